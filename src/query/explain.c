@@ -124,13 +124,10 @@ void query_explain_json(const struct query_explain *explain, const struct query_
 {
 	struct figure figures[FIGURES_MAX];
 	json_begin_object(json);
-	if (explain && explain->query) {
-		json_key(json, "query");
-		json_string(json, explain->query);
-	}
+	if (explain && explain->query)
+		json_member_cstring(json, "query", explain->query);
 	if (explain && explain->plan) {
-		json_key(json, "plan");
-		json_begin_array(json);
+		json_member_array(json, "plan");
 		for (const char *line = explain->plan; *line;) {
 			size_t len = strcspn(line, "\n");
 			json_bytes(json, (struct bytes){(const uint8_t *)line, len});
@@ -138,16 +135,11 @@ void query_explain_json(const struct query_explain *explain, const struct query_
 		}
 		json_end_array(json);
 	}
-	for (size_t i = 0, count = figures_of(stats, figures); i < count; i++) {
-		json_key(json, figures[i].name);
-		json_uint(json, figures[i].value);
-	}
-	json_key(json, "ms");
-	json_begin_object(json);
-	for (size_t i = 0, count = times_of(stats, figures); i < count; i++) {
-		json_key(json, figures[i].name);
-		json_double(json, (double)figures[i].value / NS_PER_MS);
-	}
+	for (size_t i = 0, count = figures_of(stats, figures); i < count; i++)
+		json_member_uint(json, figures[i].name, figures[i].value);
+	json_member_object(json, "ms");
+	for (size_t i = 0, count = times_of(stats, figures); i < count; i++)
+		json_member_double(json, figures[i].name, (double)figures[i].value / NS_PER_MS);
 	json_end_object(json);
 	json_end_object(json);
 }

@@ -183,23 +183,17 @@ void query_table_write_json(const struct query_table *table, struct json_writer 
 					    [QUERY_COLUMN_NUMBER] = "number",
 					    [QUERY_COLUMN_TIME] = "time"};
 	json_begin_object(json);
-	json_key(json, "columns");
-	json_begin_array(json);
+	json_member_array(json, "columns");
 	for (size_t i = 0; i < table->column_count; i++) {
 		json_begin_object(json);
-		json_key(json, "name");
-		json_string(json, table->columns[i].name);
-		json_key(json, "kind");
-		json_string(json, kinds[table->columns[i].kind]);
-		json_key(json, "unit");
-		json_string(json, table->columns[i].kind == QUERY_COLUMN_TIME ? "ms" : table->columns[i].unit);
+		json_member_cstring(json, "name", table->columns[i].name);
+		json_member_cstring(json, "kind", kinds[table->columns[i].kind]);
+		json_member_cstring(json, "unit", table->columns[i].kind == QUERY_COLUMN_TIME ? "ms" : table->columns[i].unit);
 		json_end_object(json);
 	}
 	json_end_array(json);
-	json_key(json, "total_rows");
-	json_uint(json, table->rows_before_limit);
-	json_key(json, "rows");
-	json_begin_array(json);
+	json_member_uint(json, "total_rows", table->rows_before_limit);
+	json_member_array(json, "rows");
 	for (size_t i = 0; i < table->row_count; i++) {
 		json_begin_array(json);
 		for (size_t k = 0; k < table->column_count; k++)

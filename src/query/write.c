@@ -50,8 +50,7 @@ static int write_profile(const struct profile *profile, const struct query_write
 	int r = profile_flame(profile, options->table ? 0 : options->nodes_max, &flame, err);
 	if (r < 0)
 		return r;
-	json_key(json, "total");
-	json_int(json, flame->total);
+	json_member_int(json, "total", flame->total);
 	if (!options->table) {
 		json_key(json, "flame");
 		flame_write_json(flame, json);
@@ -73,16 +72,11 @@ static int write_diff(const struct query_result *result, const struct query_writ
 	int r = profile_diff(result->profile, &diff, err);
 	if (r < 0)
 		return r;
-	json_key(json, "base_from_ms");
-	json_int(json, result->base_from_ns / NS_PER_MS);
-	json_key(json, "base_to_ms");
-	json_int(json, result->base_to_ns / NS_PER_MS);
-	json_key(json, "relative");
-	json_bool(json, result->relative);
-	json_key(json, "base_total");
-	json_int(json, diff->base_total);
-	json_key(json, "total");
-	json_int(json, diff->tree->total);
+	json_member_int(json, "base_from_ms", result->base_from_ns / NS_PER_MS);
+	json_member_int(json, "base_to_ms", result->base_to_ns / NS_PER_MS);
+	json_member_bool(json, "relative", result->relative);
+	json_member_int(json, "base_total", diff->base_total);
+	json_member_int(json, "total", diff->tree->total);
 	if (!options->table) {
 		r = diff_trim(diff, options->nodes_max, err);
 		if (r < 0)
@@ -104,19 +98,14 @@ static int write_comparison(const struct query_result *result, const struct quer
 			    struct json_writer *json, struct error *err)
 {
 	const struct query_comparison *comparison = &result->comparison;
-	json_key(json, "label");
-	json_string(json, comparison->label);
-	json_key(json, "total");
-	json_int(json, comparison->total);
-	json_key(json, "total_values");
-	json_uint(json, comparison->count_before_limit);
-	json_key(json, "values");
-	json_begin_array(json);
+	json_member_cstring(json, "label", comparison->label);
+	json_member_int(json, "total", comparison->total);
+	json_member_uint(json, "total_values", comparison->count_before_limit);
+	json_member_array(json, "values");
 	int r = 0;
 	for (size_t i = 0; !r && i < comparison->count; i++) {
 		json_begin_object(json);
-		json_key(json, "value");
-		json_string(json, comparison->items[i].value);
+		json_member_cstring(json, "value", comparison->items[i].value);
 		r = write_profile(comparison->items[i].profile, options, json, err);
 		json_end_object(json);
 	}
@@ -143,28 +132,19 @@ static void write_points(const struct query_series *series, const struct query_s
 
 static void write_series(const struct query_series *series, struct json_writer *json)
 {
-	json_key(json, "step_ms");
-	json_int(json, series->step_ns / NS_PER_MS);
-	json_key(json, "total_series");
-	json_uint(json, series->count_before_limit);
-	json_key(json, "series");
-	json_begin_array(json);
+	json_member_int(json, "step_ms", series->step_ns / NS_PER_MS);
+	json_member_uint(json, "total_series", series->count_before_limit);
+	json_member_array(json, "series");
 	for (size_t i = 0; i < series->count; i++) {
 		const struct query_series_row *row = &series->rows[i];
 		json_begin_object(json);
-		json_key(json, "labels");
-		json_begin_object(json);
-		for (size_t k = 0; k < row->labels.count; k++) {
-			json_key(json, row->labels.items[k].name);
-			json_string(json, row->labels.items[k].value);
-		}
+		json_member_object(json, "labels");
+		for (size_t k = 0; k < row->labels.count; k++)
+			json_member_cstring(json, row->labels.items[k].name, row->labels.items[k].value);
 		json_end_object(json);
-		if (row->others) {
-			json_key(json, "others");
-			json_bool(json, true);
-		}
-		json_key(json, "total");
-		json_int(json, row->total);
+		if (row->others)
+			json_member_bool(json, "others", true);
+		json_member_int(json, "total", row->total);
 		json_key(json, "points");
 		write_points(series, row, json);
 		json_end_object(json);
@@ -182,12 +162,9 @@ void query_symbols_json(const struct query_stats *stats, struct json_writer *jso
 	} items[] = {{"resolved", stats->symbols.resolved},
 		     {"pending", stats->symbols.pending},
 		     {"missing", stats->symbols.missing}};
-	json_key(json, "symbols");
-	json_begin_object(json);
-	for (size_t i = 0; i < sizeof(items) / sizeof(*items); i++) {
-		json_key(json, items[i].name);
-		json_uint(json, items[i].value);
-	}
+	json_member_object(json, "symbols");
+	for (size_t i = 0; i < sizeof(items) / sizeof(*items); i++)
+		json_member_uint(json, items[i].name, items[i].value);
 	json_end_object(json);
 }
 
@@ -196,26 +173,17 @@ static void write_head(const struct query_result *result, const struct query_sta
 	char type[PROFILE_TYPE_TEXT_MAX] = "", unit[QUERY_UNIT_MAX];
 	struct query_series like = {.type = result->type, .rate = result->rate};
 	bool series = result->kind == QUERY_SERIES;
-	json_key(json, "kind");
-	json_string(json, query_kind_name(result->kind));
-	json_key(json, "query");
-	json_string(json, result->explain.query ? result->explain.query : "");
-	json_key(json, "type");
-	json_string(json, result->type.name[0] ? profile_type_format(&result->type, type) : "");
-	json_key(json, "unit");
-	json_string(json, query_series_unit(&like, unit));
+	json_member_cstring(json, "kind", query_kind_name(result->kind));
+	json_member_cstring(json, "query", result->explain.query ? result->explain.query : "");
+	json_member_cstring(json, "type", result->type.name[0] ? profile_type_format(&result->type, type) : "");
+	json_member_cstring(json, "unit", query_series_unit(&like, unit));
 	if (stats && stats->read.period > 0)
 		json_member_int(json, "period", stats->read.period);
-	json_key(json, "from_ms");
-	json_int(json, (series ? result->series.from_ns : result->from_ns) / NS_PER_MS);
-	json_key(json, "to_ms");
-	json_int(json, (series ? result->series.to_ns : result->to_ns) / NS_PER_MS);
-	json_key(json, "partial");
-	json_bool(json, stats && stats->read.partial);
-	if (stats && stats->read.partial) {
-		json_key(json, "why");
-		json_string(json, stats->read.why);
-	}
+	json_member_int(json, "from_ms", (series ? result->series.from_ns : result->from_ns) / NS_PER_MS);
+	json_member_int(json, "to_ms", (series ? result->series.to_ns : result->to_ns) / NS_PER_MS);
+	json_member_bool(json, "partial", stats && stats->read.partial);
+	if (stats && stats->read.partial)
+		json_member_cstring(json, "why", stats->read.why);
 	if (stats)
 		query_symbols_json(stats, json);
 }

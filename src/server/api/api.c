@@ -173,20 +173,15 @@ void call_query_options(const struct call *call, struct query_options *ret)
 
 void call_write_range(const struct call *call, struct json_writer *json)
 {
-	json_key(json, "from_ms");
-	json_int(json, call->query.from_ns / NS_PER_MS);
-	json_key(json, "to_ms");
-	json_int(json, call->query.to_ns / NS_PER_MS);
+	json_member_int(json, "from_ms", call->query.from_ns / NS_PER_MS);
+	json_member_int(json, "to_ms", call->query.to_ns / NS_PER_MS);
 }
 
 void call_write_partial(const struct call *call, const struct query_explain *explain, struct json_writer *json)
 {
-	json_key(json, "partial");
-	json_bool(json, call->stats.read.partial);
-	if (call->stats.read.partial) {
-		json_key(json, "why");
-		json_string(json, call->stats.read.why);
-	}
+	json_member_bool(json, "partial", call->stats.read.partial);
+	if (call->stats.read.partial)
+		json_member_cstring(json, "why", call->stats.read.why);
 	if (!call->explain)
 		return;
 	json_key(json, "explain");
@@ -207,18 +202,12 @@ void call_write_stats(const struct call *call, uint64_t samples, struct json_wri
 		     {"bytes", stats->read.bytes},
 		     {"resolved", stats->symbols.resolved},
 		     {"unresolved", stats->symbols.pending + stats->symbols.missing}};
-	json_key(json, "stats");
-	json_begin_object(json);
-	for (size_t i = 0; i < sizeof(items) / sizeof(*items); i++) {
-		json_key(json, items[i].name);
-		json_uint(json, items[i].value);
-	}
-	json_key(json, "read_ms");
-	json_double(json, (double)stats->read_ns / NS_PER_MS);
-	json_key(json, "symbolize_ms");
-	json_double(json, (double)stats->symbolize_ns / NS_PER_MS);
-	json_key(json, "ms");
-	json_double(json, (double)(time_monotonic_ns() - call->started_ns) / NS_PER_MS);
+	json_member_object(json, "stats");
+	for (size_t i = 0; i < sizeof(items) / sizeof(*items); i++)
+		json_member_uint(json, items[i].name, items[i].value);
+	json_member_double(json, "read_ms", (double)stats->read_ns / NS_PER_MS);
+	json_member_double(json, "symbolize_ms", (double)stats->symbolize_ns / NS_PER_MS);
+	json_member_double(json, "ms", (double)(time_monotonic_ns() - call->started_ns) / NS_PER_MS);
 	json_end_object(json);
 }
 

@@ -16,12 +16,9 @@
 
 static void write_pairs(struct json_writer *json, const char *name, const struct link_loss *items, size_t count)
 {
-	json_key(json, name);
-	json_begin_object(json);
-	for (size_t i = 0; i < count; i++) {
-		json_key(json, items[i].name);
-		json_uint(json, items[i].count);
-	}
+	json_member_object(json, name);
+	for (size_t i = 0; i < count; i++)
+		json_member_uint(json, items[i].name, items[i].count);
 	json_end_object(json);
 }
 
@@ -41,28 +38,21 @@ static void write_agent(struct json_writer *json, struct server *server)
 		if (strcmp(stats.losses[i].name, "counts_full") == 0)
 			lost += stats.losses[i].count;
 	json_begin_object(json);
-	json_key(json, "running");
-	json_bool(json, true);
-	json_key(json, "frequency_hz");
-	json_uint(json, stats.frequency_hz);
-	json_key(json, "event");
-	json_string(json, stats.event);
-	json_key(json, "samples_taken");
-	json_uint(json, stats.samples_taken);
+	json_member_bool(json, "running", true);
+	json_member_uint(json, "frequency_hz", stats.frequency_hz);
+	json_member_cstring(json, "event", stats.event);
+	json_member_uint(json, "samples_taken", stats.samples_taken);
 	write_pairs(json, "losses", stats.losses, stats.loss_count);
 	write_pairs(json, "walks", stats.walks, stats.walk_count);
-	json_key(json, "samples_lost");
-	json_uint(json, lost);
+	json_member_uint(json, "samples_lost", lost);
 	json_end_object(json);
 }
 
 static void write_counts(struct json_writer *json, const char *const *names, const uint64_t *values, size_t count)
 {
 	json_begin_object(json);
-	for (size_t i = 0; i < count; i++) {
-		json_key(json, names[i]);
-		json_uint(json, values[i]);
-	}
+	for (size_t i = 0; i < count; i++)
+		json_member_uint(json, names[i], values[i]);
 	json_end_object(json);
 }
 
@@ -74,8 +64,7 @@ static void write_storage(struct json_writer *json, const struct store_stats *st
 				   store->compactions, store->compact_failures, store->blocks_removed, store->problems};
 	json_key(json, "storage");
 	write_counts(json, names, values, sizeof(values) / sizeof(*values));
-	json_key(json, "levels");
-	json_begin_array(json);
+	json_member_array(json, "levels");
 	for (size_t i = 0; i < sizeof(store->level_bytes) / sizeof(*store->level_bytes); i++) {
 		static const char *const members[] = {"level", "blocks", "bytes"};
 		write_counts(json, members, (uint64_t[]){i, store->blocks_by_level[i], store->level_bytes[i]}, 3);
@@ -86,22 +75,17 @@ static void write_storage(struct json_writer *json, const struct store_stats *st
 /* Of the tenant: what was refused, by the name of the limit, since the server started. Reasons that never came are left out. */
 static void write_refused(struct json_writer *json, const struct tenant *tenant, const struct store_stats *store)
 {
-	json_key(json, "refused");
-	json_begin_object(json);
+	json_member_object(json, "refused");
 	for (size_t i = 0; i < REFUSALS; i++) {
 		uint64_t count = atomic_load(&tenant->counters.refusals[i]);
 		if (!count)
 			continue;
-		json_key(json, refusal_names[i]);
-		json_uint(json, count);
+		json_member_uint(json, refusal_names[i], count);
 	}
 	json_end_object(json);
-	json_key(json, "samples_refused");
-	json_begin_object(json);
-	for (size_t i = 0; i < STORE_REFUSED_SERIES; i++) {
-		json_key(json, store_refusal_names[i]);
-		json_uint(json, store->refusals[i].count);
-	}
+	json_member_object(json, "samples_refused");
+	for (size_t i = 0; i < STORE_REFUSED_SERIES; i++)
+		json_member_uint(json, store_refusal_names[i], store->refusals[i].count);
 	json_end_object(json);
 }
 
@@ -161,8 +145,7 @@ static void write_ingest(struct json_writer *json, const struct tenant *tenant)
 static void write_limits(struct json_writer *json, const struct tenant *tenant)
 {
 	const uint64_t *values = (const uint64_t *)&tenant->limits;
-	json_key(json, "limits");
-	json_begin_object(json);
+	json_member_object(json, "limits");
 	for (size_t i = 0; i < SERVER_LIMIT_COUNT; i++)
 		if (values[i])
 			json_member_uint(json, server_limit_names[i], values[i]);
@@ -181,8 +164,7 @@ static void write_age(struct json_writer *json, const char *name, int64_t age_ns
 /* null = for ever, or without a limit. */
 static void write_retention(struct json_writer *json, const struct store_stats *store)
 {
-	json_key(json, "retention");
-	json_begin_object(json);
+	json_member_object(json, "retention");
 	write_age(json, "age_s", store->retention_age_ns);
 	write_age(json, "samples_age_s", store->samples_age_ns);
 	json_key(json, "size_bytes");
@@ -234,23 +216,15 @@ void api_status(void *context, const struct net_request *request, struct net_res
 	struct json_writer json;
 	json_init(&json, &response->body);
 	json_begin_object(&json);
-	json_key(&json, "version");
-	json_string(&json, WICK_VERSION);
-	json_key(&json, "uptime_s");
-	json_int(&json, (time_monotonic_ns() - server->started_ns) / NS_PER_S);
+	json_member_cstring(&json, "version", WICK_VERSION);
+	json_member_int(&json, "uptime_s", (time_monotonic_ns() - server->started_ns) / NS_PER_S);
 	write_agent(&json, server);
-	json_key(&json, "tenant");
-	json_string(&json, tenant->name);
-	json_key(&json, "data");
-	json_begin_object(&json);
-	json_key(&json, "oldest_ms");
-	json_int(&json, store.oldest_ns / NS_PER_MS);
-	json_key(&json, "newest_ms");
-	json_int(&json, store.newest_ns / NS_PER_MS);
-	json_key(&json, "bytes");
-	json_uint(&json, store.block_bytes + store.log_bytes);
-	json_key(&json, "samples");
-	json_uint(&json, store.block_samples + store.head_samples);
+	json_member_cstring(&json, "tenant", tenant->name);
+	json_member_object(&json, "data");
+	json_member_int(&json, "oldest_ms", store.oldest_ns / NS_PER_MS);
+	json_member_int(&json, "newest_ms", store.newest_ns / NS_PER_MS);
+	json_member_uint(&json, "bytes", store.block_bytes + store.log_bytes);
+	json_member_uint(&json, "samples", store.block_samples + store.head_samples);
 	json_end_object(&json);
 	write_storage(&json, &store);
 	write_refused(&json, tenant, &store);
@@ -273,28 +247,17 @@ static int on_block(void *context, const struct store_block *block, struct error
 	struct json_writer *json = context;
 	(void)err;
 	json_begin_object(json);
-	json_key(json, "name");
-	json_string(json, block->name);
-	json_key(json, "format");
-	json_uint(json, block->version);
-	json_key(json, "level");
-	json_uint(json, block->level);
-	json_key(json, "generation");
-	json_uint(json, block->generation);
-	json_key(json, "created_ms");
-	json_int(json, block->created_ns / NS_PER_MS);
-	json_key(json, "from_ms");
-	json_int(json, block->min_ns / NS_PER_MS);
-	json_key(json, "to_ms");
-	json_int(json, block->max_ns / NS_PER_MS);
-	json_key(json, "samples");
-	json_uint(json, block->samples);
-	json_key(json, "series");
-	json_uint(json, block->series);
-	json_key(json, "bytes");
-	json_uint(json, block->bytes);
-	json_key(json, "rollups_only");
-	json_bool(json, !block->has_samples);
+	json_member_cstring(json, "name", block->name);
+	json_member_uint(json, "format", block->version);
+	json_member_uint(json, "level", block->level);
+	json_member_uint(json, "generation", block->generation);
+	json_member_int(json, "created_ms", block->created_ns / NS_PER_MS);
+	json_member_int(json, "from_ms", block->min_ns / NS_PER_MS);
+	json_member_int(json, "to_ms", block->max_ns / NS_PER_MS);
+	json_member_uint(json, "samples", block->samples);
+	json_member_uint(json, "series", block->series);
+	json_member_uint(json, "bytes", block->bytes);
+	json_member_bool(json, "rollups_only", !block->has_samples);
 	json_end_object(json);
 	return json->error;
 }
@@ -304,8 +267,7 @@ static int answer_blocks(struct call *call, struct error *err)
 	struct json_writer json;
 	json_init(&json, &call->response->body);
 	json_begin_object(&json);
-	json_key(&json, "blocks");
-	json_begin_array(&json);
+	json_member_array(&json, "blocks");
 	int r = store_list_blocks(call->tenant->store, on_block, &json, err);
 	if (r < 0)
 		return r;

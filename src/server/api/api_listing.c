@@ -82,8 +82,7 @@ static int ask(struct listing_call *l, struct error *err)
 static void write_head(const struct listing_call *l, struct json_writer *json)
 {
 	call_write_range(l->call, json);
-	json_key(json, "partial");
-	json_bool(json, l->call->stats.read.partial);
+	json_member_bool(json, "partial", l->call->stats.read.partial);
 }
 
 /* What a function was not found among may yet get names. */

@@ -20,20 +20,13 @@
 
 static void write_item(struct json_writer *json, const char *item, const struct query_name *name, bool values)
 {
-	json_key(json, item);
-	json_string(json, name->name);
-	json_key(json, "series");
-	json_uint(json, name->series);
-	json_key(json, "samples");
-	json_uint(json, name->samples);
-	if (values) {
-		json_key(json, "values");
-		json_uint(json, name->values);
-	}
-	json_key(json, "first_ms");
-	json_int(json, name->first_ns / NS_PER_MS);
-	json_key(json, "last_ms");
-	json_int(json, name->last_ns / NS_PER_MS);
+	json_member_cstring(json, item, name->name);
+	json_member_uint(json, "series", name->series);
+	json_member_uint(json, "samples", name->samples);
+	if (values)
+		json_member_uint(json, "values", name->values);
+	json_member_int(json, "first_ms", name->first_ns / NS_PER_MS);
+	json_member_int(json, "last_ms", name->last_ns / NS_PER_MS);
 }
 
 static int write_names(struct call *call, const char *list, const char *item, const struct query_names *names,
@@ -42,16 +35,14 @@ static int write_names(struct call *call, const char *list, const char *item, co
 	struct json_writer json;
 	json_init(&json, &call->response->body);
 	json_begin_object(&json);
-	json_key(&json, list);
-	json_begin_array(&json);
+	json_member_array(&json, list);
 	for (size_t i = 0; i < names->count; i++) {
 		json_begin_object(&json);
 		write_item(&json, item, &names->items[i], strcmp(list, "labels") == 0);
 		json_end_object(&json);
 	}
 	json_end_array(&json);
-	json_key(&json, "total");
-	json_uint(&json, names->count_before_limit);
+	json_member_uint(&json, "total", names->count_before_limit);
 	call_write_partial(call, NULL, &json);
 	json_end_object(&json);
 	return json_finish(&json, err);
@@ -125,8 +116,7 @@ static void write_rate(struct json_writer *json, const struct query_series *seri
 		const char *value = labels_get(&series->rows[i].labels, label);
 		if (!value || strcmp(value, name) != 0)
 			continue;
-		json_key(json, "rate");
-		json_double(json, query_series_value(series, series->rows[i].total));
+		json_member_double(json, "rate", query_series_value(series, series->rows[i].total));
 		return;
 	}
 }
@@ -138,16 +128,14 @@ static int write_services(struct call *call, const char *label, const struct que
 	char unit[QUERY_UNIT_MAX];
 	json_init(&json, &call->response->body);
 	json_begin_object(&json);
-	json_key(&json, "label");
-	json_string(&json, label);
+	json_member_cstring(&json, "label", label);
 	call_write_range(call, &json);
 	json_key(&json, "unit");
 	if (series->count)
 		json_string(&json, query_series_unit(series, unit));
 	else
 		json_null(&json);
-	json_key(&json, "services");
-	json_begin_array(&json);
+	json_member_array(&json, "services");
 	for (size_t i = 0; i < names->count; i++) {
 		json_begin_object(&json);
 		write_item(&json, "name", &names->items[i], false);
@@ -155,8 +143,7 @@ static int write_services(struct call *call, const char *label, const struct que
 		json_end_object(&json);
 	}
 	json_end_array(&json);
-	json_key(&json, "total");
-	json_uint(&json, names->count_before_limit);
+	json_member_uint(&json, "total", names->count_before_limit);
 	call_write_partial(call, NULL, &json);
 	json_end_object(&json);
 	return json_finish(&json, err);
@@ -215,8 +202,7 @@ static int write_label(struct call *call, const struct query_name *label, size_t
 		return r;
 	if (values.count)
 		qsort(values.items, values.count, sizeof(*values.items), compare_series);
-	json_key(json, "top");
-	json_begin_array(json);
+	json_member_array(json, "top");
 	for (size_t i = 0; i < values.count; i++) {
 		json_begin_object(json);
 		write_item(json, "value", &values.items[i], false);
@@ -237,14 +223,10 @@ static int write_cardinality(struct call *call, struct query_names *types, struc
 	}
 	json_begin_object(json);
 	call_write_range(call, json);
-	json_key(json, "series");
-	json_uint(json, series);
-	json_key(json, "samples");
-	json_uint(json, samples);
-	json_key(json, "types");
-	json_uint(json, types->count);
-	json_key(json, "labels");
-	json_begin_array(json);
+	json_member_uint(json, "series", series);
+	json_member_uint(json, "samples", samples);
+	json_member_uint(json, "types", types->count);
+	json_member_array(json, "labels");
 	for (size_t i = 0; i < labels->count && !r; i++) {
 		json_begin_object(json);
 		write_item(json, "name", &labels->items[i], true);

@@ -9,21 +9,14 @@
 static void write_row(struct json_writer *json, const struct query_series *series, const struct query_series_row *row)
 {
 	json_begin_object(json);
-	json_key(json, "labels");
-	json_begin_object(json);
-	for (size_t k = 0; k < row->labels.count; k++) {
-		json_key(json, row->labels.items[k].name);
-		json_string(json, row->labels.items[k].value);
-	}
+	json_member_object(json, "labels");
+	for (size_t k = 0; k < row->labels.count; k++)
+		json_member_cstring(json, row->labels.items[k].name, row->labels.items[k].value);
 	json_end_object(json);
-	if (row->others) {
-		json_key(json, "others");
-		json_bool(json, true);
-	}
-	json_key(json, "total");
-	json_int(json, row->total);
-	json_key(json, "points");
-	json_begin_array(json);
+	if (row->others)
+		json_member_bool(json, "others", true);
+	json_member_int(json, "total", row->total);
+	json_member_array(json, "points");
 	for (size_t k = 0; k < row->point_count; k++) {
 		json_begin_array(json);
 		json_int(json, row->points[k].time_ns / NS_PER_MS);
@@ -44,20 +37,15 @@ static int write_series(struct call *call, const struct query_series *series, co
 	struct json_writer json;
 	json_init(&json, &call->response->body);
 	json_begin_object(&json);
-	json_key(&json, "type");
-	json_string(&json, series->type.name[0] ? profile_type_format(&series->type, type) : "");
-	json_key(&json, "unit");
-	json_string(&json, series->rate ? query_series_unit(series, unit) : series->type.sample_unit);
+	json_member_cstring(&json, "type", series->type.name[0] ? profile_type_format(&series->type, type) : "");
+	json_member_cstring(&json, "unit", series->rate ? query_series_unit(series, unit) : series->type.sample_unit);
 	if (series->period > 0)
 		json_member_int(&json, "period", series->period);
-	json_key(&json, "step_ms");
-	json_int(&json, series->step_ns / NS_PER_MS);
+	json_member_int(&json, "step_ms", series->step_ns / NS_PER_MS);
 	call_write_range(call, &json);
-	json_key(&json, "total_series");
-	json_uint(&json, series->count_before_limit);
+	json_member_uint(&json, "total_series", series->count_before_limit);
 	call_write_partial(call, explain, &json);
-	json_key(&json, "series");
-	json_begin_array(&json);
+	json_member_array(&json, "series");
 	for (size_t i = 0; i < series->count; i++)
 		write_row(&json, series, &series->rows[i]);
 	json_end_array(&json);

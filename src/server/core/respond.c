@@ -53,10 +53,8 @@ static void respond_texts(struct net_response *response, int status, const char 
 	buffer_clear(&response->body);
 	json_init(&json, &response->body);
 	json_begin_object(&json);
-	for (size_t i = 0; i < count; i++) {
-		json_key(&json, members[i][0]);
-		json_string(&json, members[i][1]);
-	}
+	for (size_t i = 0; i < count; i++)
+		json_member_cstring(&json, members[i][0], members[i][1]);
 	json_end_object(&json);
 	json_finish(&json, NULL); /* without memory for the text the status still says it */
 }

@@ -70,32 +70,20 @@ void query_account(struct server *server, struct tenant *tenant, const struct ne
 static void write_entry(struct json_writer *json, const struct slow_query *entry)
 {
 	json_begin_object(json);
-	json_key(json, "at_ms");
-	json_int(json, entry->at_ns / NS_PER_MS);
-	json_key(json, "ms");
-	json_double(json, (double)entry->took_ns / NS_PER_MS);
-	json_key(json, "tenant");
-	json_string(json, entry->tenant);
-	json_key(json, "path");
-	json_string(json, entry->path);
-	json_key(json, "text");
-	json_string(json, entry->text);
-	json_key(json, "rows");
-	json_uint(json, entry->stats.read.rows);
-	json_key(json, "blocks");
-	json_uint(json, entry->stats.read.blocks);
-	json_key(json, "read_ms");
-	json_double(json, (double)entry->stats.read_ns / NS_PER_MS);
-	json_key(json, "symbolize_ms");
-	json_double(json, (double)entry->stats.symbolize_ns / NS_PER_MS);
-	json_key(json, "partial");
-	json_bool(json, entry->stats.read.partial);
-	json_key(json, "phases_ms");
-	json_begin_object(json);
+	json_member_int(json, "at_ms", entry->at_ns / NS_PER_MS);
+	json_member_double(json, "ms", (double)entry->took_ns / NS_PER_MS);
+	json_member_cstring(json, "tenant", entry->tenant);
+	json_member_cstring(json, "path", entry->path);
+	json_member_cstring(json, "text", entry->text);
+	json_member_uint(json, "rows", entry->stats.read.rows);
+	json_member_uint(json, "blocks", entry->stats.read.blocks);
+	json_member_double(json, "read_ms", (double)entry->stats.read_ns / NS_PER_MS);
+	json_member_double(json, "symbolize_ms", (double)entry->stats.symbolize_ns / NS_PER_MS);
+	json_member_bool(json, "partial", entry->stats.read.partial);
+	json_member_object(json, "phases_ms");
 	for (size_t i = 0; i < STORE_PHASES; i++) {
 		static const char *const phases[STORE_PHASES] = {"plan", "index", "scan", "merge", "stacks"};
-		json_key(json, phases[i]);
-		json_double(json, (double)entry->stats.read.phase_ns[i] / NS_PER_MS);
+		json_member_double(json, phases[i], (double)entry->stats.read.phase_ns[i] / NS_PER_MS);
 	}
 	json_end_object(json);
 	json_key(json, "error");
@@ -120,10 +108,8 @@ void api_slow(void *context, const struct net_request *request, struct net_respo
 	struct json_writer json;
 	json_init(&json, &response->body);
 	json_begin_object(&json);
-	json_key(&json, "threshold_ms");
-	json_double(&json, (double)server->options.slow_query_ns / NS_PER_MS);
-	json_key(&json, "queries");
-	json_begin_array(&json);
+	json_member_double(&json, "threshold_ms", (double)server->options.slow_query_ns / NS_PER_MS);
+	json_member_array(&json, "queries");
 	pthread_mutex_lock(&server->slow_lock);
 	for (size_t i = 0; i < SLOW_KEPT && i < server->slow_count; i++) {
 		const struct slow_query *entry = &server->slow[(server->slow_count - 1 - i) % SLOW_KEPT];

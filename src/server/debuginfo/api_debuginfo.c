@@ -41,16 +41,11 @@ static void respond_failure(struct net_response *response, int code, const char 
 	buffer_clear(&response->body);
 	json_init(&json, &response->body);
 	json_begin_object(&json);
-	json_key(&json, "error");
-	json_cstring(&json, err->message);
-	if (reason) {
-		json_key(&json, "reason");
-		json_cstring(&json, reason);
-	}
-	if (offset) {
-		json_key(&json, "offset");
-		json_uint(&json, *offset);
-	}
+	json_member_cstring(&json, "error", err->message);
+	if (reason)
+		json_member_cstring(&json, "reason", reason);
+	if (offset)
+		json_member_uint(&json, "offset", *offset);
 	json_end_object(&json);
 	json_finish(&json, NULL); /* without memory for the text the status still says it */
 }
@@ -65,10 +60,8 @@ static void respond_done(struct net_response *response)
 
 static void write_counters(struct json_writer *json, const char *const *names, const uint64_t *values, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		json_key(json, names[i]);
-		json_uint(json, values[i]);
-	}
+	for (size_t i = 0; i < count; i++)
+		json_member_uint(json, names[i], values[i]);
 }
 
 static void write_binary(struct json_writer *json, const struct symbol_status *binary)
@@ -105,10 +98,8 @@ static void write_uploads(struct json_writer *json, struct server *server)
 					    "refused", "failed", "bytes_received", "evicted"};
 	struct uploads_stats stats;
 	uploads_get_stats(server->uploads, &stats);
-	json_key(json, "uploads");
-	json_begin_object(json);
-	json_key(json, "enabled");
-	json_bool(json, !server->options.symbols.no_uploads);
+	json_member_object(json, "uploads");
+	json_member_bool(json, "enabled", !server->options.symbols.no_uploads);
 	write_counters(json, names,
 		       (uint64_t[]){stats.files, stats.bytes, stats.open, stats.begun, stats.finished, stats.refused,
 				    stats.failed, stats.bytes_received, stats.evicted},
@@ -123,8 +114,7 @@ static void write_debuginfod(struct json_writer *json, struct server *server)
 	struct debuginfod_stats stats = {0};
 	if (server->debuginfod)
 		debuginfod_get_stats(server->debuginfod, &stats);
-	json_key(json, "debuginfod");
-	json_begin_object(json);
+	json_member_object(json, "debuginfod");
 	write_counters(json, names,
 		       (uint64_t[]){stats.servers, stats.requests, stats.found, stats.missing, stats.missing_cached,
 				    stats.failures, stats.bytes_fetched, stats.cache_hits, stats.cache_bytes},
@@ -141,22 +131,16 @@ static int write_binaries(struct server *server, const struct symbol_status *bin
 	symbolizer_get_stats(server->symbolizer, &stats);
 	json_init(&json, out);
 	json_begin_object(&json);
-	json_key(&json, "binaries");
-	json_begin_array(&json);
+	json_member_array(&json, "binaries");
 	for (size_t i = 0; i < count; i++)
 		write_binary(&json, &binaries[i]);
 	json_end_array(&json);
-	json_key(&json, "total");
-	json_uint(&json, total);
-	json_key(&json, "counts");
-	json_begin_object(&json);
-	for (size_t i = 0; i < SYMBOL_STATES; i++) {
-		json_key(&json, symbol_state_names[i]);
-		json_uint(&json, counts[i]);
-	}
+	json_member_uint(&json, "total", total);
+	json_member_object(&json, "counts");
+	for (size_t i = 0; i < SYMBOL_STATES; i++)
+		json_member_uint(&json, symbol_state_names[i], counts[i]);
 	json_end_object(&json);
-	json_key(&json, "queue");
-	json_begin_object(&json);
+	json_member_object(&json, "queue");
 	write_counters(&json, (const char *const[]){"waiting", "running"}, (uint64_t[]){stats.waiting, stats.running}, 2);
 	json_end_object(&json);
 	write_uploads(&json, server);
@@ -348,12 +332,9 @@ static int answer_wanted(struct server *server, const json_t *binaries, struct b
 	json_begin_array(&wanted.later);
 	json_init(&wanted.wanted, out);
 	json_begin_object(&wanted.wanted);
-	json_key(&wanted.wanted, "enabled");
-	json_bool(&wanted.wanted, !server->options.symbols.no_uploads);
-	json_key(&wanted.wanted, "retry_after_s");
-	json_uint(&wanted.wanted, WANTED_RETRY_S);
-	json_key(&wanted.wanted, "wanted");
-	json_begin_array(&wanted.wanted);
+	json_member_bool(&wanted.wanted, "enabled", !server->options.symbols.no_uploads);
+	json_member_uint(&wanted.wanted, "retry_after_s", WANTED_RETRY_S);
+	json_member_array(&wanted.wanted, "wanted");
 	for (size_t i = 0; i < json_array_size(binaries); i++)
 		ask_for(&wanted, server, json_array_get(binaries, i));
 	json_end_array(&wanted.wanted);

@@ -27,16 +27,11 @@ void buildinfo_show(void *context, const struct net_request *request, struct net
 	(void)request;
 	json_init(&json, &response->body);
 	json_begin_object(&json);
-	json_key(&json, "status");
-	json_string(&json, "success");
-	json_key(&json, "data");
-	json_begin_object(&json);
-	json_key(&json, "version");
-	json_string(&json, WICK_VERSION);
-	for (size_t i = 0; i < sizeof(empty) / sizeof(*empty); i++) {
-		json_key(&json, empty[i]);
-		json_string(&json, "");
-	}
+	json_member_cstring(&json, "status", "success");
+	json_member_object(&json, "data");
+	json_member_cstring(&json, "version", WICK_VERSION);
+	for (size_t i = 0; i < sizeof(empty) / sizeof(*empty); i++)
+		json_member_cstring(&json, empty[i], "");
 	json_end_object(&json);
 	json_end_object(&json);
 	if (json_finish(&json, &err) < 0)

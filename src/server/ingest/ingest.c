@@ -245,19 +245,14 @@ void ingest_profile(void *context, const struct net_request *request, struct net
 	struct json_writer json;
 	json_init(&json, &response->body);
 	json_begin_object(&json);
-	json_key(&json, "samples");
-	json_uint(&json, ingest.samples);
-	json_key(&json, "series");
-	json_uint(&json, ingest.series);
-	json_key(&json, "duplicate");
-	json_bool(&json, ingest.duplicates > 0);
+	json_member_uint(&json, "samples", ingest.samples);
+	json_member_uint(&json, "series", ingest.series);
+	json_member_bool(&json, "duplicate", ingest.duplicates > 0);
 	if (ingest.rejected_samples) {
 		char why[160];
 		snprintf(why, sizeof(why), REFUSED_SAMPLES_TEXT, (unsigned long long)ingest.rejected_samples);
-		json_key(&json, "refused");
-		json_uint(&json, ingest.rejected_samples);
-		json_key(&json, "why");
-		json_string(&json, why);
+		json_member_uint(&json, "refused", ingest.rejected_samples);
+		json_member_cstring(&json, "why", why);
 	}
 	json_end_object(&json);
 	if (json_finish(&json, &err) < 0)

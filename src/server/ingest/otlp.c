@@ -120,10 +120,8 @@ static void write_status_json(struct net_response *response, enum grpc_code code
 	struct json_writer json;
 	json_init(&json, &response->body);
 	json_begin_object(&json);
-	json_key(&json, "code");
-	json_int(&json, code);
-	json_key(&json, "message");
-	json_string(&json, text);
+	json_member_int(&json, "code", code);
+	json_member_cstring(&json, "message", text);
 	json_end_object(&json);
 	json_finish(&json, NULL); /* without memory for the text the HTTP status still says it */
 }

@@ -129,10 +129,8 @@ static void write_timeline(struct json_writer *json, const struct pyroscope_row 
 	int64_t step_ms = step_s * 1000, start = in->start - in->start % step_ms, end = in->end - in->end % step_ms;
 	size_t at = 0, count = row ? row->count : 0;
 	json_begin_object(json);
-	json_key(json, "startTime");
-	json_int(json, start / 1000);
-	json_key(json, "samples");
-	json_begin_array(json);
+	json_member_int(json, "startTime", start / 1000);
+	json_member_array(json, "samples");
 	for (int64_t time = start; time < end; time += step_ms) {
 		double value = 0;
 		for (; at < count && row->points[at].time_ms < time + step_ms; at++)
@@ -140,10 +138,8 @@ static void write_timeline(struct json_writer *json, const struct pyroscope_row 
 		json_uint(json, value > 0 ? (uint64_t)value : 0);
 	}
 	json_end_array(json);
-	json_key(json, "durationDelta");
-	json_int(json, step_s);
-	json_key(json, "watermarks");
-	json_null(json);
+	json_member_int(json, "durationDelta", step_s);
+	json_member_null(json, "watermarks");
 	json_end_object(json);
 }
 
@@ -188,28 +184,20 @@ static void write_metadata(struct json_writer *json, const char *format, const c
 	unit = cpu ? "samples" : unit;
 	for (size_t i = 0; i < sizeof(objects) / sizeof(*objects); i++)
 		unit = strcmp(type, objects[i]) == 0 ? "objects" : unit;
-	json_key(json, "metadata");
-	json_begin_object(json);
-	json_key(json, "format");
-	json_string(json, format);
-	json_key(json, "spyName");
-	json_string(json, "");
-	json_key(json, "sampleRate");
-	json_int(json, cpu ? SAMPLE_RATE_CPU : SAMPLE_RATE);
-	json_key(json, "units");
-	json_string(json, unit);
-	json_key(json, "name");
-	json_string(json, type);
+	json_member_object(json, "metadata");
+	json_member_cstring(json, "format", format);
+	json_member_cstring(json, "spyName", "");
+	json_member_int(json, "sampleRate", cpu ? SAMPLE_RATE_CPU : SAMPLE_RATE);
+	json_member_cstring(json, "units", unit);
+	json_member_cstring(json, "name", type);
 	json_end_object(json);
 }
 
 static void begin_flamebearer(struct json_writer *json, const struct flamebearer *flamebearer)
 {
 	json_begin_object(json);
-	json_key(json, "version");
-	json_int(json, 1);
-	json_key(json, "flamebearer");
-	json_begin_object(json);
+	json_member_int(json, "version", 1);
+	json_member_object(json, "flamebearer");
 	flamebearer_write_json(flamebearer, json);
 	json_end_object(json);
 }
@@ -237,8 +225,7 @@ static int render_json(struct render *render, const struct pyroscope_request *in
 	json_key(&json, "timeline");
 	write_timeline(&json, whole.count ? &whole.rows[0] : NULL, in, step_s);
 	write_groups(render, &json, &groups, in, step_s);
-	json_key(&json, "heatmap");
-	json_null(&json);
+	json_member_null(&json, "heatmap");
 	json_end_object(&json);
 	return json_finish(&json, err);
 }
@@ -314,14 +301,10 @@ static int answer_render_diff(struct render *render, struct error *err)
 	begin_flamebearer(&json, &flamebearer);
 	write_metadata(&json, "double", diff->tree->type, diff->tree->unit);
 	static const char *const nulls[] = {"timeline", "groups", "heatmap"};
-	for (size_t i = 0; i < sizeof(nulls) / sizeof(*nulls); i++) {
-		json_key(&json, nulls[i]);
-		json_null(&json);
-	}
-	json_key(&json, "leftTicks");
-	json_int(&json, flamebearer.left_total);
-	json_key(&json, "rightTicks");
-	json_int(&json, flamebearer.right_total);
+	for (size_t i = 0; i < sizeof(nulls) / sizeof(*nulls); i++)
+		json_member_null(&json, nulls[i]);
+	json_member_int(&json, "leftTicks", flamebearer.left_total);
+	json_member_int(&json, "rightTicks", flamebearer.right_total);
 	json_end_object(&json);
 	return json_finish(&json, err);
 }

@@ -130,8 +130,7 @@ static void write_marker(struct json_writer *json, const struct profile *profile
 		snprintf(flow, sizeof(flow), "%016llx", (unsigned long long)marker->flow);
 		json_member_cstring(json, "flow", flow);
 	}
-	json_key(json, "fields");
-	json_begin_object(json);
+	json_member_object(json, "fields");
 	for (uint32_t i = 0; i < schema->field_count; i++) {
 		const struct profile_marker_value *value = &table->values[marker->value_first + i];
 		if (value->kind == PROFILE_VALUE_NONE)

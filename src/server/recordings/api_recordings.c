@@ -151,8 +151,7 @@ static const struct agent_seen *seen_of(const struct all_agents *all, const char
 
 static void write_asking(struct json_writer *json, const struct all_agents *all)
 {
-	json_key(json, "agents");
-	json_begin_array(json);
+	json_member_array(json, "agents");
 	for (size_t i = 0; i < all->asking_count; i++) {
 		const struct agent_seen *seen = seen_of(all, all->asking[i].question.agent);
 		json_begin_object(json);
@@ -169,8 +168,7 @@ static void write_asking(struct json_writer *json, const struct all_agents *all)
 static void write_silent(struct json_writer *json, const struct all_agents *all)
 {
 	int64_t wall_ms = time_now_ns() / NS_PER_MS;
-	json_key(json, "silent");
-	json_begin_array(json);
+	json_member_array(json, "silent");
 	for (size_t i = 0; i < all->seen_count; i++) {
 		const struct agent_seen *seen = &all->seen[i];
 		if (!seen->is_silent)
@@ -236,10 +234,8 @@ static void write_recording(struct json_writer *json, const struct recording *re
 	json_key(json, "seconds");
 	json_decimal(json, order->duration_ns, 9);
 	json_member_int(json, "frequency_hz", order->frequency_hz);
-	json_key(json, "markers");
-	json_bool(json, !order->no_markers);
-	json_key(json, "targets");
-	json_begin_array(json);
+	json_member_bool(json, "markers", !order->no_markers);
+	json_member_array(json, "targets");
 	for (size_t i = 0; i < order->target_count; i++) {
 		json_begin_object(json);
 		json_member_cstring(json, "kind", orders_target_names[order->targets[i].kind]);
@@ -248,8 +244,7 @@ static void write_recording(struct json_writer *json, const struct recording *re
 	}
 	json_end_array(json);
 	json_member_int(json, "bytes", (int64_t)recording->bytes);
-	json_key(json, "hosts");
-	json_begin_array(json);
+	json_member_array(json, "hosts");
 	for (size_t i = 0; i < recording->host_count; i++)
 		write_host(json, &recording->hosts[i]);
 	json_end_array(json);
@@ -286,8 +281,7 @@ void api_recordings(void *context, const struct net_request *request, struct net
 	json_begin_object(&json);
 	json_member_int(&json, "bytes", (int64_t)stats.bytes);
 	json_member_int(&json, "bytes_max", (int64_t)stats.bytes_max);
-	json_key(&json, "recordings");
-	json_begin_array(&json);
+	json_member_array(&json, "recordings");
 	for (size_t i = 0; i < count; i++) {
 		write_recording(&json, all[i]);
 		recording_free(all[i]);

@@ -156,8 +156,7 @@ void api_windows(void *context, const struct net_request *request, struct net_re
 	json_member_uint(&json, "windows", stats.windows);
 	json_member_uint(&json, "bytes", stats.bytes);
 	json_member_uint(&json, "bytes_max", stats.bytes_max);
-	json_key(&json, "hosts");
-	json_begin_array(&json);
+	json_member_array(&json, "hosts");
 	write_hosts(&json, all, count);
 	json_end_array(&json);
 	json_end_object(&json);

@@ -28,60 +28,38 @@ static void write_target(struct json_writer *json, const struct scrape_target *t
 	char url[1200];
 	snprintf(url, sizeof(url), "%s%s", target->origin, target->path);
 	json_begin_object(json);
-	json_key(json, "job");
-	json_bytes(json, bytes_of_string(target->job->name));
-	json_key(json, "profile");
-	json_bytes(json, bytes_of_string(target->profile->name));
-	json_key(json, "url");
-	json_bytes(json, bytes_of_string(url));
-	json_key(json, "labels");
-	json_begin_object(json);
-	for (size_t i = 0; i < target->labels.count; i++) {
-		json_key(json, target->labels.items[i].name);
-		json_bytes(json, bytes_of_string(target->labels.items[i].value));
-	}
+	json_member_bytes(json, "job", bytes_of_string(target->job->name));
+	json_member_bytes(json, "profile", bytes_of_string(target->profile->name));
+	json_member_bytes(json, "url", bytes_of_string(url));
+	json_member_object(json, "labels");
+	for (size_t i = 0; i < target->labels.count; i++)
+		json_member_bytes(json, target->labels.items[i].name, bytes_of_string(target->labels.items[i].value));
 	json_end_object(json);
-	json_key(json, "health");
-	json_cstring(json, health_names[target->health]);
-	json_key(json, "error");
-	json_bytes(json, bytes_of_string(target->error));
+	json_member_cstring(json, "health", health_names[target->health]);
+	json_member_bytes(json, "error", bytes_of_string(target->error));
 	write_ms(json, "last_ms", target->last_ns);
-	json_key(json, "took_ms");
-	json_int(json, target->took_ns / NS_PER_MS);
-	json_key(json, "running");
-	json_bool(json, target->running);
+	json_member_int(json, "took_ms", target->took_ns / NS_PER_MS);
+	json_member_bool(json, "running", target->running);
 	write_ms(json, "next_ms", time_now_ns() + target->due_ns - time_monotonic_ns());
-	json_key(json, "interval_ms");
-	json_int(json, target->job->interval_ns / NS_PER_MS);
-	json_key(json, "samples");
-	json_uint(json, target->samples);
-	json_key(json, "bytes");
-	json_uint(json, target->bytes);
-	json_key(json, "scrapes");
-	json_uint(json, target->scrapes);
-	json_key(json, "failures");
-	json_uint(json, target->failures);
-	json_key(json, "restarts");
-	json_uint(json, target->restarts);
+	json_member_int(json, "interval_ms", target->job->interval_ns / NS_PER_MS);
+	json_member_uint(json, "samples", target->samples);
+	json_member_uint(json, "bytes", target->bytes);
+	json_member_uint(json, "scrapes", target->scrapes);
+	json_member_uint(json, "failures", target->failures);
+	json_member_uint(json, "restarts", target->restarts);
 	json_end_object(json);
 }
 
 static void write_discovery(struct json_writer *json, const struct discovery *discovery)
 {
 	json_begin_object(json);
-	json_key(json, "job");
-	json_bytes(json, bytes_of_string(discovery->job->name));
-	json_key(json, "kind");
-	json_cstring(json, discovery_kind_names[discovery->config->kind]);
-	json_key(json, "found");
-	json_uint(json, discovery->found ? discovery->found->count : 0);
-	json_key(json, "dropped");
-	json_uint(json, discovery->dropped);
-	json_key(json, "left_out");
-	json_uint(json, discovery->left_out);
+	json_member_bytes(json, "job", bytes_of_string(discovery->job->name));
+	json_member_cstring(json, "kind", discovery_kind_names[discovery->config->kind]);
+	json_member_uint(json, "found", discovery->found ? discovery->found->count : 0);
+	json_member_uint(json, "dropped", discovery->dropped);
+	json_member_uint(json, "left_out", discovery->left_out);
 	write_ms(json, "refreshed_ms", discovery->refreshed_ns);
-	json_key(json, "error");
-	json_bytes(json, bytes_of_string(discovery->error));
+	json_member_bytes(json, "error", bytes_of_string(discovery->error));
 	json_end_object(json);
 }
 
@@ -124,8 +102,7 @@ static bool has_jobs(const struct shown *shown, const struct scrape_config *conf
 static void write_targets(struct json_writer *json, const struct scrape *scrape, const struct shown *shown)
 {
 	uint64_t matching = 0, counts[3] = {0};
-	json_key(json, "targets");
-	json_begin_array(json);
+	json_member_array(json, "targets");
 	for (size_t i = 0; i < scrape->target_count; i++) {
 		const struct scrape_target *target = scrape->targets[i];
 		if (!is_own(shown, target->job))
@@ -138,12 +115,9 @@ static void write_targets(struct json_writer *json, const struct scrape *scrape,
 			write_target(json, target);
 	}
 	json_end_array(json);
-	json_key(json, "matching");
-	json_uint(json, matching);
-	for (size_t i = 0; i < 3; i++) {
-		json_key(json, health_names[i]);
-		json_uint(json, counts[i]);
-	}
+	json_member_uint(json, "matching", matching);
+	for (size_t i = 0; i < 3; i++)
+		json_member_uint(json, health_names[i], counts[i]);
 }
 
 static void write_all(struct json_writer *json, struct scrape *scrape, const struct shown *shown)
@@ -151,20 +125,16 @@ static void write_all(struct json_writer *json, struct scrape *scrape, const str
 	static const struct scrape nothing;
 	const struct scrape *from = scrape ? scrape : &nothing;
 	json_begin_object(json);
-	json_key(json, "configured");
-	json_bool(json, has_jobs(shown, from->config));
+	json_member_bool(json, "configured", has_jobs(shown, from->config));
 	write_targets(json, from, shown);
-	json_key(json, "discoveries");
-	json_begin_array(json);
+	json_member_array(json, "discoveries");
 	for (size_t i = 0; i < from->discovery_count; i++)
 		if (is_own(shown, from->discoveries[i]->job))
 			write_discovery(json, from->discoveries[i]);
 	json_end_array(json);
-	json_key(json, "config");
-	json_begin_object(json);
+	json_member_object(json, "config");
 	write_ms(json, "loaded_ms", from->loaded_ns);
-	json_key(json, "error");
-	json_bytes(json, bytes_of_string(from->config_error));
+	json_member_bytes(json, "error", bytes_of_string(from->config_error));
 	json_end_object(json);
 	json_end_object(json);
 }

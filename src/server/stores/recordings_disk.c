@@ -42,16 +42,11 @@ static void write_host(struct json_writer *json, const struct entry_host *entry)
 {
 	const struct recording_host *host = &entry->shown;
 	json_begin_object(json);
-	json_key(json, "name");
-	json_cstring(json, host->name);
-	json_key(json, "agent");
-	json_cstring(json, host->agent);
-	json_key(json, "state");
-	json_cstring(json, orders_state_names[host->state]);
-	json_key(json, "why");
-	json_cstring(json, host->why);
-	json_key(json, "key");
-	json_cstring(json, entry->key);
+	json_member_cstring(json, "name", host->name);
+	json_member_cstring(json, "agent", host->agent);
+	json_member_cstring(json, "state", orders_state_names[host->state]);
+	json_member_cstring(json, "why", host->why);
+	json_member_cstring(json, "key", entry->key);
 	json_end_object(json);
 }
 
@@ -61,16 +56,12 @@ int recordings_write_index(const struct entry *entry, struct buffer *out, struct
 	out->max = INDEX_BYTES_MAX;
 	json_init(&json, out);
 	json_begin_object(&json);
-	json_key(&json, "version");
-	json_int(&json, 1);
-	json_key(&json, "created_ns");
-	json_int(&json, entry->created_ns);
-	json_key(&json, "order");
-	json_begin_object(&json);
+	json_member_int(&json, "version", 1);
+	json_member_int(&json, "created_ns", entry->created_ns);
+	json_member_object(&json, "order");
 	orders_write_order(&json, &entry->order);
 	json_end_object(&json);
-	json_key(&json, "hosts");
-	json_begin_array(&json);
+	json_member_array(&json, "hosts");
 	for (size_t i = 0; i < entry->host_count; i++)
 		write_host(&json, &entry->hosts[i]);
 	json_end_array(&json);

@@ -29,18 +29,15 @@ static int write_object(const struct recording_file *file, struct buffer *out, s
 	json_init(&json, out);
 	json_begin_object(&json);
 	json_member_int(&json, "version", 1);
-	json_key(&json, "id");
-	json_cstring(&json, file->id);
-	json_key(&json, "host");
-	json_cstring(&json, file->host);
+	json_member_cstring(&json, "id", file->id);
+	json_member_cstring(&json, "host", file->host);
 	json_member_int(&json, "received_ns", file->received_ns);
 	json_member_int(&json, "start_ns", file->start_ns);
 	json_member_int(&json, "duration_ns", file->duration_ns);
 	if (file->reach_ns)
 		json_member_int(&json, "reach_ns", file->reach_ns);
 	json_member_int(&json, "bytes", (int64_t)file->bytes);
-	json_key(&json, "hash");
-	json_cstring(&json, file->hash);
+	json_member_cstring(&json, "hash", file->hash);
 	json_member_int(&json, "plain_bytes", (int64_t)file->plain_bytes);
 	if (file->clock.reference[0]) {
 		json_key(&json, "clock");

@@ -37,8 +37,7 @@ static int write_note(const struct snapshot *snapshot, uint64_t rest, struct buf
 	json_member_cstring(&json, "type", snapshot->type);
 	json_member_int(&json, "from_ns", snapshot->from_ns);
 	json_member_int(&json, "to_ns", snapshot->to_ns);
-	json_key(&json, "partial");
-	json_bool(&json, snapshot->is_partial);
+	json_member_bool(&json, "partial", snapshot->is_partial);
 	json_member_uint(&json, "bytes", rest);
 	json_member_cstring(&json, "hash", snapshot->hash);
 	json_end_object(&json);

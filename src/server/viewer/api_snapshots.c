@@ -50,8 +50,7 @@ static void write_members(struct json_writer *json, const struct snapshot *snaps
 	json_member_cstring(json, "type", type);
 	json_member_int(json, "from_ms", snapshot->from_ns / NS_PER_MS);
 	json_member_int(json, "to_ms", snapshot->to_ns / NS_PER_MS);
-	json_key(json, "partial");
-	json_bool(json, snapshot->is_partial);
+	json_member_bool(json, "partial", snapshot->is_partial);
 }
 
 static bool is_view(const struct snapshot *snapshot)
@@ -279,8 +278,7 @@ static int write_list(const struct server *server, struct snapshots *snapshots, 
 	snapshots_get_stats(snapshots, now_ns, &stats);
 	json_init(&json, out);
 	json_begin_object(&json);
-	json_key(&json, "enabled");
-	json_bool(&json, !server->options.no_snapshots);
+	json_member_bool(&json, "enabled", !server->options.no_snapshots);
 	json_member_uint(&json, "total", total);
 	json_member_uint(&json, "bytes", stats.bytes);
 	json_member_uint(&json, "bytes_max", stats.bytes_max);
@@ -289,8 +287,7 @@ static int write_list(const struct server *server, struct snapshots *snapshots, 
 		json_int(&json, stats.age_ns / NS_PER_MS);
 	else
 		json_nil(&json);
-	json_key(&json, "snapshots");
-	json_begin_array(&json);
+	json_member_array(&json, "snapshots");
 	for (size_t i = 0; i < count; i++)
 		write_listed(&json, &all[i]);
 	json_end_array(&json);

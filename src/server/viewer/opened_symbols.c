@@ -122,8 +122,7 @@ static const char *hex(uint64_t value, char out[static HEX_SIZE])
 static void put_hex(struct json_writer *json, const char *key, uint64_t value)
 {
 	char text[HEX_SIZE];
-	json_key(json, key);
-	json_cstring(json, hex(value, text));
+	json_member_cstring(json, key, hex(value, text));
 }
 
 /* As people wrote it; lives in `text`. */
@@ -233,14 +232,10 @@ static const struct symbol_view *view_of(struct job *job, struct job_module *mod
 
 static void put_place(struct job *job, const char *file, uint32_t line)
 {
-	if (file[0]) {
-		json_key(job->json, "file");
-		json_cstring(job->json, file);
-	}
-	if (line) {
-		json_key(job->json, "line");
-		json_uint(job->json, line);
-	}
+	if (file[0])
+		json_member_cstring(job->json, "file", file);
+	if (line)
+		json_member_uint(job->json, "line", line);
 }
 
 /* The function that has the code, then what is inlined there, innermost first. */
@@ -252,20 +247,17 @@ static void put_symbol(struct job *job, const struct symbol_view *view, uint64_t
 	if (count == 0)
 		return;
 	bool bounded = symbol_view_bounds(view, address, &start, &end);
-	json_key(job->json, "function");
-	json_bytes(job->json, readable(frames[count - 1].name, &job->text));
+	json_member_bytes(job->json, "function", readable(frames[count - 1].name, &job->text));
 	put_hex(job->json, "function_offset", bounded ? address - start : 0);
 	if (bounded)
 		put_hex(job->json, "function_size", end - start);
 	put_place(job, frames[count - 1].file, frames[count - 1].line);
 	if (count == 1)
 		return;
-	json_key(job->json, "inlines");
-	json_begin_array(job->json);
+	json_member_array(job->json, "inlines");
 	for (size_t i = 0; i + 1 < count; i++) {
 		json_begin_object(job->json);
-		json_key(job->json, "function");
-		json_bytes(job->json, readable(frames[i].name, &job->text));
+		json_member_bytes(job->json, "function", readable(frames[i].name, &job->text));
 		put_place(job, frames[i].file, frames[i].line);
 		json_end_object(job->json);
 	}
@@ -283,11 +275,9 @@ static int put_frame(struct job *job, size_t number, const struct json_node *fra
 	struct job_module *module = index >= 0 && (uint64_t)index < job->module_count ? &job->modules[(size_t)index] : NULL;
 	const struct symbol_view *view = module ? view_of(job, module) : NULL;
 	json_begin_object(job->json);
-	json_key(job->json, "frame");
-	json_uint(job->json, number);
+	json_member_uint(job->json, "frame", number);
 	put_hex(job->json, "module_offset", (uint64_t)offset);
-	json_key(job->json, "module");
-	json_cstring(job->json, module ? module->name : "");
+	json_member_cstring(job->json, "module", module ? module->name : "");
 	if (view && to_address(view, module->module, (uint64_t)offset, &address))
 		put_symbol(job, view, address);
 	json_end_object(job->json);
@@ -299,8 +289,7 @@ static int put_frame(struct job *job, size_t number, const struct json_node *fra
 static int put_stacks(struct job *job, const struct json_node *stacks, struct error *err)
 {
 	int r = json_node_is(stacks, JSON_NODE_ARRAY) ? 0 : error_set(err, -EBADMSG, "'stacks' must be an array");
-	json_key(job->json, "stacks");
-	json_begin_array(job->json);
+	json_member_array(job->json, "stacks");
 	for (size_t i = 0; r == 0 && i < json_node_count(stacks); i++) {
 		const struct json_node *stack = json_node_at(stacks, i);
 		if (!json_node_is(stack, JSON_NODE_ARRAY))
@@ -317,8 +306,7 @@ static int put_stacks(struct job *job, const struct json_node *stacks, struct er
 /* null = nobody asked. */
 static int put_found(struct job *job, struct error *err)
 {
-	json_key(job->json, "found_modules");
-	json_begin_object(job->json);
+	json_member_object(job->json, "found_modules");
 	for (size_t i = 0; i < job->module_count; i++) {
 		const struct job_module *module = &job->modules[i];
 		buffer_clear(&job->text);
@@ -361,8 +349,7 @@ static int write_names(const struct opened *opened, const struct json_node *ques
 	int r = 0;
 	json_init(&json, out);
 	json_begin_object(&json);
-	json_key(&json, "results");
-	json_begin_array(&json);
+	json_member_array(&json, "results");
 	if (!jobs) /* one job may come by itself */
 		r = put_job(opened, question, cancel, &json, err);
 	else if (!json_node_is(jobs, JSON_NODE_ARRAY))
@@ -393,14 +380,10 @@ static int write_text(const char *file, struct bytes text, struct buffer *out, s
 	struct json_writer json;
 	json_init(&json, out);
 	json_begin_object(&json);
-	json_key(&json, "symbolsLastModified");
-	json_nil(&json);
-	json_key(&json, "sourceLastModified");
-	json_nil(&json);
-	json_key(&json, "file");
-	json_cstring(&json, file);
-	json_key(&json, "source");
-	json_bytes(&json, text);
+	json_member_null(&json, "symbolsLastModified");
+	json_member_null(&json, "sourceLastModified");
+	json_member_cstring(&json, "file", file);
+	json_member_bytes(&json, "source", text);
 	json_end_object(&json);
 	return json_finish(&json, err);
 }
@@ -477,14 +460,11 @@ static int write_instructions(const struct code_bytes *code, const struct disass
 	json_begin_object(&json);
 	put_hex(&json, "startAddress", start);
 	put_hex(&json, "size", code->bytes.len);
-	json_key(&json, "arch");
-	json_cstring(&json, arch_name(code->machine));
-	json_key(&json, "syntax");
-	json_begin_array(&json);
+	json_member_cstring(&json, "arch", arch_name(code->machine));
+	json_member_array(&json, "syntax");
 	json_cstring(&json, intel ? "Intel" : "ARM");
 	json_end_array(&json);
-	json_key(&json, "instructions");
-	json_begin_array(&json);
+	json_member_array(&json, "instructions");
 	for (size_t i = 0; i < disassembly->count; i++) {
 		json_begin_array(&json);
 		json_uint(&json, disassembly->items[i].offset);

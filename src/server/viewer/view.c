@@ -43,10 +43,8 @@ static int put_type(const struct profile *profile, size_t type, size_t nodes_max
 	bool is_period = profile->period_type.type == profile->sample_types[type].type &&
 			 profile->period_type.unit == profile->sample_types[type].unit;
 	json_begin_object(json);
-	json_key(json, "period");
-	json_int(json, is_period ? profile->period : 0);
-	json_key(json, "unresolved");
-	json_uint(json, unnamed);
+	json_member_int(json, "period", is_period ? profile->period : 0);
+	json_member_uint(json, "unresolved", unnamed);
 	json_key(json, "flame");
 	flame_write_json(flame, json);
 	json_end_object(json);
@@ -66,8 +64,7 @@ static void put_head(const struct profile *profile, const struct view_options *o
 	if (options->format)
 		json_member_cstring(json, "format", options->format);
 	if (rest.len > 0) {
-		json_key(json, "left_out");
-		json_begin_array(json);
+		json_member_array(json, "left_out");
 		while (rest.len > 0)
 			json_bytes(json, bytes_take_line(&rest));
 		json_end_array(json);
@@ -93,8 +90,7 @@ static int put_view(const struct profile *profile, const struct view_options *op
 	json_init(&json, out);
 	json_begin_object(&json);
 	put_head(profile, options, no_timeline, &json);
-	json_key(&json, "types");
-	json_begin_array(&json);
+	json_member_array(&json, "types");
 	for (size_t i = 0; r == 0 && i < profile->sample_type_count; i++)
 		r = is_cancelled(options) ? error_set(err, -ECANCELED, "the request was cancelled")
 					  : put_type(profile, i, nodes_max, timeline, &json, columns, err);
