@@ -58,6 +58,12 @@ struct pb_json_message {
 	const struct pb_json_field *fields;
 	size_t count; /* 64 at most */
 };
+/* The initialiser of a message at file scope: its name, then its fields. */
+#define PB_JSON_MESSAGE_OF(title, ...)                                                                                         \
+	{                                                                                                                      \
+		.name = title, .fields = (const struct pb_json_field[]){__VA_ARGS__},                                          \
+		.count = sizeof((const struct pb_json_field[]){__VA_ARGS__}) / sizeof(struct pb_json_field)                    \
+	}
 
 /*
  * Appends the message. Members may be named in lowerCamelCase or as in the .proto file (snake_case); unknown ones are skipped,

@@ -21,29 +21,17 @@
 #include "server/http/rpc.h"
 #include "server/ingest/ingest_int.h"
 
-static const struct pb_json_field label_fields[] = {
-	{.name = "name", .number = 1, .kind = PB_JSON_STRING},
-	{.name = "value", .number = 2, .kind = PB_JSON_STRING},
-};
-static const struct pb_json_message label = {"Label", label_fields, 2};
-static const struct pb_json_field set_fields[] = {
-	{.name = "labels", .number = 1, .kind = PB_JSON_MESSAGE, .repeated = true, .message = &label},
-};
-static const struct pb_json_message label_set = {"LabelSet", set_fields, 1};
-static const struct pb_json_field sample_fields[] = {
-	{.name = "rawProfile", .number = 1, .kind = PB_JSON_BYTES},
-};
-static const struct pb_json_message raw_sample = {"RawSample", sample_fields, 1};
-static const struct pb_json_field series_fields[] = {
-	{.name = "labels", .number = 1, .kind = PB_JSON_MESSAGE, .message = &label_set},
-	{.name = "samples", .number = 2, .kind = PB_JSON_MESSAGE, .repeated = true, .message = &raw_sample},
-};
-static const struct pb_json_message raw_series = {"RawProfileSeries", series_fields, 2};
-static const struct pb_json_field write_fields[] = {
-	{.name = "series", .number = 2, .kind = PB_JSON_MESSAGE, .repeated = true, .message = &raw_series},
-	{.name = "normalized", .number = 3, .kind = PB_JSON_BOOL},
-};
-static const struct pb_json_message write_request = {"WriteRawRequest", write_fields, 2};
+static const struct pb_json_message label =
+	PB_JSON_MESSAGE_OF("Label", {"name", 1, PB_JSON_STRING}, {"value", 2, PB_JSON_STRING});
+static const struct pb_json_message label_set =
+	PB_JSON_MESSAGE_OF("LabelSet", {"labels", 1, PB_JSON_MESSAGE, .repeated = true, .message = &label});
+static const struct pb_json_message raw_sample = PB_JSON_MESSAGE_OF("RawSample", {"rawProfile", 1, PB_JSON_BYTES});
+static const struct pb_json_message raw_series =
+	PB_JSON_MESSAGE_OF("RawProfileSeries", {"labels", 1, PB_JSON_MESSAGE, .message = &label_set},
+			   {"samples", 2, PB_JSON_MESSAGE, .repeated = true, .message = &raw_sample});
+static const struct pb_json_message write_request =
+	PB_JSON_MESSAGE_OF("WriteRawRequest", {"series", 2, PB_JSON_MESSAGE, .repeated = true, .message = &raw_series},
+			   {"normalized", 3, PB_JSON_BOOL});
 static const struct pb_json_message write_answer = {"WriteRawResponse", NULL, 0};
 
 static int write_raw(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)
@@ -60,10 +48,7 @@ static int write_raw(struct rpc_call *call, struct bytes request, struct buffer 
 	return r < 0 ? r : ingest_raw_series(&form, call, request, err);
 }
 
-static const struct pb_json_field arrow_fields[] = {
-	{.name = "ipcBuffer", .number = 1, .kind = PB_JSON_BYTES},
-};
-static const struct pb_json_message arrow_request = {"WriteArrowRequest", arrow_fields, 1};
+static const struct pb_json_message arrow_request = PB_JSON_MESSAGE_OF("WriteArrowRequest", {"ipcBuffer", 1, PB_JSON_BYTES});
 static const struct pb_json_message arrow_answer = {"WriteArrowResponse", NULL, 0};
 
 static int store_records(struct ingest *ingest, struct bytes samples, struct bytes locations, struct error *err)

@@ -21,25 +21,15 @@
 #include "server/http/rpc.h"
 #include "server/ingest/ingest_int.h"
 
-static const struct pb_json_field label_fields[] = {
-	{.name = "name", .number = 1, .kind = PB_JSON_STRING},
-	{.name = "value", .number = 2, .kind = PB_JSON_STRING},
-};
-static const struct pb_json_message label_pair = {"LabelPair", label_fields, 2};
-static const struct pb_json_field sample_fields[] = {
-	{.name = "rawProfile", .number = 1, .kind = PB_JSON_BYTES},
-	{.name = "ID", .number = 2, .kind = PB_JSON_STRING},
-};
-static const struct pb_json_message raw_sample = {"RawSample", sample_fields, 2};
-static const struct pb_json_field series_fields[] = {
-	{.name = "labels", .number = 1, .kind = PB_JSON_MESSAGE, .repeated = true, .message = &label_pair},
-	{.name = "samples", .number = 2, .kind = PB_JSON_MESSAGE, .repeated = true, .message = &raw_sample},
-};
-static const struct pb_json_message raw_series = {"RawProfileSeries", series_fields, 2};
-static const struct pb_json_field push_fields[] = {
-	{.name = "series", .number = 1, .kind = PB_JSON_MESSAGE, .repeated = true, .message = &raw_series},
-};
-static const struct pb_json_message push_request = {"PushRequest", push_fields, 1};
+static const struct pb_json_message label_pair =
+	PB_JSON_MESSAGE_OF("LabelPair", {"name", 1, PB_JSON_STRING}, {"value", 2, PB_JSON_STRING});
+static const struct pb_json_message raw_sample =
+	PB_JSON_MESSAGE_OF("RawSample", {"rawProfile", 1, PB_JSON_BYTES}, {"ID", 2, PB_JSON_STRING});
+static const struct pb_json_message raw_series =
+	PB_JSON_MESSAGE_OF("RawProfileSeries", {"labels", 1, PB_JSON_MESSAGE, .repeated = true, .message = &label_pair},
+			   {"samples", 2, PB_JSON_MESSAGE, .repeated = true, .message = &raw_sample});
+static const struct pb_json_message push_request =
+	PB_JSON_MESSAGE_OF("PushRequest", {"series", 1, PB_JSON_MESSAGE, .repeated = true, .message = &raw_series});
 static const struct pb_json_message push_answer = {"PushResponse", NULL, 0};
 
 /* One of a series' labels: to `labels`, or its __name__ to `name`. */
