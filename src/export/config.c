@@ -13,14 +13,13 @@
  * is an error, and so is one that stands twice.
  */
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <yaml.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "codec/yaml_fields.h"
 #include "export/export.h"
 
 #define ARENA_BYTES_MAX (2 * MIB)
@@ -37,13 +36,6 @@ struct reader {
 	struct error *err;
 };
 
-static const char *scalar(const yaml_node_t *node)
-{
-	bool plain = node && node->type == YAML_SCALAR_NODE &&
-		     strlen((const char *)node->data.scalar.value) == node->data.scalar.length;
-	return plain ? (const char *)node->data.scalar.value : NULL;
-}
-
 static int bad(struct reader *reader, const yaml_node_t *node, const char *name, const char *why)
 {
 	return error_set(reader->err, -EINVAL, "%s: line %zu: %s: '%.60s' %s", reader->name, node->start_mark.line + 1,
@@ -52,74 +44,15 @@ static int bad(struct reader *reader, const yaml_node_t *node, const char *name,
 
 /* ---- values ---- */
 
-enum value_kind { VALUE_TEXT, VALUE_FLAG, VALUE_NOT, VALUE_SIZE, VALUE_DURATION };
-static const struct setting {
-	const char *name; /* "spool.size": size in a mapping under spool, or this name as it is */
-	enum value_kind kind;
-	size_t offset;
-} settings[] = {
-#define SETTING(name, kind, member)                                                                                            \
-	{                                                                                                                      \
-		name, kind, offsetof(struct export_target, member)                                                             \
-	}
-	SETTING("url", VALUE_TEXT, url),
-	SETTING("name", VALUE_TEXT, name),
-	SETTING("token_file", VALUE_TEXT, token_file),
-	SETTING("basic_auth.username", VALUE_TEXT, username),
-	SETTING("basic_auth.password_file", VALUE_TEXT, password_file),
-	SETTING("tenant", VALUE_TEXT, tenant),
-	SETTING("tls.ca_file", VALUE_TEXT, ca_file),
-	SETTING("tls.cert_file", VALUE_TEXT, cert_file),
-	SETTING("tls.key_file", VALUE_TEXT, key_file),
-	SETTING("tls.server_name", VALUE_TEXT, server_name),
-	SETTING("tls.insecure_skip_verify", VALUE_FLAG, insecure_skip_verify),
-	SETTING("compression", VALUE_NOT, no_compression),
-	SETTING("timeout", VALUE_DURATION, timeout_ns),
-	SETTING("retry_max", VALUE_DURATION, retry_max_ns),
-	SETTING("spool.size", VALUE_SIZE, spool_bytes),
-	SETTING("spool.age", VALUE_DURATION, spool_age_ns),
-	SETTING("symbolize", VALUE_FLAG, symbolize),
-	SETTING(SELECTOR_NAME, VALUE_TEXT, selector),
-};
-#define SETTING_COUNT (sizeof(settings) / sizeof(*settings))
-
 static int copy_text(struct reader *reader, const char *text, const char **ret)
 {
 	*ret = arena_strndup(&reader->config->arena, text, strlen(text));
 	return *ret ? 0 : error_nomem(reader->err);
 }
 
-static int set_value(struct reader *reader, const struct setting *setting, const yaml_node_t *node)
-{
-	void *target = (char *)reader->target + setting->offset;
-	const char *text = scalar(node);
-	if (!text || !*text)
-		return bad(reader, node, setting->name, "needs a single value");
-	switch (setting->kind) {
-	case VALUE_TEXT: return copy_text(reader, text, target);
-	case VALUE_FLAG:
-	case VALUE_NOT:
-		if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
-			return bad(reader, node, setting->name, "must be true or false");
-		*(bool *)target = (strcmp(text, "true") == 0) == (setting->kind == VALUE_FLAG);
-		return 0;
-	case VALUE_SIZE:
-		if (text_parse_size(text, target, NULL) < 0 || *(uint64_t *)target < SPOOL_SIZE_MIN)
-			return bad(reader, node, setting->name, "must be a size of at least 1MiB");
-		return 0;
-	case VALUE_DURATION:
-		if (time_parse_duration(text, target, NULL) < 0 || *(int64_t *)target < NS_PER_MS)
-			return bad(reader, node, setting->name, "must be a duration, such as 30s");
-		return 0;
-	}
-	return -EINVAL;
-}
-
-/* ---- a target ---- */
-
 static int read_kind(struct reader *reader, const yaml_node_t *node)
 {
-	const char *text = scalar(node);
+	const char *text = yaml_scalar(node);
 	for (int i = 0; i < EXPORT_KINDS && text; i++) {
 		if (strcmp(text, export_kind_names[i]) == 0) {
 			reader->target->kind = (enum export_kind)i;
@@ -139,8 +72,8 @@ static int read_headers(struct reader *reader, const yaml_node_t *node)
 		return bad(reader, node, "headers", "must be `name: value` lines");
 	const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
 	for (; pair < node->data.mapping.pairs.top; pair++, count++) {
-		const char *name = scalar(yaml_document_get_node(reader->document, pair->key));
-		const char *value = scalar(yaml_document_get_node(reader->document, pair->value));
+		const char *name = yaml_scalar(yaml_document_get_node(reader->document, pair->key));
+		const char *value = yaml_scalar(yaml_document_get_node(reader->document, pair->value));
 		if (!name || !value || count == LIST_MAX)
 			return bad(reader, node, "headers", "must be at most 32 names with a single value each");
 		int r = copy_text(reader, name, &headers[count].name);
@@ -164,7 +97,7 @@ static int read_drops(struct reader *reader, const yaml_node_t *node)
 		return bad(reader, node, "drop_labels", "must be a list: [name, name]");
 	const yaml_node_item_t *item = node->data.sequence.items.start;
 	for (; item < node->data.sequence.items.top; item++, count++) {
-		const char *name = scalar(yaml_document_get_node(reader->document, *item));
+		const char *name = yaml_scalar(yaml_document_get_node(reader->document, *item));
 		if (!name || count == LIST_MAX)
 			return bad(reader, node, "drop_labels", "must be a list of at most 32 names");
 		int r = copy_text(reader, name, &names[count]);
@@ -174,6 +107,72 @@ static int read_drops(struct reader *reader, const yaml_node_t *node)
 	reader->target->drop_labels = names;
 	reader->target->drop_label_count = count;
 	return 0;
+}
+
+/* ---- a target ---- */
+
+enum value_kind { VALUE_TEXT, VALUE_FLAG, VALUE_NOT, VALUE_SIZE, VALUE_DURATION, VALUE_CUSTOM };
+static const struct setting {
+	const char *name; /* "spool.size": size in a mapping under spool, or this name as it is */
+	enum value_kind kind;
+	size_t offset;
+	int (*read)(struct reader *reader, const yaml_node_t *node); /* CUSTOM */
+} settings[] = {
+#define SETTING(name, kind, member)                                                                                            \
+	{                                                                                                                      \
+		name, kind, offsetof(struct export_target, member)                                                             \
+	}
+	{"kind", VALUE_CUSTOM, .read = read_kind},
+	{"headers", VALUE_CUSTOM, .read = read_headers},
+	{"drop_labels", VALUE_CUSTOM, .read = read_drops},
+	SETTING("url", VALUE_TEXT, url),
+	SETTING("name", VALUE_TEXT, name),
+	SETTING("token_file", VALUE_TEXT, token_file),
+	SETTING("basic_auth.username", VALUE_TEXT, username),
+	SETTING("basic_auth.password_file", VALUE_TEXT, password_file),
+	SETTING("tenant", VALUE_TEXT, tenant),
+	SETTING("tls.ca_file", VALUE_TEXT, ca_file),
+	SETTING("tls.cert_file", VALUE_TEXT, cert_file),
+	SETTING("tls.key_file", VALUE_TEXT, key_file),
+	SETTING("tls.server_name", VALUE_TEXT, server_name),
+	SETTING("tls.insecure_skip_verify", VALUE_FLAG, insecure_skip_verify),
+	SETTING("compression", VALUE_NOT, no_compression),
+	SETTING("timeout", VALUE_DURATION, timeout_ns),
+	SETTING("retry_max", VALUE_DURATION, retry_max_ns),
+	SETTING("spool.size", VALUE_SIZE, spool_bytes),
+	SETTING("spool.age", VALUE_DURATION, spool_age_ns),
+	SETTING("symbolize", VALUE_FLAG, symbolize),
+	SETTING(SELECTOR_NAME, VALUE_TEXT, selector),
+};
+#define SETTING_COUNT (sizeof(settings) / sizeof(*settings))
+
+static int set_value(struct reader *reader, const struct setting *setting, const yaml_node_t *node)
+{
+	void *target = (char *)reader->target + setting->offset;
+	const char *text = yaml_scalar(node);
+	if (setting->kind == VALUE_CUSTOM)
+		return setting->read(reader, node);
+	if (!text || !*text)
+		return bad(reader, node, setting->name, "needs a single value");
+	switch (setting->kind) {
+	case VALUE_CUSTOM: break;
+	case VALUE_TEXT: return copy_text(reader, text, target);
+	case VALUE_FLAG:
+	case VALUE_NOT:
+		if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+			return bad(reader, node, setting->name, "must be true or false");
+		*(bool *)target = (strcmp(text, "true") == 0) == (setting->kind == VALUE_FLAG);
+		return 0;
+	case VALUE_SIZE:
+		if (text_parse_size(text, target, NULL) < 0 || *(uint64_t *)target < SPOOL_SIZE_MIN)
+			return bad(reader, node, setting->name, "must be a size of at least 1MiB");
+		return 0;
+	case VALUE_DURATION:
+		if (time_parse_duration(text, target, NULL) < 0 || *(int64_t *)target < NS_PER_MS)
+			return bad(reader, node, setting->name, "must be a duration, such as 30s");
+		return 0;
+	}
+	return -EINVAL;
 }
 
 static bool is_group(const char *name)
@@ -190,23 +189,12 @@ static int read_pair(struct reader *reader, const yaml_node_t *key, const yaml_n
 		return read_pairs(reader, value, name, seen);
 	while (i < SETTING_COUNT && strcmp(settings[i].name, name) != 0)
 		i++;
-	size_t bit = i;
-	if (i == SETTING_COUNT)
-		bit = strcmp(name, "kind") == 0		 ? 60
-		      : strcmp(name, "headers") == 0	 ? 61
-		      : strcmp(name, "drop_labels") == 0 ? 62
-							 : 63;
-	if (bit == 63 || (!reader->with_selector && strcmp(name, SELECTOR_NAME) == 0))
+	if (i == SETTING_COUNT || (!reader->with_selector && strcmp(name, SELECTOR_NAME) == 0))
 		return bad(reader, key, name, "is not a setting of a target; see docs/export.md");
-	if (*seen & 1ull << bit)
+	if (*seen & 1ull << i)
 		return bad(reader, key, name, "is set twice");
-	*seen |= 1ull << bit;
-	switch (bit) {
-	case 60: return read_kind(reader, value);
-	case 61: return read_headers(reader, value);
-	case 62: return read_drops(reader, value);
-	default: return set_value(reader, &settings[i], value);
-	}
+	*seen |= 1ull << i;
+	return set_value(reader, &settings[i], value);
 }
 
 static int read_pairs(struct reader *reader, const yaml_node_t *node, const char *prefix, uint64_t *seen)
@@ -215,7 +203,7 @@ static int read_pairs(struct reader *reader, const yaml_node_t *node, const char
 	for (; pair < node->data.mapping.pairs.top; pair++) {
 		char name[64];
 		const yaml_node_t *key = yaml_document_get_node(reader->document, pair->key);
-		const char *text = scalar(key);
+		const char *text = yaml_scalar(key);
 		if (!text || snprintf(name, sizeof(name), "%s%s%s", prefix, *prefix ? "." : "", text) >= (int)sizeof(name))
 			return bad(reader, key, text ? text : "a name", "is not a setting of a target");
 		/* One level only: aliases cannot make the document larger than it is written. */
@@ -289,7 +277,7 @@ static int read_document(struct reader *reader)
 		return 0;
 	const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
 	for (; pair < root->data.mapping.pairs.top; pair++) {
-		const char *key = scalar(yaml_document_get_node(reader->document, pair->key));
+		const char *key = yaml_scalar(yaml_document_get_node(reader->document, pair->key));
 		if (key && strcmp(key, reader->section) == 0)
 			return read_section(reader, yaml_document_get_node(reader->document, pair->value));
 	}
@@ -305,25 +293,15 @@ static void init(struct export_config *config)
 int export_config_parse(struct bytes text, const char *name, const char *section, bool with_selector, struct export_config *ret,
 			struct error *err)
 {
-	yaml_parser_t parser;
 	yaml_document_t document;
 
 	init(ret);
-	if (!text.len)
-		return 0;
-	if (!yaml_parser_initialize(&parser))
-		return error_nomem(err);
-	yaml_parser_set_input_string(&parser, text.data, text.len);
-	if (!yaml_parser_load(&parser, &document)) {
-		int r = error_set(err, -EINVAL, "%s: line %zu: %s", name, parser.problem_mark.line + 1,
-				  parser.problem ? parser.problem : "not YAML");
-		yaml_parser_delete(&parser);
+	int r = text.len ? yaml_load(text, name, -EINVAL, &document, err) : 0;
+	if (r < 0 || !text.len)
 		return r;
-	}
 	struct reader reader = {ret, NULL, &document, name, section, with_selector, err};
-	int r = read_document(&reader);
+	r = read_document(&reader);
 	yaml_document_delete(&document);
-	yaml_parser_delete(&parser);
 	return r;
 }
 

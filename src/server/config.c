@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <yaml.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -16,6 +15,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "codec/yaml_fields.h"
 #include "server/core/server_int.h"
 #include "server/scrape/scrape.h"
 #include "server/stores/snapshots.h"
@@ -244,11 +244,6 @@ static int prefix_fault(struct config_reader *reader, int r, const yaml_node_t *
 	return r < 0 ? error_prefix(reader->err, r, "%s: line %zu: '%s'", reader->path, at->start_mark.line + 1, name) : 0;
 }
 
-static const char *scalar(const yaml_node_t *node)
-{
-	return node->type == YAML_SCALAR_NODE ? (const char *)node->data.scalar.value : NULL;
-}
-
 static yaml_node_t *node_of(struct config_reader *reader, int index)
 {
 	return yaml_document_get_node(reader->document, index);
@@ -264,7 +259,7 @@ static int each_pair(struct config_reader *reader, const yaml_node_t *mapping, c
 	for (; pair < mapping->data.mapping.pairs.top; pair++) {
 		char name[NAME_BYTES];
 		const yaml_node_t *key = node_of(reader, pair->key), *value = node_of(reader, pair->value);
-		const char *text = scalar(key);
+		const char *text = yaml_scalar(key);
 		if (!text)
 			return fault(reader, key, "a setting's name must be plain text");
 		if (snprintf(name, sizeof(name), "%s%s%s", prefix, *prefix ? "." : "", text) >= (int)sizeof(name))
@@ -280,7 +275,7 @@ static int visit_rule(struct config_reader *reader, void *context, const char *n
 		      const yaml_node_t *value)
 {
 	struct server_retention_rule *rule = context;
-	const char *text = scalar(value);
+	const char *text = yaml_scalar(value);
 	int r;
 	if (!text)
 		return fault(reader, value, "a rule of retention.rules needs a selector and an age, both single values");
@@ -323,7 +318,7 @@ static int visit_tenant_setting(struct config_reader *reader, void *context, con
 				const yaml_node_t *value)
 {
 	struct server_tenant_settings *tenant = context;
-	const char *text = scalar(value);
+	const char *text = yaml_scalar(value);
 	int r;
 	if (value->type == YAML_MAPPING_NODE && (strcmp(name, "limits") == 0 || strcmp(name, "retention") == 0))
 		return each_pair(reader, value, name, visit_tenant_setting, context);
@@ -364,7 +359,7 @@ static int visit_tenant(struct config_reader *reader, void *context, const char 
 	tenants->count++;
 	if (value->type == YAML_MAPPING_NODE)
 		return each_pair(reader, value, "", visit_tenant_setting, tenant);
-	const char *text = scalar(value);
+	const char *text = yaml_scalar(value);
 	return text && (!*text || strcmp(text, "~") == 0 || strcmp(text, "null") == 0)
 		       ? 0
 		       : fault(reader, value, "a tenant may have 'limits', 'retention.age' and 'retention.size'");
@@ -394,7 +389,7 @@ static int read_urls(struct config_reader *reader, const yaml_node_t *node)
 	buffer_init(&text, CONFIG_BYTES_MAX);
 	const yaml_node_item_t *item = node->data.sequence.items.start;
 	for (; item < node->data.sequence.items.top; item++) {
-		const char *url = scalar(node_of(reader, *item));
+		const char *url = yaml_scalar(node_of(reader, *item));
 		if (!url || strpbrk(url, " \t\n"))
 			return fault(reader, node, "'symbols.debuginfod.urls' must be a list of URLs");
 		if (buffer_printf(&text, "%s%s", text.len ? " " : "", url) < 0)
@@ -408,7 +403,7 @@ static int visit_setting(struct config_reader *reader, void *context, const char
 			 const yaml_node_t *value)
 {
 	bool inner = context != NULL;
-	const char *text = scalar(value);
+	const char *text = yaml_scalar(value);
 	if (strcmp(name, "retention.rules") == 0)
 		return read_rules(reader, value);
 	if (strcmp(name, "forward") == 0)
@@ -439,19 +434,11 @@ static int visit_tenants(struct config_reader *reader, void *context, const char
 
 static int config_parse(struct config_reader *reader, struct bytes input)
 {
-	yaml_parser_t parser;
 	yaml_document_t document;
-	if (!yaml_parser_initialize(&parser))
-		return error_nomem(reader->err);
-	yaml_parser_set_input_string(&parser, input.data, input.len);
-	if (!yaml_parser_load(&parser, &document)) {
-		int r = error_set(reader->err, -EINVAL, "%s: line %zu: %s", reader->path, parser.problem_mark.line + 1,
-				  parser.problem ? parser.problem : "not YAML");
-		yaml_parser_delete(&parser);
+	int r = yaml_load(input, reader->path, -EINVAL, &document, reader->err);
+	if (r < 0)
 		return r;
-	}
 	yaml_node_t *root = yaml_document_get_root_node(&document);
-	int r = 0;
 	reader->document = &document;
 	if (root && root->type == YAML_MAPPING_NODE) {
 		r = each_pair(reader, root, "", visit_setting, NULL);
@@ -461,7 +448,6 @@ static int config_parse(struct config_reader *reader, struct bytes input)
 		r = error_set(reader->err, -EINVAL, "%s: expected `name: value` lines", reader->path);
 	}
 	yaml_document_delete(&document);
-	yaml_parser_delete(&parser);
 	return r;
 }
 

@@ -134,11 +134,6 @@ static int read_label(struct yaml_reader *reader, const char *name, const yaml_n
 	return r;
 }
 
-static int read_labels(struct yaml_reader *reader, const yaml_node_t *node, void *object)
-{
-	return yaml_read_names(reader, node, "labels", read_label, object);
-}
-
 static int read_targets(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
 	struct yaml_group *yaml = object;
@@ -148,7 +143,7 @@ static int read_targets(struct yaml_reader *reader, const yaml_node_t *node, voi
 static int read_yaml_group(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
 	static const struct yaml_field fields[] = {
-		{"targets", YAML_FIELD_CUSTOM, 0, read_targets}, {"labels", YAML_FIELD_CUSTOM, 0, read_labels}, {0}};
+		YAML_CUSTOM("targets", read_targets), {"labels", YAML_FIELD_NAMES, .read_name = read_label}, {0}};
 	struct yaml_group *yaml = object;
 	yaml->group.count = 2;
 	yaml->group.labels[1] = (struct relabel_label){"__meta_filepath", yaml->source};
@@ -161,25 +156,17 @@ static int read_yaml_group(struct yaml_reader *reader, const yaml_node_t *node, 
 
 int discovery_read_groups_yaml(struct bytes text, const char *source, struct discovered *found, struct error *err)
 {
-	yaml_parser_t parser;
 	yaml_document_t document;
 	struct arena arena;
-	if (!yaml_parser_initialize(&parser))
-		return error_nomem(err);
-	yaml_parser_set_input_string(&parser, text.data, text.len);
-	if (!yaml_parser_load(&parser, &document)) {
-		int r = error_set(err, -EBADMSG, "%s: line %zu: %s", source, parser.problem_mark.line + 1,
-				  parser.problem ? parser.problem : "not YAML");
-		yaml_parser_delete(&parser);
+	int r = yaml_load(text, source, -EBADMSG, &document, err);
+	if (r < 0)
 		return r;
-	}
 	arena_init(&arena, DISCOVERED_BYTES_MAX);
-	struct yaml_reader reader = {&document, source, &arena, err};
+	struct yaml_reader reader = {&document, source, &arena, err, .manual = "docs/scraping.md"};
 	struct yaml_group yaml = {.found = found, .source = source};
 	const yaml_node_t *root = yaml_document_get_root_node(&document);
-	int r = root ? yaml_read_list(&reader, root, "target groups", read_yaml_group, &yaml) : 0;
+	r = root ? yaml_read_list(&reader, root, "target groups", read_yaml_group, &yaml) : 0;
 	yaml_document_delete(&document);
-	yaml_parser_delete(&parser);
 	arena_release(&arena);
 	return r;
 }

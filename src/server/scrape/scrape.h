@@ -28,9 +28,9 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
+#include "codec/yaml_fields.h"
 #include "net/net.h"
 #include "profile/relabel.h"
-#include "server/core/yaml_fields.h"
 
 #define SCRAPE_JOBS_MAX	       1000
 #define SCRAPE_PROFILES_MAX    24   /* of a job */

@@ -25,14 +25,6 @@
 #define DNS_REFRESH	   (30 * NS_PER_S)
 #define FILE_REFRESH	   (5 * 60 * NS_PER_S)
 #define KUBERNETES_REFRESH (15 * NS_PER_S)
-#define FIELD(type, name, kind, member)                                                                                        \
-	{                                                                                                                      \
-		name, kind, offsetof(type, member), NULL                                                                       \
-	}
-#define CUSTOM(name, read)                                                                                                     \
-	{                                                                                                                      \
-		name, YAML_FIELD_CUSTOM, 0, read                                                                               \
-	}
 
 const char *const discovery_kind_names[] = {"static", "file", "http", "dns", "kubernetes"};
 const char *const kubernetes_role_names[KUBERNETES_ROLES + 1] = {"pod", "endpoints", "endpointslice", "node", "service", NULL};
@@ -79,12 +71,12 @@ struct scrape_config *scrape_config_free(struct scrape_config *config)
 
 /* ---- how to ask ---- */
 
-/* These are members of several structs: each reader finds the struct scrape_http by the table that it stands in. */
-static int read_basic_auth(struct yaml_reader *reader, const yaml_node_t *node, struct scrape_http *http)
+static int read_basic_auth(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
-	static const struct yaml_field fields[] = {FIELD(struct scrape_http, "username", YAML_FIELD_TEXT, user),
-						   FIELD(struct scrape_http, "password", YAML_FIELD_TEXT, password),
-						   FIELD(struct scrape_http, "password_file", YAML_FIELD_TEXT, password_file),
+	struct scrape_http *http = object;
+	static const struct yaml_field fields[] = {YAML_FIELD(struct scrape_http, "username", TEXT, user),
+						   YAML_FIELD(struct scrape_http, "password", TEXT, password),
+						   YAML_FIELD(struct scrape_http, "password_file", TEXT, password_file),
 						   {0}};
 	int r = yaml_read_fields(reader, node, fields, http);
 	if (r == 0 && (!http->user || (http->password && http->password_file)))
@@ -92,28 +84,28 @@ static int read_basic_auth(struct yaml_reader *reader, const yaml_node_t *node, 
 	return r;
 }
 
-static int read_authorization(struct yaml_reader *reader, const yaml_node_t *node, struct scrape_http *http)
+static int read_authorization(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
-	static const struct yaml_field fields[] = {
-		FIELD(struct scrape_http, "type", YAML_FIELD_TEXT, auth_type),
-		FIELD(struct scrape_http, "credentials", YAML_FIELD_TEXT, credentials),
-		FIELD(struct scrape_http, "credentials_file", YAML_FIELD_TEXT, credentials_file),
-		{0}};
+	struct scrape_http *http = object;
+	static const struct yaml_field fields[] = {YAML_FIELD(struct scrape_http, "type", TEXT, auth_type),
+						   YAML_FIELD(struct scrape_http, "credentials", TEXT, credentials),
+						   YAML_FIELD(struct scrape_http, "credentials_file", TEXT, credentials_file),
+						   {0}};
 	int r = yaml_read_fields(reader, node, fields, http);
 	if (r == 0 && !http->credentials == !http->credentials_file)
 		return yaml_fault(reader, node, "authorization", "needs one of credentials and credentials_file");
 	return r;
 }
 
-static int read_tls(struct yaml_reader *reader, const yaml_node_t *node, struct scrape_http *http)
+static int read_tls(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
-	static const struct yaml_field fields[] = {
-		FIELD(struct net_tls_options, "ca_file", YAML_FIELD_TEXT, ca_file),
-		FIELD(struct net_tls_options, "cert_file", YAML_FIELD_TEXT, cert_file),
-		FIELD(struct net_tls_options, "key_file", YAML_FIELD_TEXT, key_file),
-		FIELD(struct net_tls_options, "server_name", YAML_FIELD_TEXT, server_name),
-		FIELD(struct net_tls_options, "insecure_skip_verify", YAML_FIELD_FLAG, insecure),
-		{0}};
+	struct scrape_http *http = object;
+	static const struct yaml_field fields[] = {YAML_FIELD(struct net_tls_options, "ca_file", TEXT, ca_file),
+						   YAML_FIELD(struct net_tls_options, "cert_file", TEXT, cert_file),
+						   YAML_FIELD(struct net_tls_options, "key_file", TEXT, key_file),
+						   YAML_FIELD(struct net_tls_options, "server_name", TEXT, server_name),
+						   YAML_FIELD(struct net_tls_options, "insecure_skip_verify", FLAG, insecure),
+						   {0}};
 	http->has_tls = true;
 	int r = yaml_read_fields(reader, node, fields, &http->tls_options);
 	if (r < 0)
@@ -124,26 +116,9 @@ static int read_tls(struct yaml_reader *reader, const yaml_node_t *node, struct 
 	return r < 0 ? error_prefix(reader->err, r, "%s: line %zu: tls_config", reader->file, node->start_mark.line + 1) : 0;
 }
 
-#define HTTP_READERS(type, suffix)                                                                                             \
-	static int read_basic_auth_##suffix(struct yaml_reader *reader, const yaml_node_t *node, void *object)                 \
-	{                                                                                                                      \
-		return read_basic_auth(reader, node, &((type *)object)->http);                                                 \
-	}                                                                                                                      \
-	static int read_authorization_##suffix(struct yaml_reader *reader, const yaml_node_t *node, void *object)              \
-	{                                                                                                                      \
-		return read_authorization(reader, node, &((type *)object)->http);                                              \
-	}                                                                                                                      \
-	static int read_tls_##suffix(struct yaml_reader *reader, const yaml_node_t *node, void *object)                        \
-	{                                                                                                                      \
-		return read_tls(reader, node, &((type *)object)->http);                                                        \
-	}                                                                                                                      \
-	static int read_redirects_##suffix(struct yaml_reader *reader, const yaml_node_t *node, void *object)                  \
-	{                                                                                                                      \
-		return read_redirects(reader, node, &((type *)object)->http);                                                  \
-	}
-
-static int read_redirects(struct yaml_reader *reader, const yaml_node_t *node, struct scrape_http *http)
+static int read_redirects(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
+	struct scrape_http *http = object;
 	const char *text;
 	int r = yaml_read_text(reader, node, "follow_redirects", &text);
 	if (r < 0)
@@ -154,13 +129,14 @@ static int read_redirects(struct yaml_reader *reader, const yaml_node_t *node, s
 		       : yaml_fault(reader, node, "follow_redirects", "must be true or false");
 }
 
-HTTP_READERS(struct scrape_job, job)
-HTTP_READERS(struct discovery_config, discovery)
-#define HTTP_FIELDS(type, suffix)                                                                                              \
-	CUSTOM("basic_auth", read_basic_auth_##suffix), CUSTOM("authorization", read_authorization_##suffix),                  \
-		CUSTOM("tls_config", read_tls_##suffix), CUSTOM("follow_redirects", read_redirects_##suffix),                  \
-		FIELD(type, "bearer_token", YAML_FIELD_TEXT, http.credentials),                                                \
-		FIELD(type, "bearer_token_file", YAML_FIELD_TEXT, http.credentials_file)
+/* Members of several structs. */
+#define HTTP_FIELDS(type)                                                                                                      \
+	YAML_FIELD(type, "basic_auth", CUSTOM, http, read_basic_auth),                                                         \
+		YAML_FIELD(type, "authorization", CUSTOM, http, read_authorization),                                           \
+		YAML_FIELD(type, "tls_config", CUSTOM, http, read_tls),                                                        \
+		YAML_FIELD(type, "follow_redirects", CUSTOM, http, read_redirects),                                            \
+		YAML_FIELD(type, "bearer_token", TEXT, http.credentials),                                                      \
+		YAML_FIELD(type, "bearer_token_file", TEXT, http.credentials_file)
 
 /* ---- discovery ---- */
 
@@ -215,17 +191,17 @@ static int read_items(struct yaml_reader *reader, const yaml_node_t *node, void 
 
 static int read_static(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
-	static const struct yaml_field fields[] = {CUSTOM("targets", read_items), CUSTOM("labels", read_labels), {0}};
+	static const struct yaml_field fields[] = {YAML_CUSTOM("targets", read_items), YAML_CUSTOM("labels", read_labels), {0}};
 	struct discovery_config *discovery = NULL;
 	int r = next_discovery(reader, node, object, DISCOVERY_STATIC, 0, &discovery);
 	return r < 0 ? r : yaml_read_fields(reader, node, fields, discovery);
 }
 
-#define REFRESH FIELD(struct discovery_config, "refresh_interval", YAML_FIELD_DURATION, refresh_ns)
+#define REFRESH YAML_FIELD(struct discovery_config, "refresh_interval", DURATION, refresh_ns)
 
 static int read_file(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
-	static const struct yaml_field fields[] = {CUSTOM("files", read_items), REFRESH, {0}};
+	static const struct yaml_field fields[] = {YAML_CUSTOM("files", read_items), REFRESH, {0}};
 	struct discovery_config *discovery = NULL;
 	int r = next_discovery(reader, node, object, DISCOVERY_FILE, FILE_REFRESH, &discovery);
 	if (r == 0)
@@ -242,10 +218,8 @@ static int read_file(struct yaml_reader *reader, const yaml_node_t *node, void *
 
 static int read_http(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
-	static const struct yaml_field fields[] = {FIELD(struct discovery_config, "url", YAML_FIELD_TEXT, url),
-						   REFRESH,
-						   HTTP_FIELDS(struct discovery_config, discovery),
-						   {0}};
+	static const struct yaml_field fields[] = {
+		YAML_FIELD(struct discovery_config, "url", TEXT, url), REFRESH, HTTP_FIELDS(struct discovery_config), {0}};
 	struct discovery_config *discovery = NULL;
 	int r = next_discovery(reader, node, object, DISCOVERY_HTTP, REFRESH_DEFAULT, &discovery);
 	if (r == 0)
@@ -271,9 +245,9 @@ static int read_dns_type(struct yaml_reader *reader, const yaml_node_t *node, vo
 
 static int read_dns(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
-	static const struct yaml_field fields[] = {CUSTOM("names", read_items),
-						   CUSTOM("type", read_dns_type),
-						   FIELD(struct discovery_config, "port", YAML_FIELD_COUNT, port),
+	static const struct yaml_field fields[] = {YAML_CUSTOM("names", read_items),
+						   YAML_CUSTOM("type", read_dns_type),
+						   YAML_FIELD(struct discovery_config, "port", COUNT, port),
 						   REFRESH,
 						   {0}};
 	struct discovery_config *discovery = NULL;
@@ -301,25 +275,19 @@ static int read_role(struct yaml_reader *reader, const yaml_node_t *node, void *
 	return r < 0 ? r : yaml_fault(reader, node, text, "must be pod, endpoints, endpointslice, node or service");
 }
 
-static int read_namespace_names(struct yaml_reader *reader, const yaml_node_t *node, void *object)
-{
-	return read_items(reader, node, object);
-}
-
 static int read_namespaces(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
-	static const struct yaml_field fields[] = {
-		CUSTOM("names", read_namespace_names),
-		FIELD(struct discovery_config, "own_namespace", YAML_FIELD_FLAG, own_namespace),
-		{0}};
+	static const struct yaml_field fields[] = {YAML_CUSTOM("names", read_items),
+						   YAML_FIELD(struct discovery_config, "own_namespace", FLAG, own_namespace),
+						   {0}};
 	return yaml_read_fields(reader, node, fields, object);
 }
 
 static int read_selector(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
-	static const struct yaml_field fields[] = {FIELD(struct discovery_selector, "role", YAML_FIELD_TEXT, role),
-						   FIELD(struct discovery_selector, "label", YAML_FIELD_TEXT, label),
-						   FIELD(struct discovery_selector, "field", YAML_FIELD_TEXT, field),
+	static const struct yaml_field fields[] = {YAML_FIELD(struct discovery_selector, "role", TEXT, role),
+						   YAML_FIELD(struct discovery_selector, "label", TEXT, label),
+						   YAML_FIELD(struct discovery_selector, "field", TEXT, field),
 						   {0}};
 	struct discovery_config *discovery = object;
 	if (discovery->selector_count == KUBERNETES_ROLES)
@@ -330,19 +298,14 @@ static int read_selector(struct yaml_reader *reader, const yaml_node_t *node, vo
 	return r;
 }
 
-static int read_selectors(struct yaml_reader *reader, const yaml_node_t *node, void *object)
-{
-	return yaml_read_list(reader, node, "selectors", read_selector, object);
-}
-
 static int read_kubernetes(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
-	static const struct yaml_field fields[] = {CUSTOM("role", read_role),
-						   FIELD(struct discovery_config, "api_server", YAML_FIELD_TEXT, url),
-						   CUSTOM("namespaces", read_namespaces),
-						   CUSTOM("selectors", read_selectors),
+	static const struct yaml_field fields[] = {YAML_CUSTOM("role", read_role),
+						   YAML_FIELD(struct discovery_config, "api_server", TEXT, url),
+						   YAML_CUSTOM("namespaces", read_namespaces),
+						   {"selectors", YAML_FIELD_LIST, .read = read_selector},
 						   REFRESH,
-						   HTTP_FIELDS(struct discovery_config, discovery),
+						   HTTP_FIELDS(struct discovery_config),
 						   {0}};
 	struct discovery_config *discovery = NULL;
 	int r = next_discovery(reader, node, object, DISCOVERY_KUBERNETES, KUBERNETES_REFRESH, &discovery);
@@ -352,17 +315,6 @@ static int read_kubernetes(struct yaml_reader *reader, const yaml_node_t *node, 
 		return yaml_fault(reader, node, "kubernetes_sd_configs", "needs a role");
 	return r;
 }
-
-#define LIST_READER(name, what, each)                                                                                          \
-	static int name(struct yaml_reader *reader, const yaml_node_t *node, void *object)                                     \
-	{                                                                                                                      \
-		return yaml_read_list(reader, node, what, each, object);                                                       \
-	}
-LIST_READER(read_statics, "static_configs", read_static)
-LIST_READER(read_files, "file_sd_configs", read_file)
-LIST_READER(read_https, "http_sd_configs", read_http)
-LIST_READER(read_dnses, "dns_sd_configs", read_dns)
-LIST_READER(read_kuberneteses, "kubernetes_sd_configs", read_kubernetes)
 
 /* ---- relabel_configs ---- */
 
@@ -377,24 +329,15 @@ static int read_sources(struct yaml_reader *reader, const yaml_node_t *node, voi
 	return r;
 }
 
-#define TEXT_READER(field)                                                                                                     \
-	static int read_##field(struct yaml_reader *reader, const yaml_node_t *node, void *object)                             \
-	{                                                                                                                      \
-		return yaml_read_text(reader, node, #field, &((struct relabel_rule *)object)->field);                          \
-	}
-TEXT_READER(separator)
-TEXT_READER(regex)
-TEXT_READER(replacement)
-
 static int read_rule(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
-	static const struct yaml_field fields[] = {CUSTOM("source_labels", read_sources),
-						   CUSTOM("separator", read_separator),
-						   CUSTOM("regex", read_regex),
-						   CUSTOM("replacement", read_replacement),
-						   FIELD(struct relabel_rule, "target_label", YAML_FIELD_TEXT, target_label),
-						   FIELD(struct relabel_rule, "action", YAML_FIELD_TEXT, action),
-						   FIELD(struct relabel_rule, "modulus", YAML_FIELD_SIZE, modulus),
+	static const struct yaml_field fields[] = {YAML_CUSTOM("source_labels", read_sources),
+						   YAML_FIELD(struct relabel_rule, "separator", EMPTY_TEXT, separator),
+						   YAML_FIELD(struct relabel_rule, "regex", EMPTY_TEXT, regex),
+						   YAML_FIELD(struct relabel_rule, "replacement", EMPTY_TEXT, replacement),
+						   YAML_FIELD(struct relabel_rule, "target_label", TEXT, target_label),
+						   YAML_FIELD(struct relabel_rule, "action", TEXT, action),
+						   YAML_FIELD(struct relabel_rule, "modulus", SIZE, modulus),
 						   {0}};
 	struct scrape_job *job = object;
 	struct relabel_rule rule = {0};
@@ -407,7 +350,6 @@ static int read_rule(struct yaml_reader *reader, const yaml_node_t *node, void *
 	return r < 0 ? error_prefix(reader->err, r, "%s: line %zu: relabel_configs", reader->file, node->start_mark.line + 1)
 		     : 0;
 }
-LIST_READER(read_rules, "relabel_configs", read_rule)
 
 /* ---- profiling_config ---- */
 
@@ -420,11 +362,11 @@ struct profile_settings {
 
 static int read_profile(struct yaml_reader *reader, const char *name, const yaml_node_t *node, void *object)
 {
-	static const struct yaml_field fields[] = {FIELD(struct profile_settings, "enabled", YAML_FIELD_FLAG, enabled),
-						   FIELD(struct profile_settings, "path", YAML_FIELD_TEXT, path),
-						   FIELD(struct profile_settings, "delta", YAML_FIELD_FLAG, delta),
-						   FIELD(struct profile_settings, "cumulative", YAML_FIELD_FLAG, cumulative),
-						   FIELD(struct profile_settings, "seconds", YAML_FIELD_COUNT, seconds),
+	static const struct yaml_field fields[] = {YAML_FIELD(struct profile_settings, "enabled", FLAG, enabled),
+						   YAML_FIELD(struct profile_settings, "path", TEXT, path),
+						   YAML_FIELD(struct profile_settings, "delta", FLAG, delta),
+						   YAML_FIELD(struct profile_settings, "cumulative", FLAG, cumulative),
+						   YAML_FIELD(struct profile_settings, "seconds", COUNT, seconds),
 						   {0}};
 	struct scrape_job *job = object;
 	struct scrape_profile *profile = NULL;
@@ -457,15 +399,11 @@ static int read_profile(struct yaml_reader *reader, const char *name, const yaml
 	return 0;
 }
 
-static int read_pprof(struct yaml_reader *reader, const yaml_node_t *node, void *object)
-{
-	return yaml_read_names(reader, node, "pprof_config", read_profile, object);
-}
-
 static int read_profiling(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
-	static const struct yaml_field fields[] = {
-		FIELD(struct scrape_job, "path_prefix", YAML_FIELD_TEXT, path_prefix), CUSTOM("pprof_config", read_pprof), {0}};
+	static const struct yaml_field fields[] = {YAML_FIELD(struct scrape_job, "path_prefix", TEXT, path_prefix),
+						   {"pprof_config", YAML_FIELD_NAMES, .read_name = read_profile},
+						   {0}};
 	return yaml_read_fields(reader, node, fields, object);
 }
 
@@ -481,27 +419,22 @@ static int read_param(struct yaml_reader *reader, const char *name, const yaml_n
 	return yaml_read_texts(reader, node, name, 16, &param->values, &param->count);
 }
 
-static int read_params(struct yaml_reader *reader, const yaml_node_t *node, void *object)
-{
-	return yaml_read_names(reader, node, "params", read_param, object);
-}
-
-static const struct yaml_field job_fields[] = {FIELD(struct scrape_job, "job_name", YAML_FIELD_TEXT, name),
-					       FIELD(struct scrape_job, "scrape_interval", YAML_FIELD_DURATION, interval_ns),
-					       FIELD(struct scrape_job, "scrape_timeout", YAML_FIELD_DURATION, timeout_ns),
-					       FIELD(struct scrape_job, "scheme", YAML_FIELD_TEXT, scheme),
-					       FIELD(struct scrape_job, "tenant", YAML_FIELD_TEXT, tenant),
-					       FIELD(struct scrape_job, "body_size_limit", YAML_FIELD_SIZE, body_max),
-					       FIELD(struct scrape_job, "target_limit", YAML_FIELD_COUNT, targets_max),
-					       CUSTOM("params", read_params),
-					       CUSTOM("static_configs", read_statics),
-					       CUSTOM("file_sd_configs", read_files),
-					       CUSTOM("http_sd_configs", read_https),
-					       CUSTOM("dns_sd_configs", read_dnses),
-					       CUSTOM("kubernetes_sd_configs", read_kuberneteses),
-					       CUSTOM("relabel_configs", read_rules),
-					       CUSTOM("profiling_config", read_profiling),
-					       HTTP_FIELDS(struct scrape_job, job),
+static const struct yaml_field job_fields[] = {YAML_FIELD(struct scrape_job, "job_name", TEXT, name),
+					       YAML_FIELD(struct scrape_job, "scrape_interval", DURATION, interval_ns),
+					       YAML_FIELD(struct scrape_job, "scrape_timeout", DURATION, timeout_ns),
+					       YAML_FIELD(struct scrape_job, "scheme", TEXT, scheme),
+					       YAML_FIELD(struct scrape_job, "tenant", TEXT, tenant),
+					       YAML_FIELD(struct scrape_job, "body_size_limit", SIZE, body_max),
+					       YAML_FIELD(struct scrape_job, "target_limit", COUNT, targets_max),
+					       {"params", YAML_FIELD_NAMES, .read_name = read_param},
+					       {"static_configs", YAML_FIELD_LIST, .read = read_static},
+					       {"file_sd_configs", YAML_FIELD_LIST, .read = read_file},
+					       {"http_sd_configs", YAML_FIELD_LIST, .read = read_http},
+					       {"dns_sd_configs", YAML_FIELD_LIST, .read = read_dns},
+					       {"kubernetes_sd_configs", YAML_FIELD_LIST, .read = read_kubernetes},
+					       {"relabel_configs", YAML_FIELD_LIST, .read = read_rule},
+					       YAML_CUSTOM("profiling_config", read_profiling),
+					       HTTP_FIELDS(struct scrape_job),
 					       {0}};
 
 static int check_http(struct yaml_reader *reader, const yaml_node_t *node, const struct scrape_http *http)
@@ -552,7 +485,8 @@ static int read_job(struct yaml_reader *reader, const yaml_node_t *node, void *o
 	job->body_max = BODY_DEFAULT;
 	memcpy(job->profiles, profile_defaults, sizeof(profile_defaults));
 	job->profile_count = PROFILE_DEFAULTS;
-	struct yaml_reader own = {reader->document, reader->file, &job->arena, reader->err};
+	struct yaml_reader own = *reader;
+	own.arena = &job->arena;
 	int r = yaml_hash(&own, node, &job->hash);
 	if (r == 0)
 		r = yaml_read_fields(&own, node, job_fields, job);
@@ -569,7 +503,7 @@ static int read_job(struct yaml_reader *reader, const yaml_node_t *node, void *o
 int scrape_config_read(yaml_document_t *document, const yaml_node_t *node, const char *file, struct scrape_config **ret,
 		       struct error *err)
 {
-	struct yaml_reader reader = {document, file, NULL, err};
+	struct yaml_reader reader = {document, file, NULL, err, .manual = "docs/scraping.md"};
 	if (!*ret)
 		*ret = mem_zalloc(sizeof(**ret));
 	return *ret ? yaml_read_list(&reader, node, "scrape_configs", read_job, *ret) : error_nomem(err);
