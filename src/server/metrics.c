@@ -32,6 +32,30 @@ static void metric(struct metrics *metrics, const char *name, const char *type, 
 		metrics->error = buffer_printf(metrics->out, "%s %.17g\n", name, value);
 }
 
+/* One of several that a metric has, told apart by a label. */
+static void metric_of(struct metrics *m, const char *name, const char *label, const char *of, uint64_t value)
+{
+	if (!m->error)
+		m->error = buffer_printf(m->out, "%s{%s=\"%s\"} %llu\n", name, label, of, (unsigned long long)value);
+}
+
+static void counters_by(struct metrics *m, const char *name, const char *label, const char *help, const struct link_loss *items,
+			size_t count)
+{
+	metric_head(m, name, "counter", help);
+	for (size_t i = 0; i < count; i++)
+		metric_of(m, name, label, items[i].name, items[i].count);
+}
+
+/* Structs of nothing but 64-bit counters. */
+static void add_up(void *sum, const void *one, size_t size)
+{
+	uint64_t *to = sum;
+	const uint64_t *from = one;
+	for (size_t i = 0; i < size / sizeof(*to); i++)
+		to[i] += from[i];
+}
+
 #define COUNTER(name, help, value) metric(m, name, "counter", help, (double)(value))
 #define GAUGE(name, help, value)   metric(m, name, "gauge", help, (double)(value))
 #define SECONDS(ns)		   ((double)(ns) / NS_PER_S)
@@ -66,10 +90,8 @@ static void write_worst_processes(struct metrics *m, const struct link_stats *ag
 
 static void write_unwind_metrics(struct metrics *m, const struct link_stats *agent)
 {
-	metric_head(m, "wick_agent_walks_total", "counter", "User stacks of samples, by unwind result.");
-	for (size_t i = 0; i < agent->walk_count && !m->error; i++)
-		m->error = buffer_printf(m->out, "wick_agent_walks_total{result=\"%s\"} %llu\n", agent->walks[i].name,
-					 (unsigned long long)agent->walks[i].count);
+	counters_by(m, "wick_agent_walks_total", "result", "User stacks of samples, by unwind result.", agent->walks,
+		    agent->walk_count);
 	write_worst_processes(m, agent);
 	COUNTER("wick_agent_walks_by_frame_pointer_total", "User stacks unwound partly by frame pointers.",
 		agent->walks_by_frames);
@@ -146,18 +168,17 @@ static void write_targets(struct metrics *m, const struct target_metric *metrics
 {
 	for (size_t i = 0; i < metric_count; i++) {
 		metric_head(m, metrics[i].name, metrics[i].type, metrics[i].help);
-		for (size_t j = 0; j < count && !m->error; j++)
-			m->error = buffer_printf(
-				m->out, "%s{target=\"%s\"} %llu\n", metrics[i].name, targets[j].name,
-				(unsigned long long)*(const uint64_t *)((const char *)&targets[j] + metrics[i].offset));
+		for (size_t j = 0; j < count; j++)
+			metric_of(m, metrics[i].name, "target", targets[j].name,
+				  *(const uint64_t *)((const char *)&targets[j] + metrics[i].offset));
 	}
 }
 
 static void write_up(struct metrics *m, const char *name, const char *help, const struct link_target *targets, size_t count)
 {
 	metric_head(m, name, "gauge", help);
-	for (size_t i = 0; i < count && !m->error; i++)
-		m->error = buffer_printf(m->out, "%s{target=\"%s\"} %d\n", name, targets[i].name, !targets[i].away);
+	for (size_t i = 0; i < count; i++)
+		metric_of(m, name, "target", targets[i].name, !targets[i].away);
 }
 
 static void write_agent_targets(struct metrics *m, const struct link_stats *agent)
@@ -194,17 +215,12 @@ static void write_agent_markers(struct metrics *m, const struct link_markers *ma
 		return;
 	COUNTER("wick_agent_markers_total", "Markers of programs, and values of their counters, collected.",
 		markers->collected);
-	metric_head(m, "wick_agent_markers_lost_total", "counter", "Markers dropped, by reason.");
-	const struct {
-		const char *reason;
-		uint64_t count;
-	} losses[] = {{"ring_full", markers->lost},
-		      {"left_out", markers->left_out},
-		      {"malformed", markers->malformed},
-		      {"dropped", markers->markers_dropped}};
-	for (size_t i = 0; i < sizeof(losses) / sizeof(*losses) && !m->error; i++)
-		m->error = buffer_printf(m->out, "wick_agent_markers_lost_total{reason=\"%s\"} %llu\n", losses[i].reason,
-					 (unsigned long long)losses[i].count);
+	static const char lost[] = "wick_agent_markers_lost_total";
+	metric_head(m, lost, "counter", "Markers dropped, by reason.");
+	metric_of(m, lost, "reason", "ring_full", markers->lost);
+	metric_of(m, lost, "reason", "left_out", markers->left_out);
+	metric_of(m, lost, "reason", "malformed", markers->malformed);
+	metric_of(m, lost, "reason", "dropped", markers->markers_dropped);
 	COUNTER("wick_agent_marker_processes_total", "Processes that make markers.", markers->processes);
 	COUNTER("wick_agent_marker_processes_refused_total", "Of these, whose markers could not be read.", markers->refused);
 	GAUGE("wick_agent_marker_processes_yielded", "Processes whose markers a recorder currently collects.",
@@ -227,10 +243,8 @@ static void write_agent_metrics(struct metrics *m, struct server *server)
 	if (!seen)
 		return;
 	COUNTER("wick_agent_samples_total", "Samples taken since the agent started.", agent.samples_taken);
-	metric_head(m, "wick_agent_samples_incomplete_total", "counter", "Samples lost or incomplete, by reason.");
-	for (size_t i = 0; i < agent.loss_count && !m->error; i++)
-		m->error = buffer_printf(m->out, "wick_agent_samples_incomplete_total{reason=\"%s\"} %llu\n",
-					 agent.losses[i].name, (unsigned long long)agent.losses[i].count);
+	counters_by(m, "wick_agent_samples_incomplete_total", "reason", "Samples lost or incomplete, by reason.", agent.losses,
+		    agent.loss_count);
 	COUNTER("wick_agent_relabel_dropped_total", "Samples that rules of relabel_configs dropped.", agent.relabel_dropped);
 	GAUGE("wick_agent_frequency_hz", "Samples per second and CPU.", agent.frequency_hz);
 	GAUGE("wick_agent_frequency_asked_hz", "Configured samples per second and CPU.", agent.frequency_asked_hz);
@@ -259,11 +273,9 @@ static void write_agent_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_agent_jit_read_bytes_total", "Bytes read of perf maps and jitdumps.", agent.jit_bytes_read);
 	GAUGE("wick_agent_jit_files", "Perf maps and jitdumps in memory.", agent.jit_files);
 	GAUGE("wick_agent_jit_bytes", "Memory of perf maps and jitdumps.", agent.jit_memory_bytes);
-	metric_head(m, "wick_agent_jit_problems_total", "counter",
-		    "Perf maps, jitdumps and entries rejected or dropped, by reason.");
-	for (size_t i = 0; i < agent.jit_problem_count && !m->error; i++)
-		m->error = buffer_printf(m->out, "wick_agent_jit_problems_total{reason=\"%s\"} %llu\n",
-					 agent.jit_problems[i].name, (unsigned long long)agent.jit_problems[i].count);
+	counters_by(m, "wick_agent_jit_problems_total", "reason",
+		    "Perf maps, jitdumps and entries rejected or dropped, by reason.", agent.jit_problems,
+		    agent.jit_problem_count);
 	COUNTER("wick_agent_profiles_sent_total", "Profiles acknowledged by the server.", agent.profiles_sent);
 	COUNTER("wick_agent_profiles_dropped_total", "Profiles dropped: spool full, or rejected.", agent.profiles_dropped);
 	COUNTER("wick_agent_send_failures_total", "Attempts to send that failed.", agent.send_failures);
@@ -290,8 +302,7 @@ static void add_store_stats(struct store_stats *sum, const struct store_stats *o
 		size_t at = maxima[i] / sizeof(*to);
 		kept[i] = to[at] > from[at] ? to[at] : from[at];
 	}
-	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
-		to[i] += from[i];
+	add_up(sum, one, sizeof(*sum));
 	for (size_t i = 0; i < sizeof(maxima) / sizeof(*maxima); i++)
 		to[maxima[i] / sizeof(*to)] = kept[i];
 	for (size_t i = 0; i < STORE_REFUSAL_COUNT; i++) /* the only members that are no numbers */
@@ -300,15 +311,6 @@ static void add_store_stats(struct store_stats *sum, const struct store_stats *o
 	sum->newest_ns = newest_ns;
 }
 _Static_assert(sizeof(struct store_stats) % sizeof(uint64_t) == 0, "store_stats is added up as an array of counters");
-
-static void write_by_reason(struct metrics *m, const struct server_counters *counters)
-{
-	metric_head(m, "wick_ingest_refusals_total", "counter",
-		    "Requests, or profiles in them, that were rejected, by reason.");
-	for (size_t i = 0; i < REFUSALS && !m->error; i++)
-		m->error = buffer_printf(m->out, "wick_ingest_refusals_total{reason=\"%s\"} %llu\n", refusal_names[i],
-					 (unsigned long long)atomic_load(&counters->refusals[i]));
-}
 
 struct tenant_values {
 	const char *name;
@@ -384,10 +386,10 @@ static void write_store_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_store_appends_total", "Profiles appended and acknowledged.", store.appends);
 	COUNTER("wick_store_duplicates_total", "Duplicate profiles.", store.duplicates);
 	COUNTER("wick_store_refused_total", "Profiles rejected by a limit or a failure.", store.refused);
-	metric_head(m, "wick_store_refusals_total", "counter", "Samples, or profiles, that the store rejected, by reason.");
-	for (size_t i = 0; i < STORE_REFUSAL_COUNT && !m->error; i++)
-		m->error = buffer_printf(m->out, "wick_store_refusals_total{reason=\"%s\"} %llu\n", store_refusal_names[i],
-					 (unsigned long long)store.refusals[i].count);
+	static const char refusals[] = "wick_store_refusals_total";
+	metric_head(m, refusals, "counter", "Samples, or profiles, that the store rejected, by reason.");
+	for (size_t i = 0; i < STORE_REFUSAL_COUNT; i++)
+		metric_of(m, refusals, "reason", store_refusal_names[i], store.refusals[i].count);
 	COUNTER("wick_store_rows_total", "Sample rows appended.", store.samples);
 	COUNTER("wick_store_fsyncs_total", "Syncs of the log.", store.fsyncs);
 	COUNTER("wick_store_fsync_seconds_total", "Time in syncs of the log.", SECONDS(store.fsync_ns_total));
@@ -448,7 +450,10 @@ static void write_server_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_ingest_samples_refused_total", "Samples rejected from profiles that were otherwise stored.",
 		atomic_load(&c->ingest_samples_refused));
 	COUNTER("wick_ingest_partial_total", "Requests that were stored in part.", atomic_load(&c->ingest_partial));
-	write_by_reason(m, c);
+	static const char refusals[] = "wick_ingest_refusals_total";
+	metric_head(m, refusals, "counter", "Requests, or profiles in them, that were rejected, by reason.");
+	for (size_t i = 0; i < REFUSALS; i++)
+		metric_of(m, refusals, "reason", refusal_names[i], atomic_load(&c->refusals[i]));
 	COUNTER("wick_ingest_profiles_total", "Profiles accepted.", atomic_load(&c->ingest_profiles));
 	COUNTER("wick_ingest_rows_total", "Sample rows accepted.", atomic_load(&c->ingest_samples));
 	COUNTER("wick_ingest_bytes_total", "Bytes of requests with profiles, decompressed.", atomic_load(&c->ingest_bytes));
@@ -498,8 +503,8 @@ static void write_symbol_states(struct metrics *m, struct server *server)
 		m->error = symbolizer_list(server->symbolizer, &options, &none, &count, &total, counts, NULL);
 	mem_free(none);
 	metric_head(m, "wick_symbol_binaries", "gauge", "Binaries seen, by symbol state.");
-	for (size_t i = 0; i < SYMBOL_STATES && !m->error; i++)
-		m->error = buffer_printf(m->out, "wick_symbol_binaries{state=\"%s\"} %zu\n", symbol_state_names[i], counts[i]);
+	for (size_t i = 0; i < SYMBOL_STATES; i++)
+		metric_of(m, "wick_symbol_binaries", "state", symbol_state_names[i], counts[i]);
 }
 
 static void write_symbol_metrics(struct metrics *m, struct server *server)
@@ -557,16 +562,7 @@ static void add_recordings(void *to, struct tenant *tenant)
 {
 	struct recordings_stats *sum = to, one;
 	recordings_get_stats(tenant->recordings, &one);
-	sum->agents += one.agents;
-	sum->recordings += one.recordings;
-	sum->files += one.files;
-	sum->bytes += one.bytes;
-	sum->created += one.created;
-	sum->received += one.received;
-	sum->bytes_received += one.bytes_received;
-	sum->refused += one.refused;
-	sum->evicted += one.evicted;
-	sum->torn += one.torn;
+	add_up(sum, &one, sizeof(one));
 	sum->bytes_max = one.bytes_max;
 }
 
@@ -591,13 +587,7 @@ static void add_windows(void *to, struct tenant *tenant)
 {
 	struct windows_stats *sum = to, one;
 	windows_get_stats(tenant->windows, &one);
-	sum->windows += one.windows;
-	sum->bytes += one.bytes;
-	sum->received += one.received;
-	sum->bytes_received += one.bytes_received;
-	sum->refused += one.refused;
-	sum->evicted += one.evicted;
-	sum->torn += one.torn;
+	add_up(sum, &one, sizeof(one));
 	sum->bytes_max = one.bytes_max;
 }
 
@@ -619,12 +609,7 @@ static void add_snapshots(void *to, struct tenant *tenant)
 {
 	struct snapshots_stats *sum = to, one;
 	snapshots_get_stats(tenant->snapshots, time_now_ns(), &one);
-	sum->snapshots += one.snapshots;
-	sum->bytes += one.bytes;
-	sum->made += one.made;
-	sum->refused += one.refused;
-	sum->evicted += one.evicted;
-	sum->torn += one.torn;
+	add_up(sum, &one, sizeof(one));
 	sum->bytes_max = one.bytes_max;
 }
 
@@ -669,8 +654,7 @@ static void write_process_metrics(struct metrics *m, const struct server *server
 	GAUGE("process_start_time_seconds", "Start time of the server in unix seconds.",
 	      SECONDS(time_now_ns() - (time_monotonic_ns() - server->started_ns)));
 	metric_head(m, "wick_build_info", "gauge", "Version of the server.");
-	if (!m->error)
-		m->error = buffer_printf(m->out, "wick_build_info{version=\"%s\"} 1\n", WICK_VERSION);
+	metric_of(m, "wick_build_info", "version", WICK_VERSION, 1);
 }
 
 void metrics_show(void *context, const struct net_request *request, struct net_response *response)
