@@ -210,8 +210,8 @@ fuzzers:
 # Of the server, whose archive needs the page, only what is asked for.
 $(O)/fuzz/pyroscope_query: $(patsubst %,$(O)/obj/src/server/pyroscope/%.o,messages parse)
 $(O)/fuzz/opened: $(patsubst %,$(O)/obj/src/server/%.o,viewer/opened_symbols core/respond)
-$(O)/fuzz/recording: $(O)/obj/src/server/stores/recordings_file.o
-$(O)/fuzz/snapshot: $(patsubst %,$(O)/obj/src/server/stores/%.o,snapshots snapshots_file)
+$(O)/fuzz/recording: $(patsubst %,$(O)/obj/src/server/stores/%.o,recordings_file noted_file)
+$(O)/fuzz/snapshot: $(patsubst %,$(O)/obj/src/server/stores/%.o,snapshots noted_file)
 $(O)/fuzz/scrape: $(patsubst %,$(O)/obj/src/server/%.o,scrape/discovery_groups scrape/scrape_config)
 $(O)/fuzz/%: $(O)/obj/fuzz/%_fuzz.o $(call libs_upto,$(filter-out server,$(FOLDERS)))
 	$(call say,FUZZ,$@)

@@ -20,15 +20,15 @@ static void check_put(struct bytes gzip)
 	struct buffer whole, before, after;
 	struct bytes rest;
 	size_t header;
-	buffer_init(&whole, gzip.len + RECORDING_HEADER_MAX);
+	buffer_init(&whole, gzip.len + NOTED_HEADER_MAX);
 	buffer_init(&before, PLAIN_MAX);
 	buffer_init(&after, PLAIN_MAX);
-	if (recording_file_write_header(&file, gzip, &whole, &rest, NULL) == 0) {
+	if (noted_write_header(&recording_form, &file, gzip, &whole, &rest, NULL) == 0) {
 		size_t own = whole.len;
 		must(rest.len <= gzip.len && buffer_append(&whole, rest.data, rest.len) == 0);
-		must(recording_file_read_header(buffer_bytes(&whole), &again, &header, NULL) == 0);
-		must(header == own && again.bytes == rest.len && strcmp(again.host, file.host) == 0);
-		must(recording_file_check(buffer_bytes(&whole), &again, NULL) == 0);
+		must(noted_read_header(&recording_form, buffer_bytes(&whole), &again, &header, NULL) == 0);
+		must(header == own && again.content.bytes == rest.len && strcmp(again.host, file.host) == 0);
+		must(noted_check(&recording_form, buffer_bytes(&whole), &again, NULL) == 0);
 		if (gzip_decompress(gzip, &before, NULL) == 0) {
 			must(gzip_decompress(buffer_bytes(&whole), &after, NULL) == 0);
 			must(before.len == after.len && (!before.len || memcmp(before.data, after.data, before.len) == 0));
@@ -45,10 +45,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct recording_file file;
 	uint64_t plain;
 	size_t header;
-	if (recording_file_read_header(bytes, &file, &header, NULL) == 0)
-		must(header <= size && header <= RECORDING_HEADER_MAX);
-	if (recording_file_check(bytes, &file, NULL) == 0)
-		must(file.bytes < size);
+	if (noted_read_header(&recording_form, bytes, &file, &header, NULL) == 0)
+		must(header <= size && header <= NOTED_HEADER_MAX);
+	if (noted_check(&recording_form, bytes, &file, NULL) == 0)
+		must(file.content.bytes < size);
 	recording_file_measure(bytes, &plain, NULL);
 	check_put(bytes);
 	return 0;

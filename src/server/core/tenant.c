@@ -161,8 +161,7 @@ static int open_recordings(struct server *server, struct tenant *tenant, struct 
 	struct recordings_options options = {.directory = directory,
 					     .bytes_max = server->options.recordings_bytes,
 					     .age_ns = server->options.recordings_age_ns,
-					     .on_problem = on_recordings_problem,
-					     .context = tenant};
+					     .problems = {on_recordings_problem, tenant}};
 	int r = tenant_path(server, tenant, RECORDINGS_DIRECTORY, directory, sizeof(directory), err);
 	return r < 0 ? r : recordings_open(&options, time_now_ns(), &tenant->recordings, err);
 }
@@ -173,8 +172,7 @@ static int open_windows(struct server *server, struct tenant *tenant, struct err
 	struct windows_options options = {.directory = directory,
 					  .bytes_max = server->options.recordings_bytes,
 					  .age_ns = server->options.recordings_age_ns,
-					  .on_problem = on_recordings_problem,
-					  .context = tenant};
+					  .problems = {on_recordings_problem, tenant}};
 	int r = tenant_path(server, tenant, WINDOWS_DIRECTORY, directory, sizeof(directory), err);
 	if (!r)
 		r = windows_open(&options, time_now_ns(), &tenant->windows, err);
@@ -188,8 +186,7 @@ static int open_snapshots(struct server *server, struct tenant *tenant, struct e
 					    .bytes_max = server->options.snapshots_bytes,
 					    .age_ns = server->options.snapshots_age_ns,
 					    .count_max = server->options.snapshots_max,
-					    .on_problem = on_snapshots_problem,
-					    .context = tenant};
+					    .problems = {on_snapshots_problem, tenant}};
 	int r = tenant_path(server, tenant, SNAPSHOTS_DIRECTORY, directory, sizeof(directory), err);
 	return r < 0 ? r : snapshots_open(&options, time_now_ns(), &tenant->snapshots, err);
 }

@@ -85,8 +85,8 @@ static void remove_files(struct recordings *recordings, const char *id)
 	int r = recordings_path(recordings, id, "", path, &err);
 	if (r == 0)
 		r = io_remove_tree(path, &err);
-	if (r < 0 && recordings->options.on_problem)
-		recordings->options.on_problem(recordings->options.context, err.message);
+	if (r < 0)
+		problems_report(&recordings->options.problems, err.message);
 }
 
 void recordings_leave(struct recordings *recordings, struct entry *entry)
@@ -590,7 +590,7 @@ int recordings_put(struct recordings *recordings, const struct recordings_upload
 {
 	struct recording_file file = {.received_ns = now_ns, .clock = upload->clock};
 	struct entry *entry = NULL;
-	uint64_t bytes = 0, more = upload->gzip.len + RECORDING_HEADER_MAX;
+	uint64_t bytes = 0, more = upload->gzip.len + NOTED_HEADER_MAX;
 	char path[PATH_MAX], name[RECORDING_NAME_SIZE];
 	int r = recording_file_measure(upload->gzip, &file.plain_bytes, err);
 	pthread_mutex_lock(&recordings->lock);
@@ -650,10 +650,10 @@ int recordings_read(struct recordings *recordings, const char *id, const char *h
 	recording_file_name(host, name);
 	r = recordings_path(recordings, id, name, path, err);
 	if (r == 0)
-		r = io_read_file(path, RECORDINGS_UPLOAD_MAX + RECORDING_HEADER_MAX, ret, err);
+		r = io_read_file(path, RECORDINGS_UPLOAD_MAX + NOTED_HEADER_MAX, ret, err);
 	bool is_read = r == 0;
 	if (r == 0)
-		r = recording_file_check(buffer_bytes(ret), &file, err);
+		r = noted_check(&recording_form, buffer_bytes(ret), &file, err);
 	pthread_mutex_lock(&recordings->lock);
 	if (is_read && r == -EBADMSG)
 		lose_file(recordings, entry, host, path, err);

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "control/orders.h"
+#include "server/stores/noted_file.h"
 
 #define RECORDINGS_BYTES_DEFAULT  (2ull << 30)
 #define RECORDINGS_AGE_DEFAULT_NS (7 * 24 * 3600 * 1000000000ll)
@@ -32,10 +33,9 @@
 struct recordings;
 struct recordings_options {
 	const char *directory;
-	uint64_t bytes_max;					/* 0 = the default; the oldest go first */
-	int64_t age_ns;						/* 0 = the default; negative = for ever */
-	void (*on_problem)(void *context, const char *message); /* a file that was set aside */
-	void *context;
+	uint64_t bytes_max; /* 0 = the default; the oldest go first */
+	int64_t age_ns;	    /* 0 = the default; negative = for ever */
+	struct store_problems problems;
 };
 /* Reads what is there. Files that are not whole get the ending ".torn" and are left out. */
 int recordings_open(const struct recordings_options *options, int64_t now_ns, struct recordings **ret, struct error *err);

@@ -18,22 +18,11 @@
 
 #define INDEX_NAME	"recording.json"
 #define INDEX_BYTES_MAX (4u << 20)
-#define TORN_ENDING	".torn"
-
-void recordings_say(const struct recordings *recordings, const char *text)
-{
-	if (recordings->options.on_problem)
-		recordings->options.on_problem(recordings->options.context, text);
-}
 
 void recordings_set_aside(struct recordings *recordings, const char *path, const char *why)
 {
-	char aside[PATH_MAX], text[PATH_MAX + ERROR_MESSAGE_MAX];
 	recordings->stats.torn++;
-	snprintf(text, sizeof(text), "%s: %s; it is set aside as *" TORN_ENDING, path, why);
-	recordings_say(recordings, text);
-	if (snprintf(aside, sizeof(aside), "%s" TORN_ENDING, path) < (int)sizeof(aside))
-		io_rename(path, aside, NULL);
+	noted_set_aside(&recordings->options.problems, path, why);
 }
 
 /* ---- writing ---- */
@@ -162,7 +151,7 @@ static void take_file(struct recordings *recordings, struct entry *entry, const 
 	uint64_t size = 0;
 	if (recordings_path(recordings, id, name, path, NULL) < 0)
 		return;
-	int r = recording_file_look(path, &file, &size, &err);
+	int r = noted_look(&recording_form, path, &file, &size, &err);
 	if (r == 0) {
 		recording_file_name(file.host, expected);
 		if (strcmp(file.id, id) != 0 || strcmp(expected, name) != 0)
@@ -204,7 +193,7 @@ static int load_one(struct recordings *recordings, const char *id, struct error 
 		entry = mem_zalloc(sizeof(*entry));
 	while (entry && (file = readdir(directory))) {
 		char below[PATH_MAX];
-		if (text_ends_with(file->d_name, RECORDING_ENDING))
+		if (text_ends_with(file->d_name, NOTED_ENDING))
 			take_file(recordings, entry, id, file->d_name);
 		else if (text_ends_with(file->d_name, ".tmp") &&
 			 recordings_path(recordings, id, file->d_name, below, NULL) == 0)

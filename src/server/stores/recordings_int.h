@@ -53,7 +53,6 @@ struct entry_host *entry_host_find(struct entry *entry, const char *name);
 int recordings_write_index(const struct entry *entry, struct buffer *out, struct error *err);
 int recordings_save_index(const struct recordings *recordings, const char *id, struct bytes text, struct error *err);
 int recordings_load(struct recordings *recordings, struct error *err);
-void recordings_say(const struct recordings *recordings, const char *text); /* a problem, to who opened them */
 void recordings_set_aside(struct recordings *recordings, const char *path, const char *why);
 /* recordings_saver.c, with the lock. At once, which gives the lock up meanwhile; the caller is a user, or it may be gone. */
 int recordings_save_entry(struct recordings *recordings, struct entry *entry, struct error *err);

@@ -44,7 +44,7 @@ static void *run(void *context)
 		struct entry *entry = next_changed(recordings);
 		struct error err = {0};
 		if (entry && recordings_save_entry(recordings, entry, &err) < 0)
-			recordings_say(recordings, err.message);
+			problems_report(&recordings->options.problems, err.message);
 		else if (!entry && recordings->saver_stops)
 			break;
 		else if (!entry)
@@ -59,7 +59,7 @@ void recordings_save_later(struct recordings *recordings, struct entry *entry)
 	struct error err = {0};
 	entry->is_changed = true;
 	if (!recordings->saver_runs && thread_start(&recordings->saver, "wick-recordings", run, recordings, &err) < 0) {
-		recordings_say(recordings, err.message); /* the next report may have more luck */
+		problems_report(&recordings->options.problems, err.message); /* the next report may have more luck */
 		return;
 	}
 	recordings->saver_runs = true;

@@ -42,7 +42,7 @@ static void on_problem(void *context, const char *message)
 static void reopen(struct world *world, uint64_t bytes_max, int64_t now_ns)
 {
 	struct recordings_options options = {
-		.directory = world->directory, .bytes_max = bytes_max, .on_problem = on_problem, .context = world};
+		.directory = world->directory, .bytes_max = bytes_max, .problems = {on_problem, world}};
 	recordings_close(world->recordings);
 	assert_int_equal(recordings_open(&options, now_ns, &world->recordings, NULL), 0);
 }
@@ -544,7 +544,7 @@ static void test_no_room_in_vain(void **state)
 {
 	struct world *world = *state;
 	struct recordings_stats stats;
-	reopen(world, RECORDING_HEADER_MAX + 2000, NOW);
+	reopen(world, NOTED_HEADER_MAX + 2000, NOW);
 	poll_as(world, "a1", "a", NOW, NULL);
 	poll_as(world, "b1", "b", NOW, NULL);
 	struct orders_order old = create(world, NOW), order = {.duration_ns = NS_PER_S, .frequency_hz = 99};
@@ -587,16 +587,16 @@ static void test_headers(void **state)
 	struct recording_file file = {.id = "ab", .host = "h", .plain_bytes = 4, .received_ns = NOW}, got;
 	struct bytes rest;
 	buffer_init(&whole, 1 << 20);
-	assert_int_equal(recording_file_write_header(&file, buffer_bytes(&body), &whole, &rest, NULL), 0);
+	assert_int_equal(noted_write_header(&recording_form, &file, buffer_bytes(&body), &whole, &rest, NULL), 0);
 	assert_int_equal(buffer_append(&whole, rest.data, rest.len), 0);
-	assert_int_equal(recording_file_check(buffer_bytes(&whole), &got, NULL), 0);
+	assert_int_equal(noted_check(&recording_form, buffer_bytes(&whole), &got, NULL), 0);
 	assert_string_equal(got.host, "h");
 	for (size_t len = 0; len < whole.len; len++)
-		assert_int_equal(recording_file_check((struct bytes){whole.data, len}, &got, NULL), -EBADMSG);
+		assert_int_equal(noted_check(&recording_form, (struct bytes){whole.data, len}, &got, NULL), -EBADMSG);
 	/* Its own header is replaced, not stacked. */
 	struct buffer again;
 	buffer_init(&again, 1 << 20);
-	assert_int_equal(recording_file_write_header(&file, buffer_bytes(&whole), &again, &rest, NULL), 0);
+	assert_int_equal(noted_write_header(&recording_form, &file, buffer_bytes(&whole), &again, &rest, NULL), 0);
 	assert_int_equal(again.len + rest.len, whole.len);
 	buffer_release(&again);
 	buffer_release(&whole);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DIRECTORY/ID.json.gz for each (snapshots_file.h). What is known of them is in memory, from the files themselves, the oldest
+ * DIRECTORY/ID.json.gz for each: the answer, with a note (noted_file.h) that has
+ *
+ *   version 1, id, made_ns, title, call, query, type, from_ns, to_ns, partial    struct snapshot
+ *
+ * What is known of them is in memory, from the files themselves, the oldest
  * first; there is no index on disk that could disagree with them. Files are written and read without the lock: one comes into
  * the table when it is on disk, and one that goes while it is read is not found.
  *
@@ -9,11 +13,11 @@
  */
 #include "server/stores/snapshots.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <jansson.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +26,9 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/text.h"
-#include "server/stores/snapshots_file.h"
+#include "codec/json.h"
 
-#define TORN_ENDING ".torn"
-#define ID_BYTES    16
+#define ID_BYTES 16
 
 struct snapshots {
 	struct snapshots_options options;
@@ -51,16 +54,52 @@ bool snapshot_id_is_valid(const char *id)
 	return strlen(id) == SNAPSHOT_ID_SIZE - 1 && strspn(id, "0123456789abcdef") == SNAPSHOT_ID_SIZE - 1;
 }
 
-static int path_of(const struct snapshots *snapshots, const char *id, char out[static PATH_MAX], struct error *err)
+/* ---- notes ---- */
+
+static void write_note(struct json_writer *json, const void *of)
 {
-	int len = snprintf(out, PATH_MAX, "%s/%s" SNAPSHOT_ENDING, snapshots->directory, id);
-	return len < PATH_MAX ? 0 : error_set(err, -ENAMETOOLONG, "the path of the directory for snapshots is too long");
+	const struct snapshot *snapshot = of;
+	json_member_cstring(json, "id", snapshot->id);
+	json_member_int(json, "made_ns", snapshot->made_ns);
+	json_member_cstring(json, "title", snapshot->title);
+	json_member_cstring(json, "call", snapshot->call);
+	json_member_cstring(json, "query", snapshot->query);
+	json_member_cstring(json, "type", snapshot->type);
+	json_member_int(json, "from_ns", snapshot->from_ns);
+	json_member_int(json, "to_ns", snapshot->to_ns);
+	json_member_bool(json, "partial", snapshot->is_partial);
+	json_member_uint(json, "bytes", snapshot->content.bytes);
+	json_member_cstring(json, "hash", snapshot->content.hash);
 }
 
-static void say(const struct snapshots *snapshots, const char *text)
+static bool read_note(const json_t *root, void *to)
 {
-	if (snapshots->options.on_problem)
-		snapshots->options.on_problem(snapshots->options.context, text);
+	struct snapshot *ret = to;
+	const json_t *partial = json_object_get(root, "partial");
+	int64_t bytes;
+	*ret = (struct snapshot){.is_partial = json_is_true(partial)};
+	if (!noted_text(root, "id", ret->id, sizeof(ret->id)) || !snapshot_id_is_valid(ret->id) ||
+	    !noted_number(root, "made_ns", 0, INT64_MAX, &ret->made_ns) ||
+	    !noted_text(root, "title", ret->title, sizeof(ret->title)) ||
+	    !noted_text(root, "call", ret->call, sizeof(ret->call)) ||
+	    !noted_text(root, "query", ret->query, sizeof(ret->query)) ||
+	    !noted_text(root, "type", ret->type, sizeof(ret->type)) ||
+	    !noted_number(root, "from_ns", INT64_MIN, INT64_MAX, &ret->from_ns) ||
+	    !noted_number(root, "to_ns", INT64_MIN, INT64_MAX, &ret->to_ns) || !json_is_boolean(partial) ||
+	    !noted_number(root, "bytes", 1, INT64_MAX / 2 - 1, &bytes) ||
+	    !noted_text(root, "hash", ret->content.hash, sizeof(ret->content.hash)) || !snapshot_id_is_valid(ret->content.hash))
+		return false;
+	ret->content.bytes = (uint64_t)bytes;
+	return true;
+}
+
+const struct noted_form snapshot_form = {
+	.torn = "not a whole snapshot", .content = offsetof(struct snapshot, content), .write = write_note, .read = read_note};
+
+static int path_of(const struct snapshots *snapshots, const char *id, char out[static PATH_MAX], struct error *err)
+{
+	int len = snprintf(out, PATH_MAX, "%s/%s" NOTED_ENDING, snapshots->directory, id);
+	return len < PATH_MAX ? 0 : error_set(err, -ENAMETOOLONG, "the path of the directory for snapshots is too long");
 }
 
 static int not_there(const char *id, struct error *err)
@@ -102,12 +141,8 @@ static void take_out(struct snapshots *snapshots, size_t first, size_t count)
 static void remove_file(const struct snapshots *snapshots, const char *id)
 {
 	char path[PATH_MAX];
-	struct error err = {0};
-	int r = path_of(snapshots, id, path, &err);
-	if (r == 0)
-		r = io_unlink(path, &err);
-	if (r < 0)
-		say(snapshots, err.message);
+	if (path_of(snapshots, id, path, NULL) == 0)
+		noted_remove(&snapshots->options.problems, path);
 }
 
 static void make_room(struct snapshots *snapshots, int64_t now_ns)
@@ -127,15 +162,10 @@ static void make_room(struct snapshots *snapshots, int64_t now_ns)
 	take_out(snapshots, 0, gone);
 }
 
-/* The file stays as *.torn for whoever wants to look. */
 static void set_aside(struct snapshots *snapshots, const char *path, const char *why)
 {
-	char aside[PATH_MAX], text[PATH_MAX + ERROR_MESSAGE_MAX];
 	snapshots->stats.torn++;
-	snprintf(text, sizeof(text), "%s: %s; it is set aside as *" TORN_ENDING, path, why);
-	say(snapshots, text);
-	if (snprintf(aside, sizeof(aside), "%s" TORN_ENDING, path) < (int)sizeof(aside))
-		io_rename(path, aside, NULL);
+	noted_set_aside(&snapshots->options.problems, path, why);
 }
 
 /* ---- putting, finding, reading, removing ---- */
@@ -143,24 +173,18 @@ static void set_aside(struct snapshots *snapshots, const char *path, const char 
 static int write_file(const struct snapshots *snapshots, struct snapshot *snapshot, struct bytes gzip, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer header = {0};
-	_cleanup_(io_output_freep) struct io_output *output = NULL;
 	uint64_t most = snapshots->options.bytes_max / SNAPSHOTS_SHARE;
 	struct bytes rest;
 	char path[PATH_MAX], size[TEXT_NUMBER_MAX], allowed[TEXT_NUMBER_MAX];
-	buffer_init(&header, SNAPSHOT_HEADER_MAX);
-	int r = snapshot_file_write_header(snapshot, gzip, &header, &rest, err);
+	buffer_init(&header, NOTED_HEADER_MAX);
+	int r = noted_write_header(&snapshot_form, snapshot, gzip, &header, &rest, err);
+	snapshot->bytes = r < 0 ? 0 : header.len + rest.len;
 	if (r == 0 && snapshot->bytes > most)
 		r = error_set(err, -E2BIG, "the snapshot has %s, more than the limit of %s: a quarter of snapshots.size",
 			      text_format_size(snapshot->bytes, size), text_format_size(most, allowed));
 	if (r == 0)
 		r = path_of(snapshots, snapshot->id, path, err);
-	if (r == 0)
-		r = io_output_open(path, 0640, &output, err);
-	if (r == 0)
-		r = io_output_write(output, header.data, header.len, err);
-	if (r == 0)
-		r = io_output_write(output, rest.data, rest.len, err);
-	return r < 0 ? r : io_output_finish(output, err);
+	return r < 0 ? r : noted_put(path, buffer_bytes(&header), rest, err);
 }
 
 int snapshots_put(struct snapshots *snapshots, struct snapshot *snapshot, struct bytes gzip, int64_t now_ns, struct error *err)
@@ -233,8 +257,8 @@ int snapshots_read(struct snapshots *snapshots, const char *id, int64_t now_ns, 
 		return r;
 	r = io_read_file(path, known.bytes, ret, &why);
 	if (r == 0) {
-		r = snapshot_file_check(buffer_bytes(ret), &found, &why);
-		if (r == 0 && strcmp(found.hash, known.hash) != 0)
+		r = noted_check(&snapshot_form, buffer_bytes(ret), &found, &why);
+		if (r == 0 && strcmp(found.content.hash, known.content.hash) != 0)
 			r = error_set(&why, -EBADMSG, "it is a different snapshot");
 	}
 	if (r == 0)
@@ -262,40 +286,20 @@ int snapshots_remove(struct snapshots *snapshots, const char *id, struct error *
 
 /* ---- life ---- */
 
-static int look(const char *path, const char *name, struct snapshot *ret, struct error *err)
+static int load_file(void *context, const char *name, struct error *err)
 {
-	_cleanup_(fd_closep) int fd = io_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
-	_cleanup_(mem_freep) uint8_t *begin = mem_alloc(SNAPSHOT_HEADER_MAX);
-	uint64_t size, expected;
-	char own[SNAPSHOT_ID_SIZE + sizeof(SNAPSHOT_ENDING)];
-	if (fd < 0 || !begin)
-		return fd < 0 ? fd : error_nomem(err);
-	int r = io_file_size(fd, &size, name, err);
-	ssize_t len = r < 0 ? r : io_pread(fd, begin, SNAPSHOT_HEADER_MAX, 0, name, err);
-	if (len < 0)
-		return (int)len;
-	r = snapshot_file_read_header((struct bytes){begin, (size_t)len}, ret, &expected, err);
-	if (r < 0)
-		return r;
-	snprintf(own, sizeof(own), "%s" SNAPSHOT_ENDING, ret->id);
-	if (strcmp(own, name) != 0)
-		return error_set(err, -EBADMSG, "its name does not match its content");
-	if (size != expected)
-		return error_set(err, -EBADMSG, "it has %llu bytes instead of %llu", (unsigned long long)size,
-				 (unsigned long long)expected);
-	return 0;
-}
-
-static int load_file(struct snapshots *snapshots, const char *name, struct error *err)
-{
-	char path[PATH_MAX];
+	struct snapshots *snapshots = context;
+	char path[PATH_MAX], own[SNAPSHOT_ID_SIZE + sizeof(NOTED_ENDING)];
 	struct snapshot snapshot;
 	struct error why = {0};
 	if (io_join_path(path, sizeof(path), snapshots->directory, name) < 0)
 		return 0;
-	int r = look(path, name, &snapshot, &why);
+	int r = noted_look(&snapshot_form, path, &snapshot, &snapshot.bytes, &why);
 	if (r == -ENOMEM)
 		return error_nomem(err);
+	snprintf(own, sizeof(own), "%s" NOTED_ENDING, r < 0 ? "" : snapshot.id);
+	if (r == 0 && strcmp(own, name) != 0)
+		r = error_set(&why, -EBADMSG, "its name does not match its content");
 	if (r < 0) {
 		set_aside(snapshots, path, why.message);
 		return 0;
@@ -307,28 +311,6 @@ static int compare(const void *left, const void *right)
 {
 	const struct snapshot *a = left, *b = right;
 	return a->made_ns < b->made_ns ? -1 : a->made_ns > b->made_ns ? 1 : strcmp(a->id, b->id);
-}
-
-static int load(struct snapshots *snapshots, struct error *err)
-{
-	const struct dirent *entry;
-	char path[PATH_MAX];
-	int r = io_make_dirs(snapshots->directory, 0750, err);
-	DIR *directory = r == 0 ? opendir(snapshots->directory) : NULL;
-	if (r == 0 && !directory)
-		r = error_set_errno(err, -errno, "cannot list %s", snapshots->directory);
-	while (r == 0 && (entry = readdir(directory))) {
-		if (text_ends_with(entry->d_name, SNAPSHOT_ENDING))
-			r = load_file(snapshots, entry->d_name, err);
-		else if (text_ends_with(entry->d_name, ".tmp") &&
-			 io_join_path(path, sizeof(path), snapshots->directory, entry->d_name) == 0)
-			io_unlink(path, NULL); /* a crash left it */
-	}
-	if (directory)
-		closedir(directory);
-	if (snapshots->count)
-		qsort(snapshots->items, snapshots->count, sizeof(*snapshots->items), compare);
-	return r;
 }
 
 int snapshots_open(const struct snapshots_options *options, int64_t now_ns, struct snapshots **ret, struct error *err)
@@ -347,9 +329,11 @@ int snapshots_open(const struct snapshots_options *options, int64_t now_ns, stru
 	snapshots->directory = mem_strdup(options->directory);
 	if (!snapshots->directory)
 		return error_nomem(err);
-	int r = load(snapshots, err);
+	int r = noted_load(snapshots->directory, load_file, snapshots, err);
 	if (r < 0)
 		return r;
+	if (snapshots->count)
+		qsort(snapshots->items, snapshots->count, sizeof(*snapshots->items), compare);
 	make_room(snapshots, now_ns);
 	*ret = snapshots;
 	snapshots = NULL;

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "server/stores/noted_file.h"
 
 #define SNAPSHOTS_BYTES_DEFAULT	 (256 * MIB)
 #define SNAPSHOTS_AGE_DEFAULT_NS (90 * 24 * 3600 * 1000000000ll)
@@ -27,11 +28,10 @@
 struct snapshots;
 struct snapshots_options {
 	const char *directory;
-	uint64_t bytes_max;					/* 0 = the default */
-	int64_t age_ns;						/* 0 = the default; negative = for ever */
-	unsigned count_max;					/* 0 = the default */
-	void (*on_problem)(void *context, const char *message); /* a file that was set aside, or cannot be removed */
-	void *context;
+	uint64_t bytes_max; /* 0 = the default */
+	int64_t age_ns;	    /* 0 = the default; negative = for ever */
+	unsigned count_max; /* 0 = the default */
+	struct store_problems problems;
 };
 /* Reads what is there. Files that are not whole get the ending ".torn" and are left out. */
 int snapshots_open(const struct snapshots_options *options, int64_t now_ns, struct snapshots **ret, struct error *err);
@@ -47,15 +47,18 @@ bool snapshot_id_is_valid(const char *id);
 #define SNAPSHOT_TITLE_SIZE (4 * SNAPSHOT_TITLE_MAX + 1)
 /* What a list says of one. Longer texts are cut: the snapshot itself has them whole. */
 struct snapshot {
-	char id[SNAPSHOT_ID_SIZE], hash[SNAPSHOT_ID_SIZE]; /* hash: of the contents, set by snapshots_put() */
-	int64_t made_ns;				   /* wall clock */
-	char title[SNAPSHOT_TITLE_SIZE];		   /* UTF-8 without control characters; may be "" */
-	char call[16];					   /* which call's answer it is */
+	char id[SNAPSHOT_ID_SIZE];
+	struct noted_content content;	 /* set by snapshots_put() */
+	int64_t made_ns;		 /* wall clock */
+	char title[SNAPSHOT_TITLE_SIZE]; /* UTF-8 without control characters; may be "" */
+	char call[16];			 /* which call's answer it is */
 	char query[1024], type[256];
 	int64_t from_ns, to_ns;
 	bool is_partial;
 	uint64_t bytes; /* on disk; set by snapshots_put() */
 };
+
+extern const struct noted_form snapshot_form; /* of struct snapshot, but for `bytes` */
 
 /* Keeps a gzip file of one member. On disk, synced, when it returns 0; then the oldest go for it. -E2BIG: more than one may be;
  * -EBADMSG: no gzip; -ENOSPC: the disk is full; -ENOMEM, -EIO. */

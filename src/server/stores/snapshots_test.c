@@ -45,8 +45,7 @@ static void on_problem(void *context, const char *message)
 static void reopen_with(struct world *world, struct snapshots_options options, int64_t now_ns)
 {
 	options.directory = world->directory;
-	options.on_problem = on_problem;
-	options.context = world;
+	options.problems = (struct store_problems){on_problem, world};
 	world->snapshots = snapshots_close(world->snapshots);
 	assert_int_equal(snapshots_open(&options, now_ns, &world->snapshots, NULL), 0);
 }
@@ -161,7 +160,7 @@ static void test_put_and_read(void **state)
 		assert_string_equal(found.title, "a");
 		assert_string_equal(found.call, "query");
 		assert_string_equal(found.query, "process_cpu");
-		assert_string_equal(found.hash, a.hash);
+		assert_string_equal(found.content.hash, a.content.hash);
 		assert_int_equal(found.made_ns, NOW);
 		assert_int_equal(found.from_ns, 5);
 		assert_int_equal(found.to_ns, 7);

@@ -13,9 +13,7 @@
  */
 #include "server/stores/windows.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -25,11 +23,8 @@
 #include "base/alloc.h"
 #include "base/clock_fit.h"
 #include "base/io.h"
-#include "base/text.h"
 #include "server/stores/recordings.h"
 #include "server/stores/recordings_file.h"
-
-#define TORN_ENDING ".torn"
 
 struct item {
 	int64_t order_ns; /* the oldest goes first */
@@ -59,12 +54,6 @@ static int path_of(const struct windows *windows, const struct window *window, c
 	recording_file_name(window->host, name);
 	int len = snprintf(out, PATH_MAX, "%s/%019lld-%s", windows->directory, (long long)window->from_ns, name);
 	return len < PATH_MAX ? 0 : error_set(err, -ENAMETOOLONG, "the path of the directory for recordings is too long");
-}
-
-static void say(const struct windows *windows, const char *text)
-{
-	if (windows->options.on_problem)
-		windows->options.on_problem(windows->options.context, text);
 }
 
 /* ---- items; with the lock ---- */
@@ -122,12 +111,14 @@ static void take_out(struct windows *windows, size_t first, size_t count)
 static void remove_file(const struct windows *windows, const struct window *window)
 {
 	char path[PATH_MAX];
-	struct error err = {0};
-	int r = path_of(windows, window, path, &err);
-	if (r == 0)
-		r = io_unlink(path, &err);
-	if (r < 0 && r != -ENOENT)
-		say(windows, err.message);
+	if (path_of(windows, window, path, NULL) == 0)
+		noted_remove(&windows->options.problems, path);
+}
+
+static void set_aside(struct windows *windows, const char *path, const char *why)
+{
+	windows->stats.torn++;
+	noted_set_aside(&windows->options.problems, path, why);
 }
 
 static uint64_t bytes_allowed(const struct windows *windows, uint64_t others)
@@ -220,7 +211,7 @@ int windows_put(struct windows *windows, const struct window *window, struct byt
 				      .duration_ns = window->to_ns - window->from_ns,
 				      .reach_ns = window->from_ns - window->first_ns,
 				      .clock = window->clock};
-	uint64_t bytes = 0, more = gzip.len + RECORDING_HEADER_MAX;
+	uint64_t bytes = 0, more = gzip.len + NOTED_HEADER_MAX;
 	char path[PATH_MAX];
 	int r = orders_host_is_valid(window->host) ? check_times(window, err)
 						   : error_set(err, -EINVAL, "not a valid host name");
@@ -280,17 +271,6 @@ int windows_find(struct windows *windows, int64_t from_ns, int64_t to_ns, struct
 	return 0;
 }
 
-/* With the lock. */
-static void set_aside(struct windows *windows, const char *path, const char *why)
-{
-	char aside[PATH_MAX], text[PATH_MAX + ERROR_MESSAGE_MAX];
-	windows->stats.torn++;
-	snprintf(text, sizeof(text), "%s: %s; it is set aside as *" TORN_ENDING, path, why);
-	say(windows, text);
-	if (snprintf(aside, sizeof(aside), "%s" TORN_ENDING, path) < (int)sizeof(aside))
-		io_rename(path, aside, NULL);
-}
-
 int windows_read(struct windows *windows, const struct window *window, struct buffer *ret, struct error *err)
 {
 	char path[PATH_MAX];
@@ -300,10 +280,10 @@ int windows_read(struct windows *windows, const struct window *window, struct bu
 	err = err ? err : &own;
 	int r = path_of(windows, window, path, err);
 	if (r == 0)
-		r = io_read_file(path, RECORDINGS_UPLOAD_MAX + RECORDING_HEADER_MAX, ret, err);
+		r = io_read_file(path, RECORDINGS_UPLOAD_MAX + NOTED_HEADER_MAX, ret, err);
 	if (r < 0)
 		return r;
-	r = recording_file_check(buffer_bytes(ret), &file, err);
+	r = noted_check(&recording_form, buffer_bytes(ret), &file, err);
 	if (r != -EBADMSG)
 		return r;
 	pthread_mutex_lock(&windows->lock);
@@ -336,8 +316,9 @@ void windows_remove(struct windows *windows)
 
 /* ---- life ---- */
 
-static int load_file(struct windows *windows, const char *name, struct error *err)
+static int load_file(void *context, const char *name, struct error *err)
 {
+	struct windows *windows = context;
 	char path[PATH_MAX], expected[PATH_MAX];
 	struct recording_file file;
 	struct error why = {0};
@@ -347,7 +328,7 @@ static int load_file(struct windows *windows, const char *name, struct error *er
 		return error_nomem(err);
 	int r = io_join_path(path, sizeof(path), windows->directory, name);
 	if (r == 0)
-		r = recording_file_look(path, &file, &size, &why);
+		r = noted_look(&recording_form, path, &file, &size, &why);
 	if (r == 0) {
 		struct window *window = &item->window;
 		memcpy(window->host, file.host, sizeof(window->host));
@@ -377,28 +358,6 @@ static int load_file(struct windows *windows, const char *name, struct error *er
 	return r < 0 ? error_nomem(err) : 0;
 }
 
-static int load(struct windows *windows, struct error *err)
-{
-	const struct dirent *entry;
-	char path[PATH_MAX];
-	int r = io_make_dirs(windows->directory, 0750, err);
-	DIR *directory = r == 0 ? opendir(windows->directory) : NULL;
-	if (r == 0 && !directory)
-		r = error_set_errno(err, -errno, "cannot list %s", windows->directory);
-	while (r == 0 && (entry = readdir(directory))) {
-		if (text_ends_with(entry->d_name, RECORDING_ENDING))
-			r = load_file(windows, entry->d_name, err);
-		else if (text_ends_with(entry->d_name, ".tmp") &&
-			 io_join_path(path, sizeof(path), windows->directory, entry->d_name) == 0)
-			io_unlink(path, NULL); /* a crash left it */
-	}
-	if (directory)
-		closedir(directory);
-	if (windows->count)
-		qsort(windows->items, windows->count, sizeof(*windows->items), compare_items);
-	return r;
-}
-
 int windows_open(const struct windows_options *options, int64_t now_ns, struct windows **ret, struct error *err)
 {
 	_cleanup_(windows_closep) struct windows *windows = mem_zalloc(sizeof(*windows));
@@ -413,9 +372,11 @@ int windows_open(const struct windows_options *options, int64_t now_ns, struct w
 	windows->directory = mem_strdup(options->directory);
 	if (!windows->directory)
 		return error_nomem(err);
-	int r = load(windows, err);
+	int r = noted_load(windows->directory, load_file, windows, err);
 	if (r < 0)
 		return r;
+	if (windows->count)
+		qsort(windows->items, windows->count, sizeof(*windows->items), compare_items);
 	make_room(windows, 0, 0, 0, now_ns);
 	*ret = windows;
 	windows = NULL;

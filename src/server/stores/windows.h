@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "control/orders.h"
+#include "server/stores/noted_file.h"
 
 /* LIMITs: windows that are kept, how long one may be, and how long before it what ends in it may have begun. */
 #define WINDOWS_MAX	  50000
@@ -23,8 +24,7 @@ struct windows_options {
 	const char *directory;
 	uint64_t bytes_max; /* of these and ordered recordings together; these have half of it at most */
 	int64_t age_ns;	    /* negative = for ever */
-	void (*on_problem)(void *context, const char *message); /* a file that was set aside */
-	void *context;
+	struct store_problems problems;
 };
 /* Reads what is there. Files that are not whole get the ending ".torn" and are left out. */
 int windows_open(const struct windows_options *options, int64_t now_ns, struct windows **ret, struct error *err);

@@ -340,7 +340,7 @@ static int show(struct snapshots *snapshots, const char *id, const struct net_re
 	int r = snapshots_find(snapshots, id, now_ns, &snapshot, err);
 	if (r < 0)
 		return r;
-	snprintf(tag, sizeof(tag), "W/\"%s\"", snapshot.hash); /* weak: the same for both codings */
+	snprintf(tag, sizeof(tag), "W/\"%s\"", snapshot.content.hash); /* weak: the same for both codings */
 	if (known && strcmp(known, tag) == 0) {
 		add_headers(response, tag);
 		response->status = 304;
