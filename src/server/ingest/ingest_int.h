@@ -5,7 +5,7 @@
 
 #include "base/hash.h"
 #include "server/core/server_int.h"
-#include "server/ingest/routes.h"
+#include "server/routes.h"
 
 /* Where profiles come in. */
 #define INGEST_OTLP_HTTP_PATH "/v1development/profiles"

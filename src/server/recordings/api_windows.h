@@ -5,7 +5,7 @@
 
 #include "profile/markers.h"
 #include "server/core/server_int.h"
-#include "server/recordings/routes.h"
+#include "server/routes.h"
 #include "server/stores/windows.h"
 
 /* The markers and counters of a window, of one host, which has the window's name and clock; all times are on the server's
