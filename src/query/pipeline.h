@@ -94,16 +94,9 @@ struct query_result {
 void query_result_release(struct query_result *result);
 
 struct query_options {
-	int64_t from_ns, to_ns;
-	int64_t now_ns;	  /* what relative times in the text refer to; 0 = time_now_ns() */
-	const char *type; /* as in struct query */
-	const bool *cancel;
-	int64_t deadline_ns; /* as in struct query, these three */
-	uint64_t rows_max;
-	size_t stacks_max;
+	struct query query;    /* but for what the text says: selector, where and frames do not count */
+	int64_t now_ns;	       /* what relative times in the text refer to; 0 = time_now_ns() */
 	size_t table_rows_max; /* 0 = 100,000 rows of a table */
-	bool samples_only;
-	int64_t symbols_wait_ns; /* as in struct query */
 };
 
 /* Parses, plans, runs. stats may be NULL; symbolizer too. *ret is empty after a failure. */

@@ -18,21 +18,12 @@
 
 void run_query(const struct run *run, struct query *ret)
 {
-	const struct query_options *options = run->options;
-	*ret = (struct query){.selector = run->plan->selector,
-			      .type = options->type,
-			      .where = run->plan->where,
-			      .where_count = run->plan->where_count,
-			      .frames = run->plan->frames,
-			      .frames_count = run->plan->frames_count,
-			      .from_ns = options->from_ns,
-			      .to_ns = options->to_ns,
-			      .cancel = options->cancel,
-			      .deadline_ns = options->deadline_ns,
-			      .rows_max = options->rows_max,
-			      .stacks_max = options->stacks_max,
-			      .samples_only = options->samples_only,
-			      .symbols_wait_ns = options->symbols_wait_ns};
+	*ret = run->options->query;
+	ret->selector = run->plan->selector;
+	ret->where = run->plan->where;
+	ret->where_count = run->plan->where_count;
+	ret->frames = run->plan->frames;
+	ret->frames_count = run->plan->frames_count;
 }
 
 /* The other side of a difference: its own selector or range, or both. */
@@ -143,7 +134,7 @@ static int run_flame(struct run *run)
 
 /* ---- tables ---- */
 
-bool run_is_time(const struct run *run)
+static bool is_time(const struct run *run)
 {
 	return strcmp(run->result->type.sample_unit, "nanoseconds") == 0;
 }
@@ -171,7 +162,7 @@ static int run_top(struct run *run)
 				      .label_count = plan->by_count,
 				      .unit = run_unit(run, unit),
 				      .relative = plan->diff && plan->diff->relative,
-				      .rate_range_ns = plan->rate ? run->options->to_ns - run->options->from_ns : 0,
+				      .rate_range_ns = plan->rate ? run->options->query.to_ns - run->options->query.from_ns : 0,
 				      .rows_max = run->rows_max};
 	return top_table(profile, &options, &run->result->table, run->err);
 }
@@ -179,7 +170,7 @@ static int run_top(struct run *run)
 void run_put_sum(const struct run *run, struct query_cell *cell, int64_t value, int64_t range_ns)
 {
 	if (run->plan->rate)
-		query_cell_number(cell, rate_value(value, run_is_time(run), range_ns));
+		query_cell_number(cell, rate_value(value, is_time(run), range_ns));
 	else
 		query_cell_integer(cell, value);
 }
@@ -263,7 +254,7 @@ static int sum_profile(struct run *run)
 	int r = run_profile(run, &merge, &profile);
 	if (r < 0)
 		return r;
-	int64_t range_ns = run->options->to_ns - run->options->from_ns;
+	int64_t range_ns = run->options->query.to_ns - run->options->query.from_ns;
 	_cleanup_(mem_freep) int64_t *sums = mem_zalloc_array(profile->label_set_count, sizeof(*sums));
 	struct query_table *table = &run->result->table;
 	struct query_cell *cell;
@@ -510,8 +501,8 @@ int query_run(struct store *store, struct symbolizer *symbolizer, const char *te
 	struct query_plan plan = {0};
 	_cleanup_(pipeline_freep) struct pipeline *pipeline = NULL;
 	stats = stats ? stats : &unused;
-	*ret = (struct query_result){.from_ns = options->from_ns, .to_ns = options->to_ns};
-	if (options->from_ns >= options->to_ns)
+	*ret = (struct query_result){.from_ns = options->query.from_ns, .to_ns = options->query.to_ns};
+	if (options->query.from_ns >= options->query.to_ns)
 		return error_set(err, -EINVAL, "query: the time range is empty: 'from' is not before 'to'");
 	int64_t started = time_monotonic_ns();
 	int r = pipeline_parse(text, &pipeline, err);

@@ -24,7 +24,6 @@ void run_query(const struct run *run, struct query *ret);
 /* Read, named, transformed. */
 int run_profile(struct run *run, const struct query_merge_options *options, struct profile **ret);
 int run_transforms(struct run *run, struct profile **profile);
-bool run_is_time(const struct run *run);
 const char *run_unit(const struct run *run, char out[static QUERY_UNIT_MAX]);
 /* Columns and cells of the result's table. */
 int run_add_labels(struct run *run, const char *const *by, size_t by_count);

@@ -180,8 +180,8 @@ static int teardown(void **state)
 	return io_remove_tree(fixture->directory, NULL);
 }
 
-static const struct query_options the_range = {
-	.from_ns = START_NS, .to_ns = START_NS + SPAN_S * NS_PER_S, .now_ns = START_NS + SPAN_S * NS_PER_S};
+static const struct query_options the_range = {.query = {.from_ns = START_NS, .to_ns = START_NS + SPAN_S * NS_PER_S},
+					       .now_ns = START_NS + SPAN_S * NS_PER_S};
 
 static void run(struct fixture *fixture, const char *text, struct query_result *ret)
 {
@@ -926,17 +926,17 @@ static void test_limits(void **state)
 			 -EINVAL);
 	assert_non_null(strstr(err.message, "more than 2 rows"));
 	options = the_range;
-	options.deadline_ns = 1; /* long ago */
+	options.query.deadline_ns = 1; /* long ago */
 	assert_int_equal(query_run(fixture->store, NULL, "{}", &options, &result, &stats, &err), 0);
 	assert_true(stats.read.partial);
 	assert_true(stats.read.why[0] != '\0');
 	query_result_release(&result);
 	bool cancel = true;
 	options = the_range;
-	options.cancel = &cancel;
+	options.query.cancel = &cancel;
 	assert_int_equal(query_run(fixture->store, NULL, "{}", &options, &result, NULL, &err), -ECANCELED);
 	options = the_range;
-	options.to_ns = options.from_ns;
+	options.query.to_ns = options.query.from_ns;
 	assert_int_equal(query_run(fixture->store, NULL, "{}", &options, &result, NULL, &err), -EINVAL);
 }
 

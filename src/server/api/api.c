@@ -26,99 +26,103 @@ const char *call_parameter(const struct call *call, const char *name, const char
 	return text && *text ? text : fallback;
 }
 
-int call_time(const struct call *call, const char *name, const char *fallback, int64_t *ret, struct error *err)
+/* Keeps the first failure; r and its message otherwise go nowhere. */
+static void keep_failure(struct call *call, int r, const struct error *why, const char *parameter)
 {
-	int r = time_parse(call_parameter(call, name, fallback), time_now_ns(), ret, err);
-	return r < 0 ? error_prefix(err, r, "parameter '%s'", name) : 0;
+	if (r < 0 && !call->failed)
+		call->failed = error_set(call->err, r, "parameter '%s': %s", parameter, why->message);
 }
 
-int call_count(const struct call *call, const char *name, uint64_t fallback, uint64_t *ret, struct error *err)
+int call_refuse(struct call *call, const char *format, ...)
+{
+	char text[ERROR_MESSAGE_MAX];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (!call->failed)
+		call->failed = error_set(call->err, -EINVAL, "%s", text);
+	return call->failed;
+}
+
+static int64_t read_time(struct call *call, const char *name, const char *fallback)
+{
+	int64_t ns = 0;
+	struct error why = {0};
+	keep_failure(call, time_parse(call_parameter(call, name, fallback), time_now_ns(), &ns, &why), &why, name);
+	return ns;
+}
+
+uint64_t call_count(struct call *call, const char *name, uint64_t fallback, uint64_t max)
 {
 	const char *text = call_parameter(call, name, NULL);
-	*ret = fallback;
-	int r = text ? text_parse_u64(text, ret, err) : 0;
-	return r < 0 ? error_prefix(err, r, "parameter '%s'", name) : 0;
+	uint64_t count = fallback;
+	struct error why = {0};
+	keep_failure(call, text ? text_parse_u64(text, &count, &why) : 0, &why, name);
+	if (max && (count == 0 || count > max))
+		call_refuse(call, "parameter '%s': must be between 1 and %llu", name, (unsigned long long)max);
+	return count;
 }
 
-int call_flag(const struct call *call, const char *name, bool *ret, struct error *err)
+bool call_flag(struct call *call, const char *name)
 {
 	const char *text = call_parameter(call, name, "0");
-	*ret = strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
-	if (*ret || strcmp(text, "0") == 0 || strcmp(text, "false") == 0)
-		return 0;
-	return error_set(err, -EINVAL, "parameter '%s': '%.40s' must be 1 or 0", name, text);
+	bool is_set = strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
+	if (!is_set && strcmp(text, "0") != 0 && strcmp(text, "false") != 0)
+		call_refuse(call, "parameter '%s': '%.40s' must be 1 or 0", name, text);
+	return is_set;
 }
 
-/* Clients may ask for less or more time than usual, but not for more than the server grants. */
-static int read_timeout(struct call *call, struct error *err)
+/* A duration from `least` to `most`, which `range` tells. */
+static int64_t read_duration(struct call *call, const char *name, int64_t fallback, int64_t least, int64_t most,
+			     const char *least_text)
 {
-	const struct server_options *options = &call->server->options;
-	int64_t timeout_ns = options->query_timeout_ns;
-	char most[TIME_TEXT_MAX];
-	const char *text = call_parameter(call, "timeout", NULL);
-	int r = text ? time_parse_duration(text, &timeout_ns, err) : 0;
-	if (r < 0)
-		return error_prefix(err, r, "parameter 'timeout'");
-	if (timeout_ns <= 0 || timeout_ns > options->query_timeout_max_ns)
-		return error_set(err, -EINVAL, "parameter 'timeout': '%.40s' is not between 1ns and %s", text,
-				 time_format_duration(options->query_timeout_max_ns, most));
-	call->query.deadline_ns = call->started_ns + timeout_ns;
-	return 0;
+	const char *text = call_parameter(call, name, NULL);
+	char most_text[TIME_TEXT_MAX];
+	int64_t ns = fallback;
+	struct error why = {0};
+	keep_failure(call, text ? time_parse_duration(text, &ns, &why) : 0, &why, name);
+	if (ns < least || ns > most)
+		call_refuse(call, "parameter '%s': '%.40s' is not between %s and %s", name, text, least_text,
+			    time_format_duration(most, most_text));
+	return ns;
 }
 
-/* How long an answer may be held up by names that are being looked up. */
-static int read_symbols_wait(struct call *call, struct error *err)
-{
-	const char *text = call_parameter(call, "symbols_wait", NULL);
-	char most[TIME_TEXT_MAX];
-	call->query.symbols_wait_ns = SYMBOLS_WAIT_DEFAULT_NS;
-	int r = text ? time_parse_duration(text, &call->query.symbols_wait_ns, err) : 0;
-	if (r < 0)
-		return error_prefix(err, r, "parameter 'symbols_wait'");
-	if (call->query.symbols_wait_ns < 0 || call->query.symbols_wait_ns > SYMBOLS_WAIT_MAX_NS)
-		return error_set(err, -EINVAL, "parameter 'symbols_wait': '%.40s' is not between 0s and %s", text,
-				 time_format_duration(SYMBOLS_WAIT_MAX_NS, most));
-	return 0;
-}
-
-static int read_names(struct call *call, struct error *err)
+static bool read_names(struct call *call)
 {
 	const char *text = call_parameter(call, "names", "full");
-	call->short_names = strcmp(text, "short") == 0;
-	if (call->short_names || strcmp(text, "full") == 0)
-		return 0;
-	return error_set(err, -EINVAL, "parameter 'names': '%.40s' must be full or short", text);
+	bool is_short = strcmp(text, "short") == 0;
+	if (!is_short && strcmp(text, "full") != 0)
+		call_refuse(call, "parameter 'names': '%.40s' must be full or short", text);
+	return is_short;
 }
 
-static int read_common(struct call *call, struct error *err)
+static int read_common(struct call *call)
 {
-	call->query.selector = call_parameter(call, "query", "");
-	call->query.type = call_parameter(call, "type", NULL);
-	call->query.cancel = net_request_cancelled(call->request);
-	limits_of_query(call->tenant, &call->query);
-	int r = call_time(call, "from", "now-1h", &call->query.from_ns, err);
-	if (!r)
-		r = call_time(call, "to", "now", &call->query.to_ns, err);
-	if (!r)
-		r = call_flag(call, "explain", &call->explain, err);
-	if (!r)
-		r = call_flag(call, "exact", &call->exact, err);
-	if (!r)
-		r = read_symbols_wait(call, err);
-	if (!r)
-		r = read_names(call, err);
-	if (r < 0)
-		return r;
-	call->asked_from_ns = call->query.from_ns;
-	call->asked_to_ns = call->query.to_ns;
+	const struct server_options *options = &call->server->options;
+	struct query *query = &call->query;
+	query->selector = call_parameter(call, "query", "");
+	query->type = call_parameter(call, "type", NULL);
+	query->cancel = net_request_cancelled(call->request);
+	limits_of_query(call->tenant, query);
+	call->asked_from_ns = query->from_ns = read_time(call, "from", "now-1h");
+	call->asked_to_ns = query->to_ns = read_time(call, "to", "now");
+	call->explain = call_flag(call, "explain");
+	call->exact = call_flag(call, "exact");
+	/* How long an answer may be held up by names that are being looked up. */
+	query->symbols_wait_ns = read_duration(call, "symbols_wait", SYMBOLS_WAIT_DEFAULT_NS, 0, SYMBOLS_WAIT_MAX_NS, "0s");
+	call->short_names = read_names(call);
 	if (!call->exact)
-		query_round_range(&call->query.from_ns, &call->query.to_ns);
-	return read_timeout(call, err);
+		query_round_range(&query->from_ns, &query->to_ns);
+	/* Clients may ask for less or more time than usual, but not for more than the server grants. */
+	query->deadline_ns = call->started_ns +
+			     read_duration(call, "timeout", options->query_timeout_ns, 1, options->query_timeout_max_ns, "1ns");
+	return call->failed;
 }
 
 /* ---- the text of a pipeline ---- */
 
-int call_append(struct call *call, struct error *err, const char *format, ...)
+void call_append(struct call *call, const char *format, ...)
 {
 	char piece[CALL_TEXT_MAX];
 	va_list args;
@@ -126,47 +130,27 @@ int call_append(struct call *call, struct error *err, const char *format, ...)
 	int len = vsnprintf(piece, sizeof(piece), format, args);
 	va_end(args);
 	int r = len < (int)sizeof(piece) ? buffer_append(&call->text, piece, (size_t)len) : -E2BIG;
-	return r == -E2BIG ? error_set(err, -EINVAL, "the query is longer than %d bytes", CALL_TEXT_MAX)
-	       : r < 0	   ? error_nomem(err)
-			   : 0;
+	if (r == -E2BIG)
+		call_refuse(call, "the query is longer than %d bytes", CALL_TEXT_MAX);
+	else if (r < 0 && !call->failed)
+		call->failed = error_nomem(call->err);
 }
 
-static int append_stages(struct call *call, const char *name, const char *stage, struct error *err)
-{
-	const char *text;
-	int r = 0;
-	for (size_t i = 0; !r && (text = net_request_query_nth(call->request, name, i)); i++)
-		if (*text)
-			r = call_append(call, err, " | %s %s", stage, text);
-	return r;
-}
-
-int call_text(struct call *call, const char *name, struct error *err)
+void call_text(struct call *call, const char *name)
 {
 	static const struct {
 		const char *parameter, *stage;
 	} stages[] = {
 		{"where", "where"}, {"frames", "frames"}, {"drop_frames", "drop frames"}, {"focus", "focus"}, {"hide", "hide"}};
-	const char *label;
-	int r = call_append(call, err, "%s", call_parameter(call, name, ""));
-	for (size_t i = 0; i < sizeof(stages) / sizeof(*stages) && !r; i++)
-		r = append_stages(call, stages[i].parameter, stages[i].stage, err);
-	for (size_t i = 0; !r && (label = net_request_query_nth(call->request, "group_by", i)); i++)
-		if (*label)
-			r = call_append(call, err, "%s%s", i ? ", " : " | group by ", label);
-	return r;
-}
-
-void call_query_options(const struct call *call, struct query_options *ret)
-{
-	*ret = (struct query_options){.from_ns = call->query.from_ns,
-				      .to_ns = call->query.to_ns,
-				      .type = call->query.type,
-				      .cancel = call->query.cancel,
-				      .deadline_ns = call->query.deadline_ns,
-				      .rows_max = call->query.rows_max,
-				      .stacks_max = call->query.stacks_max,
-				      .symbols_wait_ns = call->query.symbols_wait_ns};
+	const char *text;
+	call_append(call, "%s", call_parameter(call, name, ""));
+	for (size_t i = 0; i < sizeof(stages) / sizeof(*stages); i++)
+		for (size_t k = 0; (text = net_request_query_nth(call->request, stages[i].parameter, k)); k++)
+			if (*text)
+				call_append(call, " | %s %s", stages[i].stage, text);
+	for (size_t i = 0; (text = net_request_query_nth(call->request, "group_by", i)); i++)
+		if (*text)
+			call_append(call, "%s%s", i ? ", " : " | group by ", text);
 }
 
 /* ---- writing ---- */
@@ -228,11 +212,12 @@ static void add_symbols_header(const struct call *call)
 int call_perform(void *context, const struct net_request *request, struct net_response *response,
 		 int (*answer)(struct call *call, struct error *err), struct error *err)
 {
-	struct call call = {.server = context, .request = request, .response = response, .started_ns = time_monotonic_ns()};
+	struct call call = {
+		.server = context, .request = request, .response = response, .started_ns = time_monotonic_ns(), .err = err};
 	buffer_init(&call.text, CALL_TEXT_MAX);
 	int r = tenant_of_request(call.server, request, false, &call.tenant, err);
 	if (!r)
-		r = read_common(&call, err);
+		r = read_common(&call);
 	if (!r)
 		r = answer(&call, err);
 	if (!r && call.stats.read.partial)

@@ -56,27 +56,20 @@ static int read_parameters(struct listing_call *l, struct error *err)
 		return error_set(err, -EINVAL, "parameter 'syntax': '%.40s' is not one of intel, att", syntax);
 	if (!l->options.function)
 		return error_set(err, -EINVAL, "parameter 'function' is missing: the name of a function of the flame graph");
-	return call_flag(call, "colour", &l->colour, err);
+	l->colour = call_flag(call, "colour");
+	return call->failed;
 }
 
-/* The merged profile with names. */
-static int ask(struct listing_call *l, struct error *err)
+/* The merged profile with names. Functions whose short names agree are one. */
+static int ask(struct listing_call *l)
 {
 	struct call *call = l->call;
-	struct query_options options;
-	int r = call_text(call, "query", err);
-	if (r < 0)
+	call_text(call, "query");
+	int r = call_run_text(call, &l->result);
+	if (r < 0 || l->result.kind == QUERY_PROFILE)
 		return r;
-	const char *text = buffer_string(&call->text);
-	if (!text)
-		return error_nomem(err);
-	call_query_options(call, &options);
-	r = query_run(call->tenant->store, call->server->symbolizer, text, &options, &l->result, &call->stats, err);
-	if (r == 0 && l->result.kind != QUERY_PROFILE)
-		r = error_set(err, -EINVAL, "the result of this query is a %s, not a profile: it has no functions to list",
-			      query_kind_name(l->result.kind));
-	/* Functions whose short names agree are one. */
-	return r == 0 && call->short_names ? render_shorten_names(l->result.profile, err) : r;
+	return call_refuse(call, "the result of this query is a %s, not a profile: it has no functions to list",
+			   query_kind_name(l->result.kind));
 }
 
 static void write_head(const struct listing_call *l, struct json_writer *json)
@@ -192,16 +185,14 @@ static int answer_source(struct call *call, struct error *err)
 	_cleanup_(buffer_release) struct buffer text = {0};
 	struct listing_source source = {.lines = &lines, .from = ""};
 	struct error why = {0};
-	bool whole = false;
+	bool whole = call_flag(call, "whole");
 	buffer_init(&text, SOURCE_TEXT_BYTES_MAX);
 	int r = read_parameters(&l, err);
-	if (r == 0)
-		r = call_flag(call, "whole", &whole, err);
 	/* Empty ones are choices: the file that is unknown, the binary without a build-id. */
 	l.options.file = net_request_query(call->request, "file");
 	l.options.build_id = net_request_query(call->request, "build_id");
 	if (r == 0)
-		r = ask(&l, err);
+		r = ask(&l);
 	if (r == 0)
 		r = explain_missing(&l, listing_build_lines(l.result.profile, &l.options, &lines, err), err);
 	if (r < 0)
@@ -464,7 +455,7 @@ static int answer_asm(struct call *call, struct error *err)
 	map64_init(&c.names);
 	int r = read_parameters(&l, err);
 	if (r == 0)
-		r = ask(&l, err);
+		r = ask(&l);
 	if (r == 0)
 		r = explain_missing(&l, listing_build_addresses(l.result.profile, &l.options, &c.function, err), err);
 	if (r == 0)

@@ -89,11 +89,11 @@ static int label_of_path(const struct call *call, char name[LIMIT_LABEL_NAME_BYT
 static int answer_values(struct call *call, struct error *err)
 {
 	char label[LIMIT_LABEL_NAME_BYTES];
-	uint64_t limit;
 	_cleanup_(query_names_release) struct query_names names = {0};
 	int r = label_of_path(call, label, err);
+	uint64_t limit = r < 0 ? 0 : call_count(call, "limit", VALUES_LIMIT_DEFAULT, 0);
 	if (!r)
-		r = call_count(call, "limit", VALUES_LIMIT_DEFAULT, &limit, err);
+		r = call->failed;
 	if (!r)
 		r = query_label_values(call->tenant->store, &call->query, label, net_request_query(call->request, "prefix"),
 				       (size_t)limit, &names, &call->stats, err);
@@ -153,13 +153,11 @@ static int write_services(struct call *call, const char *label, const struct que
 static int answer_services(struct call *call, struct error *err)
 {
 	const char *label = call_parameter(call, "label", SERVICE_LABEL);
-	uint64_t limit;
+	uint64_t limit = call_count(call, "limit", SERVICES_LIMIT_DEFAULT, SERVICES_MAX);
 	_cleanup_(query_names_release) struct query_names names = {0};
 	_cleanup_(query_series_release) struct query_series series = {0};
 	struct query_series_options options = {.whole = true, .by = &label, .by_count = 1, .limit = SERVICES_MAX, .rate = true};
-	int r = call_count(call, "limit", SERVICES_LIMIT_DEFAULT, &limit, err);
-	if (!r && (limit == 0 || limit > SERVICES_MAX))
-		r = error_set(err, -EINVAL, "parameter 'limit': must be between 1 and %d", SERVICES_MAX);
+	int r = call->failed;
 	if (!r)
 		r = query_label_values(call->tenant->store, &call->query, label, net_request_query(call->request, "prefix"),
 				       (size_t)limit, &names, &call->stats, err);
@@ -243,11 +241,9 @@ static int write_cardinality(struct call *call, struct query_names *types, struc
 /* Which labels make how many series: the labels of most values first, with the values that most series have. */
 static int answer_cardinality(struct call *call, struct error *err)
 {
-	uint64_t limit;
+	uint64_t limit = call_count(call, "limit", CARDINALITY_VALUES, VALUES_LIMIT_DEFAULT);
 	_cleanup_(query_names_release) struct query_names types = {0}, labels = {0};
-	int r = call_count(call, "limit", CARDINALITY_VALUES, &limit, err);
-	if (!r && (limit == 0 || limit > VALUES_LIMIT_DEFAULT))
-		r = error_set(err, -EINVAL, "parameter 'limit': must be between 1 and %d", VALUES_LIMIT_DEFAULT);
+	int r = call->failed;
 	if (!r)
 		r = query_types(call->tenant->store, &call->query, &types, &call->stats, err);
 	if (!r)

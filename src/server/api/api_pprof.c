@@ -100,19 +100,19 @@ static int join_sides(const struct profile *from, struct profile **ret, struct e
 
 /* ---- the call ---- */
 
-static int read_seconds(struct call *call, struct error *err)
+static void read_seconds(struct call *call)
 {
-	uint64_t seconds;
-	int r = call_count(call, "seconds", 0, &seconds, err);
-	if (r < 0 || !seconds || call_parameter(call, "from", NULL))
-		return r;
-	if (seconds > SECONDS_MAX)
-		return error_set(err, -EINVAL, "parameter 'seconds': %llu is more than 400 days", (unsigned long long)seconds);
+	uint64_t seconds = call_count(call, "seconds", 0, 0);
+	if (!seconds || call->failed || call_parameter(call, "from", NULL))
+		return;
+	if (seconds > SECONDS_MAX) {
+		call_refuse(call, "parameter 'seconds': %llu is more than 400 days", (unsigned long long)seconds);
+		return;
+	}
 	call->query.from_ns = call->asked_from_ns = call->asked_to_ns - (int64_t)seconds * NS_PER_S;
 	call->query.to_ns = call->asked_to_ns;
 	if (!call->exact)
 		query_round_range(&call->query.from_ns, &call->query.to_ns);
-	return 0;
 }
 
 /* Which profile it was, for those who look at the file later. */
@@ -139,17 +139,13 @@ static int answer_pprof(struct call *call, struct error *err)
 {
 	_cleanup_(query_result_release) struct query_result result = {0};
 	_cleanup_(profile_freep) struct profile *joined = NULL;
-	bool compared = false;
-	int r = read_seconds(call, err);
-	if (!r)
-		r = call_text(call, "query", err);
-	if (!r)
-		r = call_append_base(call, &compared, err);
-	if (!r)
-		r = call_run_text(call, &result, err);
+	read_seconds(call);
+	call_text(call, "query");
+	bool compared = call_append_base(call);
+	int r = call_run_text(call, &result);
 	if (!r && result.kind != (compared ? QUERY_DIFF : QUERY_PROFILE))
-		r = error_set(err, -EINVAL, "the result of this query is a %s, not a profile; use /api/v1/pipeline",
-			      query_kind_name(result.kind));
+		r = call_refuse(call, "the result of this query is a %s, not a profile; use /api/v1/pipeline",
+				query_kind_name(result.kind));
 	if (!r && compared)
 		r = join_sides(result.profile, &joined, err);
 	struct profile *profile = joined ? joined : result.profile;

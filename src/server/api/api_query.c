@@ -152,22 +152,22 @@ static const struct answer_format {
 	{"svg", "image/svg+xml", answer_svg, TREE_WHOLE, FLAME_UNNAMED_BY_ADDRESS, false},
 };
 
-static int find_format(const struct call *call, const struct answer_format **ret, struct error *err)
+static const struct answer_format *find_format(struct call *call)
 {
 	const char *name = call_parameter(call, "format", "flame");
 	for (size_t i = 0; i < sizeof(answer_formats) / sizeof(*answer_formats); i++) {
-		*ret = &answer_formats[i];
 		if (strcmp(answer_formats[i].name, name) != 0)
 			continue;
-		if (!call->explain || answer_formats[i].has_head)
-			return 0;
-		return error_set(err, -EINVAL, "parameter 'explain': format %s does not support it; use flame, columns or json",
-				 name);
+		if (call->explain && !answer_formats[i].has_head)
+			call_refuse(call, "parameter 'explain': format %s does not support it; use flame, columns or json",
+				    name);
+		return &answer_formats[i];
 	}
-	return error_set(
-		err, -EINVAL,
+	call_refuse(
+		call,
 		"parameter 'format': '%.40s' is not one of flame, columns, json, top, folded, pprof, speedscope, firefox, svg",
 		name);
+	return &answer_formats[0];
 }
 
 static int shorten_names(struct query_result *result, struct error *err)
@@ -179,37 +179,31 @@ static int shorten_names(struct query_result *result, struct error *err)
 	return r;
 }
 
-int call_run_text(struct call *call, struct query_result *ret, struct error *err)
+int call_run_text(struct call *call, struct query_result *ret)
 {
-	struct query_options options;
+	const struct query_options options = {.query = call->query};
+	if (call->failed)
+		return call->failed;
 	const char *text = buffer_string(&call->text);
-	call_query_options(call, &options);
 	if (!text)
-		return error_nomem(err);
-	int r = query_run(call->tenant->store, call->server->symbolizer, text, &options, ret, &call->stats, err);
-	return r < 0 || !call->short_names ? r : shorten_names(ret, err);
+		return error_nomem(call->err);
+	int r = query_run(call->tenant->store, call->server->symbolizer, text, &options, ret, &call->stats, call->err);
+	return r < 0 || !call->short_names ? r : shorten_names(ret, call->err);
 }
 
 static int answer_query(struct call *call, struct error *err)
 {
-	const struct answer_format *format;
-	uint64_t limit, max_nodes;
-	int r = find_format(call, &format, err);
-	if (!r)
-		r = call_count(call, "limit", TOP_LIMIT_DEFAULT, &limit, err);
-	if (!r)
-		r = call_count(call, "max_nodes", format->answer == answer_columns ? MAX_NODES_COLUMNS : MAX_NODES_DEFAULT,
-			       &max_nodes, err);
-	if (!r)
-		r = call_text(call, "query", err);
-	if (r < 0)
-		return r;
+	const struct answer_format *format = find_format(call);
+	uint64_t limit = call_count(call, "limit", TOP_LIMIT_DEFAULT, 0);
+	uint64_t max_nodes =
+		call_count(call, "max_nodes", format->answer == answer_columns ? MAX_NODES_COLUMNS : MAX_NODES_DEFAULT, 0);
+	call_text(call, "query");
 	_cleanup_(query_result_release) struct query_result result = {0};
 	_cleanup_(flame_freep) struct flame *flame = NULL;
-	r = call_run_text(call, &result, err);
+	int r = call_run_text(call, &result);
 	if (!r && result.kind != QUERY_PROFILE)
-		r = error_set(err, -EINVAL, "the result of this query is a %s, not a profile; use /api/v1/pipeline",
-			      query_kind_name(result.kind));
+		r = call_refuse(call, "the result of this query is a %s, not a profile; use /api/v1/pipeline",
+				query_kind_name(result.kind));
 	if (!r && format->tree != TREE_NONE)
 		r = flame_build_largest(result.profile, 0, format->unnamed,
 					format->tree == TREE_LARGEST ? (size_t)max_nodes : 0, &flame, err);
@@ -231,18 +225,16 @@ static int write_result(struct call *call, const struct query_result *result, st
 {
 	const char *format = call_parameter(call, "format", "json");
 	bool text = strcmp(format, "text") == 0, table = strcmp(format, "table") == 0;
-	uint64_t limit, max_nodes;
-	int r = call_count(call, "limit", text || table ? TOP_LIMIT_DEFAULT : 0, &limit, err);
-	if (!r)
-		r = call_count(call, "max_nodes", MAX_NODES_DEFAULT, &max_nodes, err);
-	if (r < 0)
-		return r;
+	uint64_t limit = call_count(call, "limit", text || table ? TOP_LIMIT_DEFAULT : 0, 0);
+	uint64_t max_nodes = call_count(call, "max_nodes", MAX_NODES_DEFAULT, 0);
+	if (call->failed)
+		return call->failed;
 	struct query_write_options options = {
 		.explain = call->explain, .table = table, .limit = (size_t)limit, .nodes_max = (size_t)max_nodes};
 	if (!text)
 		return query_write_json(result, &call->stats, &options, &call->response->body, err);
 	call->response->content_type = "text/plain; charset=utf-8";
-	r = query_write_text(result, &call->stats, &options, &call->response->body, err);
+	int r = query_write_text(result, &call->stats, &options, &call->response->body, err);
 	return r < 0 || !call->explain ? r : query_explain_text(&result->explain, &call->stats, &call->response->body);
 }
 
@@ -250,16 +242,16 @@ static int answer_text(struct call *call, struct error *err)
 {
 	const char *format = call_parameter(call, "format", "json");
 	if (strcmp(format, "json") != 0 && strcmp(format, "table") != 0 && strcmp(format, "text") != 0)
-		return error_set(err, -EINVAL, "parameter 'format': '%.40s' is not one of json, table, text", format);
+		return call_refuse(call, "parameter 'format': '%.40s' is not one of json, table, text", format);
 	_cleanup_(query_result_release) struct query_result result = {0};
-	int r = call_run_text(call, &result, err);
+	int r = call_run_text(call, &result);
 	return r < 0 ? r : write_result(call, &result, err);
 }
 
 static int answer_text_of_parameters(struct call *call, struct error *err)
 {
-	int r = call_text(call, net_request_query(call->request, "q") ? "q" : "query", err);
-	return r < 0 ? r : answer_text(call, err);
+	call_text(call, net_request_query(call->request, "q") ? "q" : "query");
+	return answer_text(call, err);
 }
 
 /* The text is the body, or the parameter q. */
@@ -269,62 +261,53 @@ static int answer_pipeline(struct call *call, struct error *err)
 	if (!body.len)
 		return answer_text_of_parameters(call, err);
 	if (memchr(body.data, 0, body.len))
-		return error_set(err, -EINVAL, "the body is not text");
-	int r = call_append(call, err, "%.*s", (int)(body.len < CALL_TEXT_MAX ? body.len : CALL_TEXT_MAX),
-			    (const char *)body.data);
-	return r < 0 ? r : answer_text(call, err);
+		return call_refuse(call, "the body is not text");
+	call_append(call, "%.*s", (int)(body.len < CALL_TEXT_MAX ? body.len : CALL_TEXT_MAX), (const char *)body.data);
+	return answer_text(call, err);
 }
 
 /* base: another selector; base_from and base_to: another range; or shift: how long before. */
-int call_append_base(struct call *call, bool *ret_any, struct error *err)
+bool call_append_base(struct call *call)
 {
 	const char *base = call_parameter(call, "base", ""), *from = call_parameter(call, "base_from", NULL),
 		   *to = call_parameter(call, "base_to", NULL), *shift = call_parameter(call, "shift", NULL);
-	*ret_any = *base || from || to || shift;
-	if (!*ret_any)
-		return 0;
+	if (!*base && !from && !to && !shift)
+		return false;
 	if ((!from) != (!to))
-		return error_set(err, -EINVAL, "parameters 'base_from' and 'base_to' must be given together");
+		call_refuse(call, "parameters 'base_from' and 'base_to' must be given together");
 	if (from && shift)
-		return error_set(err, -EINVAL, "parameters 'base_from' and 'shift' exclude each other");
-	int r = call_append(call, err, " | diff (%s", base);
-	if (!r && from)
-		r = call_append(call, err, " from \"%s\" to \"%s\"", from, to);
-	else if (!r && shift)
-		r = call_append(call, err, " shift \"%s\"", shift);
-	return r < 0 ? r : call_append(call, err, ")");
+		call_refuse(call, "parameters 'base_from' and 'shift' exclude each other");
+	call_append(call, " | diff (%s", base);
+	if (from && to)
+		call_append(call, " from \"%s\" to \"%s\"", from, to);
+	else if (shift)
+		call_append(call, " shift \"%s\"", shift);
+	call_append(call, ")");
+	return true;
 }
 
 static int answer_diff(struct call *call, struct error *err)
 {
-	bool relative, any = false;
-	int r = call_flag(call, "relative", &relative, err);
-	if (!r)
-		r = call_text(call, "query", err);
-	if (!r)
-		r = call_append_base(call, &any, err);
-	if (!r && !any)
-		r = error_set(err, -EINVAL,
-			      "nothing to compare with: give 'base' (another selector), 'base_from' and 'base_to', or 'shift' "
-			      "(how much earlier)");
-	if (!r && relative)
-		r = call_append(call, err, " relative");
-	return r < 0 ? r : answer_text(call, err);
+	bool relative = call_flag(call, "relative");
+	call_text(call, "query");
+	if (!call_append_base(call))
+		call_refuse(call, "nothing to compare with: give 'base' (another selector), 'base_from' and 'base_to', or "
+				  "'shift' (how much earlier)");
+	if (relative)
+		call_append(call, " relative");
+	return answer_text(call, err);
 }
 
 /* A profile for each of the values of a label that cost most. */
 static int answer_compare(struct call *call, struct error *err)
 {
 	const char *label = call_parameter(call, "label", NULL);
-	uint64_t values;
-	int r = call_count(call, "values", 5, &values, err);
-	if (!r && !label)
-		r = error_set(err, -EINVAL, "parameter 'label' is missing: the label to compare the values of");
-	if (!r)
-		r = call_text(call, "query", err);
-	if (!r)
-		r = call_append(call, err, " | compare label %s top %llu", label, (unsigned long long)values);
-	return r < 0 ? r : answer_text(call, err);
+	uint64_t values = call_count(call, "values", 5, 0);
+	if (!label)
+		return call_refuse(call, "parameter 'label' is missing: the label to compare the values of");
+	call_text(call, "query");
+	call_append(call, " | compare label %s top %llu", label, (unsigned long long)values);
+	return answer_text(call, err);
 }
 
 int call_answer(struct call *call, const char *name, struct error *err)

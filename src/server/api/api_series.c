@@ -62,7 +62,6 @@ static int read_request(struct call *call, struct series_request *ret, struct er
 {
 	struct query_series_options *options = &ret->options;
 	const char *label;
-	uint64_t limit;
 	ret->step = call_parameter(call, "step", NULL);
 	int r = ret->step ? time_parse_duration(ret->step, &options->step_ns, err) : 0;
 	if (r < 0)
@@ -75,37 +74,27 @@ static int read_request(struct call *call, struct series_request *ret, struct er
 			return error_set(err, -EINVAL, "parameter 'by': more than %d labels", STORE_GROUP_BY_MAX);
 		ret->by[options->by_count++] = label;
 	}
-	r = call_count(call, "limit", 0, &limit, err);
-	options->limit = (size_t)limit;
-	if (!r)
-		r = call_flag(call, "others", &options->others, err);
-	return r < 0 ? r : call_flag(call, "rate", &options->rate, err);
+	options->limit = (size_t)call_count(call, "limit", 0, 0);
+	options->others = call_flag(call, "others");
+	options->rate = call_flag(call, "rate");
+	return call->failed;
 }
 
 /* A selector with conditions on stacks, or a pipeline, to which grouping and steps are added. */
-static int run_pipeline(struct call *call, const struct series_request *request, struct query_result *ret, struct error *err)
+static int run_pipeline(struct call *call, const struct series_request *request, struct query_result *ret)
 {
 	const struct query_series_options *options = &request->options;
-	struct query_options query;
-	int r = 0;
-	for (size_t i = 0; i < options->by_count && !r; i++)
-		r = call_append(call, err, "%s%s", i ? ", " : " | group by ", options->by[i]);
-	if (!r)
-		r = call_append(call, err, " | bin %s", request->step ? request->step : "auto");
-	if (!r && options->rate)
-		r = call_append(call, err, " | rate");
-	if (!r && options->by_count)
-		r = call_append(call, err, " | top %zu%s", options->limit ? options->limit : 100,
-				options->others ? " others" : "");
-	const char *text = r < 0 ? NULL : buffer_string(&call->text);
-	if (r < 0 || !text)
-		return r < 0 ? r : error_nomem(err);
-	call_query_options(call, &query);
-	r = query_run(call->tenant->store, call->server->symbolizer, text, &query, ret, &call->stats, err);
-	if (!r && ret->kind != QUERY_SERIES)
-		r = error_set(err, -EINVAL, "the result of this query is a %s, not values over time",
-			      query_kind_name(ret->kind));
-	return r;
+	for (size_t i = 0; i < options->by_count; i++)
+		call_append(call, "%s%s", i ? ", " : " | group by ", options->by[i]);
+	call_append(call, " | bin %s", request->step ? request->step : "auto");
+	if (options->rate)
+		call_append(call, " | rate");
+	if (options->by_count)
+		call_append(call, " | top %zu%s", options->limit ? options->limit : 100, options->others ? " others" : "");
+	int r = call_run_text(call, ret);
+	if (r < 0 || ret->kind == QUERY_SERIES)
+		return r;
+	return call_refuse(call, "the result of this query is a %s, not values over time", query_kind_name(ret->kind));
 }
 
 static bool is_plain(const char *text, struct error *err, int *ret_error)
@@ -124,7 +113,8 @@ int call_answer_series(struct call *call, struct error *err)
 	struct series_request request = {0};
 	int r = read_request(call, &request, err);
 	if (!r)
-		r = call_text(call, "query", err);
+		call_text(call, "query");
+	r = call->failed < 0 ? call->failed : r;
 	const char *text = r < 0 ? NULL : buffer_string(&call->text);
 	if (r < 0 || !text)
 		return r < 0 ? r : error_nomem(err);
@@ -137,7 +127,7 @@ int call_answer_series(struct call *call, struct error *err)
 	if (r < 0)
 		return r;
 	_cleanup_(query_result_release) struct query_result result = {0};
-	r = run_pipeline(call, &request, &result, err);
+	r = run_pipeline(call, &request, &result);
 	return r < 0 ? r : write_series(call, &result.series, &result.explain, err);
 }
 

@@ -263,11 +263,9 @@ static int answer_markers(struct call *call, struct error *err)
 	_cleanup_(mem_freep) struct window *all = NULL;
 	_cleanup_(rows_release) struct rows rows = {0};
 	struct question question = {.call = call, .from_ns = call->asked_from_ns, .to_ns = call->asked_to_ns, .rows = &rows};
-	uint64_t limit;
+	uint64_t limit = call_count(call, "limit", LIMIT_DEFAULT, LIMIT_MAX);
 	size_t count = 0, read = 0;
-	int r = call_count(call, "limit", LIMIT_DEFAULT, &limit, err);
-	if (r == 0 && (limit == 0 || limit > LIMIT_MAX))
-		r = error_set(err, -EINVAL, "parameter 'limit': must be between 1 and %u", LIMIT_MAX);
+	int r = call->failed;
 	if (r == 0)
 		r = windows_find(call->tenant->windows, question.from_ns, question.to_ns, &all, &count, err);
 	if (r < 0)

@@ -118,27 +118,10 @@ static void show_page(void *context, const struct net_request *request, struct n
 		respond_error(response, 503, "out of memory");
 }
 
-/* "gzip;q=0.5" takes it, "gzip;q=0.0" does not. */
-static bool takes_gzip(const struct net_request *request)
-{
-	static const char name[] = "gzip";
-	const char *at = net_request_header(request, "accept-encoding");
-	while (at && *at) {
-		at += strspn(at, ", \t");
-		size_t len = strcspn(at, ","), name_len = strlen(name);
-		const char *weight = memmem(at, len, "q=", 2);
-		if (len >= name_len && strncasecmp(at, name, name_len) == 0 &&
-		    (len == name_len || strchr("; \t", at[name_len])))
-			return !weight || strcspn(weight, "123456789") < (size_t)(at + len - weight);
-		at += len;
-	}
-	return false;
-}
-
 static void show_profile(void *context, const struct net_request *request, struct net_response *response)
 {
 	const struct opened *opened = context;
-	bool packed = takes_gzip(request);
+	bool packed = net_request_takes_gzip(request);
 	int r;
 	response->no_compress = true;
 	response->body.max = packed ? JSON_BYTES_MAX : PLAIN_BYTES_MAX;
