@@ -163,20 +163,11 @@ static int open_recordings(struct server *server, struct tenant *tenant, struct 
 					     .age_ns = server->options.recordings_age_ns,
 					     .problems = {on_recordings_problem, tenant}};
 	int r = tenant_path(server, tenant, RECORDINGS_DIRECTORY, directory, sizeof(directory), err);
-	return r < 0 ? r : recordings_open(&options, time_now_ns(), &tenant->recordings, err);
-}
-
-static int open_windows(struct server *server, struct tenant *tenant, struct error *err)
-{
-	char directory[PATH_BYTES_MAX];
-	struct windows_options options = {.directory = directory,
-					  .bytes_max = server->options.recordings_bytes,
-					  .age_ns = server->options.recordings_age_ns,
-					  .problems = {on_recordings_problem, tenant}};
-	int r = tenant_path(server, tenant, WINDOWS_DIRECTORY, directory, sizeof(directory), err);
 	if (!r)
-		r = windows_open(&options, time_now_ns(), &tenant->windows, err);
-	return r;
+		r = recordings_open(&options, time_now_ns(), &tenant->recordings, err);
+	if (!r)
+		r = tenant_path(server, tenant, WINDOWS_DIRECTORY, directory, sizeof(directory), err);
+	return r < 0 ? r : windows_open(&options, time_now_ns(), &tenant->windows, err);
 }
 
 static int open_snapshots(struct server *server, struct tenant *tenant, struct error *err)
@@ -195,8 +186,6 @@ static int open_snapshots(struct server *server, struct tenant *tenant, struct e
 static int open_others(struct server *server, struct tenant *tenant, struct error *err)
 {
 	int r = open_recordings(server, tenant, err);
-	if (!r)
-		r = open_windows(server, tenant, err);
 	if (!r)
 		r = open_snapshots(server, tenant, err);
 	if (!r)

@@ -41,12 +41,18 @@ void api_respond_failure(struct net_response *response, int code, const struct e
 	respond_error(response, status, err->message);
 }
 
-/* The tenant's; a first word of its agents makes one. */
-static int recordings_of(struct server *server, const struct net_request *request, bool create, struct recordings **ret,
-			 struct error *err)
+void api_respond_done(struct net_response *response, int r, struct error *err)
+{
+	if (r == 0 && buffer_append_string(&response->body, "{}") < 0)
+		r = error_nomem(err);
+	if (r < 0)
+		api_respond_failure(response, r, err);
+}
+
+static int recordings_of(struct server *server, const struct net_request *request, struct recordings **ret, struct error *err)
 {
 	struct tenant *tenant;
-	int r = tenant_of_request(server, request, create, &tenant, err);
+	int r = tenant_of_request(server, request, false, &tenant, err);
 	if (r == 0)
 		*ret = tenant->recordings;
 	return r;
@@ -271,7 +277,7 @@ void api_recordings(void *context, const struct net_request *request, struct net
 	struct error err = {0};
 	struct json_writer json;
 	size_t count = 0;
-	int r = recordings_of(context, request, false, &recordings, &err);
+	int r = recordings_of(context, request, &recordings, &err);
 	if (r == 0)
 		r = recordings_list(recordings, time_now_ns(), &all, &count, &err);
 	if (r == 0)
@@ -306,7 +312,7 @@ void api_recording_create(void *context, const struct net_request *request, stru
 	struct error err = {0};
 	int r = orders_read_request(net_request_body(request), &order, &hosts, &count, &err);
 	if (r == 0)
-		r = recordings_of(context, request, false, &recordings, &err);
+		r = recordings_of(context, request, &recordings, &err);
 	if (r == 0)
 		r = recordings_create(recordings, &order, hosts, count, time_now_ns(), &err);
 	if (r == 0)
@@ -342,7 +348,7 @@ void api_recording_show(void *context, const struct net_request *request, struct
 	struct error err = {0};
 	char id[ORDERS_ID_SIZE];
 	const char *rest;
-	int r = split_path(request, id, &rest) ? recordings_of(server, request, false, &recordings, &err) : nothing_here(&err);
+	int r = split_path(request, id, &rest) ? recordings_of(server, request, &recordings, &err) : nothing_here(&err);
 	if (r == 0 && !*rest)
 		r = answer_one(recordings, id, response, &err);
 	else if (r == 0 && strcmp(rest, "profile") == 0)
@@ -412,7 +418,7 @@ void api_recording_put(void *context, const struct net_request *request, struct 
 		.id = id, .key = net_request_header(request, ORDERS_KEY_HEADER), .gzip = net_request_body(request)};
 	int r = split_path(request, id, &rest) && text_starts_with(rest, hosts) ? 0 : nothing_here(&err);
 	if (r == 0)
-		r = recordings_of(context, request, false, &recordings, &err);
+		r = recordings_of(context, request, &recordings, &err);
 	if (r == 0)
 		r = api_read_clock(request, &upload.clock, &err);
 	if (r == 0) {
@@ -425,10 +431,7 @@ void api_recording_put(void *context, const struct net_request *request, struct 
 		r = recordings_put(recordings, &upload, time_now_ns(), &err);
 	if (r == 0)
 		give_way(context, request);
-	if (r == 0 && buffer_append_string(&response->body, "{}") < 0)
-		r = error_nomem(&err);
-	if (r < 0)
-		api_respond_failure(response, r, &err);
+	api_respond_done(response, r, &err);
 }
 
 void api_recording_remove(void *context, const struct net_request *request, struct net_response *response)
@@ -439,11 +442,8 @@ void api_recording_remove(void *context, const struct net_request *request, stru
 	const char *rest;
 	int r = split_path(request, id, &rest) && !*rest ? 0 : nothing_here(&err);
 	if (r == 0)
-		r = recordings_of(context, request, false, &recordings, &err);
+		r = recordings_of(context, request, &recordings, &err);
 	if (r == 0)
 		r = recordings_remove(recordings, id, &err);
-	if (r == 0 && buffer_append_string(&response->body, "{}") < 0)
-		r = error_nomem(&err);
-	if (r < 0)
-		api_respond_failure(response, r, &err);
+	api_respond_done(response, r, &err);
 }

@@ -29,5 +29,7 @@ int api_decode_upload(struct buffer *packed, const char *host, uint64_t plain_by
 bool api_host_is_wanted(const struct net_request *request, const char *host);
 /* The answer to a failure: its status, and when to come again. */
 void api_respond_failure(struct net_response *response, int code, const struct error *err);
+/* The answer to what changes something: {}, or that to the failure r. */
+void api_respond_done(struct net_response *response, int r, struct error *err);
 
 #endif

@@ -81,10 +81,7 @@ void api_window_put(void *context, const struct net_request *request, struct net
 		recordings_get_stats(tenant->recordings, &ordered);
 		r = windows_put(tenant->windows, &window, gzip, ordered.bytes, time_now_ns(), &err);
 	}
-	if (r == 0 && buffer_append_string(&response->body, "{}") < 0)
-		r = error_nomem(&err);
-	if (r < 0)
-		api_respond_failure(response, r, &err);
+	api_respond_done(response, r, &err);
 }
 
 /* ---- listing, removing ---- */
@@ -173,10 +170,7 @@ void api_windows_remove(void *context, const struct net_request *request, struct
 	int r = tenant_of_request(context, request, false, &tenant, &err);
 	if (r == 0)
 		windows_remove(tenant->windows);
-	if (r == 0 && buffer_append_string(&response->body, "{}") < 0)
-		r = error_nomem(&err);
-	if (r < 0)
-		api_respond_failure(response, r, &err);
+	api_respond_done(response, r, &err);
 }
 
 /* ---- reading a window ---- */

@@ -32,7 +32,7 @@ struct item {
 	bool is_writing;
 };
 struct windows {
-	struct windows_options options;
+	struct recordings_options options;
 	char *directory;
 	pthread_mutex_t lock;
 	struct item **items; /* by order_ns */
@@ -358,7 +358,7 @@ static int load_file(void *context, const char *name, struct error *err)
 	return r < 0 ? error_nomem(err) : 0;
 }
 
-int windows_open(const struct windows_options *options, int64_t now_ns, struct windows **ret, struct error *err)
+int windows_open(const struct recordings_options *options, int64_t now_ns, struct windows **ret, struct error *err)
 {
 	_cleanup_(windows_closep) struct windows *windows = mem_zalloc(sizeof(*windows));
 	if (!windows)

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "control/orders.h"
-#include "server/stores/noted_file.h"
+#include "server/stores/recordings.h"
 
 /* LIMITs: windows that are kept, how long one may be, and how long before it what ends in it may have begun. */
 #define WINDOWS_MAX	  50000
@@ -20,14 +20,10 @@
 #define WINDOWS_HOSTS_MAX 1000 /* of one answer */
 
 struct windows;
-struct windows_options {
-	const char *directory;
-	uint64_t bytes_max; /* of these and ordered recordings together; these have half of it at most */
-	int64_t age_ns;	    /* negative = for ever */
-	struct store_problems problems;
-};
-/* Reads what is there. Files that are not whole get the ending ".torn" and are left out. */
-int windows_open(const struct windows_options *options, int64_t now_ns, struct windows **ret, struct error *err);
+/* options: those of the ordered recordings, with a directory of their own. bytes_max is of these and ordered recordings
+ * together; these have half of it at most. Reads what is there. Files that are not whole get the ending ".torn" and are left
+ * out. */
+int windows_open(const struct recordings_options *options, int64_t now_ns, struct windows **ret, struct error *err);
 struct windows *windows_close(struct windows *windows); /* NULL allowed; returns NULL */
 DEFINE_CLEANUP_POINTER(windows_close, struct windows);
 

@@ -37,7 +37,7 @@ static void on_problem(void *context, const char *message)
 
 static void reopen(struct world *world, uint64_t bytes_max, int64_t now_ns)
 {
-	struct windows_options options = {
+	struct recordings_options options = {
 		.directory = world->directory, .bytes_max = bytes_max, .problems = {on_problem, world}};
 	windows_close(world->windows);
 	assert_int_equal(windows_open(&options, now_ns, &world->windows, NULL), 0);

@@ -390,8 +390,5 @@ void api_snapshot_remove(void *context, const struct net_request *request, struc
 		r = snapshots_of(context, request, &snapshots, &err);
 	if (r == 0)
 		r = snapshots_remove(snapshots, id, &err);
-	if (r == 0 && buffer_append_string(&response->body, "{}") < 0)
-		r = error_nomem(&err);
-	if (r < 0)
-		api_respond_failure(response, r, &err);
+	api_respond_done(response, r, &err);
 }
