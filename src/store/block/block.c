@@ -117,24 +117,26 @@ int block_verify(const struct block *block, struct error *err)
 	return r;
 }
 
-/* A column by name and type, in every row group. */
-static int read_column(struct parquet_file *file, size_t group, const char *name, enum parquet_type type,
-		       struct parquet_data *ret, struct error *err)
+int block_find_column(const struct parquet_file *file, const char *name, enum parquet_type type, size_t *ret, struct error *err)
 {
-	size_t column;
-	if (!parquet_find_column(file, name, &column) || parquet_column_at(file, column)->type != type)
-		return error_set(err, -EBADMSG, "column %s is missing or has the wrong type", name);
-	return parquet_read(file, group, column, ret, err);
+	if (parquet_find_column(file, name, ret) && parquet_column_at(file, *ret)->type == type)
+		return 0;
+	return error_set(err, -EBADMSG, "column %s is missing or has the wrong type", name);
 }
 
 static int read_append_group(struct parquet_file *file, size_t group, struct head_append *to, struct error *err)
 {
 	struct parquet_data sequences, ids;
+	size_t sequence_column, id_column;
 	parquet_data_init(&sequences);
 	parquet_data_init(&ids);
-	int r = read_column(file, group, "sequence", PARQUET_INT64, &sequences, err);
+	int r = block_find_column(file, "sequence", PARQUET_INT64, &sequence_column, err);
 	if (r == 0)
-		r = read_column(file, group, "id", PARQUET_FIXED, &ids, err);
+		r = block_find_column(file, "id", PARQUET_FIXED, &id_column, err);
+	if (r == 0)
+		r = parquet_read(file, group, sequence_column, &sequences, err);
+	if (r == 0)
+		r = parquet_read(file, group, id_column, &ids, err);
 	for (size_t i = 0; r == 0 && i < ids.count; i++) {
 		if (ids.bytes[i].len != STORE_ID_SIZE) {
 			r = error_set(err, -EBADMSG, "an id has the wrong length");

@@ -129,6 +129,27 @@ struct block_tables {
 	int32_t *mapping_flags;
 	size_t mapping_count;
 };
+/* Those tables: their columns in memory and in files. */
+struct block_table_layout {
+	enum block_file file;
+	size_t count; /* where struct block_tables has the number of rows */
+	size_t column_count;
+	struct parquet_column columns[7];
+	size_t arrays[7]; /* where it has the column's array; 0 = the column is only in the file */
+};
+#define BLOCK_TABLES 5
+extern const struct block_table_layout block_table_layouts[BLOCK_TABLES];
+size_t block_value_size(enum parquet_type type); /* in memory */
+static inline void **block_table_array(const struct block_tables *tables, const struct block_table_layout *layout,
+				       size_t column)
+{
+	return (void **)((uint8_t *)tables + layout->arrays[column]);
+}
+size_t block_table_rows(const struct block_tables *tables, const struct block_table_layout *layout);
+/* Makes the arrays of one of them, for the number of rows that `tables` has. */
+int block_table_allocate(struct block_tables *tables, enum block_file file, struct error *err);
+void block_tables_release(struct block_tables *tables);
+
 /* The content hash of each stack of a block that a sample refers to; zero for the others. */
 struct block_hashes {
 	unsigned refs;
@@ -163,6 +184,9 @@ struct block_tables *block_tables_free(struct block_tables *tables);
 int block_hashes_load(const struct block *block, struct block_hashes **ret, uint64_t *bytes, struct error *err);
 struct block_hashes *block_hashes_free(struct block_hashes *hashes);
 int block_open_file(const struct block *block, enum block_file file, struct parquet_file **ret, struct error *err);
+/* A column by name and type; -EBADMSG if there is none. */
+int block_find_column(const struct parquet_file *file, const char *name, enum parquet_type type, size_t *ret,
+		      struct error *err);
 /* Looks into labels.parquet for values of a label that begin with `prefix`: on_value for each, in order, the names
  * NUL-terminated and valid during the call. Reads only the pages where they are; -EBADMSG may come after some were given. */
 struct block_value {

@@ -233,13 +233,10 @@ struct finding {
 
 static int find_columns(struct finding *f)
 {
-	for (size_t i = 0; i < COLUMNS; i++) {
-		const struct parquet_column *want = &columns_of_labels[i];
-		if (!parquet_find_column(f->file, want->name, &f->columns[i]) ||
-		    parquet_column_at(f->file, f->columns[i])->type != want->type)
-			return error_set(f->err, -EBADMSG, "column %s is missing or has the wrong type", want->name);
-	}
-	return 0;
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < COLUMNS; i++)
+		r = block_find_column(f->file, columns_of_labels[i].name, columns_of_labels[i].type, &f->columns[i], f->err);
+	return r;
 }
 
 static bool starts_with(struct bytes text, struct bytes prefix)

@@ -29,13 +29,6 @@ static int malformed(struct loading *l, const char *what)
 	return error_set(l->err, -EBADMSG, "%s", what);
 }
 
-static int find_column(struct loading *l, const char *name, enum parquet_type type, size_t *ret)
-{
-	if (parquet_find_column(l->file, name, ret) && parquet_column_at(l->file, *ret)->type == type)
-		return 0;
-	return error_set(l->err, -EBADMSG, "column %s is missing or has the wrong type", name);
-}
-
 /* ---- types ---- */
 
 struct type_columns {
@@ -104,12 +97,12 @@ static int load_types(struct loading *l, size_t group, size_t first, size_t rows
 	for (size_t i = 0; i < 5; i++)
 		parquet_codes_init(&c.parts[i]);
 	for (size_t i = 0; r == 0 && i < 5; i++) {
-		r = find_column(l, names[i], PARQUET_BYTE_ARRAY, &column);
+		r = block_find_column(l->file, names[i], PARQUET_BYTE_ARRAY, &column, l->err);
 		if (r == 0)
 			r = parquet_read_codes(l->file, group, column, &c.parts[i], l->err);
 	}
 	if (r == 0)
-		r = find_column(l, "delta", PARQUET_BOOLEAN, &column);
+		r = block_find_column(l->file, "delta", PARQUET_BOOLEAN, &column, l->err);
 	if (r == 0)
 		r = parquet_read(l->file, group, column, &c.delta, l->err);
 	if (r == 0)
@@ -126,7 +119,7 @@ static int load_numbers(struct loading *l, const char *name, enum parquet_type t
 {
 	size_t column, size = type == PARQUET_INT32 ? 4 : 8, at = 0;
 	struct parquet_data data;
-	int r = find_column(l, name, type, &column);
+	int r = block_find_column(l->file, name, type, &column, l->err);
 	parquet_data_init(&data);
 	for (size_t g = 0; r == 0 && g < parquet_group_count(l->file); g++) {
 		r = parquet_read(l->file, g, column, &data, l->err);
@@ -173,25 +166,29 @@ static int load_rollup_ids(struct loading *l, size_t count)
 	return r;
 }
 
+/* Where struct block_series has its numbers of 64 bits. */
+static const struct number_column {
+	const char *name;
+	size_t array;
+} number_columns[] = {
+	{"period", offsetof(struct block_series, periods)},    {"total", offsetof(struct block_series, totals)},
+	{"first_ns", offsetof(struct block_series, first_ns)}, {"last_ns", offsetof(struct block_series, last_ns)},
+	{"samples", offsetof(struct block_series, samples)},
+};
+#define NUMBER_COLUMNS (sizeof(number_columns) / sizeof(*number_columns))
+
+static void **number_array(struct block_series *series, size_t column)
+{
+	return (void **)((uint8_t *)series + number_columns[column].array);
+}
+
 static int load_all_numbers(struct loading *l, size_t count)
 {
-	struct block_series *series = l->series;
-	series->periods = mem_alloc_array(count, sizeof(*series->periods));
-	series->totals = mem_alloc_array(count, sizeof(*series->totals));
-	series->first_ns = mem_alloc_array(count, sizeof(*series->first_ns));
-	series->last_ns = mem_alloc_array(count, sizeof(*series->last_ns));
-	series->samples = mem_alloc_array(count, sizeof(*series->samples));
-	if (!series->periods || !series->totals || !series->first_ns || !series->last_ns || !series->samples)
-		return error_nomem(l->err);
-	int r = load_numbers(l, "period", PARQUET_INT64, series->periods);
-	if (r == 0)
-		r = load_numbers(l, "total", PARQUET_INT64, series->totals);
-	if (r == 0)
-		r = load_numbers(l, "first_ns", PARQUET_INT64, series->first_ns);
-	if (r == 0)
-		r = load_numbers(l, "last_ns", PARQUET_INT64, series->last_ns);
-	if (r == 0)
-		r = load_numbers(l, "samples", PARQUET_INT64, series->samples);
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < NUMBER_COLUMNS; i++) {
+		void *array = *number_array(l->series, i) = mem_alloc_array(count, sizeof(int64_t));
+		r = array ? load_numbers(l, number_columns[i].name, PARQUET_INT64, array) : error_nomem(l->err);
+	}
 	return r == 0 ? load_rollup_ids(l, count) : r;
 }
 
@@ -345,12 +342,8 @@ struct block_series *block_series_free(struct block_series *series)
 	if (!series)
 		return NULL;
 	series_columns_release(&series->columns);
-	mem_free(series->periods);
-	mem_free(series->totals);
-	mem_free(series->first_ns);
-	mem_free(series->last_ns);
-	mem_free(series->samples);
+	for (size_t i = 0; i < NUMBER_COLUMNS; i++)
+		mem_free(*number_array(series, i));
 	mem_free(series->rollup_ids);
-	mem_free(series);
-	return NULL;
+	return mem_free(series);
 }

@@ -14,6 +14,124 @@
 #include "base/alloc.h"
 #include "store/block/block.h"
 
+/* ---- what they are ---- */
+
+/* In the order of enum block_file, from BLOCK_STACKS on. */
+#define IN(array) offsetof(struct block_tables, array)
+const struct block_table_layout block_table_layouts[BLOCK_TABLES] = {
+	{
+		.file = BLOCK_STACKS,
+		.count = IN(stack_count),
+		.column_count = 4,
+		.columns =
+			{{.name = "stack_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
+			 {.name = "parent_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
+			 {.name = "location_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
+			 {.name = "hash", .type = PARQUET_FIXED, .type_length = 16, .layout = PARQUET_PLAIN, .optional = true}},
+		.arrays = {[1] = IN(stack_parents), [2] = IN(stack_locations)},
+	},
+	{
+		.file = BLOCK_LOCATIONS,
+		.count = IN(location_count),
+		.column_count = 5,
+		.columns = {{.name = "location_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
+			    {.name = "mapping_id", .type = PARQUET_INT32},
+			    {.name = "address", .type = PARQUET_INT64, .logical = PARQUET_UINT64, .layout = PARQUET_DELTA},
+			    {.name = "frame_type", .type = PARQUET_INT32},
+			    {.name = "folded", .type = PARQUET_BOOLEAN}},
+		.arrays = {[1] = IN(location_mappings), IN(location_addresses), IN(location_frame_types), IN(location_folded)},
+	},
+	{
+		.file = BLOCK_LINES,
+		.count = IN(line_count),
+		.column_count = 5,
+		.columns = {{.name = "location_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
+			    {.name = "position", .type = PARQUET_INT32},
+			    {.name = "function_id", .type = PARQUET_INT32},
+			    {.name = "line_number", .type = PARQUET_INT64},
+			    {.name = "column_number", .type = PARQUET_INT64}},
+		.arrays = {[2] = IN(line_functions), IN(line_numbers), IN(line_columns)},
+	},
+	{
+		.file = BLOCK_FUNCTIONS,
+		.count = IN(function_count),
+		.column_count = 5,
+		.columns = {{.name = "function_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
+			    {.name = "name", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
+			    {.name = "system_name", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
+			    {.name = "file_name", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
+			    {.name = "start_line", .type = PARQUET_INT64}},
+		.arrays = {[1] = IN(function_names),
+			   IN(function_system_names),
+			   IN(function_file_names),
+			   IN(function_start_lines)},
+	},
+	{
+		.file = BLOCK_MAPPINGS,
+		.count = IN(mapping_count),
+		.column_count = 7,
+		.columns = {{.name = "mapping_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
+			    {.name = "memory_start", .type = PARQUET_INT64, .logical = PARQUET_UINT64},
+			    {.name = "memory_limit", .type = PARQUET_INT64, .logical = PARQUET_UINT64},
+			    {.name = "file_offset", .type = PARQUET_INT64, .logical = PARQUET_UINT64},
+			    {.name = "file_name", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
+			    {.name = "build_id", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
+			    {.name = "flags", .type = PARQUET_INT32}},
+		.arrays = {[1] = IN(mapping_starts),
+			   IN(mapping_limits),
+			   IN(mapping_offsets),
+			   IN(mapping_file_names),
+			   IN(mapping_build_ids),
+			   IN(mapping_flags)},
+	},
+};
+
+size_t block_value_size(enum parquet_type type)
+{
+	return type == PARQUET_BYTE_ARRAY ? sizeof(struct bytes) : type == PARQUET_BOOLEAN ? 1 : type == PARQUET_INT32 ? 4 : 8;
+}
+
+size_t block_table_rows(const struct block_tables *tables, const struct block_table_layout *layout)
+{
+	size_t count;
+	memcpy(&count, (const uint8_t *)tables + layout->count, sizeof(count));
+	return count;
+}
+
+int block_table_allocate(struct block_tables *tables, enum block_file file, struct error *err)
+{
+	const struct block_table_layout *layout = &block_table_layouts[file - BLOCK_STACKS];
+	size_t rows = block_table_rows(tables, layout);
+	for (size_t i = 0; i < layout->column_count; i++) {
+		if (!layout->arrays[i])
+			continue;
+		void *array = mem_alloc_array(rows, block_value_size(layout->columns[i].type));
+		if (!array)
+			return error_nomem(err);
+		*block_table_array(tables, layout, i) = array;
+	}
+	return 0;
+}
+
+void block_tables_release(struct block_tables *tables)
+{
+	for (size_t i = 0; i < tables->arena_count; i++)
+		arena_release(&tables->arenas[i]);
+	mem_free(tables->arenas);
+	mem_free(tables->location_line_firsts);
+	for (size_t t = 0; t < BLOCK_TABLES; t++)
+		for (size_t i = 0; i < block_table_layouts[t].column_count; i++)
+			if (block_table_layouts[t].arrays[i])
+				mem_free(*block_table_array(tables, &block_table_layouts[t], i));
+}
+
+struct block_tables *block_tables_free(struct block_tables *tables)
+{
+	if (tables)
+		block_tables_release(tables);
+	return mem_free(tables);
+}
+
 /* ---- whole columns ---- */
 
 /* Takes over what the strings of `data` point into. */
@@ -31,12 +149,10 @@ static int keep_strings(struct block_tables *tables, struct parquet_data *data, 
 static int load_column(struct block_tables *tables, struct parquet_file *file, const char *name, enum parquet_type type,
 		       void *ret, struct error *err)
 {
-	size_t column, size = type == PARQUET_BYTE_ARRAY ? sizeof(struct bytes)
-			      : type == PARQUET_BOOLEAN	 ? 1
-			      : type == PARQUET_INT32	 ? 4
-							 : 8;
-	if (!parquet_find_column(file, name, &column) || parquet_column_at(file, column)->type != type)
-		return error_set(err, -EBADMSG, "column %s is missing or has the wrong type", name);
+	size_t column, size = block_value_size(type);
+	int r = block_find_column(file, name, type, &column, err);
+	if (r < 0)
+		return r;
 	size_t rows = parquet_rows(file), at = 0;
 	uint8_t *all = mem_alloc_array(rows, size);
 	if (!all)
@@ -45,7 +161,6 @@ static int load_column(struct block_tables *tables, struct parquet_file *file, c
 	tables->bytes += rows * size;
 	struct parquet_data data;
 	parquet_data_init(&data);
-	int r = 0;
 	for (size_t g = 0; r == 0 && g < parquet_group_count(file); g++) {
 		r = parquet_read(file, g, column, &data, err);
 		if (r < 0)
@@ -78,46 +193,23 @@ struct loading {
 	struct error *err;
 };
 
-#define LOAD(file, name, type, target) load_column(l->tables, (file), (name), (type), &l->tables->target, l->err)
-
-static int open_table(struct loading *l, enum block_file which, struct parquet_file **ret, size_t *ret_rows)
+static int check_parents(struct loading *l)
 {
-	int r = block_open_file(l->block, which, ret, l->err);
-	if (r < 0)
-		return r;
-	*l->bytes += l->block->meta.files[which].size;
-	*ret_rows = parquet_rows(*ret);
-	return *ret_rows <= INT32_MAX ? 0 : error_set(l->err, -EBADMSG, "too many rows");
-}
-
-static int load_stacks(struct loading *l, struct parquet_file *file)
-{
-	struct block_tables *t = l->tables;
-	int r = LOAD(file, "parent_id", PARQUET_INT32, stack_parents);
-	if (r == 0)
-		r = LOAD(file, "location_id", PARQUET_INT32, stack_locations);
-	if (r < 0)
-		return r;
+	const struct block_tables *t = l->tables;
 	for (size_t i = 1; i < t->stack_count; i++)
 		if (t->stack_parents[i] < 0 || (size_t)t->stack_parents[i] >= i)
 			return error_set(l->err, -EBADMSG, "a stack's parent does not come before it");
 	return 0;
 }
 
-static int load_locations(struct loading *l, struct parquet_file *file)
-{
-	int r = LOAD(file, "mapping_id", PARQUET_INT32, location_mappings);
-	if (r == 0)
-		r = LOAD(file, "address", PARQUET_INT64, location_addresses);
-	if (r == 0)
-		r = LOAD(file, "frame_type", PARQUET_INT32, location_frame_types);
-	return r == 0 ? LOAD(file, "folded", PARQUET_BOOLEAN, location_folded) : r;
-}
-
 /* Turns the sorted column of location ids into where each location's lines begin. */
-static int index_lines(struct loading *l, const int32_t *locations)
+static int index_lines(struct loading *l, struct parquet_file *file)
 {
 	struct block_tables *t = l->tables;
+	_cleanup_(mem_freep) int32_t *locations = NULL;
+	int r = load_column(t, file, "location_id", PARQUET_INT32, &locations, l->err);
+	if (r < 0)
+		return r;
 	t->location_line_firsts = mem_zalloc_array(t->location_count + 1, sizeof(*t->location_line_firsts));
 	if (!t->location_line_firsts)
 		return error_nomem(l->err);
@@ -132,55 +224,33 @@ static int index_lines(struct loading *l, const int32_t *locations)
 	return 0;
 }
 
-static int load_lines(struct loading *l, struct parquet_file *file)
+static int load_arrays(struct loading *l, const struct block_table_layout *layout, struct parquet_file *file)
 {
-	_cleanup_(mem_freep) int32_t *locations = NULL;
-	int r = load_column(l->tables, file, "location_id", PARQUET_INT32, &locations, l->err);
-	if (r == 0)
-		r = index_lines(l, locations);
-	if (r == 0)
-		r = LOAD(file, "function_id", PARQUET_INT32, line_functions);
-	if (r == 0)
-		r = LOAD(file, "line_number", PARQUET_INT64, line_numbers);
-	return r == 0 ? LOAD(file, "column_number", PARQUET_INT64, line_columns) : r;
+	const struct parquet_column *columns = layout->columns;
+	*l->bytes += l->block->meta.files[layout->file].size;
+	size_t rows = parquet_rows(file);
+	if (rows > INT32_MAX)
+		return error_set(l->err, -EBADMSG, "too many rows");
+	memcpy((uint8_t *)l->tables + layout->count, &rows, sizeof(rows));
+	int r = layout->file == BLOCK_LINES ? index_lines(l, file) : 0;
+	for (size_t i = 0; r == 0 && i < layout->column_count; i++)
+		if (layout->arrays[i])
+			r = load_column(l->tables, file, columns[i].name, columns[i].type,
+					block_table_array(l->tables, layout, i), l->err);
+	return r == 0 && layout->file == BLOCK_STACKS ? check_parents(l) : r;
 }
 
-static int load_functions(struct loading *l, struct parquet_file *file)
-{
-	int r = LOAD(file, "name", PARQUET_BYTE_ARRAY, function_names);
-	if (r == 0)
-		r = LOAD(file, "system_name", PARQUET_BYTE_ARRAY, function_system_names);
-	if (r == 0)
-		r = LOAD(file, "file_name", PARQUET_BYTE_ARRAY, function_file_names);
-	return r == 0 ? LOAD(file, "start_line", PARQUET_INT64, function_start_lines) : r;
-}
-
-static int load_mappings(struct loading *l, struct parquet_file *file)
-{
-	int r = LOAD(file, "memory_start", PARQUET_INT64, mapping_starts);
-	if (r == 0)
-		r = LOAD(file, "memory_limit", PARQUET_INT64, mapping_limits);
-	if (r == 0)
-		r = LOAD(file, "file_offset", PARQUET_INT64, mapping_offsets);
-	if (r == 0)
-		r = LOAD(file, "file_name", PARQUET_BYTE_ARRAY, mapping_file_names);
-	if (r == 0)
-		r = LOAD(file, "build_id", PARQUET_BYTE_ARRAY, mapping_build_ids);
-	return r == 0 ? LOAD(file, "flags", PARQUET_INT32, mapping_flags) : r;
-}
-
-static int load_table(struct loading *l, enum block_file which, size_t *ret_rows,
-		      int (*load)(struct loading *l, struct parquet_file *file))
+static int load_table(struct loading *l, const struct block_table_layout *layout)
 {
 	_cleanup_(parquet_closep) struct parquet_file *file = NULL;
 	struct error own = {0}, *err = l->err;
 	l->err = &own;
-	int r = open_table(l, which, &file, ret_rows);
+	int r = block_open_file(l->block, layout->file, &file, l->err);
 	if (r == 0)
-		r = load(l, file);
+		r = load_arrays(l, layout, file);
 	l->err = err;
 	if (r < 0)
-		error_set(err, r, "%s/%s: %s", l->block->path, block_file_names[which], own.message);
+		error_set(err, r, "%s/%s: %s", l->block->path, block_file_names[layout->file], own.message);
 	return r;
 }
 
@@ -205,15 +275,9 @@ int block_tables_load(const struct block *block, struct block_tables **ret, uint
 	struct loading loading = {.block = block, .tables = tables, .bytes = bytes, .err = err};
 	tables->refs = 1;
 	tables->bytes = sizeof(*tables);
-	int r = load_table(&loading, BLOCK_STACKS, &tables->stack_count, load_stacks);
-	if (r == 0)
-		r = load_table(&loading, BLOCK_LOCATIONS, &tables->location_count, load_locations);
-	if (r == 0)
-		r = load_table(&loading, BLOCK_LINES, &tables->line_count, load_lines);
-	if (r == 0)
-		r = load_table(&loading, BLOCK_FUNCTIONS, &tables->function_count, load_functions);
-	if (r == 0)
-		r = load_table(&loading, BLOCK_MAPPINGS, &tables->mapping_count, load_mappings);
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < BLOCK_TABLES; i++)
+		r = load_table(&loading, &block_table_layouts[i]);
 	if (r == 0)
 		r = check_tables(&loading);
 	if (r < 0) {
@@ -222,39 +286,6 @@ int block_tables_load(const struct block *block, struct block_tables **ret, uint
 	}
 	*ret = tables;
 	return 0;
-}
-
-struct block_tables *block_tables_free(struct block_tables *t)
-{
-	if (!t)
-		return NULL;
-	for (size_t i = 0; i < t->arena_count; i++)
-		arena_release(&t->arenas[i]);
-	void *const columns[] = {t->arenas,
-				 t->stack_parents,
-				 t->stack_locations,
-				 t->location_mappings,
-				 t->location_frame_types,
-				 t->location_addresses,
-				 t->location_folded,
-				 t->location_line_firsts,
-				 t->line_functions,
-				 t->line_numbers,
-				 t->line_columns,
-				 t->function_names,
-				 t->function_system_names,
-				 t->function_file_names,
-				 t->function_start_lines,
-				 t->mapping_starts,
-				 t->mapping_limits,
-				 t->mapping_offsets,
-				 t->mapping_file_names,
-				 t->mapping_build_ids,
-				 t->mapping_flags};
-	for (size_t i = 0; i < sizeof(columns) / sizeof(*columns); i++)
-		mem_free(columns[i]);
-	mem_free(t);
-	return NULL;
 }
 
 /* ---- hashes ---- */

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "store/block/block_pool.h"
 #include "store/block/block_write_int.h"
 
 #define CHUNK_ROWS   8192   /* handed to the writer at once */
@@ -326,133 +327,49 @@ static int write_processes(struct writing *w)
 
 /* ---- the pool's tables ---- */
 
-/* Everything in one arena; strings are views of the pool. */
-struct pool_tables {
+struct head_tables {
 	struct block_tables tables;
 	uint8_t *used;
-	struct hash128 *hashes;
-	struct arena arena;
-	bool failed;
+	struct hash128 *pool_hashes, *hashes; /* by the pool's and the block's ids */
 };
 
-static void *take(struct pool_tables *t, size_t count, size_t size)
+static int make_stacks(struct writing *w, struct head_tables *t)
 {
-	void *taken = arena_zalloc(&t->arena, count * size);
-	t->failed |= !taken;
-	return taken;
-}
-
-static void fill_stacks(struct writing *w, struct pool_tables *t, const struct hash128 *hashes)
-{
+	const struct profile *pool = w->head->pool;
 	size_t count = t->tables.stack_count = w->stack_count;
-	int32_t *parents = t->tables.stack_parents = take(t, count, 4);
-	int32_t *locations = t->tables.stack_locations = take(t, count, 4);
-	t->hashes = take(t, count, sizeof(*t->hashes));
-	t->used = take(t, count, 1);
-	for (size_t i = 0; !t->failed && i < count; i++) {
-		const struct profile_stack *stack = &w->head->pool->stacks[w->stack_ids[i]];
-		parents[i] = (int32_t)w->stack_ranks[stack->parent];
-		locations[i] = (int32_t)stack->location;
-		t->hashes[i] = hashes[w->stack_ids[i]];
+	t->pool_hashes = mem_alloc_array(pool->stack_count, sizeof(*t->pool_hashes));
+	t->hashes = mem_alloc_array(count, sizeof(*t->hashes));
+	t->used = mem_zalloc(count);
+	if (!t->pool_hashes || !t->hashes || !t->used)
+		return error_nomem(w->err);
+	int r = profile_hash_stacks(pool, t->pool_hashes, w->err);
+	if (r == 0)
+		r = block_table_allocate(&t->tables, BLOCK_STACKS, w->err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < count; i++) {
+		const struct profile_stack *stack = &pool->stacks[w->stack_ids[i]];
+		t->tables.stack_parents[i] = (int32_t)w->stack_ranks[stack->parent];
+		t->tables.stack_locations[i] = (int32_t)stack->location;
+		t->hashes[i] = t->pool_hashes[w->stack_ids[i]];
 	}
-	for (size_t i = 0; !t->failed && i < w->head->count; i++)
+	for (size_t i = 0; i < w->head->count; i++)
 		t->used[w->stack_ranks[w->head->stacks[i]]] = 1;
-}
-
-static void fill_locations(const struct profile *pool, struct pool_tables *t)
-{
-	struct block_tables *to = &t->tables;
-	size_t count = to->location_count = pool->location_count;
-	to->location_line_firsts = take(t, count + 1, sizeof(*to->location_line_firsts));
-	to->location_addresses = take(t, count, 8);
-	to->location_mappings = take(t, count, 4);
-	to->location_frame_types = take(t, count, 4);
-	to->location_folded = take(t, count, 1);
-	for (size_t i = 0; !t->failed && i < count; i++) {
-		const struct profile_location *location = &pool->locations[i];
-		to->location_addresses[i] = (int64_t)location->address;
-		to->location_mappings[i] = (int32_t)location->mapping;
-		to->location_frame_types[i] = (int32_t)location->frame_type;
-		to->location_folded[i] = location->folded;
-		to->location_line_firsts[i + 1] = to->location_line_firsts[i] + location->line_count;
-	}
-}
-
-static void fill_lines(const struct profile *pool, struct pool_tables *t)
-{
-	struct block_tables *to = &t->tables;
-	size_t count = to->line_count = pool->line_count, at = 0;
-	to->line_numbers = take(t, count, 8);
-	to->line_columns = take(t, count, 8);
-	to->line_functions = take(t, count, 4);
-	for (size_t l = 0; !t->failed && l < pool->location_count; l++) {
-		const struct profile_location *location = &pool->locations[l];
-		for (uint32_t i = 0; i < location->line_count; i++, at++) {
-			const struct profile_line *line = &pool->lines[location->line_first + i];
-			to->line_functions[at] = (int32_t)line->function;
-			to->line_numbers[at] = line->line;
-			to->line_columns[at] = line->column;
-		}
-	}
-	assert(t->failed || at == count);
-}
-
-static void fill_functions(const struct profile *pool, struct pool_tables *t)
-{
-	struct block_tables *to = &t->tables;
-	size_t count = to->function_count = pool->function_count;
-	to->function_names = take(t, count, sizeof(struct bytes));
-	to->function_system_names = take(t, count, sizeof(struct bytes));
-	to->function_file_names = take(t, count, sizeof(struct bytes));
-	to->function_start_lines = take(t, count, 8);
-	for (size_t i = 0; !t->failed && i < count; i++) {
-		const struct profile_function *function = &pool->functions[i];
-		to->function_names[i] = profile_string_bytes(pool, function->name);
-		to->function_system_names[i] = profile_string_bytes(pool, function->system_name);
-		to->function_file_names[i] = profile_string_bytes(pool, function->file_name);
-		to->function_start_lines[i] = function->start_line;
-	}
-}
-
-static void fill_mappings(const struct profile *pool, struct pool_tables *t)
-{
-	struct block_tables *to = &t->tables;
-	size_t count = to->mapping_count = pool->mapping_count;
-	to->mapping_starts = take(t, count, 8);
-	to->mapping_limits = take(t, count, 8);
-	to->mapping_offsets = take(t, count, 8);
-	to->mapping_file_names = take(t, count, sizeof(struct bytes));
-	to->mapping_build_ids = take(t, count, sizeof(struct bytes));
-	to->mapping_flags = take(t, count, 4);
-	for (size_t i = 0; !t->failed && i < count; i++) {
-		const struct profile_mapping *mapping = &pool->mappings[i];
-		to->mapping_starts[i] = (int64_t)mapping->start;
-		to->mapping_limits[i] = (int64_t)mapping->limit;
-		to->mapping_offsets[i] = (int64_t)mapping->offset;
-		to->mapping_file_names[i] = profile_string_bytes(pool, mapping->file_name);
-		to->mapping_build_ids[i] = profile_string_bytes(pool, mapping->build_id);
-		to->mapping_flags[i] = (int32_t)mapping->flags;
-	}
+	return 0;
 }
 
 static int write_tables(struct writing *w)
 {
-	const struct profile *pool = w->head->pool;
-	struct pool_tables t = {0};
-	_cleanup_(mem_freep) struct hash128 *hashes = mem_alloc_array(pool->stack_count, sizeof(*hashes));
-	if (!hashes)
-		return error_nomem(w->err);
-	int r = profile_hash_stacks(pool, hashes, w->err);
-	if (r < 0)
-		return r;
-	arena_init(&t.arena, SIZE_MAX);
-	fill_stacks(w, &t, hashes);
-	fill_locations(pool, &t);
-	fill_lines(pool, &t);
-	fill_functions(pool, &t);
-	fill_mappings(pool, &t);
-	r = t.failed ? error_nomem(w->err) : block_writer_tables(w->writer, &t.tables, t.used, t.hashes, w->err);
-	arena_release(&t.arena);
+	struct head_tables t = {0};
+	int r = make_stacks(w, &t);
+	if (r == 0)
+		r = block_tables_of_pool(w->head->pool, NULL, &t.tables, w->err);
+	if (r == 0)
+		r = block_writer_tables(w->writer, &t.tables, t.used, t.hashes, w->err);
+	block_tables_release(&t.tables);
+	mem_free(t.pool_hashes);
+	mem_free(t.hashes);
+	mem_free(t.used);
 	return r;
 }
 

@@ -7,18 +7,12 @@
 #include "base/alloc.h"
 #include "store/block/block_write_int.h"
 
-static void fill_ids(int32_t *ids, size_t from, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		ids[i] = (int32_t)(from + i);
-}
-
-/* ---- stacks ---- */
-
-struct stacks {
+/* What one table is filled from. */
+struct filling {
+	const struct block_table_layout *layout;
 	const struct block_tables *tables;
-	const uint8_t *used;
-	const struct hash128 *hashes;
+	const uint8_t *used;	      /* of stacks */
+	const struct hash128 *hashes; /* likewise */
 };
 
 /* As 16 bytes, the high half first, each big-endian: the hash's usual hexadecimal form, byte by byte. */
@@ -28,63 +22,16 @@ static void put_hash_bytes(struct hash128 hash, uint8_t *out)
 	memcpy(out, words, sizeof(words));
 }
 
-static void fill_stacks(const void *context, void *scratch, size_t from, size_t count, struct parquet_values *ret)
+static void *fill_hashes(const struct filling *filling, void *scratch, size_t from, size_t count, struct parquet_values *ret)
 {
-	const struct stacks *stacks = context;
 	struct bytes *hashes = block_take(&scratch, count, sizeof(*hashes));
 	uint8_t *hash_bytes = block_take(&scratch, count, 16);
-	int32_t *ids = block_take(&scratch, count, 4);
-	fill_ids(ids, from, count);
 	for (size_t i = 0; i < count; i++) {
-		put_hash_bytes(stacks->hashes[from + i], hash_bytes + 16 * i);
+		put_hash_bytes(filling->hashes[from + i], hash_bytes + 16 * i);
 		hashes[i] = (struct bytes){hash_bytes + 16 * i, 16};
 	}
-	ret[0].i32 = ids;
-	ret[1].i32 = stacks->tables->stack_parents + from;
-	ret[2].i32 = stacks->tables->stack_locations + from;
-	ret[3] = (struct parquet_values){.bytes = hashes, .present = stacks->used + from};
-}
-
-static int write_stacks(struct block_writer *writer, const struct stacks *stacks, struct error *err)
-{
-	static const struct parquet_column columns[] = {
-		{.name = "stack_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
-		{.name = "parent_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
-		{.name = "location_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
-		{.name = "hash", .type = PARQUET_FIXED, .type_length = 16, .layout = PARQUET_PLAIN, .optional = true},
-	};
-	return block_table_write(writer,
-				 &(struct block_table){BLOCK_STACKS, columns, 4, stacks->tables->stack_count, fill_stacks,
-						       stacks, sizeof(struct bytes) + 16 + 4},
-				 err);
-}
-
-/* ---- locations and lines ---- */
-
-static void fill_locations(const void *context, void *scratch, size_t from, size_t count, struct parquet_values *ret)
-{
-	const struct block_tables *tables = context;
-	int32_t *ids = block_take(&scratch, count, 4);
-	fill_ids(ids, from, count);
-	ret[0].i32 = ids;
-	ret[1].i32 = tables->location_mappings + from;
-	ret[2].i64 = tables->location_addresses + from;
-	ret[3].i32 = tables->location_frame_types + from;
-	ret[4].booleans = tables->location_folded + from;
-}
-
-static int write_locations(struct block_writer *writer, const struct block_tables *tables, struct error *err)
-{
-	static const struct parquet_column columns[] = {
-		{.name = "location_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
-		{.name = "mapping_id", .type = PARQUET_INT32},
-		{.name = "address", .type = PARQUET_INT64, .logical = PARQUET_UINT64, .layout = PARQUET_DELTA},
-		{.name = "frame_type", .type = PARQUET_INT32},
-		{.name = "folded", .type = PARQUET_BOOLEAN},
-	};
-	return block_table_write(
-		writer, &(struct block_table){BLOCK_LOCATIONS, columns, 5, tables->location_count, fill_locations, tables, 4},
-		err);
+	*ret = (struct parquet_values){.bytes = hashes, .present = filling->used + from};
+	return scratch;
 }
 
 /* The location that line `at` belongs to: the last one whose lines begin at or before it, and that has lines. */
@@ -101,9 +48,9 @@ static size_t location_of_line(const struct block_tables *tables, size_t at)
 	return low;
 }
 
-static void fill_lines(const void *context, void *scratch, size_t from, size_t count, struct parquet_values *ret)
+static void fill_places_of_lines(const struct block_tables *tables, void *scratch, size_t from, size_t count,
+				 struct parquet_values *ret)
 {
-	const struct block_tables *tables = context;
 	int32_t *locations = block_take(&scratch, count, 4), *positions = block_take(&scratch, count, 4);
 	size_t location = location_of_line(tables, from);
 	for (size_t i = 0; i < count; i++) {
@@ -114,97 +61,57 @@ static void fill_lines(const void *context, void *scratch, size_t from, size_t c
 	}
 	ret[0].i32 = locations;
 	ret[1].i32 = positions;
-	ret[2].i32 = tables->line_functions + from;
-	ret[3].i64 = tables->line_numbers + from;
-	ret[4].i64 = tables->line_columns + from;
 }
 
-static int write_lines(struct block_writer *writer, const struct block_tables *tables, struct error *err)
+/* The first column of all but the lines is the row's number. */
+static void fill_ids(void *scratch, size_t from, size_t count, struct parquet_values *ret)
 {
-	static const struct parquet_column columns[] = {
-		{.name = "location_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
-		{.name = "position", .type = PARQUET_INT32},
-		{.name = "function_id", .type = PARQUET_INT32},
-		{.name = "line_number", .type = PARQUET_INT64},
-		{.name = "column_number", .type = PARQUET_INT64},
-	};
-	assert(tables->location_line_firsts[tables->location_count] == tables->line_count);
-	return block_table_write(
-		writer, &(struct block_table){BLOCK_LINES, columns, 5, tables->line_count, fill_lines, tables, 2 * 4}, err);
-}
-
-/* ---- functions and mappings ---- */
-
-static void fill_functions(const void *context, void *scratch, size_t from, size_t count, struct parquet_values *ret)
-{
-	const struct block_tables *tables = context;
 	int32_t *ids = block_take(&scratch, count, 4);
-	fill_ids(ids, from, count);
-	ret[0].i32 = ids;
-	ret[1].bytes = tables->function_names + from;
-	ret[2].bytes = tables->function_system_names + from;
-	ret[3].bytes = tables->function_file_names + from;
-	ret[4].i64 = tables->function_start_lines + from;
+	for (size_t i = 0; i < count; i++)
+		ids[i] = (int32_t)(from + i);
+	ret->i32 = ids;
 }
 
-static int write_functions(struct block_writer *writer, const struct block_tables *tables, struct error *err)
+static void fill_table(const void *context, void *scratch, size_t from, size_t count, struct parquet_values *ret)
 {
-	static const struct parquet_column columns[] = {
-		{.name = "function_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
-		{.name = "name", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
-		{.name = "system_name", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
-		{.name = "file_name", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
-		{.name = "start_line", .type = PARQUET_INT64},
-	};
-	return block_table_write(
-		writer, &(struct block_table){BLOCK_FUNCTIONS, columns, 5, tables->function_count, fill_functions, tables, 4},
-		err);
-}
-
-static void fill_mappings(const void *context, void *scratch, size_t from, size_t count, struct parquet_values *ret)
-{
-	const struct block_tables *tables = context;
-	int32_t *ids = block_take(&scratch, count, 4);
-	fill_ids(ids, from, count);
-	ret[0].i32 = ids;
-	ret[1].i64 = tables->mapping_starts + from;
-	ret[2].i64 = tables->mapping_limits + from;
-	ret[3].i64 = tables->mapping_offsets + from;
-	ret[4].bytes = tables->mapping_file_names + from;
-	ret[5].bytes = tables->mapping_build_ids + from;
-	ret[6].i32 = tables->mapping_flags + from;
-}
-
-static int write_mappings(struct block_writer *writer, const struct block_tables *tables, struct error *err)
-{
-	static const struct parquet_column columns[] = {
-		{.name = "mapping_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
-		{.name = "memory_start", .type = PARQUET_INT64, .logical = PARQUET_UINT64},
-		{.name = "memory_limit", .type = PARQUET_INT64, .logical = PARQUET_UINT64},
-		{.name = "file_offset", .type = PARQUET_INT64, .logical = PARQUET_UINT64},
-		{.name = "file_name", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
-		{.name = "build_id", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
-		{.name = "flags", .type = PARQUET_INT32},
-	};
-	return block_table_write(
-		writer, &(struct block_table){BLOCK_MAPPINGS, columns, 7, tables->mapping_count, fill_mappings, tables, 4},
-		err);
+	const struct filling *filling = context;
+	const struct block_table_layout *layout = filling->layout;
+	if (layout->file == BLOCK_STACKS)
+		scratch = fill_hashes(filling, scratch, from, count, &ret[3]);
+	if (layout->file == BLOCK_LINES)
+		fill_places_of_lines(filling->tables, scratch, from, count, ret);
+	else
+		fill_ids(scratch, from, count, ret);
+	for (size_t i = 0; i < layout->column_count; i++) {
+		if (!layout->arrays[i])
+			continue;
+		const uint8_t *array = *block_table_array(filling->tables, layout, i);
+		ret[i].booleans = array + from * block_value_size(layout->columns[i].type);
+	}
 }
 
 int block_writer_tables(struct block_writer *writer, const struct block_tables *tables, const uint8_t *used,
 			const struct hash128 *hashes, struct error *err)
 {
-	const struct stacks stacks = {tables, used, hashes};
 	if (tables->stack_count > INT32_MAX || tables->line_count > INT32_MAX)
 		return error_set(err, -E2BIG, "a block can hold %d stacks and lines", INT32_MAX);
+	assert(tables->location_line_firsts[tables->location_count] == tables->line_count);
 	writer->stack_count = tables->stack_count;
 	writer->has_tables = true;
-	int r = write_stacks(writer, &stacks, err);
-	if (r == 0)
-		r = write_locations(writer, tables, err);
-	if (r == 0)
-		r = write_lines(writer, tables, err);
-	if (r == 0)
-		r = write_functions(writer, tables, err);
-	return r == 0 ? write_mappings(writer, tables, err) : r;
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < BLOCK_TABLES; i++) {
+		const struct block_table_layout *layout = &block_table_layouts[i];
+		const struct filling filling = {layout, tables, used, hashes};
+		const struct block_table table = {
+			.file = layout->file,
+			.columns = layout->columns,
+			.column_count = layout->column_count,
+			.rows = block_table_rows(tables, layout),
+			.fill = fill_table,
+			.context = &filling,
+			.scratch_row_size = layout->file == BLOCK_STACKS ? sizeof(struct bytes) + 16 + 4 : 2 * 4,
+		};
+		r = block_table_write(writer, &table, err);
+	}
+	return r;
 }

@@ -31,7 +31,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "profile/merge.h"
+#include "store/block/block_pool.h"
 
 #define CHECK_EVERY 1024 /* nodes, between two looks at the memory */
 
@@ -91,31 +91,20 @@ int stack_union_new(struct stack_union **ret, struct error *err)
 	return 0;
 }
 
-static void free_tables(struct block_tables *t)
-{
-	/* Columns of stacks are the union's own arrays. */
-	void *const columns[] = {t->location_mappings,	   t->location_frame_types, t->location_addresses,
-				 t->location_folded,	   t->location_line_firsts, t->line_functions,
-				 t->line_numbers,	   t->line_columns,	    t->function_names,
-				 t->function_system_names, t->function_file_names,  t->function_start_lines,
-				 t->mapping_starts,	   t->mapping_limits,	    t->mapping_offsets,
-				 t->mapping_file_names,	   t->mapping_build_ids,    t->mapping_flags};
-	for (size_t i = 0; i < sizeof(columns) / sizeof(*columns); i++)
-		mem_free(columns[i]);
-}
-
 struct stack_union *stack_union_free(struct stack_union *all)
 {
 	if (!all)
 		return NULL;
 	profile_free(all->pool);
+	/* Columns of stacks are the union's own arrays. */
+	all->tables.stack_parents = all->tables.stack_locations = NULL;
+	block_tables_release(&all->tables);
 	mem_free(all->parents);
 	mem_free(all->locations);
 	mem_free(all->hashes);
 	mem_free(all->slots);
 	mem_free(all->ranks);
 	mem_free(all->used);
-	free_tables(&all->tables);
 	return mem_free(all);
 }
 
@@ -127,100 +116,9 @@ struct adding {
 	const struct block_hashes *hashes;
 	const struct stack_union_limits *limits;
 	struct error *err;
-	struct profile *mappings; /* of the block */
-	struct profile_copy *copy;
-	uint32_t *mapping_ids; /* block's id -> id in `mappings` */
-	uint32_t *functions;   /* block's id -> pool's id; 0 = not yet */
-	uint32_t *locations;   /* likewise */
-	uint8_t *needed;       /* by stack: it is used or calls one that is */
-	struct profile_line *lines;
-	size_t line_capacity;
+	struct block_to_pool to_pool;
+	uint8_t *needed; /* by stack: it is used or calls one that is */
 };
-
-static int add_text(struct adding *a, struct profile *profile, struct bytes text, uint32_t *ret)
-{
-	return profile_add_string(profile, text.data, text.len, ret, a->err);
-}
-
-static int collect_mappings(struct adding *a)
-{
-	const struct block_tables *t = a->tables;
-	a->mapping_ids = mem_zalloc_array(t->mapping_count, sizeof(*a->mapping_ids));
-	if (!a->mapping_ids)
-		return error_nomem(a->err);
-	int r = profile_new(&a->mappings, a->err);
-	for (size_t i = 1; r == 0 && i < t->mapping_count; i++) {
-		struct profile_mapping mapping = {.start = (uint64_t)t->mapping_starts[i],
-						  .limit = (uint64_t)t->mapping_limits[i],
-						  .offset = (uint64_t)t->mapping_offsets[i],
-						  .flags = (uint32_t)t->mapping_flags[i]};
-		r = add_text(a, a->mappings, t->mapping_file_names[i], &mapping.file_name);
-		if (r == 0)
-			r = add_text(a, a->mappings, t->mapping_build_ids[i], &mapping.build_id);
-		if (r == 0)
-			r = profile_add_mapping(a->mappings, &mapping, &a->mapping_ids[i], a->err);
-	}
-	return r == 0 ? profile_copy_new(a->all->pool, a->mappings, &a->copy, a->err) : r;
-}
-
-static int add_function(struct adding *a, uint32_t id, uint32_t *ret)
-{
-	const struct block_tables *t = a->tables;
-	struct profile *pool = a->all->pool;
-	struct profile_function function = {.start_line = t->function_start_lines[id]};
-	*ret = id ? a->functions[id] : 0;
-	if (id == 0 || *ret)
-		return 0;
-	int r = add_text(a, pool, t->function_names[id], &function.name);
-	if (r == 0)
-		r = add_text(a, pool, t->function_system_names[id], &function.system_name);
-	if (r == 0)
-		r = add_text(a, pool, t->function_file_names[id], &function.file_name);
-	if (r == 0)
-		r = profile_add_function(pool, &function, &a->functions[id], a->err);
-	*ret = a->functions[id];
-	return r;
-}
-
-static int collect_lines(struct adding *a, uint32_t location, size_t *ret_count)
-{
-	const struct block_tables *t = a->tables;
-	size_t first = t->location_line_firsts[location], count = t->location_line_firsts[location + 1] - first;
-	*ret_count = count;
-	if (array_reserve(&a->lines, &a->line_capacity, count, SIZE_MAX) < 0)
-		return error_nomem(a->err);
-	for (size_t i = 0; i < count; i++) {
-		a->lines[i].line = t->line_numbers[first + i];
-		a->lines[i].column = t->line_columns[first + i];
-		int r = add_function(a, (uint32_t)t->line_functions[first + i], &a->lines[i].function);
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-static int add_location(struct adding *a, uint32_t id, uint32_t *ret)
-{
-	const struct block_tables *t = a->tables;
-	struct profile *pool = a->all->pool;
-	uint32_t mapping = a->mapping_ids[t->location_mappings[id]];
-	struct profile_location location = {.frame_type = (uint32_t)t->location_frame_types[id],
-					    .address = (uint64_t)t->location_addresses[id],
-					    .folded = t->location_folded[id] != 0};
-	size_t line_count;
-	*ret = id ? a->locations[id] : 0;
-	if (id == 0 || *ret)
-		return 0;
-	int r = collect_lines(a, id, &line_count);
-	if (r == 0)
-		r = profile_copy_mapping(a->copy, mapping, &location.mapping, a->err);
-	if (r < 0)
-		return r;
-	location.address += pool->mappings[location.mapping].start - a->mappings->mappings[mapping].start;
-	r = profile_add_location(pool, &location, a->lines, line_count, &a->locations[id], a->err);
-	*ret = a->locations[id];
-	return r;
-}
 
 static bool has_hash(const struct block_hashes *hashes, size_t stack)
 {
@@ -317,7 +215,7 @@ static int add_stacks(struct adding *a, const uint8_t *used, uint32_t *ids)
 			continue;
 		int r = i % CHECK_EVERY ? 0 : check_limits(a);
 		if (r == 0)
-			r = add_location(a, (uint32_t)t->stack_locations[i], &location);
+			r = block_to_pool_location(&a->to_pool, (uint32_t)t->stack_locations[i], &location);
 		if (r < 0)
 			return r;
 		r = add_node(a->all, ids[t->stack_parents[i]], location, &ids[i]);
@@ -337,12 +235,10 @@ static int add_block(struct adding *a, const uint8_t *used, uint32_t *ids)
 	const struct block_tables *t = a->tables;
 	if (a->hashes->count != t->stack_count)
 		return error_set(a->err, -EBADMSG, "the numbers of stacks and hashes differ");
-	a->functions = mem_zalloc_array(t->function_count, sizeof(*a->functions));
-	a->locations = mem_zalloc_array(t->location_count, sizeof(*a->locations));
 	a->needed = mem_alloc(t->stack_count);
-	if (!a->functions || !a->locations || !a->needed)
+	if (!a->needed)
 		return error_nomem(a->err);
-	int r = collect_mappings(a);
+	int r = block_to_pool_start(&a->to_pool);
 	return r == 0 ? add_stacks(a, used, ids) : r;
 }
 
@@ -350,19 +246,15 @@ int stack_union_add(struct stack_union *all, const struct block_tables *tables, 
 		    const uint8_t *used, const struct stack_union_limits *limits, uint32_t **ret_ids, struct error *err)
 {
 	struct adding a = {.all = all, .tables = tables, .hashes = hashes, .limits = limits, .err = err};
+	a.to_pool = (struct block_to_pool){.tables = tables, .pool = all->pool, .err = err};
 	size_t before = all->count;
 	assert(!all->is_closed);
 	uint32_t *ids = mem_zalloc_array(tables->stack_count, sizeof(*ids));
 	if (!ids)
 		return error_nomem(err);
 	int r = add_block(&a, used, ids);
-	profile_copy_free(a.copy);
-	profile_free(a.mappings);
-	mem_free(a.mapping_ids);
-	mem_free(a.functions);
-	mem_free(a.locations);
+	block_to_pool_release(&a.to_pool);
 	mem_free(a.needed);
-	mem_free(a.lines);
 	if (r < 0) {
 		/* New nodes are the last ones; the table is not needed for what comes now. */
 		all->count = before;
@@ -392,11 +284,6 @@ uint64_t stack_union_bytes(const struct stack_union *all)
 	       pool->location_count * LOCATION_BYTES + pool->line_count * LINE_BYTES + pool->function_count * FUNCTION_BYTES +
 	       strings->arena.used_bytes + strings->capacity * sizeof(struct bytes) +
 	       strings->index.capacity * sizeof(struct index32_slot);
-}
-
-size_t stack_union_count(const struct stack_union *all)
-{
-	return all->count;
 }
 
 /* ---- the tables ---- */
@@ -485,159 +372,26 @@ static int make_stacks(struct stack_union *all, struct error *err)
 	return 0;
 }
 
-/* Numbers by first use: old id -> new id, and back. 0 is always 0. */
-struct numbering {
-	uint32_t *to_new, *to_old;
-	size_t count;
-};
-
-static int numbering_init(struct numbering *numbering, size_t count, struct error *err)
-{
-	*numbering = (struct numbering){.to_new = mem_zalloc_array(count, sizeof(uint32_t)),
-					.to_old = mem_zalloc_array(count, sizeof(uint32_t)),
-					.count = 1};
-	return numbering->to_new && numbering->to_old ? 0 : error_nomem(err);
-}
-
-static void numbering_release(struct numbering *numbering)
-{
-	mem_free(numbering->to_new);
-	mem_free(numbering->to_old);
-}
-
-static uint32_t number_of(struct numbering *numbering, uint32_t old)
-{
-	if (old && !numbering->to_new[old]) {
-		numbering->to_new[old] = (uint32_t)numbering->count;
-		numbering->to_old[numbering->count++] = old;
-	}
-	return numbering->to_new[old];
-}
-
-static int allocate_locations(struct block_tables *t, size_t lines, struct error *err)
-{
-	size_t n = t->location_count;
-	t->line_count = lines;
-	t->location_mappings = mem_alloc_array(n, sizeof(*t->location_mappings));
-	t->location_frame_types = mem_alloc_array(n, sizeof(*t->location_frame_types));
-	t->location_addresses = mem_alloc_array(n, sizeof(*t->location_addresses));
-	t->location_folded = mem_alloc(n);
-	t->location_line_firsts = mem_alloc_array(n + 1, sizeof(*t->location_line_firsts));
-	t->line_functions = mem_alloc_array(lines, sizeof(*t->line_functions));
-	t->line_numbers = mem_alloc_array(lines, sizeof(*t->line_numbers));
-	t->line_columns = mem_alloc_array(lines, sizeof(*t->line_columns));
-	return t->location_mappings && t->location_frame_types && t->location_addresses && t->location_folded &&
-			       t->location_line_firsts && t->line_functions && t->line_numbers && t->line_columns
-		       ? 0
-		       : error_nomem(err);
-}
-
-static int make_locations(struct stack_union *all, const struct numbering *locations, struct numbering *functions,
-			  struct numbering *mappings, struct error *err)
-{
-	const struct profile *pool = all->pool;
-	struct block_tables *t = &all->tables;
-	size_t lines = 0, at = 0;
-	t->location_count = locations->count;
-	for (size_t i = 0; i < t->location_count; i++)
-		lines += pool->locations[locations->to_old[i]].line_count;
-	int r = allocate_locations(t, lines, err);
-	for (size_t i = 0; r == 0 && i < t->location_count; i++) {
-		const struct profile_location *location = &pool->locations[locations->to_old[i]];
-		t->location_mappings[i] = (int32_t)number_of(mappings, location->mapping);
-		t->location_frame_types[i] = (int32_t)location->frame_type;
-		t->location_addresses[i] = (int64_t)location->address;
-		t->location_folded[i] = location->folded;
-		t->location_line_firsts[i] = at;
-		for (uint32_t k = 0; k < location->line_count; k++, at++) {
-			const struct profile_line *line = &pool->lines[location->line_first + k];
-			t->line_functions[at] = (int32_t)number_of(functions, line->function);
-			t->line_numbers[at] = line->line;
-			t->line_columns[at] = line->column;
-		}
-	}
-	if (r == 0)
-		t->location_line_firsts[t->location_count] = at;
-	return r;
-}
-
-static int make_functions(struct stack_union *all, const struct numbering *functions, struct error *err)
-{
-	const struct profile *pool = all->pool;
-	struct block_tables *t = &all->tables;
-	size_t n = t->function_count = functions->count;
-	t->function_names = mem_alloc_array(n, sizeof(*t->function_names));
-	t->function_system_names = mem_alloc_array(n, sizeof(*t->function_system_names));
-	t->function_file_names = mem_alloc_array(n, sizeof(*t->function_file_names));
-	t->function_start_lines = mem_alloc_array(n, sizeof(*t->function_start_lines));
-	if (!t->function_names || !t->function_system_names || !t->function_file_names || !t->function_start_lines)
-		return error_nomem(err);
-	for (size_t i = 0; i < n; i++) {
-		const struct profile_function *function = &pool->functions[functions->to_old[i]];
-		t->function_names[i] = profile_string_bytes(pool, function->name);
-		t->function_system_names[i] = profile_string_bytes(pool, function->system_name);
-		t->function_file_names[i] = profile_string_bytes(pool, function->file_name);
-		t->function_start_lines[i] = function->start_line;
-	}
-	return 0;
-}
-
-static int make_mappings(struct stack_union *all, const struct numbering *mappings, struct error *err)
-{
-	const struct profile *pool = all->pool;
-	struct block_tables *t = &all->tables;
-	size_t n = t->mapping_count = mappings->count;
-	t->mapping_starts = mem_alloc_array(n, sizeof(*t->mapping_starts));
-	t->mapping_limits = mem_alloc_array(n, sizeof(*t->mapping_limits));
-	t->mapping_offsets = mem_alloc_array(n, sizeof(*t->mapping_offsets));
-	t->mapping_file_names = mem_alloc_array(n, sizeof(*t->mapping_file_names));
-	t->mapping_build_ids = mem_alloc_array(n, sizeof(*t->mapping_build_ids));
-	t->mapping_flags = mem_alloc_array(n, sizeof(*t->mapping_flags));
-	if (!t->mapping_starts || !t->mapping_limits || !t->mapping_offsets || !t->mapping_file_names ||
-	    !t->mapping_build_ids || !t->mapping_flags)
-		return error_nomem(err);
-	for (size_t i = 0; i < n; i++) {
-		const struct profile_mapping *mapping = &pool->mappings[mappings->to_old[i]];
-		t->mapping_starts[i] = (int64_t)mapping->start;
-		t->mapping_limits[i] = (int64_t)mapping->limit;
-		t->mapping_offsets[i] = (int64_t)mapping->offset;
-		t->mapping_file_names[i] = profile_string_bytes(pool, mapping->file_name);
-		t->mapping_build_ids[i] = profile_string_bytes(pool, mapping->build_id);
-		t->mapping_flags[i] = (int32_t)mapping->flags;
-	}
-	return 0;
-}
-
-static int make_tables(struct stack_union *all, struct numbering *locations, struct numbering *functions,
-		       struct numbering *mappings, struct error *err)
+/* Locations are numbered by first use, in the order of the stacks. */
+static int make_tables(struct stack_union *all, struct numbering *locations, struct error *err)
 {
 	int r = numbering_init(locations, all->pool->location_count, err);
-	if (r == 0)
-		r = numbering_init(functions, all->pool->function_count, err);
-	if (r == 0)
-		r = numbering_init(mappings, all->pool->mapping_count, err);
 	for (size_t i = 0; r == 0 && i < all->count; i++)
-		all->locations[i] = number_of(locations, all->locations[i]);
-	if (r == 0)
-		r = make_locations(all, locations, functions, mappings, err);
-	if (r == 0)
-		r = make_functions(all, functions, err);
-	return r == 0 ? make_mappings(all, mappings, err) : r;
+		all->locations[i] = numbering_get(locations, all->locations[i]);
+	return r == 0 ? block_tables_of_pool(all->pool, locations, &all->tables, err) : r;
 }
 
 int stack_union_finish(struct stack_union *all, struct error *err)
 {
-	struct numbering locations = {0}, functions = {0}, mappings = {0};
+	struct numbering locations = {0};
 	assert(!all->ranks);
 	all->is_closed = true;
 	int r = order_stacks(all, err);
 	if (r == 0)
 		r = make_stacks(all, err);
 	if (r == 0)
-		r = make_tables(all, &locations, &functions, &mappings, err);
+		r = make_tables(all, &locations, err);
 	numbering_release(&locations);
-	numbering_release(&functions);
-	numbering_release(&mappings);
 	return r;
 }
 

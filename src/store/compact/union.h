@@ -22,7 +22,6 @@ struct stack_union_limits {
 int stack_union_add(struct stack_union *all, const struct block_tables *tables, const struct block_hashes *hashes,
 		    const uint8_t *used, const struct stack_union_limits *limits, uint32_t **ret_ids, struct error *err);
 uint64_t stack_union_bytes(const struct stack_union *all);
-size_t stack_union_count(const struct stack_union *all);
 
 /* Numbers all stacks depth-first and makes the tables; nothing can be added any more. */
 int stack_union_finish(struct stack_union *all, struct error *err);
