@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/time.h"
 
 #define NAME_SIZE 16 /* TASK_COMM_LEN of Linux */
 
@@ -54,4 +55,19 @@ int thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), 
 	}
 	*ret_thread = thread;
 	return 0;
+}
+
+void thread_condition_init(pthread_cond_t *condition)
+{
+	pthread_condattr_t attributes;
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(condition, &attributes);
+	pthread_condattr_destroy(&attributes);
+}
+
+bool thread_wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns)
+{
+	const struct timespec until = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
+	return pthread_cond_timedwait(condition, lock, &until) != ETIMEDOUT;
 }

@@ -9,10 +9,17 @@
 #define WICK_BASE_THREAD_H
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
 /* name: at most 15 bytes. */
 int thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *context, struct error *err);
+
+/* A condition that is waited for by the monotonic clock: setting the wall clock makes no wait longer or shorter. */
+void thread_condition_init(pthread_cond_t *condition);
+/* Waits with the lock held; false once it is `until_ns` by time_monotonic_ns(). May return true without a reason, too. */
+bool thread_wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns);
 
 #endif

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,24 +20,23 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "cmd/debuginfo.h"
+#include "daemon/upload_client.h"
 #include "elf/build_id.h"
 #include "elf/extract.h"
 #include "net/net.h"
 
-#define PIECE_BYTES  (4 * MIB)
-#define TRIES	     10 /* without progress */
-#define PAUSE_NS     (2 * NS_PER_S)
-#define TIMEOUT_NS   (120 * NS_PER_S)
-#define UPLOADS_CALL "/api/v1/debuginfo/uploads"
-#define ID_MAX	     64
-#define BAR_NS	     (NS_PER_S / 5)
+#define PIECE_BYTES (4 * MIB)
+#define TRIES	    10 /* without progress */
+#define PAUSE_NS    (2 * NS_PER_S)
+#define TIMEOUT_NS  (120 * NS_PER_S)
+#define BAR_NS	    (NS_PER_S / 5)
 
 /* One file on its way. */
 struct sending {
 	const struct debuginfo_upload *upload;
 	struct net_client *client;
 	const char *url, *name;
-	char build_id[BUILD_ID_HEX_MAX], hash[33], id[ID_MAX];
+	char build_id[BUILD_ID_HEX_MAX], hash[33], id[sizeof(((struct upload_reply *)0)->id)];
 	int fd; /* what is sent: the file, or what was extracted of it */
 	uint64_t size, offset, resumed;
 	uint8_t *piece;
@@ -48,22 +46,14 @@ struct sending {
 
 /* ---- talking to the server ---- */
 
-static int call(struct sending *sending, const char *method, const char *path, struct bytes body, int *ret_status, json_t **ret,
-		struct error *err)
+/* What came of a call: negative when no answer did. */
+static int note_reply(struct sending *sending, int r, const struct upload_reply *reply, struct error *err)
 {
-	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	net_client_response_init(&response);
-	int r = net_client_request(sending->client, method, path,
-				   body.len && *method == 'P' && method[1] == 'O' ? "application/json" : NULL, body, false,
-				   &response, err);
 	if (r < 0)
 		return error_prefix(err, r, "cannot query %s", sending->url);
 	sending->reached = true;
-	*ret_status = response.status;
-	*ret = json_loadb(response.body.len ? (const char *)response.body.data : "", response.body.len, 0, NULL);
-	const char *text = json_string_value(json_object_get(*ret, "error"));
-	if (response.status >= 300)
-		error_set(err, -EBADMSG, "%s", text ? text : response.message);
+	if (reply->status >= 300)
+		error_set(err, -EBADMSG, "%s", reply->message);
 	return 0;
 }
 
@@ -76,45 +66,30 @@ static bool may_pass(int status)
 
 enum step { DONE, AGAIN, EXISTS, FAILED };
 
-static json_t *describe(const struct sending *sending)
-{
-	json_t *body = json_object();
-	json_object_set_new(body, "build_id", json_string(sending->build_id));
-	json_object_set_new(body, "kind", json_string(sending->upload->kind ? sending->upload->kind : "debuginfo"));
-	json_object_set_new(body, "size", json_integer((json_int_t)sending->size));
-	json_object_set_new(body, "hash", json_string(sending->hash));
-	json_object_set_new(body, "without_build_id", json_boolean(sending->upload->build_id != NULL));
-	json_object_set_new(body, "force", json_boolean(sending->upload->force));
-	return body;
-}
-
 static enum step begin(struct sending *sending, struct error *err)
 {
-	json_t *body = describe(sending), *answer = NULL;
-	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-	int status = 0, r = text ? 0 : error_nomem(err);
-	json_decref(body);
-	if (!r)
-		r = call(sending, "POST", UPLOADS_CALL, bytes_of_string(text), &status, &answer, err);
-	free(text);
-	const char *id = json_string_value(json_object_get(answer, "id"));
-	const char *reason = json_string_value(json_object_get(answer, "reason"));
-	enum step step = FAILED;
-	if (!r && status == 201 && id && strlen(id) < sizeof(sending->id)) {
-		snprintf(sending->id, sizeof(sending->id), "%s", id);
-		sending->offset = sending->resumed = (uint64_t)json_integer_value(json_object_get(answer, "offset"));
-		step = sending->offset <= sending->size ? DONE : FAILED;
-	} else if (!r && status == 409 && reason && strcmp(reason, "exists") == 0) {
-		step = EXISTS;
-	} else if (!sending->reached || (!r && status != 409 && !may_pass(status))) {
-		step = FAILED;
-	} else {
-		step = AGAIN; /* no answer, busy, or somebody else is sending it */
+	const struct debuginfo_upload *upload = sending->upload;
+	const struct upload_offer offer = {.build_id = sending->build_id,
+					   .kind = upload->kind ? upload->kind : "debuginfo",
+					   .hash = sending->hash,
+					   .size = sending->size,
+					   .without_build_id = upload->build_id != NULL,
+					   .force = upload->force};
+	struct upload_reply reply = {0};
+	int r = note_reply(sending, upload_client_begin(sending->client, &offer, &reply, err), &reply, err);
+	if (r < 0)
+		return sending->reached ? AGAIN : FAILED;
+	if (reply.status == 201 && reply.id[0] && reply.offset <= sending->size) {
+		memcpy(sending->id, reply.id, sizeof(sending->id));
+		sending->offset = sending->resumed = reply.offset;
+		return DONE;
 	}
-	if (step == FAILED && status == 201)
+	if (reply.status == 201)
 		error_set(err, -EBADMSG, "%s sent a malformed response", sending->url);
-	json_decref(answer);
-	return step;
+	if (reply.status == 409 && strcmp(reply.reason, "exists") == 0)
+		return EXISTS;
+	/* Busy, or somebody else is sending it. */
+	return reply.status == 409 || may_pass(reply.status) ? AGAIN : FAILED;
 }
 
 static void show_progress(struct sending *sending)
@@ -137,7 +112,6 @@ static void clear_progress(const struct sending *sending)
 
 static enum step send_piece(struct sending *sending, struct error *err)
 {
-	char path[160];
 	uint64_t left = sending->size - sending->offset;
 	size_t len = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES;
 	ssize_t got = io_pread(sending->fd, sending->piece, len, sending->offset, sending->name, err);
@@ -146,38 +120,34 @@ static enum step send_piece(struct sending *sending, struct error *err)
 			error_set(err, -EBADMSG, "the file was truncated while it was read");
 		return FAILED;
 	}
-	snprintf(path, sizeof(path), UPLOADS_CALL "/%s?offset=%llu", sending->id, (unsigned long long)sending->offset);
-	json_t *answer = NULL;
-	int status = 0;
-	if (call(sending, "PUT", path, (struct bytes){sending->piece, len}, &status, &answer, err) < 0)
+	struct upload_reply reply = {0};
+	struct bytes piece = {sending->piece, len};
+	int r = upload_client_put(sending->client, sending->id, sending->offset, piece, &reply, err);
+	if (note_reply(sending, r, &reply, err) < 0)
 		return AGAIN;
-	const json_t *offset = json_object_get(answer, "offset");
-	uint64_t next = (uint64_t)json_integer_value(offset);
-	bool told = json_is_integer(offset) && next <= sending->size;
-	json_decref(answer);
-	if (status == 200 && told && next > sending->offset) {
-		sending->offset = next;
+	bool told = reply.has_offset && reply.offset <= sending->size;
+	if (reply.status == 200 && told && reply.offset > sending->offset) {
+		sending->offset = reply.offset;
 		return DONE;
 	}
-	if (status == 409 && told)
-		sending->offset = next;
-	if (status == 404) /* it was given to somebody else: begin anew */
+	if (reply.status == 409 && told)
+		sending->offset = reply.offset;
+	if (reply.status == 404) /* it was given to somebody else: begin anew */
 		*sending->id = 0;
-	return status == 409 || status == 404 || may_pass(status) ? AGAIN : FAILED;
+	return reply.status == 409 || reply.status == 404 || may_pass(reply.status) ? AGAIN : FAILED;
 }
 
 static enum step finish(struct sending *sending, struct error *err)
 {
-	char path[160];
-	json_t *answer = NULL;
-	int status = 0;
-	snprintf(path, sizeof(path), UPLOADS_CALL "/%s/finish", sending->id);
-	if (call(sending, "POST", path, (struct bytes){0}, &status, &answer, err) < 0)
+	struct upload_reply reply = {0};
+	int r = upload_client_finish(sending->client, sending->id, &reply, err);
+	if (note_reply(sending, r, &reply, err) < 0)
 		return AGAIN;
-	json_decref(answer);
-	if (status == 404)
+	if (reply.status == 404)
 		*sending->id = 0;
-	return status == 200 ? DONE : status == 409 || status == 404 || may_pass(status) ? AGAIN : FAILED;
+	return reply.status == 200						      ? DONE
+	       : reply.status == 409 || reply.status == 404 || may_pass(reply.status) ? AGAIN
+										      : FAILED;
 }
 
 /* Goes on until it is done or something is in the way. */

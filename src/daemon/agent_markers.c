@@ -25,6 +25,7 @@
 #include "base/thread.h"
 #include "base/time.h"
 #include "codec/compress.h"
+#include "control/link.h"
 #include "control/orders.h"
 #include "daemon/poller.h"
 #include "export/spool.h"
@@ -51,7 +52,7 @@ struct losses {
 
 struct agent_markers {
 	struct agent_markers_options options;
-	char *url, *token, *tenant, *host;
+	char *host;
 	struct spool *spool;
 	pthread_t taker, sender;
 	bool has_taker, has_sender;
@@ -61,7 +62,7 @@ struct agent_markers {
 	bool cancel;		    /* of the sender, and atomic: its client polls it */
 	_Atomic int64_t give_up_ns; /* of the sender, monotonic; 0 = never */
 	struct marks_stats sums;    /* of collectors that came before this one */
-	struct agent_markers_stats stats;
+	struct link_markers stats;
 
 	/* of the taker */
 	struct marks *marks;	/* NULL = it failed; made, freed and asked for numbers under the lock */
@@ -96,7 +97,7 @@ static struct marks_stats sum_stats(struct agent_markers *markers)
 	return sum;
 }
 
-void agent_markers_get_stats(struct agent_markers *markers, struct agent_markers_stats *ret)
+void agent_markers_get_stats(struct agent_markers *markers, struct link_markers *ret)
 {
 	struct spool_stats spool;
 	spool_get_stats(markers->spool, &spool);
@@ -104,6 +105,7 @@ void agent_markers_get_stats(struct agent_markers *markers, struct agent_markers
 	struct marks_stats marks = sum_stats(markers);
 	*ret = markers->stats;
 	pthread_mutex_unlock(&markers->lock);
+	ret->is_on = 1;
 	ret->collected = marks.markers + marks.rows;
 	ret->lost = marks.lost;
 	ret->left_out = marks.left_out;
@@ -319,9 +321,8 @@ static void *take_windows(void *context)
 	bool stop = false;
 	while (!stop) {
 		int64_t until_ns = time_monotonic_ns() + LOOK_NS;
-		struct timespec until = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
 		pthread_mutex_lock(&markers->lock);
-		while (!markers->stop && pthread_cond_timedwait(&markers->wake, &markers->lock, &until) != ETIMEDOUT)
+		while (!markers->stop && thread_wait_until(&markers->wake, &markers->lock, until_ns))
 			;
 		stop = markers->stop;
 		pthread_mutex_unlock(&markers->lock);
@@ -371,7 +372,7 @@ static int post(struct agent_markers *markers, struct bytes record, int *ret_sta
 static void count_sent(struct agent_markers *markers, const struct spool_meta *meta, size_t bytes, bool is_sent)
 {
 	pthread_mutex_lock(&markers->lock);
-	struct agent_markers_stats *stats = &markers->stats;
+	struct link_markers *stats = &markers->stats;
 	if (is_sent) {
 		stats->windows_sent++;
 		stats->markers_sent += meta->samples;
@@ -472,32 +473,19 @@ static int open_spool(struct agent_markers *markers, struct error *err)
 	return spool_new(&options, &markers->spool, err);
 }
 
-static int fill(struct agent_markers *markers, const struct agent_markers_options *options, struct error *err)
-{
-	pthread_condattr_t attributes;
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_mutex_init(&markers->lock, NULL);
-	pthread_cond_init(&markers->wake, &attributes);
-	pthread_condattr_destroy(&attributes);
-	markers->options = *options;
-	markers->url = mem_strdup(options->url);
-	markers->token = options->token ? mem_strdup(options->token) : NULL;
-	markers->tenant = options->tenant ? mem_strdup(options->tenant) : NULL;
-	markers->host = mem_strdup(options->host);
-	bool is_full = markers->url && (!options->token || markers->token) && (!options->tenant || markers->tenant);
-	return is_full && markers->host ? 0 : error_nomem(err);
-}
-
 int agent_markers_new(const struct agent_markers_options *options, struct agent_markers **ret, struct error *err)
 {
 	_cleanup_(agent_markers_freep) struct agent_markers *markers = mem_zalloc(sizeof(*markers));
 	if (!markers)
 		return error_nomem(err);
-	int r = fill(markers, options, err);
-	struct net_client_options net = {.url = markers->url,
-					 .token = markers->token,
-					 .tenant = markers->tenant,
+	pthread_mutex_init(&markers->lock, NULL);
+	thread_condition_init(&markers->wake);
+	markers->options = *options;
+	markers->host = mem_strdup(options->host);
+	int r = markers->host ? 0 : error_nomem(err);
+	struct net_client_options net = {.url = options->url,
+					 .token = options->token,
+					 .tenant = options->tenant,
 					 .timeout_ns = SEND_TIMEOUT_NS,
 					 .response_max = ANSWER_BYTES_MAX,
 					 .cancel = &markers->cancel};
@@ -551,9 +539,6 @@ struct agent_markers *agent_markers_free(struct agent_markers *markers)
 	spool_free(markers->spool);
 	pthread_mutex_destroy(&markers->lock);
 	pthread_cond_destroy(&markers->wake);
-	mem_free(markers->url);
-	mem_free(markers->token);
-	mem_free(markers->tenant);
 	mem_free(markers->host);
 	return mem_free(markers);
 }

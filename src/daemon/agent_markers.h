@@ -29,15 +29,10 @@ void agent_markers_finish(struct agent_markers *markers, int64_t timeout_ns);
 struct agent_markers *agent_markers_free(struct agent_markers *markers); /* NULL allowed; returns NULL */
 DEFINE_CLEANUP_POINTER(agent_markers_free, struct agent_markers);
 
-/* Markers are those of programs and values of their counters. Since the start, unless it says "now". */
-struct agent_markers_stats {
-	uint64_t collected;		      /* with those that were left out later */
-	uint64_t lost, left_out, malformed;   /* before they were in a window; as struct marks_stats */
-	uint64_t processes, refused, yielded; /* yielded: now, to another recorder */
-	uint64_t windows_sent, markers_sent, bytes_sent, failures;
-	uint64_t windows_dropped, markers_dropped; /* refused by the server, too old, no room, damaged, ended in memory */
-	uint64_t windows_waiting, markers_waiting, bytes_waiting; /* now */
-};
-void agent_markers_get_stats(struct agent_markers *markers, struct agent_markers_stats *ret);
+/* Since the start, unless it says otherwise: `collected` with markers that were left out later; `lost`, `left_out` and
+ * `malformed` before they were in a window, as struct marks_stats; `yielded` to another recorder, now; `windows_dropped`, with
+ * their markers: refused by the server, too old, no room, damaged, ended in memory; what is waiting, now. */
+struct link_markers;
+void agent_markers_get_stats(struct agent_markers *markers, struct link_markers *ret);
 
 #endif

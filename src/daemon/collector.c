@@ -118,31 +118,6 @@ static void fill_targets(struct collector *collector, struct link_stats *stats)
 		link_target_of(&targets[i], &stats->targets[stats->target_count++]);
 }
 
-static void fill_markers(struct collector *collector, struct link_markers *ret)
-{
-	struct agent_markers_stats stats;
-	if (!collector->markers)
-		return;
-	agent_markers_get_stats(collector->markers, &stats);
-	*ret = (struct link_markers){.is_on = 1,
-				     .collected = stats.collected,
-				     .lost = stats.lost,
-				     .left_out = stats.left_out,
-				     .malformed = stats.malformed,
-				     .processes = stats.processes,
-				     .refused = stats.refused,
-				     .yielded = stats.yielded,
-				     .windows_sent = stats.windows_sent,
-				     .markers_sent = stats.markers_sent,
-				     .bytes_sent = stats.bytes_sent,
-				     .failures = stats.failures,
-				     .windows_dropped = stats.windows_dropped,
-				     .markers_dropped = stats.markers_dropped,
-				     .windows_waiting = stats.windows_waiting,
-				     .markers_waiting = stats.markers_waiting,
-				     .bytes_waiting = stats.bytes_waiting};
-}
-
 static void send_stats(struct collector *collector)
 {
 	struct link_message message = {.kind = LINK_STATS};
@@ -188,7 +163,8 @@ static void send_stats(struct collector *collector)
 	}
 	fill_unwind(&agent.unwind, stats);
 	fill_targets(collector, stats);
-	fill_markers(collector, &stats->markers);
+	if (collector->markers)
+		agent_markers_get_stats(collector->markers, &stats->markers);
 	for (size_t i = 0; i < JIT_PROBLEM_COUNT && i < LINK_LOSSES_MAX; i++, stats->jit_problem_count++) {
 		snprintf(stats->jit_problems[i].name, sizeof(stats->jit_problems[i].name), "%s", jit_problem_names[i]);
 		stats->jit_problems[i].count = jit.problems[i];
@@ -379,7 +355,7 @@ struct collector *collector_free(struct collector *collector)
 
 static void report_markers(struct agent_markers *markers)
 {
-	struct agent_markers_stats stats;
+	struct link_markers stats;
 	agent_markers_get_stats(markers, &stats);
 	log_info("markers: %llu of %llu processes collected, %llu lost in full ring buffers, %llu dropped as too many, %llu "
 		 "malformed; %llu in %llu batches sent; %llu in %llu dropped; %llu in %llu queued on disk",

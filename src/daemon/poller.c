@@ -439,9 +439,8 @@ static int64_t next_due_ns(const struct poller *poller)
 
 static void wait_until(struct poller *poller, int64_t until_ns)
 {
-	struct timespec until = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
 	pthread_mutex_lock(&poller->lock);
-	while (!is_stopped(poller) && pthread_cond_timedwait(&poller->wake, &poller->lock, &until) != ETIMEDOUT)
+	while (!is_stopped(poller) && thread_wait_until(&poller->wake, &poller->lock, until_ns))
 		;
 	pthread_mutex_unlock(&poller->lock);
 }
@@ -472,12 +471,8 @@ static const char *choose_directory(const char *wanted)
 
 static int fill(struct poller *poller, const struct poller_options *options, struct error *err)
 {
-	pthread_condattr_t attributes;
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_mutex_init(&poller->lock, NULL);
-	pthread_cond_init(&poller->wake, &attributes);
-	pthread_condattr_destroy(&attributes);
+	thread_condition_init(&poller->wake);
 	poller->child = ORDERED_NONE;
 	poller->url = mem_strdup(options->url);
 	poller->token = options->token ? mem_strdup(options->token) : NULL;

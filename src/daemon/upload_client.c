@@ -13,43 +13,11 @@
 #include "net/net.h"
 
 #define ROOT		   "/api/v1/debuginfo/"
-#define CALL_TIMEOUT_NS	   (30 * NS_PER_S)
 #define ASK_BINARIES_MAX   500
 #define QUESTION_BYTES_MAX (4 * MIB)
 #define RETRY_SECONDS_MAX  3600
 
 const char *const upload_what_kinds[] = {[UPLOAD_BINARY] = "debuginfo", [UPLOAD_KERNEL] = "kallsyms"};
-
-struct upload_client {
-	struct net_client *net;
-};
-
-int upload_client_new(const struct upload_client_options *options, struct upload_client **ret, struct error *err)
-{
-	struct net_client_options net = {.url = options->url,
-					 .timeout_ns = CALL_TIMEOUT_NS,
-					 .response_max = MIB,
-					 .token = options->token,
-					 .tenant = options->tenant,
-					 .cancel = options->cancel};
-	struct upload_client *client = mem_zalloc(sizeof(*client));
-	if (!client)
-		return error_nomem(err);
-	int r = net_client_new(&net, &client->net, err);
-	if (r < 0)
-		mem_free(client);
-	else
-		*ret = client;
-	return r;
-}
-
-struct upload_client *upload_client_free(struct upload_client *client)
-{
-	if (!client)
-		return NULL;
-	net_client_free(client->net);
-	return mem_free(client);
-}
 
 /* ---- what is wanted ---- */
 
@@ -57,10 +25,8 @@ static void write_binary(void *context, enum upload_what what, const char *build
 {
 	struct json_writer *json = context;
 	json_begin_object(json);
-	json_key(json, "build_id");
-	json_cstring(json, build_id);
-	json_key(json, "path");
-	json_cstring(json, path);
+	json_member_cstring(json, "build_id", build_id);
+	json_member_cstring(json, "path", path);
 	json_key(json, "kinds");
 	json_begin_array(json);
 	json_cstring(json, upload_what_kinds[what]);
@@ -116,7 +82,7 @@ static int read_answer(struct upload_queue *queue, struct upload_ask *ask, const
 	return 0;
 }
 
-int upload_client_ask(struct upload_client *client, struct upload_queue *queue, struct upload_ask *ask, struct error *err)
+int upload_client_ask(struct net_client *client, struct upload_queue *queue, struct upload_ask *ask, struct error *err)
 {
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
 	_cleanup_(buffer_release) struct buffer question = {0};
@@ -126,7 +92,7 @@ int upload_client_ask(struct upload_client *client, struct upload_queue *queue, 
 	if (r == 0)
 		return 0;
 	if (r > 0)
-		r = net_client_request(client->net, "POST", ROOT "wanted", "application/json", buffer_bytes(&question), true,
+		r = net_client_request(client, "POST", ROOT "wanted", "application/json", buffer_bytes(&question), true,
 				       &response, err);
 	if (r == 0)
 		r = read_answer(queue, ask, &response, err);
@@ -141,12 +107,12 @@ static void copy_text(char *out, size_t size, const json_t *text)
 	snprintf(out, size, "%s", json_string_value(text) ? json_string_value(text) : "");
 }
 
-static int call(struct upload_client *client, const char *method, const char *path, const char *type, struct bytes body,
+static int call(struct net_client *client, const char *method, const char *path, const char *type, struct bytes body,
 		struct upload_reply *ret, struct error *err)
 {
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
 	net_client_response_init(&response);
-	int r = net_client_request(client->net, method, path, type, body, false, &response, err);
+	int r = net_client_request(client, method, path, type, body, false, &response, err);
 	if (r < 0)
 		return r;
 	*ret = (struct upload_reply){.status = response.status};
@@ -157,28 +123,31 @@ static int call(struct upload_client *client, const char *method, const char *pa
 	copy_text(ret->why, sizeof(ret->why), json_object_get(json, "error"));
 	ret->has_offset = json_is_integer(offset) && json_integer_value(offset) >= 0;
 	ret->offset = ret->has_offset ? (uint64_t)json_integer_value(offset) : 0;
+	copy_text(ret->message, sizeof(ret->message), json_object_get(json, "error"));
+	if (!ret->message[0])
+		snprintf(ret->message, sizeof(ret->message), "%s", response.message);
 	if (!ret->why[0])
 		snprintf(ret->why, sizeof(ret->why), "%d %.200s", response.status, response.message);
 	json_decref(json);
 	return 0;
 }
 
-int upload_client_begin(struct upload_client *client, const char *build_id, const char *kind, uint64_t size, const char *hash,
-			struct upload_reply *ret, struct error *err)
+int upload_client_begin(struct net_client *client, const struct upload_offer *offer, struct upload_reply *ret,
+			struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer body = {0};
 	struct json_writer json;
 	buffer_init(&body, 4 * KIB);
 	json_init(&json, &body);
 	json_begin_object(&json);
-	json_key(&json, "build_id");
-	json_cstring(&json, build_id);
-	json_key(&json, "kind");
-	json_cstring(&json, kind);
-	json_key(&json, "size");
-	json_uint(&json, size);
-	json_key(&json, "hash");
-	json_cstring(&json, hash);
+	json_member_cstring(&json, "build_id", offer->build_id);
+	json_member_cstring(&json, "kind", offer->kind);
+	json_member_uint(&json, "size", offer->size);
+	json_member_cstring(&json, "hash", offer->hash);
+	json_key(&json, "without_build_id");
+	json_bool(&json, offer->without_build_id);
+	json_key(&json, "force");
+	json_bool(&json, offer->force);
 	json_end_object(&json);
 	int r = json_finish(&json, err);
 	return r < 0 ? r : call(client, "POST", ROOT "uploads", "application/json", buffer_bytes(&body), ret, err);
@@ -190,8 +159,8 @@ static bool is_plain(const char *id)
 	return *id && strspn(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == strlen(id);
 }
 
-int upload_client_put(struct upload_client *client, const char *id, uint64_t offset, struct bytes data,
-		      struct upload_reply *ret, struct error *err)
+int upload_client_put(struct net_client *client, const char *id, uint64_t offset, struct bytes data, struct upload_reply *ret,
+		      struct error *err)
 {
 	char path[160];
 	if (!is_plain(id))
@@ -200,7 +169,7 @@ int upload_client_put(struct upload_client *client, const char *id, uint64_t off
 	return call(client, "PUT", path, "application/octet-stream", data, ret, err);
 }
 
-int upload_client_finish(struct upload_client *client, const char *id, struct upload_reply *ret, struct error *err)
+int upload_client_finish(struct net_client *client, const char *id, struct upload_reply *ret, struct error *err)
 {
 	char path[160];
 	if (!is_plain(id))

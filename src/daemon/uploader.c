@@ -22,6 +22,7 @@
 #include "base/thread.h"
 #include "base/time.h"
 #include "daemon/upload_client.h"
+#include "net/net.h"
 #include "symbol/symbol.h"
 
 /* Asking: once a minute in the long run; a start and a burst of new programs may have a few questions in a row. */
@@ -32,6 +33,7 @@
 #define ASK_PAUSE_MIN_NS (10 * NS_PER_S)   /* after questions without an answer */
 #define ASK_PAUSE_MAX_NS (600 * NS_PER_S)
 /* Sending. */
+#define CALL_TIMEOUT_NS	  (30 * NS_PER_S)
 #define PIECE_BYTES	  (256 * KIB)
 #define PIECE_BYTES_MIN	  (4 * KIB)
 #define SEND_PAUSE_MIN_NS NS_PER_S
@@ -47,9 +49,9 @@
 
 struct uploader {
 	struct upload_queue *queue;
-	struct upload_client *client;
+	struct net_client *client;
 	struct uploader_options options;
-	char *url, *token, *directory;
+	char *directory;
 	pthread_t thread;
 	bool running;
 	pthread_mutex_t lock;
@@ -58,7 +60,6 @@ struct uploader {
 	bool stop;		  /* atomic: the client polls it */
 	atomic_bool has_given_up; /* the server takes no debug information */
 	atomic_bool names_kernel; /* the server does */
-	atomic_uint_fast64_t asked, sent, bytes_sent, failures;
 
 	/* of the thread */
 	char kernel[BUILD_ID_HEX_MAX];
@@ -84,10 +85,9 @@ static bool is_stopped(struct uploader *uploader)
 /* Until the time, a stop, or, if it may be woken, something new to ask for. */
 static void wait_until(struct uploader *uploader, int64_t until_ns, bool may_wake)
 {
-	struct timespec until = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
 	pthread_mutex_lock(&uploader->lock);
 	while (!is_stopped(uploader) && !(may_wake && uploader->woken)) {
-		if (pthread_cond_timedwait(&uploader->wake, &uploader->lock, &until) == ETIMEDOUT)
+		if (!thread_wait_until(&uploader->wake, &uploader->lock, until_ns))
 			break;
 	}
 	if (may_wake)
@@ -142,7 +142,6 @@ static void ask(struct uploader *uploader, int64_t now_ns)
 	int r = upload_client_ask(uploader->client, uploader->queue, &question, &err);
 	if (r == 0 || is_stopped(uploader))
 		return;
-	atomic_fetch_add(&uploader->asked, 1);
 	uploader->asked_ns = now_ns;
 	uploader->ask_credit_ns = (uploader->ask_credit_ns > now_ns ? uploader->ask_credit_ns : now_ns) + ASK_EVERY_NS;
 	uploader->ask_pause_ns = r < 0 ? pause_ns : 0;
@@ -235,8 +234,9 @@ static void begin(struct sending *sending)
 {
 	struct upload_reply reply = {0};
 	struct error err = {0};
-	int r = upload_client_begin(sending->uploader->client, sending->build_id, sending->kind, sending->size, sending->hash,
-				    &reply, &err);
+	const struct upload_offer offer = {
+		.build_id = sending->build_id, .kind = sending->kind, .hash = sending->hash, .size = sending->size};
+	int r = upload_client_begin(sending->uploader->client, &offer, &reply, &err);
 	if (r == 0 && reply.status == 409) {
 		end_with(sending, strcmp(reply.reason, "busy") == 0 ? END_BUSY : END_NOT_NEEDED, NULL);
 		return;
@@ -295,7 +295,6 @@ static void put(struct sending *sending)
 	int r = upload_client_put(uploader->client, sending->id, sending->offset, piece, &reply, &err);
 	/* Bytes that did not arrive were sent all the same. */
 	uploader->next_piece_ns = time_monotonic_ns() + (int64_t)((double)len / (double)uploader->options.rate * NS_PER_S);
-	atomic_fetch_add(&uploader->bytes_sent, (uint64_t)len);
 	if (is_lost(sending, r, &reply) || is_elsewhere(sending, r, &reply) || !is_success(sending, r, &err, &reply))
 		return;
 	uint64_t offset = reply.has_offset ? reply.offset : sending->offset + (uint64_t)len;
@@ -442,8 +441,6 @@ static void send(struct uploader *uploader, struct upload_item *item)
 		return;
 	}
 	bool has_failed = end == END_FAILED || (end == END_NOT_NEEDED && err.message[0]);
-	atomic_fetch_add(&uploader->sent, end == END_SENT);
-	atomic_fetch_add(&uploader->failures, has_failed);
 	uploader->batch_sent += end == END_SENT;
 	uploader->batch_failed += has_failed;
 	if (has_failed) {
@@ -510,27 +507,13 @@ static void *uploader_run(void *context)
 	return NULL;
 }
 
-static void init_lock(struct uploader *uploader)
-{
-	pthread_condattr_t attributes;
-	pthread_mutex_init(&uploader->lock, NULL);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&uploader->wake, &attributes);
-	pthread_condattr_destroy(&attributes);
-}
-
 static int copy_options(struct uploader *uploader, const struct uploader_options *options, struct error *err)
 {
 	uploader->options = *options;
 	snprintf(uploader->kernel, sizeof(uploader->kernel), "%s", options->kernel_build_id ? options->kernel_build_id : "");
-	uploader->url = mem_strdup(options->url);
-	uploader->token = options->token ? mem_strdup(options->token) : NULL;
 	uploader->directory = options->directory ? mem_strdup(options->directory) : NULL;
-	if (!uploader->url || (options->token && !uploader->token) || (options->directory && !uploader->directory))
+	if (options->directory && !uploader->directory)
 		return error_nomem(err);
-	uploader->options.url = uploader->url;
-	uploader->options.token = uploader->token;
 	uploader->options.directory = uploader->directory;
 	if (!uploader->options.rate)
 		uploader->options.rate = UPLOADER_RATE_DEFAULT;
@@ -544,14 +527,17 @@ int uploader_new(const struct uploader_options *options, struct uploader **ret, 
 	struct uploader *uploader = mem_zalloc(sizeof(*uploader));
 	if (!uploader)
 		return error_nomem(err);
-	init_lock(uploader);
+	pthread_mutex_init(&uploader->lock, NULL);
+	thread_condition_init(&uploader->wake);
 	int r = copy_options(uploader, options, err);
-	struct upload_client_options client = {.url = uploader->options.url,
-					       .token = uploader->options.token,
-					       .tenant = options->tenant,
-					       .cancel = &uploader->stop};
+	struct net_client_options client = {.url = options->url,
+					    .token = options->token,
+					    .tenant = options->tenant,
+					    .timeout_ns = CALL_TIMEOUT_NS,
+					    .response_max = MIB,
+					    .cancel = &uploader->stop};
 	if (r == 0)
-		r = upload_client_new(&client, &uploader->client, err);
+		r = net_client_new(&client, &uploader->client, err);
 	if (r == 0)
 		r = upload_queue_new(&uploader->queue, err);
 	if (r == 0 && uploader->kernel[0])
@@ -576,12 +562,10 @@ struct uploader *uploader_free(struct uploader *uploader)
 	pthread_mutex_unlock(&uploader->lock);
 	if (uploader->running)
 		pthread_join(uploader->thread, NULL);
-	upload_client_free(uploader->client);
+	net_client_free(uploader->client);
 	upload_queue_free(uploader->queue);
 	pthread_cond_destroy(&uploader->wake);
 	pthread_mutex_destroy(&uploader->lock);
-	mem_free(uploader->url);
-	mem_free(uploader->token);
 	mem_free(uploader->directory);
 	return mem_free(uploader);
 }
@@ -605,16 +589,4 @@ void uploader_see(struct uploader *uploader, const char *build_id, const char *p
 const atomic_bool *uploader_server_names_kernel(const struct uploader *uploader)
 {
 	return &uploader->names_kernel;
-}
-
-void uploader_get_stats(struct uploader *uploader, struct uploader_stats *ret)
-{
-	struct upload_queue_stats queue;
-	upload_queue_get_stats(uploader->queue, &queue);
-	*ret = (struct uploader_stats){.binaries = queue.entries,
-				       .waiting = queue.wanted,
-				       .asked = atomic_load(&uploader->asked),
-				       .sent = atomic_load(&uploader->sent),
-				       .bytes_sent = atomic_load(&uploader->bytes_sent),
-				       .failures = atomic_load(&uploader->failures)};
 }

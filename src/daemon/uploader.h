@@ -44,12 +44,4 @@ void uploader_see(struct uploader *uploader, const char *build_id, const char *p
 /* Becomes true once the server can name the kernel's addresses, and false when it says otherwise. As long as the uploader. */
 const atomic_bool *uploader_server_names_kernel(const struct uploader *uploader);
 
-struct uploader_stats {
-	uint64_t binaries, waiting; /* known, wanted and not sent yet */
-	uint64_t asked;		    /* requests */
-	uint64_t sent, bytes_sent;  /* files, and bytes of all attempts */
-	uint64_t failures;	    /* files that could not be read or sent, tries included */
-};
-void uploader_get_stats(struct uploader *uploader, struct uploader_stats *ret);
-
 #endif

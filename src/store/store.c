@@ -65,14 +65,10 @@ void store_wake(struct store *store)
 /* True until the store closes. */
 static bool wait_for_work(struct store *store, pthread_cond_t *condition, bool *wake)
 {
-	struct timespec until;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	int64_t at = until.tv_nsec + THREAD_INTERVAL_NS;
-	until.tv_sec += at / NS_PER_S;
-	until.tv_nsec = at % NS_PER_S;
+	int64_t until_ns = time_monotonic_ns() + THREAD_INTERVAL_NS;
 	pthread_mutex_lock(&store->wake_lock);
 	while (!*wake && !store->stop)
-		if (pthread_cond_timedwait(condition, &store->wake_lock, &until) == ETIMEDOUT)
+		if (!thread_wait_until(condition, &store->wake_lock, until_ns))
 			break;
 	*wake = false;
 	bool go_on = !store->stop;
@@ -154,15 +150,6 @@ static int start_threads(struct store *store, struct error *err)
 
 /* ---- opening ---- */
 
-static void init_condition(pthread_cond_t *condition)
-{
-	pthread_condattr_t attributes;
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(condition, &attributes);
-	pthread_condattr_destroy(&attributes);
-}
-
 static void init_locks(struct store *store)
 {
 	pthread_mutex_init(&store->append_lock, NULL);
@@ -171,10 +158,10 @@ static void init_locks(struct store *store)
 	pthread_mutex_init(&store->cut_lock, NULL);
 	pthread_mutex_init(&store->wake_lock, NULL);
 	pthread_mutex_init(&store->compact_lock, NULL);
-	init_condition(&store->synced_cond);
-	init_condition(&store->room_cond);
-	init_condition(&store->wake_cond);
-	init_condition(&store->compact_cond);
+	thread_condition_init(&store->synced_cond);
+	thread_condition_init(&store->room_cond);
+	thread_condition_init(&store->wake_cond);
+	thread_condition_init(&store->compact_cond);
 }
 
 static int copy_rules(struct store *store, struct error *err)
