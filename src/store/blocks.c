@@ -30,13 +30,6 @@ int blocks_add(struct store *store, struct block *block, struct error *err)
 
 /* ---- snapshots ---- */
 
-struct head *store_head_ref(struct store *store, struct head *head)
-{
-	if (head)
-		head->refs++;
-	return head;
-}
-
 void store_head_unref(struct store *store, struct head *head)
 {
 	if (!head)
@@ -54,8 +47,11 @@ int store_snapshot_take(struct store *store, struct store_snapshot *ret, struct 
 	pthread_mutex_lock(&store->state_lock);
 	ret->blocks = mem_alloc_array(store->block_count, sizeof(*ret->blocks));
 	if (ret->blocks) {
-		ret->heads[0] = store_head_ref(store, store->frozen);
-		ret->heads[1] = store_head_ref(store, store->head);
+		ret->heads[0] = store->frozen;
+		ret->heads[1] = store->head;
+		for (size_t i = 0; i < 2; i++)
+			if (ret->heads[i])
+				ret->heads[i]->refs++;
 		for (size_t i = 0; i < store->block_count; i++) {
 			ret->blocks[i] = store->blocks[i];
 			ret->blocks[i]->refs++;

@@ -40,6 +40,12 @@ static bool is_in_range(const struct listing *l, int64_t first_ns, int64_t last_
 	return first_ns < l->select->to_ns && last_ns >= l->select->from_ns;
 }
 
+static struct store_item item_of(const struct block_use *use)
+{
+	return (struct store_item){
+		.series = use->series, .samples = use->samples, .first_ns = use->first_ns, .last_ns = use->last_ns};
+}
+
 static int give(struct listing *l, const struct store_item *item)
 {
 	return l->on_item(l->context, item, l->err);
@@ -225,16 +231,11 @@ static int list_known_types(struct listing *l, const struct block_meta *meta)
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < meta->type_count; i++) {
 		const struct block_type *type = &meta->types[i];
-		const struct store_item item = {
-			.type = &type->type,
-			.series = type->series,
-			.samples = type->samples,
-			.first_ns = type->first_ns,
-			.last_ns = type->last_ns,
-		};
+		struct store_item item = item_of(&type->use);
+		item.type = &type->type;
 		bool wanted = !profile_type_is_process_stats(&type->type) &&
 			      (!l->select->match_type || l->select->match_type(l->select->context, &type->type));
-		if (wanted && is_in_range(l, type->first_ns, type->last_ns))
+		if (wanted && is_in_range(l, item.first_ns, item.last_ns))
 			r = give(l, &item);
 	}
 	return r;
@@ -245,15 +246,10 @@ static int list_known_labels(struct listing *l, const struct block_meta *meta)
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < meta->label_count; i++) {
 		const struct block_label_name *label = &meta->labels[i];
-		const struct store_item item = {
-			.name = label->name,
-			.series = label->series,
-			.samples = label->samples,
-			.values = label->values,
-			.first_ns = label->first_ns,
-			.last_ns = label->last_ns,
-		};
-		if (is_in_range(l, label->first_ns, label->last_ns))
+		struct store_item item = item_of(&label->use);
+		item.name = label->name;
+		item.values = label->values;
+		if (is_in_range(l, item.first_ns, item.last_ns))
 			r = give(l, &item);
 	}
 	return r;
@@ -267,21 +263,16 @@ struct values {
 	size_t count, capacity;
 };
 
-static int keep_value(void *context, const struct block_value *value, struct error *err)
+static int keep_value(void *context, const char *value, const struct block_use *use, struct error *err)
 {
 	struct values *values = context;
-	if (!is_in_range(values->l, value->first_ns, value->last_ns))
+	struct store_item item = item_of(use);
+	if (!is_in_range(values->l, use->first_ns, use->last_ns))
 		return 0;
-	const char *name = arena_strndup(&values->texts, value->value, strlen(value->value));
-	if (!name || array_reserve(&values->items, &values->capacity, values->count + 1, SIZE_MAX) < 0)
+	item.name = arena_strndup(&values->texts, value, strlen(value));
+	if (!item.name || array_reserve(&values->items, &values->capacity, values->count + 1, SIZE_MAX) < 0)
 		return error_nomem(err);
-	values->items[values->count++] = (struct store_item){
-		.name = name,
-		.series = value->series,
-		.samples = value->samples,
-		.first_ns = value->first_ns,
-		.last_ns = value->last_ns,
-	};
+	values->items[values->count++] = item;
 	return 0;
 }
 
@@ -364,19 +355,22 @@ static int list_sources(struct listing *l)
 	return r > 0 ? 0 : r;
 }
 
-static int list_all(struct listing *l)
+static int list_all(struct listing *l, struct store *store, const struct store_select *select, struct store_read_stats *stats,
+		    struct error *err)
 {
 	int64_t started = time_monotonic_ns();
-	if (!l->stats)
-		l->stats = &l->own_stats;
+	l->store = store;
+	l->select = select;
+	l->stats = stats ? stats : &l->own_stats;
+	l->err = err;
 	*l->stats = (struct store_read_stats){0};
-	if (l->select->from_ns >= l->select->to_ns)
+	if (select->from_ns >= select->to_ns)
 		return 0;
-	int r = store_snapshot_take(l->store, &l->snapshot, l->err);
+	int r = store_snapshot_take(store, &l->snapshot, err);
 	if (r < 0)
 		return r;
 	r = list_sources(l);
-	store_snapshot_release(l->store, &l->snapshot);
+	store_snapshot_release(store, &l->snapshot);
 	l->stats->phase_ns[STORE_PHASE_INDEX] = (uint64_t)(time_monotonic_ns() - started);
 	return r;
 }
@@ -384,60 +378,28 @@ static int list_all(struct listing *l)
 int store_list_types(struct store *store, const struct store_select *select, store_on_item on_item, void *context,
 		     struct store_read_stats *stats, struct error *err)
 {
-	struct listing listing = {
-		.store = store,
-		.kind = LIST_TYPES,
-		.select = select,
-		.on_item = on_item,
-		.context = context,
-		.stats = stats,
-		.err = err,
-	};
-	return list_all(&listing);
+	struct listing listing = {.kind = LIST_TYPES, .on_item = on_item, .context = context};
+	return list_all(&listing, store, select, stats, err);
 }
 
 int store_list_labels(struct store *store, const struct store_select *select, store_on_item on_item, void *context,
 		      struct store_read_stats *stats, struct error *err)
 {
-	struct listing listing = {
-		.store = store,
-		.kind = LIST_LABELS,
-		.select = select,
-		.on_item = on_item,
-		.context = context,
-		.stats = stats,
-		.err = err,
-	};
-	return list_all(&listing);
+	struct listing listing = {.kind = LIST_LABELS, .on_item = on_item, .context = context};
+	return list_all(&listing, store, select, stats, err);
 }
 
 int store_list_values(struct store *store, const struct store_select *select, const char *label, const char *prefix,
 		      store_on_item on_item, void *context, struct store_read_stats *stats, struct error *err)
 {
 	struct listing listing = {
-		.store = store,
-		.kind = LIST_VALUES,
-		.select = select,
-		.label = label,
-		.prefix = prefix,
-		.on_item = on_item,
-		.context = context,
-		.stats = stats,
-		.err = err,
-	};
-	return list_all(&listing);
+		.kind = LIST_VALUES, .label = label, .prefix = prefix, .on_item = on_item, .context = context};
+	return list_all(&listing, store, select, stats, err);
 }
 
 int store_list_series(struct store *store, const struct store_select *select, const struct store_grouping *grouping,
 		      struct store_read_stats *stats, struct error *err)
 {
-	struct listing listing = {
-		.store = store,
-		.kind = LIST_SERIES,
-		.select = select,
-		.grouping = grouping,
-		.stats = stats,
-		.err = err,
-	};
-	return list_all(&listing);
+	struct listing listing = {.kind = LIST_SERIES, .grouping = grouping};
+	return list_all(&listing, store, select, stats, err);
 }

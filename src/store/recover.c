@@ -209,18 +209,6 @@ static bool is_replaced(const struct store *store, const struct block *block)
 	return false;
 }
 
-static int remove_replaced(struct store *store, const struct block *block, struct error *err)
-{
-	char to[PATH_MAX];
-	int r = io_join_path(to, sizeof(to), store->trash_path, block->meta.name);
-	if (r < 0)
-		return error_set_errno(err, r, "%s", block->meta.name);
-	r = io_rename(block->path, to, err);
-	if (r == 0)
-		r = io_sync_dir(store->blocks_path, err);
-	return r == 0 ? io_remove_tree(to, err) : r;
-}
-
 static int compare_generations(const void *a, const void *b)
 {
 	const struct block *x = *(struct block *const *)a, *y = *(struct block *const *)b;
@@ -249,7 +237,7 @@ int store_recover_replaced(struct store *store, struct error *err)
 	int r = 0;
 	for (size_t i = 0; i < count; i++) {
 		if (r == 0)
-			r = remove_replaced(store, replaced[i], err);
+			r = blocks_discard(store, replaced[i]->path, replaced[i]->meta.name, err);
 		block_free(replaced[i]);
 	}
 	return r;

@@ -102,8 +102,7 @@ void store_wake(struct store *store); /* the threads look at once whether there 
 
 /* append.c. append_lock is held; returns when all that is written is also synced, or the failure. */
 int store_sync_locked(struct store *store, struct error *err);
-struct head *store_head_ref(struct store *store, struct head *head); /* state_lock held */
-void store_head_unref(struct store *store, struct head *head);	     /* takes state_lock */
+void store_head_unref(struct store *store, struct head *head); /* takes state_lock */
 
 /* recover.c: makes the head and the log segment. */
 int store_recover_log(struct store *store, struct error *err);

@@ -42,19 +42,22 @@ enum block_file {
 };
 extern const char *const block_file_names[BLOCK_FILE_COUNT];
 
+/* What the series have that share a label name, a value of one, or a type. */
+struct block_use {
+	uint64_t series, samples;
+	int64_t first_ns, last_ns;
+};
 /* A label name of the block's series. */
 struct block_label_name {
 	char *name;
-	uint64_t values, series; /* distinct values, series that have it */
-	uint64_t samples;	 /* of these series */
-	int64_t first_ns, last_ns;
+	uint64_t values; /* distinct ones */
+	struct block_use use;
 	bool in_rollups; /* rollup series keep it */
 };
 /* A profile type of the block's series. */
 struct block_type {
 	struct profile_type type;
-	uint64_t series, samples;
-	int64_t first_ns, last_ns;
+	struct block_use use;
 };
 struct block_meta {
 	char name[BLOCK_NAME_MAX];
@@ -76,6 +79,11 @@ struct block_meta {
 	size_t replace_count;
 };
 void block_meta_release(struct block_meta *meta);
+/* Only rollups are left of it. */
+static inline bool block_meta_is_stripped(const struct block_meta *meta)
+{
+	return !meta->files[BLOCK_SAMPLES].size && meta->files[BLOCK_ROLLUP_ALL].size;
+}
 /* "MIN-SEQ", or "MIN-SEQ-gG" of generation G > 0. */
 void block_meta_set_name(struct block_meta *meta);
 /* A copy of the names for meta->replaces. -E2BIG past BLOCK_REPLACES_MAX. */
@@ -104,6 +112,14 @@ struct block_series {
 	int32_t *rollup_ids; /* rising; NULL in blocks without rollups */
 	size_t rollup_count;
 };
+/* Whether all ids are below the limit, and none is negative. */
+static inline bool block_ids_are_below(const int32_t *ids, size_t count, size_t limit)
+{
+	uint32_t most = 0;
+	for (size_t i = 0; i < count; i++)
+		most = (uint32_t)ids[i] > most ? (uint32_t)ids[i] : most;
+	return count == 0 || most < limit;
+}
 /* Columns by id; ids are row numbers. All references are checked. */
 struct block_tables {
 	unsigned refs;
@@ -187,15 +203,10 @@ int block_open_file(const struct block *block, enum block_file file, struct parq
 /* A column by name and type; -EBADMSG if there is none. */
 int block_find_column(const struct parquet_file *file, const char *name, enum parquet_type type, size_t *ret,
 		      struct error *err);
-/* Looks into labels.parquet for values of a label that begin with `prefix`: on_value for each, in order, the names
- * NUL-terminated and valid during the call. Reads only the pages where they are; -EBADMSG may come after some were given. */
-struct block_value {
-	const char *value;
-	uint64_t series, samples;
-	int64_t first_ns, last_ns;
-};
-int block_labels_find(const struct block *block, const char *label, const char *prefix,
-		      int (*on_value)(void *context, const struct block_value *value, struct error *err), void *context,
+/* Looks into labels.parquet for values of a label that begin with `prefix`: on_value for each, in order; what it is given is
+ * valid during the call. Reads only the pages where they are; -EBADMSG may come after some were given. */
+typedef int (*block_on_value)(void *context, const char *value, const struct block_use *use, struct error *err);
+int block_labels_find(const struct block *block, const char *label, const char *prefix, block_on_value on_value, void *context,
 		      uint64_t *bytes, struct error *err);
 /* Reads every byte of every file: -EBADMSG names the first that is damaged. Queries check only what they read. */
 int block_verify(const struct block *block, struct error *err);

@@ -26,13 +26,7 @@ static const struct parquet_column columns_of_labels[COLUMNS] = {
 
 /* ---- writing ---- */
 
-/* What the series of one value have. */
-struct use {
-	uint64_t series, samples;
-	int64_t first_ns, last_ns;
-};
-
-static void add_use(struct use *to, const struct use *from)
+static void add_use(struct block_use *to, const struct block_use *from)
 {
 	if (from->series == 0)
 		return;
@@ -50,13 +44,13 @@ static bool is_listed(const struct block_writer *writer, size_t series)
 }
 
 /* uses by code. */
-static void collect_uses(const struct block_writer *writer, const uint32_t *codes, struct use *uses)
+static void collect_uses(const struct block_writer *writer, const uint32_t *codes, struct block_use *uses)
 {
 	for (size_t i = 0; i < writer->series_count; i++) {
 		const struct series_sums *sums = &writer->sums[i];
 		if (codes[i] == SERIES_NO_VALUE || !is_listed(writer, i))
 			continue;
-		add_use(&uses[codes[i]], &(struct use){1, sums->rows, sums->first_ns, sums->last_ns});
+		add_use(&uses[codes[i]], &(struct block_use){1, sums->rows, sums->first_ns, sums->last_ns});
 	}
 }
 
@@ -82,7 +76,7 @@ static int flush_rows(struct label_rows *rows)
 	return r;
 }
 
-static int add_row(struct label_rows *rows, const char *name, const char *value, const struct use *use)
+static int add_row(struct label_rows *rows, const char *name, const char *value, const struct block_use *use)
 {
 	if (rows->count == GROUP_ROWS) {
 		int r = flush_rows(rows);
@@ -104,7 +98,7 @@ static int note_types(struct block_writer *writer, struct error *err)
 {
 	const struct series_columns *columns = &writer->columns;
 	struct block_meta *meta = &writer->meta;
-	_cleanup_(mem_freep) struct use *uses = mem_zalloc_array(columns->type_count, sizeof(*uses));
+	_cleanup_(mem_freep) struct block_use *uses = mem_zalloc_array(columns->type_count, sizeof(*uses));
 	meta->types_complete = columns->type_count <= BLOCK_META_TYPES;
 	meta->types = mem_zalloc_array(meta->types_complete ? columns->type_count : 0, sizeof(*meta->types));
 	if (!uses || !meta->types)
@@ -112,8 +106,7 @@ static int note_types(struct block_writer *writer, struct error *err)
 	collect_uses(writer, columns->type_ids, uses);
 	for (size_t i = 0; meta->types_complete && i < columns->type_count; i++)
 		if (uses[i].series)
-			meta->types[meta->type_count++] = (struct block_type){
-				columns->types[i], uses[i].series, uses[i].samples, uses[i].first_ns, uses[i].last_ns};
+			meta->types[meta->type_count++] = (struct block_type){columns->types[i], uses[i]};
 	return 0;
 }
 
@@ -126,22 +119,14 @@ static bool is_in_rollups(const struct block_writer *writer, const char *name)
 }
 
 /* Notes the name in the metadata. */
-static int note_name(struct label_rows *rows, const char *name, uint64_t values, const struct use *use)
+static int note_name(struct label_rows *rows, const char *name, uint64_t values, const struct block_use *use)
 {
 	struct block_meta *meta = &rows->writer->meta;
 	bool kept = is_in_rollups(rows->writer, name);
 	if (use->series == 0 || (!meta->labels_complete && !kept))
 		return 0;
 	struct block_label_name *label = &meta->labels[meta->label_count];
-	*label = (struct block_label_name){
-		.name = mem_strdup(name),
-		.values = values,
-		.series = use->series,
-		.samples = use->samples,
-		.first_ns = use->first_ns,
-		.last_ns = use->last_ns,
-		.in_rollups = kept,
-	};
+	*label = (struct block_label_name){.name = mem_strdup(name), .values = values, .use = *use, .in_rollups = kept};
 	if (!label->name)
 		return error_nomem(rows->err);
 	meta->label_count++;
@@ -150,16 +135,16 @@ static int note_name(struct label_rows *rows, const char *name, uint64_t values,
 
 static int write_label(struct label_rows *rows, const struct series_column *column)
 {
-	_cleanup_(mem_freep) struct use *uses = mem_zalloc_array(column->value_count, sizeof(*uses));
+	_cleanup_(mem_freep) struct block_use *uses = mem_zalloc_array(column->value_count, sizeof(*uses));
 	_cleanup_(mem_freep) uint32_t *order = NULL;
-	struct use all = {0};
+	struct block_use all = {0};
 	uint64_t values = 0;
 	int r = uses ? block_order_of_values(column, &order, rows->err) : error_nomem(rows->err);
 	if (r < 0)
 		return r;
 	collect_uses(rows->writer, column->codes, uses);
 	for (size_t i = 0; r == 0 && i < column->value_count; i++) {
-		const struct use *use = &uses[order[i]];
+		const struct block_use *use = &uses[order[i]];
 		if (use->series == 0)
 			continue;
 		values++;
@@ -225,7 +210,7 @@ struct finding {
 	size_t columns[COLUMNS];
 	struct parquet_data data[COLUMNS];
 	struct bytes label, prefix;
-	int (*on_value)(void *context, const struct block_value *value, struct error *err);
+	block_on_value on_value;
 	void *context;
 	struct buffer text;
 	struct error *err;
@@ -282,17 +267,16 @@ static size_t find_page(const struct finding *f, size_t group)
 static int give_value(struct finding *f, size_t row)
 {
 	struct bytes value = f->data[1].bytes[row];
-	const struct block_value item = {
-		.value = (buffer_clear(&f->text), buffer_append(&f->text, value.data, value.len)) == 0 ? buffer_string(&f->text)
-												       : NULL,
+	const struct block_use use = {
 		.series = (uint64_t)f->data[2].i64[row],
 		.samples = (uint64_t)f->data[3].i64[row],
 		.first_ns = f->data[4].i64[row],
 		.last_ns = f->data[5].i64[row],
 	};
-	if (!item.value)
-		return error_nomem(f->err);
-	return f->on_value(f->context, &item, f->err);
+	buffer_clear(&f->text);
+	int r = buffer_append(&f->text, value.data, value.len);
+	const char *text = r == 0 ? buffer_string(&f->text) : NULL;
+	return text ? f->on_value(f->context, text, &use, f->err) : error_nomem(f->err);
 }
 
 static int read_pages(struct finding *f, size_t group, size_t first, size_t count, bool pure)
@@ -329,8 +313,7 @@ static int find_in_group(struct finding *f, size_t group)
 	return r;
 }
 
-int block_labels_find(const struct block *block, const char *label, const char *prefix,
-		      int (*on_value)(void *context, const struct block_value *value, struct error *err), void *context,
+int block_labels_find(const struct block *block, const char *label, const char *prefix, block_on_value on_value, void *context,
 		      uint64_t *bytes, struct error *err)
 {
 	struct error own = {0};

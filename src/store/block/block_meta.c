@@ -190,6 +190,12 @@ static bool get_part(const json_t *object, const char *key, char *out, size_t si
 	return true;
 }
 
+static bool get_use(const json_t *object, struct block_use *ret)
+{
+	return get_count(object, "series", &ret->series) && get_count(object, "samples", &ret->samples) &&
+	       get_int(object, "first_ns", &ret->first_ns) && get_int(object, "last_ns", &ret->last_ns);
+}
+
 static bool get_type(const json_t *object, struct block_type *ret)
 {
 	struct profile_type *type = &ret->type;
@@ -199,9 +205,7 @@ static bool get_type(const json_t *object, struct block_type *ret)
 	       get_part(object, "sample_type", type->sample_type, sizeof(type->sample_type)) &&
 	       get_part(object, "sample_unit", type->sample_unit, sizeof(type->sample_unit)) &&
 	       get_part(object, "period_type", type->period_type, sizeof(type->period_type)) &&
-	       get_part(object, "period_unit", type->period_unit, sizeof(type->period_unit)) &&
-	       get_count(object, "series", &ret->series) && get_count(object, "samples", &ret->samples) &&
-	       get_int(object, "first_ns", &ret->first_ns) && get_int(object, "last_ns", &ret->last_ns);
+	       get_part(object, "period_unit", type->period_unit, sizeof(type->period_unit)) && get_use(object, &ret->use);
 }
 
 static int get_types(const json_t *root, struct block_meta *ret)
@@ -236,9 +240,7 @@ static int get_labels(const json_t *root, struct block_meta *ret)
 		const char *name = json_string_value(json_object_get(label, "name"));
 		const json_t *kept = json_object_get(label, "in_rollups");
 		if (!name || !label_name_is_valid(name) || (i && strcmp(ret->labels[i - 1].name, name) >= 0) ||
-		    !get_count(label, "values", &to->values) || !get_count(label, "series", &to->series) ||
-		    !get_count(label, "samples", &to->samples) || !get_int(label, "first_ns", &to->first_ns) ||
-		    !get_int(label, "last_ns", &to->last_ns) || !json_is_boolean(kept))
+		    !get_count(label, "values", &to->values) || !get_use(label, &to->use) || !json_is_boolean(kept))
 			return -EBADMSG;
 		to->in_rollups = json_is_true(kept);
 		to->name = mem_strdup(name);
@@ -351,6 +353,14 @@ static void put_hash(struct json_writer *json, const char *key, uint64_t hash)
 	json_cstring(json, text);
 }
 
+static void put_use(struct json_writer *json, const struct block_use *use)
+{
+	json_member_uint(json, "series", use->series);
+	json_member_uint(json, "samples", use->samples);
+	json_member_int(json, "first_ns", use->first_ns);
+	json_member_int(json, "last_ns", use->last_ns);
+}
+
 static void put_types(struct json_writer *json, const struct block_meta *meta)
 {
 	json_key(json, "types_complete");
@@ -367,10 +377,7 @@ static void put_types(struct json_writer *json, const struct block_meta *meta)
 		json_member_cstring(json, "period_unit", type->type.period_unit);
 		json_key(json, "delta");
 		json_bool(json, type->type.delta);
-		json_member_uint(json, "series", type->series);
-		json_member_uint(json, "samples", type->samples);
-		json_member_int(json, "first_ns", type->first_ns);
-		json_member_int(json, "last_ns", type->last_ns);
+		put_use(json, &type->use);
 		json_end_object(json);
 	}
 	json_end_array(json);
@@ -387,10 +394,7 @@ static void put_labels(struct json_writer *json, const struct block_meta *meta)
 		json_begin_object(json);
 		json_member_cstring(json, "name", label->name);
 		json_member_uint(json, "values", label->values);
-		json_member_uint(json, "series", label->series);
-		json_member_uint(json, "samples", label->samples);
-		json_member_int(json, "first_ns", label->first_ns);
-		json_member_int(json, "last_ns", label->last_ns);
+		put_use(json, &label->use);
 		json_key(json, "in_rollups");
 		json_bool(json, label->in_rollups);
 		json_end_object(json);

@@ -178,10 +178,7 @@ static int load_column(struct block_tables *tables, struct parquet_file *file, c
 
 static int check_references(const int32_t *ids, size_t count, size_t limit, const char *name, struct error *err)
 {
-	uint32_t most = 0;
-	for (size_t i = 0; i < count; i++)
-		most = (uint32_t)ids[i] > most ? (uint32_t)ids[i] : most;
-	return count && most >= limit ? error_set(err, -EBADMSG, "column %s refers to a missing row", name) : 0;
+	return block_ids_are_below(ids, count, limit) ? 0 : error_set(err, -EBADMSG, "column %s refers to a missing row", name);
 }
 
 /* ---- tables ---- */

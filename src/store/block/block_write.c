@@ -335,10 +335,8 @@ static int add_sample(struct block_writer *writer, const struct block_rows *rows
 
 static int check_series(const struct block_writer *writer, const int32_t *series, size_t count, struct error *err)
 {
-	uint32_t most = 0;
-	for (size_t i = 0; i < count; i++)
-		most = (uint32_t)series[i] > most ? (uint32_t)series[i] : most;
-	return count && most >= writer->series_count ? error_set(err, -EINVAL, "a row has a missing series") : 0;
+	return block_ids_are_below(series, count, writer->series_count) ? 0
+									: error_set(err, -EINVAL, "a row has a missing series");
 }
 
 int block_writer_samples(struct block_writer *writer, const struct block_rows *rows, struct error *err)

@@ -502,9 +502,9 @@ static void test_too_many_values(void **state)
 /* ---- metadata and labels ---- */
 
 static void count_label(const struct given *g, const struct block_series *series, const char *name, const char *value,
-			struct block_value *ret)
+			struct block_use *ret)
 {
-	*ret = (struct block_value){.first_ns = INT64_MAX, .last_ns = INT64_MIN};
+	*ret = (struct block_use){.first_ns = INT64_MAX, .last_ns = INT64_MIN};
 	for (size_t i = 0; i < g->count; i++) {
 		const char *has = labels_get(g->series[i].labels, name);
 		if (!has || (value && strcmp(has, value)) || series->samples[i] == 0)
@@ -523,19 +523,19 @@ static void check_names(const struct given *g, const struct block *block, const 
 	assert_int_equal(meta->label_count, series->columns.label_count);
 	for (size_t i = 0; i < meta->label_count; i++) {
 		const struct block_label_name *label = &meta->labels[i];
-		struct block_value want;
+		struct block_use want;
 		count_label(g, series, label->name, NULL, &want);
 		assert_ptr_equal(block_meta_label(meta, label->name), label);
-		assert_int_equal(label->series, want.series);
-		assert_int_equal(label->samples, want.samples);
-		assert_int_equal(label->first_ns, want.first_ns);
-		assert_int_equal(label->last_ns, want.last_ns);
+		assert_int_equal(label->use.series, want.series);
+		assert_int_equal(label->use.samples, want.samples);
+		assert_int_equal(label->use.first_ns, want.first_ns);
+		assert_int_equal(label->use.last_ns, want.last_ns);
 		assert_int_equal(label->in_rollups, meta->rollup_series && kept_bit(g, label->name) >= 0);
 	}
 	assert_null(block_meta_label(meta, "nothing"));
 	uint64_t samples = 0;
 	for (size_t i = 0; i < meta->type_count; i++)
-		samples += meta->types[i].samples;
+		samples += meta->types[i].use.samples;
 	assert_int_equal(samples, meta->samples);
 	assert_int_equal(meta->type_count, series->columns.type_count);
 }
@@ -548,19 +548,19 @@ struct found {
 	uint64_t series_with_it;
 	size_t count;
 };
-static int on_value(void *context, const struct block_value *value, struct error *err)
+static int on_value(void *context, const char *value, const struct block_use *use, struct error *err)
 {
 	struct found *found = context;
-	struct block_value want;
-	assert_true(strcmp(found->last, value->value) < 0);
-	assert_int_equal(strncmp(value->value, found->prefix, strlen(found->prefix)), 0);
-	snprintf(found->last, sizeof(found->last), "%s", value->value);
-	count_label(found->given, found->series, found->label, value->value, &want);
-	assert_int_equal(value->series, want.series);
-	assert_int_equal(value->samples, want.samples);
-	assert_int_equal(value->first_ns, want.first_ns);
-	assert_int_equal(value->last_ns, want.last_ns);
-	found->series_with_it += value->series;
+	struct block_use want;
+	assert_true(strcmp(found->last, value) < 0);
+	assert_int_equal(strncmp(value, found->prefix, strlen(found->prefix)), 0);
+	snprintf(found->last, sizeof(found->last), "%s", value);
+	count_label(found->given, found->series, found->label, value, &want);
+	assert_int_equal(use->series, want.series);
+	assert_int_equal(use->samples, want.samples);
+	assert_int_equal(use->first_ns, want.first_ns);
+	assert_int_equal(use->last_ns, want.last_ns);
+	found->series_with_it += use->series;
 	found->count++;
 	return 0;
 }

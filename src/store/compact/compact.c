@@ -171,12 +171,6 @@ static bool is_over(const struct store *store, int64_t window, int64_t window_ns
 	       end <= now_ns;
 }
 
-/* Only rollups are left of it. */
-static bool is_stripped(const struct block *block)
-{
-	return !block->meta.files[BLOCK_SAMPLES].size && block->meta.files[BLOCK_ROLLUP_ALL].size;
-}
-
 static bool has_rollups(const struct block *block)
 {
 	return block->meta.files[BLOCK_ROLLUP_ALL].size > 0 || !block->meta.files[BLOCK_SAMPLES].size;
@@ -324,7 +318,7 @@ static int plan_next(struct store *store, int64_t now_ns, struct plan *plan, str
 	all.blocks = memory;
 	plan->count = 0;
 	for (size_t i = 0; r == 0 && i < snapshot.block_count; i++)
-		if (!is_stripped(snapshot.blocks[i]) && !snapshot.blocks[i]->is_left_alone)
+		if (!block_meta_is_stripped(&snapshot.blocks[i]->meta) && !snapshot.blocks[i]->is_left_alone)
 			all.blocks[all.count++] = snapshot.blocks[i];
 	if (r == 0 && all.count) {
 		struct window scratch = {.lower = memory + all.count, .same = memory + 2 * all.count};
@@ -397,6 +391,33 @@ static int run_plan(struct store *store, struct plan *plan, struct error *err)
 	io_remove_tree(directory, NULL); /* the disk is perhaps full */
 	if (r == -EBADMSG && job.damaged < plan->count)
 		r = compact_malformed(store, plan->inputs[job.damaged], err);
+	return r;
+}
+
+int compact_rewrite(struct store *store, struct block *block, compact_drops drops, void *context, uint64_t *ret_dropped,
+		    struct error *err)
+{
+	char directory[PATH_MAX];
+	struct block_meta meta = {0};
+	struct compact_job job = {.inputs = &block,
+				  .input_count = 1,
+				  .directory = directory,
+				  .level = block->meta.level,
+				  .rollups = block->meta.files[BLOCK_ROLLUP_ALL].size > 0,
+				  .memory_max = store->options.compact_memory_bytes,
+				  .cancel = &store->cancel,
+				  .drops = drops,
+				  .drops_context = context};
+	int r = compact_make_directory(store, directory, err);
+	if (r == 0)
+		r = compact_write(&job, &meta, err);
+	block_meta_release(&meta);
+	if (r == 0)
+		r = compact_publish(store, &block, 1, err);
+	else if (r == 1) /* nothing is left of it */
+		r = blocks_replace(store, &block, 1, NULL, err);
+	io_remove_tree(directory, NULL);
+	*ret_dropped = job.dropped;
 	return r;
 }
 

@@ -121,6 +121,11 @@ struct compact_job {
  * and nothing was written. */
 int compact_write(struct compact_job *job, struct block_meta *ret, struct error *err);
 
+/* Puts in the place of a block what is left of it without what `drops` names. 2 = nothing was to be left out. compact_lock
+ * held. */
+int compact_rewrite(struct store *store, struct block *block, compact_drops drops, void *context, uint64_t *ret_dropped,
+		    struct error *err);
+
 /* Of the blocks that this one replaced, those whose directories are still there: they wait for a reader, or could not be
  * removed. Whoever replaces this one must name them too, or they would come back when this one is gone. Room for all of them.
  */

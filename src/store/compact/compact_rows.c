@@ -147,14 +147,6 @@ static void leave_out(struct row_source *source)
 	source->count = kept;
 }
 
-static uint32_t max_id(const int32_t *ids, size_t count)
-{
-	uint32_t most = 0;
-	for (size_t i = 0; i < count; i++)
-		most = (uint32_t)ids[i] > most ? (uint32_t)ids[i] : most;
-	return most;
-}
-
 static int map_ids(struct row_source *source, struct error *err)
 {
 	const struct row_mapping *mapping = &source->options.mapping;
@@ -163,9 +155,9 @@ static int map_ids(struct row_source *source, struct error *err)
 	bool all_wanted = true;
 	if (layout->stack_column != SIZE_MAX)
 		stacks = (int32_t *)(void *)source->columns[layout->stack_column];
-	if (source->count && max_id(series, source->count) >= mapping->series_count)
+	if (!block_ids_are_below(series, source->count, mapping->series_count))
 		return error_set(err, -EBADMSG, "a row refers to a missing series");
-	if (source->count && stacks && max_id(stacks, source->count) >= mapping->stack_count)
+	if (stacks && !block_ids_are_below(stacks, source->count, mapping->stack_count))
 		return error_set(err, -EBADMSG, "a row refers to a missing stack");
 	for (size_t i = 0; i < source->count && all_wanted; i++)
 		all_wanted = mapping->series[series[i]] != NOT_WANTED;

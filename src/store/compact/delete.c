@@ -95,29 +95,11 @@ static int delete_from_rollups(struct store *store, struct block *block, struct 
 static int delete_from_samples(struct store *store, struct block *block, struct deleting *deleting,
 			       struct store_delete_result *ret, struct error *err)
 {
-	char directory[PATH_MAX];
-	struct block_meta meta = {0};
-	struct compact_job job = {.inputs = &block,
-				  .input_count = 1,
-				  .directory = directory,
-				  .level = block->meta.level,
-				  .rollups = block->meta.files[BLOCK_ROLLUP_ALL].size > 0,
-				  .memory_max = store->options.compact_memory_bytes,
-				  .cancel = &store->cancel,
-				  .drops = is_deleted,
-				  .drops_context = deleting};
-	int r = compact_make_directory(store, directory, err);
-	if (r == 0)
-		r = compact_write(&job, &meta, err);
-	block_meta_release(&meta);
-	if (r == 0)
-		r = compact_publish(store, &block, 1, err);
-	else if (r == 1)
-		r = blocks_replace(store, &block, 1, NULL, err);
-	io_remove_tree(directory, NULL);
+	uint64_t dropped;
+	int r = compact_rewrite(store, block, is_deleted, deleting, &dropped, err);
 	if (r == 0) {
 		ret->blocks++;
-		ret->samples += job.dropped;
+		ret->samples += dropped;
 	}
 	return r == 2 ? 0 : r;
 }
@@ -127,9 +109,8 @@ static int delete_from_block(struct store *store, struct block *block, struct de
 {
 	if (block->meta.max_ns < deleting->range.from_ns || block->meta.min_ns >= deleting->range.to_ns)
 		return 0;
-	bool is_stripped = !block->meta.files[BLOCK_SAMPLES].size && block->meta.files[BLOCK_ROLLUP_ALL].size;
-	return is_stripped ? delete_from_rollups(store, block, deleting, ret, err)
-			   : delete_from_samples(store, block, deleting, ret, err);
+	return block_meta_is_stripped(&block->meta) ? delete_from_rollups(store, block, deleting, ret, err)
+						    : delete_from_samples(store, block, deleting, ret, err);
 }
 
 static int delete_from_all(struct store *store, struct deleting *deleting, struct store_delete_result *ret, struct error *err)

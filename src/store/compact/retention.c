@@ -130,27 +130,9 @@ static bool has_passed(void *context, const struct profile_type *type, const str
 /* Rewrites the block without the series whose age has passed. */
 static int drop_series(struct store *store, struct block *block, int64_t now_ns, struct error *err)
 {
-	char directory[PATH_MAX];
-	struct block_meta meta = {0};
 	struct ageing ageing = {store, block->meta.max_ns, now_ns};
-	struct compact_job job = {.inputs = &block,
-				  .input_count = 1,
-				  .directory = directory,
-				  .level = block->meta.level,
-				  .rollups = block->meta.files[BLOCK_ROLLUP_ALL].size > 0,
-				  .memory_max = store->options.compact_memory_bytes,
-				  .cancel = &store->cancel,
-				  .drops = has_passed,
-				  .drops_context = &ageing};
-	int r = compact_make_directory(store, directory, err);
-	if (r == 0)
-		r = compact_write(&job, &meta, err);
-	block_meta_release(&meta);
-	if (r == 0)
-		r = compact_publish(store, &block, 1, err);
-	else if (r == 1) /* nothing is left of it */
-		r = blocks_replace(store, &block, 1, NULL, err);
-	io_remove_tree(directory, NULL);
+	uint64_t dropped;
+	int r = compact_rewrite(store, block, has_passed, &ageing, &dropped, err);
 	return r == 2 ? 0 : r;
 }
 
@@ -172,8 +154,7 @@ static int apply_rules(struct store *store, struct block *block, int64_t now_ns,
 		return r;
 	if (ages.any_passed && !ages.any_left)
 		return blocks_replace(store, &block, 1, NULL, err);
-	bool is_stripped = !block->meta.files[BLOCK_SAMPLES].size && block->meta.files[BLOCK_ROLLUP_ALL].size;
-	if (ages.any_passed && !is_stripped) {
+	if (ages.any_passed && !block_meta_is_stripped(&block->meta)) {
 		if (!was_just_written(block, now_ns, now_ns - block->meta.max_ns))
 			return drop_series(store, block, now_ns, err);
 		block->due_ns =

@@ -35,7 +35,7 @@
 #include "base/io.h"
 #include "base/time.h"
 #include "store/block/batch_reader.h"
-#include "store/block/block_write.h"
+#include "store/block/block_write_int.h"
 
 #define BUCKET_NS	  BLOCK_TOTALS_NS
 #define HOUR_NS		  (3600 * NS_PER_S)
@@ -410,25 +410,12 @@ static int put_runs(struct rolling *r)
 
 /* ---- chunks ---- */
 
-/* By the upper half, byte by byte; all bytes that agree in all keys, which is most of them, are skipped. Equal keys are
- * segments of one bucket, and any order of them will do. */
+/* Equal keys are segments of one bucket, and any order of them will do. */
 static int sort_keys(struct rolling *r)
 {
-	size_t count = r->segment_count;
-	if (array_reserve(&r->spare, &r->spare_capacity, count, SIZE_MAX) < 0)
+	if (array_reserve(&r->spare, &r->spare_capacity, r->segment_count, SIZE_MAX) < 0)
 		return error_nomem(r->err);
-	for (unsigned shift = 32; shift < 64; shift += 8) {
-		size_t starts[257] = {0};
-		for (size_t i = 0; i < count; i++)
-			starts[(r->keys[i] >> shift & 255) + 1]++;
-		if (count == 0 || starts[(r->keys[0] >> shift & 255) + 1] == count)
-			continue;
-		for (size_t i = 1; i < 257; i++)
-			starts[i] += starts[i - 1];
-		for (size_t i = 0; i < count; i++)
-			r->spare[starts[r->keys[i] >> shift & 255]++] = r->keys[i];
-		memcpy(r->keys, r->spare, count * sizeof(*r->keys));
-	}
+	block_sort_by_high(r->keys, r->spare, r->segment_count);
 	return 0;
 }
 
@@ -549,16 +536,12 @@ static int add_rows(struct rolling *r, int32_t series, const struct batch_reader
 	return e;
 }
 
-static int check_batch(struct rolling *r, const struct batch_reader *in, size_t id_column, size_t id_limit)
+static int check_batch(struct rolling *r, const struct batch_reader *in, size_t id_limit)
 {
-	uint32_t stack_max = 0, id_max = 0;
-	for (size_t i = 0; i < in->count; i++)
-		stack_max = (uint32_t)in->data[IN_STACK].i32[i] > stack_max ? (uint32_t)in->data[IN_STACK].i32[i] : stack_max;
-	for (size_t i = 0; i < in->count; i++)
-		id_max = (uint32_t)in->data[id_column].i32[i] > id_max ? (uint32_t)in->data[id_column].i32[i] : id_max;
-	if (stack_max >= r->job->stack_count || id_max >= id_limit)
-		return error_set(r->err, -EBADMSG, "a row refers to a missing %s",
-				 stack_max >= r->job->stack_count ? "stack" : "series");
+	if (!block_ids_are_below(in->data[IN_STACK].i32, in->count, r->job->stack_count))
+		return error_set(r->err, -EBADMSG, "a row refers to a missing stack");
+	if (!block_ids_are_below(in->data[IN_SERIES].i32, in->count, id_limit))
+		return error_set(r->err, -EBADMSG, "a row refers to a missing series");
 	return r->job->cancel && __atomic_load_n(r->job->cancel, __ATOMIC_RELAXED) ? error_set(r->err, -ECANCELED, "cancelled")
 										   : 0;
 }
@@ -593,7 +576,7 @@ static int roll_samples(struct rolling *r)
 		e = out_open(r, &r->out, BLOCK_ROLLUP_5M);
 	while (e == 0 && (e = batch_reader_next(&in, r->err)) > 0) {
 		const int32_t *series = in.data[IN_SERIES].i32;
-		e = check_batch(r, &in, IN_SERIES, r->job->series_count);
+		e = check_batch(r, &in, r->job->series_count);
 		for (size_t from = 0, to; e == 0 && from < in.count; from = to) {
 			for (to = from + 1; to < in.count && series[to] == series[from]; to++)
 				;
@@ -638,7 +621,7 @@ static int roll_rollup(struct rolling *r, enum block_file from, enum block_file 
 		const int32_t *ids = in.data[IN_SERIES].i32, *stacks = in.data[IN_STACK].i32;
 		const int64_t *times = in.data[IN_TIME].i64, *values = in.data[IN_VALUE].i64,
 			      *samples = in.data[IN_SAMPLES].i64;
-		e = check_batch(r, &in, IN_SERIES, r->job->rollup_count);
+		e = check_batch(r, &in, r->job->rollup_count);
 		for (size_t i = 0; e == 0 && i < in.count; i++) {
 			bool is_new = ids[i] != r->rollup;
 			if (is_new || (times[i] != times[i - (i > 0)] || i == 0)) {
