@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 
 #include "base/fault.h"
-#include "store/block/block_processes.h"
+#include "store/block/block_scan.h"
 #include "store/processes.h"
 #include "store/store_int.h"
 #include "store/test_store.h"
@@ -367,12 +367,12 @@ struct order {
 	size_t count;
 };
 
-static int check_order(void *context, const struct block_process_rows *run, struct error *err)
+static int check_order(void *context, const struct block_run *run, struct error *err)
 {
 	struct order *order = context;
 	for (size_t i = 0; i < run->count; i++) {
-		assert_true(run->series[i] > order->series || (run->series[i] == order->series && run->times[i] > order->time));
-		order->series = run->series[i];
+		assert_true(run->id > order->series || (run->id == order->series && run->times[i] > order->time));
+		order->series = run->id;
 		order->time = run->times[i];
 		for (size_t c = 0; c < PROCESS_STATS_COLUMNS; c++)
 			order->sum += run->values[c][i];
@@ -394,15 +394,17 @@ static void test_block(void **state)
 		assert_int_equal(append_time(store, time, NULL), 0);
 	assert_int_equal(store_cut(store, NULL), 0);
 	assert_int_equal(store_snapshot_take(store, &snapshot, NULL), 0);
-	struct block_process_scan scan = {.block = snapshot.blocks[0],
-					  .wanted = wanted,
-					  .series_count = sizeof(wanted),
-					  .from_ns = INT64_MIN,
-					  .to_ns = INT64_MAX,
-					  .columns = STORE_PROCESS_ALL,
-					  .on_run = check_order,
-					  .context = &order};
-	assert_int_equal(block_process_scan(&scan, NULL), 0);
+	struct block_scan scan = {.block = snapshot.blocks[0],
+				  .file = BLOCK_PROCESSES,
+				  .wanted = wanted,
+				  .id_count = sizeof(wanted),
+				  .from_ns = INT64_MIN,
+				  .to_ns = INT64_MAX,
+				  .need_times = true,
+				  .columns = STORE_PROCESS_ALL,
+				  .on_run = check_order,
+				  .context = &order};
+	assert_int_equal(block_scan(&scan, NULL), 0);
 	for (int host = 0; host < HOSTS; host++)
 		for (int pid = 0; pid < PIDS; pid++)
 			for (int time = 0; time < 10; time++)
@@ -413,17 +415,17 @@ static void test_block(void **state)
 	/* Nothing of it is read for other series, or other times. */
 	memset(wanted, 0, sizeof(wanted));
 	scan.pages = scan.groups = scan.groups_skipped = 0;
-	assert_int_equal(block_process_scan(&scan, NULL), 0);
+	assert_int_equal(block_scan(&scan, NULL), 0);
 	assert_true(scan.pages == 0 && scan.groups_skipped == 1);
 	memset(wanted, 1, sizeof(wanted));
 	scan.from_ns = TEST_EPOCH + 1000 * NS_PER_S;
-	assert_int_equal(block_process_scan(&scan, NULL), 0);
+	assert_int_equal(block_scan(&scan, NULL), 0);
 	assert_true(scan.pages == 0 && scan.groups_skipped == 2);
 	/* A row of a series that the block does not have. */
 	scan.from_ns = INT64_MIN;
-	scan.series_count = 3;
+	scan.id_count = 3;
 	order = (struct order){.series = -1};
-	assert_int_equal(block_process_scan(&scan, NULL), -EBADMSG);
+	assert_int_equal(block_scan(&scan, NULL), -EBADMSG);
 	store_snapshot_release(store, &snapshot);
 	store_close(store);
 	test_directory_remove(directory);

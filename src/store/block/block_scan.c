@@ -13,15 +13,17 @@
 #include "base/alloc.h"
 #include "store/block/filter.h"
 
-#define PAGES_AT_ONCE 8 /* bounds memory, and the time between two checks */
+#define PAGES_AT_ONCE	      8 /* bounds memory, and the time between two checks */
+#define PROCESS_PAGES_AT_ONCE 4 /* they have more columns */
 
 struct scanning {
 	struct block_scan *scan;
 	struct parquet_file *file;
 	struct {
-		size_t id, stack, time, value, trace, span;
+		size_t id, stack, time, values[PROCESS_STATS_COLUMNS], trace, span;
 	} at;
-	struct parquet_data ids, stacks, times, values, traces, spans;
+	unsigned columns; /* of values, that are read: bit by column */
+	struct parquet_data ids, stacks, times, values[PROCESS_STATS_COLUMNS], traces, spans;
 	bool has_times;
 	bool has_links;		 /* there are conditions on links, and columns of them */
 	bool takes_none;	 /* rows without a link pass */
@@ -42,13 +44,24 @@ static bool find(const struct parquet_file *file, const char *name, enum parquet
 	       !parquet_column_at(file, *ret)->optional;
 }
 
+static bool find_values(struct scanning *s)
+{
+	if (s->scan->file != BLOCK_PROCESSES)
+		return find(s->file, "value", PARQUET_INT64, &s->at.values[0]);
+	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
+		if (!find(s->file, process_stats_columns[i].column, PARQUET_INT64, &s->at.values[i]))
+			return false;
+	return true;
+}
+
 static int find_columns(struct scanning *s)
 {
 	const struct block_scan *scan = s->scan;
-	const char *id = scan->file == BLOCK_SAMPLES || scan->file == BLOCK_TOTALS ? "series_id" : "rollup_id";
-	bool found = find(s->file, id, PARQUET_INT32, &s->at.id) && find(s->file, "time_ns", PARQUET_INT64, &s->at.time) &&
-		     find(s->file, "value", PARQUET_INT64, &s->at.value) &&
+	bool by_series = scan->file == BLOCK_SAMPLES || scan->file == BLOCK_TOTALS || scan->file == BLOCK_PROCESSES;
+	bool found = find(s->file, by_series ? "series_id" : "rollup_id", PARQUET_INT32, &s->at.id) &&
+		     find(s->file, "time_ns", PARQUET_INT64, &s->at.time) && find_values(s) &&
 		     (!scan->stack_count || find(s->file, "stack_id", PARQUET_INT32, &s->at.stack));
+	s->columns = scan->file == BLOCK_PROCESSES ? scan->columns : 1;
 	return found ? 0 : malformed(s, "a column is missing or has the wrong type");
 }
 
@@ -147,13 +160,10 @@ static struct verdict judge_page(const struct scanning *s, size_t group, size_t 
 static int check_ids(const struct scanning *s)
 {
 	const struct block_scan *scan = s->scan;
-	uint32_t most_id = 0, most_stack = 0;
-	for (size_t i = 0; i < s->ids.count; i++)
-		most_id = (uint32_t)s->ids.i32[i] > most_id ? (uint32_t)s->ids.i32[i] : most_id;
-	for (size_t i = 0; scan->stack_count && i < s->stacks.count; i++)
-		most_stack = (uint32_t)s->stacks.i32[i] > most_stack ? (uint32_t)s->stacks.i32[i] : most_stack;
-	if (s->ids.count && (most_id >= scan->id_count || (scan->stack_count && most_stack >= scan->stack_count)))
-		return malformed(s, "a row refers to a missing series or stack");
+	if (!block_ids_are_below(s->ids.i32, s->ids.count, scan->id_count) ||
+	    (scan->stack_count && !block_ids_are_below(s->stacks.i32, s->stacks.count, scan->stack_count)))
+		return malformed(s, scan->file == BLOCK_PROCESSES ? "a row refers to a missing series"
+								  : "a row refers to a missing series or stack");
 	return 0;
 }
 
@@ -189,11 +199,24 @@ static int sieve_links(struct scanning *s, size_t group, size_t first, size_t co
 	return 0;
 }
 
+static int read_values(struct scanning *s, size_t group, size_t first, size_t count)
+{
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < PROCESS_STATS_COLUMNS; i++) {
+		if (!(s->columns >> i & 1))
+			continue;
+		r = parquet_read_pages(s->file, group, s->at.values[i], first, count, &s->values[i], s->err);
+		if (r == 0 && s->values[i].count != s->ids.count)
+			r = malformed(s, "columns differ in length");
+	}
+	return r;
+}
+
 static int read_pages(struct scanning *s, size_t group, size_t first, size_t count, bool inside)
 {
 	int r = parquet_read_pages(s->file, group, s->at.id, first, count, &s->ids, s->err);
 	if (r == 0)
-		r = parquet_read_pages(s->file, group, s->at.value, first, count, &s->values, s->err);
+		r = read_values(s, group, first, count);
 	if (r == 0 && s->scan->stack_count)
 		r = parquet_read_pages(s->file, group, s->at.stack, first, count, &s->stacks, s->err);
 	s->has_times = !inside || s->scan->need_times;
@@ -201,8 +224,8 @@ static int read_pages(struct scanning *s, size_t group, size_t first, size_t cou
 		r = parquet_read_pages(s->file, group, s->at.time, first, count, &s->times, s->err);
 	if (r < 0)
 		return r;
-	if (s->values.count != s->ids.count || (s->scan->stack_count && s->stacks.count != s->ids.count) ||
-	    (s->has_times && s->times.count != s->ids.count) || (s->has_links && s->spans.count != s->ids.count))
+	if ((s->scan->stack_count && s->stacks.count != s->ids.count) || (s->has_times && s->times.count != s->ids.count) ||
+	    (s->has_links && s->spans.count != s->ids.count))
 		return malformed(s, "columns differ in length");
 	return check_ids(s);
 }
@@ -227,7 +250,7 @@ static size_t keep_passing(struct scanning *s, size_t from, size_t to)
 	for (size_t i = from; i < to; i++) {
 		if (!s->passes[i])
 			continue;
-		s->values.i64[kept] = s->values.i64[i];
+		s->values[0].i64[kept] = s->values[0].i64[i];
 		if (s->scan->stack_count)
 			s->stacks.i32[kept] = s->stacks.i32[i];
 		if (s->has_times)
@@ -255,8 +278,9 @@ static int give_run(struct scanning *s, size_t from, size_t to, bool inside)
 		.count = to - from,
 		.stacks = scan->stack_count ? s->stacks.i32 + from : NULL,
 		.times = s->has_times ? s->times.i64 + from : NULL,
-		.values = s->values.i64 + from,
 	};
+	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
+		run.values[i] = s->columns >> i & 1 ? s->values[i].i64 + from : NULL;
 	return scan->on_run(scan->context, &run, s->err);
 }
 
@@ -296,7 +320,9 @@ static int scan_group(struct scanning *s, size_t group, bool inside)
 	struct block_scan *scan = s->scan;
 	size_t count = parquet_page_count(s->file, group);
 	/* Few pages have rows of a span: with others around them more would be read than is wanted. */
-	size_t most = s->has_links && !s->takes_none ? 1 : PAGES_AT_ONCE;
+	size_t most = s->has_links && !s->takes_none  ? 1
+		      : scan->file == BLOCK_PROCESSES ? PROCESS_PAGES_AT_ONCE
+						      : PAGES_AT_ONCE;
 	for (size_t first = 0, next; first < count; first = next) {
 		struct verdict verdict = judge_page(s, group, first);
 		next = first + 1;
@@ -351,8 +377,10 @@ static int scan_file(struct scanning *s)
 int block_scan(struct block_scan *scan, struct error *err)
 {
 	struct scanning s = {.scan = scan, .err = err};
-	struct parquet_data *const all[] = {&s.ids, &s.stacks, &s.times, &s.values, &s.traces, &s.spans};
+	struct parquet_data *all[5 + PROCESS_STATS_COLUMNS] = {&s.ids, &s.stacks, &s.times, &s.traces, &s.spans};
 	const size_t count = sizeof(all) / sizeof(*all);
+	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
+		all[5 + i] = &s.values[i];
 	for (size_t i = 0; i < count; i++)
 		parquet_data_init(all[i]);
 	int r = block_open_file(scan->block, scan->file, &s.file, err);
@@ -366,4 +394,14 @@ int block_scan(struct block_scan *scan, struct error *err)
 	mem_free(s.wanted_before);
 	parquet_close(s.file);
 	return r;
+}
+
+void block_scan_add_counts(const struct block_scan *scan, struct store_read_stats *to)
+{
+	to->rows += scan->rows;
+	to->bytes += scan->bytes;
+	to->groups += scan->groups;
+	to->groups_skipped += scan->groups_skipped;
+	to->pages += scan->pages;
+	to->pages_skipped += scan->pages_skipped;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scanning one table of a block that has values over time: samples, totals, a rollup. All are sorted by an id (of a series, or
- * of a rollup series), then time, then stack, so that what is wanted is found by the ranges of row groups and pages, and handed
- * out as runs of one id.
+ * Scanning one table of a block that has values over time: samples, totals, a rollup, processes. All are sorted by an id (of a
+ * series, or of a rollup series), then time, then stack, so that what is wanted is found by the ranges of row groups and pages,
+ * and handed out as runs of one id.
  *
  * Conditions on links, which only samples have, sieve by row: the columns of ids are read first, and the others only of pages
  * in which a row passes.
@@ -10,6 +10,7 @@
 #ifndef WICK_STORE_BLOCK_BLOCK_SCAN_H
 #define WICK_STORE_BLOCK_BLOCK_SCAN_H
 
+#include "profile/type.h"
 #include "store/block/block.h"
 
 /* Called for runs of one id. stacks is NULL unless the scan reads them; times is NULL when they were not read, because all of
@@ -18,7 +19,9 @@ struct block_run {
 	uint32_t id;
 	size_t count;
 	const int32_t *stacks;
-	const int64_t *times, *values;
+	const int64_t *times;
+	/* The first one; of processes by column of process_stats, NULL where it was not asked for. */
+	const int64_t *values[PROCESS_STATS_COLUMNS];
 };
 struct block_scan {
 	const struct block *block;
@@ -26,6 +29,7 @@ struct block_scan {
 	const uint8_t *wanted; /* by id */
 	size_t id_count;
 	size_t stack_count; /* stack ids are checked against it; 0 = stacks are not read */
+	unsigned columns;   /* of processes: which of process_stats are read, bit by column */
 	int64_t from_ns, to_ns;
 	bool need_times;		  /* give times even when all lie in the range */
 	const struct store_select *links; /* only rows that pass its conditions on links, if it has some; NULL = all */
@@ -36,6 +40,7 @@ struct block_scan {
 	/* Counted */
 	uint64_t rows, bytes, groups, groups_skipped, pages, pages_skipped;
 };
+void block_scan_add_counts(const struct block_scan *scan, struct store_read_stats *to);
 int block_scan(struct block_scan *scan, struct error *err);
 
 #endif

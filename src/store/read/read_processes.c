@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/time.h"
-#include "store/block/block_processes.h"
+#include "store/block/block_scan.h"
 #include "store/head/head_index.h"
 #include "store/processes.h"
 #include "store/read/select.h"
@@ -29,7 +29,7 @@ struct reading {
 	size_t done, source_count;
 	/* The block at hand */
 	const struct selection *selection;
-	const struct block_process_scan *scan;
+	const struct block_scan *scan;
 	bool has_given, is_limited;
 	int callback_code; /* what on_row() returned */
 };
@@ -106,10 +106,10 @@ static int read_head(struct reading *r, struct head *head, struct error *err)
 
 /* ---- blocks ---- */
 
-static int on_run(void *context, const struct block_process_rows *run, struct error *err)
+static int on_run(void *context, const struct block_run *run, struct error *err)
 {
 	struct reading *r = context;
-	struct store_process_row row = {.group = group_of(r->selection, (uint32_t)run->series[0])};
+	struct store_process_row row = {.group = group_of(r->selection, run->id)};
 	int code = 0;
 	for (size_t i = 0; code == 0 && i < run->count; i++) {
 		row.time_ns = run->times[i];
@@ -130,12 +130,14 @@ static int on_check(void *context, struct error *err)
 
 static int scan_rows(struct reading *r, const struct block *block, const struct selection *selection, struct error *err)
 {
-	struct block_process_scan scan = {
+	struct block_scan scan = {
 		.block = block,
+		.file = BLOCK_PROCESSES,
 		.wanted = selection->wanted,
-		.series_count = selection->count,
+		.id_count = selection->count,
 		.from_ns = r->select->from_ns,
 		.to_ns = r->select->to_ns,
+		.need_times = true,
 		.columns = r->columns,
 		.on_run = on_run,
 		.check = on_check,
@@ -143,13 +145,8 @@ static int scan_rows(struct reading *r, const struct block *block, const struct 
 	};
 	r->selection = selection;
 	r->scan = &scan;
-	int code = block_process_scan(&scan, err);
-	r->stats->rows += scan.rows;
-	r->stats->bytes += scan.bytes;
-	r->stats->groups += scan.groups;
-	r->stats->groups_skipped += scan.groups_skipped;
-	r->stats->pages += scan.pages;
-	r->stats->pages_skipped += scan.pages_skipped;
+	int code = block_scan(&scan, err);
+	block_scan_add_counts(&scan, r->stats);
 	return code;
 }
 

@@ -199,11 +199,11 @@ static int on_run(void *context, const struct block_run *run, struct error *err)
 	struct source_sums *sums = &b->sums;
 	int code = 0;
 	if (!b->r->merge)
-		code = source_sums_add_points(sums, run->id, run->count, run->stacks, run->times, run->values);
+		code = source_sums_add_points(sums, run->id, run->count, run->stacks, run->times, run->values[0]);
 	else if (sums->dense)
-		source_sums_add(sums, run->id, run->count, run->stacks, run->values);
+		source_sums_add(sums, run->id, run->count, run->stacks, run->values[0]);
 	else
-		code = source_sums_add_grouped(sums, run->id, run->count, run->stacks, run->values);
+		code = source_sums_add_grouped(sums, run->id, run->count, run->stacks, run->values[0]);
 	return code < 0 ? error_nomem(err) : 0;
 }
 
@@ -217,12 +217,7 @@ static void count_scan(struct block_source *b, const struct block_scan *scan)
 {
 	struct store_read_stats *stats = &b->sums.stats;
 	b->rows += scan->rows;
-	stats->rows += scan->rows;
-	stats->bytes += scan->bytes;
-	stats->groups += scan->groups;
-	stats->groups_skipped += scan->groups_skipped;
-	stats->pages += scan->pages;
-	stats->pages_skipped += scan->pages_skipped;
+	block_scan_add_counts(scan, stats);
 	if (plan_is_by_rollup(scan->file))
 		stats->from_rollups++;
 	else if (scan->file == BLOCK_TOTALS)
