@@ -56,40 +56,23 @@ static void collect_uses(const struct block_writer *writer, const uint32_t *code
 
 struct label_rows {
 	struct block_writer *writer;
-	struct parquet_writer *file;
-	struct bytes *names, *values;
-	int64_t *series, *samples, *first_ns, *last_ns;
-	size_t count;
+	struct block_group group;
 	struct error *err;
 };
 
-static int flush_rows(struct label_rows *rows)
-{
-	const struct parquet_values values[COLUMNS] = {
-		{.bytes = rows->names}, {.bytes = rows->values}, {.i64 = rows->series},
-		{.i64 = rows->samples}, {.i64 = rows->first_ns}, {.i64 = rows->last_ns},
-	};
-	int r = block_write_check_cancel(rows->writer, rows->err);
-	if (r == 0)
-		r = parquet_writer_group(rows->file, values, rows->count, rows->err);
-	rows->count = 0;
-	return r;
-}
-
 static int add_row(struct label_rows *rows, const char *name, const char *value, const struct block_use *use)
 {
-	if (rows->count == GROUP_ROWS) {
-		int r = flush_rows(rows);
-		if (r < 0)
-			return r;
-	}
-	size_t at = rows->count++;
-	rows->names[at] = bytes_of_string(name);
-	rows->values[at] = bytes_of_string(value);
-	rows->series[at] = (int64_t)use->series;
-	rows->samples[at] = (int64_t)use->samples;
-	rows->first_ns[at] = use->first_ns;
-	rows->last_ns[at] = use->last_ns;
+	struct block_group *group = &rows->group;
+	int r = group->count == group->capacity ? block_group_flush(group, rows->err) : 0;
+	if (r < 0)
+		return r;
+	size_t at = group->count++;
+	((struct bytes *)group->columns[0])[at] = bytes_of_string(name);
+	((struct bytes *)group->columns[1])[at] = bytes_of_string(value);
+	((int64_t *)group->columns[2])[at] = (int64_t)use->series;
+	((int64_t *)group->columns[3])[at] = (int64_t)use->samples;
+	((int64_t *)group->columns[4])[at] = use->first_ns;
+	((int64_t *)group->columns[5])[at] = use->last_ns;
 	return 0;
 }
 
@@ -166,39 +149,26 @@ static int write_rows(struct label_rows *rows)
 	int r = note_types(rows->writer, rows->err);
 	for (size_t i = 0; r == 0 && i < columns->label_count; i++)
 		r = write_label(rows, &columns->labels[i]);
-	return r == 0 ? flush_rows(rows) : r;
+	return r;
 }
 
 int block_write_labels(struct block_writer *writer, struct error *err)
 {
 	static const uint32_t sorted_by[] = {0, 1};
-	_cleanup_(parquet_writer_freep) struct parquet_writer *file = NULL;
-	_cleanup_(mem_freep) void *memory = mem_alloc_array(GROUP_ROWS, 2 * sizeof(struct bytes) + 4 * 8);
 	const struct block_file_layout layout = {.file = BLOCK_LABELS,
 						 .columns = columns_of_labels,
 						 .column_count = COLUMNS,
 						 .sorted_by = sorted_by,
 						 .sorted_by_count = 2,
 						 .page_rows = PAGE_ROWS};
-	if (!memory)
-		return error_nomem(err);
-	int r = block_file_open(writer, &layout, &file, err);
-	if (r < 0)
-		return r;
-	void *at = memory;
-	struct label_rows rows = {
-		.writer = writer,
-		.file = file,
-		.names = block_take(&at, GROUP_ROWS, sizeof(struct bytes)),
-		.values = block_take(&at, GROUP_ROWS, sizeof(struct bytes)),
-		.series = block_take(&at, GROUP_ROWS, 8),
-		.samples = block_take(&at, GROUP_ROWS, 8),
-		.first_ns = block_take(&at, GROUP_ROWS, 8),
-		.last_ns = block_take(&at, GROUP_ROWS, 8),
-		.err = err,
-	};
-	r = write_rows(&rows);
-	return r == 0 ? block_file_finish(writer, BLOCK_LABELS, file, err) : r;
+	struct label_rows rows = {.writer = writer, .err = err};
+	int r = block_group_open(&rows.group, writer->directory, &layout, GROUP_ROWS, writer->options.cancel, err);
+	if (r == 0)
+		r = write_rows(&rows);
+	if (r == 0)
+		return block_group_finish(&rows.group, &writer->meta, err);
+	block_group_release(&rows.group);
+	return r;
 }
 
 /* ---- finding ---- */

@@ -124,6 +124,40 @@ void numbering_release(struct numbering *numbering)
 	mem_free(numbering->to_old);
 }
 
+int block_rank_stacks(const uint32_t *parents, size_t count, const uint8_t *needed, uint32_t *ranks, uint32_t *ids,
+		      size_t *ret_count, struct error *err)
+{
+	/* Children of each stack as linked lists, the first-seen child first. */
+	_cleanup_(mem_freep) uint32_t *first = mem_zalloc_array(count, sizeof(*first));
+	_cleanup_(mem_freep) uint32_t *next = mem_zalloc_array(count, sizeof(*next));
+	uint32_t at = 0, ranked = 0;
+	if (!first || !next)
+		return error_nomem(err);
+	for (size_t i = count; i-- > 1;) {
+		if (needed && !needed[i])
+			continue;
+		next[i] = first[parents[i]];
+		first[parents[i]] = (uint32_t)i;
+	}
+	/* Along first children and next siblings, up again over callers. */
+	for (;;) {
+		if (ids)
+			ids[ranked] = at;
+		ranks[at] = ranked++;
+		if (first[at]) {
+			at = first[at];
+			continue;
+		}
+		while (at && !next[at])
+			at = parents[at];
+		if (at == 0)
+			break;
+		at = next[at];
+	}
+	*ret_count = ranked;
+	return 0;
+}
+
 struct making {
 	const struct profile *pool;
 	struct block_tables *tables;

@@ -47,6 +47,12 @@ static inline uint32_t numbering_get(struct numbering *numbering, uint32_t old)
 	return numbering->to_new[old];
 }
 
+/* Numbers stacks depth-first, so that a callee follows its caller and the stacks of one service lie together: ranks[i] is the
+ * number of stack i, siblings in the order of their ids, 0 first. parents: of each, lower than its own id; needed: a byte a
+ * stack, NULL = all. *ret_count are numbered, and ids (NULL = not wanted) has them by their numbers. */
+int block_rank_stacks(const uint32_t *parents, size_t count, const uint8_t *needed, uint32_t *ranks, uint32_t *ids,
+		      size_t *ret_count, struct error *err);
+
 /* From a pool into a block: makes all tables but that of stacks; strings are views of the pool. With `locations`, of those
  * alone and in that order, with the functions and mappings that they use, by first use; NULL = everything, by the pool's ids.
  */

@@ -88,7 +88,10 @@ const struct block_table_layout block_table_layouts[BLOCK_TABLES] = {
 
 size_t block_value_size(enum parquet_type type)
 {
-	return type == PARQUET_BYTE_ARRAY ? sizeof(struct bytes) : type == PARQUET_BOOLEAN ? 1 : type == PARQUET_INT32 ? 4 : 8;
+	return type == PARQUET_BYTE_ARRAY || type == PARQUET_FIXED ? sizeof(struct bytes)
+	       : type == PARQUET_BOOLEAN			   ? 1
+	       : type == PARQUET_INT32				   ? 4
+								   : 8;
 }
 
 size_t block_table_rows(const struct block_tables *tables, const struct block_table_layout *layout)

@@ -59,12 +59,12 @@ struct block_writer *block_writer_free(struct block_writer *writer)
 {
 	if (!writer)
 		return NULL;
-	parquet_writer_free(writer->samples);
-	parquet_writer_free(writer->processes);
+	block_group_release(&writer->samples);
+	block_group_release(&writer->processes);
 	series_columns_release(&writer->columns);
 	block_meta_release(&writer->meta);
-	mem_free(writer->group);
-	mem_free(writer->process_group);
+	mem_free(writer->links);
+	mem_free(writer->linked);
 	mem_free(writer->sums);
 	mem_free(writer->rollup_ids);
 	mem_free(writer->directory);
@@ -72,17 +72,17 @@ struct block_writer *block_writer_free(struct block_writer *writer)
 	return NULL;
 }
 
-int block_write_check_cancel(const struct block_writer *writer, struct error *err)
+int block_write_check_cancel(const bool *cancel, struct error *err)
 {
-	if (writer->options.cancel && __atomic_load_n(writer->options.cancel, __ATOMIC_RELAXED))
+	if (cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED))
 		return error_set(err, -ECANCELED, "writing the block was cancelled");
 	return 0;
 }
 
 /* ---- files ---- */
 
-int block_file_open(struct block_writer *writer, const struct block_file_layout *layout, struct parquet_writer **ret,
-		    struct error *err)
+static int create_file(const char *directory, const struct block_file_layout *layout, struct parquet_writer **ret,
+		       struct error *err)
 {
 	char path[PATH_MAX];
 	static const struct parquet_key_value key_values[] = {{"wick.block_version", "2"}};
@@ -94,18 +94,61 @@ int block_file_open(struct block_writer *writer, const struct block_file_layout 
 						.key_value_count = 1,
 						.page_rows = layout->page_rows,
 						.mode = 0640};
-	int r = block_write_check_cancel(writer, err);
-	if (r < 0)
-		return r;
-	r = io_join_path(path, sizeof(path), writer->directory, block_file_names[layout->file]);
-	if (r < 0)
-		return error_set_errno(err, r, "%s", writer->directory);
-	return parquet_writer_open(path, &options, ret, err);
+	int r = io_join_path(path, sizeof(path), directory, block_file_names[layout->file]);
+	return r < 0 ? error_set_errno(err, r, "%s", directory) : parquet_writer_open(path, &options, ret, err);
+}
+
+int block_file_open(struct block_writer *writer, const struct block_file_layout *layout, struct parquet_writer **ret,
+		    struct error *err)
+{
+	int r = block_write_check_cancel(writer->options.cancel, err);
+	return r < 0 ? r : create_file(writer->directory, layout, ret, err);
 }
 
 int block_file_finish(struct block_writer *writer, enum block_file file, struct parquet_writer *from, struct error *err)
 {
 	return parquet_writer_finish(from, &writer->meta.files[file], err);
+}
+
+int block_group_open(struct block_group *group, const char *directory, const struct block_file_layout *layout, size_t capacity,
+		     const bool *cancel, struct error *err)
+{
+	*group = (struct block_group){
+		.file = layout->file, .cancel = cancel, .capacity = capacity, .column_count = layout->column_count};
+	assert(layout->column_count <= BLOCK_GROUP_COLUMNS_MAX);
+	for (size_t i = 0; i < group->column_count; i++) {
+		group->columns[i] = mem_alloc_array(capacity, block_value_size(layout->columns[i].type));
+		group->values[i].booleans = group->columns[i]; /* or whatever it has */
+		if (!group->columns[i])
+			return error_nomem(err);
+	}
+	int r = block_write_check_cancel(cancel, err);
+	return r < 0 ? r : create_file(directory, layout, &group->writer, err);
+}
+
+int block_group_flush(struct block_group *group, struct error *err)
+{
+	size_t count = group->count;
+	group->count = 0;
+	int r = block_write_check_cancel(group->cancel, err);
+	return r < 0 ? r : parquet_writer_group(group->writer, group->values, count, err);
+}
+
+int block_group_finish(struct block_group *group, struct block_meta *meta, struct error *err)
+{
+	int r = block_group_flush(group, err);
+	if (r == 0)
+		r = parquet_writer_finish(group->writer, &meta->files[group->file], err);
+	block_group_release(group);
+	return r;
+}
+
+void block_group_release(struct block_group *group)
+{
+	parquet_writer_free(group->writer);
+	for (size_t i = 0; i < group->column_count; i++)
+		mem_free(group->columns[i]);
+	*group = (struct block_group){0};
 }
 
 void *block_take(void **scratch, size_t count, size_t size)
@@ -137,7 +180,7 @@ int block_table_write(struct block_writer *writer, const struct block_table *tab
 	int r = block_file_open(writer, &layout, &file, err);
 	for (size_t from = 0; r == 0 && from < table->rows; from += most) {
 		size_t count = table->rows - from < most ? table->rows - from : most;
-		r = block_write_check_cancel(writer, err);
+		r = block_write_check_cancel(writer->options.cancel, err);
 		if (r < 0)
 			break;
 		table->fill(table->context, scratch, from, count, values);
@@ -217,117 +260,93 @@ static const struct parquet_column sample_columns[SAMPLE_COLUMNS] = {
 	{.name = "span_id", .type = PARQUET_FIXED, .type_length = 8, .optional = true},
 };
 
-struct sample_group {
-	int64_t *times, *values;
-	struct bytes *traces, *spans; /* these four only with links */
-	struct profile_link *links;
-	uint8_t *linked;
-	int32_t *series, *stacks;
-	size_t count;
-};
+enum { SERIES, STACK, TIME, VALUE, TRACE, SPAN };
 
 static int open_samples(struct block_writer *writer, const struct block_rows *rows, struct error *err)
 {
-	static const uint32_t sorted_by[] = {0, 2, 1};
+	static const uint32_t sorted_by[] = {SERIES, TIME, STACK};
 	bool links = writer->options.links |= rows->links != NULL;
-	size_t n = writer->group_rows;
-	size_t link_size = links ? 2 * sizeof(struct bytes) + sizeof(struct profile_link) + 1 : 0;
-	struct sample_group *group = mem_alloc(sizeof(*group) + n * (2 * 8 + 2 * 4 + link_size));
-	if (!group)
-		return error_nomem(err);
-	void *at = group + 1;
-	*group = (struct sample_group){.times = block_take(&at, n, 8), .values = block_take(&at, n, 8)};
-	if (links) {
-		group->traces = block_take(&at, n, sizeof(struct bytes));
-		group->spans = block_take(&at, n, sizeof(struct bytes));
-	}
-	group->series = block_take(&at, n, 4);
-	group->stacks = block_take(&at, n, 4);
-	if (links) {
-		group->links = block_take(&at, n, sizeof(struct profile_link));
-		group->linked = block_take(&at, n, 1);
-	}
-	writer->group = group;
+	struct block_group *group = &writer->samples;
 	const struct block_file_layout layout = {.file = BLOCK_SAMPLES,
 						 .columns = sample_columns,
 						 .column_count = links ? SAMPLE_COLUMNS : SAMPLE_COLUMNS - 2,
 						 .sorted_by = sorted_by,
 						 .sorted_by_count = 3};
-	return block_file_open(writer, &layout, &writer->samples, err);
+	if (links) {
+		writer->links = mem_alloc_array(writer->group_rows, sizeof(*writer->links));
+		writer->linked = mem_alloc(writer->group_rows);
+		if (!writer->links || !writer->linked)
+			return error_nomem(err);
+	}
+	int r = block_group_open(group, writer->directory, &layout, writer->group_rows, writer->options.cancel, err);
+	group->values[TRACE].present = group->values[SPAN].present = writer->linked;
+	return r;
 }
 
 static int flush_samples(struct block_writer *writer, struct error *err)
 {
-	struct sample_group *group = writer->group;
-	const struct parquet_values values[SAMPLE_COLUMNS] = {
-		{.i32 = group->series},
-		{.i32 = group->stacks},
-		{.i64 = group->times},
-		{.i64 = group->values},
-		{.bytes = group->traces, .present = group->linked},
-		{.bytes = group->spans, .present = group->linked},
-	};
-	int r = block_write_check_cancel(writer, err);
-	if (r == 0)
-		r = parquet_writer_group(writer->samples, values, group->count, err);
-	writer->meta.samples += group->count;
-	group->count = 0;
-	return r;
+	writer->meta.samples += writer->samples.count;
+	return block_group_flush(&writer->samples, err);
 }
 
 static const struct profile_link no_link;
 
 /* < 0: the last row of the group comes before row `at`, 0: it is the same, > 0: it comes after it. */
-static inline int compare_to_last(const struct sample_group *group, const struct block_rows *rows, size_t at)
+static inline int compare_to_last(const struct block_writer *writer, const struct block_rows *rows, size_t at)
 {
+	const struct block_group *group = &writer->samples;
+	const int32_t *series = group->columns[SERIES], *stacks = group->columns[STACK];
+	const int64_t *times = group->columns[TIME];
 	size_t last = group->count - 1;
-	if (group->series[last] != rows->series[at])
-		return group->series[last] < rows->series[at] ? -1 : 1;
-	if (group->times[last] != rows->times[at])
-		return group->times[last] < rows->times[at] ? -1 : 1;
-	if (group->stacks[last] != rows->stacks[at])
-		return group->stacks[last] < rows->stacks[at] ? -1 : 1;
-	if (!group->links)
+	if (series[last] != rows->series[at])
+		return series[last] < rows->series[at] ? -1 : 1;
+	if (times[last] != rows->times[at])
+		return times[last] < rows->times[at] ? -1 : 1;
+	if (stacks[last] != rows->stacks[at])
+		return stacks[last] < rows->stacks[at] ? -1 : 1;
+	if (!writer->links)
 		return 0;
-	return memcmp(&group->links[last], rows->links ? &rows->links[at] : &no_link, sizeof(no_link));
+	return memcmp(&writer->links[last], rows->links ? &rows->links[at] : &no_link, sizeof(no_link));
 }
 
-static void add_link(struct sample_group *group, const struct block_rows *rows, size_t row)
+static void add_link(struct block_writer *writer, const struct block_rows *rows, size_t row)
 {
-	size_t at = group->count;
-	struct profile_link *link = &group->links[at];
+	size_t at = writer->samples.count;
+	struct profile_link *link = &writer->links[at];
+	struct bytes *traces = writer->samples.columns[TRACE], *spans = writer->samples.columns[SPAN];
 	*link = rows->links ? rows->links[row] : no_link;
-	group->linked[at] = memcmp(link, &no_link, sizeof(no_link)) != 0;
-	group->traces[at] = (struct bytes){link->trace_id, sizeof(link->trace_id)};
-	group->spans[at] = (struct bytes){link->span_id, sizeof(link->span_id)};
+	writer->linked[at] = memcmp(link, &no_link, sizeof(no_link)) != 0;
+	traces[at] = (struct bytes){link->trace_id, sizeof(link->trace_id)};
+	spans[at] = (struct bytes){link->span_id, sizeof(link->span_id)};
 }
 
 /* Returns 0, or negative. */
 static int add_sample(struct block_writer *writer, const struct block_rows *rows, size_t row, struct error *err)
 {
-	struct sample_group *group = writer->group;
+	struct block_group *group = &writer->samples;
+	int64_t *values = group->columns[VALUE];
 	struct series_sums *sums = &writer->sums[rows->series[row]];
-	int order = group->count ? compare_to_last(group, rows, row) : -1;
+	int order = group->count ? compare_to_last(writer, rows, row) : -1;
 	if (order > 0)
 		return out_of_order(err, "samples");
 	sums->total = (int64_t)((uint64_t)sums->total + (uint64_t)rows->values[row]);
 	if (order == 0) {
-		int64_t *value = &group->values[group->count - 1];
+		int64_t *value = &values[group->count - 1];
 		*value = (int64_t)((uint64_t)*value + (uint64_t)rows->values[row]);
 		return 0;
 	}
-	if (group->count == writer->group_rows) {
+	if (group->count == group->capacity) {
 		int r = flush_samples(writer, err);
 		if (r < 0)
 			return r;
 	}
-	if (group->links)
-		add_link(group, rows, row);
+	if (writer->links)
+		add_link(writer, rows, row);
 	size_t at = group->count++;
-	group->series[at] = rows->series[row];
-	group->stacks[at] = rows->stacks[row];
-	group->times[at] = rows->times[row];
-	group->values[at] = rows->values[row];
+	((int32_t *)group->columns[SERIES])[at] = rows->series[row];
+	((int32_t *)group->columns[STACK])[at] = rows->stacks[row];
+	((int64_t *)group->columns[TIME])[at] = rows->times[row];
+	values[at] = rows->values[row];
 	writer->stack_max = rows->stacks[row] > writer->stack_max ? rows->stacks[row] : writer->stack_max;
 	count_row(writer, sums, rows->times[row]);
 	return 0;
@@ -342,9 +361,9 @@ static int check_series(const struct block_writer *writer, const int32_t *series
 int block_writer_samples(struct block_writer *writer, const struct block_rows *rows, struct error *err)
 {
 	int r = rows->count ? check_series(writer, rows->series, rows->count, err) : 0;
-	if (r == 0 && rows->count && !writer->samples)
+	if (r == 0 && rows->count && !writer->samples.writer)
 		r = open_samples(writer, rows, err);
-	if (r == 0 && rows->links && !writer->group->links)
+	if (r == 0 && rows->links && !writer->links)
 		r = error_set(err, -EINVAL, "links appear after the first rows and were not declared");
 	for (size_t i = 0; r == 0 && i < rows->count; i++)
 		r = add_sample(writer, rows, i, err);
@@ -353,14 +372,8 @@ int block_writer_samples(struct block_writer *writer, const struct block_rows *r
 
 static int finish_samples(struct block_writer *writer, struct error *err)
 {
-	if (!writer->samples)
-		return 0;
-	int r = flush_samples(writer, err);
-	if (r == 0)
-		r = block_file_finish(writer, BLOCK_SAMPLES, writer->samples, err);
-	writer->samples = parquet_writer_free(writer->samples);
-	writer->group = mem_free(writer->group);
-	return r;
+	writer->meta.samples += writer->samples.count;
+	return writer->samples.writer ? block_group_finish(&writer->samples, &writer->meta, err) : 0;
 }
 
 /* ---- processes ---- */
@@ -368,25 +381,9 @@ static int finish_samples(struct block_writer *writer, struct error *err)
 #define PROCESS_COLUMNS (2 + BLOCK_PROCESS_COLUMNS)
 _Static_assert(BLOCK_PROCESS_COLUMNS == PROCESS_STATS_COLUMNS, "a column for each");
 
-struct process_group {
-	int64_t *times, *values[BLOCK_PROCESS_COLUMNS];
-	int32_t *series;
-	size_t count;
-};
-
 static int open_processes(struct block_writer *writer, struct error *err)
 {
 	static const uint32_t sorted_by[] = {0, 1};
-	size_t n = writer->group_rows;
-	struct process_group *group = mem_alloc(sizeof(*group) + n * (8 * (1 + BLOCK_PROCESS_COLUMNS) + 4));
-	if (!group)
-		return error_nomem(err);
-	void *at = group + 1;
-	*group = (struct process_group){.times = block_take(&at, n, 8)};
-	for (size_t i = 0; i < BLOCK_PROCESS_COLUMNS; i++)
-		group->values[i] = block_take(&at, n, 8);
-	group->series = block_take(&at, n, 4);
-	writer->process_group = group;
 	struct parquet_column columns[PROCESS_COLUMNS] = {
 		{.name = "series_id", .type = PARQUET_INT32},
 		{.name = "time_ns", .type = PARQUET_INT64, .logical = PARQUET_TIMESTAMP_NS},
@@ -398,39 +395,27 @@ static int open_processes(struct block_writer *writer, struct error *err)
 						 .column_count = PROCESS_COLUMNS,
 						 .sorted_by = sorted_by,
 						 .sorted_by_count = 2};
-	return block_file_open(writer, &layout, &writer->processes, err);
-}
-
-static int flush_processes(struct block_writer *writer, struct error *err)
-{
-	struct process_group *group = writer->process_group;
-	struct parquet_values values[PROCESS_COLUMNS] = {{.i32 = group->series}, {.i64 = group->times}};
-	for (size_t i = 0; i < BLOCK_PROCESS_COLUMNS; i++)
-		values[2 + i].i64 = group->values[i];
-	int r = block_write_check_cancel(writer, err);
-	if (r == 0)
-		r = parquet_writer_group(writer->processes, values, group->count, err);
-	group->count = 0;
-	return r;
+	return block_group_open(&writer->processes, writer->directory, &layout, writer->group_rows, writer->options.cancel,
+				err);
 }
 
 static int add_process(struct block_writer *writer, const struct block_process_rows *rows, size_t row, struct error *err)
 {
-	struct process_group *group = writer->process_group;
+	struct block_group *group = &writer->processes;
+	int32_t *series = group->columns[0];
+	int64_t *times = group->columns[1];
 	size_t last = group->count - 1;
-	if (group->count && (group->series[last] > rows->series[row] ||
-			     (group->series[last] == rows->series[row] && group->times[last] > rows->times[row])))
+	if (group->count &&
+	    (series[last] > rows->series[row] || (series[last] == rows->series[row] && times[last] > rows->times[row])))
 		return out_of_order(err, "processes");
-	if (group->count == writer->group_rows) {
-		int r = flush_processes(writer, err);
-		if (r < 0)
-			return r;
-	}
+	int r = group->count == group->capacity ? block_group_flush(group, err) : 0;
+	if (r < 0)
+		return r;
 	size_t at = group->count++;
-	group->series[at] = rows->series[row];
-	group->times[at] = rows->times[row];
+	series[at] = rows->series[row];
+	times[at] = rows->times[row];
 	for (size_t i = 0; i < BLOCK_PROCESS_COLUMNS; i++)
-		group->values[i][at] = rows->values[i][row];
+		((int64_t *)group->columns[2 + i])[at] = rows->values[i][row];
 	count_row(writer, &writer->sums[rows->series[row]], rows->times[row]);
 	return 0;
 }
@@ -438,7 +423,7 @@ static int add_process(struct block_writer *writer, const struct block_process_r
 int block_writer_processes(struct block_writer *writer, const struct block_process_rows *rows, struct error *err)
 {
 	int r = rows->count ? check_series(writer, rows->series, rows->count, err) : 0;
-	if (r == 0 && rows->count && !writer->processes)
+	if (r == 0 && rows->count && !writer->processes.writer)
 		r = open_processes(writer, err);
 	for (size_t i = 0; r == 0 && i < rows->count; i++)
 		r = add_process(writer, rows, i, err);
@@ -447,14 +432,7 @@ int block_writer_processes(struct block_writer *writer, const struct block_proce
 
 static int finish_processes(struct block_writer *writer, struct error *err)
 {
-	if (!writer->processes)
-		return 0;
-	int r = flush_processes(writer, err);
-	if (r == 0)
-		r = block_file_finish(writer, BLOCK_PROCESSES, writer->processes, err);
-	writer->processes = parquet_writer_free(writer->processes);
-	writer->process_group = mem_free(writer->process_group);
-	return r;
+	return writer->processes.writer ? block_group_finish(&writer->processes, &writer->meta, err) : 0;
 }
 
 /* ---- appends ---- */

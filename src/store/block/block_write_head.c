@@ -75,11 +75,6 @@ static int write_series(struct writing *w)
 
 /* ---- order of stacks ---- */
 
-/* Children of each stack as linked lists, the first-seen child first. */
-struct children {
-	uint32_t *first, *next;
-};
-
 /* Marks what samples refer to, and all their callers. */
 static void mark_needed(const struct head *head, uint8_t *needed)
 {
@@ -91,53 +86,20 @@ static void mark_needed(const struct head *head, uint8_t *needed)
 		needed[pool->stacks[i].parent] |= needed[i];
 }
 
-static void link_children(const struct profile *pool, const uint8_t *needed, struct children *children)
-{
-	for (size_t i = pool->stack_count; i-- > 1;) {
-		uint32_t parent = pool->stacks[i].parent;
-		if (!needed[i])
-			continue;
-		children->next[i] = children->first[parent];
-		children->first[parent] = (uint32_t)i;
-	}
-}
-
-/* Numbers the needed stacks in depth-first order. Walks along first children and next siblings, up again over parents. */
-static void number_stacks(struct writing *w, const struct children *children)
-{
-	const struct profile *pool = w->head->pool;
-	uint32_t at = 0;
-	for (;;) {
-		w->stack_ranks[at] = (uint32_t)w->stack_count;
-		w->stack_ids[w->stack_count++] = at;
-		if (children->first[at]) {
-			at = children->first[at];
-			continue;
-		}
-		while (at && !children->next[at])
-			at = pool->stacks[at].parent;
-		if (at == 0)
-			return;
-		at = children->next[at];
-	}
-}
-
 static int order_stacks(struct writing *w)
 {
-	const struct head *head = w->head;
-	size_t count = head->pool->stack_count;
+	const struct profile *pool = w->head->pool;
+	size_t count = pool->stack_count;
 	_cleanup_(mem_freep) uint8_t *needed = mem_zalloc(count);
-	_cleanup_(mem_freep) uint32_t *first = mem_zalloc_array(count, sizeof(*first));
-	_cleanup_(mem_freep) uint32_t *next = mem_zalloc_array(count, sizeof(*next));
+	_cleanup_(mem_freep) uint32_t *parents = mem_alloc_array(count, sizeof(*parents));
 	w->stack_ranks = mem_zalloc_array(count, sizeof(*w->stack_ranks));
 	w->stack_ids = mem_alloc_array(count, sizeof(*w->stack_ids));
-	if (!needed || !first || !next || !w->stack_ranks || !w->stack_ids)
+	if (!needed || !parents || !w->stack_ranks || !w->stack_ids)
 		return error_nomem(w->err);
-	struct children children = {first, next};
-	mark_needed(head, needed);
-	link_children(head->pool, needed, &children);
-	number_stacks(w, &children);
-	return 0;
+	mark_needed(w->head, needed);
+	for (size_t i = 0; i < count; i++)
+		parents[i] = pool->stacks[i].parent;
+	return block_rank_stacks(parents, count, needed, w->stack_ranks, w->stack_ids, &w->stack_count, w->err);
 }
 
 /* ---- order of samples ---- */

@@ -13,6 +13,34 @@ struct series_sums {
 	int64_t first_ns, last_ns;
 };
 
+/* A file of the block. */
+struct block_file_layout {
+	enum block_file file;
+	const struct parquet_column *columns;
+	size_t column_count;
+	const uint32_t *sorted_by;
+	size_t sorted_by_count;
+	size_t page_rows; /* 0 = PARQUET_PAGE_ROWS */
+};
+
+/* Rows on their way into a file, a row group at a time. */
+#define BLOCK_GROUP_COLUMNS_MAX 12
+struct block_group {
+	enum block_file file;
+	struct parquet_writer *writer; /* NULL = not open */
+	const bool *cancel;
+	size_t count, capacity, column_count;
+	void *columns[BLOCK_GROUP_COLUMNS_MAX]; /* each with room for `capacity` values as they are in memory */
+	struct parquet_values values[BLOCK_GROUP_COLUMNS_MAX];
+};
+/* Release it whatever this returns. */
+int block_group_open(struct block_group *group, const char *directory, const struct block_file_layout *layout, size_t capacity,
+		     const bool *cancel, struct error *err);
+int block_group_flush(struct block_group *group, struct error *err);
+/* Flushes, finishes the file, and releases. */
+int block_group_finish(struct block_group *group, struct block_meta *meta, struct error *err);
+void block_group_release(struct block_group *group);
+
 struct block_writer {
 	struct block_write_options options;
 	char *directory;
@@ -29,10 +57,9 @@ struct block_writer {
 	size_t rollup_count;
 
 	/* Rows */
-	struct sample_group *group;
-	struct parquet_writer *samples;
-	struct process_group *process_group;
-	struct parquet_writer *processes;
+	struct block_group samples, processes;
+	struct profile_link *links; /* of the group's samples, and which have one; NULL without links */
+	uint8_t *linked;
 	uint64_t rows;	   /* of samples and processes */
 	__int128 times;	   /* their sum */
 	int32_t stack_max; /* largest stack id that a row refers to */
@@ -41,19 +68,10 @@ struct block_writer {
 	bool has_tables, has_appends;
 };
 
-/* Makes file `which` of the block. */
-struct block_file_layout {
-	enum block_file file;
-	const struct parquet_column *columns;
-	size_t column_count;
-	const uint32_t *sorted_by;
-	size_t sorted_by_count;
-	size_t page_rows; /* 0 = PARQUET_PAGE_ROWS */
-};
 int block_file_open(struct block_writer *writer, const struct block_file_layout *layout, struct parquet_writer **ret,
 		    struct error *err);
+int block_write_check_cancel(const bool *cancel, struct error *err); /* NULL = never */
 int block_file_finish(struct block_writer *writer, enum block_file file, struct parquet_writer *from, struct error *err);
-int block_write_check_cancel(const struct block_writer *writer, struct error *err);
 
 /* Writes a table of `rows` rows whose columns `fill` provides for a range of rows; sorted by its first column. */
 struct block_table {

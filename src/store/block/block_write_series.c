@@ -259,7 +259,7 @@ int block_write_series(struct block_writer *writer, struct error *err)
 	size_t most = rows_of_group(&choice);
 	for (size_t from = 0; r == 0 && from < writer->series_count; from += most) {
 		size_t left = writer->series_count - from;
-		r = block_write_check_cancel(writer, err);
+		r = block_write_check_cancel(writer->options.cancel, err);
 		if (r == 0)
 			r = write_group(writer, file, &choice, from, left < most ? left : most, err);
 	}

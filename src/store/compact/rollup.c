@@ -105,20 +105,11 @@ static inline bool sums_take(struct sums *sums, size_t *cursor, uint32_t *ret_st
 
 /* ---- tables that are written ---- */
 
-struct out {
-	enum block_file file;
-	struct parquet_writer *writer;
-	int32_t *ids, *stacks;
-	int64_t *times, *values, *samples;
-	size_t count, capacity;
-	bool has_stacks;
-};
-
 struct rolling {
 	const struct rollup_job *job;
 	struct error *err;
 	struct sums sums;
-	struct out out, totals;
+	struct block_group out, totals;
 
 	/* The rollup that is being read, from samples */
 	int32_t rollup; /* -1 = none yet */
@@ -150,7 +141,7 @@ struct rolling {
 	struct sum total;
 };
 
-static int out_open(struct rolling *r, struct out *out, enum block_file file)
+static int out_open(struct rolling *r, struct block_group *out, enum block_file file)
 {
 	const struct parquet_column columns[] = {
 		{.name = file == BLOCK_TOTALS ? "series_id" : "rollup_id", .type = PARQUET_INT32},
@@ -160,70 +151,26 @@ static int out_open(struct rolling *r, struct out *out, enum block_file file)
 		{.name = "stack_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
 	};
 	static const uint32_t sorted_by[] = {0, 1, 4};
-	static const struct parquet_key_value key_values[] = {{"wick.block_version", "2"}};
-	char path[PATH_MAX];
-	size_t n = r->job->group_rows && file != BLOCK_TOTALS ? r->job->group_rows : PARQUET_GROUP_ROWS;
-	*out = (struct out){.file = file, .capacity = n, .has_stacks = file != BLOCK_TOTALS};
-	struct parquet_write_options options = {.columns = columns,
-						.column_count = out->has_stacks ? 5 : 4,
-						.sorted_by = sorted_by,
-						.sorted_by_count = out->has_stacks ? 3 : 2,
-						.key_values = key_values,
-						.key_value_count = 1,
-						.mode = 0640};
-	out->ids = mem_alloc_array(n, sizeof(*out->ids));
-	out->stacks = out->has_stacks ? mem_alloc_array(n, sizeof(*out->stacks)) : NULL;
-	out->times = mem_alloc_array(n, sizeof(*out->times));
-	out->values = mem_alloc_array(n, sizeof(*out->values));
-	out->samples = mem_alloc_array(n, sizeof(*out->samples));
-	if (!out->ids || (out->has_stacks && !out->stacks) || !out->times || !out->values || !out->samples)
-		return error_nomem(r->err);
-	int e = io_join_path(path, sizeof(path), r->job->directory, block_file_names[file]);
-	if (e < 0)
-		return error_set_errno(r->err, e, "%s", r->job->directory);
-	return parquet_writer_open(path, &options, &out->writer, r->err);
+	bool has_stacks = file != BLOCK_TOTALS;
+	const struct block_file_layout layout = {.file = file,
+						 .columns = columns,
+						 .column_count = has_stacks ? 5 : 4,
+						 .sorted_by = sorted_by,
+						 .sorted_by_count = has_stacks ? 3 : 2};
+	size_t rows = r->job->group_rows && has_stacks ? r->job->group_rows : PARQUET_GROUP_ROWS;
+	return block_group_open(out, r->job->directory, &layout, rows, NULL, r->err);
 }
 
-static void out_release(struct out *out)
-{
-	parquet_writer_free(out->writer);
-	mem_free(out->ids);
-	mem_free(out->stacks);
-	mem_free(out->times);
-	mem_free(out->values);
-	mem_free(out->samples);
-	*out = (struct out){0};
-}
-
-static int out_flush(struct rolling *r, struct out *out)
-{
-	const struct parquet_values values[] = {
-		{.i32 = out->ids}, {.i64 = out->times}, {.i64 = out->values}, {.i64 = out->samples}, {.i32 = out->stacks},
-	};
-	size_t count = out->count;
-	out->count = 0;
-	return parquet_writer_group(out->writer, values, count, r->err);
-}
-
-static int out_finish(struct rolling *r, struct out *out)
-{
-	int e = out_flush(r, out);
-	if (e == 0)
-		e = parquet_writer_finish(out->writer, &r->job->meta->files[out->file], r->err);
-	out_release(out);
-	return e;
-}
-
-static inline int out_put(struct rolling *r, struct out *out, int32_t id, int64_t time, uint32_t stack, struct sum sum)
+static inline int out_put(struct rolling *r, struct block_group *out, int32_t id, int64_t time, uint32_t stack, struct sum sum)
 {
 	size_t at = out->count++;
-	out->ids[at] = id;
-	out->times[at] = time;
-	out->values[at] = (int64_t)sum.value;
-	out->samples[at] = (int64_t)sum.samples;
-	if (out->has_stacks)
-		out->stacks[at] = (int32_t)stack;
-	return out->count == out->capacity ? out_flush(r, out) : 0;
+	((int32_t *)out->columns[0])[at] = id;
+	((int64_t *)out->columns[1])[at] = time;
+	((int64_t *)out->columns[2])[at] = (int64_t)sum.value;
+	((int64_t *)out->columns[3])[at] = (int64_t)sum.samples;
+	if (out->columns[4])
+		((int32_t *)out->columns[4])[at] = (int32_t)stack;
+	return out->count == out->capacity ? block_group_flush(out, r->err) : 0;
 }
 
 /* ---- buckets ---- */
@@ -589,8 +536,8 @@ static int roll_samples(struct rolling *r)
 	if (e == 0)
 		e = put_total(r);
 	if (e == 0)
-		e = out_finish(r, &r->totals);
-	return e == 0 ? out_finish(r, &r->out) : e;
+		e = block_group_finish(&r->totals, r->job->meta, r->err);
+	return e == 0 ? block_group_finish(&r->out, r->job->meta, r->err) : e;
 }
 
 /* ---- from rollups ---- */
@@ -637,7 +584,7 @@ static int roll_rollup(struct rolling *r, enum block_file from, enum block_file 
 	batch_reader_release(&in);
 	if (e == 0)
 		e = put_bucket(r, start);
-	return e == 0 ? out_finish(r, &r->out) : e;
+	return e == 0 ? block_group_finish(&r->out, r->job->meta, r->err) : e;
 }
 
 /* ---- all ---- */
@@ -664,7 +611,7 @@ int rollup_write(const struct rollup_job *job, struct error *err)
 	mem_free(r.keys);
 	mem_free(r.spare);
 	sums_release(&r.sums);
-	out_release(&r.out);
-	out_release(&r.totals);
+	block_group_release(&r.out);
+	block_group_release(&r.totals);
 	return e;
 }

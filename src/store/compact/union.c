@@ -288,44 +288,14 @@ uint64_t stack_union_bytes(const struct stack_union *all)
 
 /* ---- the tables ---- */
 
-/* Children of each stack as linked lists, the first-seen child first. */
-struct children {
-	uint32_t *first, *next;
-};
-
-/* Numbers the stacks in depth-first order: along first children and next siblings, up again over callers. */
-static void number_stacks(struct stack_union *all, const struct children *children)
-{
-	uint32_t at = 0, count = 0;
-	for (;;) {
-		all->ranks[at] = count++;
-		if (children->first[at]) {
-			at = children->first[at];
-			continue;
-		}
-		while (at && !children->next[at])
-			at = all->parents[at];
-		if (at == 0)
-			return;
-		at = children->next[at];
-	}
-}
-
 static int order_stacks(struct stack_union *all, struct error *err)
 {
+	size_t count;
 	all->slots = mem_free(all->slots);
-	_cleanup_(mem_freep) uint32_t *first = mem_zalloc_array(all->count, sizeof(*first));
-	_cleanup_(mem_freep) uint32_t *next = mem_zalloc_array(all->count, sizeof(*next));
 	all->ranks = mem_alloc_array(all->count, sizeof(*all->ranks));
-	if (!first || !next || !all->ranks)
+	if (!all->ranks)
 		return error_nomem(err);
-	for (size_t i = all->count; i-- > 1;) {
-		uint32_t parent = all->parents[i];
-		next[i] = first[parent];
-		first[parent] = (uint32_t)i;
-	}
-	number_stacks(all, &(struct children){first, next});
-	return 0;
+	return block_rank_stacks(all->parents, all->count, NULL, all->ranks, NULL, &count, err);
 }
 
 struct node {
