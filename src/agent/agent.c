@@ -454,8 +454,7 @@ int agent_new(const struct agent_options *options, const struct agent_sink *sink
 	governor_init(&agent->governor, options->budget, agent->frequency_hz, time_monotonic_ns(), own_cost_ns(&counters));
 	fill_stats(agent, &counters);
 	malloc_trim(0); /* libbpf read all of the kernel's BTF, and let go of it */
-	*ret = agent;
-	agent = NULL;
+	*ret = TAKE(agent);
 	return 0;
 }
 

@@ -22,6 +22,7 @@
 #include "agent/process/cgroups.h"
 #include "agent/sample/cpus.h"
 #include "agent/sample/sampler.h"
+#include "base/io.h"
 #include "base/time.h"
 
 static void report(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *mend, const char *found,
@@ -43,13 +44,7 @@ static void report(struct doctor_row *row, enum doctor_verdict verdict, const ch
 static long read_number(const char *path, long otherwise)
 {
 	char text[32];
-	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-
-	if (n <= 0)
-		return otherwise;
-	text[n] = 0;
-	return strtol(text, NULL, 10);
+	return io_read_text(path, text, sizeof(text)) > 0 ? strtol(text, NULL, 10) : otherwise;
 }
 
 static void examine_kernel(struct doctor_row *row)
@@ -169,7 +164,7 @@ static void examine_pmu(struct doctor_row *row)
 static void examine_kallsyms(struct doctor_row *row)
 {
 	char line[128];
-	FILE *file = fopen("/proc/kallsyms", "re");
+	_cleanup_(file_closep) FILE *file = fopen("/proc/kallsyms", "re");
 	bool read = file && fgets(line, sizeof(line), file), hidden = true;
 
 	/* The first symbols of a kernel may be at 0; all of the first hundred are only when addresses are hidden. */
@@ -178,8 +173,6 @@ static void examine_kallsyms(struct doctor_row *row)
 		if (!fgets(line, sizeof(line), file))
 			break;
 	}
-	if (file)
-		fclose(file);
 	long restrict_level = read_number("/proc/sys/kernel/kptr_restrict", -1);
 	if (read && !hidden)
 		report(row, DOCTOR_OK, "kernel symbols", "", "/proc/kallsyms is readable (kptr_restrict is %ld)",
@@ -194,14 +187,12 @@ static void examine_map_files(struct doctor_row *row)
 {
 	char line[256], path[300];
 	unsigned long long start, end;
-	FILE *maps = fopen("/proc/self/maps", "re");
+	_cleanup_(file_closep) FILE *maps = fopen("/proc/self/maps", "re");
 	bool found = false;
 	int fd = -1;
 
 	while (maps && !found && fgets(line, sizeof(line), maps)) /* the first that maps a file */
 		found = strchr(line, '/') && sscanf(line, "%llx-%llx", &start, &end) == 2;
-	if (maps)
-		fclose(maps);
 	if (found) {
 		snprintf(path, sizeof(path), "/proc/self/map_files/%llx-%llx", start, end);
 		fd = open(path, O_RDONLY | O_CLOEXEC);

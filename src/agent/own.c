@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "base/limits.h"
 
 #define NAMES_MAX     65536u
@@ -84,9 +85,7 @@ static void read_name(pid_t pid, pid_t tid, char ret[COMM_BYTES])
 {
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", (int)pid, (int)tid);
-	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : read(fd, ret, COMM_BYTES - 1);
-	ret[n > 0 ? n : 0] = 0;
+	io_read_text(path, ret, COMM_BYTES);
 	ret[strcspn(ret, "\n")] = 0;
 }
 

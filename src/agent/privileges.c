@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 
 #include "agent/agent.h"
+#include "agent/proc.h"
 
 /* <sys/capability.h> of Debian 12 knows them all; the kernel may know fewer or more. */
 const cap_value_t agent_capabilities[AGENT_CAPABILITY_COUNT] = {
@@ -30,14 +31,11 @@ static bool is_kept(cap_value_t capability)
 
 static unsigned count_threads(void)
 {
-	DIR *directory = opendir("/proc/self/task");
-	struct dirent *entry;
+	_cleanup_(dir_closep) DIR *threads = opendir("/proc/self/task");
 	unsigned count = 0;
 
-	while (directory && (entry = readdir(directory)))
-		count += entry->d_name[0] != '.';
-	if (directory)
-		closedir(directory);
+	while (proc_next(threads) > 0)
+		count++;
 	return count;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/io.h"
 
 static void make_path(pid_t pid, pid_t tid, const char *file, char *out, size_t size)
 {
@@ -21,11 +21,8 @@ const char *proc_read_stat(pid_t pid, pid_t tid, char text[PROC_STAT_BYTES], con
 {
 	char path[64];
 	make_path(pid, tid, "stat", path, sizeof(path));
-	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, PROC_STAT_BYTES - 1);
-	if (n <= 0)
+	if (io_read_text(path, text, PROC_STAT_BYTES) <= 0)
 		return NULL;
-	text[n] = 0;
 	char *begin = strchr(text, '('), *end = strrchr(text, ')');
 	if (!begin || !end || end < begin)
 		return NULL;
@@ -35,18 +32,40 @@ const char *proc_read_stat(pid_t pid, pid_t tid, char text[PROC_STAT_BYTES], con
 	return end + 1;
 }
 
+DIR *proc_open_processes(void)
+{
+	return opendir("/proc");
+}
+
+DIR *proc_open_threads(pid_t pid)
+{
+	char path[64];
+	make_path(pid, 0, "task", path, sizeof(path));
+	return opendir(path);
+}
+
+pid_t proc_next(DIR *list)
+{
+	const struct dirent *entry;
+	while (list && (entry = readdir(list))) {
+		char *end;
+		long id = strtol(entry->d_name, &end, 10);
+		if (!*end && id > 0 && id <= INT32_MAX)
+			return (pid_t)id;
+	}
+	return 0;
+}
+
 pid_t proc_own_id(pid_t pid, pid_t tid)
 {
 	char path[64], line[1024];
 	pid_t own = 0;
 	make_path(pid, tid, "status", path, sizeof(path));
-	FILE *file = fopen(path, "re");
+	_cleanup_(file_closep) FILE *file = fopen(path, "re");
 	while (file && own == 0 && fgets(line, sizeof(line), file)) {
 		const char *last = strrchr(line, '\t');
 		if (strncmp(line, "NSpid:", 6) == 0 && last)
 			own = (pid_t)strtol(last, NULL, 10);
 	}
-	if (file)
-		fclose(file);
 	return own;
 }

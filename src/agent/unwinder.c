@@ -115,8 +115,7 @@ int unwinder_new(struct sampler *sampler, struct binaries *binaries, struct proc
 	binaries->tables = unwinder->tables;
 	processes->heap = unwinder->heap;
 	processes->sampler = sampler;
-	*ret = unwinder;
-	unwinder = NULL;
+	*ret = TAKE(unwinder);
 	return 0;
 }
 

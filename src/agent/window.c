@@ -325,8 +325,7 @@ static int start_profile(struct window *window, struct error *err)
 	r = sample_labels_add_resource(&window->sample_labels, profile, err);
 	if (r < 0)
 		return r;
-	window->profile = profile;
-	profile = NULL;
+	window->profile = TAKE(profile);
 	return 0;
 }
 

@@ -11,6 +11,18 @@ void fd_closep(int *fd)
 	*fd = io_close(*fd);
 }
 
+void dir_closep(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
+void file_closep(FILE **file)
+{
+	if (*file)
+		fclose(*file);
+}
+
 void mem_freep(void *pointer_to_pointer)
 {
 	/* Copied because the variable's type is any pointer, not void pointer. */

@@ -333,6 +333,16 @@ int io_read_file(const char *path, size_t max, struct buffer *ret, struct error 
 	return r;
 }
 
+ssize_t io_read_text(const char *path, char *text, size_t size)
+{
+	_cleanup_(fd_closep) int fd = io_open(path, O_RDONLY, 0, NULL);
+	ssize_t len = fd < 0 ? fd : read(fd, text, size - 1);
+	if (len < 0 && fd >= 0)
+		len = -errno;
+	text[len > 0 ? len : 0] = 0;
+	return len;
+}
+
 static bool is_blank(uint8_t byte)
 {
 	return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';

@@ -36,6 +36,9 @@ int io_file_size(int fd, uint64_t *ret_size, const char *name, struct error *err
 /* Whole files. -E2BIG when the file is longer than max; /proc files work. "-" is standard input. *ret is an initialised buffer
  * (zeroed is enough): its contents are replaced, its memory is reused, its max becomes `max`; it is empty after a failure. */
 int io_read_file(const char *path, size_t max, struct buffer *ret, struct error *err);
+/* The beginning of a small file, such as those of /proc, with a NUL behind it; "" if it cannot be read. Its length, or a
+ * negative errno. */
+ssize_t io_read_text(const char *path, char *text, size_t size);
 /* A password or token in a file: its first line that is not blank, without the blanks around it; may be empty. At most 16 KiB.
  */
 int io_read_secret(const char *path, struct buffer *ret, struct error *err);

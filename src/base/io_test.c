@@ -386,6 +386,17 @@ static void test_join_path(void **state)
 	assert_int_equal(io_join_path(out, 0, "", ""), -ENAMETOOLONG);
 }
 
+static void test_read_text(void **state)
+{
+	char text[8];
+	(void)state;
+	assert_int_equal(io_write_file(path_of("text"), "0123456789", 10, 0644, NULL), 0);
+	assert_int_equal(io_read_text(path_of("text"), text, sizeof(text)), 7);
+	assert_string_equal(text, "0123456");
+	assert_int_equal(io_read_text(path_of("missing"), text, sizeof(text)), -ENOENT);
+	assert_string_equal(text, "");
+}
+
 int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -396,6 +407,7 @@ int main(void)
 		TEST(test_non_blocking_pipe_is_waited_for),
 		TEST(test_read_file_holds_to_its_limit),
 		TEST(test_read_secret),
+		TEST(test_read_text),
 		TEST(test_read_file_reads_proc),
 		TEST(test_write_file_replaces),
 		TEST(test_write_file_keeps_links_and_devices),

@@ -118,15 +118,13 @@ static void walk(struct symbolizer *s,
 		char directory[SYMBOL_PATH_MAX], path[SYMBOL_PATH_MAX], digits[3];
 		snprintf(digits, sizeof(digits), "%02x", prefix);
 		int n = snprintf(directory, sizeof(directory), "%s/%s", s->cache_directory, digits);
-		DIR *dir = n > 0 && n < SYMBOL_PATH_MAX ? opendir(directory) : NULL;
+		_cleanup_(dir_closep) DIR *dir = n > 0 && n < SYMBOL_PATH_MAX ? opendir(directory) : NULL;
 		for (struct dirent *entry; dir && (entry = readdir(dir));) {
 			struct stat st;
 			if (io_join_path(path, sizeof(path), directory, entry->d_name) == 0 &&
 			    fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
 				on_file(context, digits, path, entry->d_name, &st);
 		}
-		if (dir)
-			closedir(dir);
 	}
 }
 

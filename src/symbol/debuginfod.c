@@ -221,8 +221,7 @@ int debuginfod_new(const struct debuginfod_options *options, struct debuginfod *
 		r = configure_library(d, urls, err);
 	if (r < 0)
 		return r;
-	*ret = d;
-	d = NULL;
+	*ret = TAKE(d);
 	return 0;
 }
 
@@ -410,8 +409,7 @@ static int accept_file(const struct transfer *t, int file, int *ret_fd, struct e
 		return r;
 	/* When it was last used: the limit goes by that. */
 	futimens(fd, (const struct timespec[2]){{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}});
-	*ret_fd = fd;
-	fd = -1;
+	*ret_fd = fd_take(&fd);
 	return 0;
 }
 

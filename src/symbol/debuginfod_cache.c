@@ -100,11 +100,9 @@ static void visit_build_id(const struct debuginfod_cache *cache, const char *bui
 	char path[PATH_MAX];
 	if (io_join_path(path, sizeof(path), cache->directory, build_id) < 0)
 		return;
-	DIR *dir = open_directory(AT_FDCWD, path);
-	if (!dir)
-		return;
-	visit_files(dir, build_id, each, context);
-	closedir(dir);
+	_cleanup_(dir_closep) DIR *dir = open_directory(AT_FDCWD, path);
+	if (dir)
+		visit_files(dir, build_id, each, context);
 }
 
 /* ---- counting and removing ---- */
@@ -165,22 +163,20 @@ static void release_files(struct cached_files *files)
 /* Reads the whole directory; empty directories of build-ids are removed. */
 static int list_files(const struct debuginfod_cache *cache, struct cached_files *files, struct error *err)
 {
-	DIR *dir = open_directory(AT_FDCWD, cache->directory);
+	_cleanup_(dir_closep) DIR *dir = open_directory(AT_FDCWD, cache->directory);
 	if (!dir)
 		return error_set_errno(err, -errno, "cannot read %s", cache->directory);
 	struct dirent *entry;
 	while (!files->failed && (entry = readdir(dir))) {
 		if (!build_id_is_valid(entry->d_name))
 			continue;
-		DIR *sub = open_directory(dirfd(dir), entry->d_name);
+		_cleanup_(dir_closep) DIR *sub = open_directory(dirfd(dir), entry->d_name);
 		if (!sub)
 			continue;
 		visit_files(sub, entry->d_name, add_file, files);
-		closedir(sub);
 		/* Of one in which a fetch begins just now, the library makes another. */
 		unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
 	}
-	closedir(dir);
 	return files->failed ? error_nomem(err) : 0;
 }
 
@@ -307,9 +303,7 @@ int debuginfod_cache_get(const struct debuginfod_cache *cache, const char *build
 		return fd;
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
 		return -ENOENT;
-	int found = fd;
-	fd = -1;
-	return found;
+	return fd_take(&fd);
 }
 
 void debuginfod_cache_remove(const struct debuginfod_cache *cache, const char *build_id, const char *kind)

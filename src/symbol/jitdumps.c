@@ -203,9 +203,7 @@ static int open_below(struct jitdumps *dumps, const char *root_path, const struc
 		return fd;
 	if (ret_stat->st_dev != which->device || ret_stat->st_ino != which->inode)
 		return -ESTALE;
-	int taken = fd;
-	fd = -1;
-	return taken;
+	return fd_take(&fd);
 }
 
 static int open_file(struct jitdumps *dumps, const struct jitdump_file *which, struct stat *ret_stat)

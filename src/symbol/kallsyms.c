@@ -561,8 +561,7 @@ static int new_kallsyms(const char *modules_path, struct kallsyms **ret, struct 
 	arena_init(&kallsyms->names->text, DATA_BYTES_MAX);
 	if (intern_init(&kallsyms->modules, MODULES_MAX * 64ull) < 0)
 		return error_nomem(err);
-	*ret = kallsyms;
-	kallsyms = NULL;
+	*ret = TAKE(kallsyms);
 	return 0;
 }
 
@@ -577,8 +576,7 @@ int kallsyms_load_files(const char *symbols_path, const char *modules_path, stru
 	r = load_symbols(kallsyms, symbols_path, err);
 	if (r < 0)
 		return r;
-	*ret = kallsyms;
-	kallsyms = NULL;
+	*ret = TAKE(kallsyms);
 	return 0;
 }
 

@@ -280,9 +280,7 @@ static int open_living(struct perf_maps *maps, const struct process *process, st
 		maps->stats.problems[problem]++;
 		return -EPERM;
 	}
-	int taken = fd;
-	fd = -1;
-	return taken;
+	return fd_take(&fd);
 }
 
 /* The file of one that has ended, see the top. */
@@ -308,9 +306,7 @@ static int open_ended(struct perf_maps *maps, const struct process *process, str
 		maps->stats.problems[problem]++;
 		return -EPERM;
 	}
-	int taken = fd;
-	fd = -1;
-	return taken;
+	return fd_take(&fd);
 }
 
 /* ---- the file ---- */

@@ -96,9 +96,7 @@ static int open_handle(const char *path, int flags, struct error *err)
 		return r;
 	if (is_of_kernel(real))
 		return error_set(err, -EACCES, "%s: files on %s are not read", path, real);
-	r = handle;
-	handle = -1;
-	return r;
+	return fd_take(&handle);
 }
 
 static int open_flagged(const char *path, int flags, int *ret_fd, struct stat *ret_stat, struct error *err)
@@ -403,8 +401,7 @@ static bool take_ready(struct source_job *job, uint32_t kind, int *ret_fd, int *
 		/* What comes before it is not there; what comes behind may be. */
 		return kind < job->ready_kind;
 	}
-	*ret_fd = job->ready_fd;
-	job->ready_fd = -1;
+	*ret_fd = fd_take(&job->ready_fd);
 	*ret_result = job->ready_result;
 	return true;
 }

@@ -52,8 +52,7 @@ int symbolizer_new(const struct symbolizer_options *options, struct symbolizer *
 	int r = jobs_start(s, options->workers < SYMBOL_WORKERS_MAX ? options->workers : SYMBOL_WORKERS_MAX, err);
 	if (r < 0)
 		return r;
-	*ret = s;
-	s = NULL;
+	*ret = TAKE(s);
 	return 0;
 }
 

@@ -750,7 +750,7 @@ static void sweep(struct uploads *uploads, const char *name)
 static int load_incoming(struct uploads *uploads, struct error *err)
 {
 	int64_t now_ns = time_now_ns();
-	DIR *dir = opendir(uploads->incoming);
+	_cleanup_(dir_closep) DIR *dir = opendir(uploads->incoming);
 	if (!dir)
 		return error_set_errno(err, -errno, "cannot read %s", uploads->incoming);
 	const struct dirent *entry;
@@ -765,7 +765,6 @@ static int load_incoming(struct uploads *uploads, struct error *err)
 	rewinddir(dir);
 	while (!r && (entry = readdir(dir)))
 		sweep(uploads, entry->d_name);
-	closedir(dir);
 	return r;
 }
 
@@ -813,8 +812,7 @@ int uploads_open(const struct uploads_options *options, struct uploads **ret, st
 	pthread_mutex_lock(&uploads->lock);
 	unlock_and_bury(uploads);
 	uploads_make_room(uploads, NULL); /* what cannot be removed now is tried again later */
-	*ret = uploads;
-	uploads = NULL;
+	*ret = TAKE(uploads);
 	return 0;
 }
 

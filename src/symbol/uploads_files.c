@@ -219,13 +219,12 @@ static int read_folder(const struct uploads *uploads, const char *folder, struct
 	int r = io_join_path(path, sizeof(path), uploads->options.directory, folder);
 	if (r < 0)
 		return error_set_errno(err, r, "cannot read %s", uploads->options.directory);
-	DIR *dir = opendir(path);
+	_cleanup_(dir_closep) DIR *dir = opendir(path);
 	if (!dir)
 		return errno == ENOENT ? 0 : error_set_errno(err, -errno, "cannot read %s", path);
 	const struct dirent *entry;
 	while (!r && (entry = readdir(dir)))
 		r = found_add(found, dirfd(dir), folder, entry->d_name, err);
-	closedir(dir);
 	return r;
 }
 

@@ -198,12 +198,7 @@ static uint64_t read_memory_peak(pid_t pid)
 {
 	char path[64], text[4096];
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	io_close(fd);
-	if (len <= 0)
-		return 0;
-	text[len] = '\0';
+	io_read_text(path, text, sizeof(text));
 	const char *line = strstr(text, "\nVmHWM:");
 	return line ? strtoull(line + strlen("\nVmHWM:"), NULL, 10) * KIB : 0;
 }

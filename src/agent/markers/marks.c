@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "agent/markers/marks_int.h"
+#include "agent/proc.h"
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/io.h"
@@ -134,8 +135,7 @@ int marks_new(bool all, struct marks **ret, struct error *err)
 	if (marks->stop_fd < 0)
 		return error_set_errno(err, -errno, "cannot create an eventfd");
 	listen_to_processes(marks);
-	*ret = marks;
-	marks = NULL;
+	*ret = TAKE(marks);
 	return 0;
 }
 
@@ -401,15 +401,10 @@ static int scan_processes(struct marks *marks, struct error *err)
 	if (now_ns < marks->scan_ns)
 		return 0;
 	marks->scan_ns = now_ns + (marks->is_continuous ? BEHIND_SCAN_NS : SCAN_NS);
-	DIR *dir = opendir("/proc");
-	const struct dirent *entry;
-	while (dir && r == 0 && (entry = readdir(dir))) {
-		long pid = strtol(entry->d_name, NULL, 10);
-		if (pid > 0 && pid <= INT32_MAX && pid != getpid())
-			r = see_process(marks, (pid_t)pid, now_ns, err);
-	}
-	if (dir)
-		closedir(dir);
+	_cleanup_(dir_closep) DIR *processes = proc_open_processes();
+	for (pid_t pid; r == 0 && (pid = proc_next(processes)) > 0;)
+		if (pid != getpid())
+			r = see_process(marks, pid, now_ns, err);
 	forget_processes(marks);
 	return r;
 }

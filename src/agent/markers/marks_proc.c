@@ -23,7 +23,7 @@ static bool find_mapping(pid_t pid, char *range, size_t size, unsigned long *ret
 	char path[64], line[LINE_BYTES];
 	bool found = false;
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	FILE *file = fopen(path, "re");
+	_cleanup_(file_closep) FILE *file = fopen(path, "re");
 	if (!file)
 		return false;
 	while (!found && fgets(line, sizeof(line), file)) {
@@ -38,7 +38,6 @@ static bool find_mapping(pid_t pid, char *range, size_t size, unsigned long *ret
 		*ret_inode = inode;
 		found = true;
 	}
-	fclose(file);
 	return found;
 }
 
@@ -48,7 +47,7 @@ static int open_of_descriptors(pid_t pid, unsigned long inode)
 	char path[64], name[512];
 	int fd = -ENOENT, looked = 0;
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-	DIR *dir = opendir(path);
+	_cleanup_(dir_closep) DIR *dir = opendir(path);
 	const struct dirent *entry;
 	while (dir && fd < 0 && looked++ < FILES_MAX && (entry = readdir(dir))) {
 		char target[sizeof(MAPPED_NAME) + 1];
@@ -61,8 +60,6 @@ static int open_of_descriptors(pid_t pid, unsigned long inode)
 		if (fd >= 0 && (fstat(fd, &stat) < 0 || stat.st_ino != inode))
 			fd = io_close(fd);
 	}
-	if (dir)
-		closedir(dir);
 	return fd < 0 ? -ENOENT : fd;
 }
 
@@ -113,18 +110,11 @@ pid_t marks_own_pid(pid_t pid)
 
 pid_t marks_outer_tid(pid_t pid, pid_t tid)
 {
-	char path[64];
-	pid_t outer = 0;
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	DIR *dir = opendir(path);
-	const struct dirent *entry;
-	while (dir && outer == 0 && (entry = readdir(dir))) {
-		pid_t id = (pid_t)strtol(entry->d_name, NULL, 10);
-		if (id > 0 && proc_own_id(pid, id) == tid)
-			outer = id;
-	}
-	if (dir)
-		closedir(dir);
+	_cleanup_(dir_closep) DIR *threads = proc_open_threads(pid);
+	pid_t outer;
+	do
+		outer = proc_next(threads);
+	while (outer > 0 && proc_own_id(pid, outer) != tid);
 	return outer;
 }
 
@@ -140,9 +130,6 @@ void marks_process_name(pid_t pid, char *out, size_t size)
 		return;
 	}
 	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	len = fd < 0 ? -1 : read(fd, out, size - 1);
-	io_close(fd);
-	out[len > 0 ? len : 0] = 0;
+	io_read_text(path, out, size);
 	out[strcspn(out, "\n")] = 0;
 }

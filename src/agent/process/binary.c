@@ -320,7 +320,7 @@ static int open_overlapping(const struct binary *binary, pid_t pid, const struct
 	int fd = -1;
 
 	snprintf(path, sizeof(path), "/proc/%d/map_files", (int)pid);
-	DIR *directory = opendir(path);
+	_cleanup_(dir_closep) DIR *directory = opendir(path);
 	for (unsigned i = 0; directory && fd < 0 && i < MAP_FILES_LOOKED_AT && (entry = readdir(directory)); i++) {
 		uint64_t start, end;
 		if (sscanf(entry->d_name, "%" SCNx64 "-%" SCNx64, &start, &end) != 2 || start >= mapping->end ||
@@ -329,8 +329,6 @@ static int open_overlapping(const struct binary *binary, pid_t pid, const struct
 		snprintf(path, sizeof(path), "/proc/%d/map_files/%.60s", (int)pid, entry->d_name);
 		fd = open_link(path, binary);
 	}
-	if (directory)
-		closedir(directory);
 	return fd;
 }
 
@@ -365,13 +363,11 @@ static int open_vdso(void)
 	const char *start = (const char *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
 	char line[512];
 	unsigned long long first = 0, end = 0;
-	FILE *maps = start ? fopen("/proc/self/maps", "re") : NULL;
+	_cleanup_(file_closep) FILE *maps = start ? fopen("/proc/self/maps", "re") : NULL;
 	bool found = false;
 
 	while (maps && !found && fgets(line, sizeof(line), maps))
 		found = sscanf(line, "%llx-%llx", &first, &end) == 2 && first == (uintptr_t)start;
-	if (maps)
-		fclose(maps);
 	if (!found || end - first > VDSO_BYTES_MAX)
 		return -ENOENT;
 	int fd = memfd_create("vdso", MFD_CLOEXEC);

@@ -11,6 +11,7 @@
 
 #include "agent/proc.h"
 #include "base/alloc.h"
+#include "base/io.h"
 #include "base/text.h"
 #include "base/time.h"
 
@@ -35,8 +36,7 @@ int counters_new(bool cgroup_v1, bool by_proc, int64_t interval_ns, struct count
 		r = error_nomem(err);
 	if (r < 0)
 		return r;
-	*ret = counters;
-	counters = NULL;
+	*ret = TAKE(counters);
 	return 0;
 }
 
@@ -83,15 +83,6 @@ void counters_follow(struct counters *counters, pid_t pid)
 
 /* ---- /proc ---- */
 
-/* NUL-terminated; false if it cannot be read. */
-static bool read_text(const char *path, char *text, size_t size)
-{
-	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-	text[n > 0 ? n : 0] = 0;
-	return n > 0;
-}
-
 static uint64_t number_after(const char *text, const char *key)
 {
 	const char *at = strstr(text, key);
@@ -101,24 +92,16 @@ static uint64_t number_after(const char *text, const char *key)
 static void read_switches(pid_t pid, struct stats_record *record)
 {
 	char path[64], text[4096];
-	struct dirent *entry;
+	_cleanup_(dir_closep) DIR *threads = proc_open_threads(pid);
 	unsigned count = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	DIR *directory = opendir(path);
-	while (directory && count < THREADS_READ_MAX && (entry = readdir(directory))) {
-		long tid = strtol(entry->d_name, NULL, 10);
-		if (tid <= 0)
-			continue;
-		count++;
-		snprintf(path, sizeof(path), "/proc/%d/task/%ld/status", (int)pid, tid);
-		if (!read_text(path, text, sizeof(text)))
+	for (pid_t tid; count < THREADS_READ_MAX && (tid = proc_next(threads)) > 0; count++) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/status", (int)pid, (int)tid);
+		if (io_read_text(path, text, sizeof(text)) <= 0)
 			continue;
 		record->voluntary_switches += number_after(text, "\nvoluntary_ctxt_switches:");
 		record->involuntary_switches += number_after(text, "\nnonvoluntary_ctxt_switches:");
 	}
-	if (directory)
-		closedir(directory);
 }
 
 static int read_process(struct counters *counters, pid_t pid)
@@ -150,7 +133,7 @@ static double mean_frequency(void)
 	for (unsigned cpu = 0; cpu < CPUS_READ_MAX; cpu++) {
 		char path[80], text[32];
 		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/cpufreq/scaling_cur_freq", cpu);
-		if (!read_text(path, text, sizeof(text)))
+		if (io_read_text(path, text, sizeof(text)) <= 0)
 			break;
 		sum += 1000.0 * (double)strtoull(text, NULL, 10);
 		count++;

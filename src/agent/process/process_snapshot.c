@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/sysinfo.h>
 
+#include "agent/proc.h"
 #include "agent/process/process.h"
 #include "agent/process/vmas.h"
 #include "base/alloc.h"
@@ -121,26 +122,20 @@ int process_snapshot_by_iterator(struct process_table *table, struct error *err)
 
 int process_snapshot_by_proc(struct process_table *table, struct error *err)
 {
-	DIR *directory = opendir("/proc");
-	struct dirent *entry;
+	_cleanup_(dir_closep) DIR *processes = proc_open_processes();
 	int r = 0;
 
-	if (!directory)
+	if (!processes)
 		return error_set_errno(err, -errno, "cannot read /proc");
-	while (r >= 0 && (entry = readdir(directory))) {
-		char *end;
-		long pid = strtol(entry->d_name, &end, 10);
+	for (pid_t pid; r >= 0 && (pid = proc_next(processes)) > 0;) {
 		struct process *process;
-		if (*end || end == entry->d_name || pid <= 0 || pid > (long)PROCESSES_MAX)
-			continue;
-		r = process_table_add(table, (pid_t)pid, &process);
+		r = process_table_add(table, pid, &process);
 		if (r < 0)
 			break;
 		r = process_read(table, process);
 		if (r > 0)
 			process_table_remove(table, process);
 	}
-	closedir(directory);
 	return r < 0 ? error_nomem(err) : 0;
 }
 

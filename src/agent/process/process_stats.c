@@ -285,8 +285,7 @@ int process_stats_make(struct process_stats *stats, const struct process_table *
 	sample_labels_release(&own);
 	if (r < 0 || profile->sample_count == 0)
 		return r;
-	*ret = profile;
-	profile = NULL;
+	*ret = TAKE(profile);
 	return 0;
 }
 
@@ -444,8 +443,7 @@ int process_stats_new(bool cgroup_v1, struct process_stats **ret, struct error *
 		r = take_reading(stats, err);
 	if (r < 0)
 		return r;
-	*ret = stats;
-	stats = NULL;
+	*ret = TAKE(stats);
 	return 0;
 }
 

@@ -80,18 +80,13 @@ static int read_families(struct family **ret, size_t *ret_count, struct error *e
 {
 	_cleanup_(mem_freep) struct family *items = NULL;
 	size_t count = 0, capacity = 0;
-	struct dirent *entry;
-	DIR *directory = opendir("/proc");
-	int r = directory ? 0 : error_set_errno(err, -errno, "cannot read /proc");
+	_cleanup_(dir_closep) DIR *processes = proc_open_processes();
+	struct family family;
+	int r = processes ? 0 : error_set_errno(err, -errno, "cannot read /proc");
 
-	while (r == 0 && (entry = readdir(directory))) {
-		int64_t pid;
+	while (r == 0 && (family.pid = proc_next(processes)) > 0) {
 		char state;
 		long threads;
-		struct family family;
-		if (text_parse_i64(entry->d_name, &pid, NULL) < 0 || pid <= 0 || pid > INT32_MAX)
-			continue;
-		family.pid = (pid_t)pid;
 		if (!read_stat(family.pid, &state, &family.parent, &threads))
 			continue;
 		if (array_reserve(&items, &capacity, count + 1, PROCESSES_READ_MAX) < 0)
@@ -99,13 +94,10 @@ static int read_families(struct family **ret, size_t *ret_count, struct error *e
 		else
 			items[count++] = family;
 	}
-	if (directory)
-		closedir(directory);
 	if (r < 0)
 		return r;
-	*ret = items;
+	*ret = TAKE(items);
 	*ret_count = count;
-	items = NULL;
 	return 0;
 }
 
@@ -158,7 +150,7 @@ static int walk(char *path, unsigned depth, found_function *found, void *context
 	if (lstat(path, &info) < 0 || !S_ISDIR(info.st_mode))
 		return 0; /* gone meanwhile */
 	int r = found(context, info.st_ino, path);
-	DIR *directory = r == 0 && depth < DEPTH_MAX ? opendir(path) : NULL;
+	_cleanup_(dir_closep) DIR *directory = r == 0 && depth < DEPTH_MAX ? opendir(path) : NULL;
 	while (directory && r == 0 && (entry = readdir(directory))) {
 		if (entry->d_type != DT_DIR || entry->d_name[0] == '.' || len + strlen(entry->d_name) + 2 > PATH_BYTES)
 			continue;
@@ -166,8 +158,6 @@ static int walk(char *path, unsigned depth, found_function *found, void *context
 		r = walk(path, depth + 1, found, context);
 		path[len] = 0;
 	}
-	if (directory)
-		closedir(directory);
 	return r;
 }
 
@@ -324,15 +314,13 @@ static int add_members(void *context, uint64_t id, const char *path)
 
 	(void)id;
 	snprintf(name, sizeof(name), "%s/cgroup.procs", path);
-	FILE *file = fopen(name, "re");
+	_cleanup_(file_closep) FILE *file = fopen(name, "re");
 	while (file && r == 0 && getline(&line, &room, file) > 0) {
 		long pid = strtol(line, NULL, 10);
 		if (pid > 0 && pid <= INT32_MAX) /* 0: of another pid namespace */
 			r = target_pids_add(members->pids, (pid_t)pid, members->err);
 	}
 	free(line);
-	if (file)
-		fclose(file);
 	return r;
 }
 

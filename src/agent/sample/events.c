@@ -35,8 +35,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/proc.h"
 #include "agent/sample/cpus.h"
 #include "base/alloc.h"
+#include "base/io.h"
 #include "base/time.h"
 
 #define OWN_EVENTS_MAX 262144u
@@ -144,8 +146,7 @@ int events_new(size_t ring_bytes, struct events **ret, struct error *err)
 	events->cpu_limit = limit;
 	for (unsigned i = 0; i < limit; i++)
 		events->rings[i] = (struct event_ring){.fd = -1};
-	*ret = events;
-	events = NULL;
+	*ret = TAKE(events);
 	return 0;
 }
 
@@ -268,12 +269,9 @@ static int open_owner(const struct events *events, unsigned cpu)
 
 static int paranoid_level(void)
 {
-	char text[16] = "";
-	FILE *file = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
-	if (file && !fgets(text, sizeof(text), file))
-		text[0] = 0;
-	if (file)
-		fclose(file);
+	char text[16];
+
+	io_read_text("/proc/sys/kernel/perf_event_paranoid", text, sizeof(text));
 	return (int)strtol(text, NULL, 10);
 }
 
@@ -339,8 +337,7 @@ int events_new_own(size_t ring_bytes, unsigned frequency_hz, const struct cpu_se
 	}
 	if (r < 0)
 		return r;
-	*ret = events;
-	events = NULL;
+	*ret = TAKE(events);
 	return 0;
 }
 
@@ -381,19 +378,11 @@ static int add_thread(struct events *events, pid_t tid, bool at_exec, struct err
  * started by another, which is missed: to follow it twice would be worse. */
 int events_add_process(struct events *events, pid_t pid, bool at_exec, struct error *err)
 {
-	char path[64];
-	struct dirent *entry;
+	_cleanup_(dir_closep) DIR *threads = proc_open_threads(pid);
 	int r = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	DIR *directory = opendir(path);
-	while (directory && r == 0 && (entry = readdir(directory))) {
-		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-		if (tid > 0)
-			r = add_thread(events, tid, at_exec, err);
-	}
-	if (directory)
-		closedir(directory);
+	for (pid_t tid; r == 0 && (tid = proc_next(threads)) > 0;)
+		r = add_thread(events, tid, at_exec, err);
 	return r;
 }
 

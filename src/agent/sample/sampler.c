@@ -334,8 +334,7 @@ int sampler_new(const struct sampler_options *options, struct sampler **ret, str
 	r = load(sampler, options, err);
 	if (r < 0)
 		return r;
-	*ret = sampler;
-	sampler = NULL;
+	*ret = TAKE(sampler);
 	return 0;
 }
 

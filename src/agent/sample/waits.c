@@ -11,6 +11,7 @@
 
 #include "agent/proc.h"
 #include "base/alloc.h"
+#include "base/cleanup.h"
 
 void waits_init(struct waits *waits)
 {
@@ -100,19 +101,13 @@ static bool is_asleep(const char *fields)
 
 int waits_find_sleepers(pid_t pid, int (*found)(void *context, pid_t tid, const char *comm), void *context)
 {
-	char path[64], text[PROC_STAT_BYTES];
-	struct dirent *entry;
+	_cleanup_(dir_closep) DIR *threads = proc_open_threads(pid);
+	char text[PROC_STAT_BYTES];
 	const char *comm;
 	int r = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	DIR *tasks = opendir(path);
-	while (tasks && r == 0 && (entry = readdir(tasks))) {
-		long tid = strtol(entry->d_name, NULL, 10);
-		if (tid > 0 && is_asleep(proc_read_stat(pid, (pid_t)tid, text, &comm)))
-			r = found(context, (pid_t)tid, comm);
-	}
-	if (tasks)
-		closedir(tasks);
+	for (pid_t tid; r == 0 && (tid = proc_next(threads)) > 0;)
+		if (is_asleep(proc_read_stat(pid, tid, text, &comm)))
+			r = found(context, tid, comm);
 	return r;
 }

@@ -147,7 +147,7 @@ static int list_files(const struct unwind_cache *cache, struct listing *listing)
 	int fd = openat(cache->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	DIR *directory = fdopendir(fd);
+	_cleanup_(dir_closep) DIR *directory = fdopendir(fd);
 	if (!directory) {
 		io_close(fd);
 		return -ENOMEM;
@@ -155,7 +155,6 @@ static int list_files(const struct unwind_cache *cache, struct listing *listing)
 	int r = 0;
 	for (const struct dirent *entry; r == 0 && (entry = readdir(directory));)
 		r = list_file(cache, entry->d_name, listing);
-	closedir(directory);
 	return r;
 }
 

@@ -302,8 +302,7 @@ static int extract(const struct debug_copy_request *request, struct source *sour
 	*copy = (struct debug_copy){.size = result.bytes};
 	snprintf(copy->from, sizeof(copy->from), "%s", source->path);
 	note_alt(source, copy);
-	copy->fd = fd;
-	fd = -1;
+	copy->fd = fd_take(&fd);
 	return 0;
 }
 

@@ -233,8 +233,7 @@ void upload_queue_done(struct upload_queue *queue, struct upload_item *item, enu
 	if (entry && entry->state == SENDING) {
 		entry->tries = outcome == UPLOAD_FAILED ? item->tries + 1 : 0;
 		if (outcome != UPLOAD_DONE && item->fd >= 0 && queue->files < UPLOAD_QUEUE_FILES_MAX) {
-			entry->fd = item->fd;
-			item->fd = -1;
+			entry->fd = fd_take(&item->fd);
 			queue->files++;
 		}
 		settle(queue, entry, outcome != UPLOAD_DONE, due_ns);
