@@ -21,6 +21,7 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/time.h"
+#include "symbol/jit_files.h"
 #include "symbol/jitdump.h"
 #include "symbol/symbol_int.h"
 
@@ -501,7 +502,7 @@ static int set_up(void **state)
 	buffer_init(&f->text, 1 << 26);
 	map_file(f);
 	assert_int_equal(jitdumps_new(&f->dumps, NULL), 0);
-	jitdumps_set_interval(f->dumps, 0, INT64_MAX);
+	f->dumps->files.pace = (struct jit_pace){0, INT64_MAX};
 	put_header(&f->text, 0, 0);
 	*state = f;
 	return 0;
@@ -562,12 +563,12 @@ static void test_growth(void **state)
 		put_load(&f->text, 3, 0x100000 + i * 0x10, 0x10, i, "many");
 	append(f);
 	assert_name(f, 0x100000 + 19999 * 0x10, "many");
-	jitdumps_set_interval(f->dumps, INT64_MAX, INT64_MAX);
+	f->dumps->files.pace = (struct jit_pace){INT64_MAX, INT64_MAX};
 	put_load(&f->text, 4, 0x3000, 0x10, 1, "three");
 	append(f);
 	assert_name(f, 0x3000, "");
 	/* Code without a name is looked for sooner, how soon depends on what the last look took. */
-	jitdumps_set_interval(f->dumps, INT64_MAX, 0);
+	f->dumps->files.pace = (struct jit_pace){INT64_MAX, 0};
 	struct jit_function function = {.name = ""};
 	for (unsigned i = 0; i < 10000 && !jitdumps_lookup(f->dumps, &f->file, 0x3000, UINT64_MAX, &function); i++)
 		time_sleep_ns(NS_PER_MS);
@@ -666,7 +667,8 @@ static void test_memory_is_shared_out(void **state)
 	struct fixture *f = *state;
 	put_load(&f->text, 1, 0x1000, 0x10, 1, "one");
 	append(f);
-	jitdumps_set_limits(f->dumps, 1000, 100);
+	f->dumps->files.entries_max = 1000;
+	f->dumps->files.total_bytes_max = 100;
 	assert_name(f, 0x1000, "one");
 	struct jitdump_file none = f->file;
 	struct jit_function function;

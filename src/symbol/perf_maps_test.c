@@ -21,6 +21,7 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/time.h"
+#include "symbol/jit_files.h"
 #include "symbol/perf_map.h"
 #include "symbol/symbol_int.h"
 
@@ -176,7 +177,7 @@ static int set_up(void **state)
 	snprintf(f->path, sizeof(f->path), "/tmp/perf-%d.map", (int)getpid());
 	unlink(f->path);
 	assert_int_equal(perf_maps_new(&f->maps, NULL), 0);
-	perf_maps_set_interval(f->maps, 0, INT64_MAX);
+	f->maps->files.pace = (struct jit_pace){0, INT64_MAX};
 	*state = f;
 	return 0;
 }
@@ -237,13 +238,13 @@ static void test_growth(void **state)
 static void test_reads_at_most_once_an_interval(void **state)
 {
 	struct fixture *f = *state;
-	perf_maps_set_interval(f->maps, INT64_MAX, INT64_MAX);
+	f->maps->files.pace = (struct jit_pace){INT64_MAX, INT64_MAX};
 	write_map(f->path, 0, "1000 10 one\n");
 	assert_name(f, 0x1000, "one");
 	write_map(f->path, O_APPEND, "2000 10 two\n");
 	assert_name(f, 0x2000, "");
 	/* Code without a name is looked for sooner, how soon depends on what the last look took. */
-	perf_maps_set_interval(f->maps, INT64_MAX, 0);
+	f->maps->files.pace = (struct jit_pace){INT64_MAX, 0};
 	const char *name = "";
 	uint64_t start;
 	for (unsigned i = 0; i < 10000 && !lookup(f, getpid(), 0, 0x2000, &name, &start); i++)
@@ -368,7 +369,7 @@ static void test_many_processes(void **state)
 {
 	struct fixture *f = *state;
 	write_map(f->path, 0, "1000 10 one\n");
-	perf_maps_set_limits(f->maps, PERF_MAP_ENTRIES_MAX, 100);
+	f->maps->files.total_bytes_max = 100;
 	assert_name(f, 0x1000, "one");
 	const char *name;
 	uint64_t start;

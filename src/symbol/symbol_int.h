@@ -183,35 +183,10 @@ void cache_remove(struct symbolizer *s, const char *build_id);
 /* What is there: an entry for each table. At start. */
 void cache_scan(struct symbolizer *s);
 
-/* ---- kallsyms.c, perf_maps.c, jitdumps.c: seams for tests and fuzzing ---- */
+/* ---- kallsyms.c: seams for tests and fuzzing ---- */
 
 int kallsyms_load_files(const char *symbols_path, const char *modules_path, struct kallsyms **ret, struct error *err);
 size_t kallsyms_memory_bytes(const struct kallsyms *kallsyms);
 size_t kallsyms_symbol_count(const struct kallsyms *kallsyms);
-void perf_maps_set_interval(struct perf_maps *maps, int64_t interval_ns, int64_t miss_interval_ns); /* struct jit_pace */
-void perf_maps_set_limits(struct perf_maps *maps, size_t entries_max, size_t total_bytes_max);
-void jitdumps_set_interval(struct jitdumps *dumps, int64_t interval_ns, int64_t miss_interval_ns);
-void jitdumps_set_limits(struct jitdumps *dumps, size_t entries_max, size_t total_bytes_max);
-
-/* ---- perf_maps.c, jitdumps.c: when to look ---- */
-
-/*
- * How often the files of compilers are looked at: once an interval, and sooner for code that has no name, as far as looking
- * takes 2 % of the time at most. A process decides how much there is to read, and what of it is found.
- */
-#define JIT_LOOK_SHARE 50
-struct jit_look {
-	int64_t at_ns, took_ns; /* the last one; at_ns 0 = there was none */
-};
-struct jit_pace {
-	int64_t interval_ns, miss_interval_ns;
-};
-static inline bool jit_look_is_due(const struct jit_look *last, const struct jit_pace *pace, bool for_miss, int64_t now)
-{
-	int64_t since = now - last->at_ns;
-	if (!for_miss)
-		return !last->at_ns || since >= pace->interval_ns;
-	return since >= pace->miss_interval_ns && since / JIT_LOOK_SHARE >= last->took_ns;
-}
 
 #endif
