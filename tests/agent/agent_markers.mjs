@@ -2,7 +2,7 @@
 // agent_markers.mjs WHAT ...: looks at markers that an agent sends all the time. Prints what is wrong.
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync, readlinkSync, openSync, readSync, writeFileSync } from "node:fs";
-import { cli, withProfile } from "../profiler.mjs";
+import { threadList, withProfile } from "../profiler.mjs";
 
 const [, , what, ...rest] = process.argv;
 async function get(url, path, status = 200) {
@@ -69,8 +69,8 @@ if (what === "asking") {
 	const [, , count] = rangeOf(path, pid);
 	const shown = (await markers(url, "name=inner&limit=100000")).filter((m) => String(m.pid) === pid).length;
 	assert.equal(count, shown);
-	await withProfile(path, () => {
-		const { threads } = JSON.parse(cli("thread", "list", "--json", "--limit", "0"));
+	await withProfile(path, async () => {
+		const threads = await threadList();
 		assert.ok(threads.some((thread) => thread.name.includes("worker number 1 of this program")), JSON.stringify(threads.slice(0, 9)));
 	});
 	const { threads } = JSON.parse(readFileSync(path));

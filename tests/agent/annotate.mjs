@@ -5,7 +5,7 @@ import { spawnSync } from "node:child_process";
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { finish, skip, temporaryDirectory, test, wick } from "../harness.mjs";
-import { cli, withProfile } from "../profiler.mjs";
+import { threadList, withProfile } from "../profiler.mjs";
 
 const work = temporaryDirectory();
 const program = resolve(process.env.O ?? "build", "programs/marks");
@@ -81,7 +81,7 @@ await test("they come to the threads of a profile whose wall clock is wrong, and
 		}
 	}
 	assert.ok(threads.some((t) => t.name.length > 15));
-	await withProfile(out, () => assert.equal(JSON.parse(cli("thread", "list", "--json", "--limit", "0")).threads.length, threads.length));
+	await withProfile(out, async () => assert.equal((await threadList()).length, threads.length));
 });
 
 if (process.getuid() === 0)

@@ -7,7 +7,7 @@
 //   viewer FILE        the command line of Firefox Profiler sees the threads of both hosts
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { cli, withProfile } from "../profiler.mjs";
+import { threadList, withProfile } from "../profiler.mjs";
 
 const [, , what, steps, ...paths] = process.argv;
 const exchanges = 2 * Number(steps);
@@ -78,8 +78,8 @@ if (what === "apart") {
 	// Each message took long where others wanted the CPU all the time; then the bound says so, and is right, but proves little.
 	if (boundNs > 1e6 || Math.abs(skew - 50e-6) > 5e-6) process.exit(BUSY);
 } else {
-	await withProfile(paths[0], () => {
-		const { threads } = JSON.parse(cli("thread", "list", "--json", "--limit", "0"));
+	await withProfile(paths[0], async () => {
+		const threads = await threadList();
 		for (const [host, node] of [["alpha", 0], ["beta", 1]])
 			for (const name of ["source", "operators", "send", "receive", "merge"]) {
 				const thread = threads.find((thread) => thread.name === `${name} of node ${node}`);

@@ -2,21 +2,21 @@
 // markers.mjs FILE WHAT [N]: the markers of a recording, as the command line of Firefox Profiler sees them. Prints what is wrong.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { cli, withProfile } from "../profiler.mjs";
+import { ask, threadList, withProfile } from "../profiler.mjs";
 
 const [, , path, what, number] = process.argv;
-const threads = () => JSON.parse(cli("thread", "list", "--json", "--limit", "0")).threads;
-const types = (thread) => JSON.parse(cli("thread", "markers", "--json", "--thread", thread.threadHandle)).byType;
+const types = async (thread) => (await ask("thread", "markers", { thread: thread.threadHandle })).byType;
 // How many markers of each name there are, in all threads.
-function counts() {
+async function counts() {
 	const sums = {};
-	for (const thread of threads()) if (thread.markerCount) for (const type of types(thread)) sums[type.markerName] = (sums[type.markerName] ?? 0) + type.count;
+	for (const thread of await threadList())
+		if (thread.markerCount) for (const type of await types(thread)) sums[type.markerName] = (sums[type.markerName] ?? 0) + type.count;
 	return sums;
 }
-await withProfile(path, () => {
+await withProfile(path, async () => {
 	if (what === "count") {
-		const [name, count] = number.split("=");
-		assert.equal(counts()[name] ?? 0, Number(count), JSON.stringify(counts()));
+		const [name, count] = number.split("="), sums = await counts();
+		assert.equal(sums[name] ?? 0, Number(count), JSON.stringify(sums));
 		return;
 	}
 	if (what === "since") {
@@ -31,19 +31,20 @@ await withProfile(path, () => {
 		return;
 	}
 	if (what === "some") {
-		assert.ok((counts()[number] ?? 0) > 0, JSON.stringify(counts()));
+		const sums = await counts();
+		assert.ok((sums[number] ?? 0) > 0, JSON.stringify(sums));
 		return;
 	}
 	// Those of tests/programs/marks.c, one of each.
-	assert.deepEqual(counts(), { "named step": 1, inner: 1, tick: 2, request: 1, job: 1 });
-	const all = threads();
+	assert.deepEqual(await counts(), { "named step": 1, inner: 1, tick: 2, request: 1, job: 1 });
+	const all = await threadList();
 	const main = all.find((thread) => String(thread.tid) === thread.pid);
 	assert.ok(all.some((thread) => thread.name === "a thread with a name of more than fifteen bytes"), JSON.stringify(all));
-	const of = (name) => types(main).find((type) => type.markerName === name);
+	const ofMain = await types(main), of = (name) => ofMain.find((type) => type.markerName === name);
 	assert.equal(of("named step").topMarkers[0].label, "Rows: -5, peer: nëighbour, Share: 25%, took: 1,500,000ns, size: 4,096B, ratio: 1.5");
 	assert.ok(of("inner").durationStats.max <= of("named step").durationStats.max);
 	assert.ok(of("request").isInterval && of("job").isInterval);
-	const [counter] = JSON.parse(cli("counter", "list", "--json")).counters.filter((counter) => counter.name === "queued");
+	const [counter] = (await ask("counter", "list")).counters.filter((counter) => counter.name === "queued");
 	assert.equal(counter.graphType, "line-accumulated");
 	assert.equal(counter.stats[0].value, 81);
 	assert.equal(counter.rangeSampleCount, 10);

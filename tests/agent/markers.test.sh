@@ -111,21 +111,29 @@ fi
 
 # No system call and no allocation a marker: as many of them with 100 times the markers, of every kind.
 record "10,000 of each kind" 'markers: 40,000 of 1 processes' -- "$marks" each 10000 # the two ends of an asynchronous span are one
+check "what counts allocations compiles" cc -shared -fPIC -O2 -D_GNU_SOURCE -fno-builtin -o "$work/count_calls.so" tests/agent/count_calls.c -ldl
+# WHAT N FILE
+count_allocations() { "$WICK" record -o "$3.firefox.json" --env LD_PRELOAD="$work/count_calls.so" --env WICK_COUNT_TO="$3" -- "$marks" "$1" "$2" 2>"$3.err"; }
+count_calls() { "$WICK" record -o "$work/calls.$1.firefox.json" -- strace -f -o "$work/calls.$1" "$marks" each "$1" 2>"$work/calls.$1.err"; } # N
+# They mostly wait: all at a time. A recording that fails leaves no count.
+counters=
+for n in 100 10000; do
+	count_allocations each "$n" "$work/allocations.$n" &
+	counters="$counters $!"
+	if command -v strace >/dev/null 2>&1; then
+		count_calls "$n" &
+		counters="$counters $!"
+	fi
+done
+for pid in $counters; do wait "$pid"; done
 if command -v strace >/dev/null 2>&1; then
-	for n in 100 10000; do
-		"$WICK" record -o "$work/s.firefox.json" -- strace -f -o "$work/calls.$n" "$marks" each "$n" 2>"$work/err"
-		sed -n '/thread-self/,$p' "$work/calls.$n" | wc -l >"$work/count.$n"
-	done
+	for n in 100 10000; do sed -n '/thread-self/,$p' "$work/calls.$n" | wc -l >"$work/count.$n"; done
 	check "strace saw some" test "$(cat "$work/count.100")" -gt 100
 	check "markers make no system calls" cmp "$work/count.100" "$work/count.10000"
 else
 	skip "system calls" "no strace"
 fi
-check "what counts allocations compiles" cc -shared -fPIC -O2 -D_GNU_SOURCE -fno-builtin -o "$work/count_calls.so" tests/agent/count_calls.c -ldl
-# WHAT N FILE
-count_allocations() { "$WICK" record -o "$work/s.firefox.json" --env LD_PRELOAD="$work/count_calls.so" --env WICK_COUNT_TO="$3" -- "$marks" "$1" "$2" 2>"$work/err"; }
-count_allocations each 100 "$work/few" && count_allocations each 10000 "$work/many"
-check "markers allocate nothing" cmp "$work/few" "$work/many"
-count_allocations threads 1 "$work/many"
-check "a thread does, and that is counted" test "$(cat "$work/few")" -lt "$(cat "$work/many")"
+check "markers allocate nothing" cmp "$work/allocations.100" "$work/allocations.10000"
+count_allocations threads 1 "$work/allocations.thread"
+check "a thread does, and that is counted" test "$(cat "$work/allocations.100")" -lt "$(cat "$work/allocations.thread")"
 finish

@@ -2,7 +2,7 @@
 // remote.mjs WHAT ...: looks at recordings of several hosts, on the server and in files. Prints what is wrong.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { cli, withProfile } from "../profiler.mjs";
+import { ask, threadList, withProfile } from "../profiler.mjs";
 
 const [, , what, ...rest] = process.argv;
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -75,10 +75,10 @@ if (what === "asking") {
 		Date.now() > recording.start_ms + 1500 && hosts.every((host) => recording.hosts.some((h) => h.name === host && h.state === "recording"))));
 } else if (what === "hosts") {
 	const [path, ...hosts] = rest;
-	await withProfile(path, () => {
-		const threads = JSON.parse(cli("thread", "list", "--json", "--limit", "0")).threads;
+	await withProfile(path, async () => {
+		const threads = await threadList();
 		for (const host of hosts) assert.ok(threads.some((thread) => String(thread.pid).startsWith(`${host}:`)), `${host}: ${JSON.stringify(threads.slice(0, 5))}`);
-		assert.ok(JSON.parse(cli("profile", "info", "--json")).threadCount >= 2 * hosts.length || threads.length >= 2 * hosts.length);
+		assert.ok((await ask("profile", "info")).threadCount >= 2 * hosts.length || threads.length >= 2 * hosts.length);
 	});
 	const { meta } = JSON.parse(readFileSync(path));
 	assert.match(JSON.stringify(meta.extra), /pings/);

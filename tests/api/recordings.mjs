@@ -8,7 +8,7 @@ import { randomBytes } from "node:crypto";
 import { createGzip, gunzipSync, gzipSync } from "node:zlib";
 import { spawn } from "node:child_process";
 import { startServer, request, wick, temporaryDirectory, test, finish } from "../harness.mjs";
-import { cli, withProfile } from "../profiler.mjs";
+import { threadList, withProfile } from "../profiler.mjs";
 
 const KIB = 1024, MIB = 1024 * KIB;
 process.setMaxListeners(0); // servers are started anew
@@ -113,7 +113,7 @@ async function packed(head, piece, count, tail) {
 async function openProfile(body, look) {
 	const path = `${directory}/seen-${randomBytes(4).toString("hex")}.json`;
 	writeFileSync(path, body);
-	await withProfile(path, () => look(JSON.parse(cli("thread", "list", "--json", "--limit", "0")).threads, JSON.parse(body)));
+	await withProfile(path, async () => look(await threadList(), JSON.parse(body)));
 }
 const good = profileOf([]);
 

@@ -7,7 +7,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { finish, temporaryDirectory, test, wick } from "../harness.mjs";
-import { cli, withProfile } from "../profiler.mjs";
+import { ask, cli, threadFunctions, threadList, withProfile } from "../profiler.mjs";
 
 const work = temporaryDirectory();
 const path = (name) => join(work, name);
@@ -122,16 +122,14 @@ function assertKept(before, after) {
 			if (column !== "length") assert.deepEqual(after.threads[i].markers[column].slice(0, old.markers.length), old.markers[column]);
 	}
 }
-const listed = () => JSON.parse(cli("thread", "list", "--json", "--limit", "0")).threads;
-const cliMarkers = (handle) => JSON.parse(cli("thread", "markers", "--json", "--limit", "0", "--thread", handle));
-const cliFunctions = (handle) => JSON.parse(cli("thread", "functions", "--json", "--include-idle", "--limit", "0", "--thread", handle)).functions;
+const cliMarkers = (thread) => ask("thread", "markers", { thread, markerFilters: { limit: 0 } });
 async function assertOpens(out, counts) {
-	await withProfile(out, () => {
-		const threads = listed();
+	await withProfile(out, async () => {
+		const threads = await threadList();
 		for (const [tid, count] of Object.entries(counts)) {
 			const one = threads.find((t) => String(t.tid) === tid);
 			assert.ok(one, `profiler-cli has no thread ${tid}`);
-			assert.equal(cliMarkers(one.threadHandle).totalMarkerCount, count, `markers of ${tid}`);
+			assert.equal((await cliMarkers(one.threadHandle)).totalMarkerCount, count, `markers of ${tid}`);
 		}
 	});
 }
@@ -160,18 +158,18 @@ await test("markers come to the threads of their pid and tid, with names, kinds,
 	assert.deepEqual(profile.meta.initialVisibleThreads, [0, 1]);
 	assert.ok(profile.threads.every((t) => t.showMarkersInTimeline));
 	assert.match(said, /4 markers added to 2 threads, 0 of them new; .* 1 names completed/);
-	await withProfile(out, () => {
-		const threads = listed();
+	await withProfile(out, async () => {
+		const threads = await threadList();
 		assert.deepEqual(threads.map((t) => t.name).sort(), ["engine", "worker-with-a-name-1"]);
 		for (const [tid, want] of [[100, { work: 101 }], [101, { wait: 101 }]]) {
 			const one = threads.find((t) => String(t.tid) === String(tid));
-			for (const [name, count] of Object.entries(want)) assert.equal(cliFunctions(one.threadHandle).find((f) => f.name === name)?.selfSamples, count);
+			for (const [name, count] of Object.entries(want)) assert.equal((await threadFunctions(one.threadHandle)).find((f) => f.name === name)?.selfSamples, count);
 		}
 		const worker = threads.find((t) => t.name === "worker-with-a-name-1");
-		const text = JSON.stringify(cliMarkers(worker.threadHandle));
+		const text = JSON.stringify(await cliMarkers(worker.threadHandle));
 		assert.match(text, /"wait"/);
 		assert.match(text, /"work"/);
-		assert.equal(cliMarkers(worker.threadHandle).totalMarkerCount, 3);
+		assert.equal((await cliMarkers(worker.threadHandle)).totalMarkerCount, 3);
 	});
 });
 

@@ -7,19 +7,16 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { finish, skip, temporaryDirectory, test, testData, wick } from "../harness.mjs";
-import { cli, withProfile } from "../profiler.mjs";
+import { threadFunctions, threadList, withProfile } from "../profiler.mjs";
 
 const { Profile } = createRequire(import.meta.url)("pprof-format");
 const work = temporaryDirectory();
-const threads = () => JSON.parse(cli("thread", "list", "--json", "--limit", "0")).threads;
-const functions = (thread) =>
-	JSON.parse(cli("thread", "functions", "--json", "--include-idle", "--limit", "0", "--thread", thread.threadHandle)).functions;
 
 // Self and total by function, of all threads.
-function cliSums() {
+async function cliSums() {
 	const sums = { self: new Map(), total: new Map(), sum: 0 };
-	for (const thread of threads()) {
-		for (const f of functions(thread)) {
+	for (const { threadHandle } of await threadList()) {
+		for (const f of await threadFunctions(threadHandle)) {
 			sums.self.set(f.name, (sums.self.get(f.name) ?? 0) + f.selfSamples);
 			sums.total.set(f.name, (sums.total.get(f.name) ?? 0) + f.totalSamples);
 			sums.sum += f.selfSamples;
@@ -87,7 +84,7 @@ for (const [name, path] of inputs) {
 		await test(`${name}, ${type}: functions have their self and total in profiler-cli`, async () => {
 			const out = join(work, "out.firefox.json");
 			convert("-q", path, "-o", out, "--sample-type", type);
-			await withProfile(out, () => assertSame(cliSums(), pprofSums(profile, type, scales[unit] ?? 1)));
+			await withProfile(out, async () => assertSame(await cliSums(), pprofSums(profile, type, scales[unit] ?? 1)));
 		});
 	}
 }
@@ -104,7 +101,7 @@ if (inputs.length > 0) {
 			const out = join(work, "out.firefox.json.gz");
 			convert("-q", path, "-o", out, "--sample-type", type, "--format-version", String(version));
 			assert.equal(JSON.parse(gunzipSync(readFileSync(out))).meta.preprocessedProfileVersion, version);
-			await withProfile(out, () => assertSame(cliSums(), want));
+			await withProfile(out, async () => assertSame(await cliSums(), want));
 		});
 	}
 	await test("other versions are refused, and nothing is written", () => {
@@ -177,7 +174,7 @@ if (inputs.length > 0) {
 		await test(`version ${version} is read as profiler-cli reads it`, async () => {
 			convert("-q", out, "-o", pprof);
 			assertSame(pprofSums(decodePprof(pprof), "cpu", 1e6), want);
-			await withProfile(out, () => assertSame(cliSums(), want));
+			await withProfile(out, async () => assertSame(await cliSums(), want));
 		});
 	}
 	await test("there and back again: the same stacks, with lines, files and inlined calls", () => {
