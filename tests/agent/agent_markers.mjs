@@ -11,7 +11,7 @@ async function get(url, path, status = 200) {
 	return answer.json();
 }
 async function eventually(question) {
-	for (let i = 0; i < 600; i++) {
+	for (let i = 0; i < 1200; i++) {
 		const answer = await question();
 		if (answer) return answer;
 		await new Promise((resolve) => setTimeout(resolve, 100));
@@ -43,6 +43,11 @@ if (what === "asking") {
 } else if (what === "some") {
 	const [url, host, name, count] = rest;
 	await eventually(async () => (await markers(url, `host=${host}&name=${name}&limit=${count}`)).length === Number(count));
+} else if (what === "early") {
+	// A window that is sent because it is full is shorter than its minute.
+	const [url, name] = rest;
+	const host = await eventually(async () => (await get(url, "/api/v1/recordings/continuous")).hosts.find((h) => h.name === name));
+	assert.ok((host.to_ms - host.from_ms) / host.windows < 55000, JSON.stringify(host));
 } else if (what === "fields") {
 	const [url, host] = rest, [step] = await markers(url, `host=${host}&name=named%20step`);
 	assert.equal(step.process, "marks");

@@ -5,6 +5,7 @@
  *   all          waits until somebody records, then makes some of each kind and ends
  *   spin MS      spans for that long, whether or not somebody records
  *   flood N      N instants as fast as it goes
+ *   pour N       N instants, a thousand each 20 ms, which a collector keeps up with
  *   each N       N of each kind in 100 rounds of 30 ms, which a recorder keeps up with for N up to 10,000, though it gets no
  * CPU for a third of a second threads N    N threads one after the other, with names, each with a span fork N       N children,
  * each with a span exec N       execs itself N times, with a span before each kill         spans until it is killed by its own
@@ -38,9 +39,12 @@ static void sleep_ms(long ms)
 	nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
+/* MARKS_WAIT_MS is for who expects none. */
 static int wait_for_recorder(void)
 {
-	for (int i = 0; i < 1000 && !wickmark_on(); i++)
+	const char *text = getenv("MARKS_WAIT_MS");
+	long wait_ms = text ? strtol(text, NULL, 10) : 10000;
+	for (long ms = 0; ms < wait_ms && !wickmark_on(); ms += 10)
 		sleep_ms(10);
 	return wickmark_on();
 }
@@ -182,6 +186,12 @@ int main(int argc, char **argv)
 	} else if (strcmp(what, "flood") == 0) {
 		for (long i = 0; i < n; i++)
 			wickmark_instant(&tick, WICKMARK_VALUES(wickmark_integer(i)));
+	} else if (strcmp(what, "pour") == 0) {
+		for (long i = 0; i < n; i++) {
+			wickmark_instant(&tick, WICKMARK_VALUES(wickmark_integer(i)));
+			if (i % 1000 == 999)
+				sleep_ms(20);
+		}
 	} else if (strcmp(what, "each") == 0) {
 		many_of_each(n);
 	} else if (strcmp(what, "threads") == 0) {
