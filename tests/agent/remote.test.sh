@@ -6,7 +6,7 @@
 can_sample || { skip "remote recordings" "$no_sampling"; finish; }
 unshare --uts true 2>/dev/null || { skip "remote recordings" "no namespaces of host names"; finish; }
 case $O in /*) bin=$O ;; *) bin=$PWD/$O ;; esac
-[ -x "$bin/programs/workload" ] && [ -x "$bin/programs/marks" ] || make -s programs client
+[ -x "$bin/programs/workload" ] || make -s programs
 umask 077
 echo secret-of-the-tests >"$work/token"
 umask 022
@@ -14,7 +14,8 @@ mkdir -m 1777 "$work/tmp" # of the recorders of this test
 export TMPDIR="$work/tmp"
 mkdir -m 700 "$work/tmp/wick-order-killed" # as an agent leaves it that was killed
 judge() { node tests/agent/remote.mjs "$@"; }
-remote() { "$WICK" record --remote "$url" --token-file "$work/token" "$@"; }
+# Without markers, which are those of all programs, and of tests beside this one: agent_markers.test.sh has them.
+remote() { "$WICK" record --remote "$url" --token-file "$work/token" --no-markers "$@"; }
 
 # Sets url; on the port that it had before, if there was one.
 serve() { # PORT
@@ -32,11 +33,32 @@ agent() {
 }
 asking() { judge asking "$url" "$work/token" "$1"; }
 
+# The server and an agent of one command, on a machine where nothing has ever waited to be sent.
+all_in_one() {
+	"$bin/programs/workload" 3600 >/dev/null 2>&1 &
+	pids="$pids $!"
+	WICK_SPOOL="$work/not/there/yet" "$WICK" up --data "$work/up" --listen 127.0.0.1:0 2>"$work/up.log" &
+	up_pid=$!
+	pids="$pids $up_pid"
+	wait_url "$work/up.log" "$up_pid"
+	check "the agent of wick up asks for orders" judge asking "$url" "$work/token" 1
+	expect "... and records" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" --no-markers -d 2 -F 199 -o "$work/up.firefox.json"
+	check "... with samples" grep -q '"processName":"workload' "$work/up.firefox.json"
+	check "... and goes on" judge asking "$url" "$work/token" 1
+	expect "the same host can be asked again, in any format" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" --no-markers -d 1 -o "$work/up.svg"
+	check "and it is written" grep -q '<svg' "$work/up.svg"
+	kill -INT "$up_pid"
+	wait "$up_pid" && pass "... until Ctrl-C" || fail "... until Ctrl-C" "$(cat "$work/up.log")"
+}
+beside all_in_one
+
 serve 0
 port=${url##*:}
 ours="$WICK agent --server $url --token-file $work/token --no-debuginfo-upload --spool off"
 agent alpha $ours
+alpha=$!
 agent beta $ours
+beta=$!
 agent delta $ours --no-remote-record
 capabilities=+bpf,+perfmon,+sys_ptrace,+dac_read_search,+syslog,+checkpoint_restore
 agent gamma $ours --tenant team
@@ -45,79 +67,65 @@ chown 65534 "$work/token.nobody"
 agent unit setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps "$capabilities" --ambient-caps "$capabilities" --no-new-privs \
 	$ours --token-file "$work/token.nobody"
 check "agents ask the server" asking 4
-check "and say how they are" judge health "$url" "$work/token" alpha beta delta unit
+beside check "and say how they are" judge health "$url" "$work/token" alpha beta delta unit
 
-"$bin/programs/marks" spin 3600000 >/dev/null 2>&1 &
-pids="$pids $!"
-# Within the 12 s that are recorded: a second of CPU time, from when all of them record.
-(judge begun "$url" "$work/token" alpha beta unit && exec "$bin/programs/workload" 1cpu) >"$work/begun" 2>&1 &
-expect "three hosts of five are recorded, and the others named" 0 'of 3 of 5 hosts' \
-	remote --host alpha --host beta --host unit --host delta --host nobody -d 12 -F 199 -o "$work/all.firefox.json"
-printf '%s\n' "$expect_output" >"$work/said"
-check "an agent may refuse" grep -q 'host delta: failed: .*--no-remote-record' "$work/said"
-check "a host that is not there is named" grep -q 'host nobody: silent: no agent' "$work/said"
-[ -s "$work/all.firefox.json" ] || { cat "$work"/*.log; finish; }
-check "Firefox Profiler sees the hosts, side by side" judge hosts "$work/all.firefox.json" alpha beta unit
-check "what ran on all of them ran at one time" judge together "$work/all.firefox.json" workload alpha beta unit
-expect "the same host can be asked again, in any format" 0 'of 1 of 1 hosts' remote --host alpha -d 5 -o "$work/alpha.svg"
-check "and it is written" grep -q '<svg' "$work/alpha.svg"
+# Gamma is a tenant's host, which is given nothing of the others', and they nothing of its.
+of_a_tenant() {
+	check "an agent of a tenant sends its profiles there" judge stored "$url" "$work/token" team gamma
+	expect "it is recorded for that tenant" 0 'of 1 of 1 hosts' remote --tenant team -d 1 -o "$work/gamma.firefox.json"
+}
+beside of_a_tenant
+expect "for no other one" 1 "no tenant 'others'.*only agents started with --tenant 'others'" remote --tenant others -d 1 -o "$work/none.firefox.json"
+expect "nor for that without a name" 1 'host gamma: silent: no agent' remote --host gamma -d 1 -o "$work/none.firefox.json"
 expect "what nobody makes is not written" 1 'no host completed a recording' remote --host nobody -d 1 -o "$work/none.pb.gz"
 expect "a wrong token is told" 1 'a token is required' "$WICK" record --remote "$url" -d 1 -o "$work/none.pb.gz"
 expect "--remote and a command are for different things" 2 'wick record' remote -- true
 
-# Its host is a tenant's, which is given nothing of the others', and they nothing of its.
-check "an agent of a tenant sends its profiles there" judge stored "$url" "$work/token" team gamma
-expect "it is recorded for that tenant" 0 'of 1 of 1 hosts' remote --tenant team -d 1 -o "$work/gamma.firefox.json"
-expect "for no other one" 1 "no tenant 'others'.*only agents started with --tenant 'others'" remote --tenant others -d 1 -o "$work/none.firefox.json"
-expect "nor for that without a name" 1 'host gamma: silent: no agent' remote --host gamma -d 1 -o "$work/none.firefox.json"
+# Within the time that is recorded: a second of CPU time, from when all of them record.
+(judge begun "$url" "$work/token" alpha beta unit && exec "$bin/programs/workload" 1cpu) >"$work/begun" 2>&1 &
+expect "three hosts of five are recorded, and the others named" 0 'of 3 of 5 hosts' \
+	remote --host alpha --host beta --host unit --host delta --host nobody -d "$(if_full 12 7)" -F 199 -o "$work/all.firefox.json"
+printf '%s\n' "$expect_output" >"$work/said"
+check "an agent may refuse" grep -q 'host delta: failed: .*--no-remote-record' "$work/said"
+check "a host that is not there is named" grep -q 'host nobody: silent: no agent' "$work/said"
+[ -s "$work/all.firefox.json" ] || { cat "$work"/*.log; join_parts; finish; }
+beside check "Firefox Profiler sees the hosts, side by side" judge hosts "$work/all.firefox.json" alpha beta unit
+beside check "what ran on all of them ran at one time" judge together "$work/all.firefox.json" workload alpha beta unit
 
+# A failure that the server will have forgotten.
+remote --host unit --unit none-of-this-name -d 1 -o "$work/none.firefox.json" 2>"$work/failed.log" &
+failing=$!
 # A signal while it waits, as Ctrl-C is one
-"$WICK" record --remote "$url" --token-file "$work/token" --host alpha -d 60 -o "$work/none.firefox.json" 2>"$work/cancel.log" &
+"$WICK" record --remote "$url" --token-file "$work/token" --no-markers --host alpha -d 60 -o "$work/none.firefox.json" 2>"$work/cancel.log" &
 recorder=$!
 check "a recording is made" judge state "$url" "$work/token" alpha recording
 kill -TERM $recorder # what a shell starts in the background ignores SIGINT
 wait $recorder
 check "Ctrl-C cancels it" grep -q 'cancelled' "$work/cancel.log"
+wait $failing
+reason=none-of-this-name
+"$WICK" record --unit $reason -d 1 -o "$work/none.folded" 2>&1 | grep -q 'no cgroup hierarchy' && reason='no cgroup hierarchy' # as in a chroot
+check "a unit that is not there is told" grep -q "host unit: failed: .*$reason" "$work/failed.log"
 check "on the host too" judge gone "$url" "$work/token" alpha
 [ ! -e "$work/none.firefox.json" ] && pass "nothing is written then" || fail "nothing is written then"
 
 # The server goes away while hosts record, and comes back.
-"$WICK" record --remote "$url" --token-file "$work/token" --host alpha --host unit -d 8 -o "$work/after.firefox.json" 2>"$work/after.log" &
+"$WICK" record --remote "$url" --token-file "$work/token" --no-markers --host alpha --host beta -d "$(if_full 8 3)" -o "$work/after.firefox.json" 2>"$work/after.log" &
 recorder=$!
-check "two hosts record" judge state "$url" "$work/token" alpha unit recording
+check "two hosts record" judge state "$url" "$work/token" alpha beta recording
+join_parts
 kill -9 $server_pid
 wait $server_pid 2>/dev/null
-sleep 8 # until they have recorded
+recorded() { ! pgrep -P "$alpha,$beta" -f -- ' --at ' >/dev/null; }
+check "they have recorded before it comes back" wait_for recorded
+# What it does not know any more, as after a crash, is why a recording failed; its agent says it again.
+index=$(grep -l 'none-of-this-name' "$work"/data/recordings/*/recording.json)
+sed -i 's/"state":"failed","why":"[^"]*"/"state":"waiting","why":""/' "$index"
 serve "$port"
 wait $recorder && pass "a server that was killed and started anew gets what was recorded" ||
 	fail "a server that was killed and started anew gets what was recorded" "$(cat "$work/after.log" "$work/alpha.log" "$work/server.log")"
 check "from all" grep -q 'of 2 of 2 hosts' "$work/after.log"
-
-# A crash of the server took the reason of a failure with it; its agent says it again.
-"$WICK" record --remote "$url" --token-file "$work/token" --host alpha --unit none-of-this-name -d 1 -o "$work/none.firefox.json" 2>"$work/failed.log"
-reason=none-of-this-name
-"$WICK" record --unit $reason -d 1 -o "$work/none.folded" 2>&1 | grep -q 'no cgroup hierarchy' && reason='no cgroup hierarchy' # as in a chroot
-check "a unit that is not there is told" grep -q "host alpha: failed: .*$reason" "$work/failed.log"
-kill -9 $server_pid
-wait $server_pid 2>/dev/null
-index=$(grep -l 'none-of-this-name' "$work"/data/recordings/*/recording.json)
-sed -i 's/"state":"failed","why":"[^"]*"/"state":"waiting","why":""/' "$index"
-serve "$port"
-check "its agent tells it again after a crash" judge reason "$url" "$work/token" alpha "$reason"
-
-# The server and an agent of one command, on a machine where nothing has ever waited to be sent.
-"$bin/programs/workload" 60 >/dev/null 2>&1 &
-pids="$pids $!"
-WICK_SPOOL="$work/not/there/yet" "$WICK" up --data "$work/up" --listen 127.0.0.1:0 2>"$work/up.log" &
-up_pid=$!
-pids="$pids $up_pid"
-wait_url "$work/up.log" "$up_pid"
-check "the agent of wick up asks for orders" judge asking "$url" "$work/token" 1
-expect "... and records" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" -d 2 -F 199 -o "$work/up.firefox.json"
-check "... with samples" grep -q '"processName":"workload' "$work/up.firefox.json"
-check "... and goes on" judge asking "$url" "$work/token" 1
-kill -INT "$up_pid"
-wait "$up_pid" && pass "... until Ctrl-C" || fail "... until Ctrl-C" "$(cat "$work/up.log")"
+check "an agent tells the reason of a failure again after a crash" judge reason "$url" "$work/token" unit "$reason"
 nothing_left() { ! ls -d "$TMPDIR"/wick-order-* 2>/dev/null; }
 check "nothing is left behind" wait_for nothing_left
 finish
