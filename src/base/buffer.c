@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/buffer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -56,13 +57,27 @@ void buffer_init(struct buffer *buffer, size_t max)
 void buffer_release(struct buffer *buffer)
 {
 	buffer->data = mem_free(buffer->data);
-	buffer->len = 0;
 	buffer->capacity = 0;
+	buffer_clear(buffer);
 }
 
 void buffer_clear(struct buffer *buffer)
 {
-	buffer->len = 0;
+	buffer_truncate(buffer, 0);
+}
+
+void buffer_truncate(struct buffer *buffer, size_t len)
+{
+	assert(len <= buffer->len);
+	buffer->len = len;
+	buffer->failed = 0;
+}
+
+int buffer_fail(struct buffer *buffer, int code)
+{
+	if (!buffer->failed)
+		buffer->failed = code;
+	return buffer->failed;
 }
 
 /* The capacity may pass `max` by one byte: the NUL of buffer_string() and buffer_printf() is not contents. */
@@ -80,7 +95,7 @@ static int grow(struct buffer *buffer, size_t need)
 		capacity = need;
 	uint8_t *data = mem_realloc_array(buffer->data, capacity, 1);
 	if (!data)
-		return -ENOMEM;
+		return buffer_fail(buffer, -ENOMEM);
 	buffer->data = data;
 	buffer->capacity = capacity;
 	return 0;
@@ -93,8 +108,10 @@ static bool passes_max(const struct buffer *buffer, size_t more)
 
 int buffer_reserve(struct buffer *buffer, size_t more)
 {
+	if (buffer->failed)
+		return buffer->failed;
 	if (passes_max(buffer, more))
-		return -E2BIG;
+		return buffer_fail(buffer, -E2BIG);
 	return grow(buffer, buffer->len + more);
 }
 
@@ -132,13 +149,15 @@ static int __attribute__((format(printf, 2, 0))) format_at_end(struct buffer *bu
 int buffer_printf(struct buffer *buffer, const char *format, ...)
 {
 	va_list args;
+	if (buffer->failed)
+		return buffer->failed;
 	va_start(args, format);
 	int len = format_at_end(buffer, format, args);
 	va_end(args);
 	if (len < 0)
-		return -ENOMEM;
+		return buffer_fail(buffer, -ENOMEM);
 	if (passes_max(buffer, (size_t)len))
-		return -E2BIG;
+		return buffer_fail(buffer, -E2BIG);
 	if ((size_t)len >= buffer->capacity - buffer->len) {
 		int r = grow(buffer, buffer->len + (size_t)len + 1);
 		if (r < 0)
@@ -147,7 +166,7 @@ int buffer_printf(struct buffer *buffer, const char *format, ...)
 		len = format_at_end(buffer, format, args);
 		va_end(args);
 		if (len < 0)
-			return -ENOMEM;
+			return buffer_fail(buffer, -ENOMEM);
 	}
 	buffer->len += (size_t)len;
 	return 0;
@@ -160,7 +179,7 @@ struct bytes buffer_bytes(const struct buffer *buffer)
 
 const char *buffer_string(struct buffer *buffer)
 {
-	if (buffer->len == SIZE_MAX || grow(buffer, buffer->len + 1) < 0)
+	if (buffer->failed || buffer->len == SIZE_MAX || grow(buffer, buffer->len + 1) < 0)
 		return NULL;
 	buffer->data[buffer->len] = '\0';
 	return (const char *)buffer->data;

@@ -31,19 +31,32 @@ struct buffer {
 	size_t len;
 	size_t capacity;
 	size_t max; /* appending past it fails with -E2BIG */
+	int failed; /* the first failure of what appends, 0 = none */
 };
 
 void buffer_init(struct buffer *buffer, size_t max);
 void buffer_release(struct buffer *buffer); /* frees; the maximum stays and the buffer may be used again */
 void buffer_clear(struct buffer *buffer);   /* length 0, keeps the memory */
-/* 0, -ENOMEM or -E2BIG; contents are unchanged on failure. */
+/* Back to a length that it had before. */
+void buffer_truncate(struct buffer *buffer, size_t len);
+/*
+ * What appends returns 0, -ENOMEM or -E2BIG, and leaves the contents as they are on failure. A buffer remembers its first
+ * failure until buffer_clear(), buffer_truncate() or buffer_release(): until then nothing is appended any more and the same is
+ * returned. So one may write piece after piece, and ask once at the end.
+ */
+static inline int buffer_status(const struct buffer *buffer)
+{
+	return buffer->failed;
+}
+int buffer_fail(struct buffer *buffer, int code);	/* a failure to append for another reason; returns the first one */
 int buffer_reserve(struct buffer *buffer, size_t more); /* room for `more` bytes behind len */
 int buffer_append(struct buffer *buffer, const void *data, size_t len);
 int buffer_append_string(struct buffer *buffer, const char *text);
 int buffer_append_byte(struct buffer *buffer, uint8_t byte);
 int buffer_printf(struct buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct bytes buffer_bytes(const struct buffer *buffer);
-/* A NUL behind the contents (not counted in len) and the contents as a string; NULL if there is no memory for the NUL. */
+/* A NUL behind the contents (not counted in len) and the contents as a string; NULL if there is no memory for the NUL, or if
+ * something could not be appended. */
 const char *buffer_string(struct buffer *buffer);
 
 #endif

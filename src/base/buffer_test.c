@@ -47,17 +47,52 @@ static void test_appending_stops_at_the_maximum(void **state)
 	buffer_init(&buffer, 10);
 	assert_int_equal(buffer_append_string(&buffer, "01234567"), 0);
 	assert_int_equal(buffer_append_string(&buffer, "abc"), -E2BIG);
+	buffer_truncate(&buffer, 8);
 	assert_int_equal(buffer_append(&buffer, "x", SIZE_MAX), -E2BIG);
+	buffer_truncate(&buffer, 8);
 	assert_int_equal(buffer_printf(&buffer, "%d", 100), -E2BIG);
+	buffer_truncate(&buffer, 8);
 	assert_int_equal(buffer_append_byte(&buffer, '8'), 0);
 	assert_int_equal(buffer_printf(&buffer, "%d", 9), 0);
 	assert_int_equal(buffer_append_byte(&buffer, 'x'), -E2BIG);
+	buffer_truncate(&buffer, 10);
 	assert_int_equal(buffer_append(&buffer, NULL, 0), 0);
 	assert_true(bytes_equal_string(buffer_bytes(&buffer), "0123456789"));
 	/* The NUL is not contents, so a full buffer has room for it. */
 	assert_string_equal(buffer_string(&buffer), "0123456789");
 	assert_int_equal(buffer.len, 10);
 	assert_true(buffer.capacity <= 11);
+}
+
+static void test_failures_stay(void **state)
+{
+	_cleanup_(buffer_release) struct buffer buffer = {0};
+	buffer_init(&buffer, 4);
+	assert_int_equal(buffer_append_string(&buffer, "abc"), 0);
+	assert_int_equal(buffer_status(&buffer), 0);
+	assert_int_equal(buffer_append_string(&buffer, "de"), -E2BIG);
+	/* There would be room for each of these. */
+	fault_arm(FAULT_ALLOC, 1, FAULT_STICKY);
+	assert_int_equal(buffer_append_string(&buffer, ""), -E2BIG);
+	assert_int_equal(buffer_append_byte(&buffer, 'd'), -E2BIG);
+	assert_int_equal(buffer_printf(&buffer, "d"), -E2BIG);
+	assert_int_equal(buffer_reserve(&buffer, 0), -E2BIG);
+	assert_int_equal(buffer_fail(&buffer, -ENOMEM), -E2BIG);
+	assert_null(buffer_string(&buffer));
+	assert_false(fault_disarm(FAULT_ALLOC));
+	assert_int_equal(buffer_status(&buffer), -E2BIG);
+	assert_true(bytes_equal_string(buffer_bytes(&buffer), "abc"));
+	buffer_truncate(&buffer, 2);
+	assert_int_equal(buffer_status(&buffer), 0);
+	assert_string_equal(buffer_string(&buffer), "ab");
+	assert_int_equal(buffer_reserve(&buffer, 3), -E2BIG);
+	assert_int_equal(buffer_append_byte(&buffer, 'c'), -E2BIG);
+	buffer_clear(&buffer);
+	assert_int_equal(buffer_append_string(&buffer, "1234"), 0);
+	assert_int_equal(buffer_fail(&buffer, -EIO), -EIO);
+	assert_int_equal(buffer_status(&buffer), -EIO);
+	buffer_release(&buffer);
+	assert_int_equal(buffer_append_string(&buffer, "1234"), 0);
 }
 
 static void test_clear_and_release(void **state)
@@ -114,13 +149,19 @@ static void test_contents_survive_failed_allocations(void **state)
 	size_t len = buffer.len;
 	fault_arm(FAULT_ALLOC, 1, FAULT_STICKY);
 	assert_int_equal(buffer_append(&buffer, chunk, sizeof(chunk)), -ENOMEM);
+	buffer_truncate(&buffer, len);
 	assert_int_equal(buffer_printf(&buffer, "%.*s", (int)sizeof(chunk), chunk), -ENOMEM);
+	buffer_truncate(&buffer, len);
 	assert_int_equal(buffer_reserve(&buffer, 100000), -ENOMEM);
+	buffer_truncate(&buffer, len);
 	while (buffer.len < buffer.capacity)
 		assert_int_equal(buffer_append_byte(&buffer, 'y'), 0);
 	assert_int_equal(buffer_append_byte(&buffer, 'y'), -ENOMEM);
+	buffer_truncate(&buffer, buffer.len);
 	assert_null(buffer_string(&buffer));
+	assert_int_equal(buffer_status(&buffer), -ENOMEM);
 	assert_true(fault_disarm(FAULT_ALLOC));
+	buffer_truncate(&buffer, buffer.len);
 	assert_true(buffer.len >= len);
 	assert_memory_equal(buffer.data, "start", 5);
 	assert_non_null(buffer_string(&buffer));
@@ -132,6 +173,7 @@ int main(void)
 		cmocka_unit_test(test_views_compare),
 		cmocka_unit_test(test_views_are_taken_apart),
 		cmocka_unit_test(test_appending_stops_at_the_maximum),
+		cmocka_unit_test(test_failures_stay),
 		cmocka_unit_test(test_clear_and_release),
 		cmocka_unit_test(test_empty_buffer_is_a_string),
 		cmocka_unit_test(test_printf_of_every_length),

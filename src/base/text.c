@@ -226,22 +226,17 @@ bool text_is_utf8(struct bytes text)
 
 int text_append_utf8(struct buffer *out, struct bytes text)
 {
-	size_t before = out->len;
-	int r = 0;
-	while (r == 0 && text.len > 0) {
+	while (text.len > 0 && !buffer_status(out)) {
 		size_t len = utf8_prefix(text);
-		r = buffer_append(out, text.data, len);
-		text = (struct bytes){text.data + len, text.len - len};
-		if (r == 0 && text.len > 0) {
+		buffer_append(out, text.data, len);
+		text = bytes_skip(text, len);
+		if (text.len > 0) {
 			bool valid;
-			len = text_utf8_sequence(text, &valid);
-			r = buffer_append(out, "\xef\xbf\xbd", 3);
-			text = (struct bytes){text.data + len, text.len - len};
+			text = bytes_skip(text, text_utf8_sequence(text, &valid));
+			buffer_append(out, "\xef\xbf\xbd", 3);
 		}
 	}
-	if (r < 0)
-		out->len = before;
-	return r;
+	return buffer_status(out);
 }
 
 static uint32_t decode_utf8(struct bytes sequence)
@@ -276,28 +271,23 @@ static size_t plain_prefix(struct bytes text)
 
 int text_append_harmless(struct buffer *out, struct bytes text)
 {
-	size_t before = out->len;
-	int r = 0;
-	while (r == 0 && text.len > 0) {
+	while (text.len > 0 && !buffer_status(out)) {
 		bool valid;
 		size_t plain = plain_prefix(text);
-		if (plain > 0) {
-			r = buffer_append(out, text.data, plain);
-			text = (struct bytes){text.data + plain, text.len - plain};
-			continue;
-		}
+		buffer_append(out, text.data, plain);
+		text = bytes_skip(text, plain);
+		if (text.len == 0)
+			break;
 		struct bytes sequence = {text.data, text_utf8_sequence(text, &valid)};
 		if (!valid)
-			r = buffer_append(out, "\xef\xbf\xbd", 3);
+			buffer_append(out, "\xef\xbf\xbd", 3);
 		else if (is_hostile(sequence))
-			r = buffer_append_byte(out, '?');
+			buffer_append_byte(out, '?');
 		else
-			r = buffer_append(out, sequence.data, sequence.len);
-		text = (struct bytes){text.data + sequence.len, text.len - sequence.len};
+			buffer_append(out, sequence.data, sequence.len);
+		text = bytes_skip(text, sequence.len);
 	}
-	if (r < 0)
-		out->len = before;
-	return r;
+	return buffer_status(out);
 }
 
 static bool is_continuation(uint8_t byte)
@@ -341,8 +331,7 @@ static int hex_byte(const uint8_t *digits)
 
 static int url_decode(struct bytes text, bool plus_is_space, struct buffer *out, struct error *err)
 {
-	int r = buffer_reserve(out, 0);
-	for (size_t i = 0; r == 0 && i < text.len; i++) {
+	for (size_t i = 0; i < text.len; i++) {
 		int byte = text.data[i];
 		if (byte == '%') {
 			byte = text.len - i > 2 ? hex_byte(text.data + i + 1) : -1;
@@ -354,13 +343,12 @@ static int url_decode(struct bytes text, bool plus_is_space, struct buffer *out,
 		}
 		if (byte == 0)
 			return error_set(err, -EINVAL, "NUL at byte %zu of the URL text", i);
-		r = buffer_append_byte(out, (uint8_t)byte);
+		buffer_append_byte(out, (uint8_t)byte);
 	}
-	if (r == 0 && !buffer_string(out))
-		r = -ENOMEM;
-	if (r == -E2BIG)
-		return error_set(err, r, "URL text is longer than %zu bytes", out->max);
-	return r < 0 ? error_nomem(err) : 0;
+	if (buffer_string(out))
+		return 0;
+	return buffer_status(out) == -E2BIG ? error_set(err, -E2BIG, "URL text is longer than %zu bytes", out->max)
+					    : error_nomem(err);
 }
 
 int text_url_decode(struct bytes text, bool plus_is_space, struct buffer *out, struct error *err)
@@ -368,7 +356,7 @@ int text_url_decode(struct bytes text, bool plus_is_space, struct buffer *out, s
 	size_t before = out->len;
 	int r = url_decode(text, plus_is_space, out, err);
 	if (r < 0)
-		out->len = before;
+		buffer_truncate(out, before);
 	return r;
 }
 
@@ -381,17 +369,15 @@ static bool is_url_unreserved(uint8_t c)
 int text_url_encode(struct buffer *out, struct bytes text)
 {
 	static const char digits[] = "0123456789ABCDEF";
-	size_t before = out->len;
 	for (size_t i = 0; i < text.len; i++) {
 		uint8_t c = text.data[i];
 		char escape[3] = {'%', digits[c >> 4], digits[c & 15]};
-		int r = is_url_unreserved(c) ? buffer_append_byte(out, c) : buffer_append(out, escape, sizeof(escape));
-		if (r < 0) {
-			out->len = before;
-			return r;
-		}
+		if (is_url_unreserved(c))
+			buffer_append_byte(out, c);
+		else
+			buffer_append(out, escape, sizeof(escape));
 	}
-	return 0;
+	return buffer_status(out);
 }
 
 bool text_starts_with(const char *text, const char *prefix)
@@ -429,9 +415,7 @@ struct bytes text_binary_name(struct bytes path)
 int text_append_hex(struct buffer *out, struct bytes data)
 {
 	static const char digits[] = "0123456789abcdef";
-	if (data.len > SIZE_MAX / 2)
-		return -E2BIG;
-	int r = buffer_reserve(out, data.len * 2);
+	int r = data.len > SIZE_MAX / 2 ? buffer_fail(out, -E2BIG) : buffer_reserve(out, data.len * 2);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < data.len; i++) {
@@ -452,7 +436,7 @@ int text_parse_hex(struct bytes text, struct buffer *out)
 	for (size_t i = 0; i < text.len; i += 2) {
 		int byte = hex_byte(text.data + i);
 		if (byte < 0) {
-			out->len = before;
+			buffer_truncate(out, before);
 			return -EINVAL;
 		}
 		out->data[out->len++] = (uint8_t)byte;

@@ -26,7 +26,8 @@ const char *text_format_count(uint64_t count, char out[static TEXT_NUMBER_MAX]);
  * U+FFFD. */
 size_t text_utf8_sequence(struct bytes text, bool *ret_valid);
 bool text_is_utf8(struct bytes text);
-/* Appends text with each ill-formed sequence replaced by U+FFFD. */
+/* Appends text with each ill-formed sequence replaced by U+FFFD. What appends here fails as in base/buffer.h; a part of the
+ * text may stand in the buffer then. */
 int text_append_utf8(struct buffer *out, struct bytes text);
 /* As text_append_utf8(), for names and texts from outside that are printed: with '?' for what must not reach a terminal, which
  * are control characters (C0, DEL, C1), and those that change the direction of what stands beside them or cannot be seen. The

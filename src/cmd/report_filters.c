@@ -248,8 +248,8 @@ static const struct profile_matcher *matcher_of(const struct report_pattern *pat
 
 static void note_unmatched(struct buffer *notes, bool asked, bool found, const char *name)
 {
-	if (asked && !found)
-		(void)buffer_printf(notes, "--%s matched nothing\n", name);
+	if (asked && !found && buffer_printf(notes, "--%s matched nothing\n", name) < 0)
+		buffer_truncate(notes, notes->len);
 }
 
 struct tag_choice {

@@ -151,7 +151,7 @@ int gzip_decompress(struct bytes input, struct buffer *out, struct error *err)
 	r = gunzip_members(inflater, input, out, err);
 	libdeflate_free_decompressor(inflater);
 	if (r < 0)
-		out->len = before;
+		buffer_truncate(out, before);
 	return r;
 }
 
@@ -292,7 +292,7 @@ int zstd_decompress(struct bytes input, struct buffer *out, struct error *err)
 	}
 	ZSTD_freeDCtx(context);
 	if (r < 0)
-		out->len = before;
+		buffer_truncate(out, before);
 	return r;
 }
 

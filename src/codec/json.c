@@ -20,8 +20,7 @@ void json_init(struct json_writer *json, struct buffer *out)
 
 static void put(struct json_writer *json, const void *data, size_t len)
 {
-	if (json->error == 0)
-		json->error = buffer_append(json->out, data, len);
+	buffer_append(json->out, data, len);
 }
 
 /* What goes before a value or a key: the comma that is due. A value behind a key has had its comma. */
@@ -108,7 +107,7 @@ static void put_quoted(struct json_writer *json, struct bytes text)
 {
 	put(json, "\"", 1);
 	size_t at = 0;
-	while (at < text.len && json->error == 0) {
+	while (at < text.len && !buffer_status(json->out)) {
 		size_t plain = at;
 		while (plain < text.len && is_plain(text.data[plain]))
 			plain++;
@@ -234,10 +233,11 @@ void json_nil(struct json_writer *json)
 
 int json_finish(struct json_writer *json, struct error *err)
 {
-	if (json->error == -ENOMEM)
+	int r = buffer_status(json->out);
+	if (r == -ENOMEM)
 		return error_nomem(err);
-	if (json->error < 0)
-		return error_set(err, json->error, "the JSON response exceeds its limit of %zu bytes; narrow the request",
+	if (r < 0)
+		return error_set(err, r, "the JSON response exceeds its limit of %zu bytes; narrow the request",
 				 json->out->max);
 	assert(json->depth == 0 && !json->after_key);
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A streaming JSON writer over a struct buffer. Commas, quoting and UTF-8 repair are its job; nesting is checked by assertions.
- * Errors (no memory, buffer maximum) are kept and reported once by json_finish(). Reading JSON is jansson's job.
+ * Errors (no memory, buffer maximum) are kept by the buffer and reported once by json_finish(). Reading JSON is jansson's job.
  */
 #ifndef WICK_CODEC_JSON_H
 #define WICK_CODEC_JSON_H
@@ -11,7 +11,6 @@
 
 struct json_writer {
 	struct buffer *out;
-	int error;
 	unsigned depth;
 	uint64_t has_items; /* one bit a level: a comma is due */
 	uint64_t is_object;

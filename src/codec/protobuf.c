@@ -222,9 +222,7 @@ int pb_write_bytes(struct buffer *out, uint32_t field, const void *data, size_t 
 	uint8_t head[2 * VARINT_BYTES_MAX];
 	size_t head_len = put_varint(head, tag_of(field, PB_BYTES));
 	head_len += put_varint(head + head_len, len);
-	if (len > SIZE_MAX - head_len)
-		return -E2BIG;
-	int r = buffer_reserve(out, head_len + len);
+	int r = len > SIZE_MAX - head_len ? buffer_fail(out, -E2BIG) : buffer_reserve(out, head_len + len);
 	if (r < 0)
 		return r;
 	memcpy(out->data + out->len, head, head_len);
@@ -265,10 +263,9 @@ int pb_write_text(struct buffer *out, uint32_t field, struct bytes text)
 	size_t mark;
 	if (text_is_utf8(text))
 		return pb_write_bytes(out, field, text.data, text.len);
-	int r = pb_begin(out, field, &mark);
-	if (r == 0)
-		r = text_append_utf8(out, text);
-	return r < 0 ? r : pb_end(out, mark);
+	pb_begin(out, field, &mark);
+	text_append_utf8(out, text);
+	return pb_end(out, mark);
 }
 
 int pb_put_varint(struct buffer *out, uint32_t field, uint64_t value)
@@ -300,14 +297,14 @@ int pb_begin(struct buffer *out, uint32_t field, size_t *ret_mark)
 	size_t len = put_varint(head, tag_of(field, PB_BYTES));
 	head[len++] = 0;
 	int r = buffer_append(out, head, len);
-	if (r < 0)
-		return r;
-	*ret_mark = out->len - 1;
-	return 0;
+	*ret_mark = r < 0 ? 0 : out->len - 1;
+	return r;
 }
 
 int pb_end(struct buffer *out, size_t mark)
 {
+	if (buffer_status(out))
+		return buffer_status(out);
 	size_t len = out->len - mark - 1;
 	size_t extra = pb_varint_size(len) - 1;
 	if (extra > 0) {

@@ -69,7 +69,8 @@ int pb_put_double(struct buffer *out, uint32_t field, double value);
 int pb_put_text(struct buffer *out, uint32_t field, struct bytes text);
 int pb_put_string(struct buffer *out, uint32_t field, const char *text);
 int pb_write_raw_varint(struct buffer *out, uint64_t value);
-/* A nested message of unknown length: begin, write its fields, end. Costs one memmove of the message's bytes at most. */
+/* A nested message of unknown length: begin, write its fields, end. Costs one memmove of the message's bytes at most. After a
+ * failure the mark means nothing, and pb_end() returns the failure. */
 int pb_begin(struct buffer *out, uint32_t field, size_t *ret_mark);
 int pb_end(struct buffer *out, size_t mark);
 size_t pb_varint_size(uint64_t value);

@@ -329,7 +329,7 @@ static int write_message(struct json_writer *json, const struct pb_json_message 
 	if (r < 0)
 		return error_prefix(err, r, "%s", message->name);
 	json_begin_object(json);
-	for (size_t i = 0; i < message->count && !r && !json->error; i++)
+	for (size_t i = 0; i < message->count && !r && !buffer_status(json->out); i++)
 		if (extents[i].count > 0)
 			r = write_field(json, &message->fields[i], binary, extents[i], err);
 	if (!r)

@@ -74,7 +74,7 @@ static int run_demangler(demangler run, const char *name, int options, struct bu
 		done = run(name, options, take_text, &sink);
 	if (done && sink.status == 0 && sink.written > 0)
 		return 1;
-	out->len = len_before;
+	buffer_truncate(out, len_before);
 	return sink.status == -ERANGE ? 0 : sink.status;
 }
 
@@ -154,7 +154,7 @@ static int demangle_go(const char *name, struct buffer *out)
 	}
 	if (r == 0 && out->len - len_before < strlen(name))
 		return 1;
-	out->len = len_before;
+	buffer_truncate(out, len_before);
 	return r;
 }
 

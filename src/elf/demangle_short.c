@@ -324,7 +324,7 @@ int demangle_short(const char *full, struct buffer *out)
 	else
 		put_name(&s);
 	if (s.status < 0 || out->len == s.start) {
-		out->len = before;
+		buffer_truncate(out, before);
 		if (s.status < 0 && s.status != -EINVAL)
 			return s.status;
 		return buffer_append_string(out, full);

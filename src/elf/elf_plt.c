@@ -300,7 +300,7 @@ int elf_plt_note(struct elf_file *file, struct buffer *out, struct error *err)
 	if (r == -EIO)
 		return r;
 	if (r < 0 || out->len == header_at + sizeof(header)) {
-		out->len = header_at; /* damaged or none: no names for stubs, as for the file itself */
+		buffer_truncate(out, header_at); /* damaged or none: no names for stubs, as for the file itself */
 		return 0;
 	}
 	header[1] = (uint32_t)((out->len - header_at - sizeof(header)) / sizeof(struct noted_stub));

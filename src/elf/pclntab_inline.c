@@ -219,7 +219,7 @@ int pclntab_write_inline(struct pclntab *table, struct buffer *out, struct error
 		work -= work < table->file->segment_count ? work : table->file->segment_count;
 		header[1] += r > 0;
 		if (r == -E2BIG)
-			out->len = before;
+			buffer_truncate(out, before);
 		if (r == -E2BIG || work == 0) {
 			r = 0;
 			break;

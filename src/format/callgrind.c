@@ -368,17 +368,18 @@ static int read_lines(struct reader *reader, struct bytes input, struct error *e
 static int note(const struct reader *reader, const struct format_options *options, struct error *err)
 {
 	struct buffer *notes = options ? options->notes : NULL;
-	int r = 0;
-	if (notes && reader->graph.guessed)
-		r = buffer_printf(notes,
-				  "full stacks, which the format does not have: %llu functions have several callers; their "
-				  "costs are split in proportion to the costs of the calls\n",
-				  (unsigned long long)reader->graph.guessed);
-	if (notes && r == 0 && reader->graph.call_count)
-		r = buffer_append_string(notes, "call counts of functions\n");
-	if (notes && r == 0 && reader->jumps)
-		r = buffer_printf(notes, "%llu jumps within functions\n", (unsigned long long)reader->jumps);
-	return r == -ENOMEM ? error_nomem(err) : 0;
+	if (!notes)
+		return 0;
+	if (reader->graph.guessed)
+		buffer_printf(notes,
+			      "full stacks, which the format does not have: %llu functions have several callers; their "
+			      "costs are split in proportion to the costs of the calls\n",
+			      (unsigned long long)reader->graph.guessed);
+	if (reader->graph.call_count)
+		buffer_append_string(notes, "call counts of functions\n");
+	if (reader->jumps)
+		buffer_printf(notes, "%llu jumps within functions\n", (unsigned long long)reader->jumps);
+	return format_note_status(notes, err);
 }
 
 static int decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)

@@ -272,14 +272,15 @@ static int read_all(struct reader *reader, const struct json_node *root, struct 
 static int note(const struct reader *reader, const struct format_options *options, struct error *err)
 {
 	struct buffer *notes = options ? options->notes : NULL;
-	int r = 0;
-	if (notes && reader->has_lifetimes && reader->profile->sample_count > 0)
-		r = buffer_printf(notes, "lifetimes and maximums of the blocks of %zu program points\n",
-				  reader->profile->sample_count);
-	if (notes && r == 0 && reader->accesses)
-		r = buffer_printf(notes, "reads and writes of the blocks of %llu program points\n",
-				  (unsigned long long)reader->accesses);
-	return r == -ENOMEM ? error_nomem(err) : 0;
+	if (!notes)
+		return 0;
+	if (reader->has_lifetimes && reader->profile->sample_count > 0)
+		buffer_printf(notes, "lifetimes and maximums of the blocks of %zu program points\n",
+			      reader->profile->sample_count);
+	if (reader->accesses)
+		buffer_printf(notes, "reads and writes of the blocks of %llu program points\n",
+			      (unsigned long long)reader->accesses);
+	return format_note_status(notes, err);
 }
 
 static int decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)

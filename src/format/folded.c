@@ -267,9 +267,10 @@ int folded_decode(struct bytes input, const struct format_options *options, stru
 		r = add_types(reader, err);
 	if (r == 0)
 		r = read_lines(reader, input, err);
-	if (r == 0 && reader->rounded && options && options->notes &&
-	    buffer_printf(options->notes, "fractions of %zu counts\n", reader->rounded) == -ENOMEM)
-		r = error_nomem(err);
+	if (r == 0 && reader->rounded && options && options->notes) {
+		buffer_printf(options->notes, "fractions of %zu counts\n", reader->rounded);
+		r = format_note_status(options->notes, err);
+	}
 	if (r < 0)
 		profile_free(reader->profile);
 	else
@@ -471,7 +472,7 @@ int folded_encode(const struct profile *profile, const struct format_options *op
 		r = format_buffer_error(r, out, "the folded output", err);
 out:
 	if (r < 0)
-		out->len = before;
+		buffer_truncate(out, before);
 	buffer_release(&writer->text);
 	mem_free(writer->lines);
 	mem_free(writer);

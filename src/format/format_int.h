@@ -78,6 +78,8 @@ struct format_left_out {
 	const char *what; /* "events that are no samples" */
 };
 int format_note(const struct format_options *options, const struct format_left_out *items, size_t count, struct error *err);
+/* The same for notes that were appended otherwise. */
+int format_note_status(struct buffer *notes, struct error *err);
 
 /* What a failed append to a buffer means: -ENOMEM or -E2BIG, said. */
 int format_buffer_error(int code, const struct buffer *out, const char *what, struct error *err);

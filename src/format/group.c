@@ -152,11 +152,22 @@ int format_note(const struct format_options *options, const struct format_left_o
 {
 	struct buffer *notes = options ? options->notes : NULL;
 	char number[TEXT_NUMBER_MAX];
-	for (size_t i = 0; notes && i < count; i++)
-		if (items[i].count &&
-		    buffer_printf(notes, "%s %s\n", text_format_count(items[i].count, number), items[i].what) == -ENOMEM)
-			return error_nomem(err);
+	for (size_t i = 0; notes && i < count; i++) {
+		if (!items[i].count)
+			continue;
+		buffer_printf(notes, "%s %s\n", text_format_count(items[i].count, number), items[i].what);
+		int r = format_note_status(notes, err);
+		if (r < 0)
+			return r;
+	}
 	return 0;
+}
+
+int format_note_status(struct buffer *notes, struct error *err)
+{
+	bool no_memory = buffer_status(notes) == -ENOMEM;
+	buffer_truncate(notes, notes->len);
+	return no_memory ? error_nomem(err) : 0;
 }
 
 int format_buffer_error(int code, const struct buffer *out, const char *what, struct error *err)

@@ -419,6 +419,6 @@ int pprof_encode(const struct profile *profile, const struct format_options *opt
 			r = gzip_compress(buffer_bytes(&raw), GZIP_LEVEL, out, err);
 	}
 	if (r < 0)
-		out->len = before;
+		buffer_truncate(out, before);
 	return r;
 }

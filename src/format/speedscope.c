@@ -638,7 +638,7 @@ static int encode(const struct profile *profile, const struct format_options *op
 	json_init(&writer->json, out);
 	int r = profile->sample_type_count ? write_all(writer, err) : error_set(err, -EINVAL, "the profile has no values");
 	if (r < 0)
-		out->len = before;
+		buffer_truncate(out, before);
 	sample_threads_release(&writer->threads);
 	index32_release(&writer->frame_index);
 	buffer_release(&writer->text);

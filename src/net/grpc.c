@@ -77,7 +77,7 @@ static int append_gzipped(struct buffer *out, struct bytes message)
 	r = gzip_compress(message, NET_COMPRESS_LEVEL, out, NULL);
 	size_t len = out->len - before - GRPC_PREFIX_BYTES;
 	if (r < 0 || len >= message.len) {
-		out->len = before;
+		buffer_truncate(out, before);
 		return r < 0 ? r : -E2BIG;
 	}
 	grpc_write_prefix(out->data + before, true, (uint32_t)len);

@@ -22,7 +22,8 @@ static inline bool memory_write(struct net_connection *connection, const struct 
 	peer->write_len = 0;
 	for (size_t i = 0; i < count; i++) {
 		peer->write_len += parts[i].len;
-		buffer_append(&peer->out, parts[i].data, parts[i].len);
+		if (buffer_append(&peer->out, parts[i].data, parts[i].len) < 0)
+			buffer_truncate(&peer->out, peer->out.len); /* of memory: later ones arrive */
 	}
 	peer->write_due = peer->slow;
 	return !peer->slow;

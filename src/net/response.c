@@ -54,7 +54,10 @@ int net_response_header(struct net_response *response, const char *name, const c
 {
 	if (!is_token(name) || !is_field_value(value) || is_framing(name))
 		return -EINVAL;
-	return buffer_printf(&response->headers, "%s: %s\r\n", name, value);
+	int r = buffer_printf(&response->headers, "%s: %s\r\n", name, value);
+	if (r < 0) /* a shorter one may follow */
+		buffer_truncate(&response->headers, response->headers.len);
+	return r;
 }
 
 bool response_next_header(const struct net_response *response, size_t *at, struct bytes *ret_name, struct bytes *ret_value)

@@ -282,6 +282,8 @@ int net_stream_send(struct net_stream *stream, struct bytes message)
 	r = wait_for_space(stream);
 	if (r == 0)
 		r = buffer_append(&stream->queue, framed.data, framed.len);
+	if (r < 0) /* the next message may fit */
+		buffer_truncate(&stream->queue, stream->queue.len);
 	bool wake = r == 0 && !stream->wake_queued;
 	if (wake)
 		stream->wake_queued = true;

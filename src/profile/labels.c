@@ -223,7 +223,7 @@ int labels_format(const struct labels *labels, struct buffer *out)
 	if (r == 0)
 		r = buffer_append_byte(out, '}');
 	if (r < 0)
-		out->len = start;
+		buffer_truncate(out, start);
 	return r;
 }
 

@@ -437,7 +437,7 @@ static int expand(const struct match *match, const char *text, struct buffer *ou
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 	int r = 0;
 
-	out->len = 0;
+	buffer_clear(out);
 	while (*text && r == 0 && out->len < LIMIT_LABEL_VALUE_BYTES) { /* the rest would be cut off */
 		size_t len = strcspn(text, "$");
 		if (len) {
@@ -466,7 +466,7 @@ static int join_sources(struct relabel *relabel, const struct rule *rule, const 
 	struct buffer *out = &relabel->joined;
 	int r = 0;
 
-	out->len = 0;
+	buffer_clear(out);
 	for (size_t i = 0; i < rule->source_count && r == 0; i++) {
 		const char *value = relabel_set_get(set, rule->sources[i]);
 		if (i)

@@ -217,7 +217,7 @@ int query_write_json(const struct query_result *result, const struct query_stats
 	if (!r)
 		r = json_finish(&json, err);
 	if (r < 0)
-		out->len = start;
+		buffer_truncate(out, start);
 	return r;
 }
 
@@ -447,6 +447,6 @@ int query_write_text(const struct query_result *result, const struct query_stats
 	    (buffer_append_byte(out, '\n') < 0 || query_explain_text(&result->explain, stats, out) < 0))
 		r = error_nomem(err);
 	if (r < 0)
-		out->len = start;
+		buffer_truncate(out, start);
 	return r;
 }

@@ -61,8 +61,10 @@ void report_note(struct report *report, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	if (text_append_harmless(report->options.notes, bytes_of_string(text)) == 0)
-		(void)buffer_append_byte(report->options.notes, '\n');
+	size_t before = report->options.notes->len;
+	text_append_harmless(report->options.notes, bytes_of_string(text));
+	if (buffer_append_byte(report->options.notes, '\n') < 0)
+		buffer_truncate(report->options.notes, before);
 }
 
 /* ---- values ---- */

@@ -323,6 +323,6 @@ int svg_render(const struct flame *flame, const struct svg_options *options, str
 	int r = append_all(&drawing, options->title ? options->title : "Flame graph");
 	if (r == 0)
 		return 0;
-	out->len = start;
+	buffer_truncate(out, start);
 	return r == -E2BIG ? error_set(err, r, "the SVG is larger than %zu bytes; select less", out->max) : error_nomem(err);
 }

@@ -132,6 +132,6 @@ int table_write_text(const struct table *table, const char *unit, size_t limit, 
 	int r = write_rows(table, rows, count, unit, out);
 	if (r == 0)
 		return 0;
-	out->len = start;
+	buffer_truncate(out, start);
 	return r == -E2BIG ? error_set(err, r, "the table is larger than %zu bytes", out->max) : error_nomem(err);
 }

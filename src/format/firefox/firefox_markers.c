@@ -276,7 +276,7 @@ static void put_table_label(const struct firefox_markers *markers, const struct 
 	if (r == 0 && schema->field_count > 0)
 		json_member_bytes(json, "tableLabel", buffer_bytes(&text));
 	else if (r < 0)
-		json->error = r;
+		buffer_fail(json->out, r);
 	buffer_release(&text);
 }
 

@@ -70,7 +70,7 @@ struct writer {
 
 static void drain(struct writer *writer)
 {
-	if (writer->error == 0 && writer->json.error == 0)
+	if (writer->error == 0)
 		writer->error = format_sink_drain(writer->sink, false, writer->err);
 }
 

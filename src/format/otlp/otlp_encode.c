@@ -783,7 +783,7 @@ int otlp_encode(const struct profile *const *profiles, size_t count, struct buff
 		r = write_dictionary(encoder, &cause);
 	if (r == 0)
 		return 0;
-	out->len = before;
+	buffer_truncate(out, before);
 	if (cause.code)
 		return error_set(err, r, "%s", cause.message);
 	return format_buffer_error(r, out, "the OTLP output", err);
@@ -804,6 +804,6 @@ int otlp_encode_response(uint64_t rejected_profiles, const char *message, struct
 		r = pb_end(out, mark);
 	if (r == 0)
 		return 0;
-	out->len = before;
+	buffer_truncate(out, before);
 	return format_buffer_error(r, out, "the response", err);
 }

@@ -59,11 +59,11 @@ static int note(const struct perf_reader *reader, const struct format_options *o
 	if (r < 0 || !notes)
 		return r;
 	if (counts->is_unfinished)
-		r = buffer_append_string(notes, "the last records: perf record did not exit properly\n");
-	if (r == 0 && !reader->has_clock && counts->samples)
-		r = buffer_append_string(notes, "the time of day: times count from the boot of the machine (perf record -k "
-						"CLOCK_MONOTONIC records it)\n");
-	return r == -ENOMEM ? error_nomem(err) : 0;
+		buffer_append_string(notes, "the last records: perf record did not exit properly\n");
+	if (!reader->has_clock && counts->samples)
+		buffer_append_string(notes, "the time of day: times count from the boot of the machine (perf record -k "
+					    "CLOCK_MONOTONIC records it)\n");
+	return format_note_status(notes, err);
 }
 
 static void release(struct perf_reader *reader)

@@ -259,7 +259,7 @@ static int on_block(void *context, const struct store_block *block, struct error
 	json_member_uint(json, "bytes", block->bytes);
 	json_member_bool(json, "rollups_only", !block->has_samples);
 	json_end_object(json);
-	return json->error;
+	return buffer_status(json->out);
 }
 
 static int answer_blocks(struct call *call, struct error *err)

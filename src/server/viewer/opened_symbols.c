@@ -283,7 +283,8 @@ static int put_frame(struct job *job, size_t number, const struct json_node *fra
 	json_end_object(job->json);
 	if (__atomic_load_n(job->cancel, __ATOMIC_RELAXED))
 		return error_set(err, -ECANCELED, "cancelled");
-	return job->json->error < 0 ? error_set(err, job->json->error, "the response is too large") : 0;
+	int r = buffer_status(job->json->out);
+	return r < 0 ? error_set(err, r, "the response is too large") : 0;
 }
 
 static int put_stacks(struct job *job, const struct json_node *stacks, struct error *err)

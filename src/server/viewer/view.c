@@ -115,8 +115,8 @@ int view_write(const struct profile *profile, const struct view_options *options
 	int r = put_view(profile, options, NULL, json, columns, &why);
 	if (r == 0)
 		return 0;
-	json->len = json_len;
-	columns->len = columns_len;
+	buffer_truncate(json, json_len);
+	buffer_truncate(columns, columns_len);
 	if (r != -E2BIG)
 		return error_set(err, r, "%s", why.message);
 	return put_view(profile, options, why.message, json, columns, err);

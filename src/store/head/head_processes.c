@@ -43,7 +43,7 @@ int head_processes_put(struct head_processes *processes, const struct process_ro
 {
 	struct buffer *out = &processes->rows;
 	uint64_t columns = 0;
-	out->len = end->bytes;
+	buffer_truncate(out, end->bytes);
 	if (buffer_reserve(out, ROW_BYTES_MAX) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
