@@ -48,7 +48,7 @@ void store_arguments_describe(const struct server_options *options, char *out, s
 	int64_t age_ns = options->retention_age_ns ? options->retention_age_ns : KEEP_AGE_DEFAULT_NS;
 	uint64_t size_bytes = options->retention_size_bytes ? options->retention_size_bytes : KEEP_SIZE_DEFAULT_BYTES;
 	if (age_ns >= DAY_NS && age_ns % DAY_NS == 0)
-		snprintf(age, sizeof(age), "%lld days", (long long)(age_ns / DAY_NS));
+		snprintf(age, sizeof(age), "%lld day%s", (long long)(age_ns / DAY_NS), age_ns == DAY_NS ? "" : "s");
 	else if (age_ns > 0)
 		time_format_duration(age_ns, age);
 	text_format_size(size_bytes, bytes);
