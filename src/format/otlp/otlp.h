@@ -23,7 +23,8 @@ void otlp_request_release(struct otlp_request *request);
 int otlp_decode(struct bytes input, const struct format_options *options, struct otlp_request *ret, struct error *err);
 /* Several profiles with one shared dictionary. */
 int otlp_encode(const struct profile *const *profiles, size_t count, struct buffer *out, struct error *err);
-/* ExportProfilesServiceResponse: empty when rejected is 0. And the collector's answer as seen by the agent. */
+/* ExportProfilesServiceResponse: empty when rejected is 0 and there is no message. And the collector's answer as seen by the
+ * agent. */
 int otlp_encode_response(uint64_t rejected_profiles, const char *message, struct buffer *out, struct error *err);
 int otlp_decode_response(struct bytes input, uint64_t *ret_rejected, struct buffer *ret_message, struct error *err);
 

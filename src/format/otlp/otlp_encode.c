@@ -793,12 +793,13 @@ int otlp_encode_response(uint64_t rejected_profiles, const char *message, struct
 {
 	size_t before = out->len, mark;
 	int r;
-	if (rejected_profiles == 0)
+	bool has_message = message && *message;
+	if (rejected_profiles == 0 && !has_message)
 		return 0;
 	r = pb_begin(out, 1, &mark);
-	if (r == 0)
+	if (r == 0 && rejected_profiles)
 		r = pb_write_varint(out, 1, rejected_profiles);
-	if (r == 0 && message && *message)
+	if (r == 0 && has_message)
 		r = pb_write_string(out, 2, message);
 	if (r == 0)
 		r = pb_end(out, mark);

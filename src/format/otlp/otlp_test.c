@@ -699,10 +699,18 @@ static void test_response(void **state)
 	uint64_t rejected = 99;
 	buffer_init(&out, KIB);
 	buffer_init(&message, KIB);
-	assert_int_equal(otlp_encode_response(0, "ignored", &out, NULL), 0);
+	assert_int_equal(otlp_encode_response(0, "", &out, NULL), 0);
+	assert_int_equal(otlp_encode_response(0, NULL, &out, NULL), 0);
 	assert_int_equal(out.len, 0);
 	assert_int_equal(otlp_decode_response(buffer_bytes(&out), &rejected, &message, NULL), 0);
 	assert_int_equal(rejected, 0);
+	/* A warning: all was taken, and there is something to say. */
+	assert_int_equal(otlp_encode_response(0, "mind the clock", &out, NULL), 0);
+	assert_int_equal(otlp_decode_response(buffer_bytes(&out), &rejected, &message, NULL), 0);
+	assert_int_equal(rejected, 0);
+	assert_string_equal(buffer_string(&message), "mind the clock");
+	buffer_clear(&out);
+	buffer_clear(&message);
 	assert_int_equal(otlp_encode_response(3, "too old", &out, NULL), 0);
 	assert_int_equal(otlp_decode_response(buffer_bytes(&out), &rejected, &message, NULL), 0);
 	assert_int_equal(rejected, 3);
