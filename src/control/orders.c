@@ -9,6 +9,7 @@
 #include <sys/random.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "codec/json.h"
 
@@ -79,8 +80,8 @@ static bool has_control(const char *text)
 bool orders_host_is_valid(const char *host)
 {
 	size_t len = strlen(host);
-	return len > 0 && len < ORDERS_HOST_SIZE && !has_control(host) && !strchr(host, '/') && strcmp(host, ".") != 0 &&
-	       strcmp(host, "..") != 0;
+	return len > 0 && len < ORDERS_HOST_SIZE && text_is_utf8((struct bytes){(const uint8_t *)host, len}) &&
+	       !has_control(host) && !strchr(host, '/') && strcmp(host, ".") != 0 && strcmp(host, "..") != 0;
 }
 
 /* What is missing is "". */
