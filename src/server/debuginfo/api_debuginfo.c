@@ -178,8 +178,10 @@ static int parse_count(const struct net_request *request, const char *name, uint
 	uint64_t value = fallback;
 	const char *text = net_request_query(request, name);
 	int r = text ? text_parse_u64(text, &value, err) : 0;
-	if (r < 0)
-		return error_prefix(err, -EINVAL, "parameter '%s'", name);
+	if (r < 0) {
+		error_prefix(err, r, "parameter '%s'", name);
+		return -EINVAL; /* also for a number that is out of range, which is no conflict */
+	}
 	*ret = value > max ? max : value;
 	return 0;
 }

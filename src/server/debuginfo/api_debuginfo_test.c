@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Debug information over HTTP: what is wanted, an upload in pieces, and what is refused with which status. */
+#include <jansson.h>
+
+#include "server/test_server.h"
+
+#include "base/hash.h"
+#include "server/debuginfo/api_debuginfo.h"
+
+#define UPLOADS "POST /api/v1/debuginfo/uploads\n\n"
+
+static int setup(void **state)
+{
+	static struct test_server test;
+	test_server_open(&test, NULL);
+	*state = &test;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	test_server_close(*state);
+	return 0;
+}
+
+static char *begin(struct test_server *test, const char *build_id, size_t size)
+{
+	char text[300];
+	snprintf(text, sizeof(text), UPLOADS "{\"build_id\":\"%s\",\"kind\":\"debuginfo\",\"size\":%zu}", build_id, size);
+	test_expect(test, text, 201, "\"offset\":0");
+	json_t *root = json_loads(test->text, 0, NULL);
+	char *id = strdup(json_string_value(json_object_get(root, "id")));
+	json_decref(root);
+	return id;
+}
+
+static void test_wanted(void **state)
+{
+	static const struct {
+		const char *body;
+		int status;
+		const char *part;
+	} cases[] = {
+		{"{\"binaries\":[]}", 200, "\"enabled\":true,\"retry_after_s\":30,\"wanted\":[],\"later\":[]"},
+		{"{\"binaries\":[{\"build_id\":\"abcd\",\"path\":\"/bin/a\"}]}", 200,
+		 "{\"build_id\":\"abcd\",\"kind\":\"debuginfo\"}"},
+		/* What cannot be helped keeps nobody from an answer. */
+		{"{\"binaries\":[5,{},{\"build_id\":\"../x\"},{\"build_id\":7},{\"build_id\":\"abcd\"}]}", 200, "\"abcd\""},
+		{"{\"binaries\":[{\"build_id\":\"abcd\",\"kinds\":[\"sources\",\"executable\",\"nothing\",5]}]}", 200,
+		 "\"wanted\":[],\"later\":[]"},
+		{"{\"binaries\":[{\"build_id\":\"abcd\",\"kinds\":{}}]}", 200, "\"wanted\":[]"},
+		{"", 400, "the body must be a JSON object"},
+		{"[]", 400, "the body must be a JSON object"},
+		{"{\"binaries\":", 400, "the body must be a JSON object"},
+		{"{\"binaries\":[],\"binaries\":[]}", 400, "the body must be a JSON object"},
+		{"{}", 400, "'binaries' must be a list"},
+		{"{\"binaries\":{}}", 400, "'binaries' must be a list"},
+	};
+	struct test_server *test = *state;
+	char text[400];
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(text, sizeof(text), "POST /api/v1/debuginfo/wanted\n\n%s", cases[i].body);
+		test_expect(test, text, cases[i].status, cases[i].part);
+	}
+	_cleanup_(buffer_release) struct buffer many = {0};
+	buffer_init(&many, MIB);
+	buffer_append_string(&many, "POST /api/v1/debuginfo/wanted\n\n{\"binaries\":[0");
+	for (size_t i = 0; i < 1000; i++)
+		buffer_append_string(&many, ",0");
+	buffer_append_string(&many, "]}");
+	test_expect(test, buffer_string(&many), 400, "more than 1000 entries");
+}
+
+static void test_begin(void **state)
+{
+	static const struct {
+		const char *body;
+		int status;
+		const char *part;
+	} cases[] = {
+		{"", 400, "must be a JSON object"},
+		{"{}", 400, "'size'"},
+		{"{\"build_id\":\"abcd\",\"size\":0}", 400, "'size' must be the number of bytes"},
+		{"{\"build_id\":\"abcd\",\"size\":-1}", 400, "'size'"},
+		{"{\"build_id\":\"abcd\",\"size\":1.5}", 400, "'size'"},
+		{"{\"build_id\":\"abcd\",\"size\":\"5\"}", 400, "'size'"},
+		{"{\"build_id\":5,\"size\":5}", 400, "'build_id' must be a string"},
+		{"{\"build_id\":\"../../etc\",\"size\":5}", 400, ""},
+		{"{\"build_id\":\"\",\"size\":5}", 400, ""},
+		{"{\"build_id\":\"abcd\",\"size\":5,\"kind\":\"nothing\"}", 400, "'kind' is not one of debuginfo"},
+		{"{\"build_id\":\"abcd\",\"size\":5,\"kind\":\"a kind that is much too long\"}", 400,
+		 "'kind' must be a string"},
+		{"{\"build_id\":\"abcd\",\"size\":9223372036854775807}", 413, ""},
+	};
+	struct test_server *test = *state;
+	char text[400];
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(text, sizeof(text), UPLOADS "%s", cases[i].body);
+		test_expect(test, text, cases[i].status, cases[i].part);
+	}
+}
+
+static void test_pieces(void **state)
+{
+	struct test_server *test = *state;
+	char text[300], *id = begin(test, "abcd", 10);
+	/* Somebody else is told so. */
+	test_expect(test, UPLOADS "{\"build_id\":\"abcd\",\"size\":11}", 409, "\"reason\":\"busy\"");
+	assert_true(test_has_header(test, "Retry-After: 30"));
+	test_expect(test, "POST /api/v1/debuginfo/wanted\n\n{\"binaries\":[{\"build_id\":\"abcd\"}]}", 200,
+		    "\"wanted\":[],\"later\":[{\"build_id\":\"abcd\"");
+	snprintf(text, sizeof(text), "PUT /api/v1/debuginfo/uploads/%s?offset=0\n\n01234", id);
+	test_expect(test, text, 200, "{\"offset\":5}");
+	snprintf(text, sizeof(text), "PUT /api/v1/debuginfo/uploads/%s?offset=7\n\n789", id);
+	test_expect(test, text, 409, "\"offset\":5");
+	snprintf(text, sizeof(text), "PUT /api/v1/debuginfo/uploads/%s\n\n567", id);
+	test_expect(test, text, 400, "parameter 'offset'");
+	snprintf(text, sizeof(text), "PUT /api/v1/debuginfo/uploads/%s?offset=x\n\n567", id);
+	test_expect(test, text, 400, "parameter 'offset'");
+	snprintf(text, sizeof(text), "PUT /api/v1/debuginfo/uploads/%s/finish?offset=5\n\n567", id);
+	test_expect(test, text, 404, "no such path");
+	snprintf(text, sizeof(text), "POST /api/v1/debuginfo/uploads/%s/finish", id);
+	test_expect(test, text, 409, "\"offset\":5");
+	snprintf(text, sizeof(text), "POST /api/v1/debuginfo/uploads/%s", id);
+	test_expect(test, text, 404, "no such path");
+	snprintf(text, sizeof(text), "PUT /api/v1/debuginfo/uploads/%s?offset=5\n\n5678901234", id); /* more than was said */
+	int status = test_ask(test, text);
+	assert_true(status >= 400 && status < 500);
+	snprintf(text, sizeof(text), "DELETE /api/v1/debuginfo/uploads/%s", id);
+	test_expect(test, text, 200, "{}");
+	test_expect(test, text, 404, "");
+	free(id);
+}
+
+/* What is no ELF file is not kept. */
+static void test_nonsense(void **state)
+{
+	struct test_server *test = *state;
+	char text[300], *id = begin(test, "abcd", 5);
+	snprintf(text, sizeof(text), "PUT /api/v1/debuginfo/uploads/%s?offset=0\n\nhello", id);
+	test_expect(test, text, 400, "does not start like a file of kind debuginfo");
+	test_expect(test, "GET /api/v1/binaries", 200, "\"uploads\":{\"enabled\":true,\"files\":0");
+	free(id);
+}
+
+static void test_strange_ids(void **state)
+{
+	static const char *const ids[] = {"x", "", "..", "../../x", "0000000000000000", "a%00"};
+	struct test_server *test = *state;
+	char text[300];
+	for (size_t i = 0; i < 5; i++) {
+		snprintf(text, sizeof(text), "PUT /api/v1/debuginfo/uploads/%s?offset=0\n\nx", ids[i]);
+		test_expect(test, text, 404, "error");
+		snprintf(text, sizeof(text), "POST /api/v1/debuginfo/uploads/%s/finish", ids[i]);
+		test_expect(test, text, 404, "error");
+		snprintf(text, sizeof(text), "DELETE /api/v1/debuginfo/uploads/%s", ids[i]);
+		test_expect(test, text, 404, "error");
+	}
+	snprintf(text, sizeof(text), "DELETE /api/v1/debuginfo/uploads/%0200d", 1);
+	test_expect(test, text, 404, "error");
+}
+
+static void test_disabled(void **state)
+{
+	struct server_options options;
+	struct test_server *test = *state;
+	server_options_init(&options);
+	options.symbols.no_uploads = true;
+	test_server_reopen(test, &options);
+	test_expect(test, UPLOADS "{\"build_id\":\"abcd\",\"size\":5}", 403, "\"reason\":\"disabled\"");
+	test_expect(test, "PUT /api/v1/debuginfo/uploads/x?offset=0\n\nx", 403, "accepts no debug information");
+	test_expect(test, "POST /api/v1/debuginfo/wanted\n\n{\"binaries\":[{\"build_id\":\"abcd\"}]}", 200,
+		    "{\"enabled\":false,\"retry_after_s\":30,\"wanted\":[],\"later\":[]}");
+	test_expect(test, "GET /api/v1/binaries", 200, "\"uploads\":{\"enabled\":false");
+}
+
+static void test_binaries(void **state)
+{
+	static const struct {
+		const char *query;
+		int status;
+		const char *part;
+	} cases[] = {
+		{"", 200, "\"binaries\":[],\"total\":0"},
+		{"?state=missing,failed&state=queued&limit=0&offset=5", 200, "\"total\":0"},
+		{"?state=lost", 400, "parameter 'state': 'lost' is not one of"},
+		{"?state=missing,,", 400, "parameter 'state'"},
+		{"?limit=x", 400, "parameter 'limit'"},
+		{"?limit=99999999999999999999", 400, "parameter 'limit'"},
+		{"?offset=-1", 400, "parameter 'offset'"},
+		{"?limit=9999999", 200, "\"counts\":{\"queued\":0"},
+	};
+	struct test_server *test = *state;
+	char text[200];
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(text, sizeof(text), "GET /api/v1/binaries%s", cases[i].query);
+		test_expect(test, text, cases[i].status, cases[i].part);
+	}
+	test_expect(test, "POST /api/v1/binaries/abcd/retry", 404, "error");
+	test_expect(test, "POST /api/v1/binaries/xyz/retry", 400, "not a build-id");
+	test_expect(test, "POST /api/v1/binaries/abcd", 404, "did you mean");
+	test_expect(test, "POST /api/v1/binaries/abcd/retry/now", 404, "did you mean");
+	snprintf(text, sizeof(text), "POST /api/v1/binaries/%0130d/retry", 1);
+	test_expect(test, text, 404, "did you mean");
+}
+
+static void test_kinds(void **state)
+{
+	enum upload_kind kind;
+	(void)state;
+	for (unsigned i = 0; i < UPLOAD_KINDS; i++) {
+		assert_int_equal(debuginfo_kind_parse(upload_kind_names[i], &kind), 0);
+		assert_int_equal(kind, i);
+	}
+	assert_int_equal(debuginfo_kind_parse("", &kind), -EINVAL);
+	assert_int_equal(debuginfo_kind_parse("Debuginfo", &kind), -EINVAL);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_wanted),	TEST(test_begin),    TEST(test_pieces),	  TEST(test_nonsense),
+		TEST(test_strange_ids), TEST(test_disabled), TEST(test_binaries), cmocka_unit_test(test_kinds),
+	};
+	log_set_level(LOG_ERROR);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
