@@ -127,6 +127,7 @@ static void test_web_failures(void **state)
 		{"", 0, "no%20message"},
 		{"\0\0\0\0", 4, "ends%20within%20a%20frame%20header"},
 		{"\0\0\0\0\5ab", 7, "ends%20within%20a%20frame"},
+		{"\0\0\0\0\3ab", 7, "ends%20within%20a%20frame"},
 		{"\0\377\377\377\377", 5, "ends%20within%20a%20frame"},
 		{"\0\0\0\0\0\0\0\0\0\0", 10, "more%20than%20one%20message"},
 		{"\2\0\0\0\0", 5, "unknown%20flags"},
