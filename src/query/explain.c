@@ -57,67 +57,54 @@ static size_t times_of(const struct query_stats *stats, struct figure out[static
 	return count;
 }
 
-static int append_indented(struct buffer *out, const char *text)
+static void append_indented(struct buffer *out, const char *text)
 {
-	int r = 0;
-	while (!r && *text) {
+	while (*text) {
 		size_t len = strcspn(text, "\n");
-		r = buffer_printf(out, "  %.*s\n", (int)len, text);
+		buffer_printf(out, "  %.*s\n", (int)len, text);
 		text += len + (text[len] == '\n');
 	}
-	return r;
 }
 
-static int append_figures(const struct query_stats *stats, struct buffer *out)
+static void append_figures(const struct query_stats *stats, struct buffer *out)
 {
 	const struct store_read_stats *read = &stats->read;
 	char a[TEXT_NUMBER_MAX], b[TEXT_NUMBER_MAX], c[TEXT_NUMBER_MAX], d[TEXT_NUMBER_MAX];
-	int r = buffer_printf(out,
-			      "blocks      %" PRIu64 " read, %" PRIu64 " skipped; parts read as samples %" PRIu64
-			      ", rollups %" PRIu64 ", totals %" PRIu64 "\n",
-			      read->blocks, read->blocks_skipped, read->from_samples, read->from_rollups, read->from_totals);
-	if (!r)
-		r = buffer_printf(out,
-				  "row groups  %" PRIu64 " read, %" PRIu64 " skipped\npages       %" PRIu64 " read, %" PRIu64
-				  " skipped\n",
-				  read->groups, read->groups_skipped, read->pages, read->pages_skipped);
-	if (!r)
-		r = buffer_printf(out, "rows        %s, and %s in memory, of %s series\nbytes       %s\n",
-				  text_format_count(read->rows, a), text_format_count(read->head_rows, b),
-				  text_format_count(read->series, c), text_format_size(read->bytes, d));
-	if (!r)
-		r = buffer_printf(out, "indexes     %" PRIu64 " from the cache, %" PRIu64 " read\n", read->cache_hits,
-				  read->cache_misses);
-	if (!r)
-		r = buffer_printf(out, "stacks      %s; locations symbolized %s, without symbols %s\n",
-				  text_format_count(read->stacks, a), text_format_count(stats->symbols.resolved, b),
-				  text_format_count(stats->symbols.pending + stats->symbols.missing, c));
-	return r;
+	buffer_printf(out,
+		      "blocks      %" PRIu64 " read, %" PRIu64 " skipped; parts read as samples %" PRIu64 ", rollups %" PRIu64
+		      ", totals %" PRIu64 "\n",
+		      read->blocks, read->blocks_skipped, read->from_samples, read->from_rollups, read->from_totals);
+	buffer_printf(out,
+		      "row groups  %" PRIu64 " read, %" PRIu64 " skipped\npages       %" PRIu64 " read, %" PRIu64 " skipped\n",
+		      read->groups, read->groups_skipped, read->pages, read->pages_skipped);
+	buffer_printf(out, "rows        %s, and %s in memory, of %s series\nbytes       %s\n", text_format_count(read->rows, a),
+		      text_format_count(read->head_rows, b), text_format_count(read->series, c),
+		      text_format_size(read->bytes, d));
+	buffer_printf(out, "indexes     %" PRIu64 " from the cache, %" PRIu64 " read\n", read->cache_hits, read->cache_misses);
+	buffer_printf(out, "stacks      %s; locations symbolized %s, without symbols %s\n", text_format_count(read->stacks, a),
+		      text_format_count(stats->symbols.resolved, b),
+		      text_format_count(stats->symbols.pending + stats->symbols.missing, c));
 }
 
 int query_explain_text(const struct query_explain *explain, const struct query_stats *stats, struct buffer *out)
 {
 	struct figure times[FIGURES_MAX];
 	size_t count = times_of(stats, times);
-	int r = 0;
 	if (explain && explain->query)
-		r = buffer_printf(out, "query\n  %s\n", explain->query);
-	if (!r && explain && explain->plan)
-		r = buffer_append_string(out, "plan\n");
-	if (!r && explain && explain->plan)
-		r = append_indented(out, explain->plan);
-	if (!r)
-		r = append_figures(stats, out);
-	if (!r)
-		r = buffer_append_string(out, "ms         ");
-	for (size_t i = 0; !r && i < count; i++)
-		r = buffer_printf(out, " %s%s %.2f", i >= 2 && i < 2 + STORE_PHASES ? "." : "", times[i].name,
-				  (double)times[i].value / NS_PER_MS);
-	if (!r)
-		r = buffer_append_byte(out, '\n');
-	if (!r && stats->read.partial)
-		r = buffer_printf(out, "partial     %s\n", stats->read.why);
-	return r;
+		buffer_printf(out, "query\n  %s\n", explain->query);
+	if (explain && explain->plan) {
+		buffer_append_string(out, "plan\n");
+		append_indented(out, explain->plan);
+	}
+	append_figures(stats, out);
+	buffer_append_string(out, "ms         ");
+	for (size_t i = 0; i < count; i++)
+		buffer_printf(out, " %s%s %.2f", i >= 2 && i < 2 + STORE_PHASES ? "." : "", times[i].name,
+			      (double)times[i].value / NS_PER_MS);
+	buffer_append_byte(out, '\n');
+	if (stats->read.partial)
+		buffer_printf(out, "partial     %s\n", stats->read.why);
+	return buffer_status(out);
 }
 
 void query_explain_json(const struct query_explain *explain, const struct query_stats *stats, struct json_writer *json)

@@ -185,15 +185,15 @@ int lex_number(struct lexer *lexer, const char *expected, uint64_t max, uint64_t
 
 int format_string(struct buffer *out, const char *text)
 {
-	int r = buffer_append_byte(out, '"');
-	for (; !r && *text; text++) {
+	buffer_append_byte(out, '"');
+	for (; *text; text++) {
 		switch (*text) {
-		case '\n': r = buffer_append_string(out, "\\n"); break;
-		case '\t': r = buffer_append_string(out, "\\t"); break;
-		case '"': r = buffer_append_string(out, "\\\""); break;
-		case '\\': r = buffer_append_string(out, "\\\\"); break;
-		default: r = buffer_append_byte(out, (uint8_t)*text);
+		case '\n': buffer_append_string(out, "\\n"); break;
+		case '\t': buffer_append_string(out, "\\t"); break;
+		case '"': buffer_append_string(out, "\\\""); break;
+		case '\\': buffer_append_string(out, "\\\\"); break;
+		default: buffer_append_byte(out, (uint8_t)*text);
 		}
 	}
-	return r < 0 ? r : buffer_append_byte(out, '"');
+	return buffer_append_byte(out, '"');
 }

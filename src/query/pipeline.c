@@ -482,32 +482,29 @@ int stage_refuse(const struct pipeline *pipeline, const struct stage *stage, str
 
 static int format_names(const struct stage *stage, struct buffer *out)
 {
-	int r = 0;
-	for (size_t i = 0; !r && i < stage->name_count; i++)
-		r = buffer_printf(out, "%s%s", i ? ", " : "", stage->names[i]);
-	return r;
+	for (size_t i = 0; i < stage->name_count; i++)
+		buffer_printf(out, "%s%s", i ? ", " : "", stage->names[i]);
+	return buffer_status(out);
 }
 
 static int format_tests(const struct query_frames *frames, struct buffer *out)
 {
-	int r = 0;
-	for (size_t i = 0; !r && i < frames->test_count; i++) {
+	for (size_t i = 0; i < frames->test_count; i++) {
 		const struct query_frame_test *test = &frames->tests[i];
-		r = buffer_printf(out, "%s%s", i ? " and " : "", frame_field_name(test->field));
-		if (r < 0 || test->field == QUERY_FRAME_KERNEL || test->field == QUERY_FRAME_USER)
+		buffer_printf(out, "%s%s", i ? " and " : "", frame_field_name(test->field));
+		if (test->field == QUERY_FRAME_KERNEL || test->field == QUERY_FRAME_USER)
 			continue;
-		r = buffer_printf(out, " %s ", operator_text(test->op));
-		if (!r)
-			r = format_string(out, test->value);
+		buffer_printf(out, " %s ", operator_text(test->op));
+		format_string(out, test->value);
 	}
-	return r;
+	return buffer_status(out);
 }
 
 int frames_format(const struct query_frames *frames, struct buffer *out)
 {
 	static const char *const where[] = {[STORE_ANYWHERE] = "", [STORE_LEAF] = "leaf ", [STORE_ROOT] = "root "};
-	int r = buffer_printf(out, "%sframes %s", frames->drop ? "drop " : "", where[frames->where]);
-	return r < 0 ? r : format_tests(frames, out);
+	buffer_printf(out, "%sframes %s", frames->drop ? "drop " : "", where[frames->where]);
+	return format_tests(frames, out);
 }
 
 /* Exact: whole milliseconds, or nanoseconds. */
@@ -525,48 +522,43 @@ static int format_duration(int64_t ns, struct buffer *out)
 
 static int format_diff(const struct stage *stage, struct buffer *out)
 {
-	int r = buffer_append_string(out, "diff (");
-	if (!r && stage->selector)
-		r = selector_format(stage->selector, out);
-	if (!r && stage->selector && (stage->duration_ns || stage->from))
-		r = buffer_append_byte(out, ' ');
-	if (!r && stage->duration_ns) {
-		r = buffer_append_string(out, "shift ");
-		if (!r)
-			r = format_duration(stage->duration_ns, out);
-	} else if (!r && stage->from) {
-		r = buffer_append_string(out, "from ");
-		if (!r)
-			r = format_string(out, stage->from);
-		if (!r)
-			r = buffer_append_string(out, " to ");
-		if (!r)
-			r = format_string(out, stage->to);
+	buffer_append_string(out, "diff (");
+	if (stage->selector)
+		selector_format(stage->selector, out);
+	if (stage->selector && (stage->duration_ns || stage->from))
+		buffer_append_byte(out, ' ');
+	if (stage->duration_ns) {
+		buffer_append_string(out, "shift ");
+		format_duration(stage->duration_ns, out);
+	} else if (stage->from) {
+		buffer_append_string(out, "from ");
+		format_string(out, stage->from);
+		buffer_append_string(out, " to ");
+		format_string(out, stage->to);
 	}
-	return r < 0 ? r : buffer_append_string(out, stage->relative ? ") relative" : ")");
+	return buffer_append_string(out, stage->relative ? ") relative" : ")");
 }
 
 static int format_top(const struct stage *stage, struct buffer *out)
 {
-	int r = buffer_printf(out, "top %llu", (unsigned long long)stage->number);
-	if (!r && stage->total_given)
-		r = buffer_append_string(out, stage->total ? " total" : " self");
-	if (!r && stage->by_given)
-		r = buffer_printf(out, " by %s%s%s", top_names[stage->by], stage->name_count ? " " : "",
-				  stage->name_count ? stage->names[0] : "");
-	return !r && stage->others ? buffer_append_string(out, " others") : r;
+	buffer_printf(out, "top %llu", (unsigned long long)stage->number);
+	if (stage->total_given)
+		buffer_append_string(out, stage->total ? " total" : " self");
+	if (stage->by_given)
+		buffer_printf(out, " by %s%s%s", top_names[stage->by], stage->name_count ? " " : "",
+			      stage->name_count ? stage->names[0] : "");
+	return stage->others ? buffer_append_string(out, " others") : buffer_status(out);
 }
 
 static int format_where(const struct stage *stage, struct buffer *out)
 {
-	int r = buffer_append_string(out, "where ");
-	for (size_t i = 0; !r && i < stage->selector->matcher_count; i++) {
+	buffer_append_string(out, "where ");
+	for (size_t i = 0; i < stage->selector->matcher_count; i++) {
 		if (i)
-			r = buffer_append_string(out, ", ");
-		if (!r)
-			r = selector_format_matcher(stage->selector, i, out);
+			buffer_append_string(out, ", ");
+		selector_format_matcher(stage->selector, i, out);
 	}
-	return r;
+	return buffer_status(out);
 }
 
 static int format_rest(const struct stage *stage, struct buffer *out)
@@ -589,7 +581,7 @@ static int format_rest(const struct stage *stage, struct buffer *out)
 	case STAGE_COMPARE: return buffer_printf(out, "%s top %llu", stage->names[0], (unsigned long long)stage->number);
 	case STAGE_JOIN: return format_names(stage, out);
 	case STAGE_LIMIT: return buffer_printf(out, "%llu", (unsigned long long)stage->number);
-	default: return 0;
+	default: return buffer_status(out);
 	}
 }
 
@@ -612,33 +604,30 @@ int stage_format(const struct stage *stage, struct buffer *out)
 		[STAGE_TYPES] = "types",
 		[STAGE_LABELS] = "labels",
 	};
-	int r;
 	switch (stage->kind) {
 	case STAGE_WHERE: return format_where(stage, out);
 	case STAGE_FRAMES: return frames_format(&stage->frames, out);
 	case STAGE_TOP: return format_top(stage, out);
 	case STAGE_DIFF: return format_diff(stage, out);
 	case STAGE_SORT:
-		r = buffer_append_string(out, "sort by ");
-		if (!r)
-			r = format_string(out, stage->names[0]);
-		return r < 0 ? r : buffer_append_string(out, stage->descending ? " desc" : " asc");
+		buffer_append_string(out, "sort by ");
+		format_string(out, stage->names[0]);
+		return buffer_append_string(out, stage->descending ? " desc" : " asc");
 	case STAGE_VALUES:
-		r = buffer_printf(out, "values of %s", stage->names[0]);
-		if (!r && stage->prefix)
-			r = buffer_append_byte(out, ' ');
-		return r < 0 || !stage->prefix ? r : format_string(out, stage->prefix);
-	default: r = buffer_append_string(out, heads[stage->kind]); return r < 0 ? r : format_rest(stage, out);
+		buffer_printf(out, "values of %s", stage->names[0]);
+		if (stage->prefix)
+			buffer_append_byte(out, ' ');
+		return stage->prefix ? format_string(out, stage->prefix) : buffer_status(out);
+	default: buffer_append_string(out, heads[stage->kind]); return format_rest(stage, out);
 	}
 }
 
 int pipeline_format(const struct pipeline *pipeline, struct buffer *out)
 {
-	int r = selector_format(pipeline->selector, out);
-	for (size_t i = 0; !r && i < pipeline->stage_count; i++) {
-		r = buffer_append_string(out, " | ");
-		if (!r)
-			r = stage_format(&pipeline->stages[i], out);
+	selector_format(pipeline->selector, out);
+	for (size_t i = 0; i < pipeline->stage_count; i++) {
+		buffer_append_string(out, " | ");
+		stage_format(&pipeline->stages[i], out);
 	}
-	return r;
+	return buffer_status(out);
 }

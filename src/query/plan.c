@@ -392,54 +392,49 @@ static int format_read(const struct query_plan *plan, struct buffer *out)
 		[PLAN_LABELS] = "indexes only",
 		[PLAN_VALUES] = "indexes only",
 	};
-	int r = buffer_printf(out, "read: %s of %s\n", outputs[plan->output], plan->selector);
-	for (size_t i = 0; !r && i < plan->where_count; i++) {
-		r = buffer_printf(out, "  in the store: %s%s", plan->where[i].label, operator_text(plan->where[i].op));
-		if (!r)
-			r = format_string(out, plan->where[i].value);
-		if (!r)
-			r = buffer_append_byte(out, '\n');
+	buffer_printf(out, "read: %s of %s\n", outputs[plan->output], plan->selector);
+	for (size_t i = 0; i < plan->where_count; i++) {
+		buffer_printf(out, "  in the store: %s%s", plan->where[i].label, operator_text(plan->where[i].op));
+		format_string(out, plan->where[i].value);
+		buffer_append_byte(out, '\n');
 	}
-	for (size_t i = 0; !r && i < plan->frames_count; i++) {
-		r = buffer_append_string(out, "  in the store: ");
-		if (!r)
-			r = frames_format(&plan->frames[i], out);
-		if (!r)
-			r = buffer_append_byte(out, '\n');
+	for (size_t i = 0; i < plan->frames_count; i++) {
+		buffer_append_string(out, "  in the store: ");
+		frames_format(&plan->frames[i], out);
+		buffer_append_byte(out, '\n');
 	}
-	for (size_t i = 0; !r && i < plan->by_count; i++)
-		r = buffer_printf(out, "%s%s%s", i ? ", " : "  in the store: group by ", plan->by[i],
-				  i + 1 == plan->by_count ? "\n" : "");
-	return r;
+	for (size_t i = 0; i < plan->by_count; i++)
+		buffer_printf(out, "%s%s%s", i ? ", " : "  in the store: group by ", plan->by[i],
+			      i + 1 == plan->by_count ? "\n" : "");
+	return buffer_status(out);
 }
 
 static int format_step(const struct stage *stage, const char *prefix, struct buffer *out)
 {
-	int r = buffer_append_string(out, prefix);
-	if (!r)
-		r = stage_format(stage, out);
-	return r < 0 ? r : buffer_append_byte(out, '\n');
+	buffer_append_string(out, prefix);
+	stage_format(stage, out);
+	return buffer_append_byte(out, '\n');
 }
 
 int query_plan_format(const struct query_plan *plan, struct buffer *out)
 {
 	bool stacks = plan->output == PLAN_PROFILE || plan->output == PLAN_TOP || plan->output == PLAN_COMPARE;
-	int r = format_read(plan, out);
-	if (!r && plan->diff)
-		r = format_step(plan->diff, "read again and subtract: ", out);
-	if (!r && stacks)
-		r = buffer_append_string(out, "then: symbolize the remaining addresses\n");
-	for (size_t i = 0; !r && i < plan->transform_count; i++)
-		r = format_step(plan->transforms[i], "then: ", out);
-	if (!r && plan->output == PLAN_PROFILE && plan->by_count)
-		r = buffer_append_string(out, "then: add the labels as frames at the root\n");
-	if (!r && plan->last)
-		r = format_step(plan->last, "then: ", out);
-	if (!r && plan->series_top)
-		r = format_step(plan->series_top, "then: ", out);
-	if (!r && plan->rate)
-		r = buffer_append_string(out, "then: per second\n");
-	for (size_t i = 0; !r && i < plan->tail_count; i++)
-		r = format_step(plan->tail[i], "then: ", out);
-	return r;
+	format_read(plan, out);
+	if (plan->diff)
+		format_step(plan->diff, "read again and subtract: ", out);
+	if (stacks)
+		buffer_append_string(out, "then: symbolize the remaining addresses\n");
+	for (size_t i = 0; i < plan->transform_count; i++)
+		format_step(plan->transforms[i], "then: ", out);
+	if (plan->output == PLAN_PROFILE && plan->by_count)
+		buffer_append_string(out, "then: add the labels as frames at the root\n");
+	if (plan->last)
+		format_step(plan->last, "then: ", out);
+	if (plan->series_top)
+		format_step(plan->series_top, "then: ", out);
+	if (plan->rate)
+		buffer_append_string(out, "then: per second\n");
+	for (size_t i = 0; i < plan->tail_count; i++)
+		format_step(plan->tail[i], "then: ", out);
+	return buffer_status(out);
 }

@@ -398,34 +398,32 @@ int selector_failure(const struct selector *selector, struct error *err)
 
 static int format_type(const struct type_pattern *type, struct buffer *out)
 {
-	int r = 0;
-	for (size_t i = 0; !r && i < type->count; i++) {
+	for (size_t i = 0; i < type->count; i++) {
 		/* A lone empty part would print as nothing: it means any type, as no type does. */
 		bool wild = !*type->parts[i];
-		r = buffer_printf(out, "%s%s", i ? ":" : "", wild ? "*" : type->parts[i]);
+		buffer_printf(out, "%s%s", i ? ":" : "", wild ? "*" : type->parts[i]);
 	}
-	return r;
+	return buffer_status(out);
 }
 
 int selector_format_matcher(const struct selector *selector, size_t index, struct buffer *out)
 {
 	const struct label_matcher *matcher = &selector->matchers[index];
-	int r = buffer_printf(out, "%s%s", matcher->name, operator_text(matcher->pattern.op));
-	return r < 0 ? r : format_string(out, matcher->pattern.value);
+	buffer_printf(out, "%s%s", matcher->name, operator_text(matcher->pattern.op));
+	return format_string(out, matcher->pattern.value);
 }
 
 int selector_format(const struct selector *selector, struct buffer *out)
 {
-	int r = format_type(&selector->type, out);
-	if (!r && (selector->matcher_count || !selector->type.count))
-		r = buffer_append_byte(out, '{');
-	for (size_t i = 0; !r && i < selector->matcher_count; i++) {
+	format_type(&selector->type, out);
+	if (selector->matcher_count || !selector->type.count)
+		buffer_append_byte(out, '{');
+	for (size_t i = 0; i < selector->matcher_count; i++) {
 		if (i)
-			r = buffer_append_string(out, ", ");
-		if (!r)
-			r = selector_format_matcher(selector, i, out);
+			buffer_append_string(out, ", ");
+		selector_format_matcher(selector, i, out);
 	}
-	if (!r && (selector->matcher_count || !selector->type.count))
-		r = buffer_append_byte(out, '}');
-	return r;
+	if (selector->matcher_count || !selector->type.count)
+		buffer_append_byte(out, '}');
+	return buffer_status(out);
 }

@@ -241,14 +241,12 @@ static const char *cell_text(const struct query_column *column, const struct que
 static int append_padded(struct buffer *out, const char *text, size_t width, bool right, bool last)
 {
 	size_t own = text_width(bytes_of_string(text)), pad = own < width ? width - own : 0;
-	int r = 0;
-	for (size_t i = 0; !r && right && i < pad; i++)
-		r = buffer_append_byte(out, ' ');
-	if (!r)
-		r = text_append_harmless(out, bytes_of_string(text));
-	for (size_t i = 0; !r && !right && !last && i < pad; i++)
-		r = buffer_append_byte(out, ' ');
-	return r < 0 ? r : buffer_append_string(out, last ? "\n" : "  ");
+	for (size_t i = 0; right && i < pad; i++)
+		buffer_append_byte(out, ' ');
+	text_append_harmless(out, bytes_of_string(text));
+	for (size_t i = 0; !right && !last && i < pad; i++)
+		buffer_append_byte(out, ' ');
+	return buffer_append_string(out, last ? "\n" : "  ");
 }
 
 static void measure(const struct query_table *table, size_t rows, size_t *widths)
@@ -269,19 +267,18 @@ static int write_rows(const struct query_table *table, size_t rows, const size_t
 {
 	char number[CELL_TEXT_MAX];
 	size_t columns = table->column_count;
-	int r = 0;
-	for (size_t k = 0; !r && k < columns; k++)
-		r = append_padded(out, table->columns[k].name, widths[k], table->columns[k].kind != QUERY_COLUMN_TEXT,
-				  k + 1 == columns);
-	for (size_t i = 0; !r && i < rows; i++) {
-		for (size_t k = 0; !r && k < columns; k++) {
+	for (size_t k = 0; k < columns; k++)
+		append_padded(out, table->columns[k].name, widths[k], table->columns[k].kind != QUERY_COLUMN_TEXT,
+			      k + 1 == columns);
+	for (size_t i = 0; i < rows; i++) {
+		for (size_t k = 0; k < columns; k++) {
 			const char *text = cell_text(&table->columns[k], &table->cells[i * columns + k], number);
-			r = append_padded(out, text, widths[k], table->columns[k].kind != QUERY_COLUMN_TEXT, k + 1 == columns);
+			append_padded(out, text, widths[k], table->columns[k].kind != QUERY_COLUMN_TEXT, k + 1 == columns);
 		}
 	}
-	if (!r && rows < table->rows_before_limit)
-		r = buffer_printf(out, "%zu of %zu rows\n", rows, table->rows_before_limit);
-	return r;
+	if (rows < table->rows_before_limit)
+		buffer_printf(out, "%zu of %zu rows\n", rows, table->rows_before_limit);
+	return buffer_status(out);
 }
 
 int query_table_write_text(const struct query_table *table, size_t limit, struct buffer *out, struct error *err)

@@ -101,9 +101,8 @@ static int take_address(struct top *top, uint32_t location, struct bytes binary,
 	buffer_init(&name, SIZE_MAX);
 	uint64_t offset = profile_location_file_offset(top->profile, location);
 	snprintf(text, sizeof(text), "%s0x%" PRIx64, binary.len ? "+" : "", offset);
-	int r = buffer_append(&name, binary.data, binary.len);
-	if (!r)
-		r = buffer_append_string(&name, text);
+	buffer_append(&name, binary.data, binary.len);
+	int r = buffer_append_string(&name, text);
 	return r < 0 ? r : take_text(top, buffer_bytes(&name), ret);
 }
 
@@ -114,9 +113,8 @@ static int take_line(struct top *top, struct bytes file, int64_t line, uint32_t 
 	buffer_init(&text, SIZE_MAX);
 	if (!file.len && !line)
 		return take_text(top, (struct bytes){0}, ret);
-	int r = buffer_append(&text, file.data, file.len);
-	if (!r)
-		r = buffer_printf(&text, ":%" PRId64, line);
+	buffer_append(&text, file.data, file.len);
+	int r = buffer_printf(&text, ":%" PRId64, line);
 	return r < 0 ? r : take_text(top, buffer_bytes(&text), ret);
 }
 

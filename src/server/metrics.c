@@ -14,32 +14,24 @@
 #include "server/stores/snapshots.h"
 #include "server/stores/windows.h"
 
-struct metrics {
-	struct buffer *out;
-	int error; /* first failure; later lines are skipped */
-};
-
-static void metric_head(struct metrics *metrics, const char *name, const char *type, const char *help)
+static void metric_head(struct buffer *out, const char *name, const char *type, const char *help)
 {
-	if (!metrics->error)
-		metrics->error = buffer_printf(metrics->out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+	buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void metric(struct metrics *metrics, const char *name, const char *type, const char *help, double value)
+static void metric(struct buffer *out, const char *name, const char *type, const char *help, double value)
 {
-	metric_head(metrics, name, type, help);
-	if (!metrics->error)
-		metrics->error = buffer_printf(metrics->out, "%s %.17g\n", name, value);
+	metric_head(out, name, type, help);
+	buffer_printf(out, "%s %.17g\n", name, value);
 }
 
 /* One of several that a metric has, told apart by a label. */
-static void metric_of(struct metrics *m, const char *name, const char *label, const char *of, uint64_t value)
+static void metric_of(struct buffer *m, const char *name, const char *label, const char *of, uint64_t value)
 {
-	if (!m->error)
-		m->error = buffer_printf(m->out, "%s{%s=\"%s\"} %llu\n", name, label, of, (unsigned long long)value);
+	buffer_printf(m, "%s{%s=\"%s\"} %llu\n", name, label, of, (unsigned long long)value);
 }
 
-static void counters_by(struct metrics *m, const char *name, const char *label, const char *help, const struct link_loss *items,
+static void counters_by(struct buffer *m, const char *name, const char *label, const char *help, const struct link_loss *items,
 			size_t count)
 {
 	metric_head(m, name, "counter", help);
@@ -70,7 +62,7 @@ static void safe_name(const char *name, char ret[16])
 	ret[i] = 0;
 }
 
-static void write_worst_processes(struct metrics *m, const struct link_stats *agent)
+static void write_worst_processes(struct buffer *m, const struct link_stats *agent)
 {
 	metric_head(m, "wick_agent_process_walks_total", "counter",
 		    "The same, for the processes with the most incomplete stacks.");
@@ -78,17 +70,16 @@ static void write_worst_processes(struct metrics *m, const struct link_stats *ag
 		const struct link_process_walks *process = &agent->worst[i];
 		char name[16];
 		safe_name(process->comm, name);
-		for (size_t j = 0; process->pid && j < agent->walk_count && !m->error; j++) {
+		for (size_t j = 0; process->pid && j < agent->walk_count; j++) {
 			if (!process->results[j])
 				continue;
-			m->error = buffer_printf(m->out,
-						 "wick_agent_process_walks_total{pid=\"%u\",comm=\"%s\",result=\"%s\"} %u\n",
-						 process->pid, name, agent->walks[j].name, process->results[j]);
+			buffer_printf(m, "wick_agent_process_walks_total{pid=\"%u\",comm=\"%s\",result=\"%s\"} %u\n",
+				      process->pid, name, agent->walks[j].name, process->results[j]);
 		}
 	}
 }
 
-static void write_unwind_metrics(struct metrics *m, const struct link_stats *agent)
+static void write_unwind_metrics(struct buffer *m, const struct link_stats *agent)
 {
 	counters_by(m, "wick_agent_walks_total", "result", "User stacks of samples, by unwind result.", agent->walks,
 		    agent->walk_count);
@@ -115,11 +106,10 @@ static void write_unwind_metrics(struct metrics *m, const struct link_stats *age
 		agent->processes_refused);
 	COUNTER("wick_agent_program_seconds_total", "Time spent in the sampling program.", SECONDS(agent->program_ns));
 	metric_head(m, "wick_agent_program_seconds", "gauge", "Time in the sampling program, of one sample, by quantile.");
-	if (!m->error)
-		m->error = buffer_printf(m->out,
-					 "wick_agent_program_seconds{quantile=\"0.5\"} %.9f\n"
-					 "wick_agent_program_seconds{quantile=\"0.99\"} %.9f\n",
-					 SECONDS(agent->program_ns_p50), SECONDS(agent->program_ns_p99));
+	buffer_printf(m,
+		      "wick_agent_program_seconds{quantile=\"0.5\"} %.9f\n"
+		      "wick_agent_program_seconds{quantile=\"0.99\"} %.9f\n",
+		      SECONDS(agent->program_ns_p50), SECONDS(agent->program_ns_p99));
 }
 
 /* One metric of each of several targets. */
@@ -150,20 +140,19 @@ static const struct target_metric forward_metrics[] = {
 	TARGET("wick_forward_waiting_bytes", "gauge", waiting_bytes, "Their bytes."),
 };
 
-static void write_losses(struct metrics *m, const char *name, const char *help, const struct link_target *targets, size_t count,
+static void write_losses(struct buffer *m, const char *name, const char *help, const struct link_target *targets, size_t count,
 			 bool samples)
 {
 	metric_head(m, name, "counter", help);
-	for (size_t i = 0; i < count * EXPORT_LOSSES && !m->error; i++) {
+	for (size_t i = 0; i < count * EXPORT_LOSSES; i++) {
 		const struct link_target *target = &targets[i / EXPORT_LOSSES];
 		size_t reason = i % EXPORT_LOSSES;
-		m->error = buffer_printf(m->out, "%s{target=\"%s\",reason=\"%s\"} %llu\n", name, target->name,
-					 export_loss_name(reason),
-					 (unsigned long long)(samples ? target->lost_samples : target->lost_profiles)[reason]);
+		buffer_printf(m, "%s{target=\"%s\",reason=\"%s\"} %llu\n", name, target->name, export_loss_name(reason),
+			      (unsigned long long)(samples ? target->lost_samples : target->lost_profiles)[reason]);
 	}
 }
 
-static void write_targets(struct metrics *m, const struct target_metric *metrics, size_t metric_count,
+static void write_targets(struct buffer *m, const struct target_metric *metrics, size_t metric_count,
 			  const struct link_target *targets, size_t count)
 {
 	for (size_t i = 0; i < metric_count; i++) {
@@ -174,14 +163,14 @@ static void write_targets(struct metrics *m, const struct target_metric *metrics
 	}
 }
 
-static void write_up(struct metrics *m, const char *name, const char *help, const struct link_target *targets, size_t count)
+static void write_up(struct buffer *m, const char *name, const char *help, const struct link_target *targets, size_t count)
 {
 	metric_head(m, name, "gauge", help);
 	for (size_t i = 0; i < count; i++)
 		metric_of(m, name, "target", targets[i].name, !targets[i].away);
 }
 
-static void write_agent_targets(struct metrics *m, const struct link_stats *agent)
+static void write_agent_targets(struct buffer *m, const struct link_stats *agent)
 {
 	const struct link_target *targets = agent->targets;
 	size_t count = agent->target_count;
@@ -194,7 +183,7 @@ static void write_agent_targets(struct metrics *m, const struct link_stats *agen
 	write_up(m, "wick_agent_export_up", "Whether the last attempt to send was successful.", targets, count);
 }
 
-static void write_forward_metrics(struct metrics *m, struct server *server)
+static void write_forward_metrics(struct buffer *m, struct server *server)
 {
 	struct export_stats stats[EXPORT_TARGETS_MAX];
 	struct link_target targets[EXPORT_TARGETS_MAX];
@@ -209,7 +198,7 @@ static void write_forward_metrics(struct metrics *m, struct server *server)
 	write_up(m, "wick_forward_up", "Whether the last attempt to send was successful.", targets, count);
 }
 
-static void write_agent_markers(struct metrics *m, const struct link_markers *markers)
+static void write_agent_markers(struct buffer *m, const struct link_markers *markers)
 {
 	if (!markers->is_on)
 		return;
@@ -234,7 +223,7 @@ static void write_agent_markers(struct metrics *m, const struct link_markers *ma
 	GAUGE("wick_agent_marker_windows_waiting_bytes", "Their size.", markers->bytes_waiting);
 }
 
-static void write_agent_metrics(struct metrics *m, struct server *server)
+static void write_agent_metrics(struct buffer *m, struct server *server)
 {
 	pthread_mutex_lock(&server->agent_lock);
 	struct link_stats agent = server->agent_stats;
@@ -317,16 +306,16 @@ struct tenant_values {
 	double ingest_bytes, ingest_rows, ingest_refused, queries, query_rows, stored_bytes, head_bytes;
 };
 
-static void write_tenant(struct metrics *m, const char *metric_name, const char *help, const char *type,
+static void write_tenant(struct buffer *m, const char *metric_name, const char *help, const char *type,
 			 const struct tenant_values *values, size_t count, size_t offset)
 {
 	metric_head(m, metric_name, type, help);
-	for (size_t i = 0; i < count && !m->error; i++)
-		m->error = buffer_printf(m->out, "%s{tenant=\"%s\"} %.17g\n", metric_name, values[i].name,
-					 *(const double *)((const char *)&values[i] + offset));
+	for (size_t i = 0; i < count; i++)
+		buffer_printf(m, "%s{tenant=\"%s\"} %.17g\n", metric_name, values[i].name,
+			      *(const double *)((const char *)&values[i] + offset));
 }
 
-static void write_tenants(struct metrics *m, const struct tenant_values *values, size_t count)
+static void write_tenants(struct buffer *m, const struct tenant_values *values, size_t count)
 {
 #define TENANT(name, type, help, member)                                                                                       \
 	write_tenant(m, name, help, type, values, count, offsetof(struct tenant_values, member))
@@ -342,7 +331,7 @@ static void write_tenants(struct metrics *m, const struct tenant_values *values,
 }
 
 /* Sums what the stores say; with tenants each one's share is shown as well. */
-static void collect_stores(struct metrics *m, struct server *server, struct store_stats *sum)
+static void collect_stores(struct buffer *m, struct server *server, struct store_stats *sum)
 {
 	struct tenant **tenants;
 	size_t count = tenants_snapshot(server, &tenants);
@@ -365,21 +354,21 @@ static void collect_stores(struct metrics *m, struct server *server, struct stor
 	}
 	GAUGE("wick_tenants", "Tenants that have data, the default one included.", count);
 	if (!tenants || !values)
-		m->error = -ENOMEM;
+		buffer_fail(m, -ENOMEM);
 	else if (server->options.tenants)
 		write_tenants(m, values, count);
 	mem_free(values);
 	mem_free(tenants);
 }
 
-static void write_levels(struct metrics *m, const char *metric_name, const char *help, const uint64_t values[3])
+static void write_levels(struct buffer *m, const char *metric_name, const char *help, const uint64_t values[3])
 {
 	metric_head(m, metric_name, "gauge", help);
-	for (unsigned i = 0; i < 3 && !m->error; i++)
-		m->error = buffer_printf(m->out, "%s{level=\"%u\"} %llu\n", metric_name, i, (unsigned long long)values[i]);
+	for (unsigned i = 0; i < 3; i++)
+		buffer_printf(m, "%s{level=\"%u\"} %llu\n", metric_name, i, (unsigned long long)values[i]);
 }
 
-static void write_store_metrics(struct metrics *m, struct server *server)
+static void write_store_metrics(struct buffer *m, struct server *server)
 {
 	struct store_stats store = {0};
 	collect_stores(m, server, &store);
@@ -420,7 +409,7 @@ static void write_store_metrics(struct metrics *m, struct server *server)
 	GAUGE("wick_store_oldest_timestamp_seconds", "Time of the oldest sample.", SECONDS(store.oldest_ns));
 }
 
-static void show_scraping(struct metrics *m, struct server *server)
+static void show_scraping(struct buffer *m, struct server *server)
 {
 	struct scrape_stats s;
 	if (!scrape_get_stats(server, &s))
@@ -442,7 +431,7 @@ static void show_scraping(struct metrics *m, struct server *server)
 	COUNTER("wick_config_reload_failures_total", "Configuration reloads that failed.", s.reload_failures);
 }
 
-static void write_server_metrics(struct metrics *m, struct server *server)
+static void write_server_metrics(struct buffer *m, struct server *server)
 {
 	struct server_counters *c = &server->counters;
 	COUNTER("wick_ingest_requests_total", "Requests with profiles.", atomic_load(&c->ingest_requests));
@@ -494,20 +483,21 @@ static void write_server_metrics(struct metrics *m, struct server *server)
 }
 
 /* How many binaries there are of each state: the counts of a list that is not asked for. */
-static void write_symbol_states(struct metrics *m, struct server *server)
+static void write_symbol_states(struct buffer *m, struct server *server)
 {
 	size_t counts[SYMBOL_STATES] = {0}, count, total;
 	struct symbol_status *none = NULL;
 	struct symbol_list_options options = {.limit = 1};
-	if (!m->error)
-		m->error = symbolizer_list(server->symbolizer, &options, &none, &count, &total, counts, NULL);
+	int r = symbolizer_list(server->symbolizer, &options, &none, &count, &total, counts, NULL);
+	if (r < 0)
+		buffer_fail(m, r);
 	mem_free(none);
 	metric_head(m, "wick_symbol_binaries", "gauge", "Binaries seen, by symbol state.");
 	for (size_t i = 0; i < SYMBOL_STATES; i++)
 		metric_of(m, "wick_symbol_binaries", "state", symbol_state_names[i], counts[i]);
 }
 
-static void write_symbol_metrics(struct metrics *m, struct server *server)
+static void write_symbol_metrics(struct buffer *m, struct server *server)
 {
 	struct symbolizer_stats symbols;
 	symbolizer_get_stats(server->symbolizer, &symbols);
@@ -531,7 +521,7 @@ static void write_symbol_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_symbol_refused_total", "Binaries not tracked, because there are too many.", symbols.refused);
 }
 
-static void write_upload_metrics(struct metrics *m, struct server *server)
+static void write_upload_metrics(struct buffer *m, struct server *server)
 {
 	struct uploads_stats uploads;
 	uploads_get_stats(server->uploads, &uploads);
@@ -566,7 +556,7 @@ static void add_recordings(void *to, struct tenant *tenant)
 	sum->bytes_max = one.bytes_max;
 }
 
-static void write_recording_metrics(struct metrics *m, struct server *server)
+static void write_recording_metrics(struct buffer *m, struct server *server)
 {
 	struct recordings_stats sum = {0};
 	sum_tenants(server, add_recordings, &sum);
@@ -591,7 +581,7 @@ static void add_windows(void *to, struct tenant *tenant)
 	sum->bytes_max = one.bytes_max;
 }
 
-static void write_window_metrics(struct metrics *m, struct server *server)
+static void write_window_metrics(struct buffer *m, struct server *server)
 {
 	struct windows_stats sum = {0};
 	sum_tenants(server, add_windows, &sum);
@@ -613,7 +603,7 @@ static void add_snapshots(void *to, struct tenant *tenant)
 	sum->bytes_max = one.bytes_max;
 }
 
-static void write_snapshot_metrics(struct metrics *m, struct server *server)
+static void write_snapshot_metrics(struct buffer *m, struct server *server)
 {
 	struct snapshots_stats sum = {0};
 	sum_tenants(server, add_snapshots, &sum);
@@ -629,7 +619,7 @@ static void write_snapshot_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_snapshots_torn_total", "Snapshots that were damaged and set aside.", sum.torn);
 }
 
-static void write_debuginfod_metrics(struct metrics *m, struct server *server)
+static void write_debuginfod_metrics(struct buffer *m, struct server *server)
 {
 	struct debuginfod_stats stats = {0};
 	if (server->debuginfod)
@@ -647,7 +637,7 @@ static void write_debuginfod_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_debuginfod_seconds_total", "Time spent waiting for debuginfod servers.", SECONDS(stats.ns_total));
 }
 
-static void write_process_metrics(struct metrics *m, const struct server *server)
+static void write_process_metrics(struct buffer *m, const struct server *server)
 {
 	GAUGE("process_resident_memory_bytes", "Resident memory of the server.", mem_resident_bytes());
 	COUNTER("process_cpu_seconds_total", "CPU time of the server, user and system.", SECONDS(time_process_cpu_ns()));
@@ -661,20 +651,20 @@ void metrics_show(void *context, const struct net_request *request, struct net_r
 {
 	(void)request;
 	struct server *server = context;
-	struct metrics metrics = {.out = &response->body};
+	struct buffer *m = &response->body;
 	response->content_type = "text/plain; version=0.0.4; charset=utf-8";
-	write_process_metrics(&metrics, server);
-	write_server_metrics(&metrics, server);
-	write_symbol_metrics(&metrics, server);
-	write_upload_metrics(&metrics, server);
-	write_recording_metrics(&metrics, server);
-	write_window_metrics(&metrics, server);
-	write_snapshot_metrics(&metrics, server);
-	write_debuginfod_metrics(&metrics, server);
-	write_store_metrics(&metrics, server);
-	write_agent_metrics(&metrics, server);
-	write_forward_metrics(&metrics, server);
-	if (metrics.error)
+	write_process_metrics(m, server);
+	write_server_metrics(m, server);
+	write_symbol_metrics(m, server);
+	write_upload_metrics(m, server);
+	write_recording_metrics(m, server);
+	write_window_metrics(m, server);
+	write_snapshot_metrics(m, server);
+	write_debuginfod_metrics(m, server);
+	write_store_metrics(m, server);
+	write_agent_metrics(m, server);
+	write_forward_metrics(m, server);
+	if (buffer_status(m))
 		respond_error(response, 503, "out of memory");
 }
 

@@ -253,8 +253,10 @@ static int append_frame(struct buffer *out, uint8_t flags, struct bytes data)
 {
 	uint8_t head[FRAME_BYTES] = {flags, (uint8_t)(data.len >> 24), (uint8_t)(data.len >> 16), (uint8_t)(data.len >> 8),
 				     (uint8_t)data.len};
-	int r = data.len > UINT32_MAX ? -E2BIG : buffer_append(out, head, sizeof(head));
-	return r < 0 ? r : buffer_append(out, data.data, data.len);
+	if (data.len > UINT32_MAX)
+		return buffer_fail(out, -E2BIG);
+	buffer_append(out, head, sizeof(head));
+	return buffer_append(out, data.data, data.len);
 }
 
 /* The message as a frame, compressed if the client can read that. */
@@ -278,13 +280,13 @@ static int frame_answer(enum protocol protocol, const struct net_request *reques
 	_cleanup_(buffer_release) struct buffer trailers = {0}, frames = {0};
 	buffer_init(&trailers, 4 * ERROR_MESSAGE_MAX);
 	buffer_init(&frames, ANSWER_MAX);
-	int r = buffer_printf(&trailers, "grpc-status: %d\r\n", (int)code);
-	if (!r && code != GRPC_OK)
-		r = buffer_append_string(&trailers, "grpc-message: ");
-	if (!r && code != GRPC_OK)
-		r = text_url_encode(&trailers, bytes_of_string(text));
-	if (!r && code != GRPC_OK)
-		r = buffer_append_string(&trailers, "\r\n");
+	buffer_printf(&trailers, "grpc-status: %d\r\n", (int)code);
+	if (code != GRPC_OK) {
+		buffer_append_string(&trailers, "grpc-message: ");
+		text_url_encode(&trailers, bytes_of_string(text));
+		buffer_append_string(&trailers, "\r\n");
+	}
+	int r = buffer_status(&trailers);
 	if (!r && message)
 		r = append_message(request, response, *message, &frames);
 	if (!r)

@@ -91,28 +91,21 @@ static int handle(struct server *server, const struct net_request *request, bool
 static int write_retry_info(struct buffer *out, unsigned seconds)
 {
 	size_t detail, value, delay;
-	int r = pb_begin(out, 3, &detail);
-	if (!r)
-		r = pb_write_string(out, 1, "type.googleapis.com/google.rpc.RetryInfo");
-	if (!r)
-		r = pb_begin(out, 2, &value);
-	if (!r)
-		r = pb_begin(out, 1, &delay);
-	if (!r)
-		r = pb_write_varint(out, 1, seconds);
-	if (!r)
-		r = pb_end(out, delay);
-	if (!r)
-		r = pb_end(out, value);
-	return r < 0 ? r : pb_end(out, detail);
+	pb_begin(out, 3, &detail);
+	pb_write_string(out, 1, "type.googleapis.com/google.rpc.RetryInfo");
+	pb_begin(out, 2, &value);
+	pb_begin(out, 1, &delay);
+	pb_write_varint(out, 1, seconds);
+	pb_end(out, delay);
+	pb_end(out, value);
+	return pb_end(out, detail);
 }
 
 static int write_status(struct buffer *out, enum grpc_code code, const char *text, unsigned retry_seconds)
 {
-	int r = pb_write_varint(out, 1, (uint64_t)code);
-	if (!r)
-		r = pb_write_string(out, 2, text);
-	return r < 0 || !retry_seconds ? r : write_retry_info(out, retry_seconds);
+	pb_write_varint(out, 1, (uint64_t)code);
+	pb_write_string(out, 2, text);
+	return retry_seconds ? write_retry_info(out, retry_seconds) : buffer_status(out);
 }
 
 static void write_status_json(struct net_response *response, enum grpc_code code, const char *text)

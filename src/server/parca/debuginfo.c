@@ -169,16 +169,13 @@ void parca_should_initiate(void *context, const struct net_request *request, str
 static int write_instructions(struct buffer *out, const struct upload_begin *begin, const char *id)
 {
 	size_t mark;
-	int r = pb_begin(out, 1, &mark);
-	if (!r)
-		r = pb_write_string(out, 1, begin->build_id);
-	if (!r)
-		r = pb_write_string(out, 2, id);
-	if (!r)
-		r = pb_write_varint(out, 3, STRATEGY_GRPC);
-	if (!r && begin->kind)
-		r = pb_write_varint(out, 5, begin->kind);
-	return r < 0 ? r : pb_end(out, mark);
+	pb_begin(out, 1, &mark);
+	pb_write_string(out, 1, begin->build_id);
+	pb_write_string(out, 2, id);
+	pb_write_varint(out, 3, STRATEGY_GRPC);
+	if (begin->kind)
+		pb_write_varint(out, 5, begin->kind);
+	return pb_end(out, mark);
 }
 
 static void initiate(struct server *server, const struct subject *subject, struct net_response *response)

@@ -152,12 +152,11 @@ static int write_type(struct buffer *out, const struct profile_type *type)
 {
 	const char *parts[] = {type->name, type->sample_type, type->sample_unit, type->period_type, type->period_unit};
 	size_t mark;
-	int r = pb_begin(out, 1, &mark);
-	for (uint32_t i = 0; !r && i < sizeof(parts) / sizeof(*parts); i++)
-		r = pb_put_string(out, i + 1, parts[i]);
-	if (!r)
-		r = pb_put_varint(out, 6, type->delta);
-	return r < 0 ? r : pb_end(out, mark);
+	pb_begin(out, 1, &mark);
+	for (uint32_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		pb_put_string(out, i + 1, parts[i]);
+	pb_put_varint(out, 6, type->delta);
+	return pb_end(out, mark);
 }
 
 static int answer_types(struct parca *p, struct bytes request, struct error *err)
@@ -246,64 +245,52 @@ HANDLER(has_data)
 static int write_time(struct buffer *out, uint32_t field, int64_t ns)
 {
 	size_t mark;
-	int r = pb_begin(out, field, &mark);
-	if (!r)
-		r = pb_put_varint(out, 1, (uint64_t)(ns / NS_PER_S));
-	if (!r)
-		r = pb_put_varint(out, 2, (uint64_t)(ns % NS_PER_S));
-	return r < 0 ? r : pb_end(out, mark);
+	pb_begin(out, field, &mark);
+	pb_put_varint(out, 1, (uint64_t)(ns / NS_PER_S));
+	pb_put_varint(out, 2, (uint64_t)(ns % NS_PER_S));
+	return pb_end(out, mark);
 }
 
 static int write_value_type(struct buffer *out, uint32_t field, const char *type, const char *unit)
 {
 	size_t mark;
-	int r = pb_begin(out, field, &mark);
-	if (!r)
-		r = pb_put_string(out, 1, type);
-	if (!r)
-		r = pb_put_string(out, 2, unit);
-	return r < 0 ? r : pb_end(out, mark);
+	pb_begin(out, field, &mark);
+	pb_put_string(out, 1, type);
+	pb_put_string(out, 2, unit);
+	return pb_end(out, mark);
 }
 
 static int write_labels(struct buffer *out, const struct query_series_row *row)
 {
 	size_t mark;
-	int r = pb_begin(out, 1, &mark);
-	if (!r)
-		r = pyroscope_write_labels(out, &row->labels);
-	if (!r && row->others)
-		r = pyroscope_write_label(out, "__others__", "true");
-	return r < 0 ? r : pb_end(out, mark);
+	pb_begin(out, 1, &mark);
+	pyroscope_write_labels(out, &row->labels);
+	if (row->others)
+		pyroscope_write_label(out, "__others__", "true");
+	return pb_end(out, mark);
 }
 
 static int write_point(struct buffer *out, const struct query_series *series, const struct query_point *point)
 {
 	size_t mark;
-	int r = pb_begin(out, 2, &mark);
-	if (!r)
-		r = write_time(out, 1, point->time_ns);
-	if (!r)
-		r = pb_put_varint(out, 2, (uint64_t)point->value);
-	if (!r)
-		r = pb_put_double(out, 3, (double)point->value * (double)NS_PER_S / (double)series->step_ns);
-	if (!r)
-		r = pb_put_varint(out, 4, (uint64_t)series->step_ns);
-	return r < 0 ? r : pb_end(out, mark);
+	pb_begin(out, 2, &mark);
+	write_time(out, 1, point->time_ns);
+	pb_put_varint(out, 2, (uint64_t)point->value);
+	pb_put_double(out, 3, (double)point->value * (double)NS_PER_S / (double)series->step_ns);
+	pb_put_varint(out, 4, (uint64_t)series->step_ns);
+	return pb_end(out, mark);
 }
 
 static int write_series(struct buffer *out, const struct query_series *series, const struct query_series_row *row)
 {
 	size_t mark;
-	int r = pb_begin(out, 1, &mark);
-	if (!r)
-		r = write_labels(out, row);
-	for (size_t i = 0; !r && i < row->point_count; i++)
-		r = write_point(out, series, &row->points[i]);
-	if (!r)
-		r = write_value_type(out, 3, series->type.period_type, series->type.period_unit);
-	if (!r)
-		r = write_value_type(out, 4, series->type.sample_type, series->type.sample_unit);
-	return r < 0 ? r : pb_end(out, mark);
+	pb_begin(out, 1, &mark);
+	write_labels(out, row);
+	for (size_t i = 0; i < row->point_count; i++)
+		write_point(out, series, &row->points[i]);
+	write_value_type(out, 3, series->type.period_type, series->type.period_unit);
+	write_value_type(out, 4, series->type.sample_type, series->type.sample_unit);
+	return pb_end(out, mark);
 }
 
 /* A step that a person would choose, for at most `limit` points. */
@@ -344,9 +331,9 @@ static int answer_query_range(struct parca *p, struct bytes request, struct erro
 			 err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; !r && i < series.count; i++)
-		r = write_series(p->out, &series, &series.rows[i]);
-	return rpc_too_large(r, err);
+	for (size_t i = 0; i < series.count; i++)
+		write_series(p->out, &series, &series.rows[i]);
+	return rpc_too_large(buffer_status(p->out), err);
 }
 HANDLER(query_range)
 

@@ -88,37 +88,29 @@ static int graph_build(struct graph *graph, double threshold, struct error *err)
 static int write_meta(struct buffer *out, struct bytes name, struct bytes file, struct bytes binary, uint32_t line)
 {
 	size_t meta, part;
-	int r = pb_begin(out, 1, &meta);
-	if (!r && binary.len) {
-		r = pb_begin(out, 2, &part);
-		if (!r)
-			r = pb_put_text(out, 5, binary);
-		if (!r)
-			r = pb_end(out, part);
+	pb_begin(out, 1, &meta);
+	if (binary.len) {
+		pb_begin(out, 2, &part);
+		pb_put_text(out, 5, binary);
+		pb_end(out, part);
 	}
-	if (!r)
-		r = pb_begin(out, 3, &part);
-	if (!r)
-		r = pb_put_varint(out, 2, line);
-	if (!r)
-		r = pb_put_text(out, 3, name);
-	if (!r)
-		r = pb_put_text(out, 5, file);
-	if (!r)
-		r = pb_end(out, part);
-	return r < 0 ? r : pb_end(out, meta);
+	pb_begin(out, 3, &part);
+	pb_put_varint(out, 2, line);
+	pb_put_text(out, 3, name);
+	pb_put_text(out, 5, file);
+	pb_end(out, part);
+	return pb_end(out, meta);
 }
 
 static int write_own(const struct graph *graph, uint32_t row, struct buffer *out)
 {
 	const struct flame *tree = graph->tree;
 	const struct flame_node *node = &tree->nodes[graph->nodes[row]];
-	int r = row ? write_meta(out, intern_get(&tree->strings, node->name), intern_get(&tree->strings, node->file),
-				 intern_get(&tree->strings, node->binary), node->line)
-		    : 0;
-	if (!r)
-		r = pb_put_varint(out, row ? 2 : 1, (uint64_t)node->total);
-	return r < 0 ? r : pb_put_varint(out, row ? 3 : 2, (uint64_t)diff_of(graph, graph->nodes[row]));
+	if (row)
+		write_meta(out, intern_get(&tree->strings, node->name), intern_get(&tree->strings, node->file),
+			   intern_get(&tree->strings, node->binary), node->line);
+	pb_put_varint(out, row ? 2 : 1, (uint64_t)node->total);
+	return pb_put_varint(out, row ? 3 : 2, (uint64_t)diff_of(graph, graph->nodes[row]));
 }
 
 /* Lengths come before what is nested, and trees are deep: they are found first, from the leaves up, so that nothing is moved.
@@ -144,11 +136,9 @@ static int write_nodes(const struct graph *graph, struct buffer *out, struct err
 	for (uint32_t row = 0; !r && row < count; row++) {
 		size_t start = row ? ends[row - 1] : 0;
 		bool of_root = row && graph->rows[graph->tree->nodes[graph->nodes[row]].parent] == 0;
-		r = buffer_append_byte(out, (uint8_t)((row == 0 ? 1 : of_root ? 3 : 4) << 3 | PB_BYTES));
-		if (!r)
-			r = pb_write_raw_varint(out, sizes[row]);
-		if (!r)
-			r = buffer_append(out, own.data + start, ends[row] - start);
+		buffer_append_byte(out, (uint8_t)((row == 0 ? 1 : of_root ? 3 : 4) << 3 | PB_BYTES));
+		pb_write_raw_varint(out, sizes[row]);
+		r = buffer_append(out, own.data + start, ends[row] - start);
 	}
 	return rpc_too_large(r, err);
 }
@@ -156,19 +146,15 @@ static int write_nodes(const struct graph *graph, struct buffer *out, struct err
 static int report_flamegraph(struct parca *p, const struct graph *graph, struct error *err)
 {
 	size_t mark;
-	int r = rpc_too_large(pb_begin(p->out, 5, &mark), err);
-	if (!r)
-		r = write_nodes(graph, p->out, err);
+	pb_begin(p->out, 5, &mark);
+	int r = write_nodes(graph, p->out, err);
 	if (r < 0)
 		return r;
-	r = pb_put_varint(p->out, 2, (uint64_t)graph->tree->total);
-	if (!r)
-		r = pb_put_string(p->out, 3, graph->tree->unit);
-	if (!r)
-		r = pb_put_varint(p->out, 4, (uint64_t)graph->height);
-	if (!r)
-		r = pb_put_varint(p->out, 10, (uint64_t)graph->trimmed);
-	return rpc_too_large(r < 0 ? r : pb_end(p->out, mark), err);
+	pb_put_varint(p->out, 2, (uint64_t)graph->tree->total);
+	pb_put_string(p->out, 3, graph->tree->unit);
+	pb_put_varint(p->out, 4, (uint64_t)graph->height);
+	pb_put_varint(p->out, 10, (uint64_t)graph->trimmed);
+	return rpc_too_large(pb_end(p->out, mark), err);
 }
 
 /* ---- a table ---- */
@@ -302,16 +288,12 @@ static int report_arrow(struct parca *p, const struct graph *graph, struct error
 		r = arrow_write_stream(out, COLUMNS, graph->count, &record, err);
 	if (r < 0)
 		return r;
-	r = pb_begin(p->out, 11, &mark);
-	if (!r)
-		r = pb_write_bytes(p->out, 1, record.data, record.len);
-	if (!r)
-		r = pb_put_string(p->out, 2, graph->tree->unit);
-	if (!r)
-		r = pb_put_varint(p->out, 3, (uint64_t)graph->height);
-	if (!r)
-		r = pb_put_varint(p->out, 4, (uint64_t)graph->trimmed);
-	return rpc_too_large(r < 0 ? r : pb_end(p->out, mark), err);
+	pb_begin(p->out, 11, &mark);
+	pb_write_bytes(p->out, 1, record.data, record.len);
+	pb_put_string(p->out, 2, graph->tree->unit);
+	pb_put_varint(p->out, 3, (uint64_t)graph->height);
+	pb_put_varint(p->out, 4, (uint64_t)graph->trimmed);
+	return rpc_too_large(pb_end(p->out, mark), err);
 }
 
 /* ---- the rest ---- */
@@ -320,12 +302,11 @@ static int write_top_row(struct buffer *out, struct bytes name, struct bytes fil
 			 const int64_t values[3])
 {
 	size_t mark;
-	int r = pb_begin(out, 1, &mark);
-	if (!r)
-		r = write_meta(out, name, file, binary, line);
-	for (uint32_t i = 0; !r && i < 3; i++)
-		r = pb_put_varint(out, i + 2, (uint64_t)values[i]);
-	return r < 0 ? r : pb_end(out, mark);
+	pb_begin(out, 1, &mark);
+	write_meta(out, name, file, binary, line);
+	for (uint32_t i = 0; i < 3; i++)
+		pb_put_varint(out, i + 2, (uint64_t)values[i]);
+	return pb_end(out, mark);
 }
 
 static int write_top_rows(struct parca *p, const struct parca_query *in, const struct flame *flame, const struct diff *diff,
@@ -336,38 +317,35 @@ static int write_top_rows(struct parca *p, const struct parca_query *in, const s
 	int r = diff ? diff_table_build(diff, !in->absolute, &compared, err) : table_build(flame, &table, err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; !r && i < table.count; i++) {
+	for (size_t i = 0; i < table.count; i++) {
 		const struct table_row *row = &table.rows[i];
-		r = write_top_row(p->out, bytes_of_string(row->name), bytes_of_string(row->file), bytes_of_string(row->binary),
-				  row->line, (int64_t[]){row->total, row->self, 0});
+		write_top_row(p->out, bytes_of_string(row->name), bytes_of_string(row->file), bytes_of_string(row->binary),
+			      row->line, (int64_t[]){row->total, row->self, 0});
 	}
 	/* The change as render/diff.h counts it. */
-	for (size_t i = 0; !r && i < compared.count; i++) {
+	for (size_t i = 0; i < compared.count; i++) {
 		const struct diff_row *row = &compared.rows[i];
-		r = write_top_row(p->out, bytes_of_string(row->now.name), bytes_of_string(row->now.file),
-				  bytes_of_string(row->now.binary), row->now.line,
-				  (int64_t[]){row->now.total, row->now.self,
-					      diff_table_change(&compared, row->base_total, row->now.total)});
+		write_top_row(p->out, bytes_of_string(row->now.name), bytes_of_string(row->now.file),
+			      bytes_of_string(row->now.binary), row->now.line,
+			      (int64_t[]){row->now.total, row->now.self,
+					  diff_table_change(&compared, row->base_total, row->now.total)});
 	}
 	*ret_count = table.count + compared.count;
-	return rpc_too_large(r, err);
+	return rpc_too_large(buffer_status(p->out), err);
 }
 
 static int report_top(struct parca *p, const struct parca_query *in, const struct flame *flame, const struct diff *diff,
 		      struct error *err)
 {
 	size_t mark, count = 0;
-	int r = rpc_too_large(pb_begin(p->out, 7, &mark), err);
-	if (!r)
-		r = write_top_rows(p, in, flame, diff, &count, err);
+	pb_begin(p->out, 7, &mark);
+	int r = write_top_rows(p, in, flame, diff, &count, err);
 	if (r < 0)
 		return r;
-	r = pb_put_varint(p->out, 2, count);
-	if (!r)
-		r = pb_put_varint(p->out, 3, count);
-	if (!r)
-		r = pb_put_string(p->out, 4, diff ? diff->tree->unit : flame->unit);
-	return rpc_too_large(r < 0 ? r : pb_end(p->out, mark), err);
+	pb_put_varint(p->out, 2, count);
+	pb_put_varint(p->out, 3, count);
+	pb_put_string(p->out, 4, diff ? diff->tree->unit : flame->unit);
+	return rpc_too_large(pb_end(p->out, mark), err);
 }
 
 static int merge(struct parca *p, const struct parca_selection *selection, struct profile **ret, struct error *err)
@@ -387,8 +365,8 @@ static int report_pprof(struct parca *p, const struct profile *profile, struct e
 	int r = pprof_encode(profile, &(struct format_options){.compress = true}, &pprof, err);
 	if (r < 0)
 		return r;
-	r = pb_write_bytes(p->out, 6, pprof.data, pprof.len);
-	return rpc_too_large(r < 0 ? r : pb_put_varint(p->out, 9, (uint64_t)profile_total(profile, 0)), err);
+	pb_write_bytes(p->out, 6, pprof.data, pprof.len);
+	return rpc_too_large(pb_put_varint(p->out, 9, (uint64_t)profile_total(profile, 0)), err);
 }
 
 static int report_graph(struct parca *p, const struct parca_query *in, const struct flame *tree, const struct diff *diff,

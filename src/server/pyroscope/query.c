@@ -71,12 +71,14 @@ static int write_type(struct buffer *out, const char *id)
 	struct profile_type type;
 	size_t mark;
 	int r = profile_type_parse(id, &type, NULL);
-	if (!r)
-		r = pb_begin(out, 1, &mark);
+	if (r < 0)
+		return r;
+	pb_begin(out, 1, &mark);
 	const char *parts[] = {id, type.name, NULL, type.sample_type, type.sample_unit, type.period_type, type.period_unit};
-	for (uint32_t i = 0; !r && i < sizeof(parts) / sizeof(*parts); i++)
-		r = parts[i] ? pb_put_string(out, i + 1, parts[i]) : 0;
-	return r < 0 ? r : pb_end(out, mark);
+	for (uint32_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		if (parts[i])
+			pb_put_string(out, i + 1, parts[i]);
+	return pb_end(out, mark);
 }
 
 static int answer_types(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
@@ -93,10 +95,9 @@ HANDLER(types, 0, FIELD_START, FIELD_END)
 
 int pyroscope_write_names(const struct pyroscope_names *names, struct buffer *out, struct error *err)
 {
-	int r = 0;
-	for (size_t i = 0; !r && i < names->count; i++)
-		r = pb_write_string(out, 1, names->items[i]);
-	return rpc_too_large(r, err);
+	for (size_t i = 0; i < names->count; i++)
+		pb_write_string(out, 1, names->items[i]);
+	return rpc_too_large(buffer_status(out), err);
 }
 
 static int answer_label_names(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
@@ -118,20 +119,17 @@ HANDLER(label_values, 0, FIELD_NAME, FIELD_MATCHERS, FIELD_START, FIELD_END)
 int pyroscope_write_label(struct buffer *out, const char *name, const char *value)
 {
 	size_t mark;
-	int r = pb_begin(out, 1, &mark);
-	if (!r)
-		r = pb_put_string(out, 1, name);
-	if (!r)
-		r = pb_put_string(out, 2, value);
-	return r < 0 ? r : pb_end(out, mark);
+	pb_begin(out, 1, &mark);
+	pb_put_string(out, 1, name);
+	pb_put_string(out, 2, value);
+	return pb_end(out, mark);
 }
 
 int pyroscope_write_labels(struct buffer *out, const struct labels *labels)
 {
-	int r = 0;
-	for (size_t i = 0; !r && i < labels->count; i++)
-		r = pyroscope_write_label(out, labels->items[i].name, labels->items[i].value);
-	return r;
+	for (size_t i = 0; i < labels->count; i++)
+		pyroscope_write_label(out, labels->items[i].name, labels->items[i].value);
+	return buffer_status(out);
 }
 
 static int answer_series_sets(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
@@ -140,15 +138,13 @@ static int answer_series_sets(struct pyroscope *p, const struct pyroscope_reques
 	int r = pyroscope_label_sets(p, in, &sets, err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; !r && i < sets.count; i++) {
+	for (size_t i = 0; i < sets.count; i++) {
 		size_t mark;
-		r = pb_begin(out, 2, &mark);
-		if (!r)
-			r = pyroscope_write_labels(out, &sets.items[i]);
-		if (!r)
-			r = pb_end(out, mark);
+		pb_begin(out, 2, &mark);
+		pyroscope_write_labels(out, &sets.items[i]);
+		pb_end(out, mark);
 	}
-	return rpc_too_large(r, err);
+	return rpc_too_large(buffer_status(out), err);
 }
 HANDLER(series_sets, 0, FIELD_MATCHERS, FIELD_LABELS, FIELD_START, FIELD_END)
 
@@ -157,19 +153,15 @@ HANDLER(series_sets, 0, FIELD_MATCHERS, FIELD_LABELS, FIELD_START, FIELD_END)
 static int write_row(struct buffer *out, const struct pyroscope_row *row)
 {
 	size_t mark, point;
-	int r = pb_begin(out, 1, &mark);
-	if (!r)
-		r = pyroscope_write_labels(out, &row->labels);
-	for (size_t i = 0; !r && i < row->count; i++) {
-		r = pb_begin(out, 2, &point);
-		if (!r)
-			r = pb_put_double(out, 1, row->points[i].value);
-		if (!r)
-			r = pb_put_varint(out, 2, (uint64_t)row->points[i].time_ms);
-		if (!r)
-			r = pb_end(out, point);
+	pb_begin(out, 1, &mark);
+	pyroscope_write_labels(out, &row->labels);
+	for (size_t i = 0; i < row->count; i++) {
+		pb_begin(out, 2, &point);
+		pb_put_double(out, 1, row->points[i].value);
+		pb_put_varint(out, 2, (uint64_t)row->points[i].time_ms);
+		pb_end(out, point);
 	}
-	return r < 0 ? r : pb_end(out, mark);
+	return pb_end(out, mark);
 }
 
 static int answer_select_series(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
@@ -178,9 +170,9 @@ static int answer_select_series(struct pyroscope *p, const struct pyroscope_requ
 	int r = pyroscope_series(p, in, &series, err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; !r && i < series.count; i++)
-		r = write_row(out, &series.rows[i]);
-	return rpc_too_large(r, err);
+	for (size_t i = 0; i < series.count; i++)
+		write_row(out, &series.rows[i]);
+	return rpc_too_large(buffer_status(out), err);
 }
 HANDLER(select_series, 0, FIELD_TYPE, FIELD_SELECTOR, FIELD_START, FIELD_END, FIELD_LABELS, FIELD_STEP, FIELD_AGGREGATION,
 	FIELD_STACKS, FIELD_LIMIT, FIELD_EXEMPLARS)
@@ -191,14 +183,12 @@ static int write_slot(struct buffer *out, const struct pyroscope_heatmap *heatma
 	uint64_t counts[PYROSCOPE_HEATMAP_ROWS];
 	for (size_t i = 0; i < PYROSCOPE_HEATMAP_ROWS; i++)
 		counts[i] = (uint64_t)slot->counts[i];
-	int r = pb_begin(out, 2, &mark);
-	if (!r)
-		r = pb_put_varint(out, 1, (uint64_t)slot->time_ms);
-	if (!r) /* packed doubles: little-endian as they are in memory */
-		r = pb_write_bytes(out, 2, heatmap->rows, sizeof(heatmap->rows));
-	if (!r)
-		r = pb_write_packed(out, 3, counts, PYROSCOPE_HEATMAP_ROWS);
-	return r < 0 ? r : pb_end(out, mark);
+	pb_begin(out, 2, &mark);
+	pb_put_varint(out, 1, (uint64_t)slot->time_ms);
+	/* Packed doubles: little-endian as they are in memory. */
+	pb_write_bytes(out, 2, heatmap->rows, sizeof(heatmap->rows));
+	pb_write_packed(out, 3, counts, PYROSCOPE_HEATMAP_ROWS);
+	return pb_end(out, mark);
 }
 
 static int answer_heatmap(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
@@ -207,17 +197,15 @@ static int answer_heatmap(struct pyroscope *p, const struct pyroscope_request *i
 	int r = pyroscope_heatmap(p, in, &heatmap, err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; !r && i < heatmap.group_count && (!in->limit || i < (size_t)in->limit); i++) {
+	for (size_t i = 0; i < heatmap.group_count && (!in->limit || i < (size_t)in->limit); i++) {
 		size_t mark;
-		r = pb_begin(out, 1, &mark);
-		if (!r)
-			r = pyroscope_write_labels(out, &heatmap.groups[i]);
-		for (size_t k = 0; !r && k < heatmap.slot_counts[i]; k++)
-			r = write_slot(out, &heatmap, &heatmap.slots[i][k]);
-		if (!r)
-			r = pb_end(out, mark);
+		pb_begin(out, 1, &mark);
+		pyroscope_write_labels(out, &heatmap.groups[i]);
+		for (size_t k = 0; k < heatmap.slot_counts[i]; k++)
+			write_slot(out, &heatmap, &heatmap.slots[i][k]);
+		pb_end(out, mark);
 	}
-	return rpc_too_large(r, err);
+	return rpc_too_large(buffer_status(out), err);
 }
 HANDLER(heatmap, 0, FIELD_TYPE, FIELD_SELECTOR, FIELD_START, FIELD_END, FIELD_STEP, FIELD_LABELS, FIELD_HEATMAP,
 	FIELD_EXEMPLARS, FIELD_LIMIT)
@@ -227,12 +215,9 @@ HANDLER(heatmap, 0, FIELD_TYPE, FIELD_SELECTOR, FIELD_START, FIELD_END, FIELD_ST
 static int write_flamegraph(const struct flamebearer *flamebearer, struct buffer *out, struct error *err)
 {
 	size_t mark;
-	int r = pb_begin(out, 1, &mark);
-	if (!r)
-		r = flamebearer_write_protobuf(flamebearer, out);
-	if (!r)
-		r = pb_end(out, mark);
-	return rpc_too_large(r, err);
+	pb_begin(out, 1, &mark);
+	flamebearer_write_protobuf(flamebearer, out);
+	return rpc_too_large(pb_end(out, mark), err);
 }
 
 static int answer_flame(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
@@ -246,9 +231,8 @@ static int answer_flame(struct pyroscope *p, const struct pyroscope_request *in,
 	if (r < 0)
 		return r;
 	if (in->format == PYROSCOPE_TREE) {
-		r = pb_begin(out, 2, &mark);
-		if (!r)
-			r = flamebearer_write_tree(flame, out, err);
+		pb_begin(out, 2, &mark);
+		r = flamebearer_write_tree(flame, out, err);
 		return r < 0 ? r : rpc_too_large(pb_end(out, mark), err);
 	}
 	r = flamebearer_of_flame(flame, &flamebearer, err);
@@ -267,21 +251,20 @@ HANDLER(pprof, 0, FIELD_TYPE, FIELD_SELECTOR, FIELD_START, FIELD_END, FIELD_MAX_
 static int answer_pprof_inside(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
 {
 	size_t outer, inner;
-	int r = pb_begin(out, 5, &outer);
-	if (!r)
-		r = pb_begin(out, 1, &inner);
-	r = r < 0 ? rpc_too_large(r, err) : answer_pprof(p, in, out, err);
+	pb_begin(out, 5, &outer);
+	pb_begin(out, 1, &inner);
+	int r = answer_pprof(p, in, out, err);
 	if (r < 0)
 		return r;
-	r = pb_end(out, inner);
-	return rpc_too_large(r < 0 ? r : pb_end(out, outer), err);
+	pb_end(out, inner);
+	return rpc_too_large(pb_end(out, outer), err);
 }
 
 static int answer_dot(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
 {
 	size_t mark;
-	int r = pb_begin(out, 3, &mark);
-	r = r < 0 ? rpc_too_large(r, err) : pyroscope_dot(p, in, out, err);
+	pb_begin(out, 3, &mark);
+	int r = pyroscope_dot(p, in, out, err);
 	return r < 0 ? r : rpc_too_large(pb_end(out, mark), err);
 }
 
@@ -345,12 +328,10 @@ static int answer_stats(struct pyroscope *p, const struct pyroscope_request *in,
 	struct store_stats stats;
 	(void)in;
 	store_get_stats(p->tenant->store, &stats);
-	int r = pb_put_varint(out, 1, stats.newest_ns != 0);
-	if (!r)
-		r = pb_put_varint(out, 2, (uint64_t)(stats.oldest_ns / NS_PER_MS));
-	if (!r)
-		r = pb_put_varint(out, 3, (uint64_t)(stats.newest_ns / NS_PER_MS));
-	return rpc_too_large(r, err);
+	pb_put_varint(out, 1, stats.newest_ns != 0);
+	pb_put_varint(out, 2, (uint64_t)(stats.oldest_ns / NS_PER_MS));
+	pb_put_varint(out, 3, (uint64_t)(stats.newest_ns / NS_PER_MS));
+	return rpc_too_large(buffer_status(out), err);
 }
 HANDLER(stats, 0)
 
@@ -396,20 +377,15 @@ static int answer_analyze(struct pyroscope *p, const struct pyroscope_request *i
 		uint32_t field;
 		uint64_t value;
 	} scope[] = {{2, 1}, {3, extent.blocks}, {4, series}, {6, samples}, {8, extent.bytes}};
-	r = pb_begin(out, 1, &mark);
-	if (!r)
-		r = pb_write_string(out, 1, "store");
-	for (size_t i = 0; !r && i < sizeof(scope) / sizeof(*scope); i++)
-		r = pb_put_varint(out, scope[i].field, scope[i].value);
-	if (!r)
-		r = pb_end(out, mark);
-	if (!r)
-		r = pb_begin(out, 2, &mark);
-	if (!r)
-		r = pb_put_varint(out, 2, extent.bytes);
-	if (!r)
-		r = pb_put_varint(out, 3, series);
-	return rpc_too_large(r < 0 ? r : pb_end(out, mark), err);
+	pb_begin(out, 1, &mark);
+	pb_write_string(out, 1, "store");
+	for (size_t i = 0; i < sizeof(scope) / sizeof(*scope); i++)
+		pb_put_varint(out, scope[i].field, scope[i].value);
+	pb_end(out, mark);
+	pb_begin(out, 2, &mark);
+	pb_put_varint(out, 2, extent.bytes);
+	pb_put_varint(out, 3, series);
+	return rpc_too_large(pb_end(out, mark), err);
 }
 HANDLER(analyze, 0, 0, FIELD_START, FIELD_END, FIELD_SELECTOR)
 

@@ -105,14 +105,13 @@ static int load(const char *path, struct settings *ret, struct error *err)
 static int write_setting(struct buffer *out, const struct setting *setting)
 {
 	size_t mark;
-	int r = pb_begin(out, 1, &mark);
-	if (!r)
-		r = pb_write_bytes(out, 1, setting->name.data, setting->name.len);
-	if (!r && setting->value.len)
-		r = pb_write_bytes(out, 2, setting->value.data, setting->value.len);
-	if (!r && setting->modified_ms)
-		r = pb_write_varint(out, 3, (uint64_t)setting->modified_ms);
-	return r < 0 ? r : pb_end(out, mark);
+	pb_begin(out, 1, &mark);
+	pb_write_bytes(out, 1, setting->name.data, setting->name.len);
+	if (setting->value.len)
+		pb_write_bytes(out, 2, setting->value.data, setting->value.len);
+	if (setting->modified_ms)
+		pb_write_varint(out, 3, (uint64_t)setting->modified_ms);
+	return pb_end(out, mark);
 }
 
 static int too_large(int r, struct error *err)
@@ -126,13 +125,13 @@ static int too_large(int r, struct error *err)
 static int save(const char *path, const struct settings *settings, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer binary = {0}, text = {0};
-	int r = 0;
 	buffer_init(&binary, TOTAL_MAX);
 	buffer_init(&text, FILE_MAX);
-	for (size_t i = 0; !r && i < settings->count; i++)
-		r = write_setting(&binary, &settings->items[i]);
+	for (size_t i = 0; i < settings->count; i++)
+		write_setting(&binary, &settings->items[i]);
+	int r = too_large(buffer_status(&binary), err);
 	if (r < 0)
-		return too_large(r, err);
+		return r;
 	r = pb_json_from_binary(buffer_bytes(&binary), &pyroscope_settings_answer, &text, err);
 	return r < 0 ? r : io_write_file(path, text.data, text.len, 0640, err);
 }

@@ -245,16 +245,15 @@ static int write_answer(const struct call *call, struct rows *rows, size_t read,
 	out->max = ANSWER_BYTES;
 	if (rows->count)
 		qsort(rows->items, rows->count, sizeof(*rows->items), compare_rows);
-	int r = buffer_append_string(out, "{\"markers\":[");
-	for (size_t i = 0; i < rows->count && r == 0; i++) {
-		r = i ? buffer_append_string(out, ",") : 0;
-		if (r == 0)
-			r = buffer_append(out, rows->items[i].json, rows->items[i].len);
+	buffer_append_string(out, "{\"markers\":[");
+	for (size_t i = 0; i < rows->count; i++) {
+		if (i)
+			buffer_append_string(out, ",");
+		buffer_append(out, rows->items[i].json, rows->items[i].len);
 	}
-	if (r == 0)
-		r = buffer_printf(out, "],\"from_ms\":%lld,\"to_ms\":%lld,\"windows\":%zu,\"truncated\":%s}",
-				  (long long)(call->asked_from_ns / NS_PER_MS), (long long)(call->asked_to_ns / NS_PER_MS),
-				  read, rows->is_cut ? "true" : "false");
+	int r = buffer_printf(out, "],\"from_ms\":%lld,\"to_ms\":%lld,\"windows\":%zu,\"truncated\":%s}",
+			      (long long)(call->asked_from_ns / NS_PER_MS), (long long)(call->asked_to_ns / NS_PER_MS), read,
+			      rows->is_cut ? "true" : "false");
 	return r < 0 ? error_nomem(err) : 0;
 }
 

@@ -219,20 +219,15 @@ static void make_routes(struct opened *opened)
 static int make_links(struct opened *opened)
 {
 	const char *address = net_server_address(opened->server);
-	int r = buffer_printf(&opened->page_link, "http://%s/%s/", address, opened->token);
-	if (r < 0)
-		return r;
+	if (buffer_printf(&opened->page_link, "http://%s/%s/", address, opened->token) < 0)
+		return -ENOMEM;
 	const struct bytes base = {opened->page_link.data, opened->page_link.len - 1}; /* without its last slash */
-	r = buffer_printf(&opened->once_link, "http://%s" ONCE_PREFIX "%s", address, opened->once);
-	if (r == 0)
-		r = buffer_append_string(&opened->profiler_link, PROFILER "/from-url/");
-	if (r == 0)
-		r = text_url_encode(&opened->profiler_link, base);
-	if (r == 0)
-		r = buffer_append_string(&opened->profiler_link, "%2Fprofile.json/?symbolServer=");
-	if (r == 0)
-		r = text_url_encode(&opened->profiler_link, base);
-	return r < 0 || !buffer_string(&opened->page_link) || !buffer_string(&opened->profiler_link) ||
+	buffer_printf(&opened->once_link, "http://%s" ONCE_PREFIX "%s", address, opened->once);
+	buffer_append_string(&opened->profiler_link, PROFILER "/from-url/");
+	text_url_encode(&opened->profiler_link, base);
+	buffer_append_string(&opened->profiler_link, "%2Fprofile.json/?symbolServer=");
+	text_url_encode(&opened->profiler_link, base);
+	return !buffer_string(&opened->page_link) || !buffer_string(&opened->profiler_link) ||
 			       !buffer_string(&opened->once_link)
 		       ? -ENOMEM
 		       : 0;
