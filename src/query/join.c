@@ -144,7 +144,6 @@ static int on_group(void *context, const struct profile_type *type, const struct
 {
 	struct join *join = context;
 	_cleanup_(labels_release) struct labels on = {0};
-	(void)type;
 	int r = groups_find(&join->processes, labels, ret, err);
 	if (r < 0 || *ret < join->group_of_count)
 		return r;

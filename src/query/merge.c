@@ -274,21 +274,3 @@ int query_diff_read(struct store *store, struct symbolizer *symbolizer, const st
 				 base_type.sample_unit, type->sample_unit);
 	return join_sides(before, side, ret, err);
 }
-
-int query_diff(struct store *store, struct symbolizer *symbolizer, const struct query *base, const struct query *query,
-	       const struct query_merge_options *options, struct profile **ret, struct query_stats *stats, struct error *err)
-{
-	struct query_stats unused = {0};
-	struct profile_type type;
-	_cleanup_(profile_freep) struct profile *profile = NULL;
-	if (!stats)
-		stats = &unused;
-	int r = query_diff_read(store, symbolizer, base, query, options, &profile, &type, stats, err);
-	if (!r)
-		r = query_merge_finish(symbolizer, query, options, &profile, stats, err);
-	if (r < 0)
-		return r;
-	*ret = profile;
-	profile = NULL;
-	return 0;
-}

@@ -38,11 +38,6 @@ const char *stage_name(enum stage_kind kind)
 	return stage_names[kind];
 }
 
-const char *top_by_name(enum top_by by)
-{
-	return top_names[by];
-}
-
 /* ---- parsing ---- */
 
 static int expect_word(struct lexer *lexer, const char *word)
@@ -252,7 +247,6 @@ static int parse_bin(struct lexer *lexer, struct stage *stage)
 
 static int parse_nothing(struct lexer *lexer, struct stage *stage)
 {
-	(void)lexer, (void)stage;
 	return 0;
 }
 

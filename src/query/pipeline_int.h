@@ -70,7 +70,6 @@ int frames_format(const struct query_frames *frames, struct buffer *out);
 /* "query: MESSAGE, at column N near '...'" about a stage. */
 int stage_refuse(const struct pipeline *pipeline, const struct stage *stage, struct error *err, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
-const char *top_by_name(enum top_by by);
 
 /*
  * A plan: what the store is asked, what is done to its answer, in this order: read, name, transform, put labels at the root or

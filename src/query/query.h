@@ -122,12 +122,6 @@ void query_round_range(int64_t *from_ns, int64_t *to_ns);
 int query_merge(struct store *store, struct symbolizer *symbolizer, const struct query *query,
 		const struct query_merge_options *options, struct profile **ret, struct query_stats *stats, struct error *err);
 
-/* Two sides as one profile with two sample types, "base" and what `query` has, in the same unit (sample type 0 and 1, the
- * second the default); src/render/diff.h compares them. The base's range, selector and type are its own; where and frames
- * of `query` hold for both. stats are those of both reads together. */
-int query_diff(struct store *store, struct symbolizer *symbolizer, const struct query *base, const struct query *query,
-	       const struct query_merge_options *options, struct profile **ret, struct query_stats *stats, struct error *err);
-
 /* Sums per step, grouped by label names (none = one series). */
 struct query_point {
 	int64_t time_ns; /* start of the step, a multiple of step since 1970 */

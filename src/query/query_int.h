@@ -115,6 +115,9 @@ void query_stats_add(struct store_read_stats *to, const struct store_read_stats 
 int query_merge_read(struct store *store, struct symbolizer *symbolizer, const struct query *query,
 		     const struct query_merge_options *options, struct profile **ret, struct profile_type *type,
 		     struct query_stats *stats, struct error *err);
+/* Two sides as one profile with two sample types, "base" and what `query` has, in the same unit (sample type 0 and 1, the
+ * second the default); src/render/diff.h compares them. The base's range, selector and type are its own; where and frames
+ * of `query` hold for both. stats are those of both reads together. */
 int query_diff_read(struct store *store, struct symbolizer *symbolizer, const struct query *base, const struct query *query,
 		    const struct query_merge_options *options, struct profile **ret, struct profile_type *type,
 		    struct query_stats *stats, struct error *err);
@@ -124,7 +127,6 @@ int query_merge_finish(struct symbolizer *symbolizer, const struct query *query,
 
 /* ---- series.c ---- */
 
-int64_t query_choose_step(int64_t range_ns);
 /* Keeps `limit` rows; the others are dropped, or summed as one more row. */
 int query_series_limit(struct query_series *series, size_t limit, bool others, struct error *err);
 

@@ -14,7 +14,7 @@
 
 #include "base/io.h"
 #include "base/time.h"
-#include "query/query.h"
+#include "query/query_int.h"
 
 #define START_NS (1700000000ll * NS_PER_S) /* a multiple of 100 s */
 
@@ -280,7 +280,8 @@ static void test_diff(void **state)
 		.selector = "process_cpu", .from_ns = START_NS + 10 * NS_PER_S, .to_ns = START_NS + 100 * NS_PER_S};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	struct query_stats stats = {0};
-	assert_int_equal(query_diff(fixture->store, NULL, &base, &query, NULL, &profile, &stats, &err), 0);
+	struct profile_type type;
+	assert_int_equal(query_diff_read(fixture->store, NULL, &base, &query, NULL, &profile, &type, &stats, &err), 0);
 	assert_int_equal(profile->sample_type_count, 2);
 	assert_int_equal(profile->sample_count, 3); /* buy, sell, pay */
 	assert_int_equal(profile_total(profile, 0), 30);
@@ -291,7 +292,7 @@ static void test_diff(void **state)
 	base.selector = "{service=\"bank\"}";
 	base.type = "";
 	base.to_ns = base.from_ns;
-	assert_int_equal(query_diff(fixture->store, NULL, &base, &query, NULL, &none, NULL, &err), -EINVAL);
+	assert_int_equal(query_diff_read(fixture->store, NULL, &base, &query, NULL, &none, &type, &stats, &err), -EINVAL);
 	assert_non_null(strstr(err.message, "the base of the comparison: query: the time range is empty"));
 }
 

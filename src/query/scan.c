@@ -115,7 +115,6 @@ static int list_type(void *context, const struct store_item *item, struct error 
 {
 	struct profile_type *types = context;
 	size_t i = 0;
-	(void)err;
 	while (i < QUERY_TYPES_MAX && types[i].name[0] && !profile_type_equal(&types[i], item->type))
 		i++;
 	if (i < QUERY_TYPES_MAX)

@@ -118,7 +118,7 @@ void query_round_range(int64_t *from_ns, int64_t *to_ns)
 }
 
 /* A step that a person would choose, giving at most POINTS_DEFAULT points. */
-int64_t query_choose_step(int64_t range_ns)
+static int64_t choose_step(int64_t range_ns)
 {
 	static const int steps_s[] = {1,   2,	5,    10,   15,	  30,	 60,	120,   300,
 				      600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400};
@@ -135,7 +135,7 @@ static int align_range(const struct query *query, int64_t *step_ns, bool unalign
 	if (query->from_ns < 0 || query->to_ns > INT64_MAX / 2 || query->from_ns >= query->to_ns)
 		return error_set(err, -EINVAL, "query: the time range is empty or out of bounds");
 	if (*step_ns == 0)
-		*step_ns = query_choose_step(query->to_ns - query->from_ns);
+		*step_ns = choose_step(query->to_ns - query->from_ns);
 	*ret = *query;
 	if (!unaligned)
 		ret->from_ns = floor_to(query->from_ns, *step_ns);

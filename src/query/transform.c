@@ -252,7 +252,6 @@ static int rewrite_profile(struct rewrite *rewrite, struct profile **profile, st
 static enum frame_action act_hide(struct rewrite *rewrite, struct frame frame, struct stack_state *state,
 				  struct bytes *ret_name)
 {
-	(void)state, (void)ret_name;
 	return frame_passes(rewrite, frame) ? FRAME_DROP : FRAME_KEEP;
 }
 
@@ -265,7 +264,6 @@ int transform_hide(struct profile **profile, struct frame_filter *filter, struct
 static enum frame_action act_callees(struct rewrite *rewrite, struct frame frame, struct stack_state *state,
 				     struct bytes *ret_name)
 {
-	(void)ret_name;
 	state->started = state->started || frame_passes(rewrite, frame);
 	return state->started ? FRAME_KEEP : FRAME_DROP;
 }
@@ -332,7 +330,6 @@ static enum frame_action act_collapse(struct rewrite *rewrite, struct frame fram
 {
 	const struct profile_location *location = &rewrite->from->locations[frame.location];
 	uint32_t key = 0;
-	(void)ret_name;
 	if (rewrite->how == COLLAPSE_MATCHING)
 		key = frame_passes(rewrite, frame);
 	else if (frame.index >= 0)

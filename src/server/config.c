@@ -427,8 +427,6 @@ static int visit_setting(struct config_reader *reader, void *context, const char
 static int visit_tenants(struct config_reader *reader, void *context, const char *name, const yaml_node_t *key,
 			 const yaml_node_t *value)
 {
-	(void)context;
-	(void)key;
 	return strcmp(name, "tenants") == 0 && value->type == YAML_MAPPING_NODE ? read_tenants(reader, value) : 0;
 }
 

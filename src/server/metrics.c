@@ -649,7 +649,6 @@ static void write_process_metrics(struct buffer *m, const struct server *server)
 
 void metrics_show(void *context, const struct net_request *request, struct net_response *response)
 {
-	(void)request;
 	struct server *server = context;
 	struct buffer *m = &response->body;
 	response->content_type = "text/plain; version=0.0.4; charset=utf-8";
@@ -671,8 +670,6 @@ void metrics_show(void *context, const struct net_request *request, struct net_r
 /* Alive means answering. Ready means the same here: the server listens only once the store is open. */
 void health_show(void *context, const struct net_request *request, struct net_response *response)
 {
-	(void)context;
-	(void)request;
 	response->content_type = "text/plain; charset=utf-8";
 	if (buffer_append_string(&response->body, "ok\n") < 0)
 		response->status = 503;

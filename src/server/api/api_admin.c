@@ -245,7 +245,6 @@ void api_status(void *context, const struct net_request *request, struct net_res
 static int on_block(void *context, const struct store_block *block, struct error *err)
 {
 	struct json_writer *json = context;
-	(void)err;
 	json_begin_object(json);
 	json_member_cstring(json, "name", block->name);
 	json_member_uint(json, "format", block->version);

@@ -59,8 +59,6 @@ int symbols_open_debuginfod(struct server *server, struct error *err)
 
 static int open_nothing(void *context, const struct symbol_file_request *request, int *ret_fd, struct error *err)
 {
-	(void)context;
-	(void)ret_fd;
 	return error_set(err, -ENOENT, "%s: this is only a trial", request->name);
 }
 

@@ -234,7 +234,7 @@ void api_binary_retry(void *context, const struct net_request *request, struct n
 
 /* ---- what is wanted ---- */
 
-int debuginfo_kind_parse(const char *text, enum upload_kind *ret)
+static int parse_kind(const char *text, enum upload_kind *ret)
 {
 	for (unsigned i = 0; i < UPLOAD_KINDS; i++) {
 		if (strcmp(upload_kind_names[i], text) != 0)
@@ -296,7 +296,7 @@ struct wanted {
 static void write_wanted(struct wanted *wanted, struct server *server, const char *build_id, const char *path, const char *name)
 {
 	enum upload_kind kind;
-	if (debuginfo_kind_parse(name, &kind) < 0)
+	if (parse_kind(name, &kind) < 0)
 		return;
 	enum debuginfo_want want = debuginfo_wants(server, build_id, path, kind);
 	if (want == DEBUGINFO_NOT_WANTED)
@@ -405,7 +405,7 @@ static int parse_begin(const json_t *body, struct upload_begin *begin, struct er
 		r = copy_text(begin->hash, sizeof(begin->hash), body, "hash", err);
 	if (!r)
 		r = copy_text(kind, sizeof(kind), body, "kind", err);
-	if (!r && *kind && debuginfo_kind_parse(kind, &begin->kind) < 0)
+	if (!r && *kind && parse_kind(kind, &begin->kind) < 0)
 		r = error_set(err, -EINVAL, "'kind' is not one of debuginfo, executable, sources, kallsyms");
 	if (!r && (!json_is_integer(size) || json_integer_value(size) <= 0))
 		r = error_set(err, -EINVAL, "'size' must be the number of bytes to upload");

@@ -15,6 +15,5 @@ enum debuginfo_want {
 enum debuginfo_want debuginfo_wants(struct server *server, const char *build_id, const char *path, enum upload_kind kind);
 /* Is what is known of the binary in one of these states (1 << enum symbol_state)? */
 bool debuginfo_is_state(struct server *server, const char *build_id, uint32_t states);
-int debuginfo_kind_parse(const char *text, enum upload_kind *ret); /* -EINVAL */
 
 #endif

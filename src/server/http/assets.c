@@ -32,7 +32,6 @@ static const char policy[] =
 
 void assets_show(void *context, const struct net_request *request, struct net_response *response)
 {
-	(void)context;
 	const struct asset *asset = NULL;
 	for (size_t i = 0; i < sizeof(assets) / sizeof(*assets); i++)
 		if (strcmp(assets[i].path, net_request_path(request)) == 0)

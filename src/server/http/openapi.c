@@ -10,7 +10,6 @@ extern const uint8_t openapi_json[], openapi_json_end[];
 
 void openapi_show(void *context, const struct net_request *request, struct net_response *response)
 {
-	(void)context;
 	bool yaml = text_ends_with(net_request_path(request), ".yaml");
 	response->content_type = yaml ? "application/yaml" : "application/json";
 	if (buffer_append(&response->body, openapi_json, (size_t)(openapi_json_end - openapi_json)) < 0)
@@ -23,8 +22,6 @@ void buildinfo_show(void *context, const struct net_request *request, struct net
 	static const char *const empty[] = {"revision", "branch", "buildUser", "buildDate", "goVersion"};
 	struct error err = {0};
 	struct json_writer json;
-	(void)context;
-	(void)request;
 	json_init(&json, &response->body);
 	json_begin_object(&json);
 	json_member_cstring(&json, "status", "success");

@@ -63,7 +63,7 @@ static const struct {
 	[GRPC_UNAUTHENTICATED] = {"unauthenticated", 401},
 };
 
-const struct rpc_method *rpc_find(const char *path)
+static const struct rpc_method *find_method(const char *path)
 {
 	for (size_t i = 0; rpc_services[i]; i++)
 		for (const struct rpc_method *method = rpc_services[i]; method->path; method++)
@@ -74,7 +74,7 @@ const struct rpc_method *rpc_find(const char *path)
 
 bool rpc_is_for_pages(const char *path)
 {
-	return rpc_find(path) != NULL;
+	return find_method(path) != NULL;
 }
 
 int rpc_too_large(int r, struct error *err)
@@ -347,7 +347,7 @@ static void rpc_handle(void *context, const struct net_request *request, struct 
 	enum protocol protocol = protocol_of(request);
 	bool direct = protocol == PROTOCOL_GRPC || protocol == PROTOCOL_PROTO;
 	buffer_init(&converted, ANSWER_MAX);
-	call.method = rpc_find(net_request_path(request));
+	call.method = find_method(net_request_path(request));
 	if (protocol == PROTOCOL_UNKNOWN || !call.method) {
 		net_response_header(response, "Accept-Post",
 				    "application/json, application/proto, application/grpc-web, application/grpc-web-text");
@@ -368,7 +368,7 @@ static void rpc_handle(void *context, const struct net_request *request, struct 
 
 bool rpc_on_refusal(const struct net_request *request, struct net_response *response)
 {
-	if (!rpc_find(net_request_path(request)) || net_request_is_grpc(request))
+	if (!find_method(net_request_path(request)) || net_request_is_grpc(request))
 		return false;
 	int status = response->status;
 	char text[sizeof(response->message)];
@@ -385,8 +385,6 @@ bool rpc_on_refusal(const struct net_request *request, struct net_response *resp
 /* A browser asks what it may send; access.c has added who may, or has refused. */
 static void rpc_preflight(void *context, const struct net_request *request, struct net_response *response)
 {
-	(void)context;
-	(void)request;
 	response->status = 204;
 	net_response_header(response, "Access-Control-Allow-Methods", "GET, POST");
 	net_response_header(response, "Access-Control-Allow-Headers",

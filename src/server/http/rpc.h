@@ -42,7 +42,6 @@ extern const struct rpc_method *const rpc_services[];
 extern const struct rpc_method rpc_parca_profiles[], rpc_pyroscope_push[], rpc_pyroscope_query[], rpc_pyroscope_settings[],
 	rpc_parca_query[];
 
-const struct rpc_method *rpc_find(const char *path); /* NULL if there is none */
 /* How many routes there are, and the routes, without context. */
 size_t rpc_route_count(void);
 void rpc_add_routes(struct net_route *routes);

@@ -276,7 +276,6 @@ static enum grpc_code stream_chunk(struct server *server, struct stream *upload,
 static enum grpc_code on_message(void *context, const struct net_request *request, struct net_stream *stream,
 				 struct bytes message, struct net_response *response)
 {
-	(void)request;
 	struct error err = {0};
 	struct request in;
 	struct stream *upload = *net_stream_slot(stream);
@@ -295,8 +294,6 @@ static enum grpc_code on_message(void *context, const struct net_request *reques
 static enum grpc_code on_end(void *context, const struct net_request *request, struct net_stream *stream,
 			     struct net_response *response)
 {
-	(void)context;
-	(void)request;
 	struct stream *upload = *net_stream_slot(stream);
 	_cleanup_(buffer_release) struct buffer message = {0};
 	buffer_init(&message, 1024);
@@ -311,7 +308,6 @@ static enum grpc_code on_end(void *context, const struct net_request *request, s
 
 static void on_close(void *context, struct net_stream *stream)
 {
-	(void)context;
 	*net_stream_slot(stream) = mem_free(*net_stream_slot(stream));
 }
 

@@ -40,7 +40,6 @@ static int write_raw(struct rpc_call *call, struct bytes request, struct buffer 
 	struct pb_cursor cursor;
 	struct pb_field field;
 	int r;
-	(void)out;
 	pb_open(&cursor, request);
 	while ((r = pb_next(&cursor, &field, err)) > 0)
 		if (field.number == 3 && field.wire == PB_VARINT)
@@ -79,7 +78,6 @@ int ingest_parca_arrow(struct server *server, const struct net_request *request,
 static int write_arrow(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)
 {
 	struct bytes record;
-	(void)out;
 	int r = pb_find_bytes(NULL, request, 1, &record, err);
 	return r < 0 ? r : ingest_parca_arrow(call->server, call->request, record, (struct bytes){0}, call->response, err);
 }

@@ -234,7 +234,6 @@ HANDLER(values)
 static int answer_has_data(struct parca *p, struct bytes request, struct error *err)
 {
 	struct store_stats stats;
-	(void)request;
 	store_get_stats(p->call.tenant->store, &stats);
 	return rpc_too_large(pb_put_varint(p->out, 1, stats.newest_ns != 0), err);
 }

@@ -106,8 +106,6 @@ static enum grpc_code on_message(void *context, const struct net_request *reques
 static enum grpc_code on_end(void *context, const struct net_request *request, struct net_stream *stream,
 			     struct net_response *response)
 {
-	(void)context;
-	(void)request;
 	return fail(response, GRPC_INVALID_ARGUMENT,
 		    *net_stream_slot(stream) ? "the stream ended before the locations of its samples"
 					     : "the stream ended before a record of samples");
@@ -116,7 +114,6 @@ static enum grpc_code on_end(void *context, const struct net_request *request, s
 static void on_close(void *context, struct net_stream *stream)
 {
 	struct writing *writing = *net_stream_slot(stream);
-	(void)context;
 	if (!writing)
 		return;
 	atomic_fetch_sub(&writing->server->write_held, writing->held);

@@ -189,7 +189,6 @@ int ingest_raw_series(const struct raw_series *form, struct rpc_call *call, stru
 static int push(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)
 {
 	static const struct raw_series form = {.field = 1, .what = "PushRequest.series", .span_labels = true};
-	(void)out;
 	return ingest_raw_series(&form, call, request, err);
 }
 

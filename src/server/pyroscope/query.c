@@ -326,7 +326,6 @@ HANDLER(diff, 0, FIELD_LEFT, FIELD_RIGHT)
 static int answer_stats(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
 {
 	struct store_stats stats;
-	(void)in;
 	store_get_stats(p->tenant->store, &stats);
 	pb_put_varint(out, 1, stats.newest_ns != 0);
 	pb_put_varint(out, 2, (uint64_t)(stats.oldest_ns / NS_PER_MS));
@@ -343,7 +342,6 @@ struct extent {
 static int add_block(void *context, const struct store_block *block, struct error *err)
 {
 	struct extent *extent = context;
-	(void)err;
 	if (block->max_ns < extent->query->from_ns || block->min_ns >= extent->query->to_ns)
 		return 0;
 	extent->blocks++;
@@ -392,18 +390,12 @@ HANDLER(analyze, 0, 0, FIELD_START, FIELD_END, FIELD_SELECTOR)
 /* Services whose state is empty here, and that clients ask for all the same: recording rules, features. */
 static int handle_nothing(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)
 {
-	(void)call;
-	(void)request;
-	(void)out;
-	(void)err;
 	return 0;
 }
 
 /* version.v1: the version of the query service that is spoken here. */
 static int handle_version(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)
 {
-	(void)call;
-	(void)request;
 	return rpc_too_large(pb_write_varint(out, 1, 1), err);
 }
 

@@ -219,7 +219,6 @@ static int handle_get(struct rpc_call *call, struct bytes request, struct buffer
 	_cleanup_(settings_release) struct settings settings = {0};
 	char path[PATH_BYTES_MAX];
 	struct tenant *tenant;
-	(void)request;
 	int r = find_file(call, &tenant, path, sizeof(path), err);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
@@ -262,7 +261,6 @@ static int handle_delete(struct rpc_call *call, struct bytes request, struct buf
 	struct bytes name;
 	char path[PATH_BYTES_MAX];
 	struct tenant *tenant;
-	(void)out;
 	int r = pb_find_bytes(NULL, request, 1, &name, err);
 	if (!r && !name.len)
 		r = error_set(err, -EINVAL, "no setting name provided");

@@ -23,7 +23,6 @@
 #define LIMIT_MAX     100000u
 #define ROW_BYTES     (512 * KIB)
 #define ANSWER_BYTES  (256 * MIB)
-#define TAIL_BYTES    (4 * KIB)
 
 struct row {
 	int64_t time_ns; /* when it ended, or was, or began */

@@ -33,9 +33,8 @@
 #include "profile/relabel.h"
 
 #define SCRAPE_JOBS_MAX	       1000
-#define SCRAPE_PROFILES_MAX    24   /* of a job */
-#define SCRAPE_DISCOVERIES_MAX 64   /* of a job */
-#define SCRAPE_GROUPS_MAX      4096 /* of a static_configs, or of one answer */
+#define SCRAPE_PROFILES_MAX    24 /* of a job */
+#define SCRAPE_DISCOVERIES_MAX 64 /* of a job */
 #define SCRAPE_TEXTS_MAX       10000
 #define SCRAPE_PARAMS_MAX      32
 

@@ -14,10 +14,9 @@
 #include "server/stores/recordings.h"
 
 /* LIMITs: windows that are kept, how long one may be, and how long before it what ends in it may have begun. */
-#define WINDOWS_MAX	  50000
-#define WINDOW_NS_MAX	  ORDERS_DURATION_MAX_NS
-#define WINDOW_REACH_NS	  (366 * 24 * 3600 * 1000000000ll)
-#define WINDOWS_HOSTS_MAX 1000 /* of one answer */
+#define WINDOWS_MAX	50000
+#define WINDOW_NS_MAX	ORDERS_DURATION_MAX_NS
+#define WINDOW_REACH_NS (366 * 24 * 3600 * 1000000000ll)
 
 struct windows;
 /* options: those of the ordered recordings, with a directory of their own. bytes_max is of these and ordered recordings

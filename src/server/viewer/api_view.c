@@ -187,7 +187,6 @@ static int run(struct server *server, const struct work *work, struct error *err
 
 static int write_view(struct server *server, const struct work *work, const struct given *given, struct error *err)
 {
-	(void)server;
 	work->response->content_type = API_VIEW_TYPE;
 	return write_frame(work->request, given, work->wrap, &work->response->body, err);
 }

@@ -95,7 +95,6 @@ static bool authorize(void *context, const struct net_request *request, struct n
 /* What a browser asks before it lets a page of another site ask; Chromium also whether sites on the internet may ask here. */
 static void allow_questions(void *context, const struct net_request *request, struct net_response *response)
 {
-	(void)context;
 	const char *near = net_request_header(request, "access-control-request-private-network");
 	response->status = 204;
 	net_response_header(response, "Access-Control-Allow-Methods", "GET, POST");
@@ -108,7 +107,6 @@ static void allow_questions(void *context, const struct net_request *request, st
 static void show_page(void *context, const struct net_request *request, struct net_response *response)
 {
 	const struct opened *opened = context;
-	(void)request;
 	response->content_type = "text/html; charset=utf-8";
 	response->no_compress = true; /* nearly all of it is */
 	/* It brings its own policy for what it may load. */
