@@ -140,24 +140,20 @@ int query_merge_read(struct store *store, struct symbolizer *symbolizer, const s
 	return 0;
 }
 
-int query_merge_finish(struct symbolizer *symbolizer, const struct query *query, const struct query_merge_options *options,
-		       struct profile **profile, struct query_stats *stats, struct error *err)
+int query_merge_symbolize(struct symbolizer *symbolizer, const struct query *query, struct profile *profile,
+			  struct query_stats *stats, struct error *err)
 {
 	int64_t started = time_monotonic_ns();
-	if (symbolizer) {
-		struct symbolizer_coverage coverage;
-		struct symbolizer_want want = {.wait_ns = query->symbols_wait_ns, .cancel = query->cancel};
-		int r = symbolizer_resolve(symbolizer, *profile, 1, &want, &coverage, err);
-		if (r < 0)
-			return r;
-		stats->symbols.resolved += coverage.resolved;
-		stats->symbols.pending += coverage.pending;
-		stats->symbols.missing += coverage.missing;
-		stats->symbolize_ns += (uint64_t)(time_monotonic_ns() - started);
-	}
-	if (!options || !options->label_frames || !options->by_count)
-		return 0;
-	return transform_label_frames(profile, options->by, options->by_count, err);
+	struct symbolizer_coverage coverage;
+	struct symbolizer_want want = {.wait_ns = query->symbols_wait_ns, .cancel = query->cancel};
+	int r = symbolizer ? symbolizer_resolve(symbolizer, profile, 1, &want, &coverage, err) : 0;
+	if (r < 0 || !symbolizer)
+		return r;
+	stats->symbols.resolved += coverage.resolved;
+	stats->symbols.pending += coverage.pending;
+	stats->symbols.missing += coverage.missing;
+	stats->symbolize_ns += (uint64_t)(time_monotonic_ns() - started);
+	return 0;
 }
 
 int query_merge(struct store *store, struct symbolizer *symbolizer, const struct query *query,
@@ -169,7 +165,7 @@ int query_merge(struct store *store, struct symbolizer *symbolizer, const struct
 		stats = &unused;
 	int r = query_merge_read(store, symbolizer, query, options, &profile, NULL, stats, err);
 	if (!r)
-		r = query_merge_finish(symbolizer, query, options, &profile, stats, err);
+		r = query_merge_symbolize(symbolizer, query, profile, stats, err);
 	if (r < 0)
 		return r;
 	*ret = profile;

@@ -92,13 +92,11 @@ struct query_stats {
 	struct symbolizer_coverage symbols; /* of the locations of the answer */
 };
 
-/* How a merged profile is grouped: each sample has the group's labels. With label_frames they are frames at the root too, named
- * "label=value", so that a flame graph shows one tree beside the other. */
+/* How a merged profile is grouped: each sample has the group's labels. */
 struct query_merge_options {
 	const char *const *by; /* label names, at most STORE_GROUP_BY_MAX */
 	size_t by_count;
-	size_t groups_max; /* 0 = 1,000; more is -EINVAL */
-	bool label_frames;
+	size_t groups_max;	 /* 0 = 1,000; more is -EINVAL */
 	const char *const *only; /* groups whose first label has one of these values, the others are left out; NULL = all */
 	size_t only_count;
 };

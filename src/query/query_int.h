@@ -121,9 +121,9 @@ int query_merge_read(struct store *store, struct symbolizer *symbolizer, const s
 int query_diff_read(struct store *store, struct symbolizer *symbolizer, const struct query *base, const struct query *query,
 		    const struct query_merge_options *options, struct profile **ret, struct profile_type *type,
 		    struct query_stats *stats, struct error *err);
-/* Names, then label frames as the options say; replaces *profile. */
-int query_merge_finish(struct symbolizer *symbolizer, const struct query *query, const struct query_merge_options *options,
-		       struct profile **profile, struct query_stats *stats, struct error *err);
+/* Gives the profile names; symbolizer NULL: it stays as it is. */
+int query_merge_symbolize(struct symbolizer *symbolizer, const struct query *query, struct profile *profile,
+			  struct query_stats *stats, struct error *err);
 
 /* ---- series.c ---- */
 

@@ -106,7 +106,7 @@ int run_profile(struct run *run, const struct query_merge_options *options, stru
 				     run->err);
 	}
 	if (!r)
-		r = query_merge_finish(run->symbolizer, &query, options, &profile, run->stats, run->err);
+		r = query_merge_symbolize(run->symbolizer, &query, profile, run->stats, run->err);
 	if (!r)
 		r = run_transforms(run, &profile);
 	if (r < 0)

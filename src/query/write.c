@@ -115,9 +115,17 @@ static int write_comparison(const struct query_result *result, const struct quer
 
 /* ---- series ---- */
 
-static void write_points(const struct query_series *series, const struct query_series_row *row, struct json_writer *json)
+static void write_row(const struct query_series *series, const struct query_series_row *row, struct json_writer *json)
 {
-	json_begin_array(json);
+	json_begin_object(json);
+	json_member_object(json, "labels");
+	for (size_t i = 0; i < row->labels.count; i++)
+		json_member_cstring(json, row->labels.items[i].name, row->labels.items[i].value);
+	json_end_object(json);
+	if (row->others)
+		json_member_bool(json, "others", true);
+	json_member_int(json, "total", row->total);
+	json_member_array(json, "points");
 	for (size_t i = 0; i < row->point_count; i++) {
 		json_begin_array(json);
 		json_int(json, row->points[i].time_ns / NS_PER_MS);
@@ -128,27 +136,14 @@ static void write_points(const struct query_series *series, const struct query_s
 		json_end_array(json);
 	}
 	json_end_array(json);
+	json_end_object(json);
 }
 
-static void write_series(const struct query_series *series, struct json_writer *json)
+void query_series_json(const struct query_series *series, struct json_writer *json)
 {
-	json_member_int(json, "step_ms", series->step_ns / NS_PER_MS);
-	json_member_uint(json, "total_series", series->count_before_limit);
 	json_member_array(json, "series");
-	for (size_t i = 0; i < series->count; i++) {
-		const struct query_series_row *row = &series->rows[i];
-		json_begin_object(json);
-		json_member_object(json, "labels");
-		for (size_t k = 0; k < row->labels.count; k++)
-			json_member_cstring(json, row->labels.items[k].name, row->labels.items[k].value);
-		json_end_object(json);
-		if (row->others)
-			json_member_bool(json, "others", true);
-		json_member_int(json, "total", row->total);
-		json_key(json, "points");
-		write_points(series, row, json);
-		json_end_object(json);
-	}
+	for (size_t i = 0; i < series->count; i++)
+		write_row(series, &series->rows[i], json);
 	json_end_array(json);
 }
 
@@ -203,7 +198,11 @@ int query_write_json(const struct query_result *result, const struct query_stats
 	case QUERY_PROFILE: r = write_profile(result->profile, options, &json, err); break;
 	case QUERY_DIFF: r = write_diff(result, options, &json, err); break;
 	case QUERY_COMPARISON: r = write_comparison(result, options, &json, err); break;
-	case QUERY_SERIES: write_series(&result->series, &json); break;
+	case QUERY_SERIES:
+		json_member_int(&json, "step_ms", result->series.step_ns / NS_PER_MS);
+		json_member_uint(&json, "total_series", result->series.count_before_limit);
+		query_series_json(&result->series, &json);
+		break;
 	case QUERY_TABLE:
 		json_key(&json, "table");
 		query_table_write_json(&result->table, &json);

@@ -56,6 +56,8 @@ static void *link_thread_run(void *context)
 
 static int link_thread_start(struct server *server, struct error *err)
 {
+	if (server->link_fd < 0)
+		return 0;
 	int r = thread_start(&server->link_thread, "wick-link", link_thread_run, server, err);
 	server->link_running = r == 0;
 	return r;
@@ -156,8 +158,21 @@ static void set_defaults(struct server_options *options)
 		options->slow_query_ns = 5 * NS_PER_S;
 }
 
+static int make_directory(struct server *server, struct error *err)
+{
+	return io_make_dirs(server->data_directory, 0750, err);
+}
+
+static int open_forward(struct server *server, struct error *err)
+{
+	return forward_open(server, &server->forward, err);
+}
+
 int server_new(const struct server_options *options, struct server **ret, struct error *err)
 {
+	static int (*const parts[])(struct server * server, struct error * err) = {
+		access_check_options, open_tls,	    make_rules, make_directory,	 symbols_open_debuginfod, tenants_open,
+		symbols_open,	      open_forward, open_net,	otlp_ports_open, link_thread_start,	  scrape_start};
 	_cleanup_(server_freep) struct server *server = mem_zalloc(sizeof(*server));
 	if (!server) {
 		io_close(options->link_fd);
@@ -181,29 +196,9 @@ int server_new(const struct server_options *options, struct server **ret, struct
 		return error_nomem(err);
 	if (getrandom(&server->clock_number, sizeof(server->clock_number), 0) < 0)
 		server->clock_number = (uint64_t)time_now_ns();
-	int r = access_check_options(server, err);
-	if (!r)
-		r = open_tls(server, err);
-	if (!r)
-		r = make_rules(server, err);
-	if (!r)
-		r = io_make_dirs(server->data_directory, 0750, err);
-	if (!r)
-		r = symbols_open_debuginfod(server, err);
-	if (!r)
-		r = tenants_open(server, err);
-	if (!r)
-		r = symbols_open(server, err);
-	if (!r)
-		r = forward_open(server, &server->forward, err);
-	if (!r)
-		r = open_net(server, err);
-	if (!r)
-		r = otlp_ports_open(server, err);
-	if (!r && server->link_fd >= 0)
-		r = link_thread_start(server, err);
-	if (!r)
-		r = scrape_start(server, err);
+	int r = 0;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts) && !r; i++)
+		r = parts[i](server, err);
 	if (r < 0)
 		return r;
 	*ret = server;

@@ -6,30 +6,6 @@
 #include "base/time.h"
 #include "server/api/api_int.h"
 
-static void write_row(struct json_writer *json, const struct query_series *series, const struct query_series_row *row)
-{
-	json_begin_object(json);
-	json_member_object(json, "labels");
-	for (size_t k = 0; k < row->labels.count; k++)
-		json_member_cstring(json, row->labels.items[k].name, row->labels.items[k].value);
-	json_end_object(json);
-	if (row->others)
-		json_member_bool(json, "others", true);
-	json_member_int(json, "total", row->total);
-	json_member_array(json, "points");
-	for (size_t k = 0; k < row->point_count; k++) {
-		json_begin_array(json);
-		json_int(json, row->points[k].time_ns / NS_PER_MS);
-		if (series->rate)
-			json_double(json, query_series_value(series, row->points[k].value));
-		else
-			json_int(json, row->points[k].value);
-		json_end_array(json);
-	}
-	json_end_array(json);
-	json_end_object(json);
-}
-
 static int write_series(struct call *call, const struct query_series *series, const struct query_explain *explain,
 			struct error *err)
 {
@@ -45,10 +21,7 @@ static int write_series(struct call *call, const struct query_series *series, co
 	call_write_range(call, &json);
 	json_member_uint(&json, "total_series", series->count_before_limit);
 	call_write_partial(call, explain, &json);
-	json_member_array(&json, "series");
-	for (size_t i = 0; i < series->count; i++)
-		write_row(&json, series, &series->rows[i]);
-	json_end_array(&json);
+	query_series_json(series, &json);
 	json_end_object(&json);
 	return json_finish(&json, err);
 }

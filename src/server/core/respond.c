@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 
 #include "server/core/server_int.h"
 
@@ -41,6 +42,13 @@ enum grpc_code grpc_code_of(int code)
 		if (statuses[i].code == code)
 			return statuses[i].grpc;
 	return GRPC_INTERNAL;
+}
+
+enum grpc_code respond_grpc(struct net_response *response, enum grpc_code code, const char *text)
+{
+	response->grpc_status = code;
+	snprintf(response->message, sizeof(response->message), "%s", text);
+	return code;
 }
 
 /* One or two members, in place of what there may be of an answer. */

@@ -8,6 +8,8 @@
 struct server;
 /* Answers with {"error": text} and a status. */
 void respond_error(struct net_response *response, int status, const char *text);
+/* The status and message of gRPC; returns the status. */
+enum grpc_code respond_grpc(struct net_response *response, enum grpc_code code, const char *text);
 /* The same in the form of Connect and of Pyroscope: {"code": code, "message": text}. */
 void respond_code(struct net_response *response, int status, const char *code, const char *text);
 /* The largest body of a request, and message in one after decompression. */

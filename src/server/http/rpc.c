@@ -305,8 +305,7 @@ static int frame_answer(enum protocol protocol, const struct net_request *reques
 static void answer_failure(enum protocol protocol, const struct net_request *request, struct net_response *response,
 			   enum grpc_code code, const char *text)
 {
-	response->grpc_status = code;
-	snprintf(response->message, sizeof(response->message), "%s", text);
+	respond_grpc(response, code, text);
 	if (protocol == PROTOCOL_GRPC)
 		return;
 	if (protocol == PROTOCOL_WEB || protocol == PROTOCOL_WEB_TEXT) {

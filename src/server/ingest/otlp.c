@@ -150,9 +150,7 @@ void ingest_otlp_grpc(void *context, const struct net_request *request, struct n
 	int r = handle(context, request, false, response, &err);
 	if (!r)
 		return;
-	response->grpc_status = grpc_code_of(r);
-	snprintf(response->message, sizeof(response->message), "%s", err.message);
-	add_details(response, response->grpc_status, err.message);
+	add_details(response, respond_grpc(response, grpc_code_of(r), err.message), err.message);
 }
 
 static void respond_status(struct net_response *response, bool json, int status, enum grpc_code code, const char *text)

@@ -142,12 +142,6 @@ static const char *judge(struct server *server, const struct subject *subject, b
 	return uploads_is_stale(uploads, begin->build_id, begin->kind) ? REASON_STALE : REASON_FIRST;
 }
 
-static void fail(struct net_response *response, enum grpc_code code, const char *text)
-{
-	response->grpc_status = code;
-	snprintf(response->message, sizeof(response->message), "%s", text);
-}
-
 void parca_should_initiate(void *context, const struct net_request *request, struct net_response *response)
 {
 	struct error err = {0};
@@ -158,12 +152,12 @@ void parca_should_initiate(void *context, const struct net_request *request, str
 	if (!r)
 		r = parse_subject(in.texts[1], in.texts[2], in.numbers[3], in.numbers[4], in.numbers[5], &subject, &err);
 	if (r < 0) {
-		fail(response, grpc_code_of(r), err.message);
+		respond_grpc(response, grpc_code_of(r), err.message);
 		return;
 	}
 	const char *reason = judge(context, &subject, &should);
 	if ((should && pb_write_varint(&response->body, 1, 1) < 0) || pb_write_string(&response->body, 2, reason) < 0)
-		fail(response, GRPC_UNAVAILABLE, "out of memory");
+		respond_grpc(response, GRPC_UNAVAILABLE, "out of memory");
 }
 
 static int write_instructions(struct buffer *out, const struct upload_begin *begin, const char *id)
@@ -186,13 +180,13 @@ static void initiate(struct server *server, const struct subject *subject, struc
 	bool should;
 	const char *reason = judge(server, subject, &should);
 	if (!should && strcmp(reason, REASON_EQUAL) == 0) {
-		fail(response, GRPC_ALREADY_EXISTS, reason);
+		respond_grpc(response, GRPC_ALREADY_EXISTS, reason);
 		return;
 	}
 	snprintf(text, sizeof(text),
 		 "upload should not have been attempted to be initiated, a previous check should have failed with: %s", reason);
 	if (!should) {
-		fail(response, GRPC_FAILED_PRECONDITION, text);
+		respond_grpc(response, GRPC_FAILED_PRECONDITION, text);
 		return;
 	}
 	struct upload_begin begin = subject->begin;
@@ -203,7 +197,7 @@ static void initiate(struct server *server, const struct subject *subject, struc
 	if (!r)
 		r = write_instructions(&response->body, &begin, id);
 	if (r < 0)
-		fail(response, grpc_code_of(r), err.message);
+		respond_grpc(response, grpc_code_of(r), err.message);
 }
 
 void parca_initiate(void *context, const struct net_request *request, struct net_response *response)
@@ -219,7 +213,7 @@ void parca_initiate(void *context, const struct net_request *request, struct net
 	if (!r && !in.numbers[2])
 		r = error_set(&err, -EINVAL, "size must be set");
 	if (r < 0) {
-		fail(response, grpc_code_of(r), err.message);
+		respond_grpc(response, grpc_code_of(r), err.message);
 		return;
 	}
 	subject.begin.size = in.numbers[2];
@@ -243,17 +237,17 @@ static enum grpc_code stream_begin(struct server *server, struct net_stream *str
 	int r = parse_request(info, &in, &err);
 	struct stream *upload = r < 0 ? NULL : mem_zalloc(sizeof(*upload));
 	if (!upload) {
-		fail(response, r < 0 ? GRPC_INVALID_ARGUMENT : GRPC_UNAVAILABLE, r < 0 ? err.message : "out of memory");
+		respond_grpc(response, r < 0 ? GRPC_INVALID_ARGUMENT : GRPC_UNAVAILABLE, r < 0 ? err.message : "out of memory");
 		return response->grpc_status;
 	}
 	*net_stream_slot(stream) = upload;
 	copy_text(upload->build_id, sizeof(upload->build_id), in.texts[1]);
 	copy_text(upload->id, sizeof(upload->id), in.texts[2]);
 	if (uploads_get(server->uploads, upload->id, &begin, &upload->offset, NULL) < 0)
-		fail(response, GRPC_INVALID_ARGUMENT,
-		     "the upload ID does not match the one returned by the InitiateUpload call");
+		respond_grpc(response, GRPC_INVALID_ARGUMENT,
+			     "the upload ID does not match the one returned by the InitiateUpload call");
 	else if (strcmp(begin.build_id, upload->build_id) != 0)
-		fail(response, GRPC_INVALID_ARGUMENT, "the build ID is not that of the upload ID");
+		respond_grpc(response, GRPC_INVALID_ARGUMENT, "the build ID is not that of the upload ID");
 	return response->grpc_status;
 }
 
@@ -267,7 +261,7 @@ static enum grpc_code stream_chunk(struct server *server, struct stream *upload,
 		int r = uploads_write(server->uploads, upload->id, upload->at + skip,
 				      (struct bytes){chunk.data + skip, chunk.len - skip}, &upload->offset, &err);
 		if (r < 0)
-			fail(response, grpc_code_of(r), err.message);
+			respond_grpc(response, grpc_code_of(r), err.message);
 	}
 	upload->at = end;
 	return response->grpc_status;
@@ -281,9 +275,9 @@ static enum grpc_code on_message(void *context, const struct net_request *reques
 	struct stream *upload = *net_stream_slot(stream);
 	int r = parse_request(message, &in, &err);
 	if (r < 0)
-		fail(response, GRPC_INVALID_ARGUMENT, err.message);
+		respond_grpc(response, GRPC_INVALID_ARGUMENT, err.message);
 	else if (!upload && !in.texts[1].data)
-		fail(response, GRPC_INVALID_ARGUMENT, "the first message of an upload must be its info");
+		respond_grpc(response, GRPC_INVALID_ARGUMENT, "the first message of an upload must be its info");
 	else if (!upload)
 		return stream_begin(context, stream, in.texts[1], response);
 	else if (in.texts[2].len)
@@ -298,11 +292,11 @@ static enum grpc_code on_end(void *context, const struct net_request *request, s
 	_cleanup_(buffer_release) struct buffer message = {0};
 	buffer_init(&message, 1024);
 	if (!upload)
-		fail(response, GRPC_UNKNOWN, "failed to receive upload info: the stream was empty");
+		respond_grpc(response, GRPC_UNKNOWN, "failed to receive upload info: the stream was empty");
 	else if (pb_write_string(&message, 1, upload->build_id) < 0 || pb_write_varint(&message, 2, upload->at) < 0)
-		fail(response, GRPC_UNAVAILABLE, "out of memory");
+		respond_grpc(response, GRPC_UNAVAILABLE, "out of memory");
 	else if (net_stream_send(stream, buffer_bytes(&message)) < 0)
-		fail(response, GRPC_CANCELLED, "the client disconnected");
+		respond_grpc(response, GRPC_CANCELLED, "the client disconnected");
 	return response->grpc_status;
 }
 
@@ -323,17 +317,17 @@ void parca_finished(void *context, const struct net_request *request, struct net
 	uint64_t offset;
 	int r = parse_request(net_request_body(request), &in, &err);
 	if (r < 0) {
-		fail(response, GRPC_INVALID_ARGUMENT, err.message);
+		respond_grpc(response, GRPC_INVALID_ARGUMENT, err.message);
 		return;
 	}
 	copy_text(build_id, sizeof(build_id), in.texts[1]);
 	copy_text(id, sizeof(id), in.texts[2]);
 	if (in.texts[1].len <= 2)
-		fail(response, GRPC_INVALID_ARGUMENT, "unexpectedly short input");
+		respond_grpc(response, GRPC_INVALID_ARGUMENT, "unexpectedly short input");
 	else if (uploads_get(server->uploads, id, &begin, &offset, NULL) < 0)
-		fail(response, GRPC_NOT_FOUND, "no debuginfo upload metadata found for build id");
+		respond_grpc(response, GRPC_NOT_FOUND, "no debuginfo upload metadata found for build id");
 	else if (strcmp(begin.build_id, build_id) != 0)
-		fail(response, GRPC_INVALID_ARGUMENT, "upload id mismatch");
+		respond_grpc(response, GRPC_INVALID_ARGUMENT, "upload id mismatch");
 	else if ((r = uploads_finish(server->uploads, id, &err)) < 0)
-		fail(response, grpc_code_of(r), err.message);
+		respond_grpc(response, grpc_code_of(r), err.message);
 }

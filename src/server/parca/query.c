@@ -99,6 +99,7 @@ static int take_field(struct parca *p, struct pb_cursor *cursor, const struct pb
 	return pyroscope_take_text(&p->call, field->bytes, &ret->list[ret->list_count++], err);
 }
 
+/* Also sets the range and the type of the query. */
 static int parse_simple(struct parca *p, struct bytes message, const struct fields *fields, struct simple *ret,
 			struct error *err)
 {
@@ -114,15 +115,11 @@ static int parse_simple(struct parca *p, struct bytes message, const struct fiel
 	}
 	if (!r && ret->end_ns && ret->start_ns > ret->end_ns)
 		r = error_set(err, -EINVAL, "start timestamp must be before end");
+	/* Without times all of time is meant: what asks so is answered from indexes. */
+	p->call.query.from_ns = ret->start_ns;
+	p->call.query.to_ns = ret->end_ns ? ret->end_ns + 1 : time_now_ns() + STORE_FUTURE_NS;
+	p->call.query.type = *ret->type ? ret->type : NULL;
 	return r;
-}
-
-/* Without times all of time is meant: what asks so is answered from indexes. */
-static void set_range(struct parca *p, const struct simple *in)
-{
-	p->call.query.from_ns = in->start_ns;
-	p->call.query.to_ns = in->end_ns ? in->end_ns + 1 : time_now_ns() + STORE_FUTURE_NS;
-	p->call.query.type = *in->type ? in->type : NULL;
 }
 
 /* ---- a call ---- */
@@ -167,7 +164,6 @@ static int answer_types(struct parca *p, struct bytes request, struct error *err
 	int r = parse_simple(p, request, &fields, &in, err);
 	if (r < 0)
 		return r;
-	set_range(p, &in);
 	r = query_types(p->call.tenant->store, &p->call.query, &types, &p->call.stats, err);
 	if (r < 0)
 		return r;
@@ -212,7 +208,6 @@ static int answer_labels(struct parca *p, struct bytes request, struct error *er
 	int r = parse_simple(p, request, &fields, &in, err);
 	if (r < 0)
 		return r;
-	set_range(p, &in);
 	return write_names(p, &in, err);
 }
 HANDLER(labels)
@@ -226,7 +221,6 @@ static int answer_values(struct parca *p, struct bytes request, struct error *er
 		r = error_set(err, -EINVAL, "label_name is missing");
 	if (r < 0)
 		return r;
-	set_range(p, &in);
 	return write_names(p, &in, err);
 }
 HANDLER(values)
@@ -314,7 +308,6 @@ static int answer_query_range(struct parca *p, struct bytes request, struct erro
 		r = error_set(err, -EINVAL, "start and end are required");
 	if (r < 0)
 		return r;
-	set_range(p, &in);
 	query_round_range(&p->call.query.from_ns, &p->call.query.to_ns);
 	p->call.query.selector = in.query;
 	struct query_series_options options = {

@@ -29,31 +29,24 @@ struct writing {
 	size_t held; /* of server->write_held */
 };
 
-static enum grpc_code fail(struct net_response *response, enum grpc_code code, const char *text)
-{
-	response->grpc_status = code;
-	snprintf(response->message, sizeof(response->message), "%s", text);
-	return code;
-}
-
 static enum grpc_code keep(struct server *server, struct net_stream *stream, struct bytes samples,
 			   struct net_response *response)
 {
 	if (atomic_fetch_add(&server->write_held, samples.len) + samples.len > HELD_MAX) {
 		atomic_fetch_sub(&server->write_held, samples.len);
-		return fail(response, GRPC_RESOURCE_EXHAUSTED,
-			    "too many streams are waiting for their locations; try again later");
+		return respond_grpc(response, GRPC_RESOURCE_EXHAUSTED,
+				    "too many streams are waiting for their locations; try again later");
 	}
 	struct writing *writing = mem_zalloc(sizeof(*writing));
 	if (!writing) {
 		atomic_fetch_sub(&server->write_held, samples.len);
-		return fail(response, GRPC_UNAVAILABLE, "out of memory");
+		return respond_grpc(response, GRPC_UNAVAILABLE, "out of memory");
 	}
 	*writing = (struct writing){.server = server, .held = samples.len};
 	*net_stream_slot(stream) = writing;
 	buffer_init(&writing->samples, samples.len);
 	return buffer_append(&writing->samples, samples.data, samples.len) < 0
-		       ? fail(response, GRPC_UNAVAILABLE, "out of memory")
+		       ? respond_grpc(response, GRPC_UNAVAILABLE, "out of memory")
 		       : GRPC_OK;
 }
 
@@ -66,9 +59,10 @@ static enum grpc_code ask(struct server *server, struct net_stream *stream, stru
 	if (code != GRPC_OK)
 		return code;
 	if (pb_write_bytes(&message, 1, ids.data, ids.len) < 0)
-		return fail(response, GRPC_UNAVAILABLE, "out of memory");
-	return net_stream_send(stream, buffer_bytes(&message)) < 0 ? fail(response, GRPC_CANCELLED, "the client disconnected")
-								   : GRPC_OK;
+		return respond_grpc(response, GRPC_UNAVAILABLE, "out of memory");
+	return net_stream_send(stream, buffer_bytes(&message)) < 0
+		       ? respond_grpc(response, GRPC_CANCELLED, "the client disconnected")
+		       : GRPC_OK;
 }
 
 static enum grpc_code store(struct server *server, const struct net_request *request, struct net_stream *stream,
@@ -77,7 +71,7 @@ static enum grpc_code store(struct server *server, const struct net_request *req
 	struct error err = {0};
 	int r = ingest_parca_arrow(server, request, samples, locations, response, &err);
 	net_stream_end(stream);
-	return r < 0 ? fail(response, grpc_code_of(r), err.message) : GRPC_OK;
+	return r < 0 ? respond_grpc(response, grpc_code_of(r), err.message) : GRPC_OK;
 }
 
 static enum grpc_code on_message(void *context, const struct net_request *request, struct net_stream *stream,
@@ -89,16 +83,16 @@ static enum grpc_code on_message(void *context, const struct net_request *reques
 	struct bytes record;
 	int r = pb_find_bytes(NULL, message, 1, &record, &err);
 	if (r < 0)
-		return fail(response, GRPC_INVALID_ARGUMENT, err.message);
+		return respond_grpc(response, GRPC_INVALID_ARGUMENT, err.message);
 	if (record.len == 0)
-		return fail(response, GRPC_INVALID_ARGUMENT, "a message without a record");
+		return respond_grpc(response, GRPC_INVALID_ARGUMENT, "a message without a record");
 	if (writing)
 		return store(server, request, stream, buffer_bytes(&writing->samples), record, response);
 	_cleanup_(buffer_release) struct buffer ids = {0};
 	buffer_init(&ids, ASKED_MAX);
 	r = parca_arrow_ask(record, server_body_max(server), &ids, &err);
 	if (r < 0)
-		return fail(response, grpc_code_of(r), err.message);
+		return respond_grpc(response, grpc_code_of(r), err.message);
 	return r > 0 ? ask(server, stream, record, buffer_bytes(&ids), response)
 		     : store(server, request, stream, record, (struct bytes){0}, response);
 }
@@ -106,9 +100,9 @@ static enum grpc_code on_message(void *context, const struct net_request *reques
 static enum grpc_code on_end(void *context, const struct net_request *request, struct net_stream *stream,
 			     struct net_response *response)
 {
-	return fail(response, GRPC_INVALID_ARGUMENT,
-		    *net_stream_slot(stream) ? "the stream ended before the locations of its samples"
-					     : "the stream ended before a record of samples");
+	return respond_grpc(response, GRPC_INVALID_ARGUMENT,
+			    *net_stream_slot(stream) ? "the stream ended before the locations of its samples"
+						     : "the stream ended before a record of samples");
 }
 
 static void on_close(void *context, struct net_stream *stream)

@@ -109,9 +109,9 @@ static int read_parameters(struct push *push, struct error *err)
 	return r;
 }
 
-static int name_service(struct push *push, const char *app, struct error *err)
+static int name_service(struct push *push, struct error *err)
 {
-	int r = labels_get(&push->labels, "service_name") ? 0 : labels_set(&push->labels, "service_name", app, err);
+	int r = labels_get(&push->labels, "service_name") ? 0 : labels_set(&push->labels, "service_name", push->app, err);
 	if (r != -E2BIG)
 		return r;
 	push->ingest.note.reason = REFUSED_LABELS;
@@ -231,6 +231,9 @@ static bool has_level(const struct profile *profile)
 
 static int store(struct push *push, struct profile *profile, const char *name, struct error *err)
 {
+	int r = name_service(push, err);
+	if (r < 0 || !profile->sample_count)
+		return r;
 	/* Old clients have no time, or one in microseconds, which is a few minutes of 1970. */
 	if (profile->time_ns < 366ll * 24 * 3600 * NS_PER_S)
 		profile->time_ns = push->from_ns;
@@ -238,7 +241,7 @@ static int store(struct push *push, struct profile *profile, const char *name, s
 	if (!profile->duration_ns && push->until_ns > push->from_ns && !has_level(profile) &&
 	    !__builtin_sub_overflow(push->until_ns, push->from_ns, &duration_ns))
 		profile->duration_ns = duration_ns;
-	int r = ingest_take_links(profile, err);
+	r = ingest_take_links(profile, err);
 	return r < 0 ? r : ingest_store(&push->ingest, profile, name, &push->labels, push->ingest.profiles, err);
 }
 
@@ -252,9 +255,7 @@ static int take_stacks(struct push *push, enum pyroscope_stacks form, struct byt
 	r = profile_aggregate(profile, err);
 	if (!r)
 		r = apply_kind(push, kind, profile, err);
-	if (!r)
-		r = name_service(push, push->app, err);
-	return r < 0 || !profile->sample_count ? r : store(push, profile, kind->name, err);
+	return r < 0 ? r : store(push, profile, kind->name, err);
 }
 
 /* What the configuration, or without one what is known of Go's types, says of a sample type. */
@@ -369,11 +370,9 @@ static int take_pprof(struct push *push, struct bytes body, struct bytes previou
 		r = subtract(push, profile, previous, err);
 	if (r < 0)
 		return r;
-	r = name_service(push, push->app, err);
 	const char *name = pprof_name(push, profile);
-	if (!r)
-		r = mend_types(profile, err);
-	return r < 0 || !profile->sample_count ? r : store(push, profile, name, err);
+	r = mend_types(profile, err);
+	return r < 0 ? r : store(push, profile, name, err);
 }
 
 static int take_speedscope(struct push *push, struct bytes body, struct error *err)
@@ -388,9 +387,7 @@ static int take_speedscope(struct push *push, struct bytes body, struct error *e
 		r = apply_kind(push, kind, profile, err);
 	const char *unit = profile_string(profile, profile->sample_types[0].unit);
 	const char *name = strcmp(unit, "bytes") == 0 ? "memory" : kind->name;
-	if (!r)
-		r = name_service(push, push->app, err);
-	return r < 0 || !profile->sample_count ? r : store(push, profile, name, err);
+	return r < 0 ? r : store(push, profile, name, err);
 }
 
 struct form {
@@ -446,8 +443,7 @@ static int take_jfr(struct push *push, struct bytes body, struct error *err)
 	if (r < 0)
 		return r;
 	take_kind(push); /* the recording tells what it holds */
-	r = name_service(push, push->app, err);
-	return r < 0 || !profile->sample_count ? r : store(push, profile, NULL, err);
+	return store(push, profile, NULL, err);
 }
 
 static int take_body(struct push *push, struct bytes body, struct error *err)

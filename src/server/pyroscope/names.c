@@ -81,6 +81,12 @@ int pyroscope_names_finish(struct pyroscope_names *names, struct error *err)
 	return 0;
 }
 
+static int begin_names(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_names *ret, struct error *err)
+{
+	int r = pyroscope_names_init(ret, err);
+	return r < 0 ? r : set_range(p, in, err);
+}
+
 /* ---- types, and the labels that stand for them ---- */
 
 static int add_types(struct pyroscope *p, const char *label, struct pyroscope_names *to, struct error *err)
@@ -99,9 +105,7 @@ static int add_types(struct pyroscope *p, const char *label, struct pyroscope_na
 
 int pyroscope_types(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_names *ret, struct error *err)
 {
-	int r = pyroscope_names_init(ret, err);
-	if (!r)
-		r = set_range(p, in, err);
+	int r = begin_names(p, in, ret, err);
 	p->query.selector = "";
 	if (!r)
 		r = add_types(p, "__profile_type__", ret, err);
@@ -123,9 +127,7 @@ static int add_label_names(struct pyroscope *p, struct pyroscope_names *to, stru
 int pyroscope_label_names(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_names *ret,
 			  struct error *err)
 {
-	int r = pyroscope_names_init(ret, err);
-	if (!r)
-		r = set_range(p, in, err);
+	int r = begin_names(p, in, ret, err);
 	for (size_t i = 0; !r && i < matcher_count(in); i++) {
 		p->query.selector = matcher(in, i);
 		r = add_label_names(p, ret, err);
@@ -147,9 +149,7 @@ int pyroscope_label_values(struct pyroscope *p, const struct pyroscope_request *
 {
 	char text[PROFILE_TYPE_TEXT_MAX];
 	static const struct profile_type none;
-	int r = pyroscope_names_init(ret, err);
-	if (!r)
-		r = set_range(p, in, err);
+	int r = begin_names(p, in, ret, err);
 	if (!r && !*in->name)
 		r = error_set(err, -EINVAL, "the label name is missing");
 	for (size_t i = 0; !r && i < matcher_count(in); i++) {

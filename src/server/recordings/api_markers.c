@@ -212,8 +212,7 @@ static int take_all(const struct question *question, const struct window *window
 		    struct error *err)
 {
 	struct rows *rows = question->rows;
-	uint64_t bytes = 0, most = question->call->server->options.recordings_profile_bytes;
-	most = most ? most : API_PROFILE_BYTES_DEFAULT;
+	uint64_t bytes = 0, most = api_profile_bytes_max(question->call->server);
 	int r = 0;
 	for (size_t i = 0; i < count && r == 0; i++) {
 		const struct window *window = &windows[i];

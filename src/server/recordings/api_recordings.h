@@ -18,7 +18,8 @@ int api_recording_profile(struct server *server, struct recordings *recordings, 
 
 /* ---- for others that keep and merge what hosts send (api_windows.c) ---- */
 
-#define API_PROFILE_BYTES_DEFAULT (128 * MIB) /* of server_options.recordings_profile_bytes */
+/* What may be unpacked for one answer. */
+uint64_t api_profile_bytes_max(const struct server *server);
 
 /* How a host's clock stands, from the parameters of what it sends; all 0 where it says nothing. -EINVAL. */
 int api_read_clock(const struct net_request *request, struct orders_clock *ret, struct error *err);

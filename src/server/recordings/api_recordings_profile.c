@@ -22,7 +22,8 @@
 #include "server/api/api_profile.h"
 #include "server/recordings/api_recordings.h"
 
-#define HOSTS_NAMED 4
+#define HOSTS_NAMED	      4
+#define PROFILE_BYTES_DEFAULT (128 * MIB)
 
 /* ---- the host of a profile ---- */
 
@@ -112,6 +113,12 @@ static int add_host(struct merging *merging, size_t i, struct profile *to, struc
 	return 0;
 }
 
+uint64_t api_profile_bytes_max(const struct server *server)
+{
+	uint64_t most = server->options.recordings_profile_bytes;
+	return most ? most : PROFILE_BYTES_DEFAULT;
+}
+
 bool api_host_is_wanted(const struct net_request *request, const char *host)
 {
 	const char *name;
@@ -125,8 +132,7 @@ bool api_host_is_wanted(const struct net_request *request, const char *host)
 static int choose(const struct server *server, const struct recording *recording, const struct net_request *request,
 		  size_t *ret_count, struct error *err)
 {
-	uint64_t bytes = 0, most = server->options.recordings_profile_bytes;
-	most = most ? most : API_PROFILE_BYTES_DEFAULT;
+	uint64_t bytes = 0, most = api_profile_bytes_max(server);
 	*ret_count = 0;
 	for (size_t i = 0; i < recording->host_count; i++) {
 		const struct recording_host *host = &recording->hosts[i];

@@ -260,8 +260,7 @@ static void chosen_release(struct chosen *chosen)
 
 static int choose(const struct call *call, const struct window *all, size_t count, struct chosen *ret, struct error *err)
 {
-	uint64_t bytes = 0, most = call->server->options.recordings_profile_bytes;
-	most = most ? most : API_PROFILE_BYTES_DEFAULT;
+	uint64_t bytes = 0, most = api_profile_bytes_max(call->server);
 	ret->items = mem_alloc_array(count + 1, sizeof(*ret->items));
 	if (!ret->items)
 		return error_nomem(err);

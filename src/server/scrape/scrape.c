@@ -32,7 +32,7 @@
 #define DISCOVERY_NAP_NS (200 * NS_PER_MS)
 #define RETRY_NS	 (5 * NS_PER_S)
 
-void scrape_wake(struct scrape *scrape)
+static void wake(struct scrape *scrape)
 {
 	uint64_t one = 1;
 	ssize_t n = write(scrape->wake_fd, &one, sizeof(one));
@@ -42,7 +42,7 @@ void scrape_wake(struct scrape *scrape)
 void scrape_reload_later(struct scrape *scrape)
 {
 	atomic_store_explicit(&scrape->reload, true, memory_order_relaxed);
-	scrape_wake(scrape);
+	wake(scrape);
 }
 
 /* ---- workers ---- */
@@ -62,7 +62,7 @@ static void finish(struct scrape *scrape, struct scrape_target *target)
 		target->next_job = NULL;
 	}
 	if (target->due_ns <= time_monotonic_ns())
-		scrape_wake(scrape);
+		wake(scrape);
 }
 
 static struct scrape_target *take(struct scrape *scrape)
@@ -229,7 +229,7 @@ static void publish(struct discovery *discovery, int r, struct discovered *found
 	}
 	pthread_mutex_unlock(&scrape->lock);
 	if (r == 0)
-		scrape_wake(scrape);
+		wake(scrape);
 }
 
 int discovery_look(struct discovery *discovery, struct discovered **ret, struct error *err)
@@ -435,7 +435,7 @@ static int apply(struct scrape *scrape, struct scrape_config *config, struct err
 	mem_free(change);
 	mem_free(gone);
 	mem_free(old);
-	scrape_wake(scrape);
+	wake(scrape);
 	return 0;
 }
 
@@ -558,7 +558,7 @@ void scrape_stop(struct server *server)
 	if (!scrape)
 		return;
 	__atomic_store_n(&scrape->stop, true, __ATOMIC_RELAXED);
-	scrape_wake(scrape);
+	wake(scrape);
 	if (scrape->manager_running)
 		pthread_join(scrape->manager, NULL);
 	for (size_t i = 0; i < scrape->discovery_count; i++)

@@ -137,7 +137,6 @@ struct scrape {
 	uint64_t config_stamp;
 };
 
-void scrape_wake(struct scrape *scrape);
 /* Under the lock: makes the targets of a job what its discoveries found. */
 void scrape_update_job(struct scrape *scrape, struct scrape_job *job);
 void scrape_target_free(struct scrape *scrape, struct scrape_target *target);
