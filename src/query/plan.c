@@ -57,12 +57,12 @@ static void become(struct planner *planner, const struct stage *stage, enum flow
 	planner->made_by = stage_name(stage->kind);
 }
 
-#define SELECTION  (1u << FLOW_SELECTION)
-#define PROFILE	   (1u << FLOW_PROFILE)
-#define DIFF	   (1u << FLOW_DIFF)
-#define SERIES	   (1u << FLOW_SERIES)
-#define TABLE	   (1u << FLOW_TABLE)
-#define COMPARISON (1u << FLOW_COMPARISON)
+#define SELECTION (1u << FLOW_SELECTION)
+#define PROFILE	  (1u << FLOW_PROFILE)
+#define DIFF	  (1u << FLOW_DIFF)
+#define SERIES	  (1u << FLOW_SERIES)
+#define TABLE	  (1u << FLOW_TABLE)
+#define READ	  (SELECTION | PROFILE | DIFF | SERIES)
 
 static int refuse_limited(struct planner *planner, const struct stage *stage)
 {
@@ -73,10 +73,7 @@ static int refuse_limited(struct planner *planner, const struct stage *stage)
 static int plan_where(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
-	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "no labels are left");
-	if (!r && planner->limited)
-		r = refuse_limited(planner, stage);
-	for (size_t i = 0; !r && i < stage->selector->matcher_count; i++) {
+	for (size_t i = 0; i < stage->selector->matcher_count; i++) {
 		const struct label_matcher *matcher = &stage->selector->matchers[i];
 		if (plan->where_count + planner->pipeline->selector->matcher_count >= QUERY_MATCHERS_MAX)
 			return stage_refuse(planner->pipeline, stage, planner->err, "more than %d matchers",
@@ -84,17 +81,12 @@ static int plan_where(struct planner *planner, const struct stage *stage)
 		plan->where[plan->where_count++] = (struct query_matcher){
 			.label = matcher->name, .op = matcher->pattern.op, .value = matcher->pattern.value};
 	}
-	return r;
+	return 0;
 }
 
 static int plan_frames(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
-	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "no stacks are left");
-	if (r < 0)
-		return r;
-	if (planner->limited)
-		return refuse_limited(planner, stage);
 	if (plan->transform_count) {
 		plan->transforms[plan->transform_count++] = stage;
 		return 0;
@@ -108,10 +100,6 @@ static int plan_frames(struct planner *planner, const struct stage *stage)
 
 static int plan_transform(struct planner *planner, const struct stage *stage)
 {
-	int r = accept(planner, stage, SELECTION | PROFILE | DIFF,
-		       "it changes flame graphs; 'frames' can choose stacks before");
-	if (r < 0)
-		return r;
 	planner->plan->transforms[planner->plan->transform_count++] = stage;
 	if (planner->flow == FLOW_SELECTION)
 		become(planner, stage, FLOW_PROFILE);
@@ -121,11 +109,6 @@ static int plan_transform(struct planner *planner, const struct stage *stage)
 static int plan_group(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
-	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "no labels are left");
-	if (r < 0)
-		return r;
-	if (planner->limited)
-		return refuse_limited(planner, stage);
 	if (planner->has_group)
 		return stage_refuse(planner->pipeline, stage, planner->err, "a second 'group by'");
 	planner->has_group = true;
@@ -136,31 +119,23 @@ static int plan_group(struct planner *planner, const struct stage *stage)
 
 static int plan_bin(struct planner *planner, const struct stage *stage)
 {
-	int r = accept(planner, stage, SELECTION, "it aggregates the selection; put it before");
-	if (r < 0)
-		return r;
 	planner->plan->binned = true;
 	planner->plan->step_ns = stage->duration_ns;
 	planner->plan->output = PLAN_SERIES;
-	become(planner, stage, FLOW_SERIES);
 	return 0;
 }
 
 static int plan_rate(struct planner *planner, const struct stage *stage)
 {
-	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "put it before");
-	if (!r && planner->plan->rate)
+	if (planner->plan->rate)
 		return stage_refuse(planner->pipeline, stage, planner->err, "a second 'rate'");
 	planner->plan->rate = true;
-	return r;
+	return 0;
 }
 
 static int plan_top(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
-	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "use 'sort by' and 'limit'");
-	if (r < 0)
-		return r;
 	bool series = planner->flow == FLOW_SERIES;
 	if (series && (stage->by_given || stage->total_given))
 		return stage_refuse(planner->pipeline, stage, planner->err,
@@ -191,15 +166,9 @@ static int plan_top(struct planner *planner, const struct stage *stage)
 
 static int plan_sum(struct planner *planner, const struct stage *stage)
 {
-	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, NULL);
-	if (r < 0)
-		return r;
-	if (planner->limited)
-		return refuse_limited(planner, stage);
 	if (planner->plan->diff && planner->plan->by_count)
 		return stage_refuse(planner->pipeline, stage, planner->err, "the sums of a difference cannot be grouped");
 	planner->plan->output = PLAN_SUM;
-	become(planner, stage, FLOW_TABLE);
 	return 0;
 }
 
@@ -220,27 +189,18 @@ static int check_listed(struct planner *planner, const struct stage *stage)
 static int plan_count(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
-	int r = accept(planner, stage, SELECTION | SERIES | TABLE, NULL);
-	if (r < 0)
-		return r;
-	if (planner->flow == FLOW_SELECTION && (r = check_listed(planner, stage)) < 0)
-		return r;
-	if (planner->flow == FLOW_SELECTION)
-		plan->output = PLAN_COUNT_TYPES;
-	else
+	if (planner->flow != FLOW_SELECTION) {
 		plan->tail[plan->tail_count++] = stage;
-	become(planner, stage, FLOW_TABLE);
-	return 0;
+		return 0;
+	}
+	plan->output = PLAN_COUNT_TYPES;
+	return check_listed(planner, stage);
 }
 
 static int plan_diff(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
-	int r = accept(planner, stage, SELECTION | PROFILE, "it compares flame graphs");
-	if (r < 0)
-		return r;
 	plan->diff = stage;
-	become(planner, stage, FLOW_DIFF);
 	if (!stage->selector)
 		return 0;
 	_cleanup_(buffer_release) struct buffer text = {0};
@@ -253,23 +213,16 @@ static int plan_diff(struct planner *planner, const struct stage *stage)
 static int plan_compare(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
-	int r = accept(planner, stage, SELECTION | PROFILE, "it compares flame graphs");
-	if (!r && plan->by_count)
+	if (plan->by_count)
 		return stage_refuse(planner->pipeline, stage, planner->err, "'compare' cannot follow 'group by'");
 	plan->last = stage;
 	plan->output = PLAN_COMPARE;
-	become(planner, stage, FLOW_COMPARISON);
-	return r;
+	return 0;
 }
 
 static int plan_join(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
-	int r = accept(planner, stage, SELECTION | SERIES, "put it after 'bin' or the selection");
-	if (r < 0)
-		return r;
-	if (planner->limited)
-		return refuse_limited(planner, stage);
 	if (planner->has_group)
 		return stage_refuse(planner->pipeline, stage, planner->err,
 				    "'join' groups by its own labels; remove 'group by'");
@@ -277,61 +230,63 @@ static int plan_join(struct planner *planner, const struct stage *stage)
 		plan->by[plan->by_count++] = stage->names[i];
 	plan->last = stage;
 	plan->output = PLAN_JOIN;
-	become(planner, stage, FLOW_TABLE);
 	return 0;
 }
 
 static int plan_tail(struct planner *planner, const struct stage *stage)
 {
-	bool sort = stage->kind == STAGE_SORT;
-	int r = accept(planner, stage, sort ? TABLE : TABLE | SERIES, "it works on tables: 'top', 'sum' ... before");
-	if (!r)
-		planner->plan->tail[planner->plan->tail_count++] = stage;
-	planner->limited |= !sort;
-	return r;
+	planner->plan->tail[planner->plan->tail_count++] = stage;
+	planner->limited |= stage->kind == STAGE_LIMIT;
+	return 0;
 }
 
 static int plan_catalogue(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
-	int r = accept(planner, stage, SELECTION, "it lists what is stored");
-	if (r < 0)
-		return r;
-	r = check_listed(planner, stage);
-	if (r < 0)
-		return r;
 	plan->last = stage;
 	plan->output = stage->kind == STAGE_TYPES ? PLAN_TYPES : stage->kind == STAGE_LABELS ? PLAN_LABELS : PLAN_VALUES;
-	become(planner, stage, FLOW_TABLE);
-	return 0;
+	return check_listed(planner, stage);
 }
+
+/* What a stage is for: the kinds that it works on, why no others, whether it stands before what limits, and what it makes. */
+#define SAME (-1)
+static const struct rule {
+	unsigned accepted;
+	const char *hint;
+	bool unlimited;
+	int makes; /* enum flow, or SAME */
+	int (*plan)(struct planner *planner, const struct stage *stage);
+} rules[] = {
+	[STAGE_WHERE] = {READ, "no labels are left", true, SAME, plan_where},
+	[STAGE_FRAMES] = {READ, "no stacks are left", true, SAME, plan_frames},
+	[STAGE_FOCUS... STAGE_COLLAPSE] = {SELECTION | PROFILE | DIFF,
+					   "it changes flame graphs; 'frames' can choose stacks before", false, SAME,
+					   plan_transform},
+	[STAGE_GROUP] = {READ, "no labels are left", true, SAME, plan_group},
+	[STAGE_BIN] = {SELECTION, "it aggregates the selection; put it before", false, FLOW_SERIES, plan_bin},
+	[STAGE_RATE] = {READ, "put it before", false, SAME, plan_rate},
+	[STAGE_TOP] = {READ, "use 'sort by' and 'limit'", false, SAME, plan_top},
+	[STAGE_SUM] = {READ, NULL, true, FLOW_TABLE, plan_sum},
+	[STAGE_COUNT] = {SELECTION | SERIES | TABLE, NULL, false, FLOW_TABLE, plan_count},
+	[STAGE_DIFF] = {SELECTION | PROFILE, "it compares flame graphs", false, FLOW_DIFF, plan_diff},
+	[STAGE_COMPARE] = {SELECTION | PROFILE, "it compares flame graphs", false, FLOW_COMPARISON, plan_compare},
+	[STAGE_JOIN] = {SELECTION | SERIES, "put it after 'bin' or the selection", true, FLOW_TABLE, plan_join},
+	[STAGE_SORT] = {TABLE, "it works on tables: 'top', 'sum' ... before", false, SAME, plan_tail},
+	[STAGE_LIMIT] = {TABLE | SERIES, "it works on tables: 'top', 'sum' ... before", false, SAME, plan_tail},
+	[STAGE_TYPES... STAGE_VALUES] = {SELECTION, "it lists what is stored", false, FLOW_TABLE, plan_catalogue},
+};
 
 static int plan_stage(struct planner *planner, const struct stage *stage)
 {
-	switch (stage->kind) {
-	case STAGE_WHERE: return plan_where(planner, stage);
-	case STAGE_FRAMES: return plan_frames(planner, stage);
-	case STAGE_FOCUS:
-	case STAGE_HIDE:
-	case STAGE_CALLERS:
-	case STAGE_CALLEES:
-	case STAGE_COLLAPSE: return plan_transform(planner, stage);
-	case STAGE_GROUP: return plan_group(planner, stage);
-	case STAGE_BIN: return plan_bin(planner, stage);
-	case STAGE_RATE: return plan_rate(planner, stage);
-	case STAGE_TOP: return plan_top(planner, stage);
-	case STAGE_SUM: return plan_sum(planner, stage);
-	case STAGE_COUNT: return plan_count(planner, stage);
-	case STAGE_DIFF: return plan_diff(planner, stage);
-	case STAGE_COMPARE: return plan_compare(planner, stage);
-	case STAGE_JOIN: return plan_join(planner, stage);
-	case STAGE_SORT:
-	case STAGE_LIMIT: return plan_tail(planner, stage);
-	case STAGE_TYPES:
-	case STAGE_LABELS:
-	case STAGE_VALUES: return plan_catalogue(planner, stage);
-	}
-	return 0;
+	const struct rule *rule = &rules[stage->kind];
+	int r = accept(planner, stage, rule->accepted, rule->hint);
+	if (!r && rule->unlimited && planner->limited)
+		r = refuse_limited(planner, stage);
+	if (!r)
+		r = rule->plan(planner, stage);
+	if (!r && rule->makes != SAME)
+		become(planner, stage, (enum flow)rule->makes);
+	return r;
 }
 
 static int check_rate(const struct planner *planner)

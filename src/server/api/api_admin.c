@@ -335,11 +335,6 @@ static int answer_compact(struct call *call, struct error *err)
 	return json_finish(&json, err);
 }
 
-#define HANDLER(name, answer)                                                                                                  \
-	void name(void *context, const struct net_request *request, struct net_response *response)                             \
-	{                                                                                                                      \
-		call_run(context, request, response, answer);                                                                  \
-	}
-HANDLER(api_blocks, answer_blocks)
-HANDLER(api_delete, answer_delete)
-HANDLER(api_compact, answer_compact)
+CALL_HANDLER(api_blocks, answer_blocks)
+CALL_HANDLER(api_delete, answer_delete)
+CALL_HANDLER(api_compact, answer_compact)

@@ -29,6 +29,12 @@ void call_run(void *context, const struct net_request *request, struct net_respo
 /* The same for calls whose failures are answered in another form: 0, or the HTTP status of the failure in err. */
 int call_perform(void *context, const struct net_request *request, struct net_response *response,
 		 int (*answer)(struct call *call, struct error *err), struct error *err);
+/* The handler of a call. */
+#define CALL_HANDLER(name, answer)                                                                                             \
+	void name(void *context, const struct net_request *request, struct net_response *response)                             \
+	{                                                                                                                      \
+		call_run(context, request, response, answer);                                                                  \
+	}
 /* Parameters: absent ones give the fallback. What is wrong with one is kept in call->failed. */
 const char *call_parameter(const struct call *call, const char *name, const char *fallback);
 uint64_t call_count(struct call *call, const char *name, uint64_t fallback, uint64_t max); /* from 1 to max; 0 = any */

@@ -465,12 +465,5 @@ static int answer_asm(struct call *call, struct error *err)
 	return r < 0 ? r : write_code(&c, err);
 }
 
-void api_source(void *context, const struct net_request *request, struct net_response *response)
-{
-	call_run(context, request, response, answer_source);
-}
-
-void api_asm(void *context, const struct net_request *request, struct net_response *response)
-{
-	call_run(context, request, response, answer_asm);
-}
+CALL_HANDLER(api_source, answer_source)
+CALL_HANDLER(api_asm, answer_asm)

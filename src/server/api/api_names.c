@@ -260,13 +260,8 @@ static int answer_cardinality(struct call *call, struct error *err)
 
 /* ---- handlers ---- */
 
-#define HANDLER(name, answer)                                                                                                  \
-	void name(void *context, const struct net_request *request, struct net_response *response)                             \
-	{                                                                                                                      \
-		call_run(context, request, response, answer);                                                                  \
-	}
-HANDLER(api_types, answer_types)
-HANDLER(api_labels, answer_labels)
-HANDLER(api_label_values, answer_values)
-HANDLER(api_services, answer_services)
-HANDLER(api_cardinality, answer_cardinality)
+CALL_HANDLER(api_types, answer_types)
+CALL_HANDLER(api_labels, answer_labels)
+CALL_HANDLER(api_label_values, answer_values)
+CALL_HANDLER(api_services, answer_services)
+CALL_HANDLER(api_cardinality, answer_cardinality)

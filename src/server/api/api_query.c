@@ -327,12 +327,7 @@ int call_answer(struct call *call, const char *name, struct error *err)
 			 name);
 }
 
-#define HANDLER(name, answer)                                                                                                  \
-	void name(void *context, const struct net_request *request, struct net_response *response)                             \
-	{                                                                                                                      \
-		call_run(context, request, response, answer);                                                                  \
-	}
-HANDLER(api_query, answer_query)
-HANDLER(api_diff, answer_diff)
-HANDLER(api_compare, answer_compare)
-HANDLER(api_pipeline, answer_pipeline)
+CALL_HANDLER(api_query, answer_query)
+CALL_HANDLER(api_diff, answer_diff)
+CALL_HANDLER(api_compare, answer_compare)
+CALL_HANDLER(api_pipeline, answer_pipeline)

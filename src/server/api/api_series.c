@@ -104,7 +104,4 @@ int call_answer_series(struct call *call, struct error *err)
 	return r < 0 ? r : write_series(call, &result.series, &result.explain, err);
 }
 
-void api_series(void *context, const struct net_request *request, struct net_response *response)
-{
-	call_run(context, request, response, call_answer_series);
-}
+CALL_HANDLER(api_series, call_answer_series)

@@ -278,7 +278,4 @@ static int answer_markers(struct call *call, struct error *err)
 	return r < 0 ? r : write_answer(call, &rows, read, err);
 }
 
-void api_markers(void *context, const struct net_request *request, struct net_response *response)
-{
-	call_run(context, request, response, answer_markers);
-}
+CALL_HANDLER(api_markers, answer_markers)

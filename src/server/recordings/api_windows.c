@@ -436,7 +436,4 @@ static int answer_profile(struct call *call, struct error *err)
 	return r;
 }
 
-void api_windows_profile(void *context, const struct net_request *request, struct net_response *response)
-{
-	call_run(context, request, response, answer_profile);
-}
+CALL_HANDLER(api_windows_profile, answer_profile)
