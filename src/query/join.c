@@ -223,56 +223,50 @@ static int compare_cells(const void *left, const void *right)
 	return (a->bin > b->bin) - (a->bin < b->bin);
 }
 
-static int add_process_columns(struct run *run)
+static void add_process_columns(struct run *run)
 {
-	int r = query_table_add_column(&run->result->table, "processes", "", QUERY_COLUMN_INTEGER, run->err);
-	for (unsigned i = 0; !r && i < PROCESS_STATS_COLUMNS; i++) {
+	query_table_add_column(&run->result->table, "processes", "", QUERY_COLUMN_INTEGER);
+	for (unsigned i = 0; i < PROCESS_STATS_COLUMNS; i++) {
 		const struct process_stats_column_name *name = &process_stats_columns[i];
 		char unit[QUERY_UNIT_MAX];
 		struct query_series like = {.rate = run->plan->rate && !is_gauge(i)};
 		snprintf(like.type.sample_unit, sizeof(like.type.sample_unit), "%s", name->unit);
 		enum query_column_kind kind =
 			like.rate || i == PROCESS_STATS_THREADS ? QUERY_COLUMN_NUMBER : QUERY_COLUMN_INTEGER;
-		r = query_table_add_column(&run->result->table, name->column, query_series_unit(&like, unit), kind, run->err);
+		query_table_add_column(&run->result->table, name->column, query_series_unit(&like, unit), kind);
 	}
-	return r;
 }
 
-static void put_processes(const struct join *join, const struct cell *from, struct query_cell *cell)
+static void put_processes(const struct join *join, const struct cell *from, struct query_table *table)
 {
-	query_cell_integer(cell++, (int64_t)from->processes);
-	for (unsigned i = 0; i < PROCESS_STATS_COLUMNS; i++, cell++) {
+	query_table_integer(table, (int64_t)from->processes);
+	for (unsigned i = 0; i < PROCESS_STATS_COLUMNS; i++) {
 		if (i == PROCESS_STATS_THREADS)
-			query_cell_number(cell, from->gauges[i]);
+			query_table_number(table, from->gauges[i]);
 		else if (is_gauge(i))
-			query_cell_integer(cell, (int64_t)from->gauges[i]);
+			query_table_integer(table, (int64_t)from->gauges[i]);
 		else if (join->run->plan->rate)
-			query_cell_number(cell, rate_value(from->counts[i], i == PROCESS_STATS_CPU, join->step_ns));
+			query_table_number(table, rate_value(from->counts[i], i == PROCESS_STATS_CPU, join->step_ns));
 		else
-			query_cell_integer(cell, from->counts[i]);
+			query_table_integer(table, from->counts[i]);
 	}
 }
 
-static int put_row(struct join *join, const struct cell *from)
+static void put_row(struct join *join, const struct cell *from)
 {
 	struct run *run = join->run;
 	struct query_table *table = &run->result->table;
-	const struct labels *labels = &join->groups.items[from->group];
-	struct query_cell *cell;
-	int r = query_table_add_row(table, run->rows_max, &cell, run->err);
-	if (!r && run->plan->binned)
-		query_cell_integer(cell++, join->from_ns + (int64_t)from->bin * join->step_ns);
-	for (size_t i = 0; !r && i < join->on_count; i++, cell++) {
-		const char *value = labels_get(labels, join->by[i]);
-		r = query_cell_text(table, cell, value ? value : "", value ? strlen(value) : 0, run->err);
-	}
-	if (r < 0)
-		return r;
+	query_table_add_row(table, run->rows_max);
+	if (run->plan->binned)
+		query_table_integer(table, join->from_ns + (int64_t)from->bin * join->step_ns);
+	for (size_t i = 0; i < join->on_count; i++)
+		query_table_string(table, labels_get(&join->groups.items[from->group], join->by[i]));
 	if (from->has_value)
-		run_put_sum(run, cell, from->value, join->step_ns);
+		run_put_sum(run, from->value, join->step_ns);
+	else
+		query_table_skip(table);
 	if (from->has_processes)
-		put_processes(join, from, cell + 1);
-	return 0;
+		put_processes(join, from, table);
 }
 
 static int put_table(struct join *join)
@@ -281,16 +275,14 @@ static int put_table(struct join *join)
 	add_moments(join);
 	if (join->cell_count)
 		qsort(join->cells, join->cell_count, sizeof(*join->cells), compare_cells);
-	int r = run->plan->binned ? query_table_add_column(&run->result->table, "time", "", QUERY_COLUMN_TIME, run->err) : 0;
-	if (!r)
-		r = run_add_labels(run, run->plan->by, run->plan->by_count);
-	if (!r)
-		r = run_add_sum_column(run, "value");
-	if (!r)
-		r = add_process_columns(run);
-	for (size_t i = 0; !r && i < join->cell_count; i++)
-		r = put_row(join, &join->cells[i]);
-	return r;
+	if (run->plan->binned)
+		query_table_add_column(&run->result->table, "time", "", QUERY_COLUMN_TIME);
+	run_add_labels(run, run->plan->by, run->plan->by_count);
+	run_add_sum_column(run, "value");
+	add_process_columns(run);
+	for (size_t i = 0; i < join->cell_count; i++)
+		put_row(join, &join->cells[i]);
+	return query_table_status(&run->result->table, run->err);
 }
 
 /* The labels to join on, and those that tell processes apart. */

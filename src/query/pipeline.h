@@ -58,7 +58,8 @@ struct query_table {
 	size_t column_count, row_count;
 	size_t rows_before_limit;
 	struct arena arena; /* private */
-	size_t column_capacity, cell_capacity;
+	size_t column_capacity, cell_capacity, next, rows_max;
+	int failed;
 };
 struct query_compared {
 	char *value; /* of the label */

@@ -167,27 +167,25 @@ static int run_top(struct run *run)
 	return top_table(profile, &options, &run->result->table, run->err);
 }
 
-void run_put_sum(const struct run *run, struct query_cell *cell, int64_t value, int64_t range_ns)
+void run_put_sum(struct run *run, int64_t value, int64_t range_ns)
 {
 	if (run->plan->rate)
-		query_cell_number(cell, rate_value(value, is_time(run), range_ns));
+		query_table_number(&run->result->table, rate_value(value, is_time(run), range_ns));
 	else
-		query_cell_integer(cell, value);
+		query_table_integer(&run->result->table, value);
 }
 
-int run_add_labels(struct run *run, const char *const *by, size_t by_count)
+void run_add_labels(struct run *run, const char *const *by, size_t by_count)
 {
-	int r = 0;
-	for (size_t i = 0; !r && i < by_count; i++)
-		r = query_table_add_column(&run->result->table, by[i], "", QUERY_COLUMN_TEXT, run->err);
-	return r;
+	for (size_t i = 0; i < by_count; i++)
+		query_table_add_column(&run->result->table, by[i], "", QUERY_COLUMN_TEXT);
 }
 
-int run_add_sum_column(struct run *run, const char *name)
+void run_add_sum_column(struct run *run, const char *name)
 {
 	char unit[QUERY_UNIT_MAX];
-	return query_table_add_column(&run->result->table, name, run_unit(run, unit),
-				      run->plan->rate ? QUERY_COLUMN_NUMBER : QUERY_COLUMN_INTEGER, run->err);
+	query_table_add_column(&run->result->table, name, run_unit(run, unit),
+			       run->plan->rate ? QUERY_COLUMN_NUMBER : QUERY_COLUMN_INTEGER);
 }
 
 /* One row a group: labels, value, percent of all groups. */
@@ -195,27 +193,20 @@ static int series_table(struct run *run, const struct query_series *series, cons
 {
 	struct query_table *table = &run->result->table;
 	int64_t total = 0;
-	int r = run_add_labels(run, by, by_count);
-	if (!r)
-		r = run_add_sum_column(run, "value");
-	if (!r)
-		r = query_table_add_column(table, "percent", "percent", QUERY_COLUMN_NUMBER, run->err);
+	run_add_labels(run, by, by_count);
+	run_add_sum_column(run, "value");
+	query_table_add_column(table, "percent", "percent", QUERY_COLUMN_NUMBER);
 	for (size_t i = 0; i < series->count; i++)
 		total = (int64_t)((uint64_t)total + (uint64_t)series->rows[i].total);
-	for (size_t i = 0; !r && i < series->count; i++) {
+	for (size_t i = 0; i < series->count; i++) {
 		const struct query_series_row *row = &series->rows[i];
-		struct query_cell *cell;
-		r = query_table_add_row(table, run->rows_max, &cell, run->err);
-		for (size_t k = 0; !r && k < by_count; k++, cell++) {
-			const char *value = row->others ? "(others)" : labels_get(&row->labels, by[k]);
-			r = query_cell_text(table, cell, value ? value : "", value ? strlen(value) : 0, run->err);
-		}
-		if (r < 0)
-			break;
-		run_put_sum(run, cell, row->total, series->to_ns - series->from_ns);
-		query_cell_number(cell + 1, total ? 100.0 * (double)row->total / (double)total : 0);
+		query_table_add_row(table, run->rows_max);
+		for (size_t k = 0; k < by_count; k++)
+			query_table_string(table, row->others ? "(others)" : labels_get(&row->labels, by[k]));
+		run_put_sum(run, row->total, series->to_ns - series->from_ns);
+		query_table_number(table, total ? 100.0 * (double)row->total / (double)total : 0);
 	}
-	return r;
+	return query_table_status(table, run->err);
 }
 
 static int run_top_label(struct run *run)
@@ -257,47 +248,37 @@ static int sum_profile(struct run *run)
 	int64_t range_ns = run->options->query.to_ns - run->options->query.from_ns;
 	_cleanup_(mem_freep) int64_t *sums = mem_zalloc_array(profile->label_set_count, sizeof(*sums));
 	struct query_table *table = &run->result->table;
-	struct query_cell *cell;
 	if (!sums)
 		return error_nomem(run->err);
 	if (plan->diff) {
 		int64_t base = profile_total(profile, 0), value = profile_total(profile, 1);
-		r = run_add_sum_column(run, "base");
-		if (!r)
-			r = run_add_sum_column(run, "value");
-		if (!r)
-			r = run_add_sum_column(run, "change");
-		if (!r)
-			r = query_table_add_column(table, "percent", "percent", QUERY_COLUMN_NUMBER, run->err);
-		if (!r)
-			r = query_table_add_row(table, run->rows_max, &cell, run->err);
-		if (r < 0)
-			return r;
-		run_put_sum(run, cell, base, range_ns);
-		run_put_sum(run, cell + 1, value, range_ns);
-		run_put_sum(run, cell + 2, (int64_t)((uint64_t)value - (uint64_t)base), range_ns);
+		run_add_sum_column(run, "base");
+		run_add_sum_column(run, "value");
+		run_add_sum_column(run, "change");
+		query_table_add_column(table, "percent", "percent", QUERY_COLUMN_NUMBER);
+		query_table_add_row(table, run->rows_max);
+		run_put_sum(run, base, range_ns);
+		run_put_sum(run, value, range_ns);
+		run_put_sum(run, (int64_t)((uint64_t)value - (uint64_t)base), range_ns);
 		if (base)
-			query_cell_number(cell + 3, 100.0 * ((double)value - (double)base) / (double)base);
-		return 0;
+			query_table_number(table, 100.0 * ((double)value - (double)base) / (double)base);
+		return query_table_status(table, run->err);
 	}
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		int64_t *sum = &sums[profile->samples[i].labels];
 		*sum = (int64_t)((uint64_t)*sum + (uint64_t)profile->values[i]);
 	}
-	r = run_add_labels(run, plan->by, plan->by_count);
-	if (!r)
-		r = run_add_sum_column(run, "value");
-	for (size_t i = 0; !r && i < profile->label_set_count; i++) {
+	run_add_labels(run, plan->by, plan->by_count);
+	run_add_sum_column(run, "value");
+	for (size_t i = 0; i < profile->label_set_count; i++) {
 		if (!sums[i])
 			continue;
-		r = query_table_add_row(table, run->rows_max, &cell, run->err);
-		for (size_t k = 0; !r && k < plan->by_count; k++, cell++) {
-			const char *value = profile_label_value(profile, (uint32_t)i, plan->by[k]);
-			r = query_cell_text(table, cell, value ? value : "", value ? strlen(value) : 0, run->err);
-		}
-		if (!r)
-			run_put_sum(run, cell, sums[i], range_ns);
+		query_table_add_row(table, run->rows_max);
+		for (size_t k = 0; k < plan->by_count; k++)
+			query_table_string(table, profile_label_value(profile, (uint32_t)i, plan->by[k]));
+		run_put_sum(run, sums[i], range_ns);
 	}
+	r = query_table_status(table, run->err);
 	return r < 0 ? r : query_table_sort(table, plan->by_count, true, run->err);
 }
 
@@ -332,26 +313,21 @@ static int names_table(struct run *run, const char *name, const struct query_nam
 		enum query_column_kind kind;
 	} columns[] = {{name, QUERY_COLUMN_TEXT},    {"series", QUERY_COLUMN_INTEGER}, {"samples", QUERY_COLUMN_INTEGER},
 		       {"first", QUERY_COLUMN_TIME}, {"last", QUERY_COLUMN_TIME},      {"values", QUERY_COLUMN_INTEGER}};
-	int r = 0;
-	for (size_t i = 0; !r && i < (labels ? 6 : 5); i++)
-		r = query_table_add_column(table, columns[i].name, "", columns[i].kind, run->err);
-	for (size_t i = 0; !r && i < names->count; i++) {
+	for (size_t i = 0; i < (labels ? 6 : 5); i++)
+		query_table_add_column(table, columns[i].name, "", columns[i].kind);
+	for (size_t i = 0; i < names->count; i++) {
 		const struct query_name *item = &names->items[i];
-		struct query_cell *cell;
-		r = query_table_add_row(table, run->rows_max, &cell, run->err);
-		if (!r)
-			r = query_cell_text(table, cell, item->name, strlen(item->name), run->err);
-		if (r < 0)
-			break;
-		query_cell_integer(cell + 1, (int64_t)item->series);
-		query_cell_integer(cell + 2, (int64_t)item->samples);
-		query_cell_integer(cell + 3, item->first_ns);
-		query_cell_integer(cell + 4, item->last_ns);
+		query_table_add_row(table, run->rows_max);
+		query_table_string(table, item->name);
+		query_table_integer(table, (int64_t)item->series);
+		query_table_integer(table, (int64_t)item->samples);
+		query_table_integer(table, item->first_ns);
+		query_table_integer(table, item->last_ns);
 		if (labels)
-			query_cell_integer(cell + 5, (int64_t)item->values);
+			query_table_integer(table, (int64_t)item->values);
 	}
 	table->rows_before_limit = names->count_before_limit;
-	return r;
+	return query_table_status(table, run->err);
 }
 
 static int run_names(struct run *run)
@@ -383,15 +359,12 @@ static int run_names(struct run *run)
 static int count_table(struct run *run, size_t count)
 {
 	struct query_table *table = &run->result->table;
-	struct query_cell *cell;
 	query_table_release(table);
 	query_table_init(table);
-	int r = query_table_add_column(table, "count", "", QUERY_COLUMN_INTEGER, run->err);
-	if (!r)
-		r = query_table_add_row(table, 0, &cell, run->err);
-	if (!r)
-		query_cell_integer(cell, (int64_t)count);
-	return r;
+	query_table_add_column(table, "count", "", QUERY_COLUMN_INTEGER);
+	query_table_add_row(table, 0);
+	query_table_integer(table, (int64_t)count);
+	return query_table_status(table, run->err);
 }
 
 static int run_series(struct run *run)

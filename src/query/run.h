@@ -26,9 +26,9 @@ int run_profile(struct run *run, const struct query_merge_options *options, stru
 int run_transforms(struct run *run, struct profile **profile);
 const char *run_unit(const struct run *run, char out[static QUERY_UNIT_MAX]);
 /* Columns and cells of the result's table. */
-int run_add_labels(struct run *run, const char *const *by, size_t by_count);
-int run_add_sum_column(struct run *run, const char *name);
-void run_put_sum(const struct run *run, struct query_cell *cell, int64_t value, int64_t range_ns);
+void run_add_labels(struct run *run, const char *const *by, size_t by_count);
+void run_add_sum_column(struct run *run, const char *name);
+void run_put_sum(struct run *run, int64_t value, int64_t range_ns);
 
 int run_compare(struct run *run);
 int run_join(struct run *run);

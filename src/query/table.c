@@ -32,57 +32,82 @@ void query_table_release(struct query_table *table)
 	*table = (struct query_table){0};
 }
 
-static int too_large(struct error *err)
+int query_table_status(const struct query_table *table, struct error *err)
 {
-	return error_set(err, -EINVAL, "query: the table is too large; group by fewer labels, use longer bins or a limit");
+	switch (table->failed) {
+	case 0: return 0;
+	case -ENOMEM: return error_nomem(err);
+	case -E2BIG:
+		return error_set(err, -EINVAL,
+				 "query: the table is too large; group by fewer labels, use longer bins or a limit");
+	default:
+		return error_set(err, -EINVAL, "query: more than %zu rows; group by fewer labels, use longer bins or 'top'",
+				 table->rows_max);
+	}
 }
 
-int query_table_add_column(struct query_table *table, const char *name, const char *unit, enum query_column_kind kind,
-			   struct error *err)
+void query_table_add_column(struct query_table *table, const char *name, const char *unit, enum query_column_kind kind)
 {
-	int r = array_reserve(&table->columns, &table->column_capacity, table->column_count + 1, TABLE_COLUMNS_MAX);
-	if (r < 0)
-		return r == -E2BIG ? too_large(err) : error_nomem(err);
+	if (!table->failed)
+		table->failed =
+			array_reserve(&table->columns, &table->column_capacity, table->column_count + 1, TABLE_COLUMNS_MAX);
+	if (table->failed)
+		return;
 	struct query_column *column = &table->columns[table->column_count++];
 	*column = (struct query_column){.kind = kind};
 	snprintf(column->name, sizeof(column->name), "%s", name);
 	snprintf(column->unit, sizeof(column->unit), "%s", unit ? unit : "");
-	return 0;
 }
 
-int query_table_add_row(struct query_table *table, size_t max, struct query_cell **ret, struct error *err)
+void query_table_add_row(struct query_table *table, size_t max)
 {
 	size_t used = table->row_count * table->column_count;
-	if (max && table->row_count >= max)
-		return error_set(err, -EINVAL, "query: more than %zu rows; group by fewer labels, use longer bins or 'top'",
-				 max);
-	int r = array_reserve(&table->cells, &table->cell_capacity, used + table->column_count, TABLE_CELLS_MAX);
-	if (r < 0)
-		return r == -E2BIG ? too_large(err) : error_nomem(err);
-	*ret = table->cells + used;
+	table->rows_max = max;
+	if (!table->failed && max && table->row_count >= max)
+		table->failed = -EINVAL;
+	if (!table->failed)
+		table->failed =
+			array_reserve(&table->cells, &table->cell_capacity, used + table->column_count, TABLE_CELLS_MAX);
+	if (table->failed)
+		return;
 	for (size_t i = 0; i < table->column_count; i++)
-		(*ret)[i] = (struct query_cell){.absent = true};
+		table->cells[used + i] = (struct query_cell){.absent = true};
+	table->next = used;
 	table->rows_before_limit = ++table->row_count;
-	return 0;
 }
 
-int query_cell_text(struct query_table *table, struct query_cell *cell, const char *text, size_t len, struct error *err)
+static void put(struct query_table *table, struct query_cell cell)
 {
-	char *copy = arena_strndup(&table->arena, text, len);
-	if (!copy)
-		return arena_is_full(&table->arena, len) ? too_large(err) : error_nomem(err);
-	*cell = (struct query_cell){.text = copy};
-	return 0;
+	if (!table->failed)
+		table->cells[table->next++] = cell;
 }
 
-void query_cell_integer(struct query_cell *cell, int64_t value)
+void query_table_text(struct query_table *table, struct bytes text)
 {
-	*cell = (struct query_cell){.integer = value};
+	char *copy = table->failed ? NULL : arena_strndup(&table->arena, (const char *)text.data, text.len);
+	if (!table->failed && !copy)
+		table->failed = arena_is_full(&table->arena, text.len) ? -E2BIG : -ENOMEM;
+	put(table, (struct query_cell){.text = copy});
 }
 
-void query_cell_number(struct query_cell *cell, double value)
+void query_table_string(struct query_table *table, const char *text)
 {
-	*cell = (struct query_cell){.number = value};
+	query_table_text(table, bytes_of_string(text ? text : ""));
+}
+
+void query_table_integer(struct query_table *table, int64_t value)
+{
+	put(table, (struct query_cell){.integer = value});
+}
+
+void query_table_number(struct query_table *table, double value)
+{
+	put(table, (struct query_cell){.number = value});
+}
+
+void query_table_skip(struct query_table *table)
+{
+	put(table, (struct query_cell){.absent = true});
 }
 
 int query_table_find_column(const struct query_table *table, const char *name, size_t *ret, struct error *err)

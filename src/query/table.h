@@ -7,14 +7,19 @@
 
 void query_table_init(struct query_table *table);
 void query_table_release(struct query_table *table);
-/* Before the first row. Names are cut to fit. */
-int query_table_add_column(struct query_table *table, const char *name, const char *unit, enum query_column_kind kind,
-			   struct error *err);
-/* A row of absent cells, valid until the next one. -EINVAL when there would be more than max (0 = no limit). */
-int query_table_add_row(struct query_table *table, size_t max, struct query_cell **ret, struct error *err);
-int query_cell_text(struct query_table *table, struct query_cell *cell, const char *text, size_t len, struct error *err);
-void query_cell_integer(struct query_cell *cell, int64_t value);
-void query_cell_number(struct query_cell *cell, double value);
+/*
+ * A table remembers its first failure, and nothing is added any more: one may write cell after cell and ask once at the end.
+ * Columns come before the first row; their names are cut to fit. A row begins with absent cells, and what is put fills one
+ * after the other. More than max rows (0 = no limit) are a failure.
+ */
+void query_table_add_column(struct query_table *table, const char *name, const char *unit, enum query_column_kind kind);
+void query_table_add_row(struct query_table *table, size_t max);
+void query_table_text(struct query_table *table, struct bytes text);
+void query_table_string(struct query_table *table, const char *text); /* NULL = "" */
+void query_table_integer(struct query_table *table, int64_t value);
+void query_table_number(struct query_table *table, double value);
+void query_table_skip(struct query_table *table);
+int query_table_status(const struct query_table *table, struct error *err);
 /* The index of a column; -EINVAL lists those that there are. */
 int query_table_find_column(const struct query_table *table, const char *name, size_t *ret, struct error *err);
 /* Stable; absent cells come last. */

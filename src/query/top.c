@@ -406,25 +406,23 @@ static size_t key_column_count(const struct top *top)
 	return count;
 }
 
-static int add_columns(const struct top *top, struct query_table *table, struct error *err)
+static void add_columns(const struct top *top, struct query_table *table)
 {
 	static const char *const one[] = {"self", "self_percent", "total", "total_percent"};
 	static const char *const two[] = {"base_self", "self", "self_change", "base_total", "total", "total_change"};
 	const struct top_options *options = top->options;
-	int r = 0;
-	for (size_t i = 0; !r && i < options->label_count; i++)
-		r = query_table_add_column(table, options->labels[i], "", QUERY_COLUMN_TEXT, err);
+	for (size_t i = 0; i < options->label_count; i++)
+		query_table_add_column(table, options->labels[i], "", QUERY_COLUMN_TEXT);
 	enum query_column_kind kind = options->rate_range_ns ? QUERY_COLUMN_NUMBER : QUERY_COLUMN_INTEGER;
-	for (size_t i = 0; !r && i < (top->sides == 2 ? 6 : 4); i++) {
+	for (size_t i = 0; i < (top->sides == 2 ? 6 : 4); i++) {
 		bool percent = top->sides == 2 ? options->relative && i % 3 == 2 : i % 2 == 1;
-		r = query_table_add_column(table, top->sides == 2 ? two[i] : one[i], percent ? "percent" : options->unit,
-					   percent ? QUERY_COLUMN_NUMBER : kind, err);
+		query_table_add_column(table, top->sides == 2 ? two[i] : one[i], percent ? "percent" : options->unit,
+				       percent ? QUERY_COLUMN_NUMBER : kind);
 	}
-	if (!r && top->sides == 2)
-		r = query_table_add_column(table, "state", "", QUERY_COLUMN_TEXT, err);
-	for (size_t i = 0, count = key_column_count(top); !r && i < count; i++)
-		r = query_table_add_column(table, key_columns[options->by][i], "", QUERY_COLUMN_TEXT, err);
-	return r;
+	if (top->sides == 2)
+		query_table_add_column(table, "state", "", QUERY_COLUMN_TEXT);
+	for (size_t i = 0, count = key_column_count(top); i < count; i++)
+		query_table_add_column(table, key_columns[options->by][i], "", QUERY_COLUMN_TEXT);
 }
 
 double rate_value(int64_t value, bool time_unit, int64_t range_ns)
@@ -432,52 +430,40 @@ double rate_value(int64_t value, bool time_unit, int64_t range_ns)
 	return time_unit ? (double)value / (double)range_ns : (double)value * (double)NS_PER_S / (double)range_ns;
 }
 
-static struct query_cell *put_value(const struct top *top, struct query_cell *cell, int64_t value)
+static void put_value(const struct top *top, struct query_table *table, int64_t value)
 {
 	if (top->options->rate_range_ns)
-		query_cell_number(cell,
-				  rate_value(value, strcmp(top->options->unit, "cores") == 0, top->options->rate_range_ns));
+		query_table_number(table,
+				   rate_value(value, strcmp(top->options->unit, "cores") == 0, top->options->rate_range_ns));
 	else
-		query_cell_integer(cell, value);
-	return cell + 1;
+		query_table_integer(table, value);
 }
 
-static struct query_cell *put_values(const struct top *top, struct query_cell *cell, const int64_t *sides)
+static void put_values(const struct top *top, struct query_table *table, const int64_t *sides)
 {
-	cell = put_value(top, cell, sides[0]);
-	if (top->sides == 1) {
-		query_cell_number(cell, share(sides[0], top->totals[0]));
-		return cell + 1;
-	}
-	cell = put_value(top, cell, sides[1]);
-	if (!top->options->relative)
-		return put_value(top, cell, (int64_t)((uint64_t)sides[1] - (uint64_t)sides[0]));
-	query_cell_number(cell, change(top, sides));
-	return cell + 1;
+	put_value(top, table, sides[0]);
+	if (top->sides == 2)
+		put_value(top, table, sides[1]);
+	if (top->sides == 1)
+		query_table_number(table, share(sides[0], top->totals[0]));
+	else if (top->options->relative)
+		query_table_number(table, change(top, sides));
+	else
+		put_value(top, table, (int64_t)((uint64_t)sides[1] - (uint64_t)sides[0]));
 }
 
-static int add_row(const struct top *top, uint32_t label_set, uint32_t key, struct query_table *table, struct error *err)
+static void add_row(const struct top *top, uint32_t label_set, uint32_t key, struct query_table *table)
 {
 	const struct top_value *value = &top->values[key];
-	struct query_cell *cell;
-	int r = query_table_add_row(table, top->options->rows_max, &cell, err);
-	for (size_t i = 0; !r && i < top->options->label_count; i++, cell++) {
-		const char *text = profile_label_value(top->profile, label_set, top->options->labels[i]);
-		r = query_cell_text(table, cell, text ? text : "", text ? strlen(text) : 0, err);
-	}
-	if (r < 0)
-		return r;
-	cell = put_values(top, cell, value->self);
-	cell = put_values(top, cell, value->total);
-	if (top->sides == 2) {
-		const char *state = !value->total[0] ? "new" : !value->total[1] ? "gone" : "";
-		r = query_cell_text(table, cell++, state, strlen(state), err);
-	}
-	for (size_t i = 0, count = key_column_count(top); !r && i < count; i++, cell++) {
-		struct bytes text = intern_get(&top->texts, top->keys[key].texts[i]);
-		r = query_cell_text(table, cell, (const char *)text.data, text.len, err);
-	}
-	return r;
+	query_table_add_row(table, top->options->rows_max);
+	for (size_t i = 0; i < top->options->label_count; i++)
+		query_table_string(table, profile_label_value(top->profile, label_set, top->options->labels[i]));
+	put_values(top, table, value->self);
+	put_values(top, table, value->total);
+	if (top->sides == 2)
+		query_table_string(table, !value->total[0] ? "new" : !value->total[1] ? "gone" : "");
+	for (size_t i = 0, count = key_column_count(top); i < count; i++)
+		query_table_text(table, intern_get(&top->texts, top->keys[key].texts[i]));
 }
 
 /* Moves the key at `at` down a heap whose root is the last in order. */
@@ -521,11 +507,10 @@ static int add_rows(struct top *top, uint32_t label_set, struct query_table *tab
 		select_first(top, top->options->limit);
 	if (top->touched_count)
 		qsort_r(top->touched, top->touched_count, sizeof(*top->touched), compare_keys, top);
-	int r = 0;
-	for (size_t i = 0; !r && i < top->touched_count; i++)
-		r = add_row(top, label_set, top->touched[i], table, err);
+	for (size_t i = 0; i < top->touched_count; i++)
+		add_row(top, label_set, top->touched[i], table);
 	top->found += found;
-	return r;
+	return query_table_status(table, err);
 }
 
 /* ---- groups ---- */
@@ -610,7 +595,8 @@ int top_table(const struct profile *profile, const struct top_options *options, 
 	query_table_init(ret);
 	if (top_init(&top) < 0 || find_groups(profile, &groups, &group_count, &order) < 0)
 		return error_nomem(err);
-	int r = add_columns(&top, ret, err);
+	add_columns(&top, ret);
+	int r = query_table_status(ret, err);
 	for (size_t g = 0; !r && g < group_count; g++) {
 		top.touched_count = 0;
 		memset(top.totals, 0, sizeof(top.totals));

@@ -277,20 +277,19 @@ static int series_columns(const struct query_series *series, size_t columns, str
 {
 	char unit[QUERY_UNIT_MAX];
 	query_series_unit(series, unit);
-	int r = query_table_add_column(table, "time", "", QUERY_COLUMN_TIME, err);
-	for (size_t i = 0; !r && i < columns; i++) {
+	query_table_add_column(table, "time", "", QUERY_COLUMN_TIME);
+	for (size_t i = 0; i < columns; i++) {
 		_cleanup_(buffer_release) struct buffer name = {0};
 		buffer_init(&name, SIZE_MAX);
 		const struct query_series_row *row = &series->rows[i];
 		for (size_t k = 0; k < row->labels.count; k++)
-			if (buffer_printf(&name, "%s%s", k ? "," : "", row->labels.items[k].value) < 0)
-				return error_nomem(err);
+			buffer_printf(&name, "%s%s", k ? "," : "", row->labels.items[k].value);
 		const char *text = row->others ? "(others)" : name.len ? buffer_string(&name) : series->type.sample_type;
-		if (!text)
+		if (!text || buffer_status(&name) < 0)
 			return error_nomem(err);
-		r = query_table_add_column(table, text, unit, series->rate ? QUERY_COLUMN_NUMBER : QUERY_COLUMN_INTEGER, err);
+		query_table_add_column(table, text, unit, series->rate ? QUERY_COLUMN_NUMBER : QUERY_COLUMN_INTEGER);
 	}
-	return r;
+	return 0;
 }
 
 static int text_series(const struct query_series *series, const struct query_write_options *options, struct buffer *out,
@@ -305,22 +304,20 @@ static int text_series(const struct query_series *series, const struct query_wri
 	if (!r)
 		r = series_columns(series, columns, &table, err);
 	for (size_t i = 0; !r && i < count; i++) {
-		struct query_cell *cell;
-		r = query_table_add_row(&table, 0, &cell, err);
-		if (r < 0)
-			break;
-		query_cell_integer(cell, times[i]);
+		query_table_add_row(&table, 0);
+		query_table_integer(&table, times[i]);
 		for (size_t k = 0; k < columns; k++) {
 			const struct query_series_row *row = &series->rows[k];
 			if (at[k] == row->point_count || row->points[at[k]].time_ns != times[i])
-				continue;
-			int64_t value = row->points[at[k]++].value;
-			if (series->rate)
-				query_cell_number(&cell[k + 1], query_series_value(series, value));
+				query_table_skip(&table);
+			else if (series->rate)
+				query_table_number(&table, query_series_value(series, row->points[at[k]++].value));
 			else
-				query_cell_integer(&cell[k + 1], value);
+				query_table_integer(&table, row->points[at[k]++].value);
 		}
 	}
+	if (!r)
+		r = query_table_status(&table, err);
 	if (!r)
 		r = query_table_write_text(&table, options->limit, out, err);
 	if (!r && columns < series->count_before_limit &&
@@ -334,9 +331,10 @@ static int comparison_table(const struct query_result *result, struct query_tabl
 {
 	const struct query_comparison *comparison = &result->comparison;
 	struct top_options options = {.by = TOP_BY_FUNCTION, .limit = SIZE_MAX, .unit = result->type.sample_unit};
-	int r = query_table_add_column(table, "function", "", QUERY_COLUMN_TEXT, err);
-	for (size_t i = 0; !r && i < comparison->count; i++)
-		r = query_table_add_column(table, comparison->items[i].value, "percent", QUERY_COLUMN_NUMBER, err);
+	query_table_add_column(table, "function", "", QUERY_COLUMN_TEXT);
+	for (size_t i = 0; i < comparison->count; i++)
+		query_table_add_column(table, comparison->items[i].value, "percent", QUERY_COLUMN_NUMBER);
+	int r = query_table_status(table, err);
 	struct intern names;
 	if (!r && intern_init(&names, SIZE_MAX) < 0)
 		r = error_nomem(err);
@@ -347,17 +345,19 @@ static int comparison_table(const struct query_result *result, struct query_tabl
 		r = top_table(comparison->items[i].profile, &options, &one, err);
 		for (size_t k = 0; !r && k < one.row_count; k++) {
 			const struct query_cell *cell = one.cells + k * one.column_count;
-			struct query_cell *to;
 			uint32_t id;
 			size_t before = names.count;
-			if (intern_add_string(&names, cell[4].text, &id) < 0)
+			if (intern_add_string(&names, cell[4].text, &id) < 0) {
 				r = error_nomem(err);
-			else if (names.count > before && !(r = query_table_add_row(table, 0, &to, err)))
-				r = query_cell_text(table, to, cell[4].text, strlen(cell[4].text), err);
+			} else if (names.count > before) {
+				query_table_add_row(table, 0);
+				query_table_string(table, cell[4].text);
+				r = query_table_status(table, err);
+			}
 			if (r < 0 || id == 0)
 				continue;
-			to = table->cells + (size_t)(id - 1) * table->column_count + i + 1;
-			query_cell_number(to, (to->absent ? 0 : to->number) + cell[1].number);
+			struct query_cell *to = table->cells + (size_t)(id - 1) * table->column_count + i + 1;
+			*to = (struct query_cell){.number = (to->absent ? 0 : to->number) + cell[1].number};
 		}
 		query_table_release(&one);
 	}
@@ -372,14 +372,15 @@ static int sort_by_largest(struct query_table *table, struct error *err)
 	struct query_cell *cells = mem_alloc_array(table->row_count * to, sizeof(*cells));
 	if (!cells)
 		return error_nomem(err);
-	int r = query_table_add_column(table, "largest", "", QUERY_COLUMN_NUMBER, err);
+	query_table_add_column(table, "largest", "", QUERY_COLUMN_NUMBER);
+	int r = query_table_status(table, err);
 	for (size_t i = 0; i < table->row_count; i++) {
 		double largest = 0;
 		memcpy(cells + i * to, table->cells + i * from, from * sizeof(*cells));
 		for (size_t k = 1; k < from; k++)
 			if (!cells[i * to + k].absent && cells[i * to + k].number > largest)
 				largest = cells[i * to + k].number;
-		query_cell_number(&cells[i * to + from], largest);
+		cells[i * to + from] = (struct query_cell){.number = largest};
 	}
 	if (r < 0) {
 		mem_free(cells);
@@ -404,17 +405,14 @@ static int text_comparison(const struct query_result *result, const struct query
 	_cleanup_(query_table_release) struct query_table table = {0};
 	query_table_init(&totals);
 	query_table_init(&table);
-	int r = query_table_add_column(&totals, comparison->label, "", QUERY_COLUMN_TEXT, err);
-	if (!r)
-		r = query_table_add_column(&totals, "total", result->type.sample_unit, QUERY_COLUMN_INTEGER, err);
-	for (size_t i = 0; !r && i < comparison->count; i++) {
-		struct query_cell *cell;
-		r = query_table_add_row(&totals, 0, &cell, err);
-		if (!r)
-			r = query_cell_text(&totals, cell, comparison->items[i].value, strlen(comparison->items[i].value), err);
-		if (!r)
-			query_cell_integer(cell + 1, comparison->items[i].total);
+	query_table_add_column(&totals, comparison->label, "", QUERY_COLUMN_TEXT);
+	query_table_add_column(&totals, "total", result->type.sample_unit, QUERY_COLUMN_INTEGER);
+	for (size_t i = 0; i < comparison->count; i++) {
+		query_table_add_row(&totals, 0);
+		query_table_string(&totals, comparison->items[i].value);
+		query_table_integer(&totals, comparison->items[i].total);
 	}
+	int r = query_table_status(&totals, err);
 	if (!r)
 		r = query_table_write_text(&totals, 0, out, err);
 	if (!r && buffer_append_byte(out, '\n') < 0)
