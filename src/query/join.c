@@ -206,11 +206,9 @@ static int read_processes(struct join *join, const struct query *query, struct e
 	scan.select.from_ns = query->from_ns + 1;
 	scan.select.to_ns = query->to_ns + 1;
 	struct store_grouping grouping = {.by = join->by, .by_count = join->by_count, .group = on_group, .context = join};
-	struct store_read_stats read = {0};
-	r = store_read_processes(join->run->store, &scan.select, &grouping, STORE_PROCESS_ALL, on_process, join, &read, err);
-	r = query_scan_finish(&scan, join->run->store, r, err);
-	query_stats_add(&join->run->stats->read, &read);
-	return r;
+	r = store_read_processes(join->run->store, &scan.select, &grouping, STORE_PROCESS_ALL, on_process, join, &scan.read,
+				 err);
+	return query_scan_finish(&scan, join->run->store, r, join->run->stats, 0, err);
 }
 
 /* ---- the table ---- */

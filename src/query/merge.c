@@ -81,26 +81,6 @@ static int merge_on_group(void *context, const struct profile_type *type, const 
 	return 0;
 }
 
-void query_stats_add(struct store_read_stats *to, const struct store_read_stats *from)
-{
-	uint64_t *sums[] = {&to->blocks,	&to->blocks_skipped, &to->from_samples,	  &to->from_rollups,
-			    &to->from_totals,	&to->groups,	     &to->groups_skipped, &to->pages,
-			    &to->pages_skipped, &to->series,	     &to->rows,		  &to->bytes,
-			    &to->cache_hits,	&to->cache_misses,   &to->head_rows,	  &to->stacks};
-	const uint64_t more[] = {from->blocks,	      from->blocks_skipped, from->from_samples,	  from->from_rollups,
-				 from->from_totals,   from->groups,	    from->groups_skipped, from->pages,
-				 from->pages_skipped, from->series,	    from->rows,		  from->bytes,
-				 from->cache_hits,    from->cache_misses,   from->head_rows,	  from->stacks};
-	for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++)
-		*sums[i] += more[i];
-	to->period = from->period > to->period ? from->period : to->period;
-	for (size_t i = 0; i < STORE_PHASES; i++)
-		to->phase_ns[i] += from->phase_ns[i];
-	if (from->partial && !to->partial)
-		memcpy(to->why, from->why, sizeof(to->why));
-	to->partial |= from->partial;
-}
-
 int query_merge_read(struct store *store, struct symbolizer *symbolizer, const struct query *query,
 		     const struct query_merge_options *options, struct profile **ret, struct profile_type *type,
 		     struct query_stats *stats, struct error *err)
@@ -126,11 +106,8 @@ int query_merge_read(struct store *store, struct symbolizer *symbolizer, const s
 
 	struct store_grouping grouping = {
 		.by = build.groups.by, .by_count = options->by_count, .group = merge_on_group, .context = &build};
-	struct store_read_stats read = {0};
-	r = store_merge(store, &scan.select, &grouping, profile, &read, err);
-	r = query_scan_finish(&scan, store, r, err);
-	query_stats_add(&stats->read, &read);
-	stats->read_ns += (uint64_t)(time_monotonic_ns() - parsed);
+	r = store_merge(store, &scan.select, &grouping, profile, &scan.read, err);
+	r = query_scan_finish(&scan, store, r, stats, parsed, err);
 	if (r < 0)
 		return r;
 	if (type)

@@ -118,17 +118,12 @@ static int names_read(struct store *store, const struct query *query, list_funct
 		return r;
 	if (intern_init(&build.texts, NAMES_BYTES_MAX) < 0)
 		return error_nomem(err);
-	struct store_read_stats read = {0};
 	int64_t started = time_monotonic_ns();
 	if (list)
-		r = list(store, &scan.select, names_on_item, &build, &read, err);
+		r = list(store, &scan.select, names_on_item, &build, &scan.read, err);
 	else
-		r = store_list_values(store, &scan.select, label, prefix, names_on_item, &build, &read, err);
-	r = query_scan_finish(&scan, store, r, err);
-	if (stats) {
-		query_stats_add(&stats->read, &read);
-		stats->read_ns += (uint64_t)(time_monotonic_ns() - started);
-	}
+		r = store_list_values(store, &scan.select, label, prefix, names_on_item, &build, &scan.read, err);
+	r = query_scan_finish(&scan, store, r, stats, started, err);
 	return r < 0 ? r : names_finish(&build, limit, ret, err);
 }
 
@@ -185,11 +180,8 @@ int query_label_sets(struct store *store, const struct query *query, const char 
 		groups.type_labels = true;
 	}
 	struct store_grouping grouping = {.by = groups.by, .by_count = by_count, .group = groups_on_group, .context = &groups};
-	struct store_read_stats read = {0};
-	r = store_list_series(store, &scan.select, &grouping, &read, err);
-	r = query_scan_finish(&scan, store, r, err);
-	if (stats)
-		query_stats_add(&stats->read, &read);
+	r = store_list_series(store, &scan.select, &grouping, &scan.read, err);
+	r = query_scan_finish(&scan, store, r, stats, 0, err);
 	if (r < 0)
 		return r;
 	if (groups.count)

@@ -153,12 +153,9 @@ int query_points(struct store *store, struct symbolizer *symbolizer, const struc
 	if (r < 0)
 		return r;
 	struct store_grouping grouping = {.group = on_group, .context = &build};
-	struct store_read_stats read = {0};
 	int64_t started = time_monotonic_ns();
-	r = store_series(store, &scan.select, &grouping, NS_PER_MS, on_point, &build, &read, err);
-	r = query_scan_finish(&scan, store, r, err);
-	query_stats_add(&stats->read, &read);
-	stats->read_ns += (uint64_t)(time_monotonic_ns() - started);
+	r = store_series(store, &scan.select, &grouping, NS_PER_MS, on_point, &build, &scan.read, err);
+	r = query_scan_finish(&scan, store, r, stats, started, err);
 	ret->type = scan.type;
 	if (!r)
 		r = points_finish(&build, whole.from_ns, ret, err);

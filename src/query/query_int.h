@@ -84,7 +84,6 @@ int selector_format_matcher(const struct selector *selector, size_t index, struc
 
 /* A parsed query on its way through the store, and which profile types it let through. */
 struct query_scan {
-	const struct query *query;
 	struct selector *selector;
 	struct store_matcher matchers[QUERY_MATCHERS_MAX];
 	size_t matcher_count;
@@ -98,19 +97,19 @@ struct query_scan {
 	bool has_type;
 	bool several_types;
 	struct store_select select;
+	struct store_read_stats read;
 };
 int query_scan_init(struct query_scan *scan, struct symbolizer *symbolizer, const struct query *query, struct error *err);
 void query_scan_release(struct query_scan *scan);
 /* For group callbacks: 0 for the first type that is met, -EINVAL for another. */
 int query_scan_take_type(struct query_scan *scan, const struct profile_type *type, struct error *err);
 /* Turns the outcome `r` of reading into what the user should see: several types are listed, a regular expression that gave no
- * answer is an error. */
-int query_scan_finish(struct query_scan *scan, struct store *store, int r, struct error *err);
+ * answer is an error. Adds scan->read to stats (NULL allowed), and the time since since_ns (0 = none). */
+int query_scan_finish(struct query_scan *scan, struct store *store, int r, struct query_stats *stats, int64_t since_ns,
+		      struct error *err);
 
 /* ---- merge.c ---- */
 
-/* Adds what one read did to what others did. */
-void query_stats_add(struct store_read_stats *to, const struct store_read_stats *from);
 /* Read, not yet named. type (NULL allowed) gets the profile type; name[0] == 0 if nothing was found. */
 int query_merge_read(struct store *store, struct symbolizer *symbolizer, const struct query *query,
 		     const struct query_merge_options *options, struct profile **ret, struct profile_type *type,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/time.h"
 #include "query/query_int.h"
 
 static bool scan_match_type(void *context, const struct profile_type *type)
@@ -144,7 +145,27 @@ static int refuse_types(struct query_scan *scan, struct store *store, struct err
 			 count, buffer_string(&list));
 }
 
-int query_scan_finish(struct query_scan *scan, struct store *store, int r, struct error *err)
+static void add_stats(struct store_read_stats *to, const struct store_read_stats *from)
+{
+	uint64_t *sums[] = {&to->blocks,	&to->blocks_skipped, &to->from_samples,	  &to->from_rollups,
+			    &to->from_totals,	&to->groups,	     &to->groups_skipped, &to->pages,
+			    &to->pages_skipped, &to->series,	     &to->rows,		  &to->bytes,
+			    &to->cache_hits,	&to->cache_misses,   &to->head_rows,	  &to->stacks};
+	const uint64_t more[] = {from->blocks,	      from->blocks_skipped, from->from_samples,	  from->from_rollups,
+				 from->from_totals,   from->groups,	    from->groups_skipped, from->pages,
+				 from->pages_skipped, from->series,	    from->rows,		  from->bytes,
+				 from->cache_hits,    from->cache_misses,   from->head_rows,	  from->stacks};
+	for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++)
+		*sums[i] += more[i];
+	to->period = from->period > to->period ? from->period : to->period;
+	for (size_t i = 0; i < STORE_PHASES; i++)
+		to->phase_ns[i] += from->phase_ns[i];
+	if (from->partial && !to->partial)
+		memcpy(to->why, from->why, sizeof(to->why));
+	to->partial |= from->partial;
+}
+
+static int check_outcome(struct query_scan *scan, struct store *store, int r, struct error *err)
 {
 	if (scan->several_types)
 		return refuse_types(scan, store, err);
@@ -152,4 +173,15 @@ int query_scan_finish(struct query_scan *scan, struct store *store, int r, struc
 	for (size_t i = 0; !check && i < scan->filter_count; i++)
 		check = frame_filter_failure(scan->filters[i], err);
 	return check < 0 ? check : r;
+}
+
+int query_scan_finish(struct query_scan *scan, struct store *store, int r, struct query_stats *stats, int64_t since_ns,
+		      struct error *err)
+{
+	r = check_outcome(scan, store, r, err);
+	if (stats)
+		add_stats(&stats->read, &scan->read);
+	if (stats && since_ns)
+		stats->read_ns += (uint64_t)(time_monotonic_ns() - since_ns);
+	return r;
 }

@@ -254,15 +254,12 @@ int query_series(struct store *store, struct symbolizer *symbolizer, const struc
 					  .by_count = options->by_count,
 					  .group = groups_on_group,
 					  .context = &build.groups};
-	struct store_read_stats read = {0};
-	r = store_series(store, &scan.select, &grouping, options->whole ? 0 : step_ns, build_on_point, &build, &read, err);
-	r = query_scan_finish(&scan, store, r, err);
-	query_stats_add(&stats->read, &read);
-	stats->read_ns += (uint64_t)(time_monotonic_ns() - parsed);
+	r = store_series(store, &scan.select, &grouping, options->whole ? 0 : step_ns, build_on_point, &build, &scan.read, err);
+	r = query_scan_finish(&scan, store, r, stats, parsed, err);
 	if (r < 0)
 		return r;
 	*ret = (struct query_series){
-		.from_ns = aligned.from_ns, .to_ns = aligned.to_ns, .type = scan.type, .period = read.period};
+		.from_ns = aligned.from_ns, .to_ns = aligned.to_ns, .type = scan.type, .period = scan.read.period};
 	return series_finish(&build, options, ret, err);
 }
 
