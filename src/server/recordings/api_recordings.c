@@ -49,15 +49,6 @@ void api_respond_done(struct net_response *response, int r, struct error *err)
 		api_respond_failure(response, r, err);
 }
 
-static int recordings_of(struct server *server, const struct net_request *request, struct recordings **ret, struct error *err)
-{
-	struct tenant *tenant;
-	int r = tenant_of_request(server, request, false, &tenant, err);
-	if (r == 0)
-		*ret = tenant->recordings;
-	return r;
-}
-
 /* ---- agents ---- */
 
 static void server_clock(struct server *server, char out[static ORDERS_CLOCK_SIZE])
@@ -271,17 +262,17 @@ static int answer_one(struct recordings *recordings, const char *id, struct net_
 
 void api_recordings(void *context, const struct net_request *request, struct net_response *response)
 {
-	struct recordings *recordings = NULL;
+	struct tenant *tenant = NULL;
 	struct recordings_stats stats = {0};
 	struct recording **all = NULL;
 	struct error err = {0};
 	struct json_writer json;
 	size_t count = 0;
-	int r = recordings_of(context, request, &recordings, &err);
+	int r = tenant_of_request(context, request, false, &tenant, &err);
 	if (r == 0)
-		r = recordings_list(recordings, time_now_ns(), &all, &count, &err);
+		r = recordings_list(tenant->recordings, time_now_ns(), &all, &count, &err);
 	if (r == 0)
-		recordings_get_stats(recordings, &stats);
+		recordings_get_stats(tenant->recordings, &stats);
 	response->body.max = LIST_BYTES;
 	json_init(&json, &response->body);
 	json_begin_object(&json);
@@ -305,18 +296,18 @@ void api_recordings(void *context, const struct net_request *request, struct net
 
 void api_recording_create(void *context, const struct net_request *request, struct net_response *response)
 {
-	struct recordings *recordings = NULL;
+	struct tenant *tenant = NULL;
 	struct orders_order order = {0};
 	_cleanup_(mem_freep) char(*hosts)[ORDERS_HOST_SIZE] = NULL;
 	size_t count = 0;
 	struct error err = {0};
 	int r = orders_read_request(net_request_body(request), &order, &hosts, &count, &err);
 	if (r == 0)
-		r = recordings_of(context, request, &recordings, &err);
+		r = tenant_of_request(context, request, false, &tenant, &err);
 	if (r == 0)
-		r = recordings_create(recordings, &order, hosts, count, time_now_ns(), &err);
+		r = recordings_create(tenant->recordings, &order, hosts, count, time_now_ns(), &err);
 	if (r == 0)
-		r = answer_one(recordings, order.id, response, &err);
+		r = answer_one(tenant->recordings, order.id, response, &err);
 	if (r < 0)
 		api_respond_failure(response, r, &err);
 	else
@@ -344,15 +335,15 @@ static int nothing_here(struct error *err)
 void api_recording_show(void *context, const struct net_request *request, struct net_response *response)
 {
 	struct server *server = context;
-	struct recordings *recordings = NULL;
+	struct tenant *tenant = NULL;
 	struct error err = {0};
 	char id[ORDERS_ID_SIZE];
 	const char *rest;
-	int r = split_path(request, id, &rest) ? recordings_of(server, request, &recordings, &err) : nothing_here(&err);
+	int r = split_path(request, id, &rest) ? tenant_of_request(server, request, false, &tenant, &err) : nothing_here(&err);
 	if (r == 0 && !*rest)
-		r = answer_one(recordings, id, response, &err);
+		r = answer_one(tenant->recordings, id, response, &err);
 	else if (r == 0 && strcmp(rest, "profile") == 0)
-		r = api_recording_profile(server, recordings, id, request, response, &err);
+		r = api_recording_profile(server, tenant->recordings, id, request, response, &err);
 	else if (r == 0)
 		r = nothing_here(&err);
 	if (r == -EBADMSG) /* the request is right, what hosts sent is not */
@@ -397,12 +388,9 @@ int api_read_clock(const struct net_request *request, struct orders_clock *ret, 
 }
 
 /* Markers that agents send all the time have the room that recordings leave. */
-static void give_way(struct server *server, const struct net_request *request)
+static void give_way(struct tenant *tenant)
 {
 	struct recordings_stats stats;
-	struct tenant *tenant;
-	if (tenant_of_request(server, request, false, &tenant, NULL) < 0)
-		return;
 	recordings_get_stats(tenant->recordings, &stats);
 	windows_make_room(tenant->windows, stats.bytes, time_now_ns());
 }
@@ -410,7 +398,7 @@ static void give_way(struct server *server, const struct net_request *request)
 void api_recording_put(void *context, const struct net_request *request, struct net_response *response)
 {
 	static const char hosts[] = "hosts/";
-	struct recordings *recordings = NULL;
+	struct tenant *tenant = NULL;
 	struct error err = {0};
 	char id[ORDERS_ID_SIZE];
 	const char *rest;
@@ -418,32 +406,32 @@ void api_recording_put(void *context, const struct net_request *request, struct 
 		.id = id, .key = net_request_header(request, ORDERS_KEY_HEADER), .gzip = net_request_body(request)};
 	int r = split_path(request, id, &rest) && text_starts_with(rest, hosts) ? 0 : nothing_here(&err);
 	if (r == 0)
-		r = recordings_of(context, request, &recordings, &err);
+		r = tenant_of_request(context, request, false, &tenant, &err);
 	if (r == 0)
 		r = api_read_clock(request, &upload.clock, &err);
 	if (r == 0) {
 		upload.host = rest + strlen(hosts);
-		r = recordings_admit(recordings, &upload, &err);
+		r = recordings_admit(tenant->recordings, &upload, &err);
 	}
 	if (r == 0 && (r = api_recording_check(upload.gzip, &err)) < 0)
-		recordings_count_refused(recordings);
+		recordings_count_refused(tenant->recordings);
 	if (r == 0)
-		r = recordings_put(recordings, &upload, time_now_ns(), &err);
+		r = recordings_put(tenant->recordings, &upload, time_now_ns(), &err);
 	if (r == 0)
-		give_way(context, request);
+		give_way(tenant);
 	api_respond_done(response, r, &err);
 }
 
 void api_recording_remove(void *context, const struct net_request *request, struct net_response *response)
 {
-	struct recordings *recordings = NULL;
+	struct tenant *tenant = NULL;
 	struct error err = {0};
 	char id[ORDERS_ID_SIZE];
 	const char *rest;
 	int r = split_path(request, id, &rest) && !*rest ? 0 : nothing_here(&err);
 	if (r == 0)
-		r = recordings_of(context, request, &recordings, &err);
+		r = tenant_of_request(context, request, false, &tenant, &err);
 	if (r == 0)
-		r = recordings_remove(recordings, id, &err);
+		r = recordings_remove(tenant->recordings, id, &err);
 	api_respond_done(response, r, &err);
 }

@@ -255,15 +255,6 @@ static int read_count(const struct net_request *request, const char *name, uint6
 	return r < 0 ? -EINVAL : 0;
 }
 
-static int snapshots_of(struct server *server, const struct net_request *request, struct snapshots **ret, struct error *err)
-{
-	struct tenant *tenant;
-	int r = tenant_of_request(server, request, false, &tenant, err);
-	if (r == 0)
-		*ret = tenant->snapshots;
-	return r;
-}
-
 static int write_list(const struct server *server, struct snapshots *snapshots, uint64_t offset, uint64_t limit,
 		      struct buffer *out, struct error *err)
 {
@@ -297,16 +288,16 @@ static int write_list(const struct server *server, struct snapshots *snapshots, 
 
 void api_snapshots(void *context, const struct net_request *request, struct net_response *response)
 {
-	struct snapshots *snapshots = NULL;
+	struct tenant *tenant = NULL;
 	struct error err = {0};
 	uint64_t limit, offset;
-	int r = snapshots_of(context, request, &snapshots, &err);
+	int r = tenant_of_request(context, request, false, &tenant, &err);
 	if (r == 0)
 		r = read_count(request, "limit", LIST_DEFAULT, LIST_MAX, &limit, &err);
 	if (r == 0)
 		r = read_count(request, "offset", 0, UINT32_MAX, &offset, &err);
 	if (r == 0)
-		r = write_list(context, snapshots, offset, limit, &response->body, &err);
+		r = write_list(context, tenant->snapshots, offset, limit, &response->body, &err);
 	if (r < 0)
 		api_respond_failure(response, r, &err);
 }
@@ -366,29 +357,29 @@ static int show(struct snapshots *snapshots, const char *id, const struct net_re
 
 void api_snapshot_show(void *context, const struct net_request *request, struct net_response *response)
 {
-	struct snapshots *snapshots = NULL;
+	struct tenant *tenant = NULL;
 	struct error err = {0};
 	const char *id;
 	int r = id_of(request, &id, &err);
 	if (r == 0)
-		r = snapshots_of(context, request, &snapshots, &err);
+		r = tenant_of_request(context, request, false, &tenant, &err);
 	if (r == 0)
-		r = show(snapshots, id, request, response, &err);
+		r = show(tenant->snapshots, id, request, response, &err);
 	if (r < 0)
 		api_respond_failure(response, r, &err);
 }
 
 void api_snapshot_remove(void *context, const struct net_request *request, struct net_response *response)
 {
-	struct snapshots *snapshots = NULL;
+	struct tenant *tenant = NULL;
 	struct error err = {0};
 	const char *id;
 	int r = access_may_change(context, request, &err);
 	if (r == 0)
 		r = id_of(request, &id, &err);
 	if (r == 0)
-		r = snapshots_of(context, request, &snapshots, &err);
+		r = tenant_of_request(context, request, false, &tenant, &err);
 	if (r == 0)
-		r = snapshots_remove(snapshots, id, &err);
+		r = snapshots_remove(tenant->snapshots, id, &err);
 	api_respond_done(response, r, &err);
 }
