@@ -18,6 +18,11 @@ void json_init(struct json_writer *json, struct buffer *out)
 	*json = (struct json_writer){.out = out};
 }
 
+void json_init_within(struct json_writer *json, struct buffer *out, bool object, bool has_items)
+{
+	*json = (struct json_writer){.out = out, .depth = 1, .is_object = object ? 2 : 0, .has_items = has_items ? 2 : 0};
+}
+
 static void put(struct json_writer *json, const void *data, size_t len)
 {
 	buffer_append(json->out, data, len);

@@ -18,6 +18,8 @@ struct json_writer {
 };
 
 void json_init(struct json_writer *json, struct buffer *out);
+/* In an object or array that was begun without this writer, behind its items if it has some; it is not for this one to end. */
+void json_init_within(struct json_writer *json, struct buffer *out, bool object, bool has_items);
 void json_begin_object(struct json_writer *json);
 void json_end_object(struct json_writer *json);
 void json_begin_array(struct json_writer *json);

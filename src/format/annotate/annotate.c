@@ -46,38 +46,28 @@ struct splice {
 	struct annotate_stats *stats;
 	struct format_sink *sink;
 	struct json_scan scan;
+	struct json_writer json; /* of what comes between what is copied */
 	struct error *err;
 	uint32_t *numbers; /* of strings, in the table at hand; NONE = it is not there */
 	uint32_t *added;   /* those that come behind it */
 	size_t string_count, added_count;
 	struct map64 tids;	/* how many threads have each, so far */
 	struct map64 processes; /* by pid, a thread of the profile; the main one if it has it */
-	size_t thread;		/* the one at hand */
+	size_t thread;		/* how many were begun */
+	int column;		/* of markers, the one at hand */
 };
 
 /* ---- writing ---- */
 
-static int fail(struct splice *splice, int code)
-{
-	return splice->scan.error = format_buffer_error(code, splice->sink->out, "the profile", splice->err);
-}
-
-static int put(struct splice *splice, const void *data, size_t len)
-{
-	int r = splice->scan.error ? splice->scan.error : buffer_append(splice->sink->out, data, len);
-	return r < 0 && !splice->scan.error ? fail(splice, r) : r;
-}
-
-static int put_cstring(struct splice *splice, const char *text)
-{
-	return put(splice, text, strlen(text));
-}
-
 static int drain(struct splice *splice)
 {
-	if (splice->scan.error == 0)
-		splice->scan.error = format_sink_drain(splice->sink, false, splice->err);
-	return splice->scan.error;
+	struct json_scan *scan = &splice->scan;
+	int r = buffer_status(splice->sink->out);
+	if (scan->error == 0 && r < 0)
+		scan->error = format_buffer_error(r, splice->sink->out, "the profile", splice->err);
+	if (scan->error == 0)
+		scan->error = format_sink_drain(splice->sink, false, splice->err);
+	return scan->error;
 }
 
 static int copy_out(void *context, struct bytes bytes, struct error *err)
@@ -89,53 +79,13 @@ static int copy_out(void *context, struct bytes bytes, struct error *err)
 	return format_sink_drain(splice->sink, false, err);
 }
 
-static int put_text(struct splice *splice, struct bytes text)
+/* Nanoseconds as milliseconds. */
+static void put_time(struct splice *splice, int64_t ns)
 {
-	struct json_writer json;
-	if (splice->scan.error)
-		return splice->scan.error;
-	json_init(&json, splice->sink->out);
-	json_bytes(&json, text);
-	int r = json_finish(&json, NULL);
-	return r < 0 ? fail(splice, r) : 0;
-}
-
-/* Room must be there. Digits from the end. */
-static size_t format_number(uint64_t value, char out[static 20])
-{
-	char text[20];
-	size_t at = sizeof(text);
-	do
-		text[--at] = (char)('0' + value % 10);
-	while (value /= 10);
-	memcpy(out, text + at, sizeof(text) - at);
-	return sizeof(text) - at;
-}
-
-static int put_number(struct splice *splice, uint64_t value)
-{
-	char text[20];
-	return put(splice, text, format_number(value, text));
-}
-
-/* Nanoseconds as milliseconds, exactly. */
-static int put_time(struct splice *splice, int64_t ns)
-{
-	char text[32];
-	size_t len = 0;
 	if (ns == ANNOTATE_UNKNOWN)
-		return put(splice, "null", 4);
-	if (ns < 0)
-		text[len++] = '-';
-	uint64_t value = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
-	uint32_t rest = (uint32_t)(value % 1000000);
-	len += format_number(value / 1000000, text + len);
-	if (rest) {
-		text[len++] = '.';
-		for (uint32_t unit = 100000; rest; rest %= unit, unit /= 10)
-			text[len++] = (char)('0' + rest / unit);
-	}
-	return put(splice, text, len);
+		json_nil(&splice->json);
+	else
+		json_decimal(&splice->json, ns, 6);
 }
 
 static void put_node(struct json_writer *json, const struct json_node *node, unsigned depth)
@@ -163,57 +113,53 @@ static void put_node(struct json_writer *json, const struct json_node *node, uns
 	}
 }
 
-static int finish_writer(struct splice *splice, struct json_writer *json)
+/* Before the closing bracket of what is at hand: what is written until end_insert() comes behind the items that are there. */
+static void begin_insert(struct splice *splice, bool object)
 {
-	int r = json_finish(json, NULL);
-	return r < 0 ? fail(splice, r) : drain(splice);
+	bool has_items = json_scan_has_items(&splice->scan);
+	json_scan_copy(&splice->scan, false);
+	json_init_within(&splice->json, splice->sink->out, object, has_items);
 }
 
-/* Behind the items of an array or object that is there. */
-static void put_comma(struct splice *splice, bool *is_due)
-{
-	if (*is_due)
-		put_cstring(splice, ",");
-	*is_due = true;
-}
-
-/* A member of an object that is there, or is begun. */
-static void put_key(struct splice *splice, const char *key, bool *is_due)
-{
-	put_comma(splice, is_due);
-	put_cstring(splice, "\"");
-	put_cstring(splice, key);
-	put_cstring(splice, "\":");
-}
-
-/* Copies an array up to its closing bracket; *ret_due: it had items. The bracket is for end_array(). */
-static int copy_items(struct splice *splice, bool *ret_due)
-{
-	struct json_scan *scan = &splice->scan;
-	int r = json_scan_open(scan, '[');
-	while (r == 0 && !json_scan_is_last(scan)) {
-		r = json_scan_item(scan);
-		if (r > 0)
-			r = json_scan_skip(scan);
-	}
-	if (r < 0)
-		return r;
-	*ret_due = json_scan_has_items(scan);
-	return json_scan_copy(scan, false);
-}
-
-/* The closing bracket of what copy_items() opened. */
-static int end_items(struct splice *splice)
-{
-	json_scan_copy(&splice->scan, true);
-	return json_scan_item(&splice->scan);
-}
-
-/* The next value is not copied; something else is written. */
-static int replace(struct splice *splice)
+/* The next value is not copied: what is written until end_insert() comes instead. */
+static int begin_replacement(struct splice *splice)
 {
 	json_scan_copy(&splice->scan, false);
+	json_init(&splice->json, splice->sink->out);
 	return json_scan_skip(&splice->scan);
+}
+
+static int end_insert(struct splice *splice)
+{
+	drain(splice);
+	return json_scan_copy(&splice->scan, true);
+}
+
+/* To the next item or, with a key, member; before the closing bracket `add` may write more. */
+static int next(struct splice *splice, struct bytes *ret_key, void (*add)(struct splice *splice))
+{
+	if (json_scan_is_last(&splice->scan)) {
+		begin_insert(splice, ret_key);
+		add(splice);
+		end_insert(splice);
+	}
+	return ret_key ? json_scan_member(&splice->scan, ret_key) : json_scan_item(&splice->scan);
+}
+
+/* Copies an array with what `add` writes behind its items. */
+static int extend_array(struct splice *splice, void (*add)(struct splice *splice))
+{
+	int r = json_scan_open(&splice->scan, '[');
+	while (r == 0 && (r = next(splice, NULL, add)) > 0)
+		r = json_scan_skip(&splice->scan);
+	return r;
+}
+
+static int replace_text(struct splice *splice, struct bytes text)
+{
+	int r = begin_replacement(splice);
+	json_bytes(&splice->json, text);
+	return r < 0 ? r : end_insert(splice);
 }
 
 /* ---- strings ---- */
@@ -267,113 +213,100 @@ static void number_strings_of(struct splice *splice, const struct annotate_threa
 	}
 }
 
-static int put_new_strings(struct splice *splice, bool is_due)
+/* Strings that are not there yet. */
+static void put_new_strings(struct splice *splice)
 {
 	for (size_t i = 0; i < splice->added_count && splice->scan.error == 0; i++) {
-		put_comma(splice, &is_due);
-		put_text(splice, intern_get(&splice->annotate->strings, splice->added[i]));
+		json_bytes(&splice->json, intern_get(&splice->annotate->strings, splice->added[i]));
 		if (i % ROWS_A_DRAIN == 0)
 			drain(splice);
 	}
-	return splice->scan.error;
-}
-
-static int splice_strings(struct splice *splice)
-{
-	bool is_due;
-	int r = copy_items(splice, &is_due);
-	if (r == 0)
-		r = put_new_strings(splice, is_due);
-	return r < 0 ? r : end_items(splice);
 }
 
 /* ---- columns of markers ---- */
 
-enum column { DATA, NAME, START, END, PHASE, CATEGORY, COLUMNS };
-static const char *const column_names[COLUMNS] = {"data", "name", "startTime", "endTime", "phase", "category"};
-
-static int put_data(struct splice *splice, const struct annotate_marker *marker)
+/* The members of a marker's data are JSON already, but for the numbers of strings. */
+static void put_data(struct splice *splice, const struct annotate_marker *marker)
 {
 	const struct annotate *annotate = splice->annotate;
-	if (!marker->schema)
-		return put(splice, "null", 4);
-	put(splice, "{\"type\":", 8);
-	put_text(splice, annotate->schemas[marker->schema].final);
+	struct json_writer *json = &splice->json;
+	struct buffer *out = splice->sink->out;
+	if (!marker->schema) {
+		json_nil(json);
+		return;
+	}
+	json_begin_object(json);
+	json_member_bytes(json, "type", annotate->schemas[marker->schema].final);
 	const uint8_t *at = annotate->data.data ? annotate->data.data + marker->data_at : (const uint8_t *)"",
 		      *end = at + marker->data_len;
-	while (at < end && splice->scan.error == 0) {
+	while (at < end) {
 		const uint8_t *mark = memchr(at, ANNOTATE_STRING_MARK, (size_t)(end - at));
-		put(splice, at, (size_t)((mark ? mark : end) - at));
+		buffer_append(out, at, (size_t)((mark ? mark : end) - at));
 		if (!mark)
 			break;
 		uint32_t id;
 		memcpy(&id, mark + 1, sizeof(id));
-		put_number(splice, splice->numbers[id]);
+		buffer_printf(out, "%u", splice->numbers[id]);
 		at = mark + 1 + sizeof(id);
 	}
-	return put(splice, "}", 1);
+	json_end_object(json);
 }
 
-static int put_cell(struct splice *splice, int column, const struct annotate_marker *marker)
+static void put_cell(struct splice *splice, int column, const struct annotate_marker *marker)
 {
 	switch (column) {
-	case DATA: return put_data(splice, marker);
-	case NAME: return put_number(splice, splice->numbers[marker->name]);
-	case START: return put_time(splice, marker->start_ns);
-	case END: return put_time(splice, marker->end_ns);
-	case PHASE: return put_number(splice, marker->phase);
-	case CATEGORY: return put_number(splice, splice->annotate->categories[marker->category].number);
-	default: return put(splice, "null", 4);
+	case DATA: put_data(splice, marker); break;
+	case NAME: json_uint(&splice->json, splice->numbers[marker->name]); break;
+	case START: put_time(splice, marker->start_ns); break;
+	case END: put_time(splice, marker->end_ns); break;
+	case PHASE: json_uint(&splice->json, marker->phase); break;
+	case CATEGORY: json_uint(&splice->json, splice->annotate->categories[marker->category].number); break;
+	default: json_nil(&splice->json);
 	}
 }
 
-static void put_cells(struct splice *splice, int column, const struct annotate_thread *thread, bool *is_due)
+/* Of a thread and of those that go to the same one. */
+static void put_cells(struct splice *splice, int column, uint32_t first)
 {
-	for (size_t i = thread->first; i < thread->first + thread->count && splice->scan.error == 0; i++) {
-		const struct annotate_marker *marker = &splice->annotate->markers[i];
-		if (marker->phase == ANNOTATE_LEFT_OUT)
-			continue;
-		put_comma(splice, is_due);
-		put_cell(splice, column, marker);
-		if (i % ROWS_A_DRAIN == 0)
-			drain(splice);
+	const struct annotate *annotate = splice->annotate;
+	for (uint32_t t = first; t != ANNOTATE_NONE; t = annotate->threads[t].next) {
+		const struct annotate_thread *thread = &annotate->threads[t];
+		for (size_t i = thread->first; i < thread->first + thread->count && splice->scan.error == 0; i++) {
+			if (annotate->markers[i].phase == ANNOTATE_LEFT_OUT)
+				continue;
+			put_cell(splice, column, &annotate->markers[i]);
+			if (i % ROWS_A_DRAIN == 0)
+				drain(splice);
+		}
+		drain(splice);
 	}
-	drain(splice);
+}
+
+static size_t count_kept(const struct splice *splice, uint32_t first)
+{
+	size_t rows = 0;
+	for (uint32_t i = first; i != ANNOTATE_NONE; i = splice->annotate->threads[i].next)
+		rows += splice->annotate->threads[i].kept;
+	return rows;
 }
 
 /* A table of its own. */
-static int put_markers(struct splice *splice, uint32_t first)
+static void put_markers(struct splice *splice, uint32_t first)
 {
-	const struct annotate *annotate = splice->annotate;
-	size_t rows = 0;
-	bool is_due = false;
-	put_cstring(splice, "{");
+	json_member_object(&splice->json, "markers");
 	for (int column = 0; column < COLUMNS; column++) {
-		bool comma = false;
-		put_key(splice, column_names[column], &is_due);
-		put_cstring(splice, "[");
-		for (uint32_t i = first; i != ANNOTATE_NONE; i = annotate->threads[i].next)
-			put_cells(splice, column, &annotate->threads[i], &comma);
-		put_cstring(splice, "]");
+		json_member_array(&splice->json, annotate_column_names[column]);
+		put_cells(splice, column, first);
+		json_end_array(&splice->json);
 	}
-	for (uint32_t i = first; i != ANNOTATE_NONE; i = annotate->threads[i].next)
-		rows += annotate->threads[i].kept;
-	put_key(splice, "length", &is_due);
-	put_number(splice, rows);
-	return put_cstring(splice, "}");
+	json_member_uint(&splice->json, "length", count_kept(splice, first));
+	json_end_object(&splice->json);
 }
 
-static int splice_column(struct splice *splice, struct bytes key, uint32_t first)
+/* Of the column and the profile's thread at hand. */
+static void put_more_cells(struct splice *splice)
 {
-	const struct annotate *annotate = splice->annotate;
-	int column = 0;
-	bool is_due;
-	while (column < COLUMNS && !bytes_equal_string(key, column_names[column]))
-		column++;
-	int r = copy_items(splice, &is_due);
-	for (uint32_t i = first; r == 0 && i != ANNOTATE_NONE; i = annotate->threads[i].next)
-		put_cells(splice, column, &annotate->threads[i], &is_due);
-	return r < 0 ? r : end_items(splice);
+	put_cells(splice, splice->column, splice->base->threads[splice->thread - 1].marked);
 }
 
 static int splice_length(struct splice *splice, uint32_t first)
@@ -381,11 +314,9 @@ static int splice_length(struct splice *splice, uint32_t first)
 	int64_t length = 0;
 	json_scan_copy(&splice->scan, false);
 	int r = json_scan_integer(&splice->scan, &length);
-	for (uint32_t i = first; i != ANNOTATE_NONE; i = splice->annotate->threads[i].next)
-		length += (int64_t)splice->annotate->threads[i].kept;
-	put_number(splice, (uint64_t)length);
-	json_scan_copy(&splice->scan, true);
-	return r < 0 ? r : splice->scan.error;
+	json_init(&splice->json, splice->sink->out);
+	json_uint(&splice->json, (uint64_t)length + count_kept(splice, first));
+	return r < 0 ? r : end_insert(splice);
 }
 
 static int splice_markers(struct splice *splice, uint32_t first)
@@ -395,7 +326,8 @@ static int splice_markers(struct splice *splice, uint32_t first)
 	int r = json_scan_open(scan, '{');
 	while (r == 0 && (r = json_scan_member(scan, &key)) > 0) {
 		bool is_length = bytes_equal_string(key, "length");
-		r = json_scan_peek(scan) == '[' ? splice_column(splice, key, first)
+		splice->column = annotate_find_column(key);
+		r = json_scan_peek(scan) == '[' ? extend_array(splice, put_more_cells)
 		    : is_length			? splice_length(splice, first)
 						: json_scan_skip(scan);
 	}
@@ -412,66 +344,41 @@ static bool gets_markers(const struct splice *splice, const struct base_thread *
 	return false;
 }
 
-static int put_replaced(struct splice *splice, struct bytes text)
-{
-	int r = replace(splice);
-	put_text(splice, text);
-	json_scan_copy(&splice->scan, true);
-	return r < 0 ? r : splice->scan.error;
-}
-
 static int splice_member(struct splice *splice, struct bytes key, const struct base_thread *thread)
 {
 	struct json_scan *scan = &splice->scan;
 	bool gets = gets_markers(splice, thread);
 	if (bytes_equal_string(key, "name") && thread->new_name.len)
-		return put_replaced(splice, thread->new_name);
+		return replace_text(splice, thread->new_name);
 	if (bytes_equal_string(key, "processName") && thread->new_process.len)
-		return put_replaced(splice, thread->new_process);
+		return replace_text(splice, thread->new_process);
 	if (bytes_equal_string(key, "showMarkersInTimeline") && gets) {
-		int r = replace(splice);
-		put_cstring(splice, "true");
-		json_scan_copy(scan, true);
-		return r < 0 ? r : scan->error;
+		int r = begin_replacement(splice);
+		json_bool(&splice->json, true);
+		return r < 0 ? r : end_insert(splice);
 	}
 	if (bytes_equal_string(key, "stringArray") && !splice->base->has_shared_strings && gets && json_scan_peek(scan) == '[')
-		return splice_strings(splice);
+		return extend_array(splice, put_new_strings);
 	if (bytes_equal_string(key, "markers") && gets)
 		return splice_markers(splice, thread->marked);
 	return json_scan_skip(scan);
 }
 
-static int splice_members(struct splice *splice, const struct base_thread *thread, bool gets)
+static void put_missing_members(struct splice *splice)
 {
-	struct json_scan *scan = &splice->scan;
-	struct bytes key;
-	int r = json_scan_open(scan, '{');
-	while (r == 0) {
-		if (json_scan_is_last(scan)) {
-			bool is_due = json_scan_has_items(scan);
-			json_scan_copy(scan, false);
-			if (gets && !thread->has_shown) {
-				put_key(splice, "showMarkersInTimeline", &is_due);
-				put_cstring(splice, "true");
-			}
-			if (gets && !thread->has_markers) {
-				put_key(splice, "markers", &is_due);
-				put_markers(splice, thread->marked);
-			}
-			json_scan_copy(scan, true);
-		}
-		r = json_scan_member(scan, &key);
-		if (r <= 0)
-			break;
-		r = splice_member(splice, key, thread);
-	}
-	return r;
+	const struct base_thread *thread = &splice->base->threads[splice->thread - 1];
+	bool gets = gets_markers(splice, thread);
+	if (gets && !thread->has_shown)
+		json_member_bool(&splice->json, "showMarkersInTimeline", true);
+	if (gets && !thread->has_markers)
+		put_markers(splice, thread->marked);
 }
 
 static int splice_thread(struct splice *splice)
 {
 	const struct base_thread *thread = &splice->base->threads[splice->thread++];
 	bool gets = gets_markers(splice, thread), has_strings = gets && !splice->base->has_shared_strings;
+	struct bytes key;
 	if (!gets && !thread->new_name.len && !thread->new_process.len)
 		return json_scan_skip(&splice->scan);
 	if (has_strings) {
@@ -479,27 +386,24 @@ static int splice_thread(struct splice *splice)
 		for (uint32_t i = thread->marked; i != ANNOTATE_NONE; i = splice->annotate->threads[i].next)
 			number_strings_of(splice, &splice->annotate->threads[i]);
 	}
-	int r = splice_members(splice, thread, gets);
+	int r = json_scan_open(&splice->scan, '{');
+	while (r == 0 && (r = next(splice, &key, put_missing_members)) > 0)
+		r = splice_member(splice, key, thread);
 	if (has_strings)
 		end_strings(splice, thread->known_first, thread->known_count);
 	return r;
 }
 
-static int put_empty_table(struct splice *splice, const char *name, const char *const *columns, bool *is_due)
+static void put_empty_columns(struct splice *splice, const char *const *columns)
 {
-	bool comma = false;
-	put_key(splice, name, is_due);
-	put_cstring(splice, "{");
 	for (; *columns; columns++) {
-		put_key(splice, *columns, &comma);
-		put_cstring(splice, "[]");
+		json_member_array(&splice->json, *columns);
+		json_end_array(&splice->json);
 	}
-	put_key(splice, "length", &comma);
-	return put_cstring(splice, "0}");
 }
 
 /* Before version 60 each thread has all tables; a column too many does no harm. */
-static void put_own_tables(struct splice *splice, bool *is_due)
+static void put_own_tables(struct splice *splice)
 {
 	static const char *const stacks[] = {"frame", "prefix", "category", "subcategory", NULL},
 				 *const frames[] = {"address",	     "inlineDepth",    "category", "subcategory",
@@ -511,12 +415,22 @@ static void put_own_tables(struct splice *splice, bool *is_due)
 						       "source", "lineNumber", "columnNumber",	NULL},
 				 *const resources[] = {"lib", "name", "host", "type", NULL},
 				 *const symbols[] = {"libIndex", "address", "name", "functionSize", NULL};
-	bool has_sources = splice->base->version >= FIREFOX_SOURCES;
-	put_empty_table(splice, "stackTable", stacks, is_due);
-	put_empty_table(splice, "frameTable", frames, is_due);
-	put_empty_table(splice, "funcTable", has_sources ? new_funcs : funcs, is_due);
-	put_empty_table(splice, "resourceTable", resources, is_due);
-	put_empty_table(splice, "nativeSymbols", symbols, is_due);
+	const struct {
+		const char *name;
+		const char *const *columns;
+	} tables[] = {
+		{"stackTable", stacks},
+		{"frameTable", frames},
+		{"funcTable", splice->base->version >= FIREFOX_SOURCES ? new_funcs : funcs},
+		{"resourceTable", resources},
+		{"nativeSymbols", symbols},
+	};
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		json_member_object(&splice->json, tables[i].name);
+		put_empty_columns(splice, tables[i].columns);
+		json_member_uint(&splice->json, "length", 0);
+		json_end_object(&splice->json);
+	}
 }
 
 static struct bytes id_text(const struct annotate_id *id, const char *ending, char *out, size_t size)
@@ -527,7 +441,7 @@ static struct bytes id_text(const struct annotate_id *id, const char *ending, ch
 }
 
 /* The viewer wants tids to differ: "17.1" is the second of that number. */
-static void put_thread_ids(struct splice *splice, const struct annotate_thread *thread, bool *is_due)
+static void put_thread_ids(struct splice *splice, const struct annotate_thread *thread)
 {
 	char text[320], ending[24] = "";
 	uint64_t same = 0;
@@ -536,17 +450,16 @@ static void put_thread_ids(struct splice *splice, const struct annotate_thread *
 		splice->scan.error = error_nomem(splice->err);
 	if (same)
 		snprintf(ending, sizeof(ending), ".%llu", (unsigned long long)same);
-	put_key(splice, "pid", is_due);
-	put_text(splice,
-		 thread->pid.is_known ? id_text(&thread->pid, "", text, sizeof(text)) : bytes_of_string(FIREFOX_NO_PID));
-	put_key(splice, "tid", is_due);
+	json_member_bytes(&splice->json, "pid",
+			  thread->pid.is_known ? id_text(&thread->pid, "", text, sizeof(text))
+					       : bytes_of_string(FIREFOX_NO_PID));
 	if (thread->tid.is_known && !same && !thread->tid.host.len)
-		put_number(splice, (uint64_t)thread->tid.number);
+		json_member_uint(&splice->json, "tid", (uint64_t)thread->tid.number);
 	else
-		put_text(splice, id_text(&thread->tid, ending, text, sizeof(text)));
+		json_member_bytes(&splice->json, "tid", id_text(&thread->tid, ending, text, sizeof(text)));
 }
 
-static void put_thread_names(struct splice *splice, const struct annotate_thread *thread, bool *is_due)
+static void put_thread_names(struct splice *splice, const struct annotate_thread *thread)
 {
 	char text[40];
 	struct bytes name = thread->name, process = thread->process;
@@ -560,12 +473,9 @@ static void put_thread_names(struct splice *splice, const struct annotate_thread
 	}
 	if (!process.len)
 		process = other && other->process.len ? other->process : name;
-	put_key(splice, "name", is_due);
-	put_text(splice, name);
-	put_key(splice, "processName", is_due);
-	put_text(splice, process);
-	put_key(splice, "isMainThread", is_due);
-	put_cstring(splice, thread->is_main && !(other && other->is_main) ? "true" : "false");
+	json_member_bytes(&splice->json, "name", name);
+	json_member_bytes(&splice->json, "processName", process);
+	json_member_bool(&splice->json, "isMainThread", thread->is_main && !(other && other->is_main));
 }
 
 /* What new threads are to differ from, and belong to. */
@@ -585,64 +495,65 @@ static int know_threads(struct splice *splice)
 	return r < 0 ? error_nomem(splice->err) : 0;
 }
 
-static int put_new_thread(struct splice *splice, uint32_t number)
+static void put_new_thread(struct splice *splice, uint32_t number)
 {
 	static const char *const samples[] = {"stack", "time", "weight", NULL};
 	struct annotate_thread *thread = &splice->annotate->threads[number];
-	bool is_due = false, comma = false;
-	if (!splice->base->has_shared_strings) {
+	struct json_writer *json = &splice->json;
+	bool has_strings = !splice->base->has_shared_strings;
+	if (has_strings) {
 		begin_strings(splice, 0, 0, 0);
 		number_strings_of(splice, thread);
 	}
-	put_cstring(splice, "{");
-	put_key(splice, "processType", &is_due);
-	put_cstring(splice, "\"default\"");
-	put_thread_names(splice, thread, &is_due);
-	put_thread_ids(splice, thread, &is_due);
-	put_cstring(splice, ",\"processStartupTime\":0,\"processShutdownTime\":null,\"registerTime\":");
+	json_begin_object(json);
+	json_member_cstring(json, "processType", "default");
+	put_thread_names(splice, thread);
+	put_thread_ids(splice, thread);
+	json_member_uint(json, "processStartupTime", 0);
+	json_member_null(json, "processShutdownTime");
+	json_key(json, "registerTime");
 	put_time(splice, thread->start_ns > 0 ? thread->start_ns : 0);
-	put_cstring(splice, ",\"unregisterTime\":null,\"pausedRanges\":[],\"showMarkersInTimeline\":true,\"samples\":{");
-	for (const char *const *column = samples; *column; column++) {
-		put_key(splice, *column, &comma);
-		put_cstring(splice, "[]");
-	}
-	put_cstring(splice, ",\"weightType\":\"samples\",\"length\":0}");
+	json_member_null(json, "unregisterTime");
+	json_member_array(json, "pausedRanges");
+	json_end_array(json);
+	json_member_bool(json, "showMarkersInTimeline", true);
+	json_member_object(json, "samples");
+	put_empty_columns(splice, samples);
+	json_member_cstring(json, "weightType", "samples");
+	json_member_uint(json, "length", 0);
+	json_end_object(json);
 	if (splice->base->version < FIREFOX_SHARED_TABLES)
-		put_own_tables(splice, &is_due);
-	if (!splice->base->has_shared_strings) {
-		put_key(splice, "stringArray", &is_due);
-		put_cstring(splice, "[");
-		put_new_strings(splice, false);
-		put_cstring(splice, "]");
+		put_own_tables(splice);
+	if (has_strings) {
+		json_member_array(json, "stringArray");
+		put_new_strings(splice);
+		json_end_array(json);
 	}
-	put_key(splice, "markers", &is_due);
 	put_markers(splice, number);
-	put_cstring(splice, "}");
-	if (!splice->base->has_shared_strings)
+	json_end_object(json);
+	if (has_strings)
 		end_strings(splice, 0, 0);
-	return drain(splice);
+	drain(splice);
+}
+
+static bool is_new(const struct annotate_thread *thread)
+{
+	return thread->kept && thread->base == ANNOTATE_NONE;
+}
+
+static void put_new_threads(struct splice *splice)
+{
+	const struct annotate *annotate = splice->annotate;
+	for (uint32_t i = 0; i < annotate->thread_count; i++)
+		if (is_new(&annotate->threads[i]))
+			put_new_thread(splice, i);
 }
 
 static int splice_threads(struct splice *splice)
 {
 	struct json_scan *scan = &splice->scan;
-	const struct annotate *annotate = splice->annotate;
 	int r = json_scan_open(scan, '[');
-	while (r == 0) {
-		if (json_scan_is_last(scan)) {
-			bool is_due = json_scan_has_items(scan);
-			json_scan_copy(scan, false);
-			for (uint32_t i = 0; i < annotate->thread_count; i++) {
-				if (!annotate->threads[i].kept || annotate->threads[i].base != ANNOTATE_NONE)
-					continue;
-				put_comma(splice, &is_due);
-				put_new_thread(splice, i);
-			}
-			json_scan_copy(scan, true);
-		}
-		r = json_scan_item(scan);
-		if (r <= 0)
-			break;
+	while (r == 0 && (r = next(splice, NULL, put_new_threads)) > 0) {
 		if (splice->thread == splice->base->thread_count)
 			return json_scan_fail(scan, "the file changed while it was read");
 		r = splice_thread(splice);
@@ -688,123 +599,104 @@ static void put_rows(struct splice *splice, const struct annotate_counter *count
 	json_member_uint(json, "length", rows);
 }
 
-static int put_counter(struct splice *splice, const struct annotate_counter *counter, size_t place)
+static void put_counter(struct splice *splice, const struct annotate_counter *counter, size_t place)
 {
 	const struct json_node *node = counter->node, *color = json_node_get(json_node_get(node, "display"), "color");
-	struct json_writer json;
+	struct json_writer *json = &splice->json;
 	char text[320];
-	if (splice->scan.error)
-		return splice->scan.error;
 	struct annotate_id pid = counter->pid;
 	if (place < splice->base->thread_count)
 		pid = splice->base->threads[place].pid;
-	json_init(&json, splice->sink->out);
-	json_begin_object(&json);
+	json_begin_object(json);
 	for (uint32_t i = 0; i < node->count; i++) {
 		struct bytes key = json_node_bytes(&node->items[2 * i]);
 		bool is_ours = bytes_equal_string(key, "pid") || bytes_equal_string(key, "mainThreadIndex") ||
 			       bytes_equal_string(key, "samples") || bytes_equal_string(key, "color");
 		if (is_ours)
 			continue;
-		json_key(&json, node->items[2 * i].text);
-		put_node(&json, &node->items[2 * i + 1], 0);
+		json_key(json, node->items[2 * i].text);
+		put_node(json, &node->items[2 * i + 1], 0);
 	}
 	color = color ? color : json_node_get(node, "color");
 	if (splice->base->version < SINCE_DISPLAY && color) {
-		json_key(&json, "color");
-		put_node(&json, color, 0);
+		json_key(json, "color");
+		put_node(json, color, 0);
 	}
-	json_member_bytes(&json, "pid", id_text(&pid, "", text, sizeof(text)));
-	json_member_uint(&json, "mainThreadIndex", place);
-	json_member_object(&json, "samples");
-	put_rows(splice, counter, &json);
-	json_end_object(&json);
-	json_end_object(&json);
+	json_member_bytes(json, "pid", id_text(&pid, "", text, sizeof(text)));
+	json_member_uint(json, "mainThreadIndex", place);
+	json_member_object(json, "samples");
+	put_rows(splice, counter, json);
+	json_end_object(json);
+	json_end_object(json);
 	splice->stats->counters++;
-	return finish_writer(splice, &json);
+	drain(splice);
 }
 
-static void put_counters(struct splice *splice, bool is_due)
+static void put_counters(struct splice *splice)
 {
 	const struct annotate *annotate = splice->annotate;
-	for (size_t i = 0; i < annotate->counter_count; i++) {
+	for (size_t i = 0; i < annotate->counter_count && splice->scan.error == 0; i++) {
 		size_t place = annotate_place_of_counter(annotate, splice->base, &annotate->counters[i]);
 		/* Of a process that has no track. */
-		if (place == SIZE_MAX)
-			continue;
-		put_comma(splice, &is_due);
-		put_counter(splice, &annotate->counters[i], place);
+		if (place != SIZE_MAX)
+			put_counter(splice, &annotate->counters[i], place);
 	}
-}
-
-static int splice_counters(struct splice *splice)
-{
-	bool is_due;
-	int r = copy_items(splice, &is_due);
-	if (r == 0)
-		put_counters(splice, is_due);
-	return r < 0 ? r : end_items(splice);
 }
 
 /* ---- meta ---- */
 
-static void put_category(struct splice *splice, struct bytes name, struct bytes color, bool *is_due)
+static void put_category(struct splice *splice, struct bytes name, struct bytes color)
 {
-	put_comma(splice, is_due);
-	put_cstring(splice, "{\"name\":");
-	put_text(splice, name);
-	put_cstring(splice, ",\"color\":");
-	put_text(splice, color.len ? color : bytes_of_string("grey"));
-	put_cstring(splice, ",\"subcategories\":[\"Other\"]}");
+	struct json_writer *json = &splice->json;
+	json_begin_object(json);
+	json_member_bytes(json, "name", name);
+	json_member_bytes(json, "color", color.len ? color : bytes_of_string("grey"));
+	json_member_array(json, "subcategories");
+	json_cstring(json, "Other");
+	json_end_array(json);
+	json_end_object(json);
 }
 
-static void put_categories(struct splice *splice, bool is_due)
+static void put_categories(struct splice *splice)
 {
 	const struct annotate *annotate = splice->annotate;
 	for (size_t i = 1; i < annotate->category_count; i++)
 		if (annotate->categories[i].is_new)
-			put_category(splice, annotate->categories[i].name, annotate->categories[i].color, &is_due);
+			put_category(splice, annotate->categories[i].name, annotate->categories[i].color);
 }
 
 /* One of ours, as this version has them. */
-static int put_schema(struct splice *splice, const struct annotate_schema *schema, struct bytes name)
+static void put_schema(struct splice *splice, const struct annotate_schema *schema)
 {
-	struct json_writer json;
-	if (splice->scan.error)
-		return splice->scan.error;
-	json_init(&json, splice->sink->out);
-	json_begin_object(&json);
+	struct json_writer *json = &splice->json;
+	json_begin_object(json);
 	for (uint32_t i = 0; i < schema->node->count; i++) {
 		const struct json_node *key = &schema->node->items[2 * i];
 		struct bytes text = json_node_bytes(key);
 		if (bytes_equal_string(text, "name") || bytes_equal_string(text, "fields") || bytes_equal_string(text, "data"))
 			continue;
-		json_key(&json, key->text);
-		put_node(&json, key + 1, 0);
+		json_key(json, key->text);
+		put_node(json, key + 1, 0);
 	}
-	json_member_bytes(&json, "name", name);
+	json_member_bytes(json, "name", schema->final);
 	const struct json_node *fields = annotate_schema_fields(schema->node);
-	json_key(&json, splice->base->version < FIELDS_SINCE ? "data" : "fields");
+	json_key(json, splice->base->version < FIELDS_SINCE ? "data" : "fields");
 	if (json_node_is(fields, JSON_NODE_ARRAY)) {
-		put_node(&json, fields, 0);
+		put_node(json, fields, 0);
 	} else {
-		json_begin_array(&json);
-		json_end_array(&json);
+		json_begin_array(json);
+		json_end_array(json);
 	}
-	json_end_object(&json);
-	return finish_writer(splice, &json);
+	json_end_object(json);
+	drain(splice);
 }
 
-static void put_schemas(struct splice *splice, bool is_due)
+static void put_schemas(struct splice *splice)
 {
 	const struct annotate *annotate = splice->annotate;
-	for (size_t i = 1; i < annotate->schema_count; i++) {
-		const struct annotate_schema *schema = &annotate->schemas[i];
-		if (!schema->is_used || schema->base != ANNOTATE_NONE)
-			continue;
-		put_comma(splice, &is_due);
-		put_schema(splice, schema, schema->final);
-	}
+	for (size_t i = 1; i < annotate->schema_count; i++)
+		if (annotate->schemas[i].is_used && annotate->schemas[i].base == ANNOTATE_NONE)
+			put_schema(splice, &annotate->schemas[i]);
 }
 
 static int splice_schemas(struct splice *splice)
@@ -812,16 +704,7 @@ static int splice_schemas(struct splice *splice)
 	struct json_scan *scan = &splice->scan;
 	const struct json_node *schemas = json_node_get(splice->base->meta, "markerSchema");
 	int r = json_scan_open(scan, '[');
-	for (size_t i = 0; r == 0; i++) {
-		if (json_scan_is_last(scan)) {
-			bool is_due = json_scan_has_items(scan);
-			json_scan_copy(scan, false);
-			put_schemas(splice, is_due);
-			json_scan_copy(scan, true);
-		}
-		r = json_scan_item(scan);
-		if (r <= 0)
-			break;
+	for (size_t i = 0; r == 0 && (r = next(splice, NULL, put_schemas)) > 0; i++) {
 		uint32_t ours = i < json_node_count(schemas) ? splice->base->schema_of[i] : ANNOTATE_NONE;
 		if (ours == ANNOTATE_NONE) {
 			r = json_scan_skip(scan);
@@ -829,104 +712,78 @@ static int splice_schemas(struct splice *splice)
 		}
 		/* The comma before it is passed, and copied; the value is not. */
 		json_scan_peek(scan);
-		r = replace(splice);
-		put_schema(splice, &splice->annotate->schemas[ours], splice->annotate->schemas[ours].final);
-		json_scan_copy(scan, true);
+		r = begin_replacement(splice);
+		put_schema(splice, &splice->annotate->schemas[ours]);
+		r = r < 0 ? r : end_insert(splice);
 	}
 	return r;
 }
 
 /* Recorders say which tracks are shown at first: those with markers are, too. */
-static int splice_visible(struct splice *splice)
+static void put_visible(struct splice *splice)
 {
 	const struct annotate *annotate = splice->annotate;
 	const struct json_node *shown = json_node_get(splice->base->meta, "initialVisibleThreads");
 	size_t threads = splice->base->thread_count, added = threads;
-	bool is_due;
 	_cleanup_(mem_freep) bool *is_shown = mem_zalloc_array(threads, sizeof(*is_shown));
-	if (!is_shown)
-		return splice->scan.error = error_nomem(splice->err);
+	if (!is_shown) {
+		splice->scan.error = error_nomem(splice->err);
+		return;
+	}
 	for (size_t i = 0; i < json_node_count(shown); i++) {
 		int64_t number;
 		if (json_node_integer(json_node_at(shown, i), &number) && number >= 0 && (uint64_t)number < threads)
 			is_shown[number] = true;
 	}
-	int r = copy_items(splice, &is_due);
-	for (size_t i = 0; r == 0 && i < threads; i++) {
-		if (is_shown[i] || !gets_markers(splice, &splice->base->threads[i]))
-			continue;
-		put_comma(splice, &is_due);
-		put_number(splice, i);
-	}
-	for (size_t i = 0; r == 0 && i < annotate->thread_count; i++) {
-		if (!annotate->threads[i].kept || annotate->threads[i].base != ANNOTATE_NONE)
-			continue;
-		put_comma(splice, &is_due);
-		put_number(splice, added++);
-	}
-	return r < 0 ? r : end_items(splice);
+	for (size_t i = 0; i < threads; i++)
+		if (!is_shown[i] && gets_markers(splice, &splice->base->threads[i]))
+			json_uint(&splice->json, i);
+	for (size_t i = 0; i < annotate->thread_count; i++)
+		if (is_new(&annotate->threads[i]))
+			json_uint(&splice->json, added++);
 }
 
 /* What there was no member for. */
-static void put_missing_meta(struct splice *splice, bool is_due)
+static void put_missing_meta(struct splice *splice)
 {
 	const struct json_node *meta = splice->base->meta;
-	if (splice->options->title && !json_node_get(meta, "product")) {
-		put_key(splice, "product", &is_due);
-		put_text(splice, bytes_of_string(splice->options->title));
-	}
+	struct json_writer *json = &splice->json;
+	if (splice->options->title && !json_node_get(meta, "product"))
+		json_member_cstring(json, "product", splice->options->title);
 	if (!json_node_is(json_node_get(meta, "categories"), JSON_NODE_ARRAY)) {
-		bool comma = false;
-		put_key(splice, "categories", &is_due);
-		put_cstring(splice, "[");
-		put_category(splice, bytes_of_string("Other"), bytes_of_string("grey"), &comma);
-		put_categories(splice, comma);
-		put_cstring(splice, "]");
+		json_member_array(json, "categories");
+		put_category(splice, bytes_of_string("Other"), bytes_of_string("grey"));
+		put_categories(splice);
+		json_end_array(json);
 	}
 	if (!json_node_is(json_node_get(meta, "markerSchema"), JSON_NODE_ARRAY)) {
-		put_key(splice, "markerSchema", &is_due);
-		put_cstring(splice, "[");
-		put_schemas(splice, false);
-		put_cstring(splice, "]");
+		json_member_array(json, "markerSchema");
+		put_schemas(splice);
+		json_end_array(json);
 	}
 }
 
 static int splice_meta_member(struct splice *splice, struct bytes key)
 {
 	struct json_scan *scan = &splice->scan;
-	bool is_array = json_scan_peek(scan) == '[', is_due;
+	bool is_array = json_scan_peek(scan) == '[';
 	if (bytes_equal_string(key, "product") && splice->options->title)
-		return put_replaced(splice, bytes_of_string(splice->options->title));
-	if (bytes_equal_string(key, "categories") && is_array) {
-		int r = copy_items(splice, &is_due);
-		if (r == 0)
-			put_categories(splice, is_due);
-		return r < 0 ? r : end_items(splice);
-	}
+		return replace_text(splice, bytes_of_string(splice->options->title));
+	if (bytes_equal_string(key, "categories") && is_array)
+		return extend_array(splice, put_categories);
 	if (bytes_equal_string(key, "markerSchema") && is_array)
 		return splice_schemas(splice);
 	if (bytes_equal_string(key, "initialVisibleThreads") && is_array)
-		return splice_visible(splice);
+		return extend_array(splice, put_visible);
 	return json_scan_skip(scan);
 }
 
 static int splice_meta(struct splice *splice)
 {
-	struct json_scan *scan = &splice->scan;
 	struct bytes key;
-	int r = json_scan_open(scan, '{');
-	while (r == 0) {
-		if (json_scan_is_last(scan)) {
-			bool is_due = json_scan_has_items(scan);
-			json_scan_copy(scan, false);
-			put_missing_meta(splice, is_due);
-			json_scan_copy(scan, true);
-		}
-		r = json_scan_member(scan, &key);
-		if (r <= 0)
-			break;
+	int r = json_scan_open(&splice->scan, '{');
+	while (r == 0 && (r = next(splice, &key, put_missing_meta)) > 0)
 		r = splice_meta_member(splice, key);
-	}
 	return r;
 }
 
@@ -938,9 +795,19 @@ static int splice_shared(struct splice *splice)
 	struct bytes key;
 	int r = json_scan_open(scan, '{');
 	while (r == 0 && (r = json_scan_member(scan, &key)) > 0)
-		r = bytes_equal_string(key, "stringArray") && json_scan_peek(scan) == '[' ? splice_strings(splice)
-											  : json_scan_skip(scan);
+		r = bytes_equal_string(key, "stringArray") && json_scan_peek(scan) == '['
+			    ? extend_array(splice, put_new_strings)
+			    : json_scan_skip(scan);
 	return r;
+}
+
+static void put_missing_root(struct splice *splice)
+{
+	if (splice->base->has_counters || !splice->annotate->counter_count)
+		return;
+	json_member_array(&splice->json, "counters");
+	put_counters(splice);
+	json_end_array(&splice->json);
 }
 
 static int splice_root(struct splice *splice)
@@ -948,19 +815,7 @@ static int splice_root(struct splice *splice)
 	struct json_scan *scan = &splice->scan;
 	struct bytes key;
 	int r = json_scan_open(scan, '{');
-	while (r == 0) {
-		if (json_scan_is_last(scan) && !splice->base->has_counters && splice->annotate->counter_count) {
-			bool is_due = json_scan_has_items(scan);
-			json_scan_copy(scan, false);
-			put_key(splice, "counters", &is_due);
-			put_cstring(splice, "[");
-			put_counters(splice, false);
-			put_cstring(splice, "]");
-			json_scan_copy(scan, true);
-		}
-		r = json_scan_member(scan, &key);
-		if (r <= 0)
-			break;
+	while (r == 0 && (r = next(splice, &key, put_missing_root)) > 0) {
 		char kind = json_scan_peek(scan);
 		if (bytes_equal_string(key, "meta") && kind == '{')
 			r = splice_meta(splice);
@@ -969,7 +824,7 @@ static int splice_root(struct splice *splice)
 		else if (bytes_equal_string(key, "threads") && kind == '[')
 			r = splice_threads(splice);
 		else if (bytes_equal_string(key, "counters") && kind == '[')
-			r = splice_counters(splice);
+			r = extend_array(splice, put_counters);
 		else
 			r = json_scan_skip(scan);
 	}

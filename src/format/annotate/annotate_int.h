@@ -141,6 +141,10 @@ struct base {
 };
 
 /* annotate_markers.c */
+/* The columns of a table of markers. COLUMNS: it is none of them. */
+enum annotate_column { DATA, NAME, START, END, PHASE, CATEGORY, COLUMNS };
+extern const char *const annotate_column_names[COLUMNS];
+int annotate_find_column(struct bytes key);
 /* code: what array_reserve() returned; passed on, with a message. */
 int annotate_room(int code, const char *what, unsigned limit, struct error *err);
 struct annotate_id annotate_parse_id(struct bytes text);

@@ -440,10 +440,17 @@ static int read_data(struct reader *reader, struct annotate_marker *marker)
 
 /* ---- columns ---- */
 
-enum column { DATA, NAME, START, END, PHASE, CATEGORY, COLUMNS };
-static const char *const column_names[COLUMNS] = {"data", "name", "startTime", "endTime", "phase", "category"};
+const char *const annotate_column_names[COLUMNS] = {"data", "name", "startTime", "endTime", "phase", "category"};
 
-static int read_cell(struct reader *reader, enum column column, struct annotate_marker *marker)
+int annotate_find_column(struct bytes key)
+{
+	int column = 0;
+	while (column < COLUMNS && !bytes_equal_string(key, annotate_column_names[column]))
+		column++;
+	return column;
+}
+
+static int read_cell(struct reader *reader, enum annotate_column column, struct annotate_marker *marker)
 {
 	struct json_scan *scan = reader->scan;
 	int64_t number = 0;
@@ -475,7 +482,7 @@ static int read_cell(struct reader *reader, enum column column, struct annotate_
 	return r < 0 ? r : 0;
 }
 
-static int read_column(struct reader *reader, enum column column, size_t first, size_t *ret_count)
+static int read_column(struct reader *reader, enum annotate_column column, size_t first, size_t *ret_count)
 {
 	struct annotate *annotate = reader->annotate;
 	size_t at = first;
@@ -506,11 +513,9 @@ static int read_markers(struct reader *reader, struct annotate_thread *thread)
 	thread->first = reader->annotate->marker_count;
 	int r = json_scan_open(scan, '{');
 	while (r == 0 && (r = json_scan_member(scan, &key)) > 0) {
-		int column = 0;
-		while (column < COLUMNS && !bytes_equal_string(key, column_names[column]))
-			column++;
+		int column = annotate_find_column(key);
 		r = column < COLUMNS && json_scan_peek(scan) == '[' && !counts[column]
-			    ? read_column(reader, (enum column)column, thread->first, &counts[column])
+			    ? read_column(reader, (enum annotate_column)column, thread->first, &counts[column])
 			    : json_scan_skip(scan);
 		if (r < 0)
 			return r;
