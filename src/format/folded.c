@@ -314,64 +314,51 @@ struct writer {
 };
 
 /* What was appended since `from` may be no part of the syntax. */
-static int protect(struct writer *writer, size_t from, int r)
+static void protect(struct writer *writer, size_t from)
 {
-	for (size_t i = from; r == 0 && i < writer->text.len; i++) {
+	for (size_t i = from; i < writer->text.len; i++) {
 		uint8_t *p = &writer->text.data[i];
 		if (*p == ';')
 			*p = ':';
 		else if (*p == '\n' || *p == '\r' || *p == '\0')
 			*p = ' ';
 	}
-	return r;
-}
-
-static int put_address(struct writer *writer, uint32_t id)
-{
-	size_t from = writer->text.len;
-	return protect(writer, from, format_append_address(writer->profile, id, &writer->text));
-}
-
-static int put_function(struct writer *writer, uint32_t id)
-{
-	size_t from = writer->text.len;
-	return protect(writer, from, format_append_function(writer->profile, id, &writer->text));
 }
 
 /* A location is one frame a line, the outermost function first. */
-static int put_location(struct writer *writer, uint32_t id)
+static void put_location(struct writer *writer, uint32_t id)
 {
 	const struct profile_location *location = &writer->profile->locations[id];
 	const char *suffix = location->frame_type == PROFILE_FRAME_KERNEL ? "_[k]"
 			     : location->frame_type == PROFILE_FRAME_JIT  ? "_[j]"
 									  : "";
-	int r = 0;
+	size_t from = writer->text.len;
 	if (location->line_count == 0) {
-		r = put_address(writer, id);
-		return r < 0 ? r : buffer_append_string(&writer->text, suffix);
+		format_append_address(writer->profile, id, &writer->text);
+		protect(writer, from);
+		buffer_append_string(&writer->text, suffix);
 	}
-	for (uint32_t i = location->line_count; i-- > 0 && r == 0;) {
-		r = put_function(writer, writer->profile->lines[location->line_first + i].function);
-		if (r == 0)
-			r = buffer_append_string(&writer->text, i + 1 == location->line_count ? suffix : "_[i]");
-		if (r == 0 && i > 0)
-			r = buffer_append_byte(&writer->text, ';');
+	for (uint32_t i = location->line_count; i-- > 0;) {
+		from = writer->text.len;
+		format_append_function(writer->profile, writer->profile->lines[location->line_first + i].function,
+				       &writer->text);
+		protect(writer, from);
+		buffer_append_string(&writer->text, i + 1 == location->line_count ? suffix : "_[i]");
+		if (i > 0)
+			buffer_append_byte(&writer->text, ';');
 	}
-	return r;
 }
 
-static int put_stack(struct writer *writer, uint32_t stack)
+static void put_stack(struct writer *writer, uint32_t stack)
 {
 	size_t depth = profile_stack_locations(writer->profile, stack, writer->stack, LIMIT_STACK_DEPTH);
 	if (depth == 0)
-		return buffer_append_string(&writer->text, "[unknown]");
-	int r = 0;
-	for (size_t i = depth; i-- > 0 && r == 0;) {
-		r = put_location(writer, writer->stack[i]);
-		if (r == 0 && i > 0)
-			r = buffer_append_byte(&writer->text, ';');
+		buffer_append_string(&writer->text, "[unknown]");
+	for (size_t i = depth; i-- > 0;) {
+		put_location(writer, writer->stack[i]);
+		if (i > 0)
+			buffer_append_byte(&writer->text, ';');
 	}
-	return r;
 }
 
 static int compare_lines(const void *left, const void *right, void *context)
@@ -403,20 +390,19 @@ static int collect_lines(struct writer *writer)
 		if ((sum[0] | sum[columns - 1]) == 0)
 			continue;
 		size_t at = writer->text.len;
-		int r = put_stack(writer, (uint32_t)i);
-		if (r < 0)
-			return r;
+		put_stack(writer, (uint32_t)i);
+		if (buffer_status(&writer->text))
+			return buffer_status(&writer->text);
 		writer->lines[writer->count++] = (struct folded_line){at, writer->text.len - at, {sum[0], sum[columns - 1]}};
 	}
 	return 0;
 }
 
-static int write_lines(struct writer *writer, struct buffer *out)
+static void write_lines(struct writer *writer, struct buffer *out)
 {
-	int r = 0;
 	if (writer->count > 1)
 		qsort_r(writer->lines, writer->count, sizeof(*writer->lines), compare_lines, writer->text.data);
-	for (size_t i = 0, next; i < writer->count && r == 0; i = next) {
+	for (size_t i = 0, next; i < writer->count && !buffer_status(out); i = next) {
 		uint64_t sums[2] = {0};
 		for (next = i; next < writer->count; next++) {
 			if (compare_lines(&writer->lines[i], &writer->lines[next], writer->text.data) != 0)
@@ -426,13 +412,11 @@ static int write_lines(struct writer *writer, struct buffer *out)
 		}
 		if ((sums[0] | sums[1]) == 0)
 			continue;
-		r = buffer_append(out, writer->text.data + writer->lines[i].at, writer->lines[i].len);
-		for (size_t c = 0; r == 0 && c < writer->column_count; c++)
-			r = buffer_printf(out, " %lld", (long long)sums[c]);
-		if (r == 0)
-			r = buffer_append_byte(out, '\n');
+		buffer_append(out, writer->text.data + writer->lines[i].at, writer->lines[i].len);
+		for (size_t c = 0; c < writer->column_count; c++)
+			buffer_printf(out, " %lld", (long long)sums[c]);
+		buffer_append_byte(out, '\n');
 	}
-	return r;
 }
 
 bool folded_holds_both(const struct profile *profile)
@@ -468,8 +452,10 @@ int folded_encode(const struct profile *profile, const struct format_options *op
 	r = collect_lines(writer);
 	if (r < 0)
 		r = format_buffer_error(r, &writer->text, "the folded output", err);
-	else if ((r = write_lines(writer, out)) < 0)
-		r = format_buffer_error(r, out, "the folded output", err);
+	else
+		write_lines(writer, out);
+	if (buffer_status(out))
+		r = format_buffer_error(buffer_status(out), out, "the folded output", err);
 out:
 	if (r < 0)
 		buffer_truncate(out, before);

@@ -38,15 +38,14 @@ static void look_at_frames(const struct profile *profile, struct finding *f)
 }
 
 /* text: what, with '#' where the number stands. */
-static int add(struct buffer *out, const char *text, uint64_t count)
+static void add(struct buffer *out, const char *text, uint64_t count)
 {
 	char number[TEXT_NUMBER_MAX];
 	size_t before = strcspn(text, "#");
 	if (count == 0)
-		return 0;
-	int r = out->len > 0 ? buffer_append_string(out, "; ") : 0;
-	return r < 0 ? r
-		     : buffer_printf(out, "%.*s%s%s", (int)before, text, text_format_count(count, number), text + before + 1);
+		return;
+	buffer_printf(out, "%s%.*s%s%s", out->len > 0 ? "; " : "", (int)before, text, text_format_count(count, number),
+		      text + before + 1);
 }
 
 static bool is_of_thread(const char *key)
@@ -102,11 +101,12 @@ static int add_labels(const struct format *format, const struct profile *profile
 			continue;
 		if (count++ >= NAMES_MAX)
 			continue;
-		r = buffer_append_string(out, count > 1 ? ", " : out->len > 0 ? "; the labels " : "the labels ");
-		if (r == 0)
-			r = text_append_harmless(out, bytes_of_string(name));
+		buffer_append_string(out, count > 1 ? ", " : out->len > 0 ? "; the labels " : "the labels ");
+		text_append_harmless(out, bytes_of_string(name));
 	}
-	return r == 0 && count > NAMES_MAX ? buffer_printf(out, " and %zu more", count - NAMES_MAX) : r;
+	if (count > NAMES_MAX)
+		buffer_printf(out, " and %zu more", count - NAMES_MAX);
+	return r;
 }
 
 /* Formats that show threads have one name for each. */
@@ -121,26 +121,24 @@ static int add_names(const struct format *format, const struct profile *profile,
 	for (size_t i = 0; i < threads.count; i++)
 		renamed += threads.items[i].renamed;
 	sample_threads_release(&threads);
-	return add(out, "the other names of # threads", renamed);
+	add(out, "the other names of # threads", renamed);
+	return 0;
 }
 
 /* What is counted: folded stacks have numbers alone. */
-static int add_type(const struct format *format, const struct profile *profile, struct buffer *out)
+static void add_type(const struct format *format, const struct profile *profile, struct buffer *out)
 {
 	if (format != &format_folded || profile->sample_type_count == 0 || folded_holds_both(profile))
-		return 0;
+		return;
 	const struct profile_value_type *type = &profile->sample_types[profile_default_sample_type(profile)];
 	struct bytes name = profile_string_bytes(profile, type->type), unit = profile_string_bytes(profile, type->unit);
 	if (bytes_equal_string(name, "samples") && bytes_equal_string(unit, "count"))
-		return 0;
-	int r = buffer_append_string(out, out->len > 0 ? "; what is counted (" : "what is counted (");
-	if (r == 0)
-		r = text_append_harmless(out, name);
-	if (r == 0)
-		r = buffer_append_string(out, ", ");
-	if (r == 0)
-		r = text_append_harmless(out, unit);
-	return r == 0 ? buffer_append_byte(out, ')') : r;
+		return;
+	buffer_append_string(out, out->len > 0 ? "; what is counted (" : "what is counted (");
+	text_append_harmless(out, name);
+	buffer_append_string(out, ", ");
+	text_append_harmless(out, unit);
+	buffer_append_byte(out, ')');
 }
 
 int format_losses(const struct format *format, const struct profile *profile, struct buffer *out)
@@ -173,16 +171,15 @@ int format_losses(const struct format *format, const struct profile *profile, st
 		{FORMAT_HOLDS_MARKERS, profile_marker_count(profile), "# markers"},
 		{FORMAT_HOLDS_MARKERS, profile_counter_count(profile), "# counters"},
 	};
-	int r = 0;
-	for (size_t i = 0; r == 0 && i < sizeof(losses) / sizeof(losses[0]); i++)
+	for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
 		if (!(format->holds & losses[i].holds))
-			r = add(&found, losses[i].text, losses[i].count);
-	if (r == 0)
-		r = add_type(format, profile, &found);
-	if (r == 0)
-		r = add_names(format, profile, &found);
+			add(&found, losses[i].text, losses[i].count);
+	add_type(format, profile, &found);
+	int r = add_names(format, profile, &found);
 	if (r == 0)
 		r = add_labels(format, profile, &found);
+	if (r == 0)
+		r = buffer_status(&found);
 	if (r == 0)
 		r = buffer_append(out, found.data, found.len);
 	buffer_release(&found);

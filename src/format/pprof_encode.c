@@ -69,45 +69,33 @@ static inline uint32_t string_index(struct encoder *encoder, uint32_t id)
 	return id == 0 ? 0 : number_of(&encoder->strings, id);
 }
 
-/* proto3 leaves zeros out. */
-static int write_number(struct encoder *encoder, uint32_t field, uint64_t value)
+static void write_text(struct encoder *encoder, uint32_t field, uint32_t id)
 {
-	return value == 0 ? 0 : pb_write_varint(encoder->out, field, value);
+	pb_put_varint(encoder->out, field, string_index(encoder, id));
 }
 
-static int write_text(struct encoder *encoder, uint32_t field, uint32_t id)
-{
-	return write_number(encoder, field, string_index(encoder, id));
-}
-
-static int write_value_type(struct encoder *encoder, uint32_t field, struct profile_value_type type)
+static void write_value_type(struct encoder *encoder, uint32_t field, struct profile_value_type type)
 {
 	size_t mark;
-	int r = pb_begin(encoder->out, field, &mark);
-	if (r == 0)
-		r = write_text(encoder, 1, type.type);
-	if (r == 0)
-		r = write_text(encoder, 2, type.unit);
-	return r < 0 ? r : pb_end(encoder->out, mark);
+	pb_begin(encoder->out, field, &mark);
+	write_text(encoder, 1, type.type);
+	write_text(encoder, 2, type.unit);
+	pb_end(encoder->out, mark);
 }
 
 /* ---- samples ---- */
 
-static int write_label(struct encoder *encoder, const struct profile_label *label)
+static void write_label(struct encoder *encoder, const struct profile_label *label)
 {
 	if (!label->value && !label->number && !label->unit)
-		return 0;
+		return;
 	size_t mark;
-	int r = pb_begin(encoder->out, 3, &mark);
-	if (r == 0)
-		r = write_text(encoder, 1, label->key);
-	if (r == 0)
-		r = write_text(encoder, 2, label->value);
-	if (r == 0)
-		r = write_number(encoder, 3, (uint64_t)label->number);
-	if (r == 0)
-		r = write_text(encoder, 4, label->unit);
-	return r < 0 ? r : pb_end(encoder->out, mark);
+	pb_begin(encoder->out, 3, &mark);
+	write_text(encoder, 1, label->key);
+	write_text(encoder, 2, label->value);
+	pb_put_varint(encoder->out, 3, (uint64_t)label->number);
+	write_text(encoder, 4, label->unit);
+	pb_end(encoder->out, mark);
 }
 
 static bool set_has_key(const struct profile *profile, const struct profile_label_set *set, uint32_t key)
@@ -118,37 +106,32 @@ static bool set_has_key(const struct profile *profile, const struct profile_labe
 	return false;
 }
 
-static int write_labels(struct encoder *encoder, uint32_t label_set)
+static void write_labels(struct encoder *encoder, uint32_t label_set)
 {
 	const struct profile *profile = encoder->profile;
 	const struct profile_label_set *own = &profile->label_sets[label_set];
 	const struct profile_label_set *shared = &profile->label_sets[profile->resource_labels];
-	int r = 0;
-	for (uint32_t i = own->first; i < own->first + own->count && r == 0; i++)
-		r = write_label(encoder, &profile->labels[i]);
-	for (uint32_t i = shared->first; i < shared->first + shared->count && r == 0; i++)
+	for (uint32_t i = own->first; i < own->first + own->count; i++)
+		write_label(encoder, &profile->labels[i]);
+	for (uint32_t i = shared->first; i < shared->first + shared->count; i++)
 		if (!set_has_key(profile, own, profile->labels[i].key))
-			r = write_label(encoder, &profile->labels[i]);
-	return r;
+			write_label(encoder, &profile->labels[i]);
 }
 
-static int write_sample(struct encoder *encoder, size_t group)
+static void write_sample(struct encoder *encoder, size_t group)
 {
 	const struct profile *profile = encoder->profile;
 	const struct profile_sample *sample = &profile->samples[encoder->groups.first[group]];
 	size_t mark, depth = profile_stack_locations(profile, sample->stack, encoder->stack, encoder->stack_max);
 	for (size_t i = 0; i < depth; i++)
 		encoder->packed[i] = number_of(&encoder->locations, encoder->stack[i]);
-	int r = pb_begin(encoder->out, 2, &mark);
-	if (r == 0)
-		r = pb_write_packed(encoder->out, 1, encoder->packed, depth);
+	pb_begin(encoder->out, 2, &mark);
+	pb_write_packed(encoder->out, 1, encoder->packed, depth);
 	for (size_t i = 0; i < profile->sample_type_count; i++)
 		encoder->packed[i] = (uint64_t)sample_groups_sum(&encoder->groups, profile, group, i);
-	if (r == 0)
-		r = pb_write_packed(encoder->out, 2, encoder->packed, profile->sample_type_count);
-	if (r == 0)
-		r = write_labels(encoder, sample->labels);
-	return r < 0 ? r : pb_end(encoder->out, mark);
+	pb_write_packed(encoder->out, 2, encoder->packed, profile->sample_type_count);
+	write_labels(encoder, sample->labels);
+	pb_end(encoder->out, mark);
 }
 
 /* ---- tables ---- */
@@ -199,25 +182,19 @@ static void find_mapping_flags(struct encoder *encoder, uint32_t *flags, uint32_
 			flags[i] = profile->mappings[i].flags;
 }
 
-static int write_mapping(struct encoder *encoder, uint32_t number, const struct profile_mapping *mapping, uint32_t flags)
+static void write_mapping(struct encoder *encoder, uint32_t number, const struct profile_mapping *mapping, uint32_t flags)
 {
 	size_t mark;
-	int r = pb_begin(encoder->out, 3, &mark);
-	if (r == 0)
-		r = write_number(encoder, 1, number);
-	if (r == 0)
-		r = write_number(encoder, 2, mapping->start);
-	if (r == 0)
-		r = write_number(encoder, 3, mapping->limit);
-	if (r == 0)
-		r = write_number(encoder, 4, mapping->offset);
-	if (r == 0)
-		r = write_number(encoder, 5, mapping->file_name);
-	if (r == 0)
-		r = write_number(encoder, 6, mapping->build_id);
-	for (uint32_t i = 0; i < 4 && r == 0; i++)
-		r = write_number(encoder, 7 + i, flags >> i & 1);
-	return r < 0 ? r : pb_end(encoder->out, mark);
+	pb_begin(encoder->out, 3, &mark);
+	pb_put_varint(encoder->out, 1, number);
+	pb_put_varint(encoder->out, 2, mapping->start);
+	pb_put_varint(encoder->out, 3, mapping->limit);
+	pb_put_varint(encoder->out, 4, mapping->offset);
+	pb_put_varint(encoder->out, 5, mapping->file_name);
+	pb_put_varint(encoder->out, 6, mapping->build_id);
+	for (uint32_t i = 0; i < 4; i++)
+		pb_put_varint(encoder->out, 7 + i, flags >> i & 1);
+	pb_end(encoder->out, mark);
 }
 
 static void number_mappings(struct encoder *encoder)
@@ -246,105 +223,86 @@ static int write_mappings(struct encoder *encoder)
 	if (!flags)
 		return -ENOMEM;
 	find_mapping_flags(encoder, flags, kernel_slot);
-	int r = 0;
-	for (size_t i = 1; i < profile->mapping_count && r == 0; i++) {
+	for (size_t i = 1; i < profile->mapping_count; i++) {
 		if (encoder->mappings[i] == 0)
 			continue;
 		struct profile_mapping mapping = profile->mappings[i];
 		mapping.file_name = string_index(encoder, mapping.file_name);
 		mapping.build_id = string_index(encoder, mapping.build_id);
-		r = write_mapping(encoder, encoder->mappings[i], &mapping, flags[i]);
+		write_mapping(encoder, encoder->mappings[i], &mapping, flags[i]);
 	}
-	if (r == 0 && encoder->kernel_mapping) {
+	if (encoder->kernel_mapping) {
 		/* A string of its own, behind those of the profile. */
 		encoder->kernel_file = (uint32_t)profile->strings.count;
 		struct profile_mapping mapping = {.file_name = string_index(encoder, encoder->kernel_file)};
-		r = write_mapping(encoder, encoder->kernel_mapping, &mapping, flags[kernel_slot]);
+		write_mapping(encoder, encoder->kernel_mapping, &mapping, flags[kernel_slot]);
 	}
-	return r;
+	return 0;
 }
 
-static int write_line(struct encoder *encoder, const struct profile_line *line)
+static void write_line(struct encoder *encoder, const struct profile_line *line)
 {
 	size_t mark;
-	int r = pb_begin(encoder->out, 4, &mark);
-	if (r == 0)
-		r = write_number(encoder, 1, number_of(&encoder->functions, line->function));
-	if (r == 0)
-		r = write_number(encoder, 2, (uint64_t)line->line);
-	if (r == 0)
-		r = write_number(encoder, 3, (uint64_t)line->column);
-	return r < 0 ? r : pb_end(encoder->out, mark);
+	pb_begin(encoder->out, 4, &mark);
+	pb_put_varint(encoder->out, 1, number_of(&encoder->functions, line->function));
+	pb_put_varint(encoder->out, 2, (uint64_t)line->line);
+	pb_put_varint(encoder->out, 3, (uint64_t)line->column);
+	pb_end(encoder->out, mark);
 }
 
-static int write_location(struct encoder *encoder, uint32_t number, uint32_t id)
+static void write_location(struct encoder *encoder, uint32_t number, uint32_t id)
 {
 	const struct profile *profile = encoder->profile;
 	const struct profile_location *location = &profile->locations[id];
 	uint32_t mapping = needs_kernel_mapping(location) ? encoder->kernel_mapping : encoder->mappings[location->mapping];
 	size_t mark;
-	int r = pb_begin(encoder->out, 4, &mark);
-	if (r == 0)
-		r = write_number(encoder, 1, number);
-	if (r == 0)
-		r = write_number(encoder, 2, mapping);
-	if (r == 0)
-		r = write_number(encoder, 3, location->address);
-	for (uint32_t i = 0; i < location->line_count && r == 0; i++)
-		r = write_line(encoder, &profile->lines[location->line_first + i]);
-	if (r == 0)
-		r = write_number(encoder, 5, location->folded);
-	return r < 0 ? r : pb_end(encoder->out, mark);
+	pb_begin(encoder->out, 4, &mark);
+	pb_put_varint(encoder->out, 1, number);
+	pb_put_varint(encoder->out, 2, mapping);
+	pb_put_varint(encoder->out, 3, location->address);
+	for (uint32_t i = 0; i < location->line_count; i++)
+		write_line(encoder, &profile->lines[location->line_first + i]);
+	pb_put_varint(encoder->out, 5, location->folded);
+	pb_end(encoder->out, mark);
 }
 
-static int write_function(struct encoder *encoder, uint32_t number, const struct profile_function *function)
+static void write_function(struct encoder *encoder, uint32_t number, const struct profile_function *function)
 {
 	size_t mark;
-	int r = pb_begin(encoder->out, 5, &mark);
-	if (r == 0)
-		r = write_number(encoder, 1, number);
-	if (r == 0)
-		r = write_text(encoder, 2, function->name);
-	if (r == 0)
-		r = write_text(encoder, 3, function->system_name);
-	if (r == 0)
-		r = write_text(encoder, 4, function->file_name);
-	if (r == 0)
-		r = write_number(encoder, 5, (uint64_t)function->start_line);
-	return r < 0 ? r : pb_end(encoder->out, mark);
+	pb_begin(encoder->out, 5, &mark);
+	pb_put_varint(encoder->out, 1, number);
+	write_text(encoder, 2, function->name);
+	write_text(encoder, 3, function->system_name);
+	write_text(encoder, 4, function->file_name);
+	pb_put_varint(encoder->out, 5, (uint64_t)function->start_line);
+	pb_end(encoder->out, mark);
 }
 
-static int write_scalars(struct encoder *encoder)
+static void write_scalars(struct encoder *encoder)
 {
 	const struct profile *profile = encoder->profile;
-	int r = write_text(encoder, 7, profile->drop_frames);
-	if (r == 0)
-		r = write_text(encoder, 8, profile->keep_frames);
-	if (r == 0)
-		r = write_number(encoder, 9, (uint64_t)profile->time_ns);
-	if (r == 0)
-		r = write_number(encoder, 10, (uint64_t)profile->duration_ns);
-	if (r == 0 && (profile->period_type.type || profile->period_type.unit))
-		r = write_value_type(encoder, 11, profile->period_type);
-	if (r == 0)
-		r = write_number(encoder, 12, (uint64_t)profile->period);
-	for (size_t i = 0; i < profile->comment_count && r == 0; i++)
-		r = pb_write_varint(encoder->out, 13, string_index(encoder, profile->comments[i]));
-	if (r == 0)
-		r = write_text(encoder, 14, profile->default_sample_type);
-	return r < 0 ? r : write_text(encoder, 15, profile->doc_url);
+	write_text(encoder, 7, profile->drop_frames);
+	write_text(encoder, 8, profile->keep_frames);
+	pb_put_varint(encoder->out, 9, (uint64_t)profile->time_ns);
+	pb_put_varint(encoder->out, 10, (uint64_t)profile->duration_ns);
+	if (profile->period_type.type || profile->period_type.unit)
+		write_value_type(encoder, 11, profile->period_type);
+	pb_put_varint(encoder->out, 12, (uint64_t)profile->period);
+	for (size_t i = 0; i < profile->comment_count; i++)
+		pb_write_varint(encoder->out, 13, string_index(encoder, profile->comments[i]));
+	write_text(encoder, 14, profile->default_sample_type);
+	write_text(encoder, 15, profile->doc_url);
 }
 
-static int write_strings(struct encoder *encoder)
+static void write_strings(struct encoder *encoder)
 {
-	int r = pb_write_bytes(encoder->out, 6, NULL, 0);
-	for (size_t i = 0; i < encoder->strings.count && r == 0; i++) {
+	pb_write_bytes(encoder->out, 6, NULL, 0);
+	for (size_t i = 0; i < encoder->strings.count; i++) {
 		uint32_t id = encoder->strings.order[i];
 		struct bytes text = id < encoder->profile->strings.count ? profile_string_bytes(encoder->profile, id)
 									 : bytes_of_string(FORMAT_KERNEL_FILE);
-		r = pb_write_bytes(encoder->out, 6, text.data, text.len);
+		pb_write_bytes(encoder->out, 6, text.data, text.len);
 	}
-	return r;
 }
 
 /* ---- the whole ---- */
@@ -352,20 +310,18 @@ static int write_strings(struct encoder *encoder)
 static int write_profile(struct encoder *encoder)
 {
 	const struct profile *profile = encoder->profile;
-	int r = 0;
-	for (size_t i = 0; i < profile->sample_type_count && r == 0; i++)
-		r = write_value_type(encoder, 1, profile->sample_types[i]);
-	for (size_t i = 0; i < encoder->groups.count && r == 0; i++)
-		r = write_sample(encoder, i);
-	if (r == 0)
-		r = write_mappings(encoder);
-	for (size_t i = 0; i < encoder->locations.count && r == 0; i++)
-		r = write_location(encoder, (uint32_t)i + 1, encoder->locations.order[i]);
-	for (size_t i = 0; i < encoder->functions.count && r == 0; i++)
-		r = write_function(encoder, (uint32_t)i + 1, &profile->functions[encoder->functions.order[i]]);
-	if (r == 0)
-		r = write_scalars(encoder);
-	return r < 0 ? r : write_strings(encoder);
+	for (size_t i = 0; i < profile->sample_type_count; i++)
+		write_value_type(encoder, 1, profile->sample_types[i]);
+	for (size_t i = 0; i < encoder->groups.count && !buffer_status(encoder->out); i++)
+		write_sample(encoder, i);
+	int r = write_mappings(encoder);
+	for (size_t i = 0; i < encoder->locations.count; i++)
+		write_location(encoder, (uint32_t)i + 1, encoder->locations.order[i]);
+	for (size_t i = 0; i < encoder->functions.count; i++)
+		write_function(encoder, (uint32_t)i + 1, &profile->functions[encoder->functions.order[i]]);
+	write_scalars(encoder);
+	write_strings(encoder);
+	return r < 0 ? r : buffer_status(encoder->out);
 }
 
 static int encoder_init(struct encoder *encoder, struct error *err)

@@ -443,13 +443,13 @@ static int number_frames(struct writer *writer)
 	return r;
 }
 
-static int write_frame(struct writer *writer, const struct frame *frame)
+static void write_frame(struct writer *writer, const struct frame *frame)
 {
 	const struct profile *profile = writer->profile;
 	struct json_writer *json = &writer->json;
 	buffer_clear(&writer->text);
-	int r = frame->location ? format_append_address(profile, frame->location, &writer->text)
-				: format_append_function(profile, frame->function, &writer->text);
+	buffer_fail(json->out, frame->location ? format_append_address(profile, frame->location, &writer->text)
+					       : format_append_function(profile, frame->function, &writer->text));
 	json_begin_object(json);
 	json_member_bytes(json, "name", buffer_bytes(&writer->text));
 	uint32_t file = frame->location ? 0 : profile->functions[frame->function].file_name;
@@ -460,7 +460,6 @@ static int write_frame(struct writer *writer, const struct frame *frame)
 	if (frame->line && frame->column)
 		json_member_int(json, "col", frame->column);
 	json_end_object(json);
-	return r;
 }
 
 /* Root first; the outermost function of a location before those that are inlined into it. */
@@ -479,21 +478,21 @@ static void write_stack(struct writer *writer, uint32_t stack)
 	json_end_array(&writer->json);
 }
 
-static int append_thread_name(struct writer *writer, const struct sample_thread *thread)
+static void append_thread_name(struct writer *writer, const struct sample_thread *thread)
 {
 	struct buffer *out = &writer->text;
-	struct bytes name = profile_string_bytes(writer->profile, thread->name ? thread->name : thread->process);
+	struct bytes name = profile_string_bytes(writer->profile, thread->name ? thread->name : thread->process),
+		     host = profile_string_bytes(writer->profile, thread->host);
 	int64_t id = thread->has_tid ? thread->tid : thread->pid;
 	bool has_id = thread->has_tid || thread->has_pid;
 	if (name.len == 0 && !has_id)
-		return 0;
-	struct bytes host = profile_string_bytes(writer->profile, thread->host);
-	int r = buffer_append_string(out, ": ");
-	if (r == 0 && host.len)
-		r = buffer_printf(out, "%.*s: ", (int)host.len, (const char *)host.data);
-	if (r == 0)
-		r = buffer_append(out, name.data, name.len);
-	return r == 0 && has_id ? buffer_printf(out, "%s[%lld]", name.len ? " " : "", (long long)id) : r;
+		return;
+	buffer_append_string(out, ": ");
+	if (host.len)
+		buffer_printf(out, "%.*s: ", (int)host.len, (const char *)host.data);
+	buffer_append(out, name.data, name.len);
+	if (has_id)
+		buffer_printf(out, "%s[%lld]", name.len ? " " : "", (long long)id);
 }
 
 static const char *unit_name(const struct profile *profile, size_t type)
@@ -529,7 +528,7 @@ static void write_own(struct writer *writer, const struct sample_thread *thread,
 	json_end_object(json);
 }
 
-static int write_profile(struct writer *writer, const struct sample_thread *thread, size_t type)
+static void write_profile(struct writer *writer, const struct sample_thread *thread, size_t type)
 {
 	const struct profile *profile = writer->profile;
 	const uint32_t *order = writer->threads.order + thread->first;
@@ -537,9 +536,9 @@ static int write_profile(struct writer *writer, const struct sample_thread *thre
 	uint64_t end = 0;
 	buffer_clear(&writer->text);
 	struct bytes kind = profile_string_bytes(profile, profile->sample_types[type].type);
-	int r = buffer_append(&writer->text, kind.data, kind.len);
-	if (r == 0)
-		r = append_thread_name(writer, thread);
+	buffer_append(&writer->text, kind.data, kind.len);
+	append_thread_name(writer, thread);
+	buffer_fail(json->out, buffer_status(&writer->text));
 	json_begin_object(json);
 	json_member_cstring(json, "type", "sampled");
 	json_member_bytes(json, "name", buffer_bytes(&writer->text));
@@ -561,7 +560,6 @@ static int write_profile(struct writer *writer, const struct sample_thread *thre
 	json_member_int(json, "startValue", 0);
 	json_member_int(json, "endValue", (int64_t)end);
 	json_end_object(json);
-	return r;
 }
 
 static bool has_values(const struct writer *writer, const struct sample_thread *thread, size_t type)
@@ -581,23 +579,23 @@ static int compare_counts(const void *a, const void *b)
 }
 
 /* The default value first, for the same reason. */
-static int write_profiles(struct writer *writer)
+static void write_profiles(struct writer *writer)
 {
 	const struct profile *profile = writer->profile;
 	size_t first = profile_default_sample_type(profile), written = 0;
-	int r = 0;
 	qsort(writer->threads.items, writer->threads.count, sizeof(*writer->threads.items), compare_counts);
 	for (size_t n = 0; n < profile->sample_type_count; n++) {
 		size_t type = n == 0 ? first : n <= first ? n - 1 : n;
-		for (size_t t = 0; r == 0 && t < writer->threads.count; t++) {
+		for (size_t t = 0; t < writer->threads.count; t++) {
 			if (!has_values(writer, &writer->threads.items[t], type))
 				continue;
-			r = write_profile(writer, &writer->threads.items[t], type);
+			write_profile(writer, &writer->threads.items[t], type);
 			written++;
 		}
 	}
 	/* The format demands one. */
-	return r == 0 && written == 0 ? write_profile(writer, &(struct sample_thread){0}, first) : r;
+	if (written == 0)
+		write_profile(writer, &(struct sample_thread){0}, first);
 }
 
 static int write_all(struct writer *writer, struct error *err)
@@ -606,23 +604,22 @@ static int write_all(struct writer *writer, struct error *err)
 	int r = sample_threads_build(writer->profile, &writer->threads, err);
 	if (r < 0)
 		return r;
-	r = number_frames(writer);
+	buffer_fail(json->out, number_frames(writer));
 	json_begin_object(json);
 	json_member_cstring(json, "$schema", SCHEMA);
 	json_member_cstring(json, "exporter", EXPORTER);
 	json_member_object(json, "shared");
 	json_member_array(json, "frames");
-	for (size_t i = 0; r == 0 && i < writer->frame_count; i++)
-		r = write_frame(writer, &writer->frames[i]);
+	for (size_t i = 0; i < writer->frame_count; i++)
+		write_frame(writer, &writer->frames[i]);
 	json_end_array(json);
 	json_end_object(json);
 	json_member_array(json, "profiles");
-	if (r == 0)
-		r = write_profiles(writer);
+	if (!buffer_status(json->out))
+		write_profiles(writer);
 	json_end_array(json);
 	json_end_object(json);
-	if (r == 0)
-		r = json_finish(json, NULL);
+	r = json_finish(json, NULL);
 	return r < 0 ? format_buffer_error(r, json->out, "the speedscope output", err) : 0;
 }
 

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "codec/protobuf.h"
 #include "format/format_int.h"
 #include "profile/markers.h"
 
@@ -379,49 +380,31 @@ void timeline_put_json(struct timeline *timeline, struct json_writer *json)
 
 /* ---- columns ---- */
 
-/* Errors add up, and are told at the end of a column. */
-struct column {
-	struct buffer *out;
-	size_t begin;
-	int r;
-};
-
-static struct column begin_column(struct buffer *out)
+/* Its length stands before it, which is known at its end. */
+static size_t begin_column(struct buffer *out)
 {
 	static const uint8_t length[4];
-	struct column column = {out, out->len, buffer_append(out, length, sizeof(length))};
-	return column;
+	size_t begin = out->len;
+	buffer_append(out, length, sizeof(length));
+	return begin;
 }
 
-static int end_column(struct column *column, struct error *err)
+static int end_column(struct buffer *out, size_t begin, struct error *err)
 {
-	size_t len = column->out->len - column->begin - 4;
-	if (column->r == 0 && len > UINT32_MAX)
-		column->r = -E2BIG;
-	if (column->r == -E2BIG)
-		return error_set(err, column->r, "samples and markers need more than %zu bytes, the limit of a page",
-				 column->out->max);
-	if (column->r < 0)
+	size_t len = out->len - begin - 4;
+	int r = buffer_status(out);
+	if (r == -E2BIG || (r == 0 && len > UINT32_MAX))
+		return error_set(err, -E2BIG, "samples and markers need more than %zu bytes, the limit of a page", out->max);
+	if (r < 0)
 		return error_nomem(err);
 	for (unsigned i = 0; i < 4; i++)
-		column->out->data[column->begin + i] = (uint8_t)(len >> 8 * i);
+		out->data[begin + i] = (uint8_t)(len >> 8 * i);
 	return 0;
 }
 
-static void put(struct column *column, uint64_t number)
+static void put_signed(struct buffer *out, int64_t number)
 {
-	uint8_t bytes[10];
-	size_t len = 0;
-	for (; number >= 0x80; number >>= 7)
-		bytes[len++] = (uint8_t)(number | 0x80);
-	bytes[len++] = (uint8_t)number;
-	if (column->r == 0)
-		column->r = buffer_append(column->out, bytes, len);
-}
-
-static void put_signed(struct column *column, int64_t number)
-{
-	put(column, (uint64_t)number << 1 ^ (uint64_t)(number >> 63));
+	pb_write_raw_varint(out, (uint64_t)number << 1 ^ (uint64_t)(number >> 63));
 }
 
 /* Since the start, within the range. */
@@ -437,7 +420,7 @@ static int64_t since_start(const struct timeline *timeline, int64_t time_ns)
 int timeline_put_samples(const struct timeline *timeline, struct buffer *out, struct error *err)
 {
 	const struct profile *profile = timeline->profile;
-	struct column times = begin_column(out);
+	size_t times = begin_column(out);
 	for (size_t t = 0; t < timeline->threads.count; t++) {
 		const struct sample_thread *thread = &timeline->threads.items[t];
 		int64_t before = 0;
@@ -447,135 +430,119 @@ int timeline_put_samples(const struct timeline *timeline, struct buffer *out, st
 				now = time_ns ? since_start(timeline, time_ns) + 1 : 0;
 			if (!has_sample(timeline, sample))
 				continue;
-			put_signed(&times, now - before);
+			put_signed(out, now - before);
 			before = now;
 		}
 	}
-	int r = end_column(&times, err);
+	int r = end_column(out, times, err);
 	if (r < 0)
 		return r;
-	struct column stacks = begin_column(out);
+	size_t stacks = begin_column(out);
 	for (size_t t = 0; t < timeline->threads.count; t++)
 		for (size_t i = 0; i < timeline->threads.items[t].count; i++) {
 			uint32_t sample = timeline->threads.order[timeline->threads.items[t].first + i];
 			if (has_sample(timeline, sample))
-				put(&stacks, timeline->number_of_stack[profile->samples[sample].stack] - 1);
+				pb_write_raw_varint(out, timeline->number_of_stack[profile->samples[sample].stack] - 1);
 		}
-	return end_column(&stacks, err);
+	return end_column(out, stacks, err);
 }
 
 int timeline_put_type(const struct timeline *timeline, size_t type, const uint32_t *places, struct buffer *out,
 		      struct error *err)
 {
 	const struct profile *profile = timeline->profile;
-	struct column values = begin_column(out);
+	size_t values = begin_column(out);
 	for (size_t t = 0; t < timeline->threads.count; t++)
 		for (size_t i = 0; i < timeline->threads.items[t].count; i++) {
 			uint32_t sample = timeline->threads.order[timeline->threads.items[t].first + i];
 			if (has_sample(timeline, sample))
-				put_signed(&values, profile->values[sample * profile->sample_type_count + type]);
+				put_signed(out, profile->values[sample * profile->sample_type_count + type]);
 		}
-	int r = end_column(&values, err);
+	int r = end_column(out, values, err);
 	if (r < 0)
 		return r;
-	struct column nodes = begin_column(out);
+	size_t nodes = begin_column(out);
 	for (size_t i = 0; i < timeline->stack_count; i++)
-		put(&nodes, places[timeline->stacks[i]]);
-	return end_column(&nodes, err);
+		pb_write_raw_varint(out, places[timeline->stacks[i]]);
+	return end_column(out, nodes, err);
 }
 
-/* A column of markers: number(s) of each. context: the time of the one before. */
-typedef void (*put_function)(struct timeline *timeline, struct column *column, uint32_t marker, int64_t *before);
+/* In the order of the columns. */
+enum column {
+	COLUMN_SCHEMA,
+	COLUMN_NAME,
+	COLUMN_CATEGORY,
+	COLUMN_KIND,
+	COLUMN_START,
+	COLUMN_LENGTH,
+	COLUMN_FLOW,
+	COLUMN_VALUES,
+	COLUMNS,
+};
 
-static void put_marker_schema(struct timeline *timeline, struct column *column, uint32_t marker, int64_t *before)
+static void put_flow(struct timeline *timeline, uint64_t flow, struct buffer *out)
 {
-	(void)before;
-	put(column, marker_at(timeline, marker)->schema);
-}
-
-static void put_marker_name(struct timeline *timeline, struct column *column, uint32_t marker, int64_t *before)
-{
-	(void)before;
-	put(column, number_string(timeline, marker_at(timeline, marker)->name));
-}
-
-static void put_marker_category(struct timeline *timeline, struct column *column, uint32_t marker, int64_t *before)
-{
-	(void)before;
-	put(column, marker_at(timeline, marker)->category);
-}
-
-static void put_marker_kind(struct timeline *timeline, struct column *column, uint32_t number, int64_t *before)
-{
-	const struct profile_marker *marker = marker_at(timeline, number);
-	(void)before;
-	put(column,
-	    (uint64_t)marker->phase + (marker->flow_ends ? KIND_FLOW_ENDS : 0) + (marker->of_process ? KIND_OF_PROCESS : 0));
-}
-
-static void put_marker_start(struct timeline *timeline, struct column *column, uint32_t marker, int64_t *before)
-{
-	int64_t now = since_start(timeline, time_of_marker(marker_at(timeline, marker)));
-	put_signed(column, now - *before);
-	*before = now;
-}
-
-static void put_marker_length(struct timeline *timeline, struct column *column, uint32_t number, int64_t *before)
-{
-	const struct profile_marker *marker = marker_at(timeline, number);
-	(void)before;
-	int64_t length = 0;
-	if (marker->phase == PROFILE_MARKER_INTERVAL)
-		length = since_start(timeline, marker->end_ns) - since_start(timeline, marker->start_ns);
-	put(column, length > 0 ? (uint64_t)length : 0);
-}
-
-static void put_marker_flow(struct timeline *timeline, struct column *column, uint32_t marker, int64_t *before)
-{
-	uint64_t flow = marker_at(timeline, marker)->flow, number = 0;
-	(void)before;
+	uint64_t number = 0;
 	if (flow && !map64_get(&timeline->flows, flow, &number)) {
 		number = timeline->flows.count + 1;
-		if (map64_put(&timeline->flows, flow, number) < 0)
-			column->r = -ENOMEM;
+		buffer_fail(out, map64_put(&timeline->flows, flow, number));
 	}
-	put(column, number);
+	pb_write_raw_varint(out, number);
 }
 
-static void put_marker_values(struct timeline *timeline, struct column *column, uint32_t number, int64_t *before)
+static void put_values(struct timeline *timeline, const struct profile_marker *marker, struct buffer *out)
 {
 	const struct profile_markers *markers = timeline->profile->markers;
-	const struct profile_marker *marker = marker_at(timeline, number);
-	(void)before;
 	for (uint32_t i = 0; i < markers->schemas[marker->schema].field_count; i++) {
 		const struct profile_marker_value *value = &markers->values[marker->value_first + i];
-		put(column, value->kind);
+		pb_write_raw_varint(out, value->kind);
 		if (value->kind == PROFILE_VALUE_STRING)
-			put(column, number_string(timeline, value->string));
+			pb_write_raw_varint(out, number_string(timeline, value->string));
 		else if (value->kind == PROFILE_VALUE_NUMBER)
-			put_signed(column, value->number);
-		else if (value->kind == PROFILE_VALUE_REAL && column->r == 0)
-			column->r = buffer_append(column->out, &value->real, sizeof(value->real));
+			put_signed(out, value->number);
+		else if (value->kind == PROFILE_VALUE_REAL)
+			buffer_append(out, &value->real, sizeof(value->real));
 	}
+}
+
+/* before: the time of the marker before. */
+static void put_cell(struct timeline *timeline, enum column column, const struct profile_marker *marker, int64_t *before,
+		     struct buffer *out)
+{
+	int64_t now = since_start(timeline, time_of_marker(marker)), length = 0;
+	if (marker->phase == PROFILE_MARKER_INTERVAL)
+		length = since_start(timeline, marker->end_ns) - since_start(timeline, marker->start_ns);
+	switch (column) {
+	case COLUMN_SCHEMA: pb_write_raw_varint(out, marker->schema); break;
+	case COLUMN_NAME: pb_write_raw_varint(out, number_string(timeline, marker->name)); break;
+	case COLUMN_CATEGORY: pb_write_raw_varint(out, marker->category); break;
+	case COLUMN_KIND:
+		pb_write_raw_varint(out, (uint64_t)marker->phase + (marker->flow_ends ? KIND_FLOW_ENDS : 0) +
+						 (marker->of_process ? KIND_OF_PROCESS : 0));
+		break;
+	case COLUMN_START: put_signed(out, now - *before); break;
+	case COLUMN_LENGTH: pb_write_raw_varint(out, length > 0 ? (uint64_t)length : 0); break;
+	case COLUMN_FLOW: put_flow(timeline, marker->flow, out); break;
+	default: put_values(timeline, marker, out); /* COLUMN_VALUES */
+	}
+	*before = now;
 }
 
 int timeline_put_markers(struct timeline *timeline, struct buffer *out, struct error *err)
 {
-	static const put_function columns[] = {put_marker_schema, put_marker_name,   put_marker_category, put_marker_kind,
-					       put_marker_start,  put_marker_length, put_marker_flow,	  put_marker_values};
 	int r = 0;
-	for (size_t c = 0; r == 0 && c < sizeof(columns) / sizeof(*columns); c++) {
-		struct column column = begin_column(out);
+	for (enum column c = 0; r == 0 && c < COLUMNS; c++) {
+		size_t begin = begin_column(out);
 		for (size_t t = 0; t < timeline->threads.count; t++) {
 			const struct sample_thread *thread = &timeline->threads.items[t];
 			int64_t before = 0;
 			for (size_t i = 0; i < thread->marker_count; i++) {
 				uint32_t marker = timeline->threads.marker_order[thread->marker_first + i];
 				if (has_marker(timeline, marker))
-					columns[c](timeline, &column, marker, &before);
+					put_cell(timeline, c, marker_at(timeline, marker), &before, out);
 			}
 		}
-		r = end_column(&column, err);
+		r = end_column(out, begin, err);
 	}
 	return r;
 }

@@ -20,64 +20,63 @@
 
 /* ---- writing ---- */
 
-static int append_text(struct buffer *out, const struct profile *profile, uint32_t text)
+static void append_text(struct buffer *out, const struct profile *profile, uint32_t text)
 {
 	struct bytes bytes = profile_string_bytes(profile, text);
-	return buffer_append(out, bytes.data, bytes.len);
+	buffer_append(out, bytes.data, bytes.len);
 }
 
 /* "5.000250 s ahead of alpha, running 50.00 ppm fast" */
-static int append_line(struct buffer *out, const struct profile *profile, const struct profile_host *host)
+static void append_line(struct buffer *out, const struct profile *profile, const struct profile_host *host)
 {
 	double seconds = fabs((double)host->offset_ns) / (double)NS_PER_S, ppm = fabs(host->skew) * 1e6;
-	int r = buffer_printf(out, "%.6f s %s ", seconds, host->offset_ns < 0 ? "behind" : "ahead of");
-	if (r == 0)
-		r = append_text(out, profile, host->reference);
-	if (r == 0 && ppm >= 0.005)
-		r = buffer_printf(out, ", running %.2f ppm %s", ppm, host->skew < 0 ? "slow" : "fast");
-	return r;
+	buffer_printf(out, "%.6f s %s ", seconds, host->offset_ns < 0 ? "behind" : "ahead of");
+	append_text(out, profile, host->reference);
+	if (ppm >= 0.005)
+		buffer_printf(out, ", running %.2f ppm %s", ppm, host->skew < 0 ? "slow" : "fast");
 }
 
-static int append_clock(struct buffer *out, const struct profile *profile, const struct profile_host *host)
+static void append_clock(struct buffer *out, const struct profile *profile, const struct profile_host *host)
 {
 	char count[TEXT_NUMBER_MAX];
-	if (!host->reference)
-		return buffer_append_string(out, "not compared with other clocks");
-	if (host->is_aligned && host->reference == host->name)
-		return buffer_append_string(out, "the clock that all times are of");
-	int r = append_line(out, profile, host);
-	if (r == 0 && host->bound_ns >= 0)
-		r = buffer_printf(out, ", known to %.6f s", (double)host->bound_ns / (double)NS_PER_S);
-	else if (r == 0)
-		r = buffer_append_string(out, ", how exactly is not known");
-	if (r == 0 && host->method) {
-		r = buffer_append_string(out, ", by ");
-		if (r == 0)
-			r = append_text(out, profile, host->method);
+	if (!host->reference || (host->is_aligned && host->reference == host->name)) {
+		buffer_append_string(out,
+				     host->reference ? "the clock that all times are of" : "not compared with other clocks");
+		return;
 	}
-	if (r == 0 && host->exchanges)
-		r = buffer_printf(out, " (%s exchanges)", text_format_count(host->exchanges, count));
-	return r == 0 && host->is_aligned ? buffer_append_string(out, "; corrected") : r;
+	append_line(out, profile, host);
+	if (host->bound_ns >= 0)
+		buffer_printf(out, ", known to %.6f s", (double)host->bound_ns / (double)NS_PER_S);
+	else
+		buffer_append_string(out, ", how exactly is not known");
+	if (host->method) {
+		buffer_append_string(out, ", by ");
+		append_text(out, profile, host->method);
+	}
+	if (host->exchanges)
+		buffer_printf(out, " (%s exchanges)", text_format_count(host->exchanges, count));
+	if (host->is_aligned)
+		buffer_append_string(out, "; corrected");
 }
 
-int firefox_put_host_section(const struct profile *profile, struct json_writer *json)
+void firefox_put_host_section(const struct profile *profile, struct json_writer *json)
 {
 	size_t count = profile_host_count(profile);
 	bool compared = count > 1;
 	for (size_t i = 1; i <= count; i++)
 		compared |= profile->markers->hosts[i].reference != 0;
 	if (!compared)
-		return 0;
+		return;
 	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, SIZE_MAX);
 	json_begin_object(json);
 	json_member_cstring(json, "label", "Clocks of hosts");
 	json_member_array(json, "entries");
-	int r = 0;
-	for (size_t i = 1; r == 0 && i <= count; i++) {
+	for (size_t i = 1; i <= count; i++) {
 		const struct profile_host *host = &profile->markers->hosts[i];
 		buffer_clear(&text);
-		r = append_clock(&text, profile, host);
+		append_clock(&text, profile, host);
+		buffer_fail(json->out, buffer_status(&text));
 		json_begin_object(json);
 		json_member_bytes(json, "label", profile_string_bytes(profile, host->name));
 		json_member_cstring(json, "format", "string");
@@ -86,7 +85,6 @@ int firefox_put_host_section(const struct profile *profile, struct json_writer *
 	}
 	json_end_array(json);
 	json_end_object(json);
-	return r;
 }
 
 void firefox_put_hosts(const struct profile *profile, bool has_several, struct json_writer *json)

@@ -6,8 +6,8 @@
 #include "codec/json.h"
 #include "format/firefox/firefox_read.h"
 
-/* The section "Hosts" of meta.extra, for people; nothing if no clock was compared. -ENOMEM. */
-int firefox_put_host_section(const struct profile *profile, struct json_writer *json);
+/* The section "Hosts" of meta.extra, for people; nothing if no clock was compared. */
+void firefox_put_host_section(const struct profile *profile, struct json_writer *json);
 /* The members of meta.wick, for firefox_read_hosts(). */
 void firefox_put_hosts(const struct profile *profile, bool has_several, struct json_writer *json);
 

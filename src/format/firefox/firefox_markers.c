@@ -263,20 +263,18 @@ static void put_table_label(const struct firefox_markers *markers, const struct 
 			    struct json_writer *json)
 {
 	struct buffer text;
-	int r = 0;
 	buffer_init(&text, SIZE_MAX);
-	for (uint32_t i = 0; r == 0 && i < schema->field_count; i++) {
+	for (uint32_t i = 0; i < schema->field_count; i++) {
 		char key_text[KEY_MAX];
 		struct bytes key = key_of_field(markers, schema, i, key_text),
 			     label = string_of(markers, markers->markers->fields[schema->field_first + i].label);
 		label = label.len ? label : key;
-		r = buffer_printf(&text, "%s%.*s: {marker.data.%.*s}", i ? ", " : "", (int)label.len, (const char *)label.data,
-				  (int)key.len, (const char *)key.data);
+		buffer_printf(&text, "%s%.*s: {marker.data.%.*s}", i ? ", " : "", (int)label.len, (const char *)label.data,
+			      (int)key.len, (const char *)key.data);
 	}
-	if (r == 0 && schema->field_count > 0)
+	buffer_fail(json->out, buffer_status(&text));
+	if (schema->field_count > 0)
 		json_member_bytes(json, "tableLabel", buffer_bytes(&text));
-	else if (r < 0)
-		buffer_fail(json->out, r);
 	buffer_release(&text);
 }
 

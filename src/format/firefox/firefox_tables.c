@@ -239,9 +239,9 @@ int firefox_append_breakpad_id(struct bytes build_id, struct buffer *out)
 		return r == -EINVAL ? 0 : r;
 	memcpy(guid, bytes.data, bytes.len < sizeof(guid) ? bytes.len : sizeof(guid));
 	swap_guid(guid);
-	for (size_t i = 0; r == 0 && i < sizeof(guid); i++)
-		r = buffer_printf(out, "%02X", guid[i]);
-	return r < 0 ? r : buffer_append_byte(out, '0');
+	for (size_t i = 0; i < sizeof(guid); i++)
+		buffer_printf(out, "%02X", guid[i]);
+	return buffer_append_byte(out, '0');
 }
 
 int firefox_append_build_id(struct bytes breakpad_id, struct buffer *out)

@@ -522,18 +522,17 @@ static int name_hosts(struct writer *writer)
 {
 	struct buffer *out = &writer->hosts;
 	size_t count = 0;
-	int r = 0;
-	for (size_t i = 0; i < writer->threads.count && r == 0; i++) {
+	for (size_t i = 0; i < writer->threads.count; i++) {
 		const struct sample_thread *thread = &writer->threads.items[i];
 		struct bytes name = profile_string_bytes(writer->profile, thread->host);
 		if (!name.len || (i > 0 && thread->host == thread[-1].host) || count++ >= HOSTS_NAMED)
 			continue;
-		if (count > 1)
-			r = buffer_append_string(out, ", ");
-		if (r == 0)
-			r = buffer_append(out, name.data, name.len);
+		buffer_append_string(out, count > 1 ? ", " : "");
+		buffer_append(out, name.data, name.len);
 	}
-	return r == 0 && count > HOSTS_NAMED ? buffer_printf(out, " and %zu more", count - HOSTS_NAMED) : r;
+	if (count > HOSTS_NAMED)
+		buffer_printf(out, " and %zu more", count - HOSTS_NAMED);
+	return buffer_status(out);
 }
 
 /* What the profile is of. */
@@ -558,14 +557,21 @@ static struct bytes name_of_profile(const struct writer *writer)
 	return bytes_of_string("profile");
 }
 
+/* writer->text, when it is complete. */
+static struct bytes written_text(struct writer *writer)
+{
+	buffer_fail(writer->json.out, buffer_status(&writer->text));
+	return buffer_bytes(&writer->text);
+}
+
 static void put_process_name(struct writer *writer, const struct sample_thread *thread, struct bytes process)
 {
 	struct bytes host = profile_string_bytes(writer->profile, thread->host);
-	if (host.len && writer->error == 0) {
+	if (host.len) {
 		buffer_clear(&writer->text);
-		writer->error = buffer_printf(&writer->text, "%.*s (%.*s)", (int)process.len, (const char *)process.data,
-					      (int)host.len, (const char *)host.data);
-		process = buffer_bytes(&writer->text);
+		buffer_printf(&writer->text, "%.*s (%.*s)", (int)process.len, (const char *)process.data, (int)host.len,
+			      (const char *)host.data);
+		process = written_text(writer);
 	}
 	json_member_bytes(&writer->json, "processName", process);
 }
@@ -579,10 +585,10 @@ static void put_thread_names(struct writer *writer, const struct sample_thread *
 			  : thread->host			 ? profile_string_bytes(writer->profile, thread->host)
 								 : name_of_profile(writer);
 	json_key(&writer->json, "name");
-	if (name.len == 0 && thread->has_tid && !is_main && writer->error == 0) {
+	if (name.len == 0 && thread->has_tid && !is_main) {
 		buffer_clear(&writer->text);
-		writer->error = buffer_printf(&writer->text, "Thread %lld", (long long)thread->tid);
-		name = buffer_bytes(&writer->text);
+		buffer_printf(&writer->text, "Thread %lld", (long long)thread->tid);
+		name = written_text(writer);
 	}
 	json_bytes(&writer->json, name.len ? name : process);
 	put_process_name(writer, thread, process);
@@ -594,13 +600,10 @@ static struct bytes id_of(struct writer *writer, uint32_t host, const char *id)
 {
 	struct bytes name = profile_string_bytes(writer->profile, writer->threads.has_hosts ? host : 0);
 	buffer_clear(&writer->text);
-	if (writer->error == 0 && name.len)
-		writer->error = buffer_append(&writer->text, name.data, name.len);
-	if (writer->error == 0 && name.len)
-		writer->error = buffer_append_byte(&writer->text, ':');
-	if (writer->error == 0)
-		writer->error = buffer_append_string(&writer->text, id);
-	return buffer_bytes(&writer->text);
+	buffer_append(&writer->text, name.data, name.len);
+	buffer_append_string(&writer->text, name.len ? ":" : "");
+	buffer_append_string(&writer->text, id);
+	return written_text(writer);
 }
 
 static void put_thread(struct writer *writer, const struct sample_thread *thread, bool is_main)
@@ -792,18 +795,17 @@ static void put_extras(struct writer *writer)
 	if (!writer->is_timed)
 		put_extra(writer, "Times",
 			  bytes_of_string("unknown: samples are put in a row, a millisecond apart, in no meaningful order"));
-	for (uint32_t i = 0; i < labels->count && writer->error == 0; i++) {
+	for (uint32_t i = 0; i < labels->count; i++) {
 		const struct profile_label *label = &profile->labels[labels->first + i];
 		buffer_clear(&writer->text);
-		writer->error = format_append_label_value(profile, label, &writer->text);
-		put_extra(writer, profile_string(profile, label->key), buffer_bytes(&writer->text));
+		format_append_label_value(profile, label, &writer->text);
+		put_extra(writer, profile_string(profile, label->key), written_text(writer));
 	}
 	for (size_t i = 0; i < profile->comment_count; i++)
 		put_extra(writer, "Comment", profile_string_bytes(profile, profile->comments[i]));
 	json_end_array(&writer->json);
 	json_end_object(&writer->json);
-	if (writer->error == 0)
-		writer->error = firefox_put_host_section(profile, &writer->json);
+	firefox_put_host_section(profile, &writer->json);
 	json_end_array(&writer->json);
 }
 
@@ -901,15 +903,14 @@ static void put_lib(struct writer *writer, enum cell cell, size_t row)
 	struct bytes path = profile_string_bytes(writer->profile, mapping->file_name), name = lib_name(writer, row),
 		     build_id = profile_string_bytes(writer->profile, mapping->build_id);
 	buffer_clear(&writer->text);
-	if (writer->error == 0)
-		writer->error = firefox_append_breakpad_id(build_id, &writer->text);
+	buffer_fail(&writer->text, firefox_append_breakpad_id(build_id, &writer->text));
 	json_begin_object(&writer->json);
 	json_member_cstring(&writer->json, "arch", "");
 	json_member_bytes(&writer->json, "name", name);
 	json_member_bytes(&writer->json, "path", path);
 	json_member_bytes(&writer->json, "debugName", name);
 	json_member_bytes(&writer->json, "debugPath", path);
-	json_member_bytes(&writer->json, "breakpadId", buffer_bytes(&writer->text));
+	json_member_bytes(&writer->json, "breakpadId", written_text(writer));
 	json_key(&writer->json, "codeId");
 	if (build_id.len)
 		json_bytes(&writer->json, build_id);

@@ -291,14 +291,9 @@ static int add_attribute(struct encoder *encoder, const char *key, struct bytes 
 
 /* ---- writing: the results of a failed append are told apart at the end ---- */
 
-static int write_number(struct encoder *encoder, uint32_t field, uint64_t value)
+static void write_bytes(struct encoder *encoder, uint32_t field, struct bytes bytes)
 {
-	return value == 0 ? 0 : pb_write_varint(encoder->out, field, value);
-}
-
-static int write_bytes(struct encoder *encoder, uint32_t field, struct bytes bytes)
-{
-	return pb_write_bytes(encoder->out, field, bytes.data, bytes.len);
+	pb_write_bytes(encoder->out, field, bytes.data, bytes.len);
 }
 
 static bool units_differ(const struct profile_label *labels, size_t count)
@@ -310,58 +305,52 @@ static bool units_differ(const struct profile_label *labels, size_t count)
 }
 
 /* An AnyValue. with_unit: a number takes its unit along, as text. */
-static int write_value(struct encoder *encoder, uint32_t field, const struct profile_label *label, bool with_unit)
+static void write_value(struct encoder *encoder, uint32_t field, const struct profile_label *label, bool with_unit)
 {
 	size_t mark;
-	int r = pb_begin(encoder->out, field, &mark);
-	if (r < 0)
-		return r;
+	pb_begin(encoder->out, field, &mark);
 	if (label->value || (with_unit && label->unit)) {
 		buffer_clear(&encoder->text);
-		r = format_append_label_value(encoder->attributes, label, &encoder->text);
-		if (r == 0)
-			r = write_bytes(encoder, 1, buffer_bytes(&encoder->text));
+		buffer_fail(encoder->out, format_append_label_value(encoder->attributes, label, &encoder->text));
+		write_bytes(encoder, 1, buffer_bytes(&encoder->text));
 	} else {
-		r = pb_write_varint(encoder->out, 3, (uint64_t)label->number);
+		pb_write_varint(encoder->out, 3, (uint64_t)label->number);
 	}
-	return r < 0 ? r : pb_end(encoder->out, mark);
+	pb_end(encoder->out, mark);
 }
 
 /* The value of one key: one label's, or a list. */
-static int write_values(struct encoder *encoder, uint32_t field, const struct profile_label *labels, size_t count,
-			bool with_unit)
+static void write_values(struct encoder *encoder, uint32_t field, const struct profile_label *labels, size_t count,
+			 bool with_unit)
 {
 	size_t mark, list;
-	if (count == 1)
-		return write_value(encoder, field, labels, with_unit);
-	int r = pb_begin(encoder->out, field, &mark);
-	if (r == 0)
-		r = pb_begin(encoder->out, 5, &list);
-	for (size_t i = 0; i < count && r == 0; i++)
-		r = write_value(encoder, 1, &labels[i], with_unit);
-	if (r == 0)
-		r = pb_end(encoder->out, list);
-	return r < 0 ? r : pb_end(encoder->out, mark);
+	if (count == 1) {
+		write_value(encoder, field, labels, with_unit);
+		return;
+	}
+	pb_begin(encoder->out, field, &mark);
+	pb_begin(encoder->out, 5, &list);
+	for (size_t i = 0; i < count; i++)
+		write_value(encoder, 1, &labels[i], with_unit);
+	pb_end(encoder->out, list);
+	pb_end(encoder->out, mark);
 }
 
 static int write_resource(struct encoder *encoder, struct error *err)
 {
 	size_t mark, pair, count;
 	int r = convert_labels(encoder, encoder->from->resource_labels, &count, err);
-	if (r == 0)
-		r = pb_begin(encoder->out, 1, &mark);
-	for (size_t i = 0; i < count && r == 0;) {
-		size_t run = run_length(encoder->labels + i, count - i);
-		r = pb_begin(encoder->out, 1, &pair);
-		if (r == 0)
-			r = write_bytes(encoder, 1, profile_string_bytes(encoder->attributes, encoder->labels[i].key));
-		if (r == 0)
-			r = write_values(encoder, 2, encoder->labels + i, run, true);
-		if (r == 0)
-			r = pb_end(encoder->out, pair);
-		i += run;
+	if (r < 0)
+		return r;
+	pb_begin(encoder->out, 1, &mark);
+	for (size_t i = 0, run; i < count; i += run) {
+		run = run_length(encoder->labels + i, count - i);
+		pb_begin(encoder->out, 1, &pair);
+		write_bytes(encoder, 1, profile_string_bytes(encoder->attributes, encoder->labels[i].key));
+		write_values(encoder, 2, encoder->labels + i, run, true);
+		pb_end(encoder->out, pair);
 	}
-	return r < 0 ? r : pb_end(encoder->out, mark);
+	return pb_end(encoder->out, mark);
 }
 
 /* ---- samples ---- */
@@ -438,19 +427,17 @@ static int write_sample(struct encoder *encoder, const struct selection *selecti
 		r = profile_add_link(encoder->tables, &encoder->from->links[sample->link], &link, err);
 	if (r == 0 && !labels->known)
 		r = fill_label_list(encoder, sample->labels, err);
-	if (r == 0)
-		r = pb_begin(encoder->out, 2, &mark);
-	if (r == 0)
-		r = write_number(encoder, 1, stack);
-	if (r == 0 && labels->count > 0)
-		r = pb_write_packed(encoder->out, 2, encoder->pool + labels->first, labels->count);
-	if (r == 0)
-		r = write_number(encoder, 3, link);
-	if (r == 0 && !selection->only_ones)
-		r = pb_write_packed(encoder->out, 4, encoder->values, encoder->value_count);
-	if (r == 0 && selection->timed)
-		r = write_bytes(encoder, 5, buffer_bytes(&encoder->times));
-	return r < 0 ? r : pb_end(encoder->out, mark);
+	if (r < 0)
+		return r;
+	pb_begin(encoder->out, 2, &mark);
+	pb_put_varint(encoder->out, 1, stack);
+	pb_write_packed(encoder->out, 2, encoder->pool + labels->first, labels->count);
+	pb_put_varint(encoder->out, 3, link);
+	if (!selection->only_ones)
+		pb_write_packed(encoder->out, 4, encoder->values, encoder->value_count);
+	if (selection->timed)
+		write_bytes(encoder, 5, buffer_bytes(&encoder->times));
+	return pb_end(encoder->out, mark);
 }
 
 /* ---- profiles ---- */
@@ -461,32 +448,29 @@ static int write_value_type(struct encoder *encoder, uint32_t field, struct prof
 	int r = copy_string(encoder, type.type, &type.type, err);
 	if (r == 0)
 		r = copy_string(encoder, type.unit, &type.unit, err);
-	if (r == 0)
-		r = pb_begin(encoder->out, field, &mark);
-	if (r == 0)
-		r = write_number(encoder, 1, type.type);
-	if (r == 0)
-		r = write_number(encoder, 2, type.unit);
-	return r < 0 ? r : pb_end(encoder->out, mark);
+	if (r < 0)
+		return r;
+	pb_begin(encoder->out, field, &mark);
+	pb_put_varint(encoder->out, 1, type.type);
+	pb_put_varint(encoder->out, 2, type.unit);
+	return pb_end(encoder->out, mark);
 }
 
 static int write_profile(struct encoder *encoder, const struct selection *selection, struct error *err)
 {
 	const struct profile *from = encoder->from;
 	size_t mark;
-	int r = pb_begin(encoder->out, 2, &mark);
-	if (r == 0)
-		r = write_value_type(encoder, 1, from->sample_types[selection->type], err);
+	pb_begin(encoder->out, 2, &mark);
+	int r = write_value_type(encoder, 1, from->sample_types[selection->type], err);
 	for (size_t i = 0; i < selection->groups->count && r == 0; i++)
 		r = write_sample(encoder, selection, i, err);
-	if (r == 0 && from->time_ns > 0)
-		r = pb_write_fixed64(encoder->out, 3, (uint64_t)from->time_ns);
-	if (r == 0 && from->duration_ns > 0)
-		r = pb_write_varint(encoder->out, 4, (uint64_t)from->duration_ns);
+	if (from->time_ns > 0)
+		pb_write_fixed64(encoder->out, 3, (uint64_t)from->time_ns);
+	if (from->duration_ns > 0)
+		pb_write_varint(encoder->out, 4, (uint64_t)from->duration_ns);
 	if (r == 0 && (from->period_type.type || from->period_type.unit))
 		r = write_value_type(encoder, 5, from->period_type, err);
-	if (r == 0)
-		r = write_number(encoder, 6, (uint64_t)from->period);
+	pb_put_varint(encoder->out, 6, (uint64_t)from->period);
 	return r < 0 ? r : pb_end(encoder->out, mark);
 }
 
@@ -529,23 +513,16 @@ static int write_scope(struct encoder *encoder, struct error *err)
 	int r = sample_groups_build(encoder->from, true, &groups, err);
 	if (r < 0)
 		return r;
-	r = pb_begin(encoder->out, 1, &resource);
-	if (r == 0)
-		r = write_resource(encoder, err);
-	if (r == 0)
-		r = pb_begin(encoder->out, 2, &scope_profiles);
-	if (r == 0)
-		r = pb_begin(encoder->out, 1, &scope);
-	if (r == 0)
-		r = pb_write_string(encoder->out, 1, "wick");
-	if (r == 0)
-		r = pb_write_string(encoder->out, 2, WICK_VERSION);
-	if (r == 0)
-		r = pb_end(encoder->out, scope);
+	pb_begin(encoder->out, 1, &resource);
+	r = write_resource(encoder, err);
+	pb_begin(encoder->out, 2, &scope_profiles);
+	pb_begin(encoder->out, 1, &scope);
+	pb_write_string(encoder->out, 1, "wick");
+	pb_write_string(encoder->out, 2, WICK_VERSION);
+	pb_end(encoder->out, scope);
 	if (r == 0)
 		r = write_profiles(encoder, &groups, err);
-	if (r == 0)
-		r = pb_end(encoder->out, scope_profiles);
+	pb_end(encoder->out, scope_profiles);
 	sample_groups_release(&groups);
 	return r < 0 ? r : pb_end(encoder->out, resource);
 }
@@ -594,32 +571,23 @@ static int write_mapping(struct encoder *encoder, const struct profile_mapping *
 	uint64_t attribute = 0;
 	size_t mark;
 	int r = build_id.len ? add_attribute(encoder, key, build_id, &attribute, err) : 0;
-	if (r == 0)
-		r = pb_begin(encoder->out, 1, &mark);
-	if (r == 0)
-		r = write_number(encoder, 1, mapping->start);
-	if (r == 0)
-		r = write_number(encoder, 2, mapping->limit);
-	if (r == 0)
-		r = write_number(encoder, 3, mapping->offset);
-	if (r == 0)
-		r = write_number(encoder, 4, mapping->file_name);
-	if (r == 0)
-		r = pb_write_packed(encoder->out, 5, &attribute, attribute ? 1 : 0);
+	pb_begin(encoder->out, 1, &mark);
+	pb_put_varint(encoder->out, 1, mapping->start);
+	pb_put_varint(encoder->out, 2, mapping->limit);
+	pb_put_varint(encoder->out, 3, mapping->offset);
+	pb_put_varint(encoder->out, 4, mapping->file_name);
+	pb_write_packed(encoder->out, 5, &attribute, attribute ? 1 : 0);
 	return r < 0 ? r : pb_end(encoder->out, mark);
 }
 
-static int write_line(struct encoder *encoder, const struct profile_line *line)
+static void write_line(struct encoder *encoder, const struct profile_line *line)
 {
 	size_t mark;
-	int r = pb_begin(encoder->out, 3, &mark);
-	if (r == 0)
-		r = write_number(encoder, 1, line->function);
-	if (r == 0)
-		r = write_number(encoder, 2, (uint64_t)line->line);
-	if (r == 0)
-		r = write_number(encoder, 3, (uint64_t)line->column);
-	return r < 0 ? r : pb_end(encoder->out, mark);
+	pb_begin(encoder->out, 3, &mark);
+	pb_put_varint(encoder->out, 1, line->function);
+	pb_put_varint(encoder->out, 2, (uint64_t)line->line);
+	pb_put_varint(encoder->out, 3, (uint64_t)line->column);
+	pb_end(encoder->out, mark);
 }
 
 static int write_location(struct encoder *encoder, const struct profile_location *location, struct error *err)
@@ -629,45 +597,37 @@ static int write_location(struct encoder *encoder, const struct profile_location
 	uint64_t attribute = 0;
 	size_t mark;
 	int r = type ? add_attribute(encoder, "profile.frame.type", bytes_of_string(type), &attribute, err) : 0;
-	if (r == 0)
-		r = pb_begin(encoder->out, 2, &mark);
-	if (r == 0)
-		r = write_number(encoder, 1, location->mapping);
-	if (r == 0)
-		r = write_number(encoder, 2, location->address);
-	for (uint32_t i = 0; i < location->line_count && r == 0; i++)
-		r = write_line(encoder, &encoder->tables->lines[location->line_first + i]);
-	if (r == 0)
-		r = pb_write_packed(encoder->out, 4, &attribute, attribute ? 1 : 0);
+	pb_begin(encoder->out, 2, &mark);
+	pb_put_varint(encoder->out, 1, location->mapping);
+	pb_put_varint(encoder->out, 2, location->address);
+	for (uint32_t i = 0; i < location->line_count; i++)
+		write_line(encoder, &encoder->tables->lines[location->line_first + i]);
+	pb_write_packed(encoder->out, 4, &attribute, attribute ? 1 : 0);
 	return r < 0 ? r : pb_end(encoder->out, mark);
 }
 
-static int write_function(struct encoder *encoder, const struct profile_function *function)
+static void write_function(struct encoder *encoder, const struct profile_function *function)
 {
 	size_t mark;
-	int r = pb_begin(encoder->out, 3, &mark);
-	if (r == 0)
-		r = write_number(encoder, 1, function->name);
-	if (r == 0)
-		r = write_number(encoder, 2, function->system_name);
-	if (r == 0)
-		r = write_number(encoder, 3, function->file_name);
-	if (r == 0)
-		r = write_number(encoder, 4, (uint64_t)function->start_line);
-	return r < 0 ? r : pb_end(encoder->out, mark);
+	pb_begin(encoder->out, 3, &mark);
+	pb_put_varint(encoder->out, 1, function->name);
+	pb_put_varint(encoder->out, 2, function->system_name);
+	pb_put_varint(encoder->out, 3, function->file_name);
+	pb_put_varint(encoder->out, 4, (uint64_t)function->start_line);
+	pb_end(encoder->out, mark);
 }
 
 /* Entry 0 is a Link without ids, not one of zeros. */
-static int write_link(struct encoder *encoder, size_t index)
+static void write_link(struct encoder *encoder, size_t index)
 {
 	const struct profile_link *link = &encoder->tables->links[index];
 	size_t mark;
-	int r = pb_begin(encoder->out, 4, &mark);
-	if (r == 0 && index > 0)
-		r = pb_write_bytes(encoder->out, 1, link->trace_id, sizeof(link->trace_id));
-	if (r == 0 && index > 0)
-		r = pb_write_bytes(encoder->out, 2, link->span_id, sizeof(link->span_id));
-	return r < 0 ? r : pb_end(encoder->out, mark);
+	pb_begin(encoder->out, 4, &mark);
+	if (index > 0)
+		pb_write_bytes(encoder->out, 1, link->trace_id, sizeof(link->trace_id));
+	if (index > 0)
+		pb_write_bytes(encoder->out, 2, link->span_id, sizeof(link->span_id));
+	pb_end(encoder->out, mark);
 }
 
 static int write_stack(struct encoder *encoder, uint32_t stack)
@@ -677,10 +637,9 @@ static int write_stack(struct encoder *encoder, uint32_t stack)
 		return -ENOMEM;
 	for (size_t i = 0; i < depth; i++)
 		encoder->values[i] = encoder->path[i];
-	int r = pb_begin(encoder->out, 7, &mark);
-	if (r == 0)
-		r = pb_write_packed(encoder->out, 1, encoder->values, depth);
-	return r < 0 ? r : pb_end(encoder->out, mark);
+	pb_begin(encoder->out, 7, &mark);
+	pb_write_packed(encoder->out, 1, encoder->values, depth);
+	return pb_end(encoder->out, mark);
 }
 
 static int write_attribute(struct encoder *encoder, const struct profile_label *labels, size_t count, struct error *err)
@@ -693,11 +652,10 @@ static int write_attribute(struct encoder *encoder, const struct profile_label *
 	text = profile_string_bytes(attributes, with_unit ? 0 : labels[0].unit);
 	if (r == 0)
 		r = profile_add_string(encoder->tables, text.data, text.len, &unit, err);
-	if (r == 0)
-		r = write_number(encoder, 1, key);
-	if (r == 0)
-		r = write_values(encoder, 2, labels, count, with_unit);
-	return r < 0 ? r : write_number(encoder, 3, unit);
+	pb_put_varint(encoder->out, 1, key);
+	write_values(encoder, 2, labels, count, with_unit);
+	pb_put_varint(encoder->out, 3, unit);
+	return r;
 }
 
 /* The label sets of `attributes`; the empty one is the zero value. */
@@ -708,11 +666,10 @@ static int write_attributes(struct encoder *encoder, struct error *err)
 	for (size_t i = 0; i < attributes->label_set_count && r == 0; i++) {
 		const struct profile_label_set *set = &attributes->label_sets[i];
 		size_t mark;
-		r = pb_begin(encoder->out, 6, &mark);
-		if (r == 0 && set->count > 0)
+		pb_begin(encoder->out, 6, &mark);
+		if (set->count > 0)
 			r = write_attribute(encoder, &attributes->labels[set->first], set->count, err);
-		if (r == 0)
-			r = pb_end(encoder->out, mark);
+		pb_end(encoder->out, mark);
 	}
 	return r;
 }
@@ -727,18 +684,18 @@ static int write_dictionary(struct encoder *encoder, struct error *err)
 		r = write_mapping(encoder, &tables->mappings[i], err);
 	for (size_t i = 0; i < tables->location_count && r == 0; i++)
 		r = write_location(encoder, &tables->locations[i], err);
-	for (size_t i = 0; i < tables->function_count && r == 0; i++)
-		r = write_function(encoder, &tables->functions[i]);
-	for (size_t i = 0; i < tables->link_count && r == 0; i++)
-		r = write_link(encoder, i);
+	for (size_t i = 0; i < tables->function_count; i++)
+		write_function(encoder, &tables->functions[i]);
+	for (size_t i = 0; i < tables->link_count; i++)
+		write_link(encoder, i);
 	if (r == 0)
 		r = write_stack(encoder, 0);
 	for (size_t i = 0; i < encoder->stack_count && r == 0; i++)
 		r = write_stack(encoder, encoder->stacks[i]);
 	if (r == 0)
 		r = write_attributes(encoder, err);
-	for (uint32_t i = 0; i < tables->strings.count && r == 0; i++)
-		r = write_bytes(encoder, 5, profile_string_bytes(tables, i));
+	for (uint32_t i = 0; i < tables->strings.count; i++)
+		write_bytes(encoder, 5, profile_string_bytes(tables, i));
 	return r < 0 ? r : pb_end(encoder->out, mark);
 }
 
@@ -792,17 +749,15 @@ int otlp_encode(const struct profile *const *profiles, size_t count, struct buff
 int otlp_encode_response(uint64_t rejected_profiles, const char *message, struct buffer *out, struct error *err)
 {
 	size_t before = out->len, mark;
-	int r;
 	bool has_message = message && *message;
 	if (rejected_profiles == 0 && !has_message)
 		return 0;
-	r = pb_begin(out, 1, &mark);
-	if (r == 0 && rejected_profiles)
-		r = pb_write_varint(out, 1, rejected_profiles);
-	if (r == 0 && has_message)
-		r = pb_write_string(out, 2, message);
-	if (r == 0)
-		r = pb_end(out, mark);
+	pb_begin(out, 1, &mark);
+	if (rejected_profiles)
+		pb_write_varint(out, 1, rejected_profiles);
+	if (has_message)
+		pb_write_string(out, 2, message);
+	int r = pb_end(out, mark);
 	if (r == 0)
 		return 0;
 	buffer_truncate(out, before);
