@@ -147,48 +147,44 @@ static uint64_t zigzag(int64_t value)
 
 /* ---- the parts ---- */
 
-static int write_strings(const struct intern *strings, struct buffer *out)
+static void write_strings(const struct intern *strings, struct buffer *out)
 {
 	_cleanup_(buffer_release) struct buffer text = {0};
-	int r = 0;
 	/* What is not UTF-8 grows: three bytes for one. */
 	buffer_init(&text, 3 * LIMIT_PROFILE_STRING_BYTES);
-	for (size_t i = 0; i < strings->count && !r; i++) {
+	for (size_t i = 0; i < strings->count; i++) {
 		size_t before = text.len;
-		r = text_append_utf8(&text, intern_get(strings, (uint32_t)i));
-		if (!r)
-			r = pb_write_raw_varint(out, text.len - before);
+		text_append_utf8(&text, intern_get(strings, (uint32_t)i));
+		pb_write_raw_varint(out, text.len - before);
 	}
-	return r < 0 ? r : buffer_append(out, text.data, text.len);
+	buffer_fail(out, buffer_status(&text));
+	buffer_append(out, text.data, text.len);
 }
 
-static int write_frames(const struct columns *columns, struct buffer *out)
+static void write_frames(const struct columns *columns, struct buffer *out)
 {
 	static const size_t offsets[] = {offsetof(struct frame, name), offsetof(struct frame, file),
 					 offsetof(struct frame, line), offsetof(struct frame, binary),
 					 offsetof(struct frame, kind)};
-	int r = 0;
 	for (size_t column = 0; column < sizeof(offsets) / sizeof(*offsets); column++)
-		for (size_t i = 0; i < columns->frame_count && !r; i++) {
+		for (size_t i = 0; i < columns->frame_count; i++) {
 			const struct frame *frame = &columns->frames[columns->order[i]];
 			uint32_t value;
 			memcpy(&value, (const char *)frame + offsets[column], sizeof(value));
-			r = pb_write_raw_varint(out, value);
+			pb_write_raw_varint(out, value);
 		}
-	return r;
 }
 
-static int write_nodes(const struct columns *columns, uint64_t unit, struct buffer *out)
+static void write_nodes(const struct columns *columns, uint64_t unit, struct buffer *out)
 {
 	const struct flame *flame = columns->flame;
-	int r = pb_write_raw_varint(out, 0);
-	for (size_t i = 1; i < flame->count && !r; i++)
-		r = pb_write_raw_varint(out, flame->nodes[i - 1].depth + 1 - flame->nodes[i].depth);
-	for (size_t i = 0; i < flame->count && !r; i++)
-		r = pb_write_raw_varint(out, columns->frames[columns->frame_of_node[i]].number);
-	for (size_t i = 0; i < flame->count && !r; i++)
-		r = pb_write_raw_varint(out, zigzag(flame->nodes[i].self / (int64_t)unit));
-	return r;
+	pb_write_raw_varint(out, 0);
+	for (size_t i = 1; i < flame->count; i++)
+		pb_write_raw_varint(out, flame->nodes[i - 1].depth + 1 - flame->nodes[i].depth);
+	for (size_t i = 0; i < flame->count; i++)
+		pb_write_raw_varint(out, columns->frames[columns->frame_of_node[i]].number);
+	for (size_t i = 0; i < flame->count; i++)
+		pb_write_raw_varint(out, zigzag(flame->nodes[i].self / (int64_t)unit));
 }
 
 static int write_all(struct columns *columns, struct buffer *out)
@@ -199,13 +195,12 @@ static int write_all(struct columns *columns, struct buffer *out)
 		return r;
 	uint64_t unit = common_divisor(flame);
 	const uint64_t counts[] = {flame->strings.count, columns->frame_count, flame->count, unit};
-	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts) && !r; i++)
-		r = pb_write_raw_varint(out, counts[i]);
-	if (!r)
-		r = write_strings(&flame->strings, out);
-	if (!r)
-		r = write_frames(columns, out);
-	return r < 0 ? r : write_nodes(columns, unit, out);
+	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
+		pb_write_raw_varint(out, counts[i]);
+	write_strings(&flame->strings, out);
+	write_frames(columns, out);
+	write_nodes(columns, unit, out);
+	return buffer_status(out);
 }
 
 int flame_write_columns(const struct flame *flame, struct buffer *out, struct error *err)

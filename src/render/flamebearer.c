@@ -330,51 +330,42 @@ void flamebearer_write_json(const struct flamebearer *flamebearer, struct json_w
 
 int flamebearer_write_protobuf(const struct flamebearer *flamebearer, struct buffer *out)
 {
-	int r = 0;
-	for (size_t i = 0; !r && i < flamebearer->name_count; i++)
-		r = pb_write_text(out, 1, flamebearer->names[i]);
-	for (size_t level = 0, at = 0; !r && level < flamebearer->level_count; at = flamebearer->level_ends[level++]) {
+	for (size_t i = 0; i < flamebearer->name_count; i++)
+		pb_write_text(out, 1, flamebearer->names[i]);
+	for (size_t level = 0, at = 0; level < flamebearer->level_count; at = flamebearer->level_ends[level++]) {
 		size_t mark;
-		r = pb_begin(out, 2, &mark);
-		if (!r)
-			r = pb_write_packed(out, 1, (const uint64_t *)&flamebearer->values[at],
-					    flamebearer->level_ends[level] - at);
-		if (!r)
-			r = pb_end(out, mark);
+		pb_begin(out, 2, &mark);
+		pb_write_packed(out, 1, (const uint64_t *)&flamebearer->values[at], flamebearer->level_ends[level] - at);
+		pb_end(out, mark);
 	}
-	if (!r)
-		r = pb_put_varint(out, 3, (uint64_t)flamebearer->total);
-	if (!r)
-		r = pb_put_varint(out, 4, (uint64_t)flamebearer->max_self);
-	if (!r)
-		r = pb_put_varint(out, 5, (uint64_t)flamebearer->left_total);
-	return r < 0 ? r : pb_put_varint(out, 6, (uint64_t)flamebearer->right_total);
+	pb_put_varint(out, 3, (uint64_t)flamebearer->total);
+	pb_put_varint(out, 4, (uint64_t)flamebearer->max_self);
+	pb_put_varint(out, 5, (uint64_t)flamebearer->left_total);
+	pb_put_varint(out, 6, (uint64_t)flamebearer->right_total);
+	return buffer_status(out);
 }
 
 int flamebearer_write_tree(const struct flame *flame, struct buffer *out, struct error *err)
 {
 	_cleanup_(mem_freep) uint32_t *children = mem_zalloc_array(flame->count, sizeof(*children));
-	int r = 0;
 	if (!children)
 		return error_nomem(err);
 	if (flame->count <= 1)
 		return 0; /* no data, no bytes */
 	for (size_t i = 1; i < flame->count; i++)
 		children[flame->nodes[i].parent]++;
-	for (size_t i = 0; !r && i < flame->count; i++) {
+	for (size_t i = 0; i < flame->count; i++) {
 		const struct flame_node *node = &flame->nodes[i];
 		struct bytes name = intern_get(&flame->strings, node->name);
 		if (i == 0)
 			name.len = 0;
 		else if (node->frame_type == FLAME_FRAME_REST)
 			name = bytes_of_string(OTHER);
-		r = pb_write_raw_varint(out, name.len);
-		if (!r)
-			r = buffer_append(out, name.data, name.len);
-		if (!r)
-			r = pb_write_raw_varint(out, (uint64_t)node->self);
-		if (!r)
-			r = pb_write_raw_varint(out, children[i]);
+		pb_write_raw_varint(out, name.len);
+		buffer_append(out, name.data, name.len);
+		pb_write_raw_varint(out, (uint64_t)node->self);
+		pb_write_raw_varint(out, children[i]);
 	}
+	int r = buffer_status(out);
 	return r < 0 ? error_set(err, r, "the tree does not fit into a response") : 0;
 }

@@ -68,21 +68,21 @@ int graph_append_clean_path(struct buffer *out, struct bytes path)
 		return 0;
 	size_t start = out->len;
 	bool rooted = path.data[0] == '/';
-	int r = rooted ? buffer_append_byte(out, '/') : 0;
-	for (size_t at = 0; at < path.len && r == 0;) {
+	if (rooted)
+		buffer_append_byte(out, '/');
+	for (size_t at = 0; at < path.len && !buffer_status(out);) {
 		const uint8_t *slash = memchr(path.data + at, '/', path.len - at);
 		size_t end = slash ? (size_t)(slash - path.data) : path.len, len = end - at;
 		bool up = len == 2 && memcmp(path.data + at, "..", 2) == 0;
 		bool here = len == 0 || (len == 1 && path.data[at] == '.');
 		if (!here && !(up && (drop_element(out, start, rooted) || rooted))) {
 			if (out->len > start + rooted)
-				r = buffer_append_byte(out, '/');
-			if (r == 0)
-				r = buffer_append(out, path.data + at, len);
+				buffer_append_byte(out, '/');
+			buffer_append(out, path.data + at, len);
 		}
 		at = end + 1;
 	}
-	return r == 0 && out->len == start ? buffer_append_byte(out, '.') : r;
+	return out->len == start ? buffer_append_byte(out, '.') : buffer_status(out);
 }
 
 /* ---- infos ---- */
@@ -233,34 +233,37 @@ const char *graph_infos_string(const struct graph_infos *infos, uint32_t id)
 	return intern_string(&infos->strings, id);
 }
 
-static int append_part(struct buffer *out, struct bytes text)
+static void append_part(struct buffer *out, struct bytes text)
 {
-	int r = out->len ? buffer_append_byte(out, ' ') : 0;
-	return r < 0 ? r : text_append_harmless(out, text);
+	if (out->len)
+		buffer_append_byte(out, ' ');
+	text_append_harmless(out, text);
 }
 
-static int append_printable(const struct graph_infos *infos, const struct graph_info *info, struct buffer *out)
+static void append_printable(const struct graph_infos *infos, const struct graph_info *info, struct buffer *out)
 {
-	int r = info->address ? buffer_printf(out, "%016llx", (unsigned long long)info->address) : 0;
-	if (r == 0 && info->name)
-		r = append_part(out, intern_get(&infos->strings, info->name));
-	if (r < 0)
-		return r;
+	if (info->address)
+		buffer_printf(out, "%016llx", (unsigned long long)info->address);
+	if (info->name)
+		append_part(out, intern_get(&infos->strings, info->name));
 	if (info->line || info->file) {
-		r = append_part(out, intern_get(&infos->strings, info->file));
-		if (r == 0 && info->line)
-			r = buffer_printf(out, ":%lld", (long long)info->line);
-		return r == 0 && info->line && info->column ? buffer_printf(out, ":%lld", (long long)info->column) : r;
+		append_part(out, intern_get(&infos->strings, info->file));
+		if (info->line)
+			buffer_printf(out, ":%lld", (long long)info->line);
+		if (info->line && info->column)
+			buffer_printf(out, ":%lld", (long long)info->column);
+		return;
 	}
 	if (info->name)
-		return 0;
-	if (!info->binary)
-		return append_part(out, bytes_of_string("<unknown>"));
+		return;
+	if (!info->binary) {
+		append_part(out, bytes_of_string("<unknown>"));
+		return;
+	}
 	const char *path = intern_string(&infos->strings, info->binary);
-	r = append_part(out, bytes_of_string("["));
-	if (r == 0)
-		r = text_append_harmless(out, text_base_name_of(bytes_of_string(path)));
-	return r < 0 ? r : buffer_append_byte(out, ']');
+	append_part(out, bytes_of_string("["));
+	text_append_harmless(out, text_base_name_of(bytes_of_string(path)));
+	buffer_append_byte(out, ']');
 }
 
 const char *graph_printable_name(struct graph_infos *infos, uint32_t info)
@@ -269,7 +272,8 @@ const char *graph_printable_name(struct graph_infos *infos, uint32_t info)
 		return infos->names[info];
 	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, GIB);
-	if (append_printable(infos, &infos->items[info], &text) < 0)
+	append_printable(infos, &infos->items[info], &text);
+	if (buffer_status(&text))
 		return NULL;
 	return infos->names[info] = arena_strndup(&infos->arena, (const char *)text.data, text.len);
 }
@@ -407,11 +411,9 @@ int graph_append_short_name(struct buffer *out, struct bytes text)
 	_cleanup_(buffer_release) struct buffer plain = {0};
 	buffer_init(&plain, GIB);
 	if (len && find_version(name, len, &at, &skip)) {
-		int r = buffer_append(&plain, name, at);
-		if (r == 0)
-			r = buffer_append(&plain, name + at + skip, len - at - skip);
-		if (r < 0)
-			return r;
+		buffer_append(&plain, name, at);
+		if (buffer_append(&plain, name + at + skip, len - at - skip) < 0)
+			return buffer_status(&plain);
 		name = (const char *)plain.data;
 		len = plain.len;
 	}

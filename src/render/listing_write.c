@@ -234,27 +234,20 @@ struct printer {
 	const char *unit;
 	int64_t whole; /* what shares are of: all that the function costs */
 	bool colour;
-	int r;
 };
-
-static void print(struct printer *printer, const char *text)
-{
-	if (printer->r == 0)
-		printer->r = buffer_append_string(printer->out, text);
-}
 
 /* Text from outside. */
 static void print_text(struct printer *printer, struct bytes text)
 {
 	struct buffer *out = printer->out;
 	size_t column = 0;
-	while (text.len > 0 && printer->r == 0) {
+	while (text.len > 0) {
 		const uint8_t *tab = memchr(text.data, '\t', text.len);
 		size_t len = tab ? (size_t)(tab - text.data) : text.len, start = out->len;
-		printer->r = text_append_harmless(out, (struct bytes){text.data, len});
+		text_append_harmless(out, (struct bytes){text.data, len});
 		column += text_width((struct bytes){out->data + start, out->len - start});
-		for (bool more = tab; more && printer->r == 0; more = ++column % TAB)
-			printer->r = buffer_append_byte(out, ' ');
+		for (bool more = tab; more; more = ++column % TAB)
+			buffer_append_byte(out, ' ');
 		len += tab != NULL;
 		text = (struct bytes){text.data + len, text.len - len};
 	}
@@ -271,8 +264,7 @@ static void print_value(struct printer *printer, int64_t value)
 	char text[VALUE_MAX] = ".";
 	if (value)
 		render_format_value(value, printer->unit, text, sizeof(text));
-	if (printer->r == 0)
-		printer->r = buffer_printf(printer->out, "%11s", text);
+	buffer_printf(printer->out, "%11s", text);
 }
 
 /* The beginning of a row: the mark, self, total. Where the colour is switched on, end_row() switches it off. */
@@ -281,8 +273,8 @@ static bool begin_row(struct printer *printer, int64_t self, int64_t total)
 	double part = share(total, printer->whole);
 	bool coloured = printer->colour && part >= 0.01;
 	if (coloured)
-		print(printer, part >= 0.1 ? "\033[31m" : "\033[32m");
-	print(printer, part >= 0.1 ? ">" : " ");
+		buffer_append_string(printer->out, part >= 0.1 ? "\033[31m" : "\033[32m");
+	buffer_append_string(printer->out, part >= 0.1 ? ">" : " ");
 	print_value(printer, self);
 	print_value(printer, total);
 	return coloured;
@@ -290,17 +282,16 @@ static bool begin_row(struct printer *printer, int64_t self, int64_t total)
 
 static void end_row(struct printer *printer, bool coloured)
 {
-	print(printer, coloured ? "\033[0m\n" : "\n");
+	buffer_append_string(printer->out, coloured ? "\033[0m\n" : "\n");
 }
 
 static void print_head(struct printer *printer, const char *name, const char *value)
 {
 	if (!value[0])
 		return;
-	if (printer->r == 0)
-		printer->r = buffer_printf(printer->out, "%-9s ", name);
+	buffer_printf(printer->out, "%-9s ", name);
 	print_text(printer, bytes_of_string(value));
-	print(printer, "\n");
+	buffer_append_string(printer->out, "\n");
 }
 
 static void print_sums(struct printer *printer, int64_t self, int64_t total, int64_t profile_total)
@@ -309,16 +300,16 @@ static void print_sums(struct printer *printer, int64_t self, int64_t total, int
 	render_format_value(self, printer->unit, s, sizeof(s));
 	render_format_value(total, printer->unit, t, sizeof(t));
 	render_format_value(profile_total, printer->unit, p, sizeof(p));
-	if (printer->r == 0)
-		printer->r = buffer_printf(printer->out, "%-9s self %s (%.2f%%), total %s (%.2f%%) of %s\n", "cost", s,
-					   share(self, profile_total) * 100, t, share(total, profile_total) * 100, p);
+	buffer_printf(printer->out, "%-9s self %s (%.2f%%), total %s (%.2f%%) of %s\n", "cost", s,
+		      share(self, profile_total) * 100, t, share(total, profile_total) * 100, p);
 }
 
-static int finish(const struct printer *printer, struct error *err)
+static int finish(const struct buffer *out, struct error *err)
 {
-	if (printer->r == -E2BIG)
-		return error_set(err, -E2BIG, "the listing is larger than %zu bytes", printer->out->max);
-	return printer->r < 0 ? error_nomem(err) : 0;
+	int r = buffer_status(out);
+	if (r == -E2BIG)
+		return error_set(err, -E2BIG, "the listing is larger than %zu bytes", out->max);
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 int listing_source_write_text(const struct listing_source *source, bool colour, struct buffer *out, struct error *err)
@@ -337,15 +328,15 @@ int listing_source_write_text(const struct listing_source *source, bool colour, 
 	for (size_t i = 1; i < lines->file_count; i++)
 		print_head(&printer, "also in",
 			   strcmp(lines->files[i].file, lines->file) ? lines->files[i].file : lines->files[0].file);
-	print(&printer, "\n        self      total    line\n");
-	while (printer.r == 0 && rows_next(&rows, &row)) {
+	buffer_append_string(out, "\n        self      total    line\n");
+	while (!buffer_status(out) && rows_next(&rows, &row)) {
 		bool coloured = begin_row(&printer, row.values.self, row.values.total);
 		snprintf(number, sizeof(number), "%8" PRIu32 "  ", row.values.line);
-		print(&printer, row.values.line ? number : "       ?  ");
+		buffer_append_string(out, row.values.line ? number : "       ?  ");
 		print_text(&printer, row.text);
 		end_row(&printer, coloured);
 	}
-	return finish(&printer, err);
+	return finish(out, err);
 }
 
 /* A heading wherever another line of the source, or another inlined call, begins. */
@@ -357,15 +348,14 @@ static void print_place(struct printer *printer, const struct listing_instructio
 		same = strcmp(at->functions[i], before->functions[i]) == 0;
 	if (same || (at->line == 0 && at->function_count == 0))
 		return;
-	print(printer, "                         ");
+	buffer_append_string(printer->out, "                         ");
 	print_text(printer, bytes_of_string(text_base_name(at->file)));
-	if (printer->r == 0)
-		printer->r = buffer_printf(printer->out, ":%" PRIu32, at->line);
+	buffer_printf(printer->out, ":%" PRIu32, at->line);
 	for (size_t i = 0; i + 1 < at->function_count; i++) {
-		print(printer, i ? " < " : "  inlined ");
+		buffer_append_string(printer->out, i ? " < " : "  inlined ");
 		print_text(printer, bytes_of_string(at->functions[i]));
 	}
-	print(printer, "\n");
+	buffer_append_string(printer->out, "\n");
 }
 
 int listing_code_write_text(const struct listing_code *code, bool colour, struct buffer *out, struct error *err)
@@ -381,15 +371,14 @@ int listing_code_write_text(const struct listing_code *code, bool colour, struct
 	print_sums(&printer, code->self, code->total, addresses->profile_total);
 	for (size_t i = 0; i < addresses->binary_count; i++)
 		print_head(&printer, "also in", i == code->binary ? "" : addresses->binaries[i].path);
-	print(&printer, "\n        self      total    address\n");
-	for (size_t i = 0; i < code->count && printer.r == 0; i++) {
+	buffer_append_string(out, "\n        self      total    address\n");
+	for (size_t i = 0; i < code->count && !buffer_status(out); i++) {
 		const struct listing_instruction *at = &code->instructions[i];
 		print_place(&printer, at, i ? at - 1 : NULL);
 		bool coloured = begin_row(&printer, at->self, at->total);
-		if (printer.r == 0)
-			printer.r = buffer_printf(out, "  %8" PRIx64 "  ", at->address);
+		buffer_printf(out, "  %8" PRIx64 "  ", at->address);
 		print_text(&printer, bytes_of_string(at->text));
 		end_row(&printer, coloured);
 	}
-	return finish(&printer, err);
+	return finish(out, err);
 }

@@ -17,39 +17,12 @@
 
 /* ---- writing ---- */
 
-void report_put(struct report *report, const char *format, ...)
-{
-	char small[1024];
-	va_list args;
-	if (report->failure)
-		return;
-	va_start(args, format);
-	int len = vsnprintf(small, sizeof(small), format, args);
-	va_end(args);
-	if (len < 0 || (size_t)len < sizeof(small)) {
-		report->failure = len < 0 ? -EINVAL : buffer_append(report->out, small, (size_t)len);
-		return;
-	}
-	report->failure = buffer_reserve(report->out, (size_t)len + 1);
-	if (report->failure)
-		return;
-	va_start(args, format);
-	vsnprintf((char *)report->out->data + report->out->len, (size_t)len + 1, format, args);
-	va_end(args);
-	report->out->len += (size_t)len;
-}
-
-void report_put_harmless(struct report *report, struct bytes text)
-{
-	if (!report->failure)
-		report->failure = text_append_harmless(report->out, text);
-}
-
 int report_failure(const struct report *report, struct error *err)
 {
-	if (report->failure == -ENOMEM)
+	int r = buffer_status(report->out);
+	if (r == -ENOMEM)
 		return error_nomem(err);
-	return report->failure ? error_set(err, report->failure, "the report is too long") : 0;
+	return r < 0 ? error_set(err, r, "the report is too long") : 0;
 }
 
 void report_note(struct report *report, const char *format, ...)
@@ -304,12 +277,10 @@ static void head(struct heading *heading, const char *prefix, const char *text)
 	buffer_init(&line, MIB);
 	if (heading->failure)
 		return;
-	heading->failure = buffer_append_string(&line, prefix);
-	if (heading->failure == 0)
-		heading->failure = text_append_harmless(&line, bytes_of_string(text));
-	const char *whole = heading->failure == 0 ? buffer_string(&line) : NULL;
-	if (heading->failure == 0)
-		heading->failure = whole ? heading->line(heading->context, whole) : -ENOMEM;
+	buffer_append_string(&line, prefix);
+	text_append_harmless(&line, bytes_of_string(text));
+	const char *whole = buffer_string(&line);
+	heading->failure = whole ? heading->line(heading->context, whole) : buffer_status(&line);
 }
 
 static void head_times(const struct report *report, struct heading *heading)
@@ -420,22 +391,20 @@ int report_graph_labels(struct report *report, const struct report_graph *graph,
 static int put_line(void *context, const char *text)
 {
 	struct report *report = context;
-	report_put(report, "%s\n", text);
-	return report->failure;
+	buffer_printf(report->out, "%s\n", text);
+	return buffer_status(report->out);
 }
 
 void report_put_profile_labels(struct report *report)
 {
 	int r = report_profile_labels(report, put_line, report);
-	if (!report->failure)
-		report->failure = r;
+	buffer_fail(report->out, r);
 }
 
 void report_put_graph_labels(struct report *report, const struct report_graph *graph)
 {
 	int r = report_graph_labels(report, graph, false, put_line, report);
-	if (!report->failure)
-		report->failure = r;
+	buffer_fail(report->out, r);
 }
 
 /* ---- all of them ---- */
@@ -444,8 +413,8 @@ static void put_comments(struct report *report)
 {
 	const struct profile *profile = report->profile;
 	for (size_t i = 0; i < profile->comment_count; i++) {
-		report_put_harmless(report, profile_string_bytes(profile, profile->comments[i]));
-		report_put(report, "\n");
+		text_append_harmless(report->out, profile_string_bytes(profile, profile->comments[i]));
+		buffer_printf(report->out, "\n");
 	}
 }
 
@@ -453,7 +422,6 @@ int report_write(struct report *report, struct buffer *out, struct error *err)
 {
 	int r = 0;
 	report->out = out;
-	report->failure = 0;
 	switch (report->options.mode) {
 	case REPORT_TOP: r = report_write_top(report, err); break;
 	case REPORT_TREE:

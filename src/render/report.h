@@ -61,7 +61,6 @@ struct report {
 	uint32_t *label_units; /* by string: the unit of numeric labels of this name, as string plus 1; 0 = none */
 	size_t label_unit_count;
 	struct buffer *out;
-	int failure; /* of the first append that failed */
 };
 /* -EINVAL: no such sample type, or one without a profile that has any. The profile must stay. */
 int report_begin(struct report *ret, struct profile *profile, const struct report_options *options, struct error *err);

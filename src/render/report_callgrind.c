@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/text.h"
 #include "render/report_int.h"
 
 struct callgrind {
@@ -69,23 +70,23 @@ static void put_name(struct callgrind *c, const char *key, struct map64 *known, 
 {
 	struct report *report = c->report;
 	uint64_t number, id = (uint64_t)name << 32 | suffix;
-	report_put(report, "%s=", key);
+	buffer_printf(report->out, "%s=", key);
 	if (name == 0 && suffix == 0) {
-		report_put(report, "\n");
+		buffer_printf(report->out, "\n");
 		return;
 	}
 	if (map64_get(known, id, &number)) {
-		report_put(report, "(%llu)\n", (unsigned long long)number);
+		buffer_printf(report->out, "(%llu)\n", (unsigned long long)number);
 		return;
 	}
 	number = known->count + 1;
 	if (map64_put(known, id, number) < 0)
-		report->failure = -ENOMEM;
-	report_put(report, "(%llu) ", (unsigned long long)number);
-	report_put_harmless(report, intern_get(&c->graph.infos.strings, name));
+		buffer_fail(report->out, -ENOMEM);
+	buffer_printf(report->out, "(%llu) ", (unsigned long long)number);
+	text_append_harmless(report->out, intern_get(&c->graph.infos.strings, name));
 	if (suffix)
-		report_put(report, " [%u/%u]", suffix, total);
-	report_put(report, "\n");
+		buffer_printf(report->out, " [%u/%u]", suffix, total);
+	buffer_printf(report->out, "\n");
 }
 
 static void put_address(struct report *report, const struct graph_info *previous, uint64_t address)
@@ -93,11 +94,11 @@ static void put_address(struct report *report, const struct graph_info *previous
 	char absolute[32], relative[32];
 	snprintf(absolute, sizeof(absolute), "0x%llx", (unsigned long long)address);
 	if (previous && previous->address == address) {
-		report_put(report, "*");
+		buffer_printf(report->out, "*");
 		return;
 	}
 	snprintf(relative, sizeof(relative), "%+lld", previous ? (long long)(address - previous->address) : 0);
-	report_put(report, "%s", previous && strlen(relative) < strlen(absolute) ? relative : absolute);
+	buffer_printf(report->out, "%s", previous && strlen(relative) < strlen(absolute) ? relative : absolute);
 }
 
 static void put_calls(struct callgrind *c, const struct graph_node *node, const struct graph_info *previous)
@@ -111,10 +112,10 @@ static void put_calls(struct callgrind *c, const struct graph_node *node, const 
 		const struct graph_info *callee = &c->graph.infos.items[graph->nodes[edge->target].info];
 		put_name(c, "cfl", &c->files, callee->file, 0, 0);
 		put_name(c, "cfn", &c->names, callee->name, c->suffixes[edge->target], c->totals[edge->target]);
-		report_put(report, "calls=0 ");
+		buffer_printf(report->out, "calls=0 ");
 		put_address(report, previous, callee->address);
-		report_put(report, " %lld\n* * %lld\n", (long long)callee->line,
-			   (long long)units_whole(units_scale(edge->weight, report->sample_unit, report->unit, &unit)));
+		buffer_printf(report->out, " %lld\n* * %lld\n", (long long)callee->line,
+			      (long long)units_whole(units_scale(edge->weight, report->sample_unit, report->unit, &unit)));
 	}
 }
 
@@ -138,20 +139,20 @@ int report_write_callgrind(struct report *report, struct error *err)
 	r = number_functions(&c, err);
 	if (r < 0)
 		return r;
-	report_put(report, "positions: instr line\nevents: %s(%s)\n", report->type, report->unit);
-	for (size_t i = 0; i < graph->order_count && !report->failure; i++) {
+	buffer_printf(report->out, "positions: instr line\nevents: %s(%s)\n", report->type, report->unit);
+	for (size_t i = 0; i < graph->order_count && !buffer_status(report->out); i++) {
 		const struct graph_node *node = &graph->nodes[graph->order[i]];
 		const struct graph_info *info = &c.graph.infos.items[node->info];
 		if (!previous || info->binary != previous->binary || info->file != previous->file ||
 		    info->name != previous->name) {
-			report_put(report, "\n");
+			buffer_printf(report->out, "\n");
 			put_name(&c, "ob", &c.binaries, info->binary, 0, 0);
 			put_name(&c, "fl", &c.files, info->file, 0, 0);
 			put_name(&c, "fn", &c.names, info->name, 0, 0);
 		}
 		put_address(report, previous, info->address);
-		report_put(
-			report, " %lld %lld\n", (long long)info->line,
+		buffer_printf(
+			report->out, " %lld %lld\n", (long long)info->line,
 			(long long)units_whole(units_scale(graph_node_flat(node), report->sample_unit, report->unit, &unit)));
 		put_calls(&c, node, previous);
 		previous = info;

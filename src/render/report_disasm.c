@@ -82,18 +82,18 @@ static void put_instruction(struct disasm *d, const struct instruction *instruct
 	_cleanup_(buffer_release) struct buffer place = {0};
 	buffer_init(&place, MIB);
 	if (info && (append_place(d, info, &place) < 0 || !buffer_string(&place))) {
-		report->failure = -ENOMEM;
+		buffer_fail(report->out, -ENOMEM);
 		return;
 	}
 	bool apart = place.len > 0 && strlen(text) >= SHORT_INSTRUCTION;
 	if (apart)
-		report_put(report, "%74s;%s\n", "", buffer_string(&place));
-	report_put(report, "%10s %10s %10llx: ", report_format_or_dot(report, flat, texts[0]),
-		   report_format_or_dot(report, cum, texts[1]), (unsigned long long)instruction->address);
+		buffer_printf(report->out, "%74s;%s\n", "", buffer_string(&place));
+	buffer_printf(report->out, "%10s %10s %10llx: ", report_format_or_dot(report, flat, texts[0]),
+		      report_format_or_dot(report, cum, texts[1]), (unsigned long long)instruction->address);
 	if (place.len > 0 && !apart)
-		report_put(report, "%-40s;%s\n", text, buffer_string(&place));
+		buffer_printf(report->out, "%-40s;%s\n", text, buffer_string(&place));
 	else
-		report_put(report, "%s\n", text);
+		buffer_printf(report->out, "%s\n", text);
 }
 
 /* The sums of the nodes from *at on that are before an address. */
@@ -132,10 +132,10 @@ static void put_routine(struct disasm *d, const char *name, uint64_t start, uint
 	size_t at = first_node(d, start), all = at;
 	struct graph_node sum;
 	sum_nodes(d, &all, end, &sum);
-	report_put(report, "ROUTINE ======================== ");
-	report_put_harmless(report, bytes_of_string(name));
-	report_put(report, "\n%10s %10s (flat, cum) %s of Total\n", report_format_value(report, sum.flat, texts[0]),
-		   report_format_value(report, sum.cum, texts[1]), units_format_percent(sum.cum, report->total, share));
+	buffer_printf(report->out, "ROUTINE ======================== ");
+	text_append_harmless(report->out, bytes_of_string(name));
+	buffer_printf(report->out, "\n%10s %10s (flat, cum) %s of Total\n", report_format_value(report, sum.flat, texts[0]),
+		      report_format_value(report, sum.cum, texts[1]), units_format_percent(sum.cum, report->total, share));
 	d->name = d->file = 0;
 	d->line = 0;
 	for (size_t i = 0; i < d->code.count; i++) {
@@ -351,7 +351,7 @@ int report_write_disasm(struct report *report, struct error *err)
 	const char *text = report->options.symbol_text;
 	d.address = strtoull(text, &end, 0);
 	d.has_address = end != text && *end == '\0';
-	report_put(report, "Total: %s\n", report_format_value(report, report->total, total));
+	buffer_printf(report->out, "Total: %s\n", report_format_value(report, report->total, total));
 	r = find_binaries(&d, wanted, err);
 	for (uint32_t i = 1; i < profile->mapping_count && r == 0; i++)
 		r = put_mapping(&d, &profile->mappings[i], wanted, err);

@@ -36,10 +36,10 @@ static void put_escaped(struct report *report, const char *text)
 {
 	for (size_t len; *text; text += len) {
 		len = strcspn(text, "\\\"\n");
-		report_put(report, "%.*s", (int)len, text);
+		buffer_printf(report->out, "%.*s", (int)len, text);
 		if (!text[len])
 			break;
-		report_put(report, "%s", text[len] == '\n' ? "\\l" : text[len] == '"' ? "\\\"" : "\\\\");
+		buffer_printf(report->out, "%s", text[len] == '\n' ? "\\l" : text[len] == '"' ? "\\\"" : "\\\\");
 		len++;
 	}
 }
@@ -49,7 +49,7 @@ static void put_escaped_harmless(struct report *report, struct bytes text)
 	_cleanup_(buffer_release) struct buffer safe = {0};
 	buffer_init(&safe, GIB);
 	if (text_append_harmless(&safe, text) < 0 || !buffer_string(&safe))
-		report->failure = -ENOMEM;
+		buffer_fail(report->out, -ENOMEM);
 	else
 		put_escaped(report, buffer_string(&safe));
 }
@@ -60,7 +60,7 @@ static void put_tag_name(struct report *report, const char *text)
 	for (size_t len; *text; text += len + (text[len] == '\n')) {
 		len = strcspn(text, "\n");
 		put_escaped_harmless(report, (struct bytes){(const uint8_t *)text, len});
-		report_put(report, "%s", text[len] ? "\\n" : "");
+		buffer_printf(report->out, "%s", text[len] ? "\\n" : "");
 	}
 }
 
@@ -77,33 +77,33 @@ static int legend_line(void *context, const char *text)
 	struct legend *legend = context;
 	struct report *report = legend->report;
 	if (legend->count++ == 0) {
-		report_put(report, "subgraph cluster_L { \"");
+		buffer_printf(report->out, "subgraph cluster_L { \"");
 		put_escaped(report, text);
-		report_put(report, "\" [shape=box fontsize=16 label=\"");
+		buffer_printf(report->out, "\" [shape=box fontsize=16 label=\"");
 	} else {
-		report_put(report, "\\l");
+		buffer_printf(report->out, "\\l");
 	}
 	put_escaped(report, text);
-	return report->failure;
+	return buffer_status(report->out);
 }
 
 static void put_head(struct dot *dot)
 {
 	struct report *report = dot->report;
 	struct legend legend = {.report = report};
-	report_put(report, "digraph \"");
+	buffer_printf(report->out, "digraph \"");
 	put_escaped_harmless(report, bytes_of_string(report->title[0] ? report->title : "unnamed"));
-	report_put(report, "\" {\nnode [style=filled fillcolor=\"#f8f8f8\"]\n");
+	buffer_printf(report->out, "\" {\nnode [style=filled fillcolor=\"#f8f8f8\"]\n");
 	int r = report_graph_labels(report, &dot->graph, true, legend_line, &legend);
-	if (r < 0 && !report->failure)
-		report->failure = r;
-	report_put(report, "\\l\\lSee https://git.io/JfYMW for how to read the graph\\l\"");
+	if (r < 0 && !buffer_status(report->out))
+		buffer_fail(report->out, r);
+	buffer_printf(report->out, "\\l\\lSee https://git.io/JfYMW for how to read the graph\\l\"");
 	if (report->title[0]) {
-		report_put(report, " tooltip=\"");
+		buffer_printf(report->out, " tooltip=\"");
 		put_escaped_harmless(report, bytes_of_string(report->title));
-		report_put(report, "\"");
+		buffer_printf(report->out, "\"");
 	}
-	report_put(report, "] }\n");
+	buffer_printf(report->out, "] }\n");
 }
 
 /* ---- nodes ---- */
@@ -141,20 +141,20 @@ static void put_box_name(struct dot *dot, const char *name)
 	buffer_init(&safe, GIB);
 	if (graph_append_short_name(&dot->text, bytes_of_string(name)) < 0 ||
 	    text_append_harmless(&safe, buffer_bytes(&dot->text)) < 0 || !buffer_string(&safe)) {
-		report->failure = -ENOMEM;
+		buffer_fail(report->out, -ENOMEM);
 		return;
 	}
 	for (const char *at = buffer_string(&safe); *at; at++) {
 		if (strncmp(at, "[...]", 5) == 0) {
-			report_put(report, "[…]");
+			buffer_printf(report->out, "[…]");
 			at += 4;
 		} else if (strncmp(at, "::", 2) == 0 || *at == '.') {
-			report_put(report, "\\n");
+			buffer_printf(report->out, "\\n");
 			at += *at == ':';
 		} else if (*at == '"' || *at == '\\') {
-			report_put(report, "\\%c", *at);
+			buffer_printf(report->out, "\\%c", *at);
 		} else {
-			report_put(report, "%c", *at);
+			buffer_printf(report->out, "%c", *at);
 		}
 	}
 }
@@ -165,27 +165,27 @@ static void put_box_lines(struct dot *dot, uint32_t node)
 	struct report *report = dot->report;
 	struct graph_info info = dot->graph.infos.items[dot->graph.graph.nodes[node].info];
 	if (info.address)
-		report_put(report, "%016llx\\n", (unsigned long long)info.address);
+		buffer_printf(report->out, "%016llx\\n", (unsigned long long)info.address);
 	if (info.name) {
 		put_box_name(dot, graph_infos_string(&dot->graph.infos, info.name));
-		report_put(report, "\\n");
+		buffer_printf(report->out, "\\n");
 	}
 	bool has_file = info.line || info.file;
 	if (!has_file && info.name)
 		return;
 	const char *path = graph_infos_string(&dot->graph.infos, has_file ? info.file : info.binary);
 	if (!has_file && !info.binary) {
-		report_put(report, "<unknown>");
+		buffer_printf(report->out, "<unknown>");
 	} else {
-		report_put(report, "%s", has_file ? "" : "[");
+		buffer_printf(report->out, "%s", has_file ? "" : "[");
 		put_escaped_harmless(report, text_base_name_of(bytes_of_string(path)));
-		report_put(report, "%s", has_file ? "" : "]");
+		buffer_printf(report->out, "%s", has_file ? "" : "]");
 	}
 	if (info.line)
-		report_put(report, ":%lld", (long long)info.line);
+		buffer_printf(report->out, ":%lld", (long long)info.line);
 	if (info.line && info.column)
-		report_put(report, ":%lld", (long long)info.column);
-	report_put(report, "\\n");
+		buffer_printf(report->out, ":%lld", (long long)info.column);
+	buffer_printf(report->out, "\\n");
 }
 
 static const char *bare_percent(int64_t value, int64_t total, char out[static UNITS_TEXT_MAX])
@@ -200,24 +200,25 @@ static void put_node(struct dot *dot, uint32_t id, int64_t largest)
 	const struct graph_node *node = &dot->graph.graph.nodes[id];
 	int64_t flat = graph_node_flat(node), cum = graph_node_cum(node);
 	char flat_text[UNITS_TEXT_MAX], cum_text[UNITS_TEXT_MAX], share[UNITS_TEXT_MAX], front[8], back[8];
-	report_put(report, "N%u [label=\"", dot->numbers[id]);
+	buffer_printf(report->out, "N%u [label=\"", dot->numbers[id]);
 	put_box_lines(dot, id);
 	report_format_value(report, flat, flat_text);
 	report_format_value(report, cum, cum_text);
 	if (flat)
-		report_put(report, "%s (%s)", flat_text, bare_percent(flat, report->total, share));
+		buffer_printf(report->out, "%s (%s)", flat_text, bare_percent(flat, report->total, share));
 	else
-		report_put(report, "0");
+		buffer_printf(report->out, "0");
 	if (cum != flat)
-		report_put(report, "%sof %s (%s)", flat ? "\\n" : " ", cum_text, bare_percent(cum, report->total, share));
+		buffer_printf(report->out, "%sof %s (%s)", flat ? "\\n" : " ", cum_text,
+			      bare_percent(cum, report->total, share));
 	int size = 8;
 	if (flat && largest)
 		size += (int)ceil(16.0 * sqrt((double)units_magnitude(flat) / (double)largest));
-	report_put(report, "\" id=\"node%u\" fontsize=%d shape=box tooltip=\"", dot->numbers[id], size);
+	buffer_printf(report->out, "\" id=\"node%u\" fontsize=%d shape=box tooltip=\"", dot->numbers[id], size);
 	put_escaped(report, report_node_name(&dot->graph, id));
 	colour(share_of_total(report, cum), false, front);
 	colour(share_of_total(report, cum), true, back);
-	report_put(report, " (%s)\" color=\"%s\" fillcolor=\"%s\"]\n", cum_text, front, back);
+	buffer_printf(report->out, " (%s)\" color=\"%s\" fillcolor=\"%s\"]\n", cum_text, front, back);
 }
 
 /* ---- labels ---- */
@@ -235,11 +236,11 @@ static void put_box(struct report *report, const char *owner, size_t number, boo
 	char name[64], text[UNITS_TEXT_MAX];
 	snprintf(name, sizeof(name), "%s%.40s_%zu", is_text ? "" : "N", owner, number);
 	report_format_value(report, weight, text);
-	report_put(report, "%s [label = \"", name);
+	buffer_printf(report->out, "%s [label = \"", name);
 	put_tag_name(report, label);
-	report_put(report, "\" id=\"%s\" fontsize=8 shape=box3d tooltip=\"%s\"]\n", name, text);
-	report_put(report, "%s -> %s [label=\" %s\" weight=100 tooltip=\"%s\" labeltooltip=\"%s\"%s]\n", owner, name, text,
-		   text, text, style);
+	buffer_printf(report->out, "\" id=\"%s\" fontsize=8 shape=box3d tooltip=\"%s\"]\n", name, text);
+	buffer_printf(report->out, "%s -> %s [label=\" %s\" weight=100 tooltip=\"%s\" labeltooltip=\"%s\"%s]\n", owner, name,
+		      text, text, text, style);
 }
 
 static double distance(const struct graph *graph, const struct graph_tag *tag, const struct graph_tag *to)
@@ -333,7 +334,7 @@ static bool put_numbers(struct dot *dot, const char *owner, uint32_t *tags, size
 	bool any = false;
 	size_t shown = collapse(&dot->graph.graph, tags, count, flat, boxes, err);
 	if (shown == 0 && count > 0)
-		dot->report->failure = -ENOMEM;
+		buffer_fail(dot->report->out, -ENOMEM);
 	for (size_t i = 0; i < shown; i++) {
 		bool solid = flat || boxes[i].flat == boxes[i].cum;
 		int64_t weight = solid ? boxes[i].flat : boxes[i].cum;
@@ -379,7 +380,7 @@ static int put_tags(struct dot *dot, uint32_t id, uint32_t *texts, uint32_t *num
 		dot->has_tags[id] = true;
 	}
 	dot->has_tags[id] |= put_numbers(dot, owner, numbers, collect(graph, node, true, 0, numbers), flat, err);
-	return dot->report->failure ? report_failure(dot->report, err) : 0;
+	return buffer_status(dot->report->out) ? report_failure(dot->report, err) : 0;
 }
 
 /* ---- edges ---- */
@@ -396,26 +397,26 @@ static void put_edge(struct dot *dot, const struct graph_edge *edge)
 	int64_t weight = graph_edge_weight(edge);
 	char text[UNITS_TEXT_MAX], shade[8];
 	report_format_value(report, weight, text);
-	report_put(report, "N%u -> N%u [label=\" %s%s\"", dot->numbers[edge->source], dot->numbers[edge->target], text,
-		   edge->is_inline ? "\\n (inline)" : "");
+	buffer_printf(report->out, "N%u -> N%u [label=\" %s%s\"", dot->numbers[edge->source], dot->numbers[edge->target], text,
+		      edge->is_inline ? "\\n (inline)" : "");
 	if (report->total) {
 		int64_t pull = 1 + per_total(weight, 100, report->total), width = 1 + per_total(weight, 5, report->total);
 		if (pull > 1)
-			report_put(report, " weight=%lld", (long long)pull);
+			buffer_printf(report->out, " weight=%lld", (long long)pull);
 		if (width > 1)
-			report_put(report, " penwidth=%lld", (long long)width);
+			buffer_printf(report->out, " penwidth=%lld", (long long)width);
 		colour(share_of_total(report, weight), false, shade);
-		report_put(report, " color=\"%s\"", shade);
+		buffer_printf(report->out, " color=\"%s\"", shade);
 	}
 	for (int i = 0; i < 2; i++) {
-		report_put(report, i ? " labeltooltip=\"" : " tooltip=\"");
+		buffer_printf(report->out, i ? " labeltooltip=\"" : " tooltip=\"");
 		put_escaped(report, report_node_name(&dot->graph, edge->source));
-		report_put(report, " %s ", edge->residual ? "..." : "->");
+		buffer_printf(report->out, " %s ", edge->residual ? "..." : "->");
 		put_escaped(report, report_node_name(&dot->graph, edge->target));
-		report_put(report, " (%s)\"", text);
+		buffer_printf(report->out, " (%s)\"", text);
 	}
-	report_put(report, "%s%s]\n", edge->residual ? " style=\"dotted\"" : "",
-		   dot->has_tags[edge->source] ? " minlen=2" : "");
+	buffer_printf(report->out, "%s%s]\n", edge->residual ? " style=\"dotted\"" : "",
+		      dot->has_tags[edge->source] ? " minlen=2" : "");
 }
 
 static int put_edges(struct dot *dot, struct error *err)
@@ -470,6 +471,6 @@ int report_write_dot(struct report *report, struct error *err)
 	}
 	if (r == 0)
 		r = put_edges(&dot, err);
-	report_put(report, "}\n");
+	buffer_printf(report->out, "}\n");
 	return r;
 }

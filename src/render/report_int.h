@@ -6,9 +6,7 @@
 #include "render/report.h"
 #include "render/units.h"
 
-/* Appends; after a failure nothing more, and report_failure() tells. */
-void report_put(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void report_put_harmless(struct report *report, struct bytes text);
+/* Whether something could not be appended to report->out. */
 int report_failure(const struct report *report, struct error *err);
 void report_note(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

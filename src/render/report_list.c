@@ -117,14 +117,14 @@ static void put_source_line(struct report *report, const uint8_t *text, size_t l
 	while (len > 0) {
 		const uint8_t *tab = memchr(text, '\t', len);
 		size_t part = tab ? (size_t)(tab - text) : len;
-		report_put_harmless(report, (struct bytes){text, part});
+		text_append_harmless(report->out, (struct bytes){text, part});
 		if (tab)
-			report_put(report, "\t");
+			buffer_printf(report->out, "\t");
 		part += tab != NULL;
 		text += part;
 		len -= part;
 	}
-	report_put(report, "\n");
+	buffer_printf(report->out, "\n");
 }
 
 static void put_lines(const struct function_file *file, struct bytes source, int64_t first, int64_t last)
@@ -144,8 +144,8 @@ static void put_lines(const struct function_file *file, struct bytes source, int
 				sums[0] += (uint64_t)entry->flat;
 				sums[1] += (uint64_t)entry->cum;
 			}
-			report_put(report, "%10s %10s %6lld:", report_format_or_dot(report, (int64_t)sums[0], flat),
-				   report_format_or_dot(report, (int64_t)sums[1], cum), (long long)line);
+			buffer_printf(report->out, "%10s %10s %6lld:", report_format_or_dot(report, (int64_t)sums[0], flat),
+				      report_format_or_dot(report, (int64_t)sums[1], cum), (long long)line);
 			put_source_line(report, source.data + at, end - at);
 		}
 		at = end + 1;
@@ -170,13 +170,13 @@ static void put_file(const struct function_file *file, const char *search_path)
 		flat += (uint64_t)node->flat;
 		cum += (uint64_t)node->cum;
 	}
-	report_put(report, "ROUTINE ======================== ");
-	report_put_harmless(report, intern_get(&infos->strings, info->name));
-	report_put(report, " in ");
-	report_put_harmless(report, bytes_of_string(name));
-	report_put(report, "\n%10s %10s (flat, cum) %s of Total\n", report_format_value(report, (int64_t)flat, texts[0]),
-		   report_format_value(report, (int64_t)cum, texts[1]),
-		   units_format_percent((int64_t)cum, report->total, share));
+	buffer_printf(report->out, "ROUTINE ======================== ");
+	text_append_harmless(report->out, intern_get(&infos->strings, info->name));
+	buffer_printf(report->out, " in ");
+	text_append_harmless(report->out, bytes_of_string(name));
+	buffer_printf(report->out, "\n%10s %10s (flat, cum) %s of Total\n",
+		      report_format_value(report, (int64_t)flat, texts[0]), report_format_value(report, (int64_t)cum, texts[1]),
+		      units_format_percent((int64_t)cum, report->total, share));
 	_cleanup_(buffer_release) struct buffer source = {0};
 	buffer_init(&source, SOURCE_BYTES_MAX + 128 * KIB);
 	int fd = open_source(report, name, search_path, why, sizeof(why));
@@ -185,9 +185,9 @@ static void put_file(const struct function_file *file, const char *search_path)
 	if (fd >= 0)
 		io_close(fd);
 	if (why[0]) {
-		report_put(report, " Error: ");
-		report_put_harmless(report, bytes_of_string(why));
-		report_put(report, "\n");
+		buffer_printf(report->out, " Error: ");
+		text_append_harmless(report->out, bytes_of_string(why));
+		buffer_printf(report->out, "\n");
 		return;
 	}
 	put_lines(file, buffer_bytes(&source), first, last > INT64_MAX - MARGIN ? last : last + MARGIN);
@@ -243,7 +243,7 @@ int report_write_list(struct report *report, struct error *err)
 	const char *search_path = report->options.source_path;
 	if (!search_path || !search_path[0])
 		search_path = getcwd(directory, sizeof(directory)) ? directory : "/";
-	report_put(report, "Total: %s\n", report_format_value(report, report->total, total));
+	buffer_printf(report->out, "Total: %s\n", report_format_value(report, report->total, total));
 	for (size_t first = 0, end; first < count; first = end) {
 		const struct graph_info *info = info_of(&graph, nodes[first]), *next = info;
 		for (end = first + 1; end < count; end++) {
@@ -257,9 +257,9 @@ int report_write_list(struct report *report, struct error *err)
 		if (info->file) {
 			put_file(&file, search_path);
 		} else if (is_first && is_last) {
-			report_put(report, "No source information for ");
-			report_put_harmless(report, intern_get(&graph.infos.strings, info->name));
-			report_put(report, "\n");
+			buffer_printf(report->out, "No source information for ");
+			text_append_harmless(report->out, intern_get(&graph.infos.strings, info->name));
+			buffer_printf(report->out, "\n");
 		}
 	}
 	return 0;

@@ -9,12 +9,13 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "render/report_int.h"
 
 static void put_string(struct report *report, uint32_t id)
 {
-	report_put_harmless(report, profile_string_bytes(report->profile, id));
+	text_append_harmless(report->out, profile_string_bytes(report->profile, id));
 }
 
 /* As Go prints times: "2014-01-29 00:26:20.5 +0000 UTC". */
@@ -34,7 +35,7 @@ static void put_time(struct report *report, int64_t time_ns)
 		while (fraction[len - 1] == '0')
 			fraction[--len] = '\0';
 	}
-	report_put(report, "Time: %s%s %s\n", text, fraction, zone);
+	buffer_printf(report->out, "Time: %s%s %s\n", text, fraction, zone);
 }
 
 /* As Go prints durations, of which four characters are shown: "1h2m", "12.3", "10s". */
@@ -63,29 +64,32 @@ static void put_duration(struct report *report, int64_t duration_ns)
 	if (number[digits - 1] == '.')
 		number[--digits] = '\0';
 	snprintf(text + len, sizeof(text) - len, "%s%s", number, small[unit].name);
-	report_put(report, "Duration: %s%.*s\n", duration_ns < 0 ? "-" : "", duration_ns < 0 ? 3 : 4, text);
+	buffer_printf(report->out, "Duration: %s%.*s\n", duration_ns < 0 ? "-" : "", duration_ns < 0 ? 3 : 4, text);
 }
 
 /* "key:[value value]" of a run of labels with one key; NULL text = no labels of this kind. */
-static int format_key(const struct profile *profile, uint32_t first, uint32_t end, bool numbers, struct buffer *out)
+static void format_key(const struct profile *profile, uint32_t first, uint32_t end, bool numbers, struct buffer *out)
 {
 	bool any = false, has_units = false;
-	int r = 0;
 	for (uint32_t i = first; i < end; i++)
 		has_units |= profile->labels[i].unit != 0;
-	for (uint32_t i = first; i < end && r == 0; i++) {
+	for (uint32_t i = first; i < end; i++) {
 		const struct profile_label *label = &profile->labels[i];
 		if (report_is_number(label) != numbers || !(numbers || label->value))
 			continue;
-		r = any ? buffer_append_byte(out, ' ') : buffer_printf(out, "%s:[", profile_string(profile, label->key));
-		if (r == 0 && !numbers)
-			r = buffer_append_string(out, profile_string(profile, label->value));
-		else if (r == 0)
-			r = buffer_printf(out, "%lld%s%s", (long long)label->number, has_units ? " " : "",
-					  profile_string(profile, label->unit));
+		if (any)
+			buffer_append_byte(out, ' ');
+		else
+			buffer_printf(out, "%s:[", profile_string(profile, label->key));
+		if (!numbers)
+			buffer_append_string(out, profile_string(profile, label->value));
+		else
+			buffer_printf(out, "%lld%s%s", (long long)label->number, has_units ? " " : "",
+				      profile_string(profile, label->unit));
 		any = true;
 	}
-	return r == 0 && any ? buffer_append_byte(out, ']') : r;
+	if (any)
+		buffer_append_byte(out, ']');
 }
 
 static int compare_texts(const void *a, const void *b)
@@ -107,7 +111,8 @@ static int put_labels(struct report *report, const struct profile_label_set *set
 		for (next = i + 1; next < end && profile->labels[next].key == profile->labels[i].key;)
 			next++;
 		buffer_clear(&text);
-		r = format_key(profile, i, next, numbers, &text);
+		format_key(profile, i, next, numbers, &text);
+		r = buffer_status(&text);
 		if (r < 0 || text.len == 0)
 			continue;
 		const char *whole = buffer_string(&text);
@@ -117,12 +122,12 @@ static int put_labels(struct report *report, const struct profile_label_set *set
 	}
 	qsort(texts, count, sizeof(*texts), compare_texts);
 	for (size_t i = 0; i < count; i++) {
-		report_put(report, "%s", i ? " " : "                ");
-		report_put_harmless(report, bytes_of_string(texts[i]));
+		buffer_printf(report->out, "%s", i ? " " : "                ");
+		text_append_harmless(report->out, bytes_of_string(texts[i]));
 		mem_free(texts[i]);
 	}
 	if (count)
-		report_put(report, "\n");
+		buffer_printf(report->out, "\n");
 	return r < 0 ? error_set(err, r, "cannot write labels") : 0;
 }
 
@@ -131,11 +136,11 @@ static int put_sample(struct report *report, size_t sample, struct error *err)
 	const struct profile *profile = report->profile;
 	const struct profile_sample *entry = &profile->samples[sample];
 	for (size_t i = 0; i < profile->sample_type_count; i++)
-		report_put(report, " %10lld", (long long)profile->values[sample * profile->sample_type_count + i]);
-	report_put(report, ": ");
+		buffer_printf(report->out, " %10lld", (long long)profile->values[sample * profile->sample_type_count + i]);
+	buffer_printf(report->out, ": ");
 	for (uint32_t at = entry->stack; at; at = profile->stacks[at].parent)
-		report_put(report, "%u ", profile->stacks[at].location);
-	report_put(report, "\n");
+		buffer_printf(report->out, "%u ", profile->stacks[at].location);
+	buffer_printf(report->out, "\n");
 	int r = put_labels(report, &profile->label_sets[entry->labels], false, err);
 	return r < 0 ? r : put_labels(report, &profile->label_sets[entry->labels], true, err);
 }
@@ -145,102 +150,102 @@ static void put_location(struct report *report, uint32_t id)
 	const struct profile *profile = report->profile;
 	const struct profile_location *location = &profile->locations[id];
 	uint32_t first = !report->options.detail.inlines && location->line_count > 1 ? location->line_count - 1 : 0;
-	report_put(report, "%6u: %s%llx ", id, "0x", (unsigned long long)location->address);
+	buffer_printf(report->out, "%6u: %s%llx ", id, "0x", (unsigned long long)location->address);
 	if (location->mapping)
-		report_put(report, "M=%u ", location->mapping);
+		buffer_printf(report->out, "M=%u ", location->mapping);
 	if (location->folded)
-		report_put(report, "[F] ");
+		buffer_printf(report->out, "[F] ");
 	if (location->line_count == 0)
-		report_put(report, "\n");
+		buffer_printf(report->out, "\n");
 	for (uint32_t i = first; i < location->line_count; i++) {
 		const struct profile_line *line = &profile->lines[location->line_first + i];
 		const struct profile_function *function = &profile->functions[line->function];
 		if (i > first)
-			report_put(report, "             ");
+			buffer_printf(report->out, "             ");
 		if (line->function == 0) {
-			report_put(report, "??\n");
+			buffer_printf(report->out, "??\n");
 			continue;
 		}
 		put_string(report, function->name);
-		report_put(report, " ");
+		buffer_printf(report->out, " ");
 		put_string(report, function->file_name);
-		report_put(report, ":%lld:%lld s=%lld", (long long)line->line,
-			   report->options.detail.columns ? (long long)line->column : 0, (long long)function->start_line);
+		buffer_printf(report->out, ":%lld:%lld s=%lld", (long long)line->line,
+			      report->options.detail.columns ? (long long)line->column : 0, (long long)function->start_line);
 		if (function->name != function->system_name) {
-			report_put(report, "(");
+			buffer_printf(report->out, "(");
 			put_string(report, function->system_name);
-			report_put(report, ")");
+			buffer_printf(report->out, ")");
 		}
-		report_put(report, "\n");
+		buffer_printf(report->out, "\n");
 	}
 }
 
 static void put_mapping(struct report *report, uint32_t id)
 {
 	const struct profile_mapping *mapping = &report->profile->mappings[id];
-	report_put(report, "%u: 0x%llx/0x%llx/0x%llx ", id, (unsigned long long)mapping->start,
-		   (unsigned long long)mapping->limit, (unsigned long long)mapping->offset);
+	buffer_printf(report->out, "%u: 0x%llx/0x%llx/0x%llx ", id, (unsigned long long)mapping->start,
+		      (unsigned long long)mapping->limit, (unsigned long long)mapping->offset);
 	put_string(report, mapping->file_name);
-	report_put(report, " ");
+	buffer_printf(report->out, " ");
 	put_string(report, mapping->build_id);
-	report_put(report, " %s%s%s%s\n", mapping->flags & PROFILE_MAPPING_HAS_FUNCTIONS ? "[FN]" : "",
-		   mapping->flags & PROFILE_MAPPING_HAS_FILENAMES ? "[FL]" : "",
-		   mapping->flags & PROFILE_MAPPING_HAS_LINE_NUMBERS ? "[LN]" : "",
-		   mapping->flags & PROFILE_MAPPING_HAS_INLINE_FRAMES && report->options.detail.inlines ? "[IN]" : "");
+	buffer_printf(report->out, " %s%s%s%s\n", mapping->flags & PROFILE_MAPPING_HAS_FUNCTIONS ? "[FN]" : "",
+		      mapping->flags & PROFILE_MAPPING_HAS_FILENAMES ? "[FL]" : "",
+		      mapping->flags & PROFILE_MAPPING_HAS_LINE_NUMBERS ? "[LN]" : "",
+		      mapping->flags & PROFILE_MAPPING_HAS_INLINE_FRAMES && report->options.detail.inlines ? "[IN]" : "");
 }
 
 static void put_head(struct report *report)
 {
 	const struct profile *profile = report->profile;
 	for (size_t i = 0; i < profile->comment_count; i++) {
-		report_put(report, "Comment: ");
+		buffer_printf(report->out, "Comment: ");
 		put_string(report, profile->comments[i]);
-		report_put(report, "\n");
+		buffer_printf(report->out, "\n");
 	}
 	if (profile->doc_url) {
-		report_put(report, "Doc: ");
+		buffer_printf(report->out, "Doc: ");
 		put_string(report, profile->doc_url);
-		report_put(report, "\n");
+		buffer_printf(report->out, "\n");
 	}
 	if (profile->period_type.type || profile->period_type.unit) {
-		report_put(report, "PeriodType: ");
+		buffer_printf(report->out, "PeriodType: ");
 		put_string(report, profile->period_type.type);
-		report_put(report, " ");
+		buffer_printf(report->out, " ");
 		put_string(report, profile->period_type.unit);
-		report_put(report, "\n");
+		buffer_printf(report->out, "\n");
 	}
-	report_put(report, "Period: %lld\n", (long long)profile->period);
+	buffer_printf(report->out, "Period: %lld\n", (long long)profile->period);
 	if (profile->time_ns)
 		put_time(report, profile->time_ns);
 	if (profile->duration_ns)
 		put_duration(report, profile->duration_ns);
-	report_put(report, "Samples:\n");
+	buffer_printf(report->out, "Samples:\n");
 	for (size_t i = 0; i < profile->sample_type_count; i++) {
 		const struct profile_value_type *type = &profile->sample_types[i];
-		report_put(report, "%s", i ? " " : "");
+		buffer_printf(report->out, "%s", i ? " " : "");
 		put_string(report, type->type);
-		report_put(report, "/");
+		buffer_printf(report->out, "/");
 		put_string(report, type->unit);
-		report_put(report, "%s",
-			   type->type == profile->default_sample_type && profile->default_sample_type ? "[dflt]" : "");
+		buffer_printf(report->out, "%s",
+			      type->type == profile->default_sample_type && profile->default_sample_type ? "[dflt]" : "");
 	}
-	report_put(report, "\n");
+	buffer_printf(report->out, "\n");
 }
 
 int report_write_raw(struct report *report, struct error *err)
 {
 	const struct profile *profile = report->profile;
 	put_head(report);
-	for (size_t i = 0; i < profile->sample_count && !report->failure; i++) {
+	for (size_t i = 0; i < profile->sample_count && !buffer_status(report->out); i++) {
 		int r = put_sample(report, i, err);
 		if (r < 0)
 			return r;
 	}
-	report_put(report, "Locations\n");
-	for (uint32_t i = 1; i < profile->location_count && !report->failure; i++)
+	buffer_printf(report->out, "Locations\n");
+	for (uint32_t i = 1; i < profile->location_count && !buffer_status(report->out); i++)
 		put_location(report, i);
-	report_put(report, "Mappings\n");
-	for (uint32_t i = 1; i < profile->mapping_count && !report->failure; i++)
+	buffer_printf(report->out, "Mappings\n");
+	for (uint32_t i = 1; i < profile->mapping_count && !buffer_status(report->out); i++)
 		put_mapping(report, i);
 	return 0;
 }

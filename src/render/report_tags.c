@@ -105,8 +105,8 @@ static void value_and_share(const struct report *report, int64_t value, char out
 static void put_cell(struct report *report, struct bytes text, size_t width)
 {
 	size_t len = text_width(text);
-	report_put(report, "%*s", (int)(len < width ? width - len + 1 : 1), "");
-	report_put_harmless(report, text);
+	buffer_printf(report->out, "%*s", (int)(len < width ? width - len + 1 : 1), "");
+	text_append_harmless(report->out, text);
 }
 
 /* One key and its values: values [first, end). Columns are as wide as the widest of this key. */
@@ -121,22 +121,22 @@ static void put_key(struct report *report, const struct tag_table *table, size_t
 		size_t len = text_width(bytes_of_string(text));
 		width = len > width ? len : width;
 	}
-	report_put(report, " ");
-	report_put_harmless(report, name);
-	report_put(report, ": Total %s of %s", report_format_value(report, table->keys[key], total),
-		   report_format_value(report, report->total, all));
+	buffer_printf(report->out, " ");
+	text_append_harmless(report->out, name);
+	buffer_printf(report->out, ": Total %s of %s", report_format_value(report, table->keys[key], total),
+		      report_format_value(report, report->total, all));
 	if (report->total > 0)
-		report_put(report, " (%s)", units_format_percent(table->keys[key], report->total, share));
-	report_put(report, "\n");
+		buffer_printf(report->out, " (%s)", units_format_percent(table->keys[key], report->total, share));
+	buffer_printf(report->out, "\n");
 	for (size_t i = first; i < end; i++) {
 		value_and_share(report, table->values[i].total, text);
 		put_cell(report, bytes_of_string(" "), key_width);
 		put_cell(report, bytes_of_string(text), width);
-		report_put(report, " ");
-		report_put_harmless(report, intern_get(&table->texts, table->values[i].text));
-		report_put(report, "\n");
+		buffer_printf(report->out, " ");
+		text_append_harmless(report->out, intern_get(&table->texts, table->values[i].text));
+		buffer_printf(report->out, "\n");
 	}
-	report_put(report, "\n");
+	buffer_printf(report->out, "\n");
 }
 
 int report_write_tags(struct report *report, struct error *err)

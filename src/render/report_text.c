@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "render/report_int.h"
 
 static const char *inline_mark(const struct graph *graph, const struct graph_node *node)
@@ -27,18 +28,19 @@ int report_write_top(struct report *report, struct error *err)
 	if (r < 0)
 		return r;
 	report_put_graph_labels(report, &graph);
-	report_put(report, "%10s %5s%% %5s%% %10s %5s%%\n", "flat", "flat", "sum", "cum", "cum");
+	buffer_printf(report->out, "%10s %5s%% %5s%% %10s %5s%%\n", "flat", "flat", "sum", "cum", "cum");
 	for (size_t i = 0; i < graph.graph.order_count; i++) {
 		uint32_t id = graph.graph.order[i];
 		const struct graph_node *node = &graph.graph.nodes[id];
 		char flat[UNITS_TEXT_MAX], cum[UNITS_TEXT_MAX], shares[3][UNITS_TEXT_MAX];
 		sum += (uint64_t)graph_node_flat(node);
-		report_put(report, "%10s %s %s %10s %s  %s%s\n", report_format_value(report, graph_node_flat(node), flat),
-			   units_format_percent(graph_node_flat(node), report->total, shares[0]),
-			   units_format_percent((int64_t)sum, report->total, shares[1]),
-			   report_format_value(report, graph_node_cum(node), cum),
-			   units_format_percent(graph_node_cum(node), report->total, shares[2]), report_node_name(&graph, id),
-			   inline_mark(&graph.graph, node));
+		buffer_printf(report->out, "%10s %s %s %10s %s  %s%s\n",
+			      report_format_value(report, graph_node_flat(node), flat),
+			      units_format_percent(graph_node_flat(node), report->total, shares[0]),
+			      units_format_percent((int64_t)sum, report->total, shares[1]),
+			      report_format_value(report, graph_node_cum(node), cum),
+			      units_format_percent(graph_node_cum(node), report->total, shares[2]),
+			      report_node_name(&graph, id), inline_mark(&graph.graph, node));
 	}
 	return 0;
 }
@@ -53,9 +55,10 @@ static void put_edges(struct report *report, struct report_graph *graph, const u
 	for (size_t i = 0; i < count; i++) {
 		const struct graph_edge *edge = &graph->graph.edges[edges[i]];
 		char weight[UNITS_TEXT_MAX], share[UNITS_TEXT_MAX];
-		report_put(report, "%50s %s |   %s%s\n", report_format_value(report, edge->weight, weight),
-			   units_format_percent(edge->weight, cum, share),
-			   report_node_name(graph, callers ? edge->source : edge->target), edge->is_inline ? " (inline)" : "");
+		buffer_printf(report->out, "%50s %s |   %s%s\n", report_format_value(report, edge->weight, weight),
+			      units_format_percent(edge->weight, cum, share),
+			      report_node_name(graph, callers ? edge->source : edge->target),
+			      edge->is_inline ? " (inline)" : "");
 	}
 }
 
@@ -64,14 +67,14 @@ static void put_tree_node(struct report *report, struct report_graph *graph, uin
 	const struct graph_node *node = &graph->graph.nodes[id];
 	int64_t flat = graph_node_flat(node), cum = graph_node_cum(node);
 	char texts[2][UNITS_TEXT_MAX], shares[3][UNITS_TEXT_MAX];
-	report_put(report, SEPARATOR);
+	buffer_printf(report->out, SEPARATOR);
 	size_t count = graph_sort_edges(&graph->graph, graph->graph.in + node->in_first, node->in_count, edges);
 	put_edges(report, graph, edges, count, cum, true);
 	*sum += (uint64_t)flat;
-	report_put(report, "%10s %s %s %10s %s                | %s\n", report_format_value(report, flat, texts[0]),
-		   units_format_percent(flat, report->total, shares[0]),
-		   units_format_percent((int64_t)*sum, report->total, shares[1]), report_format_value(report, cum, texts[1]),
-		   units_format_percent(cum, report->total, shares[2]), report_node_name(graph, id));
+	buffer_printf(report->out, "%10s %s %s %10s %s                | %s\n", report_format_value(report, flat, texts[0]),
+		      units_format_percent(flat, report->total, shares[0]),
+		      units_format_percent((int64_t)*sum, report->total, shares[1]), report_format_value(report, cum, texts[1]),
+		      units_format_percent(cum, report->total, shares[2]), report_node_name(graph, id));
 	count = graph_sort_edges(&graph->graph, graph->graph.out + node->out_first, node->out_count, edges);
 	put_edges(report, graph, edges, count, cum, false);
 }
@@ -89,7 +92,8 @@ int report_write_tree(struct report *report, struct error *err)
 	if (!edges)
 		return error_nomem(err);
 	report_put_graph_labels(report, &graph);
-	report_put(report, SEPARATOR "      flat  flat%%   sum%%        cum   cum%%   calls calls%% + context \t \t \n");
+	buffer_printf(report->out,
+		      SEPARATOR "      flat  flat%%   sum%%        cum   cum%%   calls calls%% + context \t \t \n");
 	for (size_t i = 0; i < graph.graph.order_count; i++) {
 		uint32_t id = graph.graph.order[i];
 		if (symbol && !symbol->finds(symbol->context, bytes_of_string(report_node_name(&graph, id))))
@@ -98,7 +102,7 @@ int report_write_tree(struct report *report, struct error *err)
 		put_tree_node(report, &graph, id, edges, &sum);
 	}
 	if (graph.graph.order_count > 0)
-		report_put(report, SEPARATOR);
+		buffer_printf(report->out, SEPARATOR);
 	if (symbol && matched == 0)
 		return error_set(err, -EINVAL, "no function matches \"%.200s\"", report->options.symbol_text);
 	return 0;
@@ -148,8 +152,8 @@ static int put_labels(struct report *report, const struct profile_label_set *set
 	}
 	qsort(lines, count, sizeof(*lines), compare_texts);
 	for (size_t i = 0; i < count; i++) {
-		report_put_harmless(report, bytes_of_string(lines[i]));
-		report_put(report, "\n");
+		text_append_harmless(report->out, bytes_of_string(lines[i]));
+		buffer_printf(report->out, "\n");
 		mem_free(lines[i]);
 	}
 	return r < 0 ? error_set(err, r, "cannot write labels") : 0;
@@ -164,7 +168,7 @@ static int put_trace(struct report *report, struct graph_infos *infos, size_t sa
 	char value[UNITS_TEXT_MAX];
 	if (depth == 0)
 		return 0;
-	report_put(report, TRACE_SEPARATOR);
+	buffer_printf(report->out, TRACE_SEPARATOR);
 	int r = put_labels(report, set, false, err);
 	if (r == 0)
 		r = put_labels(report, set, true, err);
@@ -176,7 +180,8 @@ static int put_trace(struct report *report, struct graph_infos *infos, size_t sa
 			const char *name = graph_printable_name(infos, infos->nodes[k]);
 			if (!name)
 				return error_nomem(err);
-			report_put(report, "%10s   %s%s\n", frames++ == 0 ? value : "", name, k + 1 != end ? " (inline)" : "");
+			buffer_printf(report->out, "%10s   %s%s\n", frames++ == 0 ? value : "", name,
+				      k + 1 != end ? " (inline)" : "");
 		}
 	}
 	return r;
@@ -200,8 +205,8 @@ int report_write_traces(struct report *report, struct error *err)
 	if (r < 0)
 		return r;
 	report_put_profile_labels(report);
-	for (size_t i = 0; i < profile->sample_count && r == 0 && !report->failure; i++)
+	for (size_t i = 0; i < profile->sample_count && r == 0 && !buffer_status(report->out); i++)
 		r = put_trace(report, &infos, i, path, err);
-	report_put(report, TRACE_SEPARATOR);
+	buffer_printf(report->out, TRACE_SEPARATOR);
 	return r;
 }

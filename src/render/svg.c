@@ -53,7 +53,7 @@ struct drawing {
 
 /* ---- text ---- */
 
-static int append_escaped(struct buffer *out, struct bytes text)
+static void append_escaped(struct buffer *out, struct bytes text)
 {
 	for (size_t i = 0; i < text.len; i++) {
 		uint8_t c = text.data[i];
@@ -66,23 +66,19 @@ static int append_escaped(struct buffer *out, struct bytes text)
 							     : NULL;
 		/* U+FFFE and U+FFFF are UTF-8 but no XML characters. */
 		bool is_nonchar = c == 0xef && i + 2 < text.len && text.data[i + 1] == 0xbf && text.data[i + 2] >= 0xbe;
-		int r = escape	     ? buffer_append_string(out, escape)
-			: is_nonchar ? buffer_append(out, "?", 1)
-				     : buffer_append_byte(out, c);
-		if (r < 0)
-			return r;
+		if (escape || is_nonchar)
+			buffer_append_string(out, escape ? escape : "?");
+		else
+			buffer_append_byte(out, c);
 		i += is_nonchar ? 2 : 0;
 	}
-	return 0;
 }
 
 /* Repaired, cut to max_chars characters (the last two become ".." then), escaped. */
-static int append_text(struct drawing *drawing, const char *text, size_t max_chars)
+static void append_text(struct drawing *drawing, const char *text, size_t max_chars)
 {
 	buffer_clear(&drawing->scratch);
-	int r = text_append_utf8(&drawing->scratch, bytes_of_string(text));
-	if (r < 0)
-		return r;
+	text_append_utf8(&drawing->scratch, bytes_of_string(text));
 	struct bytes all = buffer_bytes(&drawing->scratch);
 	size_t chars = 0, fitting_len = 0;
 	for (size_t i = 0; i < all.len; i++) {
@@ -92,25 +88,25 @@ static int append_text(struct drawing *drawing, const char *text, size_t max_cha
 			fitting_len = i;
 		chars++;
 	}
-	if (chars <= max_chars)
-		return append_escaped(drawing->out, all);
-	if (max_chars < 3)
-		return 0;
-	r = append_escaped(drawing->out, (struct bytes){all.data, fitting_len});
-	return r < 0 ? r : buffer_append_string(drawing->out, "..");
+	bool fits = chars <= max_chars;
+	buffer_fail(drawing->out, buffer_status(&drawing->scratch));
+	if (!fits && max_chars < 3)
+		return;
+	append_escaped(drawing->out, (struct bytes){all.data, fits ? all.len : fitting_len});
+	buffer_append_string(drawing->out, fits ? "" : "..");
 }
 
 /* Three decimals, so that frames are still where they belong when they are zoomed. */
-static int append_px(struct buffer *out, const char *name, double value)
+static void append_px(struct buffer *out, const char *name, double value)
 {
 	long long thousandths = llround(fmax(value, 0) * 1000);
-	return buffer_printf(out, " %s=\"%lld.%03lld\"", name, thousandths / 1000, thousandths % 1000);
+	buffer_printf(out, " %s=\"%lld.%03lld\"", name, thousandths / 1000, thousandths % 1000);
 }
 
-static int append_percent(struct buffer *out, int64_t value, int64_t total)
+static void append_percent(struct buffer *out, int64_t value, int64_t total)
 {
 	long long hundredths = total ? llround((double)value / (double)total * 10000) : 0;
-	return buffer_printf(out, "%lld.%02lld%%", hundredths / 100, hundredths % 100);
+	buffer_printf(out, "%lld.%02lld%%", hundredths / 100, hundredths % 100);
 }
 
 /* ---- colour ---- */
@@ -147,34 +143,28 @@ static unsigned color_of(const struct flame *flame, const struct flame_node *nod
 
 /* ---- frames ---- */
 
-static int append_title(struct drawing *drawing, const struct flame_node *node)
+static void append_title(struct drawing *drawing, const struct flame_node *node)
 {
 	static const char *const kinds[8] = {"", "", "kernel", "jit", "interpreted", "", "", ""};
 	const struct flame *flame = drawing->flame;
 	char total[64], self[64];
 	render_format_value(node->total, flame->unit, total, sizeof(total));
 	render_format_value(node->self, flame->unit, self, sizeof(self));
-	int r = buffer_append_string(drawing->out, "<title>");
-	if (r == 0)
-		r = append_text(drawing, intern_string(&flame->strings, node->name), SIZE_MAX);
-	if (r == 0)
-		r = buffer_printf(drawing->out, "\n%s, ", total);
-	if (r == 0)
-		r = append_percent(drawing->out, node->total, flame->total);
-	if (r == 0)
-		r = buffer_printf(drawing->out, "; self %s, ", self);
-	if (r == 0)
-		r = append_percent(drawing->out, node->self, flame->total);
+	buffer_append_string(drawing->out, "<title>");
+	append_text(drawing, intern_string(&flame->strings, node->name), SIZE_MAX);
+	buffer_printf(drawing->out, "\n%s, ", total);
+	append_percent(drawing->out, node->total, flame->total);
+	buffer_printf(drawing->out, "; self %s, ", self);
+	append_percent(drawing->out, node->self, flame->total);
 	const char *const details[] = {intern_string(&flame->strings, node->binary), intern_string(&flame->strings, node->file),
 				       kinds[node->frame_type & 7], node->inlined ? "inlined" : ""};
-	for (size_t i = 0; r == 0 && i < 4; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		if (!*details[i])
 			continue;
-		r = buffer_append_string(drawing->out, i == 0 || !*details[i - 1] ? "\n" : ", ");
-		if (r == 0)
-			r = append_text(drawing, details[i], SIZE_MAX);
+		buffer_append_string(drawing->out, i == 0 || !*details[i - 1] ? "\n" : ", ");
+		append_text(drawing, details[i], SIZE_MAX);
 	}
-	return r < 0 ? r : buffer_append_string(drawing->out, "</title>");
+	buffer_append_string(drawing->out, "</title>");
 }
 
 static unsigned row_y(const struct drawing *drawing, uint32_t depth)
@@ -183,38 +173,31 @@ static unsigned row_y(const struct drawing *drawing, uint32_t depth)
 	return HEAD_PX + row * ROW_PX;
 }
 
-static int append_frame(struct drawing *drawing, const struct flame_node *node, double x, double width)
+static void append_frame(struct drawing *drawing, const struct flame_node *node, double x, double width)
 {
 	struct buffer *out = drawing->out;
 	unsigned y = row_y(drawing, node->depth);
-	int r = buffer_append_string(out, "<g class=\"f\">");
-	if (r == 0)
-		r = append_title(drawing, node);
-	if (r == 0)
-		r = buffer_append_string(out, "<rect");
-	if (r == 0)
-		r = append_px(out, "x", x);
-	if (r == 0)
-		r = append_px(out, "width", width);
-	if (r == 0)
-		r = buffer_printf(out, " y=\"%u\" height=\"%d\" rx=\"1\" fill=\"#%06x\"/><text", y, FRAME_PX,
-				  color_of(drawing->flame, node));
-	if (r == 0)
-		r = append_px(out, "x", x + 3);
-	if (r == 0)
-		r = buffer_printf(out, " y=\"%u\">", y + 12);
-	if (r == 0 && width > 3 * CHAR_PX)
-		r = append_text(drawing, intern_string(&drawing->flame->strings, node->name), (size_t)((width - 6) / CHAR_PX));
-	return r < 0 ? r : buffer_append_string(out, "</text></g>\n");
+	buffer_append_string(out, "<g class=\"f\">");
+	append_title(drawing, node);
+	buffer_append_string(out, "<rect");
+	append_px(out, "x", x);
+	append_px(out, "width", width);
+	buffer_printf(out, " y=\"%u\" height=\"%d\" rx=\"1\" fill=\"#%06x\"/><text", y, FRAME_PX,
+		      color_of(drawing->flame, node));
+	append_px(out, "x", x + 3);
+	buffer_printf(out, " y=\"%u\">", y + 12);
+	if (width > 3 * CHAR_PX)
+		append_text(drawing, intern_string(&drawing->flame->strings, node->name), (size_t)((width - 6) / CHAR_PX));
+	buffer_append_string(out, "</text></g>\n");
 }
 
 /* One pass over the tree. With draw == false it only finds out how deep the drawing is and how much is left out. */
-static int walk(struct drawing *drawing, bool draw)
+static void walk(struct drawing *drawing, bool draw)
 {
 	const struct flame *flame = drawing->flame;
 	drawing->at[0] = MARGIN_PX;
 	drawing->left_out = 0;
-	for (size_t i = 0; i < flame->count; i++) {
+	for (size_t i = 0; i < flame->count && !buffer_status(drawing->out); i++) {
 		const struct flame_node *node = &flame->nodes[i];
 		double x = drawing->at[node->depth], width = (double)node->total * drawing->px_per_value;
 		if (node->total > 0)
@@ -226,69 +209,54 @@ static int walk(struct drawing *drawing, bool draw)
 		}
 		if (!draw && node->depth > drawing->deepest)
 			drawing->deepest = node->depth;
-		int r = draw ? append_frame(drawing, node, x, width) : 0;
-		if (r < 0)
-			return r;
+		if (draw)
+			append_frame(drawing, node, x, width);
 	}
-	return 0;
 }
 
 /* ---- the file ---- */
 
-static int append_subtitle(struct drawing *drawing)
+static void append_subtitle(struct drawing *drawing)
 {
 	const struct flame *flame = drawing->flame;
 	char total[64], samples[TEXT_NUMBER_MAX], left_out[TEXT_NUMBER_MAX];
 	render_format_value(flame->total, flame->unit, total, sizeof(total));
-	int r = append_text(drawing, flame->type, SIZE_MAX);
-	if (r == 0)
-		r = buffer_printf(drawing->out, " %s, %s %s", total, text_format_count(flame->sample_count, samples),
-				  flame->sample_count == 1 ? "sample" : "samples");
-	if (r == 0 && drawing->left_out > 0)
-		r = buffer_printf(drawing->out, "; %s %s too narrow to be drawn",
-				  text_format_count(drawing->left_out, left_out),
-				  drawing->left_out == 1 ? "frame is" : "frames are");
-	return r;
+	append_text(drawing, flame->type, SIZE_MAX);
+	buffer_printf(drawing->out, " %s, %s %s", total, text_format_count(flame->sample_count, samples),
+		      flame->sample_count == 1 ? "sample" : "samples");
+	if (drawing->left_out > 0)
+		buffer_printf(drawing->out, "; %s %s too narrow to be drawn", text_format_count(drawing->left_out, left_out),
+			      drawing->left_out == 1 ? "frame is" : "frames are");
 }
 
-static int append_head(struct drawing *drawing, const char *title)
+static void append_head(struct drawing *drawing, const char *title)
 {
 	struct buffer *out = drawing->out;
 	unsigned width = drawing->width, height = drawing->height;
-	int r = buffer_printf(
-		out,
-		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" "
-		"width=\"%u\" height=\"%u\" viewBox=\"0 0 %u %u\">\n<style>%s</style>\n"
-		"<rect id=\"page\" width=\"100%%\" height=\"100%%\"/>\n<text id=\"title\" x=\"%u\" y=\"24\">",
-		width, height, width, height, svg_style, width / 2);
-	if (r == 0)
-		r = append_text(drawing, title, SIZE_MAX);
-	if (r == 0)
-		r = buffer_printf(out, "</text>\n<text id=\"subtitle\" x=\"%u\" y=\"42\">", width / 2);
-	if (r == 0)
-		r = append_subtitle(drawing);
-	if (r == 0)
-		r = buffer_printf(
-			out,
-			"</text>\n<text id=\"reset\" class=\"b\" x=\"%d\" y=\"24\">Reset zoom</text>\n"
-			"<text id=\"search\" class=\"b\" x=\"%u\" y=\"24\">Search</text>\n"
-			"<text id=\"matched\" x=\"%u\" y=\"42\"></text>\n<text id=\"details\" x=\"%d\" y=\"%u\"> </text>\n"
-			"<g id=\"frames\" data-x=\"%d\" data-width=\"%u\">\n",
-			MARGIN_PX, width - MARGIN_PX, width - MARGIN_PX, MARGIN_PX, height - 10, MARGIN_PX,
-			width - 2 * MARGIN_PX);
-	return r;
+	buffer_printf(out,
+		      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" "
+		      "width=\"%u\" height=\"%u\" viewBox=\"0 0 %u %u\">\n<style>%s</style>\n"
+		      "<rect id=\"page\" width=\"100%%\" height=\"100%%\"/>\n<text id=\"title\" x=\"%u\" y=\"24\">",
+		      width, height, width, height, svg_style, width / 2);
+	append_text(drawing, title, SIZE_MAX);
+	buffer_printf(out, "</text>\n<text id=\"subtitle\" x=\"%u\" y=\"42\">", width / 2);
+	append_subtitle(drawing);
+	buffer_printf(out,
+		      "</text>\n<text id=\"reset\" class=\"b\" x=\"%d\" y=\"24\">Reset zoom</text>\n"
+		      "<text id=\"search\" class=\"b\" x=\"%u\" y=\"24\">Search</text>\n"
+		      "<text id=\"matched\" x=\"%u\" y=\"42\"></text>\n<text id=\"details\" x=\"%d\" y=\"%u\"> </text>\n"
+		      "<g id=\"frames\" data-x=\"%d\" data-width=\"%u\">\n",
+		      MARGIN_PX, width - MARGIN_PX, width - MARGIN_PX, MARGIN_PX, height - 10, MARGIN_PX,
+		      width - 2 * MARGIN_PX);
 }
 
-static int append_all(struct drawing *drawing, const char *title)
+static void append_all(struct drawing *drawing, const char *title)
 {
-	int r = append_head(drawing, title);
-	if (r == 0)
-		r = walk(drawing, true);
-	if (r == 0)
-		r = buffer_append_string(drawing->out, "</g>\n<script><![CDATA[\n");
-	if (r == 0)
-		r = buffer_append_string(drawing->out, svg_script);
-	return r < 0 ? r : buffer_append_string(drawing->out, "]]></script>\n</svg>\n");
+	append_head(drawing, title);
+	walk(drawing, true);
+	buffer_append_string(drawing->out, "</g>\n<script><![CDATA[\n");
+	buffer_append_string(drawing->out, svg_script);
+	buffer_append_string(drawing->out, "]]></script>\n</svg>\n");
 }
 
 static unsigned clamp_width(unsigned width)
@@ -320,7 +288,8 @@ int svg_render(const struct flame *flame, const struct svg_options *options, str
 	walk(&drawing, false);
 	drawing.height = HEAD_PX + (drawing.deepest + 1) * ROW_PX + FOOT_PX;
 	size_t start = out->len;
-	int r = append_all(&drawing, options->title ? options->title : "Flame graph");
+	append_all(&drawing, options->title ? options->title : "Flame graph");
+	int r = buffer_status(out);
 	if (r == 0)
 		return 0;
 	buffer_truncate(out, start);

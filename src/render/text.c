@@ -57,35 +57,32 @@ static struct scale choose_scale(const struct table *table, const struct table_r
 
 /* ---- lines ---- */
 
-static int append_row(struct buffer *out, const struct table *table, const struct table_row *row, int64_t sum,
-		      const struct scale *scale)
+static void append_row(struct buffer *out, const struct table *table, const struct table_row *row, int64_t sum,
+		       const struct scale *scale)
 {
 	char values[2][UNITS_TEXT_MAX], shares[3][UNITS_TEXT_MAX];
-	int r = buffer_printf(out, "%10s %s %s %10s %s  ", units_format(row->self, scale->from, scale->to, values[0]),
-			      units_format_percent(row->self, table->total, shares[0]),
-			      units_format_percent(sum, table->total, shares[1]),
-			      units_format(row->total, scale->from, scale->to, values[1]),
-			      units_format_percent(row->total, table->total, shares[2]));
-	if (r == 0)
-		r = text_append_harmless(out, bytes_of_string(row->name));
-	if (r == 0 && row->inlined)
-		r = buffer_append_string(out, row->called ? " (partial-inline)" : " (inline)");
-	return r < 0 ? r : buffer_append_byte(out, '\n');
+	buffer_printf(out, "%10s %s %s %10s %s  ", units_format(row->self, scale->from, scale->to, values[0]),
+		      units_format_percent(row->self, table->total, shares[0]),
+		      units_format_percent(sum, table->total, shares[1]),
+		      units_format(row->total, scale->from, scale->to, values[1]),
+		      units_format_percent(row->total, table->total, shares[2]));
+	text_append_harmless(out, bytes_of_string(row->name));
+	if (row->inlined)
+		buffer_append_string(out, row->called ? " (partial-inline)" : " (inline)");
+	buffer_append_byte(out, '\n');
 }
 
-static int append_head(struct buffer *out, const struct table *table, size_t count, int64_t sum, const struct scale *scale)
+static void append_head(struct buffer *out, const struct table *table, size_t count, int64_t sum, const struct scale *scale)
 {
 	char shown[UNITS_TEXT_MAX], total[UNITS_TEXT_MAX], percent[UNITS_TEXT_MAX];
 	const char *trimmed = units_format_percent(sum, table->total, percent);
 	trimmed += strspn(trimmed, " ");
-	int r = buffer_printf(out, "Showing nodes accounting for %s, %s of %s total\n",
-			      units_format(sum, scale->from, scale->to, shown), trimmed,
-			      units_format(table->total, scale->from, scale->to, total));
-	if (r == 0 && count < table->count && table->total != 0)
-		r = buffer_printf(out, "Showing top %zu nodes out of %zu\n", count, table->count);
-	if (r == 0)
-		r = buffer_printf(out, "%10s %5s%% %5s%% %10s %5s%%\n", "flat", "flat", "sum", "cum", "cum");
-	return r;
+	buffer_printf(out, "Showing nodes accounting for %s, %s of %s total\n",
+		      units_format(sum, scale->from, scale->to, shown), trimmed,
+		      units_format(table->total, scale->from, scale->to, total));
+	if (count < table->count && table->total != 0)
+		buffer_printf(out, "Showing top %zu nodes out of %zu\n", count, table->count);
+	buffer_printf(out, "%10s %5s%% %5s%% %10s %5s%%\n", "flat", "flat", "sum", "cum", "cum");
 }
 
 static int compare_for_text(const void *left, const void *right)
@@ -103,20 +100,19 @@ static int compare_for_text(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-static int write_rows(const struct table *table, const struct table_row *const *rows, size_t count, const char *unit,
-		      struct buffer *out)
+static void write_rows(const struct table *table, const struct table_row *const *rows, size_t count, const char *unit,
+		       struct buffer *out)
 {
 	struct scale scale = choose_scale(table, rows, count, unit);
 	uint64_t sum = 0;
 	for (size_t i = 0; i < count; i++)
 		sum += (uint64_t)rows[i]->self;
-	int r = append_head(out, table, count, (int64_t)sum, &scale);
+	append_head(out, table, count, (int64_t)sum, &scale);
 	sum = 0;
-	for (size_t i = 0; r == 0 && i < count; i++) {
+	for (size_t i = 0; i < count && !buffer_status(out); i++) {
 		sum += (uint64_t)rows[i]->self;
-		r = append_row(out, table, rows[i], (int64_t)sum, &scale);
+		append_row(out, table, rows[i], (int64_t)sum, &scale);
 	}
-	return r;
 }
 
 int table_write_text(const struct table *table, const char *unit, size_t limit, struct buffer *out, struct error *err)
@@ -129,7 +125,8 @@ int table_write_text(const struct table *table, const char *unit, size_t limit, 
 		rows[i] = &table->rows[i];
 	if (table->count > 1)
 		qsort(rows, table->count, sizeof(*rows), compare_for_text);
-	int r = write_rows(table, rows, count, unit, out);
+	write_rows(table, rows, count, unit, out);
+	int r = buffer_status(out);
 	if (r == 0)
 		return 0;
 	buffer_truncate(out, start);
