@@ -1,45 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/test_format.h"
+#include "format/test_text.h"
 
-static struct buffer notes;
-
-static int decode(const char *text, struct profile **ret, struct error *err)
-{
-	struct bytes input = bytes_of_string(text);
-	struct format_options options = {.notes = &notes};
-	uint8_t *copy = exact_copy(input);
-	*ret = NULL;
-	buffer_clear(&notes);
-	int r = format_callgrind.decode((struct bytes){copy, input.len}, &options, ret, err);
-	free(copy);
-	return r;
-}
-
-static void check_profile(const struct profile *profile, const char *type, const char *expected)
-{
-	struct format_options options = {.sample_type = type};
-	struct buffer out;
-	buffer_init(&out, SIZE_MAX);
-	assert_int_equal(format_encode(&format_folded, profile, &options, &out, NULL), 0);
-	assert_string_equal(buffer_string(&out), expected);
-	buffer_release(&out);
-}
-
-static struct profile *read_text(const char *text)
-{
-	struct profile *profile;
-	struct error err = {0};
-	if (decode(text, &profile, &err) < 0)
-		fail_msg("%s", err.message);
-	return profile;
-}
-
-static void check(const char *text, const char *type, const char *expected)
-{
-	struct profile *profile = read_text(text);
-	check_profile(profile, type, expected);
-	profile_free(profile);
-}
+static const struct format *const tested = &format_callgrind;
 
 /* `shared` is called by a and b; names and positions are compressed; two events, of which lines may leave out the last. */
 static const char graph[] = "# callgrind format\n"
@@ -85,8 +47,8 @@ static const char graph[] = "# callgrind format\n"
 static void test_shares(void **state)
 {
 	assert_ptr_equal(format_detect(bytes_of_string(graph)), &format_callgrind);
-	check(graph, "Ir",
-	      "main 10\nmain;a 50\nmain;a;shared(int (*)(int)) 100\nmain;b 450\nmain;b;shared(int (*)(int)) 300\n");
+	check_text(graph, "Ir",
+		   "main 10\nmain;a 50\nmain;a;shared(int (*)(int)) 100\nmain;b 450\nmain;b;shared(int (*)(int)) 300\n");
 	assert_non_null(strstr(buffer_string(&notes), "1 functions have several callers"));
 	assert_non_null(strstr(buffer_string(&notes), "call counts of functions\n1 jumps within functions\n"));
 	/* Shares go by the first event. */
@@ -110,14 +72,15 @@ static void test_shares(void **state)
 static void test_recursion(void **state)
 {
 	/* What a function calls of itself stays one frame. */
-	check("events: Ir\nfn=main\n1 5\ncfn=f\ncalls=1 0\n2 20\n\nfn=f\n3 20\ncfn=f\ncalls=3 0\n3 12\n", "Ir",
-	      "main 5\nmain;f 20\n");
+	check_text("events: Ir\nfn=main\n1 5\ncfn=f\ncalls=1 0\n2 20\n\nfn=f\n3 20\ncfn=f\ncalls=3 0\n3 12\n", "Ir",
+		   "main 5\nmain;f 20\n");
 	/* A cycle ends, and what goes round in it is nobody's own. */
-	check("events: Ir\nfn=main\n1 5\ncfn=f\ncalls=1 0\n2 20\n\nfn=f\n3 4\ncfn=g\ncalls=1 0\n4 16\n\nfn=g\n5 16\ncfn=f\n"
-	      "calls=1 0\n5 7\n",
-	      "Ir", "main 5\nmain;f 4\nmain;f;g 16\n");
+	check_text(
+		"events: Ir\nfn=main\n1 5\ncfn=f\ncalls=1 0\n2 20\n\nfn=f\n3 4\ncfn=g\ncalls=1 0\n4 16\n\nfn=g\n5 16\ncfn=f\n"
+		"calls=1 0\n5 7\n",
+		"Ir", "main 5\nmain;f 4\nmain;f;g 16\n");
 	/* Nobody calls into the cycle. */
-	check("events: Ir\nfn=f\n3 4\ncfn=g\ncalls=1 0\n3 6\n\nfn=g\n5 6\ncfn=f\ncalls=1 0\n5 10\n", "Ir", "g 6\ng;f 4\n");
+	check_text("events: Ir\nfn=f\n3 4\ncfn=g\ncalls=1 0\n3 6\n\nfn=g\n5 6\ncfn=f\ncalls=1 0\n5 10\n", "Ir", "g 6\ng;f 4\n");
 }
 
 static void test_positions(void **state)
@@ -138,15 +101,6 @@ static void test_positions(void **state)
 			assert_int_equal(profile->locations[stack[0]].address, 0x1000);
 	}
 	profile_free(profile);
-}
-
-static void refuse(const char *text, const char *says)
-{
-	struct profile *profile;
-	struct error err = {0};
-	assert_true(decode(text, &profile, &err) < 0);
-	if (!strstr(err.message, says))
-		fail_msg("%s: \"%s\" does not say \"%s\"", text, err.message, says);
 }
 
 static void test_refused(void **state)
@@ -199,18 +153,6 @@ static void test_no_memory(void **state)
 	check_no_memory(&format_callgrind, bytes_of_string(graph));
 }
 
-static int set_up(void **state)
-{
-	buffer_init(&notes, SIZE_MAX);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	buffer_release(&notes);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -218,5 +160,5 @@ int main(void)
 		cmocka_unit_test(test_refused),	  cmocka_unit_test(test_many_paths), cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_no_memory),
 	};
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return cmocka_run_group_tests(tests, NULL, release_notes);
 }

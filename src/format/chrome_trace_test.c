@@ -1,39 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/test_format.h"
+#include "format/test_text.h"
 
-static struct buffer notes;
-
-static int decode(const char *text, struct profile **ret, struct error *err)
-{
-	struct bytes input = bytes_of_string(text);
-	struct format_options options = {.notes = &notes};
-	uint8_t *copy = exact_copy(input);
-	*ret = NULL;
-	buffer_clear(&notes);
-	int r = format_chrome_trace.decode((struct bytes){copy, input.len}, &options, ret, err);
-	free(copy);
-	return r;
-}
-
-static struct profile *read_text(const char *text)
-{
-	struct profile *profile;
-	struct error err = {0};
-	assert_ptr_equal(format_detect(bytes_of_string(text)), &format_chrome_trace);
-	if (decode(text, &profile, &err) < 0)
-		fail_msg("%s", err.message);
-	return profile;
-}
-
-static void check_profile(const struct profile *profile, const char *type, const char *expected)
-{
-	struct format_options options = {.sample_type = type};
-	struct buffer out;
-	buffer_init(&out, SIZE_MAX);
-	assert_int_equal(format_encode(&format_folded, profile, &options, &out, NULL), 0);
-	assert_string_equal(out.len ? buffer_string(&out) : "", expected);
-	buffer_release(&out);
-}
+static const struct format *const tested = &format_chrome_trace;
 
 static void check(const char *text, const char *expected, const char *left_out)
 {
@@ -152,15 +120,6 @@ static void test_cpu_profile(void **state)
 	profile_free(profile);
 }
 
-static void refuse(const char *text, const char *says)
-{
-	struct profile *profile;
-	struct error err = {0};
-	assert_true(decode(text, &profile, &err) < 0);
-	if (!strstr(err.message, says))
-		fail_msg("%s: \"%s\" does not say \"%s\"", text, err.message, says);
-}
-
 static void test_refused(void **state)
 {
 	refuse("{", "not JSON");
@@ -185,18 +144,6 @@ static void test_no_memory(void **state)
 	check_no_memory(&format_chrome_trace, bytes_of_string(chunks));
 }
 
-static int set_up(void **state)
-{
-	buffer_init(&notes, SIZE_MAX);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	buffer_release(&notes);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -204,5 +151,5 @@ int main(void)
 		cmocka_unit_test(test_cpu_profile), cmocka_unit_test(test_refused),	    cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_no_memory),
 	};
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return cmocka_run_group_tests(tests, NULL, release_notes);
 }

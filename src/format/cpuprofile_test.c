@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/test_format.h"
+#include "format/test_text.h"
 
-static int decode(const char *text, struct profile **ret, struct error *err)
-{
-	struct bytes input = bytes_of_string(text);
-	uint8_t *copy = exact_copy(input);
-	*ret = NULL;
-	int r = format_cpuprofile.decode((struct bytes){copy, input.len}, NULL, ret, err);
-	free(copy);
-	return r;
-}
+static const struct format *const tested = &format_cpuprofile;
 
 #define NODE(id, name, rest)                                                                                                   \
 	"{\"id\": " #id ", \"callFrame\": {\"functionName\": \"" name                                                          \
@@ -20,20 +12,8 @@ static int decode(const char *text, struct profile **ret, struct error *err)
 
 static void check(const char *text, const char *counts, const char *times)
 {
-	struct profile *profile;
-	struct error err = {0};
-	if (decode(text, &profile, &err) < 0)
-		fail_msg("%s", err.message);
-	const char *const expected[] = {counts, times}, *const types[] = {"samples", "wall"};
-	for (size_t i = 0; i < 2; i++) {
-		struct format_options options = {.sample_type = types[i]};
-		struct buffer out;
-		buffer_init(&out, SIZE_MAX);
-		assert_int_equal(format_encode(&format_folded, profile, &options, &out, NULL), 0);
-		assert_string_equal(buffer_string(&out), expected[i]);
-		buffer_release(&out);
-	}
-	profile_free(profile);
+	check_text(text, "samples", counts);
+	check_text(text, "wall", times);
 }
 
 static void test_samples(void **state)
@@ -65,15 +45,6 @@ static void test_lines(void **state)
 	assert_int_equal(line->column, 10);
 	assert_string_equal(profile_string(profile, profile->functions[line->function].file_name), "a.js");
 	profile_free(profile);
-}
-
-static void refuse(const char *text, const char *says)
-{
-	struct profile *profile;
-	struct error err = {0};
-	assert_true(decode(text, &profile, &err) < 0);
-	if (!strstr(err.message, says))
-		fail_msg("%s: \"%s\" does not say \"%s\"", text, err.message, says);
 }
 
 static void test_refused(void **state)
@@ -116,5 +87,5 @@ int main(void)
 		cmocka_unit_test(test_samples), cmocka_unit_test(test_lines),	  cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_damaged), cmocka_unit_test(test_no_memory),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, release_notes);
 }

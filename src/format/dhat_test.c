@@ -1,19 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/test_format.h"
+#include "format/test_text.h"
 
-static struct buffer notes;
-
-static int decode(const char *text, struct profile **ret, struct error *err)
-{
-	struct bytes input = bytes_of_string(text);
-	struct format_options options = {.notes = &notes};
-	uint8_t *copy = exact_copy(input);
-	*ret = NULL;
-	buffer_clear(&notes);
-	int r = format_dhat.decode((struct bytes){copy, input.len}, &options, ret, err);
-	free(copy);
-	return r;
-}
+static const struct format *const tested = &format_dhat;
 
 #define TABLE                                                                                                                  \
 	"\"ftbl\":[\"[root]\",\"0x48417B4: malloc (in /usr/lib/vg.so)\",\"0x109169: wrap (heap.c:3)\",\"0x109169: keep(int) "  \
@@ -27,38 +15,23 @@ static int decode(const char *text, struct profile **ret, struct error *err)
 static const char heap[] = HEAD "\"pps\":[" POINT(1000, 2, 500, 1, 20, 1, "[1,2,3,4]") "," POINT(
 	70, 7, 0, 0, 7, 1, "[1,4]") "," POINT(5, 1, 0, 0, 0, 0, "[5]") "]," TABLE "}";
 
-static void check(const char *text, const char *type, const char *expected)
-{
-	struct profile *profile;
-	struct error err = {0};
-	assert_ptr_equal(format_detect(bytes_of_string(text)), &format_dhat);
-	if (decode(text, &profile, &err) < 0)
-		fail_msg("%s", err.message);
-	struct format_options options = {.sample_type = type};
-	struct buffer out;
-	buffer_init(&out, SIZE_MAX);
-	assert_int_equal(format_encode(&format_folded, profile, &options, &out, NULL), 0);
-	assert_string_equal(buffer_string(&out), expected);
-	buffer_release(&out);
-	profile_free(profile);
-}
-
 static void test_values(void **state)
 {
-	check(heap, "alloc_objects", "0x5 1\nmain;keep(int);wrap_[i];malloc 2\nmain;malloc 7\n");
-	check(heap, "alloc_space", "0x5 5\nmain;keep(int);wrap_[i];malloc 1000\nmain;malloc 70\n");
-	check(heap, "peak_objects", "main;keep(int);wrap_[i];malloc 1\n");
-	check(heap, NULL, "main;keep(int);wrap_[i];malloc 500\n");
-	check(heap, "inuse_objects", "main;keep(int);wrap_[i];malloc 1\nmain;malloc 1\n");
-	check(heap, "inuse_space", "main;keep(int);wrap_[i];malloc 20\nmain;malloc 7\n");
+	check_text(heap, "alloc_objects", "0x5 1\nmain;keep(int);wrap_[i];malloc 2\nmain;malloc 7\n");
+	check_text(heap, "alloc_space", "0x5 5\nmain;keep(int);wrap_[i];malloc 1000\nmain;malloc 70\n");
+	check_text(heap, "peak_objects", "main;keep(int);wrap_[i];malloc 1\n");
+	check_text(heap, NULL, "main;keep(int);wrap_[i];malloc 500\n");
+	check_text(heap, "inuse_objects", "main;keep(int);wrap_[i];malloc 1\nmain;malloc 1\n");
+	check_text(heap, "inuse_space", "main;keep(int);wrap_[i];malloc 20\nmain;malloc 7\n");
 	assert_string_equal(buffer_string(&notes), "lifetimes and maximums of the blocks of 3 program points\n"
 						   "reads and writes of the blocks of 3 program points\n");
 	/* Other modes. */
-	check("{\"dhatFileVersion\":2,\"mode\":\"ad-hoc\",\"bklt\":false,\"bsu\":\"units\",\"bksu\":\"events\","
-	      "\"pps\":[{\"tb\":5,\"tbk\":2,\"fs\":[4]}]," TABLE "}",
-	      "units", "main 5\n");
-	check("{\"dhatFileVersion\":2,\"mode\":\"copy\",\"bklt\":false,\"pps\":[{\"tb\":5,\"tbk\":2,\"fs\":[4]}]," TABLE "}",
-	      "blocks", "main 2\n");
+	check_text("{\"dhatFileVersion\":2,\"mode\":\"ad-hoc\",\"bklt\":false,\"bsu\":\"units\",\"bksu\":\"events\","
+		   "\"pps\":[{\"tb\":5,\"tbk\":2,\"fs\":[4]}]," TABLE "}",
+		   "units", "main 5\n");
+	check_text("{\"dhatFileVersion\":2,\"mode\":\"copy\",\"bklt\":false,\"pps\":[{\"tb\":5,\"tbk\":2,\"fs\":[4]}]," TABLE
+		   "}",
+		   "blocks", "main 2\n");
 }
 
 static void test_frames(void **state)
@@ -81,15 +54,6 @@ static void test_frames(void **state)
 	assert_string_equal(profile_string(profile, profile->comments[0]), "./heap x");
 	assert_int_equal(profile->labels[profile->label_sets[profile->resource_labels].first].number, 17);
 	profile_free(profile);
-}
-
-static void refuse(const char *text, const char *says)
-{
-	struct profile *profile;
-	struct error err = {0};
-	assert_true(decode(text, &profile, &err) < 0);
-	if (!strstr(err.message, says))
-		fail_msg("%s: \"%s\" does not say \"%s\"", text, err.message, says);
 }
 
 static void test_refused(void **state)
@@ -117,23 +81,11 @@ static void test_no_memory(void **state)
 	check_no_memory(&format_dhat, bytes_of_string(heap));
 }
 
-static int set_up(void **state)
-{
-	buffer_init(&notes, SIZE_MAX);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	buffer_release(&notes);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_values),	cmocka_unit_test(test_frames),	  cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_damaged), cmocka_unit_test(test_no_memory),
 	};
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return cmocka_run_group_tests(tests, NULL, release_notes);
 }

@@ -1,34 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/firefox/firefox_int.h"
 
-#include "format/test_format.h"
+#include "format/test_text.h"
 
 #include "profile/markers.h"
 #include "profile/test_profile.h"
 
-static struct buffer notes;
-
-static int decode(const char *text, struct profile **ret, struct error *err)
-{
-	struct bytes input = bytes_of_string(text);
-	struct format_options options = {.notes = &notes};
-	uint8_t *copy = exact_copy(input);
-	*ret = NULL;
-	buffer_clear(&notes);
-	int r = format_firefox.decode((struct bytes){copy, input.len}, &options, ret, err);
-	free(copy);
-	return r;
-}
-
-static struct profile *read_text(const char *text)
-{
-	struct profile *profile;
-	struct error err = {0};
-	if (decode(text, &profile, &err) < 0)
-		fail_msg("%s", err.message);
-	assert_ptr_equal(format_detect(bytes_of_string(text)), &format_firefox);
-	return profile;
-}
+static const struct format *const tested = &format_firefox;
 
 /* ---- one profile in several versions: main calls outer, into which inner is inlined; then an address without a name ---- */
 
@@ -140,15 +118,6 @@ static void test_versions(void **state)
 }
 
 /* ---- refused ---- */
-
-static void refuse(const char *text, const char *says)
-{
-	struct profile *profile;
-	struct error err = {0};
-	assert_true(decode(text, &profile, &err) < 0);
-	if (!strstr(err.message, says))
-		fail_msg("\"%s\" does not say \"%s\"", err.message, says);
-}
 
 /* version_60 with one piece replaced. */
 static void refuse_changed(const char *from, const char *to, const char *says)
@@ -711,18 +680,6 @@ static void test_no_memory(void **state)
 	profile_free(profile);
 }
 
-static int set_up(void **state)
-{
-	buffer_init(&notes, SIZE_MAX);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	buffer_release(&notes);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -732,5 +689,5 @@ int main(void)
 		cmocka_unit_test(test_exec),	     cmocka_unit_test(test_ids),	cmocka_unit_test(test_hosts),
 		cmocka_unit_test(test_one_host),     cmocka_unit_test(test_damaged),	cmocka_unit_test(test_no_memory),
 	};
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return cmocka_run_group_tests(tests, NULL, release_notes);
 }

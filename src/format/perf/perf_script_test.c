@@ -1,41 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/test_format.h"
+#include "format/test_text.h"
 
-static struct buffer notes;
-
-static int decode(const char *text, struct profile **ret, struct error *err)
-{
-	struct bytes input = bytes_of_string(text);
-	struct format_options options = {.notes = &notes};
-	uint8_t *copy = exact_copy(input);
-	*ret = NULL;
-	buffer_clear(&notes);
-	int r = format_perf_script.decode((struct bytes){copy, input.len}, &options, ret, err);
-	free(copy);
-	return r;
-}
-
-static struct profile *read_text(const char *text)
-{
-	struct profile *profile;
-	struct error err = {0};
-	assert_ptr_equal(format_detect(bytes_of_string(text)), &format_perf_script);
-	if (decode(text, &profile, &err) < 0)
-		fail_msg("%s", err.message);
-	return profile;
-}
-
-static void check(const char *text, const char *type, const char *expected)
-{
-	struct profile *profile = read_text(text);
-	struct format_options options = {.sample_type = type};
-	struct buffer out;
-	buffer_init(&out, SIZE_MAX);
-	assert_int_equal(format_encode(&format_folded, profile, &options, &out, NULL), 0);
-	assert_string_equal(buffer_string(&out), expected);
-	buffer_release(&out);
-	profile_free(profile);
-}
+static const struct format *const tested = &format_perf_script;
 
 /* The labels and the time of a sample. */
 static void check_sample(const struct profile *profile, size_t number, const char *expected)
@@ -70,10 +36,10 @@ static const char recorded[] = "# ========\n"
 
 static void test_default_fields(void **state)
 {
-	check(recorded, "cycles",
-	      "0x7ffaed0f2ad7;libc.so.6+0x891f5;work(int, char);leaf_a;inner_[i] 371665\n"
-	      "Lapp:::run_[j];in_module_[k];kernel_one_[k] 7\n"
-	      "[unknown] 1\n");
+	check_text(recorded, "cycles",
+		   "0x7ffaed0f2ad7;libc.so.6+0x891f5;work(int, char);leaf_a;inner_[i] 371665\n"
+		   "Lapp:::run_[j];in_module_[k];kernel_one_[k] 7\n"
+		   "[unknown] 1\n");
 	struct profile *profile = read_text(recorded);
 	check_sample(profile, 0, " cpu.logical_number=/3/ thread.id=/28989/ thread.name=work er 1/0/ @74462201334000");
 	check_sample(profile, 1, " cpu.logical_number=/3/ thread.id=/28989/ thread.name=work er 1/0/ @74462201335000");
@@ -95,18 +61,18 @@ static void test_default_fields(void **state)
 static void test_fields(void **state)
 {
 	/* Process and thread; no time. */
-	check("perf-exec 17/18 \n\t1185 f (/x)\n\n", NULL, "f 1\n");
+	check_text("perf-exec 17/18 \n\t1185 f (/x)\n\n", NULL, "f 1\n");
 	struct profile *profile = read_text("perf-exec 17/18 \n\t1185 f (/x)\n\n");
 	check_sample(profile, 0, " process.pid=/17/ thread.id=/18/ thread.name=perf-exec/0/ @0");
 	profile_free(profile);
 	/* No file, no offset, no ids. */
-	check("\t            1185 f\n\t 12 main\n\n\t            1185 f\n\n", NULL, "f 1\nmain;f 1\n");
-	check("17 1.500000: \n\t            1185 f\n\n", NULL, "f 1\n");
+	check_text("\t            1185 f\n\t 12 main\n\n\t            1185 f\n\n", NULL, "f 1\nmain;f 1\n");
+	check_text("17 1.500000: \n\t            1185 f\n\n", NULL, "f 1\n");
 	/* Without call chains the frame is on the line of the sample. */
-	check("            burn 29551 74476.403894:   10101010  cpu-clock:      561ba0085185 leaf_a+0xc (/tmp/text/burn)\n"
-	      "       work er 1 29553 74476.413994:   10101010 cpu-clock:      561ba0085185 leaf_a+0xc (/tmp/text/burn)\n",
-	      "cpu-clock", "leaf_a 20202020\n");
-	check("            burn 29551 74476.403894:      561ba0085185 leaf_a\n", NULL, "leaf_a 1\n");
+	check_text("            burn 29551 74476.403894:   10101010  cpu-clock:      561ba0085185 leaf_a+0xc (/tmp/text/burn)\n"
+		   "       work er 1 29553 74476.413994:   10101010 cpu-clock:      561ba0085185 leaf_a+0xc (/tmp/text/burn)\n",
+		   "cpu-clock", "leaf_a 20202020\n");
+	check_text("            burn 29551 74476.403894:      561ba0085185 leaf_a\n", NULL, "leaf_a 1\n");
 	/* Sources of frames. */
 	profile = read_text("a 1 1.5: cycles: \n\t            1185 f+0xc (/x)\n  main.c:17\n\t            1190 g (/x)\n"
 			    "  [kernel.kallsyms][ffffffff81]\n\n");
@@ -116,9 +82,10 @@ static void test_fields(void **state)
 	assert_string_equal(profile_string(profile, profile->functions[line->function].file_name), "main.c");
 	profile_free(profile);
 	/* What tracepoints say is no frame. */
-	check("perf 29904 [000] 74510.629609: sched:sched_switch: prev_comm=perf prev_pid=29904 ==> next_comm=a/0 next_pid=18\n"
-	      "\tffffffff821f8298 __schedule+0x618 ([kernel.kallsyms])\n\n",
-	      NULL, "__schedule_[k] 1\n");
+	check_text("perf 29904 [000] 74510.629609: sched:sched_switch: prev_comm=perf prev_pid=29904 ==> next_comm=a/0 "
+		   "next_pid=18\n"
+		   "\tffffffff821f8298 __schedule+0x618 ([kernel.kallsyms])\n\n",
+		   NULL, "__schedule_[k] 1\n");
 }
 
 static void test_events(void **state)
@@ -192,18 +159,6 @@ static void test_no_memory(void **state)
 	check_no_memory(&format_perf_script, bytes_of_string(recorded));
 }
 
-static int set_up(void **state)
-{
-	buffer_init(&notes, SIZE_MAX);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	buffer_release(&notes);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -211,5 +166,5 @@ int main(void)
 		cmocka_unit_test(test_notes),	       cmocka_unit_test(test_refused), cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_no_memory),
 	};
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return cmocka_run_group_tests(tests, NULL, release_notes);
 }
