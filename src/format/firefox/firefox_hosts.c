@@ -8,7 +8,7 @@
  * How the hosts' clocks stand to each other is in meta.extra, a section of labels and texts that the viewer shows in "Profile
  * info", and once more in meta.wick.hosts, in numbers, for our own reader, which undoes all of this.
  */
-#include "format/firefox/firefox_hosts.h"
+#include "format/firefox/firefox_read.h"
 
 #include <errno.h>
 #include <math.h>
@@ -67,8 +67,7 @@ void firefox_put_host_section(const struct profile *profile, struct json_writer 
 		compared |= profile->markers->hosts[i].reference != 0;
 	if (!compared)
 		return;
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer text = {.max = SIZE_MAX};
 	json_begin_object(json);
 	json_member_cstring(json, "label", "Clocks of hosts");
 	json_member_array(json, "entries");

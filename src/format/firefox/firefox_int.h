@@ -5,6 +5,7 @@
 
 #include "base/intern.h"
 #include "base/map.h"
+#include "codec/json.h"
 #include "format/firefox/firefox_ids.h"
 #include "format/format_int.h"
 
@@ -107,6 +108,11 @@ uint32_t firefox_first_row(const struct firefox_tables *tables, uint32_t stack);
 bool firefox_address(const struct firefox_tables *tables, uint32_t location, uint64_t *ret);
 /* The lib of a location, or FIREFOX_NONE. */
 uint32_t firefox_lib(const struct firefox_tables *tables, uint32_t location);
+
+/* The section "Hosts" of meta.extra, for people; nothing if no clock was compared. */
+void firefox_put_host_section(const struct profile *profile, struct json_writer *json);
+/* The members of meta.wick, for firefox_read_hosts(). */
+void firefox_put_hosts(const struct profile *profile, bool has_several, struct json_writer *json);
 
 int firefox_write(const struct profile *profile, const struct format_options *options, struct format_sink *sink,
 		  struct error *err);

@@ -3,8 +3,6 @@
 #ifndef WICK_FORMAT_FIREFOX_FIREFOX_MARKERS_H
 #define WICK_FORMAT_FIREFOX_FIREFOX_MARKERS_H
 
-#include "base/intern.h"
-#include "codec/json.h"
 #include "format/firefox/firefox_int.h"
 #include "profile/markers.h"
 

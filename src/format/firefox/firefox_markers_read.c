@@ -13,7 +13,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "format/firefox/firefox_hosts.h"
+#include "format/firefox/firefox_read.h"
 
 static const struct {
 	const char *name;

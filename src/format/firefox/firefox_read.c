@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading: meta, threads and their samples. The tables behind stacks are read in firefox_stacks.c. */
-#include "format/firefox/firefox_hosts.h"
+#include "format/firefox/firefox_read.h"
 
 #include <errno.h>
 #include <math.h>
@@ -495,7 +495,6 @@ int firefox_decode(struct bytes input, const struct format_options *options, str
 	if (!reader)
 		return error_nomem(err);
 	reader->root = json_tree_root(tree);
-	map64_init(&reader->schema_by_name);
 	r = profile_new(&reader->profile, err);
 	if (r == 0)
 		r = read_all(reader, err);

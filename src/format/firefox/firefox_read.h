@@ -88,4 +88,21 @@ int firefox_read_markers(struct firefox_reader *reader, const struct json_node *
 int firefox_read_counters(struct firefox_reader *reader, const struct json_node *threads, struct error *err);
 uint32_t firefox_frame_type(const struct firefox_reader *reader, int64_t category);
 
+/* ---- profiles of several hosts: firefox_hosts.c ---- */
+
+int firefox_read_hosts(struct firefox_reader *reader, struct error *err);
+
+/* A pid or a tid. */
+struct firefox_id {
+	struct bytes host; /* empty = the file does not tell */
+	struct bytes text; /* without the host */
+	bool is_number;
+	int64_t number;
+};
+struct firefox_id firefox_read_id(const struct firefox_reader *reader, const struct json_node *node);
+/* The name of a process without that of its host. */
+struct bytes firefox_process_name(const struct firefox_reader *reader, const struct json_node *thread);
+/* The host of what has this pid; 0 = unknown. */
+int firefox_find_host(struct firefox_reader *reader, struct firefox_id pid, uint32_t *ret, struct error *err);
+
 #endif

@@ -16,7 +16,6 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "codec/json.h"
-#include "format/firefox/firefox_hosts.h"
 #include "format/firefox/firefox_markers.h"
 
 #define GECKO_VERSION 36 /* of what Firefox itself writes; of no meaning here, but expected */
@@ -737,7 +736,6 @@ static void put_counters(struct writer *writer)
 	if (profile_counter_count(writer->profile) == 0)
 		return;
 	_cleanup_(map64_release) struct map64 places = {0};
-	map64_init(&places);
 	if (writer->error == 0 && find_places(writer, &places) < 0)
 		writer->error = -ENOMEM;
 	json_member_array(&writer->json, "counters");
