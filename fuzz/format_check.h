@@ -32,10 +32,9 @@ static void check_pprof(const struct profile *profile)
 static void check_otlp(const struct profile *profile)
 {
 	struct buffer out;
-	struct otlp_request request;
+	struct otlp_request request = {0};
 	uint64_t before = 0, after = 0;
 	buffer_init(&out, LIMIT_PROFILE_FILE_BYTES);
-	otlp_request_init(&request);
 	if (otlp_encode(&profile, 1, &out, NULL) < 0)
 		__builtin_trap();
 	int r = otlp_decode(buffer_bytes(&out), NULL, &request, NULL);

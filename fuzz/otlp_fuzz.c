@@ -5,9 +5,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct otlp_request request;
+	struct otlp_request request = {0};
 	struct profile *profile = NULL;
-	otlp_request_init(&request);
 	if (otlp_decode((struct bytes){data, size}, NULL, &request, NULL) == 0)
 		for (size_t i = 0; i < request.count && i < 4; i++)
 			check_formats(request.profiles[i]);

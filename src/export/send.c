@@ -214,7 +214,6 @@ static int otlp_body(struct sender *sender, struct bytes record, struct buffer *
 	int r = unpack(record, &plain, err);
 	if (r == 0 && sender->target->symbolize) {
 		_cleanup_(otlp_request_release) struct otlp_request request = {0};
-		otlp_request_init(&request);
 		r = otlp_decode(buffer_bytes(&plain), NULL, &request, err);
 		buffer_release(&plain);
 		for (size_t i = 0; i < request.count && r == 0; i++)
@@ -234,7 +233,6 @@ static int series_body(struct sender *sender, struct bytes record, struct buffer
 {
 	_cleanup_(otlp_request_release) struct otlp_request request = {0};
 	_cleanup_(buffer_release) struct buffer plain = {0};
-	otlp_request_init(&request);
 	int r = unpack(record, &plain, err);
 	if (r == 0)
 		r = otlp_decode(buffer_bytes(&plain), NULL, &request, err);

@@ -47,7 +47,6 @@ void callgrind_init(struct callgrind *graph, size_t input_bytes)
 	memset(graph, 0, sizeof(*graph));
 	map64_init_guarded(&graph->function_by_name);
 	map64_init_guarded(&graph->cost_of);
-	index32_init(&graph->call_index);
 	/* Memory stays in proportion to the input: a line may be of four bytes and have 32 costs that are not written. */
 	graph->values_max = VALUES_MIN + VALUES_PER_BYTE * input_bytes;
 	graph->samples_max = input_bytes < SAMPLES_MIN ? SAMPLES_MIN : input_bytes < SAMPLES_MAX ? input_bytes : SAMPLES_MAX;

@@ -585,9 +585,6 @@ static int decode(struct bytes input, const struct format_options *options, stru
 	struct reader *reader = mem_zalloc(sizeof(*reader));
 	if (!reader)
 		return error_nomem(err);
-	index32_init(&reader->thread_index);
-	map64_init(&reader->process_names);
-	map64_init(&reader->cpu_profile_of);
 	int r = close_array(&input, &copy, err);
 	if (r == 0)
 		r = json_tree_read(input, 0, &json, err);

@@ -122,8 +122,8 @@ int format_decode(const struct format *format, struct bytes input, const struct 
 		  struct error *err)
 {
 	const char *name = options && options->input_name ? options->input_name : "input";
-	_cleanup_(buffer_release) struct buffer plain = {0};
-	buffer_init(&plain, options && options->decompressed_max ? options->decompressed_max : LIMIT_PROFILE_INPUT_BYTES);
+	_cleanup_(buffer_release) struct buffer plain = {
+		.max = options && options->decompressed_max ? options->decompressed_max : LIMIT_PROFILE_INPUT_BYTES};
 	int r = format_unpack(&input, &plain, err);
 	if (r == 0)
 		r = decode_plain(format, input, options, ret, err);

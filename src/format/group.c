@@ -41,7 +41,6 @@ int sample_groups_build(const struct profile *profile, bool by_link, struct samp
 	};
 	_cleanup_(mem_freep) uint32_t *last = mem_alloc_array(count, sizeof(*last));
 	_cleanup_(index32_release) struct index32 index = {0};
-	index32_init(&index);
 	if (!groups.first || !groups.next || !last)
 		goto nomem;
 	for (uint32_t i = 0; i < count; i++) {

@@ -144,9 +144,8 @@ static void add_type(const struct format *format, const struct profile *profile,
 int format_losses(const struct format *format, const struct profile *profile, struct buffer *out)
 {
 	struct finding f = {0};
-	struct buffer found;
+	struct buffer found = {.max = SIZE_MAX};
 	size_t values = format == &format_folded && folded_holds_both(profile) ? 2 : 1;
-	buffer_init(&found, SIZE_MAX);
 	look_at_frames(profile, &f);
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		f.timed += profile->samples[i].time_ns != 0;

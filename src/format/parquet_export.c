@@ -207,8 +207,7 @@ static int allocate_columns(struct export *export)
 /* A copy in the row group's arena; ill-formed UTF-8 is mended, for the format promises UTF-8. */
 static int keep(struct export *export, struct bytes text, struct bytes *ret)
 {
-	_cleanup_(buffer_release) struct buffer mended = {0};
-	buffer_init(&mended, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer mended = {.max = SIZE_MAX};
 	if (!text_is_utf8(text)) {
 		if (text_append_utf8(&mended, text) < 0)
 			return -ENOMEM;

@@ -368,8 +368,7 @@ int pprof_encode(const struct profile *profile, const struct format_options *opt
 	if (options && !options->compress) {
 		r = encode_raw(profile, out, err);
 	} else {
-		_cleanup_(buffer_release) struct buffer raw = {0};
-		buffer_init(&raw, LIMIT_PROFILE_FILE_BYTES);
+		_cleanup_(buffer_release) struct buffer raw = {.max = LIMIT_PROFILE_FILE_BYTES};
 		r = encode_raw(profile, &raw, err);
 		if (r == 0)
 			r = gzip_compress(buffer_bytes(&raw), GZIP_LEVEL, out, err);

@@ -246,9 +246,8 @@ int pyroscope_decode_stacks(enum pyroscope_stacks form, struct bytes input, stru
 	if (form == PYROSCOPE_GROUPS || form == PYROSCOPE_LINES) {
 		r = read_lines(&builder, form, input, err);
 	} else {
-		_cleanup_(walk_release) struct walk walk = {.b = &builder};
+		_cleanup_(walk_release) struct walk walk = {.b = &builder, .text.max = input.len};
 		pb_open(&walk.cursor, input);
-		buffer_init(&walk.text, input.len);
 		r = read_nodes(&walk, form == PYROSCOPE_TRIE, err);
 	}
 	if (r < 0)
@@ -283,8 +282,7 @@ static bool name_is_allowed(struct bytes name, const char *others)
 static int add_label(struct labels *labels, struct bytes key, struct bytes value, struct error *err)
 {
 	char name[LIMIT_LABEL_NAME_BYTES];
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, LIMIT_LABEL_VALUE_BYTES * 3 + 1);
+	_cleanup_(buffer_release) struct buffer text = {.max = LIMIT_LABEL_VALUE_BYTES * 3 + 1};
 	if (!name_is_allowed(key, "_."))
 		return error_set(err, -EINVAL,
 				 "name: the label name '%.*s' is empty or has characters other than letters, digits, '_', '.'",

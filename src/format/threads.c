@@ -82,7 +82,6 @@ static bool has_hosts(const struct profile *profile)
 static int find_threads(const struct profile *profile, struct sample_threads *threads, uint32_t *of_set)
 {
 	_cleanup_(map64_release) struct map64 map = {0};
-	map64_init(&map);
 	size_t capacity = 0;
 	threads->has_hosts = has_hosts(profile);
 	for (uint32_t set = 0; set < profile->label_set_count; set++) {
@@ -368,7 +367,6 @@ int sample_threads_add_markers(const struct profile *profile, struct sample_thre
 {
 	_cleanup_(marking_release) struct marking marking = {
 		.profile = profile, .markers = profile->markers, .threads = threads, .capacity = threads->count};
-	map64_init(&marking.by_key);
 	if (add_marked(&marking) < 0)
 		return error_nomem(err);
 	_cleanup_(mem_freep) uint32_t *place = mem_alloc_array(threads->count, sizeof(*place));

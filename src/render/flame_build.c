@@ -119,7 +119,6 @@ static int builder_init(struct builder *b, const struct profile *profile, struct
 			struct error *err)
 {
 	*b = (struct builder){.profile = profile, .flame = flame, .unnamed = unnamed};
-	index32_init(&b->frame_index);
 	if (intern_init(&b->texts, LIMIT_PROFILE_STRING_BYTES) < 0)
 		return error_nomem(err);
 	b->sites = mem_alloc_array(profile->location_count, sizeof(*b->sites));
@@ -177,9 +176,8 @@ static int write_address(const struct builder *b, uint32_t location, struct byte
 static int take_address(struct builder *b, uint32_t location, uint32_t binary, uint32_t *ret, struct error *err)
 {
 	if (b->location_texts[location] == 0) {
-		_cleanup_(buffer_release) struct buffer text = {0};
+		_cleanup_(buffer_release) struct buffer text = {.max = SIZE_MAX};
 		uint32_t id;
-		buffer_init(&text, SIZE_MAX);
 		if (write_address(b, location, intern_get(&b->texts, binary), &text) < 0)
 			return error_nomem(err);
 		if (!intern_find(&b->profile->strings, text.data, text.len, &id)) {

@@ -149,9 +149,8 @@ static uint64_t zigzag(int64_t value)
 
 static void write_strings(const struct intern *strings, struct buffer *out)
 {
-	_cleanup_(buffer_release) struct buffer text = {0};
 	/* What is not UTF-8 grows: three bytes for one. */
-	buffer_init(&text, 3 * LIMIT_PROFILE_STRING_BYTES);
+	_cleanup_(buffer_release) struct buffer text = {.max = 3 * LIMIT_PROFILE_STRING_BYTES};
 	for (size_t i = 0; i < strings->count; i++) {
 		size_t before = text.len;
 		text_append_utf8(&text, intern_get(strings, (uint32_t)i));
@@ -206,7 +205,6 @@ static int write_all(struct columns *columns, struct buffer *out)
 int flame_write_columns(const struct flame *flame, struct buffer *out, struct error *err)
 {
 	_cleanup_(columns_release) struct columns columns = {.flame = flame};
-	index32_init(&columns.index);
 	int r = write_all(&columns, out);
 	if (r == -E2BIG)
 		return error_set(err, r, "the response exceeds its limit of %zu bytes; narrow the query", out->max);

@@ -83,9 +83,8 @@ static int add_to_group(struct build *build, struct map64 *known, const struct s
 static int make_groups(struct build *build, struct error *err)
 {
 	const struct profile *profile = build->profile;
-	struct map64 known;
+	struct map64 known = {0};
 	int r = 0;
-	map64_init(&known);
 	for (size_t i = 0; i < profile->sample_count && r == 0; i++) {
 		const int64_t *values = &profile->values[i * profile->sample_type_count];
 		struct sample_group sample = {.stack = profile->samples[i].stack,
@@ -182,11 +181,10 @@ static int join_labels(struct build *build, uint32_t set, uint32_t *ret, struct 
 {
 	const struct profile *profile = build->profile;
 	const struct profile_label_set *labels = &profile->label_sets[set];
-	_cleanup_(buffer_release) struct buffer joined = {0};
+	_cleanup_(buffer_release) struct buffer joined = {.max = GIB};
 	_cleanup_(mem_freep) char **texts = mem_zalloc_array(labels->count + 1, sizeof(*texts));
 	size_t count = 0;
 	int r = 0;
-	buffer_init(&joined, GIB);
 	if (!texts)
 		return error_nomem(err);
 	for (uint32_t i = labels->first; i < labels->first + labels->count && r == 0; i++) {

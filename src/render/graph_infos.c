@@ -196,9 +196,8 @@ int graph_infos_build(struct graph_infos *infos, const struct profile *profile, 
 {
 	memset(infos, 0, sizeof(*infos));
 	arena_init(&infos->arena, 4 * GIB);
-	index32_init(&infos->index);
-	_cleanup_(info_work_release) struct info_work work = {.infos = infos, .profile = profile, .detail = detail};
-	buffer_init(&work.path, LIMIT_PROFILE_STRING_BYTES);
+	_cleanup_(info_work_release) struct info_work work = {
+		.infos = infos, .profile = profile, .detail = detail, .path.max = LIMIT_PROFILE_STRING_BYTES};
 	work.files = mem_zalloc_array(profile->strings.count, sizeof(uint32_t));
 	work.names = mem_zalloc_array(profile->strings.count, sizeof(uint32_t));
 	infos->first = mem_zalloc_array(profile->location_count + 1, sizeof(uint32_t));
@@ -270,8 +269,7 @@ const char *graph_printable_name(struct graph_infos *infos, uint32_t info)
 {
 	if (infos->names[info])
 		return infos->names[info];
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, GIB);
+	_cleanup_(buffer_release) struct buffer text = {.max = GIB};
 	append_printable(infos, &infos->items[info], &text);
 	if (buffer_status(&text))
 		return NULL;
@@ -408,8 +406,7 @@ int graph_append_short_name(struct buffer *out, struct bytes text)
 		name += sizeof(anonymous) - 1;
 		len -= sizeof(anonymous) - 1;
 	}
-	_cleanup_(buffer_release) struct buffer plain = {0};
-	buffer_init(&plain, GIB);
+	_cleanup_(buffer_release) struct buffer plain = {.max = GIB};
 	if (len && find_version(name, len, &at, &skip)) {
 		buffer_append(&plain, name, at);
 		if (buffer_append(&plain, name + at + skip, len - at - skip) < 0)

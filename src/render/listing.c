@@ -202,8 +202,7 @@ static int refuse_short(const struct choice *choice, const char *name, uint32_t 
 static int choose_short(struct choice *choice, const char *name, struct error *err)
 {
 	const struct profile *p = choice->profile;
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer text = {.max = SIZE_MAX};
 	for (size_t i = 1; i < p->function_count; i++) {
 		uint32_t full = p->functions[i].name;
 		buffer_clear(&text);

@@ -161,8 +161,7 @@ static char *join(const char *first, const char *second)
 /* What goes into texts all over: so that none of them needs to think of terminals. */
 static char *harmless_copy(const char *text)
 {
-	_cleanup_(buffer_release) struct buffer safe = {0};
-	buffer_init(&safe, GIB);
+	_cleanup_(buffer_release) struct buffer safe = {.max = GIB};
 	if (text_append_harmless(&safe, bytes_of_string(text)) < 0 || !buffer_string(&safe))
 		return NULL;
 	return mem_strdup(buffer_string(&safe));
@@ -273,8 +272,7 @@ struct heading {
 
 static void head(struct heading *heading, const char *prefix, const char *text)
 {
-	_cleanup_(buffer_release) struct buffer line = {0};
-	buffer_init(&line, MIB);
+	_cleanup_(buffer_release) struct buffer line = {.max = MIB};
 	if (heading->failure)
 		return;
 	buffer_append_string(&line, prefix);

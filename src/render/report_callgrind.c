@@ -37,10 +37,8 @@ static void callgrind_release(struct callgrind *c)
 static int number_functions(struct callgrind *c, struct error *err)
 {
 	const struct graph *graph = &c->graph.graph;
-	struct map64 counts, places;
+	struct map64 counts = {0}, places = {0};
 	int r = 0;
-	map64_init(&counts);
-	map64_init(&places);
 	for (size_t i = 0; i < graph->order_count && r == 0; i++) {
 		const struct graph_node *node = &graph->nodes[graph->order[i]];
 		const struct graph_info *info = &c->graph.infos.items[node->info];
@@ -124,9 +122,6 @@ int report_write_callgrind(struct report *report, struct error *err)
 	_cleanup_(callgrind_release) struct callgrind c = {.report = report};
 	const struct graph_info *previous = NULL;
 	const char *unit;
-	map64_init(&c.binaries);
-	map64_init(&c.files);
-	map64_init(&c.names);
 	int r = report_graph_build(report, true, &c.graph, err);
 	if (r < 0)
 		return r;

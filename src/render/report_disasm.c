@@ -79,8 +79,7 @@ static void put_instruction(struct disasm *d, const struct instruction *instruct
 {
 	struct report *report = d->report;
 	char texts[2][UNITS_TEXT_MAX];
-	_cleanup_(buffer_release) struct buffer place = {0};
-	buffer_init(&place, MIB);
+	_cleanup_(buffer_release) struct buffer place = {.max = MIB};
 	if (info && (append_place(d, info, &place) < 0 || !buffer_string(&place))) {
 		buffer_fail(report->out, -ENOMEM);
 		return;
@@ -187,8 +186,7 @@ static int match_symbol(const struct disasm *d, const struct elf_symbol *symbol,
 	int r = buffer_append(name, symbol->name, symbol->name_len);
 	if (r < 0 || by_address || matcher->finds(matcher->context, buffer_bytes(name)))
 		return r;
-	_cleanup_(buffer_release) struct buffer full = {0};
-	buffer_init(&full, DEMANGLE_OUTPUT_MAX);
+	_cleanup_(buffer_release) struct buffer full = {.max = DEMANGLE_OUTPUT_MAX};
 	if (demangle_symbol(symbol->name, &full) <= 0 || !buffer_string(&full))
 		return 1;
 	buffer_clear(name);
@@ -208,11 +206,9 @@ static int compare_symbols(const void *left, const void *right)
 /* The functions of one binary that match and have samples. */
 static int put_symbols(struct disasm *d, struct elf_file *elf, uint64_t address, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer name = {0};
-	struct map64 done;
+	_cleanup_(buffer_release) struct buffer name = {.max = MIB};
+	struct map64 done = {0};
 	int r = 0;
-	buffer_init(&name, MIB);
-	map64_init(&done);
 	if (d->symbols.count > 0)
 		qsort(d->symbols.items, d->symbols.count, sizeof(*d->symbols.items), compare_symbols);
 	for (size_t i = 0; i < d->symbols.count && r == 0; i++) {

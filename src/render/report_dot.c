@@ -46,8 +46,7 @@ static void put_escaped(struct report *report, const char *text)
 
 static void put_escaped_harmless(struct report *report, struct bytes text)
 {
-	_cleanup_(buffer_release) struct buffer safe = {0};
-	buffer_init(&safe, GIB);
+	_cleanup_(buffer_release) struct buffer safe = {.max = GIB};
 	if (text_append_harmless(&safe, text) < 0 || !buffer_string(&safe))
 		buffer_fail(report->out, -ENOMEM);
 	else
@@ -137,8 +136,7 @@ static void put_box_name(struct dot *dot, const char *name)
 {
 	struct report *report = dot->report;
 	buffer_clear(&dot->text);
-	_cleanup_(buffer_release) struct buffer safe = {0};
-	buffer_init(&safe, GIB);
+	_cleanup_(buffer_release) struct buffer safe = {.max = GIB};
 	if (graph_append_short_name(&dot->text, bytes_of_string(name)) < 0 ||
 	    text_append_harmless(&safe, buffer_bytes(&dot->text)) < 0 || !buffer_string(&safe)) {
 		buffer_fail(report->out, -ENOMEM);
@@ -445,9 +443,8 @@ static void disarm_unit(char *unit)
 
 int report_write_dot(struct report *report, struct error *err)
 {
-	_cleanup_(dot_release) struct dot dot = {.report = report};
+	_cleanup_(dot_release) struct dot dot = {.report = report, .text.max = GIB};
 	disarm_unit(report->sample_unit);
-	buffer_init(&dot.text, GIB);
 	int r = report_graph_build(report, true, &dot.graph, err);
 	if (r < 0)
 		return r;

@@ -41,8 +41,7 @@ static int open_regular(const char *path)
 /* Below a directory, or below one of those above it. */
 static int open_below(const char *directory, size_t len, struct bytes path)
 {
-	_cleanup_(buffer_release) struct buffer name = {0};
-	buffer_init(&name, 64 * KIB);
+	_cleanup_(buffer_release) struct buffer name = {.max = 64 * KIB};
 	for (int i = 0; i < PARENTS_MAX; i++) {
 		buffer_clear(&name);
 		if (buffer_append(&name, directory, len) < 0 || buffer_append_byte(&name, '/') < 0 ||
@@ -177,8 +176,7 @@ static void put_file(const struct function_file *file, const char *search_path)
 	buffer_printf(report->out, "\n%10s %10s (flat, cum) %s of Total\n",
 		      report_format_value(report, (int64_t)flat, texts[0]), report_format_value(report, (int64_t)cum, texts[1]),
 		      units_format_percent((int64_t)cum, report->total, share));
-	_cleanup_(buffer_release) struct buffer source = {0};
-	buffer_init(&source, SOURCE_BYTES_MAX + 128 * KIB);
+	_cleanup_(buffer_release) struct buffer source = {.max = SOURCE_BYTES_MAX + 128 * KIB};
 	int fd = open_source(report, name, search_path, why, sizeof(why));
 	if (fd >= 0 && read_source(fd, name, &source) < 0)
 		snprintf(why, sizeof(why), "cannot read %.400s", name);

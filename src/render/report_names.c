@@ -38,8 +38,7 @@ static void remove_brackets(char *name, char open, char close)
 
 static int readable_name(const char *name, bool full, struct buffer *out)
 {
-	_cleanup_(buffer_release) struct buffer whole = {0};
-	buffer_init(&whole, MIB);
+	_cleanup_(buffer_release) struct buffer whole = {.max = MIB};
 	int r = demangle_symbol(name, &whole);
 	if (r > 0 && full)
 		return buffer_append(out, whole.data, whole.len);
@@ -59,8 +58,7 @@ static int readable_name(const char *name, bool full, struct buffer *out)
 
 int report_demangle(struct profile *profile, bool full, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, LIMIT_PROFILE_STRING_BYTES);
+	_cleanup_(buffer_release) struct buffer text = {.max = LIMIT_PROFILE_STRING_BYTES};
 	for (size_t i = 1; i < profile->function_count; i++) {
 		struct profile_function *function = &profile->functions[i];
 		struct bytes name = profile_string_bytes(profile, function->system_name);

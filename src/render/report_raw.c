@@ -101,10 +101,9 @@ static int put_labels(struct report *report, const struct profile_label_set *set
 {
 	const struct profile *profile = report->profile;
 	_cleanup_(mem_freep) char **texts = mem_zalloc_array(set->count + 1, sizeof(*texts));
-	_cleanup_(buffer_release) struct buffer text = {0};
+	_cleanup_(buffer_release) struct buffer text = {.max = MIB};
 	size_t count = 0;
 	int r = 0;
-	buffer_init(&text, MIB);
 	if (!texts)
 		return error_nomem(err);
 	for (uint32_t i = set->first, next, end = i + set->count; i < end && r == 0; i = next) {

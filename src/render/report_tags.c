@@ -250,8 +250,7 @@ static bool finds_label(const struct profile_matcher *matcher, const struct prof
 {
 	if (!with_key)
 		return matcher->finds(matcher->context, profile_string_bytes(profile, label->value));
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, GIB);
+	_cleanup_(buffer_release) struct buffer text = {.max = GIB};
 	struct bytes key = profile_string_bytes(profile, label->key), value = profile_string_bytes(profile, label->value);
 	if (buffer_append(&text, key.data, key.len) < 0 || buffer_append_byte(&text, ':') < 0 ||
 	    buffer_append(&text, value.data, value.len) < 0)
@@ -348,12 +347,11 @@ static int add_frames(struct tag_frames *frames, const struct profile_label_set 
 {
 	struct profile *profile = frames->profile;
 	for (size_t i = 0; i < count; i++) {
-		_cleanup_(buffer_release) struct buffer values = {0};
+		_cleanup_(buffer_release) struct buffer values = {.max = MIB};
 		struct profile_function function = {0};
 		struct profile_location location = {0};
 		struct profile_line line = {0};
 		uint32_t id;
-		buffer_init(&values, MIB);
 		int r = label_values(frames, set, keys[i], &values);
 		if (r < 0)
 			return error_set(err, r, "the values of label %.80s are too long", keys[i]);

@@ -123,10 +123,9 @@ static int put_labels(struct report *report, const struct profile_label_set *set
 {
 	const struct profile *profile = report->profile;
 	_cleanup_(mem_freep) char **lines = mem_zalloc_array(set->count + 1, sizeof(*lines));
-	_cleanup_(buffer_release) struct buffer line = {0};
+	_cleanup_(buffer_release) struct buffer line = {.max = MIB};
 	size_t count = 0;
 	int r = 0;
-	buffer_init(&line, MIB);
 	if (!lines)
 		return error_nomem(err);
 	for (uint32_t i = set->first, end = i + set->count; i < end && r == 0;) {

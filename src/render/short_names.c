@@ -44,8 +44,7 @@ int render_shorten_names(struct profile *profile, struct error *err)
 	size_t known = profile->strings.count;
 	_cleanup_(mem_freep) uint32_t *names = mem_alloc_array(known, sizeof(*names)); /* by string: its short form */
 	_cleanup_(mem_freep) bool *compiled = mem_zalloc_array(profile->function_count, sizeof(*compiled));
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer text = {.max = SIZE_MAX};
 	if (!names || !compiled)
 		return error_nomem(err);
 	mark_compiled(profile, compiled);

@@ -277,9 +277,11 @@ int svg_render(const struct flame *flame, const struct svg_options *options, str
 	static const struct svg_options defaults;
 	if (!options)
 		options = &defaults;
-	_cleanup_(drawing_release) struct drawing drawing = {
-		.flame = flame, .out = out, .icicle = options->icicle, .width = clamp_width(options->width_px)};
-	buffer_init(&drawing.scratch, SIZE_MAX);
+	_cleanup_(drawing_release) struct drawing drawing = {.flame = flame,
+							     .out = out,
+							     .icicle = options->icicle,
+							     .width = clamp_width(options->width_px),
+							     .scratch.max = SIZE_MAX};
 	drawing.at = mem_zalloc_array((size_t)flame_max_depth(flame) + 2, sizeof(*drawing.at));
 	if (!drawing.at)
 		return error_nomem(err);

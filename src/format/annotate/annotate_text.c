@@ -49,8 +49,7 @@ static int add_line(struct annotate *annotate, struct bytes line, uint32_t schem
 		marker.phase = 0;
 		marker.end_ns = ANNOTATE_UNKNOWN;
 	}
-	struct buffer name;
-	buffer_init(&name, 4 * LINE_MAX_BYTES);
+	struct buffer name = {.max = 4 * LINE_MAX_BYTES};
 	int r = text_append_utf8(&name, (struct bytes){at, (size_t)(end - at)});
 	if (r == 0)
 		r = intern_add(&annotate->strings, name.data, name.len, &marker.name);
@@ -123,11 +122,10 @@ static int add_schema(struct annotate *annotate, uint32_t *ret, struct error *er
 static int read_all(struct annotate *annotate, struct input *input, uint32_t schema, struct error *err)
 {
 	_cleanup_(mem_freep) uint8_t *piece = mem_alloc(PIECE_BYTES);
-	_cleanup_(buffer_release) struct buffer line = {0};
+	_cleanup_(buffer_release) struct buffer line = {.max = LINE_MAX_BYTES};
 	bool too_long = false;
 	ssize_t n;
 	int r = 0;
-	buffer_init(&line, LINE_MAX_BYTES);
 	if (!piece)
 		return error_nomem(err);
 	while (r == 0 && (n = input_read(input, piece, PIECE_BYTES, err)) != 0) {

@@ -63,7 +63,6 @@ static int number_categories(struct firefox_markers *ret)
 {
 	const struct profile_markers *markers = ret->markers;
 	_cleanup_(map64_release) struct map64 by_name = {0};
-	map64_init(&by_name);
 	ret->categories = mem_zalloc_array(markers->category_count, sizeof(*ret->categories));
 	ret->new_categories = mem_alloc_array(markers->category_count, sizeof(*ret->new_categories));
 	if (!ret->categories || !ret->new_categories)
@@ -89,7 +88,6 @@ static int number_schemas(struct firefox_markers *ret)
 {
 	const struct profile_markers *markers = ret->markers;
 	_cleanup_(map64_release) struct map64 by_name = {0};
-	map64_init(&by_name);
 	ret->schema_numbers = mem_zalloc_array(markers->schema_count, sizeof(*ret->schema_numbers));
 	ret->has_flows = mem_zalloc_array(markers->schema_count, sizeof(*ret->has_flows));
 	ret->has_markers = mem_zalloc_array(markers->schema_count, sizeof(*ret->has_markers));
@@ -262,8 +260,7 @@ static void put_field(struct json_writer *json, struct bytes key, struct bytes l
 static void put_table_label(const struct firefox_markers *markers, const struct profile_marker_schema *schema,
 			    struct json_writer *json)
 {
-	struct buffer text;
-	buffer_init(&text, SIZE_MAX);
+	struct buffer text = {.max = SIZE_MAX};
 	for (uint32_t i = 0; i < schema->field_count; i++) {
 		char key_text[KEY_MAX];
 		struct bytes key = key_of_field(markers, schema, i, key_text),

@@ -95,8 +95,7 @@ static int read_lib(struct firefox_reader *reader, const struct json_node *lib, 
 {
 	struct bytes path = json_node_bytes(json_node_get(lib, "path")), id = json_node_bytes(json_node_get(lib, "codeId"));
 	struct profile_mapping mapping = {.start = (index + 1) * LIB_BYTES, .limit = (index + 2) * LIB_BYTES};
-	_cleanup_(buffer_release) struct buffer build_id = {0};
-	buffer_init(&build_id, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer build_id = {.max = SIZE_MAX};
 	if (path.len == 0)
 		path = json_node_bytes(json_node_get(lib, "name"));
 	if (id.len == 0) {

@@ -50,7 +50,6 @@ static int number_libs(struct firefox_tables *tables)
 {
 	const struct profile *profile = tables->profile;
 	_cleanup_(map64_release) struct map64 known = {0};
-	map64_init(&known);
 	tables->lib_of_mapping = mem_alloc_array(profile->mapping_count, sizeof(*tables->lib_of_mapping));
 	if (!tables->lib_of_mapping)
 		return -ENOMEM;
@@ -165,8 +164,7 @@ static int add_frames(struct firefox_tables *tables, uint32_t location, struct b
 static int number_frames(struct firefox_tables *tables)
 {
 	const struct profile *profile = tables->profile;
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer text = {.max = SIZE_MAX};
 	int r = 0;
 	for (size_t i = 0; i < profile->location_count; i++)
 		tables->first_frame[i] = FIREFOX_NONE;
@@ -188,7 +186,6 @@ static int number_frames(struct firefox_tables *tables)
 int firefox_tables_build(const struct profile *profile, struct firefox_tables *tables, struct error *err)
 {
 	*tables = (struct firefox_tables){.profile = profile};
-	index32_init(&tables->func_index);
 	int r = intern_init(&tables->texts, SIZE_MAX);
 	tables->first_frame = mem_alloc_array(profile->location_count, sizeof(*tables->first_frame));
 	tables->first_rows = mem_zalloc_array(profile->stack_count / FIREFOX_STACKS_A_ROW + 1, sizeof(*tables->first_rows));
@@ -232,8 +229,7 @@ static void swap_guid(uint8_t *bytes)
 int firefox_append_breakpad_id(struct bytes build_id, struct buffer *out)
 {
 	uint8_t guid[GUID_BYTES] = {0};
-	_cleanup_(buffer_release) struct buffer bytes = {0};
-	buffer_init(&bytes, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer bytes = {.max = SIZE_MAX};
 	int r = build_id.len ? text_parse_hex(build_id, &bytes) : -EINVAL;
 	if (r < 0)
 		return r == -EINVAL ? 0 : r;
@@ -247,8 +243,7 @@ int firefox_append_breakpad_id(struct bytes build_id, struct buffer *out)
 int firefox_append_build_id(struct bytes breakpad_id, struct buffer *out)
 {
 	static const uint8_t nothing[GUID_BYTES];
-	_cleanup_(buffer_release) struct buffer bytes = {0};
-	buffer_init(&bytes, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer bytes = {.max = SIZE_MAX};
 	if (breakpad_id.len <= 2 * (size_t)GUID_BYTES)
 		return -EINVAL;
 	int r = text_parse_hex((struct bytes){breakpad_id.data, 2 * (size_t)GUID_BYTES}, &bytes);

@@ -13,11 +13,11 @@
 
 #include "format/format.h"
 
+/* Begins as zeroes. */
 struct otlp_request {
 	struct profile **profiles; /* owned */
 	size_t count, capacity;
 };
-void otlp_request_init(struct otlp_request *request);
 void otlp_request_release(struct otlp_request *request);
 /* The input may be empty of profiles (count 0). All or nothing: one malformed profile refuses the request. */
 int otlp_decode(struct bytes input, const struct format_options *options, struct otlp_request *ret, struct error *err);

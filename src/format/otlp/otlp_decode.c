@@ -497,11 +497,6 @@ static int decode(struct decoder *decoder, struct bytes input, struct error *err
 	return r < 0 ? r : otlp_join_process_stats(decoder->request, err);
 }
 
-void otlp_request_init(struct otlp_request *request)
-{
-	*request = (struct otlp_request){0};
-}
-
 void otlp_request_release(struct otlp_request *request)
 {
 	for (size_t i = 0; i < request->count; i++)
@@ -512,13 +507,12 @@ void otlp_request_release(struct otlp_request *request)
 
 int otlp_decode(struct bytes input, const struct format_options *options, struct otlp_request *ret, struct error *err)
 {
-	struct otlp_request request;
+	struct otlp_request request = {0};
 	if (input.len == 0)
 		return 0;
 	if (input.len > INPUT_BYTES_MAX)
 		return error_set(err, -E2BIG, "an OTLP request of %zu bytes is too large, the limit is %u", input.len,
 				 INPUT_BYTES_MAX);
-	otlp_request_init(&request);
 	struct decoder decoder = {.request = &request};
 	otlp_dictionary_init(&decoder.dictionary, input);
 	int r = decode(&decoder, input, err);

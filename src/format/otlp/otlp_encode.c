@@ -730,7 +730,6 @@ int otlp_encode(const struct profile *const *profiles, size_t count, struct buff
 	encoder->out = out;
 	buffer_init(&encoder->text, LIMIT_PROFILE_FILE_BYTES);
 	buffer_init(&encoder->times, LIMIT_PROFILE_FILE_BYTES);
-	map64_init(&encoder->stack_indexes);
 	int r = profile_new(&encoder->tables, &cause);
 	if (r == 0)
 		r = profile_new(&encoder->attributes, &cause);

@@ -55,8 +55,7 @@ static int decode_frames(struct bytes input, const struct format_options *option
 		if (rest.len < FRAME_HEAD || frame_length(rest) > rest.len - FRAME_HEAD)
 			return error_set(err, -EBADMSG, "truncated: the message at byte %zu is longer than the file", at);
 		struct bytes message = {rest.data + FRAME_HEAD, frame_length(rest)};
-		struct otlp_request request;
-		otlp_request_init(&request);
+		struct otlp_request request = {0};
 		int r = otlp_decode(message, options, &request, err);
 		if (r == 0)
 			r = append_profiles(ret, &request, err);
@@ -76,7 +75,6 @@ static int decode_json(struct bytes input, const struct format_options *options,
 		_cleanup_(otlp_request_release) struct otlp_request request = {0};
 		_cleanup_(buffer_release) struct buffer message = {0};
 		struct bytes json = otlp_json_next(&rest);
-		otlp_request_init(&request);
 		/* Numbers and names take less room in protobuf. */
 		buffer_init(&message, json.len + KIB);
 		r = json.len ? otlp_json_to_binary(json, &message, err) : 0;
@@ -219,7 +217,6 @@ static int join_profiles(const struct otlp_request *request, struct profile **re
 static int decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)
 {
 	_cleanup_(otlp_request_release) struct otlp_request request = {0};
-	otlp_request_init(&request);
 	int r = is_framed(input)	  ? decode_frames(input, options, &request, err)
 		: otlp_json_detect(input) ? decode_json(input, options, &request, err)
 					  : otlp_decode(input, options, &request, err);

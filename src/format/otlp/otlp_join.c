@@ -115,7 +115,6 @@ static int join(struct joiner *j, struct profile *const *profiles)
 static int join_run(struct profile **profiles, size_t count, struct error *err)
 {
 	struct joiner j = {.columns = count, .err = err};
-	index32_init(&j.index);
 	int r = join(&j, profiles);
 	index32_release(&j.index);
 	mem_free(j.rows);

@@ -12,7 +12,7 @@
 static int decode(struct bytes input, struct otlp_request *ret, struct error *err)
 {
 	uint8_t *copy = exact_copy(input);
-	otlp_request_init(ret);
+	*ret = (struct otlp_request){0};
 	int r = otlp_decode((struct bytes){copy, input.len}, NULL, ret, err);
 	free(copy);
 	if (r < 0)
@@ -364,10 +364,9 @@ static void test_process_stats(void **state)
 	}
 	assert_int_equal(found, 3);
 	/* And no memory, anywhere. */
-	struct otlp_request again;
 	bool reached = true;
 	for (uint64_t n = 1; reached; n++) {
-		otlp_request_init(&again);
+		struct otlp_request again = {0};
 		fault_arm(FAULT_ALLOC, n, 0);
 		int r = otlp_decode(buffer_bytes(&out), NULL, &again, NULL);
 		reached = fault_disarm(FAULT_ALLOC);
@@ -772,9 +771,8 @@ static size_t survived;
 
 static void try_otlp(struct bytes damaged)
 {
-	struct otlp_request request;
+	struct otlp_request request = {0};
 	struct error err = {0};
-	otlp_request_init(&request);
 	int r = otlp_decode(damaged, NULL, &request, &err);
 	assert_true(r == 0 || r == -EBADMSG || r == -E2BIG);
 	if (r < 0) {

@@ -80,8 +80,7 @@ static int write_json_pair(const struct otlp_dictionary *strings, struct json_wr
 	}
 	if (r < 0)
 		return r;
-	struct buffer name;
-	buffer_init(&name, key.len);
+	struct buffer name = {.max = key.len};
 	r = buffer_append(&name, key.data, key.len);
 	const char *text = r < 0 ? NULL : buffer_string(&name);
 	if (text)
@@ -145,8 +144,7 @@ static int write_json(const struct otlp_dictionary *strings, struct json_writer 
 			json_end_object(json);
 		break;
 	case OTLP_BYTES: {
-		struct buffer hex;
-		buffer_init(&hex, SIZE_MAX);
+		struct buffer hex = {.max = SIZE_MAX};
 		r = text_append_hex(&hex, value->bytes);
 		if (r == 0)
 			json_bytes(json, buffer_bytes(&hex));

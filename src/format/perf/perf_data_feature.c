@@ -171,8 +171,7 @@ static int read_text(struct perf_reader *reader, struct perf_cursor *body, uint3
 static int read_command(struct perf_reader *reader, struct perf_cursor *body, struct error *err)
 {
 	uint32_t count = perf_take_u32(body);
-	_cleanup_(buffer_release) struct buffer line = {0};
-	buffer_init(&line, COMMAND_BYTES_MAX);
+	_cleanup_(buffer_release) struct buffer line = {.max = COMMAND_BYTES_MAX};
 	for (uint32_t i = 0; i < count && i < COMMAND_PARTS_MAX && !body->bad; i++) {
 		struct bytes part = take_string(body);
 		/* A longer one is cut. */

@@ -747,7 +747,6 @@ static int decode(struct bytes input, const struct format_options *options, stru
 	struct reader *reader = mem_zalloc(sizeof(*reader));
 	if (!reader)
 		return error_nomem(err);
-	index32_init(&reader->frame_index);
 	int r = profile_new(&reader->profile, err);
 	if (r == 0)
 		r = add_keys(reader, err);

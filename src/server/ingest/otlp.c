@@ -47,7 +47,6 @@ static int decode_json(struct bytes json, struct otlp_request *ret, struct error
 static int store_all(struct ingest *ingest, bool json, struct error *err)
 {
 	_cleanup_(otlp_request_release) struct otlp_request request = {0};
-	otlp_request_init(&request);
 	int r = json ? decode_json(ingest->body, &request, err) : otlp_decode(ingest->body, NULL, &request, err);
 	for (size_t i = 0; i < request.count && !r; i++)
 		r = ingest_store_next(ingest, request.profiles[i], forward_take_name(request.profiles[i]), NULL, i, err);
