@@ -26,6 +26,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/order.h"
 #include "base/time.h"
 #include "format/cpuprofile.h"
 
@@ -328,24 +329,15 @@ static int read_event(struct reader *reader, const struct json_node *event, stru
 static int compare_in_file(const void *a, const void *b)
 {
 	const struct event *x = a, *y = b;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	if (x->from_ns != y->from_ns)
-		return x->from_ns < y->from_ns ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
+	return ORDER(x->thread, y->thread) ?: ORDER(x->from_ns, y->from_ns) ?: ORDER(x->number, y->number);
 }
 
 /* By thread and time; of those that begin at once the longest first. */
 static int compare_nested(const void *a, const void *b)
 {
 	const struct event *x = a, *y = b;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	if (x->from_ns != y->from_ns)
-		return x->from_ns < y->from_ns ? -1 : 1;
-	if (x->to_ns != y->to_ns)
-		return x->to_ns > y->to_ns ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
+	return ORDER(x->thread, y->thread) ?: ORDER(x->from_ns, y->from_ns) ?: ORDER(y->to_ns, x->to_ns) ?:
+		ORDER(x->number, y->number);
 }
 
 /* An end of that name ends what was begun inside of it, too. */

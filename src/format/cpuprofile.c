@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/order.h"
 #include "base/time.h"
 #include "format/cpuprofile.h"
 
@@ -214,9 +215,7 @@ int cpuprofile_tree_add(struct cpuprofile_tree *tree, const struct cpuprofile_pa
 static int compare_samples(const void *a, const void *b)
 {
 	const struct sample *x = a, *y = b;
-	if (x->time_us != y->time_us)
-		return x->time_us < y->time_us ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
+	return ORDER(x->time_us, y->time_us) ?: ORDER(x->number, y->number);
 }
 
 /* The leaf's location is where its function begins, unless the line of the sample is told. */

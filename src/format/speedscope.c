@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "codec/json.h"
 #include "codec/json_tree.h"
@@ -573,9 +574,7 @@ static bool has_values(const struct writer *writer, const struct sample_thread *
 static int compare_counts(const void *a, const void *b)
 {
 	const struct sample_thread *x = a, *y = b;
-	if (x->count != y->count)
-		return x->count > y->count ? -1 : 1;
-	return x->first < y->first ? -1 : x->first > y->first;
+	return ORDER(y->count, x->count) ?: ORDER(x->first, y->first);
 }
 
 /* The default value first, for the same reason. */

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "format/format_int.h"
 #include "profile/markers.h"
@@ -117,9 +118,7 @@ static int compare_times(const void *a, const void *b, void *context)
 {
 	const struct profile_sample *samples = context, *x = &samples[*(const uint32_t *)a],
 				    *y = &samples[*(const uint32_t *)b];
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
+	return ORDER(x->time_ns, y->time_ns) ?: ORDER(*(const uint32_t *)a, *(const uint32_t *)b);
 }
 
 /* Samples of each thread together, by time. */
@@ -146,17 +145,8 @@ static void put_in_order(const struct profile *profile, struct sample_threads *t
 static int compare_threads(const void *a, const void *b)
 {
 	const struct sample_thread *x = a, *y = b;
-	if (x->host != y->host)
-		return x->host < y->host ? -1 : 1;
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	if (x->has_pid != y->has_pid)
-		return x->has_pid ? 1 : -1;
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	if (x->reuse != y->reuse)
-		return x->reuse < y->reuse ? -1 : 1;
-	return x->first < y->first ? -1 : x->first > y->first;
+	return ORDER(x->host, y->host) ?: ORDER(x->pid, y->pid) ?: ORDER(x->has_pid, y->has_pid) ?: ORDER(x->tid, y->tid) ?:
+		ORDER(x->reuse, y->reuse) ?: ORDER(x->first, y->first);
 }
 
 int sample_threads_build(const struct profile *profile, struct sample_threads *ret, struct error *err)
@@ -203,13 +193,7 @@ static int compare_marked(const void *a, const void *b, void *context)
 {
 	const struct profile_thread *threads = context, *x = &threads[*(const uint32_t *)a],
 				    *y = &threads[*(const uint32_t *)b];
-	if (x->host != y->host)
-		return x->host < y->host ? -1 : 1;
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+	return ORDER(x->host, y->host) ?: ORDER(x->pid, y->pid) ?: ORDER(x->tid, y->tid) ?: ORDER(x->start_ns, y->start_ns);
 }
 
 static int find_used(struct marking *marking)
@@ -315,9 +299,7 @@ static int compare_marker_times(const void *a, const void *b, void *context)
 	if (x_ns != y_ns)
 		return x_ns < y_ns ? -1 : 1;
 	/* The outer span first. */
-	if (x->end_ns != y->end_ns)
-		return x->end_ns > y->end_ns ? -1 : 1;
-	return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
+	return ORDER(y->end_ns, x->end_ns) ?: ORDER(*(const uint32_t *)a, *(const uint32_t *)b);
 }
 
 /* The place of an item before and after sorting differ; threads of the profile lead to the place before. */

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "codec/protobuf.h"
 #include "format/format_int.h"
@@ -98,7 +99,7 @@ static bool time_if_marker(const struct timeline *timeline, uint32_t number, int
 static int compare_numbers(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return x < y ? -1 : x > y;
+	return ORDER(x, y);
 }
 
 /* The limit that keeps the `max` earliest of those with a time. times: room for `count`. Returns how many have a time. */

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/order.h"
 #include "render/flame_int.h"
 #include "render/units.h"
 
@@ -306,11 +307,7 @@ void diff_write_json(const struct diff *diff, struct json_writer *json)
 static int compare_functions(const void *left, const void *right)
 {
 	const struct table_row *a = left, *b = right;
-	if (a->name != b->name)
-		return a->name < b->name ? -1 : 1;
-	if (a->file != b->file)
-		return a->file < b->file ? -1 : 1;
-	return (a->binary > b->binary) - (a->binary < b->binary);
+	return ORDER(a->name, b->name) ?: ORDER(a->file, b->file) ?: ORDER(a->binary, b->binary);
 }
 
 static int side_table(const struct diff *diff, bool is_base, struct table *ret, struct error *err)
@@ -346,18 +343,11 @@ int64_t diff_table_change(const struct diff_table *table, int64_t base, int64_t 
 static int compare_rows(const void *left, const void *right, void *context)
 {
 	const struct diff_row *a = left, *b = right;
-	int64_t x = units_magnitude(diff_table_change(context, a->base_self, a->now.self));
-	int64_t y = units_magnitude(diff_table_change(context, b->base_self, b->now.self));
-	if (x == y) {
-		x = units_magnitude(diff_table_change(context, a->base_total, a->now.total));
-		y = units_magnitude(diff_table_change(context, b->base_total, b->now.total));
-	}
-	if (x != y)
-		return x < y ? 1 : -1;
-	int order = strcmp(a->now.name, b->now.name);
-	if (!order)
-		order = strcmp(a->now.binary, b->now.binary);
-	return order ? order : strcmp(a->now.file, b->now.file);
+	return units_compare(diff_table_change(context, a->base_self, a->now.self),
+			     diff_table_change(context, b->base_self, b->now.self)) ?:
+		units_compare(diff_table_change(context, a->base_total, a->now.total),
+			      diff_table_change(context, b->base_total, b->now.total)) ?:
+		strcmp(a->now.name, b->now.name) ?: strcmp(a->now.binary, b->now.binary) ?: strcmp(a->now.file, b->now.file);
 }
 
 int diff_table_build(const struct diff *diff, bool relative, struct diff_table *ret, struct error *err)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "render/flame_int.h"
 
 /* ---- order: of a tree that was not built by flame_build() ---- */
@@ -17,10 +18,8 @@ static int compare_siblings(const void *left, const void *right, void *context)
 	const struct flame *flame = context;
 	uint32_t a_id = *(const uint32_t *)left, b_id = *(const uint32_t *)right;
 	const struct flame_node *a = &flame->nodes[a_id], *b = &flame->nodes[b_id];
-	if (a->total != b->total)
-		return a->total < b->total ? 1 : -1;
-	int order = strcmp(intern_string(&flame->strings, a->name), intern_string(&flame->strings, b->name));
-	return order ? order : (a_id > b_id) - (a_id < b_id);
+	return ORDER(b->total, a->total) ?:
+		strcmp(intern_string(&flame->strings, a->name), intern_string(&flame->strings, b->name)) ?: ORDER(a_id, b_id);
 }
 
 void flame_sort_children(const struct flame *flame, uint32_t *start, uint32_t *children,

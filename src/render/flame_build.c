@@ -27,6 +27,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "render/flame.h"
 #include "render/units.h"
@@ -414,10 +415,8 @@ static int compare_siblings(const void *left, const void *right, void *context)
 {
 	const struct builder *b = context;
 	const struct node *one = left, *other = right;
-	if (one->total != other->total)
-		return one->total < other->total ? 1 : -1;
-	int order = bytes_compare(frame_name(b, one->frame), frame_name(b, other->frame));
-	return order ? order : (one->frame > other->frame) - (one->frame < other->frame);
+	return ORDER(other->total, one->total) ?: bytes_compare(frame_name(b, one->frame), frame_name(b, other->frame)) ?:
+		ORDER(one->frame, other->frame);
 }
 
 #define SORT_SMALL 8
@@ -707,9 +706,8 @@ static int compare_binaries(const void *left, const void *right, void *context)
 {
 	const struct flame *flame = context;
 	const struct flame_binary *a = left, *b = right;
-	int order = bytes_compare(intern_get(&flame->strings, a->name), intern_get(&flame->strings, b->name));
-	return order ? order
-		     : bytes_compare(intern_get(&flame->build_ids, a->build_id), intern_get(&flame->build_ids, b->build_id));
+	return bytes_compare(intern_get(&flame->strings, a->name), intern_get(&flame->strings, b->name))
+		       ?: bytes_compare(intern_get(&flame->build_ids, a->build_id), intern_get(&flame->build_ids, b->build_id));
 }
 
 /* Sorted: each pair once, and of each binary no more than may be. */

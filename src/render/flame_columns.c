@@ -29,6 +29,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "codec/protobuf.h"
 #include "render/flame.h"
@@ -93,9 +94,7 @@ static int compare_frequency(const void *left, const void *right, void *context)
 {
 	const struct frame *frames = context;
 	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
-	if (frames[a].nodes != frames[b].nodes)
-		return frames[a].nodes < frames[b].nodes ? 1 : -1;
-	return (a > b) - (a < b);
+	return ORDER(frames[b].nodes, frames[a].nodes) ?: ORDER(a, b);
 }
 
 static int number_frames(struct columns *columns)

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "codec/protobuf.h"
 
@@ -125,10 +126,9 @@ static int compare_names(const void *left, const void *right, void *context)
 	uint32_t a_id = *(const uint32_t *)left, b_id = *(const uint32_t *)right;
 	const struct flame_node *a = &tree->nodes[a_id], *b = &tree->nodes[b_id];
 	bool a_rest = a->frame_type == FLAME_FRAME_REST, b_rest = b->frame_type == FLAME_FRAME_REST;
-	if (a_rest != b_rest)
-		return a_rest ? 1 : -1;
-	int order = bytes_compare(intern_get(&tree->strings, a->name), intern_get(&tree->strings, b->name));
-	return order ? order : (a_id > b_id) - (a_id < b_id);
+	return ORDER(a_rest, b_rest) ?:
+		bytes_compare(intern_get(&tree->strings, a->name), intern_get(&tree->strings, b->name)) ?:
+		ORDER(a_id, b_id);
 }
 
 /* ---- levels ---- */

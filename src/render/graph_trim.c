@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "render/graph.h"
 #include "render/units.h"
 
@@ -34,35 +35,17 @@ struct node_order {
 	enum graph_order order;
 };
 
-/* Larger magnitudes first. */
-static int compare_magnitudes(int64_t a, int64_t b)
-{
-	int64_t x = units_magnitude(a), y = units_magnitude(b);
-	return x > y ? -1 : x < y;
-}
-
-static int compare_numbers(int64_t a, int64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 /* Nodes that agree in everything that is shown: by what is not. */
 static int compare_infos(const struct graph *graph, uint32_t left, uint32_t right)
 {
 	const struct graph_info *a = &graph->infos->items[graph->nodes[left].info],
 				*b = &graph->infos->items[graph->nodes[right].info];
-	int d = strcmp(graph_infos_string(graph->infos, a->name), graph_infos_string(graph->infos, b->name));
-	if (d == 0)
-		d = a->address < b->address ? -1 : a->address > b->address;
-	if (d == 0)
-		d = strcmp(graph_infos_string(graph->infos, a->file), graph_infos_string(graph->infos, b->file));
-	if (d == 0)
-		d = compare_numbers(a->start_line, b->start_line);
-	if (d == 0)
-		d = compare_numbers(a->line, b->line);
-	if (d == 0)
-		d = strcmp(graph_infos_string(graph->infos, a->binary), graph_infos_string(graph->infos, b->binary));
-	return d ? d : left < right ? -1 : left > right;
+	return strcmp(graph_infos_string(graph->infos, a->name), graph_infos_string(graph->infos, b->name)) ?:
+		ORDER(a->address, b->address) ?:
+		strcmp(graph_infos_string(graph->infos, a->file), graph_infos_string(graph->infos, b->file)) ?:
+		ORDER(a->start_line, b->start_line) ?: ORDER(a->line, b->line) ?:
+		strcmp(graph_infos_string(graph->infos, a->binary), graph_infos_string(graph->infos, b->binary)) ?:
+		ORDER(left, right);
 }
 
 static int compare_printable(const struct graph *graph, uint32_t left, uint32_t right)
@@ -75,13 +58,11 @@ static int compare_by_value(const struct node_order *order, uint32_t left, uint3
 {
 	const struct graph *graph = order->graph;
 	const struct graph_node *a = &graph->nodes[left], *b = &graph->nodes[right];
-	int d = order->scores ? compare_magnitudes(order->scores[left], order->scores[right])
-			      : compare_magnitudes(a->flat, b->flat);
-	if (d == 0)
-		d = compare_printable(graph, left, right);
-	if (d == 0)
-		d = order->scores ? compare_magnitudes(a->flat, b->flat) : compare_magnitudes(a->cum, b->cum);
-	return d ? d : compare_infos(graph, left, right);
+	const int64_t *scores = order->scores;
+	return (scores ? units_compare(scores[left], scores[right]) : units_compare(a->flat, b->flat)) ?:
+		compare_printable(graph, left, right) ?:
+		(scores ? units_compare(a->flat, b->flat) : units_compare(a->cum, b->cum)) ?:
+		compare_infos(graph, left, right);
 }
 
 static int compare_nodes(const void *left, const void *right, void *context)
@@ -100,13 +81,12 @@ static int compare_nodes(const void *left, const void *right, void *context)
 		d = strcmp(graph_infos_string(graph->infos, a->name), graph_infos_string(graph->infos, b->name));
 		break;
 	case GRAPH_BY_FILE:
-		d = strcmp(graph_infos_string(graph->infos, a->file), graph_infos_string(graph->infos, b->file));
-		if (d == 0)
-			d = compare_numbers(a->start_line, b->start_line);
+		d = strcmp(graph_infos_string(graph->infos, a->file), graph_infos_string(graph->infos, b->file))
+			    ?: ORDER(a->start_line, b->start_line);
 		break;
-	case GRAPH_BY_ADDRESS: d = a->address < b->address ? -1 : a->address > b->address; break;
+	case GRAPH_BY_ADDRESS: d = ORDER(a->address, b->address); break;
 	}
-	return d ? d : compare_infos(graph, l, r);
+	return d ?: compare_infos(graph, l, r);
 }
 
 static double edge_entropy(const struct graph *graph, const uint32_t *edges, size_t count, int64_t self)
@@ -175,14 +155,10 @@ static int compare_edges(const void *left, const void *right, void *context)
 {
 	const struct graph *graph = context;
 	const struct graph_edge *a = &graph->edges[*(const uint32_t *)left], *b = &graph->edges[*(const uint32_t *)right];
-	int d = compare_magnitudes(a->weight, b->weight);
-	if (d == 0)
-		d = strcmp(name_or_empty(graph, a->source), name_or_empty(graph, b->source));
-	if (d == 0)
-		d = strcmp(name_or_empty(graph, a->target), name_or_empty(graph, b->target));
-	if (d == 0)
-		d = compare_infos(graph, a->source, b->source);
-	return d ? d : compare_infos(graph, a->target, b->target);
+	return units_compare(a->weight, b->weight) ?:
+		strcmp(name_or_empty(graph, a->source), name_or_empty(graph, b->source)) ?:
+		strcmp(name_or_empty(graph, a->target), name_or_empty(graph, b->target)) ?:
+		compare_infos(graph, a->source, b->source) ?: compare_infos(graph, a->target, b->target);
 }
 
 size_t graph_sort_edges(const struct graph *graph, const uint32_t *edges, size_t count, uint32_t *ret)
@@ -210,10 +186,8 @@ static int compare_tags(const void *left, const void *right, void *context)
 	const struct tag_order *order = context;
 	const struct graph_tag *a = &order->graph->tags[*(const uint32_t *)left],
 			       *b = &order->graph->tags[*(const uint32_t *)right];
-	int d = order->flat ? 0 : compare_magnitudes(a->cum, b->cum);
-	if (d == 0)
-		d = compare_magnitudes(a->flat, b->flat);
-	return d ? d : strcmp(tag_name(order->graph, a), tag_name(order->graph, b));
+	return (order->flat ? 0 : units_compare(a->cum, b->cum)) ?: units_compare(a->flat, b->flat) ?:
+		strcmp(tag_name(order->graph, a), tag_name(order->graph, b));
 }
 
 void graph_sort_tags(const struct graph *graph, uint32_t *tags, size_t count, bool flat)

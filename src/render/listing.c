@@ -24,6 +24,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "elf/demangle.h"
 
 struct counter {
@@ -328,9 +329,7 @@ static bool key_of_file(const struct choice *choice, const struct profile_locati
 static int compare_files(const void *left, const void *right)
 {
 	const struct listing_file *a = left, *b = right;
-	if (units_magnitude(a->total) != units_magnitude(b->total))
-		return units_magnitude(a->total) < units_magnitude(b->total) ? 1 : -1;
-	return strcmp(a->file, b->file);
+	return units_compare(a->total, b->total) ?: strcmp(a->file, b->file);
 }
 
 static int find_files(const struct choice *choice, const struct listing_options *options, struct touched *ret_touched,
@@ -402,7 +401,7 @@ static bool key_of_binary(const struct choice *choice, const struct profile_loca
 static int compare_lines(const void *left, const void *right)
 {
 	const struct listing_line *a = left, *b = right;
-	return (a->line > b->line) - (a->line < b->line);
+	return ORDER(a->line, b->line);
 }
 
 static int sum_lines(const struct choice *choice, const struct touched *touched, uint32_t file, struct listing_lines *ret,
@@ -574,11 +573,7 @@ static int find_sites_in_range(const struct profile *p, uint32_t binary, uint64_
 static int compare_sites(const void *left, const void *right)
 {
 	const struct site *a = left, *b = right;
-	if (a->binary != b->binary)
-		return a->binary < b->binary ? -1 : 1;
-	if (a->offset != b->offset)
-		return a->offset < b->offset ? -1 : 1;
-	return (a->location > b->location) - (a->location < b->location);
+	return ORDER(a->binary, b->binary) ?: ORDER(a->offset, b->offset) ?: ORDER(a->location, b->location);
 }
 
 /* Counters of sites that are in order of binary and offset: one for each address and, after them, one for each binary.
@@ -607,7 +602,7 @@ struct numbered {
 static int compare_numbered(const void *left, const void *right)
 {
 	const struct numbered *a = left, *b = right;
-	return (a->location > b->location) - (a->location < b->location);
+	return ORDER(a->location, b->location);
 }
 
 static int count_sites(struct counting *c, const struct sites *sites, const struct numbering *n, size_t sample_type,
@@ -651,12 +646,8 @@ static int compare_binaries(const void *left, const void *right)
 {
 	const struct listing_binary *a = left, *b = right;
 	/* Where it is inlined, its own code is not. */
-	if (a->inlined != b->inlined)
-		return a->inlined ? 1 : -1;
-	if (units_magnitude(a->total) != units_magnitude(b->total))
-		return units_magnitude(a->total) < units_magnitude(b->total) ? 1 : -1;
-	int order = strcmp(a->path, b->path);
-	return order ? order : strcmp(a->build_id, b->build_id);
+	return ORDER(a->inlined, b->inlined) ?: units_compare(a->total, b->total) ?:
+		strcmp(a->path, b->path) ?: strcmp(a->build_id, b->build_id);
 }
 
 static int copy_binary(const struct counting *c, const struct sites *sites, const struct numbering *n, size_t first, size_t end,

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "elf/build_id.h"
 #include "elf/demangle.h"
@@ -199,8 +200,7 @@ static int match_symbol(const struct disasm *d, const struct elf_symbol *symbol,
 static int compare_symbols(const void *left, const void *right)
 {
 	const struct elf_symbol *a = left, *b = right;
-	int order = strcmp(a->name, b->name);
-	return order ? order : a->address < b->address ? -1 : a->address > b->address;
+	return strcmp(a->name, b->name) ?: ORDER(a->address, b->address);
 }
 
 /* The functions of one binary that match and have samples. */
@@ -239,7 +239,7 @@ static int put_symbols(struct disasm *d, struct elf_file *elf, uint64_t address,
 static int compare_nodes(const void *left, const void *right)
 {
 	const struct code_node *a = left, *b = right;
-	return a->address < b->address ? -1 : a->address > b->address;
+	return ORDER(a->address, b->address);
 }
 
 static bool to_address(const struct elf_file *elf, const struct profile_mapping *mapping, uint64_t address, uint64_t *ret)

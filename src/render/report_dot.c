@@ -282,12 +282,7 @@ static int compare_boxes(const void *left, const void *right, void *context)
 {
 	const struct box *a = left, *b = right;
 	const bool *flat = context;
-	int64_t x = units_magnitude(*flat ? a->flat : a->cum), y = units_magnitude(*flat ? b->flat : b->cum);
-	if (x == y && !*flat) {
-		x = units_magnitude(a->flat);
-		y = units_magnitude(b->flat);
-	}
-	return x > y ? -1 : x < y ? 1 : strcmp(a->text, b->text);
+	return (*flat ? 0 : units_compare(a->cum, b->cum)) ?: units_compare(a->flat, b->flat) ?: strcmp(a->text, b->text);
 }
 
 /* Numbers: each of up to four; or the four heaviest, each with those of the rest that are nearest to it. */

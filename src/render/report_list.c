@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "render/report_int.h"
 
@@ -200,10 +201,9 @@ static int compare_listed(const void *left, const void *right, void *context)
 {
 	const struct report_graph *graph = context;
 	const struct graph_info *a = info_of(graph, *(const uint32_t *)left), *b = info_of(graph, *(const uint32_t *)right);
-	int order = strcmp(graph_infos_string(&graph->infos, a->name), graph_infos_string(&graph->infos, b->name));
-	if (order == 0)
-		order = strcmp(graph_infos_string(&graph->infos, a->file), graph_infos_string(&graph->infos, b->file));
-	return order ? order : a->line < b->line ? -1 : a->line > b->line;
+	return strcmp(graph_infos_string(&graph->infos, a->name), graph_infos_string(&graph->infos, b->name)) ?:
+		strcmp(graph_infos_string(&graph->infos, a->file), graph_infos_string(&graph->infos, b->file)) ?:
+		ORDER(a->line, b->line);
 }
 
 /* Which nodes' functions match: a name is looked at once. */

@@ -85,10 +85,8 @@ static int compare_values(const void *left, const void *right, void *context)
 	const struct tag_table *table = context;
 	if (a->key != b->key)
 		return strcmp(profile_string(table->profile, a->key), profile_string(table->profile, b->key));
-	int64_t x = units_magnitude(a->total), y = units_magnitude(b->total);
-	if (x != y)
-		return x > y ? -1 : 1;
-	return strcmp(intern_string(&table->texts, a->text), intern_string(&table->texts, b->text));
+	return units_compare(a->total, b->total)
+		       ?: strcmp(intern_string(&table->texts, a->text), intern_string(&table->texts, b->text));
 }
 
 static void value_and_share(const struct report *report, int64_t value, char out[static 2 * UNITS_TEXT_MAX])

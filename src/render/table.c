@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "render/flame_int.h"
 #include "render/units.h"
 
@@ -88,14 +89,8 @@ static void add_values(struct table *table, const struct flame *flame, const uin
 static int compare_rows(const void *left, const void *right)
 {
 	const struct table_row *a = left, *b = right;
-	if (a->self != b->self)
-		return a->self < b->self ? 1 : -1;
-	if (a->total != b->total)
-		return a->total < b->total ? 1 : -1;
-	int order = strcmp(a->name, b->name);
-	if (order == 0)
-		order = strcmp(a->binary, b->binary);
-	return order ? order : strcmp(a->file, b->file);
+	return ORDER(b->self, a->self) ?: ORDER(b->total, a->total) ?: strcmp(a->name, b->name) ?:
+		strcmp(a->binary, b->binary) ?: strcmp(a->file, b->file);
 }
 
 int table_build(const struct flame *flame, struct table *ret, struct error *err)

@@ -17,6 +17,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "render/flame.h"
 #include "render/units.h"
@@ -88,16 +89,7 @@ static void append_head(struct buffer *out, const struct table *table, size_t co
 static int compare_for_text(const void *left, const void *right)
 {
 	const struct table_row *a = *(const struct table_row *const *)left, *b = *(const struct table_row *const *)right;
-	int64_t a_self = units_magnitude(a->self), b_self = units_magnitude(b->self);
-	if (a_self != b_self)
-		return a_self < b_self ? 1 : -1;
-	int order = strcmp(a->name, b->name);
-	if (order != 0)
-		return order;
-	int64_t a_total = units_magnitude(a->total), b_total = units_magnitude(b->total);
-	if (a_total != b_total)
-		return a_total < b_total ? 1 : -1;
-	return (a > b) - (a < b);
+	return units_compare(a->self, b->self) ?: strcmp(a->name, b->name) ?: units_compare(a->total, b->total) ?: ORDER(a, b);
 }
 
 static void write_rows(const struct table *table, const struct table_row *const *rows, size_t count, const char *unit,

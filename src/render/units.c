@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/order.h"
 #include "base/text.h"
 
 #define ALIASES_MAX 3
@@ -162,6 +163,11 @@ int64_t units_magnitude(int64_t value)
 	if (value == INT64_MIN)
 		return INT64_MAX;
 	return value < 0 ? -value : value;
+}
+
+int units_compare(int64_t a, int64_t b)
+{
+	return ORDER(units_magnitude(b), units_magnitude(a));
 }
 
 int64_t units_mean(int64_t value, int64_t divisor)

@@ -29,6 +29,8 @@ const char *units_format_percent(int64_t value, int64_t total, char out[static U
 /* As a whole number, towards 0; the nearest one where that would not fit. */
 int64_t units_whole(double value);
 int64_t units_magnitude(int64_t value); /* INT64_MAX for INT64_MIN */
+/* For sorting: larger magnitudes first. */
+int units_compare(int64_t a, int64_t b);
 /* Wraps, as profile_total() does. */
 static inline int64_t units_sum(int64_t a, int64_t b)
 {

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "format/annotate/annotate_int.h"
 
 #define CANDIDATES_MAX	   1024u /* LIMIT of threads with one tid that are compared */
@@ -81,13 +82,8 @@ static bool same_id(const struct annotate_id *a, const struct annotate_id *b)
 
 static int order_of(const struct annotate_thread *a, const struct annotate_thread *b)
 {
-	if (a->tid.number != b->tid.number)
-		return a->tid.number < b->tid.number ? -1 : 1;
-	if (a->pid.number != b->pid.number)
-		return a->pid.number < b->pid.number ? -1 : 1;
-	if (a->source != b->source)
-		return a->source < b->source ? -1 : 1;
-	return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
+	return ORDER(a->tid.number, b->tid.number) ?: ORDER(a->pid.number, b->pid.number) ?: ORDER(a->source, b->source) ?:
+		ORDER(a->start_ns, b->start_ns);
 }
 
 static int compare_threads(const void *a, const void *b, void *context)
@@ -209,9 +205,7 @@ struct offer {
 static int compare_offers(const void *a, const void *b)
 {
 	const struct offer *x = a, *y = b;
-	if (x->overlap != y->overlap)
-		return x->overlap > y->overlap ? -1 : 1;
-	return x->thread < y->thread ? -1 : x->thread > y->thread;
+	return ORDER(y->overlap, x->overlap) ?: ORDER(x->thread, y->thread);
 }
 
 /* Those who fit best choose first. */

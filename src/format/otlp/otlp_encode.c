@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "codec/protobuf.h"
 #include "format/format_int.h"
@@ -209,11 +210,7 @@ static int copy_stack(struct encoder *encoder, uint32_t id, uint64_t *ret, struc
 static int compare_label_keys(const void *left, const void *right)
 {
 	const struct profile_label *a = left, *b = right;
-	if (a->key != b->key)
-		return a->key < b->key ? -1 : 1;
-	if (a->value != b->value)
-		return a->value < b->value ? -1 : 1;
-	return (a->number > b->number) - (a->number < b->number);
+	return ORDER(a->key, b->key) ?: ORDER(a->value, b->value) ?: ORDER(a->number, b->number);
 }
 
 /* The set's labels with strings of `attributes`, equal keys side by side, in encoder->labels. Keys can become equal only here,

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "format/perf/perf_data_int.h"
@@ -682,9 +683,7 @@ static int add_origin(struct builder *builder, struct error *err)
 static int compare_places(const void *a, const void *b)
 {
 	const struct perf_place *x = a, *y = b;
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	return x->at < y->at ? -1 : x->at > y->at;
+	return ORDER(x->time, y->time) ?: ORDER(x->at, y->at);
 }
 
 static int build(struct builder *builder, struct error *err)
