@@ -229,7 +229,7 @@ static int text_profile(const struct profile *profile, const struct query_write_
 	_cleanup_(table_release) struct table table = {0};
 	int r = profile_flame(profile, 0, &flame, err);
 	if (!r)
-		r = table_build(flame, &table, err);
+		r = table_build_by_name(flame, &table, err);
 	return r < 0 ? r : table_write_text(&table, flame->unit, options->limit, out, err);
 }
 

@@ -18,7 +18,7 @@ int render_top(const struct profile *profile, const char *title, struct buffer *
 	if (r < 0)
 		return r;
 	struct table table;
-	r = table_build(flame, &table, err);
+	r = table_build_by_name(flame, &table, err);
 	if (r < 0)
 		return r;
 	r = table_write_text(&table, flame->unit, 0, out, err);

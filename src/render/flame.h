@@ -102,6 +102,9 @@ struct table {
 	int64_t total;
 };
 int table_build(const struct flame *flame, struct table *ret, struct error *err);
+/* One row a name, as `go tool pprof -top` has them, for a text that shows neither file nor binary: _start of a program and of
+ * its dynamic linker are one. file, binary, line and frame_type are those of one of them. */
+int table_build_by_name(const struct flame *flame, struct table *ret, struct error *err);
 void table_release(struct table *table);
 void table_write_json(const struct table *table, size_t limit, struct json_writer *json);
 

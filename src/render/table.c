@@ -19,6 +19,7 @@ struct row_key {
 	uint32_t name, file, binary;
 };
 struct row_finder {
+	bool by_name;
 	struct index32 index;
 	struct row_key *keys;
 	size_t key_capacity, row_capacity;
@@ -34,10 +35,13 @@ static void row_finder_release(struct row_finder *finder)
 static int find_row(struct row_finder *finder, struct table *table, const struct flame *flame, const struct flame_node *node,
 		    uint32_t *ret)
 {
-	uint64_t hash = hash64_mix(hash64_mix((uint64_t)node->name << 32 | node->file) ^ node->binary);
+	struct row_key wanted = {.name = node->name,
+				 .file = finder->by_name ? 0 : node->file,
+				 .binary = finder->by_name ? 0 : node->binary};
+	uint64_t hash = hash64_mix(hash64_mix((uint64_t)wanted.name << 32 | wanted.file) ^ wanted.binary);
 	for (size_t at = index32_first(&finder->index, hash); index32_at(&finder->index, hash, &at, ret); at++) {
 		const struct row_key *key = &finder->keys[*ret];
-		if (key->name == node->name && key->file == node->file && key->binary == node->binary)
+		if (key->name == wanted.name && key->file == wanted.file && key->binary == wanted.binary)
 			return 0;
 	}
 	if (array_reserve(&table->rows, &finder->row_capacity, table->count + 1, FLAME_NODES_MAX) < 0 ||
@@ -45,7 +49,7 @@ static int find_row(struct row_finder *finder, struct table *table, const struct
 	    index32_add(&finder->index, hash, (uint32_t)table->count) < 0)
 		return -ENOMEM;
 	*ret = (uint32_t)table->count++;
-	finder->keys[*ret] = (struct row_key){node->name, node->file, node->binary};
+	finder->keys[*ret] = wanted;
 	table->rows[*ret] = (struct table_row){
 		.name = intern_string(&flame->strings, node->name),
 		.file = intern_string(&flame->strings, node->file),
@@ -56,9 +60,9 @@ static int find_row(struct row_finder *finder, struct table *table, const struct
 }
 
 /* Rows without values; ret_rows[node] is the row of each node but the root. */
-static int make_rows(struct table *table, const struct flame *flame, uint32_t *ret_rows)
+static int make_rows(struct table *table, const struct flame *flame, bool by_name, uint32_t *ret_rows)
 {
-	_cleanup_(row_finder_release) struct row_finder finder = {0};
+	_cleanup_(row_finder_release) struct row_finder finder = {.by_name = by_name};
 	for (size_t i = 1; i < flame->count; i++) {
 		int r = find_row(&finder, table, flame, &flame->nodes[i], &ret_rows[i]);
 		if (r < 0)
@@ -93,13 +97,13 @@ static int compare_rows(const void *left, const void *right)
 		strcmp(a->binary, b->binary) ?: strcmp(a->file, b->file);
 }
 
-int table_build(const struct flame *flame, struct table *ret, struct error *err)
+static int build(const struct flame *flame, bool by_name, struct table *ret, struct error *err)
 {
 	_cleanup_(table_release) struct table table = {.total = flame->total};
 	_cleanup_(mem_freep) uint32_t *rows = mem_zalloc_array(flame->count, sizeof(*rows));
 	_cleanup_(mem_freep) uint32_t *path = mem_alloc_array((size_t)flame_max_depth(flame) + 1, sizeof(*path));
 	*ret = (struct table){0};
-	if (!rows || !path || make_rows(&table, flame, rows) < 0)
+	if (!rows || !path || make_rows(&table, flame, by_name, rows) < 0)
 		return error_nomem(err);
 	_cleanup_(mem_freep) uint32_t *on_path = mem_zalloc_array(table.count, sizeof(*on_path));
 	if (!on_path)
@@ -110,6 +114,16 @@ int table_build(const struct flame *flame, struct table *ret, struct error *err)
 	*ret = table;
 	table.rows = NULL;
 	return 0;
+}
+
+int table_build(const struct flame *flame, struct table *ret, struct error *err)
+{
+	return build(flame, false, ret, err);
+}
+
+int table_build_by_name(const struct flame *flame, struct table *ret, struct error *err)
+{
+	return build(flame, true, ret, err);
 }
 
 void table_release(struct table *table)

@@ -52,7 +52,7 @@ static const struct test_shape shape = {
 	.binaries = 3, .functions = 4, .addresses = 2, .samples = 80, .depth = 6, .types = 1, .links = false, .times = false};
 
 /* Whether a stack contains a row's function, and whether it is its leaf; straight from the profile. */
-static bool stack_has(const struct profile *profile, uint32_t stack, const struct table_row *row, bool *ret_leaf)
+static bool stack_has(const struct profile *profile, uint32_t stack, const struct table_row *row, bool by_name, bool *ret_leaf)
 {
 	uint32_t locations[64];
 	size_t depth = profile_stack_locations(profile, stack, locations, 64);
@@ -71,8 +71,9 @@ static bool stack_has(const struct profile *profile, uint32_t stack, const struc
 				location->line_count ? &profile->functions[profile->lines[location->line_first + line].function]
 						     : &profile->functions[0];
 			const char *name = location->line_count ? profile_string(profile, function->name) : address;
-			bool same = strcmp(row->name, name) == 0 && strcmp(row->binary, binary) == 0 &&
-				    strcmp(row->file, profile_string(profile, function->file_name)) == 0;
+			bool same = strcmp(row->name, name) == 0 &&
+				    (by_name || (strcmp(row->binary, binary) == 0 &&
+						 strcmp(row->file, profile_string(profile, function->file_name)) == 0));
 			*ret_leaf |= same && first;
 			found |= same;
 			first = false;
@@ -81,29 +82,67 @@ static bool stack_has(const struct profile *profile, uint32_t stack, const struc
 	return found;
 }
 
+static void assert_rows(const struct profile *profile, const struct table *table, bool by_name)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		int64_t self = 0, total = 0;
+		for (size_t s = 0; s < profile->sample_count; s++) {
+			bool leaf;
+			if (stack_has(profile, profile->samples[s].stack, &table->rows[i], by_name, &leaf))
+				total += profile->values[s];
+			self += leaf ? profile->values[s] : 0;
+		}
+		assert_int_equal(table->rows[i].self, self);
+		assert_int_equal(table->rows[i].total, total);
+		if (i > 0)
+			assert_true(table->rows[i - 1].self >= self);
+		for (size_t other = 0; by_name && other < i; other++)
+			assert_string_not_equal(table->rows[other].name, table->rows[i].name);
+	}
+}
+
 static void test_model(void **state)
 {
+	bool merged = false;
 	for (uint64_t seed = 0; seed < 40; seed++) {
 		_cleanup_(profile_freep) struct profile *profile = NULL;
 		_cleanup_(flame_freep) struct flame *flame = NULL;
 		_cleanup_(table_release) struct table table = {0};
+		_cleanup_(table_release) struct table names = {0};
 		assert_int_equal(test_random_profile(seed, &shape, &profile, NULL), 0);
 		build(profile, &flame, &table);
 		assert_true(table.count > 4);
-		for (size_t i = 0; i < table.count; i++) {
-			int64_t self = 0, total = 0;
-			for (size_t s = 0; s < profile->sample_count; s++) {
-				bool leaf;
-				if (stack_has(profile, profile->samples[s].stack, &table.rows[i], &leaf))
-					total += profile->values[s];
-				self += leaf ? profile->values[s] : 0;
-			}
-			assert_int_equal(table.rows[i].self, self);
-			assert_int_equal(table.rows[i].total, total);
-			if (i > 0)
-				assert_true(table.rows[i - 1].self >= self);
-		}
+		assert_rows(profile, &table, false);
+		assert_int_equal(table_build_by_name(flame, &names, NULL), 0);
+		assert_rows(profile, &names, true);
+		merged |= names.count < table.count;
 	}
+	assert_true(merged);
+}
+
+/* As a program that is sampled in its dynamic linker first: go tool pprof -top has one row of both. */
+static void test_one_name_of_two_binaries(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
+	_cleanup_(flame_freep) struct flame *flame = NULL;
+	_cleanup_(buffer_release) struct buffer text = {0};
+	buffer_init(&text, MIB);
+	for (int64_t i = 0; i < 2; i++) {
+		struct profile_mapping mapping = {.file_name = test_string(profile, i ? "/lib/ld.so" : "/bin/program")};
+		struct profile_sample sample = {0};
+		int64_t value = i ? 1 : 99;
+		uint32_t id;
+		assert_int_equal(profile_add_mapping(profile, &mapping, &id, NULL), 0);
+		assert_int_equal(profile_add_stack(profile, 0, test_named_location(profile, "_start", id), &sample.stack, NULL), 0);
+		assert_int_equal(profile_add_sample(profile, &sample, &value, NULL), 0);
+	}
+	assert_int_equal(render_top(profile, "", &text, NULL), 0);
+	assert_string_equal(buffer_string(&text), "Showing nodes accounting for 100, 100% of 100 total\n"
+						  "      flat  flat%   sum%        cum   cum%\n"
+						  "       100   100%   100%        100   100%  _start\n");
+	_cleanup_(table_release) struct table table = {0};
+	build(profile, &flame, &table);
+	assert_int_equal(table.count, 2);
 }
 
 static void assert_value(int64_t value, const char *unit, const char *expected)
@@ -272,6 +311,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_recursion_counts_once),
 		cmocka_unit_test(test_model),
+		cmocka_unit_test(test_one_name_of_two_binaries),
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_text_rounds_as_pprof),

@@ -88,7 +88,7 @@ static int answer_columns(const struct answer *answer, struct error *err)
 static int answer_top(const struct answer *answer, struct error *err)
 {
 	struct table rows;
-	int r = table_build(answer->flame, &rows, err);
+	int r = table_build_by_name(answer->flame, &rows, err);
 	if (r < 0)
 		return r;
 	r = table_write_text(&rows, answer->flame->unit, answer->limit, answer->out, err);
