@@ -4,11 +4,20 @@
 # same jitdump; files in other namespaces; files that somebody put there to fool the agent.
 . tests/lib.inc
 can_sample || { skip "jit" "$no_sampling"; finish; }
-seconds=${WICK_TEST_SECONDS:-8}
+# From its first moment on, a program is recorded for so long, of which node takes some seconds until it has compiled what it runs. One that runs
+# already needs fewer.
+warming=${WICK_TEST_SECONDS:-8} seconds=${WICK_TEST_SECONDS:-$(if_full 8 3)}
 programs=$PWD/tests/programs
 maps=
 remove_maps() { for pid in $maps; do rm -f "/tmp/perf-$pid.map"; done; }
-trap 'remove_maps; cleanup' EXIT
+# NAME COMMAND...: a part, with files of its own.
+part() {
+	work=$work/$1
+	mkdir "$work"
+	trap 'remove_maps; cleanup_part' EXIT
+	shift
+	"$@"
+}
 top() { "$WICK" convert "$1" -o - --to top | sed -n 's/^ *[^ ]* *\([0-9.]*\)% *[^ ]* *[^ ]* *[^ ]* *\(.*\)/\1 \2/p'; } # FILE: "SHARE NAME" lines, by self
 # Functions are JS:*NAME in node 20, LazyCompile:*NAME in node 18.
 # NAME TOP HOT COLD SHARE [ERRORS]: the share of HOT in HOT and COLD is the one given, within 1 and ERRORS (4) standard errors of the number of
@@ -27,7 +36,7 @@ shares() {
 }
 # PID FILE: records the process for $seconds of its CPU time, however long those take.
 record_running() {
-	"$WICK" record -F 199 -p "$1" -o "$2" 2>"$work/err" &
+	"$WICK" record -F 499 -p "$1" -o "$2" 2>"$work/err" &
 	recorder=$!
 	pids="$pids $recorder"
 	wait_recording "$recorder" && wait_cpu $((seconds * 1000)) "$1"
@@ -42,9 +51,9 @@ start() { # COMMAND...: runs it in the background; its output is in $work/said
 }
 
 # ---- node ----
-if uses node; then
+perf_map() {
 	# It ends before the last samples are looked at.
-	start "$WICK" record -F 199 -o "$work/basic.pb.gz" -- node --perf-basic-prof "$programs/jit.js" "$seconds"
+	start "$WICK" record -F 499 -o "$work/basic.pb.gz" -- node --perf-basic-prof "$programs/jit.js" "$warming"
 	wait_for pgrep -P "$started" -x node >/dev/null
 	maps="$maps $(pgrep -P "$started" -x node)"
 	wait "$started" || fail "record node --perf-basic-prof" "$(cat "$work/said.err")"
@@ -52,10 +61,11 @@ if uses node; then
 	top "$work/basic.pb.gz" >"$work/basic.top"
 	shares "node's perf map" "$work/basic.top" ":*hotScript" ":*coldScript" "$(cat "$work/said")"
 	# Callers too: code made at run time keeps its frame pointers.
-	"$WICK" convert "$work/basic.pb.gz" -o - --to folded >"$work/basic.folded"
+	"$WICK" convert -q "$work/basic.pb.gz" -o - --to folded >"$work/basic.folded"
 	check "node's callers are named" grep -qE 'timed [^;]*;(JS|LazyCompile):.hotScript ' "$work/basic.folded"
-
-	start "$WICK" record -F 199 -o "$work/prof.pb.gz" -- node --perf-prof --always-sparkplug "$programs/jit.js" "$seconds"
+}
+jitdump() {
+	start "$WICK" record -F 499 -o "$work/prof.pb.gz" -- node --perf-prof --always-sparkplug "$programs/jit.js" "$warming"
 	wait "$started" || fail "record node --perf-prof" "$(cat "$work/said.err")"
 	cp "$work/said.err" "$work/err"
 	top "$work/prof.pb.gz" >"$work/prof.top"
@@ -73,49 +83,41 @@ if uses node; then
 	else
 		skip "lines of node's jitdump" "no go"
 	fi
-
-	# perf beside us, on one run.
-	if uses perf; then
-		start node --perf-prof --always-sparkplug "$programs/jit.js" $((seconds + 3))
-		wait_cpu 500 "$started"
-		perf record -q -k mono -e cpu-clock -F 199 -p "$started" -o "$work/perf.data" >/dev/null 2>&1 &
-		perf_pid=$!
-		pids="$pids $perf_pid"
-		record_running "$started" "$work/beside.pb.gz" || fail "record -p" "$(cat "$work/err")"
-		kill -INT "$perf_pid" 2>/dev/null
-		wait "$perf_pid"
-		wait "$started"
-		(cd "$work" && perf inject --jit -i perf.data -o perf.jit) >/dev/null 2>>"$work/err"
-		perf report -i "$work/perf.jit" --stdio -F overhead,sym 2>/dev/null | awk '$1 ~ /%$/ { sub(/%/, "", $1); print }' >"$work/perf.top"
-		want=$(awk '/:\*hotScript/ { hot += $1 } /:\*coldScript/ { cold += $1 } END { if (hot) printf "%.2f", 100 * hot / (hot + cold) }' "$work/perf.top")
-		top "$work/beside.pb.gz" >"$work/beside.top"
-		if [ -n "$want" ]; then shares "the same as perf inject --jit says" "$work/beside.top" ":*hotScript" ":*coldScript" "$want" 6; else skip "perf inject --jit" "it names no function of this node: $(head -n 1 "$work/err")"; fi
-	else
-		skip "perf inject --jit" "no perf"
-	fi
-
-	# A container: the file is /tmp/perf-1.map, or jit-1.dump, of another /tmp, and the process is 1.
-	contained() { # NAME OPTION...
-		contained_name=$1
-		shift
-		start unshare --pid --mount --fork --kill-child sh -c "exec 3<'$programs/jit.js' && mount -t tmpfs none /tmp && cd /tmp && exec node $* - $((seconds + 3)) <&3"
-		wait_for pgrep -P "$started" -x node >/dev/null
-		inner=$(pgrep -P "$started" -x node)
-		# Not from its first moment: code has its name when node has written the next 4 KiB, and on a fast machine is replaced often at the start.
-		wait_for grep -aqs ':\*coldScript' "/proc/$inner/root/tmp/perf-1.map" "/proc/$inner/root/tmp/jit-1.dump" >/dev/null
-		record_running "$inner" "$work/inner.pb.gz" || fail "record a container" "$(cat "$work/err")"
-		wait "$started"
-		top "$work/inner.pb.gz" >"$work/inner.top"
-		shares "$contained_name" "$work/inner.top" ":*hotScript" ":*coldScript" "$(cat "$work/said")"
-	}
-	if unshare --pid --mount --fork true 2>/dev/null; then
-		contained "a perf map in namespaces of its own" --perf-basic-prof
-		contained "a jitdump in namespaces of its own" --perf-prof --always-sparkplug
-	else
-		skip "in namespaces of its own" "unshare is not allowed"
-	fi
-
-	# What is put in the file's place. The recording must end in time, say so, and believe none of it.
+}
+# perf beside us, on one run.
+beside_perf() {
+	uses perf || { skip "perf inject --jit" "no perf"; return; }
+	start node --perf-prof --always-sparkplug "$programs/jit.js" $((seconds + 3))
+	wait_cpu 500 "$started"
+	perf record -q -k mono -e cpu-clock -F 499 -p "$started" -o "$work/perf.data" >/dev/null 2>&1 &
+	perf_pid=$!
+	pids="$pids $perf_pid"
+	record_running "$started" "$work/beside.pb.gz" || fail "record -p" "$(cat "$work/err")"
+	kill -INT "$perf_pid" 2>/dev/null
+	wait "$perf_pid"
+	wait "$started"
+	(cd "$work" && perf inject --jit -i perf.data -o perf.jit) >/dev/null 2>>"$work/err"
+	perf report -i "$work/perf.jit" --stdio -F overhead,sym 2>/dev/null | awk '$1 ~ /%$/ { sub(/%/, "", $1); print }' >"$work/perf.top"
+	want=$(awk '/:\*hotScript/ { hot += $1 } /:\*coldScript/ { cold += $1 } END { if (hot) printf "%.2f", 100 * hot / (hot + cold) }' "$work/perf.top")
+	top "$work/beside.pb.gz" >"$work/beside.top"
+	if [ -n "$want" ]; then shares "the same as perf inject --jit says" "$work/beside.top" ":*hotScript" ":*coldScript" "$want" 6; else skip "perf inject --jit" "it names no function of this node: $(head -n 1 "$work/err")"; fi
+}
+# A container: the file is /tmp/perf-1.map, or jit-1.dump, of another /tmp, and the process is 1.
+contained() { # NAME OPTION...
+	contained_name=$1
+	shift
+	start unshare --pid --mount --fork --kill-child sh -c "exec 3<'$programs/jit.js' && mount -t tmpfs none /tmp && cd /tmp && exec node $* - $((seconds + 3)) <&3"
+	wait_for pgrep -P "$started" -x node >/dev/null
+	inner=$(pgrep -P "$started" -x node)
+	# Not from its first moment: code has its name when node has written the next 4 KiB, and on a fast machine is replaced often at the start.
+	wait_for grep -aqs ':\*coldScript' "/proc/$inner/root/tmp/perf-1.map" "/proc/$inner/root/tmp/jit-1.dump" >/dev/null
+	record_running "$inner" "$work/inner.pb.gz" || fail "record a container" "$(cat "$work/err")"
+	wait "$started"
+	top "$work/inner.pb.gz" >"$work/inner.top"
+	shares "$contained_name" "$work/inner.top" ":*hotScript" ":*coldScript" "$(cat "$work/said")"
+}
+# What is put in the file's place. The recording must end in time, say so, and believe none of it.
+planted() {
 	start node "$programs/jit.js" 3600
 	planted="/tmp/perf-$started.map"
 	wait_cpu 1500 "$started"
@@ -124,7 +126,7 @@ if uses node; then
 		case $permissions in *x*) [ -n "$path" ] || printf '%s %x planted\n' "${range%-*}" $((0x${range#*-} - 0x${range%-*})) ;; esac
 	done <"/proc/$started/maps" >"$work/planted"
 	refused() { # NAME REASON
-		if timeout 120 "$WICK" record -F 199 -d 2 -p "$started" -o "$work/planted.pb.gz" 2>"$work/err" && grep -q "jit $2: " "$work/err" && ! "$WICK" convert "$work/planted.pb.gz" -o - --to folded | grep -q planted; then
+		if record_planted "$work/planted.pb.gz" && grep -q "jit $2: " "$work/err" && ! "$WICK" convert -q "$work/planted.pb.gz" -o - --to folded | grep -q planted; then
 			pass "$1 is refused, and counted as $2"
 		else
 			fail "$1 is refused, and counted as $2" "$(cat "$work/err")"
@@ -140,18 +142,27 @@ if uses node; then
 	cp "$work/planted" "$planted" && chown 12345 "$planted"
 	refused "another user's file" owner
 	cp "$work/planted" "$planted"
-	timeout 120 "$WICK" record -F 199 -d 2 -p "$started" -o "$work/believed.pb.gz" 2>"$work/err"
-	"$WICK" convert "$work/believed.pb.gz" -o - --to folded >"$work/believed.folded"
+	record_planted "$work/believed.pb.gz" || fail "record" "$(cat "$work/err")"
+	"$WICK" convert -q "$work/believed.pb.gz" -o - --to folded >"$work/believed.folded"
 	check "while the same file of the process's user is believed" grep -q planted "$work/believed.folded"
 	kill "$started"
-else
-	skip "node" "no node"
-fi
+}
+# FILE: for some CPU time of the program; fails if the recording does not end within two minutes after that.
+record_planted() {
+	timeout --signal=KILL 240 "$WICK" record -F 499 -p "$started" -o "$1" 2>"$work/err" &
+	limit=$!
+	wait_for pgrep -P "$limit" >/dev/null
+	recorder=$(pgrep -P "$limit")
+	wait_recording "$recorder" && wait_cpu 500 "$started"
+	kill -INT "$recorder"
+	wait "$limit"
+}
 
 # ---- Java ----
-if uses java javac jcmd; then
+java_perfmap() {
+	uses java javac jcmd || { skip "java" "no java, javac, jcmd (package openjdk-17-jdk-headless)"; return; }
 	javac -d "$work" "$programs/JitLoad.java" || fail "javac"
-	start java -XX:+PreserveFramePointer -cp "$work" JitLoad $((seconds + 10))
+	start java -XX:+PreserveFramePointer -cp "$work" JitLoad $((seconds + 8))
 	wait_cpu 4000 "$started"
 	jcmd "$started" Compiler.perfmap >"$work/jcmd" 2>&1
 	if [ -s "/tmp/perf-$started.map" ]; then
@@ -162,7 +173,25 @@ if uses java javac jcmd; then
 	else
 		skip "java" "jcmd Compiler.perfmap wrote nothing (JDK 17 is the first that does): $(tail -n 1 "$work/jcmd")"
 	fi
+}
+
+# As many at a time as two CPUs can bear.
+if uses node; then
+	beside part perf_map perf_map
+	beside part jitdump jitdump
+	join_parts
+	beside part perf beside_perf
+	if unshare --pid --mount --fork true 2>/dev/null; then
+		beside part inner_map contained "a perf map in namespaces of its own" --perf-basic-prof
+		beside part inner_dump contained "a jitdump in namespaces of its own" --perf-prof --always-sparkplug
+	else
+		skip "in namespaces of its own" "unshare is not allowed"
+	fi
+	join_parts
+	beside part planted planted
 else
-	skip "java" "no java, javac, jcmd (package openjdk-17-jdk-headless)"
+	skip "node" "no node"
 fi
+beside part java java_perfmap
+join_parts
 finish

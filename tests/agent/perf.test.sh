@@ -27,6 +27,8 @@ record_both() { # EVENT: fails if perf did
 	# Read as eagerly as wick reads: what perf has lost it says, and then it is no judge.
 	nice -n -10 perf record -q --no-bpf-event -e "$1" -F 397 -m 16M -a -g -B -N -o "$work/perf.data" -- sleep "$seconds" >/dev/null 2>"$work/perf.err"
 	perf_status=$?
+	# What it aborted in is no use: nobody waits for the rest of it.
+	[ "$perf_status" -eq 0 ] || kill -INT "$wick" 2>/dev/null
 	wait "$wick" || fail "wick record -a --event $1 works" "$(cat "$work/wick.err")"
 	kill "$load"
 	wait "$load" 2>/dev/null
