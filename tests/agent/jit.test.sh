@@ -162,8 +162,8 @@ record_planted() {
 java_perfmap() {
 	uses java javac jcmd || { skip "java" "no java, javac, jcmd (package openjdk-17-jdk-headless)"; return; }
 	javac -d "$work" "$programs/JitLoad.java" || fail "javac"
-	start java -XX:+PreserveFramePointer -cp "$work" JitLoad $((seconds + 8))
-	wait_cpu 4000 "$started"
+	start java -XX:+PreserveFramePointer -cp "$work" JitLoad $((seconds + 6))
+	wait_cpu 2500 "$started"
 	jcmd "$started" Compiler.perfmap >"$work/jcmd" 2>&1
 	if [ -s "/tmp/perf-$started.map" ]; then
 		record_running "$started" "$work/java.pb.gz" || fail "record java" "$(cat "$work/err")"

@@ -9,6 +9,7 @@ seconds=${WICK_TEST_SECONDS:-$(if_full 30 15)}
 # perf's samples are in $work/perf.text, if all of them are, and none was lost. It aborts now and then, also in the middle: what it said until
 # then must not be taken for all.
 perf_script() {
+	node tests/agent/perf_build_ids.mjs "$work/perf.data" >/dev/null 2>>"$work/perf.err" || return 1
 	perf report -i "$work/perf.data" --stats >"$work/perf.stats" 2>>"$work/perf.err"
 	if grep -q ' LOST\(_SAMPLES\)\? events:' "$work/perf.stats"; then echo "perf has lost samples" >>"$work/perf.err"; return 1; fi
 	perf script -i "$work/perf.data" -F comm,ip,sym --no-inline >"$work/perf.text" 2>>"$work/perf.err"
@@ -33,12 +34,12 @@ record_both() { # EVENT: fails if perf did
 	kill "$load"
 	wait "$load" 2>/dev/null
 	[ "$perf_status" -eq 0 ] || return 1
-	# Names are compared without the leading underscores by which the aliases of one address differ, and without C++ parameters, which perf does not print.
+	# Names are compared without the leading underscores by which the aliases of one address differ (memcpy and memmove are one, too), and without C++ parameters, which perf does not print.
 	# One line a sample: the leaf's name without offset, and not that of a call that was inlined into it. Idle is not sampled by wick.
 	perf_script || return 1
 	awk '
 	/^[^ \t]/ { comm = $1; take = 1; next }
-	take && NF >= 2 { take = 0; if (comm == "swapper") next; name = $2; sub(/\+0x[0-9a-f]+$/, "", name); sub(/[(<].*/, "", name); sub(/^(__GI_)?_*/, "", name); n[name]++; all++ }
+	take && NF >= 2 { take = 0; if (comm == "swapper") next; name = $2; sub(/\+0x[0-9a-f]+$/, "", name); sub(/[(<].*/, "", name); sub(/^(__GI_)?_*/, "", name); sub(/^memcpy_/, "memmove_", name); n[name]++; all++ }
 	END { if (!all) exit 1; for (name in n) print n[name], name; print all, "TOTAL" }' "$work/perf.text" >"$work/perf.counts" || return 1
 	sort -rn "$work/perf.counts" >"$work/perf.top"
 }
@@ -46,7 +47,7 @@ record_both() { # EVENT: fails if perf did
 judge() {
 record_both "$1" || record_both "$1" || record_both "$1" || return 1
 "$WICK" convert "$work/wick.pb.gz" -o "$work/wick.folded"
-awk -v period="$(awk 'BEGIN { printf "%.0f", 1e9 / 397 }')" '{ n = $NF / period; $NF = ""; sub(/ +$/, ""); k = split($0, f, ";"); while (k > 1 && f[k] ~ /_\[i\]$/) k--; name = f[k]; sub(/_\[[kij]\]$/, "", name); sub(/[(<].*/, "", name); sub(/^(__GI_)?_*/, "", name); s[name] += n; all += n }
+awk -v period="$(awk 'BEGIN { printf "%.0f", 1e9 / 397 }')" '{ n = $NF / period; $NF = ""; sub(/ +$/, ""); k = split($0, f, ";"); while (k > 1 && f[k] ~ /_\[i\]$/) k--; name = f[k]; sub(/_\[[kij]\]$/, "", name); sub(/[(<].*/, "", name); sub(/^(__GI_)?_*/, "", name); sub(/^memcpy_/, "memmove_", name); s[name] += n; all += n }
 	END { for (name in s) printf "%.0f %s\n", s[name], name; printf "%.0f TOTAL\n", all }' "$work/wick.folded" | sort -rn >"$work/wick.top"
 node - "$work/perf.top" "$work/wick.top" >"$work/verdict" <<'JS'
 const fs = require("fs");
