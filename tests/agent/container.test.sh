@@ -45,6 +45,9 @@ start_container() {
 # How the host and the container number each thread: "HOST INNER".
 number_threads() { for task in "/proc/$pid/task"/*; do awk '/^NSpid:/ { print $2, $NF }' "$task/status"; done >"$work/threads"; }
 
+# OPTION...: records until the process has used so much CPU time that there are hundreds of samples and markers.
+record() { record_cpu 400 "$pid" -F 499 "$@" && cat "$work/record.err"; }
+
 # ---- from outside ----
 id=$(printf '%08x%056x' $$ 1)
 if ! start_container "$name"; then
@@ -54,14 +57,14 @@ fi
 number_threads
 # shellcheck disable=SC2016 # of the inner shell
 check "the container has numbers of its own" sh -c 'while read -r host inner; do [ "$host" != "$inner" ] || exit 1; done <"$1"' sh "$work/threads"
-expect "a container is recorded by its name" 0 'markers: [0-9,.k]+ of 1 processes' "$WICK" record -F 499 -d 4 --container "$name" -o "$work/c.firefox.json"
+expect "a container is recorded by its name" 0 'markers: [0-9,.k]+ of 1 processes' record --container "$name" -o "$work/c.firefox.json"
 check "with its names, markers, samples and the host's numbers" node tests/agent/container.mjs "$work/c.firefox.json" "$pid" "$work/threads"
-expect "so is its process" 0 'markers: [0-9,.k]+ of 1 processes' "$WICK" record -F 499 -d 4 -p "$pid" -o "$work/p.firefox.json"
+expect "so is its process" 0 'markers: [0-9,.k]+ of 1 processes' record -p "$pid" -o "$work/p.firefox.json"
 check "with the same" node tests/agent/container.mjs "$work/p.firefox.json" "$pid" "$work/threads"
 # As Docker and containerd start theirs: the group has a parent, and its name is the id.
 start_container "$id" "/$name-groups/$id" || fail "another container" "$(tail -n 1 "$work/log")"
 number_threads
-expect "another one is recorded by the beginning of its id" 0 'markers: [0-9,.k]+ of 1 processes' "$WICK" record -F 499 -d 4 --container "$(echo "$id" | cut -c 1-12)" -o "$work/d.firefox.json"
+expect "another one is recorded by the beginning of its id" 0 'markers: [0-9,.k]+ of 1 processes' record --container "$(echo "$id" | cut -c 1-12)" -o "$work/d.firefox.json"
 check "with the same as well" node tests/agent/container.mjs "$work/d.firefox.json" "$pid" "$work/threads"
 expect "a container that is not there is refused" 1 "belongs to a container 'none$name'" "$WICK" record -d 1 --container "none$name" -o "$work/n.firefox.json"
 finish

@@ -5,7 +5,7 @@
 can_sample || { skip "record" "$no_sampling"; finish; }
 # FILE: the names of the processes in a Firefox profile, each between spaces.
 tracks() { node -e 'const d = JSON.parse(require("fs").readFileSync(process.argv[1])); console.log(" " + [...new Set(d.threads.filter(t => t.isMainThread).map(t => t.processName))].join(" ") + " ")' "$1"; }
-burn='i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done' # most of a second of CPU time: no recording of it is without a sample
+burn='i=0; while [ $i -lt 500000 ]; do i=$((i+1)); done' # a third of a second of CPU time, at least: no recording of it is without a sample
 
 # A command is what it would be without wick.
 "$WICK" record -o "$work/env.folded" --env GREETING='hello = there' --env PATH="$PATH" --chdir / -- sh -c "$burn; echo \"\$GREETING \$(pwd)\"; echo complaint >&2; exit 7" >"$work/out" 2>"$work/err"
@@ -113,6 +113,7 @@ if mkdir -p "$hierarchy/$group/wick-test-$$.service/below" "$hierarchy/$group/do
 	check "... and nothing else" test "$(tracks "$work/container.firefox.json")" = " in_container "
 	check "a control group by its path" "$WICK" record -d 1 --wall --cgroup "/$group/docker-$id.scope" -o "$work/cgroup.folded"
 	check "a control group by its directory" record_cpu 500 $in_container --cgroup "$hierarchy/$group" -o "$work/cgroup.folded"
+	kill $in_container $outsider # what comes later has the CPUs for itself
 	expect "a container that there is not" 1 "no cgroup below .* belongs to a container 'feedfeedfeed'" "$WICK" record --container feedfeedfeed
 	expect "a unit that there is not" 1 "a unit 'no-such-unit'; is it running" "$WICK" record --unit no-such-unit
 	expect "a control group that there is not" 1 "no cgroup /no/such" "$WICK" record --cgroup /no/such
@@ -128,7 +129,7 @@ if mkdir -p "$hierarchy/$group/wick-test-$$.service/below" "$hierarchy/$group/do
 	jobs early | xargs rmdir
 	jobs late | xargs mkdir
 	start_in "$group/late-600" late_job
-	wait_cpu 6000 $started # it is found at the next look, some time later
+	wait_cpu 4000 $started # it is found at the next look, some time later
 	kill -INT $recorder
 	wait $recorder || fail "groups come and go while they are recorded" "$(cat "$work/err")"
 	names=$(tracks "$work/jobs.firefox.json")
