@@ -309,8 +309,8 @@ test-programs: all build-tests programs client oracles sim bombs bench-fleet $(O
 # ---- housekeeping ----------------------------------------------------------------------------------------------------------------------
 ALL_C := $(wildcard src/*/*.c src/*/*/*.c fuzz/*.c bench/*.c bench/*/*.c)
 ALL_H := $(wildcard src/*/*.h src/*/*/*.h fuzz/*.h bench/*/*.h)
-# For clangd: each file with the flags that it is built with, but warnings stay warnings. The headers of bpf/ have their types
-# from who includes them, bpf/walk.h its macros, and headers of tests cmocka; bpf/offcpu.h, a part of bpf/sample.bpf.c, is not in it.
+# For clangd: each file with the flags that it is built with, but warnings stay warnings. bpf/walk.h has its macros from who
+# includes it, and headers of tests cmocka; bpf/offcpu.h, a part of bpf/sample.bpf.c, is not in it.
 EDITOR_CC     := $(filter-out $(CCACHE),$(CC))
 EDITOR_FLAGS  := $(filter-out -MMD -MP,$(CPPFLAGS)) $(filter-out -Werror,$(CFLAGS))
 EDITOR_BPF    := $(filter-out $(CCACHE),$(CLANG)) $(filter-out -Werror,$(BPF_CFLAGS))
@@ -318,7 +318,7 @@ EDITOR_WALK   := -DWALK_KNOWS_ALL=1 '-DWALK_READ(walk,to,bytes,address)=0' '-DWA
 	'-DWALK_ESCAPE(escapes,count,row)=walk_escape(escapes,count,row)' '-DWALK_RULE(walk,address)=walk_find_rule(&(walk)->map,address)' \
 	'-DWALK_HEAP16(place)=(place)' '-DWALK_HEAP32(place)=(place)' '-DWALK_HEAP64(place)=(place)' \
 	'-DWALK_HEAP128(place,halves)=((halves)[0]=(halves)[1]=(place))'
-EDITOR_BPF_H  := $(filter-out bpf/kernel.h bpf/walk.h bpf/offcpu.h,$(wildcard bpf/*.h))
+EDITOR_BPF_H  := $(filter-out bpf/walk.h bpf/offcpu.h,$(wildcard bpf/*.h))
 EDITOR_TEST_H := $(wildcard src/*/test_*.h src/*/*/test_*.h src/*/*_test.h src/*/*/*_test.h)
 EDITOR_CMOCKA := $(patsubst %,-include %.h,stdarg stddef stdint setjmp cmocka)
 EDITOR_TESTS  := $(wildcard tests/oracle/*.[ch] tests/sim/*.[ch]) tests/symbol/oracle.c tests/symbol/bomb_run.c
@@ -330,8 +330,7 @@ compile_commands.json: Makefile tools/compile-commands $(ALL_C) $(ALL_H) $(SKELE
 	$(Q)tools/compile-commands $(EDITOR_CC) $(EDITOR_FLAGS) : $(ALL_C) $(filter %.c,$(EDITOR_TESTS)) \
 		-- $(EDITOR_CC) $(EDITOR_FLAGS) -Wno-unused-function : $(filter-out $(EDITOR_TEST_H),$(ALL_H)) $(filter %.h,$(EDITOR_TESTS)) \
 		-- $(EDITOR_CC) $(EDITOR_FLAGS) -Wno-unused-function $(EDITOR_CMOCKA) : $(EDITOR_TEST_H) \
-		-- $(EDITOR_BPF) : $(BPF_SOURCES) bpf/kernel.h \
-		-- $(EDITOR_BPF) -include bpf/kernel.h : $(EDITOR_BPF_H) \
+		-- $(EDITOR_BPF) : $(BPF_SOURCES) $(EDITOR_BPF_H) \
 		-- $(EDITOR_BPF) -include bpf/kernel.h -include bpf/bpf_helpers.h $(EDITOR_WALK) : bpf/walk.h \
 		-- $(EDITOR_CC) $(filter-out -Werror,$(CLIENT_FLAGS)) : $(wildcard client/*.[ch]) \
 		-- $(EDITOR_CC) -std=gnu17 -g $(PROGRAM_FLAGS) -D_GNU_SOURCE -Iclient -I. : $(EDITOR_ALONE) \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the BPF programs and the agent share: one ring of records per CPU, in memory that both map. Fixed-size types only; both
- * sides include the types first (bpf/kernel.h there, stdint.h and linux/types.h here).
+ * What the BPF programs and the agent share: one ring of records per CPU, in memory that both map. Fixed-size types only
+ * (bpf/types.h).
  *
  * Purpose. The timer interrupt of a CPU appends a small record a sample; the agent reads all rings at every flush, or earlier
  * when one is half full. A chain of callers crosses to user space once: it is appended when its hash is not in the `seen`

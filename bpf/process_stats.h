@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What the programs of process_stats.bpf.c write and the agent reads: a record a thread from the iterator of tasks, and a
- * record a process that ended from the ring. Counters are totals since the start of what they are of. Fixed-size types only;
- * both sides include the types first, as with bpf/abi.h.
+ * record a process that ended from the ring. Counters are totals since the start of what they are of. Fixed-size types only.
  *
  * Records stand back to back, in no useful order: those of a process need not follow each other.
  */
 #ifndef WICK_BPF_PROCESS_STATS_H
 #define WICK_BPF_PROCESS_STATS_H
+
+#include "bpf/types.h"
 
 enum stats_kind {
 	STATS_THREAD, /* any but the first of its process: its own counters */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Unwind tables: what the walk (bpf/walk.h) reads, and the agent writes. Fixed-size types only; both sides include the types
- * first, as with bpf/abi.h.
+ * Unwind tables: what the walk (bpf/walk.h) reads, and the agent writes. Fixed-size types only.
  *
  * Purpose. From a program counter to the rule by which the caller's registers are found (DWARF 5, 6.4), without frame pointers,
  * inside a timer interrupt. All tables lie in one heap, a BPF array that the agent writes through memory; a place in it is a
@@ -34,6 +33,8 @@
  */
 #ifndef WICK_BPF_UNWIND_H
 #define WICK_BPF_UNWIND_H
+
+#include "bpf/types.h"
 
 #if defined(__TARGET_ARCH_arm64) || (!defined(__TARGET_ARCH_x86) && defined(__aarch64__))
 #define UNWIND_REGISTERS   32 /* x0 to x30, sp */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What the snapshot programs (vmas.bpf.c) write and the agent reads: first, from the iterator of tasks, a record a process;
- * then, from that of mappings, a record each executable mapping. Fixed-size types only; both sides include the types first, as
- * with bpf/abi.h.
+ * then, from that of mappings, a record each executable mapping. Fixed-size types only.
  *
  * Both streams are read through one file descriptor each, in the machine's byte order, records back to back, never split over
  * the end of the stream. The programs keep no state from one record to the next, because the kernel calls them again for a
@@ -10,6 +9,8 @@
  */
 #ifndef WICK_BPF_VMAS_H
 #define WICK_BPF_VMAS_H
+
+#include "bpf/types.h"
 
 struct vma_process {
 	__u64 time_ns;	   /* CLOCK_MONOTONIC, before anything of the process was read */

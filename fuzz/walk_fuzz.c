@@ -5,7 +5,6 @@
  * sanitizers watch the parts that it does not see, such as the copy of the stack.
  */
 #include <assert.h>
-#include <linux/types.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -20,7 +20,6 @@
 #ifndef WICK_AGENT_AGENT_H
 #define WICK_AGENT_AGENT_H
 
-#include <linux/types.h>
 #include <sys/types.h>
 
 #include "base/cleanup.h"

@@ -3,7 +3,6 @@
 #ifndef WICK_AGENT_AGENT_INT_H
 #define WICK_AGENT_AGENT_INT_H
 
-#include <linux/types.h>
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -9,7 +9,6 @@
 #ifndef WICK_AGENT_CHAINS_H
 #define WICK_AGENT_CHAINS_H
 
-#include <linux/types.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <linux/perf_event.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/cleanup.h"
 #include "base/io.h"
 #include "base/limits.h"
 

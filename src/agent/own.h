@@ -7,8 +7,6 @@
 #ifndef WICK_AGENT_OWN_H
 #define WICK_AGENT_OWN_H
 
-#include <linux/types.h>
-
 #include "agent/sample/events.h"
 #include "base/intern.h"
 #include "base/map.h"

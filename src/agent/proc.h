@@ -4,7 +4,6 @@
 #define WICK_AGENT_PROC_H
 
 #include <dirent.h>
-#include <stddef.h>
 #include <sys/types.h>
 
 /* Room for the file: numbers, and a name of up to 64 bytes. */

@@ -9,8 +9,6 @@
 #ifndef WICK_AGENT_UNWINDER_H
 #define WICK_AGENT_UNWINDER_H
 
-#include <linux/types.h>
-
 #include "agent/chains.h"
 #include "agent/process/process.h"
 #include "agent/sample/sampler.h"

@@ -19,7 +19,6 @@
  */
 #include "agent/window.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>

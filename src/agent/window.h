@@ -8,8 +8,6 @@
 #ifndef WICK_AGENT_WINDOW_H
 #define WICK_AGENT_WINDOW_H
 
-#include <linux/types.h>
-
 #include "agent/agent.h"
 #include "agent/chains.h"
 #include "agent/process/binary.h"

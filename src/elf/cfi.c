@@ -11,7 +11,6 @@
 #include "elf/cfi.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "elf/cfi_int.h"

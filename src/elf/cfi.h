@@ -10,8 +10,6 @@
 #ifndef WICK_ELF_CFI_H
 #define WICK_ELF_CFI_H
 
-#include <linux/types.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"

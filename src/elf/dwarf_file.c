@@ -6,9 +6,7 @@
  */
 #include <errno.h>
 #include <libdeflate.h>
-#include <limits.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/io.h"

@@ -6,7 +6,6 @@
  * offset - are looked up only when somebody asks, since most values are passed over.
  */
 #include <dwarf.h>
-#include <errno.h>
 
 #include "elf/dwarf_int.h"
 

@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/io.h"

@@ -12,7 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/io.h"

@@ -7,7 +7,6 @@
 #include <cmocka.h>
 
 #include <errno.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"

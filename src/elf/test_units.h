@@ -3,7 +3,6 @@
 #ifndef WICK_ELF_TEST_UNITS_H
 #define WICK_ELF_TEST_UNITS_H
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
  * outlives that; the one that is asked for stays however large it is. When there are too many entries, the least recently used
  * go that nobody works on.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -3,7 +3,6 @@
 #ifndef WICK_SYMBOL_PERF_MAP_H
 #define WICK_SYMBOL_PERF_MAP_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

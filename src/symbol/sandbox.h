@@ -4,7 +4,6 @@
 #define WICK_SYMBOL_SANDBOX_H
 
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "base/error.h"
 

@@ -15,7 +15,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>

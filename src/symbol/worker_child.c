@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/io.h"
-#include "base/limits.h"
 #include "symbol/sandbox.h"
 #include "symbol/worker.h"
 #include "symbol/worker_protocol.h"

@@ -18,7 +18,6 @@
 #define WICK_SYMBOL_WORKER_PROTOCOL_H
 
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "symbol/build.h"
 

@@ -3,7 +3,6 @@
 #ifndef WICK_TESTS_ORACLE_CAPTURE_H
 #define WICK_TESTS_ORACLE_CAPTURE_H
 
-#include <linux/types.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -7,7 +7,6 @@
 #ifndef WICK_TESTS_ORACLE_SPACE_H
 #define WICK_TESTS_ORACLE_SPACE_H
 
-#include <linux/types.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -22,7 +22,6 @@
  * Every marker that goes, now or earlier, is in left_out. One pass takes some 0.3 s for eight million markers; meanwhile rings
  * fill, which have room for 8,192 markers of each thread.
  */
-#include <errno.h>
 
 #include "agent/markers/marks_int.h"
 #include "base/alloc.h"

@@ -9,8 +9,6 @@
 #ifndef WICK_AGENT_PROCESS_COUNTERS_H
 #define WICK_AGENT_PROCESS_COUNTERS_H
 
-#include <linux/types.h>
-
 #include "agent/process/process_stats.h"
 #include "profile/markers.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What /proc knows of one process: executable mappings, executable, name, number of threads. Mappings that equal the parent's
  * are shared with it, so that a hundred forked workers cost one list. */
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -19,7 +19,6 @@
 #include "agent/proc.h"
 #include "agent/process/process.h"
 #include "agent/process/vmas.h"
-#include "base/alloc.h"
 
 /* Loading the programs takes 60 ms and 0.8 MB, as long as reading 500 processes from /proc; a process then takes a fifth of the
  * time. Threads, since these are what the kernel counts. */

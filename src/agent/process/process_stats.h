@@ -9,8 +9,6 @@
 #ifndef WICK_AGENT_PROCESS_PROCESS_STATS_H
 #define WICK_AGENT_PROCESS_PROCESS_STATS_H
 
-#include <linux/types.h>
-
 #include "agent/process/process.h"
 #include "agent/process/sample_labels.h"
 #include "base/cleanup.h"

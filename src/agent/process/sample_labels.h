@@ -12,8 +12,6 @@
 #ifndef WICK_AGENT_PROCESS_SAMPLE_LABELS_H
 #define WICK_AGENT_PROCESS_SAMPLE_LABELS_H
 
-#include <linux/types.h>
-
 #include "agent/process/binary.h"
 #include "agent/process/cgroups.h"
 #include "agent/process/process.h"

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "agent/process/cgroups.h"
 #include "agent/process/context.h"
 #include "base/alloc.h"
+#include "base/cleanup.h"
 #include "base/text.h"
 
 #define DEPTH_MAX	   32 /* of control groups */

@@ -11,7 +11,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/cleanup.h"
 #include "base/error.h"
 
 #define TARGET_PIDS_MAX	   16384u

@@ -6,10 +6,7 @@
 #ifndef WICK_AGENT_PROCESS_VMAS_H
 #define WICK_AGENT_PROCESS_VMAS_H
 
-#include <linux/types.h>
-#include <stdbool.h>
 #include <stddef.h>
-#include <sys/types.h>
 
 #include "agent/sample/events.h"
 #include "base/error.h"

@@ -4,7 +4,6 @@
 #define WICK_AGENT_SAMPLE_CPUS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"

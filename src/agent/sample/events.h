@@ -8,7 +8,6 @@
 #ifndef WICK_AGENT_SAMPLE_EVENTS_H
 #define WICK_AGENT_SAMPLE_EVENTS_H
 
-#include <linux/types.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -10,8 +10,6 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <linux/types.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

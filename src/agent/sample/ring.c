@@ -6,7 +6,6 @@
  * chain, and its sample may carry an earlier time than B's, since times are taken at the start of the program. A pass over
  * everything that is published by the time the heads are read finds every chain that any due sample refers to.
  */
-#include <linux/types.h>
 
 #include "agent/sample/sampler.h"
 

@@ -8,9 +8,7 @@
 
 #include <cmocka.h>
 
-#include <linux/types.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "agent/chains.h"
 #include "agent/sample/sampler.h"

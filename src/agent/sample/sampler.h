@@ -5,7 +5,6 @@
 #ifndef WICK_AGENT_SAMPLE_SAMPLER_H
 #define WICK_AGENT_SAMPLE_SAMPLER_H
 
-#include <linux/types.h>
 #include <sys/types.h>
 
 #include "agent/sample/cpus.h"

@@ -6,7 +6,6 @@
 #ifndef WICK_AGENT_SAMPLE_WAITS_H
 #define WICK_AGENT_SAMPLE_WAITS_H
 
-#include <linux/types.h>
 #include <sys/types.h>
 
 #include "agent/chains.h"

@@ -9,7 +9,6 @@
 #define WICK_AGENT_UNWIND_TEST_CFI_H
 
 #include <elf.h>
-#include <linux/types.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

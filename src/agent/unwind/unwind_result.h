@@ -3,8 +3,6 @@
 #ifndef WICK_AGENT_UNWIND_UNWIND_RESULT_H
 #define WICK_AGENT_UNWIND_UNWIND_RESULT_H
 
-#include <linux/types.h>
-
 #include "bpf/unwind.h"
 
 /* "complete", "no_process" ...: for metrics, never changed once published. "unknown" for numbers out of range. */

@@ -5,7 +5,6 @@
 #ifndef WICK_AGENT_UNWIND_UNWIND_TABLE_H
 #define WICK_AGENT_UNWIND_UNWIND_TABLE_H
 
-#include <linux/types.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -21,7 +21,6 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/io.h"
-#include "base/limits.h"
 #include "elf/extract.h"
 #include "elf/test_elf.h"
 
