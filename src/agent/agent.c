@@ -348,34 +348,35 @@ static int start(struct agent *agent, const struct agent_options *options, struc
 	return r;
 }
 
-/* Profiles are worth having without them. */
-static void no_process_stats(struct agent *agent, const struct error *why)
+/* Profiles are worth having without process stats and counters. Returns -ENOMEM, which is none of their problems, or 0. */
+static int go_without(struct agent *agent, int code, const struct error *why, char problem[ERROR_MESSAGE_MAX],
+		      struct error *err)
+{
+	if (code == -ENOMEM)
+		return error_nomem(err);
+	pthread_mutex_lock(&agent->stats_lock);
+	memcpy(problem, why->message, ERROR_MESSAGE_MAX);
+	pthread_mutex_unlock(&agent->stats_lock);
+	return 0;
+}
+
+static int no_process_stats(struct agent *agent, int code, const struct error *why, struct error *err)
 {
 	agent->process_stats = process_stats_free(agent->process_stats);
-	pthread_mutex_lock(&agent->stats_lock);
-	snprintf(agent->stats.process_stats_problem, sizeof(agent->stats.process_stats_problem), "%s", why->message);
-	pthread_mutex_unlock(&agent->stats_lock);
+	return go_without(agent, code, why, agent->stats.process_stats_problem, err);
+}
+
+static int no_counters(struct agent *agent, int code, const struct error *why, struct error *err)
+{
+	agent->counters = counters_free(agent->counters);
+	return go_without(agent, code, why, agent->stats.counters_problem, err);
 }
 
 static int start_process_stats(struct agent *agent, const struct agent_options *options, struct error *err)
 {
 	struct error why = {0};
 	int r = options->process_stats ? process_stats_new(agent->cgroups.v1, &agent->process_stats, &why) : 0;
-
-	if (r == -ENOMEM)
-		return error_nomem(err);
-	if (r < 0)
-		no_process_stats(agent, &why);
-	return 0;
-}
-
-/* Profiles are worth having without these, too. */
-static void no_counters(struct agent *agent, const struct error *why)
-{
-	agent->counters = counters_free(agent->counters);
-	pthread_mutex_lock(&agent->stats_lock);
-	snprintf(agent->stats.counters_problem, sizeof(agent->stats.counters_problem), "%s", why->message);
-	pthread_mutex_unlock(&agent->stats_lock);
+	return r < 0 ? no_process_stats(agent, r, &why, err) : 0;
 }
 
 static int start_counters(struct agent *agent, const struct agent_options *options, struct error *err)
@@ -385,11 +386,9 @@ static int start_counters(struct agent *agent, const struct agent_options *optio
 	if (!options->counters_interval_ns)
 		return 0;
 	int r = counters_new(agent->cgroups.v1, options->own, options->counters_interval_ns, &agent->counters, &why);
-	if (r == -ENOMEM)
-		return error_nomem(err);
 	if (r < 0)
-		no_counters(agent, &why);
-	for (size_t i = 0; i < options->pid_count && agent->counters; i++)
+		return no_counters(agent, r, &why, err);
+	for (size_t i = 0; i < options->pid_count; i++)
 		counters_follow(agent->counters, options->pids[i]);
 	return 0;
 }
@@ -398,12 +397,7 @@ static int read_counters(struct agent *agent, struct error *err)
 {
 	struct error why = {0};
 	int r = counters_read(agent->counters, &why);
-
-	if (r == -ENOMEM)
-		return error_nomem(err);
-	if (r < 0)
-		no_counters(agent, &why);
-	return 0;
+	return r < 0 ? no_counters(agent, r, &why, err) : 0;
 }
 
 /* Says so when the kernel is too old, which is why most other things fail then. */
@@ -525,28 +519,8 @@ static uint64_t run_quantile(const struct sampler_counters *counters, double qua
 
 static void fill_unwind_stats(struct agent *agent, const struct sampler_counters *counters, struct agent_unwind_stats *ret)
 {
-	struct unwinder_stats stats;
-
-	unwinder_get_stats(agent->unwinder, &stats);
-	memcpy(ret->results, stats.results, sizeof(ret->results));
-	memcpy(ret->worst, stats.worst, sizeof(ret->worst));
-	ret->by_frames = stats.by_frames;
-	ret->resumed = stats.resumed;
+	unwinder_get_stats(agent->unwinder, ret);
 	ret->frames = counters->counters[ABI_COUNT_FRAMES];
-	ret->processes_told = stats.told;
-	ret->processes_refused = stats.refused;
-	ret->tables = stats.tables.loaded;
-	ret->table_bytes = stats.tables.bytes;
-	ret->table_rows = stats.tables.rows;
-	ret->built = stats.tables.built;
-	ret->cached = stats.tables.cached;
-	ret->evicted = stats.tables.evicted;
-	ret->failed = stats.tables.failed;
-	ret->too_large = stats.tables.too_large;
-	ret->build_ns = stats.tables.build_ns;
-	ret->build_ns_max = stats.tables.build_ns_max;
-	ret->heap_bytes = stats.heap.bytes;
-	ret->heap_used = stats.heap.used;
 	ret->program_ns = counters->counters[ABI_COUNT_RUN_NS];
 	ret->program_ns_p50 = run_quantile(counters, 0.5);
 	ret->program_ns_p99 = run_quantile(counters, 0.99);
@@ -660,12 +634,8 @@ static int hand_over_processes(struct agent *agent, int64_t began_ns, struct err
 		return 0;
 	int r = process_stats_take(agent->process_stats, &agent->processes, &agent->window.sample_labels, start_ns,
 				   agent->drained_ns - began_ns, &profile, &why);
-	if (r == -ENOMEM)
-		return error_nomem(err);
-	if (r < 0) {
-		no_process_stats(agent, &why);
-		return 0;
-	}
+	if (r < 0)
+		return no_process_stats(agent, r, &why, err);
 	count_rows(agent, profile, time_thread_cpu_ns() - cpu_ns);
 	return profile && agent->sink.on_profile ? agent->sink.on_profile(agent->sink.context, profile, err) : 0;
 }

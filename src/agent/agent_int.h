@@ -3,8 +3,8 @@
 #ifndef WICK_AGENT_AGENT_INT_H
 #define WICK_AGENT_AGENT_INT_H
 
-
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 
 #include "agent/agent.h"
@@ -85,5 +85,8 @@ static inline unsigned agent_sample_cpus(const struct agent *agent)
 int agent_drain(struct agent *agent, int64_t until_ns, struct error *err);
 /* Counts waits that have not ended up to a time, and forgets them. */
 int agent_close_waits(struct agent *agent, int64_t until_ns, struct error *err);
+/* doctor.c: one row, with the printf() arguments of `found`. */
+void doctor_fill(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *mend, const char *found,
+		 va_list arguments) __attribute__((format(printf, 5, 0)));
 
 #endif

@@ -9,8 +9,6 @@
 void chains_init(struct chains *chains, size_t frames_max)
 {
 	*chains = (struct chains){.frames_max = frames_max};
-	map64_init(&chains->tables[0].by_hash);
-	map64_init(&chains->tables[1].by_hash);
 }
 
 static void table_release(struct chain_table *table)
@@ -79,6 +77,5 @@ bool chains_turn(struct chains *chains)
 	table_release(&chains->tables[1]);
 	chains->tables[1] = chains->tables[0];
 	chains->tables[0] = (struct chain_table){.epoch = chains->tables[1].epoch + 1};
-	map64_init(&chains->tables[0].by_hash);
 	return true;
 }

@@ -17,12 +17,22 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/agent_int.h"
 #include "agent/privileges.h"
 #include "agent/process/cgroups.h"
 #include "agent/sample/cpus.h"
 #include "agent/sample/sampler.h"
 #include "base/io.h"
 #include "base/time.h"
+
+void doctor_fill(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *mend, const char *found,
+		 va_list arguments)
+{
+	*row = (struct doctor_row){.verdict = verdict};
+	snprintf(row->what, sizeof(row->what), "%s", what);
+	snprintf(row->mend, sizeof(row->mend), "%s", mend);
+	vsnprintf(row->found, sizeof(row->found), found, arguments);
+}
 
 static void report(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *mend, const char *found,
 		   ...) __attribute__((format(printf, 5, 6)));
@@ -31,11 +41,8 @@ static void report(struct doctor_row *row, enum doctor_verdict verdict, const ch
 {
 	va_list arguments;
 
-	*row = (struct doctor_row){.verdict = verdict};
-	snprintf(row->what, sizeof(row->what), "%s", what);
-	snprintf(row->mend, sizeof(row->mend), "%s", mend);
 	va_start(arguments, found);
-	vsnprintf(row->found, sizeof(row->found), found, arguments);
+	doctor_fill(row, verdict, what, mend, found, arguments);
 	va_end(arguments);
 }
 

@@ -33,12 +33,8 @@ static void add(struct report *report, enum doctor_verdict verdict, const char *
 
 	if (report->count == report->max)
 		return;
-	struct doctor_row *row = &report->rows[report->count++];
-	*row = (struct doctor_row){.verdict = verdict};
-	snprintf(row->what, sizeof(row->what), "%s", what);
-	snprintf(row->mend, sizeof(row->mend), "%s", mend);
 	va_start(arguments, found);
-	vsnprintf(row->found, sizeof(row->found), found, arguments);
+	doctor_fill(&report->rows[report->count++], verdict, what, mend, found, arguments);
 	va_end(arguments);
 }
 

@@ -76,7 +76,7 @@ struct unwinder {
 	int64_t settled_ns;
 	pid_t quiet[QUIET_MAX];
 	size_t quiet_count;
-	struct unwinder_stats stats;
+	struct agent_unwind_stats stats;
 	uint32_t worst_ids[AGENT_WORST_PROCESSES]; /* process.id of stats.worst */
 };
 
@@ -488,8 +488,8 @@ static void tell(struct unwinder *unwinder, struct process *process)
 		};
 		r = sampler_set_process(unwinder->sampler, process->pid, &told);
 	}
-	unwinder->stats.told += r == 0;
-	unwinder->stats.refused += r < 0;
+	unwinder->stats.processes_told += r == 0;
+	unwinder->stats.processes_refused += r < 0;
 	if (r < 0 && process->told)
 		sampler_forget_process(unwinder->sampler, process->pid);
 	process->told = r == 0;
@@ -524,9 +524,24 @@ void unwinder_tick(struct unwinder *unwinder)
 	unwind_tables_tick(unwinder->tables);
 }
 
-void unwinder_get_stats(const struct unwinder *unwinder, struct unwinder_stats *ret)
+void unwinder_get_stats(const struct unwinder *unwinder, struct agent_unwind_stats *ret)
 {
+	struct unwind_tables_stats tables;
+	struct heap_stats heap;
+
+	unwind_tables_get_stats(unwinder->tables, &tables);
+	heap_get_stats(unwinder->heap, &heap);
 	*ret = unwinder->stats;
-	unwind_tables_get_stats(unwinder->tables, &ret->tables);
-	heap_get_stats(unwinder->heap, &ret->heap);
+	ret->tables = tables.loaded;
+	ret->table_bytes = tables.bytes;
+	ret->table_rows = tables.rows;
+	ret->built = tables.built;
+	ret->cached = tables.cached;
+	ret->evicted = tables.evicted;
+	ret->failed = tables.failed;
+	ret->too_large = tables.too_large;
+	ret->build_ns = tables.build_ns;
+	ret->build_ns_max = tables.build_ns_max;
+	ret->heap_bytes = heap.bytes;
+	ret->heap_used = heap.used;
 }

@@ -37,15 +37,7 @@ void unwinder_update(struct unwinder *unwinder);
 /* Once a flush: memory that was released settles, windows into the heap are closed. */
 void unwinder_tick(struct unwinder *unwinder);
 
-struct unwinder_stats {
-	uint64_t results[UNWIND_RESULTS]; /* of samples */
-	struct agent_process_walks worst[AGENT_WORST_PROCESSES];
-	uint64_t by_frames;	/* samples of which a part was found by frame pointers */
-	uint64_t resumed;	/* walks that were finished in user space */
-	uint64_t told, refused; /* processes; for lack of room */
-	struct unwind_tables_stats tables;
-	struct heap_stats heap;
-};
-void unwinder_get_stats(const struct unwinder *unwinder, struct unwinder_stats *ret);
+/* All but the figures of the sampling program. */
+void unwinder_get_stats(const struct unwinder *unwinder, struct agent_unwind_stats *ret);
 
 #endif

@@ -23,7 +23,7 @@ struct map64 {
 	uint64_t secret;	/* 0 = not guarded */
 };
 
-void map64_init(struct map64 *map); /* as zeroes are */
+void map64_init(struct map64 *map); /* zeroed is enough */
 /* For keys that somebody outside chooses: he could choose those that get into each other's way, and make a million of them take
  * hours. Which do is a secret of the process then. map64_release() ends it. */
 void map64_init_guarded(struct map64 *map);
@@ -44,7 +44,7 @@ struct index32 {
 	struct index32_slot *slots;
 	size_t count, capacity;
 };
-void index32_init(struct index32 *index); /* as zeroes are */
+void index32_init(struct index32 *index); /* zeroed is enough */
 void index32_release(struct index32 *index);
 void index32_clear(struct index32 *index);
 /* Finds an id: walk the candidates of a hash and compare yourself:

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/sorted.h"
 #include "elf/dwarf_int.h"
 
 static int read_attributes(struct dwarf_reader *reader, const struct dwarf_unit *unit, struct dwarf_abbrev_table *table,
@@ -126,13 +127,6 @@ const struct dwarf_abbrev *dwarf_abbrev_find(const struct dwarf_abbrev_table *ta
 {
 	if (table->is_dense)
 		return code - 1 < table->count ? &table->items[code - 1] : NULL;
-	size_t low = 0, high = table->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (table->items[middle].code < code)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < table->count && table->items[low].code == code ? &table->items[low] : NULL;
+	size_t at = sorted_count_up_to(table->items, table->count, code, code - 1);
+	return at < table->count && table->items[at].code == code ? &table->items[at] : NULL;
 }

@@ -17,6 +17,7 @@
 #include <errno.h>
 
 #include "base/alloc.h"
+#include "base/sorted.h"
 #include "elf/dwarf_int.h"
 
 #define VERSION_MIN 2
@@ -166,15 +167,8 @@ int dwarf_unit_root(struct dwarf_reader *reader, struct dwarf_unit *unit, const 
 
 static const struct dwarf_unit_place *find_place(const struct dwarf_file *file, uint64_t offset)
 {
-	size_t low = 0, high = file->unit_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (file->units[middle].end <= offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < file->unit_count && file->units[low].offset <= offset ? &file->units[low] : NULL;
+	size_t at = sorted_count_up_to(file->units, file->unit_count, end, offset);
+	return at < file->unit_count && file->units[at].offset <= offset ? &file->units[at] : NULL;
 }
 
 int dwarf_unit_of(struct dwarf_reader *reader, struct dwarf_file *file, uint64_t offset, const struct dwarf_unit **ret)

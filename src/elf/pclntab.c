@@ -33,6 +33,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/map.h"
+#include "base/sorted.h"
 #include "elf/demangle.h"
 
 #define UNIT_ROWS	(64u * 1024)
@@ -117,17 +118,11 @@ int pclntab_decode(struct pclntab *table, const struct pclntab_function *functio
 	return 0;
 }
 
-int32_t pclntab_value_at(const struct pclntab_steps *steps, uint64_t address)
+/* The value at an address, -1 if none. */
+static int32_t value_at(const struct pclntab_steps *steps, uint64_t address)
 {
-	size_t low = 0, high = steps->count;
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-		if (steps->items[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < steps->count ? steps->items[low].value : -1;
+	size_t at = sorted_count_up_to(steps->items, steps->count, end, address);
+	return at < steps->count ? steps->items[at].value : -1;
 }
 
 /* ---- files ---- */
@@ -268,9 +263,9 @@ static int add_range(struct reader *reader, uint64_t start, uint64_t end, uint32
 static int locate(struct reader *reader, const struct pclntab_function *function, uint64_t address, uint32_t *ret_file,
 		  uint32_t *ret_line, struct error *err)
 {
-	int32_t line = pclntab_value_at(&reader->line_steps, address);
+	int32_t line = value_at(&reader->line_steps, address);
 	*ret_line = line > 0 ? (uint32_t)line : 0;
-	return add_file(reader, function->unit, pclntab_value_at(&reader->file_steps, address), ret_file, err);
+	return add_file(reader, function->unit, value_at(&reader->file_steps, address), ret_file, err);
 }
 
 /* The scope of call i, whose parent has one already. */
@@ -282,7 +277,7 @@ static int add_call(struct reader *reader, const struct pclntab_function *functi
 	const char *name = pclntab_get_name(&reader->table, call->name);
 	uint64_t at = call->parent_pc < function->end - function->start ? function->start + call->parent_pc : function->end;
 	/* A parent comes before its calls; anything else is damage and hangs the call below the function. */
-	int32_t parent = pclntab_value_at(&reader->inline_steps, at);
+	int32_t parent = value_at(&reader->inline_steps, at);
 	const struct call_scope *outer = parent >= 0 && (size_t)parent < i ? &reader->call_scopes[parent] : NULL;
 	bool is_inner = outer && outer->scope != CODE_NONE && outer->depth < CALLS_DEEP_MAX;
 	if (is_inner)
@@ -476,7 +471,6 @@ int pclntab_read(struct elf_file *file, code_unit_sink sink, void *context, stru
 	int r = pclntab_open(file, &reader.table, err);
 	if (r < 0)
 		return r;
-	map64_init(&reader.file_index);
 	arena_init(&reader.text, NAME_BYTES_MAX);
 	r = read_functions(&reader, err);
 	if (r == 0) {

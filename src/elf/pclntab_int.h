@@ -111,7 +111,5 @@ struct pclntab_steps {
 /* Decodes the table of a function; steps are ascending and end at function->end or earlier. -EBADMSG, -ENOMEM. */
 int pclntab_decode(struct pclntab *table, const struct pclntab_function *function, uint32_t offset, struct pclntab_steps *ret,
 		   struct error *err);
-/* The value at an address, -1 if none. */
-int32_t pclntab_value_at(const struct pclntab_steps *steps, uint64_t address);
 
 #endif

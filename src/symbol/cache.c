@@ -189,13 +189,6 @@ void cache_end(struct symbolizer *s, const char *build_id, const char *temporary
 		evict(s);
 }
 
-void cache_remove(struct symbolizer *s, const char *build_id)
-{
-	char path[SYMBOL_PATH_MAX];
-	if (s->cache_directory && build_id_is_valid(build_id) && format_path(path, s->cache_directory, build_id))
-		io_unlink(path, NULL);
-}
-
 /* ---- at start ---- */
 
 static bool read_header(const char *path, struct symbol_table_header *ret)

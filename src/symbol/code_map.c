@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/sorted.h"
 
 void code_map_release(struct code_map *map)
 {
@@ -22,17 +23,9 @@ void code_map_release(struct code_map *map)
 
 const struct code_piece *code_map_find(const struct code_map *map, uint64_t address)
 {
-	size_t low = 0, high = map->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (map->pieces[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0 || address - map->pieces[low - 1].start >= map->pieces[low - 1].size)
-		return NULL;
-	return &map->pieces[low - 1];
+	size_t count = sorted_count_up_to(map->pieces, map->count, start, address);
+	const struct code_piece *piece = count > 0 ? &map->pieces[count - 1] : NULL;
+	return piece && address - piece->start < piece->size ? piece : NULL;
 }
 
 static uint64_t piece_end(const struct code_piece *piece)

@@ -207,7 +207,6 @@ int debuginfod_new(const struct debuginfod_options *options, struct debuginfod *
 	d->timeout_ns = or_default(options->timeout_ns, TIMEOUT_NS_DEFAULT);
 	d->missing_ns = or_default(options->missing_ns, MISSING_NS_DEFAULT);
 	debuginfod_set_backoff(d, BACKOFF_FIRST_NS, BACKOFF_MAX_NS);
-	map64_init(&d->misses);
 	pthread_mutex_init(&d->trim_lock, NULL);
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_cond_init(&d->landed, NULL);

@@ -186,14 +186,18 @@ static int compare_used(const void *left, const void *right)
 	return a->used_ns < b->used_ns ? -1 : a->used_ns > b->used_ns;
 }
 
-static void remove_file(const struct debuginfod_cache *cache, const char *name)
+static void remove_path(char *path)
 {
-	char path[PATH_MAX];
-	if (io_join_path(path, sizeof(path), cache->directory, name) < 0)
-		return;
 	unlink(path);
 	*strrchr(path, '/') = 0;
 	rmdir(path); /* stays while there is anything in it */
+}
+
+static void remove_file(const struct debuginfod_cache *cache, const char *name)
+{
+	char path[PATH_MAX];
+	if (io_join_path(path, sizeof(path), cache->directory, name) == 0)
+		remove_path(path);
 }
 
 static int count_and_trim(struct debuginfod_cache *cache, int64_t unfinished_before_ns, struct error *err)
@@ -235,16 +239,19 @@ static int make_setting(const struct debuginfod_cache *cache, const char *name, 
 	return 0;
 }
 
-int debuginfod_cache_prepare(const struct debuginfod_cache *cache, struct error *err)
+static int make_directory(const struct debuginfod_cache *cache, struct error *err)
 {
-	char path[PATH_MAX];
-	io_join_path(path, sizeof(path), cache->directory, CLEAN_SETTING);
-	if (utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0)
-		return 0;
 	int r = io_make_dirs(cache->directory, 0700, err);
 	if (r == 0)
 		r = make_setting(cache, MISS_SETTING, err);
 	return r < 0 ? r : make_setting(cache, CLEAN_SETTING, err);
+}
+
+int debuginfod_cache_prepare(const struct debuginfod_cache *cache, struct error *err)
+{
+	char path[PATH_MAX];
+	io_join_path(path, sizeof(path), cache->directory, CLEAN_SETTING);
+	return utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : make_directory(cache, err);
 }
 
 int debuginfod_cache_open(struct debuginfod_cache *cache, const char *directory, uint64_t bytes_max, int64_t missing_ns,
@@ -258,12 +265,7 @@ int debuginfod_cache_open(struct debuginfod_cache *cache, const char *directory,
 		return error_set(err, -ENAMETOOLONG, "%s: the path of the directory is too long", directory);
 	io_join_path(cache->directory, sizeof(cache->directory), directory, "");
 	cache->directory[strlen(directory)] = 0;
-	int r = io_make_dirs(cache->directory, 0700, err);
-	if (r < 0)
-		return r;
-	r = make_setting(cache, MISS_SETTING, err);
-	if (r == 0)
-		r = make_setting(cache, CLEAN_SETTING, err);
+	int r = make_directory(cache, err);
 	if (r < 0)
 		return r;
 	io_join_path(path, sizeof(path), cache->directory, "lock");
@@ -309,11 +311,8 @@ int debuginfod_cache_get(const struct debuginfod_cache *cache, const char *build
 void debuginfod_cache_remove(const struct debuginfod_cache *cache, const char *build_id, const char *kind)
 {
 	char path[PATH_MAX];
-	if (!format_path(cache, build_id, kind, path))
-		return;
-	unlink(path);
-	*strrchr(path, '/') = 0;
-	rmdir(path); /* stays while there is anything in it */
+	if (format_path(cache, build_id, kind, path))
+		remove_path(path);
 }
 
 struct forget {

@@ -68,7 +68,6 @@ void jitdump_init(struct jitdump *dump)
 {
 	*dump = (struct jitdump){.entries_max = JITDUMP_ENTRIES_MAX};
 	buffer_init(&dump->names, JITDUMP_NAMES_BYTES_MAX);
-	map64_init(&dump->by_code_index);
 }
 
 void jitdump_release(struct jitdump *dump)
@@ -177,7 +176,6 @@ static int select_survivors(const struct jitdump *dump, struct survivors *out)
 static int compact(struct jitdump *dump)
 {
 	_cleanup_(survivors_release) struct survivors out = {0};
-	map64_init(&out.moved);
 	buffer_init(&out.names, dump->names.max);
 	int r = jitdump_settle(dump);
 	if (r == 0)

@@ -36,6 +36,7 @@
 #include "base/arena.h"
 #include "base/io.h"
 #include "base/map.h"
+#include "base/sorted.h"
 #include "symbol/kallsyms_text.h"
 #include "symbol/symbol_int.h"
 
@@ -521,8 +522,7 @@ static int load_symbols(struct kallsyms *kallsyms, const char *path, struct erro
  */
 static uint64_t hash_modules(const char *path)
 {
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, MODULES_FILE_MAX);
+	_cleanup_(buffer_release) struct buffer text = {.max = MODULES_FILE_MAX};
 	if (io_read_file(path, MODULES_FILE_MAX, &text, NULL) < 0)
 		return 0;
 	uint64_t hash = 0;
@@ -557,7 +557,6 @@ static int new_kallsyms(const char *modules_path, struct kallsyms **ret, struct 
 	if (!kallsyms->modules_path || !kallsyms->names)
 		return error_nomem(err);
 	pthread_mutex_init(&kallsyms->names->lock, NULL);
-	map64_init(&kallsyms->names->known);
 	arena_init(&kallsyms->names->text, DATA_BYTES_MAX);
 	if (intern_init(&kallsyms->modules, MODULES_MAX * 64ull) < 0)
 		return error_nomem(err);
@@ -655,27 +654,25 @@ static void get_entry(const uint8_t **at, bool with_modules, struct entry *entry
 	entry->module = with_modules ? (uint32_t)get_varint(at) : 1;
 }
 
+/* Where the entries of a block begin, and what the first one is coded against. */
+static const uint8_t *open_block(const struct run *run, size_t block, struct entry *ret)
+{
+	ret->start = run->blocks[block].start;
+	ret->name_len = 0;
+	return run->data.data + run->blocks[block].place;
+}
+
 /* The last entry that starts at or before an address; *ret_ordinal is its number. */
 static bool find_entry(const struct run *run, bool with_modules, uint64_t address, struct entry *ret, size_t *ret_ordinal)
 {
-	size_t low = 0, high = run->block_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (run->blocks[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0)
+	size_t block = sorted_count_up_to(run->blocks, run->block_count, start, address);
+	if (block-- == 0)
 		return false;
-	size_t first = (low - 1) * BLOCK_SYMBOLS, count = run->entry_count - first;
-	if (count > BLOCK_SYMBOLS)
-		count = BLOCK_SYMBOLS;
-	const uint8_t *at = run->data.data + run->blocks[low - 1].place, *found = NULL;
+	const uint8_t *found = NULL;
 	struct entry entry;
-	entry.start = run->blocks[low - 1].start;
-	entry.name_len = 0;
-	for (size_t i = 0; i < count; i++) {
+	const uint8_t *at = open_block(run, block, &entry);
+	size_t first = block * BLOCK_SYMBOLS;
+	for (size_t i = 0; i < BLOCK_SYMBOLS && first + i < run->entry_count; i++) {
 		const uint8_t *peek = at;
 		if (entry.start + get_varint(&peek) / 4 > address)
 			break;
@@ -759,12 +756,10 @@ static int put_core_entry(const struct kallsyms *kallsyms, const struct entry *e
 static int put_block(const struct kallsyms *kallsyms, size_t block, struct buffer *out)
 {
 	const struct run *run = &kallsyms->runs[0];
-	size_t first = block * BLOCK_SYMBOLS, count = run->entry_count - first;
-	const uint8_t *at = run->data.data + run->blocks[block].place;
+	size_t count = run->entry_count - block * BLOCK_SYMBOLS;
 	struct entry entry;
+	const uint8_t *at = open_block(run, block, &entry);
 	int r = 0;
-	entry.start = run->blocks[block].start;
-	entry.name_len = 0;
 	for (size_t i = 0; i < count && i < BLOCK_SYMBOLS && r == 0; i++) {
 		get_entry(&at, false, &entry);
 		entry.name[entry.name_len] = 0;
@@ -776,9 +771,8 @@ static int put_block(const struct kallsyms *kallsyms, size_t block, struct buffe
 int kallsyms_write_core(const struct kallsyms *kallsyms, const char *build_id, int out_fd, uint64_t *ret_size,
 			struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer out = {0};
+	_cleanup_(buffer_release) struct buffer out = {.max = WINDOW_BYTES + BLOCK_SYMBOLS * 2 * LINE_BYTES_MAX};
 	uint64_t start, end, size = 0;
-	buffer_init(&out, WINDOW_BYTES + BLOCK_SYMBOLS * 2 * LINE_BYTES_MAX);
 	if (!kallsyms_core(kallsyms, &start, &end))
 		return error_set(err, -ENODATA, "the kernel's symbols do not give the start and end of its text");
 	int r = buffer_printf(&out, KALLSYMS_TEXT_START "%s\n", build_id);

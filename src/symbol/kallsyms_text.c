@@ -96,9 +96,8 @@ static int add_lines(struct list *list, char *text, const char *build_id, struct
 
 int kallsyms_text_add(int fd, const char *build_id, struct table_writer *writer, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text = {0};
+	_cleanup_(buffer_release) struct buffer text = {.max = KALLSYMS_TEXT_BYTES_MAX + 1};
 	struct list list = {0};
-	buffer_init(&text, KALLSYMS_TEXT_BYTES_MAX + 1);
 	int r = read_text(fd, &text, err);
 	if (r == 0 && text.len > 0)
 		r = add_lines(&list, (char *)text.data, build_id, err);

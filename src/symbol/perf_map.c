@@ -145,7 +145,6 @@ static int compact_names(struct perf_map *map)
 {
 	_cleanup_(map64_release) struct map64 moved = {0};
 	_cleanup_(buffer_release) struct buffer names = {0};
-	map64_init(&moved);
 	buffer_init(&names, map->names.max);
 	/* Two passes: nothing may have changed when memory runs out. */
 	for (size_t i = 0; i < map->code.count; i++) {

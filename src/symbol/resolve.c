@@ -71,8 +71,7 @@ static int add_text(struct resolver *resolver, struct bytes text, uint32_t *ret,
 {
 	if (text_is_utf8(text))
 		return profile_add_string(resolver->profile, text.data, text.len, ret, err);
-	_cleanup_(buffer_release) struct buffer clean = {0};
-	buffer_init(&clean, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer clean = {.max = SIZE_MAX};
 	if (text_append_utf8(&clean, text) < 0)
 		return error_nomem(err);
 	return profile_add_string(resolver->profile, clean.data, clean.len, ret, err);
@@ -272,7 +271,6 @@ int symbolizer_resolve(struct symbolizer *symbolizer, struct profile *profile, u
 		       const struct symbolizer_want *want, struct symbolizer_coverage *ret, struct error *err)
 {
 	struct resolver resolver = {.symbolizer = symbolizer, .profile = profile};
-	map64_init(&resolver.functions);
 	buffer_init(&resolver.text, DEMANGLE_OUTPUT_MAX);
 	int r = collect_locations(&resolver, first, err);
 	if (r == 0)

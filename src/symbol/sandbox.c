@@ -100,23 +100,24 @@ static int limit(int resource, uint64_t soft, uint64_t hard, const char *name, s
 
 static int set_limits(const struct sandbox_limits *limits, struct error *err)
 {
+	const struct {
+		int resource;
+		uint64_t soft, hard;
+		const char *name;
+	} wanted[] = {
+		{RLIMIT_AS, limits->memory_bytes, limits->memory_bytes, "memory"}, /* first: see below */
+		{RLIMIT_CPU, limits->cpu_s, limits->cpu_s + 2, "CPU time"},
+		{RLIMIT_FSIZE, limits->output_bytes, limits->output_bytes, "output"},
+		{RLIMIT_NOFILE, limits->descriptors, limits->descriptors, "descriptors"},
+		{RLIMIT_STACK, STACK_BYTES, STACK_BYTES, "stack"},
+		{RLIMIT_NPROC, 0, 0, "processes"},
+		{RLIMIT_CORE, 0, 0, "core files"},
+	};
 	int r = 0;
 	/* A write past the limit is then an error instead of a signal. */
 	signal(SIGXFSZ, SIG_IGN);
-	if (SANDBOX_HAS_MEMORY_LIMIT)
-		r = limit(RLIMIT_AS, limits->memory_bytes, limits->memory_bytes, "memory", err);
-	if (r == 0)
-		r = limit(RLIMIT_CPU, limits->cpu_s, limits->cpu_s + 2, "CPU time", err);
-	if (r == 0)
-		r = limit(RLIMIT_FSIZE, limits->output_bytes, limits->output_bytes, "output", err);
-	if (r == 0)
-		r = limit(RLIMIT_NOFILE, limits->descriptors, limits->descriptors, "descriptors", err);
-	if (r == 0)
-		r = limit(RLIMIT_STACK, STACK_BYTES, STACK_BYTES, "stack", err);
-	if (r == 0)
-		r = limit(RLIMIT_NPROC, 0, 0, "processes", err);
-	if (r == 0)
-		r = limit(RLIMIT_CORE, 0, 0, "core files", err);
+	for (size_t i = SANDBOX_HAS_MEMORY_LIMIT ? 0 : 1; i < sizeof(wanted) / sizeof(*wanted) && r == 0; i++)
+		r = limit(wanted[i].resource, wanted[i].soft, wanted[i].hard, wanted[i].name, err);
 	return r;
 }
 

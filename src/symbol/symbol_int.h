@@ -179,7 +179,6 @@ int cache_begin(struct symbolizer *s, const char *build_id, char ret_temporary[s
 		struct error *err);
 /* Gives it its name (keep) or removes it. Failures cost time later, nothing else. */
 void cache_end(struct symbolizer *s, const char *build_id, const char *temporary, uint64_t bytes, bool keep);
-void cache_remove(struct symbolizer *s, const char *build_id);
 /* What is there: an entry for each table. At start. */
 void cache_scan(struct symbolizer *s);
 

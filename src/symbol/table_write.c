@@ -623,8 +623,7 @@ static int lay_strings(const struct table_writer *w, struct buffer *strings, uin
 
 static int write_parts(struct symbol_table_header *header, const struct part *parts, size_t count, int fd, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer image = {0};
-	buffer_init(&image, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer image = {.max = SIZE_MAX};
 	if (buffer_reserve(&image, header->length) < 0)
 		return error_nomem(err);
 	memset(image.data, 0, header->length);
@@ -676,8 +675,7 @@ static int finish(struct table_writer *w, struct out *out, struct symbol_table_h
 {
 	_cleanup_(mem_freep) uint32_t *string_at = mem_alloc_array(w->strings.count, sizeof(*string_at));
 	_cleanup_(mem_freep) uint32_t *file_at = mem_alloc_array(w->paths.count, sizeof(*file_at));
-	_cleanup_(buffer_release) struct buffer strings = {0};
-	buffer_init(&strings, UINT32_MAX);
+	_cleanup_(buffer_release) struct buffer strings = {.max = UINT32_MAX};
 	if (!string_at || !file_at)
 		return error_nomem(err);
 	int r = lay_strings(w, &strings, string_at, file_at, err);

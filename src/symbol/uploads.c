@@ -680,16 +680,6 @@ bool uploads_is_stale(struct uploads *uploads, const char *build_id, enum upload
 	return who_sends(uploads, build_id, kind) == 2;
 }
 
-int uploads_remove(struct uploads *uploads, const char *build_id, struct error *err)
-{
-	int r = 0;
-	pthread_mutex_lock(&uploads->place_lock);
-	for (unsigned kind = 0; kind < UPLOAD_KINDS && !r; kind++)
-		r = uploads_file_remove(uploads, build_id, kind, err);
-	pthread_mutex_unlock(&uploads->place_lock);
-	return r;
-}
-
 void uploads_get_stats(struct uploads *uploads, struct uploads_stats *ret)
 {
 	pthread_mutex_lock(&uploads->lock);

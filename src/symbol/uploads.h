@@ -78,7 +78,6 @@ bool uploads_has_same(struct uploads *uploads, const char *build_id, enum upload
 bool uploads_is_coming(struct uploads *uploads, const char *build_id, enum upload_kind kind);
 /* Has somebody begun to send it, and stopped? */
 bool uploads_is_stale(struct uploads *uploads, const char *build_id, enum upload_kind kind);
-int uploads_remove(struct uploads *uploads, const char *build_id, struct error *err); /* all kinds */
 struct uploads_stats {
 	uint64_t files, bytes, open, begun, finished, refused, failed, bytes_received, evicted;
 };

@@ -31,6 +31,17 @@
 
 /* ---- in the place of libc's: what may take as long as a disk does ---- */
 
+/* As an eviction does. */
+static int remove_file_of(struct uploads *uploads, const char *build_id, struct error *err)
+{
+	int r = 0;
+	pthread_mutex_lock(&uploads->place_lock);
+	for (unsigned kind = 0; kind < UPLOAD_KINDS && !r; kind++)
+		r = uploads_file_remove(uploads, build_id, kind, err);
+	pthread_mutex_unlock(&uploads->place_lock);
+	return r;
+}
+
 static uint64_t disk_free = UINT64_MAX;	   /* of 100 MiB; UINT64_MAX: the real disk */
 static struct uploads *watched;		   /* whose lock must not be held during I/O; NULL = none */
 static unsigned io_count, io_locked_count; /* while it is watched */
@@ -245,7 +256,7 @@ static void test_a_file_arrives(void **state)
 	assert_int_equal(count_incoming(fixture), 0);
 	reopen(fixture, NULL);
 	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, file);
-	assert_int_equal(uploads_remove(fixture->uploads, TEST_ELF_BUILD_ID, NULL), 0);
+	assert_int_equal(remove_file_of(fixture->uploads, TEST_ELF_BUILD_ID, NULL), 0);
 	int fd;
 	assert_int_equal(uploads_open_file(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, &fd, NULL), -ENOENT);
 }
@@ -357,7 +368,7 @@ static void test_other_kinds(void **state)
 	struct uploads_stats stats;
 	uploads_get_stats(fixture->uploads, &stats);
 	assert_int_equal(stats.files, 2);
-	assert_int_equal(uploads_remove(fixture->uploads, TEST_ELF_BUILD_ID, NULL), 0);
+	assert_int_equal(remove_file_of(fixture->uploads, TEST_ELF_BUILD_ID, NULL), 0);
 	uploads_get_stats(fixture->uploads, &stats);
 	assert_int_equal(stats.files, 0);
 	assert_int_equal(stats.bytes, 0);
@@ -644,7 +655,7 @@ static void test_nobody_waits_for_the_disk(void **state)
 	assert_int_equal(uploads->stats.evicted, 1);
 	assert_int_equal(uploads_open_file(uploads, "dddd", UPLOAD_KALLSYMS, &fd, NULL), 0);
 	close(fd);
-	assert_int_equal(uploads_remove(uploads, "dddd", NULL), 0);
+	assert_int_equal(remove_file_of(uploads, "dddd", NULL), 0);
 	/* Given up by their sender, for another of the same name, for lack of a place, and for their contents. */
 	static const char *const begun[] = {"eeee", "ffff", "ffff", "0000", "1111"};
 	for (size_t i = 0; i < 5; i++) {
@@ -730,7 +741,7 @@ static void test_every_failure(void **state)
 	assert_int_equal(send_all(fixture->uploads, &first, other), 0);
 	for (unsigned kind = FAULT_ALLOC; kind < FAULT_KIND_COUNT; kind++) {
 		for (uint64_t nth = 1;; nth++) {
-			assert_int_equal(uploads_remove(fixture->uploads, TEST_ELF_BUILD_ID, NULL), 0);
+			assert_int_equal(remove_file_of(fixture->uploads, TEST_ELF_BUILD_ID, NULL), 0);
 			fixture->uploads = uploads_close(fixture->uploads);
 			fault_arm(kind, nth, nth % 3 == 0 ? FAULT_STICKY : 0);
 			int r = try_open(fixture, &(struct uploads_options){.lease_ns = 1});
@@ -774,7 +785,7 @@ static void *race(void *context)
 		if (uploads_open_file(racer->uploads, begin.build_id, begin.kind, &fd, NULL) == 0)
 			close(fd);
 		if (i % 11 == 0)
-			uploads_remove(racer->uploads, begin.build_id, NULL);
+			remove_file_of(racer->uploads, begin.build_id, NULL);
 	}
 	return NULL;
 }

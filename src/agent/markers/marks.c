@@ -125,7 +125,6 @@ int marks_new(bool all, struct marks **ret, struct error *err)
 	marks->socket = marks->stop_fd = -1;
 	marks->recorder = (uint32_t)hash64_mix(hash64_secret() ^ (uint64_t)time_monotonic_ns()) | 1u;
 	marks->recorder &= ~WICKMARK_GIVES_WAY;
-	map64_init(&marks->by_pid);
 	if (marks_clock_init(&marks->clock) < 0)
 		return error_nomem(err);
 	int r = marks_output_init(&marks->output, &marks->clock, err);

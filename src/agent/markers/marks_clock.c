@@ -15,6 +15,7 @@
 
 #include "agent/markers/marks_int.h"
 #include "base/alloc.h"
+#include "base/sorted.h"
 #include "base/time.h"
 
 #define PAIR_NS	    (10 * NS_PER_MS)
@@ -118,18 +119,12 @@ static int64_t clamp(double ns)
 
 static int64_t wall_of_ticks(const struct marks_clock *clock, uint64_t ticks)
 {
-	size_t low = 0, high = clock->count - 1;
 	if (clock->count < 2)
 		return clock->pairs[0].ns;
 	/* The pair before it, and the one behind; outside, the line of the nearest two goes on. */
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-		if (clock->pairs[middle].ticks <= ticks)
-			low = middle;
-		else
-			high = middle;
-	}
-	const struct marks_pair *a = &clock->pairs[low], *b = &clock->pairs[high];
+	const struct marks_pair *b = clock->pairs + 1, *a;
+	b += sorted_count_up_to(b, clock->count - 2, ticks, ticks);
+	a = b - 1;
 	double since = ticks >= a->ticks ? (double)(ticks - a->ticks) : -(double)(a->ticks - ticks);
 	double ns = since * (double)(b->ns - a->ns) / (double)(b->ticks - a->ticks);
 	int64_t wall;

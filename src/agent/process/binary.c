@@ -41,8 +41,6 @@
 int binaries_init(struct binaries *binaries)
 {
 	*binaries = (struct binaries){0};
-	index32_init(&binaries->index);
-	map64_init(&binaries->announced);
 	int r = array_reserve(&binaries->items, &binaries->capacity, 1, BINARIES_MAX);
 	if (r < 0)
 		return r;

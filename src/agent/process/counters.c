@@ -202,30 +202,25 @@ int counters_read(struct counters *counters, struct error *err)
 /* ---- into the profile ---- */
 
 static const struct {
-	const char *name, *category, *description, *unit, *color;
+	const char *texts[5]; /* name, category, description, unit, colour */
 	enum profile_counter_kind kind;
 } kinds[] = {
-	{"processCPU", "CPU", "CPU use of the process", "percent", "grey", PROFILE_COUNTER_SHARE},
-	{"Context switches", "CPU", "switches away from threads of the process", "count", "purple", PROFILE_COUNTER_EVENTS},
-	{"Memory", "Memory", "resident memory of the process", "bytes", "orange", PROFILE_COUNTER_LEVEL},
-	{"CPU frequency", "CPU", "mean of all CPUs of the machine", "hertz", "blue", PROFILE_COUNTER_LEVEL},
+	{{"processCPU", "CPU", "CPU use of the process", "percent", "grey"}, PROFILE_COUNTER_SHARE},
+	{{"Context switches", "CPU", "switches away from threads of the process", "count", "purple"}, PROFILE_COUNTER_EVENTS},
+	{{"Memory", "Memory", "resident memory of the process", "bytes", "orange"}, PROFILE_COUNTER_LEVEL},
+	{{"CPU frequency", "CPU", "mean of all CPUs of the machine", "hertz", "blue"}, PROFILE_COUNTER_LEVEL},
 };
 enum { KIND_CPU, KIND_SWITCHES, KIND_MEMORY, KIND_FREQUENCY };
 
 static int add_row(struct profile *profile, size_t kind, pid_t pid, int64_t time_ns, double value, struct error *err)
 {
 	struct profile_counter counter = {.kind = kinds[kind].kind, .pid = pid};
+	uint32_t *const strings[] = {&counter.name, &counter.category, &counter.description, &counter.unit, &counter.color};
 	uint32_t id;
-	int r = profile_add_cstring(profile, kinds[kind].name, &counter.name, err);
+	int r = 0;
 
-	if (r == 0)
-		r = profile_add_cstring(profile, kinds[kind].category, &counter.category, err);
-	if (r == 0)
-		r = profile_add_cstring(profile, kinds[kind].description, &counter.description, err);
-	if (r == 0)
-		r = profile_add_cstring(profile, kinds[kind].unit, &counter.unit, err);
-	if (r == 0)
-		r = profile_add_cstring(profile, kinds[kind].color, &counter.color, err);
+	for (size_t i = 0; i < sizeof(strings) / sizeof(*strings) && r == 0; i++)
+		r = profile_add_cstring(profile, kinds[kind].texts[i], strings[i], err);
 	if (r == 0)
 		r = profile_add_counter(profile, &counter, &id, err);
 	return r < 0 ? r : profile_add_counter_row(profile, id, time_ns, value, err);

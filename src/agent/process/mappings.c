@@ -10,6 +10,7 @@
 
 #include "agent/process/process.h"
 #include "base/alloc.h"
+#include "base/sorted.h"
 
 void mapping_list_leave_heap(struct mapping_list *list)
 {
@@ -30,15 +31,7 @@ struct mapping_list *mapping_list_unref(struct mapping_list *list)
 /* The first item that ends behind the address. */
 static size_t first_behind(const struct mapping_list *list, uint64_t address)
 {
-	size_t low = 0, high = list->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (list->items[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return sorted_count_up_to(list->items, list->count, end, address);
 }
 
 const struct process_mapping *mapping_list_find(const struct mapping_list *list, uint64_t address)

@@ -27,7 +27,6 @@
 int process_table_init(struct process_table *table, struct binaries *binaries)
 {
 	*table = (struct process_table){.binaries = binaries, .next_id = 1};
-	map64_init(&table->by_pid);
 	return 0;
 }
 

@@ -109,7 +109,6 @@ int process_snapshot_by_iterator(struct process_table *table, struct error *err)
 	struct snapshot snapshot = {.table = table};
 	const struct vmas_reader reader = {&snapshot, take_process, take_mapping};
 
-	map64_init(&snapshot.parents);
 	int r = vmas_read(&reader, err);
 	if (r == 0)
 		r = finish_process(&snapshot);

@@ -54,7 +54,6 @@ static void reading_release(struct process_reading *reading)
 	mem_free(reading->items);
 	map64_release(&reading->by_pid);
 	*reading = (struct process_reading){0};
-	map64_init(&reading->by_pid);
 }
 
 void process_stats_begin(struct process_stats *stats, int64_t time_ns)
@@ -280,7 +279,6 @@ int process_stats_make(struct process_stats *stats, const struct process_table *
 		return r;
 	profile->time_ns = start_ns;
 	profile->duration_ns = duration_ns;
-	index32_init(&own.index);
 	r = add_rows(profile, &own, rows, count, err);
 	sample_labels_release(&own);
 	if (r < 0 || profile->sample_count == 0)
@@ -414,13 +412,7 @@ static int load(struct process_stats_source *source, bool cgroup_v1, struct erro
 
 struct process_stats *process_stats_new_empty(void)
 {
-	struct process_stats *stats = mem_zalloc(sizeof(*stats));
-
-	if (stats) {
-		map64_init(&stats->readings[0].by_pid);
-		map64_init(&stats->readings[1].by_pid);
-	}
-	return stats;
+	return mem_zalloc(sizeof(struct process_stats));
 }
 
 int process_stats_new(bool cgroup_v1, struct process_stats **ret, struct error *err)

@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
+
 static void test_children(void **state)
 {
 	_cleanup_(target_pids_release) struct target_pids pids = {0};

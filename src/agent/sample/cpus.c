@@ -25,12 +25,6 @@ unsigned cpu_set_limit(const struct cpu_set *set)
 	return 0;
 }
 
-void cpu_set_difference(const struct cpu_set *now, const struct cpu_set *before, struct cpu_set *ret)
-{
-	for (size_t i = 0; i < CPUS_MAX / 64; i++)
-		ret->words[i] = now->words[i] & ~before->words[i];
-}
-
 /* A number of at most 6 digits; false if there is none or a longer one. */
 static bool scan_number(const char **at, unsigned *ret)
 {
@@ -73,10 +67,9 @@ int cpu_set_parse(const char *text, struct cpu_set *ret, struct error *err)
 
 int cpu_set_read(const char *name, struct cpu_set *ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text = {0};
+	_cleanup_(buffer_release) struct buffer text = {.max = 65536};
 	char path[64];
 
-	buffer_init(&text, 65536);
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/%s", name);
 	int r = io_read_file(path, text.max, &text, err);
 	if (r < 0)

@@ -20,8 +20,6 @@ static inline bool cpu_set_has(const struct cpu_set *set, unsigned cpu)
 unsigned cpu_set_count(const struct cpu_set *set);
 /* One more than the highest CPU; 0 for an empty set. */
 unsigned cpu_set_limit(const struct cpu_set *set);
-/* What is in `now` and not in `before`. */
-void cpu_set_difference(const struct cpu_set *now, const struct cpu_set *before, struct cpu_set *ret);
 
 /* A trailing newline is allowed, an empty list is an empty set. -EINVAL names the text, -ERANGE a CPU beyond CPUS_MAX. */
 int cpu_set_parse(const char *text, struct cpu_set *ret, struct error *err);

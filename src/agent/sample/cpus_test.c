@@ -42,30 +42,15 @@ static void test_bad_lists_are_refused(void **state)
 	assert_int_equal(cpu_set_parse("0-8192", &set, &error), -ERANGE);
 }
 
-/* A CPU that went away and two that came. */
-static void test_differences(void **state)
-{
-	struct cpu_set before, now, came, gone;
-
-	cpu_set_parse("0-3", &before, NULL);
-	cpu_set_parse("0,2-3,100-101", &now, NULL);
-	cpu_set_difference(&now, &before, &came);
-	cpu_set_difference(&before, &now, &gone);
-	assert_int_equal(cpu_set_count(&came), 2);
-	assert_true(cpu_set_has(&came, 100) && cpu_set_has(&came, 101));
-	assert_int_equal(cpu_set_count(&gone), 1);
-	assert_true(cpu_set_has(&gone, 1));
-}
-
 static void test_this_machine(void **state)
 {
-	struct cpu_set online, possible, rest;
+	struct cpu_set online, possible;
 
 	assert_int_equal(cpu_set_read("online", &online, NULL), 0);
 	assert_int_equal(cpu_set_read("possible", &possible, NULL), 0);
 	assert_int_equal(cpu_set_count(&online), sysconf(_SC_NPROCESSORS_ONLN));
-	cpu_set_difference(&online, &possible, &rest);
-	assert_int_equal(cpu_set_count(&rest), 0);
+	for (size_t i = 0; i < CPUS_MAX / 64; i++)
+		assert_int_equal(online.words[i] & ~possible.words[i], 0);
 }
 
 int main(void)
@@ -73,7 +58,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lists_are_read),
 		cmocka_unit_test(test_bad_lists_are_refused),
-		cmocka_unit_test(test_differences),
 		cmocka_unit_test(test_this_machine),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,9 +30,6 @@ struct unwind_table_stats {
 int unwind_table_build(struct elf_file *file, struct buffer *ret, struct unwind_table_stats *ret_stats, struct error *err);
 /* True if every place, count and order that a reader relies on is right. For images that were read from disk. */
 bool unwind_table_check(const void *image, size_t bytes);
-/* The rule of a file offset in an image that was checked; NULL where there is none (no row, or one of UNWIND_CFA_NONE). As the
- * walk looks it up, for tests. */
-const struct unwind_rule *unwind_table_find(const void *image, uint64_t file_offset);
 
 /* ---- unwind_cache.c: images on disk, by build-id, between runs ---- */
 

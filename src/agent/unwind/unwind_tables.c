@@ -389,8 +389,7 @@ enum unwind_slot_state unwind_tables_load(struct unwind_tables *t, uint32_t slot
 	struct binary *binary = &t->binaries[slot];
 	if (state_of(t, slot) != UNWIND_SLOT_ABSENT || t->ticks < binary->try_at)
 		return state_of(t, slot);
-	_cleanup_(buffer_release) struct buffer image = {0};
-	buffer_init(&image, UNWIND_TABLE_BYTES_MAX);
+	_cleanup_(buffer_release) struct buffer image = {.max = UNWIND_TABLE_BYTES_MAX};
 	int r = get_image(t, binary, open, context, &image);
 	if (r < 0)
 		return note_failure(t, slot, r);

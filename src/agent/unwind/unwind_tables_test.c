@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/unwind/test_cfi.h"
+#include "agent/unwind/test_find.h"
 #include "agent/unwind/unwind_tables.h"
 #include "base/fault.h"
 #include "base/io.h"
