@@ -113,8 +113,8 @@ static void test_inflates_debug_frame(void **state)
 		struct result result;
 		read_file(&file, &result);
 		assert_int_equal(result.status, -E2BIG);
-		assert_string_equal(result.err.message,
-				    "test: call frame information of 536870913 bytes, more than the limit of 536870912");
+		assert_non_null(strstr(result.err.message,
+				       "has 536870913 bytes after decompression, more than the limit of 536870912"));
 		buffer_release(&packed);
 	}
 	buffer_release(&s.data);

@@ -4,8 +4,7 @@
  *
  *   .eh_frame           by name
  *   .bolt.org.eh_frame  what it was before the optimizer BOLT moved the hot functions; the cold ones are still described there
- *   .debug_frame        by name; plain, or behind an Elf64_Chdr (SHF_COMPRESSED), or as .zdebug_frame behind "ZLIB" and the
- *                       size as u64, most significant byte first (GNU tools before 2014, Go before 1.19)
+ *   .debug_frame        by name; plain, or compressed (compressed.c), also as .zdebug_frame
  *
  * A file without usable section headers has PT_GNU_EH_FRAME, which is .eh_frame_hdr (Linux Standard Base, 10.6.2):
  *
@@ -17,115 +16,30 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <zlib.h>
-#include <zstd.h>
-#include <zstd_errors.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "elf/cfi_dwarf.h"
 #include "elf/cfi_int.h"
+#include "elf/elf_file_int.h"
 
-#define ZDEBUG_HEADER	   12
 #define COMPRESSION_MAX	   256 /* times; CFI becomes 2 to 6 times smaller. Keeps a small file from asking for much memory */
 #define HEADER_BYTES_MAX   (64 * MIB)
 #define HEADER_TABLE_ENTRY 8
-#define COMPRESS_ZSTD	   2 /* ELFCOMPRESS_ZSTD, in elf.h since glibc 2.37 */
-
-/* ---- compressed sections ------------------------------------------------------------------------------------------------ */
-
-static void *zlib_alloc(void *context, uInt count, uInt size)
-{
-	return mem_alloc_array(count, size);
-}
-
-static void zlib_free(void *context, void *memory)
-{
-	mem_free(memory);
-}
-
-static int inflate_zlib(struct bytes from, uint8_t *to, size_t len)
-{
-	z_stream stream = {.next_in = (Bytef *)from.data,
-			   .avail_in = (uInt)from.len,
-			   .next_out = to,
-			   .avail_out = (uInt)len,
-			   .zalloc = zlib_alloc,
-			   .zfree = zlib_free};
-	int r = inflateInit(&stream);
-	if (r == Z_OK) {
-		r = inflate(&stream, Z_FINISH);
-		inflateEnd(&stream);
-	}
-	if (r == Z_MEM_ERROR)
-		return -ENOMEM;
-	return r == Z_STREAM_END && stream.avail_out == 0 ? 0 : -EBADMSG;
-}
-
-static int inflate_zstd(struct bytes from, uint8_t *to, size_t len)
-{
-	ZSTD_DCtx *context = fault_reached(FAULT_ALLOC) ? NULL : ZSTD_createDCtx();
-	if (!context)
-		return -ENOMEM;
-	size_t made = ZSTD_decompressDCtx(context, to, len, from.data, from.len);
-	ZSTD_freeDCtx(context);
-	if (ZSTD_isError(made))
-		return ZSTD_getErrorCode(made) == ZSTD_error_memory_allocation ? -ENOMEM : -EBADMSG;
-	return made == len ? 0 : -EBADMSG;
-}
-
-/* Replaces the compressed contents of a section. */
-static int inflate_section(struct cfi_reader *reader, struct bytes from, uint32_t type, uint64_t size, struct bytes *data)
-{
-	if (size > CFI_SECTION_BYTES_MAX)
-		return error_set(reader->err, -E2BIG, "%s: call frame information of %llu bytes, more than the limit of %u",
-				 reader->file->name, (unsigned long long)size, CFI_SECTION_BYTES_MAX);
-	if (size > (uint64_t)from.len * COMPRESSION_MAX)
-		return -EBADMSG;
-	uint8_t *to = mem_alloc((size_t)size + 1);
-	if (!to)
-		return error_nomem(reader->err);
-	int r = -EBADMSG;
-	if (type == ELFCOMPRESS_ZLIB)
-		r = inflate_zlib(from, to, (size_t)size);
-	else if (type == COMPRESS_ZSTD)
-		r = inflate_zstd(from, to, (size_t)size);
-	if (r < 0) {
-		mem_free(to);
-		return r == -ENOMEM ? error_nomem(reader->err) : r;
-	}
-	mem_free((void *)data->data);
-	*data = (struct bytes){to, (size_t)size};
-	return 0;
-}
-
-static int inflate_if_compressed(struct cfi_reader *reader, const struct elf_section *section, struct bytes *data)
-{
-	struct bytes from = *data;
-	Elf64_Chdr header;
-	if (section->flags & SHF_COMPRESSED) {
-		if (from.len < sizeof(header))
-			return -EBADMSG;
-		memcpy(&header, from.data, sizeof(header));
-		from = (struct bytes){from.data + sizeof(header), from.len - sizeof(header)};
-		return inflate_section(reader, from, header.ch_type, header.ch_size, data);
-	}
-	if (strncmp(section->name, ".zdebug", 7) == 0) {
-		if (from.len < ZDEBUG_HEADER || memcmp(from.data, "ZLIB", 4) != 0)
-			return -EBADMSG;
-		uint64_t size;
-		memcpy(&size, from.data + 4, sizeof(size));
-		from = (struct bytes){from.data + ZDEBUG_HEADER, from.len - ZDEBUG_HEADER};
-		return inflate_section(reader, from, ELFCOMPRESS_ZLIB, __builtin_bswap64(size), data);
-	}
-	return 0;
-}
 
 /* ---- sections ----------------------------------------------------------------------------------------------------------- */
 
 static void add_source(struct cfi_reader *reader, struct cfi_source source)
 {
 	reader->sources[reader->source_count++] = source;
+}
+
+static int inflate_section(struct cfi_reader *reader, const struct elf_section *section, struct bytes packed, struct bytes *ret)
+{
+	struct error why = {0};
+	int r = elf_section_inflate(reader->file, section, packed, CFI_SECTION_BYTES_MAX, COMPRESSION_MAX, ret, &why);
+	if (r == -ENOMEM || r == -E2BIG)
+		return error_set(reader->err, r, "%s", why.message);
+	return r < 0 ? -EBADMSG : 0;
 }
 
 /* Returns 1 if the file has it. Contents that cannot be inflated are one bad entry. */
@@ -140,9 +54,11 @@ static int add_section(struct cfi_reader *reader, const char *name, bool is_eh)
 	if (r < 0)
 		return r;
 	struct bytes data = {raw, (size_t)section->size};
-	r = inflate_if_compressed(reader, section, &data);
-	if (r < 0) {
+	if (elf_section_is_compressed(section)) {
+		r = inflate_section(reader, section, data, &data);
 		mem_free(raw);
+	}
+	if (r < 0) {
 		reader->stats.bad_entries++;
 		return r == -EBADMSG ? 1 : r;
 	}

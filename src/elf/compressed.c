@@ -8,7 +8,11 @@
  * ch_type 1 is a zlib stream, 2 one or more zstd frames; ch_size is the size unpacked. It is only a claim: it is compared with
  * the caller's limit and with what the algorithm can do at best before memory is taken for it, and the data must unpack to
  * exactly that many bytes.
+ *
+ * GNU tools before 2014, and Go before 1.19, wrote ".zdebug_*" instead: "ZLIB", the size as u64, most significant byte first, a
+ * zlib stream.
  */
+#include <endian.h>
 #include <errno.h>
 #include <libdeflate.h>
 #include <string.h>
@@ -24,6 +28,7 @@
 /* The most that one byte can become. Deflate: 258 bytes for 2 bits. zstd: a block of 128 KiB out of 4 bytes. */
 #define ZLIB_RATIO_MAX 1032
 #define ZSTD_RATIO_MAX 32768
+#define ZDEBUG_HEADER  12
 
 static int inflate_zlib(struct bytes packed, uint8_t *out, size_t size)
 {
@@ -48,11 +53,16 @@ static int inflate_zstd(struct bytes packed, uint8_t *out, size_t size)
 static int read_compression_header(const struct elf_file *file, const struct elf_section *section, struct bytes packed,
 				   Elf64_Chdr *ret, size_t *ret_len, struct error *err)
 {
-	size_t len = file->is_64 ? sizeof(Elf64_Chdr) : sizeof(Elf32_Chdr);
-	if (packed.len < len)
+	bool is_old = !(section->flags & SHF_COMPRESSED);
+	size_t len = is_old ? ZDEBUG_HEADER : file->is_64 ? sizeof(Elf64_Chdr) : sizeof(Elf32_Chdr);
+	if (packed.len < len || (is_old && memcmp(packed.data, "ZLIB", 4) != 0))
 		return error_set(err, -EBADMSG, "%s: damaged ELF file: compressed section %s has no header", file->name,
 				 section->name);
-	if (file->is_64) {
+	if (is_old) {
+		uint64_t size;
+		memcpy(&size, packed.data + 4, sizeof(size));
+		*ret = (Elf64_Chdr){.ch_type = ELFCOMPRESS_ZLIB, .ch_size = be64toh(size)};
+	} else if (file->is_64) {
 		memcpy(ret, packed.data, sizeof(*ret));
 	} else {
 		Elf32_Chdr small;
@@ -63,8 +73,13 @@ static int read_compression_header(const struct elf_file *file, const struct elf
 	return 0;
 }
 
+bool elf_section_is_compressed(const struct elf_section *section)
+{
+	return (section->flags & SHF_COMPRESSED) || strncmp(section->name, ".zdebug", 7) == 0;
+}
+
 int elf_section_inflate(const struct elf_file *file, const struct elf_section *section, struct bytes packed, uint64_t max,
-			struct bytes *ret, struct error *err)
+			uint64_t ratio_max, struct bytes *ret, struct error *err)
 {
 	Elf64_Chdr header = {0};
 	size_t header_len = 0;
@@ -79,7 +94,8 @@ int elf_section_inflate(const struct elf_file *file, const struct elf_section *s
 				 file->name, section->name, (unsigned long long)header.ch_size, (unsigned long long)max);
 	bool is_zlib = header.ch_type == ELFCOMPRESS_ZLIB;
 	struct bytes data = {packed.data + header_len, packed.len - header_len};
-	if (header.ch_size / (is_zlib ? ZLIB_RATIO_MAX : ZSTD_RATIO_MAX) > data.len)
+	uint64_t ratio = is_zlib ? ZLIB_RATIO_MAX : ZSTD_RATIO_MAX;
+	if (header.ch_size / (ratio < ratio_max ? ratio : ratio_max) > data.len)
 		return error_set(err, -EBADMSG,
 				 "%s: damaged ELF file: section %s cannot decompress to the %llu bytes that it declares",
 				 file->name, section->name, (unsigned long long)header.ch_size);

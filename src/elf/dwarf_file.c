@@ -5,15 +5,12 @@
  * read, which leaves out locations, macros and lookup tables: a third of a debug file.
  */
 #include <errno.h>
-#include <libdeflate.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
 #include "elf/dwarf_int.h"
 
-#define ZDEBUG_HEADER  12
-#define ZDEBUG_RATIO   1032 /* the most that deflate can do */
 #define LINK_BYTES_MAX (64 * KIB)
 
 static const char *const section_names[DWARF_SECTIONS] = {
@@ -22,37 +19,6 @@ static const char *const section_names[DWARF_SECTIONS] = {
 	[DWARF_ADDR] = "addr",	       [DWARF_RANGES] = "ranges", [DWARF_RNGLISTS] = "rnglists",
 	[DWARF_CU_INDEX] = "cu_index",
 };
-
-/* ".zdebug_info": "ZLIB", the size as u64, most significant byte first, a zlib stream. GNU tools wrote it before 2014. */
-static int inflate_old(struct dwarf_reader *reader, const char *name, struct bytes packed, uint64_t max, struct bytes *ret)
-{
-	uint64_t size = 0;
-	if (packed.len < ZDEBUG_HEADER || memcmp(packed.data, "ZLIB", 4) != 0)
-		return error_set(reader->err, -EBADMSG, "%s: a .zdebug section is damaged", name);
-	for (unsigned i = 4; i < ZDEBUG_HEADER; i++)
-		size = size << 8 | packed.data[i];
-	if (size > max)
-		return error_set(reader->err, -E2BIG, "%s: debug sections have more than %llu bytes after decompression", name,
-				 (unsigned long long)max);
-	if (size / ZDEBUG_RATIO > packed.len)
-		return error_set(reader->err, -EBADMSG, "%s: a .zdebug section declares a size that it cannot decompress to",
-				 name);
-	struct libdeflate_decompressor *inflater = libdeflate_alloc_decompressor();
-	uint8_t *data = mem_alloc((size_t)size + 1);
-	int r = inflater && data ? 0 : error_nomem(reader->err);
-	if (r == 0 && libdeflate_zlib_decompress(inflater, packed.data + ZDEBUG_HEADER, packed.len - ZDEBUG_HEADER, data,
-						 (size_t)size, NULL) != LIBDEFLATE_SUCCESS)
-		r = error_set(reader->err, -EBADMSG, "%s: a .zdebug section cannot be decompressed", name);
-	if (inflater)
-		libdeflate_free_decompressor(inflater);
-	if (r < 0) {
-		mem_free(data);
-		return r;
-	}
-	data[size] = 0;
-	*ret = (struct bytes){data, (size_t)size};
-	return 0;
-}
 
 /* A section by the part of its name that all its forms share; empty if there is none. */
 static int load_section(struct dwarf_reader *reader, struct elf_file *elf, const char *part, bool is_split, uint64_t max,
@@ -66,15 +32,7 @@ static int load_section(struct dwarf_reader *reader, struct elf_file *elf, const
 	if (section)
 		return section->type == SHT_NOBITS ? 0 : elf_file_read_section(elf, section, max, ret, reader->err);
 	section = elf_file_find_contents(elf, old);
-	if (!section)
-		return 0;
-	struct bytes packed;
-	int r = elf_file_read_section(elf, section, max, &packed, reader->err);
-	if (r < 0)
-		return r;
-	r = inflate_old(reader, elf->name, packed, max, ret);
-	mem_free((void *)packed.data);
-	return r;
+	return section ? elf_file_read_section(elf, section, max, ret, reader->err) : 0;
 }
 
 static int load_sections(struct dwarf_reader *reader, struct dwarf_file *file, struct elf_file *elf)

@@ -90,11 +90,11 @@ int elf_file_read_section(struct elf_file *file, const struct elf_section *secti
 	if (r < 0)
 		return r;
 	struct bytes contents = {data, (size_t)section->size};
-	if (!(section->flags & SHF_COMPRESSED)) {
+	if (!elf_section_is_compressed(section)) {
 		*ret = contents;
 		return 0;
 	}
-	r = elf_section_inflate(file, section, contents, max, ret, err);
+	r = elf_section_inflate(file, section, contents, max, UINT64_MAX, ret, err);
 	mem_free(data);
 	return r;
 }

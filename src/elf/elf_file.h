@@ -84,7 +84,7 @@ int elf_file_read(struct elf_file *file, uint64_t offset, void *ret, size_t len,
  * range in messages. -E2BIG past max, -EBADMSG past the end of the file. */
 int elf_file_read_range(struct elf_file *file, uint64_t offset, uint64_t len, uint64_t max, const char *what, uint8_t **ret,
 			struct error *err);
-/* The same for a section's contents, unpacked when it is compressed (SHF_COMPRESSED, zlib or zstd): max bounds both sides.
+/* The same for a section's contents, unpacked when it is compressed (SHF_COMPRESSED, zlib or zstd; .zdebug*): max bounds both sides.
  * SHT_NOBITS and other compressions are -ENOTSUP. */
 int elf_file_read_section(struct elf_file *file, const struct elf_section *section, uint64_t max, struct bytes *ret,
 			  struct error *err);

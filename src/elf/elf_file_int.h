@@ -5,9 +5,12 @@
 
 #include "elf/elf_file.h"
 
-/* compressed.c: the contents of a section of SHF_COMPRESSED, out of `packed`, its bytes in the file. Fresh memory with one NUL
- * behind it. -E2BIG past max, -EBADMSG, -ENOTSUP for an algorithm that is not known, -ENOMEM. */
+/* compressed.c: SHF_COMPRESSED, or by its name. */
+bool elf_section_is_compressed(const struct elf_section *section);
+/* The contents of such a section, out of `packed`, its bytes in the file. Fresh memory with one NUL
+ * behind it. -E2BIG past max, -EBADMSG, also when it claims to become more than ratio_max times as large, -ENOTSUP for an
+ * algorithm that is not known, -ENOMEM. */
 int elf_section_inflate(const struct elf_file *file, const struct elf_section *section, struct bytes packed, uint64_t max,
-			struct bytes *ret, struct error *err);
+			uint64_t ratio_max, struct bytes *ret, struct error *err);
 
 #endif

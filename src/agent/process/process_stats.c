@@ -19,12 +19,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/process/vmas.h"
 #include "base/alloc.h"
 #include "base/time.h"
 #include "bpf/process_stats.skel.h"
 
-#define READ_BYTES     65536u
-#define AGAINS_MAX     10000u
 #define KNOWN_QUIET    1024u		/* room that is kept between readings */
 #define START_SLACK_NS (20 * NS_PER_MS) /* between the time of a start and the process becoming visible */
 #define SHORT_LIFE_NS  (10 * NS_PER_MS) /* CPU time */
@@ -289,7 +288,7 @@ int process_stats_make(struct process_stats *stats, const struct process_table *
 
 /* ---- from the kernel ---- */
 
-static int take_ended(void *context, void *data, size_t size)
+static int take_record(void *context, void *data, size_t size)
 {
 	struct stats_record record;
 
@@ -299,33 +298,24 @@ static int take_ended(void *context, void *data, size_t size)
 	return process_stats_add(context, &record);
 }
 
+static int take_list(void *context, const void *buffer, size_t len, size_t *ret_used)
+{
+	int r = 0;
+
+	for (*ret_used = 0; r == 0 && len - *ret_used >= sizeof(struct stats_record); *ret_used += sizeof(struct stats_record))
+		r = take_record(context, (char *)buffer + *ret_used, sizeof(struct stats_record));
+	return r;
+}
+
 static int read_list(struct process_stats *stats, struct error *err)
 {
 	struct process_stats_source *source = stats->source;
 	_cleanup_(fd_closep) int fd = bpf_iter_create(source->iterator_fd);
-	unsigned agains = 0;
-	size_t len = 0;
-	int r = 0;
 
 	if (fd < 0)
 		return error_set_errno(err, fd, "cannot start the BPF iterator over threads");
-	while (r == 0) {
-		ssize_t n = read(fd, source->buffer + len, READ_BYTES - len);
-		if (n < 0 && (errno == EINTR || (errno == EAGAIN && ++agains < AGAINS_MAX)))
-			continue;
-		if (n <= 0)
-			return n < 0 ? error_set_errno(err, -errno, "cannot read the kernel's list of threads") : 0;
-		len += (size_t)n;
-		size_t used = 0;
-		for (; r == 0 && len - used >= sizeof(struct stats_record); used += sizeof(struct stats_record)) {
-			struct stats_record record;
-			memcpy(&record, source->buffer + used, sizeof(record));
-			r = process_stats_add(stats, &record);
-		}
-		len -= used;
-		memmove(source->buffer, source->buffer + used, len);
-	}
-	return error_nomem(err);
+	int r = iterator_read(fd, "threads", take_list, stats, source->buffer, err);
+	return r == -ENOMEM ? error_nomem(err) : r;
 }
 
 /* First those that ended: who is in the list as well was about to. */
@@ -385,18 +375,13 @@ static int attach(struct process_stats *stats, struct error *err)
 	source->end_link = bpf_program__attach(source->programs->progs.note_end);
 	if (!source->end_link)
 		return error_set_errno(err, -errno, "cannot track process exits");
-	source->ended = ring_buffer__new(bpf_map__fd(source->programs->maps.ended), take_ended, stats, NULL);
+	source->ended = ring_buffer__new(bpf_map__fd(source->programs->maps.ended), take_record, stats, NULL);
 	return source->ended ? 0 : error_set_errno(err, -errno, "cannot track process exits");
-}
-
-static int say_nothing(enum libbpf_print_level level, const char *format, va_list arguments)
-{
-	return 0;
 }
 
 static int load(struct process_stats_source *source, bool cgroup_v1, struct error *err)
 {
-	libbpf_print_fn_t print = libbpf_set_print(say_nothing);
+	libbpf_print_fn_t print = libbpf_set_print(iterator_say_nothing);
 	int r = 0;
 
 	source->programs = process_stats_bpf__open();
@@ -425,7 +410,7 @@ int process_stats_new(bool cgroup_v1, struct process_stats **ret, struct error *
 	if (!stats->source)
 		return error_nomem(err);
 	stats->source->iterator_fd = -1;
-	stats->source->buffer = mem_alloc(READ_BYTES);
+	stats->source->buffer = mem_alloc(ITERATOR_BYTES);
 	if (!stats->source->buffer)
 		return error_nomem(err);
 	int r = load(stats->source, cgroup_v1, err);

@@ -14,11 +14,11 @@
 #include "base/cleanup.h"
 #include "bpf/vmas.skel.h"
 
-#define READ_BYTES 65536u
 #define AGAINS_MAX 10000u
 
-int vmas_take_processes(const struct vmas_reader *reader, const void *buffer, size_t len, size_t *ret_used)
+static int take_processes(void *context, const void *buffer, size_t len, size_t *ret_used)
 {
+	const struct vmas_reader *reader = context;
 	size_t at = 0;
 	int r = 0;
 
@@ -50,8 +50,9 @@ static int take_mapping(const struct vmas_reader *reader, const struct vma_mappi
 	return reader->on_mapping(reader->context, &event, mapping->flags);
 }
 
-int vmas_take_mappings(const struct vmas_reader *reader, const void *buffer, size_t len, size_t *ret_used)
+static int take_mappings(void *context, const void *buffer, size_t len, size_t *ret_used)
 {
+	const struct vmas_reader *reader = context;
 	struct vma_mapping mapping; /* all but its path */
 	size_t at = 0;
 	int r = 0;
@@ -72,26 +73,25 @@ int vmas_take_mappings(const struct vmas_reader *reader, const void *buffer, siz
 	return r < 0 ? r : 0;
 }
 
-typedef int take_function(const struct vmas_reader *reader, const void *buffer, size_t len, size_t *ret_used);
-
-static int read_stream(int fd, const struct vmas_reader *reader, take_function *take, uint8_t *buffer, struct error *err)
+int iterator_read(int fd, const char *of, iterator_take *take, void *context, uint8_t buffer[static ITERATOR_BYTES],
+		  struct error *err)
 {
 	size_t len = 0, used = 0;
 	unsigned agains = 0;
 
 	for (;;) {
-		ssize_t n = read(fd, buffer + len, READ_BYTES - len);
+		ssize_t n = read(fd, buffer + len, ITERATOR_BYTES - len);
 		/* The kernel gives up the CPU after a million mappings of no interest. */
 		if (n < 0 && (errno == EINTR || (errno == EAGAIN && ++agains < AGAINS_MAX)))
 			continue;
 		if (n < 0)
-			return error_set_errno(err, -errno, "cannot read the kernel's list of processes");
+			return error_set_errno(err, -errno, "cannot read the kernel's list of %s", of);
 		if (n == 0)
-			return len ? error_set(err, -EBADMSG, "the kernel's list of processes is truncated") : 0;
+			return len ? error_set(err, -EBADMSG, "the kernel's list of %s is truncated", of) : 0;
 		len += (size_t)n;
-		int r = take(reader, buffer, len, &used);
+		int r = take(context, buffer, len, &used);
 		if (r == -EBADMSG)
-			return error_set(err, r, "the kernel's list of processes is damaged");
+			return error_set(err, r, "the kernel's list of %s is damaged", of);
 		if (r < 0)
 			return r;
 		len -= used;
@@ -99,37 +99,37 @@ static int read_stream(int fd, const struct vmas_reader *reader, take_function *
 	}
 }
 
-static int run_iterator(const struct bpf_program *program, const struct vmas_reader *reader, take_function *take,
+static int run_iterator(const struct bpf_program *program, const struct vmas_reader *reader, iterator_take *take,
 			struct error *err)
 {
 	struct bpf_link *link = bpf_program__attach_iter(program, NULL);
 	if (!link)
 		return error_set_errno(err, -errno, "cannot list processes by a BPF iterator");
 	_cleanup_(fd_closep) int fd = bpf_iter_create(bpf_link__fd(link));
-	_cleanup_(mem_freep) uint8_t *buffer = mem_alloc(READ_BYTES);
+	_cleanup_(mem_freep) uint8_t *buffer = mem_alloc(ITERATOR_BYTES);
 	int r = fd < 0	  ? error_set_errno(err, fd, "cannot start a BPF iterator")
 		: !buffer ? error_nomem(err)
-			  : read_stream(fd, reader, take, buffer, err);
+			  : iterator_read(fd, "processes", take, (void *)reader, buffer, err);
 	bpf_link__destroy(link);
 	return r;
 }
 
-static int say_nothing(enum libbpf_print_level level, const char *format, va_list arguments)
+int iterator_say_nothing(enum libbpf_print_level level, const char *format, va_list arguments)
 {
 	return 0;
 }
 
 int vmas_read(const struct vmas_reader *reader, struct error *err)
 {
-	libbpf_print_fn_t print = libbpf_set_print(say_nothing);
+	libbpf_print_fn_t print = libbpf_set_print(iterator_say_nothing);
 	struct vmas_bpf *programs = vmas_bpf__open_and_load();
 	int r = programs ? 0 : -errno;
 	libbpf_set_print(print);
 	if (!programs)
 		return error_set_errno(err, r < 0 ? r : -EIO, "cannot load the BPF programs that list processes");
-	r = run_iterator(programs->progs.list_processes, reader, vmas_take_processes, err);
+	r = run_iterator(programs->progs.list_processes, reader, take_processes, err);
 	if (r == 0)
-		r = run_iterator(programs->progs.list_mappings, reader, vmas_take_mappings, err);
+		r = run_iterator(programs->progs.list_mappings, reader, take_mappings, err);
 	vmas_bpf__destroy(programs);
 	return r;
 }

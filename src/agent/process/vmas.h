@@ -6,6 +6,7 @@
 #ifndef WICK_AGENT_PROCESS_VMAS_H
 #define WICK_AGENT_PROCESS_VMAS_H
 
+#include <bpf/libbpf.h>
 #include <stddef.h>
 
 #include "agent/sample/events.h"
@@ -23,9 +24,16 @@ struct vmas_reader {
 /* Loads the programs, reads, and lets them go. */
 int vmas_read(const struct vmas_reader *reader, struct error *err);
 
-/* The whole records in front of buffer[0..len): handed to the reader, *ret_used is how much they take. -EBADMSG if something
- * there cannot be a record. */
-int vmas_take_processes(const struct vmas_reader *reader, const void *buffer, size_t len, size_t *ret_used);
-int vmas_take_mappings(const struct vmas_reader *reader, const void *buffer, size_t len, size_t *ret_used);
+/* ---- what BPF iterators write ---- */
+
+/* Takes the whole records in front of buffer[0..len), *ret_used is how much they take. -EBADMSG if something there cannot be a
+ * record. */
+typedef int iterator_take(void *context, const void *buffer, size_t len, size_t *ret_used);
+/* Reads one to its end. `of`: what it lists, for messages. */
+#define ITERATOR_BYTES 65536u
+int iterator_read(int fd, const char *of, iterator_take *take, void *context, uint8_t buffer[static ITERATOR_BYTES],
+		  struct error *err);
+/* For libbpf_set_print(). */
+int iterator_say_nothing(enum libbpf_print_level level, const char *format, va_list arguments);
 
 #endif
