@@ -333,6 +333,15 @@ int io_read_file(const char *path, size_t max, struct buffer *ret, struct error 
 	return r;
 }
 
+DIR *io_open_dir_at(int at, const char *name)
+{
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir && fd >= 0)
+		close(fd);
+	return dir;
+}
+
 ssize_t io_read_text(const char *path, char *text, size_t size)
 {
 	_cleanup_(fd_closep) int fd = io_open(path, O_RDONLY, 0, NULL);

@@ -29,6 +29,7 @@ int io_sync_dir(const char *path, struct error *err);
 int io_rename(const char *from, const char *to, struct error *err);
 int io_unlink(const char *path, struct error *err);	 /* a missing file is success */
 int io_remove_tree(const char *path, struct error *err); /* rm -rf: a missing path is success; links are not followed */
+DIR *io_open_dir_at(int at, const char *name);		 /* a link is refused; NULL and errno on failure */
 int io_make_dirs(const char *path, mode_t mode, struct error *err); /* mkdir -p */
 int io_truncate(int fd, uint64_t size, const char *name, struct error *err);
 int io_file_size(int fd, uint64_t *ret_size, const char *name, struct error *err);

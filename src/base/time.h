@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/error.h"
 
@@ -31,6 +32,11 @@ int time_parse(const char *text, int64_t now_ns, int64_t *ret_ns, struct error *
 /* "250ms", "10s", "1.5h", "2d", "1w", "1h30m" (units from large to small); a bare number is seconds. Negative and
  * overflowing ones are refused. -EINVAL names the text. */
 int time_parse_duration(const char *text, int64_t *ret_ns, struct error *err);
+
+static inline int64_t time_of_timespec(struct timespec time)
+{
+	return (int64_t)time.tv_sec * NS_PER_S + time.tv_nsec;
+}
 
 #define TIME_TEXT_MAX 40
 /* RFC 3339 in UTC with milliseconds; returns out. */

@@ -17,7 +17,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/disk_list.h"
 #include "base/io.h"
+#include "base/text.h"
+#include "base/time.h"
 #include "elf/build_id.h"
 #include "symbol/symbol_int.h"
 #include "symbol/table_int.h"
@@ -84,31 +87,6 @@ int cache_begin(struct symbolizer *s, const char *build_id, char ret_temporary[s
 
 /* ---- the limit ---- */
 
-struct cached {
-	char *path;
-	uint64_t size;
-	struct timespec used;
-};
-struct listing {
-	struct cached *items;
-	size_t count, capacity;
-};
-
-static int compare_use(const void *a, const void *b)
-{
-	const struct cached *x = a, *y = b;
-	if (x->used.tv_sec != y->used.tv_sec)
-		return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
-	return (x->used.tv_nsec > y->used.tv_nsec) - (x->used.tv_nsec < y->used.tv_nsec);
-}
-
-static void listing_release(struct listing *listing)
-{
-	for (size_t i = 0; i < listing->count; i++)
-		mem_free(listing->items[i].path);
-	mem_free(listing->items);
-}
-
 /* on_file gets each regular file of a directory of two digits; temporary ones that a crash left are removed. */
 static void walk(struct symbolizer *s,
 		 void (*on_file)(void *context, const char *prefix, const char *path, const char *name, const struct stat *st),
@@ -130,40 +108,27 @@ static void walk(struct symbolizer *s,
 
 static void list_file(void *context, const char *prefix, const char *path, const char *name, const struct stat *st)
 {
-	struct listing *listing = context;
-	size_t len = strlen(name);
-	if (len < strlen(SUFFIX) || strcmp(name + len - strlen(SUFFIX), SUFFIX) != 0)
-		return;
-	if (array_reserve(&listing->items, &listing->capacity, listing->count + 1, SIZE_MAX) < 0)
-		return;
-	char *copy = mem_strdup(path);
-	if (copy)
-		listing->items[listing->count++] = (struct cached){copy, (uint64_t)st->st_size, st->st_mtim};
+	if (text_ends_with(name, SUFFIX)) /* one that there is no memory for is not counted */
+		disk_list_add(context, path, (uint64_t)st->st_size, time_of_timespec(st->st_mtim));
+}
+
+static bool remove_file(void *context, const char *path)
+{
+	return io_unlink(path, NULL) == 0;
 }
 
 static void evict(struct symbolizer *s)
 {
-	struct listing listing = {0};
-	uint64_t total = 0, removed = 0;
+	_cleanup_(disk_list_release) struct disk_list list = {0};
 	pthread_mutex_lock(&s->evict_lock);
-	walk(s, list_file, &listing);
-	for (size_t i = 0; i < listing.count; i++)
-		total += listing.items[i].size;
-	if (listing.count > 1)
-		qsort(listing.items, listing.count, sizeof(*listing.items), compare_use);
+	walk(s, list_file, &list);
 	/* A tenth more than needed, or each table would cost a walk. */
-	uint64_t wanted = s->cache_max_bytes - s->cache_max_bytes / 10;
-	for (size_t i = 0; i < listing.count && total > wanted; i++)
-		if (io_unlink(listing.items[i].path, NULL) == 0) {
-			total -= listing.items[i].size;
-			removed++;
-		}
+	size_t removed = disk_list_trim(&list, s->cache_max_bytes - s->cache_max_bytes / 10, remove_file, NULL);
 	pthread_mutex_lock(&s->lock);
-	s->disk_bytes = total;
+	s->disk_bytes = list.bytes;
 	s->stats.disk_evicted += removed;
 	pthread_mutex_unlock(&s->lock);
 	pthread_mutex_unlock(&s->evict_lock);
-	listing_release(&listing);
 }
 
 void cache_end(struct symbolizer *s, const char *build_id, const char *temporary, uint64_t bytes, bool keep)
@@ -204,7 +169,7 @@ static void scan_file(void *context, const char *prefix, const char *path, const
 	struct symbol_table_header header;
 	char build_id[BUILD_ID_HEX_MAX];
 	size_t len = strlen(name);
-	if (len <= strlen(SUFFIX) || strcmp(name + len - strlen(SUFFIX), SUFFIX) != 0) {
+	if (!text_ends_with(name, SUFFIX)) {
 		if (strstr(name, ".tmp"))
 			io_unlink(path, NULL); /* a crash left it */
 		return;
@@ -217,7 +182,7 @@ static void scan_file(void *context, const char *prefix, const char *path, const
 	struct symbol_entry *entry = s->entry_count < s->entries_max ? entries_get(s, build_id, NULL) : NULL;
 	if (entry) {
 		entries_set_header(entry, &header);
-		entry->built_ns = st->st_mtim.tv_sec * 1000000000ll;
+		entry->built_ns = st->st_mtim.tv_sec * NS_PER_S;
 	}
 	pthread_mutex_unlock(&s->lock);
 }

@@ -37,6 +37,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/disk_list.h"
 #include "base/io.h"
 #include "base/text.h"
 #include "base/time.h"
@@ -49,11 +50,6 @@
 #define UNFINISHED_AGE_NS (24 * 3600 * NS_PER_S)
 
 static const char *const kinds[] = {"debuginfo", "executable", "source"};
-
-static int64_t timespec_ns(const struct timespec *ts)
-{
-	return (int64_t)ts->tv_sec * NS_PER_S + ts->tv_nsec;
-}
 
 static bool is_kind(const char *name)
 {
@@ -84,38 +80,20 @@ static void visit_files(DIR *dir, const char *build_id, cache_visit each, void *
 	}
 }
 
-static DIR *open_directory(int at, const char *name)
-{
-	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return NULL;
-	DIR *dir = fdopendir(fd);
-	if (!dir)
-		io_close(fd);
-	return dir;
-}
-
 static void visit_build_id(const struct debuginfod_cache *cache, const char *build_id, cache_visit each, void *context)
 {
 	char path[PATH_MAX];
 	if (io_join_path(path, sizeof(path), cache->directory, build_id) < 0)
 		return;
-	_cleanup_(dir_closep) DIR *dir = open_directory(AT_FDCWD, path);
+	_cleanup_(dir_closep) DIR *dir = io_open_dir_at(AT_FDCWD, path);
 	if (dir)
 		visit_files(dir, build_id, each, context);
 }
 
 /* ---- counting and removing ---- */
 
-struct cached_file {
-	int64_t used_ns;
-	uint64_t bytes;
-	char *name; /* "BUILDID/NAME" */
-};
 struct cached_files {
-	struct cached_file *files;
-	size_t count, capacity;
-	uint64_t bytes;
+	struct disk_list list;			       /* "BUILDID/NAME" */
 	int64_t unfinished_before_ns, marks_before_ns; /* those are removed on the way */
 	size_t count_max;
 	bool failed;
@@ -125,8 +103,9 @@ struct cached_files {
 static bool is_rubbish(const struct cached_files *files, const char *name, const struct stat *st)
 {
 	if (is_unfinished(name, st))
-		return timespec_ns(&st->st_mtim) < files->unfinished_before_ns;
-	return st->st_size == 0 && (timespec_ns(&st->st_mtim) < files->marks_before_ns || files->count >= files->count_max);
+		return time_of_timespec(st->st_mtim) < files->unfinished_before_ns;
+	return st->st_size == 0 &&
+	       (time_of_timespec(st->st_mtim) < files->marks_before_ns || files->list.count >= files->count_max);
 }
 
 static void add_file(void *context, int dir_fd, const char *build_id, const char *name, const struct stat *st)
@@ -136,41 +115,28 @@ static void add_file(void *context, int dir_fd, const char *build_id, const char
 		unlinkat(dir_fd, name, 0);
 		return;
 	}
-	struct cached_file file = {.used_ns = timespec_ns(&st->st_atim),
-				   .bytes = (uint64_t)st->st_size + DEBUGINFOD_CACHE_FILE_COST};
-	size_t len = strlen(build_id) + strlen(name) + 2;
+	char path[BUILD_ID_HEX_MAX + NAME_MAX + 2];
+	uint64_t bytes = (uint64_t)st->st_size + DEBUGINFOD_CACHE_FILE_COST;
 	/* What is being fetched counts, and is not ours to remove; nor can be what is too much to be put in order. */
-	if (!is_unfinished(name, st) && files->count < files->count_max) {
-		file.name = mem_alloc(len);
-		if (!file.name || array_reserve(&files->files, &files->capacity, files->count + 1, files->count_max) < 0) {
-			mem_free(file.name);
-			files->failed = true;
-			return;
-		}
-		snprintf(file.name, len, "%s/%s", build_id, name);
-		files->files[files->count++] = file;
+	if (is_unfinished(name, st) || files->list.count >= files->count_max) {
+		files->list.bytes += bytes;
+		return;
 	}
-	files->bytes += file.bytes;
-}
-
-static void release_files(struct cached_files *files)
-{
-	for (size_t i = 0; i < files->count; i++)
-		mem_free(files->files[i].name);
-	files->files = mem_free(files->files);
+	snprintf(path, sizeof(path), "%s/%s", build_id, name);
+	files->failed |= disk_list_add(&files->list, path, bytes, time_of_timespec(st->st_atim)) < 0;
 }
 
 /* Reads the whole directory; empty directories of build-ids are removed. */
 static int list_files(const struct debuginfod_cache *cache, struct cached_files *files, struct error *err)
 {
-	_cleanup_(dir_closep) DIR *dir = open_directory(AT_FDCWD, cache->directory);
+	_cleanup_(dir_closep) DIR *dir = io_open_dir_at(AT_FDCWD, cache->directory);
 	if (!dir)
 		return error_set_errno(err, -errno, "cannot read %s", cache->directory);
 	struct dirent *entry;
 	while (!files->failed && (entry = readdir(dir))) {
 		if (!build_id_is_valid(entry->d_name))
 			continue;
-		_cleanup_(dir_closep) DIR *sub = open_directory(dirfd(dir), entry->d_name);
+		_cleanup_(dir_closep) DIR *sub = io_open_dir_at(dirfd(dir), entry->d_name);
 		if (!sub)
 			continue;
 		visit_files(sub, entry->d_name, add_file, files);
@@ -180,12 +146,6 @@ static int list_files(const struct debuginfod_cache *cache, struct cached_files 
 	return files->failed ? error_nomem(err) : 0;
 }
 
-static int compare_used(const void *left, const void *right)
-{
-	const struct cached_file *a = left, *b = right;
-	return a->used_ns < b->used_ns ? -1 : a->used_ns > b->used_ns;
-}
-
 static void remove_path(char *path)
 {
 	unlink(path);
@@ -193,11 +153,13 @@ static void remove_path(char *path)
 	rmdir(path); /* stays while there is anything in it */
 }
 
-static void remove_file(const struct debuginfod_cache *cache, const char *name)
+static bool remove_file(void *context, const char *name)
 {
+	const struct debuginfod_cache *cache = context;
 	char path[PATH_MAX];
 	if (io_join_path(path, sizeof(path), cache->directory, name) == 0)
 		remove_path(path);
+	return true;
 }
 
 static int count_and_trim(struct debuginfod_cache *cache, int64_t unfinished_before_ns, struct error *err)
@@ -206,16 +168,11 @@ static int count_and_trim(struct debuginfod_cache *cache, int64_t unfinished_bef
 				     .marks_before_ns = time_now_ns() - cache->missing_ns,
 				     .count_max = cache->files_max};
 	int r = list_files(cache, &files, err);
-	if (r == 0 && files.bytes > cache->bytes_max) {
-		qsort(files.files, files.count, sizeof(*files.files), compare_used);
-		for (size_t i = 0; i < files.count && files.bytes > cache->bytes_max / 10 * 9; i++) {
-			remove_file(cache, files.files[i].name);
-			files.bytes -= files.files[i].bytes;
-		}
-	}
+	if (r == 0 && files.list.bytes > cache->bytes_max)
+		disk_list_trim(&files.list, cache->bytes_max / 10 * 9, remove_file, cache);
 	if (r == 0)
-		cache->bytes = files.bytes;
-	release_files(&files);
+		cache->bytes = files.list.bytes;
+	disk_list_release(&files.list);
 	return r;
 }
 
@@ -324,7 +281,7 @@ struct forget {
 static void forget_mark(void *context, int dir_fd, const char *build_id, const char *name, const struct stat *st)
 {
 	struct forget *forget = context;
-	int64_t made_ns = timespec_ns(&st->st_mtim);
+	int64_t made_ns = time_of_timespec(st->st_mtim);
 	if (st->st_size == 0 && text_starts_with(name, forget->kind) && made_ns >= forget->from_ns && made_ns <= forget->to_ns)
 		forget->count += unlinkat(dir_fd, name, 0) == 0;
 }

@@ -150,7 +150,7 @@ static int64_t began_ns(const struct process *process)
 static bool is_stale(const struct process *process, const struct stat *st)
 {
 	int64_t began = began_ns(process);
-	return began == INT64_MAX || st->st_ctim.tv_sec * NS_PER_S + st->st_ctim.tv_nsec < began - CLOCK_SLACK_NS;
+	return began == INT64_MAX || time_of_timespec(st->st_ctim) < began - CLOCK_SLACK_NS;
 }
 
 /* The file of a process that lives. -ENOENT if it does not, -ENXIO if there is no file. */

@@ -718,7 +718,7 @@ static int restore(struct uploads *uploads, const char *id, int64_t now_ns, stru
 	}
 	snprintf(upload.id, sizeof(upload.id), "%s", id);
 	upload.offset = upload.synced;
-	upload.active_ns = info.st_mtim.tv_sec * NS_PER_S + info.st_mtim.tv_nsec;
+	upload.active_ns = time_of_timespec(info.st_mtim);
 	*place = upload;
 	uploads->part_bytes += upload.offset;
 	uploads->stats.open++;

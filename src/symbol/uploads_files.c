@@ -207,7 +207,7 @@ static int found_add(struct found *found, int dir, const char *folder, const cha
 	struct upload_file *file = r < 0 ? NULL : uploads_file_new(build_id, kind, (uint64_t)info.st_size);
 	if (!file)
 		return error_nomem(err);
-	file->used_ns = info.st_mtim.tv_sec * NS_PER_S + info.st_mtim.tv_nsec;
+	file->used_ns = time_of_timespec(info.st_mtim);
 	found->files[found->count++] = file;
 	return 0;
 }

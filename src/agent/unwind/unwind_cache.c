@@ -38,6 +38,7 @@
 
 #include "agent/unwind/unwind_table.h"
 #include "base/alloc.h"
+#include "base/disk_list.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/text.h"
@@ -48,7 +49,6 @@
 #define CACHE_VERSION	  1u
 #define CACHE_SUFFIX	  ".unwind"
 #define CACHE_TEMPORARY	  ".tmp"
-#define CACHE_FILES_MAX	  (1u << 20)
 #define TEMPORARY_AGE_S	  600 /* older ones were left by a crash */
 #define PATH_BYTES	  256
 #define KEEP_SHARE(bytes) ((bytes) / 8 * 7) /* what is left when files had to be removed, so that it is not done each time */
@@ -99,31 +99,7 @@ static void fill_header(struct cache_header *header, const char *build_id, uint6
 
 /* ---- how much there is, and what goes ---- */
 
-struct entry {
-	int64_t time_ns;
-	uint64_t bytes;
-	char *name;
-};
-struct listing {
-	struct entry *entries;
-	size_t count, capacity;
-	uint64_t bytes;
-};
-
-static void listing_release(struct listing *listing)
-{
-	for (size_t i = 0; i < listing->count; i++)
-		mem_free(listing->entries[i].name);
-	mem_free(listing->entries);
-}
-
-static int compare_times(const void *a, const void *b)
-{
-	const struct entry *x = a, *y = b;
-	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
-}
-
-static int list_file(const struct unwind_cache *cache, const char *name, struct listing *listing)
+static int list_file(const struct unwind_cache *cache, const char *name, struct disk_list *list)
 {
 	struct stat stat;
 	if (fstatat(cache->directory, name, &stat, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(stat.st_mode))
@@ -132,49 +108,28 @@ static int list_file(const struct unwind_cache *cache, const char *name, struct 
 		unlinkat(cache->directory, name, 0);
 	if (!text_ends_with(name, CACHE_SUFFIX))
 		return 0;
-	if (array_reserve(&listing->entries, &listing->capacity, listing->count + 1, CACHE_FILES_MAX) < 0)
-		return -ENOMEM;
-	struct entry entry = {stat.st_mtim.tv_sec * NS_PER_S + stat.st_mtim.tv_nsec, (uint64_t)stat.st_size, mem_strdup(name)};
-	if (!entry.name)
-		return -ENOMEM;
-	listing->entries[listing->count++] = entry;
-	listing->bytes += entry.bytes;
-	return 0;
+	return disk_list_add(list, name, (uint64_t)stat.st_size, time_of_timespec(stat.st_mtim));
 }
 
-static int list_files(const struct unwind_cache *cache, struct listing *listing)
+static bool remove_file(void *context, const char *name)
 {
-	int fd = openat(cache->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	_cleanup_(dir_closep) DIR *directory = fdopendir(fd);
-	if (!directory) {
-		io_close(fd);
-		return -ENOMEM;
-	}
-	int r = 0;
-	for (const struct dirent *entry; r == 0 && (entry = readdir(directory));)
-		r = list_file(cache, entry->d_name, listing);
-	return r;
+	const struct unwind_cache *cache = context;
+	return unlinkat(cache->directory, name, 0) == 0 || errno == ENOENT;
 }
 
 /* Counts what is there, which other agents may have changed, and removes the oldest if it is too much. */
 static int measure_and_shrink(struct unwind_cache *cache)
 {
-	_cleanup_(listing_release) struct listing listing = {0};
-	int r = list_files(cache, &listing);
+	_cleanup_(disk_list_release) struct disk_list list = {0};
+	_cleanup_(dir_closep) DIR *directory = io_open_dir_at(cache->directory, ".");
+	int r = directory ? 0 : -errno;
+	for (const struct dirent *entry; r == 0 && (entry = readdir(directory));)
+		r = list_file(cache, entry->d_name, &list);
 	if (r < 0)
 		return r;
-	cache->bytes = listing.bytes;
-	if (cache->bytes <= cache->bytes_max)
-		return 0;
-	qsort(listing.entries, listing.count, sizeof(*listing.entries), compare_times);
-	for (size_t i = 0; i < listing.count && cache->bytes > KEEP_SHARE(cache->bytes_max); i++) {
-		if (unlinkat(cache->directory, listing.entries[i].name, 0) < 0 && errno != ENOENT)
-			continue;
-		cache->bytes -= listing.entries[i].bytes;
-		cache->stats.removed++;
-	}
+	if (list.bytes > cache->bytes_max)
+		cache->stats.removed += disk_list_trim(&list, KEEP_SHARE(cache->bytes_max), remove_file, cache);
+	cache->bytes = list.bytes;
 	return 0;
 }
 
