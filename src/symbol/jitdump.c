@@ -245,11 +245,10 @@ bool jitdump_measure_record(struct jitdump *dump, const uint8_t head[static JITD
 static int append_text(struct jitdump *dump, const uint8_t *text, size_t len, uint32_t *ret)
 {
 	uint32_t at = (uint32_t)dump->names.len;
-	int r = buffer_append(&dump->names, text, len);
-	if (r == 0)
-		r = buffer_append_byte(&dump->names, 0);
+	buffer_append(&dump->names, text, len);
+	int r = buffer_append_byte(&dump->names, 0);
 	if (r < 0) {
-		dump->names.len = at;
+		buffer_truncate(&dump->names, at);
 		return r;
 	}
 	*ret = at;
@@ -430,7 +429,7 @@ static int add_debug_info(struct jitdump *dump, struct bytes record)
 		r = add_line(dump, start, &at, end, &last_file);
 	if (r < 0) {
 		drop_pending(dump);
-		dump->names.len = names_before;
+		buffer_truncate(&dump->names, names_before);
 		dump->bad_debug_infos += r == -EINVAL;
 		dump->dropped += r == -E2BIG;
 	}

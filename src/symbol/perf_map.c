@@ -97,11 +97,10 @@ static int parse_line(struct perf_map *map, const char *line, const char *end, s
 	if (len > PERF_MAP_NAME_MAX)
 		len = PERF_MAP_NAME_MAX;
 	size_t name = map->names.len;
-	int r = buffer_append(&map->names, line, len);
-	if (r == 0)
-		r = buffer_append_byte(&map->names, 0);
+	buffer_append(&map->names, line, len);
+	int r = buffer_append_byte(&map->names, 0);
 	if (r < 0) {
-		map->names.len = name;
+		buffer_truncate(&map->names, name);
 		return r;
 	}
 	*ret = (struct code_piece){.start = start, .symbol_start = start, .size = (uint32_t)size, .value = (uint32_t)name};
@@ -193,7 +192,7 @@ int perf_map_add_text(struct perf_map *map, struct bytes lines)
 	if (r == 0)
 		r = code_map_add(&map->code, batch, count);
 	if (r < 0) {
-		map->names.len = names_before;
+		buffer_truncate(&map->names, names_before);
 		map->dropped = dropped_before;
 		return r;
 	}

@@ -573,6 +573,21 @@ static void test_files_of_others(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* A name that finds no room costs its own line only. */
+static void test_room_for_shorter_names(void **state)
+{
+	static const char lines[] = "1000 10 a_name_that_is_too_long\n2000 10 short\n";
+	struct perf_map map;
+	(void)state;
+	perf_map_init(&map);
+	map.names.max = 10;
+	assert_int_equal(perf_map_add_text(&map, bytes_of_string(lines)), 0);
+	assert_int_equal(map.dropped, 1);
+	assert_null(perf_map_find(&map, 0x1000));
+	assert_string_equal(perf_map_name(&map, perf_map_find(&map, 0x2000)), "short");
+	perf_map_release(&map);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -597,6 +612,7 @@ int main(void)
 		TEST(test_last_words),
 		TEST(test_file_written_again),
 		TEST(test_huge_files),
+		cmocka_unit_test(test_room_for_shorter_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
