@@ -288,23 +288,17 @@ int cfi_entry_point_read(struct cfi_reader *reader, struct cfi_entries *entries)
 	struct elf_file *file = reader->file;
 	struct cfi_entry entry = {.start = file->entry, .len = ENTRY_BYTES, .cie = CFI_STUB};
 	uint8_t code[16];
-	uint64_t end;
+	uint64_t end, offset;
 
 	if (file->machine != EM_X86_64 || !file->entry || !cfi_is_code(reader, file->entry, &end) ||
 	    end - file->entry < sizeof(code) || reader->stub_rule_count == CFI_STUB_RULES_MAX)
 		return 0;
-	for (size_t i = 0; i < file->segment_count; i++) {
-		const struct elf_segment *segment = &file->segments[i];
-		uint64_t at = file->entry - segment->address;
-		if (segment->type != PT_LOAD || file->entry < segment->address || at >= segment->file_size)
-			continue;
-		if (elf_file_read(file, segment->offset + at, code, sizeof(code), NULL) < 0 || !is_start_code(code))
-			return 0;
-		if (entry.len > end - file->entry)
-			entry.len = (uint32_t)(end - file->entry);
-		entry.program = reader->stub_rule_count;
-		reader->stub_rules[reader->stub_rule_count++].rule = (struct unwind_rule){.cfa = UNWIND_CFA_END};
-		return cfi_entries_append(reader, entries, &entry);
-	}
-	return 0;
+	if (!elf_file_find_loaded(file, file->entry, &offset) || elf_file_read(file, offset, code, sizeof(code), NULL) < 0 ||
+	    !is_start_code(code))
+		return 0;
+	if (entry.len > end - file->entry)
+		entry.len = (uint32_t)(end - file->entry);
+	entry.program = reader->stub_rule_count;
+	reader->stub_rules[reader->stub_rule_count++].rule = (struct unwind_rule){.cfa = UNWIND_CFA_END};
+	return cfi_entries_append(reader, entries, &entry);
 }

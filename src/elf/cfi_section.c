@@ -71,18 +71,12 @@ static int add_section(struct cfi_reader *reader, const char *name, bool is_eh)
 /* The bytes of the file that are loaded at an address, to the end of their segment. */
 static bool find_loaded(const struct elf_file *file, uint64_t address, uint64_t *ret_offset, uint64_t *ret_len)
 {
-	for (size_t i = 0; i < file->segment_count; i++) {
-		const struct elf_segment *s = &file->segments[i];
-		if (s->type != PT_LOAD || address < s->address || address - s->address >= s->file_size)
-			continue;
-		uint64_t skip = address - s->address;
-		if (s->offset > file->size || skip >= file->size - s->offset)
-			return false;
-		*ret_offset = s->offset + skip;
-		*ret_len = file->size - *ret_offset < s->file_size - skip ? file->size - *ret_offset : s->file_size - skip;
-		return true;
-	}
-	return false;
+	const struct elf_segment *s = elf_file_find_loaded(file, address, ret_offset);
+	uint64_t skip = s ? address - s->address : 0;
+	if (!s || s->offset > file->size || skip >= file->size - s->offset)
+		return false;
+	*ret_len = file->size - *ret_offset < s->file_size - skip ? file->size - *ret_offset : s->file_size - skip;
+	return true;
 }
 
 static bool read_header_number(struct cfi_cursor *cursor, uint8_t encoding, struct bytes header, uint64_t address,

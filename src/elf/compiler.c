@@ -154,13 +154,9 @@ static uint64_t read_pointer(const uint8_t *data, size_t size, bool big_endian)
 /* Reads at a virtual address. */
 static bool read_at(struct elf_file *file, uint64_t address, void *ret, size_t len)
 {
-	for (size_t i = 0; i < file->segment_count; i++) {
-		const struct elf_segment *s = &file->segments[i];
-		if (s->type == PT_LOAD && address >= s->address && address - s->address < s->file_size &&
-		    len <= s->file_size - (address - s->address))
-			return elf_file_read(file, s->offset + (address - s->address), ret, len, NULL) == 0;
-	}
-	return false;
+	uint64_t offset;
+	const struct elf_segment *s = elf_file_find_loaded(file, address, &offset);
+	return s && len <= s->file_size - (address - s->address) && elf_file_read(file, offset, ret, len, NULL) == 0;
 }
 
 /* "go1.19.8", "go1.22rc1 X:boringcrypto"; "devel go1.20-4c5a..." */

@@ -341,6 +341,18 @@ const struct elf_section *elf_file_find_section_type(const struct elf_file *file
 	return NULL;
 }
 
+const struct elf_segment *elf_file_find_loaded(const struct elf_file *file, uint64_t address, uint64_t *ret_offset)
+{
+	for (size_t i = 0; i < file->segment_count; i++) {
+		const struct elf_segment *s = &file->segments[i];
+		if (s->type == PT_LOAD && address >= s->address && address - s->address < s->file_size) {
+			*ret_offset = s->offset + (address - s->address);
+			return s;
+		}
+	}
+	return NULL;
+}
+
 bool elf_file_offset_to_address(const struct elf_file *file, uint64_t offset, uint64_t *ret_address)
 {
 	for (size_t i = 0; i < file->segment_count; i++) {

@@ -84,11 +84,13 @@ int elf_file_read(struct elf_file *file, uint64_t offset, void *ret, size_t len,
  * range in messages. -E2BIG past max, -EBADMSG past the end of the file. */
 int elf_file_read_range(struct elf_file *file, uint64_t offset, uint64_t len, uint64_t max, const char *what, uint8_t **ret,
 			struct error *err);
-/* The same for a section's contents, unpacked when it is compressed (SHF_COMPRESSED, zlib or zstd; .zdebug*): max bounds both sides.
- * SHT_NOBITS and other compressions are -ENOTSUP. */
+/* The same for a section's contents, unpacked when it is compressed (SHF_COMPRESSED, zlib or zstd; .zdebug*): max bounds both
+ * sides. SHT_NOBITS and other compressions are -ENOTSUP. */
 int elf_file_read_section(struct elf_file *file, const struct elf_section *section, uint64_t max, struct bytes *ret,
 			  struct error *err);
 
+/* The segment whose contents are loaded at an address, and where in the file they are; NULL if there is none. */
+const struct elf_segment *elf_file_find_loaded(const struct elf_file *file, uint64_t address, uint64_t *ret_offset);
 /* The virtual address of a file offset, through the PT_LOAD segments; false when no segment holds it. */
 bool elf_file_offset_to_address(const struct elf_file *file, uint64_t offset, uint64_t *ret_address);
 

@@ -3,7 +3,18 @@
 #ifndef WICK_ELF_ELF_FILE_INT_H
 #define WICK_ELF_ELF_FILE_INT_H
 
+#include <errno.h>
+
 #include "elf/elf_file.h"
+
+/* Damage of what can be done without is passed over: only -ENOMEM and -EIO are the caller's, else 0. */
+static inline int elf_pass_over(int r, const struct error *problem, struct error *err)
+{
+	bool is_fatal = r == -ENOMEM || r == -EIO;
+	if (is_fatal && err)
+		*err = *problem;
+	return is_fatal ? r : 0;
+}
 
 /* compressed.c: SHF_COMPRESSED, or by its name. */
 bool elf_section_is_compressed(const struct elf_section *section);

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "elf/elf_file_int.h"
 #include "elf/elf_symbols_int.h"
 
 #define WINDOW_BYTES   (64 * KIB)
@@ -320,12 +321,7 @@ int elf_symbols_add_plt(struct symbol_reader *reader, struct error *err)
 	int r = read_plt(&plt, &problem);
 	mem_free((void *)plt.dynsym.data);
 	mem_free(plt.slots);
-	if (r == -ENOMEM || r == -EIO) {
-		if (err)
-			*err = problem;
-		return r;
-	}
 	if (r < 0)
 		symbols->count = count_before;
-	return 0;
+	return elf_pass_over(r, &problem, err);
 }

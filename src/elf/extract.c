@@ -31,6 +31,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "elf/elf_file_int.h"
 #include "elf/elf_symbols_int.h"
 #include "elf/pclntab_int.h"
 
@@ -235,9 +236,7 @@ static int add_sections(struct extract *x, struct error *err)
 	/* A table that cannot be read costs the names, as it would for the file itself. */
 	struct error problem = {0};
 	r = add_go_sections(x, &problem);
-	if ((r == -ENOMEM || r == -EIO) && err)
-		*err = problem;
-	return r == -ENOMEM || r == -EIO ? r : 0;
+	return elf_pass_over(r, &problem, err);
 }
 
 /* ---- layout ---- */

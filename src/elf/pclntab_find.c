@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "elf/elf_file_int.h"
 #include "elf/pclntab_int.h"
 
 #define WINDOW_BYTES	 (1 * MIB)
@@ -73,22 +74,10 @@ static uint64_t table_pointer(const struct pclntab *table, size_t at)
 	return pclntab_number(table, at, table->pointer_size);
 }
 
-static bool find_offset(const struct elf_file *file, uint64_t address, uint64_t *ret)
-{
-	for (size_t i = 0; i < file->segment_count; i++) {
-		const struct elf_segment *s = &file->segments[i];
-		if (s->type == PT_LOAD && address >= s->address && address - s->address < s->file_size) {
-			*ret = s->offset + (address - s->address);
-			return true;
-		}
-	}
-	return false;
-}
-
 int pclntab_read_memory(const struct pclntab *table, uint64_t address, void *ret, size_t len, struct error *err)
 {
 	uint64_t offset;
-	if (!find_offset(table->file, address, &offset))
+	if (!elf_file_find_loaded(table->file, address, &offset))
 		return error_set(err, -EBADMSG, "%s: no contents at address 0x%llx", table->file->name,
 				 (unsigned long long)address);
 	return elf_file_read(table->file, offset, ret, len, err);
@@ -146,11 +135,9 @@ static int read_relocations(struct pclntab *table, uint64_t offset, uint64_t len
 		if (r == 0)
 			r = add_relocations(table, window, some, &problem);
 	}
-	if ((r == -ENOMEM || r == -EIO) && err)
-		*err = problem;
 	if (table->pointer_count > 1)
 		qsort(table->pointers, table->pointer_count, sizeof(*table->pointers), compare_pointers);
-	return r == -ENOMEM || r == -EIO ? r : 0;
+	return elf_pass_over(r, &problem, err);
 }
 
 /* The loader's own way to them, which is there without section headers too. Damage costs the pointers, not the table. */
@@ -177,7 +164,7 @@ static int load_pointers(struct pclntab *table, struct error *err)
 		if (entry.d_tag == DT_RELASZ)
 			len = entry.d_un.d_val;
 	}
-	return find_offset(file, address, &offset) ? read_relocations(table, offset, len, err) : 0;
+	return elf_file_find_loaded(file, address, &offset) ? read_relocations(table, offset, len, err) : 0;
 }
 
 /* ---- the header ---- */

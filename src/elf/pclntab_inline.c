@@ -161,9 +161,9 @@ int pclntab_load_inline(struct pclntab *table, struct error *err)
 	return index_functions(table, err);
 }
 
-static int append_u32(struct buffer *out, uint32_t value)
+static void append_u32(struct buffer *out, uint32_t value)
 {
-	return buffer_append(out, &value, sizeof(value));
+	buffer_append(out, &value, sizeof(value));
 }
 
 /* How many calls the pc table of a function names. */
@@ -191,13 +191,13 @@ static int write_function(struct pclntab *table, size_t i, struct pclntab_steps 
 	r = pclntab_get_calls(table, i, &function, count, calls, err);
 	if (r < 0)
 		return r == -EBADMSG ? 0 : r;
-	r = append_u32(out, (uint32_t)i);
-	if (r == 0)
-		r = append_u32(out, (uint32_t)count);
-	for (size_t k = 0; r == 0 && k < count; k++) {
+	append_u32(out, (uint32_t)i);
+	append_u32(out, (uint32_t)count);
+	for (size_t k = 0; buffer_status(out) == 0 && k < count; k++) {
 		uint32_t words[] = {calls[k].name, calls[k].parent_pc, calls[k].line};
-		r = buffer_append(out, words, sizeof(words));
+		buffer_append(out, words, sizeof(words));
 	}
+	r = buffer_status(out);
 	return r < 0 ? r : 1;
 }
 

@@ -59,6 +59,16 @@ static void note_problem(struct build *b, const struct error *why)
 		memcpy(b->result->problem, why->message, sizeof(b->result->problem));
 }
 
+/* What is damaged or missing costs what it holds; -ENOMEM costs the build. */
+static int go_without(struct build *b, int r, const struct error *why, struct error *err)
+{
+	if (r == -ENOMEM)
+		return error_nomem(err);
+	if (r < 0)
+		note_problem(b, why);
+	return 0;
+}
+
 /* ---- opening ---- */
 
 static const char *kind_text(enum symbol_file_kind kind)
@@ -210,27 +220,17 @@ static int add_names(struct build *b, struct elf_file *file, uint32_t source, st
 	struct error why = {0};
 	size_t before = b->symbols.count;
 	int r = elf_symbols_add_file(&b->symbols, file, &why);
-	if (r == -ENOMEM)
-		return error_nomem(err);
-	if (r < 0)
-		note_problem(b, &why);
 	if (b->symbols.count > before)
 		b->result->sources |= source;
-	return 0;
+	return go_without(b, r, &why, err);
 }
 
 static int add_minidebug(struct build *b, struct input *input, struct error *err)
 {
 	struct error why = {0};
 	int r = elf_open_minidebug(&input->file, &input->inner, &input->inner_memory, &why);
-	if (r == -ENOENT)
-		return 0;
-	if (r == -ENOMEM)
-		return error_nomem(err);
-	if (r < 0) {
-		note_problem(b, &why);
-		return 0;
-	}
+	if (r < 0)
+		return r == -ENOENT ? 0 : go_without(b, r, &why, err);
 	input->has_inner = true;
 	return add_names(b, &input->inner, SYMBOL_SOURCE_MINIDEBUG, err);
 }
@@ -321,11 +321,9 @@ static int add_dwarf(struct build *b, struct input *input, uint64_t bias, struct
 		error_set(&problem, -EBADMSG, "%s", result.problem);
 		note_problem(b, &problem);
 	}
-	if (r == -ENOMEM || r == -ECANCELED)
+	if (r == -ECANCELED)
 		return error_set(err, r, "%s", why.message);
-	if (r < 0 && r != -ENOENT)
-		note_problem(b, &why);
-	return 0;
+	return r == -ENOENT ? 0 : go_without(b, r, &why, err);
 }
 
 static int add_pclntab(struct build *b, struct error *err)
@@ -335,11 +333,7 @@ static int add_pclntab(struct build *b, struct error *err)
 	int r = pclntab_read(&b->binary.file, table_writer_add_unit, b->writer, &result, &why);
 	if (result.functions > 0)
 		b->result->sources |= SYMBOL_SOURCE_PCLNTAB;
-	if (r == -ENOMEM)
-		return error_nomem(err);
-	if (r < 0 && r != -ENOENT)
-		note_problem(b, &why);
-	return 0;
+	return r == -ENOENT ? 0 : go_without(b, r, &why, err);
 }
 
 static int add_lines(struct build *b, struct error *err)

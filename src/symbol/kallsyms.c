@@ -114,7 +114,7 @@ struct coder {
 	size_t symbol_count;
 };
 
-static int put_varint(struct buffer *out, uint64_t value)
+static void put_varint(struct buffer *out, uint64_t value)
 {
 	uint8_t bytes[10];
 	size_t len = 0;
@@ -123,7 +123,7 @@ static int put_varint(struct buffer *out, uint64_t value)
 		value >>= 7;
 	}
 	bytes[len++] = (uint8_t)value;
-	return buffer_append(out, bytes, len);
+	buffer_append(out, bytes, len);
 }
 
 static size_t common_prefix(const struct entry *a, const struct entry *b)
@@ -146,33 +146,30 @@ static int start_block(struct coder *coder, uint64_t start)
 	return 0;
 }
 
-static int put_name(struct coder *coder, const struct entry *entry)
+static void put_name(struct coder *coder, const struct entry *entry)
 {
 	struct buffer *out = &coder->run->data;
 	size_t kept = common_prefix(&coder->previous, entry);
-	int r = put_varint(out, kept);
-	if (r == 0)
-		r = put_varint(out, entry->name_len - kept);
-	if (r == 0)
-		r = buffer_append(out, entry->name + kept, entry->name_len - kept);
-	if (r == 0 && coder->with_modules)
-		r = put_varint(out, entry->module);
-	return r;
+	put_varint(out, kept);
+	put_varint(out, entry->name_len - kept);
+	buffer_append(out, entry->name + kept, entry->name_len - kept);
+	if (coder->with_modules)
+		put_varint(out, entry->module);
 }
 
 static int put_entry(struct coder *coder, const struct entry *entry)
 {
-	int r = 0;
-	if (coder->run->entry_count % BLOCK_SYMBOLS == 0)
-		r = start_block(coder, entry->start);
-	if (r == 0)
-		r = put_varint(&coder->run->data, (entry->start - coder->previous.start) * 4 + entry->kind);
-	if (r == 0 && entry->kind == ENTRY_PADDED)
-		r = put_varint(&coder->run->data, entry->padding);
-	if (r == 0 && entry->kind != ENTRY_END)
-		r = put_name(coder, entry);
+	struct buffer *out = &coder->run->data;
+	int r = coder->run->entry_count % BLOCK_SYMBOLS == 0 ? start_block(coder, entry->start) : 0;
 	if (r < 0)
 		return r;
+	put_varint(out, (entry->start - coder->previous.start) * 4 + entry->kind);
+	if (entry->kind == ENTRY_PADDED)
+		put_varint(out, entry->padding);
+	if (entry->kind != ENTRY_END)
+		put_name(coder, entry);
+	if (buffer_status(out) < 0)
+		return buffer_status(out);
 	coder->run->entry_count++;
 	coder->previous.start = entry->start;
 	coder->previous.kind = entry->kind;

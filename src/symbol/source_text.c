@@ -113,6 +113,16 @@ static void note(struct places *places, const char *format, ...)
 	va_end(args);
 }
 
+/* What came of one try: what is wrong with one place is noted, and the next one is tried (-ENOENT). */
+static int try_next(struct places *places, int r, const char *place, const struct error *why, struct error *err)
+{
+	if (r == -ENOMEM || r == -ECANCELED)
+		return error_set(err, r, "%s", why->message);
+	if (r < 0)
+		note(places, "%s%.200s", place, why->message);
+	return r < 0 ? -ENOENT : 0;
+}
+
 static bool names_file(const struct symbol_view *view, const char *path)
 {
 	const struct symbol_table *table = symbol_view_table(view);
@@ -151,11 +161,7 @@ static int try_archive(struct places *places, struct buffer *out, struct error *
 	r = source_text_read_archive(fd, places->path, places->cancel, out, &why);
 	if (r == 0)
 		r = check_text(out, "in the uploaded archive", &why);
-	if (r == -ENOMEM || r == -ECANCELED)
-		return error_set(err, r, "%s", why.message);
-	if (r < 0)
-		note(places, "%.200s", why.message);
-	return r < 0 ? -ENOENT : 0;
+	return try_next(places, r, "", &why, err);
 }
 
 static int try_host(struct places *places, struct buffer *out, struct error *err)
@@ -166,11 +172,7 @@ static int try_host(struct places *places, struct buffer *out, struct error *err
 		return -ENOENT;
 	}
 	int r = source_text_read_host(places->path, places->symbolizer->own_files, out, &why);
-	if (r == -ENOMEM)
-		return error_nomem(err);
-	if (r < 0)
-		note(places, "%.200s", why.message);
-	return r < 0 ? -ENOENT : 0;
+	return try_next(places, r, "", &why, err);
 }
 
 static int try_debuginfod(struct places *places, struct buffer *out, struct error *err)
@@ -188,11 +190,7 @@ static int try_debuginfod(struct places *places, struct buffer *out, struct erro
 		r = read_whole(fd, places->path, out, &why);
 	if (r == 0)
 		r = check_text(out, places->path, &why);
-	if (r == -ENOMEM || r == -ECANCELED)
-		return error_set(err, r, "%s", why.message);
-	if (r < 0)
-		note(places, "debuginfod: %.200s", why.message);
-	return r < 0 ? -ENOENT : 0;
+	return try_next(places, r, "debuginfod: ", &why, err);
 }
 
 int source_text_read(struct symbolizer *symbolizer, const char *build_id, const char *binary, const char *path,

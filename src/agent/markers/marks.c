@@ -487,19 +487,21 @@ int marks_start(struct marks *marks, struct error *err)
 	return r;
 }
 
+static int empty_file(struct marks_file *file, struct error *err)
+{
+	int r = marks_file_drain(file, err);
+	return r < 0 ? r : marks_file_finish(file, err);
+}
+
 static int take(struct marks *marks, struct profile **ret, struct error *err)
 {
 	struct profile *profile = NULL;
 	int r = accept_processes(marks, ACCEPT_NS, err);
 	if (r == 0 && marks_clock_tick(&marks->clock) < 0)
 		r = error_nomem(err);
-	for (size_t i = 0; r == 0 && i < marks->file_count; i++) {
-		if (!marks_file_lease(marks->files[i], marks->recorder, lease_until()))
-			continue;
-		r = marks_file_drain(marks->files[i], err);
-		if (r == 0)
-			r = marks_file_finish(marks->files[i], err);
-	}
+	for (size_t i = 0; r == 0 && i < marks->file_count; i++)
+		if (marks_file_lease(marks->files[i], marks->recorder, lease_until()))
+			r = empty_file(marks->files[i], err);
 	if (r == 0)
 		r = marks_output_renew(&marks->output, &profile, err);
 	marks_clock_renew(&marks->clock);
@@ -533,13 +535,9 @@ static int take_rest(struct marks *marks, struct error *err)
 		marks_file_switch_off(marks->files[i], marks->recorder);
 	if (r == 0 && marks_clock_tick(&marks->clock) < 0)
 		r = error_nomem(err);
-	for (size_t i = 0; r == 0 && i < marks->file_count; i++) {
-		if (!marks->files[i]->is_held)
-			continue;
-		r = marks_file_drain(marks->files[i], err);
-		if (r == 0)
-			r = marks_file_finish(marks->files[i], err);
-	}
+	for (size_t i = 0; r == 0 && i < marks->file_count; i++)
+		if (marks->files[i]->is_held)
+			r = empty_file(marks->files[i], err);
 	return r;
 }
 

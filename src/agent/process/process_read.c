@@ -111,13 +111,8 @@ void process_share_mappings(struct process_table *table, struct process *process
 	const struct process *parent = process_table_find(table, parent_pid);
 	struct mapping_list *theirs = parent ? parent->maps : NULL, *ours = process->maps;
 
-	if (!theirs || !ours || theirs == ours || theirs->count != ours->count)
+	if (!theirs || !ours || theirs == ours || !mapping_list_equals(ours, theirs))
 		return;
-	for (size_t i = 0; i < ours->count; i++) {
-		const struct process_mapping *a = &ours->items[i], *b = &theirs->items[i];
-		if (a->start != b->start || a->end != b->end || a->offset != b->offset || a->binary != b->binary)
-			return;
-	}
 	mapping_list_unref(ours);
 	theirs->references++;
 	process->maps = theirs;

@@ -60,27 +60,40 @@ struct events {
 
 /* ---- opening ---- */
 
-static int open_dummy(unsigned cpu, size_t ring_bytes, bool build_id)
+/* An event by the clock of all that is here, whose ring wakes us when a quarter is full: the rest is for bursts until we get a
+ * CPU. */
+static struct perf_event_attr attr_of(uint64_t config, size_t ring_bytes)
 {
-	struct perf_event_attr attr = {
+	return (struct perf_event_attr){
 		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_DUMMY,
-		.sample_type = PERF_SAMPLE_TIME,
-		.sample_id_all = 1,
-		.mmap = 1,
-		.mmap2 = 1,
-		.build_id = build_id,
-		.comm = 1,
-		.comm_exec = 1,
-		.task = 1,
+		.size = sizeof(struct perf_event_attr),
+		.config = config,
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 		.watermark = 1,
-		.wakeup_watermark = (uint32_t)(ring_bytes / 4), /* the rest is for bursts until we get a CPU */
+		.wakeup_watermark = (uint32_t)(ring_bytes / 4),
 	};
-	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+/* Asks for records of what happens to processes. */
+static void tell_of_processes(struct perf_event_attr *attr, bool build_id)
+{
+	attr->sample_id_all = attr->mmap = attr->mmap2 = attr->comm = attr->comm_exec = attr->task = 1;
+	attr->build_id = build_id;
+}
+
+static int open_event(struct perf_event_attr *attr, pid_t tid, unsigned cpu)
+{
+	int fd = (int)syscall(SYS_perf_event_open, attr, tid, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	return fd < 0 ? -errno : fd;
+}
+
+static int open_dummy(unsigned cpu, size_t ring_bytes, bool build_id)
+{
+	struct perf_event_attr attr = attr_of(PERF_COUNT_SW_DUMMY, ring_bytes);
+	attr.sample_type = PERF_SAMPLE_TIME;
+	tell_of_processes(&attr, build_id);
+	return open_event(&attr, -1, cpu);
 }
 
 static int open_error(int code, unsigned cpu, struct error *err)
@@ -218,53 +231,25 @@ static uint64_t own_register_mask(void)
 
 static int open_own(const struct events *events, pid_t tid, unsigned cpu, bool at_exec)
 {
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_CPU_CLOCK,
-		.sample_freq = events->frequency_hz,
-		.freq = 1,
-		.sample_type =
-			PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
-		.sample_regs_user = own_register_mask(),
-		.sample_stack_user = EVENT_STACK_BYTES,
-		.sample_id_all = 1,
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
-		.inherit = 1,
-		.disabled = at_exec,
-		.enable_on_exec = at_exec,
-		.mmap = 1,
-		.mmap2 = 1,
-		.build_id = !events->no_build_id,
-		.comm = 1,
-		.comm_exec = 1,
-		.task = 1,
-		.use_clockid = 1,
-		.clockid = CLOCK_MONOTONIC,
-		.watermark = 1,
-		.wakeup_watermark = (uint32_t)(events->ring_bytes / 4),
-	};
-	int fd = (int)syscall(SYS_perf_event_open, &attr, tid, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	struct perf_event_attr attr = attr_of(PERF_COUNT_SW_CPU_CLOCK, events->ring_bytes);
+	attr.sample_freq = events->frequency_hz;
+	attr.freq = 1;
+	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+	attr.sample_regs_user = own_register_mask();
+	attr.sample_stack_user = EVENT_STACK_BYTES;
+	attr.exclude_kernel = attr.exclude_hv = 1;
+	attr.inherit = 1;
+	attr.disabled = attr.enable_on_exec = at_exec;
+	tell_of_processes(&attr, !events->no_build_id);
+	return open_event(&attr, tid, cpu);
 }
 
 /* Owns a ring, and counts nothing. */
 static int open_owner(const struct events *events, unsigned cpu)
 {
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_DUMMY,
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
-		.use_clockid = 1,
-		.clockid = CLOCK_MONOTONIC,
-		.watermark = 1,
-		.wakeup_watermark = (uint32_t)(events->ring_bytes / 4),
-	};
-	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	struct perf_event_attr attr = attr_of(PERF_COUNT_SW_DUMMY, events->ring_bytes);
+	attr.exclude_kernel = attr.exclude_hv = 1;
+	return open_event(&attr, 0, cpu);
 }
 
 static int paranoid_level(void)
