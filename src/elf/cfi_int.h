@@ -12,7 +12,6 @@
 #ifndef WICK_ELF_CFI_INT_H
 #define WICK_ELF_CFI_INT_H
 
-
 #include "base/limits.h"
 #include "elf/cfi.h"
 
