@@ -9,7 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "profile/labels.h"
 #include "profile/profile.h"
@@ -37,7 +39,8 @@ int cmd_report(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_debuginfo_lookup(int argc, char **argv); /* of cmd_debuginfo() */
 /* Prints untrusted text (names, paths, reasons) safely for a terminal, padded to a width in characters. */
-void cmd_print_harmless(const char *text, int width);
+void cmd_print_harmless(FILE *out, const char *text, int width);
+void cmd_print_harmless_bytes(FILE *out, struct bytes text);
 
 /* ---- options.c: options, help and their errors, the same way for all verbs ---- */
 
@@ -62,6 +65,11 @@ struct option_row {
 	unsigned min, max; /* OPTION_UNSIGNED */
 	const char *help;  /* lines of at most 60 characters, separated by \n */
 };
+/* A row within a macro. */
+#define OPTION_ROW(...)                                                                                                        \
+	{                                                                                                                      \
+		__VA_ARGS__                                                                                                    \
+	}
 struct usage {
 	const char *verb, *synopsis, *description; /* synopsis without "wick VERB"; description: lines */
 	const struct option_row *options;	   /* ends with a NULL name; -h, --help is added */
@@ -96,34 +104,28 @@ int read_token(const char *path, char **ret, struct error *err);
 int parse_event(const char *text, bool *ret_cycles, struct error *err);
 /* The option's row; `text` is a const char *. */
 #define EVENT_OPTION_ROW(text)                                                                                                 \
-	{                                                                                                                      \
-		0, "event", "EVENT", OPTION_TEXT, text,                                                                        \
-			.help = "sampling event: cpu-clock, or cycles if the machine\nhas the counter (default: cpu-clock)"    \
-	}
+	OPTION_ROW(0, "event", "EVENT", OPTION_TEXT, text,                                                                     \
+		   .help = "sampling event: cpu-clock, or cycles if the machine\nhas the counter (default: cpu-clock)")
 /* --off-cpu: a share of off-CPU intervals ("1%", "0.01"), a minimum duration ("1ms"), or both ("1%,1ms"); NULL = none. */
 int parse_off_cpu(const char *text, uint32_t *ret_chance, int64_t *ret_least_ns, struct error *err);
 #define OFF_CPU_OPTION_ROW(text)                                                                                               \
-	{                                                                                                                      \
-		0, "off-cpu", "SPEC", OPTION_TEXT, text,                                                                       \
-			.help = "also off-CPU time: SPEC is the share of off-CPU intervals\n"                                  \
-				"to sample (1%), their minimum duration (1ms), or both\n"                                      \
-				"(1%,1ms)"                                                                                     \
-	}
+	OPTION_ROW(0, "off-cpu", "SPEC", OPTION_TEXT, text,                                                                    \
+		   .help = "also off-CPU time: SPEC is the share of off-CPU intervals\n"                                       \
+			   "to sample (1%), their minimum duration (1ms), or both\n"                                           \
+			   "(1%,1ms)")
 /* --budget: percent of one CPU to a share; NULL = the default. */
 int parse_budget(const char *text, double *ret_share, struct error *err);
 #define UNWIND_MEMORY_OPTION_ROW(mib)                                                                                          \
-	{                                                                                                                      \
-		0, "unwind-memory", "MIB", OPTION_UNSIGNED, mib, 1, 1024,                                                      \
-			.help = "maximum kernel memory for unwind tables\n(default: 32)"                                       \
-	}
+	OPTION_ROW(0, "unwind-memory", "MIB", OPTION_UNSIGNED, mib, 1, 1024,                                                   \
+		   .help = "maximum kernel memory for unwind tables\n(default: 32)")
 #define BUDGET_OPTION_ROW(text)                                                                                                \
-	{                                                                                                                      \
-		0, "budget", "PERCENT", OPTION_TEXT, text,                                                                     \
-			.help = "lower the sampling rate if the agent uses more than\n"                                        \
-				"this much of one CPU; 0 = never (default: 0.5)"                                               \
-	}
+	OPTION_ROW(0, "budget", "PERCENT", OPTION_TEXT, text,                                                                  \
+		   .help = "lower the sampling rate if the agent uses more than\n"                                             \
+			   "this much of one CPU; 0 = never (default: 0.5)")
 /* --label K=V ... */
 int parse_labels(const struct option_list *list, struct labels *ret, struct error *err);
+/* Adds a comment to a profile. */
+int add_comment(struct profile *profile, const char *text, struct error *err);
 /* The cache directory of unwind tables: $WICK_CACHE ("" = none), or /var/cache/wick for root, else NULL. */
 const char *unwind_cache_directory(void);
 /* The default data directory: /var/lib/wick for root, else $XDG_DATA_HOME/wick or ~/.local/share/wick. */

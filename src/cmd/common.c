@@ -119,6 +119,13 @@ int parse_labels(const struct option_list *list, struct labels *ret, struct erro
 	return 0;
 }
 
+int add_comment(struct profile *profile, const char *text, struct error *err)
+{
+	uint32_t comment;
+	int r = profile_add_cstring(profile, text, &comment, err);
+	return r < 0 ? r : profile_add_comment(profile, comment, err);
+}
+
 int default_data_directory(char *out, size_t size, struct error *err)
 {
 	const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
@@ -210,4 +217,22 @@ int signals_interrupted(void)
 bool terminal_is_interactive(void)
 {
 	return isatty(STDERR_FILENO) == 1;
+}
+
+void cmd_print_harmless(FILE *out, const char *text, int width)
+{
+	_cleanup_(buffer_release) struct buffer safe = {0};
+	buffer_init(&safe, SIZE_MAX);
+	if (text_append_harmless(&safe, bytes_of_string(text ? text : "")) == 0)
+		fwrite(safe.data, 1, safe.len, out);
+	for (int len = (int)text_width(buffer_bytes(&safe)); len < width; len++)
+		fputc(' ', out);
+}
+
+void cmd_print_harmless_bytes(FILE *out, struct bytes text)
+{
+	_cleanup_(buffer_release) struct buffer safe = {0};
+	buffer_init(&safe, SIZE_MAX);
+	if (text_append_harmless(&safe, text) == 0)
+		fwrite(safe.data, 1, safe.len, out);
 }

@@ -17,13 +17,10 @@
 /* What a decoder left out, a line each. */
 static void print_notes(const char *path, const struct buffer *notes)
 {
-	_cleanup_(buffer_release) struct buffer safe = {0};
-	buffer_init(&safe, SIZE_MAX);
 	for (struct bytes rest = buffer_bytes(notes); rest.len > 0;) {
-		buffer_clear(&safe);
-		if (text_append_harmless(&safe, bytes_take_line(&rest)) < 0)
-			return;
-		fprintf(stderr, "%s: dropped: %.*s\n", path, (int)safe.len, (const char *)safe.data);
+		fprintf(stderr, "%s: dropped: ", path);
+		cmd_print_harmless_bytes(stderr, bytes_take_line(&rest));
+		fputc('\n', stderr);
 	}
 }
 
@@ -111,7 +108,7 @@ int read_merged(char *const *names, size_t count, read_input_function read, cons
 	return 0;
 }
 
-static int choose_type(struct profile *profile, const char *name, struct error *err)
+int inputs_choose_type(struct profile *profile, const char *name, struct error *err)
 {
 	size_t type;
 	int r = profile_find_sample_type(profile, name, &type, err);
@@ -153,7 +150,7 @@ int inputs_read(const struct operands *inputs, const struct inputs_options *opti
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = read_merged(inputs->items, inputs->count, read_file, options, &profile, err);
 	if (r == 0 && options->sample_type)
-		r = choose_type(profile, options->sample_type, err);
+		r = inputs_choose_type(profile, options->sample_type, err);
 	if (r < 0)
 		return r;
 	*ret = profile;

@@ -19,16 +19,6 @@ struct list_arguments {
 
 /* ---- list ---- */
 
-void cmd_print_harmless(const char *text, int width)
-{
-	_cleanup_(buffer_release) struct buffer safe = {0};
-	buffer_init(&safe, SIZE_MAX);
-	if (text_append_harmless(&safe, bytes_of_string(text ? text : "")) == 0)
-		fwrite(safe.data, 1, safe.len, stdout);
-	for (int len = (int)text_width(buffer_bytes(&safe)); len < width; len++)
-		putchar(' ');
-}
-
 static uint64_t number(const json_t *object, const char *name)
 {
 	return (uint64_t)json_integer_value(json_object_get(object, name));
@@ -37,7 +27,7 @@ static uint64_t number(const json_t *object, const char *name)
 static void print_text(const json_t *object, const char *name, const char *nothing, int width)
 {
 	const char *text = json_string_value(json_object_get(object, name));
-	cmd_print_harmless(text && *text ? text : nothing, width);
+	cmd_print_harmless(stdout, text && *text ? text : nothing, width);
 	putchar(' ');
 }
 
@@ -53,7 +43,7 @@ static void print_binary(const json_t *binary)
 	print_text(binary, "path", "?", 0);
 	if (why && *why) {
 		printf(" (");
-		cmd_print_harmless(why, 0);
+		cmd_print_harmless(stdout, why, 0);
 		putchar(')');
 	}
 	putchar('\n');
@@ -82,10 +72,9 @@ static int list(const struct list_arguments *a, struct error *err)
 {
 	char limit[TEXT_NUMBER_MAX];
 	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
-	buffer_init(&path, REMOTE_PATH_MAX);
 	snprintf(limit, sizeof(limit), "%u", a->limit);
-	if (buffer_append_string(&path, "/api/v1/binaries") < 0 || remote_add(&path, "state", a->state) < 0 ||
-	    remote_add(&path, "text", a->text) < 0 || remote_add(&path, "limit", limit) < 0)
+	const struct remote_value values[] = {{"state", a->state}, {"text", a->text}, {"limit", limit}};
+	if (remote_begin(&path, "/api/v1/binaries", values, 3) < 0)
 		return error_nomem(err);
 	int r = remote_ask(&a->remote, "GET", &path, &answer, err);
 	if (r < 0)

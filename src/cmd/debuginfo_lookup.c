@@ -47,11 +47,11 @@ static void print_frame(struct lookup *lookup, const struct symbol_frame *frame)
 	buffer_clear(&lookup->name);
 	if (!lookup->no_demangle && demangle_symbol(name, &lookup->name) > 0 && buffer_string(&lookup->name))
 		name = buffer_string(&lookup->name);
-	cmd_print_harmless(name, 0);
+	cmd_print_harmless(stdout, name, 0);
 	putchar('\n');
 	if (lookup->functions_only)
 		return;
-	cmd_print_harmless(frame->file && *frame->file ? frame->file : "??", 0);
+	cmd_print_harmless(stdout, frame->file && *frame->file ? frame->file : "??", 0);
 	printf(":%u:%u\n", frame->line, frame->column);
 }
 

@@ -291,28 +291,22 @@ static int upload_one(struct sending *sending, struct error *err)
 
 unsigned debuginfo_upload_files(const struct debuginfo_upload *upload, char *const *files, size_t count, struct error *err)
 {
-	const char *environment = getenv("WICK_URL");
-	struct net_client_options options = {.url = upload->remote.url ? upload->remote.url
-						    : environment      ? environment
-								       : "http://127.0.0.1:7070",
-					     .timeout_ns = TIMEOUT_NS,
-					     .tenant = upload->remote.tenant};
-	_cleanup_(mem_freep) char *token = NULL;
 	_cleanup_(mem_freep) uint8_t *piece = mem_alloc(PIECE_BYTES);
 	_cleanup_(net_client_freep) struct net_client *client = NULL;
 	unsigned failed = 0;
 	int r = piece ? 0 : error_nomem(err);
-	if (!r && upload->remote.token_file)
-		r = read_token(upload->remote.token_file, &token, err);
-	options.token = token;
 	if (!r)
-		r = net_client_new(&options, &client, err);
+		r = remote_connect(&upload->remote, TIMEOUT_NS, &client, err);
 	if (r < 0)
 		return (unsigned)count;
 	for (size_t i = 0; i < count; i++) {
 		struct error problem = {0};
-		struct sending sending = {
-			.upload = upload, .client = client, .url = options.url, .name = files[i], .fd = -1, .piece = piece};
+		struct sending sending = {.upload = upload,
+					  .client = client,
+					  .url = remote_url(&upload->remote),
+					  .name = files[i],
+					  .fd = -1,
+					  .piece = piece};
 		if (upload_one(&sending, &problem) < 0) {
 			fprintf(stderr, "wick debuginfo: %s: %s\n", files[i], problem.message);
 			failed++;

@@ -66,22 +66,17 @@ static int diff_remote(const struct diff_arguments *a, const char *base, const c
 	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
 	char limit[16];
 	snprintf(limit, sizeof(limit), "%u", a->limit);
-	buffer_init(&path, REMOTE_PATH_MAX);
-	const struct {
-		const char *name, *value;
-	} values[] = {{"query", text},
-		      {"base", base},
-		      {"from", a->from},
-		      {"to", a->to},
-		      {"base_from", a->base_from},
-		      {"base_to", a->base_to},
-		      {"shift", a->shift},
-		      {"relative", a->relative ? "1" : NULL},
-		      {"format", strcmp(a->format, "json") == 0 ? "table" : "text"},
-		      {"limit", limit}};
-	int r = buffer_append_string(&path, "/api/v1/diff");
-	for (size_t i = 0; i < sizeof(values) / sizeof(*values) && !r; i++)
-		r = remote_add(&path, values[i].name, values[i].value);
+	const struct remote_value values[] = {{"query", text},
+					      {"base", base},
+					      {"from", a->from},
+					      {"to", a->to},
+					      {"base_from", a->base_from},
+					      {"base_to", a->base_to},
+					      {"shift", a->shift},
+					      {"relative", a->relative ? "1" : NULL},
+					      {"format", strcmp(a->format, "json") == 0 ? "table" : "text"},
+					      {"limit", limit}};
+	int r = remote_begin(&path, "/api/v1/diff", values, sizeof(values) / sizeof(*values));
 	if (r < 0)
 		return error_set(err, r, "the selectors are too long");
 	r = remote_ask(&a->remote, "GET", &path, &answer, err);

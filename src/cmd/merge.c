@@ -65,18 +65,6 @@ static int add_input(struct merge *merge, size_t place, struct error *err)
 	return r < 0 ? r : profile_merge_hosts(merge->profile, profile, err);
 }
 
-/* Files may hold nothing but markers; every format wants to know what samples would be. */
-static int add_sample_type(struct profile *profile, struct error *err)
-{
-	uint32_t type, unit;
-	if (profile->sample_type_count > 0)
-		return 0;
-	int r = profile_add_cstring(profile, "cpu", &type, err);
-	if (r == 0)
-		r = profile_add_cstring(profile, "nanoseconds", &unit, err);
-	return r < 0 ? r : profile_add_sample_type(profile, type, unit, err);
-}
-
 static int merge_all(struct merge *merge, struct error *err)
 {
 	int r = profile_new(&merge->profile, err);
@@ -85,8 +73,9 @@ static int merge_all(struct merge *merge, struct error *err)
 		if (r < 0)
 			error_prefix(err, r, "%s", merge->inputs.items[i]);
 	}
-	if (r == 0)
-		r = add_sample_type(merge->profile, err);
+	/* Files may hold nothing but markers; every format wants to know what samples would be. */
+	if (r == 0 && merge->profile->sample_type_count == 0)
+		r = profile_add_named_type(merge->profile, "cpu", "nanoseconds", err);
 	return r < 0 ? r : profile_align(merge->profile, &merge->align, &merge->result, err);
 }
 
@@ -100,20 +89,15 @@ static const char *format_bound(int64_t bound_ns, char out[static TIME_TEXT_MAX]
 }
 
 /* Names come from files. */
-static int print_host(const struct profile *profile, const struct profile_host *host, struct buffer *text)
+static void print_host(const struct profile *profile, const struct profile_host *host)
 {
 	char bound[TIME_TEXT_MAX], count[TEXT_NUMBER_MAX];
-	buffer_clear(text);
-	if (text_append_harmless(text, profile_string_bytes(profile, host->name)) < 0)
-		return -ENOMEM;
-	fprintf(stderr, "  %-*.*s %16.6f s %+10.2f ppm  %-10s %10s  ", WIDTH_MAX, (int)text->len, (const char *)text->data,
-		(double)host->offset_ns / (double)NS_PER_S, host->skew * 1e6, format_bound(host->bound_ns, bound),
-		text_format_count(host->exchanges, count));
-	buffer_clear(text);
-	if (text_append_harmless(text, profile_string_bytes(profile, host->method)) < 0)
-		return -ENOMEM;
-	fprintf(stderr, "%.*s\n", (int)text->len, (const char *)text->data);
-	return 0;
+	fputs("  ", stderr);
+	cmd_print_harmless(stderr, profile_string(profile, host->name), WIDTH_MAX);
+	fprintf(stderr, " %16.6f s %+10.2f ppm  %-10s %10s  ", (double)host->offset_ns / (double)NS_PER_S, host->skew * 1e6,
+		format_bound(host->bound_ns, bound), text_format_count(host->exchanges, count));
+	cmd_print_harmless(stderr, profile_string(profile, host->method), 0);
+	fputc('\n', stderr);
 }
 
 static void report(const struct merge *merge)
@@ -121,14 +105,11 @@ static void report(const struct merge *merge)
 	const struct profile *profile = merge->profile;
 	const struct profile_align_result *result = &merge->result;
 	char count[TEXT_NUMBER_MAX];
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, SIZE_MAX);
 	if (!merge->align.keep_times && profile_host_count(profile) > 0)
 		fprintf(stderr, "  %-*s %18s %14s  %-10s %10s  %s\n", WIDTH_MAX, "host", "clock ahead by", "skew", "known to",
 			"exchanges", "method");
 	for (size_t i = 1; i <= profile_host_count(profile) && !merge->align.keep_times; i++)
-		if (print_host(profile, &profile->markers->hosts[i], &text) < 0)
-			return;
+		print_host(profile, &profile->markers->hosts[i]);
 	fprintf(stderr, "  %s exchanges between processes drawn\n", text_format_count(result->exchanges, count));
 	if (result->reversed)
 		fprintf(stderr, "  %s of them arrive before they are sent\n", text_format_count(result->reversed, count));
@@ -142,12 +123,8 @@ static void report(const struct merge *merge)
 static int run(struct merge *merge, const char *out, const char *to, const struct output_options *output, struct error *err)
 {
 	int r = merge_all(merge, err);
-	if (r == 0 && merge->sample_type) {
-		size_t type;
-		r = profile_find_sample_type(merge->profile, merge->sample_type, &type, err);
-		if (r == 0)
-			merge->profile->default_sample_type = merge->profile->sample_types[type].type;
-	}
+	if (r == 0 && merge->sample_type)
+		r = inputs_choose_type(merge->profile, merge->sample_type, err);
 	if (r == 0)
 		r = output_write(merge->profile, out, to, merge->inputs.items[0], output, err);
 	if (r == 0 && !merge->how.quiet) {

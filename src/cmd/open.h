@@ -10,17 +10,13 @@ struct open_options {
 	const char *listen, *browser; /* as given; NULL = the defaults */
 };
 #define LISTEN_OPTION_ROW(text)                                                                                                \
-	{                                                                                                                      \
-		0, "listen", "ADDR:PORT", OPTION_TEXT, text,                                                                   \
-			.help = "address to serve the profile: 127.0.0.1:PORT or\n[::1]:PORT (default: a free port of "        \
-				"127.0.0.1)"                                                                                   \
-	}
+	OPTION_ROW(0, "listen", "ADDR:PORT", OPTION_TEXT, text,                                                                \
+		   .help = "address to serve the profile: 127.0.0.1:PORT or\n[::1]:PORT (default: a free port of "             \
+			   "127.0.0.1)")
 #define BROWSER_OPTION_ROW(text)                                                                                               \
-	{                                                                                                                      \
-		0, "browser", "WHERE", OPTION_TEXT, text,                                                                      \
-			.help = "viewer to open: firefox-profiler, page, or\nnone (default: firefox-profiler on a "            \
-				"desktop, none for root)"                                                                      \
-	}
+	OPTION_ROW(0, "browser", "WHERE", OPTION_TEXT, text,                                                                   \
+		   .help = "viewer to open: firefox-profiler, page, or\nnone (default: firefox-profiler on a "                 \
+			   "desktop, none for root)")
 /* Whether these make sense, to be told before long work. -EINVAL. */
 int open_check(const struct open_options *options, struct error *err);
 /* Prints where the profile can be seen, on stderr, and serves it. title: any text, such as the file's name. */

@@ -42,30 +42,28 @@ static int request_path(const struct query_arguments *a, const char *text, bool 
 	const char *format = is_listing(a) ? "text" : !pipeline ? a->format : strcmp(a->format, "top") == 0 ? "text" : "json";
 	bool colour = is_listing(a) && strcmp(a->output, "-") == 0 && isatty(STDOUT_FILENO);
 	snprintf(limit, sizeof(limit), "%u", a->limit);
-	int r = buffer_printf(path, "/api/v1/%s", is_listing(a) ? a->format : pipeline ? "pipeline" : "query");
-	const struct {
-		const char *name, *value;
-	} values[] = {{"query", text},
-		      {"from", a->from},
-		      {"to", a->to},
-		      {"format", format},
-		      {"limit", limit},
-		      {"timeout", a->timeout},
-		      {"function", a->function},
-		      {"file", a->file},
-		      {"build_id", a->build_id},
-		      {"syntax", a->syntax},
-		      {"names", a->names},
-		      {"symbols_wait", a->symbols_wait},
-		      {"colour", colour ? "1" : NULL},
-		      {"explain", a->explain ? "1" : NULL}};
+	char call[64];
+	snprintf(call, sizeof(call), "/api/v1/%s", is_listing(a) ? a->format : pipeline ? "pipeline" : "query");
+	const struct remote_value values[] = {{"query", text},
+					      {"from", a->from},
+					      {"to", a->to},
+					      {"format", format},
+					      {"limit", limit},
+					      {"timeout", a->timeout},
+					      {"function", a->function},
+					      {"file", a->file},
+					      {"build_id", a->build_id},
+					      {"syntax", a->syntax},
+					      {"names", a->names},
+					      {"symbols_wait", a->symbols_wait},
+					      {"colour", colour ? "1" : NULL},
+					      {"explain", a->explain ? "1" : NULL}};
 	const struct {
 		const char *name;
 		const struct option_list *list;
 	} lists[] = {{"where", &a->where}, {"frames", &a->frames}, {"drop_frames", &a->drop_frames},
 		     {"focus", &a->focus}, {"hide", &a->hide},	   {"group_by", &a->group_by}};
-	for (size_t i = 0; i < sizeof(values) / sizeof(*values) && !r; i++)
-		r = remote_add(path, values[i].name, values[i].value);
+	int r = remote_begin(path, call, values, sizeof(values) / sizeof(*values));
 	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && !r; i++)
 		r = remote_add_list(path, lists[i].name, lists[i].list);
 	return r;
@@ -89,7 +87,6 @@ static int run_query(const struct query_arguments *arguments, const char *text, 
 {
 	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
 	char symbols[REMOTE_SYMBOLS_MAX] = "";
-	buffer_init(&path, REMOTE_PATH_MAX);
 	bool pipeline;
 	int r = ask_pipeline(arguments, text, &pipeline, err);
 	if (r < 0)

@@ -371,7 +371,6 @@ static int add_losses(const struct record *record, struct error *err)
 {
 	struct agent_stats stats;
 	char text[128];
-	uint32_t comment;
 	int r = record_thin_note(&record->thin, record->profile, err);
 
 	get_stats(record, &stats);
@@ -380,9 +379,7 @@ static int add_losses(const struct record *record, struct error *err)
 			continue;
 		snprintf(text, sizeof(text), "wick record: %s: %llu", agent_loss_names[i],
 			 (unsigned long long)stats.samples_lost[i]);
-		r = profile_add_cstring(record->profile, text, &comment, err);
-		if (r == 0)
-			r = profile_add_comment(record->profile, comment, err);
+		r = add_comment(record->profile, text, err);
 	}
 	return r;
 }

@@ -62,16 +62,13 @@ static int add_losses(const struct record_markers *markers, struct profile *prof
 {
 	struct loss losses[LOSSES];
 	char text[160];
-	uint32_t comment;
 	int r = 0;
 	list_losses(&markers->stats, losses);
 	for (size_t i = 0; r == 0 && i < LOSSES; i++) {
 		if (!losses[i].count)
 			continue;
 		snprintf(text, sizeof(text), "wick record: %s: %llu", losses[i].what, (unsigned long long)losses[i].count);
-		r = profile_add_cstring(profile, text, &comment, err);
-		if (r == 0)
-			r = profile_add_comment(profile, comment, err);
+		r = add_comment(profile, text, err);
 	}
 	return r;
 }

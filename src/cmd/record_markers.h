@@ -16,20 +16,13 @@ struct record_markers {
 
 /* Of struct option_row. */
 #define MARKERS_OPTION_ROWS(markers)                                                                                           \
-	{                                                                                                                      \
-		0,	     "no-markers",    NULL,                                                                            \
-		OPTION_FLAG, &(markers)->off, .help = "do not record the markers of programs with libwickmark"},               \
-		{0,                                                                                                            \
-		 "markers-only",                                                                                               \
-		 NULL,                                                                                                         \
-		 OPTION_FLAG,                                                                                                  \
-		 &(markers)->only,                                                                                             \
-		 .help = "record markers only, for wick annotate; needs no privileges\nfor your own processes"},               \
-	{                                                                                                                      \
-		0, "max-markers", "N", OPTION_UNSIGNED, &(markers)->max, 1000, 50000000,                                       \
-			.help = "maximum number of markers, about 80 bytes each; more are\n"                                   \
-				"downsampled across the recording (default: 8000000)"                                          \
-	}
+	OPTION_ROW(0, "no-markers", NULL, OPTION_FLAG, &(markers)->off,                                                        \
+		   .help = "do not record the markers of programs with libwickmark"),                                          \
+		OPTION_ROW(0, "markers-only", NULL, OPTION_FLAG, &(markers)->only,                                             \
+			   .help = "record markers only, for wick annotate; needs no privileges\nfor your own processes"),     \
+		OPTION_ROW(0, "max-markers", "N", OPTION_UNSIGNED, &(markers)->max, 1000, 50000000,                            \
+			   .help = "maximum number of markers, about 80 bytes each; more are\n"                                \
+				   "downsampled across the recording (default: 8000000)")
 
 /* Before a command is forked: it gets our name in its environment. all: of every process. */
 void record_markers_open(struct record_markers *markers, bool all);

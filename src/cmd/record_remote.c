@@ -56,19 +56,6 @@ int record_remote_order(const struct option_list *const lists[ORDERS_TARGET_KIND
 
 /* ---- asking ---- */
 
-static void print_harmless_bytes(struct bytes text)
-{
-	_cleanup_(buffer_release) struct buffer safe = {0};
-	buffer_init(&safe, 64 * KIB);
-	if (text_append_harmless(&safe, text) == 0)
-		fprintf(stderr, "%.*s", (int)safe.len, (const char *)safe.data);
-}
-
-static void print_harmless(const char *text)
-{
-	print_harmless_bytes(bytes_of_string(text));
-}
-
 static int make_client(const struct waiting *waiting, int64_t timeout_ns, const bool *cancel, struct net_client **ret,
 		       struct error *err)
 {
@@ -195,11 +182,11 @@ static void report_hosts(const json_t *hosts)
 		if (!name || !state || !why || strcmp(state, orders_state_names[ORDERS_DONE]) == 0)
 			continue;
 		fprintf(stderr, "wick record: host ");
-		print_harmless(name);
+		cmd_print_harmless(stderr, name, 0);
 		fprintf(stderr, ": ");
-		print_harmless(state);
+		cmd_print_harmless(stderr, state, 0);
 		fprintf(stderr, "%s", *why ? ": " : "");
-		print_harmless(why);
+		cmd_print_harmless(stderr, why, 0);
 		fputc('\n', stderr);
 	}
 }
@@ -228,9 +215,10 @@ static void report_missing(struct waiting *waiting, const struct profile *profil
 			continue;
 		missing++;
 		fprintf(stderr, "wick record: ");
-		print_harmless_bytes((struct bytes){(const uint8_t *)text + len, (size_t)(reason - text) - (size_t)len});
+		cmd_print_harmless_bytes(stderr,
+					 (struct bytes){(const uint8_t *)text + len, (size_t)(reason - text) - (size_t)len});
 		fprintf(stderr, ": ");
-		print_harmless(reason + strlen(is_missing));
+		cmd_print_harmless(stderr, reason + strlen(is_missing), 0);
 		fputc('\n', stderr);
 	}
 	waiting->done = missing < waiting->hosts ? waiting->hosts - missing : 0;
@@ -309,18 +297,18 @@ static void report_clocks(const struct profile *profile)
 		const struct profile_host *host = &profile->markers->hosts[i];
 		bool is_behind = host->offset_ns < 0;
 		fprintf(stderr, "  host ");
-		print_harmless(profile_string(profile, host->name));
+		cmd_print_harmless(stderr, profile_string(profile, host->name), 0);
 		if (!host->reference) {
 			fprintf(stderr, ": its clock offset is unknown\n");
 			continue;
 		}
 		time_format_duration(is_behind ? -host->offset_ns : host->offset_ns, offset);
 		fprintf(stderr, ": its clock was %s %s of ", offset, is_behind ? "behind that" : "ahead");
-		print_harmless(profile_string(profile, host->reference));
+		cmd_print_harmless(stderr, profile_string(profile, host->reference), 0);
 		if (host->bound_ns >= 0)
 			fprintf(stderr, ", accurate to %s", time_format_duration(host->bound_ns, bound));
 		fprintf(stderr, " (");
-		print_harmless(profile_string(profile, host->method));
+		cmd_print_harmless(stderr, profile_string(profile, host->method), 0);
 		fprintf(stderr, ")\n");
 	}
 }

@@ -14,20 +14,14 @@ struct record_remote {
 	struct option_list hosts; /* none = all that ask the server */
 };
 #define RECORD_REMOTE_OPTION_ROWS(remote)                                                                                      \
-	{0,                                                                                                                    \
-	 "remote",                                                                                                             \
-	 "URL",                                                                                                                \
-	 OPTION_TEXT,                                                                                                          \
-	 &(remote)->url,                                                                                                       \
-	 .help = "record with all agents of this server at the same time,\ninto one profile (-d: 10 s)"},                      \
-		{0,	      "host",		"NAME",                                                                        \
-		 OPTION_LIST, &(remote)->hosts, .help = "with --remote: this host; may be repeated (default: all)"},           \
-		{0,	      "token-file",	     "FILE",                                                                   \
-		 OPTION_TEXT, &(remote)->token_file, .help = "with --remote: file with the server's token"},                   \
-	{                                                                                                                      \
-		0, "tenant", "NAME", OPTION_TEXT, &(remote)->tenant,                                                           \
-			.help = "with --remote: hosts whose agents have this --tenant"                                         \
-	}
+	OPTION_ROW(0, "remote", "URL", OPTION_TEXT, &(remote)->url,                                                            \
+		   .help = "record with all agents of this server at the same time,\ninto one profile (-d: 10 s)"),            \
+		OPTION_ROW(0, "host", "NAME", OPTION_LIST, &(remote)->hosts,                                                   \
+			   .help = "with --remote: this host; may be repeated (default: all)"),                                \
+		OPTION_ROW(0, "token-file", "FILE", OPTION_TEXT, &(remote)->token_file,                                        \
+			   .help = "with --remote: file with the server's token"),                                             \
+		OPTION_ROW(0, "tenant", "NAME", OPTION_TEXT, &(remote)->tenant,                                                \
+			   .help = "with --remote: hosts whose agents have this --tenant")
 /* Checks what the user wants; fills the order. lists: of targets by enum orders_target_kind. -EINVAL. */
 int record_remote_order(const struct option_list *const lists[ORDERS_TARGET_KINDS], struct orders_order *ret,
 			struct error *err);

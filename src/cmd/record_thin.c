@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/text.h"
+#include "cmd/cmd.h"
 #include "profile/markers.h"
 #include "profile/merge.h"
 #include "profile/thin.h"
@@ -39,13 +40,11 @@ static void describe(const struct record_thin *thin, char text[static 128])
 int record_thin_note(const struct record_thin *thin, struct profile *profile, struct error *err)
 {
 	char text[128], comment[160];
-	uint32_t string;
 	if (!thin->shift)
 		return 0;
 	describe(thin, text);
 	snprintf(comment, sizeof(comment), "wick record: %s", text);
-	int r = profile_add_cstring(profile, comment, &string, err);
-	return r < 0 ? r : profile_add_comment(profile, string, err);
+	return add_comment(profile, comment, err);
 }
 
 void record_thin_report(const struct record_thin *thin)

@@ -27,12 +27,10 @@ struct record_thin {
 
 /* Of struct option_row. */
 #define MAX_SAMPLES_OPTION_ROW(thin)                                                                                           \
-	{                                                                                                                      \
-		0, "max-samples", "N", OPTION_UNSIGNED, &(thin)->max, 1000, 50000000,                                          \
-			.help = "maximum number of samples with their times, about 50 bytes\n"                                 \
-				"each; more are downsampled across the recording,\n"                                           \
-				"with scaled values (default: 10000000)"                                                       \
-	}
+	OPTION_ROW(0, "max-samples", "N", OPTION_UNSIGNED, &(thin)->max, 1000, 50000000,                                       \
+		   .help = "maximum number of samples with their times, about 50 bytes\n"                                      \
+			   "each; more are downsampled across the recording,\n"                                                \
+			   "with scaled values (default: 10000000)")
 
 /* Adds what came from the agent, with times of its samples, to the recording. `arrived` is changed. Returns 0, -ENOMEM or
  * -E2BIG. */

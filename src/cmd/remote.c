@@ -14,7 +14,7 @@
 
 #define TIMEOUT_NS (3600 * NS_PER_S) /* the server ends queries sooner; compacting may take long */
 
-int remote_add(struct buffer *path, const char *name, const char *value)
+static int add(struct buffer *path, const char *name, const char *value)
 {
 	if (!value)
 		return 0;
@@ -22,11 +22,20 @@ int remote_add(struct buffer *path, const char *name, const char *value)
 	return r < 0 ? r : text_url_encode(path, bytes_of_string(value));
 }
 
+int remote_begin(struct buffer *path, const char *call, const struct remote_value *values, size_t count)
+{
+	buffer_init(path, REMOTE_PATH_MAX);
+	int r = buffer_append_string(path, call);
+	for (size_t i = 0; i < count && !r; i++)
+		r = add(path, values[i].name, values[i].value);
+	return r;
+}
+
 int remote_add_list(struct buffer *path, const char *name, const struct option_list *values)
 {
 	int r = 0;
 	for (size_t i = 0; i < values->count && !r; i++)
-		r = remote_add(path, name, values->items[i]);
+		r = add(path, name, values->items[i]);
 	return r;
 }
 
@@ -42,22 +51,32 @@ static int answer_error(const struct net_client_response *response, const char *
 	return r;
 }
 
+const char *remote_url(const struct remote *remote)
+{
+	const char *environment = getenv("WICK_URL");
+	return remote->url ? remote->url : environment ? environment : "http://127.0.0.1:7070";
+}
+
+int remote_connect(const struct remote *remote, int64_t timeout_ns, struct net_client **ret, struct error *err)
+{
+	_cleanup_(mem_freep) char *token = NULL;
+	int r = remote->token_file ? read_token(remote->token_file, &token, err) : 0;
+	const struct net_client_options options = {.url = remote_url(remote),
+						   .timeout_ns = timeout_ns,
+						   .response_max = GIB,
+						   .token = token,
+						   .tenant = remote->tenant};
+	return r < 0 ? r : net_client_new(&options, ret, err);
+}
+
 static int ask(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret, char *ret_symbols,
 	       struct error *err)
 {
-	const char *environment = getenv("WICK_URL");
-	const char *url = remote->url ? remote->url : environment ? environment : "http://127.0.0.1:7070";
-	const char *text = buffer_string(path);
-	_cleanup_(mem_freep) char *token = NULL;
+	const char *url = remote_url(remote), *text = buffer_string(path);
 	if (!text)
 		return error_nomem(err);
-	int r = remote->token_file ? read_token(remote->token_file, &token, err) : 0;
-	if (r < 0)
-		return r;
 	_cleanup_(net_client_freep) struct net_client *client = NULL;
-	struct net_client_options options = {
-		.url = url, .timeout_ns = TIMEOUT_NS, .response_max = GIB, .token = token, .tenant = remote->tenant};
-	r = net_client_new(&options, &client, err);
+	int r = remote_connect(remote, TIMEOUT_NS, &client, err);
 	if (r < 0)
 		return r;
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};

@@ -12,15 +12,23 @@ struct remote {
 	const char *url, *token_file, *tenant; /* url NULL = $WICK_URL, else the default */
 };
 #define REMOTE_OPTION_ROWS(remote)                                                                                             \
-	{0, "url", "URL", OPTION_TEXT, &(remote)->url, .help = "the server (default: $WICK_URL, else http://127.0.0.1:7070)"}, \
-		{0, "token-file", "FILE", OPTION_TEXT, &(remote)->token_file, .help = "file with the server's token"},         \
-	{                                                                                                                      \
-		0, "tenant", "NAME", OPTION_TEXT, &(remote)->tenant, .help = "tenant on the server"                            \
-	}
+	OPTION_ROW(0, "url", "URL", OPTION_TEXT, &(remote)->url,                                                               \
+		   .help = "the server (default: $WICK_URL, else http://127.0.0.1:7070)"),                                     \
+		OPTION_ROW(0, "token-file", "FILE", OPTION_TEXT, &(remote)->token_file,                                        \
+			   .help = "file with the server's token"),                                                            \
+		OPTION_ROW(0, "tenant", "NAME", OPTION_TEXT, &(remote)->tenant, .help = "tenant on the server")
 
-/* path is a buffer with REMOTE_PATH_MAX that begins with a path: adds "?name=value" or "&name=value", encoded. NULL values
- * are left out. */
-int remote_add(struct buffer *path, const char *name, const char *value);
+/* Which server. */
+const char *remote_url(const struct remote *remote);
+struct net_client;
+/* A client for it. */
+int remote_connect(const struct remote *remote, int64_t timeout_ns, struct net_client **ret, struct error *err);
+/* Begins a request: path is a buffer that this initialises, call a path, and values what to ask with, encoded; NULL values are
+ * left out. */
+struct remote_value {
+	const char *name, *value;
+};
+int remote_begin(struct buffer *path, const char *call, const struct remote_value *values, size_t count);
 int remote_add_list(struct buffer *path, const char *name, const struct option_list *values);
 /* Asks, and gives the body of a 200. What the server says of a bad question becomes the error's whole text. */
 int remote_ask(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret, struct error *err);

@@ -266,18 +266,9 @@ static int ask_server(const char *selector, struct profile **ret, struct error *
 {
 	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
 	char symbols[REMOTE_SYMBOLS_MAX];
-	buffer_init(&path, REMOTE_PATH_MAX);
-	int r = buffer_append_string(&path, "/api/v1/query");
-	if (r == 0)
-		r = remote_add(&path, "query", selector);
-	if (r == 0)
-		r = remote_add(&path, "from", o.from);
-	if (r == 0)
-		r = remote_add(&path, "to", o.to);
-	if (r == 0)
-		r = remote_add(&path, "format", "pprof");
-	if (r == 0)
-		r = remote_add(&path, "symbols_wait", "10s");
+	const struct remote_value values[] = {
+		{"query", selector}, {"from", o.from}, {"to", o.to}, {"format", "pprof"}, {"symbols_wait", "10s"}};
+	int r = remote_begin(&path, "/api/v1/query", values, sizeof(values) / sizeof(*values));
 	if (r < 0)
 		return error_set(err, r, "the selector is too long");
 	r = remote_query(&o.remote, &path, &answer, symbols, err);
@@ -390,7 +381,6 @@ static int set_executable(struct profile *profile, const char *path, struct erro
 static int read_all(const struct operands *inputs, struct profile **ret, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	uint32_t comment;
 	bool has_executable = inputs->count > 1 && is_executable(inputs->items[0]);
 	int r = read_inputs(inputs->items + has_executable, inputs->count - has_executable, &profile, err);
 	if (r == 0 && has_executable)
@@ -402,11 +392,8 @@ static int read_all(const struct operands *inputs, struct profile **ret, struct 
 		r = report_demangle(profile, strcmp(how, "demangle=full") == 0, err);
 	if (r == 0 && !o.all_frames)
 		r = report_drop_frames(profile, err);
-	if (r == 0 && o.add_comment) {
-		r = profile_add_cstring(profile, o.add_comment, &comment, err);
-		if (r == 0)
-			r = profile_add_comment(profile, comment, err);
-	}
+	if (r == 0 && o.add_comment)
+		r = add_comment(profile, o.add_comment, err);
 	if (r < 0)
 		return r;
 	*ret = profile;

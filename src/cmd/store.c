@@ -124,14 +124,8 @@ static int ask(const struct store_arguments_of *a, const char *method, const cha
 	       int (*print)(struct bytes answer, struct error *err), struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
-	buffer_init(&path, REMOTE_PATH_MAX);
-	int r = buffer_append_string(&path, call);
-	if (!r)
-		r = remote_add(&path, "query", a->selector);
-	if (!r && a->selector)
-		r = remote_add(&path, "from", a->from);
-	if (!r && a->selector)
-		r = remote_add(&path, "to", a->to);
+	const struct remote_value values[] = {{"query", a->selector}, {"from", a->from}, {"to", a->to}};
+	int r = remote_begin(&path, call, values, a->selector ? 3 : 0);
 	if (r < 0)
 		return error_set(err, r, "the selector is too long");
 	r = remote_ask(&a->remote, method, &path, &answer, err);

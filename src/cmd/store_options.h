@@ -13,46 +13,21 @@ struct store_arguments {
 };
 /* Rows for the verbs' tables; arguments is a struct store_arguments. */
 #define STORE_OPTION_ROWS(arguments)                                                                                           \
-	{0,                                                                                                                    \
-	 "data",                                                                                                               \
-	 "DIR",                                                                                                                \
-	 OPTION_TEXT,                                                                                                          \
-	 &(arguments)->data,                                                                                                   \
-	 .help = "data directory (default: /var/lib/wick for root, else\n~/.local/share/wick)"},                               \
-		{0,                                                                                                            \
-		 "listen",                                                                                                     \
-		 "ADDR:PORT",                                                                                                  \
-		 OPTION_TEXT,                                                                                                  \
-		 &(arguments)->listen,                                                                                         \
-		 .help = "address to listen on (default: 127.0.0.1:7070)"},                                                    \
-		{0,                                                                                                            \
-		 "keep",                                                                                                       \
-		 "DURATION",                                                                                                   \
-		 OPTION_TEXT,                                                                                                  \
-		 &(arguments)->keep_age,                                                                                       \
-		 .help = "remove data older than this: 7d, 12h, forever\n(default: 30d)"},                                     \
-		{0,                                                                                                            \
-		 "keep-size",                                                                                                  \
-		 "SIZE",                                                                                                       \
-		 OPTION_SIZE,                                                                                                  \
-		 &(arguments)->keep_size_bytes,                                                                                \
-		 .help = "remove the oldest data beyond this size (default: 10G)"},                                            \
-		{0,                                                                                                            \
-		 "token-file",                                                                                                 \
-		 "FILE",                                                                                                       \
-		 OPTION_TEXT,                                                                                                  \
-		 &(arguments)->token_file,                                                                                     \
-		 .help = "require the token in this file from clients; needed to\nlisten beyond loopback"},                    \
-		{0,                                                                                                            \
-		 "debuginfod",                                                                                                 \
-		 "URLS",                                                                                                       \
-		 OPTION_TEXT,                                                                                                  \
-		 &(arguments)->debuginfod,                                                                                     \
-		 .help = "debuginfod servers, separated by spaces; 'off' for none\n(default: "                                 \
-			 "$DEBUGINFOD_URLS)"},                                                                                 \
-	{                                                                                                                      \
-		0, "insecure", NULL, OPTION_FLAG, &(arguments)->insecure, .help = "listen beyond loopback without a token"     \
-	}
+	OPTION_ROW(0, "data", "DIR", OPTION_TEXT, &(arguments)->data,                                                          \
+		   .help = "data directory (default: /var/lib/wick for root, else\n~/.local/share/wick)"),                     \
+		OPTION_ROW(0, "listen", "ADDR:PORT", OPTION_TEXT, &(arguments)->listen,                                        \
+			   .help = "address to listen on (default: 127.0.0.1:7070)"),                                          \
+		OPTION_ROW(0, "keep", "DURATION", OPTION_TEXT, &(arguments)->keep_age,                                         \
+			   .help = "remove data older than this: 7d, 12h, forever\n(default: 30d)"),                           \
+		OPTION_ROW(0, "keep-size", "SIZE", OPTION_SIZE, &(arguments)->keep_size_bytes,                                 \
+			   .help = "remove the oldest data beyond this size (default: 10G)"),                                  \
+		OPTION_ROW(0, "token-file", "FILE", OPTION_TEXT, &(arguments)->token_file,                                     \
+			   .help = "require the token in this file from clients; needed to\nlisten beyond loopback"),          \
+		OPTION_ROW(0, "debuginfod", "URLS", OPTION_TEXT, &(arguments)->debuginfod,                                     \
+			   .help = "debuginfod servers, separated by spaces; 'off' for none\n(default: "                       \
+				   "$DEBUGINFOD_URLS)"),                                                                       \
+		OPTION_ROW(0, "insecure", NULL, OPTION_FLAG, &(arguments)->insecure,                                           \
+			   .help = "listen beyond loopback without a token")
 
 /* Puts what was given over what options hold. *ret_token is from mem_alloc. */
 int store_arguments_apply(const struct store_arguments *arguments, struct server_options *options, char **ret_token,
