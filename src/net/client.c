@@ -5,7 +5,6 @@
  */
 #include "net/client_int.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -46,24 +45,6 @@ int client_wait(struct net_client *client, int fd, short events, struct error *e
 	}
 }
 
-bool client_is_token(const char *text)
-{
-	if (!text || !*text)
-		return false;
-	for (; *text; text++)
-		if (!isalnum((unsigned char)*text) && !strchr("!#$%&'*+-.^_`|~", *text))
-			return false;
-	return true;
-}
-
-bool client_is_field_value(const char *text)
-{
-	for (; *text; text++)
-		if (((unsigned char)*text < ' ' && *text != '\t') || *text == 0x7f)
-			return false;
-	return true;
-}
-
 bool client_is_path(const char *text)
 {
 	if (!text || *text != '/')
@@ -90,10 +71,10 @@ static int set_target(struct net_client *client, const struct net_client_options
 	if (r < 0)
 		return r;
 	set_authority(client);
-	if (options->token && !client_is_field_value(options->token))
+	if (options->token && !http_is_field_value(options->token))
 		return error_set(err, -EINVAL, "the token has a control character (a newline at the end of its file?)");
 	client->url = mem_strdup(options->url);
-	if (options->tenant && !client_is_field_value(options->tenant))
+	if (options->tenant && !http_is_field_value(options->tenant))
 		return error_set(err, -EINVAL, "the tenant's name has a control character");
 	client->token = options->token ? mem_strdup(options->token) : NULL;
 	client->tenant = options->tenant ? mem_strdup(options->tenant) : NULL;
@@ -150,4 +131,15 @@ void net_client_response_init(struct net_client_response *response)
 void net_client_response_release(struct net_client_response *response)
 {
 	buffer_release(&response->body);
+}
+
+void client_reset_response(struct net_client_response *response)
+{
+	response->status = 0;
+	response->grpc_status = -1;
+	response->location[0] = response->encoding[0] = response->symbols[0] = '\0';
+	response->message[0] = response->content_type[0] = '\0';
+	response->retry_after_ns = 0;
+	response->never_retry = false;
+	buffer_clear(&response->body);
 }

@@ -64,9 +64,9 @@ void client_headers_release(struct net_client *client)
 
 int net_client_set_header(struct net_client *client, const char *name, const char *value, struct error *err)
 {
-	if (!client_is_token(name) || is_ours(name))
+	if (!http_is_token(name) || is_ours(name))
 		return error_set(err, -EINVAL, "'%.60s' cannot be set as a header", name ? name : "");
-	if (value && (!client_is_field_value(value) || strlen(value) > NET_CLIENT_HEADER_BYTES_MAX))
+	if (value && (!http_is_field_value(value) || strlen(value) > NET_CLIENT_HEADER_BYTES_MAX))
 		return error_set(err, -EINVAL, "the header %.60s has a control character, or is longer than %d bytes", name,
 				 NET_CLIENT_HEADER_BYTES_MAX);
 	char *copy = value ? mem_strdup(value) : NULL;

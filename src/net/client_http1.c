@@ -299,17 +299,11 @@ static int send_request(struct call *call, struct bytes body, struct error *err)
 static int try_once(struct call *call, struct bytes body, bool *ret_reused, struct error *err)
 {
 	struct net_client *client = call->client;
-	struct net_client_response *response = call->response;
 	llhttp_init(&call->parser, HTTP_RESPONSE, &settings);
 	call->parser.data = call;
 	call->begun = call->sent = false;
 	call->bare_len = 0;
-	response->status = 0;
-	response->location[0] = response->encoding[0] = '\0';
-	response->message[0] = response->content_type[0] = response->symbols[0] = '\0';
-	response->retry_after_ns = 0;
-	response->never_retry = false;
-	buffer_clear(&response->body);
+	client_reset_response(call->response);
 	struct client_channel *channel = &client->channel;
 	if (channel->fd >= 0 && channel_has_input(client, channel))
 		channel_close(channel);
@@ -339,11 +333,11 @@ static bool may_repeat(const struct call *call, const char *method)
 static int check_arguments(const struct net_client *client, const char *method, const char *path, const char *content_type,
 			   struct error *err)
 {
-	if (!client_is_token(method))
+	if (!http_is_token(method))
 		return error_set(err, -EINVAL, "bad method for %s", client->url);
 	if (!client_is_path(path))
 		return error_set(err, -EINVAL, "bad path for %s: it must start with '/' and be percent-encoded", client->url);
-	if (content_type && !client_is_field_value(content_type))
+	if (content_type && !http_is_field_value(content_type))
 		return error_set(err, -EINVAL, "bad content type for %s", client->url);
 	return 0;
 }
@@ -382,7 +376,6 @@ int net_client_request(struct net_client *client, const char *method, const char
 	struct call call = {.client = client, .response = ret, .is_head = !strcmp(method, "HEAD")};
 	buffer_init(&call.head, NET_HEADER_BYTES_CEILING);
 	buffer_init(&call.packed, body.len + body.len / 8 + KIB);
-	ret->grpc_status = -1;
 	ret->body.max = client->response_max;
 	client->deadline_ns = time_monotonic_ns() + client->timeout_ns;
 	r = run_call(&call, method, path, content_type, body, gzip, err);

@@ -21,9 +21,6 @@
 #include "codec/compress.h"
 #include "net/http2_int.h"
 
-#define WINDOW_STREAM	  (1 * MIB)
-#define WINDOW_CONNECTION (4 * MIB)
-
 struct call {
 	struct net_client *client;
 	struct net_client_response *response;
@@ -253,12 +250,12 @@ static int make_session(struct client_http2 *http)
 	nghttp2_session_callbacks_del(callbacks);
 	nghttp2_settings_entry settings[] = {
 		{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW_STREAM},
+		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, HTTP2_WINDOW_STREAM},
 	};
 	if (r == 0)
 		r = nghttp2_submit_settings(http->session, 0, settings, sizeof(settings) / sizeof(settings[0]));
 	if (r == 0)
-		r = nghttp2_session_set_local_window_size(http->session, 0, 0, WINDOW_CONNECTION);
+		r = nghttp2_session_set_local_window_size(http->session, 0, 0, HTTP2_WINDOW_CONNECTION);
 	return r < 0 ? -ENOMEM : 0;
 }
 
@@ -280,14 +277,8 @@ static int flush(struct net_client *client, struct error *err)
 {
 	struct client_http2 *http = client->http2;
 	for (;;) {
-		while (http->out.len < NET_OUTPUT_BYTES) {
-			const uint8_t *data;
-			ssize_t len = nghttp2_session_mem_send(http->session, &data);
-			if (len < 0 || (len > 0 && buffer_append(&http->out, data, (size_t)len) < 0))
-				return error_nomem(err);
-			if (len == 0)
-				break;
-		}
+		if (http2_gather(http->session, &http->out) < 0)
+			return error_nomem(err);
 		if (http->out.len == 0)
 			return 0;
 		ssize_t n = channel_send(client, &http->channel, http->out.data, http->out.len, err);
@@ -330,11 +321,6 @@ static bool is_usable(struct net_client *client)
 
 /* ---- a call ---- */
 
-static nghttp2_nv field(const char *name, const char *value)
-{
-	return (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, strlen(name), strlen(value), NGHTTP2_NV_FLAG_NONE};
-}
-
 static int submit(struct call *call, const char *path)
 {
 	struct net_client *client = call->client;
@@ -350,23 +336,23 @@ static int submit(struct call *call, const char *path)
 		return error_nomem(call->err);
 	nghttp2_nv fields[16 + NET_CLIENT_HEADERS_MAX];
 	size_t n = 0;
-	fields[n++] = field(":method", "POST");
-	fields[n++] = field(":scheme", client->address.tls ? "https" : "http");
-	fields[n++] = field(":path", (const char *)whole.data);
-	fields[n++] = field(":authority", client->authority);
-	fields[n++] = field("te", "trailers");
-	fields[n++] = field("content-type", "application/grpc+proto");
-	fields[n++] = field("user-agent", "wick/" WICK_VERSION);
-	fields[n++] = field("grpc-timeout", timeout);
-	fields[n++] = field("grpc-accept-encoding", "identity,gzip");
+	fields[n++] = http2_field(":method", "POST");
+	fields[n++] = http2_field(":scheme", client->address.tls ? "https" : "http");
+	fields[n++] = http2_field(":path", (const char *)whole.data);
+	fields[n++] = http2_field(":authority", client->authority);
+	fields[n++] = http2_field("te", "trailers");
+	fields[n++] = http2_field("content-type", "application/grpc+proto");
+	fields[n++] = http2_field("user-agent", "wick/" WICK_VERSION);
+	fields[n++] = http2_field("grpc-timeout", timeout);
+	fields[n++] = http2_field("grpc-accept-encoding", "identity,gzip");
 	if (call->gzip != NET_PLAIN)
-		fields[n++] = field("grpc-encoding", "gzip");
+		fields[n++] = http2_field("grpc-encoding", "gzip");
 	if (client->token)
-		fields[n++] = field("authorization", (const char *)token.data);
+		fields[n++] = http2_field("authorization", (const char *)token.data);
 	if (client->tenant)
-		fields[n++] = field("x-scope-orgid", client->tenant);
+		fields[n++] = http2_field("x-scope-orgid", client->tenant);
 	for (size_t i = 0; i < client->header_count; i++)
-		fields[n++] = field(client->headers[i].name, client->headers[i].value);
+		fields[n++] = http2_field(client->headers[i].name, client->headers[i].value);
 	nghttp2_data_provider provider = {.read_callback = read_data};
 	call->stream_id = nghttp2_submit_request(http->session, NULL, fields, n, &provider, NULL);
 	return call->stream_id < 0 ? error_nomem(call->err) : 0;
@@ -413,11 +399,7 @@ static int try_once(struct call *call, const char *path)
 {
 	struct net_client *client = call->client;
 	struct net_client_response *response = call->response;
-	response->status = 0;
-	response->grpc_status = -1;
-	response->message[0] = response->content_type[0] = '\0';
-	response->retry_after_ns = 0;
-	response->never_retry = false;
+	client_reset_response(response);
 	if (client->http2 && !is_usable(client))
 		client_http2_close(client);
 	int r = client->http2 ? 0 : open_connection(client, call->err);
@@ -456,7 +438,6 @@ int net_client_grpc(struct net_client *client, const char *path, const struct by
 		call.on_message = on_message;
 		call.context = context;
 		call.err = err;
-		buffer_clear(&ret->body);
 		buffer_init(&call.framed, (size_t)UINT32_MAX + GRPC_PREFIX_BYTES);
 		buffer_init(&call.partial, client->response_max);
 		r = try_once(&call, path);

@@ -46,11 +46,11 @@ struct net_client {
 
 /* Waits for any of `events`; returns what is ready, -ETIMEDOUT or -ECANCELED. */
 int client_wait(struct net_client *client, int fd, short events, struct error *err);
-bool client_is_token(const char *text);	      /* a method or a field name */
-bool client_is_field_value(const char *text); /* no control characters */
-bool client_is_path(const char *text);	      /* '/' and nothing that must be encoded */
+bool client_is_path(const char *text); /* '/' and nothing that must be encoded */
 int client_failed(const struct net_client *client, int code, const char *what, struct error *err);
 void client_headers_release(struct net_client *client);
+/* Before each try. */
+void client_reset_response(struct net_client_response *response);
 /* Fills retry_after_ns and never_retry if the header, its name in lower case, is one that says. */
 void client_take_retry(struct net_client_response *response, struct bytes name, struct bytes value);
 void client_http2_close(struct net_client *client);

@@ -21,8 +21,6 @@
 #include "codec/compress.h"
 #include "net/net_int.h"
 
-#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
-
 static void run_job(struct net_job *job);
 static void job_done(struct net_job *job);
 
@@ -323,12 +321,12 @@ void exchange_begin(struct net_exchange *exchange, int64_t content_length, int64
 
 /* ---- data ---- */
 
-static void refuse_body(struct net_exchange *exchange, int code)
+void exchange_refuse_data(struct net_exchange *exchange, int code, const char *what)
 {
 	char size[TEXT_NUMBER_MAX];
 	if (code == -E2BIG)
-		exchange_refuse(exchange, 413, -1, "the %s is larger than the limit of %s",
-				exchange->request.grpc ? "message" : "body", text_format_size(exchange->body_max, size));
+		exchange_refuse(exchange, 413, -1, "%s is larger than the limit of %s", what,
+				text_format_size(exchange->body_max, size));
 	else if (code == -EBADMSG)
 		exchange_refuse(exchange, 400, GRPC_INTERNAL, "malformed gRPC message: the compressed flag is neither 0 nor 1");
 	else
@@ -344,7 +342,7 @@ static void message_data(struct net_exchange *exchange, struct bytes data)
 		}
 		int r = grpc_read(&exchange->reader, &data, &exchange->request.body, &exchange->message_head);
 		if (r < 0) {
-			refuse_body(exchange, r);
+			exchange_refuse_data(exchange, r, "the message");
 			return;
 		}
 		exchange->message_seen = r > 0;
@@ -369,7 +367,7 @@ void exchange_data(struct net_exchange *exchange, struct bytes data)
 	} else {
 		int r = buffer_append(&exchange->request.body, data.data, data.len);
 		if (r < 0)
-			refuse_body(exchange, r);
+			exchange_refuse_data(exchange, r, "the body");
 	}
 }
 

@@ -11,7 +11,6 @@
  * characters, names are tokens, and what frames the body is said once. After a refusal whose request was not read to its end
  * the connection closes: nobody can know where the next request would start.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +45,8 @@ static int append(struct http1 *http, struct buffer *buffer, const char *data, s
 	return http->fault < 0 ? -1 : 0;
 }
 
-static int on_url(llhttp_t *parser, const char *data, size_t len)
+/* Of the request's target, and of a field. */
+static int on_name(llhttp_t *parser, const char *data, size_t len)
 {
 	struct http1 *http = parser->data;
 	return append(http, &http->name, data, len);
@@ -62,12 +62,6 @@ static int on_url_complete(llhttp_t *parser)
 		request->target = target;
 	http->fault = target ? 0 : -ENOMEM;
 	return http->fault < 0 ? -1 : 0;
-}
-
-static int on_header_field(llhttp_t *parser, const char *data, size_t len)
-{
-	struct http1 *http = parser->data;
-	return append(http, &http->name, data, len);
 }
 
 static int on_header_value(llhttp_t *parser, const char *data, size_t len)
@@ -101,9 +95,9 @@ static int on_headers_complete(llhttp_t *parser)
 
 static const llhttp_settings_t settings = {
 	.on_protocol = http1_on_protocol,
-	.on_url = on_url,
+	.on_url = on_name,
 	.on_url_complete = on_url_complete,
-	.on_header_field = on_header_field,
+	.on_header_field = on_name,
 	.on_header_value = on_header_value,
 	.on_header_value_complete = on_header_value_complete,
 	.on_headers_complete = on_headers_complete,
@@ -162,16 +156,6 @@ static const char *find_leniency(struct http1 *http, struct bytes head)
 	return NULL;
 }
 
-static bool is_token(const char *text)
-{
-	if (!*text)
-		return false;
-	for (; *text; text++)
-		if (!isalnum((unsigned char)*text) && !strchr("!#$%&'*+-.^_`|~", *text))
-			return false;
-	return true;
-}
-
 #define ONLY_HTTP "only HTTP/1.0, HTTP/1.1 and HTTP/2 are supported"
 
 /* Rules over the whole head. Returns the status to refuse with and why, or 0. */
@@ -183,7 +167,7 @@ static int check_head(const struct http1 *http, const char **ret_why)
 	size_t hosts = request_count_header(request, "host");
 	bool minor = http->parser.http_minor;
 	for (size_t i = 0; i < request->headers.count; i++)
-		if (!is_token(request->headers.items[i].name))
+		if (!http_is_token(request->headers.items[i].name))
 			return *ret_why = "malformed request: bad header name", 400;
 	if (http->parser.http_major != 1 || http->parser.http_minor > 1)
 		return *ret_why = ONLY_HTTP, 505;

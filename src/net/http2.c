@@ -30,12 +30,10 @@
 #include "net/http2_int.h"
 #include "net/net_int.h"
 
-#define WINDOW_STREAM	  (1 * MIB)
-#define WINDOW_CONNECTION (4 * MIB)
-#define ACKS_MAX	  200
-#define SETTINGS_MAX	  16
-#define NAMES_MAX	  128
-#define FIELD_OVERHEAD	  32 /* SETTINGS_MAX_HEADER_LIST_SIZE counts fields so */
+#define ACKS_MAX       200
+#define SETTINGS_MAX   16
+#define NAMES_MAX      128
+#define FIELD_OVERHEAD 32 /* SETTINGS_MAX_HEADER_LIST_SIZE counts fields so */
 
 struct bucket {
 	double tokens;
@@ -222,11 +220,6 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 	return 0;
 }
 
-static nghttp2_nv field(const char *name, const char *value)
-{
-	return (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, strlen(name), strlen(value), NGHTTP2_NV_FLAG_NONE};
-}
-
 struct fields {
 	nghttp2_nv items[NAMES_MAX];
 	size_t count;
@@ -236,7 +229,7 @@ struct fields {
 static void add(struct fields *fields, const char *name, const char *value)
 {
 	if (fields->count < NAMES_MAX)
-		fields->items[fields->count++] = field(name, value);
+		fields->items[fields->count++] = http2_field(name, value);
 }
 
 static void add_custom(struct fields *fields, const struct net_response *response)
@@ -376,18 +369,25 @@ static void resume(struct net_exchange *exchange)
 	connection_run(connection);
 }
 
+int http2_gather(nghttp2_session *session, struct buffer *out)
+{
+	while (out->len < NET_OUTPUT_BYTES) {
+		const uint8_t *data;
+		ssize_t len = nghttp2_session_mem_send(session, &data);
+		if (len < 0 || (len > 0 && buffer_append(out, data, (size_t)len) < 0))
+			return -ENOMEM;
+		if (len == 0)
+			break;
+	}
+	return 0;
+}
+
 static size_t output(struct net_connection *connection, struct bytes parts[2])
 {
 	struct http2 *http = connection->state;
-	while (http->out.len < NET_OUTPUT_BYTES) {
-		const uint8_t *data;
-		ssize_t len = nghttp2_session_mem_send(http->session, &data);
-		if (len < 0 || (len > 0 && buffer_append(&http->out, data, (size_t)len) < 0)) {
-			connection_close(connection);
-			return 0;
-		}
-		if (len == 0)
-			break;
+	if (http2_gather(http->session, &http->out) < 0) {
+		connection_close(connection);
+		return 0;
 	}
 	if (http->out.len > 0) {
 		parts[0] = buffer_bytes(&http->out);
@@ -552,12 +552,12 @@ int http2_start(struct net_connection *connection)
 	http->idle_frames = (struct bucket){idle_frames_size.most, server_now_ns(connection->server)};
 	nghttp2_settings_entry settings[] = {
 		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, NET_STREAMS_MAX},
-		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW_STREAM},
+		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, HTTP2_WINDOW_STREAM},
 		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)connection->server->options.header_max},
 	};
 	if (make_session(connection, http) < 0 ||
 	    nghttp2_submit_settings(http->session, 0, settings, sizeof(settings) / sizeof(settings[0])) < 0 ||
-	    nghttp2_session_set_local_window_size(http->session, 0, 0, WINDOW_CONNECTION) < 0) {
+	    nghttp2_session_set_local_window_size(http->session, 0, 0, HTTP2_WINDOW_CONNECTION) < 0) {
 		nghttp2_session_del(http->session);
 		mem_free(http);
 		return -ENOMEM;

@@ -79,6 +79,10 @@ size_t request_count_header(const struct net_request *request, const char *name)
 /* True if a comma-separated header lists token (without "q=0"). */
 bool request_header_lists(const struct net_request *request, const char *name, const char *token);
 
+/* Of both sides: a method or a name of a field (RFC 9110, 5.6.2); no control characters. */
+bool http_is_token(const char *text); /* NULL is none */
+bool http_is_field_value(const char *text);
+
 /* ---- response.c: what goes back ---- */
 int response_body_error(struct net_response *response, const char *message); /* {"error": message} */
 /* Serialises the head of an HTTP/1.1 response. body_len is what Content-Length says. */
@@ -159,6 +163,8 @@ void workers_wake(struct net_workers *workers, struct net_job *woken);
 void workers_collect(struct net_workers *workers); /* on the loop: calls done() of what is ready */
 void workers_run_here(struct net_workers *workers);
 
+#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
 /* ---- exchange.c: from a request's head to its answer ---- */
 struct net_connection;
 struct net_exchange {
@@ -207,10 +213,12 @@ void exchange_fail(struct net_exchange *exchange, int status, int grpc, const ch
  * waits for its body. */
 void exchange_begin(struct net_exchange *exchange, int64_t content_length, int64_t now_ns);
 void exchange_data(struct net_exchange *exchange, struct bytes data); /* may refuse */
-void exchange_end(struct net_exchange *exchange);		      /* body complete: hands it to a worker, or refuses */
-void exchange_job_out(struct net_exchange *exchange);		      /* a worker will have it */
-void exchange_answer(struct net_exchange *exchange);		      /* the response is complete: to the protocol with it */
-bool exchange_account(struct net_exchange *exchange, size_t bytes);   /* false: all bodies together would be too much */
+/* What came cannot be used: why, as grpc_read() and buffer_append() say it; what: "the body". */
+void exchange_refuse_data(struct net_exchange *exchange, int code, const char *what);
+void exchange_end(struct net_exchange *exchange);		    /* body complete: hands it to a worker, or refuses */
+void exchange_job_out(struct net_exchange *exchange);		    /* a worker will have it */
+void exchange_answer(struct net_exchange *exchange);		    /* the response is complete: to the protocol with it */
+bool exchange_account(struct net_exchange *exchange, size_t bytes); /* false: all bodies together would be too much */
 void exchange_unaccount(struct net_exchange *exchange, size_t bytes);
 /* Refuses or aborts what is late. */
 void exchange_check_time(struct net_exchange *exchange, int64_t now_ns);

@@ -9,6 +9,24 @@
 #include "base/text.h"
 #include "net/net_int.h"
 
+bool http_is_token(const char *text)
+{
+	if (!text || !*text)
+		return false;
+	for (; *text; text++)
+		if (!isalnum((unsigned char)*text) && !strchr("!#$%&'*+-.^_`|~", *text))
+			return false;
+	return true;
+}
+
+bool http_is_field_value(const char *text)
+{
+	for (; *text; text++)
+		if (((unsigned char)*text < ' ' && *text != '\t') || *text == 0x7f)
+			return false;
+	return true;
+}
+
 void request_init(struct net_request *request, size_t header_max)
 {
 	*request = (struct net_request){.method = "", .target = "", .path = ""};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Responses: headers that handlers add, error bodies, compression, and the head of an HTTP/1.1 response. */
-#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
@@ -22,24 +21,6 @@ void net_response_release(struct net_response *response)
 	buffer_release(&response->headers);
 }
 
-static bool is_token(const char *text)
-{
-	if (!*text)
-		return false;
-	for (; *text; text++)
-		if (!isalnum((unsigned char)*text) && !strchr("!#$%&'*+-.^_`|~", *text))
-			return false;
-	return true;
-}
-
-static bool is_field_value(const char *text)
-{
-	for (; *text; text++)
-		if (((unsigned char)*text < ' ' && *text != '\t') || *text == 0x7f)
-			return false;
-	return true;
-}
-
 /* The two protocols frame messages in their own way; a handler must not contradict them. */
 static bool is_framing(const char *name)
 {
@@ -52,7 +33,7 @@ static bool is_framing(const char *name)
 
 int net_response_header(struct net_response *response, const char *name, const char *value)
 {
-	if (!is_token(name) || !is_field_value(value) || is_framing(name))
+	if (!http_is_token(name) || !http_is_field_value(value) || is_framing(name))
 		return -EINVAL;
 	int r = buffer_printf(&response->headers, "%s: %s\r\n", name, value);
 	if (r < 0) /* a shorter one may follow */

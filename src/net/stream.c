@@ -19,8 +19,6 @@
 #include "codec/compress.h"
 #include "net/net_int.h"
 
-#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
-
 static void wake_done(struct net_job *job)
 {
 	struct net_stream *stream = container_of(job, struct net_stream, wake);
@@ -120,18 +118,6 @@ static int push_message(struct net_exchange *exchange, bool compressed)
 	return 0;
 }
 
-static void refuse_message(struct net_exchange *exchange, int code)
-{
-	char size[TEXT_NUMBER_MAX];
-	if (code == -E2BIG)
-		exchange_refuse(exchange, 413, -1, "a message is larger than the limit of %s",
-				text_format_size(exchange->body_max, size));
-	else if (code == -EBADMSG)
-		exchange_refuse(exchange, 400, GRPC_INTERNAL, "malformed gRPC message: the compressed flag is neither 0 nor 1");
-	else
-		exchange_refuse(exchange, 503, -1, "out of memory");
-}
-
 void stream_data(struct net_exchange *exchange, struct bytes data)
 {
 	struct net_stream *stream = exchange->stream;
@@ -141,7 +127,7 @@ void stream_data(struct net_exchange *exchange, struct bytes data)
 		if (r > 0)
 			r = push_message(exchange, head.compressed);
 		if (r < 0) {
-			refuse_message(exchange, r);
+			exchange_refuse_data(exchange, r, "a message");
 			return;
 		}
 	}
