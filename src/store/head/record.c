@@ -60,28 +60,26 @@ static inline uint64_t zigzag(int64_t value)
 	return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
 }
 
-static int put(struct buffer *out, uint64_t value)
+/* A failure stays with the buffer, and is asked for once at the end. */
+static void put(struct buffer *out, uint64_t value)
 {
-	int r = buffer_reserve(out, VARINT_MAX);
-	if (r == 0)
+	if (buffer_reserve(out, VARINT_MAX) == 0)
 		put_unchecked(out, value);
-	return r;
 }
 
-static int put_string(struct buffer *out, struct bytes text)
+static void put_string(struct buffer *out, struct bytes text)
 {
-	int r = put(out, text.len);
-	return r == 0 ? buffer_append(out, text.data, text.len) : r;
+	put(out, text.len);
+	buffer_append(out, text.data, text.len);
 }
 
 /* One column: `expression` for i = first .. count-1. */
 #define PUT_COLUMN(out, first, count, expression)                                                                              \
-	({                                                                                                                     \
-		int put_column_r = buffer_reserve((out), ((size_t)(count) - (size_t)(first)) * VARINT_MAX);                    \
-		for (size_t i = (first); put_column_r == 0 && i < (count); i++)                                                \
-			put_unchecked((out), (expression));                                                                    \
-		put_column_r;                                                                                                  \
-	})
+	do {                                                                                                                   \
+		if (buffer_reserve((out), ((size_t)(count) - (size_t)(first)) * VARINT_MAX) == 0)                              \
+			for (size_t i = (first); i < (count); i++)                                                             \
+				put_unchecked((out), (expression));                                                            \
+	} while (0)
 
 /* Text is nearly always ASCII; eight bytes at a time. */
 static bool is_ascii(struct bytes text)
@@ -102,22 +100,22 @@ static bool is_clean(struct bytes text)
 	return is_ascii(text) || text_is_utf8(text);
 }
 
-static int put_repaired_strings(const struct profile *profile, struct buffer *out)
+static void put_repaired_strings(const struct profile *profile, struct buffer *out)
 {
 	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, out->max);
-	int r = 0;
 	/* Repairing twice is simpler than keeping the result, and rare. */
-	for (size_t i = 1; r == 0 && i < profile->strings.count; i++) {
+	for (size_t i = 1; i < profile->strings.count && buffer_status(&text) == 0; i++) {
 		size_t before = text.len;
-		r = text_append_utf8(&text, profile_string_bytes(profile, (uint32_t)i));
-		if (r == 0)
-			r = put(out, text.len - before);
+		text_append_utf8(&text, profile_string_bytes(profile, (uint32_t)i));
+		put(out, text.len - before);
 	}
-	return r == 0 ? buffer_append(out, text.data, text.len) : r;
+	if (buffer_status(&text) < 0)
+		buffer_fail(out, buffer_status(&text));
+	buffer_append(out, text.data, text.len);
 }
 
-static int put_strings(const struct profile *profile, struct buffer *out, bool *ret_repaired)
+static void put_strings(const struct profile *profile, struct buffer *out, bool *ret_repaired)
 {
 	size_t count = profile->strings.count, total = 0;
 	const struct bytes *strings = profile->strings.strings;
@@ -127,218 +125,158 @@ static int put_strings(const struct profile *profile, struct buffer *out, bool *
 		total += strings[i].len;
 	}
 	*ret_repaired = !clean;
-	int r = put(out, count - 1);
-	if (r == 0 && !clean)
-		return put_repaired_strings(profile, out);
-	if (r == 0)
-		r = PUT_COLUMN(out, 1, count, strings[i].len);
-	if (r == 0)
-		r = buffer_reserve(out, total);
-	for (size_t i = 1; r == 0 && i < count; i++)
-		r = buffer_append(out, strings[i].data, strings[i].len);
-	return r;
+	put(out, count - 1);
+	if (!clean) {
+		put_repaired_strings(profile, out);
+		return;
+	}
+	PUT_COLUMN(out, 1, count, strings[i].len);
+	buffer_reserve(out, total);
+	for (size_t i = 1; i < count; i++)
+		buffer_append(out, strings[i].data, strings[i].len);
 }
 
-static int put_mappings(const struct profile *profile, struct buffer *out)
+static void put_mappings(const struct profile *profile, struct buffer *out)
 {
 	const struct profile_mapping *m = profile->mappings;
 	size_t count = profile->mapping_count;
-	int r = put(out, count - 1);
-	if (r == 0)
-		r = PUT_COLUMN(out, 1, count, m[i].start);
-	if (r == 0)
-		r = PUT_COLUMN(out, 1, count, m[i].limit - m[i].start);
-	if (r == 0)
-		r = PUT_COLUMN(out, 1, count, m[i].offset);
-	if (r == 0)
-		r = PUT_COLUMN(out, 1, count, m[i].file_name);
-	if (r == 0)
-		r = PUT_COLUMN(out, 1, count, m[i].build_id);
-	return r == 0 ? PUT_COLUMN(out, 1, count, m[i].flags) : r;
+	put(out, count - 1);
+	PUT_COLUMN(out, 1, count, m[i].start);
+	PUT_COLUMN(out, 1, count, m[i].limit - m[i].start);
+	PUT_COLUMN(out, 1, count, m[i].offset);
+	PUT_COLUMN(out, 1, count, m[i].file_name);
+	PUT_COLUMN(out, 1, count, m[i].build_id);
+	PUT_COLUMN(out, 1, count, m[i].flags);
 }
 
-static int put_functions(const struct profile *profile, struct buffer *out)
+static void put_functions(const struct profile *profile, struct buffer *out)
 {
 	const struct profile_function *f = profile->functions;
 	size_t count = profile->function_count;
-	int r = put(out, count - 1);
-	if (r == 0)
-		r = PUT_COLUMN(out, 1, count, f[i].name);
-	if (r == 0)
-		r = PUT_COLUMN(out, 1, count, f[i].system_name);
-	if (r == 0)
-		r = PUT_COLUMN(out, 1, count, f[i].file_name);
-	return r == 0 ? PUT_COLUMN(out, 1, count, zigzag(f[i].start_line)) : r;
+	put(out, count - 1);
+	PUT_COLUMN(out, 1, count, f[i].name);
+	PUT_COLUMN(out, 1, count, f[i].system_name);
+	PUT_COLUMN(out, 1, count, f[i].file_name);
+	PUT_COLUMN(out, 1, count, zigzag(f[i].start_line));
 }
 
-/* Lines go out location by location: their order in the profile's array is its own business. */
-static int put_lines(const struct profile *profile, struct buffer *out)
+static uint64_t line_value(const struct profile_line *line, int column)
 {
-	for (int column = 0; column < 3; column++) {
-		for (size_t l = 1; l < profile->location_count; l++) {
-			const struct profile_location *location = &profile->locations[l];
-			size_t first = location->line_first;
-			int r;
-			if (column == 0)
-				r = PUT_COLUMN(out, 0, location->line_count, profile->lines[first + i].function);
-			else if (column == 1)
-				r = PUT_COLUMN(out, 0, location->line_count, zigzag(profile->lines[first + i].line));
-			else
-				r = PUT_COLUMN(out, 0, location->line_count, zigzag(profile->lines[first + i].column));
-			if (r < 0)
-				return r;
-		}
-	}
-	return 0;
+	return column == 0 ? line->function : zigzag(column == 1 ? line->line : line->column);
 }
 
-static int put_locations(const struct profile *profile, struct buffer *out)
+static void put_locations(const struct profile *profile, struct buffer *out)
 {
 	const struct profile_location *l = profile->locations;
 	size_t count = profile->location_count;
-	int r = put(out, count - 1);
-	if (r == 0)
-		r = PUT_COLUMN(out, 1, count, l[i].mapping);
-	if (r == 0)
-		r = PUT_COLUMN(out, 1, count, zigzag((int64_t)(l[i].address - l[i - 1].address)));
-	if (r == 0)
-		r = PUT_COLUMN(out, 1, count, l[i].frame_type * 2 + l[i].folded);
-	if (r == 0)
-		r = PUT_COLUMN(out, 1, count, l[i].line_count);
-	return r == 0 ? put_lines(profile, out) : r;
+	put(out, count - 1);
+	PUT_COLUMN(out, 1, count, l[i].mapping);
+	PUT_COLUMN(out, 1, count, zigzag((int64_t)(l[i].address - l[i - 1].address)));
+	PUT_COLUMN(out, 1, count, l[i].frame_type * 2 + l[i].folded);
+	PUT_COLUMN(out, 1, count, l[i].line_count);
+	/* Lines go out location by location: their order in the profile's array is its own business. */
+	for (int column = 0; column < 3; column++) {
+		for (size_t k = 1; k < count; k++) {
+			size_t first = l[k].line_first;
+			PUT_COLUMN(out, 0, l[k].line_count, line_value(&profile->lines[first + i], column));
+		}
+	}
 }
 
-static int put_stacks(const struct profile *profile, struct buffer *out)
+static void put_stacks(const struct profile *profile, struct buffer *out)
 {
 	const struct profile_stack *s = profile->stacks;
 	size_t count = profile->stack_count;
-	int r = put(out, count - 1);
-	if (r == 0)
-		r = PUT_COLUMN(out, 1, count, i - s[i].parent);
-	return r == 0 ? PUT_COLUMN(out, 1, count, s[i].location) : r;
+	put(out, count - 1);
+	PUT_COLUMN(out, 1, count, i - s[i].parent);
+	PUT_COLUMN(out, 1, count, s[i].location);
 }
 
-static int put_label_column(const struct profile *profile, int column, struct buffer *out)
+static uint64_t label_value(const struct profile_label *label, int column)
 {
-	for (size_t set = 1; set < profile->label_set_count; set++) {
-		size_t first = profile->label_sets[set].first;
-		size_t count = profile->label_sets[set].count;
-		int r;
-		if (column == 0)
-			r = PUT_COLUMN(out, 0, count, profile->labels[first + i].key);
-		else if (column == 1)
-			r = PUT_COLUMN(out, 0, count, profile->labels[first + i].value);
-		else if (column == 2)
-			r = PUT_COLUMN(out, 0, count, profile->labels[first + i].unit);
-		else
-			r = PUT_COLUMN(out, 0, count, zigzag(profile->labels[first + i].number));
-		if (r < 0)
-			return r;
+	switch (column) {
+	case 0: return label->key;
+	case 1: return label->value;
+	case 2: return label->unit;
+	default: return zigzag(label->number);
 	}
-	return 0;
 }
 
-static int put_label_sets(const struct profile *profile, struct buffer *out)
+static void put_label_sets(const struct profile *profile, struct buffer *out)
 {
+	const struct profile_label_set *sets = profile->label_sets;
 	size_t count = profile->label_set_count;
-	int r = put(out, count - 1);
-	if (r == 0)
-		r = PUT_COLUMN(out, 1, count, profile->label_sets[i].count);
-	for (int column = 0; r == 0 && column < 4; column++)
-		r = put_label_column(profile, column, out);
-	return r;
+	put(out, count - 1);
+	PUT_COLUMN(out, 1, count, sets[i].count);
+	for (int column = 0; column < 4; column++)
+		for (size_t k = 1; k < count; k++)
+			PUT_COLUMN(out, 0, sets[k].count, label_value(&profile->labels[sets[k].first + i], column));
 }
 
-static int put_links(const struct profile *profile, struct buffer *out)
+static void put_links(const struct profile *profile, struct buffer *out)
 {
-	int r = put(out, profile->link_count - 1);
-	for (size_t i = 1; r == 0 && i < profile->link_count; i++) {
-		r = buffer_append(out, profile->links[i].trace_id, 16);
-		if (r == 0)
-			r = buffer_append(out, profile->links[i].span_id, 8);
+	put(out, profile->link_count - 1);
+	for (size_t i = 1; i < profile->link_count; i++) {
+		buffer_append(out, profile->links[i].trace_id, 16);
+		buffer_append(out, profile->links[i].span_id, 8);
 	}
-	return r;
 }
 
-static int put_samples(const struct profile *profile, struct buffer *out)
+static void put_samples(const struct profile *profile, struct buffer *out)
 {
 	const struct profile_sample *s = profile->samples;
 	size_t count = profile->sample_count, types = profile->sample_type_count;
-	int r = put(out, types);
-	if (r == 0)
-		r = PUT_COLUMN(out, 0, types, profile->sample_types[i].type);
-	if (r == 0)
-		r = PUT_COLUMN(out, 0, types, profile->sample_types[i].unit);
-	if (r == 0)
-		r = put(out, count);
-	if (r == 0)
-		r = PUT_COLUMN(out, 0, count, zigzag((int64_t)s[i].stack - (i ? (int64_t)s[i - 1].stack : 0)));
-	if (r == 0)
-		r = PUT_COLUMN(out, 0, count, s[i].labels);
-	if (r == 0)
-		r = PUT_COLUMN(out, 0, count, s[i].link);
-	if (r == 0)
-		r = PUT_COLUMN(out, 0, count, zigzag((int64_t)((uint64_t)s[i].time_ns - (i ? (uint64_t)s[i - 1].time_ns : 0))));
-	for (size_t type = 0; r == 0 && type < types; type++)
-		r = PUT_COLUMN(out, 0, count, zigzag(profile->values[i * types + type]));
-	return r;
+	put(out, types);
+	PUT_COLUMN(out, 0, types, profile->sample_types[i].type);
+	PUT_COLUMN(out, 0, types, profile->sample_types[i].unit);
+	put(out, count);
+	PUT_COLUMN(out, 0, count, zigzag((int64_t)s[i].stack - (i ? (int64_t)s[i - 1].stack : 0)));
+	PUT_COLUMN(out, 0, count, s[i].labels);
+	PUT_COLUMN(out, 0, count, s[i].link);
+	PUT_COLUMN(out, 0, count, zigzag((int64_t)((uint64_t)s[i].time_ns - (i ? (uint64_t)s[i - 1].time_ns : 0))));
+	for (size_t type = 0; type < types; type++)
+		PUT_COLUMN(out, 0, count, zigzag(profile->values[i * types + type]));
 }
 
-static int put_options(const struct store_append_options *options, struct buffer *out)
+static void put_options(const struct store_append_options *options, struct buffer *out)
 {
-	int r = put(out, RECORD_VERSION);
-	if (r == 0)
-		r = buffer_append(out, options->id, sizeof(options->id));
-	if (r == 0)
-		r = put(out, zigzag(options->received_ns));
-	if (r == 0)
-		r = put(out, zigzag(options->least_ns));
-	if (r == 0)
-		r = put(out, zigzag(options->most_ns));
-	if (r == 0)
-		r = put(out, options->name != NULL);
-	if (r == 0 && options->name)
-		r = put_string(out, bytes_of_string(options->name));
 	size_t count = options->labels ? options->labels->count : 0;
-	if (r == 0)
-		r = put(out, count);
-	for (size_t i = 0; r == 0 && i < count; i++) {
-		r = put_string(out, bytes_of_string(options->labels->items[i].name));
-		if (r == 0)
-			r = put_string(out, bytes_of_string(options->labels->items[i].value));
+	put(out, RECORD_VERSION);
+	buffer_append(out, options->id, sizeof(options->id));
+	put(out, zigzag(options->received_ns));
+	put(out, zigzag(options->least_ns));
+	put(out, zigzag(options->most_ns));
+	put(out, options->name != NULL);
+	if (options->name)
+		put_string(out, bytes_of_string(options->name));
+	put(out, count);
+	for (size_t i = 0; i < count; i++) {
+		put_string(out, bytes_of_string(options->labels->items[i].name));
+		put_string(out, bytes_of_string(options->labels->items[i].value));
 	}
-	return r;
 }
 
-static int put_profile_head(const struct profile *profile, struct buffer *out)
+static void put_profile_head(const struct profile *profile, struct buffer *out)
 {
 	const uint64_t values[] = {zigzag(profile->time_ns),  zigzag(profile->duration_ns), zigzag(profile->period),
 				   profile->period_type.type, profile->period_type.unit,    profile->resource_labels};
-	return PUT_COLUMN(out, 0, sizeof(values) / sizeof(*values), values[i]);
+	PUT_COLUMN(out, 0, sizeof(values) / sizeof(*values), values[i]);
 }
 
 int record_encode(const struct profile *profile, const struct store_append_options *options, struct buffer *out,
 		  bool *ret_repaired, struct error *err)
 {
-	int r = put_options(options, out);
-	if (r == 0)
-		r = put_profile_head(profile, out);
-	if (r == 0)
-		r = put_strings(profile, out, ret_repaired);
-	if (r == 0)
-		r = put_mappings(profile, out);
-	if (r == 0)
-		r = put_functions(profile, out);
-	if (r == 0)
-		r = put_locations(profile, out);
-	if (r == 0)
-		r = put_stacks(profile, out);
-	if (r == 0)
-		r = put_label_sets(profile, out);
-	if (r == 0)
-		r = put_links(profile, out);
-	if (r == 0)
-		r = put_samples(profile, out);
+	put_options(options, out);
+	put_profile_head(profile, out);
+	put_strings(profile, out, ret_repaired);
+	put_mappings(profile, out);
+	put_functions(profile, out);
+	put_locations(profile, out);
+	put_stacks(profile, out);
+	put_label_sets(profile, out);
+	put_links(profile, out);
+	put_samples(profile, out);
+	int r = buffer_status(out);
 	if (r == -E2BIG)
 		return error_set(err, r, "the profile is too large: its log record would exceed %zu bytes; send it in parts",
 				 out->max);
@@ -441,6 +379,13 @@ static uint32_t get_reference(struct decoder *decoder, size_t count)
 
 #define GET_STRING(decoder) get_reference((decoder), (decoder)->profile->strings.count)
 
+/* One column, as PUT_COLUMN() wrote it: place = expression for i = first .. end-1. */
+#define GET_COLUMN(first, end, place, expression)                                                                              \
+	do {                                                                                                                   \
+		for (size_t i = (first); i < (end); i++)                                                                       \
+			(place) = (expression);                                                                                \
+	} while (0)
+
 /* A table of `count` entries behind entry 0, zeroed. */
 static void *new_table(struct decoder *decoder, size_t count, size_t size)
 {
@@ -509,8 +454,7 @@ static void get_strings(struct decoder *decoder)
 		return;
 	strings->strings[0] = (struct bytes){(const uint8_t *)"", 0};
 	strings->count = count + 1;
-	for (size_t i = 1; i <= count; i++)
-		strings->strings[i].len = get(decoder);
+	GET_COLUMN(1, count + 1, strings->strings[i].len, get(decoder));
 	for (size_t i = 1; i <= count; i++) {
 		struct bytes text = get_bytes(decoder, strings->strings[i].len);
 		char *copy = decoder->error ? NULL : arena_strndup(&strings->arena, (const char *)text.data, text.len);
@@ -529,18 +473,12 @@ static void get_mappings(struct decoder *decoder)
 	if (!m)
 		return;
 	decoder->profile->mapping_count = count + 1;
-	for (size_t i = 1; i <= count; i++)
-		m[i].start = get(decoder);
-	for (size_t i = 1; i <= count; i++)
-		m[i].limit = m[i].start + get(decoder);
-	for (size_t i = 1; i <= count; i++)
-		m[i].offset = get(decoder);
-	for (size_t i = 1; i <= count; i++)
-		m[i].file_name = GET_STRING(decoder);
-	for (size_t i = 1; i <= count; i++)
-		m[i].build_id = GET_STRING(decoder);
-	for (size_t i = 1; i <= count; i++)
-		m[i].flags = get_small(decoder);
+	GET_COLUMN(1, count + 1, m[i].start, get(decoder));
+	GET_COLUMN(1, count + 1, m[i].limit, m[i].start + get(decoder));
+	GET_COLUMN(1, count + 1, m[i].offset, get(decoder));
+	GET_COLUMN(1, count + 1, m[i].file_name, GET_STRING(decoder));
+	GET_COLUMN(1, count + 1, m[i].build_id, GET_STRING(decoder));
+	GET_COLUMN(1, count + 1, m[i].flags, get_small(decoder));
 }
 
 static void get_functions(struct decoder *decoder)
@@ -550,14 +488,10 @@ static void get_functions(struct decoder *decoder)
 	if (!f)
 		return;
 	decoder->profile->function_count = count + 1;
-	for (size_t i = 1; i <= count; i++)
-		f[i].name = GET_STRING(decoder);
-	for (size_t i = 1; i <= count; i++)
-		f[i].system_name = GET_STRING(decoder);
-	for (size_t i = 1; i <= count; i++)
-		f[i].file_name = GET_STRING(decoder);
-	for (size_t i = 1; i <= count; i++)
-		f[i].start_line = get_signed(decoder);
+	GET_COLUMN(1, count + 1, f[i].name, GET_STRING(decoder));
+	GET_COLUMN(1, count + 1, f[i].system_name, GET_STRING(decoder));
+	GET_COLUMN(1, count + 1, f[i].file_name, GET_STRING(decoder));
+	GET_COLUMN(1, count + 1, f[i].start_line, get_signed(decoder));
 }
 
 static void get_lines(struct decoder *decoder, size_t count)
@@ -567,12 +501,9 @@ static void get_lines(struct decoder *decoder, size_t count)
 	if (!lines)
 		return;
 	profile->line_count = count;
-	for (size_t i = 0; i < count; i++)
-		lines[i].function = get_reference(decoder, profile->function_count);
-	for (size_t i = 0; i < count; i++)
-		lines[i].line = get_signed(decoder);
-	for (size_t i = 0; i < count; i++)
-		lines[i].column = get_signed(decoder);
+	GET_COLUMN(0, count, lines[i].function, get_reference(decoder, profile->function_count));
+	GET_COLUMN(0, count, lines[i].line, get_signed(decoder));
+	GET_COLUMN(0, count, lines[i].column, get_signed(decoder));
 }
 
 /* The sum of what `count` entries want of another table, whose entries take `least` bytes or more. */
@@ -591,10 +522,8 @@ static void get_locations(struct decoder *decoder)
 	if (!l)
 		return;
 	decoder->profile->location_count = count + 1;
-	for (size_t i = 1; i <= count; i++)
-		l[i].mapping = get_reference(decoder, decoder->profile->mapping_count);
-	for (size_t i = 1; i <= count; i++)
-		l[i].address = (uint64_t)get_signed(decoder) + l[i - 1].address;
+	GET_COLUMN(1, count + 1, l[i].mapping, get_reference(decoder, decoder->profile->mapping_count));
+	GET_COLUMN(1, count + 1, l[i].address, (uint64_t)get_signed(decoder) + l[i - 1].address);
 	for (size_t i = 1; i <= count; i++) {
 		uint32_t word = get_small(decoder);
 		l[i].frame_type = word / 2;
@@ -630,8 +559,7 @@ static void get_stacks(struct decoder *decoder)
 			return;
 		}
 	}
-	for (size_t i = 1; i <= count; i++)
-		s[i].location = get_reference(decoder, decoder->profile->location_count);
+	GET_COLUMN(1, count + 1, s[i].location, get_reference(decoder, decoder->profile->location_count));
 }
 
 static void get_label_entries(struct decoder *decoder, size_t count)
@@ -640,14 +568,10 @@ static void get_label_entries(struct decoder *decoder, size_t count)
 	if (!labels)
 		return;
 	decoder->profile->label_count = count;
-	for (size_t i = 0; i < count; i++)
-		labels[i].key = GET_STRING(decoder);
-	for (size_t i = 0; i < count; i++)
-		labels[i].value = GET_STRING(decoder);
-	for (size_t i = 0; i < count; i++)
-		labels[i].unit = GET_STRING(decoder);
-	for (size_t i = 0; i < count; i++)
-		labels[i].number = get_signed(decoder);
+	GET_COLUMN(0, count, labels[i].key, GET_STRING(decoder));
+	GET_COLUMN(0, count, labels[i].value, GET_STRING(decoder));
+	GET_COLUMN(0, count, labels[i].unit, GET_STRING(decoder));
+	GET_COLUMN(0, count, labels[i].number, get_signed(decoder));
 }
 
 static void get_label_sets(struct decoder *decoder)
@@ -692,10 +616,8 @@ static void get_types(struct decoder *decoder)
 	if (!types)
 		return;
 	decoder->profile->sample_type_count = count;
-	for (size_t i = 0; i < count; i++)
-		types[i].type = GET_STRING(decoder);
-	for (size_t i = 0; i < count; i++)
-		types[i].unit = GET_STRING(decoder);
+	GET_COLUMN(0, count, types[i].type, GET_STRING(decoder));
+	GET_COLUMN(0, count, types[i].unit, GET_STRING(decoder));
 }
 
 static void get_sample_columns(struct decoder *decoder, size_t count)
@@ -712,12 +634,9 @@ static void get_sample_columns(struct decoder *decoder, size_t count)
 		}
 		s[i].stack = (uint32_t)stack;
 	}
-	for (size_t i = 0; i < count; i++)
-		s[i].labels = get_reference(decoder, profile->label_set_count);
-	for (size_t i = 0; i < count; i++)
-		s[i].link = get_reference(decoder, profile->link_count);
-	for (size_t i = 0; i < count; i++)
-		s[i].time_ns = (int64_t)((uint64_t)get_signed(decoder) + (i ? (uint64_t)s[i - 1].time_ns : 0));
+	GET_COLUMN(0, count, s[i].labels, get_reference(decoder, profile->label_set_count));
+	GET_COLUMN(0, count, s[i].link, get_reference(decoder, profile->link_count));
+	GET_COLUMN(0, count, s[i].time_ns, (int64_t)((uint64_t)get_signed(decoder) + (i ? (uint64_t)s[i - 1].time_ns : 0)));
 	for (size_t type = 0; type < types; type++)
 		for (size_t i = 0; i < count; i++)
 			profile->values[i * types + type] = get_signed(decoder);
