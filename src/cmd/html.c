@@ -23,31 +23,31 @@
 /* Of columns, which are many and whose low digits are noise. */
 #define GZIP_COLUMNS_LEVEL 6
 
-static int put_escaped(struct bytes text, struct buffer *out)
+static void put_escaped(struct bytes text, struct buffer *out)
 {
 	static const struct {
 		char from;
 		const char *to;
 	} escapes[] = {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
-	int r = 0;
-	for (size_t i = 0; r == 0 && i < text.len; i++) {
+	for (size_t i = 0; i < text.len; i++) {
 		const char *to = NULL;
 		for (size_t k = 0; k < sizeof(escapes) / sizeof(escapes[0]); k++)
 			if (text.data[i] == (uint8_t)escapes[k].from)
 				to = escapes[k].to;
-		r = to ? buffer_append_string(out, to) : buffer_append_byte(out, text.data[i]);
+		if (to)
+			buffer_append_string(out, to);
+		else
+			buffer_append_byte(out, text.data[i]);
 	}
-	return r;
 }
 
 /* Appends the page up to the place and moves *page behind it. */
-static int put_page_until(struct bytes *page, const char *place, struct buffer *out)
+static void put_page_until(struct bytes *page, const char *place, struct buffer *out)
 {
 	const uint8_t *at = memmem(page->data, page->len, place, strlen(place));
 	size_t before = at ? (size_t)(at - page->data) : page->len, skip = at ? before + strlen(place) : before;
-	int r = buffer_append(out, page->data, before);
-	*page = (struct bytes){page->data + skip, page->len - skip};
-	return r;
+	buffer_append(out, page->data, before);
+	*page = bytes_skip(*page, skip);
 }
 
 /* Both gzipped. */
@@ -80,21 +80,15 @@ static int put_page(const char *title, const struct page_data *data, struct buff
 	struct bytes page = assets_report();
 	_cleanup_(buffer_release) struct buffer safe = {0};
 	buffer_init(&safe, SIZE_MAX);
-	int r = text_append_harmless(&safe, bytes_of_string(title));
-	if (r == 0)
-		r = put_page_until(&page, "{{TITLE}}", out);
-	if (r == 0)
-		r = put_escaped(buffer_bytes(&safe), out);
-	if (r == 0)
-		r = put_page_until(&page, "{{PROFILE}}", out);
-	if (r == 0)
-		r = base64_encode(buffer_bytes(&data->json), out);
-	if (r == 0)
-		r = put_page_until(&page, "{{TIMELINE}}", out);
-	if (r == 0)
-		r = base64_encode(buffer_bytes(&data->columns), out);
-	if (r == 0)
-		r = buffer_append(out, page.data, page.len);
+	if (text_append_harmless(&safe, bytes_of_string(title)) < 0)
+		return error_nomem(err);
+	put_page_until(&page, "{{TITLE}}", out);
+	put_escaped(buffer_bytes(&safe), out);
+	put_page_until(&page, "{{PROFILE}}", out);
+	base64_encode(buffer_bytes(&data->json), out);
+	put_page_until(&page, "{{TIMELINE}}", out);
+	base64_encode(buffer_bytes(&data->columns), out);
+	int r = buffer_append(out, page.data, page.len);
 	return r == -E2BIG ? error_set(err, r, "the page exceeds the limit of %zu bytes", out->max)
 	       : r < 0	   ? error_nomem(err)
 			   : 0;

@@ -63,10 +63,10 @@ static int request_path(const struct query_arguments *a, const char *text, bool 
 		const struct option_list *list;
 	} lists[] = {{"where", &a->where}, {"frames", &a->frames}, {"drop_frames", &a->drop_frames},
 		     {"focus", &a->focus}, {"hide", &a->hide},	   {"group_by", &a->group_by}};
-	int r = remote_begin(path, call, values, sizeof(values) / sizeof(*values));
-	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && !r; i++)
-		r = remote_add_list(path, lists[i].name, lists[i].list);
-	return r;
+	remote_begin(path, call, values, sizeof(values) / sizeof(*values));
+	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
+		remote_add_list(path, lists[i].name, lists[i].list);
+	return buffer_status(path);
 }
 
 /* Those without a name are shown by address, and why should not be left to guesswork. */

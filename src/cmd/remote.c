@@ -14,29 +14,28 @@
 
 #define TIMEOUT_NS (3600 * NS_PER_S) /* the server ends queries sooner; compacting may take long */
 
-static int add(struct buffer *path, const char *name, const char *value)
+static void add(struct buffer *path, const char *name, const char *value)
 {
 	if (!value)
-		return 0;
-	int r = buffer_printf(path, "%c%s=", path->len && memchr(path->data, '?', path->len) ? '&' : '?', name);
-	return r < 0 ? r : text_url_encode(path, bytes_of_string(value));
+		return;
+	buffer_printf(path, "%c%s=", path->len && memchr(path->data, '?', path->len) ? '&' : '?', name);
+	text_url_encode(path, bytes_of_string(value));
 }
 
 int remote_begin(struct buffer *path, const char *call, const struct remote_value *values, size_t count)
 {
 	buffer_init(path, REMOTE_PATH_MAX);
-	int r = buffer_append_string(path, call);
-	for (size_t i = 0; i < count && !r; i++)
-		r = add(path, values[i].name, values[i].value);
-	return r;
+	buffer_append_string(path, call);
+	for (size_t i = 0; i < count; i++)
+		add(path, values[i].name, values[i].value);
+	return buffer_status(path);
 }
 
 int remote_add_list(struct buffer *path, const char *name, const struct option_list *values)
 {
-	int r = 0;
-	for (size_t i = 0; i < values->count && !r; i++)
-		r = add(path, name, values->items[i]);
-	return r;
+	for (size_t i = 0; i < values->count; i++)
+		add(path, name, values->items[i]);
+	return buffer_status(path);
 }
 
 static int answer_error(const struct net_client_response *response, const char *url, struct error *err)

@@ -187,17 +187,12 @@ static int write_record(const struct profile *profile, const struct orders_clock
 	_cleanup_(buffer_release) struct buffer text = {0};
 	_cleanup_(gzip_stream_freep) struct gzip_stream *gzip = NULL;
 	buffer_init(&text, 4 * FORMAT_SINK_BYTES);
-	int r = buffer_printf(out, "from_ns=%lld&to_ns=%lld&first_ns=%lld", (long long)from_ns, (long long)to_ns,
-			      (long long)first_time(profile, from_ns));
-	if (r == 0 && clock->reference[0])
-		r = buffer_printf(out, "&reference=%s&at_ns=%lld&offset_ns=%lld&bound_ns=%lld&skew=%.17g", clock->reference,
-				  (long long)clock->at_ns, (long long)clock->offset_ns, (long long)clock->bound_ns,
-				  clock->skew);
-	if (r == 0)
-		r = buffer_append_byte(out, '\n');
-	if (r < 0)
+	buffer_printf(out, "from_ns=%lld&to_ns=%lld&first_ns=%lld", (long long)from_ns, (long long)to_ns,
+		      (long long)first_time(profile, from_ns));
+	poller_put_clock(out, clock, '&');
+	if (buffer_append_byte(out, '\n') < 0)
 		return error_nomem(err);
-	r = gzip_stream_new(GZIP_LEVEL, &gzip, err);
+	int r = gzip_stream_new(GZIP_LEVEL, &gzip, err);
 	struct packing packing = {gzip, out};
 	struct format_sink sink = {.out = &text, .flush = pack, .context = &packing};
 	if (r == 0)
@@ -352,17 +347,15 @@ static int post(struct agent_markers *markers, struct bytes record, int *ret_sta
 		snprintf(ret_said, said_size, "the spool record is not a marker batch");
 		return 0;
 	}
-	int r = buffer_append_string(&path, ORDERS_CONTINUOUS_PATH "/hosts/");
-	if (r == 0)
-		r = text_url_encode(&path, bytes_of_string(markers->host));
-	if (r == 0)
-		r = buffer_append_byte(&path, '?');
-	if (r == 0)
-		r = buffer_append(&path, record.data, (size_t)(end - record.data));
-	if (r < 0 || !buffer_string(&path))
+	buffer_append_string(&path, ORDERS_CONTINUOUS_PATH "/hosts/");
+	text_url_encode(&path, bytes_of_string(markers->host));
+	buffer_append_byte(&path, '?');
+	buffer_append(&path, record.data, (size_t)(end - record.data));
+	const char *text = buffer_string(&path);
+	if (!text)
 		return error_nomem(err);
-	r = net_client_request(markers->net, "POST", (const char *)path.data, "application/gzip",
-			       bytes_skip(record, (size_t)(end - record.data) + 1), NET_PLAIN, &response, err);
+	int r = net_client_request(markers->net, "POST", text, "application/gzip",
+				   bytes_skip(record, (size_t)(end - record.data) + 1), NET_PLAIN, &response, err);
 	*ret_status = response.status;
 	snprintf(ret_said, said_size, "%.*s", (int)(response.body.len < 300 ? response.body.len : 300),
 		 response.body.len ? (const char *)response.body.data : "");

@@ -202,16 +202,22 @@ static void look_after(struct poller *poller)
 
 /* ---- sending ---- */
 
-static int make_path(const struct poller *poller, struct buffer *out)
+void poller_put_clock(struct buffer *out, const struct orders_clock *clock, char separator)
+{
+	if (clock->reference[0])
+		buffer_printf(out, "%creference=%s&at_ns=%lld&offset_ns=%lld&bound_ns=%lld&skew=%.17g", separator,
+			      clock->reference, (long long)clock->at_ns, (long long)clock->offset_ns,
+			      (long long)clock->bound_ns, clock->skew);
+}
+
+/* NULL without memory. */
+static const char *make_path(const struct poller *poller, struct buffer *out)
 {
 	struct orders_clock clock = pings_fit(&poller->pings, poller->from_ns, poller->to_ns);
-	int r = buffer_printf(out, ORDERS_RECORDINGS_PATH "/%s/hosts/", poller->order.id);
-	if (r == 0)
-		r = text_url_encode(out, bytes_of_string(poller->question.host));
-	if (r == 0 && clock.reference[0])
-		r = buffer_printf(out, "?reference=%s&at_ns=%lld&offset_ns=%lld&bound_ns=%lld&skew=%.17g", clock.reference,
-				  (long long)clock.at_ns, (long long)clock.offset_ns, (long long)clock.bound_ns, clock.skew);
-	return r == 0 && buffer_string(out) ? 0 : -ENOMEM;
+	buffer_printf(out, ORDERS_RECORDINGS_PATH "/%s/hosts/", poller->order.id);
+	text_url_encode(out, bytes_of_string(poller->question.host));
+	poller_put_clock(out, &clock, '?');
+	return buffer_string(out);
 }
 
 /* The file is mapped, so that it is never in the agent's memory as a whole. */
@@ -231,7 +237,8 @@ static int send_file(struct poller *poller, int *ret_status, char *ret_said, siz
 	net_client_response_init(&response);
 	buffer_init(&path, PATH_BYTES_MAX);
 	int r = fd < 0 ? fd : io_file_size(fd, &size, poller->child.path, err);
-	if (r == 0 && make_path(poller, &path) < 0)
+	const char *call = make_path(poller, &path);
+	if (r == 0 && !call)
 		r = error_nomem(err);
 	if (r == 0)
 		r = net_client_new(&options, &net, err);
@@ -242,8 +249,7 @@ static int send_file(struct poller *poller, int *ret_status, char *ret_said, siz
 	void *data = mmap(NULL, size ? size : 1, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (data == MAP_FAILED)
 		return error_set_errno(err, -errno, "cannot map %s", poller->child.path);
-	r = net_client_request(net, "POST", (const char *)path.data, "application/gzip", (struct bytes){data, size}, NET_PLAIN,
-			       &response, err);
+	r = net_client_request(net, "POST", call, "application/gzip", (struct bytes){data, size}, NET_PLAIN, &response, err);
 	munmap(data, size ? size : 1);
 	*ret_status = response.status;
 	snprintf(ret_said, said_size, "%.*s", (int)(response.body.len < 300 ? response.body.len : 300),

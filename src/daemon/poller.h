@@ -27,6 +27,8 @@ struct poller *poller_free(struct poller *poller); /* ends a recording that runs
 /* How this host's clock stands to the server's between two times of it; a reference of "" when that is not known. Any thread.
  */
 struct orders_clock poller_clock(struct poller *poller, int64_t from_ns, int64_t to_ns);
+/* Appends it to a query string, if it is known. */
+void poller_put_clock(struct buffer *out, const struct orders_clock *clock, char separator);
 DEFINE_CLEANUP_POINTER(poller_free, struct poller);
 
 #endif

@@ -243,25 +243,24 @@ static int make_head(struct call *call, const char *method, const char *path, co
 	const struct net_client *client = call->client;
 	struct buffer *head = &call->head;
 	bool by_proxy = client->has_proxy && !client->address.tls;
-	int r = buffer_printf(head, "%s %s%s%s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: wick/%s\r\nAccept-Encoding: gzip\r\n",
-			      method, by_proxy ? "http://" : "", by_proxy ? client->authority : "", client->prefix, path,
-			      client->authority, WICK_VERSION);
-	if (r == 0 && by_proxy && client->proxy.authorization[0])
-		r = buffer_printf(head, "Proxy-Authorization: %s\r\n", client->proxy.authorization);
-	if (r == 0 && client->token)
-		r = buffer_printf(head, "Authorization: Bearer %s\r\n", client->token);
-	if (r == 0 && client->tenant)
-		r = buffer_printf(head, "X-Scope-OrgID: %s\r\n", client->tenant);
-	for (size_t i = 0; i < client->header_count && r == 0; i++)
-		r = buffer_printf(head, "%s: %s\r\n", client->headers[i].name, client->headers[i].value);
-	if (r == 0 && content_type)
-		r = buffer_printf(head, "Content-Type: %s\r\n", content_type);
-	if (r == 0 && gzipped)
-		r = buffer_append_string(head, "Content-Encoding: gzip\r\n");
-	if (r == 0 && (call->body_len > 0 || !strcmp(method, "POST") || !strcmp(method, "PUT")))
-		r = buffer_printf(head, "Content-Length: %zu\r\n", call->body_len);
-	if (r == 0)
-		r = buffer_append_string(head, "\r\n");
+	buffer_printf(head, "%s %s%s%s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: wick/%s\r\nAccept-Encoding: gzip\r\n", method,
+		      by_proxy ? "http://" : "", by_proxy ? client->authority : "", client->prefix, path, client->authority,
+		      WICK_VERSION);
+	if (by_proxy && client->proxy.authorization[0])
+		buffer_printf(head, "Proxy-Authorization: %s\r\n", client->proxy.authorization);
+	if (client->token)
+		buffer_printf(head, "Authorization: Bearer %s\r\n", client->token);
+	if (client->tenant)
+		buffer_printf(head, "X-Scope-OrgID: %s\r\n", client->tenant);
+	for (size_t i = 0; i < client->header_count; i++)
+		buffer_printf(head, "%s: %s\r\n", client->headers[i].name, client->headers[i].value);
+	if (content_type)
+		buffer_printf(head, "Content-Type: %s\r\n", content_type);
+	if (gzipped)
+		buffer_append_string(head, "Content-Encoding: gzip\r\n");
+	if ((call->body_len > 0 || !strcmp(method, "POST") || !strcmp(method, "PUT")))
+		buffer_printf(head, "Content-Length: %zu\r\n", call->body_len);
+	int r = buffer_append_string(head, "\r\n");
 	return r < 0 ? error_set_errno(err, r, "cannot create a request to %s", client->url) : 0;
 }
 

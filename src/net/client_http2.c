@@ -189,10 +189,9 @@ static int append_message(struct call *call)
 	if (message.len > UINT32_MAX)
 		return -E2BIG;
 	grpc_write_prefix(prefix, true, (uint32_t)message.len);
-	int r = buffer_reserve(&call->framed, sizeof(prefix) + message.len);
-	if (r == 0)
-		r = buffer_append(&call->framed, prefix, sizeof(prefix));
-	return r < 0 ? r : buffer_append(&call->framed, message.data, message.len);
+	buffer_reserve(&call->framed, sizeof(prefix) + message.len);
+	buffer_append(&call->framed, prefix, sizeof(prefix));
+	return buffer_append(&call->framed, message.data, message.len);
 }
 
 static ssize_t read_data(nghttp2_session *session, int32_t stream_id, uint8_t *out, size_t size, uint32_t *flags,

@@ -92,9 +92,7 @@ int grpc_append_message(struct buffer *out, struct bytes message, bool gzip)
 		return 0;
 	uint8_t prefix[GRPC_PREFIX_BYTES];
 	grpc_write_prefix(prefix, false, (uint32_t)message.len);
-	int r = buffer_reserve(out, sizeof(prefix) + message.len);
-	if (r < 0)
-		return r;
+	buffer_reserve(out, sizeof(prefix) + message.len);
 	buffer_append(out, prefix, sizeof(prefix));
 	return buffer_append(out, message.data, message.len);
 }

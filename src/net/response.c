@@ -136,16 +136,13 @@ const char *net_status_text(int status)
 int response_write_head(const struct net_response *response, size_t body_len, const char *date, bool keep_alive,
 			struct buffer *out)
 {
-	int r = buffer_printf(out, "HTTP/1.1 %d %s\r\nDate: %s\r\n", response->status, net_status_text(response->status), date);
+	buffer_printf(out, "HTTP/1.1 %d %s\r\nDate: %s\r\n", response->status, net_status_text(response->status), date);
 	/* Such an answer has no body, and a length would be taken for one (RFC 9110, 8.6). */
 	bool bodyless = response->status == 204 || response->status == 304;
-	if (r == 0 && !bodyless && response->content_type)
-		r = buffer_printf(out, "Content-Type: %s\r\n", response->content_type);
-	if (r == 0 && !bodyless)
-		r = buffer_printf(out, "Content-Length: %zu\r\n", body_len);
-	if (r == 0 && response->headers.len > 0)
-		r = buffer_append(out, response->headers.data, response->headers.len);
-	if (r == 0)
-		r = buffer_append_string(out, keep_alive ? "\r\n" : "Connection: close\r\n\r\n");
-	return r;
+	if (!bodyless && response->content_type)
+		buffer_printf(out, "Content-Type: %s\r\n", response->content_type);
+	if (!bodyless)
+		buffer_printf(out, "Content-Length: %zu\r\n", body_len);
+	buffer_append(out, response->headers.data, response->headers.len);
+	return buffer_append_string(out, keep_alive ? "\r\n" : "Connection: close\r\n\r\n");
 }

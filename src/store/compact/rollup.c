@@ -245,13 +245,13 @@ static int put_run_bucket(struct rolling *r, uint32_t bucket)
 	size_t at = r->run_out.len;
 	uint32_t stack;
 	struct sum sum;
-	int e = buffer_append(&r->run_out, &head, sizeof(head));
+	buffer_append(&r->run_out, &head, sizeof(head));
 	for (size_t cursor = 0; sums_take(&r->sums, &cursor, &stack, &sum);) {
 		struct run_entry entry = {.stack = stack, .samples = (uint32_t)sum.samples, .value = sum.value};
-		e = e < 0 ? e : buffer_append(&r->run_out, &entry, sizeof(entry));
+		buffer_append(&r->run_out, &entry, sizeof(entry));
 		head.count++;
 	}
-	if (e < 0)
+	if (buffer_status(&r->run_out) < 0)
 		return error_nomem(r->err);
 	memcpy(r->run_out.data + at, &head, sizeof(head));
 	return r->run_out.len >= 1024 * 1024 ? write_run(r) : 0;
