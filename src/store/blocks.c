@@ -261,6 +261,48 @@ int blocks_discard(struct store *store, const char *path, const char *name, stru
 	return r == 0 ? io_remove_tree(to, err) : r;
 }
 
+static int move_in(struct store *store, struct block *block, struct error *err)
+{
+	char path[PATH_MAX];
+	int r = io_join_path(path, sizeof(path), store->blocks_path, block->meta.name);
+	if (r < 0)
+		return error_set_errno(err, r, "%s", block->meta.name);
+	char *copy = mem_strdup(path);
+	if (!copy)
+		return error_nomem(err);
+	r = blocks_discard(store, path, block->meta.name, err); /* left by an attempt that failed below */
+	if (r == 0)
+		r = io_rename(block->path, path, err);
+	if (r < 0) {
+		mem_free(copy);
+		return r;
+	}
+	mem_free(block->path);
+	block->path = copy;
+	/* After a failed sync it may be there after a crash or not; what it was made of is there in any case. */
+	return io_sync_dir(store->blocks_path, err);
+}
+
+void blocks_take_back(struct store *store, struct block *block)
+{
+	blocks_discard(store, block->path, block->meta.name, NULL);
+	block_free(block);
+}
+
+int blocks_move_in(struct store *store, const char *temporary, struct block **ret, struct error *err)
+{
+	struct block *block;
+	int r = block_open(temporary, &block, err);
+	if (r < 0)
+		return r;
+	r = move_in(store, block, err);
+	if (r < 0)
+		blocks_take_back(store, block);
+	else
+		*ret = block;
+	return r;
+}
+
 void blocks_bury(struct store *store)
 {
 	/* Two at once would each leave what waits for the other's block, and one would return too early. */

@@ -328,31 +328,18 @@ static int try_block(struct listing *l, struct block *block)
 
 /* ---- all of it ---- */
 
-/* 1 = the deadline has passed, and the list is what there is so far. */
-static int check(struct listing *l, size_t done, size_t count)
-{
-	const struct store_select *select = l->select;
-	if (select->cancel && __atomic_load_n(select->cancel, __ATOMIC_RELAXED))
-		return error_set(l->err, -ECANCELED, "the query was cancelled");
-	if (!select->deadline_ns || time_monotonic_ns() < select->deadline_ns)
-		return 0;
-	l->stats->partial = true;
-	snprintf(l->stats->why, sizeof(l->stats->why), "the deadline passed after %zu of %zu sources", done, count);
-	return 1;
-}
-
 static int list_sources(struct listing *l)
 {
 	size_t count = l->snapshot.block_count + 2;
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < count; i++) {
-		r = check(l, i, count);
+		r = select_check(l->select, 0, i, count, l->stats, l->err);
 		if (r == 0 && i < 2)
 			r = list_head(l, l->snapshot.heads[1 - i]);
 		else if (r == 0)
 			r = try_block(l, l->snapshot.blocks[count - 1 - i]);
 	}
-	return r > 0 ? 0 : r;
+	return r == SELECT_LIMITED ? 0 : r;
 }
 
 static int list_all(struct listing *l, struct store *store, const struct store_select *select, struct store_read_stats *stats,

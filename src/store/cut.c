@@ -97,7 +97,7 @@ int store_empty_directory(const char *path, struct error *err)
 
 static int write_block(struct store *store, struct head *head, struct block **ret, struct error *err)
 {
-	char temporary[PATH_MAX], path[PATH_MAX];
+	char temporary[PATH_MAX];
 	struct block_meta meta = {0};
 	int r = io_join_path(temporary, sizeof(temporary), store->temporary_path, "block");
 	if (r < 0)
@@ -105,31 +105,11 @@ static int write_block(struct store *store, struct head *head, struct block **re
 	r = store_empty_directory(temporary, err);
 	if (r == 0)
 		r = block_write(head, temporary, &meta, err);
-	if (r == 0)
-		r = io_join_path(path, sizeof(path), store->blocks_path, meta.name);
 	block_meta_release(&meta);
-	/* Read back before it is trusted with the only copy. */
 	if (r == 0)
-		r = block_open(temporary, ret, err);
-	if (r < 0) {
+		r = blocks_move_in(store, temporary, ret, err);
+	if (r < 0)
 		io_remove_tree(temporary, NULL); /* the disk is perhaps full */
-		return r;
-	}
-	struct block *block = *ret;
-	mem_free(block->path);
-	block->path = mem_strdup(path);
-	/* Left by an attempt that failed below. */
-	r = block->path ? blocks_discard(store, path, block->meta.name, err) : error_nomem(err);
-	if (r == 0)
-		r = io_rename(temporary, path, err);
-	/* After a failed sync of the directory the block may be there after a crash or not; the log is there in any case. */
-	if (r == 0)
-		r = io_sync_dir(store->blocks_path, err);
-	if (r < 0) {
-		if (block->path)
-			blocks_discard(store, path, block->meta.name, NULL);
-		*ret = block_free(block);
-	}
 	return r;
 }
 

@@ -141,6 +141,10 @@ void blocks_bury(struct store *store);
 /* Deletes a directory of blocks/, or what is left of it; a missing one is success. It is renamed into trash/ and that is synced
  * before anything in it goes, so that a crash leaves either a whole block or rubbish that the next start removes. */
 int blocks_discard(struct store *store, const char *path, const char *name, struct error *err);
+/* Opens the block in a directory of tmp/, so that it is read back before it is trusted, and moves it to blocks/. Not listed
+ * yet; of what fails nothing is left in blocks/. */
+int blocks_move_in(struct store *store, const char *temporary, struct block **ret, struct error *err);
+void blocks_take_back(struct store *store, struct block *block); /* from blocks/: nobody has seen it */
 void blocks_free_all(struct store *store);
 int store_move_aside(struct store *store, const char *path, const char *name, char to[PATH_MAX], struct error *err);
 

@@ -64,35 +64,6 @@ int compact_make_directory(struct store *store, char path[PATH_MAX], struct erro
 	return r < 0 ? error_set_errno(err, r, "%s", store->temporary_path) : store_empty_directory(path, err);
 }
 
-/* Moves the block from tmp/ to blocks/. */
-static int move_in(struct store *store, struct block *block, struct error *err)
-{
-	char path[PATH_MAX];
-	int r = io_join_path(path, sizeof(path), store->blocks_path, block->meta.name);
-	if (r < 0)
-		return error_set_errno(err, r, "%s", block->meta.name);
-	char *copy = mem_strdup(path);
-	if (!copy)
-		return error_nomem(err);
-	r = blocks_discard(store, path, block->meta.name, err); /* left by an attempt that failed below */
-	if (r == 0)
-		r = io_rename(block->path, path, err);
-	if (r < 0) {
-		mem_free(copy);
-		return r;
-	}
-	mem_free(block->path);
-	block->path = copy;
-	return io_sync_dir(store->blocks_path, err);
-}
-
-/* Takes back what nobody has seen yet. */
-static void take_back(struct store *store, struct block *block)
-{
-	blocks_discard(store, block->path, block->meta.name, NULL);
-	block_free(block);
-}
-
 int compact_publish(struct store *store, struct block *const *old, size_t count, struct error *err)
 {
 	char temporary[PATH_MAX];
@@ -100,14 +71,12 @@ int compact_publish(struct store *store, struct block *const *old, size_t count,
 	int r = io_join_path(temporary, sizeof(temporary), store->temporary_path, "compact");
 	if (r < 0)
 		return error_set_errno(err, r, "%s", store->temporary_path);
-	r = block_open(temporary, &block, err);
+	r = blocks_move_in(store, temporary, &block, err);
 	if (r < 0)
 		return r;
-	r = move_in(store, block, err);
-	if (r == 0)
-		r = blocks_replace(store, old, count, block, err);
+	r = blocks_replace(store, old, count, block, err);
 	if (r < 0)
-		take_back(store, block);
+		blocks_take_back(store, block);
 	else
 		blocks_bury(store);
 	return r;

@@ -47,28 +47,12 @@ void read_note_partial(struct reading *r, const char *format, ...)
 	va_end(arguments);
 }
 
-static bool is_past_deadline(const struct store_select *select)
-{
-	return select->deadline_ns && time_monotonic_ns() >= select->deadline_ns;
-}
-
 int read_check(struct reading *r, uint64_t rows, struct error *err)
 {
-	const struct store_select *select = r->select;
-	if (select->cancel && __atomic_load_n(select->cancel, __ATOMIC_RELAXED))
-		return error_set(err, -ECANCELED, "the query was cancelled");
-	bool late = is_past_deadline(select), full = false;
-	if (!late && !select->rows_max)
-		return 0;
 	pthread_mutex_lock(&r->lock);
-	full = select->rows_max && r->stats->rows + rows > select->rows_max;
-	if (late || full)
-		read_note_partial(r,
-				  late ? "the deadline passed after %zu of %zu sources"
-				       : "the row limit was reached after %zu of %zu sources",
-				  r->done, r->source_count);
+	int code = select_check(r->select, rows, r->done, r->source_count, r->stats, err);
 	pthread_mutex_unlock(&r->lock);
-	return late || full ? READ_LIMITED : 0;
+	return code;
 }
 
 /* ---- what is known of the selection ---- */
@@ -137,7 +121,7 @@ static void note_done(struct reading *r, int code, const struct error *error)
 		r->done++;
 	} else {
 		r->stop = true;
-		if (code != READ_LIMITED && r->code == 0) {
+		if (code != SELECT_LIMITED && r->code == 0) {
 			r->code = code;
 			r->error = *error;
 		}

@@ -39,9 +39,6 @@ struct reading {
 	void *point_context;
 };
 
-/* What a limit says: reading ends, and what was read is the (partial) answer. */
-#define READ_LIMITED (-ETIME)
-
 /* Sums of one source, until it is complete. */
 struct source_sums {
 	struct reading *r;
@@ -60,7 +57,7 @@ struct source_sums {
 };
 
 bool read_overlaps(const struct store_select *select, int64_t first_ns, int64_t last_ns);
-/* READ_LIMITED or -ECANCELED, or 0; rows: those of this source so far. */
+/* SELECT_LIMITED or -ECANCELED, or 0; rows: those of this source so far. */
 int read_check(struct reading *r, uint64_t rows, struct error *err);
 /* lock held: marks the result partial, for the first reason that comes. */
 void read_note_partial(struct reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));

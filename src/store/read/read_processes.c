@@ -15,8 +15,6 @@
 #include "store/read/select.h"
 #include "store/store_int.h"
 
-#define LIMITED 1 /* reading ends, and what was read is the answer */
-
 struct reading {
 	struct store *store;
 	const struct store_select *select;
@@ -39,19 +37,10 @@ static uint32_t group_of(const struct selection *selection, uint32_t series)
 	return selection->groups ? selection->groups[series] : 0;
 }
 
-/* 0, LIMITED or -ECANCELED; rows: those of this source so far. */
+/* rows: those of this source so far. */
 static int check(struct reading *r, uint64_t rows, struct error *err)
 {
-	const struct store_select *select = r->select;
-	if (select->cancel && __atomic_load_n(select->cancel, __ATOMIC_RELAXED))
-		return error_set(err, -ECANCELED, "the query was cancelled");
-	bool late = select->deadline_ns && time_monotonic_ns() >= select->deadline_ns;
-	if (!late && !(select->rows_max && r->stats->rows + rows > select->rows_max))
-		return 0;
-	r->stats->partial = true;
-	snprintf(r->stats->why, sizeof(r->stats->why), "%s after %zu of %zu sources",
-		 late ? "the deadline passed" : "the row limit was reached", r->done, r->source_count);
-	return LIMITED;
+	return select_check(r->select, rows, r->done, r->source_count, r->stats, err);
 }
 
 static int give(struct reading *r, struct store_process_row *row, struct error *err)
@@ -124,8 +113,8 @@ static int on_check(void *context, struct error *err)
 {
 	struct reading *r = context;
 	int code = check(r, r->scan->rows, err);
-	r->is_limited = code == LIMITED;
-	return r->is_limited ? -ETIME : code;
+	r->is_limited = code == SELECT_LIMITED;
+	return code;
 }
 
 static int scan_rows(struct reading *r, const struct block *block, const struct selection *selection, struct error *err)
@@ -185,7 +174,7 @@ static int read_block(struct reading *r, struct block *block, struct error *err)
 	r->callback_code = 0;
 	int code = scan_block(r, block, &own);
 	if (r->is_limited)
-		return LIMITED;
+		return SELECT_LIMITED;
 	if (code == -EBADMSG && r->callback_code == 0) {
 		blocks_set_aside(r->store, block, own.message);
 		return r->has_given ? error_set(err, -EAGAIN, "%s", own.message) : 0;
@@ -210,7 +199,7 @@ static int read_sources(struct reading *r, struct error *err)
 		else if (r->snapshot.heads[1 - r->done])
 			code = read_head(r, r->snapshot.heads[1 - r->done], err);
 	}
-	return code == LIMITED ? 0 : code;
+	return code == SELECT_LIMITED ? 0 : code;
 }
 
 int store_read_processes(struct store *store, const struct store_select *select, const struct store_grouping *grouping,

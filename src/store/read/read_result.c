@@ -233,7 +233,7 @@ static int copy_sources(struct reading *r, const struct by_source *by, struct pr
 	for (size_t s = 0; code == 0 && s < r->source_count; s++) {
 		code = read_check(r, 0, err);
 		/* Stacks without frames would be wrong, so this is where a deadline is an error. */
-		if (code == READ_LIMITED)
+		if (code == SELECT_LIMITED)
 			code = error_set(err, -ETIME, "the deadline passed before the result was complete");
 		if (code == 0)
 			code = copy_source(&ahead, s, into, err);

@@ -71,7 +71,7 @@ static int hand_over(struct reading *r, uint32_t source, struct source_sums *sum
 	if (code == -E2BIG) {
 		read_note_partial(r, "the limit of %zu distinct stacks was reached after %zu of %zu sources",
 				  r->select->stacks_max, r->done, r->source_count);
-		code = READ_LIMITED;
+		code = SELECT_LIMITED;
 	}
 	add_stats(r->stats, &sums->stats);
 	pthread_mutex_unlock(&r->lock);

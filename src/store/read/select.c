@@ -2,11 +2,13 @@
 #include "store/read/select.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/limits.h"
+#include "base/time.h"
 
 /* ---- matching ---- */
 
@@ -214,4 +216,19 @@ void selection_release(struct selection *selection)
 	mem_free(selection->wanted);
 	mem_free(selection->groups);
 	*selection = (struct selection){0};
+}
+
+int select_check(const struct store_select *select, uint64_t rows, size_t done, size_t count, struct store_read_stats *stats,
+		 struct error *err)
+{
+	if (select->cancel && __atomic_load_n(select->cancel, __ATOMIC_RELAXED))
+		return error_set(err, -ECANCELED, "the query was cancelled");
+	bool late = select->deadline_ns && time_monotonic_ns() >= select->deadline_ns;
+	if (!late && !(select->rows_max && stats->rows + rows > select->rows_max))
+		return 0;
+	if (!stats->partial)
+		snprintf(stats->why, sizeof(stats->why), "%s after %zu of %zu sources",
+			 late ? "the deadline passed" : "the row limit was reached", done, count);
+	stats->partial = true;
+	return SELECT_LIMITED;
 }

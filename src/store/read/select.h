@@ -4,6 +4,8 @@
 #ifndef WICK_STORE_READ_SELECT_H
 #define WICK_STORE_READ_SELECT_H
 
+#include <errno.h>
+
 #include "store/series_columns.h"
 
 struct selection {
@@ -27,5 +29,11 @@ void selection_limit(struct selection *selection, const struct store_select *sel
 int selection_group(struct selection *selection, const struct store_grouping *grouping, const struct series_columns *columns,
 		    struct error *err);
 void selection_release(struct selection *selection);
+
+/* Whether reading goes on, with `done` of `count` sources read, and `rows` more rows than stats have: 0, -ECANCELED, or
+ * SELECT_LIMITED: reading ends, what was read is the answer, and stats say that it is partial. */
+#define SELECT_LIMITED (-ETIME)
+int select_check(const struct store_select *select, uint64_t rows, size_t done, size_t count, struct store_read_stats *stats,
+		 struct error *err);
 
 #endif
