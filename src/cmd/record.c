@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "agent/process/targets.h"
@@ -25,13 +26,13 @@
 #include "cmd/cmd.h"
 #include "cmd/launch.h"
 #include "cmd/open.h"
-#include "cmd/record_host.h"
 #include "cmd/record_markers.h"
 #include "cmd/record_remote.h"
 #include "cmd/record_thin.h"
 #include "daemon/host_symbols.h"
 #include "format/format.h"
 #include "profile/filter.h"
+#include "profile/hosts.h"
 #include "profile/markers.h"
 #include "profile/merge.h"
 #include "profile/thin.h"
@@ -396,6 +397,24 @@ static void tell_monotonic(struct profile *profile)
 		profile->monotonic_ns = profile->time_ns - (time_now_ns() - time_monotonic_ns());
 }
 
+/* Whose recording it is, and how far this clock is from UTC at most, if the kernel knows: `wick merge` and viewers of several
+ * hosts want both. */
+static int add_host(struct profile *profile, struct error *err)
+{
+	struct utsname machine;
+	struct profile_host host = {.bound_ns = time_wall_bound_ns()};
+	uint32_t id;
+	int r = profile_complete_hosts(profile, uname(&machine) == 0 ? machine.nodename : NULL, err);
+	/* A label may have given it another name. */
+	if (r < 0 || host.bound_ns < 0 || profile_host_count(profile) != 1)
+		return r;
+	host.name = profile->markers->hosts[1].name;
+	r = profile_add_cstring(profile, "UTC", &host.reference, err);
+	if (r == 0)
+		r = profile_add_cstring(profile, "wall clock", &host.method, err);
+	return r < 0 ? r : profile_add_host(profile, &host, &id, err);
+}
+
 static int write_profile(struct record *record, struct error *err)
 {
 	if (record->profile->sample_count == 0 && profile_marker_count(record->profile) == 0)
@@ -566,7 +585,7 @@ static int run_markers(struct record *record, struct error *err)
 	record->profile->time_ns = time_ns;
 	record->profile->duration_ns = record->ended_ns - record->started_ns;
 	tell_monotonic(record->profile);
-	r = record_host(record->profile, err);
+	r = add_host(record->profile, err);
 	if (r == 0)
 		r = output_write(record->profile, record->output, record->format, record_title(record), &record->written, err);
 	if (r < 0)
@@ -585,7 +604,7 @@ static int write_all(struct record *record, int recorded, struct error *err)
 	if (!r)
 		r = record_markers_stop(&record->markers, &record->profile, err);
 	if (!r && record->profile)
-		r = record_host(record->profile, err);
+		r = add_host(record->profile, err);
 	if (!r)
 		r = write_profile(record, err);
 	if (!r)

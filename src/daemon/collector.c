@@ -11,6 +11,7 @@
 #include "agent/unwind/unwind_result.h"
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "control/link.h"
@@ -19,14 +20,22 @@
 #include "daemon/agent_markers.h"
 #include "daemon/host_symbols.h"
 #include "daemon/poller.h"
-#include "daemon/shipper.h"
 #include "daemon/uploader.h"
+#include "export/export.h"
+#include "symbol/symbol.h"
+#include "symbol/worker.h"
 
-#define FINISH_NS (3 * NS_PER_S)
+#define FINISH_NS	    (3 * NS_PER_S)
+#define SYMBOL_WAIT_NS	    (20 * NS_PER_S)
+#define SYMBOL_CACHE_BYTES  (1 * GIB)
+#define SYMBOL_MEMORY_BYTES (64 * MIB)
 
 struct collector {
 	struct agent *agent;
-	struct shipper *shipper;
+	struct exporter *exporter;
+	struct symbolizer *symbolizer;			  /* for targets that cannot name addresses; NULL = there are none */
+	struct export_target targets[EXPORT_TARGETS_MAX]; /* the server first, if there is one */
+	size_t target_count;
 	struct uploader *uploader;     /* NULL = none */
 	struct poller *poller;	       /* NULL = none */
 	struct agent_markers *markers; /* NULL = none */
@@ -43,7 +52,8 @@ static void on_binary(void *context, const char *build_id, const char *path, pid
 	struct link_message message = {.kind = LINK_BINARY};
 	if (collector->uploader)
 		uploader_see(collector->uploader, build_id, path, pid, fd);
-	shipper_see(collector->shipper, build_id, path, fd);
+	if (collector->symbolizer && *build_id) /* a failure shows as addresses without names; the rest is as good */
+		symbolizer_offer(collector->symbolizer, build_id, path, fd, NULL);
 	if (collector->link_fd < 0 || !*build_id)
 		return;
 	snprintf(message.binary.build_id, sizeof(message.binary.build_id), "%s", build_id);
@@ -108,7 +118,7 @@ static void fill_targets(struct collector *collector, struct link_stats *stats)
 {
 	struct export_stats targets[EXPORT_TARGETS_MAX];
 	uint64_t lost_samples;
-	size_t count = shipper_get_stats(collector->shipper, targets, EXPORT_TARGETS_MAX);
+	size_t count = exporter_get_stats(collector->exporter, targets, EXPORT_TARGETS_MAX);
 	/* The first is the server at the other end of the link. */
 	stats->profiles_sent = targets[0].sent_profiles;
 	stats->bytes_sent = targets[0].sent_bytes;
@@ -189,7 +199,7 @@ static int on_profile(void *context, struct profile *profile, struct error *err)
 	struct collector *collector = context;
 	(void)err;
 	struct error why = {0};
-	if (shipper_push(collector->shipper, profile, &why) < 0)
+	if (exporter_push(collector->exporter, profile, NULL, EXPORT_ALL_TARGETS, &why) < 0)
 		log_warn("%s", why.message); /* counted; the next flush may do better */
 	if (collector->link_fd >= 0)
 		send_stats(collector);
@@ -197,6 +207,70 @@ static int on_profile(void *context, struct profile *profile, struct error *err)
 	host_symbols_refresh(&collector->symbols);
 	return 0;
 }
+
+/* ---- sending profiles ---- */
+
+static void say(void *context, enum log_level level, const char *text)
+{
+	log_write(level, "%s", text);
+}
+
+static int symbolize(void *context, struct profile *profile, const bool *cancel, struct error *err)
+{
+	struct collector *collector = context;
+	struct symbolizer_want want = {.wait_ns = SYMBOL_WAIT_NS, .cancel = cancel};
+	return symbolizer_resolve(collector->symbolizer, profile, 1, &want, NULL, err);
+}
+
+/* Tables are made one at a time, in processes of their own, once for each binary, and kept on disk. */
+static int open_symbolizer(struct collector *collector, const char *cache_directory, struct error *err)
+{
+	static const struct symbol_worker_options worker = {.program = "/proc/self/exe"};
+	char directory[4096];
+	struct symbolizer_options options = {.cache_max_bytes = SYMBOL_CACHE_BYTES,
+					     .memory_max_bytes = SYMBOL_MEMORY_BYTES,
+					     .own_files = true,
+					     .workers = 1,
+					     .worker = &worker};
+	bool wanted = false;
+	for (size_t i = 0; i < collector->target_count; i++)
+		wanted |= collector->targets[i].symbolize;
+	if (!wanted)
+		return 0;
+	if (cache_directory && io_join_path(directory, sizeof(directory), cache_directory, "symbols") == 0 &&
+	    io_make_dirs(directory, 0700, NULL) == 0)
+		options.cache_directory = directory;
+	return symbolizer_new(&options, &collector->symbolizer, err);
+}
+
+/* Over a link the server is on this machine and ends with us: what waits for it is not worth a disk. */
+static int start_exporter(struct collector *collector, const struct collector_options *options, struct error *err)
+{
+	bool is_here = options->link_fd >= 0;
+	if (options->url)
+		collector->targets[collector->target_count++] = (struct export_target){.kind = EXPORT_WICK,
+										       .url = options->url,
+										       .name = is_here ? "server" : NULL,
+										       .token = options->token,
+										       .tenant = options->tenant,
+										       .memory_only = is_here,
+										       .spool_bytes = options->spool_bytes,
+										       .spool_age_ns = options->spool_age_ns};
+	if (collector->target_count + options->target_count > EXPORT_TARGETS_MAX)
+		return error_set(err, -EINVAL, "more than %d targets", EXPORT_TARGETS_MAX);
+	for (size_t i = 0; i < options->target_count; i++)
+		collector->targets[collector->target_count++] = options->targets[i];
+	int r = open_symbolizer(collector, options->agent.cache_directory, err);
+	struct exporter_options exporter = {.targets = collector->targets,
+					    .target_count = collector->target_count,
+					    .directory = options->spool_directory,
+					    .say = say,
+					    .symbolize = collector->symbolizer ? symbolize : NULL,
+					    .context = collector};
+	return r < 0 ? r : exporter_new(&exporter, &collector->exporter, err);
+}
+
+/* ---- what else it sends ---- */
 
 static int start_uploader(struct collector *collector, const struct collector_options *options, const char *directory,
 			  struct error *err)
@@ -236,7 +310,7 @@ static void on_health(void *context, struct health *ret)
 	struct export_stats server; /* the first target */
 	struct agent_stats agent;
 	agent_get_stats(collector->agent, &agent);
-	shipper_get_stats(collector->shipper, &server, 1);
+	exporter_get_stats(collector->exporter, &server, 1);
 	agent_health_fill(&collector->health, &agent, &server, ret);
 }
 
@@ -291,19 +365,9 @@ int collector_new(const struct collector_options *options, struct collector **re
 	if (!r)
 		r = host_symbols_init(&collector->symbols, err);
 	if (!r)
-		r = agent_drop_privileges(err); /* before the shipper's thread, which inherits what is left */
-	struct shipper_options shipper = {.url = options->url,
-					  .token = options->token,
-					  .tenant = options->tenant,
-					  .url_in_memory = options->link_fd >= 0,
-					  .spool_bytes = options->spool_bytes,
-					  .spool_age_ns = options->spool_age_ns,
-					  .spool_directory = options->spool_directory,
-					  .targets = options->targets,
-					  .target_count = options->target_count,
-					  .cache_directory = agent.cache_directory};
+		r = agent_drop_privileges(err); /* before the exporter's thread, which inherits what is left */
 	if (!r)
-		r = shipper_new(&shipper, &collector->shipper, err);
+		r = start_exporter(collector, options, err);
 	if (!r)
 		r = start_uploader(collector, options, agent.cache_directory, err);
 	if (!r)
@@ -328,7 +392,8 @@ int collector_run(struct collector *collector, struct error *err)
 		agent_markers_finish(collector->markers, FINISH_NS);
 	collector->poller = poller_free(collector->poller);
 	collector->uploader = uploader_free(collector->uploader);
-	shipper_finish(collector->shipper, FINISH_NS);
+	/* What is on disk stays for the next run, further profiles are dropped and counted. */
+	exporter_finish(collector->exporter, FINISH_NS);
 	if (collector->link_fd >= 0)
 		send_stats(collector);
 	return r;
@@ -347,7 +412,8 @@ struct collector *collector_free(struct collector *collector)
 	agent_markers_free(collector->markers);
 	poller_free(collector->poller);
 	uploader_free(collector->uploader);
-	shipper_free(collector->shipper);
+	exporter_free(collector->exporter);
+	symbolizer_free(collector->symbolizer);
 	agent_free(collector->agent);
 	host_symbols_release(&collector->symbols);
 	return mem_free(collector);
@@ -370,7 +436,7 @@ void collector_report(struct collector *collector)
 {
 	struct agent_stats agent;
 	struct export_stats targets[EXPORT_TARGETS_MAX];
-	size_t count = shipper_get_stats(collector->shipper, targets, EXPORT_TARGETS_MAX);
+	size_t count = exporter_get_stats(collector->exporter, targets, EXPORT_TARGETS_MAX);
 	agent_get_stats(collector->agent, &agent);
 	log_info("%llu samples were taken, %llu lost in the kernel, %llu dropped by rules",
 		 (unsigned long long)agent.samples_taken, (unsigned long long)agent.samples_lost[AGENT_LOSS_COUNTS_FULL],

@@ -2,7 +2,7 @@
 /*
  * The uploader: sends the server what names the addresses of this host's binaries, if it asks for it.
  *
- * It works beside the shipper, on a thread of its own of the lowest priority for CPU and disk: asks the server, in batches and
+ * It works beside the exporter, on a thread of its own of the lowest priority for CPU and disk: asks the server, in batches and
  * seldom, which of the binaries that were seen it wants (agent/upload/upload_queue.h), copies symbols and debug sections of one
  * (agent/upload/debug_copy.h) into a temporary file, and sends it in pieces, no faster than the rate. What the server says of
  * the offset is the truth: an upload that was broken off goes on from there. After each step it rests, COST_FACTOR times as
