@@ -17,7 +17,6 @@
 
 #include "base/alloc.h"
 #include "base/time.h"
-#include "store/head/head_index.h"
 #include "store/read/select.h"
 #include "store/store_int.h"
 

@@ -3,15 +3,6 @@
 
 #include <string.h>
 
-#include "base/hash.h"
-
-uint64_t series_hash(const struct profile_type *type, const struct labels *labels)
-{
-	char text[PROFILE_TYPE_TEXT_MAX];
-	profile_type_format(type, text);
-	return hash64_seed(text, strlen(text), labels_hash(labels));
-}
-
 int series_compare_types(const struct profile_type *a, const struct profile_type *b)
 {
 	int order = strcmp(a->name, b->name);

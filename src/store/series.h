@@ -8,7 +8,6 @@
 struct series {
 	const struct profile_type *type;
 	const struct labels *labels;
-	uint64_t hash;	/* series_hash() */
 	int64_t period; /* the largest seen */
 	int64_t first_ns, last_ns;
 	uint64_t samples; /* 0 = nothing was stored after all */
@@ -16,7 +15,6 @@ struct series {
 	uint64_t mark;	  /* of a head: the last append that touched it */
 };
 
-uint64_t series_hash(const struct profile_type *type, const struct labels *labels);
 /* Part by part. */
 int series_compare_types(const struct profile_type *a, const struct profile_type *b);
 

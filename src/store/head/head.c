@@ -11,7 +11,6 @@
 #include "base/limits.h"
 #include "base/time.h"
 #include "profile/keys.h"
-#include "store/head/head_index.h"
 
 #define HEAD_SAMPLES_MAX (256u * 1024 * 1024)
 
@@ -32,9 +31,8 @@ int head_new(size_t series_max, struct head **ret, struct error *err)
 	index32_init(&head->label_index);
 	map64_init(&head->series_index);
 	head_processes_init(&head->processes);
-	int r = head_index_new(&head->index, err);
-	if (r == 0)
-		r = profile_new(&head->pool, err);
+	pthread_mutex_init(&head->index.lock, NULL);
+	int r = profile_new(&head->pool, err);
 	if (r < 0) {
 		head_free(head);
 		return r;
@@ -47,7 +45,7 @@ struct head *head_free(struct head *head)
 {
 	if (!head)
 		return NULL;
-	head_index_free(head->index);
+	head_index_release(head);
 	profile_free(head->pool);
 	for (size_t i = 0; i < head->type_count; i++)
 		mem_free(head->types[i]);
@@ -155,7 +153,6 @@ static int add_series(struct head *head, uint32_t type, uint32_t labels, uint32_
 	head->series[head->series_count] = (struct series){
 		.type = head->types[type],
 		.labels = head->label_sets[labels],
-		.hash = series_hash(head->types[type], head->label_sets[labels]),
 	};
 	*ret = (uint32_t)head->series_count++;
 	return 0;

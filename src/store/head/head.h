@@ -20,8 +20,12 @@
 #include "store/head/head_processes.h"
 #include "store/head/known.h"
 #include "store/ids.h"
-#include "store/series.h"
+#include "store/series_columns.h"
 
+struct head_columns {
+	unsigned refs; /* the index's lock */
+	struct series_columns columns;
+};
 struct head_append {
 	uint64_t sequence;
 	uint8_t id[STORE_ID_SIZE];
@@ -55,7 +59,13 @@ struct head {
 	/* Which part of the log this is */
 	uint64_t last_sequence, first_segment, last_segment, log_bytes, log_records;
 
-	struct head_index *index; /* what queries derive from it */
+	/* What queries need beyond what appending keeps: its series by columns, the hashes of its stacks. Made when a query
+	 * asks for it and kept up to date by the next ones, so that appends pay nothing and queries only for what is new. */
+	struct head_index {
+		pthread_mutex_t lock;
+		struct head_columns *columns; /* of the series that there were when it was made; NULL = none yet */
+		struct profile_hashes hashes;
+	} index;
 
 	_Atomic int64_t started_ns; /* monotonic time of the first append */
 	_Atomic uint64_t bytes;	    /* estimated memory */
@@ -89,5 +99,14 @@ void head_rewind(struct head *head, const struct head_mark *mark, uint64_t seque
 bool head_is_empty(const struct head *head); /* no samples, no rows */
 uint64_t head_bytes(const struct head *head);
 uint64_t head_stacks(const struct head *head);
+
+/* ---- head_index.c ---- */
+
+/* All of these with head->lock held for reading, so that the head does not grow meanwhile. */
+int head_columns_get(struct head *head, struct head_columns **ret, struct error *err);
+void head_columns_put(struct head *head, struct head_columns *columns);
+/* Copies the hashes of some stacks: ret[i] is that of stacks[i]. */
+int head_copy_hashes(struct head *head, const uint32_t *stacks, size_t count, struct hash128 *ret, struct error *err);
+void head_index_release(struct head *head);
 
 #endif

@@ -1,23 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store/head/head_index.h"
+#include "store/head/head.h"
 
 #include "base/alloc.h"
-
-struct head_index {
-	pthread_mutex_t lock;
-	struct head_columns *columns; /* of the series that there were when it was made; NULL = none yet */
-	struct profile_hashes hashes;
-};
-
-int head_index_new(struct head_index **ret, struct error *err)
-{
-	struct head_index *index = mem_zalloc(sizeof(*index));
-	if (!index)
-		return error_nomem(err);
-	pthread_mutex_init(&index->lock, NULL);
-	*ret = index;
-	return 0;
-}
 
 static void free_columns(struct head_columns *columns)
 {
@@ -27,15 +11,11 @@ static void free_columns(struct head_columns *columns)
 	mem_free(columns);
 }
 
-struct head_index *head_index_free(struct head_index *index)
+void head_index_release(struct head *head)
 {
-	if (!index)
-		return NULL;
-	free_columns(index->columns);
-	profile_hashes_release(&index->hashes);
-	pthread_mutex_destroy(&index->lock);
-	mem_free(index);
-	return NULL;
+	free_columns(head->index.columns);
+	profile_hashes_release(&head->index.hashes);
+	pthread_mutex_destroy(&head->index.lock);
 }
 
 static int build(const struct head *head, struct head_columns **ret, struct error *err)
@@ -55,7 +35,7 @@ static int build(const struct head *head, struct head_columns **ret, struct erro
 
 int head_columns_get(struct head *head, struct head_columns **ret, struct error *err)
 {
-	struct head_index *index = head->index;
+	struct head_index *index = &head->index;
 	struct head_columns *old = NULL, *fresh = NULL;
 	int r = 0;
 	pthread_mutex_lock(&index->lock);
@@ -80,16 +60,16 @@ void head_columns_put(struct head *head, struct head_columns *columns)
 {
 	if (!columns)
 		return;
-	pthread_mutex_lock(&head->index->lock);
+	pthread_mutex_lock(&head->index.lock);
 	bool last = --columns->refs == 0;
-	pthread_mutex_unlock(&head->index->lock);
+	pthread_mutex_unlock(&head->index.lock);
 	if (last)
 		free_columns(columns);
 }
 
 int head_copy_hashes(struct head *head, const uint32_t *stacks, size_t count, struct hash128 *ret, struct error *err)
 {
-	struct head_index *index = head->index;
+	struct head_index *index = &head->index;
 	pthread_mutex_lock(&index->lock);
 	int r = profile_hash_more(head->pool, &index->hashes, err);
 	for (size_t i = 0; r == 0 && i < count; i++)

@@ -3,17 +3,11 @@
 
 #include "base/alloc.h"
 
-void known_init(struct known *known)
-{
-	*known = (struct known){0};
-	index32_init(&known->index);
-}
-
 void known_release(struct known *known)
 {
 	mem_free(known->entries);
 	index32_release(&known->index);
-	known_init(known);
+	*known = (struct known){0};
 }
 
 bool known_find(const struct known *known, struct hash128 key, uint32_t *ret_id)

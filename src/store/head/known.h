@@ -14,7 +14,6 @@ struct known {
 	size_t count, capacity;
 	struct index32 index;
 };
-void known_init(struct known *known);
 void known_release(struct known *known);
 bool known_find(const struct known *known, struct hash128 key, uint32_t *ret_id);
 int known_add(struct known *known, struct hash128 key, uint32_t id); /* not there yet; 0 or -ENOMEM */

@@ -10,7 +10,6 @@
 #include "base/alloc.h"
 #include "base/time.h"
 #include "store/block/block_scan.h"
-#include "store/head/head_index.h"
 #include "store/processes.h"
 #include "store/read/select.h"
 #include "store/store_int.h"

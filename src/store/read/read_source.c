@@ -7,7 +7,6 @@
 #include "base/time.h"
 #include "store/block/block_scan.h"
 #include "store/block/filter.h"
-#include "store/head/head_index.h"
 #include "store/read/read_int.h"
 
 /* Adds the time since *since to a phase, and begins the next one. */
