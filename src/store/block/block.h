@@ -203,6 +203,9 @@ int block_open_file(const struct block *block, enum block_file file, struct parq
 /* A column by name and type; -EBADMSG if there is none. */
 int block_find_column(const struct parquet_file *file, const char *name, enum parquet_type type, size_t *ret,
 		      struct error *err);
+/* Reads a column of all row groups into `to`, which has room for the file's rows. What strings point into goes to `strings`. */
+int block_read_column(struct parquet_file *file, const char *name, enum parquet_type type, void *to,
+		      struct block_tables *strings, struct error *err);
 /* Looks into labels.parquet for values of a label that begin with `prefix`: on_value for each, in order; what it is given is
  * valid during the call. Reads only the pages where they are; -EBADMSG may come after some were given. */
 typedef int (*block_on_value)(void *context, const char *value, const struct block_use *use, struct error *err);

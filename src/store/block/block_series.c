@@ -115,26 +115,6 @@ static int load_types(struct loading *l, size_t group, size_t first, size_t rows
 
 /* ---- numbers ---- */
 
-static int load_numbers(struct loading *l, const char *name, enum parquet_type type, void *to)
-{
-	size_t column, size = type == PARQUET_INT32 ? 4 : 8, at = 0;
-	struct parquet_data data;
-	int r = block_find_column(l->file, name, type, &column, l->err);
-	parquet_data_init(&data);
-	for (size_t g = 0; r == 0 && g < parquet_group_count(l->file); g++) {
-		r = parquet_read(l->file, g, column, &data, l->err);
-		if (r == 0 && data.null_count)
-			r = error_set(l->err, -EBADMSG, "column %s has nulls", name);
-		if (r == 0 && data.count != parquet_group_rows(l->file, g))
-			r = error_set(l->err, -EBADMSG, "column %s has a different number of rows", name);
-		if (r == 0 && data.count)
-			memcpy((uint8_t *)to + at * size, data.any, data.count * size);
-		at += data.count;
-	}
-	parquet_data_release(&data);
-	return r;
-}
-
 /* A series without rows is in no range of time. */
 static void hide_empty(struct block_series *series)
 {
@@ -154,7 +134,7 @@ static int load_rollup_ids(struct loading *l, size_t count)
 	series->rollup_ids = mem_alloc_array(count, sizeof(*series->rollup_ids));
 	if (!series->rollup_ids)
 		return error_nomem(l->err);
-	int r = load_numbers(l, "rollup_id", PARQUET_INT32, series->rollup_ids);
+	int r = block_read_column(l->file, "rollup_id", PARQUET_INT32, series->rollup_ids, NULL, l->err);
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		int64_t step = (int64_t)series->rollup_ids[i] - (i ? series->rollup_ids[i - 1] : 0);
 		if (step < 0 || step > (i > 0))
@@ -187,7 +167,9 @@ static int load_all_numbers(struct loading *l, size_t count)
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < NUMBER_COLUMNS; i++) {
 		void *array = *number_array(l->series, i) = mem_alloc_array(count, sizeof(int64_t));
-		r = array ? load_numbers(l, number_columns[i].name, PARQUET_INT64, array) : error_nomem(l->err);
+		if (!array)
+			return error_nomem(l->err);
+		r = block_read_column(l->file, number_columns[i].name, PARQUET_INT64, array, NULL, l->err);
 	}
 	return r == 0 ? load_rollup_ids(l, count) : r;
 }

@@ -148,35 +148,40 @@ static int keep_strings(struct block_tables *tables, struct parquet_data *data, 
 	return 0;
 }
 
+int block_read_column(struct parquet_file *file, const char *name, enum parquet_type type, void *to,
+		      struct block_tables *strings, struct error *err)
+{
+	size_t column, size = block_value_size(type), at = 0;
+	struct parquet_data data;
+	int r = block_find_column(file, name, type, &column, err);
+	parquet_data_init(&data);
+	for (size_t g = 0; r == 0 && g < parquet_group_count(file); g++) {
+		r = parquet_read(file, g, column, &data, err);
+		if (r == 0 && data.null_count)
+			r = error_set(err, -EBADMSG, "column %s has nulls", name);
+		if (r == 0 && data.count != parquet_group_rows(file, g))
+			r = error_set(err, -EBADMSG, "column %s has a different number of rows", name);
+		if (r == 0 && data.count)
+			memcpy((uint8_t *)to + at * size, data.any, data.count * size);
+		at += data.count;
+		if (r == 0 && type == PARQUET_BYTE_ARRAY)
+			r = keep_strings(strings, &data, err);
+	}
+	parquet_data_release(&data);
+	return r;
+}
+
 /* Reads one column of all row groups into a new array, *ret. */
 static int load_column(struct block_tables *tables, struct parquet_file *file, const char *name, enum parquet_type type,
 		       void *ret, struct error *err)
 {
-	size_t column, size = block_value_size(type);
-	int r = block_find_column(file, name, type, &column, err);
-	if (r < 0)
-		return r;
-	size_t rows = parquet_rows(file), at = 0;
-	uint8_t *all = mem_alloc_array(rows, size);
+	size_t rows = parquet_rows(file), size = block_value_size(type);
+	void *all = mem_alloc_array(rows, size);
 	if (!all)
 		return error_nomem(err);
 	memcpy(ret, &all, sizeof(all));
 	tables->bytes += rows * size;
-	struct parquet_data data;
-	parquet_data_init(&data);
-	for (size_t g = 0; r == 0 && g < parquet_group_count(file); g++) {
-		r = parquet_read(file, g, column, &data, err);
-		if (r < 0)
-			break;
-		if (data.null_count)
-			r = error_set(err, -EBADMSG, "column %s has nulls", name);
-		memcpy(all + at * size, data.any, data.count * size);
-		at += data.count;
-		if (r == 0 && type == PARQUET_BYTE_ARRAY)
-			r = keep_strings(tables, &data, err);
-	}
-	parquet_data_release(&data);
-	return r;
+	return block_read_column(file, name, type, all, tables, err);
 }
 
 static int check_references(const int32_t *ids, size_t count, size_t limit, const char *name, struct error *err)
