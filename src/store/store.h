@@ -189,10 +189,11 @@ struct store_read_stats {
 	uint64_t cache_hits, cache_misses;		  /* of decoded indexes */
 	uint64_t head_rows;
 	uint64_t stacks; /* distinct ones in the result */
-	int64_t period;	 /* the largest of the series that matched: what one event stands for at most; 0 = not known */
 	uint64_t phase_ns[STORE_PHASES];
-	bool partial;  /* something was left out: */
-	char why[160]; /* "the deadline of 30 s passed after 12 of 40 blocks" */
+	/* To here they are sums. */
+	int64_t period; /* the largest of the series that matched: what one event stands for at most; 0 = not known */
+	bool partial;	/* something was left out: */
+	char why[160];	/* "the deadline of 30 s passed after 12 of 40 blocks" */
 };
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading one source: a block by its plan, the head as a whole. */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -20,27 +21,10 @@ static void end_phase(struct source_sums *sums, enum store_phase phase, int64_t 
 /* lock held. */
 static void add_stats(struct store_read_stats *to, const struct store_read_stats *from)
 {
-	const struct {
-		uint64_t *to, from;
-	} items[] = {{&to->blocks, from->blocks},
-		     {&to->blocks_skipped, from->blocks_skipped},
-		     {&to->from_samples, from->from_samples},
-		     {&to->from_rollups, from->from_rollups},
-		     {&to->from_totals, from->from_totals},
-		     {&to->groups, from->groups},
-		     {&to->groups_skipped, from->groups_skipped},
-		     {&to->pages, from->pages},
-		     {&to->pages_skipped, from->pages_skipped},
-		     {&to->series, from->series},
-		     {&to->rows, from->rows},
-		     {&to->bytes, from->bytes},
-		     {&to->cache_hits, from->cache_hits},
-		     {&to->cache_misses, from->cache_misses},
-		     {&to->head_rows, from->head_rows}};
-	for (size_t i = 0; i < sizeof(items) / sizeof(*items); i++)
-		*items[i].to += items[i].from;
-	for (size_t i = 0; i < STORE_PHASES; i++)
-		to->phase_ns[i] += from->phase_ns[i];
+	uint64_t *sums = (uint64_t *)to;
+	const uint64_t *more = (const uint64_t *)from;
+	for (size_t i = 0; i < offsetof(struct store_read_stats, period) / sizeof(*sums); i++)
+		sums[i] += more[i];
 }
 
 /* Hands the source's sums over, whole. */
@@ -75,6 +59,18 @@ static int hand_over(struct reading *r, uint32_t source, struct source_sums *sum
 	add_stats(r->stats, &sums->stats);
 	pthread_mutex_unlock(&r->lock);
 	return code;
+}
+
+/* Rows of one series, or rollup series. */
+static int add_rows(const struct reading *r, struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks,
+		    const int64_t *times, const int64_t *values)
+{
+	if (!r->merge)
+		return source_sums_add_points(sums, id, count, stacks, times, values);
+	if (!sums->dense)
+		return source_sums_add_grouped(sums, id, count, stacks, values);
+	source_sums_add(sums, id, count, stacks, values);
+	return 0;
 }
 
 /* ---- blocks ---- */
@@ -195,14 +191,7 @@ static int load_stacks(struct block_source *b)
 static int on_run(void *context, const struct block_run *run, struct error *err)
 {
 	struct block_source *b = context;
-	struct source_sums *sums = &b->sums;
-	int code = 0;
-	if (!b->r->merge)
-		code = source_sums_add_points(sums, run->id, run->count, run->stacks, run->times, run->values[0]);
-	else if (sums->dense)
-		source_sums_add(sums, run->id, run->count, run->stacks, run->values[0]);
-	else
-		code = source_sums_add_grouped(sums, run->id, run->count, run->stacks, run->values[0]);
+	int code = add_rows(b->r, &b->sums, run->id, run->count, run->stacks, run->times, run->values[0]);
 	return code < 0 ? error_nomem(err) : 0;
 }
 
@@ -394,12 +383,7 @@ static int sum_head(struct head_source *h)
 			continue;
 		const int32_t *stack = (const int32_t *)&head->stacks[i];
 		h->sums.stats.head_rows++;
-		if (!h->r->merge)
-			code = source_sums_add_points(&h->sums, id, 1, stack, &head->times[i], &head->values[i]);
-		else if (h->sums.dense)
-			source_sums_add(&h->sums, id, 1, stack, &head->values[i]);
-		else
-			code = source_sums_add_grouped(&h->sums, id, 1, stack, &head->values[i]);
+		code = add_rows(h->r, &h->sums, id, 1, stack, &head->times[i], &head->values[i]);
 	}
 	return code < 0 ? error_nomem(h->err) : 0;
 }
