@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "agent/config.h"
-#include "base/alloc.h"
 #include "cmd/agent_options.h"
 #include "cmd/cmd.h"
 #include "daemon/collector.h"

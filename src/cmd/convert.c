@@ -5,7 +5,6 @@
 
 #include "base/io.h"
 #include "base/limits.h"
-#include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/convert.h"
 #include "format/format.h"

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/limits.h"
-#include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/convert.h"
 #include "server/viewer/opened.h"

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/io.h"
-#include "base/time.h"
 #include "cmd/remote.h"
 #include "query/pipeline.h"
 

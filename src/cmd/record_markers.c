@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/record_markers.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 

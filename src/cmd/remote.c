@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "base/time.h"

@@ -15,7 +15,6 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/limits.h"
-#include "base/text.h"
 #include "cmd/convert.h"
 #include "cmd/remote.h"
 #include "cmd/report.h"

@@ -11,7 +11,6 @@
  */
 #include "daemon/agent_markers.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,7 +18,6 @@
 
 #include "agent/markers/marks.h"
 #include "base/alloc.h"
-#include "base/io.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/thread.h"

@@ -3,10 +3,8 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include "agent/unwind/unwind_result.h"
 #include "base/alloc.h"

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/limits.h"
 #include "base/time.h"
 #include "codec/json.h"

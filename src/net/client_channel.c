@@ -20,7 +20,6 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

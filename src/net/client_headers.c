@@ -8,7 +8,6 @@
  * 2 value } }, RetryInfo { 1 Duration { 1 seconds, 2 nanos } }. If it says more than one, the longest counts.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>

@@ -10,7 +10,6 @@
  * connection_run() is the pump: it alternates between giving pending input to the protocol and taking output from it until
  * neither moves, and it never nests (busy). Protocol code may therefore call it, or functions that end in it, from anywhere.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "net/net_int.h"

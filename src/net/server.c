@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <time.h>

@@ -11,7 +11,6 @@
  * that turns out to be damaged adds nothing.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

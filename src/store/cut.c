@@ -14,7 +14,6 @@
  * what to skip. If writing fails, the frozen head stays, is still read, and is written again later.
  */
 #include <assert.h>
-#include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"

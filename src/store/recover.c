@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/io.h"
 #include "base/thread.h"
 #include "store/store_int.h"
 

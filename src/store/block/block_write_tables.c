@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "store/block/block_write_int.h"
 
 /* What one table is filled from. */

@@ -13,7 +13,6 @@
  * Series of a block are only asked for when a rule may have something to do: the time of that is worked out once a block.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

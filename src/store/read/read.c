@@ -20,9 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/thread.h"
-#include "base/time.h"
 #include "store/read/read_int.h"
 
 #define THREADS_MAX	   4

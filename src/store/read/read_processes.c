@@ -5,7 +5,6 @@
  * half-way has already been seen in part, and the caller has to begin again, without it.
  */
 #include <errno.h>
-#include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/time.h"
