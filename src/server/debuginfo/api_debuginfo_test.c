@@ -204,24 +204,12 @@ static void test_binaries(void **state)
 	test_expect(test, text, 404, "did you mean");
 }
 
-static void test_kinds(void **state)
-{
-	enum upload_kind kind;
-	(void)state;
-	for (unsigned i = 0; i < UPLOAD_KINDS; i++) {
-		assert_int_equal(debuginfo_kind_parse(upload_kind_names[i], &kind), 0);
-		assert_int_equal(kind, i);
-	}
-	assert_int_equal(debuginfo_kind_parse("", &kind), -EINVAL);
-	assert_int_equal(debuginfo_kind_parse("Debuginfo", &kind), -EINVAL);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_wanted),	TEST(test_begin),    TEST(test_pieces),	  TEST(test_nonsense),
-		TEST(test_strange_ids), TEST(test_disabled), TEST(test_binaries), cmocka_unit_test(test_kinds),
+		TEST(test_strange_ids), TEST(test_disabled), TEST(test_binaries),
 	};
 	log_set_level(LOG_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);
