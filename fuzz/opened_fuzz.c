@@ -42,7 +42,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const bool go_on = false;
+	static const atomic_bool go_on = false;
 	struct buffer out;
 	struct error err = {0};
 	if (size == 0)

@@ -2,9 +2,8 @@
 /* Threads: started with a name (seen by top and by wick itself), all signals blocked but those of a fault (SIGSEGV ...), so
  * that the main thread handles them. Locks are plain pthread ones.
  *
- * What threads share without a lock has an atomic type (stdatomic.h). Plain types and the compiler's __atomic builtins are for
- * two things: memory whose layout others share (the kernel, BPF programs, client/wickmark_abi.h), and the flags that callers
- * raise to cancel, which functions take as `const bool *cancel`. */
+ * What threads share without a lock has an atomic type (stdatomic.h); of flags that cancel, base/cancel.h. Plain types and the
+ * compiler's __atomic builtins are for memory whose layout others share (the kernel, BPF programs, client/wickmark_abi.h). */
 #ifndef WICK_BASE_THREAD_H
 #define WICK_BASE_THREAD_H
 

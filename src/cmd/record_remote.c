@@ -24,14 +24,14 @@ struct waiting {
 	const struct record_remote *remote;
 	char *token, id[ORDERS_ID_SIZE];
 	struct net_client *net;
-	bool stop;		  /* atomic */
+	atomic_bool stop;
 	int64_t start_ns, end_ns; /* monotonic, about */
 	size_t hosts, done;
 };
 
 static void stop(void *context)
 {
-	__atomic_store_n(&((struct waiting *)context)->stop, true, __ATOMIC_RELAXED);
+	cancel_request(&((struct waiting *)context)->stop);
 }
 
 int record_remote_order(const struct option_list *const lists[ORDERS_TARGET_KINDS], struct orders_order *ret, struct error *err)
@@ -56,7 +56,7 @@ int record_remote_order(const struct option_list *const lists[ORDERS_TARGET_KIND
 
 /* ---- asking ---- */
 
-static int make_client(const struct waiting *waiting, int64_t timeout_ns, const bool *cancel, struct net_client **ret,
+static int make_client(const struct waiting *waiting, int64_t timeout_ns, const atomic_bool *cancel, struct net_client **ret,
 		       struct error *err)
 {
 	struct net_client_options options = {.url = waiting->remote->url,
@@ -250,7 +250,7 @@ static int wait_for_it(struct waiting *waiting, struct error *err)
 {
 	int64_t heard_ns = time_monotonic_ns();
 	for (;;) {
-		if (__atomic_load_n(&waiting->stop, __ATOMIC_RELAXED))
+		if (cancel_requested(&waiting->stop))
 			return error_set(err, -ECANCELED, "cancelled");
 		int r = look(waiting, err);
 		int64_t now_ns = time_monotonic_ns();

@@ -149,7 +149,7 @@ static int fill(struct archive *a, struct error *err)
 	static int (*const fills[])(struct archive * a, struct error * err) = {fill_plain, fill_gzip, fill_zstd};
 	a->out_at = a->out_len = 0;
 	while (a->out_len == 0) {
-		if (a->options.cancel && __atomic_load_n(a->options.cancel, __ATOMIC_RELAXED))
+		if (cancel_requested(a->options.cancel))
 			return error_set(err, -ECANCELED, "cancelled");
 		int r = read_input(a, err);
 		if (r < 0)

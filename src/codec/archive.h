@@ -7,15 +7,16 @@
 #define WICK_CODEC_ARCHIVE_H
 
 #include "base/buffer.h"
+#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 
 #define ARCHIVE_PATH_MAX 4096u
 
 struct archive_options {
-	uint64_t bytes_max;   /* after unpacking; 0 = 2 GiB */
-	uint64_t entries_max; /* of any kind; 0 = 1,000,000 */
-	const bool *cancel;   /* polled; NULL = never */
+	uint64_t bytes_max;	   /* after unpacking; 0 = 2 GiB */
+	uint64_t entries_max;	   /* of any kind; 0 = 1,000,000 */
+	const atomic_bool *cancel; /* polled; NULL = never */
 };
 struct archive_entry {
 	const char *path; /* as it is in the archive: may be absolute, may hold ".."; valid until the next call */

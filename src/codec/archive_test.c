@@ -270,7 +270,7 @@ static void check_bomb(int (*compress)(struct bytes in, int level, struct buffer
 	struct error err = {0};
 	assert_int_equal(list_fd(fd, &options, &text, &err), -E2BIG);
 	assert_non_null(strstr(err.message, "67108864"));
-	bool cancel = true;
+	atomic_bool cancel = true;
 	options = (struct archive_options){.cancel = &cancel};
 	assert_int_equal(list_fd(fd, &options, &text, NULL), -ECANCELED);
 }

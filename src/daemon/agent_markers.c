@@ -57,7 +57,7 @@ struct agent_markers {
 	pthread_mutex_t lock; /* of what both threads and others see: stop, stats */
 	pthread_cond_t wake;
 	bool stop;		    /* of the taker */
-	bool cancel;		    /* of the sender, and atomic: its client polls it */
+	atomic_bool cancel;	    /* of the sender: its client polls it */
 	_Atomic int64_t give_up_ns; /* of the sender, monotonic; 0 = never */
 	struct marks_stats sums;    /* of collectors that came before this one */
 	struct link_markers stats;
@@ -329,7 +329,7 @@ static void *take_windows(void *context)
 static bool gave_up(const struct agent_markers *markers)
 {
 	int64_t at_ns = atomic_load_explicit(&markers->give_up_ns, memory_order_relaxed);
-	return __atomic_load_n(&markers->cancel, __ATOMIC_RELAXED) || (at_ns && time_monotonic_ns() >= at_ns);
+	return cancel_requested(&markers->cancel) || (at_ns && time_monotonic_ns() >= at_ns);
 }
 
 static int post(struct agent_markers *markers, struct bytes record, int *ret_status, char *ret_said, size_t said_size,
@@ -515,7 +515,7 @@ void agent_markers_finish(struct agent_markers *markers, int64_t timeout_ns)
 	atomic_store_explicit(&markers->give_up_ns, time_monotonic_ns() + timeout_ns, memory_order_relaxed);
 	while (markers->has_sender && !gave_up(markers) && !spool_is_over(markers->spool))
 		time_sleep_ns(10 * NS_PER_MS);
-	__atomic_store_n(&markers->cancel, true, __ATOMIC_RELAXED);
+	cancel_request(&markers->cancel);
 	if (markers->has_sender)
 		pthread_join(markers->sender, NULL);
 	markers->has_sender = false;

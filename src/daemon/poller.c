@@ -52,7 +52,7 @@ struct poller {
 	bool running;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
-	bool stop; /* atomic: the clients poll it */
+	atomic_bool stop; /* the clients poll it */
 
 	/* of the thread */
 	struct net_client *net;
@@ -79,7 +79,7 @@ struct poller {
 
 static bool is_stopped(const struct poller *poller)
 {
-	return __atomic_load_n(&poller->stop, __ATOMIC_RELAXED);
+	return cancel_requested(&poller->stop);
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -530,7 +530,7 @@ struct poller *poller_free(struct poller *poller)
 	if (!poller)
 		return NULL;
 	pthread_mutex_lock(&poller->lock);
-	__atomic_store_n(&poller->stop, true, __ATOMIC_RELAXED);
+	cancel_request(&poller->stop);
 	pthread_cond_signal(&poller->wake);
 	pthread_mutex_unlock(&poller->lock);
 	if (poller->running)

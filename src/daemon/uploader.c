@@ -57,7 +57,7 @@ struct uploader {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	bool woken;		  /* under the lock */
-	bool stop;		  /* atomic: the client polls it */
+	atomic_bool stop;	  /* the client polls it */
 	atomic_bool has_given_up; /* the server takes no debug information */
 	atomic_bool names_kernel; /* the server does */
 
@@ -79,7 +79,7 @@ struct uploader {
 
 static bool is_stopped(struct uploader *uploader)
 {
-	return __atomic_load_n(&uploader->stop, __ATOMIC_RELAXED);
+	return cancel_requested(&uploader->stop);
 }
 
 /* Until the time, a stop, or, if it may be woken, something new to ask for. */
@@ -557,7 +557,7 @@ struct uploader *uploader_free(struct uploader *uploader)
 	if (!uploader)
 		return NULL;
 	pthread_mutex_lock(&uploader->lock);
-	__atomic_store_n(&uploader->stop, true, __ATOMIC_RELAXED);
+	cancel_request(&uploader->stop);
 	pthread_cond_signal(&uploader->wake);
 	pthread_mutex_unlock(&uploader->lock);
 	if (uploader->running)

@@ -15,6 +15,7 @@
 #define WICK_EXPORT_EXPORT_H
 
 #include "base/arena.h"
+#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -77,7 +78,7 @@ struct exporter_options {
 	/* Names for a profile's addresses; *cancel ends it. From the threads of targets with `symbolize`. NULL = there are
 	 * none.
 	 */
-	int (*symbolize)(void *context, struct profile *profile, const bool *cancel, struct error *err);
+	int (*symbolize)(void *context, struct profile *profile, const atomic_bool *cancel, struct error *err);
 	void *context;
 };
 

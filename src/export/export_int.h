@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/cancel.h"
 #include "export/export.h"
 #include "net/net.h"
 
@@ -23,7 +24,8 @@ struct sender {
 	struct net_client *client;
 	struct load_segments *segments; /* parca: of binaries, by build-id */
 	pthread_t thread;
-	bool running, cancel; /* cancel: read by the client while it waits */
+	bool running;
+	atomic_bool cancel; /* read by the client while it waits */
 	uint64_t random;
 
 	pthread_mutex_t lock; /* of the counters below */
@@ -71,7 +73,7 @@ int export_start_profile(const struct profile *from, struct profile **ret, struc
 /* ---- exporter.c ---- */
 void exporter_say(struct exporter *exporter, enum log_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-int exporter_symbolize(struct exporter *exporter, struct profile *profile, const bool *cancel, struct error *err);
+int exporter_symbolize(struct exporter *exporter, struct profile *profile, const atomic_bool *cancel, struct error *err);
 bool exporter_host_files(const struct exporter *exporter);
 /* True when the time to finish is over. */
 bool exporter_gave_up(struct exporter *exporter);

@@ -55,7 +55,7 @@ void exporter_say(struct exporter *exporter, enum log_level level, const char *f
 	exporter->options.say(exporter->options.context, level, text);
 }
 
-int exporter_symbolize(struct exporter *exporter, struct profile *profile, const bool *cancel, struct error *err)
+int exporter_symbolize(struct exporter *exporter, struct profile *profile, const atomic_bool *cancel, struct error *err)
 {
 	return exporter->options.symbolize ? exporter->options.symbolize(exporter->options.context, profile, cancel, err) : 0;
 }
@@ -411,7 +411,7 @@ void exporter_finish(struct exporter *exporter, int64_t timeout_ns)
 	atomic_store(&exporter->give_up_ns, time_monotonic_ns());
 	for (size_t i = 0; i < exporter->count; i++) {
 		struct sender *sender = &exporter->senders[i];
-		__atomic_store_n(&sender->cancel, true, __ATOMIC_RELAXED); /* a call that hangs */
+		cancel_request(&sender->cancel); /* a call that hangs */
 		if (sender->running)
 			pthread_join(sender->thread, NULL);
 		sender->running = false;

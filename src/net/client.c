@@ -30,7 +30,7 @@ int client_failed(const struct net_client *client, int code, const char *what, s
 int client_wait(struct net_client *client, int fd, short events, struct error *err)
 {
 	for (;;) {
-		if (client->cancel && __atomic_load_n(client->cancel, __ATOMIC_RELAXED))
+		if (cancel_requested(client->cancel))
 			return client_failed(client, -ECANCELED, "request to", err);
 		int64_t left_ms = (client->deadline_ns - time_monotonic_ns() + NS_PER_MS - 1) / NS_PER_MS;
 		if (left_ms <= 0)
@@ -114,7 +114,7 @@ struct net_client *net_client_free(struct net_client *client)
 	client_http2_close(client);
 	channel_close(&client->channel);
 	if (client->budget)
-		__atomic_fetch_add(&client->budget->left, client->charged, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&client->budget->left, client->charged, memory_order_relaxed);
 	mem_free(client->url);
 	mem_free(client->token);
 	mem_free(client->tenant);

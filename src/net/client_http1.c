@@ -108,7 +108,8 @@ static int charge(struct net_client *client, size_t len)
 	if (!client->budget)
 		return 0;
 	client->charged += (int64_t)len;
-	return __atomic_sub_fetch(&client->budget->left, (int64_t)len, __ATOMIC_RELAXED) < 0 ? -ENOBUFS : 0;
+	return atomic_fetch_sub_explicit(&client->budget->left, (int64_t)len, memory_order_relaxed) < (int64_t)len ? -ENOBUFS
+														   : 0;
 }
 
 static int on_body(llhttp_t *parser, const char *data, size_t len)

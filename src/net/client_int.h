@@ -3,6 +3,7 @@
 #ifndef WICK_NET_CLIENT_INT_H
 #define WICK_NET_CLIENT_INT_H
 
+#include "base/cancel.h"
 #include "net/net_int.h"
 #include "net/proxy_int.h"
 
@@ -34,7 +35,7 @@ struct net_client {
 	struct net_tls *tls;		  /* borrowed; NULL = none was given, and none has been needed */
 	int64_t timeout_ns, deadline_ns;  /* of one call; of the call under way, on the monotonic clock */
 	size_t response_max;
-	const bool *cancel;
+	const atomic_bool *cancel;
 	unsigned cancel_ms;
 	bool keep_encoded;
 	struct net_budget *budget;

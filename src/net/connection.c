@@ -56,7 +56,7 @@ void connection_close(struct net_connection *connection)
 		return;
 	connection->closing = true;
 	for (struct net_exchange *exchange = connection->exchanges; exchange; exchange = exchange->next) {
-		__atomic_store_n(&exchange->request.cancelled, true, __ATOMIC_RELAXED);
+		cancel_request(&exchange->request.cancelled);
 		if (exchange->stream)
 			stream_close(exchange->stream);
 	}

@@ -85,7 +85,7 @@ void exchange_abandon(struct net_exchange *exchange)
 	connection->exchange_count--;
 	exchange->next = exchange->previous = NULL;
 	exchange->connection = NULL;
-	__atomic_store_n(&exchange->request.cancelled, true, __ATOMIC_RELAXED);
+	cancel_request(&exchange->request.cancelled);
 	if (exchange->stream)
 		stream_close(exchange->stream);
 	if (!exchange->job_out)
@@ -488,7 +488,7 @@ static void run_job(struct net_job *job)
 		stream_run(exchange);
 		return;
 	}
-	if (__atomic_load_n(&exchange->request.cancelled, __ATOMIC_RELAXED))
+	if (cancel_requested(&exchange->request.cancelled))
 		return;
 	if (unpack_body(exchange))
 		exchange->route->handler(exchange->route->context, &exchange->request, &exchange->response);

@@ -379,7 +379,7 @@ static void eof(struct net_connection *connection)
 {
 	struct http1 *http = connection->state;
 	if (http->state == HTTP1_WAIT)
-		__atomic_store_n(&http->exchange->request.cancelled, true, __ATOMIC_RELAXED);
+		cancel_request(&http->exchange->request.cancelled);
 }
 
 static void check_time(struct net_connection *connection, int64_t now_ns)

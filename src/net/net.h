@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 
@@ -56,8 +57,8 @@ struct bytes net_request_body(const struct net_request *request); /* decompresse
 bool net_request_is_grpc(const struct net_request *request);
 bool net_request_is_loopback(const struct net_request *request); /* the peer's address */
 uint64_t net_request_peer(const struct net_request *request);	 /* a number for the peer's address, without the port */
-/* Set to true by the loop when the client has gone away or time is over; long work polls it (__atomic_load_n). */
-const bool *net_request_cancelled(const struct net_request *request);
+/* Set to true by the loop when the client has gone away or time is over; long work polls it. */
+const atomic_bool *net_request_cancelled(const struct net_request *request);
 
 struct net_response {
 	int status;		    /* HTTP; 200 by default. For gRPC it is always 200 on the wire. */
@@ -170,9 +171,10 @@ struct net_server *net_server_free(struct net_server *server);
 DEFINE_CLEANUP_POINTER(net_server_free, struct net_server);
 
 struct net_server_stats {
-	uint64_t connections_accepted, connections_refused, connections_open;
-	uint64_t requests, requests_open, bytes_received, bytes_sent, errors_4xx, errors_5xx, protocol_errors, timeouts;
-	uint64_t tls_handshakes, tls_failures;
+	atomic_uint_least64_t connections_accepted, connections_refused, connections_open;
+	atomic_uint_least64_t requests, requests_open, bytes_received, bytes_sent, errors_4xx, errors_5xx, protocol_errors,
+		timeouts;
+	atomic_uint_least64_t tls_handshakes, tls_failures;
 	uint64_t slow_running, slow_waiting; /* requests of slow routes, now */
 	uint64_t slow_refused;		     /* because too many waited */
 };
@@ -187,7 +189,7 @@ void net_server_get_stats(struct net_server *server, struct net_server_stats *re
 struct net_client;
 /* Bytes of answers that several clients may hold together, from the first byte until the client is freed. Set `left` once. */
 struct net_budget {
-	int64_t left; /* atomic */
+	_Atomic int64_t left;
 };
 struct net_client_options {
 	const char *url;	   /* "http://HOST[:PORT][/prefix]" or "https://..." */
@@ -199,7 +201,7 @@ struct net_client_options {
 	unsigned cancel_ms;	   /* how often cancel is looked at; 0 = 100 */
 	const char *token;	   /* sent as "Authorization: Bearer"; NULL = none */
 	const char *tenant;	   /* sent as "X-Scope-OrgID"; NULL = none */
-	const bool *cancel;	   /* looked at every cancel_ms; -ECANCELED */
+	const atomic_bool *cancel; /* looked at every cancel_ms; -ECANCELED */
 	bool direct;		   /* never through a proxy; else as the environment says (proxy.c) */
 };
 int net_client_new(const struct net_client_options *options, struct net_client **ret, struct error *err);

@@ -24,6 +24,7 @@
 #include <sys/socket.h>
 
 #include "base/arena.h"
+#include "base/cancel.h"
 #include "base/limits.h"
 #include "base/time.h"
 #include "net/net.h"
@@ -67,7 +68,8 @@ struct net_request {
 	size_t header_bytes; /* of names and values */
 	struct buffer body;
 	uint64_t peer; /* tells addresses apart */
-	bool grpc, loopback, cancelled;
+	bool grpc, loopback;
+	atomic_bool cancelled;
 };
 void request_init(struct net_request *request, size_t header_max);
 void request_release(struct net_request *request);
@@ -348,7 +350,7 @@ struct net_server {
 	struct net_server_options options; /* defaults filled in */
 	struct net_workers workers;
 	struct net_connection *connections;
-	struct net_server_stats stats; /* relaxed atomics */
+	struct net_server_stats stats;
 	size_t body_bytes, body_bytes_max, requests_open;
 	int64_t fake_now_ns; /* tests: replaces the clock when not 0 */
 	int64_t stop_deadline_ns;
@@ -365,7 +367,7 @@ int64_t server_now_ns(const struct net_server *server);
 const char *server_date(struct net_server *server);
 void server_check_time(struct net_server *server);
 void server_stop_connections(struct net_server *server);
-#define server_count(server, field, n) __atomic_fetch_add(&(server)->stats.field, (uint64_t)(n), __ATOMIC_RELAXED)
+#define server_count(server, field, n) atomic_fetch_add_explicit(&(server)->stats.field, (uint64_t)(n), memory_order_relaxed)
 
 /* ---- address.c ---- */
 struct net_address {

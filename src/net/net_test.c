@@ -347,7 +347,7 @@ static void test_client_http(void **state)
 
 static void test_client_limits(void **state)
 {
-	static bool cancel;
+	static atomic_bool cancel;
 	connect_client(&(struct net_client_options){.timeout_ns = 2 * NS_PER_S});
 	assert_int_equal(net_client_request(client, "GET", "/slow", NULL, nothing, false, &answer, &client_error), -ETIMEDOUT);
 	assert_non_null(strstr(client_error.message, "no response within 2 s"));
@@ -491,7 +491,7 @@ static void test_client_grpc_streams(void **state)
 /* The client stops in the middle: the worker that waits for room is let go. */
 static void test_client_leaves_a_stream(void **state)
 {
-	static bool cancel;
+	static atomic_bool cancel;
 	cancel = false;
 	connect_client(&(struct net_client_options){.timeout_ns = 200 * NS_PER_MS, .cancel = &cancel});
 	int fd = dial();

@@ -253,7 +253,7 @@ uint64_t net_request_peer(const struct net_request *request)
 	return request->peer;
 }
 
-const bool *net_request_cancelled(const struct net_request *request)
+const atomic_bool *net_request_cancelled(const struct net_request *request)
 {
 	return &request->cancelled;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "net/net.h"
@@ -52,10 +53,10 @@ static inline void test_slow(void *context, const struct net_request *request, s
 {
 	const char *text = net_request_query(request, "ms");
 	int64_t end_ns = time_monotonic_ns() + (text ? (int)strtol(text, NULL, 10) : 20000) * NS_PER_MS;
-	const bool *flag = net_request_cancelled(request);
-	while (!__atomic_load_n(flag, __ATOMIC_RELAXED) && time_monotonic_ns() < end_ns)
+	const atomic_bool *flag = net_request_cancelled(request);
+	while (!cancel_requested(flag) && time_monotonic_ns() < end_ns)
 		time_sleep_ns(5 * NS_PER_MS);
-	bool cancelled = __atomic_load_n(flag, __ATOMIC_RELAXED);
+	bool cancelled = cancel_requested(flag);
 	if (context && cancelled)
 		__atomic_fetch_add((int *)context, 1, __ATOMIC_SEQ_CST);
 	buffer_append_string(&response->body, cancelled ? "{\"cancelled\":true}" : "{\"cancelled\":false}");

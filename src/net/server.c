@@ -176,7 +176,7 @@ static void accept_one(struct net_server *server)
 		uv_close((uv_handle_t *)&socket->tcp, on_closed);
 		return;
 	}
-	if (__atomic_load_n(&server->stats.connections_open, __ATOMIC_RELAXED) >= server->options.connections_max) {
+	if (atomic_load_explicit(&server->stats.connections_open, memory_order_relaxed) >= server->options.connections_max) {
 		turn_away(server, socket);
 		return;
 	}

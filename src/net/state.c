@@ -113,7 +113,7 @@ void net_server_get_stats(struct net_server *server, struct net_server_stats *re
 {
 	const struct net_server_stats *stats = &server->stats;
 	workers_count_slow(&server->workers, &ret->slow_running, &ret->slow_waiting, &ret->slow_refused);
-#define GET(field) ret->field = __atomic_load_n(&stats->field, __ATOMIC_RELAXED)
+#define GET(field) ret->field = atomic_load_explicit(&stats->field, memory_order_relaxed)
 	GET(connections_accepted);
 	GET(connections_refused);
 	GET(connections_open);

@@ -136,7 +136,7 @@ void stream_data(struct net_exchange *exchange, struct bytes data)
 
 static bool is_cancelled(const struct net_exchange *exchange)
 {
-	return __atomic_load_n(&exchange->request.cancelled, __ATOMIC_RELAXED);
+	return cancel_requested(&exchange->request.cancelled);
 }
 
 void stream_dispatch(struct net_exchange *exchange)

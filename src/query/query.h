@@ -8,6 +8,7 @@
 #ifndef WICK_QUERY_QUERY_H
 #define WICK_QUERY_QUERY_H
 
+#include "base/cancel.h"
 #include "profile/labels.h"
 #include "profile/profile.h"
 #include "profile/type.h"
@@ -79,7 +80,7 @@ struct query {
 	const struct query_frames *frames; /* conditions on stacks; all must hold */
 	size_t frames_count;		   /* at most QUERY_FRAMES_MAX */
 	int64_t from_ns, to_ns;
-	const bool *cancel;  /* NULL = never */
+	const atomic_bool *cancel; /* NULL = never */
 	int64_t deadline_ns; /* monotonic; when it has passed, the answer is of what was read: stats.read.partial; 0 = none */
 	uint64_t rows_max;   /* likewise; 0 = none */
 	size_t stacks_max;   /* likewise; distinct stacks of a merged profile; 0 = the store's default */

@@ -931,7 +931,7 @@ static void test_limits(void **state)
 	assert_true(stats.read.partial);
 	assert_true(stats.read.why[0] != '\0');
 	query_result_release(&result);
-	bool cancel = true;
+	atomic_bool cancel = true;
 	options = the_range;
 	options.query.cancel = &cancel;
 	assert_int_equal(query_run(fixture->store, NULL, "{}", &options, &result, NULL, &err), -ECANCELED);

@@ -419,7 +419,7 @@ static void test_limits(void **state)
 	struct store *store = open_store(directory);
 	struct question all;
 	struct store_read_stats stats;
-	bool cancel = true;
+	atomic_bool cancel = true;
 	make_question(&all, NULL, NULL, NULL, false);
 	append(store, 30);
 	got = (struct list){0};

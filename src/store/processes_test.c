@@ -300,7 +300,7 @@ static void test_limits(void **state)
 	struct store_read_stats stats;
 	struct sink *sink = mem_zalloc(sizeof(*sink));
 	struct error err = {0};
-	bool cancel = true;
+	atomic_bool cancel = true;
 	for (int time = 0; time < 4; time++) {
 		assert_int_equal(append_time(store, time, table), 0);
 		if (time < 3)

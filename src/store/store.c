@@ -386,7 +386,7 @@ struct store *store_close(struct store *store)
 {
 	if (!store)
 		return NULL;
-	__atomic_store_n(&store->cancel, true, __ATOMIC_RELAXED); /* a merge would be done anew, not lost */
+	cancel_request(&store->cancel); /* a merge would be done anew, not lost */
 	pthread_mutex_lock(&store->wake_lock);
 	store->stop = true;
 	pthread_cond_signal(&store->wake_cond);

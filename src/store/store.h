@@ -17,6 +17,7 @@
 
 #include <pthread.h>
 
+#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "profile/labels.h"
 #include "profile/profile.h"
@@ -160,11 +161,11 @@ struct store_select {
 	size_t condition_count;
 	const struct store_link_condition *links; /* all must hold */
 	size_t link_count;
-	bool samples_only;   /* never use rollups and totals (checks) */
-	const bool *cancel;  /* polled; -ECANCELED when it becomes true; NULL = never */
-	int64_t deadline_ns; /* monotonic; when it has passed, reading ends and stats say `partial` */
-	uint64_t rows_max;   /* likewise */
-	size_t stacks_max;   /* distinct stacks of a merge, likewise; 0 = 4 Mi */
+	bool samples_only;	   /* never use rollups and totals (checks) */
+	const atomic_bool *cancel; /* polled; -ECANCELED when it becomes true; NULL = never */
+	int64_t deadline_ns;	   /* monotonic; when it has passed, reading ends and stats say `partial` */
+	uint64_t rows_max;	   /* likewise */
+	size_t stacks_max;	   /* distinct stacks of a merge, likewise; 0 = 4 Mi */
 };
 
 /* How samples are put together: by values of labels. */

@@ -32,6 +32,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/cancel.h"
 #include "store/block/block.h"
 #include "store/head/head.h"
 #include "store/head/log.h"
@@ -83,7 +84,7 @@ struct store {
 
 	/* Compaction, retention, deletion */
 	pthread_mutex_t compact_lock, bury_lock;
-	bool cancel; /* atomic: what runs is to end at once */
+	atomic_bool cancel; /* what runs is to end at once */
 	int64_t compact_retry_ns, compact_backoff_ns;
 	struct error compact_error;   /* code != 0: the last attempt failed; of those who have compact_lock */
 	char (*full)[BLOCK_NAME_MAX]; /* blocks that no other fits to, within the memory that there is */

@@ -136,7 +136,7 @@ static void test_result_and_stats(void **state)
 	assert_int_equal(store_merge(store, &all, NULL, into, NULL, &err), -EINVAL);
 	assert_non_null(strstr(err.message, "memory:alloc_objects:count"));
 	/* A cancelled query says so. */
-	bool cancel = true;
+	atomic_bool cancel = true;
 	all.cancel = &cancel;
 	assert_int_equal(store_merge(store, &all, NULL, into, NULL, &err), -ECANCELED);
 	profile_free(into);

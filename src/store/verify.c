@@ -29,7 +29,7 @@ static void on_problem(void *context, const char *message)
 
 static bool is_cancelled(const struct verifying *v)
 {
-	return v->options->cancel && __atomic_load_n(v->options->cancel, __ATOMIC_RELAXED);
+	return cancel_requested(v->options->cancel);
 }
 
 /* ---- blocks ---- */

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/cancel.h"
 #include "base/error.h"
 
 struct store_verify_options {
@@ -14,7 +15,7 @@ struct store_verify_options {
 	/* Called for each damage found, with a sentence that names the file. NULL allowed. */
 	void (*on_problem)(void *context, const char *message);
 	void *context;
-	const bool *cancel; /* polled between files; -ECANCELED when it becomes true; NULL = never */
+	const atomic_bool *cancel; /* polled between files; -ECANCELED when it becomes true; NULL = never */
 };
 struct store_verify_result {
 	uint64_t blocks, files, bytes; /* of blocks, looked at */

@@ -309,7 +309,7 @@ static void test_in_use(void **state)
 	result = verify(directory, &problems);
 	assert_true(result.is_in_use && result.problems == 0 && result.blocks == 3);
 	store_close(store);
-	bool cancel = true;
+	atomic_bool cancel = true;
 	options.cancel = &cancel;
 	assert_int_equal(store_verify(&options, &result, &err), -ECANCELED);
 	/* A stranger in blocks/ is named, the rest is looked at all the same. */

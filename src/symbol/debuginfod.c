@@ -252,7 +252,7 @@ struct transfer {
 	enum debuginfod_kind kind;
 	const char *build_id, *path;
 	uint64_t key;
-	const bool *cancel;
+	const atomic_bool *cancel;
 
 	bool asked;	  /* servers, not only the cache */
 	bool arrived;	  /* bytes of the file */
@@ -265,11 +265,6 @@ struct transfer {
 static const char *kind_name(const struct transfer *t)
 {
 	return kind_names[t->kind];
-}
-
-static bool is_cancelled(const bool *cancel)
-{
-	return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED);
 }
 
 /* The library's callback: a value other than 0 ends the transfer. `announced`: the size of a file that has begun to arrive. */
@@ -287,7 +282,7 @@ static int on_progress(debuginfod_client *client, long done, long announced)
 		t->arrived |= bytes > 0;
 		t->measured_ns = now;
 	}
-	if (is_cancelled(t->cancel))
+	if (cancel_requested(t->cancel))
 		t->end = END_CANCELLED;
 	else if (t->bytes > t->debuginfod->file_bytes_max ||
 		 (announced > 0 && (uint64_t)announced > t->debuginfod->file_bytes_max))
@@ -523,7 +518,7 @@ static int take_off(struct transfer *t, struct flight *flight, struct error *err
 	struct debuginfod *d = t->debuginfod;
 	bool large = false;
 	while (is_flying(d, t->key)) {
-		if (is_cancelled(t->cancel))
+		if (cancel_requested(t->cancel))
 			return error_set(err, -ECANCELED, "debuginfod: cancelled while waiting for the %s of build-id %s",
 					 kind_name(t), t->build_id);
 		wait_landed(d);
@@ -620,7 +615,7 @@ static void trim_cache(struct debuginfod *d)
 }
 
 int debuginfod_fetch(struct debuginfod *d, enum debuginfod_kind kind, const char *build_id, const char *path,
-		     const bool *cancel, int *ret_fd, bool *ret_cached, struct error *err)
+		     const atomic_bool *cancel, int *ret_fd, bool *ret_cached, struct error *err)
 {
 	bool cached = true;
 	struct transfer t = {.debuginfod = d, .kind = kind, .build_id = build_id, .path = path, .cancel = cancel};

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "elf/build_id.h"
 
@@ -34,7 +35,7 @@ enum debuginfod_kind { DEBUGINFOD_DEBUGINFO, DEBUGINFOD_EXECUTABLE, DEBUGINFOD_S
 /* path: of the source, NULL otherwise. cancel: polled, NULL allowed. -ENOENT no server has it (*ret_cached, NULL allowed: as
  * remembered, nobody was asked), -EHOSTUNREACH no server answered, -E2BIG, -ECANCELED. NULL debuginfod: -ENOENT. */
 int debuginfod_fetch(struct debuginfod *debuginfod, enum debuginfod_kind kind, const char *build_id, const char *path,
-		     const bool *cancel, int *ret_fd, bool *ret_cached, struct error *err);
+		     const atomic_bool *cancel, int *ret_fd, bool *ret_cached, struct error *err);
 /* Ask the servers again for that build-id, whatever is remembered. NULL debuginfod allowed. */
 void debuginfod_forget(struct debuginfod *debuginfod, const char *build_id);
 struct debuginfod_stats {

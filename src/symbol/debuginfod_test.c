@@ -46,18 +46,18 @@ struct fixture {
 	pthread_t thread;
 	enum behaviour behaviour;
 	unsigned requests;
-	bool stop, release;
+	atomic_bool stop, release;
 	char last[512]; /* request line */
 };
 
-static bool is_set(const bool *flag)
+static bool is_set(const atomic_bool *flag)
 {
-	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+	return atomic_load(flag);
 }
 
-static void set(bool *flag)
+static void set(atomic_bool *flag)
 {
-	__atomic_store_n(flag, true, __ATOMIC_RELEASE);
+	atomic_store(flag, true);
 }
 
 static bool send_all(int fd, const void *data, size_t len)
@@ -476,7 +476,7 @@ static void test_too_large(void **state)
 struct asker {
 	struct debuginfod *debuginfod;
 	pthread_t thread;
-	bool cancel;
+	atomic_bool cancel;
 	int result;
 };
 
@@ -539,7 +539,7 @@ static void test_one_transfer_for_many(void **state)
 /* Threads that open and close files beside fetches: nobody but they may close theirs. */
 static void *open_and_close(void *context)
 {
-	const bool *stop = context;
+	const atomic_bool *stop = context;
 	while (!is_set(stop)) {
 		int fds[8];
 		for (int i = 0; i < 8; i++)
@@ -555,7 +555,7 @@ static void test_no_foreign_descriptors(void **state)
 {
 	struct fixture *f = *state;
 	struct debuginfod *d = open_client(f, &(struct debuginfod_options){.missing_ns = 1});
-	bool stop = false;
+	atomic_bool stop = false;
 	pthread_t thread;
 	f->behaviour = ANSWER_MISSING;
 	assert_int_equal(thread_start(&thread, "open", open_and_close, &stop, NULL), 0);

@@ -264,7 +264,7 @@ static void finish(struct symbolizer *s, const struct job *job, struct outcome *
 			entry->again = false;
 			entry->failures = 0;
 			entry->retry_ns = 0;
-			if (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED))
+			if (!cancel_requested(&s->stop))
 				entries_enqueue(s, entry, SYMBOL_QUEUE_ASKED);
 		}
 	}
@@ -290,7 +290,7 @@ static void *work(void *context)
 {
 	struct symbolizer *s = context;
 	pthread_mutex_lock(&s->lock);
-	while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED)) {
+	while (!cancel_requested(&s->stop)) {
 		struct symbol_entry *entry = entries_dequeue(s);
 		if (!entry) {
 			pthread_cond_wait(&s->work, &s->lock);
@@ -319,7 +319,7 @@ int jobs_start(struct symbolizer *s, unsigned count, struct error *err)
 void jobs_stop(struct symbolizer *s)
 {
 	pthread_mutex_lock(&s->lock);
-	__atomic_store_n(&s->stop, true, __ATOMIC_RELAXED);
+	cancel_request(&s->stop);
 	pthread_cond_broadcast(&s->work);
 	pthread_cond_broadcast(&s->done);
 	pthread_mutex_unlock(&s->lock);
@@ -342,7 +342,7 @@ static bool is_settled(struct symbolizer *s, const struct symbol_entry *entry)
 
 void jobs_want(struct symbolizer *s, struct symbol_entry *entry, enum symbol_queue queue)
 {
-	if (entry->state == SYMBOL_WORKING || is_settled(s, entry) || __atomic_load_n(&s->stop, __ATOMIC_RELAXED))
+	if (entry->state == SYMBOL_WORKING || is_settled(s, entry) || cancel_requested(&s->stop))
 		return;
 	/* A table that is there and may be no better the next time is not made again. */
 	if (entry->was_built && entry->sources && !entry->by_path && entry->offered_fd < 0 &&
@@ -501,8 +501,7 @@ bool jobs_wait(struct symbolizer *s, const char *const *keys, size_t count, cons
 	pthread_mutex_lock(&s->lock);
 	while ((busy = any_is_busy(s, keys, count))) {
 		int64_t left = until - time_monotonic_ns();
-		if (left <= 0 || (want->cancel && __atomic_load_n(want->cancel, __ATOMIC_RELAXED)) ||
-		    __atomic_load_n(&s->stop, __ATOMIC_RELAXED))
+		if (left <= 0 || cancel_requested(want->cancel) || cancel_requested(&s->stop))
 			break;
 		struct timespec at;
 		clock_gettime(CLOCK_REALTIME, &at);

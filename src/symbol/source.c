@@ -409,7 +409,7 @@ int source_open_file(void *context, const struct symbol_file_request *request, i
 {
 	struct source_job *job = context;
 	int result;
-	if (__atomic_load_n(&job->symbolizer->stop, __ATOMIC_RELAXED))
+	if (cancel_requested(&job->symbolizer->stop))
 		return -ECANCELED;
 	if (take_ready(job, request->kind, ret_fd, &result))
 		return result;

@@ -95,7 +95,7 @@ int source_text_read_host(const char *path, bool own_files, struct buffer *out, 
 struct places {
 	struct symbolizer *symbolizer;
 	const char *build_id, *path;
-	const bool *cancel;
+	const atomic_bool *cancel;
 	char why[ERROR_MESSAGE_MAX]; /* what was tried, and why it was no use */
 };
 
@@ -318,7 +318,7 @@ static int open_fetched_code(struct places *places, int *ret_fd, struct error *e
 }
 
 int code_bytes_read(struct symbolizer *symbolizer, const char *build_id, const char *path, uint64_t address, uint64_t size,
-		    const bool *cancel, struct code_bytes *ret, struct error *err)
+		    const atomic_bool *cancel, struct code_bytes *ret, struct error *err)
 {
 	static const struct {
 		const char *from;

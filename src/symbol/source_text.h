@@ -8,6 +8,7 @@
 #define WICK_SYMBOL_SOURCE_TEXT_H
 
 #include "base/buffer.h"
+#include "base/cancel.h"
 #include "elf/build_id.h"
 
 #define SOURCE_TEXT_BYTES_MAX (4ull * 1024 * 1024)
@@ -30,6 +31,6 @@ struct code_bytes {
 /* The code at [address, address + size) of a binary: from the host's file of that build-id, an uploaded executable, or
  * debuginfod. -ENOENT, -EBADMSG, -E2BIG. path: of the mapping, "" = unknown. */
 int code_bytes_read(struct symbolizer *symbolizer, const char *build_id, const char *path, uint64_t address, uint64_t size,
-		    const bool *cancel, struct code_bytes *ret, struct error *err);
+		    const atomic_bool *cancel, struct code_bytes *ret, struct error *err);
 
 #endif

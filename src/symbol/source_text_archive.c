@@ -90,7 +90,7 @@ static int look_at(struct search *search, struct archive *archive, const struct 
 	return search->too_large ? 0 : archive_read(archive, out, err);
 }
 
-int source_text_read_archive(int fd, const char *path, const bool *cancel, struct buffer *out, struct error *err)
+int source_text_read_archive(int fd, const char *path, const atomic_bool *cancel, struct buffer *out, struct error *err)
 {
 	_cleanup_(archive_freep) struct archive *archive = NULL;
 	struct archive_options options = {.cancel = cancel};

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "base/buffer.h"
+#include "base/cancel.h"
 #include "base/error.h"
 
 /* ".c", ".rs" ... */
@@ -14,6 +15,6 @@ bool source_text_has_suffix(const char *path);
 int source_text_read_host(const char *path, bool own_files, struct buffer *out, struct error *err);
 /* Replaces `out` by the file of that path in a tar archive: exactly that one or, if there is none, the one that has most
  * components in common with it, from the last one on. -ENOENT none, or several have as many; -EBADMSG, -E2BIG, -ECANCELED. */
-int source_text_read_archive(int fd, const char *path, const bool *cancel, struct buffer *out, struct error *err);
+int source_text_read_archive(int fd, const char *path, const atomic_bool *cancel, struct buffer *out, struct error *err);
 
 #endif

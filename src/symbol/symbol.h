@@ -15,6 +15,7 @@
 
 #include <sys/types.h>
 
+#include "base/cancel.h"
 #include "base/cleanup.h"
 #include "profile/profile.h"
 
@@ -42,8 +43,8 @@ DEFINE_CLEANUP_POINTER(symbolizer_free, struct symbolizer);
 /* ---- names ---- */
 
 struct symbolizer_want {
-	int64_t wait_ns;    /* for tables that are being built; 0 = not at all, -1 = as long as it takes */
-	const bool *cancel; /* polled while waiting; NULL allowed. Cancelled = the wait ends */
+	int64_t wait_ns;	   /* for tables that are being built; 0 = not at all, -1 = as long as it takes */
+	const atomic_bool *cancel; /* polled while waiting; NULL allowed. Cancelled = the wait ends */
 };
 /* Of locations that came without functions. */
 struct symbolizer_coverage {

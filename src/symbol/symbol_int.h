@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
+#include "base/cancel.h"
 #include "base/limits.h"
 #include "elf/code_unit.h"
 #include "symbol/build.h"
@@ -76,7 +77,7 @@ struct symbolizer {
 	struct debuginfod *debuginfod;
 	const char *debug_directory; /* tests point these three elsewhere */
 	int64_t retry_interval_ns;
-	bool stop; /* atomic: builds end */
+	atomic_bool stop; /* builds end */
 
 	unsigned worker_count;
 	pthread_t workers[SYMBOL_WORKERS_MAX];

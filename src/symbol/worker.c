@@ -173,7 +173,7 @@ void worker_converse(struct worker_conversation *c)
 	bool goes_on = true;
 	while (goes_on) {
 		struct pollfd poll_fd = {.fd = c->socket, .events = POLLIN};
-		if (c->limits.cancel && __atomic_load_n(c->limits.cancel, __ATOMIC_RELAXED)) {
+		if (cancel_requested(c->limits.cancel)) {
 			c->ending = WORKER_ENDED_CANCELED;
 			return;
 		}

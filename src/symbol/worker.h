@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#include "base/cancel.h"
 #include "symbol/build.h"
 
 struct symbol_worker_options {
@@ -17,7 +18,7 @@ struct symbol_worker_options {
 	int64_t cpu_max_ns;	   /* 0 = 120 s */
 	int64_t wall_max_ns;	   /* 0 = 300 s; time that the parent takes to open files does not count */
 	uint64_t files_max;	   /* answered requests; 0 = 4096 */
-	const bool *cancel;	   /* polled; -ECANCELED */
+	const atomic_bool *cancel; /* polled; -ECANCELED */
 };
 #define SYMBOL_WORKER_VERB "symbol-worker"
 

@@ -543,13 +543,13 @@ static void test_request_limit(void **state)
 static void *cancel_soon(void *context)
 {
 	time_sleep_ns(100 * NS_PER_MS);
-	__atomic_store_n((bool *)context, true, __ATOMIC_RELAXED);
+	cancel_request(context);
 	return NULL;
 }
 
 static void test_cancel(void **state)
 {
-	bool cancel = false;
+	atomic_bool cancel = false;
 	struct performance p = {.worker = {.cancel = &cancel}};
 	pthread_t thread;
 	assert_int_equal(pthread_create(&thread, NULL, cancel_soon, &cancel), 0);

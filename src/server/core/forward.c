@@ -23,7 +23,7 @@ static void say(void *context, enum log_level level, const char *text)
 	log_write(level, "forward: %s", text);
 }
 
-static int symbolize(void *context, struct profile *profile, const bool *cancel, struct error *err)
+static int symbolize(void *context, struct profile *profile, const atomic_bool *cancel, struct error *err)
 {
 	struct forward *forward = context;
 	struct symbolizer_want want = {.wait_ns = 20 * NS_PER_S, .cancel = cancel};

@@ -56,7 +56,7 @@ int ingest_store(struct ingest *ingest, const struct profile *profile, const cha
 	struct store_append_options options = {.name = name, .labels = labels, .received_ns = time_now_ns()};
 	struct store_append_result result = {0};
 	/* Nobody waits for the rest any more: who sends it again is told of those that are stored. */
-	if (ingest->cancelled && __atomic_load_n(ingest->cancelled, __ATOMIC_RELAXED)) {
+	if (cancel_requested(ingest->cancelled)) {
 		ingest->note = (struct refusal_note){.reason = REFUSED_OTHER};
 		return error_set(err, -ECANCELED, "client disconnected or timed out");
 	}

@@ -3,6 +3,7 @@
 #ifndef WICK_SERVER_INGEST_INGEST_INT_H
 #define WICK_SERVER_INGEST_INGEST_INT_H
 
+#include "base/cancel.h"
 #include "base/hash.h"
 #include "server/core/server_int.h"
 #include "server/routes.h"
@@ -23,8 +24,8 @@
 /* One request on its way in. */
 struct ingest {
 	struct server *server;
-	struct tenant *tenant; /* NULL until known */
-	const bool *cancelled; /* of the request: polled between profiles; NULL = never */
+	struct tenant *tenant;	      /* NULL until known */
+	const atomic_bool *cancelled; /* of the request: polled between profiles; NULL = never */
 	struct bytes body;
 	struct hash128 hash; /* of the body; 0 = not made yet */
 	uint64_t salt;	     /* what besides the body makes a request itself: a hash, 0 = nothing */

@@ -227,7 +227,7 @@ static int take_all(const struct question *question, const struct window *window
 			rows->is_cut = true;
 			break;
 		}
-		if (__atomic_load_n(net_request_cancelled(question->call->request), __ATOMIC_RELAXED))
+		if (cancel_requested(net_request_cancelled(question->call->request)))
 			return error_set(err, -ECANCELED, "the client disconnected");
 		r = take_window(question, window, err);
 		++*ret_read;

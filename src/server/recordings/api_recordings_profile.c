@@ -154,13 +154,13 @@ static int choose(const struct server *server, const struct recording *recording
 
 static int merge_hosts(struct merging *merging, struct profile *to, struct error *err)
 {
-	const bool *cancelled = net_request_cancelled(merging->request);
+	const atomic_bool *cancelled = net_request_cancelled(merging->request);
 	int r = 0;
 	for (size_t i = 0; i < merging->recording->host_count && r == 0; i++) {
 		const struct recording_host *host = &merging->recording->hosts[i];
 		if (host->state != ORDERS_DONE || !api_host_is_wanted(merging->request, host->name))
 			continue;
-		if (__atomic_load_n(cancelled, __ATOMIC_RELAXED))
+		if (cancel_requested(cancelled))
 			return error_set(err, -ECANCELED, "the client disconnected");
 		r = add_host(merging, i, to, err);
 	}

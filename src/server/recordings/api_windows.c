@@ -387,7 +387,7 @@ static int merge(const struct call *call, const struct chosen *chosen, struct pr
 {
 	int r = profile_add_named_type(to, "cpu", "nanoseconds", err);
 	for (size_t i = 0; i < chosen->count && r == 0; i++) {
-		if (__atomic_load_n(net_request_cancelled(call->request), __ATOMIC_RELAXED))
+		if (cancel_requested(net_request_cancelled(call->request)))
 			return error_set(err, -ECANCELED, "the client disconnected");
 		r = add_window(call->tenant->windows, chosen->items[i], chosen, to, err);
 	}

@@ -105,7 +105,7 @@ int discovery_dns(struct discovery *discovery, struct discovered *found, struct 
 	state.retrans = 2;
 	state.retry = 2;
 	int r = server ? set_server(&state, server, err) : 0;
-	for (size_t i = 0; i < config->item_count && r == 0 && !__atomic_load_n(&discovery->stop, __ATOMIC_RELAXED); i++)
+	for (size_t i = 0; i < config->item_count && r == 0 && !cancel_requested(&discovery->stop); i++)
 		r = ask(&state, config, config->items[i], answer, found, err);
 	res_nclose(&state);
 	return r;

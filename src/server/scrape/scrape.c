@@ -179,7 +179,7 @@ static void *run_manager(void *context)
 {
 	struct scrape *scrape = context;
 	int64_t look_ns = time_monotonic_ns() + FILE_LOOK_NS;
-	while (!__atomic_load_n(&scrape->stop, __ATOMIC_RELAXED)) {
+	while (!cancel_requested(&scrape->stop)) {
 		int64_t now_ns = time_monotonic_ns();
 		if (now_ns >= look_ns || atomic_load_explicit(&scrape->reload, memory_order_relaxed)) {
 			look_at_file(scrape);
@@ -206,7 +206,7 @@ static void *run_manager(void *context)
 
 static bool stopped(const struct discovery *discovery)
 {
-	return __atomic_load_n(&discovery->stop, __ATOMIC_RELAXED);
+	return cancel_requested(&discovery->stop);
 }
 
 static void publish(struct discovery *discovery, int r, struct discovered *found, const struct error *err)
@@ -271,7 +271,7 @@ static void *run_discovery(void *context)
 
 static void discovery_free(struct discovery *discovery)
 {
-	__atomic_store_n(&discovery->stop, true, __ATOMIC_RELAXED);
+	cancel_request(&discovery->stop);
 	if (discovery->has_thread)
 		pthread_join(discovery->thread, NULL);
 	discovered_free(discovery->found);
@@ -371,7 +371,7 @@ static void replace(struct scrape *scrape, struct scrape_config *config, struct 
 		}
 		for (size_t k = 0; k < change->count; k++)
 			inherit(change->list[k], discovery);
-		__atomic_store_n(&discovery->stop, true, __ATOMIC_RELAXED); /* it publishes under this lock */
+		cancel_request(&discovery->stop); /* it publishes under this lock */
 		gone[(*ret_gone)++] = discovery;
 	}
 	memcpy(scrape->discoveries + kept, change->list, change->count * sizeof(*change->list));
@@ -557,16 +557,16 @@ void scrape_stop(struct server *server)
 	struct scrape *scrape = server->scrape;
 	if (!scrape)
 		return;
-	__atomic_store_n(&scrape->stop, true, __ATOMIC_RELAXED);
+	cancel_request(&scrape->stop);
 	wake(scrape);
 	if (scrape->manager_running)
 		pthread_join(scrape->manager, NULL);
 	for (size_t i = 0; i < scrape->discovery_count; i++)
-		__atomic_store_n(&scrape->discoveries[i]->stop, true, __ATOMIC_RELAXED);
+		cancel_request(&scrape->discoveries[i]->stop);
 	pthread_mutex_lock(&scrape->lock);
 	scrape->workers_stop = true;
 	for (size_t i = 0; i < scrape->target_count; i++)
-		__atomic_store_n(&scrape->targets[i]->cancel, true, __ATOMIC_RELAXED);
+		cancel_request(&scrape->targets[i]->cancel);
 	pthread_cond_broadcast(&scrape->work);
 	pthread_cond_broadcast(&scrape->slot);
 	while (scrape->threads > 0 || scrape->ended_count > 0) {

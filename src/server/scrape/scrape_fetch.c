@@ -102,7 +102,7 @@ static int resolve(char *url, size_t size, const char *location, struct error *e
 }
 
 int scrape_http_get(const struct scrape_http *http, const char *url, const char *accept, int64_t timeout_ns, size_t body_max,
-		    const bool *cancel, struct net_budget *budget, struct net_client **ret_client,
+		    const atomic_bool *cancel, struct net_budget *budget, struct net_client **ret_client,
 		    struct net_client_response *response, struct error *err)
 {
 	char at[URL_BYTES_MAX];

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/cancel.h"
 #include "base/map.h"
 #include "profile/labels.h"
 #include "server/core/server_int.h"
@@ -45,7 +46,7 @@ struct scrape_target {
 	char *origin, *path;  /* "https://host:port", "/debug/pprof/profile?seconds=14" */
 	struct labels labels; /* of what is stored */
 	bool gone, running, seen;
-	bool cancel;	/* atomic */
+	atomic_bool cancel;
 	int64_t due_ns; /* monotonic */
 	/* of the last scrape; under the lock */
 	enum scrape_health health;
@@ -79,7 +80,7 @@ struct discovery {
 	const struct discovery_config *config;
 	pthread_t thread;
 	bool has_thread;
-	bool stop; /* atomic */
+	atomic_bool stop;
 	/* under the scraper's lock */
 	struct discovered *found; /* NULL until the first time */
 	int64_t refreshed_ns;	  /* realtime */
@@ -112,7 +113,7 @@ struct scrape {
 	pthread_cond_t work, slot;
 	pthread_t manager;
 	bool manager_running, workers_stop;
-	bool stop; /* atomic */
+	atomic_bool stop;
 	atomic_bool reload;
 	int wake_fd;		      /* an eventfd for the manager */
 	struct scrape_config *config; /* lock */
@@ -146,7 +147,7 @@ void scrape_target_schedule(struct scrape_target *target, int64_t now_ns);
 void scrape_fetch(struct scrape *scrape, struct scrape_target *target);
 /* A client for a service or target; path is what to ask for. */
 int scrape_http_get(const struct scrape_http *http, const char *url, const char *accept, int64_t timeout_ns, size_t body_max,
-		    const bool *cancel, struct net_budget *budget, struct net_client **ret_client,
+		    const atomic_bool *cancel, struct net_budget *budget, struct net_client **ret_client,
 		    struct net_client_response *response, struct error *err);
 
 #endif

@@ -255,7 +255,7 @@ static void remove_unseen(struct scrape *scrape, const char *job)
 			continue;
 		}
 		target->gone = true;
-		__atomic_store_n(&target->cancel, true, __ATOMIC_RELAXED);
+		cancel_request(&target->cancel);
 		if (!target->running)
 			scrape_target_free(scrape, target);
 	}

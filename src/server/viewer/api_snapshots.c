@@ -142,7 +142,7 @@ static int keep(struct call *call, struct snapshot *snapshot, struct buffer *doc
 	int r = gzip_compress(buffer_bytes(document), GZIP_LEVEL, &packed, err);
 	buffer_release(document);
 	/* Nobody would know of it. */
-	if (r == 0 && __atomic_load_n(call->query.cancel, __ATOMIC_RELAXED))
+	if (r == 0 && cancel_requested(call->query.cancel))
 		r = error_set(err, -ECANCELED, "the client disconnected");
 	return r < 0 ? r : snapshots_put(call->tenant->snapshots, snapshot, buffer_bytes(&packed), snapshot->made_ns, err);
 }

@@ -175,7 +175,7 @@ static int run(struct server *server, const struct work *work, struct error *err
 	if (pthread_mutex_trylock(&server->view_turn) != 0)
 		return error_set(err, -EAGAIN, "another file is being read; try again");
 	int r = read_given(server, work->request, &given, err);
-	if (r == 0 && __atomic_load_n(net_request_cancelled(work->request), __ATOMIC_RELAXED))
+	if (r == 0 && cancel_requested(net_request_cancelled(work->request)))
 		r = error_set(err, -ECANCELED, "the client disconnected");
 	if (r == 0)
 		r = work->write(server, work, &given, err);

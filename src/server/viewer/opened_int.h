@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/cancel.h"
 #include "net/net.h"
 #include "profile/profile.h"
 #include "server/viewer/opened.h"
@@ -52,7 +53,7 @@ enum opened_question {
 };
 /* Appends the answer to a question. -EBADMSG: it is none; others: why there is no answer. What was appended then is of no use.
  */
-int opened_answer(const struct opened *opened, enum opened_question kind, struct bytes text, const bool *cancel,
+int opened_answer(const struct opened *opened, enum opened_question kind, struct bytes text, const atomic_bool *cancel,
 		  struct buffer *out, struct error *err);
 void opened_symbolicate(void *context, const struct net_request *request, struct net_response *response);
 void opened_source(void *context, const struct net_request *request, struct net_response *response);

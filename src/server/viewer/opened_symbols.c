@@ -104,7 +104,7 @@ static bool to_address(const struct symbol_view *view, const struct opened_modul
 	       symbol_view_mapped_address(view, module->start, module->limit, module->start + (offset - module->offset), ret);
 }
 
-static int open_view(const struct opened *opened, const struct opened_module *module, const bool *cancel,
+static int open_view(const struct opened *opened, const struct opened_module *module, const atomic_bool *cancel,
 		     struct symbol_view **ret, struct error *err)
 {
 	struct symbolizer_want want = {.wait_ns = -1, .cancel = cancel};
@@ -184,7 +184,7 @@ struct job_module {
 
 struct job {
 	const struct opened *opened;
-	const bool *cancel;
+	const atomic_bool *cancel;
 	struct job_module *modules;
 	size_t module_count;
 	struct json_writer *json;
@@ -281,7 +281,7 @@ static int put_frame(struct job *job, size_t number, const struct json_node *fra
 	if (view && to_address(view, module->module, (uint64_t)offset, &address))
 		put_symbol(job, view, address);
 	json_end_object(job->json);
-	if (__atomic_load_n(job->cancel, __ATOMIC_RELAXED))
+	if (cancel_requested(job->cancel))
 		return error_set(err, -ECANCELED, "cancelled");
 	int r = buffer_status(job->json->out);
 	return r < 0 ? error_set(err, r, "the response is too large") : 0;
@@ -325,8 +325,8 @@ static int put_found(struct job *job, struct error *err)
 	return 0;
 }
 
-static int put_job(const struct opened *opened, const struct json_node *asked, const bool *cancel, struct json_writer *json,
-		   struct error *err)
+static int put_job(const struct opened *opened, const struct json_node *asked, const atomic_bool *cancel,
+		   struct json_writer *json, struct error *err)
 {
 	_cleanup_(job_release) struct job job = {.opened = opened, .cancel = cancel, .json = json};
 	buffer_init(&job.text, INLINE_NAMES_MAX);
@@ -342,8 +342,8 @@ static int put_job(const struct opened *opened, const struct json_node *asked, c
 	return r;
 }
 
-static int write_names(const struct opened *opened, const struct json_node *question, const bool *cancel, struct buffer *out,
-		       struct error *err)
+static int write_names(const struct opened *opened, const struct json_node *question, const atomic_bool *cancel,
+		       struct buffer *out, struct error *err)
 {
 	const struct json_node *jobs = json_node_get(question, "jobs");
 	struct json_writer json;
@@ -389,8 +389,8 @@ static int write_text(const char *file, struct bytes text, struct buffer *out, s
 	return json_finish(&json, err);
 }
 
-static int write_source(const struct opened *opened, const struct json_node *question, const bool *cancel, struct buffer *out,
-			struct error *err)
+static int write_source(const struct opened *opened, const struct json_node *question, const atomic_bool *cancel,
+			struct buffer *out, struct error *err)
 {
 	_cleanup_(symbol_view_freep) struct symbol_view *view = NULL;
 	_cleanup_(buffer_release) struct buffer text = {0};
@@ -489,7 +489,7 @@ static int name_code(const struct symbol_view *view, uint64_t address, struct bu
 }
 
 static int write_code(const struct opened *opened, const struct opened_module *module, const struct symbol_view *view,
-		      const struct code_range *range, uint64_t offset, const bool *cancel, struct buffer *out,
+		      const struct code_range *range, uint64_t offset, const atomic_bool *cancel, struct buffer *out,
 		      struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer name = {0};
@@ -513,8 +513,8 @@ static int write_code(const struct opened *opened, const struct opened_module *m
 	return r;
 }
 
-static int write_asm(const struct opened *opened, const struct json_node *question, const bool *cancel, struct buffer *out,
-		     struct error *err)
+static int write_asm(const struct opened *opened, const struct json_node *question, const atomic_bool *cancel,
+		     struct buffer *out, struct error *err)
 {
 	_cleanup_(symbol_view_freep) struct symbol_view *view = NULL;
 	const struct opened_module *module = NULL;
@@ -542,10 +542,10 @@ static int write_asm(const struct opened *opened, const struct json_node *questi
 
 /* ---- requests ---- */
 
-int opened_answer(const struct opened *opened, enum opened_question kind, struct bytes text, const bool *cancel,
+int opened_answer(const struct opened *opened, enum opened_question kind, struct bytes text, const atomic_bool *cancel,
 		  struct buffer *out, struct error *err)
 {
-	static int (*const write[])(const struct opened *opened, const struct json_node *question, const bool *cancel,
+	static int (*const write[])(const struct opened *opened, const struct json_node *question, const atomic_bool *cancel,
 				    struct buffer *out, struct error *err) = {
 		[OPENED_NAMES] = write_names, [OPENED_SOURCE] = write_source, [OPENED_CODE] = write_asm};
 	_cleanup_(json_tree_freep) struct json_tree *tree = NULL;

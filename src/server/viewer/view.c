@@ -53,7 +53,7 @@ static int put_type(const struct profile *profile, size_t type, size_t nodes_max
 
 static bool is_cancelled(const struct view_options *options)
 {
-	return options->cancel && __atomic_load_n(options->cancel, __ATOMIC_RELAXED);
+	return cancel_requested(options->cancel);
 }
 
 static void put_head(const struct profile *profile, const struct view_options *options, const char *no_timeline,

@@ -13,6 +13,7 @@
 #ifndef WICK_SERVER_VIEWER_VIEW_H
 #define WICK_SERVER_VIEWER_VIEW_H
 
+#include "base/cancel.h"
 #include "profile/profile.h"
 
 /* Nodes of all trees together, of each the same: nobody can be asked for more later, so as many as a browser can read as one
@@ -24,7 +25,7 @@ struct view_options {
 	const char *format;	       /* NULL = not said */
 	const struct buffer *left_out; /* lines, as format_options.notes; NULL = not said */
 	size_t nodes_max;	       /* of each tree; 0 = VIEW_NODES_MAX by the number of trees */
-	const bool *cancel;	       /* looked at between trees; NULL = nobody will */
+	const atomic_bool *cancel;     /* looked at between trees; NULL = nobody will */
 };
 /* Appends both; their limits are those of the answer. columns stays as it is without a time line. -EINVAL: no values; -E2BIG:
  * too much without a time line; -ECANCELED; -ENOMEM. */

@@ -127,7 +127,7 @@ static void test_cancel(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = make();
 	_cleanup_(buffer_release) struct buffer json = {0}, columns = {0};
-	bool cancel = true;
+	atomic_bool cancel = true;
 	struct view_options options = {.title = "a", .cancel = &cancel};
 	buffer_init(&json, SIZE_MAX);
 	buffer_init(&columns, SIZE_MAX);

@@ -71,9 +71,9 @@ struct block_writer *block_writer_free(struct block_writer *writer)
 	return NULL;
 }
 
-int block_write_check_cancel(const bool *cancel, struct error *err)
+int block_write_check_cancel(const atomic_bool *cancel, struct error *err)
 {
-	if (cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED))
+	if (cancel_requested(cancel))
 		return error_set(err, -ECANCELED, "writing the block was cancelled");
 	return 0;
 }
@@ -110,7 +110,7 @@ int block_file_finish(struct block_writer *writer, enum block_file file, struct 
 }
 
 int block_group_open(struct block_group *group, const char *directory, const struct block_file_layout *layout, size_t capacity,
-		     const bool *cancel, struct error *err)
+		     const atomic_bool *cancel, struct error *err)
 {
 	*group = (struct block_group){
 		.file = layout->file, .cancel = cancel, .capacity = capacity, .column_count = layout->column_count};

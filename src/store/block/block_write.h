@@ -16,6 +16,7 @@
 #ifndef WICK_STORE_BLOCK_BLOCK_WRITE_H
 #define WICK_STORE_BLOCK_BLOCK_WRITE_H
 
+#include "base/cancel.h"
 #include "store/block/block.h"
 
 struct block_writer;
@@ -28,7 +29,7 @@ struct block_write_options {
 	uint64_t last_sequence;
 	const char (*replaces)[BLOCK_NAME_MAX];
 	size_t replace_count;
-	const bool *cancel; /* polled; -ECANCELED */
+	const atomic_bool *cancel; /* polled; -ECANCELED */
 };
 int block_writer_new(const struct block_write_options *options, struct block_writer **ret, struct error *err);
 struct block_writer *block_writer_free(struct block_writer *writer);
@@ -86,7 +87,7 @@ struct rollup_job {
 	size_t series_count, rollup_count, stack_count;
 	size_t group_rows;
 	int64_t min_ns, max_ns;
-	const bool *cancel;
+	const atomic_bool *cancel;
 	struct block_meta *meta;
 };
 int rollup_write(const struct rollup_job *job, struct error *err);

@@ -28,14 +28,14 @@ struct block_file_layout {
 struct block_group {
 	enum block_file file;
 	struct parquet_writer *writer; /* NULL = not open */
-	const bool *cancel;
+	const atomic_bool *cancel;
 	size_t count, capacity, column_count;
 	void *columns[BLOCK_GROUP_COLUMNS_MAX]; /* each with room for `capacity` values as they are in memory */
 	struct parquet_values values[BLOCK_GROUP_COLUMNS_MAX];
 };
 /* Release it whatever this returns. */
 int block_group_open(struct block_group *group, const char *directory, const struct block_file_layout *layout, size_t capacity,
-		     const bool *cancel, struct error *err);
+		     const atomic_bool *cancel, struct error *err);
 int block_group_flush(struct block_group *group, struct error *err);
 /* Flushes, finishes the file, and releases. */
 int block_group_finish(struct block_group *group, struct block_meta *meta, struct error *err);
@@ -70,7 +70,7 @@ struct block_writer {
 
 int block_file_open(struct block_writer *writer, const struct block_file_layout *layout, struct parquet_writer **ret,
 		    struct error *err);
-int block_write_check_cancel(const bool *cancel, struct error *err); /* NULL = never */
+int block_write_check_cancel(const atomic_bool *cancel, struct error *err); /* NULL = never */
 int block_file_finish(struct block_writer *writer, enum block_file file, struct parquet_writer *from, struct error *err);
 
 /* Writes a table of `rows` rows whose columns `fill` provides for a range of rows; sorted by its first column. */

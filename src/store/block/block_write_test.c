@@ -790,7 +790,7 @@ static void test_refused(void **state)
 		g.row_stacks[9] = stack;
 		g.times[9] = time;
 	}
-	bool cancel = true;
+	atomic_bool cancel = true;
 	struct block_write_options cancelled = options;
 	cancelled.cancel = &cancel;
 	fresh_directory();

@@ -10,6 +10,7 @@
 #ifndef WICK_STORE_COMPACT_COMPACT_INT_H
 #define WICK_STORE_COMPACT_COMPACT_INT_H
 
+#include "base/cancel.h"
 #include "store/block/batch_reader.h"
 #include "store/block/block_write.h"
 #include "store/store_int.h"
@@ -85,7 +86,7 @@ struct row_merge {
 	size_t source_count;
 	bool has_links;
 	struct block_writer *writer;
-	const bool *cancel;
+	const atomic_bool *cancel;
 	uint64_t rows_in;
 	size_t failed; /* the source that could not be read, SIZE_MAX = it was something else */
 };
@@ -108,7 +109,7 @@ struct compact_job {
 	unsigned level;
 	bool rollups;
 	uint64_t memory_max; /* bytes */
-	const bool *cancel;
+	const atomic_bool *cancel;
 	compact_drops drops; /* NULL = everything stays */
 	void *drops_context;
 	/* Results */

@@ -42,8 +42,7 @@ struct compacting {
 
 static int check_cancel(const struct compacting *c)
 {
-	return c->job->cancel && __atomic_load_n(c->job->cancel, __ATOMIC_RELAXED) ? error_set(c->err, -ECANCELED, "cancelled")
-										   : 0;
+	return cancel_requested(c->job->cancel) ? error_set(c->err, -ECANCELED, "cancelled") : 0;
 }
 
 /* Remembers whose fault it was. */

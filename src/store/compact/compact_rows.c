@@ -755,7 +755,7 @@ static int merge_all(struct merging *m)
 				return r;
 			}
 		}
-		if (m->merge->cancel && (++rounds & 63) == 0 && __atomic_load_n(m->merge->cancel, __ATOMIC_RELAXED))
+		if ((++rounds & 63) == 0 && cancel_requested(m->merge->cancel))
 			return error_set(m->err, -ECANCELED, "cancelled");
 	}
 	return flush(m, true);

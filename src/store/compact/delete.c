@@ -142,7 +142,7 @@ static int wait_for_readers(struct store *store, struct error *err)
 			return 0;
 		if (stuck)
 			return error_set(err, -EIO, "a block with deleted samples cannot be removed from disk");
-		if (__atomic_load_n(&store->cancel, __ATOMIC_RELAXED))
+		if (cancel_requested(&store->cancel))
 			return error_set(err, -ECANCELED, "cancelled");
 		if (time_monotonic_ns() > until)
 			return error_set(err, -EBUSY,

@@ -489,8 +489,7 @@ static int check_batch(struct rolling *r, const struct batch_reader *in, size_t 
 		return error_set(r->err, -EBADMSG, "a row refers to a missing stack");
 	if (!block_ids_are_below(in->data[IN_SERIES].i32, in->count, id_limit))
 		return error_set(r->err, -EBADMSG, "a row refers to a missing series");
-	return r->job->cancel && __atomic_load_n(r->job->cancel, __ATOMIC_RELAXED) ? error_set(r->err, -ECANCELED, "cancelled")
-										   : 0;
+	return cancel_requested(r->job->cancel) ? error_set(r->err, -ECANCELED, "cancelled") : 0;
 }
 
 static int open_table(struct rolling *r, enum block_file file, const struct batch_column *columns, size_t count,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/time.h"
@@ -221,7 +222,7 @@ void selection_release(struct selection *selection)
 int select_check(const struct store_select *select, uint64_t rows, size_t done, size_t count, struct store_read_stats *stats,
 		 struct error *err)
 {
-	if (select->cancel && __atomic_load_n(select->cancel, __ATOMIC_RELAXED))
+	if (cancel_requested(select->cancel))
 		return error_set(err, -ECANCELED, "the query was cancelled");
 	bool late = select->deadline_ns && time_monotonic_ns() >= select->deadline_ns;
 	if (!late && !(select->rows_max && stats->rows + rows > select->rows_max))
