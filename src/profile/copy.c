@@ -81,17 +81,39 @@ struct profile_copy *profile_copy_free(struct profile_copy *copy)
 	return mem_free(copy);
 }
 
-int profile_copy_string(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
+/* What `ids` has for `id`, by copy_new() if that is nothing yet. */
+static inline __attribute__((always_inline)) int copy_once(struct profile_copy *copy, uint32_t *ids, uint32_t id,
+							   int (*copy_new)(struct profile_copy *copy, uint32_t id,
+									   uint32_t *ret, struct error *err),
+							   uint32_t *ret, struct error *err)
 {
-	assert(id < copy->from->strings.count);
-	if (id != 0 && copy->strings[id] == 0) {
-		struct bytes text = profile_string_bytes(copy->from, id);
-		int r = profile_add_string(copy->to, text.data, text.len, &copy->strings[id], err);
+	if (id != 0 && ids[id] == 0) {
+		int r = copy_new(copy, id, &ids[id], err);
 		if (r < 0)
 			return r;
 	}
-	*ret = copy->strings[id];
+	*ret = ids[id];
 	return 0;
+}
+
+static int copy_new_string(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
+{
+	struct bytes text = profile_string_bytes(copy->from, id);
+	return profile_add_string(copy->to, text.data, text.len, ret, err);
+}
+
+int profile_copy_string(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
+{
+	assert(id < copy->from->strings.count);
+	return copy_once(copy, copy->strings, id, copy_new_string, ret, err);
+}
+
+int profile_copy_strings(struct profile_copy *copy, uint32_t *const *ids, size_t count, struct error *err)
+{
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = profile_copy_string(copy, *ids[i], ids[i], err);
+	return r;
 }
 
 /* ---- mappings ---- */
@@ -149,13 +171,9 @@ static int update_mapping_index(struct profile *profile, struct error *err)
 static int copy_new_mapping(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
 {
 	struct profile_mapping mapping = copy->from->mappings[id];
-	int r = profile_copy_string(copy, mapping.file_name, &mapping.file_name, err);
-	if (r < 0)
-		return r;
-	r = profile_copy_string(copy, mapping.build_id, &mapping.build_id, err);
-	if (r < 0)
-		return r;
-	r = update_mapping_index(copy->to, err);
+	int r = PROFILE_COPY_STRINGS(copy, err, &mapping.file_name, &mapping.build_id);
+	if (r == 0)
+		r = update_mapping_index(copy->to, err);
 	if (r < 0)
 		return r;
 	struct mapping_key key = mapping_key_of(&mapping);
@@ -167,33 +185,16 @@ static int copy_new_mapping(struct profile_copy *copy, uint32_t id, uint32_t *re
 int profile_copy_mapping(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
 {
 	assert(id < copy->from->mapping_count);
-	if (id != 0 && copy->mappings[id] == 0) {
-		int r = copy_new_mapping(copy, id, &copy->mappings[id], err);
-		if (r < 0)
-			return r;
-	}
-	*ret = copy->mappings[id];
-	return 0;
+	return copy_once(copy, copy->mappings, id, copy_new_mapping, ret, err);
 }
 
 /* ---- functions and locations ---- */
 
-static int copy_function(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
+static int copy_new_function(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
 {
-	if (id != 0 && copy->functions[id] == 0) {
-		struct profile_function function = copy->from->functions[id];
-		int r = profile_copy_string(copy, function.name, &function.name, err);
-		if (r == 0)
-			r = profile_copy_string(copy, function.system_name, &function.system_name, err);
-		if (r == 0)
-			r = profile_copy_string(copy, function.file_name, &function.file_name, err);
-		if (r == 0)
-			r = profile_add_function(copy->to, &function, &copy->functions[id], err);
-		if (r < 0)
-			return r;
-	}
-	*ret = copy->functions[id];
-	return 0;
+	struct profile_function function = copy->from->functions[id];
+	int r = PROFILE_COPY_STRINGS(copy, err, &function.name, &function.system_name, &function.file_name);
+	return r < 0 ? r : profile_add_function(copy->to, &function, ret, err);
 }
 
 static int copy_new_location(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
@@ -209,8 +210,9 @@ static int copy_new_location(struct profile_copy *copy, uint32_t id, uint32_t *r
 	if (r < 0)
 		return error_nomem(err);
 	for (uint32_t i = 0; i < location.line_count; i++) {
-		copy->lines[i] = from->lines[location.line_first + i];
-		r = copy_function(copy, copy->lines[i].function, &copy->lines[i].function, err);
+		struct profile_line *line = &copy->lines[i];
+		*line = from->lines[location.line_first + i];
+		r = copy_once(copy, copy->functions, line->function, copy_new_function, &line->function, err);
 		if (r < 0)
 			return r;
 	}
@@ -220,13 +222,7 @@ static int copy_new_location(struct profile_copy *copy, uint32_t id, uint32_t *r
 int profile_copy_location(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
 {
 	assert(id < copy->from->location_count);
-	if (id != 0 && copy->locations[id] == 0) {
-		int r = copy_new_location(copy, id, &copy->locations[id], err);
-		if (r < 0)
-			return r;
-	}
-	*ret = copy->locations[id];
-	return 0;
+	return copy_once(copy, copy->locations, id, copy_new_location, ret, err);
 }
 
 /* ---- stacks ---- */
@@ -259,18 +255,6 @@ int profile_copy_stack(struct profile_copy *copy, uint32_t id, uint32_t *ret, st
 
 /* ---- labels and links ---- */
 
-static int copy_label(struct profile_copy *copy, const struct profile_label *from, struct profile_label *ret, struct error *err)
-{
-	struct profile_label label = *from;
-	int r = profile_copy_string(copy, label.key, &label.key, err);
-	if (r == 0)
-		r = profile_copy_string(copy, label.value, &label.value, err);
-	if (r == 0)
-		r = profile_copy_string(copy, label.unit, &label.unit, err);
-	*ret = label;
-	return r;
-}
-
 static int copy_new_label_set(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
 {
 	const struct profile_label_set *set = &copy->from->label_sets[id];
@@ -278,7 +262,9 @@ static int copy_new_label_set(struct profile_copy *copy, uint32_t id, uint32_t *
 	if (r < 0)
 		return error_nomem(err);
 	for (uint32_t i = 0; i < set->count; i++) {
-		r = copy_label(copy, &copy->from->labels[set->first + i], &copy->labels[i], err);
+		struct profile_label *label = &copy->labels[i];
+		*label = copy->from->labels[set->first + i];
+		r = PROFILE_COPY_STRINGS(copy, err, &label->key, &label->value, &label->unit);
 		if (r < 0)
 			return r;
 	}
@@ -288,23 +274,16 @@ static int copy_new_label_set(struct profile_copy *copy, uint32_t id, uint32_t *
 int profile_copy_label_set(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
 {
 	assert(id < copy->from->label_set_count);
-	if (id != 0 && copy->label_sets[id] == 0) {
-		int r = copy_new_label_set(copy, id, &copy->label_sets[id], err);
-		if (r < 0)
-			return r;
-	}
-	*ret = copy->label_sets[id];
-	return 0;
+	return copy_once(copy, copy->label_sets, id, copy_new_label_set, ret, err);
+}
+
+static int copy_new_link(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
+{
+	return profile_add_link(copy->to, &copy->from->links[id], ret, err);
 }
 
 int profile_copy_link(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
 {
 	assert(id < copy->from->link_count);
-	if (id != 0 && copy->links[id] == 0) {
-		int r = profile_add_link(copy->to, &copy->from->links[id], &copy->links[id], err);
-		if (r < 0)
-			return r;
-	}
-	*ret = copy->links[id];
-	return 0;
+	return copy_once(copy, copy->links, id, copy_new_link, ret, err);
 }

@@ -50,63 +50,56 @@ static void store_hash(uint8_t *out, struct hash128 hash)
 	store_u64(out + 8, hash.high);
 }
 
-static int put_u64(struct buffer *out, uint64_t value)
+static void put_u64(struct buffer *out, uint64_t value)
 {
 	uint8_t bytes[8];
 	store_u64(bytes, value);
-	return buffer_append(out, bytes, sizeof(bytes));
+	buffer_append(out, bytes, sizeof(bytes));
 }
 
-static int put_u32(struct buffer *out, uint32_t value)
+static void put_u32(struct buffer *out, uint32_t value)
 {
 	uint8_t bytes[8];
 	store_u64(bytes, value);
-	return buffer_append(out, bytes, 4);
+	buffer_append(out, bytes, 4);
 }
 
-static int put_string(struct buffer *out, struct bytes text)
+static void put_string(struct buffer *out, struct bytes text)
 {
-	int r = put_u32(out, (uint32_t)text.len);
-	return r < 0 ? r : buffer_append(out, text.data, text.len);
+	put_u32(out, (uint32_t)text.len);
+	buffer_append(out, text.data, text.len);
 }
 
-static int put_head(struct buffer *out, char what)
+static void put_head(struct buffer *out, char what)
 {
 	buffer_clear(out);
-	int r = buffer_append_byte(out, (uint8_t)what);
-	return r < 0 ? r : buffer_append_byte(out, LAYOUT_VERSION);
+	buffer_append_byte(out, (uint8_t)what);
+	buffer_append_byte(out, LAYOUT_VERSION);
 }
 
-static int hash_function(const struct profile *profile, uint32_t id, struct buffer *scratch, struct hash128 *ret)
+static void hash_function(const struct profile *profile, uint32_t id, struct buffer *scratch, struct hash128 *ret)
 {
 	const struct profile_function *function = &profile->functions[id];
-	int r = put_head(scratch, 'F');
-	if (r == 0)
-		r = put_string(scratch, profile_string_bytes(profile, function->name));
-	if (r == 0)
-		r = put_string(scratch, profile_string_bytes(profile, function->system_name));
-	if (r == 0)
-		r = put_string(scratch, profile_string_bytes(profile, function->file_name));
-	if (r == 0)
-		r = put_u64(scratch, (uint64_t)function->start_line);
-	if (r == 0)
-		*ret = hash128(scratch->data, scratch->len);
-	return r;
+	put_head(scratch, 'F');
+	put_string(scratch, profile_string_bytes(profile, function->name));
+	put_string(scratch, profile_string_bytes(profile, function->system_name));
+	put_string(scratch, profile_string_bytes(profile, function->file_name));
+	put_u64(scratch, (uint64_t)function->start_line);
+	*ret = hash128(scratch->data, scratch->len);
 }
 
-static int put_lines(const struct profile *profile, const struct profile_location *location, const struct hash128 *functions,
-		     struct buffer *out)
+static void put_lines(const struct profile *profile, const struct profile_location *location, const struct hash128 *functions,
+		      struct buffer *out)
 {
-	int r = put_u32(out, location->line_count);
-	for (uint32_t i = 0; r == 0 && i < location->line_count; i++) {
+	put_u32(out, location->line_count);
+	for (uint32_t i = 0; i < location->line_count; i++) {
 		const struct profile_line *line = &profile->lines[location->line_first + i];
 		uint8_t bytes[32];
 		store_hash(bytes, functions[line->function]);
 		store_u64(bytes + 16, (uint64_t)line->line);
 		store_u64(bytes + 24, (uint64_t)line->column);
-		r = buffer_append(out, bytes, sizeof(bytes));
+		buffer_append(out, bytes, sizeof(bytes));
 	}
-	return r;
 }
 
 static enum location_kind kind_of(const struct profile *profile, const struct profile_location *location)
@@ -119,29 +112,24 @@ static enum location_kind kind_of(const struct profile *profile, const struct pr
 	return mapping->file_name ? LOCATION_BY_FILE_NAME : LOCATION_BY_ADDRESS;
 }
 
-static int hash_location(const struct profile *profile, uint32_t id, const struct hash128 *functions, struct buffer *scratch,
-			 struct hash128 *ret)
+static void hash_location(const struct profile *profile, uint32_t id, const struct hash128 *functions, struct buffer *scratch,
+			  struct hash128 *ret)
 {
 	const struct profile_location *location = &profile->locations[id];
 	const struct profile_mapping *mapping = &profile->mappings[location->mapping];
 	enum location_kind kind = kind_of(profile, location);
-	int r = put_head(scratch, 'L');
-	if (r == 0)
-		r = buffer_append_byte(scratch, (uint8_t)location->frame_type);
-	if (r == 0)
-		r = buffer_append_byte(scratch, (uint8_t)kind);
-	if (r == 0 && kind == LOCATION_HAS_LINES)
-		r = put_lines(profile, location, functions, scratch);
-	if (r == 0 && kind == LOCATION_BY_BUILD_ID)
-		r = put_string(scratch, profile_string_bytes(profile, mapping->build_id));
-	if (r == 0 && kind == LOCATION_BY_FILE_NAME)
-		r = put_string(scratch, profile_string_bytes(profile, mapping->file_name));
-	if (r == 0 && kind != LOCATION_HAS_LINES)
-		r = put_u64(scratch,
-			    kind == LOCATION_BY_ADDRESS ? location->address : profile_location_file_offset(profile, id));
-	if (r == 0)
-		*ret = hash128(scratch->data, scratch->len);
-	return r;
+	put_head(scratch, 'L');
+	buffer_append_byte(scratch, (uint8_t)location->frame_type);
+	buffer_append_byte(scratch, (uint8_t)kind);
+	if (kind == LOCATION_HAS_LINES)
+		put_lines(profile, location, functions, scratch);
+	if (kind == LOCATION_BY_BUILD_ID)
+		put_string(scratch, profile_string_bytes(profile, mapping->build_id));
+	if (kind == LOCATION_BY_FILE_NAME)
+		put_string(scratch, profile_string_bytes(profile, mapping->file_name));
+	if (kind != LOCATION_HAS_LINES)
+		put_u64(scratch, kind == LOCATION_BY_ADDRESS ? location->address : profile_location_file_offset(profile, id));
+	*ret = hash128(scratch->data, scratch->len);
 }
 
 void profile_hashes_release(struct profile_hashes *hashes)
@@ -162,13 +150,17 @@ static int reserve_hashes(const struct profile *profile, struct profile_hashes *
 
 static int hash_tables(const struct profile *profile, struct buffer *scratch, struct profile_hashes *h)
 {
-	int r = 0;
-	for (; r == 0 && h->function_count < profile->function_count; h->function_count += r == 0)
-		r = hash_function(profile, (uint32_t)h->function_count, scratch, &h->functions[h->function_count]);
-	for (; r == 0 && h->location_count < profile->location_count; h->location_count += r == 0)
-		r = hash_location(profile, (uint32_t)h->location_count, h->functions, scratch,
-				  &h->locations[h->location_count]);
-	return r;
+	for (; h->function_count < profile->function_count; h->function_count++) {
+		hash_function(profile, (uint32_t)h->function_count, scratch, &h->functions[h->function_count]);
+		if (buffer_status(scratch))
+			return buffer_status(scratch);
+	}
+	for (; h->location_count < profile->location_count; h->location_count++) {
+		hash_location(profile, (uint32_t)h->location_count, h->functions, scratch, &h->locations[h->location_count]);
+		if (buffer_status(scratch))
+			return buffer_status(scratch);
+	}
+	return 0;
 }
 
 int profile_hash_more(const struct profile *profile, struct profile_hashes *hashes, struct error *err)

@@ -159,15 +159,12 @@ int profile_add_label_set(struct profile *profile, const struct profile_label *l
 	uint64_t hash = hash_set(profile, sorted, kept);
 	if (find_set(profile, hash, sorted, kept, ret_id))
 		return 0;
-	r = profile_reserve_array(profile, "label sets", &profile->label_sets, &index->label_set_capacity,
-				  profile->label_set_count + 1, err);
+	const struct profile_table table = PROFILE_TABLE(profile, label_set, label_sets, "label sets", NULL);
+	r = profile_table_reserve(profile, &table, err);
 	if (r < 0)
 		return r;
-	if (index32_add(&index->label_sets, hash, (uint32_t)profile->label_set_count) < 0)
-		return error_nomem(err);
-	*ret_id = (uint32_t)profile->label_set_count++;
-	profile->label_sets[*ret_id] =
-		(struct profile_label_set){.first = kept > 0 ? (uint32_t)profile->label_count : 0, .count = (uint32_t)kept};
+	struct profile_label_set set = {.first = kept > 0 ? (uint32_t)profile->label_count : 0, .count = (uint32_t)kept};
+	*ret_id = profile_table_append(&table, &set, hash);
 	profile->label_count += kept;
 	return 0;
 }

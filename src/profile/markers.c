@@ -16,17 +16,6 @@ struct profile_markers_index {
 	struct index32 hosts, threads, categories, schemas, counters;
 };
 
-const char *profile_field_format_name(enum profile_field_format format)
-{
-	static const char *const names[PROFILE_FIELD_FORMATS] = {
-		[PROFILE_FIELD_STRING] = "string",   [PROFILE_FIELD_INTEGER] = "integer",
-		[PROFILE_FIELD_DECIMAL] = "decimal", [PROFILE_FIELD_PERCENTAGE] = "percentage",
-		[PROFILE_FIELD_BYTES] = "bytes",     [PROFILE_FIELD_DURATION] = "duration",
-		[PROFILE_FIELD_PID] = "pid",	     [PROFILE_FIELD_TID] = "tid",
-	};
-	return names[format];
-}
-
 size_t profile_marker_count(const struct profile *profile)
 {
 	return profile->markers ? profile->markers->marker_count : 0;
@@ -44,26 +33,32 @@ size_t profile_host_count(const struct profile *profile)
 
 /* ---- life ---- */
 
+#define TABLES_MAX 5
+
+/* What is interned. */
+static void list_tables(struct profile_markers *markers, struct profile_table tables[static TABLES_MAX])
+{
+	tables[0] = PROFILE_TABLE(markers, host, hosts, "hosts", NULL);
+	tables[1] = PROFILE_TABLE(markers, thread, threads, "threads", NULL);
+	tables[2] = PROFILE_TABLE(markers, category, categories, "marker categories", NULL);
+	tables[3] = PROFILE_TABLE(markers, schema, schemas, "marker schemas", NULL);
+	tables[4] = PROFILE_TABLE(markers, counter, counters, "counters", NULL);
+}
+
 struct profile_markers *profile_markers_free(struct profile_markers *markers)
 {
+	struct profile_table tables[TABLES_MAX];
 	if (!markers)
 		return NULL;
 	if (markers->index) {
-		index32_release(&markers->index->hosts);
-		index32_release(&markers->index->threads);
-		index32_release(&markers->index->categories);
-		index32_release(&markers->index->schemas);
-		index32_release(&markers->index->counters);
+		list_tables(markers, tables);
+		for (size_t i = 0; i < TABLES_MAX; i++)
+			profile_table_release(tables[i]);
 		mem_free(markers->index);
 	}
-	mem_free(markers->hosts);
-	mem_free(markers->threads);
-	mem_free(markers->categories);
-	mem_free(markers->schemas);
 	mem_free(markers->fields);
 	mem_free(markers->markers);
 	mem_free(markers->values);
-	mem_free(markers->counters);
 	mem_free(markers->rows);
 	return mem_free(markers);
 }
@@ -71,25 +66,12 @@ struct profile_markers *profile_markers_free(struct profile_markers *markers)
 /* Entry 0 of each table is not in its index, for nobody adds it. */
 static int add_first_entries(struct profile *profile, struct profile_markers *markers, struct error *err)
 {
-	struct profile_markers_index *index = markers->index;
-	int r = profile_reserve_array(profile, "hosts", &markers->hosts, &index->host_capacity, 1, err);
-	if (r == 0)
-		r = profile_reserve_array(profile, "threads", &markers->threads, &index->thread_capacity, 1, err);
-	if (r == 0)
-		r = profile_reserve_array(profile, "marker categories", &markers->categories, &index->category_capacity, 1,
-					  err);
-	if (r == 0)
-		r = profile_reserve_array(profile, "marker schemas", &markers->schemas, &index->schema_capacity, 1, err);
-	if (r == 0)
-		r = profile_reserve_array(profile, "counters", &markers->counters, &index->counter_capacity, 1, err);
-	if (r < 0)
-		return r;
-	markers->hosts[markers->host_count++] = (struct profile_host){0};
-	markers->threads[markers->thread_count++] = (struct profile_thread){0};
-	markers->categories[markers->category_count++] = (struct profile_marker_category){0};
-	markers->schemas[markers->schema_count++] = (struct profile_marker_schema){0};
-	markers->counters[markers->counter_count++] = (struct profile_counter){0};
-	return 0;
+	struct profile_table tables[TABLES_MAX];
+	int r = 0;
+	list_tables(markers, tables);
+	for (size_t i = 0; r == 0 && i < TABLES_MAX; i++)
+		r = profile_table_begin(profile, tables[i], err);
+	return r;
 }
 
 static int begin(struct profile *profile, struct error *err)
@@ -110,27 +92,9 @@ static int begin(struct profile *profile, struct error *err)
 
 /* ---- what is interned ---- */
 
-/* Room for one more entry of an interned table and in its index. */
-static int reserve_interned(struct profile *profile, const char *what, void **array, size_t *capacity, size_t count,
-			    size_t size, struct index32 *index, struct error *err)
+static bool hosts_equal(const void *a, const void *b)
 {
-	int r = profile_reserve(profile, what, array, capacity, count + 1, size, err);
-	if (r < 0)
-		return r;
-	return index32_reserve(index, 1) < 0 ? error_nomem(err) : 0;
-}
-
-static void index_add(struct index32 *index, uint64_t hash, uint32_t id)
-{
-	int r = index32_add(index, hash, id);
-	assert(r == 0);
-	(void)r;
-}
-
-static void update_host(struct profile_host *have, const struct profile_host *host)
-{
-	if (host->reference)
-		*have = *host;
+	return ((const struct profile_host *)a)->name == ((const struct profile_host *)b)->name;
 }
 
 int profile_add_host(struct profile *profile, const struct profile_host *host, uint32_t *ret_id, struct error *err)
@@ -142,24 +106,11 @@ int profile_add_host(struct profile *profile, const struct profile_host *host, u
 	if (r < 0)
 		return r;
 	struct profile_markers *markers = profile->markers;
-	struct index32 *index = &markers->index->hosts;
-	uint64_t hash = profile_hash_add(profile->index->seed, entry.name);
-	uint32_t id;
-	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++)
-		if (markers->hosts[id].name == entry.name) {
-			update_host(&markers->hosts[id], &entry);
-			*ret_id = id;
-			return 0;
-		}
-	r = reserve_interned(profile, "hosts", (void **)&markers->hosts, &markers->index->host_capacity, markers->host_count,
-			     sizeof(entry), index, err);
-	if (r < 0)
-		return r;
-	id = (uint32_t)markers->host_count++;
-	markers->hosts[id] = entry;
-	index_add(index, hash, id);
-	*ret_id = id;
-	return 0;
+	r = profile_intern(profile, PROFILE_TABLE(markers, host, hosts, "hosts", hosts_equal), &entry,
+			   profile_hash_add(profile->index->seed, entry.name), ret_id, err);
+	if (r == 0 && entry.reference)
+		markers->hosts[*ret_id] = entry;
+	return r;
 }
 
 static uint64_t hash_thread(const struct profile *profile, const struct profile_thread *thread)
@@ -192,6 +143,12 @@ int profile_reindex_markers(struct profile *profile, struct error *err)
 	return r < 0 ? error_nomem(err) : 0;
 }
 
+static bool threads_equal(const void *left, const void *right)
+{
+	const struct profile_thread *a = left, *b = right;
+	return a->host == b->host && a->pid == b->pid && a->tid == b->tid && a->start_ns == b->start_ns;
+}
+
 int profile_add_thread(struct profile *profile, const struct profile_thread *thread, uint32_t *ret_id, struct error *err)
 {
 	assert(thread->name < profile->strings.count && thread->process < profile->strings.count);
@@ -200,57 +157,35 @@ int profile_add_thread(struct profile *profile, const struct profile_thread *thr
 	if (r < 0)
 		return r;
 	struct profile_markers *markers = profile->markers;
-	struct index32 *index = &markers->index->threads;
 	assert(entry.host < markers->host_count);
-	uint64_t hash = hash_thread(profile, &entry);
-	uint32_t id;
-	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++) {
-		struct profile_thread *have = &markers->threads[id];
-		if (have->host != entry.host || have->pid != entry.pid || have->tid != entry.tid ||
-		    have->start_ns != entry.start_ns)
-			continue;
-		if (entry.name)
-			have->name = entry.name;
-		if (entry.process)
-			have->process = entry.process;
-		*ret_id = id;
-		return 0;
-	}
-	r = reserve_interned(profile, "threads", (void **)&markers->threads, &markers->index->thread_capacity,
-			     markers->thread_count, sizeof(entry), index, err);
+	r = profile_intern(profile, PROFILE_TABLE(markers, thread, threads, "threads", threads_equal), &entry,
+			   hash_thread(profile, &entry), ret_id, err);
 	if (r < 0)
 		return r;
-	id = (uint32_t)markers->thread_count++;
-	markers->threads[id] = entry;
-	index_add(index, hash, id);
-	*ret_id = id;
+	struct profile_thread *have = &markers->threads[*ret_id];
+	if (entry.name)
+		have->name = entry.name;
+	if (entry.process)
+		have->process = entry.process;
 	return 0;
+}
+
+static bool categories_equal(const void *left, const void *right)
+{
+	const struct profile_marker_category *a = left, *b = right;
+	return a->name == b->name && a->color == b->color;
 }
 
 int profile_add_marker_category(struct profile *profile, uint32_t name, uint32_t color, uint32_t *ret_id, struct error *err)
 {
 	assert(name < profile->strings.count && color < profile->strings.count);
+	const struct profile_marker_category entry = {.name = name, .color = color};
 	int r = begin(profile, err);
 	if (r < 0)
 		return r;
-	struct profile_markers *markers = profile->markers;
-	struct index32 *index = &markers->index->categories;
-	uint64_t hash = profile_hash_add(profile->index->seed, (uint64_t)name << 32 | color);
-	uint32_t id;
-	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++)
-		if (markers->categories[id].name == name && markers->categories[id].color == color) {
-			*ret_id = id;
-			return 0;
-		}
-	r = reserve_interned(profile, "marker categories", (void **)&markers->categories, &markers->index->category_capacity,
-			     markers->category_count, sizeof(*markers->categories), index, err);
-	if (r < 0)
-		return r;
-	id = (uint32_t)markers->category_count++;
-	markers->categories[id] = (struct profile_marker_category){.name = name, .color = color};
-	index_add(index, hash, id);
-	*ret_id = id;
-	return 0;
+	return profile_intern(profile,
+			      PROFILE_TABLE(profile->markers, category, categories, "marker categories", categories_equal),
+			      &entry, profile_hash_add(profile->index->seed, (uint64_t)name << 32 | color), ret_id, err);
 }
 
 static bool schema_is(const struct profile_markers *markers, uint32_t id, const struct profile_marker_schema *schema,
@@ -298,11 +233,11 @@ int profile_add_marker_schema(struct profile *profile, const struct profile_mark
 	if (r < 0)
 		return r;
 	struct profile_markers *markers = profile->markers;
-	struct index32 *index = &markers->index->schemas;
+	const struct profile_table table = PROFILE_TABLE(markers, schema, schemas, "marker schemas", NULL);
 	struct profile_marker_schema entry = *schema;
 	uint64_t hash = hash_schema(profile, schema, fields, field_count);
 	uint32_t id;
-	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++)
+	for (size_t at = index32_first(table.index, hash); index32_at(table.index, hash, &at, &id); at++)
 		if (schema_is(markers, id, schema, fields, field_count)) {
 			*ret_id = id;
 			return 0;
@@ -310,8 +245,7 @@ int profile_add_marker_schema(struct profile *profile, const struct profile_mark
 	r = profile_reserve_array(profile, "fields of markers", &markers->fields, &markers->index->field_capacity,
 				  markers->field_count + field_count, err);
 	if (r == 0)
-		r = reserve_interned(profile, "marker schemas", (void **)&markers->schemas, &markers->index->schema_capacity,
-				     markers->schema_count, sizeof(entry), index, err);
+		r = profile_table_reserve(profile, &table, err);
 	if (r < 0)
 		return r;
 	entry.field_first = (uint32_t)markers->field_count;
@@ -319,15 +253,13 @@ int profile_add_marker_schema(struct profile *profile, const struct profile_mark
 	if (field_count > 0)
 		memcpy(markers->fields + markers->field_count, fields, field_count * sizeof(*fields));
 	markers->field_count += field_count;
-	id = (uint32_t)markers->schema_count++;
-	markers->schemas[id] = entry;
-	index_add(index, hash, id);
-	*ret_id = id;
+	*ret_id = profile_table_append(&table, &entry, hash);
 	return 0;
 }
 
-static bool counters_equal(const struct profile_counter *a, const struct profile_counter *b)
+static bool counters_equal(const void *left, const void *right)
 {
+	const struct profile_counter *a = left, *b = right;
 	return a->name == b->name && a->category == b->category && a->description == b->description && a->unit == b->unit &&
 	       a->color == b->color && a->kind == b->kind && a->host == b->host && a->pid == b->pid && a->thread == b->thread;
 }
@@ -343,24 +275,9 @@ int profile_add_counter(struct profile *profile, const struct profile_counter *c
 	if (r < 0)
 		return r;
 	struct profile_markers *markers = profile->markers;
-	struct index32 *index = &markers->index->counters;
 	assert(entry.thread < markers->thread_count && entry.host < markers->host_count);
-	uint64_t hash = hash_counter(profile, &entry);
-	uint32_t id;
-	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++)
-		if (counters_equal(&markers->counters[id], &entry)) {
-			*ret_id = id;
-			return 0;
-		}
-	r = reserve_interned(profile, "counters", (void **)&markers->counters, &markers->index->counter_capacity,
-			     markers->counter_count, sizeof(entry), index, err);
-	if (r < 0)
-		return r;
-	id = (uint32_t)markers->counter_count++;
-	markers->counters[id] = entry;
-	index_add(index, hash, id);
-	*ret_id = id;
-	return 0;
+	return profile_intern(profile, PROFILE_TABLE(markers, counter, counters, "counters", counters_equal), &entry,
+			      hash_counter(profile, &entry), ret_id, err);
 }
 
 /* ---- markers and rows ---- */
@@ -428,24 +345,12 @@ static void marker_copy_release(struct marker_copy *copy)
 	mem_free(copy->counters);
 }
 
-/* Several strings of the source, where they stand. */
-static int copy_strings(struct marker_copy *copy, uint32_t *const *ids, size_t count, struct error *err)
-{
-	int r = 0;
-	for (size_t i = 0; r == 0 && i < count; i++)
-		r = profile_copy_string(copy->strings, *ids[i], ids[i], err);
-	return r;
-}
-#define COPY_STRINGS(copy, err, ...)                                                                                           \
-	copy_strings((copy), (uint32_t *const[]){__VA_ARGS__}, sizeof((uint32_t *const[]){__VA_ARGS__}) / sizeof(uint32_t *),  \
-		     (err))
-
 static int copy_hosts(struct marker_copy *copy, struct error *err)
 {
 	int r = 0;
 	for (size_t i = 1; r == 0 && i < copy->from->host_count; i++) {
 		struct profile_host host = copy->from->hosts[i];
-		r = COPY_STRINGS(copy, err, &host.name, &host.reference, &host.method);
+		r = PROFILE_COPY_STRINGS(copy->strings, err, &host.name, &host.reference, &host.method);
 		if (r == 0)
 			r = profile_add_host(copy->to, &host, &copy->hosts[i], err);
 	}
@@ -457,14 +362,14 @@ static int copy_threads_and_categories(struct marker_copy *copy, struct error *e
 	int r = 0;
 	for (size_t i = 1; r == 0 && i < copy->from->thread_count; i++) {
 		struct profile_thread thread = copy->from->threads[i];
-		r = COPY_STRINGS(copy, err, &thread.name, &thread.process);
+		r = PROFILE_COPY_STRINGS(copy->strings, err, &thread.name, &thread.process);
 		thread.host = copy->hosts[thread.host];
 		if (r == 0)
 			r = profile_add_thread(copy->to, &thread, &copy->threads[i], err);
 	}
 	for (size_t i = 1; r == 0 && i < copy->from->category_count; i++) {
 		struct profile_marker_category category = copy->from->categories[i];
-		r = COPY_STRINGS(copy, err, &category.name, &category.color);
+		r = PROFILE_COPY_STRINGS(copy->strings, err, &category.name, &category.color);
 		if (r == 0)
 			r = profile_add_marker_category(copy->to, category.name, category.color, &copy->categories[i], err);
 	}
@@ -477,10 +382,11 @@ static int copy_schemas(struct marker_copy *copy, struct error *err)
 	for (size_t i = 1; r == 0 && i < copy->from->schema_count; i++) {
 		struct profile_marker_schema schema = copy->from->schemas[i];
 		struct profile_marker_field fields[PROFILE_MARKER_FIELDS_MAX];
-		r = COPY_STRINGS(copy, err, &schema.name, &schema.chart_label, &schema.tooltip_label, &schema.table_label);
+		r = PROFILE_COPY_STRINGS(copy->strings, err, &schema.name, &schema.chart_label, &schema.tooltip_label,
+					 &schema.table_label);
 		for (size_t k = 0; r == 0 && k < schema.field_count; k++) {
 			fields[k] = copy->from->fields[schema.field_first + k];
-			r = COPY_STRINGS(copy, err, &fields[k].key, &fields[k].label);
+			r = PROFILE_COPY_STRINGS(copy->strings, err, &fields[k].key, &fields[k].label);
 		}
 		if (r == 0)
 			r = profile_add_marker_schema(copy->to, &schema, fields, schema.field_count, &copy->schemas[i], err);
@@ -495,7 +401,7 @@ static int copy_markers(struct marker_copy *copy, struct error *err)
 		struct profile_marker marker = copy->from->markers[i];
 		struct profile_marker_value values[PROFILE_MARKER_FIELDS_MAX];
 		size_t count = copy->from->schemas[marker.schema].field_count;
-		r = COPY_STRINGS(copy, err, &marker.name);
+		r = PROFILE_COPY_STRINGS(copy->strings, err, &marker.name);
 		for (size_t k = 0; r == 0 && k < count; k++) {
 			values[k] = copy->from->values[marker.value_first + k];
 			if (values[k].kind == PROFILE_VALUE_STRING)
@@ -515,8 +421,8 @@ static int copy_counters(struct marker_copy *copy, struct error *err)
 	int r = 0;
 	for (size_t i = 1; r == 0 && i < copy->from->counter_count; i++) {
 		struct profile_counter counter = copy->from->counters[i];
-		r = COPY_STRINGS(copy, err, &counter.name, &counter.category, &counter.description, &counter.unit,
-				 &counter.color);
+		r = PROFILE_COPY_STRINGS(copy->strings, err, &counter.name, &counter.category, &counter.description,
+					 &counter.unit, &counter.color);
 		counter.host = copy->hosts[counter.host];
 		counter.thread = copy->threads[counter.thread];
 		if (r == 0)

@@ -65,7 +65,6 @@ enum profile_field_format {
 	PROFILE_FIELD_TID = 7,
 	PROFILE_FIELD_FORMATS,
 };
-const char *profile_field_format_name(enum profile_field_format format); /* "string", "integer" ... */
 
 struct profile_marker_field {
 	uint32_t key, label; /* strings; the label is for people, 0 = the key */

@@ -53,31 +53,22 @@ static int check_types(const struct profile *to, const struct profile *from, str
 	return 0;
 }
 
-static int copy_value_type(struct profile_copy *copy, struct profile_value_type from, struct profile_value_type *ret,
-			   struct error *err)
-{
-	struct profile_value_type type;
-	int r = profile_copy_string(copy, from.type, &type.type, err);
-	if (r == 0)
-		r = profile_copy_string(copy, from.unit, &type.unit, err);
-	if (r == 0)
-		*ret = type;
-	return r;
-}
-
 /* What an empty profile takes over. */
 static int copy_headers(struct profile *to, const struct profile *from, struct profile_copy *copy, struct error *err)
 {
-	int r = copy_value_type(copy, from->period_type, &to->period_type, err);
-	if (r == 0)
-		r = profile_copy_string(copy, from->drop_frames, &to->drop_frames, err);
-	if (r == 0)
-		r = profile_copy_string(copy, from->keep_frames, &to->keep_frames, err);
+	struct profile_value_type period = from->period_type;
+	uint32_t drop = from->drop_frames, keep = from->keep_frames;
+	int r = PROFILE_COPY_STRINGS(copy, err, &period.type, &period.unit, &drop, &keep);
 	if (r == 0)
 		r = profile_copy_label_set(copy, from->resource_labels, &to->resource_labels, err);
+	if (r < 0)
+		return r;
+	to->period_type = period;
+	to->drop_frames = drop;
+	to->keep_frames = keep;
 	for (size_t i = 0; r == 0 && i < from->sample_type_count; i++) {
-		struct profile_value_type type;
-		r = copy_value_type(copy, from->sample_types[i], &type, err);
+		struct profile_value_type type = from->sample_types[i];
+		r = PROFILE_COPY_STRINGS(copy, err, &type.type, &type.unit);
 		if (r == 0)
 			r = profile_add_sample_type(to, type.type, type.unit, err);
 	}

@@ -38,33 +38,22 @@
 static int add_first_entries(struct profile *profile, struct error *err)
 {
 	struct profile_index *index = profile->index;
-	static const struct profile_mapping no_mapping;
-	static const struct profile_link no_link;
 	uint32_t id;
-	int r = profile_reserve_array(profile, "functions", &profile->functions, &index->function_capacity, 1, err);
+	int r = profile_table_begin(profile, PROFILE_TABLE(profile, function, functions, "functions", NULL), err);
+	if (r == 0)
+		r = profile_table_begin(profile, PROFILE_TABLE(profile, location, locations, "locations", NULL), err);
+	if (r == 0)
+		r = profile_reserve_array(profile, "stacks", &profile->stacks, &index->stack_capacity, 1, err);
+	if (r == 0)
+		r = profile_reserve_array(profile, "stacks", &index->stack_depths, &index->stack_depth_capacity, 1, err);
 	if (r < 0)
 		return r;
-	r = profile_reserve_array(profile, "locations", &profile->locations, &index->location_capacity, 1, err);
-	if (r < 0)
-		return r;
-	r = profile_reserve_array(profile, "stacks", &profile->stacks, &index->stack_capacity, 1, err);
-	if (r < 0)
-		return r;
-	r = profile_reserve_array(profile, "stacks", &index->stack_depths, &index->stack_depth_capacity, 1, err);
-	if (r < 0)
-		return r;
-	profile->functions[profile->function_count++] = (struct profile_function){0};
-	profile->locations[profile->location_count++] = (struct profile_location){0};
 	profile->stacks[profile->stack_count++] = (struct profile_stack){0};
 	index->stack_depths[0] = 0;
-	r = profile_add_mapping(profile, &no_mapping, &id, err);
-	if (r < 0)
-		return r;
-	r = profile_reserve_array(profile, "label sets", &profile->label_sets, &index->label_set_capacity, 1, err);
-	if (r < 0)
-		return r;
-	profile->label_sets[profile->label_set_count++] = (struct profile_label_set){0};
-	return profile_add_link(profile, &no_link, &id, err);
+	r = profile_add_mapping(profile, &(struct profile_mapping){0}, &id, err);
+	if (r == 0)
+		r = profile_table_begin(profile, PROFILE_TABLE(profile, label_set, label_sets, "label sets", NULL), err);
+	return r < 0 ? r : profile_add_link(profile, &(struct profile_link){0}, &id, err);
 }
 
 int profile_new(struct profile **ret, struct error *err)
@@ -138,22 +127,38 @@ int profile_reserve(struct profile *profile, const char *what, void **array, siz
 	return r < 0 ? error_nomem(err) : 0;
 }
 
-/* Room for one more entry in an interned table and in its index. */
-static int reserve_entry(struct profile *profile, const char *what, void **array, size_t *capacity, size_t count, size_t size,
-			 struct index32 *index, struct error *err)
+int profile_table_reserve(struct profile *profile, const struct profile_table *table, struct error *err)
 {
-	int r = profile_reserve(profile, what, array, capacity, count + 1, size, err);
+	int r = profile_reserve(profile, table->what, table->entries, table->capacity, *table->count + 1, table->size, err);
 	if (r < 0)
 		return r;
-	return index32_reserve(index, 1) < 0 ? error_nomem(err) : 0;
+	return index32_reserve(table->index, 1) < 0 ? error_nomem(err) : 0;
 }
 
-/* After index32_reserve(). */
-static void index_add(struct index32 *index, uint64_t hash, uint32_t id)
+uint32_t profile_table_append(const struct profile_table *table, const void *entry, uint64_t hash)
 {
-	int r = index32_add(index, hash, id);
+	uint32_t id = (uint32_t)(*table->count)++;
+	memcpy((char *)*table->entries + id * table->size, entry, table->size);
+	int r = index32_add(table->index, hash, id);
 	assert(r == 0);
 	(void)r;
+	return id;
+}
+
+int profile_table_begin(struct profile *profile, struct profile_table table, struct error *err)
+{
+	int r = profile_reserve(profile, table.what, table.entries, table.capacity, 1, table.size, err);
+	if (r < 0)
+		return r;
+	memset(*table.entries, 0, table.size);
+	*table.count = 1;
+	return 0;
+}
+
+void profile_table_release(struct profile_table table)
+{
+	index32_release(table.index);
+	mem_free(*table.entries);
 }
 
 /* ---- strings and types ---- */
@@ -225,34 +230,18 @@ static uint64_t hash_mapping(const struct profile *profile, const struct profile
 	return profile_hash_add(hash, mapping->flags);
 }
 
-static bool mappings_equal(const struct profile_mapping *a, const struct profile_mapping *b)
+static bool mappings_equal(const void *left, const void *right)
 {
+	const struct profile_mapping *a = left, *b = right;
 	return a->start == b->start && a->limit == b->limit && a->offset == b->offset && a->file_name == b->file_name &&
 	       a->build_id == b->build_id && a->flags == b->flags;
 }
 
 int profile_add_mapping(struct profile *profile, const struct profile_mapping *mapping, uint32_t *ret_id, struct error *err)
 {
-	const struct profile_mapping entry = *mapping;
 	assert(mapping->file_name < profile->strings.count && mapping->build_id < profile->strings.count);
-	struct index32 *index = &profile->index->mappings;
-	uint64_t hash = hash_mapping(profile, mapping);
-	uint32_t id;
-	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++) {
-		if (mappings_equal(&profile->mappings[id], mapping)) {
-			*ret_id = id;
-			return 0;
-		}
-	}
-	int r = reserve_entry(profile, "mappings", (void **)&profile->mappings, &profile->index->mapping_capacity,
-			      profile->mapping_count, sizeof(*mapping), index, err);
-	if (r < 0)
-		return r;
-	id = (uint32_t)profile->mapping_count++;
-	profile->mappings[id] = entry;
-	index_add(index, hash, id);
-	*ret_id = id;
-	return 0;
+	return profile_intern(profile, PROFILE_TABLE(profile, mapping, mappings, "mappings", mappings_equal), mapping,
+			      hash_mapping(profile, mapping), ret_id, err);
 }
 
 /* ---- functions ---- */
@@ -264,36 +253,19 @@ static uint64_t hash_function(const struct profile *profile, const struct profil
 	return profile_hash_add(hash, (uint64_t)function->start_line);
 }
 
-static bool functions_equal(const struct profile_function *a, const struct profile_function *b)
+static bool functions_equal(const void *left, const void *right)
 {
+	const struct profile_function *a = left, *b = right;
 	return a->name == b->name && a->system_name == b->system_name && a->file_name == b->file_name &&
 	       a->start_line == b->start_line;
 }
 
 int profile_add_function(struct profile *profile, const struct profile_function *function, uint32_t *ret_id, struct error *err)
 {
-	const struct profile_function entry = *function;
-	size_t strings = profile->strings.count;
-	assert(function->name < strings && function->system_name < strings && function->file_name < strings);
-	(void)strings;
-	struct index32 *index = &profile->index->functions;
-	uint64_t hash = hash_function(profile, function);
-	uint32_t id;
-	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++) {
-		if (functions_equal(&profile->functions[id], function)) {
-			*ret_id = id;
-			return 0;
-		}
-	}
-	int r = reserve_entry(profile, "functions", (void **)&profile->functions, &profile->index->function_capacity,
-			      profile->function_count, sizeof(*function), index, err);
-	if (r < 0)
-		return r;
-	id = (uint32_t)profile->function_count++;
-	profile->functions[id] = entry;
-	index_add(index, hash, id);
-	*ret_id = id;
-	return 0;
+	assert(function->name < profile->strings.count && function->system_name < profile->strings.count &&
+	       function->file_name < profile->strings.count);
+	return profile_intern(profile, PROFILE_TABLE(profile, function, functions, "functions", functions_equal), function,
+			      hash_function(profile, function), ret_id, err);
 }
 
 /* ---- locations ---- */
@@ -366,21 +338,17 @@ int profile_add_location(struct profile *profile, const struct profile_location 
 {
 	assert(location->mapping < profile->mapping_count);
 	const struct profile_location entry = *location;
+	const struct profile_table table = PROFILE_TABLE(profile, location, locations, "locations", NULL);
 	uint64_t hash = hash_location(profile, location, lines, line_count);
 	if (find_location(profile, hash, location, lines, line_count, ret_id))
 		return 0;
-	int r = reserve_entry(profile, "locations", (void **)&profile->locations, &profile->index->location_capacity,
-			      profile->location_count, sizeof(*location), &profile->index->locations, err);
+	int r = profile_table_reserve(profile, &table, err);
+	if (r == 0)
+		r = reserve_lines(profile, &lines, line_count, err);
 	if (r < 0)
 		return r;
-	r = reserve_lines(profile, &lines, line_count, err);
-	if (r < 0)
-		return r;
-	uint32_t id = (uint32_t)profile->location_count++;
-	profile->locations[id] = entry;
-	append_lines(profile, &profile->locations[id], lines, line_count);
-	index_add(&profile->index->locations, hash, id);
-	*ret_id = id;
+	*ret_id = profile_table_append(&table, &entry, hash);
+	append_lines(profile, &profile->locations[*ret_id], lines, line_count);
 	return 0;
 }
 
@@ -396,8 +364,7 @@ int profile_set_location_lines(struct profile *profile, uint32_t location, const
 		return r;
 	/* The slot of the old key stays: it leads to an entry that no longer compares equal, which a search passes over. */
 	append_lines(profile, entry, lines, line_count);
-	index_add(&profile->index->locations, hash_location(profile, entry, lines, line_count), location);
-	return 0;
+	return index32_add(&profile->index->locations, hash_location(profile, entry, lines, line_count), location);
 }
 
 /* ---- stacks ---- */
@@ -526,31 +493,19 @@ int profile_add_stack_leaf_first(struct profile *profile, const uint32_t *locati
 
 /* ---- links and samples ---- */
 
+static bool links_equal(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct profile_link)) == 0;
+}
+
 int profile_add_link(struct profile *profile, const struct profile_link *link, uint32_t *ret_id, struct error *err)
 {
-	struct index32 *index = &profile->index->links;
-	const struct profile_link entry = *link;
 	uint64_t words[3];
 	_Static_assert(sizeof(words) == sizeof(*link), "a link is 24 bytes without padding");
 	memcpy(words, link, sizeof(words));
 	uint64_t hash = profile_hash_add(profile->index->seed, words[0]);
 	hash = profile_hash_add(profile_hash_add(hash, words[1]), words[2]);
-	uint32_t id;
-	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++) {
-		if (memcmp(&profile->links[id], link, sizeof(*link)) == 0) {
-			*ret_id = id;
-			return 0;
-		}
-	}
-	int r = reserve_entry(profile, "links", (void **)&profile->links, &profile->index->link_capacity, profile->link_count,
-			      sizeof(*link), index, err);
-	if (r < 0)
-		return r;
-	id = (uint32_t)profile->link_count++;
-	profile->links[id] = entry;
-	index_add(index, hash, id);
-	*ret_id = id;
-	return 0;
+	return profile_intern(profile, PROFILE_TABLE(profile, link, links, "links", links_equal), link, hash, ret_id, err);
 }
 
 int profile_add_sample(struct profile *profile, const struct profile_sample *sample, const int64_t *values, struct error *err)

@@ -50,6 +50,30 @@ int profile_reserve(struct profile *profile, const char *what, void **array, siz
 #define profile_reserve_array(profile, what, array, capacity, need, err)                                                       \
 	profile_reserve((profile), (what), (void **)(array), (capacity), (need), sizeof(**(array)), (err))
 
+/* A table whose entries are found by what they hold. The first is not in the index where the table's own functions say so. */
+struct profile_table {
+	const char *what; /* for messages */
+	void **entries;
+	size_t *count, *capacity, size; /* size: of an entry */
+	struct index32 *index;
+	bool (*equal)(const void *a, const void *b); /* for profile_intern() */
+};
+/* Of a struct profile or profile_markers: the array `many`, its members one_count, index->one_capacity and index->many. */
+#define PROFILE_TABLE(owner, one, many, text, is_equal)                                                                        \
+	((struct profile_table){.what = (text),                                                                                \
+				.entries = (void **)&(owner)->many,                                                            \
+				.count = &(owner)->one##_count,                                                                \
+				.capacity = &(owner)->index->one##_capacity,                                                   \
+				.size = sizeof(*(owner)->many),                                                                \
+				.index = &(owner)->index->many,                                                                \
+				.equal = (is_equal)})
+/* An empty entry that is not in the index. */
+int profile_table_begin(struct profile *profile, struct profile_table table, struct error *err);
+void profile_table_release(struct profile_table table);
+/* Room for one more entry, then the entry. */
+int profile_table_reserve(struct profile *profile, const struct profile_table *table, struct error *err);
+uint32_t profile_table_append(const struct profile_table *table, const void *entry, uint64_t hash);
+
 /* Callers may pass entries of the profile itself; adding moves the tables. The index of `entry` in the table, SIZE_MAX if it
  * lies elsewhere. */
 static inline size_t profile_own_index(const void *table, size_t count, const void *entry, size_t element_size)
@@ -58,11 +82,36 @@ static inline size_t profile_own_index(const void *table, size_t count, const vo
 	return at >= first && at < first + count * element_size ? (at - first) / element_size : SIZE_MAX;
 }
 
+/* The id of what equals `entry`, which may be of the table itself; added if there is none. Inline so that the comparison is. */
+static inline __attribute__((always_inline)) int profile_intern(struct profile *profile, const struct profile_table table,
+								const void *entry, uint64_t hash, uint32_t *ret_id,
+								struct error *err)
+{
+	uint32_t id;
+	for (size_t at = index32_first(table.index, hash); index32_at(table.index, hash, &at, &id); at++)
+		if (table.equal((const char *)*table.entries + id * table.size, entry)) {
+			*ret_id = id;
+			return 0;
+		}
+	size_t own = profile_own_index(*table.entries, *table.count, entry, table.size);
+	int r = profile_table_reserve(profile, &table, err);
+	if (r < 0)
+		return r;
+	*ret_id = profile_table_append(&table, own == SIZE_MAX ? entry : (char *)*table.entries + own * table.size, hash);
+	return 0;
+}
+
 /* markers.c */
 struct profile_markers *profile_markers_free(struct profile_markers *markers); /* NULL allowed; returns NULL */
 
-/* merge.c: adds the comments that `to` does not have. copy: from `from` to `to`. */
+/* copy.c: several strings of the source, where they stand. */
 struct profile_copy;
+int profile_copy_strings(struct profile_copy *copy, uint32_t *const *ids, size_t count, struct error *err);
+#define PROFILE_COPY_STRINGS(copy, err, ...)                                                                                   \
+	profile_copy_strings((copy), (uint32_t *const[]){__VA_ARGS__},                                                         \
+			     sizeof((uint32_t *const[]){__VA_ARGS__}) / sizeof(uint32_t *), (err))
+
+/* merge.c: adds the comments that `to` does not have. copy: from `from` to `to`. */
 int profile_unite_comments(struct profile *to, const struct profile *from, struct profile_copy *copy, struct error *err);
 
 /* aggregate.c */
