@@ -338,28 +338,6 @@ void zstd_stream_release(struct zstd_stream **context)
 	*context = NULL;
 }
 
-int zstd_compress(struct bytes input, int level, struct buffer *out, struct error *err)
-{
-	if (level < ZSTD_minCLevel() || level > ZSTD_maxCLevel())
-		return error_set(err, -EINVAL, "zstd level %d is not in %d..%d", level, ZSTD_minCLevel(), ZSTD_maxCLevel());
-	int r = reserve_upto(out, ZSTD_compressBound(input.len), err);
-	if (r < 0)
-		return r;
-	ZSTD_CCtx *context = fault_reached(FAULT_ALLOC) ? NULL : ZSTD_createCCtx();
-	if (!context)
-		return error_nomem(err);
-	size_t made = 0;
-	if (room_of(out) > 0)
-		made = ZSTD_compressCCtx(context, out->data + out->len, room_of(out), input.data, input.len, level);
-	ZSTD_freeCCtx(context);
-	if (room_of(out) == 0 || ZSTD_getErrorCode(made) == ZSTD_error_dstSize_tooSmall)
-		return error_set(err, -E2BIG, "zstd output exceeds its limit of %zu bytes", out->max);
-	if (ZSTD_isError(made))
-		return error_set(err, -ENOMEM, "zstd compression failed: %s", ZSTD_getErrorName(made));
-	out->len += made;
-	return 0;
-}
-
 int zstd_decompress_exactly(struct zstd_stream **context, struct bytes input, uint8_t *out, size_t len, struct error *err)
 {
 	ZSTD_DCtx *zstd = zstd_stream_context(context);

@@ -27,7 +27,6 @@ int zstd_decompress(struct bytes input, struct buffer *out, struct error *err);
 struct zstd_stream;
 int zstd_stream_decompress(struct zstd_stream **context, struct bytes part, struct buffer *out, struct error *err);
 void zstd_stream_release(struct zstd_stream **context);
-int zstd_compress(struct bytes input, int level, struct buffer *out, struct error *err);
 /* One whole frame of zstd or LZ4 (LZ4's frame format) that must come to exactly `len` bytes, into `out`, which has room for
  * them. -EBADMSG otherwise, or corrupt; -ENOMEM. *context: as above, for one frame after the other, also after errors: to make
  * one costs as much as a hundred small frames. */

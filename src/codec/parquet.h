@@ -120,15 +120,11 @@ struct parquet_read_options {
 };
 struct parquet_file;
 int parquet_open(const char *path, const struct parquet_read_options *options, struct parquet_file **ret, struct error *err);
-/* The same over bytes, which must live as long as the file. */
-int parquet_open_bytes(struct bytes input, const char *name, const struct parquet_read_options *options,
-		       struct parquet_file **ret, struct error *err);
 struct parquet_file *parquet_close(struct parquet_file *file);
 DEFINE_CLEANUP_POINTER(parquet_close, struct parquet_file);
 
 uint64_t parquet_file_size(const struct parquet_file *file);
 uint64_t parquet_bytes_read(const struct parquet_file *file); /* from the file, so far */
-uint64_t parquet_footer_hash(const struct parquet_file *file);
 uint64_t parquet_rows(const struct parquet_file *file);
 size_t parquet_group_count(const struct parquet_file *file);
 size_t parquet_group_rows(const struct parquet_file *file, size_t group);
@@ -136,7 +132,6 @@ size_t parquet_column_count(const struct parquet_file *file);
 const struct parquet_column *parquet_column_at(const struct parquet_file *file, size_t column);
 /* True and the index, or false. */
 bool parquet_find_column(const struct parquet_file *file, const char *name, size_t *ret);
-const char *parquet_key_value(const struct parquet_file *file, const char *key); /* NULL if absent */
 
 struct parquet_statistics {
 	bool has_range, has_null_count;

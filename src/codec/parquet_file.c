@@ -32,10 +32,6 @@ static int corrupt(const struct parquet_file *file, struct error *err, const cha
 int parquet_read_at(struct parquet_file *file, uint64_t offset, void *data, size_t len, struct error *err)
 {
 	file->bytes_read += len;
-	if (file->fd < 0) {
-		memcpy(data, file->input.data + offset, len);
-		return 0;
-	}
 	ssize_t n = io_pread(file->fd, data, len, offset, file->name, err);
 	if (n < 0)
 		return (int)n;
@@ -73,30 +69,24 @@ static int read_footer(struct parquet_file *file, const uint64_t *expected, stru
 	return parquet_metadata_read((struct bytes){file->footer, len}, file->name, &file->metadata, err);
 }
 
-static int open_common(struct parquet_file *file, const char *name, const struct parquet_read_options *options,
-		       struct parquet_file **ret, struct error *err)
+static int open_file(struct parquet_file *file, const char *path, const struct parquet_read_options *options, struct error *err)
 {
 	file->memory_max = options && options->memory_max ? options->memory_max : MEMORY_MAX_DEFAULT;
 	buffer_init(&file->chunk, file->memory_max);
 	buffer_init(&file->page, file->memory_max);
 	arena_init(&file->index_arena, file->memory_max);
 	file->serial = atomic_fetch_add(&serials, 1) + 1;
-	file->name = mem_strdup(name);
-	int r = file->name ? 0 : error_nomem(err);
-	if (r == 0 && file->fd >= 0)
-		r = io_file_size(file->fd, &file->size, name, err);
+	file->name = mem_strdup(path);
+	file->fd = io_open(path, O_RDONLY, 0, err);
+	if (file->fd < 0)
+		return file->fd;
+	int r = file->name ? io_file_size(file->fd, &file->size, path, err) : error_nomem(err);
 	if (r == 0)
 		r = read_footer(file, options ? options->expected_footer : NULL, err);
-	if (r == 0) {
-		file->indexes = mem_zalloc_array(file->metadata.group_count, sizeof(*file->indexes));
-		r = file->indexes ? 0 : error_nomem(err);
-	}
-	if (r < 0) {
-		parquet_close(file);
+	if (r < 0)
 		return r;
-	}
-	*ret = file;
-	return 0;
+	file->indexes = mem_zalloc_array(file->metadata.group_count, sizeof(*file->indexes));
+	return file->indexes ? 0 : error_nomem(err);
 }
 
 int parquet_open(const char *path, const struct parquet_read_options *options, struct parquet_file **ret, struct error *err)
@@ -104,25 +94,12 @@ int parquet_open(const char *path, const struct parquet_read_options *options, s
 	struct parquet_file *file = mem_zalloc(sizeof(*file));
 	if (!file)
 		return error_nomem(err);
-	file->fd = io_open(path, O_RDONLY, 0, err);
-	if (file->fd < 0) {
-		int r = file->fd;
-		mem_free(file);
-		return r;
-	}
-	return open_common(file, path, options, ret, err);
-}
-
-int parquet_open_bytes(struct bytes input, const char *name, const struct parquet_read_options *options,
-		       struct parquet_file **ret, struct error *err)
-{
-	struct parquet_file *file = mem_zalloc(sizeof(*file));
-	if (!file)
-		return error_nomem(err);
-	file->fd = -1;
-	file->input = input;
-	file->size = input.len;
-	return open_common(file, name, options, ret, err);
+	int r = open_file(file, path, options, err);
+	if (r < 0)
+		parquet_close(file);
+	else
+		*ret = file;
+	return r;
 }
 
 struct parquet_file *parquet_close(struct parquet_file *file)
@@ -153,11 +130,6 @@ uint64_t parquet_file_size(const struct parquet_file *file)
 uint64_t parquet_bytes_read(const struct parquet_file *file)
 {
 	return file->bytes_read;
-}
-
-uint64_t parquet_footer_hash(const struct parquet_file *file)
-{
-	return file->footer_hash;
 }
 
 uint64_t parquet_rows(const struct parquet_file *file)
@@ -196,14 +168,6 @@ bool parquet_find_column(const struct parquet_file *file, const char *name, size
 		}
 	}
 	return false;
-}
-
-const char *parquet_key_value(const struct parquet_file *file, const char *key)
-{
-	for (size_t i = 0; i < file->metadata.key_value_count; i++)
-		if (!strcmp(file->metadata.key_values[i].key, key))
-			return file->metadata.key_values[i].value;
-	return NULL;
 }
 
 void parquet_chunk_statistics(const struct parquet_file *file, size_t group, size_t column, struct parquet_statistics *ret)

@@ -32,8 +32,7 @@ struct parquet_group_index {
 	const char *message; /* of the fault; NULL = out of memory */
 };
 struct parquet_file {
-	int fd; /* -1 when `input` is the file */
-	struct bytes input;
+	int fd;
 	char *name;
 	uint64_t size, footer_start, footer_hash, bytes_read;
 	uint64_t serial; /* of all files that were ever opened: tells one from another at the same address */

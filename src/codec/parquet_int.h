@@ -73,7 +73,6 @@ struct parquet_schema_column {
 	int32_t repetition;
 	unsigned max_definition; /* number of optional steps on the path */
 	bool repeated;		 /* a repeated step on the path: not supported */
-	char **path;		 /* unused when reading */
 };
 struct parquet_metadata {
 	int64_t rows;
@@ -86,7 +85,7 @@ struct parquet_metadata {
 	struct {
 		char *key, *value;
 	} * key_values;
-	size_t key_value_count, key_value_capacity;
+	size_t key_value_count; /* for the writer */
 };
 static inline struct parquet_chunk *parquet_chunk_at(const struct parquet_metadata *metadata, size_t group, size_t column)
 {

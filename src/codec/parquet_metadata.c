@@ -453,31 +453,6 @@ static void read_groups(struct reading *reading, uint8_t type)
 	}
 }
 
-static void read_file_key_values(struct reading *reading, uint8_t type)
-{
-	struct parquet_metadata *metadata = reading->metadata;
-	uint8_t element;
-	size_t count = thrift_read_list(&reading->thrift, type, &element);
-	if (count && element != THRIFT_STRUCT)
-		fail(reading, "key-value metadata is malformed");
-	for (size_t i = 0; i < count && !reading->thrift.fault; i++) {
-		struct bytes key, value;
-		read_key_value(&reading->thrift, &key, &value);
-		if (reading->thrift.fault)
-			return;
-		size_t at = metadata->key_value_count;
-		if (array_reserve(&metadata->key_values, &metadata->key_value_capacity, at + 1, SIZE_MAX) < 0) {
-			fail_memory(reading);
-			return;
-		}
-		metadata->key_values[at].key = mem_strndup(key.len ? (const char *)key.data : "", key.len);
-		metadata->key_values[at].value = mem_strndup(value.len ? (const char *)value.data : "", value.len);
-		metadata->key_value_count++;
-		if (!metadata->key_values[at].key || !metadata->key_values[at].value)
-			fail_memory(reading);
-	}
-}
-
 int parquet_metadata_read(struct bytes footer, const char *name, struct parquet_metadata *ret, struct error *err)
 {
 	struct reading reading = {.metadata = ret};
@@ -489,7 +464,6 @@ int parquet_metadata_read(struct bytes footer, const char *name, struct parquet_
 		case 2: read_schema(&reading, field.type); break;
 		case 3: ret->rows = thrift_read_int(&reading.thrift, field.type); break;
 		case 4: read_groups(&reading, field.type); break;
-		case 5: read_file_key_values(&reading, field.type); break;
 		default: thrift_skip(&reading.thrift, field.type);
 		}
 	}

@@ -144,11 +144,13 @@ static void test_round_trip(void **state)
 		struct parquet_file *file = NULL;
 		if (parquet_open(path, NULL, &file, &err) < 0)
 			fail_msg("%s", err.message);
-		assert_true(parquet_footer_hash(file) == written.footer_hash);
+		assert_true(file->footer_hash == written.footer_hash);
 		assert_int_equal(parquet_file_size(file), written.size);
 		assert_int_equal(parquet_rows(file), written.rows);
-		assert_string_equal(parquet_key_value(file, "wick.version"), "1");
-		assert_null(parquet_key_value(file, "other"));
+		assert_non_null(memmem(file->footer, file->size - file->footer_start,
+				       "wick.version\x18\x01"
+				       "1",
+				       15));
 		check_file(file, tables, count);
 		parquet_close(file);
 		for (size_t t = 0; t < count; t++)
@@ -257,8 +259,8 @@ static void test_bit_flips(void **state)
 		struct parquet_file *file = NULL;
 		struct error err = {0};
 		bytes.data[i] ^= flip;
-		int r = parquet_open_bytes(buffer_bytes(&bytes), "flipped", NULL, &file, &err);
-		if (r == 0 && parquet_footer_hash(file) == written.footer_hash) {
+		int r = open_as_file(buffer_bytes(&bytes), NULL, &file, &err);
+		if (r == 0 && file->footer_hash == written.footer_hash) {
 			r = read_all(file, &err);
 			assert_true(r == 0 || r == -EBADMSG);
 			found_reading += r < 0;
@@ -267,19 +269,19 @@ static void test_bit_flips(void **state)
 			else
 				assert_int_equal(parquet_verify(file, NULL), -EBADMSG);
 			found_verifying++;
-			assert_non_null(strstr(err.message, "flipped: column "));
+			assert_non_null(strstr(err.message, ": column "));
 			assert_non_null(strstr(err.message, "match"));
 			assert_non_null(strstr(err.message, "checksum"));
 		} else if (r == 0) {
 			read_all(file, NULL);
 			parquet_verify(file, NULL);
 		}
-		bool same_footer = file && parquet_footer_hash(file) == written.footer_hash;
+		bool same_footer = file && file->footer_hash == written.footer_hash;
 		parquet_close(file);
 		/* Whoever remembers the footer's hash is told at once. */
 		struct parquet_read_options options = {.expected_footer = &written.footer_hash};
 		file = NULL;
-		r = parquet_open_bytes(buffer_bytes(&bytes), "flipped", &options, &file, &err);
+		r = open_as_file(buffer_bytes(&bytes), &options, &file, &err);
 		assert_int_equal(r, same_footer ? 0 : -EBADMSG);
 		parquet_close(file);
 		bytes.data[i] ^= flip;
@@ -297,8 +299,8 @@ static void test_old_form(void **state)
 	struct error err = {0};
 	buffer_init(&bytes, 1 << 20);
 	assert_int_equal(io_read_file("fuzz/corpus/parquet/all-types.parquet", 1 << 20, &bytes, NULL), 0);
-	assert_int_equal(parquet_open_bytes(buffer_bytes(&bytes), "old", NULL, &file, NULL), 0);
-	uint64_t footer_hash = parquet_footer_hash(file);
+	assert_int_equal(open_as_file(buffer_bytes(&bytes), NULL, &file, NULL), 0);
+	uint64_t footer_hash = file->footer_hash;
 	if (parquet_verify(file, &err) < 0)
 		fail_msg("%s", err.message);
 	parquet_data_init(&data);
@@ -324,7 +326,7 @@ static void test_old_form(void **state)
 		bytes.data[i] ^= 0x20;
 		struct parquet_read_options options = {.expected_footer = &footer_hash};
 		file = NULL;
-		if (parquet_open_bytes(buffer_bytes(&bytes), "old", &options, &file, NULL) == 0)
+		if (open_as_file(buffer_bytes(&bytes), &options, &file, NULL) == 0)
 			assert_int_equal(parquet_verify(file, NULL), -EBADMSG);
 		parquet_close(file);
 		bytes.data[i] ^= 0x20;
@@ -343,14 +345,14 @@ static void test_page_crc(void **state)
 			bytes.data[i] = 'x';
 	struct parquet_file *file = NULL;
 	struct error err = {0};
-	assert_int_equal(parquet_open_bytes(buffer_bytes(&bytes), "f", NULL, &file, &err), 0);
+	assert_int_equal(open_as_file(buffer_bytes(&bytes), NULL, &file, &err), 0);
 	assert_int_equal(read_all(file, &err), 0);
 	parquet_close(file);
 	size_t found = 0;
 	for (size_t i = 4; i < bytes.len - 8; i++) {
 		bytes.data[i] ^= 4;
 		file = NULL;
-		if (parquet_open_bytes(buffer_bytes(&bytes), "f", NULL, &file, NULL) == 0 && read_all(file, &err) < 0)
+		if (open_as_file(buffer_bytes(&bytes), NULL, &file, NULL) == 0 && read_all(file, &err) < 0)
 			found += strstr(err.message, "CRC") != NULL;
 		parquet_close(file);
 		bytes.data[i] ^= 4;
@@ -368,7 +370,7 @@ static void test_truncated(void **state)
 		struct parquet_file *file = NULL;
 		uint8_t *copy = mem_alloc(len);
 		memcpy(copy, bytes.data, len);
-		assert_int_equal(parquet_open_bytes((struct bytes){copy, len}, "cut", NULL, &file, NULL), -EBADMSG);
+		assert_int_equal(open_as_file((struct bytes){copy, len}, NULL, &file, NULL), -EBADMSG);
 		mem_free(copy);
 	}
 	buffer_release(&bytes);
@@ -383,12 +385,12 @@ static void test_memory_limit(void **state)
 	struct error err = {0};
 	small_file(&bytes, &written);
 	struct parquet_read_options options = {.memory_max = bytes.len};
-	assert_int_equal(parquet_open_bytes(buffer_bytes(&bytes), "f", &options, &file, NULL), 0);
+	assert_int_equal(open_as_file(buffer_bytes(&bytes), &options, &file, NULL), 0);
 	parquet_data_init(&data);
 	assert_int_equal(parquet_read(file, 0, 0, &data, &err), 0);
 	parquet_close(file);
 	options.memory_max = 4;
-	assert_int_equal(parquet_open_bytes(buffer_bytes(&bytes), "f", &options, &file, &err), -EBADMSG);
+	assert_int_equal(open_as_file(buffer_bytes(&bytes), &options, &file, &err), -EBADMSG);
 	parquet_data_release(&data);
 	buffer_release(&bytes);
 }
@@ -427,7 +429,7 @@ static void test_faults_while_reading(void **state)
 		struct parquet_file *file = NULL;
 		struct error err = {0};
 		fault_arm(FAULT_ALLOC, n, 0);
-		int r = parquet_open_bytes(buffer_bytes(&bytes), "f", NULL, &file, &err);
+		int r = open_as_file(buffer_bytes(&bytes), NULL, &file, &err);
 		if (r == 0)
 			r = read_all(file, &err);
 		bool reached = fault_disarm(FAULT_ALLOC);

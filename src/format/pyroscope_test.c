@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "format/format.h"
 #include "format/pyroscope.h"
+#include "profile/test_labels.h"
 
 /* What a body becomes, as folded stacks; "" when there are none. */
 static void check(enum pyroscope_stacks form, const void *input, size_t len, const char *expected)
@@ -142,7 +143,7 @@ static void check_name(const char *text, const char *app, const char *expected)
 	} else {
 		assert_int_equal(r, 0);
 		assert_string_equal(got, app);
-		assert_int_equal(labels_format(&labels, &formatted), 0);
+		assert_int_equal(test_labels_format(&labels, &formatted), 0);
 		assert_string_equal(buffer_string(&formatted), expected);
 	}
 	buffer_release(&formatted);

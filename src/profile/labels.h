@@ -24,12 +24,8 @@ int labels_set(struct labels *labels, const char *name, const char *value, struc
 const char *labels_get(const struct labels *labels, const char *name); /* NULL if absent */
 int labels_compare(const struct labels *a, const struct labels *b);
 uint64_t labels_hash(const struct labels *labels);
-uint64_t labels_hash_guarded(const struct labels *labels); /* for tables in memory: hash64_guarded() */
-/* {a="b", c="d"} with \\, \" and \n escaped; "{}" when empty. */
-int labels_format(const struct labels *labels, struct buffer *out);
-/* "K=V" as --label takes it; "{a="b",...}" as formatted above. */
-int labels_parse_pair(struct labels *labels, const char *text, struct error *err);
-int labels_parse(struct labels *labels, const char *text, struct error *err);
+uint64_t labels_hash_guarded(const struct labels *labels);			   /* for tables in memory: hash64_guarded() */
+int labels_parse_pair(struct labels *labels, const char *text, struct error *err); /* "K=V" as --label takes it */
 bool label_name_is_valid(const char *name);
 /* Turns any key ("process.pid", "http/route", "0x") into a valid name ("process_pid", "http_route", "_0x"); out has
  * LIMIT_LABEL_NAME_BYTES. Empty keys become "_". */

@@ -6,6 +6,7 @@
 #include <limits.h>
 
 #include "base/fault.h"
+#include "profile/test_labels.h"
 #include "store/store_int.h"
 
 /* ---- the naive side: a list of series and the times of their samples ---- */
@@ -198,7 +199,7 @@ static int on_group(void *context, const struct profile_type *type, const struct
 {
 	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, SIZE_MAX);
-	labels_format(labels, &text);
+	test_labels_format(labels, &text);
 	*ret = (uint32_t)find_name(context, buffer_string(&text));
 	return 0;
 }

@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/time.h"
+#include "profile/test_labels.h"
 #include "store/store.h"
 
 #define TEST_EPOCH     1700000000000000000ll
@@ -222,7 +223,7 @@ static inline char *series_text(const struct profile_type *type, const struct la
 	struct buffer text;
 	buffer_init(&text, SIZE_MAX);
 	buffer_append_string(&text, profile_type_format(type, type_text));
-	labels_format(labels, &text);
+	test_labels_format(labels, &text);
 	char *copy = mem_strdup(buffer_string(&text));
 	buffer_release(&text);
 	return copy;
