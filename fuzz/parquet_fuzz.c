@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parquet reading: open, then decode every column of every row group, whole, page by page and as codes, and verify the file,
  * within 16 MiB a call. */
-#include "codec/parquet.h"
+#include "codec/test_parquet_bytes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct parquet_file *file = NULL;
 	struct parquet_data column, page;
 	struct parquet_codes codes;
-	if (parquet_open_bytes((struct bytes){data, size}, "input", &options, &file, NULL) < 0)
+	if (test_parquet_open_bytes((struct bytes){data, size}, &options, &file, NULL) < 0)
 		return 0;
 	parquet_data_init(&column);
 	parquet_data_init(&page);

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/cleanup.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/io.h"
 
 void fd_closep(int *fd)
 {
-	*fd = io_close(*fd);
+	int saved_errno = errno;
+	/* Not repeated on EINTR: on Linux the descriptor is gone by then and may already be another thread's. */
+	if (*fd >= 0)
+		close(*fd);
+	errno = saved_errno;
+	*fd = -1;
 }
 
 void dir_closep(DIR **dir)

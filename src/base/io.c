@@ -36,12 +36,8 @@ int io_open(const char *path, int flags, mode_t mode, struct error *err)
 
 int io_close(int fd)
 {
-	int saved_errno = errno;
-	/* Not repeated on EINTR: on Linux the descriptor is gone by then and may already be another thread's. */
-	if (fd >= 0)
-		close(fd);
-	errno = saved_errno;
-	return -1;
+	fd_closep(&fd);
+	return fd;
 }
 
 /* After a failed call: true if it is to be repeated. Standard streams may be pipes that another process made non-blocking. */

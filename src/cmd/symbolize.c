@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "daemon/host_symbols.h"
-#include "profile/resolve.h"
 #include "symbol/worker.h"
 
 #define KERNEL_FILE "[kernel.kallsyms]"

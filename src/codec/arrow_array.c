@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "codec/arrow_int.h"
+#include "codec/arrow_read_int.h"
 
 #define VIEW_BYTES  16
 #define VIEW_INLINE 12

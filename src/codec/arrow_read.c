@@ -37,7 +37,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "codec/arrow_int.h"
+#include "codec/arrow_read_int.h"
 #include "codec/compress.h"
 
 #define CODEC_LZ4  0

@@ -20,7 +20,8 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "codec/arrow_int.h"
+#include "codec/arrow_flat.h"
+#include "codec/arrow_read.h"
 
 #define VERSION_5   4
 #define COLUMNS_MAX 64

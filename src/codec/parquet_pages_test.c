@@ -84,7 +84,7 @@ static struct parquet_file *open_bytes(const struct buffer *bytes, const struct 
 	struct parquet_read_options options = {.expected_footer = written ? &written->footer_hash : NULL};
 	struct parquet_file *file = NULL;
 	struct error err = {0};
-	if (open_as_file(buffer_bytes(bytes), &options, &file, &err) < 0)
+	if (test_parquet_open_bytes(buffer_bytes(bytes), &options, &file, &err) < 0)
 		fail_msg("%s", err.message);
 	return file;
 }
@@ -367,7 +367,7 @@ static void test_flips_in_pages(void **state)
 		bytes.data[i] ^= 0x10;
 		struct parquet_file *file = NULL;
 		struct parquet_read_options options = {.expected_footer = &written.footer_hash};
-		if (open_as_file(buffer_bytes(&bytes), &options, &file, NULL) == 0) {
+		if (test_parquet_open_bytes(buffer_bytes(&bytes), &options, &file, NULL) == 0) {
 			for (size_t c = 0; c < TABLE_COLUMNS; c++) {
 				for (size_t p = 0; p < 3; p++) {
 					int64_t min, max;
@@ -401,7 +401,7 @@ static int use_everything(const struct buffer *bytes, struct error *err)
 	struct parquet_data data;
 	struct parquet_codes codes;
 	int64_t min, max;
-	int r = open_as_file(buffer_bytes(bytes), NULL, &file, err);
+	int r = test_parquet_open_bytes(buffer_bytes(bytes), NULL, &file, err);
 	parquet_data_init(&data);
 	parquet_codes_init(&codes);
 	for (size_t c = 0; r == 0 && c < TABLE_COLUMNS; c++) {

@@ -259,7 +259,7 @@ static void test_bit_flips(void **state)
 		struct parquet_file *file = NULL;
 		struct error err = {0};
 		bytes.data[i] ^= flip;
-		int r = open_as_file(buffer_bytes(&bytes), NULL, &file, &err);
+		int r = test_parquet_open_bytes(buffer_bytes(&bytes), NULL, &file, &err);
 		if (r == 0 && file->footer_hash == written.footer_hash) {
 			r = read_all(file, &err);
 			assert_true(r == 0 || r == -EBADMSG);
@@ -281,7 +281,7 @@ static void test_bit_flips(void **state)
 		/* Whoever remembers the footer's hash is told at once. */
 		struct parquet_read_options options = {.expected_footer = &written.footer_hash};
 		file = NULL;
-		r = open_as_file(buffer_bytes(&bytes), &options, &file, &err);
+		r = test_parquet_open_bytes(buffer_bytes(&bytes), &options, &file, &err);
 		assert_int_equal(r, same_footer ? 0 : -EBADMSG);
 		parquet_close(file);
 		bytes.data[i] ^= flip;
@@ -299,7 +299,7 @@ static void test_old_form(void **state)
 	struct error err = {0};
 	buffer_init(&bytes, 1 << 20);
 	assert_int_equal(io_read_file("fuzz/corpus/parquet/all-types.parquet", 1 << 20, &bytes, NULL), 0);
-	assert_int_equal(open_as_file(buffer_bytes(&bytes), NULL, &file, NULL), 0);
+	assert_int_equal(test_parquet_open_bytes(buffer_bytes(&bytes), NULL, &file, NULL), 0);
 	uint64_t footer_hash = file->footer_hash;
 	if (parquet_verify(file, &err) < 0)
 		fail_msg("%s", err.message);
@@ -326,7 +326,7 @@ static void test_old_form(void **state)
 		bytes.data[i] ^= 0x20;
 		struct parquet_read_options options = {.expected_footer = &footer_hash};
 		file = NULL;
-		if (open_as_file(buffer_bytes(&bytes), &options, &file, NULL) == 0)
+		if (test_parquet_open_bytes(buffer_bytes(&bytes), &options, &file, NULL) == 0)
 			assert_int_equal(parquet_verify(file, NULL), -EBADMSG);
 		parquet_close(file);
 		bytes.data[i] ^= 0x20;
@@ -345,14 +345,14 @@ static void test_page_crc(void **state)
 			bytes.data[i] = 'x';
 	struct parquet_file *file = NULL;
 	struct error err = {0};
-	assert_int_equal(open_as_file(buffer_bytes(&bytes), NULL, &file, &err), 0);
+	assert_int_equal(test_parquet_open_bytes(buffer_bytes(&bytes), NULL, &file, &err), 0);
 	assert_int_equal(read_all(file, &err), 0);
 	parquet_close(file);
 	size_t found = 0;
 	for (size_t i = 4; i < bytes.len - 8; i++) {
 		bytes.data[i] ^= 4;
 		file = NULL;
-		if (open_as_file(buffer_bytes(&bytes), NULL, &file, NULL) == 0 && read_all(file, &err) < 0)
+		if (test_parquet_open_bytes(buffer_bytes(&bytes), NULL, &file, NULL) == 0 && read_all(file, &err) < 0)
 			found += strstr(err.message, "CRC") != NULL;
 		parquet_close(file);
 		bytes.data[i] ^= 4;
@@ -370,7 +370,7 @@ static void test_truncated(void **state)
 		struct parquet_file *file = NULL;
 		uint8_t *copy = mem_alloc(len);
 		memcpy(copy, bytes.data, len);
-		assert_int_equal(open_as_file((struct bytes){copy, len}, NULL, &file, NULL), -EBADMSG);
+		assert_int_equal(test_parquet_open_bytes((struct bytes){copy, len}, NULL, &file, NULL), -EBADMSG);
 		mem_free(copy);
 	}
 	buffer_release(&bytes);
@@ -385,12 +385,12 @@ static void test_memory_limit(void **state)
 	struct error err = {0};
 	small_file(&bytes, &written);
 	struct parquet_read_options options = {.memory_max = bytes.len};
-	assert_int_equal(open_as_file(buffer_bytes(&bytes), &options, &file, NULL), 0);
+	assert_int_equal(test_parquet_open_bytes(buffer_bytes(&bytes), &options, &file, NULL), 0);
 	parquet_data_init(&data);
 	assert_int_equal(parquet_read(file, 0, 0, &data, &err), 0);
 	parquet_close(file);
 	options.memory_max = 4;
-	assert_int_equal(open_as_file(buffer_bytes(&bytes), &options, &file, &err), -EBADMSG);
+	assert_int_equal(test_parquet_open_bytes(buffer_bytes(&bytes), &options, &file, &err), -EBADMSG);
 	parquet_data_release(&data);
 	buffer_release(&bytes);
 }
@@ -429,7 +429,7 @@ static void test_faults_while_reading(void **state)
 		struct parquet_file *file = NULL;
 		struct error err = {0};
 		fault_arm(FAULT_ALLOC, n, 0);
-		int r = open_as_file(buffer_bytes(&bytes), NULL, &file, &err);
+		int r = test_parquet_open_bytes(buffer_bytes(&bytes), NULL, &file, &err);
 		if (r == 0)
 			r = read_all(file, &err);
 		bool reached = fault_disarm(FAULT_ALLOC);

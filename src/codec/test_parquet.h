@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
 #include "codec/parquet_file.h"
+#include "codec/test_parquet_bytes.h"
 
 static uint64_t seed = 88172645463325252ull;
 static uint64_t rnd(void)
@@ -48,19 +48,6 @@ static const char *temp_path(char out[128], const char *name)
 	io_join_path(out, 128, directory, name);
 	unlink(out);
 	return out;
-}
-
-/* Opens a file of these bytes. */
-static int open_as_file(struct bytes bytes, const struct parquet_read_options *options, struct parquet_file **ret,
-			struct error *err)
-{
-	static int fd = -1;
-	char path[64];
-	if (fd < 0)
-		fd = memfd_create("parquet", MFD_CLOEXEC);
-	assert_true(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, bytes.data, bytes.len, 0) == (ssize_t)bytes.len);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return parquet_open(path, options, ret, err);
 }
 
 #define TABLE_COLUMNS 14

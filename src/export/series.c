@@ -33,7 +33,6 @@
 #include "format/otlp/otlp.h"
 #include "profile/labels.h"
 #include "profile/merge.h"
-#include "profile/resolve.h"
 #include "profile/type.h"
 
 #define GROUPS_MAX	  4096u

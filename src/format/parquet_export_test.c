@@ -4,6 +4,7 @@
 
 #include "base/fault.h"
 #include "codec/parquet.h"
+#include "codec/test_parquet_bytes.h"
 
 /* Two samples: labels of one value each, of numbers with a unit, of numbers with different units, and of a name twice. */
 static struct profile *make_profile(void)
@@ -69,7 +70,7 @@ static void test_columns(void **state)
 	struct buffer out = encode_or_fail(&format_parquet, profile);
 	struct parquet_file *file;
 	struct error err = {0};
-	if (parquet_open_bytes(buffer_bytes(&out), "out", NULL, &file, &err) < 0)
+	if (test_parquet_open_bytes(buffer_bytes(&out), NULL, &file, &err) < 0)
 		fail_msg("%s", err.message);
 	assert_int_equal(parquet_rows(file), 2);
 	assert_int_equal(parquet_column_count(file), 11);
@@ -94,7 +95,7 @@ static void test_empty(void **state)
 	assert_int_equal(profile_new(&profile, NULL), 0);
 	assert_int_equal(profile_add_named_type(profile, "cpu", "nanoseconds", NULL), 0);
 	struct buffer out = encode_or_fail(&format_parquet, profile);
-	assert_int_equal(parquet_open_bytes(buffer_bytes(&out), "out", NULL, &file, NULL), 0);
+	assert_int_equal(test_parquet_open_bytes(buffer_bytes(&out), NULL, &file, NULL), 0);
 	assert_int_equal(parquet_rows(file), 0);
 	parquet_close(file);
 	buffer_release(&out);
@@ -138,7 +139,7 @@ static void test_short_groups(void **state)
 			assert_int_equal(profile_add_sample(profile, &sample, &value, NULL), 0);
 	}
 	struct buffer out = encode_or_fail(&format_parquet, profile);
-	assert_int_equal(parquet_open_bytes(buffer_bytes(&out), "out", NULL, &file, NULL), 0);
+	assert_int_equal(test_parquet_open_bytes(buffer_bytes(&out), NULL, &file, NULL), 0);
 	assert_int_equal(parquet_column_count(file), 1001);
 	assert_int_equal(parquet_rows(file), profile->sample_count);
 	assert_int_equal(parquet_group_count(file), 2);

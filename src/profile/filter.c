@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "profile/profile_int.h"
-#include "profile/resolve.h"
 
 #define STACK_DROPPED UINT32_MAX
 

@@ -31,7 +31,6 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
-#include "profile/resolve.h"
 
 /* ---- life ---- */
 

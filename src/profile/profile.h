@@ -159,6 +159,17 @@ int profile_add_function(struct profile *profile, const struct profile_function 
 /* location->line_first and line_count are ignored; the lines are copied. */
 int profile_add_location(struct profile *profile, const struct profile_location *location, const struct profile_line *lines,
 			 size_t line_count, uint32_t *ret_id, struct error *err);
+/*
+ * Replaces the lines of a location (innermost inlined function first), in place, so that stacks and samples stay as they are.
+ * location is not 0. The functions must be valid ids (asserted). 0, -ENOMEM or -E2BIG; unchanged on failure.
+ *
+ * The location is interned under its new content from then on; adding the old content again gives a new location. If a location
+ * with the new content was there already, both stay, and adding that content gives one of them. Content hashes
+ * (profile_hash_stacks) change with the lines: those that identify stored stacks are taken before. Old lines stay in the table
+ * of lines, unused.
+ */
+int profile_set_location_lines(struct profile *profile, uint32_t location, const struct profile_line *lines, size_t line_count,
+			       struct error *err);
 int profile_add_stack(struct profile *profile, uint32_t parent, uint32_t location, uint32_t *ret_id, struct error *err);
 /* locations leaf first, as formats have them. */
 int profile_add_stack_leaf_first(struct profile *profile, const uint32_t *locations, size_t count, uint32_t *ret_id,

@@ -12,7 +12,6 @@
 #include "base/fault.h"
 #include "base/limits.h"
 #include "profile/profile_int.h"
-#include "profile/resolve.h"
 #include "profile/test_profile.h"
 
 static const struct test_shape small_shape = {

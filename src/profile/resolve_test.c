@@ -10,7 +10,6 @@
 
 #include "base/fault.h"
 #include "profile/profile_int.h"
-#include "profile/resolve.h"
 
 static struct profile *new_profile(uint32_t *ret_location, uint32_t *ret_function)
 {

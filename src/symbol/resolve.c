@@ -16,7 +16,6 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "elf/demangle.h"
-#include "profile/resolve.h"
 #include "symbol/symbol_int.h"
 
 struct resolver {
