@@ -131,6 +131,11 @@ int buffer_append_string(struct buffer *buffer, const char *text)
 	return buffer_append(buffer, text, strlen(text));
 }
 
+int buffer_append_buffer(struct buffer *buffer, const struct buffer *other)
+{
+	return other->failed ? buffer_fail(buffer, other->failed) : buffer_append(buffer, other->data, other->len);
+}
+
 int buffer_append_byte(struct buffer *buffer, uint8_t byte)
 {
 	int r = buffer_reserve(buffer, 1);

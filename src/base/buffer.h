@@ -48,11 +48,13 @@ static inline int buffer_status(const struct buffer *buffer)
 {
 	return buffer->failed;
 }
-int buffer_fail(struct buffer *buffer, int code);	/* a failure to append for another reason; returns the first one */
+/* A failure to append for another reason, 0 = none; returns the first one. */
+int buffer_fail(struct buffer *buffer, int code);
 int buffer_reserve(struct buffer *buffer, size_t more); /* room for `more` bytes behind len */
 int buffer_append(struct buffer *buffer, const void *data, size_t len);
 int buffer_append_string(struct buffer *buffer, const char *text);
 int buffer_append_byte(struct buffer *buffer, uint8_t byte);
+int buffer_append_buffer(struct buffer *buffer, const struct buffer *other); /* or fails as the other did */
 int buffer_printf(struct buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct bytes buffer_bytes(const struct buffer *buffer);
 /* A NUL behind the contents (not counted in len) and the contents as a string; NULL if there is no memory for the NUL, or if

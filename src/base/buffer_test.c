@@ -89,8 +89,17 @@ static void test_failures_stay(void **state)
 	assert_int_equal(buffer_append_byte(&buffer, 'c'), -E2BIG);
 	buffer_clear(&buffer);
 	assert_int_equal(buffer_append_string(&buffer, "1234"), 0);
+	assert_int_equal(buffer_fail(&buffer, 0), 0);
 	assert_int_equal(buffer_fail(&buffer, -EIO), -EIO);
 	assert_int_equal(buffer_status(&buffer), -EIO);
+	_cleanup_(buffer_release) struct buffer other = {0}, more = {0};
+	buffer_init(&other, 8);
+	buffer_init(&more, 8);
+	assert_int_equal(buffer_append_string(&more, "a"), 0);
+	assert_int_equal(buffer_append_buffer(&other, &more), 0);
+	assert_int_equal(buffer_append_buffer(&other, &buffer), -EIO);
+	assert_int_equal(buffer_append_byte(&other, 'b'), -EIO);
+	assert_true(bytes_equal_string(buffer_bytes(&other), "a"));
 	buffer_release(&buffer);
 	assert_int_equal(buffer_append_string(&buffer, "1234"), 0);
 }

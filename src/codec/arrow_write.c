@@ -35,18 +35,18 @@ struct flat {
 	size_t capacity, used;
 	size_t table; /* where the table at hand begins */
 	size_t slots[SLOTS_MAX];
-	int error;
+	struct buffer *out; /* where it will go, and what keeps a failure */
 };
 
 static void flat_put(struct flat *flat, const void *data, size_t len)
 {
-	if (flat->error || len == 0)
+	if (buffer_status(flat->out) || len == 0)
 		return;
 	if (flat->used + len > flat->capacity) {
 		size_t capacity = 2 * (flat->capacity + len) + 512;
 		uint8_t *more = mem_zalloc(capacity);
 		if (!more) {
-			flat->error = -ENOMEM;
+			buffer_fail(flat->out, -ENOMEM);
 			return;
 		}
 		if (flat->used)
@@ -145,7 +145,7 @@ static size_t table_end(struct flat *flat)
 	flat_put(flat, &size, 2);
 	flat_put(flat, &entries, 2);
 	distance = (int32_t)(flat->used - table);
-	if (!flat->error)
+	if (!buffer_status(flat->out))
 		memcpy(flat->data + flat->capacity - table, &distance, 4);
 	return table;
 }
@@ -161,14 +161,7 @@ struct writer {
 	int64_t buffers[5 * COLUMNS_MAX][2]; /* offset, length */
 	uint32_t node_count, buffer_count;
 	struct flat flat;
-	int error;
 };
-
-static void note(struct writer *w, int r)
-{
-	if (r < 0 && !w->error)
-		w->error = r;
-}
 
 static int64_t padded(int64_t size)
 {
@@ -189,13 +182,10 @@ static void write_message(struct writer *w, uint8_t header_type, size_t header)
 	size_t message = table_end(flat);
 	flat_align(flat, PADDING, 4);
 	flat_refer(flat, message);
-	note(w, flat->error);
-	if (!w->error) {
-		const uint32_t prefix[2] = {UINT32_MAX, (uint32_t)flat->used};
-		note(w, buffer_append(w->out, prefix, sizeof(prefix)));
-		note(w, buffer_append(w->out, flat->data + flat->capacity - flat->used, flat->used));
-		note(w, buffer_append(w->out, w->body.data, w->body.len));
-	}
+	const uint32_t prefix[2] = {UINT32_MAX, (uint32_t)flat->used};
+	buffer_append(w->out, prefix, sizeof(prefix));
+	buffer_append(w->out, flat->data + flat->capacity - flat->used, flat->used);
+	buffer_append_buffer(w->out, &w->body);
 	flat->used = 0;
 	buffer_clear(&w->body);
 	w->node_count = w->buffer_count = 0;
@@ -244,12 +234,15 @@ static size_t write_encoding(struct flat *flat, int64_t id)
 static size_t write_column_field(struct flat *flat, const struct arrow_column *column, size_t number)
 {
 	const char *name = column->name;
+	bool is_wide = column->kind == ARROW_INT64 || column->kind == ARROW_UINT64;
+	bool is_signed = column->kind == ARROW_INT64 || column->kind == ARROW_INT32;
 	size_t child;
 	switch (column->kind) {
-	case ARROW_INT32: return write_field(flat, name, ARROW_TYPE_INT, write_int_type(flat, 32, true), 0, NULL, 0);
-	case ARROW_UINT32: return write_field(flat, name, ARROW_TYPE_INT, write_int_type(flat, 32, false), 0, NULL, 0);
-	case ARROW_INT64: return write_field(flat, name, ARROW_TYPE_INT, write_int_type(flat, 64, true), 0, NULL, 0);
-	case ARROW_UINT64: return write_field(flat, name, ARROW_TYPE_INT, write_int_type(flat, 64, false), 0, NULL, 0);
+	case ARROW_INT32:
+	case ARROW_UINT32:
+	case ARROW_INT64:
+	case ARROW_UINT64:
+		return write_field(flat, name, ARROW_TYPE_INT, write_int_type(flat, is_wide ? 64 : 32, is_signed), 0, NULL, 0);
 	case ARROW_BOOL: return write_field(flat, name, ARROW_TYPE_BOOL, write_empty_table(flat), 0, NULL, 0);
 	case ARROW_DICTIONARY: {
 		size_t encoding = write_encoding(flat, (int64_t)number);
@@ -290,9 +283,8 @@ static void add_buffer(struct writer *w, const void *data, size_t len)
 	static const uint8_t zeros[PADDING];
 	w->buffers[w->buffer_count][0] = (int64_t)w->body.len;
 	w->buffers[w->buffer_count++][1] = (int64_t)len;
-	if (len)
-		note(w, buffer_append(&w->body, data, len));
-	note(w, buffer_append(&w->body, zeros, (size_t)padded((int64_t)len) - len));
+	buffer_append(&w->body, data, len);
+	buffer_append(&w->body, zeros, (size_t)padded((int64_t)len) - len);
 }
 
 /* Bytes that are 0 or not, as bits. */
@@ -301,7 +293,7 @@ static void add_bits(struct writer *w, const uint8_t *flags, size_t count)
 	size_t len = (count + 7) / 8;
 	_cleanup_(mem_freep) uint8_t *bits = mem_zalloc(len);
 	if (!bits) {
-		note(w, -ENOMEM);
+		buffer_fail(w->out, -ENOMEM);
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
@@ -317,16 +309,17 @@ static void add_texts(struct writer *w, const struct bytes *texts, size_t count)
 	_cleanup_(buffer_release) struct buffer all = {0};
 	buffer_init(&all, INT32_MAX);
 	if (!offsets) {
-		note(w, -ENOMEM);
+		buffer_fail(w->out, -ENOMEM);
 		return;
 	}
 	offsets[0] = 0;
 	for (size_t i = 0; i < count; i++) {
-		note(w, buffer_append(&all, texts[i].data, texts[i].len));
+		buffer_append(&all, texts[i].data, texts[i].len);
 		offsets[i + 1] = (int32_t)all.len;
 	}
 	add_buffer(w, offsets, (count + 1) * sizeof(*offsets));
 	add_buffer(w, all.data, all.len);
+	buffer_fail(w->out, buffer_status(&all));
 }
 
 static void add_column(struct writer *w, const struct arrow_column *column)
@@ -391,7 +384,7 @@ int arrow_write_stream(const struct arrow_column *columns, size_t column_count, 
 	_cleanup_(mem_freep) struct writer *w = mem_zalloc(sizeof(*w));
 	if (!w)
 		return error_nomem(err);
-	*w = (struct writer){.out = out, .columns = columns, .column_count = column_count, .rows = rows};
+	*w = (struct writer){.out = out, .columns = columns, .column_count = column_count, .rows = rows, .flat.out = out};
 	buffer_init(&w->body, out->max);
 	write_schema(w);
 	for (size_t i = 0; i < column_count; i++)
@@ -400,8 +393,8 @@ int arrow_write_stream(const struct arrow_column *columns, size_t column_count, 
 	for (size_t i = 0; i < column_count; i++)
 		add_column(w, &columns[i]);
 	write_message(w, ARROW_HEADER_RECORDS, write_batch(w, rows));
-	note(w, buffer_append(out, end, sizeof(end)));
+	int r = buffer_append(out, end, sizeof(end));
 	buffer_release(&w->body);
 	mem_free(w->flat.data);
-	return w->error == -E2BIG ? error_set(err, -E2BIG, "the table is too large") : w->error ? error_nomem(err) : 0;
+	return r == -E2BIG ? error_set(err, r, "the table is too large") : r < 0 ? error_nomem(err) : 0;
 }

@@ -26,31 +26,29 @@ unsigned parquet_bit_width(uint64_t value)
 	return value ? 64 - (unsigned)__builtin_clzll(value) : 0;
 }
 
-static int put_varint(struct buffer *out, uint64_t value)
+static void put_varint(struct buffer *out, uint64_t value)
 {
 	uint8_t bytes[10];
 	size_t len = 0;
 	for (; value >= 0x80; value >>= 7)
 		bytes[len++] = (uint8_t)(value | 0x80);
 	bytes[len++] = (uint8_t)value;
-	return buffer_append(out, bytes, len);
+	buffer_append(out, bytes, len);
 }
 
-static int put_zigzag(struct buffer *out, int64_t value)
+static void put_zigzag(struct buffer *out, int64_t value)
 {
-	return put_varint(out, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
+	put_varint(out, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
 }
 
-static int put_literals(const uint32_t *values, size_t count, unsigned width, struct buffer *out)
+static void put_literals(const uint32_t *values, size_t count, unsigned width, struct buffer *out)
 {
-	if (count == 0)
-		return 0;
 	size_t whole = count / 8, groups = (count + 7) / 8;
-	int r = put_varint(out, (uint64_t)groups << 1 | 1);
-	if (r == 0)
-		r = buffer_reserve(out, groups * width);
-	if (r < 0)
-		return r;
+	if (count == 0)
+		return;
+	put_varint(out, (uint64_t)groups << 1 | 1);
+	if (buffer_reserve(out, groups * width) < 0)
+		return;
 	uint8_t *at = out->data + out->len;
 	parquet_pack32(values, whole, width, at);
 	if (groups > whole) {
@@ -59,14 +57,13 @@ static int put_literals(const uint32_t *values, size_t count, unsigned width, st
 		parquet_pack32(last, 1, width, at + whole * width);
 	}
 	out->len += groups * width;
-	return 0;
 }
 
-static int put_run(uint32_t value, size_t count, unsigned width, struct buffer *out)
+static void put_run(uint32_t value, size_t count, unsigned width, struct buffer *out)
 {
 	uint8_t bytes[4] = {(uint8_t)value, (uint8_t)(value >> 8), (uint8_t)(value >> 16), (uint8_t)(value >> 24)};
-	int r = put_varint(out, (uint64_t)count << 1);
-	return r < 0 ? r : buffer_append(out, bytes, (width + 7) / 8);
+	put_varint(out, (uint64_t)count << 1);
+	buffer_append(out, bytes, (width + 7) / 8);
 }
 
 int parquet_encode_hybrid(const uint32_t *values, size_t count, unsigned width, struct buffer *out)
@@ -82,18 +79,16 @@ int parquet_encode_hybrid(const uint32_t *values, size_t count, unsigned width, 
 			continue;
 		}
 		at += fill;
-		int r = put_literals(values + start, at - start, width, out);
-		if (r == 0)
-			r = put_run(values[at], end - at, width, out);
-		if (r < 0)
-			return r;
+		put_literals(values + start, at - start, width, out);
+		put_run(values[at], end - at, width, out);
 		start = at = end;
 	}
-	return put_literals(values + start, at - start, width, out);
+	put_literals(values + start, at - start, width, out);
+	return buffer_status(out);
 }
 
 /* deltas: count <= DELTA_BLOCK of them; what is behind them is overwritten. */
-static int put_delta_block(uint64_t deltas[DELTA_BLOCK], size_t count, struct buffer *out)
+static void put_delta_block(uint64_t deltas[DELTA_BLOCK], size_t count, struct buffer *out)
 {
 	int64_t least = (int64_t)deltas[0];
 	uint8_t widths[DELTA_MINIBLOCKS] = {0};
@@ -110,52 +105,42 @@ static int put_delta_block(uint64_t deltas[DELTA_BLOCK], size_t count, struct bu
 			any |= deltas[m * DELTA_MINIBLOCK + i];
 		widths[m] = (uint8_t)parquet_bit_width(any);
 	}
-	int r = put_zigzag(out, least);
-	if (r == 0)
-		r = buffer_append(out, widths, sizeof(widths));
-	if (r == 0)
-		r = buffer_reserve(out, DELTA_BLOCK * sizeof(*deltas));
+	put_zigzag(out, least);
+	buffer_append(out, widths, sizeof(widths));
+	int r = buffer_reserve(out, DELTA_BLOCK * sizeof(*deltas));
 	for (size_t m = 0; r == 0 && m < miniblocks; m++) {
 		parquet_pack64(deltas + m * DELTA_MINIBLOCK, DELTA_MINIBLOCK / 8, widths[m], out->data + out->len);
 		out->len += (size_t)widths[m] * DELTA_MINIBLOCK / 8;
 	}
-	return r;
 }
 
-static int put_delta_header(size_t count, int64_t first, struct buffer *out)
+/* One of values32 and values64 is NULL. */
+static inline __attribute__((always_inline)) int encode_delta(const int32_t *values32, const int64_t *values64, size_t count,
+							      struct buffer *out)
 {
-	int r = put_varint(out, DELTA_BLOCK);
-	if (r == 0)
-		r = put_varint(out, DELTA_MINIBLOCKS);
-	if (r == 0)
-		r = put_varint(out, count);
-	return r == 0 ? put_zigzag(out, first) : r;
+	uint64_t deltas[DELTA_BLOCK];
+	put_varint(out, DELTA_BLOCK);
+	put_varint(out, DELTA_MINIBLOCKS);
+	put_varint(out, count);
+	put_zigzag(out, !count ? 0 : values32 ? values32[0] : values64[0]);
+	for (size_t i = 1; i < count; i += DELTA_BLOCK) {
+		size_t n = count - i < DELTA_BLOCK ? count - i : DELTA_BLOCK;
+		for (size_t k = 0; k < n; k++)
+			deltas[k] = values32 ? (uint64_t)(int32_t)((uint32_t)values32[i + k] - (uint32_t)values32[i + k - 1])
+					     : (uint64_t)values64[i + k] - (uint64_t)values64[i + k - 1];
+		put_delta_block(deltas, n, out);
+	}
+	return buffer_status(out);
 }
 
 int parquet_encode_delta32(const int32_t *values, size_t count, struct buffer *out)
 {
-	uint64_t deltas[DELTA_BLOCK];
-	int r = put_delta_header(count, count ? values[0] : 0, out);
-	for (size_t i = 1; r == 0 && i < count; i += DELTA_BLOCK) {
-		size_t n = count - i < DELTA_BLOCK ? count - i : DELTA_BLOCK;
-		for (size_t k = 0; k < n; k++)
-			deltas[k] = (uint64_t)(int32_t)((uint32_t)values[i + k] - (uint32_t)values[i + k - 1]);
-		r = put_delta_block(deltas, n, out);
-	}
-	return r;
+	return encode_delta(values, NULL, count, out);
 }
 
 int parquet_encode_delta64(const int64_t *values, size_t count, struct buffer *out)
 {
-	uint64_t deltas[DELTA_BLOCK];
-	int r = put_delta_header(count, count ? values[0] : 0, out);
-	for (size_t i = 1; r == 0 && i < count; i += DELTA_BLOCK) {
-		size_t n = count - i < DELTA_BLOCK ? count - i : DELTA_BLOCK;
-		for (size_t k = 0; k < n; k++)
-			deltas[k] = (uint64_t)values[i + k] - (uint64_t)values[i + k - 1];
-		r = put_delta_block(deltas, n, out);
-	}
-	return r;
+	return encode_delta(NULL, values, count, out);
 }
 
 int parquet_encode_indexes(const uint32_t *indexes, size_t count, unsigned granule, struct buffer *out)
@@ -166,8 +151,8 @@ int parquet_encode_indexes(const uint32_t *indexes, size_t count, unsigned granu
 	/* Some readers refuse a width of 0. */
 	unsigned width = most ? parquet_bit_width(most) : 1;
 	width = (width + granule - 1) / granule * granule;
-	int r = buffer_append_byte(out, (uint8_t)width);
-	return r < 0 ? r : parquet_encode_hybrid(indexes, count, width, out);
+	buffer_append_byte(out, (uint8_t)width);
+	return parquet_encode_hybrid(indexes, count, width, out);
 }
 
 #define DEFINE_DELTA_COST(bits)                                                                                                \

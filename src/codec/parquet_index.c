@@ -67,7 +67,7 @@ int parquet_column_index_write(const struct parquet_column *column, const struct
 	for (size_t i = 0; i < count; i++)
 		thrift_put_i64(&thrift, entries[i].null_count);
 	thrift_end_struct(&thrift);
-	return thrift.error;
+	return buffer_status(out);
 }
 
 int parquet_offset_index_write(const struct parquet_index_entry *entries, size_t count, struct buffer *out)
@@ -83,7 +83,7 @@ int parquet_offset_index_write(const struct parquet_index_entry *entries, size_t
 		thrift_end_struct(&thrift);
 	}
 	thrift_end_struct(&thrift);
-	return thrift.error;
+	return buffer_status(out);
 }
 
 /* ---- parsing ---- */

@@ -58,8 +58,7 @@ static bool read_time_unit_is_nanos(struct thrift_reader *thrift, uint8_t type)
 {
 	bool nanos = false;
 	struct thrift_field field = {0};
-	if (!thrift_expect_struct(thrift, type))
-		return false;
+	thrift_expect_struct(thrift, type);
 	while (thrift_next(thrift, &field)) {
 		nanos |= field.id == TIME_UNIT_NANOS;
 		thrift_skip(thrift, field.type);
@@ -104,8 +103,7 @@ static enum parquet_logical read_logical(struct thrift_reader *thrift, uint8_t t
 {
 	enum parquet_logical logical = PARQUET_PLAIN_TYPE;
 	struct thrift_field field = {0};
-	if (!thrift_expect_struct(thrift, type))
-		return logical;
+	thrift_expect_struct(thrift, type);
 	while (thrift_next(thrift, &field)) {
 		if (field.id == LOGICAL_TIMESTAMP && field.type == THRIFT_STRUCT) {
 			logical = read_timestamp(thrift);
@@ -273,8 +271,7 @@ static void read_statistics(struct thrift_reader *thrift, uint8_t type, struct p
 	bool has_min = false, has_max = false;
 	struct thrift_field field = {0};
 	*ret = (struct parquet_statistics){0};
-	if (!thrift_expect_struct(thrift, type))
-		return;
+	thrift_expect_struct(thrift, type);
 	/* The deprecated min and max (1, 2) are left alone: their order is not defined. */
 	while (thrift_next(thrift, &field)) {
 		switch (field.id) {
@@ -347,8 +344,7 @@ static void read_column_metadata(struct reading *reading, uint8_t type, size_t c
 	struct thrift_reader *thrift = &reading->thrift;
 	int32_t physical = -1;
 	struct thrift_field field = {0};
-	if (!thrift_expect_struct(thrift, type))
-		return;
+	thrift_expect_struct(thrift, type);
 	while (thrift_next(thrift, &field)) {
 		switch (field.id) {
 		case 1: physical = thrift_read_i32(thrift, field.type); break;
@@ -674,5 +670,5 @@ int parquet_metadata_write(const struct parquet_metadata *metadata, const uint32
 		thrift_end_struct(&thrift);
 	}
 	thrift_end_struct(&thrift);
-	return thrift.error;
+	return buffer_status(out);
 }

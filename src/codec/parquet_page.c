@@ -4,31 +4,18 @@
 
 #include <string.h>
 
-static void read_data_header(struct thrift_reader *thrift, uint8_t type, struct parquet_page *ret)
+/* Of a data page (v1) or a dictionary. */
+static void read_data_header(struct thrift_reader *thrift, uint8_t type, bool is_dictionary, struct parquet_page *ret)
 {
 	struct thrift_field field = {0};
-	if (!thrift_expect_struct(thrift, type))
-		return;
-	while (thrift_next(thrift, &field)) {
-		switch (field.id) {
-		case 1: ret->value_count = thrift_read_i32(thrift, field.type); break;
-		case 2: ret->encoding = thrift_read_i32(thrift, field.type); break;
-		case 3: ret->definition_encoding = thrift_read_i32(thrift, field.type); break;
-		default: thrift_skip(thrift, field.type);
-		}
-	}
-}
-
-static void read_dictionary_header(struct thrift_reader *thrift, uint8_t type, struct parquet_page *ret)
-{
-	struct thrift_field field = {0};
-	if (!thrift_expect_struct(thrift, type))
-		return;
+	thrift_expect_struct(thrift, type);
 	while (thrift_next(thrift, &field)) {
 		if (field.id == 1)
 			ret->value_count = thrift_read_i32(thrift, field.type);
 		else if (field.id == 2)
 			ret->encoding = thrift_read_i32(thrift, field.type);
+		else if (field.id == 3 && !is_dictionary)
+			ret->definition_encoding = thrift_read_i32(thrift, field.type);
 		else
 			thrift_skip(thrift, field.type);
 	}
@@ -37,8 +24,7 @@ static void read_dictionary_header(struct thrift_reader *thrift, uint8_t type, s
 static void read_data_header_v2(struct thrift_reader *thrift, uint8_t type, struct parquet_page *ret)
 {
 	struct thrift_field field = {0};
-	if (!thrift_expect_struct(thrift, type))
-		return;
+	thrift_expect_struct(thrift, type);
 	ret->is_compressed = true;
 	while (thrift_next(thrift, &field)) {
 		switch (field.id) {
@@ -83,8 +69,8 @@ const char *parquet_page_read(struct bytes input, struct parquet_page *ret, size
 			ret->crc = (uint32_t)thrift_read_i32(&thrift, field.type);
 			ret->has_crc = true;
 			break;
-		case 5: read_data_header(&thrift, field.type, ret); break;
-		case 7: read_dictionary_header(&thrift, field.type, ret); break;
+		case 5:
+		case 7: read_data_header(&thrift, field.type, field.id == 7, ret); break;
 		case 8: read_data_header_v2(&thrift, field.type, ret); break;
 		default: thrift_skip(&thrift, field.type);
 		}
@@ -119,5 +105,5 @@ int parquet_page_write(const struct parquet_page *page, struct buffer *out)
 	}
 	thrift_end_struct(&thrift);
 	thrift_end_struct(&thrift);
-	return thrift.error;
+	return buffer_status(out);
 }

@@ -314,7 +314,7 @@ static int put_plain_bytes(const struct parquet_column *column, const struct byt
 	size_t len = 0, prefix = column->type == PARQUET_BYTE_ARRAY ? 4 : 0;
 	for (size_t i = 0; i < count; i++) {
 		if (values[i].len > INT32_MAX || __builtin_add_overflow(len, values[i].len + prefix, &len))
-			return -E2BIG;
+			return buffer_fail(out, -E2BIG);
 		assert(column->type != PARQUET_FIXED || values[i].len == column->type_length);
 	}
 	int r = buffer_reserve(out, len);
@@ -362,11 +362,10 @@ static int put_levels(struct parquet_writer *writer, const uint8_t *present, con
 		return r;
 	for (size_t i = 0; i < page->rows; i++)
 		writer->widened[i] = present ? present[page->first_row + i] != 0 : 1;
-	r = parquet_encode_hybrid(writer->widened, page->rows, 1, &writer->levels);
+	parquet_encode_hybrid(writer->widened, page->rows, 1, &writer->levels);
 	uint32_t len = (uint32_t)writer->levels.len;
-	if (r == 0)
-		r = buffer_append(&writer->bodies, &len, 4);
-	return r == 0 ? buffer_append(&writer->bodies, writer->levels.data, writer->levels.len) : r;
+	buffer_append(&writer->bodies, &len, 4);
+	return buffer_append_buffer(&writer->bodies, &writer->levels);
 }
 
 static int put_dictionary(struct parquet_writer *writer, const struct parquet_column *column)
@@ -376,10 +375,9 @@ static int put_dictionary(struct parquet_writer *writer, const struct parquet_co
 		return put_plain_bytes(column, dictionary->strings, dictionary->count, &writer->bodies);
 	if (parquet_type_size(column->type) == 8)
 		return buffer_append(&writer->bodies, dictionary->words, dictionary->count * 8);
-	int r = buffer_reserve(&writer->bodies, dictionary->count * 4);
-	for (size_t i = 0; r == 0 && i < dictionary->count; i++)
-		r = buffer_append(&writer->bodies, &dictionary->words[i], 4);
-	return r;
+	for (size_t i = 0; i < dictionary->count; i++)
+		buffer_append(&writer->bodies, &dictionary->words[i], 4);
+	return buffer_status(&writer->bodies);
 }
 
 /* Encodes all pages into `bodies`. */
@@ -504,7 +502,8 @@ static bool fill_entry(const struct parquet_column *column, struct page_work *pa
 static int put_indexes(struct parquet_writer *writer, const struct parquet_column *column, struct parquet_chunk *chunk,
 		       struct buffer *hashes)
 {
-	size_t count = writer->page_count - 1, start = writer->indexes.len;
+	struct buffer *out = &writer->indexes;
+	size_t count = writer->page_count - 1, start = out->len;
 	bool has_bounds = true;
 	uint8_t *memory = mem_alloc_array(count, 2 * PARQUET_BOUND_MAX);
 	struct parquet_index_entry *entries = mem_alloc_array(count, sizeof(*entries));
@@ -515,19 +514,19 @@ static int put_indexes(struct parquet_writer *writer, const struct parquet_colum
 		entries[i] = writer->pages[i + 1].entry;
 	}
 	if (r == 0 && has_bounds) {
-		r = parquet_column_index_write(column, entries, count, &writer->indexes);
+		parquet_column_index_write(column, entries, count, out);
 		chunk->column_index_offset = (int64_t)start;
-		chunk->column_index_length = (int32_t)(writer->indexes.len - start);
-		if (r == 0)
-			r = put_hash(hashes, writer->indexes.data + start, writer->indexes.len - start);
-		start = writer->indexes.len;
+		chunk->column_index_length = (int32_t)(out->len - start);
+		put_hash(hashes, out->data + start, out->len - start);
+		start = out->len;
 	}
-	if (r == 0)
-		r = parquet_offset_index_write(entries, count, &writer->indexes);
-	chunk->offset_index_offset = (int64_t)start;
-	chunk->offset_index_length = (int32_t)(writer->indexes.len - start);
-	if (r == 0)
-		r = put_hash(hashes, writer->indexes.data + start, writer->indexes.len - start);
+	if (r == 0) {
+		parquet_offset_index_write(entries, count, out);
+		chunk->offset_index_offset = (int64_t)start;
+		chunk->offset_index_length = (int32_t)(out->len - start);
+		put_hash(hashes, out->data + start, out->len - start);
+		r = buffer_status(out) ? buffer_status(out) : buffer_status(hashes);
+	}
 	mem_free(memory);
 	mem_free(entries);
 	return r;
@@ -732,15 +731,12 @@ int parquet_writer_finish(struct parquet_writer *writer, struct parquet_written 
 	if (r < 0)
 		return r;
 	buffer_clear(footer);
-	r = parquet_metadata_write(&writer->metadata, writer->sorted_by, writer->sorted_by_count, footer);
+	parquet_metadata_write(&writer->metadata, writer->sorted_by, writer->sorted_by_count, footer);
 	uint32_t len = (uint32_t)footer->len;
-	if (r == 0 && footer->len > PARQUET_FOOTER_MAX)
+	if (footer->len > PARQUET_FOOTER_MAX)
 		return error_set(err, -E2BIG, "%s: the footer would be too long", writer->path);
-	if (r == 0)
-		r = buffer_append(footer, &len, 4);
-	if (r == 0)
-		r = buffer_append(footer, "PAR1", 4);
-	if (r < 0)
+	buffer_append(footer, &len, 4);
+	if (buffer_append(footer, "PAR1", 4) < 0)
 		return error_nomem(err);
 	r = write_out(writer, footer->data, footer->len, err);
 	if (r == 0)

@@ -201,11 +201,10 @@ struct bytes thrift_read_binary(struct thrift_reader *reader, uint8_t type)
 	return reader->fault ? (struct bytes){0} : (struct bytes){reader->data + start, len};
 }
 
-bool thrift_expect_struct(struct thrift_reader *reader, uint8_t type)
+void thrift_expect_struct(struct thrift_reader *reader, uint8_t type)
 {
 	if (type != THRIFT_STRUCT)
 		thrift_fail(reader, "expected a struct");
-	return !reader->fault;
 }
 
 size_t thrift_read_list(struct thrift_reader *reader, uint8_t type, uint8_t *ret_element)
@@ -226,8 +225,7 @@ size_t thrift_read_list(struct thrift_reader *reader, uint8_t type, uint8_t *ret
 
 static void put(struct thrift_writer *writer, const void *data, size_t len)
 {
-	if (!writer->error)
-		writer->error = buffer_append(writer->out, data, len);
+	buffer_append(writer->out, data, len);
 }
 
 static void put_byte(struct thrift_writer *writer, uint8_t byte)

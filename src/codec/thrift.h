@@ -69,19 +69,18 @@ int64_t thrift_read_int(struct thrift_reader *reader, uint8_t type); /* BYTE, I1
 int32_t thrift_read_i32(struct thrift_reader *reader, uint8_t type); /* a fault when it does not fit */
 bool thrift_read_bool(struct thrift_reader *reader, uint8_t type);
 struct bytes thrift_read_binary(struct thrift_reader *reader, uint8_t type); /* a view of the input */
-/* False, a fault, unless the field is a struct. */
-bool thrift_expect_struct(struct thrift_reader *reader, uint8_t type);
+/* A fault, so that thrift_next() is false, unless the field is a struct. */
+void thrift_expect_struct(struct thrift_reader *reader, uint8_t type);
 /* Number of elements of a list or set, never more than bytes are left; *ret_element is their type. */
 size_t thrift_read_list(struct thrift_reader *reader, uint8_t type, uint8_t *ret_element);
 
 #define THRIFT_DEPTH_MAX 16
 struct thrift_writer {
 	struct buffer *out;
-	int error; /* 0, -ENOMEM or -E2BIG */
 	unsigned depth;
 	int16_t last_id[THRIFT_DEPTH_MAX];
 };
-/* Starts a struct at the top level; thrift_end_struct() closes it. */
+/* Starts a struct at the top level; thrift_end_struct() closes it. The buffer's status says whether all was written. */
 void thrift_begin(struct thrift_writer *writer, struct buffer *out);
 void thrift_write_i32(struct thrift_writer *writer, int16_t id, int32_t value);
 void thrift_write_i16(struct thrift_writer *writer, int16_t id, int16_t value);
