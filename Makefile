@@ -47,7 +47,7 @@ CPPFLAGS := -D_GNU_SOURCE -DWICK_VERSION='"$(VERSION)"' -Isrc -I. -I$(O)/gen -MM
 OPT      := -O2
 CFLAGS   := -std=gnu17 $(OPT) -g -fno-omit-frame-pointer -fno-strict-aliasing -fstack-protector-strong -fPIE $(WARNINGS)
 LDFLAGS  := -pie -Wl,--as-needed -Wl,-z,relro,-z,now
-LDLIBS   := -lyajl -lresolv -lssl -lcrypto -lbpf -lelf -luv -lnghttp2 -ldeflate -lz -lzstd -llz4 -ljansson -lpcre2-8 -lxxhash -lcap -lyaml -liberty -llzma -lseccomp -lpthread -lm
+LDLIBS   := -lresolv -lssl -lcrypto -lbpf -lelf -luv -lnghttp2 -ldeflate -lz -lzstd -llz4 -ljansson -lpcre2-8 -lxxhash -lcap -lyaml -liberty -llzma -lseccomp -lpthread -lm
 ifdef SAN
 CFLAGS   += -fsanitize=address,undefined -fno-sanitize-recover=undefined
 LDFLAGS  += -fsanitize=address,undefined

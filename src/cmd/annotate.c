@@ -46,7 +46,8 @@ static int is_firefox(struct input *input, bool *ret, struct error *err)
 		kept = len < sizeof(member) ? len : sizeof(member);
 		memmove(piece, piece + len - kept, kept);
 	}
-	return n < 0 ? (int)n : input_rewind(input, err);
+	input_rewind(input);
+	return n < 0 ? (int)n : 0;
 }
 
 static int flush_to(void *context, struct bytes bytes, struct error *err)

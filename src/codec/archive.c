@@ -26,22 +26,16 @@
 
 #include <errno.h>
 #include <string.h>
-#include <zlib.h>
-#include <zstd.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
-#include "base/io.h"
 #include "base/limits.h"
-#include "codec/compress.h"
+#include "codec/input.h"
 
-#define BLOCK		 512u
-#define CHUNK		 (64u * 1024)
-#define PAX_BYTES_MAX	 (64u * 1024)
-#define BYTES_DEFAULT	 (2 * GIB)
-#define ENTRIES_DEFAULT	 1000000u
-#define ZSTD_WINDOW_LOG	 26 /* 64 MiB */
-#define GZIP_WINDOW_BITS (15 + 16)
+#define BLOCK		512u
+#define CHUNK		(64u * 1024)
+#define PAX_BYTES_MAX	(64u * 1024)
+#define BYTES_DEFAULT	(2 * GIB)
+#define ENTRIES_DEFAULT 1000000u
 
 #ifdef WICK_FUZZING
 #define IGNORE_CHECKSUMS true /* a fuzzer would not get past them */
@@ -49,20 +43,13 @@
 #define IGNORE_CHECKSUMS false
 #endif
 
-enum packing { PLAIN, GZIP, ZSTD };
-
 struct archive {
-	int fd;
+	struct input *input;
 	const char *name;
 	struct archive_options options;
-	enum packing packing;
-	z_stream z;
-	ZSTD_DStream *zstd;
-	bool z_open, between; /* between: a gzip member or zstd frame has just ended */
-	uint8_t in[CHUNK], out[CHUNK];
-	size_t in_at, in_len, out_at, out_len;
-	uint64_t in_offset, unpacked, entries;
-	bool in_end;
+	uint8_t out[CHUNK]; /* unpacked */
+	size_t out_at, out_len;
+	uint64_t unpacked, entries;
 
 	uint64_t left, padding; /* of the current entry */
 	uint64_t size;
@@ -78,96 +65,24 @@ static int damaged(const struct archive *a, struct error *err, const char *what)
 	return error_set(err, -EBADMSG, "%s: damaged archive: %s", a->name, what);
 }
 
-static void *zlib_alloc(void *context, uInt count, uInt size)
-{
-	return mem_alloc_array(count, size);
-}
-
-static void zlib_free(void *context, void *memory)
-{
-	mem_free(memory);
-}
-
-static int read_input(struct archive *a, struct error *err)
-{
-	if (a->in_at < a->in_len || a->in_end)
-		return 0;
-	ssize_t len = io_pread(a->fd, a->in, sizeof(a->in), a->in_offset, a->name, err);
-	if (len < 0)
-		return (int)len;
-	a->in_at = 0;
-	a->in_len = (size_t)len;
-	a->in_offset += (uint64_t)len;
-	a->in_end = len == 0;
-	return 0;
-}
-
-static int fill_plain(struct archive *a, struct error *err)
-{
-	a->out_len = a->in_len - a->in_at;
-	memcpy(a->out, a->in + a->in_at, a->out_len);
-	a->in_at = a->in_len;
-	return 0;
-}
-
-static int fill_gzip(struct archive *a, struct error *err)
-{
-	if (a->between && inflateReset(&a->z) != Z_OK)
-		return damaged(a, err, "gzip");
-	a->between = false;
-	a->z.next_in = a->in + a->in_at;
-	a->z.avail_in = (uInt)(a->in_len - a->in_at);
-	a->z.next_out = a->out;
-	a->z.avail_out = sizeof(a->out);
-	int r = inflate(&a->z, Z_NO_FLUSH);
-	if (r == Z_MEM_ERROR)
-		return error_nomem(err);
-	if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
-		return damaged(a, err, "not gzip data");
-	a->in_at = a->in_len - a->z.avail_in;
-	a->out_len = sizeof(a->out) - a->z.avail_out;
-	a->between = r == Z_STREAM_END;
-	return 0;
-}
-
-static int fill_zstd(struct archive *a, struct error *err)
-{
-	ZSTD_inBuffer in = {a->in, a->in_len, a->in_at};
-	ZSTD_outBuffer out = {a->out, sizeof(a->out), 0};
-	size_t r = ZSTD_decompressStream(a->zstd, &out, &in);
-	if (ZSTD_isError(r))
-		return error_set(err, -EBADMSG, "%s: damaged archive: %s", a->name, ZSTD_getErrorName(r));
-	a->in_at = in.pos;
-	a->out_len = out.pos;
-	a->between = r == 0;
-	return 0;
-}
-
 /* At least one byte more in `out`; 0 at the end of the input. */
 static int fill(struct archive *a, struct error *err)
 {
-	static int (*const fills[])(struct archive * a, struct error * err) = {fill_plain, fill_gzip, fill_zstd};
-	a->out_at = a->out_len = 0;
-	while (a->out_len == 0) {
-		if (cancel_requested(a->options.cancel))
-			return error_set(err, -ECANCELED, "cancelled");
-		int r = read_input(a, err);
-		if (r < 0)
-			return r;
-		if (a->in_end && (a->packing == PLAIN || a->between))
-			return 0;
-		bool was_end = a->in_end;
-		r = fills[a->packing](a, err);
-		if (r < 0)
-			return r;
-		if (was_end && a->out_len == 0 && !a->between)
-			return damaged(a, err, "it is truncated");
-	}
+	struct error fault = {0};
+	if (cancel_requested(a->options.cancel))
+		return error_set(err, -ECANCELED, "cancelled");
+	ssize_t n = input_read(a->input, a->out, sizeof(a->out), &fault);
+	if (n == -EBADMSG) /* which says "NAME: what" */
+		return damaged(a, err, fault.message + strlen(a->name) + 2);
+	if (n < 0)
+		return error_set(err, (int)n, "%s", fault.message);
+	a->out_at = 0;
+	a->out_len = (size_t)n;
 	a->unpacked += a->out_len;
 	if (a->unpacked > a->options.bytes_max)
 		return error_set(err, -E2BIG, "%s: more than %llu bytes after decompression, the limit", a->name,
 				 (unsigned long long)a->options.bytes_max);
-	return 1;
+	return n > 0;
 }
 
 /* Takes up to len bytes, to `to` if it is not NULL; fewer only at the end. *ret_taken says how many. */
@@ -204,33 +119,11 @@ static int take_all(struct archive *a, uint8_t *to, uint64_t len, struct error *
 
 /* ---- life ---- */
 
-static int open_packing(struct archive *a, struct error *err)
-{
-	int r = read_input(a, err);
-	if (r < 0)
-		return r;
-	struct bytes begin = {a->in, a->in_len};
-	a->packing = gzip_detect(begin) ? GZIP : zstd_detect(begin) ? ZSTD : PLAIN;
-	if (a->packing == GZIP) {
-		a->z = (z_stream){.zalloc = zlib_alloc, .zfree = zlib_free};
-		a->z_open = inflateInit2(&a->z, GZIP_WINDOW_BITS) == Z_OK;
-		return a->z_open ? 0 : error_nomem(err);
-	}
-	if (a->packing == ZSTD) {
-		a->zstd = fault_reached(FAULT_ALLOC) ? NULL : ZSTD_createDStream();
-		if (!a->zstd || ZSTD_isError(ZSTD_DCtx_setParameter(a->zstd, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG)))
-			return error_nomem(err);
-	}
-	return 0;
-}
-
 int archive_open(int fd, const char *name, const struct archive_options *options, struct archive **ret, struct error *err)
 {
-	struct archive *a = mem_alloc(sizeof(*a));
+	struct archive *a = mem_zalloc(sizeof(*a));
 	if (!a)
 		return error_nomem(err);
-	memset(a, 0, sizeof(*a));
-	a->fd = fd;
 	a->name = name;
 	a->options = *options;
 	if (a->options.bytes_max == 0)
@@ -238,22 +131,19 @@ int archive_open(int fd, const char *name, const struct archive_options *options
 	if (a->options.entries_max == 0)
 		a->options.entries_max = ENTRIES_DEFAULT;
 	buffer_init(&a->path, ARCHIVE_PATH_MAX);
-	int r = open_packing(a, err);
-	if (r < 0) {
+	int r = input_borrow_fd(fd, name, &a->input, err);
+	if (r < 0)
 		archive_free(a);
-		return r;
-	}
-	*ret = a;
-	return 0;
+	else
+		*ret = a;
+	return r;
 }
 
 struct archive *archive_free(struct archive *archive)
 {
 	if (!archive)
 		return NULL;
-	if (archive->z_open)
-		inflateEnd(&archive->z);
-	ZSTD_freeDStream(archive->zstd);
+	input_free(archive->input);
 	buffer_release(&archive->path);
 	return mem_free(archive);
 }
@@ -308,14 +198,12 @@ static bool checksum_is_right(const uint8_t *block)
 static int copy_name(struct archive *a, const uint8_t *block)
 {
 	size_t name = strnlen((const char *)block, 100), prefix = strnlen((const char *)block + 345, 155);
-	int r = 0;
 	buffer_clear(&a->path);
 	if (memcmp(block + 257, "ustar\0", 6) == 0 && prefix > 0) {
-		r = buffer_append(&a->path, block + 345, prefix);
-		if (r == 0)
-			r = buffer_append_byte(&a->path, '/');
+		buffer_append(&a->path, block + 345, prefix);
+		buffer_append_byte(&a->path, '/');
 	}
-	return r < 0 ? r : buffer_append(&a->path, block, name);
+	return buffer_append(&a->path, block, name);
 }
 
 /* The contents of a header entry, "L" or "x". */

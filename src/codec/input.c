@@ -10,22 +10,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
 
 #include "base/alloc.h"
 #include "base/buffer.h"
+#include "base/fault.h"
 #include "base/io.h"
 #include "codec/compress.h"
 
-#define RAW_BYTES   (64u * 1024)
-#define GZIP_WINDOW (15 + 16)		/* the largest, with a gzip header */
-#define ZSTD_MAX    (64u * 1024 * 1024) /* of what one piece of RAW_BYTES may become */
+#define RAW_BYTES		 (64u * 1024)
+#define GZIP_WINDOW		 (15 + 16) /* the largest, with a gzip header */
+#define ZSTD_WINDOW_LOG_STRANGER 26	   /* 64 MiB: what strangers' frames may ask for */
 
 enum packing { PLAIN, GZIP, ZSTD };
 
 struct input {
 	int fd; /* -1 = it is in memory */
+	bool is_borrowed;
 	struct bytes memory;
-	size_t memory_at;
+	uint64_t source_at;
 	char *name;
 	uint64_t max, made;
 	enum packing packing;
@@ -34,9 +38,7 @@ struct input {
 	bool at_end; /* of the file */
 	z_stream zlib;
 	bool has_zlib, is_within; /* is_within: a member or frame has begun */
-	struct zstd_stream *zstd;
-	struct buffer out; /* of zstd */
-	size_t out_at;
+	ZSTD_DCtx *zstd;
 };
 
 static void *allocate(void *context, uInt count, uInt size)
@@ -65,13 +67,17 @@ int input_make_nameless(struct error *err)
 
 static ssize_t read_source(struct input *input, void *data, size_t len, struct error *err)
 {
-	size_t left = input->memory.len - input->memory_at, n = left < len ? left : len;
-	if (input->fd >= 0)
-		return io_read(input->fd, data, len, input->name, err);
-	if (n)
-		memcpy(data, input->memory.data + input->memory_at, n);
-	input->memory_at += n;
-	return (ssize_t)n;
+	ssize_t n;
+	if (input->fd >= 0) {
+		n = io_pread(input->fd, data, len, input->source_at, input->name, err);
+	} else {
+		struct bytes rest = bytes_skip(input->memory, input->source_at);
+		n = (ssize_t)(rest.len < len ? rest.len : len);
+		if (n)
+			memcpy(data, rest.data, (size_t)n);
+	}
+	input->source_at += n > 0 ? (uint64_t)n : 0;
+	return n;
 }
 
 static int fill_raw(struct input *input, struct error *err)
@@ -116,13 +122,18 @@ static int spool(struct input *input, struct error *err)
 
 static int detect(struct input *input, struct error *err)
 {
-	int r = input_rewind(input, err);
-	if (r == 0)
-		r = fill_raw(input, err);
+	int r = fill_raw(input, err);
 	if (r < 0)
 		return r;
 	struct bytes head = {input->raw, input->raw_len};
 	input->packing = gzip_detect(head) ? GZIP : zstd_detect(head) ? ZSTD : PLAIN;
+	if (input->packing == ZSTD) {
+		input->zstd = fault_reached(FAULT_ALLOC) ? NULL : ZSTD_createDCtx();
+		if (!input->zstd)
+			return error_nomem(err);
+		if (input->is_borrowed)
+			ZSTD_DCtx_setParameter(input->zstd, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG_STRANGER);
+	}
 	if (input->packing != GZIP)
 		return 0;
 	input->zlib.zalloc = allocate;
@@ -146,15 +157,24 @@ static int new_input(int fd, const char *name, uint64_t max, struct input **ret,
 		return error_nomem(err);
 	}
 	*input = (struct input){.fd = fd, .name = copy, .raw = raw, .max = max};
-	buffer_init(&input->out, ZSTD_MAX);
 	*ret = input;
 	return 0;
+}
+
+/* Hands it out when all went well, and frees it otherwise. */
+static int finish(struct input *input, int r, struct input **ret)
+{
+	if (r < 0)
+		input_free(input);
+	else
+		*ret = input;
+	return r;
 }
 
 int input_open(const char *path, uint64_t max, struct input **ret, struct error *err)
 {
 	bool is_standard = strcmp(path, "-") == 0;
-	_cleanup_(input_freep) struct input *input = NULL;
+	struct input *input = NULL;
 	struct stat status;
 	int fd = is_standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : io_open(path, O_RDONLY, 0, err);
 	if (fd < 0)
@@ -164,66 +184,56 @@ int input_open(const char *path, uint64_t max, struct input **ret, struct error 
 		r = spool(input, err);
 	if (r == 0)
 		r = detect(input, err);
-	if (r < 0)
-		return r;
-	*ret = input;
-	input = NULL;
-	return 0;
+	return finish(input, r, ret);
 }
 
 int input_from_fd(int fd, const char *name, uint64_t max, struct input **ret, struct error *err)
 {
-	_cleanup_(input_freep) struct input *input = NULL;
-	int r = new_input(fd, name, max, &input, err);
-	if (r == 0)
-		r = input_rewind(input, err);
+	return new_input(fd, name, max, ret, err);
+}
+
+int input_borrow_fd(int fd, const char *name, struct input **ret, struct error *err)
+{
+	struct input *input = NULL;
+	int r = new_input(-1, name, UINT64_MAX, &input, err);
 	if (r < 0)
 		return r;
-	*ret = input;
-	input = NULL;
-	return 0;
+	input->fd = fd;
+	input->is_borrowed = true;
+	return finish(input, detect(input, err), ret);
 }
 
 int input_from_bytes(struct bytes bytes, const char *name, uint64_t max, struct input **ret, struct error *err)
 {
-	_cleanup_(input_freep) struct input *input = NULL;
+	struct input *input = NULL;
 	int r = new_input(-1, name, max, &input, err);
 	if (r < 0)
 		return r;
 	input->memory = bytes;
-	r = detect(input, err);
-	if (r < 0)
-		return r;
-	*ret = input;
-	input = NULL;
-	return 0;
+	return finish(input, detect(input, err), ret);
 }
 
-int input_rewind(struct input *input, struct error *err)
+void input_rewind(struct input *input)
 {
-	input->memory_at = 0;
-	if (input->fd >= 0 && lseek(input->fd, 0, SEEK_SET) < 0)
-		return error_set_errno(err, -errno, "%s: cannot seek to the start", input->name);
-	input->raw_at = input->raw_len = input->out_at = 0;
+	input->source_at = 0;
+	input->raw_at = input->raw_len = 0;
 	input->made = 0;
 	input->at_end = input->is_within = false;
-	buffer_clear(&input->out);
-	zstd_stream_release(&input->zstd);
-	input->zstd = NULL;
+	if (input->zstd)
+		ZSTD_DCtx_reset(input->zstd, ZSTD_reset_session_only);
 	if (input->has_zlib)
 		inflateReset(&input->zlib);
-	return 0;
 }
 
 struct input *input_free(struct input *input)
 {
 	if (!input)
 		return NULL;
-	io_close(input->fd);
+	if (!input->is_borrowed)
+		io_close(input->fd);
 	if (input->has_zlib)
 		inflateEnd(&input->zlib);
-	zstd_stream_release(&input->zstd);
-	buffer_release(&input->out);
+	ZSTD_freeDCtx(input->zstd);
 	mem_free(input->raw);
 	mem_free(input->name);
 	return mem_free(input);
@@ -264,26 +274,25 @@ static ssize_t read_gzip(struct input *input, void *data, size_t len, struct err
 
 static ssize_t read_zstd(struct input *input, void *data, size_t len, struct error *err)
 {
-	while (input->out_at == input->out.len) {
+	ZSTD_outBuffer to = {data, len, 0};
+	while (to.pos == 0) {
 		int r = fill_raw(input, err);
 		if (r < 0)
 			return r;
-		if (input->at_end)
-			return input->is_within ? error_set(err, -EBADMSG, "%s: truncated zstd data", input->name) : 0;
-		buffer_clear(&input->out);
-		input->out_at = 0;
-		r = zstd_stream_decompress(&input->zstd,
-					   (struct bytes){input->raw + input->raw_at, input->raw_len - input->raw_at},
-					   &input->out, err);
-		if (r < 0)
-			return error_prefix(err, r, "%s", input->name);
-		input->is_within = r > 0;
-		input->raw_at = input->raw_len;
+		if (input->at_end && !input->is_within)
+			return 0;
+		ZSTD_inBuffer from = {input->raw, input->raw_len, input->raw_at};
+		size_t left = ZSTD_decompressStream(input->zstd, &to, &from);
+		if (ZSTD_isError(left) && ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation)
+			return error_nomem(err);
+		if (ZSTD_isError(left))
+			return error_set(err, -EBADMSG, "%s: corrupt zstd data: %s", input->name, ZSTD_getErrorName(left));
+		if (input->at_end && to.pos == 0)
+			return error_set(err, -EBADMSG, "%s: truncated zstd data", input->name);
+		input->raw_at = from.pos;
+		input->is_within = left > 0;
 	}
-	size_t left = input->out.len - input->out_at, n = left < len ? left : len;
-	memcpy(data, input->out.data + input->out_at, n);
-	input->out_at += n;
-	return (ssize_t)n;
+	return (ssize_t)to.pos;
 }
 
 static ssize_t read_plain(struct input *input, void *data, size_t len, struct error *err)

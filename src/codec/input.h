@@ -17,11 +17,14 @@ struct input;
 int input_open(const char *path, uint64_t max, struct input **ret, struct error *err);
 /* Takes over fd, a regular file that is not compressed; `name` is copied. */
 int input_from_fd(int fd, const char *name, uint64_t max, struct input **ret, struct error *err);
+/* The same of a descriptor that stays the caller's and open, and of a file that may be compressed; of who knows whom, so that
+ * frames of zstd may take 64 MiB of memory at most. Nobody counts what is read. */
+int input_borrow_fd(int fd, const char *name, struct input **ret, struct error *err);
 /* What is in memory, and stays there until the input is freed. */
 int input_from_bytes(struct bytes bytes, const char *name, uint64_t max, struct input **ret, struct error *err);
 /* Up to len bytes, 0 at the end. -EBADMSG: corrupt or cut short; -E2BIG. */
 ssize_t input_read(struct input *input, void *data, size_t len, struct error *err);
-int input_rewind(struct input *input, struct error *err);
+void input_rewind(struct input *input);
 struct input *input_free(struct input *input); /* NULL allowed; returns NULL */
 DEFINE_CLEANUP_POINTER(input_free, struct input);
 

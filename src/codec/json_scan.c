@@ -18,17 +18,30 @@
 #define SCALAR_MAX    400 /* longer numbers are legal JSON, and none that anybody means */
 #define AT_HAND_BYTES 512u
 
-int json_scan_init(struct json_scan *scan, struct input *input, struct error *err)
+static int init(struct json_scan *scan, size_t capacity, struct error *err)
 {
-	*scan = (struct json_scan){.input = input, .err = err};
+	scan->err = err;
 	buffer_init(&scan->text, JSON_SCAN_VALUE_MAX);
-	scan->window = mem_alloc(WINDOW_BYTES + 1);
+	scan->window = mem_alloc(capacity + 1);
 	if (!scan->window)
 		return scan->error = error_nomem(err);
-	scan->capacity = WINDOW_BYTES;
+	scan->capacity = capacity;
 	scan->at = scan->end = scan->window;
 	scan->window[0] = 0;
-	return scan->error = input_rewind(input, err);
+	return 0;
+}
+
+int json_scan_init(struct json_scan *scan, struct input *input, struct error *err)
+{
+	*scan = (struct json_scan){.input = input};
+	input_rewind(input);
+	return init(scan, WINDOW_BYTES, err);
+}
+
+int json_scan_init_bytes(struct json_scan *scan, struct bytes text, struct error *err)
+{
+	*scan = (struct json_scan){.rest = text};
+	return init(scan, text.len < WINDOW_BYTES ? text.len + AT_HAND_BYTES : WINDOW_BYTES, err);
 }
 
 void json_scan_release(struct json_scan *scan)
@@ -38,12 +51,17 @@ void json_scan_release(struct json_scan *scan)
 	*scan = (struct json_scan){0};
 }
 
-int json_scan_fail(struct json_scan *scan, const char *what)
+int json_scan_fail_with(struct json_scan *scan, int code, const char *what)
 {
 	if (scan->error == 0)
-		scan->error = error_set(scan->err, -EBADMSG, "near byte %llu: %s",
+		scan->error = error_set(scan->err, code, "near byte %llu: %s",
 					(unsigned long long)(scan->passed + (uint64_t)(scan->at - scan->window)), what);
 	return scan->error;
+}
+
+int json_scan_fail(struct json_scan *scan, const char *what)
+{
+	return json_scan_fail_with(scan, -EBADMSG, what);
 }
 
 void json_scan_set_sink(struct json_scan *scan, json_scan_sink sink, void *context)
@@ -69,9 +87,22 @@ int json_scan_copy(struct json_scan *scan, bool on)
 	return scan->error;
 }
 
+static ssize_t read_more(struct json_scan *scan, void *to, size_t room)
+{
+	if (scan->input)
+		return input_read(scan->input, to, room, scan->err);
+	size_t n = scan->rest.len < room ? scan->rest.len : room;
+	if (n)
+		memcpy(to, scan->rest.data, n);
+	scan->rest = bytes_skip(scan->rest, n);
+	return (ssize_t)n;
+}
+
 /* Reads more behind what is not passed or kept. At the end of the input, and after an error, there is no more. */
 static bool refill(struct json_scan *scan)
 {
+	if (!scan->input && scan->rest.len == 0)
+		scan->at_end = true;
 	if (scan->at_end || flush(scan) < 0)
 		return false;
 	const uint8_t *keep = scan->mark ? scan->mark : scan->at;
@@ -94,7 +125,7 @@ static bool refill(struct json_scan *scan)
 	scan->at = scan->window + at;
 	scan->copied = scan->copied ? scan->at : NULL;
 	scan->mark = scan->mark ? scan->window : NULL;
-	ssize_t n = input_read(scan->input, scan->window + kept, scan->capacity - kept, scan->err);
+	ssize_t n = read_more(scan, scan->window + kept, scan->capacity - kept);
 	if (n < 0)
 		scan->error = (int)n;
 	scan->at_end = n <= 0;
@@ -170,7 +201,7 @@ static size_t number_length(const uint8_t *text)
 	return (size_t)(at - text);
 }
 
-static int pass_scalar(struct json_scan *scan, struct bytes *ret)
+int json_scan_scalar(struct json_scan *scan, struct bytes *ret)
 {
 	static const char *const literals[] = {"true", "false", "null"};
 	have_at_hand(scan);
@@ -354,7 +385,7 @@ static int pass_number(struct json_scan *scan, struct bytes *ret)
 		int r = json_scan_skip(scan);
 		return r < 0 ? r : 1;
 	}
-	if (pass_scalar(scan, ret) < 0)
+	if (json_scan_scalar(scan, ret) < 0)
 		return scan->error;
 	return is_digit(byte) || byte == '-' ? 0 : 1;
 }
@@ -497,7 +528,7 @@ int json_scan_skip(struct json_scan *scan)
 			scan->at++;
 			r = pass_text(scan, &escapes);
 		} else {
-			r = pass_scalar(scan, &ignored);
+			r = json_scan_scalar(scan, &ignored);
 		}
 		/* Behind a value or an opening bracket: all that closes, then what is next. */
 		while (r == 0 && scan->depth > base) {

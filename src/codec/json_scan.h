@@ -31,7 +31,8 @@
 typedef int (*json_scan_sink)(void *context, struct bytes bytes, struct error *err);
 
 struct json_scan {
-	struct input *input;
+	struct input *input; /* NULL: */
+	struct bytes rest;   /* of a text in memory, not in the window yet */
 	struct error *err;
 	int error;
 	uint8_t *window; /* [at, end) is not passed yet; a NUL stands at end */
@@ -48,6 +49,8 @@ struct json_scan {
 
 /* At the input's start. err is kept, and gets the message of the first failure. */
 int json_scan_init(struct json_scan *scan, struct input *input, struct error *err);
+/* Of a text in memory, which stays there. */
+int json_scan_init_bytes(struct json_scan *scan, struct bytes text, struct error *err);
 void json_scan_release(struct json_scan *scan);
 /* sink NULL = nothing is ever copied. */
 void json_scan_set_sink(struct json_scan *scan, json_scan_sink sink, void *context);
@@ -70,6 +73,8 @@ bool json_scan_has_items(const struct json_scan *scan);
 int json_scan_skip(struct json_scan *scan);
 /* A value as it stands, valid until the next call. */
 int json_scan_raw(struct json_scan *scan, struct bytes *ret);
+/* A number, true, false or null as it stands, valid until the next call; json_scan_peek() comes before. */
+int json_scan_scalar(struct json_scan *scan, struct bytes *ret);
 /* Decoded; valid until the next call. */
 int json_scan_text(struct json_scan *scan, struct bytes *ret);
 /* 1 = it is something else, and passed. */
@@ -80,6 +85,7 @@ int json_scan_micro(struct json_scan *scan, int64_t *ret);
 int json_scan_finish(struct json_scan *scan);
 /* What is wrong here, said with the byte. */
 int json_scan_fail(struct json_scan *scan, const char *what);
+int json_scan_fail_with(struct json_scan *scan, int code, const char *what); /* not -EBADMSG */
 
 /* A text of JSON, without its quotes, decoded and appended. -EBADMSG, -ENOMEM, -E2BIG. */
 int json_scan_decode(struct bytes text, struct buffer *out);

@@ -270,7 +270,7 @@ static void read_back(const char *path, uint64_t max, struct buffer *out, int *r
 	*ret = input_open(path, max, &input, NULL);
 	for (int times = 0; *ret == 0 && times < 2; times++) {
 		buffer_clear(out);
-		*ret = input_rewind(input, NULL);
+		input_rewind(input);
 		while (*ret == 0 && (n = input_read(input, piece, sizeof(piece), NULL)) > 0)
 			buffer_append(out, piece, (size_t)n);
 		*ret = n < 0 ? (int)n : *ret;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * yajl parses and calls back; values gather on a stack, and when an array or object ends its items move from there into the
- * arena in one piece. So a value takes 16 bytes and nothing is allocated for each.
+ * The text is walked through by json_scan; values gather on a stack, and when an array or object ends its items move from there
+ * into the arena in one piece. So a value takes 16 bytes and nothing is allocated for each.
  */
 #include "codec/json_tree.h"
 
@@ -12,11 +12,11 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/text.h"
-#include "codec/json_parse.h"
+#include "codec/json_scan.h"
 
 #define MEMORY_FACTOR	9 /* "1,1,1" is the shortest there is */
 #define MEMORY_MIN	(64 * 1024)
-#define NUMBER_TEXT_MAX 400 /* longer ones are legal JSON, and no number that anybody means */
+#define NUMBER_TEXT_MAX 401 /* json_scan refuses longer ones */
 
 struct json_tree {
 	struct arena arena;
@@ -24,94 +24,93 @@ struct json_tree {
 };
 
 struct builder {
+	struct json_scan scan;
 	struct json_tree *tree;
 	struct json_node *stack; /* values whose array or object is not complete */
 	size_t count, capacity, stack_max;
-	size_t opened[JSON_TREE_DEPTH_MAX]; /* where the items of each begin on the stack */
+	struct {
+		enum json_node_kind kind;
+		size_t first; /* of its items, on the stack */
+	} opened[JSON_TREE_DEPTH_MAX];
 	unsigned depth;
-	int result;
-	const char *why;
+	bool is_full; /* what failed is not the text */
 };
 
-/* Ends the parsing. */
-static int fail(struct builder *b, int result, const char *why)
+static int fail(struct builder *b, int code, const char *why)
 {
-	b->result = result;
-	b->why = why;
-	return 0;
+	b->is_full = true;
+	return json_scan_fail_with(&b->scan, code, why);
 }
 
-static int no_room(struct builder *b, size_t size)
+static int no_room(struct builder *b, int r)
 {
-	return arena_is_full(&b->tree->arena, size) ? fail(b, -E2BIG, "it exceeds its memory limit")
-						    : fail(b, -ENOMEM, "out of memory");
+	return fail(b, r, r == -E2BIG ? "it exceeds its memory limit" : "out of memory");
 }
 
 static int push(struct builder *b, struct json_node node)
 {
 	int r = array_reserve(&b->stack, &b->capacity, b->count + 1, b->stack_max);
 	if (r < 0)
-		return fail(b, r, r == -E2BIG ? "it exceeds its memory limit" : "out of memory");
+		return no_room(b, r);
 	b->stack[b->count++] = node;
-	return 1;
+	return 0;
 }
 
-static int on_null(void *context)
+static int push_text(struct builder *b, struct bytes text)
 {
-	return push(context, (struct json_node){.kind = JSON_NODE_NULL});
+	if (!text_is_utf8(text))
+		return json_scan_fail(&b->scan, "a string is not UTF-8");
+	const char *copy = arena_strndup(&b->tree->arena, (const char *)text.data, text.len);
+	if (!copy)
+		return no_room(b, arena_is_full(&b->tree->arena, text.len) ? -E2BIG : -ENOMEM);
+	return push(b, (struct json_node){.kind = JSON_NODE_TEXT, .count = (uint32_t)text.len, .text = copy});
 }
 
-static int on_boolean(void *context, int value)
-{
-	return push(context, (struct json_node){.kind = JSON_NODE_BOOLEAN, .boolean = value != 0});
-}
-
-static int on_number(void *context, const char *text, size_t len)
+static int push_scalar(struct builder *b, struct bytes text)
 {
 	char number[NUMBER_TEXT_MAX];
 	struct json_node node = {.kind = JSON_NODE_INTEGER};
-	if (len >= sizeof(number))
-		return fail(context, -EBADMSG, "a number has too many digits");
-	memcpy(number, text, len);
-	number[len] = '\0';
+	if (*text.data == 'n')
+		return push(b, (struct json_node){.kind = JSON_NODE_NULL});
+	if (*text.data == 't' || *text.data == 'f')
+		return push(b, (struct json_node){.kind = JSON_NODE_BOOLEAN, .boolean = *text.data == 't'});
+	memcpy(number, text.data, text.len);
+	number[text.len] = '\0';
 	if (text_parse_i64(number, &node.integer, NULL) == 0)
-		return push(context, node);
+		return push(b, node);
 	node.kind = JSON_NODE_REAL;
 	if (text_parse_double(number, &node.real, NULL) < 0)
-		return fail(context, -EBADMSG, "a number is out of range");
-	return push(context, node);
+		return fail(b, -EBADMSG, "a number is out of range");
+	return push(b, node);
 }
 
-static int on_text(void *context, const unsigned char *text, size_t len)
+/* A value, or the beginning of an array or object. */
+static int read_value(struct builder *b)
 {
-	struct builder *b = context;
-	if (len > UINT32_MAX)
-		return fail(b, -E2BIG, "a string of more than 4 GiB");
-	const char *copy = arena_strndup(&b->tree->arena, (const char *)text, len);
-	if (!copy)
-		return no_room(b, len);
-	return push(b, (struct json_node){.kind = JSON_NODE_TEXT, .count = (uint32_t)len, .text = copy});
-}
-
-static int on_open(void *context)
-{
-	struct builder *b = context;
+	struct bytes text;
+	char kind = json_scan_peek(&b->scan);
+	if (kind == '"')
+		return json_scan_text(&b->scan, &text) < 0 ? b->scan.error : push_text(b, text);
+	if (kind != '{' && kind != '[')
+		return json_scan_scalar(&b->scan, &text) < 0 ? b->scan.error : push_scalar(b, text);
 	if (b->depth == JSON_TREE_DEPTH_MAX)
 		return fail(b, -E2BIG, "values are nested more than 512 deep");
-	b->opened[b->depth++] = b->count;
-	return 1;
+	b->opened[b->depth].kind = kind == '{' ? JSON_NODE_OBJECT : JSON_NODE_ARRAY;
+	b->opened[b->depth++].first = b->count;
+	return json_scan_open(&b->scan, kind);
 }
 
-static int close_container(struct builder *b, enum json_node_kind kind)
+static int close_container(struct builder *b)
 {
-	size_t first = b->opened[--b->depth], count = b->count - first;
+	enum json_node_kind kind = b->opened[--b->depth].kind;
+	size_t first = b->opened[b->depth].first, count = b->count - first;
 	struct json_node node = {.kind = kind, .count = (uint32_t)(kind == JSON_NODE_OBJECT ? count / 2 : count)};
 	if (count > UINT32_MAX)
 		return fail(b, -E2BIG, "an array of more than 4 billion values");
 	if (count > 0) {
 		struct json_node *items = arena_alloc(&b->tree->arena, count * sizeof(*items));
 		if (!items)
-			return no_room(b, count * sizeof(*items));
+			return no_room(b, arena_is_full(&b->tree->arena, count * sizeof(*items)) ? -E2BIG : -ENOMEM);
 		memcpy(items, &b->stack[first], count * sizeof(*items));
 		node.items = items;
 	}
@@ -119,35 +118,33 @@ static int close_container(struct builder *b, enum json_node_kind kind)
 	return push(b, node);
 }
 
-static int on_close_object(void *context)
+static int read_tree(struct builder *b)
 {
-	return close_container(context, JSON_NODE_OBJECT);
+	int r = read_value(b);
+	while (r == 0 && b->depth > 0) {
+		struct bytes key;
+		bool is_object = b->opened[b->depth - 1].kind == JSON_NODE_OBJECT;
+		r = is_object ? json_scan_member(&b->scan, &key) : json_scan_item(&b->scan);
+		if (r == 0)
+			r = close_container(b);
+		else if (r > 0)
+			r = (is_object && push_text(b, key) < 0) ? b->scan.error : read_value(b);
+	}
+	return r < 0 ? r : json_scan_finish(&b->scan);
 }
-
-static int on_close_array(void *context)
-{
-	return close_container(context, JSON_NODE_ARRAY);
-}
-
-static const yajl_callbacks callbacks = {
-	.yajl_null = on_null,
-	.yajl_boolean = on_boolean,
-	.yajl_number = on_number,
-	.yajl_string = on_text,
-	.yajl_start_map = on_open,
-	.yajl_map_key = on_text,
-	.yajl_end_map = on_close_object,
-	.yajl_start_array = on_open,
-	.yajl_end_array = on_close_array,
-};
 
 static int parse(struct builder *b, struct bytes text, struct error *err)
 {
-	size_t at;
-	int r = json_parse(text, &callbacks, b, &at, err);
-	if (r == -ECANCELED)
-		return error_set(err, b->result, "JSON near byte %zu: %s", at, b->why);
-	return r < 0 || b->count == 1 ? r : error_set(err, -EBADMSG, "not JSON near byte %zu: no value", at);
+	struct error fault = {0};
+	int r = json_scan_init_bytes(&b->scan, text, &fault);
+	if (r == 0)
+		r = read_tree(b);
+	if (r == -ENOMEM)
+		error_nomem(err);
+	else if (r < 0)
+		error_set(err, r, "%sJSON %s", b->is_full ? "" : "not ", fault.message);
+	json_scan_release(&b->scan);
+	return r;
 }
 
 int json_tree_read(struct bytes text, size_t memory_max, struct json_tree **ret, struct error *err)

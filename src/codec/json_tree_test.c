@@ -82,7 +82,7 @@ static void test_malformed(void **state)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		check_bad(bad[i], -EBADMSG, "not JSON near byte ");
 	check_bad("[1e999]", -EBADMSG, "a number is out of range");
-	check_bad("[1, 2, x]", -EBADMSG, "near byte 8");
+	check_bad("[1, 2, x]", -EBADMSG, "near byte 7");
 	char digits[512];
 	memset(digits, '9', sizeof(digits));
 	digits[sizeof(digits) - 1] = '\0';

@@ -13,10 +13,9 @@
  * Who reads must be more lenient than who writes: numbers and texts that hold numbers are the same, and 1.0 is an integer.
  * Grafana's plugins, OpenTelemetry's exporters and protobuf.js each make use of another part of that.
  *
- * From JSON: yajl calls back for each token, and what it means depends on where it stands, so there is a stack of what is open:
- * a message, a list, a map, or something unknown that is skipped (which is only counted). Fields are written as they come. A
- * submessage is begun with one byte for its length and moved when it proves longer (codec/protobuf.c); with its nesting limited
- * to PB_JSON_DEPTH_MAX that costs so many passes over memory at most. Repeated numbers become one packed field.
+ * From JSON: the text is walked through once (codec/json_scan.h), and fields are written as they come. A submessage is begun
+ * with one byte for its length and moved when it proves longer (codec/protobuf.c); with its nesting limited to
+ * PB_JSON_DEPTH_MAX that costs so many passes over memory at most. Repeated numbers become one packed field.
  *
  * To JSON: protobuf fields may come in any order and be spread, while JSON needs those of a list together. So a message is gone
  * over once to see which fields there are and from where to where, and once for each of those. Reordering them in memory first
@@ -31,77 +30,40 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "codec/base64.h"
-#include "codec/json_parse.h"
+#include "codec/json_scan.h"
 #include "codec/protobuf_json_int.h"
 
 #define NAME_MAX_BYTES	128
 #define NUMBER_TEXT_MAX 64
 
-enum level_kind { LEVEL_MESSAGE, LEVEL_LIST, LEVEL_MAP };
-struct level {
-	enum level_kind kind;
-	const struct pb_json_message *message; /* MESSAGE: whose members come */
-	const struct pb_json_field *field;     /* what the next value is for; of a LIST and a MAP the same for all */
-	const struct pb_json_field *map;       /* MAP: the field; `field` is the value of its entries */
-	bool has_mark;			       /* a submessage or packed field is open in the output */
-	size_t mark, start;
-};
+#define LEVELS_MAX (2 * PB_JSON_DEPTH_MAX + 2) /* messages, lists and maps within each other */
+
 struct reader {
+	struct json_scan scan;
+	struct error fault; /* of the scan */
 	struct buffer *out;
 	struct error *err;
-	const struct pb_json_message *root;
-	struct level levels[2 * PB_JSON_DEPTH_MAX + 2];
-	unsigned depth;	   /* levels in use */
-	unsigned skipping; /* arrays and objects open below something unknown */
-	bool skip_value;   /* the next value belongs to an unknown member */
-	int result;
+	unsigned depth;
+};
+/* What a value is for. */
+struct place {
+	const struct pb_json_message *message; /* NULL: of the whole */
+	const struct pb_json_field *field;
+	bool is_item; /* of a list */
 };
 
-static int reader_fail(struct reader *reader, int code, const char *what)
+static int reader_fail(struct reader *reader, struct place place, int code, const char *what)
 {
-	const struct level *top = reader->depth ? &reader->levels[reader->depth - 1] : NULL;
-	const struct pb_json_message *message = NULL;
-	for (unsigned i = reader->depth; i-- > 0 && !message;)
-		message = reader->levels[i].message;
-	reader->result = error_set(reader->err, code, "%s%s%s: %s", message ? message->name : "JSON",
-				   top && top->field ? "." : "", top && top->field ? top->field->name : "", what);
-	return 0;
+	return error_set(reader->err, code, "%s%s%s: %s", place.message ? place.message->name : "JSON", place.field ? "." : "",
+			 place.field ? place.field->name : "", what);
 }
 
-static int reader_check(struct reader *reader, int r)
+/* After something was written. */
+static int reader_check(struct reader *reader, struct place place)
 {
-	if (r == 0)
-		return reader->result == 0;
-	return reader_fail(reader, r, r == -ENOMEM ? "out of memory" : "the message is larger than allowed");
-}
-
-static struct level *reader_top(struct reader *reader)
-{
-	return reader->depth ? &reader->levels[reader->depth - 1] : NULL;
-}
-
-/* The field that the value at hand is for; NULL: skip it. */
-static const struct pb_json_field *reader_field(struct reader *reader)
-{
-	struct level *top = reader_top(reader);
-	if (reader->skipping || reader->skip_value || !top)
-		return NULL;
-	return top->field;
-}
-
-/* A value of a member or an item is complete. */
-static void value_done(struct reader *reader)
-{
-	struct level *top = reader_top(reader);
-	if (reader->skipping)
-		return;
-	reader->skip_value = false;
-	if (top && top->kind == LEVEL_MESSAGE)
-		top->field = NULL;
-	if (!top || top->kind != LEVEL_MAP || !top->has_mark)
-		return;
-	top->has_mark = false;
-	reader_check(reader, pb_end(reader->out, top->mark));
+	int r = buffer_status(reader->out);
+	return r == 0 ? 0
+		      : reader_fail(reader, place, r, r == -ENOMEM ? "out of memory" : "the message is larger than allowed");
 }
 
 static uint64_t bits_of_real(enum pb_json_kind kind, double value)
@@ -117,26 +79,21 @@ static uint64_t bits_of_real(enum pb_json_kind kind, double value)
 }
 
 /* One number in its wire form; raw: without its tag, within a packed field. */
-static int put_number(struct buffer *out, const struct pb_json_field *field, uint64_t value, bool raw)
+static void put_number(struct buffer *out, const struct pb_json_field *field, uint64_t value, bool raw)
 {
 	enum pb_wire wire = pb_json_wire_of(field->kind);
 	if (field->kind == PB_JSON_SINT32 || field->kind == PB_JSON_SINT64)
 		value = value << 1 ^ (uint64_t)((int64_t)value >> 63);
-	if (wire == PB_VARINT)
-		return raw ? pb_write_raw_varint(out, value) : pb_write_varint(out, field->number, value);
+	if (!raw)
+		pb_write_raw_varint(out, (uint64_t)field->number << 3 | wire);
+	if (wire == PB_VARINT) {
+		pb_write_raw_varint(out, value);
+		return;
+	}
 	uint8_t bytes[8];
 	for (unsigned i = 0; i < 8; i++)
 		bytes[i] = (uint8_t)(value >> 8 * i);
-	int r = raw ? 0 : pb_write_raw_varint(out, (uint64_t)field->number << 3 | wire);
-	return r < 0 ? r : buffer_append(out, bytes, wire == PB_FIXED64 ? 8 : 4);
-}
-
-static int take_number(struct reader *reader, const struct pb_json_field *field, uint64_t value)
-{
-	struct level *top = reader_top(reader);
-	int r = put_number(reader->out, field, value, top->kind == LEVEL_LIST);
-	value_done(reader);
-	return reader_check(reader, r);
+	buffer_append(out, bytes, wire == PB_FIXED64 ? 8 : 4);
 }
 
 static bool parse_whole(enum pb_json_kind kind, const char *text, uint64_t *ret)
@@ -191,34 +148,34 @@ static bool parse_enum(const struct pb_json_field *field, const char *text, uint
 	return parse_whole(PB_JSON_ENUM, text, ret);
 }
 
-/* A number, bare or as a text; also the keys of maps. */
-static int take_number_text(struct reader *reader, const struct pb_json_field *field, struct bytes text)
+/* A number, bare or as a text. */
+static int take_number_text(struct reader *reader, struct place place, struct bytes text)
 {
+	const struct pb_json_field *field = place.field;
 	char number[NUMBER_TEXT_MAX];
 	uint64_t value;
 	if (text.len >= sizeof(number))
-		return reader_fail(reader, -EBADMSG, "expected a number or a known name, got a long string");
+		return reader_fail(reader, place, -EBADMSG, "expected a number or a known name, got a long string");
 	memcpy(number, text.data, text.len);
 	number[text.len] = '\0';
 	bool ok = pb_json_is_real(field->kind)	? parse_real(field->kind, number, &value)
 		  : field->kind == PB_JSON_ENUM ? parse_enum(field, number, &value)
 						: parse_whole(field->kind, number, &value);
 	if (!ok || strlen(number) != text.len)
-		return reader_fail(reader, -EBADMSG,
+		return reader_fail(reader, place, -EBADMSG,
 				   field->kind == PB_JSON_ENUM ? "not a known name, and not a number" : "number out of range");
-	return take_number(reader, field, value);
+	put_number(reader->out, field, value, place.is_item);
+	return reader_check(reader, place);
 }
 
 /* Seconds and nanoseconds, as Timestamp and Duration have them. */
-static int put_seconds(struct buffer *out, uint32_t field, int64_t seconds, int64_t nanos)
+static void put_seconds(struct buffer *out, uint32_t field, int64_t seconds, int64_t nanos)
 {
 	size_t mark;
-	int r = pb_begin(out, field, &mark);
-	if (!r && seconds)
-		r = pb_write_varint(out, 1, (uint64_t)seconds);
-	if (!r && nanos)
-		r = pb_write_varint(out, 2, (uint64_t)nanos);
-	return r < 0 ? r : pb_end(out, mark);
+	pb_begin(out, field, &mark);
+	pb_put_varint(out, 1, (uint64_t)seconds);
+	pb_put_varint(out, 2, (uint64_t)nanos);
+	pb_end(out, mark);
 }
 
 /* "12", "12.5", ".5": up to nine digits of fraction; the rest of the text through *at. */
@@ -280,191 +237,173 @@ static bool parse_duration(const char *text, int64_t *seconds, int64_t *nanos)
 	return true;
 }
 
-static int take_time(struct reader *reader, const struct pb_json_field *field, struct bytes text)
+static int take_time(struct reader *reader, struct place place, struct bytes text)
 {
 	char copy[NUMBER_TEXT_MAX];
 	int64_t seconds, nanos;
-	bool timestamp = field->kind == PB_JSON_TIMESTAMP, ok = text.len < sizeof(copy);
+	bool timestamp = place.field->kind == PB_JSON_TIMESTAMP, ok = text.len < sizeof(copy);
 	snprintf(copy, sizeof(copy), "%.*s", ok ? (int)text.len : 0, (const char *)text.data);
 	ok = ok && (timestamp ? parse_timestamp : parse_duration)(copy, &seconds, &nanos);
 	if (!ok)
-		return reader_fail(reader, -EBADMSG,
+		return reader_fail(reader, place, -EBADMSG,
 				   timestamp ? "expected a time such as \"2026-11-21T10:00:00Z\""
 					     : "expected a duration such as \"1.5s\"");
-	int r = put_seconds(reader->out, field->number, seconds, nanos);
-	value_done(reader);
-	return reader_check(reader, r);
+	put_seconds(reader->out, place.field->number, seconds, nanos);
+	return reader_check(reader, place);
 }
 
-static int take_bytes(struct reader *reader, const struct pb_json_field *field, struct bytes text)
+static int take_bytes(struct reader *reader, struct place place, struct bytes text)
+{
+	bool is_hex = place.field->kind == PB_JSON_HEX;
+	size_t mark;
+	pb_begin(reader->out, place.field->number, &mark);
+	int r = is_hex ? text_parse_hex(text, reader->out) : base64_decode(text, reader->out);
+	if (r == -EBADMSG || r == -EINVAL)
+		return reader_fail(reader, place, -EBADMSG, is_hex ? "not hexadecimal digits" : "not base64");
+	pb_end(reader->out, mark);
+	return reader_check(reader, place);
+}
+
+static int take_text(struct reader *reader, struct place place, struct bytes text)
+{
+	switch (place.field->kind) {
+	case PB_JSON_STRING:
+		if (!text_is_utf8(text))
+			return json_scan_fail(&reader->scan, "a string is not UTF-8");
+		pb_write_bytes(reader->out, place.field->number, text.data, text.len);
+		return reader_check(reader, place);
+	case PB_JSON_BYTES:
+	case PB_JSON_HEX: return take_bytes(reader, place, text);
+	case PB_JSON_TIMESTAMP:
+	case PB_JSON_DURATION: return take_time(reader, place, text);
+	case PB_JSON_BOOL:
+	case PB_JSON_MESSAGE: return reader_fail(reader, place, -EBADMSG, "unexpected string");
+	default: return take_number_text(reader, place, text);
+	}
+}
+
+/* true, false, null or a number. */
+static int take_scalar(struct reader *reader, struct place place, struct bytes text)
+{
+	const struct pb_json_field *field = place.field;
+	bool is_literal = *text.data == 't' || *text.data == 'f';
+	if (is_literal != (field->kind == PB_JSON_BOOL) || pb_json_wire_of(field->kind) == PB_BYTES)
+		return reader_fail(reader, place, -EBADMSG, is_literal ? "unexpected boolean" : "unexpected number");
+	if (!is_literal)
+		return take_number_text(reader, place, text);
+	put_number(reader->out, field, *text.data == 't', place.is_item);
+	return reader_check(reader, place);
+}
+
+static int read_message(struct reader *reader, const struct pb_json_message *message);
+static int read_map(struct reader *reader, struct place place);
+static int read_list(struct reader *reader, struct place place);
+
+static int read_object(struct reader *reader, struct place place)
+{
+	const struct pb_json_field *field = place.field;
+	size_t mark;
+	if (field->kind == PB_JSON_MAP)
+		return read_map(reader, place);
+	if (field->kind != PB_JSON_MESSAGE)
+		return reader_fail(reader, place, -EBADMSG, "unexpected object");
+	if (field->repeated && !place.is_item)
+		return reader_fail(reader, place, -EBADMSG, "expected an array");
+	pb_begin(reader->out, field->number, &mark);
+	int r = read_message(reader, field->message);
+	if (r < 0)
+		return r;
+	pb_end(reader->out, mark);
+	return reader_check(reader, place);
+}
+
+static int read_value(struct reader *reader, struct place place)
+{
+	const struct pb_json_field *field = place.field;
+	struct json_scan *scan = &reader->scan;
+	struct bytes text;
+	char kind = json_scan_peek(scan);
+	if (kind == '{')
+		return read_object(reader, place);
+	if (kind == '[')
+		return read_list(reader, place);
+	int r = kind == '"' ? json_scan_text(scan, &text) : json_scan_scalar(scan, &text);
+	if (r < 0)
+		return r;
+	if (kind == 'n')
+		return place.is_item ? reader_fail(reader, place, -EBADMSG, "null in an array") : 0;
+	if ((field->repeated && !place.is_item) || field->kind == PB_JSON_MAP)
+		return reader_fail(reader, place, -EBADMSG, field->repeated ? "expected an array" : "expected an object");
+	return kind == '"' ? take_text(reader, place, text) : take_scalar(reader, place, text);
+}
+
+/* Into an object or array; left again at its end. */
+static int enter(struct reader *reader, struct place place, char kind)
+{
+	if (reader->depth++ == LEVELS_MAX)
+		return reader_fail(reader, place, -E2BIG, "messages are nested too deeply");
+	return json_scan_open(&reader->scan, kind);
+}
+
+static int read_list(struct reader *reader, struct place place)
 {
 	struct buffer *out = reader->out;
+	size_t start = out->len, mark = 0;
+	bool is_packed = pb_json_wire_of(place.field->kind) != PB_BYTES;
+	if (!place.field->repeated || place.is_item)
+		return reader_fail(reader, place, -EBADMSG, "unexpected array");
+	if (is_packed)
+		pb_begin(out, place.field->number, &mark);
+	place.is_item = true;
+	int r = enter(reader, place, '[');
+	while (r == 0 && (r = json_scan_item(&reader->scan)) > 0)
+		r = read_value(reader, place);
+	reader->depth--;
+	if (r < 0)
+		return r;
+	if (is_packed && out->len == mark + 1)
+		out->len = start; /* an empty list is no field */
+	else if (is_packed)
+		pb_end(out, mark);
+	return reader_check(reader, place);
+}
+
+static int put_key(struct reader *reader, struct place place, const struct pb_json_field *key, struct bytes name)
+{
+	uint64_t value;
+	char number[NUMBER_TEXT_MAX];
+	if (key->kind == PB_JSON_STRING && !text_is_utf8(name))
+		return json_scan_fail(&reader->scan, "a string is not UTF-8");
+	if (key->kind == PB_JSON_STRING)
+		return pb_write_bytes(reader->out, 1, name.data, name.len);
+	snprintf(number, sizeof(number), "%.*s", name.len < sizeof(number) ? (int)name.len : 0, (const char *)name.data);
+	if (key->kind == PB_JSON_BOOL && (!strcmp(number, "true") || !strcmp(number, "false")))
+		value = number[0] == 't';
+	else if (!parse_whole(key->kind, number, &value))
+		return reader_fail(reader, place, -EBADMSG, "a key of the wrong type");
+	put_number(reader->out, key, value, false);
+	return reader_check(reader, place);
+}
+
+static int read_map(struct reader *reader, struct place place)
+{
+	const struct pb_json_field *map = place.field, *key = pb_json_entry_field(map, 1);
+	struct bytes name;
 	size_t mark;
-	int r = pb_begin(out, field->number, &mark);
-	if (!r)
-		r = field->kind == PB_JSON_HEX ? text_parse_hex(text, out) : base64_decode(text, out);
-	if (r == -EBADMSG || r == -EINVAL)
-		return reader_fail(reader, -EBADMSG, field->kind == PB_JSON_HEX ? "not hexadecimal digits" : "not base64");
-	if (!r)
-		r = pb_end(out, mark);
-	value_done(reader);
-	return reader_check(reader, r);
-}
-
-static int take_text(struct reader *reader, const struct pb_json_field *field, struct bytes text)
-{
-	int r;
-	switch (field->kind) {
-	case PB_JSON_STRING:
-		r = pb_write_bytes(reader->out, field->number, text.data, text.len);
-		value_done(reader);
-		return reader_check(reader, r);
-	case PB_JSON_BYTES:
-	case PB_JSON_HEX: return take_bytes(reader, field, text);
-	case PB_JSON_TIMESTAMP:
-	case PB_JSON_DURATION: return take_time(reader, field, text);
-	case PB_JSON_BOOL:
-	case PB_JSON_MESSAGE:
-	case PB_JSON_MAP: return reader_fail(reader, -EBADMSG, "unexpected string");
-	default: return take_number_text(reader, field, text);
+	place = (struct place){.message = place.message, .field = pb_json_entry_field(map, 2)};
+	int r = enter(reader, place, '{');
+	while (r == 0 && (r = json_scan_member(&reader->scan, &name)) > 0) {
+		pb_begin(reader->out, map->number, &mark);
+		r = put_key(reader, place, key, name);
+		if (r == 0)
+			r = read_value(reader, place);
+		if (r == 0) {
+			pb_end(reader->out, mark);
+			r = reader_check(reader, place);
+		}
 	}
-}
-
-/* A value that is no array and no object: whether it goes to a field. */
-static bool begin_scalar(struct reader *reader, const struct pb_json_field **ret)
-{
-	struct level *top = reader_top(reader);
-	*ret = reader_field(reader);
-	if (!top) {
-		reader_fail(reader, -EBADMSG, "expected an object");
-		return false;
-	}
-	if (!*ret) {
-		value_done(reader);
-		return false;
-	}
-	if (((*ret)->repeated && top->kind != LEVEL_LIST) || (*ret)->kind == PB_JSON_MAP) {
-		reader_fail(reader, -EBADMSG, (*ret)->repeated ? "expected an array" : "expected an object");
-		return false;
-	}
-	return true;
-}
-
-static int on_null(void *context)
-{
-	struct reader *reader = context;
-	struct level *top = reader_top(reader);
-	if (!top)
-		return reader_fail(reader, -EBADMSG, "expected an object");
-	if (!reader->skipping && top->kind == LEVEL_LIST)
-		return reader_fail(reader, -EBADMSG, "null in an array");
-	value_done(reader);
-	return reader->result == 0;
-}
-
-static int on_boolean(void *context, int value)
-{
-	struct reader *reader = context;
-	const struct pb_json_field *field;
-	if (!begin_scalar(reader, &field))
-		return reader->result == 0;
-	if (field->kind != PB_JSON_BOOL)
-		return reader_fail(reader, -EBADMSG, "unexpected boolean");
-	return take_number(reader, field, value != 0);
-}
-
-static int on_number(void *context, const char *text, size_t len)
-{
-	struct reader *reader = context;
-	const struct pb_json_field *field;
-	if (!begin_scalar(reader, &field))
-		return reader->result == 0;
-	if (pb_json_wire_of(field->kind) == PB_BYTES || field->kind == PB_JSON_BOOL)
-		return reader_fail(reader, -EBADMSG, "unexpected number");
-	return take_number_text(reader, field, (struct bytes){(const uint8_t *)text, len});
-}
-
-static int on_text(void *context, const unsigned char *text, size_t len)
-{
-	struct reader *reader = context;
-	const struct pb_json_field *field;
-	if (!begin_scalar(reader, &field))
-		return reader->result == 0;
-	return take_text(reader, field, (struct bytes){text, len});
-}
-
-static int push_level(struct reader *reader, struct level level)
-{
-	if (reader->depth == sizeof(reader->levels) / sizeof(reader->levels[0]))
-		return reader_fail(reader, -E2BIG, "messages are nested too deeply");
-	reader->levels[reader->depth++] = level;
-	return 1;
-}
-
-static int on_open_object(void *context)
-{
-	struct reader *reader = context;
-	struct level *top = reader_top(reader);
-	const struct pb_json_field *field = reader_field(reader);
-	struct level level = {.kind = LEVEL_MESSAGE};
-	if (!top) {
-		level.message = reader->root;
-		return push_level(reader, level);
-	}
-	if (reader->skipping || !field) {
-		reader->skipping++;
-		return 1;
-	}
-	if (field->kind == PB_JSON_MAP) {
-		level = (struct level){.kind = LEVEL_MAP, .map = field, .field = pb_json_entry_field(field, 2)};
-		return push_level(reader, level);
-	}
-	if (field->kind != PB_JSON_MESSAGE)
-		return reader_fail(reader, -EBADMSG, "unexpected object");
-	if (field->repeated && top->kind != LEVEL_LIST)
-		return reader_fail(reader, -EBADMSG, "expected an array");
-	level.message = field->message;
-	level.has_mark = true;
-	if (!reader_check(reader, pb_begin(reader->out, field->number, &level.mark)))
-		return 0;
-	return push_level(reader, level);
-}
-
-static int on_open_array(void *context)
-{
-	struct reader *reader = context;
-	struct level *top = reader_top(reader);
-	const struct pb_json_field *field = reader_field(reader);
-	struct level level = {.kind = LEVEL_LIST, .field = field, .start = reader->out->len};
-	if (!top)
-		return reader_fail(reader, -EBADMSG, "expected an object");
-	if (reader->skipping || !field) {
-		reader->skipping++;
-		return 1;
-	}
-	if (!field->repeated || top->kind == LEVEL_LIST)
-		return reader_fail(reader, -EBADMSG, "unexpected array");
-	level.has_mark = pb_json_wire_of(field->kind) != PB_BYTES;
-	if (level.has_mark && !reader_check(reader, pb_begin(reader->out, field->number, &level.mark)))
-		return 0;
-	return push_level(reader, level);
-}
-
-static int on_close(void *context)
-{
-	struct reader *reader = context;
-	if (reader->skipping) {
-		if (--reader->skipping == 0)
-			value_done(reader);
-		return reader->result == 0;
-	}
-	struct level level = reader->levels[--reader->depth];
-	if (level.kind == LEVEL_LIST && level.has_mark && reader->out->len == level.mark + 1)
-		reader->out->len = level.start; /* an empty list is no field */
-	else if (level.has_mark && !reader_check(reader, pb_end(reader->out, level.mark)))
-		return 0;
-	value_done(reader);
-	return reader->result == 0;
+	reader->depth--;
+	return r;
 }
 
 /* "stack_trace_selector" and "stackTraceSelector" are the same, and "profile_typeID" is "profileTypeID". */
@@ -488,57 +427,41 @@ static bool name_matches(const char *name, struct bytes given)
 	return name[at] == '\0';
 }
 
-static int open_entry(struct reader *reader, struct level *top, struct bytes name)
+static const struct pb_json_field *find_field(const struct pb_json_message *message, struct bytes name)
 {
-	const struct pb_json_field *key = pb_json_entry_field(top->map, 1);
-	if (!reader_check(reader, pb_begin(reader->out, top->map->number, &top->mark)))
-		return 0;
-	top->has_mark = true;
-	if (key->kind == PB_JSON_STRING)
-		return reader_check(reader, pb_write_bytes(reader->out, 1, name.data, name.len));
-	uint64_t value;
-	char number[NUMBER_TEXT_MAX];
-	snprintf(number, sizeof(number), "%.*s", name.len < sizeof(number) ? (int)name.len : 0, (const char *)name.data);
-	if (key->kind == PB_JSON_BOOL && (!strcmp(number, "true") || !strcmp(number, "false")))
-		value = number[0] == 't';
-	else if (!parse_whole(key->kind, number, &value))
-		return reader_fail(reader, -EBADMSG, "a key of the wrong type");
-	return reader_check(reader, put_number(reader->out, key, value, false));
+	for (size_t i = 0; i < message->count && name.len < NAME_MAX_BYTES; i++)
+		if (name_matches(message->fields[i].name, name))
+			return &message->fields[i];
+	return NULL;
 }
 
-static int on_key(void *context, const unsigned char *text, size_t len)
+static int read_message(struct reader *reader, const struct pb_json_message *message)
 {
-	struct reader *reader = context;
-	struct level *top = reader_top(reader);
-	struct bytes name = {text, len};
-	if (reader->skipping)
-		return 1;
-	if (top->kind == LEVEL_MAP)
-		return open_entry(reader, top, name);
-	top->field = NULL;
-	for (size_t i = 0; i < top->message->count && !top->field && len < NAME_MAX_BYTES; i++)
-		if (name_matches(top->message->fields[i].name, name))
-			top->field = &top->message->fields[i];
-	reader->skip_value = !top->field;
-	return 1;
+	struct place place = {.message = message};
+	struct bytes name;
+	int r = enter(reader, place, '{');
+	while (r == 0 && (r = json_scan_member(&reader->scan, &name)) > 0) {
+		place.field = find_field(message, name);
+		r = place.field ? read_value(reader, place) : json_scan_skip(&reader->scan);
+	}
+	reader->depth--;
+	return r;
 }
-
-static const yajl_callbacks callbacks = {
-	.yajl_null = on_null,
-	.yajl_boolean = on_boolean,
-	.yajl_number = on_number,
-	.yajl_string = on_text,
-	.yajl_start_map = on_open_object,
-	.yajl_map_key = on_key,
-	.yajl_end_map = on_close,
-	.yajl_start_array = on_open_array,
-	.yajl_end_array = on_close,
-};
 
 int pb_json_to_binary(struct bytes json, const struct pb_json_message *message, struct buffer *out, struct error *err)
 {
-	struct reader reader = {.out = out, .err = err, .root = message};
-	size_t at;
-	int r = json_parse(json, &callbacks, &reader, &at, err);
-	return reader.result ? reader.result : r;
+	struct reader reader = {.out = out, .err = err};
+	int r = json_scan_init_bytes(&reader.scan, json, &reader.fault);
+	if (r == 0 && json_scan_peek(&reader.scan) != '{' && json_scan_peek(&reader.scan))
+		r = reader_fail(&reader, (struct place){0}, -EBADMSG, "expected an object");
+	if (r == 0)
+		r = read_message(&reader, message);
+	if (r == 0)
+		r = json_scan_finish(&reader.scan);
+	if (reader.scan.error == -ENOMEM)
+		error_nomem(err);
+	else if (reader.scan.error)
+		error_set(err, r, "not JSON %s", reader.fault.message);
+	json_scan_release(&reader.scan);
+	return r;
 }

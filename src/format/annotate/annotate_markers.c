@@ -751,10 +751,9 @@ int annotate_add_markers(struct annotate *annotate, const char *path, const char
 		r = (int)n;
 	if (r == 0)
 		r = add_source(annotate, err);
-	if (r == 0)
-		r = input_rewind(input, err);
 	if (r < 0)
 		return r;
+	input_rewind(input);
 	if (json_looks_like_object((struct bytes){head, (size_t)n}))
 		r = read_json(annotate, input, err);
 	else
