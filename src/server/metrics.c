@@ -3,6 +3,7 @@
  * together. */
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -19,10 +20,46 @@ static void metric_head(struct buffer *out, const char *name, const char *type, 
 	buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
+/* Renamed metrics. They keep their old name as well for one version, so that dashboards and alerts go on working. */
+static const struct {
+	const char *name, *old;
+} renamed_metrics[] = {
+	{"wick_agent_frequency_configured_hz", "wick_agent_frequency_asked_hz"},
+	{"wick_agent_off_cpu_intervals_total", "wick_agent_waits_total"},
+	{"wick_agent_process_updates_total", "wick_agent_processes_told_total"},
+	{"wick_agent_process_update_failures_total", "wick_agent_processes_refused_total"},
+	{"wick_agent_process_rows_dropped_total", "wick_agent_process_rows_left_out_total"},
+	{"wick_agent_marker_batches_sent_total", "wick_agent_marker_windows_sent_total"},
+	{"wick_agent_marker_batches_sent_bytes_total", "wick_agent_marker_windows_sent_bytes_total"},
+	{"wick_agent_marker_batches_dropped_total", "wick_agent_marker_windows_dropped_total"},
+	{"wick_agent_marker_batches_queued", "wick_agent_marker_windows_waiting"},
+	{"wick_agent_marker_batches_queued_bytes", "wick_agent_marker_windows_waiting_bytes"},
+	{"wick_scrape_targets_dropped", "wick_scrape_targets_left_out"},
+	{"wick_debuginfo_uploads_started_total", "wick_debuginfo_uploads_begun_total"},
+	{"wick_recordings_requested_total", "wick_recordings_ordered_total"},
+	{"wick_recording_files_damaged_total", "wick_recording_torn_total"},
+	{"wick_marker_batches", "wick_marker_windows"},
+	{"wick_marker_batch_bytes", "wick_marker_window_bytes"},
+	{"wick_marker_batch_bytes_max", "wick_marker_window_bytes_max"},
+	{"wick_marker_batches_received_total", "wick_marker_windows_received_total"},
+	{"wick_marker_batches_received_bytes_total", "wick_marker_windows_received_bytes_total"},
+	{"wick_marker_batches_rejected_total", "wick_marker_windows_refused_total"},
+	{"wick_marker_batches_evicted_total", "wick_marker_windows_evicted_total"},
+	{"wick_marker_batches_damaged_total", "wick_marker_windows_torn_total"},
+	{"wick_snapshots_created_total", "wick_snapshots_made_total"},
+	{"wick_snapshots_damaged_total", "wick_snapshots_torn_total"},
+};
+
 static void metric(struct buffer *out, const char *name, const char *type, const char *help, double value)
 {
 	metric_head(out, name, type, help);
 	buffer_printf(out, "%s %.17g\n", name, value);
+	for (size_t i = 0; i < sizeof(renamed_metrics) / sizeof(*renamed_metrics); i++) {
+		const char *old = renamed_metrics[i].old;
+		if (strcmp(renamed_metrics[i].name, name) == 0)
+			buffer_printf(out, "# HELP %s Deprecated: use %s.\n# TYPE %s %s\n%s %.17g\n", old, name, old, type, old,
+				      value);
+	}
 }
 
 /* One of several that a metric has, told apart by a label. */
@@ -101,8 +138,8 @@ static void write_unwind_metrics(struct buffer *m, const struct link_stats *agen
 	COUNTER("wick_agent_unwind_build_seconds_total", "Time spent on building unwind tables.", SECONDS(agent->build_ns));
 	GAUGE("wick_agent_unwind_heap_bytes", "Kernel memory reserved for unwind tables and mappings.", agent->heap_bytes);
 	GAUGE("wick_agent_unwind_heap_used_bytes", "Part of it that is in use.", agent->heap_used);
-	COUNTER("wick_agent_processes_told_total", "Updates of a process's mappings in the kernel.", agent->processes_told);
-	COUNTER("wick_agent_processes_refused_total", "Updates that failed because the memory was full.",
+	COUNTER("wick_agent_process_updates_total", "Updates of a process's mappings in the kernel.", agent->processes_told);
+	COUNTER("wick_agent_process_update_failures_total", "Updates that failed because the memory was full.",
 		agent->processes_refused);
 	COUNTER("wick_agent_program_seconds_total", "Time spent in the sampling program.", SECONDS(agent->program_ns));
 	metric_head(m, "wick_agent_program_seconds", "gauge", "Time in the sampling program, of one sample, by quantile.");
@@ -214,13 +251,13 @@ static void write_agent_markers(struct buffer *m, const struct link_markers *mar
 	COUNTER("wick_agent_marker_processes_refused_total", "Of these, whose markers could not be read.", markers->refused);
 	GAUGE("wick_agent_marker_processes_yielded", "Processes whose markers a recorder currently collects.",
 	      markers->yielded);
-	COUNTER("wick_agent_marker_windows_sent_total", "Marker batches that the server acknowledged.", markers->windows_sent);
-	COUNTER("wick_agent_marker_windows_sent_bytes_total", "Their size.", markers->bytes_sent);
-	COUNTER("wick_agent_marker_windows_dropped_total", "Marker batches dropped: spool full, too old, or rejected.",
+	COUNTER("wick_agent_marker_batches_sent_total", "Marker batches that the server acknowledged.", markers->windows_sent);
+	COUNTER("wick_agent_marker_batches_sent_bytes_total", "Their size.", markers->bytes_sent);
+	COUNTER("wick_agent_marker_batches_dropped_total", "Marker batches dropped: spool full, too old, or rejected.",
 		markers->windows_dropped);
 	COUNTER("wick_agent_marker_send_failures_total", "Failed attempts to send a marker batch.", markers->failures);
-	GAUGE("wick_agent_marker_windows_waiting", "Marker batches queued to be sent.", markers->windows_waiting);
-	GAUGE("wick_agent_marker_windows_waiting_bytes", "Their size.", markers->bytes_waiting);
+	GAUGE("wick_agent_marker_batches_queued", "Marker batches queued to be sent.", markers->windows_waiting);
+	GAUGE("wick_agent_marker_batches_queued_bytes", "Their size.", markers->bytes_waiting);
 }
 
 static void write_agent_metrics(struct buffer *m, struct server *server)
@@ -236,12 +273,12 @@ static void write_agent_metrics(struct buffer *m, struct server *server)
 		    agent.loss_count);
 	COUNTER("wick_agent_relabel_dropped_total", "Samples that rules of relabel_configs dropped.", agent.relabel_dropped);
 	GAUGE("wick_agent_frequency_hz", "Samples per second and CPU.", agent.frequency_hz);
-	GAUGE("wick_agent_frequency_asked_hz", "Configured samples per second and CPU.", agent.frequency_asked_hz);
+	GAUGE("wick_agent_frequency_configured_hz", "Configured samples per second and CPU.", agent.frequency_asked_hz);
 	COUNTER("wick_agent_rate_changes_total", "Changes of the rate to stay within the budget.", agent.rate_changes);
 	GAUGE("wick_agent_cost_ratio", "CPU usage of the agent, as a share of one CPU, smoothed.", agent.cost_share);
-	COUNTER("wick_agent_waits_total", "Off-CPU intervals that were sampled.", agent.waits_watched);
+	COUNTER("wick_agent_off_cpu_intervals_total", "Off-CPU intervals that were sampled.", agent.waits_watched);
 	COUNTER("wick_agent_process_rows_total", "Rows of process_stats.", agent.process_rows);
-	COUNTER("wick_agent_process_rows_left_out_total", "Rows of process_stats that are missing.",
+	COUNTER("wick_agent_process_rows_dropped_total", "Rows of process_stats that are missing.",
 		agent.process_rows_left_out);
 	COUNTER("wick_agent_process_stats_seconds_total", "CPU time spent on process_stats.", SECONDS(agent.process_stats_ns));
 	GAUGE("wick_agent_cpus", "CPUs that are sampled.", agent.cpus_online);
@@ -417,7 +454,7 @@ static void show_scraping(struct buffer *m, struct server *server)
 	GAUGE("wick_scrape_targets_up", "Scrape targets whose last scrape succeeded.", s.targets[1]);
 	GAUGE("wick_scrape_targets_down", "Scrape targets whose last scrape failed.", s.targets[2]);
 	GAUGE("wick_scrape_targets_unknown", "Scrape targets not scraped yet.", s.targets[0]);
-	GAUGE("wick_scrape_targets_left_out", "Scrape targets beyond a limit, or with an invalid address.", s.left_out);
+	GAUGE("wick_scrape_targets_dropped", "Scrape targets beyond a limit, or with an invalid address.", s.left_out);
 	GAUGE("wick_scrape_discoveries_failing", "Service discoveries whose last refresh failed.", s.discoveries_failing);
 	COUNTER("wick_scrapes_total", "Scrapes.", s.scrapes);
 	COUNTER("wick_scrape_failures_total", "Scrapes that failed.", s.failures);
@@ -528,7 +565,7 @@ static void write_upload_metrics(struct buffer *m, struct server *server)
 	GAUGE("wick_debuginfo_upload_files", "Uploaded files of debug information.", uploads.files);
 	GAUGE("wick_debuginfo_upload_bytes", "Their size.", uploads.bytes);
 	GAUGE("wick_debuginfo_uploads_open", "Uploads in progress.", uploads.open);
-	COUNTER("wick_debuginfo_uploads_begun_total", "Uploads started or resumed.", uploads.begun);
+	COUNTER("wick_debuginfo_uploads_started_total", "Uploads started or resumed.", uploads.begun);
 	COUNTER("wick_debuginfo_uploads_finished_total", "Uploads completed.", uploads.finished);
 	COUNTER("wick_debuginfo_uploads_refused_total", "Uploads rejected at the start.", uploads.refused);
 	COUNTER("wick_debuginfo_uploads_failed_total", "Uploads abandoned, or with content that does not match.",
@@ -565,12 +602,12 @@ static void write_recording_metrics(struct buffer *m, struct server *server)
 	GAUGE("wick_recording_files", "Profiles of hosts in them.", sum.files);
 	GAUGE("wick_recording_bytes", "Their size.", sum.bytes);
 	GAUGE("wick_recording_bytes_max", "Their maximum size per tenant.", sum.bytes_max);
-	COUNTER("wick_recordings_ordered_total", "Recordings requested.", sum.created);
+	COUNTER("wick_recordings_requested_total", "Recordings requested.", sum.created);
 	COUNTER("wick_recording_uploads_total", "Profiles of hosts received.", sum.received);
 	COUNTER("wick_recording_uploads_bytes_total", "Their size.", sum.bytes_received);
 	COUNTER("wick_recording_uploads_refused_total", "Profiles of hosts rejected.", sum.refused);
 	COUNTER("wick_recordings_evicted_total", "Recordings removed to free space, or for their age.", sum.evicted);
-	COUNTER("wick_recording_torn_total", "Files of recordings that were damaged and set aside.", sum.torn);
+	COUNTER("wick_recording_files_damaged_total", "Files of recordings that were damaged and set aside.", sum.torn);
 }
 
 static void add_windows(void *to, struct tenant *tenant)
@@ -585,14 +622,14 @@ static void write_window_metrics(struct buffer *m, struct server *server)
 {
 	struct windows_stats sum = {0};
 	sum_tenants(server, add_windows, &sum);
-	GAUGE("wick_marker_windows", "Marker batches kept.", sum.windows);
-	GAUGE("wick_marker_window_bytes", "Their size.", sum.bytes);
-	GAUGE("wick_marker_window_bytes_max", "Their maximum size per tenant.", sum.bytes_max);
-	COUNTER("wick_marker_windows_received_total", "Marker batches received.", sum.received);
-	COUNTER("wick_marker_windows_received_bytes_total", "Their size.", sum.bytes_received);
-	COUNTER("wick_marker_windows_refused_total", "Marker batches rejected.", sum.refused);
-	COUNTER("wick_marker_windows_evicted_total", "Marker batches removed to free space, or for their age.", sum.evicted);
-	COUNTER("wick_marker_windows_torn_total", "Marker batch files that were damaged and set aside.", sum.torn);
+	GAUGE("wick_marker_batches", "Marker batches kept.", sum.windows);
+	GAUGE("wick_marker_batch_bytes", "Their size.", sum.bytes);
+	GAUGE("wick_marker_batch_bytes_max", "Their maximum size per tenant.", sum.bytes_max);
+	COUNTER("wick_marker_batches_received_total", "Marker batches received.", sum.received);
+	COUNTER("wick_marker_batches_received_bytes_total", "Their size.", sum.bytes_received);
+	COUNTER("wick_marker_batches_rejected_total", "Marker batches rejected.", sum.refused);
+	COUNTER("wick_marker_batches_evicted_total", "Marker batches removed to free space, or for their age.", sum.evicted);
+	COUNTER("wick_marker_batches_damaged_total", "Marker batch files that were damaged and set aside.", sum.torn);
 }
 
 static void add_snapshots(void *to, struct tenant *tenant)
@@ -613,10 +650,10 @@ static void write_snapshot_metrics(struct buffer *m, struct server *server)
 	GAUGE("wick_snapshots", "Snapshots kept.", sum.snapshots);
 	GAUGE("wick_snapshot_bytes", "Their size.", sum.bytes);
 	GAUGE("wick_snapshot_bytes_max", "Their maximum size per tenant.", sum.bytes_max);
-	COUNTER("wick_snapshots_made_total", "Snapshots created.", sum.made);
+	COUNTER("wick_snapshots_created_total", "Snapshots created.", sum.made);
 	COUNTER("wick_snapshots_refused_total", "Snapshots that were too large, or could not be written.", sum.refused);
 	COUNTER("wick_snapshots_evicted_total", "Snapshots removed to free space, or for their age.", sum.evicted);
-	COUNTER("wick_snapshots_torn_total", "Snapshots that were damaged and set aside.", sum.torn);
+	COUNTER("wick_snapshots_damaged_total", "Snapshots that were damaged and set aside.", sum.torn);
 }
 
 static void write_debuginfod_metrics(struct buffer *m, struct server *server)

@@ -89,7 +89,7 @@ if (what === "asking") {
 	await eventually(async () => {
 		const text = await (await fetch(`${url}/metrics`)).text();
 		const value = (name) => Number(text.match(new RegExp(`^${name} (\\d+)$`, "m"))?.[1] ?? -1);
-		return value("wick_agent_markers_total") > 1000 && value("wick_agent_marker_windows_sent_total") > 0 && value("wick_marker_windows") > 0;
+		return value("wick_agent_markers_total") > 1000 && value("wick_agent_marker_batches_sent_total") > 0 && value("wick_marker_batches") > 0;
 	});
 } else {
 	assert.fail(`unknown: ${what}`);

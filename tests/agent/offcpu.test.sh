@@ -78,10 +78,10 @@ wait_url "$work/up.log" "$up_pid" || { fail "wick up starts" "$(cat "$work/up.lo
 target=$!
 wait $target
 kill -0 "$up_pid" || fail "wick up runs on" "$(cat "$work/up.log")"
-waits_counted() { curl -s "$url/metrics" | tee "$work/metrics" | awk '/^wick_agent_waits_total/ { found = $2 >= 50 } END { exit !found }'; }
+waits_counted() { curl -s "$url/metrics" | tee "$work/metrics" | awk '/^wick_agent_off_cpu_intervals_total/ { found = $2 >= 50 } END { exit !found }'; }
 check "/metrics counts waits" wait_for waits_counted
 check "no waits were lost" awk '/reason="off_cpu_full"/ { lost = $2; seen = 1 } END { exit !seen || lost > 0 }' "$work/metrics"
-check "/metrics shows rate and cost" awk '/^wick_agent_frequency_asked_hz 19$/ { f = 1 } /^wick_agent_cost_ratio/ { c = $2 > 0 && $2 < 1 } END { exit !(f && c) }' "$work/metrics"
+check "/metrics shows rate and cost" awk '/^wick_agent_frequency_configured_hz 19$/ { f = 1 } /^wick_agent_cost_ratio/ { c = $2 > 0 && $2 < 1 } END { exit !(f && c) }' "$work/metrics"
 # What it has seen so far it sends at its end.
 kill -INT "$up_pid"
 wait "$up_pid"

@@ -225,6 +225,10 @@ await test("/metrics is Prometheus text", async () => {
 	assert.ok(values.get("wick_ingest_refused_total") >= 5);
 	assert.ok(values.get("wick_store_fsyncs_total") >= 1);
 	assert.ok(values.get("process_resident_memory_bytes") > 1e6);
+	for (const [old, name] of [["wick_recordings_ordered_total", "wick_recordings_requested_total"], ["wick_marker_windows", "wick_marker_batches"]]) {
+		assert.equal(values.get(name), 0);
+		assert.equal(values.get(old), 0, `the old name of ${name}`);
+	}
 });
 await test("the page is served with a policy that lets nothing else in", async () => {
 	const page = await get("/");

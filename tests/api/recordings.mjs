@@ -350,7 +350,7 @@ await test("what was acknowledged outlives the server, and only that", async () 
 	await mortal.start();
 	assert.deepEqual((await mortal.show(id)).hosts.map(({ name, state }) => `${name} ${state}`), ["done done", "torn waiting", "cut waiting", "late waiting"]);
 	assert.deepEqual(readdirSync(at).sort(), ["cut.json.gz.torn", "done.json.gz", "recording.json", "torn.json.gz.torn"]);
-	assert.equal(await mortal.metric("wick_recording_torn_total"), 2);
+	assert.equal(await mortal.metric("wick_recording_files_damaged_total"), 2);
 	assert.match(mortal.server.log(), /torn\.json\.gz: .*set aside/);
 	assert.equal(JSON.parse(gunzipSync(readFileSync(`${at}/done.json.gz`))).meta.wick.hosts[0].name, "done", "a plain gzip file");
 	// Agents go on with the keys that they have.

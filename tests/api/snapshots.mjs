@@ -226,7 +226,7 @@ await test("what was damaged on disk is reported and skipped, by a start and by 
 	writeFileSync(`${world.data}/snapshots/${"1".repeat(32)}.json.gz.7-1.tmp`, "half");
 	await world.restart();
 	assert.equal(await world.titles(), "d b a");
-	assert.equal(await world.metric("wick_snapshots_torn_total"), 2);
+	assert.equal(await world.metric("wick_snapshots_damaged_total"), 2);
 	for (const id of [e, "0".repeat(32)]) assert.match(world.server.log(), new RegExp(`snapshots of tenant.*${id}`));
 	assert.ok(!world.files().some((name) => name.endsWith(".tmp")));
 	bent[bent.length - 12] ^= 1;
@@ -237,7 +237,7 @@ await test("what was damaged on disk is reported and skipped, by a start and by 
 	assert.equal(await world.titles(), "b a");
 	assert.match(world.server.log(), new RegExp(`${d}.*contents have changed`));
 	assert.equal(world.files().filter((name) => name.endsWith(".torn")).length, 3);
-	assert.equal(await world.metric("wick_snapshots_torn_total"), 3);
+	assert.equal(await world.metric("wick_snapshots_damaged_total"), 3);
 });
 await test("room, number and age are bounded, and the oldest give way", async () => {
 	await world.restart("snapshots: {count: 3, age: 2h}\n");
@@ -306,7 +306,7 @@ await test("a crash in the middle of a write leaves all or nothing", async () =>
 			for (const one of snapshots) assert.equal((await crash.show(one.id)).answer.flame.total, 500);
 			assert.equal(snapshots.length - others.length, 1, "what was there stays");
 			if (done) assert.ok(others.some((one) => one.id === made.id), "what was acknowledged is there");
-			assert.equal(await crash.metric("wick_snapshots_torn_total"), 0);
+			assert.equal(await crash.metric("wick_snapshots_damaged_total"), 0);
 			assert.ok(crash.files().every((name) => /^[0-9a-f]{32}\.json\.gz$/.test(name)), `${kind} ${n}: ${crash.files()}`);
 			await crash.server.stop();
 		}

@@ -132,7 +132,7 @@ await test("the oldest make room, in half of the room that there is", async () =
 	assert.equal(host.to_ms, Number(base) + 40000);
 	assert.equal(host.from_ms, Number(base) + (40 - host.windows) * 1000);
 	const metrics = (await request(server.port, "GET", "/metrics")).body.toString();
-	assert.match(metrics, new RegExp(`^wick_marker_windows_evicted_total ${40 - host.windows}$`, "m"));
+	assert.match(metrics, new RegExp(`^wick_marker_batches_evicted_total ${40 - host.windows}$`, "m"));
 });
 await test("what is too much for one profile says how to ask for less", async () => {
 	const { error } = await get(`${at}/profile?${range(-1, 99)}`, 413);
