@@ -35,9 +35,8 @@ static void row_finder_release(struct row_finder *finder)
 static int find_row(struct row_finder *finder, struct table *table, const struct flame *flame, const struct flame_node *node,
 		    uint32_t *ret)
 {
-	struct row_key wanted = {.name = node->name,
-				 .file = finder->by_name ? 0 : node->file,
-				 .binary = finder->by_name ? 0 : node->binary};
+	struct row_key wanted = {
+		.name = node->name, .file = finder->by_name ? 0 : node->file, .binary = finder->by_name ? 0 : node->binary};
 	uint64_t hash = hash64_mix(hash64_mix((uint64_t)wanted.name << 32 | wanted.file) ^ wanted.binary);
 	for (size_t at = index32_first(&finder->index, hash); index32_at(&finder->index, hash, &at, ret); at++) {
 		const struct row_key *key = &finder->keys[*ret];

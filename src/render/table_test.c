@@ -133,7 +133,8 @@ static void test_one_name_of_two_binaries(void **state)
 		int64_t value = i ? 1 : 99;
 		uint32_t id;
 		assert_int_equal(profile_add_mapping(profile, &mapping, &id, NULL), 0);
-		assert_int_equal(profile_add_stack(profile, 0, test_named_location(profile, "_start", id), &sample.stack, NULL), 0);
+		assert_int_equal(profile_add_stack(profile, 0, test_named_location(profile, "_start", id), &sample.stack, NULL),
+				 0);
 		assert_int_equal(profile_add_sample(profile, &sample, &value, NULL), 0);
 	}
 	assert_int_equal(render_top(profile, "", &text, NULL), 0);

@@ -73,13 +73,19 @@ pids="$pids $workers"
 agent yields.log --markers
 check "workers are found" judge on "$workers"
 wait_cpu 200 "$workers" # hundreds of markers that only the agent has
-expect "a recorder gets the markers of a process that the agent collects" 0 'markers: [0-9,.k]+ of 1 processes' \
-	"$WICK" record --markers-only -p "$workers" -d 2 -o "$work/r.firefox.json"
-printf '%s\n' "$expect_output" >"$work/recorded"
+# Until the agent, which looks each second, has seen it.
+"$WICK" record --markers-only -p "$workers" -o "$work/r.firefox.json" 2>"$work/recorded" &
+recorder=$!
+pids="$pids $recorder"
+said yields.log 'a recorder collects the markers of' 1
+wait_cpu 200 "$workers"
+kill -INT "$recorder"
+wait "$recorder"
+expect "a recorder gets the markers of a process that the agent collects" 0 'markers: [0-9,.k]+ of 1 processes' cat "$work/recorded"
 check "and is told of no other recorder" sh -c '! grep -q "another recorder" "$1"' sh "$work/recorded"
 check "the agent says once that it yields" said yields.log 'a recorder collects the markers of' 1
 check "and once that it has them again" said yields.log 'the agent collects markers again$' 1
-expect "so does an ordered recording" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" --host alpha -d 1 -o "$work/remote.firefox.json"
+expect "so does an ordered recording" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" --host alpha -d 4 -o "$work/remote.firefox.json"
 check "which has the markers" judge file "$work/remote.firefox.json" inner
 check "the agent yields again" said yields.log 'a recorder collects the markers of' 2
 check "and has them again" said yields.log 'the agent collects markers again$' 2
