@@ -36,7 +36,7 @@ export async function ask(command, subcommand, options = {}) {
 
 // Of all threads, and of all functions of one thread.
 export const threadList = async () => (await ask("thread", "list", { threadListOptions: { limit: 0 } })).threads;
-export const threadFunctions = async (thread) => (await ask("thread", "functions", { thread, includeIdle: true, functionFilters: { limit: 0 } })).functions;
+export const threadFunctions = async (thread) => (await ask("thread", "functions", { thread, includeIdle: true })).functions;
 
 // Opens a profile for as long as the body runs. `profiler-cli load` gives its daemon half a second, which a busy machine may not have, so
 // the daemon is started here.

@@ -122,7 +122,7 @@ function assertKept(before, after) {
 			if (column !== "length") assert.deepEqual(after.threads[i].markers[column].slice(0, old.markers.length), old.markers[column]);
 	}
 }
-const cliMarkers = (thread) => ask("thread", "markers", { thread, markerFilters: { limit: 0 } });
+const cliMarkers = (thread) => ask("thread", "markers", { thread });
 async function assertOpens(out, counts) {
 	await withProfile(out, async () => {
 		const threads = await threadList();
