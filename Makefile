@@ -172,7 +172,7 @@ ALL_TESTS := $(foreach f,$(FOLDERS) cmd,$(call tests_of,$(f)))
 check: $(ALL_TESTS) programs
 	$(Q)tests/run unit
 build-tests: $(ALL_TESTS) programs
-check-agent: $(O)/programs/workload $(O)/programs/marks
+check-agent: $(O)/programs/workload $(O)/programs/markers
 
 # ---- libwickmark: what applications make markers with; client/ -----------------------------------------------------------------------
 # Of nothing but libc, and with no flags of ours that a program would have to share.
@@ -209,7 +209,7 @@ fuzzers:
 	$(Q)$(MAKE) --no-print-directory FUZZ=1 O=build-fuzz $(patsubst %,build-fuzz/fuzz/%,$(FUZZERS))
 # Of the server, whose archive needs the page, only what is asked for.
 $(O)/fuzz/pyroscope_query: $(patsubst %,$(O)/obj/src/server/pyroscope/%.o,messages parse)
-$(O)/fuzz/opened: $(patsubst %,$(O)/obj/src/server/%.o,viewer/opened_symbols core/respond)
+$(O)/fuzz/local_viewer: $(patsubst %,$(O)/obj/src/server/%.o,viewer/local_viewer_symbols core/respond)
 $(O)/fuzz/recording: $(patsubst %,$(O)/obj/src/server/stores/%.o,recordings_file noted_file)
 $(O)/fuzz/snapshot: $(patsubst %,$(O)/obj/src/server/stores/%.o,snapshots noted_file)
 $(O)/fuzz/scrape: $(patsubst %,$(O)/obj/src/server/%.o,scrape/discovery_groups scrape/scrape_config)
@@ -247,8 +247,8 @@ $(O)/programs/deep_fp:
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu17 -g $(PROGRAM_FLAGS) -D_GNU_SOURCE -o $@ $< -lpthread -lm
 # What makes markers is linked with the library, which finds a recorder by itself.
-$(O)/programs/marks: PROGRAM_FLAGS := -O2 -Iclient
-$(O)/programs/marks: tests/programs/marks.c $(O)/client/libwickmark.a
+$(O)/programs/markers: PROGRAM_FLAGS := -O2 -Iclient
+$(O)/programs/markers: tests/programs/markers.c $(O)/client/libwickmark.a
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu17 -g $(PROGRAM_FLAGS) -D_GNU_SOURCE -o $@ $^ -lpthread -lm
@@ -263,7 +263,7 @@ $(O)/bench/markers: $(O)/client/libwickmark.a
 	$(Q)$(CC) -std=gnu17 -O2 -g -D_GNU_SOURCE -I. -o $@ bench/markers.c $< -lpthread
 # A benchmark with a folder of its own, bench/NAME/*.c, is linked with what is in it.
 $(O)/bench/fleet: $(patsubst %.c,$(O)/obj/%.o,$(wildcard bench/fleet/*.c))
-# Judges of the unwinder: tests/oracle/NAME.c, and the programs that they judge it by.
+# Oracles of the unwinder: tests/oracle/NAME.c, and the programs that it is checked with.
 ORACLES := harness stepper
 $(patsubst %,$(O)/oracle/%,$(ORACLES)): $(O)/oracle/%: $(O)/obj/tests/oracle/%.o \
 		$(patsubst %.c,$(O)/obj/%.o,$(filter-out $(patsubst %,tests/oracle/%.c,$(ORACLES)),$(wildcard tests/oracle/*.c))) \
@@ -294,7 +294,7 @@ $(O)/sim/sim: $(patsubst %.c,$(O)/obj/%.o,$(wildcard tests/sim/*.c)) $(call libs
 		-Wl,--start-group $(call libs_upto,$(UNDER_store)) -Wl,--end-group $(LDLIBS)
 sim: $(O)/sim/sim
 .PHONY: sim
-# The judge of names and lines: tests/symbol/oracle.c.
+# The oracle of names and lines: tests/symbol/oracle.c.
 $(O)/symbol/oracle: $(O)/obj/tests/symbol/oracle.o $(call libs_upto,$(UNDER_elf))
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)

@@ -18,7 +18,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "control/orders.h"
+#include "control/protocol.h"
 #include "format/otlp/otlp.h"
 #include "net/net.h"
 #include "store/store.h"
@@ -359,13 +359,12 @@ static int post(void *context, struct profile *profile, struct fleet_totals *tot
 	return r == 0 ? note_ack(sender, started) : r;
 }
 
-static int ask(void *context, struct bytes question, struct error *err)
+static int poll(void *context, struct bytes poll, struct error *err)
 {
 	struct sender *sender = context;
 	net_client_response_release(&sender->response);
 	net_client_response_init(&sender->response);
-	net_client_request(sender->client, "POST", ORDERS_POLL_PATH, "application/json", question, false, &sender->response,
-			   err);
+	net_client_request(sender->client, "POST", CONTROL_POLL_PATH, "application/json", poll, false, &sender->response, err);
 	return 0; /* a server that is away is told of with the next profile */
 }
 
@@ -373,7 +372,7 @@ static void *run_sender(void *context)
 {
 	struct sender *sender = context;
 	struct fleet *fleet;
-	struct fleet_sink sink = {.send = sender->store ? append : post, .ask = ask, .context = sender};
+	struct fleet_sink sink = {.send = sender->store ? append : post, .poll = poll, .context = sender};
 	sender->result = fleet_new(&sender->tool->options, sender->model, &fleet, &sender->err);
 	if (sender->result < 0)
 		return NULL;

@@ -7,7 +7,7 @@
  * over the last hour, and one of four services. Then it asks for the merge of one service over that hour. Prints MB/s by the
  * wall clock and per CPU second of the server (from /proc/PID/stat), profiles/s, bytes stored per sample, and latencies.
  *
- * ingest URL PID doors: the same profiles, sent as each kind of client sends them.
+ * ingest URL PID endpoints: the same profiles, sent as each kind of client sends them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,11 +25,11 @@
 #include "format/otlp/otlp.h"
 #include "net/net.h"
 
-#define PROFILES      400
-#define SAMPLES	      2000
-#define FUNCTIONS     1200
-#define QUERIES	      50
-#define DOOR_PROFILES 200
+#define PROFILES	  400
+#define SAMPLES		  2000
+#define FUNCTIONS	  1200
+#define QUERIES		  50
+#define ENDPOINT_PROFILES 200
 
 static uint64_t random_state = 42;
 
@@ -206,12 +206,12 @@ static void bench_ingest(struct net_client *client, const char *pid)
 
 /* ---- as each kind of client sends ---- */
 
-enum door { DOOR_WICK, DOOR_PYROSCOPE_INGEST, DOOR_PYROSCOPE_PUSH, DOOR_PARCA, DOOR_OTLP, DOORS };
+enum endpoint { ENDPOINT_WICK, ENDPOINT_PYROSCOPE_INGEST, ENDPOINT_PYROSCOPE_PUSH, ENDPOINT_PARCA, ENDPOINT_OTLP, ENDPOINTS };
 static const struct {
 	const char *name, *path, *type;
-} doors[DOORS] = {
-	{"/api/v1/ingest", "/api/v1/ingest?name=doors", "application/octet-stream"},
-	{"Pyroscope /ingest", "/ingest?name=doors&format=pprof&spyName=gospy", "application/octet-stream"},
+} endpoints[ENDPOINTS] = {
+	{"/api/v1/ingest", "/api/v1/ingest?name=endpoints", "application/octet-stream"},
+	{"Pyroscope /ingest", "/ingest?name=endpoints&format=pprof&spyName=gospy", "application/octet-stream"},
 	{"Pyroscope push.v1", "/push.v1.PusherService/Push", "application/proto"},
 	{"Parca WriteRaw", "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw", "application/proto"},
 	{"OTLP over HTTP", "/v1development/profiles", "application/x-protobuf"},
@@ -226,21 +226,21 @@ static void write_label(struct buffer *out, uint32_t field, const char *name, co
 
 /* PushRequest { series = 1 { labels = 1, samples = 2 { raw_profile = 1 } } }; WriteRawRequest { series = 2 { labels = 1 {
  * labels = 1 }, samples = 2 { raw_profile = 1 } } }. */
-static void wrap(enum door door, struct bytes pprof, struct buffer *out)
+static void wrap(enum endpoint endpoint, struct bytes pprof, struct buffer *out)
 {
 	size_t series, labels = 0, sample;
-	bool parca = door == DOOR_PARCA;
+	bool parca = endpoint == ENDPOINT_PARCA;
 	must(pb_begin(out, parca ? 2 : 1, &series), NULL, "series");
 	if (parca)
 		must(pb_begin(out, 1, &labels), NULL, "labels");
-	write_label(out, 1, "__name__", "doors");
+	write_label(out, 1, "__name__", "endpoints");
 	write_label(out, 1, "service_name", "bench");
 	must(parca ? pb_end(out, labels) : 0, NULL, "labels");
 	must(pb_begin(out, 2, &sample), NULL, "sample");
 	must(pb_write_bytes(out, 1, pprof.data, pprof.len) | pb_end(out, sample) | pb_end(out, series), NULL, "series");
 }
 
-static void make_body(enum door door, int number, struct buffer *out)
+static void make_body(enum endpoint endpoint, int number, struct buffer *out)
 {
 	struct buffer pprof;
 	struct error err = {0};
@@ -248,11 +248,11 @@ static void make_body(enum door door, int number, struct buffer *out)
 	buffer_init(&pprof, 64 * MIB);
 	buffer_init(out, 64 * MIB);
 	random_state = 42 + (uint64_t)(number % 20);
-	/* Each door's profiles have times of their own: a profile that comes twice is not stored again. */
-	make_profile(time_now_ns() - (int64_t)(number + 1) * 8 * NS_PER_S - (int64_t)door, &pprof);
-	if (door == DOOR_PYROSCOPE_PUSH || door == DOOR_PARCA) {
-		wrap(door, buffer_bytes(&pprof), out);
-	} else if (door == DOOR_OTLP) {
+	/* Each endpoint's profiles have times of their own: a profile that comes twice is not stored again. */
+	make_profile(time_now_ns() - (int64_t)(number + 1) * 8 * NS_PER_S - (int64_t)endpoint, &pprof);
+	if (endpoint == ENDPOINT_PYROSCOPE_PUSH || endpoint == ENDPOINT_PARCA) {
+		wrap(endpoint, buffer_bytes(&pprof), out);
+	} else if (endpoint == ENDPOINT_OTLP) {
 		struct format_options options = {0};
 		must(pprof_decode(buffer_bytes(&pprof), &options, &profile, &err), &err, "decode");
 		must(otlp_encode((const struct profile *const *)&profile, 1, out, &err), &err, "encode");
@@ -263,25 +263,27 @@ static void make_body(enum door door, int number, struct buffer *out)
 	buffer_release(&pprof);
 }
 
-static void bench_door(struct net_client *client, const char *pid, enum door door)
+static void bench_endpoint(struct net_client *client, const char *pid, enum endpoint endpoint)
 {
-	static struct buffer bodies[DOOR_PROFILES];
+	static struct buffer bodies[ENDPOINT_PROFILES];
 	struct net_client_response response = {0};
 	double bytes = 0;
-	for (int i = 0; i < DOOR_PROFILES; i++) {
-		make_body(door, i, &bodies[i]);
+	for (int i = 0; i < ENDPOINT_PROFILES; i++) {
+		make_body(endpoint, i, &bodies[i]);
 		bytes += (double)bodies[i].len;
 	}
 	double cpu = cpu_seconds(pid);
 	int64_t started = time_monotonic_ns();
-	for (int i = 0; i < DOOR_PROFILES; i++) {
-		send_to(client, "POST", doors[door].path, doors[door].type, buffer_bytes(&bodies[i]), &response);
+	for (int i = 0; i < ENDPOINT_PROFILES; i++) {
+		send_to(client, "POST", endpoints[endpoint].path, endpoints[endpoint].type, buffer_bytes(&bodies[i]),
+			&response);
 		buffer_release(&bodies[i]);
 	}
 	double wall = (double)(time_monotonic_ns() - started) / NS_PER_S;
 	cpu = cpu_seconds(pid) - cpu;
 	printf("  %-20s %6.0f MB/s per core, %5.0f MB/s on one connection (%d of %.0f kB, server CPU %.2f s)\n",
-	       doors[door].name, bytes / 1e6 / cpu, bytes / 1e6 / wall, DOOR_PROFILES, bytes / 1000 / DOOR_PROFILES, cpu);
+	       endpoints[endpoint].name, bytes / 1e6 / cpu, bytes / 1e6 / wall, ENDPOINT_PROFILES,
+	       bytes / 1000 / ENDPOINT_PROFILES, cpu);
 	net_client_response_release(&response);
 }
 
@@ -306,16 +308,16 @@ int main(int argc, char **argv)
 	struct error err = {0};
 	struct net_client *client = NULL;
 	if (argc < 3) {
-		fprintf(stderr, "usage: ingest URL PID [doors | TITLE OF QUERIES]\n");
+		fprintf(stderr, "usage: ingest URL PID [endpoints | TITLE OF QUERIES]\n");
 		return 2;
 	}
 	must(net_client_new(&(struct net_client_options){.url = argv[1], .timeout_ns = 120 * NS_PER_S}, &client, &err), &err,
 	     "client");
 	if (argc == 3) {
 		bench_ingest(client, argv[2]);
-	} else if (strcmp(argv[3], "doors") == 0) {
-		for (enum door door = 0; door < DOORS; door++)
-			bench_door(client, argv[2], door);
+	} else if (strcmp(argv[3], "endpoints") == 0) {
+		for (enum endpoint endpoint = 0; endpoint < ENDPOINTS; endpoint++)
+			bench_endpoint(client, argv[2], endpoint);
 	} else {
 		printf("queries: the hour just written, %s\n", argv[3]);
 		bench_queries(client, "flame graph, one service, 1 h",

@@ -75,5 +75,5 @@ timed "$WICK" convert "$work/in.pprof" -q -o "$work/out.firefox.json" && rate "$
 
 echo "a server takes profiles, each stored and synced before the answer"
 start_server
-"$O/bench/ingest" "$url" "$server_pid" doors
+"$O/bench/ingest" "$url" "$server_pid" endpoints
 printf '  server peak %s MB\n' "$(peak_of "$server_pid")"

@@ -38,8 +38,8 @@ awk 'FNR == NR { made = $2; next } { gsub(",", "") }
 make -s O="$O" programs
 cc -shared -fPIC -O2 -D_GNU_SOURCE -fno-builtin -o "$work/count_calls.so" tests/agent/count_calls.c -ldl
 for n in 100 10000; do
-	"$WICK" record -o "$work/s.firefox.json" --env LD_PRELOAD="$work/count_calls.so" --env WICK_COUNT_TO="$work/allocations.$n" -- "$bin/programs/marks" each "$n" 2>/dev/null
-	"$WICK" record -o "$work/s.firefox.json" -- strace -f -o "$work/strace" "$bin/programs/marks" each "$n" 2>/dev/null
+	"$WICK" record -o "$work/s.firefox.json" --env LD_PRELOAD="$work/count_calls.so" --env WICK_COUNT_TO="$work/allocations.$n" -- "$bin/programs/markers" each "$n" 2>/dev/null
+	"$WICK" record -o "$work/s.firefox.json" -- strace -f -o "$work/strace" "$bin/programs/markers" each "$n" 2>/dev/null
 	sed -n '/thread-self/,$p' "$work/strace" | wc -l >"$work/calls.$n"
 done
 printf '\n49,500 markers more (spans, instants, counters, asynchronous spans): %s allocations and %s system calls more\n' \

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Recording one program: wick record, the same without privileges, and perf record --call-graph dwarf with perf script behind it, all of the same running program without frame pointers, at the same rate, for
 # WICK_BENCH_SECONDS (10) until Ctrl-C. Columns: samples; how many that is of those
-# that the program's CPU time stands for, from the profiler's start on (which takes it a part of a second); the share whose stack reaches _start or clone, by one judge for all (tests/complete.mjs); samples lost by the profiler's own account; how much less the
+# that the program's CPU time stands for, from the profiler's start on (which takes it a part of a second); the share whose stack reaches _start or clone, by one oracle for all (tests/complete.mjs); samples lost by the profiler's own account; how much less the
 # program got done with a second of its CPU time than alone; CPU time of the profiler itself, from its start to a file that a viewer opens; size of that file, and of what was written on the way; seconds from
 # Ctrl-C to that file. perf aborts now and then while BPF programs are loaded, by anybody on the machine: it is tried three times.
 . bench/lib.inc

@@ -355,7 +355,7 @@ static double watch(const char *pid, int64_t seconds, double *mb, size_t *ret_co
 	return peak;
 }
 
-static bool judge(double peak, double slope, double slope_max)
+static bool check_memory(double peak, double slope, double slope_max)
 {
 	bool failed = wrong || refused || answers == 0 || acks.count == 0;
 	if (acks.max_ms >= STALL_NS / NS_PER_MS || merges.max_ms >= STALL_NS / NS_PER_MS ||
@@ -416,5 +416,5 @@ int main(int argc, char **argv)
 	print_latencies("merges", &merges);
 	print_latencies("series", &series);
 	printf("  answers compared         %" PRIu64 ", wrong %" PRIu64 "\n", answers, wrong);
-	return judge(peak, slope, count >= SLOPE_TIME ? SLOPE_MAX : 1e9) ? 0 : 1;
+	return check_memory(peak, slope, count >= SLOPE_TIME ? SLOPE_MAX : 1e9) ? 0 : 1;
 }

@@ -14,8 +14,8 @@
  * not all threads pass there, and it runs with interrupts on, where a sample that falls due meets a ring in use and is lost.
  *
  * Runs under the lock of the run queue with interrupts off: a cpu-clock sample cannot interrupt it, an NMI's can, and finds the
- * ring busy. `waits` is preallocated. The bell is rung from an irq_work. The task's state is read from the task, not from the
- * tracepoint's argument, which is there from 5.18 on only: a wake-up that is under way meanwhile turns it into TASK_WAKING,
+ * ring busy. `waits` is preallocated. The wake-up is sent from an irq_work. The task's state is read from the task, not from
+ * the tracepoint's argument, which is there from 5.18 on only: a wake-up that is under way meanwhile turns it into TASK_WAKING,
  * which is not TASK_RUNNING either.
  *
  * Samples of CPU time come first: waits begin only while the ring is less than three quarters full, and end while it is less
@@ -118,10 +118,10 @@ int switch_threads(__u64 *ctx)
 	struct task_struct *from = (struct task_struct *)ctx[1], *to = (struct task_struct *)ctx[2];
 	bool preempted = ctx[0] & 0xff;
 	__u32 tid = from->pid, state = from->__state, chance = *(volatile __u32 *)&wait_chance;
-	bool waits_now = wait_runnable || (!preempted && state != TASK_RUNNING);
+	bool off_cpu_now = wait_runnable || (!preempted && state != TASK_RUNNING);
 	__u64 *start, started;
 
-	if (tid && waits_now && !(state & TASK_DEAD) && (chance == ABI_CHANCE_ALWAYS || bpf_get_prandom_u32() < chance) &&
+	if (tid && off_cpu_now && !(state & TASK_DEAD) && (chance == ABI_CHANCE_ALWAYS || bpf_get_prandom_u32() < chance) &&
 	    !(from->flags & (PF_KTHREAD | PF_IO_WORKER)))
 		wait_begins(ctx, from, tid, chance);
 	tid = to->pid;

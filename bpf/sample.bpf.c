@@ -82,7 +82,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
-} bell SEC(".maps");
+} wakeups SEC(".maps");
 
 /* Tables and mappings (bpf/unwind.h). */
 struct {
@@ -548,7 +548,7 @@ static __always_inline void ring_publish(struct abi_ring *ring, __u64 old_head, 
 	__sync_lock_test_and_set(&ring->head, head);
 	if (urgent || (old_head - tail <= half && head - tail > half)) {
 		__u32 cpu = bpf_get_smp_processor_id();
-		bpf_ringbuf_output(&bell, &cpu, sizeof(cpu), BPF_RB_FORCE_WAKEUP);
+		bpf_ringbuf_output(&wakeups, &cpu, sizeof(cpu), BPF_RB_FORCE_WAKEUP);
 	}
 }
 

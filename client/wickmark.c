@@ -168,7 +168,7 @@ static struct wickmark_header *map_new(int *ret_fd)
 }
 
 /* Hands the file to a recorder that waits for it, which is quicker than to be found: the process may end soon. */
-static void tell_recorder(int fd)
+static void notify_recorder(int fd)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int))];
@@ -253,7 +253,7 @@ static void after_fork_child(void)
 	} else {
 		shared_fd = fd;
 		fstat(fd, &shared_stat);
-		tell_recorder(fd);
+		notify_recorder(fd);
 	}
 	errno = saved;
 }
@@ -274,7 +274,7 @@ __attribute__((constructor)) static void begin(void)
 		recorder.sun_family = AF_UNIX;
 		memcpy(recorder.sun_path + 1, name, len); /* an abstract name: there is no file */
 		recorder_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
-		tell_recorder(shared_fd);
+		notify_recorder(shared_fd);
 	}
 	wickmark_switch = &shared->enabled;
 }
@@ -458,7 +458,7 @@ void wickmark_thread_name(const char *name)
 /* ---- markers ---- */
 
 /* A recorder that is gone no longer prolongs its lease. */
-static void look_at_lease(void)
+static void check_lease(void)
 {
 	if (monotonic_ns() > LOAD(&shared->lease_ns))
 		STORE(&shared->enabled, 0);
@@ -500,7 +500,7 @@ static void put(struct wickmark_record *record, const struct wickmark_details *d
 		/* A tail that is nowhere in the ring is no place to go by. */
 		if (head - self.tail > WICKMARK_RECORDS || head + records - self.tail > WICKMARK_RECORDS) {
 			STORE(&self.thread->lost, self.thread->lost + 1);
-			look_at_lease();
+			check_lease();
 			return;
 		}
 	}
@@ -512,7 +512,7 @@ static void put(struct wickmark_record *record, const struct wickmark_details *d
 	self.head = head + records;
 	PUBLISH(&self.thread->head, self.head);
 	if (__builtin_expect((head & LEASE_CHECK_MASK) + records > LEASE_CHECK_MASK, 0))
-		look_at_lease();
+		check_lease();
 }
 
 void wickmark_emit(struct wickmark_site *site, uint32_t kind, uint64_t time, uint64_t number,

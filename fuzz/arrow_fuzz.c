@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	walk(first);
 	walk(second);
 	buffer_init(&asked, MEMORY_MAX);
-	int needs = parca_arrow_ask(first, MEMORY_MAX, &asked, NULL);
+	int needs = parca_arrow_request(first, MEMORY_MAX, &asked, NULL);
 	if (needs > 0)
 		walk(buffer_bytes(&asked));
 	must(needs > 0 || asked.len == 0);

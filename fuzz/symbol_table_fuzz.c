@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define FRAMES 64
 
 /* The first byte says whether the fields that nothing is found without are put right. */
-static void mend(uint8_t *image, size_t size)
+static void fix(uint8_t *image, size_t size)
 {
 	struct symbol_table_header *header = (struct symbol_table_header *)image;
 	if (size < sizeof(*header))
@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t *image = malloc(size);
 	memcpy(image, data + 1, size - 1);
 	if (data[0] & 1)
-		mend(image, size - 1);
+		fix(image, size - 1);
 	bool is_written = ftruncate(fd, 0) == 0 && pwrite(fd, image, size - 1, 0) == (ssize_t)(size - 1);
 	struct symbol_table *table;
 	if (is_written && symbol_table_open(fd, "fuzz", NULL, &table, NULL) == 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the agents of a live fleet say of themselves when they ask for orders, which they never make anything of. All are well,
+ * The health that agents of a live fleet report when they poll for recording requests, which they ignore. All are well,
  * at 19 Hz of 19, with 98 % of their stacks complete and 0.9 ms of CPU a second, but for these:
  *
  *   host-0013   lost a twentieth of its samples: its rings were full
@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "bench/fleet/fleet.h"
-#include "control/orders.h"
+#include "control/protocol.h"
 
 #define HOST_LOSES 13
 #define HOST_SLOW  42
@@ -57,17 +57,17 @@ static void fill(const struct fleet *fleet, unsigned host, int64_t now_ns, struc
 				 "kernel.kptr_restrict to 0 or 1, or kernel functions are shown as addresses");
 }
 
-int fleet_agent_ask(const struct fleet *fleet, unsigned host, int64_t now_ns, struct buffer *out, struct error *err)
+int fleet_agent_poll(const struct fleet *fleet, unsigned host, int64_t now_ns, struct buffer *out, struct error *err)
 {
-	struct orders_question question = {0};
+	struct control_poll poll = {0};
 	struct health health = {0};
-	snprintf(question.agent, sizeof(question.agent), "%016llx", (unsigned long long)fleet->hosts[host].hash);
-	fleet_host_name(host, question.host, sizeof(question.host));
-	snprintf(question.wick, sizeof(question.wick), "%s", host == HOST_OLD ? "0.0.9" : WICK_VERSION);
-	snprintf(question.refusal, sizeof(question.refusal), "it is not there: bench/fleet made it up");
+	snprintf(poll.agent, sizeof(poll.agent), "%016llx", (unsigned long long)fleet->hosts[host].hash);
+	fleet_host_name(host, poll.host, sizeof(poll.host));
+	snprintf(poll.wick, sizeof(poll.wick), "%s", host == HOST_OLD ? "0.0.9" : WICK_VERSION);
+	snprintf(poll.refusal, sizeof(poll.refusal), "it is not there: bench/fleet made it up");
 	if (host != HOST_OLD) {
 		fill(fleet, host, now_ns, &health);
-		question.health = &health;
+		poll.health = &health;
 	}
-	return orders_write_question(&question, out, err);
+	return control_write_poll(&poll, out, err);
 }

@@ -8,7 +8,7 @@
  *   world.c   services, deploys, pods, popularity and load: what was sampled in one flush of one host
  *   truth.c   one service more, of which everything is known (--truths)
  *   emit.c    flushes as struct profile
- *   agents.c  what agents of a live fleet say of themselves
+ *   agents.c  the health that agents of a live fleet report
  *   blocks.c  a window of time as a block            send.c  flushes over HTTP, or into a store
  *
  * The load. A host samples cpus * frequency * busy events a second, more by day than by night, less at weekends. Each is in one
@@ -147,7 +147,7 @@ void fleet_host_name(unsigned host, char *ret, size_t size);
 /* ---- agents.c ---- */
 
 /* The question that the host's agent asks its server, as JSON. */
-int fleet_agent_ask(const struct fleet *fleet, unsigned host, int64_t now_ns, struct buffer *out, struct error *err);
+int fleet_agent_poll(const struct fleet *fleet, unsigned host, int64_t now_ns, struct buffer *out, struct error *err);
 
 /* ---- truth.c ---- */
 
@@ -170,7 +170,7 @@ struct fleet_sink {
 	/* A request of one profile; returns when it is acknowledged. */
 	int (*send)(void *context, struct profile *profile, struct fleet_totals *totals, struct error *err);
 	/* What the host's agent asks, of a live fleet. */
-	int (*ask)(void *context, struct bytes question, struct error *err);
+	int (*poll)(void *context, struct bytes poll, struct error *err);
 	void *context;
 };
 /* All flushes of hosts with host % parts == part, tick by tick. */

@@ -51,19 +51,19 @@ static void wait_for_tick(const struct fleet *fleet, uint64_t tick)
 		;
 }
 
-/* All agents ask at once, and often enough to be heard of. */
-static int ask_all(const struct fleet *fleet, unsigned part, unsigned parts, const struct fleet_sink *sink, struct error *err)
+/* All agents poll at once, and often enough not to become silent. */
+static int poll_all(const struct fleet *fleet, unsigned part, unsigned parts, const struct fleet_sink *sink, struct error *err)
 {
-	struct buffer question;
+	struct buffer poll;
 	int r = 0;
-	buffer_init(&question, QUESTION_MAX);
+	buffer_init(&poll, QUESTION_MAX);
 	for (unsigned host = part; r == 0 && host < fleet->options.hosts; host += parts) {
-		buffer_clear(&question);
-		r = fleet_agent_ask(fleet, host, time_now_ns(), &question, err);
+		buffer_clear(&poll);
+		r = fleet_agent_poll(fleet, host, time_now_ns(), &poll, err);
 		if (r == 0)
-			r = sink->ask(sink->context, buffer_bytes(&question), err);
+			r = sink->poll(sink->context, buffer_bytes(&poll), err);
 	}
-	buffer_release(&question);
+	buffer_release(&poll);
 	return r;
 }
 
@@ -77,7 +77,7 @@ int fleet_send(struct fleet *fleet, unsigned part, unsigned parts, const struct 
 		r = fleet_emitter_new(fleet, false, true, &emitters[1], err);
 	for (uint64_t tick = 0; r == 0 && (tick < fleet_flush_count(fleet) || fleet->options.is_live); tick++) {
 		if (fleet->options.is_live) {
-			r = ask_all(fleet, part, parts, sink, err);
+			r = poll_all(fleet, part, parts, sink, err);
 			wait_for_tick(fleet, tick);
 		}
 		for (unsigned host = part; r == 0 && host < fleet->options.hosts; host += parts)

@@ -3,7 +3,7 @@
  * The agent's life: make everything, wait, drain, flush.
  *
  * One thread. It sleeps until the next flush, unless a ring becomes half full before, and then only drains it. A flush drains
- * up to a moment ago, hands the window's profile to the sink, and does the housekeeping that must not happen while samples
+ * up to a moment ago, hands the profile to the sink, and does the housekeeping that must not happen while samples
  * are being attributed: CPUs that came and went, processes that ended, tables that grew too large.
  */
 #include <errno.h>
@@ -34,10 +34,10 @@
 #define RING_BYTES_MOST	     (1u << 20)
 #define HEAP_BYTES	     (32 * MIB)
 #define PROCESSES_KNOWN_MAX  16384u /* by the kernel side */
-#define WAITS_KERNEL_MAX     32768u /* waiting threads that are looked at, at a time */
-#define WAITS_OFTEN	     (ABI_CHANCE_ALWAYS / 10)
+#define OFF_CPU_KERNEL_MAX   32768u /* waiting threads that are looked at, at a time */
+#define OFF_CPU_OFTEN	     (ABI_CHANCE_ALWAYS / 10)
 #define SLACK_NS	     NS_PER_MS /* between a record's time and its becoming visible */
-#define BELL_INTERVAL_NS     (10 * NS_PER_MS)
+#define WAKEUP_INTERVAL_NS   (10 * NS_PER_MS)
 #define IDLE_NS		     NS_PER_S /* at least this often on_idle() is called */
 #define CHECK_FLUSHES	     64
 #define REAP_NS		     NS_PER_S
@@ -55,7 +55,7 @@ const char *const agent_loss_names[AGENT_LOSS_COUNT] = {
 	[AGENT_LOSS_OFF_CPU_FULL] = "off_cpu_full",
 };
 
-enum { TAG_STOP, TAG_BELL, TAG_EVENTS };
+enum { TAG_STOP, TAG_WAKEUP, TAG_EVENTS };
 
 /* ---- making ---- */
 
@@ -79,13 +79,13 @@ static void size_sampler(const struct agent *agent, const struct agent_options *
 	int64_t flush_ns = agent->flush_interval_ns ? agent->flush_interval_ns : FLUSH_DEFAULT_NS;
 	uint64_t seconds = flush_ns > 60 * NS_PER_S ? 60 : (uint64_t)((flush_ns + NS_PER_S - 1) / NS_PER_S);
 	uint64_t samples = seconds * agent->frequency_hz;
-	bool waits = options->wall || options->off_cpu_chance;
-	bool often = options->wall || options->off_cpu_chance > WAITS_OFTEN;
+	bool off_cpu = options->wall || options->off_cpu_chance;
+	bool often = options->wall || options->off_cpu_chance > OFF_CPU_OFTEN;
 	uint64_t ring = options->ring_bytes ? options->ring_bytes : samples * 128;
 
 	if (!options->ring_bytes)
 		ring = often ? SAMPLER_RING_BYTES_MAX : ring > RING_BYTES_MOST ? RING_BYTES_MOST : ring;
-	if (!options->ring_bytes && waits && !often)
+	if (!options->ring_bytes && off_cpu && !often)
 		ring *= 2;
 
 	*ret = (struct sampler_options){
@@ -102,7 +102,7 @@ static void size_sampler(const struct agent *agent, const struct agent_options *
 		.heap_bytes = round_up_power(options->heap_mib ? options->heap_mib * MIB : HEAP_BYTES, UNWIND_CHUNK_BYTES,
 					     HEAP_BYTES_MAX),
 		.processes_max = PROCESSES_KNOWN_MAX,
-		.waits_max = waits ? WAITS_KERNEL_MAX : 0,
+		.off_cpu_max = off_cpu ? OFF_CPU_KERNEL_MAX : 0,
 		.wait_least_ns = options->wall ? 0 : (uint64_t)options->off_cpu_least_ns,
 		.wait_runnable = options->wall,
 	};
@@ -117,7 +117,7 @@ static int check_options(const struct agent_options *options, struct error *err)
 		return error_set(
 			err, -EINVAL,
 			"wall-clock profiling needs a choice of processes, and cannot be combined with off-CPU profiling");
-	if (options->own &&
+	if (options->unprivileged &&
 	    (!options->pids || options->cgroup_count || options->wall || options->off_cpu_chance || options->process_stats))
 		return error_set(err, -EPERM,
 				 "without privileges, only the CPU time of your own processes can be recorded, given by pid");
@@ -145,9 +145,9 @@ static const char *second_type(const struct agent_options *options)
 	return options->off_cpu_chance && options->one_profile ? "off_cpu" : NULL;
 }
 
-static int init_windows(struct agent *agent, const struct agent_options *options, struct error *err)
+static int init_builders(struct agent *agent, const struct agent_options *options, struct error *err)
 {
-	agent->window = (struct window){
+	agent->builder = (struct profile_builder){
 		.sink = &agent->sink,
 		.binaries = &agent->binaries,
 		.chains = &agent->chains,
@@ -159,19 +159,19 @@ static int init_windows(struct agent *agent, const struct agent_options *options
 		.cpu_is_second = options->wall && options->timed,
 		.period_ns = NS_PER_S / agent->frequency_hz,
 	};
-	agent->wait_window = agent->window;
-	agent->wait_window.types[0] = "off_cpu";
-	agent->wait_window.types[1] = NULL;
-	agent->wait_window.cpu_is_second = false;
-	agent->wait_window.period_ns = 1;
+	agent->off_cpu_builder = agent->builder;
+	agent->off_cpu_builder.types[0] = "off_cpu";
+	agent->off_cpu_builder.types[1] = NULL;
+	agent->off_cpu_builder.cpu_is_second = false;
+	agent->off_cpu_builder.period_ns = 1;
 	agent->run_once = options->run_once;
-	agent->wait_is_separate = options->off_cpu_chance && !options->one_profile;
-	agent->wait_column = !options->wall && agent->window.types[1] != NULL;
+	agent->off_cpu_is_separate = options->off_cpu_chance && !options->one_profile;
+	agent->off_cpu_column = !options->wall && agent->builder.types[1] != NULL;
 	agent->wait_chance = options->wall ? ABI_CHANCE_ALWAYS : options->off_cpu_chance;
 	agent->wait_least_ns = options->wall ? 0 : options->off_cpu_least_ns;
-	waits_init(&agent->waits);
-	int r = window_init(&agent->window, err);
-	return r < 0 ? r : window_init(&agent->wait_window, err);
+	off_cpu_init(&agent->off_cpu);
+	int r = profile_builder_init(&agent->builder, err);
+	return r < 0 ? r : profile_builder_init(&agent->off_cpu_builder, err);
 }
 
 /* Everything that needs no privileges. */
@@ -188,7 +188,7 @@ static int init_tables(struct agent *agent, const struct agent_options *options,
 	chains_init(&agent->chains, CHAIN_FRAMES_MAX);
 	if (binaries_init(&agent->binaries) < 0 || process_table_init(&agent->processes, &agent->binaries) < 0)
 		return error_nomem(err);
-	r = init_windows(agent, options, err);
+	r = init_builders(agent, options, err);
 	if (r < 0)
 		return r;
 	agent->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -205,8 +205,8 @@ static void get_counters(const struct agent *agent, struct sampler_counters *ret
 		return;
 	}
 	*ret = (struct sampler_counters){.cpus = cpu_set_count(&agent->online)};
-	ret->counters[ABI_COUNT_SAMPLES] = agent->own->samples;
-	ret->counters[ABI_COUNT_RING_FULL] = agent->own->lost;
+	ret->counters[ABI_COUNT_SAMPLES] = agent->unprivileged->samples;
+	ret->counters[ABI_COUNT_RING_FULL] = agent->unprivileged->lost;
 }
 
 /* CLOCK_MONOTONIC time of programs and process. */
@@ -227,11 +227,11 @@ static int add_sleeper(void *context, pid_t tid, const char *comm)
 
 	begin.tid = (__u32)tid;
 	snprintf(begin.comm, sizeof(begin.comm), "%s", comm);
-	return sampler_add_wait(agent->sampler, tid, begin.time_ns) < 0 ? 0 : waits_begin(&agent->waits, &begin);
+	return sampler_add_wait(agent->sampler, tid, begin.time_ns) < 0 ? 0 : off_cpu_begin(&agent->off_cpu, &begin);
 }
 
 /* Threads that sleep already have waited since now, nobody knows where. */
-static int start_waits(struct agent *agent, const struct agent_options *options, struct error *err)
+static int start_off_cpu(struct agent *agent, const struct agent_options *options, struct error *err)
 {
 	int r = 0;
 
@@ -245,7 +245,7 @@ static int start_waits(struct agent *agent, const struct agent_options *options,
 			.result = UNWIND_NO_USER,
 			.what = ABI_WAIT_BEGINS,
 		};
-		r = waits_find_sleepers(options->pids[i], add_sleeper, &sleepers);
+		r = off_cpu_find_sleepers(options->pids[i], add_sleeper, &sleepers);
 	}
 	return r < 0 ? error_nomem(err) : 0;
 }
@@ -293,7 +293,7 @@ static int start_sampler(struct agent *agent, const struct agent_options *option
 		r = unwinder_new(agent->sampler, &agent->binaries, &agent->processes, options->cache_directory,
 				 &agent->unwinder, err);
 	if (r == 0)
-		r = watch(agent, sampler_bell_fd(agent->sampler), TAG_BELL, err);
+		r = watch(agent, sampler_wakeup_fd(agent->sampler), TAG_WAKEUP, err);
 	if (r == 0)
 		r = events_new(round_up_power(options->event_ring_bytes ? options->event_ring_bytes : EVENT_RING_BYTES, 4096,
 					      EVENT_RING_BYTES_MAX),
@@ -310,14 +310,14 @@ static int start_sampler(struct agent *agent, const struct agent_options *option
 }
 
 /* Here events and samples come together: what is known of a process before its first one is read from /proc then. */
-static int start_own(struct agent *agent, const struct agent_options *options, struct error *err)
+static int start_unprivileged(struct agent *agent, const struct agent_options *options, struct error *err)
 {
-	if (own_new(&agent->own) < 0)
+	if (unprivileged_sampler_new(&agent->unprivileged) < 0)
 		return error_nomem(err);
 	int r = unwinder_new(NULL, &agent->binaries, &agent->processes, options->cache_directory, &agent->unwinder, err);
 	if (r == 0)
-		r = events_new_own(OWN_RING_BYTES, agent->frequency_hz, &agent->online, agent->epoll_fd, TAG_EVENTS,
-				   &agent->events, err);
+		r = events_new_unprivileged(OWN_RING_BYTES, agent->frequency_hz, &agent->online, agent->epoll_fd, TAG_EVENTS,
+					    &agent->events, err);
 	if (r == 0)
 		r = agent_add_pid(agent, options->pids[0], err);
 	for (size_t i = 1; i < options->pid_count && r == 0; i++) {
@@ -329,7 +329,7 @@ static int start_own(struct agent *agent, const struct agent_options *options, s
 
 static int start(struct agent *agent, const struct agent_options *options, struct error *err)
 {
-	int r = options->own ? start_own(agent, options, err) : start_sampler(agent, options, err);
+	int r = options->unprivileged ? start_unprivileged(agent, options, err) : start_sampler(agent, options, err);
 	if (r == 0)
 		r = process_table_snapshot(&agent->processes, err);
 	if (r < 0)
@@ -342,9 +342,9 @@ static int start(struct agent *agent, const struct agent_options *options, struc
 	if (agent->sampler)
 		r = sampler_set_cpus(agent->sampler, &agent->online, err);
 	if (r == 0 && agent->sampler)
-		r = start_waits(agent, options, err);
-	agent->window_start_ns = time_monotonic_ns();
-	agent->drained_ns = agent->window_start_ns;
+		r = start_off_cpu(agent, options, err);
+	agent->interval_start_ns = time_monotonic_ns();
+	agent->drained_ns = agent->interval_start_ns;
 	return r;
 }
 
@@ -385,7 +385,7 @@ static int start_counters(struct agent *agent, const struct agent_options *optio
 
 	if (!options->counters_interval_ns)
 		return 0;
-	int r = counters_new(agent->cgroups.v1, options->own, options->counters_interval_ns, &agent->counters, &why);
+	int r = counters_new(agent->cgroups.v1, options->unprivileged, options->counters_interval_ns, &agent->counters, &why);
 	if (r < 0)
 		return no_counters(agent, r, &why, err);
 	for (size_t i = 0; i < options->pid_count; i++)
@@ -463,12 +463,12 @@ struct agent *agent_free(struct agent *agent)
 	binaries_release(&agent->binaries);
 	sampler_free(agent->sampler);
 	events_free(agent->events);
-	own_free(agent->own);
+	unprivileged_sampler_free(agent->unprivileged);
 	process_stats_free(agent->process_stats);
 	counters_free(agent->counters);
-	window_release(&agent->window);
-	window_release(&agent->wait_window);
-	waits_release(&agent->waits);
+	profile_builder_release(&agent->builder);
+	profile_builder_release(&agent->off_cpu_builder);
+	off_cpu_release(&agent->off_cpu);
 	chains_release(&agent->chains);
 	cgroups_release(&agent->cgroups);
 	labels_release(&agent->labels);
@@ -481,9 +481,9 @@ struct agent *agent_free(struct agent *agent)
 
 int agent_add_pid(struct agent *agent, pid_t pid, struct error *err)
 {
-	if (agent->own) {
+	if (agent->unprivileged) {
 		int r = events_add_process(agent->events, pid, pid == agent->waits_for_exec, err);
-		agent->own->refused += r == -EPERM;
+		agent->unprivileged->refused += r == -EPERM;
 		return r;
 	}
 	return sampler_add_pid(agent->sampler, pid, err);
@@ -531,21 +531,21 @@ static void fill_stats(struct agent *agent, const struct sampler_counters *count
 	pthread_mutex_lock(&agent->stats_lock);
 	struct agent_stats *stats = &agent->stats;
 	for (size_t i = 0; i < AGENT_LOSS_COUNT; i++)
-		stats->samples_lost[i] = agent->window.losses[i] + agent->wait_window.losses[i];
+		stats->samples_lost[i] = agent->builder.losses[i] + agent->off_cpu_builder.losses[i];
 	fill_unwind_stats(agent, counters, &stats->unwind);
 	stats->samples_taken = counters->counters[ABI_COUNT_SAMPLES];
 	stats->samples_lost[AGENT_LOSS_COUNTS_FULL] = counters->counters[ABI_COUNT_RING_FULL];
 	stats->samples_lost[AGENT_LOSS_EVENTS] = agent->events_lost;
 	stats->samples_lost[AGENT_LOSS_FILTER_FULL] = counters->filter_full;
-	stats->samples_lost[AGENT_LOSS_OFF_CPU_FULL] = counters->counters[ABI_COUNT_WAITS_FULL] + agent->waits.dropped;
-	stats->waits_watched = counters->counters[ABI_COUNT_WAITS];
+	stats->samples_lost[AGENT_LOSS_OFF_CPU_FULL] = counters->counters[ABI_COUNT_WAITS_FULL] + agent->off_cpu.dropped;
+	stats->off_cpu_intervals = counters->counters[ABI_COUNT_WAITS];
 	stats->stacks_sent = counters->counters[ABI_COUNT_CHAINS];
 	stats->bpf_run_ns = counters->run_ns;
 	stats->bpf_run_count = counters->run_count;
-	stats->relabel_dropped = agent->window.relabel_dropped + agent->wait_window.relabel_dropped;
+	stats->relabel_dropped = agent->builder.relabel_dropped + agent->off_cpu_builder.relabel_dropped;
 	stats->processes = agent->processes.by_pid.count;
 	stats->cgroups_left_out = agent->cgroups_left_out;
-	stats->own_refused = agent->own ? agent->own->refused : 0;
+	stats->unprivileged_refused = agent->unprivileged ? agent->unprivileged->refused : 0;
 	stats->counters_left_out = agent->counters ? agent->counters->left_out : 0;
 	stats->mappings = agent->processes.mapping_count;
 	stats->binaries = agent->binaries.used;
@@ -554,7 +554,7 @@ static void fill_stats(struct agent *agent, const struct sampler_counters *count
 	stats->frequency_asked_hz = agent->frequency_hz;
 	stats->cost_share = agent->governor.share;
 	stats->rate_changes = agent->governor.changes;
-	snprintf(stats->event, sizeof(stats->event), "%s", agent->own ? "cpu-clock:u" : sampler_event(agent->sampler));
+	snprintf(stats->event, sizeof(stats->event), "%s", agent->unprivileged ? "cpu-clock:u" : sampler_event(agent->sampler));
 	pthread_mutex_unlock(&agent->stats_lock);
 }
 
@@ -583,17 +583,17 @@ void agent_slow_counters(struct agent *agent)
 
 /* ---- flushing ---- */
 
-static int hand_over_window(struct agent *agent, struct window *window, struct error *err)
+static int hand_over_profile(struct agent *agent, struct profile_builder *builder, struct error *err)
 {
-	int64_t duration = agent->drained_ns - agent->window_start_ns;
-	int64_t start_ns = time_now_ns() - (time_monotonic_ns() - agent->window_start_ns);
-	bool counts = window == &agent->window && agent->counters && agent->counters->pending_count;
-	int r = counts ? window_open(window, err) : 0;
+	int64_t duration = agent->drained_ns - agent->interval_start_ns;
+	int64_t start_ns = time_now_ns() - (time_monotonic_ns() - agent->interval_start_ns);
+	bool counts = builder == &agent->builder && agent->counters && agent->counters->pending_count;
+	int r = counts ? profile_builder_open(builder, err) : 0;
 	if (r == 0 && counts)
-		r = counters_move(agent->counters, window->wall_clock_ns, window->profile, err);
+		r = counters_move(agent->counters, builder->wall_clock_ns, builder->profile, err);
 	if (r < 0)
 		return r;
-	_cleanup_(profile_freep) struct profile *profile = window_take(window, start_ns, duration);
+	_cleanup_(profile_freep) struct profile *profile = profile_builder_take(builder, start_ns, duration);
 
 	if (!profile)
 		return 0;
@@ -603,14 +603,14 @@ static int hand_over_window(struct agent *agent, struct window *window, struct e
 	return r;
 }
 
-/* Hands over what the windows hold, which reaches up to drained_ns. */
+/* Hands over the profiles that were built up to drained_ns. */
 static int hand_over(struct agent *agent, struct error *err)
 {
-	int r = hand_over_window(agent, &agent->window, err);
+	int r = hand_over_profile(agent, &agent->builder, err);
 
 	if (r == 0)
-		r = hand_over_window(agent, &agent->wait_window, err);
-	agent->window_start_ns = agent->drained_ns;
+		r = hand_over_profile(agent, &agent->off_cpu_builder, err);
+	agent->interval_start_ns = agent->drained_ns;
 	return r;
 }
 
@@ -623,7 +623,7 @@ static void count_rows(struct agent *agent, const struct profile *profile, int64
 	pthread_mutex_unlock(&agent->stats_lock);
 }
 
-/* What processes used between two flushes, however many windows there were. */
+/* What processes used between two flushes, however many profiles were built meanwhile. */
 static int hand_over_processes(struct agent *agent, int64_t began_ns, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
@@ -632,7 +632,7 @@ static int hand_over_processes(struct agent *agent, int64_t began_ns, struct err
 
 	if (!agent->process_stats)
 		return 0;
-	int r = process_stats_take(agent->process_stats, &agent->processes, &agent->window.sample_labels, start_ns,
+	int r = process_stats_take(agent->process_stats, &agent->processes, &agent->builder.sample_labels, start_ns,
 				   agent->drained_ns - began_ns, &profile, &why);
 	if (r < 0)
 		return no_process_stats(agent, r, &why, err);
@@ -653,7 +653,7 @@ static int follow_cpus(struct agent *agent, struct error *err)
 {
 	struct cpu_set now;
 
-	if (agent->own || cpu_set_read("online", &now, NULL) < 0 || memcmp(&now, &agent->online, sizeof(now)) == 0)
+	if (agent->unprivileged || cpu_set_read("online", &now, NULL) < 0 || memcmp(&now, &agent->online, sizeof(now)) == 0)
 		return 0;
 	int r = events_set_cpus(agent->events, &now, agent->epoll_fd, TAG_EVENTS, err);
 	if (r == 0)
@@ -662,15 +662,15 @@ static int follow_cpus(struct agent *agent, struct error *err)
 	return r;
 }
 
-/* Only between two windows. */
-static int keep_house(struct agent *agent, struct error *err)
+/* Only between two profiles. */
+static int do_housekeeping(struct agent *agent, struct error *err)
 {
 	int r = follow_cpus(agent, err);
 	if (r == 0)
 		r = follow_cgroups(agent, err);
 	if (r < 0)
 		return r;
-	if (chains_are_due(&agent->chains) && waits_keep_chains(&agent->waits, &agent->chains) < 0)
+	if (chains_are_due(&agent->chains) && off_cpu_keep_chains(&agent->off_cpu, &agent->chains) < 0)
 		return error_nomem(err);
 	if (chains_turn(&agent->chains) && agent->sampler)
 		sampler_set_epoch(agent->sampler, agent->chains.tables[0].epoch);
@@ -686,11 +686,11 @@ static int keep_house(struct agent *agent, struct error *err)
 /* A rate that cannot be set stays what it was: the governor tries another one later. */
 static void stay_in_budget(struct agent *agent, const struct sampler_counters *counters)
 {
-	if (agent->own || !governor_update(&agent->governor, time_monotonic_ns(), own_cost_ns(counters)))
+	if (agent->unprivileged || !governor_update(&agent->governor, time_monotonic_ns(), own_cost_ns(counters)))
 		return;
 	double part = (double)agent->governor.hz / agent->frequency_hz;
 	if (sampler_set_frequency(agent->sampler, agent->governor.hz, NULL) == 0)
-		agent->window.period_ns = NS_PER_S / agent->governor.hz;
+		agent->builder.period_ns = NS_PER_S / agent->governor.hz;
 	if (agent->wait_chance && part < 1)
 		sampler_set_wait_chance(agent->sampler, (uint32_t)(agent->wait_chance * part));
 	else
@@ -699,7 +699,7 @@ static void stay_in_budget(struct agent *agent, const struct sampler_counters *c
 
 static int flush(struct agent *agent, int64_t until_ns, bool is_last, struct error *err)
 {
-	int64_t began = time_monotonic_ns(), window_began = agent->window_start_ns;
+	int64_t began = time_monotonic_ns(), interval_start = agent->interval_start_ns;
 	struct sampler_counters counters;
 	int more, r;
 
@@ -707,16 +707,16 @@ static int flush(struct agent *agent, int64_t until_ns, bool is_last, struct err
 		more = agent_drain(agent, until_ns, err);
 		r = more < 0 ? more : 0;
 		if (is_last && more == 0)
-			r = agent_close_waits(agent, until_ns, err);
+			r = agent_close_off_cpu(agent, until_ns, err);
 		if (r == 0)
 			r = hand_over(agent, err);
 	} while (r == 0 && more > 0);
 	if (r == 0)
-		r = hand_over_processes(agent, window_began, err);
+		r = hand_over_processes(agent, interval_start, err);
 	agent->flush_number++;
 	get_counters(agent, &counters);
 	if (r == 0)
-		r = keep_house(agent, err);
+		r = do_housekeeping(agent, err);
 	if (r == 0 && !is_last)
 		stay_in_budget(agent, &counters);
 	fill_stats(agent, &counters);
@@ -724,14 +724,14 @@ static int flush(struct agent *agent, int64_t until_ns, bool is_last, struct err
 	return r;
 }
 
-/* Between flushes, when a ring has filled up, or a walk could not be finished: what it lacked is to be told soon, but the bell
- * may ring at every sample of a busy machine that starts processes all the time. */
+/* Between flushes, when a ring has filled up, or a walk could not be finished: what it lacked is to be provided soon, but a
+ * wake-up may come with every sample of a busy machine that starts processes all the time. */
 static int drain_only(struct agent *agent, struct error *err)
 {
-	int64_t wait_ns = agent->belled_ns + BELL_INTERVAL_NS - time_monotonic_ns();
+	int64_t wait_ns = agent->woken_ns + WAKEUP_INTERVAL_NS - time_monotonic_ns();
 
 	time_sleep_ns(wait_ns > SLACK_NS ? wait_ns : SLACK_NS);
-	agent->belled_ns = time_monotonic_ns();
+	agent->woken_ns = time_monotonic_ns();
 	int64_t until = time_monotonic_ns() - SLACK_NS;
 	int r = agent_drain(agent, until, err);
 
@@ -770,8 +770,8 @@ static int wait_until(struct agent *agent, int64_t until_ns)
 	int count = epoll_wait(agent->epoll_fd, ready, 16, timeout_ms), rings = 0;
 
 	for (int i = 0; i < count; i++) {
-		if (ready[i].data.u32 == TAG_BELL)
-			sampler_clear_bell(agent->sampler);
+		if (ready[i].data.u32 == TAG_WAKEUP)
+			sampler_clear_wakeup(agent->sampler);
 		rings += ready[i].data.u32 != TAG_STOP;
 	}
 	return rings;

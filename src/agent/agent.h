@@ -91,7 +91,7 @@ struct agent_options {
 	/* The unprivileged sampler: own processes by perf events; user space and CPU time only, on the CPUs that are online at
 	 * the start. Requires pids, and the first must be one that may be sampled. Excludes cgroups, wall, off-CPU time and
 	 * process_stats. */
-	bool own;
+	bool unprivileged;
 	bool at_exec;  /* the first of the pids waits for its exec: what it does before does not count */
 	bool cycles;   /* time by the cycle counter (NMI: sees code that runs with interrupts off), if there is one. Default is
 			  cpu-clock: the kernel gives a CPU that is idle most of the time too many cycle samples */
@@ -170,7 +170,7 @@ struct agent_unwind_stats {
 	uint64_t by_frames; /* samples of which a part was found by frame pointers */
 	uint64_t resumed;   /* walks that user space finished, since the kernel side did not know enough */
 	uint64_t frames;    /* user frames walked in the kernel */
-	uint64_t processes_told, processes_refused;
+	uint64_t process_updates, process_update_failures;
 	uint64_t tables, table_bytes, table_rows;	    /* loaded now */
 	uint64_t built, cached, evicted, failed, too_large; /* tables */
 	uint64_t build_ns, build_ns_max;
@@ -192,13 +192,13 @@ struct agent_stats {
 	unsigned frequency_asked_hz;
 	double cost_share;			       /* CPU usage of the agent, smoothed, as a share of one CPU */
 	uint64_t rate_changes;			       /* made to stay in the budget */
-	uint64_t waits_watched;			       /* off-CPU intervals that were sampled */
+	uint64_t off_cpu_intervals;		       /* off-CPU intervals that were sampled */
 	uint64_t process_rows, process_rows_left_out;  /* of process_stats; left out for lack of room */
 	uint64_t process_stats_ns;		       /* CPU time that making them took */
 	char process_stats_problem[ERROR_MESSAGE_MAX]; /* why there are none although they are wanted; "" = all is well */
-	uint64_t cgroups_left_out;  /* control groups that are not followed, for lack of room: the most at a time */
-	uint64_t own_refused;	    /* processes of others, in agent_options.own */
-	uint64_t counters_left_out; /* processes, for lack of room */
+	uint64_t cgroups_left_out;     /* control groups that are not followed, for lack of room: the most at a time */
+	uint64_t unprivileged_refused; /* processes of others, in agent_options.own */
+	uint64_t counters_left_out;    /* processes, for lack of room */
 	char counters_problem[ERROR_MESSAGE_MAX];
 };
 void agent_get_stats(struct agent *agent, struct agent_stats *ret); /* from any thread */
@@ -207,7 +207,7 @@ void agent_get_stats(struct agent *agent, struct agent_stats *ret); /* from any 
 enum doctor_verdict { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
 struct doctor_row {
 	enum doctor_verdict verdict;
-	char what[64], found[256], mend[256]; /* mend: the fix; "" = nothing to fix */
+	char what[64], found[256], fix[256]; /* fix: the fix; "" = nothing to fix */
 };
 size_t agent_examine(struct doctor_row *ret_rows, size_t max);
 /* The failed checks of a machine where the agent runs, without loading the sampling program again. Returns the number of rows.

@@ -9,19 +9,19 @@
 
 #include "agent/agent.h"
 #include "agent/chains.h"
-#include "agent/own.h"
 #include "agent/process/binary.h"
 #include "agent/process/cgroups.h"
 #include "agent/process/counters.h"
 #include "agent/process/process.h"
 #include "agent/process/process_stats.h"
+#include "agent/profile_builder.h"
 #include "agent/sample/cpus.h"
 #include "agent/sample/events.h"
 #include "agent/sample/governor.h"
+#include "agent/sample/off_cpu.h"
 #include "agent/sample/sampler.h"
-#include "agent/sample/waits.h"
+#include "agent/unprivileged.h"
 #include "agent/unwinder.h"
-#include "agent/window.h"
 
 /* The next record of one ring, in drain.c's heap. */
 struct drain_cursor {
@@ -36,9 +36,9 @@ struct agent {
 	unsigned frequency_hz; /* as asked for */
 	int64_t flush_interval_ns;
 
-	struct sampler *sampler; /* NULL if own is not */
-	struct own *own;	 /* without privileges */
-	pid_t waits_for_exec;	 /* 0 = none */
+	struct sampler *sampler;		   /* NULL if own is not */
+	struct unprivileged_sampler *unprivileged; /* without privileges */
+	pid_t waits_for_exec;			   /* 0 = none */
 	struct unwinder *unwinder;
 	struct events *events;
 	struct cpu_set online;
@@ -46,25 +46,25 @@ struct agent {
 	struct process_table processes;
 	struct chains chains;
 	struct cgroups cgroups;
-	struct window window;
-	struct window wait_window;	     /* of off-CPU time, if it has a profile of its own */
-	struct process_stats *process_stats; /* NULL = not wanted, or not to be had */
-	char *const *followed_cgroups;	     /* of struct agent_options */
+	struct profile_builder builder;
+	struct profile_builder off_cpu_builder; /* of off-CPU time, if it has a profile of its own */
+	struct process_stats *process_stats;	/* NULL = not wanted, or not to be had */
+	char *const *followed_cgroups;		/* of struct agent_options */
 	size_t followed_cgroup_count;
 	uint64_t cgroups_left_out; /* of those below them, at most at a time */
 	struct counters *counters; /* NULL = as process_stats */
-	struct waits waits;
+	struct off_cpu off_cpu;
 	uint32_t wait_chance;
 	int64_t wait_least_ns;
-	bool wait_is_separate;
+	bool off_cpu_is_separate;
 	bool run_once; /* as in struct agent_options */
-	unsigned wait_column;
+	unsigned off_cpu_column;
 	struct governor governor;
 
 	struct drain_cursor *cursors; /* 2 * possible CPUs */
-	int64_t drained_ns;	      /* everything up to this time is in the window */
-	int64_t belled_ns;	      /* the last drain for a bell */
-	int64_t window_start_ns;      /* CLOCK_MONOTONIC */
+	int64_t drained_ns;	      /* everything up to this time is in the profile */
+	int64_t woken_ns;	      /* the last drain for a wake-up */
+	int64_t interval_start_ns;    /* CLOCK_MONOTONIC */
 	int64_t reaped_ns;	      /* processes that ended before were forgotten */
 	uint64_t flush_number, jitter;
 	uint64_t events_lost;
@@ -81,12 +81,13 @@ static inline unsigned agent_sample_cpus(const struct agent *agent)
 	return agent->sampler ? sampler_cpu_limit(agent->sampler) : 0;
 }
 
-/* drain.c: moves everything up to a time from the rings to the window, in order. Positive if the window became full before. */
+/* drain.c: moves everything up to a time from the rings to the profile, in order of time. Positive if the profile became full
+ * before. */
 int agent_drain(struct agent *agent, int64_t until_ns, struct error *err);
 /* Counts waits that have not ended up to a time, and forgets them. */
-int agent_close_waits(struct agent *agent, int64_t until_ns, struct error *err);
+int agent_close_off_cpu(struct agent *agent, int64_t until_ns, struct error *err);
 /* doctor.c: one row, with the printf() arguments of `found`. */
-void doctor_fill(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *mend, const char *found,
+void doctor_fill(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *fix, const char *found,
 		 va_list arguments) __attribute__((format(printf, 5, 0)));
 
 #endif

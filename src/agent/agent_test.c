@@ -744,7 +744,7 @@ static void test_full_rings_are_counted(void **state)
 }
 
 /* At a high rate the ring is drained between flushes, before it is full. */
-static void test_the_bell(void **state)
+static void test_wakeup(void **state)
 {
 	struct fixture *fixture = *state;
 	struct child child = start_child(run_burn, "1.5");
@@ -910,7 +910,7 @@ static void test_totals_hold_when_the_rate_changes(void **state)
 	need_workload();
 	struct child child = start_child(run_workload, "9");
 	start(fixture, (struct agent_options){.pids = &child.pid, .pid_count = 1, .flush_interval_ns = NS_PER_S});
-	fixture->agent->sink.on_idle = change_rate; /* also after each bell */
+	fixture->agent->sink.on_idle = change_rate; /* also after each wake-up */
 	int64_t began = time_monotonic_ns();
 	release_child(&child);
 	run_until_ended(fixture, child.pid);
@@ -946,7 +946,7 @@ static void test_the_budget_lowers_the_rate(void **state)
 	assert_true(stats.cost_share > 0 && stats.cost_share < 1);
 }
 
-static int sum_waits(void *context, struct profile *profile, struct error *err)
+static int sum_off_cpu(void *context, struct profile *profile, struct error *err)
 {
 	struct fixture *fixture = context;
 
@@ -971,7 +971,7 @@ static int64_t watch_sleeper(struct fixture *fixture, const char *milliseconds, 
 	options.pid_count = 1;
 	options.flush_interval_ns = NS_PER_S;
 	start(fixture, options);
-	fixture->agent->sink.on_profile = sum_waits;
+	fixture->agent->sink.on_profile = sum_off_cpu;
 	release_child(&child);
 	fixture->until_ended = child.pid;
 	run_for(fixture, 60);
@@ -990,8 +990,9 @@ static void test_waits_by_chance(void **state)
 	double expected = 3.0, most = (double)(time_monotonic_ns() - began) / 1e9;
 	struct agent_stats stats = stats_of(fixture);
 
-	print_message("%.3f s of 3 and a little, %llu waits\n", (double)total / 1e9, (unsigned long long)stats.waits_watched);
-	assert_in_range(stats.waits_watched, 250 - 4 * 14, 250 + 4 * 14 + 4);
+	print_message("%.3f s of 3 and a little, %llu waits\n", (double)total / 1e9,
+		      (unsigned long long)stats.off_cpu_intervals);
+	assert_in_range(stats.off_cpu_intervals, 250 - 4 * 14, 250 + 4 * 14 + 4);
 	assert_true((double)total / 1e9 >= expected * (1 - 4 * sqrt(0.003)) &&
 		    (double)total / 1e9 <= most * (1 + 4 * sqrt(0.003)));
 	assert_int_equal(lost(&stats), 0);
@@ -1006,7 +1007,7 @@ static void test_waits_by_duration(void **state)
 	struct agent_stats stats = stats_of(fixture);
 
 	assert_int_equal(total, 0);
-	assert_true(stats.waits_watched >= 1000);
+	assert_true(stats.off_cpu_intervals >= 1000);
 	assert_int_equal(lost(&stats), 0);
 }
 
@@ -1017,10 +1018,10 @@ static void test_the_doctor(void **state)
 
 	assert_true(count >= 10);
 	for (size_t i = 0; i < count; i++) {
-		print_message("%d %s: %s%s%s\n", rows[i].verdict, rows[i].what, rows[i].found, rows[i].mend[0] ? " -> " : "",
-			      rows[i].mend);
+		print_message("%d %s: %s%s%s\n", rows[i].verdict, rows[i].what, rows[i].found, rows[i].fix[0] ? " -> " : "",
+			      rows[i].fix);
 		assert_true(rows[i].what[0] && rows[i].found[0]);
-		assert_true((rows[i].verdict == DOCTOR_OK) == (rows[i].mend[0] == 0));
+		assert_true((rows[i].verdict == DOCTOR_OK) == (rows[i].fix[0] == 0));
 	}
 	assert_int_equal(agent_examine(rows, 3), 3);
 }
@@ -1034,7 +1035,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_everything, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_tick_is_missed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_rings_are_counted, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_the_bell, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_wakeup, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lost_events_heal, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stopping, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad_options, setup, teardown),

@@ -25,24 +25,24 @@
 #include "base/io.h"
 #include "base/time.h"
 
-void doctor_fill(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *mend, const char *found,
+void doctor_fill(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *fix, const char *found,
 		 va_list arguments)
 {
 	*row = (struct doctor_row){.verdict = verdict};
 	snprintf(row->what, sizeof(row->what), "%s", what);
-	snprintf(row->mend, sizeof(row->mend), "%s", mend);
+	snprintf(row->fix, sizeof(row->fix), "%s", fix);
 	vsnprintf(row->found, sizeof(row->found), found, arguments);
 }
 
-static void report(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *mend, const char *found,
+static void report(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *fix, const char *found,
 		   ...) __attribute__((format(printf, 5, 6)));
-static void report(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *mend, const char *found,
+static void report(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *fix, const char *found,
 		   ...)
 {
 	va_list arguments;
 
 	va_start(arguments, found);
-	doctor_fill(row, verdict, what, mend, found, arguments);
+	doctor_fill(row, verdict, what, fix, found, arguments);
 	va_end(arguments);
 }
 

@@ -25,16 +25,16 @@ struct report {
 	struct process *process;
 };
 
-static void add(struct report *report, enum doctor_verdict verdict, const char *what, const char *mend, const char *found, ...)
+static void add(struct report *report, enum doctor_verdict verdict, const char *what, const char *fix, const char *found, ...)
 	__attribute__((format(printf, 5, 6)));
-static void add(struct report *report, enum doctor_verdict verdict, const char *what, const char *mend, const char *found, ...)
+static void add(struct report *report, enum doctor_verdict verdict, const char *what, const char *fix, const char *found, ...)
 {
 	va_list arguments;
 
 	if (report->count == report->max)
 		return;
 	va_start(arguments, found);
-	doctor_fill(&report->rows[report->count++], verdict, what, mend, found, arguments);
+	doctor_fill(&report->rows[report->count++], verdict, what, fix, found, arguments);
 	va_end(arguments);
 }
 

@@ -41,7 +41,7 @@ static bool look(struct agent *agent, struct drain_cursor *cursor)
 	return sample != NULL;
 }
 
-static int take_own_sample(struct agent *agent, const struct event *event, struct error *err);
+static int take_unprivileged_sample(struct agent *agent, const struct event *event, struct error *err);
 
 static int take_event(struct agent *agent, unsigned cpu, struct error *err)
 {
@@ -50,9 +50,9 @@ static int take_event(struct agent *agent, unsigned cpu, struct error *err)
 	if (!event_ring_next(agent->events, events_ring(agent->events, cpu), &event))
 		return 0;
 	if (event.kind == EVENT_SAMPLE)
-		return agent->own ? take_own_sample(agent, &event, err) : 0;
-	if (agent->own)
-		own_note(agent->own, &event);
+		return agent->unprivileged ? take_unprivileged_sample(agent, &event, err) : 0;
+	if (agent->unprivileged)
+		unprivileged_sampler_note(agent->unprivileged, &event);
 	else if (event.kind == EVENT_LOST)
 		agent->events_lost += event.lost;
 	return process_table_apply(&agent->processes, &event, err);
@@ -61,9 +61,9 @@ static int take_event(struct agent *agent, unsigned cpu, struct error *err)
 static int add_wait(struct agent *agent, struct process *process, const struct abi_sample *begin, uint64_t ns,
 		    struct error *err)
 {
-	struct window *window = agent->wait_is_separate ? &agent->wait_window : &agent->window;
+	struct profile_builder *builder = agent->off_cpu_is_separate ? &agent->off_cpu_builder : &agent->builder;
 
-	return window_add(window, process, begin, agent->wait_column, waits_value(begin, ns), err);
+	return profile_builder_add(builder, process, begin, agent->off_cpu_column, off_cpu_value(begin, ns), err);
 }
 
 /* The stacks are those of the begin, the process is looked up as of now: what it had mapped then it has still. */
@@ -75,7 +75,7 @@ static int take_wait_end(struct agent *agent, struct sample_ring *ring, struct e
 	char comm[sizeof(begin.comm) + 1] = "";
 	int r = 0;
 
-	if (waits_end(&agent->waits, (pid_t)end->tid, &begin)) {
+	if (off_cpu_end(&agent->off_cpu, (pid_t)end->tid, &begin)) {
 		if (end->kernel_leaf) {
 			begin.kernel_leaf = end->kernel_leaf;
 			begin.kernel_chain = end->kernel_chain;
@@ -90,13 +90,13 @@ static int take_wait_end(struct agent *agent, struct sample_ring *ring, struct e
 }
 
 /* A wait that is not in the kernel's table any more has ended, and its end was lost or too short to be told. */
-int agent_close_waits(struct agent *agent, int64_t until_ns, struct error *err)
+int agent_close_off_cpu(struct agent *agent, int64_t until_ns, struct error *err)
 {
 	struct abi_sample begin;
 	int r = 0;
 
-	while (agent->waits.count && r == 0) {
-		waits_end(&agent->waits, (pid_t)agent->waits.begins[agent->waits.count - 1].tid, &begin);
+	while (agent->off_cpu.count && r == 0) {
+		off_cpu_end(&agent->off_cpu, (pid_t)agent->off_cpu.begins[agent->off_cpu.count - 1].tid, &begin);
 		struct process *process = process_table_find(&agent->processes, (pid_t)begin.tgid);
 		int64_t ns = until_ns - (int64_t)begin.time_ns;
 		if (process && ns > 0 && ns >= agent->wait_least_ns &&
@@ -118,24 +118,24 @@ static int take_stacks(struct agent *agent, struct process *process, const struc
 	}
 
 	if (sample->what == ABI_WAIT_BEGINS)
-		return waits_begin(&agent->waits, sample) < 0 ? error_nomem(err) : 0;
-	if (agent->waits.count) /* it runs, so it does not wait: the end was lost */
-		waits_end(&agent->waits, (pid_t)sample->tid, &other);
-	return window_add(&agent->window, process, sample, 0, (int64_t)sample->value, err);
+		return off_cpu_begin(&agent->off_cpu, sample) < 0 ? error_nomem(err) : 0;
+	if (agent->off_cpu.count) /* it runs, so it does not wait: the end was lost */
+		off_cpu_end(&agent->off_cpu, (pid_t)sample->tid, &other);
+	return profile_builder_add(&agent->builder, process, sample, 0, (int64_t)sample->value, err);
 }
 
-static int take_own_sample(struct agent *agent, const struct event *event, struct error *err)
+static int take_unprivileged_sample(struct agent *agent, const struct event *event, struct error *err)
 {
 	struct process *process;
 	struct abi_sample sample;
 	char comm[sizeof(sample.comm) + 1] = "";
 
-	own_sample(agent->own, event, (uint64_t)NS_PER_S / agent->frequency_hz, &sample);
+	unprivileged_sampler_convert(agent->unprivileged, event, (uint64_t)NS_PER_S / agent->frequency_hz, &sample);
 	__builtin_memcpy(comm, sample.comm, sizeof(sample.comm));
 	int r = process_table_lookup(&agent->processes, event->pid, event->time_ns, comm, &process, err);
 	if (r == 0 && !comm[0])
 		__builtin_memcpy(sample.comm, process->comm, sizeof(sample.comm));
-	const struct abi_tail *tail = sample.flags & ABI_SAMPLE_TAIL ? &agent->own->tail : NULL;
+	const struct abi_tail *tail = sample.flags & ABI_SAMPLE_TAIL ? &agent->unprivileged->tail : NULL;
 	if (r == 0 && unwinder_complete(agent->unwinder, process, &sample, tail, &agent->chains) < 0)
 		r = error_nomem(err);
 	return r < 0 ? r : take_stacks(agent, process, &sample, err);
@@ -238,7 +238,7 @@ int agent_drain(struct agent *agent, int64_t until_ns, struct error *err)
 		if (!look(agent, &heap[0]))
 			heap[0] = heap[--count];
 		sift_down(heap, count, 0);
-		full = window_is_full(&agent->window) || window_is_full(&agent->wait_window);
+		full = profile_builder_is_full(&agent->builder) || profile_builder_is_full(&agent->off_cpu_builder);
 	}
 	release_rings(agent);
 	unwinder_update(agent->unwinder);

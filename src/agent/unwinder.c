@@ -467,7 +467,7 @@ static int place_list(struct unwinder *unwinder, struct process *process, struct
 	return 0;
 }
 
-static void tell(struct unwinder *unwinder, struct process *process)
+static void update_kernel(struct unwinder *unwinder, struct process *process)
 {
 	struct mapping_list *list = process->maps;
 	int r = 0;
@@ -488,8 +488,8 @@ static void tell(struct unwinder *unwinder, struct process *process)
 		};
 		r = sampler_set_process(unwinder->sampler, process->pid, &told);
 	}
-	unwinder->stats.processes_told += r == 0;
-	unwinder->stats.processes_refused += r < 0;
+	unwinder->stats.process_updates += r == 0;
+	unwinder->stats.process_update_failures += r < 0;
 	if (r < 0 && process->told)
 		sampler_forget_process(unwinder->sampler, process->pid);
 	process->told = r == 0;
@@ -503,7 +503,7 @@ void unwinder_update(struct unwinder *unwinder)
 	for (size_t i = 0; i < table->changed_count; i++) {
 		struct process *process = process_table_find(table, table->changed[i]);
 		if (process && process->changed)
-			tell(unwinder, process);
+			update_kernel(unwinder, process);
 	}
 	table->changed_count = 0;
 	if (unwinder->sampler)

@@ -10,7 +10,7 @@ static bool is_slow(int64_t before_ns, int64_t after_ns)
 	return after_ns - before_ns > CLOCK_STEP_LEAST_NS / 2;
 }
 
-bool clock_steps_look(struct clock_steps *steps, int64_t before_ns, int64_t wall_ns, int64_t after_ns)
+bool clock_steps_check(struct clock_steps *steps, int64_t before_ns, int64_t wall_ns, int64_t after_ns)
 {
 	if (is_slow(before_ns, after_ns))
 		return false;
@@ -23,12 +23,12 @@ bool clock_steps_look(struct clock_steps *steps, int64_t before_ns, int64_t wall
 	return is_step;
 }
 
-bool clock_steps_look_now(struct clock_steps *steps)
+bool clock_steps_check_now(struct clock_steps *steps)
 {
 	for (int i = 0; i < TRIES; i++) {
 		int64_t before_ns = time_monotonic_ns(), wall_ns = time_now_ns(), after_ns = time_monotonic_ns();
 		if (!is_slow(before_ns, after_ns))
-			return clock_steps_look(steps, before_ns, wall_ns, after_ns);
+			return clock_steps_check(steps, before_ns, wall_ns, after_ns);
 	}
 	return false;
 }

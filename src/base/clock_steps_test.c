@@ -15,11 +15,11 @@ static void test_steps(void **state)
 	const int64_t wall = 1763790000 * NS_PER_S;
 	struct clock_steps steps = {0};
 	(void)state;
-	assert_false(clock_steps_look(&steps, 0, wall, 100));
-	assert_false(clock_steps_look(&steps, NS_PER_S, wall + NS_PER_S + 90000, NS_PER_S + 90000));
-	assert_true(clock_steps_look(&steps, 2 * NS_PER_S, wall + 7 * NS_PER_S, 2 * NS_PER_S));
-	assert_false(clock_steps_look(&steps, 3 * NS_PER_S, wall + 8 * NS_PER_S, 3 * NS_PER_S));
-	assert_true(clock_steps_look(&steps, 4 * NS_PER_S, wall + 9 * NS_PER_S - 300000, 4 * NS_PER_S));
+	assert_false(clock_steps_check(&steps, 0, wall, 100));
+	assert_false(clock_steps_check(&steps, NS_PER_S, wall + NS_PER_S + 90000, NS_PER_S + 90000));
+	assert_true(clock_steps_check(&steps, 2 * NS_PER_S, wall + 7 * NS_PER_S, 2 * NS_PER_S));
+	assert_false(clock_steps_check(&steps, 3 * NS_PER_S, wall + 8 * NS_PER_S, 3 * NS_PER_S));
+	assert_true(clock_steps_check(&steps, 4 * NS_PER_S, wall + 9 * NS_PER_S - 300000, 4 * NS_PER_S));
 }
 
 static void test_slow_pairs(void **state)
@@ -27,9 +27,9 @@ static void test_slow_pairs(void **state)
 	const int64_t wall = 1763790000 * NS_PER_S;
 	struct clock_steps steps = {0};
 	(void)state;
-	assert_false(clock_steps_look(&steps, 0, wall + NS_PER_S, NS_PER_S));
-	assert_false(clock_steps_look(&steps, 2 * NS_PER_S, wall, 2 * NS_PER_S)); /* the first that counts */
-	assert_false(clock_steps_look(&steps, 3 * NS_PER_S, wall + 3 * NS_PER_S, 3 * NS_PER_S + CLOCK_STEP_LEAST_NS));
+	assert_false(clock_steps_check(&steps, 0, wall + NS_PER_S, NS_PER_S));
+	assert_false(clock_steps_check(&steps, 2 * NS_PER_S, wall, 2 * NS_PER_S)); /* the first that counts */
+	assert_false(clock_steps_check(&steps, 3 * NS_PER_S, wall + 3 * NS_PER_S, 3 * NS_PER_S + CLOCK_STEP_LEAST_NS));
 }
 
 static void test_creeping(void **state)
@@ -38,7 +38,7 @@ static void test_creeping(void **state)
 	int noticed = 0;
 	(void)state;
 	for (int64_t i = 0; i < 100; i++)
-		noticed += clock_steps_look(&steps, i * NS_PER_S, i * NS_PER_S + i * 50000, i * NS_PER_S);
+		noticed += clock_steps_check(&steps, i * NS_PER_S, i * NS_PER_S + i * 50000, i * NS_PER_S);
 	assert_in_range(noticed, 10, 30);
 }
 
@@ -47,7 +47,7 @@ static void test_now(void **state)
 	struct clock_steps steps = {0};
 	(void)state;
 	for (int i = 0; i < 100; i++)
-		clock_steps_look_now(&steps);
+		clock_steps_check_now(&steps);
 	assert_true(steps.has_looked);
 }
 

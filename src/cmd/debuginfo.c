@@ -75,7 +75,7 @@ static int list(const struct list_arguments *a, struct error *err)
 	const struct remote_value values[] = {{"state", a->state}, {"text", a->text}, {"limit", limit}};
 	if (remote_begin(&path, "/api/v1/binaries", values, 3) < 0)
 		return error_nomem(err);
-	int r = remote_ask(&a->remote, "GET", &path, &answer, err);
+	int r = remote_request(&a->remote, "GET", &path, &answer, err);
 	if (r < 0)
 		return r;
 	if (strcmp(a->format, "text") == 0)

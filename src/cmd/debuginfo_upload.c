@@ -41,7 +41,7 @@ struct sending {
 	uint64_t size, offset, resumed;
 	uint8_t *piece;
 	int64_t shown_ns;
-	bool reached, told; /* the server has answered; what is waited for has been said */
+	bool reached, reported; /* the server has answered; what is waited for has been said */
 };
 
 /* ---- talking to the server ---- */
@@ -125,12 +125,12 @@ static enum step send_piece(struct sending *sending, struct error *err)
 	int r = upload_client_put(sending->client, sending->id, sending->offset, piece, &reply, err);
 	if (note_reply(sending, r, &reply, err) < 0)
 		return AGAIN;
-	bool told = reply.has_offset && reply.offset <= sending->size;
-	if (reply.status == 200 && told && reply.offset > sending->offset) {
+	bool reported = reply.has_offset && reply.offset <= sending->size;
+	if (reply.status == 200 && reported && reply.offset > sending->offset) {
 		sending->offset = reply.offset;
 		return DONE;
 	}
-	if (reply.status == 409 && told)
+	if (reply.status == 409 && reported)
 		sending->offset = reply.offset;
 	if (reply.status == 404) /* it was given to somebody else: begin anew */
 		*sending->id = 0;
@@ -173,9 +173,9 @@ static int send_file(struct sending *sending, bool *ret_existed, struct error *e
 		step = go_on(sending, &tries, err);
 		if (step != AGAIN || tries >= TRIES)
 			break;
-		if (!sending->told)
+		if (!sending->reported)
 			fprintf(stderr, "wick debuginfo: %s: %s; retrying\n", sending->name, err->message);
-		sending->told = true;
+		sending->reported = true;
 		time_sleep_ns(PAUSE_NS);
 	}
 	clear_progress(sending);

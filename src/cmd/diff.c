@@ -79,7 +79,7 @@ static int diff_remote(const struct diff_arguments *a, const char *base, const c
 	int r = remote_begin(&path, "/api/v1/diff", values, sizeof(values) / sizeof(*values));
 	if (r < 0)
 		return error_set(err, r, "the selectors are too long");
-	r = remote_ask(&a->remote, "GET", &path, &answer, err);
+	r = remote_request(&a->remote, "GET", &path, &answer, err);
 	return r < 0 ? r : io_write_file(a->output, answer.data, answer.len, 0644, err);
 }
 

@@ -50,7 +50,7 @@ static struct doctor_row examine_worker(void)
 	}
 	row.verdict = DOCTOR_WARN;
 	snprintf(row.found, sizeof(row.found), "%.250s", err.message);
-	snprintf(row.mend, sizeof(row.mend), "%s",
+	snprintf(row.fix, sizeof(row.fix), "%s",
 		 r == -ENOSYS ? "use a kernel with CONFIG_SECCOMP_FILTER, and a container that allows seccomp(2); until then a "
 				"server symbolizes no addresses"
 			      : "until this is fixed, a server symbolizes no addresses");
@@ -69,7 +69,7 @@ static struct doctor_row examine_disassembly(void)
 	if (r < 0) {
 		row.verdict = DOCTOR_WARN;
 		snprintf(row.found, sizeof(row.found), "%.250s", err.message);
-		snprintf(row.mend, sizeof(row.mend), "install the package libcapstone4 where the server runs");
+		snprintf(row.fix, sizeof(row.fix), "install the package libcapstone4 where the server runs");
 	}
 	return row;
 }
@@ -87,7 +87,7 @@ static struct doctor_row examine_debuginfod(void)
 	} else {
 		row.verdict = DOCTOR_WARN;
 		snprintf(row.found, sizeof(row.found), "%.250s", err.message);
-		snprintf(row.mend, sizeof(row.mend), "install the package libdebuginfod1 where the server runs");
+		snprintf(row.fix, sizeof(row.fix), "install the package libdebuginfod1 where the server runs");
 	}
 	return row;
 }
@@ -138,8 +138,8 @@ int cmd_doctor(int argc, char **argv)
 		const struct doctor_row *row = &rows[i];
 		printf("%s%-4s%s  %-24s %s\n", colour ? colours[row->verdict] : "", words[row->verdict],
 		       colour ? "\033[0m" : "", row->what, row->found);
-		if (row->mend[0])
-			printf("      %-24s -> %s\n", "", row->mend);
+		if (row->fix[0])
+			printf("      %-24s -> %s\n", "", row->fix);
 		failed += row->verdict == DOCTOR_FAIL;
 		warned += row->verdict == DOCTOR_WARN;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wick open: a profile in a browser. What is served, to whom, is in server/viewer/opened.h. */
+/* wick open: a profile in a browser. What is served, to whom, is in server/viewer/local_viewer.h. */
 #include "cmd/open.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "base/limits.h"
 #include "cmd/cmd.h"
 #include "cmd/convert.h"
-#include "server/viewer/opened.h"
+#include "server/viewer/local_viewer.h"
 #include "symbol/symbol.h"
 #include "symbol/worker.h"
 
@@ -48,7 +48,7 @@ int open_check(const struct open_options *options, struct error *err)
 	int r = parse_browser(options->browser, &browser, err);
 	if (r < 0)
 		return r;
-	r = opened_check_listen(options->listen, err);
+	r = local_viewer_check_listen(options->listen, err);
 	return r < 0 ? error_prefix(err, r, "--listen") : 0;
 }
 
@@ -84,14 +84,14 @@ static int spawn_apart(char *const argv[])
 }
 
 /* Nothing waits for it: it may be the browser itself, and last as long. A browser is not run as root unless asked for. */
-static void start_browser(enum browser browser, struct opened *opened, const char *verb)
+static void start_browser(enum browser browser, struct local_viewer *viewer, const char *verb)
 {
 	if (browser == BROWSER_AUTO)
 		browser = has_desktop() && geteuid() != 0 ? BROWSER_PROFILER : BROWSER_NONE;
 	if (browser == BROWSER_NONE)
 		return;
-	const char *link = browser == BROWSER_PAGE ? opened_page_link(opened) : opened_profiler_link(opened);
-	char *const argv[] = {(char *)(uintptr_t) "xdg-open", (char *)(uintptr_t)opened_link_once(opened, link), NULL};
+	const char *link = browser == BROWSER_PAGE ? local_viewer_page_link(viewer) : local_viewer_profiler_link(viewer);
+	char *const argv[] = {(char *)(uintptr_t) "xdg-open", (char *)(uintptr_t)local_viewer_link_once(viewer, link), NULL};
 	int r = spawn_apart(argv);
 	if (r != 0)
 		fprintf(stderr, "wick %s: cannot start a browser: cannot run xdg-open: %s\n", verb, strerror(r));
@@ -104,7 +104,7 @@ int open_serve(const struct open_options *options, const char *verb, const struc
 	static const struct symbol_worker_options worker = {.program = "/proc/self/exe"};
 	struct symbolizer_options symbols = {.worker = &worker, .own_files = true};
 	_cleanup_(symbolizer_freep) struct symbolizer *symbolizer = NULL;
-	_cleanup_(opened_freep) struct opened *opened = NULL;
+	_cleanup_(local_viewer_freep) struct local_viewer *viewer = NULL;
 	_cleanup_(buffer_release) struct buffer page = {0};
 	enum browser browser;
 	buffer_init(&page, PAGE_BYTES_MAX);
@@ -113,20 +113,20 @@ int open_serve(const struct open_options *options, const char *verb, const struc
 		r = html_write(profile, title, &page, err);
 	if (r == 0)
 		r = symbolizer_new(&symbols, &symbolizer, err);
-	struct opened_options opening = {
+	struct local_viewer_options opening = {
 		.listen = options->listen, .profile = profile, .page = buffer_bytes(&page), .symbolizer = symbolizer};
 	if (r == 0)
-		r = opened_new(&opening, &opened, err);
+		r = local_viewer_new(&opening, &viewer, err);
 	if (r < 0)
 		return r;
-	signals_install(opened_stop, opened, false);
+	signals_install(local_viewer_stop, viewer, false);
 	fprintf(stderr,
 		"wick %s: served on this machine until Ctrl-C; anyone with a link can read the profile\n"
 		"  page:             %s\n"
 		"  Firefox Profiler: %s\n",
-		verb, opened_page_link(opened), opened_profiler_link(opened));
-	start_browser(browser, opened, verb);
-	r = opened_run(opened, err);
+		verb, local_viewer_page_link(viewer), local_viewer_profiler_link(viewer));
+	start_browser(browser, viewer, verb);
+	r = local_viewer_run(viewer, err);
 	signals_reset();
 	return r;
 }

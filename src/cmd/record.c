@@ -26,16 +26,16 @@
 #include "cmd/cmd.h"
 #include "cmd/launch.h"
 #include "cmd/open.h"
+#include "cmd/record_downsample.h"
 #include "cmd/record_markers.h"
 #include "cmd/record_remote.h"
-#include "cmd/record_thin.h"
 #include "daemon/host_symbols.h"
 #include "format/format.h"
+#include "profile/downsample.h"
 #include "profile/filter.h"
 #include "profile/hosts.h"
 #include "profile/markers.h"
 #include "profile/merge.h"
-#include "profile/thin.h"
 #include "server/server.h"
 #include "symbol/worker.h"
 
@@ -83,7 +83,7 @@ struct record {
 	struct symbolizer *symbolizer;
 	struct host_symbols symbols;
 	struct record_markers markers;
-	struct record_thin thin;
+	struct record_downsample downsample;
 	struct profile *profile;
 	struct pending_binary pending[PENDING_MAX];
 	size_t pending_count;
@@ -139,8 +139,9 @@ static int on_profile(void *context, struct profile *profile, struct error *err)
 	struct record *record = context;
 	if (record->is_early)
 		return 0;
-	return record->agent.timed ? record_thin_merge(&record->thin, record->running, record->profile, profile, err)
-				   : profile_merge(record->profile, profile, true, err);
+	return record->agent.timed
+		       ? record_downsample_merge(&record->downsample, record->running, record->profile, profile, err)
+		       : profile_merge(record->profile, profile, true, err);
 }
 
 /* Of the recording, without the time before it. */
@@ -223,7 +224,7 @@ static void stop_agent(void *context)
 static int add_pid(struct record *record, pid_t pid, struct error *err)
 {
 	int r = agent_add_pid(record->running, pid, err);
-	return r == -EPERM && record->agent.own ? 0 : r;
+	return r == -EPERM && record->agent.unprivileged ? 0 : r;
 }
 
 /* What forked before it was followed. */
@@ -269,7 +270,7 @@ static int fall_back(struct record *record, const struct agent_sink *sink, struc
 {
 	struct error why = *err;
 
-	record->agent.own = true;
+	record->agent.unprivileged = true;
 	int r = agent_new(&record->agent, sink, &record->running, err);
 	if (r == -EPERM) /* what the user asked for needs them */
 		return error_set(err, r, "%.400s; %.400s", why.message, err->message);
@@ -344,7 +345,7 @@ static void report(const struct record *record)
 	fprintf(stderr, "%swick record: %s samples in %.1f s at %u Hz (%s), written to %s\n",
 		terminal_is_interactive() ? "\r\033[K" : "", text_format_count(stats.samples_taken, count),
 		(double)(record->ended_ns - record->started_ns) / NS_PER_S, stats.frequency_hz, stats.event, record->output);
-	record_thin_report(&record->thin);
+	record_downsample_report(&record->downsample);
 	report_walks(&stats.unwind);
 	record_markers_report(&record->markers, record->output, record->format);
 	for (size_t i = 0; i < AGENT_LOSS_COUNT; i++)
@@ -354,9 +355,9 @@ static void report(const struct record *record)
 			fprintf(stderr, "  %s: %llu\n", agent_loss_names[i], (unsigned long long)stats.samples_lost[i]);
 	if (stats.cgroups_left_out)
 		fprintf(stderr, "  cgroups beyond the limit, not recorded: %llu\n", (unsigned long long)stats.cgroups_left_out);
-	if (stats.own_refused)
+	if (stats.unprivileged_refused)
 		fprintf(stderr, "  processes that need privileges, not recorded: %llu\n",
-			(unsigned long long)stats.own_refused);
+			(unsigned long long)stats.unprivileged_refused);
 	if (stats.counters_left_out)
 		fprintf(stderr, "  processes without counters: %llu\n", (unsigned long long)stats.counters_left_out);
 	if (stats.counters_problem[0])
@@ -372,7 +373,7 @@ static int add_losses(const struct record *record, struct error *err)
 {
 	struct agent_stats stats;
 	char text[128];
-	int r = record_thin_note(&record->thin, record->profile, err);
+	int r = record_downsample_note(&record->downsample, record->profile, err);
 
 	get_stats(record, &stats);
 	for (size_t i = 0; i < AGENT_LOSS_COUNT && r == 0; i++) {
@@ -391,7 +392,7 @@ static const char *record_title(const struct record *record)
 }
 
 /* Both clocks at one time, so that the file says when it began by the one that other profilers go by, too. */
-static void tell_monotonic(struct profile *profile)
+static void note_monotonic_start(struct profile *profile)
 {
 	if (profile->time_ns > 0 && profile->monotonic_ns == 0)
 		profile->monotonic_ns = profile->time_ns - (time_now_ns() - time_monotonic_ns());
@@ -421,10 +422,11 @@ static int write_profile(struct record *record, struct error *err)
 		return error_set(
 			err, -ENODATA,
 			"no samples were taken: the process did not use the CPU, or ended too soon%s; nothing was written",
-			record->agent.own ? ", or is a set-user-id or unreadable program, which requires privileges" : "");
+			record->agent.unprivileged ? ", or is a set-user-id or unreadable program, which requires privileges"
+						   : "");
 	while (record->pending_count)
 		read_symbols(record);
-	tell_monotonic(record->profile);
+	note_monotonic_start(record->profile);
 	int r = symbolizer_resolve(record->symbolizer, record->profile, 1, NULL, NULL, err);
 	if (!r)
 		r = add_losses(record, err);
@@ -502,9 +504,9 @@ static int drop_early(struct record *record, struct error *err)
 		r = drop_early_rows(record, err);
 	if (r < 0)
 		return r;
-	record->kept = count_taken(profile) << record->thin.shift;
-	uint64_t dropped = (uint64_t)(before - profile->sample_count) << record->thin.shift;
-	record->thin.arrived -= dropped < record->thin.arrived ? dropped : record->thin.arrived;
+	record->kept = count_taken(profile) << record->downsample.shift;
+	uint64_t dropped = (uint64_t)(before - profile->sample_count) << record->downsample.shift;
+	record->downsample.arrived -= dropped < record->downsample.arrived ? dropped : record->downsample.arrived;
 	if (profile->time_ns && profile->time_ns < record->at_ns) {
 		int64_t early_ns = record->at_ns - profile->time_ns;
 		profile->duration_ns = early_ns < profile->duration_ns ? profile->duration_ns - early_ns : 0;
@@ -571,7 +573,7 @@ static int run_markers(struct record *record, struct error *err)
 		return r;
 	record->started_ns = time_monotonic_ns();
 	int64_t time_ns = time_now_ns();
-	if (!record->markers.marks)
+	if (!record->markers.recorder)
 		return error_set(err, -EIO, "nothing to record without markers");
 	if (record->command.count && (r = launch_go(&record->launch, err)) < 0)
 		return r;
@@ -584,7 +586,7 @@ static int run_markers(struct record *record, struct error *err)
 		return r;
 	record->profile->time_ns = time_ns;
 	record->profile->duration_ns = record->ended_ns - record->started_ns;
-	tell_monotonic(record->profile);
+	note_monotonic_start(record->profile);
 	r = add_host(record->profile, err);
 	if (r == 0)
 		r = output_write(record->profile, record->output, record->format, record_title(record), &record->written, err);
@@ -751,7 +753,7 @@ static int check_usage(const struct record *record, const struct usage *usage, b
 	if (record->agent.wall && (all || record->agent.off_cpu_chance))
 		return usage_error(usage, "--wall requires a command or -p, and excludes --off-cpu");
 	if (record->markers.only &&
-	    (record->markers.off || record->agent.wall || record->agent.off_cpu_chance || record->thin.max))
+	    (record->markers.off || record->agent.wall || record->agent.off_cpu_chance || record->downsample.max))
 		return usage_error(
 			usage,
 			"--markers-only takes no samples: it excludes --no-markers, --wall, --off-cpu and --max-samples");
@@ -793,17 +795,17 @@ static int run_here(struct record *record, const struct option_list *pids, const
 /* With --remote: agents record, and what comes is written as if it had been recorded here. Returns an exit status. */
 static int run_remote(struct record *record, const struct option_list cgroups[TARGET_KINDS], const struct usage *usage)
 {
-	/* By enum orders_target_kind. */
-	const struct option_list *const lists[ORDERS_TARGET_KINDS] = {&cgroups[TARGET_UNIT], &cgroups[TARGET_CONTAINER],
-								      &cgroups[TARGET_CGROUP]};
-	struct orders_order order = {.duration_ns =
-					     record->duration_ns ? record->duration_ns : RECORD_REMOTE_SECONDS * NS_PER_S,
-				     .frequency_hz = record->agent.frequency_hz,
-				     .no_markers = record->markers.off};
+	/* By enum recording_target_kind. */
+	const struct option_list *const lists[RECORDING_TARGET_KINDS] = {&cgroups[TARGET_UNIT], &cgroups[TARGET_CONTAINER],
+									 &cgroups[TARGET_CGROUP]};
+	struct recording_request request = {.duration_ns = record->duration_ns ? record->duration_ns
+									       : RECORD_REMOTE_SECONDS * NS_PER_S,
+					    .frequency_hz = record->agent.frequency_hz,
+					    .no_markers = record->markers.off};
 	struct error err = {0};
-	if (record_remote_order(lists, &order, &err) < 0)
+	if (record_remote_order(lists, &request, &err) < 0)
 		return usage_error(usage, "%s", err.message);
-	int r = record_remote_make(&record->remote, &order, &record->profile, &err);
+	int r = record_remote_make(&record->remote, &request, &record->profile, &err);
 	if (r == 0)
 		r = output_write(record->profile, record->output, record->format, "wick record", &record->written, &err);
 	if (r == 0)
@@ -827,7 +829,7 @@ static int check_remote(const struct record *record, const struct usage *usage, 
 					  "it excludes -p, --at, a command, --event, --wall and --off-cpu");
 	if (remote->tenant && tenant_name_check(remote->tenant, &err) < 0)
 		return usage_error(usage, "%s", err.message);
-	if (record->markers.only || record->markers.max || record->thin.max || record->launch.environment_count ||
+	if (record->markers.only || record->markers.max || record->downsample.max || record->launch.environment_count ||
 	    record->launch.directory)
 		return usage_error(usage, "--remote excludes --markers-only, --max-markers, --max-samples, --env and --chdir");
 	return -1;
@@ -869,7 +871,7 @@ int cmd_record(int argc, char **argv)
 		LISTEN_OPTION_ROW(&record.open.listen),
 		BROWSER_OPTION_ROW(&record.open.browser),
 		MARKERS_OPTION_ROWS(&record.markers),
-		MAX_SAMPLES_OPTION_ROW(&record.thin),
+		MAX_SAMPLES_OPTION_ROW(&record.downsample),
 		{'a', "all", NULL, OPTION_FLAG, &all, .help = "all processes of this machine"},
 		{'p', "pid", "PID", OPTION_LIST, &pids,
 		 .help = "this process, its children and what they fork; may be\nrepeated, as may the next three"},

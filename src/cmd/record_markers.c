@@ -13,7 +13,7 @@
 static void give_up(struct record_markers *markers, const struct error *err)
 {
 	fprintf(stderr, "wick record: without markers: %s\n", err->message);
-	markers->marks = marks_free(markers->marks);
+	markers->recorder = marker_recorder_free(markers->recorder);
 }
 
 void record_markers_open(struct record_markers *markers, bool all)
@@ -21,24 +21,24 @@ void record_markers_open(struct record_markers *markers, bool all)
 	struct error err = {0};
 	if (markers->off)
 		return;
-	if (marks_new(all, &markers->marks, &err) < 0)
+	if (marker_recorder_new(all, &markers->recorder, &err) < 0)
 		give_up(markers, &err);
 	else if (markers->max)
-		marks_limit(markers->marks, markers->max);
-	if (markers->marks && *marks_recorder_name(markers->marks))
-		setenv(MARKS_ENVIRONMENT, marks_recorder_name(markers->marks), 1);
+		marker_recorder_limit(markers->recorder, markers->max);
+	if (markers->recorder && *marker_recorder_name(markers->recorder))
+		setenv(MARKER_RECORDER_ENVIRONMENT, marker_recorder_name(markers->recorder), 1);
 }
 
 void record_markers_start(struct record_markers *markers, const pid_t *pids, size_t count, int64_t begin_ns)
 {
 	struct error err = {0};
 	int r = 0;
-	for (size_t i = 0; markers->marks && r == 0 && i < count; i++)
-		r = marks_follow(markers->marks, pids[i], &err);
-	if (markers->marks && begin_ns)
-		marks_begin_at(markers->marks, begin_ns);
-	if (markers->marks && r == 0)
-		r = marks_start(markers->marks, &err);
+	for (size_t i = 0; markers->recorder && r == 0 && i < count; i++)
+		r = marker_recorder_follow(markers->recorder, pids[i], &err);
+	if (markers->recorder && begin_ns)
+		marker_recorder_begin_at(markers->recorder, begin_ns);
+	if (markers->recorder && r == 0)
+		r = marker_recorder_start(markers->recorder, &err);
 	if (r < 0)
 		give_up(markers, &err);
 }
@@ -48,7 +48,7 @@ struct loss {
 	const char *what;
 };
 #define LOSSES 5
-static void list_losses(const struct marks_stats *stats, struct loss ret[LOSSES])
+static void list_losses(const struct marker_recorder_stats *stats, struct loss ret[LOSSES])
 {
 	ret[0] = (struct loss){stats->lost, "markers lost: ring buffers were full"};
 	ret[1] = (struct loss){stats->left_out, "markers dropped across the recording: too many"};
@@ -74,14 +74,14 @@ static int add_losses(const struct record_markers *markers, struct profile *prof
 
 int record_markers_stop(struct record_markers *markers, struct profile **profile, struct error *err)
 {
-	if (!markers->marks)
+	if (!markers->recorder)
 		return 0;
 	struct error why = {0};
-	if (marks_stop(markers->marks, profile, &why) < 0) {
+	if (marker_recorder_stop(markers->recorder, profile, &why) < 0) {
 		give_up(markers, &why);
 		return 0;
 	}
-	marks_get_stats(markers->marks, &markers->stats);
+	marker_recorder_get_stats(markers->recorder, &markers->stats);
 	bool has_no_type = (*profile)->sample_type_count == 0 && profile_marker_count(*profile) > 0;
 	int r = has_no_type ? profile_add_named_type(*profile, "cpu", "nanoseconds", err) : 0;
 	return r < 0 ? r : add_losses(markers, *profile, err);
@@ -91,7 +91,7 @@ void record_markers_report(const struct record_markers *markers, const char *out
 {
 	const struct format *written = format ? format_by_name(format) : format_by_extension(output);
 	bool is_held = written && (written->holds & FORMAT_HOLDS_MARKERS);
-	const struct marks_stats *stats = &markers->stats;
+	const struct marker_recorder_stats *stats = &markers->stats;
 	struct loss losses[LOSSES];
 	char count[2][TEXT_NUMBER_MAX];
 	list_losses(stats, losses);
@@ -106,5 +106,5 @@ void record_markers_report(const struct record_markers *markers, const char *out
 
 void record_markers_release(struct record_markers *markers)
 {
-	markers->marks = marks_free(markers->marks);
+	markers->recorder = marker_recorder_free(markers->recorder);
 }

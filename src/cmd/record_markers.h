@@ -4,14 +4,14 @@
 #ifndef WICK_CMD_RECORD_MARKERS_H
 #define WICK_CMD_RECORD_MARKERS_H
 
-#include "agent/markers/marks.h"
+#include "agent/markers/marker_recorder.h"
 
 struct record_markers {
 	bool off;     /* --no-markers */
 	bool only;    /* --markers-only: nothing is sampled */
 	unsigned max; /* --max-markers; 0 = as many as usual */
-	struct marks *marks;
-	struct marks_stats stats;
+	struct marker_recorder *recorder;
+	struct marker_recorder_stats stats;
 };
 
 /* Of struct option_row. */

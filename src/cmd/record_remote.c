@@ -14,15 +14,15 @@
 #include "net/net.h"
 #include "profile/markers.h"
 
-#define LOOK_NS		 (500 * NS_PER_MS)
-#define AWAY_NS		 (60 * NS_PER_S) /* how long the server may be away */
-#define FETCH_TIMEOUT_NS (600 * NS_PER_S)
-#define PATH_SIZE	 128
-#define PROFILE_MAX	 (1 * GIB)
+#define CHECK_INTERVAL_NS (500 * NS_PER_MS)
+#define UNREACHABLE_NS	  (60 * NS_PER_S) /* how long the server may be away */
+#define FETCH_TIMEOUT_NS  (600 * NS_PER_S)
+#define PATH_SIZE	  128
+#define PROFILE_MAX	  (1 * GIB)
 
 struct waiting {
 	const struct record_remote *remote;
-	char *token, id[ORDERS_ID_SIZE];
+	char *token, id[CONTROL_ID_SIZE];
 	struct net_client *net;
 	atomic_bool stop;
 	int64_t start_ns, end_ns; /* monotonic, about */
@@ -34,21 +34,22 @@ static void stop(void *context)
 	cancel_request(&((struct waiting *)context)->stop);
 }
 
-int record_remote_order(const struct option_list *const lists[ORDERS_TARGET_KINDS], struct orders_order *ret, struct error *err)
+int record_remote_order(const struct option_list *const lists[RECORDING_TARGET_KINDS], struct recording_request *ret,
+			struct error *err)
 {
-	if (ret->duration_ns > ORDERS_DURATION_MAX_NS)
+	if (ret->duration_ns > RECORDING_DURATION_MAX_NS)
 		return error_set(err, -EINVAL, "-d: a recording of several hosts can take 10 minutes at most");
-	if (ret->frequency_hz > ORDERS_FREQUENCY_MAX_HZ)
-		return error_set(err, -EINVAL, "-F: the limit for remote hosts is %u Hz", ORDERS_FREQUENCY_MAX_HZ);
-	for (size_t kind = 0; kind < ORDERS_TARGET_KINDS; kind++) {
+	if (ret->frequency_hz > RECORDING_FREQUENCY_MAX_HZ)
+		return error_set(err, -EINVAL, "-F: the limit for remote hosts is %u Hz", RECORDING_FREQUENCY_MAX_HZ);
+	for (size_t kind = 0; kind < RECORDING_TARGET_KINDS; kind++) {
 		for (size_t i = 0; i < lists[kind]->count; i++) {
-			if (ret->target_count == ORDERS_TARGETS_MAX)
-				return error_set(err, -EINVAL, "more than %d groups to record", ORDERS_TARGETS_MAX);
-			struct orders_target *target = &ret->targets[ret->target_count++];
-			target->kind = (enum orders_target_kind)kind;
+			if (ret->target_count == RECORDING_TARGETS_MAX)
+				return error_set(err, -EINVAL, "more than %d groups to record", RECORDING_TARGETS_MAX);
+			struct recording_target *target = &ret->targets[ret->target_count++];
+			target->kind = (enum recording_target_kind)kind;
 			if (snprintf(target->name, sizeof(target->name), "%s", lists[kind]->items[i]) >=
 			    (int)sizeof(target->name))
-				return error_set(err, -EINVAL, "--%s: the name is too long", orders_target_names[kind]);
+				return error_set(err, -EINVAL, "--%s: the name is too long", recording_target_names[kind]);
 		}
 	}
 	return 0;
@@ -86,8 +87,8 @@ static int answer_error(const struct net_client_response *response, struct error
 }
 
 /* *ret: an object; decref it. */
-static int ask(struct net_client *net, const char *method, const char *path, struct bytes body, int status, json_t **ret,
-	       struct error *err)
+static int send_request(struct net_client *net, const char *method, const char *path, struct bytes body, int status,
+			json_t **ret, struct error *err)
 {
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
 	net_client_response_init(&response);
@@ -100,22 +101,22 @@ static int ask(struct net_client *net, const char *method, const char *path, str
 	return json_is_object(*ret) ? 0 : error_set(err, -EBADMSG, "malformed response from the server");
 }
 
-static int order_it(struct waiting *waiting, const struct orders_order *order, struct error *err)
+static int request_recording(struct waiting *waiting, const struct recording_request *request, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer body = {0};
 	json_t *json = NULL;
 	buffer_init(&body, MIB);
-	int r = orders_write_request(order, waiting->remote->hosts.items, waiting->remote->hosts.count, &body, err);
+	int r = control_write_api_request(request, waiting->remote->hosts.items, waiting->remote->hosts.count, &body, err);
 	if (r == 0)
-		r = ask(waiting->net, "POST", ORDERS_RECORDINGS_PATH, buffer_bytes(&body), 201, &json, err);
+		r = send_request(waiting->net, "POST", CONTROL_RECORDINGS_PATH, buffer_bytes(&body), 201, &json, err);
 	if (r == -EBADMSG && waiting->remote->tenant) {
-		char said[ERROR_MESSAGE_MAX];
-		snprintf(said, sizeof(said), "%s", err->message);
-		r = error_set(err, r, "%.300s (only agents started with --tenant '%.150s' belong to this tenant)", said,
+		char message[ERROR_MESSAGE_MAX];
+		snprintf(message, sizeof(message), "%s", err->message);
+		r = error_set(err, r, "%.300s (only agents started with --tenant '%.150s' belong to this tenant)", message,
 			      waiting->remote->tenant);
 	}
 	const char *id = json_string_value(json_object_get(json, "id"));
-	if (r == 0 && (!id || !orders_id_is_valid(id)))
+	if (r == 0 && (!id || !control_id_is_valid(id)))
 		r = error_set(err, -EBADMSG, "malformed response from the server");
 	if (r == 0) {
 		/* By its clock, of which only the difference counts. */
@@ -123,7 +124,7 @@ static int order_it(struct waiting *waiting, const struct orders_order *order, s
 				  json_integer_value(json_object_get(json, "created_ms"));
 		snprintf(waiting->id, sizeof(waiting->id), "%s", id);
 		waiting->start_ns = time_monotonic_ns() + lead_ms * NS_PER_MS;
-		waiting->end_ns = waiting->start_ns + order->duration_ns;
+		waiting->end_ns = waiting->start_ns + request->duration_ns;
 	}
 	json_decref(json);
 	return r;
@@ -135,15 +136,15 @@ static void cancel_it(struct waiting *waiting)
 	json_t *json = NULL;
 	char path[PATH_SIZE];
 	struct error err = {0};
-	snprintf(path, sizeof(path), ORDERS_RECORDINGS_PATH "/%s", waiting->id);
+	snprintf(path, sizeof(path), CONTROL_RECORDINGS_PATH "/%s", waiting->id);
 	if (make_client(waiting, 5 * NS_PER_S, NULL, &net, &err) == 0)
-		ask(net, "DELETE", path, (struct bytes){0}, 200, &json, &err);
+		send_request(net, "DELETE", path, (struct bytes){0}, 200, &json, &err);
 	json_decref(json);
 }
 
 /* ---- waiting ---- */
 
-static void show_progress(const struct waiting *waiting, const size_t counts[ORDERS_STATES])
+static void show_progress(const struct waiting *waiting, const size_t counts[RECORDING_STATES])
 {
 	int64_t now_ns = time_monotonic_ns();
 	if (!terminal_is_interactive())
@@ -156,20 +157,20 @@ static void show_progress(const struct waiting *waiting, const size_t counts[ORD
 	else
 		fprintf(stderr, "waiting for profiles");
 	fprintf(stderr, "; %zu hosts", waiting->hosts);
-	for (size_t i = 0; i < ORDERS_STATES; i++)
+	for (size_t i = 0; i < RECORDING_STATES; i++)
 		if (counts[i])
-			fprintf(stderr, ", %zu %s", counts[i], orders_state_names[i]);
+			fprintf(stderr, ", %zu %s", counts[i], recording_state_names[i]);
 	fprintf(stderr, "; Ctrl-C cancels ");
 }
 
-static void count_states(struct waiting *waiting, const json_t *hosts, size_t counts[ORDERS_STATES])
+static void count_states(struct waiting *waiting, const json_t *hosts, size_t counts[RECORDING_STATES])
 {
-	enum orders_state state;
+	enum recording_state state;
 	waiting->hosts = json_array_size(hosts);
 	for (size_t i = 0; i < waiting->hosts; i++)
-		if (orders_state_parse(json_string_value(json_object_get(json_array_get(hosts, i), "state")), &state) == 0)
+		if (recording_state_parse(json_string_value(json_object_get(json_array_get(hosts, i), "state")), &state) == 0)
 			counts[state]++;
-	waiting->done = counts[ORDERS_DONE];
+	waiting->done = counts[RECORDING_DONE];
 }
 
 static void report_hosts(const json_t *hosts)
@@ -179,7 +180,7 @@ static void report_hosts(const json_t *hosts)
 		const char *name = json_string_value(json_object_get(host, "name")),
 			   *state = json_string_value(json_object_get(host, "state")),
 			   *why = json_string_value(json_object_get(host, "why"));
-		if (!name || !state || !why || strcmp(state, orders_state_names[ORDERS_DONE]) == 0)
+		if (!name || !state || !why || strcmp(state, recording_state_names[RECORDING_DONE]) == 0)
 			continue;
 		fprintf(stderr, "wick record: host ");
 		cmd_print_harmless(stderr, name, 0);
@@ -197,8 +198,8 @@ static void report_failures(struct waiting *waiting)
 	char path[PATH_SIZE];
 	json_t *json = NULL;
 	struct error err = {0};
-	snprintf(path, sizeof(path), ORDERS_RECORDINGS_PATH "/%s", waiting->id);
-	if (ask(waiting->net, "GET", path, (struct bytes){0}, 200, &json, &err) == 0)
+	snprintf(path, sizeof(path), CONTROL_RECORDINGS_PATH "/%s", waiting->id);
+	if (send_request(waiting->net, "GET", path, (struct bytes){0}, 200, &json, &err) == 0)
 		report_hosts(json_object_get(json, "hosts"));
 	json_decref(json);
 }
@@ -225,13 +226,13 @@ static void report_missing(struct waiting *waiting, const struct profile *profil
 }
 
 /* 1 it is over, 0 not yet. */
-static int look(struct waiting *waiting, struct error *err)
+static int check_hosts(struct waiting *waiting, struct error *err)
 {
-	size_t counts[ORDERS_STATES] = {0};
+	size_t counts[RECORDING_STATES] = {0};
 	char path[PATH_SIZE];
 	json_t *json = NULL;
-	snprintf(path, sizeof(path), ORDERS_RECORDINGS_PATH "/%s", waiting->id);
-	int r = ask(waiting->net, "GET", path, (struct bytes){0}, 200, &json, err);
+	snprintf(path, sizeof(path), CONTROL_RECORDINGS_PATH "/%s", waiting->id);
+	int r = send_request(waiting->net, "GET", path, (struct bytes){0}, 200, &json, err);
 	if (r == 0) {
 		const json_t *hosts = json_object_get(json, "hosts");
 		const char *state = json_string_value(json_object_get(json, "state"));
@@ -248,18 +249,18 @@ static int look(struct waiting *waiting, struct error *err)
 
 static int wait_for_it(struct waiting *waiting, struct error *err)
 {
-	int64_t heard_ns = time_monotonic_ns();
+	int64_t response_ns = time_monotonic_ns();
 	for (;;) {
 		if (cancel_requested(&waiting->stop))
 			return error_set(err, -ECANCELED, "cancelled");
-		int r = look(waiting, err);
+		int r = check_hosts(waiting, err);
 		int64_t now_ns = time_monotonic_ns();
 		if (r > 0)
 			return 0;
-		if (r < 0 && (r != -EAGAIN || now_ns - heard_ns > AWAY_NS))
+		if (r < 0 && (r != -EAGAIN || now_ns - response_ns > UNREACHABLE_NS))
 			return r;
-		heard_ns = r == 0 ? now_ns : heard_ns;
-		time_sleep_ns(LOOK_NS);
+		response_ns = r == 0 ? now_ns : response_ns;
+		time_sleep_ns(CHECK_INTERVAL_NS);
 	}
 }
 
@@ -269,8 +270,8 @@ static int fetch(struct waiting *waiting, struct profile **ret, struct error *er
 {
 	_cleanup_(net_client_freep) struct net_client *net = NULL;
 	char path[PATH_SIZE];
-	int64_t until_ns = time_monotonic_ns() + AWAY_NS;
-	snprintf(path, sizeof(path), ORDERS_RECORDINGS_PATH "/%s/profile?format=firefox", waiting->id);
+	int64_t until_ns = time_monotonic_ns() + UNREACHABLE_NS;
+	snprintf(path, sizeof(path), CONTROL_RECORDINGS_PATH "/%s/profile?format=firefox", waiting->id);
 	int r = make_client(waiting, FETCH_TIMEOUT_NS, &waiting->stop, &net, err);
 	while (r == 0) {
 		_cleanup_(net_client_response_release) struct net_client_response response = {0};
@@ -283,7 +284,7 @@ static int fetch(struct waiting *waiting, struct profile **ret, struct error *er
 			r = answer_error(&response, err);
 		if (r != -EAGAIN || time_monotonic_ns() > until_ns)
 			return r;
-		time_sleep_ns(LOOK_NS);
+		time_sleep_ns(CHECK_INTERVAL_NS);
 		r = 0;
 	}
 	return r;
@@ -313,9 +314,9 @@ static void report_clocks(const struct profile *profile)
 	}
 }
 
-static int run(struct waiting *waiting, const struct orders_order *order, struct profile **ret, struct error *err)
+static int run(struct waiting *waiting, const struct recording_request *request, struct profile **ret, struct error *err)
 {
-	int r = order_it(waiting, order, err);
+	int r = request_recording(waiting, request, err);
 	if (r < 0)
 		return r;
 	r = wait_for_it(waiting, err);
@@ -337,7 +338,7 @@ static int run(struct waiting *waiting, const struct orders_order *order, struct
 	return 0;
 }
 
-int record_remote_make(const struct record_remote *remote, const struct orders_order *order, struct profile **ret,
+int record_remote_make(const struct record_remote *remote, const struct recording_request *request, struct profile **ret,
 		       struct error *err)
 {
 	struct waiting waiting = {.remote = remote};
@@ -346,7 +347,7 @@ int record_remote_make(const struct record_remote *remote, const struct orders_o
 		r = make_client(&waiting, 30 * NS_PER_S, &waiting.stop, &waiting.net, err);
 	if (r == 0) {
 		signals_install(stop, &waiting, false);
-		r = run(&waiting, order, ret, err);
+		r = run(&waiting, request, ret, err);
 		signals_reset();
 	}
 	net_client_free(waiting.net);

@@ -4,7 +4,7 @@
 #define WICK_CMD_RECORD_REMOTE_H
 
 #include "cmd/cmd.h"
-#include "control/orders.h"
+#include "control/protocol.h"
 
 #define RECORD_REMOTE_SECONDS 10 /* unless it is said */
 
@@ -22,12 +22,13 @@ struct record_remote {
 			   .help = "with --remote: file with the server's token"),                                             \
 		OPTION_ROW(0, "tenant", "NAME", OPTION_TEXT, &(remote)->tenant,                                                \
 			   .help = "with --remote: hosts whose agents have this --tenant")
-/* Checks what the user wants; fills the order. lists: of targets by enum orders_target_kind. -EINVAL. */
-int record_remote_order(const struct option_list *const lists[ORDERS_TARGET_KINDS], struct orders_order *ret,
+/* Checks what the user wants; fills the recording request. lists: of targets by enum recording_target_kind. -EINVAL. */
+int record_remote_order(const struct option_list *const lists[RECORDING_TARGET_KINDS], struct recording_request *ret,
 			struct error *err);
-/* Orders, waits, says on stderr what becomes of it, and fetches the profile. -ECANCELED: by a signal; nobody records any more.
+/* Requests the recording, waits, reports its progress on stderr, and fetches the profile. -ECANCELED: by a signal; nobody
+ * records any more.
  */
-int record_remote_make(const struct record_remote *remote, const struct orders_order *order, struct profile **ret,
+int record_remote_make(const struct record_remote *remote, const struct recording_request *request, struct profile **ret,
 		       struct error *err);
 
 #endif

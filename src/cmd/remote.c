@@ -91,7 +91,7 @@ static int ask(const struct remote *remote, const char *method, struct buffer *p
 	return 0;
 }
 
-int remote_ask(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret, struct error *err)
+int remote_request(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret, struct error *err)
 {
 	return ask(remote, method, path, ret, NULL, err);
 }

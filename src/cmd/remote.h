@@ -31,7 +31,7 @@ struct remote_value {
 int remote_begin(struct buffer *path, const char *call, const struct remote_value *values, size_t count);
 int remote_add_list(struct buffer *path, const char *name, const struct option_list *values);
 /* Asks, and gives the body of a 200. What the server says of a bad question becomes the error's whole text. */
-int remote_ask(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret, struct error *err);
+int remote_request(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret, struct error *err);
 /* The same with GET; ret_symbols: "resolved=N pending=N missing=N" of the answer's addresses, or "". */
 #define REMOTE_SYMBOLS_MAX 96
 int remote_query(const struct remote *remote, struct buffer *path, struct buffer *ret,

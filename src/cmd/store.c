@@ -128,7 +128,7 @@ static int ask(const struct store_arguments_of *a, const char *method, const cha
 	int r = remote_begin(&path, call, values, a->selector ? 3 : 0);
 	if (r < 0)
 		return error_set(err, r, "the selector is too long");
-	r = remote_ask(&a->remote, method, &path, &answer, err);
+	r = remote_request(&a->remote, method, &path, &answer, err);
 	return r < 0 ? r : print(buffer_bytes(&answer), err);
 }
 

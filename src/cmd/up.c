@@ -114,7 +114,7 @@ static int become_unprivileged(const struct up *up, struct error *err)
 	return 0;
 }
 
-static void say_status(int fd, int code, const char *text)
+static void report_status(int fd, int code, const char *text)
 {
 	struct server_status status = {.code = code};
 	snprintf(status.text, sizeof(status.text), "%s", text);
@@ -143,14 +143,14 @@ static int server_process(struct up *up)
 	if (!r)
 		r = server_new(&up->server, &server, &err);
 	if (r < 0) {
-		say_status(up->status_fds[1], r, err.message);
+		report_status(up->status_fds[1], r, err.message);
 		return EXIT_FAILED;
 	}
 	struct sigaction action = {.sa_handler = SIG_DFL};
 	sigaction(SIGTERM, &action, NULL);
 	signals_install(stop_server, server, false);
 	signal(SIGINT, SIG_IGN);
-	say_status(up->status_fds[1], 0, server_address(server));
+	report_status(up->status_fds[1], 0, server_address(server));
 	io_close(up->status_fds[1]);
 	return server_run(server, &err) < 0 ? cmd_fail("up", &err) : EXIT_DONE;
 }
@@ -214,7 +214,7 @@ static int wait_for_server(struct up *up, struct error *err)
 	return WEXITSTATUS(status) ? error_set(err, -EPIPE, "the server failed; its message is above") : 0;
 }
 
-/* At a signal. That of a child may be of another one: recorders of ordered recordings are processes of ours, too. */
+/* At a signal. That of a child may be of another one: recorders of requested recordings are processes of ours, too. */
 static void stop_collector(void *context)
 {
 	const struct up *up = context;

@@ -173,8 +173,9 @@ void parquet_data_release(struct parquet_data *data);
 int parquet_read(struct parquet_file *file, size_t group, size_t column, struct parquet_data *ret, struct error *err);
 
 /*
- * Pages. With a page index the pages of a row group begin at the same rows in all columns, and each can be found, judged by its
- * range and read alone. A file without an index (or whose columns have pages that are not aligned) has one "page" a row group.
+ * Pages. With a page index the pages of a row group begin at the same rows in all columns, and each can be found, checked_walk
+ * by its range and read alone. A file without an index (or whose columns have pages that are not aligned) has one "page" a row
+ * group.
  */
 size_t parquet_page_count(struct parquet_file *file, size_t group);
 /* First row of a page within its group; page == parquet_page_count() gives the group's number of rows. */

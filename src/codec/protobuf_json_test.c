@@ -120,13 +120,13 @@ static void test_leniency(void **state)
 	check_round("{\"counts\":{\"a\":null}}", "{\"counts\":{\"a\":\"0\"}}");
 }
 
-static void check_refused(const char *json, int code, const char *says)
+static void check_refused(const char *json, int code, const char *expected_message)
 {
 	struct buffer out;
 	struct error err = {0};
 	assert_int_equal(to_binary(json, &out, &err), code);
-	if (!strstr(err.message, says))
-		fail_msg("%s: \"%s\" does not say \"%s\"", json, err.message, says);
+	if (!strstr(err.message, expected_message))
+		fail_msg("%s: \"%s\" does not say \"%s\"", json, err.message, expected_message);
 	buffer_release(&out);
 }
 

@@ -78,7 +78,7 @@ static void test_malformed(void **state)
 	static const struct {
 		const char *data;
 		size_t len;
-		const char *says;
+		const char *expected_message;
 	} cases[] = {
 		{"\x00\x01", 2, "field number 0"},
 		{"\x0b", 1, "wire type 3"},
@@ -95,8 +95,8 @@ static void test_malformed(void **state)
 		struct pb_field field;
 		struct error err = {0};
 		assert_int_equal(next_of(cases[i].data, cases[i].len, &field, &err), -EBADMSG);
-		if (!strstr(err.message, cases[i].says))
-			fail_msg("case %zu: \"%s\" does not say \"%s\"", i, err.message, cases[i].says);
+		if (!strstr(err.message, cases[i].expected_message))
+			fail_msg("case %zu: \"%s\" does not say \"%s\"", i, err.message, cases[i].expected_message);
 	}
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How an agent is: what it runs as, what it took and lost, what it costs, what is wrong with its machine. An agent says so
- * when it asks its server for orders (control/orders.h), in a member `health` of the question: with the first question, once a
- * minute after that, and when the server was started anew. The server keeps the last one and shows it, and nothing depends on
- * it.
+ * How an agent is: what it runs as, what it took and lost, what it costs, what is wrong with its machine. An agent reports it
+ * when it polls its server (control/protocol.h), in the member `health` of the request: with the first question, once a minute
+ * after that, and when the server was started anew. The server keeps the last one and shows it, and nothing depends on it.
  *
  * It is for people to look at, so it is kept small (some 1 kB; HEALTH_BYTES_MAX at most): counts that are 0 are left out, and
  * what is a list may grow by names without either side knowing them. Counts are of one run of the agent: they begin anew when
@@ -41,14 +40,14 @@ struct health {
 	char modes[HEALTH_MODES_MAX][HEALTH_NAME_SIZE]; /* what it does besides sampling: "off_cpu", "markers" ... */
 	size_t mode_count;
 	uint64_t started_ms;			      /* the run's start, since 1970 by the host's clock */
-	uint64_t frequency_hz, frequency_asked_hz;    /* now; as it was told */
+	uint64_t frequency_hz, frequency_asked_hz;    /* now; as configured */
 	uint64_t cpus, processes, mappings, binaries; /* now */
 	uint64_t samples;			      /* taken, since the start, as all counts below but for the waiting ones */
 	uint64_t rules_dropped;			      /* of them, by relabel_configs */
 	struct health_counts lost;		      /* by agent_loss_names */
 	struct health_counts walks;		      /* user stacks by unwind_result_name() */
 	uint64_t unwind_tables, unwind_table_bytes;
-	uint64_t sent_profiles, sent_bytes, send_failures; /* to the server that is told */
+	uint64_t sent_profiles, sent_bytes, send_failures; /* to the server that gets this report */
 	uint64_t dropped_profiles, dropped_samples;	   /* that it will never get */
 	uint64_t waiting_profiles, waiting_bytes;	   /* now, in the spool */
 	uint64_t cpu_ms;				   /* of the agent's process, user and system */

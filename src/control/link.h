@@ -46,7 +46,7 @@ struct link_target {
 struct link_markers {
 	uint64_t is_on;
 	uint64_t collected, lost, left_out, malformed, processes, refused, yielded;
-	uint64_t windows_sent, markers_sent, bytes_sent, failures, windows_dropped, markers_dropped, windows_waiting,
+	uint64_t batches_sent, markers_sent, bytes_sent, failures, batches_dropped, markers_dropped, batches_queued,
 		markers_waiting, bytes_waiting;
 };
 /* The agent's counters as the server shows them; names from agent_loss_names. */
@@ -60,7 +60,7 @@ struct link_stats {
 	uint64_t walks_by_frames, walks_resumed, frames;
 	uint64_t tables, table_bytes, table_rows, tables_built, tables_cached, tables_evicted, tables_failed, build_ns,
 		heap_bytes, heap_used;
-	uint64_t processes_told, processes_refused;
+	uint64_t process_updates, process_update_failures;
 	uint64_t program_ns, program_ns_p50, program_ns_p99;
 	uint32_t walk_count;
 	struct link_process_walks worst[LINK_WALKS_MAX]; /* the processes with the most incomplete stacks; pid 0 = none */
@@ -72,7 +72,7 @@ struct link_stats {
 	uint32_t target_count;
 	uint32_t loss_count, frequency_hz, frequency_asked_hz;
 	double cost_share;
-	uint64_t rate_changes, waits_watched;
+	uint64_t rate_changes, off_cpu_intervals;
 	uint64_t process_rows, process_rows_left_out, process_stats_ns;
 	struct link_markers markers;
 	char event[16];

@@ -35,7 +35,7 @@ static void add_warnings(struct agent_health *health, const struct agent_stats *
 	}
 	for (size_t i = 0; i < health->fault_count; i++) {
 		const struct doctor_row *row = &health->faults[i];
-		snprintf(text, sizeof(text), "%s: %s%s%s", row->what, row->found, *row->mend ? "; " : "", row->mend);
+		snprintf(text, sizeof(text), "%s: %s%s%s", row->what, row->found, *row->fix ? "; " : "", row->fix);
 		health_warn(ret, text);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an agent tells its server of how it is (control/health.h), from the counters of its parts. */
+/* The health that an agent reports to its server (control/health.h), from the counters of its parts. */
 #ifndef WICK_DAEMON_AGENT_HEALTH_H
 #define WICK_DAEMON_AGENT_HEALTH_H
 

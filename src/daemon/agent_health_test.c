@@ -20,7 +20,7 @@ static size_t examine(struct doctor_row *rows, size_t max)
 		rows[i] = (struct doctor_row){.verdict = DOCTOR_FAIL, .what = "kernel"};
 		snprintf(rows[i].found, sizeof(rows[i].found), "fault %zu", i);
 		if (i == 0)
-			snprintf(rows[i].mend, sizeof(rows[i].mend), "set it");
+			snprintf(rows[i].fix, sizeof(rows[i].fix), "set it");
 	}
 	return count;
 }

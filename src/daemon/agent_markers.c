@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two threads. One looks at the collector each second and makes windows; the other takes them from a spool (export/spool.h),
- * the oldest first, and sends each until the server has it, refuses it, or it must make room. Between windows there is no gap:
- * marks_take() ends one and begins the next.
+ * Two threads. One checks the recorder each second and makes marker batches; the other takes them from a spool
+ * (export/spool.h), the oldest first, and sends each until the server has it, refuses it, or it must make room. Between batches
+ * there is no gap: marker_recorder_take() ends one and begins the next.
  *
- * A record of the spool is the query string that the server wants, which says the window and how the clock stood in it, a line
- * feed, and the gzip file. So a window that waited for a day has the clock of its time.
+ * A record of the spool is the query string that the server wants, with the time range of the batch and the offset of the
+ * clock, a line feed, and the gzip file. So a batch that was queued for a day has the clock of its time.
  *
  * A collector that failed, as when memory ran out, is begun anew a minute later; what it had is lost, and that is said.
  */
@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/markers/marks.h"
+#include "agent/markers/marker_recorder.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -24,26 +24,26 @@
 #include "base/time.h"
 #include "codec/compress.h"
 #include "control/link.h"
-#include "control/orders.h"
-#include "daemon/poller.h"
+#include "control/protocol.h"
+#include "daemon/control_client.h"
 #include "export/spool.h"
 #include "format/format.h"
 #include "net/net.h"
 #include "profile/hosts.h"
 
-#define WINDOW_NS	   (60 * NS_PER_S)
-#define LOOK_NS		   NS_PER_S
+#define BATCH_INTERVAL_NS  (60 * NS_PER_S)
+#define CHECK_INTERVAL_NS  NS_PER_S
 #define AGAIN_NS	   (60 * NS_PER_S) /* after a failure of the collector */
 #define PAUSE_MIN_NS	   NS_PER_S
 #define PAUSE_MAX_NS	   (30 * NS_PER_S)
-#define PAUSE_ELSEWHERE_NS (300 * NS_PER_S) /* the server knows no windows */
+#define PAUSE_ELSEWHERE_NS (300 * NS_PER_S) /* the server does not support marker batches */
 #define SEND_TIMEOUT_NS	   (60 * NS_PER_S)
 #define ANSWER_BYTES_MAX   (64u * 1024)
 #define QUERY_BYTES_MAX	   1024
-#define WINDOW_BYTES_MAX   (60u * 1024 * 1024)
+#define BATCH_BYTES_MAX	   (60u * 1024 * 1024)
 #define GZIP_LEVEL	   1
 
-/* What one window came of, for its comments. */
+/* The losses of one batch, for its comments. */
 struct losses {
 	uint64_t lost, left_out, malformed, refused;
 };
@@ -56,32 +56,32 @@ struct agent_markers {
 	bool has_taker, has_sender;
 	pthread_mutex_t lock; /* of what both threads and others see: stop, stats */
 	pthread_cond_t wake;
-	bool stop;		    /* of the taker */
-	atomic_bool cancel;	    /* of the sender: its client polls it */
-	_Atomic int64_t give_up_ns; /* of the sender, monotonic; 0 = never */
-	struct marks_stats sums;    /* of collectors that came before this one */
+	bool stop;			   /* of the taker */
+	atomic_bool cancel;		   /* of the sender: its client polls it */
+	_Atomic int64_t give_up_ns;	   /* of the sender, monotonic; 0 = never */
+	struct marker_recorder_stats sums; /* of collectors that came before this one */
 	struct link_markers stats;
 
 	/* of the taker */
-	struct marks *marks;	/* NULL = it failed; made, freed and asked for numbers under the lock */
-	int64_t window_from_ns; /* monotonic */
-	int64_t again_ns;	/* monotonic */
-	bool told_yielded;
-	struct losses told;
+	struct marker_recorder *recorder; /* NULL = it failed; made, freed and asked for numbers under the lock */
+	int64_t batch_from_ns;		  /* monotonic */
+	int64_t again_ns;		  /* monotonic */
+	bool yielding_is_logged;
+	struct losses reported;
 
 	/* of the sender */
 	struct net_client *net;
-	bool told_away, told_refused;
+	bool outage_is_logged, rejection_is_logged;
 };
 
 /* ---- numbers ---- */
 
 /* With the lock: of this collector and those before. */
-static struct marks_stats sum_stats(struct agent_markers *markers)
+static struct marker_recorder_stats sum_stats(struct agent_markers *markers)
 {
-	struct marks_stats sum = markers->sums, now = {0};
-	if (markers->marks)
-		marks_get_stats(markers->marks, &now);
+	struct marker_recorder_stats sum = markers->sums, now = {0};
+	if (markers->recorder)
+		marker_recorder_get_stats(markers->recorder, &now);
 	sum.markers += now.markers;
 	sum.rows += now.rows;
 	sum.processes += now.processes;
@@ -100,63 +100,63 @@ void agent_markers_get_stats(struct agent_markers *markers, struct link_markers 
 	struct spool_stats spool;
 	spool_get_stats(markers->spool, &spool);
 	pthread_mutex_lock(&markers->lock);
-	struct marks_stats marks = sum_stats(markers);
+	struct marker_recorder_stats recorder = sum_stats(markers);
 	*ret = markers->stats;
 	pthread_mutex_unlock(&markers->lock);
 	ret->is_on = 1;
-	ret->collected = marks.markers + marks.rows;
-	ret->lost = marks.lost;
-	ret->left_out = marks.left_out;
-	ret->malformed = marks.malformed;
-	ret->processes = marks.processes;
-	ret->refused = marks.refused;
-	ret->yielded = marks.yielded;
-	ret->windows_waiting = spool.records;
-	ret->markers_waiting = spool.samples + marks.waiting;
+	ret->collected = recorder.markers + recorder.rows;
+	ret->lost = recorder.lost;
+	ret->left_out = recorder.left_out;
+	ret->malformed = recorder.malformed;
+	ret->processes = recorder.processes;
+	ret->refused = recorder.refused;
+	ret->yielded = recorder.yielded;
+	ret->batches_queued = spool.records;
+	ret->markers_waiting = spool.samples + recorder.waiting;
 	ret->bytes_waiting = spool.bytes;
 	for (size_t i = 0; i < SPOOL_LOSSES; i++) {
-		ret->windows_dropped += spool.lost[i].records;
+		ret->batches_dropped += spool.lost[i].records;
 		ret->markers_dropped += spool.lost[i].samples;
 	}
 }
 
-/* ---- windows ---- */
+/* ---- marker batches ---- */
 
-static int add_loss(struct profile *profile, const char *what, uint64_t now, uint64_t told, struct error *err)
+static int add_loss(struct profile *profile, const char *what, uint64_t now, uint64_t reported, struct error *err)
 {
 	char text[160];
 	uint32_t comment;
-	if (now <= told)
+	if (now <= reported)
 		return 0;
-	snprintf(text, sizeof(text), "wick agent: %s: %llu", what, (unsigned long long)(now - told));
+	snprintf(text, sizeof(text), "wick agent: %s: %llu", what, (unsigned long long)(now - reported));
 	int r = profile_add_cstring(profile, text, &comment, err);
 	return r < 0 ? r : profile_add_comment(profile, comment, err);
 }
 
 static int add_losses(struct agent_markers *markers, struct profile *profile, const struct losses *now, struct error *err)
 {
-	const struct losses *told = &markers->told;
-	int r = add_loss(profile, "markers lost: ring buffers were full", now->lost, told->lost, err);
+	const struct losses *reported = &markers->reported;
+	int r = add_loss(profile, "markers lost: ring buffers were full", now->lost, reported->lost, err);
 	if (r == 0)
-		r = add_loss(profile, "markers dropped across the batch: too many", now->left_out, told->left_out, err);
+		r = add_loss(profile, "markers dropped across the batch: too many", now->left_out, reported->left_out, err);
 	if (r == 0)
-		r = add_loss(profile, "malformed markers dropped", now->malformed, told->malformed, err);
+		r = add_loss(profile, "malformed markers dropped", now->malformed, reported->malformed, err);
 	if (r == 0)
-		r = add_loss(profile, "processes whose markers could not be read", now->refused, told->refused, err);
+		r = add_loss(profile, "processes whose markers could not be read", now->refused, reported->refused, err);
 	return r;
 }
 
 /* The host, how its clock stands, and a type of samples, which every profile has. */
-static int complete(const struct agent_markers *markers, struct profile *profile, const struct orders_clock *clock,
+static int complete(const struct agent_markers *markers, struct profile *profile, const struct host_clock *clock,
 		    struct error *err)
 {
 	int r = profile_complete_hosts(profile, markers->host, err);
 	if (r == 0)
 		r = profile_add_named_type(profile, "cpu", "nanoseconds", err);
-	return r < 0 ? r : orders_add_clock(profile, markers->host, clock, err);
+	return r < 0 ? r : control_add_host_clock(profile, markers->host, clock, err);
 }
 
-/* The earliest time that something in it has: spans are in the window in which they end. */
+/* The earliest time that something in it has: spans are in the batch in which they end. */
 static int64_t first_time(const struct profile *profile, int64_t from_ns)
 {
 	int64_t first_ns = from_ns;
@@ -179,7 +179,7 @@ static int pack(void *context, struct bytes bytes, struct error *err)
 }
 
 /* As text it would be ten times as long: it is packed as it comes. */
-static int write_record(const struct profile *profile, const struct orders_clock *clock, int64_t from_ns, int64_t to_ns,
+static int write_record(const struct profile *profile, const struct host_clock *clock, int64_t from_ns, int64_t to_ns,
 			struct buffer *out, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer text = {0};
@@ -187,7 +187,7 @@ static int write_record(const struct profile *profile, const struct orders_clock
 	buffer_init(&text, 4 * FORMAT_SINK_BYTES);
 	buffer_printf(out, "from_ns=%lld&to_ns=%lld&first_ns=%lld", (long long)from_ns, (long long)to_ns,
 		      (long long)first_time(profile, from_ns));
-	poller_put_clock(out, clock, '&');
+	control_client_put_clock(out, clock, '&');
 	if (buffer_append_byte(out, '\n') < 0)
 		return error_nomem(err);
 	int r = gzip_stream_new(GZIP_LEVEL, &gzip, err);
@@ -198,15 +198,15 @@ static int write_record(const struct profile *profile, const struct orders_clock
 	return r < 0 ? r : gzip_stream_write(gzip, (struct bytes){0}, true, out, err);
 }
 
-static int spool_window(struct agent_markers *markers, struct profile *profile, const struct losses *losses, int64_t from_ns,
-			int64_t to_ns, struct error *err)
+static int spool_batch(struct agent_markers *markers, struct profile *profile, const struct losses *losses, int64_t from_ns,
+		       int64_t to_ns, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer record = {0};
 	const struct profile_markers *table = profile->markers;
-	struct orders_clock clock = poller_clock(markers->options.poller, from_ns, to_ns);
+	struct host_clock clock = control_client_clock(markers->options.control_client, from_ns, to_ns);
 	struct spool_meta meta = {
 		.created_ns = to_ns, .samples = table ? table->marker_count + table->row_count : 0, .profiles = 1};
-	buffer_init(&record, WINDOW_BYTES_MAX);
+	buffer_init(&record, BATCH_BYTES_MAX);
 	int r = add_losses(markers, profile, losses, err);
 	if (r == 0)
 		r = complete(markers, profile, &clock, err);
@@ -221,72 +221,72 @@ static int spool_window(struct agent_markers *markers, struct profile *profile, 
 	return spool_push(markers->spool, &meta, buffer_bytes(&record), NULL, NULL, err);
 }
 
-static void take_window(struct agent_markers *markers, int64_t now_ns, struct error *err)
+static void take_batch(struct agent_markers *markers, int64_t now_ns, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	struct error why = {0};
-	int r = marks_take(markers->marks, &profile, err);
-	int64_t to_ns = time_now_ns(), from_ns = to_ns - (now_ns - markers->window_from_ns);
+	int r = marker_recorder_take(markers->recorder, &profile, err);
+	int64_t to_ns = time_now_ns(), from_ns = to_ns - (now_ns - markers->batch_from_ns);
 	if (r < 0)
 		return;
 	pthread_mutex_lock(&markers->lock);
-	struct marks_stats stats = sum_stats(markers);
+	struct marker_recorder_stats stats = sum_stats(markers);
 	pthread_mutex_unlock(&markers->lock);
 	struct losses losses = {stats.lost, stats.left_out, stats.malformed, stats.refused};
-	markers->window_from_ns = now_ns;
-	if (!profile->markers && memcmp(&losses, &markers->told, sizeof(losses)) == 0)
+	markers->batch_from_ns = now_ns;
+	if (!profile->markers && memcmp(&losses, &markers->reported, sizeof(losses)) == 0)
 		return;
-	if (spool_window(markers, profile, &losses, from_ns, to_ns, &why) < 0)
+	if (spool_batch(markers, profile, &losses, from_ns, to_ns, &why) < 0)
 		log_warn("markers of %lld s were dropped: %s", (long long)((to_ns - from_ns) / NS_PER_S), why.message);
-	markers->told = losses;
+	markers->reported = losses;
 }
 
 /* ---- the collector ---- */
 
 static int begin_collector(struct agent_markers *markers, struct error *err)
 {
-	_cleanup_(marks_freep) struct marks *marks = NULL;
-	int r = marks_new(true, &marks, err);
+	_cleanup_(marker_recorder_freep) struct marker_recorder *recorder = NULL;
+	int r = marker_recorder_new(true, &recorder, err);
 	if (r < 0)
 		return r;
-	marks_continuous(marks);
-	r = marks_start(marks, err);
+	marker_recorder_continuous(recorder);
+	r = marker_recorder_start(recorder, err);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&markers->lock);
-	markers->marks = marks;
-	markers->window_from_ns = time_monotonic_ns();
+	markers->recorder = recorder;
+	markers->batch_from_ns = time_monotonic_ns();
 	pthread_mutex_unlock(&markers->lock);
-	marks = NULL;
+	recorder = NULL;
 	return 0;
 }
 
 static void end_collector(struct agent_markers *markers)
 {
 	pthread_mutex_lock(&markers->lock);
-	struct marks *marks = markers->marks;
+	struct marker_recorder *recorder = markers->recorder;
 	markers->sums = sum_stats(markers);
-	markers->marks = NULL;
+	markers->recorder = NULL;
 	pthread_mutex_unlock(&markers->lock);
-	marks_free(marks);
+	marker_recorder_free(recorder);
 }
 
 /* Once for each time, not for each second of it. */
-static void tell_yielded(struct agent_markers *markers, uint64_t yielded)
+static void log_yielded(struct agent_markers *markers, uint64_t yielded)
 {
-	if (yielded && !markers->told_yielded)
+	if (yielded && !markers->yielding_is_logged)
 		log_info("a recorder collects the markers of %llu processes; the agent resumes when it has ended",
 			 (unsigned long long)yielded);
-	else if (!yielded && markers->told_yielded)
+	else if (!yielded && markers->yielding_is_logged)
 		log_info("the agent collects markers again");
-	markers->told_yielded = yielded > 0;
+	markers->yielding_is_logged = yielded > 0;
 }
 
-static void look(struct agent_markers *markers, bool is_end)
+static void check_recorder(struct agent_markers *markers, bool is_end)
 {
 	struct error err = {0};
 	int64_t now_ns = time_monotonic_ns();
-	if (!markers->marks) {
+	if (!markers->recorder) {
 		if (is_end || now_ns < markers->again_ns || begin_collector(markers, &err) == 0)
 			return;
 		markers->again_ns = now_ns + AGAIN_NS;
@@ -294,12 +294,12 @@ static void look(struct agent_markers *markers, bool is_end)
 		return;
 	}
 	pthread_mutex_lock(&markers->lock);
-	struct marks_stats stats = sum_stats(markers);
+	struct marker_recorder_stats stats = sum_stats(markers);
 	pthread_mutex_unlock(&markers->lock);
-	tell_yielded(markers, stats.yielded);
-	if (!is_end && !stats.is_full && now_ns - markers->window_from_ns < WINDOW_NS)
+	log_yielded(markers, stats.yielded);
+	if (!is_end && !stats.is_full && now_ns - markers->batch_from_ns < BATCH_INTERVAL_NS)
 		return;
-	take_window(markers, now_ns, &err);
+	take_batch(markers, now_ns, &err);
 	if (!err.code)
 		return;
 	log_warn("collecting markers failed and is restarted; up to %llu markers are lost: %s",
@@ -308,18 +308,18 @@ static void look(struct agent_markers *markers, bool is_end)
 	end_collector(markers);
 }
 
-static void *take_windows(void *context)
+static void *take_batches(void *context)
 {
 	struct agent_markers *markers = context;
 	bool stop = false;
 	while (!stop) {
-		int64_t until_ns = time_monotonic_ns() + LOOK_NS;
+		int64_t until_ns = time_monotonic_ns() + CHECK_INTERVAL_NS;
 		pthread_mutex_lock(&markers->lock);
 		while (!markers->stop && thread_wait_until(&markers->wake, &markers->lock, until_ns))
 			;
 		stop = markers->stop;
 		pthread_mutex_unlock(&markers->lock);
-		look(markers, stop);
+		check_recorder(markers, stop);
 	}
 	return NULL;
 }
@@ -332,20 +332,20 @@ static bool gave_up(const struct agent_markers *markers)
 	return cancel_requested(&markers->cancel) || (at_ns && time_monotonic_ns() >= at_ns);
 }
 
-static int post(struct agent_markers *markers, struct bytes record, int *ret_status, char *ret_said, size_t said_size,
+static int post(struct agent_markers *markers, struct bytes record, int *ret_status, char *ret_body, size_t body_size,
 		struct error *err)
 {
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
 	_cleanup_(buffer_release) struct buffer path = {0};
 	const uint8_t *end = memchr(record.data, '\n', record.len < QUERY_BYTES_MAX ? record.len : QUERY_BYTES_MAX);
 	net_client_response_init(&response);
-	buffer_init(&path, QUERY_BYTES_MAX + 4 * ORDERS_HOST_SIZE);
+	buffer_init(&path, QUERY_BYTES_MAX + 4 * CONTROL_HOST_SIZE);
 	if (!end) { /* nothing of ours; the server would say so, too */
 		*ret_status = 400;
-		snprintf(ret_said, said_size, "the spool record is not a marker batch");
+		snprintf(ret_body, body_size, "the spool record is not a marker batch");
 		return 0;
 	}
-	buffer_append_string(&path, ORDERS_CONTINUOUS_PATH "/hosts/");
+	buffer_append_string(&path, CONTROL_CONTINUOUS_PATH "/hosts/");
 	text_url_encode(&path, bytes_of_string(markers->host));
 	buffer_append_byte(&path, '?');
 	buffer_append(&path, record.data, (size_t)(end - record.data));
@@ -355,7 +355,7 @@ static int post(struct agent_markers *markers, struct bytes record, int *ret_sta
 	int r = net_client_request(markers->net, "POST", text, "application/gzip",
 				   bytes_skip(record, (size_t)(end - record.data) + 1), NET_PLAIN, &response, err);
 	*ret_status = response.status;
-	snprintf(ret_said, said_size, "%.*s", (int)(response.body.len < 300 ? response.body.len : 300),
+	snprintf(ret_body, body_size, "%.*s", (int)(response.body.len < 300 ? response.body.len : 300),
 		 response.body.len ? (const char *)response.body.data : "");
 	return r;
 }
@@ -365,44 +365,45 @@ static void count_sent(struct agent_markers *markers, const struct spool_meta *m
 	pthread_mutex_lock(&markers->lock);
 	struct link_markers *stats = &markers->stats;
 	if (is_sent) {
-		stats->windows_sent++;
+		stats->batches_sent++;
 		stats->markers_sent += meta->samples;
 		stats->bytes_sent += bytes;
 	} else {
-		stats->windows_dropped++;
+		stats->batches_dropped++;
 		stats->markers_dropped += meta->samples;
 	}
 	pthread_mutex_unlock(&markers->lock);
 }
 
 /* 0: it is done with. Else how long to wait. */
-static int64_t judge(struct agent_markers *markers, const struct spool_meta *meta, size_t bytes, int status, const char *why)
+static int64_t handle_response(struct agent_markers *markers, const struct spool_meta *meta, size_t bytes, int status,
+			       const char *why)
 {
 	if (status == 200 || status == 409) { /* 409: only the answer of the last time did not arrive */
-		if (markers->told_away)
+		if (markers->outage_is_logged)
 			log_info("the server accepts markers again");
-		markers->told_away = false;
+		markers->outage_is_logged = false;
 		count_sent(markers, meta, bytes, true);
 		return 0;
 	}
 	bool is_elsewhere = status == 404 || status == 405;
 	if (status >= 400 && status < 500 && !is_elsewhere && status != 401 && status != 403 && status != 408 &&
 	    status != 429) {
-		if (!markers->told_refused)
+		if (!markers->rejection_is_logged)
 			log_error(
 				"the server rejected a marker batch, which is dropped (further ones are only counted): %d: %s",
 				status, why);
-		markers->told_refused = true;
+		markers->rejection_is_logged = true;
 		count_sent(markers, meta, bytes, false);
 		return 0;
 	}
 	pthread_mutex_lock(&markers->lock);
 	markers->stats.failures++;
 	pthread_mutex_unlock(&markers->lock);
-	if (!markers->told_away)
+	if (!markers->outage_is_logged)
 		log_warn("cannot send markers; they are kept and retried: %s%s",
 			 is_elsewhere ? "not a wick server, or an older one: " : "", why);
-	markers->told_away = true;
+	markers->outage_is_logged = true;
 	return is_elsewhere ? PAUSE_ELSEWHERE_NS : PAUSE_MIN_NS;
 }
 
@@ -413,7 +414,7 @@ static void rest(const struct agent_markers *markers, int64_t pause_ns)
 		time_sleep_ns(100 * NS_PER_MS);
 }
 
-static void *send_windows(void *context)
+static void *send_batches(void *context)
 {
 	struct agent_markers *markers = context;
 	int64_t pause_ns = 0;
@@ -421,17 +422,17 @@ static void *send_windows(void *context)
 		_cleanup_(buffer_release) struct buffer record = {0};
 		struct spool_meta meta;
 		struct error err = {0};
-		char said[400] = "";
+		char body[400] = "";
 		int status = 0;
 		buffer_init(&record, SPOOL_RECORD_MAX);
 		int r = spool_front(markers->spool, NS_PER_S, &meta, &record, NULL);
 		if (r == 0)
 			continue;
 		if (r > 0)
-			r = post(markers, buffer_bytes(&record), &status, said, sizeof(said), &err);
+			r = post(markers, buffer_bytes(&record), &status, body, sizeof(body), &err);
 		else
 			snprintf(err.message, sizeof(err.message), "out of memory");
-		int64_t wait_ns = judge(markers, &meta, record.len, r < 0 ? 0 : status, r < 0 ? err.message : said);
+		int64_t wait_ns = handle_response(markers, &meta, record.len, r < 0 ? 0 : status, r < 0 ? err.message : body);
 		spool_done(markers->spool, wait_ns == 0);
 		buffer_release(&record);
 		pause_ns = wait_ns == 0 ? 0 : pause_ns < wait_ns ? wait_ns : 2 * pause_ns;
@@ -487,10 +488,10 @@ int agent_markers_new(const struct agent_markers_options *options, struct agent_
 	if (r == 0)
 		r = begin_collector(markers, err);
 	if (r == 0)
-		r = thread_start(&markers->sender, "wick-marks-send", send_windows, markers, err);
+		r = thread_start(&markers->sender, "wick-batches", send_batches, markers, err);
 	markers->has_sender = r == 0;
 	if (r == 0)
-		r = thread_start(&markers->taker, "wick-markers", take_windows, markers, err);
+		r = thread_start(&markers->taker, "wick-markers", take_batches, markers, err);
 	markers->has_taker = r == 0;
 	if (r < 0)
 		return r;
@@ -508,7 +509,7 @@ void agent_markers_finish(struct agent_markers *markers, int64_t timeout_ns)
 	if (markers->has_taker)
 		pthread_join(markers->taker, NULL);
 	markers->has_taker = false;
-	if (markers->marks)
+	if (markers->recorder)
 		end_collector(markers);
 	if (markers->spool)
 		spool_close(markers->spool);

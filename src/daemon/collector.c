@@ -13,11 +13,11 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "control/link.h"
-#include "control/orders.h"
+#include "control/protocol.h"
 #include "daemon/agent_health.h"
 #include "daemon/agent_markers.h"
+#include "daemon/control_client.h"
 #include "daemon/host_symbols.h"
-#include "daemon/poller.h"
 #include "daemon/uploader.h"
 #include "export/export.h"
 #include "symbol/symbol.h"
@@ -34,12 +34,12 @@ struct collector {
 	struct symbolizer *symbolizer;			  /* for targets that cannot name addresses; NULL = there are none */
 	struct export_target targets[EXPORT_TARGETS_MAX]; /* the server first, if there is one */
 	size_t target_count;
-	struct uploader *uploader;     /* NULL = none */
-	struct poller *poller;	       /* NULL = none */
-	struct agent_markers *markers; /* NULL = none */
+	struct uploader *uploader;	       /* NULL = none */
+	struct control_client *control_client; /* NULL = none */
+	struct agent_markers *markers;	       /* NULL = none */
 	struct host_symbols symbols;
 	int link_fd;
-	struct agent_health health; /* the poller's thread's, once that runs */
+	struct agent_health health; /* of the control client's thread, once that runs */
 	unsigned frequency_hz;	    /* that was told last */
 	double budget;
 };
@@ -94,8 +94,8 @@ static void fill_unwind(const struct agent_unwind_stats *unwind, struct link_sta
 	stats->build_ns = unwind->build_ns;
 	stats->heap_bytes = unwind->heap_bytes;
 	stats->heap_used = unwind->heap_used;
-	stats->processes_told = unwind->processes_told;
-	stats->processes_refused = unwind->processes_refused;
+	stats->process_updates = unwind->process_updates;
+	stats->process_update_failures = unwind->process_update_failures;
 	stats->program_ns = unwind->program_ns;
 	stats->program_ns_p50 = unwind->program_ns_p50;
 	stats->program_ns_p99 = unwind->program_ns_p99;
@@ -159,7 +159,7 @@ static void send_stats(struct collector *collector)
 		.frequency_asked_hz = agent.frequency_asked_hz,
 		.cost_share = agent.cost_share,
 		.rate_changes = agent.rate_changes,
-		.waits_watched = agent.waits_watched,
+		.off_cpu_intervals = agent.off_cpu_intervals,
 		.process_rows = agent.process_rows,
 		.process_rows_left_out = agent.process_rows_left_out,
 		.process_stats_ns = agent.process_stats_ns,
@@ -180,7 +180,7 @@ static void send_stats(struct collector *collector)
 	link_send(collector->link_fd, &message, -1);
 }
 
-static void tell_rate(struct collector *collector)
+static void log_rate(struct collector *collector)
 {
 	struct agent_stats stats;
 
@@ -201,7 +201,7 @@ static int on_profile(void *context, struct profile *profile, struct error *err)
 		log_warn("%s", why.message); /* counted; the next flush may do better */
 	if (collector->link_fd >= 0)
 		send_stats(collector);
-	tell_rate(collector);
+	log_rate(collector);
 	host_symbols_refresh(&collector->symbols);
 	return 0;
 }
@@ -262,7 +262,7 @@ static int start_exporter(struct collector *collector, const struct collector_op
 	struct exporter_options exporter = {.targets = collector->targets,
 					    .target_count = collector->target_count,
 					    .directory = options->spool_directory,
-					    .say = say,
+					    .log = say,
 					    .symbolize = collector->symbolizer ? symbolize : NULL,
 					    .context = collector};
 	return r < 0 ? r : exporter_new(&exporter, &collector->exporter, err);
@@ -298,7 +298,7 @@ static int start_markers(struct collector *collector, const struct collector_opt
 						.directory = options->link_fd < 0 ? options->spool_directory : NULL,
 						.spool_bytes = options->spool_bytes,
 						.spool_age_ns = options->spool_age_ns,
-						.poller = collector->poller};
+						.control_client = collector->control_client};
 	return agent_markers_new(&markers, &collector->markers, err);
 }
 
@@ -313,7 +313,7 @@ static void on_health(void *context, struct health *ret)
 }
 
 /* Under the name that its samples have. */
-static int start_poller(struct collector *collector, const struct collector_options *options, struct error *err)
+static int start_control_client(struct collector *collector, const struct collector_options *options, struct error *err)
 {
 	struct utsname names = {0};
 	const char *host = options->agent.labels ? labels_get(options->agent.labels, "host.name") : NULL;
@@ -325,12 +325,12 @@ static int start_poller(struct collector *collector, const struct collector_opti
 		host = names.nodename;
 	host = host && *host ? host : "localhost";
 	/* Labels may be any text, and profiles are worth more than recordings. */
-	if (!orders_host_is_valid(host)) {
+	if (!control_host_is_valid(host)) {
 		log_warn("'%.100s' is not a valid host name: wick record --remote cannot use this agent%s", host,
 			 options->markers ? ", and it collects no markers" : "");
 		return 0;
 	}
-	struct poller_options poller = {
+	struct control_client_options control_client = {
 		.url = options->url,
 		.token = options->token,
 		.tenant = options->tenant,
@@ -340,7 +340,7 @@ static int start_poller(struct collector *collector, const struct collector_opti
 		.health = on_health,
 		.context = collector};
 	agent_health_init(&collector->health, &options->agent, options->markers);
-	int r = poller_new(&poller, &collector->poller, err);
+	int r = control_client_new(&control_client, &collector->control_client, err);
 	return r < 0 || !options->markers ? r : start_markers(collector, options, host, err);
 }
 
@@ -369,7 +369,7 @@ int collector_new(const struct collector_options *options, struct collector **re
 	if (!r)
 		r = start_uploader(collector, options, agent.cache_directory, err);
 	if (!r)
-		r = start_poller(collector, options, err);
+		r = start_control_client(collector, options, err);
 	if (r < 0)
 		return r;
 	struct agent_stats stats;
@@ -388,7 +388,7 @@ int collector_run(struct collector *collector, struct error *err)
 	collector->symbols.server_names_kernel = NULL;
 	if (collector->markers)
 		agent_markers_finish(collector->markers, FINISH_NS);
-	collector->poller = poller_free(collector->poller);
+	collector->control_client = control_client_free(collector->control_client);
 	collector->uploader = uploader_free(collector->uploader);
 	/* What is on disk stays for the next run, further profiles are dropped and counted. */
 	exporter_finish(collector->exporter, FINISH_NS);
@@ -408,7 +408,7 @@ struct collector *collector_free(struct collector *collector)
 	if (!collector)
 		return NULL;
 	agent_markers_free(collector->markers);
-	poller_free(collector->poller);
+	control_client_free(collector->control_client);
 	uploader_free(collector->uploader);
 	exporter_free(collector->exporter);
 	symbolizer_free(collector->symbolizer);
@@ -425,9 +425,9 @@ static void report_markers(struct agent_markers *markers)
 		 "malformed; %llu in %llu batches sent; %llu in %llu dropped; %llu in %llu queued on disk",
 		 (unsigned long long)stats.collected, (unsigned long long)stats.processes, (unsigned long long)stats.lost,
 		 (unsigned long long)stats.left_out, (unsigned long long)stats.malformed,
-		 (unsigned long long)stats.markers_sent, (unsigned long long)stats.windows_sent,
-		 (unsigned long long)stats.markers_dropped, (unsigned long long)stats.windows_dropped,
-		 (unsigned long long)stats.markers_waiting, (unsigned long long)stats.windows_waiting);
+		 (unsigned long long)stats.markers_sent, (unsigned long long)stats.batches_sent,
+		 (unsigned long long)stats.markers_dropped, (unsigned long long)stats.batches_dropped,
+		 (unsigned long long)stats.markers_waiting, (unsigned long long)stats.batches_queued);
 }
 
 void collector_report(struct collector *collector)

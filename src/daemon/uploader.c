@@ -459,7 +459,7 @@ static void send(struct uploader *uploader, struct upload_item *item)
 }
 
 /* Once all that was wanted has had its turn. */
-static void tell(struct uploader *uploader)
+static void log_progress(struct uploader *uploader)
 {
 	char size[TEXT_NUMBER_MAX];
 	if (uploader->batch_sent)
@@ -490,7 +490,7 @@ static void step(struct uploader *uploader)
 		send(uploader, &item);
 		return;
 	}
-	tell(uploader);
+	log_progress(uploader);
 	int64_t next_ns = ask_ns < send_ns ? ask_ns : send_ns;
 	wait_until(uploader, next_ns < now_ns + AGAIN_NS ? next_ns : now_ns + AGAIN_NS, true);
 }

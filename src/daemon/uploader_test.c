@@ -323,7 +323,7 @@ static void test_no_such_file(void **state)
 		assert_int_equal(world->uploader->batch_failed, i + 1);
 	}
 	assert_int_equal(world->uploader->batch_failed, 5);
-	tell(world->uploader);
+	log_progress(world->uploader);
 	assert_int_equal(world->uploader->batch_failed, 0);
 }
 

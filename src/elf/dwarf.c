@@ -37,7 +37,7 @@
  *
  * Rejected: libdw. It opens split and supplementary files itself, by the paths that the file at hand names, and its 0.188
  * (Debian 12) neither reads packages (.dwp) nor unpacks zstd, keeps all line tables that were asked for, takes sections'
- * claimed sizes at their word, and cannot be fuzzed and mended together with us. What is needed of DWARF here - to walk it
+ * claimed sizes at their word, and cannot be fuzzed and sanitized together with us. What is needed of DWARF here - to walk it
  * once, forwards - is small.
  */
 #include <dwarf.h>

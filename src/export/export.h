@@ -74,7 +74,7 @@ struct exporter_options {
 	uint64_t disk_free_min; /* as in struct spool_options, but 0 = UINT64_MAX */
 	bool no_host_files;	/* do not open binaries of this host */
 	/* Something that a person should know. From any thread of the exporter's, or from within a call. NULL = nobody asks. */
-	void (*say)(void *context, enum log_level level, const char *text);
+	void (*log)(void *context, enum log_level level, const char *text);
 	/* Names for a profile's addresses; *cancel ends it. From the threads of targets with `symbolize`. NULL = there are
 	 * none.
 	 */

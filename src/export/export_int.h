@@ -31,17 +31,17 @@ struct sender {
 	pthread_mutex_t lock; /* of the counters below */
 	struct export_stats stats;
 	/* The thread's own. */
-	bool away;	/* the outage has been told */
+	bool away;	/* the outage has been logged */
 	unsigned tries; /* of the record at the front that the server answered with a failure of its own */
-	uint64_t reasons[EXPORT_REASONS_KEPT]; /* hashes of refusals that were told */
+	uint64_t reasons[EXPORT_REASONS_KEPT]; /* hashes of rejections that were logged */
 	size_t reason_count;
-	/* A Wick server is told what was lost: with the record at the front, and since the last one that it took. */
+	/* Losses are reported to a Wick server: with the record at the front, and since the last one that it took. */
 	struct loss_report {
 		uint64_t profiles, samples;
 	} reported, report;
 	bool report_made; /* for the record at the front; repeated as it is, since a record that comes twice counts once */
-	int64_t losses_told_ns;
-	struct spool_stats told;
+	int64_t losses_logged_ns;
+	struct spool_stats logged;
 };
 
 /* ---- send.c ---- */
@@ -71,7 +71,7 @@ struct load_segments *load_segments_free(struct load_segments *segments);
 int export_start_profile(const struct profile *from, struct profile **ret, struct error *err);
 
 /* ---- exporter.c ---- */
-void exporter_say(struct exporter *exporter, enum log_level level, const char *format, ...)
+void exporter_log(struct exporter *exporter, enum log_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 int exporter_symbolize(struct exporter *exporter, struct profile *profile, const atomic_bool *cancel, struct error *err);
 bool exporter_host_files(const struct exporter *exporter);

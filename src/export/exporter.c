@@ -43,16 +43,16 @@ struct exporter {
 	atomic_int_fast64_t give_up_ns; /* monotonic; 0 = never */
 };
 
-void exporter_say(struct exporter *exporter, enum log_level level, const char *format, ...)
+void exporter_log(struct exporter *exporter, enum log_level level, const char *format, ...)
 {
 	char text[1024];
 	va_list arguments;
-	if (!exporter->options.say)
+	if (!exporter->options.log)
 		return;
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	exporter->options.say(exporter->options.context, level, text);
+	exporter->options.log(exporter->options.context, level, text);
 }
 
 int exporter_symbolize(struct exporter *exporter, struct profile *profile, const atomic_bool *cancel, struct error *err)
@@ -138,10 +138,10 @@ static void *run_writer(void *context)
 		pthread_mutex_unlock(&exporter->lock);
 		struct error err = {0};
 		if (overtaken)
-			exporter_say(exporter, LOG_WARN, "%llu profiles were dropped: the disk of the spool is too slow",
+			exporter_log(exporter, LOG_WARN, "%llu profiles were dropped: the disk of the spool is too slow",
 				     (unsigned long long)overtaken);
 		if (spread(exporter, &pending->meta, pending->targets, buffer_bytes(&pending->body), &err) < 0)
-			exporter_say(exporter, LOG_WARN, "%s", err.message);
+			exporter_log(exporter, LOG_WARN, "%s", err.message);
 		buffer_release(&pending->body);
 		mem_free(pending);
 		pthread_mutex_lock(&exporter->lock);
@@ -276,7 +276,7 @@ static int open_spool(struct sender *sender, struct error *err)
 	r = spool_new(&options, &sender->spool, &why);
 	if (r == 0 || r == -ENOMEM)
 		return r == 0 ? 0 : error_nomem(err);
-	exporter_say(exporter, LOG_WARN, "unsent profiles for %s are kept in memory only: %s", sender->name, why.message);
+	exporter_log(exporter, LOG_WARN, "unsent profiles for %s are kept in memory only: %s", sender->name, why.message);
 	options.directory = NULL;
 	return spool_new(&options, &sender->spool, err);
 }
@@ -304,7 +304,7 @@ static int open_sender(struct exporter *exporter, size_t i, struct error *err)
 		return r;
 	spool_get_stats(sender->spool, &stats);
 	if (stats.found)
-		exporter_say(exporter, LOG_INFO, "%llu profiles for %s are queued from an earlier run",
+		exporter_log(exporter, LOG_INFO, "%llu profiles for %s are queued from an earlier run",
 			     (unsigned long long)stats.records, sender->name);
 	r = thread_start(&sender->thread, "wick-send", sender_run, sender, err);
 	sender->running = r == 0;
@@ -320,7 +320,7 @@ static bool is_ours(const struct exporter *exporter, const char *name)
 }
 
 /* What waits for a target that is not there any more is said, and goes when it is too old. */
-static void look_at_orphan(struct exporter *exporter, const char *name)
+static void check_orphan(struct exporter *exporter, const char *name)
 {
 	char path[SPOOL_PATH_MAX], lock[SPOOL_PATH_MAX];
 	struct spool *spool;
@@ -333,7 +333,7 @@ static void look_at_orphan(struct exporter *exporter, const char *name)
 		return; /* another process has it */
 	spool_get_stats(spool, &stats);
 	if (stats.records)
-		exporter_say(exporter, LOG_WARN,
+		exporter_log(exporter, LOG_WARN,
 			     "%llu profiles in %s are for a target that is no longer configured; a later start deletes them "
 			     "once they are a day old",
 			     (unsigned long long)stats.profiles, path);
@@ -342,12 +342,12 @@ static void look_at_orphan(struct exporter *exporter, const char *name)
 	spool_free(spool);
 }
 
-static void look_at_orphans(struct exporter *exporter)
+static void check_orphans(struct exporter *exporter)
 {
 	DIR *directory = exporter->options.directory ? opendir(exporter->options.directory) : NULL;
 	for (const struct dirent *entry; directory && (entry = readdir(directory));)
 		if (entry->d_name[0] != '.' && entry->d_type == DT_DIR && !is_ours(exporter, entry->d_name))
-			look_at_orphan(exporter, entry->d_name);
+			check_orphan(exporter, entry->d_name);
 	if (directory)
 		closedir(directory);
 }
@@ -374,7 +374,7 @@ int exporter_new(const struct exporter_options *options, struct exporter **ret, 
 	}
 	if (r < 0)
 		return r;
-	look_at_orphans(exporter);
+	check_orphans(exporter);
 	*ret = exporter;
 	exporter = NULL;
 	return 0;

@@ -4,7 +4,7 @@
  *
  * OTLP's rules for retries (opentelemetry.io/docs/specs/otlp, "Failures") are followed, but for three. 401 and 403 (gRPC's
  * UNAUTHENTICATED and PERMISSION_DENIED) speak of the credentials and not of the profile, which is kept until somebody has
- * mended them. 500 is tried again, a few times. And RESOURCE_EXHAUSTED without a time to wait is tried a few times too.
+ * sanitized them. 500 is tried again, a few times. And RESOURCE_EXHAUSTED without a time to wait is tried a few times too.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -136,7 +136,7 @@ static void describe(const struct net_client_response *response, const char *wha
 		 detail ? ": " : "", detail ? detail : "");
 }
 
-static void judge_http(const struct net_client_response *response, struct attempt *ret)
+static void classify_http(const struct net_client_response *response, struct attempt *ret)
 {
 	int status = response->status;
 	describe(response, "HTTP", status, ret->why);
@@ -152,11 +152,11 @@ static void judge_http(const struct net_client_response *response, struct attemp
 		ret->verdict = REFUSED;
 }
 
-static void judge_grpc(const struct net_client_response *response, struct attempt *ret)
+static void classify_grpc(const struct net_client_response *response, struct attempt *ret)
 {
 	int status = response->grpc_status;
 	if (status < 0) {
-		judge_http(response, ret);
+		classify_http(response, ret);
 		if (ret->verdict == DELIVERED) {
 			ret->verdict = TRY_AGAIN;
 			snprintf(ret->why, sizeof(ret->why), "no gRPC status in the response: is it a gRPC server?");
@@ -328,9 +328,9 @@ void sender_attempt(struct sender *sender, const struct spool_meta *meta, struct
 		return;
 	}
 	if (kind == EXPORT_OTLP_HTTP || kind == EXPORT_PYROSCOPE)
-		judge_http(&response, ret);
+		classify_http(&response, ret);
 	else
-		judge_grpc(&response, ret);
+		classify_grpc(&response, ret);
 	ret->wait_ns = response.retry_after_ns;
 	if (ret->verdict == DELIVERED && (kind == EXPORT_OTLP_HTTP || kind == EXPORT_OTLP_GRPC || kind == EXPORT_WICK))
 		read_partial_success(&response, ret);

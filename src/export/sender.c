@@ -60,56 +60,56 @@ static bool is_new_reason(struct sender *sender, const char *why)
 	return true;
 }
 
-static void tell_refusal(struct sender *sender, const char *why)
+static void log_rejection(struct sender *sender, const char *why)
 {
 	if (is_new_reason(sender, why))
-		exporter_say(sender->exporter, LOG_ERROR,
+		exporter_log(sender->exporter, LOG_ERROR,
 			     "%s rejected a profile, which is dropped (further ones for this reason are only counted): %s",
 			     sender->name, why);
 }
 
-static void tell_outage(struct sender *sender, const char *why)
+static void log_outage(struct sender *sender, const char *why)
 {
 	if (!sender->away)
-		exporter_say(sender->exporter, LOG_WARN, "cannot send to %s; profiles are kept and retried: %s", sender->name,
+		exporter_log(sender->exporter, LOG_WARN, "cannot send to %s; profiles are kept and retried: %s", sender->name,
 			     why);
 	sender->away = true;
 }
 
-static void tell_return(struct sender *sender)
+static void log_recovery(struct sender *sender)
 {
 	struct spool_stats stats;
 	if (!sender->away)
 		return;
 	spool_get_stats(sender->spool, &stats);
-	exporter_say(sender->exporter, LOG_INFO, "%s is reachable again; %llu profiles with %llu samples are queued",
+	exporter_log(sender->exporter, LOG_INFO, "%s is reachable again; %llu profiles with %llu samples are queued",
 		     sender->name, (unsigned long long)stats.profiles, (unsigned long long)stats.samples);
 	sender->away = false;
 }
 
-static void tell_losses(struct sender *sender, bool last)
+static void log_losses(struct sender *sender, bool last)
 {
 	static const char *const why[SPOOL_LOSSES] = {"because the spool was full", "because they were too old",
 						      "because they were damaged",
 						      "at shutdown, because there is no spool on disk"};
-	struct spool_stats now, *told = &sender->told;
-	if (!last && time_monotonic_ns() - sender->losses_told_ns < LOSSES_INTERVAL_NS && sender->losses_told_ns)
+	struct spool_stats now, *logged = &sender->logged;
+	if (!last && time_monotonic_ns() - sender->losses_logged_ns < LOSSES_INTERVAL_NS && sender->losses_logged_ns)
 		return;
 	spool_get_stats(sender->spool, &now);
 	for (size_t i = 0; i < SPOOL_LOSSES; i++) {
-		uint64_t profiles = now.lost[i].profiles - told->lost[i].profiles;
-		if (now.lost[i].records == told->lost[i].records)
+		uint64_t profiles = now.lost[i].profiles - logged->lost[i].profiles;
+		if (now.lost[i].records == logged->lost[i].records)
 			continue;
-		sender->losses_told_ns = time_monotonic_ns();
-		exporter_say(sender->exporter, LOG_WARN, "%s: %llu profiles with %llu samples were dropped %s%s%s",
+		sender->losses_logged_ns = time_monotonic_ns();
+		exporter_log(sender->exporter, LOG_WARN, "%s: %llu profiles with %llu samples were dropped %s%s%s",
 			     sender->name, (unsigned long long)profiles,
-			     (unsigned long long)(now.lost[i].samples - told->lost[i].samples), why[i],
+			     (unsigned long long)(now.lost[i].samples - logged->lost[i].samples), why[i],
 			     i == SPOOL_LOST_DAMAGED ? ": " : "", i == SPOOL_LOST_DAMAGED ? now.damage : "");
 	}
-	if (strcmp(now.problem, told->problem) != 0 && now.problem[0])
-		exporter_say(sender->exporter, LOG_WARN, "profiles for %s are kept in memory, not on disk: %s", sender->name,
+	if (strcmp(now.problem, logged->problem) != 0 && now.problem[0])
+		exporter_log(sender->exporter, LOG_WARN, "profiles for %s are kept in memory, not on disk: %s", sender->name,
 			     now.problem);
-	*told = now;
+	*logged = now;
 }
 
 /* ---- counting ---- */
@@ -141,23 +141,23 @@ static void count(struct sender *sender, const struct spool_meta *meta, size_t b
 /* ---- the thread ---- */
 
 /* Whether the front is done with. */
-static bool judge(struct sender *sender, struct attempt *attempt)
+static bool classify_attempt(struct sender *sender, struct attempt *attempt)
 {
 	sender->tries = attempt->limited ? sender->tries + 1 : 0;
 	if (attempt->verdict == TRY_AGAIN && sender->tries >= LIMITED_TRIES)
 		attempt->verdict = REFUSED;
 	if (attempt->verdict == TRY_AGAIN) {
-		tell_outage(sender, attempt->why);
+		log_outage(sender, attempt->why);
 		/* What the file holds now may be better. */
 		struct error err = {0};
 		if (attempt->unauthorized && sender_connect(sender, &err) < 0 && is_new_reason(sender, err.message))
-			exporter_say(sender->exporter, LOG_WARN, "%s: %s", sender->name, err.message);
+			exporter_log(sender->exporter, LOG_WARN, "%s: %s", sender->name, err.message);
 		return false;
 	}
 	sender->tries = 0;
 	if (attempt->verdict == REFUSED || attempt->rejected)
-		tell_refusal(sender, attempt->why);
-	tell_return(sender);
+		log_rejection(sender, attempt->why);
+	log_recovery(sender);
 	return true;
 }
 
@@ -180,7 +180,7 @@ static bool send_next(struct sender *sender, int64_t *pause_ns)
 		spool_done(sender->spool, false);
 		return false;
 	}
-	bool done = judge(sender, &attempt);
+	bool done = classify_attempt(sender, &attempt);
 	if (attempt.verdict == DELIVERED && sender->report_made)
 		sender->reported = sender->report;
 	if (done)
@@ -202,8 +202,8 @@ void *sender_run(void *context)
 	struct sender *sender = context;
 	int64_t pause_ns = 0;
 	while (!exporter_gave_up(sender->exporter) && send_next(sender, &pause_ns))
-		tell_losses(sender, false);
+		log_losses(sender, false);
 	spool_drop_memory(sender->spool); /* nobody takes it from here any more */
-	tell_losses(sender, true);
+	log_losses(sender, true);
 	return NULL;
 }

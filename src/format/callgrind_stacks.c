@@ -343,8 +343,8 @@ static int add_sample(struct callgrind *graph, uint32_t prefix, uint32_t locatio
 }
 
 /* Gives a function's own costs a share of them; all that is left if `rest`. */
-static int tell_costs(struct callgrind *graph, const struct callgrind_function *function, uint32_t prefix, double share,
-		      bool rest, size_t *samples, struct error *err)
+static int append_costs(struct callgrind *graph, const struct callgrind_function *function, uint32_t prefix, double share,
+			bool rest, size_t *samples, struct error *err)
 {
 	size_t types = graph->profile->sample_type_count;
 	int r = 0;
@@ -384,7 +384,7 @@ static int follow(struct callgrind *graph, struct heap *heap, const struct path 
 		return error_nomem(err);
 	heap->steps[heap->step_count++] = (struct step){path->function, path->parent};
 	uint32_t step = (uint32_t)heap->step_count;
-	int r = tell_costs(graph, function, path->prefix, path->share, false, samples, err);
+	int r = append_costs(graph, function, path->prefix, path->share, false, samples, err);
 	for (uint32_t at = function->first_call; r == 0 && at; at = graph->calls[at - 1].next) {
 		const struct callgrind_call *call = &graph->calls[at - 1];
 		const struct callgrind_function *to = &graph->functions[call->to];
@@ -424,7 +424,7 @@ static int find_prefix(struct callgrind *graph, uint32_t number, struct error *e
 	return 0;
 }
 
-static int tell_rest(struct callgrind *graph, struct error *err)
+static int append_rest(struct callgrind *graph, struct error *err)
 {
 	size_t samples = 0;
 	int r = 0;
@@ -434,7 +434,7 @@ static int tell_rest(struct callgrind *graph, struct error *err)
 		if (!graph->functions[i].has_prefix)
 			r = find_prefix(graph, i, err);
 		if (r == 0)
-			r = tell_costs(graph, &graph->functions[i], graph->functions[i].prefix, 0, true, &samples, err);
+			r = append_costs(graph, &graph->functions[i], graph->functions[i].prefix, 0, true, &samples, err);
 	}
 	return r;
 }
@@ -462,7 +462,7 @@ int callgrind_make_stacks(struct callgrind *graph, struct error *err)
 		r = follow(graph, &heap, &path, &samples, err);
 	}
 	if (r == 0)
-		r = tell_rest(graph, err);
+		r = append_rest(graph, err);
 	mem_free(heap.items);
 	mem_free(heap.steps);
 	/* Equal stacks came by several paths. */

@@ -37,13 +37,13 @@ static void check(const char *text, const char *expected)
 	profile_free(profile);
 }
 
-static void refuse(const char *text, const char *says)
+static void refuse(const char *text, const char *expected_message)
 {
 	struct profile *profile;
 	struct error err = {0};
 	assert_int_equal(decode(text, &profile, &err), -EBADMSG);
-	if (!strstr(err.message, says))
-		fail_msg("%s: \"%s\" does not say \"%s\"", text, err.message, says);
+	if (!strstr(err.message, expected_message))
+		fail_msg("%s: \"%s\" does not say \"%s\"", text, err.message, expected_message);
 }
 
 static void test_read_and_write(void **state)

@@ -17,7 +17,7 @@ struct finding {
 	uint64_t timed, linked, typed_frames, inlined, addressed, with_line, with_file, with_system_name;
 };
 
-static void look_at_frames(const struct profile *profile, struct finding *f)
+static void scan_frames(const struct profile *profile, struct finding *f)
 {
 	for (size_t i = 1; i < profile->location_count; i++) {
 		const struct profile_location *location = &profile->locations[i];
@@ -146,7 +146,7 @@ int format_losses(const struct format *format, const struct profile *profile, st
 	struct finding f = {0};
 	struct buffer found = {.max = SIZE_MAX};
 	size_t values = format == &format_folded && folded_holds_both(profile) ? 2 : 1;
-	look_at_frames(profile, &f);
+	scan_frames(profile, &f);
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		f.timed += profile->samples[i].time_ns != 0;
 		f.linked += profile->samples[i].link != 0;

@@ -233,7 +233,7 @@ static int gather_ids(struct samples *samples, struct ids *ids, struct error *er
 	return r;
 }
 
-int parca_arrow_ask(struct bytes record, size_t memory_max, struct buffer *out, struct error *err)
+int parca_arrow_request(struct bytes record, size_t memory_max, struct buffer *out, struct error *err)
 {
 	_cleanup_(mem_freep) struct samples *samples = mem_zalloc(sizeof(*samples));
 	struct ids ids = {0};

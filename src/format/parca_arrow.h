@@ -18,7 +18,7 @@ void parca_profiles_release(struct parca_profiles *profiles);
 
 /* Whether the samples' stacks are told by ids only: then 1, and a record that asks for them is appended; 0 if the stacks are
  * there. memory_max as arrow_stream_open()'s. -EBADMSG, -E2BIG, -ENOMEM. */
-int parca_arrow_ask(struct bytes samples, size_t memory_max, struct buffer *out, struct error *err);
+int parca_arrow_request(struct bytes samples, size_t memory_max, struct buffer *out, struct error *err);
 /* A profile for each kind of sample, in the order in which they come. locations: the answer to what was asked, or empty.
  * memory_max is that of each of the two. -EBADMSG; -E2BIG for more than LIMIT_SAMPLE_TYPES kinds, 512 labels, or more
  * frames, lines and labels than the records' bytes allow (PARCA_WORK_MIN ...); -ENOMEM. */

@@ -108,7 +108,7 @@ static void test_version2(void **state)
 		parca_profiles_init(&profiles);
 		buffer_init(&asked, MIB);
 		read_record(names[i], &record);
-		assert_int_equal(parca_arrow_ask(record.samples, MIB, &asked, NULL), 0);
+		assert_int_equal(parca_arrow_request(record.samples, MIB, &asked, NULL), 0);
 		assert_int_equal(asked.len, 0);
 		assert_int_equal(parca_arrow_decode(record.samples, record.locations, MIB, &profiles, NULL), 0);
 		check_version2(&profiles);
@@ -127,7 +127,7 @@ static void test_version1(void **state)
 	parca_profiles_init(&profiles);
 	buffer_init(&asked, MIB);
 	read_record("v1", &record);
-	assert_int_equal(parca_arrow_ask(record.samples, MIB, &asked, NULL), 1);
+	assert_int_equal(parca_arrow_request(record.samples, MIB, &asked, NULL), 1);
 	assert_int_equal(arrow_stream_open(buffer_bytes(&asked), MIB, &stream, NULL), 0);
 	assert_int_equal(arrow_stream_next(stream, &ids, &rows, NULL), 1);
 	assert_int_equal(rows, 2);

@@ -204,14 +204,14 @@ static int allocate_columns(struct export *export)
 
 /* ---- cells ---- */
 
-/* A copy in the row group's arena; ill-formed UTF-8 is mended, for the format promises UTF-8. */
+/* A copy in the row group's arena; ill-formed UTF-8 is sanitized, for the format promises UTF-8. */
 static int keep(struct export *export, struct bytes text, struct bytes *ret)
 {
-	_cleanup_(buffer_release) struct buffer mended = {.max = SIZE_MAX};
+	_cleanup_(buffer_release) struct buffer sanitized = {.max = SIZE_MAX};
 	if (!text_is_utf8(text)) {
-		if (text_append_utf8(&mended, text) < 0)
+		if (text_append_utf8(&sanitized, text) < 0)
 			return -ENOMEM;
-		text = buffer_bytes(&mended);
+		text = buffer_bytes(&sanitized);
 	}
 	char *copy = arena_strndup(&export->arena, text.len ? (const char *)text.data : "", text.len);
 	*ret = (struct bytes){(const uint8_t *)copy, text.len};

@@ -66,13 +66,13 @@ static struct profile *decode_message(struct buffer *message)
 	return profile;
 }
 
-static void refuse_message(struct buffer *message, int code, const char *says)
+static void refuse_message(struct buffer *message, int code, const char *expected_message)
 {
 	struct profile *profile;
 	struct error err = {0};
 	assert_int_equal(decode(buffer_bytes(message), &profile, &err), code);
-	if (!strstr(err.message, says))
-		fail_msg("\"%s\" does not say \"%s\"", err.message, says);
+	if (!strstr(err.message, expected_message))
+		fail_msg("\"%s\" does not say \"%s\"", err.message, expected_message);
 	buffer_release(message);
 }
 

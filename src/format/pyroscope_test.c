@@ -31,15 +31,15 @@ static void check(enum pyroscope_stacks form, const void *input, size_t len, con
 }
 #define CHECK(form, input, expected) check(form, input, sizeof(input) - 1, expected)
 
-static void check_refused(enum pyroscope_stacks form, const void *input, size_t len, int code, const char *says)
+static void check_refused(enum pyroscope_stacks form, const void *input, size_t len, int code, const char *expected_message)
 {
 	struct profile *profile = NULL;
 	struct error err = {0};
 	assert_int_equal(pyroscope_decode_stacks(form, (struct bytes){input, len}, &profile, &err), code);
-	if (!strstr(err.message, says))
-		fail_msg("\"%s\" does not say \"%s\"", err.message, says);
+	if (!strstr(err.message, expected_message))
+		fail_msg("\"%s\" does not say \"%s\"", err.message, expected_message);
 }
-#define REFUSED(form, input, code, says) check_refused(form, input, sizeof(input) - 1, code, says)
+#define REFUSED(form, input, code, expected_message) check_refused(form, input, sizeof(input) - 1, code, expected_message)
 
 static void test_text(void **state)
 {

@@ -11,15 +11,15 @@ static int decode(const char *text, struct profile **ret, struct error *err)
 	return r;
 }
 
-static void refuse(const char *frames, const char *profiles, const char *says)
+static void refuse(const char *frames, const char *profiles, const char *expected_message)
 {
 	char text[2048];
 	struct profile *profile;
 	struct error err = {0};
 	snprintf(text, sizeof(text), "{\"shared\": {\"frames\": %s}, \"profiles\": %s}", frames, profiles);
 	assert_true(decode(text, &profile, &err) < 0);
-	if (!strstr(err.message, says))
-		fail_msg("%s: \"%s\" does not say \"%s\"", text, err.message, says);
+	if (!strstr(err.message, expected_message))
+		fail_msg("%s: \"%s\" does not say \"%s\"", text, err.message, expected_message);
 }
 
 /* The test data, as folded stacks; NULL = refused. */

@@ -53,7 +53,7 @@ int client_proxy_unauthorized(const struct net_client *client, struct error *err
 			 client->url);
 }
 
-static int judge(const struct net_client *client, const struct tunnel *tunnel, struct error *err)
+static int check_response(const struct net_client *client, const struct tunnel *tunnel, struct error *err)
 {
 	unsigned status = tunnel->parser.status_code;
 	if (status / 100 == 2)
@@ -117,5 +117,5 @@ int client_open_tunnel(struct net_client *client, struct client_channel *channel
 		if (r >= 0)
 			r = read_some(client, channel, &tunnel, err);
 	}
-	return r < 0 ? error_prefix(err, r, "proxy %s", client->proxy.name) : judge(client, &tunnel, err);
+	return r < 0 ? error_prefix(err, r, "proxy %s", client->proxy.name) : check_response(client, &tunnel, err);
 }

@@ -138,7 +138,7 @@ static int teardown(void **state)
 }
 
 /* What the client wants to say goes to the server, unprocessed by workers. */
-static void say(void)
+static void send_pending(void)
 {
 	const uint8_t *data;
 	ssize_t len;
@@ -146,7 +146,7 @@ static void say(void)
 		connection_input(&peer.connection, (struct bytes){data, (size_t)len});
 }
 
-static void hear(void)
+static void receive_pending(void)
 {
 	if (peer.out.len > read_at)
 		nghttp2_session_mem_recv(client, peer.out.data + read_at, peer.out.len - read_at);
@@ -158,9 +158,9 @@ static void run(void)
 	size_t before;
 	do {
 		before = peer.out.len;
-		say();
+		send_pending();
 		memory_run(&peer);
-		hear();
+		receive_pending();
 	} while (peer.out.len > before || nghttp2_session_want_write(client));
 }
 
@@ -282,7 +282,7 @@ static void test_refusals(void **state)
 	/* Told to stop, after a while, and without an error. */
 	assert_false(result->closed);
 	memory_wait(&peer, 3);
-	hear();
+	receive_pending();
 	assert_true(result->closed);
 	assert_int_equal(result->code, NGHTTP2_NO_ERROR);
 	result = start("POST", "/test.Echo/Stream", NULL, bytes_of_string("x"), false);
@@ -341,7 +341,7 @@ static void test_concurrent_streams(void **state)
 	run(); /* the settings are known from here on */
 	for (size_t i = 0; i < NET_STREAMS_MAX; i++)
 		all[i] = start("GET", "/show", NULL, nothing, false);
-	say();
+	send_pending();
 	assert_int_equal(server.workers.waiting.count, NET_STREAMS_MAX);
 	run();
 	for (size_t i = 0; i < NET_STREAMS_MAX; i++)
@@ -437,23 +437,23 @@ static void test_grpc_deadline(void **state)
 {
 	static const char *const timeout[] = {"content-type", "application/grpc", "grpc-timeout", "1500m", NULL};
 	struct result *result = start("POST", "/test.Echo/Unary", timeout, frame("x", false), false);
-	say();
+	send_pending();
 	server.fake_now_ns += 1400 * NS_PER_MS;
 	server_check_time(&server);
-	hear();
+	receive_pending();
 	assert_int_equal(result->grpc, -1);
 	const struct net_exchange *exchange = peer.connection.exchanges;
 	server.fake_now_ns += 200 * NS_PER_MS;
 	server_check_time(&server);
 	assert_true(exchange->request.cancelled); /* still the worker's */
-	hear();
+	receive_pending();
 	assert_grpc(result, GRPC_DEADLINE_EXCEEDED, "the request took longer than 1.5 s");
 	run();
 	/* Before the message is there */
 	result = start("POST", "/test.Echo/Unary", timeout, nothing, true);
 	run();
 	memory_wait(&peer, 2);
-	hear();
+	receive_pending();
 	assert_grpc(result, GRPC_DEADLINE_EXCEEDED, "1.5 s");
 	buffer_release(&framed);
 }
@@ -513,7 +513,7 @@ static void test_grpc_bidi(void **state)
 	run();
 	assert_true(result->closed);
 	assert_int_equal(test_closed_count, before + 1);
-	/* Reset by the client: the handler hears of it. */
+	/* Reset by the client: the handler is notified. */
 	two = (frame("one", false), more("two"));
 	before = test_closed_count;
 	result = start("POST", "/test.Echo/Stream", grpc_fields, (struct bytes){two.data, 8}, true);
@@ -525,7 +525,7 @@ static void test_grpc_bidi(void **state)
 	result = start("POST", "/test.Echo/Stream", grpc_fields, (struct bytes){two.data, 8}, true);
 	run();
 	memory_wait(&peer, 121);
-	hear();
+	receive_pending();
 	run();
 	assert_grpc(result, GRPC_DEADLINE_EXCEEDED, "the next message took longer than 2 min");
 	memory_wait(&peer, 3);
@@ -545,8 +545,8 @@ static void test_grpc_backpressure(void **state)
 	run();
 	struct result *result = start("POST", "/test.Echo/Sum", grpc_fields, buffer_bytes(&data), false);
 	for (int i = 0; i < 100; i++) {
-		say();
-		hear();
+		send_pending();
+		receive_pending();
 	}
 	struct net_exchange *exchange = peer.connection.exchanges;
 	assert_true(exchange->received_bytes < 4 * MIB);
@@ -566,10 +566,10 @@ static void test_rapid_reset(void **state)
 	run();
 	for (; resets < STREAMS - 10 && goaway_code < 0; resets++) {
 		struct result *result = start("GET", "/show", NULL, nothing, false);
-		say();
+		send_pending();
 		nghttp2_submit_rst_stream(client, 0, id_of(result), NGHTTP2_CANCEL);
-		say();
-		hear();
+		send_pending();
+		receive_pending();
 	}
 	assert_int_equal(goaway_code, NGHTTP2_ENHANCE_YOUR_CALM);
 	assert_in_range(resets, 200, 202);
@@ -582,7 +582,7 @@ static void repeat_frame(const char *bytes, size_t len, int times)
 	for (int i = 0; i < times && !peer.closed; i++)
 		connection_input(&peer.connection, (struct bytes){(const uint8_t *)bytes, len});
 	memory_run(&peer);
-	hear();
+	receive_pending();
 }
 
 static void test_floods(void **state)
@@ -649,15 +649,15 @@ static void test_times(void **state)
 	struct result *result = start("POST", "/echo", NULL, bytes_of_string("x"), true);
 	run();
 	memory_wait(&peer, 61);
-	hear();
+	receive_pending();
 	assert_int_equal(result->status, 408);
 	memory_wait(&peer, 3);
-	hear();
+	receive_pending();
 	assert_true(result->closed);
 	memory_wait(&peer, 119);
 	assert_false(peer.shut);
 	memory_wait(&peer, 2);
-	hear();
+	receive_pending();
 	assert_int_equal(goaway_code, NGHTTP2_NO_ERROR);
 	assert_true(peer.shut);
 }
@@ -668,26 +668,26 @@ static void test_slow_reader(void **state)
 	nghttp2_settings_entry settings = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 10};
 	nghttp2_submit_settings(client, 0, &settings, 1);
 	struct result *result = start("GET", "/big?n=100000", NULL, nothing, false);
-	say();
+	send_pending();
 	memory_run(&peer);
 	memory_wait(&peer, 59);
 	assert_int_equal(peer.connection.exchange_count, 1);
 	memory_wait(&peer, 2);
 	assert_int_equal(peer.connection.exchange_count, 0);
-	hear();
+	receive_pending();
 	assert_int_equal(result->code, NGHTTP2_CANCEL);
 }
 
 static void test_stop(void **state)
 {
 	struct result *result = start("GET", "/show", NULL, nothing, false);
-	say();
+	send_pending();
 	server_stop_connections(&server);
-	hear();
+	receive_pending();
 	assert_int_equal(goaway_code, NGHTTP2_NO_ERROR);
 	assert_false(peer.shut);
 	memory_run(&peer);
-	hear();
+	receive_pending();
 	assert_int_equal(result->status, 200);
 	assert_true(peer.shut);
 }
@@ -699,10 +699,10 @@ static void test_disconnect_with_everything_open(void **state)
 	start("POST", "/test.Echo/Stream", grpc_fields, one, true);
 	start("GET", "/big?n=1000000", NULL, nothing, false);
 	start("POST", "/echo", NULL, one, true);
-	say();
+	send_pending();
 	workers_run_here(&server.workers);
 	start("GET", "/show", NULL, nothing, false);
-	say();
+	send_pending();
 	buffer_release(&framed);
 	/* teardown() checks that nothing is left */
 }

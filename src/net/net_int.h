@@ -253,12 +253,12 @@ struct net_stream {
 	/* the job that is out */
 	struct net_message *batch;
 	size_t batch_bytes;
-	bool ending;   /* on_end is due after the batch */
-	bool closing;  /* only on_close is due */
-	bool final;    /* response.grpc_status ends the stream */
-	bool complete; /* the handler said so: net_stream_end() */
-	bool touched;  /* a handler function was called */
-	bool told;     /* on_close was */
+	bool ending;	     /* on_end is due after the batch */
+	bool closing;	     /* only on_close is due */
+	bool final;	     /* response.grpc_status ends the stream */
+	bool complete;	     /* the handler said so: net_stream_end() */
+	bool touched;	     /* a handler function was called */
+	bool close_notified; /* on_close was */
 	void *slot;
 };
 struct net_stream *stream_new(struct net_exchange *exchange);

@@ -273,13 +273,13 @@ static int call(const char *url, const char *user, const char *answer, bool grpc
 	return r;
 }
 
-static void assert_asked(const char *beginning)
+static void assert_request(const char *beginning)
 {
 	if (strncmp(fake.request, beginning, strlen(beginning)) != 0)
 		fail_msg("not \"%s\" but: %s", beginning, fake.request);
 }
 
-static void assert_says(const char *text)
+static void assert_message(const char *text)
 {
 	if (!strstr(call_error.message, text))
 		fail_msg("no \"%s\" in: %s", text, call_error.message);
@@ -289,17 +289,17 @@ static void test_plain(void **state)
 {
 	static const char ok[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 	assert_int_equal(call("http://server.invalid:81/prefix", "", ok, false), 0);
-	assert_asked("GET http://server.invalid:81/prefix/path?a=b HTTP/1.1\r\nHost: server.invalid:81\r\n");
+	assert_request("GET http://server.invalid:81/prefix/path?a=b HTTP/1.1\r\nHost: server.invalid:81\r\n");
 	assert_non_null(strstr(fake.request, "Authorization: Bearer token\r\n"));
 	assert_null(strstr(fake.request, "Proxy-"));
 	assert_int_equal(call("http://[2001:db8::1]", "user:secret@", ok, false), 0);
-	assert_asked("GET http://[2001:db8::1]/path?a=b HTTP/1.1\r\nHost: [2001:db8::1]\r\n");
+	assert_request("GET http://[2001:db8::1]/path?a=b HTTP/1.1\r\nHost: [2001:db8::1]\r\n");
 	assert_non_null(strstr(fake.request, "\r\nProxy-Authorization: Basic dXNlcjpzZWNyZXQ=\r\n"));
 	static const char wants[] = "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n";
 	assert_int_equal(call("http://server.invalid", "", wants, false), -EACCES);
-	assert_says("(ALL_PROXY) requires a user and password");
+	assert_message("(ALL_PROXY) requires a user and password");
 	assert_int_equal(call("http://server.invalid", "user:secret@", wants, false), -EACCES);
-	assert_says("rejects the given user and password for the connection for http://server.invalid");
+	assert_message("rejects the given user and password for the connection for http://server.invalid");
 }
 
 static void test_tunnel_refused(void **state)
@@ -332,9 +332,9 @@ static void test_tunnel_refused(void **state)
 		if (r != cases[i / 2].r && cases[i / 2].r != -ECONNRESET)
 			fail_msg("case %zu: %d %s", i / 2, r, call_error.message);
 		assert_true(r < 0);
-		assert_says(cases[i / 2].text);
-		assert_asked(i % 2 ? "CONNECT server.invalid:443 HTTP/1.1\r\nHost: server.invalid:443\r\n"
-				   : "CONNECT server.invalid:7070 HTTP/1.1\r\nHost: server.invalid:7070\r\n");
+		assert_message(cases[i / 2].text);
+		assert_request(i % 2 ? "CONNECT server.invalid:443 HTTP/1.1\r\nHost: server.invalid:443\r\n"
+				     : "CONNECT server.invalid:7070 HTTP/1.1\r\nHost: server.invalid:7070\r\n");
 		assert_non_null(strstr(fake.request, "\r\nProxy-Authorization: Basic dXNlcjpzZWNyZXQ=\r\n"));
 		/* The server's token is not for the proxy. */
 		assert_null(strstr(fake.request, "token"));
@@ -349,7 +349,7 @@ static void test_tunnel_leaves_the_rest(void **state)
 		"this is no TLS at all";
 	for (fake.piece = 0; fake.piece < 2; fake.piece++) {
 		assert_int_equal(call("https://server.invalid", "", answer, false), -EPROTO);
-		assert_says("TLS handshake with https://server.invalid failed: wrong version number");
+		assert_message("TLS handshake with https://server.invalid failed: wrong version number");
 		assert_null(strstr(fake.request, "Proxy-"));
 	}
 	fake.piece = 0;
@@ -364,13 +364,13 @@ static void test_proxy_away(void **state)
 	net_client_response_init(&response);
 	assert_int_equal(net_client_request(client, "GET", "/", NULL, (struct bytes){0}, false, &response, &call_error),
 			 -ECONNREFUSED);
-	assert_says("cannot connect to the proxy http://127.0.0.1:1 (http_proxy), for http://server.invalid: ");
+	assert_message("cannot connect to the proxy http://127.0.0.1:1 (http_proxy), for http://server.invalid: ");
 	net_client_free(client);
 	setenv("http_proxy", "http://user:secret@proxy.invalid:1", 1);
 	assert_int_equal(net_client_new(&options, &client, NULL), 0);
 	assert_int_equal(net_client_request(client, "GET", "/", NULL, (struct bytes){0}, false, &response, &call_error),
 			 -EHOSTUNREACH);
-	assert_says("cannot connect to the proxy http://proxy.invalid:1 (http_proxy), for http://server.invalid: ");
+	assert_message("cannot connect to the proxy http://proxy.invalid:1 (http_proxy), for http://server.invalid: ");
 	net_client_free(client);
 	net_client_response_release(&response);
 }

@@ -135,8 +135,8 @@ static const struct net_transport socket_transport = {
 
 /* ---- accepting ---- */
 
-/* One try, without waiting: a peer that is turned away is not worth a buffer. */
-static void turn_away(struct net_server *server, struct net_socket *socket)
+/* One try, without waiting: a rejected peer is not worth a buffer. */
+static void reject_connection(struct net_server *server, struct net_socket *socket)
 {
 	static const char answer[] =
 		"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 53\r\n"
@@ -177,7 +177,7 @@ static void accept_one(struct net_server *server)
 		return;
 	}
 	if (atomic_load_explicit(&server->stats.connections_open, memory_order_relaxed) >= server->options.connections_max) {
-		turn_away(server, socket);
+		reject_connection(server, socket);
 		return;
 	}
 	if (server->options.tls && socket_tls_new(socket, server->options.tls) < 0) {

@@ -14,7 +14,7 @@ struct net_socket {
 	uv_write_t write;
 	uv_shutdown_t shutdown;
 	struct socket_tls *tls; /* NULL = in the clear */
-	bool counted;		/* a real connection, not one that is turned away */
+	bool counted;		/* a real connection, not a rejected one */
 };
 
 static inline struct net_socket *socket_of(const struct net_connection *connection)

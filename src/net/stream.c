@@ -84,7 +84,7 @@ void stream_close(struct net_stream *stream)
 
 bool stream_needs_close(const struct net_stream *stream)
 {
-	return stream->touched && !stream->told && stream->exchange->route->stream->on_close;
+	return stream->touched && !stream->close_notified && stream->exchange->route->stream->on_close;
 }
 
 bool stream_is_full(const struct net_stream *stream)
@@ -152,7 +152,7 @@ void stream_dispatch(struct net_exchange *exchange)
 	stream->first = NULL;
 	stream->last = &stream->first;
 	stream->ending = exchange->body_done;
-	/* A stream that has begun may not be turned away by a full queue. */
+	/* A stream that has begun may not be rejected because of a full queue. */
 	if (workers_submit(&exchange->server->workers, &exchange->job, stream->touched) < 0)
 		exchange_refuse(exchange, 503, -1, "busy: %d requests are queued already; try again later", NET_QUEUE_MAX);
 	else
@@ -212,12 +212,12 @@ static void run_messages(struct net_exchange *exchange)
 	}
 }
 
-static void tell_close(struct net_exchange *exchange)
+static void notify_close(struct net_exchange *exchange)
 {
 	struct net_stream *stream = exchange->stream;
 	if (!stream_needs_close(stream))
 		return;
-	stream->told = true;
+	stream->close_notified = true;
 	exchange->route->stream->on_close(exchange->route->context, stream);
 }
 
@@ -233,7 +233,7 @@ void stream_run(struct net_exchange *exchange)
 								   &exchange->response));
 	}
 	if (stream->final || stream->closing)
-		tell_close(exchange);
+		notify_close(exchange);
 }
 
 void **net_stream_slot(struct net_stream *stream)

@@ -124,7 +124,7 @@ static int ask(const char *ca)
 	return ask_at("127.0.0.1", &(struct net_tls_options){.ca_file = test_path(ca)});
 }
 
-static void assert_said(const char *text)
+static void assert_message(const char *text)
 {
 	if (!strstr(client_error.message, text))
 		fail_msg("\"%s\" is not in \"%s\"", text, client_error.message);
@@ -133,7 +133,7 @@ static void assert_said(const char *text)
 static void test_trust(void **state)
 {
 	static const struct {
-		const char *server, *ca, *said;
+		const char *server, *ca, *message;
 		int expected;
 	} cases[] = {
 		{"good", "ca.pem", "", 200},
@@ -148,7 +148,7 @@ static void test_trust(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		start(cases[i].server, NULL, 0);
 		assert_int_equal(ask(cases[i].ca), cases[i].expected);
-		assert_said(cases[i].said);
+		assert_message(cases[i].message);
 		assert_int_equal(ask_at("127.0.0.1", &(struct net_tls_options){.insecure = true}), 200);
 		stop();
 	}
@@ -162,7 +162,7 @@ static void test_names(void **state)
 	assert_int_equal(ask_at("127.0.0.2", &(struct net_tls_options){.ca_file = ca}), -EKEYREJECTED);
 	assert_int_equal(ask_at("127.0.0.2", &(struct net_tls_options){.ca_file = ca, .server_name = "localhost"}), 200);
 	assert_int_equal(ask_at("127.0.0.1", &(struct net_tls_options){.ca_file = ca, .server_name = "local"}), -EKEYREJECTED);
-	assert_said("hostname mismatch");
+	assert_message("hostname mismatch");
 	/* Without a file the system's authorities count, and ours is none of them. */
 	assert_int_equal(ask_at("localhost", &(struct net_tls_options){0}), -EKEYREJECTED);
 	stop();
@@ -173,14 +173,14 @@ static void test_client_certificates(void **state)
 	start("good", "ca.pem", 0);
 	struct net_tls_options options = {.ca_file = test_path("ca.pem")};
 	assert_int_equal(ask_at("127.0.0.1", &options), -EPROTO);
-	assert_said("certificate required");
+	assert_message("certificate required");
 	options.cert_file = test_path("stranger.pem");
 	options.key_file = test_path("stranger.key");
 	assert_int_equal(ask_at("127.0.0.1", &options), -EPROTO);
 	options.cert_file = test_path("expired.pem");
 	options.key_file = test_path("expired.key");
 	assert_int_equal(ask_at("127.0.0.1", &options), -EPROTO);
-	assert_said("expired");
+	assert_message("expired");
 	options.cert_file = test_path("wrong.pem"); /* its names do not matter */
 	options.key_file = test_path("wrong.key");
 	assert_int_equal(ask_at("127.0.0.1", &options), 200);
@@ -205,7 +205,7 @@ static void test_bad_files(void **state)
 	};
 	for (size_t i = 0; i < sizeof(bad_servers) / sizeof(bad_servers[0]); i++)
 		assert_int_equal(net_tls_new_server(&bad_servers[i], &tls, &client_error), -EINVAL);
-	assert_said("cannot use the CA certificates in /none: No such file or directory");
+	assert_message("cannot use the CA certificates in /none: No such file or directory");
 	struct net_tls_options client = {.key_file = key};
 	assert_int_equal(net_tls_new_client(&client, &tls, &client_error), -EINVAL);
 	client = (struct net_tls_options){.ca_file = "/dev/null"};
@@ -236,7 +236,7 @@ static void test_changed_files(void **state)
 	assert_int_equal(ask("ca.pem"), 200);
 	copy("stranger.pem", "now.pem"); /* its key is not there yet: the old pair stays */
 	assert_int_equal(net_tls_reload(server_tls, &client_error), -EINVAL);
-	assert_said("now.key");
+	assert_message("now.key");
 	assert_int_equal(ask("ca.pem"), 200);
 	copy("stranger.key", "now.key");
 	ask_until("other-ca.pem", 200);
@@ -248,7 +248,7 @@ static void test_changed_files(void **state)
 	stop();
 }
 
-/* Clients that are given nothing share what they trust, and hear of it when the system's authorities change. */
+/* Clients that are given nothing share what they trust, and notice it when the system's authorities change. */
 static void test_system_authorities(void **state)
 {
 	char url[100];

@@ -152,7 +152,7 @@ static void cut_lines(struct line_list *lines, const struct name_test *test, boo
 	lines->count = kept;
 }
 
-static int judge_location(struct names_work *work, uint32_t id, struct error *err)
+static int match_location(struct names_work *work, uint32_t id, struct error *err)
 {
 	uint32_t mapping = work->profile->locations[id].mapping;
 	if (work->ignore.matcher && test_location(&work->ignore, id)) {
@@ -185,7 +185,7 @@ static int judge_location(struct names_work *work, uint32_t id, struct error *er
 }
 
 /* Which stacks stay, and as what. */
-static int judge_stacks(struct names_work *work, struct error *err)
+static int match_stacks(struct names_work *work, struct error *err)
 {
 	struct profile *profile = work->profile;
 	size_t count = profile->stack_count;
@@ -236,9 +236,9 @@ int profile_filter_names(struct profile *profile, const struct profile_names_fil
 	if (!work.verdicts || !work.hidden)
 		return error_nomem(err);
 	for (uint32_t i = 1; i < profile->location_count && r == 0; i++)
-		r = judge_location(&work, i, err);
+		r = match_location(&work, i, err);
 	if (r == 0)
-		r = judge_stacks(&work, err);
+		r = match_stacks(&work, err);
 	*ret = work.found;
 	return r;
 }

@@ -266,7 +266,7 @@ static void test_limits(void **state)
 	static const struct {
 		const char *text;
 		size_t fits;
-		const char *says;
+		const char *expected_message;
 	} cases[] = {
 		{" | where a=\"b\"", 64, "at most 64 stages"},
 		{" | frames \"a\"", 16, "more than 16 conditions on frames"},
@@ -280,7 +280,7 @@ static void test_limits(void **state)
 			repeat(&text, cases[i].text, cases[i].fits + more);
 			int r = pipeline_parse(buffer_string(&text), &pipeline, &err);
 			assert_int_equal(r, more ? -EINVAL : 0);
-			if (more && !strstr(err.message, cases[i].says))
+			if (more && !strstr(err.message, cases[i].expected_message))
 				fail_msg("%s", err.message);
 		}
 	}

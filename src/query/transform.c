@@ -350,7 +350,7 @@ int transform_collapse(struct profile **profile, enum transform_collapse how, st
 /* ---- stacks that are not made from their parents ---- */
 
 /* states[].started: the filter holds for the stack. */
-static void judge_stacks(struct rewrite *rewrite, const struct store_stack_condition *condition)
+static void match_stacks(struct rewrite *rewrite, const struct store_stack_condition *condition)
 {
 	const struct profile *from = rewrite->from;
 	for (size_t i = 1; i < from->stack_count; i++) {
@@ -378,7 +378,7 @@ int transform_filter(struct profile **profile, struct frame_filter *filter, stru
 	int r = rewrite_init(&rewrite, *profile, err);
 	if (r < 0)
 		return r;
-	judge_stacks(&rewrite, &condition);
+	match_stacks(&rewrite, &condition);
 	for (size_t i = 0; !r && i < rewrite.from->sample_count; i++) {
 		uint32_t stack = rewrite.from->samples[i].stack;
 		if (rewrite.states[stack].started == condition.negate)

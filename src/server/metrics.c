@@ -11,9 +11,9 @@
 #include "server/core/server_int.h"
 #include "server/metrics.h"
 #include "server/scrape/scrape.h"
+#include "server/stores/marker_batches.h"
 #include "server/stores/recordings.h"
 #include "server/stores/snapshots.h"
-#include "server/stores/windows.h"
 
 static void metric_head(struct buffer *out, const char *name, const char *type, const char *help)
 {
@@ -138,9 +138,9 @@ static void write_unwind_metrics(struct buffer *m, const struct link_stats *agen
 	COUNTER("wick_agent_unwind_build_seconds_total", "Time spent on building unwind tables.", SECONDS(agent->build_ns));
 	GAUGE("wick_agent_unwind_heap_bytes", "Kernel memory reserved for unwind tables and mappings.", agent->heap_bytes);
 	GAUGE("wick_agent_unwind_heap_used_bytes", "Part of it that is in use.", agent->heap_used);
-	COUNTER("wick_agent_process_updates_total", "Updates of a process's mappings in the kernel.", agent->processes_told);
+	COUNTER("wick_agent_process_updates_total", "Updates of a process's mappings in the kernel.", agent->process_updates);
 	COUNTER("wick_agent_process_update_failures_total", "Updates that failed because the memory was full.",
-		agent->processes_refused);
+		agent->process_update_failures);
 	COUNTER("wick_agent_program_seconds_total", "Time spent in the sampling program.", SECONDS(agent->program_ns));
 	metric_head(m, "wick_agent_program_seconds", "gauge", "Time in the sampling program, of one sample, by quantile.");
 	buffer_printf(m,
@@ -251,12 +251,12 @@ static void write_agent_markers(struct buffer *m, const struct link_markers *mar
 	COUNTER("wick_agent_marker_processes_refused_total", "Of these, whose markers could not be read.", markers->refused);
 	GAUGE("wick_agent_marker_processes_yielded", "Processes whose markers a recorder currently collects.",
 	      markers->yielded);
-	COUNTER("wick_agent_marker_batches_sent_total", "Marker batches that the server acknowledged.", markers->windows_sent);
+	COUNTER("wick_agent_marker_batches_sent_total", "Marker batches that the server acknowledged.", markers->batches_sent);
 	COUNTER("wick_agent_marker_batches_sent_bytes_total", "Their size.", markers->bytes_sent);
 	COUNTER("wick_agent_marker_batches_dropped_total", "Marker batches dropped: spool full, too old, or rejected.",
-		markers->windows_dropped);
+		markers->batches_dropped);
 	COUNTER("wick_agent_marker_send_failures_total", "Failed attempts to send a marker batch.", markers->failures);
-	GAUGE("wick_agent_marker_batches_queued", "Marker batches queued to be sent.", markers->windows_waiting);
+	GAUGE("wick_agent_marker_batches_queued", "Marker batches queued to be sent.", markers->batches_queued);
 	GAUGE("wick_agent_marker_batches_queued_bytes", "Their size.", markers->bytes_waiting);
 }
 
@@ -276,7 +276,7 @@ static void write_agent_metrics(struct buffer *m, struct server *server)
 	GAUGE("wick_agent_frequency_configured_hz", "Configured samples per second and CPU.", agent.frequency_asked_hz);
 	COUNTER("wick_agent_rate_changes_total", "Changes of the rate to stay within the budget.", agent.rate_changes);
 	GAUGE("wick_agent_cost_ratio", "CPU usage of the agent, as a share of one CPU, smoothed.", agent.cost_share);
-	COUNTER("wick_agent_off_cpu_intervals_total", "Off-CPU intervals that were sampled.", agent.waits_watched);
+	COUNTER("wick_agent_off_cpu_intervals_total", "Off-CPU intervals that were sampled.", agent.off_cpu_intervals);
 	COUNTER("wick_agent_process_rows_total", "Rows of process_stats.", agent.process_rows);
 	COUNTER("wick_agent_process_rows_dropped_total", "Rows of process_stats that are missing.",
 		agent.process_rows_left_out);
@@ -610,19 +610,19 @@ static void write_recording_metrics(struct buffer *m, struct server *server)
 	COUNTER("wick_recording_files_damaged_total", "Files of recordings that were damaged and set aside.", sum.torn);
 }
 
-static void add_windows(void *to, struct tenant *tenant)
+static void add_batches(void *to, struct tenant *tenant)
 {
-	struct windows_stats *sum = to, one;
-	windows_get_stats(tenant->windows, &one);
+	struct marker_batches_stats *sum = to, one;
+	marker_batches_get_stats(tenant->batches, &one);
 	add_up(sum, &one, sizeof(one));
 	sum->bytes_max = one.bytes_max;
 }
 
-static void write_window_metrics(struct buffer *m, struct server *server)
+static void write_batch_metrics(struct buffer *m, struct server *server)
 {
-	struct windows_stats sum = {0};
-	sum_tenants(server, add_windows, &sum);
-	GAUGE("wick_marker_batches", "Marker batches kept.", sum.windows);
+	struct marker_batches_stats sum = {0};
+	sum_tenants(server, add_batches, &sum);
+	GAUGE("wick_marker_batches", "Marker batches kept.", sum.batches);
 	GAUGE("wick_marker_batch_bytes", "Their size.", sum.bytes);
 	GAUGE("wick_marker_batch_bytes_max", "Their maximum size per tenant.", sum.bytes_max);
 	COUNTER("wick_marker_batches_received_total", "Marker batches received.", sum.received);
@@ -694,7 +694,7 @@ void metrics_show(void *context, const struct net_request *request, struct net_r
 	write_symbol_metrics(m, server);
 	write_upload_metrics(m, server);
 	write_recording_metrics(m, server);
-	write_window_metrics(m, server);
+	write_batch_metrics(m, server);
 	write_snapshot_metrics(m, server);
 	write_debuginfod_metrics(m, server);
 	write_store_metrics(m, server);

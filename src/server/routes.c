@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/routes.h"
 
-#include "control/orders.h"
+#include "control/protocol.h"
 #include "server/core/slow.h"
 #include "server/ingest/ingest_int.h"
 #include "server/metrics.h"
@@ -90,7 +90,7 @@ const struct net_route server_routes[] = {
 	 .slow = true},
 
 	/* agents, recordings of hosts, and markers */
-	{.method = "POST", .path = "/api/v1/agents/poll", .handler = api_agent_poll, .body_max = ORDERS_BODY_BYTES_MAX},
+	{.method = "POST", .path = "/api/v1/agents/poll", .handler = api_agent_poll, .body_max = CONTROL_BODY_BYTES_MAX},
 	{.method = "GET", .path = "/api/v1/agents", .handler = api_agents},
 	{.method = "POST",
 	 .path = "/api/v1/recordings",
@@ -106,13 +106,13 @@ const struct net_route server_routes[] = {
 	 .body_max = RECORDINGS_UPLOAD_MAX},
 	{.method = "DELETE", .path = "/api/v1/recordings/*", .handler = api_recording_remove, .slow = true},
 	{.method = "GET", .path = "/api/v1/recordings/continuous", .handler = api_windows, .slow = true},
-	{.method = "GET", .path = "/api/v1/recordings/continuous/profile", .handler = api_windows_profile, .slow = true},
+	{.method = "GET", .path = "/api/v1/recordings/continuous/profile", .handler = api_marker_batches_profile, .slow = true},
 	{.method = "POST",
 	 .path = "/api/v1/recordings/continuous/hosts/*",
-	 .handler = api_window_put,
+	 .handler = api_marker_batch_put,
 	 .slow = true,
 	 .body_max = RECORDINGS_UPLOAD_MAX},
-	{.method = "DELETE", .path = "/api/v1/recordings/continuous", .handler = api_windows_remove, .slow = true},
+	{.method = "DELETE", .path = "/api/v1/recordings/continuous", .handler = api_marker_batches_remove, .slow = true},
 	{.method = "GET", .path = "/api/v1/markers", .handler = api_markers, .slow = true},
 
 	/* files that are shown, and snapshots */

@@ -27,8 +27,8 @@ extern net_handler_function api_binaries, api_binary_retry, api_debuginfo_wanted
 	api_upload_finish, api_upload_abort;
 /* recordings/: agents, recordings of hosts, and markers */
 extern net_handler_function api_agent_poll, api_agents, api_recording_create, api_recordings, api_recording_show,
-	api_recording_put, api_recording_remove, api_windows, api_windows_profile, api_window_put, api_windows_remove,
-	api_markers;
+	api_recording_put, api_recording_remove, api_windows, api_marker_batches_profile, api_marker_batch_put,
+	api_marker_batches_remove, api_markers;
 /* viewer/: files that are shown, and snapshots */
 extern net_handler_function api_view, api_convert, api_snapshot_create, api_snapshots, api_snapshot_show, api_snapshot_remove;
 /* scrape/: targets that are scraped */

@@ -77,12 +77,12 @@ void blocks_unref(struct store *store, struct block *block)
 
 void store_snapshot_release(struct store *store, struct store_snapshot *snapshot)
 {
-	bool bury = false;
+	bool has_removed = false;
 	for (size_t i = 0; i < snapshot->block_count; i++) {
 		struct block *block = snapshot->blocks[i];
 		pthread_mutex_lock(&store->state_lock);
 		bool last = unref_block(store, block);
-		bury |= block->refs == 0 && block->removed;
+		has_removed |= block->refs == 0 && block->removed;
 		pthread_mutex_unlock(&store->state_lock);
 		if (last)
 			block_free(block);
@@ -90,7 +90,7 @@ void store_snapshot_release(struct store *store, struct store_snapshot *snapshot
 	mem_free(snapshot->blocks);
 	store_head_unref(store, snapshot->heads[0]);
 	store_head_unref(store, snapshot->heads[1]);
-	if (bury)
+	if (has_removed)
 		store_wake(store);
 	*snapshot = (struct store_snapshot){0};
 }
@@ -326,10 +326,10 @@ int blocks_move_in(struct store *store, const char *temporary, struct block **re
 	return r;
 }
 
-void blocks_bury(struct store *store)
+void blocks_delete_removed(struct store *store)
 {
 	/* Two at once would each leave what waits for the other's block, and one would return too early. */
-	pthread_mutex_lock(&store->bury_lock);
+	pthread_mutex_lock(&store->deletion_lock);
 	for (struct block *block; (block = next_dead(store));) {
 		struct error err = {0};
 		int r = blocks_discard(store, block->path, block->meta.name, &err);
@@ -349,10 +349,10 @@ void blocks_bury(struct store *store)
 			store_problem(store, "block %s is no longer needed but cannot be removed: %s", block->meta.name,
 				      err.message);
 	}
-	pthread_mutex_unlock(&store->bury_lock);
+	pthread_mutex_unlock(&store->deletion_lock);
 }
 
-size_t blocks_unburied(struct store *store, bool *ret_stuck)
+size_t blocks_pending_deletion(struct store *store, bool *ret_stuck)
 {
 	size_t waiting = 0;
 	*ret_stuck = false;

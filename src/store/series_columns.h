@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Types and labels of many series, by column: for each label name a code a series into the distinct values. Matching judges
+ * Types and labels of many series, by column: for each label name a code a series into the distinct values. Matching evaluates
  * each distinct value once and then only compares codes, grouping hashes codes instead of texts. Blocks load it from
  * series.parquet, heads build it from their series.
  */

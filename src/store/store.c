@@ -126,7 +126,7 @@ static void *run_compaction(void *context)
 			if (turn)
 				pthread_mutex_unlock(turn);
 		}
-		blocks_bury(store);
+		blocks_delete_removed(store);
 	}
 	return NULL;
 }
@@ -153,7 +153,7 @@ static void init_locks(struct store *store)
 {
 	pthread_mutex_init(&store->append_lock, NULL);
 	pthread_mutex_init(&store->state_lock, NULL);
-	pthread_mutex_init(&store->bury_lock, NULL);
+	pthread_mutex_init(&store->deletion_lock, NULL);
 	pthread_mutex_init(&store->cut_lock, NULL);
 	pthread_mutex_init(&store->wake_lock, NULL);
 	pthread_mutex_init(&store->compact_lock, NULL);
@@ -329,7 +329,7 @@ static void free_store(struct store *store)
 	mem_free(store->full);
 	pthread_mutex_destroy(&store->append_lock);
 	pthread_mutex_destroy(&store->state_lock);
-	pthread_mutex_destroy(&store->bury_lock);
+	pthread_mutex_destroy(&store->deletion_lock);
 	pthread_mutex_destroy(&store->cut_lock);
 	pthread_mutex_destroy(&store->wake_lock);
 	pthread_mutex_destroy(&store->compact_lock);
@@ -397,7 +397,7 @@ struct store *store_close(struct store *store)
 	/* After a failed sync the disk is not to be trusted with more than what the log already holds. */
 	if (!has_failed(store))
 		store_cut(store, NULL);
-	blocks_bury(store);
+	blocks_delete_removed(store);
 	free_store(store);
 	return NULL;
 }

@@ -763,7 +763,7 @@ static bool match_all(void *context, const struct profile_type *type, const stru
 	return true;
 }
 
-static void say(int pipe, uint8_t what)
+static void report(int pipe, uint8_t what)
 {
 	if (write(pipe, &what, 1) != 1)
 		_exit(1);
@@ -788,22 +788,22 @@ static void maintain_until_exit(const char *directory, enum fault_kind kind, uin
 	for (uint8_t number = 0; number < 6; number++) {
 		if (append_number(store, number, NULL) < 0)
 			_exit(1);
-		say(pipe, number);
+		report(pipe, number);
 		if (store_cut(store, NULL) < 0 || (number >= 4 && store_compact(store, later, NULL) < 0))
 			_exit(1);
 	}
-	say(pipe, DELETE_BEGINS);
+	report(pipe, DELETE_BEGINS);
 	if (store_delete(store, match_all, NULL, TEST_EPOCH, TEST_EPOCH + 1, &result, NULL) < 0)
 		_exit(1);
-	say(pipe, DELETE_DONE);
-	say(pipe, RETENTION_BEGINS);
+	report(pipe, DELETE_DONE);
+	report(pipe, RETENTION_BEGINS);
 	if (store_apply_retention(store, later, NULL) < 0)
 		_exit(1);
-	say(pipe, RETENTION_DONE);
+	report(pipe, RETENTION_DONE);
 	_exit(0);
 }
 
-static void check_maintained(const char *directory, const bool *said, const char *where)
+static void check_maintained(const char *directory, const bool *reported, const char *where)
 {
 	struct problems *problems = mem_zalloc(sizeof(*problems));
 	unsigned counts[6];
@@ -811,9 +811,9 @@ static void check_maintained(const char *directory, const bool *said, const char
 		struct store *store = open_store(directory, problems);
 		count_numbers(store, counts, 6);
 		for (int i = 0; i < 6; i++) {
-			bool may_be_gone = said[RETENTION_BEGINS] || (i == 0 && said[DELETE_BEGINS]);
-			bool is_gone = said[RETENTION_DONE] || (i == 0 && said[DELETE_DONE]);
-			if (counts[i] > !is_gone || counts[i] < (said[i] && !may_be_gone))
+			bool may_be_gone = reported[RETENTION_BEGINS] || (i == 0 && reported[DELETE_BEGINS]);
+			bool is_gone = reported[RETENTION_DONE] || (i == 0 && reported[DELETE_DONE]);
+			if (counts[i] > !is_gone || counts[i] < (reported[i] && !may_be_gone))
 				fail_msg("%s: append %d is there %u times", where, i, counts[i]);
 		}
 		if (problems->count)
@@ -826,7 +826,7 @@ static void check_maintained(const char *directory, const bool *said, const char
 static bool exit_at_maintenance(enum fault_kind kind, uint64_t n)
 {
 	char *directory = test_directory(), where[64];
-	bool said[256] = {0};
+	bool reported[256] = {0};
 	int ends[2], status;
 	uint8_t what;
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
@@ -837,13 +837,13 @@ static bool exit_at_maintenance(enum fault_kind kind, uint64_t n)
 		maintain_until_exit(directory, kind, n, ends[1]);
 	close(ends[1]);
 	while (read(ends[0], &what, 1) == 1)
-		said[what] = true;
+		reported[what] = true;
 	close(ends[0]);
 	waitpid(child, &status, 0);
 	assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 137));
-	assert_int_equal(said[RETENTION_DONE], WEXITSTATUS(status) == 0);
+	assert_int_equal(reported[RETENTION_DONE], WEXITSTATUS(status) == 0);
 	snprintf(where, sizeof(where), "%s %" PRIu64, kind_names[kind], n);
-	check_maintained(directory, said, where);
+	check_maintained(directory, reported, where);
 	test_directory_remove(directory);
 	return WEXITSTATUS(status) == 137;
 }

@@ -19,7 +19,7 @@
  *
  * Locks, in the order in which they are taken:
  *   compact_lock one compaction, retention or deletion at a time: who takes blocks out of the list because others replace them
- *   bury_lock    one burial at a time: who comes second finds all buried that could be
+ *   deletion_lock    one burial at a time: who comes second finds all pending_removals that could be
  *   cut_lock     one cut at a time
  *   append_lock  the log, sequences, ids; the active head is changed only under it
  *   state_lock   pointers to heads, the list of blocks, references, caches, statistics
@@ -83,7 +83,7 @@ struct store {
 	int64_t cut_retry_ns;
 
 	/* Compaction, retention, deletion */
-	pthread_mutex_t compact_lock, bury_lock;
+	pthread_mutex_t compact_lock, deletion_lock;
 	atomic_bool cancel; /* what runs is to end at once */
 	int64_t compact_retry_ns, compact_backoff_ns;
 	struct error compact_error;   /* code != 0: the last attempt failed; of those who have compact_lock */
@@ -135,10 +135,10 @@ void blocks_remove(struct store *store, struct block *block);
  * into it. -ESTALE when one of them is not there any more; nothing has happened then. compact_lock held. */
 int blocks_replace(struct store *store, struct block *const *old, size_t count, struct block *fresh, struct error *err);
 /* How many removed blocks are still there, because of readers or because they cannot be removed; the latter are tried again. */
-size_t blocks_unburied(struct store *store, bool *ret_stuck);
+size_t blocks_pending_deletion(struct store *store, bool *ret_stuck);
 void blocks_unref(struct store *store, struct block *block);
 /* Deletes what is removed and unused; on return it is gone from disk, whichever thread deleted it. */
-void blocks_bury(struct store *store);
+void blocks_delete_removed(struct store *store);
 /* Deletes a directory of blocks/, or what is left of it; a missing one is success. It is renamed into trash/ and that is synced
  * before anything in it goes, so that a crash leaves either a whole block or rubbish that the next start removes. */
 int blocks_discard(struct store *store, const char *path, const char *name, struct error *err);

@@ -29,7 +29,7 @@ struct symbol_file_request {
 #define SYMBOL_FILE_ANNOUNCED 1
 /* Opens a regular file for reading. The descriptor becomes the caller's. 0; or SYMBOL_FILE_ANNOUNCED: whoever sent it said that
  * it is the one of that build-id, so it need not have one, but may have no other. -ENOENT when there is none; other errors are
- * told and taken as -ENOENT. */
+ * reported and treated as -ENOENT. */
 typedef int (*symbol_open_file)(void *context, const struct symbol_file_request *request, int *ret_fd, struct error *err);
 
 /* Append-only: shown to people and in /metrics. What a table was made of. */

@@ -339,7 +339,7 @@ static int too_large(const struct transfer *t, struct error *err)
 }
 
 /* What the library's error means. Local trouble is told as it is; what remains is that nobody answered. */
-static int judge_error(const struct transfer *t, int code, struct error *err)
+static int classify_error(const struct transfer *t, int code, struct error *err)
 {
 	if (t->end == END_CANCELLED)
 		return error_set(err, -ECANCELED, "debuginfod: cancelled while fetching the %s of build-id %s", kind_name(t),
@@ -432,7 +432,7 @@ static int transfer_file(struct transfer *t, int *ret_fd, struct error *err)
 	give_client(d, client);
 	if (r >= 0)
 		return accept_file(t, r, ret_fd, err);
-	r = judge_error(t, r, err);
+	r = classify_error(t, r, err);
 	if (r != -ENOENT)
 		debuginfod_cache_forget(&d->cache, t->build_id, kind_name(t), begun_ns - CLOCK_SLACK_NS, INT64_MAX);
 	return r;

@@ -229,11 +229,11 @@ void entries_unqueue(struct symbolizer *s, struct symbol_entry *entry)
 
 void entries_enqueue(struct symbolizer *s, struct symbol_entry *entry, enum symbol_queue queue)
 {
-	if (entry->queue == queue || entry->queue == SYMBOL_QUEUE_ASKED)
+	if (entry->queue == queue || entry->queue == SYMBOL_QUEUE_REQUESTED)
 		return;
 	entries_unqueue(s, entry);
 	entry->queue = queue;
-	if (queue == SYMBOL_QUEUE_ASKED) {
+	if (queue == SYMBOL_QUEUE_REQUESTED) {
 		entry->queue_after = s->first[queue];
 		*(s->first[queue] ? &s->first[queue]->queue_before : &s->last[queue]) = entry;
 		s->first[queue] = entry;
@@ -248,7 +248,8 @@ void entries_enqueue(struct symbolizer *s, struct symbol_entry *entry, enum symb
 
 struct symbol_entry *entries_dequeue(struct symbolizer *s)
 {
-	struct symbol_entry *entry = s->first[SYMBOL_QUEUE_ASKED] ? s->first[SYMBOL_QUEUE_ASKED] : s->first[SYMBOL_QUEUE_SEEN];
+	struct symbol_entry *entry =
+		s->first[SYMBOL_QUEUE_REQUESTED] ? s->first[SYMBOL_QUEUE_REQUESTED] : s->first[SYMBOL_QUEUE_SEEN];
 	if (entry)
 		entries_unqueue(s, entry);
 	return entry;

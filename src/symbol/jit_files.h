@@ -17,25 +17,25 @@
  * How often the files of compilers are looked at: once an interval, and sooner for code that has no name, as far as looking
  * takes 2 % of the time at most. A process decides how much there is to read, and what of it is found.
  */
-#define JIT_LOOK_SHARE 50
-struct jit_look {
+#define JIT_CHECK_SHARE 50
+struct jit_check {
 	int64_t at_ns, took_ns; /* the last one; at_ns 0 = there was none */
 };
 struct jit_pace {
 	int64_t interval_ns, miss_interval_ns;
 };
-static inline bool jit_look_is_due(const struct jit_look *last, const struct jit_pace *pace, bool for_miss, int64_t now)
+static inline bool jit_check_is_due(const struct jit_check *last, const struct jit_pace *pace, bool for_miss, int64_t now)
 {
 	int64_t since = now - last->at_ns;
 	if (!for_miss)
 		return !last->at_ns || since >= pace->interval_ns;
-	return since >= pace->miss_interval_ns && since / JIT_LOOK_SHARE >= last->took_ns;
+	return since >= pace->miss_interval_ns && since / JIT_CHECK_SHARE >= last->took_ns;
 }
 
 /* The first member of what is kept of a file. */
 struct jit_file {
 	uint64_t key;
-	struct jit_look look;
+	struct jit_check last_check;
 	uint64_t consumed;   /* bytes of the file that were read; 0 = none */
 	size_t memory_bytes; /* of what was read, as counted */
 	bool is_too_long;    /* and counted as such */

@@ -143,7 +143,7 @@ struct window {
 };
 
 /* `len` bytes of the file; NULL when they cannot be read. */
-static const uint8_t *look(struct window *window, uint64_t at, size_t len)
+static const uint8_t *last_check(struct window *window, uint64_t at, size_t len)
 {
 	struct buffer *bytes = &window->bytes;
 	if (at >= window->start && at - window->start <= bytes->len && bytes->len - (at - window->start) >= len)
@@ -172,10 +172,10 @@ static void read_records(struct file *file, struct window *window)
 		size_t want;
 		if (left < JITDUMP_RECORD_BYTES || window->bytes_read > REFRESH_BYTES_MAX)
 			break;
-		const uint8_t *record = look(window, file->base.consumed, JITDUMP_RECORD_BYTES);
+		const uint8_t *record = last_check(window, file->base.consumed, JITDUMP_RECORD_BYTES);
 		if (!record || !jitdump_measure_record(dump, record, &len, &want) || len > left)
 			break;
-		record = look(window, file->base.consumed, want);
+		record = last_check(window, file->base.consumed, want);
 		if (!record || jitdump_add_record(dump, (struct bytes){record, want}) < 0)
 			break;
 		file->base.consumed += len;
@@ -249,14 +249,14 @@ static void read_file(struct jitdumps *dumps, struct file *file, const struct ji
 static bool check_file(struct jitdumps *dumps, struct file *file, const struct jitdump_file *which, bool for_miss)
 {
 	int64_t now = time_monotonic_ns();
-	if (!jit_look_is_due(&file->base.look, &dumps->files.pace, for_miss, now))
+	if (!jit_check_is_due(&file->base.last_check, &dumps->files.pace, for_miss, now))
 		return false;
 	if (!file->steps_ns || now - file->steps_ns >= dumps->files.pace.interval_ns) {
 		file->steps_ns = now;
 		file->search_steps = SEARCH_STEPS_MAX;
 	}
 	read_file(dumps, file, which);
-	file->base.look = (struct jit_look){.at_ns = now, .took_ns = time_monotonic_ns() - now};
+	file->base.last_check = (struct jit_check){.at_ns = now, .took_ns = time_monotonic_ns() - now};
 	return true;
 }
 

@@ -265,7 +265,7 @@ static void finish(struct symbolizer *s, const struct job *job, struct outcome *
 			entry->failures = 0;
 			entry->retry_ns = 0;
 			if (!cancel_requested(&s->stop))
-				entries_enqueue(s, entry, SYMBOL_QUEUE_ASKED);
+				entries_enqueue(s, entry, SYMBOL_QUEUE_REQUESTED);
 		}
 	}
 	entries_drop_user(outcome->shared);
@@ -435,7 +435,7 @@ static int provide(struct symbolizer *s, const char *key, struct error *err)
 		entry->sources = 0;
 	}
 	if (entry)
-		jobs_want(s, entry, SYMBOL_QUEUE_ASKED);
+		jobs_want(s, entry, SYMBOL_QUEUE_REQUESTED);
 	if (r == 0 && entry && s->worker_count == 0 && (entry->queue != SYMBOL_QUEUE_NONE || entry->state == SYMBOL_WORKING))
 		r = build_now(s, key, err);
 	return r;

@@ -305,10 +305,10 @@ static void test_no_room(void **state)
 	assert_non_null(entries_find(s, "aa0001"));
 	assert_int_equal(s->entry_count, 100);
 	assert_int_equal(s->stats.waiting, 99);
-	entries_enqueue(s, entries_find(s, "bb01"), SYMBOL_QUEUE_ASKED);
+	entries_enqueue(s, entries_find(s, "bb01"), SYMBOL_QUEUE_REQUESTED);
 	for (unsigned i = 1; i < 100; i++) {
 		snprintf(key, sizeof(key), "aa%04x", i);
-		entries_enqueue(s, entries_find(s, key), SYMBOL_QUEUE_ASKED);
+		entries_enqueue(s, entries_find(s, key), SYMBOL_QUEUE_REQUESTED);
 	}
 	assert_null(entries_get(s, "bb02", ""));
 	assert_int_equal(s->stats.refused, 1);
@@ -355,8 +355,8 @@ static void test_asked_goes_first(void **state)
 		snprintf(key, sizeof(key), "%08x", i);
 		entries_enqueue(f->s, entries_get(f->s, key, NULL), SYMBOL_QUEUE_SEEN);
 	}
-	entries_enqueue(f->s, entries_find(f->s, "00000002"), SYMBOL_QUEUE_ASKED);
-	entries_enqueue(f->s, entries_find(f->s, "00000001"), SYMBOL_QUEUE_ASKED);
+	entries_enqueue(f->s, entries_find(f->s, "00000002"), SYMBOL_QUEUE_REQUESTED);
+	entries_enqueue(f->s, entries_find(f->s, "00000001"), SYMBOL_QUEUE_REQUESTED);
 	entries_enqueue(f->s, entries_find(f->s, "00000001"), SYMBOL_QUEUE_SEEN); /* no step back */
 	static const char *const expected[] = {"00000001", "00000002", "00000000", "00000003"};
 	for (unsigned i = 0; i < 4; i++)

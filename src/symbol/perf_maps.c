@@ -314,11 +314,11 @@ static void look_at(struct perf_maps *maps, struct process *process, const struc
 static bool check_process(struct perf_maps *maps, struct process *process, const struct perf_maps_process *who, bool for_miss)
 {
 	int64_t now = time_monotonic_ns();
-	if (!jit_look_is_due(&process->file.look, &maps->files.pace, for_miss, now) &&
+	if (!jit_check_is_due(&process->file.last_check, &maps->files.pace, for_miss, now) &&
 	    who->started_ns == process->who.started_ns)
 		return false;
 	look_at(maps, process, who);
-	process->file.look = (struct jit_look){.at_ns = now, .took_ns = time_monotonic_ns() - now};
+	process->file.last_check = (struct jit_check){.at_ns = now, .took_ns = time_monotonic_ns() - now};
 	return true;
 }
 

@@ -252,18 +252,18 @@ static void test_reads_at_most_once_an_interval(void **state)
 	assert_string_equal(name, "two");
 }
 
-static void test_looks_take_a_bounded_share(void **state)
+static void test_checks_take_a_bounded_share(void **state)
 {
 	struct jit_pace pace = {1000, 50};
-	struct jit_look none = {0}, cheap = {5000, 1}, dear = {5000, 10};
-	assert_true(jit_look_is_due(&none, &pace, false, 1));
-	assert_false(jit_look_is_due(&cheap, &pace, false, 5999));
-	assert_true(jit_look_is_due(&cheap, &pace, false, 6000));
-	assert_false(jit_look_is_due(&cheap, &pace, true, 5049));
-	assert_true(jit_look_is_due(&cheap, &pace, true, 5050));
-	assert_false(jit_look_is_due(&dear, &pace, true, 5499));
-	assert_true(jit_look_is_due(&dear, &pace, true, 5500));
-	assert_false(jit_look_is_due(&dear, &pace, false, 5500));
+	struct jit_check none = {0}, cheap = {5000, 1}, dear = {5000, 10};
+	assert_true(jit_check_is_due(&none, &pace, false, 1));
+	assert_false(jit_check_is_due(&cheap, &pace, false, 5999));
+	assert_true(jit_check_is_due(&cheap, &pace, false, 6000));
+	assert_false(jit_check_is_due(&cheap, &pace, true, 5049));
+	assert_true(jit_check_is_due(&cheap, &pace, true, 5050));
+	assert_false(jit_check_is_due(&dear, &pace, true, 5499));
+	assert_true(jit_check_is_due(&dear, &pace, true, 5500));
+	assert_false(jit_check_is_due(&dear, &pace, false, 5500));
 }
 
 static void test_rewritten_files(void **state)
@@ -600,7 +600,7 @@ int main(void)
 		cmocka_unit_test(test_files_of_others),
 		TEST(test_growth),
 		TEST(test_reads_at_most_once_an_interval),
-		cmocka_unit_test(test_looks_take_a_bounded_share),
+		cmocka_unit_test(test_checks_take_a_bounded_share),
 		TEST(test_rewritten_files),
 		TEST(test_what_is_no_regular_file),
 		TEST(test_files_of_other_users),

@@ -38,7 +38,7 @@ struct shared_table {
 	unsigned users;
 };
 
-enum symbol_queue { SYMBOL_QUEUE_NONE, SYMBOL_QUEUE_ASKED, SYMBOL_QUEUE_SEEN, SYMBOL_QUEUES };
+enum symbol_queue { SYMBOL_QUEUE_NONE, SYMBOL_QUEUE_REQUESTED, SYMBOL_QUEUE_SEEN, SYMBOL_QUEUES };
 
 /* What is known of one binary. */
 struct symbol_entry {

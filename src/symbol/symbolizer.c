@@ -147,7 +147,7 @@ void symbolizer_arrived(struct symbolizer *s, const char *build_id)
 	pthread_mutex_lock(&s->lock);
 	struct symbol_entry *entry = entries_get(s, build_id, NULL);
 	if (entry)
-		build_anew(s, entry, SYMBOL_QUEUE_ASKED);
+		build_anew(s, entry, SYMBOL_QUEUE_REQUESTED);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -186,7 +186,7 @@ int symbolizer_retry(struct symbolizer *s, const char *build_id, struct error *e
 	pthread_mutex_lock(&s->lock);
 	struct symbol_entry *entry = build_id_is_valid(build_id) ? entries_find(s, build_id) : NULL;
 	if (entry)
-		build_anew(s, entry, SYMBOL_QUEUE_ASKED);
+		build_anew(s, entry, SYMBOL_QUEUE_REQUESTED);
 	pthread_mutex_unlock(&s->lock);
 	return entry ? 0 : error_set(err, -ENOENT, "no binary with the build-id %.140s has been seen", build_id);
 }

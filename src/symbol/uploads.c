@@ -21,10 +21,10 @@
  * stopped for longer than the lease gives way to others; after PART_AGE_MAX it is removed.
  *
  * Two locks. `lock` is over what is in memory, and is never held during I/O, as queries wait for it: who writes a part or its
- * note marks the upload as busy instead, and parts that are given up are removed when it has been released (unlock_and_bury()).
- * `place_lock`, taken before it, is held by who puts a file into its place, or takes it away, until the index says so too:
- * otherwise one that is evicted might be removed after another has come to its name. Rejected: a lock for each upload, as all
- * that is done under the one lock is a walk over an array of 64.
+ * note marks the upload as busy instead, and parts that are given up are removed when it has been released
+ * (unlock_and_remove()). `place_lock`, taken before it, is held by who puts a file into its place, or takes it away, until the
+ * index says so too: otherwise one that is evicted might be removed after another has come to its name. Rejected: a lock for
+ * each upload, as all that is done under the one lock is a walk over an array of 64.
  */
 #include "symbol/uploads.h"
 
@@ -170,8 +170,8 @@ static void release(struct uploads *uploads, struct upload *upload)
 
 static void drop(struct uploads *uploads, struct upload *upload)
 {
-	if (uploads->buried_count < uploads->options.open_max)
-		memcpy(uploads->buried[uploads->buried_count++], upload->id, UPLOAD_ID_MAX);
+	if (uploads->pending_removal_count < uploads->options.open_max)
+		memcpy(uploads->pending_removals[uploads->pending_removal_count++], upload->id, UPLOAD_ID_MAX);
 	else
 		remove_part(uploads, upload->id); /* threads drop faster than they remove: this does not happen */
 	release(uploads, upload);
@@ -184,11 +184,11 @@ static void fail_and_drop(struct uploads *uploads, struct upload *upload)
 }
 
 /* Unlocks, and removes what was dropped. Ids are never used twice, so nobody can have begun anew with the same files. */
-static void unlock_and_bury(struct uploads *uploads)
+static void unlock_and_remove(struct uploads *uploads)
 {
 	char id[UPLOAD_ID_MAX];
-	while (uploads->buried_count) {
-		memcpy(id, uploads->buried[--uploads->buried_count], sizeof(id));
+	while (uploads->pending_removal_count) {
+		memcpy(id, uploads->pending_removals[--uploads->pending_removal_count], sizeof(id));
 		pthread_mutex_unlock(&uploads->lock);
 		remove_part(uploads, id);
 		pthread_mutex_lock(&uploads->lock);
@@ -369,7 +369,7 @@ int uploads_begin(struct uploads *uploads, const struct upload_begin *begin, cha
 		*ret_offset = upload->offset;
 		uploads->stats.begun++;
 	}
-	unlock_and_bury(uploads);
+	unlock_and_remove(uploads);
 	return r;
 }
 
@@ -471,7 +471,7 @@ int uploads_write(struct uploads *uploads, const char *id, uint64_t offset, stru
 	struct upload *upload = find_open(uploads, id);
 	int r = upload ? write_locked(uploads, upload, offset, data, err) : unknown_id(err);
 	*ret_offset = upload && upload->used ? upload->offset : 0;
-	unlock_and_bury(uploads);
+	unlock_and_remove(uploads);
 	return r;
 }
 
@@ -576,7 +576,7 @@ int uploads_finish(struct uploads *uploads, const char *id, struct error *err)
 		kind = upload->begin.kind;
 	}
 	int r = upload ? finish_locked(uploads, upload, &there, err) : unknown_id(err);
-	unlock_and_bury(uploads);
+	unlock_and_remove(uploads);
 	if (there && uploads->options.on_arrival)
 		uploads->options.on_arrival(uploads->options.context, build_id, kind);
 	return r;
@@ -589,7 +589,7 @@ int uploads_abort(struct uploads *uploads, const char *id, struct error *err)
 	int r = !upload ? unknown_id(err) : upload->busy ? being_written(err) : 0;
 	if (!r)
 		fail_and_drop(uploads, upload);
-	unlock_and_bury(uploads);
+	unlock_and_remove(uploads);
 	return r;
 }
 
@@ -789,8 +789,8 @@ int uploads_open(const struct uploads_options *options, struct uploads **ret, st
 	uploads->options.directory = mem_strdup(options->directory);
 	uploads->incoming = mem_strdup(incoming);
 	uploads->open = mem_zalloc_array(uploads->options.open_max, sizeof(*uploads->open));
-	uploads->buried = mem_zalloc_array(uploads->options.open_max, sizeof(*uploads->buried));
-	if (!uploads->options.directory || !uploads->incoming || !uploads->open || !uploads->buried)
+	uploads->pending_removals = mem_zalloc_array(uploads->options.open_max, sizeof(*uploads->pending_removals));
+	if (!uploads->options.directory || !uploads->incoming || !uploads->open || !uploads->pending_removals)
 		return error_nomem(err);
 	int r = io_make_dirs(incoming, 0750, err);
 	if (!r)
@@ -800,7 +800,7 @@ int uploads_open(const struct uploads_options *options, struct uploads **ret, st
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&uploads->lock);
-	unlock_and_bury(uploads);
+	unlock_and_remove(uploads);
 	uploads_make_room(uploads, NULL); /* what cannot be removed now is tried again later */
 	*ret = TAKE(uploads);
 	return 0;
@@ -825,7 +825,7 @@ struct uploads *uploads_close(struct uploads *uploads)
 	uploads_files_release(uploads);
 	pthread_mutex_destroy(&uploads->lock);
 	pthread_mutex_destroy(&uploads->place_lock);
-	mem_free(uploads->buried);
+	mem_free(uploads->pending_removals);
 	mem_free(uploads->open);
 	mem_free(uploads->incoming);
 	mem_free((char *)uploads->options.directory);

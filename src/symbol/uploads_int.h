@@ -33,13 +33,13 @@ struct upload {
 };
 
 struct uploads {
-	struct uploads_options options; /* defaults filled in; directory is owned */
-	char *incoming;			/* DIRECTORY/incoming */
-	pthread_mutex_t place_lock;	/* files do not come to their places, or go; taken before `lock` */
-	pthread_mutex_t lock;		/* everything below; never held during I/O */
-	struct upload *open;		/* options.open_max */
-	char (*buried)[UPLOAD_ID_MAX];	/* options.open_max: dropped, their files are still to be removed */
-	size_t buried_count;
+	struct uploads_options options;		 /* defaults filled in; directory is owned */
+	char *incoming;				 /* DIRECTORY/incoming */
+	pthread_mutex_t place_lock;		 /* files do not come to their places, or go; taken before `lock` */
+	pthread_mutex_t lock;			 /* everything below; never held during I/O */
+	struct upload *open;			 /* options.open_max */
+	char (*pending_removals)[UPLOAD_ID_MAX]; /* options.open_max: dropped, their files are still to be removed */
+	size_t pending_removal_count;
 	struct upload_file *buckets[UPLOADS_BUCKETS];
 	struct upload_file *newest, *oldest;
 	uint64_t part_bytes; /* of the open ones, arrived */

@@ -2,7 +2,7 @@
 /*
  * symbol_build() in a process of its own that can do nothing but read what it is given: no network, no files, no new processes,
  * bounded memory, processor time and output. Files come through a socket, as descriptors, one at a time, from the parent, whose
- * policy it is what may be opened. Whatever happens to the worker costs one file and is told as a reason.
+ * policy it is what may be opened. Whatever happens to the worker costs one file and is reported as its reason.
  */
 #ifndef WICK_SYMBOL_WORKER_H
 #define WICK_SYMBOL_WORKER_H

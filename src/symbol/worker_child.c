@@ -15,13 +15,13 @@
 #define DESCRIPTORS_SPARE 32 /* beside the files that are asked for */
 
 /* Async-signal-safe. */
-static void tell_violation(int system_call)
+static void report_violation(int system_call)
 {
 	union worker_message message = {.broke = {.kind = WORKER_BROKE, .system_call = system_call}};
 	worker_send(WORKER_SOCKET, &message, -1);
 }
 
-static void tell_failure(int code, const char *text)
+static void send_failure(int code, const char *text)
 {
 	union worker_message message = {.failed = {.kind = WORKER_FAILED, .code = code}};
 	memcpy(message.failed.message, text, strnlen(text, sizeof(message.failed.message) - 1));
@@ -61,7 +61,7 @@ static int lock_in(const struct worker_begin *begin, struct error *err)
 		.output_bytes = begin->table_bytes_max,
 		.cpu_s = begin->cpu_max_s,
 		.descriptors = begin->files_max + DESCRIPTORS_SPARE,
-		.on_violation = tell_violation,
+		.on_violation = report_violation,
 	};
 	offer_to_die();
 	/* Who starts it at a higher priority waits for it. */
@@ -85,7 +85,7 @@ static void build(const struct worker_begin *begin, int out_fd)
 	struct error err = {0};
 	int r = symbol_build(&options, out_fd, &message.done.result, &err);
 	if (r < 0)
-		tell_failure(r, err.message);
+		send_failure(r, err.message);
 	else
 		worker_send(WORKER_SOCKET, &message, -1);
 }
@@ -102,7 +102,7 @@ int symbol_worker_main(void)
 	begin.build_id[sizeof(begin.build_id) - 1] = '\0';
 	int r = lock_in(&begin, &err);
 	if (r < 0)
-		tell_failure(-ENOSYS, err.message);
+		send_failure(-ENOSYS, err.message);
 	else
 		build(&begin, out_fd);
 	/* The parent looks at this process once more before it ends it. Nothing is cleaned up: the kernel does. */

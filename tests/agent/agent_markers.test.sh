@@ -5,9 +5,9 @@
 can_sample || { skip "markers all the time" "$no_sampling"; finish; }
 unshare --uts true 2>/dev/null || { skip "markers all the time" "no namespaces of host names"; finish; }
 case $O in /*) bin=$O ;; *) bin=$PWD/$O ;; esac
-marks=$bin/programs/marks
+marks=$bin/programs/markers
 [ -x "$marks" ] || make -s programs client
-judge() { node tests/agent/agent_markers.mjs "$@"; }
+verify() { node tests/agent/agent_markers.mjs "$@"; }
 
 # Sets url; on the port that it had before, if there was one.
 serve() { # PORT
@@ -33,7 +33,7 @@ pour_until_early() {
 	"$marks" pour 1000000000 &
 	pouring=$!
 	pids="$pids $pouring"
-	check "$1" judge early "$url" "$2"
+	check "$1" verify early "$url" "$2"
 	kill "$pouring"
 }
 # LOG PATTERN TIMES: waits until the log has as many such lines, and then whether it has no more.
@@ -49,7 +49,7 @@ serve 0
 port=${url##*:}
 # Without --markers they stay off.
 agent plain.log
-check "the agent asks" judge asking "$url"
+check "the agent asks" verify asking "$url"
 expect "a program's markers stay off" 3 '' env MARKS_WAIT_MS=3000 "$marks" flood 1 # three looks of an agent that has them on
 stop_agent
 
@@ -57,10 +57,10 @@ stop_agent
 agent many.log --markers
 check "a program's markers are on" "$marks" flood 300000
 pour_until_early "a full window does not wait for its minute" alpha
-check "it has the program's markers" judge some "$url" alpha tick 1000
+check "it has the program's markers" verify some "$url" alpha tick 1000
 check "what a span says is there" "$marks" all
 stop_agent
-check "the end sends the last window" judge fields "$url" alpha
+check "the end sends the last window" verify fields "$url" alpha
 sum=$(sed -n 's/.*markers: \([0-9]*\) of [0-9]* processes collected, \([0-9]*\) lost in full ring buffers, \([0-9]*\) dropped as too many.*/\1 \2 \3/p' "$work/many.log" | awk '{ print $1 + $2 + $3 }')
 check "each marker was collected or counted" test "$sum" -ge 300016
 # "lost N" is a marker, too, but none of the program.
@@ -71,7 +71,7 @@ check "and each that was collected is on the server" awk '/ markers: / { gsub(",
 workers=$!
 pids="$pids $workers"
 agent yields.log --markers
-check "workers are found" judge on "$workers"
+check "workers are found" verify on "$workers"
 wait_cpu 200 "$workers" # hundreds of markers that only the agent has
 # Until the agent, which looks each second, has seen it.
 "$WICK" record --markers-only -p "$workers" -o "$work/r.firefox.json" 2>"$work/recorded" &
@@ -86,19 +86,19 @@ check "and is told of no other recorder" sh -c '! grep -q "another recorder" "$1
 check "the agent says once that it yields" said yields.log 'a recorder collects the markers of' 1
 check "and once that it has them again" said yields.log 'the agent collects markers again$' 1
 expect "so does an ordered recording" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" --host alpha -d 4 -o "$work/remote.firefox.json"
-check "which has the markers" judge file "$work/remote.firefox.json" inner
+check "which has the markers" verify file "$work/remote.firefox.json" inner
 check "the agent yields again" said yields.log 'a recorder collects the markers of' 2
 check "and has them again" said yields.log 'the agent collects markers again$' 2
 wait_cpu 200 "$workers"
 stop_agent
-check "it has what was before and after, and nothing of between" judge around "$url" alpha "$workers" "$work/r.firefox.json"
+check "it has what was before and after, and nothing of between" verify around "$url" alpha "$workers" "$work/r.firefox.json"
 
 # One profile, as Firefox Profiler sees it.
-check "the profile of some time opens" judge profile "$url" "$workers" "$work/all.firefox.json"
+check "the profile of some time opens" verify profile "$url" "$workers" "$work/all.firefox.json"
 
 # A server that is away.
 agent away.log --markers
-check "workers are found again" judge on "$workers"
+check "workers are found again" verify on "$workers"
 wait_cpu 200 "$workers"
 kill -9 "$server_pid"
 wait "$server_pid" 2>/dev/null
@@ -106,9 +106,9 @@ stop_agent
 check "what could not be sent waits on disk" sh -c 'ls "$1"/markers/spool/*.rec >/dev/null' sh "$work/spool"
 kill "$workers"
 serve "$port"
-check "the server has what it had" judge around "$url" alpha "$workers" "$work/r.firefox.json"
+check "the server has what it had" verify around "$url" alpha "$workers" "$work/r.firefox.json"
 agent back.log --markers
-check "what waited is sent by the next agent" judge newer "$url" alpha "$workers" "$work/all.firefox.json"
+check "what waited is sent by the next agent" verify newer "$url" alpha "$workers" "$work/all.firefox.json"
 stop_agent
 check "nothing waits any more" sh -c '! ls "$1"/markers/spool/*.rec 2>/dev/null' sh "$work/spool"
 stop_server
@@ -120,8 +120,8 @@ pids="$pids $up"
 wait_url "$work/up.log" "$up"
 check "wick up --markers collects them" "$marks" flood 150000
 pour_until_early "a full window of it does not wait, either" "$(hostname)"
-check "the server has them" judge some "$url" "$(hostname)" tick 1000
-check "/metrics counts them" judge metrics "$url"
+check "the server has them" verify some "$url" "$(hostname)" tick 1000
+check "/metrics counts them" verify metrics "$url"
 kill "$up"
 wait "$up" 2>/dev/null
 finish

@@ -8,7 +8,7 @@ import { finish, skip, temporaryDirectory, test, wick } from "../harness.mjs";
 import { threadList, withProfile } from "../profiler.mjs";
 
 const work = temporaryDirectory();
-const program = resolve(process.env.O ?? "build", "programs/marks");
+const program = resolve(process.env.O ?? "build", "programs/markers");
 const now = () => Number(process.hrtime.bigint());
 function record(file, options = {}, ...more) {
 	const from = now();

@@ -11,7 +11,7 @@ make -s "$O/client/libwickmark.a"
 
 # ---- a container of one program ----
 mkdir -p "$work/bundle/rootfs/bin" "$work/bundle/rootfs/proc"
-if ! cc -static -O1 -Iclient -o "$work/bundle/rootfs/bin/marks" tests/programs/marks.c "$bin/client/libwickmark.a" -lpthread 2>"$work/err"; then
+if ! cc -static -O1 -Iclient -o "$work/bundle/rootfs/bin/marks" tests/programs/markers.c "$bin/client/libwickmark.a" -lpthread 2>"$work/err"; then
 	skip "containers" "$(head -n 1 "$work/err")"
 	finish
 fi

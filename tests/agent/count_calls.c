@@ -54,7 +54,7 @@ void *calloc(size_t count, size_t size)
 	return real(count, size);
 }
 
-__attribute__((destructor)) static void tell(void)
+__attribute__((destructor)) static void print_counts(void)
 {
 	unsigned long counted = __atomic_load_n(&calls, __ATOMIC_RELAXED);
 	const char *path = getenv("WICK_COUNT_TO");

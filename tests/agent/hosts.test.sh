@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Two hosts, which are network namespaces, with clocks that are 5 s apart and drift by 50 ppm: client/examples/pipeline/run.sh records
-# both and merges them. It leaves the true times in its markers, by which hosts.mjs judges the merged profile.
+# both and merges them. It leaves the true times in its markers, against which hosts.mjs checks the merged profile.
 . tests/lib.inc
 can_sample || { skip "hosts" "$no_sampling"; finish; }
 net=wick-test-$$

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Kernel code: named by the agent at first, addresses that the server names once it has the list of the kernel's functions. The list is made here, from /proc/kallsyms, and sent before the agent starts, so that
-# it is not judged by what the agent makes of it.
+# it is not checked by what the agent makes of it.
 . tests/lib.inc
 can_sample || { skip "kernel" "$no_sampling"; finish; }
 unset DEBUGINFOD_URLS
@@ -67,7 +67,7 @@ for program in dd_before dd_after; do
 	done
 done
 # Each name is that of the list at the address: of locations in the kernel's mapping, as pprof prints them.
-cat >"$work/judge.mjs" <<'END'
+cat >"$work/oracle.mjs" <<'END'
 import { readFileSync } from "node:fs";
 const [list, raw, buildId] = process.argv.slice(2);
 const symbols = readFileSync(list, "latin1").trim().split("\n").slice(1).map((line) => line.split(" ")).map(([offset, name]) => ({ offset: parseInt(offset, 16), name }));
@@ -86,5 +86,5 @@ for (const line of lines) {
 console.log(`${checked} locations, ${wrong} of them with another name`);
 process.exit(checked >= 5 && wrong === 0 ? 0 : 1);
 END
-check "every address has the name that the list says" node "$work/judge.mjs" "$work/list" "$work/dd_after.raw" "$build_id"
+check "every address has the name that the list says" node "$work/oracle.mjs" "$work/list" "$work/dd_after.raw" "$build_id"
 finish

@@ -35,7 +35,7 @@ await withProfile(path, async () => {
 		assert.ok((sums[number] ?? 0) > 0, JSON.stringify(sums));
 		return;
 	}
-	// Those of tests/programs/marks.c, one of each.
+	// Those of tests/programs/markers.c, one of each.
 	assert.deepEqual(await counts(), { "named step": 1, inner: 1, tick: 2, request: 1, job: 1 });
 	const all = await threadList();
 	const main = all.find((thread) => String(thread.tid) === thread.pid);

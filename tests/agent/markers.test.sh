@@ -4,7 +4,7 @@
 . tests/lib.inc
 can_sample || { skip "markers" "$no_sampling"; finish; }
 case $O in /*) bin=$O ;; *) bin=$PWD/$O ;; esac
-marks=$bin/programs/marks
+marks=$bin/programs/markers
 [ -x "$marks" ] || make -s programs client
 seen() { node tests/agent/markers.mjs "$@"; }
 # NAME PATTERN WICK-OPTION... -- COMMAND...: records into $work/m.firefox.json
@@ -80,7 +80,7 @@ else
 fi
 
 # However it is linked, and from other languages.
-if cc -static -O1 -Iclient -o "$work/static" tests/programs/marks.c "$bin/client/libwickmark.a" -lpthread 2>"$work/err"; then
+if cc -static -O1 -Iclient -o "$work/static" tests/programs/markers.c "$bin/client/libwickmark.a" -lpthread 2>"$work/err"; then
 	record "a program that is linked statically" 'markers: 16 of 1' -- "$work/static" all
 else
 	skip "a static program" "$(head -n 1 "$work/err")"

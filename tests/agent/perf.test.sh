@@ -25,7 +25,7 @@ record_both() { # EVENT: fails if perf did
 	"$WICK" record -a --no-markers --event "$1" -F 397 -d "$seconds" -o "$work/wick.pb.gz" 2>"$work/wick.err" &
 	wick=$!
 	rm -f "$work/perf.data"
-	# Read as eagerly as wick reads: what perf has lost it says, and then it is no judge.
+	# Read as eagerly as wick reads: what perf has lost it says, and then it is no oracle.
 	nice -n -10 perf record -q --no-bpf-event -e "$1" -F 397 -m 16M -a -g -B -N -o "$work/perf.data" -- sleep "$seconds" >/dev/null 2>"$work/perf.err"
 	perf_status=$?
 	# What it aborted in is no use: nobody waits for the rest of it.
@@ -44,7 +44,7 @@ record_both() { # EVENT: fails if perf did
 	sort -rn "$work/perf.counts" >"$work/perf.top"
 }
 # EVENT: records, and writes the verdicts; fails if perf did.
-judge() {
+verify() {
 record_both "$1" || record_both "$1" || record_both "$1" || return 1
 "$WICK" convert "$work/wick.pb.gz" -o "$work/wick.folded"
 awk -v period="$(awk 'BEGIN { printf "%.0f", 1e9 / 397 }')" '{ n = $NF / period; $NF = ""; sub(/ +$/, ""); k = split($0, f, ";"); while (k > 1 && f[k] ~ /_\[i\]$/) k--; name = f[k]; sub(/_\[[kij]\]$/, "", name); sub(/[(<].*/, "", name); sub(/^(__GI_)?_*/, "", name); sub(/^memcpy_/, "memmove_", name); s[name] += n; all += n }
@@ -70,7 +70,7 @@ JS
 # The two do not run for the very same time, in which others may come and go; a real difference is there the second time too.
 compare() { # EVENT
 event=$1
-judge "$event" && { ! grep -q '^FAILED' "$work/verdict" || judge "$event"; } || { skip "$event" "perf record failed three times: $(tail -n 1 "$work/perf.err")"; return; }
+verify "$event" && { ! grep -q '^FAILED' "$work/verdict" || verify "$event"; } || { skip "$event" "perf record failed three times: $(tail -n 1 "$work/perf.err")"; return; }
 while read -r verdict text; do
 	if [ "$verdict" = ok ]; then pass "$event: $text"; else fail "$event: $text" "$(head -n 15 "$work/perf.top"; echo ...; head -n 15 "$work/wick.top")"; fi
 done <"$work/verdict"

@@ -147,7 +147,7 @@ fi
 
 # Samples on a time line, each of its thread, with what was lost said in the file.
 "$WICK" record --wall -F 199 -o "$work/wall.firefox.json" -- "$O/programs/offcpu" 4 >/dev/null 2>"$work/err" || fail "record into a Firefox profile" "$(cat "$work/err")"
-cat >"$work/judge.mjs" <<'JS'
+cat >"$work/oracle.mjs" <<'JS'
 import { readFileSync } from "node:fs";
 const d = JSON.parse(readFileSync(process.argv[2]));
 const strings = d.shared.stringArray, fail = [];
@@ -164,7 +164,7 @@ if (!threads.some(t => t.samples.threadCPUDelta.every(x => x === 0))) fail.push(
 if (!threads.some(t => t.samples.threadCPUDelta.some(x => x > 0))) fail.push("no thread runs");
 if (fail.length) { console.log(fail.join("\n")); process.exit(1); }
 JS
-check "a Firefox profile has times, thread ids and CPU use" node "$work/judge.mjs" "$work/wall.firefox.json"
+check "a Firefox profile has times, thread ids and CPU use" node "$work/oracle.mjs" "$work/wall.firefox.json"
 
 # More samples than are kept: fewer of them, all over the time, that stand for all.
 expect "of more samples than are kept a part stays" 0 'downsampled: 1 of [0-9]+ samples is kept, with its value scaled: [1-9][0-9,]* exceed' "$WICK" record --no-markers -F 2999 --max-samples 1000 -o "$work/thin.firefox.json" -- "$O/programs/load" 5 2

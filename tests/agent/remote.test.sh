@@ -13,7 +13,7 @@ umask 022
 mkdir -m 1777 "$work/tmp" # of the recorders of this test
 export TMPDIR="$work/tmp"
 mkdir -m 700 "$work/tmp/wick-order-killed" # as an agent leaves it that was killed
-judge() { node tests/agent/remote.mjs "$@"; }
+verify() { node tests/agent/remote.mjs "$@"; }
 # Without markers, which are those of all programs, and of tests beside this one: agent_markers.test.sh has them.
 remote() { "$WICK" record --remote "$url" --token-file "$work/token" --no-markers "$@"; }
 
@@ -31,7 +31,7 @@ agent() {
 	unshare --uts sh -c 'hostname "$0" && exec "$@"' "$agent_name" "$@" 2>"$work/$agent_name.log" &
 	pids="$pids $!"
 }
-asking() { judge asking "$url" "$work/token" "$1"; }
+asking() { verify asking "$url" "$work/token" "$1"; }
 
 # The server and an agent of one command, on a machine where nothing has ever waited to be sent.
 all_in_one() {
@@ -41,10 +41,10 @@ all_in_one() {
 	up_pid=$!
 	pids="$pids $up_pid"
 	wait_url "$work/up.log" "$up_pid"
-	check "the agent of wick up asks for orders" judge asking "$url" "$work/token" 1
+	check "the agent of wick up polls" verify asking "$url" "$work/token" 1
 	expect "... and records" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" --no-markers -d 2 -F 199 -o "$work/up.firefox.json"
 	check "... with samples" grep -q '"processName":"workload' "$work/up.firefox.json"
-	check "... and goes on" judge asking "$url" "$work/token" 1
+	check "... and goes on" verify asking "$url" "$work/token" 1
 	expect "the same host can be asked again, in any format" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" --no-markers -d 1 -o "$work/up.svg"
 	check "and it is written" grep -q '<svg' "$work/up.svg"
 	kill -INT "$up_pid"
@@ -67,11 +67,11 @@ chown 65534 "$work/token.nobody"
 agent unit setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps "$capabilities" --ambient-caps "$capabilities" --no-new-privs \
 	$ours --token-file "$work/token.nobody"
 check "agents ask the server" asking 4
-beside check "and say how they are" judge health "$url" "$work/token" alpha beta delta unit
+beside check "and say how they are" verify health "$url" "$work/token" alpha beta delta unit
 
 # Gamma is a tenant's host, which is given nothing of the others', and they nothing of its.
 of_a_tenant() {
-	check "an agent of a tenant sends its profiles there" judge stored "$url" "$work/token" team gamma
+	check "an agent of a tenant sends its profiles there" verify stored "$url" "$work/token" team gamma
 	expect "it is recorded for that tenant" 0 'of 1 of 1 hosts' remote --tenant team -d 1 -o "$work/gamma.firefox.json"
 }
 beside of_a_tenant
@@ -82,15 +82,15 @@ expect "a wrong token is told" 1 'a token is required' "$WICK" record --remote "
 expect "--remote and a command are for different things" 2 'wick record' remote -- true
 
 # Within the time that is recorded: a second of CPU time, from when all of them record.
-(judge begun "$url" "$work/token" alpha beta unit && exec "$bin/programs/workload" 1cpu) >"$work/begun" 2>&1 &
+(verify begun "$url" "$work/token" alpha beta unit && exec "$bin/programs/workload" 1cpu) >"$work/begun" 2>&1 &
 expect "three hosts of five are recorded, and the others named" 0 'of 3 of 5 hosts' \
 	remote --host alpha --host beta --host unit --host delta --host nobody -d "$(if_full 12 7)" -F 199 -o "$work/all.firefox.json"
 printf '%s\n' "$expect_output" >"$work/said"
 check "an agent may refuse" grep -q 'host delta: failed: .*--no-remote-record' "$work/said"
 check "a host that is not there is named" grep -q 'host nobody: silent: no agent' "$work/said"
 [ -s "$work/all.firefox.json" ] || { cat "$work"/*.log; join_parts; finish; }
-beside check "Firefox Profiler sees the hosts, side by side" judge hosts "$work/all.firefox.json" alpha beta unit
-beside check "what ran on all of them ran at one time" judge together "$work/all.firefox.json" workload alpha beta unit
+beside check "Firefox Profiler sees the hosts, side by side" verify hosts "$work/all.firefox.json" alpha beta unit
+beside check "what ran on all of them ran at one time" verify together "$work/all.firefox.json" workload alpha beta unit
 
 # A failure that the server will have forgotten.
 remote --host unit --unit none-of-this-name -d 1 -o "$work/none.firefox.json" 2>"$work/failed.log" &
@@ -98,7 +98,7 @@ failing=$!
 # A signal while it waits, as Ctrl-C is one
 "$WICK" record --remote "$url" --token-file "$work/token" --no-markers --host alpha -d 60 -o "$work/none.firefox.json" 2>"$work/cancel.log" &
 recorder=$!
-check "a recording is made" judge state "$url" "$work/token" alpha recording
+check "a recording is made" verify state "$url" "$work/token" alpha recording
 kill -TERM $recorder # what a shell starts in the background ignores SIGINT
 wait $recorder
 check "Ctrl-C cancels it" grep -q 'cancelled' "$work/cancel.log"
@@ -106,13 +106,13 @@ wait $failing
 reason=none-of-this-name
 "$WICK" record --unit $reason -d 1 -o "$work/none.folded" 2>&1 | grep -q 'no cgroup hierarchy' && reason='no cgroup hierarchy' # as in a chroot
 check "a unit that is not there is told" grep -q "host unit: failed: .*$reason" "$work/failed.log"
-check "on the host too" judge gone "$url" "$work/token" alpha
+check "on the host too" verify gone "$url" "$work/token" alpha
 [ ! -e "$work/none.firefox.json" ] && pass "nothing is written then" || fail "nothing is written then"
 
 # The server goes away while hosts record, and comes back.
 "$WICK" record --remote "$url" --token-file "$work/token" --no-markers --host alpha --host beta -d "$(if_full 8 3)" -o "$work/after.firefox.json" 2>"$work/after.log" &
 recorder=$!
-check "two hosts record" judge state "$url" "$work/token" alpha beta recording
+check "two hosts record" verify state "$url" "$work/token" alpha beta recording
 join_parts
 kill -9 $server_pid
 wait $server_pid 2>/dev/null
@@ -125,7 +125,7 @@ serve "$port"
 wait $recorder && pass "a server that was killed and started anew gets what was recorded" ||
 	fail "a server that was killed and started anew gets what was recorded" "$(cat "$work/after.log" "$work/alpha.log" "$work/server.log")"
 check "from all" grep -q 'of 2 of 2 hosts' "$work/after.log"
-check "an agent tells the reason of a failure again after a crash" judge reason "$url" "$work/token" unit "$reason"
+check "an agent tells the reason of a failure again after a crash" verify reason "$url" "$work/token" unit "$reason"
 nothing_left() { ! ls -d "$TMPDIR"/wick-order-* 2>/dev/null; }
 check "nothing is left behind" wait_for nothing_left
 finish

@@ -16,7 +16,7 @@ run_often() {
 	for _ in $(seq "$processes"); do "$1" 0.03cpu >/dev/null || return 1; done
 }
 # NAME PROGRAM PERCENT
-judge() {
+verify() {
 	"$WICK" query "process_cpu{process_executable_name=\"${2##*/}\"}" --url "$url" --from now-30m --format folded -n 0 >"$work/folded" 2>"$work/err" || { fail "$1: the query answers" "$(cat "$work/err")"; return; }
 	# The dynamic linker of a system without debug symbols has no name for its entry: it is given one.
 	entry=$(readelf -hW /lib64/ld-linux-x86-64.so.2 | sed -n 's/.*Entry point address: *0x//p')
@@ -40,6 +40,6 @@ check "a binary is built" gcc -O2 -fomit-frame-pointer -D_GNU_SOURCE -Wl,--build
 check "$processes processes of it" run_often "$work/short_fresh"
 # Their last samples come with the next flush, or the one after it.
 wait_for all_come short_fresh "$processes" >/dev/null && wait_for all_come short_known "$((processes + 50))" >/dev/null
-judge "a known binary" short_known 99
-judge "a fresh binary" short_fresh 90
+verify "a known binary" short_known 99
+verify "a fresh binary" short_fresh 90
 finish

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Programs that know their own stack (tests/programs/unwind), sampled and judged (tests/oracle/harness): the share of complete stacks, and no wrong frame.
+# Programs that know their own stack (tests/programs/unwind), sampled and checked (tests/oracle/harness): the share of complete stacks, and no wrong frame.
 . tests/lib.inc
 can_sample || { skip "unwind" "$no_sampling"; finish; }
 [ "$(uname -m)" = x86_64 ] || { skip "unwind" "only x86-64 so far"; finish; }
@@ -9,12 +9,12 @@ while read -r missing; do skip "${missing%%:*}" "${missing#*: }"; done <"$O/prog
 seconds=${WICK_TEST_UNWIND_SECONDS:-3}
 programs=$O/programs/unwind
 
-judge() { # NAME [SCENARIO...]: runs the program; its report is in $work/NAME
+verify() { # NAME [SCENARIO...]: runs the program; its report is in $work/NAME
 	name=$1
 	shift
 	"$O/oracle/harness" -F 499 -v 4 "$programs/$name" "$seconds" "$@" >"$work/$name" 2>&1
 	status=$?
-	[ "$status" -le 1 ] && grep -q '^agent ' "$work/$name" || { fail "$name is judged" "$(tail -n 20 "$work/$name")"; return 1; }
+	[ "$status" -le 1 ] && grep -q '^agent ' "$work/$name" || { fail "$name is checked" "$(tail -n 20 "$work/$name")"; return 1; }
 }
 value() { # NAME CHAIN WORD: the number behind the word
 	awk -v chain="$2" -v word="$3" '$1 == chain { for (i = 1; i < NF; i++) if ($i == word) { sub(/%/, "", $(i + 1)); print $(i + 1); found = 1 } } END { if (!found) print 0 }' "$work/$1"
@@ -23,7 +23,7 @@ no_wrong() { # NAME
 	wrong=0
 	for chain in agent kernel user plain; do wrong=$((wrong + $(value "$1" "$chain" wrong))); done
 	damaged=$(value "$1" damaged missed)
-	[ "${damaged:-0}" -eq 0 ] || fail "$1: the judge finds damaged chains wrong" "$(grep '^damaged' "$work/$1")"
+	[ "${damaged:-0}" -eq 0 ] || fail "$1: the oracle finds damaged chains wrong" "$(grep '^damaged' "$work/$1")"
 	if [ "$wrong" -eq 0 ]; then pass "$1: no wrong frame in $(value "$1" agent samples) samples, by any of four walks"
 	else fail "$1: $wrong chains are wrong and do not say so" "$(cat "$work/$1")"; fi
 }
@@ -32,9 +32,9 @@ no_wrong() { # NAME
 for path in "$programs"/shadow-*; do
 	name=${path##*/}
 	case $name in *.so | *musl*) continue ;; esac
-	judge "$name" || continue
+	verify "$name" || continue
 	no_wrong "$name"
-	echo "$name $(value "$name" agent samples) $(value "$name" agent right) $(value "$name" agent unjudged)" >>"$work/total"
+	echo "$name $(value "$name" agent samples) $(value "$name" agent right) $(value "$name" agent unchecked)" >>"$work/total"
 done
 # Complete, and not known to be wrong. A program by itself has too few samples to tell 99.5 % from 99.2 %, all together have enough.
 share=$(awk '{ all += $2; right += $3 + $4 } END { printf "%.2f", all ? 100 * right / all : 0 }' "$work/total")
@@ -44,10 +44,10 @@ else fail "$share % of all samples are complete and right (99.5 asked for)" "$(c
 # musl's libc has no CFI at all: what called main(), and what its functions call back, cannot be found; what is shown must be right.
 for name in shadow-musl shadow-musl-static; do
 	[ -x "$programs/$name" ] || continue
-	judge "$name" && no_wrong "$name"
+	verify "$name" && no_wrong "$name"
 done
 # More frames than are taken.
-if judge shadow-gcc deeper; then
+if verify shadow-gcc deeper; then
 	no_wrong shadow-gcc
 	if [ "$(value shadow-gcc agent too_deep)" -gt 0 ]; then pass "600 frames are cut at 512, and it is said so"
 	else fail "600 frames are cut at 512, and it is said so" "$(cat "$work/shadow-gcc")"; fi

@@ -77,9 +77,9 @@ start_agent() { # LOG OPTION...: sets agent_pid
 	agent_pid=$!
 	pids="$pids $agent_pid"
 }
-value() { sed -n "s/^$1 //p" "$work/requests"; } # of upload_judge.mjs
-judge() { node tests/agent/upload_judge.mjs requests "$work/proxy/requests" "$build_id" >"$work/requests"; }
-finished() { node tests/agent/upload_judge.mjs requests "$work/proxy/requests" "$1" | sed -n 's/^finished //p'; }
+value() { sed -n "s/^$1 //p" "$work/requests"; } # of upload_oracle.mjs
+verify() { node tests/agent/upload_oracle.mjs requests "$work/proxy/requests" "$build_id" >"$work/requests"; }
+finished() { node tests/agent/upload_oracle.mjs requests "$work/proxy/requests" "$1" | sed -n 's/^finished //p'; }
 query() { # PROGRAM OPTION...
 	program=$1
 	shift
@@ -102,7 +102,7 @@ wait_for has_addresses >/dev/null
 sleep 4 # longer than it takes others until they ask what is wanted
 kill "$agent_pid"
 wait "$agent_pid"
-judge
+verify
 is http2 0 -gt
 is debuginfo 0
 query upload_spin --format folded -n 0 >"$work/before" 2>&1
@@ -113,7 +113,7 @@ start_agent "$work/agent_1.log"
 agents=$agent_pid
 start_agent "$work/agent_2.log"
 agents="$agents $agent_pid"
-all_sent() { judge && [ "$(value finished)" -gt 0 ] && [ "$(value finished_all)" -ge 4 ]; }
+all_sent() { verify && [ "$(value finished)" -gt 0 ] && [ "$(value finished_all)" -ge 4 ]; }
 wait_for all_sent
 is finished 1
 [ "$(value finished)" -gt 0 ] || finish
@@ -126,7 +126,7 @@ is bytes_arrived "$(value size)"
 is size 500000 -gt
 is finished_all 4
 if [ "$(finished "$common_id")" -eq 1 ]; then pass "the file that debug files share is sent once"; else fail "the file that debug files share is sent once" "$(tell)"; fi
-check "no code and no data is sent" node tests/agent/upload_judge.mjs secret "$work/proxy/sent" "$work/upload_spin"
+check "no code and no data is sent" node tests/agent/upload_oracle.mjs secret "$work/proxy/sent" "$work/upload_spin"
 named() { # PROGRAM FILE LINE...: its hot function is named with one of these lines
 	program=$1 file=$2
 	shift 2

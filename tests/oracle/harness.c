@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * harness [-F HZ] [-v N] PROGRAM [ARGUMENT...]: runs an instrumented program (tests/programs/unwind) under the sampler in
- * capture mode and judges four chains of each sample by the truth in the copy of its stack:
+ * capture mode and checks four chains of each sample against the truth in the copy of its stack:
  *
  *   agent   what a profile would hold: the kernel side's walk, finished in user space where that lacked knowledge
  *   kernel  the kernel side's walk alone, without the first samples of what it does not know yet
  *   user    the same code in user space, on the copy, which ends after 16 KiB (so deep stacks are cut there)
  *   plain   a walk written for these tests, on our tables
  *
- * Of each complete chain three damaged copies are made (without the root, without a caller, with a caller twice): the judge
+ * Of each complete chain three damaged copies are made (without the root, without a caller, with a caller twice): the oracle
  * must find each of them wrong, or it would find nothing. It says how many it missed.
  *
  * Addresses are not randomized, so that programs that the program starts from its own file are laid out alike. Prints a line a
@@ -33,8 +33,8 @@
 #define SCENARIOS_MAX 128
 #define SHOWN_MAX     12 /* frames of a chain */
 
-enum judged { JUDGED_AGENT, JUDGED_KERNEL, JUDGED_USER, JUDGED_PLAIN, JUDGED };
-static const char *const judged_names[JUDGED] = {"agent", "kernel", "user", "plain"};
+enum checked_walk { CHECKED_AGENT, CHECKED_KERNEL, CHECKED_USER, CHECKED_PLAIN, CHECKED_COUNT };
+static const char *const checked_walk_names[CHECKED_COUNT] = {"agent", "kernel", "user", "plain"};
 
 struct tally {
 	uint64_t samples, outcomes[TRUTH_OUTCOMES], results[UNWIND_RESULTS], by_frames;
@@ -48,7 +48,7 @@ struct harness {
 	struct space space;
 	struct truth truth;
 	pid_t child;
-	struct tally tallies[JUDGED];
+	struct tally tallies[CHECKED_COUNT];
 	uint64_t other, gone, damaged, missed;
 	struct scenario_tally scenarios[SCENARIOS_MAX];
 	size_t scenario_count;
@@ -88,24 +88,24 @@ static void count_scenario(struct harness *harness, const char *name, bool incom
 	harness->scenarios[i].incomplete += incomplete;
 }
 
-static void judge(struct harness *harness, enum judged which, const struct capture *capture, const struct chain *chain)
+static void check_walk(struct harness *harness, enum checked_walk which, const struct capture *capture, const struct chain *chain)
 {
 	struct tally *tally = &harness->tallies[which];
 	const char *why, *scenario;
-	enum truth_outcome outcome = truth_judge(&harness->truth, capture, chain, &why, &scenario);
+	enum truth_outcome outcome = truth_check(&harness->truth, capture, chain, &why, &scenario);
 
 	tally->samples++;
 	tally->outcomes[outcome]++;
 	tally->by_frames += chain->by_frames && chain->result == UNWIND_COMPLETE;
 	if (chain->result < UNWIND_RESULTS)
 		tally->results[chain->result]++;
-	if (which == JUDGED_AGENT)
+	if (which == CHECKED_AGENT)
 		count_scenario(harness, scenario, chain->result != UNWIND_COMPLETE);
-	bool of_interest = outcome >= TRUTH_WRONG || (chain->result != UNWIND_COMPLETE && which == JUDGED_AGENT);
+	bool of_interest = outcome >= TRUTH_WRONG || (chain->result != UNWIND_COMPLETE && which == CHECKED_AGENT);
 	if (of_interest && harness->verbose > 0) {
 		harness->verbose--;
 		char title[200];
-		snprintf(title, sizeof(title), "%s %s (%s)", judged_names[which], truth_outcome_names[outcome], why ? why : "");
+		snprintf(title, sizeof(title), "%s %s (%s)", checked_walk_names[which], truth_outcome_names[outcome], why ? why : "");
 		show(harness, capture, chain, title);
 	}
 }
@@ -121,14 +121,14 @@ static struct chain *plainly(const struct harness *harness, const struct chain *
 	return &copy;
 }
 
-/* A judge that finds no fault with a damaged chain is none. */
+/* An oracle that finds no fault with a damaged chain is none. */
 static void damage(struct harness *harness, const struct capture *capture, const struct chain *chain)
 {
 	static struct chain copy;
 	const char *why, *scenario;
 	if (chain->result != UNWIND_COMPLETE || chain->count < 8 || chain->count >= UNWIND_FRAMES_MAX ||
 	    truth_installs_context(&harness->truth, chain->frames[0]) ||
-	    truth_judge(&harness->truth, capture, chain, &why, &scenario) != TRUTH_RIGHT || truth_find_node(capture) == 0)
+	    truth_check(&harness->truth, capture, chain, &why, &scenario) != TRUTH_RIGHT || truth_find_node(capture) == 0)
 		return;
 	/* shadowed_slice() calls each scenario; it is the outermost function with a node, and never the one that runs. */
 	size_t caller = chain->count - 1;
@@ -142,7 +142,7 @@ static void damage(struct harness *harness, const struct capture *capture, const
 		memmove(&copy.frames[to], &chain->frames[from], (chain->count - from) * sizeof(*copy.frames));
 		copy.count = kind == 2 ? chain->count + 1 : chain->count - 1;
 		harness->damaged++;
-		harness->missed += truth_judge(&harness->truth, capture, &copy, &why, &scenario) < TRUTH_WRONG;
+		harness->missed += truth_check(&harness->truth, capture, &copy, &why, &scenario) < TRUTH_WRONG;
 	}
 }
 
@@ -170,13 +170,13 @@ static void take(void *context, const struct pipeline_sample *sample)
 		space_read(&harness->space, harness->child); /* dlopen */
 		truth_read(&harness->truth, &harness->space);
 	}
-	judge(harness, JUDGED_AGENT, &sample->capture, plainly(harness, &sample->agent));
+	check_walk(harness, CHECKED_AGENT, &sample->capture, plainly(harness, &sample->agent));
 	damage(harness, &sample->capture, plainly(harness, &sample->agent));
 	if (!UNWIND_IS_CURABLE(sample->kernel.result))
-		judge(harness, JUDGED_KERNEL, &sample->capture, plainly(harness, &sample->kernel));
-	judge(harness, JUDGED_USER, &sample->capture, plainly(harness, &sample->user));
+		check_walk(harness, CHECKED_KERNEL, &sample->capture, plainly(harness, &sample->kernel));
+	check_walk(harness, CHECKED_USER, &sample->capture, plainly(harness, &sample->user));
 	plain_walk(&harness->space, &sample->capture, &chain);
-	judge(harness, JUDGED_PLAIN, &sample->capture, &chain);
+	check_walk(harness, CHECKED_PLAIN, &sample->capture, &chain);
 }
 
 /* Starts the program and waits until it says that it is ready, when all it needs is loaded. */
@@ -214,14 +214,14 @@ static double percent(uint64_t part, uint64_t whole)
 static bool print(const struct harness *harness)
 {
 	uint64_t wrong = 0;
-	for (unsigned i = 0; i < JUDGED; i++) {
+	for (unsigned i = 0; i < CHECKED_COUNT; i++) {
 		const struct tally *tally = &harness->tallies[i];
 		uint64_t bad = tally->outcomes[TRUTH_WRONG] + tally->outcomes[TRUTH_WRONG_FLAGGED];
 		wrong += tally->outcomes[TRUTH_WRONG];
-		printf("%-6s samples %" PRIu64 " complete %.2f%% right %" PRIu64 " unjudged %" PRIu64 " wrong %" PRIu64
+		printf("%-6s samples %" PRIu64 " complete %.2f%% right %" PRIu64 " unchecked %" PRIu64 " wrong %" PRIu64
 		       " wrong-flagged %" PRIu64 " by-frames %" PRIu64 " above-main %" PRIu64,
-		       judged_names[i], tally->samples, percent(tally->results[UNWIND_COMPLETE], tally->samples),
-		       tally->outcomes[TRUTH_RIGHT], tally->outcomes[TRUTH_UNJUDGED], tally->outcomes[TRUTH_WRONG],
+		       checked_walk_names[i], tally->samples, percent(tally->results[UNWIND_COMPLETE], tally->samples),
+		       tally->outcomes[TRUTH_RIGHT], tally->outcomes[TRUTH_UNCHECKED], tally->outcomes[TRUTH_WRONG],
 		       bad - tally->outcomes[TRUTH_WRONG], tally->by_frames, tally->outcomes[TRUTH_MAIN]);
 		for (unsigned r = 1; r < UNWIND_RESULTS; r++)
 			if (tally->results[r])

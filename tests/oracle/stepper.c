@@ -13,7 +13,7 @@
  *   ... caller | return address | callee ...         place = address of the return address; cfa = place + 8; rbp; call site
  *
  * When a frame is left other than by ret (longjmp, eh_return), the code runs on with the target's stack pointer until it has
- * jumped; these few instructions belong to no frame and are counted as transfers, not judged.
+ * jumped; these few instructions belong to no frame and are counted as transfers, not checked_walk.
  *
  * The program says with breakpoint instructions where sections begin and end (rax 1 and 2, rdi the name); the rest runs freely.
  * Some files' own CFI is wrong; `excused` lists those places, each with what is wrong in it. Nothing is excused otherwise.
@@ -134,7 +134,7 @@ static bool rule_cfa(const struct stepper *stepper, const struct unwind_rule *ru
 	}
 }
 
-static enum verdict judge_ra(const struct stepper *stepper, const struct unwind_rule *rule, uint64_t cfa,
+static enum verdict check_ra(const struct stepper *stepper, const struct unwind_rule *rule, uint64_t cfa,
 			     const struct frame *truth)
 {
 	const struct user_regs_struct *regs = &stepper->regs;
@@ -150,7 +150,7 @@ static enum verdict judge_ra(const struct stepper *stepper, const struct unwind_
 	return value == truth->ra ? VERDICT_RIGHT : VERDICT_WRONG_RA;
 }
 
-static enum verdict judge_fp(const struct stepper *stepper, const struct unwind_rule *rule, uint64_t cfa,
+static enum verdict check_fp(const struct stepper *stepper, const struct unwind_rule *rule, uint64_t cfa,
 			     const struct frame *truth)
 {
 	uint64_t value = stepper->regs.rbp, place;
@@ -168,7 +168,7 @@ static enum verdict judge_fp(const struct stepper *stepper, const struct unwind_
 	return value == truth->rbp ? VERDICT_RIGHT : VERDICT_WRONG_FP;
 }
 
-static enum verdict judge(const struct stepper *stepper, const struct unwind_rule *rule, const struct frame *truth)
+static enum verdict check_step(const struct stepper *stepper, const struct unwind_rule *rule, const struct frame *truth)
 {
 	uint64_t cfa;
 	if (!rule || rule->cfa == UNWIND_CFA_NONE)
@@ -177,8 +177,8 @@ static enum verdict judge(const struct stepper *stepper, const struct unwind_rul
 		return VERDICT_UNSUPPORTED;
 	if (!rule_cfa(stepper, rule, &cfa) || cfa != truth->place + 8)
 		return VERDICT_WRONG_CFA;
-	enum verdict verdict = judge_ra(stepper, rule, cfa, truth);
-	return verdict == VERDICT_RIGHT ? judge_fp(stepper, rule, cfa, truth) : verdict;
+	enum verdict verdict = check_ra(stepper, rule, cfa, truth);
+	return verdict == VERDICT_RIGHT ? check_fp(stepper, rule, cfa, truth) : verdict;
 }
 
 /* The value of the frame pointer does not matter if the callers' rules do not look at it until one finds it elsewhere. */
@@ -264,7 +264,7 @@ static void check(struct stepper *stepper)
 	if (!space_find(&stepper->space, ip))
 		space_read(&stepper->space, stepper->pid); /* dlopen */
 	const struct unwind_rule *rule = space_rule(&stepper->space, ip);
-	enum verdict verdict = judge(stepper, rule, &stepper->frames[stepper->depth - 1]);
+	enum verdict verdict = check_step(stepper, rule, &stepper->frames[stepper->depth - 1]);
 	if (verdict == VERDICT_WRONG_FP && is_dead(stepper))
 		verdict = VERDICT_DEAD;
 	if (verdict >= VERDICT_WRONG_CFA && is_excused(stepper, ip, verdict))

@@ -11,7 +11,7 @@
 #define EXTRAS_MAX 8 /* functions of one chain that may be active without a node */
 
 const char *const truth_outcome_names[TRUTH_OUTCOMES] = {"right",    "incomplete", "incomplete above main",
-							 "unjudged", "WRONG",	   "incomplete and WRONG"};
+							 "unchecked", "WRONG",	   "incomplete and WRONG"};
 
 /* ---- instrumented functions ---- */
 
@@ -288,7 +288,7 @@ bool truth_installs_context(const struct truth *truth, uint64_t ip)
 	       (strncmp(symbol->name, "_Unwind_Resume", 14) == 0 || strncmp(symbol->name, "_Unwind_RaiseException", 22) == 0);
 }
 
-enum truth_outcome truth_judge(const struct truth *truth, const struct capture *capture, const struct chain *chain,
+enum truth_outcome truth_check(const struct truth *truth, const struct capture *capture, const struct chain *chain,
 			       const char **ret_why, const char **ret_scenario)
 {
 	static struct reduced reduced;
@@ -306,10 +306,10 @@ enum truth_outcome truth_judge(const struct truth *truth, const struct capture *
 		if (capture->stack_bytes < CAPTURE_STACK_BYTES && reduced.extra_count == 0 && !reduced.functions[0]->handler)
 			*ret_why = "instrumented functions without a node";
 		else
-			return TRUTH_UNJUDGED;
+			return TRUTH_UNCHECKED;
 	}
 	if (*ret_why && chain->count && truth_installs_context(truth, chain->frames[0]))
-		return TRUTH_UNJUDGED;
+		return TRUTH_UNCHECKED;
 	if (*ret_why)
 		return complete && !chain->by_frames ? TRUTH_WRONG : TRUTH_WRONG_FLAGGED;
 	if (complete)

@@ -34,18 +34,18 @@ enum truth_outcome {
 	TRUTH_RIGHT,	     /* complete, and the true chain */
 	TRUTH_INCOMPLETE,    /* ended early by its own account, right as far as it goes */
 	TRUTH_MAIN,	     /* the same, but all instrumented functions are there: only what called main() is missing */
-	TRUTH_UNJUDGED,	     /* complete, but the copy of the stack holds no node to judge it by */
+	TRUTH_UNCHECKED,	     /* complete, but the copy of the stack holds no node to check it with */
 	TRUTH_WRONG,	     /* and nothing says so */
 	TRUTH_WRONG_FLAGGED, /* incomplete by its own account, or found by frame pointers, and not right */
 	TRUTH_OUTCOMES,
 };
 extern const char *const truth_outcome_names[TRUTH_OUTCOMES];
 /* *ret_why (may be NULL): what is wrong. *ret_scenario: the name of the function that the program's slice called, or "". */
-enum truth_outcome truth_judge(const struct truth *truth, const struct capture *capture, const struct chain *chain,
+enum truth_outcome truth_check(const struct truth *truth, const struct capture *capture, const struct chain *chain,
 			       const char **ret_why, const char **ret_scenario);
 
 bool truth_is_instrumented(const struct truth *truth, uint64_t ip);
-/* The code at ip may be loading the registers of a landing pad: what the rules there say cannot be judged. */
+/* The code at ip may be loading the registers of a landing pad: what the rules there say cannot be checked_walk. */
 bool truth_installs_context(const struct truth *truth, uint64_t ip);
 /* The address of the innermost live node in the copy, or 0. */
 uint64_t truth_find_node(const struct capture *capture);

@@ -73,7 +73,7 @@ static uint64_t number_of(const char *file, const char *name)
 	return number;
 }
 
-static void say(unsigned threads)
+static void print_threads(unsigned threads)
 {
 	uint64_t rss = number_of("/proc/self/status", "VmRSS:") * 1024, read = number_of("/proc/self/io", "read_bytes:"),
 		 written = number_of("/proc/self/io", "write_bytes:");
@@ -107,7 +107,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < NAPS; i++)
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	pthread_barrier_wait(&done);
-	say(threads);
+	print_threads(threads);
 	if (argc > 5)
 		pause();
 	_exit(0);

@@ -90,7 +90,7 @@ void agent_handle(struct simulation *s, const struct event *event)
 	if (append->is_done)
 		return;
 	if (append->attempts == ATTEMPTS) {
-		simulation_say(s, "agent %u gives %u up", event->agent, event->number);
+		simulation_log(s, "agent %u gives %u up", event->agent, event->number);
 		append->is_done = true;
 	} else {
 		send_append(s, event->agent, event->number);

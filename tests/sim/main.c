@@ -31,12 +31,12 @@ struct totals {
 struct job {
 	struct totals totals;
 	uint64_t seed; /* under way */
-	bool is_told;  /* why it failed */
+	bool has_reason;  /* why it failed */
 };
 static struct job *jobs; /* shared with the children */
 static const char *program;
 
-void simulation_say(const struct simulation *s, const char *format, ...)
+void simulation_log(const struct simulation *s, const char *format, ...)
 {
 	if (!s->verbose)
 		return;
@@ -59,7 +59,7 @@ void simulation_fail(const struct simulation *s, const char *format, ...)
 	va_end(args);
 	fflush(stdout);
 	fprintf(stderr, "sim: seed %" PRIu64 " fails at %.3f s: %s\n", s->seed, (double)s->now_ns / NS_PER_S, text);
-	own_job->is_told = true;
+	own_job->has_reason = true;
 	_exit(1);
 }
 
@@ -85,7 +85,7 @@ static void jump(struct simulation *s)
 	int64_t *clock = whose == s->agent_count ? &s->clock_ns : &s->agents[whose].clock_ns;
 	int64_t far = random_below(&s->random, 4) ? 600 : 4 * 86400;
 	*clock = random_below(&s->random, 4) ? ((int64_t)random_below(&s->random, 2000) - 1000) * far * NS_PER_S / 1000 : 0;
-	simulation_say(s, "clock %u jumps to %+.0f s", whose, (double)*clock / NS_PER_S);
+	simulation_log(s, "clock %u jumps to %+.0f s", whose, (double)*clock / NS_PER_S);
 	simulation_add_event(s, EVENT_JUMP, (int64_t)(1 + random_below(&s->random, 1000)) * NS_PER_MS, 0, 0);
 }
 
@@ -228,7 +228,7 @@ static int wait_for(pid_t *children, unsigned count)
 		children[index] = 0;
 		if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 			continue;
-		if (!failed && !jobs[index].is_told)
+		if (!failed && !jobs[index].has_reason)
 			fprintf(stderr, "sim: seed %" PRIu64 " ends the process: %s\n", jobs[index].seed,
 				WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit");
 		if (!failed)

@@ -127,7 +127,7 @@ static void close_store(struct simulation *s)
 }
 
 /* The process is dead: what is left of it goes, the disk becomes what the next one finds. */
-static void bury(struct simulation *s)
+static void reap(struct simulation *s)
 {
 	char path[PATH_MAX];
 	s->deaths++;
@@ -137,16 +137,16 @@ static void bury(struct simulation *s)
 	if (s->has_flips && random_below(&s->random, 3) == 0 &&
 	    disk_flip_bit(random_below(&s->random, 2) ? "blocks" : "log", path, sizeof(path))) {
 		s->is_flipped = true;
-		simulation_say(s, "a bit of %s flips", path);
+		simulation_log(s, "a bit of %s flips", path);
 	}
 	simulation_add_event(s, EVENT_START, (int64_t)(1 + random_below(&s->random, 300)) * NS_PER_MS, 0, 0);
 }
 
-static void bury_if_dead(struct simulation *s)
+static void reap_if_dead(struct simulation *s)
 {
 	if (disk_is_dead()) {
-		simulation_say(s, "the server dies");
-		bury(s);
+		simulation_log(s, "the server dies");
+		reap(s);
 	}
 }
 
@@ -192,14 +192,14 @@ void server_start(struct simulation *s)
 		disk_set_failing_sync(1 + random_below(&s->random, 60));
 	int r = open_store(s, &err);
 	if (disk_is_dead()) {
-		simulation_say(s, "the server dies while it starts");
-		bury(s);
+		simulation_log(s, "the server dies while it starts");
+		reap(s);
 		return;
 	}
 	/* Refusing to start is right when syncs fail, or when there is no room for a copy of what is damaged; it must work
 	 * later. */
 	if (r < 0 && ((s->is_full && r == -ENOSPC && strstr(err.message, "quarantine")) || disk_has_failed())) {
-		simulation_say(s, "the server does not start: %s", err.message);
+		simulation_log(s, "the server does not start: %s", err.message);
 		disk_restart();
 		disk_set_failing_sync(0);
 		simulation_add_event(s, EVENT_START, 100 * NS_PER_MS, 0, 0);
@@ -207,7 +207,7 @@ void server_start(struct simulation *s)
 	}
 	if (r < 0)
 		simulation_fail(s, "the server does not start: %s", err.message);
-	simulation_say(s, "the server starts");
+	simulation_log(s, "the server starts");
 	check_quarantine(s);
 	check_store(s, "after a start");
 	disk_set_hook(interrupt, s);
@@ -221,7 +221,7 @@ static void stop(struct simulation *s)
 	close_store(s);
 	if (disk_is_dead())
 		s->deaths++;
-	simulation_say(s, "the server stops%s", disk_is_dead() ? " and dies" : "");
+	simulation_log(s, "the server stops%s", disk_is_dead() ? " and dies" : "");
 	disk_restart();
 }
 
@@ -296,7 +296,7 @@ static void handle_request(struct simulation *s, unsigned agent, unsigned number
 		r = store_append(s->store, profile, &options, &result, &err);
 	profile_free(profile);
 	labels_release(&labels);
-	simulation_say(s, "append %u.%u: %s%s", agent, number, r == 0 ? "done" : err.message,
+	simulation_log(s, "append %u.%u: %s%s", agent, number, r == 0 ? "done" : err.message,
 		       result.duplicate ? ", again" : "");
 	if (disk_is_dead())
 		return;
@@ -318,7 +318,7 @@ static void handle_request(struct simulation *s, unsigned agent, unsigned number
 
 static void must_work(struct simulation *s, int r, const struct error *err, const char *what)
 {
-	simulation_say(s, "%s: %s", what, r < 0 ? err->message : "done");
+	simulation_log(s, "%s: %s", what, r < 0 ? err->message : "done");
 	if (r < 0 && !disk_is_dead() && !s->is_full && !disk_has_failed())
 		simulation_fail(s, "%s: %s", what, err->message);
 }
@@ -390,7 +390,7 @@ static void handle_live(struct simulation *s, const struct event *event)
 		return;
 	default: break;
 	}
-	bury_if_dead(s);
+	reap_if_dead(s);
 	/* After a failed sync the store wants to be started again. */
 	if (s->store && disk_has_failed() && random_below(&s->random, 4) == 0) {
 		stop(s);
@@ -412,7 +412,7 @@ void server_handle(struct simulation *s, const struct event *event)
 	if (event->kind == EVENT_FULL || event->kind == EVENT_ROOM) {
 		s->is_full = event->kind == EVENT_FULL;
 		disk_set_full(s->is_full ? 1 + random_below(&s->random, 40) : 0);
-		simulation_say(s, "%s", s->is_full ? "the disk fills up" : "the disk has room again");
+		simulation_log(s, "%s", s->is_full ? "the disk fills up" : "the disk has room again");
 		simulation_add_event(s, s->is_full ? EVENT_ROOM : EVENT_FULL,
 				     (int64_t)(1 + random_below(&s->random, 1500)) * NS_PER_MS, 0, 0);
 		return;

@@ -137,6 +137,6 @@ void check_problem(void *context, const char *message);
 
 /* ---- main.c ---- */
 void simulation_fail(const struct simulation *s, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
-void simulation_say(const struct simulation *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void simulation_log(const struct simulation *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -11,7 +11,7 @@ chmod 644 "$work/src/hot.c"
 program=$work/bin/hot
 gcc -g -O2 -fno-tree-vectorize -fcf-protection=none -Wl,--build-id=sha1 -o "$program" "$work/src/hot.c" || exit 1
 id=$(readelf -n "$program" | sed -n 's/.*Build ID: //p')
-judge() { verb=$1; shift; node tests/symbol/listing.mjs "$verb" "$program" "$id" "$@"; }
+verify() { verb=$1; shift; node tests/symbol/listing.mjs "$verb" "$program" "$id" "$@"; }
 ask() { # PATH OUT [CURL-OPTION...]
 	ask_path=$1 ask_out=$2
 	shift 2
@@ -19,16 +19,16 @@ ask() { # PATH OUT [CURL-OPTION...]
 }
 
 start_server || exit 1
-judge make "$work/cpu.pb"
+verify make "$work/cpu.pb"
 curl -sf --data-binary "@$work/cpu.pb" "$url/api/v1/ingest?name=process_cpu" >/dev/null || fail "ingest"
 
 "$WICK" query process_cpu --url "$url" --from now-10m --format json -n 0 -o "$work/top.json"
 for function in hot mix caller; do
 	ask source "$work/source.json" -d function=$function >/dev/null
-	check "lines of $function are those of addr2line, their sum is the table's" judge source $function "$work/source.json" "$work/top.json"
+	check "lines of $function are those of addr2line, their sum is the table's" verify source $function "$work/source.json" "$work/top.json"
 done
 ask asm "$work/asm.json" -d function=hot >/dev/null
-check "instructions of hot are those of objdump, each with its samples" judge asm "$work/asm.json"
+check "instructions of hot are those of objdump, each with its samples" verify asm "$work/asm.json"
 
 # A function that is only inlined: the code that it is in.
 ask asm "$work/asm.json" -d function=mix >/dev/null
@@ -84,11 +84,11 @@ user=$program user_id=$id
 program=$work/bin/vmlinux
 gcc -g -O2 -fno-tree-vectorize -fcf-protection=none -Wl,--build-id=sha1 -Wl,--defsym=_stext=main -o "$program" -x c "$work/src/real" || exit 1
 id=$(readelf -n "$program" | sed -n 's/.*Build ID: //p')
-judge kernel "$work/kernel.pb"
+verify kernel "$work/kernel.pb"
 "$WICK" debuginfo upload --url "$url" --kind executable "$program" >/dev/null 2>&1 || fail "upload of a kernel"
 curl -sf --data-binary "@$work/kernel.pb" "$url/api/v1/ingest?name=process_cpu" >/dev/null || fail "ingest of a kernel's profile"
 ask asm "$work/asm.json" -d function=hot -d "build_id=$id" >/dev/null
-check "instructions of a kernel's function are those that its name is of" judge asm "$work/asm.json" '[kernel.kallsyms]' 'uploaded executable'
+check "instructions of a kernel's function are those that its name is of" verify asm "$work/asm.json" '[kernel.kallsyms]' 'uploaded executable'
 program=$user id=$user_id
 stop_server
 

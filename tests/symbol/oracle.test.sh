@@ -8,7 +8,7 @@ count=${WICK_ORACLE_ADDRESSES:-4000}
 case $O in /*) oracle=$O/symbol/oracle ;; *) oracle=$PWD/$O/symbol/oracle ;; esac
 heavy=$PWD/tests/symbol/heavy.sh
 if ! make -s ${SAN:+SAN=1} O="$O" "$O/symbol/oracle" >"$work/make.log" 2>&1; then
-	fail "the judge is built" "$(cat "$work/make.log")"
+	fail "the oracle is built" "$(cat "$work/make.log")"
 	finish
 fi
 if ! command -v llvm-symbolizer-19 >/dev/null; then
@@ -23,7 +23,7 @@ equal() {
 	llvm-symbolizer-19 --no-demangle --inlines --obj="${2:-$1}" <"$work/addresses" >"$work/theirs" || return 1
 	"$oracle" compare "$work/addresses" "$work/ours" "$work/theirs"
 }
-judge() { # NAME PROGRAM [REFERENCE]
+verify() { # NAME PROGRAM [REFERENCE]
 	check "$@"
 	[ -n "${WICK_ORACLE_ADDRESSES:-}" ] && printf '    %s: %s\n' "$1" "$check_output"
 	return 0
@@ -48,9 +48,9 @@ __attribute__((noinline)) int work(int n)
 int main(int argc, char **argv) { return work(argc + 10); }
 END
 
-judge "C: wick itself" equal "$WICK"
+verify "C: wick itself" equal "$WICK"
 "$heavy" "$work/heavy" "${WICK_ORACLE_PARTS:-1}" "${WICK_ORACLE_COPIES:-2}" -O1 >"$work/log" 2>&1 || fail "C++ is compiled" "$(cat "$work/log")"
-judge "C++ with templates" equal "$work/heavy"
+verify "C++ with templates" equal "$work/heavy"
 
 cp "$work/heavy" "$work/stripped"
 objcopy --only-keep-debug "$work/stripped" "$work/stripped.debug"
@@ -58,10 +58,10 @@ strip "$work/stripped"
 objcopy --add-gnu-debuglink="$work/stripped.debug" "$work/stripped"
 if dwz "$work/stripped.debug" 2>"$work/log"; then
 	# The link's checksum is of the file as it was; the build-id is what counts.
-	judge "stripped, debug file from dwz" equal "$work/stripped" "$work/heavy"
+	verify "stripped, debug file from dwz" equal "$work/stripped" "$work/heavy"
 	cp "$work/heavy" "$work/one" && cp "$work/heavy" "$work/two"
 	dwz -m "$work/shared" "$work/one" "$work/two" 2>"$work/log" || fail "dwz -m" "$(cat "$work/log")"
-	judge "a file that two programs share" equal "$work/one" "$work/heavy"
+	verify "a file that two programs share" equal "$work/one" "$work/heavy"
 else
 	skip "dwz" "$(cat "$work/log")"
 fi
@@ -70,13 +70,13 @@ for compiler in gcc clang; do
 	command -v "$compiler" >/dev/null || continue
 	for version in 2 3 4 5; do
 		"$compiler" -O2 -gdwarf-$version -o "$work/small" "$work/small.c" || fail "$compiler -gdwarf-$version"
-		judge "$compiler, DWARF $version" equal "$work/small"
+		verify "$compiler, DWARF $version" equal "$work/small"
 	done
 	for version in 4 5; do
 		[ "$compiler$version" = gcc5 ] && dwp_limit=2 || dwp_limit=20
 		(cd "$work" && "$compiler" -O2 -gdwarf-$version -c -o whole.o small.c && "$compiler" -o whole whole.o &&
 			"$compiler" -O2 -gdwarf-$version -gsplit-dwarf -c -o split.o small.c && "$compiler" -o split split.o)
-		judge "$compiler, DWARF $version, .dwo" equal "$work/split"
+		verify "$compiler, DWARF $version, .dwo" equal "$work/split"
 		cp "$work/split" "$work/packed"
 		# llvm-dwp 19 does not come to an end on GCC's DWARF 5.
 		if ! (cd "$work" && timeout $dwp_limit llvm-dwp-19 -e packed -o packed.dwp) >"$work/log" 2>&1; then
@@ -94,7 +94,7 @@ done
 gcc -O2 -g -o "$work/small" "$work/small.c"
 for packing in zlib zlib-gnu zstd; do
 	objcopy --compress-debug-sections=$packing "$work/small" "$work/packed_$packing" 2>/dev/null || continue
-	judge "compressed, $packing" equal "$work/packed_$packing" "$work/small"
+	verify "compressed, $packing" equal "$work/packed_$packing" "$work/small"
 done
 
 if uses rustc; then
@@ -109,7 +109,7 @@ fn main() {
     println!("{:?}", v);
 }
 END
-	rustc -g -O -o "$work/rust" "$work/r.rs" 2>"$work/log" && judge "Rust" equal "$work/rust" || skip Rust "$(tail -n 1 "$work/log")"
+	rustc -g -O -o "$work/rust" "$work/r.rs" 2>"$work/log" && verify "Rust" equal "$work/rust" || skip Rust "$(tail -n 1 "$work/log")"
 else
 	skip Rust "rustc is not installed"
 fi
@@ -127,7 +127,7 @@ func main() {
 }
 END
 	(cd "$work" && HOME="$work" GOCACHE="${WICK_GOCACHE:-/tmp/wick-go-cache}" GOFLAGS=-mod=mod CGO_ENABLED=0 GO111MODULE=off go build -o "$work/go" main.go) >"$work/log" 2>&1 &&
-		judge "Go" equal "$work/go" || skip Go "$(tail -n 1 "$work/log")"
+		verify "Go" equal "$work/go" || skip Go "$(tail -n 1 "$work/log")"
 else
 	skip Go "go is not installed"
 fi

@@ -135,8 +135,8 @@ void process_table_leave_heap(struct process_table *table)
 
 /* The kernel side copied what it knew of the parent when it forked. If the parent's ranges were moved later than that (although
  * before this event was read), the child still has the old ones. */
-static void inherit_told(struct process_table *table, const struct event *event, const struct process *parent,
-			 struct process *child)
+static void inherit_kernel_state(struct process_table *table, const struct event *event, const struct process *parent,
+				 struct process *child)
 {
 	const struct mapping_list *list = child->maps;
 
@@ -183,7 +183,7 @@ static int apply_fork(struct process_table *table, const struct event *event)
 	if (child->maps)
 		child->maps->references++;
 	child->executable = parent->executable;
-	inherit_told(table, event, parent, child);
+	inherit_kernel_state(table, event, parent, child);
 	child->uid = parent->uid;
 	child->jitdump = parent->jitdump;
 	child->lost_seen = parent->lost_seen;

@@ -119,7 +119,7 @@ int process_stats_add(struct process_stats *stats, const struct stats_record *re
 	int r = totals ? 0 : add_totals(stats, (pid_t)record->pid, record->started_ns, &totals);
 	if (r < 0 || !totals)
 		return r;
-	/* Two owners of a pid in one window: the one that ends is listed first, and the younger one stays. */
+	/* Two owners of a pid in one interval: the one that ends is listed first, and the younger one stays. */
 	if (record->started_ns > totals->started_ns)
 		*totals = (struct process_totals){.pid = (pid_t)record->pid, .started_ns = record->started_ns};
 	if (record->started_ns < totals->started_ns || totals->has_ended)
@@ -160,7 +160,7 @@ static bool is_level(size_t column)
 
 /* False if it is not known what the process used, or it used no CPU time.
  *
- * Each process makes a series of its own in the store. So one that began and ended in the same window must have been sampled,
+ * Each process makes a series of its own in the store. So one that began and ended in the same interval must have been sampled,
  * or have used as much as a sample stands for roughly: a shell script or a compiler starts hundreds of others a second. */
 static bool make_row(const struct process_stats *stats, const struct process_totals *totals, const struct process *process,
 		     struct row *ret)

@@ -50,8 +50,8 @@ struct process_stats {
 int process_stats_new(bool cgroup_v1, struct process_stats **ret, struct error *err);
 struct process_stats *process_stats_free(struct process_stats *stats); /* NULL allowed */
 DEFINE_CLEANUP_POINTER(process_stats_free, struct process_stats);
-/* Takes a reading and makes the profile of the time since the one before; NULL if nobody used CPU time. `labels` is a window's:
- * nothing but what it uses is taken from it. Times are those of the window, wall clock. */
+/* Takes a reading and makes the profile of the time since the one before; NULL if nobody used CPU time. `labels` is a profile
+ * builder's: nothing but what it uses is taken from it. Times are those of the interval, wall clock. */
 int process_stats_take(struct process_stats *stats, const struct process_table *table, const struct sample_labels *labels,
 		       int64_t start_ns, int64_t duration_ns, struct profile **ret, struct error *err);
 

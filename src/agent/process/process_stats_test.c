@@ -265,7 +265,7 @@ static void test_pid_used_again(void **state)
 	assert_int_equal(add(f, STATS_LEADER, 42, NS_PER_S + 5, 20), 0);
 	assert_int_equal(make(f), 0);
 	assert_int_equal(row_of(f, 42)[PROCESS_STATS_CPU], 20); /* not 20 - 1000 */
-	/* One that is old and was never seen: its share of the window is not known. */
+	/* One that is old and was never seen: its share of the interval is not known. */
 	process_stats_begin(f->stats, 3 * NS_PER_S);
 	assert_int_equal(add(f, STATS_LEADER, 42, 7, 5000), 0);
 	assert_int_equal(make(f), 0);

@@ -10,7 +10,7 @@
 #include "base/text.h"
 
 #define ENTRIES_MAX	   65536u
-#define ENTRIES_QUIET	   1024u /* kept between windows */
+#define ENTRIES_QUIET	   1024u /* kept between profiles */
 #define MAPPINGS_LOOKED_AT 64u
 
 void sample_labels_release(struct sample_labels *labels)

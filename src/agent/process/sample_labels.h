@@ -3,7 +3,7 @@
  * Private to src/agent: the labels of samples.
  *
  * All that a sample's labels depend on is its process, the names of process and thread, the executable and the cgroup, and the
- * thread itself where that is asked for; so they are put together, and relabelled, once for each such combination in a window,
+ * thread itself where that is asked for; so they are put together, and relabelled, once for each such combination in a profile,
  * however many samples there are.
  *
  * Labels that are the same for all samples are the profile's resource, unless a rule of relabelling may touch them: then each
@@ -33,7 +33,7 @@ struct sample_labels_entry {
 };
 #define SAMPLE_LABELS_DROPPED UINT32_MAX
 struct sample_labels {
-	/* What it uses; the window's or the agent's. */
+	/* What it uses; the profile builder's or the agent's. */
 	struct binaries *binaries;
 	struct cgroups *cgroups;
 	const char *host, *release;
@@ -51,7 +51,7 @@ void sample_labels_release(struct sample_labels *labels);
 void sample_labels_clear(struct sample_labels *labels);
 /* Sets a new profile's resource. */
 int sample_labels_add_resource(struct sample_labels *labels, struct profile *profile, struct error *err);
-/* The label set of a sample in the window's profile. Positive: rules say that the sample is to be dropped. */
+/* The label set of a sample in the builder's profile. Positive: rules say that the sample is to be dropped. */
 int sample_labels_add(struct sample_labels *labels, struct profile *profile, const struct process *process,
 		      const struct abi_sample *sample, uint32_t *ret_set, struct error *err);
 

@@ -41,10 +41,10 @@
 #include "base/io.h"
 #include "base/time.h"
 
-#define OWN_EVENTS_MAX 262144u
-#define OWN_RING_LEAST 65536u
-#define SAMPLE_TIME_AT 24u   /* in a record of a sample */
-#define RECORD_MAX     65536 /* header.size is 16 bits wide */
+#define UNPRIVILEGED_EVENTS_MAX 262144u
+#define OWN_RING_LEAST		65536u
+#define SAMPLE_TIME_AT		24u   /* in a record of a sample */
+#define RECORD_MAX		65536 /* header.size is 16 bits wide */
 
 struct events {
 	struct event_ring *rings;
@@ -53,8 +53,8 @@ struct events {
 	bool no_build_id; /* the kernel does not know attr.build_id */
 	/* Of one's own processes: */
 	unsigned frequency_hz; /* 0 = of all, without samples */
-	int *own_fds;
-	size_t own_count, own_capacity;
+	int *unprivileged_fds;
+	size_t unprivileged_count, unprivileged_capacity;
 	uint8_t scratch[RECORD_MAX];
 };
 
@@ -169,9 +169,9 @@ struct events *events_free(struct events *events)
 		return NULL;
 	for (unsigned i = 0; i < events->cpu_limit; i++)
 		close_ring(events, &events->rings[i]);
-	for (size_t i = 0; i < events->own_count; i++)
-		close(events->own_fds[i]);
-	mem_free(events->own_fds);
+	for (size_t i = 0; i < events->unprivileged_count; i++)
+		close(events->unprivileged_fds[i]);
+	mem_free(events->unprivileged_fds);
 	mem_free(events->rings);
 	return mem_free(events);
 }
@@ -229,7 +229,7 @@ static uint64_t own_register_mask(void)
 	return mask;
 }
 
-static int open_own(const struct events *events, pid_t tid, unsigned cpu, bool at_exec)
+static int open_unprivileged(const struct events *events, pid_t tid, unsigned cpu, bool at_exec)
 {
 	struct perf_event_attr attr = attr_of(PERF_COUNT_SW_CPU_CLOCK, events->ring_bytes);
 	attr.sample_freq = events->frequency_hz;
@@ -260,7 +260,7 @@ static int paranoid_level(void)
 	return (int)strtol(text, NULL, 10);
 }
 
-static int own_error(int code, struct error *err)
+static int unprivileged_error(int code, struct error *err)
 {
 	if (code == -EMFILE || code == -ENFILE)
 		return error_set(err, code,
@@ -283,7 +283,7 @@ static int open_own_ring(struct events *events, unsigned cpu, struct error *err)
 	for (;;) {
 		int fd = open_owner(events, cpu), r;
 		if (fd < 0)
-			return fd == -ENODEV ? 0 : own_error(fd, err);
+			return fd == -ENODEV ? 0 : unprivileged_error(fd, err);
 		void *memory = mmap(NULL, events->page_bytes + events->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		r = -errno;
 		if (memory != MAP_FAILED) {
@@ -303,8 +303,8 @@ static int open_own_ring(struct events *events, unsigned cpu, struct error *err)
 	}
 }
 
-int events_new_own(size_t ring_bytes, unsigned frequency_hz, const struct cpu_set *online, int epoll_fd, uint32_t tag,
-		   struct events **ret, struct error *err)
+int events_new_unprivileged(size_t ring_bytes, unsigned frequency_hz, const struct cpu_set *online, int epoll_fd, uint32_t tag,
+			    struct events **ret, struct error *err)
 {
 	_cleanup_(events_freep) struct events *events = NULL;
 	int r = events_new(ring_bytes, &events, err);
@@ -329,21 +329,22 @@ int events_new_own(size_t ring_bytes, unsigned frequency_hz, const struct cpu_se
 /* Positive if the thread is gone. */
 static int add_thread_on(struct events *events, pid_t tid, unsigned cpu, bool at_exec, struct error *err)
 {
-	int fd = open_own(events, tid, cpu, at_exec);
+	int fd = open_unprivileged(events, tid, cpu, at_exec);
 
 	if (fd == -EINVAL && !events->no_build_id) {
 		events->no_build_id = true;
-		fd = open_own(events, tid, cpu, at_exec);
+		fd = open_unprivileged(events, tid, cpu, at_exec);
 	}
 	if (fd == -ESRCH)
 		return 1;
 	if (fd < 0)
-		return own_error(fd, err);
-	if (array_reserve(&events->own_fds, &events->own_capacity, events->own_count + 1, OWN_EVENTS_MAX) < 0) {
+		return unprivileged_error(fd, err);
+	if (array_reserve(&events->unprivileged_fds, &events->unprivileged_capacity, events->unprivileged_count + 1,
+			  UNPRIVILEGED_EVENTS_MAX) < 0) {
 		close(fd);
 		return error_nomem(err);
 	}
-	events->own_fds[events->own_count++] = fd;
+	events->unprivileged_fds[events->unprivileged_count++] = fd;
 	if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, events->rings[cpu].fd) < 0)
 		return error_set_errno(err, -errno, "cannot share the sample ring of a CPU");
 	return 0;

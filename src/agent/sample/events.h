@@ -66,8 +66,8 @@ DEFINE_CLEANUP_POINTER(events_free, struct events);
 int events_set_cpus(struct events *events, const struct cpu_set *online, int epoll_fd, uint32_t tag, struct error *err);
 /* Events and samples of processes that are named one by one, on the CPUs that are online now. 0 or a negative errno as above;
  * -EPERM says what stands in the way. ring_bytes is the most: it becomes less where little memory may be locked. */
-int events_new_own(size_t ring_bytes, unsigned frequency_hz, const struct cpu_set *online, int epoll_fd, uint32_t tag,
-		   struct events **ret, struct error *err);
+int events_new_unprivileged(size_t ring_bytes, unsigned frequency_hz, const struct cpu_set *online, int epoll_fd, uint32_t tag,
+			    struct events **ret, struct error *err);
 /* Follows all threads of a process, and what they start from now on; at_exec: from its next exec on. */
 int events_add_process(struct events *events, pid_t pid, bool at_exec, struct error *err);
 struct event_ring *events_ring(struct events *events, unsigned cpu); /* NULL without a ring */

@@ -10,12 +10,12 @@
 #define LOWER_TO       0.8
 #define RAISE_BELOW    0.75
 
-void governor_init(struct governor *governor, double budget, unsigned asked_hz, int64_t now_ns, uint64_t cost_ns)
+void governor_init(struct governor *governor, double budget, unsigned configured_hz, int64_t now_ns, uint64_t cost_ns)
 {
 	*governor = (struct governor){
 		.budget = budget,
-		.asked_hz = asked_hz,
-		.hz = asked_hz,
+		.configured_hz = configured_hz,
+		.hz = configured_hz,
 		.time_ns = now_ns,
 		.changed_ns = now_ns,
 		.cost_ns = cost_ns,
@@ -33,7 +33,7 @@ static unsigned lower(const struct governor *governor)
 
 static unsigned raise(const struct governor *governor)
 {
-	unsigned step = governor->hz / 4 ? governor->hz / 4 : 1, room = governor->asked_hz - governor->hz;
+	unsigned step = governor->hz / 4 ? governor->hz / 4 : 1, room = governor->configured_hz - governor->hz;
 	unsigned hz = governor->hz + (step < room ? step : room);
 
 	return governor->share * hz / governor->hz < governor->budget * RAISE_BELOW ? hz : governor->hz;
@@ -54,7 +54,7 @@ bool governor_update(struct governor *governor, int64_t now_ns, uint64_t cost_ns
 		return false;
 	if (governor->share > governor->budget && since_ns >= LOWER_AFTER_NS)
 		hz = lower(governor);
-	else if (governor->hz < governor->asked_hz && since_ns >= RAISE_AFTER_NS)
+	else if (governor->hz < governor->configured_hz && since_ns >= RAISE_AFTER_NS)
 		hz = raise(governor);
 	if (hz == governor->hz)
 		return false;

@@ -18,7 +18,7 @@
 
 struct governor {
 	double budget; /* share of one CPU; 0 = no limit */
-	unsigned asked_hz, hz;
+	unsigned configured_hz, hz;
 	double share;	  /* smoothed cost */
 	uint64_t changes; /* of the rate */
 	/* Of the last update. */
@@ -27,7 +27,7 @@ struct governor {
 };
 
 /* cost_ns: spent so far, which does not count. */
-void governor_init(struct governor *governor, double budget, unsigned asked_hz, int64_t now_ns, uint64_t cost_ns);
+void governor_init(struct governor *governor, double budget, unsigned configured_hz, int64_t now_ns, uint64_t cost_ns);
 /* At each flush, with all that was spent since the start. True if governor->hz has changed. Times (CLOCK_MONOTONIC) and costs
  * that run backwards, or less than a tenth of a second apart, are passed over. */
 bool governor_update(struct governor *governor, int64_t now_ns, uint64_t cost_ns);

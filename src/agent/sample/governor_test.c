@@ -32,11 +32,11 @@ static void run(struct governor *governor, struct machine *machine, double secon
 	}
 }
 
-static struct machine begin(struct governor *governor, double budget, unsigned asked_hz, double fixed, double per_hz)
+static struct machine begin(struct governor *governor, double budget, unsigned configured_hz, double fixed, double per_hz)
 {
-	struct machine machine = {fixed, per_hz, 5 * NS_PER_S, 1e9, asked_hz, 0};
+	struct machine machine = {fixed, per_hz, 5 * NS_PER_S, 1e9, configured_hz, 0};
 
-	governor_init(governor, budget, asked_hz, machine.now_ns, (uint64_t)machine.cost_ns);
+	governor_init(governor, budget, configured_hz, machine.now_ns, (uint64_t)machine.cost_ns);
 	return machine;
 }
 

@@ -46,7 +46,7 @@ struct sampler_cpu {
 
 struct sampler {
 	struct sample_bpf *bpf;
-	struct ring_buffer *bell;
+	struct ring_buffer *wakeups;
 	struct sampler_cpu *cpus;
 	unsigned cpu_limit; /* possible CPUs */
 	size_t ring_bytes, map_bytes;
@@ -239,7 +239,7 @@ static int configure(struct sampler *sampler, const struct sampler_options *opti
 	bpf->rodata->capture = options->capture;
 	bpf->rodata->wait_least_ns = options->wait_least_ns;
 	bpf->rodata->wait_runnable = options->wait_runnable;
-	bpf_program__set_autoload(bpf->progs.switch_threads, options->waits_max > 0);
+	bpf_program__set_autoload(bpf->progs.switch_threads, options->off_cpu_max > 0);
 	bpf_program__set_autoload(bpf->progs.wake_unseen, options->wait_runnable);
 	bpf->bss->tails_left = SAMPLER_TAILS;
 	if (getrandom(&bpf->rodata->hash_seed, sizeof(bpf->rodata->hash_seed), 0) < 0)
@@ -251,12 +251,12 @@ static int configure(struct sampler *sampler, const struct sampler_options *opti
 		{bpf->maps.rings, sampler->cpu_limit},
 		{bpf->maps.walks, sampler->cpu_limit},
 		{bpf->maps.seen, options->seen_slots},
-		{bpf->maps.bell, (size_t)sysconf(_SC_PAGESIZE)},
+		{bpf->maps.wakeups, (size_t)sysconf(_SC_PAGESIZE)},
 		{bpf->maps.filter, options->filter_max ? options->filter_max : 1},
 		{bpf->maps.filter_cgroups, options->filter_cgroups_max ? options->filter_cgroups_max : 1},
 		{bpf->maps.heap, options->heap_bytes / UNWIND_CHUNK_BYTES},
 		{bpf->maps.processes, options->processes_max},
-		{bpf->maps.waits, options->waits_max ? options->waits_max : 1},
+		{bpf->maps.waits, options->off_cpu_max ? options->off_cpu_max : 1},
 	};
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		int r = bpf_map__set_max_entries(sizes[i].map, (__u32)sizes[i].entries);
@@ -295,8 +295,8 @@ static int load(struct sampler *sampler, const struct sampler_options *options, 
 	if (slots == MAP_FAILED)
 		return load_error(-errno, "map the slots of unwind tables", err);
 	sampler->slots = slots;
-	sampler->bell = ring_buffer__new(bpf_map__fd(sampler->bpf->maps.bell), no_record, NULL, NULL);
-	if (!sampler->bell)
+	sampler->wakeups = ring_buffer__new(bpf_map__fd(sampler->bpf->maps.wakeups), no_record, NULL, NULL);
+	if (!sampler->wakeups)
 		return load_error(-errno, "map the BPF ring buffer", err);
 	if (options->measure)
 		sampler->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
@@ -343,7 +343,7 @@ struct sampler *sampler_free(struct sampler *sampler)
 	if (!sampler)
 		return NULL;
 	sampler_stop(sampler);
-	ring_buffer__free(sampler->bell);
+	ring_buffer__free(sampler->wakeups);
 	for (unsigned i = 0; sampler->cpus && i < sampler->cpu_limit; i++) {
 		if (sampler->cpus[i].ring.shared)
 			munmap(sampler->cpus[i].ring.shared, sampler->map_bytes);
@@ -535,14 +535,14 @@ bool sampler_is_waiting(struct sampler *sampler, pid_t tid, uint64_t start_ns)
 	       (value & ~ABI_WAIT_UNSEEN) == start_ns;
 }
 
-int sampler_bell_fd(const struct sampler *sampler)
+int sampler_wakeup_fd(const struct sampler *sampler)
 {
-	return ring_buffer__epoll_fd(sampler->bell);
+	return ring_buffer__epoll_fd(sampler->wakeups);
 }
 
-void sampler_clear_bell(struct sampler *sampler)
+void sampler_clear_wakeup(struct sampler *sampler)
 {
-	ring_buffer__consume(sampler->bell);
+	ring_buffer__consume(sampler->wakeups);
 }
 
 void sampler_set_epoch(struct sampler *sampler, uint32_t epoch)

@@ -27,7 +27,7 @@ struct sampler_options {
 			    */
 	size_t processes_max; /* whose mappings the kernel side knows at a time */
 	bool measure;	      /* keep BPF run-time statistics on while the sampler lives */
-	size_t waits_max;     /* waiting threads that are looked at, at a time; 0 = no off-CPU program is loaded */
+	size_t off_cpu_max;   /* waiting threads that are looked at, at a time; 0 = no off-CPU program is loaded */
 	uint64_t wait_least_ns;
 	bool wait_runnable; /* also threads that are switched out while they could go on */
 };
@@ -66,9 +66,9 @@ void sampler_stop(struct sampler *sampler);
 int sampler_add_pid(struct sampler *sampler, pid_t pid, struct error *err);
 /* By id, up to filter_cgroups_max; without what is below them. Others that were set before go when there is no more room. */
 int sampler_set_cgroups(struct sampler *sampler, const uint64_t *ids, size_t count, struct error *err);
-/* Readable when a ring has become half full; sampler_clear_bell() makes it unreadable again. */
-int sampler_bell_fd(const struct sampler *sampler);
-void sampler_clear_bell(struct sampler *sampler);
+/* Readable when a ring has become half full; sampler_clear_wakeup() makes it unreadable again. */
+int sampler_wakeup_fd(const struct sampler *sampler);
+void sampler_clear_wakeup(struct sampler *sampler);
 /* Every chain sent from now on is of this epoch. */
 void sampler_set_epoch(struct sampler *sampler, uint32_t epoch);
 /* What the unwinder shares with the programs; valid as long as the sampler. */

@@ -7,7 +7,7 @@
  *     0       8     "wickunwt"
  *     8       4     format version
  *     12      4     ELF machine
- *     16      8     hash of the version of Wick that built it: what a release mends in the building of tables, it mends in all
+ *     16      8     hash of the version of Wick that built it: what a release fixes in the building of tables, it fixes in all
  *     24      8     bytes of the image
  *     32      8     XXH3 over the 32 bytes before, the build-id's field and the image
  *     40      136   build-id in hex, padded with zeros

@@ -120,7 +120,7 @@ static void test_versions(void **state)
 /* ---- refused ---- */
 
 /* version_60 with one piece replaced. */
-static void refuse_changed(const char *from, const char *to, const char *says)
+static void refuse_changed(const char *from, const char *to, const char *expected_message)
 {
 	const char *at = strstr(version_60, from);
 	struct buffer text;
@@ -129,7 +129,7 @@ static void refuse_changed(const char *from, const char *to, const char *says)
 	buffer_append(&text, version_60, (size_t)(at - version_60));
 	buffer_append_string(&text, to);
 	buffer_append_string(&text, at + strlen(from));
-	refuse(buffer_string(&text), says);
+	refuse(buffer_string(&text), expected_message);
 	buffer_release(&text);
 }
 

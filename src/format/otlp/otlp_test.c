@@ -559,13 +559,13 @@ static void test_attribute_values(void **state)
 	check_value(put_map, " k={\"n\":[[\"x\"]]}/0/");
 }
 
-static void refuse(struct buffer message, int code, const char *says)
+static void refuse(struct buffer message, int code, const char *expected_message)
 {
 	struct otlp_request request;
 	struct error err = {0};
 	assert_int_equal(decode(buffer_bytes(&message), &request, &err), code);
-	if (!strstr(err.message, says))
-		fail_msg("\"%s\" does not say \"%s\"", err.message, says);
+	if (!strstr(err.message, expected_message))
+		fail_msg("\"%s\" does not say \"%s\"", err.message, expected_message);
 	buffer_release(&message);
 }
 

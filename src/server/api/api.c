@@ -105,8 +105,8 @@ static int read_common(struct call *call)
 	query->type = call_parameter(call, "type", NULL);
 	query->cancel = net_request_cancelled(call->request);
 	limits_of_query(call->tenant, query);
-	call->asked_from_ns = query->from_ns = read_time(call, "from", "now-1h");
-	call->asked_to_ns = query->to_ns = read_time(call, "to", "now");
+	call->requested_from_ns = query->from_ns = read_time(call, "from", "now-1h");
+	call->requested_to_ns = query->to_ns = read_time(call, "to", "now");
 	call->explain = call_flag(call, "explain");
 	call->exact = call_flag(call, "exact");
 	/* How long an answer may be held up by names that are being looked up. */

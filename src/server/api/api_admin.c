@@ -280,7 +280,8 @@ static int answer_blocks(struct call *call, struct error *err)
 static int delete_in_turn(struct call *call, struct selector *selector, struct store_delete_result *ret, struct error *err)
 {
 	pthread_mutex_lock(&call->server->compact_turn);
-	int r = store_delete(call->tenant->store, selector_match, selector, call->asked_from_ns, call->asked_to_ns, ret, err);
+	int r = store_delete(call->tenant->store, selector_match, selector, call->requested_from_ns, call->requested_to_ns, ret,
+			     err);
 	pthread_mutex_unlock(&call->server->compact_turn);
 	return r;
 }
@@ -296,7 +297,7 @@ static int answer_delete(struct call *call, struct error *err)
 		return r;
 	_cleanup_(selector_freep) struct selector *selector = NULL;
 	r = selector_parse(text, &selector, err);
-	if (!r && call->asked_from_ns >= call->asked_to_ns)
+	if (!r && call->requested_from_ns >= call->requested_to_ns)
 		r = error_set(err, -EINVAL, "the time range is empty: 'from' must be before 'to'");
 	if (!r)
 		r = delete_in_turn(call, selector, &result, err);

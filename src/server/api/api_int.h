@@ -16,8 +16,8 @@ struct call {
 	struct net_response *response;
 	int64_t started_ns; /* monotonic */
 	struct query query; /* range, limits and cancellation of the request; its selector is the parameter `query` */
-	int64_t asked_from_ns, asked_to_ns; /* the range before query_round_range() */
-	struct buffer text;		    /* the pipeline, if call_text() was used */
+	int64_t requested_from_ns, requested_to_ns; /* the range before query_round_range() */
+	struct buffer text;			    /* the pipeline, if call_text() was used */
 	struct query_stats stats;
 	int failed; /* the first failure of the functions below that return none, with its message in *err */
 	struct error *err;

@@ -109,8 +109,8 @@ static void read_seconds(struct call *call)
 		call_refuse(call, "parameter 'seconds': %llu is more than 400 days", (unsigned long long)seconds);
 		return;
 	}
-	call->query.from_ns = call->asked_from_ns = call->asked_to_ns - (int64_t)seconds * NS_PER_S;
-	call->query.to_ns = call->asked_to_ns;
+	call->query.from_ns = call->requested_from_ns = call->requested_to_ns - (int64_t)seconds * NS_PER_S;
+	call->query.to_ns = call->requested_to_ns;
 	if (!call->exact)
 		query_round_range(&call->query.from_ns, &call->query.to_ns);
 }

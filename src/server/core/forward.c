@@ -18,7 +18,7 @@ struct forward {
 	struct symbolizer *symbolizer;
 };
 
-static void say(void *context, enum log_level level, const char *text)
+static void write_log(void *context, enum log_level level, const char *text)
 {
 	log_write(level, "forward: %s", text);
 }
@@ -51,7 +51,7 @@ int forward_open(const struct server *server, struct forward **ret, struct error
 					    .directory = directory,
 					    .durable = true,
 					    .no_host_files = options->no_host_files,
-					    .say = say,
+					    .log = write_log,
 					    .symbolize = symbolize,
 					    .context = forward};
 	if (r == 0)

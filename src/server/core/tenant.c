@@ -33,22 +33,22 @@
 #include "base/time.h"
 #include "server/core/server_int.h"
 #include "server/stores/agents.h"
+#include "server/stores/marker_batches.h"
 #include "server/stores/recordings.h"
 #include "server/stores/snapshots.h"
-#include "server/stores/windows.h"
 
-#define DEFAULT_NAME	     "anonymous"
-#define TENANTS_DEFAULT	     64
-#define HEAD_SIZE_DEFAULT    (64 * MIB)
-#define HEAD_TOTAL_FACTOR    4
-#define WATCH_INTERVAL_NS    (NS_PER_S / 2)
-#define TENANTS_DIRECTORY    "tenants"
-#define RECORDINGS_DIRECTORY "recordings"
-#define WINDOWS_DIRECTORY    RECORDINGS_DIRECTORY "/" ORDERS_CONTINUOUS
-#define SNAPSHOTS_DIRECTORY  "snapshots"
-#define CACHE_TOTAL	     (96 * MIB)
-#define CACHE_IDLE	     (MIB / 2)
-#define CACHE_KEPT_NS	     (300 * NS_PER_S)
+#define DEFAULT_NAME		 "anonymous"
+#define TENANTS_DEFAULT		 64
+#define HEAD_SIZE_DEFAULT	 (64 * MIB)
+#define HEAD_TOTAL_FACTOR	 4
+#define WATCH_INTERVAL_NS	 (NS_PER_S / 2)
+#define TENANTS_DIRECTORY	 "tenants"
+#define RECORDINGS_DIRECTORY	 "recordings"
+#define MARKER_BATCHES_DIRECTORY RECORDINGS_DIRECTORY "/" CONTROL_CONTINUOUS
+#define SNAPSHOTS_DIRECTORY	 "snapshots"
+#define CACHE_TOTAL		 (96 * MIB)
+#define CACHE_IDLE		 (MIB / 2)
+#define CACHE_KEPT_NS		 (300 * NS_PER_S)
 
 int tenant_name_check(const char *name, struct error *err)
 {
@@ -166,8 +166,8 @@ static int open_recordings(struct server *server, struct tenant *tenant, struct 
 	if (!r)
 		r = recordings_open(&options, time_now_ns(), &tenant->recordings, err);
 	if (!r)
-		r = tenant_path(server, tenant, WINDOWS_DIRECTORY, directory, sizeof(directory), err);
-	return r < 0 ? r : windows_open(&options, time_now_ns(), &tenant->windows, err);
+		r = tenant_path(server, tenant, MARKER_BATCHES_DIRECTORY, directory, sizeof(directory), err);
+	return r < 0 ? r : marker_batches_open(&options, time_now_ns(), &tenant->batches, err);
 }
 
 static int open_snapshots(struct server *server, struct tenant *tenant, struct error *err)
@@ -190,7 +190,7 @@ static int open_others(struct server *server, struct tenant *tenant, struct erro
 		r = open_snapshots(server, tenant, err);
 	if (!r)
 		return 0;
-	tenant->windows = windows_close(tenant->windows);
+	tenant->batches = marker_batches_close(tenant->batches);
 	tenant->recordings = recordings_close(tenant->recordings);
 	return r;
 }
@@ -227,7 +227,7 @@ static struct tenant *tenant_free(struct tenant *tenant)
 		return NULL;
 	store_close(tenant->store);
 	recordings_close(tenant->recordings);
-	windows_close(tenant->windows);
+	marker_batches_close(tenant->batches);
 	agents_free(tenant->agents);
 	snapshots_close(tenant->snapshots);
 	pthread_mutex_destroy(&tenant->open_lock);

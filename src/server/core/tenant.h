@@ -12,10 +12,10 @@
 #include "store/store.h"
 
 struct server;
-struct recordings; /* recordings.h */
-struct windows;	   /* windows.h */
-struct agents;	   /* agents.h */
-struct snapshots;  /* snapshots.h */
+struct recordings;     /* recordings.h */
+struct marker_batches; /* marker_batches.h */
+struct agents;	       /* agents.h */
+struct snapshots;      /* snapshots.h */
 
 #define TENANT_HEADER	"x-scope-orgid"
 #define TENANT_NAME_MAX 150
@@ -29,7 +29,7 @@ struct tenant {
 	struct server_limits limits;
 	struct store *_Atomic store;			       /* NULL until opened, then for ever */
 	struct recordings *recordings;			       /* opened with the store */
-	struct windows *windows;			       /* the same; markers that agents send all the time */
+	struct marker_batches *batches;			       /* the same; markers that agents send all the time */
 	struct agents *agents;				       /* how they are; in memory only */
 	struct snapshots *snapshots;			       /* opened with the store */
 	pthread_mutex_t open_lock, bucket_lock, settings_lock; /* settings_lock: pyroscope/settings.c */

@@ -168,7 +168,7 @@ const char *ingest_warning(struct ingest *ingest)
 }
 
 /* Profiles come in by this path. */
-static bool is_door(const char *path)
+static bool is_ingest_path(const char *path)
 {
 	static const char *const doors[] = {
 		INGEST_OTLP_HTTP_PATH, INGEST_OTLP_GRPC_PATH, INGEST_PATH, INGEST_PUSH_PATH,	INGEST_PARCA_PATH,
@@ -185,7 +185,7 @@ void ingest_on_refusal(void *context, const struct net_request *request, struct 
 	struct server *server = context;
 	const char *path = net_request_path(request);
 	bool otlp = strcmp(path, INGEST_OTLP_HTTP_PATH) == 0;
-	if (response->status == 413 && is_door(path)) {
+	if (response->status == 413 && is_ingest_path(path)) {
 		atomic_fetch_add(&server->counters.ingest_requests, 1);
 		atomic_fetch_add(&server->counters.ingest_refused, 1);
 		atomic_fetch_add(&server->counters.refusals[REFUSED_BODY], 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the doors through which profiles come in: one request on its way to the store. */
+/* Shared by the ingest paths: one request on its way to the store. */
 #ifndef WICK_SERVER_INGEST_INGEST_INT_H
 #define WICK_SERVER_INGEST_INGEST_INT_H
 

@@ -108,7 +108,7 @@ static int parse_subject(struct bytes build_id, struct bytes hash, bool force, u
 }
 
 /* An upload that is there already: is it any good, and if not, is this a better one? */
-static const char *judge_existing(struct server *server, const struct upload_begin *begin, bool *ret_should)
+static const char *decide_existing(struct server *server, const struct upload_begin *begin, bool *ret_should)
 {
 	bool invalid = begin->kind == UPLOAD_DEBUGINFO && debuginfo_is_state(server, begin->build_id, 1u << SYMBOL_FAILED);
 	*ret_should = begin->force || invalid;
@@ -120,7 +120,7 @@ static const char *judge_existing(struct server *server, const struct upload_beg
 	return *ret_should ? REASON_NOT_EQUAL : REASON_EQUAL;
 }
 
-static const char *judge(struct server *server, const struct subject *subject, bool *ret_should)
+static const char *decide_upload(struct server *server, const struct subject *subject, bool *ret_should)
 {
 	const struct upload_begin *begin = &subject->begin;
 	struct uploads *uploads = server->uploads;
@@ -134,7 +134,7 @@ static const char *judge(struct server *server, const struct subject *subject, b
 		return begin->force ? REASON_RESTART : REASON_IN_PROGRESS;
 	}
 	if (uploads_has(uploads, begin->build_id, begin->kind))
-		return judge_existing(server, begin, ret_should);
+		return decide_existing(server, begin, ret_should);
 	bool wanted = begin->force || begin->kind != UPLOAD_DEBUGINFO, later = false;
 	*ret_should = wanted || symbolizer_wants(server->symbolizer, begin->build_id, "", &later);
 	if (!*ret_should)
@@ -155,7 +155,7 @@ void parca_should_initiate(void *context, const struct net_request *request, str
 		respond_grpc(response, grpc_code_of(r), err.message);
 		return;
 	}
-	const char *reason = judge(context, &subject, &should);
+	const char *reason = decide_upload(context, &subject, &should);
 	if ((should && pb_write_varint(&response->body, 1, 1) < 0) || pb_write_string(&response->body, 2, reason) < 0)
 		respond_grpc(response, GRPC_UNAVAILABLE, "out of memory");
 }
@@ -178,7 +178,7 @@ static void initiate(struct server *server, const struct subject *subject, struc
 	char id[UPLOAD_ID_MAX], text[512];
 	uint64_t offset;
 	bool should;
-	const char *reason = judge(server, subject, &should);
+	const char *reason = decide_upload(server, subject, &should);
 	if (!should && strcmp(reason, REASON_EQUAL) == 0) {
 		respond_grpc(response, GRPC_ALREADY_EXISTS, reason);
 		return;

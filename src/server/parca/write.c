@@ -90,7 +90,7 @@ static enum grpc_code on_message(void *context, const struct net_request *reques
 		return store(server, request, stream, buffer_bytes(&writing->samples), record, response);
 	_cleanup_(buffer_release) struct buffer ids = {0};
 	buffer_init(&ids, ASKED_MAX);
-	r = parca_arrow_ask(record, server_body_max(server), &ids, &err);
+	r = parca_arrow_request(record, server_body_max(server), &ids, &err);
 	if (r < 0)
 		return respond_grpc(response, grpc_code_of(r), err.message);
 	return r > 0 ? ask(server, stream, record, buffer_bytes(&ids), response)

@@ -345,7 +345,7 @@ static int subtract(const struct push *push, struct profile *profile, struct byt
 }
 
 /* .NET's client writes "inuse-space". */
-static int mend_types(struct profile *profile, struct error *err)
+static int fix_types(struct profile *profile, struct error *err)
 {
 	int r = 0;
 	for (size_t i = 0; i < profile->sample_type_count && !r; i++) {
@@ -371,7 +371,7 @@ static int take_pprof(struct push *push, struct bytes body, struct bytes previou
 	if (r < 0)
 		return r;
 	const char *name = pprof_name(push, profile);
-	r = mend_types(profile, err);
+	r = fix_types(profile, err);
 	return r < 0 ? r : store(push, profile, name, err);
 }
 

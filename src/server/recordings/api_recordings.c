@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recordings of many hosts at the same time: agents ask for orders, people order, hosts send what came of it. recordings.c
- * keeps them; here it is turned into HTTP. docs/remote.md tells the story, orders.h what agents and server say to each other.
+ * Recordings of many hosts at the same time: agents poll for recording requests, API clients make them, hosts send their
+ * profiles. recordings.c keeps them; here it is turned into HTTP. docs/remote.md tells the story, protocol.h what agents and
+ * server say to each other.
  *
  *   POST   /api/v1/agents/poll                   an agent asks
  *   GET    /api/v1/agents                        who does, how they are (agents.h), and who did
- *   POST   /api/v1/recordings                    order one
+ *   POST   /api/v1/recordings                    request one
  *   GET    /api/v1/recordings[/ID]               what there is, what becomes of it
  *   GET    /api/v1/recordings/ID/profile         of all its hosts: api_recordings_profile.c
  *   POST   /api/v1/recordings/ID/hosts/HOST      an agent sends its part: api_recordings_check.c
  *   DELETE /api/v1/recordings/ID                 cancel and remove
  *
- * The recording `continuous` is another thing: api_windows.c.
+ * The recording `continuous` is another thing: api_marker_batches.c.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,10 +26,10 @@
 #include "base/time.h"
 #include "server/recordings/api_recordings.h"
 #include "server/stores/agents.h"
+#include "server/stores/marker_batches.h"
 #include "server/stores/recordings.h"
-#include "server/stores/windows.h"
 
-#define BELOW	     ORDERS_RECORDINGS_PATH "/"
+#define BELOW	     CONTROL_RECORDINGS_PATH "/"
 #define LIST_BYTES   (32 * MIB)
 #define BUSY_RETRY_S "2"
 #define AGENT_SHOWN  8
@@ -51,49 +52,49 @@ void api_respond_done(struct net_response *response, int r, struct error *err)
 
 /* ---- agents ---- */
 
-static void server_clock(struct server *server, char out[static ORDERS_CLOCK_SIZE])
+static void server_clock(struct server *server, char out[static CONTROL_CLOCK_SIZE])
 {
 	pthread_mutex_lock(&server->agent_lock);
-	server->clock_step_count += clock_steps_look_now(&server->clock_steps);
-	snprintf(out, ORDERS_CLOCK_SIZE, "server-%016llx-%u", (unsigned long long)server->clock_number,
+	server->clock_step_count += clock_steps_check_now(&server->clock_steps);
+	snprintf(out, CONTROL_CLOCK_SIZE, "server-%016llx-%u", (unsigned long long)server->clock_number,
 		 server->clock_step_count);
 	pthread_mutex_unlock(&server->agent_lock);
 }
 
 void api_agent_poll(void *context, const struct net_request *request, struct net_response *response)
 {
-	struct orders_answer answer = {0};
-	struct orders_question question;
+	struct control_reply reply = {0};
+	struct control_poll poll;
 	struct error err = {0};
 	/* In this order: times of a clock that is set in between go with its old name, which is forgotten with the next answer.
 	 */
-	server_clock(context, answer.clock);
-	answer.received_ns = time_now_ns();
+	server_clock(context, reply.clock);
+	reply.received_ns = time_now_ns();
 	struct health health;
 	struct tenant *tenant = NULL;
-	int r = orders_read_question(net_request_body(request), &question, &err);
-	if (r == 0 && question.has_health)
-		r = orders_read_health(net_request_body(request), &health, &err);
+	int r = control_read_poll(net_request_body(request), &poll, &err);
+	if (r == 0 && poll.has_health)
+		r = control_read_health(net_request_body(request), &health, &err);
 	if (r == 0)
 		r = tenant_of_request(context, request, true, &tenant, &err);
-	/* Who gives orders does not depend on it: a list that is full is no reason to refuse. */
+	/* Recording requests do not depend on it: a list that is full is no reason to refuse. */
 	if (r == 0)
-		agents_note(tenant->agents, &question, question.has_health ? &health : NULL, time_monotonic_ns(), NULL);
+		agents_note(tenant->agents, &poll, poll.has_health ? &health : NULL, time_monotonic_ns(), NULL);
 	if (r == 0)
-		r = recordings_poll(tenant->recordings, &question, answer.received_ns, &answer, &err);
-	answer.answered_ns = time_now_ns();
+		r = recordings_poll(tenant->recordings, &poll, reply.received_ns, &reply, &err);
+	reply.answered_ns = time_now_ns();
 	if (r == 0)
-		r = orders_write_answer(&answer, &response->body, &err);
+		r = control_write_reply(&reply, &response->body, &err);
 	if (r < 0)
 		api_respond_failure(response, r, &err);
 }
 
-static void write_clock(struct json_writer *json, const struct orders_clock *clock)
+static void write_clock(struct json_writer *json, const struct host_clock *clock)
 {
 	if (!clock->reference[0])
 		return;
 	json_key(json, "clock");
-	orders_write_clock(json, clock);
+	control_write_host_clock(json, clock);
 }
 
 /* Who knows all of it can speak for the agent. */
@@ -118,17 +119,17 @@ static void write_health(struct json_writer *json, const struct agent_seen *seen
 
 static void write_agent(struct json_writer *json, const struct recordings_agent *agent)
 {
-	const struct orders_ping *ping = &agent->question.ping;
-	json_member_cstring(json, "host", agent->question.host);
-	write_number(json, agent->question.agent);
-	json_member_cstring(json, "wick", agent->question.wick);
-	json_member_cstring(json, "refusal", agent->question.refusal);
+	const struct clock_sample *ping = &agent->poll.sample;
+	json_member_cstring(json, "host", agent->poll.host);
+	write_number(json, agent->poll.agent);
+	json_member_cstring(json, "wick", agent->poll.wick);
+	json_member_cstring(json, "refusal", agent->poll.refusal);
 	json_member_cstring(json, "recording", agent->recording);
-	json_member_int(json, "heard_ms", agent->heard_ns / NS_PER_MS);
-	if (agent->question.has_ping)
+	json_member_int(json, "heard_ms", agent->polled_ns / NS_PER_MS);
+	if (agent->poll.has_clock_sample)
 		json_member_int(json, "round_trip_ns",
 				ping->returned_ns - ping->sent_ns - (ping->answered_ns - ping->received_ns));
-	write_clock(json, &agent->question.clock);
+	write_clock(json, &agent->poll.clock);
 }
 
 struct all_agents {
@@ -150,11 +151,11 @@ static void write_asking(struct json_writer *json, const struct all_agents *all)
 {
 	json_member_array(json, "agents");
 	for (size_t i = 0; i < all->asking_count; i++) {
-		const struct agent_seen *seen = seen_of(all, all->asking[i].question.agent);
+		const struct agent_seen *seen = seen_of(all, all->asking[i].poll.agent);
 		json_begin_object(json);
 		write_agent(json, &all->asking[i]);
 		if (seen)
-			json_member_int(json, "age_ms", age_ms(all->now_ns, seen->heard_ns));
+			json_member_int(json, "age_ms", age_ms(all->now_ns, seen->polled_ns));
 		write_health(json, seen, all->now_ns);
 		json_end_object(json);
 	}
@@ -174,8 +175,8 @@ static void write_silent(struct json_writer *json, const struct all_agents *all)
 		json_member_cstring(json, "host", seen->host);
 		write_number(json, seen->agent);
 		json_member_cstring(json, "wick", seen->wick);
-		json_member_int(json, "heard_ms", wall_ms - age_ms(all->now_ns, seen->heard_ns));
-		json_member_int(json, "age_ms", age_ms(all->now_ns, seen->heard_ns));
+		json_member_int(json, "heard_ms", wall_ms - age_ms(all->now_ns, seen->polled_ns));
+		json_member_int(json, "age_ms", age_ms(all->now_ns, seen->polled_ns));
 		write_health(json, seen, all->now_ns);
 		json_end_object(json);
 	}
@@ -213,7 +214,7 @@ static void write_host(struct json_writer *json, const struct recording_host *ho
 {
 	json_begin_object(json);
 	json_member_cstring(json, "name", host->name);
-	json_member_cstring(json, "state", orders_state_names[host->state]);
+	json_member_cstring(json, "state", recording_state_names[host->state]);
 	json_member_cstring(json, "why", host->why);
 	json_member_int(json, "bytes", (int64_t)host->bytes);
 	write_clock(json, &host->clock);
@@ -222,21 +223,21 @@ static void write_host(struct json_writer *json, const struct recording_host *ho
 
 static void write_recording(struct json_writer *json, const struct recording *recording)
 {
-	const struct orders_order *order = &recording->order;
+	const struct recording_request *wanted = &recording->request;
 	json_begin_object(json);
-	json_member_cstring(json, "id", order->id);
+	json_member_cstring(json, "id", wanted->id);
 	json_member_cstring(json, "state", recording->is_over ? "over" : "running");
 	json_member_int(json, "created_ms", recording->created_ns / NS_PER_MS);
-	json_member_int(json, "start_ms", order->start_ns / NS_PER_MS);
+	json_member_int(json, "start_ms", wanted->start_ns / NS_PER_MS);
 	json_key(json, "seconds");
-	json_decimal(json, order->duration_ns, 9);
-	json_member_int(json, "frequency_hz", order->frequency_hz);
-	json_member_bool(json, "markers", !order->no_markers);
+	json_decimal(json, wanted->duration_ns, 9);
+	json_member_int(json, "frequency_hz", wanted->frequency_hz);
+	json_member_bool(json, "markers", !wanted->no_markers);
 	json_member_array(json, "targets");
-	for (size_t i = 0; i < order->target_count; i++) {
+	for (size_t i = 0; i < wanted->target_count; i++) {
 		json_begin_object(json);
-		json_member_cstring(json, "kind", orders_target_names[order->targets[i].kind]);
-		json_member_cstring(json, "name", order->targets[i].name);
+		json_member_cstring(json, "kind", recording_target_names[wanted->targets[i].kind]);
+		json_member_cstring(json, "name", wanted->targets[i].name);
 		json_end_object(json);
 	}
 	json_end_array(json);
@@ -297,17 +298,17 @@ void api_recordings(void *context, const struct net_request *request, struct net
 void api_recording_create(void *context, const struct net_request *request, struct net_response *response)
 {
 	struct tenant *tenant = NULL;
-	struct orders_order order = {0};
-	_cleanup_(mem_freep) char(*hosts)[ORDERS_HOST_SIZE] = NULL;
+	struct recording_request wanted = {0};
+	_cleanup_(mem_freep) char(*hosts)[CONTROL_HOST_SIZE] = NULL;
 	size_t count = 0;
 	struct error err = {0};
-	int r = orders_read_request(net_request_body(request), &order, &hosts, &count, &err);
+	int r = control_read_api_request(net_request_body(request), &wanted, &hosts, &count, &err);
 	if (r == 0)
 		r = tenant_of_request(context, request, false, &tenant, &err);
 	if (r == 0)
-		r = recordings_create(tenant->recordings, &order, hosts, count, time_now_ns(), &err);
+		r = recordings_create(tenant->recordings, &wanted, hosts, count, time_now_ns(), &err);
 	if (r == 0)
-		r = answer_one(tenant->recordings, order.id, response, &err);
+		r = answer_one(tenant->recordings, wanted.id, response, &err);
 	if (r < 0)
 		api_respond_failure(response, r, &err);
 	else
@@ -315,16 +316,16 @@ void api_recording_create(void *context, const struct net_request *request, stru
 }
 
 /* "ID", then "" or what follows the slash. False if there is no id. */
-static bool split_path(const struct net_request *request, char id[static ORDERS_ID_SIZE], const char **ret_rest)
+static bool split_path(const struct net_request *request, char id[static CONTROL_ID_SIZE], const char **ret_rest)
 {
 	const char *at = net_request_path(request) + strlen(BELOW);
 	size_t len = strcspn(at, "/");
-	if (len == 0 || len >= ORDERS_ID_SIZE)
+	if (len == 0 || len >= CONTROL_ID_SIZE)
 		return false;
 	memcpy(id, at, len);
 	id[len] = 0;
 	*ret_rest = at[len] ? at + len + 1 : at + len;
-	return orders_id_is_valid(id);
+	return control_id_is_valid(id);
 }
 
 static int nothing_here(struct error *err)
@@ -337,7 +338,7 @@ void api_recording_show(void *context, const struct net_request *request, struct
 	struct server *server = context;
 	struct tenant *tenant = NULL;
 	struct error err = {0};
-	char id[ORDERS_ID_SIZE];
+	char id[CONTROL_ID_SIZE];
 	const char *rest;
 	int r = split_path(request, id, &rest) ? tenant_of_request(server, request, false, &tenant, &err) : nothing_here(&err);
 	if (r == 0 && !*rest)
@@ -363,10 +364,10 @@ static int read_number(const char *name, const char *text, bool may_be_negative,
 }
 
 /* Of the host against the reference; without one nothing is known. */
-int api_read_clock(const struct net_request *request, struct orders_clock *ret, struct error *err)
+int api_read_clock(const struct net_request *request, struct host_clock *ret, struct error *err)
 {
 	const char *reference = net_request_query(request, "reference"), *skew = net_request_query(request, "skew");
-	*ret = (struct orders_clock){0};
+	*ret = (struct host_clock){0};
 	if (!reference || !*reference)
 		return 0;
 	if (strlen(reference) >= sizeof(ret->reference) ||
@@ -392,7 +393,7 @@ static void give_way(struct tenant *tenant)
 {
 	struct recordings_stats stats;
 	recordings_get_stats(tenant->recordings, &stats);
-	windows_make_room(tenant->windows, stats.bytes, time_now_ns());
+	marker_batches_make_room(tenant->batches, stats.bytes, time_now_ns());
 }
 
 void api_recording_put(void *context, const struct net_request *request, struct net_response *response)
@@ -400,10 +401,10 @@ void api_recording_put(void *context, const struct net_request *request, struct 
 	static const char hosts[] = "hosts/";
 	struct tenant *tenant = NULL;
 	struct error err = {0};
-	char id[ORDERS_ID_SIZE];
+	char id[CONTROL_ID_SIZE];
 	const char *rest;
 	struct recordings_upload upload = {
-		.id = id, .key = net_request_header(request, ORDERS_KEY_HEADER), .gzip = net_request_body(request)};
+		.id = id, .key = net_request_header(request, CONTROL_KEY_HEADER), .gzip = net_request_body(request)};
 	int r = split_path(request, id, &rest) && text_starts_with(rest, hosts) ? 0 : nothing_here(&err);
 	if (r == 0)
 		r = tenant_of_request(context, request, false, &tenant, &err);
@@ -426,7 +427,7 @@ void api_recording_remove(void *context, const struct net_request *request, stru
 {
 	struct tenant *tenant = NULL;
 	struct error err = {0};
-	char id[ORDERS_ID_SIZE];
+	char id[CONTROL_ID_SIZE];
 	const char *rest;
 	int r = split_path(request, id, &rest) && !*rest ? 0 : nothing_here(&err);
 	if (r == 0)

@@ -16,13 +16,13 @@ int api_recording_check(struct bytes gzip, struct error *err);
 int api_recording_profile(struct server *server, struct recordings *recordings, const char *id,
 			  const struct net_request *request, struct net_response *response, struct error *err);
 
-/* ---- for others that keep and merge what hosts send (api_windows.c) ---- */
+/* ---- for others that keep and merge what hosts send (api_marker_batches.c) ---- */
 
 /* What may be unpacked for one answer. */
 uint64_t api_profile_bytes_max(const struct server *server);
 
 /* How a host's clock stands, from the parameters of what it sends; all 0 where it says nothing. -EINVAL. */
-int api_read_clock(const struct net_request *request, struct orders_clock *ret, struct error *err);
+int api_read_clock(const struct net_request *request, struct host_clock *ret, struct error *err);
 /* What a host sent, as it was kept; `packed` is released early, for both may be large. -EBADMSG, -EINVAL, -E2BIG: it is no
  * profile that can be used. */
 int api_decode_upload(struct buffer *packed, const char *host, uint64_t plain_bytes, struct profile **ret, struct error *err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a host sends is looked through before it is kept: whether it is JSON from end to end, an object with `meta`, and of one
- * host. That is done in a window, so it costs the time to unpack it, but no memory to speak of, whatever is sent. Whether the
- * profile in it makes sense is only known when it is read (api_recordings_profile.c).
+ * host. That is done in a sliding buffer, so it costs the time to unpack it, but no memory to speak of, whatever is sent.
+ * Whether the profile in it makes sense is only known when it is read (api_recordings_profile.c).
  */
 #include <errno.h>
 
@@ -62,7 +62,7 @@ static int count_hosts(struct json_scan *scan, size_t *count)
 	return in_meta;
 }
 
-static int look_through(struct json_scan *scan, struct error *err)
+static int scan_profile(struct json_scan *scan, struct error *err)
 {
 	size_t hosts = 0;
 	bool has_meta = false;
@@ -92,7 +92,7 @@ int api_recording_check(struct bytes gzip, struct error *err)
 	if (r == 0) {
 		r = json_scan_init(&scan, input, err);
 		if (r == 0)
-			r = look_through(&scan, err);
+			r = scan_profile(&scan, err);
 		json_scan_release(&scan);
 	}
 	return r == -EBADMSG || r == -E2BIG ? error_prefix(err, r, "not a valid profile") : r;

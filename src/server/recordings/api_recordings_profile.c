@@ -36,7 +36,7 @@ static int name_host(struct profile *profile, const struct recording_host *of, s
 		return error_set(err, -EBADMSG, "its profile has %zu hosts instead of one", profile_host_count(profile));
 	if (r == 0)
 		r = profile_rename_host(profile, 1, of->name, err);
-	return r < 0 ? r : orders_add_clock(profile, of->name, &of->clock, err);
+	return r < 0 ? r : control_add_host_clock(profile, of->name, &of->clock, err);
 }
 
 /* ---- merging ---- */
@@ -74,7 +74,7 @@ static int read_host(struct recordings *recordings, const char *id, const struct
 static void leave_out(struct recordings *recordings, const char *id, struct recording_host *host, int code,
 		      const struct error *why, struct error *first)
 {
-	host->state = ORDERS_FAILED;
+	host->state = RECORDING_FAILED;
 	snprintf(host->why, sizeof(host->why), "%.*s", (int)text_cut(bytes_of_string(why->message), sizeof(host->why) - 1),
 		 why->message);
 	if (code == -EBADMSG || code == -E2BIG) /* of its own, whatever the others are like */
@@ -97,7 +97,7 @@ static int add_host(struct merging *merging, size_t i, struct profile *to, struc
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	struct recording_host *host = &merging->recording->hosts[i];
-	const char *id = merging->recording->order.id;
+	const char *id = merging->recording->request.id;
 	struct error why = {0};
 	int r = read_host(merging->recordings, id, host, &profile, &why);
 	bool is_its_fault = r == -EBADMSG || r == -EINVAL || r == -E2BIG || r == -ENOENT;
@@ -136,7 +136,7 @@ static int choose(const struct server *server, const struct recording *recording
 	*ret_count = 0;
 	for (size_t i = 0; i < recording->host_count; i++) {
 		const struct recording_host *host = &recording->hosts[i];
-		if (host->state == ORDERS_DONE && api_host_is_wanted(request, host->name)) {
+		if (host->state == RECORDING_DONE && api_host_is_wanted(request, host->name)) {
 			bytes += host->plain_bytes;
 			++*ret_count;
 		}
@@ -158,7 +158,7 @@ static int merge_hosts(struct merging *merging, struct profile *to, struct error
 	int r = 0;
 	for (size_t i = 0; i < merging->recording->host_count && r == 0; i++) {
 		const struct recording_host *host = &merging->recording->hosts[i];
-		if (host->state != ORDERS_DONE || !api_host_is_wanted(merging->request, host->name))
+		if (host->state != RECORDING_DONE || !api_host_is_wanted(merging->request, host->name))
 			continue;
 		if (cancel_requested(cancelled))
 			return error_set(err, -ECANCELED, "the client disconnected");
@@ -173,10 +173,10 @@ static void turn_round(struct merging *merging)
 	for (size_t i = 0; i < merging->recording->host_count; i++) {
 		struct recording_host *host = &merging->recording->hosts[i];
 		if (merging->differs[i]) {
-			host->state = ORDERS_DONE;
+			host->state = RECORDING_DONE;
 			host->why[0] = 0;
-		} else if (host->state == ORDERS_DONE && api_host_is_wanted(merging->request, host->name)) {
-			host->state = ORDERS_FAILED;
+		} else if (host->state == RECORDING_DONE && api_host_is_wanted(merging->request, host->name)) {
+			host->state = RECORDING_FAILED;
 			snprintf(host->why, sizeof(host->why), "its sample types differ from those of most other profiles");
 		}
 		merging->differs[i] = false;
@@ -219,14 +219,14 @@ static int add_comment(struct profile *profile, const char *text, struct error *
 /* Who is missing stays with the profile. */
 static int note_missing(struct profile *profile, const struct recording *recording, struct error *err)
 {
-	char text[ORDERS_HOST_SIZE + ORDERS_TEXT_SIZE + 64];
+	char text[CONTROL_HOST_SIZE + CONTROL_TEXT_SIZE + 64];
 	int r = 0;
 	for (size_t i = 0; i < recording->host_count && r == 0; i++) {
 		const struct recording_host *host = &recording->hosts[i];
-		if (host->state == ORDERS_DONE)
+		if (host->state == RECORDING_DONE)
 			continue;
-		snprintf(text, sizeof(text), "recording %s: host %s is missing: %s%s%s", recording->order.id, host->name,
-			 orders_state_names[host->state], *host->why ? ": " : "", host->why);
+		snprintf(text, sizeof(text), "recording %s: host %s is missing: %s%s%s", recording->request.id, host->name,
+			 recording_state_names[host->state], *host->why ? ": " : "", host->why);
 		r = add_comment(profile, text, err);
 	}
 	return r;
@@ -236,7 +236,7 @@ static void title_of(const struct recording *recording, char *out, size_t size)
 {
 	size_t len = 0, named = 0;
 	for (size_t i = 0; i < recording->host_count && len < size; i++) {
-		if (recording->hosts[i].state != ORDERS_DONE || named++ >= HOSTS_NAMED)
+		if (recording->hosts[i].state != RECORDING_DONE || named++ >= HOSTS_NAMED)
 			continue;
 		len += (size_t)snprintf(out + len, size - len, "%s%s", len ? ", " : "", recording->hosts[i].name);
 	}
@@ -259,7 +259,7 @@ static int make_profile(const struct server *server, struct recordings *recordin
 	if (r < 0)
 		return r;
 	title_of(recording, title, sizeof(title));
-	snprintf(name, sizeof(name), "recording-%s", recording->order.id);
+	snprintf(name, sizeof(name), "recording-%s", recording->request.id);
 	return api_write_profile(server, profile, title, name, format, response, err);
 }
 

@@ -5,7 +5,7 @@
 #include "server/test_server.h"
 
 #include "codec/compress.h"
-#include "control/orders.h"
+#include "control/protocol.h"
 #include "server/recordings/api_recordings.h"
 
 /* ---- what hosts send ---- */
@@ -89,7 +89,7 @@ static void test_clock(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct net_request request;
-		struct orders_clock clock;
+		struct host_clock clock;
 		char head[200];
 		snprintf(head, sizeof(head), "POST /x%s", cases[i].query);
 		test_request_make(&request, head, (struct bytes){0});

@@ -10,7 +10,7 @@
  *   service        /api/v1/services                              port
  *   node           /api/v1/nodes                                 node, at its kubelet
  *
- * Lists are read again every refresh_interval, from the API server's cache (resourceVersion=0), in pages. A watch would hear of
+ * Lists are read again every refresh_interval, from the API server's cache (resourceVersion=0), in pages. A watch would report
  * changes sooner, and was put off: a profile every 15 s does not need to.
  *
  * In a pod of the cluster everything that must be known is there already: the address in the environment, a token and an

@@ -27,7 +27,7 @@
 #include "server/scrape/scrape_int.h"
 
 #define IDLE_NS		 (30 * NS_PER_S)
-#define FILE_LOOK_NS	 (2 * NS_PER_S)
+#define FILE_CHECK_NS	 (2 * NS_PER_S)
 #define DISCOVERIES_MAX	 256 /* with a thread */
 #define DISCOVERY_NAP_NS (200 * NS_PER_MS)
 #define RETRY_NS	 (5 * NS_PER_S)
@@ -162,7 +162,7 @@ static uint64_t stamp_of(const char *path)
 	return hash64(parts, sizeof(parts));
 }
 
-static void look_at_file(struct scrape *scrape)
+static void check_file_age(struct scrape *scrape)
 {
 	struct error err = {0};
 	bool asked = atomic_exchange_explicit(&scrape->reload, false, memory_order_relaxed);
@@ -178,12 +178,12 @@ static void look_at_file(struct scrape *scrape)
 static void *run_manager(void *context)
 {
 	struct scrape *scrape = context;
-	int64_t look_ns = time_monotonic_ns() + FILE_LOOK_NS;
+	int64_t check_ns = time_monotonic_ns() + FILE_CHECK_NS;
 	while (!cancel_requested(&scrape->stop)) {
 		int64_t now_ns = time_monotonic_ns();
-		if (now_ns >= look_ns || atomic_load_explicit(&scrape->reload, memory_order_relaxed)) {
-			look_at_file(scrape);
-			look_ns = now_ns + FILE_LOOK_NS;
+		if (now_ns >= check_ns || atomic_load_explicit(&scrape->reload, memory_order_relaxed)) {
+			check_file_age(scrape);
+			check_ns = now_ns + FILE_CHECK_NS;
 		}
 		pthread_mutex_lock(&scrape->lock);
 		int64_t next_ns = queue_due(scrape);
@@ -232,7 +232,7 @@ static void publish(struct discovery *discovery, int r, struct discovered *found
 		wake(scrape);
 }
 
-int discovery_look(struct discovery *discovery, struct discovered **ret, struct error *err)
+int discovery_refresh(struct discovery *discovery, struct discovered **ret, struct error *err)
 {
 	static int (*const kinds[])(struct discovery * discovery, struct discovered * found, struct error * err) = {
 		[DISCOVERY_STATIC] = discovery_static,
@@ -258,7 +258,7 @@ static void *run_discovery(void *context)
 	while (!stopped(discovery)) {
 		struct discovered *found = NULL;
 		struct error err = {0};
-		int r = discovery_look(discovery, &found, &err);
+		int r = discovery_refresh(discovery, &found, &err);
 		publish(discovery, r, found, &err);
 		/* What does not answer keeps what it had found, and is asked again sooner. */
 		int64_t nap_ns = discovery->config->refresh_ns;
@@ -289,7 +289,7 @@ static int discovery_new(struct scrape *scrape, struct scrape_job *job, size_t w
 	discovery->scrape = scrape;
 	discovery->job = scrape_job_use(job);
 	discovery->config = &job->discoveries[which];
-	int r = discovery->config->kind == DISCOVERY_STATIC ? discovery_look(discovery, &discovery->found, err) : 0;
+	int r = discovery->config->kind == DISCOVERY_STATIC ? discovery_refresh(discovery, &discovery->found, err) : 0;
 	if (r < 0) {
 		discovery_free(discovery);
 		return r;

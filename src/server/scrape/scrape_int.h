@@ -91,7 +91,7 @@ struct discovery {
 	uint64_t stamp;		 /* of the files when it looked last */
 	struct net_tls *own_tls; /* of the cluster that we run in */
 };
-int discovery_look(struct discovery *discovery, struct discovered **ret, struct error *err);
+int discovery_refresh(struct discovery *discovery, struct discovered **ret, struct error *err);
 int discovery_static(struct discovery *discovery, struct discovered *found, struct error *err);
 int discovery_file(struct discovery *discovery, struct discovered *found, struct error *err);
 bool discovery_file_changed(struct discovery *discovery);

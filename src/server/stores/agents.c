@@ -45,7 +45,7 @@ struct agents *agents_free(struct agents *agents)
 
 static bool is_stale(const struct agent_seen *seen, int64_t now_ns)
 {
-	return now_ns - seen->heard_ns > AGENTS_STALE_NS;
+	return now_ns - seen->polled_ns > AGENTS_STALE_NS;
 }
 
 static struct agent_seen *find(struct agents *agents, const char *agent)
@@ -76,18 +76,18 @@ static void sweep(struct agents *agents, const char *host, int64_t now_ns)
 {
 	for (size_t i = agents->count; i > 0; i--) {
 		const struct agent_seen *seen = &agents->items[i - 1];
-		if (now_ns - seen->heard_ns > AGENTS_KEPT_NS || (is_stale(seen, now_ns) && strcmp(seen->host, host) == 0))
+		if (now_ns - seen->polled_ns > AGENTS_KEPT_NS || (is_stale(seen, now_ns) && strcmp(seen->host, host) == 0))
 			take_out(agents, i - 1);
 	}
 }
 
-/* Takes out the one that was silent for the longest; false if all but `spare` are heard of. */
+/* Takes out the one that was silent for the longest; false if all but `spare` have polled lately. */
 static bool make_room(struct agents *agents, const char *spare, int64_t now_ns)
 {
 	size_t oldest = agents->count;
 	for (size_t i = 0; i < agents->count; i++)
 		if (is_stale(&agents->items[i], now_ns) && strcmp(agents->items[i].agent, spare) != 0 &&
-		    (oldest == agents->count || agents->items[i].heard_ns < agents->items[oldest].heard_ns))
+		    (oldest == agents->count || agents->items[i].polled_ns < agents->items[oldest].polled_ns))
 			oldest = i;
 	if (oldest == agents->count)
 		return false;
@@ -96,15 +96,15 @@ static bool make_room(struct agents *agents, const char *spare, int64_t now_ns)
 }
 
 /* NULL says why in *ret. */
-static struct agent_seen *slot(struct agents *agents, const struct orders_question *question, int64_t now_ns, int *ret,
+static struct agent_seen *slot(struct agents *agents, const struct control_poll *poll, int64_t now_ns, int *ret,
 			       struct error *err)
 {
-	struct agent_seen *seen = find(agents, question->agent);
+	struct agent_seen *seen = find(agents, poll->agent);
 	*ret = 0;
 	if (seen)
 		return seen;
-	sweep(agents, question->host, now_ns);
-	if (agents->count >= AGENTS_MAX && !make_room(agents, question->agent, now_ns))
+	sweep(agents, poll->host, now_ns);
+	if (agents->count >= AGENTS_MAX && !make_room(agents, poll->agent, now_ns))
 		*ret = error_set(err, -EDQUOT, "the limit of %d agents is reached", AGENTS_MAX);
 	else if (array_reserve(&agents->items, &agents->capacity, agents->count + 1, AGENTS_MAX) < 0)
 		*ret = error_nomem(err);
@@ -112,7 +112,7 @@ static struct agent_seen *slot(struct agents *agents, const struct orders_questi
 		return NULL;
 	seen = &agents->items[agents->count++];
 	*seen = (struct agent_seen){0};
-	memcpy(seen->agent, question->agent, sizeof(seen->agent));
+	memcpy(seen->agent, poll->agent, sizeof(seen->agent));
 	return seen;
 }
 
@@ -145,7 +145,7 @@ static int keep_health(struct agents *agents, const char *agent, char *text, int
 	return 0;
 }
 
-int agents_note(struct agents *agents, const struct orders_question *question, const struct health *health, int64_t now_ns,
+int agents_note(struct agents *agents, const struct control_poll *poll, const struct health *health, int64_t now_ns,
 		struct error *err)
 {
 	char *text = NULL;
@@ -153,12 +153,12 @@ int agents_note(struct agents *agents, const struct orders_question *question, c
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&agents->lock);
-	struct agent_seen *seen = slot(agents, question, now_ns, &r, err);
+	struct agent_seen *seen = slot(agents, poll, now_ns, &r, err);
 	if (seen) {
-		memcpy(seen->host, question->host, sizeof(seen->host));
-		memcpy(seen->wick, question->wick, sizeof(seen->wick));
-		seen->heard_ns = now_ns;
-		r = text ? keep_health(agents, question->agent, text, now_ns, err) : 0;
+		memcpy(seen->host, poll->host, sizeof(seen->host));
+		memcpy(seen->wick, poll->wick, sizeof(seen->wick));
+		seen->polled_ns = now_ns;
+		r = text ? keep_health(agents, poll->agent, text, now_ns, err) : 0;
 	}
 	pthread_mutex_unlock(&agents->lock);
 	if (r < 0)
@@ -174,7 +174,7 @@ static int compare_seen(const void *left, const void *right)
 	int by_host = strcmp(a->host, b->host);
 	if (by_host)
 		return by_host;
-	return a->heard_ns != b->heard_ns ? (a->heard_ns < b->heard_ns ? 1 : -1) : strcmp(a->agent, b->agent);
+	return a->polled_ns != b->polled_ns ? (a->polled_ns < b->polled_ns ? 1 : -1) : strcmp(a->agent, b->agent);
 }
 
 static int copy_all(const struct agents *agents, struct agent_seen **ret, size_t *ret_count)
@@ -205,12 +205,12 @@ int agents_list(struct agents *agents, int64_t now_ns, struct agent_seen **ret_l
 	if (r < 0)
 		return error_nomem(err);
 	qsort(list, count, sizeof(*list), compare_seen);
-	/* Of a host the one that was heard last comes first. */
+	/* Of a host the one that polled last comes first. */
 	for (size_t i = 0; i < count; i++) {
 		struct agent_seen *seen = &list[i];
 		bool has_live = kept > 0 && !list[kept - 1].is_silent && strcmp(list[kept - 1].host, seen->host) == 0;
 		seen->is_silent = is_stale(seen, now_ns);
-		if (now_ns - seen->heard_ns > AGENTS_KEPT_NS || (seen->is_silent && has_live)) {
+		if (now_ns - seen->polled_ns > AGENTS_KEPT_NS || (seen->is_silent && has_live)) {
 			mem_free(seen->health);
 			continue;
 		}

@@ -18,11 +18,11 @@
 
 static int note(struct agents *agents, const char *agent, const char *host, uint64_t samples, int64_t now_ns)
 {
-	struct orders_question question = {.wick = "9"};
+	struct control_poll poll = {.wick = "9"};
 	struct health health = {.samples = samples};
-	snprintf(question.agent, sizeof(question.agent), "%s", agent);
-	snprintf(question.host, sizeof(question.host), "%s", host);
-	return agents_note(agents, &question, samples ? &health : NULL, now_ns, NULL);
+	snprintf(poll.agent, sizeof(poll.agent), "%s", agent);
+	snprintf(poll.host, sizeof(poll.host), "%s", host);
+	return agents_note(agents, &poll, samples ? &health : NULL, now_ns, NULL);
 }
 
 /* "host/agent" of all, a `!` before those that are silent. */
@@ -85,7 +85,7 @@ static void test_health(void **state)
 	assert_int_equal(agents_list(agents, 9 * S, &list, &count, NULL), 0);
 	assert_int_equal(count, 1);
 	assert_non_null(strstr(list[0].health, "\"samples\":42"));
-	assert_true(list[0].health_ns == 2 * S && list[0].heard_ns == 9 * S);
+	assert_true(list[0].health_ns == 2 * S && list[0].polled_ns == 9 * S);
 	assert_string_equal(list[0].wick, "9");
 	agents_list_free(list, count);
 	agents_free(agents);
@@ -134,10 +134,10 @@ static void test_bytes(void **state)
 		health_count(&health.walks, text, UINT64_MAX);
 	}
 	for (unsigned i = 0; i < AGENTS_MAX; i++) {
-		struct orders_question question = {.wick = "9"};
-		snprintf(question.agent, sizeof(question.agent), "%x", i);
-		snprintf(question.host, sizeof(question.host), "%x", i);
-		refused += agents_note(agents, &question, &health, 1 * S, NULL) == -EDQUOT;
+		struct control_poll poll = {.wick = "9"};
+		snprintf(poll.agent, sizeof(poll.agent), "%x", i);
+		snprintf(poll.host, sizeof(poll.host), "%x", i);
+		refused += agents_note(agents, &poll, &health, 1 * S, NULL) == -EDQUOT;
 	}
 	assert_int_equal(agents_list(agents, 1 * S, &list, &count, NULL), 0);
 	for (size_t i = 0; i < count; i++) {

@@ -47,7 +47,7 @@ struct entry_host *entry_host_find(struct entry *entry, const char *name)
 static size_t find_place(const struct recordings *recordings, const char *id)
 {
 	size_t i = 0;
-	while (i < recordings->count && strcmp(recordings->entries[i]->order.id, id) != 0)
+	while (i < recordings->count && strcmp(recordings->entries[i]->request.id, id) != 0)
 		i++;
 	return i;
 }
@@ -93,7 +93,7 @@ void recordings_leave(struct recordings *recordings, struct entry *entry)
 {
 	if (--entry->users || !entry->is_gone)
 		return;
-	remove_files(recordings, entry->order.id);
+	remove_files(recordings, entry->request.id);
 	entry_free(entry);
 }
 
@@ -134,12 +134,12 @@ static void make_room(struct recordings *recordings, const struct entry *spare, 
 
 /* ---- states ---- */
 
-static bool is_final(enum orders_state state)
+static bool is_final(enum recording_state state)
 {
-	return state >= ORDERS_DONE;
+	return state >= RECORDING_DONE;
 }
 
-static void host_set(struct entry_host *host, enum orders_state state, const char *why)
+static void host_set(struct entry_host *host, enum recording_state state, const char *why)
 {
 	host->shown.state = state;
 	snprintf(host->shown.why, sizeof(host->shown.why), "%s", why);
@@ -153,36 +153,36 @@ static int64_t later(int64_t a, int64_t b)
 static const struct recordings_agent *agent_of(const struct recordings *recordings, const char *id)
 {
 	for (size_t i = 0; i < recordings->agent_count; i++)
-		if (strcmp(recordings->agents[i].question.agent, id) == 0)
+		if (strcmp(recordings->agents[i].poll.agent, id) == 0)
 			return &recordings->agents[i];
 	return NULL;
 }
 
-/* Gives up hosts that were not heard of for too long, or do not come to an end. */
+/* Gives up hosts whose agents have not polled for too long, or whose recordings do not end. */
 static void entry_update(const struct recordings *recordings, struct entry *entry, int64_t now_ns)
 {
-	int64_t start_ns = entry->order.start_ns, end_ns = start_ns + entry->order.duration_ns;
-	char why[ORDERS_TEXT_SIZE];
+	int64_t start_ns = entry->request.start_ns, end_ns = start_ns + entry->request.duration_ns;
+	char why[CONTROL_TEXT_SIZE];
 	for (size_t i = 0; i < entry->host_count; i++) {
 		struct entry_host *host = &entry->hosts[i];
-		enum orders_state state = host->shown.state;
+		enum recording_state state = host->shown.state;
 		if (is_final(state))
 			continue;
 		/* After a start of the server all agents need the time to ask again. */
 		const struct recordings_agent *agent = agent_of(recordings, host->shown.agent);
-		int64_t heard_ns = later(agent ? agent->heard_ns : entry->created_ns, recordings->opened_ns);
-		int64_t patience_ns = state == ORDERS_SENDING ? RECORDINGS_SENDING_NS : RECORDINGS_SILENT_NS;
-		bool is_silent = now_ns - later(heard_ns, end_ns) > patience_ns;
+		int64_t polled_ns = later(agent ? agent->polled_ns : entry->created_ns, recordings->opened_ns);
+		int64_t patience_ns = state == RECORDING_SENDING ? RECORDINGS_SENDING_NS : RECORDINGS_SILENT_NS;
+		bool is_silent = now_ns - later(polled_ns, end_ns) > patience_ns;
 		bool was_late =
-			state == ORDERS_WAITING && now_ns - later(start_ns, recordings->opened_ns) > RECORDINGS_SILENT_NS;
+			state == RECORDING_WAITING && now_ns - later(start_ns, recordings->opened_ns) > RECORDINGS_SILENT_NS;
 		if (is_silent || was_late)
 			snprintf(why, sizeof(why), "its agent did not poll for %lld s",
-				 (long long)((now_ns - heard_ns) / NS_PER_S));
+				 (long long)((now_ns - polled_ns) / NS_PER_S));
 		else if (now_ns - end_ns > RECORDINGS_LAST_NS)
 			snprintf(why, sizeof(why), "its agent polls, but did not finish in time");
 		else
 			continue;
-		host_set(host, ORDERS_SILENT, why);
+		host_set(host, RECORDING_SILENT, why);
 	}
 }
 
@@ -224,9 +224,9 @@ static struct recordings_agent *agent_slot(struct recordings *recordings, const 
 	if (agent)
 		return agent;
 	for (size_t i = 0; i < recordings->agent_count; i++)
-		if (!oldest || recordings->agents[i].heard_ns < oldest->heard_ns)
+		if (!oldest || recordings->agents[i].polled_ns < oldest->polled_ns)
 			oldest = &recordings->agents[i];
-	if (oldest && now_ns - oldest->heard_ns > 4 * RECORDINGS_AGENT_STALE_NS)
+	if (oldest && now_ns - oldest->polled_ns > 4 * RECORDINGS_AGENT_STALE_NS)
 		return oldest;
 	if (recordings->agent_count >= RECORDINGS_AGENTS_MAX) {
 		error_set(err, -EDQUOT, "the limit of %d agents is reached", RECORDINGS_AGENTS_MAX);
@@ -241,40 +241,40 @@ static struct recordings_agent *agent_slot(struct recordings *recordings, const 
 }
 
 /* A state never goes back, and whether a file is there is not for the agent to say. */
-static void take_report(struct recordings *recordings, const struct orders_question *question, struct orders_answer *answer)
+static void take_report(struct recordings *recordings, const struct control_poll *poll, struct control_reply *reply)
 {
-	const struct orders_report *report = &question->report;
+	const struct recording_report *report = &poll->report;
 	struct entry *entry = *report->id ? find(recordings, report->id) : NULL;
-	struct entry_host *host = entry ? part_of_agent(entry, question->agent) : NULL;
-	if (*report->id && !host && answer->cancel_count < ORDERS_CANCELS_MAX) {
-		memcpy(answer->cancelled[answer->cancel_count++], report->id, sizeof(report->id));
+	struct entry_host *host = entry ? part_of_agent(entry, poll->agent) : NULL;
+	if (*report->id && !host && reply->cancel_count < CONTROL_CANCELS_MAX) {
+		memcpy(reply->cancelled[reply->cancel_count++], report->id, sizeof(report->id));
 		return;
 	}
-	if (!host || is_final(host->shown.state) || report->state <= host->shown.state || report->state == ORDERS_DONE)
+	if (!host || is_final(host->shown.state) || report->state <= host->shown.state || report->state == RECORDING_DONE)
 		return;
 	host_set(host, report->state, report->why);
 	if (is_final(report->state)) /* after a crash it is asked again, and fails again */
 		recordings_save_later(recordings, entry);
 }
 
-int recordings_poll(struct recordings *recordings, const struct orders_question *question, int64_t now_ns,
-		    struct orders_answer *answer, struct error *err)
+int recordings_poll(struct recordings *recordings, const struct control_poll *poll, int64_t now_ns, struct control_reply *reply,
+		    struct error *err)
 {
 	struct entry_host *host;
-	answer->poll_ns = RECORDINGS_POLL_NS;
+	reply->poll_ns = RECORDINGS_POLL_NS;
 	pthread_mutex_lock(&recordings->lock);
 	make_room(recordings, NULL, 0, 0, now_ns); /* of what is too old: agents ask all the time, people seldom */
-	struct recordings_agent *agent = agent_slot(recordings, question->agent, now_ns, err);
+	struct recordings_agent *agent = agent_slot(recordings, poll->agent, now_ns, err);
 	if (agent) {
-		*agent = (struct recordings_agent){.question = *question, .heard_ns = now_ns};
-		take_report(recordings, question, answer);
-		struct entry *entry = work_of(recordings, question->agent, &host);
+		*agent = (struct recordings_agent){.poll = *poll, .polled_ns = now_ns};
+		take_report(recordings, poll, reply);
+		struct entry *entry = work_of(recordings, poll->agent, &host);
 		if (entry) {
-			memcpy(agent->recording, entry->order.id, sizeof(agent->recording));
-			answer->poll_ns = RECORDINGS_POLL_BUSY_NS;
-			answer->has_order = true;
-			answer->order = entry->order;
-			memcpy(answer->order.key, host->key, sizeof(host->key));
+			memcpy(agent->recording, entry->request.id, sizeof(agent->recording));
+			reply->poll_ns = RECORDINGS_POLL_BUSY_NS;
+			reply->has_request = true;
+			reply->request = entry->request;
+			memcpy(reply->request.key, host->key, sizeof(host->key));
 		}
 	}
 	pthread_mutex_unlock(&recordings->lock);
@@ -284,8 +284,8 @@ int recordings_poll(struct recordings *recordings, const struct orders_question 
 static int compare_agents(const void *left, const void *right)
 {
 	const struct recordings_agent *a = left, *b = right;
-	int by_host = strcmp(a->question.host, b->question.host);
-	return by_host ? by_host : strcmp(a->question.agent, b->question.agent);
+	int by_host = strcmp(a->poll.host, b->poll.host);
+	return by_host ? by_host : strcmp(a->poll.agent, b->poll.agent);
 }
 
 int recordings_agents(struct recordings *recordings, int64_t now_ns, struct recordings_agent **ret, size_t *ret_count,
@@ -295,7 +295,7 @@ int recordings_agents(struct recordings *recordings, int64_t now_ns, struct reco
 	pthread_mutex_lock(&recordings->lock);
 	struct recordings_agent *all = mem_alloc_array(recordings->agent_count + 1, sizeof(*all));
 	for (size_t i = 0; all && i < recordings->agent_count; i++)
-		if (now_ns - recordings->agents[i].heard_ns <= RECORDINGS_AGENT_STALE_NS)
+		if (now_ns - recordings->agents[i].polled_ns <= RECORDINGS_AGENT_STALE_NS)
 			all[count++] = recordings->agents[i];
 	pthread_mutex_unlock(&recordings->lock);
 	if (!all)
@@ -314,8 +314,8 @@ static const struct recordings_agent *agent_of_host(const struct recordings *rec
 	const struct recordings_agent *best = NULL;
 	for (size_t i = 0; i < recordings->agent_count; i++) {
 		const struct recordings_agent *agent = &recordings->agents[i];
-		if (now_ns - agent->heard_ns <= RECORDINGS_AGENT_STALE_NS && strcmp(agent->question.host, host) == 0 &&
-		    (!best || agent->heard_ns > best->heard_ns))
+		if (now_ns - agent->polled_ns <= RECORDINGS_AGENT_STALE_NS && strcmp(agent->poll.host, host) == 0 &&
+		    (!best || agent->polled_ns > best->polled_ns))
 			best = agent;
 	}
 	return best;
@@ -327,14 +327,14 @@ static void begin_host(const struct recordings *recordings, struct entry_host *h
 	struct entry_host *part;
 	snprintf(host->shown.name, sizeof(host->shown.name), "%s", name);
 	if (!agent) {
-		host_set(host, ORDERS_SILENT, "no agent of this host is connected to this server");
+		host_set(host, RECORDING_SILENT, "no agent of this host is connected to this server");
 		return;
 	}
-	memcpy(host->shown.agent, agent->question.agent, sizeof(host->shown.agent));
-	if (agent->question.refusal[0])
-		host_set(host, ORDERS_FAILED, agent->question.refusal);
-	else if (work_of(recordings, agent->question.agent, &part))
-		host_set(host, ORDERS_FAILED, "another recording is in progress on it");
+	memcpy(host->shown.agent, agent->poll.agent, sizeof(host->shown.agent));
+	if (agent->poll.refusal[0])
+		host_set(host, RECORDING_FAILED, agent->poll.refusal);
+	else if (work_of(recordings, agent->poll.agent, &part))
+		host_set(host, RECORDING_FAILED, "another recording is in progress on it");
 }
 
 static bool is_named(const struct entry *entry, const char *name)
@@ -344,11 +344,11 @@ static bool is_named(const struct entry *entry, const char *name)
 
 static void begin_all(const struct recordings *recordings, struct entry *entry, int64_t now_ns)
 {
-	for (size_t i = 0; i < recordings->agent_count && entry->host_count < ORDERS_HOSTS_MAX; i++) {
+	for (size_t i = 0; i < recordings->agent_count && entry->host_count < RECORDING_HOSTS_MAX; i++) {
 		const struct recordings_agent *agent = &recordings->agents[i];
-		if (now_ns - agent->heard_ns > RECORDINGS_AGENT_STALE_NS || is_named(entry, agent->question.host))
+		if (now_ns - agent->polled_ns > RECORDINGS_AGENT_STALE_NS || is_named(entry, agent->poll.host))
 			continue;
-		begin_host(recordings, &entry->hosts[entry->host_count], agent->question.host, now_ns);
+		begin_host(recordings, &entry->hosts[entry->host_count], agent->poll.host, now_ns);
 		entry->host_count++;
 	}
 }
@@ -357,14 +357,14 @@ static int make_keys(struct entry *entry, struct error *err)
 {
 	int r = 0;
 	for (size_t i = 0; i < entry->host_count && r == 0; i++)
-		r = orders_make_id(entry->hosts[i].key, ORDERS_KEY_SIZE / 2, err);
+		r = control_make_id(entry->hosts[i].key, CONTROL_KEY_SIZE / 2, err);
 	return r;
 }
 
-static int make_entry(struct recordings *recordings, struct entry *entry, char (*hosts)[ORDERS_HOST_SIZE], size_t host_count,
+static int make_entry(struct recordings *recordings, struct entry *entry, char (*hosts)[CONTROL_HOST_SIZE], size_t host_count,
 		      int64_t now_ns, struct error *err)
 {
-	size_t most = host_count ? host_count : ORDERS_HOSTS_MAX;
+	size_t most = host_count ? host_count : RECORDING_HOSTS_MAX;
 	entry->hosts = mem_zalloc_array(most, sizeof(*entry->hosts));
 	if (!entry->hosts)
 		return error_nomem(err);
@@ -381,28 +381,28 @@ static int make_entry(struct recordings *recordings, struct entry *entry, char (
 	return r < 0 ? r : recordings_add_entry(recordings, entry, err);
 }
 
-/* One that is in the table. Its agents may hear of it before it is on disk; if it never is, it is taken back. */
+/* One that is in the table. Its agents may get it before it is on disk; if it never is, it is taken back. */
 static int save_new(struct recordings *recordings, struct entry *entry, struct error *err)
 {
 	entry->users++;
 	int r = recordings_save_entry(recordings, entry, err);
 	if (r < 0 && !entry->is_gone)
-		take_out(recordings, find_place(recordings, entry->order.id));
+		take_out(recordings, find_place(recordings, entry->request.id));
 	recordings_leave(recordings, entry);
 	return r;
 }
 
-int recordings_create(struct recordings *recordings, struct orders_order *order, char (*hosts)[ORDERS_HOST_SIZE],
+int recordings_create(struct recordings *recordings, struct recording_request *request, char (*hosts)[CONTROL_HOST_SIZE],
 		      size_t host_count, int64_t now_ns, struct error *err)
 {
 	struct entry *entry = mem_zalloc(sizeof(*entry));
-	int r = entry ? orders_make_id(order->id, ID_BYTES, err) : error_nomem(err);
+	int r = entry ? control_make_id(request->id, ID_BYTES, err) : error_nomem(err);
 	if (r < 0) {
 		entry_free(entry);
 		return r;
 	}
-	order->start_ns = now_ns + RECORDINGS_LEAD_NS;
-	entry->order = *order;
+	request->start_ns = now_ns + RECORDINGS_LEAD_NS;
+	entry->request = *request;
 	entry->created_ns = now_ns;
 	pthread_mutex_lock(&recordings->lock);
 	r = make_entry(recordings, entry, hosts, host_count, now_ns, err);
@@ -434,7 +434,7 @@ static struct recording *copy_entry(const struct entry *entry)
 	}
 	for (size_t i = 0; i < entry->host_count; i++)
 		hosts[i] = entry->hosts[i].shown;
-	*copy = (struct recording){.order = entry->order,
+	*copy = (struct recording){.request = entry->request,
 				   .created_ns = entry->created_ns,
 				   .is_over = entry_is_over(entry),
 				   .bytes = entry->bytes,
@@ -521,11 +521,11 @@ static int admit(const struct recordings *recordings, const struct recordings_up
 		return error_set(err, -ENOENT, "recording '%s' does not include host '%s'", upload->id, upload->host);
 	if (!upload->key)
 		return error_set(err, -EACCES,
-				 "the header " ORDERS_KEY_HEADER " is missing: it carries the key of the recording request; "
+				 "the header " CONTROL_KEY_HEADER " is missing: it carries the key of the recording request; "
 				 "agents older than the server do not send it");
 	if (!key_is(upload->key, host->key))
-		return error_set(err, -EACCES, "the key in " ORDERS_KEY_HEADER " is not the key of the recording request");
-	if (host->shown.state == ORDERS_DONE || host->shown.bytes)
+		return error_set(err, -EACCES, "the key in " CONTROL_KEY_HEADER " is not the key of the recording request");
+	if (host->shown.state == RECORDING_DONE || host->shown.bytes)
 		return error_set(err, -EEXIST, "the recording of this host is already stored");
 	if (host->is_writing)
 		return error_set(err, -EAGAIN, "the recording of this host is being written; check again whether it arrived");
@@ -573,7 +573,7 @@ static void end_put(struct recordings *recordings, struct entry *entry, const st
 	host->is_writing = false;
 	recordings->reserved -= reserved;
 	if (r == 0) {
-		host_set(host, ORDERS_DONE, "");
+		host_set(host, RECORDING_DONE, "");
 		host->shown.bytes = bytes;
 		host->shown.plain_bytes = file->plain_bytes;
 		host->shown.clock = file->clock;
@@ -598,8 +598,8 @@ int recordings_put(struct recordings *recordings, const struct recordings_upload
 		r = begin_put(recordings, upload, more, now_ns, &entry, err);
 	recordings->stats.refused += r < 0;
 	if (r == 0) {
-		file.start_ns = entry->order.start_ns;
-		file.duration_ns = entry->order.duration_ns;
+		file.start_ns = entry->request.start_ns;
+		file.duration_ns = entry->request.duration_ns;
 	}
 	pthread_mutex_unlock(&recordings->lock);
 	if (r < 0)
@@ -620,14 +620,14 @@ static void lose_file(struct recordings *recordings, struct entry *entry, const 
 		      const struct error *why)
 {
 	struct entry_host *host = entry_host_find(entry, name);
-	if (host->shown.state != ORDERS_DONE) /* somebody else found it, too */
+	if (host->shown.state != RECORDING_DONE) /* somebody else found it, too */
 		return;
 	recordings_set_aside(recordings, path, why->message);
 	entry->bytes -= host->shown.bytes;
 	if (!entry->is_gone)
 		recordings->stats.bytes -= host->shown.bytes;
 	host->shown.bytes = host->shown.plain_bytes = 0;
-	host_set(host, ORDERS_FAILED, "its file was damaged on the server's disk, and set aside");
+	host_set(host, RECORDING_FAILED, "its file was damaged on the server's disk, and set aside");
 }
 
 int recordings_read(struct recordings *recordings, const char *id, const char *host, struct buffer *ret, struct error *err)
@@ -639,9 +639,9 @@ int recordings_read(struct recordings *recordings, const char *id, const char *h
 	pthread_mutex_lock(&recordings->lock);
 	struct entry *entry = find(recordings, id);
 	struct entry_host *part = entry ? entry_host_find(entry, host) : NULL;
-	int r = !entry					   ? not_there(id, err)
-		: part && part->shown.state == ORDERS_DONE ? 0
-							   : error_set(err, -ENOENT, "no recording of host '%s'", host);
+	int r = !entry					      ? not_there(id, err)
+		: part && part->shown.state == RECORDING_DONE ? 0
+							      : error_set(err, -ENOENT, "no recording of host '%s'", host);
 	if (r == 0)
 		entry->users++;
 	pthread_mutex_unlock(&recordings->lock);
@@ -674,8 +674,8 @@ void recordings_give_up(struct recordings *recordings, const char *id, const cha
 	pthread_mutex_lock(&recordings->lock);
 	struct entry *entry = find(recordings, id);
 	struct entry_host *part = entry ? entry_host_find(entry, host) : NULL;
-	if (part && part->shown.state == ORDERS_DONE)
-		host_set(part, ORDERS_FAILED, why);
+	if (part && part->shown.state == RECORDING_DONE)
+		host_set(part, RECORDING_FAILED, why);
 	pthread_mutex_unlock(&recordings->lock);
 }
 
@@ -730,8 +730,8 @@ void recordings_get_stats(struct recordings *recordings, struct recordings_stats
 	ret->bytes_max = recordings->options.bytes_max;
 	for (size_t i = 0; i < recordings->count; i++)
 		for (size_t k = 0; k < recordings->entries[i]->host_count; k++)
-			ret->files += recordings->entries[i]->hosts[k].shown.state == ORDERS_DONE;
+			ret->files += recordings->entries[i]->hosts[k].shown.state == RECORDING_DONE;
 	for (size_t i = 0; i < recordings->agent_count; i++)
-		ret->agents += now_ns - recordings->agents[i].heard_ns <= RECORDINGS_AGENT_STALE_NS;
+		ret->agents += now_ns - recordings->agents[i].polled_ns <= RECORDINGS_AGENT_STALE_NS;
 	pthread_mutex_unlock(&recordings->lock);
 }

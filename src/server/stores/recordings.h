@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Recordings of many hosts: which there are, what their hosts are doing, and the profiles that came of it, in a directory with
- * a limit. One struct a tenant. It knows nothing of HTTP, and of time only what it is told. Thread-safe.
+ * a limit. One struct a tenant. It knows nothing of HTTP, and callers pass the time. Thread-safe.
  */
 #ifndef WICK_SERVER_STORES_RECORDINGS_H
 #define WICK_SERVER_STORES_RECORDINGS_H
@@ -9,7 +9,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/error.h"
-#include "control/orders.h"
+#include "control/protocol.h"
 #include "server/stores/noted_file.h"
 
 #define RECORDINGS_BYTES_DEFAULT  (2ull << 30)
@@ -19,16 +19,16 @@
 #define RECORDINGS_AGENTS_MAX	  4096
 #define RECORDINGS_MAX		  1000
 #define RECORDINGS_HOSTS_MAX	  20000
-#define RECORDINGS_REQUEST_MAX	  (512u << 10) /* who orders one may name all hosts */
-#define RECORDINGS_UPLOAD_MAX	  ORDERS_PROFILE_MAX
+#define RECORDINGS_REQUEST_MAX	  (512u << 10) /* a request may name all hosts */
+#define RECORDINGS_UPLOAD_MAX	  RECORDING_PROFILE_MAX
 #define RECORDINGS_PLAIN_MAX	  (512ull << 20)
 #define RECORDINGS_POLL_NS	  (5 * 1000000000ll)
 #define RECORDINGS_POLL_BUSY_NS	  (1000000000ll)	/* while there is something to do: pings around it bound the clock */
-#define RECORDINGS_LEAD_NS	  (8 * 1000000000ll)	/* until all have asked, and their recorders are loaded */
-#define RECORDINGS_AGENT_STALE_NS (30 * 1000000000ll)	/* since it last asked: it is not one of "all hosts" any more */
+#define RECORDINGS_LEAD_NS	  (8 * 1000000000ll)	/* until all have polled, and their recorders are loaded */
+#define RECORDINGS_AGENT_STALE_NS (30 * 1000000000ll)	/* since its last poll: it is not one of "all hosts" any more */
 #define RECORDINGS_SILENT_NS	  (30 * 1000000000ll)	/* after the end, without a word */
-#define RECORDINGS_SENDING_NS	  (600 * 1000000000ll)	/* the same of an agent that sends, and asks nothing meanwhile */
-#define RECORDINGS_LAST_NS	  (1800 * 1000000000ll) /* after the end, whatever its agent says */
+#define RECORDINGS_SENDING_NS	  (600 * 1000000000ll)	/* the same of an agent that sends, and does not poll meanwhile */
+#define RECORDINGS_LAST_NS	  (1800 * 1000000000ll) /* after the end, whatever its agent reports */
 
 struct recordings;
 struct recordings_options {
@@ -44,15 +44,15 @@ DEFINE_CLEANUP_POINTER(recordings_close, struct recordings);
 
 /* ---- agents ---- */
 
-/* Notes who asks and what it reports; fills the answer's order, cancels and poll_ns. now_ns: wall clock. -EDQUOT beyond
- * RECORDINGS_AGENTS_MAX of the last minutes. */
-int recordings_poll(struct recordings *recordings, const struct orders_question *question, int64_t now_ns,
-		    struct orders_answer *answer, struct error *err);
+/* Notes which agent polls and what it reports; fills the reply's request, cancels and poll_ns. now_ns: wall clock. -EDQUOT
+ * beyond RECORDINGS_AGENTS_MAX of the last minutes. */
+int recordings_poll(struct recordings *recordings, const struct control_poll *poll, int64_t now_ns, struct control_reply *reply,
+		    struct error *err);
 
 struct recordings_agent {
-	struct orders_question question; /* the last */
-	int64_t heard_ns;
-	char recording[ORDERS_ID_SIZE]; /* that it is at; "" = none */
+	struct control_poll poll; /* the last */
+	int64_t polled_ns;
+	char recording[CONTROL_ID_SIZE]; /* that it is at; "" = none */
 };
 /* Those of the last RECORDINGS_AGENT_STALE_NS, in the order of their hosts' names. *ret from mem_alloc(). */
 int recordings_agents(struct recordings *recordings, int64_t now_ns, struct recordings_agent **ret, size_t *ret_count,
@@ -61,15 +61,15 @@ int recordings_agents(struct recordings *recordings, int64_t now_ns, struct reco
 /* ---- recordings ---- */
 
 struct recording_host {
-	char name[ORDERS_HOST_SIZE], agent[ORDERS_ID_SIZE]; /* agent "": none of that name has asked */
-	enum orders_state state;
-	char why[ORDERS_TEXT_SIZE];
+	char name[CONTROL_HOST_SIZE], agent[CONTROL_ID_SIZE]; /* agent "": no agent of that name has polled */
+	enum recording_state state;
+	char why[CONTROL_TEXT_SIZE];
 	uint64_t bytes, plain_bytes; /* of DONE: on disk, and unpacked */
-	struct orders_clock clock;   /* of DONE */
+	struct host_clock clock;     /* of DONE */
 };
 /* A copy. */
 struct recording {
-	struct orders_order order;
+	struct recording_request request;
 	int64_t created_ns;
 	bool is_over; /* nothing more is expected */
 	uint64_t bytes;
@@ -79,10 +79,10 @@ struct recording {
 struct recording *recording_free(struct recording *recording); /* NULL allowed; returns NULL */
 DEFINE_CLEANUP_POINTER(recording_free, struct recording);
 
-/* A new one, of the hosts that are named, or of all that ask; on disk when it returns. order: id and start_ns are made here.
- * -ENOENT: no host asks at all. Hosts that are not known, refuse or are busy become FAILED or SILENT at once, with the
+/* A new one, of the hosts that are named, or of all that poll; on disk when it returns. request: id and start_ns are made here.
+ * -ENOENT: no host polls at all. Hosts that are not known, refuse or are busy become FAILED or SILENT at once, with the
  * reason. */
-int recordings_create(struct recordings *recordings, struct orders_order *order, char (*hosts)[ORDERS_HOST_SIZE],
+int recordings_create(struct recordings *recordings, struct recording_request *request, char (*hosts)[CONTROL_HOST_SIZE],
 		      size_t host_count, int64_t now_ns, struct error *err);
 /* -ENOENT. */
 int recordings_get(struct recordings *recordings, const char *id, int64_t now_ns, struct recording **ret, struct error *err);
@@ -96,8 +96,8 @@ int recordings_remove(struct recordings *recordings, const char *id, struct erro
 /* A host's profile, from outside. */
 struct recordings_upload {
 	const char *id, *host;
-	const char *key; /* that the order brought to the host's agent; NULL = none */
-	struct orders_clock clock;
+	const char *key; /* that the host's agent got with the request; NULL = none */
+	struct host_clock clock;
 	struct bytes gzip; /* of one member */
 };
 /* Whether it would be taken, before anything is unpacked: -ENOENT no such recording, or not of that host; -EACCES another key;

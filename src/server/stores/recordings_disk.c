@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * On disk: DIRECTORY/ID/recording.json, what was ordered of whom and who failed, and a file for each host that sent one. The
+ * On disk: DIRECTORY/ID/recording.json, the request, its hosts and which failed, and a file for each host that sent one. The
  * files tell by themselves what they are, so what recording.json lacks, or all of it, comes from them.
  */
 #include <dirent.h>
@@ -33,7 +33,7 @@ static void write_host(struct json_writer *json, const struct entry_host *entry)
 	json_begin_object(json);
 	json_member_cstring(json, "name", host->name);
 	json_member_cstring(json, "agent", host->agent);
-	json_member_cstring(json, "state", orders_state_names[host->state]);
+	json_member_cstring(json, "state", recording_state_names[host->state]);
 	json_member_cstring(json, "why", host->why);
 	json_member_cstring(json, "key", entry->key);
 	json_end_object(json);
@@ -48,7 +48,7 @@ int recordings_write_index(const struct entry *entry, struct buffer *out, struct
 	json_member_int(&json, "version", 1);
 	json_member_int(&json, "created_ns", entry->created_ns);
 	json_member_object(&json, "order");
-	orders_write_order(&json, &entry->order);
+	control_write_recording_request(&json, &entry->request);
 	json_end_object(&json);
 	json_member_array(&json, "hosts");
 	for (size_t i = 0; i < entry->host_count; i++)
@@ -80,16 +80,16 @@ static bool read_host(const json_t *node, struct entry_host *entry)
 		   *agent = json_string_value(json_object_get(node, "agent")),
 		   *why = json_string_value(json_object_get(node, "why")),
 		   *key = json_string_value(json_object_get(node, "key"));
-	if (!name || !orders_host_is_valid(name) || !agent || (*agent && !orders_id_is_valid(agent)) || !why ||
-	    orders_state_parse(json_string_value(json_object_get(node, "state")), &ret->state) < 0)
+	if (!name || !control_host_is_valid(name) || !agent || (*agent && !control_id_is_valid(agent)) || !why ||
+	    recording_state_parse(json_string_value(json_object_get(node, "state")), &ret->state) < 0)
 		return false;
 	snprintf(ret->name, sizeof(ret->name), "%s", name);
 	snprintf(ret->agent, sizeof(ret->agent), "%s", agent);
 	snprintf(ret->why, sizeof(ret->why), "%s", why);
-	if (key && orders_id_is_valid(key))
+	if (key && control_id_is_valid(key))
 		snprintf(entry->key, sizeof(entry->key), "%s", key);
-	if (ret->state == ORDERS_DONE) /* the file says so, or it is not */
-		ret->state = ORDERS_WAITING;
+	if (ret->state == RECORDING_DONE) /* the file says so, or it is not */
+		ret->state = RECORDING_WAITING;
 	return true;
 }
 
@@ -99,8 +99,8 @@ static struct entry *parse_index(struct bytes text)
 	const json_t *hosts = json_object_get(root, "hosts"), *created = json_object_get(root, "created_ns");
 	size_t count = json_array_size(hosts);
 	struct entry *entry = mem_zalloc(sizeof(*entry));
-	bool is_sound = entry && count <= ORDERS_HOSTS_MAX && json_is_integer(created) && json_integer_value(created) >= 0 &&
-			orders_read_order(json_object_get(root, "order"), &entry->order, NULL) == 0;
+	bool is_sound = entry && count <= RECORDING_HOSTS_MAX && json_is_integer(created) && json_integer_value(created) >= 0 &&
+			control_read_recording_request(json_object_get(root, "order"), &entry->request, NULL) == 0;
 	if (is_sound)
 		entry->hosts = mem_zalloc_array(count + 1, sizeof(*entry->hosts));
 	is_sound = is_sound && entry->hosts;
@@ -122,7 +122,7 @@ static struct entry *read_index(struct recordings *recordings, const char *id)
 		return NULL;
 	int r = io_read_file(path, INDEX_BYTES_MAX, &text, &err);
 	struct entry *entry = r == 0 ? parse_index(buffer_bytes(&text)) : NULL;
-	if (entry && strcmp(entry->order.id, id) != 0)
+	if (entry && strcmp(entry->request.id, id) != 0)
 		entry = entry_free(entry);
 	if (!entry && r != -ENOENT)
 		recordings_set_aside(recordings, path, r < 0 ? err.message : "malformed content");
@@ -131,7 +131,7 @@ static struct entry *read_index(struct recordings *recordings, const char *id)
 
 static struct entry_host *add_host(struct entry *entry, const char *name)
 {
-	if (entry->host_count >= ORDERS_HOSTS_MAX)
+	if (entry->host_count >= RECORDING_HOSTS_MAX)
 		return NULL;
 	struct entry_host *hosts = mem_realloc_array(entry->hosts, entry->host_count + 1, sizeof(*hosts));
 	if (!hosts)
@@ -166,13 +166,13 @@ static void take_file(struct recordings *recordings, struct entry *entry, const 
 		host = add_host(entry, file.host);
 	if (!host)
 		return;
-	if (!entry->order.id[0]) { /* there was no index */
-		memcpy(entry->order.id, file.id, sizeof(file.id));
-		entry->order.start_ns = file.start_ns;
-		entry->order.duration_ns = file.duration_ns;
+	if (!entry->request.id[0]) { /* there was no index */
+		memcpy(entry->request.id, file.id, sizeof(file.id));
+		entry->request.start_ns = file.start_ns;
+		entry->request.duration_ns = file.duration_ns;
 		entry->created_ns = file.start_ns;
 	}
-	host->shown.state = ORDERS_DONE;
+	host->shown.state = RECORDING_DONE;
 	host->shown.why[0] = 0;
 	host->shown.bytes = size;
 	host->shown.plain_bytes = file.plain_bytes;
@@ -202,7 +202,7 @@ static int load_one(struct recordings *recordings, const char *id, struct error 
 	closedir(directory);
 	if (!entry)
 		return error_nomem(err);
-	if (!entry->order.id[0]) { /* neither an index nor a file */
+	if (!entry->request.id[0]) { /* neither an index nor a file */
 		entry_free(entry);
 		return 0;
 	}
@@ -220,7 +220,7 @@ int recordings_load(struct recordings *recordings, struct error *err)
 	if (r == 0 && !directory)
 		r = error_set_errno(err, -errno, "cannot list %s", recordings->directory);
 	while (r == 0 && (entry = readdir(directory)))
-		if (orders_id_is_valid(entry->d_name))
+		if (control_id_is_valid(entry->d_name))
 			r = load_one(recordings, entry->d_name, err);
 	if (directory)
 		closedir(directory);

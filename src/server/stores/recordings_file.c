@@ -31,7 +31,7 @@ static void write_note(struct json_writer *json, const void *of)
 	json_member_uint(json, "plain_bytes", file->plain_bytes);
 	if (file->clock.reference[0]) {
 		json_key(json, "clock");
-		orders_write_clock(json, &file->clock);
+		control_write_host_clock(json, &file->clock);
 	}
 }
 
@@ -42,16 +42,16 @@ static bool read_note(const json_t *root, void *to)
 	int64_t bytes, plain;
 	*ret = (struct recording_file){0};
 	if (!noted_text(root, "id", ret->id, sizeof(ret->id)) ||
-	    (!orders_id_is_valid(ret->id) && strcmp(ret->id, ORDERS_CONTINUOUS) != 0) ||
-	    !noted_text(root, "host", ret->host, sizeof(ret->host)) || !orders_host_is_valid(ret->host) ||
+	    (!control_id_is_valid(ret->id) && strcmp(ret->id, CONTROL_CONTINUOUS) != 0) ||
+	    !noted_text(root, "host", ret->host, sizeof(ret->host)) || !control_host_is_valid(ret->host) ||
 	    !noted_text(root, "hash", ret->content.hash, sizeof(ret->content.hash)) ||
 	    !noted_number(root, "received_ns", 0, INT64_MAX / 2, &ret->received_ns) ||
 	    !noted_number(root, "start_ns", 0, INT64_MAX / 2, &ret->start_ns) ||
-	    !noted_number(root, "duration_ns", 0, ORDERS_DURATION_MAX_NS, &ret->duration_ns) ||
+	    !noted_number(root, "duration_ns", 0, RECORDING_DURATION_MAX_NS, &ret->duration_ns) ||
 	    (json_object_get(root, "reach_ns") && !noted_number(root, "reach_ns", 0, INT64_MAX / 4, &ret->reach_ns)) ||
 	    !noted_number(root, "bytes", 0, RECORDINGS_UPLOAD_MAX, &bytes) ||
 	    !noted_number(root, "plain_bytes", 0, RECORDINGS_PLAIN_MAX, &plain) ||
-	    (clock && orders_read_clock(clock, &ret->clock, NULL) < 0))
+	    (clock && control_read_host_clock(clock, &ret->clock, NULL) < 0))
 		return false;
 	ret->content.bytes = (uint64_t)bytes;
 	ret->plain_bytes = (uint64_t)plain;

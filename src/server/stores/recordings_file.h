@@ -4,25 +4,24 @@
  *
  * It is the gzip file that the agent sent, with a note (noted_file.h) that has
  *
- *   version 1, id, host, received_ns, start_ns, duration_ns    what it is; the id of a window (windows.h) is "continuous"
- *   reach_ns                                                   of a window: how long before it what ends in it began
- *   plain_bytes                                                unpacked
- *   clock                                                      of the host, see orders.h
+ *   version 1, id, host, received_ns, start_ns, duration_ns    what it is; the id of a marker batch (marker_batches.h) is
+ * "continuous" reach_ns                                                   of a marker batch: how long before it what ends in it
+ * began plain_bytes                                                unpacked clock of the host, see protocol.h
  */
 #ifndef WICK_SERVER_STORES_RECORDINGS_FILE_H
 #define WICK_SERVER_STORES_RECORDINGS_FILE_H
 
 #include "base/buffer.h"
 #include "base/error.h"
-#include "control/orders.h"
+#include "control/protocol.h"
 #include "server/stores/noted_file.h"
 
 struct recording_file {
-	char id[ORDERS_ID_SIZE], host[ORDERS_HOST_SIZE];
+	char id[CONTROL_ID_SIZE], host[CONTROL_HOST_SIZE];
 	int64_t received_ns, start_ns, duration_ns;
 	int64_t reach_ns; /* 0 = none */
 	uint64_t plain_bytes;
-	struct orders_clock clock;
+	struct host_clock clock;
 	struct noted_content content;
 };
 extern const struct noted_form recording_form; /* of struct recording_file */

@@ -12,11 +12,11 @@
 
 struct entry_host {
 	struct recording_host shown;
-	char key[ORDERS_KEY_SIZE]; /* that its agent got with the order; "" = none, nobody may send anything */
-	bool is_writing;	   /* a file of it is being written, without the lock */
+	char key[CONTROL_KEY_SIZE]; /* that its agent got with the request; "" = none, nobody may send anything */
+	bool is_writing;	    /* a file of it is being written, without the lock */
 };
 struct entry {
-	struct orders_order order;
+	struct recording_request request;
 	int64_t created_ns;
 	uint64_t bytes;
 	struct entry_host *hosts;
@@ -49,7 +49,7 @@ void recordings_leave(struct recordings *recordings, struct entry *entry);
 /* With the lock. The entry is the table's then. */
 int recordings_add_entry(struct recordings *recordings, struct entry *entry, struct error *err);
 struct entry_host *entry_host_find(struct entry *entry, const char *name);
-/* recordings_disk.c: DIR/ID/recording.json, what was ordered and what became of it. */
+/* recordings_disk.c: DIR/ID/recording.json, the request and its state. */
 int recordings_write_index(const struct entry *entry, struct buffer *out, struct error *err);
 int recordings_save_index(const struct recordings *recordings, const char *id, struct bytes text, struct error *err);
 int recordings_load(struct recordings *recordings, struct error *err);

@@ -27,7 +27,7 @@ int recordings_save_entry(struct recordings *recordings, struct entry *entry, st
 	int r = recordings_write_index(entry, &text, err);
 	pthread_mutex_unlock(&recordings->lock);
 	if (r == 0)
-		r = recordings_save_index(recordings, entry->order.id, buffer_bytes(&text), err);
+		r = recordings_save_index(recordings, entry->request.id, buffer_bytes(&text), err);
 	pthread_mutex_lock(&recordings->lock);
 	entry->is_saving = false;
 	if (entry->is_changed)

@@ -66,28 +66,28 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct orders_answer poll_as(struct world *world, const char *agent, const char *host, int64_t now_ns,
-				    const struct orders_report *report)
+static struct control_reply poll_as(struct world *world, const char *agent, const char *host, int64_t now_ns,
+				    const struct recording_report *report)
 {
-	struct orders_question question = {0};
-	struct orders_answer answer = {0};
-	snprintf(question.agent, sizeof(question.agent), "%s", agent);
-	snprintf(question.host, sizeof(question.host), "%s", host);
+	struct control_poll poll = {0};
+	struct control_reply reply = {0};
+	snprintf(poll.agent, sizeof(poll.agent), "%s", agent);
+	snprintf(poll.host, sizeof(poll.host), "%s", host);
 	if (report)
-		question.report = *report;
-	assert_int_equal(recordings_poll(world->recordings, &question, now_ns, &answer, NULL), 0);
-	return answer;
+		poll.report = *report;
+	assert_int_equal(recordings_poll(world->recordings, &poll, now_ns, &reply, NULL), 0);
+	return reply;
 }
 
-static struct orders_order create(struct world *world, int64_t now_ns)
+static struct recording_request create(struct world *world, int64_t now_ns)
 {
-	struct orders_order order = {.duration_ns = 10 * NS_PER_S, .frequency_hz = 99};
-	assert_int_equal(recordings_create(world->recordings, &order, NULL, 0, now_ns, NULL), 0);
-	return order;
+	struct recording_request request = {.duration_ns = 10 * NS_PER_S, .frequency_hz = 99};
+	assert_int_equal(recordings_create(world->recordings, &request, NULL, 0, now_ns, NULL), 0);
+	return request;
 }
 
 /* The key that the host's agent was given, from the index: agents are told as long as there is something to do only. */
-static bool key_of(struct world *world, const char *id, const char *host, char out[static ORDERS_KEY_SIZE])
+static bool key_of(struct world *world, const char *id, const char *host, char out[static CONTROL_KEY_SIZE])
 {
 	char path[PATH_MAX];
 	struct buffer text;
@@ -99,7 +99,7 @@ static bool key_of(struct world *world, const char *id, const char *host, char o
 	out[0] = 0;
 	json_array_foreach(json_object_get(root, "hosts"), i,
 			   node) if (strcmp(json_string_value(json_object_get(node, "name")), host) == 0)
-		snprintf(out, ORDERS_KEY_SIZE, "%s", json_string_value(json_object_get(node, "key")));
+		snprintf(out, CONTROL_KEY_SIZE, "%s", json_string_value(json_object_get(node, "key")));
 	json_decref(root);
 	buffer_release(&text);
 	return *out;
@@ -122,7 +122,7 @@ static int put_bytes(struct world *world, const char *id, const char *host, stru
 		.key = "0",
 		.clock = {.reference = "r", .at_ns = NOW, .offset_ns = -5, .bound_ns = 7, .skew = 1e-5},
 		.gzip = gzip};
-	char key[ORDERS_KEY_SIZE];
+	char key[CONTROL_KEY_SIZE];
 	if (key_of(world, id, host, key))
 		upload.key = key;
 	return recordings_put(world->recordings, &upload, NOW, NULL);
@@ -136,10 +136,10 @@ static int put(struct world *world, const char *id, const char *host, const char
 	return r;
 }
 
-static enum orders_state state_of(struct world *world, const char *id, const char *host, int64_t now_ns)
+static enum recording_state state_of(struct world *world, const char *id, const char *host, int64_t now_ns)
 {
 	struct recording *recording;
-	enum orders_state state = ORDERS_STATES;
+	enum recording_state state = RECORDING_STATES;
 	assert_int_equal(recordings_get(world->recordings, id, now_ns, &recording, NULL), 0);
 	for (size_t i = 0; i < recording->host_count; i++)
 		if (strcmp(recording->hosts[i].name, host) == 0)
@@ -151,46 +151,46 @@ static enum orders_state state_of(struct world *world, const char *id, const cha
 static void test_course(void **state)
 {
 	struct world *world = *state;
-	struct orders_order order = {.duration_ns = NS_PER_S, .frequency_hz = 99};
-	assert_int_equal(recordings_create(world->recordings, &order, NULL, 0, NOW, NULL), -ENOENT);
-	assert_false(poll_as(world, "a1", "a", NOW, NULL).has_order);
+	struct recording_request request = {.duration_ns = NS_PER_S, .frequency_hz = 99};
+	assert_int_equal(recordings_create(world->recordings, &request, NULL, 0, NOW, NULL), -ENOENT);
+	assert_false(poll_as(world, "a1", "a", NOW, NULL).has_request);
 	poll_as(world, "b1", "b", NOW, NULL);
-	order = create(world, NOW);
-	assert_true(order.start_ns > NOW);
-	struct orders_answer answer = poll_as(world, "a1", "a", NOW + 1, NULL);
-	assert_true(answer.has_order);
-	assert_string_equal(answer.order.id, order.id);
-	struct orders_report report = {.state = ORDERS_RECORDING};
-	memcpy(report.id, order.id, sizeof(report.id));
+	request = create(world, NOW);
+	assert_true(request.start_ns > NOW);
+	struct control_reply reply = poll_as(world, "a1", "a", NOW + 1, NULL);
+	assert_true(reply.has_request);
+	assert_string_equal(reply.request.id, request.id);
+	struct recording_report report = {.state = RECORDING_RUNNING};
+	memcpy(report.id, request.id, sizeof(report.id));
 	poll_as(world, "a1", "a", NOW + 2, &report);
-	assert_int_equal(state_of(world, order.id, "a", NOW + 2), ORDERS_RECORDING);
-	report.state = ORDERS_TAKEN; /* late: nothing goes back */
+	assert_int_equal(state_of(world, request.id, "a", NOW + 2), RECORDING_RUNNING);
+	report.state = RECORDING_TAKEN; /* late: nothing goes back */
 	poll_as(world, "a1", "a", NOW + 3, &report);
-	assert_int_equal(state_of(world, order.id, "a", NOW + 3), ORDERS_RECORDING);
-	report.state = ORDERS_DONE; /* not for the agent to say */
+	assert_int_equal(state_of(world, request.id, "a", NOW + 3), RECORDING_RUNNING);
+	report.state = RECORDING_DONE; /* not for the agent to say */
 	poll_as(world, "a1", "a", NOW + 3, &report);
-	assert_int_equal(state_of(world, order.id, "a", NOW + 3), ORDERS_RECORDING);
-	assert_int_equal(put(world, order.id, "c", "x"), -ENOENT);
+	assert_int_equal(state_of(world, request.id, "a", NOW + 3), RECORDING_RUNNING);
+	assert_int_equal(put(world, request.id, "c", "x"), -ENOENT);
 	assert_int_equal(put(world, "ffff", "a", "x"), -ENOENT);
-	assert_int_equal(put(world, order.id, "a", "{\"meta\":1}"), 0);
-	assert_int_equal(put(world, order.id, "a", "{}"), -EEXIST);
-	assert_int_equal(state_of(world, order.id, "a", NOW + 4), ORDERS_DONE);
-	assert_false(poll_as(world, "a1", "a", NOW + 5, NULL).has_order);
-	report.state = ORDERS_FAILED;
+	assert_int_equal(put(world, request.id, "a", "{\"meta\":1}"), 0);
+	assert_int_equal(put(world, request.id, "a", "{}"), -EEXIST);
+	assert_int_equal(state_of(world, request.id, "a", NOW + 4), RECORDING_DONE);
+	assert_false(poll_as(world, "a1", "a", NOW + 5, NULL).has_request);
+	report.state = RECORDING_FAILED;
 	snprintf(report.why, sizeof(report.why), "no privileges");
 	poll_as(world, "b1", "b", NOW + 5, &report);
 	struct recording *recording;
-	assert_int_equal(recordings_get(world->recordings, order.id, NOW + 5, &recording, NULL), 0);
+	assert_int_equal(recordings_get(world->recordings, request.id, NOW + 5, &recording, NULL), 0);
 	assert_true(recording->is_over);
 	assert_int_equal(recording->hosts[0].clock.bound_ns, 7);
 	assert_string_equal(recording->hosts[1].why, "no privileges");
 	recording_free(recording);
 }
 
-static int put_with_key(struct world *world, const struct orders_order *order, const char *host, const char *key)
+static int put_with_key(struct world *world, const struct recording_request *request, const char *host, const char *key)
 {
 	struct buffer body = pack("{}");
-	struct recordings_upload upload = {.id = order->id, .host = host, .key = key, .gzip = buffer_bytes(&body)};
+	struct recordings_upload upload = {.id = request->id, .host = host, .key = key, .gzip = buffer_bytes(&body)};
 	int r = recordings_admit(world->recordings, &upload, NULL);
 	assert_int_equal(recordings_put(world->recordings, &upload, NOW, NULL), r);
 	buffer_release(&body);
@@ -201,31 +201,31 @@ static int put_with_key(struct world *world, const struct orders_order *order, c
 static void test_keys(void **state)
 {
 	struct world *world = *state;
-	char key[ORDERS_KEY_SIZE];
+	char key[CONTROL_KEY_SIZE];
 	poll_as(world, "a1", "a", NOW, NULL);
 	poll_as(world, "b1", "b", NOW, NULL);
-	struct orders_order order = create(world, NOW);
-	assert_string_equal(order.key, "");
-	struct orders_answer a = poll_as(world, "a1", "a", NOW, NULL), b = poll_as(world, "b1", "b", NOW, NULL);
-	assert_int_equal(strlen(a.order.key), ORDERS_KEY_SIZE - 1);
-	assert_string_not_equal(a.order.key, b.order.key);
-	assert_string_equal(poll_as(world, "a1", "a", NOW, NULL).order.key, a.order.key);
-	assert_false(poll_as(world, "c1", "a", NOW, NULL).has_order); /* of the same host, but it was not asked */
+	struct recording_request request = create(world, NOW);
+	assert_string_equal(request.key, "");
+	struct control_reply a = poll_as(world, "a1", "a", NOW, NULL), b = poll_as(world, "b1", "b", NOW, NULL);
+	assert_int_equal(strlen(a.request.key), CONTROL_KEY_SIZE - 1);
+	assert_string_not_equal(a.request.key, b.request.key);
+	assert_string_equal(poll_as(world, "a1", "a", NOW, NULL).request.key, a.request.key);
+	assert_false(poll_as(world, "c1", "a", NOW, NULL).has_request); /* of the same host, but it was not asked */
 	reopen(world, 0, NOW);
-	assert_int_equal(put_with_key(world, &order, "a", NULL), -EACCES);
-	assert_int_equal(put_with_key(world, &order, "a", ""), -EACCES);
-	assert_int_equal(put_with_key(world, &order, "a", b.order.key), -EACCES);
-	for (size_t i = 0; i + 1 < ORDERS_KEY_SIZE; i++) {
-		memcpy(key, a.order.key, sizeof(key));
+	assert_int_equal(put_with_key(world, &request, "a", NULL), -EACCES);
+	assert_int_equal(put_with_key(world, &request, "a", ""), -EACCES);
+	assert_int_equal(put_with_key(world, &request, "a", b.request.key), -EACCES);
+	for (size_t i = 0; i + 1 < CONTROL_KEY_SIZE; i++) {
+		memcpy(key, a.request.key, sizeof(key));
 		key[i] = key[i] == '0' ? '1' : '0';
-		assert_int_equal(put_with_key(world, &order, "a", key), -EACCES);
+		assert_int_equal(put_with_key(world, &request, "a", key), -EACCES);
 		key[i] = 0;
-		assert_int_equal(put_with_key(world, &order, "a", key), -EACCES);
+		assert_int_equal(put_with_key(world, &request, "a", key), -EACCES);
 	}
-	assert_int_equal(put_with_key(world, &order, "a", a.order.key), 0);
-	assert_int_equal(put_with_key(world, &order, "a", a.order.key), -EEXIST);
-	assert_int_equal(put_with_key(world, &order, "a", b.order.key), -EACCES);
-	assert_int_equal(put_with_key(world, &order, "b", b.order.key), 0);
+	assert_int_equal(put_with_key(world, &request, "a", a.request.key), 0);
+	assert_int_equal(put_with_key(world, &request, "a", a.request.key), -EEXIST);
+	assert_int_equal(put_with_key(world, &request, "a", b.request.key), -EACCES);
+	assert_int_equal(put_with_key(world, &request, "b", b.request.key), 0);
 }
 
 /* A file that nobody could use: it stays and counts, no other one takes its place, and it has another chance after a restart.
@@ -237,24 +237,24 @@ static void test_give_up(void **state)
 	struct buffer text;
 	poll_as(world, "a1", "a", NOW, NULL);
 	poll_as(world, "b1", "b", NOW, NULL);
-	struct orders_order order = create(world, NOW);
-	recordings_give_up(world->recordings, order.id, "a", "too early");
-	recordings_give_up(world->recordings, order.id, "nobody", "nobody");
+	struct recording_request request = create(world, NOW);
+	recordings_give_up(world->recordings, request.id, "a", "too early");
+	recordings_give_up(world->recordings, request.id, "nobody", "nobody");
 	recordings_give_up(world->recordings, "ffff", "a", "none");
-	assert_int_equal(state_of(world, order.id, "a", NOW), ORDERS_WAITING);
-	assert_int_equal(put(world, order.id, "a", "of no use"), 0);
+	assert_int_equal(state_of(world, request.id, "a", NOW), RECORDING_WAITING);
+	assert_int_equal(put(world, request.id, "a", "of no use"), 0);
 	recordings_get_stats(world->recordings, &before);
-	recordings_give_up(world->recordings, order.id, "a", "no stacks");
-	assert_int_equal(state_of(world, order.id, "a", NOW), ORDERS_FAILED);
-	assert_int_equal(put(world, order.id, "a", "better"), -EEXIST);
+	recordings_give_up(world->recordings, request.id, "a", "no stacks");
+	assert_int_equal(state_of(world, request.id, "a", NOW), RECORDING_FAILED);
+	assert_int_equal(put(world, request.id, "a", "better"), -EEXIST);
 	buffer_init(&text, 1 << 20);
-	assert_int_equal(recordings_read(world->recordings, order.id, "a", &text, NULL), -ENOENT);
+	assert_int_equal(recordings_read(world->recordings, request.id, "a", &text, NULL), -ENOENT);
 	buffer_release(&text);
 	recordings_get_stats(world->recordings, &after);
 	assert_int_equal(after.bytes, before.bytes);
 	assert_int_equal(after.files, 0);
 	reopen(world, 0, NOW);
-	assert_int_equal(state_of(world, order.id, "a", NOW), ORDERS_DONE);
+	assert_int_equal(state_of(world, request.id, "a", NOW), RECORDING_DONE);
 	recordings_get_stats(world->recordings, &after);
 	assert_int_equal(after.bytes, before.bytes);
 }
@@ -263,19 +263,19 @@ static void test_give_up(void **state)
 static void test_slow_disk(void **state)
 {
 	struct world *world = *state;
-	struct orders_report report = {.state = ORDERS_FAILED, .why = "no privileges"};
+	struct recording_report report = {.state = RECORDING_FAILED, .why = "no privileges"};
 	char path[PATH_MAX], text[4096];
 	poll_as(world, "a1", "a", NOW, NULL);
 	poll_as(world, "b1", "b", NOW, NULL);
-	struct orders_order order = create(world, NOW);
-	memcpy(report.id, order.id, sizeof(report.id));
-	snprintf(path, sizeof(path), "%s/%s/recording.json", world->directory, order.id);
+	struct recording_request request = create(world, NOW);
+	memcpy(report.id, request.id, sizeof(report.id));
+	snprintf(path, sizeof(path), "%s/%s/recording.json", world->directory, request.id);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mkfifo(path, 0600), 0);
 	alarm(120); /* where it would wait for ever */
 	poll_as(world, "a1", "a", NOW + 1, &report);
 	poll_as(world, "b1", "b", NOW + 1, &report);
-	assert_int_equal(state_of(world, order.id, "a", NOW + 1), ORDERS_FAILED);
+	assert_int_equal(state_of(world, request.id, "a", NOW + 1), RECORDING_FAILED);
 	/* All that was reported comes, in the end. */
 	for (bool has_both = false; !has_both;) {
 		FILE *pipe = fopen(path, "r");
@@ -293,8 +293,8 @@ static void test_slow_disk(void **state)
 static void test_reasons(void **state)
 {
 	struct world *world = *state;
-	struct orders_report report = {.state = ORDERS_FAILED, .why = "no privileges"};
-	struct orders_order orders[20];
+	struct recording_report report = {.state = RECORDING_FAILED, .why = "no privileges"};
+	struct recording_request orders[20];
 	for (size_t i = 0; i < 20; i++) {
 		poll_as(world, "a1", "a", NOW, NULL);
 		orders[i] = create(world, NOW);
@@ -303,22 +303,22 @@ static void test_reasons(void **state)
 	}
 	reopen(world, 0, NOW);
 	for (size_t i = 0; i < 20; i++)
-		assert_int_equal(state_of(world, orders[i].id, "a", NOW), ORDERS_FAILED);
+		assert_int_equal(state_of(world, orders[i].id, "a", NOW), RECORDING_FAILED);
 }
 
-/* What cannot be on disk was not ordered. */
+/* What cannot be on disk was not requested. */
 static void test_no_disk(void **state)
 {
 	struct world *world = *state;
-	struct orders_order order = {.duration_ns = NS_PER_S, .frequency_hz = 99};
+	struct recording_request request = {.duration_ns = NS_PER_S, .frequency_hz = 99};
 	struct recordings_stats stats;
 	poll_as(world, "a1", "a", NOW, NULL);
 	assert_int_equal(rmdir(world->directory), 0);
 	FILE *file = fopen(world->directory, "w");
 	assert_non_null(file);
 	fclose(file);
-	assert_true(recordings_create(world->recordings, &order, NULL, 0, NOW, NULL) < 0);
-	assert_false(poll_as(world, "a1", "a", NOW + 1, NULL).has_order);
+	assert_true(recordings_create(world->recordings, &request, NULL, 0, NOW, NULL) < 0);
+	assert_false(poll_as(world, "a1", "a", NOW + 1, NULL).has_request);
 	recordings_get_stats(world->recordings, &stats);
 	assert_int_equal(stats.recordings + stats.created, 0);
 	assert_int_equal(unlink(world->directory), 0);
@@ -327,88 +327,88 @@ static void test_no_disk(void **state)
 static void test_busy_and_unknown(void **state)
 {
 	struct world *world = *state;
-	struct orders_order order = {.duration_ns = NS_PER_S, .frequency_hz = 99};
-	char hosts[2][ORDERS_HOST_SIZE] = {"a", "nobody"};
+	struct recording_request request = {.duration_ns = NS_PER_S, .frequency_hz = 99};
+	char hosts[2][CONTROL_HOST_SIZE] = {"a", "nobody"};
 	poll_as(world, "a1", "a", NOW, NULL);
 	create(world, NOW);
-	assert_int_equal(recordings_create(world->recordings, &order, hosts, 2, NOW, NULL), 0);
-	assert_int_equal(state_of(world, order.id, "a", NOW), ORDERS_FAILED);
-	assert_int_equal(state_of(world, order.id, "nobody", NOW), ORDERS_SILENT);
+	assert_int_equal(recordings_create(world->recordings, &request, hosts, 2, NOW, NULL), 0);
+	assert_int_equal(state_of(world, request.id, "a", NOW), RECORDING_FAILED);
+	assert_int_equal(state_of(world, request.id, "nobody", NOW), RECORDING_SILENT);
 }
 
 static void test_silence(void **state)
 {
 	struct world *world = *state;
 	poll_as(world, "a1", "a", NOW, NULL);
-	struct orders_order order = create(world, NOW);
-	int64_t end_ns = order.start_ns + order.duration_ns;
-	assert_int_equal(state_of(world, order.id, "a", order.start_ns), ORDERS_WAITING);
-	assert_int_equal(state_of(world, order.id, "a", end_ns + 2 * RECORDINGS_SILENT_NS), ORDERS_SILENT);
-	assert_int_equal(put(world, order.id, "a", "late"), 0);
-	assert_int_equal(state_of(world, order.id, "a", end_ns + 3 * RECORDINGS_SILENT_NS), ORDERS_DONE);
+	struct recording_request request = create(world, NOW);
+	int64_t end_ns = request.start_ns + request.duration_ns;
+	assert_int_equal(state_of(world, request.id, "a", request.start_ns), RECORDING_WAITING);
+	assert_int_equal(state_of(world, request.id, "a", end_ns + 2 * RECORDINGS_SILENT_NS), RECORDING_SILENT);
+	assert_int_equal(put(world, request.id, "a", "late"), 0);
+	assert_int_equal(state_of(world, request.id, "a", end_ns + 3 * RECORDINGS_SILENT_NS), RECORDING_DONE);
 }
 
 static void test_sending_takes_time(void **state)
 {
 	struct world *world = *state;
-	struct orders_report report = {.state = ORDERS_SENDING};
+	struct recording_report report = {.state = RECORDING_SENDING};
 	poll_as(world, "a1", "a", NOW, NULL);
 	poll_as(world, "b1", "b", NOW, NULL);
-	struct orders_order order = create(world, NOW);
-	int64_t end_ns = order.start_ns + order.duration_ns;
-	memcpy(report.id, order.id, sizeof(report.id));
+	struct recording_request request = create(world, NOW);
+	int64_t end_ns = request.start_ns + request.duration_ns;
+	memcpy(report.id, request.id, sizeof(report.id));
 	poll_as(world, "a1", "a", end_ns, &report);
-	assert_int_equal(state_of(world, order.id, "a", end_ns + 2 * RECORDINGS_SILENT_NS), ORDERS_SENDING);
-	assert_int_equal(state_of(world, order.id, "b", end_ns + 2 * RECORDINGS_SILENT_NS), ORDERS_SILENT);
-	assert_int_equal(state_of(world, order.id, "a", end_ns + RECORDINGS_SENDING_NS), ORDERS_SENDING);
-	assert_int_equal(state_of(world, order.id, "a", end_ns + RECORDINGS_SENDING_NS + NS_PER_S), ORDERS_SILENT);
+	assert_int_equal(state_of(world, request.id, "a", end_ns + 2 * RECORDINGS_SILENT_NS), RECORDING_SENDING);
+	assert_int_equal(state_of(world, request.id, "b", end_ns + 2 * RECORDINGS_SILENT_NS), RECORDING_SILENT);
+	assert_int_equal(state_of(world, request.id, "a", end_ns + RECORDINGS_SENDING_NS), RECORDING_SENDING);
+	assert_int_equal(state_of(world, request.id, "a", end_ns + RECORDINGS_SENDING_NS + NS_PER_S), RECORDING_SILENT);
 }
 
 /* An agent that says the same for ever keeps nobody waiting for ever. */
 static void test_endless(void **state)
 {
 	struct world *world = *state;
-	struct orders_report report = {.state = ORDERS_RECORDING};
+	struct recording_report report = {.state = RECORDING_RUNNING};
 	poll_as(world, "a1", "a", NOW, NULL);
-	struct orders_order order = create(world, NOW);
-	int64_t end_ns = order.start_ns + order.duration_ns;
-	memcpy(report.id, order.id, sizeof(report.id));
+	struct recording_request request = create(world, NOW);
+	int64_t end_ns = request.start_ns + request.duration_ns;
+	memcpy(report.id, request.id, sizeof(report.id));
 	poll_as(world, "a1", "a", end_ns + RECORDINGS_LAST_NS, &report);
-	assert_int_equal(state_of(world, order.id, "a", end_ns + RECORDINGS_LAST_NS), ORDERS_RECORDING);
-	assert_int_equal(state_of(world, order.id, "a", end_ns + RECORDINGS_LAST_NS + NS_PER_S), ORDERS_SILENT);
+	assert_int_equal(state_of(world, request.id, "a", end_ns + RECORDINGS_LAST_NS), RECORDING_RUNNING);
+	assert_int_equal(state_of(world, request.id, "a", end_ns + RECORDINGS_LAST_NS + NS_PER_S), RECORDING_SILENT);
 }
 
 /* A server that was away during a long recording does not give up all hosts before their agents can ask again. */
 static void test_restart_within(void **state)
 {
 	struct world *world = *state;
-	struct orders_order order = {.duration_ns = 600 * NS_PER_S, .frequency_hz = 99};
-	struct orders_report report = {.state = ORDERS_RECORDING};
+	struct recording_request request = {.duration_ns = 600 * NS_PER_S, .frequency_hz = 99};
+	struct recording_report report = {.state = RECORDING_RUNNING};
 	poll_as(world, "a1", "a", NOW, NULL);
 	poll_as(world, "b1", "b", NOW, NULL);
-	assert_int_equal(recordings_create(world->recordings, &order, NULL, 0, NOW, NULL), 0);
-	memcpy(report.id, order.id, sizeof(report.id));
-	int64_t again_ns = order.start_ns + 300 * NS_PER_S;
+	assert_int_equal(recordings_create(world->recordings, &request, NULL, 0, NOW, NULL), 0);
+	memcpy(report.id, request.id, sizeof(report.id));
+	int64_t again_ns = request.start_ns + 300 * NS_PER_S;
 	reopen(world, 0, again_ns);
-	assert_int_equal(state_of(world, order.id, "a", again_ns + NS_PER_S), ORDERS_WAITING);
+	assert_int_equal(state_of(world, request.id, "a", again_ns + NS_PER_S), RECORDING_WAITING);
 	poll_as(world, "a1", "a", again_ns + 2 * NS_PER_S, &report);
-	assert_int_equal(state_of(world, order.id, "a", again_ns + 2 * RECORDINGS_SILENT_NS), ORDERS_RECORDING);
-	assert_int_equal(state_of(world, order.id, "b", again_ns + 2 * RECORDINGS_SILENT_NS), ORDERS_SILENT);
+	assert_int_equal(state_of(world, request.id, "a", again_ns + 2 * RECORDINGS_SILENT_NS), RECORDING_RUNNING);
+	assert_int_equal(state_of(world, request.id, "b", again_ns + 2 * RECORDINGS_SILENT_NS), RECORDING_SILENT);
 }
 
 static void test_removal_cancels(void **state)
 {
 	struct world *world = *state;
 	poll_as(world, "a1", "a", NOW, NULL);
-	struct orders_order order = create(world, NOW);
-	struct orders_report report = {.state = ORDERS_RECORDING};
-	memcpy(report.id, order.id, sizeof(report.id));
-	assert_int_equal(recordings_remove(world->recordings, order.id, NULL), 0);
-	assert_int_equal(recordings_remove(world->recordings, order.id, NULL), -ENOENT);
-	struct orders_answer answer = poll_as(world, "a1", "a", NOW + 1, &report);
-	assert_int_equal(answer.cancel_count, 1);
-	assert_string_equal(answer.cancelled[0], order.id);
-	assert_false(answer.has_order);
+	struct recording_request request = create(world, NOW);
+	struct recording_report report = {.state = RECORDING_RUNNING};
+	memcpy(report.id, request.id, sizeof(report.id));
+	assert_int_equal(recordings_remove(world->recordings, request.id, NULL), 0);
+	assert_int_equal(recordings_remove(world->recordings, request.id, NULL), -ENOENT);
+	struct control_reply reply = poll_as(world, "a1", "a", NOW + 1, &report);
+	assert_int_equal(reply.cancel_count, 1);
+	assert_string_equal(reply.cancelled[0], request.id);
+	assert_false(reply.has_request);
 	assert_int_equal(rmdir(world->directory), 0); /* nothing is left in it */
 }
 
@@ -419,14 +419,14 @@ static void test_restart(void **state)
 	buffer_init(&text, 1 << 20);
 	poll_as(world, "a1", "a", NOW, NULL);
 	poll_as(world, "b1", "strange: \xc3\xa4", NOW, NULL);
-	struct orders_order order = create(world, NOW);
-	assert_int_equal(put(world, order.id, "strange: \xc3\xa4", "kept"), 0);
+	struct recording_request request = create(world, NOW);
+	assert_int_equal(put(world, request.id, "strange: \xc3\xa4", "kept"), 0);
 	reopen(world, 0, NOW);
-	assert_int_equal(state_of(world, order.id, "strange: \xc3\xa4", NOW), ORDERS_DONE);
-	assert_int_equal(state_of(world, order.id, "a", NOW), ORDERS_WAITING);
+	assert_int_equal(state_of(world, request.id, "strange: \xc3\xa4", NOW), RECORDING_DONE);
+	assert_int_equal(state_of(world, request.id, "a", NOW), RECORDING_WAITING);
 	/* The agent goes on where it was. */
-	assert_int_equal(put(world, order.id, "a", "after"), 0);
-	assert_int_equal(recordings_read(world->recordings, order.id, "a", &text, NULL), 0);
+	assert_int_equal(put(world, request.id, "a", "after"), 0);
+	assert_int_equal(recordings_read(world->recordings, request.id, "a", &text, NULL), 0);
 	struct buffer plain;
 	buffer_init(&plain, 100);
 	assert_int_equal(gzip_decompress(buffer_bytes(&text), &plain, NULL), 0);
@@ -435,10 +435,10 @@ static void test_restart(void **state)
 	buffer_release(&text);
 	/* Without the index the files tell. */
 	char path[PATH_MAX];
-	snprintf(path, sizeof(path), "%s/%s/recording.json", world->directory, order.id);
+	snprintf(path, sizeof(path), "%s/%s/recording.json", world->directory, request.id);
 	assert_int_equal(unlink(path), 0);
 	reopen(world, 0, NOW);
-	assert_int_equal(state_of(world, order.id, "a", NOW), ORDERS_DONE);
+	assert_int_equal(state_of(world, request.id, "a", NOW), RECORDING_DONE);
 	assert_int_equal(world->problems, 0);
 }
 
@@ -463,31 +463,31 @@ static void test_torn(void **state)
 	poll_as(world, "a1", "a", NOW, NULL);
 	poll_as(world, "b1", "b", NOW, NULL);
 	poll_as(world, "c1", "c", NOW, NULL);
-	struct orders_order order = create(world, NOW);
+	struct recording_request request = create(world, NOW);
 	for (const char *host = "a\0b\0c\0"; *host; host += 2)
-		assert_int_equal(put(world, order.id, host, "some text that is long enough"), 0);
-	damage(world, order.id, "a.json.gz", true);
-	damage(world, order.id, "b.json.gz", false);
+		assert_int_equal(put(world, request.id, host, "some text that is long enough"), 0);
+	damage(world, request.id, "a.json.gz", true);
+	damage(world, request.id, "b.json.gz", false);
 	reopen(world, 0, NOW);
 	assert_int_equal(world->problems, 1);
-	assert_int_equal(state_of(world, order.id, "a", NOW), ORDERS_WAITING);
+	assert_int_equal(state_of(world, request.id, "a", NOW), RECORDING_WAITING);
 	buffer_init(&text, 1 << 20);
-	assert_int_equal(recordings_read(world->recordings, order.id, "b", &text, NULL), -EBADMSG);
+	assert_int_equal(recordings_read(world->recordings, request.id, "b", &text, NULL), -EBADMSG);
 	assert_int_equal(world->problems, 2);
-	assert_int_equal(state_of(world, order.id, "b", NOW), ORDERS_FAILED);
+	assert_int_equal(state_of(world, request.id, "b", NOW), RECORDING_FAILED);
 	struct recordings_stats stats;
 	struct recording *recording;
 	recordings_get_stats(world->recordings, &stats);
-	assert_int_equal(recordings_get(world->recordings, order.id, NOW, &recording, NULL), 0);
+	assert_int_equal(recordings_get(world->recordings, request.id, NOW, &recording, NULL), 0);
 	assert_int_equal(stats.bytes, recording->hosts[2].bytes); /* only c's is left */
 	assert_int_equal(recording->bytes, stats.bytes);
 	recording_free(recording);
-	assert_int_equal(recordings_read(world->recordings, order.id, "c", &text, NULL), 0);
+	assert_int_equal(recordings_read(world->recordings, request.id, "c", &text, NULL), 0);
 	buffer_release(&text);
 	struct buffer body = pack("whole");
 	for (size_t len = 0; len < body.len; len++)
-		assert_int_equal(put_bytes(world, order.id, "a", (struct bytes){body.data, len}), -EBADMSG);
-	assert_int_equal(put_bytes(world, order.id, "a", buffer_bytes(&body)), 0);
+		assert_int_equal(put_bytes(world, request.id, "a", (struct bytes){body.data, len}), -EBADMSG);
+	assert_int_equal(put_bytes(world, request.id, "a", buffer_bytes(&body)), 0);
 	buffer_release(&body);
 }
 
@@ -497,20 +497,20 @@ static void test_room(void **state)
 	struct recordings_stats stats;
 	reopen(world, 100000, NOW);
 	poll_as(world, "a1", "a", NOW, NULL);
-	char text[2001] = {0}, first[ORDERS_ID_SIZE] = "", last[ORDERS_ID_SIZE] = "";
+	char text[2001] = {0}, first[CONTROL_ID_SIZE] = "", last[CONTROL_ID_SIZE] = "";
 	for (int i = 0; i < 300; i++) {
 		for (size_t k = 0; k < sizeof(text) - 1; k++)
 			text[k] = (char)('!' + (k * 7919 + (size_t)i * 31 + k * k) % 90);
-		struct orders_order order = create(world, NOW + i);
-		assert_int_equal(put(world, order.id, "a", text), 0);
-		memcpy(i ? last : first, order.id, sizeof(first));
+		struct recording_request request = create(world, NOW + i);
+		assert_int_equal(put(world, request.id, "a", text), 0);
+		memcpy(i ? last : first, request.id, sizeof(first));
 		recordings_get_stats(world->recordings, &stats);
 		assert_true(stats.bytes <= 100000);
 	}
 	assert_true(stats.evicted > 0 && stats.files > 10);
 	struct recording *recording;
 	assert_int_equal(recordings_get(world->recordings, first, NOW, &recording, NULL), -ENOENT);
-	assert_int_equal(state_of(world, last, "a", NOW), ORDERS_DONE);
+	assert_int_equal(state_of(world, last, "a", NOW), RECORDING_DONE);
 	reopen(world, 20000, NOW);
 	recordings_get_stats(world->recordings, &stats);
 	assert_true(stats.bytes <= 20000);
@@ -519,20 +519,20 @@ static void test_room(void **state)
 	assert_int_equal(stats.recordings, 0);
 	reopen(world, 10, NOW);
 	poll_as(world, "a1", "a", NOW, NULL);
-	struct orders_order order = create(world, NOW);
-	assert_int_equal(put(world, order.id, "a", text), -ENOSPC);
+	struct recording_request request = create(world, NOW);
+	assert_int_equal(put(world, request.id, "a", text), -ENOSPC);
 }
 
-/* Also where nobody orders or lists recordings any more. */
+/* Also where nobody requests or lists recordings any more. */
 static void test_age(void **state)
 {
 	struct world *world = *state;
 	struct recordings_stats stats;
 	poll_as(world, "a1", "a", NOW, NULL);
-	struct orders_order order = create(world, NOW);
-	assert_int_equal(put(world, order.id, "a", "text"), 0);
+	struct recording_request request = create(world, NOW);
+	assert_int_equal(put(world, request.id, "a", "text"), 0);
 	poll_as(world, "a1", "a", NOW + RECORDINGS_AGE_DEFAULT_NS, NULL);
-	assert_int_equal(state_of(world, order.id, "a", NOW), ORDERS_DONE);
+	assert_int_equal(state_of(world, request.id, "a", NOW), RECORDING_DONE);
 	poll_as(world, "a1", "a", NOW + RECORDINGS_AGE_DEFAULT_NS + NS_PER_S, NULL);
 	recordings_get_stats(world->recordings, &stats);
 	assert_int_equal(stats.recordings, 0);
@@ -547,10 +547,10 @@ static void test_no_room_in_vain(void **state)
 	reopen(world, NOTED_HEADER_MAX + 2000, NOW);
 	poll_as(world, "a1", "a", NOW, NULL);
 	poll_as(world, "b1", "b", NOW, NULL);
-	struct orders_order old = create(world, NOW), order = {.duration_ns = NS_PER_S, .frequency_hz = 99};
+	struct recording_request old = create(world, NOW), request = {.duration_ns = NS_PER_S, .frequency_hz = 99};
 	assert_int_equal(put(world, old.id, "a", "small"), 0);
 	assert_int_equal(put(world, old.id, "b", "small"), 0);
-	assert_int_equal(recordings_create(world->recordings, &order, NULL, 0, NOW + 1, NULL), 0);
+	assert_int_equal(recordings_create(world->recordings, &request, NULL, 0, NOW + 1, NULL), 0);
 	uint8_t noise[6000];
 	for (size_t i = 0; i < sizeof(noise); i++)
 		noise[i] = (uint8_t)((i * i * 2654435761u) >> 13);
@@ -558,26 +558,26 @@ static void test_no_room_in_vain(void **state)
 	buffer_init(&body, 1 << 20);
 	assert_int_equal(gzip_compress((struct bytes){noise, sizeof(noise)}, 1, &body, NULL), 0);
 	assert_true(body.len > 2000);
-	assert_int_equal(put_bytes(world, order.id, "a", buffer_bytes(&body)), -ENOSPC);
+	assert_int_equal(put_bytes(world, request.id, "a", buffer_bytes(&body)), -ENOSPC);
 	buffer_release(&body);
 	recordings_get_stats(world->recordings, &stats);
 	assert_int_equal(stats.evicted, 0);
-	assert_int_equal(state_of(world, old.id, "a", NOW + 1), ORDERS_DONE);
+	assert_int_equal(state_of(world, old.id, "a", NOW + 1), RECORDING_DONE);
 	/* The smaller one may have the room of an older recording. */
-	assert_int_equal(put(world, order.id, "a", "small"), 0);
+	assert_int_equal(put(world, request.id, "a", "small"), 0);
 }
 
 static void test_many_agents(void **state)
 {
 	struct world *world = *state;
-	struct orders_question question = {.host = "h"};
-	struct orders_answer answer;
+	struct control_poll poll = {.host = "h"};
+	struct control_reply reply;
 	for (int i = 0; i <= RECORDINGS_AGENTS_MAX; i++) {
-		snprintf(question.agent, sizeof(question.agent), "%x", i);
-		assert_int_equal(recordings_poll(world->recordings, &question, NOW + i, &answer, NULL),
+		snprintf(poll.agent, sizeof(poll.agent), "%x", i);
+		assert_int_equal(recordings_poll(world->recordings, &poll, NOW + i, &reply, NULL),
 				 i < RECORDINGS_AGENTS_MAX ? 0 : -EDQUOT);
 	}
-	assert_int_equal(recordings_poll(world->recordings, &question, NOW + 10 * RECORDINGS_AGENT_STALE_NS, &answer, NULL), 0);
+	assert_int_equal(recordings_poll(world->recordings, &poll, NOW + 10 * RECORDINGS_AGENT_STALE_NS, &reply, NULL), 0);
 }
 
 static void test_headers(void **state)

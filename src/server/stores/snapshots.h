@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Snapshots: answers that are kept as they were given, so that a link to one shows everybody the same, whatever becomes of the
- * data. One struct a tenant, one file a snapshot. It knows nothing of HTTP or of what is in an answer, and of time only what it
- * is told. Thread-safe.
+ * data. One struct a tenant, one file a snapshot. It knows nothing of HTTP or of what is in an answer, and callers pass the
+ * time. Thread-safe.
  */
 #ifndef WICK_SERVER_STORES_SNAPSHOTS_H
 #define WICK_SERVER_STORES_SNAPSHOTS_H

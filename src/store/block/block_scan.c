@@ -29,7 +29,7 @@ struct scanning {
 	bool takes_none;	 /* rows without a link pass */
 	uint8_t *passes;	 /* with has_links: by row of the pages at hand */
 	size_t pass_count;	 /* room for so many */
-	uint32_t *wanted_before; /* how many ids below i are wanted, so that a range is judged at once */
+	uint32_t *wanted_before; /* how many ids below i are wanted, so that a range is checked_walk at once */
 	struct error *err;
 };
 
@@ -114,8 +114,8 @@ struct verdict {
 	bool skip, inside;
 };
 
-static struct verdict judge(const struct scanning *s, bool has_ids, int64_t id_min, int64_t id_max, bool has_times,
-			    int64_t time_min, int64_t time_max)
+static struct verdict evaluate(const struct scanning *s, bool has_ids, int64_t id_min, int64_t id_max, bool has_times,
+			       int64_t time_min, int64_t time_max)
 {
 	const struct block_scan *scan = s->scan;
 	struct verdict verdict = {0};
@@ -137,22 +137,22 @@ static bool lacks_links(const struct scanning *s, size_t group)
 	return statistics.has_null_count && statistics.null_count == (int64_t)parquet_group_rows(s->file, group);
 }
 
-static struct verdict judge_group(const struct scanning *s, size_t group)
+static struct verdict evaluate_group(const struct scanning *s, size_t group)
 {
 	int64_t id_min = 0, id_max = 0, time_min = 0, time_max = 0;
 	bool has_ids = parquet_chunk_range(s->file, group, s->at.id, &id_min, &id_max);
 	bool has_times = parquet_chunk_range(s->file, group, s->at.time, &time_min, &time_max);
-	struct verdict verdict = judge(s, has_ids, id_min, id_max, has_times, time_min, time_max);
+	struct verdict verdict = evaluate(s, has_ids, id_min, id_max, has_times, time_min, time_max);
 	verdict.skip |= lacks_links(s, group);
 	return verdict;
 }
 
-static struct verdict judge_page(const struct scanning *s, size_t group, size_t page)
+static struct verdict evaluate_page(const struct scanning *s, size_t group, size_t page)
 {
 	int64_t id_min = 0, id_max = 0, time_min = 0, time_max = 0;
 	bool has_ids = parquet_page_range(s->file, group, s->at.id, page, &id_min, &id_max);
 	bool has_times = parquet_page_range(s->file, group, s->at.time, page, &time_min, &time_max);
-	return judge(s, has_ids, id_min, id_max, has_times, time_min, time_max);
+	return evaluate(s, has_ids, id_min, id_max, has_times, time_min, time_max);
 }
 
 /* ---- reading ---- */
@@ -324,7 +324,7 @@ static int scan_group(struct scanning *s, size_t group, bool inside)
 		      : scan->file == BLOCK_PROCESSES ? PROCESS_PAGES_AT_ONCE
 						      : PAGES_AT_ONCE;
 	for (size_t first = 0, next; first < count; first = next) {
-		struct verdict verdict = judge_page(s, group, first);
+		struct verdict verdict = evaluate_page(s, group, first);
 		next = first + 1;
 		if (verdict.skip) {
 			scan->pages_skipped++;
@@ -332,7 +332,7 @@ static int scan_group(struct scanning *s, size_t group, bool inside)
 		}
 		bool all_inside = inside || verdict.inside;
 		for (; next < count && next - first < most; next++) {
-			verdict = judge_page(s, group, next);
+			verdict = evaluate_page(s, group, next);
 			if (verdict.skip)
 				break;
 			all_inside &= inside || verdict.inside;
@@ -363,7 +363,7 @@ static int scan_file(struct scanning *s)
 	if (r == 0 && !s->has_links && !s->takes_none)
 		return 0;
 	for (size_t g = 0; r == 0 && g < parquet_group_count(s->file); g++) {
-		struct verdict verdict = judge_group(s, g);
+		struct verdict verdict = evaluate_group(s, g);
 		if (verdict.skip) {
 			scan->groups_skipped++;
 			continue;

@@ -32,7 +32,7 @@ static void spread(const struct trie *trie, const uint8_t *bits, enum store_wher
 	}
 }
 
-static void judge_locations(const struct trie *trie, const struct store_stack_condition *condition, struct store_line *lines,
+static void match_locations(const struct trie *trie, const struct store_stack_condition *condition, struct store_line *lines,
 			    uint8_t *bits)
 {
 	bits[0] = 0; /* "none" */
@@ -57,7 +57,7 @@ static int filter(const struct store_select *select, const struct trie *trie, ui
 		accepted[i] = 1;
 	for (size_t c = 0; c < select->condition_count; c++) {
 		const struct store_stack_condition *condition = &select->conditions[c];
-		judge_locations(trie, condition, lines, bits);
+		match_locations(trie, condition, lines, bits);
 		spread(trie, bits, condition->where, found);
 		for (size_t i = 0; i < trie->stack_count; i++)
 			accepted[i] &= (uint8_t)(found[i] ^ (condition->negate ? 1 : 0));

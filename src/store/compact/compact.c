@@ -78,7 +78,7 @@ int compact_publish(struct store *store, struct block *const *old, size_t count,
 	if (r < 0)
 		blocks_take_back(store, block);
 	else
-		blocks_bury(store);
+		blocks_delete_removed(store);
 	return r;
 }
 
@@ -420,6 +420,6 @@ int store_compact(struct store *store, int64_t now_ns, struct error *err)
 			store->compact_error = (struct error){0}, store->compact_backoff_ns = 0;
 	}
 	pthread_mutex_unlock(&store->compact_lock);
-	blocks_bury(store);
+	blocks_delete_removed(store);
 	return r < 0 ? error_set(err, r, "%s", own.message) : 0;
 }

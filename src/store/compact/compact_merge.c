@@ -81,27 +81,27 @@ static int ask_drops(struct compacting *c, struct input *input, const struct blo
 	return 0;
 }
 
-struct looking {
+struct scanning {
 	struct input *input;
 	bool has_stacks;
 };
 
 static int note_rows(void *context, uint8_t *const columns[], size_t count)
 {
-	struct looking *looking = context;
+	struct scanning *scanning = context;
 	const int32_t *series = (const void *)columns[0], *stacks = (const void *)columns[2];
 	for (size_t i = 0; i < count; i++)
-		looking->input->wanted_series[series[i]] = 1;
-	for (size_t i = 0; looking->has_stacks && i < count; i++)
-		looking->input->used_stacks[stacks[i]] = 1;
+		scanning->input->wanted_series[series[i]] = 1;
+	for (size_t i = 0; scanning->has_stacks && i < count; i++)
+		scanning->input->used_stacks[stacks[i]] = 1;
 	return 0;
 }
 
-static int look_at_rows(struct compacting *c, struct input *input, const struct row_layout *layout, uint64_t *ret_dropped)
+static int scan_input_rows(struct compacting *c, struct input *input, const struct row_layout *layout, uint64_t *ret_dropped)
 {
 	/* Ids stay what they are. */
 	_cleanup_(mem_freep) uint32_t *same = mem_alloc_array(input->series_count, sizeof(*same));
-	struct looking looking = {.input = input, .has_stacks = layout->stack_column != SIZE_MAX};
+	struct scanning scanning = {.input = input, .has_stacks = layout->stack_column != SIZE_MAX};
 	if (!same)
 		return error_nomem(c->err);
 	for (size_t i = 0; i < input->series_count; i++)
@@ -112,10 +112,10 @@ static int look_at_rows(struct compacting *c, struct input *input, const struct 
 							 .series_count = input->series_count,
 							 .stack_count = input->stack_count,
 							 .drop = input->drop}};
-	return row_scan(&options, note_rows, &looking, ret_dropped, c->err);
+	return row_scan(&options, note_rows, &scanning, ret_dropped, c->err);
 }
 
-static int look_at_input(struct compacting *c, struct input *input)
+static int scan_input(struct compacting *c, struct input *input)
 {
 	struct block_series *series;
 	uint64_t bytes = 0, processes = 0;
@@ -134,21 +134,21 @@ static int look_at_input(struct compacting *c, struct input *input)
 	if (!input->wanted_series || !input->used_stacks)
 		return error_nomem(c->err);
 	if (has_file(input->block, BLOCK_SAMPLES))
-		r = look_at_rows(c, input, &sample_rows, &c->job->dropped);
+		r = scan_input_rows(c, input, &sample_rows, &c->job->dropped);
 	if (r == 0 && has_file(input->block, BLOCK_PROCESSES))
-		r = look_at_rows(c, input, &process_rows, &processes);
+		r = scan_input_rows(c, input, &process_rows, &processes);
 	c->job->dropped += processes;
 	return r;
 }
 
-static int look(struct compacting *c)
+static int scan(struct compacting *c)
 {
 	bool any_left = false;
 	for (size_t i = 0; i < c->job->input_count; i++) {
 		struct input *input = &c->inputs[i];
 		int r = check_cancel(c);
 		if (r == 0)
-			r = of_input(c, i, look_at_input(c, input));
+			r = of_input(c, i, scan_input(c, input));
 		if (r < 0)
 			return r;
 		any_left |= !input->wanted_series || memchr(input->wanted_series, 1, input->series_count);
@@ -225,7 +225,7 @@ static int collect_stacks(struct compacting *c, struct input *input, const struc
 }
 
 /* Whether a file has links: only then there are columns for them. */
-static int look_for_links(struct compacting *c, const struct input *input)
+static int find_kept_links(struct compacting *c, const struct input *input)
 {
 	_cleanup_(parquet_closep) struct parquet_file *file = NULL;
 	size_t column;
@@ -242,7 +242,7 @@ static int collect_input(struct compacting *c, size_t i)
 	struct stack_union_limits limits;
 	int r = check_cancel(c);
 	if (r == 0 && has_file(input->block, BLOCK_SAMPLES))
-		r = look_for_links(c, input);
+		r = find_kept_links(c, input);
 	/* The first one comes in whatever it takes. */
 	if (r == 0 && i > 0 && !limits_with(c, i, &limits))
 		return -E2BIG;
@@ -398,7 +398,7 @@ static int merge_rows(struct compacting *c, const struct row_layout *layout)
 
 static int write_all(struct compacting *c, struct block_meta *ret)
 {
-	int r = c->job->drops ? look(c) : 0;
+	int r = c->job->drops ? scan(c) : 0;
 	if (r == 0)
 		r = collect(c);
 	if (r != 0)

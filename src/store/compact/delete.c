@@ -137,8 +137,8 @@ static int wait_for_readers(struct store *store, struct error *err)
 	int64_t until = time_monotonic_ns() + WAIT_NS;
 	const struct timespec step = {.tv_nsec = WAIT_STEP_NS};
 	for (bool stuck;;) {
-		blocks_bury(store);
-		if (blocks_unburied(store, &stuck) == 0)
+		blocks_delete_removed(store);
+		if (blocks_pending_deletion(store, &stuck) == 0)
 			return 0;
 		if (stuck)
 			return error_set(err, -EIO, "a block with deleted samples cannot be removed from disk");

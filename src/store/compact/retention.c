@@ -88,8 +88,7 @@ struct ages {
 	bool any_passed, any_left;
 };
 
-static int look_at_ages(const struct store *store, const struct block *block, int64_t now_ns, struct ages *ret,
-			struct error *err)
+static int check_ages(const struct store *store, const struct block *block, int64_t now_ns, struct ages *ret, struct error *err)
 {
 	struct block_series *series;
 	struct label items[LIMIT_LABELS_PER_SERIES];
@@ -148,7 +147,7 @@ static int apply_rules(struct store *store, struct block *block, int64_t now_ns,
 	struct ages ages = {0};
 	if (block->due_ns && now_ns <= block->due_ns)
 		return 0;
-	int r = look_at_ages(store, block, now_ns, &ages, err);
+	int r = check_ages(store, block, now_ns, &ages, err);
 	if (r < 0)
 		return r;
 	if (ages.any_passed && !ages.any_left)
@@ -261,6 +260,6 @@ int store_apply_retention(struct store *store, int64_t now_ns, struct error *err
 		compact_note(store, &own);
 	remove_surplus(store);
 	pthread_mutex_unlock(&store->compact_lock);
-	blocks_bury(store);
+	blocks_delete_removed(store);
 	return r < 0 ? error_set(err, r, "%s", own.message) : 0;
 }

@@ -18,7 +18,7 @@ static const struct level {
 
 struct planning {
 	const struct block_meta *meta;
-	const struct plan_wish *wish;
+	const struct plan_criteria *criteria;
 	struct plan *plan;
 	bool labels_kept; /* rollups have all labels that the query mentions */
 };
@@ -44,13 +44,13 @@ static bool keeps(const struct block_meta *meta, const char *name)
 	return !label || label->in_rollups;
 }
 
-static bool keeps_all(const struct block_meta *meta, const struct plan_wish *wish)
+static bool keeps_all(const struct block_meta *meta, const struct plan_criteria *criteria)
 {
-	bool all = !wish->grouping || wish->grouping->by;
-	for (size_t i = 0; i < wish->select->matcher_count; i++)
-		all &= keeps(meta, wish->select->matchers[i].label);
-	for (size_t i = 0; wish->grouping && wish->grouping->by && i < wish->grouping->by_count; i++)
-		all &= keeps(meta, wish->grouping->by[i]);
+	bool all = !criteria->grouping || criteria->grouping->by;
+	for (size_t i = 0; i < criteria->select->matcher_count; i++)
+		all &= keeps(meta, criteria->select->matchers[i].label);
+	for (size_t i = 0; criteria->grouping && criteria->grouping->by && i < criteria->grouping->by_count; i++)
+		all &= keeps(meta, criteria->grouping->by[i]);
 	return all;
 }
 
@@ -62,19 +62,19 @@ static bool has_file(const struct block_meta *meta, enum block_file file)
 /* Whether the table can answer at all, leaving the ends of the range aside. */
 static bool is_usable(const struct planning *p, const struct level *level)
 {
-	const struct plan_wish *wish = p->wish;
+	const struct plan_criteria *criteria = p->criteria;
 	if (!has_file(p->meta, level->file))
 		return false;
 	if (level->bucket_ns == 0)
 		return true;
-	if (wish->select->samples_only || wish->select->link_count || (wish->by_stack && !level->has_stacks) ||
-	    (level->has_stacks && (!wish->by_stack || !p->labels_kept)))
+	if (criteria->select->samples_only || criteria->select->link_count || (criteria->by_stack && !level->has_stacks) ||
+	    (level->has_stacks && (!criteria->by_stack || !p->labels_kept)))
 		return false;
-	if (!wish->by_step || wish->step_ns == 0)
+	if (!criteria->by_step || criteria->step_ns == 0)
 		return true;
 	/* Each bucket must lie within one step. */
-	return level->bucket_ns != INT64_MAX && wish->step_ns % level->bucket_ns == 0 &&
-	       wish->select->from_ns % level->bucket_ns == 0;
+	return level->bucket_ns != INT64_MAX && criteria->step_ns % level->bucket_ns == 0 &&
+	       criteria->select->from_ns % level->bucket_ns == 0;
 }
 
 static void add(struct planning *p, enum block_file file, int64_t from_ns, int64_t to_ns)
@@ -134,9 +134,9 @@ static void cover(struct planning *p, size_t at, int64_t from_ns, int64_t to_ns)
 	cover(p, at + 1, high, to_ns);
 }
 
-void plan_make(const struct block_meta *meta, const struct plan_wish *wish, struct plan *ret)
+void plan_make(const struct block_meta *meta, const struct plan_criteria *criteria, struct plan *ret)
 {
 	*ret = (struct plan){0};
-	struct planning p = {.meta = meta, .wish = wish, .plan = ret, .labels_kept = keeps_all(meta, wish)};
-	cover(&p, 0, wish->select->from_ns, wish->select->to_ns);
+	struct planning p = {.meta = meta, .criteria = criteria, .plan = ret, .labels_kept = keeps_all(meta, criteria)};
+	cover(&p, 0, criteria->select->from_ns, criteria->select->to_ns);
 }

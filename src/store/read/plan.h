@@ -11,7 +11,7 @@
 
 #include "store/block/block.h"
 
-struct plan_wish {
+struct plan_criteria {
 	const struct store_select *select;
 	const struct store_grouping *grouping; /* NULL = none */
 	bool by_stack;			       /* stacks matter: a merge, or conditions on stacks */
@@ -29,7 +29,7 @@ struct plan {
 	bool rounded; /* samples are gone and the ends of the range had to be rounded to buckets */
 	bool missing; /* samples are gone and no rollup can answer */
 };
-void plan_make(const struct block_meta *meta, const struct plan_wish *wish, struct plan *ret);
+void plan_make(const struct block_meta *meta, const struct plan_criteria *criteria, struct plan *ret);
 static inline bool plan_is_by_rollup(enum block_file file)
 {
 	return file == BLOCK_ROLLUP_5M || file == BLOCK_ROLLUP_1H || file == BLOCK_ROLLUP_ALL;

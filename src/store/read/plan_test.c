@@ -58,11 +58,11 @@ static unsigned times_counted(const struct plan *plan, const struct block_meta *
 }
 
 /* Every sample of the range is counted once and no other, whatever tables there are. */
-static void check_exact(const struct block_meta *meta, const struct plan_wish *wish)
+static void check_exact(const struct block_meta *meta, const struct plan_criteria *criteria)
 {
 	struct plan plan;
-	int64_t from = wish->select->from_ns, to = wish->select->to_ns;
-	plan_make(meta, wish, &plan);
+	int64_t from = criteria->select->from_ns, to = criteria->select->to_ns;
+	plan_make(meta, criteria, &plan);
 	assert_false(plan.missing);
 	assert_false(plan.rounded);
 	for (int i = 0; i < 400; i++) {
@@ -86,23 +86,24 @@ static void test_ranges_are_exact(void **state)
 			select.from_ns -= select.from_ns % HOUR;
 			select.to_ns += HOUR - select.to_ns % HOUR;
 		}
-		struct plan_wish wish = {.select = &select, .by_stack = true};
-		check_exact(&meta, &wish);
-		wish.by_step = true;
-		check_exact(&meta, &wish);
-		wish.by_stack = false;
-		check_exact(&meta, &wish);
-		wish.step_ns = (int64_t[]){MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 6 * HOUR}[rnd(5)];
-		check_exact(&meta, &wish);
-		wish.by_stack = true;
-		check_exact(&meta, &wish);
+		struct plan_criteria criteria = {.select = &select, .by_stack = true};
+		check_exact(&meta, &criteria);
+		criteria.by_step = true;
+		check_exact(&meta, &criteria);
+		criteria.by_stack = false;
+		check_exact(&meta, &criteria);
+		criteria.step_ns = (int64_t[]){MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 6 * HOUR}[rnd(5)];
+		check_exact(&meta, &criteria);
+		criteria.by_stack = true;
+		check_exact(&meta, &criteria);
 	}
 }
 
-static void expect(const struct plan_wish *wish, const struct block_meta *meta, size_t count, const enum block_file *files)
+static void expect(const struct plan_criteria *criteria, const struct block_meta *meta, size_t count,
+		   const enum block_file *files)
 {
 	struct plan plan;
-	plan_make(meta, wish, &plan);
+	plan_make(meta, criteria, &plan);
 	assert_int_equal(plan.count, count);
 	for (size_t i = 0; i < count; i++)
 		assert_int_equal(plan.segments[i].file, files[i]);
@@ -112,25 +113,25 @@ static void test_coarsest_table_wins(void **state)
 {
 	struct block_meta meta = block_of(1000 * HOUR + 7, 1019 * HOUR + 7, 0);
 	struct store_select select = {.from_ns = 0, .to_ns = 2000 * HOUR};
-	struct plan_wish wish = {.select = &select, .by_stack = true};
-	expect(&wish, &meta, 1, (enum block_file[]){BLOCK_ROLLUP_ALL});
+	struct plan_criteria criteria = {.select = &select, .by_stack = true};
+	expect(&criteria, &meta, 1, (enum block_file[]){BLOCK_ROLLUP_ALL});
 	select.from_ns = 1002 * HOUR;
-	expect(&wish, &meta, 1, (enum block_file[]){BLOCK_ROLLUP_1H});
+	expect(&criteria, &meta, 1, (enum block_file[]){BLOCK_ROLLUP_1H});
 	select.from_ns += 10 * MINUTE;
-	expect(&wish, &meta, 2, (enum block_file[]){BLOCK_ROLLUP_1H, BLOCK_ROLLUP_5M});
+	expect(&criteria, &meta, 2, (enum block_file[]){BLOCK_ROLLUP_1H, BLOCK_ROLLUP_5M});
 	select.from_ns += 1;
-	expect(&wish, &meta, 3, (enum block_file[]){BLOCK_ROLLUP_1H, BLOCK_ROLLUP_5M, BLOCK_SAMPLES});
+	expect(&criteria, &meta, 3, (enum block_file[]){BLOCK_ROLLUP_1H, BLOCK_ROLLUP_5M, BLOCK_SAMPLES});
 	select.samples_only = true;
-	expect(&wish, &meta, 1, (enum block_file[]){BLOCK_SAMPLES});
+	expect(&criteria, &meta, 1, (enum block_file[]){BLOCK_SAMPLES});
 	select.samples_only = false;
 	/* Without stacks totals do, for every step that they fit into. */
 	select.from_ns = 1002 * HOUR;
-	wish = (struct plan_wish){.select = &select, .by_step = true, .step_ns = 10 * MINUTE};
-	expect(&wish, &meta, 1, (enum block_file[]){BLOCK_TOTALS});
-	wish.step_ns = 7 * MINUTE;
-	expect(&wish, &meta, 1, (enum block_file[]){BLOCK_SAMPLES});
+	criteria = (struct plan_criteria){.select = &select, .by_step = true, .step_ns = 10 * MINUTE};
+	expect(&criteria, &meta, 1, (enum block_file[]){BLOCK_TOTALS});
+	criteria.step_ns = 7 * MINUTE;
+	expect(&criteria, &meta, 1, (enum block_file[]){BLOCK_SAMPLES});
 	select.to_ns = 1000 * HOUR;
-	expect(&wish, &meta, 0, NULL);
+	expect(&criteria, &meta, 0, NULL);
 }
 
 static bool match_any(void *context, const char *value)
@@ -149,34 +150,34 @@ static void test_labels_decide(void **state)
 	struct store_select select = {.to_ns = 2000 * HOUR, .matchers = &matcher, .matcher_count = 1};
 	const char *by[] = {"nowhere"};
 	struct store_grouping grouping = {.by = by, .by_count = 1};
-	struct plan_wish wish = {.select = &select, .grouping = &grouping, .by_stack = true};
-	expect(&wish, &meta, 1, (enum block_file[]){BLOCK_ROLLUP_ALL});
+	struct plan_criteria criteria = {.select = &select, .grouping = &grouping, .by_stack = true};
+	expect(&criteria, &meta, 1, (enum block_file[]){BLOCK_ROLLUP_ALL});
 	by[0] = "host";
-	expect(&wish, &meta, 1, (enum block_file[]){BLOCK_SAMPLES});
+	expect(&criteria, &meta, 1, (enum block_file[]){BLOCK_SAMPLES});
 	by[0] = "service_name";
-	expect(&wish, &meta, 1, (enum block_file[]){BLOCK_ROLLUP_ALL});
+	expect(&criteria, &meta, 1, (enum block_file[]){BLOCK_ROLLUP_ALL});
 	matcher.label = "host";
-	expect(&wish, &meta, 1, (enum block_file[]){BLOCK_SAMPLES});
+	expect(&criteria, &meta, 1, (enum block_file[]){BLOCK_SAMPLES});
 	matcher.label = "nowhere";
-	expect(&wish, &meta, 1, (enum block_file[]){BLOCK_ROLLUP_ALL});
+	expect(&criteria, &meta, 1, (enum block_file[]){BLOCK_ROLLUP_ALL});
 	grouping.by = NULL; /* all labels */
-	expect(&wish, &meta, 1, (enum block_file[]){BLOCK_SAMPLES});
+	expect(&criteria, &meta, 1, (enum block_file[]){BLOCK_SAMPLES});
 }
 
 static void test_without_samples(void **state)
 {
 	struct block_meta meta = block_of(1000 * HOUR, 1019 * HOUR, 1u << BLOCK_SAMPLES);
 	struct store_select select = {.to_ns = 2000 * HOUR};
-	struct plan_wish wish = {.select = &select, .by_stack = true};
+	struct plan_criteria criteria = {.select = &select, .by_stack = true};
 	struct plan plan;
-	plan_make(&meta, &wish, &plan);
+	plan_make(&meta, &criteria, &plan);
 	assert_true(plan.count == 1 && !plan.rounded && !plan.missing);
 	select.from_ns = 1001 * HOUR + MINUTE;
-	plan_make(&meta, &wish, &plan);
+	plan_make(&meta, &criteria, &plan);
 	assert_true(plan.rounded && !plan.missing);
 	struct store_grouping grouping = {.by = NULL};
-	wish.grouping = &grouping;
-	plan_make(&meta, &wish, &plan);
+	criteria.grouping = &grouping;
+	plan_make(&meta, &criteria, &plan);
 	assert_true(plan.missing);
 }
 

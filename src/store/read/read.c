@@ -200,8 +200,8 @@ static int read_checked(struct reading *r, struct store_read_stats *stats, struc
 		return 0;
 	if (select.stacks_max == 0)
 		select.stacks_max = STACKS_MAX_DEFAULT;
-	r->select = r->wish.select = &select;
-	r->wish.grouping = r->grouping;
+	r->select = r->criteria.select = &select;
+	r->criteria.grouping = r->grouping;
 	pthread_mutex_init(&r->lock, NULL);
 	int code = -EAGAIN;
 	for (int i = 0; code == -EAGAIN && i < ATTEMPTS_MAX; i++)
@@ -214,7 +214,7 @@ int store_merge(struct store *store, const struct store_select *select, const st
 		struct profile *into, struct store_read_stats *stats, struct error *err)
 {
 	struct reading reading = {
-		.store = store, .select = select, .grouping = grouping, .merge = true, .wish = {.by_stack = true}};
+		.store = store, .select = select, .grouping = grouping, .merge = true, .criteria = {.by_stack = true}};
 	return read_checked(&reading, stats, into, err);
 }
 
@@ -227,7 +227,7 @@ int store_series(struct store *store, const struct store_select *select, const s
 		.grouping = grouping,
 		.on_point = on_point,
 		.point_context = context,
-		.wish = {.by_stack = select->condition_count > 0, .by_step = true, .step_ns = step_ns},
+		.criteria = {.by_stack = select->condition_count > 0, .by_step = true, .step_ns = step_ns},
 	};
 	return read_checked(&reading, stats, NULL, err);
 }

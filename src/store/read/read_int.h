@@ -12,7 +12,7 @@ struct reading {
 	struct store *store;
 	const struct store_select *select;
 	const struct store_grouping *grouping;
-	struct plan_wish wish;
+	struct plan_criteria criteria;
 	struct store_snapshot snapshot;
 	size_t source_count; /* the heads, then the blocks, newest first */
 

@@ -227,7 +227,7 @@ static int scan_segment(struct block_source *b, const struct plan_segment *segme
 		.stack_count = segment->file == BLOCK_TOTALS ? 0 : b->stack_count,
 		.from_ns = segment->from_ns,
 		.to_ns = segment->to_ns,
-		.need_times = !r->merge && r->wish.step_ns != 0,
+		.need_times = !r->merge && r->criteria.step_ns != 0,
 		.links = r->select,
 		.on_run = on_run,
 		.check = on_check,
@@ -299,7 +299,7 @@ static int read_block(struct block_source *b, uint32_t source)
 	code = load_stacks(b);
 	if (code < 0)
 		return code;
-	plan_make(&b->block->meta, &b->r->wish, &plan);
+	plan_make(&b->block->meta, &b->r->criteria, &plan);
 	note_plan(b, &plan);
 	code = scan_kind(b, source, &plan, true);
 	return code == 0 ? scan_kind(b, source, &plan, false) : code;

@@ -100,7 +100,7 @@ int source_sums_add_grouped(struct source_sums *sums, uint32_t id, size_t count,
 
 static uint64_t bucket_of(const struct reading *r, int64_t time_ns)
 {
-	int64_t step = r->wish.step_ns;
+	int64_t step = r->criteria.step_ns;
 	return step ? ((uint64_t)time_ns - (uint64_t)r->select->from_ns) / (uint64_t)step : 0;
 }
 
@@ -109,7 +109,7 @@ int source_sums_add_points(struct source_sums *sums, uint32_t id, size_t count, 
 {
 	uint32_t group = sums->groups ? sums->groups[id] : 0;
 	const uint8_t *accepted = stacks ? sums->accepted : NULL;
-	int64_t step = sums->r->wish.step_ns;
+	int64_t step = sums->r->criteria.step_ns;
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < count;) {
 		uint64_t bucket = times ? bucket_of(sums->r, times[i]) : 0, sum = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which series of a source (a block, a head) a selection wants, and into which group each goes. Works on columns: a matcher
- * judges each distinct value once, a group is made once for each distinct combination of values. */
+ * evaluates each distinct value once, a group is made once for each distinct combination of values. */
 #ifndef WICK_STORE_READ_SELECT_H
 #define WICK_STORE_READ_SELECT_H
 

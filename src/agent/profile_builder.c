@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * From raw addresses to locations.
+ *
+ *   - Leaf addresses are taken as they are: the instruction that was interrupted. That holds for the user's leaf below a kernel
+ *     stack too: after a system call it is the instruction behind `syscall`, which belongs to the same function in all but
+ *     contrived code; after a page fault it is the faulting instruction, often the first of its function, where subtracting
+ *     one would be plainly wrong. All others are return addresses, and 1 is subtracted so that they lie in the call.
+ *   - User code: mapping and location are in file offsets (mapping.start == mapping.offset), not in addresses of one process.
+ *     The file offset is what identifies an instruction anyhow; this way processes that run the same code share their
+ *     locations.
+ *   - Kernel code is named at once, by the sink: addresses mean nothing on another host or after a reboot. A location is a
+ *     function: address 0, one line, in the mapping "[kernel.kallsyms]" or "[module]". Without a name the address is kept.
+ *     Unless the server has the names of this very kernel: then it is an address in the mapping "[kernel.kallsyms]" with the
+ *     kernel's build-id, relative to the beginning of its text, which does not change from boot to boot. Modules, BPF programs
+ *     and trampolines have no such place, and stay names.
+ *   - Code made at run time: named by the sink (perf maps), as a function in the mapping that the sink says; else the address
+ *     is kept in "[anon]".
+ */
+#include "agent/profile_builder.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/alloc.h"
+#include "base/time.h"
+
+#define FRAMES_MAX	   (2 * ABI_FRAMES_MAX + 1)
+#define KERNEL_MAPPING	   "[kernel.kallsyms]"
+#define TRACING_FRAMES_MAX 10
+
+int profile_builder_init(struct profile_builder *builder, struct error *err)
+{
+	struct utsname names;
+
+	if (uname(&names) == 0) {
+		snprintf(builder->host, sizeof(builder->host), "%s", names.nodename);
+		snprintf(builder->release, sizeof(builder->release), "%s", names.release);
+	}
+	builder->sample_labels = (struct sample_labels){.binaries = builder->binaries,
+							.cgroups = builder->cgroups,
+							.host = builder->host,
+							.release = builder->release,
+							.given = builder->labels,
+							.relabel = builder->relabel,
+							.by_thread = builder->is_timed};
+	builder->wall_clock_ns = time_now_ns() - time_monotonic_ns();
+	index32_init(&builder->index);
+	map64_init(&builder->kernel_locations);
+	return 0;
+}
+
+void profile_builder_release(struct profile_builder *builder)
+{
+	builder->profile = profile_free(builder->profile);
+	builder->states = mem_free(builder->states);
+	sample_labels_release(&builder->sample_labels);
+	index32_release(&builder->index);
+	map64_release(&builder->kernel_locations);
+}
+
+/* ---- locations ---- */
+
+static int add_mapping(struct profile *profile, const char *file, const char *build_id, struct profile_mapping mapping,
+		       uint32_t *ret, struct error *err)
+{
+	int r = profile_add_cstring(profile, file, &mapping.file_name, err);
+	if (r == 0)
+		r = profile_add_cstring(profile, build_id, &mapping.build_id, err);
+	return r < 0 ? r : profile_add_mapping(profile, &mapping, ret, err);
+}
+
+/* A location that is a name, and perhaps a line of a source file. */
+static int add_line(struct profile *profile, const char *name, const char *file, enum profile_frame_type type,
+		    const char *source, uint32_t number, uint32_t *ret, struct error *err)
+{
+	struct profile_location location = {.frame_type = type};
+	struct profile_function function = {0};
+	struct profile_line line = {.line = number};
+
+	int r = file ? add_mapping(profile, file, "", (struct profile_mapping){.flags = PROFILE_MAPPING_HAS_FUNCTIONS},
+				   &location.mapping, err)
+		     : 0;
+	if (r == 0)
+		r = profile_add_cstring(profile, name, &function.name, err);
+	function.system_name = function.name;
+	if (r == 0 && source[0])
+		r = profile_add_cstring(profile, source, &function.file_name, err);
+	if (r == 0)
+		r = profile_add_function(profile, &function, &line.function, err);
+	return r < 0 ? r : profile_add_location(profile, &location, &line, 1, ret, err);
+}
+
+static int add_named(struct profile *profile, const char *name, const char *file, enum profile_frame_type type, uint32_t *ret,
+		     struct error *err)
+{
+	return add_line(profile, name, file, type, "", 0, ret, err);
+}
+
+/* A location that is an address, in the file's or the process's space. */
+static int add_address(struct profile *profile, uint32_t mapping, uint64_t address, enum profile_frame_type type, uint32_t *ret,
+		       struct error *err)
+{
+	struct profile_location location = {.mapping = mapping, .address = address, .frame_type = type};
+	return profile_add_location(profile, &location, NULL, 0, ret, err);
+}
+
+static int add_kernel_address(struct profile_builder *builder, const struct agent_symbol *symbol, uint32_t *ret,
+			      struct error *err)
+{
+	uint32_t mapping;
+	int r = add_mapping(builder->profile, KERNEL_MAPPING, symbol->build_id,
+			    (struct profile_mapping){.limit = symbol->text_bytes}, &mapping, err);
+	return r < 0 ? r : add_address(builder->profile, mapping, symbol->offset, PROFILE_FRAME_KERNEL, ret, err);
+}
+
+/* ret_is_schedule: it is in the function where a wait begins. */
+static int kernel_location(struct profile_builder *builder, uint64_t address, uint32_t *ret, bool *ret_is_schedule,
+			   struct error *err)
+{
+	const struct agent_sink *sink = builder->sink;
+	struct agent_symbol symbol = {0};
+	uint64_t known;
+	uint32_t mapping;
+	int r;
+
+	if (map64_get(&builder->kernel_locations, address, &known)) {
+		*ret = (uint32_t)known;
+		*ret_is_schedule = known >> 32;
+		return 0;
+	}
+	*ret_is_schedule = false;
+	if (sink->kernel_symbol && sink->kernel_symbol(sink->context, address, &symbol)) {
+		r = symbol.build_id[0]
+			    ? add_kernel_address(builder, &symbol, ret, err)
+			    : add_named(builder->profile, symbol.name, symbol.module[0] ? symbol.module : KERNEL_MAPPING,
+					PROFILE_FRAME_KERNEL, ret, err);
+		*ret_is_schedule = strncmp(symbol.name, "__schedule", 10) == 0;
+	} else {
+		r = add_mapping(builder->profile, KERNEL_MAPPING, "", (struct profile_mapping){.limit = UINT64_MAX}, &mapping,
+				err);
+		if (r == 0)
+			r = add_address(builder->profile, mapping, address, PROFILE_FRAME_KERNEL, ret, err);
+	}
+	known = *ret | (uint64_t)*ret_is_schedule << 32;
+	if (r == 0 && map64_put(&builder->kernel_locations, address, known) < 0)
+		return error_nomem(err);
+	return r;
+}
+
+static int jit_location(struct profile_builder *builder, struct process *process, uint64_t address, uint32_t *ret,
+			struct error *err)
+{
+	const struct agent_sink *sink = builder->sink;
+	const struct process_mapping *jitdump = &process->jitdump;
+	struct agent_symbol symbol = {0};
+	struct agent_jit_address asked = {.address = address, .time_ns = builder->sample_ns, .pid = process->pid};
+	uint32_t mapping;
+
+	asked.namespace_pid = process_namespace_pid(process);
+	if (process->uid == (uid_t)-1) /* the snapshot leaves it to be asked when it matters */
+		process_read_user(process);
+	asked.uid = process->uid;
+	asked.started_ns = process->started_ns;
+	if (jitdump->binary) {
+		const struct binary *file = binary_get(builder->binaries, jitdump->binary);
+		asked.jitdump_path = file->path;
+		asked.jitdump_device = file->device;
+		asked.jitdump_inode = file->inode;
+		asked.jitdump_start = jitdump->start;
+		asked.jitdump_end = jitdump->end;
+	}
+	if (sink->jit_symbol && sink->jit_symbol(sink->context, &asked, &symbol))
+		return add_line(builder->profile, symbol.name, symbol.module[0] ? symbol.module : "[anon]", PROFILE_FRAME_JIT,
+				symbol.file, symbol.line, ret, err);
+	int r = add_mapping(builder->profile, "[anon]", "", (struct profile_mapping){.limit = UINT64_MAX}, &mapping, err);
+	return r < 0 ? r : add_address(builder->profile, mapping, address, PROFILE_FRAME_JIT, ret, err);
+}
+
+static int file_location(struct profile_builder *builder, const struct process *process, const struct process_mapping *mapping,
+			 uint64_t address, uint32_t *ret, struct error *err)
+{
+	struct profile_mapping part = {
+		.start = mapping->offset,
+		.limit = mapping->offset + (mapping->end - mapping->start),
+		.offset = mapping->offset,
+	};
+	uint32_t id;
+
+	binary_prepare(builder->binaries, mapping->binary, process->pid, mapping, builder->sink);
+	const struct binary *binary = binary_get(builder->binaries, mapping->binary);
+	/* The vdso's mapping has no offset in a file; its image begins with it. */
+	int r = add_mapping(builder->profile, binary->path, binary->build_id ? binary->build_id : "", part, &id, err);
+	return r < 0 ? r
+		     : add_address(builder->profile, id, address - mapping->start + mapping->offset, PROFILE_FRAME_NATIVE, ret,
+				   err);
+}
+
+static int user_location(struct profile_builder *builder, struct process *process, uint64_t address, uint32_t *ret,
+			 uint32_t *losses, struct error *err)
+{
+	const struct process_mapping *mapping = process_find_mapping(process, address);
+
+	if (!mapping) {
+		*losses |= 1u << (process->unknown ? AGENT_LOSS_NO_PROCESS : AGENT_LOSS_NO_MAPPING);
+		return add_address(builder->profile, 0, address, PROFILE_FRAME_NATIVE, ret, err);
+	}
+	if (binary_get(builder->binaries, mapping->binary)->kind == BINARY_MEMFD)
+		binary_prepare(builder->binaries, mapping->binary, process->pid, mapping, builder->sink);
+	if (binary_get(builder->binaries, mapping->binary)->kind == BINARY_JIT)
+		return jit_location(builder, process, address, ret, err);
+	return file_location(builder, process, mapping, address, ret, err);
+}
+
+/* ---- stacks ---- */
+
+struct frames {
+	uint32_t locations[FRAMES_MAX]; /* leaf first */
+	size_t count;
+	size_t schedule; /* the first that is in __schedule, from 1; 0 = none */
+	uint32_t losses;
+	bool is_cut; /* callers are missing */
+};
+
+/* The kernel stack of a wait begins with the program that took it and with what called that, by names that differ from kernel
+ * to kernel: all up to __schedule, where the wait begins. Without names nothing is left out. */
+static void drop_tracing(struct frames *frames)
+{
+	if (!frames->schedule || frames->schedule > TRACING_FRAMES_MAX)
+		return;
+	size_t most = frames->schedule - 1;
+	frames->count -= most;
+	memmove(frames->locations, frames->locations + most, frames->count * sizeof(*frames->locations));
+}
+
+/* Appends one of a sample's two stacks. */
+static int add_frames(struct profile_builder *builder, struct process *process, bool kernel, uint64_t leaf, uint64_t chain,
+		      struct frames *frames, struct error *err)
+{
+	const uint64_t *callers = NULL;
+	size_t count = 0;
+
+	if (!leaf)
+		return 0;
+	if (chain && !chains_find(builder->chains, chain, &callers, &count)) {
+		frames->losses |= 1u << AGENT_LOSS_STACKS_FULL;
+		frames->is_cut = true;
+	}
+	while (count && callers[count - 1] == 0) /* the return address of a thread's first function */
+		count--;
+	for (size_t i = 0; i <= count; i++) {
+		uint64_t address = i == 0 ? leaf : callers[i - 1] - 1;
+		uint32_t *location = &frames->locations[frames->count];
+		bool is_schedule = false;
+		int r = kernel ? kernel_location(builder, address, location, &is_schedule, err)
+			       : user_location(builder, process, address, location, &frames->losses, err);
+		if (r < 0)
+			return r;
+		frames->count++;
+		if (is_schedule && !frames->schedule)
+			frames->schedule = frames->count;
+	}
+	return 0;
+}
+
+static int add_stack(struct profile_builder *builder, struct process *process, const struct abi_sample *sample,
+		     uint32_t *ret_stack, uint32_t *ret_losses, struct error *err)
+{
+	struct frames frames = {0};
+
+	if (sample->flags & ABI_SAMPLE_STACK_LOST) {
+		frames.losses |= 1u << AGENT_LOSS_STACKS_FULL;
+		frames.is_cut = true;
+	}
+	if (sample->flags & ABI_SAMPLE_NO_USER_STACK)
+		frames.losses |= 1u << AGENT_LOSS_NO_USER_STACK;
+	if (sample->flags & ABI_SAMPLE_NO_KERNEL_STACK)
+		frames.losses |= 1u << AGENT_LOSS_NO_KERNEL_STACK;
+	int r = add_frames(builder, process, true, sample->kernel_leaf, sample->kernel_chain, &frames, err);
+	if (sample->what == ABI_WAIT_BEGINS)
+		drop_tracing(&frames);
+	if (r == 0)
+		r = add_frames(builder, process, false, sample->user_leaf, sample->user_chain, &frames, err);
+	frames.is_cut = frames.is_cut || (!sample->user_leaf && sample->what != ABI_CPU) ||
+			(sample->user_leaf && sample->result != UNWIND_COMPLETE);
+	if (r == 0 && frames.is_cut) {
+		if (!builder->unknown_location)
+			r = add_named(builder->profile, "[unknown stack]", NULL, PROFILE_FRAME_UNKNOWN,
+				      &builder->unknown_location, err);
+		frames.locations[frames.count++] = builder->unknown_location;
+	}
+	*ret_losses = frames.losses;
+	return r < 0 ? r : profile_add_stack_leaf_first(builder->profile, frames.locations, frames.count, ret_stack, err);
+}
+
+/* ---- samples ---- */
+
+static unsigned column_count(const struct profile_builder *builder)
+{
+	return builder->types[1] ? 2 : 1;
+}
+
+/* In the profile: the other way round. */
+static unsigned place_of(const struct profile_builder *builder, unsigned column)
+{
+	return column_count(builder) - 1 - column;
+}
+
+static int start_profile(struct profile_builder *builder, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	uint32_t type, unit;
+
+	int r = profile_new(&profile, err);
+	if (r == 0)
+		r = profile_add_cstring(profile, "nanoseconds", &unit, err);
+	for (unsigned i = column_count(builder); i-- > 0 && r == 0;) { /* viewers show the last one first */
+		r = profile_add_cstring(profile, builder->types[i], &type, err);
+		if (r == 0)
+			r = profile_add_sample_type(profile, type, unit, err);
+	}
+	if (r < 0)
+		return r;
+	profile->period_type = (struct profile_value_type){type, unit};
+	profile->period = builder->period_ns;
+	r = sample_labels_add_resource(&builder->sample_labels, profile, err);
+	if (r < 0)
+		return r;
+	builder->profile = TAKE(profile);
+	return 0;
+}
+
+static void count_losses(struct profile_builder *builder, uint32_t losses)
+{
+	for (unsigned i = 0; losses; i++, losses >>= 1)
+		builder->losses[i] += losses & 1;
+}
+
+static int add_new(struct profile_builder *builder, struct process *process, const struct abi_sample *sample,
+		   const struct sample_key *key, uint64_t hash, unsigned column, int64_t value, struct error *err)
+{
+	struct profile_sample added = {0};
+	size_t at = builder->profile->sample_count;
+	int64_t values[2] = {0};
+	uint32_t losses;
+
+	values[place_of(builder, column)] = value;
+	if (builder->cpu_is_second && sample->what == ABI_CPU)
+		values[place_of(builder, 1)] = value;
+	if (builder->is_timed)
+		added.time_ns = (int64_t)sample->time_ns + builder->wall_clock_ns;
+
+	int r = array_reserve(&builder->states, &builder->state_capacity, at + 1, SIZE_MAX / sizeof(*builder->states));
+	if (r < 0 || (!builder->is_timed && index32_reserve(&builder->index, 1) < 0))
+		return error_nomem(err);
+	r = sample_labels_add(&builder->sample_labels, builder->profile, process, sample, &added.labels, err);
+	if (r > 0) {
+		builder->relabel_dropped++;
+		return 0;
+	}
+	if (r == 0)
+		r = add_stack(builder, process, sample, &added.stack, &losses, err);
+	if (r == 0)
+		r = profile_add_sample(builder->profile, &added, values, err);
+	if (r < 0)
+		return r;
+	builder->states[at] = (struct sample_state){.key = *key, .losses = losses};
+	if (!builder->is_timed)
+		index32_add(&builder->index, hash, (uint32_t)at);
+	count_losses(builder, losses);
+	return 0;
+}
+
+int profile_builder_add(struct profile_builder *builder, struct process *process, const struct abi_sample *sample,
+			unsigned column, int64_t value, struct error *err)
+{
+	struct sample_key key = {
+		.user_leaf = sample->user_leaf,
+		.user_chain = sample->user_chain,
+		.kernel_leaf = sample->kernel_leaf,
+		.kernel_chain = sample->kernel_chain,
+		.cgroup = sample->cgroup,
+		.process = process->id,
+		.version = process->version,
+		.flags = sample->flags,
+		.result = sample->result,
+		.what = sample->what,
+	};
+	uint32_t id;
+
+	memcpy(key.comm, sample->comm, sizeof(key.comm));
+	builder->sample_ns = sample->time_ns;
+	if (!builder->profile) {
+		int r = start_profile(builder, err);
+		if (r < 0)
+			return r;
+	}
+	uint64_t hash = hash64(&key, sizeof(key));
+	if (builder->is_timed)
+		return add_new(builder, process, sample, &key, hash, column, value, err);
+	for (size_t at = index32_first(&builder->index, hash); index32_at(&builder->index, hash, &at, &id); at++) {
+		struct sample_state *state = &builder->states[id];
+		if (memcmp(&state->key, &key, sizeof(key)) != 0)
+			continue;
+		builder->profile->values[id * column_count(builder) + place_of(builder, column)] += value;
+		count_losses(builder, state->losses);
+		return 0;
+	}
+	return add_new(builder, process, sample, &key, hash, column, value, err);
+}
+
+int profile_builder_open(struct profile_builder *builder, struct error *err)
+{
+	builder->keeps_empty = true;
+	return builder->profile ? 0 : start_profile(builder, err);
+}
+
+struct profile *profile_builder_take(struct profile_builder *builder, int64_t start_ns, int64_t duration_ns)
+{
+	struct profile *profile = builder->profile;
+
+	builder->profile = NULL;
+	builder->unknown_location = 0;
+	sample_labels_clear(&builder->sample_labels);
+	index32_clear(&builder->index);
+	map64_clear(&builder->kernel_locations);
+	bool keeps_empty = builder->keeps_empty;
+	builder->keeps_empty = false;
+	if (profile && !profile->sample_count && !keeps_empty) /* all were dropped */
+		return profile_free(profile);
+	if (profile) {
+		profile->time_ns = start_ns;
+		profile->duration_ns = duration_ns;
+	}
+	return profile;
+}

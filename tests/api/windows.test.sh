@@ -1,3 +1,0 @@
-#!/bin/sh
-# SPDX-License-Identifier: Apache-2.0
-exec node tests/api/windows.mjs
