@@ -8,10 +8,22 @@ set -eu
 seconds=60 rate=10000 cases=
 while [ $# -gt 1 ]; do
 	case $1 in
-	--seconds) seconds=$2; shift ;;
-	--rate) rate=$2; shift ;;
-	--case) cases="$cases $2"; shift ;;
-	*) echo "agent_markers: unknown option $1" >&2; exit 2 ;;
+	--seconds)
+		seconds=$2
+		shift
+		;;
+	--rate)
+		rate=$2
+		shift
+		;;
+	--case)
+		cases="$cases $2"
+		shift
+		;;
+	*)
+		echo "agent_markers: unknown option $1" >&2
+		exit 2
+		;;
 	esac
 	shift
 done

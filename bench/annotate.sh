@@ -10,7 +10,10 @@ while [ $# -gt 1 ]; do
 	--samples) samples=$2 ;;
 	--markers) markers=$2 ;;
 	--threads) threads=$2 ;;
-	*) echo "annotate: unknown option $1" >&2; exit 2 ;;
+	*)
+		echo "annotate: unknown option $1" >&2
+		exit 2
+		;;
 	esac
 	shift 2
 done

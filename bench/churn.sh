@@ -11,7 +11,10 @@ agent=$!
 pids="$pids $agent"
 sleep 3
 url=$(sed -n 's|.*\(http://127[^ ,]*\).*|\1|p' "$work/agent.log" | head -n 1)
-[ -n "$url" ] || { cat "$work/agent.log" >&2; exit 1; }
+[ -n "$url" ] || {
+	cat "$work/agent.log" >&2
+	exit 1
+}
 "$O/programs/churn" "$((minutes * 60))" "$rate" >"$work/churn" &
 churn=$!
 pids="$pids $churn"
@@ -38,4 +41,7 @@ echo "as the agent counts (wick_agent_*, those above 0):"
 grep -E '^wick_agent_(samples|walks|unwind|processes|profiles|stacks|program|binaries|mappings)[a-z_]*(\{[^}]*\})? ' "$work/metrics" | awk '$NF > 0 { print "  " $0 }'
 echo "what it complained about:"
 grep -iE 'warn|error|cannot' "$work/agent.log" | head -n 10 | sed 's/^/  /'
-kill -0 "$agent" 2>/dev/null || { echo "the agent died" >&2; exit 1; }
+kill -0 "$agent" 2>/dev/null || {
+	echo "the agent died" >&2
+	exit 1
+}

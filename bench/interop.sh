@@ -9,7 +9,10 @@ size=100
 
 # SECONDS MB COMMAND...: user + system seconds, and peak resident MB, of a command; its output is dropped.
 timed() {
-	env time -f '%U %S %e %M' -o "$work/time" "$@" >/dev/null 2>"$work/errors" || { tail -n 3 "$work/errors"; return 1; }
+	env time -f '%U %S %e %M' -o "$work/time" "$@" >/dev/null 2>"$work/errors" || {
+		tail -n 3 "$work/errors"
+		return 1
+	}
 	tail -n 1 "$work/time" >"$work/last"
 }
 rate() { # FILE: MB/s by CPU time, seconds of the wall clock, peak MB of the last command

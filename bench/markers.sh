@@ -11,19 +11,28 @@ while [ $# -gt 1 ]; do
 	--threads) threads=$2 ;;
 	--rate) rate=$2 ;;
 	--seconds) seconds=$2 ;;
-	*) echo "markers: unknown option $1" >&2; exit 2 ;;
+	*)
+		echo "markers: unknown option $1" >&2
+		exit 2
+		;;
 	esac
 	shift 2
 done
 make -s O="$O" "$O/bench/markers"
 case $O in /*) bin=$O ;; *) bin=$PWD/$O ;; esac
 "$bin/bench/markers" off "$work/lines"
-"$WICK" record -F 1 -o "$work/on.firefox.json" -- "$bin/bench/markers" on 2>"$work/log" || { cat "$work/log"; exit 1; }
+"$WICK" record -F 1 -o "$work/on.firefox.json" -- "$bin/bench/markers" on 2>"$work/log" || {
+	cat "$work/log"
+	exit 1
+}
 grep -E 'lost' "$work/log" || true
 echo "bytes a marker: 32; of a value beyond the first, a flow or a name of its own: 32 for each four more"
 printf '\n%s threads, %s markers a second, %s s\n' "$threads" "$rate" "$seconds"
 /usr/bin/time -f 'recorder and program: %U s user, %S s system, %M kB' \
-	"$WICK" record -F 1 -o "$work/load.firefox.json" -- "$bin/bench/markers" load "$threads" "$rate" "$seconds" >"$work/made" 2>"$work/log" || { cat "$work/log"; exit 1; }
+	"$WICK" record -F 1 -o "$work/load.firefox.json" -- "$bin/bench/markers" load "$threads" "$rate" "$seconds" >"$work/made" 2>"$work/log" || {
+	cat "$work/log"
+	exit 1
+}
 cat "$work/made"
 grep -E 'markers|recorder' "$work/log"
 ls -l "$work/load.firefox.json" | awk '{ printf "file: %.0f MB\n", $5 / 1e6 }'
@@ -45,5 +54,6 @@ done
 printf '\n49,500 markers more (spans, instants, counters, asynchronous spans): %s allocations and %s system calls more\n' \
 	$(($(cat "$work/allocations.10000") - $(cat "$work/allocations.100"))) $(($(cat "$work/calls.10000") - $(cat "$work/calls.100")))
 
-echo; echo "markers put into the profile of another profiler"
+echo
+echo "markers put into the profile of another profiler"
 sh bench/annotate.sh

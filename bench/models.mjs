@@ -7,7 +7,19 @@ import { build } from '../web/node_modules/esbuild/lib/main.js';
 const nodesMax = Number(process.argv[2] ?? 1e6);
 if (!(nodesMax >= 1000 && nodesMax <= 1e7)) throw new Error('usage: node bench/models.mjs NODES, 1000 to 10000000');
 
-const MODULES = ['tree/tree', 'tree/functions', 'tree/transform', 'tree/sandwich', 'model/diff', 'model/callgraph', 'model/callgraph_layout', 'model/fuzzy', 'model/heatmap', 'compare/model', 'base/csv'];
+const MODULES = [
+	'tree/tree',
+	'tree/functions',
+	'tree/transform',
+	'tree/sandwich',
+	'model/diff',
+	'model/callgraph',
+	'model/callgraph_layout',
+	'model/fuzzy',
+	'model/heatmap',
+	'compare/model',
+	'base/csv',
+];
 const bundle = async (contents, minify) =>
 	(await build({ stdin: { contents, resolveDir: 'web/src' }, bundle: true, minify, format: 'esm', target: 'es2020', write: false })).outputFiles[0];
 const all = await bundle(MODULES.map((name) => `export * from './${name}';`).join('\n'), false);
@@ -73,7 +85,8 @@ function time(what, work) {
 		const used = process.cpuUsage(before);
 		best = Math.min(best, (used.user + used.system) / 1000);
 	}
-	const note = result?.count !== undefined ? `  ${result.count} nodes` : result?.edges ? `  ${result.nodes.length} functions, ${result.edges.length} calls` : '';
+	const note =
+		result?.count !== undefined ? `  ${result.count} nodes` : result?.edges ? `  ${result.nodes.length} functions, ${result.edges.length} calls` : '';
 	console.log(`${what.padEnd(34)} ${best.toFixed(0).padStart(6)} ms${note}`);
 	return result;
 }
@@ -99,7 +112,15 @@ time('two trees as one', () => m.diffTrees(base, head, 'share').tree);
 const diff = m.diffTrees(base, head, 'share');
 time('changes of its nodes', () => m.classifyChanges(diff.baseTotal, diff.headTotal, base, head, 'share'));
 const rows = time('rows of both', () => m.diffRows(tree, other));
-time('changes of the rows', () => m.classifyChanges(rows.map((r) => r.baseTotal), rows.map((r) => r.total), base, head, 'share'));
+time('changes of the rows', () =>
+	m.classifyChanges(
+		rows.map((r) => r.baseTotal),
+		rows.map((r) => r.total),
+		base,
+		head,
+		'share',
+	),
+);
 const compared = m.compare(base, head, 'share');
 time('two trees compared, for the graph', () => m.compare(base, head, 'share').diff.tree);
 time('as wide as the head', () => m.draw(compared.diff, 'head').tree);
@@ -112,12 +133,29 @@ for (const nodes of [50, 100, 200, 300]) {
 const names = Array.from({ length: 200_000 }, (_, i) => tree.strings[2 + (i % FUNCTIONS)] + i);
 for (const text of ['a', 'map', 'hmf', 'alloc worker', 'zzz']) {
 	const filter = m.compileFilter(text, 'fuzzy');
-	time(`200,000 names by '${text}'`, () => m.pickBest(names.length, (at) => filter.score(names[at]), (at) => names[at].length, filter.ranked));
+	time(`200,000 names by '${text}'`, () =>
+		m.pickBest(
+			names.length,
+			(at) => filter.score(names[at]),
+			(at) => names[at].length,
+			filter.ranked,
+		),
+	);
 }
-time('200,000 rows as CSV', () => m.writeCsv(['name', 'self', 'total', 'file'], names.map((name, i) => [name, i, 2 * i, 'file.c'])));
+time('200,000 rows as CSV', () =>
+	m.writeCsv(
+		['name', 'self', 'total', 'file'],
+		names.map((name, i) => [name, i, 2 * i, 'file.c']),
+	),
+);
 const random = seeded(4);
 const times = Float64Array.from({ length: 2_000_000 }, () => Math.floor(random() * 600e9));
 time('2,000,000 samples in cells', () => m.buildHeatmap(times, times, null, [0, 600e9]));
 const dagre = await bundle("import { Graph, layout } from '@dagrejs/dagre'; console.log(Graph, layout);", true);
-const models = await bundle(MODULES.filter((name) => !name.endsWith('layout')).map((name) => `export * from './${name}';`).join('\n'), true);
+const models = await bundle(
+	MODULES.filter((name) => !name.endsWith('layout'))
+		.map((name) => `export * from './${name}';`)
+		.join('\n'),
+	true,
+);
 console.log(`compressed: models ${gzipSync(models.contents).length} bytes, dagre ${gzipSync(dagre.contents).length} bytes`);

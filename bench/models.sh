@@ -7,7 +7,10 @@ nodes=1000000
 while [ $# -gt 1 ]; do
 	case $1 in
 	--nodes) nodes=$2 ;;
-	*) echo "models: unknown option $1" >&2; exit 2 ;;
+	*)
+		echo "models: unknown option $1" >&2
+		exit 2
+		;;
 	esac
 	shift 2
 done

@@ -13,8 +13,10 @@ import { gzipSync } from 'node:zlib';
 // ---- the profile --------------------
 
 let functions = 20_000;
-const BINARIES = 40, PERIOD = 10_101_010; // ns: 99 Hz
-const DEPTH_MAX = 90, CHILDREN_MAX = 400;
+const BINARIES = 40,
+	PERIOD = 10_101_010; // ns: 99 Hz
+const DEPTH_MAX = 90,
+	CHILDREN_MAX = 400;
 const UNNAMED = 50; // one function in so many is an address of a stripped binary
 
 let seed = 1;
@@ -27,10 +29,12 @@ const random = () => {
 const below = (n) => Math.floor(random() * n);
 const skewed = (n) => Math.floor(n * random() ** 3); // the first ones often
 
-const WORDS = 'buffer cache page queue lock node index table scan merge sort hash read write send parse plan row column block commit flush open find make visit'.split(' ');
+const WORDS =
+	'buffer cache page queue lock node index table scan merge sort hash read write send parse plan row column block commit flush open find make visit'.split(' ');
 const word = () => WORDS[below(WORDS.length)];
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
-const functionName = (i) => `${word()}::${capital(word())}${capital(word())}<${word()}::${capital(word())}>::${word()}_${word()}_${i}(${word()}::${capital(word())} const&, unsigned long)`;
+const functionName = (i) =>
+	`${word()}::${capital(word())}${capital(word())}<${word()}::${capital(word())}>::${word()}_${word()}_${i}(${word()}::${capital(word())} const&, unsigned long)`;
 
 class Writer {
 	#bytes = new Uint8Array(1 << 16);
@@ -72,15 +76,20 @@ class Writer {
 // Nodes are hung under nodes at random, so that the tree is as wide and as deep as those of real programs; siblings are different
 // functions. What no other hangs under is a stack.
 function makeTree(nodes) {
-	const parent = new Int32Array(nodes), name = new Int32Array(nodes), depth = new Int32Array(nodes), children = new Int32Array(nodes);
+	const parent = new Int32Array(nodes),
+		name = new Int32Array(nodes),
+		depth = new Int32Array(nodes),
+		children = new Int32Array(nodes);
 	const taken = new Set();
 	let at = 1;
 	while (at < nodes) {
 		// Half of the time a chain goes on where it was; otherwise under any node, or under a caller: the more it calls, the likelier.
-		const way = random(), any = below(at);
+		const way = random(),
+			any = below(at);
 		const under = at > 1 && way < 0.5 ? at - 1 : way < 0.75 ? any : parent[any];
 		if (depth[under] >= DEPTH_MAX || (children[under] >= CHILDREN_MAX && at > CHILDREN_MAX)) continue;
-		const called = skewed(functions), key = under * functions + called;
+		const called = skewed(functions),
+			key = under * functions + called;
 		if (taken.has(key)) continue;
 		taken.add(key);
 		[parent[at], name[at], depth[at]] = [under, called, depth[under] + 1];
@@ -92,7 +101,8 @@ function makeTree(nodes) {
 
 function write(path, nodes) {
 	const { parent, name, children } = makeTree(nodes);
-	const out = new Writer(), strings = ['', 'cpu', 'nanoseconds'];
+	const out = new Writer(),
+		strings = ['', 'cpu', 'nanoseconds'];
 	const string = (text) => strings.push(text) - 1;
 	out.message(1, (m) => (m.int(1, 1), m.int(2, 2)));
 	for (let i = 1; i < nodes; i++) {
@@ -107,10 +117,11 @@ function write(path, nodes) {
 	}
 	const files = Array.from({ length: 1000 }, (_, i) => string(`/build/bench/src/${word()}/${word()}_${i}.cc`));
 	for (let f = 0; f < functions; f++) {
-		const binary = skewed(BINARIES), address = 0x10000000 * (binary + 1) + 16 * f;
+		const binary = skewed(BINARIES),
+			address = 0x10000000 * (binary + 1) + 16 * f;
 		const named = f % UNNAMED !== UNNAMED - 1;
 		out.message(4, (m) => {
-			m.int(1, f + 1), m.int(2, binary + 1), m.int(3, address);
+			(m.int(1, f + 1), m.int(2, binary + 1), m.int(3, address));
 			if (named) m.message(4, (line) => (line.int(1, f + 1), line.int(2, 1 + below(3000))));
 		});
 		const [own, file] = [string(functionName(f)), files[below(files.length)]];
@@ -147,7 +158,10 @@ async function frames(tracer, action) {
 	for (const e of events) if (e.name === 'BeginMainThreadFrame') painted.set(`${e.pid}/${e.tid}`, (painted.get(`${e.pid}/${e.tid}`) ?? 0) + 1);
 	const [thread] = [...painted].sort((a, b) => b[1] - a[1])[0] ?? [];
 	const own = events.filter((e) => `${e.pid}/${e.tid}` === thread);
-	const begins = own.filter((e) => e.name === 'BeginMainThreadFrame').map((e) => e.ts).sort((a, b) => a - b);
+	const begins = own
+		.filter((e) => e.name === 'BeginMainThreadFrame')
+		.map((e) => e.ts)
+		.sort((a, b) => a - b);
 	const tasks = own.filter((e) => e.name === 'RunTask' && e.ph === 'X').sort((a, b) => a.ts - b.ts);
 	// The task that a frame begins in belongs to it; what is before the first frame to the first.
 	const cost = begins.map(() => 0);
@@ -159,7 +173,11 @@ async function frames(tracer, action) {
 	const sum = cost.reduce((all, one) => all + one, 0);
 	cost.sort((a, b) => a - b);
 	// Within something that moves; frames further apart than this are those of two actions.
-	const between = begins.slice(1).map((ts, i) => (ts - begins[i]) / 1000).filter((gap) => gap < 100).sort((a, b) => a - b);
+	const between = begins
+		.slice(1)
+		.map((ts, i) => (ts - begins[i]) / 1000)
+		.filter((gap) => gap < 100)
+		.sort((a, b) => a - b);
 	return { count: cost.length, p50: quantile(cost, 0.5), p95: quantile(cost, 0.95), max: cost.at(-1) ?? null, sum, apart: quantile(between, 0.95) };
 }
 
@@ -175,12 +193,16 @@ const pause = (page, time) => page.waitForTimeout(time);
 
 function print(nodes, name, first, costs, memory) {
 	console.log(`  ${String(nodes).padStart(7)} ${name}: ${first}`);
-	for (const [what, { count, p50, p95, max, apart }] of Object.entries(costs)) console.log(`${' '.repeat(18)}${what.padEnd(10)} ${ms(p50).padStart(6)} ms p50 ${ms(p95).padStart(6)} ms p95 ${ms(max).padStart(6)} ms max, of ${count} frames; apart p95 ${ms(apart)} ms`);
+	for (const [what, { count, p50, p95, max, apart }] of Object.entries(costs))
+		console.log(
+			`${' '.repeat(18)}${what.padEnd(10)} ${ms(p50).padStart(6)} ms p50 ${ms(p95).padStart(6)} ms p95 ${ms(max).padStart(6)} ms max, of ${count} frames; apart p95 ${ms(apart)} ms`,
+		);
 	console.log(`${' '.repeat(18)}memory of the tab ${Math.round(memory)} MB`);
 }
 
 // Places in the graph, the same for both; rows near the root have wide boxes.
-const places = (box, count) => Array.from({ length: count }, (_, i) => [box.x + box.width * (0.05 + 0.9 * ((i * 0.381966) % 1)), box.y + Math.min(box.height - 20, 70 + 20 * (i % 9))]);
+const places = (box, count) =>
+	Array.from({ length: count }, (_, i) => [box.x + box.width * (0.05 + 0.9 * ((i * 0.381966) % 1)), box.y + Math.min(box.height - 20, 70 + 20 * (i % 9))]);
 
 async function act(page, tracer, box, { zoom, reset, search, table }) {
 	const costs = {};
@@ -219,9 +241,19 @@ async function load(page, url) {
 	await page.goto(`${url}/?from=now-1h&to=now%2B1h&view=both`);
 	await page.waitForFunction(() => window.__first && window.__rows, null, { timeout: 300_000 });
 	return page.evaluate(() => {
-		const { startTime, responseStart, responseEnd, encodedBodySize, decodedBodySize } = performance.getEntriesByType('resource').find((e) => e.name.includes('format=columns'));
+		const { startTime, responseStart, responseEnd, encodedBodySize, decodedBodySize } = performance
+			.getEntriesByType('resource')
+			.find((e) => e.name.includes('format=columns'));
 		const first = window.__first;
-		return { server: responseStart - startTime, answer: responseEnd - responseStart, paint: first - responseStart, all: first - startTime, rows: Math.max(0, window.__rows - first), encodedBodySize, decodedBodySize };
+		return {
+			server: responseStart - startTime,
+			answer: responseEnd - responseStart,
+			paint: first - responseStart,
+			all: first - startTime,
+			rows: Math.max(0, window.__rows - first),
+			encodedBodySize,
+			decodedBodySize,
+		};
 	});
 }
 
@@ -248,17 +280,21 @@ async function brushes(page) {
 		await page.mouse.move(box.x + box.width * 0.3, y);
 		await page.mouse.down();
 		await page.mouse.move(box.x + box.width * (0.7 + 0.02 * i), y, { steps: 5 });
-		const drawn = page.evaluate(() => new Promise((done) => {
-			const answers = () => performance.getEntriesByType('resource').filter((e) => e.name.includes('format=columns')).length;
-			const before = answers();
-			let up = 0;
-			addEventListener('pointerup', () => (up = performance.now()), { capture: true, once: true });
-			const look = () => {
-				if (up > 0 && answers() > before && !document.querySelector('.profile.stale, .profile[aria-busy="true"]')) setTimeout(() => done(performance.now() - up));
-				else requestAnimationFrame(look);
-			};
-			requestAnimationFrame(look);
-		}));
+		const drawn = page.evaluate(
+			() =>
+				new Promise((done) => {
+					const answers = () => performance.getEntriesByType('resource').filter((e) => e.name.includes('format=columns')).length;
+					const before = answers();
+					let up = 0;
+					addEventListener('pointerup', () => (up = performance.now()), { capture: true, once: true });
+					const look = () => {
+						if (up > 0 && answers() > before && !document.querySelector('.profile.stale, .profile[aria-busy="true"]'))
+							setTimeout(() => done(performance.now() - up));
+						else requestAnimationFrame(look);
+					};
+					requestAnimationFrame(look);
+				}),
+		);
 		await pause(page, 200);
 		await page.mouse.up();
 		found.push(await drawn);
@@ -276,7 +312,13 @@ async function rows(url) {
 	await page.locator('.table .tbody .tr').first().waitFor({ timeout: 300_000 });
 	await pause(page, 500);
 	const count = await page.locator('[data-testid="table"]').getAttribute('aria-rowcount');
-	print(Number(count) - 1, 'rows of the table', 'scrolled by wheel and by scroll bar', { table: await frames(tracer, () => scrollTable(page)) }, await memoryOf(page, tracer));
+	print(
+		Number(count) - 1,
+		'rows of the table',
+		'scrolled by wheel and by scroll bar',
+		{ table: await frames(tracer, () => scrollTable(page)) },
+		await memoryOf(page, tracer),
+	);
 	await browser.close();
 }
 
@@ -335,7 +377,9 @@ async function speedscope(nodes, path) {
 	await page.goto(new URL('../tests/node_modules/speedscope/dist/release/index.html', import.meta.url).href);
 	const imported = page.waitForEvent('console', { predicate: (message) => /^import: /.test(message.text()), timeout: 300_000 });
 	// From when the page has the file, as the answer's beginning is for a server's.
-	await page.evaluate(() => document.querySelector('input[type=file]').addEventListener('change', () => (window.__begin = performance.now()), { capture: true }));
+	await page.evaluate(() =>
+		document.querySelector('input[type=file]').addEventListener('change', () => (window.__begin = performance.now()), { capture: true }),
+	);
 	await page.setInputFiles('input[type=file]', path);
 	await imported;
 	await page.waitForSelector('canvas', { timeout: 300_000 });
@@ -357,7 +401,13 @@ async function speedscope(nodes, path) {
 			await page.keyboard.press('Escape');
 		},
 	});
-	print(nodes, 'nodes  speedscope', `first paint ${ms(first - begin)} ms after it had the file; merged ("left heavy") ${ms(leftHeavy - first)} ms later`, costs, await memoryOf(page, tracer));
+	print(
+		nodes,
+		'nodes  speedscope',
+		`first paint ${ms(first - begin)} ms after it had the file; merged ("left heavy") ${ms(leftHeavy - first)} ms later`,
+		costs,
+		await memoryOf(page, tracer),
+	);
 	await browser.close();
 }
 
@@ -368,4 +418,5 @@ if (what === 'write') {
 } else if (what === 'rows') await rows(rest[0]);
 else if (what === 'show') await show(Number(rest[0]), rest[1]);
 else if (what === 'speedscope') await speedscope(Number(rest[0]), rest[1]);
-else if (what === 'size') console.log(rest.map((path) => `${path.split('/').at(-1)} ${(gzipSync(readFileSync(path), { level: 9 }).length / 1e3).toFixed(1)} kB`).join(', '));
+else if (what === 'size')
+	console.log(rest.map((path) => `${path.split('/').at(-1)} ${(gzipSync(readFileSync(path), { level: 9 }).length / 1e3).toFixed(1)} kB`).join(', '));

@@ -10,11 +10,17 @@ sizes="10000 100000 1000000"
 while [ $# -gt 1 ]; do
 	case $1 in
 	--nodes) sizes=$2 ;;
-	*) echo "page: unknown option $1" >&2; exit 2 ;;
+	*)
+		echo "page: unknown option $1" >&2
+		exit 2
+		;;
 	esac
 	shift 2
 done
-[ -x "${WICK_CHROMIUM:-/usr/bin/chromium}" ] || { echo "skipped: no chromium"; exit 0; }
+[ -x "${WICK_CHROMIUM:-/usr/bin/chromium}" ] || {
+	echo "skipped: no chromium"
+	exit 0
+}
 [ -d tests/node_modules/playwright-core ] || (cd tests && npm ci --silent)
 [ ! -f "$O/gen/web/app.js" ] || echo "  the page's script and style, gzip -9: $(node bench/page.mjs size "$O/gen/web/app.js" "$O/gen/web/app.css")"
 # PROFILE: a server with it alone.

@@ -11,13 +11,28 @@ days=1 hosts=100 load=1 fresh= peers=
 while [ $# -gt 0 ]; do
 	case $1 in
 	--full) days=30 ;;
-	--days) days=$2; shift ;;
-	--hosts) hosts=$2; shift ;;
-	--load) load=$2; shift ;;
+	--days)
+		days=$2
+		shift
+		;;
+	--hosts)
+		hosts=$2
+		shift
+		;;
+	--load)
+		load=$2
+		shift
+		;;
 	--fresh) fresh=1 ;;
 	--no-duckdb | --no-clickhouse) peers="$peers $1" ;;
-	--clickhouse-days) peers="$peers $1 $2"; shift ;;
-	*) echo "bench: store has no option '$1'" >&2; exit 2 ;;
+	--clickhouse-days)
+		peers="$peers $1 $2"
+		shift
+		;;
+	*)
+		echo "bench: store has no option '$1'" >&2
+		exit 2
+		;;
 	esac
 	shift
 done

@@ -13,7 +13,10 @@ while [ $# -gt 1 ]; do
 	--copies) copies=$2 ;;
 	--addresses) count=$2 ;;
 	--file) file=$2 ;;
-	*) echo "symbols: unknown option $1" >&2; exit 2 ;;
+	*)
+		echo "symbols: unknown option $1" >&2
+		exit 2
+		;;
 	esac
 	shift 2
 done

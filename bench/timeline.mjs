@@ -4,7 +4,9 @@
 import { createWriteStream } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 
-const THREADS = 4, FUNCS = 2000, STACKS = 20000;
+const THREADS = 4,
+	FUNCS = 2000,
+	STACKS = 20000;
 let seed = 1;
 const below = (n) => ((seed = (Math.imul(seed, 1103515245) + 12345) >>> 0) >>> 8) % n;
 const numbers = (n, f) => Array.from({ length: n }, (_, i) => f(i));
@@ -13,7 +15,12 @@ function makeThread(t, count) {
 	const marker = { name: [], startTime: [], endTime: [], phase: [], category: [], data: [] };
 	for (let i = 0; i < count; i += 4) {
 		const at = i * 0.25;
-		for (const [name, start, end] of [[0, at, at + 0.9], [1, at + 0.05, at + 0.4], [2, at + 0.45, at + 0.85], [3, at + 0.5, null]]) {
+		for (const [name, start, end] of [
+			[0, at, at + 0.9],
+			[1, at + 0.05, at + 0.4],
+			[2, at + 0.45, at + 0.85],
+			[3, at + 0.5, null],
+		]) {
 			marker.name.push(name);
 			marker.startTime.push(+(start + below(30) / 1000).toFixed(3));
 			marker.endTime.push(end === null ? null : +end.toFixed(3));
@@ -23,11 +30,23 @@ function makeThread(t, count) {
 		}
 	}
 	return {
-		name: `worker-${t}`, processName: 'bench', processType: 'default', isMainThread: t === 0, pid: '100', tid: 100 + t, registerTime: 0,
-		unregisterTime: null, pausedRanges: [], processStartupTime: 0, processShutdownTime: null,
+		name: `worker-${t}`,
+		processName: 'bench',
+		processType: 'default',
+		isMainThread: t === 0,
+		pid: '100',
+		tid: 100 + t,
+		registerTime: 0,
+		unregisterTime: null,
+		pausedRanges: [],
+		processStartupTime: 0,
+		processShutdownTime: null,
 		samples: {
-			length: count, stack: numbers(count, () => below(STACKS)), time: numbers(count, (i) => +(i * 0.25 + below(100) / 1000).toFixed(3)),
-			weight: null, weightType: 'samples',
+			length: count,
+			stack: numbers(count, () => below(STACKS)),
+			time: numbers(count, (i) => +(i * 0.25 + below(100) / 1000).toFixed(3)),
+			weight: null,
+			weightType: 'samples',
 		},
 		markers: { length: marker.name.length, ...marker },
 	};
@@ -36,21 +55,55 @@ function makeThread(t, count) {
 async function write(path, count) {
 	const out = createWriteStream(path);
 	const put = (text) => out.write(text) || new Promise((resolve) => out.once('drain', resolve));
-	const fill = (v) => numbers(FUNCS, () => v), own = (n) => numbers(n, (i) => i);
+	const fill = (v) => numbers(FUNCS, () => v),
+		own = (n) => numbers(n, (i) => i);
 	const shared = {
 		stringArray: ['step', 'parse', 'merge', 'send', ...numbers(FUNCS, (i) => `function_${i}`)],
-		frameTable: { length: FUNCS, address: fill(-1), inlineDepth: fill(0), category: fill(0), subcategory: fill(0), func: own(FUNCS), nativeSymbol: fill(null), innerWindowID: fill(0), line: fill(null), column: fill(null) },
-		funcTable: { length: FUNCS, name: numbers(FUNCS, (i) => i + 4), isJS: fill(false), relevantForJS: fill(false), resource: fill(-1), source: fill(null), lineNumber: fill(null), columnNumber: fill(null) },
-		stackTable: {
-			length: STACKS, frame: numbers(STACKS, () => below(FUNCS)), prefix: numbers(STACKS, (i) => (i === 0 ? null : Math.max(0, i - 1 - below(Math.max(50, i))))),
-			category: numbers(STACKS, () => 0), subcategory: numbers(STACKS, () => 0),
+		frameTable: {
+			length: FUNCS,
+			address: fill(-1),
+			inlineDepth: fill(0),
+			category: fill(0),
+			subcategory: fill(0),
+			func: own(FUNCS),
+			nativeSymbol: fill(null),
+			innerWindowID: fill(0),
+			line: fill(null),
+			column: fill(null),
 		},
-		resourceTable: { length: 0, lib: [], name: [], host: [], type: [] }, nativeSymbols: { length: 0, address: [], functionSize: [], libIndex: [], name: [] },
+		funcTable: {
+			length: FUNCS,
+			name: numbers(FUNCS, (i) => i + 4),
+			isJS: fill(false),
+			relevantForJS: fill(false),
+			resource: fill(-1),
+			source: fill(null),
+			lineNumber: fill(null),
+			columnNumber: fill(null),
+		},
+		stackTable: {
+			length: STACKS,
+			frame: numbers(STACKS, () => below(FUNCS)),
+			prefix: numbers(STACKS, (i) => (i === 0 ? null : Math.max(0, i - 1 - below(Math.max(50, i))))),
+			category: numbers(STACKS, () => 0),
+			subcategory: numbers(STACKS, () => 0),
+		},
+		resourceTable: { length: 0, lib: [], name: [], host: [], type: [] },
+		nativeSymbols: { length: 0, address: [], functionSize: [], libIndex: [], name: [] },
 		sources: { length: 0, id: [], filename: [] },
 	};
 	const meta = {
-		version: 30, preprocessedProfileVersion: 60, interval: 0.25, startTime: 1700000000000, processType: 0, product: 'bench', stackwalk: 1,
-		categories: [['Other', 'grey'], ['Engine', 'blue']].map(([name, color]) => ({ name, color, subcategories: ['Other'] })),
+		version: 30,
+		preprocessedProfileVersion: 60,
+		interval: 0.25,
+		startTime: 1700000000000,
+		processType: 0,
+		product: 'bench',
+		stackwalk: 1,
+		categories: [
+			['Other', 'grey'],
+			['Engine', 'blue'],
+		].map(([name, color]) => ({ name, color, subcategories: ['Other'] })),
 		markerSchema: [{ name: 'step', display: ['marker-chart'], fields: [{ key: 'rows', label: 'Rows', format: 'integer' }] }],
 	};
 	await put(`{"meta":${JSON.stringify(meta)},"libs":[],"shared":${JSON.stringify(shared)},"threads":[`);
@@ -65,7 +118,9 @@ async function show(path) {
 	const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
 	await page.goto(pathToFileURL(path).href);
 	await page.waitForFunction(() => window.__wickTime && window.__wick?.flame.visibleCount > 0, null, { timeout: 300000 });
-	console.log(`painted after ${Math.round(await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))))))} ms`);
+	console.log(
+		`painted after ${Math.round(await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))))))} ms`,
+	);
 	const steps = [
 		['table of markers', () => document.querySelector('[data-testid="tl-table"]').click()],
 		['sorted by duration', () => document.querySelector('[data-testid="marker-sort-duration"]').click()],

@@ -9,11 +9,17 @@ count=1000000
 while [ $# -gt 1 ]; do
 	case $1 in
 	--count) count=$2 ;;
-	*) echo "timeline: unknown option $1" >&2; exit 2 ;;
+	*)
+		echo "timeline: unknown option $1" >&2
+		exit 2
+		;;
 	esac
 	shift 2
 done
-[ -x "${WICK_CHROMIUM:-/usr/bin/chromium}" ] || { echo "skipped: no chromium"; exit 0; }
+[ -x "${WICK_CHROMIUM:-/usr/bin/chromium}" ] || {
+	echo "skipped: no chromium"
+	exit 0
+}
 [ -d tests/node_modules/playwright-core ] || (cd tests && npm ci --silent)
 node bench/timeline.mjs write "$work/bench.firefox.json" "$count"
 /usr/bin/time -f 'written in %e s: %U s user, %S s system, %M kB' "$WICK" convert -q "$work/bench.firefox.json" -o "$work/bench.html"

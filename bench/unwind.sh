@@ -14,7 +14,10 @@ PATH=$PATH:/usr/sbin
 export WICK_CACHE="$work/cache-of-bench"
 stats=/proc/sys/kernel/bpf_stats_enabled
 stats_before=$(cat "$stats" 2>/dev/null || echo 0)
-unwind_cleanup() { echo "$stats_before" >"$stats" 2>/dev/null; cleanup; }
+unwind_cleanup() {
+	echo "$stats_before" >"$stats" 2>/dev/null
+	cleanup
+}
 trap unwind_cleanup EXIT
 
 cat >"$work/load.py" <<'PY'
@@ -58,7 +61,10 @@ start_profiler() {
 	timer=$!
 	sleep 4
 	profiler=$(pgrep -P "$timer")
-	[ -n "$profiler" ] || { echo "bench: $1 does not start: $(tail -n 1 "$work/profiler.log")" >&2; return 1; }
+	[ -n "$profiler" ] || {
+		echo "bench: $1 does not start: $(tail -n 1 "$work/profiler.log")" >&2
+		return 1
+	}
 	pids="$pids $profiler"
 }
 stop_profiler() {
@@ -127,7 +133,10 @@ for pair in $(seq "$pairs"); do
 done
 printf '%-11s %8s %10s %9s %8s %11s %8s %10s  %s\n' none - - - - - - - "$(sort -n "$work/pairs" | awk '{ v[NR] = $1 } END { printf "%.2f%% (%.2f to %.2f)", v[int((NR + 1) / 2)], v[int((NR + 3) / 4)], v[int((3 * NR + 1) / 4)] }')"
 for profiler_name in wick perf-fp perf-dwarf bpftrace; do
-	command -v "$(echo "$profiler_name" | sed 's/-.*//; s/^wick$/node/')" >/dev/null 2>&1 || { printf '%-11s not installed\n' "$profiler_name"; continue; }
+	command -v "$(echo "$profiler_name" | sed 's/-.*//; s/^wick$/node/')" >/dev/null 2>&1 || {
+		printf '%-11s not installed\n' "$profiler_name"
+		continue
+	}
 	long_run "$profiler_name" && paired_runs "$profiler_name" && printf '%s  %s\n' "$row" "$slowdown"
 done
 

@@ -12,7 +12,10 @@ row() { # NAME COMMAND...
 	shift
 	timeout $((seconds + 30)) "$WICK" record -F "$hz" -d "$seconds" -o "$dir/out.folded" -- "$@" >"$dir/log" 2>&1
 	line=$(sed -n 's/^ *user stacks complete: //p' "$dir/log" | tail -n 1)
-	[ -n "$line" ] || { printf '| %s | not run: %s | | |\n' "$name" "$(tail -n 1 "$dir/log")"; return; }
+	[ -n "$line" ] || {
+		printf '| %s | not run: %s | | |\n' "$name" "$(tail -n 1 "$dir/log")"
+		return
+	}
 	# Behind [unknown stack] stands the outermost frame that was found.
 	ends=$(awk '{ n = $NF; $NF = ""; k = split($0, f, ";"); for (i = 1; i < k; i++) if (f[i] ~ /unknown stack/) { sub(/ +$/, "", f[i + 1]); c[f[i + 1]] += n; break } }
 		END { for (name in c) print c[name], name }' "$dir/out.folded" | sort -rn | head -n 3 | cut -d ' ' -f 2- | cut -c 1-60 | paste -sd ',' | sed 's/,/, /g')

@@ -8,7 +8,10 @@ nodes=1400000
 while [ $# -gt 1 ]; do
 	case $1 in
 	--nodes) nodes=$2 ;;
-	*) echo "view: unknown option $1" >&2; exit 2 ;;
+	*)
+		echo "view: unknown option $1" >&2
+		exit 2
+		;;
 	esac
 	shift 2
 done

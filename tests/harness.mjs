@@ -1,31 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the tests written in JavaScript share: named checks, the closing line, a server to talk to.
-import { spawn, spawnSync } from "node:child_process";
-import { accessSync, chmodSync, constants, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
-import http from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { spawn, spawnSync } from 'node:child_process';
+import { accessSync, chmodSync, constants, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import http from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 
-export const wick = process.env.WICK ?? "build/wick";
-export const testData = process.env.WICK_TEST_DATA ?? "../shared/data";
-let passed = 0, failed = 0, skipped = 0;
+export const wick = process.env.WICK ?? 'build/wick';
+export const testData = process.env.WICK_TEST_DATA ?? '../shared/data';
+let passed = 0,
+	failed = 0,
+	skipped = 0;
 
 // Programs of others that a test asks or compares with are the distribution's, as tests/lib.inc has it.
-const jvms = "/usr/lib/jvm";
-const jdks = existsSync(jvms) ? readdirSync(jvms).filter((name) => /^java-[0-9].*-openjdk-/.test(name)).map((name) => `${jvms}/${name}/bin`).filter((path) => existsSync(`${path}/java`)).slice(-1) : [];
-process.env.PATH = [process.env.WICK_TEST_PATH, ...jdks, "/usr/sbin", "/usr/bin", "/sbin", "/bin", process.env.PATH].filter(Boolean).join(":");
-Object.assign(process.env, { GOENV: "off", GOTOOLCHAIN: "local" });
-for (const name of ["GOROOT", "GOTOOLDIR", "GOFLAGS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "NODE_OPTIONS", "PYTHONHOME", "PYTHONPATH"]) delete process.env[name];
+const jvms = '/usr/lib/jvm';
+const jdks = existsSync(jvms)
+	? readdirSync(jvms)
+			.filter((name) => /^java-[0-9].*-openjdk-/.test(name))
+			.map((name) => `${jvms}/${name}/bin`)
+			.filter((path) => existsSync(`${path}/java`))
+			.slice(-1)
+	: [];
+process.env.PATH = [process.env.WICK_TEST_PATH, ...jdks, '/usr/sbin', '/usr/bin', '/sbin', '/bin', process.env.PATH].filter(Boolean).join(':');
+Object.assign(process.env, { GOENV: 'off', GOTOOLCHAIN: 'local' });
+for (const name of ['GOROOT', 'GOTOOLDIR', 'GOFLAGS', 'JAVA_TOOL_OPTIONS', 'JDK_JAVA_OPTIONS', 'NODE_OPTIONS', 'PYTHONHOME', 'PYTHONPATH'])
+	delete process.env[name];
 const used = new Set();
 // Whether these programs are installed; says where each is and which version, once.
 export function uses(...names) {
 	let all = true;
 	for (const name of names) {
-		const path = process.env.PATH.split(":").map((folder) => join(folder, name)).find((file) => { try { return !accessSync(file, constants.X_OK); } catch { return false; } });
+		const path = process.env.PATH.split(':')
+			.map((folder) => join(folder, name))
+			.find((file) => {
+				try {
+					return !accessSync(file, constants.X_OK);
+				} catch {
+					return false;
+				}
+			});
 		if (!path) all = false;
 		else if (!used.has(name)) {
-			const said = spawnSync(path, [name === "go" ? "version" : "--version"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).stdout ?? "";
-			console.log(`uses ${path}: ${said.split("\n").find((line) => /[0-9]/.test(line)) ?? ""}`);
+			const said = spawnSync(path, [name === 'go' ? 'version' : '--version'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).stdout ?? '';
+			console.log(`uses ${path}: ${said.split('\n').find((line) => /[0-9]/.test(line)) ?? ''}`);
 			used.add(name);
 		}
 	}
@@ -38,7 +55,12 @@ export async function test(name, body) {
 		console.log(`ok ${name}`);
 		passed++;
 	} catch (error) {
-		console.log(`FAILED ${name}\n    ${String(error?.stack ?? error).split("\n").slice(0, 8).join("\n    ")}`);
+		console.log(
+			`FAILED ${name}\n    ${String(error?.stack ?? error)
+				.split('\n')
+				.slice(0, 8)
+				.join('\n    ')}`,
+		);
 		failed++;
 	}
 }
@@ -52,59 +74,78 @@ export function finish() {
 }
 
 export function temporaryDirectory() {
-	const path = mkdtempSync(join(tmpdir(), "wick-test-"));
+	const path = mkdtempSync(join(tmpdir(), 'wick-test-'));
 	chmodSync(path, 0o755);
-	process.on("exit", () => rmSync(path, { recursive: true, force: true }));
+	process.on('exit', () => rmSync(path, { recursive: true, force: true }));
 	return path;
 }
 
 export async function startServer(directory, options = []) {
-	const child = spawn(wick, ["server", "--data", directory, "--listen", "127.0.0.1:0", ...options], { stdio: ["ignore", "ignore", "pipe"] });
-	process.on("exit", () => child.kill("SIGKILL"));
-	let log = "";
+	const child = spawn(wick, ['server', '--data', directory, '--listen', '127.0.0.1:0', ...options], { stdio: ['ignore', 'ignore', 'pipe'] });
+	process.on('exit', () => child.kill('SIGKILL'));
+	let log = '';
 	const port = await new Promise((resolve, reject) => {
-		child.stderr.on("data", (chunk) => {
+		child.stderr.on('data', (chunk) => {
 			log += chunk;
 			const match = log.match(/http:\/\/127\.0\.0\.1:(\d+)/);
 			if (match) resolve(Number(match[1]));
 		});
-		child.once("exit", (code) => reject(new Error(`server ended with ${code}: ${log}`)));
+		child.once('exit', (code) => reject(new Error(`server ended with ${code}: ${log}`)));
 	});
-	const stop = () => new Promise((resolve) => {
-		child.removeAllListeners("exit");
-		child.once("exit", (code, signal) => resolve(code ?? signal));
-		child.kill("SIGTERM");
-	});
+	const stop = () =>
+		new Promise((resolve) => {
+			child.removeAllListeners('exit');
+			child.once('exit', (code, signal) => resolve(code ?? signal));
+			child.kill('SIGTERM');
+		});
 	return { port, url: `http://127.0.0.1:${port}`, child, stop, log: () => log };
 }
 
 // A request over node's own HTTP/1.1 client; resolves with status, headers and the body as a Buffer.
 export function request(port, method, path, { body, headers = {} } = {}) {
 	return new Promise((resolve, reject) => {
-		const call = http.request({ host: "127.0.0.1", port, method, path, headers: { ...(body ? { "content-length": body.length } : {}), ...headers } }, (response) => {
-			const chunks = [];
-			response.on("data", (chunk) => chunks.push(chunk));
-			response.on("end", () => resolve({ status: response.statusCode, headers: response.headers, body: Buffer.concat(chunks) }));
-			response.on("error", reject);
-		});
-		call.on("error", reject);
+		const call = http.request(
+			{ host: '127.0.0.1', port, method, path, headers: { ...(body ? { 'content-length': body.length } : {}), ...headers } },
+			(response) => {
+				const chunks = [];
+				response.on('data', (chunk) => chunks.push(chunk));
+				response.on('end', () => resolve({ status: response.statusCode, headers: response.headers, body: Buffer.concat(chunks) }));
+				response.on('error', reject);
+			},
+		);
+		call.on('error', reject);
 		call.end(body);
 	});
 }
 
 // Reads what /api/v1/query answers to format=columns, as docs/api.md has it, into what it answers to format=flame.
 export function readColumns(body) {
-	if (body.subarray(0, 8).toString("latin1") !== "wickflm\x01") throw new Error("no columns");
+	if (body.subarray(0, 8).toString('latin1') !== 'wickflm\x01') throw new Error('no columns');
 	let at = 12 + body.readUInt32LE(8);
 	const head = JSON.parse(body.subarray(12, at));
-	const varint = () => { for (let value = 0n, shift = 0n; ; shift += 7n) { const byte = body[at++]; value |= BigInt(byte & 127) << shift; if (byte < 128) return value; } };
+	const varint = () => {
+		for (let value = 0n, shift = 0n; ; shift += 7n) {
+			const byte = body[at++];
+			value |= BigInt(byte & 127) << shift;
+			if (byte < 128) return value;
+		}
+	};
 	const column = (count) => Array.from({ length: count }, () => Number(varint()));
-	const [stringCount, frames, count] = column(3), unit = varint();
+	const [stringCount, frames, count] = column(3),
+		unit = varint();
 	const strings = column(stringCount).map((length) => body.subarray(at, (at += length)).toString());
-	const of = ["name", "file", "line", "binary", "kind"].map((name) => [name, column(frames)]);
+	const of = ['name', 'file', 'line', 'binary', 'kind'].map((name) => [name, column(frames)]);
 	const parent = [];
-	for (let up of column(count)) { let under = Math.max(0, parent.length - 1); while (up-- > 0) under = parent[under]; parent.push(under); }
-	const frame = column(count), self = Array.from({ length: count }, () => { const value = varint(); return Number((value & 1n ? -(value >> 1n) - 1n : value >> 1n) * unit); });
+	for (let up of column(count)) {
+		let under = Math.max(0, parent.length - 1);
+		while (up-- > 0) under = parent[under];
+		parent.push(under);
+	}
+	const frame = column(count),
+		self = Array.from({ length: count }, () => {
+			const value = varint();
+			return Number((value & 1n ? -(value >> 1n) - 1n : value >> 1n) * unit);
+		});
 	if (at !== body.length) throw new Error(`${body.length - at} bytes behind the columns`);
 	const total = self.slice();
 	for (let i = count - 1; i > 0; i--) total[parent[i]] += total[i];
@@ -116,22 +157,46 @@ export function readColumns(body) {
 export function varint(value) {
 	const out = [];
 	let n = BigInt.asUintN(64, BigInt(value));
-	while (n > 127n) { out.push(Number(n & 127n) | 128); n >>= 7n; }
+	while (n > 127n) {
+		out.push(Number(n & 127n) | 128);
+		n >>= 7n;
+	}
 	out.push(Number(n));
 	return out;
 }
 export const intField = (number, value) => [...varint(number << 3), ...varint(value)];
-export const bytesField = (number, payload) => { const bytes = typeof payload === "string" ? [...Buffer.from(payload)] : payload; return [...varint(number << 3 | 2), ...varint(bytes.length), ...bytes]; };
-export const fixed64Field = (number, value) => { const b = Buffer.alloc(8); b.writeBigUInt64LE(BigInt(value)); return [...varint(number << 3 | 1), ...b]; };
+export const bytesField = (number, payload) => {
+	const bytes = typeof payload === 'string' ? [...Buffer.from(payload)] : payload;
+	return [...varint((number << 3) | 2), ...varint(bytes.length), ...bytes];
+};
+export const fixed64Field = (number, value) => {
+	const b = Buffer.alloc(8);
+	b.writeBigUInt64LE(BigInt(value));
+	return [...varint((number << 3) | 1), ...b];
+};
 
 // A pprof profile: stacks = [[["leaf", ..., "root"], value, {label: text}], ...].
-export function pprofProfile(stacks, { type = "cpu", unit = "nanoseconds", timeNs = BigInt(Date.now()) * 1000000n, durationNs = 0 } = {}) {
-	const strings = [""], functions = new Map();
-	const id = (text) => { let i = strings.indexOf(text); if (i < 0) i = strings.push(text) - 1; return i; };
-	const functionId = (name) => { if (!functions.has(name)) functions.set(name, functions.size + 1); return functions.get(name); };
+export function pprofProfile(stacks, { type = 'cpu', unit = 'nanoseconds', timeNs = BigInt(Date.now()) * 1000000n, durationNs = 0 } = {}) {
+	const strings = [''],
+		functions = new Map();
+	const id = (text) => {
+		let i = strings.indexOf(text);
+		if (i < 0) i = strings.push(text) - 1;
+		return i;
+	};
+	const functionId = (name) => {
+		if (!functions.has(name)) functions.set(name, functions.size + 1);
+		return functions.get(name);
+	};
 	const out = [...bytesField(1, [...intField(1, id(type)), ...intField(2, id(unit))])];
 	for (const [frames, value, labels] of stacks) {
-		const sample = [...bytesField(1, frames.flatMap((f) => varint(functionId(f)))), ...bytesField(2, varint(value))];
+		const sample = [
+			...bytesField(
+				1,
+				frames.flatMap((f) => varint(functionId(f))),
+			),
+			...bytesField(2, varint(value)),
+		];
 		for (const [key, text] of Object.entries(labels ?? {})) sample.push(...bytesField(3, [...intField(1, id(key)), ...intField(2, id(text))]));
 		out.push(...bytesField(2, sample));
 	}

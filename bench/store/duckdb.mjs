@@ -2,37 +2,58 @@
 // The same questions to DuckDB, over the same Parquet files. It gets the files in the order in which it likes them and its metadata cache; questions
 // are put so that nothing but sums leaves the engine, so no time goes into turning rows into JavaScript. What it is asked for is less than what Wick answers: sums by
 // stack instead of a tree of named frames.
-import { createRequire } from "node:module";
+import { createRequire } from 'node:module';
 
 export class DuckDB {
 	static async open(blocks) {
-		const { DuckDBInstance } = createRequire(new URL("../../tests/package.json", import.meta.url))("@duckdb/node-api");
+		const { DuckDBInstance } = createRequire(new URL('../../tests/package.json', import.meta.url))('@duckdb/node-api');
 		const database = new DuckDB();
-		database.connection = await (await DuckDBInstance.create(":memory:")).connect();
+		database.connection = await (await DuckDBInstance.create(':memory:')).connect();
 		database.blocks = blocks;
-		await database.rows("SET enable_object_cache = true").catch(() => {});
-		await database.rows("SET preserve_insertion_order = false");
-		for (const name of ["samples", "series", "stacks", "locations", "lines", "functions"])
-			await database.rows(`CREATE VIEW ${name} AS SELECT *, file_index FROM read_parquet([${blocks.map((block) => `'${block.path}/${name}.parquet'`).join(", ")}], union_by_name = true)`);
-		if (blocks.every((block) => block.files.some((file) => file.name === "rollup_1h.parquet" && file.bytes)))
-			await database.rows(`CREATE VIEW rollup_1h AS SELECT *, file_index FROM read_parquet([${blocks.map((block) => `'${block.path}/rollup_1h.parquet'`).join(", ")}])`).then(() => database.hasRollups = true);
+		await database.rows('SET enable_object_cache = true').catch(() => {});
+		await database.rows('SET preserve_insertion_order = false');
+		for (const name of ['samples', 'series', 'stacks', 'locations', 'lines', 'functions'])
+			await database.rows(
+				`CREATE VIEW ${name} AS SELECT *, file_index FROM read_parquet([${blocks.map((block) => `'${block.path}/${name}.parquet'`).join(', ')}], union_by_name = true)`,
+			);
+		if (blocks.every((block) => block.files.some((file) => file.name === 'rollup_1h.parquet' && file.bytes)))
+			await database
+				.rows(`CREATE VIEW rollup_1h AS SELECT *, file_index FROM read_parquet([${blocks.map((block) => `'${block.path}/rollup_1h.parquet'`).join(', ')}])`)
+				.then(() => (database.hasRollups = true));
 		return database;
 	}
-	async rows(sql) { return (await this.connection.runAndReadAll(sql)).getRowObjects(); }
+	async rows(sql) {
+		return (await this.connection.runAndReadAll(sql)).getRowObjects();
+	}
 	// Gives up after a minute.
 	async run(sql) {
 		const timer = setTimeout(() => this.connection.interrupt(), 60000);
-		try { return await this.rows(sql); } finally { clearTimeout(timer); }
+		try {
+			return await this.rows(sql);
+		} finally {
+			clearTimeout(timer);
+		}
 	}
-	cpu() { const { user, system } = process.cpuUsage(); return (user + system) / 1000; }
-	async threads(n) { await this.rows(`SET threads = ${n}`); }
+	cpu() {
+		const { user, system } = process.cpuUsage();
+		return (user + system) / 1000;
+	}
+	async threads(n) {
+		await this.rows(`SET threads = ${n}`);
+	}
 }
 
-const stamp = (ms) => `TIMESTAMPTZ '${new Date(ms).toISOString().replace("T", " ").replace("Z", "+00")}'`;
-const series = (service) => `SELECT file_index, series_id, label_service_name FROM series WHERE name = 'process_cpu'${service ? ` AND label_service_name = '${service}'` : ""}`;
-const rollups = (service) => `SELECT DISTINCT file_index, rollup_id, label_service_name FROM series WHERE name = 'process_cpu'${service ? ` AND label_service_name = '${service}'` : ""}`;
+const stamp = (ms) => `TIMESTAMPTZ '${new Date(ms).toISOString().replace('T', ' ').replace('Z', '+00')}'`;
+const series = (service) =>
+	`SELECT file_index, series_id, label_service_name FROM series WHERE name = 'process_cpu'${service ? ` AND label_service_name = '${service}'` : ''}`;
+const rollups = (service) =>
+	`SELECT DISTINCT file_index, rollup_id, label_service_name FROM series WHERE name = 'process_cpu'${service ? ` AND label_service_name = '${service}'` : ''}`;
 const inside = (from, to) => `time_ns >= ${stamp(from)} AND time_ns < ${stamp(to)}`;
-const byStack = (service, from, to) => `SELECT hash, sum(v) AS v FROM (SELECT file_index, stack_id, sum(value) AS v FROM samples JOIN (${series(service)}) USING (file_index, series_id) WHERE ${inside(from, to)} GROUP BY ALL)
+const byStack = (
+	service,
+	from,
+	to,
+) => `SELECT hash, sum(v) AS v FROM (SELECT file_index, stack_id, sum(value) AS v FROM samples JOIN (${series(service)}) USING (file_index, series_id) WHERE ${inside(from, to)} GROUP BY ALL)
 	JOIN (SELECT file_index, stack_id, hash FROM stacks) USING (file_index, stack_id) GROUP BY 1`;
 
 export const sql = {
@@ -41,16 +62,26 @@ export const sql = {
 			SELECT k.file_index, k.stack_id FROM trie k JOIN lines l USING (file_index, location_id) JOIN functions f USING (file_index, function_id) WHERE f.name = '${name}'
 			UNION SELECT k.file_index, k.stack_id FROM hit JOIN trie k ON k.file_index = hit.file_index AND k.parent_id = hit.stack_id)
 		SELECT sum(value) FROM samples JOIN (${series()}) USING (file_index, series_id) SEMI JOIN hit USING (file_index, stack_id) WHERE ${inside(from, to)}`,
-	series: ({ from, to, step }) => `SELECT count(*), sum(v) FROM (SELECT label_service_name, epoch_ms(time_ns) // ${step} AS t, sum(value) AS v FROM samples JOIN (${series()}) USING (file_index, series_id) WHERE ${inside(from, to)} GROUP BY ALL)`,
-	values: ({ label, prefix }) => `SELECT count(*), sum(n) FROM (SELECT label_${label} AS v, count(*) AS n FROM series WHERE starts_with(label_${label}, '${prefix}') GROUP BY 1 ORDER BY 2 DESC LIMIT 100)`,
-	services: () => "SELECT count(*), sum(n) FROM (SELECT label_service_name AS v, count(*) AS n, max(last_ns) FROM series GROUP BY 1)",
-	diff: ({ from, to, baseFrom, baseTo }) => `SELECT count(*), sum(coalesce(a.v, 0) - coalesce(b.v, 0)) FROM (${byStack(null, from, to)}) a FULL JOIN (${byStack(null, baseFrom, baseTo)}) b USING (hash)`,
+	series: ({ from, to, step }) =>
+		`SELECT count(*), sum(v) FROM (SELECT label_service_name, epoch_ms(time_ns) // ${step} AS t, sum(value) AS v FROM samples JOIN (${series()}) USING (file_index, series_id) WHERE ${inside(from, to)} GROUP BY ALL)`,
+	values: ({ label, prefix }) =>
+		`SELECT count(*), sum(n) FROM (SELECT label_${label} AS v, count(*) AS n FROM series WHERE starts_with(label_${label}, '${prefix}') GROUP BY 1 ORDER BY 2 DESC LIMIT 100)`,
+	services: () => 'SELECT count(*), sum(n) FROM (SELECT label_service_name AS v, count(*) AS n, max(last_ns) FROM series GROUP BY 1)',
+	diff: ({ from, to, baseFrom, baseTo }) =>
+		`SELECT count(*), sum(coalesce(a.v, 0) - coalesce(b.v, 0)) FROM (${byStack(null, from, to)}) a FULL JOIN (${byStack(null, baseFrom, baseTo)}) b USING (hash)`,
 };
 
 // Those that can be asked of the hourly rollups, by somebody who knows that they are there; null where they cannot.
-const hour = 3600000, whole = (...times) => times.every((time) => time % hour === 0);
+const hour = 3600000,
+	whole = (...times) => times.every((time) => time % hour === 0);
 export const rollupSql = {
-	flame: ({ service, from, to }) => !whole(from, to) ? null : `SELECT count(*), sum(v) FROM (SELECT hash, sum(v) AS v FROM (SELECT file_index, stack_id, sum(value) AS v FROM rollup_1h JOIN (${rollups(service)}) USING (file_index, rollup_id) WHERE ${inside(from, to)} GROUP BY ALL)
+	flame: ({ service, from, to }) =>
+		!whole(from, to)
+			? null
+			: `SELECT count(*), sum(v) FROM (SELECT hash, sum(v) AS v FROM (SELECT file_index, stack_id, sum(value) AS v FROM rollup_1h JOIN (${rollups(service)}) USING (file_index, rollup_id) WHERE ${inside(from, to)} GROUP BY ALL)
 		JOIN (SELECT file_index, stack_id, hash FROM stacks) USING (file_index, stack_id) GROUP BY 1)`,
-	series: ({ from, to, step }) => !whole(from, to, step) ? null : `SELECT count(*), sum(v) FROM (SELECT label_service_name, epoch_ms(time_ns) // ${step} AS t, sum(value) AS v FROM rollup_1h JOIN (${rollups()}) USING (file_index, rollup_id) WHERE ${inside(from, to)} GROUP BY ALL)`,
+	series: ({ from, to, step }) =>
+		!whole(from, to, step)
+			? null
+			: `SELECT count(*), sum(v) FROM (SELECT label_service_name, epoch_ms(time_ns) // ${step} AS t, sum(value) AS v FROM rollup_1h JOIN (${rollups()}) USING (file_index, rollup_id) WHERE ${inside(from, to)} GROUP BY ALL)`,
 };

@@ -29,7 +29,7 @@ struct world {
 	char directory[64], text[4096];
 };
 
-static void make_poller(struct world *world, const char *refusal)
+static void start_client(struct world *world, const char *refusal)
 {
 	struct control_client_options options = {.url = world->peer.url,
 						 .token = "tok",
@@ -49,10 +49,10 @@ static void make_poller(struct world *world, const char *refusal)
 static int setup(void **state)
 {
 	struct world *world = calloc(1, sizeof(*world));
-	snprintf(world->directory, sizeof(world->directory), "/tmp/wick-poller-XXXXXX");
+	snprintf(world->directory, sizeof(world->directory), "/tmp/wick-control-XXXXXX");
 	assert_non_null(mkdtemp(world->directory));
 	test_peer_open(&world->peer);
-	make_poller(world, NULL);
+	start_client(world, NULL);
 	*state = world;
 	return 0;
 }
@@ -247,7 +247,7 @@ static void test_failures(void **state)
 	poll_with(world, 200, reply(world, "c1", request("a2", "just", test_clock.now_ns - NS_PER_S, NS_PER_S)));
 	work(world->client);
 	check_failure(world, "the recording request arrived after its end time");
-	make_poller(world, "no privileges");
+	start_client(world, "no privileges");
 	poll_with(world, 200, reply(world, "c1", request("a3", "just", START_NS, NS_PER_S)));
 	check_failure(world, "no privileges");
 }

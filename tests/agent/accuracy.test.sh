@@ -3,7 +3,10 @@
 # A program that spends its time 90:10 in two functions, beside another busy process: what agent, server and store say, and what record says.
 # Shares may be off by five standard errors of as many samples: 4.0 % for 7 s of CPU time at 199 Hz, 1.9 % for 30 s.
 . tests/lib.inc
-can_sample || { skip "accuracy" "$no_sampling"; finish; }
+can_sample || {
+	skip "accuracy" "$no_sampling"
+	finish
+}
 seconds=${WICK_TEST_SECONDS:-$(if_full 30 7)}
 allowed=$(awk -v n=$((seconds * 199)) 'BEGIN { printf "%.2f", 500 * sqrt(0.09 / n) }')
 workload="$O/programs/workload"
@@ -18,7 +21,10 @@ shares() { # NAME JSON: total of longTask and shortTask within main's
 "$WICK" up --data "$work/up" --listen 127.0.0.1:0 -F 199 --budget 0 2>"$work/up.log" &
 up_pid=$!
 pids="$pids $up_pid"
-wait_url "$work/up.log" "$up_pid" || { fail "wick up starts" "$(cat "$work/up.log")"; finish; }
+wait_url "$work/up.log" "$up_pid" || {
+	fail "wick up starts" "$(cat "$work/up.log")"
+	finish
+}
 pass "wick up starts and prints its address"
 "$O/programs/load" 3600 1 >/dev/null &
 busy=$!
@@ -31,7 +37,10 @@ pids="$pids $target"
 seen=
 while kill -0 "$target" 2>/dev/null; do
 	"$WICK" query "process_cpu{process_pid=\"$target\"}" --url "$url" --from now-30m --format json -n 0 -o "$work/early.json" 2>"$work/err" || cat "$work/err"
-	if [ "$(total_of "$work/early.json" longTask)" -gt 0 ]; then seen=$(($(date +%s) - started)); break; fi
+	if [ "$(total_of "$work/early.json" longTask)" -gt 0 ]; then
+		seen=$(($(date +%s) - started))
+		break
+	fi
 	sleep 0.5
 done
 if [ -n "$seen" ]; then pass "functions are shown by name after $seen s"; else fail "functions are shown by name while the program runs" "$(head -c 1000 "$work/early.json")"; fi

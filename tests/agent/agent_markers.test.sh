@@ -2,8 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Markers of all programs, all the time: an agent collects them, the server answers; recorders go first; servers may be away.
 . tests/lib.inc
-can_sample || { skip "markers all the time" "$no_sampling"; finish; }
-unshare --uts true 2>/dev/null || { skip "markers all the time" "no namespaces of host names"; finish; }
+can_sample || {
+	skip "markers all the time" "$no_sampling"
+	finish
+}
+unshare --uts true 2>/dev/null || {
+	skip "markers all the time" "no namespaces of host names"
+	finish
+}
 case $O in /*) bin=$O ;; *) bin=$PWD/$O ;; esac
 marks=$bin/programs/markers
 [ -x "$marks" ] || make -s programs client

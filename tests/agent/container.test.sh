@@ -3,8 +3,14 @@
 # A program with libwickmark, linked statically, in a container that runc runs: recorded from outside it has the names, markers and
 # samples, and the process and thread ids that the host knows it by.
 . tests/lib.inc
-can_sample || { skip "containers" "$no_sampling"; finish; }
-command -v runc >/dev/null 2>&1 || { skip "containers" "no runc"; finish; }
+can_sample || {
+	skip "containers" "$no_sampling"
+	finish
+}
+command -v runc >/dev/null 2>&1 || {
+	skip "containers" "no runc"
+	finish
+}
 case $O in /*) bin=$O ;; *) bin=$PWD/$O ;; esac
 workers=4 name=wick-test-$$
 make -s "$O/client/libwickmark.a"

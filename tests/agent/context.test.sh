@@ -2,13 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # A busy process in a cgroup named as a container's is labelled so, through agent, server and store; and rules of relabel_configs keep, drop and change what is sent.
 . tests/lib.inc
-can_sample || { skip "context" "$no_sampling"; finish; }
+can_sample || {
+	skip "context" "$no_sampling"
+	finish
+}
 id=3f4e1c9d7a5b2086f1e0d9c8b7a695847362514039281706f5e4d3c2b1a09f8e
 uid=6d3f2a10-9c4b-4e8a-b7d5-0f1e2d3c4b5a
 load="$O/programs/load"
 # The hierarchy that the agent looks at, as src/agent/process/cgroups.c chooses it.
-if [ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ]; then root=/sys/fs/cgroup
-elif [ "$(stat -fc %T /sys/fs/cgroup/memory 2>/dev/null)" = cgroupfs ]; then root=/sys/fs/cgroup/memory
+if [ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ]; then
+	root=/sys/fs/cgroup
+elif [ "$(stat -fc %T /sys/fs/cgroup/memory 2>/dev/null)" = cgroupfs ]; then
+	root=/sys/fs/cgroup/memory
 else root=/sys/fs/cgroup/unified; fi
 made=
 remove_cgroups() {
@@ -27,7 +32,10 @@ run_in() {
 }
 # SELECTOR: how many nanoseconds the server has of it; -1 if the query fails.
 total() {
-	"$WICK" query "process_cpu{$1}" --url "$url" --from now-30m --format json -n 0 -o "$work/q.json" 2>"$work/err" || { echo -1; return; }
+	"$WICK" query "process_cpu{$1}" --url "$url" --from now-30m --format json -n 0 -o "$work/q.json" 2>"$work/err" || {
+		echo -1
+		return
+	}
 	node -e 'console.log(JSON.parse(require("fs").readFileSync(process.argv[1])).total)' "$work/q.json"
 }
 # NAME: the agent that was just started samples all three programs, sends that and ends; sets agent_pid.
@@ -39,7 +47,10 @@ sample_all() {
 }
 has() { # NAME SELECTOR
 	n=$(total "$2")
-	if [ "${n:--1}" -gt 0 ]; then pass "$1"; else fail "$1" "$(cat "$work/err"; curl -s "$url/api/v1/labels")"; fi
+	if [ "${n:--1}" -gt 0 ]; then pass "$1"; else fail "$1" "$(
+		cat "$work/err"
+		curl -s "$url/api/v1/labels"
+	)"; fi
 }
 has_not() {
 	n=$(total "$2")
@@ -82,7 +93,10 @@ else
 	kill "$busy"
 fi
 
-start_server || { fail "the server starts" "$(cat "$work/server.log")"; finish; }
+start_server || {
+	fail "the server starts" "$(cat "$work/server.log")"
+	finish
+}
 cat >"$work/agent.yaml" <<YAML
 server: $url
 frequency: 99
@@ -106,7 +120,10 @@ stop_server
 
 # Rules: only containers; not the pod; another name; no pid.
 rm -rf "$work/data"
-start_server || { fail "the server starts again" "$(cat "$work/server.log")"; finish; }
+start_server || {
+	fail "the server starts again" "$(cat "$work/server.log")"
+	finish
+}
 cat >"$work/agent.yaml" <<YAML
 server: $url
 frequency: 99

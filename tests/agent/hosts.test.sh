@@ -3,7 +3,10 @@
 # Two hosts, which are network namespaces, with clocks that are 5 s apart and drift by 50 ppm: client/examples/pipeline/run.sh records
 # both and merges them. It leaves the true times in its markers, against which hosts.mjs checks the merged profile.
 . tests/lib.inc
-can_sample || { skip "hosts" "$no_sampling"; finish; }
+can_sample || {
+	skip "hosts" "$no_sampling"
+	finish
+}
 net=wick-test-$$
 if ip netns add "$net" 2>"$work/err" && nsenter --net="/run/netns/$net" unshare --uts true 2>>"$work/err"; then
 	ip netns del "$net"
@@ -22,7 +25,10 @@ check "the clocks compile" cc -shared -fPIC -O2 -D_GNU_SOURCE -o "$work/false_cl
 check "so does what checks them" cc -O2 -D_GNU_SOURCE -DCHECK -o "$work/check" tests/agent/false_clock.c
 check "the example compiles" cc -O2 -g -Wall -Wextra -Werror -Iclient -o "$work/pipeline" client/examples/pipeline/pipeline.c "$bin/client/libwickmark.a" -lpthread
 false_clocks="LD_PRELOAD=$work/false_clock.so WICK_FALSE_AHEAD_NS=5000000000 WICK_FALSE_FAST_PPB=50000"
-near() { awk -v found="$1" -v wanted="$2" -v by="$3" 'BEGIN { d = found - wanted; exit !(d <= by && d >= -by) }' || { echo "$1, not $2"; return 1; }; }
+near() { awk -v found="$1" -v wanted="$2" -v by="$3" 'BEGIN { d = found - wanted; exit !(d <= by && d >= -by) }' || {
+	echo "$1, not $2"
+	return 1
+}; }
 # shellcheck disable=SC2046,SC2086 # several of both
 set -- $(env $false_clocks "$work/check")
 check "the wall clock is 5 s ahead" near "$1" 5000000000 100000

@@ -3,7 +3,10 @@
 # Code made at run time: names and shares of node's and Java's functions against what the programs measured themselves and what perf says of the
 # same jitdump; files in other namespaces; files that somebody put there to fool the agent.
 . tests/lib.inc
-can_sample || { skip "jit" "$no_sampling"; finish; }
+can_sample || {
+	skip "jit" "$no_sampling"
+	finish
+}
 # From its first moment on, a program is recorded for so long, of which node takes some seconds until it has compiled what it runs. One that runs
 # already needs fewer.
 warming=${WICK_TEST_SECONDS:-8} seconds=${WICK_TEST_SECONDS:-$(if_full 8 3)}
@@ -31,7 +34,10 @@ shares() {
 			exit !(want != "" && n >= 200 && got > want - by && got < want + by && sum > 85) }'; then
 		pass "$line"
 	else
-		fail "$line" "$(head -n 12 "$2"; cat "$work/err")"
+		fail "$line" "$(
+			head -n 12 "$2"
+			cat "$work/err"
+		)"
 	fi
 }
 # PID FILE: records the process for $seconds of its CPU time, however long those take.
@@ -86,7 +92,10 @@ jitdump() {
 }
 # perf beside us, on one run.
 beside_perf() {
-	uses perf || { skip "perf inject --jit" "no perf"; return; }
+	uses perf || {
+		skip "perf inject --jit" "no perf"
+		return
+	}
 	start node --perf-prof --always-sparkplug "$programs/jit.js" $((seconds + 3))
 	wait_cpu 500 "$started"
 	perf record -q -k mono -e cpu-clock -F 499 -p "$started" -o "$work/perf.data" >/dev/null 2>&1 &
@@ -160,7 +169,10 @@ record_planted() {
 
 # ---- Java ----
 java_perfmap() {
-	uses java javac jcmd || { skip "java" "no java, javac, jcmd (package openjdk-17-jdk-headless)"; return; }
+	uses java javac jcmd || {
+		skip "java" "no java, javac, jcmd (package openjdk-17-jdk-headless)"
+		return
+	}
 	javac -d "$work" "$programs/JitLoad.java" || fail "javac"
 	start java -XX:+PreserveFramePointer -cp "$work" JitLoad $((seconds + 6))
 	wait_cpu 2500 "$started"

@@ -3,7 +3,10 @@
 # Kernel code: named by the agent at first, addresses that the server names once it has the list of the kernel's functions. The list is made here, from /proc/kallsyms, and sent before the agent starts, so that
 # it is not checked by what the agent makes of it.
 . tests/lib.inc
-can_sample || { skip "kernel" "$no_sampling"; finish; }
+can_sample || {
+	skip "kernel" "$no_sampling"
+	finish
+}
 unset DEBUGINFOD_URLS
 cat >"$work/list.mjs" <<'END'
 import { readFileSync, writeFileSync } from "node:fs";
@@ -26,9 +29,15 @@ writeFileSync(process.argv[2], lines.join("\n") + "\n");
 console.log(start ? buildId : "");
 END
 build_id=$(node "$work/list.mjs" "$work/list")
-if [ -z "$build_id" ]; then skip "kernel" "the kernel tells no build-id, or hides its addresses"; finish; fi
+if [ -z "$build_id" ]; then
+	skip "kernel" "the kernel tells no build-id, or hides its addresses"
+	finish
+fi
 echo "host_files: false" >"$work/server.yaml"
-start_server --config "$work/server.yaml" || { fail "the server starts"; finish; }
+start_server --config "$work/server.yaml" || {
+	fail "the server starts"
+	finish
+}
 send_list() {
 	id=$(curl -sf "$url/api/v1/debuginfo/uploads" -H 'Content-Type: application/json' -d "{\"build_id\":\"$build_id\",\"kind\":\"kallsyms\",\"size\":$(wc -c <"$work/list")}" | sed -n 's/.*"id":"\([^"]*\)".*/\1/p')
 	[ -n "$id" ] && curl -sf -X PUT --data-binary "@$work/list" -H 'Content-Type: application/octet-stream' "$url/api/v1/debuginfo/uploads/$id?offset=0" && curl -sf -X POST "$url/api/v1/debuginfo/uploads/$id/finish"
@@ -44,7 +53,10 @@ agent_pid=$!
 pids="$pids $agent_pid"
 wait_sampling "$work/agent.log" "$agent_pid" || fail "the agent samples"
 work_in_kernel dd_before 2
-stop_agent() { kill "$agent_pid"; wait "$agent_pid"; }
+stop_agent() {
+	kill "$agent_pid"
+	wait "$agent_pid"
+}
 stop_agent
 check "the server takes a list of the kernel's functions" send_list
 "$WICK" agent --server "$url" -F 197 --budget 0 2>"$work/agent.log" &

@@ -3,15 +3,24 @@
 # perf record beside wick record -a over the same seconds and the same load: total samples within 3 %, and the self shares of the ten hottest functions within 5 sigma of the binomial.
 # 397 Hz make 5 sigma as narrow as 2.5 are at 99 Hz, and chance stay within them.
 . tests/lib.inc
-can_sample || { skip "perf" "$no_sampling"; finish; }
-uses perf || { skip "perf" "no perf"; finish; }
+can_sample || {
+	skip "perf" "$no_sampling"
+	finish
+}
+uses perf || {
+	skip "perf" "no perf"
+	finish
+}
 seconds=${WICK_TEST_SECONDS:-$(if_full 30 15)}
 # perf's samples are in $work/perf.text, if all of them are, and none was lost. It aborts now and then, also in the middle: what it said until
 # then must not be taken for all.
 perf_script() {
 	node tests/agent/perf_build_ids.mjs "$work/perf.data" >/dev/null 2>>"$work/perf.err" || return 1
 	perf report -i "$work/perf.data" --stats >"$work/perf.stats" 2>>"$work/perf.err"
-	if grep -q ' LOST\(_SAMPLES\)\? events:' "$work/perf.stats"; then echo "perf has lost samples" >>"$work/perf.err"; return 1; fi
+	if grep -q ' LOST\(_SAMPLES\)\? events:' "$work/perf.stats"; then
+		echo "perf has lost samples" >>"$work/perf.err"
+		return 1
+	fi
 	perf script -i "$work/perf.data" -F comm,ip,sym --no-inline >"$work/perf.text" 2>>"$work/perf.err"
 	[ "$(awk '/^[^ \t]/ { n++ } END { print n }' "$work/perf.text")" -eq "$(awk '$1 == "SAMPLE" { print $3; exit }' "$work/perf.stats")" ]
 }
@@ -45,11 +54,11 @@ record_both() { # EVENT: fails if perf did
 }
 # EVENT: records, and writes the verdicts; fails if perf did.
 verify() {
-record_both "$1" || record_both "$1" || record_both "$1" || return 1
-"$WICK" convert "$work/wick.pb.gz" -o "$work/wick.folded"
-awk -v period="$(awk 'BEGIN { printf "%.0f", 1e9 / 397 }')" '{ n = $NF / period; $NF = ""; sub(/ +$/, ""); k = split($0, f, ";"); while (k > 1 && f[k] ~ /_\[i\]$/) k--; name = f[k]; sub(/_\[[kij]\]$/, "", name); sub(/[(<].*/, "", name); sub(/^(__GI_)?_*/, "", name); sub(/^memcpy_/, "memmove_", name); s[name] += n; all += n }
+	record_both "$1" || record_both "$1" || record_both "$1" || return 1
+	"$WICK" convert "$work/wick.pb.gz" -o "$work/wick.folded"
+	awk -v period="$(awk 'BEGIN { printf "%.0f", 1e9 / 397 }')" '{ n = $NF / period; $NF = ""; sub(/ +$/, ""); k = split($0, f, ";"); while (k > 1 && f[k] ~ /_\[i\]$/) k--; name = f[k]; sub(/_\[[kij]\]$/, "", name); sub(/[(<].*/, "", name); sub(/^(__GI_)?_*/, "", name); sub(/^memcpy_/, "memmove_", name); s[name] += n; all += n }
 	END { for (name in s) printf "%.0f %s\n", s[name], name; printf "%.0f TOTAL\n", all }' "$work/wick.folded" | sort -rn >"$work/wick.top"
-node - "$work/perf.top" "$work/wick.top" >"$work/verdict" <<'JS'
+	node - "$work/perf.top" "$work/wick.top" >"$work/verdict" <<'JS'
 const fs = require("fs");
 const read = f => new Map(fs.readFileSync(f, "utf8").trim().split("\n").map(l => [l.replace(/^\S+ /, ""), Number(l.split(" ")[0])]));
 const [perf, wick] = process.argv.slice(2).map(read);
@@ -69,11 +78,18 @@ JS
 }
 # The two do not run for the very same time, in which others may come and go; a real difference is there the second time too.
 compare() { # EVENT
-event=$1
-verify "$event" && { ! grep -q '^FAILED' "$work/verdict" || verify "$event"; } || { skip "$event" "perf record failed three times: $(tail -n 1 "$work/perf.err")"; return; }
-while read -r verdict text; do
-	if [ "$verdict" = ok ]; then pass "$event: $text"; else fail "$event: $text" "$(head -n 15 "$work/perf.top"; echo ...; head -n 15 "$work/wick.top")"; fi
-done <"$work/verdict"
+	event=$1
+	verify "$event" && { ! grep -q '^FAILED' "$work/verdict" || verify "$event"; } || {
+		skip "$event" "perf record failed three times: $(tail -n 1 "$work/perf.err")"
+		return
+	}
+	while read -r verdict text; do
+		if [ "$verdict" = ok ]; then pass "$event: $text"; else fail "$event: $text" "$(
+			head -n 15 "$work/perf.top"
+			echo ...
+			head -n 15 "$work/wick.top"
+		)"; fi
+	done <"$work/verdict"
 }
 compare cpu-clock
 if perf stat -e cycles true 2>&1 | grep -q 'not supported'; then skip "cycles" "no cycle counter"; else compare cycles; fi

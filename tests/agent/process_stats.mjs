@@ -1,36 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 // process_stats.mjs DATA USAGE.json...: the rows of processes.parquet, read by DuckDB, add up to what the programs say that they used. Prints a line a check.
-import { readdirSync, existsSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { readdirSync, existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 
-const { DuckDBInstance } = createRequire(new URL("../package.json", import.meta.url))("@duckdb/node-api");
+const { DuckDBInstance } = createRequire(new URL('../package.json', import.meta.url))('@duckdb/node-api');
 const [data, ...files] = process.argv.slice(2);
-const blocks = readdirSync(`${data}/blocks`).map((name) => `${data}/blocks/${name}`).filter((block) => existsSync(`${block}/processes.parquet`));
+const blocks = readdirSync(`${data}/blocks`)
+	.map((name) => `${data}/blocks/${name}`)
+	.filter((block) => existsSync(`${block}/processes.parquet`));
 if (!files.length) {
-	console.log(blocks.length ? `FAILED ${blocks} have rows` : "ok no rows");
+	console.log(blocks.length ? `FAILED ${blocks} have rows` : 'ok no rows');
 	process.exit();
 }
-const database = await (await DuckDBInstance.create(":memory:")).connect();
-const columns = ["cpu_ns", "rss_bytes", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches", "read_bytes", "written_bytes", "threads"];
-const levels = ["rss_bytes", "threads"];
+const database = await (await DuckDBInstance.create(':memory:')).connect();
+const columns = ['cpu_ns', 'rss_bytes', 'minor_faults', 'major_faults', 'voluntary_switches', 'involuntary_switches', 'read_bytes', 'written_bytes', 'threads'];
+const levels = ['rss_bytes', 'threads'];
 const rows = [];
 for (const block of blocks)
-	rows.push(...(await database.runAndReadAll(`SELECT r.*, s.* EXCLUDE (series_id) FROM '${block}/processes.parquet' r JOIN '${block}/series.parquet' s USING (series_id) ORDER BY time_ns`)).getRowObjects());
-const check = (fine, text) => console.log(`${fine ? "ok" : "FAILED"} ${text}`);
-check(rows.length > 0 && rows.every((row) => row.name === "process_stats" && row.sample_type === "" && row.label_thread_name == null), "rows are of process_stats, and of no thread");
-check(rows.every((row) => row.label_host_name && row.label_process_pid && row.label_process_comm), "rows have the labels of processes and host");
-check(new Set(rows.map((row) => `${row.series_id} ${row.time_ns} ${row.label_process_pid}`)).size === rows.length, "there is one row a process and time");
+	rows.push(
+		...(
+			await database.runAndReadAll(
+				`SELECT r.*, s.* EXCLUDE (series_id) FROM '${block}/processes.parquet' r JOIN '${block}/series.parquet' s USING (series_id) ORDER BY time_ns`,
+			)
+		).getRowObjects(),
+	);
+const check = (fine, text) => console.log(`${fine ? 'ok' : 'FAILED'} ${text}`);
+check(
+	rows.length > 0 && rows.every((row) => row.name === 'process_stats' && row.sample_type === '' && row.label_thread_name == null),
+	'rows are of process_stats, and of no thread',
+);
+check(
+	rows.every((row) => row.label_host_name && row.label_process_pid && row.label_process_comm),
+	'rows have the labels of processes and host',
+);
+check(new Set(rows.map((row) => `${row.series_id} ${row.time_ns} ${row.label_process_pid}`)).size === rows.length, 'there is one row a process and time');
 // What the process does between saying it and being looked at, and in its last moments.
-const slack = { cpu_ns: 15e6, rss_bytes: 2 << 20, minor_faults: 30, major_faults: 5, voluntary_switches: 10, involuntary_switches: 10, read_bytes: 65536, written_bytes: 65536, threads: 0 };
+const slack = {
+	cpu_ns: 15e6,
+	rss_bytes: 2 << 20,
+	minor_faults: 30,
+	major_faults: 5,
+	voluntary_switches: 10,
+	involuntary_switches: 10,
+	read_bytes: 65536,
+	written_bytes: 65536,
+	threads: 0,
+};
 for (const file of files) {
-	const want = JSON.parse(readFileSync(file, "utf8")), stays = want.stays;
-	const own = rows.filter((row) => row.label_process_pid === String(want.pid) && row.label_process_comm === "usage");
-	if (!own.length) { check(false, `${file}: no row of process ${want.pid}`); continue; }
-	check(own[0].label_process_executable_path?.endsWith("/usage"), `${file.replace(/.*\//, "")}: its executable is named`);
+	const want = JSON.parse(readFileSync(file, 'utf8')),
+		stays = want.stays;
+	const own = rows.filter((row) => row.label_process_pid === String(want.pid) && row.label_process_comm === 'usage');
+	if (!own.length) {
+		check(false, `${file}: no row of process ${want.pid}`);
+		continue;
+	}
+	check(own[0].label_process_executable_path?.endsWith('/usage'), `${file.replace(/.*\//, '')}: its executable is named`);
 	for (const column of columns) {
 		const values = own.map((row) => Number(row[column]));
 		const got = levels.includes(column) ? (stays ? values[values.length - 1] : 0) : values.reduce((a, b) => a + b, 0);
 		const wanted = levels.includes(column) && !stays ? 0 : want[column];
-		check(Math.abs(got - wanted) <= slack[column], `${file.replace(/.*\//, "")}: ${column} is ${got}, ${wanted} by its own account, ${own.length} rows`);
+		check(Math.abs(got - wanted) <= slack[column], `${file.replace(/.*\//, '')}: ${column} is ${got}, ${wanted} by its own account, ${own.length} rows`);
 	}
 }

@@ -2,8 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the agent says that processes used is what they say themselves, by getrusage() and /proc: through agent, server and store, read from the blocks by DuckDB. One process stays, one ends before anybody looked.
 . tests/lib.inc
-can_sample || { skip "process_stats" "$no_sampling"; finish; }
-[ -d tests/node_modules/@duckdb ] || { skip "process_stats" "no DuckDB: run npm ci in tests"; finish; }
+can_sample || {
+	skip "process_stats" "$no_sampling"
+	finish
+}
+[ -d tests/node_modules/@duckdb ] || {
+	skip "process_stats" "no DuckDB: run npm ci in tests"
+	finish
+}
 usage="$O/programs/usage"
 # NAME STAYS ARGUMENT...: runs one, its account in NAME.json.
 run() {
@@ -27,7 +33,10 @@ stop_agent() {
 	wait "$agent"
 }
 
-start_server || { fail "the server starts"; finish; }
+start_server || {
+	fail "the server starts"
+	finish
+}
 start_agent
 run stays true 0.4 24 3 "$work/file1" stay
 run ends false 0.2 8 2 "$work/file2"
@@ -45,7 +54,10 @@ done <"$work/verdict"
 # Turned off.
 rm -rf "$work/data"
 echo "process_stats: false" >"$work/agent.yaml"
-start_server || { fail "the server starts again"; finish; }
+start_server || {
+	fail "the server starts again"
+	finish
+}
 start_agent "$work/agent.yaml"
 sleep 2
 stop_agent

@@ -3,7 +3,10 @@
 # Processes that are awkward to record, each with what its profile must hold. CPU time is held against what the program says of itself; the bounds are wide, for a sample
 # stands for 2 ms and a virtual machine loses time that no clock shows.
 . tests/lib.inc
-can_sample || { skip "record_cases" "$no_sampling"; finish; }
+can_sample || {
+	skip "record_cases" "$no_sampling"
+	finish
+}
 cases="$O/programs/cases"
 record() { # FILE COMMAND...: what the program says goes to $work/said, what wick says to $work/err
 	record_file=$work/$1
@@ -77,13 +80,19 @@ scope="$hierarchy/docker-$id.scope"
 if mkdir "$scope" 2>/dev/null && unshare -m -p -f true 2>/dev/null; then
 	unshare -m -p -f --mount-proc sh -c "echo 0 >'$scope/cgroup.procs' && mount -t tmpfs none /mnt && cp '$cases' /mnt/contained && exec /mnt/contained burn 3600" >/dev/null 2>&1 &
 	pids="$pids $!"
-	contained() { while read -r pid; do ! grep -qx contained "/proc/$pid/comm" || return 0; done <"$scope/cgroup.procs"; return 1; }
+	contained() {
+		while read -r pid; do ! grep -qx contained "/proc/$pid/comm" || return 0; done <"$scope/cgroup.procs"
+		return 1
+	}
 	wait_for contained
 	"$WICK" record -F 499 -d 2 --container "$(echo "$id" | cut -c 1-12)" -o "$work/container.firefox.json" 2>"$work/err"
 	check "a container: recorded" test $? -eq 0
 	holds "... with stacks and names, of a file that only it sees" container.firefox.json "threads.every(t => t.processName === 'contained') && stacks('computeForAWhile') > 0.9 && stacks('main') > 0.9"
 	while read -r pid; do kill -KILL "$pid"; done <"$scope/cgroup.procs" 2>/dev/null
-	for _ in $(seq 50); do rmdir "$scope" 2>/dev/null && break; sleep 0.1; done
+	for _ in $(seq 50); do
+		rmdir "$scope" 2>/dev/null && break
+		sleep 0.1
+	done
 else
 	skip "a container" "no control groups or namespaces"
 fi

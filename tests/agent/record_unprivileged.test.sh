@@ -2,8 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # wick record without privileges: perf events of one's own processes, their stacks unwound from copies.
 . tests/lib.inc
-if [ "$(id -u)" -ne 0 ] || ! command -v setpriv >/dev/null; then skip "record_own" "cannot become nobody"; finish; fi
-if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -gt 2 ]; then skip "record_own" "kernel.perf_event_paranoid is above 2"; finish; fi
+if [ "$(id -u)" -ne 0 ] || ! command -v setpriv >/dev/null; then
+	skip "record_own" "cannot become nobody"
+	finish
+fi
+if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -gt 2 ]; then
+	skip "record_own" "kernel.perf_event_paranoid is above 2"
+	finish
+fi
 home=$(mktemp -d) || exit 1
 trap 'cleanup; rm -rf "$home"' EXIT
 cp "$WICK" "$O/programs/deep" "$O/programs/offcpu" "$home" && chmod 755 "$home" "$home"/* && mkdir "$home/out" && chown nobody "$home/out"
@@ -21,7 +27,10 @@ mine -F 499 -o deep.firefox.json -- ../deep 4cpu >/dev/null 2>err
 check "a command" test $? -eq 0
 check "... of which it is said what is missing" grep -q 'without privileges: recording only your own processes, and only in user space (.*CAP_BPF' err
 # One in a thousand falls into the first or last instants of a process, whose stacks cannot be told (docs/record.md: 99.96 %).
-complete() { awk '/stacks complete:/ { seen = 1; good = $4 >= 99.5 } END { exit !(seen && good) }' err || { cat err; return 1; }; }
+complete() { awk '/stacks complete:/ { seen = 1; good = $4 >= 99.5 } END { exit !(seen && good) }' err || {
+	cat err
+	return 1
+}; }
 check "... its stacks reach their root" complete
 verify "... and their functions have names" deep.firefox.json "t.some(t => frames(t).has('stepSaving') && frames(t).has('main'))"
 mine -o status.folded -- sh -c 'i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done; exit 9' >/dev/null 2>&1

@@ -3,8 +3,14 @@
 # Recordings of several hosts: agents with host names of their own, one of which has no privileges but those of the systemd unit,
 # make one profile; failures are named; servers may be killed.
 . tests/lib.inc
-can_sample || { skip "remote recordings" "$no_sampling"; finish; }
-unshare --uts true 2>/dev/null || { skip "remote recordings" "no namespaces of host names"; finish; }
+can_sample || {
+	skip "remote recordings" "$no_sampling"
+	finish
+}
+unshare --uts true 2>/dev/null || {
+	skip "remote recordings" "no namespaces of host names"
+	finish
+}
 case $O in /*) bin=$O ;; *) bin=$PWD/$O ;; esac
 [ -x "$bin/programs/workload" ] || make -s programs
 umask 077
@@ -88,7 +94,11 @@ expect "three hosts of five are recorded, and the others named" 0 'of 3 of 5 hos
 printf '%s\n' "$expect_output" >"$work/said"
 check "an agent may refuse" grep -q 'host delta: failed: .*--no-remote-record' "$work/said"
 check "a host that is not there is named" grep -q 'host nobody: silent: no agent' "$work/said"
-[ -s "$work/all.firefox.json" ] || { cat "$work"/*.log; join_parts; finish; }
+[ -s "$work/all.firefox.json" ] || {
+	cat "$work"/*.log
+	join_parts
+	finish
+}
 beside check "Firefox Profiler sees the hosts, side by side" verify hosts "$work/all.firefox.json" alpha beta unit
 beside check "what ran on all of them ran at one time" verify together "$work/all.firefox.json" workload alpha beta unit
 

@@ -3,21 +3,30 @@
 # Processes that live for 30 ms of CPU time: their stacks are complete from the first sample on, of a binary that the agent knows and of one that was linked seconds before. A complete stack is one that ends in _start,
 # the program's own or the dynamic linker's.
 . tests/lib.inc
-can_sample || { skip "short" "$no_sampling"; finish; }
+can_sample || {
+	skip "short" "$no_sampling"
+	finish
+}
 processes=${WICK_TEST_PROCESSES:-$(if_full 300 200)}
 # It has the CPU when it wants it. One that is kept from it for a third of a second gets no more copies of stacks than the kernel side may make between two
 # looks (SAMPLER_TAILS), and counts the others: no_process.
 nice -n -15 "$WICK" up --data "$work/up" --listen 127.0.0.1:0 -F 99 --budget 0 2>"$work/up.log" &
 up_pid=$!
 pids="$pids $up_pid"
-wait_url "$work/up.log" "$up_pid" || { fail "wick up starts" "$(cat "$work/up.log")"; finish; }
+wait_url "$work/up.log" "$up_pid" || {
+	fail "wick up starts" "$(cat "$work/up.log")"
+	finish
+}
 # PROGRAM: runs it for 30 ms of CPU time, often.
 run_often() {
 	for _ in $(seq "$processes"); do "$1" 0.03cpu >/dev/null || return 1; done
 }
 # NAME PROGRAM PERCENT
 verify() {
-	"$WICK" query "process_cpu{process_executable_name=\"${2##*/}\"}" --url "$url" --from now-30m --format folded -n 0 >"$work/folded" 2>"$work/err" || { fail "$1: the query answers" "$(cat "$work/err")"; return; }
+	"$WICK" query "process_cpu{process_executable_name=\"${2##*/}\"}" --url "$url" --from now-30m --format folded -n 0 >"$work/folded" 2>"$work/err" || {
+		fail "$1: the query answers" "$(cat "$work/err")"
+		return
+	}
 	# The dynamic linker of a system without debug symbols has no name for its entry: it is given one.
 	entry=$(readelf -hW /lib64/ld-linux-x86-64.so.2 | sed -n 's/.*Entry point address: *0x//p')
 	awk -v entry="${entry%?}" '{ sub("^ld-linux-x86-64[.]so[.]2[+]0x" entry "[0-9a-f](;| )", "_start;"); print }' "$work/folded" >"$work/named"
@@ -26,7 +35,12 @@ verify() {
 	samples=$(awk -v all="$all" 'BEGIN { printf "%.0f", all / 10101010 }')
 	if [ "$samples" -ge "$processes" ]; then pass "$1: $samples samples of $processes processes"; else fail "$1: $samples samples of $processes processes (at least one each)" "$(head -c 1500 "$work/folded")"; fi
 	if awk -v got="$percent" -v want="$3" 'BEGIN { exit !(got >= want) }'; then pass "$1: $percent % of samples are complete (at least $3)"; else
-		fail "$1: $percent % of samples are complete (at least $3)" "$(cut -c 1-200 "$work/complete"; curl -s "$url/metrics" | grep -E '^wick_agent_(samples_incomplete|walks)_total'; echo "waited for the CPU: $(awk '{ print $2 / 1e6 }' "/proc/$up_pid/schedstat") ms")"; fi
+		fail "$1: $percent % of samples are complete (at least $3)" "$(
+			cut -c 1-200 "$work/complete"
+			curl -s "$url/metrics" | grep -E '^wick_agent_(samples_incomplete|walks)_total'
+			echo "waited for the CPU: $(awk '{ print $2 / 1e6 }' "/proc/$up_pid/schedstat") ms"
+		)"
+	fi
 }
 # Known is what the agent has tables of: the first stacks of it have come, with names, to the server.
 cp "$O/programs/deep" "$work/short_known" && "$work/short_known" 1cpu >/dev/null

@@ -3,8 +3,14 @@
 # Agents send what names a binary's addresses to a server that may not open files: once, without a byte of code or data, at the rate that is set, going on where a connection broke. A proxy in between writes
 # everything down.
 . tests/lib.inc
-can_sample || { skip "upload" "$no_sampling"; finish; }
-uses go gcc objcopy dwz node || { skip "upload" "$missing"; finish; }
+can_sample || {
+	skip "upload" "$no_sampling"
+	finish
+}
+uses go gcc objcopy dwz node || {
+	skip "upload" "$missing"
+	finish
+}
 unset DEBUGINFOD_URLS
 rate=$((160 * 1024))
 # Debug information of some 700 KB, and code and data that are found again if they are sent: random bytes, and many functions.
@@ -62,7 +68,10 @@ common_id=$(id_of "$work/.debug/common.debug")
 cat >"$work/server.yaml" <<END
 host_files: false
 END
-start_server --config "$work/server.yaml" || { fail "the server starts"; finish; }
+start_server --config "$work/server.yaml" || {
+	fail "the server starts"
+	finish
+}
 cat >"$work/agent.yaml" <<END
 debuginfo: {rate: ${rate}, file_size: 4MiB}
 END
@@ -85,7 +94,10 @@ query() { # PROGRAM OPTION...
 	shift
 	"$WICK" query "process_cpu{process_executable_name=\"$program\"}" --url "$url" --from now-30m "$@"
 }
-tell() { cat "$work/requests" "$work"/agent*.log "$work/proxy.log"; tail -n 20 "$work/proxy/requests" | cut -c 1-300; }
+tell() {
+	cat "$work/requests" "$work"/agent*.log "$work/proxy.log"
+	tail -n 20 "$work/proxy/requests" | cut -c 1-300
+}
 is() { # NAME VALUE [OPERATOR]
 	if [ "$(value "$1")" "${3:--eq}" "$2" ]; then pass "$1: $(value "$1") (${3:--eq} $2)"; else fail "$1: $(value "$1") (${3:--eq} $2)" "$(tell)"; fi
 }

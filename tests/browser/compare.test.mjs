@@ -5,7 +5,24 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { base, beginning, boxOf, checkWidth, colorAt, come, deploy, end, id, LOOKS, options, picture, settled, urlHas, visit, zoomIs } from '../lib/browser.mjs';
+import {
+	base,
+	beginning,
+	boxOf,
+	checkWidth,
+	colorAt,
+	come,
+	deploy,
+	end,
+	id,
+	LOOKS,
+	options,
+	picture,
+	settled,
+	urlHas,
+	visit,
+	zoomIs,
+} from '../lib/browser.mjs';
 
 const BEACON = 'process_cpu{service_name="beacon"}';
 // Samples of a pod and flush before and after, of ten pods; a flush is 10 s, a sample 1/19 s.
@@ -294,8 +311,14 @@ test('hostile names are shown as text, harmless', options, async () => {
 	const deep = Array.from({ length: 4000 }, (_, i) => `f${i}`).join(';');
 	const stacks = (script, turned, deepest) =>
 		`main;<script>alert(1)</script> ${script}\nmain;\u202Egnitpurroc\u202C ${turned}\nmain;a\u0001b 300\nmain;${long} 700\n${deep} ${deepest}\n`;
-	for (const [side, body] of [['a', stacks(10, 500, 400)], ['b', stacks(300, 20, 80)]]) {
-		const answer = await fetch(new URL(`api/v1/ingest?${new URLSearchParams({ format: 'folded', name: 'hostile', label: `side=${side}` })}`, base), { method: 'POST', body });
+	for (const [side, body] of [
+		['a', stacks(10, 500, 400)],
+		['b', stacks(300, 20, 80)],
+	]) {
+		const answer = await fetch(new URL(`api/v1/ingest?${new URLSearchParams({ format: 'folded', name: 'hostile', label: `side=${side}` })}`, base), {
+			method: 'POST',
+			body,
+		});
 		assert.equal(answer.status, 200, await answer.text());
 	}
 	const type = 'hostile:samples:count::';

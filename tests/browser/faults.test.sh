@@ -5,6 +5,9 @@
 . tests/lib/browser.inc
 . tests/browser/fleet.inc
 need_browser "a server in trouble"
-use_fleet || { fail "a fleet starts" "$fleet_fault"; finish; }
+use_fleet || {
+	fail "a fleet starts" "$fleet_fault"
+	finish
+}
 browser_tests tests/browser/faults.test.mjs
 finish

@@ -26,7 +26,8 @@ before(async () => {
 });
 after(() => server?.child.kill('SIGKILL'));
 
-const choose = (page, path, button = 'open-file') => Promise.all([page.waitForEvent('filechooser'), page.locator(id(button)).click()]).then(([chooser]) => chooser.setFiles(path));
+const choose = (page, path, button = 'open-file') =>
+	Promise.all([page.waitForEvent('filechooser'), page.locator(id(button)).click()]).then(([chooser]) => chooser.setFiles(path));
 // As the browser hands files over that are dragged in: [NAME, CONTENT, HOW OFT THAT (1)].
 const drop = (page, files, selector = '.main') =>
 	page.evaluate(
@@ -38,7 +39,8 @@ const drop = (page, files, selector = '.main') =>
 		},
 		[selector, files],
 	);
-const shownName = (page, name) => page.waitForFunction(([selector, wanted]) => document.querySelector(selector)?.textContent === wanted, [id('file-title'), name]);
+const shownName = (page, name) =>
+	page.waitForFunction(([selector, wanted]) => document.querySelector(selector)?.textContent === wanted, [id('file-title'), name]);
 const shareOf = (page, name) => page.evaluate((n) => window.__wick.flame.nodeAt(n).width / window.__wick.flame.nodeAt('total').width, name);
 const faultText = async (page) => {
 	await page.locator(id('file-fault')).waitFor();
@@ -109,8 +111,16 @@ test('the file in another format, as readers that are none of ours read it', asy
 	await choose(page, folded);
 	await shownName(page, 'shop.folded');
 	await page.locator(id('file-download')).click();
-	const wanted = [['main/parse', 100], ['main/parse/read', 600], ['main/render/draw', 300]];
-	for (const [format, ending, read] of [['pprof', 'pb.gz', readPprof], ['folded', 'folded', readFolded], ['speedscope', 'speedscope.json', readSpeedscope]]) {
+	const wanted = [
+		['main/parse', 100],
+		['main/parse/read', 600],
+		['main/render/draw', 300],
+	];
+	for (const [format, ending, read] of [
+		['pprof', 'pb.gz', readPprof],
+		['folded', 'folded', readFolded],
+		['speedscope', 'speedscope.json', readSpeedscope],
+	]) {
 		const { name, bytes } = await saved(page, () => page.locator(id(`download-${format}`)).click());
 		assert.equal(name, `shop.${ending}`);
 		const path = file(`down.${ending}`, bytes);
@@ -125,7 +135,10 @@ test('the file in another format, as readers that are none of ours read it', asy
 test('several files: the first is opened, and the page says so', async () => {
 	const { page, leave } = await visit(home, '?view=status');
 	await page.locator('.main').waitFor();
-	await drop(page, [['one.folded', 'a 1\n'], ['two.folded', 'b 1\n']]);
+	await drop(page, [
+		['one.folded', 'a 1\n'],
+		['two.folded', 'b 1\n'],
+	]);
 	await shownName(page, 'one.folded');
 	assert.match(await page.locator(id('only-first')).innerText(), /^2 files/);
 	await leave();
@@ -179,7 +192,11 @@ test('a file larger than a body may be is packed on the way', async () => {
 test('while the server reads another file, it is asked again; who waits can give up, and try again', async () => {
 	const { page, leave } = await visit(home, '?view=status');
 	let busy = true;
-	await page.route('**/api/v1/view?**', (route) => (busy ? route.fulfill({ status: 503, headers: { 'retry-after': '1' }, contentType: 'application/json', body: '{"error":"another file is being read"}' }) : route.continue()));
+	await page.route('**/api/v1/view?**', (route) =>
+		busy
+			? route.fulfill({ status: 503, headers: { 'retry-after': '1' }, contentType: 'application/json', body: '{"error":"another file is being read"}' })
+			: route.continue(),
+	);
 	await choose(page, folded);
 	await page.waitForFunction((selector) => /another file is being read/.test(document.querySelector(selector)?.textContent), id('file-stage'));
 	await page.keyboard.press('Escape');
@@ -210,7 +227,8 @@ test('what is dropped and is no file is left alone', async () => {
 	await page.evaluate(() => {
 		const data = new DataTransfer();
 		data.setData('text/plain', 'some words');
-		for (const type of ['dragenter', 'drop']) document.querySelector('.main').dispatchEvent(new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer: data }));
+		for (const type of ['dragenter', 'drop'])
+			document.querySelector('.main').dispatchEvent(new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer: data }));
 	});
 	await settled(page);
 	assert.equal(url().get('view'), 'status');

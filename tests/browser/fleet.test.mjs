@@ -46,7 +46,9 @@ test('which pod differs', options, async () => {
 	const pods = page.locator(`${id('process-list')} .rail-pick`);
 	await pods.filter({ hasText: 'beacon-7' }).waitFor();
 	assert.equal(await pods.count(), 10);
-	const shares = await pods.evaluateAll((all) => all.map((one) => [one.querySelector('.rail-name').textContent, parseFloat(one.querySelector('.rail-value').textContent)]));
+	const shares = await pods.evaluateAll((all) =>
+		all.map((one) => [one.querySelector('.rail-name').textContent, parseFloat(one.querySelector('.rail-value').textContent)]),
+	);
 	for (const [pod, share] of shares) assert.ok(near(share, pod === 'beacon-7' ? 15000 / 1050 : 10000 / 1050), `${pod} ${share}`);
 	await pods.filter({ hasText: 'beacon-7' }).click();
 	await page.locator(id('chip')).filter({ hasText: 'beacon-7' }).waitFor();
@@ -74,7 +76,10 @@ test('who calls the hottest function, and how often', options, async () => {
 	await page.mouse.click(...(await boxAt(page, 'escape_html')));
 	await page.waitForFunction(() => window.__wick?.flame.focusName === 'escape_html');
 	await page.keyboard.press('b');
-	await page.locator(id('sandwich-name')).filter({ hasText: /^escape_html$/ }).waitFor();
+	await page
+		.locator(id('sandwich-name'))
+		.filter({ hasText: /^escape_html$/ })
+		.waitFor();
 	assert.equal(url().get('view'), 'sandwich');
 	const sums = await page.locator(id('sandwich-sums')).innerText();
 	assert.ok(near(percentOf(sums), (100 * 400) / 1050), sums);
@@ -82,14 +87,23 @@ test('who calls the hottest function, and how often', options, async () => {
 	// Nine of ten come from render_page.
 	const widthOf = async (part, name) => (await (await page.waitForFunction(([p, n]) => window.__wick?.[p]?.nodeAt(n), [part, name])).jsonValue()).width;
 	const whole = await widthOf('callers', 'escape_html');
-	for (const [caller, share] of [['render_page', 0.9], ['render_error', 0.1]])
+	for (const [caller, share] of [
+		['render_page', 0.9],
+		['render_error', 0.1],
+	])
 		assert.ok(Math.abs((await widthOf('callers', caller)) - whole * share) < 3, `${caller}, of ${whole}`);
 	// What render_page calls: escape_html in 36 of 51, compress in 10, by a click on it.
 	const at = await (await page.waitForFunction(() => window.__wick?.callers?.nodeAt('render_page'))).jsonValue();
 	await page.mouse.click(at.x + at.width / 2, at.y + at.height / 2);
-	await page.locator(id('sandwich-name')).filter({ hasText: /^render_page$/ }).waitFor();
+	await page
+		.locator(id('sandwich-name'))
+		.filter({ hasText: /^render_page$/ })
+		.waitFor();
 	const of = await widthOf('callees', 'render_page');
-	for (const [callee, samples] of [['escape_html', 36], ['compress', 10]])
+	for (const [callee, samples] of [
+		['escape_html', 36],
+		['compress', 10],
+	])
 		assert.ok(Math.abs((await widthOf('callees', callee)) - (of * samples) / 51) < 3, `${callee}, of ${of}`);
 	await leave();
 });
@@ -98,10 +112,19 @@ test('which call costs most of what render_page calls', options, async () => {
 	const { page, leave } = await visit(base, `?q=${BEACON}&${BEFORE}&view=calls`);
 	await page.waitForFunction(() => window.__wickCalls?.rectOf('escape_html') && !document.querySelector('.calls[aria-busy="true"]'));
 	const shareOf = async (from, to) => {
-		const row = page.locator(`${id('calls-list')} tbody tr`).filter({ has: page.locator('td:nth-child(1)', { hasText: from }) }).filter({ has: page.locator('td:nth-child(2)', { hasText: to }) });
+		const row = page
+			.locator(`${id('calls-list')} tbody tr`)
+			.filter({ has: page.locator('td:nth-child(1)', { hasText: from }) })
+			.filter({ has: page.locator('td:nth-child(2)', { hasText: to }) });
 		return percentOf(await row.innerText());
 	};
-	for (const [from, to, samples] of [['main', 'serve', 1050], ['render_page', 'escape_html', 360], ['render_error', 'escape_html', 40], ['render_page', 'compress', 100], ['lookup', 'hash_key', 120]])
+	for (const [from, to, samples] of [
+		['main', 'serve', 1050],
+		['render_page', 'escape_html', 360],
+		['render_error', 'escape_html', 40],
+		['render_page', 'compress', 100],
+		['lookup', 'hash_key', 120],
+	])
 		assert.ok(near(await shareOf(from, to), (100 * samples) / 1050), `${from} → ${to}`);
 	// The keyboard goes along the costliest.
 	await page.focus(id('calls-graph'));
@@ -115,20 +138,45 @@ test('which call costs most of what render_page calls', options, async () => {
 test('which file, which line, which binary, which pod costs most', options, async () => {
 	const { page, url, leave } = await visit(base, `?q=${BEACON}&${BEFORE}&view=table`);
 	const expected = {
-		file: [['/src/beacon/escape.c', 400], ['/src/beacon/parser.c', 150], ['/src/beacon/hash.c', 120]],
-		line: [['escape_html', 240, 'escape.c:14'], ['hash_key', 120, 'hash.c:7'], ['escape_html', 120, 'escape.c:16']],
-		binary: [['beacon', 850], ['[unknown binary]', 100], ['libsqueeze.so.1', 100]],
+		file: [
+			['/src/beacon/escape.c', 400],
+			['/src/beacon/parser.c', 150],
+			['/src/beacon/hash.c', 120],
+		],
+		line: [
+			['escape_html', 240, 'escape.c:14'],
+			['hash_key', 120, 'hash.c:7'],
+			['escape_html', 120, 'escape.c:16'],
+		],
+		binary: [
+			['beacon', 850],
+			['[unknown binary]', 100],
+			['libsqueeze.so.1', 100],
+		],
 		'label:k8s_pod_name': [['beacon-7', 150]],
 	};
 	for (const [by, rows] of Object.entries(expected)) {
 		await page.locator(id('table-by')).selectOption(by);
 		for (const [name, samples, place] of rows) {
-			const row = page.locator(`${id('table')} .tbody [role="row"]`).filter({ has: page.locator('.fn', { hasText: name }) }).filter({ hasText: place ?? '' });
+			const row = page
+				.locator(`${id('table')} .tbody [role="row"]`)
+				.filter({ has: page.locator('.fn', { hasText: name }) })
+				.filter({ hasText: place ?? '' });
 			await row.first().waitFor();
 			assert.equal(await row.count(), 1, `${by} ${name}`);
-			assert.ok(near(percentOf(await row.locator(by.startsWith('label') ? '.td-total' : '.td-self').innerText()), (100 * samples) / 1050), `${by}: ${await row.innerText()}`);
+			assert.ok(
+				near(percentOf(await row.locator(by.startsWith('label') ? '.td-total' : '.td-self').innerText()), (100 * samples) / 1050),
+				`${by}: ${await row.innerText()}`,
+			);
 		}
-		assert.equal(await page.locator(`${id('table')} .tbody .fn`).first().innerText(), rows[0][0], by);
+		assert.equal(
+			await page
+				.locator(`${id('table')} .tbody .fn`)
+				.first()
+				.innerText(),
+			rows[0][0],
+			by,
+		);
 	}
 	assert.equal(url().get('rows'), 'label:k8s_pod_name');
 	await leave();
@@ -176,7 +224,12 @@ async function savedFrom(page, button, item) {
 	await page.locator(id(`download-${item}`)).waitFor({ state: 'detached' });
 	return bytes;
 }
-const linesOf = (csv) => csv.toString().trimEnd().split('\r\n').map((line) => line.split(','));
+const linesOf = (csv) =>
+	csv
+		.toString()
+		.trimEnd()
+		.split('\r\n')
+		.map((line) => line.split(','));
 
 test('the numbers for a spreadsheet: over time, of a query, of a comparison; and its picture', options, async () => {
 	const { page, leave } = await visit(base, `?q=${BEACON}&${BEFORE}&view=both`);
@@ -188,7 +241,10 @@ test('the numbers for a spreadsheet: over time, of a query, of a comparison; and
 	for (const [at, value] of steps) assert.ok(Math.abs(value - 1050 / 10 / 19) < 0.01, `${at}: ${value}`);
 
 	await page.goto(new URL(`?view=console&${BEFORE}&run=${encodeURIComponent('process_cpu{service_name="beacon"} | top 5')}`, base).href);
-	await page.locator(`${id('console-table')} .tbody [role="row"]`).filter({ hasText: 'escape_html' }).waitFor();
+	await page
+		.locator(`${id('console-table')} .tbody [role="row"]`)
+		.filter({ hasText: 'escape_html' })
+		.waitFor();
 	const [columns, ...rows] = linesOf(await savedFrom(page, 'download', 'csv'));
 	assert.equal(rows.length, 5);
 	assert.deepEqual([rows[0].includes('escape_html'), columns.length], [true, rows[0].length], `${columns}: ${rows[0]}`);
@@ -202,7 +258,12 @@ test('the numbers for a spreadsheet: over time, of a query, of a comparison; and
 	const compared = Object.fromEntries(functions.map(([name, from, to, change]) => [name, [from, to, change]]));
 	// Of ten pods and half an hour of 10 s; a sample is a 19th of a second.
 	const ns = (count) => (count * 10 * 180 * 1e9) / 19;
-	for (const [name, from, to, change] of [['hash_key', 12, 24, 'more'], ['compress', 10, 0, 'gone'], ['validate_utf8', 0, 6, 'new'], ['escape_html', 40, 40, 'within noise']]) {
+	for (const [name, from, to, change] of [
+		['hash_key', 12, 24, 'more'],
+		['compress', 10, 0, 'gone'],
+		['validate_utf8', 0, 6, 'new'],
+		['escape_html', 40, 40, 'within noise'],
+	]) {
 		assert.ok(Math.abs(compared[name][0] - ns(from)) <= 1e-6 * ns(40) && Math.abs(compared[name][1] - ns(to)) <= 1e-6 * ns(40), `${name}: ${compared[name]}`);
 		assert.equal(compared[name][2], change);
 	}

@@ -20,7 +20,10 @@ const STACKS = [
 	['main;<script>alert(1)</script>;copy', 2],
 	['main;idle', 9],
 ].map(([path, value]) => ({ frames: path.split(';'), value }));
-const ENVIRONMENTS = [['test', 3], ['live', 40]];
+const ENVIRONMENTS = [
+	['test', 3],
+	['live', 40],
+];
 const TOTAL = STACKS.reduce((sum, { value }) => sum + value, 0);
 const through = (name) => STACKS.filter(({ frames }) => frames.includes(name));
 const totalOf = (name) => through(name).reduce((sum, { value }) => sum + value, 0);
@@ -31,7 +34,10 @@ before(async () => {
 	const answer = await fetch(new URL('api/v1/ingest?name=process_cpu&format=folded&label=service_name%3Dshop', base), { method: 'POST', body });
 	assert.equal(answer.status, 200, await answer.text());
 	for (const [env, value] of ENVIRONMENTS) {
-		const sent = await fetch(new URL(`api/v1/ingest?name=memory&format=folded&label=env%3D${env}`, base), { method: 'POST', body: `main;grow ${value}\n=cmd|calc;"a,b" ${value}\n` });
+		const sent = await fetch(new URL(`api/v1/ingest?name=memory&format=folded&label=env%3D${env}`, base), {
+			method: 'POST',
+			body: `main;grow ${value}\n=cmd|calc;"a,b" ${value}\n`,
+		});
 		assert.equal(sent.status, 200, await sent.text());
 	}
 });
@@ -40,8 +46,7 @@ async function clickBox(page, part, name, options = {}) {
 	const box = await boxOf(page, name, part);
 	await page.mouse.click(box.x + box.width / 2, box.y + box.height / 2, options);
 }
-const nameIs = (page, name) =>
-	page.waitForFunction(([selector, n]) => document.querySelector(selector)?.textContent === n, [id('sandwich-name'), name]);
+const nameIs = (page, name) => page.waitForFunction(([selector, n]) => document.querySelector(selector)?.textContent === n, [id('sandwich-name'), name]);
 const near = (got, wanted, what) => assert.ok(Math.abs(got - wanted) < 3, `${what}: ${got} instead of ${wanted}`);
 
 test('who calls this: from a frame of the graph to its callers and callees, and on to one of those', options, async () => {
@@ -97,10 +102,13 @@ test('callers and callees by keyboard alone', options, async () => {
 	const focused = STACKS.find(({ frames }) => frames[frames.length - 1] === first).frames.slice(-2)[0];
 	for (const wanted of [first, focused]) {
 		if (wanted !== first) await page.keyboard.press('ArrowUp');
-		await page.waitForFunction(([s, n]) => {
-			const item = document.getElementById(document.querySelector(s).getAttribute('aria-activedescendant'));
-			return item?.textContent.startsWith(n);
-		}, [id('callers'), wanted]);
+		await page.waitForFunction(
+			([s, n]) => {
+				const item = document.getElementById(document.querySelector(s).getAttribute('aria-activedescendant'));
+				return item?.textContent.startsWith(n);
+			},
+			[id('callers'), wanted],
+		);
 	}
 	await page.waitForFunction((n) => window.__wick.callers.focusName === n, focused);
 	await page.keyboard.press('Enter');
@@ -145,7 +153,11 @@ function callsOf() {
 }
 const listed = (page) =>
 	page.evaluate(
-		(s) => [...document.querySelectorAll(`${s} tbody tr`)].map((tr) => [[...tr.querySelectorAll('button')].map((b) => b.textContent).join(' → '), parseFloat(tr.lastElementChild.textContent)]),
+		(s) =>
+			[...document.querySelectorAll(`${s} tbody tr`)].map((tr) => [
+				[...tr.querySelectorAll('button')].map((b) => b.textContent).join(' → '),
+				parseFloat(tr.lastElementChild.textContent),
+			]),
 		id('calls-list'),
 	);
 
@@ -197,7 +209,12 @@ test('the call graph by keyboard, on a narrow screen', options, async () => {
 	const { page, leave } = await visit(base, '?view=calls', { viewport: PHONE, colorScheme: 'dark' });
 	await callsDrawn(page, 'main');
 	await page.focus(id('calls-graph'));
-	for (const [key, name] of [['ArrowDown', 'main'], ['ArrowDown', 'serve'], ['ArrowDown', 'parse'], ['ArrowUp', 'serve']]) {
+	for (const [key, name] of [
+		['ArrowDown', 'main'],
+		['ArrowDown', 'serve'],
+		['ArrowDown', 'parse'],
+		['ArrowUp', 'serve'],
+	]) {
 		await page.keyboard.press(key);
 		await focusIs(page, name);
 	}
@@ -246,12 +263,18 @@ test('the table: find by a few letters or an expression, and take the rows along
 	await page.click(id('sort-self'));
 	await page.click(id('match-regex'));
 	await page.fill(id('table-filter'), '^s|lk$');
-	await rowsAre(page, bySelf.filter((name) => /^s|lk$/.test(name)));
+	await rowsAre(
+		page,
+		bySelf.filter((name) => /^s|lk$/.test(name)),
+	);
 	assert.equal(url().get('match'), 'regex');
 	await page.fill(id('table-filter'), '(');
 	await page.waitForFunction((s) => document.querySelector(s).classList.contains('field-fault'), id('table-count'));
 	await page.fill(id('table-filter'), '^s|lk$');
-	await rowsAre(page, bySelf.filter((name) => /^s|lk$/.test(name)));
+	await rowsAre(
+		page,
+		bySelf.filter((name) => /^s|lk$/.test(name)),
+	);
 	const csv = await savedFrom(page, 'table-csv');
 	assert.match(csv.name, /^wick-\d{8}T\d{6}\.csv$/);
 	const [head, ...lines] = csv.bytes.toString().split('\r\n');
@@ -259,9 +282,15 @@ test('the table: find by a few letters or an expression, and take the rows along
 	assert.deepEqual(lines, [...bySelf.filter((name) => /^s|lk$/.test(name)).map((name) => `${name},${selfOf(name)},${totalOf(name)},,,`), '']);
 	await page.click(id('download'));
 	const speedscope = JSON.parse((await savedFrom(page, 'download-speedscope')).bytes);
-	assert.equal(speedscope.profiles.flatMap(({ weights }) => weights).reduce((a, b) => a + b, 0), TOTAL);
+	assert.equal(
+		speedscope.profiles.flatMap(({ weights }) => weights).reduce((a, b) => a + b, 0),
+		TOTAL,
+	);
 	const firefox = JSON.parse((await savedFrom(page, 'download-firefox')).bytes);
-	assert.equal(firefox.threads.reduce((sum, { samples }) => sum + samples.length, 0), STACKS.length);
+	assert.equal(
+		firefox.threads.reduce((sum, { samples }) => sum + samples.length, 0),
+		STACKS.length,
+	);
 	await leave();
 });
 
@@ -273,18 +302,27 @@ test('which environment: rows by a label, and from one to its profile; what a sp
 	assert.ok(csv.includes('\r\n"""a,b""",'), csv);
 	await page.selectOption(id('table-by'), 'label:env');
 	await rowsAre(page, ['live', 'test']);
-	assert.deepEqual(
-		await page.evaluate((s) => [...document.querySelectorAll(`${s} .tbody .td-total .amount`)].map((cell) => cell.textContent), id('table')),
-		['80', '6'],
-	);
+	assert.deepEqual(await page.evaluate((s) => [...document.querySelectorAll(`${s} .tbody .td-total .amount`)].map((cell) => cell.textContent), id('table')), [
+		'80',
+		'6',
+	]);
 	await picture(page, 'table-labels-narrow');
-	await page.locator(`${id('table')} .tbody .tr`).first().click();
+	await page
+		.locator(`${id('table')} .tbody .tr`)
+		.first()
+		.click();
 	await page.waitForFunction(() => /env="live"/.test(new URLSearchParams(location.search).get('q')));
 	await page.selectOption(id('table-by'), 'function');
-	await page.waitForFunction(([s, n]) => [...document.querySelectorAll(`${s} .tbody .td-total .amount`)].filter((cell) => cell.textContent === n).length > 0, [id('table'), '40']);
+	await page.waitForFunction(
+		([s, n]) => [...document.querySelectorAll(`${s} .tbody .td-total .amount`)].filter((cell) => cell.textContent === n).length > 0,
+		[id('table'), '40'],
+	);
 	assert.equal(url().get('rows'), null);
 	await page.selectOption(id('table-by'), 'line');
-	await page.waitForFunction(([s, by]) => new URLSearchParams(location.search).get('rows') === by && !document.querySelector(`${s}[aria-busy="true"]`), [id('table'), 'line']);
+	await page.waitForFunction(
+		([s, by]) => new URLSearchParams(location.search).get('rows') === by && !document.querySelector(`${s}[aria-busy="true"]`),
+		[id('table'), 'line'],
+	);
 	await leave();
 });
 

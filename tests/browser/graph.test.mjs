@@ -57,7 +57,8 @@ const steps = async (page, count) => {
 	await page.waitForFunction(([selector, n]) => document.querySelectorAll(selector).length === n, [`${id('steps')} .step`, count]);
 	return page.locator(`${id('steps')} .step .chip-text`).allInnerTexts();
 };
-const rangeIs = (page, from, to) => page.waitForFunction(([a, b]) => window.__wick.flame.range.every((value, i) => Math.abs(value - [a, b][i]) < 0.002), [from, to]);
+const rangeIs = (page, from, to) =>
+	page.waitForFunction(([a, b]) => window.__wick.flame.range.every((value, i) => Math.abs(value - [a, b][i]) < 0.002), [from, to]);
 const range = (page) => page.evaluate(() => window.__wick.flame.range);
 async function menuOn(page, name, item) {
 	const box = await settledBox(page, name);
@@ -83,7 +84,7 @@ const near = (a, b, message) => assert.ok(Math.abs(a - b) < 0.01, `${message}: $
 // ---- tasks --------------------
 
 test('who calls malloc, and what is left without it: step by step, and back', options, async () => {
-	const { page, url , leave } = await openGraph('shop');
+	const { page, url, leave } = await openGraph('shop');
 	await menuOn(page, 'malloc', 'co');
 	assert.deepEqual(await steps(page, 1), ['callers of malloc']);
 	await boxOf(page, 'parse');
@@ -124,7 +125,7 @@ test('who calls malloc, and what is left without it: step by step, and back', op
 });
 
 test('all of it by keys, and the table keeps to what the graph shows', options, async () => {
-	const { page, url , leave } = await openGraph('shop', { view: 'both' });
+	const { page, url, leave } = await openGraph('shop', { view: 'both' });
 	await keyOn(page, 'render', 'f');
 	assert.deepEqual(await steps(page, 1), ['focus on render']);
 	await gone(page, 'idle');
@@ -181,7 +182,7 @@ test('all of it by keys, and the table keeps to what the graph shows', options, 
 test('frames as binaries, colours by kind and package, hosts at the root', options, async () => {
 	await push('hosts', [['main;work', 60]], { rack: 'left' });
 	await push('hosts', [['main;work', 40]], { rack: 'right' });
-	const { page, url, asked , leave } = await openGraph('shop');
+	const { page, url, asked, leave } = await openGraph('shop');
 	await page.locator(id('display')).click();
 	await page.locator(id('frames-gb')).check();
 	await boxOf(page, 'libc.so.6');
@@ -199,7 +200,10 @@ test('frames as binaries, colours by kind and package, hosts at the root', optio
 	await page.waitForFunction(() => !document.querySelector('.legend')?.textContent.includes('Native'));
 	await page.locator(id('flame-search')).fill('package:net/http');
 	const whole = totalOf(having(SHOP, 'net/http.serve')) / totalOf(SHOP);
-	await page.waitForFunction(([selector, share]) => document.querySelector(selector).textContent.startsWith(share), [id('flame-matched'), `${(100 * whole).toFixed(1)}%`]);
+	await page.waitForFunction(
+		([selector, share]) => document.querySelector(selector).textContent.startsWith(share),
+		[id('flame-matched'), `${(100 * whole).toFixed(1)}%`],
+	);
 	await page.goto(new URL(`?view=graph&q=${encodeURIComponent('process_cpu{case="hosts"}')}`, base).href);
 	await drawn(page);
 	await page.locator(id('display')).click();
@@ -214,7 +218,7 @@ test('frames as binaries, colours by kind and package, hosts at the root', optio
 });
 
 test('the wheel zooms to the pointer, a drag moves, the strip shows where that is', options, async () => {
-	const { page, url , leave } = await openGraph('shop');
+	const { page, url, leave } = await openGraph('shop');
 	const flame = await page.locator(id('flame')).boundingBox();
 	const box = await settledBox(page, 'escape');
 	const x = box.x + box.width / 2;
@@ -322,7 +326,10 @@ test('a frame says what it costs of all, of what is in view, and how sure that i
 	await picture(page, 'graph-tip');
 
 	// Two files under one name: which it is cannot be told, so both are.
-	await push('two', [['main;malloc@/usr/lib/libc.so.6', 5], ['main;free@/opt/other/libc.so.6', 5]]);
+	await push('two', [
+		['main;malloc@/usr/lib/libc.so.6', 5],
+		['main;free@/opt/other/libc.so.6', 5],
+	]);
 	await page.goto(new URL(`?view=graph&q=${encodeURIComponent('process_cpu{case="two"}')}`, base).href);
 	await drawn(page);
 	const malloc = await settledBox(page, 'malloc');
@@ -341,7 +348,7 @@ test('what the server left out as too small is opened', options, async () => {
 		if (!url.searchParams.get('query').includes('frames')) url.searchParams.set('max_nodes', '20');
 		return to.continue({ url: url.href });
 	};
-	const { page, asked, url , leave } = await openGraph('wide', { route });
+	const { page, asked, url, leave } = await openGraph('wide', { route });
 	await gone(page, 'leaf_59');
 	const rest = await page.waitForFunction(() => {
 		for (let n = 1; n < 100; n++) if (window.__wick.flame.nodeAt(`(${n} smaller)`)) return `(${n} smaller)`;
@@ -371,7 +378,7 @@ test('what was left out is opened where frames are binaries, files, lines, and l
 		if (!/frames|collapse|where/.test(url.searchParams.get('query'))) url.searchParams.set('max_nodes', '20');
 		return to.continue({ url: url.href });
 	};
-	const { page, asked, url , leave } = await openGraph('threads', { route });
+	const { page, asked, url, leave } = await openGraph('threads', { route });
 	const pressRest = async () => {
 		await settled(page);
 		const name = await page.waitForFunction(() => {
@@ -492,9 +499,19 @@ test('hostile names, 10,000 frames deep stacks and nothing at all are shown righ
 	const ARABIC = 'دالة_الخادم';
 	const BIDI = 'safe\u202egnp.exe\u0007\u001b[31m\u2066x';
 	assert.ok(TEMPLATE.length > 10_000);
-	await push('hostile', [[['main', SCRIPT], 40], [['main', TEMPLATE, 'below'], 30], [['main', ARABIC], 20], [['main', BIDI], 10]]);
+	await push('hostile', [
+		[['main', SCRIPT], 40],
+		[['main', TEMPLATE, 'below'], 30],
+		[['main', ARABIC], 20],
+		[['main', BIDI], 10],
+	]);
 	const { page, leave } = await openGraph('hostile', { view: 'both' });
-	for (const [name, shown] of [[SCRIPT, SCRIPT], [ARABIC, ARABIC], [TEMPLATE, `${TEMPLATE.slice(0, 400)}…`], [BIDI, 'safe\ufffdgnp.exe\ufffd\ufffd[31m\ufffdx']]) {
+	for (const [name, shown] of [
+		[SCRIPT, SCRIPT],
+		[ARABIC, ARABIC],
+		[TEMPLATE, `${TEMPLATE.slice(0, 400)}…`],
+		[BIDI, 'safe\ufffdgnp.exe\ufffd\ufffd[31m\ufffdx'],
+	]) {
 		const box = await settledBox(page, name);
 		await page.mouse.move(box.x + 20, box.y + 4);
 		await page.mouse.move(box.x + 22, box.y + 6);
@@ -514,7 +531,10 @@ test('hostile names, 10,000 frames deep stacks and nothing at all are shown righ
 	const depth = 10_000;
 	const deep = Array.from({ length: depth }, (_, n) => `frame_${n}`);
 	const end = `frame_${depth - 1}`;
-	await push('deep', [[deep, 5], [deep.slice(0, 3), 5]]);
+	await push('deep', [
+		[deep, 5],
+		[deep.slice(0, 3), 5],
+	]);
 	await page.goto(new URL(`?view=graph&q=${encodeURIComponent('process_cpu{case="deep"}')}`, base).href);
 	await drawn(page);
 	await boxOf(page, 'frame_2');

@@ -11,9 +11,11 @@ import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { begun, checkAccess, checkWidth, colorAt, drawn, id, LOOKS, PHONE, picture, settled, visit } from '../lib/browser.mjs';
 
-const wick = process.env.WICK, work = process.env.WICK_WORK;
+const wick = process.env.WICK,
+	work = process.env.WICK_WORK;
 const FUNCS = ['main', 'idle', 'pulse', 'burst'];
-const SECONDS = 12, CELLS = 50;
+const SECONDS = 12,
+	CELLS = 50;
 const samples = []; // ms
 for (let ms = 0; ms < SECONDS * 1000; ms++) {
 	if (ms % 10 === 0) samples.push({ at: ms, func: 1 });
@@ -25,34 +27,78 @@ const within = (from, to) => samples.filter(({ at }) => at >= from && at < to);
 const amount = (n) => (n >= 1000 ? `${(n / 1000).toFixed(2)} k` : String(n));
 
 function write(path) {
-	const n = FUNCS.length, fill = (v) => Array(n).fill(v), each = FUNCS.map((_, i) => i);
-	writeFileSync(path, JSON.stringify({
-		meta: {
-			version: 30, preprocessedProfileVersion: 60, interval: 1, startTime: 1700000000000, processType: 0, product: 'beats', stackwalk: 1,
-			categories: [{ name: 'Other', color: 'grey', subcategories: ['Other'] }], markerSchema: [],
-		},
-		libs: [],
-		shared: {
-			stringArray: FUNCS,
-			frameTable: { length: n, address: fill(-1), inlineDepth: fill(0), category: fill(0), subcategory: fill(0), func: each, nativeSymbol: fill(null), innerWindowID: fill(0), line: fill(null), column: fill(null) },
-			funcTable: { length: n, name: each, isJS: fill(false), relevantForJS: fill(false), resource: fill(-1), source: fill(null), lineNumber: fill(null), columnNumber: fill(null) },
-			stackTable: { length: n, frame: each, prefix: [null, 0, 0, 0], category: fill(0), subcategory: fill(0) },
-			resourceTable: { length: 0, lib: [], name: [], host: [], type: [] },
-			nativeSymbols: { length: 0, address: [], functionSize: [], libIndex: [], name: [] },
-			sources: { length: 0, id: [], filename: [] },
-		},
-		threads: [{
-			name: 'worker', processName: 'beats', processType: 'default', isMainThread: true, pid: '1', tid: 1, registerTime: 0,
-			unregisterTime: null, pausedRanges: [], processStartupTime: 0, processShutdownTime: null,
-			samples: { length: samples.length, stack: samples.map((s) => s.func), time: samples.map((s) => s.at), weight: null, weightType: 'samples' },
-			markers: { length: 0, name: [], startTime: [], endTime: [], phase: [], category: [], data: [] },
-		}],
-	}));
+	const n = FUNCS.length,
+		fill = (v) => Array(n).fill(v),
+		each = FUNCS.map((_, i) => i);
+	writeFileSync(
+		path,
+		JSON.stringify({
+			meta: {
+				version: 30,
+				preprocessedProfileVersion: 60,
+				interval: 1,
+				startTime: 1700000000000,
+				processType: 0,
+				product: 'beats',
+				stackwalk: 1,
+				categories: [{ name: 'Other', color: 'grey', subcategories: ['Other'] }],
+				markerSchema: [],
+			},
+			libs: [],
+			shared: {
+				stringArray: FUNCS,
+				frameTable: {
+					length: n,
+					address: fill(-1),
+					inlineDepth: fill(0),
+					category: fill(0),
+					subcategory: fill(0),
+					func: each,
+					nativeSymbol: fill(null),
+					innerWindowID: fill(0),
+					line: fill(null),
+					column: fill(null),
+				},
+				funcTable: {
+					length: n,
+					name: each,
+					isJS: fill(false),
+					relevantForJS: fill(false),
+					resource: fill(-1),
+					source: fill(null),
+					lineNumber: fill(null),
+					columnNumber: fill(null),
+				},
+				stackTable: { length: n, frame: each, prefix: [null, 0, 0, 0], category: fill(0), subcategory: fill(0) },
+				resourceTable: { length: 0, lib: [], name: [], host: [], type: [] },
+				nativeSymbols: { length: 0, address: [], functionSize: [], libIndex: [], name: [] },
+				sources: { length: 0, id: [], filename: [] },
+			},
+			threads: [
+				{
+					name: 'worker',
+					processName: 'beats',
+					processType: 'default',
+					isMainThread: true,
+					pid: '1',
+					tid: 1,
+					registerTime: 0,
+					unregisterTime: null,
+					pausedRanges: [],
+					processStartupTime: 0,
+					processShutdownTime: null,
+					samples: { length: samples.length, stack: samples.map((s) => s.func), time: samples.map((s) => s.at), weight: null, weightType: 'samples' },
+					markers: { length: 0, name: [], startTime: [], endTime: [], phase: [], category: [], data: [] },
+				},
+			],
+		}),
+	);
 }
 
 let url;
 before(async () => {
-	const from = join(work, 'beats.firefox.json'), file = join(work, 'beats.html');
+	const from = join(work, 'beats.firefox.json'),
+		file = join(work, 'beats.html');
 	write(from);
 	execFileSync(wick, ['convert', '-q', from, '-o', file]);
 	url = pathToFileURL(file).href;
@@ -91,7 +137,10 @@ test('what happens once a second is a line, what happened once a spot, and a dra
 	assert.ok(spot < (await lightness(page, await cell(page, 6, 25))) - 60, 'the burst stands out from the second before');
 
 	await page.mouse.move(...(await cell(page, 7, 20)));
-	await page.locator(id('heat-cell')).filter({ hasText: /^7\.40 s \+ 20\.0 ms: 22$/ }).waitFor();
+	await page
+		.locator(id('heat-cell'))
+		.filter({ hasText: /^7\.40 s \+ 20\.0 ms: 22$/ })
+		.waitFor();
 	await page.mouse.down();
 	await page.mouse.move(...(await cell(page, 7, 25)), { steps: 3 });
 	await page.mouse.move(...(await cell(page, 7, 29)), { steps: 3 });
@@ -139,7 +188,10 @@ test('the same by keyboard, from a link, on a phone and in the dark', async () =
 	assert.match(await plot.getAttribute('aria-label'), /12 columns of 1\.00 s/);
 	await plot.focus();
 	for (const key of ['Home', 'Home', 'ArrowRight', 'ArrowUp']) await page.keyboard.press(key);
-	await page.locator(id('heat-said')).filter({ hasText: /^1\.02 s \+ 20\.0 ms: 22$/ }).waitFor({ state: 'attached' });
+	await page
+		.locator(id('heat-said'))
+		.filter({ hasText: /^1\.02 s \+ 20\.0 ms: 22$/ })
+		.waitFor({ state: 'attached' });
 	await page.keyboard.press('Enter');
 	await shows(page, within(1020, 1040).length);
 	await page.keyboard.press('Shift+ArrowUp');

@@ -24,8 +24,12 @@ const BAD = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b-\u
 
 before(async () => {
 	if (!base) return;
-	const stacks = Object.values(NAMES).flatMap((name, i) => [[['main', name, `${name}@/usr/lib/${name.slice(0, 200)}.so`], 40 + i], [['main', 'caller', name], 20]]);
-	for (const [i, host] of HOSTS.entries()) await pushStacks(base, stacks, { host_name: host, service_name: Object.values(NAMES)[i].slice(0, 300), process_executable_name: SCRIPT });
+	const stacks = Object.values(NAMES).flatMap((name, i) => [
+		[['main', name, `${name}@/usr/lib/${name.slice(0, 200)}.so`], 40 + i],
+		[['main', 'caller', name], 20],
+	]);
+	for (const [i, host] of HOSTS.entries())
+		await pushStacks(base, stacks, { host_name: host, service_name: Object.values(NAMES)[i].slice(0, 300), process_executable_name: SCRIPT });
 	const deep = (frames) => [[Array.from({ length: frames }, (_, i) => `deep${i % 7}`), 50]];
 	await pushStacks(base, deep(DEEP), { service_name: 'deep' });
 	await assert.rejects(pushStacks(base, deep(20_000), { service_name: 'deep' }), /deeper than 16384/);
@@ -38,7 +42,10 @@ async function check(page, name) {
 		const texts = [];
 		const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 		for (let node = walker.nextNode(); node; node = walker.nextNode()) if (!node.parentElement.closest('script, style')) texts.push(node.data);
-		const read = [...document.querySelectorAll('[title], [aria-label]')].flatMap((one) => [one.getAttribute('title') ?? '', one.getAttribute('aria-label') ?? '']);
+		const read = [...document.querySelectorAll('[title], [aria-label]')].flatMap((one) => [
+			one.getAttribute('title') ?? '',
+			one.getAttribute('aria-label') ?? '',
+		]);
 		return {
 			ran: window.hostile,
 			elements: document.querySelectorAll('#app script, #app img, #app iframe, #app object, #app [onerror]').length,
@@ -100,7 +107,11 @@ test('names are text in every view', options, async () => {
 		await quiet(page);
 		await check(page, `${name}, narrow`);
 		// What a server refuses is an error of the network on the console, too.
-		assert.deepEqual(faults.splice(0).filter((fault) => !/console: .*the server responded with a status of 4\d\d/i.test(fault)), [], name);
+		assert.deepEqual(
+			faults.splice(0).filter((fault) => !/console: .*the server responded with a status of 4\d\d/i.test(fault)),
+			[],
+			name,
+		);
 	}
 	await leave();
 });
@@ -142,7 +153,10 @@ test('suggestions of the filter, and the filter that is chosen', options, async 
 	await page.getByRole('option', { name: '</title><b>host</b>' }).click();
 	await page.waitForSelector(id('chip'));
 	await page.fill(id('filter-input'), '<script>');
-	const option = page.getByRole('option').filter({ hasText: /function$/ }).filter({ hasText: SCRIPT });
+	const option = page
+		.getByRole('option')
+		.filter({ hasText: /function$/ })
+		.filter({ hasText: SCRIPT });
 	await option.first().click();
 	await page.waitForFunction(() => document.querySelectorAll('[data-testid="chip"]').length === 2);
 	await quiet(page);

@@ -11,12 +11,21 @@ import { pushStacks } from '../lib/stacks.mjs';
 
 before(async () => {
 	if (!base) return;
-	await pushStacks(base, [['main;serve;parse', 60], ['main;serve;render', 30], ['main;idle', 10]]);
+	await pushStacks(base, [
+		['main;serve;parse', 60],
+		['main;serve;render', 30],
+		['main;idle', 10],
+	]);
 });
 
 const list = (page) => page.locator(id('keys-list'));
 // What the list says is pressed for something, as the caps of each key.
-const capsFor = (page, what) => list(page).locator('dl > div', { has: page.getByText(what, { exact: true }) }).first().locator('dt > span').evaluateAll((keys) => keys.map((key) => [...key.querySelectorAll('kbd')].map((cap) => cap.textContent)));
+const capsFor = (page, what) =>
+	list(page)
+		.locator('dl > div', { has: page.getByText(what, { exact: true }) })
+		.first()
+		.locator('dt > span')
+		.evaluateAll((keys) => keys.map((key) => [...key.querySelectorAll('kbd')].map((cap) => cap.textContent)));
 
 test('? lists the keys of the view, finds one, and Escape leads back to where one was', options, async () => {
 	const { page, url, leave } = await visit(base, '?view=both');
@@ -39,7 +48,10 @@ test('? lists the keys of the view, finds one, and Escape leads back to where on
 	// The focus stays in the list.
 	for (let i = 0; i < 6; i++) {
 		await page.keyboard.press('Tab');
-		assert.equal(await page.evaluate(() => document.activeElement === document.body || document.activeElement.closest('[data-testid="keys-list"]') !== null), true);
+		assert.equal(
+			await page.evaluate(() => document.activeElement === document.body || document.activeElement.closest('[data-testid="keys-list"]') !== null),
+			true,
+		);
 	}
 	await page.focus(id('keys-find'));
 	await page.keyboard.press('Escape');
@@ -65,13 +77,26 @@ test('keys do nothing to the page behind the list', options, async () => {
 	await list(page).waitFor({ state: 'detached' });
 	await page.waitForFunction(() => document.activeElement?.dataset.testid === 'keys');
 	await settled(page);
-	assert.deepEqual(asked.filter((request) => !request.includes('/status')), []);
+	assert.deepEqual(
+		asked.filter((request) => !request.includes('/status')),
+		[],
+	);
 	assert.equal(new URL(page.url()).search, '?view=both');
 	await leave();
 });
 
 test('each view lists what it has', options, async () => {
-	const views = { '': [], '?view=home': [], '?view=profile': ['graph', 'steps', 'table', 'filter', 'chart'], '?view=compare': ['compare', 'spans', 'graph'], '?view=console': ['console', 'rows'], '?view=source&function=parse': ['ofListing', 'listing'], '?view=status': [], '?view=binaries': [], '?view=recordings': [] };
+	const views = {
+		'': [],
+		'?view=home': [],
+		'?view=profile': ['graph', 'steps', 'table', 'filter', 'chart'],
+		'?view=compare': ['compare', 'spans', 'graph'],
+		'?view=console': ['console', 'rows'],
+		'?view=source&function=parse': ['ofListing', 'listing'],
+		'?view=status': [],
+		'?view=binaries': [],
+		'?view=recordings': [],
+	};
 	const { page, leave } = await visit(base, 'about:blank');
 	for (const [query, parts] of Object.entries(views)) {
 		await page.goto(new URL(query, base).href);
@@ -79,8 +104,14 @@ test('each view lists what it has', options, async () => {
 		await begun(page);
 		await page.keyboard.press('?');
 		await list(page).waitFor();
-		const shown = await list(page).locator('section').evaluateAll((all) => all.map((one) => one.dataset.testid.slice('keys-'.length)));
-		assert.deepEqual(['page', ...parts].filter((part) => !shown.includes(part)), [], query);
+		const shown = await list(page)
+			.locator('section')
+			.evaluateAll((all) => all.map((one) => one.dataset.testid.slice('keys-'.length)));
+		assert.deepEqual(
+			['page', ...parts].filter((part) => !shown.includes(part)),
+			[],
+			query,
+		);
 		if (parts.length === 0) assert.ok(!shown.includes('graph'), query);
 	}
 	await leave(/console: .*404/);

@@ -4,6 +4,9 @@
 . tests/lib.inc
 . tests/lib/browser.inc
 need_browser "the list of keys"
-start_server || { fail "the server starts"; finish; }
+start_server || {
+	fail "the server starts"
+	finish
+}
 WICK_URL=$url browser_tests tests/browser/keys.test.mjs
 finish

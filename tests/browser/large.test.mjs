@@ -8,7 +8,9 @@ import { request, startServer } from '../harness.mjs';
 import { begun, visit } from '../lib/browser.mjs';
 
 // As folded stacks: 300 callers, each of 200 functions, each of which calls `leaf`: 300 + 2 x 60,000 nodes below the root.
-const CALLERS = 300, CALLED = 200, NODES = CALLERS * (1 + 2 * CALLED);
+const CALLERS = 300,
+	CALLED = 200,
+	NODES = CALLERS * (1 + 2 * CALLED);
 const stacks = [];
 for (let c = 0; c < CALLERS; c++) for (let f = 0; f < CALLED; f++) stacks.push(`caller_${c};called_${f};leaf ${1 + ((c * 7 + f) % 5)}`);
 const total = stacks.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
@@ -18,9 +20,13 @@ let server, page, leave;
 const asked = [];
 before(async () => {
 	server = await startServer(join(process.env.WICK_WORK, 'data'));
-	const answer = await request(server.port, 'POST', '/api/v1/ingest?name=large&label=service_name%3Dlarge&format=folded', { body: Buffer.from(stacks.join('\n') + '\n') });
+	const answer = await request(server.port, 'POST', '/api/v1/ingest?name=large&label=service_name%3Dlarge&format=folded', {
+		body: Buffer.from(stacks.join('\n') + '\n'),
+	});
 	assert.equal(answer.status, 200, String(answer.body));
-	({ page, leave } = await visit(server.url, '?from=now-1h&to=now%2B1h&view=both', { prepare: (one) => one.on('request', (sent) => sent.url().includes('api/v1/query') && asked.push(sent.url())) }));
+	({ page, leave } = await visit(server.url, '?from=now-1h&to=now%2B1h&view=both', {
+		prepare: (one) => one.on('request', (sent) => sent.url().includes('api/v1/query') && asked.push(sent.url())),
+	}));
 });
 after(() => server?.stop());
 
@@ -34,7 +40,10 @@ test('all nodes come, as columns', async () => {
 	const stats = await text('.stats');
 	assert.ok(/120 k frames/.test(stats) || stats.includes(`${grouped} frames`), stats);
 	assert.doesNotMatch(stats, /too small/);
-	assert.ok(asked.every((url) => url.includes('format=columns')), asked.join());
+	assert.ok(
+		asked.every((url) => url.includes('format=columns')),
+		asked.join(),
+	);
 });
 
 test('the table and the legend are those of the profile', async () => {
@@ -64,7 +73,10 @@ test('search goes from match to match by size, and a new answer has its rows aga
 	await begun(page);
 	await page.waitForFunction(() => document.querySelector('[data-testid="table"]').getAttribute('aria-busy') === 'false');
 	// What has the focus in the graph has come into view in the table, and stays there.
-	await page.waitForFunction((s) => [...document.querySelectorAll('.table .tbody .tr')].some((tr) => tr.textContent.includes('caller_3') && tr.textContent.includes(`${s}%`)), shown);
+	await page.waitForFunction(
+		(s) => [...document.querySelectorAll('.table .tbody .tr')].some((tr) => tr.textContent.includes('caller_3') && tr.textContent.includes(`${s}%`)),
+		shown,
+	);
 	// The table follows the graph once that rests, which may be after the key, or after the table had the keyboard's focus.
 	const first = (limit) => page.waitForFunction(() => /leaf/.test(document.querySelector('.table .tbody .tr')?.textContent ?? ''), null, limit);
 	for (let tries = 0; tries < 10; tries++) {

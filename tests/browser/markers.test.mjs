@@ -10,16 +10,20 @@ import { pathToFileURL } from 'node:url';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { begun, checkWidth, id, LOOKS, PHONE, visit } from '../lib/browser.mjs';
 
-const wick = process.env.WICK, work = process.env.WICK_WORK;
+const wick = process.env.WICK,
+	work = process.env.WICK_WORK;
 const HOSTILE = '</script><img src=x onerror="window.broken = 1">';
 
 // ---- the profile: three threads, a sample every millisecond, steps of 20 ms with a parse and a merge in each ----
 
-const THREADS = ['worker-1', 'worker-2', HOSTILE], LENGTH = 1000, STEP = 20;
+const THREADS = ['worker-1', 'worker-2', HOSTILE],
+	LENGTH = 1000,
+	STEP = 20;
 const FUNCS = ['main', 'spin_parse', 'spin_merge', 'spin_idle'];
 const strings = [...FUNCS, 'step', 'parse', 'merge', 'send', 'receive', 'lost 17'];
-const text = (t) => strings.indexOf(t) < 0 ? strings.push(t) - 1 : strings.indexOf(t);
-const samples = [], markers = [];
+const text = (t) => (strings.indexOf(t) < 0 ? strings.push(t) - 1 : strings.indexOf(t));
+const samples = [],
+	markers = [];
 THREADS.forEach((_, thread) => {
 	for (let at = 0; at < LENGTH; at++) {
 		const phase = (at + 7 * thread) % STEP; // parse: 1 to 9, merge: 10 to 14, step: 0 to 15, nothing: 16 to 19
@@ -44,48 +48,103 @@ markers.push({ thread: 1, name: 'lost 17', start: 500, lost: 17 });
 function write(path) {
 	const schema = (name, fields) => ({ name, display: ['marker-chart', 'marker-table'], fields });
 	const threads = THREADS.map((name, i) => {
-		const own = samples.filter((s) => s.thread === i), marks = markers.filter((m) => m.thread === i);
+		const own = samples.filter((s) => s.thread === i),
+			marks = markers.filter((m) => m.thread === i);
 		return {
-			name, processName: 'engine', processType: 'default', isMainThread: i === 0, pid: '100', tid: 100 + i, registerTime: 0,
-			unregisterTime: null, pausedRanges: [], processStartupTime: 0, processShutdownTime: null,
+			name,
+			processName: 'engine',
+			processType: 'default',
+			isMainThread: i === 0,
+			pid: '100',
+			tid: 100 + i,
+			registerTime: 0,
+			unregisterTime: null,
+			pausedRanges: [],
+			processStartupTime: 0,
+			processShutdownTime: null,
 			samples: { length: own.length, stack: own.map((s) => s.func), time: own.map((s) => s.at), weight: null, weightType: 'samples' },
 			markers: {
-				length: marks.length, name: marks.map((m) => text(m.name)), startTime: marks.map((m) => m.start),
-				endTime: marks.map((m) => m.end ?? null), phase: marks.map((m) => (m.end === undefined ? 0 : 1)),
+				length: marks.length,
+				name: marks.map((m) => text(m.name)),
+				startTime: marks.map((m) => m.start),
+				endTime: marks.map((m) => m.end ?? null),
+				phase: marks.map((m) => (m.end === undefined ? 0 : 1)),
 				category: marks.map((m) => (m.name === 'merge' ? 2 : 1)),
-				data: marks.map((m) => m.lost ? { type: 'lost markers', markers: m.lost } : {
-					type: 'work', ...(m.rows !== undefined ? { rows: m.rows, size: m.rows * 1024, took: 1500 } : {}),
-					...(m.flow ? { flow: text(m.flow) } : {}), ...(m.ends ? { flowEnds: text(m.ends) } : {}),
-				}),
+				data: marks.map((m) =>
+					m.lost
+						? { type: 'lost markers', markers: m.lost }
+						: {
+								type: 'work',
+								...(m.rows !== undefined ? { rows: m.rows, size: m.rows * 1024, took: 1500 } : {}),
+								...(m.flow ? { flow: text(m.flow) } : {}),
+								...(m.ends ? { flowEnds: text(m.ends) } : {}),
+							},
+				),
 			},
 		};
 	});
-	const n = FUNCS.length, fill = (v) => Array(n).fill(v);
-	writeFileSync(path, JSON.stringify({
-		meta: {
-			version: 30, preprocessedProfileVersion: 60, interval: 1, startTime: 1700000000000, processType: 0, product: 'engine', stackwalk: 1,
-			categories: [['Other', 'grey'], ['Engine', 'blue'], ['Storage', 'orange']].map(([name, color]) => ({ name, color, subcategories: ['Other'] })),
-			markerSchema: [
-				schema('work', [
-					{ key: 'rows', label: 'Rows', format: 'integer' }, { key: 'size', label: 'Size', format: 'bytes' },
-					{ key: 'took', label: 'Took', format: 'nanoseconds' },
-					{ key: 'flow', format: 'flow-id' }, { key: 'flowEnds', format: 'terminating-flow-id' },
-				]),
-				schema('lost markers', [{ key: 'markers', label: 'Markers', format: 'integer' }]),
-			],
-		},
-		libs: [],
-		shared: {
-			stringArray: strings,
-			frameTable: { length: n, address: fill(-1), inlineDepth: fill(0), category: fill(0), subcategory: fill(0), func: FUNCS.map((_, i) => i), nativeSymbol: fill(null), innerWindowID: fill(0), line: fill(null), column: fill(null) },
-			funcTable: { length: n, name: FUNCS.map((f) => text(f)), isJS: fill(false), relevantForJS: fill(false), resource: fill(-1), source: fill(null), lineNumber: fill(null), columnNumber: fill(null) },
-			stackTable: { length: n, frame: FUNCS.map((_, i) => i), prefix: [null, 0, 0, 0], category: fill(0), subcategory: fill(0) },
-			resourceTable: { length: 0, lib: [], name: [], host: [], type: [] },
-			nativeSymbols: { length: 0, address: [], functionSize: [], libIndex: [], name: [] },
-			sources: { length: 0, id: [], filename: [] },
-		},
-		threads,
-	}));
+	const n = FUNCS.length,
+		fill = (v) => Array(n).fill(v);
+	writeFileSync(
+		path,
+		JSON.stringify({
+			meta: {
+				version: 30,
+				preprocessedProfileVersion: 60,
+				interval: 1,
+				startTime: 1700000000000,
+				processType: 0,
+				product: 'engine',
+				stackwalk: 1,
+				categories: [
+					['Other', 'grey'],
+					['Engine', 'blue'],
+					['Storage', 'orange'],
+				].map(([name, color]) => ({ name, color, subcategories: ['Other'] })),
+				markerSchema: [
+					schema('work', [
+						{ key: 'rows', label: 'Rows', format: 'integer' },
+						{ key: 'size', label: 'Size', format: 'bytes' },
+						{ key: 'took', label: 'Took', format: 'nanoseconds' },
+						{ key: 'flow', format: 'flow-id' },
+						{ key: 'flowEnds', format: 'terminating-flow-id' },
+					]),
+					schema('lost markers', [{ key: 'markers', label: 'Markers', format: 'integer' }]),
+				],
+			},
+			libs: [],
+			shared: {
+				stringArray: strings,
+				frameTable: {
+					length: n,
+					address: fill(-1),
+					inlineDepth: fill(0),
+					category: fill(0),
+					subcategory: fill(0),
+					func: FUNCS.map((_, i) => i),
+					nativeSymbol: fill(null),
+					innerWindowID: fill(0),
+					line: fill(null),
+					column: fill(null),
+				},
+				funcTable: {
+					length: n,
+					name: FUNCS.map((f) => text(f)),
+					isJS: fill(false),
+					relevantForJS: fill(false),
+					resource: fill(-1),
+					source: fill(null),
+					lineNumber: fill(null),
+					columnNumber: fill(null),
+				},
+				stackTable: { length: n, frame: FUNCS.map((_, i) => i), prefix: [null, 0, 0, 0], category: fill(0), subcategory: fill(0) },
+				resourceTable: { length: 0, lib: [], name: [], host: [], type: [] },
+				nativeSymbols: { length: 0, address: [], functionSize: [], libIndex: [], name: [] },
+				sources: { length: 0, id: [], filename: [] },
+			},
+			threads,
+		}),
+	);
 }
 
 // ---- counting ----
@@ -113,14 +172,25 @@ async function open(hash, how = {}) {
 	await begun(opened.page);
 	return opened;
 }
-const selfs = async (on = page) => Object.fromEntries(await on.$$eval(`${id('table')} .tbody [role=row]`, (rows) => rows.map((row) => [row.querySelector('.fn').textContent, row.querySelector('.td-self .amount').textContent])));
-const totals = async (on = page) => Object.fromEntries(await on.$$eval(`${id('table')} .tbody [role=row]`, (rows) => rows.map((row) => [row.querySelector('.fn').textContent, row.querySelector('.td-total .amount').textContent])));
+const selfs = async (on = page) =>
+	Object.fromEntries(
+		await on.$$eval(`${id('table')} .tbody [role=row]`, (rows) =>
+			rows.map((row) => [row.querySelector('.fn').textContent, row.querySelector('.td-self .amount').textContent]),
+		),
+	);
+const totals = async (on = page) =>
+	Object.fromEntries(
+		await on.$$eval(`${id('table')} .tbody [role=row]`, (rows) =>
+			rows.map((row) => [row.querySelector('.fn').textContent, row.querySelector('.td-total .amount').textContent]),
+		),
+	);
 const shows = (value, on = page) => on.waitForFunction((v) => document.querySelector('.zoom-value').textContent.split(' · ')[0] === v, String(value));
-const amount = (n) => n >= 1000 ? `${(n / 1000).toFixed(2)} k` : String(n);
+const amount = (n) => (n >= 1000 ? `${(n / 1000).toFixed(2)} k` : String(n));
 const whole = () => page.waitForFunction(() => window.__wickTime.view[0] === 0 && window.__wickTime.view[1] >= 999e6);
 const rect = (name, nth, on = page) => on.evaluate(([n, i]) => window.__wickTime.rectOf(n, i), [name, nth]);
 const middle = (r) => [r.x + r.width / 2, r.y + r.height / 2];
-const place = (name, nth, thread = 0) => markers.filter((m) => m.name === name && m.thread <= thread).length - markers.filter((m) => m.name === name && m.thread === thread).length + nth;
+const place = (name, nth, thread = 0) =>
+	markers.filter((m) => m.name === name && m.thread <= thread).length - markers.filter((m) => m.name === name && m.thread === thread).length + nth;
 
 test('all threads are there, with what was lost', async () => {
 	assert.deepEqual(await page.$$eval(`${id('track')} .track-title`, (all) => all.map((one) => one.textContent)), THREADS);
@@ -185,7 +255,9 @@ test('by span, the root is split by the innermost one, as wick report says', asy
 	await page.selectOption(id('group-by'), 'span');
 	await page.waitForFunction(() => document.querySelector('[data-testid="table"]').textContent.includes('(no span)'));
 	const page_totals = await totals();
-	const tags = execFileSync(wick, ['report', 'tags', '-q', join(work, 'engine.firefox.json'), '--spans', '--tagshow', '^span$', '--unit', 'count'], { encoding: 'utf8' });
+	const tags = execFileSync(wick, ['report', 'tags', '-q', join(work, 'engine.firefox.json'), '--spans', '--tagshow', '^span$', '--unit', 'count'], {
+		encoding: 'utf8',
+	});
 	for (const name of ['step', 'parse', 'merge', '(no span)']) {
 		const expected = count((s) => inner(s) === name);
 		assert.equal(page_totals[name], amount(expected), name);
@@ -242,7 +314,10 @@ test('a flow leads from thread to thread', async () => {
 	await page.waitForFunction((was) => !location.hash.includes(`marker=${was}`), first);
 	await page.click(id('tl-table'));
 	await page.fill(id('marker-filter'), 'receive');
-	await page.waitForFunction((n) => document.querySelector('[data-testid="marker-count"]').textContent === `${n} markers`, markers.filter((m) => m.name === 'receive').length);
+	await page.waitForFunction(
+		(n) => document.querySelector('[data-testid="marker-count"]').textContent === `${n} markers`,
+		markers.filter((m) => m.name === 'receive').length,
+	);
 	// The receive of the first send is marked: 3 ms into the first step of thread 1.
 	const marked = await page.textContent('.mtable .tr.marked .td-start');
 	const flow = markers.find((m) => m.name === 'send').flow;
@@ -283,7 +358,8 @@ test('a profile without times has no time line', async () => {
 });
 // What a page says for which half a gigabyte was too little is put into one that is small.
 test('a time line that was left out is said, and the graph is there', async () => {
-	const html = readFileSync(file, 'utf8'), element = (name) => new RegExp(`(<script id="${name}"[^>]*>)([^<]*)`);
+	const html = readFileSync(file, 'utf8'),
+		element = (name) => new RegExp(`(<script id="${name}"[^>]*>)([^<]*)`);
 	const data = JSON.parse(gunzipSync(Buffer.from(element('profile').exec(html)[2], 'base64')));
 	delete data.timeline;
 	data.no_timeline = `too much ${HOSTILE}`;

@@ -8,7 +8,8 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { newContext, visit } from '../lib/browser.mjs';
 
-const wick = process.env.WICK, work = process.env.WICK_WORK;
+const wick = process.env.WICK,
+	work = process.env.WICK_WORK;
 let child, page, faults, link, profiler;
 const requests = [];
 before(async () => {
@@ -32,20 +33,32 @@ after(() => child?.kill('SIGINT'));
 async function siteOf(origin) {
 	const context = await newContext();
 	await context.route(`${origin}/**`, (route) => route.fulfill({ contentType: 'text/html', body: '<!doctype html><title>site</title>' }));
-	for (const permission of ['local-network-access', 'loopback-network'])
-		await context.grantPermissions([permission], { origin }).catch(() => {});
+	for (const permission of ['local-network-access', 'loopback-network']) await context.grantPermissions([permission], { origin }).catch(() => {});
 	const site = await context.newPage();
 	await site.goto(`${origin}/`);
-	return { context, ask: (url, options) => site.evaluate(async ([u, o]) => {
-		try {
-			const response = await fetch(u, o);
-			return { status: response.status, body: await response.json() };
-		} catch (error) {
-			return { failed: String(error) };
-		}
-	}, [url, options]) };
+	return {
+		context,
+		ask: (url, options) =>
+			site.evaluate(
+				async ([u, o]) => {
+					try {
+						const response = await fetch(u, o);
+						return { status: response.status, body: await response.json() };
+					} catch (error) {
+						return { failed: String(error) };
+					}
+				},
+				[url, options],
+			),
+	};
 }
-const post = (question, type) => ({ method: 'POST', mode: 'cors', credentials: 'omit', body: JSON.stringify(question), ...(type && { headers: { 'content-type': type } }) });
+const post = (question, type) => ({
+	method: 'POST',
+	mode: 'cors',
+	credentials: 'omit',
+	body: JSON.stringify(question),
+	...(type && { headers: { 'content-type': type } }),
+});
 
 test('the page shows the profile', async () => {
 	await page.goto(link);
@@ -56,11 +69,15 @@ test('the page shows the profile', async () => {
 });
 test('it asks for nothing else, and nothing goes wrong', () => {
 	assert.deepEqual(faults, []);
-	assert.deepEqual(requests.filter((url) => !url.startsWith('data:')), [link]);
+	assert.deepEqual(
+		requests.filter((url) => !url.startsWith('data:')),
+		[link],
+	);
 });
 test('Firefox Profiler gets the profile and answers from where its link says', async () => {
 	const url = new URL(profiler);
-	const from = decodeURIComponent(url.pathname.slice('/from-url/'.length).replace(/\/$/, '')), server = url.searchParams.get('symbolServer');
+	const from = decodeURIComponent(url.pathname.slice('/from-url/'.length).replace(/\/$/, '')),
+		server = url.searchParams.get('symbolServer');
 	assert.equal(from, `${link}profile.json`);
 	assert.equal(`${server}/`, link);
 	const site = await siteOf(url.origin);
@@ -75,13 +92,20 @@ test('Firefox Profiler gets the profile and answers from where its link says', a
 });
 test('pages of other sites get nothing', async () => {
 	const site = await siteOf('https://evil.example');
-	for (const [url, options] of [[`${link}profile.json`], [link], [`${link}symbolicate/v5`, post({ jobs: [] })], [`${link}symbolicate/v5`, post({ jobs: [] }, 'application/json')]])
+	for (const [url, options] of [
+		[`${link}profile.json`],
+		[link],
+		[`${link}symbolicate/v5`, post({ jobs: [] })],
+		[`${link}symbolicate/v5`, post({ jobs: [] }, 'application/json')],
+	])
 		assert.ok((await site.ask(url, options)).failed, url);
 	await site.context.close();
 });
 test('no page can have it in a frame', async () => {
 	const context = await newContext();
-	await context.route('https://evil.example/**', (route) => route.fulfill({ contentType: 'text/html', body: `<!doctype html><iframe src="${link}"></iframe>` }));
+	await context.route('https://evil.example/**', (route) =>
+		route.fulfill({ contentType: 'text/html', body: `<!doctype html><iframe src="${link}"></iframe>` }),
+	);
 	const site = await context.newPage();
 	await site.goto('https://evil.example/');
 	await site.waitForLoadState('load');

@@ -9,7 +9,24 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import { readColumns } from '../harness.mjs';
-import { base, boxOf, checkWidth, come, drawn, id, LOOKS, options, passUntil, percentOf, PHONE, picture, saved, settled, visit, zoomIs } from '../lib/browser.mjs';
+import {
+	base,
+	boxOf,
+	checkWidth,
+	come,
+	drawn,
+	id,
+	LOOKS,
+	options,
+	passUntil,
+	percentOf,
+	PHONE,
+	picture,
+	saved,
+	settled,
+	visit,
+	zoomIs,
+} from '../lib/browser.mjs';
 
 // Of the program that page.test.sh runs.
 const WORKLOAD = 'q=' + encodeURIComponent('process_cpu{process_executable_name="workload"}');
@@ -22,15 +39,19 @@ async function open(query = '?view=profile', how = {}) {
 			if (!response.ok() || !response.url().includes('format=columns')) return;
 			const url = new URL(response.url());
 			// A failure: the page went on before the answer was read.
-			reading.push(response.body().then((body) => ({ url, answer: readColumns(body) }), () => null));
+			reading.push(
+				response.body().then(
+					(body) => ({ url, answer: readColumns(body) }),
+					() => null,
+				),
+			);
 		});
 	const opened = await visit(base, query, { ...how, prepare });
 	const lastFlame = async () => (await Promise.all(reading)).filter((one) => one).at(-1);
 	return { ...opened, lastFlame };
 }
 
-const flameState = (page) =>
-	page.evaluate(() => ({ zoom: window.__wick.flame.zoomName, focus: window.__wick.flame.focusName }));
+const flameState = (page) => page.evaluate(() => ({ zoom: window.__wick.flame.zoomName, focus: window.__wick.flame.focusName }));
 const matchedIs = (page, share) =>
 	come(
 		page,
@@ -68,10 +89,15 @@ test('the first visit says what costs most, and a row leads to its profile', opt
 	const { page, lastFlame, url, leave } = await open('');
 	const rows = page.locator(`${id('home-services')} tbody tr`);
 	await rows.first().waitFor();
-	const answer = await page.evaluate(async () => (await fetch('api/v1/pipeline?from=now-1h&q=' + encodeURIComponent('process_cpu | top 3 by label process_executable_name'))).json());
+	const answer = await page.evaluate(async () =>
+		(await fetch('api/v1/pipeline?from=now-1h&q=' + encodeURIComponent('process_cpu | top 3 by label process_executable_name'))).json(),
+	);
 	assert.ok((await rows.locator('.home-name').allInnerTexts()).includes(answer.table.rows[0][0]), 'the costliest process is there');
 	await page.locator(`${id('home-movers')} h2`).waitFor();
-	await page.locator(`${id('home-binaries')} tbody tr`).first().waitFor();
+	await page
+		.locator(`${id('home-binaries')} tbody tr`)
+		.first()
+		.waitFor();
 	const name = await rows.first().locator('.home-name').innerText();
 	await rows.first().click();
 	await drawn(page);
@@ -113,75 +139,62 @@ test('profile types: the one picked is the one asked for', options, async () => 
 	await leave();
 });
 
-test(
-	'a process: one click filters, the chip goes away again, the back button too',
-	options,
-	async () => {
-		const { page, lastFlame, url, leave } = await open();
-		await drawn(page);
-		await settled(page);
-		const whole = (await lastFlame()).answer.flame.total;
-		const first = page.locator(`${id('process-list')} .rail-pick`).first();
-		const name = await first.locator('.rail-name').innerText();
-		await first.click();
-		await page.locator(id('chip')).waitFor();
-		await settled(page);
-		await drawn(page);
-		const part = await lastFlame();
-		assert.ok(part.url.searchParams.get('query').includes(`process_executable_name="${name}"`), part.url.href);
-		assert.ok(part.answer.flame.total > 0 && part.answer.flame.total <= whole * 1.5, 'a part of the whole');
-		assert.ok(url().get('q').includes(name));
-		assert.ok(
-			(await page.locator(`${id('process-list')} .rail-pick`).count()) > 1,
-			'the other processes stay in the list',
-		);
-		await page.goBack();
-		await page.locator(id('chip')).waitFor({ state: 'detached' });
-		assert.equal(url().get('q'), null);
-		await page.goForward();
-		await page.locator(id('chip')).waitFor();
-		await page.getByRole('button', { name: /Remove the filter/ }).click();
-		await page.locator(id('chip')).waitFor({ state: 'detached' });
-		await settled(page);
-		await leave();
-	},
-);
+test('a process: one click filters, the chip goes away again, the back button too', options, async () => {
+	const { page, lastFlame, url, leave } = await open();
+	await drawn(page);
+	await settled(page);
+	const whole = (await lastFlame()).answer.flame.total;
+	const first = page.locator(`${id('process-list')} .rail-pick`).first();
+	const name = await first.locator('.rail-name').innerText();
+	await first.click();
+	await page.locator(id('chip')).waitFor();
+	await settled(page);
+	await drawn(page);
+	const part = await lastFlame();
+	assert.ok(part.url.searchParams.get('query').includes(`process_executable_name="${name}"`), part.url.href);
+	assert.ok(part.answer.flame.total > 0 && part.answer.flame.total <= whole * 1.5, 'a part of the whole');
+	assert.ok(url().get('q').includes(name));
+	assert.ok((await page.locator(`${id('process-list')} .rail-pick`).count()) > 1, 'the other processes stay in the list');
+	await page.goBack();
+	await page.locator(id('chip')).waitFor({ state: 'detached' });
+	assert.equal(url().get('q'), null);
+	await page.goForward();
+	await page.locator(id('chip')).waitFor();
+	await page.getByRole('button', { name: /Remove the filter/ }).click();
+	await page.locator(id('chip')).waitFor({ state: 'detached' });
+	await settled(page);
+	await leave();
+});
 
-test(
-	'the filter suggests labels and values from the data; the selector can be typed',
-	options,
-	async () => {
-		const { page, lastFlame, leave } = await open();
-		await drawn(page);
-		const input = page.locator(id('filter-input'));
-		await input.fill('process_executable_na');
-		const option = page.locator('.options [role="option"]:not([aria-disabled])');
-		await option.filter({ hasText: 'process_executable_name' }).first().click();
-		await option.filter({ hasText: '=' }).first().click();
-		await option.first().waitFor();
-		await page.waitForFunction(
-			() => document.querySelectorAll('.options [role="option"]:not([aria-disabled])').length > 0,
-		);
-		await input.press('ArrowDown');
-		const value = await page.locator('.options [aria-selected="true"] span').innerText();
-		await input.press('Enter');
-		assert.equal(await page.locator(`${id('chip')} .chip-value`).innerText(), value);
-		await settled(page);
-		assert.ok((await lastFlame()).url.searchParams.get('query').includes(`process_executable_name="${value}"`));
+test('the filter suggests labels and values from the data; the selector can be typed', options, async () => {
+	const { page, lastFlame, leave } = await open();
+	await drawn(page);
+	const input = page.locator(id('filter-input'));
+	await input.fill('process_executable_na');
+	const option = page.locator('.options [role="option"]:not([aria-disabled])');
+	await option.filter({ hasText: 'process_executable_name' }).first().click();
+	await option.filter({ hasText: '=' }).first().click();
+	await option.first().waitFor();
+	await page.waitForFunction(() => document.querySelectorAll('.options [role="option"]:not([aria-disabled])').length > 0);
+	await input.press('ArrowDown');
+	const value = await page.locator('.options [aria-selected="true"] span').innerText();
+	await input.press('Enter');
+	assert.equal(await page.locator(`${id('chip')} .chip-value`).innerText(), value);
+	await settled(page);
+	assert.ok((await lastFlame()).url.searchParams.get('query').includes(`process_executable_name="${value}"`));
 
-		await page.locator(id('selector-toggle')).click();
-		const text = page.locator(id('selector-input'));
-		assert.ok((await text.inputValue()).includes(value));
-		await text.fill('process_cpu{process_comm=');
-		assert.match(await page.locator('#selector-fault').innerText(), /double quotes at column 26/);
-		await text.fill('process_cpu{process_executable_name!=""}');
-		await text.press('Enter');
-		await settled(page);
-		await drawn(page);
-		assert.match((await lastFlame()).url.searchParams.get('query'), /process_executable_name!=""/);
-		await leave();
-	},
-);
+	await page.locator(id('selector-toggle')).click();
+	const text = page.locator(id('selector-input'));
+	assert.ok((await text.inputValue()).includes(value));
+	await text.fill('process_cpu{process_comm=');
+	assert.match(await page.locator('#selector-fault').innerText(), /double quotes at column 26/);
+	await text.fill('process_cpu{process_executable_name!=""}');
+	await text.press('Enter');
+	await settled(page);
+	await drawn(page);
+	assert.match((await lastFlame()).url.searchParams.get('query'), /process_executable_name!=""/);
+	await leave();
+});
 
 test('the brush selects a part of the time range, and gives it back', options, async () => {
 	const { page, lastFlame, url, leave } = await open();
@@ -195,11 +208,7 @@ test('the brush selects a part of the time range, and gives it back', options, a
 	const [from, to] = url().get('sel').split('-').map(Number);
 	assert.ok(to > from && to - from < 300_000, `${from}-${to}`);
 	const asked = (await lastFlame()).url.searchParams;
-	assert.deepEqual(
-		[Number(asked.get('from')), Number(asked.get('to'))],
-		[from, to],
-		'the profile is that of the selection',
-	);
+	assert.deepEqual([Number(asked.get('from')), Number(asked.get('to'))], [from, to], 'the profile is that of the selection');
 	await drawn(page);
 
 	await page.locator(id('clear-selection')).click();
@@ -241,8 +250,7 @@ function frameToOpen(flame) {
 	for (let i = 1; i < parent.length; i++) {
 		depth[i] = depth[parent[i]] + 1;
 		const named = !ADDRESS.test(flame.strings[name[i]]);
-		const fits =
-			named && total[i] < total[0] && total[i] > total[0] / 50 && depth[i] < 15 && count.get(name[i]) === 1;
+		const fits = named && total[i] < total[0] && total[i] > total[0] / 50 && depth[i] < 15 && count.get(name[i]) === 1;
 		if (fits) return { name: flame.strings[name[i]], share: (100 * total[i]) / total[0] };
 	}
 	throw new Error('this machine does so little that no function stands out');
@@ -325,27 +333,18 @@ test('search shows the share of what matches, each stack once', options, async (
 	const matched = page.locator(id('flame-matched'));
 	const expected = matchedShare(flame, (n) => n.toLowerCase().includes(part.toLowerCase()));
 	await matchedIs(page, expected);
-	assert.ok(
-		Math.abs(percentOf(await matched.innerText()) - expected) < 0.06,
-		`${await matched.innerText()} against ${expected}`,
-	);
+	assert.ok(Math.abs(percentOf(await matched.innerText()) - expected) < 0.06, `${await matched.innerText()} against ${expected}`);
 	assert.equal(url().get('find'), part);
 
 	await page.locator(id('flame-regex')).click();
 	await page.locator(id('flame-search')).fill('^[a-m]');
 	const byPattern = matchedShare(flame, (n) => /^[a-m]/i.test(n));
 	await matchedIs(page, byPattern);
-	assert.ok(
-		Math.abs(percentOf(await matched.innerText()) - byPattern) < 0.06,
-		`${await matched.innerText()} against ${byPattern}`,
-	);
+	assert.ok(Math.abs(percentOf(await matched.innerText()) - byPattern) < 0.06, `${await matched.innerText()} against ${byPattern}`);
 	await page.locator(id('flame-search')).press('Enter');
 	await page.waitForFunction(() => /^[a-m]/i.test(window.__wick.flame.focusName ?? ''));
 	await page.locator(id('flame-search')).fill('(');
-	await page.waitForFunction(
-		(s) => /group|parenthes/i.test(document.querySelector(s).textContent),
-		id('flame-matched'),
-	);
+	await page.waitForFunction((s) => /group|parenthes/i.test(document.querySelector(s).textContent), id('flame-matched'));
 	await page.locator(id('flame-search')).press('Escape');
 	assert.equal(url().get('find'), null);
 	await leave();
@@ -368,28 +367,20 @@ test('the table: sums, order, filter, and from a row to the graph', options, asy
 	});
 	const largest = Math.max(...selfOf.values());
 	const shown = percentOf(await rows.first().locator('.td-self').innerText());
-	assert.ok(
-		Math.abs(shown - (100 * largest) / flame.total) < 0.06,
-		`${shown} against ${(100 * largest) / flame.total}`,
-	);
+	assert.ok(Math.abs(shown - (100 * largest) / flame.total) < 0.06, `${shown} against ${(100 * largest) / flame.total}`);
 
 	await page.locator(id('sort-total')).click();
 	assert.equal(url().get('sort'), 'total');
 	const totals = await rows.locator('.td-total').allInnerTexts();
 	const percents = totals.map(percentOf).filter((p) => !Number.isNaN(p));
-	assert.ok(
-		percents.length > 1 && percents.every((p, i) => i === 0 || p <= percents[i - 1] + 0.01),
-		percents.join(' '),
-	);
+	assert.ok(percents.length > 1 && percents.every((p, i) => i === 0 || p <= percents[i - 1] + 0.01), percents.join(' '));
 
 	const name = await rows.first().locator('.fn').innerText();
 	await page.locator(id('table-filter')).fill(name);
-	await come(
-		page,
-		([selector, wanted]) =>
-			[...document.querySelectorAll(selector)].every((fn) => fn.innerText.toLowerCase().includes(wanted)),
-		[`${id('table')} .tbody [role="row"] .fn`, name.toLowerCase()],
-	);
+	await come(page, ([selector, wanted]) => [...document.querySelectorAll(selector)].every((fn) => fn.innerText.toLowerCase().includes(wanted)), [
+		`${id('table')} .tbody [role="row"] .fn`,
+		name.toLowerCase(),
+	]);
 	assert.ok((await rows.locator('.fn').allInnerTexts()).includes(name));
 	await rows.first().click();
 	assert.ok(url().get('find').startsWith('"'), 'a row becomes a search for the whole name');
@@ -416,23 +407,19 @@ test('what is shown can be downloaded as pprof, SVG and folded', options, async 
 	await leave();
 });
 
-test(
-	'dark and light: the system decides, the toggle overrides, the choice stays',
-	options,
-	async () => {
-		const { page, leave } = await open(undefined, { colorScheme: 'dark' });
-		await drawn(page);
-		const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
-		const dark = await background();
-		await page.locator(id('theme-toggle')).click();
-		await page.waitForFunction(() => document.documentElement.dataset.theme === 'light');
-		assert.notEqual(await background(), dark);
-		await page.reload();
-		await drawn(page);
-		assert.notEqual(await background(), dark, 'kept over a reload');
-		await leave();
-	},
-);
+test('dark and light: the system decides, the toggle overrides, the choice stays', options, async () => {
+	const { page, leave } = await open(undefined, { colorScheme: 'dark' });
+	await drawn(page);
+	const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+	const dark = await background();
+	await page.locator(id('theme-toggle')).click();
+	await page.waitForFunction(() => document.documentElement.dataset.theme === 'light');
+	assert.notEqual(await background(), dark);
+	await page.reload();
+	await drawn(page);
+	assert.notEqual(await background(), dark, 'kept over a reload');
+	await leave();
+});
 
 test('nothing to show: each case says what to do', options, async () => {
 	const { page, leave } = await open('?from=now-700d&to=now-699d');
@@ -472,27 +459,18 @@ for (const [look, how] of LOOKS)
 		await drawn(page);
 		await settled(page);
 		await checkWidth(page, 'the page');
-		const controls = [
-			'type-select',
-			'filter-input',
-			'process-list',
-			'range-select',
-			'refresh',
-			'metrics',
-			'flame',
-			'flame-search',
-		];
+		const controls = ['type-select', 'filter-input', 'process-list', 'range-select', 'refresh', 'metrics', 'flame', 'flame-search'];
 		for (const name of [...controls, 'view-graph', 'view-table', 'download', 'theme-toggle', 'status']) {
 			const box = await page.locator(id(name)).boundingBox();
-			assert.ok(
-				box && box.width > 0 && box.x >= 0 && box.x + box.width <= how.viewport.width + 1,
-				`${name} is on the screen`,
-			);
+			assert.ok(box && box.width > 0 && box.x >= 0 && box.x + box.width <= how.viewport.width + 1, `${name} is on the screen`);
 		}
 		await picture(page, `page-${look}`);
 		if (how.viewport === PHONE) {
 			await page.locator(id('view-table')).click();
-			await page.locator(`${id('table')} .tbody [role="row"]`).first().waitFor();
+			await page
+				.locator(`${id('table')} .tbody [role="row"]`)
+				.first()
+				.waitFor();
 		}
 		await leave();
 	});

@@ -4,8 +4,14 @@
 . tests/lib.inc
 . tests/lib/browser.inc
 . tests/browser/machine.inc
-can_sample || { skip "the page on live data" "$no_sampling"; finish; }
+can_sample || {
+	skip "the page on live data" "$no_sampling"
+	finish
+}
 need_browser "the page on live data"
-use_machine || { fail "this machine is sampled" "$machine_fault"; finish; }
+use_machine || {
+	fail "this machine is sampled" "$machine_fault"
+	finish
+}
 browser_tests tests/browser/page.test.mjs
 finish

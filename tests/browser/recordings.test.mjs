@@ -47,7 +47,13 @@ const rowOf = (page, recording) => page.locator(`${id('recording')}[data-id="${r
 async function comes(page, locator, state = 'visible') {
 	for (let tries = 0; tries < 30; tries++) {
 		await page.keyboard.press('r');
-		if (await locator.waitFor({ state, timeout: 1_000 }).then(() => true, () => false)) return;
+		if (
+			await locator.waitFor({ state, timeout: 1_000 }).then(
+				() => true,
+				() => false,
+			)
+		)
+			return;
 	}
 	await locator.waitFor({ state });
 }
@@ -70,11 +76,9 @@ test('without recordings it says how one is made', options, async () => {
 });
 
 test('what wick record --remote made is listed, opened and downloaded', sampled, async () => {
-	agent = spawn(
-		'unshare',
-		['--uts', 'sh', '-c', 'hostname alpha && exec "$0" agent --server "$1" --no-debuginfo-upload --spool off', process.env.WICK, base],
-		{ stdio: 'ignore' },
-	);
+	agent = spawn('unshare', ['--uts', 'sh', '-c', 'hostname alpha && exec "$0" agent --server "$1" --no-debuginfo-upload --spool off', process.env.WICK, base], {
+		stdio: 'ignore',
+	});
 	let asks = 0;
 	while ((await ask('GET', 'agents')).agents.length === 0) {
 		assert.ok(asks++ < 300 && agent.exitCode === null, 'the agent polls');
@@ -189,7 +193,8 @@ for (const [look, how] of LOOKS)
 		await page.locator(id('recording')).first().waitFor();
 		const { wide, outside } = await page.evaluate(() => ({
 			wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
-			outside: [...document.querySelectorAll('.recordings-table a, .recordings-table button')].filter((e) => e.getBoundingClientRect().right > innerWidth).length,
+			outside: [...document.querySelectorAll('.recordings-table a, .recordings-table button')].filter((e) => e.getBoundingClientRect().right > innerWidth)
+				.length,
 		}));
 		assert.deepEqual([Math.max(0, wide), outside], [0, 0], 'nothing lies outside the window');
 		await picture(page, `recordings-${look}`);

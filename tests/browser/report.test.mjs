@@ -8,7 +8,8 @@ import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { boxOf, id, picture, visit } from '../lib/browser.mjs';
 
-const wick = process.env.WICK, work = process.env.WICK_WORK;
+const wick = process.env.WICK,
+	work = process.env.WICK_WORK;
 const HOSTILE = '</script><script>window.broken = 1</script><img src=x onerror="window.broken = 2">';
 const STACKS = [
 	['main;parse;read', 600],
@@ -23,16 +24,24 @@ before(async () => {
 	// Two values of the same stacks, as speedscope has them.
 	const names = [...new Set(STACKS.flatMap(([stack]) => stack.split(';')))];
 	const sampled = (name, unit, factor) => ({
-		type: 'sampled', name, unit, startValue: 0, endValue: 1000 * factor,
+		type: 'sampled',
+		name,
+		unit,
+		startValue: 0,
+		endValue: 1000 * factor,
 		samples: STACKS.map(([stack]) => stack.split(';').map((f) => names.indexOf(f))),
 		weights: STACKS.map(([, value]) => value * factor),
 	});
 	const from = join(work, "it's <b>.speedscope.json");
-	writeFileSync(from, JSON.stringify({
-		$schema: 'https://www.speedscope.app/file-format-schema.json', activeProfileIndex: 0,
-		shared: { frames: names.map((name) => ({ name, file: `${name.slice(0, 4)}.c`, line: 7 })) },
-		profiles: [sampled('cpu', 'milliseconds', 1), sampled('heap', 'bytes', 1024)],
-	}));
+	writeFileSync(
+		from,
+		JSON.stringify({
+			$schema: 'https://www.speedscope.app/file-format-schema.json',
+			activeProfileIndex: 0,
+			shared: { frames: names.map((name) => ({ name, file: `${name.slice(0, 4)}.c`, line: 7 })) },
+			profiles: [sampled('cpu', 'milliseconds', 1), sampled('heap', 'bytes', 1024)],
+		}),
+	);
 	file = join(work, 'report.html');
 	execFileSync(wick, ['convert', '-q', from, '-o', file]);
 	({ page, leave } = await visit(pathToFileURL(file).href, '', { prepare: (one) => one.on('request', (request) => requests.push(request.url())) }));
@@ -41,7 +50,8 @@ before(async () => {
 });
 
 const box = (name) => boxOf(page, name);
-const rows = () => page.$$eval('[role=row][aria-rowindex]:not(.thead)', (all) => all.map((row) => [...row.querySelectorAll('[role=cell]')].map((cell) => cell.textContent)));
+const rows = () =>
+	page.$$eval('[role=row][aria-rowindex]:not(.thead)', (all) => all.map((row) => [...row.querySelectorAll('[role=cell]')].map((cell) => cell.textContent)));
 
 test('it is one file without an address in it', () => {
 	const text = readFileSync(file, 'utf8');
@@ -102,6 +112,9 @@ test('what only a server can give is not offered', async () => {
 	await picture(page, 'report');
 });
 test('nothing was asked for, nothing went wrong', async () => {
-	assert.deepEqual(requests.filter((url) => !url.startsWith('data:')), [pathToFileURL(file).href]);
+	assert.deepEqual(
+		requests.filter((url) => !url.startsWith('data:')),
+		[pathToFileURL(file).href],
+	);
 	await leave();
 });

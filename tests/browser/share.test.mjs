@@ -13,8 +13,27 @@ const [older, newer] = [end - 120e3, end - 60e3];
 const NEW = `q=process_cpu&from=${newer}&to=${end}`;
 before(async () => {
 	if (!base) return;
-	for (const [start, stacks] of [[older, [[['parse', 'main'], 500], [['render', 'main'], 500]]], [newer, [[['parse', 'main'], 125], [['render', 'main'], 125], [['grow', 'main'], 750]]]]) {
-		const body = pprofProfile(stacks.map(([frames, value]) => [frames, value * 1e7]), { timeNs: (start + 10e3) * 1e6, durationNs: 1e10 });
+	for (const [start, stacks] of [
+		[
+			older,
+			[
+				[['parse', 'main'], 500],
+				[['render', 'main'], 500],
+			],
+		],
+		[
+			newer,
+			[
+				[['parse', 'main'], 125],
+				[['render', 'main'], 125],
+				[['grow', 'main'], 750],
+			],
+		],
+	]) {
+		const body = pprofProfile(
+			stacks.map(([frames, value]) => [frames, value * 1e7]),
+			{ timeNs: (start + 10e3) * 1e6, durationNs: 1e10 },
+		);
 		const answer = await fetch(new URL('api/v1/ingest?name=process_cpu', base), { method: 'POST', body });
 		assert.equal(answer.status, 200, await answer.text());
 	}
@@ -34,7 +53,8 @@ async function share(page, title) {
 }
 const query = (link) => link.slice(base.length);
 const api = (method, path) => fetch(new URL(path, base), { method });
-const matched = (page, share) => page.waitForFunction(([selector, wanted]) => document.querySelector(selector)?.textContent.includes(wanted), [id('flame-matched'), share]);
+const matched = (page, share) =>
+	page.waitForFunction(([selector, wanted]) => document.querySelector(selector)?.textContent.includes(wanted), [id('flame-matched'), share]);
 
 let link = '';
 test('somebody finds where the time goes, and makes a link for the others', options, async () => {
@@ -77,7 +97,10 @@ test('a comparison is shared with both of its sides', options, async () => {
 	assert.ok(before.length > 2);
 	await page.goto(made);
 	await page.locator(id('show-table')).waitFor();
-	await page.waitForFunction(([selector, wanted]) => JSON.stringify([...document.querySelectorAll(selector)].map((row) => row.innerText)) === wanted, [rows, JSON.stringify(before)]);
+	await page.waitForFunction(
+		([selector, wanted]) => JSON.stringify([...document.querySelectorAll(selector)].map((row) => row.innerText)) === wanted,
+		[rows, JSON.stringify(before)],
+	);
 	assert.match(await page.locator(id('shared-whence')).innerText(), /Compared with process_cpu/);
 	await leave();
 });

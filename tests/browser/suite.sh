@@ -44,13 +44,22 @@ if [ -x "${WICK_CHROMIUM:-/usr/bin/chromium}" ]; then
 	node tests/lib/chromium.mjs >"$work/chromium" 2>"$work/chromium.log" &
 	pids="$pids $!"
 	if wants 'page|symbols' && can_sample; then
-		start_machine >"$work/machine.log" 2>&1 || { fail "this machine is sampled" "$(cat "$work/machine.log" "$work/up.log")"; finish; }
+		start_machine >"$work/machine.log" 2>&1 || {
+			fail "this machine is sampled" "$(cat "$work/machine.log" "$work/up.log")"
+			finish
+		}
 		export WICK_MACHINE="$url" WICK_HOT_SOURCE="$hot_source"
 	fi
 	if wants 'compare|faults|fleet|time'; then
-		use_fleet || { fail "a fleet starts" "$fleet_fault"; finish; }
+		use_fleet || {
+			fail "a fleet starts" "$fleet_fault"
+			finish
+		}
 	fi
-	wait_for test -s "$work/chromium" || { fail "a browser starts" "$(cat "$work/chromium.log")"; finish; }
+	wait_for test -s "$work/chromium" || {
+		fail "a browser starts" "$(cat "$work/chromium.log")"
+		finish
+	}
 	WICK_BROWSER_WS=$(cat "$work/chromium")
 	export WICK_BROWSER_WS
 fi

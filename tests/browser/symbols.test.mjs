@@ -124,7 +124,10 @@ test('assembly: the instructions are those of the program, with lines and inline
 	for (const { address, bytes } of shown) assert.equal(bytes, real.get(address)?.bytes, `at ${address}`);
 	const hot = shown.filter((row) => row.self !== '');
 	assert.ok(hot.length > 1, 'several instructions have samples');
-	assert.ok(shown.some((row) => row.from.includes('mix_bits ← sum_of ← outer_function')), JSON.stringify(shown.slice(0, 20)));
+	assert.ok(
+		shown.some((row) => row.from.includes('mix_bits ← sum_of ← outer_function')),
+		JSON.stringify(shown.slice(0, 20)),
+	);
 	await picture(page, 'asm');
 	await listing.locator('.lc-place button').first().click();
 	await page.locator(id('listing-source')).waitFor();
@@ -185,16 +188,10 @@ test('the binaries: the program is complete, found by text and state', options, 
 test('short names: asked for, kept in the URL and by the browser', options, async () => {
 	const { page, url, leave } = await visit(base, `?${QUERY}&view=graph`);
 	await drawn(page);
-	const [request] = await Promise.all([
-		page.waitForRequest((r) => r.url().includes('names=short')),
-		page.locator(id('names-short')).click(),
-	]);
+	const [request] = await Promise.all([page.waitForRequest((r) => r.url().includes('names=short')), page.locator(id('names-short')).click()]);
 	assert.match(request.url(), /format=columns/);
 	assert.equal(url().get('names'), 'short');
-	await Promise.all([
-		page.waitForRequest((r) => r.url().includes('names=short')),
-		page.goto(new URL(`?${QUERY}&view=graph`, base).href),
-	]);
+	await Promise.all([page.waitForRequest((r) => r.url().includes('names=short')), page.goto(new URL(`?${QUERY}&view=graph`, base).href)]);
 	await drawn(page);
 	assert.equal(await page.locator(id('names-short')).getAttribute('aria-pressed'), 'true');
 	await leave();
@@ -251,7 +248,10 @@ test('hostile names stay text', options, async () => {
 	await page.locator(id('menu-source')).click();
 	await page.locator(`${id('listing-error')}, ${id('listing-source')}`).waitFor();
 	await page.keyboard.press('a');
-	await page.locator(`${id('listing-error')}, ${id('listing-asm')}`).first().waitFor();
+	await page
+		.locator(`${id('listing-error')}, ${id('listing-asm')}`)
+		.first()
+		.waitFor();
 	assert.equal(await page.evaluate(() => window.__owned ?? document.querySelectorAll('main img').length), 0);
 	await leave(/Failed to load resource/); // which the browser itself logs
 });

@@ -5,6 +5,9 @@
 . tests/lib/browser.inc
 . tests/browser/fleet.inc
 need_browser "the graph over time"
-use_fleet || { fail "a fleet starts" "$fleet_fault"; finish; }
+use_fleet || {
+	fail "a fleet starts" "$fleet_fault"
+	finish
+}
 browser_tests tests/browser/time.test.mjs
 finish

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # wick convert against google/pprof's own tool: totals, top tables and merges of every good file of the test data.
 . tests/lib.inc
-[ -d "$data/pprof" ] || { skip "convert" "no test data in $data"; finish; }
+[ -d "$data/pprof" ] || {
+	skip "convert" "no test data in $data"
+	finish
+}
 export PPROF_NO_BROWSER=1 HOME="$work"
 pprof() { go tool pprof "$@" 2>"$work/pprof.err"; }
 
@@ -41,7 +44,10 @@ done
 
 # Merge of two equals `pprof -proto a b`, sample by sample.
 merge_pair() { # NAME A B
-	"$WICK" convert "$2" "$3" -o "$work/ours.pb.gz" 2>"$work/err" || { fail "merge of $1" "$(cat "$work/err")"; return; }
+	"$WICK" convert "$2" "$3" -o "$work/ours.pb.gz" 2>"$work/err" || {
+		fail "merge of $1" "$(cat "$work/err")"
+		return
+	}
 	pprof -proto -symbolize=none -output="$work/theirs.pb.gz" "$2" "$3" >/dev/null
 	sorted_raw "$work/theirs.pb.gz" >"$work/want"
 	sorted_raw "$work/ours.pb.gz" >"$work/got"

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Recordings of perf: converted on the machine that they were made on they have names, the same as perf gives.
 . tests/lib.inc
-uses perf || { skip "perf.data" "perf is not installed"; finish; }
+uses perf || {
+	skip "perf.data" "perf is not installed"
+	finish
+}
 cat >"$work/spin.c" <<'END'
 #include <pthread.h>
 volatile unsigned long sum;
@@ -11,7 +14,10 @@ __attribute__((noinline)) void outer(unsigned n) { for (unsigned i = 0; i < n; i
 static void *run(void *arg) { for (int i = 0; i < 20; i++) outer(3000); sum++; return arg; }
 int main(void) { pthread_t t; pthread_create(&t, 0, run, 0); run(0); pthread_join(t, 0); return 0; }
 END
-gcc -O0 -g -fno-omit-frame-pointer -pthread "$work/spin.c" -o "$work/spin" || { skip "perf.data" "no compiler"; finish; }
+gcc -O0 -g -fno-omit-frame-pointer -pthread "$work/spin.c" -o "$work/spin" || {
+	skip "perf.data" "no compiler"
+	finish
+}
 # Some versions of perf die at the end over build-ids that they have misread (-B: without them).
 if ! perf record -q -F 999 -g -o "$work/perf.data" "$work/spin" 2>"$work/err" && ! perf record -q -B -F 999 -g -o "$work/perf.data" "$work/spin" 2>"$work/err"; then
 	skip "perf.data" "perf cannot record: $(head -n 1 "$work/err")"

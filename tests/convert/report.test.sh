@@ -8,13 +8,19 @@ if [ ! -d "$goldens" ]; then
 	skip "google/pprof's golden reports" "no test data"
 	finish
 fi
-node tests/convert/report_profiles.mjs "$work/p" || { fail "the profiles of the goldens are made"; finish; }
+node tests/convert/report_profiles.mjs "$work/p" || {
+	fail "the profiles of the goldens are made"
+	finish
+}
 
 golden() { # GOLDEN PROFILE OPTION...
 	golden=$1 profile=$2
 	shift 2
 	"$WICK" report "$@" --trim --compact-labels --nodecount "${nodes:-20}" --nodefraction 0.05 --edgefraction 0.01 -q "$work/p/$profile.pb" >"$work/out" 2>"$work/err" ||
-		{ fail "golden $golden" "$(cat "$work/err")"; return; }
+		{
+			fail "golden $golden" "$(cat "$work/err")"
+			return
+		}
 	check "golden $golden" diff "$goldens/$golden" "$work/out"
 }
 golden pprof.cpu.flat.functions.text cpu text --functions --flat
@@ -123,7 +129,10 @@ cat >"$work/options" <<'EOF'
 EOF
 number=0
 for profile in gobench.cpu gobench.heap cppbench.cpu cppbench.heap cppbench.contention java.cpu; do
-	go tool pprof -symbolize=none -proto -output="$work/$profile.pb" "$profiles/$profile" >/dev/null 2>&1 || { fail "$profile is read by pprof"; continue; }
+	go tool pprof -symbolize=none -proto -output="$work/$profile.pb" "$profiles/$profile" >/dev/null 2>&1 || {
+		fail "$profile is read by pprof"
+		continue
+	}
 	different='' compared=0 number=$((number + 1))
 	for mode in -top -tree -traces -dot -callgrind -raw -peek=.; do
 		while IFS= read -r line; do

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Endpoints of others, for what is exported to them: OTLP over gRPC and HTTP, Pyroscope's push, Parca's WriteRaw. They are servers of
 // the gRPC project and of node; messages are decoded by protobuf.js from definitions written here, pprof by DataDog's pprof-format.
-import http from "node:http";
-import https from "node:https";
-import { createRequire } from "node:module";
-import { gunzipSync } from "node:zlib";
+import http from 'node:http';
+import https from 'node:https';
+import { createRequire } from 'node:module';
+import { gunzipSync } from 'node:zlib';
 
-const require = createRequire(new URL("../package.json", import.meta.url));
-const grpc = require("@grpc/grpc-js"), protobuf = require("protobufjs");
-const { Profile } = require("pprof-format");
+const require = createRequire(new URL('../package.json', import.meta.url));
+const grpc = require('@grpc/grpc-js'),
+	protobuf = require('protobufjs');
+const { Profile } = require('pprof-format');
 
-const otlp = protobuf.parse(`syntax = "proto3"; package otlp;
+const otlp = protobuf.parse(
+	`syntax = "proto3"; package otlp;
 message Export { repeated ResourceProfiles resource_profiles = 1; Dictionary dictionary = 2; }
 message ResourceProfiles { Resource resource = 1; repeated ScopeProfiles scope_profiles = 2; }
 message Resource { repeated KeyValue attributes = 1; }
@@ -28,18 +30,26 @@ message Function { int32 name = 1; }
 message Attribute { int32 key = 1; AnyValue value = 2; }
 message Stack { repeated int32 locations = 1; }
 message Response { Partial partial = 1; }
-message Partial { int64 rejected = 1; string message = 2; }`, { keepCase: true }).root;
-const push = protobuf.parse(`syntax = "proto3"; package push;
+message Partial { int64 rejected = 1; string message = 2; }`,
+	{ keepCase: true },
+).root;
+const push = protobuf.parse(
+	`syntax = "proto3"; package push;
 message LabelPair { string name = 1; string value = 2; }
 message RawSample { bytes raw_profile = 1; string ID = 2; }
 message RawProfileSeries { repeated LabelPair labels = 1; repeated RawSample samples = 2; }
-message PushRequest { repeated RawProfileSeries series = 1; }`, { keepCase: true }).root;
-const parca = protobuf.parse(`syntax = "proto3"; package parca;
+message PushRequest { repeated RawProfileSeries series = 1; }`,
+	{ keepCase: true },
+).root;
+const parca = protobuf.parse(
+	`syntax = "proto3"; package parca;
 message LabelSet { repeated Label labels = 1; }
 message Label { string name = 1; string value = 2; }
 message RawSample { bytes raw_profile = 1; }
 message RawProfileSeries { LabelSet labels = 1; repeated RawSample samples = 2; }
-message WriteRawRequest { string tenant = 1; repeated RawProfileSeries series = 2; bool normalized = 3; }`, { keepCase: true }).root;
+message WriteRawRequest { string tenant = 1; repeated RawProfileSeries series = 2; bool normalized = 3; }`,
+	{ keepCase: true },
+).root;
 
 // What an endpoint got: sums of values by "type/unit", by stack (leaf first), the series' labels, requests.
 export class Received {
@@ -56,11 +66,14 @@ export class Received {
 		const key = `${type} ${stack}`;
 		this.stacks.set(key, (this.stacks.get(key) ?? 0n) + value);
 	}
-	total(type = "cpu/nanoseconds") { return this.totals.get(type) ?? 0n; }
+	total(type = 'cpu/nanoseconds') {
+		return this.totals.get(type) ?? 0n;
+	}
 }
 
 function takeOtlp(received, body) {
-	const request = otlp.lookupType("otlp.Export").decode(body), d = request.dictionary;
+	const request = otlp.lookupType('otlp.Export').decode(body),
+		d = request.dictionary;
 	const s = (i) => d.strings[i];
 	for (const resource of request.resource_profiles) {
 		received.series.push(Object.fromEntries(resource.resource.attributes.map(({ key, value }) => [key, value.string_value || String(value.int_value)])));
@@ -68,29 +81,39 @@ function takeOtlp(received, body) {
 			received.profiles++;
 			const type = `${s(profile.sample_type.type)}/${s(profile.sample_type.unit)}`;
 			for (const sample of profile.samples) {
-				const stack = (d.stacks[sample.stack]?.locations ?? []).map((l) => {
-					const line = d.locations[l].lines[0];
-					received.unnamed += line ? 0 : 1;
-					return line ? s(d.functions[line.function].name) : "?";
-				}).join(";");
+				const stack = (d.stacks[sample.stack]?.locations ?? [])
+					.map((l) => {
+						const line = d.locations[l].lines[0];
+						received.unnamed += line ? 0 : 1;
+						return line ? s(d.functions[line.function].name) : '?';
+					})
+					.join(';');
 				for (const a of sample.attributes) received.sampleLabels.add(s(d.attributes[a].key));
-				received.add(type, sample.values.reduce((sum, v) => sum + BigInt(v.toString()), 0n), stack);
+				received.add(
+					type,
+					sample.values.reduce((sum, v) => sum + BigInt(v.toString()), 0n),
+					stack,
+				);
 			}
 		}
 	}
 }
 
 function takePprof(received, labels, raw) {
-	const profile = Profile.decode(gunzipSync(raw)), s = (i) => profile.stringTable.strings[Number(i)];
+	const profile = Profile.decode(gunzipSync(raw)),
+		s = (i) => profile.stringTable.strings[Number(i)];
 	received.profiles++;
 	received.series.push(labels);
-	const functions = new Map(profile.function.map((f) => [f.id, f])), locations = new Map(profile.location.map((l) => [l.id, l]));
+	const functions = new Map(profile.function.map((f) => [f.id, f])),
+		locations = new Map(profile.location.map((l) => [l.id, l]));
 	for (const sample of profile.sample) {
-		const stack = sample.locationId.flatMap((id) => {
-			const lines = locations.get(id).line;
-			received.unnamed += lines.length ? 0 : 1;
-			return lines.length ? lines.map((line) => s(functions.get(line.functionId).name)) : ["?"];
-		}).join(";");
+		const stack = sample.locationId
+			.flatMap((id) => {
+				const lines = locations.get(id).line;
+				received.unnamed += lines.length ? 0 : 1;
+				return lines.length ? lines.map((line) => s(functions.get(line.functionId).name)) : ['?'];
+			})
+			.join(';');
 		for (const label of sample.label) received.sampleLabels.add(s(label.key));
 		profile.sampleType.forEach((type, i) => received.add(`${s(type.type)}/${s(type.unit)}`, BigInt(sample.value[i]), stack));
 	}
@@ -101,29 +124,49 @@ const toObject = (labels) => Object.fromEntries(labels.map(({ name, value }) => 
 // the request; it may return a promise.
 // tls: { key, cert, ca }, where ca asks for a certificate of the client's.
 export async function grpcEndpoint(answer = () => undefined, tls) {
-	const received = new Received(), plain = (bytes) => bytes;
-	const method = (path) => ({ path, requestStream: false, responseStream: false, requestSerialize: plain, requestDeserialize: plain, responseSerialize: plain, responseDeserialize: plain });
+	const received = new Received(),
+		plain = (bytes) => bytes;
+	const method = (path) => ({
+		path,
+		requestStream: false,
+		responseStream: false,
+		requestSerialize: plain,
+		requestDeserialize: plain,
+		responseSerialize: plain,
+		responseDeserialize: plain,
+	});
 	const handler = (take) => async (call, callback) => {
 		const refusal = await answer(received.requests++, call.metadata);
 		received.headers.push(call.metadata.getMap());
 		if (refusal?.code) {
 			const metadata = new grpc.Metadata();
 			for (const [name, value] of Object.entries(refusal.metadata ?? {})) metadata.set(name, value);
-			return callback({ code: refusal.code, details: refusal.details ?? "no", metadata });
+			return callback({ code: refusal.code, details: refusal.details ?? 'no', metadata });
 		}
 		take(received, call.request);
 		callback(null, refusal?.body ?? Buffer.alloc(0));
 	};
-	const server = new grpc.Server({ "grpc.max_receive_message_length": 64 << 20 });
-	server.addService({ Export: method("/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export") }, { Export: handler(takeOtlp) });
-	server.addService({ WriteRaw: method("/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw") }, {
-		WriteRaw: handler((to, body) => {
-			const request = parca.lookupType("parca.WriteRawRequest").decode(body);
-			if (!request.normalized) throw new Error("not normalized");
-			for (const series of request.series) for (const sample of series.samples) takePprof(to, toObject(series.labels.labels), sample.raw_profile);
-		}),
-	});
-	received.port = await new Promise((resolve, reject) => server.bindAsync("127.0.0.1:0", tls ? grpc.ServerCredentials.createSsl(tls.ca ?? null, [{ private_key: tls.key, cert_chain: tls.cert }], !!tls.ca) : grpc.ServerCredentials.createInsecure(), (error, port) => error ? reject(error) : resolve(port)));
+	const server = new grpc.Server({ 'grpc.max_receive_message_length': 64 << 20 });
+	server.addService({ Export: method('/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export') }, { Export: handler(takeOtlp) });
+	server.addService(
+		{ WriteRaw: method('/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw') },
+		{
+			WriteRaw: handler((to, body) => {
+				const request = parca.lookupType('parca.WriteRawRequest').decode(body);
+				if (!request.normalized) throw new Error('not normalized');
+				for (const series of request.series) for (const sample of series.samples) takePprof(to, toObject(series.labels.labels), sample.raw_profile);
+			}),
+		},
+	);
+	received.port = await new Promise((resolve, reject) =>
+		server.bindAsync(
+			'127.0.0.1:0',
+			tls
+				? grpc.ServerCredentials.createSsl(tls.ca ?? null, [{ private_key: tls.key, cert_chain: tls.cert }], !!tls.ca)
+				: grpc.ServerCredentials.createInsecure(),
+			(error, port) => (error ? reject(error) : resolve(port)),
+		),
+	);
 	received.close = () => server.forceShutdown();
 	return received;
 }
@@ -132,23 +175,23 @@ export async function httpEndpoint(answer = () => undefined, port = 0, tls) {
 	const received = new Received();
 	const listener = (request, response) => {
 		const chunks = [];
-		request.on("data", (chunk) => chunks.push(chunk));
-		request.on("end", async () => {
+		request.on('data', (chunk) => chunks.push(chunk));
+		request.on('end', async () => {
 			let body = Buffer.concat(chunks);
-			if (request.headers["content-encoding"] === "gzip") body = gunzipSync(body);
+			if (request.headers['content-encoding'] === 'gzip') body = gunzipSync(body);
 			received.headers.push(request.headers);
 			const refusal = await answer(received.requests++, request.headers);
 			if (refusal?.status) {
-				response.writeHead(refusal.status, { "content-type": "text/plain", ...refusal.headers });
-				return response.end(refusal.text ?? "no");
+				response.writeHead(refusal.status, { 'content-type': 'text/plain', ...refusal.headers });
+				return response.end(refusal.text ?? 'no');
 			}
-			if (request.url === "/v1development/profiles" && request.headers["content-type"] === "application/x-protobuf") {
+			if (request.url === '/v1development/profiles' && request.headers['content-type'] === 'application/x-protobuf') {
 				takeOtlp(received, body);
-				response.writeHead(200, { "content-type": "application/x-protobuf" });
-			} else if (request.url.endsWith("/push.v1.PusherService/Push") && request.headers["content-type"] === "application/proto") {
-				for (const series of push.lookupType("push.PushRequest").decode(body).series)
+				response.writeHead(200, { 'content-type': 'application/x-protobuf' });
+			} else if (request.url.endsWith('/push.v1.PusherService/Push') && request.headers['content-type'] === 'application/proto') {
+				for (const series of push.lookupType('push.PushRequest').decode(body).series)
 					for (const sample of series.samples) takePprof(received, toObject(series.labels), sample.raw_profile);
-				response.writeHead(200, { "content-type": "application/proto" });
+				response.writeHead(200, { 'content-type': 'application/proto' });
 			} else {
 				response.writeHead(404);
 			}
@@ -156,17 +199,21 @@ export async function httpEndpoint(answer = () => undefined, port = 0, tls) {
 		});
 	};
 	const server = tls ? https.createServer({ ...tls, requestCert: !!tls.ca, rejectUnauthorized: !!tls.ca }, listener) : http.createServer(listener);
-	await new Promise((resolve) => server.listen(port, "127.0.0.1", resolve));
+	await new Promise((resolve) => server.listen(port, '127.0.0.1', resolve));
 	received.port = server.address().port;
-	received.close = () => new Promise((resolve) => { server.closeAllConnections(); server.close(resolve); });
+	received.close = () =>
+		new Promise((resolve) => {
+			server.closeAllConnections();
+			server.close(resolve);
+		});
 	return received;
 }
 
-export const partialSuccess = (rejected, message) => Buffer.from(otlp.lookupType("otlp.Response").encode({ partial: { rejected, message } }).finish());
+export const partialSuccess = (rejected, message) => Buffer.from(otlp.lookupType('otlp.Response').encode({ partial: { rejected, message } }).finish());
 
 // Waits until the condition holds; the deadline only ends a test that has failed already.
 export async function until(condition, what, seconds = 120) {
-	for (const end = Date.now() + seconds * 1000; ; ) {
+	for (const end = Date.now() + seconds * 1000; ;) {
 		if (await condition()) return;
 		if (Date.now() > end) throw new Error(`${what}: not within ${seconds} s`);
 		await new Promise((resolve) => setTimeout(resolve, 50));

@@ -7,7 +7,10 @@ if ! uses go; then
 	finish
 fi
 export PPROF_TMPDIR="$work/pprof" HOME="$work" PPROF_BINARY_PATH="$work"
-start_server || { fail "the server starts"; finish; }
+start_server || {
+	fail "the server starts"
+	finish
+}
 # Two hours, two services: what is asked for is known to the last nanosecond.
 cat >"$work/send.mjs" <<'SCRIPT'
 const { request, pprofProfile } = await import(`${process.cwd()}/tests/harness.mjs`);
@@ -59,7 +62,14 @@ expect "no data is no profile" 0 "profile has no samples|profiles have empty com
 port=$(node -e 'const s = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close(); })')
 go tool pprof -http="127.0.0.1:$port" -no_browser "$last" >"$work/http.log" 2>&1 &
 pids="$pids $!"
-page() { for _ in $(seq 600); do node -e 'fetch(process.argv[1]).then(async (r) => { if (!r.ok) process.exit(1); console.log(await r.text()); }, () => process.exit(1))' "http://127.0.0.1:$port/ui/$1" >"$work/page" 2>/dev/null && return 0; sleep 0.2; done; cat "$work/http.log"; return 1; }
+page() {
+	for _ in $(seq 600); do
+		node -e 'fetch(process.argv[1]).then(async (r) => { if (!r.ok) process.exit(1); console.log(await r.text()); }, () => process.exit(1))' "http://127.0.0.1:$port/ui/$1" >"$work/page" 2>/dev/null && return 0
+		sleep 0.2
+	done
+	cat "$work/http.log"
+	return 1
+}
 check "-http: the page comes" page top
 check "-http: with the functions" sh -c 'grep -q "parse" "$1" && grep -q "hash" "$1"' sh "$work/page"
 check "-http: flame graph" page flamegraph

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pyroscope's query service, asked as Grafana's data source (Connect, protobuf), Profiles Drilldown (Connect, JSON) and gRPC clients
 // ask it. What must come out is computed here, from the list of samples that went in.
-import assert from "node:assert/strict";
-import { createRequire } from "node:module";
-import { writeFileSync } from "node:fs";
-import { gunzipSync } from "node:zlib";
-import { startServer, request, temporaryDirectory, test, finish } from "../harness.mjs";
-import { CPU, HEAP, now, minute, knownSamples, send, choose, sum, treeOf, pathsOf, entries } from "./known.mjs";
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { writeFileSync } from 'node:fs';
+import { gunzipSync } from 'node:zlib';
+import { startServer, request, temporaryDirectory, test, finish } from '../harness.mjs';
+import { CPU, HEAP, now, minute, knownSamples, send, choose, sum, treeOf, pathsOf, entries } from './known.mjs';
 
-const require = createRequire(new URL("../package.json", import.meta.url));
-const grpc = require("@grpc/grpc-js"), loader = require("@grpc/proto-loader"), protobuf = require("protobufjs");
+const require = createRequire(new URL('../package.json', import.meta.url));
+const grpc = require('@grpc/grpc-js'),
+	loader = require('@grpc/proto-loader'),
+	protobuf = require('protobufjs');
 const directory = temporaryDirectory();
 const proto = `syntax = "proto3"; package querier.v1;
 service QuerierService {
@@ -62,219 +64,328 @@ await send(server.port, samples);
 
 // ---- how it is asked
 
-const start = now - minute, end = now + 10 * minute;
-const post = (method, body, type, headers = {}) => request(server.port, "POST", `/querier.v1.QuerierService/${method}`, { body, headers: { "content-type": type, ...headers } });
+const start = now - minute,
+	end = now + 10 * minute;
+const post = (method, body, type, headers = {}) =>
+	request(server.port, 'POST', `/querier.v1.QuerierService/${method}`, { body, headers: { 'content-type': type, ...headers } });
 // As connect-go does it for Grafana: application/proto, and it takes gzip.
-const service = root.lookupService("querier.v1.QuerierService");
+const service = root.lookupService('querier.v1.QuerierService');
 async function grafana(method, message) {
 	const { requestType, responseType } = service.methods[method];
-	const In = root.lookupType(`querier.v1.${requestType}`), Out = root.lookupType(`querier.v1.${responseType}`);
-	const answer = await post(method, Buffer.from(In.encode(In.fromObject(message)).finish()), "application/proto",
-		{ "connect-protocol-version": "1", "accept-encoding": "gzip", "user-agent": "connect-go/1.16.2 (go1.23.1)" });
+	const In = root.lookupType(`querier.v1.${requestType}`),
+		Out = root.lookupType(`querier.v1.${responseType}`);
+	const answer = await post(method, Buffer.from(In.encode(In.fromObject(message)).finish()), 'application/proto', {
+		'connect-protocol-version': '1',
+		'accept-encoding': 'gzip',
+		'user-agent': 'connect-go/1.16.2 (go1.23.1)',
+	});
 	assert.equal(answer.status, 200, answer.body.toString());
-	assert.equal(answer.headers["content-type"], "application/proto");
-	return Out.toObject(Out.decode(answer.headers["content-encoding"] === "gzip" ? gunzipSync(answer.body) : answer.body), plain);
+	assert.equal(answer.headers['content-type'], 'application/proto');
+	return Out.toObject(Out.decode(answer.headers['content-encoding'] === 'gzip' ? gunzipSync(answer.body) : answer.body), plain);
 }
 async function drilldown(path, message) {
-	const answer = await request(server.port, "POST", path, { body: Buffer.from(JSON.stringify(message)), headers: { "content-type": "application/json" } });
+	const answer = await request(server.port, 'POST', path, { body: Buffer.from(JSON.stringify(message)), headers: { 'content-type': 'application/json' } });
 	assert.equal(answer.status, 200, answer.body.toString());
 	return JSON.parse(answer.body);
 }
 const refused = async (method, message) => {
-	const answer = await post(method, Buffer.from(JSON.stringify(message)), "application/json");
+	const answer = await post(method, Buffer.from(JSON.stringify(message)), 'application/json');
 	return { status: answer.status, ...JSON.parse(answer.body) };
 };
 
 const chosen = (type, filter) => choose(samples, type, { from: start, to: end, ...filter });
 
-await test("types", async () => {
-	const { profile_types } = await grafana("ProfileTypes", { start, end });
+await test('types', async () => {
+	const { profile_types } = await grafana('ProfileTypes', { start, end });
 	assert.deepEqual(profile_types, [
-		{ ID: HEAP, name: "memory", sample_type: "inuse_space", sample_unit: "bytes", period_type: "", period_unit: "" },
-		{ ID: CPU, name: "process_cpu", sample_type: "cpu", sample_unit: "nanoseconds", period_type: "", period_unit: "" },
+		{ ID: HEAP, name: 'memory', sample_type: 'inuse_space', sample_unit: 'bytes', period_type: '', period_unit: '' },
+		{ ID: CPU, name: 'process_cpu', sample_type: 'cpu', sample_unit: 'nanoseconds', period_type: '', period_unit: '' },
 	]);
-	assert.equal((await grafana("ProfileTypes", {})).profile_types.length, 2, "no range is all of time");
-	assert.equal((await grafana("ProfileTypes", { start: 1, end: 2 })).profile_types.length, 0);
-	const answer = await drilldown("/querier.v1.QuerierService/ProfileTypes", { start: String(start), end });
-	assert.equal(answer.profileTypes[1].sampleUnit, "nanoseconds");
+	assert.equal((await grafana('ProfileTypes', {})).profile_types.length, 2, 'no range is all of time');
+	assert.equal((await grafana('ProfileTypes', { start: 1, end: 2 })).profile_types.length, 0);
+	const answer = await drilldown('/querier.v1.QuerierService/ProfileTypes', { start: String(start), end });
+	assert.equal(answer.profileTypes[1].sampleUnit, 'nanoseconds');
 });
-await test("label names and values", async () => {
-	const { names } = await grafana("LabelNames", { matchers: [`{service_name="shop"}`], start, end });
-	assert.deepEqual(names, ["__name__", "__period_type__", "__period_unit__", "__profile_type__", "__type__", "__unit__", "region", "service_name"]);
-	const values = async (name, ...matchers) => (await grafana("LabelValues", { name, matchers, start, end })).names;
-	assert.deepEqual(await values("service_name"), ["ads", "mail", "shop"]);
-	assert.deepEqual(await values("service_name", `{service_name=~"m.*|s.*"}`), ["mail", "shop"]);
-	assert.deepEqual(await values("service_name", `{service_name="ads"}`, `{service_name="mail"}`), ["ads", "mail"]);
-	assert.deepEqual(await values("region", `{__profile_type__="${HEAP}"}`), ["eu"]);
-	assert.deepEqual(await values("__profile_type__", `{service_name="shop"}`), [HEAP, CPU]);
-	assert.deepEqual(await values("__unit__"), ["bytes", "nanoseconds"]);
-	assert.deepEqual(await values("no_such_label"), []);
+await test('label names and values', async () => {
+	const { names } = await grafana('LabelNames', { matchers: [`{service_name="shop"}`], start, end });
+	assert.deepEqual(names, ['__name__', '__period_type__', '__period_unit__', '__profile_type__', '__type__', '__unit__', 'region', 'service_name']);
+	const values = async (name, ...matchers) => (await grafana('LabelValues', { name, matchers, start, end })).names;
+	assert.deepEqual(await values('service_name'), ['ads', 'mail', 'shop']);
+	assert.deepEqual(await values('service_name', `{service_name=~"m.*|s.*"}`), ['mail', 'shop']);
+	assert.deepEqual(await values('service_name', `{service_name="ads"}`, `{service_name="mail"}`), ['ads', 'mail']);
+	assert.deepEqual(await values('region', `{__profile_type__="${HEAP}"}`), ['eu']);
+	assert.deepEqual(await values('__profile_type__', `{service_name="shop"}`), [HEAP, CPU]);
+	assert.deepEqual(await values('__unit__'), ['bytes', 'nanoseconds']);
+	assert.deepEqual(await values('no_such_label'), []);
 });
-await test("series: services with their types, as the first page asks", async () => {
-	const answer = await drilldown("/querier.v1.QuerierService/Series", { start, end, labelNames: ["service_name", "__profile_type__"], matchers: [] });
+await test('series: services with their types, as the first page asks', async () => {
+	const answer = await drilldown('/querier.v1.QuerierService/Series', { start, end, labelNames: ['service_name', '__profile_type__'], matchers: [] });
 	const found = answer.labelsSet.map(({ labels }) => Object.fromEntries(labels.map(({ name, value }) => [name, value])));
-	assert.deepEqual(found.map((l) => `${l.service_name} ${l.__profile_type__}`).sort(), ["ads", "mail", "shop"].flatMap((s) => [`${s} ${HEAP}`, `${s} ${CPU}`]).sort());
-	const all = await grafana("Series", { matchers: [`{__profile_type__="${HEAP}",service_name="shop"}`], start, end });
-	assert.deepEqual(all.labels_set, [{ labels: [["__name__", "memory"], ["__profile_type__", HEAP], ["__type__", "inuse_space"], ["__unit__", "bytes"], ["region", "eu"], ["service_name", "shop"]].map(([name, value]) => ({ name, value })) }]);
+	assert.deepEqual(
+		found.map((l) => `${l.service_name} ${l.__profile_type__}`).sort(),
+		['ads', 'mail', 'shop'].flatMap((s) => [`${s} ${HEAP}`, `${s} ${CPU}`]).sort(),
+	);
+	const all = await grafana('Series', { matchers: [`{__profile_type__="${HEAP}",service_name="shop"}`], start, end });
+	assert.deepEqual(all.labels_set, [
+		{
+			labels: [
+				['__name__', 'memory'],
+				['__profile_type__', HEAP],
+				['__type__', 'inuse_space'],
+				['__unit__', 'bytes'],
+				['region', 'eu'],
+				['service_name', 'shop'],
+			].map(([name, value]) => ({ name, value })),
+		},
+	]);
 });
-await test("flame graphs have the nodes of the samples that were sent", async () => {
-	for (const [selector, filter] of [["{}", {}], [`{service_name="shop"}`, { service: "shop" }], [`{service_name="mail", region!="us"}`, { service: "mail", region: "eu" }]]) {
-		const { flamegraph } = await grafana("SelectMergeStacktraces", { profile_typeID: CPU, label_selector: selector, start, end, max_nodes: 16384 });
-		const list = chosen(CPU, filter), expected = treeOf(list);
+await test('flame graphs have the nodes of the samples that were sent', async () => {
+	for (const [selector, filter] of [
+		['{}', {}],
+		[`{service_name="shop"}`, { service: 'shop' }],
+		[`{service_name="mail", region!="us"}`, { service: 'mail', region: 'eu' }],
+	]) {
+		const { flamegraph } = await grafana('SelectMergeStacktraces', { profile_typeID: CPU, label_selector: selector, start, end, max_nodes: 16384 });
+		const list = chosen(CPU, filter),
+			expected = treeOf(list);
 		assert.equal(flamegraph.total, sum(list));
-		assert.equal(flamegraph.names[0], "total");
+		assert.equal(flamegraph.names[0], 'total');
 		assert.equal(flamegraph.max_self, Math.max(...[...expected.values()].map((n) => n.self)));
 		assert.deepEqual(entries(pathsOf(flamegraph)), entries(expected));
 	}
 });
-await test("ranges include both ends, to the millisecond", async () => {
-	const total = async (from, to) => (await grafana("SelectMergeStacktraces", { profile_typeID: CPU, label_selector: "{}", start: from, end: to })).flamegraph.total;
+await test('ranges include both ends, to the millisecond', async () => {
+	const total = async (from, to) =>
+		(await grafana('SelectMergeStacktraces', { profile_typeID: CPU, label_selector: '{}', start: from, end: to })).flamegraph.total;
 	assert.equal(await total(now, now + minute), sum(chosen(CPU, { from: now, to: now + minute })));
 	assert.equal(await total(now + 1, now + minute - 1), 0);
 });
-await test("too many nodes: those smaller than the n-th largest are other", async () => {
+await test('too many nodes: those smaller than the n-th largest are other', async () => {
 	const whole = treeOf(chosen(CPU));
 	for (const n of [1, 3, 10, 40]) {
-		const { flamegraph } = await grafana("SelectMergeStacktraces", { profile_typeID: CPU, label_selector: "{}", start, end, max_nodes: n });
-		const least = [...whole.values()].map((v) => v.total).sort((a, b) => b - a)[n - 1] ?? 0, expected = new Map(), others = new Map();
+		const { flamegraph } = await grafana('SelectMergeStacktraces', { profile_typeID: CPU, label_selector: '{}', start, end, max_nodes: n });
+		const least = [...whole.values()].map((v) => v.total).sort((a, b) => b - a)[n - 1] ?? 0,
+			expected = new Map(),
+			others = new Map();
 		for (const [path, node] of whole) if (node.total >= least) expected.set(path, node);
 		for (const [path, node] of whole) {
-			const parent = path.split(";").slice(0, -1).join(";");
-			if (node.total < least && (parent === "" || expected.has(parent))) others.set(parent, (others.get(parent) ?? 0) + node.total);
+			const parent = path.split(';').slice(0, -1).join(';');
+			if (node.total < least && (parent === '' || expected.has(parent))) others.set(parent, (others.get(parent) ?? 0) + node.total);
 		}
-		for (const [parent, total] of others) expected.set(parent ? `${parent};other` : "other", { total, self: total });
+		for (const [parent, total] of others) expected.set(parent ? `${parent};other` : 'other', { total, self: total });
 		assert.deepEqual(entries(pathsOf(flamegraph)), entries(expected), `max_nodes ${n}`);
 	}
 });
-await test("the tree as bytes", async () => {
-	const { tree } = await grafana("SelectMergeStacktraces", { profile_typeID: CPU, label_selector: "{}", start, end, format: 2 });
+await test('the tree as bytes', async () => {
+	const { tree } = await grafana('SelectMergeStacktraces', { profile_typeID: CPU, label_selector: '{}', start, end, format: 2 });
 	let at = 0;
-	const varint = () => { let n = 0, shift = 1; for (; ; shift *= 128) { const byte = tree[at++]; n += (byte & 127) * shift; if (byte < 128) return n; } };
+	const varint = () => {
+		let n = 0,
+			shift = 1;
+		for (; ; shift *= 128) {
+			const byte = tree[at++];
+			n += (byte & 127) * shift;
+			if (byte < 128) return n;
+		}
+	};
 	const selves = new Map();
-	const node = (path) => { const length = varint(), name = tree.toString("utf8", at, at += length), self = varint(), children = varint(), own = path === null ? "" : path ? `${path};${name}` : name; if (self) selves.set(own, self); for (let i = 0; i < children; i++) node(own); };
+	const node = (path) => {
+		const length = varint(),
+			name = tree.toString('utf8', at, (at += length)),
+			self = varint(),
+			children = varint(),
+			own = path === null ? '' : path ? `${path};${name}` : name;
+		if (self) selves.set(own, self);
+		for (let i = 0; i < children; i++) node(own);
+	};
 	node(null);
 	assert.equal(at, tree.length);
 	assert.deepEqual(entries(selves), entries(new Map([...treeOf(chosen(CPU))].filter(([, n]) => n.self).map(([p, n]) => [p, n.self]))));
 });
 const stacksOf = (profile) => {
-	const text = profile.string_table, functions = new Map(profile.function.map((f) => [f.id, text[f.name]])), locations = new Map(profile.location.map((l) => [l.id, l.line.map((x) => functions.get(x.function_id))]));
+	const text = profile.string_table,
+		functions = new Map(profile.function.map((f) => [f.id, text[f.name]])),
+		locations = new Map(profile.location.map((l) => [l.id, l.line.map((x) => functions.get(x.function_id))]));
 	return profile.sample.map((s) => ({ stack: s.location_id.flatMap((id) => locations.get(id)).reverse(), value: s.value[0] }));
 };
-await test("pprof, by its own call and as a format", async () => {
+await test('pprof, by its own call and as a format', async () => {
 	const ask = { profile_typeID: CPU, label_selector: `{service_name="ads"}`, start, end };
-	const profile = await grafana("SelectMergeProfile", ask);
-	assert.deepEqual(entries(treeOf(stacksOf(profile))), entries(treeOf(chosen(CPU, { service: "ads" }))));
-	assert.equal(profile.string_table[profile.sample_type[0].unit], "nanoseconds");
-	const inside = (await grafana("SelectMergeStacktraces", { ...ask, format: 4 })).pprof.profile;
-	assert.deepEqual(entries(treeOf(stacksOf(inside))), entries(treeOf(chosen(CPU, { service: "ads" }))));
-	const { dot } = await grafana("SelectMergeStacktraces", { ...ask, format: 3 });
+	const profile = await grafana('SelectMergeProfile', ask);
+	assert.deepEqual(entries(treeOf(stacksOf(profile))), entries(treeOf(chosen(CPU, { service: 'ads' }))));
+	assert.equal(profile.string_table[profile.sample_type[0].unit], 'nanoseconds');
+	const inside = (await grafana('SelectMergeStacktraces', { ...ask, format: 4 })).pprof.profile;
+	assert.deepEqual(entries(treeOf(stacksOf(inside))), entries(treeOf(chosen(CPU, { service: 'ads' }))));
+	const { dot } = await grafana('SelectMergeStacktraces', { ...ask, format: 3 });
 	const nodes = [...dot.matchAll(/^N\d+ \[label="([^\\]+)\\n.*tooltip="/gm)].map(([, name]) => name);
-	assert.deepEqual(nodes.sort(), [...new Set(chosen(CPU, { service: "ads" }).flatMap((s) => s.stack))].sort());
-	const json = await drilldown("/querier.v1.QuerierService/SelectMergeProfile", { profileTypeID: CPU, labelSelector: `{service_name="ads"}`, start, end });
-	assert.equal(json.sample.reduce((n, s) => n + Number(s.value[0]), 0), sum(chosen(CPU, { service: "ads" })));
+	assert.deepEqual(nodes.sort(), [...new Set(chosen(CPU, { service: 'ads' }).flatMap((s) => s.stack))].sort());
+	const json = await drilldown('/querier.v1.QuerierService/SelectMergeProfile', { profileTypeID: CPU, labelSelector: `{service_name="ads"}`, start, end });
+	assert.equal(
+		json.sample.reduce((n, s) => n + Number(s.value[0]), 0),
+		sum(chosen(CPU, { service: 'ads' })),
+	);
 });
-await test("a call site: only what is called from there", async () => {
-	const site = ["main", "f1"], list = chosen(CPU).filter((s) => s.stack[0] === site[0] && s.stack[1] === site[1]);
+await test('a call site: only what is called from there', async () => {
+	const site = ['main', 'f1'],
+		list = chosen(CPU).filter((s) => s.stack[0] === site[0] && s.stack[1] === site[1]);
 	assert.ok(list.length > 0 && list.length < chosen(CPU).length);
-	const { flamegraph } = await grafana("SelectMergeStacktraces", { profile_typeID: CPU, label_selector: "{}", start, end, stack_trace_selector: { call_site: site.map((name) => ({ name })) } });
+	const { flamegraph } = await grafana('SelectMergeStacktraces', {
+		profile_typeID: CPU,
+		label_selector: '{}',
+		start,
+		end,
+		stack_trace_selector: { call_site: site.map((name) => ({ name })) },
+	});
 	assert.deepEqual(entries(pathsOf(flamegraph)), entries(treeOf(list)));
 });
-await test("values over time: a point is the step that ends with it", async () => {
-	for (const [from, step] of [[now, 60], [now - 30000, 60], [now - 59999, 90], [now + 1, 15]]) {
-		const to = now + 9 * minute, { series } = await grafana("SelectSeries", { profile_typeID: CPU, label_selector: "{}", start: from, end: to, step, group_by: ["service_name"] });
-		const expected = ["ads", "mail", "shop"].map((service) => {
+await test('values over time: a point is the step that ends with it', async () => {
+	for (const [from, step] of [
+		[now, 60],
+		[now - 30000, 60],
+		[now - 59999, 90],
+		[now + 1, 15],
+	]) {
+		const to = now + 9 * minute,
+			{ series } = await grafana('SelectSeries', { profile_typeID: CPU, label_selector: '{}', start: from, end: to, step, group_by: ['service_name'] });
+		const expected = ['ads', 'mail', 'shop'].map((service) => {
 			const points = new Map();
 			for (let t = from; t <= to; t += step * 1000) {
 				const value = sum(samples.filter((s) => s.type === CPU && s.service === service && s.time > t - step * 1000 && s.time <= t));
 				if (value) points.set(t, value);
 			}
-			return { labels: [{ name: "service_name", value: service }], points: [...points].map(([timestamp, value]) => ({ value, timestamp })) };
+			return { labels: [{ name: 'service_name', value: service }], points: [...points].map(([timestamp, value]) => ({ value, timestamp })) };
 		});
 		assert.deepEqual(series, expected, `from ${from - now}, step ${step}`);
 	}
 });
-await test("the largest, averages, groups by type", async () => {
-	const ask = { profile_typeID: CPU, label_selector: "{}", start: now, end, step: 3600 };
-	const totals = new Map(["ads", "mail", "shop"].map((s) => [s, sum(chosen(CPU, { service: s }))]));
-	const largest = await grafana("SelectSeries", { ...ask, step: 60, group_by: ["service_name"], limit: 2 });
-	assert.deepEqual(largest.series.map((s) => s.labels[0].value), [...totals].sort(([, a], [, b]) => b - a).slice(0, 2).map(([s]) => s));
-	const { series } = await grafana("SelectSeries", { profile_typeID: HEAP, label_selector: `{service_name="shop"}`, start: now - 1, end, step: 240, aggregation: 1 });
+await test('the largest, averages, groups by type', async () => {
+	const ask = { profile_typeID: CPU, label_selector: '{}', start: now, end, step: 3600 };
+	const totals = new Map(['ads', 'mail', 'shop'].map((s) => [s, sum(chosen(CPU, { service: s }))]));
+	const largest = await grafana('SelectSeries', { ...ask, step: 60, group_by: ['service_name'], limit: 2 });
+	assert.deepEqual(
+		largest.series.map((s) => s.labels[0].value),
+		[...totals]
+			.sort(([, a], [, b]) => b - a)
+			.slice(0, 2)
+			.map(([s]) => s),
+	);
+	const { series } = await grafana('SelectSeries', {
+		profile_typeID: HEAP,
+		label_selector: `{service_name="shop"}`,
+		start: now - 1,
+		end,
+		step: 240,
+		aggregation: 1,
+	});
 	// The values of the minutes 0 to 4 are 100 to 500; the steps end 1 ms before the minutes 0, 4 and 8.
-	assert.deepEqual(series[0].points.map((p) => [p.value, (p.timestamp - now + 1) / minute]), [[250, 4], [500, 8]]);
-	const grouped = await grafana("SelectSeries", { ...ask, step: 60, group_by: ["__profile_type__"] });
-	assert.deepEqual(grouped.series.map((s) => s.labels), [[{ name: "__profile_type__", value: CPU }]]);
+	assert.deepEqual(
+		series[0].points.map((p) => [p.value, (p.timestamp - now + 1) / minute]),
+		[
+			[250, 4],
+			[500, 8],
+		],
+	);
+	const grouped = await grafana('SelectSeries', { ...ask, step: 60, group_by: ['__profile_type__'] });
+	assert.deepEqual(
+		grouped.series.map((s) => s.labels),
+		[[{ name: '__profile_type__', value: CPU }]],
+	);
 });
-await test("distributions", async () => {
-	const { series } = await drilldown("/querier.v1.QuerierService/SelectHeatmap", { profileTypeID: HEAP, labelSelector: "{}", start: now, end, step: 120, queryType: "HEATMAP_QUERY_TYPE_INDIVIDUAL" });
+await test('distributions', async () => {
+	const { series } = await drilldown('/querier.v1.QuerierService/SelectHeatmap', {
+		profileTypeID: HEAP,
+		labelSelector: '{}',
+		start: now,
+		end,
+		step: 120,
+		queryType: 'HEATMAP_QUERY_TYPE_INDIVIDUAL',
+	});
 	assert.equal(series.length, 1);
-	assert.deepEqual(series[0].slots.map((s) => (Number(s.timestamp) - now) / minute), [2, 4, 6]);
+	assert.deepEqual(
+		series[0].slots.map((s) => (Number(s.timestamp) - now) / minute),
+		[2, 4, 6],
+	);
 	assert.equal(series[0].slots[0].yMin.length, 20);
 	assert.deepEqual(series[0].slots[0].yMin.slice(0, 3), [100, 120, 140]);
 	const counts = series[0].slots.map((s) => s.counts.map((n, i) => [i, n]).filter(([, n]) => n));
-	assert.deepEqual(counts, [[[0, 3], [5, 3]], [[10, 3], [15, 3]], [[19, 3]]]); // 100 and 200 of three services, 300 and 400, 500
+	assert.deepEqual(counts, [
+		[
+			[0, 3],
+			[5, 3],
+		],
+		[
+			[10, 3],
+			[15, 3],
+		],
+		[[19, 3]],
+	]); // 100 and 200 of three services, 300 and 400, 500
 });
-await test("two sides, laid over each other", async () => {
-	const half = now + 4 * minute + 1, ask = { profile_typeID: CPU, label_selector: "{}" };
-	const { flamegraph } = await grafana("Diff", { left: { ...ask, start, end: half, max_nodes: 100000 }, right: { ...ask, start: half, end } });
-	const left = treeOf(chosen(CPU, { to: half })), right = treeOf(chosen(CPU, { from: half })), none = { total: 0, self: 0 }, expected = new Map();
+await test('two sides, laid over each other', async () => {
+	const half = now + 4 * minute + 1,
+		ask = { profile_typeID: CPU, label_selector: '{}' };
+	const { flamegraph } = await grafana('Diff', { left: { ...ask, start, end: half, max_nodes: 100000 }, right: { ...ask, start: half, end } });
+	const left = treeOf(chosen(CPU, { to: half })),
+		right = treeOf(chosen(CPU, { from: half })),
+		none = { total: 0, self: 0 },
+		expected = new Map();
 	for (const path of new Set([...left.keys(), ...right.keys()])) {
-		const a = left.get(path) ?? none, b = right.get(path) ?? none;
+		const a = left.get(path) ?? none,
+			b = right.get(path) ?? none;
 		expected.set(path, { total: [a.total, b.total], self: [a.self, b.self] });
 	}
 	assert.deepEqual(entries(pathsOf(flamegraph, 7)), entries(expected));
 	assert.equal(flamegraph.leftTicks, sum(chosen(CPU, { to: half })));
 	assert.equal(flamegraph.total, flamegraph.leftTicks + flamegraph.rightTicks);
 });
-await test("about the data", async () => {
-	const stats = await drilldown("/querier.v1.QuerierService/GetProfileStats", {});
+await test('about the data', async () => {
+	const stats = await drilldown('/querier.v1.QuerierService/GetProfileStats', {});
 	assert.deepEqual(stats, { dataIngested: true, oldestProfileTime: String(now), newestProfileTime: String(Math.max(...samples.map((s) => s.time))) });
-	const analysis = await drilldown("/querier.v1.QuerierService/AnalyzeQuery", { start, end, query: `${CPU}{service_name="shop"}` });
-	assert.equal(analysis.queryScopes[0].componentType, "store");
-	assert.equal(analysis.queryScopes[0].sampleCount, String(chosen(CPU, { service: "shop" }).length));
+	const analysis = await drilldown('/querier.v1.QuerierService/AnalyzeQuery', { start, end, query: `${CPU}{service_name="shop"}` });
+	assert.equal(analysis.queryScopes[0].componentType, 'store');
+	assert.equal(analysis.queryScopes[0].sampleCount, String(chosen(CPU, { service: 'shop' }).length));
 	assert.equal(analysis.queryImpact.totalQueriedSeries, analysis.queryScopes[0].seriesCount);
 });
 await test("what Grafana's pages ask besides", async () => {
-	assert.deepEqual(await drilldown("/settings.v1.SettingsService/Get", {}), {});
-	assert.deepEqual(await drilldown("/settings.v1.RecordingRulesService/ListRecordingRules", {}), {});
-	assert.deepEqual(await drilldown("/capabilities.v1.FeatureFlagsService/GetFeatureFlags", {}), {});
-	assert.deepEqual(await drilldown("/version.v1.Version/Version", {}), { QuerierAPI: "1" });
+	assert.deepEqual(await drilldown('/settings.v1.SettingsService/Get', {}), {});
+	assert.deepEqual(await drilldown('/settings.v1.RecordingRulesService/ListRecordingRules', {}), {});
+	assert.deepEqual(await drilldown('/capabilities.v1.FeatureFlagsService/GetFeatureFlags', {}), {});
+	assert.deepEqual(await drilldown('/version.v1.Version/Version', {}), { QuerierAPI: '1' });
 });
-await test("no data is an empty answer", async () => {
-	const { flamegraph } = await grafana("SelectMergeStacktraces", { profile_typeID: CPU, label_selector: `{service_name="none"}`, start, end });
-	assert.deepEqual([flamegraph.total, flamegraph.names, flamegraph.levels], [0, ["total"], [{ values: [0, 0, 0, 0] }]]);
-	assert.deepEqual(await grafana("SelectSeries", { profile_typeID: CPU, label_selector: `{service_name="none"}`, start, end, step: 15 }), { series: [] });
-	assert.equal((await grafana("SelectMergeStacktraces", { profile_typeID: CPU, label_selector: "{}", start: 1000, end: 2000 })).flamegraph.total, 0);
+await test('no data is an empty answer', async () => {
+	const { flamegraph } = await grafana('SelectMergeStacktraces', { profile_typeID: CPU, label_selector: `{service_name="none"}`, start, end });
+	assert.deepEqual([flamegraph.total, flamegraph.names, flamegraph.levels], [0, ['total'], [{ values: [0, 0, 0, 0] }]]);
+	assert.deepEqual(await grafana('SelectSeries', { profile_typeID: CPU, label_selector: `{service_name="none"}`, start, end, step: 15 }), { series: [] });
+	assert.equal((await grafana('SelectMergeStacktraces', { profile_typeID: CPU, label_selector: '{}', start: 1000, end: 2000 })).flamegraph.total, 0);
 });
-await test("bad questions are invalid arguments that say why", async () => {
-	const ask = { profileTypeID: CPU, labelSelector: "{}", start, end };
+await test('bad questions are invalid arguments that say why', async () => {
+	const ask = { profileTypeID: CPU, labelSelector: '{}', start, end };
 	for (const [method, message, pattern] of [
-		["SelectMergeStacktraces", { ...ask, labelSelector: "{a=" }, /expected a value in double quotes/],
-		["SelectMergeStacktraces", { ...ask, profileTypeID: "process_cpu" }, /must be of the form <name>:<sample-type>/],
-		["SelectMergeStacktraces", { ...ask, start: 0 }, /missing time range/],
-		["SelectMergeStacktraces", { ...ask, start: end, end: start }, /invalid time range/],
-		["SelectMergeStacktraces", { ...ask, maxNodes: 10000000 }, /greater than allowed/],
-		["SelectSeries", { ...ask, step: 0 }, /step must be >= 1ms/],
-		["SelectSeries", { ...ask, step: 0.001 }, /more than 11000 points/],
-		["SelectSeries", { ...ask, step: 60, groupBy: ["a-b"] }, /not a label name/],
-		["LabelNames", { matchers: ["{"] }, /expected/],
-		["LabelValues", { start, end }, /label name is missing/],
-		["Diff", { left: ask }, /right|missing time range/],
+		['SelectMergeStacktraces', { ...ask, labelSelector: '{a=' }, /expected a value in double quotes/],
+		['SelectMergeStacktraces', { ...ask, profileTypeID: 'process_cpu' }, /must be of the form <name>:<sample-type>/],
+		['SelectMergeStacktraces', { ...ask, start: 0 }, /missing time range/],
+		['SelectMergeStacktraces', { ...ask, start: end, end: start }, /invalid time range/],
+		['SelectMergeStacktraces', { ...ask, maxNodes: 10000000 }, /greater than allowed/],
+		['SelectSeries', { ...ask, step: 0 }, /step must be >= 1ms/],
+		['SelectSeries', { ...ask, step: 0.001 }, /more than 11000 points/],
+		['SelectSeries', { ...ask, step: 60, groupBy: ['a-b'] }, /not a label name/],
+		['LabelNames', { matchers: ['{'] }, /expected/],
+		['LabelValues', { start, end }, /label name is missing/],
+		['Diff', { left: ask }, /right|missing time range/],
 	]) {
 		const { status, code, message: text } = await refused(method, message);
 		assert.equal(status, 400, `${method} ${JSON.stringify(message)}: ${text}`);
-		assert.equal(code, "invalid_argument");
+		assert.equal(code, 'invalid_argument');
 		assert.match(text, pattern);
 	}
-	assert.equal((await refused("SelectMergeStacktraces", { ...ask, format: 9 })).code, "unimplemented");
-	assert.equal((await refused("SelectSeries", { ...ask, step: 60, exemplarType: "EXEMPLAR_TYPE_SPAN" })).code, "unimplemented");
+	assert.equal((await refused('SelectMergeStacktraces', { ...ask, format: 9 })).code, 'unimplemented');
+	assert.equal((await refused('SelectSeries', { ...ask, step: 60, exemplarType: 'EXEMPLAR_TYPE_SPAN' })).code, 'unimplemented');
 });
 await test("gRPC, by the gRPC project's client", async () => {
 	const Client = grpc.loadPackageDefinition(loader.loadSync(`${directory}/querier.proto`, { keepCase: true, longs: Number })).querier.v1.QuerierService;
 	const client = new Client(`127.0.0.1:${server.port}`, grpc.credentials.createInsecure());
 	const call = (method, message) => new Promise((resolve) => client[method](message, (error, answer) => resolve(error ?? answer)));
-	const { flamegraph } = await call("SelectMergeStacktraces", { profile_typeID: CPU, label_selector: "{}", start, end });
+	const { flamegraph } = await call('SelectMergeStacktraces', { profile_typeID: CPU, label_selector: '{}', start, end });
 	assert.deepEqual(entries(pathsOf(flamegraph)), entries(treeOf(chosen(CPU))));
-	const bad = await call("SelectMergeStacktraces", { profile_typeID: CPU, label_selector: "{a", start, end });
+	const bad = await call('SelectMergeStacktraces', { profile_typeID: CPU, label_selector: '{a', start, end });
 	assert.equal(bad.code, grpc.status.INVALID_ARGUMENT);
 	client.close();
 });

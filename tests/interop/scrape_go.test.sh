@@ -28,7 +28,10 @@ scrape_configs:
       pprof_config:
         process_cpu: {seconds: 1}
 EOF
-start_server --config "$work/config.yml" || { fail "the server starts"; finish; }
+start_server --config "$work/config.yml" || {
+	fail "the server starts"
+	finish
+}
 # PROFILE FIELD: of the target, from the API.
 of_target() { node -e 'fetch(process.argv[1] + "/api/v1/targets").then((r) => r.json()).then((d) => console.log(d.targets.find((t) => t.profile === process.argv[2])?.[process.argv[3]] ?? ""))' "$url" "$1" "$2"; }
 wait_scrapes() { # PROFILE COUNT: so many more scrapes

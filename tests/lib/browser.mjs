@@ -74,7 +74,10 @@ export async function visit(to, query, { prepare, ...options } = {}) {
 		url: () => new URL(page.url()).searchParams,
 		// expected: of the faults, those that the test provoked
 		leave: async (expected = /^$/) => {
-			assert.deepEqual(faults.filter((fault) => !expected.test(fault)), []);
+			assert.deepEqual(
+				faults.filter((fault) => !expected.test(fault)),
+				[],
+			);
 			await context.close();
 		},
 	};
@@ -86,7 +89,13 @@ export const passTime = (page, ms) => page.clock.fastForward(ms);
 export async function passUntil(page, ms, wait) {
 	for (let tries = 0; tries < 10; tries++) {
 		await passTime(page, ms);
-		if (await wait({ timeout: 2_000 }).then(() => true, () => false)) return;
+		if (
+			await wait({ timeout: 2_000 }).then(
+				() => true,
+				() => false,
+			)
+		)
+			return;
 	}
 	await wait();
 }
@@ -191,7 +200,17 @@ export async function checkAccess(page, name) {
 	await page.evaluate(AXE);
 	const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
 	const bad = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
-	assert.deepEqual(bad.map(({ id: rule, help, nodes }) => `${rule}: ${help}: ${nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(' ')}`), [], name);
+	assert.deepEqual(
+		bad.map(
+			({ id: rule, help, nodes }) =>
+				`${rule}: ${help}: ${nodes
+					.slice(0, 3)
+					.map((node) => node.html.slice(0, 160))
+					.join(' ')}`,
+		),
+		[],
+		name,
+	);
 }
 
 /** Nothing hangs out of the window at the side. */

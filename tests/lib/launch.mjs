@@ -17,10 +17,13 @@ function putOff(by) {
 	window.setTimeout = (call, after = 0, ...rest) => timer(call, after + by, ...rest);
 	window.requestAnimationFrame = (call) => {
 		const id = frame(() => {
-			late.set(id, timer(() => {
-				late.delete(id);
-				call(performance.now());
-			}, by));
+			late.set(
+				id,
+				timer(() => {
+					late.delete(id);
+					call(performance.now());
+				}, by),
+			);
 		});
 		return id;
 	};

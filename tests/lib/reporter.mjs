@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What node's test runner found, in the words of tests/lib.inc: a line for each test, and the closing one. WICK_TEST_TIMES=1: how long each took.
-const indented = (text, by = '    ') => text.split('\n').map((line) => by + line).join('\n');
+const indented = (text, by = '    ') =>
+	text
+		.split('\n')
+		.map((line) => by + line)
+		.join('\n');
 
 function reasonOf(error) {
 	const cause = error?.cause ?? error;
-	return String(cause?.stack ?? cause).split('\n').slice(0, 40).join('\n');
+	return String(cause?.stack ?? cause)
+		.split('\n')
+		.slice(0, 40)
+		.join('\n');
 }
 
 export default async function* report(events) {

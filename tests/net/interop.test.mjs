@@ -34,8 +34,7 @@ function request(method, path, { headers = {}, body, agent } = {}) {
 		});
 		req.on('error', reject);
 		if (Array.isArray(body)) {
-			for (const part of body)
-				req.write(part);
+			for (const part of body) req.write(part);
 			req.end();
 		} else {
 			req.end(body);
@@ -106,16 +105,31 @@ const skip = grpc ? false : '@grpc/grpc-js is not installed';
 const bytes = { serialize: (b) => b, deserialize: (b) => b };
 
 function method(name, requestStream, responseStream) {
-	return { path: `/test.Echo/${name}`, requestStream, responseStream, requestSerialize: bytes.serialize,
-		 requestDeserialize: bytes.deserialize, responseSerialize: bytes.serialize, responseDeserialize: bytes.deserialize };
+	return {
+		path: `/test.Echo/${name}`,
+		requestStream,
+		responseStream,
+		requestSerialize: bytes.serialize,
+		requestDeserialize: bytes.deserialize,
+		responseSerialize: bytes.serialize,
+		responseDeserialize: bytes.deserialize,
+	};
 }
 
 function echoClient(options = {}) {
-	const Echo = grpc.makeGenericClientConstructor({
-		unary: method('Unary', false, false), fail: method('Fail', false, false), nothing: method('Nothing', false, false),
-		slow: method('Slow', false, false), small: method('Small', false, false), sum: method('Sum', true, false),
-		many: method('Many', false, true), bidi: method('Stream', true, true),
-	}, 'Echo');
+	const Echo = grpc.makeGenericClientConstructor(
+		{
+			unary: method('Unary', false, false),
+			fail: method('Fail', false, false),
+			nothing: method('Nothing', false, false),
+			slow: method('Slow', false, false),
+			small: method('Small', false, false),
+			sum: method('Sum', true, false),
+			many: method('Many', false, true),
+			bidi: method('Stream', true, true),
+		},
+		'Echo',
+	);
 	return new Echo(address, grpc.credentials.createInsecure(), { 'grpc.max_receive_message_length': -1, ...options });
 }
 
@@ -150,14 +164,12 @@ test('grpc-js: client, server and bidirectional streams', { skip }, async () => 
 	const client = echoClient();
 	const sum = await new Promise((resolve, reject) => {
 		const call = client.sum((error, reply) => (error ? reject(error) : resolve(reply.toString())));
-		for (let i = 0; i < 1000; i++)
-			call.write(Buffer.alloc(i));
+		for (let i = 0; i < 1000; i++) call.write(Buffer.alloc(i));
 		call.end();
 	});
 	assert.equal(sum, '1000 messages, 499500 bytes');
 	let total = 0;
-	for await (const message of client.many(Buffer.from('200 50000')))
-		total += message.length;
+	for await (const message of client.many(Buffer.from('200 50000'))) total += message.length;
 	assert.equal(total, 10_000_000);
 	const call = client.bidi();
 	for (const text of ['one', 'two', 'three']) {

@@ -8,7 +8,10 @@ if [ "$(id -u)" -ne 0 ]; then
 	skip "full disk" "not root: no file system can be mounted"
 	finish
 fi
-unmount() { [ -z "$mounted" ] || umount "$disk" || umount -l "$disk"; cleanup; }
+unmount() {
+	[ -z "$mounted" ] || umount "$disk" || umount -l "$disk"
+	cleanup
+}
 trap unmount EXIT
 # ext4 reserves blocks late and writes a journal, as the disks of users do; tmpfs is what containers still have.
 PATH=$PATH:/usr/sbin:/sbin

@@ -5,61 +5,89 @@
 //
 // Uploads are about three hours ago, in windows that are over, so that blocks are merged as soon as they are there; those of every tenth round are about four hours ago, where retention takes them (or
 // refuses them, when they come too late): they may be gone, and never there twice. A third of the rounds is long enough for retention and merging to begin.
-import { spawn } from "node:child_process";
-import { readdirSync, writeFileSync } from "node:fs";
-import http from "node:http";
-import { setTimeout as sleep } from "node:timers/promises";
+import { spawn } from 'node:child_process';
+import { readdirSync, writeFileSync } from 'node:fs';
+import http from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 const [wick, directory, rounds] = process.argv.slice(2);
-const acknowledged = new Set(), sent = new Set(), expiring = new Set(), merged = new Set();
+const acknowledged = new Set(),
+	sent = new Set(),
+	expiring = new Set(),
+	merged = new Set();
 const HOUR = 3600n * 1000000000n;
-let server, port, counter = 0, isOld = false;
+let server,
+	port,
+	counter = 0,
+	isOld = false;
 // Small heads, so that blocks are cut while the killing goes on.
-writeFileSync(`${directory}.yaml`, "head: {size: 256KiB}\ncut: {age: 1s}\ncompact: {window: 1m, long_window: 10m}\nretention: {age: 4h}\n");
+writeFileSync(`${directory}.yaml`, 'head: {size: 256KiB}\ncut: {age: 1s}\ncompact: {window: 1m, long_window: 10m}\nretention: {age: 4h}\n');
 
 function start() {
 	return new Promise((resolve, reject) => {
-		server = spawn(wick, ["server", "--data", directory, "--listen", `127.0.0.1:${port ?? 0}`, "--config", `${directory}.yaml`], { stdio: ["ignore", "ignore", "pipe"] });
-		let text = "";
-		server.stderr.on("data", (chunk) => {
+		server = spawn(wick, ['server', '--data', directory, '--listen', `127.0.0.1:${port ?? 0}`, '--config', `${directory}.yaml`], {
+			stdio: ['ignore', 'ignore', 'pipe'],
+		});
+		let text = '';
+		server.stderr.on('data', (chunk) => {
 			text += chunk;
 			const match = text.match(/http:\/\/127\.0\.0\.1:(\d+)/);
-			if (match) { port = Number(match[1]); resolve(); }
+			if (match) {
+				port = Number(match[1]);
+				resolve();
+			}
 		});
-		server.on("exit", (code, signal) => { if (signal !== "SIGKILL") reject(new Error(`server ended with ${code ?? signal}: ${text}`)); });
+		server.on('exit', (code, signal) => {
+			if (signal !== 'SIGKILL') reject(new Error(`server ended with ${code ?? signal}: ${text}`));
+		});
 	});
 }
 
 // Whether it said that it listens.
 async function killedAtStart(afterMs) {
-	const child = spawn(wick, ["server", "--data", directory, "--listen", `127.0.0.1:${port}`, "--config", `${directory}.yaml`], { stdio: ["ignore", "ignore", "pipe"] });
-	let text = "";
-	child.stderr.on("data", (chunk) => { text += chunk; });
-	const closed = new Promise((resolve) => child.once("close", (code, signal) => resolve(signal)));
+	const child = spawn(wick, ['server', '--data', directory, '--listen', `127.0.0.1:${port}`, '--config', `${directory}.yaml`], {
+		stdio: ['ignore', 'ignore', 'pipe'],
+	});
+	let text = '';
+	child.stderr.on('data', (chunk) => {
+		text += chunk;
+	});
+	const closed = new Promise((resolve) => child.once('close', (code, signal) => resolve(signal)));
 	await sleep(afterMs);
-	child.kill("SIGKILL");
-	if (await closed !== "SIGKILL") throw new Error(`server ended by itself: ${text}`);
-	return text.includes("http://");
+	child.kill('SIGKILL');
+	if ((await closed) !== 'SIGKILL') throw new Error(`server ended by itself: ${text}`);
+	return text.includes('http://');
 }
 
 function post(path, body) {
 	return new Promise((resolve) => {
-		const request = http.request({ host: "127.0.0.1", port, path, method: "POST", headers: { "content-length": body.length }, timeout: 10000 }, (response) => {
-			let text = "";
-			response.on("data", (chunk) => { text += chunk; });
-			response.on("end", () => resolve({ status: response.statusCode, text }));
-			response.on("error", () => resolve(null));
+		const request = http.request({ host: '127.0.0.1', port, path, method: 'POST', headers: { 'content-length': body.length }, timeout: 10000 }, (response) => {
+			let text = '';
+			response.on('data', (chunk) => {
+				text += chunk;
+			});
+			response.on('end', () => resolve({ status: response.statusCode, text }));
+			response.on('error', () => resolve(null));
 		});
-		request.on("error", () => resolve(null));
-		request.on("timeout", () => request.destroy());
+		request.on('error', () => resolve(null));
+		request.on('timeout', () => request.destroy());
 		request.end(body);
 	});
 }
 
 // A pprof profile with one sample of value 1 and a time of its own: the time makes a resend recognisable.
 function profile(name, time) {
-	const varint = (n) => { const out = []; n = BigInt(n); while (n > 127n) { out.push(Number(n & 127n) | 128); n >>= 7n; } out.push(Number(n)); return out; };
-	const field = (number, wire, payload) => [...varint(number << 3 | wire), ...payload];
+	const varint = (n) => {
+		const out = [];
+		n = BigInt(n);
+		while (n > 127n) {
+			out.push(Number(n & 127n) | 128);
+			n >>= 7n;
+		}
+		out.push(Number(n));
+		return out;
+	};
+	const field = (number, wire, payload) => [...varint((number << 3) | wire), ...payload];
 	const bytes = (number, payload) => field(number, 2, [...varint(payload.length), ...payload]);
 	const int = (number, value) => field(number, 0, varint(value));
 	const text = (value) => bytes(6, [...Buffer.from(value)]);
@@ -68,7 +96,7 @@ function profile(name, time) {
 		...bytes(2, [...int(1, 1), ...int(2, 1)]),
 		...bytes(4, [...int(1, 1), ...bytes(4, [...int(1, 1)])]),
 		...bytes(5, [...int(1, 1), ...int(2, 3)]),
-		...["", "cpu", "count", name].flatMap(text),
+		...['', 'cpu', 'count', name].flatMap(text),
 		...int(9, time),
 	]);
 }
@@ -84,7 +112,7 @@ async function writer() {
 			sent.add(name);
 			if (isOld) expiring.add(name);
 		}
-		const answer = await post("/api/v1/ingest?name=kill", pending.body);
+		const answer = await post('/api/v1/ingest?name=kill', pending.body);
 		if (answer?.status === 200) {
 			acknowledged.add(pending.name);
 			pending = null;
@@ -102,18 +130,20 @@ function sawMerged() {
 
 await start();
 const writers = [1, 2, 3, 4].map(() => writer());
-let worst = 0, typical = 50, cutShort = 0;
+let worst = 0,
+	typical = 50,
+	cutShort = 0;
 for (let round = 0; round < rounds; round++) {
 	isOld = round % 10 === 9;
 	// Not before something was acknowledged, and in one round of ten not before there is a merged block: however slow the disk is.
 	const before = acknowledged.size;
 	for (let i = 0; acknowledged.size === before || (round % 10 === 5 && !sawMerged() && i < 6000); i++) {
-		if (i === 12000) throw new Error("nothing is acknowledged");
+		if (i === 12000) throw new Error('nothing is acknowledged');
 		await sleep(10);
 	}
 	await sleep(round % 3 === 2 ? 1000 + Math.random() * 500 : 20 + Math.random() * 280);
-	const gone = new Promise((resolve) => server.once("exit", resolve));
-	server.kill("SIGKILL");
+	const gone = new Promise((resolve) => server.once('exit', resolve));
+	server.kill('SIGKILL');
 	await gone;
 	sawMerged();
 	// Killed within the time that a start takes, some times in a row: nothing is lost by it, and the next start gets there.
@@ -125,19 +155,34 @@ for (let round = 0; round < rounds; round++) {
 }
 stopping = true;
 await Promise.all(writers);
-await new Promise((resolve) => { server.removeAllListeners("exit"); server.once("exit", resolve); server.kill("SIGTERM"); });
+await new Promise((resolve) => {
+	server.removeAllListeners('exit');
+	server.once('exit', resolve);
+	server.kill('SIGTERM');
+});
 await start();
 const answer = await fetch(`http://127.0.0.1:${port}/api/v1/query?query=kill&from=now-1d&to=now%2B1h&format=folded`);
 const found = new Map();
-for (const line of (await answer.text()).trim().split("\n")) {
+for (const line of (await answer.text()).trim().split('\n')) {
 	const [, name, count] = line.match(/^(\S+) (\d+)$/) ?? [];
 	if (name) found.set(name, Number(count));
 }
-let missing = 0, twice = 0, unknown = 0;
+let missing = 0,
+	twice = 0,
+	unknown = 0;
 let expired = 0;
-for (const name of acknowledged) if (!found.has(name)) { if (expiring.has(name)) expired++; else missing++; }
-for (const [name, count] of found) { if (count !== 1) twice++; if (!sent.has(name)) unknown++; }
-server.removeAllListeners("exit");
-server.kill("SIGTERM");
-console.log(`${acknowledged.size} acknowledged over ${rounds} kills and ${cutShort} before a start was over, ${merged.size} merged blocks seen, ${expired} expired, ${missing} missing, ${twice} twice, ${unknown} unknown; slowest restart ${worst} ms`);
+for (const name of acknowledged)
+	if (!found.has(name)) {
+		if (expiring.has(name)) expired++;
+		else missing++;
+	}
+for (const [name, count] of found) {
+	if (count !== 1) twice++;
+	if (!sent.has(name)) unknown++;
+}
+server.removeAllListeners('exit');
+server.kill('SIGTERM');
+console.log(
+	`${acknowledged.size} acknowledged over ${rounds} kills and ${cutShort} before a start was over, ${merged.size} merged blocks seen, ${expired} expired, ${missing} missing, ${twice} twice, ${unknown} unknown; slowest restart ${worst} ms`,
+);
 process.exit(missing || twice || unknown || acknowledged.size < rounds || (rounds >= 50 && (merged.size === 0 || cutShort === 0)) ? 1 : 0);

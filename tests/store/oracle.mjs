@@ -7,40 +7,73 @@
 // labels, totals or rollups.
 //
 // A query is made from the seed and its own number: ORACLE_SEED=n ORACLE_QUERY=k runs it alone. ORACLE_START is the start of the data (ms).
-import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { join } from "node:path";
-import { startServer, request, temporaryDirectory, test, skip, finish } from "../harness.mjs";
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { startServer, request, temporaryDirectory, test, skip, finish } from '../harness.mjs';
 
-const { DuckDBInstance } = createRequire(new URL("../package.json", import.meta.url))("@duckdb/node-api");
-const hour = 3600000, count = Number(process.env.ORACLE_QUERIES ?? (process.env.WICK_TEST_FULL ? 200 : 80)), seed = Number(process.env.ORACLE_SEED ?? 1);
+const { DuckDBInstance } = createRequire(new URL('../package.json', import.meta.url))('@duckdb/node-api');
+const hour = 3600000,
+	count = Number(process.env.ORACLE_QUERIES ?? (process.env.WICK_TEST_FULL ? 200 : 80)),
+	seed = Number(process.env.ORACLE_SEED ?? 1);
 const only = process.env.ORACLE_QUERY === undefined ? null : Number(process.env.ORACLE_QUERY);
-const start = Number(process.env.ORACLE_START ?? Math.floor((Date.now() - 9 * hour) / hour) * hour), end = start + 6.5 * hour;
-const output = process.env.O ?? "build", fleet = `${output}/bench/fleet`, profiles = process.env.FLEET_PROFILES ?? `${output}/fleet-profiles`;
+const start = Number(process.env.ORACLE_START ?? Math.floor((Date.now() - 9 * hour) / hour) * hour),
+	end = start + 6.5 * hour;
+const output = process.env.O ?? 'build',
+	fleet = `${output}/bench/fleet`,
+	profiles = process.env.FLEET_PROFILES ?? `${output}/fleet-profiles`;
 const data = `${temporaryDirectory()}/data`;
 
 // ---- data ----
 
 const generate = (fromHours, hours, ...way) =>
-	execFileSync(fleet, ["--profiles", profiles, "--seed", String(seed), "--hosts", "6", "--services", "12", "--pods", "5", "--stacks", "700", "--deploy-days", "0.2",
-		"--pod-hours", "1.5", "--memory", "60", "--start", String(start + fromHours * hour), "--days", String(hours / 24), ...way], { stdio: ["ignore", "pipe", "ignore"] });
-const blockNames = () => readdirSync(join(data, "blocks"));
-const meta = (name) => JSON.parse(readFileSync(join(data, "blocks", name, "meta.json"), "utf8"));
+	execFileSync(
+		fleet,
+		[
+			'--profiles',
+			profiles,
+			'--seed',
+			String(seed),
+			'--hosts',
+			'6',
+			'--services',
+			'12',
+			'--pods',
+			'5',
+			'--stacks',
+			'700',
+			'--deploy-days',
+			'0.2',
+			'--pod-hours',
+			'1.5',
+			'--memory',
+			'60',
+			'--start',
+			String(start + fromHours * hour),
+			'--days',
+			String(hours / 24),
+			...way,
+		],
+		{ stdio: ['ignore', 'pipe', 'ignore'] },
+	);
+const blockNames = () => readdirSync(join(data, 'blocks'));
+const meta = (name) => JSON.parse(readFileSync(join(data, 'blocks', name, 'meta.json'), 'utf8'));
 
-generate(0, 5, "--data", data, "--window", "30m");
+generate(0, 5, '--data', data, '--window', '30m');
 let server = await startServer(data);
 // The server merges what is old enough; that may take a moment, and the queries must be right before, while and after.
-for (let i = 0; i < 40 && !blockNames().some((name) => existsSync(join(data, "blocks", name, "meta.json")) && meta(name).level > 0); i++) await new Promise((resolve) => setTimeout(resolve, 250));
-generate(5, 0.75, "--url", server.url, "--jobs", "4");
+for (let i = 0; i < 40 && !blockNames().some((name) => existsSync(join(data, 'blocks', name, 'meta.json')) && meta(name).level > 0); i++)
+	await new Promise((resolve) => setTimeout(resolve, 250));
+generate(5, 0.75, '--url', server.url, '--jobs', '4');
 assert.equal(await server.stop(), 0); // cuts the head
 server = await startServer(data);
-generate(5.75, 0.75, "--url", server.url, "--jobs", "4");
+generate(5.75, 0.75, '--url', server.url, '--jobs', '4');
 
 // ---- what values there are, for the selectors: from the first blocks ----
 
-const instance = await DuckDBInstance.create(":memory:");
+const instance = await DuckDBInstance.create(':memory:');
 const database = await instance.connect();
 const rows = async (sql) => {
 	try {
@@ -51,17 +84,25 @@ const rows = async (sql) => {
 };
 // A block that another one replaces is there only until the server's next start.
 function blocks() {
-	const names = blockNames().filter((name) => existsSync(join(data, "blocks", name, "meta.json"))), replaced = new Set(names.flatMap((name) => meta(name).replaces ?? []));
-	return names.filter((name) => !replaced.has(name)).map((name) => join(data, "blocks", name));
+	const names = blockNames().filter((name) => existsSync(join(data, 'blocks', name, 'meta.json'))),
+		replaced = new Set(names.flatMap((name) => meta(name).replaces ?? []));
+	return names.filter((name) => !replaced.has(name)).map((name) => join(data, 'blocks', name));
 }
 const blockOf = "regexp_extract(filename, 'blocks/([^/]+)/', 1)";
-const table = (name, paths) => `read_parquet([${paths.map((path) => `'${path}/${name}.parquet'`).join(", ")}], union_by_name = true, filename = true)`;
-const labels = ["service_name", "host_name", "region", "env", "thread_name", "k8s_namespace_name", "service_version", "k8s_pod_name", "process_pid"];
-const values = {}, sources = {};
+const table = (name, paths) => `read_parquet([${paths.map((path) => `'${path}/${name}.parquet'`).join(', ')}], union_by_name = true, filename = true)`;
+const labels = ['service_name', 'host_name', 'region', 'env', 'thread_name', 'k8s_namespace_name', 'service_version', 'k8s_pod_name', 'process_pid'];
+const values = {},
+	sources = {};
 {
 	const paths = blocks();
-	for (const type of ["process_cpu", "memory"]) sources[type] = await rows(`SELECT DISTINCT ${labels.map((label) => `label_${label} AS ${label}`).join(", ")} FROM ${table("series", paths)} WHERE name = '${type}' ORDER BY ALL`);
-	for (const label of labels) values[label] = (await rows(`SELECT DISTINCT label_${label} AS v FROM ${table("series", paths)} WHERE label_${label} IS NOT NULL ORDER BY 1`)).map((row) => row.v);
+	for (const type of ['process_cpu', 'memory'])
+		sources[type] = await rows(
+			`SELECT DISTINCT ${labels.map((label) => `label_${label} AS ${label}`).join(', ')} FROM ${table('series', paths)} WHERE name = '${type}' ORDER BY ALL`,
+		);
+	for (const label of labels)
+		values[label] = (await rows(`SELECT DISTINCT label_${label} AS v FROM ${table('series', paths)} WHERE label_${label} IS NOT NULL ORDER BY 1`)).map(
+			(row) => row.v,
+		);
 }
 
 // ---- queries ----
@@ -80,71 +121,117 @@ function generator(state) {
 	const random = (n) => next() % n;
 	return { random, pick: (list) => list[random(list.length)], chance: (percent) => random(100) < percent };
 }
-const escapeRegex = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-const quote = (text) => `"${text.replace(/\\/g, "\\\\").replace(/"/g, '\\"')}"`;
+const escapeRegex = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+const quote = (text) => `"${text.replace(/\\/g, '\\\\').replace(/"/g, '\\"')}"`;
 
 // Most matchers are made from the labels of one series, so that several of them together still select something.
 function makeMatcher({ random, pick, chance }, source) {
-	if (chance(4)) return { label: "no_such_label", op: pick(["=", "!=", "=~", "!~"]), value: pick(["", "x", ".*"]) };
-	const label = pick(chance(80) ? labels.slice(0, 6) : labels), value = chance(80) && source[label] ? source[label] : pick(values[label]), op = pick(["=", "=", "!=", "=~", "=~", "!~"]);
-	if (op === "=" || op === "!=") return { label, op, value: chance(6) ? "" : value };
+	if (chance(4)) return { label: 'no_such_label', op: pick(['=', '!=', '=~', '!~']), value: pick(['', 'x', '.*']) };
+	const label = pick(chance(80) ? labels.slice(0, 6) : labels),
+		value = chance(80) && source[label] ? source[label] : pick(values[label]),
+		op = pick(['=', '=', '!=', '=~', '=~', '!~']);
+	if (op === '=' || op === '!=') return { label, op, value: chance(6) ? '' : value };
 	const other = pick(values[label]);
-	const forms = [() => `${escapeRegex(value)}|${escapeRegex(other)}`, () => `${escapeRegex(value.slice(0, 1 + random(value.length)))}.*`, () => `.*${escapeRegex(value.slice(-2))}`, () => ".+", () => `[${value[0]}-z].*`, () => escapeRegex(value)];
+	const forms = [
+		() => `${escapeRegex(value)}|${escapeRegex(other)}`,
+		() => `${escapeRegex(value.slice(0, 1 + random(value.length)))}.*`,
+		() => `.*${escapeRegex(value.slice(-2))}`,
+		() => '.+',
+		() => `[${value[0]}-z].*`,
+		() => escapeRegex(value),
+	];
 	return { label, op, value: pick(forms)() };
 }
 function makeRange({ random, pick, chance }) {
 	if (chance(15)) return [start - hour, end + hour];
 	const grain = pick([1, 1, 10000, 300000, 300000, 3600000]);
-	let from = start - 600000 + random(chance(50) ? end - start : 2 * hour), to = from + 1 + random(pick([600000, 2 * hour, 7 * hour, 7 * hour]));
+	let from = start - 600000 + random(chance(50) ? end - start : 2 * hour),
+		to = from + 1 + random(pick([600000, 2 * hour, 7 * hour, 7 * hour]));
 	from -= from % grain;
-	to += grain - to % grain;
+	to += grain - (to % grain);
 	return [from, to];
 }
-const functionPatterns = ["^checkout\\.", "^(cart|login)\\.", "entry_SYSCALL_64", "page_fault", "^search\\..*[aeiou]$", "^(orders|images|billing)\\.", "checkout.*Eval"];
-const binaryNames = ["checkout-00", "cart-01", "/opt/search-02/bin/search-02", "orders-04", "libc.so.6"];
+const functionPatterns = [
+	'^checkout\\.',
+	'^(cart|login)\\.',
+	'entry_SYSCALL_64',
+	'page_fault',
+	'^search\\..*[aeiou]$',
+	'^(orders|images|billing)\\.',
+	'checkout.*Eval',
+];
+const binaryNames = ['checkout-00', 'cart-01', '/opt/search-02/bin/search-02', 'orders-04', 'libc.so.6'];
 function makeFrames({ pick, chance }, source) {
-	const word = source.service_name.split("-")[0], own = [`^${word}\\.`, `^${word}\\..*[aeiou]`, `^${word}\\.[a-m_]`];
-	const where = pick(["any", "any", "leaf", "root"]), drop = chance(25);
+	const word = source.service_name.split('-')[0],
+		own = [`^${word}\\.`, `^${word}\\..*[aeiou]`, `^${word}\\.[a-m_]`];
+	const where = pick(['any', 'any', 'leaf', 'root']),
+		drop = chance(25);
 	const [field, op, value] = pick([
-		() => ["function", "=~", pick(own)], () => ["function", "=~", pick(functionPatterns)], () => ["binary", "=", pick([...binaryNames, source.service_name])],
-		() => ["binary", "=~", pick(["^/opt/", "libc", "checkout"])], () => ["file", "=~", pick(["^/checkout-00/", "\\.c$", "^/cart"])], () => ["kernel"], () => ["user"]])();
+		() => ['function', '=~', pick(own)],
+		() => ['function', '=~', pick(functionPatterns)],
+		() => ['binary', '=', pick([...binaryNames, source.service_name])],
+		() => ['binary', '=~', pick(['^/opt/', 'libc', 'checkout'])],
+		() => ['file', '=~', pick(['^/checkout-00/', '\\.c$', '^/cart'])],
+		() => ['kernel'],
+		() => ['user'],
+	])();
 	return { where, drop, field, op, value };
 }
 function makeQuery(number) {
 	const rng = generator(seed * 100003 + number);
-	const type = rng.chance(80) ? "process_cpu" : "memory";
-	const source = rng.pick(sources[type]), matchers = Array.from({ length: rng.pick([0, 0, 1, 1, 1, 2, 3]) }, () => makeMatcher(rng, source));
+	const type = rng.chance(80) ? 'process_cpu' : 'memory';
+	const source = rng.pick(sources[type]),
+		matchers = Array.from({ length: rng.pick([0, 0, 1, 1, 1, 2, 3]) }, () => makeMatcher(rng, source));
 	const [from, to] = makeRange(rng);
-	const query = { number, type, matchers, from, to, exact: rng.chance(50), kind: rng.pick(["total", "total", "functions", "series", "series", "values", "frames", "frames", "groups", "frameSeries", "diff", "frameFunctions"]) };
-	query.selector = `${type}${matchers.length ? `{${matchers.map((m) => `${m.label}${m.op}${quote(m.value)}`).join(", ")}}` : ""}`;
-	if (["series", "frameSeries"].includes(query.kind)) query.step = rng.pick([10, 60, 60, 97, 300, 300, 900, 3600, 7200]);
-	if (["series", "groups", "frameSeries"].includes(query.kind)) query.by = [...new Set(Array.from({ length: query.kind === "groups" ? 1 + rng.random(2) : rng.pick([0, 1, 1, 2, 3]) }, () => rng.chance(4) ? "no_such_label" : rng.pick(labels)))];
-	if (["frames", "frameSeries", "frameFunctions"].includes(query.kind) || (["groups", "diff"].includes(query.kind) && rng.chance(30))) query.frames = Array.from({ length: rng.pick([1, 1, 2]) }, () => makeFrames(rng, source));
-	if (query.kind === "diff") [query.baseFrom, query.baseTo] = makeRange(rng);
-	if (query.kind === "values") [query.label, query.from, query.to] = [rng.pick(labels), start - hour, end + hour];
-	if (query.kind === "values") query.prefix = rng.chance(60) ? (rng.chance(70) && source[query.label] || rng.pick(values[query.label])).slice(0, 1 + rng.random(6)) : "";
+	const query = {
+		number,
+		type,
+		matchers,
+		from,
+		to,
+		exact: rng.chance(50),
+		kind: rng.pick(['total', 'total', 'functions', 'series', 'series', 'values', 'frames', 'frames', 'groups', 'frameSeries', 'diff', 'frameFunctions']),
+	};
+	query.selector = `${type}${matchers.length ? `{${matchers.map((m) => `${m.label}${m.op}${quote(m.value)}`).join(', ')}}` : ''}`;
+	if (['series', 'frameSeries'].includes(query.kind)) query.step = rng.pick([10, 60, 60, 97, 300, 300, 900, 3600, 7200]);
+	if (['series', 'groups', 'frameSeries'].includes(query.kind))
+		query.by = [
+			...new Set(
+				Array.from({ length: query.kind === 'groups' ? 1 + rng.random(2) : rng.pick([0, 1, 1, 2, 3]) }, () =>
+					rng.chance(4) ? 'no_such_label' : rng.pick(labels),
+				),
+			),
+		];
+	if (['frames', 'frameSeries', 'frameFunctions'].includes(query.kind) || (['groups', 'diff'].includes(query.kind) && rng.chance(30)))
+		query.frames = Array.from({ length: rng.pick([1, 1, 2]) }, () => makeFrames(rng, source));
+	if (query.kind === 'diff') [query.baseFrom, query.baseTo] = makeRange(rng);
+	if (query.kind === 'values') [query.label, query.from, query.to] = [rng.pick(labels), start - hour, end + hour];
+	if (query.kind === 'values')
+		query.prefix = rng.chance(60) ? ((rng.chance(70) && source[query.label]) || rng.pick(values[query.label])).slice(0, 1 + rng.random(6)) : '';
 	return query;
 }
 
 // ---- Wick's answers, each as a Map from a key to a sum ----
 
 const get = async (path, parameters) => {
-	const search = parameters.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&");
-	const answer = await request(server.port, "GET", `/api/v1/${path}?${search}`);
+	const search = parameters.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join('&');
+	const answer = await request(server.port, 'GET', `/api/v1/${path}?${search}`);
 	return { status: answer.status, text: answer.body.toString() };
 };
 const read = { from_samples: 0, from_rollups: 0, from_totals: 0, head_rows: 0 };
 const ask = async (path, parameters) => {
-	const { status, text } = await get(path, [...parameters, ["explain", 1]]);
+	const { status, text } = await get(path, [...parameters, ['explain', 1]]);
 	assert.equal(status, 200, `${path} ${JSON.stringify(parameters)}: ${text.slice(0, 300)}`);
 	const parsed = JSON.parse(text);
 	for (const from of Object.keys(read)) read[from] += parsed.explain?.[from] ?? 0;
-	assert.ok(!parsed.partial && !parsed.stats?.partial, "a partial answer");
+	assert.ok(!parsed.partial && !parsed.stats?.partial, 'a partial answer');
 	return parsed;
 };
-const common = (query, text = query.selector) => [["query", text], ["from", query.from], ["to", query.to], ...(query.exact ? [["exact", 1]] : [])];
-const keyOf = (by, labels) => JSON.stringify(by.map((name) => labels[name] ?? ""));
-const put = (map, key, value) => { if (value !== 0n) map.set(key, (map.get(key) ?? 0n) + value); };
+const common = (query, text = query.selector) => [['query', text], ['from', query.from], ['to', query.to], ...(query.exact ? [['exact', 1]] : [])];
+const keyOf = (by, labels) => JSON.stringify(by.map((name) => labels[name] ?? ''));
+const put = (map, key, value) => {
+	if (value !== 0n) map.set(key, (map.get(key) ?? 0n) + value);
+};
 const words = /^(checkout|cart|search|login|orders|billing|catalog|images|mailer|ranking|reports|gateway)\./;
 
 // Functions of services that send names; those of addresses are named by symbols that DuckDB does not have.
@@ -160,16 +247,18 @@ function namedRows(list) {
 
 const asked = {
 	async total(query) {
-		const answer = await ask("query", common(query)), map = new Map();
-		put(map, "total", BigInt(answer.total));
+		const answer = await ask('query', common(query)),
+			map = new Map();
+		put(map, 'total', BigInt(answer.total));
 		query.stacks = answer.stats.samples;
 		return map;
 	},
 	async functions(query) {
-		return namedRows((await ask("query", [...common(query), ["format", "json"], ["limit", 0]])).functions.rows);
+		return namedRows((await ask('query', [...common(query), ['format', 'json'], ['limit', 0]])).functions.rows);
 	},
 	async series(query, text) {
-		const answer = await ask("series", [...common(query, text), ["step", `${query.step}s`], ["limit", 100000], ...query.by.map((name) => ["by", name])]), map = new Map();
+		const answer = await ask('series', [...common(query, text), ['step', `${query.step}s`], ['limit', 100000], ...query.by.map((name) => ['by', name])]),
+			map = new Map();
 		assert.equal(answer.series.length, answer.total_series);
 		for (const row of answer.series) {
 			let sum = 0n;
@@ -182,7 +271,7 @@ const asked = {
 		return map;
 	},
 	async values(query) {
-		const answer = await ask("label-values", [...common(query), ["label", query.label], ["prefix", query.prefix], ["limit", 0]]);
+		const answer = await ask('label-values', [...common(query), ['label', query.label], ['prefix', query.prefix], ['limit', 0]]);
 		return new Map(answer.values.map(({ value }) => [value, 1n]));
 	},
 	frames: (query) => pipelined.frames(query),
@@ -193,51 +282,65 @@ const asked = {
 };
 
 // Stages of the query language, where the server has them.
-const stage = ({ drop, where, field, op, value }) => ` | ${drop ? "drop " : ""}frames ${where === "any" ? "" : `${where} `}${field}${op ? ` ${op} ${quote(value)}` : ""}`;
+const stage = ({ drop, where, field, op, value }) =>
+	` | ${drop ? 'drop ' : ''}frames ${where === 'any' ? '' : `${where} `}${field}${op ? ` ${op} ${quote(value)}` : ''}`;
 const pipelined = {
-	text: (query) => query.selector + (query.frames ?? []).map(stage).join(""),
+	text: (query) => query.selector + (query.frames ?? []).map(stage).join(''),
 	frames: (query) => asked.total({ ...query, selector: pipelined.text(query) }),
 	frameSeries: (query) => asked.series(query, pipelined.text(query)),
 	// The flame graph has the labels at its root, one level a label.
 	async groups(query) {
-		const answer = await ask("query", [...common(query, `${pipelined.text(query)} | group by ${query.by.join(", ")}`), ["max_nodes", 0]]), map = new Map();
-		const { strings, nodes } = answer.flame, labelsOf = [{}], depth = [0];
+		const answer = await ask('query', [...common(query, `${pipelined.text(query)} | group by ${query.by.join(', ')}`), ['max_nodes', 0]]),
+			map = new Map();
+		const { strings, nodes } = answer.flame,
+			labelsOf = [{}],
+			depth = [0];
 		for (let i = 1; i < nodes.parent.length; i++) {
-			const parent = nodes.parent[i], text = strings[nodes.name[i]], at = text.indexOf("=");
+			const parent = nodes.parent[i],
+				text = strings[nodes.name[i]],
+				at = text.indexOf('=');
 			depth[i] = depth[parent] + 1;
 			if (depth[i] > query.by.length) continue;
 			labelsOf[i] = { ...labelsOf[parent], [text.slice(0, at)]: text.slice(at + 1) };
-			assert.equal(text.slice(0, at), query.by[depth[i] - 1], "labels are at the root, in the order asked for");
+			assert.equal(text.slice(0, at), query.by[depth[i] - 1], 'labels are at the root, in the order asked for');
 			if (depth[i] === query.by.length) put(map, keyOf(query.by, labelsOf[i]), BigInt(nodes.total[i]));
 		}
 		return map;
 	},
 	async diff(query) {
-		const answer = await ask("diff", [...common(query, pipelined.text(query)), ["base_from", query.baseFrom], ["base_to", query.baseTo]]), map = new Map();
-		put(map, "base", BigInt(answer.base_total));
-		put(map, "total", BigInt(answer.total));
+		const answer = await ask('diff', [...common(query, pipelined.text(query)), ['base_from', query.baseFrom], ['base_to', query.baseTo]]),
+			map = new Map();
+		put(map, 'base', BigInt(answer.base_total));
+		put(map, 'total', BigInt(answer.total));
 		return map;
 	},
 	async top(query) {
-		const answer = await ask("query", [...common(query, pipelined.text(query)), ["format", "json"], ["limit", 0]]);
+		const answer = await ask('query', [...common(query, pipelined.text(query)), ['format', 'json'], ['limit', 0]]);
 		return namedRows(answer.functions.rows);
 	},
 };
-const hasPipeline = (await get("query", [["query", "process_cpu | frames user"], ["from", start], ["to", start + 1000]])).status === 200;
-const needsPipeline = (query) => ["frames", "frameSeries", "groups", "diff", "frameFunctions"].includes(query.kind);
+const hasPipeline =
+	(
+		await get('query', [
+			['query', 'process_cpu | frames user'],
+			['from', start],
+			['to', start + 1000],
+		])
+	).status === 200;
+const needsPipeline = (query) => ['frames', 'frameSeries', 'groups', 'diff', 'frameFunctions'].includes(query.kind);
 
 const queries = (only === null ? Array.from({ length: count }, (_, number) => number) : [only]).map(makeQuery);
-for (const query of queries)
-	if (hasPipeline || !needsPipeline(query)) query.got = await asked[query.kind](query).catch((error) => error);
+for (const query of queries) if (hasPipeline || !needsPipeline(query)) query.got = await asked[query.kind](query).catch((error) => error);
 const log = server.log();
 assert.equal(await server.stop(), 0);
 
 // ---- DuckDB's ----
 
 const paths = blocks();
-for (const name of ["samples", "series", "stacks", "locations", "lines", "functions", "mappings"]) await rows(`CREATE TABLE raw_${name} AS SELECT *, ${blockOf} AS block FROM ${table(name, paths)}`);
+for (const name of ['samples', 'series', 'stacks', 'locations', 'lines', 'functions', 'mappings'])
+	await rows(`CREATE TABLE raw_${name} AS SELECT *, ${blockOf} AS block FROM ${table(name, paths)}`);
 const columns = new Set((await rows("SELECT column_name AS name FROM information_schema.columns WHERE table_name = 'raw_series'")).map((row) => row.name));
-const labelSql = (name) => columns.has(`label_${name}`) ? `coalesce(label_${name}, '')` : "''";
+const labelSql = (name) => (columns.has(`label_${name}`) ? `coalesce(label_${name}, '')` : "''");
 await rows(`CREATE TABLE x AS SELECT s.block, s.stack_id, k.hash AS h, epoch_ns(s.time_ns) AS t, s.value, e.* EXCLUDE (block, series_id)
 	FROM raw_samples s JOIN raw_series e USING (block, series_id) JOIN raw_stacks k USING (block, stack_id)`);
 // Frames of each stack by its hash, taken from one of the blocks that have it; depth 0 is the leaf.
@@ -254,59 +357,98 @@ await rows(`CREATE TABLE frames AS WITH RECURSIVE
 const literal = (text) => `'${text.replace(/'/g, "''")}'`;
 function conditionOf({ label, op, value }) {
 	const sql = labelSql(label);
-	return { "=": `${sql} = ${literal(value)}`, "!=": `${sql} <> ${literal(value)}`, "=~": `regexp_full_match(${sql}, ${literal(value)})`, "!~": `NOT regexp_full_match(${sql}, ${literal(value)})` }[op];
+	return {
+		'=': `${sql} = ${literal(value)}`,
+		'!=': `${sql} <> ${literal(value)}`,
+		'=~': `regexp_full_match(${sql}, ${literal(value)})`,
+		'!~': `NOT regexp_full_match(${sql}, ${literal(value)})`,
+	}[op];
 }
 function frameCondition({ where, drop, field, op, value }) {
 	const test = {
 		function: () => `regexp_matches(name, ${literal(value)})`,
 		file: () => `regexp_matches(file, ${literal(value)})`,
-		binary: () => op === "=" ? `(place = ${literal(value)} OR ends_with(place, ${literal(`/${value}`)}))` : `regexp_matches(place, ${literal(value)})`,
-		kernel: () => "frame_type = 2",
-		user: () => "frame_type <> 2",
+		binary: () => (op === '=' ? `(place = ${literal(value)} OR ends_with(place, ${literal(`/${value}`)}))` : `regexp_matches(place, ${literal(value)})`),
+		kernel: () => 'frame_type = 2',
+		user: () => 'frame_type <> 2',
 	}[field]();
-	const place = { any: "true", leaf: "depth = 0 AND position = 0", root: "is_root AND is_last" }[where];
-	return `h ${drop ? "NOT IN" : "IN"} (SELECT h FROM frames WHERE ${place} AND ${test})`;
+	const place = { any: 'true', leaf: 'depth = 0 AND position = 0', root: 'is_root AND is_last' }[where];
+	return `h ${drop ? 'NOT IN' : 'IN'} (SELECT h FROM frames WHERE ${place} AND ${test})`;
 }
 // A range of six hours or more is widened to whole five minutes, unless it shall be exact.
-const widened = (exact, from, to, step = 300000) => exact || to - from < 6 * hour ? [from, to] : [Math.floor(from / step) * step, Math.ceil(to / step) * step];
+const widened = (exact, from, to, step = 300000) =>
+	exact || to - from < 6 * hour ? [from, to] : [Math.floor(from / step) * step, Math.ceil(to / step) * step];
 const selected = (query, from, to) => selectedIn(query, ...widened(query.exact, from ?? query.from, to ?? query.to));
-const selectedIn = (query, from, to) => [`name = ${literal(query.type)}`, `t >= ${from}000000`, `t < ${to}000000`, ...query.matchers.map(conditionOf), ...(query.frames ?? []).map(frameCondition)].join(" AND ");
-const bySql = (query) => `to_json([${query.by.map(labelSql).join(", ")}])::VARCHAR`;
+const selectedIn = (query, from, to) =>
+	[
+		`name = ${literal(query.type)}`,
+		`t >= ${from}000000`,
+		`t < ${to}000000`,
+		...query.matchers.map(conditionOf),
+		...(query.frames ?? []).map(frameCondition),
+	].join(' AND ');
+const bySql = (query) => `to_json([${query.by.map(labelSql).join(', ')}])::VARCHAR`;
 
 const wanted = {
 	async total(query) {
-		const [row] = await rows(`SELECT coalesce(sum(value), 0)::HUGEINT AS total, count(DISTINCT h) AS least, count(DISTINCT (block, stack_id)) AS most FROM x WHERE ${selected(query)}`), map = new Map();
-		put(map, "total", BigInt(row.total));
-		if (query.stacks !== undefined) assert.ok(query.stacks >= Number(row.least) && query.stacks <= Number(row.most), `${query.stacks} stacks, not ${row.least} to ${row.most}`);
+		const [row] = await rows(
+				`SELECT coalesce(sum(value), 0)::HUGEINT AS total, count(DISTINCT h) AS least, count(DISTINCT (block, stack_id)) AS most FROM x WHERE ${selected(query)}`,
+			),
+			map = new Map();
+		put(map, 'total', BigInt(row.total));
+		if (query.stacks !== undefined)
+			assert.ok(query.stacks >= Number(row.least) && query.stacks <= Number(row.most), `${query.stacks} stacks, not ${row.least} to ${row.most}`);
 		return map;
 	},
 	async functions(query) {
-		const map = new Map(), pattern = literal(words.source);
-		for (const [what, place] of [["self", "depth = 0 AND position = 0"], ["total", "true"]])
+		const map = new Map(),
+			pattern = literal(words.source);
+		for (const [what, place] of [
+			['self', 'depth = 0 AND position = 0'],
+			['total', 'true'],
+		])
 			for (const row of await rows(`WITH sums AS (SELECT h, sum(value) AS v FROM x WHERE ${selected(query)} GROUP BY 1)
 				SELECT name, file, sum(v)::HUGEINT AS v FROM sums JOIN (SELECT DISTINCT h, name, file FROM frames WHERE ${place} AND regexp_matches(name, ${pattern})) USING (h) GROUP BY ALL`))
 				put(map, `${what} ${row.name} ${row.file}`, BigInt(row.v));
 		return map;
 	},
 	async series(query) {
-		const map = new Map(), step = query.step * 1000, range = widened(query.exact, query.from, query.to), from = Math.floor(range[0] / step) * step, to = Math.ceil(range[1] / step) * step;
+		const map = new Map(),
+			step = query.step * 1000,
+			range = widened(query.exact, query.from, query.to),
+			from = Math.floor(range[0] / step) * step,
+			to = Math.ceil(range[1] / step) * step;
 		const by = query.by.length ? bySql(query) : "'[]'";
-		for (const row of await rows(`SELECT ${by} AS key, t // ${step}000000 * ${step} AS time, sum(value)::HUGEINT AS v FROM x WHERE ${selectedIn(query, from, to)} GROUP BY ALL`))
+		for (const row of await rows(
+			`SELECT ${by} AS key, t // ${step}000000 * ${step} AS time, sum(value)::HUGEINT AS v FROM x WHERE ${selectedIn(query, from, to)} GROUP BY ALL`,
+		))
 			put(map, `${JSON.stringify(JSON.parse(row.key))} ${row.time}`, BigInt(row.v));
 		return map;
 	},
 	async values(query) {
-		return new Map((await rows(`SELECT DISTINCT ${labelSql(query.label)} AS v FROM x WHERE ${selected(query)} AND starts_with(v, ${literal(query.prefix)}) AND v <> ''`)).map((row) => [row.v, 1n]));
+		return new Map(
+			(
+				await rows(`SELECT DISTINCT ${labelSql(query.label)} AS v FROM x WHERE ${selected(query)} AND starts_with(v, ${literal(query.prefix)}) AND v <> ''`)
+			).map((row) => [row.v, 1n]),
+		);
 	},
 	frames: (query) => wanted.total(query),
 	frameSeries: (query) => wanted.series(query),
 	frameFunctions: (query) => wanted.functions(query),
 	async groups(query) {
-		return new Map((await rows(`SELECT ${bySql(query)} AS key, sum(value)::HUGEINT AS v FROM x WHERE ${selected(query)} GROUP BY 1`)).map((row) => [JSON.stringify(JSON.parse(row.key)), BigInt(row.v)]));
+		return new Map(
+			(await rows(`SELECT ${bySql(query)} AS key, sum(value)::HUGEINT AS v FROM x WHERE ${selected(query)} GROUP BY 1`)).map((row) => [
+				JSON.stringify(JSON.parse(row.key)),
+				BigInt(row.v),
+			]),
+		);
 	},
 	async diff(query) {
 		const map = new Map();
-		for (const [key, from, to] of [["base", query.baseFrom, query.baseTo], ["total", query.from, query.to]])
+		for (const [key, from, to] of [
+			['base', query.baseFrom, query.baseTo],
+			['total', query.from, query.to],
+		])
 			put(map, key, BigInt((await rows(`SELECT coalesce(sum(value), 0)::HUGEINT AS v FROM x WHERE ${selected(query, from, to)}`))[0].v));
 		return map;
 	},
@@ -314,12 +456,12 @@ const wanted = {
 
 // ---- the verdict ----
 
-const fixture = await rows("SELECT count(*) AS n, count(DISTINCT h) AS stacks FROM x");
-const levels = paths.map((path) => JSON.parse(readFileSync(join(path, "meta.json"), "utf8")).level ?? 0);
-console.log(`# seed ${seed}, start ${start}: ${fixture[0].n} samples, ${fixture[0].stacks} stacks, ${paths.length} blocks of levels ${levels.join(" ")}`);
-await test("the fixture has data, and no block was set aside", async () => {
+const fixture = await rows('SELECT count(*) AS n, count(DISTINCT h) AS stacks FROM x');
+const levels = paths.map((path) => JSON.parse(readFileSync(join(path, 'meta.json'), 'utf8')).level ?? 0);
+console.log(`# seed ${seed}, start ${start}: ${fixture[0].n} samples, ${fixture[0].stacks} stacks, ${paths.length} blocks of levels ${levels.join(' ')}`);
+await test('the fixture has data, and no block was set aside', async () => {
 	assert.ok(fixture[0].n > 100000n && fixture[0].stacks > 3000n && paths.length > 2);
-	assert.ok(!existsSync(join(data, "quarantine")) || readdirSync(join(data, "quarantine")).length === 0, log);
+	assert.ok(!existsSync(join(data, 'quarantine')) || readdirSync(join(data, 'quarantine')).length === 0, log);
 });
 const empty = {};
 const skipped = {};
@@ -335,12 +477,21 @@ for (const query of queries) {
 		const want = await wanted[query.kind](shown);
 		if (want.size === 0) empty[query.kind] = (empty[query.kind] ?? 0) + 1;
 		const wrong = [...new Set([...want.keys(), ...got.keys()])].filter((key) => want.get(key) !== got.get(key));
-		assert.equal(wrong.length, 0, `${replay}\n    ${wrong.length} of ${want.size} differ: ${wrong.slice(0, 4).map((key) => `${key}: DuckDB ${want.get(key)}, Wick ${got.get(key)}`).join("; ")}`);
+		assert.equal(
+			wrong.length,
+			0,
+			`${replay}\n    ${wrong.length} of ${want.size} differ: ${wrong
+				.slice(0, 4)
+				.map((key) => `${key}: DuckDB ${want.get(key)}, Wick ${got.get(key)}`)
+				.join('; ')}`,
+		);
 	});
 }
 const nothing = Object.values(empty).reduce((a, b) => a + b, 0);
 console.log(`# nothing was selected by ${nothing}: ${JSON.stringify(empty)}`);
-if (only === null) await test(`answers came from all there is to read: ${JSON.stringify(read)}`, async () => assert.ok(Object.values(read).every((n) => n > 0)));
-if (only === null) await test("most queries found something", async () => assert.ok(nothing < queries.length / 2, `${nothing} of ${queries.length} were empty`));
+if (only === null)
+	await test(`answers came from all there is to read: ${JSON.stringify(read)}`, async () => assert.ok(Object.values(read).every((n) => n > 0)));
+if (only === null)
+	await test('most queries found something', async () => assert.ok(nothing < queries.length / 2, `${nothing} of ${queries.length} were empty`));
 for (const [kind, n] of Object.entries(skipped)) skip(`${n} queries of kind ${kind}`, "the server does not know the query language's stages");
 finish();

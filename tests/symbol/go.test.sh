@@ -10,7 +10,10 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/lib.inc
 symbolizer=$(command -v llvm-symbolizer-19 || command -v llvm-symbolizer)
-uses go objcopy "${symbolizer:-llvm-symbolizer-19}" || { skip "Go programs" "$missing"; finish; }
+uses go objcopy "${symbolizer:-llvm-symbolizer-19}" || {
+	skip "Go programs" "$missing"
+	finish
+}
 export GOCACHE="$work/cache" GOPROXY=off GO111MODULE=off CGO_ENABLED=0
 
 build() { # OUT OPTION...

@@ -26,7 +26,9 @@ function instructions(program, name) {
 
 // [{name, file, line}], innermost first
 function frames(program, address) {
-	const lines = run('addr2line', '-i', '-f', '-e', program, '0x' + address.toString(16)).trim().split('\n');
+	const lines = run('addr2line', '-i', '-f', '-e', program, '0x' + address.toString(16))
+		.trim()
+		.split('\n');
 	const out = [];
 	for (let i = 0; i + 1 < lines.length; i += 2) {
 		const [, file, line] = /^(.*):(\d+|\?)/.exec(lines[i + 1]);
@@ -46,13 +48,11 @@ function segment(program) {
 
 // Every instruction of hot is a leaf, called from caller; every instruction of caller is a leaf, too. Values are all different.
 function samples(program) {
-	const hot = instructions(program, 'hot'), caller = instructions(program, 'caller');
+	const hot = instructions(program, 'hot'),
+		caller = instructions(program, 'caller');
 	const call = caller.find((i) => i.mnemonic === 'call');
 	const back = call.address + BigInt(call.bytes.length / 2) - 1n;
-	return [
-		...hot.map((i, n) => ({ value: 1000 + n * n, stack: [i.address, back] })),
-		...caller.map((i, n) => ({ value: 17 + n, stack: [i.address] })),
-	];
+	return [...hot.map((i, n) => ({ value: 1000 + n * n, stack: [i.address, back] })), ...caller.map((i, n) => ({ value: 17 + n, stack: [i.address] }))];
 }
 
 // ---- pprof ----
@@ -70,11 +70,13 @@ const number = (field, n) => Buffer.concat([varint(field << 3), varint(n)]);
 const bytes = (field, data) => Buffer.concat([varint((field << 3) | 2), varint(data.length), data]);
 const message = (field, ...parts) => bytes(field, Buffer.concat(parts));
 
-const KERNEL = '[kernel.kallsyms]', KERNEL_START = 0xffffffff81000000n;
+const KERNEL = '[kernel.kallsyms]',
+	KERNEL_START = 0xffffffff81000000n;
 
 // Where a program is mapped, and where an address of it is there.
 function programMapping(program) {
-	const text = segment(program), pages = text.offset & ~0xfffn;
+	const text = segment(program),
+		pages = text.offset & ~0xfffn;
 	const limit = START + ((text.offset - pages + text.size + 0xfffn) & ~0xfffn);
 	return { start: START, limit, offset: pages, name: program, place: (address) => address - text.address + text.offset - pages + START };
 }
@@ -86,7 +88,8 @@ function kernelMapping(program) {
 }
 
 function make(program, buildId, path, mapping) {
-	const strings = [''], locations = new Map();
+	const strings = [''],
+		locations = new Map();
 	const string = (s) => (strings.includes(s) ? strings.indexOf(s) : strings.push(s) - 1);
 	const location = (a) => locations.get(a) ?? locations.set(a, locations.size + 1).get(a);
 	const parts = [message(1, number(1, string('cpu')), number(2, string('nanoseconds')))];
@@ -110,13 +113,16 @@ function same(what, got, expected) {
 }
 
 function checkAsm(program, answerPath, binary = program, from = 'local file') {
-	const answer = JSON.parse(readFileSync(answerPath)), expected = instructions(program, 'hot'), values = new Map();
+	const answer = JSON.parse(readFileSync(answerPath)),
+		expected = instructions(program, 'hot'),
+		values = new Map();
 	for (const { value, stack } of samples(program)) values.set(stack[0], value);
 	same('from', answer.from, from);
 	same('binary', answer.binary, binary);
 	same('count', answer.instructions.length, expected.length);
 	expected.forEach((i, n) => {
-		const got = answer.instructions[n] ?? {}, at = frames(program, i.address);
+		const got = answer.instructions[n] ?? {},
+			at = frames(program, i.address);
 		same('address', got.address, '0x' + i.address.toString(16));
 		same('bytes', got.bytes, i.bytes);
 		same('mnemonic', got.text?.split(' ')[0], i.mnemonic);
@@ -124,14 +130,20 @@ function checkAsm(program, answerPath, binary = program, from = 'local file') {
 		same('total', got.total, values.get(i.address));
 		same('line', got.line, at[0].line);
 		same('file', got.file, at[0].file);
-		same('functions', got.functions, at.map((f) => f.name));
+		same(
+			'functions',
+			got.functions,
+			at.map((f) => f.name),
+		);
 	});
 	const jump = answer.instructions.find((i) => /^j/.test(i.text));
 	same('target', /<hot\+0x[0-9a-f]+>$/.test(jump.text), true);
 }
 
 function checkSource(program, name, answerPath, topPath) {
-	const answer = JSON.parse(readFileSync(answerPath)), self = new Map(), total = new Map();
+	const answer = JSON.parse(readFileSync(answerPath)),
+		self = new Map(),
+		total = new Map();
 	for (const { value, stack } of samples(program)) {
 		const seen = new Set();
 		stack.forEach((address, depth) =>

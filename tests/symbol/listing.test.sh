@@ -11,7 +11,11 @@ chmod 644 "$work/src/hot.c"
 program=$work/bin/hot
 gcc -g -O2 -fno-tree-vectorize -fcf-protection=none -Wl,--build-id=sha1 -o "$program" "$work/src/hot.c" || exit 1
 id=$(readelf -n "$program" | sed -n 's/.*Build ID: //p')
-verify() { verb=$1; shift; node tests/symbol/listing.mjs "$verb" "$program" "$id" "$@"; }
+verify() {
+	verb=$1
+	shift
+	node tests/symbol/listing.mjs "$verb" "$program" "$id" "$@"
+}
 ask() { # PATH OUT [CURL-OPTION...]
 	ask_path=$1 ask_out=$2
 	shift 2

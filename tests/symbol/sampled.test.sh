@@ -4,7 +4,10 @@
 name="names of a sampled program"
 . tests/network.inc
 . tests/lib.inc
-can_sample || { skip "$name" "$no_sampling"; finish; }
+can_sample || {
+	skip "$name" "$no_sampling"
+	finish
+}
 
 # NAME NUMBER: $work/NAME is stripped, $work/NAME.debug has what was taken away.
 build() {
@@ -20,7 +23,10 @@ printf 'symbols:\n  retry: 1s\n  debuginfod: {urls: "http://127.0.0.1:8002", mis
 "$WICK" server --data "$work/data" --listen 127.0.0.1:0 --config "$work/wick.yaml" 2>"$work/server.log" &
 server_pid=$!
 pids="$pids $server_pid"
-wait_url "$work/server.log" "$server_pid" || { fail "the server starts" "$(cat "$work/server.log")"; finish; }
+wait_url "$work/server.log" "$server_pid" || {
+	fail "the server starts" "$(cat "$work/server.log")"
+	finish
+}
 "$WICK" agent --server "$url" -F 99 --budget 0 2>"$work/agent.log" &
 pids="$pids $!"
 wait_sampling "$work/agent.log" "$!" || fail "the agent samples"
@@ -29,7 +35,10 @@ pids="$pids $!"
 "$work/sent" 6 >/dev/null
 # NAME: the functions of a program's samples, by falling time, "NAME FILE" each.
 functions_of() {
-	"$WICK" query "process_cpu{process_executable_name=\"$1\"}" --url "$url" --from now-10m --format json -n 0 -o "$work/$1.json" 2>"$work/err" || { cat "$work/err"; return 1; }
+	"$WICK" query "process_cpu{process_executable_name=\"$1\"}" --url "$url" --from now-10m --format json -n 0 -o "$work/$1.json" 2>"$work/err" || {
+		cat "$work/err"
+		return 1
+	}
 	node -e 'for (const f of JSON.parse(require("fs").readFileSync(process.argv[1])).functions.rows) console.log(f.name, f.file)' "$work/$1.json"
 }
 # NAME PATTERN: waits until a line of the functions matches; 0 if it does in time.
@@ -46,10 +55,16 @@ wait_for_function() {
 # NAME: the functions are those of the source, inlined ones among them, in about the shares that they have by construction, 4 to 1.
 named() {
 	wait_for_function "$1" '^innermost_step .*inlined\.c$' && grep -qE '^middle_step .*inlined\.c$' "$work/functions" && grep -qE '^outer_work .*inlined\.c$' "$work/functions" &&
-		grep -qE '^hidden_work .*inlined\.c$' "$work/functions" || { cat "$work/functions"; return 1; }
+		grep -qE '^hidden_work .*inlined\.c$' "$work/functions" || {
+		cat "$work/functions"
+		return 1
+	}
 	"$WICK" query "process_cpu{process_executable_name=\"$1\"}" --url "$url" --from now-10m --format folded -n 0 >"$work/folded" &&
 		awk '{ v = $NF; all += v; if (/main;outer_work;middle_step_\[i\]/) outer += v; if (/main;hidden_work;innermost_step_\[i\]/) hidden += v }
-			END { printf "of %d: outer_work %d, hidden_work %d\n", all, outer, hidden; exit !(hidden > 0 && outer + hidden > 0.9 * all && outer > 1.5 * hidden) }' "$work/folded" || { head -n 20 "$work/folded"; return 1; }
+			END { printf "of %d: outer_work %d, hidden_work %d\n", all, outer, hidden; exit !(hidden > 0 && outer + hidden > 0.9 * all && outer > 1.5 * hidden) }' "$work/folded" || {
+		head -n 20 "$work/folded"
+		return 1
+	}
 }
 check "samples of it arrive, without names" wait_for_function fetched '^fetched\+0x'
 check "and of the other" wait_for_function sent '^sent\+0x'

@@ -35,7 +35,10 @@ cxx_program() { # NAME C-COMPILER C++-COMPILER FLAGS...
 	$compiler -std=c++17 $flags "$@" -o "$out/$name" shadow_cxx.cc "$out/$name.o" -lpthread
 	rm -f "$out/$name.o"
 }
-have() { command -v "$1" >/dev/null 2>&1 || { echo "$2: no $1" >>"$out/missing"; return 1; }; }
+have() { command -v "$1" >/dev/null 2>&1 || {
+	echo "$2: no $1" >>"$out/missing"
+	return 1
+}; }
 
 if have gcc shadow-gcc; then
 	c_program shadow-gcc gcc -fPIE -pie
