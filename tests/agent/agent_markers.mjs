@@ -54,7 +54,7 @@ if (what === 'asking') {
 } else if (what === 'fields') {
 	const [url, host] = rest,
 		[step] = await markers(url, `host=${host}&name=named%20step`);
-	assert.equal(step.process, 'marks');
+	assert.equal(step.process, 'markers');
 	assert.deepEqual(step.fields, { rows: -5, peer: 'nëighbour', share: 0.25, took: 1500000, size: 4096, ratio: 1.5 });
 	const [inner] = await markers(url, `host=${host}&name=inner&limit=1`);
 	assert.ok(step.start_ns <= inner.start_ns && inner.end_ns <= step.end_ns);
