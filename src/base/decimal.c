@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/decimal.h"
 
-#define FRACTION_ONE 1000000000000000000ull
+#include <ctype.h>
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
+#define FRACTION_ONE 1000000000000000000ull
 
 bool decimal_scan(const char **at, struct decimal *ret)
 {
 	struct decimal decimal = {0};
 	const char *p = *at;
-	for (; is_digit(*p); p++, decimal.whole_digits++)
+	for (; isdigit((unsigned char)*p); p++, decimal.whole_digits++)
 		if (__builtin_mul_overflow(decimal.whole, 10, &decimal.whole) ||
 		    __builtin_add_overflow(decimal.whole, (uint64_t)(*p - '0'), &decimal.whole))
 			return false;
@@ -20,11 +17,11 @@ bool decimal_scan(const char **at, struct decimal *ret)
 		return false;
 	if (*p == '.') {
 		p++;
-		if (!is_digit(*p))
+		if (!isdigit((unsigned char)*p))
 			return false;
 		decimal.has_fraction = true;
 		uint64_t place = FRACTION_ONE;
-		for (; is_digit(*p); p++) {
+		for (; isdigit((unsigned char)*p); p++) {
 			place /= 10;
 			decimal.fraction += place * (uint64_t)(*p - '0');
 		}

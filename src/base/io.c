@@ -26,11 +26,8 @@
 
 int io_open(const char *path, int flags, mode_t mode, struct error *err)
 {
-	int fd;
-	do {
-		errno = EIO;
-		fd = fault_reached(FAULT_OPEN) ? -1 : open(path, flags | O_CLOEXEC, mode);
-	} while (fd < 0 && errno == EINTR);
+	errno = EIO;
+	int fd = fault_reached(FAULT_OPEN) ? -1 : TEMP_FAILURE_RETRY(open(path, flags | O_CLOEXEC, mode));
 	return fd < 0 ? error_set_errno(err, -errno, "cannot open %s", path) : fd;
 }
 
@@ -134,11 +131,8 @@ ssize_t io_read(int fd, void *data, size_t len, const char *name, struct error *
 
 int io_sync(int fd, const char *name, struct error *err)
 {
-	int r;
-	do {
-		errno = EIO;
-		r = fault_reached(FAULT_SYNC) ? -1 : fdatasync(fd);
-	} while (r < 0 && errno == EINTR);
+	errno = EIO;
+	int r = fault_reached(FAULT_SYNC) ? -1 : TEMP_FAILURE_RETRY(fdatasync(fd));
 	return r < 0 ? error_set_errno(err, -errno, "cannot sync %s", name) : 0;
 }
 
@@ -147,11 +141,8 @@ int io_sync_dir(const char *path, struct error *err)
 	_cleanup_(fd_closep) int fd = io_open(path, O_RDONLY | O_DIRECTORY, 0, err);
 	if (fd < 0)
 		return fd;
-	int r;
-	do {
-		errno = EIO;
-		r = fault_reached(FAULT_SYNC) ? -1 : fsync(fd);
-	} while (r < 0 && errno == EINTR);
+	errno = EIO;
+	int r = fault_reached(FAULT_SYNC) ? -1 : TEMP_FAILURE_RETRY(fsync(fd));
 	/* EINVAL is how some network and FUSE file systems say that their directories need no sync. */
 	return r < 0 && errno != EINVAL ? error_set_errno(err, -errno, "cannot sync directory %s", path) : 0;
 }
@@ -258,12 +249,9 @@ int io_make_dirs(const char *path, mode_t mode, struct error *err)
 
 int io_truncate(int fd, uint64_t size, const char *name, struct error *err)
 {
-	int r;
 	if (size > INT64_MAX)
 		return error_set_errno(err, -EFBIG, "cannot resize %s", name);
-	do {
-		r = ftruncate(fd, (off_t)size);
-	} while (r < 0 && errno == EINTR);
+	int r = TEMP_FAILURE_RETRY(ftruncate(fd, (off_t)size));
 	return r < 0 ? error_set_errno(err, -errno, "cannot resize %s", name) : 0;
 }
 
@@ -496,11 +484,7 @@ int io_lock_file(const char *path, struct error *err)
 	int fd = io_open(path, O_RDWR | O_CREAT, 0600, err);
 	if (fd < 0)
 		return fd;
-	int r;
-	do {
-		r = flock(fd, LOCK_EX | LOCK_NB);
-	} while (r < 0 && errno == EINTR);
-	if (r == 0)
+	if (TEMP_FAILURE_RETRY(flock(fd, LOCK_EX | LOCK_NB)) == 0)
 		return fd;
 	int code = -errno;
 	io_close(fd);

@@ -402,8 +402,7 @@ int arrow_stream_open(struct bytes input, size_t memory_max, struct arrow_stream
 		r = arrow_read_schema(stream, &message.flat, &message.header, err);
 	if (r < 0)
 		return r;
-	*ret = stream;
-	stream = NULL;
+	*ret = TAKE(stream);
 	return 0;
 }
 

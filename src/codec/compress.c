@@ -181,13 +181,13 @@ struct gzip_stream {
 	z_stream zlib;
 };
 
-static void *allocate_for_zlib(void *context, uInt count, uInt size)
+void *compress_alloc_for_zlib(void *context, unsigned count, unsigned size)
 {
 	(void)context;
 	return mem_alloc_array(count, size);
 }
 
-static void free_for_zlib(void *context, void *ptr)
+void compress_free_for_zlib(void *context, void *ptr)
 {
 	(void)context;
 	mem_free(ptr);
@@ -200,8 +200,8 @@ int gzip_stream_new(int level, struct gzip_stream **ret, struct error *err)
 	struct gzip_stream *stream = mem_zalloc(sizeof(*stream));
 	if (!stream)
 		return error_nomem(err);
-	stream->zlib.zalloc = allocate_for_zlib;
-	stream->zlib.zfree = free_for_zlib;
+	stream->zlib.zalloc = compress_alloc_for_zlib;
+	stream->zlib.zfree = compress_free_for_zlib;
 	if (deflateInit2(&stream->zlib, level, Z_DEFLATED, GZIP_WINDOW, GZIP_MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) {
 		mem_free(stream);
 		return error_nomem(err);

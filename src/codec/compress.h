@@ -8,6 +8,10 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 
+/* Our memory for a z_stream. */
+void *compress_alloc_for_zlib(void *context, unsigned count, unsigned size);
+void compress_free_for_zlib(void *context, void *ptr);
+
 bool gzip_detect(struct bytes input);
 bool zstd_detect(struct bytes input);
 /* Appends the decompressed bytes (all members / frames). -EBADMSG: corrupt, truncated, CRC error, trailing garbage; -E2BIG:

@@ -41,18 +41,6 @@ struct input {
 	ZSTD_DCtx *zstd;
 };
 
-static void *allocate(void *context, uInt count, uInt size)
-{
-	(void)context;
-	return mem_alloc_array(count, size);
-}
-
-static void release(void *context, void *ptr)
-{
-	(void)context;
-	mem_free(ptr);
-}
-
 int input_make_nameless(struct error *err)
 {
 	const char *dir = getenv("TMPDIR");
@@ -136,8 +124,8 @@ static int detect(struct input *input, struct error *err)
 	}
 	if (input->packing != GZIP)
 		return 0;
-	input->zlib.zalloc = allocate;
-	input->zlib.zfree = release;
+	input->zlib.zalloc = compress_alloc_for_zlib;
+	input->zlib.zfree = compress_free_for_zlib;
 	if (inflateInit2(&input->zlib, GZIP_WINDOW) != Z_OK)
 		return error_nomem(err);
 	input->has_zlib = true;

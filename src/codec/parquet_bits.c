@@ -70,31 +70,16 @@ static inline __attribute__((always_inline)) void pack_group32(const uint32_t *v
 #define CASES_TO_32(c)	 CASES8(c, 1) CASES8(c, 9) CASES8(c, 17) CASES8(c, 25)
 #define CASES_TO_64(c)	 CASES_TO_32(c) CASES8(c, 33) CASES8(c, 41) CASES8(c, 49) CASES8(c, 57)
 
-#define UNPACK32(w)                                                                                                            \
+/* One group after the other, by code made for the width. */
+#define EACH_GROUP(w, group, from, from_step, to, to_step)                                                                     \
 	case w:                                                                                                                \
 		for (size_t g = 0; g < groups; g++)                                                                            \
-			unpack_group32(input + g * (w), (w), out + g * GROUP);                                                 \
+			group((from) + g * (from_step), (w), (to) + g * (to_step));                                            \
 		break;
-static void unpack_groups32(const uint8_t *input, unsigned width, size_t groups, uint32_t *out)
-{
-	switch (width) {
-		CASES_TO_32(UNPACK32)
-	default: memset(out, 0, groups * GROUP * sizeof(*out));
-	}
-}
-
-#define UNPACK64(w)                                                                                                            \
-	case w:                                                                                                                \
-		for (size_t g = 0; g < groups; g++)                                                                            \
-			unpack_group64(input + g * (w), (w), out + g * GROUP);                                                 \
-		break;
-static void unpack_groups64(const uint8_t *input, unsigned width, size_t groups, uint64_t *out)
-{
-	switch (width) {
-		CASES_TO_64(UNPACK64)
-	default: memset(out, 0, groups * GROUP * sizeof(*out));
-	}
-}
+#define UNPACK32(w) EACH_GROUP(w, unpack_group32, input, (w), out, GROUP)
+#define UNPACK64(w) EACH_GROUP(w, unpack_group64, input, (w), out, GROUP)
+#define PACK32(w)   EACH_GROUP(w, pack_group32, values, GROUP, out, (w))
+#define PACK64(w)   EACH_GROUP(w, pack_group64, values, GROUP, out, (w))
 
 /* How many whole groups of `count` values may be read in place. */
 static size_t safe_groups(size_t len, unsigned width, size_t count)
@@ -106,41 +91,40 @@ static size_t safe_groups(size_t len, unsigned width, size_t count)
 	return groups < safe ? groups : safe;
 }
 
-void parquet_unpack32(const uint8_t *input, size_t len, unsigned width, size_t count, uint32_t *out)
+static void unpack_groups32(const uint8_t *input, unsigned width, size_t groups, uint32_t *out)
 {
-	size_t groups = safe_groups(len, width, count);
-	unpack_groups32(input, width, groups, out);
-	for (size_t i = groups * GROUP; i < count; i += GROUP) {
-		uint8_t padded[PAD_SIZE] = {0};
-		uint32_t values[GROUP];
-		size_t at = i / GROUP * width, left = at < len ? len - at : 0, n = count - i < GROUP ? count - i : GROUP;
-		if (left)
-			memcpy(padded, input + at, left < width ? left : width);
-		unpack_groups32(padded, width, 1, values);
-		memcpy(out + i, values, n * sizeof(*out));
+	switch (width) {
+		CASES_TO_32(UNPACK32)
+	default: memset(out, 0, groups * GROUP * sizeof(*out));
 	}
 }
 
-void parquet_unpack64(const uint8_t *input, size_t len, unsigned width, size_t count, uint64_t *out)
+static void unpack_groups64(const uint8_t *input, unsigned width, size_t groups, uint64_t *out)
 {
-	size_t groups = safe_groups(len, width, count);
-	unpack_groups64(input, width, groups, out);
-	for (size_t i = groups * GROUP; i < count; i += GROUP) {
-		uint8_t padded[PAD_SIZE] = {0};
-		uint64_t values[GROUP];
-		size_t at = i / GROUP * width, left = at < len ? len - at : 0, n = count - i < GROUP ? count - i : GROUP;
-		if (left)
-			memcpy(padded, input + at, left < width ? left : width);
-		unpack_groups64(padded, width, 1, values);
-		memcpy(out + i, values, n * sizeof(*out));
+	switch (width) {
+		CASES_TO_64(UNPACK64)
+	default: memset(out, 0, groups * GROUP * sizeof(*out));
 	}
 }
 
-#define PACK32(w)                                                                                                              \
-	case w:                                                                                                                \
-		for (size_t g = 0; g < groups; g++)                                                                            \
-			pack_group32(values + g * GROUP, (w), out + g * (w));                                                  \
-		break;
+#define DEFINE_UNPACK(bits)                                                                                                    \
+	void parquet_unpack##bits(const uint8_t *input, size_t len, unsigned width, size_t count, uint##bits##_t *out)         \
+	{                                                                                                                      \
+		size_t groups = safe_groups(len, width, count);                                                                \
+		unpack_groups##bits(input, width, groups, out);                                                                \
+		for (size_t i = groups * GROUP; i < count; i += GROUP) {                                                       \
+			uint8_t padded[PAD_SIZE] = {0};                                                                        \
+			uint##bits##_t values[GROUP];                                                                          \
+			size_t at = i / GROUP * width, left = at < len ? len - at : 0;                                         \
+			if (left)                                                                                              \
+				memcpy(padded, input + at, left < width ? left : width);                                       \
+			unpack_groups##bits(padded, width, 1, values);                                                         \
+			memcpy(out + i, values, (count - i < GROUP ? count - i : GROUP) * sizeof(*out));                       \
+		}                                                                                                              \
+	}
+DEFINE_UNPACK(32)
+DEFINE_UNPACK(64)
+
 void parquet_pack32(const uint32_t *values, size_t groups, unsigned width, uint8_t *out)
 {
 	switch (width) {
@@ -149,11 +133,6 @@ void parquet_pack32(const uint32_t *values, size_t groups, unsigned width, uint8
 	}
 }
 
-#define PACK64(w)                                                                                                              \
-	case w:                                                                                                                \
-		for (size_t g = 0; g < groups; g++)                                                                            \
-			pack_group64(values + g * GROUP, (w), out + g * (w));                                                  \
-		break;
 void parquet_pack64(const uint64_t *values, size_t groups, unsigned width, uint8_t *out)
 {
 	switch (width) {

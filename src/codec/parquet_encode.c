@@ -16,6 +16,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "codec/protobuf.h"
+
 #define DELTA_BLOCK	 128
 #define DELTA_MINIBLOCKS 4
 #define DELTA_MINIBLOCK	 (DELTA_BLOCK / DELTA_MINIBLOCKS)
@@ -26,19 +28,9 @@ unsigned parquet_bit_width(uint64_t value)
 	return value ? 64 - (unsigned)__builtin_clzll(value) : 0;
 }
 
-static void put_varint(struct buffer *out, uint64_t value)
-{
-	uint8_t bytes[10];
-	size_t len = 0;
-	for (; value >= 0x80; value >>= 7)
-		bytes[len++] = (uint8_t)(value | 0x80);
-	bytes[len++] = (uint8_t)value;
-	buffer_append(out, bytes, len);
-}
-
 static void put_zigzag(struct buffer *out, int64_t value)
 {
-	put_varint(out, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
+	pb_write_raw_varint(out, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
 }
 
 static void put_literals(const uint32_t *values, size_t count, unsigned width, struct buffer *out)
@@ -46,7 +38,7 @@ static void put_literals(const uint32_t *values, size_t count, unsigned width, s
 	size_t whole = count / 8, groups = (count + 7) / 8;
 	if (count == 0)
 		return;
-	put_varint(out, (uint64_t)groups << 1 | 1);
+	pb_write_raw_varint(out, (uint64_t)groups << 1 | 1);
 	if (buffer_reserve(out, groups * width) < 0)
 		return;
 	uint8_t *at = out->data + out->len;
@@ -62,7 +54,7 @@ static void put_literals(const uint32_t *values, size_t count, unsigned width, s
 static void put_run(uint32_t value, size_t count, unsigned width, struct buffer *out)
 {
 	uint8_t bytes[4] = {(uint8_t)value, (uint8_t)(value >> 8), (uint8_t)(value >> 16), (uint8_t)(value >> 24)};
-	put_varint(out, (uint64_t)count << 1);
+	pb_write_raw_varint(out, (uint64_t)count << 1);
 	buffer_append(out, bytes, (width + 7) / 8);
 }
 
@@ -119,9 +111,9 @@ static inline __attribute__((always_inline)) int encode_delta(const int32_t *val
 							      struct buffer *out)
 {
 	uint64_t deltas[DELTA_BLOCK];
-	put_varint(out, DELTA_BLOCK);
-	put_varint(out, DELTA_MINIBLOCKS);
-	put_varint(out, count);
+	pb_write_raw_varint(out, DELTA_BLOCK);
+	pb_write_raw_varint(out, DELTA_MINIBLOCKS);
+	pb_write_raw_varint(out, count);
 	put_zigzag(out, !count ? 0 : values32 ? values32[0] : values64[0]);
 	for (size_t i = 1; i < count; i += DELTA_BLOCK) {
 		size_t n = count - i < DELTA_BLOCK ? count - i : DELTA_BLOCK;

@@ -62,10 +62,10 @@ int parquet_column_index_write(const struct parquet_column *column, const struct
 	thrift_begin_list(&thrift, 3, THRIFT_BINARY, count);
 	for (size_t i = 0; i < count; i++)
 		thrift_put_binary(&thrift, entries[i].max.data, entries[i].max.len);
-	thrift_write_i32(&thrift, 4, boundary_order(column, entries, count));
+	thrift_write_int(&thrift, 4, THRIFT_I32, boundary_order(column, entries, count));
 	thrift_begin_list(&thrift, 5, THRIFT_I64, count);
 	for (size_t i = 0; i < count; i++)
-		thrift_put_i64(&thrift, entries[i].null_count);
+		thrift_put_int(&thrift, entries[i].null_count);
 	thrift_end_struct(&thrift);
 	return buffer_status(out);
 }
@@ -77,9 +77,9 @@ int parquet_offset_index_write(const struct parquet_index_entry *entries, size_t
 	thrift_begin_list(&thrift, 1, THRIFT_STRUCT, count);
 	for (size_t i = 0; i < count; i++) {
 		thrift_begin_element(&thrift);
-		thrift_write_i64(&thrift, 1, entries[i].offset);
-		thrift_write_i32(&thrift, 2, entries[i].size);
-		thrift_write_i64(&thrift, 3, entries[i].first_row);
+		thrift_write_int(&thrift, 1, THRIFT_I64, entries[i].offset);
+		thrift_write_int(&thrift, 2, THRIFT_I32, entries[i].size);
+		thrift_write_int(&thrift, 3, THRIFT_I64, entries[i].first_row);
 		thrift_end_struct(&thrift);
 	}
 	thrift_end_struct(&thrift);

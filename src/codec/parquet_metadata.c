@@ -309,29 +309,24 @@ bool parquet_parse_hash(struct bytes text, uint64_t *ret)
 	return fine;
 }
 
-static void read_key_value(struct thrift_reader *thrift, struct bytes *ret_key, struct bytes *ret_value)
-{
-	struct thrift_field field = {0};
-	*ret_key = *ret_value = (struct bytes){0};
-	while (thrift_next(thrift, &field)) {
-		if (field.id == 1)
-			*ret_key = thrift_read_binary(thrift, field.type);
-		else if (field.id == 2)
-			*ret_value = thrift_read_binary(thrift, field.type);
-		else
-			thrift_skip(thrift, field.type);
-	}
-}
-
-static void read_chunk_key_values(struct thrift_reader *thrift, uint8_t type, struct parquet_chunk *ret)
+/* Those that are ours. */
+static void read_key_values(struct thrift_reader *thrift, uint8_t type, struct parquet_chunk *ret)
 {
 	uint8_t element;
 	size_t count = thrift_read_list(thrift, type, &element);
 	if (count && element != THRIFT_STRUCT)
 		thrift_fail(thrift, "key-value metadata is malformed");
 	for (size_t i = 0; i < count && !thrift->fault; i++) {
-		struct bytes key, value;
-		read_key_value(thrift, &key, &value);
+		struct bytes key = {0}, value = {0};
+		struct thrift_field field = {0};
+		while (thrift_next(thrift, &field)) {
+			if (field.id == 1)
+				key = thrift_read_binary(thrift, field.type);
+			else if (field.id == 2)
+				value = thrift_read_binary(thrift, field.type);
+			else
+				thrift_skip(thrift, field.type);
+		}
 		if (bytes_equal_string(key, PARQUET_CHUNK_HASH_KEY))
 			ret->has_hash = parquet_parse_hash(value, &ret->hash);
 		else if (bytes_equal_string(key, PARQUET_PAGE_HASH_KEY))
@@ -352,7 +347,7 @@ static void read_column_metadata(struct reading *reading, uint8_t type, size_t c
 		case 5: ret->value_count = thrift_read_int(thrift, field.type); break;
 		case 6: ret->size_uncompressed = thrift_read_int(thrift, field.type); break;
 		case 7: ret->size_compressed = thrift_read_int(thrift, field.type); break;
-		case 8: read_chunk_key_values(thrift, field.type, ret); break;
+		case 8: read_key_values(thrift, field.type, ret); break;
 		case 9: ret->data_offset = thrift_read_int(thrift, field.type); break;
 		case 11: ret->dictionary_offset = thrift_read_int(thrift, field.type); break;
 		case 12: read_statistics(thrift, field.type, &ret->statistics); break;
@@ -512,7 +507,7 @@ static void write_logical(struct thrift_writer *thrift, enum parquet_logical log
 					   [PARQUET_UINT32] = CONVERTED_UINT_32,
 					   [PARQUET_UINT64] = CONVERTED_UINT_64};
 	if (converted[logical] >= 0)
-		thrift_write_i32(thrift, 6, converted[logical]);
+		thrift_write_int(thrift, 6, THRIFT_I32, converted[logical]);
 	if (logical == PARQUET_PLAIN_TYPE)
 		return;
 	thrift_begin_struct(thrift, 10);
@@ -541,15 +536,15 @@ static void write_schema(struct thrift_writer *thrift, const struct parquet_meta
 	thrift_begin_list(thrift, 2, THRIFT_STRUCT, metadata->column_count + 1);
 	thrift_begin_element(thrift);
 	thrift_write_string(thrift, 4, "schema");
-	thrift_write_i32(thrift, 5, (int32_t)metadata->column_count);
+	thrift_write_int(thrift, 5, THRIFT_I32, (int32_t)metadata->column_count);
 	thrift_end_struct(thrift);
 	for (size_t i = 0; i < metadata->column_count; i++) {
 		const struct parquet_column *column = &metadata->columns[i].column;
 		thrift_begin_element(thrift);
-		thrift_write_i32(thrift, 1, (int32_t)column->type);
+		thrift_write_int(thrift, 1, THRIFT_I32, (int32_t)column->type);
 		if (column->type == PARQUET_FIXED)
-			thrift_write_i32(thrift, 2, (int32_t)column->type_length);
-		thrift_write_i32(thrift, 3, column->optional ? REPETITION_OPTIONAL : REPETITION_REQUIRED);
+			thrift_write_int(thrift, 2, THRIFT_I32, (int32_t)column->type_length);
+		thrift_write_int(thrift, 3, THRIFT_I32, column->optional ? REPETITION_OPTIONAL : REPETITION_REQUIRED);
 		thrift_write_string(thrift, 4, column->name);
 		write_logical(thrift, column->logical);
 		thrift_end_struct(thrift);
@@ -560,7 +555,7 @@ static void write_statistics(struct thrift_writer *thrift, const struct parquet_
 {
 	thrift_begin_struct(thrift, 12);
 	if (statistics->has_null_count)
-		thrift_write_i64(thrift, 3, statistics->null_count);
+		thrift_write_int(thrift, 3, THRIFT_I64, statistics->null_count);
 	if (statistics->has_range) {
 		thrift_write_binary(thrift, 5, statistics->max.data, statistics->max.len);
 		thrift_write_binary(thrift, 6, statistics->min.data, statistics->min.len);
@@ -573,34 +568,34 @@ static void write_statistics(struct thrift_writer *thrift, const struct parquet_
 static void write_chunk(struct thrift_writer *thrift, const struct parquet_column *column, const struct parquet_chunk *chunk)
 {
 	thrift_begin_element(thrift);
-	thrift_write_i64(thrift, 2, 0); /* file_offset is deprecated: 0, as the specification asks */
+	thrift_write_int(thrift, 2, THRIFT_I64, 0); /* file_offset is deprecated: 0, as the specification asks */
 	thrift_begin_struct(thrift, 3);
-	thrift_write_i32(thrift, 1, (int32_t)column->type);
+	thrift_write_int(thrift, 1, THRIFT_I32, (int32_t)column->type);
 	thrift_begin_list(thrift, 2, THRIFT_I32, (size_t)__builtin_popcount(chunk->encodings));
 	for (int encoding = 0; encoding < 32; encoding++)
 		if (chunk->encodings >> encoding & 1)
-			thrift_put_i32(thrift, encoding);
+			thrift_put_int(thrift, encoding);
 	thrift_begin_list(thrift, 3, THRIFT_BINARY, 1);
 	thrift_put_binary(thrift, column->name, strlen(column->name));
-	thrift_write_i32(thrift, 4, chunk->codec);
-	thrift_write_i64(thrift, 5, chunk->value_count);
-	thrift_write_i64(thrift, 6, chunk->size_uncompressed);
-	thrift_write_i64(thrift, 7, chunk->size_compressed);
+	thrift_write_int(thrift, 4, THRIFT_I32, chunk->codec);
+	thrift_write_int(thrift, 5, THRIFT_I64, chunk->value_count);
+	thrift_write_int(thrift, 6, THRIFT_I64, chunk->size_uncompressed);
+	thrift_write_int(thrift, 7, THRIFT_I64, chunk->size_compressed);
 	thrift_begin_list(thrift, 8, THRIFT_STRUCT, 1);
 	thrift_begin_element(thrift);
 	thrift_write_string(thrift, 1, PARQUET_PAGE_HASH_KEY);
 	thrift_write_binary(thrift, 2, chunk->page_hashes.data, chunk->page_hashes.len);
 	thrift_end_struct(thrift);
-	thrift_write_i64(thrift, 9, chunk->data_offset);
+	thrift_write_int(thrift, 9, THRIFT_I64, chunk->data_offset);
 	if (chunk->dictionary_offset)
-		thrift_write_i64(thrift, 11, chunk->dictionary_offset);
+		thrift_write_int(thrift, 11, THRIFT_I64, chunk->dictionary_offset);
 	write_statistics(thrift, &chunk->statistics);
 	thrift_end_struct(thrift);
-	thrift_write_i64(thrift, 4, chunk->offset_index_offset);
-	thrift_write_i32(thrift, 5, chunk->offset_index_length);
+	thrift_write_int(thrift, 4, THRIFT_I64, chunk->offset_index_offset);
+	thrift_write_int(thrift, 5, THRIFT_I32, chunk->offset_index_length);
 	if (chunk->column_index_length) {
-		thrift_write_i64(thrift, 6, chunk->column_index_offset);
-		thrift_write_i32(thrift, 7, chunk->column_index_length);
+		thrift_write_int(thrift, 6, THRIFT_I64, chunk->column_index_offset);
+		thrift_write_int(thrift, 7, THRIFT_I32, chunk->column_index_length);
 	}
 	thrift_end_struct(thrift);
 }
@@ -623,22 +618,22 @@ static void write_group(struct thrift_writer *thrift, const struct parquet_metad
 		uncompressed += chunk->size_uncompressed;
 		compressed += chunk->size_compressed;
 	}
-	thrift_write_i64(thrift, 2, uncompressed);
-	thrift_write_i64(thrift, 3, group->rows);
+	thrift_write_int(thrift, 2, THRIFT_I64, uncompressed);
+	thrift_write_int(thrift, 3, THRIFT_I64, group->rows);
 	if (sorted_by_count) {
 		thrift_begin_list(thrift, 4, THRIFT_STRUCT, sorted_by_count);
 		for (size_t i = 0; i < sorted_by_count; i++) {
 			thrift_begin_element(thrift);
-			thrift_write_i32(thrift, 1, (int32_t)sorted_by[i]);
+			thrift_write_int(thrift, 1, THRIFT_I32, (int32_t)sorted_by[i]);
 			thrift_write_bool(thrift, 2, false);
 			thrift_write_bool(thrift, 3, false);
 			thrift_end_struct(thrift);
 		}
 	}
-	thrift_write_i64(thrift, 5, chunk_offset(parquet_chunk_at(metadata, index, 0)));
-	thrift_write_i64(thrift, 6, compressed);
+	thrift_write_int(thrift, 5, THRIFT_I64, chunk_offset(parquet_chunk_at(metadata, index, 0)));
+	thrift_write_int(thrift, 6, THRIFT_I64, compressed);
 	if (index <= INT16_MAX)
-		thrift_write_i16(thrift, 7, (int16_t)index);
+		thrift_write_int(thrift, 7, THRIFT_I16, (int16_t)index);
 	thrift_end_struct(thrift);
 }
 
@@ -647,9 +642,9 @@ int parquet_metadata_write(const struct parquet_metadata *metadata, const uint32
 {
 	struct thrift_writer thrift;
 	thrift_begin(&thrift, out);
-	thrift_write_i32(&thrift, 1, 2);
+	thrift_write_int(&thrift, 1, THRIFT_I32, 2);
 	write_schema(&thrift, metadata);
-	thrift_write_i64(&thrift, 3, metadata->rows);
+	thrift_write_int(&thrift, 3, THRIFT_I64, metadata->rows);
 	thrift_begin_list(&thrift, 4, THRIFT_STRUCT, metadata->group_count);
 	for (size_t i = 0; i < metadata->group_count; i++)
 		write_group(&thrift, metadata, i, sorted_by, sorted_by_count);

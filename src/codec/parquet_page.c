@@ -88,20 +88,20 @@ int parquet_page_write(const struct parquet_page *page, struct buffer *out)
 {
 	struct thrift_writer thrift;
 	thrift_begin(&thrift, out);
-	thrift_write_i32(&thrift, 1, page->type);
-	thrift_write_i32(&thrift, 2, page->size_uncompressed);
-	thrift_write_i32(&thrift, 3, page->size_compressed);
-	thrift_write_i32(&thrift, 4, (int32_t)page->crc);
+	thrift_write_int(&thrift, 1, THRIFT_I32, page->type);
+	thrift_write_int(&thrift, 2, THRIFT_I32, page->size_uncompressed);
+	thrift_write_int(&thrift, 3, THRIFT_I32, page->size_compressed);
+	thrift_write_int(&thrift, 4, THRIFT_I32, (int32_t)page->crc);
 	if (page->type == PAGE_DICTIONARY) {
 		thrift_begin_struct(&thrift, 7);
-		thrift_write_i32(&thrift, 1, page->value_count);
-		thrift_write_i32(&thrift, 2, ENCODING_PLAIN);
+		thrift_write_int(&thrift, 1, THRIFT_I32, page->value_count);
+		thrift_write_int(&thrift, 2, THRIFT_I32, ENCODING_PLAIN);
 	} else {
 		thrift_begin_struct(&thrift, 5);
-		thrift_write_i32(&thrift, 1, page->value_count);
-		thrift_write_i32(&thrift, 2, page->encoding);
-		thrift_write_i32(&thrift, 3, ENCODING_RLE);
-		thrift_write_i32(&thrift, 4, ENCODING_RLE);
+		thrift_write_int(&thrift, 1, THRIFT_I32, page->value_count);
+		thrift_write_int(&thrift, 2, THRIFT_I32, page->encoding);
+		thrift_write_int(&thrift, 3, THRIFT_I32, ENCODING_RLE);
+		thrift_write_int(&thrift, 4, THRIFT_I32, ENCODING_RLE);
 	}
 	thrift_end_struct(&thrift);
 	thrift_end_struct(&thrift);

@@ -19,6 +19,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "codec/protobuf.h"
+
 #define SKIP_DEPTH_MAX 24
 
 void thrift_open(struct thrift_reader *reader, struct bytes input)
@@ -223,29 +225,9 @@ size_t thrift_read_list(struct thrift_reader *reader, uint8_t type, uint8_t *ret
 
 /* ---- writing ---- */
 
-static void put(struct thrift_writer *writer, const void *data, size_t len)
+void thrift_put_int(struct thrift_writer *writer, int64_t value)
 {
-	buffer_append(writer->out, data, len);
-}
-
-static void put_byte(struct thrift_writer *writer, uint8_t byte)
-{
-	put(writer, &byte, 1);
-}
-
-static void put_varint(struct thrift_writer *writer, uint64_t value)
-{
-	uint8_t bytes[10];
-	size_t len = 0;
-	for (; value >= 0x80; value >>= 7)
-		bytes[len++] = (uint8_t)(value | 0x80);
-	bytes[len++] = (uint8_t)value;
-	put(writer, bytes, len);
-}
-
-static void put_zigzag(struct thrift_writer *writer, int64_t value)
-{
-	put_varint(writer, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
+	pb_write_raw_varint(writer->out, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
 }
 
 static void put_field(struct thrift_writer *writer, int16_t id, enum thrift_type type)
@@ -253,10 +235,10 @@ static void put_field(struct thrift_writer *writer, int16_t id, enum thrift_type
 	int16_t *last = &writer->last_id[writer->depth];
 	int delta = id - *last;
 	if (delta >= 1 && delta <= 15) {
-		put_byte(writer, (uint8_t)(delta << 4 | (int)type));
+		buffer_append_byte(writer->out, (uint8_t)(delta << 4 | (int)type));
 	} else {
-		put_byte(writer, (uint8_t)type);
-		put_zigzag(writer, id);
+		buffer_append_byte(writer->out, (uint8_t)type);
+		thrift_put_int(writer, id);
 	}
 	*last = id;
 }
@@ -276,25 +258,13 @@ void thrift_begin(struct thrift_writer *writer, struct buffer *out)
 void thrift_write_i8(struct thrift_writer *writer, int16_t id, int8_t value)
 {
 	put_field(writer, id, THRIFT_BYTE);
-	put_byte(writer, (uint8_t)value);
+	buffer_append_byte(writer->out, (uint8_t)value);
 }
 
-void thrift_write_i16(struct thrift_writer *writer, int16_t id, int16_t value)
+void thrift_write_int(struct thrift_writer *writer, int16_t id, enum thrift_type type, int64_t value)
 {
-	put_field(writer, id, THRIFT_I16);
-	put_zigzag(writer, value);
-}
-
-void thrift_write_i32(struct thrift_writer *writer, int16_t id, int32_t value)
-{
-	put_field(writer, id, THRIFT_I32);
-	put_zigzag(writer, value);
-}
-
-void thrift_write_i64(struct thrift_writer *writer, int16_t id, int64_t value)
-{
-	put_field(writer, id, THRIFT_I64);
-	put_zigzag(writer, value);
+	put_field(writer, id, type);
+	thrift_put_int(writer, value);
 }
 
 void thrift_write_bool(struct thrift_writer *writer, int16_t id, bool value)
@@ -322,7 +292,7 @@ void thrift_begin_struct(struct thrift_writer *writer, int16_t id)
 void thrift_end_struct(struct thrift_writer *writer)
 {
 	assert(writer->depth > 0);
-	put_byte(writer, THRIFT_STOP);
+	buffer_append_byte(writer->out, THRIFT_STOP);
 	writer->depth--;
 }
 
@@ -330,32 +300,22 @@ void thrift_begin_list(struct thrift_writer *writer, int16_t id, enum thrift_typ
 {
 	put_field(writer, id, THRIFT_LIST);
 	if (count < 15) {
-		put_byte(writer, (uint8_t)(count << 4 | element));
+		buffer_append_byte(writer->out, (uint8_t)(count << 4 | element));
 	} else {
-		put_byte(writer, (uint8_t)(0xf0 | element));
-		put_varint(writer, count);
+		buffer_append_byte(writer->out, (uint8_t)(0xf0 | element));
+		pb_write_raw_varint(writer->out, count);
 	}
-}
-
-void thrift_put_i32(struct thrift_writer *writer, int32_t value)
-{
-	put_zigzag(writer, value);
-}
-
-void thrift_put_i64(struct thrift_writer *writer, int64_t value)
-{
-	put_zigzag(writer, value);
 }
 
 void thrift_put_bool(struct thrift_writer *writer, bool value)
 {
-	put_byte(writer, value ? THRIFT_TRUE : THRIFT_FALSE);
+	buffer_append_byte(writer->out, value ? THRIFT_TRUE : THRIFT_FALSE);
 }
 
 void thrift_put_binary(struct thrift_writer *writer, const void *data, size_t len)
 {
-	put_varint(writer, len);
-	put(writer, data, len);
+	pb_write_raw_varint(writer->out, len);
+	buffer_append(writer->out, data, len);
 }
 
 void thrift_begin_element(struct thrift_writer *writer)

@@ -82,10 +82,8 @@ struct thrift_writer {
 };
 /* Starts a struct at the top level; thrift_end_struct() closes it. The buffer's status says whether all was written. */
 void thrift_begin(struct thrift_writer *writer, struct buffer *out);
-void thrift_write_i32(struct thrift_writer *writer, int16_t id, int32_t value);
-void thrift_write_i16(struct thrift_writer *writer, int16_t id, int16_t value);
 void thrift_write_i8(struct thrift_writer *writer, int16_t id, int8_t value);
-void thrift_write_i64(struct thrift_writer *writer, int16_t id, int64_t value);
+void thrift_write_int(struct thrift_writer *writer, int16_t id, enum thrift_type type, int64_t value); /* I16, I32, I64 */
 void thrift_write_bool(struct thrift_writer *writer, int16_t id, bool value);
 void thrift_write_binary(struct thrift_writer *writer, int16_t id, const void *data, size_t len);
 void thrift_write_string(struct thrift_writer *writer, int16_t id, const char *text);
@@ -93,8 +91,7 @@ void thrift_begin_struct(struct thrift_writer *writer, int16_t id);
 void thrift_end_struct(struct thrift_writer *writer);
 /* A list; its elements follow: thrift_put_*() for scalars, thrift_begin_element() .. thrift_end_struct() for structs. */
 void thrift_begin_list(struct thrift_writer *writer, int16_t id, enum thrift_type element, size_t count);
-void thrift_put_i32(struct thrift_writer *writer, int32_t value);
-void thrift_put_i64(struct thrift_writer *writer, int64_t value);
+void thrift_put_int(struct thrift_writer *writer, int64_t value);
 void thrift_put_bool(struct thrift_writer *writer, bool value);
 void thrift_put_binary(struct thrift_writer *writer, const void *data, size_t len);
 void thrift_begin_element(struct thrift_writer *writer);

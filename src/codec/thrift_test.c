@@ -17,21 +17,21 @@ static void test_round_trip(void **state)
 	buffer_init(&out, 4096);
 	struct thrift_writer w;
 	thrift_begin(&w, &out);
-	thrift_write_i32(&w, 1, -5);
-	thrift_write_i64(&w, 2, INT64_MIN);
+	thrift_write_int(&w, 1, THRIFT_I32, -5);
+	thrift_write_int(&w, 2, THRIFT_I64, INT64_MIN);
 	thrift_write_bool(&w, 3, true);
 	thrift_write_bool(&w, 40, false);
 	thrift_write_string(&w, 41, "hello");
 	thrift_begin_struct(&w, 42);
 	thrift_write_i8(&w, 7, -1);
-	thrift_write_i16(&w, 8, 300);
+	thrift_write_int(&w, 8, THRIFT_I16, 300);
 	thrift_end_struct(&w);
 	thrift_begin_list(&w, 43, THRIFT_I32, 20);
 	for (int i = 0; i < 20; i++)
-		thrift_put_i32(&w, i - 10);
+		thrift_put_int(&w, i - 10);
 	thrift_begin_list(&w, 44, THRIFT_STRUCT, 1);
 	thrift_begin_element(&w);
-	thrift_write_i32(&w, 1, 9);
+	thrift_write_int(&w, 1, THRIFT_I32, 9);
 	thrift_end_struct(&w);
 	thrift_end_struct(&w);
 	assert_int_equal(buffer_status(w.out), 0);

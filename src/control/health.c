@@ -85,8 +85,7 @@ void health_warn(struct health *health, const char *text)
 
 static void write_counts(struct json_writer *json, const char *name, const struct health_counts *counts)
 {
-	json_key(json, name);
-	json_begin_object(json);
+	json_member_object(json, name);
 	for (size_t i = 0; i < counts->count; i++)
 		json_member_uint(json, counts->items[i].name,
 				 counts->items[i].count < NUMBER_MAX ? counts->items[i].count : NUMBER_MAX);
@@ -98,8 +97,7 @@ void health_write(struct json_writer *json, const struct health *health)
 	json_begin_object(json);
 	json_member_cstring(json, "kernel", health->kernel);
 	json_member_cstring(json, "event", health->event);
-	json_key(json, "modes");
-	json_begin_array(json);
+	json_member_array(json, "modes");
 	for (size_t i = 0; i < health->mode_count; i++)
 		json_cstring(json, health->modes[i]);
 	json_end_array(json);
@@ -109,8 +107,7 @@ void health_write(struct json_writer *json, const struct health *health)
 	}
 	write_counts(json, "lost", &health->lost);
 	write_counts(json, "walks", &health->walks);
-	json_key(json, "warnings");
-	json_begin_array(json);
+	json_member_array(json, "warnings");
 	for (size_t i = 0; i < health->warning_count; i++)
 		json_cstring(json, health->warnings[i]);
 	json_end_array(json);

@@ -140,8 +140,7 @@ static int read_version(const json_t *root, struct error *err)
 
 static void write_sample(struct json_writer *json, const struct clock_sample *sample)
 {
-	json_key(json, "ping");
-	json_begin_object(json);
+	json_member_object(json, "ping");
 	json_member_int(json, "sent_ns", sample->sent_ns);
 	json_member_int(json, "received_ns", sample->received_ns);
 	json_member_int(json, "answered_ns", sample->answered_ns);
@@ -170,8 +169,7 @@ void control_write_host_clock(struct json_writer *json, const struct host_clock 
 	json_member_cstring(json, "reference", clock->reference);
 	json_member_int(json, "at_ns", clock->at_ns);
 	json_member_int(json, "offset_ns", clock->offset_ns);
-	json_key(json, "skew");
-	json_double(json, clock->skew);
+	json_member_double(json, "skew", clock->skew);
 	json_member_int(json, "bound_ns", clock->bound_ns);
 	json_end_object(json);
 }
@@ -198,8 +196,7 @@ int control_read_host_clock(const void *node, struct host_clock *ret, struct err
 
 static void write_targets(struct json_writer *json, const struct recording_request *request)
 {
-	json_key(json, "targets");
-	json_begin_array(json);
+	json_member_array(json, "targets");
 	for (size_t i = 0; i < request->target_count; i++) {
 		json_begin_object(json);
 		json_member_cstring(json, "kind", recording_target_names[request->targets[i].kind]);
@@ -215,8 +212,7 @@ void control_write_recording_request(struct json_writer *json, const struct reco
 	json_member_int(json, "start_ns", request->start_ns);
 	json_member_int(json, "duration_ns", request->duration_ns);
 	json_member_int(json, "frequency_hz", request->frequency_hz);
-	json_key(json, "markers");
-	json_bool(json, !request->no_markers);
+	json_member_bool(json, "markers", !request->no_markers);
 	write_targets(json, request);
 	if (request->key[0])
 		json_member_cstring(json, "key", request->key);
@@ -275,8 +271,7 @@ int control_read_recording_request(const void *node, struct recording_request *r
 
 static void write_report(struct json_writer *json, const struct recording_report *report)
 {
-	json_key(json, "report");
-	json_begin_object(json);
+	json_member_object(json, "report");
 	json_member_cstring(json, "id", report->id);
 	json_member_cstring(json, "state", recording_state_names[report->state]);
 	json_member_cstring(json, "why", report->why);
@@ -369,16 +364,14 @@ int control_write_reply(const struct control_reply *reply, struct buffer *out, s
 	json_member_int(&json, "answered_ns", reply->answered_ns);
 	json_member_cstring(&json, "clock", reply->clock);
 	json_member_int(&json, "poll_ms", reply->poll_ns / NS_PER_MS);
-	json_key(&json, "orders");
-	json_begin_array(&json);
+	json_member_array(&json, "orders");
 	if (reply->has_request) {
 		json_begin_object(&json);
 		control_write_recording_request(&json, &reply->request);
 		json_end_object(&json);
 	}
 	json_end_array(&json);
-	json_key(&json, "cancel");
-	json_begin_array(&json);
+	json_member_array(&json, "cancel");
 	for (size_t i = 0; i < reply->cancel_count; i++)
 		json_cstring(&json, reply->cancelled[i]);
 	json_end_array(&json);
@@ -488,11 +481,9 @@ int control_write_api_request(const struct recording_request *request, const cha
 	json_key(&json, "seconds");
 	json_decimal(&json, request->duration_ns, 9);
 	json_member_int(&json, "frequency_hz", request->frequency_hz);
-	json_key(&json, "markers");
-	json_bool(&json, !request->no_markers);
+	json_member_bool(&json, "markers", !request->no_markers);
 	write_targets(&json, request);
-	json_key(&json, "hosts");
-	json_begin_array(&json);
+	json_member_array(&json, "hosts");
 	for (size_t i = 0; i < host_count; i++)
 		json_cstring(&json, hosts[i]);
 	json_end_array(&json);

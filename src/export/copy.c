@@ -86,7 +86,6 @@ int export_copy_profile(const struct profile *from, const bool *selected, const 
 	copy = profile_copy_free(copy);
 	if (r < 0)
 		return r;
-	*ret = to;
-	to = NULL;
+	*ret = TAKE(to);
 	return 0;
 }

@@ -73,6 +73,13 @@ bool exporter_gave_up(struct exporter *exporter)
 
 /* ---- into the spools ---- */
 
+static void lose(struct exporter *exporter, const struct spool_meta *meta, uint64_t targets)
+{
+	for (size_t i = 0; i < exporter->count; i++)
+		if (targets & 1ull << i)
+			spool_lose(exporter->senders[i].spool, meta);
+}
+
 /* Compressed once, written once, linked into the others. */
 static int spread(struct exporter *exporter, const struct spool_meta *meta, uint64_t targets, struct bytes body,
 		  struct error *err)
@@ -81,27 +88,19 @@ static int spread(struct exporter *exporter, const struct spool_meta *meta, uint
 	_cleanup_(buffer_release) struct buffer packed = {0};
 	buffer_init(&packed, SPOOL_RECORD_MAX);
 	int r = gzip_compress(body, EXPORT_COMPRESS_LEVEL, &packed, err), failed = 0;
+	if (r < 0) {
+		lose(exporter, meta, targets);
+		return r;
+	}
 	for (size_t i = 0; i < exporter->count; i++) {
-		struct sender *sender = &exporter->senders[i];
 		if (!(targets & 1ull << i))
 			continue;
-		if (r == 0) {
-			int code = spool_push(sender->spool, meta, buffer_bytes(&packed), path, written, err);
-			failed = code < 0 ? code : failed;
-			if (!path[0])
-				memcpy(path, written, sizeof(path));
-		} else {
-			spool_lose(sender->spool, meta);
-		}
+		int code = spool_push(exporter->senders[i].spool, meta, buffer_bytes(&packed), path, written, err);
+		failed = code < 0 ? code : failed;
+		if (!path[0])
+			memcpy(path, written, sizeof(path));
 	}
-	return r < 0 ? r : failed;
-}
-
-static void lose(struct exporter *exporter, const struct spool_meta *meta, uint64_t targets)
-{
-	for (size_t i = 0; i < exporter->count; i++)
-		if (targets & 1ull << i)
-			spool_lose(exporter->senders[i].spool, meta);
+	return failed;
 }
 
 static void lose_pending(struct exporter *exporter, struct pending *pending)
@@ -344,12 +343,10 @@ static void check_orphan(struct exporter *exporter, const char *name)
 
 static void check_orphans(struct exporter *exporter)
 {
-	DIR *directory = exporter->options.directory ? opendir(exporter->options.directory) : NULL;
+	_cleanup_(dir_closep) DIR *directory = exporter->options.directory ? opendir(exporter->options.directory) : NULL;
 	for (const struct dirent *entry; directory && (entry = readdir(directory));)
 		if (entry->d_name[0] != '.' && entry->d_type == DT_DIR && !is_ours(exporter, entry->d_name))
 			check_orphan(exporter, entry->d_name);
-	if (directory)
-		closedir(directory);
 }
 
 int exporter_new(const struct exporter_options *options, struct exporter **ret, struct error *err)
@@ -375,8 +372,7 @@ int exporter_new(const struct exporter_options *options, struct exporter **ret, 
 	if (r < 0)
 		return r;
 	check_orphans(exporter);
-	*ret = exporter;
-	exporter = NULL;
+	*ret = TAKE(exporter);
 	return 0;
 }
 

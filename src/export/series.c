@@ -326,24 +326,19 @@ static int place_sample(struct grouping *grouping, size_t i, struct error *err)
 
 /* ---- encoding ---- */
 
-static int write_label(struct buffer *out, const char *name, const char *value)
+static void write_labels(struct buffer *out, const struct labels *labels, bool nested)
 {
-	size_t mark;
-	int r = pb_begin(out, 1, &mark);
-	if (r == 0)
-		r = pb_write_string(out, 1, name);
-	if (r == 0)
-		r = pb_write_string(out, 2, value);
-	return r < 0 ? r : pb_end(out, mark);
-}
-
-static int write_labels(struct buffer *out, const struct labels *labels, bool nested)
-{
-	size_t mark = 0;
-	int r = nested ? pb_begin(out, 1, &mark) : 0;
-	for (size_t i = 0; i < labels->count && r == 0; i++)
-		r = write_label(out, labels->items[i].name, labels->items[i].value);
-	return r == 0 && nested ? pb_end(out, mark) : r;
+	size_t set = 0, label;
+	if (nested)
+		pb_begin(out, 1, &set);
+	for (size_t i = 0; i < labels->count; i++) {
+		pb_begin(out, 1, &label);
+		pb_write_string(out, 1, labels->items[i].name);
+		pb_write_string(out, 2, labels->items[i].value);
+		pb_end(out, label);
+	}
+	if (nested)
+		pb_end(out, set);
 }
 
 /* Equal bytes have equal ids, so that what is sent twice can be told. */
@@ -361,18 +356,14 @@ static int write_series(struct sender *sender, const struct labels *labels, stru
 	size_t series, sample;
 	char id[40];
 	make_id(profile, id);
-	int r = pb_begin(out, parca ? 2 : 1, &series);
-	if (r == 0)
-		r = write_labels(out, labels, parca);
-	if (r == 0)
-		r = pb_begin(out, 2, &sample);
-	if (r == 0)
-		r = pb_write_bytes(out, 1, profile.data, profile.len);
-	if (r == 0 && !parca)
-		r = pb_write_string(out, 2, id);
-	if (r == 0)
-		r = pb_end(out, sample);
-	return r < 0 ? r : pb_end(out, series);
+	pb_begin(out, parca ? 2 : 1, &series);
+	write_labels(out, labels, parca);
+	pb_begin(out, 2, &sample);
+	pb_write_bytes(out, 1, profile.data, profile.len);
+	if (!parca)
+		pb_write_string(out, 2, id);
+	pb_end(out, sample);
+	return pb_end(out, series);
 }
 
 static int series_labels(const struct profile *from, const struct group *group, bool pyroscope, struct labels *ret,

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/thread.h"
 #include "base/time.h"
 
 const char *const spool_loss_names[SPOOL_LOSSES] = {"full", "old", "damaged", "ended"};
@@ -134,7 +134,7 @@ static int list_files(struct spool *spool, uint64_t **ret, size_t *ret_count, st
 {
 	_cleanup_(mem_freep) uint64_t *numbers = NULL;
 	size_t count = 0, capacity = 0;
-	DIR *directory = opendir(spool->directory);
+	_cleanup_(dir_closep) DIR *directory = opendir(spool->directory);
 	if (!directory)
 		return error_set_errno(err, -errno, "cannot read the spool %s", spool->directory);
 	int r = 0;
@@ -150,14 +150,12 @@ static int list_files(struct spool *spool, uint64_t **ret, size_t *ret_count, st
 		if (r == 0)
 			numbers[count++] = number;
 	}
-	closedir(directory);
 	if (r < 0)
 		return error_nomem(err);
 	if (count)
 		qsort(numbers, count, sizeof(*numbers), compare_numbers);
-	*ret = numbers;
+	*ret = TAKE(numbers);
 	*ret_count = count;
-	numbers = NULL;
 	return 0;
 }
 
@@ -261,19 +259,14 @@ int spool_new(const struct spool_options *options, struct spool **ret, struct er
 	if (!spool->options.age_max_ns)
 		spool->options.age_max_ns = SPOOL_AGE_DEFAULT_NS;
 	pthread_mutex_init(&spool->lock, NULL);
-	pthread_condattr_t attributes;
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC); /* waits must not end early or late when the clock is set */
-	pthread_cond_init(&spool->arrived, &attributes);
-	pthread_condattr_destroy(&attributes);
+	thread_condition_init(&spool->arrived);
 	if (options->directory) {
 		spool->directory = mem_strdup(options->directory);
 		int r = spool->directory ? open_directory(spool, err) : error_nomem(err);
 		if (r < 0)
 			return r;
 	}
-	*ret = spool;
-	spool = NULL;
+	*ret = TAKE(spool);
 	return 0;
 }
 
@@ -339,25 +332,20 @@ static int put_on_disk(struct spool *spool, struct record *record, const struct 
 	return 0;
 }
 
-/* The oldest in memory, wherever it stands. */
-static void make_memory_room(struct spool *spool, uint64_t bytes)
+/* Those in memory, wherever they stand, the oldest first, until these hold `bytes_max` at most. */
+static void lose_memory(struct spool *spool, uint64_t bytes_max, enum spool_loss why)
 {
-	struct record *before = NULL;
-	while (spool->stats.memory_bytes + bytes > spool->options.memory_max) {
-		struct record *at = before ? before->next : spool->first;
-		if (!at)
-			return;
+	struct record *before = NULL, *at;
+	while (spool->stats.memory_bytes > bytes_max && (at = before ? before->next : spool->first)) {
 		if (at->on_disk) {
 			before = at;
-			continue;
+		} else if (!before) {
+			lose_first(spool, why);
+		} else {
+			at = take(spool, before);
+			count_lost(spool, why, at->profiles, at->samples);
+			record_free(at);
 		}
-		if (!before) {
-			lose_first(spool, SPOOL_LOST_FULL);
-			continue;
-		}
-		at = take(spool, before);
-		count_lost(spool, SPOOL_LOST_FULL, at->profiles, at->samples);
-		record_free(at);
 	}
 }
 
@@ -367,7 +355,7 @@ static int put_in_memory(struct spool *spool, struct record *record, const struc
 	if (record->bytes > spool->options.memory_max)
 		return error_set(err, -E2BIG, "a profile of %llu bytes is larger than the memory queue",
 				 (unsigned long long)record->bytes);
-	make_memory_room(spool, record->bytes);
+	lose_memory(spool, spool->options.memory_max - record->bytes, SPOOL_LOST_FULL);
 	record->meta = mem_alloc(sizeof(*meta));
 	buffer_init(&record->payload, payload.len);
 	if (!record->meta || buffer_append(&record->payload, payload.data, payload.len) < 0)
@@ -450,13 +438,12 @@ static int read_front(struct spool *spool, struct spool_meta *ret_meta, struct b
 int spool_front(struct spool *spool, int64_t timeout_ns, struct spool_meta *ret_meta, struct buffer *ret, struct error *err)
 {
 	int64_t deadline_ns = time_monotonic_ns() + timeout_ns;
-	struct timespec deadline = {.tv_sec = deadline_ns / NS_PER_S, .tv_nsec = deadline_ns % NS_PER_S};
 	int r = 0;
 	pthread_mutex_lock(&spool->lock);
 	lose_old(spool);
 	do {
 		while (!spool->first && !spool->closed)
-			if (pthread_cond_timedwait(&spool->arrived, &spool->lock, &deadline))
+			if (!thread_wait_until(&spool->arrived, &spool->lock, deadline_ns))
 				break;
 		r = spool->first ? read_front(spool, ret_meta, ret, err) : 0;
 	} while (r == -EBADMSG);
@@ -502,16 +489,7 @@ bool spool_is_over(struct spool *spool)
 void spool_drop_memory(struct spool *spool)
 {
 	pthread_mutex_lock(&spool->lock);
-	struct record *before = NULL;
-	for (struct record *at = spool->first; at; at = before ? before->next : spool->first) {
-		if (at->on_disk) {
-			before = at;
-			continue;
-		}
-		at = take(spool, before);
-		count_lost(spool, SPOOL_LOST_ENDED, at->profiles, at->samples);
-		record_free(at);
-	}
+	lose_memory(spool, 0, SPOOL_LOST_ENDED);
 	pthread_mutex_unlock(&spool->lock);
 }
 

@@ -46,10 +46,8 @@ int spool_record_head(const struct spool_meta *meta, struct bytes payload, struc
 				.tenant_bytes = htole32((uint32_t)tenant.len)};
 	memcpy(header.magic, MAGIC, sizeof(header.magic));
 	header.header_checksum = htole64(hash64(&header, offsetof(struct header, header_checksum)));
-	int r = buffer_append(out, &header, sizeof(header));
-	if (r == 0)
-		r = buffer_append(out, tenant.data, tenant.len);
-	return r < 0 ? error_nomem(err) : 0;
+	buffer_append(out, &header, sizeof(header));
+	return buffer_append(out, tenant.data, tenant.len) < 0 ? error_nomem(err) : 0;
 }
 
 int spool_record_check(struct bytes bytes, uint64_t file_size, struct spool_meta *ret, size_t *ret_tenant_len,
@@ -108,14 +106,9 @@ int spool_file_path(char out[SPOOL_PATH_MAX], const char *directory, uint64_t nu
 
 bool spool_file_number(const char *name, uint64_t *ret)
 {
-	uint64_t number = 0;
-	for (int i = 0; i < 20; i++) {
-		if (name[i] < '0' || name[i] > '9' || number > UINT64_MAX / 10 - 1)
-			return false;
-		number = number * 10 + (uint64_t)(name[i] - '0');
-	}
-	*ret = number;
-	return strcmp(name + 20, ".rec") == 0;
+	char digits[21];
+	snprintf(digits, sizeof(digits), "%s", name);
+	return strlen(digits) == 20 && strcmp(name + 20, ".rec") == 0 && text_parse_u64(digits, ret, NULL) == 0;
 }
 
 bool spool_file_is_temporary(const char *name)
@@ -134,7 +127,7 @@ bool spool_directory_is_ours(const char *directory)
 {
 	uint64_t number;
 	bool ours = true, has_lock = false;
-	DIR *open = opendir(directory);
+	_cleanup_(dir_closep) DIR *open = opendir(directory);
 	for (const struct dirent *entry; open && (entry = readdir(open));) {
 		const char *name = entry->d_name;
 		bool is_lock = strcmp(name, "lock") == 0 && entry->d_type == DT_REG;
@@ -142,8 +135,6 @@ bool spool_directory_is_ours(const char *directory)
 		ours = ours && (is_lock || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "damaged") == 0 ||
 				spool_file_number(name, &number) || spool_file_is_temporary(name));
 	}
-	if (open)
-		closedir(open);
 	return ours && has_lock;
 }
 
@@ -154,16 +145,13 @@ static int write_temporary(const char *path, const struct spool_meta *meta, stru
 	int r = spool_record_head(meta, payload, &head, err);
 	if (r < 0)
 		return r;
-	int fd = io_open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600, err);
+	_cleanup_(fd_closep) int fd = io_open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600, err);
 	if (fd < 0)
 		return fd;
 	r = io_write(fd, head.data, head.len, path, err);
 	if (r == 0)
 		r = io_write(fd, payload.data, payload.len, path, err);
-	if (r == 0 && sync)
-		r = io_sync(fd, path, err);
-	io_close(fd);
-	return r;
+	return r == 0 && sync ? io_sync(fd, path, err) : r;
 }
 
 /* A file whose name may not last is none. */
@@ -199,11 +187,9 @@ int spool_file_write(const char *path, const struct spool_meta *meta, struct byt
 static size_t count_files(const char *directory)
 {
 	size_t count = 0;
-	DIR *open = opendir(directory);
+	_cleanup_(dir_closep) DIR *open = opendir(directory);
 	for (const struct dirent *entry; open && (entry = readdir(open));)
 		count += entry->d_name[0] != '.';
-	if (open)
-		closedir(open);
 	return count;
 }
 

@@ -164,10 +164,10 @@ static int name_thread(struct profile *profile, uint32_t thread, uint32_t *names
 	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, SIZE_MAX);
 	struct bytes name = profile_string_bytes(profile, of->name ? of->name : of->process);
-	int r = buffer_append(&text, name.data, name.len);
-	if (r == 0)
-		r = buffer_printf(&text, "%s[%lld]", name.len ? " " : "", (long long)of->tid);
-	return r < 0 ? error_nomem(err) : profile_add_string(profile, text.data, text.len, &names[thread], err);
+	buffer_append(&text, name.data, name.len);
+	return buffer_printf(&text, "%s[%lld]", name.len ? " " : "", (long long)of->tid) < 0
+		       ? error_nomem(err)
+		       : profile_add_string(profile, text.data, text.len, &names[thread], err);
 }
 
 int align_draw_exchanges(struct profile *profile, const struct align_exchanges *exchanges, uint64_t *ret_reversed,

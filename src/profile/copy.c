@@ -59,8 +59,7 @@ int profile_copy_new(struct profile *to, const struct profile *from, struct prof
 	if (!copy->strings || !copy->mappings || !copy->functions || !copy->locations || !copy->stacks || !copy->label_sets ||
 	    !copy->links || !copy->path)
 		return error_nomem(err);
-	*ret = copy;
-	copy = NULL;
+	*ret = TAKE(copy);
 	return 0;
 }
 

@@ -237,10 +237,8 @@ static int set_from_profile(struct labels *labels, const struct profile *profile
 	struct bytes text = profile_string_bytes(profile, label->value);
 	if (label->value == 0 && (label->number != 0 || label->unit != 0)) {
 		struct bytes unit = profile_string_bytes(profile, label->unit);
-		int r = buffer_printf(&raw, "%" PRId64 "%s", label->number, unit.len > 0 ? " " : "");
-		if (r == 0)
-			r = buffer_append(&raw, unit.data, unit.len);
-		if (r < 0)
+		buffer_printf(&raw, "%" PRId64 "%s", label->number, unit.len > 0 ? " " : "");
+		if (buffer_append(&raw, unit.data, unit.len) < 0)
 			return error_nomem(err);
 		text = buffer_bytes(&raw);
 	}

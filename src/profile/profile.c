@@ -71,8 +71,7 @@ int profile_new(struct profile **ret, struct error *err)
 	if (r < 0)
 		return r;
 	profile->index->merge_mappings_seen = 1;
-	*ret = profile;
-	profile = NULL;
+	*ret = TAKE(profile);
 	return 0;
 }
 

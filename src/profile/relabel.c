@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/buffer.h"
+#include "base/text.h"
 
 #define TEXT_BYTES_MAX	    (1 * MIB)	/* of all rules */
 #define SET_BYTES_MAX	    (256 * KIB) /* made by the rules for one set */
@@ -172,8 +173,7 @@ int relabel_new(struct relabel **ret, struct error *err)
 	relabel->match = pcre2_match_data_create(64, NULL);
 	if (!relabel->match)
 		return error_nomem(err);
-	*ret = relabel;
-	relabel = NULL;
+	*ret = TAKE(relabel);
 	return 0;
 }
 
@@ -398,50 +398,49 @@ static bool match_text(struct relabel *relabel, const struct rule *rule, const c
 	return count >= 0;
 }
 
-static int append_group(const struct match *match, uint64_t number, struct buffer *out)
+static void append_group(const struct match *match, uint64_t number, struct buffer *out)
 {
+	PCRE2_SIZE start = 0, end = match->len;
 	if (number >= match->groups)
-		return 0;
-	if (!match->rule->regex)
-		return buffer_append(out, match->text, match->len);
-	const PCRE2_SIZE *offsets = pcre2_get_ovector_pointer(match->relabel->match);
-	PCRE2_SIZE start = offsets[2 * number], end = offsets[2 * number + 1];
-	if (start == PCRE2_UNSET || end < start || end > match->len)
-		return 0;
-	return buffer_append(out, match->text + start, end - start);
+		return;
+	if (match->rule->regex) {
+		const PCRE2_SIZE *offsets = pcre2_get_ovector_pointer(match->relabel->match);
+		start = offsets[2 * number];
+		end = offsets[2 * number + 1];
+	}
+	if (start != PCRE2_UNSET && start <= end && end <= match->len)
+		buffer_append(out, match->text + start, end - start);
 }
 
 /* A reference's name: a number, or that of a named group; others are empty. */
-static int append_reference(const struct match *match, const char *name, size_t len, struct buffer *out)
+static void append_reference(const struct match *match, const char *name, size_t len, struct buffer *out)
 {
 	char text[64];
-	uint64_t number = 0;
+	uint64_t number = UINT64_MAX;
 
 	if (len >= sizeof(text))
-		return 0;
+		return;
 	memcpy(text, name, len);
 	text[len] = 0;
-	if (strspn(text, "0123456789") == len && len < 9) {
-		for (size_t i = 0; i < len; i++)
-			number = number * 10 + (uint64_t)(text[i] - '0');
-		return append_group(match, number, out);
+	if (text_parse_u64(text, &number, NULL) < 0 && match->rule->regex) {
+		int group = pcre2_substring_number_from_name(match->rule->regex, (PCRE2_SPTR)text);
+		number = group > 0 ? (uint64_t)group : UINT64_MAX;
 	}
-	int group = match->rule->regex ? pcre2_substring_number_from_name(match->rule->regex, (PCRE2_SPTR)text) : -1;
-	return group > 0 ? append_group(match, (uint64_t)group, out) : 0;
+	append_group(match, number, out);
 }
 
 /* $1, ${1}, $name, ${name}; $$ is a dollar sign, and so is one that begins none of these. An unbraced name is as long as it can
- * be: $1x is the group "1x", which there is not. */
-static int expand(const struct match *match, const char *text, struct buffer *out)
+ * be: $1x is the group "1x", which there is not. Valid until the next one; NULL = out of memory. */
+static const char *expand(const struct match *match, const char *text)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
-	int r = 0;
+	struct buffer *out = &match->relabel->made;
 
 	buffer_clear(out);
-	while (*text && r == 0 && out->len < LIMIT_LABEL_VALUE_BYTES) { /* the rest would be cut off */
+	while (*text && out->len < LIMIT_LABEL_VALUE_BYTES) { /* the rest would be cut off */
 		size_t len = strcspn(text, "$");
 		if (len) {
-			r = buffer_append(out, text, len);
+			buffer_append(out, text, len);
 			text += len;
 			continue;
 		}
@@ -449,14 +448,14 @@ static int expand(const struct match *match, const char *text, struct buffer *ou
 		const char *name = text + 1 + braced;
 		len = strspn(name, letters);
 		if (len && (!braced || name[len] == '}')) {
-			r = append_reference(match, name, len, out);
+			append_reference(match, name, len, out);
 			text = name + len + braced;
 		} else {
-			r = buffer_append(out, "$", 1);
+			buffer_append(out, "$", 1);
 			text += text[1] == '$' ? 2 : 1;
 		}
 	}
-	return r;
+	return buffer_string(out);
 }
 
 /* ---- applying ---- */
@@ -464,36 +463,29 @@ static int expand(const struct match *match, const char *text, struct buffer *ou
 static int join_sources(struct relabel *relabel, const struct rule *rule, const struct relabel_set *set)
 {
 	struct buffer *out = &relabel->joined;
-	int r = 0;
 
 	buffer_clear(out);
-	for (size_t i = 0; i < rule->source_count && r == 0; i++) {
+	for (size_t i = 0; i < rule->source_count; i++) {
 		const char *value = relabel_set_get(set, rule->sources[i]);
 		if (i)
-			r = buffer_append(out, rule->separator, strlen(rule->separator));
-		if (r == 0)
-			r = buffer_append(out, value, strnlen(value, LIMIT_LABEL_VALUE_BYTES));
+			buffer_append_string(out, rule->separator);
+		buffer_append(out, value, strnlen(value, LIMIT_LABEL_VALUE_BYTES));
 	}
-	return r == 0 && !buffer_string(out) ? -ENOMEM : r;
+	return buffer_string(out) ? 0 : -ENOMEM;
 }
 
 static int replace(const struct match *match, struct relabel_set *set)
 {
 	char name[NAME_MAX_BYTES];
-	struct buffer *made = &match->relabel->made;
+	const char *text = expand(match, match->rule->target);
 
-	int r = expand(match, match->rule->target, made);
-	const char *text = r == 0 ? buffer_string(made) : NULL;
 	if (!text)
-		return r < 0 ? r : -ENOMEM;
+		return -ENOMEM;
 	if (!is_name(text)) /* the groups made no name of it */
 		return 0;
 	snprintf(name, sizeof(name), "%s", text);
-	r = expand(match, match->rule->replacement, made);
-	text = r == 0 ? buffer_string(made) : NULL;
-	if (!text)
-		return r < 0 ? r : -ENOMEM;
-	return put_copy(set, name, text);
+	text = expand(match, match->rule->replacement);
+	return text ? put_copy(set, name, text) : -ENOMEM;
 }
 
 static int change_case(struct relabel_set *set, const struct rule *rule, char *text)
@@ -556,11 +548,8 @@ static int map_labels(struct relabel *relabel, const struct rule *rule, struct r
 	for (size_t i = 0; i < before.count; i++) {
 		if (!match_name(relabel, rule, before.items[i].name, name, &match))
 			continue;
-		int r = expand(&match, rule->replacement, &relabel->made);
-		const char *text = r == 0 ? buffer_string(&relabel->made) : NULL;
-		if (!text)
-			return r < 0 ? r : -ENOMEM;
-		r = is_name(text) ? put_copy(set, text, before.items[i].value) : 0;
+		const char *text = expand(&match, rule->replacement);
+		int r = !text ? -ENOMEM : is_name(text) ? put_copy(set, text, before.items[i].value) : 0;
 		if (r < 0)
 			return r;
 	}
