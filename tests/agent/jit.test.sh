@@ -15,6 +15,7 @@ maps=
 remove_maps() { for pid in $maps; do rm -f "/tmp/perf-$pid.map"; done; }
 # NAME COMMAND...: a part, with files of its own.
 part() {
+	export WICK_TEST_OWNER="$work/$1"
 	work=$work/$1
 	mkdir "$work"
 	trap 'remove_maps; cleanup_part' EXIT
@@ -40,7 +41,7 @@ shares() {
 		)"
 	fi
 }
-# PID FILE: records the process for $seconds of its CPU time, however long those take.
+# PID FILE STOP: records the process for $seconds of its CPU time, however long those take, and then makes the file that ends it.
 record_running() {
 	"$WICK" record -F 499 -p "$1" -o "$2" 2>"$work/err" &
 	recorder=$!
@@ -48,6 +49,9 @@ record_running() {
 	wait_recording "$recorder" && wait_cpu $((seconds * 1000)) "$1"
 	kill -INT "$recorder"
 	wait "$recorder"
+	recorder_status=$?
+	touch "$3"
+	return $recorder_status
 }
 start() { # COMMAND...: runs it in the background; its output is in $work/said
 	(cd "$work" && exec "$@") >"$work/said" 2>"$work/said.err" &
@@ -96,12 +100,12 @@ beside_perf() {
 		skip "perf inject --jit" "no perf"
 		return
 	}
-	start node --perf-prof --always-sparkplug "$programs/jit.js" $((seconds + 3))
+	start node --perf-prof --always-sparkplug "$programs/jit.js" 3600 "$work/stop"
 	wait_cpu 500 "$started"
 	perf record -q -k mono -e cpu-clock -F 499 -p "$started" -o "$work/perf.data" >/dev/null 2>&1 &
 	perf_pid=$!
 	pids="$pids $perf_pid"
-	record_running "$started" "$work/beside.pb.gz" || fail "record -p" "$(cat "$work/err")"
+	record_running "$started" "$work/beside.pb.gz" "$work/stop" || fail "record -p" "$(cat "$work/err")"
 	kill -INT "$perf_pid" 2>/dev/null
 	wait "$perf_pid"
 	wait "$started"
@@ -115,12 +119,12 @@ beside_perf() {
 contained() { # NAME OPTION...
 	contained_name=$1
 	shift
-	start unshare --pid --mount --fork --kill-child sh -c "exec 3<'$programs/jit.js' && mount -t tmpfs none /tmp && cd /tmp && exec node $* - $((seconds + 3)) <&3"
+	start unshare --pid --mount --fork --kill-child sh -c "exec 3<'$programs/jit.js' && mount -t tmpfs none /tmp && cd /tmp && exec node $* - 3600 /tmp/stop <&3"
 	wait_for pgrep -P "$started" -x node >/dev/null
 	inner=$(pgrep -P "$started" -x node)
 	# Not from its first moment: code has its name when node has written the next 4 KiB, and on a fast machine is replaced often at the start.
 	wait_for grep -aqs ':\*coldScript' "/proc/$inner/root/tmp/perf-1.map" "/proc/$inner/root/tmp/jit-1.dump" >/dev/null
-	record_running "$inner" "$work/inner.pb.gz" || fail "record a container" "$(cat "$work/err")"
+	record_running "$inner" "$work/inner.pb.gz" "/proc/$inner/root/tmp/stop" || fail "record a container" "$(cat "$work/err")"
 	wait "$started"
 	top "$work/inner.pb.gz" >"$work/inner.top"
 	shares "$contained_name" "$work/inner.top" ":*hotScript" ":*coldScript" "$(cat "$work/said")"
@@ -158,14 +162,15 @@ planted() {
 }
 # FILE: for some CPU time of the program; fails if the recording does not end within two minutes after that.
 record_planted() {
-	timeout --signal=KILL 240 "$WICK" record -F 499 -p "$started" -o "$1" 2>"$work/err" &
-	limit=$!
-	wait_for pgrep -P "$limit" >/dev/null
-	recorder=$(pgrep -P "$limit")
+	"$WICK" record -F 499 -p "$started" -o "$1" 2>"$work/err" &
+	recorder=$!
+	pids="$pids $recorder"
 	wait_recording "$recorder" && wait_cpu 500 "$started"
-	kill -INT "$recorder"
-	wait "$limit"
+	kill -INT "$recorder" 2>/dev/null
+	wait_for has_ended >/dev/null || kill -KILL "$recorder"
+	wait "$recorder"
 }
+has_ended() { ! grep -qs '^State:.[RSD]' "/proc/$recorder/status"; }
 
 # ---- Java ----
 java_perfmap() {
@@ -174,11 +179,11 @@ java_perfmap() {
 		return
 	}
 	javac -d "$work" "$programs/JitLoad.java" || fail "javac"
-	start java -XX:+PreserveFramePointer -cp "$work" JitLoad $((seconds + 6))
+	start java -XX:+PreserveFramePointer -cp "$work" JitLoad 3600 "$work/stop"
 	wait_cpu 2500 "$started"
 	jcmd "$started" Compiler.perfmap >"$work/jcmd" 2>&1
 	if [ -s "/tmp/perf-$started.map" ]; then
-		record_running "$started" "$work/java.pb.gz" || fail "record java" "$(cat "$work/err")"
+		record_running "$started" "$work/java.pb.gz" "$work/stop" || fail "record java" "$(cat "$work/err")"
 		wait "$started"
 		top "$work/java.pb.gz" >"$work/java.top"
 		shares "Java's perf map" "$work/java.top" "JitLoad.hotJava(int)" "JitLoad.coldJava(int)" "$(cat "$work/said")"

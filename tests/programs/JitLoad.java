@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// java JitLoad SECONDS (of CPU time): works 3:1 in two functions, and prints the share in percent that the first one took by its own CPU time.
+// java JitLoad SECONDS [FILE]: for so much CPU time, or until the file is there, works 3:1 in two functions, and prints the share in percent that the first one took by its own CPU time.
+import java.io.File;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
 
@@ -20,10 +21,10 @@ public class JitLoad {
 		sink += s;
 	}
 
-	static double drive(double seconds) {
+	static double drive(double seconds, File stop) {
 		ThreadMXBean clock = ManagementFactory.getThreadMXBean();
 		long hot = 0, cold = 0, end = clock.getCurrentThreadCpuTime() + (long) (seconds * 1e9);
-		while (clock.getCurrentThreadCpuTime() < end) {
+		while (clock.getCurrentThreadCpuTime() < end && (stop == null || !stop.exists())) {
 			long began = clock.getCurrentThreadCpuTime();
 			hotJava(900000);
 			long between = clock.getCurrentThreadCpuTime();
@@ -35,6 +36,6 @@ public class JitLoad {
 	}
 
 	public static void main(String[] arguments) {
-		System.out.printf(java.util.Locale.ROOT, "%.2f%n", drive(Double.parseDouble(arguments[0])));
+		System.out.printf(java.util.Locale.ROOT, "%.2f%n", drive(Double.parseDouble(arguments[0]), arguments.length > 1 ? new File(arguments[1]) : null));
 	}
 }
