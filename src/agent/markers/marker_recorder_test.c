@@ -160,7 +160,7 @@ static void test_all(void **state)
 		check_others(profile);
 		const struct profile_marker *step = find(profile, "named step", 0);
 		assert_true(step->start_ns > before_ns && step->end_ns <= time_now_ns() + NS_PER_S);
-		assert_string_equal(profile_string(profile, thread_of(profile, step)->process), "marks");
+		assert_string_equal(profile_string(profile, thread_of(profile, step)->process), "markers");
 		assert_true(thread_of(profile, step)->start_ns > before_ns - 10 * NS_PER_S);
 		profile_free(profile);
 	}
@@ -215,7 +215,7 @@ static void test_take(void **state)
 			assert_int_equal(sscanf(name, "worker number %d of this program", &number), 1);
 			assert_true(number >= 0 && number < 2000 && !seen[number]);
 			assert_string_equal(profile_string(profile, marker->name), "inner");
-			assert_string_equal(profile_string(profile, thread_of(profile, marker)->process), "marks");
+			assert_string_equal(profile_string(profile, thread_of(profile, marker)->process), "markers");
 			seen[number] = true;
 			found++;
 		}
@@ -983,12 +983,12 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_clock),	    cmocka_unit_test(test_thinned),
 		cmocka_unit_test(test_gives_way),
 	};
-	/* DIR/test/agent/markers/marker_recorder_test -> DIR/programs/marks */
+	/* DIR/test/agent/markers/marker_recorder_test -> DIR/programs/markers */
 	char self[4096];
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	self[len > 0 ? len : 0] = 0;
 	for (int i = 0; i < 4 && strrchr(self, '/'); i++)
 		*strrchr(self, '/') = 0;
-	snprintf(program, sizeof(program), "%s/programs/marks", self);
+	snprintf(program, sizeof(program), "%s/programs/markers", self);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
