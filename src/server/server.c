@@ -9,13 +9,33 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/time.h"
+#include "server/api/routes.h"
 #include "server/core/server_int.h"
+#include "server/debuginfo/routes.h"
 #include "server/http/access.h"
+#include "server/http/routes.h"
 #include "server/http/rpc.h"
 #include "server/ingest/ingest_int.h"
-#include "server/routes.h"
+#include "server/metrics.h"
+#include "server/parca/routes.h"
+#include "server/pyroscope/routes.h"
+#include "server/recordings/routes.h"
+#include "server/scrape/routes.h"
 #include "server/scrape/scrape.h"
+#include "server/viewer/routes.h"
 
+/* The areas; each has its routes. */
+static const struct net_route root_routes[] = {
+	{.method = "GET", .path = "/metrics", .handler = metrics_show},
+	{.method = "GET", .path = "/healthz", .handler = health_show},
+	{.method = "GET", .path = "/readyz", .handler = health_show},
+	{0},
+};
+static const struct net_route *const route_tables[] = {
+	ingest_routes,	   api_routes,	  pyroscope_routes, parca_routes, debuginfo_routes,
+	recordings_routes, viewer_routes, scrape_routes,    http_routes,  root_routes,
+};
+#define ROUTE_TABLES (sizeof(route_tables) / sizeof(*route_tables))
 const struct rpc_method *const rpc_services[] = {
 	rpc_parca_profiles, rpc_pyroscope_push, rpc_pyroscope_query, rpc_pyroscope_settings, rpc_parca_query, NULL,
 };
@@ -104,12 +124,16 @@ static void free_rules(struct server *server)
 static int open_net(struct server *server, struct error *err)
 {
 	size_t count = 0;
-	while (server_routes[count].path)
-		count++;
+	for (size_t i = 0; i < ROUTE_TABLES; i++)
+		for (const struct net_route *route = route_tables[i]; route->path; route++)
+			count++;
 	server->routes = mem_zalloc_array(count + rpc_route_count() + 1, sizeof(*server->routes));
 	if (!server->routes)
 		return error_nomem(err);
-	memcpy(server->routes, server_routes, count * sizeof(*server_routes));
+	count = 0;
+	for (size_t i = 0; i < ROUTE_TABLES; i++)
+		for (const struct net_route *route = route_tables[i]; route->path; route++)
+			server->routes[count++] = *route;
 	rpc_add_routes(server->routes + count);
 	count += rpc_route_count();
 	for (size_t i = 0; i < count; i++) {

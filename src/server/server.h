@@ -3,8 +3,7 @@
  * The server: ingest, query API, web UI, and its own metrics on one port, over one store.
  *
  * It connects the lower folders: requests come from src/net, are decoded by src/format, stored by src/store, queried by
- * src/query, symbolized by src/symbol and rendered by src/render. Each area is one folder; routes.c lists what all of them
- * serve:
+ * src/query, symbolized by src/symbol and rendered by src/render. Each area is one folder with its table of routes (routes.h):
  *
  *   stores/      storage of recordings, markers, snapshots and agents; independent of HTTP
  *   core/        the server's state (server_int.h), tenants, limits, query statistics, forwarding, symbolization

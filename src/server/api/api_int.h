@@ -4,8 +4,8 @@
 #define WICK_SERVER_API_API_INT_H
 
 #include "query/pipeline.h"
+#include "server/api/routes.h"
 #include "server/core/server_int.h"
-#include "server/routes.h"
 
 #define CALL_TEXT_MAX (64 * 1024)
 

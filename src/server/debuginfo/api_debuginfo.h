@@ -4,7 +4,7 @@
 #define WICK_SERVER_DEBUGINFO_API_DEBUGINFO_H
 
 #include "server/core/server_int.h"
-#include "server/routes.h"
+#include "server/debuginfo/routes.h"
 
 enum debuginfo_want {
 	DEBUGINFO_NOT_WANTED, /* it is there, or known from elsewhere, or of no use */

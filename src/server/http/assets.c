@@ -5,7 +5,7 @@
 
 #include "base/hash.h"
 #include "server/core/server_int.h"
-#include "server/routes.h"
+#include "server/http/routes.h"
 
 #define ASSET(symbol) extern const uint8_t asset_##symbol[], asset_##symbol##_end[]
 ASSET(index_html);

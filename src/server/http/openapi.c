@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "server/core/server_int.h"
-#include "server/routes.h"
+#include "server/http/routes.h"
 
 extern const uint8_t openapi_json[], openapi_json_end[];
 

@@ -6,7 +6,7 @@
 #include "base/cancel.h"
 #include "base/hash.h"
 #include "server/core/server_int.h"
-#include "server/routes.h"
+#include "server/ingest/routes.h"
 
 /* Where profiles come in. */
 #define INGEST_OTLP_HTTP_PATH "/v1development/profiles"

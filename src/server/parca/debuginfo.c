@@ -28,7 +28,7 @@
 #include "base/text.h"
 #include "codec/protobuf.h"
 #include "server/debuginfo/api_debuginfo.h"
-#include "server/routes.h"
+#include "server/parca/routes.h"
 
 #define REASON_FIRST	   "First time we see this Build ID, and it does not exist in debuginfod, therefore please upload!"
 #define REASON_STALE	   "A previous upload was started but not finished and is now stale, so it can be retried."

@@ -18,7 +18,7 @@
 #include "codec/protobuf.h"
 #include "format/parca_arrow.h"
 #include "server/ingest/ingest_int.h"
-#include "server/routes.h"
+#include "server/parca/routes.h"
 
 #define HELD_MAX  (256 * MIB)
 #define ASKED_MAX (64 * MIB)

@@ -37,7 +37,7 @@
 #include "format/pyroscope.h"
 #include "profile/merge.h"
 #include "server/ingest/ingest_int.h"
-#include "server/routes.h"
+#include "server/pyroscope/routes.h"
 
 #define SAMPLE_RATE_DEFAULT 100
 #define SAMPLE_RATE_MAX	    NS_PER_S

@@ -7,7 +7,7 @@
 #include "base/intern.h"
 #include "render/flamebearer.h"
 #include "server/core/server_int.h"
-#include "server/routes.h"
+#include "server/pyroscope/routes.h"
 
 #define PYROSCOPE_LIST_MAX	1000 /* texts in one list of a request */
 #define PYROSCOPE_NODES_DEFAULT 8192

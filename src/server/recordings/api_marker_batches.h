@@ -5,7 +5,7 @@
 
 #include "profile/markers.h"
 #include "server/core/server_int.h"
-#include "server/routes.h"
+#include "server/recordings/routes.h"
 #include "server/stores/marker_batches.h"
 
 /* The markers and counters of a batch, of one host, which has the batch's host name and clock; all times are on the server's

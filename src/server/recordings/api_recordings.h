@@ -5,7 +5,7 @@
 
 #include "profile/profile.h"
 #include "server/core/server_int.h"
-#include "server/routes.h"
+#include "server/recordings/routes.h"
 #include "server/stores/recordings.h"
 
 /* Whether what a host sent is gzip of a JSON object, and of one host. -EBADMSG says what is wrong; -E2BIG beyond

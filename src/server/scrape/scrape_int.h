@@ -10,7 +10,7 @@
 #include "base/map.h"
 #include "profile/labels.h"
 #include "server/core/server_int.h"
-#include "server/routes.h"
+#include "server/scrape/routes.h"
 #include "server/scrape/scrape.h"
 
 #define SCRAPE_TARGETS_DEFAULT	   20000

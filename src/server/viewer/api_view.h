@@ -4,7 +4,7 @@
 #define WICK_SERVER_VIEWER_API_VIEW_H
 
 #include "server/core/server_int.h"
-#include "server/routes.h"
+#include "server/viewer/routes.h"
 
 #define API_VIEW_TYPE "application/x-wick-view"
 /* What stands around the JSON, to make it a member of a larger object. */

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Routes and handlers: profiles that come in. The context of a handler is the struct server. */
+#ifndef WICK_SERVER_INGEST_ROUTES_H
+#define WICK_SERVER_INGEST_ROUTES_H
+
+#include "net/net.h"
+
+extern const struct net_route ingest_routes[]; /* ends with a row without a path */
+
+extern net_handler_function ingest_otlp_grpc, ingest_otlp_http, ingest_profile;
+
+#endif
