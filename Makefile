@@ -208,7 +208,7 @@ FUZZERS := $(patsubst fuzz/%_fuzz.c,%,$(wildcard fuzz/*_fuzz.c))
 fuzzers:
 	$(Q)$(MAKE) --no-print-directory FUZZ=1 O=build-fuzz $(patsubst %,build-fuzz/fuzz/%,$(FUZZERS))
 # Of the server, whose archive needs the page, only what is asked for.
-$(O)/fuzz/pyroscope_query: $(patsubst %,$(O)/obj/src/server/pyroscope/%.o,messages parse)
+$(O)/fuzz/pyroscope_query: $(patsubst %,$(O)/obj/src/server/%.o,http/rpc_read pyroscope/messages pyroscope/parse)
 $(O)/fuzz/local_viewer: $(patsubst %,$(O)/obj/src/server/%.o,viewer/local_viewer_symbols core/respond)
 $(O)/fuzz/recording: $(patsubst %,$(O)/obj/src/server/stores/%.o,recordings_file noted_file)
 $(O)/fuzz/snapshot: $(patsubst %,$(O)/obj/src/server/stores/%.o,snapshots noted_file)
@@ -236,6 +236,7 @@ $(O)/fuzz/replay: $(O)/obj/fuzz/replay.o $(patsubst %,$(O)/obj/fuzz/replay/%.o,$
 # Workloads are built with frame pointers and without inlining, so that their stacks are known; `deep` also as distributions build.
 PROGRAM_FLAGS := -O1 -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls
 $(O)/programs/deep: PROGRAM_FLAGS := -O2 -fomit-frame-pointer
+$(O)/programs/stacks: PROGRAM_FLAGS := -O2 -fomit-frame-pointer
 $(O)/programs/deep_fp: PROGRAM_FLAGS := -O2 -fno-omit-frame-pointer
 $(O)/programs/deep_fp: tests/programs/deep.c
 $(O)/programs/%: tests/programs/%.c

@@ -344,7 +344,7 @@ static int post(void *context, struct profile *profile, struct fleet_totals *tot
 		return r;
 	int64_t started = time_monotonic_ns();
 	net_client_response_release(&sender->response);
-	net_client_response_init(&sender->response);
+	sender->response = (struct net_client_response){0};
 	r = net_client_request(sender->client, "POST", "/v1development/profiles", "application/x-protobuf",
 			       buffer_bytes(&sender->body), false, &sender->response, err);
 	if (r == 0 && sender->response.status != 200)
@@ -363,7 +363,7 @@ static int poll(void *context, struct bytes poll, struct error *err)
 {
 	struct sender *sender = context;
 	net_client_response_release(&sender->response);
-	net_client_response_init(&sender->response);
+	sender->response = (struct net_client_response){0};
 	net_client_request(sender->client, "POST", CONTROL_POLL_PATH, "application/json", poll, false, &sender->response, err);
 	return 0; /* a server that is away is told of with the next profile */
 }

@@ -137,7 +137,7 @@ static void send_to(struct net_client *client, const char *method, const char *p
 {
 	struct error err = {0};
 	net_client_response_release(response);
-	net_client_response_init(response);
+	*response = (struct net_client_response){0};
 	must(net_client_request(client, method, path, type, body, false, response, &err), &err, path);
 	if (response->status == 200)
 		return;

@@ -36,9 +36,9 @@ for (const hours of [1, 24]) {
 		for (let i = 0; i < rounds; i++) {
 			const started = performance.now(),
 				cpu = cpuMs(),
-				answer = await fetch(url + path, { headers: { 'accept-encoding': 'identity' } });
-			bytes = (await answer.arrayBuffer()).byteLength;
-			if (answer.status !== 200) throw new Error(`${path}: ${answer.status}`);
+				response = await fetch(url + path, { headers: { 'accept-encoding': 'identity' } });
+			bytes = (await response.arrayBuffer()).byteLength;
+			if (response.status !== 200) throw new Error(`${path}: ${response.status}`);
 			took.push(performance.now() - started);
 			used.push(cpuMs() - cpu);
 		}

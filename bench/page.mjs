@@ -283,12 +283,12 @@ async function brushes(page) {
 		const drawn = page.evaluate(
 			() =>
 				new Promise((done) => {
-					const answers = () => performance.getEntriesByType('resource').filter((e) => e.name.includes('format=columns')).length;
-					const before = answers();
+					const responses = () => performance.getEntriesByType('resource').filter((e) => e.name.includes('format=columns')).length;
+					const before = responses();
 					let up = 0;
 					addEventListener('pointerup', () => (up = performance.now()), { capture: true, once: true });
 					const look = () => {
-						if (up > 0 && answers() > before && !document.querySelector('.profile.stale, .profile[aria-busy="true"]'))
+						if (up > 0 && responses() > before && !document.querySelector('.profile.stale, .profile[aria-busy="true"]'))
 							setTimeout(() => done(performance.now() - up));
 						else requestAnimationFrame(look);
 					};
@@ -376,7 +376,7 @@ async function speedscope(nodes, path) {
 	const tracer = await browser.newBrowserCDPSession();
 	await page.goto(new URL('../tests/node_modules/speedscope/dist/release/index.html', import.meta.url).href);
 	const imported = page.waitForEvent('console', { predicate: (message) => /^import: /.test(message.text()), timeout: 300_000 });
-	// From when the page has the file, as the answer's beginning is for a server's.
+	// From when the page has the file, as the response's beginning is for a server's.
 	await page.evaluate(() =>
 		document.querySelector('input[type=file]').addEventListener('change', () => (window.__begin = performance.now()), { capture: true }),
 	);

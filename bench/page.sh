@@ -17,7 +17,8 @@ while [ $# -gt 1 ]; do
 	esac
 	shift 2
 done
-[ -x "${WICK_CHROMIUM:-/usr/bin/chromium}" ] || {
+. tests/lib/chromium.inc
+[ -x "$WICK_CHROMIUM" ] || {
 	echo "skipped: no chromium"
 	exit 0
 }

@@ -149,11 +149,10 @@ static int64_t read_file(const char *path, const struct parquet_column *column, 
 			 bool by_pages, bool checks)
 {
 	struct parquet_file *file;
-	struct parquet_data data;
+	struct parquet_data data = {0};
 	struct error err = {0};
 	if (parquet_open(path, NULL, &file, &err) < 0)
 		die(&err);
-	parquet_data_init(&data);
 	int64_t start = time_thread_cpu_ns();
 	size_t row = 0;
 	for (size_t g = 0; g < parquet_group_count(file); g++) {

@@ -166,9 +166,8 @@ static void *write_profiles(void *context)
 		writer->past_s = second;
 		buffer_clear(&body);
 		int64_t sum = make_profile(writer, now_ns, &body);
-		struct net_client_response response;
+		struct net_client_response response = {0};
 		struct error err = {0};
-		net_client_response_init(&response);
 		int64_t started = time_monotonic_ns();
 		must(net_client_request(client, "POST", path, "application/octet-stream", buffer_bytes(&body), false, &response,
 					&err),
@@ -222,9 +221,8 @@ static void compare(const char *what, unsigned number, int64_t from, int64_t to,
 /* Asks; the answer as text in *text. */
 static bool ask(struct net_client *client, const char *path, struct latencies *latencies, struct buffer *text)
 {
-	struct net_client_response response;
+	struct net_client_response response = {0};
 	struct error err = {0};
-	net_client_response_init(&response);
 	int64_t started = time_monotonic_ns();
 	must(net_client_request(client, "GET", path, NULL, (struct bytes){0}, false, &response, &err), &err, path);
 	note(latencies, started);

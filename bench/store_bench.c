@@ -229,7 +229,7 @@ static void append_all(struct store *store, unsigned hosts, size_t flushes, stru
 			check(pprof_encode(profile, &(struct format_options){0}, &raw, &err), &err);
 			totals->raw_bytes += raw.len;
 			buffer_release(&raw);
-			labels_init(&labels);
+			labels = (struct labels){0};
 			snprintf(name, sizeof(name), "host-%03u.example.org", host);
 			labels_set(&labels, "host", name, NULL);
 			memcpy(options.id, &(uint64_t[2]){rnd(), rnd()}, 16);

@@ -2,11 +2,12 @@
 /*
  * What unwind tables cost: unwind_table [-q] [-n ROUNDS] FILE... builds the table of each ELF file and prints its rows,
  * distinct rules, rows that need an escape, bytes, time to build it (the best of ROUNDS, CPU time of one thread) and to load it
- * back from the cache on disk; then the same of a file of 5 million rows that is made in memory, with the peak of memory that
- * building it takes; then the totals of all files. -q prints only the totals.
+ * back from the cache on disk, and the peak of memory that building it takes, the table included; then the same of a file of 5
+ * million rows that is made in memory; then the totals of all files. -q prints only the totals.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,28 +21,31 @@
 #include "base/io.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "elf/content_key.h"
 
 #define MADE_ROWS 5000000u
 #define CACHE_ID  "0123456789abcdef"
 
 struct total {
 	uint64_t files, without, failed, rows, bytes, largest;
-	int64_t build_ns, load_ns;
+	int64_t build_ns, load_ns, key_ns, key_ns_max;
+	uint64_t key_bytes;
 	uint64_t escapes, unsupported, bad_entries;
 };
 
 static void print_heading(void)
 {
-	printf("%10s %6s %8s %10s %6s %9s %9s %8s  %s\n", "rows", "rules", "escapes", "bytes", "B/row", "build ms", "Mrows/s",
-	       "load ms", "file");
+	printf("%10s %6s %8s %10s %6s %9s %9s %8s %8s  %s\n", "rows", "rules", "escapes", "bytes", "B/row", "build ms",
+	       "Mrows/s", "load ms", "peak MB", "file");
 }
 
-static void print_row(const char *name, const struct unwind_table_stats *stats, size_t bytes, int64_t build_ns, int64_t load_ns)
+static void print_row(const char *name, const struct unwind_table_stats *stats, size_t bytes, int64_t build_ns, int64_t load_ns,
+		      double peak)
 {
 	double rows = (double)stats->rows;
-	printf("%10llu %6llu %8llu %10zu %6.2f %9.2f %9.1f %8.2f  %s\n", (unsigned long long)stats->rows,
+	printf("%10llu %6llu %8llu %10zu %6.2f %9.2f %9.1f %8.2f %8.1f  %s\n", (unsigned long long)stats->rows,
 	       (unsigned long long)stats->rules, (unsigned long long)stats->escapes, bytes, rows ? (double)bytes / rows : 0.0,
-	       (double)build_ns / 1e6, rows * 1e3 / (double)(build_ns ? build_ns : 1), (double)load_ns / 1e6, name);
+	       (double)build_ns / 1e6, rows * 1e3 / (double)(build_ns ? build_ns : 1), (double)load_ns / 1e6, peak, name);
 }
 
 /* Opening and reading the file included, as when a process maps it. */
@@ -77,6 +81,51 @@ static int64_t time_load(struct unwind_cache *cache, const struct buffer *image)
 	return r == 1 ? took_ns : 0;
 }
 
+/* Of resident memory while the table is built, in MB; in a process of its own. */
+static double peak_of(const char *path, struct bytes memory)
+{
+	double peak = 0;
+	int ends[2];
+	if (pipe(ends) < 0)
+		return 0;
+	pid_t child = fork();
+	if (child == 0) {
+		struct unwind_table_stats stats = {0};
+		struct buffer image;
+		struct error err;
+		int64_t unused_ns = INT64_MAX;
+		/* The peak begins anew at what is resident now. */
+		int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+		if (fd < 0 || write(fd, "5", 1) != 1)
+			_exit(1);
+		uint64_t before = mem_resident_bytes();
+		build_once(path, memory, &image, &stats, &unused_ns, &err);
+		peak = ((double)mem_resident_peak_bytes(0) - (double)before) / 1e6;
+		_exit(write(ends[1], &peak, sizeof(peak)) != sizeof(peak));
+	}
+	close(ends[1]);
+	if (child < 0 || read(ends[0], &peak, sizeof(peak)) != sizeof(peak))
+		peak = 0;
+	close(ends[0]);
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	return peak;
+}
+
+/* What a file costs that was seen before by another process of the agent: finding out that it is the same. */
+static void time_key(const char *path, struct total *total)
+{
+	struct content_key key = {0};
+	_cleanup_(fd_closep) int fd = io_open(path, O_RDONLY | O_NONBLOCK, 0, NULL);
+	int64_t start_ns = time_thread_cpu_ns();
+	if (fd < 0 || content_key_read_fd(fd, &key, NULL) < 0)
+		return;
+	int64_t took_ns = time_thread_cpu_ns() - start_ns;
+	total->key_ns += took_ns;
+	total->key_ns_max = took_ns > total->key_ns_max ? took_ns : total->key_ns_max;
+	total->key_bytes += key.bytes;
+}
+
 static void measure(const char *name, struct bytes memory, uint64_t rounds, bool is_quiet, struct unwind_cache *cache,
 		    struct total *total)
 {
@@ -97,7 +146,9 @@ static void measure(const char *name, struct bytes memory, uint64_t rounds, bool
 	}
 	int64_t load_ns = image.len ? time_load(cache, &image) : 0;
 	if (!is_quiet)
-		print_row(name, &stats, image.len, build_ns, load_ns);
+		print_row(name, &stats, image.len, build_ns, load_ns, peak_of(name, memory));
+	if (!memory.data)
+		time_key(name, total);
 	total->files++;
 	total->without += image.len == 0;
 	total->rows += stats.rows;
@@ -132,39 +183,20 @@ static void make_file(struct buffer *out)
 	mem_free(rows);
 }
 
-/* In a process of its own, so that the peak of its memory is that of the building. */
 static void measure_made(uint64_t rounds, struct unwind_cache *cache)
 {
 	struct buffer file;
 	struct total total = {0};
 	make_file(&file);
+	printf("made: %.1f MB of .eh_frame\n", (double)file.len / 1e6);
 	measure("(made: 5M rows)", buffer_bytes(&file), rounds, false, cache, &total);
-	fflush(stdout);
-	pid_t child = fork();
-	if (child == 0) {
-		/* The peak begins anew at what is resident now. */
-		int fd = open("/proc/self/clear_refs", O_WRONLY);
-		if (fd < 0 || write(fd, "5", 1) != 1)
-			printf("cannot reset the peak of resident memory\n");
-		uint64_t before = mem_resident_bytes();
-		measure("", buffer_bytes(&file), 1, true, cache, &total);
-		struct buffer status = {0};
-		if (io_read_file("/proc/self/status", 65536, &status, NULL) == 0) {
-			const char *peak = strstr(buffer_string(&status), "VmHWM:");
-			uint64_t kib = peak ? strtoull(peak + 6, NULL, 10) : 0;
-			printf("(made: 5M rows) %.1f MB of .eh_frame; peak of memory while building: %.1f MB more\n",
-			       (double)file.len / 1e6, ((double)kib * 1024 - (double)before) / 1e6);
-		}
-		fflush(stdout);
-		_exit(0);
-	}
-	if (child > 0)
-		waitpid(child, NULL, 0);
 	buffer_release(&file);
 }
 
 static void print_total(const struct total *t)
 {
+	printf("total: keys of contents in %.0f ms (at most %.1f ms each), %.1f MB read\n", (double)t->key_ns / 1e6,
+	       (double)t->key_ns_max / 1e6, (double)t->key_bytes / 1e6);
 	printf("total: %llu ELF files (%llu without CFI, %llu failed), %llu rows, %llu escapes, %llu unsupported, %llu bad "
 	       "entries\n",
 	       (unsigned long long)t->files, (unsigned long long)t->without, (unsigned long long)t->failed,
@@ -197,6 +229,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "unwind_table: cannot make a cache in /tmp\n");
 		return 1;
 	}
+	mallopt(M_MMAP_THRESHOLD, 128 * 1024); /* as the agent does */
 	print_heading();
 	for (int i = optind; i < argc; i++)
 		measure(argv[i], (struct bytes){0}, rounds, is_quiet, cache, &total);

@@ -41,7 +41,7 @@
 
 #define ABI_FRAMES_MAX	      UNWIND_FRAMES_MAX
 #define ABI_KERNEL_FRAMES_MAX 127    /* kernel.perf_event_max_stack */
-#define ABI_TAIL_BYTES	      16384u /* of stack, at most */
+#define ABI_TAIL_BYTES	      32768u /* of stack, at most */
 
 enum abi_record_kind {
 	ABI_RECORD_SAMPLE = 1,
@@ -96,11 +96,17 @@ struct abi_chain {
 	__u64 hash;
 	__u64 leaf; /* of the sample that sent it; here so that a kernel stack can be taken in place */
 	/* (header.bytes - 24) / 8 of them, the innermost caller first. Each is such that the byte before it lies in the
-	 * instruction: a return address, or, of code that a signal interrupted, the instruction's address + 1. */
+	 * instruction: a return address, or, of code that a signal interrupted, the instruction's address + 1. What else is
+	 * known of a user frame is in bits that no user address has. */
 	__u64 frames[ABI_FRAMES_MAX - 1];
 };
-#define ABI_CHAIN_FIXED_BYTES  24
-#define ABI_KERNEL_CHAIN_BYTES (ABI_CHAIN_FIXED_BYTES + (ABI_KERNEL_FRAMES_MAX - 1) * 8)
+/* The trampoline to which a signal handler returns; and a frame that was found by a frame pointer which may not be its callee's
+ * own, so that a caller may be missing. */
+#define ABI_FRAME_SIGNAL	 UNWIND_FRAME_SIGNAL
+#define ABI_FRAME_GAP		 UNWIND_FRAME_GAP
+#define ABI_FRAME_ADDRESS(frame) ((frame) & ~(ABI_FRAME_SIGNAL | ABI_FRAME_GAP))
+#define ABI_CHAIN_FIXED_BYTES	 24
+#define ABI_KERNEL_CHAIN_BYTES	 (ABI_CHAIN_FIXED_BYTES + (ABI_KERNEL_FRAMES_MAX - 1) * 8)
 
 struct abi_tail {
 	struct abi_header header;
@@ -111,6 +117,8 @@ struct abi_tail {
 	__u32 depth;	   /* frames that the sample has already, the leaf included; the last one is this frame's ip */
 	__u32 is_return;   /* ip is a return address */
 	__u32 stack_bytes; /* of data */
+	__u32 analysed;	   /* as in struct walk */
+	__u32 reserved;
 	__u8 data[ABI_TAIL_BYTES];
 };
 #define ABI_TAIL_FIXED_BYTES (sizeof(struct abi_tail) - ABI_TAIL_BYTES)

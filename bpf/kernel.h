@@ -70,11 +70,11 @@ struct cgroup_subsys_state {
 	struct cgroup *cgroup;
 };
 struct css_set {
-	struct cgroup_subsys_state *subsys[1]; /* longer; see sample_cgroup() */
+	struct cgroup_subsys_state *subsys[1]; /* longer; see bpf/cgroup.h */
 	struct cgroup *dfl_cgrp;
 };
 struct mm_struct {
-	unsigned long start_stack;
+	unsigned long start_stack, exec_vm;
 };
 struct task_struct {
 	unsigned int flags, __state;

@@ -17,6 +17,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
+#include "bpf/cgroup.h"
 #include "bpf/process_stats.h"
 
 #define BPF_RB_NO_WAKEUP 1
@@ -73,8 +74,6 @@ struct bpf_iter__task {
 
 #pragma clang attribute pop
 
-const volatile bool cgroup_v1;
-
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, STATS_RING_BYTES);
@@ -82,21 +81,6 @@ struct {
 
 /* The ends that did not fit. */
 __u64 ends_lost;
-
-static __always_inline __u64 task_cgroup(struct task_struct *task)
-{
-	struct css_set *set = BPF_CORE_READ(task, cgroups);
-	struct cgroup_subsys_state *state = 0;
-
-	if (!cgroup_v1)
-		return BPF_CORE_READ(set, dfl_cgrp, kn, id);
-	if (bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id)) {
-		__u32 index = bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
-		bpf_probe_read_kernel(&state, sizeof(state),
-				      (void *)set + bpf_core_field_offset(set->subsys) + index * sizeof(void *));
-	}
-	return BPF_CORE_READ(state, cgroup, kn, id);
-}
 
 static __always_inline void add_thread(struct task_struct___stats *task, struct stats_record *record)
 {

@@ -18,6 +18,7 @@
 #include <bpf/bpf_core_read.h>
 
 #include "bpf/abi.h"
+#include "bpf/cgroup.h"
 
 /* Set before loading; the verifier takes them as constants. */
 const volatile __u32 ring_mask = 0;  /* bytes of a ring - 1; a power of two, at least 16 KiB */
@@ -27,7 +28,6 @@ const volatile __u64 hash_seed = 0;  /* random, so that nobody can build stacks 
 const volatile bool filter_on = false;
 const volatile bool filter_by_cgroup = false; /* besides */
 const volatile bool kernel_stacks = true;
-const volatile bool cgroup_v1 = false;
 const volatile bool capture = false; /* every sample has a tail, from its leaf on: for tests */
 
 /* Set by user space at any time. */
@@ -35,6 +35,7 @@ __u32 epoch = 0;	       /* a new one makes every chain unseen */
 __u32 unwind_clock = 1;	       /* see struct unwind_slot */
 __u32 heap_reuses = 0;	       /* raised before memory of the heap is used anew */
 __s32 tails_left = 0;	       /* set now and then: bounds the work that a flood of tails makes */
+__u64 woken_for_code_ns = 0;   /* when the agent was woken last because the code of a process had changed */
 __u64 ignored_period_ns = 0;   /* samples of an event with this period do not count: while the rate is being changed */
 __u64 cycles_stand_for_ns = 0; /* what a sample of the cycle counter stands for; 0 = the timer's period is in ns itself */
 
@@ -139,6 +140,7 @@ __u32 count_ranges(__u32 ranges, __u32 count, __u64 address);
 __u32 find_escape(__u32 escapes, __u32 count, __u32 row);
 __u32 find_rule(__u32 cpu, __u64 address);
 int map_address(__u32 cpu, __u64 address);
+int find_live_rule(__u32 cpu);
 #define WALK_HEAP16(place)		    HEAP_READ(__u16, place)
 #define WALK_HEAP32(place)		    HEAP_READ(__u32, place)
 #define WALK_HEAP64(place)		    HEAP_READ(__u64, place)
@@ -148,6 +150,9 @@ int map_address(__u32 cpu, __u64 address);
 #define WALK_KNOWS_ALL			    0
 #define WALK_ESCAPE(escapes, count, row)    find_escape(escapes, count, row)
 #define WALK_RULE(walk, address)	    find_rule((walk)->cpu, address)
+#define WALK_LIVE(walk, rule)		    find_live_rule_of(walk, rule)
+struct unwind_rule;
+static __always_inline int find_live_rule_of(struct walk *walk, struct unwind_rule *ret);
 #include "bpf/walk.h"
 
 /* One a CPU, at the CPU's number. */
@@ -175,6 +180,21 @@ __attribute__((noinline)) __u32 find_rule(__u32 cpu, __u64 address)
 	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
 
 	return walk ? walk_find_rule(&walk->map, address) : 0;
+}
+
+/* Into walk->live. Always 0. */
+__attribute__((noinline)) int find_live_rule(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? walk_find_live_rule(walk, &walk->live) : 0;
+}
+
+static __always_inline int find_live_rule_of(struct walk *walk, struct unwind_rule *ret)
+{
+	find_live_rule(walk->cpu);
+	*ret = walk->live;
+	return ret->cfa == UNWIND_CFA_NONE && walk->asks ? UNWIND_NO_TABLE : 0;
 }
 
 /* 0, or the result to stop with. */
@@ -285,23 +305,6 @@ static __always_inline __u32 chain_head(struct abi_ring *ring, struct abi_chain 
 	return bytes;
 }
 
-/* css_set.subsys has as many members as the kernel has controllers; the index is known only at load time, so the member is
- * reached by arithmetic on its address. */
-static __always_inline __u64 sample_cgroup(struct task_struct *task)
-{
-	struct css_set *set = BPF_CORE_READ(task, cgroups);
-	struct cgroup_subsys_state *state = 0;
-
-	if (!cgroup_v1)
-		return BPF_CORE_READ(set, dfl_cgrp, kn, id);
-	if (bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id)) {
-		__u32 index = bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
-		bpf_probe_read_kernel(&state, sizeof(state),
-				      (void *)set + bpf_core_field_offset(set->subsys) + index * sizeof(void *));
-	}
-	return BPF_CORE_READ(state, cgroup, kn, id);
-}
-
 /* Whether the filter lets a process through. */
 static __always_inline bool is_followed(struct task_struct *task, __u32 tgid)
 {
@@ -311,7 +314,7 @@ static __always_inline bool is_followed(struct task_struct *task, __u32 tgid)
 		return true;
 	if (!filter_by_cgroup)
 		return false;
-	cgroup = sample_cgroup(task);
+	cgroup = task_cgroup(task);
 	return bpf_map_lookup_elem(&filter_cgroups, &cgroup);
 }
 
@@ -322,6 +325,7 @@ struct stacks {
 	__u64 user_new, kernel_new; /* hashes to be marked as seen */
 	__u32 flags, version, epoch;
 	int result;
+	bool urgent; /* the agent should look at once */
 };
 
 /* The hash of `count` kernel frames in the chain at a position of this CPU's ring. */
@@ -372,7 +376,8 @@ static __always_inline __u32 copy_stack(struct abi_tail *tail, struct task_struc
 
 	if (top > sp && top - sp < want)
 		want = (top - sp + 7) & ~7ull;
-	for (__u32 i = 0; i < ABI_TAIL_BYTES / 4096 + 1; i++) {
+	/* 64 bits: the verifier of 5.15 forgets what it knows of a narrower number that is kept on the stack. */
+	for (__u64 i = 0; i < ABI_TAIL_BYTES / 4096 + 1; i++) {
 		__u64 bytes = 4096 - ((sp + done) & 4095);
 		if (done >= want || done >= ABI_TAIL_BYTES)
 			break;
@@ -401,8 +406,13 @@ static __always_inline __u32 append_tail(struct abi_ring *ring, __u64 position, 
 	tail->ip = walk->ip;
 	tail->stack = sp & ~7ull;
 	tail->known = walk->known;
+#ifdef UNWIND_REGISTER_RBX
+	if (walk->rbx_at && bpf_probe_read_user(&tail->registers[UNWIND_REGISTER_RBX], sizeof(__u64), (void *)walk->rbx_at))
+		tail->known &= ~(1u << UNWIND_REGISTER_RBX);
+#endif
 	tail->depth = depth;
 	tail->is_return = walk->is_return;
+	tail->analysed = walk->analysed;
 	tail->stack_bytes = copy_stack(tail, task, sp & ~7ull);
 	tail->header.kind = ABI_RECORD_TAIL;
 	tail->header.bytes = ABI_TAIL_FIXED_BYTES + tail->stack_bytes;
@@ -453,8 +463,33 @@ static __always_inline __u64 user_registers(struct bpf_perf_event_data *ctx, str
 	return REGS_IP(regs);
 }
 
+#define CODE_WAKEUP_NS 50000000ull
+
+/*
+ * Whether code was mapped or unmapped since the last walk of the process: then the agent should look at its events, before more
+ * walks go by what is outdated. Not more often than 20 times a second for the whole machine: that is enough for what happens
+ * now and then, and what goes on all the time is handled otherwise (agent/unwinder.c).
+ */
+static __always_inline bool code_has_changed(struct unwind_process *process, struct task_struct *task)
+{
+	__u32 pages = BPF_CORE_READ(task, mm, exec_vm), before = process->code_pages;
+	__u64 now;
+
+	if (pages == before)
+		return false;
+	process->code_pages = pages;
+	if (!before)
+		return false;
+	now = bpf_ktime_get_ns();
+	if (now - *(volatile __u64 *)&woken_for_code_ns < CODE_WAKEUP_NS)
+		return false;
+	*(volatile __u64 *)&woken_for_code_ns = now;
+	return true;
+}
+
 /* Walks from the registers that are set. Returns an enum unwind_result. */
-static __always_inline int walk_user_stack(struct walk *walk, __u32 tgid, __u32 cpu, __u32 *ret_version, bool *ret_quiet)
+static __always_inline int walk_user_stack(struct walk *walk, struct task_struct *task, __u32 tgid, __u32 cpu,
+					   struct stacks *stacks, bool *ret_quiet)
 {
 	struct unwind_process *process = bpf_map_lookup_elem(&processes, &tgid);
 	__u32 reuses = *(volatile __u32 *)&heap_reuses;
@@ -462,11 +497,14 @@ static __always_inline int walk_user_stack(struct walk *walk, __u32 tgid, __u32 
 
 	if (!process)
 		return UNWIND_NO_PROCESS;
+	stacks->urgent = code_has_changed(process, task);
 	walk->ranges = process->ranges;
 	walk->range_count = process->count;
-	*ret_version = process->version;
+	stacks->version = process->version;
 	*ret_quiet = process->flags & UNWIND_PROCESS_QUIET;
-	result = walk_frames(cpu);
+	if (*ret_quiet)
+		walk->asks = 0;
+	result = walk_result(walk, walk_frames(cpu));
 	if (reuses != *(volatile __u32 *)&heap_reuses)
 		return UNWIND_STALE;
 	return result;
@@ -518,12 +556,14 @@ static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, str
 	}
 	walk->known = ~0u;
 	walk_begin(walk, stacks->user_leaf, hash_seed);
+	walk->asks = tail_fits && *(volatile __s32 *)&tails_left > 0;
 	if (capture && tail_fits) {
 		stacks->position += append_tail(ring, stacks->position, task, walk, 1);
 		stacks->flags |= ABI_SAMPLE_TAIL;
 	}
-	stacks->result = walk_user_stack(walk, tgid, cpu, &stacks->version, &quiet);
-	if (in_exec && stacks->result != UNWIND_COMPLETE) { /* the stack went with the old program */
+	stacks->result = walk_user_stack(walk, task, tgid, cpu, stacks, &quiet);
+	/* The stack went with the old program, and what begins there may be the new one's. */
+	if (in_exec && (!UNWIND_IS_COMPLETE(stacks->result) || walk->depth < 2)) {
 		stacks->result = UNWIND_NO_USER;
 		stacks->user_leaf = 0;
 		stacks->version = 0;
@@ -567,14 +607,14 @@ static __always_inline void append_sample(struct abi_ring *ring, __u64 now, __u6
 	record->kernel_leaf = stacks->kernel_leaf;
 	record->user_chain = stacks->user_chain;
 	record->kernel_chain = stacks->kernel_chain;
-	record->cgroup = sample_cgroup(task);
+	record->cgroup = task_cgroup(task);
 	record->value = value;
 	record->version = stacks->version;
 	record->flags = stacks->flags;
 	record->result = stacks->result;
 	record->what = what;
 	bpf_get_current_comm(record->comm, sizeof(record->comm));
-	ring_publish(ring, ring->head, stacks->position + sizeof(*record), stacks->flags & ABI_SAMPLE_TAIL);
+	ring_publish(ring, ring->head, stacks->position + sizeof(*record), stacks->urgent || stacks->flags & ABI_SAMPLE_TAIL);
 	seen_set(stacks->user_new, stacks->epoch);
 	seen_set(stacks->kernel_new, stacks->epoch);
 }

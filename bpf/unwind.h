@@ -28,6 +28,11 @@
  * Rejected: 8-byte rows found by a binary search over the whole table (17 cache lines instead of three, four times the memory),
  * a hash of pages to fixed buckets (more memory for sparse code), a map per binary (system calls per row, no hot unloading).
  *
+ * Code that is made at run time moves and is replaced. Its tables are in offsets from the start of the mapping and belong to
+ * one process (struct unwind_range.slot is its own); each instruction that is known has a row of its own, and beside it a check
+ * of the code around it, which the walk compares with what is there. Here a row is looked up by the return address itself, not
+ * by the call before it.
+ *
  * Invariants. Numbers in tables come from files that anybody may have written: the agent checks all that the walk relies on for
  * memory safety and for an end of its loops (unwind_table_check), and the kernel's verifier does not rely on it.
  */
@@ -43,27 +48,36 @@
 #define UNWIND_REGISTER_RA 30
 #else
 /* DWARF numbers (System V ABI for AMD64, figure 3.36): rax rdx rcx rbx rsi rdi rbp rsp r8 to r15. */
-#define UNWIND_REGISTERS   16
-#define UNWIND_REGISTER_FP 6
-#define UNWIND_REGISTER_SP 7
-#define UNWIND_REGISTER_RA 16 /* only in CFI; never a place for a value here */
+#define UNWIND_REGISTERS    16
+#define UNWIND_REGISTER_FP  6
+#define UNWIND_REGISTER_SP  7
+#define UNWIND_REGISTER_RBX 3
+#define UNWIND_REGISTER_RA  16 /* only in CFI; never a place for a value here */
 #endif
 
-#define UNWIND_FRAMES_MAX  512 /* of the user stack, the leaf included */
-#define UNWIND_CHUNK_BYTES (1u << 20)
-#define UNWIND_PAGE_SHIFT  8
-#define UNWIND_SLOTS_MAX   16384u
+#define UNWIND_FRAMES_MAX   2048	 /* of the user stack, the leaf included; a power of two */
+#define UNWIND_FRAME_SIGNAL (1ull << 63) /* see ABI_FRAME_SIGNAL */
+#define UNWIND_FRAME_GAP    (1ull << 62)
+#define UNWIND_CHUNK_BYTES  (1u << 20)
+#define UNWIND_PAGE_SHIFT   8
+#define UNWIND_SLOTS_MAX    16384u
 
 /* How the canonical frame address is found. On x86-64 it is the value of sp before the call pushed the return address. */
 enum unwind_cfa {
 	UNWIND_CFA_NONE = 0,	    /* no rule: a gap between functions, or code without CFI */
-	UNWIND_CFA_REGISTER = 1,    /* register + offset */
+	UNWIND_CFA_REGISTER = 1,    /* register + offset; offset2 = where rbx is (x86-64) */
 	UNWIND_CFA_DEREFERENCE = 2, /* *(register + offset) + offset2 */
 	UNWIND_CFA_PLT = 3,	    /* sp + offset + ((ip & 15) >= offset2 ? 8 : 0): lazily bound PLT entries (x86-64) */
 	UNWIND_CFA_SIGNAL = 4,	    /* a signal frame of the kernel's layout: all registers lie in its ucontext, see walk.h */
 	UNWIND_CFA_UNSUPPORTED = 5, /* there is a rule, of a form that is not supported */
 	UNWIND_CFA_END = 6,	    /* the outermost frame: CFI says that the return address is undefined */
+	UNWIND_CFA_INDEXED = 7, /* *(register + 8 * index + offset) + offset2; cfa_register = register | index << 4 (x86-64) */
+	UNWIND_CFA_FRAMES = 8,	/* code made at run time in which none could be found: the frame pointer is all there is */
 };
+/* Set in unwind_rule.cfa if the rule was found by going through the code, for lack of CFI. */
+#define UNWIND_RULE_ANALYSED 0x80
+/* unwind_rule.offset2 of UNWIND_CFA_REGISTER: the caller's rbx is in rbx (0), lost (this), or at *(cfa + offset2). */
+#define UNWIND_RBX_LOST 1
 /* How a register of the caller is found. */
 enum unwind_where {
 	UNWIND_WHERE_SAME = 0,	   /* unchanged; for the return address: in UNWIND_REGISTER_RA's register (arm64) */
@@ -93,9 +107,10 @@ struct unwind_table {
 	__u32 first_page, page_count;
 	__u32 row_count, rule_count, escape_count;
 	__u32 rules, index, rows, escapes;
-	__u32 reserved[5];
+	__u32 checks; /* u16[row_count], walk_check(): only in tables of code made at run time; else 0 */
+	__u32 reserved[4];
 };
-#define UNWIND_TABLE_MAGIC 0x31545557u /* "WUT1" */
+#define UNWIND_TABLE_MAGIC 0x32545557u /* "WUT2" */
 
 /* A binary. The agent writes all but `used`. */
 struct unwind_slot {
@@ -108,19 +123,22 @@ enum unwind_slot_state {
 	UNWIND_SLOT_ABSENT = 0, /* not loaded (any more): asked for by its use */
 	UNWIND_SLOT_LOADED = 1, /* `table` is valid */
 	UNWIND_SLOT_FRAMES = 2, /* has no CFI: frame pointers only */
+	UNWIND_SLOT_LIVE = 3,	/* code made at run time; `table`, if it is not 0, is valid, see there */
 };
-#define UNWIND_SLOT_JIT 0u /* the slot of all code without a file; its state is UNWIND_SLOT_FRAMES */
+#define UNWIND_SLOT_JIT 0u /* the slot of all code without a file of which nothing is known yet; always UNWIND_SLOT_LIVE */
 
 /* An executable mapping. */
 struct unwind_range {
 	__u64 start, end;
 	__u32 slot;
-	__u32 file_page; /* offset in the file / 4096 */
+	__u32 file_page; /* offset in the file / 4096; 0 for code made at run time */
 };
 struct unwind_process {
 	__u32 ranges, count; /* place of the unwind_range array in the heap */
 	__u32 version;	     /* of the process's mappings; copied to its samples */
 	__u32 flags;	     /* enum unwind_process_flags */
+	__u32 code_pages;    /* mapped executable, as the last walk found it; 0 = not looked at since the agent wrote this */
+	__u32 reserved;
 };
 
 enum unwind_process_flags {
@@ -142,8 +160,11 @@ enum unwind_result {
 	UNWIND_STACK_CUT = 10,	/* the copy of the stack that user space walks ends too early */
 	UNWIND_STALE = 11,	/* mappings or tables changed during or just before the walk: frames may be wrong */
 	UNWIND_NO_USER = 12,	/* nothing to walk: no user registers */
-	UNWIND_RESULTS = 13,
+	UNWIND_ANALYSED = 13,	/* complete, a part by rules that were found by going through the code */
+	UNWIND_RESULTS = 14,
 };
+#define UNWIND_IS_COMPLETE(result) ((result) == UNWIND_COMPLETE || (result) == UNWIND_ANALYSED)
+
 /* The first three are cured by telling the kernel side more; such a walk is continued in user space (bpf/abi.h, abi_tail). */
 #define UNWIND_IS_CURABLE(result) ((result) >= UNWIND_NO_PROCESS && (result) <= UNWIND_NO_TABLE)
 

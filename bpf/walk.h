@@ -6,6 +6,7 @@
  *   WALK_READ(walk, to, bytes, address)  copies from the stack (or code) of the process; 0, or the result to stop with
  *   WALK_MAP(walk, address)		  sets walk->map for the executable mapping of an address; 0, or the result to stop with
  *   WALK_KNOWS_ALL			  WALK_MAP's UNWIND_NO_MAPPING is the last word, not for lack of knowledge
+ *   WALK_LIVE(walk, rule)		  the rule in code made at run time; 0, or the result to stop with
  *   WALK_ESCAPE, WALK_RULE		  walk_escape() and walk_find_rule(), which the verifier wants by themselves
  *   WALK_HEAP16(place) ... WALK_HEAP64	  what lies in the heap; any place must be safe to read
  *
@@ -13,10 +14,16 @@
  * pointer; else the walk stops and says why. A frame that a rule leads to is right if the rule is; one that a frame pointer
  * leads to may have skipped a caller (a leaf that has no frame of its own), so it sets walk->by_frames.
  *
- * What is known of registers: all at the leaf, and again in code that a signal interrupted; sp and the frame pointer in
- * callers. Compilers refer the CFA of a function that calls others to one of these two. Other callee-saved registers are not
- * followed: it would double the reads, for a handful of hand-written functions; their rules stop the walk with
+ * What is known of registers: all at the leaf, and again in code that a signal interrupted; sp, the frame pointer and, on
+ * x86-64, rbx in callers. Compilers refer the CFA of a function that calls others to one of the first two, and hand-written
+ * functions (_dl_runtime_resolve(), switches to another stack) mostly to rbx, which is read from where it was saved only when
+ * a rule asks for it. Other callee-saved registers are not followed; rules that need them stop the walk with
  * UNWIND_NO_REGISTER.
+ *
+ * Stacks need not be one. A caller's frame on another stack than its callee's may lie below it: that is believed where the rule
+ * does not count from sp and the return address lies behind a call, a few times a walk. The outermost frame of a stack that was
+ * made by hand (makecontext(), coroutines) returns to no call: to the first byte of a function that was put there instead, or
+ * to 0. That is a root, too.
  *
  * A step changes the walk only if it succeeds, so that the walk can be resumed where it stopped (struct abi_tail).
  *
@@ -35,7 +42,8 @@ struct walk_map {
 	__u64 file_offset;
 	__u32 state; /* enum unwind_slot_state */
 	/* Of the table, if it is loaded; absolute places in the heap. */
-	__u32 first_page, page_count, index, rows, rules, escapes, escape_count;
+	__u32 first_page, page_count, index, rows, rules, escapes, escape_count, checks;
+	__u32 row, pad; /* that walk_find_rule() found last */
 };
 
 #define WALK_WINDOW_WORDS 32u
@@ -45,14 +53,22 @@ struct walk {
 	__u32 known;	 /* bit by register */
 	__u32 is_return; /* ip is a return address: the call is before it */
 	__u32 by_frames; /* a part was found by frame pointers, or by guessing where a leaf's return address is */
+	__u32 analysed;	 /* a part was found by rules for code without CFI */
 	__u32 chained;	 /* the last step was by a frame pointer */
+	__u32 guessed;	 /* the last step was by no rule */
+	__u32 switches;	 /* to stacks below the callee's */
+	__u32 uncalled;	 /* ip is behind no call: put there by an interpreter that jumps */
+	__u32 asks;	 /* code made at run time that is not known: stop, and ask for it */
 	__u32 depth;
-	__u64 hash;		   /* of frames[1] on */
+	__u64 hash, hash_before;   /* of frames[1] on; without the last one */
+	__u64 rbx_at;		   /* where the caller's rbx was saved; 0 = it is in registers */
 	__u32 ranges, range_count; /* of the process, in the heap */
 	__u32 cpu;
+	struct unwind_rule live; /* that was found last in code made at run time */
 	struct walk_map map;
 	__u64 window_start; /* the stack that was read last: window_bytes from there on */
-	__u32 window_bytes, pad;
+	__u32 window_bytes;
+	__u32 unknown; /* nothing is known of the code at ip */
 	__u64 window[WALK_WINDOW_WORDS];
 	__u64 scratch[24];
 	__u64 frames[UNWIND_FRAMES_MAX]; /* [0] = the leaf; the others as in struct abi_chain */
@@ -157,7 +173,9 @@ static __always_inline int walk_set_map(struct walk_map *map, __u64 start, __u64
 	map->end = end;
 	map->file_offset = file_offset;
 	map->state = state;
-	if (state != UNWIND_SLOT_LOADED)
+	map->page_count = 0;
+	map->checks = 0;
+	if (state != UNWIND_SLOT_LOADED && (state != UNWIND_SLOT_LIVE || !table))
 		return 0;
 	map->first_page = WALK_HEAP32(table + __builtin_offsetof(struct unwind_table, first_page));
 	map->page_count = WALK_HEAP32(table + __builtin_offsetof(struct unwind_table, page_count));
@@ -166,11 +184,13 @@ static __always_inline int walk_set_map(struct walk_map *map, __u64 start, __u64
 	map->rules = table + WALK_HEAP32(table + __builtin_offsetof(struct unwind_table, rules));
 	map->escapes = table + WALK_HEAP32(table + __builtin_offsetof(struct unwind_table, escapes));
 	map->escape_count = WALK_HEAP32(table + __builtin_offsetof(struct unwind_table, escape_count));
+	if (state == UNWIND_SLOT_LIVE)
+		map->checks = table + WALK_HEAP32(table + __builtin_offsetof(struct unwind_table, checks));
 	return 0;
 }
 
 /* The place of the rule for an address in walk->map; 0 = none. */
-static __always_inline __u32 walk_find_rule(const struct walk_map *map, __u64 address)
+static __always_inline __u32 walk_find_rule(struct walk_map *map, __u64 address)
 {
 	__u64 offset = address - map->start + map->file_offset;
 	__u64 page = (offset >> UNWIND_PAGE_SHIFT) - map->first_page;
@@ -183,6 +203,7 @@ static __always_inline __u32 walk_find_rule(const struct walk_map *map, __u64 ad
 	row = first - 1;
 	if (end > first)
 		row += walk_count_rows(map->rows + (__u64)first * 2, end - first, offset & 0xff);
+	map->row = row;
 	rule = WALK_HEAP16(map->rows + (__u64)row * 2) >> 8;
 	if (rule == UNWIND_RULE_ESCAPE)
 		rule = WALK_ESCAPE(map->escapes, map->escape_count, row);
@@ -195,6 +216,25 @@ static __always_inline int walk_read_rule(__u32 place, struct unwind_rule *ret)
 
 	WALK_HEAP128(place, halves);
 	return 1;
+}
+
+/* Of the 16 bytes of code at a multiple of 16 in which an instruction begins. */
+static __always_inline __u32 walk_check(__u64 low, __u64 high)
+{
+	return walk_hash(walk_hash(0, low), high) >> 48;
+}
+
+/* Tables of code made at run time: UNWIND_CFA_NONE if nothing is known of the address, or the code is another by now. */
+static __always_inline int walk_find_live_rule(struct walk *walk, struct unwind_rule *ret)
+{
+	__u32 place = WALK_RULE(walk, walk->ip);
+
+	ret->cfa = UNWIND_CFA_NONE;
+	if (!place || !walk->map.checks || WALK_READ(walk, walk->scratch, 16, walk->ip & ~15ull))
+		return 0;
+	if (WALK_HEAP16(walk->map.checks + (__u64)walk->map.row * 2) == walk_check(walk->scratch[0], walk->scratch[1]))
+		walk_read_rule(place, ret);
+	return 0;
 }
 
 /* ---- frames ---- */
@@ -234,10 +274,22 @@ static __always_inline int walk_enter(struct walk *walk, __u64 ip, __u32 is_retu
 	walk->ip = ip;
 	walk->is_return = is_return;
 	walk->chained = 0;
+	walk->guessed = 0;
+	walk->uncalled = 0;
 	walk->frames[walk->depth & (UNWIND_FRAMES_MAX - 1)] = frame;
 	walk->depth++;
+	walk->hash_before = walk->hash;
 	walk->hash = walk_hash(walk->hash, frame);
 	return WALK_GOES_ON;
+}
+
+/* Puts another value in place of the last frame. */
+static __always_inline void walk_amend(struct walk *walk, __u64 frame)
+{
+	if (walk->depth < 2) /* the leaf is in no chain */
+		return;
+	walk->frames[(walk->depth - 1) & (UNWIND_FRAMES_MAX - 1)] = frame;
+	walk->hash = walk_hash(walk->hash_before, frame);
 }
 
 #if UNWIND_REGISTERS == 16
@@ -252,6 +304,7 @@ static __always_inline int walk_signal(struct walk *walk)
 
 	if (r != 0)
 		return r;
+	walk_amend(walk, walk->frames[(walk->depth - 1) & (UNWIND_FRAMES_MAX - 1)] | UNWIND_FRAME_SIGNAL);
 	for (int i = 0; i < 8; i++)
 		walk->registers[8 + i] = walk->scratch[i];
 	walk->registers[5] = walk->scratch[8];
@@ -263,13 +316,20 @@ static __always_inline int walk_signal(struct walk *walk)
 	walk->registers[2] = walk->scratch[14];
 	walk->registers[7] = walk->scratch[15];
 	walk->known = 0xffff;
+	walk->rbx_at = 0;
 	return walk_enter(walk, walk->scratch[16], 0);
 }
 
-/* `mov $15, %rax; syscall`: rt_sigreturn, by a trampoline without CFI (musl, Go). */
+/*
+ * `mov $15, %rax; syscall`: rt_sigreturn, by a trampoline without CFI (musl, Go), or in the system call that it makes, when the
+ * leaf's address is the one behind it. There no CFI holds any more: glibc's ends with the instruction.
+ */
+#define WALK_TRAMPOLINE_BYTES 9
 static __always_inline int walk_is_trampoline(struct walk *walk)
 {
-	if (WALK_READ(walk, walk->scratch, 16, walk->ip))
+	__u64 behind = walk->is_return ? 0 : WALK_TRAMPOLINE_BYTES;
+
+	if (WALK_READ(walk, walk->scratch, 16, walk->ip - behind))
 		return 0;
 	return walk->scratch[0] == 0x0f0000000fc0c748ull && (walk->scratch[1] & 0xff) == 0x05;
 }
@@ -296,24 +356,82 @@ static __always_inline __u64 walk_code(__u64 address)
 
 #define WALK_FRAME_BYTES_MAX (8ull << 20) /* of one frame found by its frame pointer */
 
+enum walk_call { WALK_CALL_UNREADABLE, WALK_CALL_NOT, WALK_CALL };
 #if UNWIND_REGISTERS == 16
-/* The bytes before `ra` are a call: e8 rel32, or ff /2 with its operand in a register or in memory. */
-static __always_inline int walk_follows_call(struct walk *walk, __u64 ra)
+/* Whether the last `len` of the bytes are a call by ff /2. A register as its operand takes 2, memory up to 7. */
+static __always_inline __u32 walk_is_call(__u64 bytes, __u32 len)
+{
+	__u32 opcode = bytes >> (64 - 8 * len) & 0xff, modrm = bytes >> (72 - 8 * len) & 0xff, form = modrm & 7;
+	__u32 mod = modrm >> 6, is_sib = form == 4, is_rip = !mod && form == 5;
+	__u32 needs = mod == 3 ? 2 : 2 + is_sib + (is_rip || mod == 2 ? 4 : mod); /* with its address */
+	__u32 base = bytes >> (80 - 8 * (len > 2 ? len : 3)) & 7;
+
+	if (is_sib && !mod && base == 5) /* no base, but 4 bytes */
+		needs += 4;
+	return opcode == 0xff && (modrm & 0x38) == 0x10 && needs == len;
+}
+
+/* Whether the bytes before `ra` are a call: e8 rel32, or ff /2 with its operand in a register or in memory. */
+static __always_inline enum walk_call walk_call_before(struct walk *walk, __u64 ra)
 {
 	__u64 bytes;
 
 	if (WALK_READ(walk, walk->scratch, 8, ra - 8))
-		return 0;
+		return WALK_CALL_UNREADABLE;
 	bytes = walk->scratch[0];
-	return (bytes >> 24 & 0xff) == 0xe8 || (bytes >> 48 & 0x38ff) == 0x10ff || (bytes >> 40 & 0x38ff) == 0x10ff ||
-	       (bytes >> 32 & 0x38ff) == 0x10ff || (bytes >> 16 & 0x38ff) == 0x10ff || (bytes >> 8 & 0x38ff) == 0x10ff;
+	return (bytes >> 24 & 0xff) == 0xe8 || walk_is_call(bytes, 2) || walk_is_call(bytes, 3) || walk_is_call(bytes, 4) ||
+			       walk_is_call(bytes, 6) || walk_is_call(bytes, 7)
+		       ? WALK_CALL
+		       : WALK_CALL_NOT;
 }
 #else
-static __always_inline int walk_follows_call(struct walk *walk, __u64 ra)
+static __always_inline enum walk_call walk_call_before(struct walk *walk, __u64 ra)
 {
-	return 0;
+	return WALK_CALL_UNREADABLE;
 }
 #endif
+
+static __always_inline int walk_follows_call(struct walk *walk, __u64 ra)
+{
+	return walk_call_before(walk, ra) == WALK_CALL;
+}
+
+#if UNWIND_REGISTERS == 16
+#define WALK_ENTRY_OFFSET 8 /* of the CFA from sp, where a function begins */
+#else
+#define WALK_ENTRY_OFFSET 0
+#endif
+
+/* Whether a function may begin at this address. One that has called another has an aligned stack pointer behind the call, which
+ * is not the one that it began with. */
+static __always_inline int walk_may_begin(struct walk *walk, __u64 ip)
+{
+	struct unwind_rule rule;
+	__u32 place;
+
+	/* Where code is replaced, a return address is behind no call as soon as it has been. */
+	if (ip < walk->map.start || ip >= walk->map.end || walk->map.state == UNWIND_SLOT_LIVE)
+		return 0;
+	place = walk->map.state == UNWIND_SLOT_LOADED ? WALK_RULE(walk, ip) : 0;
+	if (!place || !walk_read_rule(place, &rule) || rule.cfa == UNWIND_CFA_NONE || rule.cfa == UNWIND_CFA_END)
+		return 1;
+	return (rule.cfa & ~UNWIND_RULE_ANALYSED) == UNWIND_CFA_REGISTER && rule.cfa_register == UNWIND_REGISTER_SP &&
+	       rule.offset == WALK_ENTRY_OFFSET;
+}
+
+/*
+ * Whether the last frame is no return address but the first byte of a function, put at the outermost end of a stack that was
+ * made by hand. Then it is shown as what it is: the byte before it belongs to another function.
+ */
+static __always_inline int walk_is_planted(struct walk *walk)
+{
+	__u64 ip = walk->ip;
+
+	if (!walk->is_return || walk->guessed || !walk_may_begin(walk, ip) || walk_call_before(walk, ip) != WALK_CALL_NOT)
+		return 0;
+	walk_amend(walk, ip + 1);
+	return 1;
+}
 
 /*
  * The innermost frame, in a gap of a binary's CFI: mostly assembly, which has no frame of its own, so that the return address
@@ -342,34 +460,49 @@ static __always_inline int walk_leaf(struct walk *walk)
 	walk->by_frames = 1;
 	walk->registers[UNWIND_REGISTER_SP] = sp + 8;
 	walk->known = 1u << UNWIND_REGISTER_SP | (walk->known & 1u << UNWIND_REGISTER_FP);
-	return walk_enter(walk, ra, 1);
+	walk_enter(walk, ra, 1);
+	walk->guessed = 1;
+	return WALK_GOES_ON;
+}
+
+#define WALK_ROOM_BYTES_MAX 4096
+
+/*
+ * Where the caller's stack ends, above the frame at fp. HotSpot's interpreter makes room for a callee's variables below the
+ * frame of compiled code that calls it, and notes below its frame pointer where that ended. What else has such a number there
+ * is found out by the next return address.
+ */
+static __always_inline __u64 walk_sender(struct walk *walk, __u64 fp)
+{
+	__u64 noted = 0;
+
+	if (walk_load(walk, fp - 8, 1, &noted) || noted & 7 || noted <= fp + 16 || noted - fp > WALK_ROOM_BYTES_MAX)
+		return fp + 16;
+	return noted;
 }
 
 /*
- * Code without a rule: made at run time, or assembly without CFI. The frame pointer is believed if it is aligned and above sp,
- * not far, and leads to a return address in executable memory, and either to a further frame pointer above it (or 0, the end by
- * the ABI), or to a return address behind a call: callers of a function that keeps a frame pointer may use the register
- * otherwise.
+ * By the frame pointer. It is believed if it is aligned and above sp, not far, and leads to a return address in executable
+ * memory, and either to a further frame pointer above it (or 0, the end by the ABI), or to a return address behind a call:
+ * callers of a function that keeps a frame pointer may use the register otherwise. switched: sp is known to be that of another
+ * stack, so that the frame pointer may be anywhere, but then a call is asked for.
  */
-static __always_inline int walk_without_rule(struct walk *walk)
+static __always_inline int walk_by_frame_pointer(struct walk *walk, int switched)
 {
 	__u64 fp = walk->registers[UNWIND_REGISTER_FP], sp = walk->registers[UNWIND_REGISTER_SP], next, ra;
 	__u64 saved[2];
+	__u32 is_live = walk->map.state == UNWIND_SLOT_LIVE;
+	/* Code of a file with a table, and no rule for it: hardly any of that keeps a frame pointer. And a leaf made at run
+	 * time that was replaced before it could be looked at: it may not have set its frame up yet, or keep none. */
+	__u32 is_gap = walk->map.state == UNWIND_SLOT_LOADED || (is_live && walk->unknown && !walk->is_return);
 	int r;
 
-	if (walk_is_trampoline(walk))
-		return walk_signal(walk);
-	if (!walk->is_return && walk->map.state == UNWIND_SLOT_LOADED) {
-		r = walk_leaf(walk);
-		if (r != UNWIND_NO_RULE)
-			return r;
-	}
 	if (!(walk->known >> UNWIND_REGISTER_FP & 1))
 		return UNWIND_NO_RULE;
 	/* The ABI's end of the chain; but only where there is a chain: elsewhere the register may hold any number. */
 	if (!fp)
 		return walk->chained ? UNWIND_COMPLETE : UNWIND_NO_RULE;
-	if (fp & 7 || fp < sp || fp - sp > WALK_FRAME_BYTES_MAX)
+	if (fp & 7 || (!switched && (fp < sp || fp - sp > WALK_FRAME_BYTES_MAX)))
 		return UNWIND_NO_RULE;
 	r = walk_load(walk, fp, 2, saved);
 	if (r != 0)
@@ -378,25 +511,61 @@ static __always_inline int walk_without_rule(struct walk *walk)
 	ra = walk_code(saved[1]);
 	if (!ra)
 		return walk->chained && !next ? UNWIND_COMPLETE : UNWIND_NO_RULE;
-	if (next && (next & 7 || next <= fp || next - fp > WALK_FRAME_BYTES_MAX) && !walk_follows_call(walk, ra))
+	if ((switched || (next && (next & 7 || next <= fp || next - fp > WALK_FRAME_BYTES_MAX))) &&
+	    !walk_follows_call(walk, ra))
 		return UNWIND_NO_RULE;
 	r = WALK_MAP(walk, ra - 1);
 	if (r != 0)
 		return r == UNWIND_NO_MAPPING && WALK_KNOWS_ALL ? UNWIND_NO_RULE : r;
 	walk->by_frames = 1;
-	walk->registers[UNWIND_REGISTER_SP] = fp + 16;
+	sp = fp + 16;
+	if (is_live && walk->map.state == UNWIND_SLOT_LIVE)
+		sp = walk_sender(walk, fp);
+	walk->registers[UNWIND_REGISTER_SP] = sp;
 	walk->registers[UNWIND_REGISTER_FP] = next;
 	walk->known = 1u << UNWIND_REGISTER_SP | 1u << UNWIND_REGISTER_FP;
 	walk_enter(walk, ra, 1);
+	if (is_gap)
+		walk_amend(walk, ra | UNWIND_FRAME_GAP);
 	walk->chained = 1;
+	walk->guessed = 1;
 	return WALK_GOES_ON;
+}
+
+/* Code without a rule: made at run time, or assembly without CFI. */
+static __always_inline int walk_without_rule(struct walk *walk)
+{
+	int r;
+
+	if (walk_is_trampoline(walk))
+		return walk_signal(walk);
+	if (walk_is_planted(walk))
+		return UNWIND_COMPLETE;
+	if (!walk->is_return && walk->map.state == UNWIND_SLOT_LOADED) {
+		r = walk_leaf(walk);
+		if (r != UNWIND_NO_RULE)
+			return r;
+	}
+	return walk_by_frame_pointer(walk, 0);
+}
+
+/* The value of a register by which a rule finds the CFA. */
+static __always_inline int walk_register(struct walk *walk, __u32 number, __u64 *ret)
+{
+	if (!(walk->known >> number & 1))
+		return UNWIND_NO_REGISTER;
+#ifdef UNWIND_REGISTER_RBX
+	if (number == UNWIND_REGISTER_RBX && walk->rbx_at)
+		return walk_load(walk, walk->rbx_at, 1, ret);
+#endif
+	*ret = walk->registers[number & (UNWIND_REGISTERS - 1)];
+	return 0;
 }
 
 /* The canonical frame address by the rule. */
 static __always_inline int walk_cfa(struct walk *walk, const struct unwind_rule *rule, __u64 *ret)
 {
-	__u32 from = rule->cfa_register & (UNWIND_REGISTERS - 1);
-	__u64 base = walk->registers[from] + (__s64)rule->offset;
+	__u64 base = 0;
 	int r;
 
 	if (rule->cfa == UNWIND_CFA_PLT) {
@@ -404,9 +573,17 @@ static __always_inline int walk_cfa(struct walk *walk, const struct unwind_rule 
 		*ret = walk->registers[UNWIND_REGISTER_SP] + (__s64)rule->offset + pushed;
 		return 0;
 	}
-	if (!(walk->known >> from & 1))
-		return UNWIND_NO_REGISTER;
-	if (rule->cfa == UNWIND_CFA_DEREFERENCE) {
+	r = walk_register(walk, rule->cfa_register & (UNWIND_REGISTERS - 1), &base);
+	if (r != 0)
+		return r;
+	base += (__s64)rule->offset;
+	if (rule->cfa == UNWIND_CFA_DEREFERENCE || rule->cfa == UNWIND_CFA_INDEXED) {
+		if (rule->cfa == UNWIND_CFA_INDEXED) {
+			__u32 index = rule->cfa_register >> 4;
+			if (!(walk->known >> index & 1))
+				return UNWIND_NO_REGISTER;
+			base += walk->registers[index & (UNWIND_REGISTERS - 1)] * 8;
+		}
 		r = walk_load(walk, base, 1, &base);
 		if (r != 0)
 			return r;
@@ -461,12 +638,107 @@ static __always_inline int walk_saved(struct walk *walk, const struct unwind_rul
 	return 0;
 }
 
+/* Where the caller's rbx is. Returns the bit of it in walk->known. */
+static __always_inline __u32 walk_rbx(struct walk *walk, const struct unwind_rule *rule, __u64 cfa)
+{
+#ifdef UNWIND_REGISTER_RBX
+	if (rule->cfa != UNWIND_CFA_REGISTER || rule->offset2 == UNWIND_RBX_LOST)
+		return 0;
+	if (!rule->offset2)
+		return walk->known & 1u << UNWIND_REGISTER_RBX;
+	walk->rbx_at = cfa + (__s64)rule->offset2;
+	return 1u << UNWIND_REGISTER_RBX;
+#else
+	return 0;
+#endif
+}
+
+#define WALK_SWITCHES_MAX 16
+
+/* Whether the caller's frame may lie below this one: on another stack. */
+static __always_inline int walk_may_switch(struct walk *walk, const struct unwind_rule *rule, __u64 ra)
+{
+	if ((rule->cfa == UNWIND_CFA_REGISTER && rule->cfa_register == UNWIND_REGISTER_SP) ||
+	    walk->switches >= WALK_SWITCHES_MAX || !walk_follows_call(walk, ra))
+		return 0;
+	walk->switches++;
+	return 1;
+}
+
+/*
+ * The return address by the rule is in no known code. Where a function goes over to another stack by hand, its CFI mostly
+ * counts on from the new one (Go's systemstack()), and its frame pointer is still the old one. And libraries of coroutines
+ * that are written without CFI (Boost.Context) put the inside of a function, behind a jump, at the end of a stack: above
+ * lies whatever the memory held before.
+ */
+static __always_inline int walk_off_stack(struct walk *walk, __u64 ra)
+{
+	if (walk->analysed && walk->is_return && !walk->guessed && walk_call_before(walk, walk->ip) == WALK_CALL_NOT) {
+		walk_amend(walk, walk->ip + 1);
+		return UNWIND_COMPLETE;
+	}
+	/* Behind a call it is code that is not known yet. */
+	if (walk->switches >= WALK_SWITCHES_MAX || walk_follows_call(walk, ra))
+		return UNWIND_NO_MAPPING;
+	walk->switches++;
+	return walk_by_frame_pointer(walk, 1) == WALK_GOES_ON ? WALK_GOES_ON : UNWIND_NO_MAPPING;
+}
+
+/* A step by a rule that says where the caller's frame is. */
+static __always_inline int walk_by_rule(struct walk *walk, const struct unwind_rule *rule)
+{
+	__u64 cfa = 0, ra = 0, fp = 0, sp = walk->registers[UNWIND_REGISTER_SP];
+	__u32 known = 0, is_live = walk->map.state == UNWIND_SLOT_LIVE, uncalled = 0;
+	int r;
+
+	r = walk_cfa(walk, rule, &cfa);
+	if (r != 0)
+		return r;
+	if (cfa == sp && rule->ra == UNWIND_WHERE_CFA && walk->is_return)
+		return UNWIND_BAD_FRAME;
+	r = walk_saved(walk, rule, cfa, &ra, &fp, &known);
+	/* A stack that was made by hand ends with the frame of its first function. */
+	if (r == UNWIND_BAD_READ && cfa > sp && !((cfa - 8) & 4095) && !is_live)
+		return UNWIND_COMPLETE;
+	if (r != 0)
+		return cfa < sp ? UNWIND_BAD_FRAME : r;
+	ra = walk_code(ra);
+	/* A rule for code that was replaced by now finds anything: 0 is the commonest number in memory. */
+	if (!ra && is_live)
+		return UNWIND_NO_RULE;
+	if (!ra)
+		return cfa < sp ? UNWIND_BAD_FRAME : UNWIND_COMPLETE;
+	if (ra - 1 < walk->map.start || ra - 1 >= walk->map.end) {
+		r = WALK_MAP(walk, ra - 1);
+		if (r == UNWIND_NO_MAPPING)
+			return cfa < sp ? UNWIND_BAD_FRAME : walk_off_stack(walk, ra);
+		if (r != 0)
+			return r;
+	}
+	if (cfa < sp && !walk_may_switch(walk, rule, ra))
+		return UNWIND_BAD_FRAME;
+	/* Such code is replaced at any time, and the rule may be that of the former. An interpreter that was made at run time
+	 * (HotSpot's) puts the address that is to be returned to there by itself, and keeps a frame pointer. */
+	if (is_live && !walk_follows_call(walk, ra)) {
+		if (walk->map.state != UNWIND_SLOT_LIVE)
+			return UNWIND_NO_RULE;
+		uncalled = 1;
+	}
+	known |= walk_rbx(walk, rule, cfa) | 1u << UNWIND_REGISTER_SP;
+	walk->registers[UNWIND_REGISTER_SP] = cfa;
+	walk->registers[UNWIND_REGISTER_FP] = fp;
+	walk->known = known;
+	walk_enter(walk, ra, 1);
+	walk->uncalled = uncalled;
+	return WALK_GOES_ON;
+}
+
 /* WALK_GOES_ON, or the result that the walk ends with. */
 static __always_inline int walk_step(struct walk *walk)
 {
-	__u64 pc = walk->ip - walk->is_return, cfa = 0, ra = 0, fp = 0, sp;
-	__u32 known = 0, place;
-	struct unwind_rule rule;
+	__u64 pc = walk->ip - walk->is_return;
+	struct unwind_rule rule = {.cfa = UNWIND_CFA_NONE};
+	__u32 place;
 	int r;
 
 	if (walk->depth >= UNWIND_FRAMES_MAX)
@@ -478,33 +750,43 @@ static __always_inline int walk_step(struct walk *walk)
 	}
 	if (walk->map.state == UNWIND_SLOT_ABSENT)
 		return UNWIND_NO_TABLE;
-	place = walk->map.state == UNWIND_SLOT_LOADED ? WALK_RULE(walk, pc) : 0;
-	if (!place || !walk_read_rule(place, &rule))
-		return walk_without_rule(walk);
+	if (walk->map.state == UNWIND_SLOT_LIVE) {
+		r = WALK_LIVE(walk, &rule);
+		if (r != 0)
+			return r;
+	} else {
+		place = walk->map.state == UNWIND_SLOT_LOADED ? WALK_RULE(walk, pc) : 0;
+		if (!place || !walk_read_rule(place, &rule))
+			rule.cfa = UNWIND_CFA_NONE;
+	}
+	if (walk->uncalled && rule.cfa != UNWIND_CFA_FRAMES && rule.cfa_register != UNWIND_REGISTER_FP)
+		return UNWIND_NO_RULE;
+	walk->unknown = rule.cfa == UNWIND_CFA_NONE;
+	if (rule.cfa == UNWIND_CFA_FRAMES)
+		rule.cfa = UNWIND_CFA_NONE;
+	if (rule.cfa & UNWIND_RULE_ANALYSED) {
+		walk->analysed = 1;
+		rule.cfa &= ~UNWIND_RULE_ANALYSED;
+	}
 	if (rule.cfa == UNWIND_CFA_END)
 		return UNWIND_COMPLETE;
 	if (rule.cfa == UNWIND_CFA_SIGNAL)
 		return walk_signal(walk);
+	/* Functions mostly begin at such addresses: few return addresses need to be looked at. Go puts the second byte of one
+	 * there, behind a nop: goexit(). */
+	if ((walk->ip & 15) <= 1 && rule.cfa != UNWIND_CFA_NONE && walk_is_planted(walk))
+		return walk_is_trampoline(walk) ? walk_signal(walk) : UNWIND_COMPLETE;
 	if (rule.cfa == UNWIND_CFA_UNSUPPORTED)
 		return UNWIND_UNSUPPORTED;
 	if (rule.cfa == UNWIND_CFA_NONE)
 		return walk_without_rule(walk);
-	r = walk_cfa(walk, &rule, &cfa);
-	if (r != 0)
-		return r;
-	sp = walk->registers[UNWIND_REGISTER_SP];
-	if (cfa < sp || (cfa == sp && rule.ra == UNWIND_WHERE_CFA))
-		return UNWIND_BAD_FRAME;
-	r = walk_saved(walk, &rule, cfa, &ra, &fp, &known);
-	if (r != 0)
-		return r;
-	ra = walk_code(ra);
-	if (!ra)
-		return UNWIND_COMPLETE;
-	walk->registers[UNWIND_REGISTER_SP] = cfa;
-	walk->registers[UNWIND_REGISTER_FP] = fp;
-	walk->known = known | 1u << UNWIND_REGISTER_SP;
-	return walk_enter(walk, ra, 1);
+	return walk_by_rule(walk, &rule);
+}
+
+/* The result of a walk that step by step has come to its end with `result`. */
+static __always_inline int walk_result(const struct walk *walk, int result)
+{
+	return result == UNWIND_COMPLETE && walk->analysed ? UNWIND_ANALYSED : result;
 }
 
 /* Begins at the leaf; registers and known are set. */
@@ -513,12 +795,17 @@ static __always_inline void walk_begin(struct walk *walk, __u64 ip, __u64 hash_s
 	walk->ip = ip;
 	walk->is_return = 0;
 	walk->by_frames = 0;
-	walk->chained = 0;
+	walk->analysed = 0;
+	walk->chained = walk->guessed = 0;
+	walk->switches = 0;
+	walk->rbx_at = 0;
+	walk->asks = 0;
+	walk->uncalled = walk->unknown = 0;
 	walk->map.start = walk->map.end = 0;
 	walk->window_bytes = 0;
 	walk->frames[0] = ip;
 	walk->depth = 1;
-	walk->hash = hash_seed;
+	walk->hash = walk->hash_before = hash_seed;
 }
 
 #endif

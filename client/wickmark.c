@@ -39,9 +39,10 @@
 
 #define TEXT_SLOTS	 16384u /* a power of two, more than there can be sites and some texts */
 #define SITES_MADE	 WICKMARK_SITES
-#define LEASE_CHECK_MASK 255u	       /* records between two looks at the lease */
-#define GRANT_NS	 2000000000ull /* until the recorder has taken over */
-#define RETRY_AFTER	 1024u	       /* markers between two looks for a thread's entry */
+#define LEASE_CHECK_MASK 255u		/* records between two looks at the lease */
+#define GRANT_NS	 10000000000ull /* until the recorder has taken over */
+#define PATIENCE_NS	 1000000000ull	/* with a recorder to which many processes tell something at once */
+#define RETRY_AFTER	 1024u		/* markers between two looks for a thread's entry */
 
 struct thread_self {
 	struct wickmark_thread *thread;
@@ -167,6 +168,40 @@ static struct wickmark_header *map_new(int *ret_fd)
 	return header;
 }
 
+static void set_recorder(const char *name, size_t len)
+{
+	recorder.sun_family = AF_UNIX;
+	memset(recorder.sun_path, 0, sizeof(recorder.sun_path));
+	memcpy(recorder.sun_path + 1, name, len); /* an abstract name: there is no file */
+	recorder_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
+}
+
+/* One that is full of what others told it, or that many descriptors are under way to, is only busy. */
+static int is_busy(int error)
+{
+	return error == EAGAIN || error == EINTR || error == ETOOMANYREFS || error == ENOBUFS || error == ENOMEM;
+}
+
+/* 0, or an errno. */
+static int tell_recorder(int to, const struct msghdr *message)
+{
+	struct timeval patience = {.tv_usec = PATIENCE_NS / 1000 / 4};
+	uint64_t until_ns = monotonic_ns() + PATIENCE_NS;
+	int connected = 0;
+	setsockopt(to, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	for (;;) {
+		if (!connected && connect(to, (struct sockaddr *)&recorder, recorder_len) == 0)
+			connected = 1;
+		if (connected && sendmsg(to, message, MSG_NOSIGNAL) > 0)
+			return 0;
+		int error = errno;
+		if (!is_busy(error) || monotonic_ns() > until_ns)
+			return error;
+		if (error == ETOOMANYREFS || error == ENOBUFS || error == ENOMEM)
+			nanosleep(&(struct timespec){0, 1000000}, NULL);
+	}
+}
+
 /* Hands the file to a recorder that waits for it, which is quicker than to be found: the process may end soon. */
 static void notify_recorder(int fd)
 {
@@ -180,7 +215,7 @@ static void notify_recorder(int fd)
 		.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
 	if (!recorder.sun_family)
 		return;
-	int to = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int to = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (to < 0)
 		return;
 	memset(&control, 0, sizeof(control));
@@ -189,10 +224,11 @@ static void notify_recorder(int fd)
 	rights->cmsg_type = SCM_RIGHTS;
 	rights->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(rights), &fd, sizeof(int));
-	if (connect(to, (struct sockaddr *)&recorder, recorder_len) == 0 && sendmsg(to, &message, MSG_NOSIGNAL) > 0) {
+	int error = tell_recorder(to, &message);
+	if (!error) {
 		shared->lease_ns = monotonic_ns() + GRANT_NS;
 		PUBLISH(&shared->enabled, 1);
-	} else {
+	} else if (!is_busy(error)) {
 		recorder.sun_family = 0; /* gone; nobody will ever listen under this name again */
 	}
 	close(to);
@@ -203,6 +239,17 @@ static void end_thread(void *entry)
 	self.over = 1;
 	self.thread = NULL;
 	PUBLISH(&((struct wickmark_thread *)entry)->state, WICKMARK_ENDED);
+}
+
+/* Who records the parent, which need not be who started it. */
+static void find_recorder(const struct wickmark_header *header)
+{
+	char name[WICKMARK_RECORDER_BYTES + 1] = "";
+	if (!LOAD(&header->enabled))
+		return;
+	memcpy(name, header->recorder_name, WICKMARK_RECORDER_BYTES);
+	if (name[0])
+		set_recorder(name, strlen(name));
 }
 
 static void before_fork(void)
@@ -238,6 +285,7 @@ static void after_fork_child(void)
 		new->string_bytes = old->string_bytes;
 		memcpy(sites_of(new), sites_of(old), new->site_count * sizeof(struct wickmark_site_entry));
 		memcpy(strings_of(new), strings_of(old), new->string_bytes);
+		find_recorder(old);
 		new->recorder = old->recorder;
 		new->lease_ns = old->lease_ns;
 		new->enabled = old->enabled;
@@ -271,9 +319,7 @@ __attribute__((constructor)) static void begin(void)
 	fstat(shared_fd, &shared_stat);
 	size_t len = name ? strlen(name) : 0;
 	if (len > 0 && len < sizeof(recorder.sun_path)) {
-		recorder.sun_family = AF_UNIX;
-		memcpy(recorder.sun_path + 1, name, len); /* an abstract name: there is no file */
-		recorder_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
+		set_recorder(name, len);
 		notify_recorder(shared_fd);
 	}
 	wickmark_switch = &shared->enabled;
@@ -390,14 +436,22 @@ static void write_name(struct wickmark_thread *thread)
 	PUBLISH(&thread->name_changes, (changes | 1) + 1);
 }
 
+/* While nobody records, nobody frees the entries of threads that ended: one whose ring is empty is as good as free. */
+static int takes(struct wickmark_thread *thread)
+{
+	uint32_t state = LOAD(&thread->state);
+	if (state == WICKMARK_ENDED && (LOAD(&shared->enabled) || LOAD(&thread->head) != LOAD(&thread->tail)))
+		return 0;
+	return (state == WICKMARK_FREE || state == WICKMARK_ENDED) &&
+	       __atomic_compare_exchange_n(&thread->state, &state, WICKMARK_CLAIMED, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
 static struct wickmark_thread *find_free(void)
 {
 	for (uint32_t i = 0; i < WICKMARK_THREADS; i++) {
 		struct wickmark_thread *thread = &threads_of(shared)[i];
-		uint32_t state = WICKMARK_FREE, count = LOAD(&shared->thread_count);
-		if (LOAD(&thread->state) != WICKMARK_FREE ||
-		    !__atomic_compare_exchange_n(&thread->state, &state, WICKMARK_CLAIMED, 0, __ATOMIC_ACQUIRE,
-						 __ATOMIC_RELAXED))
+		uint32_t count = LOAD(&shared->thread_count);
+		if (!takes(thread))
 			continue;
 		while (count <= i && !__atomic_compare_exchange_n(&shared->thread_count, &count, i + 1, 0, __ATOMIC_RELEASE,
 								  __ATOMIC_RELAXED))
@@ -407,7 +461,7 @@ static struct wickmark_thread *find_free(void)
 	return NULL;
 }
 
-/* Gives this thread a ring; the first marker of a thread. */
+/* Gives this thread a ring; the first marker of a thread, or its name, which profilers show without markers too. */
 static int claim(void)
 {
 	int saved = errno;
@@ -452,6 +506,8 @@ void wickmark_thread_name(const char *name)
 	memcpy(self.name, name, len);
 	if (self.thread)
 		write_name(self.thread);
+	else if (!self.over && name[0])
+		claim();
 	self.busy--;
 }
 

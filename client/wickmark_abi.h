@@ -17,13 +17,17 @@
  * modulo WICKMARK_RECORDS. The writer fills the record, then stores head (release). The recorder copies, then stores tail. If
  * there is no room the writer drops what it has, and counts it in lost.
  *
- * A thread's entry is FREE, ACTIVE, or ENDED when the thread has ended. Only the recorder makes an ENDED one FREE, once it has
- * read what is in the ring, so the records of two threads do not mix. generation counts the threads that had it.
+ * A thread's entry is FREE, ACTIVE, or ENDED when the thread has ended. The recorder makes an ENDED one FREE, once it has read
+ * what is in the ring, so the records of two threads do not mix; while nobody records, another thread may claim one whose ring
+ * is empty. generation counts the threads that had it. A thread has an entry from its first marker on, or its first name.
  *
  * The switch. `enabled` is 0 unless a recorder holds the lease: it writes a deadline (CLOCK_MONOTONIC, ns) to lease_ns every
  * now and then, and a number of its choice to recorder. A number with WICKMARK_GIVES_WAY is one of a recorder that runs all the
  * time: one without it may take the lease from it at any moment, and writes its own number over it. A writer that finds the
  * lease expired, which it looks for now and then, turns the switch off: a recorder that was killed costs nothing for long.
+ *
+ * Whom to tell. A process that begins hands its file to the socket that its environment names, and one that was forked to the
+ * one that the recorder wrote into its parent's header, for it may be killed before it is found.
  *
  * Times are ticks of header.clock. Numbers are little-endian, as on all machines where this runs; anything may stand anywhere
  * as far as the recorder is concerned, and the program must cope with any tail.
@@ -53,7 +57,8 @@ enum wickmark_clock {
 	WICKMARK_CLOCK_TSC = 2,	      /* the invariant time stamp counter */
 };
 
-#define WICKMARK_GIVES_WAY 2u /* bit of wickmark_header.recorder */
+#define WICKMARK_RECORDER_BYTES 48u
+#define WICKMARK_GIVES_WAY	2u /* bit of wickmark_header.recorder */
 
 struct wickmark_header {
 	uint64_t magic;
@@ -66,7 +71,7 @@ struct wickmark_header {
 	uint32_t enabled;
 	uint32_t recorder; /* a number of its choice; 0 = none, or the process itself until one comes */
 	uint64_t lease_ns;
-	uint64_t reserved3[6];
+	char recorder_name[WICKMARK_RECORDER_BYTES]; /* of its socket, abstract; "" = none */
 	/* Written by the process. */
 	uint32_t thread_count; /* entries that were ever used */
 	uint32_t site_count, string_bytes, long_count;

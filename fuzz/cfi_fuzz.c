@@ -2,18 +2,23 @@
 /*
  * ELF files to rows of call frame information, and what every reader of rows relies on: addresses ascend, neighbours differ,
  * all numbers are in range, unused fields are zero, statistics are true. The first byte of the input says how to treat the
- * rest: as a file, or as one section of a file made around it, so that the fuzzer need not find out what ELF is.
+ * rest: as a file, or as one section of a file made around it, so that the fuzzer need not find out what ELF is. Sections of a
+ * file on disk are read in pieces (cfi_pages.c), which must give the same rows as the same section in memory.
  */
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "base/hash.h"
 #include "elf/cfi.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct check {
 	uint64_t rows, unsupported, address;
+	uint64_t hash; /* of all rows */
 	struct unwind_rule last;
 	unsigned registers;
 };
@@ -26,7 +31,9 @@ static void require(bool condition)
 
 static void check_rule(const struct check *check, const struct unwind_rule *rule)
 {
-	require(rule->cfa <= UNWIND_CFA_END && rule->cfa_register < check->registers);
+	/* Rules that were found by going through code are of one kind. */
+	require(rule->cfa <= UNWIND_CFA_INDEXED || rule->cfa == (UNWIND_CFA_REGISTER | UNWIND_RULE_ANALYSED));
+	require(rule->cfa_register < check->registers || rule->cfa == UNWIND_CFA_INDEXED);
 	require(rule->ra <= UNWIND_WHERE_LOST && rule->fp <= UNWIND_WHERE_LOST);
 	require(rule->ra != UNWIND_WHERE_FP && rule->fp != UNWIND_WHERE_REGISTER);
 	if (rule->ra == UNWIND_WHERE_REGISTER)
@@ -35,11 +42,13 @@ static void check_rule(const struct check *check, const struct unwind_rule *rule
 		require(rule->ra_offset == 0);
 	if (rule->fp == UNWIND_WHERE_SAME || rule->fp == UNWIND_WHERE_LOST)
 		require(rule->fp_offset == 0);
-	if (rule->cfa == UNWIND_CFA_REGISTER)
+	if (rule->cfa == UNWIND_CFA_REGISTER && check->registers == 32) /* of x86-64 it says where rbx is */
 		require(rule->offset2 == 0);
 	if (rule->cfa == UNWIND_CFA_PLT)
 		require(rule->offset2 >= 0 && rule->offset2 <= 15 && rule->cfa_register == 7);
-	if (rule->cfa == UNWIND_CFA_NONE || rule->cfa > UNWIND_CFA_PLT) {
+	bool is_bare = rule->cfa == UNWIND_CFA_NONE || rule->cfa == UNWIND_CFA_SIGNAL || rule->cfa == UNWIND_CFA_UNSUPPORTED ||
+		       rule->cfa == UNWIND_CFA_END;
+	if (is_bare) {
 		struct unwind_rule bare = {.cfa = rule->cfa};
 		require(memcmp(rule, &bare, sizeof(bare)) == 0);
 	}
@@ -55,24 +64,41 @@ static int check_row(void *context, uint64_t address, const struct unwind_rule *
 	check->unsupported += rule->cfa == UNWIND_CFA_UNSUPPORTED;
 	check->address = address;
 	check->last = *rule;
+	const uint64_t row[2] = {check->hash ^ address, hash64(rule, sizeof(*rule))};
+	check->hash = hash64(row, sizeof(row));
 	return 0;
 }
 
-static void read_file(struct bytes bytes)
+/* The number of rows and their hash, zero if it cannot be read. */
+static struct check read_rows(struct elf_file *file)
 {
-	struct elf_file file;
 	struct cfi_stats stats;
-	if (elf_file_open_memory(&file, bytes, "fuzz", NULL) < 0)
-		return;
-	struct check check = {.registers = file.machine == EM_AARCH64 ? 32 : 16};
-	int r = cfi_read(&file, check_row, &check, &stats, NULL);
-	elf_file_release(&file);
+	struct check check = {.registers = file->machine == EM_AARCH64 ? 32 : 16};
+	int r = cfi_read(file, check_row, &check, &stats, NULL);
+	elf_file_release(file);
 	require(r <= 0);
 	if (r < 0)
-		return;
+		return (struct check){0};
 	/* Behind the last row there is nothing. */
 	require(check.last.cfa == UNWIND_CFA_NONE);
 	require(stats.rows == check.rows && stats.unsupported == check.unsupported);
+	return check;
+}
+
+static void read_file(struct bytes bytes, bool also_from_disk)
+{
+	struct elf_file file;
+	if (elf_file_open_memory(&file, bytes, "fuzz", NULL) < 0)
+		return;
+	struct check in_memory = read_rows(&file);
+	if (!also_from_disk)
+		return;
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+	require(fd >= 0 && write(fd, bytes.data, bytes.len) == (ssize_t)bytes.len);
+	require(elf_file_open(&file, fd, "fuzz", NULL) == 0);
+	struct check in_pieces = read_rows(&file);
+	require(in_pieces.rows == in_memory.rows && in_pieces.hash == in_memory.hash);
+	close(fd);
 }
 
 #define TEXT	   0x401000ull
@@ -122,7 +148,7 @@ static void read_section(uint8_t kind, const uint8_t *data, size_t size)
 	memcpy(bytes + 448, names, sizeof(names));
 	if (size > 0)
 		memcpy(bytes + SECTION_AT, data, size);
-	read_file((struct bytes){bytes, SECTION_AT + size});
+	read_file((struct bytes){bytes, SECTION_AT + size}, true);
 	free(bytes);
 }
 
@@ -131,6 +157,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size > 0 && data[0] < 12)
 		read_section(data[0], data + 1, size - 1);
 	else
-		read_file((struct bytes){data, size});
+		read_file((struct bytes){data, size}, false);
 	return 0;
 }

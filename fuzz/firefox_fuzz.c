@@ -15,13 +15,12 @@ static void check_timeline(const struct profile *profile, size_t max)
 {
 	struct timeline *timeline;
 	struct buffer text, columns;
-	struct json_writer json;
 	must(timeline_new(profile, max, max, &timeline, NULL) == 0);
 	if (!timeline)
 		return;
 	buffer_init(&text, LIMIT_PROFILE_FILE_BYTES);
 	buffer_init(&columns, LIMIT_PROFILE_FILE_BYTES);
-	json_init(&json, &text);
+	struct json_writer json = {.out = &text};
 	timeline_put_json(timeline, &json);
 	must(json_finish(&json, NULL) == 0);
 	must(timeline_put_samples(timeline, &columns, NULL) == 0);

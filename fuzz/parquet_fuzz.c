@@ -80,13 +80,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct parquet_read_options options = {.memory_max = 16 * 1024 * 1024};
 	struct parquet_file *file = NULL;
-	struct parquet_data column, page;
-	struct parquet_codes codes;
+	struct parquet_data column = {0}, page = {0};
+	struct parquet_codes codes = {0};
 	if (test_parquet_open_bytes((struct bytes){data, size}, &options, &file, NULL) < 0)
 		return 0;
-	parquet_data_init(&column);
-	parquet_data_init(&page);
-	parquet_codes_init(&codes);
 	for (size_t g = 0; g < parquet_group_count(file) && g < GROUPS_MAX; g++) {
 		for (size_t c = 0; c < parquet_column_count(file) && c < GROUPS_MAX; c++) {
 			int64_t min, max;

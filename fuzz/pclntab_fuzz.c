@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "elf/demangle.h"
+#include "elf/demangle/demangle.h"
 #include "elf/extract.h"
 #include "elf/pclntab.h"
 #include "must.h"

@@ -22,9 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	char app[PYROSCOPE_NAME_MAX];
-	struct labels labels;
+	struct labels labels = {0};
 	char *text = mem_strndup((const char *)rest.data, rest.len);
-	labels_init(&labels);
 	if (pyroscope_parse_name(text, app, &labels, NULL) == 0)
 		must(strlen(app) > 0);
 	labels_release(&labels);

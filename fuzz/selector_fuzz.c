@@ -18,8 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct selector *selector = NULL;
 	if (selector_parse(text, &selector, NULL) == 0) {
 		struct profile_type type = {.name = "a", .sample_type = "b"};
-		struct labels labels;
-		labels_init(&labels);
+		struct labels labels = {0};
 		if (value && labels_set(&labels, "a", value, NULL) == 0)
 			labels_set(&labels, "b", "x", NULL);
 		selector_matches(selector, &type, &labels);

@@ -45,6 +45,7 @@ static int map_address(struct walk *walk, uint64_t address);
 #define WALK_KNOWS_ALL			    1
 #define WALK_ESCAPE(escapes, count, row)    walk_escape(escapes, count, row)
 #define WALK_RULE(walk, address)	    walk_find_rule(&(walk)->map, address)
+#define WALK_LIVE(walk, rule)		    walk_find_live_rule(walk, rule)
 #include "bpf/walk.h"
 
 /* Ranges at the start of the heap, as the sampling program reads them. */
@@ -59,7 +60,7 @@ static int map_address(struct walk *walk, uint64_t address)
 	uint64_t start = heap_value(range, 8), end = heap_value(range + 8, 8);
 	if (address < start || address >= end)
 		return UNWIND_NO_MAPPING;
-	walk_set_map(&walk->map, start, end, heap_value(range + 20, 4) << 12, heap_value(range + 16, 4) % 3,
+	walk_set_map(&walk->map, start, end, heap_value(range + 20, 4) << 12, heap_value(range + 16, 4) % 4,
 		     heap_value(range + 16, 4) & ~7u);
 	return 0;
 }

@@ -64,7 +64,7 @@ int fleet_agent_poll(const struct fleet *fleet, unsigned host, int64_t now_ns, s
 	snprintf(poll.agent, sizeof(poll.agent), "%016llx", (unsigned long long)fleet->hosts[host].hash);
 	fleet_host_name(host, poll.host, sizeof(poll.host));
 	snprintf(poll.wick, sizeof(poll.wick), "%s", host == HOST_OLD ? "0.0.9" : WICK_VERSION);
-	snprintf(poll.refusal, sizeof(poll.refusal), "it is not there: bench/fleet made it up");
+	snprintf(poll.refusal, sizeof(poll.refusal), "a simulated host cannot record");
 	if (host != HOST_OLD) {
 		fill(fleet, host, now_ns, &health);
 		poll.health = &health;

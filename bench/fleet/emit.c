@@ -36,7 +36,6 @@ int fleet_emitter_new(const struct fleet *fleet, bool is_window, bool is_memory,
 	emitter->fleet = fleet;
 	emitter->is_window = is_window;
 	emitter->is_memory = is_memory;
-	map64_init(&emitter->label_sets);
 	*ret = emitter;
 	return 0;
 }

@@ -157,7 +157,7 @@ async function questions(server, blocks) {
 	return list.filter(Boolean);
 }
 
-// What of an answer was reading and adding up, without making stacks and trees of it: all that the peers are asked for.
+// What of a response was reading and adding up, without making stacks and trees of it: all that the peers are asked for.
 async function phases(server, path) {
 	const { explain } = await server.json(`${path}&explain=1`),
 		spent = explain?.ms;
@@ -167,12 +167,12 @@ async function phases(server, path) {
 async function askWick(server, list) {
 	for (const question of list) {
 		const path = paths[question.kind](question),
-			answer = await server.get(path, true);
-		if (answer.status !== 200) {
-			question.missing = `${answer.status} ${answer.text.slice(0, 100)}`;
+			response = await server.get(path, true);
+		if (response.status !== 200) {
+			question.missing = `${response.status} ${response.text.slice(0, 100)}`;
 			continue;
 		}
-		question.answer = answer;
+		question.answer = response;
 		question.wick = await timed(
 			() => server.get(path),
 			() => cpuOf(server.pid),

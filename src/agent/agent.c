@@ -28,8 +28,10 @@
 #define OWN_RING_BYTES	     524288u /* what users may lock by default, for each CPU */
 #define EVENT_RING_BYTES_MAX (1u << 20)
 #define FILTER_MAX	     16384u
-#define CHAIN_FRAMES_MAX     262144u /* 2 MiB */
-#define RING_BYTES_LEAST     131072u /* room for some copies of stacks */
+#define CHAIN_FRAMES_MAX     1048576u /* 8 MiB, of stacks as deep as can be; of others a part of it is taken */
+#define RING_BYTES_LEAST     131072u  /* room for some copies of stacks */
+#define RING_BYTES_FEW_CPUS  262144u  /* and for those of an agent that has to wait for its turn, where that is cheap */
+#define FEW_CPUS	     16
 #define HEAP_BYTES_MAX	     (1024 * MIB)
 #define RING_BYTES_MOST	     (1u << 20)
 #define HEAP_BYTES	     (32 * MIB)
@@ -37,9 +39,15 @@
 #define OFF_CPU_KERNEL_MAX   32768u /* waiting threads that are looked at, at a time */
 #define OFF_CPU_OFTEN	     (ABI_CHANCE_ALWAYS / 10)
 #define SLACK_NS	     NS_PER_MS /* between a record's time and its becoming visible */
-#define WAKEUP_INTERVAL_NS   (10 * NS_PER_MS)
-#define IDLE_NS		     NS_PER_S /* at least this often on_idle() is called */
+#define WAKEUP_LEAST_NS	     (10 * NS_PER_MS)
+#define WAKEUP_MOST_NS	     (50 * NS_PER_MS)
+#define WARM_UP_NS	     (200 * NS_PER_MS)
+#define WARM_UP_TABLES_NS    (300 * NS_PER_MS) /* longer, tables are made: a recording must begin about when it was asked for */
+#define WARM_UP_DRAINS	     8u		       /* at least, however busy the machine is */
+#define IDLE_NS		     NS_PER_S	       /* at least this often on_idle() is called */
 #define CHECK_FLUSHES	     64
+#define BUDGET_OF_CPU	     0.005
+#define BUDGET_OF_MACHINE    0.001
 #define REAP_NS		     NS_PER_S
 #define EXITED_KEPT	     1024u /* processes that ended, until the flush; 1 to 2 MB */
 
@@ -53,6 +61,12 @@ const char *const agent_loss_names[AGENT_LOSS_COUNT] = {
 	[AGENT_LOSS_EVENTS] = "events",
 	[AGENT_LOSS_FILTER_FULL] = "filter_full",
 	[AGENT_LOSS_OFF_CPU_FULL] = "off_cpu_full",
+};
+
+const char *const agent_cost_names[AGENT_COST_COUNT] = {
+	[AGENT_COST_OTHER] = "other",	      [AGENT_COST_SAMPLES] = "samples", [AGENT_COST_PROCESSES] = "processes",
+	[AGENT_COST_TABLES] = "tables",	      [AGENT_COST_SYMBOLS] = "symbols", [AGENT_COST_PROFILES] = "profiles",
+	[AGENT_COST_STATS] = "process_stats",
 };
 
 enum { TAG_STOP, TAG_WAKEUP, TAG_EVENTS };
@@ -88,17 +102,19 @@ static void size_sampler(const struct agent *agent, const struct agent_options *
 	if (!options->ring_bytes && off_cpu && !often)
 		ring *= 2;
 
+	size_t cpus = cpu_set_count(&agent->online);
+	uint64_t least = options->ring_bytes ? SAMPLER_RING_BYTES_MIN
+			 : cpus > FEW_CPUS   ? RING_BYTES_LEAST
+					     : RING_BYTES_FEW_CPUS;
 	*ret = (struct sampler_options){
 		.frequency_hz = agent->frequency_hz,
-		.ring_bytes = round_up_power(ring, options->ring_bytes ? SAMPLER_RING_BYTES_MIN : RING_BYTES_LEAST,
-					     SAMPLER_RING_BYTES_MAX),
-		.seen_slots = round_up_power(samples * cpu_set_count(&agent->online), 4096, 1u << 18),
+		.ring_bytes = round_up_power(ring, least, SAMPLER_RING_BYTES_MAX),
+		.seen_slots = round_up_power(samples * cpus, 4096, 1u << 18),
 		.filter_max = is_filtered(options) ? FILTER_MAX : 0,
 		.filter_cgroups_max = options->cgroup_count ? TARGET_CGROUPS_MAX : 0,
 		.no_kernel = options->no_kernel,
 		.cycles = options->cycles,
 		.cgroup_v1 = agent->cgroups.v1,
-		.measure = options->measure_bpf,
 		.heap_bytes = round_up_power(options->heap_mib ? options->heap_mib * MIB : HEAP_BYTES, UNWIND_CHUNK_BYTES,
 					     HEAP_BYTES_MAX),
 		.processes_max = PROCESSES_KNOWN_MAX,
@@ -113,6 +129,10 @@ static int check_options(const struct agent_options *options, struct error *err)
 	if (options->frequency_hz > FREQUENCY_MAX_HZ)
 		return error_set(err, -EINVAL, "a sampling frequency of %u Hz is too high; the limit is %u Hz",
 				 options->frequency_hz, FREQUENCY_MAX_HZ);
+	unsigned hz = options->frequency_hz ? options->frequency_hz : FREQUENCY_DEFAULT_HZ;
+	if (options->frequency_least_hz > hz)
+		return error_set(err, -EINVAL, "a lowest sampling frequency of %u Hz is above the frequency, %u Hz",
+				 options->frequency_least_hz, hz);
 	if (options->wall && (!is_filtered(options) || options->off_cpu_chance))
 		return error_set(
 			err, -EINVAL,
@@ -145,7 +165,7 @@ static const char *second_type(const struct agent_options *options)
 	return options->off_cpu_chance && options->one_profile ? "off_cpu" : NULL;
 }
 
-static int init_builders(struct agent *agent, const struct agent_options *options, struct error *err)
+static void init_builders(struct agent *agent, const struct agent_options *options)
 {
 	agent->builder = (struct profile_builder){
 		.sink = &agent->sink,
@@ -169,15 +189,13 @@ static int init_builders(struct agent *agent, const struct agent_options *option
 	agent->off_cpu_column = !options->wall && agent->builder.types[1] != NULL;
 	agent->wait_chance = options->wall ? ABI_CHANCE_ALWAYS : options->off_cpu_chance;
 	agent->wait_least_ns = options->wall ? 0 : options->off_cpu_least_ns;
-	off_cpu_init(&agent->off_cpu);
-	int r = profile_builder_init(&agent->builder, err);
-	return r < 0 ? r : profile_builder_init(&agent->off_cpu_builder, err);
+	profile_builder_init(&agent->builder);
+	profile_builder_init(&agent->off_cpu_builder);
 }
 
 /* Everything that needs no privileges. */
 static int init_tables(struct agent *agent, const struct agent_options *options, struct error *err)
 {
-	labels_init(&agent->labels);
 	int r = options->labels ? labels_copy(&agent->labels, options->labels, err) : 0;
 	if (r == 0)
 		r = cpu_set_read("online", &agent->online, err);
@@ -185,12 +203,10 @@ static int init_tables(struct agent *agent, const struct agent_options *options,
 		r = cgroups_init(&agent->cgroups, err);
 	if (r < 0)
 		return r;
-	chains_init(&agent->chains, CHAIN_FRAMES_MAX);
+	agent->chains.frames_max = CHAIN_FRAMES_MAX;
 	if (binaries_init(&agent->binaries) < 0 || process_table_init(&agent->processes, &agent->binaries) < 0)
 		return error_nomem(err);
-	r = init_builders(agent, options, err);
-	if (r < 0)
-		return r;
+	init_builders(agent, options);
 	agent->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	agent->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (agent->epoll_fd < 0 || agent->stop_fd < 0)
@@ -209,10 +225,35 @@ static void get_counters(const struct agent *agent, struct sampler_counters *ret
 	ret->counters[ABI_COUNT_RING_FULL] = agent->unprivileged->lost;
 }
 
-/* CLOCK_MONOTONIC time of programs and process. */
-static uint64_t own_cost_ns(const struct sampler_counters *counters)
+/* Time of the BPF programs, which is CLOCK_MONOTONIC, and CPU time of the process. */
+static uint64_t all_cost_ns(const struct sampler_counters *counters)
 {
 	return counters->counters[ABI_COUNT_RUN_NS] + (uint64_t)time_process_cpu_ns();
+}
+
+/* What of it falls with the rate. */
+static uint64_t sampling_cost_ns(const struct agent *agent, const struct sampler_counters *counters)
+{
+	return counters->counters[ABI_COUNT_RUN_NS] + agent->meter.ns[AGENT_COST_SAMPLES];
+}
+
+static double budget_of(const struct agent *agent)
+{
+	double machine = (double)cpu_set_count(&agent->online) * BUDGET_OF_MACHINE;
+	if (agent->budget >= 0)
+		return agent->budget;
+	return machine > BUDGET_OF_CPU ? machine : BUDGET_OF_CPU;
+}
+
+static void start_governor(struct agent *agent, const struct agent_options *options, const struct sampler_counters *counters)
+{
+	int64_t now_ns = time_monotonic_ns();
+
+	agent->budget = options->budget;
+	governor_init(&agent->governor, budget_of(agent), agent->frequency_hz, options->frequency_least_hz, now_ns,
+		      sampling_cost_ns(agent, counters));
+	agent->cost =
+		(struct cost_share){.time_ns = now_ns, .smooth_ns = COST_SHARE_SMOOTH_NS, .cost_ns = all_cost_ns(counters)};
 }
 
 struct sleepers {
@@ -327,9 +368,34 @@ static int start_unprivileged(struct agent *agent, const struct agent_options *o
 	return r;
 }
 
+/*
+ * Samples the whole machine for a moment and counts nothing of it: so the kernel side knows the mappings and tables of what
+ * runs before the first sample that counts. Otherwise the first samples of a busy machine come all at once from processes that
+ * it does not know, more than can bring a copy of their stack.
+ */
+static int warm_up(struct agent *agent, struct error *err)
+{
+	int64_t end = time_monotonic_ns() + WARM_UP_NS;
+	struct sampler_counters counters;
+	int r = 0;
+
+	agent->is_warming = true;
+	unwinder_warm_up(agent->unwinder, end + WARM_UP_TABLES_NS);
+	for (unsigned i = 0; r >= 0 && (i < WARM_UP_DRAINS || time_monotonic_ns() < end); i++) {
+		time_sleep_ns(WAKEUP_LEAST_NS);
+		r = agent_drain(agent, time_monotonic_ns(), err);
+	}
+	unwinder_warm_up(agent->unwinder, 0);
+	agent->is_warming = false;
+	sampler_get_counters(agent->sampler, &counters);
+	agent->warming_lost = counters.counters[ABI_COUNT_RING_FULL];
+	return r < 0 ? r : 0;
+}
+
 static int start(struct agent *agent, const struct agent_options *options, struct error *err)
 {
 	int r = options->unprivileged ? start_unprivileged(agent, options, err) : start_sampler(agent, options, err);
+	agent->processes.meter = agent->binaries.meter = &agent->meter;
 	if (r == 0)
 		r = process_table_snapshot(&agent->processes, err);
 	if (r < 0)
@@ -341,6 +407,8 @@ static int start(struct agent *agent, const struct agent_options *options, struc
 		return error_nomem(err);
 	if (agent->sampler)
 		r = sampler_set_cpus(agent->sampler, &agent->online, err);
+	if (r == 0 && agent->sampler && !is_filtered(options))
+		r = warm_up(agent, err);
 	if (r == 0 && agent->sampler)
 		r = start_off_cpu(agent, options, err);
 	agent->interval_start_ns = time_monotonic_ns();
@@ -393,10 +461,23 @@ static int start_counters(struct agent *agent, const struct agent_options *optio
 	return 0;
 }
 
+/* Which processes enter a cgroup no event says. */
+static int prepare_lifetimes(struct agent *agent, const struct agent_options *options, struct error *err)
+{
+	if (!options->lifetimes)
+		return 0;
+	int r = lifetimes_new(!options->pid_count || options->cgroup_count, &agent->lifetimes, err);
+	for (size_t i = 0; i < options->pid_count && r == 0; i++)
+		r = lifetimes_follow(agent->lifetimes, options->pids[i], err);
+	return r;
+}
+
 static int read_counters(struct agent *agent, struct error *err)
 {
 	struct error why = {0};
+	enum agent_cost before = cost_enter(&agent->meter, AGENT_COST_STATS);
 	int r = counters_read(agent->counters, &why);
+	cost_enter(&agent->meter, before);
 	return r < 0 ? no_counters(agent, r, &why, err) : 0;
 }
 
@@ -436,6 +517,8 @@ int agent_new(const struct agent_options *options, const struct agent_sink *sink
 	agent->jitter = (uint64_t)time_now_ns();
 	r = init_tables(agent, options, err);
 	if (r == 0)
+		r = prepare_lifetimes(agent, options, err);
+	if (r == 0)
 		r = start(agent, options, err);
 	if (r == 0)
 		r = start_process_stats(agent, options, err);
@@ -445,7 +528,7 @@ int agent_new(const struct agent_options *options, const struct agent_sink *sink
 		return explain(r, err);
 	struct sampler_counters counters;
 	get_counters(agent, &counters);
-	governor_init(&agent->governor, options->budget, agent->frequency_hz, time_monotonic_ns(), own_cost_ns(&counters));
+	start_governor(agent, options, &counters);
 	fill_stats(agent, &counters);
 	malloc_trim(0); /* libbpf read all of the kernel's BTF, and let go of it */
 	*ret = TAKE(agent);
@@ -466,6 +549,7 @@ struct agent *agent_free(struct agent *agent)
 	unprivileged_sampler_free(agent->unprivileged);
 	process_stats_free(agent->process_stats);
 	counters_free(agent->counters);
+	lifetimes_free(agent->lifetimes);
 	profile_builder_release(&agent->builder);
 	profile_builder_release(&agent->off_cpu_builder);
 	off_cpu_release(&agent->off_cpu);
@@ -481,6 +565,8 @@ struct agent *agent_free(struct agent *agent)
 
 int agent_add_pid(struct agent *agent, pid_t pid, struct error *err)
 {
+	if (agent->lifetimes && lifetimes_follow(agent->lifetimes, pid, err) < 0)
+		return -ENOMEM;
 	if (agent->unprivileged) {
 		int r = events_add_process(agent->events, pid, pid == agent->waits_for_exec, err);
 		agent->unprivileged->refused += r == -EPERM;
@@ -533,8 +619,8 @@ static void fill_stats(struct agent *agent, const struct sampler_counters *count
 	for (size_t i = 0; i < AGENT_LOSS_COUNT; i++)
 		stats->samples_lost[i] = agent->builder.losses[i] + agent->off_cpu_builder.losses[i];
 	fill_unwind_stats(agent, counters, &stats->unwind);
-	stats->samples_taken = counters->counters[ABI_COUNT_SAMPLES];
-	stats->samples_lost[AGENT_LOSS_COUNTS_FULL] = counters->counters[ABI_COUNT_RING_FULL];
+	stats->samples_taken = counters->counters[ABI_COUNT_SAMPLES] - agent->warming_samples;
+	stats->samples_lost[AGENT_LOSS_COUNTS_FULL] = counters->counters[ABI_COUNT_RING_FULL] - agent->warming_lost;
 	stats->samples_lost[AGENT_LOSS_EVENTS] = agent->events_lost;
 	stats->samples_lost[AGENT_LOSS_FILTER_FULL] = counters->filter_full;
 	stats->samples_lost[AGENT_LOSS_OFF_CPU_FULL] = counters->counters[ABI_COUNT_WAITS_FULL] + agent->off_cpu.dropped;
@@ -552,8 +638,11 @@ static void fill_stats(struct agent *agent, const struct sampler_counters *count
 	stats->cpus_online = counters->cpus;
 	stats->frequency_hz = agent->governor.hz;
 	stats->frequency_asked_hz = agent->frequency_hz;
-	stats->cost_share = agent->governor.share;
+	stats->cost_share = agent->cost.share;
+	stats->sampling_share = agent->governor.share.share;
+	stats->budget = agent->governor.budget;
 	stats->rate_changes = agent->governor.changes;
+	memcpy(stats->cost_ns, agent->meter.ns, sizeof(stats->cost_ns));
 	snprintf(stats->event, sizeof(stats->event), "%s", agent->unprivileged ? "cpu-clock:u" : sampler_event(agent->sampler));
 	pthread_mutex_unlock(&agent->stats_lock);
 }
@@ -583,34 +672,55 @@ void agent_slow_counters(struct agent *agent)
 
 /* ---- flushing ---- */
 
-static int hand_over_profile(struct agent *agent, struct profile_builder *builder, struct error *err)
+/* Whoever reads a profile of a lowered rate should know why it has so few samples. */
+static int note_rate(const struct agent *agent, struct profile *profile, struct error *err)
+{
+	char text[160];
+	uint32_t comment;
+
+	if (agent->governor.hz >= agent->frequency_hz)
+		return 0;
+	snprintf(text, sizeof(text), "sampled at %u Hz instead of %u Hz, to stay within %.3g%% of a CPU", agent->governor.hz,
+		 agent->frequency_hz, 100 * agent->governor.budget);
+	int r = profile_add_cstring(profile, text, &comment, err);
+	return r < 0 ? r : profile_add_comment(profile, comment, err);
+}
+
+static int hand_over_profile(struct agent *agent, struct profile_builder *builder, bool is_last, struct error *err)
 {
 	int64_t duration = agent->drained_ns - agent->interval_start_ns;
 	int64_t start_ns = time_now_ns() - (time_monotonic_ns() - agent->interval_start_ns);
-	bool counts = builder == &agent->builder && agent->counters && agent->counters->pending_count;
-	int r = counts ? profile_builder_open(builder, err) : 0;
+	bool is_first = builder == &agent->builder, counts = is_first && agent->counters && agent->counters->pending_count,
+	     lives = is_first && agent->lifetimes && lifetimes_are_pending(agent->lifetimes, is_last);
+	int r = counts || lives ? profile_builder_open(builder, err) : 0;
 	if (r == 0 && counts)
 		r = counters_move(agent->counters, builder->wall_clock_ns, builder->profile, err);
+	if (r == 0 && lives)
+		r = lifetimes_move(agent->lifetimes, &agent->processes, is_last, builder->wall_clock_ns, builder->profile, err);
 	if (r < 0)
 		return r;
 	_cleanup_(profile_freep) struct profile *profile = profile_builder_take(builder, start_ns, duration);
 
 	if (!profile)
 		return 0;
-	r = profile_aggregate(profile, err);
+	r = note_rate(agent, profile, err);
+	if (r == 0)
+		r = profile_aggregate(profile, err);
 	if (r == 0 && agent->sink.on_profile)
 		r = agent->sink.on_profile(agent->sink.context, profile, err);
 	return r;
 }
 
 /* Hands over the profiles that were built up to drained_ns. */
-static int hand_over(struct agent *agent, struct error *err)
+static int hand_over(struct agent *agent, bool is_last, struct error *err)
 {
-	int r = hand_over_profile(agent, &agent->builder, err);
+	enum agent_cost before = cost_enter(&agent->meter, AGENT_COST_PROFILES);
+	int r = hand_over_profile(agent, &agent->builder, is_last, err);
 
 	if (r == 0)
-		r = hand_over_profile(agent, &agent->off_cpu_builder, err);
+		r = hand_over_profile(agent, &agent->off_cpu_builder, is_last, err);
 	agent->interval_start_ns = agent->drained_ns;
+	cost_enter(&agent->meter, before);
 	return r;
 }
 
@@ -686,7 +796,12 @@ static int do_housekeeping(struct agent *agent, struct error *err)
 /* A rate that cannot be set stays what it was: the governor tries another one later. */
 static void stay_in_budget(struct agent *agent, const struct sampler_counters *counters)
 {
-	if (agent->unprivileged || !governor_update(&agent->governor, time_monotonic_ns(), own_cost_ns(counters)))
+	int64_t now_ns = time_monotonic_ns();
+
+	cost_settle(&agent->meter);
+	cost_share_update(&agent->cost, now_ns, all_cost_ns(counters));
+	agent->governor.budget = budget_of(agent);
+	if (agent->unprivileged || !governor_update(&agent->governor, now_ns, sampling_cost_ns(agent, counters)))
 		return;
 	double part = (double)agent->governor.hz / agent->frequency_hz;
 	if (sampler_set_frequency(agent->sampler, agent->governor.hz, NULL) == 0)
@@ -709,10 +824,12 @@ static int flush(struct agent *agent, int64_t until_ns, bool is_last, struct err
 		if (is_last && more == 0)
 			r = agent_close_off_cpu(agent, until_ns, err);
 		if (r == 0)
-			r = hand_over(agent, err);
+			r = hand_over(agent, is_last && more == 0, err);
 	} while (r == 0 && more > 0);
+	cost_enter(&agent->meter, AGENT_COST_STATS);
 	if (r == 0)
 		r = hand_over_processes(agent, interval_start, err);
+	cost_enter(&agent->meter, AGENT_COST_OTHER);
 	agent->flush_number++;
 	get_counters(agent, &counters);
 	if (r == 0)
@@ -721,16 +838,27 @@ static int flush(struct agent *agent, int64_t until_ns, bool is_last, struct err
 		stay_in_budget(agent, &counters);
 	fill_stats(agent, &counters);
 	count_flush(agent, time_monotonic_ns() - began);
+	if (r == 0 && agent->sink.on_flush)
+		agent->sink.on_flush(agent->sink.context);
 	return r;
+}
+
+/* About as long as a CPU has until its next sample. */
+static int64_t wakeup_interval_ns(const struct agent *agent)
+{
+	int64_t period_ns = NS_PER_S / agent->governor.hz;
+	return period_ns < WAKEUP_LEAST_NS ? WAKEUP_LEAST_NS : period_ns > WAKEUP_MOST_NS ? WAKEUP_MOST_NS : period_ns;
 }
 
 /* Between flushes, when a ring has filled up, or a walk could not be finished: what it lacked is to be provided soon, but a
  * wake-up may come with every sample of a busy machine that starts processes all the time. */
 static int drain_only(struct agent *agent, struct error *err)
 {
-	int64_t wait_ns = agent->woken_ns + WAKEUP_INTERVAL_NS - time_monotonic_ns();
+	int64_t wait_ns = agent->woken_ns + wakeup_interval_ns(agent) - time_monotonic_ns();
 
+	cost_wait_begins(&agent->meter);
 	time_sleep_ns(wait_ns > SLACK_NS ? wait_ns : SLACK_NS);
+	cost_wait_ends(&agent->meter);
 	agent->woken_ns = time_monotonic_ns();
 	int64_t until = time_monotonic_ns() - SLACK_NS;
 	int r = agent_drain(agent, until, err);
@@ -767,7 +895,10 @@ static int wait_until(struct agent *agent, int64_t until_ns)
 	struct epoll_event ready[16];
 	int64_t left = until_ns - time_monotonic_ns();
 	int timeout_ms = left <= 0 ? 0 : left > 3600 * NS_PER_S ? 3600000 : (int)((left + NS_PER_MS - 1) / NS_PER_MS);
+
+	cost_wait_begins(&agent->meter);
 	int count = epoll_wait(agent->epoll_fd, ready, 16, timeout_ms), rings = 0;
+	cost_wait_ends(&agent->meter);
 
 	for (int i = 0; i < count; i++) {
 		if (ready[i].data.u32 == TAG_WAKEUP)
@@ -813,6 +944,8 @@ static int run(struct agent *agent, int64_t deadline_ns, struct error *err)
 int agent_run(struct agent *agent, int64_t deadline_ns, struct error *err)
 {
 	uint64_t clear;
+
+	cost_begin(&agent->meter);
 	int r = run(agent, deadline_ns, err);
 
 	if (r == 0) {

@@ -24,7 +24,7 @@
 
 #include "base/cleanup.h"
 #include "bpf/unwind.h"
-#include "elf/build_id.h"
+#include "elf/file_ids.h"
 #include "profile/labels.h"
 #include "profile/profile.h"
 
@@ -55,14 +55,23 @@ struct agent_jit_address {
 	uint64_t jitdump_device, jitdump_inode, jitdump_start, jitdump_end;
 };
 
+/* A file that is mapped executable. Strings live as long as the call. */
+struct agent_binary {
+	const char *build_id; /* lower-case hex, or the file's hash (id_type); "" if it has none */
+	enum file_id_type id_type;
+	const char *content; /* elf/content_key.h; "" = not known */
+	const char *path;    /* as the process sees it */
+	pid_t pid;	     /* a process that maps it; 0 = unknown */
+	int fd;		     /* open for reading; -1 = none */
+};
+
 /* Callbacks, all on agent_run()'s thread. NULL members are skipped. */
 struct agent_sink {
 	void *context;
-	/* A binary was seen for the first time (by build-id, or by device and inode without one) in a process that was sampled.
-	 * fd is open for reading, and belongs to the agent; it names the very file that is mapped, also when deleted, replaced
-	 * or in another mount namespace: that of pid, a process that maps it. build_id is lower-case hex, "" if it has none.
-	 * Called before the profile that refers to it. */
-	void (*on_binary)(void *context, const char *build_id, const char *path, pid_t pid, int fd);
+	/* A binary was seen for the first time (by id and content, or by device and inode without an id) in a process that was
+	 * sampled. Its fd belongs to the agent; it names the very file that is mapped, also when deleted, replaced or in
+	 * another mount namespace: that of its pid. Called before the profile that refers to it. */
+	void (*on_binary)(void *context, const struct agent_binary *binary);
 	/* true and *ret filled if the address has a name. */
 	bool (*kernel_symbol)(void *context, uint64_t address, struct agent_symbol *ret);
 	bool (*jit_symbol)(void *context, const struct agent_jit_address *address, struct agent_symbol *ret);
@@ -74,8 +83,11 @@ struct agent_sink {
 	/* Before agent_run() waits again, at least once a second and after signals: to report progress or check an exit
 	 * condition. Returns false to stop. NULL saves the wake-ups. */
 	bool (*on_idle)(void *context);
+	/* After each flush, also one without samples; agent_get_stats() is up to date then. */
+	void (*on_flush)(void *context);
 };
 
+#define AGENT_BUDGET_DEFAULT (-1.0)
 struct agent_options {
 	unsigned frequency_hz;	   /* 0 = 19; 1..10000 */
 	int64_t flush_interval_ns; /* 0 = 10 s with 10% jitter, and shorter for the first three (1, 2, 5 s) so that a person
@@ -92,10 +104,13 @@ struct agent_options {
 	 * the start. Requires pids, and the first must be one that may be sampled. Excludes cgroups, wall, off-CPU time and
 	 * process_stats. */
 	bool unprivileged;
-	bool at_exec;  /* the first of the pids waits for its exec: what it does before does not count */
-	bool cycles;   /* time by the cycle counter (NMI: sees code that runs with interrupts off), if there is one. Default is
-			  cpu-clock: the kernel gives a CPU that is idle most of the time too many cycle samples */
-	double budget; /* the agent's own cost, as a share of one CPU, above which the rate is lowered; 0 = no limit */
+	bool at_exec; /* the first of the pids waits for its exec: what it does before does not count */
+	bool cycles;  /* time by the cycle counter (NMI: sees code that runs with interrupts off), if there is one. Default is
+			 cpu-clock: the kernel gives a CPU that is idle most of the time too many cycle samples */
+	/* What sampling may cost, as a share of one CPU; above it the rate is lowered. 0 = no limit; AGENT_BUDGET_DEFAULT =
+	 * 0.5% of a CPU or 0.1% of all, whichever is more. Whatever else the agent does is not steered by the rate. */
+	double budget;
+	unsigned frequency_least_hz; /* the lowest rate that the budget may lead to; 0 = a quarter of frequency_hz */
 	/* Off-CPU time (bpf/offcpu.h): the chance, of 2^32, that an off-CPU interval is sampled (ABI_CHANCE_ALWAYS = all); 0 =
 	 * none. Intervals shorter than the least are ignored. */
 	uint32_t off_cpu_chance;
@@ -111,8 +126,8 @@ struct agent_options {
 	 * memory, CPU frequency, read at this interval; 0 = none. They are in the profiles of CPU (or wall-clock) time, which
 	 * are handed over without samples, too, then. */
 	int64_t counters_interval_ns;
+	bool lifetimes;	   /* of processes and threads, by program (profile/markers.h); handed over as counters are */
 	bool run_once;	   /* agent_run() ends sampling: each sample that is counted as taken is then in a profile, or lost */
-	bool measure_bpf;  /* keep kernel.bpf_stats on while the agent lives, for agent_stats.bpf_run_ns */
 	unsigned heap_mib; /* kernel memory for unwind tables, a hard limit; rounded up to a power of two; 0 = 32 */
 	const char *cache_directory; /* for unwind tables between runs; NULL = none */
 	size_t ring_bytes,
@@ -163,6 +178,19 @@ struct agent_process_walks {
 	char comm[16];
 	uint32_t results[UNWIND_RESULTS];
 };
+/* What the CPU time of the agent's own thread goes to. Append-only. */
+enum agent_cost {
+	AGENT_COST_OTHER,
+	AGENT_COST_SAMPLES,   /* samples, from the rings to the profile being built */
+	AGENT_COST_PROCESSES, /* following processes and their mappings, and telling the kernel side */
+	AGENT_COST_TABLES,    /* unwind tables: opening files, building, loading */
+	AGENT_COST_SYMBOLS,   /* JIT code, and what is told of new binaries */
+	AGENT_COST_PROFILES,  /* finishing profiles and handing them over */
+	AGENT_COST_STATS,     /* process_stats and counters */
+	AGENT_COST_COUNT,
+};
+extern const char *const agent_cost_names[AGENT_COST_COUNT]; /* "other" ... for metrics */
+
 /* Unwinding of user stacks; counters since the start, but for what says "now". */
 struct agent_unwind_stats {
 	uint64_t results[UNWIND_RESULTS]; /* samples of user stacks, by enum unwind_result */
@@ -174,7 +202,9 @@ struct agent_unwind_stats {
 	uint64_t tables, table_bytes, table_rows;	    /* loaded now */
 	uint64_t built, cached, evicted, failed, too_large; /* tables */
 	uint64_t build_ns, build_ns_max;
-	uint64_t heap_bytes, heap_used;			     /* now */
+	uint64_t live_rules, live_pieces,
+		live_dropped;		/* of code made at run time: now; ever looked at, and found to be replaced */
+	uint64_t heap_bytes, heap_used; /* now */
 	uint64_t program_ns, program_ns_p50, program_ns_p99; /* time in the sampling program; quantiles of a sample */
 };
 struct agent_stats {
@@ -190,14 +220,17 @@ struct agent_stats {
 	char event[16];	       /* "cycles" or "cpu-clock" */
 	unsigned frequency_hz; /* now */
 	unsigned frequency_asked_hz;
-	double cost_share;			       /* CPU usage of the agent, smoothed, as a share of one CPU */
-	uint64_t rate_changes;			       /* made to stay in the budget */
-	uint64_t off_cpu_intervals;		       /* off-CPU intervals that were sampled */
+	double cost_share;		    /* CPU usage of the agent and its BPF programs, smoothed, as a share of one CPU */
+	double sampling_share;		    /* what of it falls with the rate, and counts for the budget */
+	double budget;			    /* now; 0 = no limit */
+	uint64_t rate_changes;		    /* made to stay in the budget */
+	uint64_t cost_ns[AGENT_COST_COUNT]; /* CPU time of agent_run()'s thread */
+	uint64_t off_cpu_intervals;	    /* off-CPU intervals that were sampled */
 	uint64_t process_rows, process_rows_left_out;  /* of process_stats; left out for lack of room */
 	uint64_t process_stats_ns;		       /* CPU time that making them took */
 	char process_stats_problem[ERROR_MESSAGE_MAX]; /* why there are none although they are wanted; "" = all is well */
 	uint64_t cgroups_left_out;     /* control groups that are not followed, for lack of room: the most at a time */
-	uint64_t unprivileged_refused; /* processes of others, in agent_options.own */
+	uint64_t unprivileged_refused; /* processes of others, with agent_options.unprivileged */
 	uint64_t counters_left_out;    /* processes, for lack of room */
 	char counters_problem[ERROR_MESSAGE_MAX];
 };

@@ -9,9 +9,11 @@
 
 #include "agent/agent.h"
 #include "agent/chains.h"
+#include "agent/cost.h"
 #include "agent/process/binary.h"
 #include "agent/process/cgroups.h"
 #include "agent/process/counters.h"
+#include "agent/process/lifetimes.h"
 #include "agent/process/process.h"
 #include "agent/process/process_stats.h"
 #include "agent/profile_builder.h"
@@ -36,8 +38,8 @@ struct agent {
 	unsigned frequency_hz; /* as asked for */
 	int64_t flush_interval_ns;
 
-	struct sampler *sampler;		   /* NULL if own is not */
-	struct unprivileged_sampler *unprivileged; /* without privileges */
+	struct sampler *sampler;		   /* NULL without privileges */
+	struct unprivileged_sampler *unprivileged; /* NULL with them */
 	pid_t waits_for_exec;			   /* 0 = none */
 	struct unwinder *unwinder;
 	struct events *events;
@@ -51,8 +53,9 @@ struct agent {
 	struct process_stats *process_stats;	/* NULL = not wanted, or not to be had */
 	char *const *followed_cgroups;		/* of struct agent_options */
 	size_t followed_cgroup_count;
-	uint64_t cgroups_left_out; /* of those below them, at most at a time */
-	struct counters *counters; /* NULL = as process_stats */
+	uint64_t cgroups_left_out;   /* of those below them, at most at a time */
+	struct counters *counters;   /* NULL = as process_stats */
+	struct lifetimes *lifetimes; /* NULL = not wanted */
 	struct off_cpu off_cpu;
 	uint32_t wait_chance;
 	int64_t wait_least_ns;
@@ -60,6 +63,9 @@ struct agent {
 	bool run_once; /* as in struct agent_options */
 	unsigned off_cpu_column;
 	struct governor governor;
+	double budget;		/* of struct agent_options */
+	struct cost_share cost; /* everything */
+	struct cost_meter meter;
 
 	struct drain_cursor *cursors; /* 2 * possible CPUs */
 	int64_t drained_ns;	      /* everything up to this time is in the profile */
@@ -68,6 +74,8 @@ struct agent {
 	int64_t reaped_ns;	      /* processes that ended before were forgotten */
 	uint64_t flush_number, jitter;
 	uint64_t events_lost;
+	bool is_warming; /* samples do not count yet; what was counted meanwhile: */
+	uint64_t warming_samples, warming_lost;
 
 	int epoll_fd, stop_fd;
 	atomic_bool stopping;

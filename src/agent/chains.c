@@ -6,11 +6,6 @@
 
 #include "base/alloc.h"
 
-void chains_init(struct chains *chains, size_t frames_max)
-{
-	*chains = (struct chains){.frames_max = frames_max};
-}
-
 static void table_release(struct chain_table *table)
 {
 	map64_release(&table->by_hash);

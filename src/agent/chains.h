@@ -23,12 +23,11 @@ struct chain_table {
 	size_t count, capacity;
 };
 struct chains {
-	struct chain_table tables[2]; /* [0] is the current one */
+	struct chain_table tables[2]; /* begin as zeroes; [0] is the current one */
 	size_t frames_max;
 	uint64_t dropped; /* for lack of room */
 };
 
-void chains_init(struct chains *chains, size_t frames_max);
 void chains_release(struct chains *chains);
 /* Adds a chain as the kernel sent it. Its epoch is not in it: by then it is the current one or the one before, and hashes are
  * the same in both, so it goes to the current table. 0 or -ENOMEM; a chain beyond the limit is dropped and counted. */

@@ -135,8 +135,10 @@ static const struct yaml_field settings[] = {
 	SETTING("server", TEXT, server),
 	SETTING("token_file", TEXT, token_file),
 	SETTING("tenant", TEXT, tenant),
+	SETTING("listen", TEXT, listen),
 	YAML_CUSTOM("event", read_event),
 	SETTING("frequency", COUNT, frequency_hz, .least = 1, .most = 10000),
+	SETTING("min_frequency", COUNT, frequency_least_hz, .least = 1, .most = 10000),
 	YAML_CUSTOM("labels", read_labels),
 	SETTING("process_stats", NOT, no_process_stats),
 	SETTING("remote_record", NOT, no_remote_record),
@@ -152,9 +154,7 @@ int agent_config_parse(struct bytes text, const char *name, struct agent_config 
 {
 	yaml_document_t document;
 
-	*ret = (struct agent_config){0};
-	arena_init(&ret->arena, 2 * CONFIG_BYTES_MAX);
-	labels_init(&ret->labels);
+	*ret = (struct agent_config){.arena.max_bytes = 2 * CONFIG_BYTES_MAX};
 	int r = yaml_load(text, name, -EINVAL, &document, err);
 	if (r < 0)
 		return r;
@@ -171,10 +171,9 @@ int agent_config_parse(struct bytes text, const char *name, struct agent_config 
 
 int agent_config_load(const char *path, struct agent_config *ret, struct error *err)
 {
-	struct buffer file;
+	struct buffer file = {.max = CONFIG_BYTES_MAX};
 
 	*ret = (struct agent_config){0};
-	buffer_init(&file, CONFIG_BYTES_MAX);
 	int r = io_read_file(path, CONFIG_BYTES_MAX, &file, err);
 	if (r == 0)
 		r = agent_config_parse(buffer_bytes(&file), path, ret, err);

@@ -4,6 +4,8 @@
  *
  *     server: http://profiles.example:7070
  *     frequency: 19
+ *     min_frequency: 5
+ *     listen: 127.0.0.1:7071
  *     labels: {env: prod}
  *     debuginfo: {upload: true, rate: 1MiB, file_size: 2GiB}
  *     spool: {directory: /var/lib/wick-agent, size: 256MiB, age: 24h}
@@ -27,8 +29,8 @@
 
 struct agent_config {
 	/* NULL, 0: not in the file */
-	const char *server, *token_file, *tenant, *event;
-	unsigned frequency_hz;
+	const char *server, *token_file, *tenant, *event, *listen;
+	unsigned frequency_hz, frequency_least_hz;
 	bool no_process_stats; /* process_stats: false */
 	bool no_remote_record; /* remote_record: false */
 	bool markers;	       /* markers: true */

@@ -24,7 +24,7 @@ static const char all[] = "# all there is\n"
 			  "server: http://profiles.example:7070\n"
 			  "token_file: /etc/wick/token\n"
 			  "tenant: team-a\n"
-			  "frequency: 97\n"
+			  "frequency: 97\nmin_frequency: 7\nlisten: 127.0.0.1:99\n"
 			  "remote_record: false\n"
 			  "markers: true\n"
 			  "event: cycles\n"
@@ -59,6 +59,8 @@ static void test_all_settings(void **state)
 	assert_string_equal(config.tenant, "team-a");
 	assert_string_equal(config.event, "cycles");
 	assert_int_equal(config.frequency_hz, 97);
+	assert_int_equal(config.frequency_least_hz, 7);
+	assert_string_equal(config.listen, "127.0.0.1:99");
 	assert_true(config.no_remote_record);
 	assert_true(config.markers);
 	assert_true(config.no_process_stats);

@@ -34,10 +34,8 @@ void doctor_fill(struct doctor_row *row, enum doctor_verdict verdict, const char
 	vsnprintf(row->found, sizeof(row->found), found, arguments);
 }
 
-static void report(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *fix, const char *found,
-		   ...) __attribute__((format(printf, 5, 6)));
-static void report(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *fix, const char *found,
-		   ...)
+static void __attribute__((format(printf, 5, 6)))
+report(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *fix, const char *found, ...)
 {
 	va_list arguments;
 
@@ -65,10 +63,19 @@ static void examine_kernel(struct doctor_row *row)
 	       names.release, names.machine);
 }
 
+/* What is there, but not for us, is no reason to change the kernel or the machine. */
+static bool is_forbidden(int code)
+{
+	return code == EACCES || code == EPERM;
+}
+
 static void examine_btf(struct doctor_row *row)
 {
 	if (access("/sys/kernel/btf/vmlinux", R_OK) == 0)
 		report(row, DOCTOR_OK, "kernel type information", "", "/sys/kernel/btf/vmlinux exists");
+	else if (is_forbidden(errno))
+		report(row, DOCTOR_FAIL, "kernel type information", "run as root, or give CAP_DAC_READ_SEARCH",
+		       "/sys/kernel/btf/vmlinux exists, but cannot be read: %s", strerror(errno));
 	else
 		report(row, DOCTOR_FAIL, "kernel type information", "use a kernel that was built with CONFIG_DEBUG_INFO_BTF=y",
 		       "/sys/kernel/btf/vmlinux: %s", strerror(errno));
@@ -111,9 +118,13 @@ static void examine_capabilities(struct doctor_row *row)
 
 static void examine_paranoid(struct doctor_row *row)
 {
-	long level = read_number("/proc/sys/kernel/perf_event_paranoid", -100);
+	static const char path[] = "/proc/sys/kernel/perf_event_paranoid";
+	long level = read_number(path, -100);
 
-	if (level == -100)
+	if (level == -100 && access(path, F_OK) == 0)
+		report(row, DOCTOR_WARN, "perf events", "run as root, or make /proc/sys readable in the container",
+		       "%s exists, but cannot be read", path);
+	else if (level == -100)
 		report(row, DOCTOR_FAIL, "perf events", "use a kernel that was built with CONFIG_PERF_EVENTS=y",
 		       "/proc/sys/kernel/perf_event_paranoid cannot be read");
 	else
@@ -162,6 +173,9 @@ static void examine_pmu(struct doctor_row *row)
 
 	if (fd >= 0)
 		report(row, DOCTOR_OK, "timer", "", "cpu-clock; a cycle counter is available too");
+	else if (is_forbidden(errno))
+		report(row, DOCTOR_OK, "timer", "",
+		       "cpu-clock; whether there is a cycle counter cannot be told without privileges (%s)", strerror(errno));
 	else
 		report(row, DOCTOR_OK, "timer", "", "cpu-clock; no cycle counter (%s), as on most virtual machines",
 		       strerror(errno));
@@ -171,6 +185,7 @@ static void examine_kallsyms(struct doctor_row *row)
 {
 	char line[128];
 	_cleanup_(file_closep) FILE *file = fopen("/proc/kallsyms", "re");
+	int code = file ? 0 : errno;
 	bool read = file && fgets(line, sizeof(line), file), hidden = true;
 
 	/* The first symbols of a kernel may be at 0; all of the first hundred are only when addresses are hidden. */
@@ -183,6 +198,10 @@ static void examine_kallsyms(struct doctor_row *row)
 	if (read && !hidden)
 		report(row, DOCTOR_OK, "kernel symbols", "", "/proc/kallsyms is readable (kptr_restrict is %ld)",
 		       restrict_level);
+	else if (code == ENOENT)
+		report(row, DOCTOR_WARN, "kernel symbols",
+		       "use a kernel that was built with CONFIG_KALLSYMS=y, or kernel functions are shown as addresses",
+		       "there is no /proc/kallsyms");
 	else
 		report(row, DOCTOR_WARN, "kernel symbols",
 		       "give CAP_SYSLOG and set kernel.kptr_restrict to 0 or 1, or kernel functions are shown as addresses",
@@ -203,6 +222,13 @@ static void examine_map_files(struct doctor_row *row)
 		snprintf(path, sizeof(path), "/proc/self/map_files/%llx-%llx", start, end);
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 	}
+	if (fd < 0 && (!found || errno == ENOENT)) {
+		report(row, DOCTOR_WARN, "mapped files",
+		       "mount a full /proc, of a kernel with /proc/PID/map_files, or symbols of deleted and replaced binaries "
+		       "will be missing",
+		       maps ? "there is no /proc/PID/map_files" : "there is no /proc/self/maps");
+		return;
+	}
 	report(row, fd >= 0 ? DOCTOR_OK : DOCTOR_WARN, "mapped files",
 	       fd >= 0 ? "" : "give CAP_CHECKPOINT_RESTORE, or symbols of deleted and replaced binaries will be missing",
 	       fd >= 0 ? "deleted and replaced binaries can be read" : "/proc/PID/map_files cannot be opened: %s",
@@ -214,7 +240,11 @@ static void examine_cgroups(struct doctor_row *row)
 {
 	struct cgroups cgroups;
 
-	if (cgroups_init(&cgroups, NULL) < 0 || cgroups.root_fd < 0)
+	int r = cgroups_init(&cgroups, NULL);
+	if ((r < 0 || cgroups.root_fd < 0) && access("/sys/fs/cgroup", F_OK) == 0 && access("/sys/fs/cgroup", R_OK | X_OK) < 0)
+		report(row, DOCTOR_WARN, "cgroups", "run as root, or give CAP_DAC_READ_SEARCH, or samples have no cgroup label",
+		       "/sys/fs/cgroup exists, but cannot be read: %s", strerror(errno));
+	else if (r < 0 || cgroups.root_fd < 0)
 		report(row, DOCTOR_WARN, "cgroups", "mount cgroup2 on /sys/fs/cgroup, or samples have no cgroup label",
 		       "no cgroup hierarchy below /sys/fs/cgroup");
 	else

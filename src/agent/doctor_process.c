@@ -25,9 +25,8 @@ struct report {
 	struct process *process;
 };
 
-static void add(struct report *report, enum doctor_verdict verdict, const char *what, const char *fix, const char *found, ...)
-	__attribute__((format(printf, 5, 6)));
-static void add(struct report *report, enum doctor_verdict verdict, const char *what, const char *fix, const char *found, ...)
+static void __attribute__((format(printf, 5, 6)))
+add(struct report *report, enum doctor_verdict verdict, const char *what, const char *fix, const char *found, ...)
 {
 	va_list arguments;
 
@@ -67,7 +66,7 @@ static void add_binary(struct report *report, const struct binary *binary, const
 		    "no unwind information: only frame pointers, if it has them");
 	else
 		add(report, DOCTOR_OK, binary_name(binary), "", "%" PRIu64 " rows of unwind information%s", stats.rows,
-		    build_id[0] ? "" : "; no build-id, so its symbols are found by path only");
+		    build_id[0] ? "" : "; no build-id: known by a hash of the file");
 }
 
 static void examine_binaries(struct report *report)
@@ -136,9 +135,8 @@ static void examine_executable(struct report *report)
 			continue;
 		int fd = binary_open(binary, process->pid, &process->maps->items[i], build_id);
 		fd_closep(&fd);
-		add(report, build_id[0] ? DOCTOR_OK : DOCTOR_WARN, "build-id",
-		    build_id[0] ? "" : "link it with -Wl,--build-id, so that its symbols can be found on other machines", "%s",
-		    build_id[0] ? build_id : "none");
+		add(report, DOCTOR_OK, "build-id", "", "%s",
+		    build_id[0] ? build_id : "none: it is known by a hash of the file");
 		return;
 	}
 }
@@ -148,7 +146,7 @@ static void examine_executable(struct report *report)
 static void add_result(struct report *report, enum unwind_result result, uint64_t count, uint64_t total)
 {
 	double percent = 100.0 * (double)count / (double)total;
-	bool matters = result != UNWIND_COMPLETE && result != UNWIND_NO_USER && percent >= 0.5;
+	bool matters = !UNWIND_IS_COMPLETE(result) && result != UNWIND_NO_USER && percent >= 0.5;
 
 	add(report, matters ? DOCTOR_WARN : DOCTOR_OK, unwind_result_name(result), matters ? unwind_result_advice(result) : "",
 	    "%.1f %% (%" PRIu64 "): %s", percent, count, unwind_result_meaning(result));

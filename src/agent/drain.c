@@ -55,7 +55,10 @@ static int take_event(struct agent *agent, unsigned cpu, struct error *err)
 		unprivileged_sampler_note(agent->unprivileged, &event);
 	else if (event.kind == EVENT_LOST)
 		agent->events_lost += event.lost;
-	return process_table_apply(&agent->processes, &event, err);
+	int r = agent->lifetimes ? lifetimes_before(agent->lifetimes, &agent->processes, &event, err) : 0;
+	if (r == 0)
+		r = process_table_apply(&agent->processes, &event, err);
+	return r < 0 || !agent->lifetimes ? r : lifetimes_after(agent->lifetimes, &agent->processes, &event, err);
 }
 
 static int add_wait(struct agent *agent, struct process *process, const struct abi_sample *begin, uint64_t ns,
@@ -110,6 +113,10 @@ static int take_stacks(struct agent *agent, struct process *process, const struc
 {
 	struct abi_sample other;
 
+	if (agent->is_warming) {
+		agent->warming_samples++;
+		return 0;
+	}
 	if (process->pid == agent->waits_for_exec && !process->has_execed)
 		return 0;
 	if (agent->counters && !process->has_counters) {
@@ -226,12 +233,14 @@ static void release_rings(struct agent *agent)
 int agent_drain(struct agent *agent, int64_t until_ns, struct error *err)
 {
 	struct drain_cursor *heap = agent->cursors;
+	enum agent_cost before = cost_enter(&agent->meter, AGENT_COST_SAMPLES);
 	int r = open_rings(agent, err);
 	size_t count = r < 0 ? 0 : (size_t)r;
 	bool full = false;
 
 	while (count && heap[0].time_ns <= (uint64_t)until_ns && !full) {
 		agent->drained_ns = (int64_t)heap[0].time_ns;
+		cost_enter(&agent->meter, heap[0].is_sample ? AGENT_COST_SAMPLES : AGENT_COST_PROCESSES);
 		r = heap[0].is_sample ? take_sample(agent, heap[0].cpu, err) : take_event(agent, heap[0].cpu, err);
 		if (r < 0)
 			break;
@@ -241,7 +250,9 @@ int agent_drain(struct agent *agent, int64_t until_ns, struct error *err)
 		full = profile_builder_is_full(&agent->builder) || profile_builder_is_full(&agent->off_cpu_builder);
 	}
 	release_rings(agent);
+	cost_enter(&agent->meter, AGENT_COST_PROCESSES);
 	unwinder_update(agent->unwinder);
+	cost_enter(&agent->meter, before);
 	if (r < 0)
 		return r;
 	if (!full)

@@ -17,19 +17,30 @@ static void make_path(pid_t pid, pid_t tid, const char *file, char *out, size_t 
 		snprintf(out, size, "/proc/%d/%s", (int)pid, file);
 }
 
-const char *proc_read_stat(pid_t pid, pid_t tid, char text[PROC_STAT_BYTES], const char **ret_name)
+/* "PID (NAME) STATE ...": numbers, and a name of up to 64 bytes. */
+bool proc_read_stat(pid_t pid, pid_t tid, struct proc_stat *ret)
 {
-	char path[64];
+	char path[64], text[1024];
+	unsigned long long user, system, start;
+	int parent;
 	make_path(pid, tid, "stat", path, sizeof(path));
-	if (io_read_text(path, text, PROC_STAT_BYTES) <= 0)
-		return NULL;
+	if (io_read_text(path, text, sizeof(text)) <= 0)
+		return false;
 	char *begin = strchr(text, '('), *end = strrchr(text, ')');
 	if (!begin || !end || end < begin)
-		return NULL;
+		return false;
 	*end = 0;
-	if (ret_name)
-		*ret_name = begin + 1;
-	return end + 1;
+	snprintf(ret->name, sizeof(ret->name), "%s", begin + 1);
+	/* state ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime cutime cstime priority nice threads
+	 * itrealvalue starttime vsize rss */
+	if (sscanf(end + 1, " %c %d %*d %*d %*d %*d %u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %ld %*d %llu %*u %ld",
+		   &ret->state, &parent, &ret->flags, &user, &system, &ret->threads, &start, &ret->rss_pages) != 8)
+		return false;
+	ret->parent = parent;
+	ret->user_ticks = user;
+	ret->system_ticks = system;
+	ret->start_ticks = start;
+	return true;
 }
 
 DIR *proc_open_processes(void)

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to src/agent: what /proc says of a process or a thread, as text. */
+/* Private to src/agent: what /proc says of a process or a thread. */
 #ifndef WICK_AGENT_PROC_H
 #define WICK_AGENT_PROC_H
 
 #include <dirent.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
-/* Room for the file: numbers, and a name of up to 64 bytes. */
-#define PROC_STAT_BYTES 1024
-/* Reads the stat of a process, or of its thread tid if that is not 0, "17 (name) S 1 ...". Returns what stands behind the name,
- * from the blank before the third field on, or NULL if there is none (gone). The name may hold anything; it ends with a NUL,
- * and *ret_name, which may be NULL, is its beginning. */
-const char *proc_read_stat(pid_t pid, pid_t tid, char text[PROC_STAT_BYTES], const char **ret_name);
+struct proc_stat {
+	char name[65]; /* may hold anything */
+	char state;
+	pid_t parent;
+	unsigned flags; /* PF_ of the kernel */
+	long threads, rss_pages;
+	uint64_t user_ticks, system_ticks, start_ticks; /* USER_HZ; the start since boot */
+};
+/* The stat of a process, or of its thread tid if that is not 0. False if there is none (gone). */
+bool proc_read_stat(pid_t pid, pid_t tid, struct proc_stat *ret);
 /* The processes, or the threads of one: opens the list (NULL if there is none), and gives the next id; 0 at the end. */
 DIR *proc_open_processes(void);
 DIR *proc_open_threads(pid_t pid);

@@ -26,11 +26,11 @@
 #include "base/alloc.h"
 #include "base/time.h"
 
-#define FRAMES_MAX	   (2 * ABI_FRAMES_MAX + 1)
+#define FRAMES_MAX	   (2 * ABI_FRAMES_MAX + ABI_KERNEL_FRAMES_MAX + 1) /* a mark beside each user frame, at most */
 #define KERNEL_MAPPING	   "[kernel.kallsyms]"
 #define TRACING_FRAMES_MAX 10
 
-int profile_builder_init(struct profile_builder *builder, struct error *err)
+void profile_builder_init(struct profile_builder *builder)
 {
 	struct utsname names;
 
@@ -45,10 +45,10 @@ int profile_builder_init(struct profile_builder *builder, struct error *err)
 							.given = builder->labels,
 							.relabel = builder->relabel,
 							.by_thread = builder->is_timed};
+	/* A recording has one name a thread, and markers bring it. */
+	thread_names_init(&builder->thread_names);
+	builder->sample_labels.names = builder->is_timed ? NULL : &builder->thread_names;
 	builder->wall_clock_ns = time_now_ns() - time_monotonic_ns();
-	index32_init(&builder->index);
-	map64_init(&builder->kernel_locations);
-	return 0;
 }
 
 void profile_builder_release(struct profile_builder *builder)
@@ -56,6 +56,7 @@ void profile_builder_release(struct profile_builder *builder)
 	builder->profile = profile_free(builder->profile);
 	builder->states = mem_free(builder->states);
 	sample_labels_release(&builder->sample_labels);
+	thread_names_release(&builder->thread_names);
 	index32_release(&builder->index);
 	map64_release(&builder->kernel_locations);
 }
@@ -171,7 +172,10 @@ static int jit_location(struct profile_builder *builder, struct process *process
 		asked.jitdump_start = jitdump->start;
 		asked.jitdump_end = jitdump->end;
 	}
-	if (sink->jit_symbol && sink->jit_symbol(sink->context, &asked, &symbol))
+	enum agent_cost before = cost_enter(builder->binaries->meter, AGENT_COST_SYMBOLS);
+	bool found = sink->jit_symbol && sink->jit_symbol(sink->context, &asked, &symbol);
+	cost_enter(builder->binaries->meter, before);
+	if (found)
 		return add_line(builder->profile, symbol.name, symbol.module[0] ? symbol.module : "[anon]", PROFILE_FRAME_JIT,
 				symbol.file, symbol.line, ret, err);
 	int r = add_mapping(builder->profile, "[anon]", "", (struct profile_mapping){.limit = UINT64_MAX}, &mapping, err);
@@ -190,8 +194,16 @@ static int file_location(struct profile_builder *builder, const struct process *
 
 	binary_prepare(builder->binaries, mapping->binary, process->pid, mapping, builder->sink);
 	const struct binary *binary = binary_get(builder->binaries, mapping->binary);
+	bool is_hash;
+	const char *build_id = binary_id(binary, &is_hash);
+	part.flags = is_hash ? PROFILE_MAPPING_ID_IS_HASH : 0;
+	/* Not what is only assumed: it may be another file of that build-id. */
+	const struct binary_file *content = binary_file_get(builder->binaries, mapping->file);
+	int r = profile_add_cstring(builder->profile, mapping->is_assumed ? "" : content->key, &part.content, err);
+	if (r < 0)
+		return r;
 	/* The vdso's mapping has no offset in a file; its image begins with it. */
-	int r = add_mapping(builder->profile, binary->path, binary->build_id ? binary->build_id : "", part, &id, err);
+	r = add_mapping(builder->profile, binary->path, build_id, part, &id, err);
 	return r < 0 ? r
 		     : add_address(builder->profile, id, address - mapping->start + mapping->offset, PROFILE_FRAME_NATIVE, ret,
 				   err);
@@ -234,6 +246,31 @@ static void drop_tracing(struct frames *frames)
 	memmove(frames->locations, frames->locations + most, frames->count * sizeof(*frames->locations));
 }
 
+/* What stands for a frame that has no name of its own, or for one that is missing. */
+static int add_marker(struct profile_builder *builder, enum profile_builder_marker marker, struct frames *frames,
+		      struct error *err)
+{
+	static const char *const names[PROFILE_BUILDER_MARKERS] = {"[unknown stack]", "[signal handler]",
+								   "[caller may be missing]"};
+	uint32_t *location = &builder->marker_locations[marker];
+	int r = *location ? 0 : add_named(builder->profile, names[marker], NULL, PROFILE_FRAME_UNKNOWN, location, err);
+
+	if (r == 0)
+		frames->locations[frames->count++] = *location;
+	return r;
+}
+
+static int add_user_frame(struct profile_builder *builder, struct process *process, uint64_t frame, struct frames *frames,
+			  struct error *err)
+{
+	int r = frame & ABI_FRAME_GAP ? add_marker(builder, PROFILE_BUILDER_GAP, frames, err) : 0;
+
+	if (r < 0 || frame & ABI_FRAME_SIGNAL)
+		return r < 0 ? r : add_marker(builder, PROFILE_BUILDER_SIGNAL, frames, err);
+	return user_location(builder, process, ABI_FRAME_ADDRESS(frame) - 1, &frames->locations[frames->count++],
+			     &frames->losses, err);
+}
+
 /* Appends one of a sample's two stacks. */
 static int add_frames(struct profile_builder *builder, struct process *process, bool kernel, uint64_t leaf, uint64_t chain,
 		      struct frames *frames, struct error *err)
@@ -250,14 +287,12 @@ static int add_frames(struct profile_builder *builder, struct process *process, 
 	while (count && callers[count - 1] == 0) /* the return address of a thread's first function */
 		count--;
 	for (size_t i = 0; i <= count; i++) {
-		uint64_t address = i == 0 ? leaf : callers[i - 1] - 1;
-		uint32_t *location = &frames->locations[frames->count];
 		bool is_schedule = false;
-		int r = kernel ? kernel_location(builder, address, location, &is_schedule, err)
-			       : user_location(builder, process, address, location, &frames->losses, err);
+		int r = kernel ? kernel_location(builder, i == 0 ? leaf : callers[i - 1] - 1,
+						 &frames->locations[frames->count++], &is_schedule, err)
+			       : add_user_frame(builder, process, i == 0 ? leaf + 1 : callers[i - 1], frames, err);
 		if (r < 0)
 			return r;
-		frames->count++;
 		if (is_schedule && !frames->schedule)
 			frames->schedule = frames->count;
 	}
@@ -283,13 +318,9 @@ static int add_stack(struct profile_builder *builder, struct process *process, c
 	if (r == 0)
 		r = add_frames(builder, process, false, sample->user_leaf, sample->user_chain, &frames, err);
 	frames.is_cut = frames.is_cut || (!sample->user_leaf && sample->what != ABI_CPU) ||
-			(sample->user_leaf && sample->result != UNWIND_COMPLETE);
-	if (r == 0 && frames.is_cut) {
-		if (!builder->unknown_location)
-			r = add_named(builder->profile, "[unknown stack]", NULL, PROFILE_FRAME_UNKNOWN,
-				      &builder->unknown_location, err);
-		frames.locations[frames.count++] = builder->unknown_location;
-	}
+			(sample->user_leaf && !UNWIND_IS_COMPLETE(sample->result));
+	if (r == 0 && frames.is_cut)
+		r = add_marker(builder, PROFILE_BUILDER_CUT, &frames, err);
 	*ret_losses = frames.losses;
 	return r < 0 ? r : profile_add_stack_leaf_first(builder->profile, frames.locations, frames.count, ret_stack, err);
 }
@@ -421,7 +452,7 @@ struct profile *profile_builder_take(struct profile_builder *builder, int64_t st
 	struct profile *profile = builder->profile;
 
 	builder->profile = NULL;
-	builder->unknown_location = 0;
+	memset(builder->marker_locations, 0, sizeof(builder->marker_locations));
 	sample_labels_clear(&builder->sample_labels);
 	index32_clear(&builder->index);
 	map64_clear(&builder->kernel_locations);

@@ -30,6 +30,14 @@ struct sample_state {
 	uint32_t losses; /* bit by enum agent_loss, counted again with each sample */
 };
 
+/* Frames that stand for something else than code. */
+enum profile_builder_marker {
+	PROFILE_BUILDER_CUT,	/* callers are missing */
+	PROFILE_BUILDER_SIGNAL, /* what a signal handler returns to */
+	PROFILE_BUILDER_GAP,	/* a caller may be missing here */
+	PROFILE_BUILDER_MARKERS,
+};
+
 struct profile_builder {
 	/* What it uses; set once. */
 	const struct agent_sink *sink;
@@ -50,15 +58,16 @@ struct profile_builder {
 	struct sample_state *states; /* by sample */
 	size_t state_capacity;
 	struct sample_labels sample_labels;
-	struct index32 index;	       /* of states */
-	struct map64 kernel_locations; /* address -> location */
-	uint32_t unknown_location;
-	uint64_t relabel_dropped;	   /* samples, since the start of the agent */
-	uint64_t sample_ns;		   /* of the sample that is being added */
-	uint64_t losses[AGENT_LOSS_COUNT]; /* since the start of the agent */
+	struct thread_names thread_names;
+	struct index32 index;				    /* of states */
+	struct map64 kernel_locations;			    /* address -> location */
+	uint32_t marker_locations[PROFILE_BUILDER_MARKERS]; /* 0 = not in the profile yet */
+	uint64_t relabel_dropped;			    /* samples, since the start of the agent */
+	uint64_t sample_ns;				    /* of the sample that is being added */
+	uint64_t losses[AGENT_LOSS_COUNT];		    /* since the start of the agent */
 };
 
-int profile_builder_init(struct profile_builder *builder, struct error *err);
+void profile_builder_init(struct profile_builder *builder); /* of what it uses, which stands in it already; else zeroes */
 void profile_builder_release(struct profile_builder *builder);
 /* value: what the sample stands for, in ns of types[column]. */
 int profile_builder_add(struct profile_builder *builder, struct process *process, const struct abi_sample *sample,

@@ -67,7 +67,7 @@ static int apply(struct fixture *f, struct event event)
 static int fixture_init(struct fixture *f)
 {
 	*f = (struct fixture){.sink = {f, NULL, kernel_symbol, jit_symbol, NULL, NULL}, .cgroups.root_fd = -1};
-	chains_init(&f->chains, 10000);
+	f->chains.frames_max = 10000;
 	f->builder = (struct profile_builder){.sink = &f->sink,
 					      .binaries = &f->binaries,
 					      .chains = &f->chains,
@@ -78,7 +78,7 @@ static int fixture_init(struct fixture *f)
 	if (r == 0)
 		r = process_table_init(&f->table, &f->binaries);
 	if (r == 0)
-		r = profile_builder_init(&f->builder, NULL);
+		profile_builder_init(&f->builder);
 	if (r == 0)
 		r = apply(f, (struct event){.kind = EVENT_FORK, .time_ns = 1, .parent = 1});
 	if (r == 0)
@@ -266,7 +266,7 @@ static void test_timed_samples(void **state)
 					      .is_timed = true,
 					      .cpu_is_second = true,
 					      .period_ns = PERIOD_NS};
-	assert_int_equal(profile_builder_init(&f->builder, NULL), 0);
+	profile_builder_init(&f->builder);
 	for (uint32_t i = 0; i < 4; i++)
 		assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START,
 								   .time_ns = 1000 + i,

@@ -16,12 +16,6 @@
 #define COMM_BYTES    16u
 #define ALL_REGISTERS (~0u)
 
-static int init_names(struct unprivileged_sampler *sampler)
-{
-	map64_init(&sampler->names);
-	return intern_init(&sampler->strings, NAMES_BYTES);
-}
-
 static void release_names(struct unprivileged_sampler *sampler)
 {
 	map64_release(&sampler->names);
@@ -33,7 +27,7 @@ int unprivileged_sampler_new(struct unprivileged_sampler **ret)
 	struct unprivileged_sampler *sampler = mem_zalloc(sizeof(*sampler));
 	if (!sampler)
 		return -ENOMEM;
-	if (init_names(sampler) < 0) {
+	if (intern_init(&sampler->strings, NAMES_BYTES) < 0) {
 		unprivileged_sampler_free(sampler);
 		return -ENOMEM;
 	}
@@ -55,7 +49,7 @@ static void set_name(struct unprivileged_sampler *sampler, pid_t tid, const char
 	uint32_t text;
 	if (sampler->names.count >= NAMES_MAX || sampler->strings.arena.used_bytes > NAMES_BYTES / 2) {
 		release_names(sampler); /* they are read again */
-		if (init_names(sampler) < 0)
+		if (intern_init(&sampler->strings, NAMES_BYTES) < 0)
 			return;
 	}
 	if (intern_add(&sampler->strings, name, strnlen(name, COMM_BYTES - 1), &text) == 0)

@@ -23,8 +23,8 @@ int unprivileged_sampler_new(struct unprivileged_sampler **ret); /* 0 or -ENOMEM
 struct unprivileged_sampler *unprivileged_sampler_free(struct unprivileged_sampler *sampler);
 /* Threads and their names, from an event that is not a sample. */
 void unprivileged_sampler_note(struct unprivileged_sampler *sampler, const struct event *event);
-/* Converts a sample that stands for so long into the record that the kernel side would have made. *ret has a tail, own->tail,
- * if ABI_SAMPLE_TAIL. */
+/* Converts a sample that stands for so long into the record that the kernel side would have made. *ret has a tail,
+ * sampler->tail, if ABI_SAMPLE_TAIL. */
 void unprivileged_sampler_convert(struct unprivileged_sampler *sampler, const struct event *event, uint64_t value_ns,
 				  struct abi_sample *ret);
 

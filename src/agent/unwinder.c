@@ -7,7 +7,13 @@
  * which processes that forked from each other share. An array is never changed: a changed list gets a new one, all sharers are
  * told, and the old one is released, to be used again two flushes later. Each state of mappings has a number of its own among
  * all processes (process->version), which samples carry back; one that differs from the number at the time of the sample marks
- * a walk by outdated mappings. The version makes every race between the two sides visible, however it came about.
+ * a walk by outdated mappings. The version makes every race between the two sides visible, however it came about. Such a walk
+ * is as good as any up to the first frame that lies where the mappings have changed since (agent/process/changes.h).
+ *
+ * Where mappings take each other's place all the time (plugins that are loaded and unloaded), the kernel side would always be
+ * told too late. So it is not told of a range that was replaced a moment ago, and for a minute of one that was replaced more
+ * than once (mappings.c): a walk that gets there leaves a tail, and is finished here, where the mappings are known as they were
+ * at that instant.
  */
 #include "agent/unwinder.h"
 
@@ -15,13 +21,15 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "agent/live_unwinder.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "elf/build_id.h"
 
 #define CACHE_BYTES_MAX	 (256ull << 20)
-#define HEAP_MAPPED_KEEP (1u << 20)
+#define HEAP_MAPPED_KEEP (2u << 20)
+#define HEAP_MAPPED_IDLE (1u << 20) /* after a flush */
 #define OWN_HEAP_BYTES	 (32u << 20)
 #define SETTLE_NS	 (100 * NS_PER_MS)
 #define QUIET_MAX	 64 /* processes that are looked after; further ones stay quiet until their mappings change */
@@ -43,6 +51,8 @@ static uint64_t heap_value(uint64_t place, unsigned bytes)
 struct walk;
 static int tail_read(struct walk *walk, void *to, size_t bytes, uint64_t address);
 static int map_address(struct walk *walk, uint64_t address);
+struct unwind_rule;
+static int find_live_rule(struct walk *walk, struct unwind_rule *ret);
 #define WALK_HEAP16(place)		    heap_value(place, 2)
 #define WALK_HEAP32(place)		    heap_value(place, 4)
 #define WALK_HEAP64(place)		    heap_value(place, 8)
@@ -52,6 +62,7 @@ static int map_address(struct walk *walk, uint64_t address);
 #define WALK_KNOWS_ALL			    1
 #define WALK_ESCAPE(escapes, count, row)    walk_escape(escapes, count, row)
 #define WALK_RULE(walk, address)	    walk_find_rule(&(walk)->map, address)
+#define WALK_LIVE(walk, rule)		    find_live_rule(walk, rule)
 #undef __always_inline
 #define __always_inline inline __attribute__((always_inline))
 #include "bpf/walk.h"
@@ -68,6 +79,7 @@ struct unwinder {
 	struct heap *heap;
 	struct unwind_cache *cache;
 	struct unwind_tables *tables;
+	struct live_unwinder live;
 	struct unwind_slot *slots;
 	struct unwind_slot *own_slots; /* without a kernel side; else NULL */
 	uint32_t own_clock;
@@ -76,6 +88,7 @@ struct unwinder {
 	int64_t settled_ns;
 	pid_t quiet[QUIET_MAX];
 	size_t quiet_count;
+	bool counts_nothing;
 	struct agent_unwind_stats stats;
 	uint32_t worst_ids[AGENT_WORST_PROCESSES]; /* process.id of stats.worst */
 };
@@ -112,6 +125,7 @@ int unwinder_new(struct sampler *sampler, struct binaries *binaries, struct proc
 				      err);
 	if (r < 0)
 		return r;
+	live_unwinder_init(&unwinder->live, unwinder->tables, processes);
 	binaries->tables = unwinder->tables;
 	processes->heap = unwinder->heap;
 	processes->sampler = sampler;
@@ -166,62 +180,72 @@ static int tail_read(struct walk *walk, void *to, size_t bytes, uint64_t address
 }
 
 struct open_request {
-	const struct binary *binary;
+	struct unwinder *unwinder;
 	pid_t pid;
 	const struct process_mapping *mapping;
 };
 
-static int open_file(void *context, char *ret_build_id)
+/* Where it is not known which of several files of one build-id was mapped, none is taken. */
+static int open_file(void *context, char *ret_key)
 {
 	const struct open_request *request = context;
-	return binary_open(request->binary, request->pid, request->mapping, ret_build_id);
-}
+	struct binaries *binaries = request->unwinder->binaries;
+	const struct binary_file *file = binary_file_get(binaries, request->mapping->file);
+	char build_id[BUILD_ID_HEX_MAX], only[CONTENT_KEY_HEX];
 
-/* Tables are shared by build-id, so it is learned before the slot is given, where the kernel did not say it. */
-static void learn_build_id(struct binary *binary, pid_t pid, const struct process_mapping *mapping)
-{
-	char build_id[BUILD_ID_HEX_MAX];
-
-	if (binary->build_id || binary->tries_build_id)
-		return;
-	binary->tries_build_id = true;
-	int fd = binary_open(binary, pid, mapping, build_id);
+	_cleanup_(fd_closep) int fd =
+		binary_open(binary_get(binaries, request->mapping->binary), request->pid, request->mapping, build_id);
 	if (fd < 0)
-		return;
-	fd_closep(&fd);
-	binary->build_id = mem_strdup(build_id);
+		return fd;
+	if (!file->key[0] && contents_of_build_id(&binaries->contents, build_id, only) > 1)
+		return -ESTALE;
+	int r = contents_of_fd(&binaries->contents, fd, NULL, ret_key);
+	return r < 0 && r != -ENOEXEC ? r : fd_take(&fd);
 }
 
-static uint32_t slot_of(struct unwinder *unwinder, uint32_t id, pid_t pid, const struct process_mapping *mapping)
+static uint32_t slot_of(struct unwinder *unwinder, pid_t pid, struct process_mapping *mapping)
 {
-	struct binary *binary = binary_get(unwinder->binaries, id);
+	const struct binary *binary = binary_get(unwinder->binaries, mapping->binary);
 
-	if (!binary->has_slot && binary->kind != BINARY_JIT) {
-		learn_build_id(binary, pid, mapping);
-		binary->slot = unwind_tables_slot(unwinder->tables, binary->build_id);
-		binary->has_slot = true;
+	if (binary->kind == BINARY_JIT || binary_identify(unwinder->binaries, pid, mapping) < 0)
+		return UNWIND_SLOT_JIT;
+	struct binary_file *file = binary_file_get(unwinder->binaries, mapping->file);
+	if (!file->has_slot) {
+		file->slot = unwind_tables_slot(unwinder->tables, file->key);
+		file->has_slot = true;
 	}
-	return binary->kind == BINARY_JIT ? UNWIND_SLOT_JIT : binary->slot;
+	return file->slot;
 }
 
 static int map_address(struct walk *walk, uint64_t address)
 {
 	struct unwinder *unwinder = (struct unwinder *)walk;
 	struct process *process = unwinder->process;
-	const struct process_mapping *mapping;
 
 	if (address >= walk->map.start && address < walk->map.end)
 		return 0;
-	mapping = process_find_mapping(process, address);
+	struct process_mapping *mapping = mapping_list_find_item(process->maps, address);
 	if (!mapping)
 		return process->unknown ? UNWIND_NO_PROCESS : UNWIND_NO_MAPPING;
-	uint32_t number = slot_of(unwinder, mapping->binary, process->pid, mapping);
+	uint32_t known = mapping->file, number = slot_of(unwinder, process->pid, mapping);
+	if (known && known != mapping->file)
+		process->maps->changed = true; /* the kernel side was told of another one */
 	struct unwind_slot *slot = &unwinder->slots[number];
 	if (slot->state == UNWIND_SLOT_ABSENT) {
-		struct open_request request = {binary_get(unwinder->binaries, mapping->binary), process->pid, mapping};
+		struct open_request request = {unwinder, process->pid, mapping};
+		enum agent_cost before = cost_enter(unwinder->processes->meter, AGENT_COST_TABLES);
 		unwind_tables_load(unwinder->tables, number, open_file, &request);
+		cost_enter(unwinder->processes->meter, before);
 	}
 	walk_set_map(&walk->map, mapping->start, mapping->end, mapping->offset, slot->state, slot->table);
+	return 0;
+}
+
+static int find_live_rule(struct walk *walk, struct unwind_rule *ret)
+{
+	struct unwinder *unwinder = (struct unwinder *)walk;
+
+	*ret = live_unwinder_find(&unwinder->live, unwinder->process, walk->ip);
 	return 0;
 }
 
@@ -252,15 +276,20 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 	walk->known = tail->known;
 	walk->is_return = tail->is_return != 0;
 	walk->by_frames = 0;
-	walk->chained = 0;
+	walk->analysed = tail->analysed != 0;
+	walk->chained = walk->guessed = walk->uncalled = 0;
+	walk->switches = 0;
+	walk->rbx_at = 0;
 	walk->depth = tail->depth;
-	walk->hash = hash_callers(unwinder->hash_seed, (const uint64_t *)&walk->frames[1], tail->depth - 1);
+	size_t callers = tail->depth - 1;
+	walk->hash_before = hash_callers(unwinder->hash_seed, (const uint64_t *)&walk->frames[1], callers ? callers - 1 : 0);
+	walk->hash = callers ? walk_hash(walk->hash_before, walk->frames[callers]) : walk->hash_before;
 	walk->map = (struct walk_map){0};
 	walk->window_bytes = 0;
 	do
 		r = walk_step(walk);
 	while (r == WALK_GOES_ON);
-	return (enum unwind_result)r;
+	return (enum unwind_result)walk_result(walk, r);
 }
 
 static bool is_sound(const struct abi_tail *tail)
@@ -305,10 +334,22 @@ static void end_silence(struct unwinder *unwinder)
 	}
 }
 
+/* What could not be put into the kernel side's ranges because it had changed just before may be put there now. */
+static void settle_ranges(struct process *process)
+{
+	struct mapping_list *list = process->maps;
+
+	if (list && list->settles_ns && (uint64_t)time_monotonic_ns() >= list->settles_ns)
+		list->changed = true;
+}
+
 /* After a tail: the process will be walked again. If what this side knows did not help either, then soon without tails. */
 static void learn_from_tail(struct unwinder *unwinder, struct process *process, enum unwind_result result)
 {
-	if (UNWIND_IS_CURABLE(result) || result == UNWIND_NO_RULE) {
+	bool denied = unwinder->live.denied;
+
+	unwinder->live.denied = false;
+	if (UNWIND_IS_CURABLE(result) || result == UNWIND_NO_RULE || denied) {
 		if (++process->fruitless == FRUITLESS_MAX)
 			silence(unwinder, process);
 		if (process->fruitless > FRUITLESS_MAX)
@@ -317,6 +358,7 @@ static void learn_from_tail(struct unwinder *unwinder, struct process *process, 
 		process->fruitless = 0;
 	}
 	process->wanted = true;
+	settle_ranges(process);
 	process_table_changed(unwinder->processes, process);
 }
 
@@ -352,7 +394,7 @@ static uint64_t incomplete_of(const uint32_t *results)
 	uint64_t count = 0;
 
 	for (size_t i = 0; i < UNWIND_RESULTS; i++)
-		count += i == UNWIND_COMPLETE || i == UNWIND_NO_USER ? 0 : results[i];
+		count += UNWIND_IS_COMPLETE(i) || i == UNWIND_NO_USER ? 0 : results[i];
 	return count;
 }
 
@@ -383,7 +425,7 @@ static void note_worst(struct unwinder *unwinder, const struct process *process)
 
 static void count_result(struct unwinder *unwinder, struct process *process, const struct abi_sample *sample)
 {
-	if (sample->result >= UNWIND_RESULTS)
+	if (sample->result >= UNWIND_RESULTS || unwinder->counts_nothing)
 		return;
 	unwinder->stats.results[sample->result]++;
 	unwinder->stats.by_frames += (sample->flags & ABI_SAMPLE_BY_FRAMES) != 0;
@@ -395,20 +437,73 @@ static void count_result(struct unwinder *unwinder, struct process *process, con
 	note_worst(unwinder, process);
 }
 
-/* A frame that lies in no mapping is no frame: the walk was led astray, and this is where it was noticed. */
-static int drop_last(const struct process *process, struct abi_sample *sample, uint64_t hash_seed, struct chains *chains)
+/* Leaves only the innermost `keep` of a sample's callers. */
+static int cut_chain(struct unwinder *unwinder, struct abi_sample *sample, const uint64_t *callers, size_t keep,
+		     struct chains *chains)
 {
 	uint64_t frames[UNWIND_FRAMES_MAX];
-	const uint64_t *callers = NULL;
-	size_t count = 0;
 
-	if (!sample->user_chain || !chains_find(chains, sample->user_chain, &callers, &count) || count == 0 ||
-	    count > UNWIND_FRAMES_MAX || process_find_mapping(process, callers[count - 1] - 1))
+	sample->user_chain = 0;
+	if (!keep)
 		return 0;
-	count--; /* copied, since adding a chain may move the others */
-	memcpy(frames, callers, count * sizeof(*frames));
-	sample->user_chain = count ? walk_hash_end(hash_callers(hash_seed, frames, count)) : 0;
-	return count ? chains_put(chains, sample->user_chain, frames, count) : 0;
+	memcpy(frames, callers, keep * sizeof(*frames)); /* adding a chain may move the others */
+	sample->user_chain = walk_hash_end(hash_callers(unwinder->hash_seed, frames, keep));
+	return chains_put(chains, sample->user_chain, frames, keep);
+}
+
+static bool find_callers(const struct abi_sample *sample, const struct chains *chains, const uint64_t **ret, size_t *ret_count)
+{
+	*ret_count = 0;
+	return sample->user_chain && chains_find(chains, sample->user_chain, ret, ret_count) && *ret_count <= UNWIND_FRAMES_MAX;
+}
+
+/* A frame that lies in no mapping is no frame: the walk was led astray, and this is where it was noticed. */
+static int drop_last(struct unwinder *unwinder, const struct process *process, struct abi_sample *sample, struct chains *chains)
+{
+	const uint64_t *callers = NULL;
+	size_t count;
+
+	if (!find_callers(sample, chains, &callers, &count) || count == 0 ||
+	    process_find_mapping(process, ABI_FRAME_ADDRESS(callers[count - 1]) - 1))
+		return 0;
+	return cut_chain(unwinder, sample, callers, count - 1, chains);
+}
+
+/* Takes away what a walk by outdated mappings may have got wrong: all callers of the first frame that lies where they differ
+ * from those at the time of the sample. Where the kernel side did not know the mapping, it took no step from the last frame.
+ * Positive if something was taken away. */
+static int drop_doubtful(struct unwinder *unwinder, const struct process *process, struct abi_sample *sample,
+			 struct chains *chains)
+{
+	const uint64_t *callers = NULL;
+	size_t count, good = 0;
+
+	bool found = find_callers(sample, chains, &callers, &count);
+	size_t steps = count + !UNWIND_IS_CURABLE(sample->result); /* the first is from the leaf */
+	if (sample->user_chain && !found)
+		return 1; /* cannot be checked, nor shown */
+	if (steps && process_is_in_doubt(process, sample->version, sample->user_leaf)) {
+		sample->user_chain = 0;
+		return 1;
+	}
+	while (good + 1 < steps && !process_is_in_doubt(process, sample->version, ABI_FRAME_ADDRESS(callers[good]) - 1))
+		good++;
+	if (good + 1 >= steps)
+		return 0;
+	int r = cut_chain(unwinder, sample, callers, good + 1, chains);
+	return r < 0 ? r : 1;
+}
+
+/* The walk relied on mappings that were not, or not quite, those at the time of the sample. */
+static int check_outdated(struct unwinder *unwinder, struct process *process, struct abi_sample *sample, struct chains *chains)
+{
+	int r = drop_doubtful(unwinder, process, sample, chains);
+
+	if (r > 0)
+		sample->result = UNWIND_STALE;
+	process->wanted = true;
+	process_table_changed(unwinder->processes, process);
+	return r < 0 ? r : 0;
 }
 
 int unwinder_complete(struct unwinder *unwinder, struct process *process, struct abi_sample *sample,
@@ -418,39 +513,46 @@ int unwinder_complete(struct unwinder *unwinder, struct process *process, struct
 
 	if (sample->flags & ABI_SAMPLE_KERNEL_THREAD)
 		return 0;
-	if (sample->version && sample->version != process->version) {
-		sample->result = UNWIND_STALE;
-		process->wanted = true;
-		process_table_changed(unwinder->processes, process);
-	} else if (sample->flags & ABI_SAMPLE_TAIL && tail) {
+	live_unwinder_verify(&unwinder->live, process);
+	if (sample->version && sample->version != process->version && sample->result != UNWIND_STALE)
+		r = check_outdated(unwinder, process, sample, chains);
+	if (r == 0 && sample->result != UNWIND_STALE && sample->flags & ABI_SAMPLE_TAIL && tail)
 		r = resume(unwinder, process, sample, tail, chains);
-	}
 	if (r == 0 && sample->result == UNWIND_NO_MAPPING)
-		r = drop_last(process, sample, unwinder->hash_seed, chains);
+		r = drop_last(unwinder, process, sample, chains);
 	count_result(unwinder, process, sample);
 	return r;
 }
 
 /* ---- telling the kernel side ---- */
 
-/* Gives the list an array of ranges in the heap that says what the list says now. */
+/* Gives the list an array of ranges in the heap that says what the list says now, but for what is not settled. */
 static int place_list(struct unwinder *unwinder, struct process *process, struct mapping_list *list)
 {
-	uint32_t bytes = (uint32_t)(list->count * sizeof(struct unwind_range));
 	_cleanup_(mem_freep) struct unwind_range *ranges = mem_alloc_array(list->count, sizeof(*ranges));
+	uint64_t now = (uint64_t)time_monotonic_ns(), settles_ns = 0;
+	uint32_t count = 0;
 
 	if (!ranges)
 		return -ENOMEM;
+	list->live_owner = 0;
 	for (size_t i = 0; i < list->count; i++) {
-		const struct process_mapping *item = &list->items[i];
-		ranges[i] = (struct unwind_range){
+		struct process_mapping *item = &list->items[i];
+		uint64_t settled = item->settles_s * (uint64_t)NS_PER_S;
+		if (settled > now) {
+			settles_ns = settles_ns && settles_ns < settled ? settles_ns : settled;
+			continue;
+		}
+		uint32_t slot = slot_of(unwinder, process->pid, item);
+		bool is_live = slot == UNWIND_SLOT_JIT;
+		ranges[count++] = (struct unwind_range){
 			.start = item->start,
 			.end = item->end,
-			.slot = slot_of(unwinder, item->binary, process->pid, item),
-			.file_page = (uint32_t)(item->offset >> 12),
+			.slot = is_live ? live_unwinder_slot(process, item->start, item->end) : slot,
+			.file_page = is_live ? 0 : (uint32_t)(item->offset >> 12),
 		};
 	}
-	uint32_t place = heap_allocate(unwinder->heap, bytes);
+	uint32_t bytes = count * (uint32_t)sizeof(*ranges), place = heap_allocate(unwinder->heap, bytes);
 	if (!place)
 		return -ENOSPC;
 	int r = heap_write(unwinder->heap, place, ranges, bytes, NULL);
@@ -462,7 +564,8 @@ static int place_list(struct unwinder *unwinder, struct process *process, struct
 	list->heap = unwinder->heap;
 	list->place = place;
 	list->place_bytes = bytes;
-	list->placed_ns = (uint64_t)time_monotonic_ns();
+	list->placed_count = count;
+	list->settles_ns = settles_ns;
 	list->changed = false;
 	return 0;
 }
@@ -473,6 +576,8 @@ static void update_kernel(struct unwinder *unwinder, struct process *process)
 	int r = 0;
 
 	process->changed = false;
+	if (process->live)
+		live_unwinder_publish(&unwinder->live, process);
 	if (!unwinder->sampler)
 		return;
 	if ((!process->wanted && !process->told) || process->exit_ns || process->unknown || !list || !list->count)
@@ -482,17 +587,30 @@ static void update_kernel(struct unwinder *unwinder, struct process *process)
 	if (r == 0) {
 		struct unwind_process told = {
 			.ranges = list->place,
-			.count = (__u32)list->count,
+			.count = list->placed_count,
 			.version = process->version,
 			.flags = process->quiet_until > unwinder->ticks ? UNWIND_PROCESS_QUIET : 0,
 		};
 		r = sampler_set_process(unwinder->sampler, process->pid, &told);
+		list->placed_ns = (uint64_t)time_monotonic_ns(); /* what forks from now on inherits this */
 	}
 	unwinder->stats.process_updates += r == 0;
 	unwinder->stats.process_update_failures += r < 0;
 	if (r < 0 && process->told)
 		sampler_forget_process(unwinder->sampler, process->pid);
 	process->told = r == 0;
+	process->told_ns = (uint64_t)time_monotonic_ns();
+	if (r < 0 || process->told_version == process->version)
+		return;
+	/* Samples by what was known before this drain are still to come. */
+	process->settled_version = process->told_version;
+	process->told_version = process->version;
+}
+
+void unwinder_warm_up(struct unwinder *unwinder, int64_t until_ns)
+{
+	unwinder->counts_nothing = until_ns != 0;
+	unwind_tables_load_until(unwinder->tables, until_ns);
 }
 
 void unwinder_update(struct unwinder *unwinder)
@@ -506,6 +624,7 @@ void unwinder_update(struct unwinder *unwinder)
 			update_kernel(unwinder, process);
 	}
 	table->changed_count = 0;
+	unwinder->live.drains++;
 	if (unwinder->sampler)
 		sampler_allow_tails(unwinder->sampler);
 	/* Released memory waits for two of these. That covers a process that inherited it in the moment before: its fork is
@@ -520,6 +639,7 @@ void unwinder_update(struct unwinder *unwinder)
 void unwinder_tick(struct unwinder *unwinder)
 {
 	unwinder->ticks++;
+	heap_trim(unwinder->heap, HEAP_MAPPED_IDLE);
 	end_silence(unwinder);
 	unwind_tables_tick(unwinder->tables);
 }
@@ -542,6 +662,9 @@ void unwinder_get_stats(const struct unwinder *unwinder, struct agent_unwind_sta
 	ret->too_large = tables.too_large;
 	ret->build_ns = tables.build_ns;
 	ret->build_ns_max = tables.build_ns_max;
+	ret->live_rules = unwinder->live.budget.rows;
+	ret->live_pieces = unwinder->live.budget.found;
+	ret->live_dropped = unwinder->live.budget.dropped;
 	ret->heap_bytes = heap.bytes;
 	ret->heap_used = heap.used;
 }

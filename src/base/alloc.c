@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -121,6 +122,15 @@ uint64_t mem_resident_bytes(void)
 	if (sscanf(text, "%llu %llu", &total, &resident) != 2)
 		return 0;
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void mem_give_back(void *array, size_t begin_bytes, size_t end_bytes)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t begin = ((uintptr_t)array + begin_bytes + page - 1) & ~(page - 1),
+		  end = ((uintptr_t)array + end_bytes) & ~(page - 1);
+	if (end > begin)
+		madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 
 /* Not ru_maxrss: that is also of what the process was before exec. */

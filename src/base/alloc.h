@@ -25,6 +25,10 @@ int array_reserve_bytes(void **array, size_t *capacity, size_t need, size_t elem
 #define array_reserve(array, capacity, need, max)                                                                              \
 	array_reserve_bytes((void **)(array), (capacity), (need), sizeof(**(array)), (max))
 
+/* Gives the kernel back the pages that lie wholly within a range of a large array, which is consumed in one direction: the
+ * contents are lost, the array is still to be freed. */
+void mem_give_back(void *array, size_t begin_bytes, size_t end_bytes);
+
 /* Resident set of this process in bytes, from /proc/self/statm; 0 if that cannot be read. */
 uint64_t mem_resident_bytes(void);
 /* The most that it has been; never less than `now`, which the kernel counts more exactly than this. */

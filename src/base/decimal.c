@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/decimal.h"
-
-#include <ctype.h>
+#include "base/text.h"
 
 #define FRACTION_ONE 1000000000000000000ull
 
@@ -9,7 +8,7 @@ bool decimal_scan(const char **at, struct decimal *ret)
 {
 	struct decimal decimal = {0};
 	const char *p = *at;
-	for (; isdigit((unsigned char)*p); p++, decimal.whole_digits++)
+	for (; text_is_digit((uint8_t)*p); p++, decimal.whole_digits++)
 		if (__builtin_mul_overflow(decimal.whole, 10, &decimal.whole) ||
 		    __builtin_add_overflow(decimal.whole, (uint64_t)(*p - '0'), &decimal.whole))
 			return false;
@@ -17,11 +16,11 @@ bool decimal_scan(const char **at, struct decimal *ret)
 		return false;
 	if (*p == '.') {
 		p++;
-		if (!isdigit((unsigned char)*p))
+		if (!text_is_digit((uint8_t)*p))
 			return false;
 		decimal.has_fraction = true;
 		uint64_t place = FRACTION_ONE;
-		for (; isdigit((unsigned char)*p); p++) {
+		for (; text_is_digit((uint8_t)*p); p++) {
 			place /= 10;
 			decimal.fraction += place * (uint64_t)(*p - '0');
 		}

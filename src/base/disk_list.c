@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 
 int disk_list_add(struct disk_list *list, const char *name, uint64_t bytes, int64_t used_ns)
 {
@@ -29,7 +30,7 @@ void disk_list_release(struct disk_list *list)
 static int compare_used(const void *left, const void *right)
 {
 	const struct disk_file *a = left, *b = right;
-	return (a->used_ns > b->used_ns) - (a->used_ns < b->used_ns);
+	return ORDER(a->used_ns, b->used_ns);
 }
 
 size_t disk_list_trim(struct disk_list *list, uint64_t wanted, bool (*remove)(void *context, const char *name), void *context)

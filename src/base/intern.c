@@ -12,9 +12,7 @@
 
 int intern_init(struct intern *table, size_t max_bytes)
 {
-	*table = (struct intern){0};
-	arena_init(&table->arena, max_bytes);
-	index32_init(&table->index);
+	*table = (struct intern){.arena.max_bytes = max_bytes};
 	uint32_t id;
 	if (intern_add(table, "", 0, &id) < 0) {
 		intern_release(table);

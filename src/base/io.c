@@ -31,6 +31,19 @@ int io_open(const char *path, int flags, mode_t mode, struct error *err)
 	return fd < 0 ? error_set_errno(err, -errno, "cannot open %s", path) : fd;
 }
 
+int io_open_regular(const char *path, struct error *err)
+{
+	char again[32];
+	struct stat status;
+	_cleanup_(fd_closep) int place = io_open(path, O_PATH, 0, err);
+	if (place < 0)
+		return place;
+	if (fstat(place, &status) < 0 || !S_ISREG(status.st_mode))
+		return error_set(err, -ENOENT, "%s is not a regular file", path);
+	snprintf(again, sizeof(again), "/proc/self/fd/%d", place);
+	return io_open(again, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0, err);
+}
+
 int io_close(int fd)
 {
 	fd_closep(&fd);
@@ -376,7 +389,7 @@ static int create_temporary(const char *path, mode_t mode, char *ret_name, size_
 		if (fd >= 0)
 			return fd;
 		if (fd != -EEXIST)
-			return error_set_errno(err, fd, "cannot create %s", ret_name);
+			return error_set_errno(err, fd, "cannot create %s", path);
 	}
 }
 

@@ -17,6 +17,9 @@
 
 /* open(2) with O_CLOEXEC; returns the descriptor. */
 int io_open(const char *path, int flags, mode_t mode, struct error *err);
+/* A regular file for reading, -ENOENT if it is anything else. It is looked at before it is opened: opening a pipe or a device
+ * has effects. */
+int io_open_regular(const char *path, struct error *err);
 int io_close(int fd); /* fd < 0 allowed; returns -1, so that "fd = io_close(fd)" clears */
 /* Writes all. A short write on a full disk is -ENOSPC. `name` is used in messages only. */
 int io_write(int fd, const void *data, size_t len, const char *name, struct error *err);

@@ -397,6 +397,22 @@ static void test_read_text(void **state)
 	assert_string_equal(text, "");
 }
 
+static void test_open_regular(void **state)
+{
+	char byte = 0;
+	struct error err = {0};
+	(void)state;
+	assert_int_equal(io_write_file(path_of("file"), "x", 1, 0644, NULL), 0);
+	_cleanup_(fd_closep) int fd = io_open_regular(path_of("file"), &err);
+	assert_int_equal(io_read(fd, &byte, 1, "file", NULL), 1);
+	assert_int_equal(byte, 'x');
+	assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
+	assert_int_equal(io_open_regular(path_of("pipe"), &err), -ENOENT); /* and does not wait for a writer */
+	assert_non_null(strstr(err.message, "pipe is not a regular file"));
+	assert_int_equal(io_open_regular(path_of("."), NULL), -ENOENT);
+	assert_int_equal(io_open_regular(path_of("missing"), NULL), -ENOENT);
+}
+
 int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -407,6 +423,7 @@ int main(void)
 		TEST(test_non_blocking_pipe_is_waited_for),
 		TEST(test_read_file_holds_to_its_limit),
 		TEST(test_read_secret),
+		TEST(test_open_regular),
 		TEST(test_read_text),
 		TEST(test_read_file_reads_proc),
 		TEST(test_write_file_replaces),

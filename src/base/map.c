@@ -36,11 +36,6 @@ static size_t capacity_for(size_t count, size_t capacity)
 
 /* ---- map64 ---- */
 
-void map64_init(struct map64 *map)
-{
-	*map = (struct map64){0};
-}
-
 void map64_init_guarded(struct map64 *map)
 {
 	*map = (struct map64){.secret = hash64_secret()};
@@ -50,7 +45,7 @@ void map64_release(struct map64 *map)
 {
 	mem_free(map->entries);
 	mem_free(map->used);
-	map64_init(map);
+	*map = (struct map64){0};
 }
 
 void map64_clear(struct map64 *map)
@@ -192,15 +187,10 @@ bool map64_next(const struct map64 *map, size_t *cursor, uint64_t *ret_key, uint
 
 /* ---- index32 ---- */
 
-void index32_init(struct index32 *index)
-{
-	*index = (struct index32){0};
-}
-
 void index32_release(struct index32 *index)
 {
 	mem_free(index->slots);
-	index32_init(index);
+	*index = (struct index32){0};
 }
 
 void index32_clear(struct index32 *index)

@@ -16,14 +16,13 @@
 struct map64_entry {
 	uint64_t key, value;
 };
-struct map64 {
+struct map64 { /* begins as zeros */
 	struct map64_entry *entries;
 	uint8_t *used;		/* one byte per slot */
 	size_t count, capacity; /* capacity is 0 or a power of two */
 	uint64_t secret;	/* 0 = not guarded */
 };
 
-void map64_init(struct map64 *map); /* zeroed is enough */
 /* For keys that somebody outside chooses: he could choose those that get into each other's way, and make a million of them take
  * hours. Which do is a secret of the process then. map64_release() ends it. */
 void map64_init_guarded(struct map64 *map);
@@ -40,11 +39,10 @@ bool map64_next(const struct map64 *map, size_t *cursor, uint64_t *ret_key, uint
 struct index32_slot {
 	uint32_t hash, id_plus_1; /* 0 = free */
 };
-struct index32 {
+struct index32 { /* begins as zeros */
 	struct index32_slot *slots;
 	size_t count, capacity;
 };
-void index32_init(struct index32 *index); /* zeroed is enough */
 void index32_release(struct index32 *index);
 void index32_clear(struct index32 *index);
 /* Finds an id: walk the candidates of a hash and compare yourself:

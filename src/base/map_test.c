@@ -60,11 +60,10 @@ static void compare_with_model(const struct map64 *map, const uint64_t *values, 
 static void test_map64_against_a_model(void **state)
 {
 	for (uint64_t seed = 1; seed <= 5; seed++) {
-		struct map64 map;
+		struct map64 map = {0};
 		uint64_t values[MODEL_KEYS] = {0};
 		bool present[MODEL_KEYS] = {0};
 		random_state = seed;
-		map64_init(&map);
 		for (int step = 0; step < 20000; step++) {
 			size_t i = next_random() % MODEL_KEYS;
 			/* Grows in the first half of a phase, shrinks in the second. */
@@ -90,9 +89,8 @@ static void test_map64_against_a_model(void **state)
 
 static void test_map64_empty(void **state)
 {
-	struct map64 map;
+	struct map64 map = {0};
 	size_t cursor = 0;
-	map64_init(&map);
 	assert_false(map64_get(&map, 0, NULL));
 	assert_false(map64_remove(&map, 0));
 	assert_false(map64_next(&map, &cursor, NULL, NULL));
@@ -108,8 +106,7 @@ static void test_map64_empty(void **state)
 
 static void test_map64_endless_churn_does_not_grow(void **state)
 {
-	struct map64 map;
-	map64_init(&map);
+	struct map64 map = {0};
 	for (uint64_t i = 0; i < 50000; i++) {
 		assert_int_equal(map64_put(&map, i, i), 0);
 		if (i >= 10)
@@ -146,10 +143,9 @@ static size_t longest_run(const struct map64 *map)
 /* Keys that were made to collide. */
 static void test_map64_guarded(void **state)
 {
-	struct map64 plain, guarded;
+	struct map64 plain = {0}, guarded;
 	uint64_t value;
 	(void)state;
-	map64_init(&plain);
 	map64_init_guarded(&guarded);
 	for (uint64_t i = 1; i <= 1000; i++) {
 		uint64_t key = unmix(i << 32);
@@ -171,8 +167,7 @@ static void test_map64_guarded(void **state)
 static void test_map64_survives_failed_allocations(void **state)
 {
 	for (uint64_t n = 1;; n++) {
-		struct map64 map;
-		map64_init(&map);
+		struct map64 map = {0};
 		fault_arm(FAULT_ALLOC, n, 0);
 		for (uint64_t key = 0; key < 200; key++) {
 			int r = map64_put(&map, key, key + 1);
@@ -210,10 +205,9 @@ static bool index_find(const struct index32 *index, const uint64_t *keys, uint64
 
 static void check_index(uint64_t (*hash_of)(uint64_t), size_t count)
 {
-	struct index32 index;
+	struct index32 index = {0};
 	uint64_t *keys = calloc(count, sizeof(*keys));
 	uint32_t id;
-	index32_init(&index);
 	assert_false(index_find(&index, keys, 0, 0, &id));
 	for (size_t i = 0; i < count; i++) {
 		keys[i] = (uint64_t)i * 4096;
@@ -262,8 +256,7 @@ static void test_index32_with_good_and_poor_hashes(void **state)
 
 static void test_index32_gives_every_candidate_once(void **state)
 {
-	struct index32 index;
-	index32_init(&index);
+	struct index32 index = {0};
 	for (uint32_t id = 0; id < 100; id++)
 		assert_int_equal(index32_add(&index, id % 5, id), 0);
 	for (uint64_t hash = 0; hash < 5; hash++) {
@@ -283,8 +276,7 @@ static void test_index32_gives_every_candidate_once(void **state)
 
 static void test_index32_reserve(void **state)
 {
-	struct index32 index;
-	index32_init(&index);
+	struct index32 index = {0};
 	assert_int_equal(index32_reserve(&index, SIZE_MAX), -ENOMEM);
 	assert_int_equal(index32_reserve(&index, SIZE_MAX / 2), -ENOMEM);
 	assert_int_equal(index32_reserve(&index, 1000), 0);

@@ -314,18 +314,9 @@ size_t text_cut(struct bytes text, size_t max)
 
 /* ---- URLs and hexadecimal ---- */
 
-static int hex_digit(uint8_t c)
+int text_hex_byte(const uint8_t digits[static 2])
 {
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* The byte that two digits stand for, or -1. */
-static int hex_byte(const uint8_t *digits)
-{
-	int high = hex_digit(digits[0]), low = hex_digit(digits[1]);
+	int high = text_hex_digit(digits[0]), low = text_hex_digit(digits[1]);
 	return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
@@ -334,7 +325,7 @@ static int url_decode(struct bytes text, bool plus_is_space, struct buffer *out,
 	for (size_t i = 0; i < text.len; i++) {
 		int byte = text.data[i];
 		if (byte == '%') {
-			byte = text.len - i > 2 ? hex_byte(text.data + i + 1) : -1;
+			byte = text.len - i > 2 ? text_hex_byte(text.data + i + 1) : -1;
 			if (byte < 0)
 				return error_set(err, -EINVAL, "bad percent escape at byte %zu of the URL text", i);
 			i += 2;
@@ -398,9 +389,22 @@ struct bytes text_base_name_of(struct bytes path)
 	return skip == path.len ? path : bytes_skip(path, skip);
 }
 
+int text_find_name(const char *const *names, size_t count, const char *name)
+{
+	for (size_t i = 0; name && i < count; i++)
+		if (strcmp(names[i], name) == 0)
+			return (int)i;
+	return -EINVAL;
+}
+
 const char *text_base_name(const char *path)
 {
 	return (const char *)text_base_name_of(bytes_of_string(path)).data;
+}
+
+int text_compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 struct bytes text_binary_name(struct bytes path)
@@ -412,16 +416,28 @@ struct bytes text_binary_name(struct bytes path)
 	return text_base_name_of(path);
 }
 
-int text_append_hex(struct buffer *out, struct bytes data)
+static char *write_hex(struct bytes data, char *out)
 {
 	static const char digits[] = "0123456789abcdef";
-	int r = data.len > SIZE_MAX / 2 ? buffer_fail(out, -E2BIG) : buffer_reserve(out, data.len * 2);
-	if (r < 0)
-		return r;
 	for (size_t i = 0; i < data.len; i++) {
-		out->data[out->len++] = (uint8_t)digits[data.data[i] >> 4];
-		out->data[out->len++] = (uint8_t)digits[data.data[i] & 15];
+		*out++ = digits[data.data[i] >> 4];
+		*out++ = digits[data.data[i] & 15];
 	}
+	return out;
+}
+
+void text_format_hex(struct bytes data, char *out)
+{
+	*write_hex(data, out) = 0;
+}
+
+int text_append_hex(struct buffer *out, struct bytes data)
+{
+	int r = data.len > SIZE_MAX / 2 ? buffer_fail(out, -E2BIG) : buffer_reserve(out, data.len * 2);
+	if (r < 0 || data.len == 0)
+		return r;
+	write_hex(data, (char *)out->data + out->len);
+	out->len += 2 * data.len;
 	return 0;
 }
 
@@ -434,7 +450,7 @@ int text_parse_hex(struct bytes text, struct buffer *out)
 		return r;
 	size_t before = out->len;
 	for (size_t i = 0; i < text.len; i += 2) {
-		int byte = hex_byte(text.data + i);
+		int byte = text_hex_byte(text.data + i);
 		if (byte < 0) {
 			buffer_truncate(out, before);
 			return -EINVAL;

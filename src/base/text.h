@@ -40,14 +40,30 @@ size_t text_cut(struct bytes text, size_t max);
  * bad escapes or an encoded NUL. */
 int text_url_decode(struct bytes text, bool plus_is_space, struct buffer *out, struct error *err);
 int text_url_encode(struct buffer *out, struct bytes text);
+int text_compare(const void *a, const void *b); /* of qsort(), for an array of char * */
 bool text_starts_with(const char *text, const char *prefix);
 bool text_ends_with(const char *text, const char *suffix);
+/* The place of a name among `count` names; -EINVAL if it is none of them, or NULL. */
+int text_find_name(const char *const *names, size_t count, const char *name);
 /* The last part of a path; all of it if it ends in '/'. */
 const char *text_base_name(const char *path);
 struct bytes text_base_name_of(struct bytes path);
 /* As the kernel names files of processes: "/usr/bin/a" and "/usr/bin/a (deleted)" are "a". */
 struct bytes text_binary_name(struct bytes path);
-int text_append_hex(struct buffer *out, struct bytes data); /* lower case */
+/* Of ASCII, whatever the locale; inline, since readers of numbers ask it of every byte. */
+static inline bool text_is_digit(uint8_t c)
+{
+	return c >= '0' && c <= '9';
+}
+/* Its value, or -1. */
+static inline int text_hex_digit(uint8_t c)
+{
+	uint8_t letter = c | 0x20;
+	return c >= '0' && c <= '9' ? c - '0' : letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
+}
+int text_hex_byte(const uint8_t digits[static 2]);	    /* -1 if one is none */
+void text_format_hex(struct bytes data, char *out);	    /* lower case, and a NUL: 2 * data.len + 1 characters */
+int text_append_hex(struct buffer *out, struct bytes data); /* the same, without a NUL */
 int text_parse_hex(struct bytes text, struct buffer *out);  /* -EINVAL */
 
 #endif

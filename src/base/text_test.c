@@ -316,6 +316,18 @@ static void test_base_names(void **state)
 	assert_true(bytes_equal_string(text_base_name_of((struct bytes){(const uint8_t *)"a/b/c", 3}), "b"));
 }
 
+static void test_find_name(void **state)
+{
+	static const char *const names[] = {"one", "two", "one"};
+	(void)state;
+	assert_int_equal(text_find_name(names, 3, "one"), 0);
+	assert_int_equal(text_find_name(names, 3, "two"), 1);
+	assert_int_equal(text_find_name(names, 1, "two"), -EINVAL);
+	assert_int_equal(text_find_name(names, 3, "on"), -EINVAL);
+	assert_int_equal(text_find_name(names, 3, ""), -EINVAL);
+	assert_int_equal(text_find_name(names, 3, NULL), -EINVAL);
+}
+
 static void test_starts_and_ends(void **state)
 {
 	assert_true(text_starts_with("prefix", "pre"));
@@ -334,6 +346,11 @@ static void test_hex(void **state)
 	buffer_init(&data, 4);
 	assert_int_equal(text_append_hex(&hex, (struct bytes){(const uint8_t *)"\x00\x1f\xab\xff", 4}), 0);
 	assert_string_equal(buffer_string(&hex), "001fabff");
+	char text[9];
+	text_format_hex((struct bytes){(const uint8_t *)"\x00\x1f\xab\xff", 4}, text);
+	assert_string_equal(text, "001fabff");
+	text_format_hex((struct bytes){0}, text);
+	assert_string_equal(text, "");
 	assert_int_equal(text_parse_hex(bytes_of_string("001FaBff"), &data), 0);
 	assert_int_equal(data.len, 4);
 	assert_memory_equal(data.data, "\x00\x1f\xab\xff", 4);
@@ -351,21 +368,14 @@ static void test_hex(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_u64),
-		cmocka_unit_test(test_i64),
-		cmocka_unit_test(test_double),
-		cmocka_unit_test(test_size),
-		cmocka_unit_test(test_format_size),
-		cmocka_unit_test(test_format_count),
-		cmocka_unit_test(test_utf8),
-		cmocka_unit_test(test_utf8_append_is_all_or_nothing),
-		cmocka_unit_test(test_harmless),
-		cmocka_unit_test(test_width_and_cut),
-		cmocka_unit_test(test_url_decode),
-		cmocka_unit_test(test_url_round_trip),
-		cmocka_unit_test(test_starts_and_ends),
-		cmocka_unit_test(test_base_names),
-		cmocka_unit_test(test_hex),
+		cmocka_unit_test(test_u64),	    cmocka_unit_test(test_i64),
+		cmocka_unit_test(test_double),	    cmocka_unit_test(test_size),
+		cmocka_unit_test(test_format_size), cmocka_unit_test(test_format_count),
+		cmocka_unit_test(test_utf8),	    cmocka_unit_test(test_utf8_append_is_all_or_nothing),
+		cmocka_unit_test(test_harmless),    cmocka_unit_test(test_width_and_cut),
+		cmocka_unit_test(test_url_decode),  cmocka_unit_test(test_url_round_trip),
+		cmocka_unit_test(test_find_name),   cmocka_unit_test(test_starts_and_ends),
+		cmocka_unit_test(test_base_names),  cmocka_unit_test(test_hex),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

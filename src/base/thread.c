@@ -25,10 +25,11 @@ static void *enter(void *argument)
 	return start.run(start.context);
 }
 
-/* The signals of a fault are always delivered to the thread that caused it; blocking them would only bypass the handler. */
+/* The signals of a fault are always delivered to the thread that caused it; blocking them would only bypass the handler.
+ * SIGPROF comes from the timer of the thread's own CPU time (control/self_sampler.h). */
 static void fill_blocked_signals(sigset_t *set)
 {
-	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
 	sigfillset(set);
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
 		sigdelset(set, faults[i]);

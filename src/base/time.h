@@ -38,6 +38,13 @@ static inline int64_t time_of_timespec(struct timespec time)
 	return (int64_t)time.tv_sec * NS_PER_S + time.tv_nsec;
 }
 
+/* The last multiple of a step that is not later. */
+static inline int64_t time_floor(int64_t time_ns, int64_t step_ns)
+{
+	int64_t rest = time_ns % step_ns;
+	return time_ns - (rest < 0 ? rest + step_ns : rest);
+}
+
 #define TIME_TEXT_MAX 40
 /* RFC 3339 in UTC with milliseconds; returns out. */
 const char *time_format(int64_t ns, char out[static TIME_TEXT_MAX]);

@@ -47,6 +47,18 @@ static int apply_server(const struct agent_config *config, struct collector_opti
 	return ret->tenant ? tenant_name_check(ret->tenant, err) : 0;
 }
 
+/* What it does besides sampling. */
+static void apply_services(const struct agent_config *config, struct collector_options *ret)
+{
+	ret->no_debuginfo_upload |= config->no_debuginfo_upload;
+	ret->no_remote_record |= config->no_remote_record;
+	ret->markers |= config->markers;
+	ret->debuginfo_rate = config->debuginfo_rate;
+	ret->debuginfo_file_bytes_max = config->debuginfo_file_bytes_max;
+	if (!ret->listen)
+		ret->listen = config->listen;
+}
+
 int cmd_agent(int argc, char **argv)
 {
 	struct collector_options o = {.link_fd = -1};
@@ -63,8 +75,7 @@ int cmd_agent(int argc, char **argv)
 			 "memory (default for root: /var/lib/wick-agent)"},
 		{0, "config", "FILE", OPTION_TEXT, &config_file,
 		 .help = "settings, labels and relabel_configs (YAML); options\nhere take precedence"},
-		{'F', "frequency", "HZ", OPTION_UNSIGNED, &o.agent.frequency_hz, 1, 10000,
-		 .help = "samples per second and CPU (default: 19)"},
+		FREQUENCY_OPTION_ROWS(&o.agent),
 		EVENT_OPTION_ROW(&event),
 		OFF_CPU_OPTION_ROW(&off_cpu),
 		BUDGET_OPTION_ROW(&budget),
@@ -76,6 +87,8 @@ int cmd_agent(int argc, char **argv)
 		{0, "no-remote-record", NULL, OPTION_FLAG, &o.no_remote_record,
 		 .help = "reject the requests of wick record --remote"},
 		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label added to everything that is sent; may be repeated"},
+		{0, "listen", "ADDR:PORT", OPTION_TEXT, &o.listen,
+		 .help = "serve /metrics and /healthz here; port 0 = do not\n(default: 127.0.0.1:7071)"},
 		{0, "token-file", "FILE", OPTION_TEXT, &token_file, .help = "file with the server's token"},
 		{0, "tenant", "NAME", OPTION_TEXT, &o.tenant, .help = "tenant that the data belongs to"},
 		{0}};
@@ -98,11 +111,7 @@ int cmd_agent(int argc, char **argv)
 		return cmd_fail("agent", &err);
 	if (apply_server(&config, &o, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
-	o.no_debuginfo_upload |= config.no_debuginfo_upload;
-	o.no_remote_record |= config.no_remote_record;
-	o.markers |= config.markers;
-	o.debuginfo_rate = config.debuginfo_rate;
-	o.debuginfo_file_bytes_max = config.debuginfo_file_bytes_max;
+	apply_services(&config, &o);
 	_cleanup_(export_config_release) struct export_config targets = {0};
 	if (read_targets(&config, config_file, &exports, &targets, &err) < 0)
 		return cmd_fail("agent", &err);

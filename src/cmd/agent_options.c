@@ -23,6 +23,8 @@ int apply_agent_config(const struct agent_config *config, const char *event, con
 		r = parse_event(config->event, &ret->cycles, err);
 	if (!ret->frequency_hz)
 		ret->frequency_hz = config->frequency_hz;
+	if (!ret->frequency_least_hz)
+		ret->frequency_least_hz = config->frequency_least_hz;
 	ret->relabel = config->relabel;
 	ret->process_stats = !config->no_process_stats;
 	ret->cache_directory = unwind_cache_directory();

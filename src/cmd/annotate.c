@@ -60,11 +60,17 @@ static int convert(struct annotation *annotation, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	_cleanup_(fd_closep) int fd = -1;
-	_cleanup_(buffer_release) struct buffer out = {0};
+	_cleanup_(buffer_release) struct buffer out = {.max = SIZE_MAX};
 	struct operands inputs = {.items = {(char *)annotation->profile}, .count = 1};
 	struct format_sink sink = {.out = &out, .flush = flush_to, .context = &fd};
-	buffer_init(&out, SIZE_MAX);
 	int r = inputs_read(&inputs, &annotation->inputs, &profile, err);
+	if (r == 0 && profile->monotonic_ns == PROFILE_OTHER_CLOCK && annotation->options.clock != ANNOTATE_CLOCK_MONOTONIC)
+		r = error_set(
+			err, -EINVAL,
+			"%s: its times are by the kernel's sched_clock, which markers do not have and which is milliseconds "
+			"to seconds off the monotonic clock; record with 'perf record -k CLOCK_MONOTONIC', or take them for "
+			"the monotonic clock's with --clock monotonic, and correct them with --offset",
+			annotation->profile);
 	if (r == 0)
 		r = fd = input_make_nameless(err);
 	if (r >= 0)
@@ -158,17 +164,6 @@ static int parse_offset(const char *text, int64_t *ret, struct error *err)
 	return 0;
 }
 
-static int parse_clock(const char *text, enum annotate_clock *ret, struct error *err)
-{
-	static const char *const names[] = {"auto", "monotonic", "wall"};
-	for (size_t i = 0; text && i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(text, names[i]) == 0) {
-			*ret = (enum annotate_clock)i;
-			return 0;
-		}
-	return text ? error_set(err, -EINVAL, "--clock: '%.40s' is not one of auto, monotonic, wall", text) : 0;
-}
-
 /* Further operands are markers, too, so that a pattern of the shell may follow --markers. */
 static int take_operands(struct annotation *annotation, const struct operands *operands, struct error *err)
 {
@@ -185,7 +180,7 @@ static int take_operands(struct annotation *annotation, const struct operands *o
 
 int cmd_annotate(int argc, char **argv)
 {
-	const char *from = NULL, *symbols = NULL, *offset = NULL, *clock = NULL;
+	const char *offset = NULL;
 	struct annotation annotation = {0};
 	char names[OUTPUT_NAMES_MAX], help[OUTPUT_NAMES_MAX + 160], name[OUTPUT_NAME_MAX];
 	snprintf(help, sizeof(help), "format of the profile (default: by content, then by\nextension): %s",
@@ -198,13 +193,13 @@ int cmd_annotate(int argc, char **argv)
 		 .help = "where to write, for Firefox Profiler (default: the\nprofile's name with " EXTENSION ")"},
 		{0, "title", "TEXT", OPTION_TEXT, &annotation.options.title, .help = "title of the profile in the viewer"},
 		{0, "offset", "NS", OPTION_TEXT, &offset, .help = "nanoseconds to add to the times of all markers"},
-		{0, "clock", "CLOCK", OPTION_TEXT, &clock,
+		{0, "clock", "CLOCK", OPTION_CHOICE, &annotation.options.clock, .choices = "auto, monotonic, wall",
 		 .help = "clock that matches profile and markers: monotonic, wall,\nor auto (monotonic if both have it and can "
 			 "be from one\nmachine; the default)"},
 		{0, "thread", "PID:TID", OPTION_TEXT, &annotation.thread,
 		 .help = "thread of the lines in line files (default: from the file\nname, marker-PID-TID.txt)"},
-		{0, "from", "FORMAT", OPTION_TEXT, &from, .help = help},
-		{0, "symbols", "WHEN", OPTION_TEXT, &symbols,
+		FROM_OPTION_ROW(&annotation.inputs.format, help),
+		{0, "symbols", "WHEN", OPTION_CHOICE, &annotation.inputs.symbols, .choices = "auto, always, never",
 		 .help = "symbolize profiles of other formats on this machine:\nauto (if recorded here), always, never "
 			 "(default: auto)"},
 		{'q', "quiet", NULL, OPTION_FLAG, &annotation.inputs.quiet, .help = "do not report what was added and dropped"},
@@ -225,8 +220,6 @@ int cmd_annotate(int argc, char **argv)
 	if (operands.count == 0)
 		return usage_error(&usage, "no profile");
 	if (take_operands(&annotation, &operands, &err) < 0 || parse_offset(offset, &annotation.options.offset_ns, &err) < 0 ||
-	    parse_clock(clock, &annotation.options.clock, &err) < 0 ||
-	    inputs_parse(from, symbols, &annotation.inputs, &err) < 0 ||
 	    (!annotation.out && output_choose_name(&operands, EXTENSION, name, &err) < 0))
 		return usage_error(&usage, "%s", err.message);
 	if (!annotation.out)

@@ -21,6 +21,7 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 struct verb {
 	const char *name, *summary;
 	int (*run)(int argc, char **argv);
+	bool until_signal; /* runs until SIGINT or SIGTERM */
 };
 int cmd_up(int argc, char **argv);
 int cmd_server(int argc, char **argv);
@@ -53,6 +54,8 @@ enum option_kind {
 	OPTION_FLAG,	 /* bool */
 	OPTION_TEXT,	 /* const char * */
 	OPTION_UNSIGNED, /* unsigned, min..max */
+	OPTION_CHOICE,	 /* an enum: one of `choices`, of which the first is the number `min` */
+	OPTION_FORMAT,	 /* const struct format * that can be read */
 	OPTION_DURATION, /* int64_t ns, > 0 */
 	OPTION_SIZE,	 /* uint64_t bytes, > 0 */
 	OPTION_LIST,	 /* struct option_list; may be given several times */
@@ -62,8 +65,9 @@ struct option_row {
 	const char *name, *argument; /* argument's name in the help, NULL for flags */
 	enum option_kind kind;
 	void *target;
-	unsigned min, max; /* OPTION_UNSIGNED */
-	const char *help;  /* lines of at most 60 characters, separated by \n */
+	unsigned min, max;   /* OPTION_UNSIGNED */
+	const char *choices; /* OPTION_CHOICE: "one, two, three" */
+	const char *help;    /* lines of at most 60 characters, separated by \n */
 };
 /* A row within a macro. */
 #define OPTION_ROW(...)                                                                                                        \
@@ -113,15 +117,27 @@ int parse_off_cpu(const char *text, uint32_t *ret_chance, int64_t *ret_least_ns,
 		   .help = "also off-CPU time: SPEC is the share of off-CPU intervals\n"                                       \
 			   "to sample (1%), their minimum duration (1ms), or both\n"                                           \
 			   "(1%,1ms)")
-/* --budget: percent of one CPU to a share; NULL = the default. */
+/* --budget: percent of one CPU to a share; NULL = AGENT_BUDGET_DEFAULT. */
 int parse_budget(const char *text, double *ret_share, struct error *err);
 #define UNWIND_MEMORY_OPTION_ROW(mib)                                                                                          \
 	OPTION_ROW(0, "unwind-memory", "MIB", OPTION_UNSIGNED, mib, 1, 1024,                                                   \
 		   .help = "maximum kernel memory for unwind tables\n(default: 32)")
 #define BUDGET_OPTION_ROW(text)                                                                                                \
 	OPTION_ROW(0, "budget", "PERCENT", OPTION_TEXT, text,                                                                  \
-		   .help = "lower the sampling rate if the agent uses more than\n"                                             \
-			   "this much of one CPU; 0 = never (default: 0.5)")
+		   .help = "lower the sampling rate if sampling uses more than\n"                                              \
+			   "this much of one CPU; 0 = never (default: 0.5, or 0.1\n"                                           \
+			   "of each CPU if that is more)")
+#define FREQUENCY_OPTION_ROWS(options)                                                                                         \
+	{'F',                                                                                                                  \
+	 "frequency",                                                                                                          \
+	 "HZ",                                                                                                                 \
+	 OPTION_UNSIGNED,                                                                                                      \
+	 &(options)->frequency_hz,                                                                                             \
+	 1,                                                                                                                    \
+	 10000,                                                                                                                \
+	 .help = "samples per second and CPU (default: 19)"},                                                                  \
+		OPTION_ROW(0, "min-frequency", "HZ", OPTION_UNSIGNED, &(options)->frequency_least_hz, 1, 10000,                \
+			   .help = "the lowest rate that --budget may lead to\n(default: a quarter of --frequency)")
 /* --label K=V ... */
 int parse_labels(const struct option_list *list, struct labels *ret, struct error *err);
 /* Adds a comment to a profile. */
@@ -131,9 +147,6 @@ const char *unwind_cache_directory(void);
 /* The default data directory: /var/lib/wick for root, else $XDG_DATA_HOME/wick or ~/.local/share/wick. */
 int default_data_directory(char *out, size_t size, struct error *err);
 
-/* A profile file in any format, compressed or not; "-" is standard input. format NULL = by content, then by extension. */
-struct format;
-int read_profile_file(const char *path, const struct format *format, struct profile **ret, struct error *err);
 /* One profile of all inputs, of which there is at least one: as it is read, or, if there are several, merged. Samples have no
  * times then, which would keep equal stacks apart. */
 typedef int (*read_input_function)(const void *context, const char *name, struct profile **ret, struct error *err);
@@ -174,6 +187,12 @@ const char *output_extensions(char names[OUTPUT_NAMES_MAX]);
 /* Prints on stderr what the output format could not store. */
 void output_print_losses(const struct profile *profile, const char *path, const char *format);
 
+/* Signals that stop a verb, from its start to signals_install(): they end the process. Shells start what runs in the background
+ * with SIGINT ignored, and other parents block some: what was sent while a verb loads would be lost, and it would run for ever.
+ * Called once. */
+void signals_prepare(void);
+/* In a child, before it becomes a command: as the parent of wick had them. */
+void signals_give_back(void);
 /* Runs body until SIGINT or SIGTERM: installs handlers that call stop(context) once; a second signal ends the process at once.
  * stop must be async-signal-safe. on_child: SIGCHLD calls it too. */
 void signals_install(void (*stop)(void *context), void *context, bool on_child);

@@ -8,13 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/agent.h"
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "cmd/cmd.h"
-
-#define BUDGET_DEFAULT_PERCENT 0.5
 
 int read_token(const char *path, char **ret, struct error *err)
 {
@@ -98,17 +97,17 @@ int parse_off_cpu(const char *text, uint32_t *ret_chance, int64_t *ret_least_ns,
 
 int parse_budget(const char *text, double *ret_share, struct error *err)
 {
-	double percent = BUDGET_DEFAULT_PERCENT;
+	double percent = 0;
 
 	if (text && (text_parse_double(text, &percent, NULL) < 0 || !(percent >= 0 && percent <= 10000)))
 		return error_set(err, -EINVAL, "--budget: '%.40s' is not a percentage; write 0.5, or 0 for no limit", text);
-	*ret_share = percent / 100;
+	*ret_share = text ? percent / 100 : AGENT_BUDGET_DEFAULT;
 	return 0;
 }
 
 int parse_labels(const struct option_list *list, struct labels *ret, struct error *err)
 {
-	labels_init(ret);
+	*ret = (struct labels){0};
 	for (size_t i = 0; i < list->count; i++) {
 		int r = labels_parse_pair(ret, list->items[i], err);
 		if (r < 0) {
@@ -149,6 +148,36 @@ const char *unwind_cache_directory(void)
 	if (given)
 		return *given ? given : NULL;
 	return geteuid() == 0 ? "/var/cache/wick" : NULL;
+}
+
+static const int stop_signals[] = {SIGINT, SIGTERM};
+#define STOP_SIGNALS (sizeof(stop_signals) / sizeof(stop_signals[0]))
+
+/* As signals_prepare() found them. */
+static struct sigaction inherited_actions[STOP_SIGNALS];
+static sigset_t inherited_mask;
+static bool is_prepared;
+
+void signals_prepare(void)
+{
+	struct sigaction action = {.sa_handler = SIG_DFL};
+	sigset_t set;
+	sigemptyset(&action.sa_mask);
+	sigemptyset(&set);
+	for (size_t i = 0; i < STOP_SIGNALS; i++) {
+		sigaction(stop_signals[i], &action, &inherited_actions[i]);
+		sigaddset(&set, stop_signals[i]);
+	}
+	sigprocmask(SIG_UNBLOCK, &set, &inherited_mask);
+	is_prepared = true;
+}
+
+void signals_give_back(void)
+{
+	for (size_t i = 0; is_prepared && i < STOP_SIGNALS; i++)
+		sigaction(stop_signals[i], &inherited_actions[i], NULL);
+	if (is_prepared)
+		sigprocmask(SIG_SETMASK, &inherited_mask, NULL);
 }
 
 static void (*volatile stop_function)(void *context);
@@ -221,8 +250,7 @@ bool terminal_is_interactive(void)
 
 void cmd_print_harmless(FILE *out, const char *text, int width)
 {
-	_cleanup_(buffer_release) struct buffer safe = {0};
-	buffer_init(&safe, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer safe = {.max = SIZE_MAX};
 	if (text_append_harmless(&safe, bytes_of_string(text ? text : "")) == 0)
 		fwrite(safe.data, 1, safe.len, out);
 	for (int len = (int)text_width(buffer_bytes(&safe)); len < width; len++)
@@ -231,8 +259,7 @@ void cmd_print_harmless(FILE *out, const char *text, int width)
 
 void cmd_print_harmless_bytes(FILE *out, struct bytes text)
 {
-	_cleanup_(buffer_release) struct buffer safe = {0};
-	buffer_init(&safe, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer safe = {.max = SIZE_MAX};
 	if (text_append_harmless(&safe, text) == 0)
 		fwrite(safe.data, 1, safe.len, out);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "agent/agent.h"
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/time.h"
@@ -104,13 +105,13 @@ static void test_budget(void **state)
 	static const struct {
 		const char *text;
 		double share;
-	} good[] = {{NULL, 0.005}, {"0", 0}, {"0.5", 0.005}, {"100", 1}, {"10000", 100}, {"1e2", 1}};
+	} good[] = {{NULL, AGENT_BUDGET_DEFAULT}, {"0", 0}, {"0.5", 0.005}, {"100", 1}, {"10000", 100}, {"1e2", 1}};
 	static const char *const bad[] = {"", "-0.1", "10001", "1%", "nan", "inf", "0x1", " 1", "1 ", "a", "1e999"};
 	struct error err = {0};
 	double share;
 	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		share = -1;
+		share = -2;
 		assert_int_equal(parse_budget(good[i].text, &share, &err), 0);
 		assert_true(share > good[i].share - 1e-12 && share < good[i].share + 1e-12);
 	}
@@ -271,6 +272,32 @@ static void test_second_signal(void **state)
 	assert_int_equal(WEXITSTATUS(status), 128 + SIGTERM);
 }
 
+/* Sent before signals_install(), which a shell's background job and a thread's child would never get. */
+static void test_a_signal_while_loading(void **state)
+{
+	static const int numbers[] = {SIGINT, SIGTERM};
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		int status = -1, number = numbers[i / 2];
+		pid_t pid = fork();
+		if (pid == 0) {
+			sigset_t set;
+			sigemptyset(&set);
+			sigaddset(&set, number);
+			if (i % 2)
+				sigprocmask(SIG_BLOCK, &set, NULL);
+			else
+				signal(number, SIG_IGN);
+			signals_prepare();
+			raise(number);
+			_exit(1);
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFSIGNALED(status));
+		assert_int_equal(WTERMSIG(status), number);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -278,7 +305,7 @@ int main(void)
 		cmocka_unit_test(test_budget),		cmocka_unit_test(test_labels),
 		cmocka_unit_test(test_token),		cmocka_unit_test(test_directories_of_users),
 		cmocka_unit_test(test_cache_directory), cmocka_unit_test(test_signals),
-		cmocka_unit_test(test_second_signal),
+		cmocka_unit_test(test_second_signal),	cmocka_unit_test(test_a_signal_while_loading),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,9 +42,9 @@ static int apply_spans(struct profile *profile, const char *path, const struct i
 	return r;
 }
 
-static int read_file(const void *context, const char *path, struct profile **ret, struct error *err)
+int inputs_read_file(const void *options, const char *path, struct profile **ret, struct error *err)
 {
-	const struct inputs_options *how = context;
+	const struct inputs_options *how = options;
 	_cleanup_(buffer_release) struct buffer file = {0};
 	int r = io_read_file(path, LIMIT_PROFILE_FILE_BYTES, &file, err);
 	if (r < 0)
@@ -53,11 +53,10 @@ static int read_file(const void *context, const char *path, struct profile **ret
 				       : format_detect(buffer_bytes(&file)) ? NULL
 									    : format_by_extension(path);
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	_cleanup_(buffer_release) struct buffer notes = {0};
-	buffer_init(&notes, NOTES_BYTES_MAX);
-	struct format_options options = {
+	_cleanup_(buffer_release) struct buffer notes = {.max = NOTES_BYTES_MAX};
+	struct format_options decoding = {
 		.input_name = path, .decompressed_max = LIMIT_PROFILE_FILE_BYTES, .notes = how->quiet ? NULL : &notes};
-	r = format_decode(by_name, buffer_bytes(&file), &options, &profile, err);
+	r = format_decode(by_name, buffer_bytes(&file), &decoding, &profile, err);
 	if (r == 0)
 		r = symbolize_profile(profile, how->symbols, err);
 	if (r == 0)
@@ -65,19 +64,8 @@ static int read_file(const void *context, const char *path, struct profile **ret
 	if (r < 0)
 		return r;
 	print_notes(path, &notes);
-	*ret = profile;
-	profile = NULL;
+	*ret = TAKE(profile);
 	return 0;
-}
-
-int read_profile_file(const char *path, const struct format *format, struct profile **ret, struct error *err)
-{
-	return read_file(&(struct inputs_options){.format = format}, path, ret, err);
-}
-
-int inputs_read_file(const struct inputs_options *options, const char *path, struct profile **ret, struct error *err)
-{
-	return read_file(options, path, ret, err);
 }
 
 int read_merged(char *const *names, size_t count, read_input_function read, const void *context, struct profile **ret,
@@ -87,8 +75,7 @@ int read_merged(char *const *names, size_t count, read_input_function read, cons
 	_cleanup_(profile_freep) struct profile *merged = NULL;
 	int r = read(context, names[0], &all, err);
 	if (r < 0 || count == 1) {
-		*ret = all; /* NULL on failure */
-		all = NULL;
+		*ret = TAKE(all); /* NULL on failure */
 		return r;
 	}
 	r = profile_new(&merged, err);
@@ -102,8 +89,7 @@ int read_merged(char *const *names, size_t count, read_input_function read, cons
 	}
 	if (r < 0)
 		return r;
-	*ret = merged;
-	merged = NULL;
+	*ret = TAKE(merged);
 	return 0;
 }
 
@@ -111,7 +97,6 @@ int inputs_choose_type(struct profile *profile, const char *name, struct error *
 {
 	size_t type;
 	int r = profile_find_sample_type(profile, name, &type, err);
-
 	if (r == 0)
 		profile->default_sample_type = profile->sample_types[type].type;
 	return r;
@@ -133,33 +118,21 @@ void output_make_help(struct output_help *ret)
 	snprintf(ret->format, sizeof(ret->format), "format of the output: %s", output_format_names(names));
 }
 
-int inputs_parse(const char *from, const char *symbols, struct inputs_options *ret, struct error *err)
-{
-	char names[OUTPUT_NAMES_MAX];
-	ret->format = from ? format_by_name(from) : NULL;
-	if (from && (!ret->format || !ret->format->decode))
-		return error_set(err, -EINVAL, "--from: '%.40s' is not a readable format; choose %s", from,
-				 input_format_names(names));
-	int r = symbols_parse(symbols ? symbols : "auto", &ret->symbols, err);
-	return r < 0 ? error_prefix(err, r, "--symbols") : 0;
-}
-
 int inputs_read(const struct operands *inputs, const struct inputs_options *options, struct profile **ret, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	int r = read_merged(inputs->items, inputs->count, read_file, options, &profile, err);
+	int r = read_merged(inputs->items, inputs->count, inputs_read_file, options, &profile, err);
 	if (r == 0 && options->sample_type)
 		r = inputs_choose_type(profile, options->sample_type, err);
 	if (r < 0)
 		return r;
-	*ret = profile;
-	profile = NULL;
+	*ret = TAKE(profile);
 	return 0;
 }
 
 int cmd_convert(int argc, char **argv)
 {
-	const char *out = NULL, *from = NULL, *to = NULL, *symbols = NULL;
+	const char *out = NULL, *to = NULL;
 	struct inputs_options how = {0};
 	struct output_options output = {0};
 	char from_help[FROM_HELP_MAX];
@@ -167,12 +140,12 @@ int cmd_convert(int argc, char **argv)
 	output_make_help(&help);
 	const struct option_row options[] = {
 		OUTPUT_OPTION_ROWS(&out, &to, &help),
-		FROM_OPTION_ROW(&from, inputs_from_help(from_help)),
+		FROM_OPTION_ROW(&how.format, inputs_from_help(from_help)),
 		SAMPLE_TYPE_OPTION_ROW(&how.sample_type),
 		FORMAT_VERSION_OPTION_ROW(&output.version),
 		DURING_OPTION_ROW(&how.during),
 		SPANS_OPTION_ROW(&how.spans),
-		SYMBOLS_OPTION_ROW(&symbols),
+		SYMBOLS_OPTION_ROW(&how.symbols),
 		{'q', "quiet", NULL, OPTION_FLAG, &how.quiet,
 		 .help = "do not report what was dropped from the inputs, and what\nthe output format cannot store"},
 		{0}};
@@ -191,7 +164,7 @@ int cmd_convert(int argc, char **argv)
 	if (!out)
 		return usage_error(&usage, "no output file; give -o OUT");
 	struct error err = {0};
-	if (inputs_parse(from, symbols, &how, &err) < 0 || output_check(out, to, &err) < 0)
+	if (output_check(out, to, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = inputs_read(&inputs, &how, &profile, &err);

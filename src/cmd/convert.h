@@ -27,26 +27,24 @@ void output_make_help(struct output_help *ret);
 #define OUTPUT_OPTION_ROWS(file_text, format_text, helps)                                                                      \
 	OPTION_ROW('o', "output", "FILE", OPTION_TEXT, file_text, .help = (helps)->file),                                      \
 		OPTION_ROW(0, "to", "FORMAT", OPTION_TEXT, format_text, .help = (helps)->format)
-#define FROM_OPTION_ROW(text, help_text) OPTION_ROW(0, "from", "FORMAT", OPTION_TEXT, text, .help = help_text)
+#define FROM_OPTION_ROW(format, help_text) OPTION_ROW(0, "from", "FORMAT", OPTION_FORMAT, format, .help = help_text)
 #define SAMPLE_TYPE_OPTION_ROW(text)                                                                                           \
 	OPTION_ROW(0, "sample-type", "TYPE", OPTION_TEXT, text,                                                                \
 		   .help = "sample type to show if there are several: cpu, off_cpu\n(default: the profile's default)")
 #define FORMAT_VERSION_OPTION_ROW(number)                                                                                      \
 	OPTION_ROW(0, "format-version", "VERSION", OPTION_UNSIGNED, number, 1, 1000,                                           \
 		   .help = "version of Firefox Profiler's format: 60 to 75\n(default: 60, which all viewers read)")
-#define SYMBOLS_OPTION_ROW(text)                                                                                               \
-	OPTION_ROW(0, "symbols", "WHEN", OPTION_TEXT, text,                                                                    \
-		   .help = "symbolize on this machine: auto (if recorded here),\nalways, never (default: "                     \
-			   "auto)")
+#define SYMBOLS_OPTION_ROW(how)                                                                                                \
+	OPTION_ROW(0, "symbols", "WHEN", OPTION_CHOICE, how, .choices = "auto, always, never",                                 \
+		   .help = "symbolize on this machine: auto (if recorded here),\nalways, never (default: auto)")
 #define DURING_OPTION_ROW(list)                                                                                                \
 	OPTION_ROW(0, "during", "NAME", OPTION_LIST, list,                                                                     \
 		   .help = "keep only samples taken during spans of this name or\ncategory; may be repeated")
 #define SPANS_OPTION_ROW(flag)                                                                                                 \
 	OPTION_ROW(0, "spans", NULL, OPTION_FLAG, flag, .help = "label samples with their span: span, span.path")
-/* --from and --symbols; NULL = the defaults. -EINVAL. */
-int inputs_parse(const char *from, const char *symbols, struct inputs_options *ret, struct error *err);
-/* One profile file as the options say, but for the sample type; "-" is standard input. */
-int inputs_read_file(const struct inputs_options *options, const char *path, struct profile **ret, struct error *err);
+/* One profile file, compressed or not, as the options (struct inputs_options) say, but for the sample type; "-" is standard
+ * input. A read_input_function. */
+int inputs_read_file(const void *options, const char *path, struct profile **ret, struct error *err);
 /* --sample-type of a profile: which of its values is shown. -EINVAL. */
 int inputs_choose_type(struct profile *profile, const char *name, struct error *err);
 /* One profile of all files, of which there is at least one; with names, as the options say. */

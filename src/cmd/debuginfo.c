@@ -48,9 +48,9 @@ static void print_binary(const json_t *binary)
 	putchar('\n');
 }
 
-static int print_list(struct bytes answer, struct error *err)
+static int print_list(struct bytes response, struct error *err)
 {
-	json_t *root = json_loadb((const char *)answer.data, answer.len, 0, NULL), *item;
+	json_t *root = json_loadb((const char *)response.data, response.len, 0, NULL), *item;
 	json_t *binaries = json_object_get(root, "binaries"), *counts = json_object_get(root, "counts");
 	const char *state;
 	size_t i;
@@ -70,17 +70,17 @@ static int print_list(struct bytes answer, struct error *err)
 static int list(const struct list_arguments *a, struct error *err)
 {
 	char limit[TEXT_NUMBER_MAX];
-	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
+	_cleanup_(buffer_release) struct buffer path = {0}, response = {0};
 	snprintf(limit, sizeof(limit), "%u", a->limit);
 	const struct remote_value values[] = {{"state", a->state}, {"text", a->text}, {"limit", limit}};
 	if (remote_begin(&path, "/api/v1/binaries", values, 3) < 0)
 		return error_nomem(err);
-	int r = remote_request(&a->remote, "GET", &path, &answer, err);
+	int r = remote_request(&a->remote, "GET", &path, &response, err);
 	if (r < 0)
 		return r;
 	if (strcmp(a->format, "text") == 0)
-		return print_list(buffer_bytes(&answer), err);
-	printf("%.*s\n", (int)answer.len, (const char *)answer.data);
+		return print_list(buffer_bytes(&response), err);
+	printf("%.*s\n", (int)response.len, (const char *)response.data);
 	return 0;
 }
 

@@ -13,7 +13,7 @@
 #include "base/io.h"
 #include "cmd/cmd.h"
 #include "elf/build_id.h"
-#include "elf/demangle.h"
+#include "elf/demangle/demangle.h"
 #include "symbol/symbol.h"
 
 #define FRAMES_MAX     512

@@ -41,6 +41,7 @@ struct sending {
 	uint64_t size, offset, resumed;
 	uint8_t *piece;
 	int64_t shown_ns;
+	bool without_build_id;	/* the file has none of its own: it is known by its hash, or by what the user says */
 	bool reached, reported; /* the server has answered; what is waited for has been said */
 };
 
@@ -50,7 +51,7 @@ struct sending {
 static int note_reply(struct sending *sending, int r, const struct upload_reply *reply, struct error *err)
 {
 	if (r < 0)
-		return error_prefix(err, r, "cannot query %s", sending->url);
+		return r; /* its message names the URL */
 	sending->reached = true;
 	if (reply->status >= 300)
 		error_set(err, -EBADMSG, "%s", reply->message);
@@ -73,7 +74,7 @@ static enum step begin(struct sending *sending, struct error *err)
 					   .kind = upload->kind ? upload->kind : "debuginfo",
 					   .hash = sending->hash,
 					   .size = sending->size,
-					   .without_build_id = upload->build_id != NULL,
+					   .without_build_id = sending->without_build_id,
 					   .force = upload->force};
 	struct upload_reply reply = {0};
 	int r = note_reply(sending, upload_client_begin(sending->client, &offer, &reply, err), &reply, err);
@@ -242,11 +243,12 @@ static int prepare(struct sending *sending, int file_fd, struct error *err)
 	if (sending->upload->build_id)
 		snprintf(sending->build_id, sizeof(sending->build_id), "%s", sending->upload->build_id);
 	else if (is_elf)
-		r = build_id_read_fd(file_fd, sending->build_id, err);
+		r = binary_id_read_fd(file_fd, sending->build_id, err);
 	else
 		r = error_set(err, -EINVAL, "give its build-id with --build-id");
 	if (r < 0)
 		return r;
+	sending->without_build_id = sending->upload->build_id || r > 0;
 	if (strcmp(kind, "debuginfo") == 0 && !sending->upload->whole) {
 		r = extract(sending, file_fd, err);
 	} else if (fstat(file_fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size) {
@@ -270,9 +272,10 @@ static int upload_one(struct sending *sending, struct error *err)
 {
 	char size[TEXT_NUMBER_MAX], from[TEXT_NUMBER_MAX];
 	bool existed = false;
-	_cleanup_(fd_closep) int file_fd = io_open(sending->name, O_RDONLY, 0, err);
+	/* Who reports it names the file. */
+	_cleanup_(fd_closep) int file_fd = io_open(sending->name, O_RDONLY, 0, NULL);
 	if (file_fd < 0)
-		return file_fd;
+		return error_set_errno(err, file_fd, "cannot open it");
 	int r = prepare(sending, file_fd, err);
 	if (!r)
 		r = send_file(sending, &existed, err);

@@ -7,6 +7,7 @@
 
 #include "base/io.h"
 #include "base/limits.h"
+#include "cmd/convert.h"
 #include "cmd/remote.h"
 #include "render/diff.h"
 
@@ -26,7 +27,7 @@ static bool is_file(const char *path)
 static int file_flame(const char *path, struct flame **ret, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	int r = read_profile_file(path, NULL, &profile, err);
+	int r = inputs_read_file(&(struct inputs_options){0}, path, &profile, err);
 	return r < 0 ? r : flame_build(profile, profile_default_sample_type(profile), FLAME_UNNAMED_BY_BINARY, ret, err);
 }
 
@@ -36,8 +37,7 @@ static int diff_files(const struct diff_arguments *arguments, const char *base_p
 	_cleanup_(flame_freep) struct flame *side = NULL;
 	_cleanup_(diff_freep) struct diff *diff = NULL;
 	_cleanup_(diff_table_release) struct diff_table table = {0};
-	_cleanup_(buffer_release) struct buffer out = {0};
-	buffer_init(&out, GIB);
+	_cleanup_(buffer_release) struct buffer out = {.max = GIB};
 	int r = file_flame(base_path, &base, err);
 	if (!r)
 		r = file_flame(path, &side, err);
@@ -51,8 +51,7 @@ static int diff_files(const struct diff_arguments *arguments, const char *base_p
 	if (r < 0)
 		return r;
 	if (strcmp(arguments->format, "json") == 0) {
-		struct json_writer json;
-		json_init(&json, &out);
+		struct json_writer json = {.out = &out};
 		diff_table_write_json(&table, arguments->limit, &json);
 		r = json_finish(&json, err);
 	} else {

@@ -63,10 +63,8 @@ static void page_data_release(struct page_data *data)
 
 static int pack(const struct profile *profile, const char *title, size_t columns_max, struct page_data *out, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer json = {0}, columns = {0};
+	_cleanup_(buffer_release) struct buffer json = {.max = JSON_BYTES_MAX}, columns = {.max = columns_max};
 	struct view_options options = {.title = title};
-	buffer_init(&json, JSON_BYTES_MAX);
-	buffer_init(&columns, columns_max);
 	int r = view_write(profile, &options, &json, &columns, err);
 	if (r == 0)
 		r = gzip_compress(buffer_bytes(&json), GZIP_LEVEL, &out->json, err);
@@ -78,8 +76,7 @@ static int pack(const struct profile *profile, const char *title, size_t columns
 static int put_page(const char *title, const struct page_data *data, struct buffer *out, struct error *err)
 {
 	struct bytes page = assets_report();
-	_cleanup_(buffer_release) struct buffer safe = {0};
-	buffer_init(&safe, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer safe = {.max = SIZE_MAX};
 	if (text_append_harmless(&safe, bytes_of_string(title)) < 0)
 		return error_nomem(err);
 	put_page_until(&page, "{{TITLE}}", out);
@@ -97,9 +94,7 @@ static int put_page(const char *title, const struct page_data *data, struct buff
 int html_write_within(const struct profile *profile, const char *title, size_t columns_max, struct buffer *out,
 		      struct error *err)
 {
-	_cleanup_(page_data_release) struct page_data data = {0};
-	buffer_init(&data.json, JSON_BYTES_MAX);
-	buffer_init(&data.columns, columns_max);
+	_cleanup_(page_data_release) struct page_data data = {.json.max = JSON_BYTES_MAX, .columns.max = columns_max};
 	/* The path of whoever made the page is nobody's business. */
 	title = strcmp(title, "-") == 0 ? "profile" : text_base_name(title);
 	int r = pack(profile, title, columns_max, &data, err);

@@ -38,7 +38,6 @@ static int run(const struct import *import, const struct operands *inputs, struc
 
 int cmd_import(int argc, char **argv)
 {
-	const char *from = NULL, *symbols = NULL;
 	struct import import = {0};
 	char help[FROM_HELP_MAX], name[OUTPUT_NAME_MAX];
 	const struct option_row options[] = {
@@ -48,10 +47,10 @@ int cmd_import(int argc, char **argv)
 		{0, "open", NULL, OPTION_FLAG, &import.opens, .help = "show it in a browser, like wick open, until Ctrl-C"},
 		LISTEN_OPTION_ROW(&import.open.listen),
 		BROWSER_OPTION_ROW(&import.open.browser),
-		FROM_OPTION_ROW(&from, inputs_from_help(help)),
+		FROM_OPTION_ROW(&import.inputs.format, inputs_from_help(help)),
 		SAMPLE_TYPE_OPTION_ROW(&import.inputs.sample_type),
 		FORMAT_VERSION_OPTION_ROW(&import.output.version),
-		SYMBOLS_OPTION_ROW(&symbols),
+		SYMBOLS_OPTION_ROW(&import.inputs.symbols),
 		{'q', "quiet", NULL, OPTION_FLAG, &import.inputs.quiet,
 		 .help = "do not report what was dropped, and the output file"},
 		{0}};
@@ -71,7 +70,7 @@ int cmd_import(int argc, char **argv)
 		return usage_error(&usage, "no input file");
 	if (!import.opens && (import.open.listen || import.open.browser))
 		return usage_error(&usage, "--listen and --browser require --open");
-	if (inputs_parse(from, symbols, &import.inputs, &err) < 0 || open_check(&import.open, &err) < 0 ||
+	if (open_check(&import.open, &err) < 0 ||
 	    (!import.out && !import.opens && output_choose_name(&inputs, EXTENSION, name, &err) < 0))
 		return usage_error(&usage, "%s", err.message);
 	if (!import.out && !import.opens)

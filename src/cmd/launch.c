@@ -41,6 +41,7 @@ static _Noreturn void become_command(const struct launch *launch, int go_fd, int
 	if (io_read(go_fd, &go, 1, "the start pipe", NULL) != 1)
 		_exit(LAUNCH_NOT_FOUND);
 	signal(SIGPIPE, SIG_DFL); /* wick itself does without */
+	signals_give_back();
 	if (launch->output_to_stderr)
 		dup2(STDERR_FILENO, STDOUT_FILENO);
 	if (launch->directory && chdir(launch->directory) < 0)
@@ -147,9 +148,6 @@ int launch_exit_status(const struct launch *launch)
 
 void launch_release(struct launch *launch)
 {
-	if (launch->go_fd >= 0)
-		io_close(launch->go_fd);
-	if (launch->problem_fd >= 0)
-		io_close(launch->problem_fd);
-	launch->go_fd = launch->problem_fd = -1;
+	launch->go_fd = io_close(launch->go_fd);
+	launch->problem_fd = io_close(launch->problem_fd);
 }

@@ -76,6 +76,27 @@ static void test_runs(void **state)
 	test_files_remove(&files);
 }
 
+/* What wick needs for itself is not what the command was started with. */
+static void test_signals_are_as_they_were(void **state)
+{
+	struct launch launch = shell((char[]){"kill -INT $$; echo on >file"});
+	struct test_files files;
+	(void)state;
+	test_files_make(&files);
+	launch.directory = files.directory;
+	signal(SIGINT, SIG_IGN);
+	signals_prepare();
+	assert_int_equal(launch_prepare(&launch, NULL), 0);
+	assert_int_equal(launch_go(&launch, NULL), 0);
+	launch_wait(&launch);
+	signals_give_back();
+	signal(SIGINT, SIG_DFL);
+	assert_int_equal(launch_exit_status(&launch), 0);
+	assert_string_equal(test_read(&files, "file"), "on\n");
+	launch_release(&launch);
+	test_files_remove(&files);
+}
+
 static void test_success_is_silent(void **state)
 {
 	struct launch launch = shell((char[]){"echo out"});
@@ -168,9 +189,13 @@ static void test_signal(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_variables),	  cmocka_unit_test(test_runs),
-		cmocka_unit_test(test_success_is_silent), cmocka_unit_test(test_failures),
-		cmocka_unit_test(test_release_ends_it),	  cmocka_unit_test(test_signal),
+		cmocka_unit_test(test_variables),
+		cmocka_unit_test(test_runs),
+		cmocka_unit_test(test_signals_are_as_they_were),
+		cmocka_unit_test(test_success_is_silent),
+		cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_release_ends_it),
+		cmocka_unit_test(test_signal),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,12 +8,12 @@
 #include "symbol/worker.h"
 
 static const struct verb verbs[] = {
-	{"up", "profile this machine: agent, server and web UI in one command", cmd_up},
-	{"server", "store profiles, answer queries, serve the web UI", cmd_server},
-	{"agent", "sample this machine and send profiles to a server", cmd_agent},
-	{"record", "profile a command, a process or the machine into a file", cmd_record},
-	{"open", "show a profile in a browser: own viewer, Firefox Profiler", cmd_open},
-	{"import", "convert recordings of other profilers for Firefox Profiler", cmd_import},
+	{"up", "profile this machine: agent, server and web UI in one command", cmd_up, true},
+	{"server", "store profiles, answer queries, serve the web UI", cmd_server, true},
+	{"agent", "sample this machine and send profiles to a server", cmd_agent, true},
+	{"record", "profile a command, a process or the machine into a file", cmd_record, true},
+	{"open", "show a profile in a browser: own viewer, Firefox Profiler", cmd_open, true},
+	{"import", "convert recordings of other profilers for Firefox Profiler", cmd_import, true},
 	{"annotate", "add markers to a profile of another profiler", cmd_annotate},
 	{"query", "query a server: functions, tables, charts, stacks, pprof, SVG", cmd_query},
 	{"diff", "show what changed between two files, selections or times", cmd_diff},
@@ -42,6 +42,9 @@ int main(int argc, char **argv)
 		return symbol_worker_main();
 	struct error err = {0};
 	signal(SIGPIPE, SIG_IGN); /* a closed pipe or socket is an error of the write, not the end of the program */
+	/* A parent may have it ignored. Children would then be gone as they end, and who kills one later kills another process
+	 * that has its number by now. */
+	signal(SIGCHLD, SIG_DFL);
 	if (fault_arm_from_environment(&err) < 0) {
 		fprintf(stderr, "wick: %s\n", err.message);
 		return EXIT_USAGE;
@@ -61,6 +64,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < VERB_COUNT; i++) {
 		if (strcmp(argv[1], verbs[i].name) != 0)
 			continue;
+		if (verbs[i].until_signal)
+			signals_prepare();
 		int status = verbs[i].run(argc - 1, argv + 1);
 		if (fflush(stdout) || ferror(stdout)) {
 			fprintf(stderr, "wick %s: cannot write to standard output\n", argv[1]);

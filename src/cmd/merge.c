@@ -61,17 +61,17 @@ static int add_input(struct merge *merge, size_t place, struct error *err)
 	int r = inputs_read(&one, &merge->how, &profile, err);
 	if (r == 0)
 		r = name_hosts(merge, place, profile, err);
-	return r < 0 ? r : profile_merge_hosts(merge->profile, profile, err);
+	if (r < 0)
+		return r;
+	r = profile_merge_hosts(merge->profile, profile, err);
+	return r < 0 ? error_prefix(err, r, "cannot merge %s with the inputs before it", merge->inputs.items[place]) : 0;
 }
 
 static int merge_all(struct merge *merge, struct error *err)
 {
 	int r = profile_new(&merge->profile, err);
-	for (size_t i = 0; r == 0 && i < merge->inputs.count; i++) {
+	for (size_t i = 0; r == 0 && i < merge->inputs.count; i++)
 		r = add_input(merge, i, err);
-		if (r < 0)
-			error_prefix(err, r, "%s", merge->inputs.items[i]);
-	}
 	/* Files may hold nothing but markers; every format wants to know what samples would be. */
 	if (r == 0 && merge->profile->sample_type_count == 0)
 		r = profile_add_named_type(merge->profile, "cpu", "nanoseconds", err);
@@ -105,15 +105,16 @@ static void report(const struct merge *merge)
 	const struct profile_align_result *result = &merge->result;
 	char count[TEXT_NUMBER_MAX];
 	if (!merge->align.keep_times && profile_host_count(profile) > 0)
-		fprintf(stderr, "  %-*s %18s %14s  %-10s %10s  %s\n", WIDTH_MAX, "host", "clock ahead by", "skew", "known to",
-			"exchanges", "method");
+		fprintf(stderr, "  %-*s %18s %14s  %-10s %10s  %s\n", WIDTH_MAX, "host", "clock offset", "skew", "accuracy",
+			"messages", "method");
 	for (size_t i = 1; i <= profile_host_count(profile) && !merge->align.keep_times; i++)
 		print_host(profile, &profile->markers->hosts[i]);
-	fprintf(stderr, "  %s exchanges between processes drawn\n", text_format_count(result->exchanges, count));
+	fprintf(stderr, "  %s messages between processes\n", text_format_count(result->exchanges, count));
 	if (result->reversed)
-		fprintf(stderr, "  %s of them arrive before they are sent\n", text_format_count(result->reversed, count));
+		fprintf(stderr, "  %s messages are received before they are sent\n",
+			text_format_count(result->reversed, count));
 	if (result->ambiguous)
-		fprintf(stderr, "  %s flows have several starts and several ends: not used\n",
+		fprintf(stderr, "  %s flows were ignored: they have several sends and several receives\n",
 			text_format_count(result->ambiguous, count));
 }
 
@@ -135,7 +136,7 @@ static int run(struct merge *merge, const char *out, const char *to, const struc
 
 int cmd_merge(int argc, char **argv)
 {
-	const char *out = NULL, *from = NULL, *to = NULL, *symbols = NULL;
+	const char *out = NULL, *to = NULL;
 	struct merge merge = {0};
 	struct output_options output = {0};
 	char from_help[FROM_HELP_MAX];
@@ -149,10 +150,10 @@ int cmd_merge(int argc, char **argv)
 		{0, "reference", "NAME", OPTION_TEXT, &merge.align.reference,
 		 .help = "host with the reference clock (default: the first)"},
 		{0, "no-align", NULL, OPTION_FLAG, &merge.align.keep_times, .help = "do not change any times"},
-		FROM_OPTION_ROW(&from, inputs_from_help(from_help)),
+		FROM_OPTION_ROW(&merge.how.format, inputs_from_help(from_help)),
 		SAMPLE_TYPE_OPTION_ROW(&merge.sample_type),
 		FORMAT_VERSION_OPTION_ROW(&output.version),
-		SYMBOLS_OPTION_ROW(&symbols),
+		SYMBOLS_OPTION_ROW(&merge.how.symbols),
 		{'q', "quiet", NULL, OPTION_FLAG, &merge.how.quiet,
 		 .help = "do not report clock offsets, nor what was dropped"},
 		{0}};
@@ -173,7 +174,7 @@ int cmd_merge(int argc, char **argv)
 	if (merge.names.count > merge.inputs.count)
 		return usage_error(&usage, "more --host options than inputs");
 	struct error err = {0};
-	if (inputs_parse(from, symbols, &merge.how, &err) < 0 || output_check(out, to, &err) < 0)
+	if (output_check(out, to, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
 	int r = run(&merge, out, to, &output, &err);
 	profile_free(merge.profile);

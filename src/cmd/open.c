@@ -22,33 +22,9 @@
 
 extern char **environ;
 
-enum browser {
-	BROWSER_AUTO,
-	BROWSER_PROFILER,
-	BROWSER_PAGE,
-	BROWSER_NONE,
-};
-
-static int parse_browser(const char *text, enum browser *ret, struct error *err)
-{
-	static const char *const names[] = {
-		[BROWSER_PROFILER] = "firefox-profiler", [BROWSER_PAGE] = "page", [BROWSER_NONE] = "none"};
-	*ret = BROWSER_AUTO;
-	for (size_t i = BROWSER_PROFILER; text && i < sizeof(names) / sizeof(*names); i++)
-		if (strcmp(text, names[i]) == 0)
-			*ret = (enum browser)i;
-	return text && *ret == BROWSER_AUTO
-		       ? error_set(err, -EINVAL, "--browser: '%.40s' is not one of firefox-profiler, page, none", text)
-		       : 0;
-}
-
 int open_check(const struct open_options *options, struct error *err)
 {
-	enum browser browser;
-	int r = parse_browser(options->browser, &browser, err);
-	if (r < 0)
-		return r;
-	r = local_viewer_check_listen(options->listen, err);
+	int r = local_viewer_check_listen(options->listen, err);
 	return r < 0 ? error_prefix(err, r, "--listen") : 0;
 }
 
@@ -105,12 +81,8 @@ int open_serve(const struct open_options *options, const char *verb, const struc
 	struct symbolizer_options symbols = {.worker = &worker, .own_files = true};
 	_cleanup_(symbolizer_freep) struct symbolizer *symbolizer = NULL;
 	_cleanup_(local_viewer_freep) struct local_viewer *viewer = NULL;
-	_cleanup_(buffer_release) struct buffer page = {0};
-	enum browser browser;
-	buffer_init(&page, PAGE_BYTES_MAX);
-	int r = parse_browser(options->browser, &browser, err);
-	if (r == 0)
-		r = html_write(profile, title, &page, err);
+	_cleanup_(buffer_release) struct buffer page = {.max = PAGE_BYTES_MAX};
+	int r = html_write(profile, title, &page, err);
 	if (r == 0)
 		r = symbolizer_new(&symbols, &symbolizer, err);
 	struct local_viewer_options opening = {
@@ -125,27 +97,28 @@ int open_serve(const struct open_options *options, const char *verb, const struc
 		"  page:             %s\n"
 		"  Firefox Profiler: %s\n",
 		verb, local_viewer_page_link(viewer), local_viewer_profiler_link(viewer));
-	start_browser(browser, viewer, verb);
+	start_browser(options->browser, viewer, verb);
 	r = local_viewer_run(viewer, err);
+	if (r == 0 && signals_interrupted() == SIGTERM)
+		r = 1;
 	signals_reset();
 	return r;
 }
 
 int cmd_open(int argc, char **argv)
 {
-	const char *from = NULL, *symbols = NULL;
 	struct inputs_options how = {0};
 	struct open_options open = {0};
 	char help[FROM_HELP_MAX];
 	const struct option_row options[] = {
 		LISTEN_OPTION_ROW(&open.listen),
 		BROWSER_OPTION_ROW(&open.browser),
-		FROM_OPTION_ROW(&from, inputs_from_help(help)),
+		FROM_OPTION_ROW(&how.format, inputs_from_help(help)),
 		{0, "sample-type", "TYPE", OPTION_TEXT, &how.sample_type,
 		 .help = "sample type to show in Firefox Profiler if there are\nseveral (default: the profile's default)"},
 		DURING_OPTION_ROW(&how.during),
 		SPANS_OPTION_ROW(&how.spans),
-		SYMBOLS_OPTION_ROW(&symbols),
+		SYMBOLS_OPTION_ROW(&how.symbols),
 		{'q', "quiet", NULL, OPTION_FLAG, &how.quiet, .help = "do not report what was dropped from the inputs"},
 		{0}};
 	const struct usage usage = {
@@ -162,7 +135,7 @@ int cmd_open(int argc, char **argv)
 	if (inputs.count == 0)
 		return usage_error(&usage, "no input file");
 	struct error err = {0};
-	if (inputs_parse(from, symbols, &how, &err) < 0 || open_check(&open, &err) < 0)
+	if (open_check(&open, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = inputs_read(&inputs, &how, &profile, &err);

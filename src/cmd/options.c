@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "cmd/cmd.h"
+#include "format/format.h"
 
 #define HELP_COLUMN 30
 #define HELP_WIDTH  92 /* longer lines are broken at a blank */
@@ -79,6 +80,31 @@ static int set_unsigned(const struct option_row *row, const char *value, struct 
 	return r;
 }
 
+static int set_choice(const struct option_row *row, const char *value, struct error *err)
+{
+	unsigned number = row->min;
+	for (const char *at = row->choices;; at += strlen(", "), number++) {
+		size_t len = strcspn(at, ",");
+		if (strlen(value) == len && memcmp(at, value, len) == 0) {
+			*(unsigned *)row->target = number;
+			return 0;
+		}
+		at += len;
+		if (!*at)
+			return error_set(err, -EINVAL, "'%.40s' is not one of %s", value, row->choices);
+	}
+}
+
+static int set_format(const struct option_row *row, const char *value, struct error *err)
+{
+	char names[OUTPUT_NAMES_MAX];
+	const struct format *format = format_by_name(value);
+	if (!format || !format->decode)
+		return error_set(err, -EINVAL, "'%.40s' is not a readable format; choose %s", value, input_format_names(names));
+	*(const struct format **)row->target = format;
+	return 0;
+}
+
 static int option_set(const struct option_row *row, const char *value, struct error *err)
 {
 	struct option_list *list = row->target;
@@ -87,6 +113,8 @@ static int option_set(const struct option_row *row, const char *value, struct er
 	case OPTION_FLAG: *(bool *)row->target = true; return 0;
 	case OPTION_TEXT: *(const char **)row->target = value; return 0;
 	case OPTION_UNSIGNED: return set_unsigned(row, value, err);
+	case OPTION_CHOICE: return set_choice(row, value, err);
+	case OPTION_FORMAT: return set_format(row, value, err);
 	case OPTION_DURATION:
 		r = time_parse_duration(value, row->target, err);
 		return !r && *(int64_t *)row->target <= 0 ? error_set(err, -EINVAL, "must be more than 0") : r;

@@ -13,12 +13,15 @@
 
 #include "base/time.h"
 #include "cmd/test_cmd.h"
+#include "format/format.h"
 
 /* What a verb with one option of each kind was given. */
 struct given {
 	bool flag, other;
 	const char *text;
 	unsigned number;
+	enum { ONE = 1, TWO, THREE } choice;
+	const struct format *format;
 	int64_t duration_ns;
 	uint64_t size;
 	struct option_list list;
@@ -42,6 +45,8 @@ static void parse_with(int argc, char **argv)
 		{0, "flags", NULL, OPTION_FLAG, &given->other, .help = "a name that begins like another"},
 		{'t', "text", "TEXT", OPTION_TEXT, &given->text, .help = "a text"},
 		{'n', "number", "N", OPTION_UNSIGNED, &given->number, 5, 4000000000u, .help = "a number\nin two lines"},
+		{'c', "choice", "CHOICE", OPTION_CHOICE, &given->choice, ONE, .choices = "one, two, three", .help = "a choice"},
+		{0, "from", "FORMAT", OPTION_FORMAT, &given->format, .help = "a format"},
 		{'d', "duration", "DURATION", OPTION_DURATION, &given->duration_ns, .help = "a duration"},
 		{0, "size", "SIZE", OPTION_SIZE, &given->size, .help = "a size"},
 		{'l', "list", "ITEM", OPTION_LIST, &given->list, .help = "a list"},
@@ -97,6 +102,9 @@ static void test_kinds(void **state)
 		{"-n 5", {.number = 5}},
 		{"-n4000000000", {.number = 4000000000u}},
 		{"--number=007", {.number = 7}},
+		{"-c one", {.choice = ONE}},
+		{"--choice=three", {.choice = THREE}},
+		{"--from folded", {0}},
 		{"-d 1500ms", {.duration_ns = 1500 * NS_PER_MS}},
 		{"--duration 2", {.duration_ns = 2 * NS_PER_S}},
 		{"--size 64k", {.size = 65536}},
@@ -112,6 +120,8 @@ static void test_kinds(void **state)
 		assert_int_equal(parsed.given.flag, want->flag);
 		assert_int_equal(parsed.given.other, want->other);
 		assert_int_equal(parsed.given.number, want->number);
+		assert_int_equal(parsed.given.choice, want->choice);
+		assert_ptr_equal(parsed.given.format, strstr(cases[i].line, "--from") ? format_by_name("folded") : NULL);
 		assert_int_equal(parsed.given.duration_ns, want->duration_ns);
 		assert_int_equal(parsed.given.size, want->size);
 		assert_int_equal(parsed.operands.count, 0);
@@ -151,6 +161,12 @@ static void test_refusals(void **state)
 		{"--number=", "--number: \"\" is not a whole number"},
 		{"--number _6", "--number: \" 6\" is not a whole number"},
 		{"--number 6.5", "--number: \"6.5\" is not a whole number"},
+		{"-c four", "--choice: 'four' is not one of one, two, three\n"},
+		{"-c on", "--choice: 'on' is not one of one, two, three\n"},
+		{"--choice=", "--choice: '' is not one of one, two, three\n"},
+		{"--choice=one,", "--choice: 'one,' is not one of one, two, three\n"},
+		{"-c One", "--choice: 'One' is not one of one, two, three\n"},
+		{"--from svg", "--from: 'svg' is not a readable format; choose "},
 		{"-d 0s", "--duration: must be more than 0"},
 		{"-d -1s", "--duration: \"-1s\" is not a duration"},
 		{"-d 1parsec", "--duration: \"1parsec\" is not a duration"},
@@ -241,6 +257,8 @@ static void test_help(void **state)
 				   "  -t, --text TEXT             a text\n"
 				   "  -n, --number N              a number\n"
 				   "                              in two lines\n"
+				   "  -c, --choice CHOICE         a choice\n"
+				   "      --from FORMAT           a format\n"
 				   "  -d, --duration DURATION     a duration\n"
 				   "      --size SIZE             a size\n"
 				   "  -l, --list ITEM             a list\n"

@@ -30,52 +30,45 @@ static const struct drawing *find_drawing(const char *path, const char *format)
 	return NULL;
 }
 
-/* Appends an item of an enumeration that ends in "last"; *used says how much of names is full. */
-static void enumerate(char names[OUTPUT_NAMES_MAX], size_t *used, const char *item, size_t len, bool last)
+static bool is_read(const struct format *format)
 {
-	int n = snprintf(names + *used, OUTPUT_NAMES_MAX - *used, "%s%.*s",
-			 *used == 0 ? ""
-			 : last	    ? " or "
-				    : ", ",
-			 (int)len, item);
-	if (n > 0 && (size_t)n < OUTPUT_NAMES_MAX - *used)
-		*used += (size_t)n;
+	return format->decode;
+}
+
+/* "A, B or C": the names or the first extensions of some formats, and of the drawings. */
+static const char *enumerate(char names[OUTPUT_NAMES_MAX], bool (*is_listed)(const struct format *), bool drawn,
+			     bool extensions)
+{
+	const char *items[64];
+	size_t count = 0, used = 0;
+	for (size_t i = 0; formats[i] && count < sizeof(items) / sizeof(*items) - DRAWINGS; i++)
+		if (is_listed(formats[i]))
+			items[count++] = extensions ? formats[i]->extensions : formats[i]->name;
+	for (size_t i = 0; i < DRAWINGS && drawn; i++)
+		items[count++] = extensions ? drawings[i].extension : drawings[i].name;
+	names[0] = '\0';
+	for (size_t i = 0; i < count && used < OUTPUT_NAMES_MAX; i++)
+		used += (size_t)snprintf(names + used, OUTPUT_NAMES_MAX - used, "%s%.*s",
+					 i == 0		  ? ""
+					 : i == count - 1 ? " or "
+							  : ", ",
+					 (int)strcspn(items[i], " "), items[i]);
+	return names;
 }
 
 const char *input_format_names(char names[OUTPUT_NAMES_MAX])
 {
-	size_t used = 0, last = 0;
-	names[0] = '\0';
-	for (size_t i = 0; formats[i]; i++)
-		last = formats[i]->decode ? i : last;
-	for (size_t i = 0; formats[i]; i++)
-		if (formats[i]->decode)
-			enumerate(names, &used, formats[i]->name, strlen(formats[i]->name), i == last);
-	return names;
+	return enumerate(names, is_read, false, false);
 }
 
 const char *output_format_names(char names[OUTPUT_NAMES_MAX])
 {
-	size_t used = 0;
-	names[0] = '\0';
-	for (size_t i = 0; formats[i]; i++)
-		if (format_is_written(formats[i]))
-			enumerate(names, &used, formats[i]->name, strlen(formats[i]->name), false);
-	for (size_t i = 0; i < DRAWINGS; i++)
-		enumerate(names, &used, drawings[i].name, strlen(drawings[i].name), i == DRAWINGS - 1);
-	return names;
+	return enumerate(names, format_is_written, true, false);
 }
 
 const char *output_extensions(char names[OUTPUT_NAMES_MAX])
 {
-	size_t used = 0;
-	names[0] = '\0';
-	for (size_t i = 0; formats[i]; i++)
-		if (format_is_written(formats[i]))
-			enumerate(names, &used, formats[i]->extensions, strcspn(formats[i]->extensions, " "), false);
-	for (size_t i = 0; i < DRAWINGS; i++)
-		enumerate(names, &used, drawings[i].extension, strlen(drawings[i].extension), i == DRAWINGS - 1);
-	return names;
+	return enumerate(names, format_is_written, true, true);
 }
 
 /* Names that formats and compressions are read by, and that nothing is written for. */
@@ -153,24 +146,29 @@ int output_check(const char *path, const char *format, struct error *err)
 	return find_output(path, format, &drawing, &wire, err);
 }
 
-unsigned output_holds(const char *path, const char *format)
+/* NULL: it is drawn, or there is none. */
+static const struct format *find_wire(const char *path, const char *format)
 {
 	const struct drawing *drawing;
 	const struct format *wire;
-	return find_output(path, format, &drawing, &wire, NULL) == 0 && wire ? wire->holds : 0;
+	return find_output(path, format, &drawing, &wire, NULL) == 0 ? wire : NULL;
+}
+
+unsigned output_holds(const char *path, const char *format)
+{
+	const struct format *wire = find_wire(path, format);
+	return wire ? wire->holds : 0;
 }
 
 void output_print_losses(const struct profile *profile, const char *path, const char *format)
 {
-	const struct drawing *drawing;
-	const struct format *wire;
-	_cleanup_(buffer_release) struct buffer losses = {0}, safe = {0};
-	buffer_init(&losses, SIZE_MAX);
-	buffer_init(&safe, SIZE_MAX);
-	if (find_output(path, format, &drawing, &wire, NULL) < 0 || !wire || format_losses(wire, profile, &losses) < 0 ||
-	    losses.len == 0 || text_append_harmless(&safe, buffer_bytes(&losses)) < 0)
+	const struct format *wire = find_wire(path, format);
+	_cleanup_(buffer_release) struct buffer losses = {.max = SIZE_MAX};
+	if (!wire || format_losses(wire, profile, &losses) < 0 || losses.len == 0)
 		return;
-	fprintf(stderr, "%s cannot store %.*s\n", wire->name, (int)safe.len, (const char *)safe.data);
+	fprintf(stderr, "%s cannot store ", wire->name);
+	cmd_print_harmless_bytes(stderr, buffer_bytes(&losses));
+	fputc('\n', stderr);
 }
 
 /* Where the output of formats that write bit by bit goes. */
@@ -215,16 +213,14 @@ static int write_parts(const char *path, bool compress, uint64_t bytes_max, outp
 {
 	_cleanup_(io_output_freep) struct io_output *file = NULL;
 	_cleanup_(gzip_stream_freep) struct gzip_stream *gzip = NULL;
-	_cleanup_(buffer_release) struct buffer out = {0};
-	buffer_init(&out, OUTPUT_BYTES_MAX);
+	_cleanup_(buffer_release) struct buffer out = {.max = OUTPUT_BYTES_MAX};
 	int r = compress ? gzip_stream_new(GZIP_LEVEL, &gzip, err) : 0;
 	if (r == 0)
 		r = io_output_open(path, 0644, &file, err);
 	if (r < 0)
 		return r;
-	struct destination to = {.file = file, .gzip = gzip, .bytes_max = bytes_max};
+	struct destination to = {.file = file, .gzip = gzip, .bytes_max = bytes_max, .compressed.max = OUTPUT_BYTES_MAX};
 	struct format_sink sink = {.out = &out, .flush = flush_destination, .context = &to};
-	buffer_init(&to.compressed, OUTPUT_BYTES_MAX);
 	r = write(context, &sink, err);
 	if (r == 0 && gzip)
 		r = put_bytes(&to, (struct bytes){0}, true, err);
@@ -265,9 +261,7 @@ int output_write(const struct profile *profile, const char *path, const char *fo
 		struct parts parts = {wire, profile, &wire_options};
 		return write_parts(path, compress, bytes_max, write_format, &parts, err);
 	}
-	_cleanup_(buffer_release) struct buffer out = {0}, compressed = {0};
-	buffer_init(&out, OUTPUT_BYTES_MAX);
-	buffer_init(&compressed, OUTPUT_BYTES_MAX);
+	_cleanup_(buffer_release) struct buffer out = {.max = OUTPUT_BYTES_MAX}, compressed = {.max = OUTPUT_BYTES_MAX};
 	r = drawing ? drawing->write(profile, title, &out, err) : format_encode(wire, profile, &wire_options, &out, err);
 	if (r == 0 && compress)
 		r = gzip_compress(buffer_bytes(&out), GZIP_LEVEL, &compressed, err);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "cmd/convert.h"
 #include "cmd/test_cmd.h"
 #include "codec/compress.h"
 #include "format/format.h"
@@ -162,7 +163,7 @@ static void test_write_forms(void **state)
 			fail_msg("%s: %s", paths[i], err.message);
 		const uint8_t *bytes = (const uint8_t *)test_read(&files, paths[i]);
 		assert_int_equal(bytes[0] == 0x1f && bytes[1] == 0x8b, strstr(paths[i], ".gz") != NULL);
-		assert_int_equal(read_profile_file(path, NULL, &back, &err), 0);
+		assert_int_equal(inputs_read_file(&(struct inputs_options){0}, path, &back, &err), 0);
 		assert_int_equal(back->sample_count, 2);
 	}
 	assert_int_equal(output_write(profile, test_path(&files, "a.top"), NULL, "title", NULL, NULL), 0);

@@ -71,8 +71,10 @@ static int request_path(const struct query_arguments *a, const char *text, bool 
 /* Those without a name are shown by address, and why should not be left to guesswork. */
 static void note_symbols(const char *symbols)
 {
-	unsigned long long resolved, pending, missing;
-	if (sscanf(symbols, "resolved=%llu pending=%llu missing=%llu", &resolved, &pending, &missing) != 3)
+	unsigned long long resolved, pending, missing, ambiguous = 0;
+	/* An older server does not say how many are ambiguous. */
+	if (sscanf(symbols, "resolved=%llu pending=%llu missing=%llu ambiguous=%llu", &resolved, &pending, &missing,
+		   &ambiguous) < 3)
 		return;
 	if (pending)
 		fprintf(stderr, "wick query: %llu addresses are not symbolized yet: their binaries are being read; try again\n",
@@ -80,6 +82,10 @@ static void note_symbols(const char *symbols)
 	if (missing)
 		fprintf(stderr, "wick query: %llu of %llu addresses are not symbolized; 'wick debuginfo list' shows why\n",
 			missing, resolved + pending + missing);
+	if (ambiguous)
+		fprintf(stderr,
+			"wick query: %llu of them are ambiguous: several files with their build-id name them differently\n",
+			ambiguous);
 }
 
 static int run_query(const struct query_arguments *arguments, const char *text, struct error *err)

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,15 +22,18 @@
 #include "agent/unwind/unwind_result.h"
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "cmd/cmd.h"
 #include "cmd/launch.h"
 #include "cmd/open.h"
 #include "cmd/record_downsample.h"
+#include "cmd/record_machine.h"
 #include "cmd/record_markers.h"
 #include "cmd/record_remote.h"
 #include "daemon/host_symbols.h"
+#include "elf/content_key.h"
 #include "format/format.h"
 #include "profile/downsample.h"
 #include "profile/filter.h"
@@ -55,7 +59,7 @@
 
 /* A binary whose symbols are still to be read. */
 struct pending_binary {
-	char build_id[BUILD_ID_HEX_MAX];
+	char build_id[BUILD_ID_HEX_MAX], content[CONTENT_KEY_HEX];
 	char *path;
 	int fd;
 };
@@ -77,7 +81,8 @@ struct record {
 	struct launch launch;
 	struct target_pids pids;
 	struct target_cgroups cgroups;
-	bool cgroups_were_used; /* there were processes in them */
+	bool cgroups_were_used;		  /* there were processes in them */
+	struct buffer program, arguments; /* what is recorded, if it is one */
 
 	struct agent *running;
 	struct symbolizer *symbolizer;
@@ -96,31 +101,31 @@ struct record {
 static void read_symbols(struct record *record)
 {
 	struct pending_binary *binary = &record->pending[--record->pending_count];
-	symbolizer_offer(record->symbolizer, binary->build_id, binary->path, binary->fd, NULL);
+	symbolizer_offer(record->symbolizer, binary->build_id, binary->content, binary->path, binary->fd, NULL);
 	fd_closep(&binary->fd);
 	mem_free(binary->path);
 }
 
 /* Symbols take a part of a second to read, and longer where thousands of threads want the CPU, just when new processes want the
  * agent's attention. So files are only held open here, for they may be gone later. */
-static void on_binary(void *context, const char *build_id, const char *path, pid_t pid, int fd)
+static void on_binary(void *context, const struct agent_binary *shown)
 {
 	struct record *record = context;
-	(void)pid;
-	if (!*build_id)
+	if (!*shown->build_id)
 		return;
 	if (record->pending_count == PENDING_MAX)
 		read_symbols(record);
 	struct pending_binary *binary = &record->pending[record->pending_count];
-	*binary = (struct pending_binary){.path = mem_strdup(path), .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
-	snprintf(binary->build_id, sizeof(binary->build_id), "%s", build_id);
+	*binary = (struct pending_binary){.path = mem_strdup(shown->path), .fd = fcntl(shown->fd, F_DUPFD_CLOEXEC, 0)};
+	snprintf(binary->build_id, sizeof(binary->build_id), "%s", shown->build_id);
+	snprintf(binary->content, sizeof(binary->content), "%s", shown->content);
 	record->pending_count++;
 	record->pending_ns = time_monotonic_ns();
 	if (!binary->path || binary->fd < 0) {
 		record->pending_count--;
 		fd_closep(&binary->fd);
 		mem_free(binary->path);
-		symbolizer_offer(record->symbolizer, build_id, path, fd, NULL);
+		symbolizer_offer(record->symbolizer, shown->build_id, shown->content, shown->path, shown->fd, NULL);
 	}
 }
 
@@ -198,6 +203,13 @@ static bool targets_live(struct record *record)
 	return record->lives;
 }
 
+static bool targets_remain(struct record *record)
+{
+	if (record->launch.pid)
+		return !launch_has_ended(&record->launch);
+	return !(record->pids.count || record->cgroups.count) || targets_live(record);
+}
+
 static bool on_idle(void *context)
 {
 	struct record *record = context;
@@ -205,11 +217,7 @@ static bool on_idle(void *context)
 		show_progress(record);
 	if (record->pending_count && time_monotonic_ns() - record->pending_ns >= QUIET_NS)
 		read_symbols(record);
-	if (record->is_early)
-		return true;
-	if (record->launch.pid)
-		return !launch_has_ended(&record->launch);
-	return !(record->pids.count || record->cgroups.count) || targets_live(record);
+	return record->is_early || targets_remain(record);
 }
 
 /* At a signal. That of a child may be of another one: the worker for symbols is a process, too. */
@@ -241,11 +249,33 @@ static int follow_children(struct record *record, struct error *err)
 	return r;
 }
 
+/* What is recorded, while it is there. Of several processes nothing is said. */
+static int describe_target(struct record *record, struct error *err)
+{
+	char path[64], name[64];
+	int r = 0;
+	buffer_init(&record->program, PATH_MAX);
+	buffer_init(&record->arguments, SIZE_MAX);
+	if (record->command.count) {
+		buffer_append_string(&record->program, text_base_name(record->command.items[0]));
+		r = record_join_arguments((const char *const *)record->command.items, &record->arguments);
+	} else if (record->pids.count == 1 && !record->cgroups.count) {
+		snprintf(path, sizeof(path), "/proc/%d/comm", (int)record->pids.items[0]);
+		if (io_read_text(path, name, sizeof(name)) > 0)
+			buffer_append(&record->program, name, strcspn(name, "\n"));
+		r = record_read_arguments(record->pids.items[0], &record->arguments);
+	}
+	return r < 0 ? error_nomem(err) : 0;
+}
+
 /* What exists already, before anything is loaded. */
 static int find_targets(struct record *record, struct error *err)
 {
-	int r = 0;
+	int r = describe_target(record, err);
 
+	if (r < 0)
+		return r;
+	record_markers_open(&record->markers, !record->pids.count && !record->cgroups.count && !record->command.count);
 	if (record->cgroups.count) {
 		size_t before = record->pids.count;
 		r = target_cgroups_add_pids(&record->cgroups, &record->pids, err);
@@ -299,7 +329,6 @@ static int open_all(struct record *record, struct error *err)
 		r = host_symbols_init(&record->symbols, err);
 	if (r < 0)
 		return r;
-	record_markers_open(&record->markers, !record->pids.count && !record->cgroups.count && !record->command.count);
 	r = find_targets(record, err);
 	if (r < 0)
 		return r;
@@ -327,7 +356,8 @@ static void report_walks(const struct agent_unwind_stats *unwind)
 	if (!all)
 		return;
 	fprintf(stderr, "  user stacks complete: %.2f %% of %llu",
-		100.0 * (double)unwind->results[UNWIND_COMPLETE] / (double)all, (unsigned long long)all);
+		100.0 * (double)(unwind->results[UNWIND_COMPLETE] + unwind->results[UNWIND_ANALYSED]) / (double)all,
+		(unsigned long long)all);
 	for (size_t i = 0; i < UNWIND_RESULTS; i++)
 		if (unwind->results[i] && i != UNWIND_COMPLETE && i != UNWIND_NO_USER)
 			fprintf(stderr, ", %s %llu", unwind_result_name((enum unwind_result)i),
@@ -398,21 +428,29 @@ static void note_monotonic_start(struct profile *profile)
 		profile->monotonic_ns = profile->time_ns - (time_now_ns() - time_monotonic_ns());
 }
 
-/* Whose recording it is, and how far this clock is from UTC at most, if the kernel knows: `wick merge` and viewers of several
- * hosts want both. */
-static int add_host(struct profile *profile, struct error *err)
+/* Whose recording it is, what of, and how far this clock is from UTC at most, if the kernel knows: `wick merge` and viewers of
+ * several hosts want both. */
+static int add_host(const struct record *record, struct profile *profile, struct error *err)
 {
 	struct utsname machine;
 	struct profile_host host = {.bound_ns = time_wall_bound_ns()};
 	uint32_t id;
 	int r = profile_complete_hosts(profile, uname(&machine) == 0 ? machine.nodename : NULL, err);
 	/* A label may have given it another name. */
-	if (r < 0 || host.bound_ns < 0 || profile_host_count(profile) != 1)
+	if (r < 0 || profile_host_count(profile) != 1)
 		return r;
 	host.name = profile->markers->hosts[1].name;
-	r = profile_add_cstring(profile, "UTC", &host.reference, err);
+	if (host.bound_ns >= 0) {
+		r = profile_add_cstring(profile, "UTC", &host.reference, err);
+		if (r == 0)
+			r = profile_add_cstring(profile, "wall clock", &host.method, err);
+	}
 	if (r == 0)
-		r = profile_add_cstring(profile, "wall clock", &host.method, err);
+		r = record_describe_machine(profile, &host.machine, err);
+	if (r == 0)
+		r = profile_add_bytes(profile, buffer_bytes(&record->program), &host.machine.program, err);
+	if (r == 0)
+		r = profile_add_bytes(profile, buffer_bytes(&record->arguments), &host.machine.arguments, err);
 	return r < 0 ? r : profile_add_host(profile, &host, &id, err);
 }
 
@@ -438,16 +476,19 @@ static int write_profile(struct record *record, struct error *err)
 static bool goes_on(struct record *record)
 {
 	int64_t end_ns = record->started_ns + record->duration_ns;
-	if (signals_interrupted() || (record->duration_ns && time_monotonic_ns() >= end_ns))
-		return false;
-	if (record->launch.pid)
-		return !launch_has_ended(&record->launch);
-	return !(record->pids.count || record->cgroups.count) || targets_live(record);
+	return !signals_interrupted() && (!record->duration_ns || time_monotonic_ns() < end_ns) && targets_remain(record);
 }
 
 static void wake(void *context)
 {
 	(void)context;
+}
+
+/* What was sent to wick alone is meant for both; Ctrl-C reaches the command by itself. */
+static void terminate_command(struct record *record)
+{
+	if (record->launch.pid && !launch_has_ended(&record->launch))
+		kill(record->launch.pid, SIGTERM);
 }
 
 /* Until it is over. The collecting goes on in a thread of its own. */
@@ -456,8 +497,8 @@ static void wait_for_end(struct record *record)
 	while (goes_on(record))
 		time_sleep_ns(20 * NS_PER_MS);
 	record->ended_ns = time_monotonic_ns();
-	if (record->launch.pid && !record->launch.ended && signals_interrupted() == SIGTERM)
-		kill(record->launch.pid, SIGTERM);
+	if (signals_interrupted() == SIGTERM)
+		terminate_command(record);
 }
 
 static bool is_in_time(const void *context, const struct profile *profile, size_t sample)
@@ -499,9 +540,8 @@ static int drop_early(struct record *record, struct error *err)
 {
 	struct profile *profile = record->profile;
 	size_t before = profile->sample_count;
-	int r = profile_filter_samples(profile, is_in_time, record, err);
-	if (r == 0)
-		r = drop_early_rows(record, err);
+	profile_filter_samples(profile, is_in_time, record);
+	int r = drop_early_rows(record, err);
 	if (r < 0)
 		return r;
 	record->kept = count_taken(profile) << record->downsample.shift;
@@ -563,7 +603,6 @@ static int run_markers(struct record *record, struct error *err)
 	int r = profile_new(&record->profile, err);
 	if (r < 0)
 		return r;
-	record_markers_open(&record->markers, !record->pids.count && !record->cgroups.count && !record->command.count);
 	r = find_targets(record, err);
 	if (r < 0)
 		return r;
@@ -587,7 +626,7 @@ static int run_markers(struct record *record, struct error *err)
 	record->profile->time_ns = time_ns;
 	record->profile->duration_ns = record->ended_ns - record->started_ns;
 	note_monotonic_start(record->profile);
-	r = add_host(record->profile, err);
+	r = add_host(record, record->profile, err);
 	if (r == 0)
 		r = output_write(record->profile, record->output, record->format, record_title(record), &record->written, err);
 	if (r < 0)
@@ -606,7 +645,7 @@ static int write_all(struct record *record, int recorded, struct error *err)
 	if (!r)
 		r = record_markers_stop(&record->markers, &record->profile, err);
 	if (!r && record->profile)
-		r = add_host(record->profile, err);
+		r = add_host(record, record->profile, err);
 	if (!r)
 		r = write_profile(record, err);
 	if (!r)
@@ -620,10 +659,15 @@ static int write_all(struct record *record, int recorded, struct error *err)
 /* Gives back what sampling took first: a profile may be looked at for hours. */
 static int open_recording(struct record *record, struct error *err)
 {
+	if (signals_interrupted() == SIGTERM) /* Ctrl-C ends the recording, this all of it */
+		return 0;
 	signals_reset();
 	record->running = agent_free(record->running);
 	record->symbolizer = symbolizer_free(record->symbolizer);
-	return open_serve(&record->open, "record", record->profile, record_title(record), err);
+	int r = open_serve(&record->open, "record", record->profile, record_title(record), err);
+	if (r > 0)
+		terminate_command(record);
+	return r < 0 ? r : 0;
 }
 
 static int run_record(struct record *record, struct error *err)
@@ -648,9 +692,8 @@ static int run_record(struct record *record, struct error *err)
 	r = agent_run(record->running, record->duration_ns ? record->started_ns + record->duration_ns : 0, err);
 	record->ended_ns = time_monotonic_ns();
 	setpriority(PRIO_PROCESS, 0, nice_before);
-	/* Ctrl-C reaches the command by itself; what was sent to wick alone is meant for both. */
-	if (record->launch.pid && !record->launch.ended && signals_interrupted() == SIGTERM)
-		kill(record->launch.pid, SIGTERM);
+	if (signals_interrupted() == SIGTERM)
+		terminate_command(record);
 	r = write_all(record, r, err);
 	if (!r && record->opens)
 		r = open_recording(record, err);
@@ -672,7 +715,8 @@ static int finish(struct record *record, int r, const struct error *err)
 		return EXIT_FAILED;
 	launch_report(&record->launch);
 	int status = launch_exit_status(&record->launch);
-	return status == EXIT_DONE && r < 0 ? EXIT_FAILED : status;
+	/* That it was too short to be seen is no failure of the command, nor of ours. */
+	return status == EXIT_DONE && r < 0 && r != -ENODATA ? EXIT_FAILED : status;
 }
 
 static void record_release(struct record *record)
@@ -689,6 +733,8 @@ static void record_release(struct record *record)
 	profile_free(record->profile);
 	target_pids_release(&record->pids);
 	target_cgroups_release(&record->cgroups);
+	buffer_release(&record->program);
+	buffer_release(&record->arguments);
 }
 
 static int parse_pids(struct record *record, const struct option_list *list, struct error *err)
@@ -772,6 +818,7 @@ static void choose_contents(struct record *record)
 	record->keeps_times = holds & FORMAT_HOLDS_TIMES;
 	record->agent.timed = record->keeps_times || record->at_ns; /* or nobody could tell what came too early */
 	record->agent.counters_interval_ns = holds & FORMAT_HOLDS_MARKERS ? COUNTERS_NS : 0;
+	record->agent.lifetimes = holds & FORMAT_HOLDS_MARKERS;
 }
 
 static int run_here(struct record *record, const struct option_list *pids, const struct option_list cgroups[TARGET_KINDS],

@@ -16,11 +16,10 @@ int record_downsample_merge(struct record_downsample *downsample, struct agent *
 {
 	size_t max = downsample->max ? downsample->max : RECORD_SAMPLES_DEFAULT;
 	downsample->arrived += arrived->sample_count;
-	int r = profile_downsample_samples(arrived, 0, downsample->shift, err);
-	if (r == 0)
-		r = profile_merge(profile, arrived, false, err);
+	profile_downsample_samples(arrived, 0, downsample->shift);
+	int r = profile_merge(profile, arrived, false, err);
 	while (r == 0 && profile->sample_count > max && downsample->shift < SHIFT_MAX) {
-		r = profile_downsample_samples(profile, downsample->shift, downsample->shift + 1, err);
+		profile_downsample_samples(profile, downsample->shift, downsample->shift + 1);
 		downsample->shift++;
 	}
 	if (r == 0 && profile->markers && profile->markers->row_count > max / 2) {

@@ -3,11 +3,14 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "format/format.h"
 #include "profile/markers.h"
+
+#define DESCRIPTORS_WANTED (2u * MARKER_RECORDER_FILES_MAX)
 
 /* What there is of samples is worth having without them. */
 static void give_up(struct record_markers *markers, const struct error *err)
@@ -29,10 +32,22 @@ void record_markers_open(struct record_markers *markers, bool all)
 		setenv(MARKER_RECORDER_ENVIRONMENT, marker_recorder_name(markers->recorder), 1);
 }
 
+/* One for each process with markers. The command has been forked: it keeps the limit that there was. */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= DESCRIPTORS_WANTED)
+		return;
+	limit.rlim_cur = limit.rlim_max < DESCRIPTORS_WANTED ? limit.rlim_max : DESCRIPTORS_WANTED;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 void record_markers_start(struct record_markers *markers, const pid_t *pids, size_t count, int64_t begin_ns)
 {
 	struct error err = {0};
 	int r = 0;
+	if (markers->recorder)
+		raise_descriptor_limit();
 	for (size_t i = 0; markers->recorder && r == 0 && i < count; i++)
 		r = marker_recorder_follow(markers->recorder, pids[i], &err);
 	if (markers->recorder && begin_ns)

@@ -70,12 +70,11 @@ static int make_client(const struct waiting *waiting, int64_t timeout_ns, const 
 }
 
 /* The text of {"error": ...}, or the status. */
-static int answer_error(const struct net_client_response *response, struct error *err)
+static int response_error(const struct net_client_response *response, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer safe = {0}; /* it is printed */
+	_cleanup_(buffer_release) struct buffer safe = {.max = MIB}; /* it is printed */
 	json_t *json = json_loadb(response->body.len ? (const char *)response->body.data : "", response->body.len, 0, NULL);
 	const char *text = json_string_value(json_object_get(json, "error"));
-	buffer_init(&safe, MIB);
 	text_append_harmless(&safe, bytes_of_string(text ? text : response->message));
 	int r = error_set(err, response->status == 503 ? -EAGAIN : -EBADMSG, "the server responded with %d %.*s",
 			  response->status, (int)safe.len, safe.len ? (const char *)safe.data : "");
@@ -91,21 +90,19 @@ static int send_request(struct net_client *net, const char *method, const char *
 			json_t **ret, struct error *err)
 {
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	net_client_response_init(&response);
 	int r = net_client_request(net, method, path, body.len ? "application/json" : NULL, body, NET_PLAIN, &response, err);
 	if (r < 0)
 		return r == -ECANCELED ? r : error_set(err, -EAGAIN, "%s", err->message);
 	if (response.status != status)
-		return answer_error(&response, err);
+		return response_error(&response, err);
 	*ret = json_loadb(response.body.len ? (const char *)response.body.data : "", response.body.len, 0, NULL);
 	return json_is_object(*ret) ? 0 : error_set(err, -EBADMSG, "malformed response from the server");
 }
 
 static int request_recording(struct waiting *waiting, const struct recording_request *request, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer body = {0};
+	_cleanup_(buffer_release) struct buffer body = {.max = MIB};
 	json_t *json = NULL;
-	buffer_init(&body, MIB);
 	int r = control_write_api_request(request, waiting->remote->hosts.items, waiting->remote->hosts.count, &body, err);
 	if (r == 0)
 		r = send_request(waiting->net, "POST", CONTROL_RECORDINGS_PATH, buffer_bytes(&body), 201, &json, err);
@@ -276,12 +273,11 @@ static int fetch(struct waiting *waiting, struct profile **ret, struct error *er
 	while (r == 0) {
 		_cleanup_(net_client_response_release) struct net_client_response response = {0};
 		struct format_options options = {.input_name = "the server's profile", .decompressed_max = PROFILE_MAX};
-		net_client_response_init(&response);
 		r = net_client_request(net, "GET", path, NULL, (struct bytes){0}, NET_PLAIN, &response, err);
 		if (r == 0 && response.status == 200)
 			return format_decode(format_by_name("firefox"), buffer_bytes(&response.body), &options, ret, err);
 		if (r == 0)
-			r = answer_error(&response, err);
+			r = response_error(&response, err);
 		if (r != -EAGAIN || time_monotonic_ns() > until_ns)
 			return r;
 		time_sleep_ns(CHECK_INTERVAL_NS);

@@ -37,7 +37,7 @@ int remote_add_list(struct buffer *path, const char *name, const struct option_l
 	return buffer_status(path);
 }
 
-static int answer_error(const struct net_client_response *response, const char *url, struct error *err)
+static int response_error(const struct net_client_response *response, const char *url, struct error *err)
 {
 	json_t *json = json_loadb((const char *)response->body.data, response->body.len, 0, NULL);
 	const char *text = json_string_value(json_object_get(json, "error"));
@@ -67,8 +67,8 @@ int remote_connect(const struct remote *remote, int64_t timeout_ns, struct net_c
 	return r < 0 ? r : net_client_new(&options, ret, err);
 }
 
-static int ask(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret, char *ret_symbols,
-	       struct error *err)
+static int send_request(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret,
+			char *ret_symbols, struct error *err)
 {
 	const char *url = remote_url(remote), *text = buffer_string(path);
 	if (!text)
@@ -78,12 +78,13 @@ static int ask(const struct remote *remote, const char *method, struct buffer *p
 	if (r < 0)
 		return r;
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	net_client_response_init(&response);
 	r = net_client_request(client, method, text, NULL, (struct bytes){0}, false, &response, err);
+	if (r == -ECONNREFUSED)
+		return error_prefix(err, r, "no server (start one with 'wick up')");
 	if (r < 0)
-		return error_prefix(err, r, "cannot query %s (is the server running? start it with 'wick up')", url);
+		return r; /* its message names the URL */
 	if (response.status != 200)
-		return answer_error(&response, url, err);
+		return response_error(&response, url, err);
 	if (ret_symbols)
 		memcpy(ret_symbols, response.symbols, REMOTE_SYMBOLS_MAX);
 	*ret = response.body;
@@ -93,12 +94,12 @@ static int ask(const struct remote *remote, const char *method, struct buffer *p
 
 int remote_request(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret, struct error *err)
 {
-	return ask(remote, method, path, ret, NULL, err);
+	return send_request(remote, method, path, ret, NULL, err);
 }
 
 int remote_query(const struct remote *remote, struct buffer *path, struct buffer *ret,
 		 char ret_symbols[static REMOTE_SYMBOLS_MAX], struct error *err)
 {
 	_Static_assert(sizeof(((struct net_client_response *)0)->symbols) == REMOTE_SYMBOLS_MAX, "one is copied to the other");
-	return ask(remote, "GET", path, ret, ret_symbols, err);
+	return send_request(remote, "GET", path, ret, ret_symbols, err);
 }

@@ -32,8 +32,8 @@ int remote_begin(struct buffer *path, const char *call, const struct remote_valu
 int remote_add_list(struct buffer *path, const char *name, const struct option_list *values);
 /* Asks, and gives the body of a 200. What the server says of a bad question becomes the error's whole text. */
 int remote_request(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret, struct error *err);
-/* The same with GET; ret_symbols: "resolved=N pending=N missing=N" of the answer's addresses, or "". */
-#define REMOTE_SYMBOLS_MAX 96
+/* The same with GET; ret_symbols: "resolved=N pending=N missing=N ambiguous=N" of the response's addresses, or "". */
+#define REMOTE_SYMBOLS_MAX 128
 int remote_query(const struct remote *remote, struct buffer *path, struct buffer *ret,
 		 char ret_symbols[static REMOTE_SYMBOLS_MAX], struct error *err);
 

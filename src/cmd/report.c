@@ -42,7 +42,7 @@ static struct report_arguments o = {.from = "now-1h", .to = "now", .output = "-"
 
 static const struct option_row options[] = {
 	{'o', "output", "FILE", OPTION_TEXT, &o.output, .help = "where to write (default: standard output)"},
-	{0, "format", "FORMAT", OPTION_TEXT, &o.format, .help = "format of the inputs (default: by content)"},
+	{0, "format", "FORMAT", OPTION_FORMAT, &o.format, .help = "format of the inputs (default: by content)"},
 	REMOTE_OPTION_ROWS(&o.remote),
 	{0, "from", "TIME", OPTION_TEXT, &o.from,
 	 .help = "with --url: start: now-1h, -15m, RFC 3339 or unix\n(default: now-1h)"},
@@ -286,8 +286,7 @@ static int read_input(const void *context, const char *name, struct profile **re
 					   "--during and --spans: %.80s is not a file, and a server's response has no spans",
 					   name)
 			       : ask_server(name, ret, err);
-	const struct inputs_options how = {
-		.format = o.format ? format_by_name(o.format) : NULL, .during = o.during, .spans = o.spans};
+	const struct inputs_options how = {.format = o.format, .during = o.during, .spans = o.spans};
 	return inputs_read_file(&how, name, ret, err);
 }
 
@@ -299,8 +298,7 @@ static int read_inputs(char *const *names, size_t count, struct profile **ret, s
 		r = profile_spread_resource_labels(all, err);
 	if (r < 0)
 		return r;
-	*ret = all;
-	all = NULL;
+	*ret = TAKE(all);
 	return 0;
 }
 
@@ -355,8 +353,7 @@ static int subtract_base(struct profile **profile, struct error *err)
 	if (r < 0)
 		return r;
 	profile_free(*profile);
-	*profile = merged;
-	merged = NULL;
+	*profile = TAKE(merged);
 	return 0;
 }
 
@@ -395,8 +392,7 @@ static int read_all(const struct operands *inputs, struct profile **ret, struct 
 		r = add_comment(profile, o.add_comment, err);
 	if (r < 0)
 		return r;
-	*ret = profile;
-	profile = NULL;
+	*ret = TAKE(profile);
 	return 0;
 }
 
@@ -412,8 +408,7 @@ static int write_profile(const struct profile *profile, struct error *err)
 static int write_report(struct report *report, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *top = NULL;
-	_cleanup_(buffer_release) struct buffer out = {0};
-	buffer_init(&out, REPORT_BYTES_MAX);
+	_cleanup_(buffer_release) struct buffer out = {.max = REPORT_BYTES_MAX};
 	if (report->options.mode == REPORT_PROTO) {
 		double factors[LIMIT_SAMPLE_TYPES];
 		for (size_t i = 0; i < LIMIT_SAMPLE_TYPES; i++)
@@ -435,9 +430,8 @@ static int run(const struct operands *inputs, const struct report_verb *verb, co
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	_cleanup_(report_filters_release) struct report_filters filters = {0};
 	_cleanup_(report_release) struct report report = {0};
-	_cleanup_(buffer_release) struct buffer notes = {0};
+	_cleanup_(buffer_release) struct buffer notes = {.max = MIB};
 	struct report_options settings;
-	buffer_init(&notes, MIB);
 	filters.notes = &notes;
 	int r = report_settings(&o, verb->mode, &settings, err);
 	if (r == 0)
@@ -447,7 +441,7 @@ static int run(const struct operands *inputs, const struct report_verb *verb, co
 	if (r < 0)
 		return r;
 	settings.notes = &notes;
-	settings.symbol = regex ? &filters.symbol.matcher : NULL;
+	settings.symbol = filters.symbol;
 	settings.symbol_text = regex;
 	r = report_apply_tag_frames(&o, profile, &notes, err);
 	/* Percentages are of all that there was, or of what the filters leave. */
@@ -472,17 +466,11 @@ int cmd_report(int argc, char **argv)
 {
 	struct error err = {0};
 	struct operands operands;
-	struct rewriting to = {0};
-	arena_init(&to.texts, MIB);
+	struct rewriting to = {.texts.max_bytes = MIB};
 	to.argv = mem_zalloc_array((size_t)argc + 2, sizeof(*to.argv));
 	if (!to.argv)
 		return EXIT_FAILED;
 	int status = parse_arguments(argc, argv, &to, &operands);
-	char names[OUTPUT_NAMES_MAX];
-	if (!status && o.format && (!format_by_name(o.format) || !format_by_name(o.format)->decode))
-		status = usage_error(&usage, "--format: '%s' is not a readable format; choose %s", o.format,
-				     input_format_names(names)) +
-			 1;
 	if (!status && o.base.count && o.diff_base.count)
 		status = usage_error(&usage, "--base and --diff-base exclude each other") + 1;
 	if (!status && o.normalize && !o.base.count && !o.diff_base.count)

@@ -10,7 +10,8 @@
 
 struct report_arguments {
 	struct remote remote;
-	const char *output, *format, *from, *to;
+	const char *output, *from, *to;
+	const struct format *format; /* of the inputs; NULL = by content */
 	struct option_list base, diff_base;
 	struct option_list during;
 	bool normalize, spans;
@@ -27,17 +28,17 @@ struct report_arguments {
 int report_settings(const struct report_arguments *arguments, enum report_mode mode, struct report_options *ret,
 		    struct error *err);
 
-/* One expression; set = there is one. */
-struct report_pattern {
-	struct pattern pattern;
-	struct profile_matcher matcher;
-	bool set;
-};
+/* An expression; NULL for one that is not given. */
 struct report_filters {
-	struct report_pattern focus, ignore, hide, show, show_from, prune_from, tag_show, tag_hide, symbol;
+	const struct profile_matcher *focus, *ignore, *hide, *show, *show_from, *prune_from, *tag_show, *tag_hide, *symbol;
 	struct report_tag_filter tag_focus, tag_ignore;
-	struct report_pattern tag_focus_texts[REPORT_TAG_MATCHERS_MAX], tag_ignore_texts[REPORT_TAG_MATCHERS_MAX];
 	struct buffer *notes; /* what matched nothing */
+	/* What those point to. */
+	struct report_pattern {
+		struct pattern pattern;
+		struct profile_matcher matcher;
+	} patterns[9 + 2 * REPORT_TAG_MATCHERS_MAX];
+	size_t pattern_count;
 };
 /* -EINVAL for expressions that are none. */
 int report_filters_init(struct report_filters *filters, const struct report_arguments *arguments, const char *symbol,

@@ -129,21 +129,24 @@ static bool finds(const void *context, struct bytes text)
 	return pattern_finds(context, text.data, text.len);
 }
 
-static int set_pattern(struct report_pattern *ret, const char *name, const char *text, size_t len, struct error *err)
+static int add_pattern(struct report_filters *filters, const struct profile_matcher **ret, const char *name, const char *text,
+		       size_t len, struct error *err)
 {
+	struct report_pattern *pattern = &filters->patterns[filters->pattern_count];
 	char *value = mem_strndup(text, len);
 	if (!value)
 		return error_nomem(err);
-	int r = pattern_init(&ret->pattern, QUERY_REGEX, value, false, "report", name, err);
+	int r = pattern_init(&pattern->pattern, QUERY_REGEX, value, false, "report", name, err);
 	if (r < 0)
 		return r;
-	ret->matcher = (struct profile_matcher){finds, &ret->pattern};
-	ret->set = true;
+	pattern->matcher = (struct profile_matcher){finds, &pattern->pattern};
+	*ret = &pattern->matcher;
+	filters->pattern_count++;
 	return 0;
 }
 
-static int set_tag_filter(struct report_tag_filter *filter, struct report_pattern *texts, const char *name, const char *value,
-			  struct buffer *notes, struct error *err)
+static int set_tag_filter(struct report_filters *filters, struct report_tag_filter *filter, const char *name, const char *value,
+			  struct error *err)
 {
 	if (!value || !value[0])
 		return 0;
@@ -151,17 +154,16 @@ static int set_tag_filter(struct report_tag_filter *filter, struct report_patter
 	if (r < 0)
 		return r;
 	if (filter->is_range)
-		return buffer_printf(notes, "%s: '%s' is interpreted as a range of numbers, not as an expression\n", name,
-				     filter->texts);
+		return buffer_printf(filters->notes, "%s: '%s' is interpreted as a range of numbers, not as an expression\n",
+				     name, filter->texts);
 	for (const char *at = filter->texts;; at++) {
 		size_t len = strcspn(at, ",");
 		if (filter->matcher_count == REPORT_TAG_MATCHERS_MAX)
 			return error_set(err, -E2BIG, "--%s: more than %d expressions", name, REPORT_TAG_MATCHERS_MAX);
-		struct report_pattern *pattern = &texts[filter->matcher_count];
-		r = set_pattern(pattern, name, at, len, err);
+		r = add_pattern(filters, &filter->matchers[filter->matcher_count], name, at, len, err);
 		if (r < 0)
 			return r;
-		filter->matchers[filter->matcher_count++] = &pattern->matcher;
+		filter->matcher_count++;
 		at += len;
 		if (!*at)
 			return 0;
@@ -171,7 +173,7 @@ static int set_tag_filter(struct report_tag_filter *filter, struct report_patter
 int report_filters_init(struct report_filters *filters, const struct report_arguments *o, const char *symbol, struct error *err)
 {
 	const struct {
-		struct report_pattern *pattern;
+		const struct profile_matcher **matcher;
 		const char *name, *value;
 	} all[] = {{&filters->focus, "focus", o->focus},
 		   {&filters->ignore, "ignore", o->ignore},
@@ -180,71 +182,33 @@ int report_filters_init(struct report_filters *filters, const struct report_argu
 		   {&filters->show_from, "show-from", o->show_from},
 		   {&filters->prune_from, "prune-from", o->prune_from},
 		   {&filters->tag_show, "tagshow", o->tag_show},
-		   {&filters->tag_hide, "taghide", o->tag_hide},
-		   {&filters->symbol, "functions", symbol}};
-	int r = 0;
+		   {&filters->tag_hide, "taghide", o->tag_hide}};
+	int r = symbol ? add_pattern(filters, &filters->symbol, "functions", symbol, strlen(symbol), err) : 0;
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all) && r == 0; i++)
 		if (all[i].value && all[i].value[0])
-			r = set_pattern(all[i].pattern, all[i].name, all[i].value, strlen(all[i].value), err);
-	if (r == 0 && symbol && !symbol[0])
-		r = set_pattern(&filters->symbol, "functions", "", 0, err);
+			r = add_pattern(filters, all[i].matcher, all[i].name, all[i].value, strlen(all[i].value), err);
 	if (r == 0)
-		r = set_tag_filter(&filters->tag_focus, filters->tag_focus_texts, "tagfocus", o->tag_focus, filters->notes,
-				   err);
+		r = set_tag_filter(filters, &filters->tag_focus, "tagfocus", o->tag_focus, err);
 	if (r == 0)
-		r = set_tag_filter(&filters->tag_ignore, filters->tag_ignore_texts, "tagignore", o->tag_ignore, filters->notes,
-				   err);
+		r = set_tag_filter(filters, &filters->tag_ignore, "tagignore", o->tag_ignore, err);
 	return r;
-}
-
-static void each_pattern(const struct report_filters *filters, int (*each)(const struct report_pattern *, struct error *),
-			 int *ret, struct error *err)
-{
-	const struct report_pattern *all[] = {&filters->focus,	  &filters->ignore,    &filters->hide,
-					      &filters->show,	  &filters->show_from, &filters->prune_from,
-					      &filters->tag_show, &filters->tag_hide,  &filters->symbol};
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all) && *ret == 0; i++)
-		if (all[i]->set)
-			*ret = each(all[i], err);
-	for (size_t i = 0; i < REPORT_TAG_MATCHERS_MAX && *ret == 0; i++) {
-		if (filters->tag_focus_texts[i].set)
-			*ret = each(&filters->tag_focus_texts[i], err);
-		if (*ret == 0 && filters->tag_ignore_texts[i].set)
-			*ret = each(&filters->tag_ignore_texts[i], err);
-	}
-}
-
-static int release_one(const struct report_pattern *pattern, struct error *err)
-{
-	(void)err;
-	pattern_release((struct pattern *)(uintptr_t)&pattern->pattern);
-	return 0;
-}
-
-static int failure_of_one(const struct report_pattern *pattern, struct error *err)
-{
-	return pattern_failure(&pattern->pattern, err);
 }
 
 void report_filters_release(struct report_filters *filters)
 {
-	int r = 0;
-	each_pattern(filters, release_one, &r, NULL);
+	while (filters->pattern_count)
+		pattern_release(&filters->patterns[--filters->pattern_count].pattern);
 }
 
 int report_filters_failure(const struct report_filters *filters, struct error *err)
 {
 	int r = 0;
-	each_pattern(filters, failure_of_one, &r, err);
+	for (size_t i = 0; i < filters->pattern_count && r == 0; i++)
+		r = pattern_failure(&filters->patterns[i].pattern, err);
 	return r;
 }
 
 /* ---- applying them ---- */
-
-static const struct profile_matcher *matcher_of(const struct report_pattern *pattern)
-{
-	return pattern->set ? &pattern->matcher : NULL;
-}
 
 static void note_unmatched(struct buffer *notes, bool asked, bool found, const char *name)
 {
@@ -270,8 +234,7 @@ static bool keep_sample(const void *context, const struct profile *profile, size
 	return focused && !ignored;
 }
 
-static int apply_tag_filters(struct report_filters *filters, const struct report_arguments *o, struct report *report,
-			     struct error *err)
+static void apply_tag_filters(struct report_filters *filters, const struct report_arguments *o, struct report *report)
 {
 	bool found[2] = {false, false};
 	struct tag_choice choice = {.filters = filters,
@@ -281,19 +244,17 @@ static int apply_tag_filters(struct report_filters *filters, const struct report
 				    .found_focus = &found[0],
 				    .found_ignore = &found[1]};
 	if (!choice.has_focus && !choice.has_ignore)
-		return 0;
-	int r = profile_filter_samples(report->profile, keep_sample, &choice, err);
+		return;
+	profile_filter_samples(report->profile, keep_sample, &choice);
 	note_unmatched(filters->notes, choice.has_focus, found[0], "tagfocus");
 	note_unmatched(filters->notes, choice.has_ignore, found[1], "tagignore");
-	return r;
 }
 
 int report_filters_apply(struct report_filters *filters, const struct report_arguments *o, struct report *report,
 			 struct error *err)
 {
 	struct profile *profile = report->profile;
-	struct profile_names_filter names = {matcher_of(&filters->focus), matcher_of(&filters->ignore),
-					     matcher_of(&filters->hide), matcher_of(&filters->show)};
+	struct profile_names_filter names = {filters->focus, filters->ignore, filters->hide, filters->show};
 	struct profile_names_found found;
 	struct profile_labels_found labels;
 	bool from = true;
@@ -302,51 +263,42 @@ int report_filters_apply(struct report_filters *filters, const struct report_arg
 	note_unmatched(filters->notes, names.ignore, found.ignore, "ignore");
 	note_unmatched(filters->notes, names.hide, found.hide, "hide");
 	note_unmatched(filters->notes, names.show, found.show, "show");
-	if (r == 0 && filters->show_from.set)
-		r = profile_filter_show_from(profile, &filters->show_from.matcher, &from, err);
-	note_unmatched(filters->notes, filters->show_from.set, from, "show-from");
-	if (r == 0)
-		r = apply_tag_filters(filters, o, report, err);
+	if (r == 0 && filters->show_from)
+		r = profile_filter_show_from(profile, filters->show_from, &from, err);
+	note_unmatched(filters->notes, filters->show_from, from, "show-from");
 	if (r == 0) {
-		r = profile_filter_labels(profile, matcher_of(&filters->tag_show), matcher_of(&filters->tag_hide), &labels,
-					  err);
-		note_unmatched(filters->notes, filters->tag_show.set, labels.show, "tagshow");
-		note_unmatched(filters->notes, filters->tag_hide.set, labels.hide, "taghide");
+		apply_tag_filters(filters, o, report);
+		r = profile_filter_labels(profile, filters->tag_show, filters->tag_hide, &labels, err);
+		note_unmatched(filters->notes, filters->tag_show, labels.show, "tagshow");
+		note_unmatched(filters->notes, filters->tag_hide, labels.hide, "taghide");
 	}
-	if (r == 0 && filters->prune_from.set)
-		r = profile_filter_prune_from(profile, &filters->prune_from.matcher, err);
+	if (r == 0 && filters->prune_from)
+		r = profile_filter_prune_from(profile, filters->prune_from, err);
 	return r < 0 ? r : report_filters_failure(filters, err);
 }
 
 int report_drop_frames(struct profile *profile, struct error *err)
 {
-	struct report_pattern drop = {0}, keep = {0};
+	_cleanup_(report_filters_release) struct report_filters filters = {0};
+	const struct profile_matcher *matchers[2] = {NULL, NULL}; /* what to drop, and what to keep of it */
 	int r = 0;
 	if (!profile->drop_frames)
 		return 0;
 	const uint32_t strings[] = {profile->drop_frames, profile->keep_frames};
-	struct report_pattern *const patterns[] = {&drop, &keep};
 	for (size_t i = 0; i < 2 && r == 0; i++) {
-		_cleanup_(buffer_release) struct buffer text = {0};
-		buffer_init(&text, MIB);
+		_cleanup_(buffer_release) struct buffer text = {.max = MIB};
 		if (!strings[i])
 			continue;
 		r = buffer_printf(&text, "^(%s)$", profile_string(profile, strings[i]));
 		if (r < 0)
 			r = error_set(err, r, "the profile's expression of frames to drop is too long");
 		else
-			r = set_pattern(patterns[i], "the profile's expression of frames to drop", (const char *)text.data,
-					text.len, err);
+			r = add_pattern(&filters, &matchers[i], "the profile's expression of frames to drop",
+					(const char *)text.data, text.len, err);
 	}
 	if (r == 0)
-		r = profile_filter_prune(profile, &drop.matcher, matcher_of(&keep), err);
-	if (r == 0)
-		r = pattern_failure(&drop.pattern, err);
-	if (r == 0 && keep.set)
-		r = pattern_failure(&keep.pattern, err);
-	pattern_release(&drop.pattern);
-	pattern_release(&keep.pattern);
-	return r;
+		r = profile_filter_prune(profile, matchers[0], matchers[1], err);
+	return r < 0 ? r : report_filters_failure(&filters, err);
 }
 
 int report_apply_tag_frames(const struct report_arguments *o, struct profile *profile, struct buffer *notes, struct error *err)

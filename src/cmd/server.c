@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/server.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/store_options.h"
 
@@ -89,7 +91,11 @@ static int run_server(const struct store_arguments *arguments, const struct tls_
 	for (unsigned i = 0; i < 2; i++)
 		if (server_otlp_address(server, i))
 			fprintf(stderr, "wick server: OTLP on %s\n", server_otlp_address(server, i));
-	return server_run(server, err);
+	r = server_run(server, err);
+	/* Who finds it gone wants to know that it did not crash. */
+	if (r == 0 && signals_interrupted())
+		log_info("server: stopped by %s", signals_interrupted() == SIGINT ? "SIGINT" : "SIGTERM");
+	return r;
 }
 
 int cmd_server(int argc, char **argv)

@@ -12,17 +12,6 @@
 
 #define KERNEL_FILE "[kernel.kallsyms]"
 
-int symbols_parse(const char *text, enum symbols_how *ret, struct error *err)
-{
-	static const char *const names[] = {[SYMBOLS_AUTO] = "auto", [SYMBOLS_ALWAYS] = "always", [SYMBOLS_NEVER] = "never"};
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(text, names[i]) == 0) {
-			*ret = (enum symbols_how)i;
-			return 0;
-		}
-	return error_set(err, -EINVAL, "'%.40s' is not one of auto, always, never", text);
-}
-
 static bool is_of_this_machine(const struct profile *profile)
 {
 	const char *host = profile_label_value(profile, profile->resource_labels, "host.name");

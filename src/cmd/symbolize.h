@@ -6,13 +6,12 @@
 #include "base/error.h"
 #include "profile/profile.h"
 
+/* As SYMBOLS_OPTION_ROW (convert.h) names them. */
 enum symbols_how {
 	SYMBOLS_AUTO,	/* if the profile says that it was recorded on this machine (host.name) */
 	SYMBOLS_ALWAYS, /* files without a build-id are believed to be what they were */
 	SYMBOLS_NEVER,
 };
-/* "auto", "always", "never"; -EINVAL. */
-int symbols_parse(const char *text, enum symbols_how *ret, struct error *err);
 
 /*
  * Of binaries: functions, inlined calls, files and lines, of files with the same build-id (and by path, where the profile has

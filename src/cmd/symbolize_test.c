@@ -18,23 +18,6 @@
 #include "profile/test_profile.h"
 #include "symbol/worker.h"
 
-static void test_parse(void **state)
-{
-	static const char *const bad[] = {"", "Auto", "auto ", "yes", "alway"};
-	enum symbols_how how = SYMBOLS_ALWAYS;
-	struct error err = {0};
-	(void)state;
-	assert_int_equal(symbols_parse("auto", &how, &err), 0);
-	assert_int_equal(how, SYMBOLS_AUTO);
-	assert_int_equal(symbols_parse("always", &how, &err), 0);
-	assert_int_equal(how, SYMBOLS_ALWAYS);
-	assert_int_equal(symbols_parse("never", &how, &err), 0);
-	assert_int_equal(how, SYMBOLS_NEVER);
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		assert_int_equal(symbols_parse(bad[i], &how, &err), -EINVAL);
-	assert_string_equal(err.message, "'alway' is not one of auto, always, never");
-}
-
 /* A profile of one JIT address without a name, of a process whose perf map is here. host NULL = it does not say. */
 static struct profile *make(const char *host, const char *file, uint64_t address, enum profile_frame_type type)
 {
@@ -121,7 +104,6 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], SYMBOL_WORKER_VERB) == 0)
 		return symbol_worker_main();
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_parse),
 		cmocka_unit_test(test_jit),
 		cmocka_unit_test(test_other_kernel),
 	};

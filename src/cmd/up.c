@@ -292,8 +292,7 @@ int cmd_up(int argc, char **argv)
 	const char *event = NULL, *config_file = NULL, *off_cpu = NULL, *budget = NULL;
 	const struct option_row options[] = {
 		STORE_OPTION_ROWS(&arguments),
-		{'F', "frequency", "HZ", OPTION_UNSIGNED, &up.collector.agent.frequency_hz, 1, 10000,
-		 .help = "samples per second and CPU (default: 19)"},
+		FREQUENCY_OPTION_ROWS(&up.collector.agent),
 		EVENT_OPTION_ROW(&event),
 		OFF_CPU_OPTION_ROW(&off_cpu),
 		BUDGET_OPTION_ROW(&budget),

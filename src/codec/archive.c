@@ -69,11 +69,12 @@ static int damaged(const struct archive *a, struct error *err, const char *what)
 static int fill(struct archive *a, struct error *err)
 {
 	struct error fault = {0};
+	size_t name = strlen(a->name) + strlen(": ");
 	if (cancel_requested(a->options.cancel))
 		return error_set(err, -ECANCELED, "cancelled");
 	ssize_t n = input_read(a->input, a->out, sizeof(a->out), &fault);
-	if (n == -EBADMSG) /* which says "NAME: what" */
-		return damaged(a, err, fault.message + strlen(a->name) + 2);
+	if (n == -EBADMSG) /* which says "NAME: what", cut at its end if the name is long */
+		return damaged(a, err, strlen(fault.message) > name ? fault.message + name : fault.message);
 	if (n < 0)
 		return error_set(err, (int)n, "%s", fault.message);
 	a->out_at = 0;
@@ -219,7 +220,6 @@ static int read_extension(struct archive *a, const char *what, size_t max, struc
 static int read_long_name(struct archive *a, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, 0);
 	int r = read_extension(a, "a name", ARCHIVE_PATH_MAX, &text, err);
 	if (r < 0)
 		return r;
@@ -263,7 +263,6 @@ static int take_record(struct archive *a, struct bytes record, struct error *err
 static int read_pax(struct archive *a, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, 0);
 	int r = read_extension(a, "a pax header", PAX_BYTES_MAX, &text, err);
 	for (size_t at = 0; at < text.len && r == 0;) {
 		uint64_t len;

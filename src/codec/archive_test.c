@@ -224,6 +224,16 @@ static void test_not_an_archive(void **state)
 	assert_int_equal(list((struct bytes){(uint8_t *)noise, sizeof(noise)}, &text, NULL), -EBADMSG);
 	memcpy(noise, "\x28\xb5\x2f\xfd", 4);
 	assert_int_equal(list((struct bytes){(uint8_t *)noise, sizeof(noise)}, &text, NULL), -EBADMSG);
+	/* Of a name that is longer than a message. */
+	_cleanup_(fd_closep) int fd = file_of((struct bytes){(uint8_t *)noise, sizeof(noise)});
+	_cleanup_(archive_freep) struct archive *archive = NULL;
+	char name[2 * ERROR_MESSAGE_MAX] = "";
+	struct archive_entry entry;
+	struct error err = {0};
+	memset(name, 'n', sizeof(name) - 1);
+	assert_int_equal(archive_open(fd, name, &(struct archive_options){0}, &archive, &err), 0);
+	assert_int_equal(archive_next(archive, &entry, &err), -EBADMSG);
+	assert_int_equal(strspn(err.message, "n"), ERROR_MESSAGE_MAX - 1);
 	/* Cut. */
 	static const char zeros[100000];
 	assert_int_equal(gzip_compress((struct bytes){(const uint8_t *)zeros, sizeof(zeros)}, 6, &gzip, NULL), 0);

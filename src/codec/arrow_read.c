@@ -392,7 +392,6 @@ int arrow_stream_open(struct bytes input, size_t memory_max, struct arrow_stream
 		return error_nomem(err);
 	stream->input = input;
 	arena_init(&stream->arena, memory_max);
-	map64_init(&stream->dictionary_numbers);
 	int r = next_message(stream, &message, err);
 	if (r == 0)
 		r = arrow_malformed(err, "it is empty");

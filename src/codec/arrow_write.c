@@ -40,7 +40,7 @@ struct flat {
 
 static void flat_put(struct flat *flat, const void *data, size_t len)
 {
-	if (buffer_status(flat->out) || len == 0)
+	if (buffer_status(flat->out) < 0 || len == 0)
 		return;
 	if (flat->used + len > flat->capacity) {
 		size_t capacity = 2 * (flat->capacity + len) + 512;
@@ -145,7 +145,7 @@ static size_t table_end(struct flat *flat)
 	flat_put(flat, &size, 2);
 	flat_put(flat, &entries, 2);
 	distance = (int32_t)(flat->used - table);
-	if (!buffer_status(flat->out))
+	if (buffer_status(flat->out) == 0)
 		memcpy(flat->data + flat->capacity - table, &distance, 4);
 	return table;
 }
@@ -306,8 +306,7 @@ static void add_bits(struct writer *w, const uint8_t *flags, size_t count)
 static void add_texts(struct writer *w, const struct bytes *texts, size_t count)
 {
 	_cleanup_(mem_freep) int32_t *offsets = mem_alloc_array(count + 1, sizeof(*offsets));
-	_cleanup_(buffer_release) struct buffer all = {0};
-	buffer_init(&all, INT32_MAX);
+	_cleanup_(buffer_release) struct buffer all = {.max = INT32_MAX};
 	if (!offsets) {
 		buffer_fail(w->out, -ENOMEM);
 		return;

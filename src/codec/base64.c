@@ -44,7 +44,7 @@ int base64_decode(struct bytes text, struct buffer *out)
 int base64_encode(struct bytes data, struct buffer *out)
 {
 	if (data.len > INT_MAX / 4 * 3)
-		return -E2BIG;
+		return buffer_fail(out, -E2BIG);
 	int r = buffer_reserve(out, (data.len + 2) / 3 * 4 + 1); /* and a NUL */
 	if (r == 0 && data.len > 0)
 		out->len += (size_t)EVP_EncodeBlock(out->data + out->len, data.data, (int)data.len);

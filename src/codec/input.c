@@ -132,7 +132,7 @@ static int detect(struct input *input, struct error *err)
 	return 0;
 }
 
-static int new_input(int fd, const char *name, uint64_t max, struct input **ret, struct error *err)
+int input_from_fd(int fd, const char *name, uint64_t max, struct input **ret, struct error *err)
 {
 	struct input *input = mem_zalloc(sizeof(*input));
 	char *copy = mem_strdup(name);
@@ -167,7 +167,7 @@ int input_open(const char *path, uint64_t max, struct input **ret, struct error 
 	int fd = is_standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : io_open(path, O_RDONLY, 0, err);
 	if (fd < 0)
 		return is_standard ? error_set_errno(err, -errno, "cannot read standard input") : fd;
-	int r = new_input(fd, is_standard ? "standard input" : path, max, &input, err);
+	int r = input_from_fd(fd, is_standard ? "standard input" : path, max, &input, err);
 	if (r == 0 && (is_standard || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode)))
 		r = spool(input, err);
 	if (r == 0)
@@ -175,15 +175,10 @@ int input_open(const char *path, uint64_t max, struct input **ret, struct error 
 	return finish(input, r, ret);
 }
 
-int input_from_fd(int fd, const char *name, uint64_t max, struct input **ret, struct error *err)
-{
-	return new_input(fd, name, max, ret, err);
-}
-
 int input_borrow_fd(int fd, const char *name, struct input **ret, struct error *err)
 {
 	struct input *input = NULL;
-	int r = new_input(-1, name, UINT64_MAX, &input, err);
+	int r = input_from_fd(-1, name, UINT64_MAX, &input, err);
 	if (r < 0)
 		return r;
 	input->fd = fd;
@@ -194,7 +189,7 @@ int input_borrow_fd(int fd, const char *name, struct input **ret, struct error *
 int input_from_bytes(struct bytes bytes, const char *name, uint64_t max, struct input **ret, struct error *err)
 {
 	struct input *input = NULL;
-	int r = new_input(-1, name, max, &input, err);
+	int r = input_from_fd(-1, name, max, &input, err);
 	if (r < 0)
 		return r;
 	input->memory = bytes;

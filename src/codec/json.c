@@ -13,11 +13,6 @@
 /* Levels that the bit sets of struct json_writer can hold. */
 #define DEPTH_MAX 63
 
-void json_init(struct json_writer *json, struct buffer *out)
-{
-	*json = (struct json_writer){.out = out};
-}
-
 void json_init_within(struct json_writer *json, struct buffer *out, bool object, bool has_items)
 {
 	*json = (struct json_writer){.out = out, .depth = 1, .is_object = object ? 2 : 0, .has_items = has_items ? 2 : 0};
@@ -112,7 +107,7 @@ static void put_quoted(struct json_writer *json, struct bytes text)
 {
 	put(json, "\"", 1);
 	size_t at = 0;
-	while (at < text.len && !buffer_status(json->out)) {
+	while (at < text.len && buffer_status(json->out) == 0) {
 		size_t plain = at;
 		while (plain < text.len && is_plain(text.data[plain]))
 			plain++;

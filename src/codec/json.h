@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
+/* To begin with: {.out = buffer}. */
 struct json_writer {
 	struct buffer *out;
 	unsigned depth;
@@ -17,7 +18,6 @@ struct json_writer {
 	bool after_key;
 };
 
-void json_init(struct json_writer *json, struct buffer *out);
 /* In an object or array that was begun without this writer, behind its items if it has some; it is not for this one to end. */
 void json_init_within(struct json_writer *json, struct buffer *out, bool object, bool has_items);
 void json_begin_object(struct json_writer *json);

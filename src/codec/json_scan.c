@@ -6,7 +6,6 @@
  */
 #include "codec/json_scan.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 #define WINDOW_BYTES  (256u * 1024)
 #define SCALAR_MAX    400 /* longer numbers are legal JSON, and none that anybody means */
@@ -174,24 +174,24 @@ static int expect(struct json_scan *scan, uint8_t byte, const char *what)
 static size_t number_length(const uint8_t *text)
 {
 	const uint8_t *at = text + (*text == '-');
-	if (!isdigit(*at))
+	if (!text_is_digit(*at))
 		return 0;
-	if (*at == '0' && isdigit(at[1]))
+	if (*at == '0' && text_is_digit(at[1]))
 		return 0;
-	while (isdigit(*at))
+	while (text_is_digit(*at))
 		at++;
 	if (*at == '.') {
-		if (!isdigit(*++at))
+		if (!text_is_digit(*++at))
 			return 0;
-		while (isdigit(*at))
+		while (text_is_digit(*at))
 			at++;
 	}
 	if (*at == 'e' || *at == 'E') {
 		at++;
 		at += *at == '+' || *at == '-';
-		if (!isdigit(*at))
+		if (!text_is_digit(*at))
 			return 0;
-		while (isdigit(*at))
+		while (text_is_digit(*at))
 			at++;
 	}
 	return (size_t)(at - text);
@@ -222,10 +222,10 @@ static int hex4(const uint8_t *text, size_t len, uint32_t *ret)
 	if (len < 4)
 		return -EBADMSG;
 	for (size_t i = 0; i < 4; i++) {
-		uint8_t c = text[i], low = c | 0x20;
-		if (!isdigit(c) && !(low >= 'a' && low <= 'f'))
+		int digit = text_hex_digit(text[i]);
+		if (digit < 0)
 			return -EBADMSG;
-		*ret = *ret << 4 | (uint32_t)(isdigit(c) ? c - '0' : low - 'a' + 10);
+		*ret = *ret << 4 | (uint32_t)digit;
 	}
 	return 0;
 }
@@ -347,10 +347,10 @@ bool json_scan_parse_micro(struct bytes number, int64_t *ret)
 	at += negative;
 	if (end - at > 18)
 		goto slowly;
-	for (; at < end && isdigit(*at); at++)
+	for (; at < end && text_is_digit(*at); at++)
 		value = value * 10 + (uint64_t)(*at - '0');
 	if (at < end && *at == '.')
-		for (at++; at < end && isdigit(*at) && places < 6; at++, places++)
+		for (at++; at < end && text_is_digit(*at) && places < 6; at++, places++)
 			value = value * 10 + (uint64_t)(*at - '0');
 	if (at < end || value > UINT64_C(9000000000000))
 		goto slowly;
@@ -383,7 +383,7 @@ static int pass_number(struct json_scan *scan, struct bytes *ret)
 	}
 	if (json_scan_scalar(scan, ret) < 0)
 		return scan->error;
-	return isdigit(byte) || byte == '-' ? 0 : 1;
+	return text_is_digit(byte) || byte == '-' ? 0 : 1;
 }
 
 int json_scan_micro(struct json_scan *scan, int64_t *ret)
@@ -405,7 +405,7 @@ int json_scan_integer(struct json_scan *scan, int64_t *ret)
 	uint64_t value = 0;
 	if (number.len - negative <= 18) {
 		size_t i = negative;
-		for (; i < number.len && isdigit(number.data[i]); i++)
+		for (; i < number.len && text_is_digit(number.data[i]); i++)
 			value = value * 10 + (uint64_t)(number.data[i] - '0');
 		*ret = negative ? -(int64_t)value : (int64_t)value;
 		if (i == number.len)
@@ -436,7 +436,7 @@ static void set_bit(uint64_t *bits, unsigned at, bool value)
 char json_scan_peek(struct json_scan *scan)
 {
 	uint8_t byte = next_byte(scan);
-	if (byte == '-' || isdigit(byte))
+	if (byte == '-' || text_is_digit(byte))
 		return '0';
 	return byte == 'f' ? 't' : (char)byte;
 }

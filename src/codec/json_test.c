@@ -42,8 +42,7 @@ static void test_document(void **state)
 {
 	struct buffer out;
 	buffer_init(&out, KIB);
-	struct json_writer json;
-	json_init(&json, &out);
+	struct json_writer json = {.out = &out};
 	write_document(&json);
 	assert_int_equal(json_finish(&json, NULL), 0);
 	assert_string_equal(buffer_string(&out), "{\"empty\":[],\"list\":[-9223372036854775808,18446744073709551615,true,false,"
@@ -55,8 +54,7 @@ static void check_string(struct bytes text, const char *expected)
 {
 	struct buffer out;
 	buffer_init(&out, KIB);
-	struct json_writer json;
-	json_init(&json, &out);
+	struct json_writer json = {.out = &out};
 	json_bytes(&json, text);
 	assert_int_equal(json_finish(&json, NULL), 0);
 	assert_string_equal(buffer_string(&out), expected);
@@ -79,8 +77,7 @@ static void check_double(double value, const char *expected)
 {
 	struct buffer out;
 	buffer_init(&out, KIB);
-	struct json_writer json;
-	json_init(&json, &out);
+	struct json_writer json = {.out = &out};
 	json_double(&json, value);
 	assert_int_equal(json_finish(&json, NULL), 0);
 	assert_string_equal(buffer_string(&out), expected);
@@ -103,8 +100,7 @@ static void check_decimal(int64_t value, unsigned places, const char *expected)
 {
 	struct buffer out;
 	buffer_init(&out, KIB);
-	struct json_writer json;
-	json_init(&json, &out);
+	struct json_writer json = {.out = &out};
 	json_begin_array(&json);
 	json_decimal(&json, value, places);
 	json_decimal(&json, 7, 0);
@@ -135,8 +131,7 @@ static void test_read_back(void **state)
 	text[255] = '\0';
 	struct buffer out;
 	buffer_init(&out, 4 * KIB);
-	struct json_writer json;
-	json_init(&json, &out);
+	struct json_writer json = {.out = &out};
 	json_begin_array(&json);
 	json_cstring(&json, text);
 	json_end_array(&json);
@@ -155,8 +150,7 @@ static void test_deep(void **state)
 {
 	struct buffer out;
 	buffer_init(&out, KIB);
-	struct json_writer json;
-	json_init(&json, &out);
+	struct json_writer json = {.out = &out};
 	for (int i = 0; i < 63; i++)
 		json_begin_array(&json);
 	for (int i = 0; i < 63; i++)
@@ -171,8 +165,7 @@ static void test_limits(void **state)
 	struct buffer out;
 	struct error err;
 	buffer_init(&out, 10);
-	struct json_writer json;
-	json_init(&json, &out);
+	struct json_writer json = {.out = &out};
 	write_document(&json);
 	assert_int_equal(json_finish(&json, &err), -E2BIG);
 	assert_non_null(strstr(err.message, "limit of 10 bytes"));
@@ -182,7 +175,7 @@ static void test_limits(void **state)
 	for (uint64_t n = 1; reached; n++) {
 		buffer_init(&out, KIB);
 		fault_arm(FAULT_ALLOC, n, 0);
-		json_init(&json, &out);
+		json = (struct json_writer){.out = &out};
 		write_document(&json);
 		int r = json_finish(&json, &err);
 		reached = fault_disarm(FAULT_ALLOC);

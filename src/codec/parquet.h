@@ -142,7 +142,7 @@ void parquet_chunk_statistics(const struct parquet_file *file, size_t group, siz
 /* The range of an INT32 or INT64 chunk; false when the file does not tell. */
 bool parquet_chunk_range(const struct parquet_file *file, size_t group, size_t column, int64_t *ret_min, int64_t *ret_max);
 
-/* One decoded column of one row group. Start with parquet_data_init(); may be used again and again, which saves allocations. */
+/* One decoded column of one row group. Begins as zeros; may be used again and again, which saves allocations. */
 struct parquet_data {
 	enum parquet_type type;
 	size_t count; /* rows */
@@ -167,14 +167,13 @@ struct parquet_data {
 	void *dictionary;
 	struct arena dictionary_storage;
 };
-void parquet_data_init(struct parquet_data *data);
 void parquet_data_release(struct parquet_data *data);
 /* Reads a whole column chunk. -EBADMSG names file, column, row group and fault. */
 int parquet_read(struct parquet_file *file, size_t group, size_t column, struct parquet_data *ret, struct error *err);
 
 /*
- * Pages. With a page index the pages of a row group begin at the same rows in all columns, and each can be found, checked_walk
- * by its range and read alone. A file without an index (or whose columns have pages that are not aligned) has one "page" a row
+ * Pages. With a page index the pages of a row group begin at the same rows in all columns, and each can be found, checked by
+ * its range and read alone. A file without an index (or whose columns have pages that are not aligned) has one "page" a row
  * group.
  */
 size_t parquet_page_count(struct parquet_file *file, size_t group);
@@ -206,7 +205,6 @@ struct parquet_codes {
 	struct parquet_data work;
 };
 #define PARQUET_CODE_NULL UINT32_MAX
-void parquet_codes_init(struct parquet_codes *codes);
 void parquet_codes_release(struct parquet_codes *codes);
 int parquet_read_codes(struct parquet_file *file, size_t group, size_t column, struct parquet_codes *ret, struct error *err);
 

@@ -14,14 +14,6 @@
 #include "base/hash.h"
 #include "codec/parquet_file.h"
 
-void parquet_codes_init(struct parquet_codes *codes)
-{
-	*codes = (struct parquet_codes){0};
-	arena_init(&codes->storage, 0);
-	index32_init(&codes->index);
-	parquet_data_init(&codes->work);
-}
-
 void parquet_codes_release(struct parquet_codes *codes)
 {
 	mem_free(codes->codes);
@@ -29,7 +21,7 @@ void parquet_codes_release(struct parquet_codes *codes)
 	arena_release(&codes->storage);
 	index32_release(&codes->index);
 	parquet_data_release(&codes->work);
-	parquet_codes_init(codes);
+	*codes = (struct parquet_codes){0};
 }
 
 /* The code of a value; `copy` when it has to be kept. */
@@ -46,16 +38,16 @@ static int intern(struct parquet_chunk_reader *reader, struct bytes value, bool 
 	}
 	id = (uint32_t)codes->value_count;
 	if (array_reserve(&codes->values, &codes->value_capacity, codes->value_count + 1, PARQUET_CODE_NULL) < 0)
-		return parquet_chunk_nomem(reader);
+		return error_nomem(reader->err);
 	if (copy) {
 		const char *kept = arena_strndup(&codes->storage, (const char *)value.data, value.len);
 		if (!kept)
 			return arena_is_full(&codes->storage, value.len) ? parquet_chunk_too_large(reader)
-									 : parquet_chunk_nomem(reader);
+									 : error_nomem(reader->err);
 		value.data = (const uint8_t *)kept;
 	}
 	if (index32_add(&codes->index, hash, id) < 0)
-		return parquet_chunk_nomem(reader);
+		return error_nomem(reader->err);
 	codes->values[codes->value_count++] = value;
 	*ret = id;
 	return 0;

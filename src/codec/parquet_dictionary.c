@@ -212,8 +212,8 @@ int parquet_dictionary_build(struct parquet_dictionary *dictionary, const struct
 	if (size == sizeof(struct bytes))
 		return build_strings(dictionary, values, count);
 	uint64_t least = 0, most = 0;
-	memcpy(&least, range->min_word, size);
-	memcpy(&most, range->max_word, size);
+	memcpy(&least, range->min.word, size);
+	memcpy(&most, range->max.word, size);
 	bool is_integer = column->type == PARQUET_INT32 || column->type == PARQUET_INT64;
 	uint64_t span = (most - least) & (size == 8 ? UINT64_MAX : UINT32_MAX);
 	if (is_integer && span == 0)

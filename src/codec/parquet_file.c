@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "codec/compress.h"
 #include "codec/parquet_file.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are copied as they are on disk");
@@ -112,7 +113,7 @@ struct parquet_file *parquet_close(struct parquet_file *file)
 	buffer_release(&file->page);
 	arena_release(&file->index_arena);
 	mem_free(file->indexes);
-	ZSTD_freeDCtx(file->zstd);
+	zstd_stream_release(&file->zstd);
 	mem_free(file->words);
 	mem_free(file->footer);
 	mem_free(file->name);

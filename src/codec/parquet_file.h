@@ -3,8 +3,6 @@
 #ifndef WICK_CODEC_PARQUET_FILE_H
 #define WICK_CODEC_PARQUET_FILE_H
 
-#include <zstd.h>
-
 #include "codec/parquet_int.h"
 
 /* A fuzzer cannot guess checksums; what they guard must hold without them. */
@@ -44,7 +42,7 @@ struct parquet_file {
 	struct buffer chunk, page;
 	uint32_t *words; /* levels, dictionary indexes */
 	size_t word_capacity;
-	ZSTD_DCtx *zstd; /* NULL until used */
+	struct zstd_stream *zstd; /* NULL until used */
 };
 
 /* Reads exactly len bytes. */
@@ -87,7 +85,6 @@ int parquet_chunk_reader_open(struct parquet_file *file, size_t group, size_t co
 int parquet_chunk_decode(struct parquet_chunk_reader *reader);
 int parquet_chunk_corrupt(const struct parquet_chunk_reader *reader, const char *text);
 int parquet_chunk_checksum_fault(const struct parquet_chunk_reader *reader, uint64_t start, uint64_t end);
-int parquet_chunk_nomem(const struct parquet_chunk_reader *reader);
 int parquet_chunk_too_large(const struct parquet_chunk_reader *reader);
 
 /* Codes (parquet_codes.c). Turns data->dictionary, strings, into the codes of these strings. */

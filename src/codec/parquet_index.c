@@ -51,8 +51,7 @@ static int32_t boundary_order(const struct parquet_column *column, const struct 
 int parquet_column_index_write(const struct parquet_column *column, const struct parquet_index_entry *entries, size_t count,
 			       struct buffer *out)
 {
-	struct thrift_writer thrift;
-	thrift_begin(&thrift, out);
+	struct thrift_writer thrift = thrift_begin(out);
 	thrift_begin_list(&thrift, 1, THRIFT_TRUE, count);
 	for (size_t i = 0; i < count; i++)
 		thrift_put_bool(&thrift, entries[i].is_null);
@@ -72,8 +71,7 @@ int parquet_column_index_write(const struct parquet_column *column, const struct
 
 int parquet_offset_index_write(const struct parquet_index_entry *entries, size_t count, struct buffer *out)
 {
-	struct thrift_writer thrift;
-	thrift_begin(&thrift, out);
+	struct thrift_writer thrift = thrift_begin(out);
 	thrift_begin_list(&thrift, 1, THRIFT_STRUCT, count);
 	for (size_t i = 0; i < count; i++) {
 		thrift_begin_element(&thrift);
@@ -124,12 +122,11 @@ static void read_column_element(struct thrift_reader *thrift, int id, uint8_t ty
 
 int parquet_column_index_read(struct bytes input, struct arena *arena, struct parquet_index_entry **ret, size_t *ret_count)
 {
-	struct thrift_reader thrift;
+	struct thrift_reader thrift = thrift_open(input);
 	struct thrift_field field = {0};
 	struct parquet_index_entry *entries = NULL;
 	unsigned seen = 0;
 	int error = -EBADMSG;
-	thrift_open(&thrift, input);
 	while (thrift_next(&thrift, &field)) {
 		if ((field.id < 1 || field.id > 3) && field.id != 5) {
 			thrift_skip(&thrift, field.type);
@@ -166,11 +163,10 @@ static void read_location(struct thrift_reader *thrift, struct parquet_location 
 
 int parquet_offset_index_read(struct bytes input, struct arena *arena, struct parquet_location **ret, size_t *ret_count)
 {
-	struct thrift_reader thrift;
+	struct thrift_reader thrift = thrift_open(input);
 	struct thrift_field field = {0};
 	struct parquet_location *pages = NULL;
 	size_t count = 0, size;
-	thrift_open(&thrift, input);
 	while (thrift_next(&thrift, &field)) {
 		uint8_t type;
 		if (field.id != 1 || pages) {
@@ -404,16 +400,6 @@ const struct parquet_group_index *parquet_group_index(struct parquet_file *file,
 	return index;
 }
 
-static const struct parquet_index_entry *bounds_of(struct parquet_file *file, size_t group, size_t column);
-
-int parquet_group_index_check(struct parquet_file *file, size_t group, struct error *err)
-{
-	if (parquet_group_index(file, group)->page_count)
-		for (size_t c = 0; c < file->metadata.column_count; c++)
-			bounds_of(file, group, c);
-	return parquet_group_index_fault(parquet_group_index(file, group), err);
-}
-
 int parquet_group_index_fault(const struct parquet_group_index *index, struct error *err)
 {
 	if (index->fault == 0)
@@ -465,6 +451,14 @@ static const struct parquet_index_entry *bounds_of(struct parquet_file *file, si
 		index_fault(&l, r, column, "its column index is malformed");
 	keep_fault(file, index, r, &err);
 	return NULL;
+}
+
+int parquet_group_index_check(struct parquet_file *file, size_t group, struct error *err)
+{
+	if (parquet_group_index(file, group)->page_count)
+		for (size_t c = 0; c < file->metadata.column_count; c++)
+			bounds_of(file, group, c);
+	return parquet_group_index_fault(parquet_group_index(file, group), err);
 }
 
 bool parquet_range_of_bounds(const struct parquet_column *column, struct bytes least, struct bytes most, int64_t *ret_min,

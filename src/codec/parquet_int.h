@@ -142,14 +142,15 @@ struct parquet_range {
 		PARQUET_RANGE_KNOWN,
 		PARQUET_RANGE_UNKNOWN, /* not a number */
 	} state;
-	uint8_t min_word[8], max_word[8];
-	struct bytes min_bytes, max_bytes; /* of BYTE_ARRAY and FIXED: views of the values */
+	struct parquet_bound {
+		uint8_t word[8];
+		struct bytes bytes; /* of BYTE_ARRAY and FIXED: a view of the value */
+	} min, max;
 };
 void parquet_range_of(const struct parquet_column *column, const void *values, size_t count, struct parquet_range *ret);
 void parquet_range_merge(const struct parquet_column *column, struct parquet_range *range, const struct parquet_range *more);
-/* As PLAIN encodes one value; views of the range or of what it refers to. */
-struct bytes parquet_range_min(const struct parquet_column *column, const struct parquet_range *range);
-struct bytes parquet_range_max(const struct parquet_column *column, const struct parquet_range *range);
+/* As PLAIN encodes one value; a view of the bound or of what it refers to. */
+struct bytes parquet_bound_bytes(const struct parquet_column *column, const struct parquet_bound *bound);
 int parquet_compare(const struct parquet_column *column, struct bytes a, struct bytes b); /* < 0, 0, > 0 */
 /* Shortens a bound of bytes to PARQUET_BOUND_MAX, in `out` if need be; false when there is no upper bound so short. */
 bool parquet_cut_bound(struct bytes value, bool is_text, bool upper, uint8_t out[PARQUET_BOUND_MAX], struct bytes *ret);

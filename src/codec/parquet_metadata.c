@@ -446,9 +446,8 @@ static void read_groups(struct reading *reading, uint8_t type)
 
 int parquet_metadata_read(struct bytes footer, const char *name, struct parquet_metadata *ret, struct error *err)
 {
-	struct reading reading = {.metadata = ret};
+	struct reading reading = {.metadata = ret, .thrift = thrift_open(footer)};
 	*ret = (struct parquet_metadata){0};
-	thrift_open(&reading.thrift, footer);
 	struct thrift_field field = {0};
 	while (thrift_next(&reading.thrift, &field)) {
 		switch (field.id) {
@@ -640,8 +639,7 @@ static void write_group(struct thrift_writer *thrift, const struct parquet_metad
 int parquet_metadata_write(const struct parquet_metadata *metadata, const uint32_t *sorted_by, size_t sorted_by_count,
 			   struct buffer *out)
 {
-	struct thrift_writer thrift;
-	thrift_begin(&thrift, out);
+	struct thrift_writer thrift = thrift_begin(out);
 	thrift_write_int(&thrift, 1, THRIFT_I32, 2);
 	write_schema(&thrift, metadata);
 	thrift_write_int(&thrift, 3, THRIFT_I64, metadata->rows);

@@ -53,11 +53,10 @@ static bool has_own_header(int32_t type, unsigned seen)
 
 const char *parquet_page_read(struct bytes input, struct parquet_page *ret, size_t *ret_len)
 {
-	struct thrift_reader thrift;
+	struct thrift_reader thrift = thrift_open(input);
 	struct thrift_field field = {0};
 	unsigned seen = 0;
 	*ret = (struct parquet_page){.type = -1, .size_uncompressed = -1, .size_compressed = -1};
-	thrift_open(&thrift, input);
 	while (thrift_next(&thrift, &field)) {
 		if (field.id >= 1 && field.id <= 8)
 			seen |= 1u << field.id;
@@ -86,8 +85,7 @@ const char *parquet_page_read(struct bytes input, struct parquet_page *ret, size
 
 int parquet_page_write(const struct parquet_page *page, struct buffer *out)
 {
-	struct thrift_writer thrift;
-	thrift_begin(&thrift, out);
+	struct thrift_writer thrift = thrift_begin(out);
 	thrift_write_int(&thrift, 1, THRIFT_I32, page->type);
 	thrift_write_int(&thrift, 2, THRIFT_I32, page->size_uncompressed);
 	thrift_write_int(&thrift, 3, THRIFT_I32, page->size_compressed);

@@ -57,11 +57,9 @@ static void check_codes(struct parquet_file *file, const struct table *table, si
 
 static void check_file_pages(struct parquet_file *file, const struct table *tables, size_t count)
 {
-	struct parquet_data data;
-	struct parquet_codes codes;
+	struct parquet_data data = {0};
+	struct parquet_codes codes = {0};
 	struct error err = {0};
-	parquet_data_init(&data);
-	parquet_codes_init(&codes);
 	for (size_t c = 0; c < TABLE_COLUMNS; c++) {
 		for (size_t t = 0; t < count; t++) {
 			check_pages(file, &tables[t], t, c, &data);
@@ -145,8 +143,7 @@ static void test_large_pages(void **state)
 /* What lies in memory of another file at the same address must not be taken for this one's dictionary. */
 static void test_dictionary_of_another_file(void **state)
 {
-	struct parquet_data data;
-	parquet_data_init(&data);
+	struct parquet_data data = {0};
 	for (int round = 0; round < 20; round++) {
 		struct table table;
 		struct buffer bytes;
@@ -298,9 +295,8 @@ static void test_long_strings(void **state)
 	struct parquet_values both[] = {{.i32 = numbers}, {.bytes = values}};
 	assert_int_equal(write_columns(temp_path(path, "l.parquet"), columns, both, 2, rows, 256), 0);
 	struct parquet_file *file;
-	struct parquet_data data;
+	struct parquet_data data = {0};
 	assert_int_equal(parquet_open(path, NULL, &file, NULL), 0);
-	parquet_data_init(&data);
 	size_t pages = parquet_page_count(file, 0);
 	assert_true(pages >= 8 && pages < 20);
 	for (size_t p = 0; p < pages; p++) {
@@ -334,8 +330,7 @@ static void test_colliding_values(void **state)
 	assert_int_equal(
 		write_columns(temp_path(path, "c.parquet"), columns, &(struct parquet_values){.i64 = values}, 1, rows, 0), 0);
 	struct parquet_file *file;
-	struct parquet_data data;
-	parquet_data_init(&data);
+	struct parquet_data data = {0};
 	assert_int_equal(parquet_open(path, NULL, &file, NULL), 0);
 	assert_int_equal(parquet_read(file, 0, 0, &data, NULL), 0);
 	assert_memory_equal(data.i64, values, rows * sizeof(*values));
@@ -358,8 +353,7 @@ static void test_flips_in_pages(void **state)
 	struct table table;
 	struct buffer bytes;
 	struct parquet_written written;
-	struct parquet_data data;
-	parquet_data_init(&data);
+	struct parquet_data data = {0};
 	random_table(&table, 60);
 	write_bytes(&bytes, &table, 1, 20, &written);
 	size_t seen_good = 0, seen_bad = 0;
@@ -398,12 +392,10 @@ static void test_flips_in_pages(void **state)
 static int use_everything(const struct buffer *bytes, struct error *err)
 {
 	struct parquet_file *file = NULL;
-	struct parquet_data data;
-	struct parquet_codes codes;
+	struct parquet_data data = {0};
+	struct parquet_codes codes = {0};
 	int64_t min, max;
 	int r = test_parquet_open_bytes(buffer_bytes(bytes), NULL, &file, err);
-	parquet_data_init(&data);
-	parquet_codes_init(&codes);
 	for (size_t c = 0; r == 0 && c < TABLE_COLUMNS; c++) {
 		size_t pages = parquet_page_count(file, 0);
 		parquet_page_range(file, 0, c, pages - 1, &min, &max);
@@ -447,10 +439,9 @@ static void test_read_errors(void **state)
 	char path[128];
 	struct table table;
 	struct parquet_written written;
-	struct parquet_data data;
+	struct parquet_data data = {0};
 	random_table(&table, 50);
 	assert_int_equal(write_table_pages(temp_path(path, "e.parquet"), &table, 1, 20, &written, NULL), 0);
-	parquet_data_init(&data);
 	for (uint64_t n = 1;; n++) {
 		struct parquet_file *file = NULL;
 		struct error err = {0};

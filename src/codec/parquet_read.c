@@ -18,19 +18,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/hash.h"
 #include "codec/compress.h"
 #include "codec/parquet_file.h"
 
 /* ---- decoded data ---- */
-
-void parquet_data_init(struct parquet_data *data)
-{
-	*data = (struct parquet_data){0};
-	arena_init(&data->storage, 0);
-	arena_init(&data->dictionary_storage, 0);
-}
 
 void parquet_data_release(struct parquet_data *data)
 {
@@ -39,7 +31,7 @@ void parquet_data_release(struct parquet_data *data)
 	mem_free(data->dictionary);
 	arena_release(&data->storage);
 	arena_release(&data->dictionary_storage);
-	parquet_data_init(data);
+	*data = (struct parquet_data){0};
 }
 
 /* ---- faults ---- */
@@ -59,11 +51,6 @@ static int fault(const struct parquet_chunk_reader *reader, int code, const char
 int parquet_chunk_corrupt(const struct parquet_chunk_reader *reader, const char *text)
 {
 	return fault(reader, -EBADMSG, text);
-}
-
-int parquet_chunk_nomem(const struct parquet_chunk_reader *reader)
-{
-	return error_nomem(reader->err);
 }
 
 int parquet_chunk_too_large(const struct parquet_chunk_reader *reader)
@@ -146,14 +133,14 @@ static int prepare_output(struct parquet_chunk_reader *reader, size_t rows)
 	data->count = rows;
 	data->null_count = 0;
 	data->present = NULL;
-	return r < 0 ? parquet_chunk_nomem(reader) : 0;
+	return r < 0 ? error_nomem(reader->err) : 0;
 }
 
 static int reserve_words(struct parquet_chunk_reader *reader, size_t count)
 {
 	struct parquet_file *file = reader->file;
 	if (array_reserve(&file->words, &file->word_capacity, count, SIZE_MAX) < 0)
-		return parquet_chunk_nomem(reader);
+		return error_nomem(reader->err);
 	return 0;
 }
 
@@ -161,11 +148,10 @@ static int reserve_words(struct parquet_chunk_reader *reader, size_t count)
 
 static int decompress_gzip(struct parquet_chunk_reader *reader, struct bytes input, uint8_t *out, size_t len)
 {
-	_cleanup_(buffer_release) struct buffer whole = {0};
-	buffer_init(&whole, len);
+	_cleanup_(buffer_release) struct buffer whole = {.max = len};
 	int r = gzip_decompress(input, &whole, NULL);
 	if (r == -ENOMEM)
-		return parquet_chunk_nomem(reader);
+		return error_nomem(reader->err);
 	if (r < 0 || whole.len != len)
 		return parquet_chunk_corrupt(reader, "a page cannot be decompressed");
 	memcpy(out, whole.data, len);
@@ -180,14 +166,10 @@ static int decompress(struct parquet_chunk_reader *reader, struct bytes input, u
 		return decompress_gzip(reader, input, out, len);
 	if (reader->chunk->codec != CODEC_ZSTD)
 		return unsupported_codec(reader);
-	if (!reader->file->zstd)
-		reader->file->zstd = fault_reached(FAULT_ALLOC) ? NULL : ZSTD_createDCtx();
-	if (!reader->file->zstd)
-		return parquet_chunk_nomem(reader);
-	size_t n = ZSTD_decompressDCtx(reader->file->zstd, out, len, input.data, input.len);
-	if (ZSTD_isError(n) || n != len)
-		return parquet_chunk_corrupt(reader, "a page cannot be decompressed");
-	return 0;
+	int r = zstd_decompress_exactly(&reader->file->zstd, input, out, len, NULL);
+	if (r == -ENOMEM)
+		return error_nomem(reader->err);
+	return r < 0 ? parquet_chunk_corrupt(reader, "a page cannot be decompressed") : 0;
 }
 
 /* Gives a page's bytes as they were before compression, except `plain` bytes at its start that never are (the levels of a v2
@@ -207,10 +189,10 @@ static int unpack_page(struct parquet_chunk_reader *reader, const struct parquet
 	}
 	buffer_clear(scratch);
 	if (!keep && buffer_reserve(scratch, len ? len : 1) < 0)
-		return parquet_chunk_nomem(reader);
+		return error_nomem(reader->err);
 	uint8_t *out = keep ? arena_alloc(keep, len) : scratch->data;
 	if (!out)
-		return arena_is_full(keep, len) ? parquet_chunk_too_large(reader) : parquet_chunk_nomem(reader);
+		return arena_is_full(keep, len) ? parquet_chunk_too_large(reader) : error_nomem(reader->err);
 	*ret = (struct bytes){out, len};
 	size_t copied = compressed ? plain : len;
 	if (copied)
@@ -424,7 +406,7 @@ static int keep_dictionary(struct parquet_chunk_reader *reader, struct bytes val
 	if (count * size > reader->file->memory_max)
 		return parquet_chunk_too_large(reader);
 	if (grow(&data->dictionary, &data->dictionary_size, count * size) < 0)
-		return parquet_chunk_nomem(reader);
+		return error_nomem(reader->err);
 	data->dictionary_count = count;
 	if (is_bytes(reader))
 		return parquet_decode_plain_bytes(reader, values, count, data->dictionary);
@@ -498,7 +480,7 @@ static int read_bytes(struct parquet_chunk_reader *reader, uint64_t offset, size
 	buffer_clear(&file->chunk);
 	int r = buffer_reserve(&file->chunk, len ? len : 1);
 	if (r < 0)
-		return r == -E2BIG ? parquet_chunk_too_large(reader) : parquet_chunk_nomem(reader);
+		return r == -E2BIG ? parquet_chunk_too_large(reader) : error_nomem(reader->err);
 	*ret = (struct bytes){file->chunk.data, len};
 	return parquet_read_at(file, offset, file->chunk.data, len, reader->err);
 }

@@ -13,25 +13,8 @@
 
 #include "codec/parquet_int.h"
 
+/* What is only of floating point numbers costs integers nothing: the compiler sees that it changes nothing. */
 #define DEFINE_RANGE(name, ctype)                                                                                              \
-	static void range_##name(const void *from, size_t count, struct parquet_range *ret)                                    \
-	{                                                                                                                      \
-		const ctype *values = from;                                                                                    \
-		ctype least = values[0], most = values[0];                                                                     \
-		for (size_t i = 1; i < count; i++) {                                                                           \
-			least = values[i] < least ? values[i] : least;                                                         \
-			most = values[i] > most ? values[i] : most;                                                            \
-		}                                                                                                              \
-		memcpy(ret->min_word, &least, sizeof(least));                                                                  \
-		memcpy(ret->max_word, &most, sizeof(most));                                                                    \
-	}
-DEFINE_RANGE(u8, uint8_t)
-DEFINE_RANGE(i32, int32_t)
-DEFINE_RANGE(u32, uint32_t)
-DEFINE_RANGE(i64, int64_t)
-DEFINE_RANGE(u64, uint64_t)
-
-#define DEFINE_REAL_RANGE(name, ctype)                                                                                         \
 	static void range_##name(const void *from, size_t count, struct parquet_range *ret)                                    \
 	{                                                                                                                      \
 		const ctype *values = from;                                                                                    \
@@ -44,11 +27,16 @@ DEFINE_RANGE(u64, uint64_t)
 		}                                                                                                              \
 		least = least == 0 ? (ctype)-0.0 : least;                                                                      \
 		most = most == 0 ? (ctype)0.0 : most;                                                                          \
-		memcpy(ret->min_word, &least, sizeof(least));                                                                  \
-		memcpy(ret->max_word, &most, sizeof(most));                                                                    \
+		memcpy(ret->min.word, &least, sizeof(least));                                                                  \
+		memcpy(ret->max.word, &most, sizeof(most));                                                                    \
 	}
-DEFINE_REAL_RANGE(f32, float)
-DEFINE_REAL_RANGE(f64, double)
+DEFINE_RANGE(u8, uint8_t)
+DEFINE_RANGE(i32, int32_t)
+DEFINE_RANGE(u32, uint32_t)
+DEFINE_RANGE(i64, int64_t)
+DEFINE_RANGE(u64, uint64_t)
+DEFINE_RANGE(f32, float)
+DEFINE_RANGE(f64, double)
 
 static void range_bytes(const void *from, size_t count, struct parquet_range *ret)
 {
@@ -63,8 +51,8 @@ static void range_bytes(const void *from, size_t count, struct parquet_range *re
 		else if (bytes_compare(values[i], values[most]) > 0)
 			most = i;
 	}
-	ret->min_bytes = values[least];
-	ret->max_bytes = values[most];
+	ret->min.bytes = values[least];
+	ret->max.bytes = values[most];
 }
 
 void parquet_range_of(const struct parquet_column *column, const void *values, size_t count, struct parquet_range *ret)
@@ -82,16 +70,10 @@ void parquet_range_of(const struct parquet_column *column, const void *values, s
 	}
 }
 
-struct bytes parquet_range_min(const struct parquet_column *column, const struct parquet_range *range)
+struct bytes parquet_bound_bytes(const struct parquet_column *column, const struct parquet_bound *bound)
 {
 	bool is_bytes = column->type == PARQUET_BYTE_ARRAY || column->type == PARQUET_FIXED;
-	return is_bytes ? range->min_bytes : (struct bytes){range->min_word, parquet_type_size(column->type)};
-}
-
-struct bytes parquet_range_max(const struct parquet_column *column, const struct parquet_range *range)
-{
-	bool is_bytes = column->type == PARQUET_BYTE_ARRAY || column->type == PARQUET_FIXED;
-	return is_bytes ? range->max_bytes : (struct bytes){range->max_word, parquet_type_size(column->type)};
+	return is_bytes ? bound->bytes : (struct bytes){bound->word, parquet_type_size(column->type)};
 }
 
 #define COMPARE(ctype)                                                                                                         \
@@ -127,14 +109,10 @@ void parquet_range_merge(const struct parquet_column *column, struct parquet_ran
 		*range = *more;
 		return;
 	}
-	if (parquet_compare(column, parquet_range_min(column, more), parquet_range_min(column, range)) < 0) {
-		memcpy(range->min_word, more->min_word, sizeof(range->min_word));
-		range->min_bytes = more->min_bytes;
-	}
-	if (parquet_compare(column, parquet_range_max(column, more), parquet_range_max(column, range)) > 0) {
-		memcpy(range->max_word, more->max_word, sizeof(range->max_word));
-		range->max_bytes = more->max_bytes;
-	}
+	if (parquet_compare(column, parquet_bound_bytes(column, &more->min), parquet_bound_bytes(column, &range->min)) < 0)
+		range->min = more->min;
+	if (parquet_compare(column, parquet_bound_bytes(column, &more->max), parquet_bound_bytes(column, &range->max)) > 0)
+		range->max = more->max;
 }
 
 /* ---- bounds that are cut ---- */

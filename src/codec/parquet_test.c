@@ -106,8 +106,7 @@ static int write_table(const char *path, const struct table *tables, size_t coun
 
 static void check_file(struct parquet_file *file, const struct table *tables, size_t count)
 {
-	struct parquet_data data;
-	parquet_data_init(&data);
+	struct parquet_data data = {0};
 	assert_int_equal(parquet_column_count(file), TABLE_COLUMNS);
 	assert_int_equal(parquet_group_count(file), count);
 	for (size_t c = 0; c < TABLE_COLUMNS; c++) {
@@ -225,9 +224,8 @@ static void test_statistics(void **state)
 /* Reads all of it; 0 or the first error. */
 static int read_all(struct parquet_file *file, struct error *err)
 {
-	struct parquet_data data;
+	struct parquet_data data = {0};
 	int r = 0;
-	parquet_data_init(&data);
 	for (size_t g = 0; r == 0 && g < parquet_group_count(file); g++)
 		for (size_t c = 0; r == 0 && c < parquet_column_count(file); c++)
 			r = parquet_read(file, g, c, &data, err);
@@ -295,7 +293,7 @@ static void test_old_form(void **state)
 {
 	struct buffer bytes;
 	struct parquet_file *file = NULL;
-	struct parquet_data data, pages;
+	struct parquet_data data = {0}, pages = {0};
 	struct error err = {0};
 	buffer_init(&bytes, 1 << 20);
 	assert_int_equal(io_read_file("fuzz/corpus/parquet/all-types.parquet", 1 << 20, &bytes, NULL), 0);
@@ -303,8 +301,6 @@ static void test_old_form(void **state)
 	uint64_t footer_hash = file->footer_hash;
 	if (parquet_verify(file, &err) < 0)
 		fail_msg("%s", err.message);
-	parquet_data_init(&data);
-	parquet_data_init(&pages);
 	for (size_t g = 0; g < parquet_group_count(file); g++) {
 		assert_int_equal(parquet_page_count(file, g), 1);
 		assert_int_equal(parquet_page_first_row(file, g, 1), parquet_group_rows(file, g));
@@ -381,12 +377,11 @@ static void test_memory_limit(void **state)
 	struct buffer bytes;
 	struct parquet_written written;
 	struct parquet_file *file;
-	struct parquet_data data;
+	struct parquet_data data = {0};
 	struct error err = {0};
 	small_file(&bytes, &written);
 	struct parquet_read_options options = {.memory_max = bytes.len};
 	assert_int_equal(test_parquet_open_bytes(buffer_bytes(&bytes), &options, &file, NULL), 0);
-	parquet_data_init(&data);
 	assert_int_equal(parquet_read(file, 0, 0, &data, &err), 0);
 	parquet_close(file);
 	options.memory_max = 4;
@@ -456,8 +451,7 @@ static int read_path(const char *path, struct error *err)
 	struct parquet_file *file = NULL;
 	int r = parquet_open(path, NULL, &file, err);
 	/* All columns, so that one that is not supported does not hide the others. */
-	struct parquet_data data;
-	parquet_data_init(&data);
+	struct parquet_data data = {0};
 	for (size_t g = 0; file && g < parquet_group_count(file); g++) {
 		for (size_t c = 0; c < parquet_column_count(file); c++) {
 			struct error own = {0};
@@ -516,10 +510,9 @@ static void test_known_values(void **state)
 	}
 	snprintf(path, sizeof(path), "%s/alltypes_plain.parquet", directory_path);
 	struct parquet_file *file;
-	struct parquet_data data;
+	struct parquet_data data = {0};
 	size_t column;
 	assert_int_equal(parquet_open(path, NULL, &file, NULL), 0);
-	parquet_data_init(&data);
 	assert_int_equal(parquet_rows(file), 8);
 	assert_true(parquet_find_column(file, "id", &column));
 	assert_int_equal(parquet_read(file, 0, column, &data, NULL), 0);

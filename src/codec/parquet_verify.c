@@ -48,7 +48,7 @@ static int check_bytes(struct parquet_chunk_reader *reader, uint64_t start, uint
 	buffer_clear(scratch);
 	int r = buffer_reserve(scratch, len ? len : 1);
 	if (r < 0)
-		return r == -E2BIG ? parquet_chunk_too_large(reader) : parquet_chunk_nomem(reader);
+		return r == -E2BIG ? parquet_chunk_too_large(reader) : error_nomem(reader->err);
 	r = parquet_read_at(reader->file, start, scratch->data, len, reader->err);
 	if (r == 0 && !parquet_hash_matches(reader->chunk, which, (struct bytes){scratch->data, len}))
 		r = parquet_chunk_checksum_fault(reader, start, end);
@@ -155,7 +155,6 @@ static int check_gaps(struct verifying *v)
 int parquet_verify(struct parquet_file *file, struct error *err)
 {
 	struct verifying v = {.file = file, .err = err};
-	parquet_data_init(&v.data);
 	int r = check_footer(&v);
 	if (r == 0)
 		r = check_groups(&v);

@@ -298,7 +298,7 @@ static int keep_statistics(struct parquet_writer *writer, const struct parquet_c
 	*ret = (struct parquet_statistics){.has_null_count = true, .null_count = (int64_t)nulls};
 	if (range->state != PARQUET_RANGE_KNOWN)
 		return 0;
-	struct bytes min = parquet_range_min(column, range), max = parquet_range_max(column, range);
+	struct bytes min = parquet_bound_bytes(column, &range->min), max = parquet_bound_bytes(column, &range->max);
 	if (min.len > STATISTICS_BYTES_MAX || max.len > STATISTICS_BYTES_MAX)
 		return 0;
 	ret->min = keep_bytes(writer, min);
@@ -490,8 +490,8 @@ static bool fill_entry(const struct parquet_column *column, struct page_work *pa
 		return true;
 	if (page->range.state == PARQUET_RANGE_UNKNOWN)
 		return false;
-	entry->min = parquet_range_min(column, &page->range);
-	entry->max = parquet_range_max(column, &page->range);
+	entry->min = parquet_bound_bytes(column, &page->range.min);
+	entry->max = parquet_bound_bytes(column, &page->range.max);
 	if (column->type != PARQUET_BYTE_ARRAY)
 		return entry->min.len <= STATISTICS_BYTES_MAX;
 	return parquet_cut_bound(entry->min, is_text, false, min_memory, &entry->min) &&
@@ -525,7 +525,7 @@ static int put_indexes(struct parquet_writer *writer, const struct parquet_colum
 		chunk->offset_index_offset = (int64_t)start;
 		chunk->offset_index_length = (int32_t)(out->len - start);
 		put_hash(hashes, out->data + start, out->len - start);
-		r = buffer_status(out) ? buffer_status(out) : buffer_status(hashes);
+		r = buffer_status(out) < 0 ? buffer_status(out) : buffer_status(hashes);
 	}
 	mem_free(memory);
 	mem_free(entries);
@@ -577,7 +577,7 @@ static int try_dictionary(struct parquet_writer *writer, const struct parquet_co
 	if (r < 0)
 		return r;
 	if (whole > TRIAL_DICTIONARY)
-		writer->bodies.len = TRIAL_DICTIONARY;
+		buffer_truncate(&writer->bodies, TRIAL_DICTIONARY);
 	size_t taken = writer->bodies.len;
 	r = trial_size(writer, ret);
 	*ret = r == 0 && taken ? (size_t)((double)*ret * (double)whole / (double)taken) : 0;
@@ -665,8 +665,7 @@ static int put_chunk(struct parquet_writer *writer, const struct parquet_column 
 	struct dense dense;
 	struct parquet_range range;
 	bool has_dictionary = false;
-	_cleanup_(buffer_release) struct buffer hashes = {0};
-	buffer_init(&hashes, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer hashes = {.max = SIZE_MAX};
 	*ret = (struct parquet_chunk){.value_count = (int64_t)rows};
 	if (gather_present(writer, column, values, rows, &dense) < 0 ||
 	    plan_pages(writer, column, values, &dense, rows, page_rows, &range) < 0 ||

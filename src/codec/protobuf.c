@@ -30,18 +30,20 @@
 
 #define VARINT_BYTES_MAX 10
 
-void pb_open(struct pb_cursor *cursor, struct bytes input)
+struct pb_cursor pb_open(struct bytes input)
 {
 	/* NULL + 0 is fine in C, a NULL that is compared with offsets is not worth the doubt. */
 	static const uint8_t nothing[1];
 	const uint8_t *at = input.data ? input.data : nothing;
-	*cursor = (struct pb_cursor){at, at + input.len, at};
+	return (struct pb_cursor){at, at + input.len, at};
 }
 
-void pb_open_nested(struct pb_cursor *cursor, const struct pb_cursor *outer, struct bytes input)
+struct pb_cursor pb_open_nested(const struct pb_cursor *outer, struct bytes input)
 {
+	if (!outer)
+		return pb_open(input);
 	const uint8_t *at = input.data ? input.data : outer->end;
-	*cursor = (struct pb_cursor){at, at + input.len, outer->start};
+	return (struct pb_cursor){at, at + input.len, outer->start};
 }
 
 static size_t offset_of(const struct pb_cursor *cursor, const uint8_t *at)
@@ -155,14 +157,10 @@ int pb_expect(const struct pb_cursor *cursor, const struct pb_field *field, enum
 
 int pb_find_bytes(const struct pb_cursor *outer, struct bytes message, uint32_t number, struct bytes *ret, struct error *err)
 {
-	struct pb_cursor cursor;
+	struct pb_cursor cursor = pb_open_nested(outer, message);
 	struct pb_field field;
 	struct bytes found = {0};
 	int r;
-	if (outer)
-		pb_open_nested(&cursor, outer, message);
-	else
-		pb_open(&cursor, message);
 	while ((r = pb_next(&cursor, &field, err)) > 0)
 		if (field.number == number && field.wire == PB_BYTES)
 			found = field.bytes;
@@ -303,7 +301,7 @@ int pb_begin(struct buffer *out, uint32_t field, size_t *ret_mark)
 
 int pb_end(struct buffer *out, size_t mark)
 {
-	if (buffer_status(out))
+	if (buffer_status(out) < 0)
 		return buffer_status(out);
 	size_t len = out->len - mark - 1;
 	size_t extra = pb_varint_size(len) - 1;

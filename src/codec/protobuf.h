@@ -24,9 +24,9 @@ struct pb_field {
 	struct bytes bytes; /* BYTES */
 };
 
-void pb_open(struct pb_cursor *cursor, struct bytes input);
-/* A submessage of the same input, so that offsets stay right. */
-void pb_open_nested(struct pb_cursor *cursor, const struct pb_cursor *outer, struct bytes input);
+struct pb_cursor pb_open(struct bytes input);
+/* A submessage of outer's input, so that offsets stay right; outer NULL = as pb_open(). */
+struct pb_cursor pb_open_nested(const struct pb_cursor *outer, struct bytes input);
 /* 1 = a field, 0 = the end, -EBADMSG = malformed: groups (wire 3, 4), wire 6, 7, field number 0, varint over 10 bytes, length
  * past the end. Bits of a 10-byte varint beyond 64 are dropped, as Go does. */
 int pb_next(struct pb_cursor *cursor, struct pb_field *ret, struct error *err);

@@ -362,7 +362,7 @@ static int read_list(struct reader *reader, struct place place)
 	if (r < 0)
 		return r;
 	if (is_packed && out->len == mark + 1)
-		out->len = start; /* an empty list is no field */
+		buffer_truncate(out, start); /* an empty list is no field */
 	else if (is_packed)
 		pb_end(out, mark);
 	return reader_check(reader, place);
@@ -374,8 +374,10 @@ static int put_key(struct reader *reader, struct place place, const struct pb_js
 	char number[NUMBER_TEXT_MAX];
 	if (key->kind == PB_JSON_STRING && !text_is_utf8(name))
 		return json_scan_fail(&reader->scan, "a string is not UTF-8");
-	if (key->kind == PB_JSON_STRING)
-		return pb_write_bytes(reader->out, 1, name.data, name.len);
+	if (key->kind == PB_JSON_STRING) {
+		pb_write_bytes(reader->out, 1, name.data, name.len);
+		return reader_check(reader, place);
+	}
 	snprintf(number, sizeof(number), "%.*s", name.len < sizeof(number) ? (int)name.len : 0, (const char *)name.data);
 	if (key->kind == PB_JSON_BOOL && (!strcmp(number, "true") || !strcmp(number, "false")))
 		value = number[0] == 't';

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -199,11 +200,13 @@ static void test_depth(void **state)
 static void test_maximum(void **state)
 {
 	(void)state;
-	struct buffer out;
-	struct error err = {0};
-	buffer_init(&out, 8);
-	assert_int_equal(pb_json_to_binary(bytes_of_string("{\"string\":\"0123456789\"}"), &all, &out, &err), -E2BIG);
-	buffer_release(&out);
+	static const char *const texts[] = {"{\"string\":\"0123456789\"}", "{\"counts\":{\"0123456789\":1}}"};
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		_cleanup_(buffer_release) struct buffer out = {.max = 8};
+		struct error err = {0};
+		assert_int_equal(pb_json_to_binary(bytes_of_string(texts[i]), &all, &out, &err), -E2BIG);
+		assert_non_null(strstr(err.message, "larger than allowed"));
+	}
 }
 
 /* Fields in any order, lists in pieces, packed and not: JSON has them together and in the order of the table. */
@@ -285,6 +288,12 @@ static void test_base64(void **state)
 		assert_int_equal(base64_decode(bytes_of_string(bad[i]), &out), -EBADMSG);
 		buffer_release(&out);
 	}
+	/* What writes piece after piece asks only once. */
+	struct buffer out;
+	buffer_init(&out, KIB);
+	assert_int_equal(base64_encode((struct bytes){(const uint8_t *)"", (size_t)INT_MAX}, &out), -E2BIG);
+	assert_int_equal(buffer_append_string(&out, "more"), -E2BIG);
+	buffer_release(&out);
 }
 
 int main(void)

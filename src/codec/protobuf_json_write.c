@@ -120,12 +120,11 @@ static void append_fraction(char *text, size_t size, int64_t nanos)
 
 static int write_time(struct json_writer *json, enum pb_json_kind kind, struct bytes binary, struct error *err)
 {
-	struct pb_cursor cursor;
 	struct pb_field field;
 	int64_t seconds = 0, nanos = 0;
 	char text[64];
+	struct pb_cursor cursor = pb_open(binary);
 	int r;
-	pb_open(&cursor, binary);
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
 		if (field.number == 1 && field.wire == PB_VARINT)
 			seconds = (int64_t)field.value;
@@ -157,8 +156,7 @@ static int write_time(struct json_writer *json, enum pb_json_kind kind, struct b
 
 static int write_bytes(struct json_writer *json, const struct pb_json_field *field, struct bytes data, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, json->out->max);
+	_cleanup_(buffer_release) struct buffer text = {.max = json->out->max};
 	int r = field->kind == PB_JSON_HEX ? text_append_hex(&text, data) : base64_encode(data, &text);
 	if (r < 0)
 		return error_set(err, r, "%s", r == -ENOMEM ? "out of memory" : "the JSON response exceeds its limit");
@@ -182,12 +180,11 @@ static int write_value(struct json_writer *json, const struct pb_json_field *fie
 
 static int write_packed(struct json_writer *json, const struct pb_json_field *field, struct bytes packed, struct error *err)
 {
-	struct pb_cursor cursor;
 	enum pb_wire wire = pb_json_wire_of(field->kind);
 	size_t size = wire == PB_FIXED64 ? 8 : 4;
 	uint64_t value;
 	int r = 0;
-	pb_open(&cursor, packed);
+	struct pb_cursor cursor = pb_open(packed);
 	if (wire != PB_VARINT && packed.len % size)
 		return error_set(err, -EBADMSG, "a list of %zu-byte numbers has %zu bytes", size, packed.len);
 	while (cursor.at < cursor.end && !r) {
@@ -209,11 +206,9 @@ static int write_entry(struct json_writer *json, const struct pb_json_field *map
 {
 	const struct pb_json_field *key = pb_json_entry_field(map, 1), *value = pb_json_entry_field(map, 2);
 	struct pb_field key_found = {0}, value_found = {0}, field;
-	struct pb_cursor cursor;
-	_cleanup_(buffer_release) struct buffer name = {0};
-	buffer_init(&name, json->out->max);
+	_cleanup_(buffer_release) struct buffer name = {.max = json->out->max};
+	struct pb_cursor cursor = pb_open(entry);
 	int r;
-	pb_open(&cursor, entry);
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
 		if (field.number == 1 && field.wire == pb_json_wire_of(key->kind))
 			key_found = field;
@@ -306,14 +301,13 @@ static int write_message(struct json_writer *json, const struct pb_json_message 
 			 struct error *err)
 {
 	struct extent extents[FIELDS_MAX] = {0};
-	struct pb_cursor cursor;
 	struct pb_field value;
 	size_t index;
 	int r;
 	assert(message->count <= FIELDS_MAX);
 	if (json->depth >= JSON_LEVELS)
 		return error_set(err, -E2BIG, "%s: messages are nested too deeply", message->name);
-	pb_open(&cursor, binary);
+	struct pb_cursor cursor = pb_open(binary);
 	const uint8_t *at = cursor.at;
 	while ((r = pb_next(&cursor, &value, err)) > 0) {
 		const struct pb_json_field *field = field_of(message, value.number, &index);
@@ -329,7 +323,7 @@ static int write_message(struct json_writer *json, const struct pb_json_message 
 	if (r < 0)
 		return error_prefix(err, r, "%s", message->name);
 	json_begin_object(json);
-	for (size_t i = 0; i < message->count && !r && !buffer_status(json->out); i++)
+	for (size_t i = 0; i < message->count && r == 0 && buffer_status(json->out) == 0; i++)
 		if (extents[i].count > 0)
 			r = write_field(json, &message->fields[i], binary, extents[i], err);
 	if (!r)
@@ -339,8 +333,7 @@ static int write_message(struct json_writer *json, const struct pb_json_message 
 
 int pb_json_from_binary(struct bytes binary, const struct pb_json_message *message, struct buffer *out, struct error *err)
 {
-	struct json_writer json;
-	json_init(&json, out);
+	struct json_writer json = {.out = out};
 	int r = write_message(&json, message, binary, err);
 	return r < 0 ? r : json_finish(&json, err);
 }

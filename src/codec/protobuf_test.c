@@ -19,8 +19,7 @@ static int next_of(const char *data, size_t len, struct pb_field *field, struct 
 {
 	uint8_t *copy = malloc(len ? len : 1);
 	memcpy(copy, data, len);
-	struct pb_cursor cursor;
-	pb_open(&cursor, (struct bytes){copy, len});
+	struct pb_cursor cursor = pb_open((struct bytes){copy, len});
 	int r = pb_next(&cursor, field, err);
 	if (r < 0)
 		assert_ptr_equal(cursor.at, copy);
@@ -102,10 +101,9 @@ static void test_malformed(void **state)
 
 static void test_expect(void **state)
 {
-	struct pb_cursor cursor;
 	struct pb_field field;
 	struct error err;
-	pb_open(&cursor, bytes_of_string("\x08\x01"));
+	struct pb_cursor cursor = pb_open(bytes_of_string("\x08\x01"));
 	assert_int_equal(pb_next(&cursor, &field, NULL), 1);
 	assert_int_equal(pb_expect(&cursor, &field, PB_VARINT, "Profile.period", &err), 0);
 	assert_int_equal(pb_expect(&cursor, &field, PB_BYTES, "Profile.sample", &err), -EBADMSG);
@@ -114,13 +112,12 @@ static void test_expect(void **state)
 
 static void test_nested_offsets(void **state)
 {
-	struct pb_cursor outer, inner;
 	struct pb_field field;
 	struct error err;
-	pb_open(&outer, bytes_of_string("\x08\x01\x12\x02\x08\x80"));
+	struct pb_cursor outer = pb_open(bytes_of_string("\x08\x01\x12\x02\x08\x80"));
 	assert_int_equal(pb_next(&outer, &field, NULL), 1);
 	assert_int_equal(pb_next(&outer, &field, NULL), 1);
-	pb_open_nested(&inner, &outer, field.bytes);
+	struct pb_cursor inner = pb_open_nested(&outer, field.bytes);
 	assert_int_equal(pb_next(&inner, &field, &err), -EBADMSG);
 	assert_non_null(strstr(err.message, "byte 5"));
 }
@@ -167,22 +164,20 @@ static void test_write_and_read(void **state)
 	struct buffer out;
 	buffer_init(&out, 64 * KIB);
 	assert_int_equal(write_all(&out), 0);
-	struct pb_cursor cursor, packed;
-	pb_open(&cursor, buffer_bytes(&out));
+	struct pb_cursor cursor = pb_open(buffer_bytes(&out));
 	for (uint32_t i = 0; i < EDGE_COUNT; i++)
 		assert_true(read_one(&cursor, i + 1, PB_VARINT).value == edges[i]);
 	assert_true(read_one(&cursor, 20, PB_FIXED64).value == 0x0102030405060708ull);
 	assert_true(bytes_equal_string(read_one(&cursor, (1u << 29) - 1, PB_BYTES).bytes, "name"));
-	pb_open_nested(&packed, &cursor, read_one(&cursor, 30, PB_BYTES).bytes);
+	struct pb_cursor packed = pb_open_nested(&cursor, read_one(&cursor, 30, PB_BYTES).bytes);
 	for (size_t i = 0; i < EDGE_COUNT; i++) {
 		uint64_t value;
 		assert_int_equal(pb_packed_varint(&packed, &value, NULL), 0);
 		assert_true(value == edges[i]);
 	}
 	assert_ptr_equal(packed.at, packed.end);
-	struct pb_cursor nested;
-	pb_open_nested(&nested, &cursor, read_one(&cursor, 40, PB_BYTES).bytes);
-	pb_open_nested(&packed, &nested, read_one(&nested, 41, PB_BYTES).bytes);
+	struct pb_cursor nested = pb_open_nested(&cursor, read_one(&cursor, 40, PB_BYTES).bytes);
+	packed = pb_open_nested(&nested, read_one(&nested, 41, PB_BYTES).bytes);
 	for (int i = 0; i < 100; i++)
 		assert_true(bytes_equal_string(read_one(&packed, 1, PB_BYTES).bytes, "0123456789"));
 	struct pb_field field;

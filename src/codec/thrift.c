@@ -23,9 +23,9 @@
 
 #define SKIP_DEPTH_MAX 24
 
-void thrift_open(struct thrift_reader *reader, struct bytes input)
+struct thrift_reader thrift_open(struct bytes input)
 {
-	*reader = (struct thrift_reader){.data = input.data, .len = input.len};
+	return (struct thrift_reader){.data = input.data, .len = input.len};
 }
 
 void thrift_fail(struct thrift_reader *reader, const char *fault)
@@ -249,10 +249,9 @@ static void push(struct thrift_writer *writer)
 	writer->last_id[++writer->depth] = 0;
 }
 
-void thrift_begin(struct thrift_writer *writer, struct buffer *out)
+struct thrift_writer thrift_begin(struct buffer *out)
 {
-	*writer = (struct thrift_writer){.out = out};
-	push(writer);
+	return (struct thrift_writer){.out = out, .depth = 1};
 }
 
 void thrift_write_i8(struct thrift_writer *writer, int16_t id, int8_t value)

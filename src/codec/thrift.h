@@ -40,7 +40,7 @@ struct thrift_field {
 	uint8_t type; /* enum thrift_type */
 };
 
-void thrift_open(struct thrift_reader *reader, struct bytes input);
+struct thrift_reader thrift_open(struct bytes input);
 /* Keeps the first fault only. */
 void thrift_fail(struct thrift_reader *reader, const char *fault);
 bool thrift_next_slow(struct thrift_reader *reader, struct thrift_field *field);
@@ -81,7 +81,7 @@ struct thrift_writer {
 	int16_t last_id[THRIFT_DEPTH_MAX];
 };
 /* Starts a struct at the top level; thrift_end_struct() closes it. The buffer's status says whether all was written. */
-void thrift_begin(struct thrift_writer *writer, struct buffer *out);
+struct thrift_writer thrift_begin(struct buffer *out);
 void thrift_write_i8(struct thrift_writer *writer, int16_t id, int8_t value);
 void thrift_write_int(struct thrift_writer *writer, int16_t id, enum thrift_type type, int64_t value); /* I16, I32, I64 */
 void thrift_write_bool(struct thrift_writer *writer, int16_t id, bool value);

@@ -15,8 +15,7 @@ static void test_round_trip(void **state)
 {
 	struct buffer out;
 	buffer_init(&out, 4096);
-	struct thrift_writer w;
-	thrift_begin(&w, &out);
+	struct thrift_writer w = thrift_begin(&out);
 	thrift_write_int(&w, 1, THRIFT_I32, -5);
 	thrift_write_int(&w, 2, THRIFT_I64, INT64_MIN);
 	thrift_write_bool(&w, 3, true);
@@ -36,10 +35,9 @@ static void test_round_trip(void **state)
 	thrift_end_struct(&w);
 	assert_int_equal(buffer_status(w.out), 0);
 
-	struct thrift_reader r;
 	struct thrift_field f = {0}, g = {0};
 	uint8_t element;
-	thrift_open(&r, buffer_bytes(&out));
+	struct thrift_reader r = thrift_open(buffer_bytes(&out));
 	assert_true(thrift_next(&r, &f) && f.id == 1);
 	assert_int_equal(thrift_read_i32(&r, f.type), -5);
 	assert_true(thrift_next(&r, &f) && f.id == 2);
@@ -68,7 +66,7 @@ static void test_round_trip(void **state)
 
 	/* Skipping everything ends at the same place; every truncation is a fault. */
 	for (size_t len = 0; len <= out.len; len++) {
-		thrift_open(&r, (struct bytes){out.data, len});
+		r = thrift_open((struct bytes){out.data, len});
 		f = (struct thrift_field){0};
 		while (thrift_next(&r, &f))
 			thrift_skip(&r, f.type);
@@ -80,9 +78,8 @@ static void test_round_trip(void **state)
 static void test_writer_reports_a_full_buffer(void **state)
 {
 	struct buffer out;
-	struct thrift_writer w;
+	struct thrift_writer w = thrift_begin(&out);
 	buffer_init(&out, 3);
-	thrift_begin(&w, &out);
 	thrift_write_string(&w, 1, "too long");
 	thrift_end_struct(&w);
 	assert_int_equal(buffer_status(w.out), -E2BIG);
@@ -91,9 +88,8 @@ static void test_writer_reports_a_full_buffer(void **state)
 
 static const char *fault_of(const char *data, size_t len)
 {
-	struct thrift_reader r;
 	struct thrift_field f = {0};
-	thrift_open(&r, (struct bytes){(const uint8_t *)data, len});
+	struct thrift_reader r = thrift_open((struct bytes){(const uint8_t *)data, len});
 	while (thrift_next(&r, &f))
 		thrift_skip(&r, f.type);
 	return r.fault;
@@ -120,9 +116,8 @@ static void test_malformed(void **state)
 
 static void test_wrong_type_is_a_fault(void **state)
 {
-	struct thrift_reader r;
 	struct thrift_field f = {0};
-	thrift_open(&r, (struct bytes){(const uint8_t *)"\x15\x02\x00", 3});
+	struct thrift_reader r = thrift_open((struct bytes){(const uint8_t *)"\x15\x02\x00", 3});
 	assert_true(thrift_next(&r, &f));
 	assert_int_equal(thrift_read_binary(&r, f.type).len, 0);
 	assert_non_null(r.fault);

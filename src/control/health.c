@@ -73,8 +73,7 @@ void health_mode(struct health *health, const char *name)
 
 void health_warn(struct health *health, const char *text)
 {
-	_cleanup_(buffer_release) struct buffer safe = {0};
-	buffer_init(&safe, SAFE_BYTES);
+	_cleanup_(buffer_release) struct buffer safe = {.max = SAFE_BYTES};
 	if (!*text || health->warning_count == HEALTH_WARNINGS_MAX || text_append_harmless(&safe, bytes_of_string(text)) < 0)
 		return;
 	snprintf(health->warnings[health->warning_count++], HEALTH_WARNING_SIZE, "%.*s",

@@ -30,9 +30,8 @@ static int read_text(const char *text, struct health *ret)
 
 static void write(const struct health *health, struct buffer *out)
 {
-	struct json_writer json;
 	buffer_init(out, HEALTH_BYTES_MAX);
-	json_init(&json, out);
+	struct json_writer json = {.out = out};
 	health_write(&json, health);
 	assert_int_equal(json_finish(&json, NULL), 0);
 }

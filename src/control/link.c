@@ -89,17 +89,19 @@ static bool message_is_sound(struct link_message *message, ssize_t len)
 		return false;
 	if (message->kind == LINK_BINARY) {
 		message->binary.build_id[sizeof(message->binary.build_id) - 1] = 0;
+		message->binary.content[sizeof(message->binary.content) - 1] = 0;
 		message->binary.path[sizeof(message->binary.path) - 1] = 0;
 		return true;
 	}
 	if (message->kind != LINK_STATS || message->stats.loss_count > LINK_LOSSES_MAX ||
 	    message->stats.target_count > LINK_TARGETS_MAX || message->stats.walk_count > LINK_WALKS_MAX ||
-	    message->stats.jit_problem_count > LINK_LOSSES_MAX)
+	    message->stats.jit_problem_count > LINK_LOSSES_MAX || message->stats.cost_count > LINK_LOSSES_MAX)
 		return false;
 	message->stats.event[sizeof(message->stats.event) - 1] = 0;
 	for (size_t i = 0; i < LINK_LOSSES_MAX; i++) {
 		message->stats.losses[i].name[sizeof(message->stats.losses[i].name) - 1] = 0;
 		message->stats.jit_problems[i].name[sizeof(message->stats.jit_problems[i].name) - 1] = 0;
+		message->stats.costs[i].name[sizeof(message->stats.costs[i].name) - 1] = 0;
 	}
 	for (size_t i = 0; i < LINK_TARGETS_MAX; i++)
 		message->stats.targets[i].name[sizeof(message->stats.targets[i].name) - 1] = 0;

@@ -23,6 +23,7 @@ enum link_kind { LINK_BINARY = 1, LINK_STATS = 2 };
 
 struct link_binary {
 	char build_id[129]; /* hex */
+	char content[33];   /* of the file (elf/content_key.h); "" = not known */
 	char path[1024];
 };
 struct link_loss {
@@ -54,12 +55,13 @@ struct link_stats {
 	uint64_t samples_taken, relabel_dropped, flushes, flush_ns_total, flush_ns_max, stacks_sent, processes, mappings,
 		binaries, cpus_online;
 	uint64_t bpf_run_ns, bpf_run_count, resident_bytes, cpu_ns;
-	uint64_t profiles_sent, profiles_dropped, bytes_sent, send_failures;
+	uint64_t profiles_sent, profiles_dropped, samples_dropped, bytes_sent, send_failures;
 	struct link_loss losses[LINK_LOSSES_MAX];
 	struct link_loss walks[LINK_WALKS_MAX]; /* user stacks by the result of their walk */
 	uint64_t walks_by_frames, walks_resumed, frames;
 	uint64_t tables, table_bytes, table_rows, tables_built, tables_cached, tables_evicted, tables_failed, build_ns,
 		heap_bytes, heap_used;
+	uint64_t live_rules, live_pieces, live_dropped;
 	uint64_t process_updates, process_update_failures;
 	uint64_t program_ns, program_ns_p50, program_ns_p99;
 	uint32_t walk_count;
@@ -71,7 +73,9 @@ struct link_stats {
 	struct link_target targets[LINK_TARGETS_MAX];
 	uint32_t target_count;
 	uint32_t loss_count, frequency_hz, frequency_asked_hz;
-	double cost_share;
+	double cost_share, sampling_share, budget;
+	struct link_loss costs[LINK_LOSSES_MAX]; /* CPU time in ns, by agent_cost_names */
+	uint32_t cost_count;
 	uint64_t rate_changes, off_cpu_intervals;
 	uint64_t process_rows, process_rows_left_out, process_stats_ns;
 	struct link_markers markers;

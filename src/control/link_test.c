@@ -79,6 +79,9 @@ static void test_malformed_messages_are_refused(void **state)
 	message = (struct link_message){.kind = LINK_STATS, .stats = {.loss_count = LINK_LOSSES_MAX + 1}};
 	assert_int_equal(link_send(fds[1], &message, -1), 0);
 	assert_int_equal(link_receive(fds[0], &received, &got, &err), -EBADMSG);
+	message = (struct link_message){.kind = LINK_STATS, .stats = {.cost_count = LINK_LOSSES_MAX + 1}};
+	assert_int_equal(link_send(fds[1], &message, -1), 0);
+	assert_int_equal(link_receive(fds[0], &received, &got, &err), -EBADMSG);
 	message = (struct link_message){.kind = LINK_STATS, .stats = {.jit_problem_count = LINK_LOSSES_MAX + 1}};
 	assert_int_equal(link_send(fds[1], &message, -1), 0);
 	assert_int_equal(link_receive(fds[0], &received, &got, &err), -EBADMSG);

@@ -25,13 +25,11 @@ const char *const recording_target_names[RECORDING_TARGET_KINDS] = {"unit", "con
 
 int recording_state_parse(const char *name, enum recording_state *ret)
 {
-	for (size_t i = 0; name && i < RECORDING_STATES; i++) {
-		if (strcmp(name, recording_state_names[i]) == 0) {
-			*ret = (enum recording_state)i;
-			return 0;
-		}
-	}
-	return -EINVAL;
+	int i = text_find_name(recording_state_names, RECORDING_STATES, name);
+	if (i < 0)
+		return i;
+	*ret = (enum recording_state)i;
+	return 0;
 }
 
 /* ---- texts ---- */
@@ -49,8 +47,7 @@ int control_make_id(char *out, size_t bytes, struct error *err)
 		return error_set(err, -EINVAL, "an id has at most %d bytes", ID_BYTES_MAX);
 	if (getrandom(random, bytes, 0) != (ssize_t)bytes)
 		return error_set_errno(err, -errno, "cannot create an id");
-	for (size_t i = 0; i < bytes; i++)
-		snprintf(out + 2 * i, 3, "%02x", random[i]);
+	text_format_hex((struct bytes){random, bytes}, out);
 	return 0;
 }
 
@@ -84,56 +81,75 @@ bool control_host_is_valid(const char *host)
 	       !has_control(host) && !strchr(host, '/') && strcmp(host, ".") != 0 && strcmp(host, "..") != 0;
 }
 
+/* ---- reading ---- */
+
+/* What reads member after member: after the first failure it reads nothing any more, and `r` is asked once at the end. */
+struct reader {
+	struct error *err;
+	int r; /* the first failure */
+};
+
+static void require(struct reader *in, bool holds, const char *message)
+{
+	if (in->r == 0 && !holds)
+		in->r = error_set(in->err, -EINVAL, "%s", message);
+}
+
 /* What is missing is "". */
-static int read_text(const json_t *object, const char *name, char *ret, size_t size, struct error *err)
+static void read_text(struct reader *in, const json_t *object, const char *name, char *ret, size_t size)
 {
 	const json_t *value = json_object_get(object, name);
 	const char *text = value ? json_string_value(value) : "";
+	if (in->r < 0)
+		return;
 	if (!text || strlen(text) >= size || strlen(text) != (value ? json_string_length(value) : 0) || has_control(text))
-		return error_set(err, -EINVAL, "'%s' must be a string of at most %zu bytes, without line breaks", name,
-				 size - 1);
-	memcpy(ret, text, strlen(text) + 1);
-	return 0;
+		in->r = error_set(in->err, -EINVAL, "'%s' must be a string of at most %zu bytes, without line breaks", name,
+				  size - 1);
+	else
+		memcpy(ret, text, strlen(text) + 1);
 }
 
-static int read_id(const json_t *object, const char *name, bool may_miss, char ret[static CONTROL_ID_SIZE], struct error *err)
+static void read_id(struct reader *in, const json_t *object, const char *name, bool may_miss, char ret[static CONTROL_ID_SIZE])
 {
-	int r = read_text(object, name, ret, CONTROL_ID_SIZE, err);
-	if (r == 0 && !control_id_is_valid(ret) && !(may_miss && !*ret))
-		r = error_set(err, -EINVAL, "'%s' must be up to 32 hexadecimal digits", name);
-	return r;
+	read_text(in, object, name, ret, CONTROL_ID_SIZE);
+	if (in->r == 0 && !control_id_is_valid(ret) && !(may_miss && !*ret))
+		in->r = error_set(in->err, -EINVAL, "'%s' must be up to 32 hexadecimal digits", name);
 }
 
-static int read_number(const json_t *object, const char *name, int64_t least, int64_t most, int64_t *ret, struct error *err)
+static void read_number(struct reader *in, const json_t *object, const char *name, int64_t least, int64_t most, int64_t *ret)
 {
 	const json_t *value = json_object_get(object, name);
+	if (in->r < 0)
+		return;
 	if (!json_is_integer(value) || json_integer_value(value) < least || json_integer_value(value) > most)
-		return error_set(err, -EINVAL, "'%s' must be a whole number from %lld to %lld", name, (long long)least,
-				 (long long)most);
-	*ret = json_integer_value(value);
-	return 0;
+		in->r = error_set(in->err, -EINVAL, "'%s' must be a whole number from %lld to %lld", name, (long long)least,
+				  (long long)most);
+	else
+		*ret = json_integer_value(value);
 }
 
-static int read_time(const json_t *object, const char *name, int64_t *ret, struct error *err)
+static void read_time(struct reader *in, const json_t *object, const char *name, int64_t *ret)
 {
-	return read_number(object, name, 0, INT64_MAX / 2, ret, err);
+	read_number(in, object, name, 0, INT64_MAX / 2, ret);
 }
 
-static json_t *read_root(struct bytes text, struct error *err)
+/* NULL if there is none; decref it. */
+static json_t *read_root(struct reader *in, struct bytes text)
 {
 	json_error_t problem;
 	json_t *json = json_loadb(text.len ? (const char *)text.data : "", text.len, JSON_REJECT_DUPLICATES, &problem);
 	if (json && json_is_object(json))
 		return json;
-	error_set(err, -EINVAL, "the body must be a JSON object%s%.200s", json ? "" : ": ", json ? "" : problem.text);
+	in->r = error_set(in->err, -EINVAL, "the body must be a JSON object%s%.200s", json ? "" : ": ",
+			  json ? "" : problem.text);
 	json_decref(json);
 	return NULL;
 }
 
-static int read_version(const json_t *root, struct error *err)
+static void read_version(struct reader *in, const json_t *root)
 {
 	int64_t version;
-	return read_number(root, "version", CONTROL_VERSION, INT32_MAX, &version, err);
+	read_number(in, root, "version", CONTROL_VERSION, INT32_MAX, &version);
 }
 
 /* ---- clocks ---- */
@@ -148,19 +164,16 @@ static void write_sample(struct json_writer *json, const struct clock_sample *sa
 	json_end_object(json);
 }
 
-static int read_sample(const json_t *root, struct control_poll *ret, struct error *err)
+static void read_sample(struct reader *in, const json_t *root, struct control_poll *ret)
 {
 	const json_t *sample = json_object_get(root, "ping");
-	int r = 0;
 	ret->has_clock_sample = sample != NULL;
 	if (!sample)
-		return 0;
-	r = read_time(sample, "sent_ns", &ret->sample.sent_ns, err);
-	if (r == 0)
-		r = read_time(sample, "received_ns", &ret->sample.received_ns, err);
-	if (r == 0)
-		r = read_time(sample, "answered_ns", &ret->sample.answered_ns, err);
-	return r < 0 ? r : read_time(sample, "returned_ns", &ret->sample.returned_ns, err);
+		return;
+	read_time(in, sample, "sent_ns", &ret->sample.sent_ns);
+	read_time(in, sample, "received_ns", &ret->sample.received_ns);
+	read_time(in, sample, "answered_ns", &ret->sample.answered_ns);
+	read_time(in, sample, "returned_ns", &ret->sample.returned_ns);
 }
 
 void control_write_host_clock(struct json_writer *json, const struct host_clock *clock)
@@ -174,22 +187,23 @@ void control_write_host_clock(struct json_writer *json, const struct host_clock 
 	json_end_object(json);
 }
 
-int control_read_host_clock(const void *node, struct host_clock *ret, struct error *err)
+static void read_host_clock(struct reader *in, const json_t *node, struct host_clock *ret)
 {
 	const json_t *skew = json_object_get(node, "skew");
-	int r = read_text(node, "reference", ret->reference, sizeof(ret->reference), err);
-	if (r == 0)
-		r = read_time(node, "at_ns", &ret->at_ns, err);
-	if (r == 0)
-		r = read_number(node, "offset_ns", -INT64_MAX / 2, INT64_MAX / 2, &ret->offset_ns, err);
-	if (r == 0)
-		r = read_time(node, "bound_ns", &ret->bound_ns, err);
-	if (r < 0)
-		return r;
+	read_text(in, node, "reference", ret->reference, sizeof(ret->reference));
+	read_time(in, node, "at_ns", &ret->at_ns);
+	read_number(in, node, "offset_ns", -INT64_MAX / 2, INT64_MAX / 2, &ret->offset_ns);
+	read_time(in, node, "bound_ns", &ret->bound_ns);
 	ret->skew = json_number_value(skew);
-	if (!json_is_number(skew) || !(fabs(ret->skew) <= SKEW_MAX))
-		return error_set(err, -EINVAL, "'skew' must be a number from %g to %g", -SKEW_MAX, SKEW_MAX);
-	return 0;
+	if (in->r == 0 && (!json_is_number(skew) || !(fabs(ret->skew) <= SKEW_MAX)))
+		in->r = error_set(in->err, -EINVAL, "'skew' must be a number from %g to %g", -SKEW_MAX, SKEW_MAX);
+}
+
+int control_read_host_clock(const void *node, struct host_clock *ret, struct error *err)
+{
+	struct reader in = {err};
+	read_host_clock(&in, node, ret);
+	return in.r;
 }
 
 /* ---- recording requests ---- */
@@ -218,53 +232,48 @@ void control_write_recording_request(struct json_writer *json, const struct reco
 		json_member_cstring(json, "key", request->key);
 }
 
-static int read_target(const json_t *node, struct recording_target *ret, struct error *err)
+static void read_target(struct reader *in, const json_t *node, struct recording_target *ret)
 {
-	const char *kind = json_string_value(json_object_get(node, "kind"));
-	size_t i = 0;
-	while (kind && i < RECORDING_TARGET_KINDS && strcmp(kind, recording_target_names[i]) != 0)
-		i++;
-	if (!kind || i == RECORDING_TARGET_KINDS)
-		return error_set(err, -EINVAL, "the 'kind' of a target must be unit, container or cgroup");
-	ret->kind = (enum recording_target_kind)i;
-	int r = read_text(node, "name", ret->name, sizeof(ret->name), err);
+	int kind = text_find_name(recording_target_names, RECORDING_TARGET_KINDS,
+				  json_string_value(json_object_get(node, "kind")));
+	require(in, kind >= 0, "the 'kind' of a target must be unit, container or cgroup");
+	ret->kind = (enum recording_target_kind)kind;
+	read_text(in, node, "name", ret->name, sizeof(ret->name));
 	/* It becomes an argument. */
-	if (r == 0 && (!*ret->name || *ret->name == '-'))
-		r = error_set(err, -EINVAL, "the 'name' of a target is empty, or begins with '-'");
-	return r;
+	require(in, *ret->name && *ret->name != '-', "the 'name' of a target is empty, or begins with '-'");
 }
 
 /* What recording requests of the server and of API clients have in common. */
-static int read_what(const json_t *node, struct recording_request *ret, struct error *err)
+static void read_what(struct reader *in, const json_t *node, struct recording_request *ret)
 {
-	const json_t *frequency = json_object_get(node, "frequency_hz"), *markers = json_object_get(node, "markers"),
-		     *targets = json_object_get(node, "targets");
+	const json_t *markers = json_object_get(node, "markers"), *targets = json_object_get(node, "targets");
 	int64_t hz = FREQUENCY_DEFAULT_HZ;
-	int r = frequency ? read_number(node, "frequency_hz", 1, RECORDING_FREQUENCY_MAX_HZ, &hz, err) : 0;
-	if (r < 0)
-		return r;
+	if (json_object_get(node, "frequency_hz"))
+		read_number(in, node, "frequency_hz", 1, RECORDING_FREQUENCY_MAX_HZ, &hz);
 	ret->frequency_hz = (unsigned)hz;
 	ret->no_markers = json_is_false(markers);
-	if (markers && !json_is_boolean(markers))
-		return error_set(err, -EINVAL, "'markers' must be true or false");
-	if (targets && (!json_is_array(targets) || json_array_size(targets) > RECORDING_TARGETS_MAX))
-		return error_set(err, -EINVAL, "'targets' must be a list of at most %d", RECORDING_TARGETS_MAX);
+	require(in, !markers || json_is_boolean(markers), "'markers' must be true or false");
+	if (in->r == 0 && targets && (!json_is_array(targets) || json_array_size(targets) > RECORDING_TARGETS_MAX))
+		in->r = error_set(in->err, -EINVAL, "'targets' must be a list of at most %d", RECORDING_TARGETS_MAX);
 	ret->target_count = 0;
-	for (size_t i = 0; i < json_array_size(targets) && r == 0; i++)
-		r = read_target(json_array_get(targets, i), &ret->targets[ret->target_count++], err);
-	return r;
+	for (size_t i = 0; i < json_array_size(targets) && in->r == 0; i++)
+		read_target(in, json_array_get(targets, i), &ret->targets[ret->target_count++]);
+}
+
+static void read_recording_request(struct reader *in, const json_t *node, struct recording_request *ret)
+{
+	read_id(in, node, "id", false, ret->id);
+	read_time(in, node, "start_ns", &ret->start_ns);
+	read_number(in, node, "duration_ns", 1, RECORDING_DURATION_MAX_NS, &ret->duration_ns);
+	read_id(in, node, "key", true, ret->key);
+	read_what(in, node, ret);
 }
 
 int control_read_recording_request(const void *node, struct recording_request *ret, struct error *err)
 {
-	int r = read_id(node, "id", false, ret->id, err);
-	if (r == 0)
-		r = read_time(node, "start_ns", &ret->start_ns, err);
-	if (r == 0)
-		r = read_number(node, "duration_ns", 1, RECORDING_DURATION_MAX_NS, &ret->duration_ns, err);
-	if (r == 0)
-		r = read_id(node, "key", true, ret->key, err);
-	return r < 0 ? r : read_what(node, ret, err);
+	struct reader in = {err};
+	read_recording_request(&in, node, ret);
+	return in.r;
 }
 
 /* ---- the question ---- */
@@ -280,8 +289,7 @@ static void write_report(struct json_writer *json, const struct recording_report
 
 int control_write_poll(const struct control_poll *poll, struct buffer *out, struct error *err)
 {
-	struct json_writer json;
-	json_init(&json, out);
+	struct json_writer json = {.out = out};
 	json_begin_object(&json);
 	json_member_int(&json, "version", CONTROL_VERSION);
 	json_member_cstring(&json, "agent", poll->agent);
@@ -304,50 +312,43 @@ int control_write_poll(const struct control_poll *poll, struct buffer *out, stru
 	return json_finish(&json, err);
 }
 
-static int read_report(const json_t *root, struct recording_report *ret, struct error *err)
+static void read_report(struct reader *in, const json_t *root, struct recording_report *ret)
 {
 	const json_t *report = json_object_get(root, "report");
 	if (!report)
-		return 0;
-	int r = read_id(report, "id", false, ret->id, err);
-	if (r == 0)
-		r = read_text(report, "why", ret->why, sizeof(ret->why), err);
-	if (r == 0 && recording_state_parse(json_string_value(json_object_get(report, "state")), &ret->state) < 0)
-		r = error_set(err, -EINVAL, "the 'state' of a report is unknown");
-	return r;
+		return;
+	read_id(in, report, "id", false, ret->id);
+	read_text(in, report, "why", ret->why, sizeof(ret->why));
+	require(in, recording_state_parse(json_string_value(json_object_get(report, "state")), &ret->state) == 0,
+		"the 'state' of a report is unknown");
 }
 
 int control_read_poll(struct bytes text, struct control_poll *ret, struct error *err)
 {
+	struct reader in = {err};
 	*ret = (struct control_poll){0};
-	json_t *root = read_root(text, err);
+	json_t *root = read_root(&in, text);
 	const json_t *clock = json_object_get(root, "clock");
-	int r = root ? read_version(root, err) : -EINVAL;
-	if (r == 0)
-		r = read_id(root, "agent", false, ret->agent, err);
-	if (r == 0)
-		r = read_text(root, "host", ret->host, sizeof(ret->host), err);
-	if (r == 0 && !control_host_is_valid(ret->host))
-		r = error_set(err, -EINVAL, "'host' must be a host name: not empty, without a slash");
-	if (r == 0)
-		r = read_text(root, "wick", ret->wick, sizeof(ret->wick), err);
-	if (r == 0)
-		r = read_text(root, "refusal", ret->refusal, sizeof(ret->refusal), err);
-	if (r == 0)
-		r = read_sample(root, ret, err);
-	if (r == 0 && clock)
-		r = control_read_host_clock(clock, &ret->clock, err);
-	if (r == 0)
-		r = read_report(root, &ret->report, err);
-	ret->has_health = r == 0 && json_object_get(root, "health");
+	read_version(&in, root);
+	read_id(&in, root, "agent", false, ret->agent);
+	read_text(&in, root, "host", ret->host, sizeof(ret->host));
+	require(&in, control_host_is_valid(ret->host), "'host' must be a host name: not empty, without a slash");
+	read_text(&in, root, "wick", ret->wick, sizeof(ret->wick));
+	read_text(&in, root, "refusal", ret->refusal, sizeof(ret->refusal));
+	read_sample(&in, root, ret);
+	if (clock)
+		read_host_clock(&in, clock, &ret->clock);
+	read_report(&in, root, &ret->report);
+	ret->has_health = in.r == 0 && json_object_get(root, "health");
 	json_decref(root);
-	return r;
+	return in.r;
 }
 
 int control_read_health(struct bytes text, struct health *ret, struct error *err)
 {
-	json_t *root = read_root(text, err);
-	int r = root ? health_read(json_object_get(root, "health"), ret, err) : -EINVAL;
+	struct reader in = {err};
+	json_t *root = read_root(&in, text);
+	int r = in.r < 0 ? in.r : health_read(json_object_get(root, "health"), ret, err);
 	json_decref(root);
 	return r;
 }
@@ -356,8 +357,7 @@ int control_read_health(struct bytes text, struct health *ret, struct error *err
 
 int control_write_reply(const struct control_reply *reply, struct buffer *out, struct error *err)
 {
-	struct json_writer json;
-	json_init(&json, out);
+	struct json_writer json = {.out = out};
 	json_begin_object(&json);
 	json_member_int(&json, "version", CONTROL_VERSION);
 	json_member_int(&json, "received_ns", reply->received_ns);
@@ -379,53 +379,50 @@ int control_write_reply(const struct control_reply *reply, struct buffer *out, s
 	return json_finish(&json, err);
 }
 
-static int read_cancels(const json_t *list, struct control_reply *ret, struct error *err)
+static void read_cancels(struct reader *in, const json_t *list, struct control_reply *ret)
 {
-	for (size_t i = 0; i < json_array_size(list) && i < CONTROL_CANCELS_MAX; i++) {
+	for (size_t i = 0; i < json_array_size(list) && i < CONTROL_CANCELS_MAX && in->r == 0; i++) {
 		const char *id = json_string_value(json_array_get(list, i));
-		if (!id || !control_id_is_valid(id))
-			return error_set(err, -EINVAL, "'cancel' must be a list of ids");
-		memcpy(ret->cancelled[ret->cancel_count++], id, strlen(id) + 1);
+		require(in, id && control_id_is_valid(id), "'cancel' must be a list of ids");
+		if (in->r == 0)
+			memcpy(ret->cancelled[ret->cancel_count++], id, strlen(id) + 1);
 	}
-	return 0;
 }
 
 int control_read_reply(struct bytes text, struct control_reply *ret, struct error *err)
 {
+	struct reader in = {err};
 	*ret = (struct control_reply){0};
 	int64_t poll_ms = 0;
-	json_t *root = read_root(text, err);
+	json_t *root = read_root(&in, text);
 	const json_t *request = json_array_get(json_object_get(root, "orders"), 0);
-	int r = root ? read_version(root, err) : -EINVAL;
-	if (r == 0)
-		r = read_time(root, "received_ns", &ret->received_ns, err);
-	if (r == 0)
-		r = read_time(root, "answered_ns", &ret->answered_ns, err);
-	if (r == 0)
-		r = read_text(root, "clock", ret->clock, sizeof(ret->clock), err);
-	if (r == 0)
-		r = read_number(root, "poll_ms", POLL_MIN_NS / NS_PER_MS, POLL_MAX_NS / NS_PER_MS, &poll_ms, err);
+	read_version(&in, root);
+	read_time(&in, root, "received_ns", &ret->received_ns);
+	read_time(&in, root, "answered_ns", &ret->answered_ns);
+	read_text(&in, root, "clock", ret->clock, sizeof(ret->clock));
+	read_number(&in, root, "poll_ms", POLL_MIN_NS / NS_PER_MS, POLL_MAX_NS / NS_PER_MS, &poll_ms);
 	ret->poll_ns = poll_ms * NS_PER_MS;
 	ret->has_request = request != NULL;
-	if (r == 0 && request)
-		r = control_read_recording_request(request, &ret->request, err);
-	if (r == 0)
-		r = read_cancels(json_object_get(root, "cancel"), ret, err);
+	if (request)
+		read_recording_request(&in, request, &ret->request);
+	read_cancels(&in, json_object_get(root, "cancel"), ret);
 	json_decref(root);
-	return r;
+	return in.r;
 }
 
 /* ---- the request ---- */
 
-static int read_seconds(const json_t *root, int64_t *ret, struct error *err)
+static void read_seconds(struct reader *in, const json_t *root, int64_t *ret)
 {
 	const json_t *seconds = json_object_get(root, "seconds");
 	double value = json_number_value(seconds);
 	const double most = (double)RECORDING_DURATION_MAX_NS / NS_PER_S;
+	if (in->r < 0)
+		return;
 	if (!json_is_number(seconds) || !(value >= 0.1 && value <= most))
-		return error_set(err, -EINVAL, "'seconds' must be a number from 0.1 to %g", most);
-	*ret = (int64_t)(value * NS_PER_S);
-	return 0;
+		in->r = error_set(in->err, -EINVAL, "'seconds' must be a number from 0.1 to %g", most);
+	else
+		*ret = (int64_t)(value * NS_PER_S);
 }
 
 static bool is_among(char (*hosts)[CONTROL_HOST_SIZE], size_t count, const char *name)
@@ -462,12 +459,11 @@ static int read_hosts(const json_t *list, char (**ret)[CONTROL_HOST_SIZE], size_
 int control_read_api_request(struct bytes text, struct recording_request *ret, char (**ret_hosts)[CONTROL_HOST_SIZE],
 			     size_t *ret_count, struct error *err)
 {
-	json_t *root = read_root(text, err);
-	int r = root ? read_seconds(root, &ret->duration_ns, err) : -EINVAL;
-	if (r == 0)
-		r = read_what(root, ret, err);
-	if (r == 0)
-		r = read_hosts(json_object_get(root, "hosts"), ret_hosts, ret_count, err);
+	struct reader in = {err};
+	json_t *root = read_root(&in, text);
+	read_seconds(&in, root, &ret->duration_ns);
+	read_what(&in, root, ret);
+	int r = in.r < 0 ? in.r : read_hosts(json_object_get(root, "hosts"), ret_hosts, ret_count, err);
 	json_decref(root);
 	return r;
 }
@@ -475,8 +471,7 @@ int control_read_api_request(struct bytes text, struct recording_request *ret, c
 int control_write_api_request(const struct recording_request *request, const char *const *hosts, size_t host_count,
 			      struct buffer *out, struct error *err)
 {
-	struct json_writer json;
-	json_init(&json, out);
+	struct json_writer json = {.out = out};
 	json_begin_object(&json);
 	json_key(&json, "seconds");
 	json_decimal(&json, request->duration_ns, 9);

@@ -182,9 +182,8 @@ static int pack(void *context, struct bytes bytes, struct error *err)
 static int write_record(const struct profile *profile, const struct host_clock *clock, int64_t from_ns, int64_t to_ns,
 			struct buffer *out, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text = {0};
+	_cleanup_(buffer_release) struct buffer text = {.max = 4 * FORMAT_SINK_BYTES};
 	_cleanup_(gzip_stream_freep) struct gzip_stream *gzip = NULL;
-	buffer_init(&text, 4 * FORMAT_SINK_BYTES);
 	buffer_printf(out, "from_ns=%lld&to_ns=%lld&first_ns=%lld", (long long)from_ns, (long long)to_ns,
 		      (long long)first_time(profile, from_ns));
 	control_client_put_clock(out, clock, '&');
@@ -201,12 +200,11 @@ static int write_record(const struct profile *profile, const struct host_clock *
 static int spool_batch(struct agent_markers *markers, struct profile *profile, const struct losses *losses, int64_t from_ns,
 		       int64_t to_ns, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer record = {0};
+	_cleanup_(buffer_release) struct buffer record = {.max = BATCH_BYTES_MAX};
 	const struct profile_markers *table = profile->markers;
 	struct host_clock clock = control_client_clock(markers->options.control_client, from_ns, to_ns);
 	struct spool_meta meta = {
 		.created_ns = to_ns, .samples = table ? table->marker_count + table->row_count : 0, .profiles = 1};
-	buffer_init(&record, BATCH_BYTES_MAX);
 	int r = add_losses(markers, profile, losses, err);
 	if (r == 0)
 		r = complete(markers, profile, &clock, err);
@@ -336,10 +334,8 @@ static int post(struct agent_markers *markers, struct bytes record, int *ret_sta
 		struct error *err)
 {
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	_cleanup_(buffer_release) struct buffer path = {0};
+	_cleanup_(buffer_release) struct buffer path = {.max = QUERY_BYTES_MAX + 4 * CONTROL_HOST_SIZE};
 	const uint8_t *end = memchr(record.data, '\n', record.len < QUERY_BYTES_MAX ? record.len : QUERY_BYTES_MAX);
-	net_client_response_init(&response);
-	buffer_init(&path, QUERY_BYTES_MAX + 4 * CONTROL_HOST_SIZE);
 	if (!end) { /* nothing of ours; the server would say so, too */
 		*ret_status = 400;
 		snprintf(ret_body, body_size, "the spool record is not a marker batch");
@@ -419,12 +415,11 @@ static void *send_batches(void *context)
 	struct agent_markers *markers = context;
 	int64_t pause_ns = 0;
 	while (!gave_up(markers) && !spool_is_over(markers->spool)) {
-		_cleanup_(buffer_release) struct buffer record = {0};
+		_cleanup_(buffer_release) struct buffer record = {.max = SPOOL_RECORD_MAX};
 		struct spool_meta meta;
 		struct error err = {0};
 		char body[400] = "";
 		int status = 0;
-		buffer_init(&record, SPOOL_RECORD_MAX);
 		int r = spool_front(markers->spool, NS_PER_S, &meta, &record, NULL);
 		if (r == 0)
 			continue;
@@ -495,8 +490,7 @@ int agent_markers_new(const struct agent_markers_options *options, struct agent_
 	markers->has_taker = r == 0;
 	if (r < 0)
 		return r;
-	*ret = markers;
-	markers = NULL;
+	*ret = TAKE(markers);
 	return 0;
 }
 

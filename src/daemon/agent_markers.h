@@ -30,7 +30,7 @@ struct agent_markers *agent_markers_free(struct agent_markers *markers); /* NULL
 DEFINE_CLEANUP_POINTER(agent_markers_free, struct agent_markers);
 
 /* Since the start, unless it says otherwise: `collected` with markers that were left out later; `lost`, `left_out` and
- * `malformed` before they were in a window, as struct marker_recorder_stats; `yielded` to another recorder, now;
+ * `malformed` before they were in a batch, as struct marker_recorder_stats; `yielded` to another recorder, now;
  * `batches_dropped`, with their markers: refused by the server, too old, no room, damaged, ended in memory; what is waiting,
  * now. */
 struct link_markers;

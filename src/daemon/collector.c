@@ -12,9 +12,11 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/time.h"
+#include "control/heap_sampler.h"
 #include "control/link.h"
 #include "control/protocol.h"
 #include "daemon/agent_health.h"
+#include "daemon/agent_http.h"
 #include "daemon/agent_markers.h"
 #include "daemon/control_client.h"
 #include "daemon/host_symbols.h"
@@ -34,30 +36,32 @@ struct collector {
 	struct symbolizer *symbolizer;			  /* for targets that cannot name addresses; NULL = there are none */
 	struct export_target targets[EXPORT_TARGETS_MAX]; /* the server first, if there is one */
 	size_t target_count;
+	bool has_server;
 	struct uploader *uploader;	       /* NULL = none */
 	struct control_client *control_client; /* NULL = none */
 	struct agent_markers *markers;	       /* NULL = none */
+	struct agent_http *http;	       /* NULL = none */
 	struct host_symbols symbols;
 	int link_fd;
 	struct agent_health health; /* of the control client's thread, once that runs */
 	unsigned frequency_hz;	    /* that was told last */
-	double budget;
 };
 
-static void on_binary(void *context, const char *build_id, const char *path, pid_t pid, int fd)
+static void on_binary(void *context, const struct agent_binary *binary)
 {
 	struct collector *collector = context;
 	struct link_message message = {.kind = LINK_BINARY};
 	if (collector->uploader)
-		uploader_see(collector->uploader, build_id, path, pid, fd);
-	if (collector->symbolizer && *build_id) /* a failure shows as addresses without names; the rest is as good */
-		symbolizer_offer(collector->symbolizer, build_id, path, fd, NULL);
-	if (collector->link_fd < 0 || !*build_id)
+		uploader_see(collector->uploader, binary);
+	if (collector->symbolizer && *binary->build_id) /* a failure shows as addresses without names; the rest is as good */
+		symbolizer_offer(collector->symbolizer, binary->build_id, binary->content, binary->path, binary->fd, NULL);
+	if (collector->link_fd < 0 || !*binary->build_id)
 		return;
-	snprintf(message.binary.build_id, sizeof(message.binary.build_id), "%s", build_id);
-	snprintf(message.binary.path, sizeof(message.binary.path), "%s", path);
+	snprintf(message.binary.build_id, sizeof(message.binary.build_id), "%s", binary->build_id);
+	snprintf(message.binary.content, sizeof(message.binary.content), "%s", binary->content);
+	snprintf(message.binary.path, sizeof(message.binary.path), "%s", binary->path);
 	link_send(collector->link_fd, &message,
-		  fd); /* a full link loses nothing for good: the server looks for the file by its path */
+		  binary->fd); /* a full link loses nothing for good: the server looks for the file by its path */
 }
 
 static bool on_kernel_symbol(void *context, uint64_t address, struct agent_symbol *ret)
@@ -92,6 +96,9 @@ static void fill_unwind(const struct agent_unwind_stats *unwind, struct link_sta
 	stats->tables_evicted = unwind->evicted;
 	stats->tables_failed = unwind->failed + unwind->too_large;
 	stats->build_ns = unwind->build_ns;
+	stats->live_rules = unwind->live_rules;
+	stats->live_pieces = unwind->live_pieces;
+	stats->live_dropped = unwind->live_dropped;
 	stats->heap_bytes = unwind->heap_bytes;
 	stats->heap_used = unwind->heap_used;
 	stats->process_updates = unwind->process_updates;
@@ -115,25 +122,22 @@ static void sum_losses(const struct export_stats *stats, uint64_t *ret_profiles,
 static void fill_targets(struct collector *collector, struct link_stats *stats)
 {
 	struct export_stats targets[EXPORT_TARGETS_MAX];
-	uint64_t lost_samples;
 	size_t count = exporter_get_stats(collector->exporter, targets, EXPORT_TARGETS_MAX);
-	/* The first is the server at the other end of the link. */
+	/* The first is the server, if there is one. */
 	stats->profiles_sent = targets[0].sent_profiles;
 	stats->bytes_sent = targets[0].sent_bytes;
 	stats->send_failures = targets[0].failures;
-	sum_losses(&targets[0], &stats->profiles_dropped, &lost_samples);
-	for (size_t i = 1; i < count && stats->target_count < LINK_TARGETS_MAX; i++)
+	sum_losses(&targets[0], &stats->profiles_dropped, &stats->samples_dropped);
+	for (size_t i = collector->has_server; i < count && stats->target_count < LINK_TARGETS_MAX; i++)
 		link_target_of(&targets[i], &stats->targets[stats->target_count++]);
 }
 
-static void send_stats(struct collector *collector)
+static void fill_stats(struct collector *collector, struct link_stats *stats)
 {
-	struct link_message message = {.kind = LINK_STATS};
 	struct agent_stats agent;
 	struct jit_stats jit;
 	agent_get_stats(collector->agent, &agent);
 	host_symbols_get_jit_stats(&collector->symbols, &jit);
-	struct link_stats *stats = &message.stats;
 	*stats = (struct link_stats){
 		.samples_taken = agent.samples_taken,
 		.relabel_dropped = agent.relabel_dropped,
@@ -158,6 +162,8 @@ static void send_stats(struct collector *collector)
 		.jit_memory_bytes = jit.memory_bytes,
 		.frequency_asked_hz = agent.frequency_asked_hz,
 		.cost_share = agent.cost_share,
+		.sampling_share = agent.sampling_share,
+		.budget = agent.budget,
 		.rate_changes = agent.rate_changes,
 		.off_cpu_intervals = agent.off_cpu_intervals,
 		.process_rows = agent.process_rows,
@@ -169,6 +175,10 @@ static void send_stats(struct collector *collector)
 		snprintf(stats->losses[i].name, sizeof(stats->losses[i].name), "%s", agent_loss_names[i]);
 		stats->losses[i].count = agent.samples_lost[i];
 	}
+	for (size_t i = 0; i < AGENT_COST_COUNT && i < LINK_LOSSES_MAX; i++, stats->cost_count++) {
+		snprintf(stats->costs[i].name, sizeof(stats->costs[i].name), "%s", agent_cost_names[i]);
+		stats->costs[i].count = agent.cost_ns[i];
+	}
 	fill_unwind(&agent.unwind, stats);
 	fill_targets(collector, stats);
 	if (collector->markers)
@@ -177,7 +187,19 @@ static void send_stats(struct collector *collector)
 		snprintf(stats->jit_problems[i].name, sizeof(stats->jit_problems[i].name), "%s", jit_problem_names[i]);
 		stats->jit_problems[i].count = jit.problems[i];
 	}
-	link_send(collector->link_fd, &message, -1);
+}
+
+/* To the server on this machine, or to whoever asks this agent. */
+static void show_stats(struct collector *collector)
+{
+	struct link_message message = {.kind = LINK_STATS};
+	if (collector->link_fd < 0 && !collector->http)
+		return;
+	fill_stats(collector, &message.stats);
+	if (collector->link_fd >= 0)
+		link_send(collector->link_fd, &message, -1);
+	if (collector->http)
+		agent_http_update(collector->http, &message.stats);
 }
 
 static void log_rate(struct collector *collector)
@@ -187,8 +209,8 @@ static void log_rate(struct collector *collector)
 	agent_get_stats(collector->agent, &stats);
 	if (stats.frequency_hz == collector->frequency_hz)
 		return;
-	log_info("sampling at %u Hz instead of %u Hz (%u configured), to stay within %g %% of a CPU", stats.frequency_hz,
-		 collector->frequency_hz, stats.frequency_asked_hz, 100 * collector->budget);
+	log_info("sampling at %u Hz instead of %u Hz (%u Hz configured): sampling may use %.3g%% of a CPU", stats.frequency_hz,
+		 collector->frequency_hz, stats.frequency_asked_hz, 100 * stats.budget);
 	collector->frequency_hz = stats.frequency_hz;
 }
 
@@ -199,11 +221,15 @@ static int on_profile(void *context, struct profile *profile, struct error *err)
 	struct error why = {0};
 	if (exporter_push(collector->exporter, profile, NULL, EXPORT_ALL_TARGETS, &why) < 0)
 		log_warn("%s", why.message); /* counted; the next flush may do better */
-	if (collector->link_fd >= 0)
-		send_stats(collector);
+	return 0;
+}
+
+static void on_flush(void *context)
+{
+	struct collector *collector = context;
+	show_stats(collector);
 	log_rate(collector);
 	host_symbols_refresh(&collector->symbols);
-	return 0;
 }
 
 /* ---- sending profiles ---- */
@@ -245,6 +271,7 @@ static int open_symbolizer(struct collector *collector, const char *cache_direct
 static int start_exporter(struct collector *collector, const struct collector_options *options, struct error *err)
 {
 	bool is_here = options->link_fd >= 0;
+	collector->has_server = options->url != NULL;
 	if (options->url)
 		collector->targets[collector->target_count++] = (struct export_target){.kind = EXPORT_WICK,
 										       .url = options->url,
@@ -344,18 +371,47 @@ static int start_control_client(struct collector *collector, const struct collec
 	return r < 0 || !options->markers ? r : start_markers(collector, options, host, err);
 }
 
+static const char *http_address(const struct collector_options *options)
+{
+	return options->listen ? options->listen : AGENT_HTTP_LISTEN;
+}
+
+/* That of `wick up` has the server's page, and no routes of its own. */
+static bool serves_http(const struct collector_options *options)
+{
+	return options->link_fd < 0 && !agent_http_is_off(http_address(options));
+}
+
+/* Another agent may have the default address; who asked for one wants that one. */
+static int start_http(struct collector *collector, const struct collector_options *options, struct error *err)
+{
+	struct error why = {0};
+	if (!serves_http(options))
+		return 0;
+	int r = agent_http_new(http_address(options), &collector->http, &why);
+	if (r == 0)
+		log_info("metrics: http://%s/metrics", agent_http_address(collector->http));
+	else if (options->listen)
+		return error_set(err, r, "%s", why.message);
+	else
+		log_info("metrics are not served: %s", why.message);
+	return 0;
+}
+
 int collector_new(const struct collector_options *options, struct collector **ret, struct error *err)
 {
 	_cleanup_(collector_freep) struct collector *collector = mem_zalloc(sizeof(*collector));
 	if (!collector)
 		return error_nomem(err);
 	collector->link_fd = options->link_fd;
-	collector->budget = options->agent.budget;
+	if (serves_http(options))
+		heap_sampler_start(HEAP_RATE_BYTES); /* for /debug/pprof/heap; before there is much memory */
 	struct agent_sink sink = {.context = collector,
 				  .on_binary = on_binary,
 				  .kernel_symbol = on_kernel_symbol,
 				  .jit_symbol = on_jit_symbol,
-				  .on_profile = on_profile};
+				  .on_profile = on_profile,
+				  .on_flush = on_flush};
 	struct agent_options agent = options->agent;
 	agent.run_once = true;
 	/* Loading the BPF program takes more memory for a moment than everything after it; so it comes first. */
@@ -370,6 +426,8 @@ int collector_new(const struct collector_options *options, struct collector **re
 		r = start_uploader(collector, options, agent.cache_directory, err);
 	if (!r)
 		r = start_control_client(collector, options, err);
+	if (!r)
+		r = start_http(collector, options, err);
 	if (r < 0)
 		return r;
 	struct agent_stats stats;
@@ -377,8 +435,7 @@ int collector_new(const struct collector_options *options, struct collector **re
 	collector->frequency_hz = stats.frequency_hz;
 	if (stats.process_stats_problem[0])
 		log_warn("process_stats are not sent: %s", stats.process_stats_problem);
-	*ret = collector;
-	collector = NULL;
+	*ret = TAKE(collector);
 	return 0;
 }
 
@@ -392,8 +449,7 @@ int collector_run(struct collector *collector, struct error *err)
 	collector->uploader = uploader_free(collector->uploader);
 	/* What is on disk stays for the next run, further profiles are dropped and counted. */
 	exporter_finish(collector->exporter, FINISH_NS);
-	if (collector->link_fd >= 0)
-		send_stats(collector);
+	show_stats(collector);
 	return r;
 }
 
@@ -407,6 +463,7 @@ struct collector *collector_free(struct collector *collector)
 {
 	if (!collector)
 		return NULL;
+	agent_http_free(collector->http);
 	agent_markers_free(collector->markers);
 	control_client_free(collector->control_client);
 	uploader_free(collector->uploader);
@@ -436,7 +493,7 @@ void collector_report(struct collector *collector)
 	struct export_stats targets[EXPORT_TARGETS_MAX];
 	size_t count = exporter_get_stats(collector->exporter, targets, EXPORT_TARGETS_MAX);
 	agent_get_stats(collector->agent, &agent);
-	log_info("%llu samples were taken, %llu lost in the kernel, %llu dropped by rules",
+	log_info("%llu samples were taken, %llu lost in the kernel, %llu dropped by relabel_configs",
 		 (unsigned long long)agent.samples_taken, (unsigned long long)agent.samples_lost[AGENT_LOSS_COUNTS_FULL],
 		 (unsigned long long)agent.relabel_dropped);
 	for (size_t i = 0; i < count; i++) {

@@ -17,7 +17,9 @@ struct collector_options {
 	const char *spool_directory; /* NULL = in memory only */
 	uint64_t spool_bytes;	     /* for the server; 0 = the default */
 	int64_t spool_age_ns;
-	int link_fd; /* the agent's end of the link to the server on this machine; -1 = none; borrowed */
+	const char *listen; /* ADDR:PORT of metrics, where there is no link; NULL = AGENT_HTTP_LISTEN if it is free; port 0 =
+			       none */
+	int link_fd;	    /* the agent's end of the link to the server on this machine; -1 = none; borrowed */
 	/* Debug information is uploaded only without a link; over a link the server gets the files themselves. */
 	bool no_debuginfo_upload;
 	bool markers;					   /* collects them continuously, and sends them to url */

@@ -98,10 +98,9 @@ static void set_state(struct control_client *client, enum recording_state state,
 
 static void fail(struct control_client *client, const char *why)
 {
-	_cleanup_(buffer_release) struct buffer safe = {0};
+	_cleanup_(buffer_release) struct buffer safe = {.max = 16 * CONTROL_TEXT_SIZE};
 	char line[CONTROL_TEXT_SIZE] = "";
 	/* The server rejects texts that are longer or malformed, and would then never get the report. */
-	buffer_init(&safe, 16 * CONTROL_TEXT_SIZE);
 	if (text_append_harmless(&safe, bytes_of_string(why)) == 0)
 		snprintf(line, sizeof(line), "%.*s", (int)text_cut(buffer_bytes(&safe), sizeof(line) - 1),
 			 (const char *)safe.data);
@@ -225,7 +224,7 @@ static int send_file(struct control_client *client, int *ret_status, char *ret_b
 {
 	_cleanup_(net_client_freep) struct net_client *net = NULL;
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	_cleanup_(buffer_release) struct buffer path = {0};
+	_cleanup_(buffer_release) struct buffer path = {.max = PATH_BYTES_MAX};
 	_cleanup_(fd_closep) int fd = io_open(client->runner.path, O_RDONLY, 0, err);
 	struct net_client_options options = {.url = client->url,
 					     .token = client->token,
@@ -234,8 +233,6 @@ static int send_file(struct control_client *client, int *ret_status, char *ret_b
 					     .response_max = CONTROL_BODY_BYTES_MAX,
 					     .cancel = &client->stop};
 	uint64_t size = 0;
-	net_client_response_init(&response);
-	buffer_init(&path, PATH_BYTES_MAX);
 	int r = fd < 0 ? fd : io_file_size(fd, &size, client->runner.path, err);
 	const char *call = make_path(client, &path);
 	if (r == 0 && !call)
@@ -282,7 +279,6 @@ static void send_recording(struct control_client *client)
 	}
 	client->send_pause_ns = client->send_pause_ns ? least(2 * client->send_pause_ns, SEND_PAUSE_MAX_NS) : SEND_PAUSE_MIN_NS;
 	client->send_due_ns = time_monotonic_ns() + client->send_pause_ns;
-	log_debug("recording %s is not sent yet: %s", client->request.id, why);
 }
 
 static void work(struct control_client *client)
@@ -365,30 +361,28 @@ static void note_health(struct control_client *client, int r, int status, const 
 	memcpy(client->health_reader, reply->clock, sizeof(client->health_reader));
 }
 
-static int exchange(struct control_client *client, int *ret_status, struct control_reply *reply, struct error *err)
+static int exchange(struct control_client *client, int *ret_status, struct control_reply *reply)
 {
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	_cleanup_(buffer_release) struct buffer poll = {0};
+	_cleanup_(buffer_release) struct buffer poll = {.max = CONTROL_BODY_BYTES_MAX};
 	struct health health = {0};
 	struct clock_sample sample;
-	net_client_response_init(&response);
-	buffer_init(&poll, CONTROL_BODY_BYTES_MAX);
 	fill_poll(client);
 	bool with_health = client->fill_health && time_monotonic_ns() >= client->health_due_ns;
 	if (with_health)
 		client->fill_health(client->health_context, &health);
 	client->poll.health = with_health ? &health : NULL;
-	int r = control_write_poll(&client->poll, &poll, err);
+	int r = control_write_poll(&client->poll, &poll, NULL);
 	client->poll.health = NULL;
 	if (r < 0)
 		return r;
 	sample.sent_ns = time_now_ns();
 	r = net_client_request(client->net, "POST", CONTROL_POLL_PATH, "application/json", buffer_bytes(&poll), NET_PLAIN,
-			       &response, err);
+			       &response, NULL);
 	sample.returned_ns = time_now_ns();
 	*ret_status = r < 0 ? 0 : response.status;
 	if (r == 0 && response.status == 200)
-		r = control_read_reply(buffer_bytes(&response.body), reply, err);
+		r = control_read_reply(buffer_bytes(&response.body), reply, NULL);
 	if (with_health)
 		note_health(client, r, *ret_status, reply);
 	if (r < 0 || *ret_status != 200 || check_clock(client))
@@ -406,10 +400,9 @@ static int exchange(struct control_client *client, int *ret_status, struct contr
 static void poll_server(struct control_client *client)
 {
 	struct control_reply reply;
-	struct error err = {0};
 	int status = 0;
 	check_clock(client);
-	int r = exchange(client, &status, &reply, &err);
+	int r = exchange(client, &status, &reply);
 	if (is_stopped(client))
 		return;
 	if (r == 0 && status == 200) {
@@ -422,8 +415,6 @@ static void poll_server(struct control_client *client)
 		client->poll_pause_ns = ELSEWHERE_NS;
 	} else if (status == 401 || status == 403) {
 		log_once(client, "the server denies this agent access to recording requests");
-	} else {
-		log_debug("cannot poll for recording requests: %s (%d)", err.message, status);
 	}
 	client->poll_due_ns = time_monotonic_ns() + client->poll_pause_ns;
 }
@@ -520,8 +511,7 @@ int control_client_new(const struct control_client_options *options, struct cont
 	if (r < 0)
 		return r;
 	client->running = true;
-	*ret = client;
-	client = NULL;
+	*ret = TAKE(client);
 	return 0;
 }
 

@@ -20,14 +20,22 @@ const char *const upload_what_kinds[] = {[UPLOAD_BINARY] = "debuginfo", [UPLOAD_
 
 /* ---- what is wanted ---- */
 
-static void write_binary(void *context, enum upload_what what, const char *build_id, const char *path)
+/* Older servers ignore what they do not know. */
+static void write_key(struct json_writer *json, enum file_id_type id_type, const char *id, const char *content)
+{
+	json_member_cstring(json, "build_id", id);
+	json_member_cstring(json, "id_type", file_id_type_names[id_type]);
+	if (content && content[0])
+		json_member_cstring(json, "content", content);
+}
+
+static void write_binary(void *context, enum upload_what what, const struct upload_key *key, const char *path)
 {
 	struct json_writer *json = context;
 	json_begin_object(json);
-	json_member_cstring(json, "build_id", build_id);
+	write_key(json, key->id_type, key->id, key->content);
 	json_member_cstring(json, "path", path);
-	json_key(json, "kinds");
-	json_begin_array(json);
+	json_member_array(json, "kinds");
 	json_cstring(json, upload_what_kinds[what]);
 	json_end_array(json);
 	json_end_object(json);
@@ -35,11 +43,9 @@ static void write_binary(void *context, enum upload_what what, const char *build
 
 static int write_question(struct upload_queue *queue, const struct upload_ask *ask, struct buffer *ret, struct error *err)
 {
-	struct json_writer json;
-	json_init(&json, ret);
+	struct json_writer json = {.out = ret};
 	json_begin_object(&json);
-	json_key(&json, "binaries");
-	json_begin_array(&json);
+	json_member_array(&json, "binaries");
 	size_t count = upload_queue_ask(queue, ask->now_ns, ASK_BINARIES_MAX, write_binary, &json);
 	json_end_array(&json);
 	json_end_object(&json);
@@ -50,9 +56,14 @@ static int write_question(struct upload_queue *queue, const struct upload_ask *a
 static void take_answers(struct upload_queue *queue, const json_t *list, bool wanted, int64_t due_ns)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
-		const char *build_id = json_string_value(json_object_get(json_array_get(list, i), "build_id"));
-		if (build_id)
-			upload_queue_answer(queue, build_id, wanted, due_ns);
+		const json_t *answer = json_array_get(list, i);
+		struct upload_key key = {.id = json_string_value(json_object_get(answer, "build_id")),
+					 .content = json_string_value(json_object_get(answer, "content"))};
+		const char *type = json_string_value(json_object_get(answer, "id_type"));
+		if (type)
+			file_id_type_parse(type, &key.id_type);
+		if (key.id)
+			upload_queue_answer(queue, &key, wanted, due_ns);
 	}
 }
 
@@ -84,9 +95,7 @@ static int read_answer(struct upload_queue *queue, struct upload_ask *ask, const
 int upload_client_ask(struct net_client *client, struct upload_queue *queue, struct upload_ask *ask, struct error *err)
 {
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	_cleanup_(buffer_release) struct buffer question = {0};
-	net_client_response_init(&response);
-	buffer_init(&question, QUESTION_BYTES_MAX);
+	_cleanup_(buffer_release) struct buffer question = {.max = QUESTION_BYTES_MAX};
 	int r = write_question(queue, ask, &question, err);
 	if (r == 0)
 		return 0;
@@ -110,7 +119,6 @@ static int call(struct net_client *client, const char *method, const char *path,
 		struct upload_reply *ret, struct error *err)
 {
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	net_client_response_init(&response);
 	int r = net_client_request(client, method, path, type, body, false, &response, err);
 	if (r < 0)
 		return r;
@@ -134,19 +142,15 @@ static int call(struct net_client *client, const char *method, const char *path,
 int upload_client_begin(struct net_client *client, const struct upload_offer *offer, struct upload_reply *ret,
 			struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer body = {0};
-	struct json_writer json;
-	buffer_init(&body, 4 * KIB);
-	json_init(&json, &body);
+	_cleanup_(buffer_release) struct buffer body = {.max = 4 * KIB};
+	struct json_writer json = {.out = &body};
 	json_begin_object(&json);
-	json_member_cstring(&json, "build_id", offer->build_id);
+	write_key(&json, offer->id_type, offer->build_id, offer->content);
 	json_member_cstring(&json, "kind", offer->kind);
 	json_member_uint(&json, "size", offer->size);
 	json_member_cstring(&json, "hash", offer->hash);
-	json_key(&json, "without_build_id");
-	json_bool(&json, offer->without_build_id);
-	json_key(&json, "force");
-	json_bool(&json, offer->force);
+	json_member_bool(&json, "without_build_id", offer->without_build_id);
+	json_member_bool(&json, "force", offer->force);
 	json_end_object(&json);
 	int r = json_finish(&json, err);
 	return r < 0 ? r : call(client, "POST", ROOT "uploads", "application/json", buffer_bytes(&body), ret, err);

@@ -33,6 +33,8 @@ struct upload_reply {
 /* 0 when an answer came, whatever it says; negative when none did. */
 struct upload_offer {
 	const char *build_id, *kind, *hash;
+	enum file_id_type id_type;
+	const char *content; /* of the binary that it is of (elf/content_key.h); NULL, "" = not known */
 	uint64_t size;
 	bool without_build_id, force; /* the file has none of its own; even if there is one already */
 };

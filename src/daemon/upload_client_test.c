@@ -57,9 +57,9 @@ static void test_ask(void **state)
 	int64_t ask_ns, send_ns;
 	assert_int_equal(ask(world, &question, NULL), 0); /* nothing to ask */
 	assert_int_equal(world->peer.asked_count, 0);
-	upload_queue_add(world->queue, UPLOAD_BINARY, "aaaa", "/bin/a\"b", 0, -1);
-	upload_queue_add(world->queue, UPLOAD_KERNEL, "bbbb", "[kernel.kallsyms]", 0, -1);
-	upload_queue_add(world->queue, UPLOAD_BINARY, "cccc", "/bin/c", 0, -1);
+	upload_queue_add(world->queue, UPLOAD_BINARY, &(struct upload_key){.id = "aaaa"}, "/bin/a\"b", 0, -1);
+	upload_queue_add(world->queue, UPLOAD_KERNEL, &(struct upload_key){.id = "bbbb"}, "[kernel.kallsyms]", 0, -1);
+	upload_queue_add(world->queue, UPLOAD_BINARY, &(struct upload_key){.id = "cccc"}, "/bin/c", 0, -1);
 	TEST_ANSWERS(&world->peer, {200, "{\"wanted\":[{\"build_id\":\"aaaa\"}],\"later\":[{\"build_id\":\"bbbb\"}],"
 					 "\"retry_after_s\":30,\"enabled\":true}"});
 	assert_int_equal(ask(world, &question, NULL), 1);
@@ -69,7 +69,8 @@ static void test_ask(void **state)
 	assert_string_equal(asked->target, "/api/v1/debuginfo/wanted");
 	assert_string_equal(asked->token, "Bearer tok");
 	assert_string_equal(asked->tenant, "me");
-	assert_non_null(strstr(asked->body, "{\"build_id\":\"aaaa\",\"path\":\"/bin/a\\\"b\",\"kinds\":[\"debuginfo\"]}"));
+	assert_non_null(strstr(
+		asked->body, "{\"build_id\":\"aaaa\",\"id_type\":\"gnu\",\"path\":\"/bin/a\\\"b\",\"kinds\":[\"debuginfo\"]}"));
 	assert_non_null(strstr(asked->body, "\"kinds\":[\"kallsyms\"]"));
 	upload_queue_next(world->queue, &ask_ns, &send_ns);
 	assert_int_equal(ask_ns, 130 * NS_PER_S); /* the one that was put off */
@@ -77,8 +78,8 @@ static void test_ask(void **state)
 	assert_true(upload_queue_take(world->queue, 100 * NS_PER_S, &item));
 	assert_string_equal(item.build_id, "aaaa");
 	upload_queue_done(world->queue, &item, UPLOAD_DONE, 500 * NS_PER_S);
-	assert_true(upload_queue_is_settled(world->queue, "cccc"));
-	assert_false(upload_queue_is_settled(world->queue, "bbbb"));
+	assert_true(upload_queue_is_settled(world->queue, &(struct upload_key){.id = "cccc"}));
+	assert_false(upload_queue_is_settled(world->queue, &(struct upload_key){.id = "bbbb"}));
 }
 
 /* Times of the server are held to an hour, and to no less than a second. */
@@ -95,7 +96,7 @@ static void test_retry_after(void **state)
 		char body[200];
 		int64_t ask_ns, send_ns;
 		upload_queue_clear(world->queue);
-		upload_queue_add(world->queue, UPLOAD_BINARY, "aaaa", "/bin/a", 0, -1);
+		upload_queue_add(world->queue, UPLOAD_BINARY, &(struct upload_key){.id = "aaaa"}, "/bin/a", 0, -1);
 		snprintf(body, sizeof(body), "{\"wanted\":[],\"later\":[{\"build_id\":\"aaaa\"}],\"retry_after_s\":%s}",
 			 cases[i].text);
 		TEST_ANSWERS(&world->peer, {200, body});
@@ -135,7 +136,7 @@ static void test_ask_failures(void **state)
 		struct error err = {0};
 		int64_t ask_ns, send_ns;
 		upload_queue_clear(world->queue);
-		upload_queue_add(world->queue, UPLOAD_BINARY, "aaaa", "/bin/a", 0, -1);
+		upload_queue_add(world->queue, UPLOAD_BINARY, &(struct upload_key){.id = "aaaa"}, "/bin/a", 0, -1);
 		TEST_ANSWERS(&world->peer, {cases[i].status, cases[i].body});
 		int r = ask(world, &question, &err);
 		if (r != cases[i].code)
@@ -160,15 +161,47 @@ static void test_hostile_answers(void **state)
 		struct upload_ask question;
 		struct upload_queue_stats stats;
 		upload_queue_clear(world->queue);
-		upload_queue_add(world->queue, UPLOAD_BINARY, "aaaa", "/bin/a", 0, -1);
+		upload_queue_add(world->queue, UPLOAD_BINARY, &(struct upload_key){.id = "aaaa"}, "/bin/a", 0, -1);
 		TEST_ANSWERS(&world->peer, {200, bodies[i]});
 		assert_int_equal(ask(world, &question, NULL), 1);
 		assert_int_equal(question.is_enabled, i < 2);
 		upload_queue_get_stats(world->queue, &stats);
 		assert_int_equal(stats.entries, 1);
 		assert_int_equal(stats.wanted, 0);
-		assert_true(upload_queue_is_settled(world->queue, "aaaa"));
+		assert_true(upload_queue_is_settled(world->queue, &(struct upload_key){.id = "aaaa"}));
 	}
+}
+
+#define ONE   "11111111111111111111111111111111"
+#define TWO   "22222222222222222222222222222222"
+#define ENTRY "{\"build_id\":\"aaaa\",\"id_type\":\"gnu\","
+static void test_contents(void **state)
+{
+	struct world *world = *state;
+	struct upload_ask question;
+	struct upload_item item;
+	struct upload_reply reply;
+	upload_queue_add(world->queue, UPLOAD_BINARY, &(struct upload_key){.id = "aaaa", .content = ONE}, "/1", 0, -1);
+	upload_queue_add(world->queue, UPLOAD_BINARY, &(struct upload_key){.id = "aaaa", .content = TWO}, "/2", 0, -1);
+	upload_queue_add(world->queue, UPLOAD_BINARY, &(struct upload_key){FILE_ID_HASH, "bbbb", ONE}, "/3", 0, -1);
+	TEST_ANSWERS(&world->peer, {200, "{\"wanted\":[" ENTRY "\"content\":\"" TWO "\"}],"
+					 "\"later\":[{\"build_id\":\"bbbb\",\"id_type\":\"hash\",\"content\":\"" ONE "\"}],"
+					 "\"retry_after_s\":30}"});
+	assert_int_equal(ask(world, &question, NULL), 1);
+	const char *asked = world->peer.asked[0].body;
+	assert_non_null(strstr(asked, ENTRY "\"content\":\"" ONE "\",\"path\":\"/1\""));
+	assert_non_null(strstr(asked, ENTRY "\"content\":\"" TWO "\",\"path\":\"/2\""));
+	assert_non_null(strstr(asked, "\"build_id\":\"bbbb\",\"id_type\":\"hash\",\"content\":\"" ONE "\""));
+	assert_true(upload_queue_take(world->queue, 100 * NS_PER_S, &item));
+	assert_string_equal(item.path, "/2");
+	upload_queue_done(world->queue, &item, UPLOAD_DONE, 500 * NS_PER_S);
+	assert_true(upload_queue_is_settled(world->queue, &(struct upload_key){.id = "aaaa", .content = ONE}));
+	assert_false(upload_queue_is_settled(world->queue, &(struct upload_key){FILE_ID_HASH, "bbbb", ONE}));
+	const struct upload_offer of_one = {
+		.build_id = "bbbb", .id_type = FILE_ID_HASH, .content = ONE, .kind = "debuginfo", .hash = "h", .size = 1};
+	TEST_ANSWERS(&world->peer, {201, "{\"id\":\"u\"}"});
+	assert_int_equal(upload_client_begin(world->client, &of_one, &reply, NULL), 0);
+	assert_non_null(strstr(world->peer.asked[0].body, "\"bbbb\",\"id_type\":\"hash\",\"content\":\"" ONE "\""));
 }
 
 static void test_file(void **state)
@@ -186,7 +219,7 @@ static void test_file(void **state)
 	assert_int_equal(upload_client_finish(world->client, "u-1_A", &reply, NULL), 0);
 	assert_false(reply.has_offset);
 	assert_string_equal(world->peer.asked[0].body,
-			    "{\"build_id\":\"aaaa\",\"kind\":\"debuginfo\",\"size\":12,\"hash\":\"h\","
+			    "{\"build_id\":\"aaaa\",\"id_type\":\"gnu\",\"kind\":\"debuginfo\",\"size\":12,\"hash\":\"h\","
 			    "\"without_build_id\":false,\"force\":true}");
 	assert_string_equal(world->peer.asked[1].method, "PUT");
 	assert_string_equal(world->peer.asked[1].target, "/api/v1/debuginfo/uploads/u-1_A?offset=7");
@@ -257,7 +290,7 @@ static void test_nobody_there(void **state)
 	assert_int_equal(net_client_new(&(struct net_client_options){.url = gone.url}, &client, NULL), 0);
 	assert_true(upload_client_begin(client, &offer, &reply, &err) < 0);
 	assert_true(err.message[0] != 0);
-	upload_queue_add(world->queue, UPLOAD_BINARY, "aaaa", "/bin/a", 0, -1);
+	upload_queue_add(world->queue, UPLOAD_BINARY, &(struct upload_key){.id = "aaaa"}, "/bin/a", 0, -1);
 	struct upload_ask question = {.now_ns = 5, .retry_ns = RETRY_NS};
 	assert_true(upload_client_ask(client, world->queue, &question, &err) < 0);
 	net_client_free(client);
@@ -267,8 +300,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_ask),	 TEST(test_retry_after), TEST(test_ask_failures), TEST(test_hostile_answers),
-		TEST(test_file), TEST(test_replies),	 TEST(test_hostile_ids),  TEST(test_nobody_there),
+		TEST(test_ask),		 TEST(test_retry_after), TEST(test_ask_failures), TEST(test_hostile_answers),
+		TEST(test_contents),	 TEST(test_file),	 TEST(test_replies),	  TEST(test_hostile_ids),
+		TEST(test_nobody_there),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@
 #include "agent/upload/debug_copy.h"
 #include "agent/upload/upload_queue.h"
 #include "base/alloc.h"
+#include "base/cpu_budget.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/limits.h"
@@ -43,6 +44,7 @@
 #define KERNEL_PAUSE_NS	  (3 * NS_PER_S)   /* until the server has made a table of the list */
 #define FILE_PAUSE_NS	  (300 * NS_PER_S) /* before a file is tried again: times the number of tries */
 #define FILE_TRIES	  5
+#define COST_BURST_NS	  NS_PER_S	   /* of a CPU, before it rests */
 #define COST_FACTOR	  500		   /* rest for each time of a CPU: 0.2 % */
 #define REST_MAX_NS	  (600 * NS_PER_S) /* so that no file, whatever it costs, keeps the others waiting for hours */
 #define ALTS_REMEMBERED	  16
@@ -65,7 +67,8 @@ struct uploader {
 	char kernel[BUILD_ID_HEX_MAX];
 	bool is_kernel_refused, is_disabled;
 	int64_t asked_ns, ask_credit_ns, ask_pause_ns;
-	int64_t cpu_ns;	       /* of the thread, that has been rested for */
+	struct cpu_budget budget;
+	int64_t cpu_ns;	       /* of the thread, that the budget knows of */
 	int64_t next_piece_ns; /* the rate's */
 	bool warned_of_token;
 	char alts[ALTS_REMEMBERED][BUILD_ID_HEX_MAX]; /* that need not be sent again */
@@ -100,12 +103,16 @@ static void pause_for(struct uploader *uploader, int64_t duration_ns)
 	wait_until(uploader, time_monotonic_ns() + duration_ns, false);
 }
 
-/* Rests for the CPU time since the last rest. */
+/* Rests until the budget has what was used since the last rest, or REST_MAX_NS for it. */
 static void rest(struct uploader *uploader)
 {
-	int64_t used_ns = time_thread_cpu_ns() - uploader->cpu_ns;
-	pause_for(uploader, used_ns < REST_MAX_NS / COST_FACTOR ? used_ns * COST_FACTOR : REST_MAX_NS);
-	uploader->cpu_ns = time_thread_cpu_ns();
+	int64_t cpu_ns = time_thread_cpu_ns(), used_ns = cpu_ns - uploader->cpu_ns;
+	uploader->cpu_ns = cpu_ns;
+	int64_t now_ns = time_monotonic_ns();
+	cpu_budget_use(&uploader->budget, used_ns < REST_MAX_NS / COST_FACTOR ? used_ns : REST_MAX_NS / COST_FACTOR, now_ns);
+	int64_t left_ns = cpu_budget_left(&uploader->budget, now_ns);
+	if (left_ns < 0)
+		pause_for(uploader, -left_ns * COST_FACTOR);
 }
 
 static void grow(int64_t *pause_ns, int64_t least_ns, int64_t most_ns)
@@ -127,7 +134,7 @@ static void give_up(struct uploader *uploader, const char *why)
 static void note_kernel(struct uploader *uploader)
 {
 	bool names = !uploader->is_disabled && !uploader->is_kernel_refused &&
-		     upload_queue_is_settled(uploader->queue, uploader->kernel);
+		     upload_queue_is_settled(uploader->queue, &(struct upload_key){.id = uploader->kernel});
 	if (names && !atomic_load(&uploader->names_kernel))
 		log_info("the server has the symbols of this kernel");
 	atomic_store(&uploader->names_kernel, names);
@@ -149,8 +156,6 @@ static void ask(struct uploader *uploader, int64_t now_ns)
 		give_up(uploader, err.message);
 	else if (r == -EACCES && !uploader->warned_of_token)
 		log_warn("%s", err.message);
-	else if (r < 0)
-		log_debug("cannot query which debug information is wanted: %s", err.message);
 	uploader->warned_of_token |= r == -EACCES;
 	if (r > 0) {
 		uploader->is_disabled = !question.is_enabled;
@@ -177,8 +182,10 @@ enum end {
 
 struct sending {
 	struct uploader *uploader;
-	const char *build_id, *kind, *from;
+	const struct upload_key *key;
+	const char *kind, *from;
 	int fd;
+	bool without_build_id;
 	uint64_t size, offset;
 	char hash[33], id[64]; /* id "": not begun */
 	uint8_t *piece;
@@ -234,11 +241,17 @@ static void begin(struct sending *sending)
 {
 	struct upload_reply reply = {0};
 	struct error err = {0};
-	const struct upload_offer offer = {
-		.build_id = sending->build_id, .kind = sending->kind, .hash = sending->hash, .size = sending->size};
+	const struct upload_offer offer = {.build_id = sending->key->id,
+					   .id_type = sending->key->id_type,
+					   .content = sending->key->content,
+					   .kind = sending->kind,
+					   .hash = sending->hash,
+					   .size = sending->size,
+					   .without_build_id = sending->without_build_id};
 	int r = upload_client_begin(sending->uploader->client, &offer, &reply, &err);
 	if (r == 0 && reply.status == 409) {
-		end_with(sending, strcmp(reply.reason, "busy") == 0 ? END_BUSY : END_NOT_NEEDED, NULL);
+		end_with(sending, strcmp(reply.reason, "busy") == 0 ? END_BUSY : END_NOT_NEEDED,
+			 strcmp(reply.reason, "contents") == 0 ? reply.why : NULL);
 		return;
 	}
 	if (!is_success(sending, r, &err, &reply))
@@ -317,15 +330,16 @@ static void finish(struct sending *sending)
 		end_with(sending, END_SENT, NULL);
 }
 
-static enum end send_file(struct uploader *uploader, const char *build_id, const char *kind, const struct debug_copy *copy,
-			  struct error *err)
+static enum end send_file(struct uploader *uploader, const struct upload_key *key, const char *kind,
+			  const struct debug_copy *copy, struct error *err)
 {
 	_cleanup_(mem_freep) uint8_t *piece = mem_alloc(PIECE_BYTES);
 	struct sending sending = {.uploader = uploader,
-				  .build_id = build_id,
+				  .key = key,
 				  .kind = kind,
 				  .from = copy->from,
 				  .fd = copy->fd,
+				  .without_build_id = copy->without_build_id,
 				  .size = copy->size,
 				  .piece = piece,
 				  .end = END_FAILED};
@@ -371,15 +385,14 @@ static void send_alt(struct uploader *uploader, const struct debug_copy_request 
 	struct error err = {0};
 	if (!build_id_is_valid(copy->alt_build_id) || is_alt_known(uploader, copy->alt_build_id))
 		return;
+	const struct upload_key key = {.id = copy->alt_build_id};
 	request.build_id = copy->alt_build_id;
 	request.path = copy->alt_path;
 	int r = debug_copy_make_alt(&request, &alt, &err);
 	rest(uploader);
-	if (r < 0) {
-		log_debug("%s: %s", copy->alt_path, err.message);
+	if (r < 0)
 		return;
-	}
-	enum end end = send_file(uploader, copy->alt_build_id, upload_what_kinds[UPLOAD_BINARY], &alt, &err);
+	enum end end = send_file(uploader, &key, upload_what_kinds[UPLOAD_BINARY], &alt, &err);
 	if (end == END_SENT || end == END_NOT_NEEDED) {
 		memcpy(uploader->alts[uploader->alt_next], copy->alt_build_id, sizeof(uploader->alts[0]));
 		uploader->alt_next = (uploader->alt_next + 1) % ALTS_REMEMBERED;
@@ -390,7 +403,9 @@ static void send_alt(struct uploader *uploader, const struct debug_copy_request 
 
 static enum end send_binary(struct uploader *uploader, const struct upload_item *item, struct error *err)
 {
+	const struct upload_key key = {.id_type = item->id_type, .id = item->build_id, .content = item->content};
 	struct debug_copy_request request = {.build_id = item->build_id,
+					     .content = item->content,
 					     .path = item->path,
 					     .pid = item->pid,
 					     .fd = item->fd,
@@ -402,8 +417,8 @@ static enum end send_binary(struct uploader *uploader, const struct upload_item 
 	if (r < 0)
 		return r == -ENOMEM || r == -ENOSPC || r == -EMFILE || r == -ENFILE ? END_FAILED : END_NOT_NEEDED;
 	send_alt(uploader, &request, &copy);
-	enum end end = is_stopped(uploader) ? END_FAILED
-					    : send_file(uploader, item->build_id, upload_what_kinds[UPLOAD_BINARY], &copy, err);
+	enum end end =
+		is_stopped(uploader) ? END_FAILED : send_file(uploader, &key, upload_what_kinds[UPLOAD_BINARY], &copy, err);
 	uploader->batch_bytes += end == END_SENT ? copy.size : 0;
 	debug_copy_release(&copy);
 	return end;
@@ -414,6 +429,7 @@ static enum end send_kernel(struct uploader *uploader, const struct upload_item 
 {
 	_cleanup_(kallsyms_freep) struct kallsyms *kallsyms = NULL;
 	struct debug_copy copy = {.from = "/proc/kallsyms"};
+	const struct upload_key key = {.id = item->build_id};
 	bool in_memory;
 	copy.fd = debug_copy_open_temporary(uploader->options.directory, &in_memory, err);
 	if (copy.fd < 0)
@@ -423,8 +439,7 @@ static enum end send_kernel(struct uploader *uploader, const struct upload_item 
 		r = kallsyms_write_core(kallsyms, item->build_id, copy.fd, &copy.size, err);
 	kallsyms = kallsyms_free(kallsyms);
 	rest(uploader);
-	enum end end =
-		r < 0 ? END_NOT_NEEDED : send_file(uploader, item->build_id, upload_what_kinds[UPLOAD_KERNEL], &copy, err);
+	enum end end = r < 0 ? END_NOT_NEEDED : send_file(uploader, &key, upload_what_kinds[UPLOAD_KERNEL], &copy, err);
 	uploader->batch_bytes += end == END_SENT ? copy.size : 0;
 	debug_copy_release(&copy);
 	uploader->is_kernel_refused = end != END_SENT && err->message[0];
@@ -443,10 +458,8 @@ static void send(struct uploader *uploader, struct upload_item *item)
 	bool has_failed = end == END_FAILED || (end == END_NOT_NEEDED && err.message[0]);
 	uploader->batch_sent += end == END_SENT;
 	uploader->batch_failed += has_failed;
-	if (has_failed) {
+	if (has_failed)
 		snprintf(uploader->batch_why, sizeof(uploader->batch_why), "%.200s", err.message);
-		log_debug("%s: no debug information is sent: %s", item->path, err.message);
-	}
 	if (end == END_FAILED && item->tries + 1 < FILE_TRIES)
 		upload_queue_done(uploader->queue, item, UPLOAD_FAILED, now_ns + FILE_PAUSE_NS * (item->tries + 1));
 	else if (end == END_BUSY)
@@ -529,6 +542,7 @@ int uploader_new(const struct uploader_options *options, struct uploader **ret, 
 		return error_nomem(err);
 	pthread_mutex_init(&uploader->lock, NULL);
 	thread_condition_init(&uploader->wake);
+	uploader->budget = (struct cpu_budget){.burst_ns = COST_BURST_NS, .part = COST_FACTOR};
 	int r = copy_options(uploader, options, err);
 	struct net_client_options client = {.url = options->url,
 					    .token = options->token,
@@ -541,7 +555,8 @@ int uploader_new(const struct uploader_options *options, struct uploader **ret, 
 	if (r == 0)
 		r = upload_queue_new(&uploader->queue, err);
 	if (r == 0 && uploader->kernel[0])
-		r = upload_queue_add(uploader->queue, UPLOAD_KERNEL, uploader->kernel, "[kernel.kallsyms]", 0, -1);
+		r = upload_queue_add(uploader->queue, UPLOAD_KERNEL, &(struct upload_key){.id = uploader->kernel},
+				     "[kernel.kallsyms]", 0, -1);
 	if (r == 0)
 		r = thread_start(&uploader->thread, "wick-uploader", uploader_run, uploader, err);
 	uploader->running = r == 0;
@@ -570,20 +585,17 @@ struct uploader *uploader_free(struct uploader *uploader)
 	return mem_free(uploader);
 }
 
-static void see(struct uploader *uploader, enum upload_what what, const char *build_id, const char *path, pid_t pid, int fd)
+void uploader_see(struct uploader *uploader, const struct agent_binary *binary)
 {
+	const struct upload_key key = {.id_type = binary->id_type, .id = binary->build_id, .content = binary->content};
 	if (atomic_load(&uploader->has_given_up))
 		return;
-	upload_queue_add(uploader->queue, what, build_id, path, pid, fd); /* what has no room is counted there */
+	/* What has no room is counted there. */
+	upload_queue_add(uploader->queue, UPLOAD_BINARY, &key, binary->path, binary->pid, binary->fd);
 	pthread_mutex_lock(&uploader->lock);
 	uploader->woken = true;
 	pthread_cond_signal(&uploader->wake);
 	pthread_mutex_unlock(&uploader->lock);
-}
-
-void uploader_see(struct uploader *uploader, const char *build_id, const char *path, pid_t pid, int fd)
-{
-	see(uploader, UPLOAD_BINARY, build_id, path, pid, fd);
 }
 
 const atomic_bool *uploader_server_names_kernel(const struct uploader *uploader)

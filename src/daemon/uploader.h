@@ -5,8 +5,9 @@
  * It works beside the exporter, on a thread of its own of the lowest priority for CPU and disk: asks the server, in batches and
  * seldom, which of the binaries that were seen it wants (agent/upload/upload_queue.h), copies symbols and debug sections of one
  * (agent/upload/debug_copy.h) into a temporary file, and sends it in pieces, no faster than the rate. What the server says of
- * the offset is the truth: an upload that was broken off goes on from there. After each step it rests, COST_FACTOR times as
- * long as the step took of a CPU, so that an agent that has much to send costs hardly more than one that has nothing.
+ * the offset is the truth: an upload that was broken off goes on from there. A second of a CPU
+ * may be used at the start, so that what runs is named within its first minute; then it rests after each step, COST_FACTOR
+ * times as long as the step took, so that an agent that has much to send costs hardly more than one that has nothing.
  *
  * A server that knows no debug information is asked once.
  */
@@ -17,6 +18,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/agent.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 
@@ -39,7 +41,7 @@ struct uploader *uploader_free(struct uploader *uploader);
 DEFINE_CLEANUP_POINTER(uploader_free, struct uploader);
 
 /* For agent_sink.on_binary: quick, keeps at most a duplicate of fd. */
-void uploader_see(struct uploader *uploader, const char *build_id, const char *path, pid_t pid, int fd);
+void uploader_see(struct uploader *uploader, const struct agent_binary *binary);
 
 /* Becomes true once the server can name the kernel's addresses, and false when it says otherwise. As long as the uploader. */
 const atomic_bool *uploader_server_names_kernel(const struct uploader *uploader);

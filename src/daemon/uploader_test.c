@@ -13,8 +13,10 @@
 
 #include "daemon/test_daemon.h"
 
+static int64_t test_cpu_ns; /* of the thread */
+
 #define time_monotonic_ns			  test_monotonic_ns
-#define time_thread_cpu_ns()			  0
+#define time_thread_cpu_ns()			  test_cpu_ns
 #define thread_wait_until(condition, lock, until) test_wait_until(until)
 #include "daemon/uploader.c"
 #undef time_monotonic_ns
@@ -39,6 +41,7 @@ static int setup(void **state)
 	struct uploader *uploader = mem_zalloc(sizeof(*uploader));
 	struct net_client_options client = {.url = world->peer.url};
 	uploader->options.rate = MIB;
+	uploader->budget = (struct cpu_budget){.burst_ns = COST_BURST_NS, .part = COST_FACTOR};
 	pthread_mutex_init(&uploader->lock, NULL);
 	thread_condition_init(&uploader->wake);
 	assert_int_equal(net_client_new(&client, &uploader->client, NULL), 0);
@@ -47,7 +50,7 @@ static int setup(void **state)
 	world->copy = (struct debug_copy){.fd = memfd_create("copy", 0), .size = SIZE, .from = "/bin/a"};
 	memset(bytes, 'x', sizeof(bytes));
 	assert_int_equal(write(world->copy.fd, bytes, SIZE), SIZE);
-	test_clock.waited_ns = 0;
+	test_clock.waited_ns = test_cpu_ns = 0;
 	*state = world;
 	return 0;
 }
@@ -65,7 +68,8 @@ static int teardown(void **state)
 static enum end send_it(struct world *world, struct error *err)
 {
 	memset(err, 0, sizeof(*err));
-	return send_file(world->uploader, "aaaa", "debuginfo", &world->copy, err);
+	const struct upload_key key = {.id = "aaaa", .content = "0123456789abcdef0123456789abcdef"};
+	return send_file(world->uploader, &key, "debuginfo", &world->copy, err);
 }
 
 static void test_sends(void **state)
@@ -76,6 +80,7 @@ static void test_sends(void **state)
 	assert_int_equal(send_it(world, &err), END_SENT);
 	assert_int_equal(world->peer.asked_count, 3);
 	assert_non_null(strstr(world->peer.asked[0].body, "\"size\":10000"));
+	assert_non_null(strstr(world->peer.asked[0].body, "\"content\":\"0123456789abcdef0123456789abcdef\""));
 	assert_string_equal(world->peer.asked[1].target, "/api/v1/debuginfo/uploads/u1?offset=0");
 	assert_int_equal(world->peer.asked[1].len, SIZE);
 	/* Pieces as large as the rate has them in a second, and no faster. */
@@ -219,7 +224,7 @@ static void test_asks_seldom(void **state)
 	for (size_t i = 0; i < 20; i++) {
 		char build_id[16];
 		snprintf(build_id, sizeof(build_id), "aa%02zx", i);
-		uploader_see(uploader, build_id, "/bin/a", 0, -1);
+		uploader_see(uploader, &(struct agent_binary){.build_id = build_id, .path = "/bin/a", .fd = -1});
 		for (size_t steps = 0; steps < 3 && world->peer.asked_count == asked; steps++) {
 			int64_t may_ns = next_ask_ns(uploader);
 			if (test_clock.monotonic_ns < may_ns)
@@ -243,7 +248,7 @@ static void test_asking_fails(void **state)
 	struct world *world = *state;
 	struct uploader *uploader = world->uploader;
 	static const int64_t seconds[] = {10, 20, 40, 80, 160, 320, 600, 600};
-	uploader_see(uploader, "aaaa", "/bin/a", 0, -1);
+	uploader_see(uploader, &(struct agent_binary){.build_id = "aaaa", .path = "/bin/a", .fd = -1});
 	TEST_ANSWERS(&world->peer, {503, ""});
 	for (size_t i = 0; i < 8; i++) {
 		ask(uploader, test_clock.monotonic_ns);
@@ -261,11 +266,11 @@ static void test_gives_up(void **state)
 	struct world *world = *state;
 	struct uploader *uploader = world->uploader;
 	struct upload_queue_stats stats;
-	uploader_see(uploader, "aaaa", "/bin/a", 0, -1);
+	uploader_see(uploader, &(struct agent_binary){.build_id = "aaaa", .path = "/bin/a", .fd = -1});
 	TEST_ANSWERS(&world->peer, {404, ""});
 	ask(uploader, test_clock.monotonic_ns);
 	assert_true(atomic_load(&uploader->has_given_up));
-	uploader_see(uploader, "bbbb", "/bin/b", 0, -1);
+	uploader_see(uploader, &(struct agent_binary){.build_id = "bbbb", .path = "/bin/b", .fd = -1});
 	upload_queue_get_stats(uploader->queue, &stats);
 	assert_int_equal(stats.entries, 0);
 	assert_int_equal(world->peer.asked_count, 1);
@@ -276,7 +281,7 @@ static void test_kernel(void **state)
 	struct world *world = *state;
 	struct uploader *uploader = world->uploader;
 	snprintf(uploader->kernel, sizeof(uploader->kernel), "cccc");
-	upload_queue_add(uploader->queue, UPLOAD_KERNEL, "cccc", "[kernel.kallsyms]", 0, -1);
+	upload_queue_add(uploader->queue, UPLOAD_KERNEL, &(struct upload_key){.id = "cccc"}, "[kernel.kallsyms]", 0, -1);
 	const atomic_bool *names = uploader_server_names_kernel(uploader);
 	TEST_ANSWERS(&world->peer, {200, "{\"wanted\":[],\"later\":[{\"build_id\":\"cccc\"}]}"});
 	ask(uploader, test_clock.monotonic_ns);
@@ -300,7 +305,7 @@ static void test_kernel(void **state)
 static void see_wanted(struct world *world, const char *path)
 {
 	upload_queue_clear(world->uploader->queue);
-	uploader_see(world->uploader, "aaaa", path, 0, -1);
+	uploader_see(world->uploader, &(struct agent_binary){.build_id = "aaaa", .path = path, .fd = -1});
 	TEST_ANSWERS(&world->peer, {200, "{\"wanted\":[{\"build_id\":\"aaaa\"}]}"});
 	ask(world->uploader, test_clock.monotonic_ns);
 }
@@ -336,6 +341,30 @@ static void test_alts(void **state)
 	assert_false(is_alt_known(world->uploader, "abcde"));
 }
 
+static int64_t waited_for(struct world *world, int64_t cpu_ns)
+{
+	test_clock.waited_ns = 0;
+	test_cpu_ns += cpu_ns;
+	rest(world->uploader);
+	return test_clock.waited_ns;
+}
+
+/* A second at once, and then 1 of 500; what is not used is saved up again. */
+static void test_rests(void **state)
+{
+	struct world *world = *state;
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(waited_for(world, NS_PER_S / 10), 0);
+	assert_int_equal(waited_for(world, NS_PER_S / 10), 50 * NS_PER_S);
+	assert_int_equal(waited_for(world, NS_PER_S / 50), 10 * NS_PER_S);
+	assert_int_equal(waited_for(world, 3600 * NS_PER_S), REST_MAX_NS);
+	test_pass(250 * NS_PER_S);
+	assert_int_equal(waited_for(world, NS_PER_S / 2), 0);
+	test_pass(9000 * NS_PER_S);
+	assert_int_equal(waited_for(world, NS_PER_S), 0);
+	assert_true(waited_for(world, NS_PER_MS) > 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -343,6 +372,7 @@ int main(void)
 		TEST(test_sends),	TEST(test_resumes),	   TEST(test_ends),	    TEST(test_to_and_fro),
 		TEST(test_pauses_grow), TEST(test_truncated_copy), TEST(test_asks_seldom),  TEST(test_asking_fails),
 		TEST(test_gives_up),	TEST(test_kernel),	   TEST(test_no_such_file), TEST(test_alts),
+		TEST(test_rests),
 	};
 	log_set_level(LOG_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,10 +9,13 @@
 #include "elf/build_id.h"
 
 #include <errno.h>
+#include <openssl/evp.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/io.h"
 #include "base/limits.h"
+#include "base/text.h"
 
 #define NOTES_MAX	  (1 * MIB)
 #define NOTE_SEGMENTS_MAX 64 /* searched; real files have up to 3 */
@@ -22,14 +25,9 @@ static size_t align_up(size_t value, size_t align)
 	return (value + align - 1) & ~(align - 1);
 }
 
-static void format_hex(const uint8_t *data, size_t len, char *out)
+void build_id_format(const uint8_t *id, uint64_t len, char out[static BUILD_ID_HEX_MAX])
 {
-	static const char digits[] = "0123456789abcdef";
-	for (size_t i = 0; i < len; i++) {
-		out[2 * i] = digits[data[i] >> 4];
-		out[2 * i + 1] = digits[data[i] & 15];
-	}
-	out[2 * len] = 0;
+	text_format_hex((struct bytes){id, len < BUILD_ID_BYTES_MAX ? len : BUILD_ID_BYTES_MAX}, out);
 }
 
 static int find_in_notes(struct bytes notes, size_t align, char out[static BUILD_ID_HEX_MAX])
@@ -47,7 +45,7 @@ static int find_in_notes(struct bytes notes, size_t align, char out[static BUILD
 		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(ELF_NOTE_GNU) && note.n_descsz > 0 &&
 		    note.n_descsz <= BUILD_ID_BYTES_MAX &&
 		    memcmp(notes.data + at + sizeof(note), ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)) == 0) {
-			format_hex(notes.data + at + description, note.n_descsz, out);
+			build_id_format(notes.data + at + description, note.n_descsz, out);
 			return 0;
 		}
 		at += align_up(description + note.n_descsz, align);
@@ -122,6 +120,39 @@ int build_id_read_fd(int fd, char out[static BUILD_ID_HEX_MAX], struct error *er
 	r = build_id_read(&file, out, err);
 	elf_file_release(&file);
 	return r;
+}
+
+#define HASHED_BYTES 4096u /* of each end */
+
+int file_hash_read_fd(int fd, char out[static FILE_HASH_HEX], struct error *err)
+{
+	uint8_t data[2 * HASHED_BYTES + 8], digest[EVP_MAX_MD_SIZE];
+	uint64_t size;
+	int r = io_file_size(fd, &size, "the file", err);
+	if (r < 0)
+		return r;
+	size_t part = size < HASHED_BYTES ? (size_t)size : HASHED_BYTES;
+	ssize_t first = io_pread(fd, data, part, 0, "the file", err);
+	ssize_t last = first < 0 ? first : io_pread(fd, data + part, part, size - part, "the file", err);
+	if (last < 0)
+		return (int)last;
+	if ((size_t)first != part || (size_t)last != part)
+		return error_set(err, -EBADMSG, "the file was truncated while it was read");
+	for (unsigned i = 0; i < 8; i++)
+		data[2 * part + i] = (uint8_t)(size >> (56 - 8 * i));
+	if (EVP_Digest(data, 2 * part + 8, digest, NULL, EVP_sha256(), NULL) != 1)
+		return error_nomem(err);
+	text_format_hex((struct bytes){digest, (FILE_HASH_HEX - 1) / 2}, out);
+	return 0;
+}
+
+int binary_id_read_fd(int fd, char out[static BUILD_ID_HEX_MAX], struct error *err)
+{
+	int r = build_id_read_fd(fd, out, err);
+	if (r != -ENOENT)
+		return r;
+	r = file_hash_read_fd(fd, out, err);
+	return r < 0 ? r : 1;
 }
 
 bool build_id_is_valid(const char *text)

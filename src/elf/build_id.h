@@ -19,6 +19,19 @@ int build_id_read_fd(int fd, char out[static BUILD_ID_HEX_MAX], struct error *er
 int build_id_read(struct elf_file *file, char out[static BUILD_ID_HEX_MAX], struct error *err);
 /* Finds it among raw notes: a note section or segment, /sys/kernel/notes. 0 or -ENOENT. Damaged notes end the search. */
 int build_id_from_notes(struct bytes notes, char out[static BUILD_ID_HEX_MAX]);
+/*
+ * For files that have none (Go before 1.24, Bazel, -Wl,--build-id=none, linkers' defaults): a hash of the file, as
+ * OpenTelemetry's profiler makes it ("htlhash") and Parca takes it: the first 16 bytes of the SHA-256 of its first and last
+ * 4096 bytes and its length, as hex. Not of all contents, so that it costs two reads of a file of any size: two builds of the
+ * same length that differ only in the middle have one hash.
+ */
+#define FILE_HASH_HEX 33 /* with the NUL */
+int file_hash_read_fd(int fd, char out[static FILE_HASH_HEX], struct error *err);
+/* What a binary is known by: its build-id, or, which is told by a positive result, the hash of an ELF file without one. Errors
+ * are those of build_id_read_fd(), but -ENOENT. */
+int binary_id_read_fd(int fd, char out[static BUILD_ID_HEX_MAX], struct error *err);
+/* As hex; of a longer one, its first BUILD_ID_BYTES_MAX bytes. */
+void build_id_format(const uint8_t *id, uint64_t len, char out[static BUILD_ID_HEX_MAX]);
 /* An even number of lower-case hex digits, 1 to 64 bytes: safe as a file name. */
 bool build_id_is_valid(const char *text);
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/fault.h"
 #include "base/io.h"
 #include "elf/build_id.h"
 #include "elf/test_elf.h"
@@ -67,6 +68,60 @@ static size_t put_note(uint8_t *out, const char *name, uint32_t type, const void
 	at = (at + strlen(name) + 1 + align - 1) & ~(align - 1);
 	memcpy(out + at, data, len);
 	return (at + len + align - 1) & ~(align - 1);
+}
+
+/* As OpenTelemetry's profiler and Python's hashlib have it, for files shorter and longer than the parts that are hashed. */
+static void test_hashes_of_files(void **state)
+{
+	static const struct {
+		size_t len;
+		const char *hash;
+	} files[] = {{0, "af5570f5a1810b7af78caf4bc70a660f"},	 {1, "52807a4607ea5debf0b7d4ccb452f4af"},
+		     {4095, "2163b454a35d188200935087260408c1"}, {4096, "7e9a755dfdcc88b11037ffaf0aff0527"},
+		     {4097, "5572f2aa5f6a81f41fb41a983e79f37a"}, {8191, "16476651edaf7f518d0e91fe3951efb1"},
+		     {8192, "8410e712063d5774fece43c81468ebfd"}, {70000, "8d43352a6bf941af0f7ba0145f26882e"}};
+	uint8_t *data = calloc(1, 70000);
+	for (size_t i = 0; i < 70000; i++)
+		data[i] = (uint8_t)(i * 7 + i / 251);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		char hash[FILE_HASH_HEX];
+		int fd = test_elf_file((struct bytes){data, files[i].len});
+		assert_int_equal(file_hash_read_fd(fd, hash, NULL), 0);
+		assert_string_equal(hash, files[i].hash);
+		close(fd);
+	}
+	free(data);
+}
+
+/* A file's build-id comes first; what is no ELF file has no identity. */
+static void test_what_a_binary_is_known_by(void **state)
+{
+	char id[BUILD_ID_HEX_MAX], hash[FILE_HASH_HEX];
+	struct buffer b;
+	test_elf_build(&(struct test_elf){0}, &b);
+	int fd = test_elf_file(buffer_bytes(&b));
+	assert_int_equal(binary_id_read_fd(fd, id, NULL), 0);
+	assert_string_equal(id, TEST_ELF_BUILD_ID);
+	close(fd);
+	buffer_release(&b);
+	test_elf_build(&(struct test_elf){.no_build_id = true}, &b);
+	fd = test_elf_file(buffer_bytes(&b));
+	assert_int_equal(file_hash_read_fd(fd, hash, NULL), 0);
+	assert_int_equal(binary_id_read_fd(fd, id, NULL), 1);
+	assert_string_equal(id, hash);
+	assert_true(build_id_is_valid(id));
+	close(fd);
+	buffer_release(&b);
+	fd = test_elf_file(bytes_of_string("#!/bin/sh\n"));
+	assert_int_equal(binary_id_read_fd(fd, id, NULL), -ENOEXEC);
+	close(fd);
+	for (uint64_t n = 1; n <= 2; n++) {
+		fd = test_elf_file(bytes_of_string("any file"));
+		fault_arm(FAULT_READ, n, 0);
+		assert_int_equal(file_hash_read_fd(fd, hash, NULL), -EIO);
+		assert_true(fault_disarm(FAULT_READ));
+		close(fd);
+	}
 }
 
 static void test_notes(void **state)
@@ -135,9 +190,10 @@ static void test_valid_texts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reads_a_build_id),  cmocka_unit_test(test_falls_back_to_sections),
-		cmocka_unit_test(test_file_without_one),  cmocka_unit_test(test_notes),
-		cmocka_unit_test(test_the_kernels_notes), cmocka_unit_test(test_valid_texts),
+		cmocka_unit_test(test_reads_a_build_id),	  cmocka_unit_test(test_falls_back_to_sections),
+		cmocka_unit_test(test_file_without_one),	  cmocka_unit_test(test_hashes_of_files),
+		cmocka_unit_test(test_what_a_binary_is_known_by), cmocka_unit_test(test_notes),
+		cmocka_unit_test(test_the_kernels_notes),	  cmocka_unit_test(test_valid_texts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,10 +31,13 @@
 #include "elf/cfi_dwarf.h"
 #include "elf/cfi_int.h"
 
-#define ENTRIES_MAX   (CFI_SECTION_BYTES_MAX / 8)
-#define DIGIT_BITS    11
-#define DIGITS	      (1u << DIGIT_BITS)
-#define RA_COLUMN_MAX 0xfe
+#define ENTRIES_MAX	 (CFI_SECTION_BYTES_MAX / 8)
+#define DIGIT_BITS	 8
+#define DIGITS		 (1u << DIGIT_BITS)
+#define SHORT_COUNT	 24u /* so few are sorted by insertion */
+#define RA_COLUMN_MAX	 0xfe
+#define LENGTH_BYTES_MAX 12
+#define READS_MAX	 3 /* of an entry: .debug_frame is walked twice, and each FDE is read when it is run */
 
 /* Where things are in one entry. */
 struct header {
@@ -48,9 +51,7 @@ struct header {
 struct scan {
 	struct cfi_reader *reader;
 	uint32_t source;
-	const struct cfi_source *from;
-	size_t first_cie; /* of this source, in reader->cies */
-	size_t last_cie;  /* which was found last */
+	struct cfi_source *from;
 	struct cfi_entries *entries;
 	bool wants_cies, wants_fdes;
 };
@@ -100,31 +101,27 @@ bool cfi_read_fixed(struct cfi_cursor *cursor, size_t bytes, uint64_t *ret)
 	return true;
 }
 
+bool cfi_read_signed(struct cfi_cursor *cursor, size_t bytes, uint64_t *ret)
+{
+	size_t unused = 64 - 8 * bytes;
+	if (!cfi_read_fixed(cursor, bytes, ret))
+		return false;
+	*ret = (uint64_t)((int64_t)(*ret << unused) >> unused);
+	return true;
+}
+
 static bool read_format(struct cfi_cursor *cursor, uint8_t encoding, uint64_t *ret)
 {
-	int64_t number;
 	switch (encoding & DW_EH_PE_format) {
-	case DW_EH_PE_sdata4:
-		if (!cfi_read_fixed(cursor, 4, ret))
-			return false;
-		*ret = (uint64_t)(int64_t)(int32_t)*ret;
-		return true;
-	case DW_EH_PE_sdata2:
-		if (!cfi_read_fixed(cursor, 2, ret))
-			return false;
-		*ret = (uint64_t)(int64_t)(int16_t)*ret;
-		return true;
+	case DW_EH_PE_sdata4: return cfi_read_signed(cursor, 4, ret);
+	case DW_EH_PE_sdata2: return cfi_read_signed(cursor, 2, ret);
 	case DW_EH_PE_absptr:
 	case DW_EH_PE_udata8:
 	case DW_EH_PE_sdata8: return cfi_read_fixed(cursor, 8, ret);
 	case DW_EH_PE_udata4: return cfi_read_fixed(cursor, 4, ret);
 	case DW_EH_PE_udata2: return cfi_read_fixed(cursor, 2, ret);
 	case DW_EH_PE_uleb128: return cfi_read_uleb(cursor, ret);
-	case DW_EH_PE_sleb128:
-		if (!cfi_read_sleb(cursor, &number))
-			return false;
-		*ret = (uint64_t)number;
-		return true;
+	case DW_EH_PE_sleb128: return cfi_read_sleb(cursor, (int64_t *)ret);
 	default: return false;
 	}
 }
@@ -148,23 +145,38 @@ static uint64_t address_of(const struct cfi_source *source, const uint8_t *at)
 
 /* ---- the walk ----------------------------------------------------------------------------------------------------------- */
 
+/* Entries do not overlap, so all of them together are no longer than the section, unless the file changes while it is read:
+ * then each might be as long as all were before. */
+static bool may_read(struct cfi_source *source, size_t bytes)
+{
+	source->entry_bytes += bytes;
+	return source->entry_bytes <= (uint64_t)READS_MAX * source->data.len;
+}
+
 /* Returns 1 with an entry, 0 at the end, -EBADMSG where there is no entry; *at moves to the next one. */
-static int next_entry(const struct cfi_source *source, size_t *at, struct header *ret)
+static int next_entry(struct cfi_reader *reader, struct cfi_source *source, size_t *at, struct header *ret)
 {
 	struct cfi_cursor cursor = {source->data.data + *at, source->data.data + source->data.len};
 	uint64_t len;
 	do {
 		ret->offset = (uint32_t)(cursor.at - source->data.data);
-		if (cursor.end - cursor.at < 4)
+		size_t left = (size_t)(cursor.end - cursor.at);
+		if (left < 4)
 			return 0;
+		if (cfi_source_need(reader, source, ret->offset, left < LENGTH_BYTES_MAX ? left : LENGTH_BYTES_MAX) < 0)
+			return -EBADMSG;
 		cfi_read_fixed(&cursor, 4, &len);
 		if (len == 0 && source->has_no_end)
 			return 0;
-	} while (len == 0);
+	} while (len == 0 && may_read(source, sizeof(uint32_t)));
 	bool is_64 = len == UINT32_MAX;
 	if ((is_64 && !cfi_read_fixed(&cursor, 8, &len)) || len > (uint64_t)(cursor.end - cursor.at))
 		return -EBADMSG;
 	cursor.end = cursor.at + len;
+	if (!may_read(source, (size_t)(cursor.end - source->data.data) - ret->offset))
+		return -EBADMSG;
+	if (cfi_source_need(reader, source, ret->offset, (size_t)(cursor.end - source->data.data) - ret->offset) < 0)
+		return -EBADMSG;
 	*at = (size_t)(cursor.end - source->data.data);
 	ret->id_at = cursor.at;
 	size_t id_bytes = is_64 && !source->is_eh ? 8 : 4;
@@ -284,26 +296,27 @@ static int add_cie(struct scan *scan, const struct header *header)
 	return 0;
 }
 
-/* The walk meets CIEs in ascending order, so they are sorted by offset. */
-static bool find_cie(struct scan *scan, uint64_t offset, uint32_t *ret)
+/* The walk meets CIEs in ascending order, so they are sorted by source and offset. NULL = there is none. */
+static const struct cfi_cie *find_cie(struct cfi_reader *reader, uint32_t source, uint64_t offset)
 {
-	const struct cfi_reader *reader = scan->reader;
-	size_t low = scan->first_cie, high = reader->cie_count;
-	if (scan->last_cie < high && scan->last_cie >= low && reader->cies[scan->last_cie].offset == offset) {
-		*ret = (uint32_t)scan->last_cie;
-		return true;
+	size_t low = 0, high = reader->cie_count;
+	if (reader->last_cie < high) {
+		const struct cfi_cie *last = &reader->cies[reader->last_cie];
+		if (last->source == source && last->offset == offset)
+			return last;
 	}
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (reader->cies[middle].offset < offset)
+		const struct cfi_cie *cie = &reader->cies[middle];
+		if (cie->source < source || (cie->source == source && cie->offset < offset))
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	if (low >= reader->cie_count || reader->cies[low].offset != offset)
-		return false;
-	*ret = (uint32_t)(scan->last_cie = low);
-	return true;
+	if (low >= reader->cie_count || reader->cies[low].source != source || reader->cies[low].offset != offset)
+		return NULL;
+	reader->last_cie = low;
+	return &reader->cies[low];
 }
 
 /* ---- FDEs --------------------------------------------------------------------------------------------------------------- */
@@ -335,38 +348,63 @@ int cfi_entries_append(struct cfi_reader *reader, struct cfi_entries *entries, c
 	return 0;
 }
 
+struct fde {
+	const struct cfi_cie *cie;
+	uint64_t start, len;
+	struct cfi_cursor rest; /* behind its length */
+};
+
+static bool parse_fde(struct cfi_reader *reader, uint32_t number, const struct header *header, struct fde *ret)
+{
+	const struct cfi_source *source = &reader->sources[number];
+	uint64_t id_offset = (uint64_t)(header->id_at - source->data.data);
+	if (source->is_eh && header->id > id_offset)
+		return false;
+	ret->cie = find_cie(reader, number, source->is_eh ? id_offset - header->id : header->id);
+	ret->rest = header->body;
+	return ret->cie && ret->cie->is_good &&
+	       cfi_read_encoded(&ret->rest, ret->cie->encoding, address_of(source, ret->rest.at), &ret->start) &&
+	       cfi_read_encoded(&ret->rest, ret->cie->encoding & DW_EH_PE_format, 0, &ret->len);
+}
+
+static bool skip_augmentation(const struct cfi_cie *cie, struct cfi_cursor *cursor)
+{
+	uint64_t skip;
+	if (!cie->has_length)
+		return true;
+	if (!cfi_read_uleb(cursor, &skip) || skip > (uint64_t)(cursor->end - cursor->at))
+		return false;
+	cursor->at += skip;
+	return true;
+}
+
 /* Returns 1 if the entry is damaged. */
 static int add_fde(struct scan *scan, const struct header *header)
 {
-	struct cfi_reader *reader = scan->reader;
-	const struct cfi_source *source = scan->from;
-	struct cfi_cursor cursor = header->body;
-	uint64_t id_offset = (uint64_t)(header->id_at - source->data.data);
-	uint64_t start, len, skip, end;
-	struct cfi_entry entry;
-	if (source->is_eh && header->id > id_offset)
+	struct fde fde;
+	uint64_t end;
+	if (!parse_fde(scan->reader, scan->source, header, &fde))
 		return 1;
-	if (!find_cie(scan, source->is_eh ? id_offset - header->id : header->id, &entry.cie) ||
-	    !reader->cies[entry.cie].is_good)
-		return 1;
-	const struct cfi_cie *cie = &reader->cies[entry.cie];
-	if (!cfi_read_encoded(&cursor, cie->encoding, address_of(source, cursor.at), &start) ||
-	    !cfi_read_encoded(&cursor, cie->encoding & DW_EH_PE_format, 0, &len))
-		return 1;
-	if (start == 0 || len == 0 || !cfi_is_code(reader, start, &end))
+	if (fde.start == 0 || fde.len == 0 || !cfi_is_code(scan->reader, fde.start, &end))
 		return 0;
-	if (len > UINT32_MAX || len > end - start)
+	if (fde.len > UINT32_MAX || fde.len > end - fde.start || !skip_augmentation(fde.cie, &fde.rest))
 		return 1;
-	if (cie->has_length) {
-		if (!cfi_read_uleb(&cursor, &skip) || skip > (uint64_t)(cursor.end - cursor.at))
-			return 1;
-		cursor.at += skip;
-	}
-	entry.start = start;
-	entry.len = (uint32_t)len;
-	entry.program = (uint32_t)(cursor.at - source->data.data);
-	entry.program_len = (uint32_t)(cursor.end - cursor.at);
-	return cfi_entries_append(reader, scan->entries, &entry);
+	struct cfi_entry entry = {.start = fde.start, .len = (uint32_t)fde.len, .kind = scan->source, .place = header->offset};
+	return cfi_entries_append(scan->reader, scan->entries, &entry);
+}
+
+int cfi_fde_read(struct cfi_reader *reader, const struct cfi_entry *entry, const struct cfi_cie **ret_cie,
+		 struct cfi_cursor *ret_program)
+{
+	struct header header;
+	struct fde fde;
+	size_t at = entry->place;
+	int r = next_entry(reader, &reader->sources[entry->kind], &at, &header);
+	if (r <= 0 || header.is_cie || !parse_fde(reader, entry->kind, &header, &fde) || !skip_augmentation(fde.cie, &fde.rest))
+		return 1;
+	*ret_cie = fde.cie;
+	*ret_program = fde.rest;
+	return 0;
 }
 
 static int walk(struct scan *scan)
@@ -374,7 +412,7 @@ static int walk(struct scan *scan)
 	struct header header;
 	size_t at = 0;
 	int r;
-	while ((r = next_entry(scan->from, &at, &header)) > 0) {
+	while ((r = next_entry(scan->reader, scan->from, &at, &header)) > 0) {
 		if (header.is_cie) {
 			r = scan->wants_cies ? add_cie(scan, &header) : 0;
 		} else if (scan->wants_fdes) {
@@ -401,8 +439,6 @@ int cfi_entries_read(struct cfi_reader *reader, uint32_t source, struct cfi_entr
 	struct scan scan = {.reader = reader,
 			    .source = source,
 			    .from = &reader->sources[source],
-			    .first_cie = reader->cie_count,
-			    .last_cie = SIZE_MAX,
 			    .entries = entries,
 			    .wants_cies = true,
 			    .wants_fdes = true};
@@ -420,61 +456,86 @@ int cfi_entries_read(struct cfi_reader *reader, uint32_t source, struct cfi_entr
 
 /* ---- order -------------------------------------------------------------------------------------------------------------- */
 
-static void sort_by_digit(const struct cfi_entry *from, struct cfi_entry *to, size_t count, uint64_t base, unsigned shift)
+static void sort_short(struct cfi_entry *items, size_t count)
 {
-	uint32_t places[DIGITS] = {0};
-	for (size_t i = 0; i < count; i++)
-		places[((from[i].start - base) >> shift) & (DIGITS - 1)]++;
-	uint32_t sum = 0;
-	for (size_t i = 0; i < DIGITS; i++) {
-		uint32_t n = places[i];
-		places[i] = sum;
-		sum += n;
+	for (size_t i = 1; i < count; i++) {
+		struct cfi_entry entry = items[i];
+		size_t at = i;
+		for (; at > 0 && items[at - 1].start > entry.start; at--)
+			items[at] = items[at - 1];
+		items[at] = entry;
 	}
-	for (size_t i = 0; i < count; i++)
-		to[places[((from[i].start - base) >> shift) & (DIGITS - 1)]++] = from[i];
 }
 
-/* Of entries with the same start the last one stays. */
+/*
+ * By the digits of their start, the highest first, in place (McIlroy, Bostic, McIlroy: Engineering Radix Sort, 1993): the room
+ * of each digit is known once they are counted, and each entry is swapped to where it belongs until all are there. Linear, and
+ * two digits are enough for any real file. base: the lowest start; shift: of the digit.
+ */
+static void sort_by_digit(struct cfi_entry *items, size_t count, uint64_t base, unsigned shift)
+{
+	if (count <= SHORT_COUNT) {
+		sort_short(items, count);
+		return;
+	}
+	size_t next[DIGITS] = {0}, ends[DIGITS], sum = 0;
+	for (size_t i = 0; i < count; i++)
+		next[(items[i].start - base) >> shift & (DIGITS - 1)]++;
+	for (size_t digit = 0; digit < DIGITS; digit++) {
+		size_t begin = sum;
+		sum += next[digit];
+		next[digit] = begin;
+		ends[digit] = sum;
+	}
+	for (size_t digit = 0; digit < DIGITS; digit++) {
+		while (next[digit] < ends[digit]) {
+			struct cfi_entry entry = items[next[digit]];
+			size_t to;
+			while ((to = (entry.start - base) >> shift & (DIGITS - 1)) != digit) {
+				struct cfi_entry other = items[next[to]];
+				items[next[to]++] = entry;
+				entry = other;
+			}
+			items[next[digit]++] = entry;
+		}
+	}
+	if (shift == 0)
+		return;
+	for (size_t digit = 0, begin = 0; digit < DIGITS; begin = ends[digit++])
+		sort_by_digit(items + begin, ends[digit] - begin, base, shift > DIGIT_BITS ? shift - DIGIT_BITS : 0);
+}
+
+/* Of entries with the same start the last one of the section stays. */
 static void drop_equal(struct cfi_entries *entries)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < entries->count; i++) {
-		if (kept > 0 && entries->items[kept - 1].start == entries->items[i].start)
-			kept--;
-		entries->items[kept++] = entries->items[i];
+		const struct cfi_entry *entry = &entries->items[i];
+		bool is_equal = kept > 0 && entries->items[kept - 1].start == entry->start;
+		if (!is_equal)
+			entries->items[kept++] = *entry;
+		else if (entry->place > entries->items[kept - 1].place)
+			entries->items[kept - 1] = *entry;
 	}
 	entries->count = kept;
 }
 
-/* By the digits of their start, the lowest first, which is linear and keeps the order of equal ones. Two or three digits span
- * any real file. */
-int cfi_entries_sort(struct cfi_reader *reader, struct cfi_entries *entries)
+void cfi_entries_sort(struct cfi_entries *entries)
 {
 	if (entries->is_sorted || entries->count < 2)
-		return 0;
+		return;
 	uint64_t low = UINT64_MAX, high = 0;
 	for (size_t i = 0; i < entries->count; i++) {
 		uint64_t start = entries->items[i].start;
 		low = start < low ? start : low;
 		high = start > high ? start : high;
 	}
-	struct cfi_entry *other = mem_alloc_array(entries->capacity, sizeof(*other));
-	if (!other)
-		return error_nomem(reader->err);
-	for (unsigned shift = 0; shift < 64 && (high - low) >> shift != 0; shift += DIGIT_BITS) {
-		sort_by_digit(entries->items, other, entries->count, low, shift);
-		struct cfi_entry *swap = entries->items;
-		entries->items = other;
-		other = swap;
-	}
-	mem_free(other);
+	unsigned bits = high > low ? 64 - (unsigned)__builtin_clzll(high - low) : 1;
+	sort_by_digit(entries->items, entries->count, low, bits > DIGIT_BITS ? bits - DIGIT_BITS : 0);
 	drop_equal(entries);
 	entries->is_sorted = true;
-	return 0;
 }
 
-/* Copies to *ret those entries of `more` that begin where none of `entries` holds; both sorted. */
 int cfi_entries_fill(struct cfi_reader *reader, struct cfi_entries *entries, const struct cfi_entries *more)
 {
 	size_t before = entries->count;
@@ -489,5 +550,6 @@ int cfi_entries_fill(struct cfi_reader *reader, struct cfi_entries *entries, con
 		if (r < 0)
 			return r;
 	}
-	return cfi_entries_sort(reader, entries);
+	cfi_entries_sort(entries);
+	return 0;
 }

@@ -2,11 +2,14 @@
 /*
  * DWARF expressions in call frame information (DWARF 5, 2.5).
  *
- * A general evaluator needs a stack, branches and memory reads of the unwound process; compilers and linkers use four forms:
+ * A general evaluator needs a stack, branches and memory reads of the unwound process; compilers and linkers use five forms:
  *
  *   breg R off [+- constants]                       -> R + off
  *   breg R off [+- constants] deref [+- constants]  -> *(R + off) + off2: realigned stacks (gcc), hand-written assembly
  *                                                      (OpenSSL)
+ *   breg R off; breg S 0; lit8; mul; plus; deref [+- constants]
+ *                                                   -> *(R + 8 * S + off) + off2: a stack pointer that is saved behind an array
+ *                                                      (OpenSSL's bn_mul_mont(), x86-64)
  *   breg7 off; breg16 0; lit15; and; litN; ge; lit3; shl; plus
  *                                                   -> entries of .plt, which push 8 bytes in their first N bytes (linkers)
  *   breg R off as the place of one register         -> *(R + off)
@@ -44,30 +47,19 @@ bool cfi_expression_is_base(struct cfi_cursor expression, uint64_t *ret_register
 /* An operation that pushes a constant. */
 static bool read_constant(struct cfi_cursor *cursor, uint8_t op, int64_t *ret)
 {
-	uint64_t value = 0;
-	bool ok = true;
-	if (op >= DW_OP_lit0 && op <= DW_OP_lit31)
-		value = op - DW_OP_lit0;
-	else if (op == DW_OP_const1u || op == DW_OP_const1s)
-		ok = cfi_read_fixed(cursor, 1, &value);
-	else if (op == DW_OP_const2u || op == DW_OP_const2s)
-		ok = cfi_read_fixed(cursor, 2, &value);
-	else if (op == DW_OP_const4u || op == DW_OP_const4s)
-		ok = cfi_read_fixed(cursor, 4, &value);
-	else if (op == DW_OP_constu)
-		ok = cfi_read_uleb(cursor, &value);
-	else if (op == DW_OP_consts)
-		return cfi_read_sleb(cursor, ret);
-	else
-		return false;
-	if (op == DW_OP_const1s)
-		value = (uint64_t)(int64_t)(int8_t)value;
-	else if (op == DW_OP_const2s)
-		value = (uint64_t)(int64_t)(int16_t)value;
-	else if (op == DW_OP_const4s)
-		value = (uint64_t)(int64_t)(int32_t)value;
-	*ret = (int64_t)value;
-	return ok;
+	uint64_t *value = (uint64_t *)ret;
+	*value = op - DW_OP_lit0;
+	switch (op) {
+	case DW_OP_const1u: return cfi_read_fixed(cursor, 1, value);
+	case DW_OP_const1s: return cfi_read_signed(cursor, 1, value);
+	case DW_OP_const2u: return cfi_read_fixed(cursor, 2, value);
+	case DW_OP_const2s: return cfi_read_signed(cursor, 2, value);
+	case DW_OP_const4u: return cfi_read_fixed(cursor, 4, value);
+	case DW_OP_const4s: return cfi_read_signed(cursor, 4, value);
+	case DW_OP_constu: return cfi_read_uleb(cursor, value);
+	case DW_OP_consts: return cfi_read_sleb(cursor, ret);
+	default: return op >= DW_OP_lit0 && op <= DW_OP_lit31;
+	}
 }
 
 /* Adds what follows to *offset, up to the end or to an operation that adds nothing. False if that is malformed. */
@@ -126,6 +118,27 @@ static bool parse_sum(const struct cfi_machine *machine, struct cfi_cursor curso
 	return true;
 }
 
+static bool parse_indexed(const struct cfi_machine *machine, struct cfi_cursor cursor, struct unwind_rule *ret)
+{
+	static const uint8_t scale[] = {DW_OP_lit0 + 8, DW_OP_mul, DW_OP_plus, DW_OP_deref};
+	uint64_t base, index;
+	int64_t offset, index_offset, offset2 = 0;
+	if (machine->machine != EM_X86_64 || !read_base(&cursor, &base, &offset) ||
+	    !read_base(&cursor, &index, &index_offset) || base >= machine->registers || index >= machine->registers ||
+	    index_offset != 0)
+		return false;
+	if ((size_t)(cursor.end - cursor.at) < sizeof(scale) || memcmp(cursor.at, scale, sizeof(scale)) != 0)
+		return false;
+	cursor.at += sizeof(scale);
+	if (!read_additions(&cursor, &offset2) || cursor.at != cursor.end || !fits(offset) || !fits(offset2))
+		return false;
+	*ret = (struct unwind_rule){.cfa = UNWIND_CFA_INDEXED,
+				    .cfa_register = (uint8_t)(base | index << 4),
+				    .offset = (int32_t)offset,
+				    .offset2 = (int32_t)offset2};
+	return true;
+}
+
 static bool parse_plt(const struct cfi_machine *machine, struct cfi_cursor cursor, struct unwind_rule *ret)
 {
 	static const uint8_t before[] = {DW_OP_breg0 + 16, 0, DW_OP_lit0 + 15, DW_OP_and};
@@ -148,7 +161,8 @@ static bool parse_plt(const struct cfi_machine *machine, struct cfi_cursor curso
 void cfi_expression_cfa(const struct cfi_machine *machine, struct cfi_cursor expression, struct cfi_state *state)
 {
 	struct unwind_rule cfa = {0}, *rule = &state->is.rule;
-	bool known = parse_sum(machine, expression, &cfa) || parse_plt(machine, expression, &cfa);
+	bool known = parse_sum(machine, expression, &cfa) || parse_plt(machine, expression, &cfa) ||
+		     parse_indexed(machine, expression, &cfa);
 	if (!(state->odd & CFI_ODD_CFA_EXPRESSION))
 		state->plain_offset = state->odd & (CFI_ODD_CFA_UNKNOWN | CFI_ODD_CFA_FAR) ? INT64_MAX : rule->offset;
 	state->odd &= ~(uint32_t)CFI_ODD_CFA;
@@ -156,5 +170,5 @@ void cfi_expression_cfa(const struct cfi_machine *machine, struct cfi_cursor exp
 	rule->cfa = cfa.cfa;
 	rule->cfa_register = cfa.cfa_register;
 	rule->offset = cfa.offset;
-	rule->offset2 = cfa.offset2;
+	rule->offset2 = cfa.cfa == UNWIND_CFA_REGISTER ? state->rbx : cfa.offset2;
 }

@@ -7,6 +7,8 @@
  *   cfi_plt.c         stubs that no FDE speaks of                     -> struct cfi_entry
  *   cfi_program.c     runs the instructions of one of them            -> rows
  *   cfi_expression.c  the few DWARF expressions that occur in them
+ *   cfi_symbols.c     where functions begin that no entry speaks of   -> addresses
+ *   cfi_code.c        what their code does to the stack	       -> rows
  *   cfi.c             puts these together
  */
 #ifndef WICK_ELF_CFI_INT_H
@@ -15,25 +17,32 @@
 #include "base/limits.h"
 #include "elf/cfi.h"
 
-#define CFI_SEGMENTS_MAX   64 /* executed ones; those beyond are ignored, so that time per entry is bounded */
-#define CFI_SOURCES_MAX	   4
-#define CFI_STATES_MAX	   64	     /* depth of DW_CFA_remember_state; compilers use 1 or 2 */
-#define CFI_FACTOR_MAX	   (1 << 15) /* of code and data alignment; real ones are 1, 4 and -8 */
-#define CFI_STUB_RULES_MAX 64
-#define CFI_STUB	   UINT32_MAX /* a cfi_entry without a CIE */
+#define CFI_SEGMENTS_MAX    64 /* executed ones; those beyond are ignored, so that time per entry is bounded */
+#define CFI_SOURCES_MAX	    4
+#define CFI_STATES_MAX	    64	      /* depth of DW_CFA_remember_state; compilers use 1 or 2 */
+#define CFI_FACTOR_MAX	    (1 << 15) /* of code and data alignment; real ones are 1, 4 and -8 */
+#define CFI_STUB_RULES_MAX  64
+#define CFI_STARTS_MAX	    (1u << 18)
+#define CFI_CODE_RANGES_MAX 4096u     /* sections of code, as far as they are loaded */
+#define CFI_CODE_BYTES_MAX  (2 * MIB) /* of code that is gone through because nothing speaks of it */
+#define CFI_STUB	    7u	      /* cfi_entry.kind of what has no FDE */
 
 /* DWARF numbers of the registers that rules speak of. */
 struct cfi_machine {
 	uint16_t machine; /* EM_* */
 	uint8_t registers, fp, sp, ra;
+	int16_t rbx; /* -1 = none that is followed besides fp and sp */
 };
 
-/* A section, in memory. */
+/* A section. What may be read of a large one is what cfi_source_need() was asked for last. */
+struct cfi_pages;
 struct cfi_source {
-	struct bytes data; /* owned, mem_free() */
-	uint64_t address;  /* where it is loaded; for .eh_frame */
-	bool is_eh;	   /* the format of .eh_frame, not that of .debug_frame */
-	bool has_no_end;   /* its size is not known: it ends with its terminator, or before whatever is no entry */
+	struct bytes data;	 /* owned, cfi_source_release() */
+	struct cfi_pages *pages; /* NULL = it is in memory */
+	uint64_t address;	 /* where it is loaded; for .eh_frame */
+	uint64_t entry_bytes;	 /* of entries, as often as they were read */
+	bool is_eh;		 /* the format of .eh_frame, not that of .debug_frame */
+	bool has_no_end;	 /* its size is not known: it ends with its terminator, or before whatever is no entry */
 };
 
 /* What is known of a register's rule besides what struct unwind_rule can say. */
@@ -64,6 +73,7 @@ _Static_assert(sizeof(struct unwind_rule) == 2 * sizeof(uint64_t), "rules are co
 struct cfi_state {
 	union cfi_rule is;
 	uint32_t odd;	      /* enum cfi_odd; 0 = `is` may be given out as it is */
+	int32_t rbx;	      /* as in unwind_rule.offset2 */
 	int64_t plain_offset; /* while the CFA is given by an expression: the last offset that was not part of one */
 };
 
@@ -79,14 +89,15 @@ struct cfi_cie {
 	bool is_signal, is_good; /* bad: its FDEs are left out */
 };
 
-/* An FDE, or stubs that share a rule. */
+/* An FDE, or stubs that share a rule. There are hundreds of thousands in a large library: what else an FDE says is read again
+ * when it is run. */
 struct cfi_entry {
 	uint64_t start;
-	uint32_t len;	  /* bytes of code */
-	uint32_t cie;	  /* index, or CFI_STUB */
-	uint32_t program; /* offset in the section; of CFI_STUB, index of the rule */
-	uint32_t program_len;
+	uint32_t len;	     /* bytes of code */
+	uint32_t kind : 3;   /* the source of the FDE, or CFI_STUB */
+	uint32_t place : 29; /* offset in the section; of CFI_STUB, index of the rule */
 };
+_Static_assert(CFI_SECTION_BYTES_MAX <= 1u << 29 && CFI_SOURCES_MAX < CFI_STUB, "a place fits");
 struct cfi_entries {
 	struct cfi_entry *items;
 	size_t count, capacity;
@@ -95,6 +106,7 @@ struct cfi_entries {
 
 struct cfi_range {
 	uint64_t start, end;
+	uint64_t offset; /* in the file; of code only */
 };
 
 struct cfi_reader {
@@ -109,12 +121,30 @@ struct cfi_reader {
 	struct cfi_source sources[CFI_SOURCES_MAX];
 	size_t source_count;
 	struct cfi_cie *cies;
-	size_t cie_count, cie_capacity;
+	size_t cie_count, cie_capacity, last_cie; /* last_cie: which was found last */
 	struct cfi_entries entries;
 	union cfi_rule stub_rules[CFI_STUB_RULES_MAX];
 	size_t stub_rule_count;
+	uint64_t *starts; /* of functions that no entry covers, by symbols; sorted */
+	size_t start_count, start_capacity;
+	struct cfi_range *code; /* that is in the file, by its start; cfi_code.c fills it when it is first asked */
+	size_t code_count, code_capacity, next_code;
+	bool has_code;
+	bool listed_only;    /* code that nothing speaks of is not gone through */
 	union cfi_rule last; /* of the last row given out; zero is UNWIND_CFA_NONE */
 };
+
+/* cfi_pages.c */
+/* Sets data and pages. what: for messages. */
+int cfi_source_open(struct cfi_reader *reader, uint64_t offset, uint64_t len, const char *what, struct cfi_source *source);
+void cfi_source_release(struct cfi_source *source);
+int cfi_source_read(struct cfi_reader *reader, struct cfi_source *source, size_t at, size_t len);
+bool cfi_source_has(const struct cfi_source *source, size_t at, size_t len);
+/* Makes a range readable until the next call, at least. 0, or negative if it lies outside or cannot be read. */
+static inline int cfi_source_need(struct cfi_reader *reader, struct cfi_source *source, size_t at, size_t len)
+{
+	return cfi_source_has(source, at, len) ? 0 : cfi_source_read(reader, source, at, len);
+}
 
 /* A place in a section, and what may be read behind it. Readers return false at the end or past 64 bits; the place is then of
  * no use. */
@@ -125,6 +155,7 @@ struct cfi_cursor {
 bool cfi_read_uleb_slow(struct cfi_cursor *cursor, uint64_t *ret);
 bool cfi_read_sleb(struct cfi_cursor *cursor, int64_t *ret);
 bool cfi_read_fixed(struct cfi_cursor *cursor, size_t bytes, uint64_t *ret); /* little-endian, 1 to 8 */
+bool cfi_read_signed(struct cfi_cursor *cursor, size_t bytes, uint64_t *ret);
 /* An address or a length by its encoding (DW_EH_PE_*); `address` is that of the field. False also for encodings whose base is
  * not agreed upon (see cfi_entries.c). */
 bool cfi_read_encoded(struct cfi_cursor *cursor, uint8_t encoding, uint64_t address, uint64_t *ret);
@@ -144,8 +175,11 @@ int cfi_sources_load(struct cfi_reader *reader);
 /* cfi_entries.c: appends the FDEs of a source, in the order of the section. */
 int cfi_entries_read(struct cfi_reader *reader, uint32_t source, struct cfi_entries *entries);
 int cfi_entries_append(struct cfi_reader *reader, struct cfi_entries *entries, const struct cfi_entry *entry);
-/* Sorts by start, keeping the order of equal ones; only the last of these stays. */
-int cfi_entries_sort(struct cfi_reader *reader, struct cfi_entries *entries);
+/* Sorts by start; of equal ones the last of the section stays. */
+void cfi_entries_sort(struct cfi_entries *entries);
+/* What an FDE that was appended says. Returns 1 if it is not there any more: the file has changed. */
+int cfi_fde_read(struct cfi_reader *reader, const struct cfi_entry *entry, const struct cfi_cie **ret_cie,
+		 struct cfi_cursor *ret_program);
 /* Adds those of `more` whose start no entry covers. Both must be sorted. */
 int cfi_entries_fill(struct cfi_reader *reader, struct cfi_entries *entries, const struct cfi_entries *more);
 /* Whether code at this address is executed. */
@@ -155,6 +189,11 @@ bool cfi_is_code(struct cfi_reader *reader, uint64_t address, uint64_t *ret_end)
 int cfi_entry_point_read(struct cfi_reader *reader, struct cfi_entries *entries);
 /* cfi_plt.c: appends entries for the stubs of linkage tables. */
 int cfi_plt_read(struct cfi_reader *reader, struct cfi_entries *entries);
+
+/* cfi_symbols.c: fills reader->starts, once the entries are sorted. */
+int cfi_symbols_read(struct cfi_reader *reader);
+/* cfi_code.c: gives out the rows of [start, end), of which no entry speaks. */
+int cfi_code_run(struct cfi_reader *reader, uint64_t start, uint64_t end);
 
 /* cfi_program.c: runs a CIE's instructions for its initial state; false if they are damaged. */
 bool cfi_program_start(struct cfi_reader *reader, struct cfi_cie *cie, struct cfi_cursor instructions);

@@ -121,8 +121,15 @@ static struct unwind_rule parse_expression(const struct names *names, const char
 		rule.offset2 = (int32_t)strtol(end + strlen(plt), NULL, 10);
 		return strstr(end, ", DW_OP_ge, DW_OP_lit3, DW_OP_shl, DW_OP_plus:") ? rule : unsupported;
 	}
+	int index, used = 0;
+	if (sscanf(end, ", DW_OP_breg%d %*[A-Z0-9]+0, DW_OP_lit8, DW_OP_mul, DW_OP_plus%n", &index, &used) == 1 && used > 0 &&
+	    strncmp(end + used, ", DW_OP_deref", 13) == 0 && index < 16) {
+		rule.cfa = UNWIND_CFA_INDEXED;
+		rule.cfa_register |= (uint8_t)(index << 4);
+		end += used;
+	}
 	if (strncmp(end, ", DW_OP_deref", 13) == 0) {
-		rule.cfa = UNWIND_CFA_DEREFERENCE;
+		rule.cfa = rule.cfa == UNWIND_CFA_INDEXED ? UNWIND_CFA_INDEXED : UNWIND_CFA_DEREFERENCE;
 		end += 13;
 		if (strncmp(end, ", DW_OP_plus_uconst 0x", 22) == 0)
 			rule.offset2 = (int32_t)strtoll(end + 20, (char **)&end, 16);
@@ -280,6 +287,16 @@ static void parse_column(const struct listing *listing, const char *text, bool i
 	}
 }
 
+/* As in unwind_rule.offset2. */
+static int32_t parse_rbx(const struct listing *listing, const struct columns *values)
+{
+	const char *text = listing->names->machine == EM_X86_64 ? column(listing, values, "rbx") : "u";
+	int number;
+	if (strcmp(text, "u") == 0 || strcmp(text, "s") == 0)
+		return 0;
+	return sscanf(text, "c%d", &number) == 1 ? number : UNWIND_RBX_LOST;
+}
+
 static struct unwind_rule parse_row(const struct listing *listing, const struct columns *values)
 {
 	const struct names *names = listing->names;
@@ -303,6 +320,7 @@ static struct unwind_rule parse_row(const struct listing *listing, const struct 
 		rule.cfa = UNWIND_CFA_UNSUPPORTED;
 	if (rule.cfa == UNWIND_CFA_UNSUPPORTED)
 		return (struct unwind_rule){.cfa = UNWIND_CFA_UNSUPPORTED};
+	rule.offset2 = parse_rbx(listing, values); /* of an expression: until it is put in its place */
 	parse_column(listing, ra, true, &rule.ra, &rule.ra_offset);
 	parse_column(listing, column(listing, values, names->names[names->fp]), false, &rule.fp, &rule.fp_offset);
 	return rule;
@@ -413,7 +431,8 @@ static void resolve_expressions(const struct names *names, const char *path, str
 			rule->cfa = row->rule.cfa;
 			rule->cfa_register = row->rule.cfa_register;
 			rule->offset = row->rule.offset;
-			rule->offset2 = row->rule.offset2;
+			if (row->rule.cfa != UNWIND_CFA_REGISTER)
+				rule->offset2 = row->rule.offset2;
 		}
 	}
 	mem_free(texts.items);
@@ -485,6 +504,23 @@ static bool is_same(const struct unwind_rule *ours, const struct unwind_rule *th
 						       ours->fp == theirs->fp && ours->fp_offset == theirs->fp_offset);
 }
 
+/* A rule that was found by going through code: oracles know nothing of it; where both sides have a rule it must be the same
+ * CFA. */
+static bool agrees_with_code(const struct row *a, const struct row *b, uint64_t address)
+{
+	const struct unwind_rule *ours = &a->rule, *theirs = &b->rule;
+	if (theirs->cfa & UNWIND_RULE_ANALYSED) {
+		ours = &b->rule;
+		theirs = &a->rule;
+	}
+	if (!(ours->cfa & UNWIND_RULE_ANALYSED) || theirs->cfa == UNWIND_CFA_NONE)
+		return ours->cfa & UNWIND_RULE_ANALYSED;
+	int32_t offset = theirs->offset;
+	if (theirs->cfa == UNWIND_CFA_PLT && (int)(address & 15) >= theirs->offset2)
+		offset += 8;
+	return ours->cfa_register == theirs->cfa_register && ours->offset == offset;
+}
+
 /* At every address at which either of them changes. Stubs of `file` that the oracle knows nothing of are compared elsewhere. */
 static size_t count_differences(const struct rows *at, const struct rows *ours, const struct rows *theirs,
 				const struct elf_file *file)
@@ -494,7 +530,8 @@ static size_t count_differences(const struct rows *at, const struct rows *ours, 
 		uint64_t address = at->items[i].address;
 		struct row a = row_at(ours, address), b = row_at(theirs, address);
 		open += b.rule.cfa == EXPRESSION;
-		if (is_same(&a.rule, &b.rule) || (b.rule.cfa == UNWIND_CFA_NONE && is_stub(file, address)))
+		if (is_same(&a.rule, &b.rule) || agrees_with_code(&a, &b, address) ||
+		    (b.rule.cfa == UNWIND_CFA_NONE && is_stub(file, address)))
 			continue;
 		print_message("at %" PRIx64 "\n", address);
 		print_row("ours  ", &a);

@@ -61,14 +61,16 @@ static int add_rule(struct plt *plt, const struct unwind_rule *rule, uint32_t *r
 /* code[from..to) has this rule; what follows with the same one is joined to it. */
 static int add_range(struct plt *plt, size_t from, size_t to, const struct unwind_rule *rule)
 {
-	struct cfi_entry entry = {.start = plt->section->address + from, .len = (uint32_t)(to - from), .cie = CFI_STUB};
+	struct cfi_entry entry = {.start = plt->section->address + from, .len = (uint32_t)(to - from), .kind = CFI_STUB};
 	uint64_t end;
-	if (from == to || add_rule(plt, rule, &entry.program) > 0)
+	uint32_t number;
+	if (from == to || add_rule(plt, rule, &number) > 0)
 		return 0;
+	entry.place = number;
 	if (!cfi_is_code(plt->reader, entry.start, &end) || entry.len > end - entry.start)
 		return 0;
 	struct cfi_entry *last = plt->entries->count > 0 ? &plt->entries->items[plt->entries->count - 1] : NULL;
-	if (last && last->program == entry.program && last->start + last->len == entry.start) {
+	if (last && last->place == entry.place && last->start + last->len == entry.start) {
 		last->len += entry.len;
 		return 0;
 	}
@@ -85,8 +87,7 @@ static struct unwind_rule rule_of_sp(const struct cfi_machine *machine, int32_t 
 	return rule;
 }
 
-/* ---- x86-64
- * -------------------------------------------------------------------------------------------------------------------- */
+/* ---- x86-64 ---- */
 
 /* Length of the instruction at code[0..len), 0 if it is none of those above. */
 static size_t decode(const uint8_t *code, size_t len, struct stub *stub, bool *ret_pushes, bool *ret_is_padding)
@@ -186,7 +187,7 @@ static int add_stubs_x86_64(struct plt *plt)
 	return r;
 }
 
-/* ---- AArch64 ------------------------------------------------------------------------------------------------------------ */
+/* ---- AArch64 ---- */
 
 static bool is_stub_instruction(uint32_t word)
 {
@@ -286,7 +287,7 @@ static bool is_start_code(const uint8_t *code)
 int cfi_entry_point_read(struct cfi_reader *reader, struct cfi_entries *entries)
 {
 	struct elf_file *file = reader->file;
-	struct cfi_entry entry = {.start = file->entry, .len = ENTRY_BYTES, .cie = CFI_STUB};
+	struct cfi_entry entry = {.start = file->entry, .len = ENTRY_BYTES, .kind = CFI_STUB};
 	uint8_t code[16];
 	uint64_t end, offset;
 
@@ -298,7 +299,7 @@ int cfi_entry_point_read(struct cfi_reader *reader, struct cfi_entries *entries)
 		return 0;
 	if (entry.len > end - file->entry)
 		entry.len = (uint32_t)(end - file->entry);
-	entry.program = reader->stub_rule_count;
+	entry.place = (uint32_t)reader->stub_rule_count;
 	reader->stub_rules[reader->stub_rule_count++].rule = (struct unwind_rule){.cfa = UNWIND_CFA_END};
 	return cfi_entries_append(reader, entries, &entry);
 }

@@ -4,8 +4,8 @@
  *
  * An instruction either changes the rules of registers or moves the location forward. A row is complete when the location
  * moves: it holds from the old location to the new one. So rows come out in ascending order by themselves, and those that do
- * not differ from the one before are dropped on the spot: of the registers only the CFA, the return address, the frame pointer
- * and the stack pointer are followed; compilers write rules for four more, callee-saved, which no walk needs.
+ * not differ from the one before are dropped on the spot: of the registers only the CFA, the return address, the frame pointer,
+ * the stack pointer and (x86-64) rbx are followed; compilers write rules for four more, callee-saved, which no walk needs.
  *
  * State: the rule in the form in which it is given out, and bits for what that form cannot say (enum cfi_odd). No bit set,
  * which is nearly always: the rule is compared and given out as it is. Else resolve() says what becomes of it.
@@ -29,7 +29,7 @@
 #define SIGNAL_SP 160
 #define SIGNAL_RA 168
 
-enum column { COLUMN_OTHER, COLUMN_RA, COLUMN_FP, COLUMN_SP };
+enum column { COLUMN_OTHER, COLUMN_RA, COLUMN_FP, COLUMN_SP, COLUMN_RBX };
 
 struct program {
 	struct cfi_cursor cursor;
@@ -49,7 +49,9 @@ static inline enum column column_of(const struct program *p, uint64_t number)
 		return COLUMN_RA;
 	if (number == p->reader->machine->fp)
 		return COLUMN_FP;
-	return number == p->reader->machine->sp ? COLUMN_SP : COLUMN_OTHER;
+	if (number == p->reader->machine->sp)
+		return COLUMN_SP;
+	return (int64_t)number == p->reader->machine->rbx ? COLUMN_RBX : COLUMN_OTHER;
 }
 
 static bool is_signal_frame(const struct program *p)
@@ -159,7 +161,7 @@ static void set_cfa(struct program *p, uint64_t number, int64_t offset)
 		p->state.odd |= CFI_ODD_CFA_REGISTER;
 	p->state.is.rule.cfa = UNWIND_CFA_REGISTER;
 	p->state.is.rule.cfa_register = (uint8_t)number;
-	p->state.is.rule.offset2 = 0;
+	p->state.is.rule.offset2 = p->state.rbx;
 	set_cfa_offset(p, offset);
 }
 
@@ -193,6 +195,15 @@ static void set_sp(struct program *p, uint32_t odd)
 	p->state.odd = (p->state.odd & ~(uint32_t)CFI_ODD_SP) | odd;
 }
 
+/* offset: from the CFA; 0 = unchanged. */
+static void set_rbx(struct program *p, int64_t offset)
+{
+	bool fits = offset == (int32_t)offset && offset % 8 == 0;
+	p->state.rbx = fits ? (int32_t)offset : UNWIND_RBX_LOST;
+	if (p->state.is.rule.cfa == UNWIND_CFA_REGISTER)
+		p->state.is.rule.offset2 = p->state.rbx;
+}
+
 /* The register is saved at CFA + offset. */
 static inline void set_saved(struct program *p, uint64_t number, int64_t offset)
 {
@@ -202,6 +213,8 @@ static inline void set_saved(struct program *p, uint64_t number, int64_t offset)
 		set_fp(p, fits ? UNWIND_WHERE_CFA : UNWIND_WHERE_LOST, fits ? offset : 0, 0);
 	else if (column == COLUMN_RA)
 		set_ra(p, fits ? UNWIND_WHERE_CFA : UNWIND_WHERE_LOST, fits ? offset : 0, fits ? 0 : CFI_ODD_RA_FAR);
+	else if (column == COLUMN_RBX)
+		set_rbx(p, offset != 0 ? offset : UNWIND_RBX_LOST);
 	else if (unlikely(column == COLUMN_SP))
 		set_sp(p, CFI_ODD_SP_MOVED);
 }
@@ -229,6 +242,8 @@ static void set_lost(struct program *p, uint64_t number)
 		set_fp(p, UNWIND_WHERE_LOST, 0, 0);
 	else if (column == COLUMN_SP)
 		set_sp(p, CFI_ODD_SP_MOVED);
+	else if (column == COLUMN_RBX)
+		set_rbx(p, UNWIND_RBX_LOST);
 }
 
 static void set_undefined(struct program *p, uint64_t number)
@@ -248,6 +263,8 @@ static void set_same(struct program *p, uint64_t number)
 		set_fp(p, UNWIND_WHERE_SAME, 0, 0);
 	else if (column == COLUMN_SP)
 		set_sp(p, CFI_ODD_SP_MOVED);
+	else if (column == COLUMN_RBX)
+		set_rbx(p, 0);
 }
 
 static void set_register(struct program *p, uint64_t number, uint64_t other)
@@ -304,6 +321,8 @@ static int restore(struct program *p, uint64_t number)
 		set_ra(p, rule->ra, rule->ra_offset, initial->odd & CFI_ODD_RA);
 	else if (column == COLUMN_SP)
 		set_sp(p, initial->odd & CFI_ODD_SP);
+	else if (column == COLUMN_RBX)
+		set_rbx(p, initial->rbx);
 	return 0;
 }
 
@@ -499,10 +518,13 @@ bool cfi_program_start(struct cfi_reader *reader, struct cfi_cie *cie, struct cf
 
 int cfi_program_run(struct cfi_reader *reader, const struct cfi_entry *entry, uint64_t end)
 {
-	const struct cfi_cie *cie = &reader->cies[entry->cie];
-	const uint8_t *data = reader->sources[cie->source].data.data + entry->program;
+	static const union cfi_rule none;
+	const struct cfi_cie *cie;
 	struct program p;
-	p.cursor = (struct cfi_cursor){data, data + entry->program_len};
+	if (cfi_fde_read(reader, entry, &cie, &p.cursor) > 0) {
+		int failed = cfi_emit(reader, entry->start, &none);
+		return failed < 0 ? failed : 1;
+	}
 	p.location = entry->start;
 	p.limit = end;
 	p.end = entry->start + entry->len;
@@ -516,7 +538,6 @@ int cfi_program_run(struct cfi_reader *reader, const struct cfi_entry *entry, ui
 		return emit(&p);
 	if (r != DAMAGED)
 		return r == ENDED ? 0 : r;
-	static const union cfi_rule none;
 	r = cfi_emit(reader, p.location, &none);
 	return r < 0 ? r : 1;
 }

@@ -48,21 +48,22 @@ static int add_section(struct cfi_reader *reader, const char *name, bool is_eh)
 	const struct elf_section *section = elf_file_find_contents(reader->file, name);
 	if (!section || section->size == 0)
 		return 0;
-	uint8_t *raw;
-	int r = elf_file_read_range(reader->file, section->offset, section->size, CFI_SECTION_BYTES_MAX, name, &raw,
-				    reader->err);
+	struct cfi_source source = {.address = section->address, .is_eh = is_eh};
+	int r = cfi_source_open(reader, section->offset, section->size, name, &source);
 	if (r < 0)
 		return r;
-	struct bytes data = {raw, (size_t)section->size};
 	if (elf_section_is_compressed(section)) {
-		r = inflate_section(reader, section, data, &data);
-		mem_free(raw);
+		struct cfi_source packed = source;
+		source.pages = NULL;
+		r = cfi_source_need(reader, &packed, 0, packed.data.len);
+		r = r < 0 ? -EBADMSG : inflate_section(reader, section, packed.data, &source.data);
+		cfi_source_release(&packed);
 	}
 	if (r < 0) {
 		reader->stats.bad_entries++;
 		return r == -EBADMSG ? 1 : r;
 	}
-	add_source(reader, (struct cfi_source){.data = data, .address = section->address, .is_eh = is_eh});
+	add_source(reader, source);
 	return 1;
 }
 
@@ -143,13 +144,11 @@ static int add_frames_of_header(struct cfi_reader *reader, struct bytes header, 
 		       find_end(reader, cursor, count, frames - address, offset, &len);
 	if (len > CFI_SECTION_BYTES_MAX)
 		len = CFI_SECTION_BYTES_MAX;
-	uint8_t *data;
-	int r = elf_file_read_range(reader->file, offset, len, len, "the call frame information", &data, reader->err);
-	if (r < 0)
-		return r;
-	add_source(reader,
-		   (struct cfi_source){.data = {data, (size_t)len}, .address = frames, .is_eh = true, .has_no_end = !has_end});
-	return 0;
+	struct cfi_source source = {.address = frames, .is_eh = true, .has_no_end = !has_end};
+	int r = cfi_source_open(reader, offset, len, "the call frame information", &source);
+	if (r == 0)
+		add_source(reader, source);
+	return r;
 }
 
 static int add_segment(struct cfi_reader *reader)

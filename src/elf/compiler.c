@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/text.h"
 
 #define COMMENT_BYTES_MAX (64 * KIB)
 #define NOTE_BYTES_MAX	  (4 * KIB)
@@ -32,11 +33,6 @@ struct version {
 	char text[VERSION_MAX];
 };
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 /* A version begins with a digit and goes on as versions do: "12.2.0", "15.0.0-rc2", "1.63.0-nightly", "1.22rc1". */
 static bool take_version(const char *text, size_t len, struct version *ret)
 {
@@ -45,7 +41,7 @@ static bool take_version(const char *text, size_t len, struct version *ret)
 	while (end < len && text[end] &&
 	       strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-+~_", text[end]))
 		end++;
-	if (!end || end >= VERSION_MAX || !is_digit(text[0]) || (end < len && text[end] && text[end] != ' '))
+	if (!end || end >= VERSION_MAX || !text_is_digit((uint8_t)text[0]) || (end < len && text[end] && text[end] != ' '))
 		return false;
 	memcpy(ret->text, text, end);
 	ret->text[end] = 0;
@@ -56,11 +52,11 @@ static bool take_version(const char *text, size_t len, struct version *ret)
 static int compare_versions(const char *a, const char *b)
 {
 	while (*a || *b) {
-		if (is_digit(*a) && is_digit(*b)) {
+		if (text_is_digit((uint8_t)*a) && text_is_digit((uint8_t)*b)) {
 			unsigned long long left = 0, right = 0;
-			for (; is_digit(*a); a++)
+			for (; text_is_digit((uint8_t)*a); a++)
 				left = left * 10 + (unsigned)(*a - '0');
-			for (; is_digit(*b); b++)
+			for (; text_is_digit((uint8_t)*b); b++)
 				right = right * 10 + (unsigned)(*b - '0');
 			if (left != right)
 				return left < right ? -1 : 1;

@@ -71,7 +71,6 @@ int elf_read_debuglink(struct elf_file *file, char ret_name[static DEBUG_LINK_NA
 int elf_read_debugaltlink(struct elf_file *file, char ret_name[static DEBUG_LINK_NAME_MAX],
 			  char ret_build_id[static BUILD_ID_HEX_MAX], struct error *err)
 {
-	static const char digits[] = "0123456789abcdef";
 	struct bytes data;
 	size_t len;
 	int r = read_link(file, ".gnu_debugaltlink", &data, &len, err);
@@ -83,10 +82,6 @@ int elf_read_debugaltlink(struct elf_file *file, char ret_name[static DEBUG_LINK
 	if (id_len == 0 || id_len > BUILD_ID_BYTES_MAX)
 		return damaged(file, ".gnu_debugaltlink", "it has no build-id", err);
 	memcpy(ret_name, memory, len + 1);
-	for (size_t i = 0; i < id_len; i++) {
-		ret_build_id[2 * i] = digits[id[i] >> 4];
-		ret_build_id[2 * i + 1] = digits[id[i] & 15];
-	}
-	ret_build_id[2 * id_len] = 0;
+	build_id_format(id, id_len, ret_build_id);
 	return 0;
 }

@@ -198,8 +198,7 @@ int disassemble(struct bytes code, const struct disassemble_options *options, st
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct decoder decoder = {.machine = find_machine(options->machine), .options = options, .code = code, .result = ret};
-	*ret = (struct disassembly){0};
-	buffer_init(&ret->text, TEXT_MAX);
+	*ret = (struct disassembly){.text.max = TEXT_MAX};
 	if (!decoder.machine)
 		return error_set(err, -ENOTSUP, "no disassembler for this machine (ELF number %u)", options->machine);
 	if (code.len > DISASSEMBLE_BYTES_MAX)

@@ -37,7 +37,7 @@
  *
  * Rejected: libdw. It opens split and supplementary files itself, by the paths that the file at hand names, and its 0.188
  * (Debian 12) neither reads packages (.dwp) nor unpacks zstd, keeps all line tables that were asked for, takes sections'
- * claimed sizes at their word, and cannot be fuzzed and sanitized together with us. What is needed of DWARF here - to walk it
+ * claimed sizes at their word, and cannot be fuzzed and fixed together with us. What is needed of DWARF here - to walk it
  * once, forwards - is small.
  */
 #include <dwarf.h>
@@ -73,8 +73,7 @@ void dwarf_note(struct dwarf_reader *reader, const char *format, ...)
 	va_end(args);
 }
 
-/* ---- scopes ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- scopes ---- */
 
 static int fill_scope(struct walk *w, const struct dwarf_entry *entry, uint32_t parent, struct code_scope *ret)
 {
@@ -204,8 +203,7 @@ static int walk_entries(struct walk *w)
 	return w->cursor.failed ? -EBADMSG : 0;
 }
 
-/* ---- units ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- units ---- */
 
 static void begin_unit(struct dwarf_reader *reader)
 {
@@ -345,7 +343,6 @@ int dwarf_read(int fd, const struct dwarf_options *options, code_unit_sink sink,
 		reader->result = &result;
 		reader->err = err;
 		arena_init(&reader->arena, DWARF_UNIT_PATHS_MAX);
-		map64_init(&reader->names_index);
 		r = dwarf_file_load_main(reader, fd);
 		if (r == 0)
 			r = read_units(reader, w, sink, sink_context);

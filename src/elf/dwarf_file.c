@@ -29,10 +29,9 @@ static int load_section(struct dwarf_reader *reader, struct elf_file *elf, const
 	snprintf(name, sizeof(name), ".debug_%s%s", part, has_suffix ? ".dwo" : "");
 	snprintf(old, sizeof(old), ".zdebug_%s%s", part, has_suffix ? ".dwo" : "");
 	const struct elf_section *section = elf_file_find_section(elf, name);
-	if (section)
-		return section->type == SHT_NOBITS ? 0 : elf_file_read_section(elf, section, max, ret, reader->err);
-	section = elf_file_find_contents(elf, old);
-	return section ? elf_file_read_section(elf, section, max, ret, reader->err) : 0;
+	if (!section)
+		section = elf_file_find_section(elf, old);
+	return section && section->type != SHT_NOBITS ? elf_file_read_section(elf, section, max, ret, reader->err) : 0;
 }
 
 static int load_sections(struct dwarf_reader *reader, struct dwarf_file *file, struct elf_file *elf)
@@ -104,13 +103,6 @@ bool dwarf_is_code(const struct dwarf_reader *reader, uint64_t address)
 
 /* ---- other files -------------------------------------------------------------------------------------------------------- */
 
-static void put_hex(struct bytes id, char out[static BUILD_ID_HEX_MAX])
-{
-	size_t len = id.len < (BUILD_ID_HEX_MAX - 1) / 2 ? id.len : (BUILD_ID_HEX_MAX - 1) / 2;
-	for (size_t i = 0; i < len; i++)
-		snprintf(out + 2 * i, 3, "%02x", id.data[i]);
-}
-
 /* .gnu_debugaltlink is name, NUL, build-id. DWARF 5's .debug_sup is u16 version, u8 0, name, uleb128 length, checksum. */
 static int load_alt_name(struct dwarf_reader *reader, struct elf_file *elf)
 {
@@ -128,7 +120,7 @@ static int load_alt_name(struct dwarf_reader *reader, struct elf_file *elf)
 	const char *name = dwarf_cstring(&c);
 	uint64_t len = is_new ? dwarf_uleb(&c) : dwarf_left(&c);
 	if (!c.failed && len <= dwarf_left(&c) && *name && !(is_new && data.data[2])) {
-		put_hex((struct bytes){c.at, (size_t)len}, reader->alt_build_id);
+		build_id_format(c.at, len, reader->alt_build_id);
 		reader->alt_name = mem_strdup(name);
 		r = reader->alt_name ? 0 : error_nomem(reader->err);
 	}

@@ -36,8 +36,7 @@ struct line_field {
 	uint64_t content, form;
 };
 
-/* ---- directories and files ------------------------------------------------------------------------------------------------
- */
+/* ---- directories and files ---- */
 
 static int limit_error(struct dwarf_reader *reader, int r, const char *what)
 {
@@ -158,8 +157,7 @@ static int read_header(struct dwarf_reader *reader, const struct dwarf_unit *uni
 	return r;
 }
 
-/* ---- the program ----------------------------------------------------------------------------------------------------------
- */
+/* ---- the program ---- */
 
 struct line_state {
 	struct dwarf_line_row row;
@@ -297,8 +295,7 @@ static int run_program(struct dwarf_reader *reader, const struct dwarf_unit *uni
 	return 0;
 }
 
-/* ---- paths ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- paths ---- */
 
 /* Joins two parts with one slash between them; an empty part is none. */
 static void join(char *out, const char *part)
@@ -366,8 +363,7 @@ int dwarf_line_file_id(struct dwarf_reader *reader, const struct dwarf_unit *uni
 	return given == 0 ? 0 : file_id(reader, unit, given - 1, ret);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
 static int compare_sequences(const void *a, const void *b)
 {

@@ -19,7 +19,7 @@ static const struct test_symbol symbols[] = {
 	{"beta@@V_2", 0x40, 0x20, STT_FUNC, STB_LOCAL},
 	{"resolver", 0x60, 0x10, STT_GNU_IFUNC, STB_GLOBAL},
 	{"label", 0x80, 0, STT_NOTYPE, STB_LOCAL},
-	{"$x", 0x90, 0, STT_NOTYPE, STB_LOCAL},
+	{"$x", 0x90, 0, STT_NOTYPE, STB_LOCAL}, /* no mapping symbol but on ARM and RISC-V */
 	{".Llocal", 0x94, 0, STT_NOTYPE, STB_LOCAL},
 	{"object", 0xa0, 8, STT_OBJECT, STB_GLOBAL},
 	{"undefined", 0xb0, 8, STT_FUNC, STB_GLOBAL, 0xfff0},
@@ -28,7 +28,7 @@ static const struct test_symbol symbols[] = {
 	{"too_long", 0x3f0, 0x1000, STT_FUNC, STB_GLOBAL},
 	{"", 0x3f8, 8, STT_FUNC, STB_GLOBAL},
 };
-static const struct test_elf good = {symbols, sizeof(symbols) / sizeof(symbols[0])};
+static const struct test_elf good = {symbols, sizeof(symbols) / sizeof(symbols[0]), .version = "V_2"};
 
 /* Everything that can be asked of a file. Returns the first error. */
 static int read_all(struct bytes bytes, int fd, size_t *ret_symbols, struct error *err)
@@ -60,7 +60,7 @@ static void test_reads_headers_and_sections(void **state)
 	assert_int_equal(file.segment_count, 2);
 	assert_int_equal(elf_file_load_sections(&file, NULL), 0);
 	assert_int_equal(elf_file_load_sections(&file, NULL), 0);
-	assert_int_equal(file.section_count, 6);
+	assert_int_equal(file.section_count, 7);
 	assert_non_null(elf_file_find_section(&file, ".text"));
 	assert_null(elf_file_find_section(&file, ".data"));
 	assert_ptr_equal(elf_file_find_section_type(&file, SHT_SYMTAB), elf_file_find_section(&file, ".symtab"));
@@ -82,8 +82,8 @@ static void test_reads_function_symbols_only(void **state)
 	elf_symbols_init(&list);
 	assert_int_equal(elf_file_open_memory(&file, buffer_bytes(&b), "test", NULL), 0);
 	assert_int_equal(elf_symbols_add_file(&list, &file, NULL), 0);
-	static const char *const names[] = {"alpha", "beta", "resolver", "label", "too_long"};
-	assert_int_equal(list.count, 5);
+	static const char *const names[] = {"alpha", "beta", "resolver", "label", "$x", "too_long"};
+	assert_int_equal(list.count, 6);
 	assert_true(list.has_symtab);
 	for (size_t i = 0; i < list.count; i++) {
 		assert_string_equal(list.items[i].name, names[i]);
@@ -94,10 +94,83 @@ static void test_reads_function_symbols_only(void **state)
 	/* Without a size: to the end of the section. Too long: cut there. */
 	assert_true(list.items[3].is_unsized);
 	assert_int_equal(list.items[3].size, TEST_ELF_TEXT_SIZE - 0x80);
-	assert_int_equal(list.items[4].size, 0x10);
+	assert_int_equal(list.items[5].size, 0x10);
 	elf_symbols_release(&list);
 	elf_file_release(&file);
 	buffer_release(&b);
+}
+
+/* Checks the names that a file's symbols get, one after the other. */
+static void check_names(const struct test_elf *elf, const char *const *names, size_t count)
+{
+	struct buffer b;
+	test_elf_build(elf, &b);
+	struct elf_file file;
+	struct elf_symbols list;
+	elf_symbols_init(&list);
+	assert_int_equal(elf_file_open_memory(&file, buffer_bytes(&b), "test", NULL), 0);
+	assert_int_equal(elf_symbols_add_file(&list, &file, NULL), 0);
+	assert_int_equal(list.count, count);
+	for (size_t i = 0; i < count; i++) {
+		assert_string_equal(list.items[i].name, names[i]);
+		assert_int_equal(list.items[i].name_len, strlen(names[i]));
+	}
+	elf_symbols_release(&list);
+	elf_file_release(&file);
+	buffer_release(&b);
+}
+
+static void test_leaves_out_mapping_symbols_only(void **state)
+{
+	static const struct test_symbol dollars[] = {
+		{"$s4main3fooyyF", 0x10, 8, STT_FUNC, STB_GLOBAL},
+		{"$x", 0x20, 0, STT_NOTYPE, STB_LOCAL},
+		{"$d.12", 0x30, 0, STT_NOTYPE, STB_LOCAL},
+		{"$a", 0x40, 0, STT_NOTYPE, STB_LOCAL},
+		{"$t.0", 0x50, 0, STT_NOTYPE, STB_LOCAL},
+		{"$xrv64i2p1_m2p0", 0x60, 0, STT_NOTYPE, STB_LOCAL},
+		{"$exit", 0x70, 0, STT_NOTYPE, STB_LOCAL},
+		{"$d0", 0x80, 0, STT_NOTYPE, STB_LOCAL},
+		{"$", 0x90, 0, STT_NOTYPE, STB_LOCAL},
+	};
+	static const struct {
+		uint16_t machine;
+		const char *names[9];
+		size_t count;
+	} cases[] = {
+		{EM_X86_64, {"$s4main3fooyyF", "$x", "$d.12", "$a", "$t.0", "$xrv64i2p1_m2p0", "$exit", "$d0", "$"}, 9},
+		{EM_ARM, {"$s4main3fooyyF", "$x", "$xrv64i2p1_m2p0", "$exit", "$d0", "$"}, 6},
+		{EM_AARCH64, {"$s4main3fooyyF", "$a", "$t.0", "$xrv64i2p1_m2p0", "$exit", "$d0", "$"}, 7},
+		{EM_RISCV, {"$s4main3fooyyF", "$a", "$t.0", "$exit", "$d0", "$"}, 6},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct test_elf elf = {dollars, sizeof(dollars) / sizeof(dollars[0]), .machine = cases[i].machine};
+		check_names(&elf, cases[i].names, cases[i].count);
+	}
+}
+
+/* A '@' ends a name only where a version of this file follows. */
+static void test_cuts_versions_only(void **state)
+{
+	static const struct test_symbol ats[] = {
+		{"plain", 0x10, 8, STT_FUNC, STB_GLOBAL},	    {"*Int32@Object#hash", 0x20, 8, STT_FUNC, STB_GLOBAL},
+		{"method@safe", 0x30, 8, STT_FUNC, STB_GLOBAL},	    {"memcpy@@V_2", 0x40, 8, STT_FUNC, STB_GLOBAL},
+		{"method@safe@V_2", 0x50, 8, STT_FUNC, STB_GLOBAL}, {"@V_2", 0x60, 8, STT_FUNC, STB_GLOBAL},
+		{"trailing@", 0x70, 8, STT_FUNC, STB_GLOBAL},	    {"other@V_3", 0x80, 8, STT_FUNC, STB_GLOBAL},
+	};
+	static const char *const none[] = {"plain", "*Int32@Object#hash", "method@safe", "memcpy@@V_2", "method@safe@V_2",
+					   "@V_2",  "trailing@",	  "other@V_3"};
+	static const char *const known[] = {"plain", "*Int32@Object#hash", "method@safe", "memcpy", "method@safe",
+					    "@V_2",  "trailing@",	   "other@V_3"};
+	/* What its names are cannot be read: what looks like a version is one. */
+	static const char *const unknown[] = {"plain", "*Int32@Object#hash", "method", "memcpy", "method@safe",
+					      "@V_2",  "trailing@",	     "other"};
+	struct test_elf elf = {ats, 8};
+	check_names(&elf, none, 8);
+	elf.version = "V_2";
+	check_names(&elf, known, 8);
+	elf.version_is_absent = true;
+	check_names(&elf, unknown, 8);
 }
 
 static void test_stripped_file_has_exported_names(void **state)
@@ -111,7 +184,7 @@ static void test_stripped_file_has_exported_names(void **state)
 	elf_symbols_init(&list);
 	assert_int_equal(elf_file_open_memory(&file, buffer_bytes(&b), "test", NULL), 0);
 	assert_int_equal(elf_symbols_add_file(&list, &file, NULL), 0);
-	assert_int_equal(list.count, 5);
+	assert_int_equal(list.count, 6);
 	assert_false(list.has_symtab);
 	elf_symbols_release(&list);
 	elf_file_release(&file);
@@ -283,7 +356,7 @@ static void test_faults(void **state)
 			int r = read_all((struct bytes){0}, fd, &count, &err);
 			if (!fault_disarm(kinds[kind])) {
 				assert_int_equal(r, 0);
-				assert_int_equal(count, 5);
+				assert_int_equal(count, 6);
 				assert_true(n > 5);
 				break;
 			}
@@ -352,6 +425,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reads_headers_and_sections),
 		cmocka_unit_test(test_reads_function_symbols_only),
+		cmocka_unit_test(test_leaves_out_mapping_symbols_only),
+		cmocka_unit_test(test_cuts_versions_only),
 		cmocka_unit_test(test_stripped_file_has_exported_names),
 		cmocka_unit_test(test_refuses_what_is_no_elf_file),
 		cmocka_unit_test(test_refuses_what_is_no_regular_file),

@@ -4,6 +4,7 @@
  *
  * What counts. STT_FUNC and STT_GNU_IFUNC that are defined; STT_NOTYPE only in executable sections and only with a name that a
  * person gave: mapping symbols of ARM, AArch64 and RISC-V ("$x", "$d.12") and assemblers' local labels (".L12") are left out.
+ * On other machines, and behind anything but those letters, '$' is part of a name: every function of Swift begins with "$s".
  * The address must lie in a PT_LOAD segment that is executed; anything else cannot be sampled. Relocatable objects have no
  * segments and so no symbols here: their addresses mean nothing until a loader places them.
  *
@@ -26,8 +27,7 @@ _Static_assert(ELF_SYMBOLS_MAX < ORDER_SYMTAB, "a bit tells the tables apart");
 
 void elf_symbols_init(struct elf_symbols *symbols)
 {
-	*symbols = (struct elf_symbols){0};
-	arena_init(&symbols->text, ELF_STRTAB_BYTES_MAX);
+	*symbols = (struct elf_symbols){.text.max_bytes = ELF_STRTAB_BYTES_MAX};
 }
 
 void elf_symbols_release(struct elf_symbols *symbols)
@@ -81,14 +81,26 @@ int elf_symbols_read_strings(struct elf_symbols *symbols, struct elf_file *file,
 	return 0;
 }
 
-static bool is_artificial(const char *name)
+/* "$x", "$d.12": what follows is code, or data (ELF for the Arm Architecture 4.5.6, for AArch64 5.5.5; RISC-V psABI, whose "$x"
+ * may have an ISA's name behind it). */
+static bool is_mapping_symbol(uint16_t machine, const char *name)
 {
-	return name[0] == 0 || name[0] == '$' || (name[0] == '.' && name[1] == 'L');
+	const char *letters = machine == EM_ARM ? "atd" : machine == EM_AARCH64 || machine == EM_RISCV ? "xd" : "";
+	if (name[0] != '$' || name[1] == 0 || !strchr(letters, name[1]))
+		return false;
+	return name[2] == 0 || name[2] == '.' || (machine == EM_RISCV && strncmp(name, "$xrv", 4) == 0);
 }
 
-/* The name with its version cut off in place ("memcpy@@GLIBC_2.14"); NULL when it is empty, too long, or outside the table. */
-static const char *symbol_name(struct elf_symbols *symbols, struct bytes strings, uint32_t offset, uint32_t *ret_len)
+static bool is_artificial(uint16_t machine, const char *name)
 {
+	return name[0] == 0 || is_mapping_symbol(machine, name) || (name[0] == '.' && name[1] == 'L');
+}
+
+/* The name with its version cut off in place ("memcpy@@GLIBC_2.14"; a '@' that begins no version of this file stays); NULL when
+ * it is empty, too long, or outside the table. */
+static const char *symbol_name(const struct symbol_reader *reader, struct bytes strings, uint32_t offset, uint32_t *ret_len)
+{
+	struct elf_symbols *symbols = reader->symbols;
 	if (offset >= strings.len)
 		return NULL;
 	/* A NUL stands behind the table. */
@@ -97,8 +109,8 @@ static const char *symbol_name(struct elf_symbols *symbols, struct bytes strings
 	symbols->name_bytes += len;
 	if (len == 0 || len > ELF_SYMBOL_NAME_MAX)
 		return NULL;
-	char *version = memchr(name, '@', len);
-	if (version && version > name) {
+	char *version = elf_versions_find(&reader->versions, name, len);
+	if (version) {
 		*version = 0;
 		len = (size_t)(version - name);
 	}
@@ -183,11 +195,11 @@ static int add_raw_symbol(struct symbol_reader *reader, const Elf64_Sym *raw, st
 		return 0;
 	symbol.file = symbol.binding == STB_LOCAL ? reader->source_file : "";
 	symbol.order = (uint32_t)symbols->count | (reader->is_symtab ? ORDER_SYMTAB : 0);
-	symbol.name = symbol_name(symbols, strings, raw->st_name, &symbol.name_len);
+	symbol.name = symbol_name(reader, strings, raw->st_name, &symbol.name_len);
 	if (symbols->name_bytes > ELF_SYMBOL_NAME_BYTES_MAX)
 		return error_set(err, -E2BIG, "%s: symbol names of more than %llu bytes, the limit", reader->file->name,
 				 (unsigned long long)ELF_SYMBOL_NAME_BYTES_MAX);
-	if (!symbol.name || is_artificial(symbol.name))
+	if (!symbol.name || is_artificial(reader->file->machine, symbol.name))
 		return 0;
 	return elf_symbols_append(symbols, &symbol, err);
 }
@@ -260,16 +272,11 @@ static bool is_damage(int r)
 	return r == -EBADMSG || r == -ENOTSUP;
 }
 
-int elf_symbols_add_file(struct elf_symbols *symbols, struct elf_file *file, struct error *err)
+static int add_tables(struct symbol_reader *reader, struct error *err)
 {
-	if (file->type == ET_REL)
-		return error_set(err, -ENOTSUP, "%s: a relocatable file: its symbols have no address until it is loaded",
-				 file->name);
-	int r = elf_file_load_sections(file, err);
-	if (r < 0)
-		return r;
-	struct symbol_reader reader = {.symbols = symbols, .file = file};
-	find_executed_segments(&reader);
+	struct elf_symbols *symbols = reader->symbols;
+	const struct elf_file *file = reader->file;
+	int r = 0;
 	static const uint32_t types[] = {SHT_SYMTAB, SHT_DYNSYM};
 	int damage = 0;
 	bool any_sound = false;
@@ -279,7 +286,7 @@ int elf_symbols_add_file(struct elf_symbols *symbols, struct elf_file *file, str
 		if (!table)
 			continue;
 		size_t count_before = symbols->count;
-		r = add_table(&reader, table, &problem);
+		r = add_table(reader, table, &problem);
 		if (r == 0) {
 			any_sound = true;
 			symbols->has_symtab |= types[i] == SHT_SYMTAB;
@@ -297,5 +304,23 @@ int elf_symbols_add_file(struct elf_symbols *symbols, struct elf_file *file, str
 			*err = problem;
 		return r;
 	}
-	return elf_symbols_add_plt(&reader, err);
+	return r;
+}
+
+int elf_symbols_add_file(struct elf_symbols *symbols, struct elf_file *file, struct error *err)
+{
+	if (file->type == ET_REL)
+		return error_set(err, -ENOTSUP, "%s: a relocatable file: its symbols have no address until it is loaded",
+				 file->name);
+	int r = elf_file_load_sections(file, err);
+	if (r < 0)
+		return r;
+	struct symbol_reader reader = {.symbols = symbols, .file = file};
+	find_executed_segments(&reader);
+	r = elf_versions_read(&reader.versions, file, err);
+	if (r < 0)
+		return r;
+	r = add_tables(&reader, err);
+	elf_versions_release(&reader.versions);
+	return r < 0 ? r : elf_symbols_add_plt(&reader, err);
 }

@@ -31,6 +31,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "elf/elf_file_int.h"
 #include "elf/elf_symbols_int.h"
 #include "elf/pclntab_int.h"
@@ -72,7 +73,7 @@ struct extract {
 static bool starts_with_any(const char *name, const char *const *prefixes)
 {
 	for (size_t i = 0; prefixes[i]; i++)
-		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+		if (text_starts_with(name, prefixes[i]))
 			return true;
 	return false;
 }
@@ -82,9 +83,9 @@ static bool is_debug_section(const struct elf_section *s)
 	static const char *const unused[] = {"loc", "mac", "frame", "pub", "gnu_pub", "names", "gdb", NULL};
 	if (s->flags & SHF_ALLOC)
 		return false;
-	if (strncmp(s->name, ".debug_", 7) == 0)
+	if (text_starts_with(s->name, ".debug_"))
 		return !starts_with_any(s->name + 7, unused);
-	if (strncmp(s->name, ".zdebug_", 8) == 0)
+	if (text_starts_with(s->name, ".zdebug_"))
 		return !starts_with_any(s->name + 8, unused);
 	return false;
 }
@@ -165,8 +166,7 @@ static void begin_added(struct extract *x, const char *name, uint64_t bytes_max,
 {
 	/* A table that does not end with a NUL gets one: holes in the new file are zeros. */
 	uint64_t extra = x->names_extra > 0 ? x->names_extra : 1;
-	*ret = (struct added){.name = name, .name_offset = (uint32_t)(names_bytes(x) + extra)};
-	buffer_init(&ret->data, (size_t)bytes_max);
+	*ret = (struct added){.name = name, .name_offset = (uint32_t)(names_bytes(x) + extra), .data.max = (size_t)bytes_max};
 }
 
 /* Takes over the contents when there are any. */

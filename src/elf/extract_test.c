@@ -150,8 +150,7 @@ static void test_no_code_and_no_data(void **state)
 {
 	struct pair pair;
 	open_pair(&pair);
-	struct map64 runs;
-	map64_init(&runs);
+	struct map64 runs = {0};
 	/* 1: in what is not kept; then 2: in what is. */
 	for (int pass = 1; pass <= 2; pass++) {
 		for (size_t i = 1; i < pair.original.section_count; i++) {

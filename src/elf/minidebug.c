@@ -96,8 +96,7 @@ int elf_open_minidebug(struct elf_file *file, struct elf_file *ret, uint8_t **re
 	r = elf_file_read_section(file, section, PACKED_BYTES_MAX, &packed, err);
 	if (r < 0)
 		return r;
-	struct buffer out;
-	buffer_init(&out, ELF_MINIDEBUG_BYTES_MAX);
+	struct buffer out = {.max = ELF_MINIDEBUG_BYTES_MAX};
 	r = unpack(file, packed, &out, err);
 	mem_free((void *)packed.data);
 	if (r == 0)

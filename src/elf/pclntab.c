@@ -34,7 +34,7 @@
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/sorted.h"
-#include "elf/demangle.h"
+#include "elf/demangle/demangle.h"
 
 #define UNIT_ROWS	(64u * 1024)
 #define STEPS_MAX	(4u * 1024 * 1024) /* of one pc table */
@@ -467,11 +467,10 @@ static void release_reader(struct reader *reader)
 int pclntab_read(struct elf_file *file, code_unit_sink sink, void *context, struct pclntab_result *ret, struct error *err)
 {
 	static const char *const versions[] = {"1.2", "1.16", "1.18", "1.20"};
-	struct reader reader = {.sink = sink, .context = context};
+	struct reader reader = {.sink = sink, .context = context, .text.max_bytes = NAME_BYTES_MAX};
 	int r = pclntab_open(file, &reader.table, err);
 	if (r < 0)
 		return r;
-	arena_init(&reader.text, NAME_BYTES_MAX);
 	r = read_functions(&reader, err);
 	if (r == 0) {
 		memcpy(reader.result.version, versions[reader.table.layout], strlen(versions[reader.table.layout]) + 1);

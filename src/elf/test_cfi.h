@@ -221,10 +221,11 @@ static inline int add_text(void *context, uint64_t address, const struct unwind_
 	struct result *result = context;
 	struct buffer *out = &result->text;
 	static const struct unwind_rule none;
-	static const char *const words[] = {"-", NULL, NULL, NULL, "!", "?", "$"};
+	static const char *const words[] = {"-", NULL, NULL, NULL, "!", "?", "$", NULL};
 	assert_true(out->len == 0 || address > result->last_address);
 	assert_memory_not_equal(rule, out->len == 0 ? &none : &result->last, sizeof(*rule));
-	assert_true(rule->cfa < COUNT(words) && rule->cfa_register < result->registers);
+	assert_true(rule->cfa < COUNT(words));
+	assert_true(rule->cfa_register < result->registers || rule->cfa == UNWIND_CFA_INDEXED);
 	result->last_address = address;
 	result->last = *rule;
 	buffer_printf(out, "%s%llx:", out->len == 0 ? "" : " ", (unsigned long long)(address - TEST_CFI_TEXT));
@@ -237,11 +238,18 @@ static inline int add_text(void *context, uint64_t address, const struct unwind_
 		buffer_printf(out, "r%u%+d,", rule->cfa_register, rule->offset);
 	else if (rule->cfa == UNWIND_CFA_DEREFERENCE)
 		buffer_printf(out, "[r%u%+d]%+d,", rule->cfa_register, rule->offset, rule->offset2);
+	else if (rule->cfa == UNWIND_CFA_INDEXED)
+		buffer_printf(out, "[r%u+8r%u%+d]%+d,", rule->cfa_register & 15, rule->cfa_register >> 4, rule->offset,
+			      rule->offset2);
 	else
 		buffer_printf(out, "plt%+d/%d,", rule->offset, rule->offset2);
 	put_place(out, rule->ra, rule->ra_offset);
 	buffer_append_string(out, ",");
 	put_place(out, rule->fp, rule->fp_offset);
+	if (rule->cfa == UNWIND_CFA_REGISTER && rule->offset2 == UNWIND_RBX_LOST)
+		buffer_append_string(out, ",rbx?");
+	else if (rule->cfa == UNWIND_CFA_REGISTER && rule->offset2)
+		buffer_printf(out, ",rbx%+d", rule->offset2);
 	return 0;
 }
 

@@ -33,6 +33,9 @@ struct test_elf {
 	bool no_build_id;	/* no note at all */
 	bool debug_only;	/* as objcopy --only-keep-debug leaves it: no contents, sizes of 0 in the file */
 	uint8_t build_id_first; /* replaces the first byte when not 0 */
+	const char *version;	/* that the file defines for its symbols; NULL = none */
+	bool version_is_absent; /* the section of versions has no contents */
+	uint16_t machine;	/* 0 = EM_X86_64 */
 };
 
 static inline void test_elf_put(struct buffer *out, const void *data, size_t len)
@@ -88,13 +91,28 @@ static inline size_t test_elf_put_symbols(const struct test_elf *elf, struct buf
 	return strings_at;
 }
 
+/* Appends the version's name to the strings, and returns where its entry, behind them, is. */
+static inline size_t test_elf_put_version(const struct test_elf *elf, size_t strings_at, struct buffer *out)
+{
+	Elf64_Verdaux name = {.vda_name = (Elf64_Word)(out->len - strings_at)};
+	if (!elf->version)
+		return out->len;
+	test_elf_put(out, elf->version, strlen(elf->version) + 1);
+	size_t at = out->len;
+	Elf64_Verdef entry = {.vd_version = VER_DEF_CURRENT, .vd_ndx = 2, .vd_cnt = 1, .vd_aux = sizeof(Elf64_Verdef)};
+	test_elf_put(out, &entry, sizeof(entry));
+	test_elf_put(out, &name, sizeof(name));
+	return at;
+}
+
 /*
  * Layout: header, two program headers (notes; text), notes at 0x200, text at 0x400 (address 0x402400), symbols, strings,
- * section names, section headers: 0 null, 1 .text, 2 .symtab or .dynsym, 3 .strtab, 4 .shstrtab, 5 .note.
+ * section names, section headers: 0 null, 1 .text, 2 .symtab or .dynsym, 3 .strtab, 4 .shstrtab, 5 .note, 6 .gnu.version_d if
+ * any.
  */
 static inline void test_elf_build(const struct test_elf *elf, struct buffer *out)
 {
-	static const char section_names[] = "\0.text\0.symtab\0.strtab\0.shstrtab\0.note";
+	static const char section_names[] = "\0.text\0.symtab\0.strtab\0.shstrtab\0.note\0.gnu.version_d";
 	static const uint8_t zeros[TEST_ELF_TEXT_SIZE];
 	buffer_init(out, 1 << 20);
 	test_elf_pad(out, TEST_ELF_NOTE_OFFSET);
@@ -106,11 +124,12 @@ static inline void test_elf_build(const struct test_elf *elf, struct buffer *out
 
 	size_t symbols_at = out->len;
 	size_t strings_at = test_elf_put_symbols(elf, out);
+	size_t version_at = test_elf_put_version(elf, strings_at, out), version_end = out->len;
 	size_t names_at = out->len;
 	test_elf_put(out, section_names, sizeof(section_names));
 	test_elf_pad(out, (out->len + 7) & ~(size_t)7);
 
-	Elf64_Shdr sections[6] = {
+	Elf64_Shdr sections[7] = {
 		{0},
 		{.sh_name = 1,
 		 .sh_type = elf->debug_only ? SHT_NOBITS : SHT_PROGBITS,
@@ -124,15 +143,21 @@ static inline void test_elf_build(const struct test_elf *elf, struct buffer *out
 		 .sh_size = strings_at - symbols_at,
 		 .sh_link = 3,
 		 .sh_entsize = sizeof(Elf64_Sym)},
-		{.sh_name = 15, .sh_type = SHT_STRTAB, .sh_offset = strings_at, .sh_size = names_at - strings_at},
+		{.sh_name = 15, .sh_type = SHT_STRTAB, .sh_offset = strings_at, .sh_size = version_at - strings_at},
 		{.sh_name = 23, .sh_type = SHT_STRTAB, .sh_offset = names_at, .sh_size = sizeof(section_names)},
 		{.sh_name = 33, .sh_type = SHT_NOTE, .sh_offset = TEST_ELF_NOTE_OFFSET, .sh_size = note_len},
+		{.sh_name = 39,
+		 .sh_type = elf->version_is_absent ? SHT_NOBITS : SHT_GNU_verdef,
+		 .sh_offset = version_at,
+		 .sh_size = version_end - version_at,
+		 .sh_link = 3},
 	};
 	size_t sections_at = out->len;
-	test_elf_put(out, sections, sizeof(sections));
+	uint16_t section_count = elf->version ? 7 : 6;
+	test_elf_put(out, sections, section_count * sizeof(sections[0]));
 	Elf64_Ehdr header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
 			     .e_type = ET_DYN,
-			     .e_machine = EM_X86_64,
+			     .e_machine = elf->machine ? elf->machine : EM_X86_64,
 			     .e_version = EV_CURRENT,
 			     .e_phoff = sizeof(Elf64_Ehdr),
 			     .e_shoff = sections_at,
@@ -140,7 +165,7 @@ static inline void test_elf_build(const struct test_elf *elf, struct buffer *out
 			     .e_phentsize = sizeof(Elf64_Phdr),
 			     .e_phnum = 2,
 			     .e_shentsize = sizeof(Elf64_Shdr),
-			     .e_shnum = 6,
+			     .e_shnum = section_count,
 			     .e_shstrndx = 4};
 	Elf64_Phdr segments[2] = {
 		{.p_type = PT_NOTE, .p_offset = TEST_ELF_NOTE_OFFSET, .p_filesz = note_len, .p_memsz = note_len, .p_align = 4},

@@ -77,6 +77,8 @@ int exporter_symbolize(struct exporter *exporter, struct profile *profile, const
 bool exporter_host_files(const struct exporter *exporter);
 /* True when the time to finish is over. */
 bool exporter_gave_up(struct exporter *exporter);
+/* Waits until then (CLOCK_MONOTONIC), or until the time to finish is over. */
+void exporter_wait(struct exporter *exporter, int64_t until_ns);
 
 /* ---- sender.c ---- */
 void *sender_run(void *sender);

@@ -36,6 +36,7 @@ struct exporter {
 	bool running;
 	pthread_mutex_t lock; /* of the list */
 	pthread_cond_t arrived;
+	pthread_cond_t gave_up;
 	struct pending *first, *last;
 	uint64_t pending_bytes;
 	bool closed;
@@ -71,6 +72,14 @@ bool exporter_gave_up(struct exporter *exporter)
 	return at && time_monotonic_ns() >= at;
 }
 
+void exporter_wait(struct exporter *exporter, int64_t until_ns)
+{
+	pthread_mutex_lock(&exporter->lock);
+	while (time_monotonic_ns() < until_ns && !exporter_gave_up(exporter))
+		thread_wait_until(&exporter->gave_up, &exporter->lock, until_ns);
+	pthread_mutex_unlock(&exporter->lock);
+}
+
 /* ---- into the spools ---- */
 
 static void lose(struct exporter *exporter, const struct spool_meta *meta, uint64_t targets)
@@ -85,8 +94,7 @@ static int spread(struct exporter *exporter, const struct spool_meta *meta, uint
 		  struct error *err)
 {
 	char path[SPOOL_PATH_MAX] = "", written[SPOOL_PATH_MAX];
-	_cleanup_(buffer_release) struct buffer packed = {0};
-	buffer_init(&packed, SPOOL_RECORD_MAX);
+	_cleanup_(buffer_release) struct buffer packed = {.max = SPOOL_RECORD_MAX};
 	int r = gzip_compress(body, EXPORT_COMPRESS_LEVEL, &packed, err), failed = 0;
 	if (r < 0) {
 		lose(exporter, meta, targets);
@@ -218,8 +226,7 @@ int exporter_push(struct exporter *exporter, const struct profile *profile, cons
 	targets &= who_understands(exporter, profile);
 	if (!targets)
 		return 0;
-	_cleanup_(buffer_release) struct buffer body = {0};
-	buffer_init(&body, LIMIT_PROFILE_INPUT_BYTES);
+	_cleanup_(buffer_release) struct buffer body = {.max = LIMIT_PROFILE_INPUT_BYTES};
 	int r = otlp_encode(&profile, 1, &body, err);
 	if (r < 0) {
 		lose(exporter, &meta, targets);
@@ -356,6 +363,7 @@ int exporter_new(const struct exporter_options *options, struct exporter **ret, 
 		return error_nomem(err);
 	pthread_mutex_init(&exporter->lock, NULL);
 	pthread_cond_init(&exporter->arrived, NULL);
+	thread_condition_init(&exporter->gave_up);
 	exporter->options = *options;
 	if (!options->pending_max)
 		exporter->options.pending_max = PENDING_DEFAULT;
@@ -404,7 +412,10 @@ void exporter_finish(struct exporter *exporter, int64_t timeout_ns)
 			spool_close(exporter->senders[i].spool);
 	while (time_monotonic_ns() < until_ns && !is_all_sent(exporter))
 		time_sleep_ns(10 * NS_PER_MS);
+	pthread_mutex_lock(&exporter->lock);
 	atomic_store(&exporter->give_up_ns, time_monotonic_ns());
+	pthread_cond_broadcast(&exporter->gave_up);
+	pthread_mutex_unlock(&exporter->lock);
 	for (size_t i = 0; i < exporter->count; i++) {
 		struct sender *sender = &exporter->senders[i];
 		cancel_request(&sender->cancel); /* a call that hangs */
@@ -427,6 +438,7 @@ struct exporter *exporter_free(struct exporter *exporter)
 	}
 	mem_free(exporter->senders);
 	pthread_cond_destroy(&exporter->arrived);
+	pthread_cond_destroy(&exporter->gave_up);
 	pthread_mutex_destroy(&exporter->lock);
 	return mem_free(exporter);
 }

@@ -167,9 +167,8 @@ static void test_orphans(void **state)
 /* A field of a message, the n-th of its number. */
 static struct bytes part(struct bytes message, uint32_t number, size_t n)
 {
-	struct pb_cursor cursor;
 	struct pb_field field;
-	pb_open(&cursor, message);
+	struct pb_cursor cursor = pb_open(message);
 	while (pb_next(&cursor, &field, NULL) == 1)
 		if (field.number == number && field.wire == PB_BYTES && n-- == 0)
 			return field.bytes;

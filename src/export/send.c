@@ -4,7 +4,7 @@
  *
  * OTLP's rules for retries (opentelemetry.io/docs/specs/otlp, "Failures") are followed, but for three. 401 and 403 (gRPC's
  * UNAUTHENTICATED and PERMISSION_DENIED) speak of the credentials and not of the profile, which is kept until somebody has
- * sanitized them. 500 is tried again, a few times. And RESOURCE_EXHAUSTED without a time to wait is tried a few times too.
+ * fixed them. 500 is tried again, a few times. And RESOURCE_EXHAUSTED without a time to wait is tried a few times too.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -124,8 +124,7 @@ int sender_connect(struct sender *sender, struct error *err)
 /* What an answer says about itself: a message in JSON or text, made harmless. */
 static void describe(const struct net_client_response *response, const char *what, int code, char out[512])
 {
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, 400);
+	_cleanup_(buffer_release) struct buffer text = {.max = 400};
 	struct bytes body = buffer_bytes(&response->body);
 	bool readable = response->grpc_status < 0 && body.len && text_is_utf8(body);
 	body.len = body.len > 200 ? text_cut(body, 200) : body.len;
@@ -185,8 +184,7 @@ static void classify_grpc(const struct net_client_response *response, struct att
 /* OTLP says what it left out of what it took. */
 static void read_partial_success(const struct net_client_response *response, struct attempt *ret)
 {
-	_cleanup_(buffer_release) struct buffer message = {0};
-	buffer_init(&message, 64 * KIB);
+	_cleanup_(buffer_release) struct buffer message = {.max = 64 * KIB};
 	if (otlp_decode_response(buffer_bytes(&response->body), &ret->rejected, &message, NULL) < 0)
 		ret->rejected = 0;
 	const char *text = ret->rejected ? buffer_string(&message) : NULL;
@@ -306,10 +304,8 @@ void sender_attempt(struct sender *sender, const struct spool_meta *meta, struct
 	struct bytes body;
 	enum net_gzip gzip;
 	enum export_kind kind = sender->target->kind;
-	_cleanup_(buffer_release) struct buffer own = {0};
+	_cleanup_(buffer_release) struct buffer own = {.max = LIMIT_PROFILE_INPUT_BYTES};
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	buffer_init(&own, LIMIT_PROFILE_INPUT_BYTES);
-	net_client_response_init(&response);
 	*ret = (struct attempt){.verdict = TRY_AGAIN};
 	int r = make_body(sender, meta, record, &own, &body, &gzip, &err);
 	if (r < 0) {

@@ -29,14 +29,12 @@ static int64_t next_pause(struct sender *sender, int64_t pause_ns)
 	return pause_ns < most_ns ? pause_ns : most_ns;
 }
 
-/* Sleeps in short pieces, so that the end is not held up by a pause. */
 static void rest(struct sender *sender, int64_t pause_ns, int64_t asked_ns)
 {
 	sender->random = hash64_mix(sender->random + 0x9e3779b97f4a7c15ull);
 	int64_t spread_ns = pause_ns / 2 + (int64_t)(sender->random % (uint64_t)(pause_ns / 2 + 1));
 	int64_t until_ns = time_monotonic_ns() + (asked_ns > spread_ns ? asked_ns : spread_ns);
-	while (time_monotonic_ns() < until_ns && !exporter_gave_up(sender->exporter))
-		time_sleep_ns(50 * NS_PER_MS);
+	exporter_wait(sender->exporter, until_ns);
 }
 
 /* ---- what people are told ---- */
@@ -166,8 +164,7 @@ static bool send_next(struct sender *sender, int64_t *pause_ns)
 {
 	struct spool_meta meta;
 	struct attempt attempt = {.verdict = TRY_AGAIN};
-	_cleanup_(buffer_release) struct buffer record = {0};
-	buffer_init(&record, SPOOL_RECORD_MAX);
+	_cleanup_(buffer_release) struct buffer record = {.max = SPOOL_RECORD_MAX};
 	int r = spool_front(sender->spool, NS_PER_S, &meta, &record, NULL);
 	if (r == 0)
 		return !spool_is_over(sender->spool);

@@ -73,7 +73,7 @@ static void read_segments(const char *path, const char *build_id, struct segment
 	if (fd < 0)
 		return;
 	if (elf_file_open(&file, fd, path, NULL) == 0) {
-		bool same = build_id_read(&file, found, NULL) == 0 && strcmp(found, build_id) == 0;
+		bool same = binary_id_read_fd(fd, found, NULL) >= 0 && strcmp(found, build_id) == 0;
 		for (size_t i = 0; i < file.segment_count && same && ret->count < SEGMENTS_KEPT; i++) {
 			const struct elf_segment *segment = &file.segments[i];
 			if (!elf_segment_is_executed(segment))
@@ -99,7 +99,6 @@ static int find_segments(struct sender *sender, const char *path, const char *bu
 		all = sender->segments = mem_zalloc(sizeof(*all));
 		if (!all)
 			return error_nomem(err);
-		map64_init(&all->index);
 	}
 	if (!map64_get(&all->index, key, &place)) {
 		if (all->count == SEGMENT_FILES_MAX) {
@@ -285,8 +284,7 @@ static int add_id(struct profile *to, const char *name, const uint8_t *id, size_
 {
 	char text[2 * 16 + 1];
 	*ret = (struct profile_label){0};
-	for (size_t i = 0; i < size; i++)
-		snprintf(text + 2 * i, 3, "%02x", id[i]);
+	text_format_hex((struct bytes){id, size}, text);
 	int r = profile_add_cstring(to, name, &ret->key, err);
 	return r < 0 ? r : profile_add_cstring(to, text, &ret->value, err);
 }
@@ -385,8 +383,7 @@ static int encode_group(struct grouping *grouping, struct group *group, struct b
 	bool pyroscope = grouping->sender->target->kind == EXPORT_PYROSCOPE;
 	struct format_options options = {.compress = true};
 	_cleanup_(labels_release) struct labels labels = {0};
-	_cleanup_(buffer_release) struct buffer packed = {0};
-	buffer_init(&packed, LIMIT_PROFILE_INPUT_BYTES);
+	_cleanup_(buffer_release) struct buffer packed = {.max = LIMIT_PROFILE_INPUT_BYTES};
 	group->copy = profile_copy_free(group->copy);
 	int r = profile_aggregate(group->profile, err);
 	if (r == 0)
@@ -405,7 +402,6 @@ static int encode_group(struct grouping *grouping, struct group *group, struct b
 static int encode_profile(struct sender *sender, const struct profile *from, struct buffer *out, struct error *err)
 {
 	_cleanup_(grouping_release) struct grouping grouping = {.sender = sender, .from = from};
-	map64_init(&grouping.by_service);
 	grouping.group_of = mem_zalloc_array(from->label_set_count, sizeof(*grouping.group_of));
 	grouping.sets = mem_zalloc_array(from->label_set_count, sizeof(*grouping.sets));
 	if (!grouping.group_of || !grouping.sets)

@@ -180,12 +180,9 @@ static int read_header(const char *path, struct spool_meta *ret, uint64_t *ret_s
 {
 	uint8_t header[SPOOL_HEADER_BYTES];
 	size_t tenant_len;
-	int fd = io_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
-	if (fd < 0)
-		return fd;
-	int r = io_file_size(fd, ret_size, path, err);
+	_cleanup_(fd_closep) int fd = io_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
+	int r = fd < 0 ? fd : io_file_size(fd, ret_size, path, err);
 	ssize_t n = r < 0 ? r : io_pread(fd, header, sizeof(header), 0, path, err);
-	io_close(fd);
 	if (n < 0)
 		return (int)n;
 	return spool_record_check((struct bytes){header, (size_t)n}, *ret_size, ret, &tenant_len, err);

@@ -140,8 +140,7 @@ bool spool_directory_is_ours(const char *directory)
 
 static int write_temporary(const char *path, const struct spool_meta *meta, struct bytes payload, bool sync, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer head = {0};
-	buffer_init(&head, SPOOL_HEADER_BYTES + SPOOL_TENANT_MAX);
+	_cleanup_(buffer_release) struct buffer head = {.max = SPOOL_HEADER_BYTES + SPOOL_TENANT_MAX};
 	int r = spool_record_head(meta, payload, &head, err);
 	if (r < 0)
 		return r;

@@ -32,10 +32,6 @@
 
 #define EVENT_NAME_MAX 128
 
-struct cursor {
-	struct bytes rest; /* of the line */
-};
-
 struct reader {
 	struct callgrind graph;
 	struct map64 objects, files, functions; /* names by number */
@@ -53,48 +49,41 @@ struct reader {
 
 /* ---- words ---- */
 
-static void skip_blanks(struct cursor *at)
+static void skip_blanks(struct bytes *at)
 {
-	while (at->rest.len > 0 && (at->rest.data[0] == ' ' || at->rest.data[0] == '\t'))
-		at->rest = bytes_skip(at->rest, 1);
-}
-
-static bool is_digit(uint8_t c)
-{
-	return c >= '0' && c <= '9';
+	while (at->len > 0 && (at->data[0] == ' ' || at->data[0] == '\t'))
+		*at = bytes_skip(*at, 1);
 }
 
 /* Decimal or 0x... digits; false if there are none or too many. */
-static bool take_number(struct cursor *at, uint64_t *ret)
+static bool take_number(struct bytes *at, uint64_t *ret)
 {
-	bool hex = at->rest.len > 2 && at->rest.data[0] == '0' && at->rest.data[1] == 'x';
+	bool hex = at->len > 2 && at->data[0] == '0' && at->data[1] == 'x';
 	size_t i = hex ? 2 : 0, first = i;
+	int base = hex ? 16 : 10;
 	uint64_t value = 0;
-	for (; i < at->rest.len; i++) {
-		uint8_t c = at->rest.data[i];
-		unsigned digit = is_digit(c)					 ? c - '0' + 0u
-				 : hex && (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10u
-										 : 16;
-		if (digit == 16)
+	for (; i < at->len; i++) {
+		int digit = text_hex_digit(at->data[i]);
+		if (digit < 0 || digit >= base)
 			break;
-		if (__builtin_mul_overflow(value, hex ? 16u : 10u, &value) || __builtin_add_overflow(value, digit, &value))
+		if (__builtin_mul_overflow(value, base, &value) || __builtin_add_overflow(value, digit, &value))
 			return false;
 	}
-	at->rest = bytes_skip(at->rest, i);
+	*at = bytes_skip(*at, i);
 	*ret = value;
 	return i > first;
 }
 
 /* A position, which may be relative to the one before. */
-static bool take_position(struct cursor *at, uint64_t *position)
+static bool take_position(struct bytes *at, uint64_t *position)
 {
 	uint64_t number;
 	skip_blanks(at);
-	if (at->rest.len == 0)
+	if (at->len == 0)
 		return false;
-	uint8_t sign = at->rest.data[0];
+	uint8_t sign = at->data[0];
 	if (sign == '*' || sign == '+' || sign == '-')
-		at->rest = bytes_skip(at->rest, 1);
+		*at = bytes_skip(*at, 1);
 	if (sign == '*')
 		return true;
 	if (!take_number(at, &number))
@@ -103,7 +92,7 @@ static bool take_position(struct cursor *at, uint64_t *position)
 	return true;
 }
 
-static bool take_positions(struct reader *reader, struct cursor *at)
+static bool take_positions(struct reader *reader, struct bytes *at)
 {
 	uint64_t line = (uint64_t)reader->line;
 	if (reader->has_instr && !take_position(at, &reader->instr))
@@ -120,25 +109,23 @@ static bool take_positions(struct reader *reader, struct cursor *at)
 /* "(12) NAME", "(12)" or "NAME" */
 static int read_name(struct reader *reader, struct map64 *names, struct bytes text, uint32_t *ret, struct error *err)
 {
-	struct cursor at = {text};
-	uint64_t number = 0, known;
-	bool numbered = text.len > 2 && text.data[0] == '(' && is_digit(text.data[1]);
+	struct bytes at = text;
+	uint64_t number = 0;
+	bool numbered = text.len > 2 && text.data[0] == '(' && text_is_digit(text.data[1]);
 	if (numbered) {
-		at.rest = bytes_skip(text, 1);
-		numbered = take_number(&at, &number) && at.rest.len > 0 && at.rest.data[0] == ')';
+		at = bytes_skip(text, 1);
+		numbered = take_number(&at, &number) && at.len > 0 && at.data[0] == ')';
 	}
 	if (!numbered)
-		return profile_add_string(reader->graph.profile, text.data, text.len, ret, err);
-	at.rest = bytes_skip(at.rest, 1);
+		return profile_add_bytes(reader->graph.profile, text, ret, err);
+	at = bytes_skip(at, 1);
 	skip_blanks(&at);
-	if (at.rest.len == 0) {
-		if (!map64_get(names, number, &known))
-			return error_set(err, -EBADMSG, "the name (%llu) is used before it is defined",
-					 (unsigned long long)number);
-		*ret = (uint32_t)known;
-		return 0;
-	}
-	int r = profile_add_string(reader->graph.profile, at.rest.data, at.rest.len, ret, err);
+	if (at.len == 0)
+		return format_known(names, number, ret)
+			       ? 0
+			       : error_set(err, -EBADMSG, "the name (%llu) is used before it is defined",
+					   (unsigned long long)number);
+	int r = profile_add_bytes(reader->graph.profile, at, ret, err);
 	return r < 0 ? r : map64_put(names, number, *ret) < 0 ? error_nomem(err) : 0;
 }
 
@@ -176,19 +163,19 @@ static int read_specification(struct reader *reader, struct bytes line, struct e
 
 /* ---- costs ---- */
 
-static int read_costs(struct reader *reader, struct cursor *at, int64_t costs[LIMIT_SAMPLE_TYPES], struct error *err)
+static int read_costs(struct reader *reader, struct bytes *at, int64_t costs[LIMIT_SAMPLE_TYPES], struct error *err)
 {
 	memset(costs, 0, LIMIT_SAMPLE_TYPES * sizeof(*costs));
 	for (size_t i = 0;; i++) {
 		uint64_t number;
 		skip_blanks(at);
-		if (at->rest.len == 0)
+		if (at->len == 0)
 			return 0;
-		bool negative = at->rest.data[0] == '-';
+		bool negative = at->data[0] == '-';
 		if (negative)
-			at->rest = bytes_skip(at->rest, 1);
+			*at = bytes_skip(*at, 1);
 		if (!take_number(at, &number) || number > INT64_MAX ||
-		    (at->rest.len > 0 && at->rest.data[0] != ' ' && at->rest.data[0] != '\t'))
+		    (at->len > 0 && at->data[0] != ' ' && at->data[0] != '\t'))
 			return error_set(err, -EBADMSG, "a cost is not a number, or out of range");
 		if (i >= reader->event_count)
 			return error_set(err, -EBADMSG, "more costs than the %zu events", reader->event_count);
@@ -211,7 +198,7 @@ static int add_location(struct reader *reader, uint32_t *ret, struct error *err)
 
 static int read_cost_line(struct reader *reader, struct bytes line, struct error *err)
 {
-	struct cursor at = {line};
+	struct bytes at = line;
 	int64_t costs[LIMIT_SAMPLE_TYPES];
 	uint32_t location, called;
 	if (reader->event_count == 0)
@@ -267,15 +254,11 @@ static int read_events(struct reader *reader, struct bytes text, struct error *e
 	bool again = reader->event_count > 0;
 	size_t count = 0;
 	while (text.len > 0) {
-		size_t from = 0, to;
-		while (from < text.len && (text.data[from] == ' ' || text.data[from] == '\t'))
-			from++;
-		for (to = from; to < text.len && text.data[to] != ' ' && text.data[to] != '\t'; to++)
-			;
-		struct bytes name = {text.data + from, to - from};
-		text = bytes_skip(text, to);
-		if (name.len == 0)
-			break;
+		struct bytes name = {text.data, 0};
+		while (name.len < text.len && text.data[name.len] != ' ' && text.data[name.len] != '\t')
+			name.len++;
+		text = bytes_skip(text, name.len);
+		skip_blanks(&text);
 		if (++count > LIMIT_SAMPLE_TYPES)
 			return error_set(err, -E2BIG, "more than %d events", LIMIT_SAMPLE_TYPES);
 		int r = again ? 0 : add_event(reader, name, err);
@@ -292,27 +275,21 @@ static int read_header(struct reader *reader, struct bytes line, struct error *e
 {
 	struct profile *profile = reader->graph.profile;
 	const uint8_t *colon = memchr(line.data, ':', line.len);
-	struct cursor value = {bytes_skip(line, (size_t)(colon - line.data) + 1)};
-	struct profile_label label = {0};
+	struct bytes value = bytes_skip(line, (size_t)(colon - line.data) + 1);
 	uint64_t number;
-	uint32_t text;
 	skip_blanks(&value);
 	if (bytes_start_with(line, "events:"))
-		return read_events(reader, value.rest, err);
+		return read_events(reader, value, err);
 	if (bytes_start_with(line, "positions:")) {
-		reader->has_instr = memmem(value.rest.data, value.rest.len, "instr", 5);
-		reader->has_line = memmem(value.rest.data, value.rest.len, "line", 4);
+		reader->has_instr = memmem(value.data, value.len, "instr", 5);
+		reader->has_line = memmem(value.data, value.len, "line", 4);
 		return reader->has_instr || reader->has_line ? 0 : error_set(err, -EBADMSG, "positions must be instr or line");
 	}
-	if (bytes_start_with(line, "cmd:") && profile->comment_count == 0) {
-		int r = profile_add_string(profile, value.rest.data, value.rest.len, &text, err);
-		return r < 0 ? r : profile_add_comment(profile, text, err);
-	}
-	if (!bytes_start_with(line, "pid:") || !take_number(&value, &number) || number == 0 || number > INT32_MAX)
-		return 0;
-	label.number = (int64_t)number;
-	int r = profile_add_cstring(profile, "process.pid", &label.key, err);
-	return r < 0 ? r : profile_add_label_set(profile, &label, 1, &profile->resource_labels, err);
+	if (bytes_start_with(line, "cmd:") && profile->comment_count == 0)
+		return format_add_origin(profile, value, 0, err);
+	if (bytes_start_with(line, "pid:") && take_number(&value, &number) && number <= INT32_MAX)
+		return format_add_origin(profile, (struct bytes){0}, (int64_t)number, err);
+	return 0;
 }
 
 static bool is_header(struct bytes line)
@@ -327,11 +304,10 @@ static int read_line(struct reader *reader, struct bytes line, struct error *err
 {
 	while (line.len > 0 && (line.data[line.len - 1] == '\r' || line.data[line.len - 1] == ' '))
 		line.len--;
-	while (line.len > 0 && (line.data[0] == ' ' || line.data[0] == '\t'))
-		line = bytes_skip(line, 1);
+	skip_blanks(&line);
 	if (line.len == 0 || line.data[0] == '#')
 		return 0;
-	if (is_digit(line.data[0]) || line.data[0] == '+' || line.data[0] == '-' || line.data[0] == '*')
+	if (text_is_digit(line.data[0]) || line.data[0] == '+' || line.data[0] == '-' || line.data[0] == '*')
 		return read_cost_line(reader, line, err);
 	if (bytes_start_with(line, "calls=")) {
 		if (!reader->has_called_name || !reader->has_function)
@@ -399,10 +375,7 @@ static int decode(struct bytes input, const struct format_options *options, stru
 		r = callgrind_make_stacks(&reader->graph, err);
 	if (r == 0)
 		r = note(reader, options, err);
-	if (r < 0)
-		profile_free(reader->graph.profile);
-	else
-		*ret = reader->graph.profile;
+	r = format_finish(r, reader->graph.profile, ret);
 	callgrind_release(&reader->graph);
 	map64_release(&reader->objects);
 	map64_release(&reader->files);

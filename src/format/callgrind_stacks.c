@@ -67,11 +67,9 @@ void callgrind_release(struct callgrind *graph)
 
 int callgrind_find_function(struct callgrind *graph, uint32_t name, uint32_t file, uint32_t *ret, struct error *err)
 {
-	uint64_t key = (uint64_t)name << 32 | file, known;
-	if (map64_get(&graph->function_by_name, key, &known)) {
-		*ret = (uint32_t)known;
+	uint64_t key = (uint64_t)name << 32 | file;
+	if (format_known(&graph->function_by_name, key, ret))
 		return 0;
-	}
 	if (array_reserve(&graph->functions, &graph->function_capacity, graph->function_count + 1, UINT32_MAX - 1) < 0 ||
 	    map64_put(&graph->function_by_name, key, graph->function_count) < 0)
 		return error_nomem(err);

@@ -81,17 +81,11 @@ struct reader {
 
 /* ---- threads ---- */
 
-static int add_text(struct reader *reader, const struct json_node *node, uint32_t *ret, struct error *err)
-{
-	struct bytes text = json_node_bytes(node);
-	return profile_add_string(reader->profile, text.data, text.len, ret, err);
-}
-
 static int read_id(struct reader *reader, const struct json_node *node, struct id *ret, struct error *err)
 {
 	*ret = (struct id){0};
 	ret->is_number = json_node_integer(node, &ret->number);
-	return ret->is_number ? 0 : add_text(reader, node, &ret->text, err);
+	return ret->is_number ? 0 : profile_add_bytes(reader->profile, json_node_bytes(node), &ret->text, err);
 }
 
 static int find_thread(struct reader *reader, const struct json_node *event, uint32_t *ret, struct error *err)
@@ -103,11 +97,9 @@ static int find_thread(struct reader *reader, const struct json_node *event, uin
 	if (r < 0)
 		return r;
 	uint64_t hash = hash64_guarded(&thread.key, sizeof(thread.key));
-	if (reader->thread_index.capacity)
-		for (size_t at = index32_first(&reader->thread_index, hash); index32_at(&reader->thread_index, hash, &at, ret);
-		     at++)
-			if (memcmp(&reader->threads[*ret].key, &thread.key, sizeof(thread.key)) == 0)
-				return 0;
+	for (size_t at = index32_first(&reader->thread_index, hash); index32_at(&reader->thread_index, hash, &at, ret); at++)
+		if (memcmp(&reader->threads[*ret].key, &thread.key, sizeof(thread.key)) == 0)
+			return 0;
 	*ret = (uint32_t)reader->thread_count;
 	if (array_reserve(&reader->threads, &reader->thread_capacity, reader->thread_count + 1, UINT32_MAX) < 0 ||
 	    index32_add(&reader->thread_index, hash, *ret) < 0)
@@ -129,7 +121,7 @@ static int read_metadata(struct reader *reader, const struct json_node *event, c
 		return 0;
 	int r = find_thread(reader, event, &thread, err);
 	if (r == 0)
-		r = add_text(reader, text, &id, err);
+		r = profile_add_bytes(reader->profile, json_node_bytes(text), &id, err);
 	if (r < 0)
 		return r;
 	if (strcmp(name, "thread_name") == 0)
@@ -295,7 +287,7 @@ static int read_duration(struct reader *reader, const struct json_node *node, ch
 	event.to_ns = event.from_ns + lasts;
 	int r = find_thread(reader, node, &event.thread, err);
 	if (r == 0)
-		r = add_text(reader, json_node_get(node, "name"), &event.name, err);
+		r = profile_add_bytes(reader->profile, json_node_bytes(json_node_get(node, "name")), &event.name, err);
 	if (r == 0 && array_reserve(&reader->events, &reader->event_capacity, reader->event_count + 1, UINT32_MAX) < 0)
 		r = error_nomem(err);
 	if (r == 0)
@@ -566,7 +558,6 @@ static void release(struct reader *reader)
 	mem_free(reader->threads);
 	mem_free(reader->events);
 	mem_free(reader->cpu_profiles);
-	profile_free(reader->profile);
 	mem_free(reader);
 }
 
@@ -586,10 +577,7 @@ static int decode(struct bytes input, const struct format_options *options, stru
 		r = read_all(reader, json_tree_root(json), err);
 	if (r == 0)
 		r = note(reader, options, err);
-	if (r == 0) {
-		*ret = reader->profile;
-		reader->profile = NULL;
-	}
+	r = format_finish(r, reader->profile, ret);
 	release(reader);
 	return r;
 }

@@ -50,11 +50,9 @@ struct cpuprofile_tree {
 static int find_node(const struct cpuprofile_tree *tree, const struct json_node *id, uint32_t *ret, struct error *err)
 {
 	int64_t number;
-	uint64_t index;
-	if (!json_node_integer(id, &number) || !map64_get(&tree->by_id, (uint64_t)number, &index))
-		return error_set(err, -EBADMSG, "no node with that id");
-	*ret = (uint32_t)index;
-	return 0;
+	return json_node_integer(id, &number) && format_known(&tree->by_id, (uint64_t)number, ret)
+		       ? 0
+		       : error_set(err, -EBADMSG, "no node with that id");
 }
 
 static int read_function(struct cpuprofile_tree *tree, struct node *node, struct error *err)
@@ -71,9 +69,9 @@ static int read_function(struct cpuprofile_tree *tree, struct node *node, struct
 		return error_set(err, -EBADMSG, "no functionName");
 	if (name.len == 0)
 		name = bytes_of_string("(anonymous)");
-	int r = profile_add_string(tree->profile, name.data, name.len, &function.name, err);
+	int r = profile_add_bytes(tree->profile, name, &function.name, err);
 	if (r == 0)
-		r = profile_add_string(tree->profile, url.data, url.len, &function.file_name, err);
+		r = profile_add_bytes(tree->profile, url, &function.file_name, err);
 	if (json_node_integer(json_node_get(call, "lineNumber"), &number) && number >= 0 && number < INT32_MAX)
 		function.start_line = number + 1;
 	if (r == 0)
@@ -333,8 +331,7 @@ static int decode(struct bytes input, const struct format_options *options, stru
 		r = read_all(profile, json_tree_root(json), err);
 	if (r < 0)
 		return r;
-	*ret = profile;
-	profile = NULL;
+	*ret = TAKE(profile);
 	return 0;
 }
 

@@ -55,13 +55,8 @@ static uint64_t take_address(struct bytes *text)
 	size_t at = 2;
 	if (text->len < 5 || text->data[0] != '0' || text->data[1] != 'x')
 		return 0;
-	for (; at < text->len && at < 18; at++) {
-		uint8_t c = text->data[at];
-		bool digit = c >= '0' && c <= '9', letter = (c | 0x20) >= 'a' && (c | 0x20) <= 'f';
-		if (!digit && !letter)
-			break;
-		address = address << 4 | (uint64_t)(digit ? c - '0' : (c | 0x20) - 'a' + 10);
-	}
+	for (int digit; at < text->len && at < 18 && (digit = text_hex_digit(text->data[at])) >= 0; at++)
+		address = address << 4 | (unsigned)digit;
 	if (at + 2 > text->len || text->data[at] != ':' || text->data[at + 1] != ' ')
 		return 0;
 	*text = slice(*text, at + 2, text->len);
@@ -104,13 +99,13 @@ static int read_entry(struct reader *reader, struct bytes text, struct entry *re
 		int64_t last = take_number(&place), before = take_number(&place);
 		ret->line.line = before ? before : last;
 		ret->line.column = before ? last : 0;
-		r = profile_add_string(reader->profile, place.data, place.len, &function.file_name, err);
+		r = profile_add_bytes(reader->profile, place, &function.file_name, err);
 	}
 	/* Valgrind's name for what it has no name of */
 	ret->has_line = text.len > 0 && !bytes_equal_string(text, "???");
 	if (r < 0 || !ret->has_line)
 		return r;
-	r = profile_add_string(reader->profile, text.data, text.len, &function.name, err);
+	r = profile_add_bytes(reader->profile, text, &function.name, err);
 	return r < 0 ? r : profile_add_function(reader->profile, &function, &ret->line.function, err);
 }
 
@@ -229,36 +224,20 @@ static int add_types(struct reader *reader, const struct json_node *root, struct
 	return r;
 }
 
-static int add_origin(struct profile *profile, const struct json_node *root, struct error *err)
-{
-	struct bytes command = json_node_bytes(json_node_get(root, "cmd"));
-	struct profile_label label = {0};
-	uint32_t text;
-	int r = 0;
-	if (command.len > 0) {
-		r = profile_add_string(profile, command.data, command.len, &text, err);
-		if (r == 0)
-			r = profile_add_comment(profile, text, err);
-	}
-	if (r < 0 || !json_node_integer(json_node_get(root, "pid"), &label.number) || label.number == 0)
-		return r;
-	r = profile_add_cstring(profile, "process.pid", &label.key, err);
-	return r < 0 ? r : profile_add_label_set(profile, &label, 1, &profile->resource_labels, err);
-}
-
 static int read_all(struct reader *reader, const struct json_node *root, struct error *err)
 {
 	const struct json_node *points = json_node_get(root, "pps");
-	int64_t version = 0;
+	int64_t version = 0, pid = 0;
 	if (!json_node_integer(json_node_get(root, "dhatFileVersion"), &version))
 		return error_set(err, -EBADMSG, "no dhatFileVersion");
 	if (version != VERSION)
 		return error_set(err, -EBADMSG, "DHAT version %lld is not supported, only %d", (long long)version, VERSION);
 	if (!json_node_is(points, JSON_NODE_ARRAY))
 		return error_set(err, -EBADMSG, "no array pps");
+	json_node_integer(json_node_get(root, "pid"), &pid);
 	int r = add_types(reader, root, err);
 	if (r == 0)
-		r = add_origin(reader->profile, root, err);
+		r = format_add_origin(reader->profile, json_node_bytes(json_node_get(root, "cmd")), pid, err);
 	if (r == 0)
 		r = read_table(reader, json_node_get(root, "ftbl"), err);
 	for (size_t i = 0; r == 0 && i < points->count; i++) {
@@ -297,10 +276,7 @@ static int decode(struct bytes input, const struct format_options *options, stru
 		r = read_all(reader, json_tree_root(json), err);
 	if (r == 0)
 		r = note(reader, options, err);
-	if (r < 0)
-		profile_free(reader->profile);
-	else
-		*ret = reader->profile;
+	r = format_finish(r, reader->profile, ret);
 	mem_free(reader->entries);
 	mem_free(reader);
 	return r;

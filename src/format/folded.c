@@ -41,17 +41,12 @@ struct reader {
 	uint32_t frame_type;
 };
 
-static bool is_digit(uint8_t byte)
-{
-	return byte >= '0' && byte <= '9';
-}
-
 /* Digits with at most one point, the form that counts have. */
 static bool looks_like_count(struct bytes text)
 {
 	size_t digits = 0, points = 0;
 	for (size_t i = 0; i < text.len; i++) {
-		digits += is_digit(text.data[i]);
+		digits += text_is_digit(text.data[i]);
 		points += text.data[i] == '.';
 	}
 	return digits > 0 && points <= 1 && digits + points == text.len;
@@ -132,7 +127,7 @@ static int read_frame(struct reader *reader, struct bytes name, struct error *er
 	}
 	struct profile_function function = {0};
 	struct profile_line line = {0};
-	int r = profile_add_string(reader->profile, name.data, name.len, &function.name, err);
+	int r = profile_add_bytes(reader->profile, name, &function.name, err);
 	if (r == 0)
 		r = profile_add_function(reader->profile, &function, &line.function, err);
 	if (r < 0)
@@ -271,10 +266,7 @@ int folded_decode(struct bytes input, const struct format_options *options, stru
 		buffer_printf(options->notes, "fractions of %zu counts\n", reader->rounded);
 		r = format_note_status(options->notes, err);
 	}
-	if (r < 0)
-		profile_free(reader->profile);
-	else
-		*ret = reader->profile;
+	r = format_finish(r, reader->profile, ret);
 	mem_free(reader->lines);
 	mem_free(reader);
 	return r;
@@ -391,7 +383,7 @@ static int collect_lines(struct writer *writer)
 			continue;
 		size_t at = writer->text.len;
 		put_stack(writer, (uint32_t)i);
-		if (buffer_status(&writer->text))
+		if (buffer_status(&writer->text) < 0)
 			return buffer_status(&writer->text);
 		writer->lines[writer->count++] = (struct folded_line){at, writer->text.len - at, {sum[0], sum[columns - 1]}};
 	}
@@ -402,7 +394,7 @@ static void write_lines(struct writer *writer, struct buffer *out)
 {
 	if (writer->count > 1)
 		qsort_r(writer->lines, writer->count, sizeof(*writer->lines), compare_lines, writer->text.data);
-	for (size_t i = 0, next; i < writer->count && !buffer_status(out); i = next) {
+	for (size_t i = 0, next; i < writer->count && buffer_status(out) == 0; i = next) {
 		uint64_t sums[2] = {0};
 		for (next = i; next < writer->count; next++) {
 			if (compare_lines(&writer->lines[i], &writer->lines[next], writer->text.data) != 0)
@@ -454,7 +446,7 @@ int folded_encode(const struct profile *profile, const struct format_options *op
 		r = format_buffer_error(r, &writer->text, "the folded output", err);
 	else
 		write_lines(writer, out);
-	if (buffer_status(out))
+	if (buffer_status(out) < 0)
 		r = format_buffer_error(buffer_status(out), out, "the folded output", err);
 out:
 	if (r < 0)

@@ -132,7 +132,7 @@ int format_decode(const struct format *format, struct bytes input, const struct 
 
 int format_sink_drain(struct format_sink *sink, bool all, struct error *err)
 {
-	if (!sink->flush || sink->out->len == 0 || buffer_status(sink->out) || (!all && sink->out->len < FORMAT_SINK_BYTES))
+	if (!sink->flush || sink->out->len == 0 || buffer_status(sink->out) < 0 || (!all && sink->out->len < FORMAT_SINK_BYTES))
 		return 0;
 	int r = sink->flush(sink->context, buffer_bytes(sink->out), err);
 	buffer_clear(sink->out);

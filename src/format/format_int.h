@@ -20,6 +20,7 @@ void sample_groups_release(struct sample_groups *groups);
 /* Sum of one value over a group; wraps. */
 int64_t sample_groups_sum(const struct sample_groups *groups, const struct profile *profile, size_t group, size_t sample_type);
 
+struct map64;
 /* threads.c: samples by thread, threads by host, pid and tid. Samples that tell no thread are one of their own. */
 struct sample_thread {
 	uint32_t host;	  /* string: its name; 0 = unknown, or that of all threads */
@@ -29,10 +30,14 @@ struct sample_thread {
 	bool process_is_comm;	/* there is no process.executable.name; process.comm stands in for it */
 	size_t first, count;	/* of its samples, in order[], by time */
 	bool renamed;		/* it has other names, too */
+	bool has_executed;	/* its process has other names, too: it became another program */
 	/* After sample_threads_add_markers(). */
 	uint32_t marked;		   /* of profile->markers->threads; 0 = none */
 	uint32_t reuse;			   /* how many had its tid before */
 	size_t marker_first, marker_count; /* in marker_order[], by time */
+	/* Of profile->markers->lifetimes; 0 = unknown: its own, and that of its process. */
+	uint32_t lifetime, process_lifetime;
+	uint32_t exec; /* how many programs its process ran before that there are threads of */
 };
 struct sample_threads {
 	struct sample_thread *items;
@@ -43,8 +48,16 @@ struct sample_threads {
 };
 int sample_threads_build(const struct profile *profile, struct sample_threads *ret, struct error *err);
 /* Threads with markers or counters besides those with samples, and the main thread of each process; full names; threads one
- * after the other with one tid apart, their samples parted by when the second began. */
+ * after the other with one tid apart, their samples parted by when the second began. Where lifetimes are known, each has a
+ * thread of its own, so that a process that became another program is two. */
 int sample_threads_add_markers(const struct profile *profile, struct sample_threads *threads, struct error *err);
+/* Private to threads.c and lifetimes.c. */
+void sample_thread_read_labels(const struct profile *profile, uint32_t set, struct sample_thread *ret);
+int sample_threads_compare(const void *a, const void *b);
+uint64_t sample_thread_key(uint32_t host, int64_t pid, int64_t tid);
+/* Threads of which lifetimes are known, by that key. */
+int sample_threads_find_lifetimes(const struct profile *profile, bool has_hosts, struct map64 *ret);
+int sample_threads_part(const struct profile *profile, struct sample_threads *threads);
 void sample_threads_release(struct sample_threads *threads);
 
 /* The name of a location without lines, appended: FILE+0xOFFSET, 0xADDRESS or [unknown]; of a line's function: its name, or
@@ -80,6 +93,31 @@ struct format_left_out {
 int format_note(const struct format_options *options, const struct format_left_out *items, size_t count, struct error *err);
 /* The same for notes that were appended otherwise. */
 int format_note_status(struct buffer *notes, struct error *err);
+
+/* The strings that a decoder needs again and again, such as the keys of its labels. */
+struct format_string {
+	const char *text;
+	uint32_t *ret;
+};
+int format_add_strings(struct profile *profile, const struct format_string *strings, size_t count, struct error *err);
+/* The same for members of a JSON object by their keys; those that are not there, or no texts, are "". */
+struct json_node;
+int format_add_members(struct profile *profile, const struct json_node *object, const struct format_string *members,
+		       size_t count, struct error *err);
+
+/* A protobuf message of nothing but varints: values[number] of the fields 1 .. count. message: for messages. */
+struct pb_cursor;
+int format_read_varints(struct pb_cursor *cursor, const char *message, uint64_t *values, uint32_t count, struct error *err);
+
+/* Where a profile is from: the command becomes a comment, the pid a label of the whole profile; "" and 0 = unknown. */
+int format_add_origin(struct profile *profile, struct bytes command, int64_t pid, struct error *err);
+
+/* Whether a map of ids has one for the key. */
+struct map64;
+bool format_known(const struct map64 *ids, uint64_t key, uint32_t *ret);
+
+/* The end of a decoder whose result is r: *ret becomes the profile, or, after a failure, the profile is freed. Returns r. */
+int format_finish(int r, struct profile *profile, struct profile **ret);
 
 /* What a failed append to a buffer means: -ENOMEM or -E2BIG, said. */
 int format_buffer_error(int code, const struct buffer *out, const char *what, struct error *err);

@@ -6,6 +6,8 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "codec/json_tree.h"
+#include "codec/protobuf.h"
 #include "format/format_int.h"
 
 /* ---- groups of samples ---- */
@@ -167,6 +169,71 @@ int format_note_status(struct buffer *notes, struct error *err)
 	bool no_memory = buffer_status(notes) == -ENOMEM;
 	buffer_truncate(notes, notes->len);
 	return no_memory ? error_nomem(err) : 0;
+}
+
+int format_add_strings(struct profile *profile, const struct format_string *strings, size_t count, struct error *err)
+{
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = profile_add_cstring(profile, strings[i].text, strings[i].ret, err);
+	return r;
+}
+
+int format_add_members(struct profile *profile, const struct json_node *object, const struct format_string *members,
+		       size_t count, struct error *err)
+{
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = profile_add_bytes(profile, json_node_bytes(json_node_get(object, members[i].text)), members[i].ret, err);
+	return r;
+}
+
+int format_read_varints(struct pb_cursor *cursor, const char *message, uint64_t *values, uint32_t count, struct error *err)
+{
+	struct pb_field field;
+	int r;
+	while ((r = pb_next(cursor, &field, err)) > 0) {
+		if (field.number > count)
+			continue;
+		r = pb_expect(cursor, &field, PB_VARINT, message, err);
+		if (r < 0)
+			return r;
+		values[field.number] = field.value;
+	}
+	return r;
+}
+
+int format_add_origin(struct profile *profile, struct bytes command, int64_t pid, struct error *err)
+{
+	struct profile_label label = {.number = pid};
+	uint32_t text;
+	int r = 0;
+	if (command.len > 0) {
+		r = profile_add_bytes(profile, command, &text, err);
+		if (r == 0)
+			r = profile_add_comment(profile, text, err);
+	}
+	if (r < 0 || pid == 0)
+		return r;
+	r = profile_add_cstring(profile, "process.pid", &label.key, err);
+	return r < 0 ? r : profile_add_label_set(profile, &label, 1, &profile->resource_labels, err);
+}
+
+bool format_known(const struct map64 *ids, uint64_t key, uint32_t *ret)
+{
+	uint64_t id = 0;
+	bool is_known = map64_get(ids, key, &id);
+	*ret = (uint32_t)id;
+	return is_known;
+}
+
+int format_finish(int r, struct profile *profile, struct profile **ret)
+{
+	if (r < 0)
+		profile_free(profile);
+	else
+		*ret = profile;
+	return r;
 }
 
 int format_buffer_error(int code, const struct buffer *out, const char *what, struct error *err)

@@ -109,19 +109,27 @@ static int add_labels(const struct format *format, const struct profile *profile
 	return r;
 }
 
-/* Formats that show threads have one name for each. */
+/* Formats that show threads have one name for each, and one for its process. */
 static int add_names(const struct format *format, const struct profile *profile, struct buffer *out)
 {
 	struct sample_threads threads;
-	uint64_t renamed = 0;
+	uint64_t renamed = 0, executed = 0;
 	if (!(format->holds & FORMAT_HOLDS_THREADS) || (format->holds & FORMAT_HOLDS_LABELS))
 		return 0;
 	if (sample_threads_build(profile, &threads, NULL) < 0)
 		return -ENOMEM;
-	for (size_t i = 0; i < threads.count; i++)
+	/* Each program of a process is one there. */
+	if (format == &format_firefox && sample_threads_add_markers(profile, &threads, NULL) < 0) {
+		sample_threads_release(&threads);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < threads.count; i++) {
 		renamed += threads.items[i].renamed;
+		executed += threads.items[i].has_executed;
+	}
 	sample_threads_release(&threads);
 	add(out, "the other names of # threads", renamed);
+	add(out, "the other process names of # threads", executed);
 	return 0;
 }
 

@@ -344,8 +344,8 @@ static bool is_kind(const struct kind *kind, const struct bytes *texts, int64_t 
 
 static int add_type(struct profile *profile, const struct bytes *texts, struct profile_value_type *ret, struct error *err)
 {
-	int r = profile_add_string(profile, texts[0].data, texts[0].len, &ret->type, err);
-	return r < 0 ? r : profile_add_string(profile, texts[1].data, texts[1].len, &ret->unit, err);
+	int r = profile_add_bytes(profile, texts[0], &ret->type, err);
+	return r < 0 ? r : profile_add_bytes(profile, texts[1], &ret->unit, err);
 }
 
 static int start_kind(struct builder *builder, struct kind *kind, const struct bytes *texts, struct error *err)
@@ -412,10 +412,10 @@ static int add_label(struct builder *builder, struct kind *kind, size_t number, 
 	struct bytes name = builder->samples.label_columns[number].name;
 	uint32_t *key = &kind->label_keys[number];
 	*label = (struct profile_label){0};
-	int r = *key ? 0 : profile_add_string(profile, name.data, name.len, key, err);
+	int r = *key ? 0 : profile_add_bytes(profile, name, key, err);
 	label->key = *key;
 	if (r == 0)
-		r = profile_add_string(profile, value.data, value.len, &label->value, err);
+		r = profile_add_bytes(profile, value, &label->value, err);
 	*count += r == 0;
 	return r;
 }

@@ -107,7 +107,7 @@ static int add_text(struct profile *profile, const struct arrow_array *columns, 
 {
 	struct bytes text;
 	int r = parca_text(columns, column, row, &text, err);
-	return r < 0 ? r : profile_add_string(profile, text.data, text.len, ret, err);
+	return r < 0 ? r : profile_add_bytes(profile, text, ret, err);
 }
 
 /* The columns of a line that are its function's (v1). */
@@ -142,15 +142,12 @@ static int remember(struct map64 *map, uint64_t key, uint64_t value, struct erro
 static int add_function(struct parca_stacks *stacks, const struct parca_layout *layout, const struct arrow_array *array,
 			size_t row, uint32_t *ret, struct error *err)
 {
-	uint64_t known;
 	struct profile_function function = {0};
 	int r = arrow_locate(array, row, &array, &row);
 	if (r <= 0)
 		return r < 0 ? error_set(err, -EBADMSG, "a line has no function at its index") : 0;
-	if (map64_get(&stacks->functions, place(array, row), &known)) {
-		*ret = (uint32_t)known;
+	if (format_known(&stacks->functions, place(array, row), ret))
 		return 0;
-	}
 	r = add_text(stacks->profile, array->children, layout->function[FUNCTION_SYSTEM_NAME], row, &function.name, err);
 	if (r == 0)
 		r = add_text(stacks->profile, array->children, layout->function[FUNCTION_FILENAME], row, &function.file_name,
@@ -228,16 +225,13 @@ static int read_mapping(struct profile *profile, const int *at, const struct arr
 static int add_location(struct parca_stacks *stacks, const struct parca_layout *layout, struct parca_work *work,
 			const struct arrow_array *array, size_t row, uint32_t *ret, struct error *err)
 {
-	uint64_t known;
 	struct profile_location location = {0};
 	struct profile_line lines[LINES_MAX];
 	struct bytes type;
 	size_t count;
 	int64_t address;
-	if (map64_get(&stacks->locations, place(array, row), &known)) {
-		*ret = (uint32_t)known;
+	if (format_known(&stacks->locations, place(array, row), ret))
 		return 0;
-	}
 	int r = parca_integer(array->children, layout->location[LOCATION_ADDRESS], row, &address, err);
 	if (r == 0)
 		r = parca_text(array->children, layout->location[LOCATION_FRAME_TYPE], row, &type, err);

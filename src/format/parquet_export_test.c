@@ -39,10 +39,9 @@ static struct profile *make_profile(void)
 
 static void check_text(struct parquet_file *file, const char *column, const char *first, const char *second)
 {
-	struct parquet_data data;
+	struct parquet_data data = {0};
 	size_t index;
 	const char *want[] = {first, second};
-	parquet_data_init(&data);
 	if (!parquet_find_column(file, column, &index))
 		fail_msg("there is no column %s", column);
 	assert_int_equal(parquet_read(file, 0, index, &data, NULL), 0);
@@ -53,9 +52,8 @@ static void check_text(struct parquet_file *file, const char *column, const char
 
 static void check_number(struct parquet_file *file, const char *column, int64_t first, int64_t second)
 {
-	struct parquet_data data;
+	struct parquet_data data = {0};
 	size_t index;
-	parquet_data_init(&data);
 	if (!parquet_find_column(file, column, &index))
 		fail_msg("there is no column %s", column);
 	assert_int_equal(parquet_read(file, 0, index, &data, NULL), 0);

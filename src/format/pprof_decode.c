@@ -95,11 +95,9 @@ static const char *legacy_text_kind(struct bytes input)
 		{"goroutine profile:", "goroutine"},
 		{"# --", "text"},
 	};
-	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
-		size_t len = strlen(heads[i].prefix);
-		if (input.len >= len && memcmp(input.data, heads[i].prefix, len) == 0)
+	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
+		if (bytes_start_with(input, heads[i].prefix))
 			return heads[i].kind;
-	}
 	return NULL;
 }
 
@@ -259,10 +257,9 @@ static int top_level_field(struct decoder *decoder, const struct pb_field *field
 
 static int walk_top_level(struct decoder *decoder, struct bytes input, struct error *err)
 {
-	struct pb_cursor cursor;
 	struct pb_field field;
+	struct pb_cursor cursor = pb_open(input);
 	int r;
-	pb_open(&cursor, input);
 	decoder->start = cursor.start;
 	decoder->end = cursor.end;
 	const uint8_t *before = cursor.at;
@@ -300,11 +297,10 @@ static int check_string_table(const struct decoder *decoder, struct error *err)
 	return 0;
 }
 
+typedef int each_function(struct decoder *decoder, struct pb_cursor *cursor, const struct pb_field *field, struct error *err);
+
 /* Calls `each` for every field of one number. */
-static int for_each(struct decoder *decoder, uint32_t number,
-		    int (*each)(struct decoder *decoder, struct pb_cursor *cursor, const struct pb_field *field,
-				struct error *err),
-		    struct error *err)
+static int for_each(struct decoder *decoder, uint32_t number, each_function *each, struct error *err)
 {
 	const struct field_range *range = &decoder->ranges[number];
 	if (!range->first)
@@ -396,26 +392,10 @@ static int read_scalars(struct decoder *decoder, struct error *err)
 	return r;
 }
 
-/* Messages of nothing but varints: values[number] for 1 .. count. */
-static int read_varints(struct pb_cursor *cursor, const char *message, uint64_t *values, uint32_t count, struct error *err)
-{
-	struct pb_field field;
-	int r;
-	while ((r = pb_next(cursor, &field, err)) > 0) {
-		if (field.number > count)
-			continue;
-		r = pb_expect(cursor, &field, PB_VARINT, message, err);
-		if (r < 0)
-			return r;
-		values[field.number] = field.value;
-	}
-	return r;
-}
-
 static int read_mapping(struct decoder *decoder, struct pb_cursor *cursor, const struct pb_field *field, struct error *err)
 {
 	uint64_t v[11] = {0};
-	int r = read_varints(cursor, "Mapping", v, 10, err);
+	int r = format_read_varints(cursor, "Mapping", v, 10, err);
 	if (r < 0)
 		return r;
 	struct profile_mapping mapping = {
@@ -437,7 +417,7 @@ static int read_mapping(struct decoder *decoder, struct pb_cursor *cursor, const
 static int read_function(struct decoder *decoder, struct pb_cursor *cursor, const struct pb_field *field, struct error *err)
 {
 	uint64_t v[6] = {0};
-	int r = read_varints(cursor, "Function", v, 5, err);
+	int r = format_read_varints(cursor, "Function", v, 5, err);
 	if (r < 0)
 		return r;
 	struct profile_function function = {.start_line = (int64_t)v[5]};
@@ -457,7 +437,7 @@ static int read_function(struct decoder *decoder, struct pb_cursor *cursor, cons
 static int read_line(struct decoder *decoder, struct pb_cursor cursor, struct error *err)
 {
 	uint64_t v[4] = {0};
-	int r = read_varints(&cursor, "Line", v, 3, err);
+	int r = format_read_varints(&cursor, "Line", v, 3, err);
 	if (r < 0)
 		return r;
 	struct profile_line line = {.line = (int64_t)v[2], .column = (int64_t)v[3]};
@@ -562,8 +542,7 @@ static int read_location_references(struct decoder *decoder, struct pb_cursor *c
 	int r = pb_expect(cursor, field, PB_BYTES, "Sample.location_id", err);
 	if (r < 0)
 		return r;
-	struct pb_cursor packed;
-	pb_open_nested(&packed, cursor, field->bytes);
+	struct pb_cursor packed = pb_open_nested(cursor, field->bytes);
 	add_easy_references(decoder, &packed);
 	while (r == 0 && packed.at < packed.end) {
 		uint64_t id = 0;
@@ -591,8 +570,7 @@ static int read_values(struct decoder *decoder, struct pb_cursor *cursor, const 
 	int r = pb_expect(cursor, field, PB_BYTES, "Sample.value", err);
 	if (r < 0)
 		return r;
-	struct pb_cursor packed;
-	pb_open_nested(&packed, cursor, field->bytes);
+	struct pb_cursor packed = pb_open_nested(cursor, field->bytes);
 	while (r == 0 && packed.at < packed.end) {
 		uint64_t value = 0;
 		r = pb_packed_varint(&packed, &value, err);
@@ -605,7 +583,7 @@ static int read_label(struct decoder *decoder, struct pb_cursor cursor, struct e
 {
 	uint64_t v[5] = {0};
 	struct profile_label label = {0};
-	int r = read_varints(&cursor, "Label", v, 4, err);
+	int r = format_read_varints(&cursor, "Label", v, 4, err);
 	if (r == 0)
 		r = get_string(decoder, v[1], "Label.key", &label.key, err);
 	if (r == 0)
@@ -697,6 +675,11 @@ static int read_sample(struct decoder *decoder, struct pb_cursor *cursor, const 
 
 static int decode(struct decoder *decoder, struct bytes input, struct error *err)
 {
+	static const struct {
+		uint32_t number;
+		each_function *read;
+	} passes[] = {{1, read_sample_type}, {13, read_comment}, {3, read_mapping},
+		      {5, read_function},    {4, read_location}, {2, read_sample}};
 	int r = profile_new(&decoder->profile, err);
 	if (r == 0)
 		r = walk_top_level(decoder, input, err);
@@ -704,18 +687,8 @@ static int decode(struct decoder *decoder, struct bytes input, struct error *err
 		r = check_string_table(decoder, err);
 	if (r == 0)
 		r = read_scalars(decoder, err);
-	if (r == 0)
-		r = for_each(decoder, 1, read_sample_type, err);
-	if (r == 0)
-		r = for_each(decoder, 13, read_comment, err);
-	if (r == 0)
-		r = for_each(decoder, 3, read_mapping, err);
-	if (r == 0)
-		r = for_each(decoder, 5, read_function, err);
-	if (r == 0)
-		r = for_each(decoder, 4, read_location, err);
-	if (r == 0)
-		r = for_each(decoder, 2, read_sample, err);
+	for (size_t i = 0; r == 0 && i < sizeof(passes) / sizeof(passes[0]); i++)
+		r = for_each(decoder, passes[i].number, passes[i].read, err);
 	return r;
 }
 
@@ -736,10 +709,7 @@ int pprof_decode(struct bytes input, const struct format_options *options, struc
 	id_table_init(&decoder->functions);
 	id_table_init(&decoder->locations);
 	int r = decode(decoder, input, err);
-	if (r < 0)
-		profile_free(decoder->profile);
-	else
-		*ret = decoder->profile;
+	r = format_finish(r, decoder->profile, ret);
 	id_table_release(&decoder->mappings);
 	id_table_release(&decoder->functions);
 	id_table_release(&decoder->locations);
@@ -763,7 +733,6 @@ static bool is_text(struct bytes input)
  * behind a good beginning is taken for pprof too, so that decoding it says what is wrong. */
 static bool detect(struct bytes input)
 {
-	struct pb_cursor cursor;
 	struct pb_field field;
 	size_t count = 0, enough = 1;
 	int r;
@@ -771,7 +740,7 @@ static bool detect(struct bytes input)
 		return input.len > 0;
 	if (is_text(input))
 		return false;
-	pb_open(&cursor, input);
+	struct pb_cursor cursor = pb_open(input);
 	for (; (r = pb_next(&cursor, &field, NULL)) > 0; count++) {
 		bool fits = field.number <= FIELD_MAX && field.wire == (field_is_bytes(field.number) ? PB_BYTES : PB_VARINT);
 		/* Numbers alone say little: other formats' magic bytes look like them. */

@@ -33,7 +33,8 @@ struct encoder {
 	const struct profile *profile;
 	struct buffer *out;
 	struct numbering strings, locations, functions;
-	uint32_t *mappings; /* numbers by id; 0 = not used */
+	uint32_t *mappings;	/* numbers by id; 0 = not used */
+	uint32_t first_mapping; /* 0 = in the order of the table */
 	uint32_t kernel_mapping, kernel_file;
 	uint32_t *stack;  /* scratch: numbers of a stack's locations */
 	uint64_t *packed; /* scratch */
@@ -98,14 +99,6 @@ static void write_label(struct encoder *encoder, const struct profile_label *lab
 	pb_end(encoder->out, mark);
 }
 
-static bool set_has_key(const struct profile *profile, const struct profile_label_set *set, uint32_t key)
-{
-	for (uint32_t i = set->first; i < set->first + set->count; i++)
-		if (profile->labels[i].key == key)
-			return true;
-	return false;
-}
-
 static void write_labels(struct encoder *encoder, uint32_t label_set)
 {
 	const struct profile *profile = encoder->profile;
@@ -114,7 +107,7 @@ static void write_labels(struct encoder *encoder, uint32_t label_set)
 	for (uint32_t i = own->first; i < own->first + own->count; i++)
 		write_label(encoder, &profile->labels[i]);
 	for (uint32_t i = shared->first; i < shared->first + shared->count; i++)
-		if (!set_has_key(profile, own, profile->labels[i].key))
+		if (!profile_has_key(profile->labels + own->first, own->count, profile->labels[i].key))
 			write_label(encoder, &profile->labels[i]);
 }
 
@@ -178,7 +171,7 @@ static void find_mapping_flags(struct encoder *encoder, uint32_t *flags, uint32_
 			flags[location->mapping] |= PROFILE_MAPPING_HAS_INLINE_FRAMES;
 	}
 	for (size_t i = 1; i < profile->mapping_count; i++)
-		if (profile->mappings[i].flags)
+		if (profile->mappings[i].flags & ~(uint32_t)PROFILE_MAPPING_ID_TYPE)
 			flags[i] = profile->mappings[i].flags;
 }
 
@@ -197,10 +190,90 @@ static void write_mapping(struct encoder *encoder, uint32_t number, const struct
 	pb_end(encoder->out, mark);
 }
 
-static void number_mappings(struct encoder *encoder)
+/* As pprof's own readers of older formats tell it: not in brackets, and without ".so" behind its name or before a version. */
+static bool may_be_program(const struct profile *profile, uint32_t mapping)
+{
+	struct bytes name = profile_string_bytes(profile, profile->mappings[mapping].file_name);
+	if (name.len == 0 || name.data[0] == '[' || bytes_start_with(name, "//"))
+		return false;
+	const uint8_t *at = name.data, *end = name.data + name.len;
+	while ((at = memmem(at, (size_t)(end - at), ".so", 3))) {
+		at += 3;
+		if (at == end || ((*at == '.' || *at == '_') && at + 1 < end && at[1] >= '0' && at[1] <= '9'))
+			return false;
+	}
+	return true;
+}
+
+/* The string that a label set has under a key, 0 = none. */
+static uint32_t label_text(const struct profile *profile, uint32_t set, uint32_t key)
+{
+	const struct profile_label_set *labels = &profile->label_sets[set];
+	for (uint32_t i = labels->first; i < labels->first + labels->count; i++)
+		if (profile->labels[i].key == key)
+			return profile->labels[i].value;
+	return 0;
+}
+
+/* The used mapping of the executable with the most of the first value; 0 = samples name none. -ENOMEM. */
+static int find_sampled_program(const struct encoder *encoder, uint32_t *ret)
+{
+	static const char key_text[] = "process.executable.path";
+	const struct profile *profile = encoder->profile;
+	uint32_t key, path;
+	*ret = 0;
+	if (!intern_find(&profile->strings, key_text, strlen(key_text), &key))
+		return 0;
+	_cleanup_(mem_freep) uint32_t *by_path = mem_zalloc_array(profile->strings.count, sizeof(*by_path));
+	_cleanup_(mem_freep) uint64_t *weights = mem_zalloc_array(profile->mapping_count, sizeof(*weights));
+	if (!by_path || !weights)
+		return -ENOMEM;
+	for (size_t i = profile->mapping_count; i-- > 1;)
+		if (encoder->mappings[i])
+			by_path[profile->mappings[i].file_name] = (uint32_t)i;
+	by_path[0] = 0;
+	for (size_t group = 0; group < encoder->groups.count && profile->sample_type_count > 0; group++) {
+		uint32_t labels = profile->samples[encoder->groups.first[group]].labels;
+		path = label_text(profile, labels, key);
+		if (!path)
+			path = label_text(profile, profile->resource_labels, key);
+		int64_t value = sample_groups_sum(&encoder->groups, profile, group, 0);
+		uint32_t mapping = by_path[path];
+		weights[mapping] += (uint64_t)(value < 0 ? 0 : value) + 1;
+		if (mapping && (!*ret || weights[mapping] > weights[*ret]))
+			*ret = mapping;
+	}
+	return 0;
+}
+
+/* The mapping that is to come first. 0 = as they are. -ENOMEM. */
+static int find_program(const struct encoder *encoder, uint32_t *ret)
 {
 	const struct profile *profile = encoder->profile;
-	uint32_t count = 0;
+	int r = find_sampled_program(encoder, ret);
+	if (r < 0 || *ret)
+		return r;
+	bool is_first = true;
+	for (uint32_t i = 1; i < profile->mapping_count; i++) {
+		if (!encoder->mappings[i])
+			continue;
+		/* A source that put a library first may know why: only what can be no file makes way. */
+		struct bytes name = profile_string_bytes(profile, profile->mappings[i].file_name);
+		if (is_first && name.len > 0 && name.data[0] != '[')
+			return 0;
+		is_first = false;
+		if (may_be_program(profile, i)) {
+			*ret = i;
+			return 0;
+		}
+	}
+	return 0;
+}
+
+static int number_mappings(struct encoder *encoder)
+{
+	const struct profile *profile = encoder->profile;
+	uint32_t count = 0, program;
 	bool kernel = false;
 	for (size_t i = 0; i < encoder->locations.count; i++) {
 		const struct profile_location *location = &profile->locations[encoder->locations.order[i]];
@@ -208,29 +281,43 @@ static void number_mappings(struct encoder *encoder)
 		kernel |= needs_kernel_mapping(location);
 	}
 	encoder->mappings[0] = 0;
+	int r = find_program(encoder, &program);
+	if (r < 0)
+		return r;
+	encoder->first_mapping = program;
+	if (program)
+		encoder->mappings[program] = ++count;
 	for (size_t i = 1; i < profile->mapping_count; i++)
-		if (encoder->mappings[i])
+		if (encoder->mappings[i] && i != program)
 			encoder->mappings[i] = ++count;
 	encoder->kernel_mapping = kernel ? ++count : 0;
+	return 0;
+}
+
+static void write_used_mapping(struct encoder *encoder, uint32_t id, uint32_t flags)
+{
+	struct profile_mapping mapping = encoder->profile->mappings[id];
+	mapping.file_name = string_index(encoder, mapping.file_name);
+	mapping.build_id = string_index(encoder, mapping.build_id);
+	write_mapping(encoder, encoder->mappings[id], &mapping, flags);
 }
 
 static int write_mappings(struct encoder *encoder)
 {
 	const struct profile *profile = encoder->profile;
-	number_mappings(encoder);
+	int r = number_mappings(encoder);
+	if (r < 0)
+		return r;
 	uint32_t kernel_slot = (uint32_t)profile->mapping_count;
 	_cleanup_(mem_freep) uint32_t *flags = mem_alloc_array(profile->mapping_count + 1, sizeof(*flags));
 	if (!flags)
 		return -ENOMEM;
 	find_mapping_flags(encoder, flags, kernel_slot);
-	for (size_t i = 1; i < profile->mapping_count; i++) {
-		if (encoder->mappings[i] == 0)
-			continue;
-		struct profile_mapping mapping = profile->mappings[i];
-		mapping.file_name = string_index(encoder, mapping.file_name);
-		mapping.build_id = string_index(encoder, mapping.build_id);
-		write_mapping(encoder, encoder->mappings[i], &mapping, flags[i]);
-	}
+	if (encoder->first_mapping)
+		write_used_mapping(encoder, encoder->first_mapping, flags[encoder->first_mapping]);
+	for (uint32_t i = 1; i < profile->mapping_count; i++)
+		if (encoder->mappings[i] && i != encoder->first_mapping)
+			write_used_mapping(encoder, i, flags[i]);
 	if (encoder->kernel_mapping) {
 		/* A string of its own, behind those of the profile. */
 		encoder->kernel_file = (uint32_t)profile->strings.count;
@@ -312,7 +399,7 @@ static int write_profile(struct encoder *encoder)
 	const struct profile *profile = encoder->profile;
 	for (size_t i = 0; i < profile->sample_type_count; i++)
 		write_value_type(encoder, 1, profile->sample_types[i]);
-	for (size_t i = 0; i < encoder->groups.count && !buffer_status(encoder->out); i++)
+	for (size_t i = 0; i < encoder->groups.count && buffer_status(encoder->out) == 0; i++)
 		write_sample(encoder, i);
 	int r = write_mappings(encoder);
 	for (size_t i = 0; i < encoder->locations.count; i++)

@@ -573,10 +573,67 @@ static void test_damage(void **state)
 	buffer_release(&file);
 }
 
+/* Adds a sample at a place in a mapping, of a process with that executable ("" = it is not known). */
+static void add_at(struct profile *profile, uint32_t mapping, uint64_t address, const char *executable, int64_t value)
+{
+	struct profile_location location = {.mapping = mapping, .address = address};
+	struct profile_sample sample = {0};
+	struct profile_label label = {0};
+	uint32_t id;
+	assert_int_equal(profile_add_location(profile, &location, NULL, 0, &id, NULL), 0);
+	assert_int_equal(profile_add_stack(profile, 0, id, &sample.stack, NULL), 0);
+	assert_int_equal(profile_add_cstring(profile, "process.executable.path", &label.key, NULL), 0);
+	assert_int_equal(profile_add_cstring(profile, executable, &label.value, NULL), 0);
+	assert_int_equal(profile_add_label_set(profile, &label, label.value ? 1 : 0, &sample.labels, NULL), 0);
+	assert_int_equal(profile_add_sample(profile, &sample, &value, NULL), 0);
+}
+
+/* The name of the first mapping, as readers see it. */
+static void check_program(const char *const *files, const char *const *executables, const int64_t *values, const char *expected)
+{
+	struct profile *profile, *read;
+	struct buffer out;
+	uint32_t id;
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	assert_int_equal(profile_add_named_type(profile, "cpu", "nanoseconds", NULL), 0);
+	for (size_t i = 0; files[i]; i++) {
+		struct profile_mapping mapping = {.start = (i + 1) << 20, .limit = (i + 2) << 20};
+		assert_int_equal(profile_add_cstring(profile, files[i], &mapping.file_name, NULL), 0);
+		assert_int_equal(profile_add_mapping(profile, &mapping, &id, NULL), 0);
+		add_at(profile, id, mapping.start + 16, executables[i], values[i]);
+	}
+	buffer_init(&out, MIB);
+	assert_int_equal(pprof_encode(profile, &(struct format_options){.compress = false}, &out, NULL), 0);
+	assert_int_equal(decode(buffer_bytes(&out), &read, NULL), 0);
+	assert_string_equal(profile_string(read, read->mappings[1].file_name), expected);
+	/* The samples are where they were. */
+	assert_int_equal(read->sample_count, profile->sample_count);
+	assert_int_equal(read->mapping_count, profile->mapping_count);
+	buffer_release(&out);
+	profile_free(read);
+	profile_free(profile);
+}
+
+static void test_the_program_comes_first(void **state)
+{
+	static const char *const files[] = {"[kernel.kallsyms]", "/usr/lib/libc.so.6", "/bin/app", "/bin/other", NULL};
+	static const char *const of_app[] = {"/bin/app", "/bin/app", "/bin/app", "/bin/other"};
+	static const char *const unknown[] = {"", "", "", ""};
+	check_program(files, of_app, (const int64_t[]){5, 5, 5, 12}, "/bin/app");
+	check_program(files, of_app, (const int64_t[]){5, 5, 5, 50}, "/bin/other");
+	check_program(files, unknown, (const int64_t[]){5, 5, 5, 50}, "/bin/app");
+	/* What a source put first stays: Go's runtime, or another profiler. */
+	static const char *const library_first[] = {"/opt/plugin.so", "/bin/app", "[kernel.kallsyms]", NULL};
+	check_program(library_first, unknown, (const int64_t[]){1, 9, 9}, "/opt/plugin.so");
+	static const char *const kernel_only[] = {"[kernel.kallsyms]", "/usr/lib/libx.so.1.2", NULL};
+	check_program(kernel_only, unknown, (const int64_t[]){1, 9}, "[kernel.kallsyms]");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_verdicts),
+		cmocka_unit_test(test_the_program_comes_first),
 		cmocka_unit_test(test_totals_agree_with_go),
 		cmocka_unit_test(test_encoded_reads_the_same_in_go),
 		cmocka_unit_test(test_round_trip),

@@ -50,7 +50,7 @@ static int add_frame(struct builder *b, struct place from, struct bytes name, st
 		return error_set(err, -E2BIG, "a stack has more than %d frames", LIMIT_STACK_DEPTH);
 	if (b->name_bytes > NAMES_MAX)
 		return error_set(err, -E2BIG, "the names of frames take more than %d MiB", (int)(NAMES_MAX / MIB));
-	int r = profile_add_string(b->profile, name.data, name.len, &function.name, err);
+	int r = profile_add_bytes(b->profile, name, &function.name, err);
 	if (!r)
 		r = profile_add_function(b->profile, &function, &line.function, err);
 	if (!r)
@@ -212,7 +212,7 @@ static int read_nodes(struct walk *walk, bool trie, struct error *err)
 		if (walk->count > 0) {
 			struct level *parent = &walk->levels[walk->count - 1];
 			level = *parent;
-			walk->text.len = level.text_len;
+			buffer_truncate(&walk->text, level.text_len);
 			parent->children--;
 		} else {
 			buffer_clear(&walk->text);
@@ -247,13 +247,12 @@ int pyroscope_decode_stacks(enum pyroscope_stacks form, struct bytes input, stru
 		r = read_lines(&builder, form, input, err);
 	} else {
 		_cleanup_(walk_release) struct walk walk = {.b = &builder, .text.max = input.len};
-		pb_open(&walk.cursor, input);
+		walk.cursor = pb_open(input);
 		r = read_nodes(&walk, form == PYROSCOPE_TRIE, err);
 	}
 	if (r < 0)
 		return error_prefix(err, r, "%s", form == PYROSCOPE_TRIE ? "trie" : form == PYROSCOPE_TREE ? "tree" : "stacks");
-	*ret = profile;
-	profile = NULL;
+	*ret = TAKE(profile);
 	return 0;
 }
 

@@ -131,10 +131,9 @@ static void test_hostile_depth(void **state)
 static void check_name(const char *text, const char *app, const char *expected)
 {
 	char got[PYROSCOPE_NAME_MAX];
-	struct labels labels;
+	struct labels labels = {0};
 	struct error err = {0};
 	struct buffer formatted;
-	labels_init(&labels);
 	buffer_init(&formatted, 64 * KIB);
 	int r = pyroscope_parse_name(text, got, &labels, &err);
 	if (!app) {

@@ -79,11 +79,6 @@ struct reader {
 	uint64_t open[LIMIT_STACK_DEPTH];
 };
 
-static int add_text(struct reader *reader, struct bytes text, uint32_t *ret, struct error *err)
-{
-	return profile_add_string(reader->profile, text.data, text.len, ret, err);
-}
-
 static int read_frame(struct reader *reader, const struct json_node *frame, uint32_t *ret, struct error *err)
 {
 	struct profile_function function = {0};
@@ -91,9 +86,8 @@ static int read_frame(struct reader *reader, const struct json_node *frame, uint
 	struct profile_location location = {0};
 	if (!json_node_text(json_node_get(frame, "name")))
 		return error_set(err, -EBADMSG, "no name");
-	int r = add_text(reader, json_node_bytes(json_node_get(frame, "name")), &function.name, err);
-	if (r == 0)
-		r = add_text(reader, json_node_bytes(json_node_get(frame, "file")), &function.file_name, err);
+	const struct format_string texts[] = {{"name", &function.name}, {"file", &function.file_name}};
+	int r = format_add_members(reader->profile, frame, texts, 2, err);
 	if (r == 0)
 		r = profile_add_function(reader->profile, &function, &line.function, err);
 	if (r < 0)
@@ -123,9 +117,9 @@ static int read_frames(struct reader *reader, const struct json_node *frames, st
 static int find_kind(struct reader *reader, struct bytes type, struct bytes unit, size_t *ret, struct error *err)
 {
 	uint32_t type_id, unit_id;
-	int r = add_text(reader, type, &type_id, err);
+	int r = profile_add_bytes(reader->profile, type, &type_id, err);
 	if (r == 0)
-		r = add_text(reader, unit, &unit_id, err);
+		r = profile_add_bytes(reader->profile, unit, &unit_id, err);
 	if (r < 0)
 		return r;
 	for (*ret = 0; *ret < reader->kind_count; ++*ret)
@@ -152,7 +146,7 @@ static int read_own_labels(struct reader *reader, const struct json_node *own, s
 			continue;
 		int r = profile_add_cstring(reader->profile, own_labels[i], &label->key, err);
 		if (r == 0 && is_text)
-			r = add_text(reader, json_node_bytes(node), &label->value, err);
+			r = profile_add_bytes(reader->profile, json_node_bytes(node), &label->value, err);
 		else if (r == 0)
 			r = profile_number_label(reader->profile, label->key, number, label, err);
 		if (r < 0)
@@ -181,7 +175,7 @@ static int begin_profile(struct reader *reader, const struct json_node *node, st
 		return error_set(err, -EBADMSG, "the unit '%.40s' is unknown", unit);
 	int r = find_kind(reader, bytes_of_string(reader->unit->type), bytes_of_string(reader->unit->unit), &reader->kind, err);
 	if (r == 0)
-		r = add_text(reader, name, &label.value, err);
+		r = profile_add_bytes(reader->profile, name, &label.value, err);
 	bool labelled = reader->profiles->count > 1 && name.len > 0;
 	return r < 0 ? r : profile_add_label_set(reader->profile, &label, labelled, &reader->labels, err);
 }
@@ -365,10 +359,7 @@ static int decode(struct bytes input, const struct format_options *options, stru
 	r = profile_new(&reader->profile, err);
 	if (r == 0)
 		r = read_all(reader, json_tree_root(tree), err);
-	if (r < 0)
-		profile_free(reader->profile);
-	else
-		*ret = reader->profile;
+	r = format_finish(r, reader->profile, ret);
 	mem_free(reader->locations);
 	mem_free(reader->values);
 	mem_free(reader);
@@ -405,14 +396,12 @@ static int add_frame(struct writer *writer, const struct frame *frame, uint32_t 
 {
 	uint64_t parts[3] = {(uint64_t)frame->function << 32 | frame->location, (uint64_t)frame->line, (uint64_t)frame->column};
 	uint64_t hash = hash64_guarded(parts, sizeof(parts));
-	if (writer->frame_index.capacity)
-		for (size_t at = index32_first(&writer->frame_index, hash); index32_at(&writer->frame_index, hash, &at, ret);) {
-			const struct frame *known = &writer->frames[*ret];
-			if (known->function == frame->function && known->location == frame->location &&
-			    known->line == frame->line && known->column == frame->column)
-				return 0;
-			at++;
-		}
+	for (size_t at = index32_first(&writer->frame_index, hash); index32_at(&writer->frame_index, hash, &at, ret); at++) {
+		const struct frame *known = &writer->frames[*ret];
+		if (known->function == frame->function && known->location == frame->location && known->line == frame->line &&
+		    known->column == frame->column)
+			return 0;
+	}
 	int r = array_reserve(&writer->frames, &writer->frame_capacity, writer->frame_count + 1, UINT32_MAX);
 	if (r == 0)
 		r = index32_add(&writer->frame_index, hash, (uint32_t)writer->frame_count);
@@ -614,7 +603,7 @@ static int write_all(struct writer *writer, struct error *err)
 	json_end_array(json);
 	json_end_object(json);
 	json_member_array(json, "profiles");
-	if (!buffer_status(json->out))
+	if (buffer_status(json->out) == 0)
 		write_profiles(writer);
 	json_end_array(json);
 	json_end_object(json);
@@ -631,7 +620,7 @@ static int encode(const struct profile *profile, const struct format_options *op
 		return error_nomem(err);
 	writer->profile = profile;
 	buffer_init(&writer->text, SIZE_MAX);
-	json_init(&writer->json, out);
+	writer->json = (struct json_writer){.out = out};
 	int r = profile->sample_type_count ? write_all(writer, err) : error_set(err, -EINVAL, "the profile has no values");
 	if (r < 0)
 		buffer_truncate(out, before);

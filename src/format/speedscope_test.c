@@ -218,6 +218,33 @@ static void test_losses(void **state)
 	profile_free(profile);
 }
 
+/* A process that became another program, and one whose executable is known only later. */
+static void test_processes_with_two_names(void **state)
+{
+	static const char *const keys[2][2] = {{"process.executable.name", "process.executable.name"},
+					       {"process.comm", "process.executable.name"}};
+	for (int i = 0; i < 2; i++) {
+		struct profile *profile;
+		struct buffer losses;
+		buffer_init(&losses, KIB);
+		assert_int_equal(profile_new(&profile, NULL), 0);
+		assert_int_equal(profile_add_named_type(profile, "cpu", "count", NULL), 0);
+		for (int k = 0; k < 2; k++) {
+			struct profile_label labels[2] = {{.number = 7}, {0}};
+			struct profile_sample sample = {0};
+			assert_int_equal(profile_add_cstring(profile, "process.pid", &labels[0].key, NULL), 0);
+			assert_int_equal(profile_add_cstring(profile, keys[i][k], &labels[1].key, NULL), 0);
+			assert_int_equal(profile_add_cstring(profile, k ? "server" : "sh", &labels[1].value, NULL), 0);
+			assert_int_equal(profile_add_label_set(profile, labels, 2, &sample.labels, NULL), 0);
+			assert_int_equal(profile_add_sample(profile, &sample, &(int64_t){1}, NULL), 0);
+		}
+		assert_int_equal(format_losses(&format_speedscope, profile, &losses), 0);
+		assert_int_equal(strstr(buffer_string(&losses), "the other process names of 1 threads") != NULL, i == 0);
+		buffer_release(&losses);
+		profile_free(profile);
+	}
+}
+
 static void test_damaged(void **state)
 {
 	check_damaged(&format_speedscope, bytes_of_string(text));
@@ -231,10 +258,15 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_files),	   cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_tasks_without_an_executable),
-		cmocka_unit_test(test_times),	   cmocka_unit_test(test_losses),
-		cmocka_unit_test(test_damaged),	   cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_tasks_without_an_executable),
+		cmocka_unit_test(test_processes_with_two_names),
+		cmocka_unit_test(test_times),
+		cmocka_unit_test(test_losses),
+		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/test_programs.h"
+#include "base/text.h"
 #include "format/format_int.h"
 
 #define HELPER static inline __attribute__((unused))
@@ -149,11 +150,6 @@ HELPER void dump_labels(const struct profile *profile, uint32_t set, struct buff
 	}
 }
 
-HELPER int compare_texts(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* One sample a line, sorted. */
 HELPER void dump_samples(const struct profile *profile, struct buffer *out)
 {
@@ -176,7 +172,7 @@ HELPER void dump_samples(const struct profile *profile, struct buffer *out)
 		lines[i] = strdup(buffer_string(&line));
 		buffer_release(&line);
 	}
-	qsort(lines, profile->sample_count, sizeof(*lines), compare_texts);
+	qsort(lines, profile->sample_count, sizeof(*lines), text_compare);
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		buffer_printf(out, "%s\n", lines[i]);
 		free(lines[i]);

@@ -23,7 +23,7 @@ static bool read_number(const struct profile *profile, const struct profile_labe
 	return false;
 }
 
-static void read_labels(const struct profile *profile, uint32_t set, struct sample_thread *ret)
+void sample_thread_read_labels(const struct profile *profile, uint32_t set, struct sample_thread *ret)
 {
 	const struct profile_label_set *labels = &profile->label_sets[set];
 	for (uint32_t i = 0; i < labels->count; i++) {
@@ -59,13 +59,13 @@ static uint64_t key_of(const struct sample_thread *thread)
 static bool has_hosts(const struct profile *profile)
 {
 	struct sample_thread thread = {0};
-	read_labels(profile, profile->resource_labels, &thread);
+	sample_thread_read_labels(profile, profile->resource_labels, &thread);
 	uint32_t first = thread.host;
 	for (uint32_t set = 0; set < profile->label_set_count; set++) {
 		struct sample_thread own = {0};
 		if (set == profile->resource_labels)
 			continue;
-		read_labels(profile, set, &own);
+		sample_thread_read_labels(profile, set, &own);
 		if (own.host && first && own.host != first)
 			return true;
 		first = first ? first : own.host;
@@ -88,8 +88,8 @@ static int find_threads(const struct profile *profile, struct sample_threads *th
 	for (uint32_t set = 0; set < profile->label_set_count; set++) {
 		struct sample_thread thread = {0};
 		uint64_t known;
-		read_labels(profile, profile->resource_labels, &thread);
-		read_labels(profile, set, &thread);
+		sample_thread_read_labels(profile, profile->resource_labels, &thread);
+		sample_thread_read_labels(profile, set, &thread);
 		if (!threads->has_hosts)
 			thread.host = 0;
 		uint64_t key = key_of(&thread);
@@ -105,6 +105,8 @@ static int find_threads(const struct profile *profile, struct sample_threads *th
 		item->renamed |= thread.name && item->name != thread.name;
 		if (thread.name)
 			item->name = thread.name;
+		item->has_executed |= thread.process && item->process && item->process != thread.process &&
+				      item->process_is_comm == thread.process_is_comm;
 		if (thread.process && (!thread.process_is_comm || item->process_is_comm || !item->process)) {
 			item->process = thread.process;
 			item->process_is_comm = thread.process_is_comm;
@@ -142,11 +144,11 @@ static void put_in_order(const struct profile *profile, struct sample_threads *t
 				compare_times, profile->samples);
 }
 
-static int compare_threads(const void *a, const void *b)
+int sample_threads_compare(const void *a, const void *b)
 {
 	const struct sample_thread *x = a, *y = b;
-	return ORDER(x->host, y->host) ?: ORDER(x->pid, y->pid) ?: ORDER(x->has_pid, y->has_pid) ?: ORDER(x->tid, y->tid) ?:
-		ORDER(x->reuse, y->reuse) ?: ORDER(x->first, y->first);
+	return ORDER(x->host, y->host) ?: ORDER(x->pid, y->pid) ?: ORDER(x->has_pid, y->has_pid) ?: ORDER(x->exec, y->exec) ?:
+		ORDER(x->tid, y->tid) ?: ORDER(x->reuse, y->reuse) ?: ORDER(x->first, y->first);
 }
 
 int sample_threads_build(const struct profile *profile, struct sample_threads *ret, struct error *err)
@@ -158,7 +160,7 @@ int sample_threads_build(const struct profile *profile, struct sample_threads *r
 		return error_nomem(err);
 	}
 	put_in_order(profile, &threads, of_set);
-	qsort(threads.items, threads.count, sizeof(*threads.items), compare_threads);
+	qsort(threads.items, threads.count, sizeof(*threads.items), sample_threads_compare);
 	/* Label sets that no sample has. */
 	size_t used = 0;
 	for (size_t t = 0; t < threads.count; t++)
@@ -177,7 +179,8 @@ struct marking {
 	struct sample_threads *threads;
 	size_t capacity;
 	struct map64 by_key;
-	uint32_t *used; /* threads with markers or counters, by host, pid, tid and start */
+	struct map64 lived; /* threads whose lifetimes part them, and not the starts of those with markers */
+	uint32_t *used;	    /* threads with markers or counters, by host, pid, tid and start */
 	size_t used_count;
 	uint32_t *item_of; /* by thread */
 };
@@ -185,6 +188,7 @@ struct marking {
 static void marking_release(struct marking *marking)
 {
 	map64_release(&marking->by_key);
+	map64_release(&marking->lived);
 	mem_free(marking->used);
 	mem_free(marking->item_of);
 }
@@ -245,10 +249,11 @@ static int mark_thread(struct marking *marking, uint32_t id, const struct profil
 	if (threads->has_hosts)
 		item.host = marking->markers->hosts[thread->host].name;
 	uint64_t key = key_of(&item), known;
-	bool is_known = map64_get(&marking->by_key, key, &known);
+	bool is_known = map64_get(&marking->by_key, key, &known),
+	     has_lived = map64_get(&marking->lived, sample_thread_key(item.host, item.pid, item.tid), &(uint64_t){0});
 	/* One whose start is not known is the first that has one. */
-	if (is_known && before && before->start_ns && before->host == thread->host && before->pid == thread->pid &&
-	    before->tid == thread->tid) {
+	if (is_known && !has_lived && before && before->start_ns && before->host == thread->host &&
+	    before->pid == thread->pid && before->tid == thread->tid) {
 		item.reuse = threads->items[known].reuse + 1;
 		item.process = threads->items[known].process;
 		part_samples(marking, &threads->items[known], thread->start_ns, &item);
@@ -337,6 +342,8 @@ static int add_marked(struct marking *marking)
 	for (size_t i = 0; r == 0 && i < threads->count; i++)
 		r = map64_put(&marking->by_key, key_of(&threads->items[i]), i);
 	if (r == 0 && marking->markers)
+		r = sample_threads_find_lifetimes(marking->profile, threads->has_hosts, &marking->lived);
+	if (r == 0 && marking->markers)
 		r = find_used(marking);
 	for (size_t i = 0; r == 0 && i < marking->used_count; i++) {
 		r = mark_thread(marking, marking->used[i], before);
@@ -357,12 +364,14 @@ int sample_threads_add_markers(const struct profile *profile, struct sample_thre
 	/* marker_first is free until the markers are in order. */
 	for (size_t i = 0; i < threads->count; i++)
 		threads->items[i].marker_first = i;
-	qsort(threads->items, threads->count, sizeof(*threads->items), compare_threads);
+	qsort(threads->items, threads->count, sizeof(*threads->items), sample_threads_compare);
 	for (size_t i = 0; i < threads->count; i++)
 		place[threads->items[i].marker_first] = (uint32_t)i;
 	for (size_t i = 0; i < threads->count; i++)
 		threads->items[i].marker_first = 0;
-	return marking.markers && order_markers(&marking, place) < 0 ? error_nomem(err) : 0;
+	if (marking.markers && order_markers(&marking, place) < 0)
+		return error_nomem(err);
+	return sample_threads_part(profile, threads) < 0 ? error_nomem(err) : 0;
 }
 
 void sample_threads_release(struct sample_threads *threads)

@@ -251,8 +251,7 @@ int timeline_new(const struct profile *profile, size_t samples_max, size_t marke
 	find_range(timeline);
 	if (choose(timeline, samples_max, markers_max) < 0 || number_stacks(timeline) < 0)
 		return error_nomem(err);
-	*ret = timeline;
-	timeline = NULL;
+	*ret = TAKE(timeline);
 	return 0;
 }
 

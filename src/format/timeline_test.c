@@ -71,7 +71,6 @@ static int write_all(const struct profile *profile, size_t samples_max, size_t m
 		     struct buffer *columns, struct error *err)
 {
 	_cleanup_(timeline_freep) struct timeline *timeline = NULL;
-	struct json_writer json;
 	uint32_t places[] = {0};
 	int r = timeline_new(profile, samples_max, markers_max, &timeline, err);
 	if (r < 0 || !timeline)
@@ -79,7 +78,7 @@ static int write_all(const struct profile *profile, size_t samples_max, size_t m
 	r = timeline_put_samples(timeline, columns, err);
 	if (r == 0)
 		r = timeline_put_type(timeline, 0, places, columns, err);
-	json_init(&json, text);
+	struct json_writer json = {.out = text};
 	timeline_put_json(timeline, &json);
 	if (r == 0)
 		r = json_finish(&json, err);

@@ -122,12 +122,6 @@ struct net_client *net_client_free(struct net_client *client)
 	return mem_free(client);
 }
 
-void net_client_response_init(struct net_client_response *response)
-{
-	*response = (struct net_client_response){.grpc_status = -1};
-	buffer_init(&response->body, NET_RESPONSE_MAX);
-}
-
 void net_client_response_release(struct net_client_response *response)
 {
 	buffer_release(&response->body);

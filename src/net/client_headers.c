@@ -68,40 +68,28 @@ int net_client_set_header(struct net_client *client, const char *name, const cha
 	if (value && (!http_is_field_value(value) || strlen(value) > NET_CLIENT_HEADER_BYTES_MAX))
 		return error_set(err, -EINVAL, "the header %.60s has a control character, or is longer than %d bytes", name,
 				 NET_CLIENT_HEADER_BYTES_MAX);
-	char *copy = value ? mem_strdup(value) : NULL;
-	if (value && !copy)
+	size_t i = 0;
+	while (i < client->header_count && strcasecmp(client->headers[i].name, name) != 0)
+		i++;
+	if (value && i == NET_CLIENT_HEADERS_MAX)
+		return error_set(err, -E2BIG, "more than %d headers for one server", NET_CLIENT_HEADERS_MAX);
+	_cleanup_(mem_freep) char *key = value ? mem_strdup(name) : NULL, *copy = value ? mem_strdup(value) : NULL;
+	if (value && (!key || !copy))
 		return error_nomem(err);
-	for (size_t i = 0; i < client->header_count; i++) {
-		if (strcasecmp(client->headers[i].name, name) != 0)
-			continue;
-		if (!copy) {
-			remove_header(client, i);
-			return 0;
-		}
-		mem_free(client->headers[i].value);
-		client->headers[i].value = copy;
+	if (i < client->header_count)
+		remove_header(client, i);
+	if (!value)
 		return 0;
-	}
-	if (!copy)
-		return 0;
-	char *key = client->header_count < NET_CLIENT_HEADERS_MAX ? mem_strdup(name) : NULL;
-	if (!key) {
-		mem_free(copy);
-		return client->header_count < NET_CLIENT_HEADERS_MAX
-			       ? error_nomem(err)
-			       : error_set(err, -E2BIG, "more than %d headers for one server", NET_CLIENT_HEADERS_MAX);
-	}
 	for (char *at = key; *at; at++) /* HTTP/2 wants them so */
 		*at = *at >= 'A' && *at <= 'Z' ? (char)(*at + 32) : *at;
-	client->headers[client->header_count].name = key;
-	client->headers[client->header_count++].value = copy;
+	client->headers[client->header_count].name = TAKE(key);
+	client->headers[client->header_count++].value = TAKE(copy);
 	return 0;
 }
 
 int net_client_set_authorization(struct net_client *client, const char *scheme, const char *credentials, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer value = {0};
-	buffer_init(&value, 2 * NET_CLIENT_HEADER_BYTES_MAX);
+	_cleanup_(buffer_release) struct buffer value = {.max = 2 * NET_CLIENT_HEADER_BYTES_MAX};
 	int r = buffer_printf(&value, "%s %s", scheme, credentials);
 	const char *text = r == 0 ? buffer_string(&value) : NULL;
 	return text ? net_client_set_header(client, "authorization", text, err)
@@ -110,9 +98,8 @@ int net_client_set_authorization(struct net_client *client, const char *scheme, 
 
 int net_client_set_basic_auth(struct net_client *client, const char *user, const char *password, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer plain = {0}, packed = {0};
-	buffer_init(&plain, NET_CLIENT_HEADER_BYTES_MAX);
-	buffer_init(&packed, 2 * NET_CLIENT_HEADER_BYTES_MAX);
+	_cleanup_(buffer_release) struct buffer plain = {.max = NET_CLIENT_HEADER_BYTES_MAX},
+						packed = {.max = 2 * NET_CLIENT_HEADER_BYTES_MAX};
 	int r = buffer_printf(&plain, "%s:%s", user, password);
 	if (r == 0)
 		r = base64_encode(buffer_bytes(&plain), &packed);
@@ -152,10 +139,9 @@ static void take_retry_after(struct net_client_response *response, const char *t
 /* The field of that number that holds bytes, the last one, as protobuf has it; empty if there is none. */
 static struct bytes submessage(struct bytes message, uint32_t number)
 {
-	struct pb_cursor cursor;
 	struct pb_field field;
 	struct bytes found = {0};
-	pb_open(&cursor, message);
+	struct pb_cursor cursor = pb_open(message);
 	while (pb_next(&cursor, &field, NULL) == 1)
 		if (field.number == number && field.wire == PB_BYTES)
 			found = field.bytes;
@@ -164,10 +150,9 @@ static struct bytes submessage(struct bytes message, uint32_t number)
 
 static void take_retry_info(struct net_client_response *response, struct bytes info)
 {
-	struct pb_cursor cursor;
 	struct pb_field field;
 	uint64_t seconds = 0, nanos = 0;
-	pb_open(&cursor, submessage(info, 1));
+	struct pb_cursor cursor = pb_open(submessage(info, 1));
 	while (pb_next(&cursor, &field, NULL) == 1) {
 		if (field.number == 1 && field.wire == PB_VARINT)
 			seconds = field.value;
@@ -180,13 +165,11 @@ static void take_retry_info(struct net_client_response *response, struct bytes i
 
 static void take_details(struct net_client_response *response, struct bytes text)
 {
-	struct pb_cursor cursor;
 	struct pb_field field;
-	_cleanup_(buffer_release) struct buffer status = {0};
-	buffer_init(&status, DETAILS_BYTES_MAX);
+	_cleanup_(buffer_release) struct buffer status = {.max = DETAILS_BYTES_MAX};
 	if (base64_decode(text, &status) < 0)
 		return;
-	pb_open(&cursor, buffer_bytes(&status));
+	struct pb_cursor cursor = pb_open(buffer_bytes(&status));
 	while (pb_next(&cursor, &field, NULL) == 1)
 		if (field.number == 3 && field.wire == PB_BYTES && bytes_equal_string(submessage(field.bytes, 1), RETRY_INFO))
 			take_retry_info(response, submessage(field.bytes, 2));

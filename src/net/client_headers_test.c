@@ -17,8 +17,7 @@
 
 static struct net_client_response take(const char *name, const char *value)
 {
-	struct net_client_response response;
-	net_client_response_init(&response);
+	struct net_client_response response = {0};
 	client_take_retry(&response, bytes_of_string(name), bytes_of_string(value));
 	return response;
 }

@@ -78,7 +78,7 @@ static void take_header(struct call *call)
 	else if (!strcasecmp(call->name, "location") && strlen(call->value) < sizeof(call->value) - 1)
 		snprintf(call->response->location, sizeof(call->response->location), "%s", call->value);
 	else if (!strcasecmp(call->name, "x-wick-symbols"))
-		snprintf(call->response->symbols, sizeof(call->response->symbols), "%.95s", call->value);
+		snprintf(call->response->symbols, sizeof(call->response->symbols), "%.127s", call->value);
 	else if (!strcasecmp(call->name, "content-encoding"))
 		snprintf(call->encoding, sizeof(call->encoding), "%.31s", call->value);
 	else
@@ -224,8 +224,7 @@ static int decode_body(struct call *call, struct error *err)
 	if (strcasecmp(call->encoding, "gzip"))
 		return error_set(err, -EPROTO, "bad response from %s: unknown Content-Encoding %s", call->client->url,
 				 call->encoding);
-	struct buffer plain;
-	buffer_init(&plain, call->client->response_max);
+	struct buffer plain = {.max = call->client->response_max};
 	int r = gzip_decompress(buffer_bytes(&response->body), &plain, err);
 	if (r == -E2BIG)
 		r = too_large(call, err);
@@ -259,7 +258,7 @@ static int make_head(struct call *call, const char *method, const char *path, co
 		buffer_printf(head, "Content-Type: %s\r\n", content_type);
 	if (gzipped)
 		buffer_append_string(head, "Content-Encoding: gzip\r\n");
-	if ((call->body_len > 0 || !strcmp(method, "POST") || !strcmp(method, "PUT")))
+	if (call->body_len > 0 || !strcmp(method, "POST") || !strcmp(method, "PUT"))
 		buffer_printf(head, "Content-Length: %zu\r\n", call->body_len);
 	int r = buffer_append_string(head, "\r\n");
 	return r < 0 ? error_set_errno(err, r, "cannot create a request to %s", client->url) : 0;
@@ -373,9 +372,11 @@ int net_client_request(struct net_client *client, const char *method, const char
 	int r = check_arguments(client, method, path, content_type, err);
 	if (r < 0)
 		return r;
-	struct call call = {.client = client, .response = ret, .is_head = !strcmp(method, "HEAD")};
-	buffer_init(&call.head, NET_HEADER_BYTES_CEILING);
-	buffer_init(&call.packed, body.len + body.len / 8 + KIB);
+	struct call call = {.client = client,
+			    .response = ret,
+			    .is_head = !strcmp(method, "HEAD"),
+			    .head.max = NET_HEADER_BYTES_CEILING,
+			    .packed.max = body.len + body.len / 8 + KIB};
 	ret->body.max = client->response_max;
 	client->deadline_ns = time_monotonic_ns() + client->timeout_ns;
 	r = run_call(&call, method, path, content_type, body, gzip, err);

@@ -118,8 +118,7 @@ static int take_message(struct call *call, bool compressed)
 		return deliver(call, buffer_bytes(&call->partial));
 	if (!call->answer_gzip)
 		return error_set(call->err, -EPROTO, "bad response from %s: compressed, but not with gzip", call->client->url);
-	_cleanup_(buffer_release) struct buffer plain = {0};
-	buffer_init(&plain, call->client->response_max);
+	_cleanup_(buffer_release) struct buffer plain = {.max = call->client->response_max};
 	int r = gzip_decompress(buffer_bytes(&call->partial), &plain, call->err);
 	if (r == -E2BIG)
 		return too_large(call);
@@ -180,20 +179,6 @@ static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t
 	return 0;
 }
 
-static int append_message(struct call *call)
-{
-	struct bytes message = call->messages[call->next++];
-	uint8_t prefix[GRPC_PREFIX_BYTES];
-	if (call->gzip != NET_GZIPPED)
-		return grpc_append_message(&call->framed, message, call->gzip == NET_GZIP);
-	if (message.len > UINT32_MAX)
-		return -E2BIG;
-	grpc_write_prefix(prefix, true, (uint32_t)message.len);
-	buffer_reserve(&call->framed, sizeof(prefix) + message.len);
-	buffer_append(&call->framed, prefix, sizeof(prefix));
-	return buffer_append(&call->framed, message.data, message.len);
-}
-
 static ssize_t read_data(nghttp2_session *session, int32_t stream_id, uint8_t *out, size_t size, uint32_t *flags,
 			 nghttp2_data_source *source, void *context)
 {
@@ -207,7 +192,7 @@ static ssize_t read_data(nghttp2_session *session, int32_t stream_id, uint8_t *o
 			call->sent = 0;
 			if (call->next == call->count)
 				break;
-			int r = append_message(call);
+			int r = grpc_append_message(&call->framed, call->messages[call->next++], call->gzip);
 			if (r < 0) {
 				call->fault = error_set_errno(call->err, r, "cannot send a message to %s", call->client->url);
 				return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -324,9 +309,7 @@ static int submit(struct call *call, const char *path)
 {
 	struct net_client *client = call->client;
 	struct client_http2 *http = client->http2;
-	_cleanup_(buffer_release) struct buffer token = {0}, whole = {0};
-	buffer_init(&token, 16 * KIB);
-	buffer_init(&whole, 16 * KIB);
+	_cleanup_(buffer_release) struct buffer token = {.max = 16 * KIB}, whole = {.max = 16 * KIB};
 	char timeout[24];
 	int64_t left_ms = (client->deadline_ns - time_monotonic_ns()) / NS_PER_MS;
 	snprintf(timeout, sizeof(timeout), "%lldm", left_ms > 99999999 ? 99999999ll : left_ms < 1 ? 1ll : (long long)left_ms);
@@ -433,12 +416,16 @@ int net_client_grpc(struct net_client *client, const char *path, const struct by
 	ret->body.max = client->response_max;
 	int r = 1;
 	for (int attempt = 0; attempt < 2 && r == 1; attempt++) {
-		struct call call = {.client = client, .response = ret, .messages = messages, .count = count, .gzip = gzip};
-		call.on_message = on_message;
-		call.context = context;
-		call.err = err;
-		buffer_init(&call.framed, (size_t)UINT32_MAX + GRPC_PREFIX_BYTES);
-		buffer_init(&call.partial, client->response_max);
+		struct call call = {.client = client,
+				    .response = ret,
+				    .messages = messages,
+				    .count = count,
+				    .gzip = gzip,
+				    .on_message = on_message,
+				    .context = context,
+				    .err = err,
+				    .framed.max = (size_t)UINT32_MAX + GRPC_PREFIX_BYTES,
+				    .partial.max = client->response_max};
 		r = try_once(&call, path);
 		if (r == 1 && attempt == 1)
 			r = refused_again(&call);

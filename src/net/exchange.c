@@ -110,11 +110,17 @@ void exchange_unaccount(struct net_exchange *exchange, size_t bytes)
 
 /* ---- answers of our own ---- */
 
-/* Shared by exchange_refuse() and exchange_fail(): completes an answer whose status and message are set. */
-static void complete_refusal(struct net_exchange *exchange)
+static void set_refusal(struct net_exchange *exchange, int status, int grpc, const char *format, va_list args)
+	__attribute__((format(printf, 4, 0)));
+static void set_refusal(struct net_exchange *exchange, int status, int grpc, const char *format, va_list args)
 {
 	struct net_response *response = &exchange->response;
 	const struct net_server_options *options = &exchange->server->options;
+	response->status = status;
+	response->grpc_status = grpc < 0 ? grpc_code_of_http(status) : (enum grpc_code)grpc;
+	response->no_compress = true;
+	vsnprintf(response->message, sizeof(response->message), format, args);
+	buffer_release(&exchange->request.body);
 	exchange->refused = true;
 	if (exchange->request.grpc)
 		buffer_clear(&response->body);
@@ -122,19 +128,6 @@ static void complete_refusal(struct net_exchange *exchange)
 		response_body_error(response, response->message);
 	if (options->on_refusal)
 		options->on_refusal(options->context, &exchange->request, response);
-}
-
-static void set_refusal(struct net_exchange *exchange, int status, int grpc, const char *format, va_list args)
-	__attribute__((format(printf, 4, 0)));
-static void set_refusal(struct net_exchange *exchange, int status, int grpc, const char *format, va_list args)
-{
-	struct net_response *response = &exchange->response;
-	response->status = status;
-	response->grpc_status = grpc < 0 ? grpc_code_of_http(status) : (enum grpc_code)grpc;
-	response->no_compress = true;
-	vsnprintf(response->message, sizeof(response->message), format, args);
-	buffer_release(&exchange->request.body);
-	complete_refusal(exchange);
 }
 
 void exchange_fail(struct net_exchange *exchange, int status, int grpc, const char *format, ...)
@@ -419,35 +412,34 @@ void exchange_end(struct net_exchange *exchange)
 	}
 }
 
+bool exchange_unpack(struct net_exchange *exchange, struct buffer *data, const char *encoding, const char *what)
+{
+	if (exchange->request.grpc && !exchange->grpc_gzip) {
+		exchange_fail(exchange, 400, GRPC_INTERNAL, "a message is marked as compressed, but grpc-encoding is missing");
+		return false;
+	}
+	char size[TEXT_NUMBER_MAX];
+	struct error error = {0};
+	struct buffer unpacked = {.max = exchange->body_max};
+	int r = (!strcasecmp(encoding, "zstd") ? zstd_decompress : gzip_decompress)(buffer_bytes(data), &unpacked, &error);
+	buffer_release(data);
+	*data = unpacked;
+	if (r == -E2BIG)
+		exchange_fail(exchange, 413, -1, "%s is larger than the limit of %s after decompression", what,
+			      text_format_size(exchange->body_max, size));
+	else if (r < 0)
+		exchange_fail(exchange, r == -ENOMEM ? 503 : 400, -1, "cannot decompress %s: %s", what, error.message);
+	return r == 0;
+}
+
 static bool unpack_body(struct net_exchange *exchange)
 {
 	struct net_request *request = &exchange->request;
 	const char *encoding = request->grpc ? "gzip" : net_request_header(request, "content-encoding");
 	bool plain = request->grpc ? !exchange->message_head.compressed : !encoding || !strcasecmp(encoding, "identity");
-	char size[TEXT_NUMBER_MAX];
 	if (plain || (request->body.len == 0 && !request->grpc))
 		return true;
-	if (request->grpc && !exchange->grpc_gzip) {
-		exchange_fail(exchange, 400, GRPC_INTERNAL, "a message is marked as compressed, but grpc-encoding is missing");
-		return false;
-	}
-	struct error error = {0};
-	struct buffer unpacked;
-	buffer_init(&unpacked, exchange->body_max);
-	int r = (!strcasecmp(encoding, "zstd") ? zstd_decompress : gzip_decompress)(buffer_bytes(&request->body), &unpacked,
-										    &error);
-	if (r < 0) {
-		buffer_release(&unpacked);
-		if (r == -E2BIG)
-			exchange_fail(exchange, 413, -1, "the body is larger than the limit of %s after decompression",
-				      text_format_size(exchange->body_max, size));
-		else
-			exchange_fail(exchange, r == -ENOMEM ? 503 : 400, -1, "cannot decompress the body: %s", error.message);
-		return false;
-	}
-	buffer_release(&request->body);
-	request->body = unpacked;
-	return true;
+	return exchange_unpack(exchange, &request->body, encoding, "the body");
 }
 
 static void finish_http(struct net_exchange *exchange)
@@ -464,12 +456,11 @@ static void finish_http(struct net_exchange *exchange)
 static void finish_grpc(struct net_exchange *exchange)
 {
 	struct net_response *response = &exchange->response;
-	struct buffer packed;
+	struct buffer packed = {.max = response->body.len};
 	if (response->grpc_status != GRPC_OK) {
 		buffer_release(&response->body);
 		return;
 	}
-	buffer_init(&packed, response->body.len);
 	if (exchange->accepts_gzip && !response->no_compress && response->body.len >= NET_COMPRESS_MIN &&
 	    gzip_compress(buffer_bytes(&response->body), NET_COMPRESS_LEVEL, &packed, NULL) == 0) {
 		buffer_release(&response->body);
@@ -526,12 +517,6 @@ static int64_t time_for(const struct net_exchange *exchange, size_t bytes)
 	return (int64_t)(exchange->server->options.request_seconds_max + bytes / NET_RATE_MIN) * NS_PER_S;
 }
 
-static bool stream_is_stuck(struct net_exchange *exchange, int64_t now_ns)
-{
-	const struct net_server_options *options = &exchange->server->options;
-	return stream_has_output(exchange->stream) && now_ns - exchange->active_ns > options->request_seconds_max * NS_PER_S;
-}
-
 static void abort_late(struct net_exchange *exchange)
 {
 	server_count(exchange->server, timeouts, 1);
@@ -548,8 +533,9 @@ static void refuse_late(struct net_exchange *exchange, int status, const char *w
 
 static void check_stream(struct net_exchange *exchange, int64_t now_ns)
 {
-	int64_t idle_ns = exchange->server->options.idle_seconds_max * NS_PER_S;
-	if (stream_is_stuck(exchange, now_ns))
+	const struct net_server_options *options = &exchange->server->options;
+	int64_t idle_ns = options->idle_seconds_max * NS_PER_S, stuck_ns = options->request_seconds_max * NS_PER_S;
+	if (stream_has_output(exchange->stream) && now_ns - exchange->active_ns > stuck_ns)
 		abort_late(exchange);
 	else if (!exchange->job_out && now_ns - exchange->active_ns > idle_ns)
 		refuse_late(exchange, 408, "the next message", idle_ns);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text.h"
 #include "codec/compress.h"
 #include "net/net_int.h"
 
@@ -84,14 +85,14 @@ static int append_gzipped(struct buffer *out, struct bytes message)
 	return 0;
 }
 
-int grpc_append_message(struct buffer *out, struct bytes message, bool gzip)
+int grpc_append_message(struct buffer *out, struct bytes message, enum net_gzip gzip)
 {
 	if (message.len > UINT32_MAX)
 		return -E2BIG;
-	if (gzip && message.len >= NET_COMPRESS_MIN && append_gzipped(out, message) == 0)
+	if (gzip == NET_GZIP && message.len >= NET_COMPRESS_MIN && append_gzipped(out, message) == 0)
 		return 0;
 	uint8_t prefix[GRPC_PREFIX_BYTES];
-	grpc_write_prefix(prefix, false, (uint32_t)message.len);
+	grpc_write_prefix(prefix, gzip == NET_GZIPPED, (uint32_t)message.len);
 	buffer_reserve(out, sizeof(prefix) + message.len);
 	buffer_append(out, prefix, sizeof(prefix));
 	return buffer_append(out, message.data, message.len);
@@ -117,26 +118,16 @@ void grpc_encode_status_message(const char *message, char *out, size_t size)
 	out[used] = '\0';
 }
 
-static int hex_value(uint8_t c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Lenient, as the protocol asks: what is not an escape stays as it is. */
 void grpc_decode_status_message(struct bytes text, char *out, size_t size)
 {
 	size_t used = 0;
 	for (size_t i = 0; i < text.len && used + 1 < size; i++) {
 		uint8_t c = text.data[i];
-		if (c == '%' && i + 2 < text.len) {
-			int high = hex_value(text.data[i + 1]), low = hex_value(text.data[i + 2]);
-			if (high >= 0 && low >= 0) {
-				c = (uint8_t)(high << 4 | low);
-				i += 2;
-			}
+		int escaped = c == '%' && i + 2 < text.len ? text_hex_byte(text.data + i + 1) : -1;
+		if (escaped >= 0) {
+			c = (uint8_t)escaped;
+			i += 2;
 		}
 		out[used++] = c ? (char)c : ' ';
 	}

@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 
+#include "base/text.h"
 #include "net/net_int.h"
 
 #define SIZE_DIGITS_MAX 15u /* 2^60: no overflow, and far beyond body_max */
@@ -39,17 +40,9 @@ void http1_body_init(struct http1_body *body, bool chunked, uint64_t length)
 		body->framing = length ? HTTP1_BODY_LENGTH : HTTP1_BODY_NONE;
 }
 
-static int hex_digit(uint8_t c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static int size_step(struct http1_body *body, uint8_t c)
 {
-	int digit = hex_digit(c);
+	int digit = text_hex_digit(c);
 	if (digit >= 0) {
 		if (++body->digits > SIZE_DIGITS_MAX)
 			return -EBADMSG;

@@ -208,6 +208,7 @@ int net_client_new(const struct net_client_options *options, struct net_client *
 struct net_client *net_client_free(struct net_client *client);
 DEFINE_CLEANUP_POINTER(net_client_free, struct net_client);
 
+/* Zero before the first call; each call sets it anew. */
 struct net_client_response {
 	int status;	    /* HTTP status */
 	int grpc_status;    /* gRPC; -1 when none came */
@@ -217,13 +218,12 @@ struct net_client_response {
 	char message[512];   /* grpc-message, or the HTTP reason */
 	char encoding[32];   /* Content-Encoding, of HTTP/1.1 with keep_encoded; "" = none */
 	char location[1024]; /* of HTTP/1.1; "" = none, or longer than this */
-	char symbols[96];    /* X-Wick-Symbols, which our own server sends; "" = none */
+	char symbols[128];   /* X-Wick-Symbols, which our own server sends; "" = none */
 	/* How long the server asks to wait before the next try, an hour at most: by Retry-After, gRPC's pushback or
 	 * google.rpc.RetryInfo; 0 = it does not say. never_retry: it asks not to try again. */
 	int64_t retry_after_ns;
 	bool never_retry;
 };
-void net_client_response_init(struct net_client_response *response);
 void net_client_response_release(struct net_client_response *response);
 /* A header for every request from now on, instead of the one of that name; value NULL = none. Copied. -EINVAL for what is no
  * name or value, and for headers that the client makes itself; -E2BIG past NET_CLIENT_HEADERS_MAX. */

@@ -111,8 +111,8 @@ struct grpc_reader {
 int grpc_read(struct grpc_reader *reader, struct bytes *data, struct buffer *message, struct grpc_head *ret_head);
 bool grpc_reader_is_between(const struct grpc_reader *reader); /* not in the middle of a message */
 void grpc_write_prefix(uint8_t out[static GRPC_PREFIX_BYTES], bool compressed, uint32_t len);
-/* Appends prefix and message, gzipped when asked and worth it. */
-int grpc_append_message(struct buffer *out, struct bytes message, bool gzip);
+/* Appends prefix and message, gzipped when asked and worth it, or if it is already. */
+int grpc_append_message(struct buffer *out, struct bytes message, enum net_gzip gzip);
 /* Percent-encodes as the gRPC protocol says; cut to fit. */
 void grpc_encode_status_message(const char *message, char *out, size_t size);
 void grpc_decode_status_message(struct bytes text, char *out, size_t size);
@@ -215,6 +215,8 @@ void exchange_fail(struct net_exchange *exchange, int status, int grpc, const ch
  * waits for its body. */
 void exchange_begin(struct net_exchange *exchange, int64_t content_length, int64_t now_ns);
 void exchange_data(struct net_exchange *exchange, struct bytes data); /* may refuse */
+/* On a worker: decompresses what came, in its place. False: the response says why not. what: "the body". */
+bool exchange_unpack(struct net_exchange *exchange, struct buffer *data, const char *encoding, const char *what);
 /* What came cannot be used: why, as grpc_read() and buffer_append() say it; what: "the body". */
 void exchange_refuse_data(struct net_exchange *exchange, int code, const char *what);
 void exchange_end(struct net_exchange *exchange);		    /* body complete: hands it to a worker, or refuses */

@@ -150,12 +150,11 @@ static int bad_proxy(const char *variable, const char *what, struct error *err)
 
 static int take_user(struct bytes text, struct net_proxy *proxy)
 {
-	_cleanup_(buffer_release) struct buffer plain = {0}, packed = {0};
+	_cleanup_(buffer_release) struct buffer plain = {.max = PROXY_USER_BYTES_MAX},
+						packed = {.max = sizeof(proxy->authorization)};
 	const uint8_t *colon = memchr(text.data, ':', text.len);
 	size_t user_len = colon ? (size_t)(colon - text.data) : text.len;
 	struct bytes user = {text.data, user_len}, password = {colon ? colon + 1 : NULL, colon ? text.len - user_len - 1 : 0};
-	buffer_init(&plain, PROXY_USER_BYTES_MAX);
-	buffer_init(&packed, sizeof(proxy->authorization));
 	int r = text_url_decode(user, false, &plain, NULL);
 	if (r == 0 && memchr(plain.data, ':', plain.len))
 		r = -EINVAL; /* a user's name that holds one could not be told from the password (RFC 7617) */

@@ -262,7 +262,7 @@ static int call(const char *url, const char *user, const char *answer, bool grpc
 	call_error = (struct error){0};
 	assert_int_equal(net_client_new(&options, &client, NULL), 0);
 	assert_int_equal(thread_start(&thread, "proxy", run_fake, NULL, NULL), 0);
-	net_client_response_init(&response);
+	response = (struct net_client_response){0};
 	int r = grpc ? net_client_grpc(client, "/x", NULL, 0, false, NULL, NULL, &response, &call_error)
 		     : net_client_request(client, "GET", "/path?a=b", NULL, (struct bytes){0}, false, &response, &call_error);
 	net_client_response_release(&response);
@@ -361,7 +361,7 @@ static void test_proxy_away(void **state)
 	struct net_client_options options = {.url = "http://server.invalid"};
 	setenv("http_proxy", "http://user:secret@127.0.0.1:1", 1);
 	assert_int_equal(net_client_new(&options, &client, NULL), 0);
-	net_client_response_init(&response);
+	response = (struct net_client_response){0};
 	assert_int_equal(net_client_request(client, "GET", "/", NULL, (struct bytes){0}, false, &response, &call_error),
 			 -ECONNREFUSED);
 	assert_message("cannot connect to the proxy http://127.0.0.1:1 (http_proxy), for http://server.invalid: ");

@@ -31,8 +31,7 @@ void request_init(struct net_request *request, size_t header_max)
 {
 	*request = (struct net_request){.method = "", .target = "", .path = ""};
 	/* The target is kept three times (as it came, decoded path, decoded query). */
-	arena_init(&request->arena, 4 * header_max + 16 * KIB);
-	buffer_init(&request->body, 0);
+	request->arena.max_bytes = 4 * header_max + 16 * KIB;
 }
 
 static void pairs_release(struct net_pairs *pairs)
@@ -71,8 +70,7 @@ int request_add_header(struct net_request *request, struct bytes name, struct by
 /* Returns NULL and sets *err when text is badly escaped or memory is short. */
 static const char *decode(struct net_request *request, struct bytes text, bool plus_is_space, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer decoded = {0};
-	buffer_init(&decoded, text.len);
+	_cleanup_(buffer_release) struct buffer decoded = {.max = text.len};
 	if (text_url_decode(text, plus_is_space, &decoded, err) < 0)
 		return NULL;
 	const char *kept = arena_strndup(&request->arena, decoded.data ? (const char *)decoded.data : "", decoded.len);

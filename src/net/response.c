@@ -58,11 +58,9 @@ int response_body_error(struct net_response *response, const char *message)
 {
 	buffer_clear(&response->body);
 	response->content_type = "application/json";
-	struct json_writer json;
-	json_init(&json, &response->body);
+	struct json_writer json = {.out = &response->body};
 	json_begin_object(&json);
-	json_key(&json, "error");
-	json_string(&json, message);
+	json_member_cstring(&json, "error", message);
 	json_end_object(&json);
 	int r = json_finish(&json, NULL);
 	return r < 0 ? r : buffer_append_byte(&response->body, '\n');
@@ -75,8 +73,7 @@ void response_compress(const struct net_request *request, struct net_response *r
 	if (net_response_header(response, "Vary", "Accept-Encoding") < 0 ||
 	    !request_header_lists(request, "accept-encoding", "gzip"))
 		return;
-	struct buffer packed;
-	buffer_init(&packed, response->body.len);
+	struct buffer packed = {.max = response->body.len};
 	if (gzip_compress(buffer_bytes(&response->body), NET_COMPRESS_LEVEL, &packed, NULL) < 0 ||
 	    net_response_header(response, "Content-Encoding", "gzip") < 0) {
 		buffer_release(&packed); /* it would grow, or memory is short: send it plain */

@@ -15,8 +15,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
-#include "codec/compress.h"
 #include "net/net_int.h"
 
 static void wake_done(struct net_job *job)
@@ -161,29 +159,6 @@ void stream_dispatch(struct net_exchange *exchange)
 
 /* ---- on a worker ---- */
 
-static bool unpack_message(struct net_exchange *exchange, struct net_message *message)
-{
-	if (!message->compressed)
-		return true;
-	if (!exchange->grpc_gzip) {
-		exchange_fail(exchange, 400, GRPC_INTERNAL, "a message is marked as compressed, but grpc-encoding is missing");
-		return false;
-	}
-	char size[TEXT_NUMBER_MAX];
-	struct error error = {0};
-	struct buffer unpacked;
-	buffer_init(&unpacked, exchange->body_max);
-	int r = gzip_decompress(buffer_bytes(&message->data), &unpacked, &error);
-	buffer_release(&message->data);
-	message->data = unpacked;
-	if (r == -E2BIG)
-		exchange_fail(exchange, 413, -1, "a message is larger than the limit of %s after decompression",
-			      text_format_size(exchange->body_max, size));
-	else if (r < 0)
-		exchange_fail(exchange, r == -ENOMEM ? 503 : 400, -1, "cannot decompress a message: %s", error.message);
-	return r == 0;
-}
-
 static void end_with(struct net_exchange *exchange, enum grpc_code code)
 {
 	exchange->response.grpc_status = code;
@@ -197,7 +172,7 @@ static void run_messages(struct net_exchange *exchange)
 	for (struct net_message *message = stream->batch; message; message = message->next) {
 		if (is_cancelled(exchange))
 			return;
-		if (!unpack_message(exchange, message)) {
+		if (message->compressed && !exchange_unpack(exchange, &message->data, "gzip", "a message")) {
 			stream->final = true;
 			return;
 		}
@@ -259,9 +234,9 @@ void net_stream_end(struct net_stream *stream)
 
 int net_stream_send(struct net_stream *stream, struct bytes message)
 {
-	_cleanup_(buffer_release) struct buffer framed = {0};
-	buffer_init(&framed, NET_RESPONSE_MAX);
-	int r = grpc_append_message(&framed, message, stream->gzip && !stream->exchange->response.no_compress);
+	_cleanup_(buffer_release) struct buffer framed = {.max = NET_RESPONSE_MAX};
+	bool gzip = stream->gzip && !stream->exchange->response.no_compress;
+	int r = grpc_append_message(&framed, message, gzip ? NET_GZIP : NET_PLAIN);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&stream->lock);

@@ -41,6 +41,20 @@ static bool find_sample(const struct profile *profile, uint64_t hash, const stru
 	return false;
 }
 
+void profile_move_sample(struct profile *profile, size_t to, size_t from)
+{
+	size_t types = profile->sample_type_count;
+	profile->samples[to] = profile->samples[from];
+	if (types > 0)
+		memmove(profile->values + to * types, profile->values + from * types, types * sizeof(*profile->values));
+}
+
+void profile_forget_sample_index(struct profile *profile)
+{
+	index32_clear(&profile->index->samples);
+	profile->index->samples_seen = 0;
+}
+
 static void add_values(int64_t *to, const int64_t *from, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -89,11 +103,8 @@ static bool fold_samples(struct profile *profile, size_t first)
 		}
 		/* A zero sample is kept for now: a later one with its key may be different. */
 		became_zero |= profile_values_are_zero(values, types);
-		profile->samples[kept] = sample;
-		if (types > 0)
-			memmove(profile->values + kept * types, values, types * sizeof(*values));
-		index32_add(&index->samples, hash, (uint32_t)kept);
-		kept++;
+		profile_move_sample(profile, kept, i);
+		index32_add(&index->samples, hash, (uint32_t)kept++);
 	}
 	profile->sample_count = kept;
 	index->samples_seen = kept;
@@ -109,9 +120,7 @@ static void drop_zero_samples(struct profile *profile)
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		if (profile_values_are_zero(profile->values + i * types, types))
 			continue;
-		profile->samples[kept] = profile->samples[i];
-		if (types > 0)
-			memmove(profile->values + kept * types, profile->values + i * types, types * sizeof(*profile->values));
+		profile_move_sample(profile, kept, i);
 		index32_add(&index->samples, hash_sample(profile, &profile->samples[kept]), (uint32_t)kept);
 		kept++;
 	}
@@ -132,9 +141,7 @@ int profile_aggregate_new(struct profile *profile, struct error *err)
 
 int profile_aggregate(struct profile *profile, struct error *err)
 {
-	struct profile_index *index = profile->index;
 	/* From scratch: callers may have changed stacks, labels or times of samples in place. */
-	index32_clear(&index->samples);
-	index->samples_seen = 0;
+	profile_forget_sample_index(profile);
 	return profile_aggregate_new(profile, err);
 }

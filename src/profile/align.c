@@ -627,6 +627,10 @@ static void move_all(struct aligning *aligning)
 	visit_times(aligning, move_time);
 	for (size_t i = 1; i < markers->thread_count; i++)
 		move_time(aligning, markers->threads[i].host, &markers->threads[i].start_ns);
+	for (size_t i = 1; i < markers->lifetime_count; i++) {
+		move_time(aligning, markers->lifetimes[i].host, &markers->lifetimes[i].start_ns);
+		move_time(aligning, markers->lifetimes[i].host, &markers->lifetimes[i].end_ns);
+	}
 	/* From rounding. */
 	for (size_t i = 0; i < markers->marker_count; i++)
 		if (markers->markers[i].phase == PROFILE_MARKER_INTERVAL &&

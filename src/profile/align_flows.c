@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "profile/align_int.h"
 
 #define SCHEMA_NAME "Exchange"
@@ -38,11 +39,8 @@ static int compare_flows(const void *a, const void *b, void *context)
 {
 	const struct profile_marker *markers = context, *x = &markers[*(const uint32_t *)a],
 				    *y = &markers[*(const uint32_t *)b];
-	if (x->flow != y->flow)
-		return x->flow < y->flow ? -1 : 1;
-	if (x->flow_ends != y->flow_ends)
-		return y->flow_ends ? -1 : 1;
-	return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
+	return ORDER(x->flow, y->flow) ?: ORDER(x->flow_ends, y->flow_ends) ?:
+		ORDER(*(const uint32_t *)a, *(const uint32_t *)b);
 }
 
 static bool is_far(const struct profile_markers *markers, const struct profile_marker *a, const struct profile_marker *b)
@@ -161,13 +159,12 @@ static int name_thread(struct profile *profile, uint32_t thread, uint32_t *names
 	const struct profile_thread *of = &profile->markers->threads[thread];
 	if (names[thread] || !thread)
 		return 0;
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer text = {.max = SIZE_MAX};
 	struct bytes name = profile_string_bytes(profile, of->name ? of->name : of->process);
 	buffer_append(&text, name.data, name.len);
 	return buffer_printf(&text, "%s[%lld]", name.len ? " " : "", (long long)of->tid) < 0
 		       ? error_nomem(err)
-		       : profile_add_string(profile, text.data, text.len, &names[thread], err);
+		       : profile_add_bytes(profile, buffer_bytes(&text), &names[thread], err);
 }
 
 int align_draw_exchanges(struct profile *profile, const struct align_exchanges *exchanges, uint64_t *ret_reversed,

@@ -98,7 +98,7 @@ static inline __attribute__((always_inline)) int copy_once(struct profile_copy *
 static int copy_new_string(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
 {
 	struct bytes text = profile_string_bytes(copy->from, id);
-	return profile_add_string(copy->to, text.data, text.len, ret, err);
+	return profile_add_bytes(copy->to, text, ret, err);
 }
 
 int profile_copy_string(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
@@ -119,7 +119,7 @@ int profile_copy_strings(struct profile_copy *copy, uint32_t *const *ids, size_t
 
 struct mapping_key {
 	uint64_t size, offset;
-	uint32_t name;
+	uint32_t name, content;
 };
 
 static struct mapping_key mapping_key_of(const struct profile_mapping *mapping)
@@ -129,13 +129,14 @@ static struct mapping_key mapping_key_of(const struct profile_mapping *mapping)
 		.size = (size + 0xfff) & ~0xfffull,
 		.offset = mapping->offset,
 		.name = mapping->build_id ? mapping->build_id : mapping->file_name,
+		.content = mapping->content,
 	};
 }
 
 static uint64_t hash_mapping_key(const struct profile *profile, struct mapping_key key)
 {
 	uint64_t hash = profile_hash_add(profile->index->seed, key.size);
-	return profile_hash_add(profile_hash_add(hash, key.offset), key.name);
+	return profile_hash_add(profile_hash_add(hash, key.offset), (uint64_t)key.content << 32 | key.name);
 }
 
 static bool find_mapping(const struct profile *profile, uint64_t hash, struct mapping_key key, uint32_t *ret_id)
@@ -144,7 +145,8 @@ static bool find_mapping(const struct profile *profile, uint64_t hash, struct ma
 	uint32_t id;
 	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++) {
 		struct mapping_key have = mapping_key_of(&profile->mappings[id]);
-		if (have.size == key.size && have.offset == key.offset && have.name == key.name) {
+		if (have.size == key.size && have.offset == key.offset && have.name == key.name &&
+		    have.content == key.content) {
 			*ret_id = id;
 			return true;
 		}
@@ -170,7 +172,7 @@ static int update_mapping_index(struct profile *profile, struct error *err)
 static int copy_new_mapping(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
 {
 	struct profile_mapping mapping = copy->from->mappings[id];
-	int r = PROFILE_COPY_STRINGS(copy, err, &mapping.file_name, &mapping.build_id);
+	int r = PROFILE_COPY_STRINGS(copy, err, &mapping.file_name, &mapping.build_id, &mapping.content);
 	if (r == 0)
 		r = update_mapping_index(copy->to, err);
 	if (r < 0)

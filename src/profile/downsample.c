@@ -97,13 +97,14 @@ static bool stays(const void *mask, const struct profile *profile, size_t sample
 	return time_ns == 0 || (hash64_mix((uint64_t)time_ns) & *(const uint64_t *)mask) == 0;
 }
 
-int profile_downsample_samples(struct profile *profile, unsigned from, unsigned to, struct error *err)
+void profile_downsample_samples(struct profile *profile, unsigned from, unsigned to)
 {
 	uint64_t mask = ((1ull << to) - 1) & ~((1ull << from) - 1);
 	size_t types = profile->sample_type_count;
-	int r = mask ? profile_filter_samples(profile, stays, &mask, err) : 0;
-	for (size_t i = 0; r == 0 && mask && i < profile->sample_count * types; i++)
+	if (!mask)
+		return;
+	profile_filter_samples(profile, stays, &mask);
+	for (size_t i = 0; i < profile->sample_count * types; i++)
 		if (profile->samples[i / types].time_ns)
 			profile->values[i] *= 1ll << (to - from);
-	return r;
 }

@@ -21,7 +21,7 @@ double profile_add_events(double a, double b);
 /* From one sample of 2^from to one of 2^to, each standing for as many: its values become larger by that. Which ones stay is
  * chosen by a hash of their times, so that it has nothing to do with what they are of: totals are the same but for chance, and
  * two profiles that are downsampled by the same factor belong together. Samples without times stay as they are. Values must
- * have room for it. Returns 0 or -ENOMEM. */
-int profile_downsample_samples(struct profile *profile, unsigned from, unsigned to, struct error *err);
+ * have room for it. */
+void profile_downsample_samples(struct profile *profile, unsigned from, unsigned to);
 
 #endif

@@ -81,35 +81,19 @@ static int line_list_take(struct line_list *list, const struct profile *profile,
 
 /* ---- stacks ---- */
 
-/* A profile's stacks while samples move to others: to[stack], for the stacks that there were. */
-static uint32_t *new_moves(const struct profile *profile)
-{
-	return mem_zalloc_array(profile->stack_count, sizeof(uint32_t));
-}
-
-static void forget_sample_index(struct profile *profile)
-{
-	index32_clear(&profile->index->samples);
-	profile->index->samples_seen = 0;
-}
-
-static void keep_sample(struct profile *profile, size_t *kept, size_t sample, uint32_t stack)
-{
-	size_t types = profile->sample_type_count;
-	profile->samples[*kept] = profile->samples[sample];
-	profile->samples[*kept].stack = stack;
-	memmove(&profile->values[*kept * types], &profile->values[sample * types], types * sizeof(*profile->values));
-	(*kept)++;
-}
-
+/* Samples move to other stacks, to[stack], for the stacks that there were. */
 static void move_samples(struct profile *profile, const uint32_t *to)
 {
 	size_t kept = 0;
-	for (size_t i = 0; i < profile->sample_count; i++)
-		if (to[profile->samples[i].stack] != STACK_DROPPED)
-			keep_sample(profile, &kept, i, to[profile->samples[i].stack]);
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		uint32_t stack = to[profile->samples[i].stack];
+		if (stack == STACK_DROPPED)
+			continue;
+		profile_move_sample(profile, kept, i);
+		profile->samples[kept++].stack = stack;
+	}
 	profile->sample_count = kept;
-	forget_sample_index(profile);
+	profile_forget_sample_index(profile);
 }
 
 /* ---- focus, ignore, hide, show ---- */
@@ -189,7 +173,7 @@ static int match_stacks(struct names_work *work, struct error *err)
 {
 	struct profile *profile = work->profile;
 	size_t count = profile->stack_count;
-	_cleanup_(mem_freep) uint32_t *to = new_moves(profile);
+	_cleanup_(mem_freep) uint32_t *to = mem_zalloc_array(profile->stack_count, sizeof(*to));
 	_cleanup_(mem_freep) uint8_t *verdicts = mem_zalloc_array(count, 1);
 	if (!to || !verdicts)
 		return error_nomem(err);
@@ -252,7 +236,7 @@ int profile_filter_show_from(struct profile *profile, const struct profile_match
 	_cleanup_(line_list_release) struct line_list lines = {0};
 	size_t count = profile->stack_count;
 	_cleanup_(mem_freep) bool *matches = mem_zalloc_array(profile->location_count, sizeof(bool));
-	_cleanup_(mem_freep) uint32_t *to = new_moves(profile);
+	_cleanup_(mem_freep) uint32_t *to = mem_zalloc_array(profile->stack_count, sizeof(*to));
 	if (!matches || !to)
 		return error_nomem(err);
 	int r = name_test_init(&test, profile, from, err);
@@ -287,15 +271,12 @@ int profile_filter_show_from(struct profile *profile, const struct profile_match
 static struct bytes plain_name(struct bytes name)
 {
 	static const char anonymous[] = "(anonymous namespace)", call[] = "operator()";
-	if (name.len > 0 && name.data[0] == '.') {
-		name.data++;
-		name.len--;
-	}
+	if (bytes_start_with(name, "."))
+		name = bytes_skip(name, 1);
 	for (size_t i = 0; i < name.len; i++) {
-		size_t left = name.len - i;
-		if (left >= sizeof(anonymous) - 1 && memcmp(name.data + i, anonymous, sizeof(anonymous) - 1) == 0)
+		if (bytes_start_with(bytes_skip(name, i), anonymous))
 			i += sizeof(anonymous) - 2;
-		else if (left >= sizeof(call) - 1 && memcmp(name.data + i, call, sizeof(call) - 1) == 0)
+		else if (bytes_start_with(bytes_skip(name, i), call))
 			i += sizeof(call) - 2;
 		else if (name.data[i] == '(')
 			return (struct bytes){name.data, i};
@@ -323,7 +304,7 @@ int profile_filter_prune_from(struct profile *profile, const struct profile_matc
 	_cleanup_(line_list_release) struct line_list lines = {0};
 	_cleanup_(mem_freep) bool *functions = match_plain_names(profile, from, NULL);
 	_cleanup_(mem_freep) bool *matches = mem_zalloc_array(profile->location_count, sizeof(bool));
-	_cleanup_(mem_freep) uint32_t *to = new_moves(profile);
+	_cleanup_(mem_freep) uint32_t *to = mem_zalloc_array(profile->stack_count, sizeof(*to));
 	if (!functions || !matches || !to)
 		return error_nomem(err);
 	int r = 0;
@@ -368,7 +349,7 @@ int profile_filter_prune(struct profile *profile, const struct profile_matcher *
 	_cleanup_(line_list_release) struct line_list lines = {0};
 	_cleanup_(mem_freep) bool *functions = match_plain_names(profile, drop, keep);
 	_cleanup_(mem_freep) uint8_t *prune = mem_zalloc_array(profile->location_count, 1);
-	_cleanup_(mem_freep) uint32_t *to = new_moves(profile);
+	_cleanup_(mem_freep) uint32_t *to = mem_zalloc_array(profile->stack_count, sizeof(*to));
 	/* wanted: the frame or a caller is not one to be pruned, so pruning may begin; done: it began above. */
 	_cleanup_(mem_freep) bool *wanted = mem_zalloc_array(profile->stack_count, sizeof(bool));
 	_cleanup_(mem_freep) bool *done = mem_zalloc_array(profile->stack_count, sizeof(bool));
@@ -392,21 +373,15 @@ int profile_filter_prune(struct profile *profile, const struct profile_matcher *
 
 /* ---- labels ---- */
 
-int profile_filter_samples(struct profile *profile, bool (*keep)(const void *context, const struct profile *, size_t sample),
-			   const void *context, struct error *err)
+void profile_filter_samples(struct profile *profile, bool (*keep)(const void *context, const struct profile *, size_t sample),
+			    const void *context)
 {
-	_cleanup_(mem_freep) bool *keeps = mem_zalloc_array(profile->sample_count + 1, sizeof(bool));
-	if (!keeps)
-		return error_nomem(err);
-	for (size_t i = 0; i < profile->sample_count; i++)
-		keeps[i] = keep(context, profile, i);
 	size_t kept = 0;
 	for (size_t i = 0; i < profile->sample_count; i++)
-		if (keeps[i])
-			keep_sample(profile, &kept, i, profile->samples[i].stack);
+		if (keep(context, profile, i))
+			profile_move_sample(profile, kept++, i);
 	profile->sample_count = kept;
-	forget_sample_index(profile);
-	return 0;
+	profile_forget_sample_index(profile);
 }
 
 /* Gives each label set of the samples its successor: the labels that keep() wants, and one more if there is one. */
@@ -429,10 +404,7 @@ static int replace_label_sets(struct profile *profile, const bool *keys, uint32_
 		}
 		for (size_t k = 0, mine = kept; k < extra; k++) {
 			struct profile_label label = profile->labels[profile->label_sets[more_set].first + k];
-			bool has = false;
-			for (size_t m = 0; m < mine && !has; m++)
-				has = labels[m].key == label.key;
-			if (!has)
+			if (!profile_has_key(labels, mine, label.key))
 				labels[kept++] = label;
 		}
 		if (more)
@@ -443,7 +415,7 @@ static int replace_label_sets(struct profile *profile, const bool *keys, uint32_
 	}
 	for (size_t i = 0; i < profile->sample_count; i++)
 		profile->samples[i].labels = to[profile->samples[i].labels];
-	forget_sample_index(profile);
+	profile_forget_sample_index(profile);
 	return 0;
 }
 

@@ -42,9 +42,9 @@ int profile_filter_prune_from(struct profile *profile, const struct profile_matc
 int profile_filter_prune(struct profile *profile, const struct profile_matcher *drop, const struct profile_matcher *keep,
 			 struct error *err);
 
-/* Keeps the samples for which keep() says so. */
-int profile_filter_samples(struct profile *profile, bool (*keep)(const void *context, const struct profile *, size_t sample),
-			   const void *context, struct error *err);
+/* Keeps the samples for which keep() says so, which is asked of one after the other and looks at no other sample. */
+void profile_filter_samples(struct profile *profile, bool (*keep)(const void *context, const struct profile *, size_t sample),
+			    const void *context);
 struct profile_labels_found {
 	bool show, hide;
 };

@@ -152,12 +152,12 @@ static int hash_tables(const struct profile *profile, struct buffer *scratch, st
 {
 	for (; h->function_count < profile->function_count; h->function_count++) {
 		hash_function(profile, (uint32_t)h->function_count, scratch, &h->functions[h->function_count]);
-		if (buffer_status(scratch))
+		if (buffer_status(scratch) < 0)
 			return buffer_status(scratch);
 	}
 	for (; h->location_count < profile->location_count; h->location_count++) {
 		hash_location(profile, (uint32_t)h->location_count, h->functions, scratch, &h->locations[h->location_count]);
-		if (buffer_status(scratch))
+		if (buffer_status(scratch) < 0)
 			return buffer_status(scratch);
 	}
 	return 0;
@@ -165,9 +165,8 @@ static int hash_tables(const struct profile *profile, struct buffer *scratch, st
 
 int profile_hash_more(const struct profile *profile, struct profile_hashes *hashes, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer scratch = {0};
+	_cleanup_(buffer_release) struct buffer scratch = {.max = 4 * LIMIT_PROFILE_STRING_BYTES};
 	/* All that one entry can hold is in the profile: its strings, or its lines. */
-	buffer_init(&scratch, 4 * LIMIT_PROFILE_STRING_BYTES);
 	if (reserve_hashes(profile, hashes) < 0 || hash_tables(profile, &scratch, hashes) < 0)
 		return error_nomem(err);
 	for (size_t i = hashes->stack_count; i < profile->stack_count; i++) {

@@ -93,6 +93,9 @@ static int settle_markers(struct profile *profile, uint32_t host, struct error *
 	for (size_t i = 1; i < markers->thread_count; i++)
 		if (!markers->threads[i].host)
 			markers->threads[i].host = host;
+	for (size_t i = 1; i < markers->lifetime_count; i++)
+		if (!markers->lifetimes[i].host)
+			markers->lifetimes[i].host = host;
 	for (size_t i = 1; i < markers->counter_count; i++) {
 		struct profile_counter *counter = &markers->counters[i];
 		if (!counter->host)
@@ -110,6 +113,9 @@ static bool has_homeless(const struct profile *profile)
 			return true;
 	for (size_t i = 1; markers && i < markers->thread_count; i++)
 		if (!markers->threads[i].host)
+			return true;
+	for (size_t i = 1; markers && i < markers->lifetime_count; i++)
+		if (!markers->lifetimes[i].host)
 			return true;
 	for (size_t i = 1; markers && i < markers->counter_count; i++)
 		if (!markers->counters[i].host && !markers->counters[i].thread)

@@ -15,7 +15,7 @@ struct maker {
 };
 
 struct mapping_content {
-	struct hash128 file_name, build_id;
+	struct hash128 file_name, build_id, content;
 	uint64_t offset, size; /* not where it was loaded */
 };
 
@@ -58,6 +58,7 @@ static void hash_mappings(struct maker *m)
 		struct mapping_content content = {
 			.file_name = m->strings[mapping->file_name],
 			.build_id = m->strings[mapping->build_id],
+			.content = m->strings[mapping->content],
 			.offset = mapping->offset,
 			.size = mapping->limit - mapping->start,
 		};

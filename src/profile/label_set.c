@@ -11,9 +11,17 @@
 
 #define SMALL_SET 16
 
-static bool labels_are_equal(const struct profile_label *a, const struct profile_label *b)
+bool profile_labels_equal(const struct profile_label *a, const struct profile_label *b)
 {
 	return a->key == b->key && a->value == b->value && a->number == b->number && a->unit == b->unit;
+}
+
+bool profile_has_key(const struct profile_label *labels, size_t count, uint32_t key)
+{
+	for (size_t i = 0; i < count; i++)
+		if (labels[i].key == key)
+			return true;
+	return false;
 }
 
 static int compare_keys(const struct profile *profile, uint32_t a, uint32_t b)
@@ -32,7 +40,7 @@ static size_t sort_small(const struct profile *profile, const struct profile_lab
 			at--;
 		bool known = false;
 		for (size_t j = at; j > 0 && !known && out[j - 1].key == labels[i].key; j--)
-			known = labels_are_equal(&out[j - 1], &labels[i]);
+			known = profile_labels_equal(&out[j - 1], &labels[i]);
 		if (known)
 			continue;
 		memmove(out + at + 1, out + at, (kept - at) * sizeof(*out));
@@ -85,7 +93,7 @@ static int sort_large(const struct profile *profile, const struct profile_label 
 	qsort(ordered, count, sizeof(*ordered), compare_content);
 	size_t kept = 0;
 	for (size_t i = 0; i < count; i++)
-		if (kept == 0 || !labels_are_equal(&ordered[kept - 1].label, &ordered[i].label))
+		if (kept == 0 || !profile_labels_equal(&ordered[kept - 1].label, &ordered[i].label))
 			ordered[kept++] = ordered[i];
 	qsort(ordered, kept, sizeof(*ordered), compare_place);
 	for (size_t i = 0; i < kept; i++)
@@ -114,7 +122,7 @@ static bool find_set(const struct profile *profile, uint64_t hash, const struct 
 		const struct profile_label_set *set = &profile->label_sets[id];
 		size_t same = 0;
 		while (set->count == count && same < count &&
-		       labels_are_equal(&profile->labels[set->first + same], &labels[same]))
+		       profile_labels_equal(&profile->labels[set->first + same], &labels[same]))
 			same++;
 		if (set->count == count && same == count) {
 			*ret_id = id;

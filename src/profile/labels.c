@@ -10,12 +10,8 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/text.h"
-
-void labels_init(struct labels *labels)
-{
-	*labels = (struct labels){0};
-}
 
 void labels_release(struct labels *labels)
 {
@@ -24,7 +20,7 @@ void labels_release(struct labels *labels)
 		mem_free(labels->items[i].value);
 	}
 	mem_free(labels->items);
-	labels_init(labels);
+	*labels = (struct labels){0};
 }
 
 /* ---- names ---- */
@@ -34,16 +30,11 @@ static bool is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 bool label_name_is_valid(const char *name)
 {
 	size_t len = 0;
 	for (; name[len]; len++)
-		if (len >= LIMIT_LABEL_NAME_BYTES - 1 || !(is_letter(name[len]) || (len > 0 && is_digit(name[len]))))
+		if (len >= LIMIT_LABEL_NAME_BYTES - 1 || !(is_letter(name[len]) || (len > 0 && text_is_digit(name[len]))))
 			return false;
 	return len > 0;
 }
@@ -51,11 +42,11 @@ bool label_name_is_valid(const char *name)
 void label_name_sanitize(struct bytes key, char *out)
 {
 	size_t len = 0;
-	if (key.len == 0 || is_digit((char)key.data[0]))
+	if (key.len == 0 || text_is_digit(key.data[0]))
 		out[len++] = '_';
 	for (size_t i = 0; i < key.len && len < LIMIT_LABEL_NAME_BYTES - 1; i++) {
 		char c = (char)key.data[i];
-		out[len++] = is_letter(c) || is_digit(c) ? c : '_';
+		out[len++] = is_letter(c) || text_is_digit(c) ? c : '_';
 	}
 	out[len] = '\0';
 }
@@ -153,7 +144,7 @@ int labels_set(struct labels *labels, const char *name, const char *value, struc
 
 int labels_copy(struct labels *to, const struct labels *from, struct error *err)
 {
-	labels_init(to);
+	*to = (struct labels){0};
 	for (size_t i = 0; i < from->count; i++) {
 		int r = insert_at(to, i, from->items[i].name, from->items[i].value, err);
 		if (r < 0) {
@@ -167,13 +158,11 @@ int labels_copy(struct labels *to, const struct labels *from, struct error *err)
 int labels_compare(const struct labels *a, const struct labels *b)
 {
 	for (size_t i = 0; i < a->count && i < b->count; i++) {
-		int order = strcmp(a->items[i].name, b->items[i].name);
-		if (order == 0)
-			order = strcmp(a->items[i].value, b->items[i].value);
+		int order = strcmp(a->items[i].name, b->items[i].name) ?: strcmp(a->items[i].value, b->items[i].value);
 		if (order != 0)
 			return order;
 	}
-	return (a->count > b->count) - (a->count < b->count);
+	return ORDER(a->count, b->count);
 }
 
 static uint64_t hash_from(const struct labels *labels, uint64_t hash)
@@ -219,7 +208,7 @@ static int repair_value(struct bytes text, struct buffer *out, struct error *err
 		text.len = LIMIT_LABEL_VALUE_BYTES + 3;
 	if (text_append_utf8(out, text) < 0)
 		return error_nomem(err);
-	out->len = text_cut(buffer_bytes(out), LIMIT_LABEL_VALUE_BYTES);
+	buffer_truncate(out, text_cut(buffer_bytes(out), LIMIT_LABEL_VALUE_BYTES));
 	for (size_t i = 0; i < out->len; i++)
 		if (out->data[i] == '\0')
 			out->data[i] = ' ';
@@ -231,9 +220,7 @@ static int set_from_profile(struct labels *labels, const struct profile *profile
 {
 	char name[LIMIT_LABEL_NAME_BYTES];
 	label_name_sanitize(profile_string_bytes(profile, label->key), name);
-	_cleanup_(buffer_release) struct buffer raw = {0}, value = {0};
-	buffer_init(&raw, SIZE_MAX);
-	buffer_init(&value, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer raw = {.max = SIZE_MAX}, value = {.max = SIZE_MAX};
 	struct bytes text = profile_string_bytes(profile, label->value);
 	if (label->value == 0 && (label->number != 0 || label->unit != 0)) {
 		struct bytes unit = profile_string_bytes(profile, label->unit);
@@ -264,8 +251,7 @@ int labels_of_sample(const struct profile *profile, uint32_t label_set, const st
 		     struct error *err)
 {
 	_cleanup_(labels_release) struct labels labels = {0};
-	labels_init(&labels);
-	labels_init(ret);
+	*ret = (struct labels){0};
 	int r = base ? labels_copy(&labels, base, err) : 0;
 	if (r == 0)
 		r = set_all(&labels, profile, profile->resource_labels, err);
@@ -274,6 +260,6 @@ int labels_of_sample(const struct profile *profile, uint32_t label_set, const st
 	if (r < 0)
 		return r;
 	*ret = labels;
-	labels_init(&labels);
+	labels = (struct labels){0};
 	return 0;
 }

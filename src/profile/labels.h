@@ -11,12 +11,11 @@
 struct label {
 	char *name, *value;
 };
-struct labels {
+struct labels {		     /* begins as zeros */
 	struct label *items; /* sorted by name */
 	size_t count, capacity;
 };
 
-void labels_init(struct labels *labels);
 void labels_release(struct labels *labels);
 int labels_copy(struct labels *to, const struct labels *from, struct error *err); /* `to` is initialised by this */
 /* Adds or replaces. An empty value removes the label. -EINVAL for a bad name, -E2BIG for LIMIT_LABEL*. */

@@ -35,7 +35,6 @@ static void assert_format(const struct labels *labels, const char *expected)
 static void test_set_and_get(void **state)
 {
 	_cleanup_(labels_release) struct labels labels = {0}, copy = {0};
-	labels_init(&labels);
 	assert_format(&labels, "{}");
 	set(&labels, "b", "2");
 	set(&labels, "a", "1");
@@ -59,8 +58,6 @@ static void test_set_and_get(void **state)
 static void test_hash_sees_boundaries(void **state)
 {
 	_cleanup_(labels_release) struct labels a = {0}, b = {0};
-	labels_init(&a);
-	labels_init(&b);
 	set(&a, "ab", "c");
 	set(&b, "a", "bc");
 	assert_true(labels_hash(&a) != labels_hash(&b));
@@ -85,7 +82,6 @@ static void test_values_made_to_collide(void **state)
 	value[31] = '\0';
 	for (unsigned i = 0; i < 1000; i++) {
 		_cleanup_(labels_release) struct labels labels = {0};
-		labels_init(&labels);
 		value[8] = (char)('0' + i / 100), value[9] = (char)('0' + i / 10 % 10), value[10] = (char)('0' + i % 10);
 		set(&labels, name, value);
 		assert_true(i == 0 || labels_hash(&labels) == hash);
@@ -105,7 +101,6 @@ static void test_names(void **state)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		struct error err = {0};
 		_cleanup_(labels_release) struct labels labels = {0};
-		labels_init(&labels);
 		assert_false(label_name_is_valid(bad[i]));
 		assert_int_equal(labels_set(&labels, bad[i], "x", &err), -EINVAL);
 		assert_int_equal(labels.count, 0);
@@ -143,7 +138,6 @@ static void test_sanitize(void **state)
 static void test_limits(void **state)
 {
 	_cleanup_(labels_release) struct labels labels = {0};
-	labels_init(&labels);
 	struct error err = {0};
 	char name[LIMIT_LABEL_NAME_BYTES + 1] = "", *value = test_calloc(1, LIMIT_LABEL_VALUE_BYTES + 2);
 	memset(name, 'n', LIMIT_LABEL_NAME_BYTES);
@@ -171,7 +165,6 @@ static void test_limits(void **state)
 static void test_parse_pair(void **state)
 {
 	_cleanup_(labels_release) struct labels labels = {0};
-	labels_init(&labels);
 	struct error err = {0};
 	assert_int_equal(labels_parse_pair(&labels, "a=b=c", NULL), 0);
 	assert_string_equal(labels_get(&labels, "a"), "b=c");
@@ -209,7 +202,6 @@ static void test_of_sample(void **state)
 	};
 	uint32_t set_id = add_set(profile, own, 5);
 	_cleanup_(labels_release) struct labels base = {0}, got = {0};
-	labels_init(&base);
 	set(&base, "host_name", "base");
 	set(&base, "service", "s");
 	set(&base, "gone", "g");
@@ -267,8 +259,6 @@ static int use_labels(const struct profile *profile, struct error *err)
 {
 	_cleanup_(labels_release) struct labels labels = {0}, of_sample = {0};
 	_cleanup_(buffer_release) struct buffer text = {0};
-	labels_init(&labels);
-	labels_init(&of_sample);
 	buffer_init(&text, 1000);
 	int r = labels_set(&labels, "a", "1", err);
 	if (r == 0)

@@ -12,8 +12,8 @@
 
 struct profile_markers_index {
 	size_t host_capacity, thread_capacity, category_capacity, schema_capacity, field_capacity, marker_capacity,
-		value_capacity, counter_capacity, row_capacity;
-	struct index32 hosts, threads, categories, schemas, counters;
+		value_capacity, counter_capacity, row_capacity, lifetime_capacity;
+	struct index32 hosts, threads, categories, schemas, counters, lifetimes;
 };
 
 size_t profile_marker_count(const struct profile *profile)
@@ -33,7 +33,7 @@ size_t profile_host_count(const struct profile *profile)
 
 /* ---- life ---- */
 
-#define TABLES_MAX 5
+#define TABLES_MAX 6
 
 /* What is interned. */
 static void list_tables(struct profile_markers *markers, struct profile_table tables[static TABLES_MAX])
@@ -43,6 +43,7 @@ static void list_tables(struct profile_markers *markers, struct profile_table ta
 	tables[2] = PROFILE_TABLE(markers, category, categories, "marker categories", NULL);
 	tables[3] = PROFILE_TABLE(markers, schema, schemas, "marker schemas", NULL);
 	tables[4] = PROFILE_TABLE(markers, counter, counters, "counters", NULL);
+	tables[5] = PROFILE_TABLE(markers, lifetime, lifetimes, "lifetimes of threads", NULL);
 }
 
 struct profile_markers *profile_markers_free(struct profile_markers *markers)
@@ -97,10 +98,18 @@ static bool hosts_equal(const void *a, const void *b)
 	return ((const struct profile_host *)a)->name == ((const struct profile_host *)b)->name;
 }
 
+static bool is_described(const struct profile_machine *machine)
+{
+	return machine->program || machine->arguments || machine->system || machine->cpu_name || machine->logical_cpus ||
+	       machine->physical_cpus;
+}
+
 int profile_add_host(struct profile *profile, const struct profile_host *host, uint32_t *ret_id, struct error *err)
 {
 	assert(host->name < profile->strings.count && host->reference < profile->strings.count &&
 	       host->method < profile->strings.count);
+	assert(host->machine.program < profile->strings.count && host->machine.arguments < profile->strings.count &&
+	       host->machine.system < profile->strings.count && host->machine.cpu_name < profile->strings.count);
 	const struct profile_host entry = *host;
 	int r = begin(profile, err);
 	if (r < 0)
@@ -108,15 +117,26 @@ int profile_add_host(struct profile *profile, const struct profile_host *host, u
 	struct profile_markers *markers = profile->markers;
 	r = profile_intern(profile, PROFILE_TABLE(markers, host, hosts, "hosts", hosts_equal), &entry,
 			   profile_hash_add(profile->index->seed, entry.name), ret_id, err);
-	if (r == 0 && entry.reference)
-		markers->hosts[*ret_id] = entry;
-	return r;
+	if (r < 0)
+		return r;
+	struct profile_host *have = &markers->hosts[*ret_id];
+	struct profile_machine machine = is_described(&entry.machine) ? entry.machine : have->machine;
+	if (entry.reference)
+		*have = entry;
+	have->machine = machine;
+	return 0;
 }
 
 static uint64_t hash_thread(const struct profile *profile, const struct profile_thread *thread)
 {
 	uint64_t hash = profile_hash_add(profile_hash_add(profile->index->seed, thread->host), (uint64_t)thread->pid);
 	return profile_hash_add(profile_hash_add(hash, (uint64_t)thread->tid), (uint64_t)thread->start_ns);
+}
+
+static uint64_t hash_lifetime(const struct profile *profile, const struct profile_lifetime *lifetime)
+{
+	uint64_t hash = profile_hash_add(profile_hash_add(profile->index->seed, lifetime->host), (uint64_t)lifetime->pid);
+	return profile_hash_add(profile_hash_add(hash, (uint64_t)lifetime->tid), (uint64_t)lifetime->start_ns);
 }
 
 static uint64_t hash_counter(const struct profile *profile, const struct profile_counter *counter)
@@ -134,12 +154,15 @@ int profile_reindex_markers(struct profile *profile, struct error *err)
 	index32_clear(&index->hosts);
 	index32_clear(&index->threads);
 	index32_clear(&index->counters);
+	index32_clear(&index->lifetimes);
 	for (uint32_t i = 1; r == 0 && i < markers->host_count; i++)
 		r = index32_add(&index->hosts, profile_hash_add(profile->index->seed, markers->hosts[i].name), i);
 	for (uint32_t i = 1; r == 0 && i < markers->thread_count; i++)
 		r = index32_add(&index->threads, hash_thread(profile, &markers->threads[i]), i);
 	for (uint32_t i = 1; r == 0 && i < markers->counter_count; i++)
 		r = index32_add(&index->counters, hash_counter(profile, &markers->counters[i]), i);
+	for (uint32_t i = 1; r == 0 && i < markers->lifetime_count; i++)
+		r = index32_add(&index->lifetimes, hash_lifetime(profile, &markers->lifetimes[i]), i);
 	return r < 0 ? error_nomem(err) : 0;
 }
 
@@ -167,6 +190,32 @@ int profile_add_thread(struct profile *profile, const struct profile_thread *thr
 		have->name = entry.name;
 	if (entry.process)
 		have->process = entry.process;
+	return 0;
+}
+
+static bool lifetimes_equal(const void *left, const void *right)
+{
+	const struct profile_lifetime *a = left, *b = right;
+	return a->host == b->host && a->pid == b->pid && a->tid == b->tid && a->start_ns == b->start_ns;
+}
+
+int profile_add_lifetime(struct profile *profile, const struct profile_lifetime *lifetime, uint32_t *ret_id, struct error *err)
+{
+	assert(lifetime->program < profile->strings.count);
+	const struct profile_lifetime entry = *lifetime;
+	int r = begin(profile, err);
+	if (r < 0)
+		return r;
+	struct profile_markers *markers = profile->markers;
+	assert(entry.host < markers->host_count);
+	r = profile_intern(profile, PROFILE_TABLE(markers, lifetime, lifetimes, "lifetimes of threads", lifetimes_equal),
+			   &entry, hash_lifetime(profile, &entry), ret_id, err);
+	if (r < 0)
+		return r;
+	struct profile_lifetime *have = &markers->lifetimes[*ret_id];
+	have->end_ns = entry.end_ns ? entry.end_ns : have->end_ns;
+	have->program = entry.program ? entry.program : have->program;
+	have->by_exec |= entry.by_exec;
 	return 0;
 }
 
@@ -350,9 +399,24 @@ static int copy_hosts(struct marker_copy *copy, struct error *err)
 	int r = 0;
 	for (size_t i = 1; r == 0 && i < copy->from->host_count; i++) {
 		struct profile_host host = copy->from->hosts[i];
-		r = PROFILE_COPY_STRINGS(copy->strings, err, &host.name, &host.reference, &host.method);
+		r = PROFILE_COPY_STRINGS(copy->strings, err, &host.name, &host.reference, &host.method, &host.machine.program,
+					 &host.machine.arguments, &host.machine.system, &host.machine.cpu_name);
 		if (r == 0)
 			r = profile_add_host(copy->to, &host, &copy->hosts[i], err);
+	}
+	return r;
+}
+
+static int copy_lifetimes(struct marker_copy *copy, struct error *err)
+{
+	uint32_t id;
+	int r = 0;
+	for (size_t i = 1; r == 0 && i < copy->from->lifetime_count; i++) {
+		struct profile_lifetime lifetime = copy->from->lifetimes[i];
+		r = PROFILE_COPY_STRINGS(copy->strings, err, &lifetime.program);
+		lifetime.host = copy->hosts[lifetime.host];
+		if (r == 0)
+			r = profile_add_lifetime(copy->to, &lifetime, &id, err);
 	}
 	return r;
 }
@@ -453,6 +517,8 @@ int profile_copy_markers(struct profile *to, const struct profile *from, struct 
 	if (!copy.hosts || !copy.threads || !copy.categories || !copy.schemas || !copy.counters)
 		return error_nomem(err);
 	int r = copy_hosts(&copy, err);
+	if (r == 0)
+		r = copy_lifetimes(&copy, err);
 	if (r == 0)
 		r = copy_threads_and_categories(&copy, err);
 	if (r == 0)

@@ -13,10 +13,15 @@
  *   markers     thread, schema, name, category, start, end, phase, flow; values[first + field]
  *   counters    name, category, what it is, unit, host, pid, thread   id 0 = none
  *   rows        counter, time, value
+ *   lifetimes   host, pid, tid, start time; end, program      id 0 = none
  *
- * Hosts, threads, categories, schemas and counters are interned: adding an equal one returns the old id. A host is its name. A
- * thread is its host, pid, tid and start time, so that one which gets the tid of one that ended is another; names are not part
- * of it, and the last one counts. Samples say their host with the label host.name.
+ * Hosts, threads, categories, schemas, counters and lifetimes are interned: adding an equal one returns the old id. A host is
+ * its name. A thread is its host, pid, tid and start time, so that one which gets the tid of one that ended is another; names
+ * are not part of it, and the last one counts. Samples say their host with the label host.name.
+ *
+ * A lifetime is from when to when a thread ran under one program. An exec ends those of all threads of the process and begins
+ * another one of its main thread, whose lifetimes are those of the process. Samples and markers are of the lifetime that their
+ * time is in. They are known of what was recorded, and of nothing that comes from elsewhere.
  *
  * Times are wall-clock nanoseconds as those of samples (profile.h). They are kept by profile_merge() also when it drops those
  * of samples. Limits are those of the profile's tables. All hang off profile->markers, which is NULL until the first is added.
@@ -31,6 +36,14 @@
  * offset_ns + skew * (t - at_ns), the line of base/clock_fit.h. The other is `reference`: a host of the profile, or whatever
  * clock those who compared it have in common ("UTC", the address of a server). Nothing but names of it is compared.
  */
+/* What a host is, and what was recorded there; strings, 0 = unknown. */
+struct profile_machine {
+	uint32_t program;   /* what was recorded: the name of a command or a process */
+	uint32_t arguments; /* its command line, for people */
+	uint32_t system;    /* "Linux 6.1.0 x86_64" */
+	uint32_t cpu_name;
+	uint32_t logical_cpus, physical_cpus; /* numbers */
+};
 struct profile_host {
 	uint32_t name;	    /* string; 0 = one that has no name */
 	uint32_t reference; /* string: whose clock this one was compared with; 0 = with none, and what follows says nothing */
@@ -40,6 +53,7 @@ struct profile_host {
 	int64_t bound_ns;   /* the line is off by so much at most, throughout the profile; negative = nobody knows */
 	uint64_t exchanges; /* flows with other hosts that the line was found by */
 	bool is_aligned;    /* times of this host are the reference's: the line was taken off them (profile/align.h) */
+	struct profile_machine machine;
 };
 
 struct profile_thread {
@@ -47,6 +61,15 @@ struct profile_thread {
 	int64_t pid, tid;
 	int64_t start_ns;	/* when it began; 0 = unknown */
 	uint32_t name, process; /* strings; 0 = unknown */
+};
+
+/* One that began before the recording has a start of 0, one that went on after it an end of 0. */
+struct profile_lifetime {
+	uint32_t host;
+	int64_t pid, tid;
+	int64_t start_ns, end_ns;
+	uint32_t program; /* string: the name of the process meanwhile; 0 = unknown, or not of a main thread */
+	bool by_exec;	  /* else by fork, or of a thread */
 };
 
 struct profile_marker_category {
@@ -143,8 +166,9 @@ struct profile_markers {
 	struct profile_marker_value *values;
 	struct profile_counter *counters;
 	struct profile_counter_row *rows;
+	struct profile_lifetime *lifetimes;
 	size_t host_count, thread_count, category_count, schema_count, field_count, marker_count, value_count, counter_count,
-		row_count;
+		row_count, lifetime_count;
 	struct profile_markers_index *index; /* private */
 };
 
@@ -154,7 +178,8 @@ size_t profile_counter_count(const struct profile *profile); /* without entry 0 
 size_t profile_host_count(const struct profile *profile);    /* without entry 0 */
 
 /* Adding, as in profile.h: 0, -ENOMEM, -E2BIG (limit, named in err). Ids passed in must be valid (asserted). */
-/* A clock that is compared with another replaces what was said of the clock of the host before; one that is not leaves it. */
+/* A clock that is compared with another replaces what was said of the clock of the host before; one that is not leaves it. So
+ * does what is known of a machine. */
 int profile_add_host(struct profile *profile, const struct profile_host *host, uint32_t *ret_id, struct error *err);
 int profile_add_thread(struct profile *profile, const struct profile_thread *thread, uint32_t *ret_id, struct error *err);
 int profile_add_marker_category(struct profile *profile, uint32_t name, uint32_t color, uint32_t *ret_id, struct error *err);
@@ -166,6 +191,8 @@ int profile_add_marker_schema(struct profile *profile, const struct profile_mark
 int profile_add_marker(struct profile *profile, const struct profile_marker *marker, const struct profile_marker_value *values,
 		       struct error *err);
 int profile_add_counter(struct profile *profile, const struct profile_counter *counter, uint32_t *ret_id, struct error *err);
+/* An end and a program that are known replace those of an equal one. */
+int profile_add_lifetime(struct profile *profile, const struct profile_lifetime *lifetime, uint32_t *ret_id, struct error *err);
 /* Rows of one counter come in the order of their times; others may come between. */
 int profile_add_counter_row(struct profile *profile, uint32_t counter, int64_t time_ns, double value, struct error *err);
 

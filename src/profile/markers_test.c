@@ -19,7 +19,7 @@
 static int fill(struct profile *profile, int64_t pid, int steps, struct error *err)
 {
 	static const char *const texts[] = {"worker", "Steps", "blue", "step", "rows", "size", "merge", "RSS", "bytes"};
-	uint32_t s[9], host, thread, category, schema, counter;
+	uint32_t s[9], host = 0, thread, category, schema, counter, id;
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < 9; i++)
 		r = profile_add_cstring(profile, texts[i], &s[i], err);
@@ -27,7 +27,15 @@ static int fill(struct profile *profile, int64_t pid, int steps, struct error *e
 		return r;
 	const struct profile_marker_field fields[] = {{s[4], 0, PROFILE_FIELD_INTEGER}, {s[5], s[6], PROFILE_FIELD_STRING}};
 	const struct profile_counter rss = {.name = s[7], .category = s[7], .unit = s[8], .pid = pid};
-	r = profile_add_host(profile, &(struct profile_host){.name = s[0]}, &host, err);
+	r = profile_add_host(profile, &(struct profile_host){.name = s[0], .machine = {.cpu_name = s[2], .logical_cpus = 2}},
+			     &host, err);
+	struct profile_lifetime lifetime = {.host = host, .pid = pid, .tid = pid, .start_ns = 5, .program = s[6]};
+	if (r == 0)
+		r = profile_add_lifetime(profile, &lifetime, &id, err);
+	/* Its end comes later. */
+	lifetime = (struct profile_lifetime){.host = host, .pid = pid, .tid = pid, .start_ns = 5, .end_ns = 9};
+	if (r == 0)
+		r = profile_add_lifetime(profile, &lifetime, &id, err);
 	if (r == 0)
 		r = profile_add_thread(
 			profile,
@@ -176,6 +184,15 @@ static void test_merges(void **state)
 	assert_int_equal(profile_merge(to, a, true, NULL), 0);
 	assert_int_equal(profile_merge(to, b, true, NULL), 0);
 	assert_merged(to, 5);
+	const struct profile_markers *markers = to->markers;
+	assert_int_equal(markers->lifetime_count, 3);
+	for (size_t i = 1; i < 3; i++) {
+		assert_int_equal(markers->lifetimes[i].pid, 10 * (int64_t)i);
+		assert_true(markers->lifetimes[i].start_ns == 5 && markers->lifetimes[i].end_ns == 9);
+		assert_string_equal(profile_string(to, markers->lifetimes[i].program), "merge");
+	}
+	assert_string_equal(profile_string(to, markers->hosts[1].machine.cpu_name), "blue");
+	assert_int_equal(markers->hosts[1].machine.logical_cpus, 2);
 }
 
 /* The n-th allocation fails, until none does. */

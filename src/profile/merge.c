@@ -160,11 +160,6 @@ static void extension_release(struct extension *extension)
 	extension->scratch = mem_free(extension->scratch);
 }
 
-static bool labels_are_equal(const struct profile_label *a, const struct profile_label *b)
-{
-	return a->key == b->key && a->value == b->value && a->number == b->number && a->unit == b->unit;
-}
-
 /* A key may have several values; they stay together. Finds those of the key at labels[*at] and moves *at behind them. */
 static struct profile_label_set next_key(const struct profile *profile, const struct profile_label_set *set, uint32_t *at)
 {
@@ -184,7 +179,7 @@ static bool set_has_values(const struct profile *profile, uint32_t set_id, struc
 			continue;
 		uint32_t same = 0;
 		while (have.count == values.count && same < have.count &&
-		       labels_are_equal(&profile->labels[have.first + same], &profile->labels[values.first + same]))
+		       profile_labels_equal(&profile->labels[have.first + same], &profile->labels[values.first + same]))
 			same++;
 		return have.count == values.count && same == have.count;
 	}
@@ -205,15 +200,6 @@ static size_t select_labels(const struct profile *profile, uint32_t set_id, uint
 			out[count++] = profile->labels[values.first + i];
 	}
 	return count;
-}
-
-static bool set_has_key(const struct profile *profile, uint32_t set_id, uint32_t key)
-{
-	const struct profile_label_set *set = &profile->label_sets[set_id];
-	for (uint32_t i = 0; i < set->count; i++)
-		if (profile->labels[set->first + i].key == key)
-			return true;
-	return false;
 }
 
 /* The extra labels are those of `set` that `other` lacks. */
@@ -238,7 +224,7 @@ static int extend_new(struct extension *extension, uint32_t set_id, uint32_t *re
 	if (count > 0)
 		memcpy(extension->scratch, profile->labels + set.first, count * sizeof(*extension->scratch));
 	for (size_t i = 0; i < extension->extra_count; i++)
-		if (!set_has_key(profile, set_id, extension->extra[i].key))
+		if (!profile_has_key(profile->labels + set.first, set.count, extension->extra[i].key))
 			extension->scratch[count++] = extension->extra[i];
 	return profile_add_label_set(profile, extension->scratch, count, ret, err);
 }

@@ -50,11 +50,18 @@ enum profile_mapping_flags {
 	PROFILE_MAPPING_HAS_FILENAMES = 2,
 	PROFILE_MAPPING_HAS_LINE_NUMBERS = 4,
 	PROFILE_MAPPING_HAS_INLINE_FRAMES = 8,
+	/* The type of the id (elf/file_ids.h); neither: a build-id, or not known. */
+	PROFILE_MAPPING_ID_IS_HASH = 16,
+	PROFILE_MAPPING_ID_IS_GO = 32,
 };
+#define PROFILE_MAPPING_ID_TYPE (PROFILE_MAPPING_ID_IS_HASH | PROFILE_MAPPING_ID_IS_GO)
 struct profile_mapping {
 	uint64_t start, limit, offset;
 	uint32_t file_name, build_id; /* strings; the build-id as lower-case hex when it is binary at the source */
 	uint32_t flags;
+	/* A string: which of the files of that build-id (elf/content_key.h); "" = not known. Of profiles that come straight
+	 * from an agent, until they are symbolized: no format has it, and it is no part of a stack's identity (hash.c). */
+	uint32_t content;
 };
 
 struct profile_function {
@@ -109,6 +116,7 @@ struct profile_sample {
 	int64_t time_ns; /* 0 = only the profile's own time range is known */
 };
 
+#define PROFILE_OTHER_CLOCK (-1)
 struct profile {
 	struct intern strings;
 	/* Tables: read freely, add through the functions. count includes entry 0. */
@@ -130,7 +138,8 @@ struct profile {
 	struct profile_value_type period_type;
 	int64_t period;
 	int64_t time_ns, duration_ns; /* start of the collection, and its length; 0 = unknown */
-	int64_t monotonic_ns;	      /* CLOCK_MONOTONIC of the one machine that it is of at time_ns; 0 = unknown */
+	int64_t monotonic_ns;	      /* CLOCK_MONOTONIC of the one machine that it is of at time_ns; 0 = unknown,
+					 PROFILE_OTHER_CLOCK = times count from a machine's start, by another clock */
 	uint32_t *comments;
 	size_t comment_count;
 	uint32_t drop_frames, keep_frames, default_sample_type, doc_url; /* strings */
@@ -150,6 +159,10 @@ DEFINE_CLEANUP_POINTER(profile_free, struct profile);
  * decoders check theirs first. */
 int profile_add_string(struct profile *profile, const void *data, size_t len, uint32_t *ret_id, struct error *err);
 int profile_add_cstring(struct profile *profile, const char *text, uint32_t *ret_id, struct error *err);
+static inline int profile_add_bytes(struct profile *profile, struct bytes text, uint32_t *ret_id, struct error *err)
+{
+	return profile_add_string(profile, text.data, text.len, ret_id, err);
+}
 /* -EINVAL when there are samples already. */
 int profile_add_sample_type(struct profile *profile, uint32_t type, uint32_t unit, struct error *err);
 /* The same, by its names. */
@@ -196,6 +209,7 @@ size_t profile_stack_depth(const struct profile *profile, uint32_t stack);
 size_t profile_stack_locations(const struct profile *profile, uint32_t stack, uint32_t *ret_locations, size_t max);
 int64_t profile_total(const struct profile *profile,
 		      size_t sample_type); /* sum over samples; wraps like unsigned arithmetic on overflow, never traps */
+bool profile_has_key(const struct profile_label *labels, size_t count, uint32_t key);
 /* The value of the first string label with this key in the set, or NULL. */
 const char *profile_label_value(const struct profile *profile, uint32_t label_set, const char *key);
 /* Which sample type a viewer shows first: default_sample_type if it names one, else the last one (as `go tool pprof`). */

@@ -44,6 +44,8 @@ static inline uint64_t profile_hash_add(uint64_t hash, uint64_t word)
 	return profile_hash_fold(hash ^ 0x9e3779b97f4a7c15ull, word ^ 0xd6e8feb86659fd93ull ^ (hash << 7 | hash >> 57));
 }
 
+bool profile_labels_equal(const struct profile_label *a, const struct profile_label *b);
+
 /* Room for `need` entries in an array of the profile; -E2BIG names `what`. */
 int profile_reserve(struct profile *profile, const char *what, void **array, size_t *capacity, size_t need, size_t element_size,
 		    struct error *err);
@@ -114,7 +116,10 @@ int profile_copy_strings(struct profile_copy *copy, uint32_t *const *ids, size_t
 /* merge.c: adds the comments that `to` does not have. copy: from `from` to `to`. */
 int profile_unite_comments(struct profile *to, const struct profile *from, struct profile_copy *copy, struct error *err);
 
-/* aggregate.c */
+/* aggregate.c: sample `from` as sample `to`, which is not behind it; and after samples have changed otherwise than by adding.
+ */
+void profile_move_sample(struct profile *profile, size_t to, size_t from);
+void profile_forget_sample_index(struct profile *profile);
 bool profile_values_are_zero(const int64_t *values, size_t count);
 /* Brings the sample index up to date: afterwards samples are distinct and not zero. Trusts what the index holds. */
 int profile_aggregate_new(struct profile *profile, struct error *err);

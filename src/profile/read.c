@@ -94,8 +94,7 @@ int profile_find_sample_type(const struct profile *profile, const char *name, si
 	if (find_type(profile, name, ret))
 		return 0;
 	char known[256] = "";
-	_cleanup_(buffer_release) struct buffer names = {0};
-	buffer_init(&names, sizeof(known) - 1);
+	_cleanup_(buffer_release) struct buffer names = {.max = sizeof(known) - 1};
 	for (size_t i = 0; i < profile->sample_type_count; i++)
 		if (buffer_printf(&names, "%s%s", i ? ", " : "", profile_string(profile, profile->sample_types[i].type)) < 0)
 			break;

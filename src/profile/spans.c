@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "profile/filter.h"
 #include "profile/markers.h"
@@ -78,11 +79,7 @@ static uint32_t host_of(const struct profile_markers *markers, const struct prof
 static int compare_ids(const struct profile_markers *markers, const struct profile_thread *x, const struct profile_thread *y)
 {
 	uint32_t x_host = host_of(markers, x), y_host = host_of(markers, y);
-	if (x_host != y_host)
-		return x_host < y_host ? -1 : 1;
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return x->tid < y->tid ? -1 : x->tid > y->tid;
+	return ORDER(x_host, y_host) ?: ORDER(x->pid, y->pid) ?: ORDER(x->tid, y->tid);
 }
 
 static bool is_same_process(const struct profile_markers *markers, const struct profile_thread *x,
@@ -95,8 +92,7 @@ static int compare_threads(const void *a, const void *b, void *context)
 {
 	const struct profile_markers *markers = context;
 	const struct profile_thread *x = &markers->threads[*(const uint32_t *)a], *y = &markers->threads[*(const uint32_t *)b];
-	int order = compare_ids(markers, x, y);
-	return order ? order : x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+	return compare_ids(markers, x, y) ?: ORDER(x->start_ns, y->start_ns);
 }
 
 static int sort_threads(struct walk *walk, struct error *err)
@@ -244,15 +240,8 @@ struct edge {
 static int compare_edges(const void *a, const void *b)
 {
 	const struct edge *x = a, *y = b;
-	if (x->process != y->process)
-		return x->process < y->process ? -1 : 1;
-	if (x->name != y->name)
-		return x->name < y->name ? -1 : 1;
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	if (x->is_end != y->is_end)
-		return x->is_end ? 1 : -1;
-	return x->marker < y->marker ? -1 : x->marker > y->marker;
+	return ORDER(x->process, y->process) ?: ORDER(x->name, y->name) ?: ORDER(x->time_ns, y->time_ns) ?:
+		ORDER(x->is_end, y->is_end) ?: ORDER(x->marker, y->marker);
 }
 
 /* open[]: room for all edges. */
@@ -283,11 +272,7 @@ static int pair_edges(struct walk *walk, struct edge *edges, size_t count, uint3
 static int compare_spans(const void *a, const void *b)
 {
 	const struct span *x = a, *y = b;
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	if (x->end_ns != y->end_ns)
-		return x->end_ns > y->end_ns ? -1 : 1;
-	return x->marker < y->marker ? -1 : x->marker > y->marker;
+	return ORDER(x->start_ns, y->start_ns) ?: ORDER(y->end_ns, x->end_ns) ?: ORDER(x->marker, y->marker);
 }
 
 static int find_spans(struct walk *walk, struct error *err)
@@ -329,9 +314,7 @@ static int compare_times(const void *a, const void *b, void *context)
 {
 	const struct profile_sample *samples = context, *x = &samples[*(const uint32_t *)a],
 				    *y = &samples[*(const uint32_t *)b];
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : *(const uint32_t *)a > *(const uint32_t *)b;
+	return ORDER(x->time_ns, y->time_ns) ?: ORDER(*(const uint32_t *)a, *(const uint32_t *)b);
 }
 
 static int sort_samples(struct walk *walk, struct error *err)
@@ -433,7 +416,8 @@ int profile_filter_during(struct profile *profile, const char *const *names, siz
 		uint32_t span;
 		keep[walk.samples[i]] = spans_of_sample(&walk, walk.samples[i], 1, &span) > 0;
 	}
-	return profile_filter_samples(profile, is_kept, keep, err);
+	profile_filter_samples(profile, is_kept, keep);
+	return 0;
 }
 
 /* ---- labels ---- */
@@ -466,7 +450,7 @@ static int make_path(struct labelling *labelling, const struct walk *walk, const
 		    (i > 0 && buffer_append_string(&labelling->path, PATH_JOIN) < 0))
 			return error_nomem(err);
 	}
-	return profile_add_string(labelling->profile, labelling->path.data, labelling->path.len, ret, err);
+	return profile_add_bytes(labelling->profile, buffer_bytes(&labelling->path), ret, err);
 }
 
 /* The set without old labels of these names, and with those of the span if there is one. */
@@ -514,10 +498,7 @@ static int label_sample(struct labelling *labelling, uint32_t sample, uint32_t n
 int profile_label_spans(struct profile *profile, struct error *err)
 {
 	_cleanup_(walk_release) struct walk walk = {.profile = profile};
-	_cleanup_(labelling_release) struct labelling labelling = {.profile = profile};
-	map64_init(&labelling.sets);
-	map64_init(&labelling.pairs);
-	buffer_init(&labelling.path, SIZE_MAX);
+	_cleanup_(labelling_release) struct labelling labelling = {.profile = profile, .path.max = SIZE_MAX};
 	int r = profile_add_cstring(profile, "span", &labelling.span_key, err);
 	if (r == 0)
 		r = profile_add_cstring(profile, "span.path", &labelling.path_key, err);
@@ -531,7 +512,6 @@ int profile_label_spans(struct profile *profile, struct error *err)
 		if (r == 0)
 			r = label_sample(&labelling, sample, count > 0 ? walk.spans[spans[0]].name : 0, path, err);
 	}
-	index32_clear(&profile->index->samples);
-	profile->index->samples_seen = 0;
+	profile_forget_sample_index(profile);
 	return r;
 }

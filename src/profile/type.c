@@ -81,6 +81,57 @@ bool profile_type_equal(const struct profile_type *a, const struct profile_type 
 	       strcmp(a->period_unit, b->period_unit) == 0 && a->delta == b->delta;
 }
 
+bool profile_type_is_gauge(const struct profile_type *type)
+{
+	/* "_" at the end: whatever begins so. */
+	static const char *const flows[] = {"cpu",   "samples", "wall",	  "itimer", "off_cpu",	  "alloc_",    "contentions",
+					    "delay", "mutex_",	"block_", "lock_",  "exception_", "exception", "exceptions"};
+	if (type->delta || profile_type_is_process_stats(type) || strcmp(type->name, "process_cpu") == 0)
+		return false;
+	for (size_t i = 0; i < sizeof(flows) / sizeof(*flows); i++) {
+		size_t len = strlen(flows[i]);
+		if (strncmp(type->sample_type, flows[i], len) == 0 && (flows[i][len - 1] == '_' || !type->sample_type[len]))
+			return false;
+	}
+	return true;
+}
+
+const char *profile_type_describe(const struct profile_type *type)
+{
+	/* The first row whose texts agree; NULL is any. */
+	static const struct {
+		const char *name, *sample_type, *text;
+	} known[] = {
+		{NULL, "cpu", "CPU time that was spent"},
+		{NULL, "itimer", "CPU time that was spent"},
+		{"process_cpu", "samples", "Samples of running code, taken at a fixed rate"},
+		{NULL, "wall", "Time that passed, running or waiting"},
+		{NULL, "off_cpu", "Time that threads were blocked: waiting for locks, disks, the network, timers"},
+		{NULL, "inuse_space", "Heap in use: bytes that are allocated and not freed yet"},
+		{NULL, "inuse_objects", "Objects on the heap: allocated and not freed yet"},
+		{NULL, "live", "Objects that are alive"},
+		{NULL, "alloc_space", "Bytes that were allocated, whether they were freed since or not"},
+		{NULL, "alloc_objects", "Objects that were allocated, whether they were freed since or not"},
+		{NULL, "alloc_in_new_tlab_bytes", "Bytes of new buffers for allocations of a thread"},
+		{NULL, "alloc_in_new_tlab_objects", "New buffers for allocations of a thread"},
+		{NULL, "alloc_outside_tlab_bytes", "Bytes that were allocated outside of threads' own buffers"},
+		{NULL, "alloc_outside_tlab_objects", "Objects that were allocated outside of threads' own buffers"},
+		{"goroutine", NULL, "Goroutines that exist, by what they are doing"},
+		{"goroutines", NULL, "Goroutines that exist, by what they are doing"},
+		{"mutex", "contentions", "How often others waited for a lock that was held"},
+		{"mutex", "delay", "Time that others waited for a lock, by who held it"},
+		{"block", "contentions", "How often waiting for locks, channels and the like was necessary"},
+		{"block", "delay", "Time spent waiting for locks, channels and the like"},
+		{NULL, "exceptions", "Exceptions that were thrown"},
+		{"threadcreate", NULL, "Operating system threads that were created"},
+	};
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+		if ((!known[i].name || strcmp(known[i].name, type->name) == 0) &&
+		    (!known[i].sample_type || strcmp(known[i].sample_type, type->sample_type) == 0))
+			return known[i].text;
+	return NULL;
+}
+
 /* NULL when the sample type itself must do. */
 static const char *guess_name(struct bytes sample, struct bytes period)
 {

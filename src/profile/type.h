@@ -16,6 +16,9 @@ struct profile_type {
 int profile_type_parse(const char *text, struct profile_type *ret, struct error *err); /* -EINVAL naming text and fault */
 const char *profile_type_format(const struct profile_type *type, char out[static PROFILE_TYPE_TEXT_MAX]);
 bool profile_type_equal(const struct profile_type *a, const struct profile_type *b);
+/* What values of the type are, for people: "Heap in use: what is allocated and not freed yet". NULL for types that are not
+ * known. */
+const char *profile_type_describe(const struct profile_type *type);
 /* The type of one of a profile's sample types under a name ("process_cpu"); characters outside the allowed set become '_'.
  * delta = the profile has a duration. A NULL or empty name is guessed from the sample types: cpu/samples/wall -> process_cpu;
  * alloc_*, inuse_* -> memory; contentions, delay -> mutex (block when period type says so); goroutine(s) -> goroutine;
@@ -45,6 +48,12 @@ struct process_stats_column_name {
 	const char *column;		/* in files and queries: "cpu_ns" */
 };
 extern const struct process_stats_column_name process_stats_columns[PROCESS_STATS_COLUMNS];
+/* Whether the values say how much there is at a time (heap in use, goroutines), not how much came together over a duration:
+ * those of several times are averaged, never added up. That is a type without ":delta", except where it counts what happened,
+ * which covers a duration whether the profile says so or not: CPU and wall time (folded stacks, pprof of converters);
+ * allocations, contentions and exceptions, of which our scraper, Pyroscope's clients and Alloy send what is new since the last
+ * profile. */
+bool profile_type_is_gauge(const struct profile_type *type);
 static inline bool profile_type_is_process_stats(const struct profile_type *type)
 {
 	return __builtin_strcmp(type->name, PROCESS_STATS_NAME) == 0;

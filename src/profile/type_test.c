@@ -118,13 +118,53 @@ static void test_type_of(void **state)
 		       "01234567890123456789012345678901234567890123456:01234567890123456789012345678901234567890123456:::");
 }
 
+static void test_gauges(void **state)
+{
+	const struct {
+		const char *type;
+		bool gauge;
+	} cases[] = {
+		{"memory:inuse_space:bytes:space:bytes", true},
+		{"goroutine:goroutine:count:goroutine:count", true},
+		{"queue:depth:count::", true},
+		{"memory:alloc_space:bytes:space:bytes:delta", false},
+		{"memory:inuse_space:bytes:space:bytes:delta", false},
+		{"process_cpu:cpu:nanoseconds:cpu:nanoseconds", false},
+		{"perf:samples:count::", false},
+		{"java:wall:nanoseconds:wall:nanoseconds", false},
+		{"process_stats:cpu:nanoseconds:process_stats:", false},
+		{"memory:alloc_space:bytes:space:bytes", false},
+		{"memory:alloc_in_new_tlab_objects:count:space:bytes", false},
+		{"mutex:contentions:count:contentions:count", false},
+		{"block:delay:nanoseconds:contentions:count", false},
+		{"exceptions:exception:count::", false},
+		{"alloc:alloc:count::", true},
+		{"queue:delays:count::", true},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct profile_type type;
+		assert_int_equal(profile_type_parse(cases[i].type, &type, NULL), 0);
+		if (profile_type_is_gauge(&type) != cases[i].gauge)
+			fail_msg("%s", cases[i].type);
+	}
+}
+
+static void test_describe(void **state)
+{
+	struct profile_type type;
+	assert_int_equal(profile_type_parse("memory:inuse_space:bytes:space:bytes", &type, NULL), 0);
+	assert_non_null(strstr(profile_type_describe(&type), "not freed yet"));
+	assert_int_equal(profile_type_parse("goroutine:goroutine:count::", &type, NULL), 0);
+	assert_non_null(strstr(profile_type_describe(&type), "Goroutines"));
+	assert_int_equal(profile_type_parse("queue:depth:count::", &type, NULL), 0);
+	assert_null(profile_type_describe(&type));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_parse),
-		cmocka_unit_test(test_refuses),
-		cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_type_of),
+		cmocka_unit_test(test_parse),	cmocka_unit_test(test_refuses), cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_type_of), cmocka_unit_test(test_gauges),	cmocka_unit_test(test_describe),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,8 +39,7 @@ static int take_value(const struct profile *from, const char *label, const char 
 		return r;
 	to->time_ns = from->time_ns;
 	to->duration_ns = from->duration_ns;
-	*ret = to;
-	to = NULL;
+	*ret = TAKE(to);
 	return 0;
 }
 

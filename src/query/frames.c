@@ -13,7 +13,7 @@
 #include "base/time.h"
 #include "query/lex.h"
 
-#define VERDICT_BYTES_MAX (256 * MIB) /* of names that verdicts are remembered for; others are checked_walk each time */
+#define VERDICT_BYTES_MAX (256 * MIB) /* of names that verdicts are remembered for; others are checked each time */
 #define ADDRESS_TEXT_MAX  24
 
 /* ---- names of addresses ---- */

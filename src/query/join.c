@@ -227,7 +227,7 @@ static void add_process_columns(struct run *run)
 	for (unsigned i = 0; i < PROCESS_STATS_COLUMNS; i++) {
 		const struct process_stats_column_name *name = &process_stats_columns[i];
 		char unit[QUERY_UNIT_MAX];
-		struct query_series like = {.rate = run->plan->rate && !is_gauge(i)};
+		struct query_series like = {.rate = run->plan->rate && !is_gauge(i)}; /* no type: only a unit */
 		snprintf(like.type.sample_unit, sizeof(like.type.sample_unit), "%s", name->unit);
 		enum query_column_kind kind =
 			like.rate || i == PROCESS_STATS_THREADS ? QUERY_COLUMN_NUMBER : QUERY_COLUMN_INTEGER;

@@ -127,8 +127,7 @@ int lex_string(struct lexer *lexer, char **ret)
 	if (*lexer->at != '"')
 		return lex_fault(lexer, "a value in double quotes");
 	const char *start = lexer->at;
-	_cleanup_(buffer_release) struct buffer value = {0};
-	buffer_init(&value, LIMIT_SELECTOR_BYTES);
+	_cleanup_(buffer_release) struct buffer value = {.max = LIMIT_SELECTOR_BYTES};
 	for (lexer->at++; *lexer->at != '"'; lexer->at++) {
 		int r;
 		if (!*lexer->at)

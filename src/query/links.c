@@ -38,8 +38,7 @@ bool link_label_is(const char *name)
 static int parse_id(size_t label, struct bytes text, struct store_id *ret, struct error *err)
 {
 	static const struct store_id none;
-	_cleanup_(buffer_release) struct buffer id = {0};
-	buffer_init(&id, sizeof(ret->bytes));
+	_cleanup_(buffer_release) struct buffer id = {.max = sizeof(ret->bytes)};
 	*ret = none;
 	if (text.len == 0) /* of samples that have none */
 		return 0;

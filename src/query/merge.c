@@ -81,12 +81,11 @@ static int merge_on_group(void *context, const struct profile_type *type, const 
 	return 0;
 }
 
-int query_merge_read(struct store *store, struct symbolizer *symbolizer, const struct query *query,
-		     const struct query_merge_options *options, struct profile **ret, struct profile_type *type,
-		     struct query_stats *stats, struct error *err)
+/* *ret_several: it failed because the selector matches several types. */
+static int merge_once(struct store *store, struct symbolizer *symbolizer, const struct query *query,
+		      const struct query_merge_options *options, struct profile **ret, struct profile_type *type,
+		      bool *ret_several, struct query_stats *stats, struct error *err)
 {
-	static const struct query_merge_options none;
-	options = options ? options : &none;
 	int64_t started = time_monotonic_ns();
 	_cleanup_(query_scan_release) struct query_scan scan = {0};
 	_cleanup_(merge_build_release) struct merge_build build = {0};
@@ -101,6 +100,7 @@ int query_merge_read(struct store *store, struct symbolizer *symbolizer, const s
 		return r;
 	build.into = profile;
 	build.options = options;
+	scan.must_know_type = !query->any_type;
 	int64_t parsed = time_monotonic_ns();
 	stats->parse_ns += (uint64_t)(parsed - started);
 
@@ -108,13 +108,30 @@ int query_merge_read(struct store *store, struct symbolizer *symbolizer, const s
 		.by = build.groups.by, .by_count = options->by_count, .group = merge_on_group, .context = &build};
 	r = store_merge(store, &scan.select, &grouping, profile, &scan.read, err);
 	r = query_scan_finish(&scan, store, r, stats, parsed, err);
+	*ret_several = scan.several_types;
 	if (r < 0)
 		return r;
 	if (type)
 		*type = scan.type;
-	*ret = profile;
-	profile = NULL;
+	*ret = TAKE(profile);
 	return 0;
+}
+
+int query_merge_read(struct store *store, struct symbolizer *symbolizer, const struct query *query,
+		     const struct query_merge_options *options, struct profile **ret, struct profile_type *type,
+		     struct query_stats *stats, struct error *err)
+{
+	static const struct query_merge_options none;
+	char text[PROFILE_TYPE_TEXT_MAX];
+	struct error why = {0};
+	bool several = false;
+	options = options ? options : &none;
+	int r = merge_once(store, symbolizer, query, options, ret, type, &several, stats, err);
+	if (r == 0 || !several || query_only_type(store, query, text, &why) <= 0)
+		return r;
+	struct query narrowed = *query;
+	narrowed.type = text;
+	return merge_once(store, symbolizer, &narrowed, options, ret, type, &several, stats, err);
 }
 
 int query_merge_symbolize(struct symbolizer *symbolizer, const struct query *query, struct profile *profile,
@@ -129,6 +146,7 @@ int query_merge_symbolize(struct symbolizer *symbolizer, const struct query *que
 	stats->symbols.resolved += coverage.resolved;
 	stats->symbols.pending += coverage.pending;
 	stats->symbols.missing += coverage.missing;
+	stats->symbols.ambiguous += coverage.ambiguous;
 	stats->symbolize_ns += (uint64_t)(time_monotonic_ns() - started);
 	return 0;
 }
@@ -145,8 +163,7 @@ int query_merge(struct store *store, struct symbolizer *symbolizer, const struct
 		r = query_merge_symbolize(symbolizer, query, profile, stats, err);
 	if (r < 0)
 		return r;
-	*ret = profile;
-	profile = NULL;
+	*ret = TAKE(profile);
 	return 0;
 }
 
@@ -207,8 +224,7 @@ static int join_sides(const struct profile *base, const struct profile *side, st
 	joined->time_ns = side->time_ns;
 	joined->duration_ns = side->duration_ns;
 	joined->period = side->period;
-	*ret = joined;
-	joined = NULL;
+	*ret = TAKE(joined);
 	return 0;
 }
 

@@ -398,8 +398,8 @@ static int parse_stage(struct lexer *lexer, struct pipeline *pipeline)
 	}
 	return lex_fault(lexer,
 			 drop ? "'frames'"
-			      : "a stage: where, frames, drop frames, focus, hide, callers of, callees of, collapse, group by, "
-				"bin, rate, top, sum, count, diff, compare, join, sort by, limit, types, labels or values of");
+			      : "a stage (where, frames, drop frames, focus, hide, callers of, callees of, collapse, group by, "
+				"bin, rate, top, sum, count, diff, compare, join, sort by, limit, types, labels, values of)");
 }
 
 static int parse_stages(struct lexer *lexer, struct pipeline *pipeline)
@@ -428,8 +428,7 @@ int pipeline_parse(const char *text, struct pipeline **ret, struct error *err)
 	query_plan_release(&plan);
 	if (r < 0)
 		return r;
-	*ret = pipeline;
-	pipeline = NULL;
+	*ret = TAKE(pipeline);
 	return 0;
 }
 

@@ -121,9 +121,9 @@ static void test_accepted(void **state)
 }
 
 static const char *const refused[][2] = {
-	{"c |", "expected a stage: where"},
+	{"c |", "expected a stage (where"},
 	{"c | ", "at the end, column 5"},
-	{"c | nothing", "expected a stage: where, frames"},
+	{"c | nothing", "expected a stage (where, frames"},
 	{"c || sum", "at column 4 near '| sum'"},
 	{"c sum", "expected '{', '|' or the end at column 3 near 'sum'"},
 	{"c{a=\"b\"", "query: expected ',' or '}'"},

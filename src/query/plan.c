@@ -197,17 +197,19 @@ static int plan_count(struct planner *planner, const struct stage *stage)
 	return check_listed(planner, stage);
 }
 
+static int copy_selector(const struct selector *selector, char **ret, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer text = {.max = 4 * LIMIT_SELECTOR_BYTES};
+	selector_format(selector, &text);
+	const char *string = buffer_string(&text);
+	*ret = string ? mem_strdup(string) : NULL;
+	return *ret ? 0 : error_nomem(err);
+}
+
 static int plan_diff(struct planner *planner, const struct stage *stage)
 {
-	struct query_plan *plan = planner->plan;
-	plan->diff = stage;
-	if (!stage->selector)
-		return 0;
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, 4 * LIMIT_SELECTOR_BYTES);
-	if (selector_format(stage->selector, &text) < 0 || !(plan->base_selector = mem_strdup(buffer_string(&text))))
-		return error_nomem(planner->err);
-	return 0;
+	planner->plan->diff = stage;
+	return stage->selector ? copy_selector(stage->selector, &planner->plan->base_selector, planner->err) : 0;
 }
 
 static int plan_compare(struct planner *planner, const struct stage *stage)
@@ -313,11 +315,7 @@ int query_plan_make(const struct pipeline *pipeline, struct query_plan *ret, str
 	struct planner planner = {.pipeline = pipeline, .plan = ret, .err = err};
 	memset(ret, 0, sizeof(*ret));
 	ret->pipeline = pipeline;
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, 4 * LIMIT_SELECTOR_BYTES);
-	if (selector_format(pipeline->selector, &text) < 0 || !(ret->selector = mem_strdup(buffer_string(&text))))
-		return error_nomem(err);
-	int r = 0;
+	int r = copy_selector(pipeline->selector, &ret->selector, err);
 	for (size_t i = 0; !r && i < pipeline->stage_count; i++)
 		r = plan_stage(&planner, &pipeline->stages[i]);
 	return r < 0 ? r : check_rate(&planner);
@@ -336,12 +334,12 @@ static int format_read(const struct query_plan *plan, struct buffer *out)
 {
 	static const char *const outputs[] = {
 		[PLAN_PROFILE] = "stacks",
-		[PLAN_SERIES] = "sums a step",
+		[PLAN_SERIES] = "sums per step",
 		[PLAN_TOP] = "stacks",
-		[PLAN_TOP_LABEL] = "sums a group, without stacks",
-		[PLAN_SUM] = "sums a group",
-		[PLAN_COMPARE] = "sums a value of the label, then stacks of the largest",
-		[PLAN_JOIN] = "sums a group and step, and process_stats",
+		[PLAN_TOP_LABEL] = "sums per group, without stacks",
+		[PLAN_SUM] = "sums per group",
+		[PLAN_COMPARE] = "sums per label value, then stacks of the largest",
+		[PLAN_JOIN] = "sums per group and step, and process_stats",
 		[PLAN_COUNT_TYPES] = "indexes only",
 		[PLAN_TYPES] = "indexes only",
 		[PLAN_LABELS] = "indexes only",

@@ -2,10 +2,10 @@
 /*
  * What each series had at each time.
  *
- * An average of a gauge over time, or how the values of profiles are distributed, cannot be told from sums per step: one needs
- * the values that were summed. The store keeps samples, not the profiles that they came in; but the samples of one profile have
- * its time and are of one series, so that those of one series in one millisecond are taken together. This is more than a sum
- * costs, and bounded by QUERY_POINTS_MAX.
+ * An average over all profiles of a group, as Pyroscope's API has it, or how the values of profiles are distributed, cannot be
+ * told from sums per step: one needs the values that were summed. The store keeps samples, not the profiles that they came in;
+ * but the samples of one profile have its time and are of one series, so that those of one series in one millisecond are taken
+ * together. This is more than a sum costs, and bounded by QUERY_POINTS_MAX.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -41,7 +41,6 @@ static int find_group(struct points_build *build, const struct profile_type *typ
 	_cleanup_(labels_release) struct labels wanted = {0};
 	char text[PROFILE_TYPE_TEXT_MAX];
 	int r = 0;
-	labels_init(&wanted);
 	for (size_t i = 0; !r && i < build->groups.by_count; i++) {
 		const char *name = build->groups.by[i], *value = query_type_label_value(name, type, text);
 		value = value ? value : labels_get(labels, name);
@@ -139,12 +138,12 @@ int query_points(struct store *store, struct symbolizer *symbolizer, const struc
 	stats = stats ? stats : &unused;
 	*ret = (struct query_points){0};
 	struct query whole = *query; /* milliseconds */
+	whole.sum_gauges = true;     /* what is averaged here are points */
 	whole.from_ns -= whole.from_ns % NS_PER_MS;
 	if (whole.to_ns > whole.from_ns && (whole.to_ns - whole.from_ns) / NS_PER_MS >= UINT32_MAX)
 		return error_set(err, -EINVAL, "query: averages and distributions are for ranges of at most 49 days");
 	_cleanup_(query_scan_release) struct query_scan scan = {0};
 	_cleanup_(build_release) struct points_build build = {0};
-	map64_init(&build.sums);
 	int r = query_scan_init(&scan, symbolizer, &whole, err);
 	if (!r)
 		r = groups_init(&build.series, &scan, NULL, 0, SERIES_MAX, err);

@@ -85,6 +85,8 @@ struct query {
 	uint64_t rows_max;   /* likewise; 0 = none */
 	size_t stacks_max;   /* likewise; distinct stacks of a merged profile; 0 = the store's default */
 	bool samples_only;   /* never answer from rollups (checks) */
+	bool any_type;	     /* a type that the store never had has no data, as in other servers' APIs; else it is an error */
+	bool sum_gauges;     /* add values of gauges up over time, as other servers' APIs do, instead of averaging them */
 	int64_t symbols_wait_ns; /* for names that are being looked up; 0 = not at all, -1 = as long as it takes */
 };
 struct query_stats {
@@ -121,7 +123,8 @@ void query_round_range(int64_t *from_ns, int64_t *to_ns);
 int query_merge(struct store *store, struct symbolizer *symbolizer, const struct query *query,
 		const struct query_merge_options *options, struct profile **ret, struct query_stats *stats, struct error *err);
 
-/* Sums per step, grouped by label names (none = one series). */
+/* Sums per step, of gauges averages (docs/query.md), grouped by label names (none = one series). The total of a row is its
+ * value over the whole range: of gauges not the sum of its points. */
 struct query_point {
 	int64_t time_ns; /* start of the step, a multiple of step since 1970 */
 	int64_t value;
@@ -147,9 +150,10 @@ struct query_series_options {
 	bool unaligned;	 /* steps begin where the range does, which is as long as a whole number of them */
 	const char *const *by;
 	size_t by_count;
-	bool each;	   /* instead of `by`: each series by itself */
-	size_t limit;	   /* 0 = 100 rows; the rest is only counted: */
-	bool others, rate; /* or summed as one more row */
+	bool each;    /* instead of `by`: each series by itself */
+	size_t limit; /* 0 = 100 rows; the rest is only counted: */
+	bool others;  /* or summed as one more row */
+	bool rate;    /* not of gauges: they are amounts, and no amounts per time */
 };
 /* More than 11,000 points a row or 100,000 groups is -EINVAL. The symbolizer is asked only by conditions on stacks. */
 int query_series(struct store *store, struct symbolizer *symbolizer, const struct query *query,

@@ -30,6 +30,12 @@ enum type_label {
 };
 enum type_label type_label_of(const char *name);
 
+/* Nothing was selected: no type, and nothing that has to be said of it. */
+static inline bool query_type_is_gauge(const struct profile_type *type)
+{
+	return type->name[0] && profile_type_is_gauge(type);
+}
+
 /* ---- links.c ---- */
 
 /* The ids of a condition on __span_id__ or __trace_id__. */
@@ -96,6 +102,7 @@ struct query_scan {
 	struct profile_type type; /* of the first series */
 	bool has_type;
 	bool several_types;
+	bool must_know_type; /* a type that the selector names and the store has never seen is an error */
 	struct store_select select;
 	struct store_read_stats read;
 };
@@ -107,6 +114,12 @@ int query_scan_take_type(struct query_scan *scan, const struct profile_type *typ
  * answer is an error. Adds scan->read to stats (NULL allowed), and the time since since_ns (0 = none). */
 int query_scan_finish(struct query_scan *scan, struct store *store, int r, struct query_stats *stats, int64_t since_ns,
 		      struct error *err);
+
+/*
+ * Of the types that a query selects by the indexes, the one that has data in its range: indexes know first and last samples, so
+ * a type that was there before and after it is among them. 1 = *ret is it; 0 = there are several, or none.
+ */
+int query_only_type(struct store *store, const struct query *query, char ret[static PROFILE_TYPE_TEXT_MAX], struct error *err);
 
 /* ---- merge.c ---- */
 

@@ -91,7 +91,8 @@ static void test_merge(void **state)
 	assert_int_equal(merged_total(fixture, "process_cpu", START_NS, to), 150);
 	assert_int_equal(merged_total(fixture, "process_cpu{service=\"shop\"}", START_NS, to), 70);
 	assert_int_equal(merged_total(fixture, "memory", START_NS, to), 7);
-	assert_int_equal(merged_total(fixture, "nothing", START_NS, to), 0);
+	assert_int_equal(merged_total(fixture, "process_cpu{service=\"nobody\"}", START_NS, to), 0);
+	assert_int_equal(merged_total(fixture, "memory", to, to + NS_PER_S), 0); /* there is such a type, at another time */
 	/* from is in, to is out */
 	assert_int_equal(merged_total(fixture, "process_cpu", START_NS + 5 * NS_PER_S, START_NS + 15 * NS_PER_S), 20);
 	assert_int_equal(merged_total(fixture, "process_cpu", START_NS + 5 * NS_PER_S, START_NS + 15 * NS_PER_S + 1), 60);
@@ -216,6 +217,66 @@ static void test_names_know_when(void **state)
 	query_names_release(&names);
 }
 
+/* A type that no profile ever had is a mistake, and the types that there are help to find it. */
+static void test_unknown_type(void **state)
+{
+	struct fixture *fixture = *state;
+	struct query query = {.selector = "nothing", .from_ns = START_NS, .to_ns = START_NS + 100 * NS_PER_S};
+	struct query_series_options whole = {.whole = true};
+	struct query_series series;
+	struct profile *profile = NULL;
+	for (int i = 0; i < 4; i++) {
+		struct error err = {0};
+		static const char *const selectors[] = {"nothing", "process_cpu:wall", "{__name__=\"nothing\"}",
+							"nothing{service=\"shop\"}"};
+		query.selector = selectors[i];
+		assert_int_equal(query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err), -EINVAL);
+		assert_non_null(strstr(err.message, "no such profile type"));
+		assert_non_null(strstr(err.message, "process_cpu:cpu:nanoseconds::"));
+		assert_non_null(strstr(err.message, "memory:cpu:nanoseconds::"));
+		assert_int_equal(query_series(fixture->store, NULL, &query, &whole, &series, NULL, &err), -EINVAL);
+	}
+	/* Other servers' APIs answer nothing with nothing. */
+	query.any_type = true;
+	assert_int_equal(query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, NULL), 0);
+	assert_int_equal(profile->sample_count, 0);
+	profile_free(profile);
+}
+
+/* What a selector matches at other times only does not make it ambiguous. */
+static void test_type_outside_of_the_range(void **state)
+{
+	struct fixture *fixture = *state;
+	struct query_series_options whole = {.whole = true};
+	struct query_series series;
+	struct error err = {0};
+	struct profile *profile = NULL;
+	int64_t at = START_NS + 1000 * NS_PER_S;
+	for (int place = 0; place < 2; place++) { /* memory, a block */
+		append(fixture->store, "aside", at - 50 * NS_PER_S, "aside", "early", 1);
+		append(fixture->store, "process_cpu", at, "aside", "work", 5);
+		append(fixture->store, "aside", at + 50 * NS_PER_S, "aside", "late", 1);
+		append(fixture->store, "later", at + 60 * NS_PER_S, "aside", "later", 1);
+		for (int cut = 0; cut < 2; cut++) {
+			struct query query = {
+				.selector = "{service=\"aside\"}", .from_ns = at - NS_PER_S, .to_ns = at + NS_PER_S};
+			if (query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err) < 0)
+				fail_msg("%s", err.message);
+			assert_int_equal(profile_total(profile, 0), 5);
+			profile_free(profile);
+			if (query_series(fixture->store, NULL, &query, &whole, &series, NULL, &err) < 0)
+				fail_msg("%s", err.message);
+			assert_int_equal(series.rows[0].total, 5);
+			query_series_release(&series);
+			query.to_ns = at + 55 * NS_PER_S; /* now there are two */
+			assert_int_equal(query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err), -EINVAL);
+			assert_non_null(strstr(err.message, "matches 2 profile types"));
+			assert_int_equal(store_cut(fixture->store, NULL), 0);
+		}
+		at += 1000 * NS_PER_S;
+	}
+}
+
 static void test_type_beside_the_selector(void **state)
 {
 	struct fixture *fixture = *state;
@@ -230,9 +291,7 @@ static void test_type_beside_the_selector(void **state)
 	profile_free(profile);
 	query.type = "process_cpu";
 	query.selector = "memory{service=\"bank\"}"; /* both must match */
-	assert_int_equal(query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err), 0);
-	assert_int_equal(profile->sample_count, 0);
-	profile_free(profile);
+	assert_int_equal(query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err), -EINVAL);
 	query.type = "a b";
 	assert_int_equal(query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err), -EINVAL);
 	assert_non_null(strstr(err.message, "profile type: expected the end"));
@@ -383,6 +442,15 @@ static void test_points(void **state)
 	assert_int_equal(query_points(fixture->store, NULL, &query, NULL, 0, &points, NULL, &err), 0);
 	assert_int_equal(points.count, 0);
 	query_points_release(&points);
+	/* A list that is longer than a message is cut, and not what is counted. */
+	for (size_t i = 0; i < 20; i++) {
+		char name[64];
+		snprintf(name, sizeof(name), "a%02zu_type_with_a_long_name_of_which_there_are_many", i);
+		append(fixture->store, name, START_NS, "late", "wait", 1);
+	}
+	query.selector = "";
+	assert_int_equal(query_points(fixture->store, NULL, &query, NULL, 0, &points, NULL, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "matches 22 profile types; put one of them before the '{': a00_type"));
 }
 
 static void test_long_ranges_are_rounded(void **state)
@@ -414,12 +482,14 @@ int main(void)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_names_know_when),
 		cmocka_unit_test(test_type_beside_the_selector),
+		cmocka_unit_test(test_unknown_type),
 		cmocka_unit_test(test_grouped_merge),
 		cmocka_unit_test(test_diff),
 		cmocka_unit_test(test_label_sets),
 		cmocka_unit_test(test_labels_of_the_type),
 		cmocka_unit_test(test_unaligned_steps),
 		cmocka_unit_test(test_points),
+		cmocka_unit_test(test_type_outside_of_the_range),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

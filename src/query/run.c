@@ -111,8 +111,7 @@ int run_profile(struct run *run, const struct query_merge_options *options, stru
 		r = run_transforms(run, &profile);
 	if (r < 0)
 		return r;
-	*ret = profile;
-	profile = NULL;
+	*ret = TAKE(profile);
 	return 0;
 }
 
@@ -127,8 +126,7 @@ static int run_flame(struct run *run)
 	if (r < 0)
 		return r;
 	run->result->kind = plan->diff ? QUERY_DIFF : QUERY_PROFILE;
-	run->result->profile = profile;
-	profile = NULL;
+	run->result->profile = TAKE(profile);
 	return 0;
 }
 
@@ -139,10 +137,16 @@ static bool is_time(const struct run *run)
 	return strcmp(run->result->type.sample_unit, "nanoseconds") == 0;
 }
 
+/* Once the type is known: gauges are no amounts per time. */
+static bool has_rate(const struct run *run)
+{
+	return run->plan->rate && !query_type_is_gauge(&run->result->type);
+}
+
 /* Of the column with sums. */
 const char *run_unit(const struct run *run, char out[static QUERY_UNIT_MAX])
 {
-	struct query_series like = {.type = run->result->type, .rate = run->plan->rate};
+	struct query_series like = {.type = run->result->type, .rate = has_rate(run)};
 	return query_series_unit(&like, out);
 }
 
@@ -162,14 +166,15 @@ static int run_top(struct run *run)
 				      .label_count = plan->by_count,
 				      .unit = run_unit(run, unit),
 				      .relative = plan->diff && plan->diff->relative,
-				      .rate_range_ns = plan->rate ? run->options->query.to_ns - run->options->query.from_ns : 0,
+				      .rate_range_ns =
+					      has_rate(run) ? run->options->query.to_ns - run->options->query.from_ns : 0,
 				      .rows_max = run->rows_max};
 	return top_table(profile, &options, &run->result->table, run->err);
 }
 
 void run_put_sum(struct run *run, int64_t value, int64_t range_ns)
 {
-	if (run->plan->rate)
+	if (has_rate(run))
 		query_table_number(&run->result->table, rate_value(value, is_time(run), range_ns));
 	else
 		query_table_integer(&run->result->table, value);
@@ -185,7 +190,7 @@ void run_add_sum_column(struct run *run, const char *name)
 {
 	char unit[QUERY_UNIT_MAX];
 	query_table_add_column(&run->result->table, name, run_unit(run, unit),
-			       run->plan->rate ? QUERY_COLUMN_NUMBER : QUERY_COLUMN_INTEGER);
+			       has_rate(run) ? QUERY_COLUMN_NUMBER : QUERY_COLUMN_INTEGER);
 }
 
 /* One row a group: labels, value, percent of all groups. */
@@ -442,10 +447,8 @@ static int run_output(struct run *run)
 
 static int write_plan(const struct query_plan *plan, struct query_explain *ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer query = {0};
-	_cleanup_(buffer_release) struct buffer steps = {0};
-	buffer_init(&query, PLAN_BYTES_MAX);
-	buffer_init(&steps, PLAN_BYTES_MAX);
+	_cleanup_(buffer_release) struct buffer query = {.max = PLAN_BYTES_MAX};
+	_cleanup_(buffer_release) struct buffer steps = {.max = PLAN_BYTES_MAX};
 	const char *text = NULL, *lines = NULL;
 	if (!pipeline_format(plan->pipeline, &query) && !query_plan_format(plan, &steps)) {
 		text = buffer_string(&query);
@@ -463,7 +466,7 @@ static int run_plan(struct run *run)
 		r = run_output(run);
 	if (!r && run->result->kind == QUERY_TABLE)
 		r = run_tail(run);
-	run->result->rate = run->plan->rate;
+	run->result->rate = has_rate(run);
 	return r;
 }
 

@@ -692,6 +692,13 @@ static void test_tail(void **state)
 	assert_int_equal(query_run(fixture->store, NULL, "{} | top 3 | sort by nothing", &the_range, &failed, NULL, &err),
 			 -EINVAL);
 	assert_non_null(strstr(err.message, "no column 'nothing'; the columns are self, self_percent"));
+	/* A list that is longer than a message is cut. */
+	char text[2000] = "{} | group by ";
+	for (size_t i = 0; i < STORE_GROUP_BY_MAX; i++)
+		snprintf(text + strlen(text), 80, "%sa_label_with_a_long_name_of_which_there_are_many_%02zu", i ? ", " : "", i);
+	snprintf(text + strlen(text), 40, " | top 3 | sort by nothing");
+	assert_int_equal(query_run(fixture->store, NULL, text, &the_range, &failed, NULL, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "the columns are a_label_with_a_long_name"));
 }
 
 static void test_diff(void **state)

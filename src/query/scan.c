@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -80,6 +82,7 @@ int query_scan_init(struct query_scan *scan, struct symbolizer *symbolizer, cons
 					     .links = scan->links,
 					     .link_count = scan->link_count,
 					     .samples_only = query->samples_only,
+					     .average_gauges = !query->sum_gauges,
 					     .cancel = query->cancel,
 					     .deadline_ns = query->deadline_ns,
 					     .rows_max = query->rows_max,
@@ -123,43 +126,141 @@ static int list_type(void *context, const struct store_item *item, struct error 
 	return 0;
 }
 
+static int list_types(const struct store_select *select, struct store *store, struct profile_type *types, size_t *ret_count,
+		      struct error *err)
+{
+	struct store_read_stats stats = {0};
+	int r = store_list_types(store, select, list_type, types, &stats, err);
+	*ret_count = 0;
+	while (r == 0 && *ret_count < QUERY_TYPES_MAX && types[*ret_count].name[0])
+		++*ret_count;
+	return r;
+}
+
+static int compare_types(const void *left, const void *right)
+{
+	char a[PROFILE_TYPE_TEXT_MAX], b[PROFILE_TYPE_TEXT_MAX];
+	return strcmp(profile_type_format(left, a), profile_type_format(right, b));
+}
+
+/* Sorts the types: where they were found first depends on what is in memory yet. */
+static int refuse(struct profile_type *types, size_t count, const char *what, struct error *err)
+{
+	if (count)
+		qsort(types, count, sizeof(*types), compare_types);
+	_cleanup_(buffer_release) struct buffer list = {.max = SIZE_MAX}; /* the message is cut, and not the list */
+	for (size_t i = 0; i < count; i++) {
+		char type[PROFILE_TYPE_TEXT_MAX];
+		buffer_printf(&list, "%s%s", i ? ", " : "", profile_type_format(&types[i], type));
+	}
+	const char *text = buffer_string(&list);
+	return text ? error_set(err, -EINVAL, "query: %s: %s", what, text) : error_nomem(err);
+}
+
 /* Asks for the types, which reading did not get to know, because it ended at the second one. */
 static int refuse_types(struct query_scan *scan, struct store *store, struct error *err)
 {
 	_cleanup_(mem_freep) struct profile_type *types = mem_zalloc_array(QUERY_TYPES_MAX, sizeof(*types));
-	_cleanup_(buffer_release) struct buffer list = {0};
-	buffer_init(&list, ERROR_MESSAGE_MAX);
-	struct store_read_stats stats = {0};
+	char what[80];
+	size_t count;
 	if (!types)
 		return error_nomem(err);
-	int r = store_list_types(store, &scan->select, list_type, types, &stats, err);
+	int r = list_types(&scan->select, store, types, &count, err);
 	if (r < 0)
 		return r;
-	size_t count = 0;
-	for (; count < QUERY_TYPES_MAX && types[count].name[0]; count++) {
-		char text[PROFILE_TYPE_TEXT_MAX];
-		if (buffer_printf(&list, "%s%s", count ? ", " : "", profile_type_format(&types[count], text)) < 0)
-			break;
+	snprintf(what, sizeof(what), "the selector matches %zu profile types; put one of them before the '{'", count);
+	return refuse(types, count, what, err);
+}
+
+static bool names_type(const struct selector *selector)
+{
+	bool names = selector->type.count > 0 || selector->type_beside.count > 0;
+	for (size_t i = 0; i < selector->matcher_count; i++)
+		names |= selector->matchers[i].type_label != TYPE_LABEL_NONE;
+	return names;
+}
+
+/* Nothing was found. If the type is one that the store does not have at any time, that is a mistake, and not an answer. */
+static int check_known(struct query_scan *scan, struct store *store, struct error *err)
+{
+	_cleanup_(mem_freep) struct profile_type *types = mem_zalloc_array(QUERY_TYPES_MAX, sizeof(*types));
+	const struct store_select all = {.from_ns = INT64_MIN, .to_ns = INT64_MAX};
+	bool known = false;
+	size_t count;
+	if (!types)
+		return error_nomem(err);
+	int r = list_types(&all, store, types, &count, err);
+	for (size_t i = 0; i < count; i++)
+		known |= selector_matches_type(scan->selector, &types[i]);
+	/* What is beyond the list may be it. */
+	if (r < 0 || known || count == 0 || count == QUERY_TYPES_MAX)
+		return r;
+	return refuse(types, count, "there is no such profile type; there are", err);
+}
+
+/* ---- which of several types has data ---- */
+
+struct probe {
+	const struct profile_type *type;
+	bool found;
+};
+
+static bool probe_type(void *context, const struct profile_type *type)
+{
+	const struct probe *probe = context;
+	return profile_type_equal(probe->type, type);
+}
+
+/* One row is enough: ends the reading. */
+static int probe_point(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err)
+{
+	struct probe *probe = context;
+	probe->found = true;
+	return error_set(err, -ECANCELED, "found");
+}
+
+static int has_data(struct store *store, const struct store_select *select, const struct profile_type *type, bool *ret,
+		    struct error *err)
+{
+	struct probe probe = {.type = type};
+	struct store_select one = *select;
+	struct store_read_stats stats;
+	one.match_type = probe_type;
+	one.context = &probe;
+	one.average_gauges = false;
+	int r = store_series(store, &one, NULL, 0, probe_point, &probe, &stats, err);
+	*ret = probe.found;
+	return probe.found ? 0 : r;
+}
+
+int query_only_type(struct store *store, const struct query *query, char ret[static PROFILE_TYPE_TEXT_MAX], struct error *err)
+{
+	_cleanup_(query_scan_release) struct query_scan scan = {0};
+	_cleanup_(mem_freep) struct profile_type *types = mem_zalloc_array(QUERY_TYPES_MAX, sizeof(*types));
+	struct query plain = *query;
+	size_t count = 0, found = 0, at = 0;
+	plain.frames_count = 0;
+	if (!types)
+		return error_nomem(err);
+	int r = query_scan_init(&scan, NULL, &plain, err);
+	if (r == 0)
+		r = list_types(&scan.select, store, types, &count, err);
+	for (size_t i = 0; r == 0 && i < count && found < 2; i++) {
+		bool has;
+		r = has_data(store, &scan.select, &types[i], &has, err);
+		if (has && found++ == 0)
+			at = i;
 	}
-	return error_set(err, -EINVAL, "query: the selector matches %zu profile types; put one of them before the '{': %s",
-			 count, buffer_string(&list));
+	if (r < 0 || found != 1)
+		return r;
+	profile_type_format(&types[at], ret);
+	return 1;
 }
 
 static void add_stats(struct store_read_stats *to, const struct store_read_stats *from)
 {
-	uint64_t *sums[] = {&to->blocks,	&to->blocks_skipped, &to->from_samples,	  &to->from_rollups,
-			    &to->from_totals,	&to->groups,	     &to->groups_skipped, &to->pages,
-			    &to->pages_skipped, &to->series,	     &to->rows,		  &to->bytes,
-			    &to->cache_hits,	&to->cache_misses,   &to->head_rows,	  &to->stacks};
-	const uint64_t more[] = {from->blocks,	      from->blocks_skipped, from->from_samples,	  from->from_rollups,
-				 from->from_totals,   from->groups,	    from->groups_skipped, from->pages,
-				 from->pages_skipped, from->series,	    from->rows,		  from->bytes,
-				 from->cache_hits,    from->cache_misses,   from->head_rows,	  from->stacks};
-	for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++)
-		*sums[i] += more[i];
+	store_read_stats_add(to, from);
 	to->period = from->period > to->period ? from->period : to->period;
-	for (size_t i = 0; i < STORE_PHASES; i++)
-		to->phase_ns[i] += from->phase_ns[i];
 	if (from->partial && !to->partial)
 		memcpy(to->why, from->why, sizeof(to->why));
 	to->partial |= from->partial;
@@ -172,7 +273,11 @@ static int check_outcome(struct query_scan *scan, struct store *store, int r, st
 	int check = selector_failure(scan->selector, err);
 	for (size_t i = 0; !check && i < scan->filter_count; i++)
 		check = frame_filter_failure(scan->filters[i], err);
-	return check < 0 ? check : r;
+	if (check < 0 || r < 0)
+		return check < 0 ? check : r;
+	if (!scan->has_type && scan->must_know_type && !scan->read.partial && names_type(scan->selector))
+		return check_known(scan, store, err);
+	return r;
 }
 
 int query_scan_finish(struct query_scan *scan, struct store *store, int r, struct query_stats *stats, int64_t since_ns,

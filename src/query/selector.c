@@ -192,8 +192,7 @@ int selector_parse_part(struct lexer *lexer, struct selector **ret)
 		r = parse_matchers(lexer, selector);
 	if (r < 0)
 		return r;
-	*ret = selector;
-	selector = NULL;
+	*ret = TAKE(selector);
 	return 0;
 }
 
@@ -208,8 +207,7 @@ int selector_parse_query(const char *text, struct selector **ret, struct error *
 		return r;
 	if (*lexer.at)
 		return lex_fault(&lexer, "the end of the selector, or '{'");
-	*ret = selector;
-	selector = NULL;
+	*ret = TAKE(selector);
 	return 0;
 }
 
@@ -230,8 +228,7 @@ int selector_parse(const char *text, struct selector **ret, struct error *err)
 		return error_set(err, -EINVAL, "selector: %s is a property of samples, but this selects whole series", link);
 	if (r < 0)
 		return r;
-	*ret = selector;
-	selector = NULL;
+	*ret = TAKE(selector);
 	return 0;
 }
 

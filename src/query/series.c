@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values over time: sums per step and per group of label values.
+ * Values over time: sums per step and per group of label values; of gauges averages, which the store makes
+ * (store/read/averages.h).
  *
  * Steps are aligned to multiples of the step since 1970, and the range is widened to whole steps, so that the same instant
  * falls into the same step whatever range is asked for, and the first and the last step are as complete as the others. Sums are
@@ -36,9 +37,7 @@ static int build_on_point(void *context, uint32_t group, uint64_t bucket, int64_
 		return error_nomem(err);
 	while (build->row_count <= group)
 		build->rows[build->row_count++] = (struct query_series_row){0};
-	uint64_t key = (uint64_t)group << 32 | bucket, sum = 0;
-	map64_get(&build->sums, key, &sum);
-	if (map64_put(&build->sums, key, sum + (uint64_t)value) < 0)
+	if (bucket != STORE_RANGE && map64_add(&build->sums, (uint64_t)group << 32 | bucket, (uint64_t)value) < 0)
 		return error_nomem(err);
 	struct query_series_row *row = &build->rows[group];
 	row->total = (int64_t)((uint64_t)row->total + (uint64_t)value);
@@ -102,19 +101,13 @@ static void build_release(struct series_build *build)
 	map64_release(&build->sums);
 }
 
-static int64_t floor_to(int64_t value, int64_t step)
-{
-	int64_t rest = value % step;
-	return value - (rest < 0 ? rest + step : rest);
-}
-
 void query_round_range(int64_t *from_ns, int64_t *to_ns)
 {
 	const int64_t bucket = 300 * NS_PER_S;
 	if (*from_ns < 0 || *to_ns > INT64_MAX - bucket || *to_ns - *from_ns < QUERY_ROUND_FROM_NS)
 		return;
-	*from_ns = floor_to(*from_ns, bucket);
-	*to_ns = floor_to(*to_ns + bucket - 1, bucket);
+	*from_ns = time_floor(*from_ns, bucket);
+	*to_ns = time_floor(*to_ns + bucket - 1, bucket);
 }
 
 /* A step that a person would choose, giving at most POINTS_DEFAULT points. */
@@ -138,9 +131,9 @@ static int align_range(const struct query *query, int64_t *step_ns, bool unalign
 		*step_ns = choose_step(query->to_ns - query->from_ns);
 	*ret = *query;
 	if (!unaligned)
-		ret->from_ns = floor_to(query->from_ns, *step_ns);
+		ret->from_ns = time_floor(query->from_ns, *step_ns);
 	if (!unaligned && *step_ns < INT64_MAX / 4)
-		ret->to_ns = floor_to(query->to_ns + *step_ns - 1, *step_ns);
+		ret->to_ns = time_floor(query->to_ns + *step_ns - 1, *step_ns);
 	if ((ret->to_ns - ret->from_ns) / *step_ns > POINTS_MAX)
 		return error_set(err, -EINVAL, "query: more than %d points; use a longer step or a shorter range", POINTS_MAX);
 	return 0;
@@ -218,7 +211,7 @@ static int series_finish(struct series_build *build, const struct query_series_o
 	ret->rows = build->rows;
 	ret->count = ret->count_before_limit = build->row_count;
 	ret->step_ns = build->step_ns;
-	ret->rate = options->rate;
+	ret->rate = options->rate && !query_type_is_gauge(&ret->type);
 	build->rows = NULL;
 	build->row_count = 0;
 	r = query_series_limit(ret, options->limit ? options->limit : ROWS_DEFAULT, options->others, err);
@@ -227,22 +220,18 @@ static int series_finish(struct series_build *build, const struct query_series_o
 	return r;
 }
 
-int query_series(struct store *store, struct symbolizer *symbolizer, const struct query *query,
-		 const struct query_series_options *options, struct query_series *ret, struct query_stats *stats,
-		 struct error *err)
+/* *ret_several: it failed because the selector matches several types. */
+static int series_once(struct store *store, struct symbolizer *symbolizer, const struct query *query,
+		       const struct query_series_options *options, struct query_series *ret, bool *ret_several,
+		       struct query_stats *stats, struct error *err)
 {
-	static const struct query_series_options defaults;
-	struct query_stats unused = {0};
 	struct query aligned = *query;
-	options = options ? options : &defaults;
-	stats = stats ? stats : &unused;
 	int64_t step_ns = options->whole ? query->to_ns - query->from_ns : options->step_ns, started = time_monotonic_ns();
 	int r = options->whole ? 0 : align_range(query, &step_ns, options->unaligned, &aligned, err);
 	if (r < 0)
 		return r;
 	_cleanup_(query_scan_release) struct query_scan scan = {0};
 	_cleanup_(build_release) struct series_build build = {.first_ns = aligned.from_ns, .step_ns = step_ns};
-	map64_init(&build.sums);
 	r = query_scan_init(&scan, symbolizer, &aligned, err);
 	if (!r)
 		r = groups_init(&build.groups, &scan, options->by, options->by_count, GROUPS_MAX, err);
@@ -250,17 +239,38 @@ int query_series(struct store *store, struct symbolizer *symbolizer, const struc
 		return r;
 	int64_t parsed = time_monotonic_ns();
 	stats->parse_ns += (uint64_t)(parsed - started);
+	scan.must_know_type = !query->any_type;
 	struct store_grouping grouping = {.by = options->each ? NULL : build.groups.by,
 					  .by_count = options->by_count,
 					  .group = groups_on_group,
 					  .context = &build.groups};
 	r = store_series(store, &scan.select, &grouping, options->whole ? 0 : step_ns, build_on_point, &build, &scan.read, err);
 	r = query_scan_finish(&scan, store, r, stats, parsed, err);
+	*ret_several = scan.several_types;
 	if (r < 0)
 		return r;
 	*ret = (struct query_series){
 		.from_ns = aligned.from_ns, .to_ns = aligned.to_ns, .type = scan.type, .period = scan.read.period};
 	return series_finish(&build, options, ret, err);
+}
+
+int query_series(struct store *store, struct symbolizer *symbolizer, const struct query *query,
+		 const struct query_series_options *options, struct query_series *ret, struct query_stats *stats,
+		 struct error *err)
+{
+	static const struct query_series_options defaults;
+	struct query_stats unused = {0};
+	struct error why = {0};
+	char text[PROFILE_TYPE_TEXT_MAX];
+	bool several = false;
+	options = options ? options : &defaults;
+	stats = stats ? stats : &unused;
+	int r = series_once(store, symbolizer, query, options, ret, &several, stats, err);
+	if (r == 0 || !several || query_only_type(store, query, text, &why) <= 0)
+		return r;
+	struct query narrowed = *query;
+	narrowed.type = text;
+	return series_once(store, symbolizer, &narrowed, options, ret, &several, stats, err);
 }
 
 static bool is_time_unit(const struct query_series *series)

@@ -20,8 +20,7 @@
 
 void query_table_init(struct query_table *table)
 {
-	*table = (struct query_table){0};
-	arena_init(&table->arena, TABLE_TEXT_BYTES_MAX);
+	*table = (struct query_table){.arena.max_bytes = TABLE_TEXT_BYTES_MAX};
 }
 
 void query_table_release(struct query_table *table)
@@ -118,12 +117,11 @@ int query_table_find_column(const struct query_table *table, const char *name, s
 			return 0;
 		}
 	}
-	_cleanup_(buffer_release) struct buffer list = {0};
-	buffer_init(&list, ERROR_MESSAGE_MAX);
+	_cleanup_(buffer_release) struct buffer list = {.max = SIZE_MAX}; /* the message is cut, and not the list */
 	for (size_t i = 0; i < table->column_count; i++)
-		if (buffer_printf(&list, "%s%s", i ? ", " : "", table->columns[i].name) < 0)
-			break;
-	return error_set(err, -EINVAL, "query: no column '%.60s'; the columns are %s", name, buffer_string(&list));
+		buffer_printf(&list, "%s%s", i ? ", " : "", table->columns[i].name);
+	const char *text = buffer_string(&list);
+	return text ? error_set(err, -EINVAL, "query: no column '%.60s'; the columns are %s", name, text) : error_nomem(err);
 }
 
 struct sort_by {

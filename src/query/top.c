@@ -97,8 +97,7 @@ static int take_text(struct top *top, struct bytes text, uint32_t *ret)
 static int take_address(struct top *top, uint32_t location, struct bytes binary, uint32_t *ret)
 {
 	char text[32];
-	_cleanup_(buffer_release) struct buffer name = {0};
-	buffer_init(&name, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer name = {.max = SIZE_MAX};
 	uint64_t offset = profile_location_file_offset(top->profile, location);
 	snprintf(text, sizeof(text), "%s0x%" PRIx64, binary.len ? "+" : "", offset);
 	buffer_append(&name, binary.data, binary.len);
@@ -109,8 +108,7 @@ static int take_address(struct top *top, uint32_t location, struct bytes binary,
 /* "FILE:LINE" */
 static int take_line(struct top *top, struct bytes file, int64_t line, uint32_t *ret)
 {
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer text = {.max = SIZE_MAX};
 	if (!file.len && !line)
 		return take_text(top, (struct bytes){0}, ret);
 	buffer_append(&text, file.data, file.len);
@@ -575,7 +573,6 @@ static int find_groups(const struct profile *profile, struct group **ret_groups,
 static int top_init(struct top *top)
 {
 	const struct profile *profile = top->profile;
-	index32_init(&top->index);
 	top->line_keys = mem_zalloc_array(profile->line_count, sizeof(*top->line_keys));
 	top->location_keys = mem_zalloc_array(profile->location_count, sizeof(*top->location_keys));
 	if (!top->line_keys || !top->location_keys || intern_init(&top->texts, LIMIT_PROFILE_STRING_BYTES) < 0)

@@ -229,8 +229,7 @@ static int finish(struct rewrite *rewrite, struct profile **profile, struct erro
 	profile_copy_free(rewrite->copy);
 	rewrite->copy = NULL;
 	profile_free(*profile);
-	*profile = rewrite->to;
-	rewrite->to = NULL;
+	*profile = TAKE(rewrite->to);
 	return 0;
 }
 
@@ -455,8 +454,7 @@ struct label_frames {
 
 static int label_root(struct label_frames *frames, uint32_t label_set, uint32_t *ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, LIMIT_LABEL_NAME_BYTES + LIMIT_LABEL_VALUE_BYTES + 2);
+	_cleanup_(buffer_release) struct buffer text = {.max = LIMIT_LABEL_NAME_BYTES + LIMIT_LABEL_VALUE_BYTES + 2};
 	int r = 0;
 	*ret = 0;
 	for (size_t i = 0; !r && i < frames->by_count; i++) {
@@ -507,7 +505,6 @@ int transform_label_frames(struct profile **profile, const char *const *by, size
 {
 	_cleanup_(rewrite_release) struct rewrite rewrite = {0};
 	struct label_frames frames = {.rewrite = &rewrite, .by = by, .by_count = by_count};
-	map64_init(&frames.stacks);
 	frames.path = mem_alloc_array(LIMIT_STACK_DEPTH, sizeof(*frames.path));
 	int r = frames.path ? rewrite_init(&rewrite, *profile, err) : error_nomem(err);
 	for (size_t i = 0; !r && i < rewrite.from->sample_count; i++) {

@@ -156,7 +156,8 @@ void query_symbols_json(const struct query_stats *stats, struct json_writer *jso
 		size_t value;
 	} items[] = {{"resolved", stats->symbols.resolved},
 		     {"pending", stats->symbols.pending},
-		     {"missing", stats->symbols.missing}};
+		     {"missing", stats->symbols.missing},
+		     {"ambiguous", stats->symbols.ambiguous}};
 	json_member_object(json, "symbols");
 	for (size_t i = 0; i < sizeof(items) / sizeof(*items); i++)
 		json_member_uint(json, items[i].name, items[i].value);
@@ -188,10 +189,9 @@ int query_write_json(const struct query_result *result, const struct query_stats
 {
 	static const struct query_write_options defaults;
 	options = options ? options : &defaults;
-	struct json_writer json;
 	size_t start = out->len;
 	int r = 0;
-	json_init(&json, out);
+	struct json_writer json = {.out = out};
 	json_begin_object(&json);
 	write_head(result, stats, &json);
 	switch (result->kind) {
@@ -279,8 +279,7 @@ static int series_columns(const struct query_series *series, size_t columns, str
 	query_series_unit(series, unit);
 	query_table_add_column(table, "time", "", QUERY_COLUMN_TIME);
 	for (size_t i = 0; i < columns; i++) {
-		_cleanup_(buffer_release) struct buffer name = {0};
-		buffer_init(&name, SIZE_MAX);
+		_cleanup_(buffer_release) struct buffer name = {.max = SIZE_MAX};
 		const struct query_series_row *row = &series->rows[i];
 		for (size_t k = 0; k < row->labels.count; k++)
 			buffer_printf(&name, "%s%s", k ? "," : "", row->labels.items[k].value);

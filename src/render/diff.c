@@ -100,25 +100,21 @@ static int put_in_order(struct diff *diff, struct error *err)
 {
 	struct flame *tree = diff->tree;
 	_cleanup_(mem_freep) uint32_t *position = mem_alloc_array(tree->count, sizeof(*position));
-	struct diff_value *base = mem_alloc_array(tree->count, sizeof(*base));
-	if (!position || !base) {
-		mem_free(base);
+	_cleanup_(mem_freep) struct diff_value *base = mem_alloc_array(tree->count, sizeof(*base));
+	if (!position || !base)
 		return error_nomem(err);
-	}
 	for (size_t i = 0; i < tree->count; i++)
 		tree->nodes[i].total = units_sum(tree->nodes[i].total, diff->base[i].total);
 	int r = flame_put_in_order(tree, position, err);
-	if (r < 0) {
-		mem_free(base);
+	if (r < 0)
 		return r;
-	}
 	for (size_t i = 0; i < tree->count; i++) {
 		base[position[i]] = diff->base[i];
 		struct flame_node *node = &tree->nodes[position[i]];
 		node->total = (int64_t)((uint64_t)node->total - (uint64_t)diff->base[i].total);
 	}
 	mem_free(diff->base);
-	diff->base = base;
+	diff->base = TAKE(base);
 	return 0;
 }
 
@@ -146,8 +142,7 @@ int diff_build(const struct flame *base, const struct flame *side, struct diff *
 	r = put_in_order(diff, err);
 	if (r < 0)
 		return r;
-	*ret = diff;
-	diff = NULL;
+	*ret = TAKE(diff);
 	return 0;
 }
 
@@ -165,8 +160,10 @@ struct diff_trim {
 	struct diff_value *base;
 	size_t count;
 	uint32_t *position; /* of kept nodes in the new arrays; UINT32_MAX = left out */
-	uint32_t *rest;	    /* by position: how many children were left out */
-	struct diff_value *rest_base, *rest_side;
+	struct diff_rest {
+		uint32_t count;
+		int64_t base, side;
+	} * rests; /* by position: the children that were left out */
 };
 
 static void trim_release(struct diff_trim *trim)
@@ -174,9 +171,7 @@ static void trim_release(struct diff_trim *trim)
 	mem_free(trim->nodes);
 	mem_free(trim->base);
 	mem_free(trim->position);
-	mem_free(trim->rest);
-	mem_free(trim->rest_base);
-	mem_free(trim->rest_side);
+	mem_free(trim->rests);
 }
 
 /* The size that a node must have, so that about nodes_max have it. */
@@ -207,9 +202,9 @@ static void choose(struct diff_trim *trim, uint64_t threshold, size_t nodes_max)
 			trim->base[trim->count++] = trim->diff->base[i];
 			continue;
 		}
-		trim->rest[parent]++;
-		trim->rest_side[parent].total = units_sum(trim->rest_side[parent].total, tree->nodes[i].total);
-		trim->rest_base[parent].total = units_sum(trim->rest_base[parent].total, trim->diff->base[i].total);
+		trim->rests[parent].count++;
+		units_add(&trim->rests[parent].side, tree->nodes[i].total);
+		units_add(&trim->rests[parent].base, trim->diff->base[i].total);
 	}
 }
 
@@ -217,21 +212,22 @@ static int add_rests(struct diff_trim *trim)
 {
 	struct flame *tree = trim->diff->tree;
 	for (size_t i = 0, kept = trim->count; i < kept; i++) {
-		if (!trim->rest[i])
+		const struct diff_rest *rest = &trim->rests[i];
+		if (!rest->count)
 			continue;
 		char name[32];
 		struct flame_node node = {.parent = (uint32_t)i,
 					  .depth = trim->nodes[i].depth + 1,
 					  .frame_type = FLAME_FRAME_REST,
-					  .total = trim->rest_side[i].total,
-					  .self = trim->rest_side[i].total};
-		snprintf(name, sizeof(name), "(%u smaller)", trim->rest[i]);
+					  .total = rest->side,
+					  .self = rest->side};
+		snprintf(name, sizeof(name), "(%u smaller)", rest->count);
 		int r = intern_add_string(&tree->strings, name, &node.name);
 		if (r < 0)
 			return r;
 		trim->nodes[trim->count] = node;
-		trim->base[trim->count++] = (struct diff_value){trim->rest_base[i].total, trim->rest_base[i].total};
-		tree->trimmed += trim->rest[i];
+		trim->base[trim->count++] = (struct diff_value){rest->base, rest->base};
+		tree->trimmed += rest->count;
 	}
 	return 0;
 }
@@ -246,13 +242,10 @@ int diff_trim(struct diff *diff, size_t nodes_max, struct error *err)
 		.nodes = mem_alloc_array(2 * nodes_max, sizeof(*trim.nodes)),
 		.base = mem_alloc_array(2 * nodes_max, sizeof(*trim.base)),
 		.position = mem_alloc_array(tree->count, sizeof(*trim.position)),
-		.rest = mem_zalloc_array(nodes_max, sizeof(*trim.rest)),
-		.rest_base = mem_zalloc_array(nodes_max, sizeof(*trim.rest_base)),
-		.rest_side = mem_zalloc_array(nodes_max, sizeof(*trim.rest_side)),
+		.rests = mem_zalloc_array(nodes_max, sizeof(*trim.rests)),
 	};
 	uint64_t threshold;
-	if (!trim.nodes || !trim.base || !trim.position || !trim.rest || !trim.rest_base || !trim.rest_side ||
-	    find_threshold(diff, nodes_max, &threshold) < 0)
+	if (!trim.nodes || !trim.base || !trim.position || !trim.rests || find_threshold(diff, nodes_max, &threshold) < 0)
 		return error_nomem(err);
 	choose(&trim, threshold, nodes_max);
 	if (add_rests(&trim) < 0)

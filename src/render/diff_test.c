@@ -150,8 +150,7 @@ static void test_empty_sides(void **state)
 	assert_int_equal(diff_table_change(&table, table.rows[0].base_self, table.rows[0].now.self), 7);
 	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, SIZE_MAX);
-	struct json_writer json;
-	json_init(&json, &out);
+	struct json_writer json = {.out = &out};
 	diff_write_json(diff, &json);
 	assert_int_equal(json_finish(&json, NULL), 0);
 	assert_non_null(strstr(buffer_string(&out), "\"base_total\":[0,0],\"base_self\":[0,0]"));

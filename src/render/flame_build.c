@@ -193,12 +193,6 @@ static int take_address(struct builder *b, uint32_t location, uint32_t binary, u
 	return 0;
 }
 
-static bool is_kernel_binary(struct bytes name)
-{
-	static const char prefix[] = "[kernel";
-	return name.len >= sizeof(prefix) - 1 && memcmp(name.data, prefix, sizeof(prefix) - 1) == 0;
-}
-
 static int intern_frame(struct builder *b, const struct frame *frame, uint32_t *ret, struct error *err)
 {
 	uint64_t hash =
@@ -232,7 +226,7 @@ static int make_frame(struct builder *b, uint32_t location, const struct profile
 	int r = take_binary(b, profile->locations[location].mapping, &frame.binary, err);
 	if (r < 0)
 		return r;
-	if (frame.type == PROFILE_FRAME_UNKNOWN && is_kernel_binary(intern_get(&b->texts, frame.binary)))
+	if (frame.type == PROFILE_FRAME_UNKNOWN && bytes_start_with(intern_get(&b->texts, frame.binary), "[kernel"))
 		frame.type = PROFILE_FRAME_KERNEL;
 	if (line) {
 		const struct profile_function *function = &profile->functions[line->function];
@@ -711,7 +705,7 @@ static int compare_binaries(const void *left, const void *right, void *context)
 }
 
 /* Sorted: each pair once, and of each binary no more than may be. */
-static void thin_binaries(struct flame *flame)
+static void unite_binaries(struct flame *flame)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < flame->binary_count;) {
@@ -750,7 +744,7 @@ static int put_binaries(struct builder *b, struct error *err)
 			return r;
 	}
 	qsort_r(flame->binaries, flame->binary_count, sizeof(*flame->binaries), compare_binaries, flame);
-	thin_binaries(flame);
+	unite_binaries(flame);
 	return 0;
 }
 
@@ -801,8 +795,7 @@ static int build(const struct profile *profile, size_t sample_type, enum flame_u
 	if (ret_places)
 		place_stacks(&builder, ret_places);
 	flame->total = flame->nodes[0].total;
-	*ret = flame;
-	flame = NULL;
+	*ret = TAKE(flame);
 	return 0;
 }
 

@@ -469,8 +469,7 @@ static void test_json(void **state)
 	_cleanup_(flame_freep) struct flame *flame = build(profile, 0);
 	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, MIB);
-	struct json_writer json;
-	json_init(&json, &text);
+	struct json_writer json = {.out = &text};
 	flame_write_json(flame, &json);
 	assert_int_equal(json_finish(&json, NULL), 0);
 	json_error_t error;
@@ -553,15 +552,14 @@ static int render_all(const struct profile *profile, struct error *err)
 		r = table_write_text(&table, "ns", 0, &out, err);
 	if (r == 0)
 		r = svg_render(flame, NULL, &out, err);
-	struct json_writer json;
-	json_init(&json, &out);
+	struct json_writer json = {.out = &out};
 	if (r < 0)
 		return r;
 	flame_write_json(flame, &json);
 	r = json_finish(&json, err);
 	if (r < 0)
 		return r;
-	json_init(&json, &out);
+	json = (struct json_writer){.out = &out};
 	table_write_json(&table, 10, &json);
 	return json_finish(&json, err);
 }

@@ -26,9 +26,8 @@ static struct flame *flame_of(const char *const *stacks, const int64_t *values, 
 static void assert_json(const struct flamebearer *flamebearer, const char *expected)
 {
 	_cleanup_(buffer_release) struct buffer out = {0};
-	struct json_writer json;
 	buffer_init(&out, SIZE_MAX);
-	json_init(&json, &out);
+	struct json_writer json = {.out = &out};
 	json_begin_object(&json);
 	flamebearer_write_json(flamebearer, &json);
 	json_end_object(&json);

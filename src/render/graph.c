@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "render/units.h"
 
 #define ENTRIES_MAX (64u * 1024 * 1024)
@@ -171,11 +172,6 @@ static int find_edge(struct build *build, uint32_t source, uint32_t target, uint
 
 /* ---- labels ---- */
 
-static int compare_texts(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* "KEY:VALUE" of each text label, sorted, one a line. */
 static int join_labels(struct build *build, uint32_t set, uint32_t *ret, struct error *err)
 {
@@ -198,7 +194,7 @@ static int join_labels(struct build *build, uint32_t set, uint32_t *ret, struct 
 		r = texts[count] ? 0 : -ENOMEM;
 		count += r == 0;
 	}
-	qsort(texts, count, sizeof(*texts), compare_texts);
+	qsort(texts, count, sizeof(*texts), text_compare);
 	buffer_clear(&joined);
 	for (size_t i = 0; i < count && r == 0; i++)
 		r = buffer_printf(&joined, "%s%s", i ? "\n" : "", texts[i]);

@@ -58,7 +58,7 @@ static bool drop_element(struct buffer *out, size_t start, bool rooted)
 		at--;
 	if (out->len - at == 2 && memcmp(out->data + at, "..", 2) == 0)
 		return false;
-	out->len = at > floor ? at - 1 : at;
+	buffer_truncate(out, at > floor ? at - 1 : at);
 	return true;
 }
 
@@ -70,7 +70,7 @@ int graph_append_clean_path(struct buffer *out, struct bytes path)
 	bool rooted = path.data[0] == '/';
 	if (rooted)
 		buffer_append_byte(out, '/');
-	for (size_t at = 0; at < path.len && !buffer_status(out);) {
+	for (size_t at = 0; at < path.len && buffer_status(out) == 0;) {
 		const uint8_t *slash = memchr(path.data + at, '/', path.len - at);
 		size_t end = slash ? (size_t)(slash - path.data) : path.len, len = end - at;
 		bool up = len == 2 && memcmp(path.data + at, "..", 2) == 0;
@@ -271,7 +271,7 @@ const char *graph_printable_name(struct graph_infos *infos, uint32_t info)
 		return infos->names[info];
 	_cleanup_(buffer_release) struct buffer text = {.max = GIB};
 	append_printable(infos, &infos->items[info], &text);
-	if (buffer_status(&text))
+	if (buffer_status(&text) < 0)
 		return NULL;
 	return infos->names[info] = arena_strndup(&infos->arena, (const char *)text.data, text.len);
 }

@@ -326,38 +326,33 @@ struct cut {
 	const struct profile *profile;
 	struct graph_infos *infos;
 	struct graph_options options;
-	bool *kept; /* by node of a tree, by info of a graph */
+	bool **kept; /* by node of a tree, by info of a graph */
 };
-
-static void cut_release(struct cut *cut)
-{
-	mem_free(cut->kept);
-}
 
 /* The graph with the first `count` of its nodes (by `least` cum where that is not 0) only; *ret_dropped of them went. */
 static int keep_nodes(struct cut *cut, size_t first, int64_t least, size_t *ret_dropped, struct error *err)
 {
 	struct graph *graph = cut->graph;
 	size_t kept = 0;
-	cut->kept = mem_free(cut->kept);
-	cut->kept = mem_zalloc_array((cut->options.tree ? graph->node_count : cut->infos->count) + 1, sizeof(bool));
-	if (!cut->kept)
+	mem_free(*cut->kept);
+	*cut->kept = mem_zalloc_array((cut->options.tree ? graph->node_count : cut->infos->count) + 1, sizeof(bool));
+	if (!*cut->kept)
 		return error_nomem(err);
 	for (size_t i = 0; i < graph->order_count; i++) {
 		const struct graph_node *node = &graph->nodes[graph->order[i]];
 		if (i >= first || units_magnitude(node->cum) < least)
 			continue;
-		cut->kept[cut->options.tree ? graph->order[i] : node->info] = true;
+		(*cut->kept)[cut->options.tree ? graph->order[i] : node->info] = true;
 		kept++;
 	}
 	*ret_dropped = graph->order_count - kept;
 	if (*ret_dropped == 0)
 		return 0;
 	if (cut->options.tree) {
-		trim_tree(graph, cut->kept);
+		trim_tree(graph, *cut->kept);
 		return graph_make_lists(graph, err);
 	}
-	cut->options.kept = cut->kept;
+	cut->options.kept = *cut->kept;
 	graph_release(graph);
 	return graph_build(graph, cut->profile, cut->infos, &cut->options, err);
 }
@@ -366,7 +361,8 @@ int graph_build_trimmed(struct graph *ret, const struct profile *profile, struct
 			const struct graph_options *options, const struct graph_trim_options *trim,
 			struct graph_trim_result *result, struct error *err)
 {
-	_cleanup_(cut_release) struct cut cut = {.graph = ret, .profile = profile, .infos = infos, .options = *options};
+	_cleanup_(mem_freep) bool *kept = NULL;
+	struct cut cut = {.graph = ret, .profile = profile, .infos = infos, .options = *options, .kept = &kept};
 	enum graph_order order = trim->visual ? GRAPH_BY_ENTROPY : trim->by_cum ? GRAPH_BY_CUM : GRAPH_BY_FLAT;
 	uint64_t total = 0;
 	size_t dropped = 0;

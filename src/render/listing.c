@@ -25,7 +25,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/order.h"
-#include "elf/demangle.h"
+#include "elf/demangle/demangle.h"
 
 struct counter {
 	int64_t self, total;
@@ -40,6 +40,10 @@ struct counting {
 	size_t of_count, of_capacity;
 	struct counter *counters;
 	size_t counter_count, counter_capacity;
+	/* Where equal keys have equal counters */
+	struct map64 counter_of_key;
+	uint64_t *keys; /* by counter */
+	size_t key_capacity;
 };
 
 static void counting_release(struct counting *c)
@@ -48,7 +52,8 @@ static void counting_release(struct counting *c)
 	mem_free(c->counters_of);
 	mem_free(c->innermost);
 	mem_free(c->counters);
-	*c = (struct counting){0};
+	map64_release(&c->counter_of_key);
+	mem_free(c->keys);
 }
 
 static int counting_init(struct counting *c, const struct profile *profile, struct error *err)
@@ -103,7 +108,6 @@ static void touched_release(struct touched *touched)
 {
 	mem_free(touched->nearest);
 	mem_free(touched->items);
-	*touched = (struct touched){0};
 }
 
 static int add_touched(struct touched *touched, uint32_t stack, int64_t value)
@@ -169,7 +173,7 @@ struct choice {
 
 static void choice_release(struct choice *choice)
 {
-	choice->chosen = mem_free(choice->chosen);
+	mem_free(choice->chosen);
 }
 
 static bool choose_exact(struct choice *choice, const char *name)
@@ -259,34 +263,20 @@ static void copy_type(const struct profile *profile, size_t sample_type, char ty
 
 /* ---- files ---- */
 
-/* Gives equal keys equal counters. */
-struct keyed {
-	struct map64 map;
-	uint64_t *keys; /* by counter */
-	size_t capacity;
-};
-
-static void keyed_release(struct keyed *keyed)
-{
-	map64_release(&keyed->map);
-	mem_free(keyed->keys);
-	*keyed = (struct keyed){0};
-}
-
-static int keyed_counter(struct keyed *keyed, struct counting *c, uint64_t key, uint32_t *ret)
+static int find_counter(struct counting *c, uint64_t key, uint32_t *ret)
 {
 	uint64_t known;
-	if (map64_get(&keyed->map, key, &known)) {
+	if (map64_get(&c->counter_of_key, key, &known)) {
 		*ret = (uint32_t)known;
 		return 0;
 	}
 	int r = new_counter(c, ret);
 	if (r == 0)
-		r = array_reserve(&keyed->keys, &keyed->capacity, c->counter_count, LIMIT_PROFILE_ENTITIES);
+		r = array_reserve(&c->keys, &c->key_capacity, c->counter_count, LIMIT_PROFILE_ENTITIES);
 	if (r == 0)
-		r = map64_put(&keyed->map, key, *ret);
+		r = map64_put(&c->counter_of_key, key, *ret);
 	if (r == 0)
-		keyed->keys[*ret] = key;
+		c->keys[*ret] = key;
 	return r;
 }
 
@@ -294,11 +284,10 @@ static int keyed_counter(struct keyed *keyed, struct counting *c, uint64_t key, 
 typedef bool (*frame_key)(const struct choice *choice, const struct profile_location *location, const struct profile_line *line,
 			  uint32_t file, uint64_t *ret_key);
 
-static int fill_frames(struct counting *c, struct keyed *keyed, const struct choice *choice, frame_key key_of, uint32_t file,
-		       struct error *err)
+static int fill_frames(struct counting *c, const struct choice *choice, frame_key key_of, uint32_t file, struct error *err)
 {
 	const struct profile *p = choice->profile;
-	int r = 0;
+	int r = counting_init(c, p, err);
 	for (uint32_t i = 0; i < p->location_count && r == 0; i++) {
 		const struct profile_location *location = &p->locations[i];
 		c->first[i] = (uint32_t)c->of_count;
@@ -308,15 +297,17 @@ static int fill_frames(struct counting *c, struct keyed *keyed, const struct cho
 			uint64_t key;
 			if (!choice->chosen[line->function] || !key_of(choice, location, line, file, &key))
 				continue;
-			r = keyed_counter(keyed, c, key, &counter);
+			r = find_counter(c, key, &counter);
 			if (r == 0)
 				r = count_for(c, i, counter);
 			if (r == 0 && k == 0)
 				c->innermost[i] = counter + 1;
 		}
 	}
+	if (r < 0)
+		return error_nomem(err);
 	c->first[p->location_count] = (uint32_t)c->of_count;
-	return r < 0 ? error_nomem(err) : 0;
+	return 0;
 }
 
 static bool key_of_file(const struct choice *choice, const struct profile_location *location, const struct profile_line *line,
@@ -336,10 +327,7 @@ static int find_files(const struct choice *choice, const struct listing_options 
 		      struct listing_lines *ret, struct error *err)
 {
 	_cleanup_(counting_release) struct counting c = {0};
-	_cleanup_(keyed_release) struct keyed keyed = {0};
-	int r = counting_init(&c, choice->profile, err);
-	if (r == 0)
-		r = fill_frames(&c, &keyed, choice, key_of_file, 0, err);
+	int r = fill_frames(&c, choice, key_of_file, 0, err);
 	if (r == 0)
 		r = find_touched(&c, options->sample_type, ret_touched, err);
 	if (r < 0)
@@ -353,7 +341,7 @@ static int find_files(const struct choice *choice, const struct listing_options 
 		return error_nomem(err);
 	ret->file_count = c.counter_count;
 	for (size_t i = 0; i < c.counter_count; i++)
-		ret->files[i] = (struct listing_file){.file = profile_string(choice->profile, (uint32_t)keyed.keys[i]),
+		ret->files[i] = (struct listing_file){.file = profile_string(choice->profile, (uint32_t)c.keys[i]),
 						      .self = c.counters[i].self,
 						      .total = c.counters[i].total};
 	qsort(ret->files, ret->file_count, sizeof(*ret->files), compare_files);
@@ -408,10 +396,7 @@ static int sum_lines(const struct choice *choice, const struct touched *touched,
 		     struct error *err)
 {
 	_cleanup_(counting_release) struct counting c = {0};
-	_cleanup_(keyed_release) struct keyed keyed = {0};
-	int r = counting_init(&c, choice->profile, err);
-	if (r == 0)
-		r = fill_frames(&c, &keyed, choice, key_of_line, file, err);
+	int r = fill_frames(&c, choice, key_of_line, file, err);
 	if (r < 0)
 		return r;
 	count_all(&c, touched);
@@ -421,7 +406,7 @@ static int sum_lines(const struct choice *choice, const struct touched *touched,
 	for (size_t i = 0; i < c.counter_count; i++)
 		if (c.counters[i].self || c.counters[i].total)
 			ret->lines[ret->line_count++] =
-				(struct listing_line){(uint32_t)keyed.keys[i], c.counters[i].self, c.counters[i].total};
+				(struct listing_line){(uint32_t)c.keys[i], c.counters[i].self, c.counters[i].total};
 	if (ret->line_count > 1)
 		qsort(ret->lines, ret->line_count, sizeof(*ret->lines), compare_lines);
 	return 0;
@@ -432,18 +417,15 @@ static int find_binary(const struct choice *choice, const struct touched *touche
 {
 	const struct profile *p = choice->profile;
 	_cleanup_(counting_release) struct counting c = {0};
-	_cleanup_(keyed_release) struct keyed keyed = {0};
 	size_t best = 0;
-	int r = counting_init(&c, p, err);
-	if (r == 0)
-		r = fill_frames(&c, &keyed, choice, key_of_binary, file, err);
+	int r = fill_frames(&c, choice, key_of_binary, file, err);
 	if (r < 0)
 		return r;
 	count_all(&c, touched);
 	for (size_t i = 1; i < c.counter_count; i++)
 		if (units_magnitude(c.counters[i].total) > units_magnitude(c.counters[best].total))
 			best = i;
-	const struct profile_mapping *mapping = &p->mappings[keyed.keys[best]];
+	const struct profile_mapping *mapping = &p->mappings[c.keys[best]];
 	ret->build_id = profile_string(p, mapping->build_id);
 	ret->binary = profile_string(p, mapping->file_name);
 	return 0;
@@ -517,7 +499,7 @@ struct sites {
 
 static void sites_release(struct sites *sites)
 {
-	sites->items = mem_free(sites->items);
+	mem_free(sites->items);
 }
 
 /* Strings are interned, so equal ones have equal ids; ids stay below 2^31, as LIMIT_PROFILE_STRING_BYTES is less. */
@@ -703,16 +685,14 @@ static int sum_sites(const struct profile *profile, struct sites *sites, size_t 
 		     struct error *err)
 {
 	_cleanup_(counting_release) struct counting c = {0};
-	struct numbering n = {0};
 	_cleanup_(mem_freep) uint32_t *address = mem_alloc_array(sites->count, sizeof(*address));
 	_cleanup_(mem_freep) uint32_t *binary = mem_alloc_array(sites->count, sizeof(*binary));
+	struct numbering n = {.address = address, .binary = binary};
 	int r = counting_init(&c, profile, err);
 	if (r < 0)
 		return r;
 	if (!address || !binary)
 		return error_nomem(err);
-	n.address = address;
-	n.binary = binary;
 	if (sites->count > 1)
 		qsort(sites->items, sites->count, sizeof(*sites->items), compare_sites);
 	number_sites(sites, &n);

@@ -386,12 +386,11 @@ static void test_source_json(void **state)
 	_cleanup_(listing_lines_release) struct listing_lines lines = {0};
 	_cleanup_(buffer_release) struct buffer out = {0};
 	struct listing_options options = {.function = "hot(int)"};
-	struct json_writer json;
 	assert_int_equal(listing_build_lines(p, &options, &lines, NULL), 0);
 	struct listing_source source = {
 		.lines = &lines, .from = "local file", .text = bytes_of_string(source_text), .end_line = 15};
 	buffer_init(&out, MIB);
-	json_init(&json, &out);
+	struct json_writer json = {.out = &out};
 	json_begin_object(&json);
 	listing_source_write_json(&source, &json);
 	json_end_object(&json);
@@ -415,13 +414,12 @@ static void test_source_without_text(void **state)
 	_cleanup_(listing_lines_release) struct listing_lines lines = {0};
 	_cleanup_(buffer_release) struct buffer out = {0};
 	struct listing_options options = {.function = "hot(int)"};
-	struct json_writer json;
 	assert_int_equal(listing_build_lines(p, &options, &lines, NULL), 0);
 	/* A text that ends before the last sampled line: the source has changed since. */
 	struct listing_source none = {.lines = &lines, .from = "", .why = "nowhere"},
 			      cut = {.lines = &lines, .from = "local file", .text = bytes_of_string("a\nb\n")};
 	buffer_init(&out, MIB);
-	json_init(&json, &out);
+	struct json_writer json = {.out = &out};
 	json_begin_array(&json);
 	json_begin_object(&json);
 	listing_source_write_json(&none, &json);
@@ -541,7 +539,6 @@ static void test_code(void **state)
 		 .functions = names + 1,
 		 .function_count = 1},
 	};
-	struct json_writer json;
 	assert_int_equal(listing_build_addresses(p, &options, &all, NULL), 0);
 	struct listing_code code = {.addresses = &all,
 				    .symbol = "",
@@ -557,7 +554,7 @@ static void test_code(void **state)
 						    "                         h.c:13\n"
 						    "           .          .      2101  ret\n"));
 	buffer_clear(&out);
-	json_init(&json, &out);
+	struct json_writer json = {.out = &out};
 	json_begin_object(&json);
 	listing_code_write_json(&code, &json);
 	json_end_object(&json);

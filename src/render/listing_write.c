@@ -146,11 +146,10 @@ static void write_row(struct json_writer *json, const struct row *row)
 {
 	json_begin_object(json);
 	json_member_uint(json, "line", row->values.line);
-	json_key(json, "text");
 	if (row->has_text)
-		json_bytes(json, row->text);
+		json_member_bytes(json, "text", row->text);
 	else
-		json_null(json);
+		json_member_null(json, "text");
 	write_values(json, row->values.self, row->values.total);
 	json_end_object(json);
 }
@@ -184,9 +183,9 @@ void listing_source_write_json(const struct listing_source *source, struct json_
 
 static void write_instruction(struct json_writer *json, const struct listing_instruction *instruction)
 {
-	char text[32], bytes[2 * 16 + 1] = "";
-	for (size_t i = 0; i < instruction->bytes.len && i < 16; i++)
-		snprintf(bytes + 2 * i, 3, "%02x", instruction->bytes.data[i]);
+	char text[32], bytes[2 * 16 + 1];
+	text_format_hex((struct bytes){instruction->bytes.data, instruction->bytes.len < 16 ? instruction->bytes.len : 16},
+			bytes);
 	snprintf(text, sizeof(text), "0x%" PRIx64, instruction->address);
 	json_begin_object(json);
 	json_member_cstring(json, "address", text);
@@ -329,7 +328,7 @@ int listing_source_write_text(const struct listing_source *source, bool colour, 
 		print_head(&printer, "also in",
 			   strcmp(lines->files[i].file, lines->file) ? lines->files[i].file : lines->files[0].file);
 	buffer_append_string(out, "\n        self      total    line\n");
-	while (!buffer_status(out) && rows_next(&rows, &row)) {
+	while (buffer_status(out) == 0 && rows_next(&rows, &row)) {
 		bool coloured = begin_row(&printer, row.values.self, row.values.total);
 		snprintf(number, sizeof(number), "%8" PRIu32 "  ", row.values.line);
 		buffer_append_string(out, row.values.line ? number : "       ?  ");
@@ -372,7 +371,7 @@ int listing_code_write_text(const struct listing_code *code, bool colour, struct
 	for (size_t i = 0; i < addresses->binary_count; i++)
 		print_head(&printer, "also in", i == code->binary ? "" : addresses->binaries[i].path);
 	buffer_append_string(out, "\n        self      total    address\n");
-	for (size_t i = 0; i < code->count && !buffer_status(out); i++) {
+	for (size_t i = 0; i < code->count && buffer_status(out) == 0; i++) {
 		const struct listing_instruction *at = &code->instructions[i];
 		print_place(&printer, at, i ? at - 1 : NULL);
 		bool coloured = begin_row(&printer, at->self, at->total);

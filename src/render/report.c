@@ -149,22 +149,14 @@ static int find_type(const struct profile *profile, const char *name, size_t *re
 	return profile_find_sample_type(profile, name, ret, err);
 }
 
-static char *join(const char *first, const char *second)
-{
-	size_t size = strlen(first) + strlen(second) + 1;
-	char *text = mem_alloc(size);
-	if (text)
-		snprintf(text, size, "%s%s", first, second);
-	return text;
-}
-
 /* What goes into texts all over: so that none of them needs to think of terminals. */
-static char *harmless_copy(const char *text)
+static char *harmless_copy(const char *prefix, const char *text)
 {
 	_cleanup_(buffer_release) struct buffer safe = {.max = GIB};
-	if (text_append_harmless(&safe, bytes_of_string(text)) < 0 || !buffer_string(&safe))
-		return NULL;
-	return mem_strdup(buffer_string(&safe));
+	buffer_append_string(&safe, prefix);
+	text_append_harmless(&safe, bytes_of_string(text));
+	const char *whole = buffer_string(&safe);
+	return whole ? mem_strdup(whole) : NULL;
 }
 
 int report_begin(struct report *ret, struct profile *profile, const struct report_options *options, struct error *err)
@@ -176,14 +168,11 @@ int report_begin(struct report *ret, struct profile *profile, const struct repor
 	if (r < 0)
 		return r;
 	const struct profile_value_type *type = &profile->sample_types[ret->value];
-	ret->sample_unit = harmless_copy(profile_string(profile, type->unit));
-	_cleanup_(mem_freep) char *name = harmless_copy(profile_string(profile, type->type));
-	if (!name || !ret->sample_unit)
-		return error_nomem(err);
-	ret->type = join(options->mean ? "mean_" : "", name);
-	ret->title = join(
-		profile->mapping_count > 1 ? text_base_name(profile_string(profile, profile->mappings[1].file_name)) : "", "");
-	if (!ret->type || !ret->title)
+	ret->sample_unit = harmless_copy("", profile_string(profile, type->unit));
+	ret->type = harmless_copy(options->mean ? "mean_" : "", profile_string(profile, type->type));
+	ret->title = mem_strdup(
+		profile->mapping_count > 1 ? text_base_name(profile_string(profile, profile->mappings[1].file_name)) : "");
+	if (!ret->sample_unit || !ret->type || !ret->title)
 		return error_nomem(err);
 	r = find_label_units(ret, err);
 	return r < 0 ? r : find_total(ret, err);
@@ -395,14 +384,12 @@ static int put_line(void *context, const char *text)
 
 void report_put_profile_labels(struct report *report)
 {
-	int r = report_profile_labels(report, put_line, report);
-	buffer_fail(report->out, r);
+	buffer_fail(report->out, report_profile_labels(report, put_line, report));
 }
 
 void report_put_graph_labels(struct report *report, const struct report_graph *graph)
 {
-	int r = report_graph_labels(report, graph, false, put_line, report);
-	buffer_fail(report->out, r);
+	buffer_fail(report->out, report_graph_labels(report, graph, false, put_line, report));
 }
 
 /* ---- all of them ---- */

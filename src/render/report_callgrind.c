@@ -135,7 +135,7 @@ int report_write_callgrind(struct report *report, struct error *err)
 	if (r < 0)
 		return r;
 	buffer_printf(report->out, "positions: instr line\nevents: %s(%s)\n", report->type, report->unit);
-	for (size_t i = 0; i < graph->order_count && !buffer_status(report->out); i++) {
+	for (size_t i = 0; i < graph->order_count && buffer_status(report->out) == 0; i++) {
 		const struct graph_node *node = &graph->nodes[graph->order[i]];
 		const struct graph_info *info = &c.graph.infos.items[node->info];
 		if (!previous || info->binary != previous->binary || info->file != previous->file ||

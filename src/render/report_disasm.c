@@ -18,7 +18,7 @@
 #include "base/order.h"
 #include "base/text.h"
 #include "elf/build_id.h"
-#include "elf/demangle.h"
+#include "elf/demangle/demangle.h"
 #include "elf/disassemble.h"
 #include "elf/elf_symbols.h"
 #include "render/report_int.h"
@@ -58,21 +58,21 @@ static void disasm_release(struct disasm *d)
 /* ---- writing ---- */
 
 /* "FUNCTION FILE:LINE" if it is not that of the instruction before. */
-static int append_place(struct disasm *d, const struct graph_info *info, struct buffer *out)
+static void append_place(struct disasm *d, const struct graph_info *info, struct buffer *out)
 {
 	const struct graph_infos *infos = &d->graph.infos;
-	int r = 0;
 	if (info->name == d->name && info->file == d->file && info->line == d->line)
-		return 0;
+		return;
 	d->name = info->name;
 	d->file = info->file;
 	d->line = info->line;
-	r = text_append_harmless(out, intern_get(&infos->strings, info->name));
-	if (r == 0 && info->file)
-		r = buffer_append_byte(out, ' ');
-	if (r == 0 && info->file)
-		r = text_append_harmless(out, bytes_of_string(text_base_name(graph_infos_string(infos, info->file))));
-	return r == 0 && info->file && info->line ? buffer_printf(out, ":%lld", (long long)info->line) : r;
+	text_append_harmless(out, intern_get(&infos->strings, info->name));
+	if (!info->file)
+		return;
+	buffer_append_byte(out, ' ');
+	text_append_harmless(out, bytes_of_string(text_base_name(graph_infos_string(infos, info->file))));
+	if (info->line)
+		buffer_printf(out, ":%lld", (long long)info->line);
 }
 
 static void put_instruction(struct disasm *d, const struct instruction *instruction, const char *text, int64_t flat,
@@ -81,17 +81,20 @@ static void put_instruction(struct disasm *d, const struct instruction *instruct
 	struct report *report = d->report;
 	char texts[2][UNITS_TEXT_MAX];
 	_cleanup_(buffer_release) struct buffer place = {.max = MIB};
-	if (info && (append_place(d, info, &place) < 0 || !buffer_string(&place))) {
+	if (info)
+		append_place(d, info, &place);
+	const char *beside = buffer_string(&place);
+	if (!beside) {
 		buffer_fail(report->out, -ENOMEM);
 		return;
 	}
 	bool apart = place.len > 0 && strlen(text) >= SHORT_INSTRUCTION;
 	if (apart)
-		buffer_printf(report->out, "%74s;%s\n", "", buffer_string(&place));
+		buffer_printf(report->out, "%74s;%s\n", "", beside);
 	buffer_printf(report->out, "%10s %10s %10llx: ", report_format_or_dot(report, flat, texts[0]),
 		      report_format_or_dot(report, cum, texts[1]), (unsigned long long)instruction->address);
 	if (place.len > 0 && !apart)
-		buffer_printf(report->out, "%-40s;%s\n", text, buffer_string(&place));
+		buffer_printf(report->out, "%-40s;%s\n", text, beside);
 	else
 		buffer_printf(report->out, "%s\n", text);
 }
@@ -103,10 +106,10 @@ static const struct graph_info *sum_nodes(const struct disasm *d, size_t *at, ui
 	memset(ret, 0, sizeof(*ret));
 	for (; *at < d->node_count && d->nodes[*at].address < end; ++*at) {
 		const struct graph_node *node = d->nodes[*at].node;
-		ret->flat = (int64_t)((uint64_t)ret->flat + (uint64_t)node->flat);
-		ret->cum = (int64_t)((uint64_t)ret->cum + (uint64_t)node->cum);
-		ret->flat_divisor = (int64_t)((uint64_t)ret->flat_divisor + (uint64_t)node->flat_divisor);
-		ret->cum_divisor = (int64_t)((uint64_t)ret->cum_divisor + (uint64_t)node->cum_divisor);
+		units_add(&ret->flat, node->flat);
+		units_add(&ret->cum, node->cum);
+		units_add(&ret->flat_divisor, node->flat_divisor);
+		units_add(&ret->cum_divisor, node->cum_divisor);
 		info = info ? info : d->nodes[*at].info;
 	}
 	return info;
@@ -192,9 +195,7 @@ static int match_symbol(const struct disasm *d, const struct elf_symbol *symbol,
 		return 1;
 	buffer_clear(name);
 	r = demangle_short(buffer_string(&full), name);
-	if (r < 0 || matcher->finds(matcher->context, buffer_bytes(name)))
-		return r;
-	return 1;
+	return r < 0 || matcher->finds(matcher->context, buffer_bytes(name)) ? r : 1;
 }
 
 static int compare_symbols(const void *left, const void *right)
@@ -277,17 +278,16 @@ static int put_binary(struct disasm *d, const struct profile_mapping *mapping, u
 		r = elf_symbols_add_file(&d->symbols, &elf, &why);
 	if (r < 0) {
 		report_note(d->report, "%s", why.message[0] ? why.message : "a binary cannot be read");
+		r = 0;
 	} else {
 		collect_nodes(d, &elf, mapping, binary);
 		if (d->has_address && !to_address(&elf, mapping, d->address, &address))
 			address = 0;
 		r = put_symbols(d, &elf, address, err);
-		elf_file_release(&elf);
-		return r;
 	}
 	if (is_open)
 		elf_file_release(&elf);
-	return 0;
+	return r;
 }
 
 /* The files of which a frame matches. */

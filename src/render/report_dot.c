@@ -94,8 +94,7 @@ static void put_head(struct dot *dot)
 	put_escaped_harmless(report, bytes_of_string(report->title[0] ? report->title : "unnamed"));
 	buffer_printf(report->out, "\" {\nnode [style=filled fillcolor=\"#f8f8f8\"]\n");
 	int r = report_graph_labels(report, &dot->graph, true, legend_line, &legend);
-	if (r < 0 && !buffer_status(report->out))
-		buffer_fail(report->out, r);
+	buffer_fail(report->out, r);
 	buffer_printf(report->out, "\\l\\lSee https://git.io/JfYMW for how to read the graph\\l\"");
 	if (report->title[0]) {
 		buffer_printf(report->out, " tooltip=\"");
@@ -373,7 +372,7 @@ static int put_tags(struct dot *dot, uint32_t id, uint32_t *texts, uint32_t *num
 		dot->has_tags[id] = true;
 	}
 	dot->has_tags[id] |= put_numbers(dot, owner, numbers, collect(graph, node, true, 0, numbers), flat, err);
-	return buffer_status(dot->report->out) ? report_failure(dot->report, err) : 0;
+	return report_failure(dot->report, err);
 }
 
 /* ---- edges ---- */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "elf/demangle.h"
+#include "elf/demangle/demangle.h"
 #include "render/report.h"
 
 /* Names that somebody demangled, by what only C++ has. Java's "Class.<init>" and Go's "pkg.(*T[...]).F" have it as well. */
@@ -52,7 +52,7 @@ static int readable_name(const char *name, bool full, struct buffer *out)
 		return -ENOMEM;
 	remove_brackets((char *)out->data, '(', ')');
 	remove_brackets((char *)out->data, '<', '>');
-	out->len = strlen((char *)out->data);
+	buffer_truncate(out, strlen((char *)out->data));
 	return 0;
 }
 
@@ -69,7 +69,7 @@ int report_demangle(struct profile *profile, bool full, struct error *err)
 		int r = readable_name(profile_string(profile, function->system_name), full, &text);
 		if (r < 0)
 			return r == -ENOMEM ? error_nomem(err) : error_set(err, r, "a function's name is too long");
-		r = profile_add_string(profile, text.data, text.len, &function->name, err);
+		r = profile_add_bytes(profile, buffer_bytes(&text), &function->name, err);
 		if (r < 0)
 			return r;
 	}

@@ -92,11 +92,6 @@ static void format_key(const struct profile *profile, uint32_t first, uint32_t e
 		buffer_append_byte(out, ']');
 }
 
-static int compare_texts(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static int put_labels(struct report *report, const struct profile_label_set *set, bool numbers, struct error *err)
 {
 	const struct profile *profile = report->profile;
@@ -119,7 +114,7 @@ static int put_labels(struct report *report, const struct profile_label_set *set
 		r = texts[count] ? 0 : -ENOMEM;
 		count += r == 0;
 	}
-	qsort(texts, count, sizeof(*texts), compare_texts);
+	qsort(texts, count, sizeof(*texts), text_compare);
 	for (size_t i = 0; i < count; i++) {
 		buffer_printf(report->out, "%s", i ? " " : "                ");
 		text_append_harmless(report->out, bytes_of_string(texts[i]));
@@ -235,16 +230,16 @@ int report_write_raw(struct report *report, struct error *err)
 {
 	const struct profile *profile = report->profile;
 	put_head(report);
-	for (size_t i = 0; i < profile->sample_count && !buffer_status(report->out); i++) {
+	for (size_t i = 0; i < profile->sample_count && buffer_status(report->out) == 0; i++) {
 		int r = put_sample(report, i, err);
 		if (r < 0)
 			return r;
 	}
 	buffer_printf(report->out, "Locations\n");
-	for (uint32_t i = 1; i < profile->location_count && !buffer_status(report->out); i++)
+	for (uint32_t i = 1; i < profile->location_count && buffer_status(report->out) == 0; i++)
 		put_location(report, i);
 	buffer_printf(report->out, "Mappings\n");
-	for (uint32_t i = 1; i < profile->mapping_count && !buffer_status(report->out); i++)
+	for (uint32_t i = 1; i < profile->mapping_count && buffer_status(report->out) == 0; i++)
 		put_mapping(report, i);
 	return 0;
 }

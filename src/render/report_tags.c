@@ -42,11 +42,11 @@ static int count_value(struct tag_table *table, uint32_t key, uint32_t text, int
 {
 	uint64_t hash = hash64_mix((uint64_t)key << 32 | text);
 	uint32_t id;
-	table->keys[key] = (int64_t)((uint64_t)table->keys[key] + (uint64_t)value);
+	units_add(&table->keys[key], value);
 	for (size_t at = index32_first(&table->index, hash); index32_at(&table->index, hash, &at, &id); at++) {
 		struct tag_value *have = &table->values[id];
 		if (have->key == key && have->text == text) {
-			have->total = (int64_t)((uint64_t)have->total + (uint64_t)value);
+			units_add(&have->total, value);
 			return 0;
 		}
 	}

@@ -112,11 +112,6 @@ int report_write_tree(struct report *report, struct error *err)
 
 #define TRACE_SEPARATOR "-----------+-------------------------------------------------------\n"
 
-static int compare_texts(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* The labels of one kind, one line a key, sorted. The labels of a set are sorted by key already, but not by the line, which
  * begins with blanks. */
 static int put_labels(struct report *report, const struct profile_label_set *set, bool numbers, struct error *err)
@@ -149,7 +144,7 @@ static int put_labels(struct report *report, const struct profile_label_set *set
 		r = lines[count] ? r : -ENOMEM;
 		count += r == 0;
 	}
-	qsort(lines, count, sizeof(*lines), compare_texts);
+	qsort(lines, count, sizeof(*lines), text_compare);
 	for (size_t i = 0; i < count; i++) {
 		text_append_harmless(report->out, bytes_of_string(lines[i]));
 		buffer_printf(report->out, "\n");
@@ -204,7 +199,7 @@ int report_write_traces(struct report *report, struct error *err)
 	if (r < 0)
 		return r;
 	report_put_profile_labels(report);
-	for (size_t i = 0; i < profile->sample_count && r == 0 && !buffer_status(report->out); i++)
+	for (size_t i = 0; i < profile->sample_count && r == 0 && buffer_status(report->out) == 0; i++)
 		r = put_trace(report, &infos, i, path, err);
 	buffer_printf(report->out, TRACE_SEPARATOR);
 	return r;

@@ -21,7 +21,7 @@ static int add_types(struct report *report, struct profile *profile, struct erro
 static int copy_string(const struct profile *from, uint32_t id, struct profile *to, uint32_t *ret, struct error *err)
 {
 	struct bytes text = profile_string_bytes(from, id);
-	return profile_add_string(to, text.data, text.len, ret, err);
+	return profile_add_bytes(to, text, ret, err);
 }
 
 static int add_node(struct report *report, const struct report_graph *graph, uint32_t id, struct profile *profile,
@@ -40,9 +40,9 @@ static int add_node(struct report *report, const struct report_graph *graph, uin
 		units_whole(units_scale(graph_node_cum(node), report->sample_unit, report->unit, &unit)),
 		units_whole(units_scale(graph_node_flat(node), report->sample_unit, report->unit, &unit)),
 	};
-	int r = profile_add_string(profile, name.data, name.len, &function.name, err);
+	int r = profile_add_bytes(profile, name, &function.name, err);
 	if (r == 0)
-		r = profile_add_string(profile, file.data, file.len, &function.file_name, err);
+		r = profile_add_bytes(profile, file, &function.file_name, err);
 	if (r == 0)
 		r = profile_add_function(profile, &function, &line.function, err);
 	if (r == 0)
@@ -73,7 +73,6 @@ int report_make_top(struct report *report, struct profile **ret, struct error *e
 	profile->period = from->period;
 	profile->time_ns = from->time_ns;
 	profile->duration_ns = from->duration_ns;
-	*ret = profile;
-	profile = NULL;
+	*ret = TAKE(profile);
 	return 0;
 }

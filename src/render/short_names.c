@@ -11,7 +11,7 @@
 #include <errno.h>
 
 #include "base/alloc.h"
-#include "elf/demangle.h"
+#include "elf/demangle/demangle.h"
 #include "render/flame.h"
 
 #define UNKNOWN UINT32_MAX

@@ -197,7 +197,7 @@ static void walk(struct drawing *drawing, bool draw)
 	const struct flame *flame = drawing->flame;
 	drawing->at[0] = MARGIN_PX;
 	drawing->left_out = 0;
-	for (size_t i = 0; i < flame->count && !buffer_status(drawing->out); i++) {
+	for (size_t i = 0; i < flame->count && buffer_status(drawing->out) == 0; i++) {
 		const struct flame_node *node = &flame->nodes[i];
 		double x = drawing->at[node->depth], width = (double)node->total * drawing->px_per_value;
 		if (node->total > 0)

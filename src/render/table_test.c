@@ -269,8 +269,7 @@ static void test_json(void **state)
 	test_add_stack(profile, "main;b", 2);
 	build(profile, &flame, &table);
 	buffer_init(&text, MIB);
-	struct json_writer json;
-	json_init(&json, &text);
+	struct json_writer json = {.out = &text};
 	table_write_json(&table, 2, &json);
 	assert_int_equal(json_finish(&json, NULL), 0);
 	json_t *root = json_loads(buffer_string(&text), 0, NULL);
@@ -300,8 +299,7 @@ static void test_lines(void **state)
 	assert_int_equal(row_named(&table, "b")->line, 31);
 	assert_int_equal(row_named(&table, "c")->line, 0);
 	buffer_init(&text, MIB);
-	struct json_writer json;
-	json_init(&json, &text);
+	struct json_writer json = {.out = &text};
 	table_write_json(&table, 1, &json);
 	assert_int_equal(json_finish(&json, NULL), 0);
 	assert_non_null(strstr(buffer_string(&text), "\"file\":\"file.c\",\"line\":12,"));

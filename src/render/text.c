@@ -101,7 +101,7 @@ static void write_rows(const struct table *table, const struct table_row *const 
 		sum += (uint64_t)rows[i]->self;
 	append_head(out, table, count, (int64_t)sum, &scale);
 	sum = 0;
-	for (size_t i = 0; i < count && !buffer_status(out); i++) {
+	for (size_t i = 0; i < count && buffer_status(out) == 0; i++) {
 		sum += (uint64_t)rows[i]->self;
 		append_row(out, table, rows[i], (int64_t)sum, &scale);
 	}

@@ -385,8 +385,7 @@ static int read_tenants(struct config_reader *reader, const yaml_node_t *node)
 /* The library takes them separated by spaces. */
 static int read_urls(struct config_reader *reader, const yaml_node_t *node)
 {
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, CONFIG_BYTES_MAX);
+	_cleanup_(buffer_release) struct buffer text = {.max = CONFIG_BYTES_MAX};
 	const yaml_node_item_t *item = node->data.sequence.items.start;
 	for (; item < node->data.sequence.items.top; item++) {
 		const char *url = yaml_scalar(node_of(reader, *item));
@@ -452,8 +451,7 @@ static int config_parse(struct config_reader *reader, struct bytes input)
 int server_options_load(struct server_options *options, const char *path, struct server_config_text **ret_text,
 			struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer file = {0};
-	buffer_init(&file, CONFIG_BYTES_MAX);
+	_cleanup_(buffer_release) struct buffer file = {.max = CONFIG_BYTES_MAX};
 	int r = io_read_file(path, CONFIG_BYTES_MAX, &file, err);
 	if (r < 0)
 		return r;
@@ -469,8 +467,7 @@ int server_options_load(struct server_options *options, const char *path, struct
 		return r;
 	options->forward = text->forward.targets;
 	options->forward_count = text->forward.count;
-	*ret_text = text;
-	text = NULL;
+	*ret_text = TAKE(text);
 	return 0;
 }
 
@@ -486,7 +483,6 @@ struct server_config_text *server_config_text_free(struct server_config_text *te
 
 struct scrape_config *server_config_take_scrape(struct server_config_text *text)
 {
-	struct scrape_config *config = text->scrape;
-	text->scrape = NULL;
+	struct scrape_config *config = TAKE(text->scrape);
 	return config;
 }

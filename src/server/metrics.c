@@ -8,73 +8,14 @@
 
 #include "base/alloc.h"
 #include "base/time.h"
+#include "control/agent_metrics.h"
+#include "control/metric_text.h"
 #include "server/core/server_int.h"
 #include "server/metrics.h"
 #include "server/scrape/scrape.h"
 #include "server/stores/marker_batches.h"
 #include "server/stores/recordings.h"
 #include "server/stores/snapshots.h"
-
-static void metric_head(struct buffer *out, const char *name, const char *type, const char *help)
-{
-	buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-/* Renamed metrics. They keep their old name as well for one version, so that dashboards and alerts go on working. */
-static const struct {
-	const char *name, *old;
-} renamed_metrics[] = {
-	{"wick_agent_frequency_configured_hz", "wick_agent_frequency_asked_hz"},
-	{"wick_agent_off_cpu_intervals_total", "wick_agent_waits_total"},
-	{"wick_agent_process_updates_total", "wick_agent_processes_told_total"},
-	{"wick_agent_process_update_failures_total", "wick_agent_processes_refused_total"},
-	{"wick_agent_process_rows_dropped_total", "wick_agent_process_rows_left_out_total"},
-	{"wick_agent_marker_batches_sent_total", "wick_agent_marker_windows_sent_total"},
-	{"wick_agent_marker_batches_sent_bytes_total", "wick_agent_marker_windows_sent_bytes_total"},
-	{"wick_agent_marker_batches_dropped_total", "wick_agent_marker_windows_dropped_total"},
-	{"wick_agent_marker_batches_queued", "wick_agent_marker_windows_waiting"},
-	{"wick_agent_marker_batches_queued_bytes", "wick_agent_marker_windows_waiting_bytes"},
-	{"wick_scrape_targets_dropped", "wick_scrape_targets_left_out"},
-	{"wick_debuginfo_uploads_started_total", "wick_debuginfo_uploads_begun_total"},
-	{"wick_recordings_requested_total", "wick_recordings_ordered_total"},
-	{"wick_recording_files_damaged_total", "wick_recording_torn_total"},
-	{"wick_marker_batches", "wick_marker_windows"},
-	{"wick_marker_batch_bytes", "wick_marker_window_bytes"},
-	{"wick_marker_batch_bytes_max", "wick_marker_window_bytes_max"},
-	{"wick_marker_batches_received_total", "wick_marker_windows_received_total"},
-	{"wick_marker_batches_received_bytes_total", "wick_marker_windows_received_bytes_total"},
-	{"wick_marker_batches_rejected_total", "wick_marker_windows_refused_total"},
-	{"wick_marker_batches_evicted_total", "wick_marker_windows_evicted_total"},
-	{"wick_marker_batches_damaged_total", "wick_marker_windows_torn_total"},
-	{"wick_snapshots_created_total", "wick_snapshots_made_total"},
-	{"wick_snapshots_damaged_total", "wick_snapshots_torn_total"},
-};
-
-static void metric(struct buffer *out, const char *name, const char *type, const char *help, double value)
-{
-	metric_head(out, name, type, help);
-	buffer_printf(out, "%s %.17g\n", name, value);
-	for (size_t i = 0; i < sizeof(renamed_metrics) / sizeof(*renamed_metrics); i++) {
-		const char *old = renamed_metrics[i].old;
-		if (strcmp(renamed_metrics[i].name, name) == 0)
-			buffer_printf(out, "# HELP %s Deprecated: use %s.\n# TYPE %s %s\n%s %.17g\n", old, name, old, type, old,
-				      value);
-	}
-}
-
-/* One of several that a metric has, told apart by a label. */
-static void metric_of(struct buffer *m, const char *name, const char *label, const char *of, uint64_t value)
-{
-	buffer_printf(m, "%s{%s=\"%s\"} %llu\n", name, label, of, (unsigned long long)value);
-}
-
-static void counters_by(struct buffer *m, const char *name, const char *label, const char *help, const struct link_loss *items,
-			size_t count)
-{
-	metric_head(m, name, "counter", help);
-	for (size_t i = 0; i < count; i++)
-		metric_of(m, name, label, items[i].name, items[i].count);
-}
 
 /* Structs of nothing but 64-bit counters. */
 static void add_up(void *sum, const void *one, size_t size)
@@ -85,179 +26,14 @@ static void add_up(void *sum, const void *one, size_t size)
 		to[i] += from[i];
 }
 
-#define COUNTER(name, help, value) metric(m, name, "counter", help, (double)(value))
-#define GAUGE(name, help, value)   metric(m, name, "gauge", help, (double)(value))
-#define SECONDS(ns)		   ((double)(ns) / NS_PER_S)
-
-/* A process chooses its name: what the format or a terminal would take amiss becomes '?'. */
-static void safe_name(const char *name, char ret[16])
-{
-	size_t i = 0;
-
-	for (; i < 15 && name[i]; i++)
-		ret[i] = name[i] < ' ' || name[i] > '~' || name[i] == '"' || name[i] == '\\' ? '?' : name[i];
-	ret[i] = 0;
-}
-
-static void write_worst_processes(struct buffer *m, const struct link_stats *agent)
-{
-	metric_head(m, "wick_agent_process_walks_total", "counter",
-		    "The same, for the processes with the most incomplete stacks.");
-	for (size_t i = 0; i < LINK_WALKS_MAX; i++) {
-		const struct link_process_walks *process = &agent->worst[i];
-		char name[16];
-		safe_name(process->comm, name);
-		for (size_t j = 0; process->pid && j < agent->walk_count; j++) {
-			if (!process->results[j])
-				continue;
-			buffer_printf(m, "wick_agent_process_walks_total{pid=\"%u\",comm=\"%s\",result=\"%s\"} %u\n",
-				      process->pid, name, agent->walks[j].name, process->results[j]);
-		}
-	}
-}
-
-static void write_unwind_metrics(struct buffer *m, const struct link_stats *agent)
-{
-	counters_by(m, "wick_agent_walks_total", "result", "User stacks of samples, by unwind result.", agent->walks,
-		    agent->walk_count);
-	write_worst_processes(m, agent);
-	COUNTER("wick_agent_walks_by_frame_pointer_total", "User stacks unwound partly by frame pointers.",
-		agent->walks_by_frames);
-	COUNTER("wick_agent_walks_resumed_total", "Unwinds finished in user space, because the kernel side lacked a table.",
-		agent->walks_resumed);
-	COUNTER("wick_agent_frames_total", "User frames unwound in the kernel.", agent->frames);
-	GAUGE("wick_agent_unwind_tables", "Unwind tables loaded.", agent->tables);
-	GAUGE("wick_agent_unwind_table_bytes", "Memory of the loaded unwind tables.", agent->table_bytes);
-	GAUGE("wick_agent_unwind_table_rows", "Rows of the loaded unwind tables.", agent->table_rows);
-	COUNTER("wick_agent_unwind_tables_built_total", "Unwind tables built from their files.", agent->tables_built);
-	COUNTER("wick_agent_unwind_tables_cached_total", "Unwind tables read from the cache on disk.", agent->tables_cached);
-	COUNTER("wick_agent_unwind_tables_evicted_total", "Unwind tables dropped because the memory was full.",
-		agent->tables_evicted);
-	COUNTER("wick_agent_unwind_tables_failed_total", "Binaries without a usable unwind table: damaged or too large.",
-		agent->tables_failed);
-	COUNTER("wick_agent_unwind_build_seconds_total", "Time spent on building unwind tables.", SECONDS(agent->build_ns));
-	GAUGE("wick_agent_unwind_heap_bytes", "Kernel memory reserved for unwind tables and mappings.", agent->heap_bytes);
-	GAUGE("wick_agent_unwind_heap_used_bytes", "Part of it that is in use.", agent->heap_used);
-	COUNTER("wick_agent_process_updates_total", "Updates of a process's mappings in the kernel.", agent->process_updates);
-	COUNTER("wick_agent_process_update_failures_total", "Updates that failed because the memory was full.",
-		agent->process_update_failures);
-	COUNTER("wick_agent_program_seconds_total", "Time spent in the sampling program.", SECONDS(agent->program_ns));
-	metric_head(m, "wick_agent_program_seconds", "gauge", "Time in the sampling program, of one sample, by quantile.");
-	buffer_printf(m,
-		      "wick_agent_program_seconds{quantile=\"0.5\"} %.9f\n"
-		      "wick_agent_program_seconds{quantile=\"0.99\"} %.9f\n",
-		      SECONDS(agent->program_ns_p50), SECONDS(agent->program_ns_p99));
-}
-
-/* One metric of each of several targets. */
-struct target_metric {
-	const char *name, *type, *help;
-	size_t offset; /* of a uint64_t in struct link_target */
-};
-#define TARGET(name, type, member, help)                                                                                       \
-	{                                                                                                                      \
-		name, type, help, offsetof(struct link_target, member)                                                         \
-	}
-static const struct target_metric agent_target_metrics[] = {
-	TARGET("wick_agent_export_profiles_total", "counter", profiles, "Profiles that a further target acknowledged."),
-	TARGET("wick_agent_export_samples_total", "counter", samples, "Samples in them."),
-	TARGET("wick_agent_export_bytes_total", "counter", bytes, "Their compressed bytes."),
-	TARGET("wick_agent_export_failures_total", "counter", failures, "Attempts to send that failed."),
-	TARGET("wick_agent_export_waiting_profiles", "gauge", waiting_profiles, "Profiles queued for the target."),
-	TARGET("wick_agent_export_waiting_samples", "gauge", waiting_samples, "Samples in them."),
-	TARGET("wick_agent_export_waiting_bytes", "gauge", waiting_bytes, "Their bytes."),
-};
-static const struct target_metric forward_metrics[] = {
-	TARGET("wick_forward_profiles_total", "counter", profiles, "Profiles that a target of forward acknowledged."),
-	TARGET("wick_forward_samples_total", "counter", samples, "Samples in them."),
-	TARGET("wick_forward_bytes_total", "counter", bytes, "Their compressed bytes."),
-	TARGET("wick_forward_failures_total", "counter", failures, "Attempts to send that failed."),
-	TARGET("wick_forward_waiting_profiles", "gauge", waiting_profiles, "Profiles queued for the target."),
-	TARGET("wick_forward_waiting_samples", "gauge", waiting_samples, "Samples in them."),
-	TARGET("wick_forward_waiting_bytes", "gauge", waiting_bytes, "Their bytes."),
-};
-
-static void write_losses(struct buffer *m, const char *name, const char *help, const struct link_target *targets, size_t count,
-			 bool samples)
-{
-	metric_head(m, name, "counter", help);
-	for (size_t i = 0; i < count * EXPORT_LOSSES; i++) {
-		const struct link_target *target = &targets[i / EXPORT_LOSSES];
-		size_t reason = i % EXPORT_LOSSES;
-		buffer_printf(m, "%s{target=\"%s\",reason=\"%s\"} %llu\n", name, target->name, export_loss_name(reason),
-			      (unsigned long long)(samples ? target->lost_samples : target->lost_profiles)[reason]);
-	}
-}
-
-static void write_targets(struct buffer *m, const struct target_metric *metrics, size_t metric_count,
-			  const struct link_target *targets, size_t count)
-{
-	for (size_t i = 0; i < metric_count; i++) {
-		metric_head(m, metrics[i].name, metrics[i].type, metrics[i].help);
-		for (size_t j = 0; j < count; j++)
-			metric_of(m, metrics[i].name, "target", targets[j].name,
-				  *(const uint64_t *)((const char *)&targets[j] + metrics[i].offset));
-	}
-}
-
-static void write_up(struct buffer *m, const char *name, const char *help, const struct link_target *targets, size_t count)
-{
-	metric_head(m, name, "gauge", help);
-	for (size_t i = 0; i < count; i++)
-		metric_of(m, name, "target", targets[i].name, !targets[i].away);
-}
-
-static void write_agent_targets(struct buffer *m, const struct link_stats *agent)
-{
-	const struct link_target *targets = agent->targets;
-	size_t count = agent->target_count;
-	if (!count)
-		return;
-	write_targets(m, agent_target_metrics, sizeof(agent_target_metrics) / sizeof(*agent_target_metrics), targets, count);
-	write_losses(m, "wick_agent_export_lost_profiles_total", "Profiles dropped for a target, by reason.", targets, count,
-		     false);
-	write_losses(m, "wick_agent_export_lost_samples_total", "Samples in them.", targets, count, true);
-	write_up(m, "wick_agent_export_up", "Whether the last attempt to send was successful.", targets, count);
-}
-
 static void write_forward_metrics(struct buffer *m, struct server *server)
 {
 	struct export_stats stats[EXPORT_TARGETS_MAX];
 	struct link_target targets[EXPORT_TARGETS_MAX];
 	size_t count = forward_get_stats(server->forward, stats, EXPORT_TARGETS_MAX);
-	if (!count)
-		return;
 	for (size_t i = 0; i < count; i++)
 		link_target_of(&stats[i], &targets[i]);
-	write_targets(m, forward_metrics, sizeof(forward_metrics) / sizeof(*forward_metrics), targets, count);
-	write_losses(m, "wick_forward_lost_profiles_total", "Profiles dropped for a target, by reason.", targets, count, false);
-	write_losses(m, "wick_forward_lost_samples_total", "Samples in them.", targets, count, true);
-	write_up(m, "wick_forward_up", "Whether the last attempt to send was successful.", targets, count);
-}
-
-static void write_agent_markers(struct buffer *m, const struct link_markers *markers)
-{
-	if (!markers->is_on)
-		return;
-	COUNTER("wick_agent_markers_total", "Markers of programs, and values of their counters, collected.",
-		markers->collected);
-	static const char lost[] = "wick_agent_markers_lost_total";
-	metric_head(m, lost, "counter", "Markers dropped, by reason.");
-	metric_of(m, lost, "reason", "ring_full", markers->lost);
-	metric_of(m, lost, "reason", "left_out", markers->left_out);
-	metric_of(m, lost, "reason", "malformed", markers->malformed);
-	metric_of(m, lost, "reason", "dropped", markers->markers_dropped);
-	COUNTER("wick_agent_marker_processes_total", "Processes that make markers.", markers->processes);
-	COUNTER("wick_agent_marker_processes_refused_total", "Of these, whose markers could not be read.", markers->refused);
-	GAUGE("wick_agent_marker_processes_yielded", "Processes whose markers a recorder currently collects.",
-	      markers->yielded);
-	COUNTER("wick_agent_marker_batches_sent_total", "Marker batches that the server acknowledged.", markers->batches_sent);
-	COUNTER("wick_agent_marker_batches_sent_bytes_total", "Their size.", markers->bytes_sent);
-	COUNTER("wick_agent_marker_batches_dropped_total", "Marker batches dropped: spool full, too old, or rejected.",
-		markers->batches_dropped);
-	COUNTER("wick_agent_marker_send_failures_total", "Failed attempts to send a marker batch.", markers->failures);
-	GAUGE("wick_agent_marker_batches_queued", "Marker batches queued to be sent.", markers->batches_queued);
-	GAUGE("wick_agent_marker_batches_queued_bytes", "Their size.", markers->bytes_waiting);
+	metric_targets(m, "wick_forward_", "a target of forward", targets, count);
 }
 
 static void write_agent_metrics(struct buffer *m, struct server *server)
@@ -268,49 +44,7 @@ static void write_agent_metrics(struct buffer *m, struct server *server)
 	pthread_mutex_unlock(&server->agent_lock);
 	if (!seen)
 		return;
-	COUNTER("wick_agent_samples_total", "Samples taken since the agent started.", agent.samples_taken);
-	counters_by(m, "wick_agent_samples_incomplete_total", "reason", "Samples lost or incomplete, by reason.", agent.losses,
-		    agent.loss_count);
-	COUNTER("wick_agent_relabel_dropped_total", "Samples that rules of relabel_configs dropped.", agent.relabel_dropped);
-	GAUGE("wick_agent_frequency_hz", "Samples per second and CPU.", agent.frequency_hz);
-	GAUGE("wick_agent_frequency_configured_hz", "Configured samples per second and CPU.", agent.frequency_asked_hz);
-	COUNTER("wick_agent_rate_changes_total", "Changes of the rate to stay within the budget.", agent.rate_changes);
-	GAUGE("wick_agent_cost_ratio", "CPU usage of the agent, as a share of one CPU, smoothed.", agent.cost_share);
-	COUNTER("wick_agent_off_cpu_intervals_total", "Off-CPU intervals that were sampled.", agent.off_cpu_intervals);
-	COUNTER("wick_agent_process_rows_total", "Rows of process_stats.", agent.process_rows);
-	COUNTER("wick_agent_process_rows_dropped_total", "Rows of process_stats that are missing.",
-		agent.process_rows_left_out);
-	COUNTER("wick_agent_process_stats_seconds_total", "CPU time spent on process_stats.", SECONDS(agent.process_stats_ns));
-	GAUGE("wick_agent_cpus", "CPUs that are sampled.", agent.cpus_online);
-	GAUGE("wick_agent_processes", "Processes followed.", agent.processes);
-	GAUGE("wick_agent_mappings", "Executable mappings followed.", agent.mappings);
-	GAUGE("wick_agent_binaries", "Binaries known.", agent.binaries);
-	COUNTER("wick_agent_flushes_total", "Flushes.", agent.flushes);
-	COUNTER("wick_agent_flush_seconds_total", "Time spent in flushes.", SECONDS(agent.flush_ns_total));
-	GAUGE("wick_agent_flush_seconds_max", "Longest flush.", SECONDS(agent.flush_ns_max));
-	COUNTER("wick_agent_stacks_total", "Stacks passed from the kernel to the agent.", agent.stacks_sent);
-	COUNTER("wick_agent_bpf_runs_total", "Runs of the BPF program, when kernel.bpf_stats_enabled is on.",
-		agent.bpf_run_count);
-	COUNTER("wick_agent_bpf_seconds_total", "Time in the BPF program, when kernel.bpf_stats_enabled is on.",
-		SECONDS(agent.bpf_run_ns));
-	COUNTER("wick_agent_jit_lookups_total", "Addresses in JIT code that were looked up.", agent.jit_lookups);
-	COUNTER("wick_agent_jit_hits_total", "Of these, those that were symbolized.", agent.jit_hits);
-	COUNTER("wick_agent_jit_reads_total", "Reads of perf maps and jitdumps.", agent.jit_reads);
-	COUNTER("wick_agent_jit_read_bytes_total", "Bytes read of perf maps and jitdumps.", agent.jit_bytes_read);
-	GAUGE("wick_agent_jit_files", "Perf maps and jitdumps in memory.", agent.jit_files);
-	GAUGE("wick_agent_jit_bytes", "Memory of perf maps and jitdumps.", agent.jit_memory_bytes);
-	counters_by(m, "wick_agent_jit_problems_total", "reason",
-		    "Perf maps, jitdumps and entries rejected or dropped, by reason.", agent.jit_problems,
-		    agent.jit_problem_count);
-	COUNTER("wick_agent_profiles_sent_total", "Profiles acknowledged by the server.", agent.profiles_sent);
-	COUNTER("wick_agent_profiles_dropped_total", "Profiles dropped: spool full, or rejected.", agent.profiles_dropped);
-	COUNTER("wick_agent_send_failures_total", "Attempts to send that failed.", agent.send_failures);
-	COUNTER("wick_agent_sent_bytes_total", "Compressed bytes of them.", agent.bytes_sent);
-	write_agent_markers(m, &agent.markers);
-	GAUGE("wick_agent_resident_bytes", "Resident memory of the agent.", agent.resident_bytes);
-	COUNTER("wick_agent_cpu_seconds_total", "CPU time of the agent, user and system.", SECONDS(agent.cpu_ns));
-	write_unwind_metrics(m, &agent);
-	write_agent_targets(m, &agent);
+	agent_metrics_write(m, &agent);
 }
 
 /* Of all tenants together. */
@@ -484,7 +218,7 @@ static void write_server_metrics(struct buffer *m, struct server *server)
 	COUNTER("wick_ingest_rows_total", "Sample rows accepted.", atomic_load(&c->ingest_samples));
 	COUNTER("wick_ingest_bytes_total", "Bytes of requests with profiles, decompressed.", atomic_load(&c->ingest_bytes));
 	COUNTER("wick_ingest_lost_profiles_total", "Profiles that senders report as lost.", atomic_load(&c->lost_profiles));
-	COUNTER("wick_ingest_lost_samples_total", "Samples in them.", atomic_load(&c->lost_samples));
+	COUNTER("wick_ingest_lost_samples_total", "Samples that senders report as lost.", atomic_load(&c->lost_samples));
 	COUNTER("wick_ingest_duplicates_total", "Profiles that were retries of stored ones.",
 		atomic_load(&c->ingest_duplicates));
 	COUNTER("wick_queries_total", "Queries.", atomic_load(&c->queries));
@@ -505,8 +239,8 @@ static void write_server_metrics(struct buffer *m, struct server *server)
 	COUNTER("wick_queries_refused_total", "Queries rejected because the queue was full.", net.slow_refused);
 	COUNTER("wick_http_requests_total", "Requests.", net.requests);
 	GAUGE("wick_http_requests_open", "Requests in progress.", net.requests_open);
-	COUNTER("wick_http_errors_client_total", "Requests answered with 4xx.", net.errors_4xx);
-	COUNTER("wick_http_errors_server_total", "Requests answered with 5xx.", net.errors_5xx);
+	COUNTER("wick_http_errors_client_total", "Responses with a 4xx status.", net.errors_4xx);
+	COUNTER("wick_http_errors_server_total", "Responses with a 5xx status.", net.errors_5xx);
 	COUNTER("wick_http_protocol_errors_total", "Connections closed for malformed input.", net.protocol_errors);
 	COUNTER("wick_tls_handshakes_total", "TLS handshakes of clients that succeeded.", net.tls_handshakes);
 	COUNTER("wick_tls_failures_total", "TLS handshakes of clients that failed.", net.tls_failures);
@@ -545,9 +279,14 @@ static void write_symbol_metrics(struct buffer *m, struct server *server)
 	COUNTER("wick_symbol_disk_evicted_total", "Symbol tables removed from disk to free space.", symbols.disk_evicted);
 	COUNTER("wick_symbol_lookups_total", "Addresses looked up.", symbols.lookups);
 	COUNTER("wick_symbol_hits_total", "Addresses symbolized.", symbols.hits);
+	COUNTER("wick_symbol_ambiguous_total",
+		"Addresses not symbolized because several files have the id and name the code differently.", symbols.ambiguous);
+	COUNTER("wick_symbol_contents_refused_total",
+		"Binaries not told apart because too many different ones have the same id.", symbols.contents_refused);
 	COUNTER("wick_symbol_builds_total", "Symbol tables built.", symbols.builds);
 	COUNTER("wick_symbol_build_failures_total", "Symbol tables that could not be built.", symbols.build_failures);
-	COUNTER("wick_symbol_build_crashes_total", "Of these, because the process that parsed the file crashed or was killed.",
+	COUNTER("wick_symbol_build_crashes_total",
+		"Symbol tables not built because the process that parsed the file crashed or was killed.",
 		symbols.build_crashes);
 	COUNTER("wick_symbol_build_seconds_total", "Time spent on building symbol tables.", SECONDS(symbols.build_ns_total));
 	COUNTER("wick_symbol_build_cpu_seconds_total", "CPU time spent on building symbol tables.",
@@ -563,11 +302,13 @@ static void write_upload_metrics(struct buffer *m, struct server *server)
 	struct uploads_stats uploads;
 	uploads_get_stats(server->uploads, &uploads);
 	GAUGE("wick_debuginfo_upload_files", "Uploaded files of debug information.", uploads.files);
-	GAUGE("wick_debuginfo_upload_bytes", "Their size.", uploads.bytes);
+	GAUGE("wick_debuginfo_upload_bytes", "Size of uploaded debug information.", uploads.bytes);
 	GAUGE("wick_debuginfo_uploads_open", "Uploads in progress.", uploads.open);
 	COUNTER("wick_debuginfo_uploads_started_total", "Uploads started or resumed.", uploads.begun);
 	COUNTER("wick_debuginfo_uploads_finished_total", "Uploads completed.", uploads.finished);
 	COUNTER("wick_debuginfo_uploads_refused_total", "Uploads rejected at the start.", uploads.refused);
+	COUNTER("wick_debuginfo_uploads_contents_refused_total",
+		"Uploads rejected because there are too many different files of the same id.", uploads.contents_refused);
 	COUNTER("wick_debuginfo_uploads_failed_total", "Uploads abandoned, or with content that does not match.",
 		uploads.failed);
 	COUNTER("wick_debuginfo_uploads_received_bytes_total", "Bytes of debug information received.", uploads.bytes_received);
@@ -599,12 +340,12 @@ static void write_recording_metrics(struct buffer *m, struct server *server)
 	sum_tenants(server, add_recordings, &sum);
 	GAUGE("wick_recording_agents", "Agents that poll for recording requests.", sum.agents);
 	GAUGE("wick_recordings", "Recordings of several hosts that are kept.", sum.recordings);
-	GAUGE("wick_recording_files", "Profiles of hosts in them.", sum.files);
-	GAUGE("wick_recording_bytes", "Their size.", sum.bytes);
-	GAUGE("wick_recording_bytes_max", "Their maximum size per tenant.", sum.bytes_max);
+	GAUGE("wick_recording_files", "Profiles of hosts in recordings that are kept.", sum.files);
+	GAUGE("wick_recording_bytes", "Size of recordings.", sum.bytes);
+	GAUGE("wick_recording_bytes_max", "Maximum size of recordings per tenant.", sum.bytes_max);
 	COUNTER("wick_recordings_requested_total", "Recordings requested.", sum.created);
 	COUNTER("wick_recording_uploads_total", "Profiles of hosts received.", sum.received);
-	COUNTER("wick_recording_uploads_bytes_total", "Their size.", sum.bytes_received);
+	COUNTER("wick_recording_uploads_bytes_total", "Bytes of profiles of hosts received.", sum.bytes_received);
 	COUNTER("wick_recording_uploads_refused_total", "Profiles of hosts rejected.", sum.refused);
 	COUNTER("wick_recordings_evicted_total", "Recordings removed to free space, or for their age.", sum.evicted);
 	COUNTER("wick_recording_files_damaged_total", "Files of recordings that were damaged and set aside.", sum.torn);
@@ -623,10 +364,10 @@ static void write_batch_metrics(struct buffer *m, struct server *server)
 	struct marker_batches_stats sum = {0};
 	sum_tenants(server, add_batches, &sum);
 	GAUGE("wick_marker_batches", "Marker batches kept.", sum.batches);
-	GAUGE("wick_marker_batch_bytes", "Their size.", sum.bytes);
-	GAUGE("wick_marker_batch_bytes_max", "Their maximum size per tenant.", sum.bytes_max);
+	GAUGE("wick_marker_batch_bytes", "Size of marker batches.", sum.bytes);
+	GAUGE("wick_marker_batch_bytes_max", "Maximum size of marker batches per tenant.", sum.bytes_max);
 	COUNTER("wick_marker_batches_received_total", "Marker batches received.", sum.received);
-	COUNTER("wick_marker_batches_received_bytes_total", "Their size.", sum.bytes_received);
+	COUNTER("wick_marker_batches_received_bytes_total", "Bytes of marker batches received.", sum.bytes_received);
 	COUNTER("wick_marker_batches_rejected_total", "Marker batches rejected.", sum.refused);
 	COUNTER("wick_marker_batches_evicted_total", "Marker batches removed to free space, or for their age.", sum.evicted);
 	COUNTER("wick_marker_batches_damaged_total", "Marker batch files that were damaged and set aside.", sum.torn);
@@ -646,10 +387,11 @@ static void write_snapshot_metrics(struct buffer *m, struct server *server)
 	sum_tenants(server, add_snapshots, &sum);
 	COUNTER("wick_views_total", "Files that clients uploaded to be shown or converted.",
 		atomic_load(&server->counters.views));
-	COUNTER("wick_view_failures_total", "Of these, those that failed.", atomic_load(&server->counters.view_failures));
+	COUNTER("wick_view_failures_total", "Files uploaded to be shown or converted that failed.",
+		atomic_load(&server->counters.view_failures));
 	GAUGE("wick_snapshots", "Snapshots kept.", sum.snapshots);
-	GAUGE("wick_snapshot_bytes", "Their size.", sum.bytes);
-	GAUGE("wick_snapshot_bytes_max", "Their maximum size per tenant.", sum.bytes_max);
+	GAUGE("wick_snapshot_bytes", "Size of snapshots.", sum.bytes);
+	GAUGE("wick_snapshot_bytes_max", "Maximum size of snapshots per tenant.", sum.bytes_max);
 	COUNTER("wick_snapshots_created_total", "Snapshots created.", sum.made);
 	COUNTER("wick_snapshots_refused_total", "Snapshots that were too large, or could not be written.", sum.refused);
 	COUNTER("wick_snapshots_evicted_total", "Snapshots removed to free space, or for their age.", sum.evicted);
@@ -663,9 +405,9 @@ static void write_debuginfod_metrics(struct buffer *m, struct server *server)
 		debuginfod_get_stats(server->debuginfod, &stats);
 	GAUGE("wick_debuginfod_servers", "debuginfod servers in use.", stats.servers);
 	COUNTER("wick_debuginfod_requests_total", "Files requested from debuginfod servers.", stats.requests);
-	COUNTER("wick_debuginfod_found_total", "Of these, found.", stats.found);
-	COUNTER("wick_debuginfod_missing_total", "Of these, on no server.", stats.missing);
-	COUNTER("wick_debuginfod_failures_total", "Of these, failed.", stats.failures);
+	COUNTER("wick_debuginfod_found_total", "Files found on debuginfod servers.", stats.found);
+	COUNTER("wick_debuginfod_missing_total", "Files found on no debuginfod server.", stats.missing);
+	COUNTER("wick_debuginfod_failures_total", "Requests to debuginfod servers that failed.", stats.failures);
 	COUNTER("wick_debuginfod_missing_cached_total", "Files not requested, because no server had them recently.",
 		stats.missing_cached);
 	COUNTER("wick_debuginfod_cache_hits_total", "Files found in the cache.", stats.cache_hits);
@@ -700,7 +442,7 @@ void metrics_show(void *context, const struct net_request *request, struct net_r
 	write_store_metrics(m, server);
 	write_agent_metrics(m, server);
 	write_forward_metrics(m, server);
-	if (buffer_status(m))
+	if (buffer_status(m) < 0)
 		respond_error(response, 503, "out of memory");
 }
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/time.h"
+#include "control/heap_sampler.h"
 #include "server/api/routes.h"
 #include "server/core/server_int.h"
 #include "server/debuginfo/routes.h"
@@ -42,12 +43,9 @@ const struct rpc_method *const rpc_services[] = {
 
 static void take_binary(struct server *server, const struct link_binary *binary, int fd)
 {
-	struct error err = {0};
 	atomic_fetch_add(&server->counters.binaries_offered, 1);
-	if (fd < 0 || symbolizer_offer(server->symbolizer, binary->build_id, binary->path, fd, &err) == 0)
-		return;
-	atomic_fetch_add(&server->counters.binaries_refused, 1);
-	log_debug("symbols: %s: %s", binary->path, err.message);
+	if (fd >= 0 && symbolizer_offer(server->symbolizer, binary->build_id, binary->content, binary->path, fd, NULL) < 0)
+		atomic_fetch_add(&server->counters.binaries_refused, 1);
 }
 
 /* Reads what the agent of this machine says until it goes away; its end is the server's end. */
@@ -202,6 +200,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
 		io_close(options->link_fd);
 		return error_nomem(err);
 	}
+	heap_sampler_start(HEAP_RATE_BYTES); /* for /debug/pprof/heap; before there are threads, or much memory */
 	server->options = *options;
 	set_defaults(&server->options);
 	server->link_fd = options->link_fd;
@@ -212,7 +211,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
 	pthread_mutex_init(&server->compact_turn, NULL);
 	pthread_mutex_init(&server->recordings_turn, NULL);
 	pthread_mutex_init(&server->view_turn, NULL);
-	pthread_cond_init(&server->watch_wake, NULL);
+	thread_condition_init(&server->watch_wake);
 	server->slow = mem_zalloc_array(SLOW_KEPT, sizeof(*server->slow));
 	server->data_directory = mem_strdup(options->data_directory);
 	server->token = options->token ? mem_strdup(options->token) : NULL;
@@ -225,8 +224,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
 		r = parts[i](server, err);
 	if (r < 0)
 		return r;
-	*ret = server;
-	server = NULL;
+	*ret = TAKE(server);
 	return 0;
 }
 

@@ -164,6 +164,9 @@ static int write_record(struct store *store, struct appending *a, uint64_t *ret_
 	*a->result = (struct store_append_result){.samples = batch->count + batch->process_values, .series = batch->series};
 	for (size_t i = 0; i < STORE_REFUSAL_COUNT; i++)
 		a->result->refused += batch->refused[i];
+	a->result->late = batch->refused[STORE_REFUSED_LATE];
+	a->result->future = batch->refused[STORE_REFUSED_FUTURE];
+	a->result->least_ns = a->options->least_ns;
 	*ret_sequence = store->synced;
 	if (a->result->samples == 0)
 		return 0;      /* nothing to keep */
@@ -238,8 +241,7 @@ static void count_append(struct store *store, int r, const struct store_append_r
 
 static int append_encoded(struct store *store, struct appending *a, struct bytes payload)
 {
-	_cleanup_(buffer_release) struct buffer compressed = {0};
-	buffer_init(&compressed, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer compressed = {.max = SIZE_MAX};
 	int r = log_compress(payload, &compressed, &a->raw_len, a->err);
 	if (r < 0)
 		return r;
@@ -256,9 +258,8 @@ static int append_profile(struct store *store, struct appending *a)
 {
 	const struct store_append_options *options = a->options;
 	struct error *err = a->err;
-	_cleanup_(buffer_release) struct buffer payload = {0};
+	_cleanup_(buffer_release) struct buffer payload = {.max = RECORD_BYTES_MAX};
 	bool repaired;
-	buffer_init(&payload, RECORD_BYTES_MAX);
 	int r = record_encode(a->profile, options, &payload, &repaired, err);
 	if (r < 0)
 		return r == -E2BIG ? -EDQUOT : r;

@@ -276,8 +276,7 @@ static int keep_value(void *context, const char *value, const struct block_use *
 
 static int list_known_values(struct listing *l, const struct block *block)
 {
-	struct values values = {.l = l};
-	arena_init(&values.texts, SIZE_MAX);
+	struct values values = {.l = l, .texts.max_bytes = SIZE_MAX};
 	int r = 0;
 	/* The metadata tells at once whether there is any. */
 	if (!block->meta.labels_complete || block_meta_label(&block->meta, l->label))
@@ -355,6 +354,7 @@ static int list_all(struct listing *l, struct store *store, const struct store_s
 	if (r < 0)
 		return r;
 	r = list_sources(l);
+	gaps_note(store, select->from_ns, select->to_ns, l->stats);
 	store_snapshot_release(store, &l->snapshot);
 	l->stats->phase_ns[STORE_PHASE_INDEX] = (uint64_t)(time_monotonic_ns() - started);
 	return r;

@@ -150,7 +150,7 @@ static void test_stacks(void **state)
 		samples += result.samples;
 	}
 	assert_int_equal(samples, 120);
-	for (int i = 0; i < 1000 && stats.cuts == 0; i++) {
+	for (int i = 0; i < 12000 && stats.cuts == 0; i++) {
 		time_sleep_ns(10 * NS_PER_MS);
 		store_get_stats(store, &stats);
 	}

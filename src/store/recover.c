@@ -14,6 +14,7 @@
  * this thread reads and decodes, another one adds, and one decoded record may wait between them.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +106,20 @@ static void replay_problem(void *context, const char *message)
 	store_problem(((struct handover *)context)->store, "%s", message);
 }
 
+static void replay_lost(void *context, int64_t written_ns, uint64_t cut)
+{
+	struct store *store = ((struct handover *)context)->store;
+	char what[120];
+	/* Nobody was promised what a crash kept from being written; but a file that lost its end looks the same. */
+	if (cut)
+		snprintf(what, sizeof(what), "the log ended inside a record: its last %llu bytes were cut off",
+			 (unsigned long long)cut);
+	else
+		snprintf(what, sizeof(what), "a piece of the log is damaged and was set aside in quarantine/");
+	store->stats.log_cut_bytes += cut;
+	gaps_add_log(store, written_ns, what);
+}
+
 static uint64_t last_block_sequence(const struct store *store)
 {
 	return store->block_count ? store->blocks[store->block_count - 1]->meta.last_sequence : 0;
@@ -158,6 +173,7 @@ static int replay_log(struct store *store, struct log_replay_result *ret, struct
 				    .after = last_block_sequence(store),
 				    .on_record = replay_record,
 				    .on_problem = replay_problem,
+				    .on_lost = replay_lost,
 				    .context = &handover};
 	pthread_t thread;
 	pthread_mutex_init(&handover.lock, NULL);

@@ -68,8 +68,6 @@ int series_builder_new(size_t series, struct series_builder **ret, struct error 
 	if (!b)
 		return error_nomem(err);
 	arena_init(&b->columns.arena, SERIES_COLUMNS_MEMORY_MAX);
-	index32_init(&b->names);
-	index32_init(&b->type_index);
 	b->columns.count = series;
 	int r = take(b, series, sizeof(*b->columns.type_ids), &b->columns.type_ids, err);
 	if (r < 0) {
@@ -164,7 +162,6 @@ int series_builder_column(struct series_builder *b, struct bytes name, size_t *r
 	    index32_add(&b->names, hash, (uint32_t)b->label_count) < 0)
 		return error_nomem(err);
 	memset(column.codes, 0xff, b->columns.count * sizeof(*column.codes)); /* SERIES_NO_VALUE */
-	index32_init(&column.index);
 	*ret = b->label_count;
 	b->labels[b->label_count++] = column;
 	return 0;

@@ -32,7 +32,7 @@ static int setup(void **state)
 	for (size_t i = 0; i < SERIES; i++) {
 		struct labels *labels = &label_sets[i];
 		char text[32];
-		labels_init(labels);
+		*labels = (struct labels){0};
 		snprintf(text, sizeof(text), "pod-%zu", i / 2);
 		labels_set(labels, "pod", text, NULL);
 		if (i % 3) {

@@ -12,12 +12,6 @@
 
 #define BATCH 32
 
-void stack_set_init(struct stack_set *set)
-{
-	*set = (struct stack_set){0};
-	index32_init(&set->index);
-}
-
 void stack_set_release(struct stack_set *set)
 {
 	mem_free(set->entries);
@@ -68,10 +62,10 @@ static int add_batch(struct stack_set *set, uint32_t source, const struct stack_
 		prefetch_entry(set, slots[i]);
 	for (size_t i = 0; i < count; i++) {
 		uint32_t stack = sums->stacks[from + i], group = sums->groups ? sums->groups[from + i] : 0, id;
-		uint64_t value = (uint64_t)sums->values[from + i];
+		int64_t value = sums->values[from + i];
 		if (find(set, slots[i], hashes[stack], group, &id)) {
 			struct stack_entry *entry = &set->entries[id];
-			entry->value = (int64_t)((uint64_t)entry->value + value);
+			entry->value = stack_value_add(set->doubles, entry->value, value);
 			/* Sources come in any order; which one gives the frames must not depend on it. */
 			if (source < entry->source) {
 				entry->source = source;
@@ -83,7 +77,7 @@ static int add_batch(struct stack_set *set, uint32_t source, const struct stack_
 			return error_set(err, -E2BIG, "more than %zu distinct stacks", max);
 		index32_add(&set->index, slots[i], (uint32_t)set->count); /* there is room */
 		set->entries[set->count++] = (struct stack_entry){
-			.hash = hashes[stack], .value = (int64_t)value, .group = group, .source = source, .stack = stack};
+			.hash = hashes[stack], .value = value, .group = group, .source = source, .stack = stack};
 	}
 	return 0;
 }

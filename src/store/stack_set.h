@@ -10,7 +10,7 @@
 
 struct stack_entry {
 	struct hash128 hash;
-	int64_t value; /* wraps */
+	int64_t value; /* wraps; or the bits of a double */
 	uint32_t group;
 	uint32_t source, stack; /* of the sources that have it, the one with the lowest number */
 };
@@ -18,8 +18,20 @@ struct stack_set {
 	struct stack_entry *entries;
 	size_t count, capacity;
 	struct index32 index;
+	bool doubles; /* values are doubles, in the bits of integers */
 };
-void stack_set_init(struct stack_set *set);
+/* Adds values of one kind. */
+static inline int64_t stack_value_add(bool doubles, int64_t a, int64_t b)
+{
+	double x, y;
+	if (!doubles)
+		return (int64_t)((uint64_t)a + (uint64_t)b);
+	__builtin_memcpy(&x, &a, sizeof(x));
+	__builtin_memcpy(&y, &b, sizeof(y));
+	x += y;
+	__builtin_memcpy(&a, &x, sizeof(a));
+	return a;
+}
 void stack_set_release(struct stack_set *set);
 /* What one source gives: stacks, groups (NULL = all 0) and values, count of each; hash of stacks[i] is hashes[stacks[i]].
  * -E2BIG when there would be more than `max` entries: the set holds a part of them then. */

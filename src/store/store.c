@@ -273,8 +273,10 @@ static int open_block(struct store *store, const char *name, struct error *err)
 		return r;
 	}
 	r = store_move_aside(store, path, name, to, err);
-	if (r == 0)
+	if (r == 0) {
 		store_problem(store, "block %s is damaged and set aside as %s: %s", name, to, why.message);
+		gaps_add_entry(store, name);
+	}
 	return r;
 }
 
@@ -321,6 +323,7 @@ static void free_store(struct store *store)
 	blocks_free_all(store);
 	head_free(store->head);
 	head_free(store->frozen);
+	mem_free(store->gaps);
 	log_segment_close(&store->log);
 	id_ring_release(&store->ids);
 	io_close(store->lock_fd);
@@ -345,6 +348,8 @@ static int open_all(struct store *store, struct error *err)
 	int r = lock_directory(store, err);
 	if (r == 0)
 		r = make_directories(store, err);
+	if (r == 0)
+		r = gaps_load(store, err);
 	if (r == 0)
 		r = id_ring_init(&store->ids, err);
 	if (r == 0)

@@ -77,6 +77,8 @@ struct store_append_options {
 struct store_append_result {
 	size_t samples, series; /* stored; samples counts every (sample, sample type) with a non-zero value */
 	size_t refused;		/* samples rejected: too old, too far in the future, unknown process_stats columns */
+	size_t late, future;	/* of these; */
+	int64_t least_ns;	/* what is before this is too old */
 	bool duplicate;
 };
 /* Why something was rejected. The first three count samples of profiles that were otherwise stored, the others count profiles.
@@ -162,6 +164,7 @@ struct store_select {
 	const struct store_link_condition *links; /* all must hold */
 	size_t link_count;
 	bool samples_only;	   /* never use rollups and totals (checks) */
+	bool average_gauges;	   /* read/averages.h; false: their values are added up over time like all others */
 	const atomic_bool *cancel; /* polled; -ECANCELED when it becomes true; NULL = never */
 	int64_t deadline_ns;	   /* monotonic; when it has passed, reading ends and stats say `partial` */
 	uint64_t rows_max;	   /* likewise */
@@ -197,6 +200,9 @@ struct store_read_stats {
 	char why[160];	/* "the deadline of 30 s passed after 12 of 40 blocks" */
 };
 
+/* Adds the members that are sums, no others. */
+void store_read_stats_add(struct store_read_stats *to, const struct store_read_stats *from);
+
 /*
  * Adds everything that matches into `into`, an empty profile: one sample for each (stack, group), no times; the sample's
  * `labels` is the group's number, so a grouping that wants labelled samples makes label sets in `into` and returns their ids
@@ -206,7 +212,10 @@ struct store_read_stats {
 int store_merge(struct store *store, const struct store_select *select, const struct store_grouping *grouping,
 		struct profile *into, struct store_read_stats *stats, struct error *err);
 /* Calls on_point for sums per (group, bucket): bucket = floor((time - from) / step), step_ns 0 = one bucket. Points of one
- * group and bucket may come several times and must be summed. Totals and rollups are used where they give the same buckets. */
+ * group and bucket may come several times and must be summed. The value of a group over the whole range is the sum of its
+ * points; where gauges are averaged it is another number, and the difference comes as a point of the bucket STORE_RANGE. Totals
+ * and rollups are used where they give the same buckets. */
+#define STORE_RANGE UINT64_MAX
 typedef int (*store_on_point)(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err);
 int store_series(struct store *store, const struct store_select *select, const struct store_grouping *grouping, int64_t step_ns,
 		 store_on_point on_point, void *context, struct store_read_stats *stats, struct error *err);
@@ -272,6 +281,7 @@ struct store_stats {
 	uint64_t blocks, block_bytes, block_samples;	/* now */
 	uint64_t head_bytes, head_samples, head_series; /* now */
 	uint64_t blocks_removed, problems;
+	uint64_t log_cut_bytes; /* at the start: the end of the log, inside a record, that was cut off */
 	uint64_t compactions, compact_ns_total, compact_ns_max, compact_failures, compact_bytes_in, compact_bytes_out;
 	uint64_t blocks_by_level[3], level_bytes[3]; /* now */
 	int64_t oldest_ns, newest_ns;		     /* of the data; 0 = none */

@@ -19,7 +19,7 @@
  *
  * Locks, in the order in which they are taken:
  *   compact_lock one compaction, retention or deletion at a time: who takes blocks out of the list because others replace them
- *   deletion_lock    one burial at a time: who comes second finds all pending_removals that could be
+ *   deletion_lock one deletion of removed blocks at a time: who comes second finds all deleted that could be
  *   cut_lock     one cut at a time
  *   append_lock  the log, sequences, ids; the active head is changed only under it
  *   state_lock   pointers to heads, the list of blocks, references, caches, statistics
@@ -74,6 +74,11 @@ struct store {
 	size_t doomed_count, doomed_capacity;
 	size_t cache_bytes, cache_max;
 	uint64_t cache_clock;
+	struct store_gap {
+		int64_t from_ns, to_ns;
+		char what[120];
+	} * gaps; /* gaps.c */
+	size_t gap_count, gap_capacity;
 	struct store_stats stats;
 	struct error cut_error; /* code != 0: the last cut failed; cleared by one that works */
 
@@ -148,6 +153,14 @@ int blocks_move_in(struct store *store, const char *temporary, struct block **re
 void blocks_take_back(struct store *store, struct block *block); /* from blocks/: nobody has seen it */
 void blocks_free_all(struct store *store);
 int store_move_aside(struct store *store, const char *path, const char *name, char to[PATH_MAX], struct error *err);
+
+/* gaps.c: times of which something is missing. What is read of them is marked partial. */
+void gaps_add(struct store *store, int64_t from_ns, int64_t to_ns, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+void gaps_add_log(struct store *store, int64_t written_ns, const char *what); /* a part of the log that was written by then */
+void gaps_add_entry(struct store *store, const char *name);		      /* of the quarantine */
+int gaps_load(struct store *store, struct error *err);			      /* what is in the quarantine */
+void gaps_note(struct store *store, int64_t from_ns, int64_t to_ns, struct store_read_stats *stats);
 
 /* cache.c */
 enum block_part { BLOCK_PART_SERIES, BLOCK_PART_TABLES, BLOCK_PART_HASHES, BLOCK_PARTS };

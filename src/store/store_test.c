@@ -381,7 +381,7 @@ static void test_cut_by_age(void **state)
 	assert_int_equal(store_open(&options, &store, NULL), 0);
 	append_ok(store, &model, 10);
 	struct store_stats stats = {0};
-	for (int i = 0; i < 500 && stats.blocks == 0; i++) {
+	for (int i = 0; i < 12000 && stats.blocks == 0; i++) {
 		time_sleep_ns(10 * NS_PER_MS);
 		store_get_stats(store, &stats);
 	}

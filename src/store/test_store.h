@@ -167,7 +167,7 @@ UNUSED_BY_SOME static struct profile *test_profile_random(size_t samples)
 UNUSED_BY_SOME static void test_labels_random(struct labels *labels)
 {
 	char text[32];
-	labels_init(labels);
+	*labels = (struct labels){0};
 	snprintf(text, sizeof(text), "service%u", rnd_below(4));
 	assert_int_equal(labels_set(labels, "service_name", text, NULL), 0);
 	snprintf(text, sizeof(text), "host%u", rnd_below(3));

@@ -27,11 +27,6 @@ static void on_problem(void *context, const char *message)
 		v->options->on_problem(v->options->context, message);
 }
 
-static bool is_cancelled(const struct verifying *v)
-{
-	return cancel_requested(v->options->cancel);
-}
-
 /* ---- blocks ---- */
 
 static int check_block(struct verifying *v, const char *path, const char *name, struct error *err)
@@ -82,7 +77,7 @@ static int each_entry(struct verifying *v, const char *path,
 		return error_set_errno(err, -errno, "cannot list %s", path);
 	int r = 0;
 	for (const struct dirent *entry; r == 0 && (entry = readdir(dir));) {
-		if (is_cancelled(v))
+		if (cancel_requested(v->options->cancel))
 			r = error_set_errno(err, -ECANCELED, "stopped");
 		else if (entry->d_name[0] != '.')
 			r = body(v, entry->d_name, err);
@@ -97,7 +92,7 @@ static int check_record(void *context, uint64_t sequence, struct bytes payload, 
 {
 	const struct verifying *v = context;
 	struct record record;
-	if (is_cancelled(v))
+	if (cancel_requested(v->options->cancel))
 		return error_set_errno(err, -ECANCELED, "stopped");
 	int r = record_decode(payload, &record, err);
 	if (r < 0)

@@ -353,6 +353,8 @@ static int add_lines(struct build *b, struct error *err)
 static int finish(struct build *b, uint32_t machine, int out_fd, struct error *err)
 {
 	struct table_written written;
+	if (b->result->units_incomplete > 0)
+		table_writer_add_flags(b->writer, SYMBOL_TABLE_INCOMPLETE);
 	int r = table_writer_finish(b->writer, b->options->build_id, b->result->sources, machine, b->kernel,
 				    b->options->table_bytes_max, out_fd, &written, err);
 	if (r < 0)

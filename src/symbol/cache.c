@@ -26,37 +26,22 @@
 #include "symbol/table_int.h"
 
 #define SUFFIX	    ".sym"
-#define USE_STEP_NS (3600ll * 1000000000) /* the time of use is no more precise than this */
-
-static bool format_path(char out[static SYMBOL_PATH_MAX], const char *directory, const char *build_id)
-{
-	int n = snprintf(out, SYMBOL_PATH_MAX, "%s/%.2s/%s" SUFFIX, directory, build_id, build_id + 2);
-	return n > 0 && n < SYMBOL_PATH_MAX;
-}
-
-static void note_use(int fd, const struct stat *st)
-{
-	struct timespec now, times[2];
-	clock_gettime(CLOCK_REALTIME, &now);
-	if (now.tv_sec - st->st_mtim.tv_sec < USE_STEP_NS / 1000000000)
-		return;
-	times[0] = times[1] = now;
-	futimens(fd, times);
-}
+#define USE_STEP_NS (3600 * NS_PER_S) /* the time of use is no more precise than this */
 
 int cache_load(struct symbolizer *s, const char *build_id, struct symbol_table **ret, struct error *err)
 {
 	char path[SYMBOL_PATH_MAX];
-	if (!s->cache_directory || !build_id_is_valid(build_id) || !format_path(path, s->cache_directory, build_id))
+	if (!s->cache_directory || !build_id_is_valid(build_id) ||
+	    !source_format_path(path, s->cache_directory, build_id, SUFFIX))
 		return -ENOENT;
 	/* A directory or FIFO of that name is not read. */
 	_cleanup_(fd_closep) int fd = -1;
 	struct stat st;
-	if (source_open(path, &fd, &st, NULL) < 0)
+	if (source_open(path, 0, &fd, &st, NULL) < 0)
 		return -ENOENT;
 	int r = symbol_table_open(fd, path, build_id, ret, err);
-	if (r == 0)
-		note_use(fd, &st);
+	if (r == 0 && time_now_ns() - time_of_timespec(st.st_mtim) >= USE_STEP_NS)
+		futimens(fd, NULL);
 	if (r == -EBADMSG) {
 		io_unlink(path, NULL);
 		return -ENOENT;
@@ -137,7 +122,7 @@ void cache_end(struct symbolizer *s, const char *build_id, const char *temporary
 	struct stat st;
 	if (!temporary[0])
 		return;
-	if (!keep || !format_path(path, s->cache_directory, build_id)) {
+	if (!keep || !source_format_path(path, s->cache_directory, build_id, SUFFIX)) {
 		io_unlink(temporary, NULL);
 		return;
 	}

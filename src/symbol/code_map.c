@@ -116,3 +116,29 @@ int code_map_add(struct code_map *map, struct code_piece *batch, size_t count)
 	}
 	return 0;
 }
+
+int code_names_add(struct buffer *names, const void *text, size_t len, uint32_t *ret)
+{
+	size_t at = names->len;
+	buffer_append(names, text, len);
+	int r = buffer_append_byte(names, 0);
+	if (r < 0)
+		buffer_truncate(names, at);
+	else
+		*ret = (uint32_t)at;
+	return r;
+}
+
+int code_names_keep(const struct buffer *names, uint32_t at, struct map64 *moved, struct buffer *to, uint32_t *ret)
+{
+	uint64_t known = to->len;
+	if (!map64_get(moved, at, &known)) {
+		const char *text = (const char *)names->data + at;
+		buffer_append(to, text, strlen(text) + 1);
+		int r = buffer_status(to) < 0 ? buffer_status(to) : map64_put(moved, at, known);
+		if (r < 0)
+			return r;
+	}
+	*ret = (uint32_t)known;
+	return 0;
+}

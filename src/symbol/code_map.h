@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buffer.h"
+#include "base/map.h"
+
 /* An entry, or the part of one that no later entry covers. start + size does not wrap; size is not 0. */
 struct code_piece {
 	uint64_t start, symbol_start;
@@ -22,5 +25,10 @@ void code_map_release(struct code_map *map);
  * 0 or -ENOMEM (the map is unchanged then). */
 int code_map_add(struct code_map *map, struct code_piece *batch, size_t count);
 const struct code_piece *code_map_find(const struct code_map *map, uint64_t address); /* NULL when nothing is there */
+
+/* The owners' names: appends one, with a NUL behind it; *ret is where it begins. -E2BIG, -ENOMEM (nothing is appended then). */
+int code_names_add(struct buffer *names, const void *text, size_t len, uint32_t *ret);
+/* Appends the one at `at` to `to`, once: moved is where those that were appended are now. */
+int code_names_keep(const struct buffer *names, uint32_t at, struct map64 *moved, struct buffer *to, uint32_t *ret);
 
 #endif

@@ -31,11 +31,13 @@
  * Two threads that want the same file share one transfer: the second waits and is served from the cache.
  */
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,13 +48,14 @@
 #include "base/limits.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "symbol/debuginfod_int.h"
 
 #define CACHE_BYTES_DEFAULT (4 * GIB)
 #define FILE_BYTES_DEFAULT  (2 * GIB)
 #define TIMEOUT_NS_DEFAULT  (30 * NS_PER_S)
-#define MISSING_NS_DEFAULT  (600 * NS_PER_S)
+#define MISSING_NS_DEFAULT  (55 * NS_PER_S) /* less than until a symbolizer looks again (SYMBOL_RETRY_NS_DEFAULT) */
 #define BACKOFF_FIRST_NS    NS_PER_S
 #define BACKOFF_MAX_NS	    (300 * NS_PER_S)
 #define MISSES_MAX	    65536u
@@ -141,7 +144,7 @@ struct debuginfod {
 	pthread_cond_t landed;	   /* a flight is over */
 	struct debuginfod_cache cache;
 	struct flight *flights; /* on the stacks of those who fetch */
-	struct map64 misses;	/* key -> monotonic ns until which it counts, times two, plus one if it was too large */
+	struct map64 misses;	/* key -> monotonic ns until which it counts, times four, plus enum miss */
 	int64_t quiet_until_ns; /* monotonic: nobody is asked before */
 	int64_t backoff_ns;	/* the last pause; 0 = servers answer */
 	bool probing;		/* somebody finds out whether they answer again */
@@ -152,25 +155,16 @@ struct debuginfod {
 
 /* ---- making one ---- */
 
-static int set_environment(const char *name, const char *value, struct error *err)
-{
-	return setenv(name, value, 1) < 0 ? error_nomem(err) : 0;
-}
-
 static int configure_library(const struct debuginfod *d, const char *urls, struct error *err)
 {
 	char timeout[32];
 	snprintf(timeout, sizeof(timeout), "%lld", (long long)((d->timeout_ns + NS_PER_S - 1) / NS_PER_S));
-	int r = set_environment("DEBUGINFOD_URLS", urls, err);
-	if (r == 0)
-		r = set_environment("DEBUGINFOD_CACHE_PATH", d->cache.directory, err);
-	if (r == 0)
-		r = set_environment("DEBUGINFOD_TIMEOUT", timeout, err);
-	if (r == 0)
-		r = set_environment("DEBUGINFOD_RETRY_LIMIT", "0", err);
 	unsetenv("DEBUGINFOD_MAXSIZE");
 	unsetenv("DEBUGINFOD_PROGRESS");
-	return r;
+	if (setenv("DEBUGINFOD_URLS", urls, 1) < 0 || setenv("DEBUGINFOD_CACHE_PATH", d->cache.directory, 1) < 0 ||
+	    setenv("DEBUGINFOD_TIMEOUT", timeout, 1) < 0 || setenv("DEBUGINFOD_RETRY_LIMIT", "0", 1) < 0)
+		return error_nomem(err);
+	return 0;
 }
 
 static unsigned count_words(const char *text)
@@ -209,7 +203,7 @@ int debuginfod_new(const struct debuginfod_options *options, struct debuginfod *
 	debuginfod_set_backoff(d, BACKOFF_FIRST_NS, BACKOFF_MAX_NS);
 	pthread_mutex_init(&d->trim_lock, NULL);
 	pthread_mutex_init(&d->lock, NULL);
-	pthread_cond_init(&d->landed, NULL);
+	thread_condition_init(&d->landed);
 	if (getrandom(&d->seed, sizeof(d->seed), GRND_NONBLOCK) != sizeof(d->seed))
 		d->seed = (uint64_t)time_now_ns();
 	int r = debuginfod_load_library(err);
@@ -373,10 +367,34 @@ static int classify_error(const struct transfer *t, int code, struct error *err)
 	}
 }
 
+static int wrong_answer(const struct transfer *t, const char *what, struct error *err)
+{
+	return error_set(err, -EBADMSG, "debuginfod: a server sent %s as the %s of build-id %s", what, kind_name(t),
+			 t->build_id);
+}
+
+/* What a file is that is not the one asked for, for people. */
+static void describe_wrong_file(int fd, const char *build_id, char *ret, size_t size)
+{
+	char text[256] = "";
+	ssize_t len = io_pread(fd, text, sizeof(text) - 1, 0, "", NULL);
+	const char *at = text + strspn(text, " \t\r\n");
+	if (len < 0)
+		snprintf(ret, size, "a file that cannot be read");
+	else if (strncasecmp(at, "<!doctype html", 14) == 0 || strncasecmp(at, "<html", 5) == 0)
+		snprintf(ret, size, "an HTML page");
+	else if (len < SELFMAG || memcmp(text, ELFMAG, SELFMAG) != 0)
+		snprintf(ret, size, "what is not an ELF file");
+	else if (build_id[0])
+		snprintf(ret, size, "a file of build-id %.128s", build_id);
+	else
+		snprintf(ret, size, "an ELF file without a build-id");
+}
+
 /* Is it what was asked for? Sources may be anything. A small file arrives whole before the callback can refuse it. */
 static int check_file(const struct transfer *t, int fd, struct error *err)
 {
-	char build_id[BUILD_ID_HEX_MAX] = "";
+	char build_id[BUILD_ID_HEX_MAX] = "", what[192];
 	uint64_t size;
 	if (io_file_size(fd, &size, kind_name(t), NULL) == 0 && size > t->debuginfod->file_bytes_max) {
 		debuginfod_cache_remove(&t->debuginfod->cache, t->build_id, kind_name(t));
@@ -389,9 +407,9 @@ static int check_file(const struct transfer *t, int fd, struct error *err)
 		return error_nomem(err);
 	if (r == 0 && strcmp(build_id, t->build_id) == 0)
 		return 0;
+	describe_wrong_file(fd, r == 0 ? build_id : "", what, sizeof(what));
 	debuginfod_cache_remove(&t->debuginfod->cache, t->build_id, kind_name(t));
-	return error_set(err, -ENOENT, "debuginfod: the server sent a wrong file as the %s of build-id %s", kind_name(t),
-			 t->build_id);
+	return wrong_answer(t, what, err);
 }
 
 /* Takes the descriptor over. */
@@ -440,6 +458,8 @@ static int transfer_file(struct transfer *t, int *ret_fd, struct error *err)
 
 /* ---- what is remembered ---- */
 
+enum miss { MISS_ABSENT, MISS_TOO_LARGE, MISS_WRONG };
+
 static uint64_t key_of(const struct debuginfod *d, enum debuginfod_kind kind, const char *build_id, const char *path)
 {
 	uint64_t key = hash64_seed(build_id, strlen(build_id), d->seed + (uint64_t)kind);
@@ -447,23 +467,24 @@ static uint64_t key_of(const struct debuginfod *d, enum debuginfod_kind kind, co
 }
 
 /* The lock is held. Which of them are forgotten when there are too many matters little: they are asked for again. */
-static void remember_miss(struct debuginfod *d, uint64_t key, bool large)
+static void remember_miss(struct debuginfod *d, uint64_t key, int result)
 {
+	enum miss why = result == -E2BIG ? MISS_TOO_LARGE : result == -EBADMSG ? MISS_WRONG : MISS_ABSENT;
 	if (d->misses.count >= MISSES_MAX)
 		map64_clear(&d->misses);
-	map64_put(&d->misses, key, (uint64_t)(time_monotonic_ns() + d->missing_ns) * 2 + large);
+	map64_put(&d->misses, key, (uint64_t)(time_monotonic_ns() + d->missing_ns) * 4 + why);
 }
 
-static bool is_missing(struct debuginfod *d, uint64_t key, bool *ret_large)
+static bool is_missing(struct debuginfod *d, uint64_t key, enum miss *ret_why)
 {
 	uint64_t value;
 	if (!map64_get(&d->misses, key, &value))
 		return false;
-	if ((int64_t)(value / 2) <= time_monotonic_ns()) {
+	if ((int64_t)(value / 4) <= time_monotonic_ns()) {
 		map64_remove(&d->misses, key);
 		return false;
 	}
-	*ret_large = value & 1;
+	*ret_why = (enum miss)(value % 4);
 	return true;
 }
 
@@ -499,33 +520,22 @@ static bool is_flying(const struct debuginfod *d, uint64_t key)
 	return false;
 }
 
-/* Waits a little for a flight to land; the lock is held. */
-static void wait_landed(struct debuginfod *d)
-{
-	struct timespec until;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += WAIT_NS;
-	if (until.tv_nsec >= NS_PER_S) {
-		until.tv_nsec -= NS_PER_S;
-		until.tv_sec++;
-	}
-	pthread_cond_timedwait(&d->landed, &d->lock, &until);
-}
-
 /* 0: this thread fetches, its flight is listed. Otherwise the answer. The lock is held. */
 static int take_off(struct transfer *t, struct flight *flight, struct error *err)
 {
 	struct debuginfod *d = t->debuginfod;
-	bool large = false;
+	enum miss why;
 	while (is_flying(d, t->key)) {
 		if (cancel_requested(t->cancel))
 			return error_set(err, -ECANCELED, "debuginfod: cancelled while waiting for the %s of build-id %s",
 					 kind_name(t), t->build_id);
-		wait_landed(d);
+		thread_wait_until(&d->landed, &d->lock, time_monotonic_ns() + WAIT_NS);
 	}
-	if (is_missing(d, t->key, &large)) {
+	if (is_missing(d, t->key, &why)) {
 		d->stats.missing_cached++;
-		return large ? too_large(t, err) : missing(t, err);
+		return why == MISS_TOO_LARGE ? too_large(t, err)
+		       : why == MISS_WRONG   ? wrong_answer(t, "a wrong file", err)
+					     : missing(t, err);
 	}
 	int64_t now = time_monotonic_ns();
 	if (d->backoff_ns > 0 && (d->probing || now < d->quiet_until_ns)) {
@@ -586,16 +596,16 @@ static bool land(const struct transfer *t, struct flight *flight, int result, in
 	uncount_marks(d, t->forgotten);
 	if (result == 0)
 		count_found(d, t, fd);
-	else if (result == -ENOENT)
+	else if (result == -ENOENT || result == -EBADMSG)
 		count_missing(d, t);
 	else if (result == -EHOSTUNREACH)
 		back_off(d, begun_ns);
 	else if (result != -ECANCELED)
 		d->stats.failures++;
 	/* The cache's own marks last as long as ours would. */
-	if (t->asked && (result == -ENOENT || result == -E2BIG))
-		remember_miss(d, t->key, result == -E2BIG);
-	if (t->asked && (result == 0 || result == -ENOENT || result == -E2BIG))
+	if (t->asked && (result == -ENOENT || result == -E2BIG || result == -EBADMSG))
+		remember_miss(d, t->key, result);
+	if (t->asked && (result == 0 || result == -ENOENT || result == -E2BIG || result == -EBADMSG))
 		d->backoff_ns = d->quiet_until_ns = 0;
 	pthread_cond_broadcast(&d->landed);
 	return d->cache.bytes > d->cache.bytes_max;

@@ -20,7 +20,8 @@ struct debuginfod_options {
 	uint64_t bytes_max;	 /* of the cache; 0 = 4 GiB */
 	uint64_t file_bytes_max; /* 0 = 2 GiB */
 	int64_t timeout_ns;	 /* without progress; 0 = 30 s */
-	int64_t missing_ns;	 /* how long an absent file is not asked for again; 0 = 10 min */
+	int64_t missing_ns;	 /* how long an absent file is not asked for again; 0 = 55 s, within a
+				  * symbolizer's first retry */
 };
 /* Sets environment variables that the library reads: one at a time in a process, and before other threads are started.
  * Success with *ret NULL when there are no servers to ask. -ENOSYS when there are, but the library is not installed (the
@@ -33,7 +34,8 @@ DEFINE_CLEANUP_POINTER(debuginfod_free, struct debuginfod);
 
 enum debuginfod_kind { DEBUGINFOD_DEBUGINFO, DEBUGINFOD_EXECUTABLE, DEBUGINFOD_SOURCE };
 /* path: of the source, NULL otherwise. cancel: polled, NULL allowed. -ENOENT no server has it (*ret_cached, NULL allowed: as
- * remembered, nobody was asked), -EHOSTUNREACH no server answered, -E2BIG, -ECANCELED. NULL debuginfod: -ENOENT. */
+ * remembered, nobody was asked), -EBADMSG a server sent something else (the message says what), -EHOSTUNREACH no server
+ * answered, -E2BIG, -ECANCELED. NULL debuginfod: -ENOENT. */
 int debuginfod_fetch(struct debuginfod *debuginfod, enum debuginfod_kind kind, const char *build_id, const char *path,
 		     const atomic_bool *cancel, int *ret_fd, bool *ret_cached, struct error *err);
 /* Ask the servers again for that build-id, whatever is remembered. NULL debuginfod allowed. */

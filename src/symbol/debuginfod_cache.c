@@ -93,8 +93,8 @@ static void visit_build_id(const struct debuginfod_cache *cache, const char *bui
 /* ---- counting and removing ---- */
 
 struct cached_files {
-	struct disk_list list;					 /* "BUILDID/NAME" */
-	int64_t unfinished_before_ns, marker_recorder_before_ns; /* those are removed on the way */
+	struct disk_list list;				/* "BUILDID/NAME" */
+	int64_t unfinished_before_ns, misses_before_ns; /* those are removed on the way */
 	size_t count_max;
 	bool failed;
 };
@@ -105,7 +105,7 @@ static bool is_rubbish(const struct cached_files *files, const char *name, const
 	if (is_unfinished(name, st))
 		return time_of_timespec(st->st_mtim) < files->unfinished_before_ns;
 	return st->st_size == 0 &&
-	       (time_of_timespec(st->st_mtim) < files->marker_recorder_before_ns || files->list.count >= files->count_max);
+	       (time_of_timespec(st->st_mtim) < files->misses_before_ns || files->list.count >= files->count_max);
 }
 
 static void add_file(void *context, int dir_fd, const char *build_id, const char *name, const struct stat *st)
@@ -165,7 +165,7 @@ static bool remove_file(void *context, const char *name)
 static int count_and_trim(struct debuginfod_cache *cache, int64_t unfinished_before_ns, struct error *err)
 {
 	struct cached_files files = {.unfinished_before_ns = unfinished_before_ns,
-				     .marker_recorder_before_ns = time_now_ns() - cache->missing_ns,
+				     .misses_before_ns = time_now_ns() - cache->missing_ns,
 				     .count_max = cache->files_max};
 	int r = list_files(cache, &files, err);
 	if (r == 0 && files.list.bytes > cache->bytes_max)

@@ -31,13 +31,14 @@
 #include "base/time.h"
 #include "elf/test_elf.h"
 #include "symbol/debuginfod_int.h"
+#include "symbol/symbol_int.h"
 
 #define ID	 TEST_ELF_BUILD_ID
 #define OTHER_ID "ffffffffffffffffffffffffffffffffffffffff"
 
 /* ---- a server that misbehaves as told ---- */
 
-enum behaviour { ANSWER_FILE, ANSWER_MISSING, BREAK_OFF, HANG, SEND_FOR_EVER, ANSWER_BROKEN };
+enum behaviour { ANSWER_FILE, ANSWER_MISSING, BREAK_OFF, HANG, SEND_FOR_EVER, ANSWER_BROKEN, ANSWER_PAGE };
 struct fixture {
 	char directory[64], cache[96], url[64];
 	struct buffer file; /* what ANSWER_FILE answers */
@@ -90,6 +91,10 @@ static void answer(struct fixture *f, int fd)
 		send_all(fd, f->file.data, f->file.len);
 		break;
 	case ANSWER_MISSING: send_head(fd, "404 Not Found", "Content-Length: 0\r\n"); break;
+	case ANSWER_PAGE:
+		send_head(fd, "200 OK", "Content-Type: text/html\r\nContent-Length: 35\r\n");
+		send_all(fd, "\n<!DOCTYPE html><html>Sign in</html>", 35);
+		break;
 	case ANSWER_BROKEN: send_head(fd, "503 Service Unavailable", "Content-Length: 0\r\n"); break;
 	case BREAK_OFF:
 		send_head(fd, "200 OK", length);
@@ -319,22 +324,29 @@ static void test_bad_names(void **state)
 	debuginfod_free(d);
 }
 
-static void test_missing_is_remembered(void **state)
+/* False if the machine was too slow for so short a memory. */
+static bool check_memory(struct fixture *f, int64_t missing_ns)
 {
-	struct fixture *f = *state;
-	struct debuginfod_options options = {.missing_ns = 300 * NS_PER_MS};
+	struct debuginfod_options options = {.missing_ns = missing_ns};
+	assert_int_equal(io_remove_tree(f->cache, NULL), 0);
 	struct debuginfod *d = open_client(f, &options);
 	struct error err = {0};
 	bool cached = true;
+	unsigned before = requests(f);
+	int64_t began_ns = time_monotonic_ns();
 	f->behaviour = ANSWER_MISSING;
 	assert_int_equal(fetch(d, ID, &cached, &err), -ENOENT);
 	assert_false(cached);
 	assert_non_null(strstr(err.message, ID));
 	assert_int_equal(fetch(d, ID, &cached, NULL), -ENOENT);
+	if (time_monotonic_ns() - began_ns >= missing_ns) {
+		debuginfod_free(d);
+		return false;
+	}
 	assert_true(cached);
-	assert_int_equal(requests(f), 1);
+	assert_int_equal(requests(f), before + 1);
 	assert_int_equal(fetch(d, OTHER_ID, &cached, NULL), -ENOENT);
-	assert_int_equal(requests(f), 2);
+	assert_int_equal(requests(f), before + 2);
 	/* It arrives late. */
 	f->behaviour = ANSWER_FILE;
 	time_sleep_ns(options.missing_ns + 50 * NS_PER_MS);
@@ -345,6 +357,37 @@ static void test_missing_is_remembered(void **state)
 	assert_int_equal(stats.missing_cached, 1);
 	assert_int_equal(stats.found, 1);
 	assert_int_equal(stats.failures, 0);
+	debuginfod_free(d);
+	return true;
+}
+
+static void test_missing_is_remembered(void **state)
+{
+	int64_t missing_ns = 300 * NS_PER_MS;
+	while (!check_memory(*state, missing_ns) && missing_ns < 60 * NS_PER_S)
+		missing_ns *= 2;
+	assert_true(missing_ns < 60 * NS_PER_S);
+}
+
+/* A symbolizer that looks again finds servers asked again, the first time too. */
+static void test_missing_is_forgotten_before_a_retry(void **state)
+{
+	struct fixture *f = *state;
+	struct debuginfod *d = open_client(f, NULL);
+	bool cached = true;
+	f->behaviour = ANSWER_MISSING;
+	assert_int_equal(fetch(d, ID, &cached, NULL), -ENOENT);
+	debuginfod_free(d);
+	/* As if that had been when a symbolizer first decided to look again now. */
+	char path[256];
+	int64_t made_ns = time_now_ns() - SYMBOL_RETRY_NS_DEFAULT;
+	struct timespec at = {.tv_sec = made_ns / NS_PER_S, .tv_nsec = made_ns % NS_PER_S}, times[2] = {at, at};
+	snprintf(path, sizeof(path), "%s/" ID "/debuginfo", f->cache);
+	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+	d = open_client(f, NULL);
+	f->behaviour = ANSWER_FILE;
+	assert_int_equal(fetch(d, ID, &cached, NULL), 0);
+	assert_false(cached);
 	debuginfod_free(d);
 }
 
@@ -373,11 +416,17 @@ static void test_wrong_file(void **state)
 	struct debuginfod *d = open_client(f, NULL);
 	struct error err = {0};
 	bool cached = true;
-	assert_int_equal(fetch(d, OTHER_ID, &cached, &err), -ENOENT);
+	assert_int_equal(fetch(d, OTHER_ID, &cached, &err), -EBADMSG);
+	assert_non_null(strstr(err.message, "sent a file of build-id " ID " as the debuginfo of build-id " OTHER_ID));
+	assert_int_equal(fetch(d, OTHER_ID, &cached, &err), -EBADMSG);
 	assert_non_null(strstr(err.message, "a wrong file"));
-	assert_int_equal(fetch(d, OTHER_ID, &cached, NULL), -ENOENT);
 	assert_true(cached);
 	assert_int_equal(requests(f), 1);
+	/* A proxy's page, that says who should sign in. */
+	f->behaviour = ANSWER_PAGE;
+	assert_int_equal(fetch(d, "00" OTHER_ID, &cached, &err), -EBADMSG);
+	assert_non_null(strstr(err.message, "sent an HTML page as"));
+	f->behaviour = ANSWER_FILE;
 	/* And one that was damaged in the cache is fetched again. */
 	assert_int_equal(fetch(d, ID, NULL, NULL), 0);
 	char path[256];
@@ -408,36 +457,54 @@ static void test_broken_transfer_is_no_miss(void **state)
 	debuginfod_free(d);
 }
 
-static void test_backoff(void **state)
+/* False if the machine was too slow for so short a pause. */
+static bool check_backoff(struct fixture *f, int64_t pause_ns)
 {
-	struct fixture *f = *state;
 	struct debuginfod *d = open_client(f, NULL);
 	struct error err = {0};
-	bool cached = false;
+	bool cached = false, in_time = true;
 	uint16_t port = f->port;
-	debuginfod_set_backoff(d, 200 * NS_PER_MS, 10 * NS_PER_S);
+	debuginfod_set_backoff(d, pause_ns, 60 * NS_PER_S);
 	stop_listening(f);
+	int64_t began_ns = time_monotonic_ns();
 	assert_int_equal(fetch(d, ID, &cached, &err), -EHOSTUNREACH);
 	assert_int_equal(err.code, -EHOSTUNREACH);
 	assert_false(cached);
 	assert_int_equal(fetch(d, ID, &cached, &err), -EHOSTUNREACH);
-	assert_true(cached);
-	assert_non_null(strstr(err.message, "next attempt is in 1 s"));
-	assert_int_equal(stats_of(d).requests, 1);
-	time_sleep_ns(220 * NS_PER_MS);
-	assert_int_equal(fetch(d, ID, &cached, &err), -EHOSTUNREACH);
-	assert_false(cached);
-	assert_int_equal(stats_of(d).requests, 2);
-	/* Twice as long now. */
-	time_sleep_ns(220 * NS_PER_MS);
-	assert_int_equal(fetch(d, ID, &cached, &err), -EHOSTUNREACH);
-	assert_true(cached);
+	in_time = time_monotonic_ns() - began_ns < pause_ns;
+	if (in_time) {
+		assert_true(cached);
+		assert_non_null(strstr(err.message, "next attempt is in "));
+		assert_int_equal(stats_of(d).requests, 1);
+		time_sleep_ns(pause_ns * 11 / 10);
+		began_ns = time_monotonic_ns();
+		assert_int_equal(fetch(d, ID, &cached, &err), -EHOSTUNREACH);
+		assert_false(cached);
+		assert_int_equal(stats_of(d).requests, 2);
+		/* Twice as long now. */
+		time_sleep_ns(pause_ns * 11 / 10);
+		assert_int_equal(fetch(d, ID, &cached, &err), -EHOSTUNREACH);
+		in_time = time_monotonic_ns() - began_ns < 2 * pause_ns;
+	}
+	if (in_time)
+		assert_true(cached);
 	listen_on(f, port);
-	time_sleep_ns(220 * NS_PER_MS);
-	assert_int_equal(fetch(d, ID, &cached, &err), 0);
-	assert_int_equal(fetch(d, OTHER_ID, &cached, &err), -ENOENT); /* asked at once: servers answer again */
-	assert_false(cached);
+	time_sleep_ns(in_time ? pause_ns * 11 / 10 : 0);
+	if (in_time) {
+		assert_int_equal(fetch(d, ID, &cached, &err), 0);
+		assert_int_equal(fetch(d, OTHER_ID, &cached, &err), -EBADMSG); /* asked at once: servers answer again */
+		assert_false(cached);
+	}
 	debuginfod_free(d);
+	return in_time;
+}
+
+static void test_backoff(void **state)
+{
+	int64_t pause_ns = 200 * NS_PER_MS;
+	while (!check_backoff(*state, pause_ns) && pause_ns < 20 * NS_PER_S)
+		pause_ns *= 2;
+	assert_true(pause_ns < 20 * NS_PER_S);
 }
 
 static void test_stalled(void **state)
@@ -655,7 +722,7 @@ static void test_misses_count(void **state)
 	}
 	/* What is not what was asked for leaves nothing. */
 	f->behaviour = ANSWER_FILE;
-	assert_int_equal(fetch(d, OTHER_ID, NULL, NULL), -ENOENT);
+	assert_int_equal(fetch(d, OTHER_ID, NULL, NULL), -EBADMSG);
 	assert_int_equal(count_build_ids(f), 1);
 	debuginfod_free(d);
 	time_sleep_ns(NS_PER_MS);
@@ -827,6 +894,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_found_and_cached, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_bad_names, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_missing_is_remembered, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_missing_is_forgotten_before_a_retry, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_missing_survives_restart_until_forgotten, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_wrong_file, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_broken_transfer_is_no_miss, set_up, tear_down),

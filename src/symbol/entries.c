@@ -89,10 +89,12 @@ static void remove_entry(struct symbolizer *s, struct symbol_entry *entry)
 		s->offers--;
 	io_close(entry->offered_fd);
 	s->entry_count--;
+	contents_free(entry);
 	mem_free(entry->key);
 	mem_free(entry->path);
 	mem_free(entry->why);
 	mem_free(entry->from);
+	mem_free(entry->lacks);
 	mem_free(entry);
 }
 
@@ -181,7 +183,8 @@ struct symbol_entry *entries_get(struct symbolizer *s, const char *key, const ch
 	}
 	entry->key = copy;
 	entry->offered_fd = -1;
-	entry->by_path = strncmp(key, "file:", 5) == 0;
+	entry->by_content = strncmp(key, SYMBOL_CONTENT_PREFIX, strlen(SYMBOL_CONTENT_PREFIX)) == 0;
+	entry->by_path = entry->by_content || strncmp(key, "file:", 5) == 0;
 	struct symbol_entry **link = find_link(s, key);
 	entry->bucket_next = *link;
 	*link = entry;
@@ -195,6 +198,8 @@ void entries_set_header(struct symbol_entry *entry, const struct symbol_table_he
 	entry->was_built = true;
 	entry->sources = header->sources;
 	entry->no_offsets = header->flags & SYMBOL_TABLE_NO_OFFSETS;
+	entry->incomplete = header->flags & SYMBOL_TABLE_INCOMPLETE;
+	entry->is_earlier = true;
 	entry->names_kernel = symbol_table_names_kernel(header);
 	entry->state = symbol_has_lines(header->sources) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
 	entry->functions = header->function_count;

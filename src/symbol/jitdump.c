@@ -66,8 +66,7 @@ static uint64_t get64(const uint8_t *at)
 
 void jitdump_init(struct jitdump *dump)
 {
-	*dump = (struct jitdump){.entries_max = JITDUMP_ENTRIES_MAX};
-	buffer_init(&dump->names, JITDUMP_NAMES_BYTES_MAX);
+	*dump = (struct jitdump){.entries_max = JITDUMP_ENTRIES_MAX, .names.max = JITDUMP_NAMES_BYTES_MAX};
 }
 
 void jitdump_release(struct jitdump *dump)
@@ -100,23 +99,6 @@ int jitdump_read_header(struct jitdump *dump, const uint8_t header[static JITDUM
 
 /* ---- throwing away ---- */
 
-/* Appends a string of the old names to the new ones, once. */
-static int keep_text(const struct jitdump *dump, uint32_t at, struct map64 *moved, struct buffer *names, uint32_t *ret)
-{
-	uint64_t known;
-	if (!map64_get(moved, at, &known)) {
-		const char *text = jitdump_text(dump, at);
-		known = names->len;
-		int r = buffer_append(names, text, strlen(text) + 1);
-		if (r == 0)
-			r = map64_put(moved, at, known);
-		if (r < 0)
-			return r;
-	}
-	*ret = (uint32_t)known;
-	return 0;
-}
-
 struct survivors {
 	struct jitdump_entry *entries;
 	uint32_t *numbers; /* old entry -> new one + 1; 0 = thrown away */
@@ -139,11 +121,11 @@ static void survivors_release(struct survivors *survivors)
 static int keep_entry(const struct jitdump *dump, const struct jitdump_entry *entry, struct survivors *out)
 {
 	struct jitdump_entry kept = *entry;
-	int r = keep_text(dump, entry->name, &out->moved, &out->names, &kept.name);
+	int r = code_names_keep(&dump->names, entry->name, &out->moved, &out->names, &kept.name);
 	kept.first_line = (uint32_t)out->line_count;
 	for (uint32_t i = 0; i < entry->line_count && r == 0; i++) {
 		struct jitdump_line line = dump->lines[entry->first_line + i];
-		r = keep_text(dump, line.file, &out->moved, &out->names, &line.file);
+		r = code_names_keep(&dump->names, line.file, &out->moved, &out->names, &line.file);
 		out->lines[out->line_count++] = line;
 	}
 	out->entries[out->count++] = kept;
@@ -175,8 +157,7 @@ static int select_survivors(const struct jitdump *dump, struct survivors *out)
 /* Forgets covered entries that are too old to be asked for. Only between records. */
 static int compact(struct jitdump *dump)
 {
-	_cleanup_(survivors_release) struct survivors out = {0};
-	buffer_init(&out.names, dump->names.max);
+	_cleanup_(survivors_release) struct survivors out = {.names.max = dump->names.max};
 	int r = jitdump_settle(dump);
 	if (r == 0)
 		r = select_survivors(dump, &out);
@@ -242,19 +223,6 @@ bool jitdump_measure_record(struct jitdump *dump, const uint8_t head[static JITD
 	return true;
 }
 
-static int append_text(struct jitdump *dump, const uint8_t *text, size_t len, uint32_t *ret)
-{
-	uint32_t at = (uint32_t)dump->names.len;
-	buffer_append(&dump->names, text, len);
-	int r = buffer_append_byte(&dump->names, 0);
-	if (r < 0) {
-		buffer_truncate(&dump->names, at);
-		return r;
-	}
-	*ret = at;
-	return 0;
-}
-
 static int append_entry(struct jitdump *dump, const struct jitdump_entry *entry)
 {
 	int r = array_reserve(&dump->entries, &dump->entry_capacity, dump->entry_count + 1, dump->entries_max);
@@ -316,7 +284,7 @@ static int add_load(struct jitdump *dump, struct bytes record)
 	entry.code_index = get64(at + 48);
 	int r = make_room(dump, len + 1, 0);
 	if (r == 0)
-		r = append_text(dump, name, len, &entry.name);
+		r = code_names_add(&dump->names, name, len, &entry.name);
 	if (r == 0) {
 		take_lines(dump, &entry);
 		r = append_entry(dump, &entry);
@@ -397,7 +365,7 @@ static int add_line(struct jitdump *dump, uint64_t start, const uint8_t **at, co
 	} else {
 		if (!is_file_name(file))
 			return -EINVAL;
-		int r = append_text(dump, file.data, file.len, &line.file);
+		int r = code_names_add(&dump->names, file.data, file.len, &line.file);
 		if (r < 0)
 			return r;
 		*last_file = file;

@@ -570,7 +570,7 @@ static void test_growth(void **state)
 	/* Code without a name is looked for sooner, how soon depends on what the last look took. */
 	f->dumps->files.pace = (struct jit_pace){INT64_MAX, 0};
 	struct jit_function function = {.name = ""};
-	for (unsigned i = 0; i < 10000 && !jitdumps_lookup(f->dumps, &f->file, 0x3000, UINT64_MAX, &function); i++)
+	for (unsigned i = 0; i < 120000 && !jitdumps_lookup(f->dumps, &f->file, 0x3000, UINT64_MAX, &function); i++)
 		time_sleep_ns(NS_PER_MS);
 	assert_string_equal(function.name, "three");
 }

@@ -143,7 +143,7 @@ struct window {
 };
 
 /* `len` bytes of the file; NULL when they cannot be read. */
-static const uint8_t *last_check(struct window *window, uint64_t at, size_t len)
+static const uint8_t *read_window(struct window *window, uint64_t at, size_t len)
 {
 	struct buffer *bytes = &window->bytes;
 	if (at >= window->start && at - window->start <= bytes->len && bytes->len - (at - window->start) >= len)
@@ -172,10 +172,10 @@ static void read_records(struct file *file, struct window *window)
 		size_t want;
 		if (left < JITDUMP_RECORD_BYTES || window->bytes_read > REFRESH_BYTES_MAX)
 			break;
-		const uint8_t *record = last_check(window, file->base.consumed, JITDUMP_RECORD_BYTES);
+		const uint8_t *record = read_window(window, file->base.consumed, JITDUMP_RECORD_BYTES);
 		if (!record || !jitdump_measure_record(dump, record, &len, &want) || len > left)
 			break;
-		record = last_check(window, file->base.consumed, want);
+		record = read_window(window, file->base.consumed, want);
 		if (!record || jitdump_add_record(dump, (struct bytes){record, want}) < 0)
 			break;
 		file->base.consumed += len;

@@ -7,8 +7,10 @@
  * Without workers (record, tests) who asks builds, one at a time: memory is bounded by one file either way.
  *
  * What cannot be named is looked for again, at first after a minute, then at twice the time up to half an hour; and at once
- * when something arrives that could help. A table that lacks debug information is built again only if there is a source now
- * that it was not made from, since reading a binary once more finds nothing new.
+ * when something arrives that could help. Nobody needs to ask: idle workers look for what is due. A table that lacks debug
+ * information is built again only if there is a source now that it was not made from, since reading a binary once more finds
+ * nothing new. A table that was made without the file that several debug files share (dwz) is built again when that arrives: an
+ * agent sends it once, before or behind the files that refer to it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,15 +23,17 @@
 #include "base/time.h"
 #include "symbol/symbol_int.h"
 #include "symbol/table_int.h"
+#include "symbol/uploads.h"
 #include "symbol/worker.h"
 
 /* What a build needs of its entry, copied: the entry may change meanwhile. */
 struct job {
-	char key[160], path[SYMBOL_PATH_MAX];
+	char key[SYMBOL_KEY_MAX], path[SYMBOL_PATH_MAX];
 	bool by_path;
 	int fd; /* offered; -1 = none */
 	uint32_t sources;
 	bool has_table, no_offsets;
+	uint64_t arrivals; /* when it began */
 };
 
 struct outcome {
@@ -42,26 +46,51 @@ struct outcome {
 	int64_t build_ns;
 	char why[sizeof(((struct error *)0)->message)];
 	char from[256];
+	char lacks[BUILD_ID_HEX_MAX];
 };
 
-bool jobs_key(struct symbolizer *s, const char *build_id, const char *path, char ret[static 160])
+bool jobs_key(struct symbolizer *s, const char *build_id, const char *path, char ret[static SYMBOL_KEY_MAX])
 {
 	if (build_id[0]) {
 		if (!build_id_is_valid(build_id))
 			return false;
-		snprintf(ret, 160, "%s", build_id);
+		snprintf(ret, SYMBOL_KEY_MAX, "%s", build_id);
 		return true;
 	}
 	_cleanup_(fd_closep) int fd = -1;
 	struct stat st;
 	if (s->no_host_files || !source_is_host_path(path) || source_open_binary(s, path, &fd, &st) < 0)
 		return false;
-	snprintf(ret, 160, "file:%" PRIx64 ":%" PRIx64 ":%" PRIx64 ":%" PRIx64 ".%lx", (uint64_t)st.st_dev, (uint64_t)st.st_ino,
-		 (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec, (unsigned long)st.st_mtim.tv_nsec);
+	snprintf(ret, SYMBOL_KEY_MAX, "file:%" PRIx64 ":%" PRIx64 ":%" PRIx64 ":%" PRIx64 ".%lx", (uint64_t)st.st_dev,
+		 (uint64_t)st.st_ino, (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec, (unsigned long)st.st_mtim.tv_nsec);
 	return true;
 }
 
+void jobs_content_key(const char *build_id, const char *content, char ret[static SYMBOL_KEY_MAX])
+{
+	snprintf(ret, SYMBOL_KEY_MAX, SYMBOL_CONTENT_PREFIX "%.32s:%.128s", content, build_id);
+}
+
 /* ---- one build, without the lock ---- */
+
+/* The id of the binary, and the content of the one upload of it that is meant ("" = any). */
+static const char *split_key(const struct job *job, char content[static UPLOAD_CONTENT_HEX])
+{
+	static const size_t prefix = sizeof(SYMBOL_CONTENT_PREFIX) - 1;
+	content[0] = 0;
+	if (!job->by_path)
+		return job->key;
+	if (strncmp(job->key, SYMBOL_CONTENT_PREFIX, prefix) != 0)
+		return "";
+	snprintf(content, UPLOAD_CONTENT_HEX, "%.32s", job->key + prefix);
+	return job->key + prefix + UPLOAD_CONTENT_HEX;
+}
+
+/* What its table is called on disk; "" = it does not go there. */
+static const char *disk_name(const struct job *job)
+{
+	return job->by_path ? "" : job->key;
+}
 
 static int share(struct symbol_table *table, struct shared_table **ret)
 {
@@ -87,11 +116,17 @@ static void explain(const struct symbol_build_result *result, struct outcome *re
 		snprintf(ret->why, sizeof(ret->why), "no debug information was found: exported functions only");
 }
 
+/* A server that answers, but with something else, is not one that has nothing. */
+static void append_wrong(struct outcome *ret, const struct source_job *source)
+{
+	size_t len = strlen(ret->why);
+	snprintf(ret->why + len, sizeof(ret->why) - len, "%s%s", len > 0 ? "; " : "", source->wrong);
+}
+
 static int build_into(struct symbolizer *s, const struct job *job, struct source_job *source, int fd, struct outcome *ret,
 		      struct error *err)
 {
-	struct symbol_build_options options = {
-		.build_id = job->by_path ? "" : job->key, .open_file = source_open_file, .context = source};
+	struct symbol_build_options options = {.build_id = source->build_id, .open_file = source_open_file, .context = source};
 	if (s->worker) {
 		struct symbol_worker_options worker = *s->worker;
 		worker.cancel = &s->stop;
@@ -109,14 +144,14 @@ static int build_table(struct symbolizer *s, const struct job *job, struct sourc
 		       struct error *err)
 {
 	int fd;
-	int r = cache_begin(s, source->build_id, temporary, &fd, err);
+	int r = cache_begin(s, disk_name(job), temporary, &fd, err);
 	if (r < 0)
 		return r;
 	r = source_prepare(source, err);
 	if (r == 0)
 		r = build_into(s, job, source, fd, ret, err);
 	if ((r == -ENOSPC || r == -EIO || r == -EDQUOT) && temporary[0]) {
-		cache_end(s, source->build_id, temporary, 0, false);
+		cache_end(s, disk_name(job), temporary, 0, false);
 		io_close(fd);
 		source->from[0] = 0;
 		r = cache_begin(s, "", temporary, &fd, err);
@@ -136,8 +171,10 @@ static int build_table(struct symbolizer *s, const struct job *job, struct sourc
 
 static void build(struct symbolizer *s, const struct job *job, struct outcome *ret)
 {
+	char content[UPLOAD_CONTENT_HEX];
 	struct source_job source = {.symbolizer = s,
-				    .build_id = job->by_path ? "" : job->key,
+				    .build_id = split_key(job, content),
+				    .content = content,
 				    .path = job->path,
 				    .offered_fd = job->fd,
 				    .ready_fd = -1};
@@ -150,9 +187,10 @@ static void build(struct symbolizer *s, const struct job *job, struct outcome *r
 	ret->names_kernel = table && symbol_table_names_kernel(table->header);
 	bool worse = r == 0 && job->has_table && (!job->no_offsets || ret->no_offsets) &&
 		     !(ret->result.sources & ~job->sources) && job->sources != ret->result.sources;
-	cache_end(s, source.build_id, temporary, ret->result.table_bytes, r == 0 && !worse);
+	cache_end(s, disk_name(job), temporary, ret->result.table_bytes, r == 0 && !worse);
 	ret->build_ns = time_monotonic_ns() - started - source.wait_ns;
 	ret->unreachable = source.unreachable;
+	memcpy(ret->lacks, source.lacks, sizeof(ret->lacks));
 	memcpy(ret->from, source.from, sizeof(ret->from));
 	if (r == 0 && worse) {
 		symbol_table_free(table);
@@ -166,6 +204,8 @@ static void build(struct symbolizer *s, const struct job *job, struct outcome *r
 		bool empty = ret->result.ranges == 0;
 		ret->state = empty ? SYMBOL_MISSING : symbol_has_lines(ret->result.sources) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
 		explain(&ret->result, ret);
+		if (ret->state != SYMBOL_COMPLETE && source.wrong[0])
+			append_wrong(ret, &source);
 		if (empty && !ret->result.problem[0])
 			snprintf(ret->why, sizeof(ret->why), "the file has no symbols, and no debug information was found");
 		return;
@@ -174,11 +214,14 @@ static void build(struct symbolizer *s, const struct job *job, struct outcome *r
 	ret->unchanged = job->has_table;
 	ret->state = r == -ENOENT ? SYMBOL_MISSING : SYMBOL_FAILED;
 	snprintf(ret->why, sizeof(ret->why), "%s",
-		 r == -ENOENT && !source.from[0] && source.unreachable
+		 r == -ENOENT && !source.from[0] && source.wrong[0] ? "the binary is not on this host"
+		 : r == -ENOENT && !source.from[0] && source.unreachable
 			 ? "the binary is not on this host, and the debuginfod servers could not be reached"
 		 : r == -ENOENT && !source.from[0] ? "the binary is not on this host, and no debug information was found"
 		 : err.message[0]		   ? err.message
 						   : strerror(-r));
+	if (source.wrong[0])
+		append_wrong(ret, &source);
 }
 
 /* ---- entries and builds, with the lock ---- */
@@ -189,11 +232,14 @@ static void take(struct symbolizer *s, struct symbol_entry *entry, struct job *r
 			    .fd = entry->offered_fd,
 			    .sources = entry->sources,
 			    .has_table = entry->was_built && entry->sources,
-			    .no_offsets = entry->no_offsets};
+			    .no_offsets = entry->no_offsets,
+			    .arrivals = s->arrivals};
 	snprintf(ret->key, sizeof(ret->key), "%s", entry->key);
 	snprintf(ret->path, sizeof(ret->path), "%s", entry->path ? entry->path : "");
 	if (entry->offered_fd >= 0)
 		s->offers--;
+	else
+		entry->main_content[0] = 0;
 	entry->offered_fd = -1;
 	entry->state = SYMBOL_WORKING;
 	entry->again = false;
@@ -209,12 +255,20 @@ static int64_t retry_in(const struct symbolizer *s, const struct symbol_entry *e
 	return wait < SYMBOL_RETRY_NS_MAX ? wait : SYMBOL_RETRY_NS_MAX;
 }
 
+/* The file that the table was made without is there now. */
+static bool has_lacking(struct symbolizer *s, const struct symbol_entry *entry)
+{
+	return entry->lacks && s->uploads && uploads_has(s->uploads, entry->lacks, UPLOAD_DEBUGINFO);
+}
+
 static void put_result(struct symbol_entry *entry, const struct outcome *outcome)
 {
 	const struct symbol_build_result *result = &outcome->result;
 	entry->state = outcome->state;
 	entry->sources = result->sources;
 	entry->incomplete = outcome->incomplete;
+	entry->is_earlier = false;
+	entries_set_text(&entry->lacks, outcome->lacks);
 	entry->no_offsets = outcome->no_offsets;
 	entry->names_kernel = outcome->names_kernel;
 	entry->functions = result->functions;
@@ -258,8 +312,9 @@ static void finish(struct symbolizer *s, const struct job *job, struct outcome *
 			outcome->shared = NULL;
 		}
 		entry->retry_ns = time_monotonic_ns() + retry_in(s, entry, outcome);
-		entry->failures = entry->state == SYMBOL_COMPLETE ? 0 : entry->failures + 1;
-		if (entry->again) {
+		entry->failures = entry->state == SYMBOL_COMPLETE && !entry->incomplete ? 0 : entry->failures + 1;
+		/* What it lacks may have come after it was looked for. */
+		if (entry->again || (job->arrivals != s->arrivals && has_lacking(s, entry))) {
 			/* Whatever it was made of: what arrived meanwhile may replace that. */
 			entry->again = false;
 			entry->failures = 0;
@@ -286,14 +341,36 @@ static int run(struct symbolizer *s, struct job *job)
 	return code;
 }
 
+#define RETRIES_AT_ONCE 16u
+#define RETRY_CHECKS	12 /* in the time of the shortest retry */
+
+/* Queues what is due to be looked for again and nobody asks for. The lock is held. */
+static void queue_retries(struct symbolizer *s)
+{
+	int64_t now = time_monotonic_ns();
+	if (now < s->retry_check_ns)
+		return;
+	unsigned left = RETRIES_AT_ONCE;
+	for (struct symbol_entry *entry = s->newest; entry && left > 0; entry = entry->older) {
+		bool is_wanting = entry->state == SYMBOL_MISSING || entry->state == SYMBOL_PARTIAL;
+		if (!is_wanting || !entry->was_built || entry->by_path || entry->queue != SYMBOL_QUEUE_NONE ||
+		    now < entry->retry_ns)
+			continue;
+		jobs_want(s, entry, SYMBOL_QUEUE_SEEN);
+		left--;
+	}
+	s->retry_check_ns = now + s->retry_interval_ns / RETRY_CHECKS;
+}
+
 static void *work(void *context)
 {
 	struct symbolizer *s = context;
 	pthread_mutex_lock(&s->lock);
 	while (!cancel_requested(&s->stop)) {
+		queue_retries(s);
 		struct symbol_entry *entry = entries_dequeue(s);
 		if (!entry) {
-			pthread_cond_wait(&s->work, &s->lock);
+			thread_wait_until(&s->work, &s->lock, s->retry_check_ns);
 			continue;
 		}
 		struct job job;
@@ -340,13 +417,19 @@ static bool is_settled(struct symbolizer *s, const struct symbol_entry *entry)
 	return time_monotonic_ns() < entry->retry_ns;
 }
 
+/* Of a table without the file that several share; and of one whose lack is not known, once. */
+static bool may_complete(struct symbolizer *s, const struct symbol_entry *entry)
+{
+	return entry->incomplete && (entry->is_earlier || source_may_improve(s, entry->lacks ? entry->lacks : "", 0));
+}
+
 void jobs_want(struct symbolizer *s, struct symbol_entry *entry, enum symbol_queue queue)
 {
 	if (entry->state == SYMBOL_WORKING || is_settled(s, entry) || cancel_requested(&s->stop))
 		return;
 	/* A table that is there and may be no better the next time is not made again. */
 	if (entry->was_built && entry->sources && !entry->by_path && entry->offered_fd < 0 &&
-	    !source_may_improve(s, entry->key, entry->sources)) {
+	    !source_may_improve(s, entry->key, entry->sources) && !may_complete(s, entry)) {
 		entry->retry_ns = time_monotonic_ns() + s->retry_interval_ns;
 		return;
 	}
@@ -480,9 +563,18 @@ void jobs_release(struct symbolizer *s, struct shared_table *shared, uint64_t lo
 	pthread_mutex_unlock(&s->lock);
 }
 
+void jobs_count_ambiguous(struct symbolizer *s, uint64_t lookups)
+{
+	if (!lookups)
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->stats.ambiguous += lookups;
+	pthread_mutex_unlock(&s->lock);
+}
+
 /* ---- waiting ---- */
 
-#define WAIT_STEP_NS (100ll * 1000000)
+#define WAIT_STEP_NS (100 * NS_PER_MS)
 
 static bool any_is_busy(struct symbolizer *s, const char *const *keys, size_t count)
 {
@@ -500,16 +592,10 @@ bool jobs_wait(struct symbolizer *s, const char *const *keys, size_t count, cons
 	bool busy;
 	pthread_mutex_lock(&s->lock);
 	while ((busy = any_is_busy(s, keys, count))) {
-		int64_t left = until - time_monotonic_ns();
-		if (left <= 0 || cancel_requested(want->cancel) || cancel_requested(&s->stop))
+		int64_t now = time_monotonic_ns();
+		if (until <= now || cancel_requested(want->cancel) || cancel_requested(&s->stop))
 			break;
-		struct timespec at;
-		clock_gettime(CLOCK_REALTIME, &at);
-		int64_t step = left < WAIT_STEP_NS ? left : WAIT_STEP_NS;
-		int64_t nsec = at.tv_nsec + step;
-		at.tv_sec += nsec / 1000000000;
-		at.tv_nsec = nsec % 1000000000;
-		pthread_cond_timedwait(&s->done, &s->lock, &at);
+		thread_wait_until(&s->done, &s->lock, until - now < WAIT_STEP_NS ? until : now + WAIT_STEP_NS);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return !busy;

@@ -8,14 +8,19 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/time.h"
+#include "elf/build_id.h"
 #include "elf/test_elf.h"
 #include "symbol/symbol_int.h"
+#include "symbol/table.h"
 #include "symbol/uploads.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -91,18 +96,38 @@ static void write_program(const struct fixture *f, const struct test_elf *elf, u
 	buffer_release(&b);
 }
 
+static void upload_bytes(struct fixture *f, const char *build_id, const struct buffer *b)
+{
+	struct upload_begin begin = {.kind = UPLOAD_DEBUGINFO, .size = b->len};
+	char id[UPLOAD_ID_MAX];
+	uint64_t offset;
+	snprintf(begin.build_id, sizeof(begin.build_id), "%s", build_id);
+	assert_int_equal(uploads_begin(f->store, &begin, id, &offset, NULL), 0);
+	assert_int_equal(uploads_write(f->store, id, 0, buffer_bytes(b), &offset, NULL), 0);
+	assert_int_equal(uploads_finish(f->store, id, NULL), 0);
+}
+
 static void upload(struct fixture *f, const struct test_elf *elf, unsigned number)
 {
 	struct buffer b;
-	struct upload_begin begin = {.kind = UPLOAD_DEBUGINFO};
-	char id[UPLOAD_ID_MAX];
-	uint64_t offset;
+	char build_id[BUILD_ID_HEX_MAX];
 	make_elf(elf, number, &b);
-	make_id(number, begin.build_id);
-	begin.size = b.len;
-	assert_int_equal(uploads_begin(f->store, &begin, id, &offset, NULL), 0);
-	assert_int_equal(uploads_write(f->store, id, 0, buffer_bytes(&b), &offset, NULL), 0);
-	assert_int_equal(uploads_finish(f->store, id, NULL), 0);
+	make_id(number, build_id);
+	upload_bytes(f, build_id, &b);
+	buffer_release(&b);
+}
+
+static void upload_file(struct fixture *f, const char *name, char ret_build_id[static BUILD_ID_HEX_MAX])
+{
+	char path[256];
+	struct buffer b = {0};
+	snprintf(path, sizeof(path), "%s/%s", f->directory, name);
+	assert_int_equal(io_read_file(path, MIB, &b, NULL), 0);
+	int fd = io_open(path, O_RDONLY, 0, NULL);
+	assert_true(fd >= 0);
+	assert_int_equal(build_id_read_fd(fd, ret_build_id, NULL), 0);
+	close(fd);
+	upload_bytes(f, ret_build_id, &b);
 	buffer_release(&b);
 }
 
@@ -224,6 +249,49 @@ static void test_late_upload(void **state)
 	assert_string_equal(resolve(f, "", id, 0x100, NULL, &coverage), "hidden");
 }
 
+static bool has_function(struct fixture *f, const char *build_id, const char *function)
+{
+	struct symbol_view *view;
+	assert_int_equal(symbolizer_view(f->s, build_id, "", &patient, &view, NULL), 0);
+	bool found = false;
+	const struct symbol_table *table = symbol_view_table(view);
+	for (uint32_t i = 0; i < table->header->function_count && !found; i++)
+		found = strcmp(table->strings + table->functions[i].name, function) == 0;
+	symbol_view_free(view);
+	return found;
+}
+
+/* Two debug files have their names in a third, which comes before one of them, behind the other, or in another run. */
+static void test_shared_file(void **state)
+{
+	struct fixture *f = *state;
+	static const char source[] =
+		"struct with_long_name { long member; } v;\n"
+		"static inline __attribute__((always_inline)) long inner_step(struct with_long_name *w, long x)\n"
+		"{ __asm__ volatile(\"nop; nop\" : \"+r\"(x)); return x + w->member; }\n"
+		"int main(int c, char **a) { return (int)inner_step(&v, c) + N; }\n";
+	static const char make[] = "gcc -g -O1 -Wl,--build-id=sha1 -DN=$n -o $n s.c && objcopy --only-keep-debug $n $n.debug";
+	char command[512], one[BUILD_ID_HEX_MAX], two[BUILD_ID_HEX_MAX], shared[BUILD_ID_HEX_MAX];
+	snprintf(command, sizeof(command), "%s/s.c", f->directory);
+	assert_int_equal(io_write_file(command, source, sizeof(source) - 1, 0644, NULL), 0);
+	snprintf(command, sizeof(command), "cd %s && for n in 1 2; do %s; done && dwz -m shared.debug 1.debug 2.debug",
+		 f->directory, make);
+	assert_int_equal(system(command), 0);
+	upload_file(f, "1.debug", one);
+	settle(f);
+	assert_false(has_function(f, one, "inner_step"));
+	symbolizer_free(f->s);
+	open_symbolizer(f, 1);
+	assert_false(has_function(f, one, "inner_step"));
+	settle(f);
+	upload_file(f, "shared.debug", shared);
+	settle(f);
+	assert_true(has_function(f, one, "inner_step"));
+	upload_file(f, "2.debug", two);
+	settle(f);
+	assert_true(has_function(f, two, "inner_step"));
+}
+
 /* Before the binary was ever heard of. */
 static void test_upload_first(void **state)
 {
@@ -251,6 +319,33 @@ static void test_retry(void **state)
 	assert_true(status_of(f, id).retry_ns > 0);
 	assert_int_equal(symbolizer_retry(f->s, id, &err), 0);
 	assert_string_equal(resolve(f, path, id, 0x10, &patient, &coverage), "alpha");
+}
+
+/* What could not be had is looked for again without anybody asking, and what was had is not. */
+static void test_retries_by_itself(void **state)
+{
+	struct fixture *f = *state;
+	char path[256], id[BUILD_ID_HEX_MAX];
+	struct symbolizer_coverage coverage;
+	symbolizer_free(f->s);
+	struct symbolizer_options options = {.cache_directory = f->cache, .workers = 2, .retry_ns = 50 * NS_PER_MS};
+	assert_int_equal(symbolizer_new(&options, &f->s, NULL), 0);
+	make_id(0x36, id);
+	snprintf(path, sizeof(path), "%s/program%u", f->directory, 0x36);
+	assert_string_equal(resolve(f, path, id, 0x10, &patient, &coverage), "");
+	write_program(f, &stripped, 0x36, path);
+	/* Missing, queued, worked on, and missing again as often as it takes. */
+	int64_t until = time_monotonic_ns() + 60 * NS_PER_S;
+	while (status_of(f, id).state != SYMBOL_PARTIAL && time_monotonic_ns() < until)
+		time_sleep_ns(5 * NS_PER_MS);
+	assert_int_equal(status_of(f, id).state, SYMBOL_PARTIAL);
+	assert_int_equal(status_of(f, id).sources, SYMBOL_SOURCE_DYNSYM);
+	settle(f);
+	struct symbolizer_stats before, after;
+	symbolizer_get_stats(f->s, &before);
+	time_sleep_ns(300 * NS_PER_MS);
+	symbolizer_get_stats(f->s, &after);
+	assert_int_equal(after.builds, before.builds); /* no source could improve it */
 }
 
 /* One that was not where it was first said to be is looked for where it is said to be next. */
@@ -417,8 +512,10 @@ int main(void)
 		TEST(test_pending_then_named),
 		TEST(test_seen_is_built),
 		TEST(test_late_upload),
+		TEST(test_shared_file),
 		TEST(test_upload_first),
 		TEST(test_retry),
+		TEST(test_retries_by_itself),
 		TEST(test_other_paths),
 		TEST(test_no_room),
 		TEST(test_many),

@@ -37,6 +37,8 @@
 #include "base/io.h"
 #include "base/map.h"
 #include "base/sorted.h"
+#include "base/text.h"
+#include "codec/protobuf.h"
 #include "symbol/kallsyms_text.h"
 #include "symbol/symbol_int.h"
 
@@ -114,18 +116,6 @@ struct coder {
 	size_t symbol_count;
 };
 
-static void put_varint(struct buffer *out, uint64_t value)
-{
-	uint8_t bytes[10];
-	size_t len = 0;
-	while (value >= 0x80) {
-		bytes[len++] = (uint8_t)(value | 0x80);
-		value >>= 7;
-	}
-	bytes[len++] = (uint8_t)value;
-	buffer_append(out, bytes, len);
-}
-
 static size_t common_prefix(const struct entry *a, const struct entry *b)
 {
 	size_t len = 0;
@@ -150,11 +140,11 @@ static void put_name(struct coder *coder, const struct entry *entry)
 {
 	struct buffer *out = &coder->run->data;
 	size_t kept = common_prefix(&coder->previous, entry);
-	put_varint(out, kept);
-	put_varint(out, entry->name_len - kept);
+	pb_write_raw_varint(out, kept);
+	pb_write_raw_varint(out, entry->name_len - kept);
 	buffer_append(out, entry->name + kept, entry->name_len - kept);
 	if (coder->with_modules)
-		put_varint(out, entry->module);
+		pb_write_raw_varint(out, entry->module);
 }
 
 static int put_entry(struct coder *coder, const struct entry *entry)
@@ -163,9 +153,9 @@ static int put_entry(struct coder *coder, const struct entry *entry)
 	int r = coder->run->entry_count % BLOCK_SYMBOLS == 0 ? start_block(coder, entry->start) : 0;
 	if (r < 0)
 		return r;
-	put_varint(out, (entry->start - coder->previous.start) * 4 + entry->kind);
+	pb_write_raw_varint(out, (entry->start - coder->previous.start) * 4 + entry->kind);
 	if (entry->kind == ENTRY_PADDED)
-		put_varint(out, entry->padding);
+		pb_write_raw_varint(out, entry->padding);
 	if (entry->kind != ENTRY_END)
 		put_name(coder, entry);
 	if (buffer_status(out) < 0)
@@ -335,13 +325,10 @@ static bool parse_line(const char *text, size_t len, struct line *ret)
 	size_t at = 0;
 	uint64_t address = 0;
 	for (; at < len && text[at] != ' '; at++) {
-		char c = text[at];
-		unsigned digit = c >= '0' && c <= '9'	? (unsigned)(c - '0')
-				 : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
-							: 16;
-		if (digit > 15 || at >= 16)
+		int digit = text_hex_digit((uint8_t)text[at]);
+		if (digit < 0 || at >= 16)
 			return false;
-		address = address << 4 | digit;
+		address = address << 4 | (unsigned)digit;
 	}
 	if (at == 0 || len - at < 4 || text[at + 2] != ' ')
 		return false;
@@ -487,13 +474,12 @@ static int code_late(struct loader *loader)
 
 static int load_symbols(struct kallsyms *kallsyms, const char *path, struct error *err)
 {
-	struct loader loader = {.kallsyms = kallsyms};
+	struct loader loader = {.kallsyms = kallsyms, .late_names.max = DATA_BYTES_MAX};
 	_cleanup_(mem_freep) struct coder *core = mem_zalloc(sizeof(*core));
 	if (!core || intern_add_string(&kallsyms->modules, CORE_MODULE, &loader.core_module) < 0)
 		return error_nomem(err);
 	core->run = &kallsyms->runs[0];
 	loader.core = core;
-	buffer_init(&loader.late_names, DATA_BYTES_MAX);
 	int r = read_symbols(&loader, path, err);
 	if (r == 0 && finish_coding(core, kallsyms) < 0)
 		r = error_nomem(err);
@@ -523,26 +509,23 @@ static uint64_t hash_modules(const char *path)
 	if (io_read_file(path, MODULES_FILE_MAX, &text, NULL) < 0)
 		return 0;
 	uint64_t hash = 0;
-	const char *at = (const char *)text.data, *end = at + text.len;
-	while (at < end) {
-		const char *line_end = memchr(at, '\n', (size_t)(end - at));
-		if (!line_end)
-			line_end = end;
-		for (unsigned field = 0; at < line_end; field++) {
-			const char *space = memchr(at, ' ', (size_t)(line_end - at));
-			const char *field_end = space ? space : line_end;
+	struct bytes rest = buffer_bytes(&text);
+	while (rest.len > 0) {
+		struct bytes line = bytes_take_line(&rest);
+		for (unsigned field = 0; line.len > 0; field++) {
+			const uint8_t *space = memchr(line.data, ' ', line.len);
+			size_t len = space ? (size_t)(space - line.data) : line.len;
 			if (field == 0 || field == 1 || field == 5)
-				hash = hash64_seed(at, (size_t)(field_end - at), hash);
-			at = space ? space + 1 : line_end;
+				hash = hash64_seed(line.data, len, hash);
+			line = bytes_skip(line, len + (space != NULL));
 		}
-		at = line_end + 1;
 	}
 	return hash;
 }
 
 /* ---- life ---- */
 
-static int new_kallsyms(const char *modules_path, struct kallsyms **ret, struct error *err)
+int kallsyms_load_files(const char *symbols_path, const char *modules_path, struct kallsyms **ret, struct error *err)
 {
 	_cleanup_(kallsyms_freep) struct kallsyms *kallsyms = mem_zalloc(sizeof(*kallsyms));
 	if (!kallsyms)
@@ -557,19 +540,9 @@ static int new_kallsyms(const char *modules_path, struct kallsyms **ret, struct 
 	arena_init(&kallsyms->names->text, DATA_BYTES_MAX);
 	if (intern_init(&kallsyms->modules, MODULES_MAX * 64ull) < 0)
 		return error_nomem(err);
-	*ret = TAKE(kallsyms);
-	return 0;
-}
-
-int kallsyms_load_files(const char *symbols_path, const char *modules_path, struct kallsyms **ret, struct error *err)
-{
-	_cleanup_(kallsyms_freep) struct kallsyms *kallsyms = NULL;
-	int r = new_kallsyms(modules_path, &kallsyms, err);
-	if (r < 0)
-		return r;
 	/* Before the symbols: a module that arrives in between makes the table stale, not wrong for good. */
 	kallsyms->modules_hash = hash_modules(modules_path);
-	r = load_symbols(kallsyms, symbols_path, err);
+	int r = load_symbols(kallsyms, symbols_path, err);
 	if (r < 0)
 		return r;
 	*ret = TAKE(kallsyms);

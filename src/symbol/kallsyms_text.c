@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/text.h"
 
 #define SYMBOLS_MAX  (4u * 1024 * 1024)
 #define LAST_SIZE    4096 /* of the last function, whose end nobody tells */
@@ -39,13 +40,8 @@ static bool parse_line(char *line, uint64_t *ret_offset, const char **ret_name)
 {
 	uint64_t offset = 0;
 	size_t digits = 0;
-	for (; digits < 16; digits++) {
-		char c = line[digits];
-		int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-		if (digit < 0)
-			break;
+	for (int digit; digits < 16 && (digit = text_hex_digit((uint8_t)line[digits])) >= 0; digits++)
 		offset = offset << 4 | (unsigned)digit;
-	}
 	size_t len = line[digits] == ' ' ? strlen(line + digits + 1) : 0;
 	*ret_offset = offset;
 	*ret_name = line + digits + 1;

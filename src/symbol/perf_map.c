@@ -17,13 +17,14 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/map.h"
+#include "base/text.h"
 
 #define COMPACT_FIRST_BYTES (1 * MIB)
 
 void perf_map_init(struct perf_map *map)
 {
-	*map = (struct perf_map){.entries_max = PERF_MAP_ENTRIES_MAX, .compact_at = COMPACT_FIRST_BYTES};
-	buffer_init(&map->names, PERF_MAP_NAMES_BYTES_MAX);
+	*map = (struct perf_map){
+		.entries_max = PERF_MAP_ENTRIES_MAX, .compact_at = COMPACT_FIRST_BYTES, .names.max = PERF_MAP_NAMES_BYTES_MAX};
 }
 
 void perf_map_release(struct perf_map *map)
@@ -51,14 +52,6 @@ const char *perf_map_name(const struct perf_map *map, const struct code_piece *p
 
 /* ---- lines ---- */
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* A number and the spaces behind it; moves *at. At least one space must follow. */
 static bool scan_number(const char **at, const char *end, uint64_t *ret)
 {
@@ -67,7 +60,7 @@ static bool scan_number(const char **at, const char *end, uint64_t *ret)
 		p += 2;
 	uint64_t value = 0;
 	const char *digits = p;
-	for (int digit; p < end && (digit = hex_digit(*p)) >= 0; p++) {
+	for (int digit; p < end && (digit = text_hex_digit((uint8_t)*p)) >= 0; p++) {
 		if (value >> 60)
 			return false;
 		value = value << 4 | (unsigned)digit;
@@ -96,15 +89,9 @@ static int parse_line(struct perf_map *map, const char *line, const char *end, s
 		return 0;
 	if (len > PERF_MAP_NAME_MAX)
 		len = PERF_MAP_NAME_MAX;
-	size_t name = map->names.len;
-	buffer_append(&map->names, line, len);
-	int r = buffer_append_byte(&map->names, 0);
-	if (r < 0) {
-		buffer_truncate(&map->names, name);
-		return r;
-	}
-	*ret = (struct code_piece){.start = start, .symbol_start = start, .size = (uint32_t)size, .value = (uint32_t)name};
-	return 1;
+	*ret = (struct code_piece){.start = start, .symbol_start = start, .size = (uint32_t)size};
+	int r = code_names_add(&map->names, line, len, &ret->value);
+	return r < 0 ? r : 1;
 }
 
 /* ---- adding ---- */
@@ -143,17 +130,11 @@ static int parse_lines(struct perf_map *map, struct bytes lines, struct code_pie
 static int compact_names(struct perf_map *map)
 {
 	_cleanup_(map64_release) struct map64 moved = {0};
-	_cleanup_(buffer_release) struct buffer names = {0};
-	buffer_init(&names, map->names.max);
+	_cleanup_(buffer_release) struct buffer names = {.max = map->names.max};
 	/* Two passes: nothing may have changed when memory runs out. */
 	for (size_t i = 0; i < map->code.count; i++) {
-		const char *name = perf_map_name(map, &map->code.pieces[i]);
-		uint64_t known;
-		if (map64_get(&moved, map->code.pieces[i].value, &known))
-			continue;
-		int r = map64_put(&moved, map->code.pieces[i].value, names.len);
-		if (r == 0)
-			r = buffer_append(&names, name, strlen(name) + 1);
+		uint32_t at;
+		int r = code_names_keep(&map->names, map->code.pieces[i].value, &moved, &names, &at);
 		if (r < 0)
 			return r;
 	}

@@ -247,7 +247,7 @@ static void test_reads_at_most_once_an_interval(void **state)
 	f->maps->files.pace = (struct jit_pace){INT64_MAX, 0};
 	const char *name = "";
 	uint64_t start;
-	for (unsigned i = 0; i < 10000 && !lookup(f, getpid(), 0, 0x2000, &name, &start); i++)
+	for (unsigned i = 0; i < 120000 && !lookup(f, getpid(), 0, 0x2000, &name, &start); i++)
 		time_sleep_ns(NS_PER_MS);
 	assert_string_equal(name, "two");
 }

@@ -15,7 +15,8 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/text.h"
-#include "elf/demangle.h"
+#include "base/time.h"
+#include "elf/demangle/demangle.h"
 #include "symbol/symbol_int.h"
 
 struct resolver {
@@ -26,12 +27,16 @@ struct resolver {
 	struct map64 functions; /* function of the current table -> function id */
 	struct buffer text;
 	struct symbolizer_coverage coverage;
+	struct symbol_others others; /* of the group's id, if several files have it */
+	struct symbolizer_want want; /* what is left of the caller's */
+	int64_t until_ns;
 };
 
 /* Locations of one binary. */
 struct group {
 	size_t first, end;
-	char key[160]; /* "" = there can be no table */
+	char key[SYMBOL_KEY_MAX]; /* "" = there can be no table */
+	bool is_exact;		  /* the table is of the very file, so nothing has to be compared */
 };
 
 /* Locations of one binary are neighbours; which order the binaries have does not matter. */
@@ -45,6 +50,8 @@ static int compare_locations(const void *a, const void *b, void *context)
 		return mx->build_id < my->build_id ? -1 : 1;
 	if (mx->file_name != my->file_name)
 		return mx->file_name < my->file_name ? -1 : 1;
+	if (mx->content != my->content)
+		return mx->content < my->content ? -1 : 1;
 	return x < y ? -1 : x > y;
 }
 
@@ -130,6 +137,21 @@ static bool find_address(const struct profile *profile, const struct symbol_tabl
 	return symbol_table_offset_to_address(table, offset, ret);
 }
 
+/* What all files of this id that name the code at an address agree on. They may have been laid out in another way, so an offset
+ * is turned into an address by each. */
+static size_t reduce(const struct resolver *resolver, uint32_t id, struct symbol_frame *frames, size_t count)
+{
+	uint64_t address;
+	if (resolver->others.is_hopeless)
+		return 0;
+	for (size_t i = 0; i < resolver->others.count; i++) {
+		const struct symbol_table *other = resolver->others.tables[i]->table;
+		if (find_address(resolver->profile, other, id, &address))
+			count = others_reduce(other, address, frames, count);
+	}
+	return count;
+}
+
 static int resolve_location(struct resolver *resolver, const struct symbol_table *table, uint32_t id, struct error *err)
 {
 	struct profile *profile = resolver->profile;
@@ -143,6 +165,13 @@ static int resolve_location(struct resolver *resolver, const struct symbol_table
 	}
 	size_t count = symbol_table_frames(table, address, range, frames, SYMBOL_FRAMES_MAX);
 	int r = 0;
+	bool is_named = count > 0;
+	count = reduce(resolver, id, frames, count);
+	if (is_named && count == 0) {
+		resolver->coverage.missing++;
+		resolver->coverage.ambiguous++;
+		return 0;
+	}
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		lines[i] = (struct profile_line){.line = frames[i].line, .column = frames[i].column};
 		r = get_function(resolver, &frames[i], &lines[i].function, err);
@@ -180,12 +209,17 @@ static int make_groups(struct resolver *resolver, struct group **ret, size_t *re
 		*group = (struct group){.first = at};
 		for (; at < resolver->location_count; at++)
 			if (mapping_at(resolver, at)->build_id != mapping->build_id ||
-			    mapping_at(resolver, at)->file_name != mapping->file_name)
+			    mapping_at(resolver, at)->file_name != mapping->file_name ||
+			    mapping_at(resolver, at)->content != mapping->content)
 				break;
 		group->end = at;
 		if (!jobs_key(resolver->symbolizer, profile_string(resolver->profile, mapping->build_id),
 			      profile_string(resolver->profile, mapping->file_name), group->key))
 			group->key[0] = 0;
+		else if (mapping->content)
+			group->is_exact =
+				contents_key(resolver->symbolizer, profile_string(resolver->profile, mapping->build_id),
+					     profile_string(resolver->profile, mapping->content), group->key);
 	}
 	*ret = groups;
 	*ret_count = count;
@@ -238,17 +272,28 @@ static int resolve_group(struct resolver *resolver, const struct group *group, s
 {
 	struct shared_table *shared;
 	bool pending;
-	size_t count = group->end - group->first, before = resolver->coverage.resolved;
+	size_t count = group->end - group->first, before = resolver->coverage.resolved,
+	       ambiguous_before = resolver->coverage.ambiguous;
+	const char *id = profile_string(resolver->profile, mapping_at(resolver, group->first)->build_id);
 	int r = acquire(resolver, group, &shared, &pending, err);
 	if (r < 0)
 		return r;
-	if (!shared)
-		*(pending ? &resolver->coverage.pending : &resolver->coverage.missing) += count;
+	int64_t left_ns = resolver->until_ns - time_monotonic_ns();
+	if (resolver->want.wait_ns > 0)
+		resolver->want.wait_ns = left_ns > 0 ? left_ns : 0;
+	int waiting = 0;
+	if (shared && id[0] && !group->is_exact)
+		waiting = others_acquire_wait(resolver->symbolizer, id, &resolver->want, &resolver->others, err);
+	if (!shared || waiting > 0)
+		*(pending || waiting > 0 ? &resolver->coverage.pending : &resolver->coverage.missing) += count;
+	r = waiting < 0 ? waiting : 0;
 	map64_clear(&resolver->functions);
-	for (size_t i = group->first; shared && r == 0 && i < group->end; i++)
+	for (size_t i = group->first; shared && !waiting && r == 0 && i < group->end; i++)
 		r = resolve_location(resolver, shared->table, resolver->locations[i], err);
+	others_release(resolver->symbolizer, &resolver->others);
 	if (group->key[0])
 		jobs_release(resolver->symbolizer, shared, count, resolver->coverage.resolved - before);
+	jobs_count_ambiguous(resolver->symbolizer, resolver->coverage.ambiguous - ambiguous_before);
 	return r;
 }
 
@@ -269,8 +314,10 @@ static int resolve_all(struct resolver *resolver, const struct symbolizer_want *
 int symbolizer_resolve(struct symbolizer *symbolizer, struct profile *profile, uint32_t first,
 		       const struct symbolizer_want *want, struct symbolizer_coverage *ret, struct error *err)
 {
-	struct resolver resolver = {.symbolizer = symbolizer, .profile = profile};
-	buffer_init(&resolver.text, DEMANGLE_OUTPUT_MAX);
+	struct resolver resolver = {.symbolizer = symbolizer, .profile = profile, .text.max = DEMANGLE_OUTPUT_MAX};
+	if (want)
+		resolver.want = *want;
+	resolver.until_ns = time_monotonic_ns() + resolver.want.wait_ns;
 	int r = collect_locations(&resolver, first, err);
 	if (r == 0)
 		r = resolve_all(&resolver, want, err);

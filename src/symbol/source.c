@@ -25,7 +25,9 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "elf/build_id.h"
+#include "elf/content_key.h"
 #include "elf/elf_file.h"
+#include "elf/file_ids.h"
 #include "elf/pclntab.h"
 #include "symbol/debuginfod.h"
 #include "symbol/symbol_int.h"
@@ -33,8 +35,7 @@
 
 #define DEBUG_ROOT "/usr/lib/debug"
 
-/* "DIRECTORY/xx/yyyySUFFIX", where xx are the first two digits of the build-id. */
-static bool format_path(char out[static SYMBOL_PATH_MAX], const char *directory, const char *build_id, const char *suffix)
+bool source_format_path(char out[static SYMBOL_PATH_MAX], const char *directory, const char *build_id, const char *suffix)
 {
 	int n = snprintf(out, SYMBOL_PATH_MAX, "%s/%.2s/%s%s", directory, build_id, build_id + 2, suffix);
 	return n > 0 && n < SYMBOL_PATH_MAX;
@@ -98,20 +99,10 @@ static int open_handle(const char *path, int flags, struct error *err)
 	return fd_take(&handle);
 }
 
-static int open_flagged(const char *path, int flags, int *ret_fd, struct stat *ret_stat, struct error *err)
+int source_open(const char *path, int flags, int *ret_fd, struct stat *ret_stat, struct error *err)
 {
 	_cleanup_(fd_closep) int handle = open_handle(path, flags, err);
 	return handle < 0 ? handle : source_reopen(handle, path, ret_fd, ret_stat, err);
-}
-
-int source_open(const char *path, int *ret_fd, struct stat *ret_stat, struct error *err)
-{
-	return open_flagged(path, 0, ret_fd, ret_stat, err);
-}
-
-int source_open_own(const char *path, int *ret_fd, struct error *err)
-{
-	return open_flagged(path, O_NOFOLLOW, ret_fd, NULL, err);
 }
 
 int source_check_public(int handle, const char *name, struct error *err)
@@ -165,16 +156,13 @@ static int check_is_elf(int fd, const char *name, struct error *err)
 
 int source_open_binary(const struct symbolizer *s, const char *path, int *ret_fd, struct stat *ret_stat)
 {
-	int fd = -1;
-	int r = source_open(path, &fd, ret_stat, NULL);
+	_cleanup_(fd_closep) int fd = -1;
+	int r = source_open(path, 0, &fd, ret_stat, NULL);
 	if (r == 0 && !s->own_files)
 		r = check_is_elf(fd, path, NULL);
-	if (r < 0) {
-		io_close(fd);
-		return r;
-	}
-	*ret_fd = fd;
-	return 0;
+	if (r == 0)
+		*ret_fd = fd_take(&fd);
+	return r;
 }
 
 bool source_is_host_path(const char *path)
@@ -189,54 +177,44 @@ static void note_from(struct source_job *job, const char *from)
 	snprintf(job->from + len, sizeof(job->from) - len, "%s%s", len ? ", " : "", from);
 }
 
-/* 0, -ENOENT or -ENOMEM. */
-static int check_build_id(int fd, const char *build_id)
+/* Takes the descriptor over, if the file has that id ("" = any). 0, SYMBOL_FILE_ANNOUNCED: it is no build-id, but its hash or
+ * its Go build-id; -ENOENT or -ENOMEM. */
+static int take_file(struct source_job *job, const char *path, const char *id, int *fd, int *ret_fd)
 {
-	char own[BUILD_ID_HEX_MAX];
-	int r = build_id_read_fd(fd, own, NULL);
-	return r == -ENOMEM ? r : r < 0 || strcmp(own, build_id) != 0 ? -ENOENT : 0;
+	int r = id[0] ? file_has_id(*fd, id) : 0;
+	if (r < 0)
+		return r;
+	note_from(job, path);
+	*ret_fd = fd_take(fd);
+	return r > 0 ? SYMBOL_FILE_ANNOUNCED : 0;
 }
 
 /* A file of this host, found by the profile or by its build-id. build_id "" = any. */
 static int try_path(struct source_job *job, const char *path, const char *build_id, int *ret_fd)
 {
-	int fd;
-	if (source_open_binary(job->symbolizer, path, &fd, NULL) < 0)
-		return -ENOENT;
-	int r = build_id[0] ? check_build_id(fd, build_id) : 0;
-	if (r < 0) {
-		io_close(fd);
-		return r;
-	}
-	note_from(job, path);
-	*ret_fd = fd;
-	return 0;
+	_cleanup_(fd_closep) int fd = -1;
+	int r = source_open_binary(job->symbolizer, path, &fd, NULL);
+	return r < 0 ? -ENOENT : take_file(job, path, build_id, &fd, ret_fd);
 }
 
 /* A file of this host by a path that a file says. build_id "" = any. */
 static int try_named(struct source_job *job, const char *path, const char *build_id, int *ret_fd)
 {
-	int fd = -1;
+	_cleanup_(fd_closep) int fd = -1;
 	if (job->symbolizer->no_host_files || !job->is_local || job->is_foreign || !source_is_host_path(path))
 		return -ENOENT;
-	int r = job->symbolizer->own_files ? source_open(path, &fd, NULL, NULL) : source_open_public(path, 0, &fd, NULL, NULL);
+	int r = (job->symbolizer->own_files ? source_open : source_open_public)(path, 0, &fd, NULL, NULL);
 	if (r == 0)
 		r = check_is_elf(fd, path, NULL);
-	if (r == 0 && build_id[0])
-		r = check_build_id(fd, build_id);
-	if (r < 0) {
-		io_close(fd);
+	if (r < 0)
 		return r == -ENOMEM ? r : -ENOENT;
-	}
-	note_from(job, path);
-	*ret_fd = fd;
-	return 0;
+	return take_file(job, path, build_id, &fd, ret_fd);
 }
 
 static int try_build_id(struct source_job *job, const char *build_id, int *ret_fd)
 {
 	char path[SYMBOL_PATH_MAX];
-	if (!build_id_is_valid(build_id) || !format_path(path, job->symbolizer->debug_directory, build_id, ".debug"))
+	if (!build_id_is_valid(build_id) || !source_format_path(path, job->symbolizer->debug_directory, build_id, ".debug"))
 		return -ENOENT;
 	return try_path(job, path, build_id, ret_fd);
 }
@@ -265,10 +243,48 @@ static int try_debuginfod(struct source_job *job, const char *build_id, int *ret
 	if (r == 0) {
 		note_from(job, "debuginfod");
 		job->is_foreign = true;
+	} else if (r == -EBADMSG) {
+		snprintf(job->wrong, sizeof(job->wrong), "%s", err ? err->message : "");
+		return -ENOENT;
 	} else if (r != -ENOENT) {
 		job->unreachable = true;
 	}
 	return r;
+}
+
+/* What an agent passed is compared here, as the worker that reads it knows no hashes. */
+static bool has_other_id(int fd, const char *id)
+{
+	return id[0] && file_has_id(fd, id) > 0;
+}
+
+/* A file of this host, or one that its agent passed, if it has the content that is meant. */
+static int open_binary_of_content(struct source_job *job, int *ret_fd)
+{
+	struct symbolizer *s = job->symbolizer;
+	struct content_key key = {0};
+	_cleanup_(fd_closep) int fd = -1;
+	if (job->offered_fd >= 0)
+		fd = fcntl(job->offered_fd, F_DUPFD_CLOEXEC, 3);
+	else if (s->no_host_files || !source_is_host_path(job->path) || source_open_binary(s, job->path, &fd, NULL) < 0)
+		return -ENOENT;
+	if (fd < 0 || content_key_read_fd(fd, &key, NULL) < 0 || strcmp(key.key, job->content) != 0)
+		return -ENOENT;
+	int r = take_file(job, job->path, job->build_id, &fd, ret_fd);
+	job->is_local |= r >= 0;
+	return r;
+}
+
+/* Of several files of this id, the one that is to be compared with the others: an upload, or a binary. */
+static int open_content(struct source_job *job, uint32_t kind, int *ret_fd)
+{
+	if (kind == SYMBOL_FILE_BINARY)
+		return open_binary_of_content(job, ret_fd);
+	if (kind != SYMBOL_FILE_DEBUG || !job->symbolizer->uploads ||
+	    uploads_open_content(job->symbolizer->uploads, job->build_id, job->content, ret_fd, NULL) < 0)
+		return -ENOENT;
+	job->is_foreign = true;
+	return SYMBOL_FILE_ANNOUNCED;
 }
 
 static int open_binary(struct source_job *job, int *ret_fd)
@@ -279,13 +295,13 @@ static int open_binary(struct source_job *job, int *ret_fd)
 		if (*ret_fd >= 0) {
 			note_from(job, job->path[0] ? job->path : "the agent of this host");
 			job->is_local = true;
-			return 0;
+			return has_other_id(*ret_fd, job->build_id) ? SYMBOL_FILE_ANNOUNCED : 0;
 		}
 	}
 	int r = -ENOENT;
 	if (!s->no_host_files && source_is_host_path(job->path))
 		r = try_path(job, job->path, job->build_id, ret_fd);
-	job->is_local |= r == 0;
+	job->is_local |= r >= 0;
 	return r != -ENOENT ? r : try_upload(job, job->build_id, UPLOAD_EXECUTABLE, ret_fd);
 }
 
@@ -351,7 +367,10 @@ static int open_alt(struct source_job *job, const struct symbol_file_request *re
 		r = try_named(job, request->name, request->build_id, ret_fd);
 	if (r < 0)
 		r = try_upload(job, request->build_id, UPLOAD_DEBUGINFO, ret_fd);
-	return r < 0 ? try_debuginfod(job, request->build_id, ret_fd, err) : r;
+	if (r < 0)
+		r = try_debuginfod(job, request->build_id, ret_fd, err);
+	snprintf(job->lacks, sizeof(job->lacks), "%s", r < 0 ? request->build_id : "");
+	return r;
 }
 
 static int open_split(struct source_job *job, const struct symbol_file_request *request, int *ret_fd)
@@ -413,6 +432,8 @@ int source_open_file(void *context, const struct symbol_file_request *request, i
 		return -ECANCELED;
 	if (take_ready(job, request->kind, ret_fd, &result))
 		return result;
+	if (job->content && job->content[0] && request->kind != SYMBOL_FILE_ALT)
+		return open_content(job, request->kind, ret_fd);
 	switch ((enum symbol_file_kind)request->kind) {
 	case SYMBOL_FILE_BINARY: return open_binary(job, ret_fd);
 	case SYMBOL_FILE_DEBUG: return open_debug(job, request->name, ret_fd, err);
@@ -433,7 +454,7 @@ bool source_may_improve(struct symbolizer *s, const char *build_id, uint32_t sou
 		return false;
 	if (!build_id_is_valid(build_id))
 		return false;
-	if (format_path(path, s->debug_directory, build_id, ".debug") && stat(path, &st) == 0 && S_ISREG(st.st_mode))
+	if (source_format_path(path, s->debug_directory, build_id, ".debug") && stat(path, &st) == 0 && S_ISREG(st.st_mode))
 		return true;
 	return s->debuginfod || (s->uploads && uploads_has(s->uploads, build_id, UPLOAD_DEBUGINFO));
 }

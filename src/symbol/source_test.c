@@ -25,7 +25,7 @@
 #include "symbol/source_text.h"
 #include "symbol/source_text_int.h"
 #include "symbol/symbol_int.h"
-#include "symbol/uploads.h"
+#include "symbol/uploads_int.h"
 
 static const struct test_symbol symbols[] = {{"alpha", 0x10, 0x20, STT_FUNC, STB_GLOBAL}};
 static const struct test_elf program = {symbols, 1}, nameless = {symbols, 1, .no_build_id = true};
@@ -262,9 +262,10 @@ static void test_announced_files(void **state)
 			 0);
 	buffer_release(&code.bytes);
 	/* One that has another build-id is another's, and on this host there is no such thing as an announcement. */
-	char path[512];
-	snprintf(path, sizeof(path), "%s/%.2s/%s.executable", in_directory("nameless"), TEST_ELF_BUILD_ID,
-		 TEST_ELF_BUILD_ID + 2);
+	char path[PATH_MAX];
+	assert_int_equal(
+		uploads_file_path(binary, uploads_file_find(binary, NULL, TEST_ELF_BUILD_ID, UPLOAD_EXECUTABLE), path, NULL),
+		0);
 	write_elf("other", &other, 0644);
 	assert_int_equal(rename(in_directory("other"), path), 0);
 	assert_false(has_names(binary, NULL));
@@ -301,10 +302,10 @@ static void test_paths_through_proc(void **state)
 	static const char *const names[] = {"text.c", "text.c", "link/etc/passwd", "link/proc/version"};
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		snprintf(path, sizeof(path), "%s%s", before[i], in_directory(names[i]));
-		if (source_open(path, &fd, NULL, NULL) >= 0 || source_open_public(path, 0, &fd, NULL, NULL) >= 0)
+		if (source_open(path, 0, &fd, NULL, NULL) >= 0 || source_open_public(path, 0, &fd, NULL, NULL) >= 0)
 			fail_msg("%s was opened", path);
 	}
-	assert_true(source_open("/sys/kernel/notes", &fd, NULL, NULL) < 0);
+	assert_true(source_open("/sys/kernel/notes", 0, &fd, NULL, NULL) < 0);
 	assert_int_equal(source_open_public("/dev/null", 0, &fd, NULL, NULL), -EACCES);
 	struct buffer out;
 	buffer_init(&out, MIB);
@@ -353,7 +354,7 @@ static void test_a_file_of_another_namespace(void **state)
 	assert_int_equal(read(ready[0], &ok, 1), 1);
 	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)child, in_directory("mounted/text.c"));
 	int handle = ok ? open(path, O_PATH | O_CLOEXEC) : -1, fd = -1;
-	int checked = source_check_public(handle, "text.c", &err), opened = source_open(path, &fd, NULL, NULL);
+	int checked = source_check_public(handle, "text.c", &err), opened = source_open(path, 0, &fd, NULL, NULL);
 	io_close(handle);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);

@@ -28,6 +28,7 @@
 #include "base/io.h"
 #include "base/text.h"
 #include "elf/elf_file.h"
+#include "elf/file_ids.h"
 #include "symbol/debuginfod.h"
 #include "symbol/source_text_int.h"
 #include "symbol/symbol_int.h"
@@ -84,7 +85,7 @@ int source_text_read_host(const char *path, bool own_files, struct buffer *out, 
 	if (!source_text_has_suffix(path))
 		return error_set(err, -EACCES, "%s: not the name of a source file", path);
 	_cleanup_(fd_closep) int fd = -1;
-	int r = own_files ? source_open_own(path, &fd, err) : source_open_public(path, O_NOFOLLOW, &fd, NULL, err);
+	int r = (own_files ? source_open : source_open_public)(path, O_NOFOLLOW, &fd, NULL, err);
 	if (r == 0)
 		r = read_whole(fd, path, out, err);
 	return r < 0 ? r : check_text(out, path, err);
@@ -137,7 +138,7 @@ static int check_named(const struct places *places, const char *binary, const st
 {
 	_cleanup_(symbol_view_freep) struct symbol_view *view = NULL;
 	if (!build_id_is_valid(places->build_id))
-		return error_set(err, -ENOENT, "the binary has no build-id to find its files by");
+		return error_set(err, -ENOENT, "the binary has no build-id, so its source files cannot be found");
 	int r = symbolizer_view(places->symbolizer, places->build_id, binary, want, &view, err);
 	if (r == -ENOENT)
 		return error_set(err, r, "unknown binary %s", places->build_id);
@@ -256,10 +257,13 @@ static int read_code_of(struct elf_file *file, const struct wanted_code *wanted,
 	char own[BUILD_ID_HEX_MAX] = "";
 	struct error why = {0};
 	int r = wanted->build_id[0] ? build_id_read(file, own, &why) : 0;
-	bool nameless = r == -ENOENT && wanted->announced;
+	bool same = r == 0 && strcmp(own, wanted->build_id) == 0;
+	if (!same && (r == 0 || r == -ENOENT) && file->fd >= 0)
+		same = file_has_id(file->fd, wanted->build_id) > 0; /* known by its hash */
+	bool nameless = same || (r == -ENOENT && wanted->announced);
 	if (r < 0 && !nameless)
 		return error_set(err, r, "%s", why.message);
-	if (!nameless && strcmp(own, wanted->build_id) != 0)
+	if (!nameless)
 		return error_set(err, -ENOENT, "%s is a different build: %s", file->name, own);
 	const struct elf_segment *segment = find_segment(file, wanted);
 	if (!segment)
@@ -296,7 +300,7 @@ static int open_host_code(struct places *places, int *ret_fd, struct error *err)
 		return error_set(err, -ENOENT, "this server does not read files of its host");
 	if (!source_is_host_path(places->path))
 		return error_set(err, -ENOENT, "'%.200s' is not a file of this host", places->path);
-	return source_open(places->path, ret_fd, NULL, err);
+	return source_open(places->path, 0, ret_fd, NULL, err);
 }
 
 static int open_uploaded_code(struct places *places, int *ret_fd, struct error *err)
@@ -327,8 +331,7 @@ int code_bytes_read(struct symbolizer *symbolizer, const char *build_id, const c
 		{"local file", open_host_code}, {"uploaded executable", open_uploaded_code}, {"debuginfod", open_fetched_code}};
 	struct places places = {.symbolizer = symbolizer, .build_id = build_id, .path = path, .cancel = cancel};
 	struct wanted_code wanted = {.build_id = build_id, .address = address, .size = size, .ret = ret};
-	*ret = (struct code_bytes){.from = ""};
-	buffer_init(&ret->bytes, CODE_BYTES_MAX);
+	*ret = (struct code_bytes){.from = "", .bytes.max = CODE_BYTES_MAX};
 	if (size > CODE_BYTES_MAX)
 		return error_set(err, -E2BIG, "%llu bytes of code, more than the limit of %llu", (unsigned long long)size,
 				 (unsigned long long)CODE_BYTES_MAX);

@@ -48,9 +48,10 @@ struct symbolizer_want {
 };
 /* Of locations that came without functions. */
 struct symbolizer_coverage {
-	size_t resolved; /* named */
-	size_t pending;	 /* of binaries whose table is being built or queued */
-	size_t missing;	 /* no symbols; symbolizer_list() has the reason */
+	size_t resolved;  /* named */
+	size_t pending;	  /* of binaries whose table is being built or queued */
+	size_t missing;	  /* no symbols; symbolizer_list() has the reason */
+	size_t ambiguous; /* of the missing: several files have the id, and name the code differently */
 };
 /*
  * Symbolizes the profile's locations from `first` (at least 1) on that have no lines: adds one line per inlined call, innermost
@@ -65,12 +66,27 @@ int symbolizer_resolve(struct symbolizer *symbolizer, struct profile *profile, u
 /* A binary was seen in ingested data: it is listed, and its table is built with low priority. Cheap; never blocks. */
 void symbolizer_note(struct symbolizer *symbolizer, const char *build_id, const char *path, uint64_t samples);
 /* The file behind fd (kept as a duplicate until it has been read) is the binary of that build-id, or was, whatever its path now
- * leads to. Never waits. -EINVAL not a build-id, -EAGAIN too many wait. */
-int symbolizer_offer(struct symbolizer *symbolizer, const char *build_id, const char *path, int fd, struct error *err);
-/* New debug information of that build-id arrived: the table is rebuilt, and the old one is used until then. */
+ * leads to. content: of it (elf/content_key.h), "" = not known; several may have one build-id. Never waits. -EINVAL not a
+ * build-id, -EAGAIN too many wait. */
+int symbolizer_offer(struct symbolizer *symbolizer, const char *build_id, const char *content, const char *path, int fd,
+		     struct error *err);
+/* There is a binary of that id and content somewhere. Is it, for all that is known, the only one of the id? */
+enum symbol_contents {
+	SYMBOL_CONTENT_ONLY,
+	SYMBOL_CONTENT_SEVERAL,
+	SYMBOL_CONTENT_TOO_MANY, /* and this is not among those that are told apart */
+};
+enum symbol_contents symbolizer_note_content(struct symbolizer *symbolizer, const char *build_id, const char *content,
+					     const char *path);
+/* New debug information of that build-id arrived: its table, and those that were made without it, are rebuilt, and the old ones
+ * are used until then. */
 void symbolizer_arrived(struct symbolizer *symbolizer, const char *build_id);
 /* Would debug information from elsewhere help? False while that is not decided yet (*ret_later, NULL allowed, is true then). */
 bool symbolizer_wants(struct symbolizer *symbolizer, const char *build_id, const char *path, bool *ret_later);
+/* The same for one of several binaries of an id, which was noted. If it is wanted, code of that id has no name until it comes,
+ * for some minutes. */
+bool symbolizer_wants_content(struct symbolizer *symbolizer, const char *build_id, const char *content, const char *path,
+			      bool *ret_later);
 /* Is there a table that names this kernel's code by offsets from _stext? */
 bool symbolizer_names_kernel(struct symbolizer *symbolizer, const char *build_id);
 
@@ -96,7 +112,8 @@ struct symbol_status {
 	enum symbol_state state;
 	uint32_t sources; /* enum symbol_source, of the table that serves now */
 	char why[256];
-	char from[256]; /* the files that the table was made of */
+	char from[256];	   /* the files that the table was made of */
+	uint32_t contents; /* so many different files are known to have the id; 0 and 1: it is not ambiguous */
 	uint64_t samples;
 	int64_t first_seen_ns, last_seen_ns, built_ns, retry_ns; /* since 1970; 0 = never */
 	uint64_t functions, ranges, rows, table_bytes, input_bytes, memory_peak_bytes;
@@ -115,6 +132,8 @@ int symbolizer_retry(struct symbolizer *symbolizer, const char *build_id, struct
 struct symbolizer_stats {
 	uint64_t tables, table_bytes; /* mapped now */
 	uint64_t lookups, hits;	      /* of locations */
+	uint64_t ambiguous;	      /* of the lookups: several files have the id, and name the code differently */
+	uint64_t contents_refused;    /* binaries of an id that has too many to be told apart, each time one was seen */
 	uint64_t builds, build_failures, build_ns_total, build_cpu_ns_total, build_crashes, cache_hits;
 	uint64_t waiting, running;		    /* builds, now */
 	uint64_t disk_bytes, disk_evicted, refused; /* refused: more binaries than are remembered */
@@ -148,6 +167,8 @@ bool symbol_view_mapped_address(const struct symbol_view *view, uint64_t start, 
 bool symbol_view_kernel_address(const struct symbol_view *view, uint64_t offset, uint64_t *ret_address);
 /* The frames at an address as linked, innermost first; 0 = none. */
 size_t symbol_view_frames(const struct symbol_view *view, uint64_t address, struct symbol_frame *ret, size_t max);
+/* How many different files are known to have the id, if they are several, else 0: frames and bounds are what they agree on. */
+size_t symbol_view_contents(const struct symbol_view *view);
 /* The symbol that holds the address: its bounds. false = none. */
 bool symbol_view_bounds(const struct symbol_view *view, uint64_t address, uint64_t *ret_start, uint64_t *ret_end);
 

@@ -12,6 +12,7 @@
 #include "symbol/build.h"
 #include "symbol/symbol.h"
 #include "symbol/table.h"
+#include "symbol/uploads.h"
 
 #define SYMBOL_MEMORY_DEFAULT	(512 * MIB)
 #define SYMBOL_CACHE_DEFAULT	(8 * GIB)
@@ -24,6 +25,10 @@
 #define SYMBOL_PATH_MAX		4096
 #define SYMBOL_WORKERS_MAX	64u
 #define SYMBOL_FRAMES_MAX	256u /* of one address */
+#define SYMBOL_KEY_MAX		176u
+#define SYMBOL_CONTENT_PREFIX	"content:"
+#define SYMBOL_CONTENTS_MAX	8u /* uploads that are compared, of one id; more are as good as never equal */
+#define SYMBOL_BINARIES_MAX	4u /* of one id that agents tell of; likewise */
 
 static inline bool symbol_has_lines(uint32_t sources)
 {
@@ -40,12 +45,22 @@ struct shared_table {
 
 enum symbol_queue { SYMBOL_QUEUE_NONE, SYMBOL_QUEUE_REQUESTED, SYMBOL_QUEUE_SEEN, SYMBOL_QUEUES };
 
+/* One of the binaries that have an id. */
+struct symbol_content {
+	char key[CONTENT_KEY_HEX];
+	char *path;	   /* as first seen; NULL = unknown */
+	int64_t wanted_ns; /* monotonic: when its debug information was asked for last; 0 = never */
+};
+
 /* What is known of one binary. */
 struct symbol_entry {
-	char *key;  /* a build-id, or "file:DEVICE:INODE:SIZE:MTIME" */
+	char *key;  /* a build-id, "file:DEVICE:INODE:SIZE:MTIME", or "content:CONTENT:BUILD-ID" (jobs_content_key()) */
 	char *path; /* as first seen, until it has a table: as last seen; NULL = unknown */
 	char *why, *from;
-	bool by_path; /* no build-id; never goes to disk */
+	/* Build-id of the file that several debug files share (dwz), and that the table was made without; NULL = none. */
+	char *lacks;
+	bool by_path;	 /* the key is no build-id; never goes to disk */
+	bool by_content; /* one of several uploads of an id, to be compared with the others; not listed */
 	enum symbol_state state;
 	uint32_t sources;
 	bool was_built;	   /* at least once, or found on disk: otherwise the state says nothing yet */
@@ -54,9 +69,16 @@ struct symbol_entry {
 	bool no_offsets;   /* the table was made of a debug file alone: the binary would help */
 	bool names_kernel; /* the table is of a kernel, and knows offsets from _stext */
 	bool incomplete;   /* units of the debug information could not be had, or were damaged */
+	bool is_earlier;   /* the table is of an earlier run: what it lacks is not known */
 	unsigned failures; /* in a row */
 	uint8_t path_changes;
-	int offered_fd;		     /* -1 = none */
+	int offered_fd; /* -1 = none */
+	/* Of what offered_fd is, or was, and the table with it; "" = not known. */
+	char main_content[CONTENT_KEY_HEX];
+	struct symbol_content *contents; /* that agents have told of, SYMBOL_BINARIES_MAX */
+	uint8_t content_count;
+	bool contents_refused; /* there were more */
+	bool contents_unsaved;
 	int64_t retry_ns;	     /* monotonic: not before */
 	struct shared_table *shared; /* NULL = not mapped, or none */
 	uint64_t samples;
@@ -85,9 +107,11 @@ struct symbolizer {
 	pthread_mutex_t evict_lock; /* one clears the disk at a time; taken before `lock` */
 	pthread_mutex_t lock;	    /* everything below; never held during I/O */
 	pthread_cond_t work, done;
+	int64_t retry_check_ns; /* monotonic: when to look next for what is due again */
 	struct symbol_entry *buckets[SYMBOL_BUCKETS];
 	struct symbol_entry *newest, *oldest; /* by last use */
 	struct symbol_entry *first[SYMBOL_QUEUES], *last[SYMBOL_QUEUES];
+	uint64_t arrivals;			 /* symbolizer_arrived() */
 	size_t entry_count, entries_max, offers; /* tests lower the limit */
 	uint64_t disk_bytes;
 	struct symbolizer_stats stats;
@@ -121,10 +145,45 @@ void jobs_want(struct symbolizer *s, struct symbol_entry *entry, enum symbol_que
 int jobs_acquire(struct symbolizer *s, const char *key, const char *path, struct shared_table **ret, bool *ret_pending,
 		 struct error *err);
 /* The key of a binary: its build-id, or what its path leads to. False when it can have none. */
-bool jobs_key(struct symbolizer *s, const char *build_id, const char *path, char ret[static 160]);
+bool jobs_key(struct symbolizer *s, const char *build_id, const char *path, char ret[static SYMBOL_KEY_MAX]);
+/* That of the table of one upload among several of the id, which is in memory only. */
+void jobs_content_key(const char *build_id, const char *content, char ret[static SYMBOL_KEY_MAX]);
 /* Waits until none of the keys is being worked on. False when time was over first. */
 bool jobs_wait(struct symbolizer *s, const char *const *keys, size_t count, const struct symbolizer_want *want);
 void jobs_release(struct symbolizer *s, struct shared_table *shared, uint64_t lookups, uint64_t hits);
+void jobs_count_ambiguous(struct symbolizer *s, uint64_t lookups);
+
+/* ---- contents.c: several binaries of one id ---- */
+
+/* With the lock held: one that an agent has told of. NULL: without memory, or if there are too many. The entry stays. */
+struct symbol_content *contents_note(struct symbolizer *s, struct symbol_entry *entry, const char *content, const char *path);
+void contents_free(struct symbol_entry *entry);
+/* Without the lock. Of an id that has several: to the disk, if there is something new, and from there. Failures cost what is
+ * told anew. */
+void contents_save(struct symbolizer *s, const char *build_id);
+void contents_load(struct symbolizer *s);
+/* Where several binaries have the id, and this is one of those that were passed: the key of the table of it alone. False: there
+ * is no such table, and *ret stays. */
+bool contents_key(struct symbolizer *s, const char *build_id, const char *content, char ret[static SYMBOL_KEY_MAX]);
+/* The tables that a name has to agree with. */
+struct symbol_others {
+	struct shared_table *tables[SYMBOL_CONTENTS_MAX + SYMBOL_BINARIES_MAX];
+	size_t count;	  /* of the tables */
+	size_t contents;  /* different files that are known to have the id, if they are several, else 0 */
+	bool is_hopeless; /* they are too many to be compared */
+	char pending[SYMBOL_CONTENTS_MAX + SYMBOL_BINARIES_MAX][SYMBOL_KEY_MAX]; /* keys of tables that are being built */
+	size_t pending_count;
+};
+/* Positive: some are being built, or on their way here. Release them, also on failure. */
+int others_acquire(struct symbolizer *s, const char *build_id, struct symbol_others *ret, struct error *err);
+/* The same, and waits for those that are being built. want NULL = do not wait. */
+int others_acquire_wait(struct symbolizer *s, const char *build_id, const struct symbolizer_want *want,
+			struct symbol_others *ret, struct error *err);
+void others_release(struct symbolizer *s, struct symbol_others *others);
+/* How many different files are known to have the id; 1 and 0 where nothing says that there are several. */
+size_t others_count(struct symbolizer *s, const char *build_id, bool *ret_hopeless);
+/* Reduces frames to what another table says of the same code: all, the name of the function, or nothing (0). */
+size_t others_reduce(const struct symbol_table *other, uint64_t address, struct symbol_frame *frames, size_t count);
 
 /* ---- symbolizer.c ---- */
 
@@ -136,30 +195,33 @@ struct source_job {
 	struct symbolizer *symbolizer;
 	const char *build_id; /* "" = none */
 	const char *path;
-	int offered_fd; /* -1 = none */
-	char from[256]; /* what was opened, for people */
-	int ready_fd;	/* source_prepare() */
+	const char *content; /* of the upload that alone is looked into; "" = whatever there is */
+	int offered_fd;	     /* -1 = none */
+	char from[256];	     /* what was opened, for people */
+	int ready_fd;	     /* source_prepare() */
 	int ready_result;
 	uint32_t ready_kind;
-	bool is_local;	  /* the binary is a file of this host, or an agent of it passed it */
-	bool is_foreign;  /* something was uploaded, or fetched: names in it lead nowhere on this host */
-	bool unreachable; /* a server did not answer: look again soon */
-	int64_t wait_ns;  /* that fetching took */
+	bool is_local;		      /* the binary is a file of this host, or an agent of it passed it */
+	bool is_foreign;	      /* something was uploaded, or fetched: names in it lead nowhere on this host */
+	bool unreachable;	      /* a server did not answer: look again soon */
+	char lacks[BUILD_ID_HEX_MAX]; /* the file that several share, which is nowhere; "" = none */
+	char wrong[sizeof(((struct error *)0)->message)]; /* what a server sent instead, for people; "" = nothing */
+	int64_t wait_ns;				  /* that fetching took */
 };
 /* Opens the first file that a build asks for, so that no process is started for a binary that is nowhere: -ENOENT. */
 int source_prepare(struct source_job *job, struct error *err);
 void source_release(struct source_job *job);
 /* symbol_open_file; context is a struct source_job. */
 int source_open_file(void *job, const struct symbol_file_request *request, int *ret_fd, struct error *err);
+/* "DIRECTORY/xx/yyyySUFFIX", where xx are the first two digits of the build-id. False: it is too long. */
+bool source_format_path(char out[static SYMBOL_PATH_MAX], const char *directory, const char *build_id, const char *suffix);
 /* Opens a regular file and nothing else. Opening some devices does something and opening a FIFO waits, so the path is opened
  * with O_PATH, which does neither, and what it led to is opened through /proc: nobody can put something else in its place in
- * between. Nothing below /proc and /sys, whatever links the path has. 0, or a negative errno. */
-int source_open(const char *path, int *ret_fd, struct stat *ret_stat, struct error *err);
+ * between. Nothing below /proc and /sys, whatever links the path has. flags: O_NOFOLLOW or 0. 0, or a negative errno. */
+int source_open(const char *path, int flags, int *ret_fd, struct stat *ret_stat, struct error *err);
 /* The second half of it, for a descriptor from O_PATH. */
 int source_reopen(int handle, const char *name, int *ret_fd, struct stat *ret_stat, struct error *err);
-/* source_open() of what is no link itself. */
-int source_open_own(const char *path, int *ret_fd, struct error *err);
-/* source_open() of what everybody on this host may read: -EACCES with the rule that is broken. flags: O_NOFOLLOW or 0. */
+/* source_open() of what everybody on this host may read: -EACCES with the rule that is broken. */
 int source_open_public(const char *path, int flags, int *ret_fd, struct stat *ret_stat, struct error *err);
 /* Of a descriptor from O_PATH: the file's mode lets everybody read it, everybody may enter all directories above it, and it is
  * this very file that its path leads to in this mount namespace. */

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "symbol/debuginfod.h"
 #include "symbol/symbol_int.h"
@@ -28,8 +29,8 @@ int symbolizer_new(const struct symbolizer_options *options, struct symbolizer *
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_mutex_init(&s->build_lock, NULL);
 	pthread_mutex_init(&s->evict_lock, NULL);
-	pthread_cond_init(&s->work, NULL);
-	pthread_cond_init(&s->done, NULL);
+	thread_condition_init(&s->work);
+	thread_condition_init(&s->done);
 	s->cache_max_bytes = options->cache_max_bytes ? options->cache_max_bytes : SYMBOL_CACHE_DEFAULT;
 	s->memory_max_bytes = options->memory_max_bytes ? options->memory_max_bytes : SYMBOL_MEMORY_DEFAULT;
 	s->no_host_files = options->no_host_files;
@@ -48,6 +49,7 @@ int symbolizer_new(const struct symbolizer_options *options, struct symbolizer *
 		if (r < 0)
 			return r;
 		cache_scan(s);
+		contents_load(s);
 	}
 	int r = jobs_start(s, options->workers < SYMBOL_WORKERS_MAX ? options->workers : SYMBOL_WORKERS_MAX, err);
 	if (r < 0)
@@ -110,13 +112,36 @@ static int take_offer(struct symbolizer *s, struct symbol_entry *entry, int fd)
 	return 0;
 }
 
-int symbolizer_offer(struct symbolizer *s, const char *build_id, const char *path, int fd, struct error *err)
+/* With the lock held: where a file goes that was passed. One of several of its id is read for itself, too. */
+static struct symbol_entry *entry_of_offer(struct symbolizer *s, struct symbol_entry *entry, const char *content,
+					   const char *build_id, const char *path)
+{
+	char key[SYMBOL_KEY_MAX];
+	if (!content[0])
+		return entry;
+	bool is_several = contents_note(s, entry, content, path) && entry->content_count > 1;
+	if (!is_several || strcmp(entry->main_content, content) == 0) {
+		if (!is_known(entry) && entry->offered_fd < 0)
+			memcpy(entry->main_content, content, sizeof(entry->main_content));
+		return entry;
+	}
+	jobs_content_key(build_id, content, key);
+	return entries_get(s, key, path);
+}
+
+int symbolizer_offer(struct symbolizer *s, const char *build_id, const char *content, const char *path, int fd,
+		     struct error *err)
 {
 	if (!build_id_is_valid(build_id))
 		return error_set(err, -EINVAL, "'%.140s' is not a build-id: expected 2 to 128 lower-case hex digits", build_id);
 	int r = 0;
 	pthread_mutex_lock(&s->lock);
-	struct symbol_entry *entry = entries_get(s, build_id, path);
+	/* The id's own entry is of the first; another one's path would lead it astray. */
+	struct symbol_entry *entry = entries_find(s, build_id);
+	bool is_other = entry && entry->main_content[0] && strcmp(entry->main_content, content) != 0;
+	entry = entries_get(s, build_id, is_other ? NULL : path);
+	if (entry)
+		entry = entry_of_offer(s, entry, content_key_is_valid(content) ? content : "", build_id, path);
 	if (!entry)
 		r = error_set(err, -EAGAIN, "the limit of tracked binaries is reached");
 	else if (is_known(entry) || entry->offered_fd >= 0)
@@ -126,6 +151,7 @@ int symbolizer_offer(struct symbolizer *s, const char *build_id, const char *pat
 	else
 		r = take_offer(s, entry, fd);
 	pthread_mutex_unlock(&s->lock);
+	contents_save(s, build_id);
 	return r;
 }
 
@@ -148,6 +174,10 @@ void symbolizer_arrived(struct symbolizer *s, const char *build_id)
 	struct symbol_entry *entry = entries_get(s, build_id, NULL);
 	if (entry)
 		build_anew(s, entry, SYMBOL_QUEUE_REQUESTED);
+	s->arrivals++;
+	for (entry = s->newest; entry; entry = entry->older)
+		if (entry->lacks && strcmp(entry->lacks, build_id) == 0)
+			build_anew(s, entry, SYMBOL_QUEUE_REQUESTED);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -166,6 +196,32 @@ bool symbolizer_wants(struct symbolizer *s, const char *build_id, const char *pa
 	}
 	if (wants && s->uploads && uploads_has(s->uploads, build_id, UPLOAD_DEBUGINFO))
 		wants = false;
+	if (ret_later)
+		*ret_later = later;
+	return wants;
+}
+
+bool symbolizer_wants_content(struct symbolizer *s, const char *build_id, const char *content, const char *path,
+			      bool *ret_later)
+{
+	char key[SYMBOL_KEY_MAX];
+	if (!build_id_is_valid(build_id) || !content_key_is_valid(content))
+		return false;
+	jobs_content_key(build_id, content, key);
+	pthread_mutex_lock(&s->lock);
+	/* What cannot be had on this host is not looked for there. */
+	bool is_local = entries_find(s, key) || (!s->no_host_files && source_is_host_path(path));
+	struct symbol_entry *entry = is_local ? entries_get(s, key, path) : NULL;
+	if (entry && s->worker_count > 0 && !entry->was_built)
+		jobs_want(s, entry, SYMBOL_QUEUE_SEEN);
+	bool later = is_local &&
+		     (!entry || !entry->was_built || entry->state == SYMBOL_WORKING || entry->queue != SYMBOL_QUEUE_NONE);
+	bool wants = !later && (!entry || entry->state == SYMBOL_PARTIAL || entry->state == SYMBOL_MISSING);
+	struct symbol_entry *id = entries_find(s, build_id);
+	struct symbol_content *noted = wants && id ? contents_note(s, id, content, path) : NULL;
+	if (noted)
+		noted->wanted_ns = time_monotonic_ns();
+	pthread_mutex_unlock(&s->lock);
 	if (ret_later)
 		*ret_later = later;
 	return wants;
@@ -232,21 +288,37 @@ static void fill_status(const struct symbol_entry *entry, struct symbol_status *
 		ret->retry_ns = time_now_ns() + (entry->retry_ns - time_monotonic_ns());
 }
 
+/* Without the lock. */
+static void count_contents(struct symbolizer *s, struct symbol_status *status)
+{
+	bool is_hopeless;
+	if (!status->build_id[0])
+		return;
+	status->contents = (uint32_t)others_count(s, status->build_id, &is_hopeless);
+	size_t len = strlen(status->why);
+	if (is_hopeless)
+		snprintf(status->why + len, sizeof(status->why) - len,
+			 "%sambiguous: too many different files have this id to be compared; its code has no names",
+			 len ? "; " : "");
+	else if (status->contents > 1)
+		snprintf(status->why + len, sizeof(status->why) - len,
+			 "%sambiguous: %u different files have this id; code that they name differently has no name",
+			 len ? "; " : "", status->contents);
+}
+
 static bool is_wanted(const struct symbol_list_options *options, const struct symbol_entry *entry)
 {
+	if (entry->by_content)
+		return false;
 	if (options->states && !(options->states & (1u << entry->state)))
 		return false;
 	return !options->text || !options->text[0] || strstr(entry->key, options->text) ||
 	       (entry->path && strstr(entry->path, options->text));
 }
 
-struct ranked {
-	const struct symbol_entry *entry;
-};
-
-static int compare_ranked(const void *a, const void *b)
+static int compare_entries(const void *a, const void *b)
 {
-	const struct symbol_entry *x = ((const struct ranked *)a)->entry, *y = ((const struct ranked *)b)->entry;
+	const struct symbol_entry *x = *(struct symbol_entry *const *)a, *y = *(struct symbol_entry *const *)b;
 	if (x->samples != y->samples)
 		return x->samples > y->samples ? -1 : 1;
 	return strcmp(x->key, y->key);
@@ -257,24 +329,26 @@ int symbolizer_list(struct symbolizer *s, const struct symbol_list_options *opti
 {
 	size_t counts[SYMBOL_STATES] = {0}, total = 0, count = 0;
 	pthread_mutex_lock(&s->lock);
-	_cleanup_(mem_freep) struct ranked *all = mem_alloc_array(s->entry_count, sizeof(*all));
+	_cleanup_(mem_freep) struct symbol_entry **all = mem_alloc_array(s->entry_count, sizeof(*all));
 	for (struct symbol_entry *entry = all ? s->newest : NULL; entry; entry = entry->older) {
-		counts[entry->state]++;
+		counts[entry->state] += !entry->by_content;
 		if (is_wanted(options, entry))
-			all[total++].entry = entry;
+			all[total++] = entry;
 	}
 	if (total > 1)
-		qsort(all, total, sizeof(*all), compare_ranked);
+		qsort(all, total, sizeof(*all), compare_entries);
 	if (options->offset < total)
 		count = total - options->offset;
 	if (options->limit && count > options->limit)
 		count = options->limit;
 	struct symbol_status *list = all ? mem_alloc_array(count, sizeof(*list)) : NULL;
 	for (size_t i = 0; list && i < count; i++)
-		fill_status(all[options->offset + i].entry, &list[i]);
+		fill_status(all[options->offset + i], &list[i]);
 	pthread_mutex_unlock(&s->lock);
 	if (!list)
 		return error_nomem(err);
+	for (size_t i = 0; i < count; i++)
+		count_contents(s, &list[i]);
 	*ret = list;
 	*ret_count = count;
 	if (ret_total)
@@ -297,12 +371,13 @@ void symbolizer_get_stats(struct symbolizer *s, struct symbolizer_stats *ret)
 struct symbol_view {
 	struct symbolizer *symbolizer;
 	struct shared_table *shared;
+	struct symbol_others others;
 };
 
 int symbolizer_view(struct symbolizer *s, const char *build_id, const char *path, const struct symbolizer_want *want,
 		    struct symbol_view **ret, struct error *err)
 {
-	char key[160];
+	char key[SYMBOL_KEY_MAX];
 	struct shared_table *shared = NULL;
 	bool pending = false;
 	if (!jobs_key(s, build_id, path, key))
@@ -322,14 +397,19 @@ int symbolizer_view(struct symbolizer *s, const char *build_id, const char *path
 		jobs_release(s, shared, 0, 0);
 		return error_nomem(err);
 	}
-	**ret = (struct symbol_view){s, shared};
-	return 0;
+	**ret = (struct symbol_view){.symbolizer = s, .shared = shared};
+	int waiting = build_id[0] ? others_acquire_wait(s, build_id, want, &(*ret)->others, err) : 0;
+	if (waiting == 0)
+		return 0;
+	*ret = symbol_view_free(*ret);
+	return waiting < 0 ? waiting : error_set(err, -ENOENT, "no symbols of %s yet", build_id);
 }
 
 struct symbol_view *symbol_view_free(struct symbol_view *view)
 {
 	if (!view)
 		return NULL;
+	others_release(view->symbolizer, &view->others);
 	jobs_release(view->symbolizer, view->shared, 0, 0);
 	return mem_free(view);
 }
@@ -356,17 +436,43 @@ bool symbol_view_kernel_address(const struct symbol_view *view, uint64_t offset,
 	return symbol_table_kernel_to_address(view->shared->table, offset, ret_address);
 }
 
+/* Another file of the id may have been laid out in another way. One that has no offsets has the addresses of its binary. */
+static bool address_in(const struct symbol_view *view, const struct symbol_table *other, uint64_t address, uint64_t *ret)
+{
+	uint64_t offset;
+	*ret = address;
+	if ((symbol_table_flags(view->shared->table) | symbol_table_flags(other)) & SYMBOL_TABLE_NO_OFFSETS)
+		return true;
+	return symbol_table_address_to_offset(view->shared->table, address, &offset) &&
+	       symbol_table_offset_to_address(other, offset, ret);
+}
+
+size_t symbol_view_contents(const struct symbol_view *view)
+{
+	return view->others.contents;
+}
+
 size_t symbol_view_frames(const struct symbol_view *view, uint64_t address, struct symbol_frame *ret, size_t max)
 {
 	uint32_t range = symbol_table_find(view->shared->table, address);
 	size_t count = range == CODE_NONE ? 0 : symbol_table_frames(view->shared->table, address, range, ret, max);
+	count = view->others.is_hopeless ? 0 : count;
+	for (size_t i = 0; i < view->others.count; i++) {
+		const struct symbol_table *other = view->others.tables[i]->table;
+		uint64_t there;
+		if (address_in(view, other, address, &there))
+			count = others_reduce(other, there, ret, count);
+	}
 	return symbol_table_is_broken(view->shared->table) ? 0 : count;
 }
 
 bool symbol_view_bounds(const struct symbol_view *view, uint64_t address, uint64_t *ret_start, uint64_t *ret_end)
 {
 	uint32_t range = symbol_table_find(view->shared->table, address);
+	struct symbol_frame frames[SYMBOL_FRAMES_MAX];
 	if (range == CODE_NONE)
+		return false;
+	if (view->others.contents && symbol_view_frames(view, address, frames, SYMBOL_FRAMES_MAX) == 0)
 		return false;
 	symbol_table_bounds(view->shared->table, range, ret_start, ret_end);
 	return !symbol_table_is_broken(view->shared->table);

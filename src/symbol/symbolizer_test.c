@@ -16,10 +16,12 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/io.h"
+#include "base/time.h"
 #include "elf/build_id.h"
 #include "elf/elf_symbols.h"
 #include "elf/test_elf.h"
 #include "symbol/symbol_int.h"
+#include "symbol/uploads.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -98,7 +100,7 @@ static int offer(struct symbolizer *s, const char *build_id, const struct test_e
 	struct buffer b;
 	test_elf_build(elf, &b);
 	int fd = test_elf_file(buffer_bytes(&b));
-	int r = symbolizer_offer(s, build_id, "offered", fd, err);
+	int r = symbolizer_offer(s, build_id, "", "offered", fd, err);
 	close(fd);
 	buffer_release(&b);
 	return r;
@@ -259,7 +261,7 @@ static void test_offers(void **state)
 	assert_true(has(s, TEST_ELF_BUILD_ID));
 	assert_int_equal(status_of(s, TEST_ELF_BUILD_ID).state, SYMBOL_PARTIAL);
 	/* Known: not even looked at. */
-	assert_int_equal(symbolizer_offer(s, TEST_ELF_BUILD_ID, "closed", -1, &err), 0);
+	assert_int_equal(symbolizer_offer(s, TEST_ELF_BUILD_ID, "", "closed", -1, &err), 0);
 	symbolizer_free(s);
 
 	s = new_symbolizer(f, false);
@@ -269,7 +271,7 @@ static void test_offers(void **state)
 	assert_false(has(s, TEST_ELF_BUILD_ID));
 	int pipe_fds[2];
 	assert_int_equal(pipe(pipe_fds), 0);
-	assert_int_equal(symbolizer_offer(s, TEST_ELF_BUILD_ID, "pipe", pipe_fds[0], &err), 0);
+	assert_int_equal(symbolizer_offer(s, TEST_ELF_BUILD_ID, "", "pipe", pipe_fds[0], &err), 0);
 	assert_false(has(s, TEST_ELF_BUILD_ID));
 	close(pipe_fds[0]);
 	close(pipe_fds[1]);
@@ -288,7 +290,7 @@ static void test_deleted_file(void **state)
 	int fd = open(f->program, O_RDONLY | O_CLOEXEC);
 	assert_int_equal(unlink(f->program), 0);
 	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x10, "");
-	assert_int_equal(symbolizer_offer(s, TEST_ELF_BUILD_ID, f->program, fd, NULL), 0);
+	assert_int_equal(symbolizer_offer(s, TEST_ELF_BUILD_ID, "", f->program, fd, NULL), 0);
 	/* The miss is forgotten. */
 	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x10, "alpha");
 	close(fd);
@@ -677,7 +679,7 @@ static void test_vdso(void **state)
 	struct bytes whole = {image, header->e_shoff + (size_t)header->e_shnum * header->e_shentsize};
 	fd = test_elf_file(whole);
 	struct symbolizer *s = new_symbolizer(f, false);
-	assert_int_equal(symbolizer_offer(s, build_id, "[vdso]", fd, NULL), 0);
+	assert_int_equal(symbolizer_offer(s, build_id, "", "[vdso]", fd, NULL), 0);
 	assert_int_equal(elf_file_open(&file, fd, "[vdso]", NULL), 0);
 	struct elf_symbols list;
 	elf_symbols_init(&list);
@@ -700,6 +702,245 @@ static void test_vdso(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* ---- several files of one id ---- */
+
+static void upload_content(struct uploads *uploads, const char *tenant, const char *content, const struct test_elf *elf)
+{
+	struct buffer b;
+	struct upload_begin begin = {.build_id = TEST_ELF_BUILD_ID, .kind = UPLOAD_DEBUGINFO, .force = true};
+	char id[UPLOAD_ID_MAX];
+	uint64_t offset;
+	test_elf_build(elf, &b);
+	begin.size = b.len;
+	snprintf(begin.tenant, sizeof(begin.tenant), "%s", tenant);
+	snprintf(begin.content_key, sizeof(begin.content_key), "%s", content);
+	assert_int_equal(uploads_begin(uploads, &begin, id, &offset, NULL), 0);
+	assert_int_equal(uploads_write(uploads, id, 0, buffer_bytes(&b), &offset, NULL), 0);
+	assert_int_equal(uploads_finish(uploads, id, NULL), 0);
+	buffer_release(&b);
+}
+
+static void upload_as(struct uploads *uploads, const char *tenant, const struct test_elf *elf)
+{
+	upload_content(uploads, tenant, "", elf);
+}
+
+static struct symbolizer *new_symbolizer_with_uploads(struct fixture *f, struct uploads **ret)
+{
+	char directory[256];
+	snprintf(directory, sizeof(directory), "%s/uploads", f->directory);
+	const struct uploads_options options = {.directory = directory};
+	assert_int_equal(uploads_open(&options, ret, NULL), 0);
+	struct symbolizer *s = new_symbolizer(f, true);
+	s->uploads = *ret;
+	return s;
+}
+
+/* A name is given where all that say one say the same, and nowhere else. */
+static void test_ambiguous_ids(void **state)
+{
+	static const struct test_symbol firsts[] = {{"same", 0, 16, STT_FUNC, STB_GLOBAL, 0},
+						    {"first", 0x40, 16, STT_FUNC, STB_GLOBAL, 0},
+						    {"only_here", 0x80, 16, STT_FUNC, STB_GLOBAL, 0}};
+	static const struct test_symbol seconds[] = {{"same", 0, 16, STT_FUNC, STB_GLOBAL, 0},
+						     {"second", 0x40, 16, STT_FUNC, STB_GLOBAL, 0}};
+	const struct test_elf first = {.symbols = firsts, .symbol_count = 3}, second = {.symbols = seconds, .symbol_count = 2};
+	struct fixture *f = *state;
+	_cleanup_(uploads_closep) struct uploads *uploads = NULL;
+	struct symbolizer *s = new_symbolizer_with_uploads(f, &uploads);
+	for (unsigned i = 0; i < 3; i++) {
+		/* Both orders; then both the same. */
+		if (i == 0)
+			upload_as(uploads, "two", &second);
+		if (i < 2)
+			upload_as(uploads, "one", &first);
+		if (i == 1)
+			upload_as(uploads, "two", &second);
+		if (i == 2)
+			upload_as(uploads, "two", &first);
+		symbolizer_arrived(s, TEST_ELF_BUILD_ID);
+		struct profile *p;
+		assert_int_equal(profile_new(&p, NULL), 0);
+		uint32_t same = add_location(p, "/nowhere", TEST_ELF_BUILD_ID, 0x5000, 0);
+		uint32_t differs = add_location(p, "/nowhere", TEST_ELF_BUILD_ID, 0x5000, 0x40);
+		struct symbolizer_coverage coverage;
+		assert_int_equal(symbolizer_resolve(s, p, 1, NULL, &coverage, NULL), 0);
+		assert_string_equal(profile_string(p, function_of(p, same)->name), "same");
+		assert_string_equal(profile_string(p, function_of(p, differs)->name), i < 2 ? "" : "first");
+		assert_int_equal(coverage.ambiguous, i < 2);
+		assert_int_equal(coverage.missing, i < 2);
+		assert_int_equal(coverage.resolved, i < 2 ? 1 : 2);
+		profile_free(p);
+		struct symbol_status *list;
+		size_t count, counts[SYMBOL_STATES], listed = 0;
+		assert_int_equal(symbolizer_list(s, &(struct symbol_list_options){0}, &list, &count, NULL, counts, NULL), 0);
+		assert_int_equal(count, 1);
+		for (size_t k = 0; k < SYMBOL_STATES; k++)
+			listed += counts[k];
+		assert_int_equal(listed, 1);
+		assert_int_equal(list[0].contents, i < 2 ? 2 : 1);
+		assert_int_equal(strstr(list[0].why, "ambiguous") != NULL, i < 2);
+		mem_free(list);
+	}
+	symbolizer_free(s);
+}
+
+static const char one_content[] = "11111111111111111111111111111111", two_content[] = "22222222222222222222222222222222";
+
+/* What agents tell of: while the second is awaited nothing is said of the code, and then what both say. */
+static void test_contents_that_agents_tell_of(void **state)
+{
+	static const struct test_symbol firsts[] = {{"same", 0, 16, STT_FUNC, STB_GLOBAL, 0},
+						    {"first", 0x40, 16, STT_FUNC, STB_GLOBAL, 0}};
+	static const struct test_symbol seconds[] = {{"same", 0, 16, STT_FUNC, STB_GLOBAL, 0},
+						     {"second", 0x40, 16, STT_FUNC, STB_GLOBAL, 0}};
+	struct fixture *f = *state;
+	_cleanup_(uploads_closep) struct uploads *uploads = NULL;
+	struct symbolizer *s = new_symbolizer_with_uploads(f, &uploads);
+	upload_content(uploads, "", one_content, &(struct test_elf){.symbols = firsts, .symbol_count = 2});
+	struct symbolizer_coverage coverage;
+	struct profile *p = NULL;
+	for (unsigned step = 0; step < 5; step++) {
+		static const enum symbol_contents expected[] = {SYMBOL_CONTENT_ONLY, SYMBOL_CONTENT_SEVERAL,
+								SYMBOL_CONTENT_SEVERAL, SYMBOL_CONTENT_SEVERAL,
+								SYMBOL_CONTENT_TOO_MANY};
+		const char *told = step == 0 ? one_content : two_content;
+		for (unsigned i = 0; step == 4 && i < 2; i++) {
+			char other[33];
+			snprintf(other, sizeof(other), "%032u", i);
+			assert_int_equal(symbolizer_note_content(s, TEST_ELF_BUILD_ID, other, ""), SYMBOL_CONTENT_SEVERAL);
+		}
+		if (step == 4)
+			told = "55555555555555555555555555555555";
+		assert_int_equal(symbolizer_note_content(s, TEST_ELF_BUILD_ID, told, ""), expected[step]);
+		if (step == 1)
+			assert_true(symbolizer_wants_content(s, TEST_ELF_BUILD_ID, told, "", NULL));
+		if (step == 2) /* it does not come */
+			entries_find(s, TEST_ELF_BUILD_ID)->contents[1].wanted_ns -= 3600 * NS_PER_S;
+		if (step == 3) {
+			upload_content(uploads, "", two_content, &(struct test_elf){.symbols = seconds, .symbol_count = 2});
+			symbolizer_arrived(s, TEST_ELF_BUILD_ID);
+		}
+		assert_int_equal(profile_new(&p, NULL), 0);
+		uint32_t same = add_location(p, "/nowhere", TEST_ELF_BUILD_ID, 0x5000, 0);
+		uint32_t differs = add_location(p, "/nowhere", TEST_ELF_BUILD_ID, 0x5000, 0x40);
+		assert_int_equal(symbolizer_resolve(s, p, 1, NULL, &coverage, NULL), 0);
+		static const char *const names[][2] = {{"same", "first"}, {"", ""}, {"same", "first"}, {"same", ""}, {"", ""}};
+		assert_string_equal(profile_string(p, function_of(p, same)->name), names[step][0]);
+		assert_string_equal(profile_string(p, function_of(p, differs)->name), names[step][1]);
+		assert_int_equal(coverage.pending, step == 1 ? 2 : 0);
+		static const size_t ambiguous[] = {0, 0, 0, 1, 2};
+		assert_int_equal(coverage.ambiguous, ambiguous[step]);
+		profile_free(p);
+		/* The same when a function is looked at by itself. */
+		struct symbol_view *view = NULL;
+		int r = symbolizer_view(s, TEST_ELF_BUILD_ID, "", NULL, &view, NULL);
+		assert_int_equal(r, step == 1 ? -ENOENT : 0);
+		for (unsigned i = 0; r == 0 && i < 2; i++) {
+			struct symbol_frame frames[4];
+			uint64_t address, start, end;
+			address = TEST_ELF_TEXT_ADDRESS + 0x40 * i;
+			bool is_named = names[step][i][0];
+			assert_int_equal(symbol_view_frames(view, address, frames, 4), is_named);
+			assert_int_equal(symbol_view_bounds(view, address, &start, &end), is_named);
+			assert_int_equal(symbol_view_contents(view) > 1, step > 1);
+		}
+		symbol_view_free(view);
+	}
+	struct symbolizer_stats stats;
+	symbolizer_get_stats(s, &stats);
+	assert_int_equal(stats.ambiguous, 3);
+	assert_int_equal(stats.contents_refused, 1);
+	symbolizer_free(s);
+}
+
+/* What the agent of this host passes, which is not uploaded: each is read, and both have to agree. */
+static void check_offered_contents(struct fixture *f, unsigned workers)
+{
+	static const struct test_symbol symbols[2][2] = {
+		{{"same", 0, 16, STT_FUNC, STB_GLOBAL, 0}, {"first", 0x40, 16, STT_FUNC, STB_GLOBAL, 0}},
+		{{"same", 0, 16, STT_FUNC, STB_GLOBAL, 0}, {"second", 0x40, 16, STT_FUNC, STB_GLOBAL, 0}}};
+	struct content_key keys[2];
+	const struct symbolizer_options options = {.workers = workers};
+	const struct symbolizer_want want = {.wait_ns = -1};
+	struct symbolizer *s;
+	assert_int_equal(symbolizer_new(&options, &s, NULL), 0);
+	s->debug_directory = f->debug;
+	for (unsigned i = 0; i < 2; i++) {
+		struct buffer b;
+		test_elf_build(&(struct test_elf){.symbols = symbols[i], .symbol_count = 2}, &b);
+		int fd = test_elf_file(buffer_bytes(&b));
+		assert_int_equal(content_key_read_fd(fd, &keys[i], NULL), 0);
+		assert_int_equal(symbolizer_offer(s, TEST_ELF_BUILD_ID, keys[i].key, "/gone", fd, NULL), 0);
+		/* What claims to be another content is no table of it. */
+		assert_int_equal(symbolizer_offer(s, TEST_ELF_BUILD_ID, keys[i].key, "/gone", fd, NULL), 0);
+		close(fd);
+		buffer_release(&b);
+	}
+	struct symbolizer_coverage coverage;
+	struct profile *p = NULL;
+	assert_int_equal(profile_new(&p, NULL), 0);
+	uint32_t same = add_location(p, "/nowhere", TEST_ELF_BUILD_ID, 0x5000, 0);
+	uint32_t differs = add_location(p, "/nowhere", TEST_ELF_BUILD_ID, 0x5000, 0x40);
+	assert_int_equal(symbolizer_resolve(s, p, 1, &want, &coverage, NULL), 0);
+	assert_string_equal(profile_string(p, function_of(p, same)->name), "same");
+	assert_string_equal(profile_string(p, function_of(p, differs)->name), "");
+	assert_int_equal(coverage.ambiguous, 1);
+	profile_free(p);
+	/* A profile that says which of them it is: each by itself, also at one path. */
+	assert_int_equal(profile_new(&p, NULL), 0);
+	uint32_t of[2];
+	for (unsigned i = 0; i < 2; i++) {
+		struct profile_mapping mapping = {.start = 0x5000,
+						  .limit = 0x6000,
+						  .file_name = add_string(p, "/nowhere"),
+						  .build_id = add_string(p, TEST_ELF_BUILD_ID),
+						  .content = add_string(p, keys[i].key)};
+		struct profile_location location = {.address = 0x5000 + TEST_ELF_TEXT_OFFSET + 0x40};
+		assert_int_equal(profile_add_mapping(p, &mapping, &location.mapping, NULL), 0);
+		assert_int_equal(profile_add_location(p, &location, NULL, 0, &of[i], NULL), 0);
+	}
+	assert_int_equal(symbolizer_resolve(s, p, 1, &want, &coverage, NULL), 0);
+	assert_name(p, of[0], "first");
+	assert_name(p, of[1], "second");
+	assert_int_equal(coverage.resolved, 2);
+	profile_free(p);
+	symbolizer_free(s);
+}
+
+/* A server that is started anew knows that there are several, and finds those that are where they were. */
+static void test_contents_after_a_restart(void **state)
+{
+	struct fixture *f = *state;
+	char path[512];
+	for (unsigned start = 0; start < 3; start++) {
+		struct symbolizer *s = new_symbolizer(f, true);
+		for (unsigned i = 0; start == 0 && i < 2; i++)
+			symbolizer_note_content(s, TEST_ELF_BUILD_ID, i == 0 ? one_content : two_content, "/a path");
+		/* What was cut off, and what makes no sense. */
+		snprintf(path, sizeof(path), "%s/contents", f->cache);
+		int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+		static const char nonsense[] = "x y z\n\n../../etc 11111111111111111111111111111111 /\nabcd 1111";
+		assert_int_equal(write(fd, nonsense, strlen(nonsense)), strlen(nonsense));
+		close(fd);
+		const struct symbol_entry *entry = entries_find(s, TEST_ELF_BUILD_ID);
+		assert_non_null(entry);
+		assert_int_equal(entry->content_count, 2);
+		assert_string_equal(entry->contents[0].key, one_content);
+		assert_string_equal(entry->contents[1].key, two_content);
+		assert_string_equal(entry->contents[1].path, "/a path");
+		assert_int_equal(symbolizer_note_content(s, TEST_ELF_BUILD_ID, one_content, ""), SYMBOL_CONTENT_SEVERAL);
+		symbolizer_free(s);
+	}
+}
+
+/* Also where others build the tables: whoever waits does so for all that are compared. */
+static void test_contents_that_are_offered(void **state)
+{
+	check_offered_contents(*state, 0);
+	check_offered_contents(*state, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -721,6 +962,10 @@ int main(void)
 		TEST(test_threads),
 		TEST(test_this_program),
 		TEST(test_vdso),
+		cmocka_unit_test_setup_teardown(test_ambiguous_ids, set_up, tear_down),
+		TEST(test_contents_that_agents_tell_of),
+		TEST(test_contents_that_are_offered),
+		TEST(test_contents_after_a_restart),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -264,6 +264,20 @@ bool symbol_table_offset_to_address(const struct symbol_table *table, uint64_t o
 	return false;
 }
 
+bool symbol_table_address_to_offset(const struct symbol_table *table, uint64_t address, uint64_t *ret)
+{
+	if (table->header->flags & (SYMBOL_TABLE_KERNEL | SYMBOL_TABLE_NO_OFFSETS))
+		return false;
+	for (uint32_t i = 0; i < table->header->segment_count; i++) {
+		const struct symbol_table_segment *s = &table->segments[i];
+		if (address >= s->address && address - s->address < s->size) {
+			*ret = s->offset + (address - s->address);
+			return true;
+		}
+	}
+	return false;
+}
+
 /* The segment whose pages take `size` bytes; pages are those of the machine where the profile was made. NULL if there is not
  * exactly one. */
 static const struct symbol_table_segment *find_segment_of_size(const struct symbol_table *table, uint64_t size,

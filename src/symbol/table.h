@@ -24,6 +24,7 @@
 enum symbol_table_flags {
 	SYMBOL_TABLE_NO_OFFSETS = 1, /* made from a separate debug file alone, which does not know the binary's file offsets */
 	SYMBOL_TABLE_KERNEL = 2,     /* file offsets count from the kernel's _stext, which is at `kernel` */
+	SYMBOL_TABLE_INCOMPLETE = 4, /* another file holds part of the debug information, and could not be had */
 };
 
 /* The parts of a file, in this order, each aligned to 8 bytes; all little-endian. */
@@ -93,6 +94,7 @@ static inline bool symbol_table_names_kernel(const struct symbol_table_header *h
 
 /* The address as linked of a file offset; false outside of what is executed, and always with SYMBOL_TABLE_NO_OFFSETS. */
 bool symbol_table_offset_to_address(const struct symbol_table *table, uint64_t offset, uint64_t *ret);
+bool symbol_table_address_to_offset(const struct symbol_table *table, uint64_t address, uint64_t *ret);
 /* The same for an address in a mapping [start, limit), for tables without offsets: known only if the mapping has the size of
  * exactly one segment that is executed, and so is that segment. */
 bool symbol_table_mapped_to_address(const struct symbol_table *table, uint64_t start, uint64_t limit, uint64_t address,

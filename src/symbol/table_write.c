@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "base/intern.h"
 #include "base/io.h"
+#include "codec/protobuf.h"
 #include "symbol/table_int.h"
 
 #define RANGES_MAX    (64u * 1024 * 1024)
@@ -112,6 +113,11 @@ struct table_writer *table_writer_free(struct table_writer *w)
 void table_writer_set_bias(struct table_writer *w, uint64_t bias)
 {
 	w->bias = bias;
+}
+
+void table_writer_add_flags(struct table_writer *w, uint32_t flags)
+{
+	w->flags |= flags;
 }
 
 uint64_t table_writer_base(const struct table_writer *w)
@@ -450,9 +456,10 @@ static int order_runs(const struct table_writer *w, struct range_list *ret)
 	return put_in_order(ret);
 }
 
+enum out_part { STARTS, SCOPES, SYMBOLS, BLOCKS, BLOCK_AT, ROWS, OUT_PARTS };
 struct out {
 	struct table_writer *writer;
-	struct buffer starts, scopes, symbols, blocks, block_at, rows;
+	struct buffer parts[OUT_PARTS];
 	uint32_t last_scope, last_symbol;
 	size_t count;
 	/* of the block of rows being written */
@@ -460,25 +467,24 @@ struct out {
 	uint64_t row_count;
 };
 
-static int put32(struct buffer *buffer, uint32_t value)
+static void put32(struct out *out, enum out_part part, uint32_t value)
 {
-	return buffer_append(buffer, &value, sizeof(value));
+	buffer_append(&out->parts[part], &value, sizeof(value));
 }
 
 /* From `start` on. Ranges that say the same as the one before are joined. symbol: | SYMBOL_TABLE_BEGINS. */
-static int put_range(struct out *out, uint32_t start, uint32_t scope, uint32_t symbol)
+static void put_range(struct out *out, uint32_t start, uint32_t scope, uint32_t symbol)
 {
 	if (out->count > 0 && scope == out->last_scope && symbol == out->last_symbol)
-		return 0;
+		return;
 	if (out->count == 0 && scope == CODE_NONE && !symbol)
-		return 0;
+		return;
 	out->count++;
 	out->last_scope = scope;
 	out->last_symbol = symbol & ~SYMBOL_TABLE_BEGINS;
-	int r = put32(&out->starts, start);
-	if (r == 0)
-		r = put32(&out->scopes, scope);
-	return r == 0 ? put32(&out->symbols, symbol) : r;
+	put32(out, STARTS, start);
+	put32(out, SCOPES, scope);
+	put32(out, SYMBOLS, symbol);
 }
 
 static uint32_t symbol_of(const struct symbol *symbol, uint32_t at, const uint32_t *string_at)
@@ -488,13 +494,12 @@ static uint32_t symbol_of(const struct symbol *symbol, uint32_t at, const uint32
 }
 
 /* Scopes and symbols are two lists of ranges; each address gets one of both. */
-static int put_ranges(struct out *out, const uint32_t *string_at)
+static void put_ranges(struct out *out, const uint32_t *string_at)
 {
 	struct table_writer *w = out->writer;
 	size_t i = 0, k = 0;
 	uint32_t at = 0;
-	int r = 0;
-	while (r == 0 && (i < w->ranges.count || k < w->symbol_count)) {
+	while (at < UINT32_MAX && (i < w->ranges.count || k < w->symbol_count)) {
 		const struct range *range = i < w->ranges.count ? &w->ranges.items[i] : NULL;
 		const struct symbol *symbol = k < w->symbol_count ? &w->symbols[k] : NULL;
 		bool in_range = range && range->start <= at, in_symbol = symbol && symbol->start <= at;
@@ -504,71 +509,51 @@ static int put_ranges(struct out *out, const uint32_t *string_at)
 		if (symbol && (in_symbol ? symbol->end : symbol->start) < next)
 			next = in_symbol ? symbol->end : symbol->start;
 		if (next > at)
-			r = put_range(out, at, in_range ? range->scope : CODE_NONE,
-				      in_symbol ? symbol_of(symbol, at, string_at) : 0);
+			put_range(out, at, in_range ? range->scope : CODE_NONE,
+				  in_symbol ? symbol_of(symbol, at, string_at) : 0);
 		at = next;
 		i += in_range && range->end <= at;
 		k += in_symbol && symbol->end <= at;
-		if (at == UINT32_MAX)
-			break;
 	}
-	return r == 0 ? put_range(out, at, CODE_NONE, 0) : r;
+	put_range(out, at, CODE_NONE, 0);
 }
 
-static int put_uleb(struct buffer *buffer, uint64_t value)
+static void put_row(struct out *out, const struct row *row)
 {
-	uint8_t bytes[10];
-	size_t n = 0;
-	do {
-		bytes[n] = value & 0x7f;
-		value >>= 7;
-		bytes[n] |= value ? 0x80 : 0;
-		n++;
-	} while (value);
-	return buffer_append(buffer, bytes, n);
-}
-
-static int put_row(struct out *out, const struct row *row)
-{
-	int r = 0;
+	struct buffer *rows = &out->parts[ROWS];
 	if (out->block_rows == 0) {
-		r = put32(&out->blocks, row->address);
-		if (r == 0)
-			r = put32(&out->block_at, (uint32_t)out->rows.len);
+		put32(out, BLOCKS, row->address);
+		put32(out, BLOCK_AT, (uint32_t)rows->len);
 		out->address = row->address;
 		out->file = out->line = 0;
 	}
 	bool differs = !row->end && row->file != out->file;
-	if (r == 0)
-		r = put_uleb(&out->rows, (uint64_t)(row->address - out->address) << 2 | (differs ? 2 : 0) | (row->end ? 1 : 0));
-	if (r == 0 && differs)
-		r = put_uleb(&out->rows, row->file);
-	if (r == 0 && !row->end) {
+	pb_write_raw_varint(rows, (uint64_t)(row->address - out->address) << 2 | (differs ? 2 : 0) | (row->end ? 1 : 0));
+	if (differs)
+		pb_write_raw_varint(rows, row->file);
+	if (!row->end) {
 		int64_t delta = (int64_t)row->line - out->line;
-		r = put_uleb(&out->rows, (uint32_t)((uint32_t)delta << 1 ^ (uint32_t) - ((uint32_t)delta >> 31)));
-		if (r == 0)
-			r = put_uleb(&out->rows, row->column);
+		pb_write_raw_varint(rows, (uint32_t)((uint32_t)delta << 1 ^ (uint32_t) - ((uint32_t)delta >> 31)));
+		pb_write_raw_varint(rows, row->column);
 		out->file = row->file;
 		out->line = row->line;
 	}
 	out->address = row->address;
 	out->block_rows = (out->block_rows + 1) % SYMBOL_TABLE_BLOCK_ROWS;
 	out->row_count++;
-	return r;
 }
 
 /* What a run says of the addresses of a piece of it. Pieces come in order: the run begins where the last one ended. */
-static int put_piece(struct out *out, struct run *run, const struct range *piece)
+static void put_piece(struct out *out, struct run *run, const struct range *piece)
 {
 	const struct row *rows = out->writer->rows;
 	while (rows[run->first + 1].address <= piece->start)
 		run->first++;
 	struct row row = rows[run->first];
 	row.address = piece->start;
-	int r = put_row(out, &row);
-	while (r == 0 && rows[run->first + 1].address < piece->end)
-		r = put_row(out, &rows[++run->first]);
-	return r;
+	put_row(out, &row);
+	while (rows[run->first + 1].address < piece->end)
+		put_row(out, &rows[++run->first]);
 }
 
 static int put_rows(struct out *out)
@@ -578,25 +563,15 @@ static int put_rows(struct out *out)
 	int r = order_runs(w, &pieces);
 	for (size_t i = 0; r == 0 && i < pieces.count; i++) {
 		const struct range *piece = &pieces.items[i];
-		r = put_piece(out, &w->runs[piece->scope], piece);
-		if (r == 0 && (i + 1 == pieces.count || pieces.items[i + 1].start != piece->end))
-			r = put_row(out, &(struct row){.address = piece->end, .end = true});
+		put_piece(out, &w->runs[piece->scope], piece);
+		if (i + 1 == pieces.count || pieces.items[i + 1].start != piece->end)
+			put_row(out, &(struct row){.address = piece->end, .end = true});
 	}
 	mem_free(pieces.items);
 	return r;
 }
 
 /* ---- the image ---- */
-
-static void release_out(struct out *out)
-{
-	buffer_release(&out->starts);
-	buffer_release(&out->scopes);
-	buffer_release(&out->symbols);
-	buffer_release(&out->blocks);
-	buffer_release(&out->block_at);
-	buffer_release(&out->rows);
-}
 
 struct part {
 	const void *data;
@@ -607,18 +582,17 @@ struct part {
 static int lay_strings(const struct table_writer *w, struct buffer *strings, uint32_t *string_at, uint32_t *file_at,
 		       struct error *err)
 {
-	int r = 0;
-	for (size_t i = 0; r == 0 && i < w->strings.count + w->paths.count; i++) {
+	for (size_t i = 0; i < w->strings.count + w->paths.count; i++) {
 		bool is_path = i >= w->strings.count;
 		uint32_t id = (uint32_t)(is_path ? i - w->strings.count : i);
 		struct bytes text = intern_get(is_path ? &w->paths : &w->strings, id);
 		*(is_path ? &file_at[id] : &string_at[id]) = text.len ? (uint32_t)strings->len : 0;
-		if (text.len || i == 0)
-			r = buffer_append(strings, text.data, text.len);
-		if (r == 0 && (text.len || i == 0))
-			r = buffer_append_byte(strings, 0);
+		if (!text.len && i > 0)
+			continue;
+		buffer_append(strings, text.data, text.len);
+		buffer_append_byte(strings, 0);
 	}
-	return r < 0 ? too_many(r, "names", err) : 0;
+	return buffer_status(strings) < 0 ? too_many(buffer_status(strings), "names", err) : 0;
 }
 
 static int write_parts(struct symbol_table_header *header, const struct part *parts, size_t count, int fd, struct error *err)
@@ -641,13 +615,14 @@ static int write_parts(struct symbol_table_header *header, const struct part *pa
 static int write_image(struct table_writer *w, struct out *out, struct symbol_table_header *header, const uint32_t *file_at,
 		       const struct buffer *strings, uint64_t bytes_max, int fd, struct error *err)
 {
+	const struct buffer *made = out->parts;
 	header->segment_count = w->segment_count;
 	header->range_count = (uint32_t)out->count;
 	header->scope_count = (uint32_t)w->scope_count;
 	header->function_count = (uint32_t)w->function_count;
 	header->file_count = (uint32_t)w->paths.count;
-	header->block_count = (uint32_t)(out->blocks.len / 4);
-	header->rows_len = out->rows.len;
+	header->block_count = (uint32_t)(made[BLOCKS].len / 4);
+	header->rows_len = made[ROWS].len;
 	header->strings_len = strings->len;
 	header->length = symbol_table_layout(header, NULL);
 	if (header->length > bytes_max)
@@ -656,15 +631,15 @@ static int write_image(struct table_writer *w, struct out *out, struct symbol_ta
 	const struct part parts[] = {
 		{header, sizeof(*header)},
 		{w->segments, w->segment_count * sizeof(*w->segments)},
-		{out->starts.data, out->starts.len},
-		{out->scopes.data, out->scopes.len},
-		{out->symbols.data, out->symbols.len},
+		{made[STARTS].data, made[STARTS].len},
+		{made[SCOPES].data, made[SCOPES].len},
+		{made[SYMBOLS].data, made[SYMBOLS].len},
 		{w->scopes, w->scope_count * sizeof(*w->scopes)},
 		{w->functions, w->function_count * sizeof(*w->functions)},
 		{file_at, w->paths.count * sizeof(*file_at)},
-		{out->blocks.data, out->blocks.len},
-		{out->block_at.data, out->block_at.len},
-		{out->rows.data, out->rows.len},
+		{made[BLOCKS].data, made[BLOCKS].len},
+		{made[BLOCK_AT].data, made[BLOCK_AT].len},
+		{made[ROWS].data, made[ROWS].len},
 		{strings->data, strings->len},
 	};
 	return write_parts(header, parts, sizeof(parts) / sizeof(parts[0]), fd, err);
@@ -684,10 +659,12 @@ static int finish(struct table_writer *w, struct out *out, struct symbol_table_h
 	for (size_t i = 0; i < w->function_count; i++)
 		w->functions[i].name = string_at[w->functions[i].name];
 	r = put_in_order(&w->ranges);
-	if (r == 0)
-		r = put_ranges(out, string_at);
-	if (r == 0)
+	if (r == 0) {
+		put_ranges(out, string_at);
 		r = put_rows(out);
+	}
+	for (size_t i = 0; r == 0 && i < OUT_PARTS; i++)
+		r = buffer_status(&out->parts[i]);
 	if (r < 0)
 		return too_many(r, "ranges and lines", err);
 	return write_image(w, out, header, file_at, &strings, bytes_max, fd, err);
@@ -707,13 +684,13 @@ int table_writer_finish(struct table_writer *w, const char *build_id, uint32_t s
 		return error_set(err, -EINVAL, "a build-id of more than %zu digits", sizeof(header.build_id) - 1);
 	memcpy(header.magic, SYMBOL_TABLE_MAGIC, sizeof(header.magic));
 	memcpy(header.build_id, build_id, strlen(build_id));
-	struct buffer *all[] = {&out.starts, &out.scopes, &out.symbols, &out.blocks, &out.block_at, &out.rows};
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		buffer_init(all[i], UINT32_MAX);
+	for (size_t i = 0; i < OUT_PARTS; i++)
+		buffer_init(&out.parts[i], UINT32_MAX);
 	int r = finish(w, &out, &header, bytes_max && bytes_max < SYMBOL_TABLE_BYTES_MAX ? bytes_max : SYMBOL_TABLE_BYTES_MAX,
 		       out_fd, err);
 	if (r == 0)
 		*ret = (struct table_written){header.length, w->function_count, out.count, out.row_count};
-	release_out(&out);
+	for (size_t i = 0; i < OUT_PARTS; i++)
+		buffer_release(&out.parts[i]);
 	return r;
 }

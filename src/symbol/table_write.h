@@ -15,6 +15,8 @@ struct table_writer *table_writer_free(struct table_writer *writer);
 DEFINE_CLEANUP_POINTER(table_writer_free, struct table_writer);
 /* Where the addresses of units that follow are too low by (a debug file of a binary that was relocated later). */
 void table_writer_set_bias(struct table_writer *writer, uint64_t bias);
+/* More of enum symbol_table_flags. */
+void table_writer_add_flags(struct table_writer *writer, uint32_t flags);
 /* Symbols count from the writer's base; ascending, not overlapping; once. */
 int table_writer_add_symbols(struct table_writer *writer, const struct symbol_range *ranges, size_t count, struct error *err);
 /* Of units that claim the same address the first has it. -EBADMSG when the unit breaks the rules of code_unit.h. */

@@ -4,13 +4,13 @@
  *
  *   DIRECTORY/incoming/ID.part   what has arrived of a file
  *   DIRECTORY/incoming/ID.note   what it is going to be, and how much of it survives a power cut (struct note)
- *   DIRECTORY/xx/yyyy.KIND       whole files (uploads_files.c)
+ *   DIRECTORY/files/...          whole files (uploads_layout.c)
  *
  * Pieces are appended in order; the next offset is the only state of an upload. Files are large and lines to servers break, so
- * an upload outlives its connection, its client and the server: whoever announces the same file again (build-id, kind, size and
- * hash) goes on where it stopped. After a crash of the machine the part may be longer than what reached the disk, with holes of
- * zeros in it, so its length is not believed: every SYNC_BYTES the part is synced, then its note says so, and that is where an
- * upload goes on after a restart that was not orderly. At most SYNC_BYTES are sent twice.
+ * an upload outlives its connection, its client and the server: whoever announces the same file again (id, content, kind, size
+ * and hash) goes on where it stopped. After a crash of the machine the part may be longer than what reached the disk, with
+ * holes of zeros in it, so its length is not believed: every SYNC_BYTES the part is synced, then its note says so, and that is
+ * where an upload goes on after a restart that was not orderly. At most SYNC_BYTES are sent twice.
  *
  * At the end the part is checked, synced, renamed to its place, and both directories are synced, before anybody is told. The
  * note is removed last: a note without a part is swept away at start. A file is never seen in its place before it is whole.
@@ -58,20 +58,41 @@
 
 /* ---- notes ---- */
 
-#define NOTE_MAGIC 0x31746f6e6b636977ull /* "wicknot1" */
+#define NOTE_MAGIC_1 0x31746f6e6b636977ull /* "wicknot1" */
+#define NOTE_MAGIC_2 0x32746f6e6b636977ull /* "wicknot2" */
+#define NOTE_MAGIC   0x33746f6e6b636977ull /* "wicknot3" */
 /* As it is on disk; read only by the machine that wrote it, so in its byte order. */
 struct note_head {
 	uint64_t magic, size;
-	uint32_t kind, without_build_id;
-	char build_id[136], hash[72]; /* terminated */
-	uint64_t checksum;	      /* of all above */
+	uint32_t kind;
+	uint8_t without_build_id, id_type, zeros[2]; /* id_type: since version 2, which is else 0 */
+	char build_id[136], hash[72];		     /* terminated */
+	uint64_t checksum;			     /* of all above */
+};
+struct note_tail {
+	char tenant[152];     /* terminated, as the next; since version 2 */
+	char content_key[40]; /* since version 3 */
+	uint64_t checksum;
 };
 struct note_synced {
 	uint64_t offset, checksum;
 };
 struct note {
 	struct note_head head;
+	struct note_tail tail;
 	struct note_synced synced; /* rewritten in place; what is torn counts as 0 */
+};
+struct note_1 {
+	struct note_head head;
+	struct note_synced synced;
+};
+struct note_2 {
+	struct note_head head;
+	struct {
+		char tenant[152];
+		uint64_t checksum;
+	} tail;
+	struct note_synced synced;
 };
 
 static uint64_t head_checksum(const struct note_head *head)
@@ -79,9 +100,15 @@ static uint64_t head_checksum(const struct note_head *head)
 	return hash64(head, offsetof(struct note_head, checksum));
 }
 
+static uint64_t tail_checksum(const struct note_tail *tail)
+{
+	return hash64(tail, offsetof(struct note_tail, checksum));
+}
+
+/* The same in all versions. */
 static struct note_synced synced_note(uint64_t offset)
 {
-	return (struct note_synced){.offset = offset, .checksum = hash64_mix(offset ^ NOTE_MAGIC)};
+	return (struct note_synced){.offset = offset, .checksum = hash64_mix(offset ^ NOTE_MAGIC_1)};
 }
 
 static void note_make(struct note *note, const struct upload_begin *begin)
@@ -89,23 +116,62 @@ static void note_make(struct note *note, const struct upload_begin *begin)
 	*note = (struct note){.head = {.magic = NOTE_MAGIC,
 				       .size = begin->size,
 				       .kind = begin->kind,
-				       .without_build_id = begin->without_build_id}};
+				       .without_build_id = begin->without_build_id,
+				       .id_type = (uint8_t)begin->id_type}};
 	snprintf(note->head.build_id, sizeof(note->head.build_id), "%s", begin->build_id);
 	snprintf(note->head.hash, sizeof(note->head.hash), "%s", begin->hash);
+	snprintf(note->tail.tenant, sizeof(note->tail.tenant), "%s", begin->tenant);
+	snprintf(note->tail.content_key, sizeof(note->tail.content_key), "%s", begin->content_key);
 	note->head.checksum = head_checksum(&note->head);
+	note->tail.checksum = tail_checksum(&note->tail);
 	note->synced = synced_note(0);
 }
 
-static bool note_parse(const struct note *note, struct upload_begin *ret, uint64_t *ret_synced)
+static bool note_update_2(struct note *note)
+{
+	struct note_2 old;
+	memcpy(&old, note, sizeof(old));
+	if (old.head.checksum != head_checksum(&old.head) || old.tail.checksum != hash64(&old.tail, sizeof(old.tail.tenant)))
+		return false;
+	note->tail = (struct note_tail){0};
+	memcpy(note->tail.tenant, old.tail.tenant, sizeof(note->tail.tenant));
+	note->synced = old.synced;
+	return true;
+}
+
+/* A note of an older version becomes one of this. False if it is none, or torn. */
+static bool note_update(struct note *note, size_t len)
+{
+	struct note_1 old;
+	if (len == sizeof(struct note_2) && note->head.magic == NOTE_MAGIC_2)
+		return note_update_2(note);
+	if (len == sizeof(*note) && note->head.magic == NOTE_MAGIC)
+		return note->head.checksum == head_checksum(&note->head) && note->tail.checksum == tail_checksum(&note->tail);
+	memcpy(&old, note, sizeof(old));
+	if (len != sizeof(old) || old.head.magic != NOTE_MAGIC_1 || old.head.checksum != head_checksum(&old.head))
+		return false;
+	note->tail = (struct note_tail){0};
+	note->synced = old.synced;
+	return true;
+}
+
+static bool note_parse(struct note *note, size_t len, struct upload_begin *ret, uint64_t *ret_synced)
 {
 	const struct note_head *head = &note->head;
-	if (head->magic != NOTE_MAGIC || head->checksum != head_checksum(head) || head->kind >= UPLOAD_KINDS ||
+	if (!note_update(note, len) || head->kind >= UPLOAD_KINDS || head->id_type >= FILE_ID_TYPES ||
 	    strnlen(head->build_id, sizeof(head->build_id)) >= sizeof(ret->build_id) ||
-	    strnlen(head->hash, sizeof(head->hash)) >= sizeof(ret->hash) || !build_id_is_valid(head->build_id))
+	    strnlen(head->hash, sizeof(head->hash)) >= sizeof(ret->hash) ||
+	    strnlen(note->tail.tenant, sizeof(note->tail.tenant)) >= sizeof(ret->tenant) ||
+	    strnlen(note->tail.content_key, sizeof(note->tail.content_key)) >= sizeof(ret->content_key) ||
+	    !upload_tenant_is_valid(note->tail.tenant) || !build_id_is_valid(head->build_id) ||
+	    (note->tail.content_key[0] && !content_key_is_valid(note->tail.content_key)))
 		return false;
-	*ret = (struct upload_begin){.kind = head->kind, .size = head->size, .without_build_id = head->without_build_id};
+	*ret = (struct upload_begin){
+		.kind = head->kind, .size = head->size, .without_build_id = head->without_build_id, .id_type = head->id_type};
+	snprintf(ret->tenant, sizeof(ret->tenant), "%.150s", note->tail.tenant);
 	snprintf(ret->build_id, sizeof(ret->build_id), "%.128s", head->build_id);
 	snprintf(ret->hash, sizeof(ret->hash), "%.64s", head->hash);
+	snprintf(ret->content_key, sizeof(ret->content_key), "%.32s", note->tail.content_key);
 	struct note_synced good = synced_note(note->synced.offset);
 	*ret_synced = memcmp(&good, &note->synced, sizeof(good)) == 0 ? good.offset : 0;
 	return true;
@@ -113,22 +179,18 @@ static bool note_parse(const struct note *note, struct upload_begin *ret, uint64
 
 /* ---- paths ---- */
 
-static void part_path(const struct uploads *uploads, const char *id, char out[static PATH_MAX])
+/* kind: "part" or "note". */
+static void incoming_path(const struct uploads *uploads, const char *id, const char *kind, char out[static PATH_MAX])
 {
-	snprintf(out, PATH_MAX, "%s/%s.part", uploads->incoming, id); /* its length was checked by uploads_open() */
-}
-
-static void note_path(const struct uploads *uploads, const char *id, char out[static PATH_MAX])
-{
-	snprintf(out, PATH_MAX, "%s/%s.note", uploads->incoming, id);
+	snprintf(out, PATH_MAX, "%s/%s.%s", uploads->incoming, id, kind); /* its length was checked by uploads_open() */
 }
 
 static void remove_part(const struct uploads *uploads, const char *id)
 {
 	char path[PATH_MAX];
-	part_path(uploads, id, path);
+	incoming_path(uploads, id, "part", path);
 	io_unlink(path, NULL);
-	note_path(uploads, id, path);
+	incoming_path(uploads, id, "note", path);
 	io_unlink(path, NULL);
 }
 
@@ -151,11 +213,15 @@ static struct upload *find_open(struct uploads *uploads, const char *id)
 	return NULL;
 }
 
-static struct upload *find_open_file(struct uploads *uploads, const char *build_id, enum upload_kind kind)
+/* tenant NULL: anybody's; content_key NULL: of any. */
+static struct upload *find_open_file(struct uploads *uploads, const char *tenant, const char *build_id, enum upload_kind kind,
+				     const char *content_key)
 {
 	for (size_t i = 0; i < uploads->options.open_max; i++) {
 		struct upload *upload = &uploads->open[i];
-		if (upload->used && upload->begin.kind == kind && strcmp(upload->begin.build_id, build_id) == 0)
+		if (upload->used && upload->begin.kind == kind && strcmp(upload->begin.build_id, build_id) == 0 &&
+		    (!tenant || strcmp(upload->begin.tenant, tenant) == 0) &&
+		    (!content_key || strcmp(upload->begin.content_key, content_key) == 0))
 			return upload;
 	}
 	return NULL;
@@ -232,7 +298,8 @@ static void drop_old(struct uploads *uploads, int64_t now_ns)
 
 static bool is_same_file(const struct upload_begin *a, const struct upload_begin *b)
 {
-	return a->size == b->size && *a->hash && strcmp(a->hash, b->hash) == 0 && a->without_build_id == b->without_build_id;
+	return a->size == b->size && *a->hash && strcmp(a->hash, b->hash) == 0 && a->without_build_id == b->without_build_id &&
+	       a->id_type == b->id_type;
 }
 
 static int check_begin(const struct uploads *uploads, const struct upload_begin *begin, struct error *err)
@@ -240,8 +307,12 @@ static int check_begin(const struct uploads *uploads, const struct upload_begin 
 	char size[TEXT_NUMBER_MAX], most[TEXT_NUMBER_MAX];
 	if (begin->kind >= UPLOAD_KINDS)
 		return error_set(err, -EINVAL, "unknown kind of upload");
+	if (begin->id_type >= FILE_ID_TYPES || !upload_tenant_is_valid(begin->tenant))
+		return error_set(err, -EINVAL, "unknown type of id, or a tenant of that name cannot have uploads");
 	if (!build_id_is_valid(begin->build_id) || strlen(begin->build_id) < 4)
 		return error_set(err, -EINVAL, "a build-id must be 2 to %u bytes as lower-case hex digits", BUILD_ID_BYTES_MAX);
+	if (begin->content_key[0] && !content_key_is_valid(begin->content_key))
+		return error_set(err, -EINVAL, "a content key must be 32 lower-case hex digits");
 	for (const char *at = begin->hash; *at; at++)
 		if ((*at < '0' || *at > '9') && (*at < 'a' || *at > 'z') && (*at < 'A' || *at > 'Z'))
 			return error_set(err, -EINVAL, "a hash must be up to 64 letters and digits");
@@ -276,7 +347,7 @@ static int write_note(const struct uploads *uploads, const char *id, const struc
 	struct note note;
 	char path[PATH_MAX];
 	note_make(&note, begin);
-	note_path(uploads, id, path);
+	incoming_path(uploads, id, "note", path);
 	return io_write_file(path, &note, sizeof(note), 0640, err);
 }
 
@@ -336,14 +407,41 @@ static int begin_new(struct uploads *uploads, const struct upload_begin *begin, 
 	return r;
 }
 
+/* Those on their way count: otherwise all come that are announced at once. */
+static int check_contents(const struct uploads *uploads, const struct upload_begin *begin, int64_t now_ns, unsigned others,
+			  struct error *err)
+{
+	for (size_t i = 0; i < uploads->options.open_max; i++) {
+		const struct upload *upload = &uploads->open[i];
+		others += upload->used && upload->begin.kind == begin->kind &&
+			  strcmp(upload->begin.build_id, begin->build_id) == 0 &&
+			  strcmp(upload->begin.tenant, begin->tenant) == 0 &&
+			  strcmp(upload->begin.content_key, begin->content_key) != 0 &&
+			  is_active(upload, uploads->options.lease_ns, now_ns);
+	}
+	if (others < UPLOAD_CONTENTS_MAX)
+		return 0;
+	return error_set(err, -EDQUOT, "there are %u different files of that id already, or on their way; more are not kept",
+			 UPLOAD_CONTENTS_MAX);
+}
+
 static int begin_locked(struct uploads *uploads, const struct upload_begin *begin, struct upload **ret, struct error *err)
 {
 	int64_t now_ns = time_now_ns();
 	drop_old(uploads, now_ns);
-	if (!begin->force && uploads_file_find(uploads, begin->build_id, begin->kind))
+	const char *key = begin->content_key;
+	const struct upload_file *file =
+		*key ? uploads_file_find_content(uploads, begin->tenant, begin->build_id, begin->kind, key)
+		     : uploads_file_find(uploads, begin->tenant, begin->build_id, begin->kind);
+	if (!begin->force && file)
 		return error_set(err, -EEXIST, "%s of that build-id already exists", upload_kind_names[begin->kind]);
-	struct upload *upload = find_open_file(uploads, begin->build_id, begin->kind);
-	int r = upload ? meet_other(uploads, upload, begin, now_ns, err) : 0;
+	int r = check_contents(uploads, begin, now_ns, uploads_file_count_others(uploads, begin), err);
+	if (r < 0) {
+		uploads->stats.contents_refused++;
+		return r;
+	}
+	struct upload *upload = find_open_file(uploads, begin->tenant, begin->build_id, begin->kind, key);
+	r = upload ? meet_other(uploads, upload, begin, now_ns, err) : 0;
 	if (r == 0)
 		r = begin_new(uploads, begin, now_ns, &upload, err);
 	if (r < 0)
@@ -378,7 +476,7 @@ int uploads_begin(struct uploads *uploads, const struct upload_begin *begin, cha
 static int open_part(const struct uploads *uploads, const char *id, struct error *err)
 {
 	char path[PATH_MAX];
-	part_path(uploads, id, path);
+	incoming_path(uploads, id, "part", path);
 	return io_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0640, err);
 }
 
@@ -387,7 +485,7 @@ static int note_offset(const struct uploads *uploads, const char *id, uint64_t o
 {
 	char path[PATH_MAX];
 	struct note_synced synced = synced_note(offset);
-	note_path(uploads, id, path);
+	incoming_path(uploads, id, "note", path);
 	_cleanup_(fd_closep) int fd = io_open(path, O_WRONLY | O_NOFOLLOW, 0, err);
 	return fd < 0 ? fd : io_pwrite(fd, &synced, sizeof(synced), offsetof(struct note, synced), path, err);
 }
@@ -477,18 +575,43 @@ int uploads_write(struct uploads *uploads, const char *id, uint64_t offset, stru
 
 /* ---- the end ---- */
 
+/* The directories from the file's up to that of all uploads: a new one is an entry in the one above it. */
+static int sync_dirs(const struct uploads *uploads, const char *folder, struct error *err)
+{
+	char path[PATH_MAX];
+	size_t top = strlen(uploads->options.directory);
+	int r = 0;
+	snprintf(path, sizeof(path), "%s", folder);
+	while (!r && strlen(path) >= top) {
+		r = io_sync_dir(path, err);
+		char *slash = strrchr(path, '/');
+		if (!slash || slash == path)
+			break;
+		*slash = 0;
+	}
+	return r;
+}
+
 /* Renames the part, and tells the index. Then the upload is no more, but for its note. */
 static int move_in_place(struct uploads *uploads, struct upload *upload, const char *path, struct upload_file *file,
 			 struct error *err)
 {
-	char from[PATH_MAX];
-	part_path(uploads, upload->id, from);
+	char from[PATH_MAX], folder[PATH_MAX];
+	incoming_path(uploads, upload->id, "part", from);
+	snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(path, '/') - path), path);
 	pthread_mutex_lock(&uploads->place_lock);
-	int r = io_rename(from, path, err);
+	int r = io_make_dirs(folder, 0750, err); /* again: who removed the last file in it may have removed it, too */
+	if (!r)
+		r = io_rename(from, path, err);
+	if (!r)
+		r = sync_dirs(uploads, folder, err) < 0 ? 1 : 0;
+	/* What it replaces is removed when it is there for good; what cannot be removed is found at the next start. */
+	if (!r)
+		uploads_file_remove_others(uploads, file, true);
 	pthread_mutex_lock(&uploads->lock);
-	if (!r) {
+	if (r >= 0) {
 		file->used_ns = time_now_ns();
-		uploads_file_add(uploads, file);
+		uploads_file_add(uploads, file, true);
 		release(uploads, upload);
 		uploads->stats.finished++;
 	}
@@ -497,12 +620,10 @@ static int move_in_place(struct uploads *uploads, struct upload *upload, const c
 	return r;
 }
 
-/* -EBADMSG is about the file, everything else about this machine. */
-static int put_in_place(struct uploads *uploads, struct upload *upload, const char *path, struct upload_file *file,
-			struct error *err)
+/* -EBADMSG is about the file, everything else about this machine. Positive: it is there, but a power cut may lose it. */
+static int put_in_place(struct uploads *uploads, struct upload *upload, struct upload_file *file, struct error *err)
 {
-	char folder[PATH_MAX], id[UPLOAD_ID_MAX];
-	snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(path, '/') - path), path);
+	char path[PATH_MAX], folder[PATH_MAX], id[UPLOAD_ID_MAX];
 	memcpy(id, upload->id, sizeof(id));
 	_cleanup_(fd_closep) int fd = open_part(uploads, upload->id, err);
 	if (fd < 0)
@@ -510,23 +631,28 @@ static int put_in_place(struct uploads *uploads, struct upload *upload, const ch
 	int r = io_truncate(fd, upload->begin.size, "the uploaded file", err); /* a failed write may have left more */
 	if (!r)
 		r = upload_check(fd, &upload->begin, err);
+	if (!r)
+		r = upload_content(fd, file->content, err);
+	if (!r)
+		r = uploads_file_path(uploads, file, path, err);
 	if (!r && *upload->begin.hash) /* only to know it again: goes without where attributes are not to be had */
 		fsetxattr(fd, UPLOADS_HASH_ATTRIBUTE, upload->begin.hash, strlen(upload->begin.hash), 0);
 	if (!r)
 		r = sync_part(uploads, fd, upload->id, upload->offset, err);
+	if (r < 0)
+		return r;
+	snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(path, '/') - path), path);
+	r = io_make_dirs(folder, 0750, err);
 	if (!r)
-		r = io_make_dirs(folder, 0750, err);
-	if (!r)
-		r = io_sync_dir(uploads->options.directory, err);
+		r = sync_dirs(uploads, folder, err);
 	if (!r)
 		r = move_in_place(uploads, upload, path, file, err);
 	if (r < 0)
 		return r;
 	/* It is there. Should the directory not be synced, a power cut may lose it, and then it is wanted again. */
-	r = io_sync_dir(folder, err);
 	remove_part(uploads, id);
 	uploads_make_room(uploads, NULL);
-	return r < 0 ? 1 : 0;
+	return r;
 }
 
 static int being_written(struct error *err)
@@ -537,21 +663,27 @@ static int being_written(struct error *err)
 /* Returns what to tell the client; *ret_there: the file is in its place. */
 static int finish_locked(struct uploads *uploads, struct upload *upload, bool *ret_there, struct error *err)
 {
-	char path[PATH_MAX];
 	struct error problem = {0};
+	const struct upload_begin *begin = &upload->begin;
+	/* Its content is not known yet. */
+	const struct upload_place place = {.tenant = begin->tenant,
+					   .id_type = begin->id_type == FILE_ID_GNU && begin->without_build_id ? FILE_ID_HASH
+													       : begin->id_type,
+					   .build_id = begin->build_id,
+					   .content = "",
+					   .content_key = begin->content_key,
+					   .kind = begin->kind};
 	if (upload->busy)
 		return being_written(err);
 	if (upload->offset != upload->begin.size)
 		return error_set(err, -ERANGE, "%llu of %llu bytes have arrived", (unsigned long long)upload->offset,
 				 (unsigned long long)upload->begin.size);
-	int r = uploads_file_path(uploads, upload->begin.build_id, upload->begin.kind, path, err);
-	struct upload_file *file =
-		r < 0 ? NULL : uploads_file_new(upload->begin.build_id, upload->begin.kind, upload->begin.size);
+	struct upload_file *file = uploads_file_new(&place, begin->size);
 	if (!file)
-		return r < 0 ? r : error_nomem(err);
+		return error_nomem(err);
 	upload->busy = true;
 	pthread_mutex_unlock(&uploads->lock);
-	r = put_in_place(uploads, upload, path, file, &problem);
+	int r = put_in_place(uploads, upload, file, &problem);
 	pthread_mutex_lock(&uploads->lock);
 	*ret_there = r >= 0;
 	if (r < 0) {
@@ -610,7 +742,15 @@ int uploads_get(struct uploads *uploads, const char *id, struct upload_begin *re
 bool uploads_has(struct uploads *uploads, const char *build_id, enum upload_kind kind)
 {
 	pthread_mutex_lock(&uploads->lock);
-	bool has = kind < UPLOAD_KINDS && uploads_file_find(uploads, build_id, kind);
+	bool has = kind < UPLOAD_KINDS && uploads_file_find(uploads, NULL, build_id, kind);
+	pthread_mutex_unlock(&uploads->lock);
+	return has;
+}
+
+bool uploads_has_content(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *content_key)
+{
+	pthread_mutex_lock(&uploads->lock);
+	bool has = kind < UPLOAD_KINDS && uploads_file_find_content(uploads, NULL, build_id, kind, content_key);
 	pthread_mutex_unlock(&uploads->lock);
 	return has;
 }
@@ -621,9 +761,9 @@ static int use_file(struct uploads *uploads, const char *build_id, enum upload_k
 {
 	int r;
 	pthread_mutex_lock(&uploads->lock);
-	struct upload_file *file = kind < UPLOAD_KINDS ? uploads_file_find(uploads, build_id, kind) : NULL;
+	struct upload_file *file = kind < UPLOAD_KINDS ? uploads_file_find(uploads, NULL, build_id, kind) : NULL;
 	if (file) {
-		r = uploads_file_path(uploads, build_id, kind, path, err);
+		r = uploads_file_path(uploads, file, path, err);
 		uploads_file_use(uploads, file, time_now_ns());
 	} else {
 		r = error_set(err, -ENOENT, "no upload of %s for build-id %.128s",
@@ -642,8 +782,7 @@ int uploads_open_file(struct uploads *uploads, const char *build_id, enum upload
 		uploads_file_forget_lost(uploads, build_id, kind);
 	if (fd < 0)
 		return fd;
-	struct timespec now[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}};
-	futimens(fd, now); /* it only orders; what cannot be set is ordered by its arrival */
+	futimens(fd, NULL); /* it only orders; what cannot be set is ordered by its arrival */
 	*ret_fd = fd;
 	return 0;
 }
@@ -652,32 +791,32 @@ bool uploads_has_same(struct uploads *uploads, const char *build_id, enum upload
 {
 	char path[PATH_MAX], known[sizeof(((struct upload_begin *)0)->hash)];
 	pthread_mutex_lock(&uploads->lock);
-	bool there = kind < UPLOAD_KINDS && uploads_file_find(uploads, build_id, kind) &&
-		     uploads_file_path(uploads, build_id, kind, path, NULL) == 0;
+	const struct upload_file *file = kind < UPLOAD_KINDS ? uploads_file_find(uploads, NULL, build_id, kind) : NULL;
+	bool there = file && uploads_file_path(uploads, file, path, NULL) == 0;
 	pthread_mutex_unlock(&uploads->lock);
 	ssize_t len = there && *hash ? lgetxattr(path, UPLOADS_HASH_ATTRIBUTE, known, sizeof(known)) : -1;
 	return len > 0 && (size_t)len == strlen(hash) && memcmp(known, hash, (size_t)len) == 0;
 }
 
 /* 0 nobody, 1 somebody who is at it, 2 somebody who has stopped. */
-static int who_sends(struct uploads *uploads, const char *build_id, enum upload_kind kind)
+static int who_sends(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *content_key)
 {
 	int64_t now_ns = time_now_ns();
 	pthread_mutex_lock(&uploads->lock);
-	const struct upload *upload = find_open_file(uploads, build_id, kind);
+	const struct upload *upload = find_open_file(uploads, NULL, build_id, kind, content_key);
 	int who = !upload ? 0 : is_active(upload, uploads->options.lease_ns, now_ns) ? 1 : 2;
 	pthread_mutex_unlock(&uploads->lock);
 	return who;
 }
 
-bool uploads_is_coming(struct uploads *uploads, const char *build_id, enum upload_kind kind)
+bool uploads_is_coming(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *content_key)
 {
-	return who_sends(uploads, build_id, kind) == 1;
+	return who_sends(uploads, build_id, kind, content_key) == 1;
 }
 
 bool uploads_is_stale(struct uploads *uploads, const char *build_id, enum upload_kind kind)
 {
-	return who_sends(uploads, build_id, kind) == 2;
+	return who_sends(uploads, build_id, kind, NULL) == 2;
 }
 
 void uploads_get_stats(struct uploads *uploads, struct uploads_stats *ret)
@@ -701,24 +840,27 @@ static int restore(struct uploads *uploads, const char *id, int64_t now_ns, stru
 	struct note note = {0};
 	struct upload upload = {.used = true, .restored = true};
 	struct stat info;
-	note_path(uploads, id, path);
+	incoming_path(uploads, id, "note", path);
 	_cleanup_(fd_closep) int fd = io_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
 	if (fd < 0)
 		return fd;
 	ssize_t len = io_pread(fd, &note, sizeof(note), 0, path, err);
 	if (len < 0)
 		return (int)len;
-	part_path(uploads, id, path);
+	incoming_path(uploads, id, "part", path);
 	struct upload *place = free_place(uploads, now_ns);
-	if (len != sizeof(note) || !note_parse(&note, &upload.begin, &upload.synced) || !place || lstat(path, &info) < 0 ||
+	if (!note_parse(&note, (size_t)len, &upload.begin, &upload.synced) || !place || lstat(path, &info) < 0 ||
 	    !S_ISREG(info.st_mode) || (uint64_t)info.st_size < upload.synced || upload.synced > upload.begin.size ||
-	    find_open_file(uploads, upload.begin.build_id, upload.begin.kind)) {
+	    find_open_file(uploads, upload.begin.tenant, upload.begin.build_id, upload.begin.kind, upload.begin.content_key)) {
 		remove_part(uploads, id);
 		return 0;
 	}
 	snprintf(upload.id, sizeof(upload.id), "%s", id);
 	upload.offset = upload.synced;
 	upload.active_ns = time_of_timespec(info.st_mtim);
+	/* Of an older version: what is acknowledged from now on has to find its place in it. */
+	if ((size_t)len != sizeof(note) && write_note(uploads, id, &upload.begin, NULL) == 0)
+		note_offset(uploads, id, upload.synced, NULL);
 	*place = upload;
 	uploads->part_bytes += upload.offset;
 	uploads->stats.open++;
@@ -770,8 +912,8 @@ static void set_defaults(struct uploads_options *options)
 		options->open_max = OPEN_MAX_DEFAULT;
 }
 
-/* Room for "/incoming/", an id, ".part", and for "/xx/", a build-id and a kind. */
-#define NAMES_BYTES_MAX (BUILD_ID_HEX_MAX + 32)
+/* Room for "/incoming/", an id, ".part", and for "/files/", a tenant, a type, a build-id, a content, a key and a kind. */
+#define NAMES_BYTES_MAX (UPLOAD_TENANT_MAX + BUILD_ID_HEX_MAX + UPLOAD_CONTENT_HEX + CONTENT_KEY_HEX + 64)
 
 int uploads_open(const struct uploads_options *options, struct uploads **ret, struct error *err)
 {

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Debug information that agents and people have sent: files by build-id and kind, in a directory with a limit. A file arrives
+ * Debug information that agents and people have sent: files by tenant, id, content and kind, in a directory with a limit
+ * (uploads_layout.c). Whose they are decides only which file another one replaces: they are found for everybody.
+ *
+ * Two binaries may have one id. Who knows which of them a file is of says so by the binary's content key (elf/content_key.h),
+ * and each of them has its file; UPLOAD_CONTENTS_MAX of a tenant's for one id. A file that comes without a key is of the id as
+ * such: it takes the place of another one without, and of one with a key if that is all there is. A file arrives
  * in pieces, may be resumed where it stopped, is checked against its announced size and hash, and appears under its name only
  * when it is whole and synced. Thread-safe.
  */
@@ -11,7 +16,8 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
-#include "elf/build_id.h"
+#include "elf/content_key.h"
+#include "elf/file_ids.h"
 
 /* Append-only; values are those of parca.debuginfo.v1alpha1.DebuginfoType where there is one. */
 enum upload_kind {
@@ -38,9 +44,14 @@ int uploads_open(const struct uploads_options *options, struct uploads **ret, st
 struct uploads *uploads_close(struct uploads *uploads);
 DEFINE_CLEANUP_POINTER(uploads_close, struct uploads);
 
-#define UPLOAD_ID_MAX 40
+#define UPLOAD_ID_MAX	    40
+#define UPLOAD_TENANT_MAX   150
+#define UPLOAD_CONTENTS_MAX 4u /* of one tenant, id and kind */
 struct upload_begin {
+	char tenant[UPLOAD_TENANT_MAX + 1]; /* "" = of none */
+	enum file_id_type id_type;
 	char build_id[BUILD_ID_HEX_MAX];
+	char content_key[CONTENT_KEY_HEX]; /* of the binary that it is of; "" = not known */
 	enum upload_kind kind;
 	uint64_t size;
 	/* Tells one file from another when resuming; letters and digits, "" = none. 32 hex digits are the XXH3-128 of the file
@@ -53,7 +64,7 @@ struct upload_begin {
 };
 /* *ret_offset: from where to send; more than 0 when an earlier attempt of the same file (size and hash) is resumed, which it is
  * once nothing has come for 10 s. -EEXIST it is there already, -EBUSY somebody else is sending it, -E2BIG, -EINVAL, -ENOSPC,
- * -EAGAIN too many at once. */
+ * -EAGAIN too many at once, -EDQUOT as many contents of that id are there, or on their way, as are kept. */
 int uploads_begin(struct uploads *uploads, const struct upload_begin *begin, char ret_id[static UPLOAD_ID_MAX],
 		  uint64_t *ret_offset, struct error *err);
 /* Appends at `offset`, which must be where the upload is (-ERANGE otherwise, and while another piece is being written;
@@ -71,15 +82,25 @@ int uploads_abort(struct uploads *uploads, const char *id, struct error *err);
 int uploads_get(struct uploads *uploads, const char *id, struct upload_begin *ret, uint64_t *ret_offset, struct error *err);
 
 bool uploads_has(struct uploads *uploads, const char *build_id, enum upload_kind kind);
+/* Of the binary of that content, and known to be. */
+bool uploads_has_content(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *content_key);
 int uploads_open_file(struct uploads *uploads, const char *build_id, enum upload_kind kind, int *ret_fd, struct error *err);
+/* Of the binary of another content. */
+bool uploads_has_other_content(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *content_key);
+/* The different contents that were sent as debug information of one id (UPLOAD_CONTENT_HEX), the last that came first;
+ * returns how many there are, of which up to `max` are listed. And one of them. */
+#define UPLOAD_CONTENT_HEX 33 /* with the NUL */
+size_t uploads_list_contents(struct uploads *uploads, const char *build_id, char (*ret)[UPLOAD_CONTENT_HEX], size_t max);
+int uploads_open_content(struct uploads *uploads, const char *build_id, const char *content, int *ret_fd, struct error *err);
 /* Was it announced with this hash? Kept as an extended attribute of the file; not known where there are none. */
 bool uploads_has_same(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *hash);
-/* Is somebody sending it just now? */
-bool uploads_is_coming(struct uploads *uploads, const char *build_id, enum upload_kind kind);
+/* Is somebody sending it just now? content_key NULL: any. */
+bool uploads_is_coming(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *content_key);
 /* Has somebody begun to send it, and stopped? */
 bool uploads_is_stale(struct uploads *uploads, const char *build_id, enum upload_kind kind);
 struct uploads_stats {
 	uint64_t files, bytes, open, begun, finished, refused, failed, bytes_received, evicted;
+	uint64_t contents_refused; /* of the refused: more contents of an id than are kept */
 };
 void uploads_get_stats(struct uploads *uploads, struct uploads_stats *ret);
 

@@ -5,11 +5,15 @@
  * elsewhere.
  */
 #include <errno.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/limits.h"
+#include "base/text.h"
 #include "symbol/kallsyms_text.h"
 #include "symbol/uploads_int.h"
 
@@ -65,6 +69,36 @@ static int check_hash(int fd, const struct upload_begin *begin, struct error *er
 	if (strcmp(hex, begin->hash) == 0)
 		return 0;
 	return error_set(err, -EBADMSG, "the file was damaged in transit: its XXH3-128 is %s instead of %s", hex, begin->hash);
+}
+
+#define CHUNK (64 * KIB)
+
+static void free_context(EVP_MD_CTX **context)
+{
+	EVP_MD_CTX_free(*context);
+}
+
+int upload_content(int fd, char out[static UPLOAD_CONTENT_HEX], struct error *err)
+{
+	uint8_t digest[EVP_MAX_MD_SIZE];
+	_cleanup_(mem_freep) uint8_t *chunk = mem_alloc(CHUNK);
+	_cleanup_(free_context) EVP_MD_CTX *context = EVP_MD_CTX_new();
+	if (!chunk || !context || EVP_DigestInit_ex(context, EVP_sha256(), NULL) != 1)
+		return error_nomem(err);
+	for (uint64_t at = 0;;) {
+		ssize_t len = io_pread(fd, chunk, CHUNK, at, "the uploaded file", err);
+		if (len < 0)
+			return (int)len;
+		if (len == 0)
+			break;
+		if (EVP_DigestUpdate(context, chunk, (size_t)len) != 1)
+			return error_nomem(err);
+		at += (uint64_t)len;
+	}
+	if (EVP_DigestFinal_ex(context, digest, NULL) != 1)
+		return error_nomem(err);
+	text_format_hex((struct bytes){digest, (UPLOAD_CONTENT_HEX - 1) / 2}, out);
+	return 0;
 }
 
 int upload_check(int fd, const struct upload_begin *begin, struct error *err)

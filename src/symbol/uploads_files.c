@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What has arrived: DIRECTORY/xx/yyyy.KIND, xx the first byte of the build-id, yyyy the others. The directory is the truth; in
+ * What has arrived, in the places that uploads_layout.c describes. The directory is the truth; in
  * memory there is an index of it, with the order of use, made anew at start.
  *
  * When a file was used is kept in its mtime, which is set whenever it is opened: atime is not written on most systems, or once
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/hash.h"
@@ -26,29 +27,66 @@ static struct upload_file **bucket_of(struct uploads *uploads, const char *build
 	return &uploads->buckets[hash64_seed(build_id, strlen(build_id), kind) % UPLOADS_BUCKETS];
 }
 
-int uploads_file_path(const struct uploads *uploads, const char *build_id, enum upload_kind kind, char out[static PATH_MAX],
-		      struct error *err)
+static struct upload_place place_of(const struct upload_file *file)
 {
-	int len = snprintf(out, PATH_MAX, "%s/%.2s/%s.%s", uploads->options.directory, build_id, build_id + 2,
-			   upload_kind_names[kind]);
-	return len < PATH_MAX ? 0 : error_set(err, -ENAMETOOLONG, "the path of the directory for uploads is too long");
+	return (struct upload_place){.tenant = file->tenant,
+				     .id_type = file->id_type,
+				     .build_id = file->build_id,
+				     .content = file->content,
+				     .content_key = file->content_key,
+				     .kind = file->kind};
 }
 
-struct upload_file *uploads_file_find(struct uploads *uploads, const char *build_id, enum upload_kind kind)
+int uploads_file_path(const struct uploads *uploads, const struct upload_file *file, char out[static PATH_MAX],
+		      struct error *err)
+{
+	struct upload_place place = place_of(file);
+	return uploads_place_path(uploads->options.directory, &place, out, err);
+}
+
+static bool is_of(const struct upload_file *file, const char *tenant, const char *build_id, enum upload_kind kind)
+{
+	return file->kind == kind && strcmp(file->build_id, build_id) == 0 && (!tenant || strcmp(file->tenant, tenant) == 0);
+}
+
+struct upload_file *uploads_file_find(struct uploads *uploads, const char *tenant, const char *build_id, enum upload_kind kind)
 {
 	struct upload_file *file = *bucket_of(uploads, build_id, kind);
-	while (file && (file->kind != kind || strcmp(file->build_id, build_id) != 0))
+	while (file && !is_of(file, tenant, build_id, kind))
 		file = file->next;
 	return file;
 }
 
-struct upload_file *uploads_file_new(const char *build_id, enum upload_kind kind, uint64_t size)
+struct upload_file *uploads_file_find_content(struct uploads *uploads, const char *tenant, const char *build_id,
+					      enum upload_kind kind, const char *content_key)
 {
-	struct upload_file *file = mem_zalloc(sizeof(*file));
+	struct upload_file *file = *bucket_of(uploads, build_id, kind);
+	while (file && (!is_of(file, tenant, build_id, kind) || strcmp(file->content_key, content_key) != 0))
+		file = file->next;
+	return file;
+}
+
+unsigned uploads_file_count_others(struct uploads *uploads, const struct upload_begin *begin)
+{
+	unsigned count = 0;
+	for (const struct upload_file *file = *bucket_of(uploads, begin->build_id, begin->kind); file; file = file->next)
+		count += is_of(file, begin->tenant, begin->build_id, begin->kind) &&
+			 strcmp(file->content_key, begin->content_key) != 0;
+	return count;
+}
+
+struct upload_file *uploads_file_new(const struct upload_place *place, uint64_t size)
+{
+	size_t tenant_len = strlen(place->tenant);
+	struct upload_file *file = mem_zalloc(sizeof(*file) + tenant_len + 1);
 	if (!file)
 		return NULL;
-	snprintf(file->build_id, sizeof(file->build_id), "%s", build_id);
-	file->kind = (uint8_t)kind;
+	snprintf(file->build_id, sizeof(file->build_id), "%s", place->build_id);
+	snprintf(file->content, sizeof(file->content), "%s", place->content);
+	snprintf(file->content_key, sizeof(file->content_key), "%s", place->content_key);
+	memcpy(file->tenant, place->tenant, tenant_len);
+	file->kind = (uint8_t)place->kind;
+	file->id_type = (uint8_t)place->id_type;
 	file->size = size;
 	return file;
 }
@@ -88,10 +126,33 @@ static void forget(struct uploads *uploads, struct upload_file *file)
 	mem_free(file);
 }
 
-void uploads_file_add(struct uploads *uploads, struct upload_file *file)
+/* The first that `file`, which is not in the index yet, replaces, from `at` on. What one without a key replaces, it does as it
+ * comes: two that lie there may be of two binaries. */
+static struct upload_file *find_replaced(struct uploads *uploads, const struct upload_file *file, bool arrives,
+					 struct upload_file *at)
 {
-	struct upload_file *old = uploads_file_find(uploads, file->build_id, file->kind);
-	if (old)
+	struct upload_begin like = {.kind = file->kind};
+	snprintf(like.tenant, sizeof(like.tenant), "%.150s", file->tenant);
+	snprintf(like.build_id, sizeof(like.build_id), "%s", file->build_id);
+	snprintf(like.content_key, sizeof(like.content_key), "%s", file->content_key);
+	bool is_last_word = arrives && !file->content_key[0] && uploads_file_count_others(uploads, &like) == 1 &&
+			    !uploads_file_find_content(uploads, file->tenant, file->build_id, file->kind, "");
+	for (; at; at = at->next) {
+		if (!is_of(at, file->tenant, file->build_id, file->kind))
+			continue;
+		if (is_last_word || strcmp(at->content_key, file->content_key) == 0)
+			return at;
+		/* The same file, of which it was not known what it is of. */
+		if (!at->content_key[0] && strcmp(at->content, file->content) == 0)
+			return at;
+	}
+	return NULL;
+}
+
+void uploads_file_add(struct uploads *uploads, struct upload_file *file, bool arrives)
+{
+	struct upload_file *old;
+	while ((old = find_replaced(uploads, file, arrives, *bucket_of(uploads, file->build_id, file->kind))))
 		forget(uploads, old);
 	struct upload_file **bucket = bucket_of(uploads, file->build_id, file->kind);
 	file->next = *bucket;
@@ -101,25 +162,95 @@ void uploads_file_add(struct uploads *uploads, struct upload_file *file)
 	uploads->stats.bytes += file->size;
 }
 
-/* ---- room ---- */
+bool uploads_has_other_content(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *content_key)
+{
+	bool has = false;
+	pthread_mutex_lock(&uploads->lock);
+	for (const struct upload_file *file = *bucket_of(uploads, build_id, kind); file && !has; file = file->next)
+		has = is_of(file, NULL, build_id, kind) && file->content_key[0] && strcmp(file->content_key, content_key) != 0;
+	pthread_mutex_unlock(&uploads->lock);
+	return has;
+}
 
-int uploads_file_remove(struct uploads *uploads, const char *build_id, enum upload_kind kind, struct error *err)
+size_t uploads_list_contents(struct uploads *uploads, const char *build_id, char (*ret)[UPLOAD_CONTENT_HEX], size_t max)
+{
+	size_t count = 0;
+	pthread_mutex_lock(&uploads->lock);
+	for (const struct upload_file *file = *bucket_of(uploads, build_id, UPLOAD_DEBUGINFO); file; file = file->next) {
+		bool is_new = is_of(file, NULL, build_id, UPLOAD_DEBUGINFO);
+		for (size_t i = 0; is_new && i < count && i < max; i++)
+			is_new = strcmp(ret[i], file->content) != 0;
+		if (is_new && count < max)
+			memcpy(ret[count], file->content, UPLOAD_CONTENT_HEX);
+		count += is_new;
+	}
+	pthread_mutex_unlock(&uploads->lock);
+	return count;
+}
+
+int uploads_open_content(struct uploads *uploads, const char *build_id, const char *content, int *ret_fd, struct error *err)
 {
 	char path[PATH_MAX];
 	pthread_mutex_lock(&uploads->lock);
-	bool there = uploads_file_find(uploads, build_id, kind);
+	const struct upload_file *file = *bucket_of(uploads, build_id, UPLOAD_DEBUGINFO);
+	while (file && (!is_of(file, NULL, build_id, UPLOAD_DEBUGINFO) || strcmp(file->content, content) != 0))
+		file = file->next;
+	int r = file ? uploads_file_path(uploads, file, path, err)
+		     : error_set(err, -ENOENT, "no upload of that content for build-id %.128s", build_id);
 	pthread_mutex_unlock(&uploads->lock);
-	if (!there)
-		return 0;
-	int r = uploads_file_path(uploads, build_id, kind, path, err);
-	if (!r)
+	int fd = r < 0 ? r : io_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
+	if (fd < 0)
+		return fd;
+	*ret_fd = fd;
+	return 0;
+}
+
+/* ---- room ---- */
+
+/* The path of the file that there is; 0 if there is none, else positive. */
+static int find_path(struct uploads *uploads, const char *tenant, const char *build_id, enum upload_kind kind,
+		     char out[static PATH_MAX], struct error *err)
+{
+	pthread_mutex_lock(&uploads->lock);
+	const struct upload_file *file = uploads_file_find(uploads, tenant, build_id, kind);
+	int r = file ? uploads_file_path(uploads, file, out, err) : 0;
+	pthread_mutex_unlock(&uploads->lock);
+	return r < 0 ? r : file != NULL;
+}
+
+int uploads_file_remove(struct uploads *uploads, struct upload_file *file, struct error *err)
+{
+	char path[PATH_MAX];
+	int r = uploads_file_path(uploads, file, path, err);
+	if (r == 0)
 		r = io_unlink(path, err);
 	if (r < 0)
 		return r;
+	*strrchr(path, '/') = 0;
+	rmdir(path); /* stays if there is another kind, or content */
 	pthread_mutex_lock(&uploads->lock);
-	forget(uploads, uploads_file_find(uploads, build_id, kind)); /* only who holds place_lock forgets */
+	forget(uploads, file);
 	pthread_mutex_unlock(&uploads->lock);
 	return 0;
+}
+
+void uploads_file_remove_others(struct uploads *uploads, const struct upload_file *file, bool arrives)
+{
+	char path[PATH_MAX], own[PATH_MAX];
+	if (uploads_file_path(uploads, file, own, NULL) < 0)
+		return;
+	pthread_mutex_lock(&uploads->lock);
+	struct upload_file *old = *bucket_of(uploads, file->build_id, file->kind);
+	/* Only who holds place_lock takes one away. */
+	while ((old = find_replaced(uploads, file, arrives, old))) {
+		bool is_other = uploads_file_path(uploads, old, path, NULL) == 0 && strcmp(path, own) != 0;
+		pthread_mutex_unlock(&uploads->lock);
+		if (is_other)
+			io_unlink(path, NULL);
+		pthread_mutex_lock(&uploads->lock);
+		old = old->next;
+	}
+	pthread_mutex_unlock(&uploads->lock);
 }
 
 void uploads_file_forget_lost(struct uploads *uploads, const char *build_id, enum upload_kind kind)
@@ -127,27 +258,25 @@ void uploads_file_forget_lost(struct uploads *uploads, const char *build_id, enu
 	char path[PATH_MAX];
 	struct stat info;
 	pthread_mutex_lock(&uploads->place_lock);
-	bool lost = uploads_file_path(uploads, build_id, kind, path, NULL) == 0 && lstat(path, &info) < 0 && errno == ENOENT;
+	bool lost = find_path(uploads, NULL, build_id, kind, path, NULL) > 0 && lstat(path, &info) < 0 && errno == ENOENT;
 	pthread_mutex_lock(&uploads->lock);
-	struct upload_file *file = lost ? uploads_file_find(uploads, build_id, kind) : NULL;
+	struct upload_file *file = lost ? uploads_file_find(uploads, NULL, build_id, kind) : NULL;
 	if (file)
 		forget(uploads, file);
 	pthread_mutex_unlock(&uploads->lock);
 	pthread_mutex_unlock(&uploads->place_lock);
 }
 
-/* 0: nothing has to go; 1: a copy of what has to go first. */
-static int next_to_go(struct uploads *uploads, struct upload_file *ret, struct error *err)
+/* 0: nothing has to go; 1: what has to go first, which is there as long as place_lock is held. */
+static int next_to_go(struct uploads *uploads, struct upload_file **ret, struct error *err)
 {
 	char size[TEXT_NUMBER_MAX];
 	pthread_mutex_lock(&uploads->lock);
 	bool full = uploads->stats.bytes + uploads->part_bytes > uploads->options.bytes_max ||
 		    uploads->stats.files >= UPLOADS_FILES_MAX;
-	bool any = uploads->oldest;
-	if (any)
-		*ret = *uploads->oldest;
+	*ret = uploads->oldest;
 	pthread_mutex_unlock(&uploads->lock);
-	if (!full || any)
+	if (!full || *ret)
 		return full;
 	return error_set(err, -ENOSPC, "the limit of uploaded debug information is %s, and uploads in progress fill it",
 			 text_format_size(uploads->options.bytes_max, size));
@@ -155,13 +284,13 @@ static int next_to_go(struct uploads *uploads, struct upload_file *ret, struct e
 
 int uploads_make_room(struct uploads *uploads, struct error *err)
 {
-	struct upload_file file;
+	struct upload_file *file;
 	int r = next_to_go(uploads, &file, err);
 	if (r <= 0)
 		return r;
 	pthread_mutex_lock(&uploads->place_lock);
 	while ((r = next_to_go(uploads, &file, err)) > 0) {
-		r = uploads_file_remove(uploads, file.build_id, file.kind, err);
+		r = uploads_file_remove(uploads, file, err);
 		if (r < 0)
 			break;
 		pthread_mutex_lock(&uploads->lock);
@@ -174,57 +303,21 @@ int uploads_make_room(struct uploads *uploads, struct error *err)
 
 /* ---- reading the directory ---- */
 
-/* "yyyy.KIND" in the folder "xx". */
-static bool parse_name(const char *folder, const char *name, char build_id[static BUILD_ID_HEX_MAX], enum upload_kind *ret_kind)
-{
-	const char *dot = strchr(name, '.');
-	if (!dot || dot - name + 3 > BUILD_ID_HEX_MAX)
-		return false;
-	snprintf(build_id, BUILD_ID_HEX_MAX, "%s%.*s", folder, (int)(dot - name), name);
-	for (unsigned i = 0; i < UPLOAD_KINDS; i++) {
-		if (strcmp(dot + 1, upload_kind_names[i]) != 0)
-			continue;
-		*ret_kind = i;
-		return build_id_is_valid(build_id);
-	}
-	return false;
-}
-
 struct found {
 	struct upload_file **files;
 	size_t count, capacity;
 };
 
-static int found_add(struct found *found, int dir, const char *folder, const char *name, struct error *err)
+static int found_add(void *context, const struct upload_place *place, uint64_t size, int64_t used_ns, struct error *err)
 {
-	char build_id[BUILD_ID_HEX_MAX];
-	enum upload_kind kind;
-	struct stat info;
-	if (!parse_name(folder, name, build_id, &kind) || fstatat(dir, name, &info, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    !S_ISREG(info.st_mode))
-		return 0;
+	struct found *found = context;
 	int r = array_reserve(&found->files, &found->capacity, found->count + 1, SIZE_MAX / sizeof(*found->files));
-	struct upload_file *file = r < 0 ? NULL : uploads_file_new(build_id, kind, (uint64_t)info.st_size);
+	struct upload_file *file = r < 0 ? NULL : uploads_file_new(place, size);
 	if (!file)
 		return error_nomem(err);
-	file->used_ns = time_of_timespec(info.st_mtim);
+	file->used_ns = used_ns;
 	found->files[found->count++] = file;
 	return 0;
-}
-
-static int read_folder(const struct uploads *uploads, const char *folder, struct found *found, struct error *err)
-{
-	char path[PATH_MAX];
-	int r = io_join_path(path, sizeof(path), uploads->options.directory, folder);
-	if (r < 0)
-		return error_set_errno(err, r, "cannot read %s", uploads->options.directory);
-	_cleanup_(dir_closep) DIR *dir = opendir(path);
-	if (!dir)
-		return errno == ENOENT ? 0 : error_set_errno(err, -errno, "cannot read %s", path);
-	const struct dirent *entry;
-	while (!r && (entry = readdir(dir)))
-		r = found_add(found, dirfd(dir), folder, entry->d_name, err);
-	return r;
 }
 
 static int compare_use(const void *a, const void *b)
@@ -236,19 +329,19 @@ static int compare_use(const void *a, const void *b)
 int uploads_files_load(struct uploads *uploads, struct error *err)
 {
 	struct found found = {0};
-	int r = 0;
-	for (unsigned i = 0; i < 256 && !r; i++) {
-		char folder[3];
-		snprintf(folder, sizeof(folder), "%02x", i);
-		r = read_folder(uploads, folder, &found, err);
-	}
+	int r = uploads_layout_migrate(uploads->options.directory, err);
+	if (!r)
+		r = uploads_layout_read(uploads->options.directory, found_add, &found, err);
 	if (!r && found.count)
 		qsort(found.files, found.count, sizeof(*found.files), compare_use);
 	for (size_t i = 0; i < found.count; i++) {
-		if (r < 0)
+		if (r < 0) {
 			mem_free(found.files[i]);
-		else
-			uploads_file_add(uploads, found.files[i]);
+			continue;
+		}
+		/* Two, after a crash before the older one was removed. What cannot be removed now is found again. */
+		uploads_file_remove_others(uploads, found.files[i], false);
+		uploads_file_add(uploads, found.files[i], false);
 	}
 	mem_free(found.files);
 	return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by uploads.c (what arrives) and uploads_files.c (what has arrived). */
+/* Shared by uploads.c (what arrives), uploads_files.c (what has arrived) and uploads_layout.c (where it lies). */
 #ifndef WICK_SYMBOL_UPLOADS_INT_H
 #define WICK_SYMBOL_UPLOADS_INT_H
 
@@ -10,15 +10,26 @@
 
 #define UPLOADS_HASH_ATTRIBUTE "user.wick.hash" /* of a file: the hash that it was announced with */
 #define UPLOADS_BUCKETS	       4096u
-#define UPLOADS_FILES_MAX      65536u /* remembered; bounds memory to some 14 MiB */
+#define UPLOADS_FILES_MAX      65536u /* remembered; bounds memory to some 16 MiB */
+
+struct upload_place {
+	const char *tenant; /* "" = none */
+	enum file_id_type id_type;
+	const char *build_id;
+	const char *content;	 /* UPLOAD_CONTENT_HEX */
+	const char *content_key; /* of the binary; "" = not known */
+	enum upload_kind kind;
+};
 
 /* A file in its place. */
 struct upload_file {
-	char build_id[BUILD_ID_HEX_MAX];
-	uint8_t kind; /* enum upload_kind */
+	char build_id[BUILD_ID_HEX_MAX], content[UPLOAD_CONTENT_HEX], content_key[CONTENT_KEY_HEX];
+	uint8_t kind;	 /* enum upload_kind */
+	uint8_t id_type; /* enum file_id_type */
 	uint64_t size;
 	int64_t used_ns; /* since 1970; of its mtime when it was found at start */
 	struct upload_file *next, *older, *newer;
+	char tenant[];
 };
 
 /* One that is being sent. `busy` is set while a thread does I/O on it without the lock: nobody else may touch it then. */
@@ -51,26 +62,49 @@ struct uploads {
 /* Reads the directory. Files with names that are not ours are left alone. */
 int uploads_files_load(struct uploads *uploads, struct error *err);
 void uploads_files_release(struct uploads *uploads);
-/* "DIRECTORY/xx/yyyy.KIND"; the build-id and kind have been checked. -ENAMETOOLONG. */
-int uploads_file_path(const struct uploads *uploads, const char *build_id, enum upload_kind kind, char out[static PATH_MAX],
+int uploads_file_path(const struct uploads *uploads, const struct upload_file *file, char out[static PATH_MAX],
 		      struct error *err);
-struct upload_file *uploads_file_find(struct uploads *uploads, const char *build_id, enum upload_kind kind);
+/* The one that came or was used last; tenant NULL: anybody's. */
+struct upload_file *uploads_file_find(struct uploads *uploads, const char *tenant, const char *build_id, enum upload_kind kind);
+/* That of a content; "" = one of which it is not known. */
+struct upload_file *uploads_file_find_content(struct uploads *uploads, const char *tenant, const char *build_id,
+					      enum upload_kind kind, const char *content_key);
+/* How many of the tenant's, of that id and kind, are of another content. */
+unsigned uploads_file_count_others(struct uploads *uploads, const struct upload_begin *begin);
 /* Memory for one more, so that adding it later cannot fail; NULL without memory. */
-struct upload_file *uploads_file_new(const char *build_id, enum upload_kind kind, uint64_t size);
-/* Takes `file`; one of the same name, which it has replaced on disk, is forgotten. */
-void uploads_file_add(struct uploads *uploads, struct upload_file *file);
+struct upload_file *uploads_file_new(const struct upload_place *place, uint64_t size);
+/* Takes `file`; those of the tenant, id and kind that it has replaced are forgotten. arrives: it is not one that was found at
+ * the start, where the order says nothing of what came last. */
+void uploads_file_add(struct uploads *uploads, struct upload_file *file, bool arrives);
 void uploads_file_use(struct uploads *uploads, struct upload_file *file, int64_t now_ns);
 
 /* ---- uploads_files.c; `lock` is not held ---- */
 
-/* place_lock is held. Not to be there is no error. */
-int uploads_file_remove(struct uploads *uploads, const char *build_id, enum upload_kind kind, struct error *err);
+/* place_lock is held: only who holds it takes a file away. */
+int uploads_file_remove(struct uploads *uploads, struct upload_file *file, struct error *err);
+/* place_lock is held. Removes from the disk what `file`, which is in its place but not in the index yet, replaces. */
+void uploads_file_remove_others(struct uploads *uploads, const struct upload_file *file, bool arrives);
 /* Somebody else has removed the file from the directory: forgets it, if that is so. */
 void uploads_file_forget_lost(struct uploads *uploads, const char *build_id, enum upload_kind kind);
 /* Removes the least recently used ones until the others, and what has arrived, fit. -ENOSPC when they cannot. */
 int uploads_make_room(struct uploads *uploads, struct error *err);
 
+/* ---- uploads_layout.c ---- */
+
+bool upload_tenant_is_valid(const char *tenant);
+/* What is in the place has been checked. -ENAMETOOLONG. */
+int uploads_place_path(const char *directory, const struct upload_place *place, char out[static PATH_MAX], struct error *err);
+/* Calls the function for each file; the place lives as long as the call. used_ns: of its mtime. */
+typedef int uploads_place_function(void *context, const struct upload_place *place, uint64_t size, int64_t used_ns,
+				   struct error *err);
+int uploads_layout_read(const char *directory, uploads_place_function *function, void *context, struct error *err);
+/* Moves what an older version of Wick has stored. -ENOTSUP a newer version's layout. */
+int uploads_layout_migrate(const char *directory, struct error *err);
+
 /* ---- uploads_check.c ---- */
+
+/* What the file behind fd is known by in its place. */
+int upload_content(int fd, char out[static UPLOAD_CONTENT_HEX], struct error *err);
 
 /* Does the beginning of a file look like one of this kind? So much of it is needed for an answer. */
 #define UPLOAD_START_BYTES 512u

@@ -24,10 +24,9 @@
 #include "base/thread.h"
 #include "base/time.h"
 #include "elf/test_elf.h"
-#include "symbol/uploads_int.h"
+#include "symbol/test_uploads.h"
 
-#define OTHER_BUILD_ID "ff23456789abcdef0123456789abcdef01234567"
-#define LEASE_NS       (60 * NS_PER_S)
+#define LEASE_NS (60 * NS_PER_S)
 
 /* ---- in the place of libc's: what may take as long as a disk does ---- */
 
@@ -36,10 +35,21 @@ static int remove_file_of(struct uploads *uploads, const char *build_id, struct 
 {
 	int r = 0;
 	pthread_mutex_lock(&uploads->place_lock);
-	for (unsigned kind = 0; kind < UPLOAD_KINDS && !r; kind++)
-		r = uploads_file_remove(uploads, build_id, kind, err);
+	for (unsigned kind = 0; kind < UPLOAD_KINDS && !r; kind++) {
+		struct upload_file *file = uploads_file_find(uploads, "", build_id, kind);
+		r = file ? uploads_file_remove(uploads, file, err) : 0;
+	}
 	pthread_mutex_unlock(&uploads->place_lock);
 	return r;
+}
+
+static void path_of(struct uploads *uploads, const char *build_id, enum upload_kind kind, char out[static PATH_MAX])
+{
+	pthread_mutex_lock(&uploads->lock);
+	const struct upload_file *file = uploads_file_find(uploads, NULL, build_id, kind);
+	assert_non_null(file);
+	assert_int_equal(uploads_file_path(uploads, file, out, NULL), 0);
+	pthread_mutex_unlock(&uploads->lock);
 }
 
 static uint64_t disk_free = UINT64_MAX;	   /* of 100 MiB; UINT64_MAX: the real disk */
@@ -109,107 +119,11 @@ int statvfs(const char *path, struct statvfs *ret)
 	return 0;
 }
 
-static const struct test_symbol symbols[] = {{"main", 0, 16, STT_FUNC, STB_GLOBAL, 0}};
-
-struct arrivals {
-	char build_id[BUILD_ID_HEX_MAX];
-	enum upload_kind kind;
-	unsigned count;
-};
-struct fixture {
-	char directory[64];
-	struct arrivals arrivals;
-	struct buffer elf, other; /* files of TEST_ELF_BUILD_ID and OTHER_BUILD_ID */
-	struct uploads *uploads;
-};
-
-static void on_arrival(void *context, const char *build_id, enum upload_kind kind)
-{
-	struct arrivals *arrivals = context;
-	snprintf(arrivals->build_id, sizeof(arrivals->build_id), "%s", build_id);
-	arrivals->kind = kind;
-	arrivals->count++;
-}
-
-static int try_open(struct fixture *fixture, const struct uploads_options *options)
-{
-	struct uploads_options all = options ? *options : (struct uploads_options){0};
-	all.directory = fixture->directory;
-	all.on_arrival = on_arrival;
-	all.context = &fixture->arrivals;
-	return uploads_open(&all, &fixture->uploads, NULL);
-}
-
-static void reopen(struct fixture *fixture, const struct uploads_options *options)
-{
-	fixture->uploads = uploads_close(fixture->uploads);
-	assert_int_equal(try_open(fixture, options), 0);
-}
-
-static int setup(void **state)
-{
-	struct fixture *fixture = calloc(1, sizeof(*fixture));
-	snprintf(fixture->directory, sizeof(fixture->directory), "/tmp/wick-uploads-XXXXXX");
-	assert_non_null(mkdtemp(fixture->directory));
-	buffer_init(&fixture->elf, MIB);
-	buffer_init(&fixture->other, MIB);
-	test_elf_build(&(struct test_elf){.symbols = symbols, .symbol_count = 1}, &fixture->elf);
-	test_elf_build(&(struct test_elf){.symbols = symbols, .symbol_count = 1, .build_id_first = 0xff}, &fixture->other);
-	reopen(fixture, NULL);
-	*state = fixture;
-	return 0;
-}
-
 static int teardown(void **state)
 {
-	struct fixture *fixture = *state;
 	disk_free = UINT64_MAX;
 	watched = NULL;
-	uploads_close(fixture->uploads);
-	io_remove_tree(fixture->directory, NULL);
-	buffer_release(&fixture->elf);
-	buffer_release(&fixture->other);
-	free(fixture);
-	return 0;
-}
-
-static struct upload_begin begin_of(const char *build_id, uint64_t size)
-{
-	struct upload_begin begin = {.kind = UPLOAD_DEBUGINFO, .size = size};
-	snprintf(begin.build_id, sizeof(begin.build_id), "%s", build_id);
-	return begin;
-}
-
-static void set_hash(struct upload_begin *begin, struct bytes file)
-{
-	struct hash128 hash = hash128(file.data, file.len);
-	snprintf(begin->hash, sizeof(begin->hash), "%016llx%016llx", (unsigned long long)hash.high,
-		 (unsigned long long)hash.low);
-}
-
-/* The whole way of a small file; 0 or the first failure. */
-static int send_all(struct uploads *uploads, const struct upload_begin *begin, struct bytes file)
-{
-	char id[UPLOAD_ID_MAX];
-	uint64_t offset = 0;
-	int r = uploads_begin(uploads, begin, id, &offset, NULL);
-	while (!r && offset < file.len) {
-		size_t len = file.len - offset < 700 ? file.len - offset : 700;
-		r = uploads_write(uploads, id, offset, (struct bytes){file.data + offset, len}, &offset, NULL);
-	}
-	return r < 0 ? r : uploads_finish(uploads, id, NULL);
-}
-
-static void assert_stored(struct uploads *uploads, const char *build_id, enum upload_kind kind, struct bytes file)
-{
-	int fd = -1;
-	uint8_t *data = malloc(file.len + 1);
-	assert_true(uploads_has(uploads, build_id, kind));
-	assert_int_equal(uploads_open_file(uploads, build_id, kind, &fd, NULL), 0);
-	assert_int_equal(io_pread(fd, data, file.len + 1, 0, "test", NULL), file.len);
-	assert_memory_equal(data, file.data, file.len);
-	free(data);
-	io_close(fd);
+	return close_fixture(state);
 }
 
 static size_t count_incoming(const struct fixture *fixture)
@@ -384,13 +298,13 @@ static void test_two_at_once(void **state)
 	struct upload_begin begin = begin_of(TEST_ELF_BUILD_ID, file.len), different = begin;
 	snprintf(begin.hash, sizeof(begin.hash), "aa");
 	snprintf(different.hash, sizeof(different.hash), "bb");
-	assert_false(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+	assert_false(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, NULL));
 	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), 0);
 	assert_int_equal(offset, 0);
 	assert_int_equal(uploads_begin(fixture->uploads, &begin, second, &offset, NULL), -EBUSY);
 	assert_int_equal(uploads_begin(fixture->uploads, &different, second, &offset, NULL), -EBUSY);
-	assert_true(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
-	assert_false(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_EXECUTABLE));
+	assert_true(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, NULL));
+	assert_false(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_EXECUTABLE, NULL));
 	assert_int_equal(uploads_write(fixture->uploads, id, 0, (struct bytes){file.data, 1000}, &offset, NULL), 0);
 	assert_int_equal(offset, 1000);
 	assert_int_equal(uploads_write(fixture->uploads, id, 0, (struct bytes){file.data, 1000}, &offset, NULL), -ERANGE);
@@ -398,7 +312,7 @@ static void test_two_at_once(void **state)
 	/* It stops for a while: still its own. */
 	let_pass(fixture->uploads, 12 * NS_PER_S);
 	assert_int_equal(uploads_begin(fixture->uploads, &different, second, &offset, NULL), -EBUSY);
-	assert_true(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+	assert_true(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, NULL));
 	assert_int_equal(uploads_begin(fixture->uploads, &begin, second, &offset, NULL), 0);
 	assert_string_equal(second, id);
 	/* It stops: the same file goes on where it was, another one begins anew. */
@@ -410,7 +324,7 @@ static void test_two_at_once(void **state)
 	assert_false(uploads_is_stale(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
 	let_pass(fixture->uploads, 2 * LEASE_NS);
 	assert_true(uploads_is_stale(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
-	assert_false(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+	assert_false(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, NULL));
 	assert_int_equal(uploads_begin(fixture->uploads, &begin, second, &offset, NULL), 0);
 	assert_string_equal(second, id);
 	assert_int_equal(offset, 1000);
@@ -425,8 +339,8 @@ static void test_two_at_once(void **state)
 	assert_int_equal(uploads_write(fixture->uploads, id, 0, file, &offset, NULL), 0);
 	assert_int_equal(uploads_finish(fixture->uploads, id, NULL), 0);
 	reopen(fixture, NULL);
-	char path[200];
-	snprintf(path, sizeof(path), "%s/%.2s/%s.debuginfo", fixture->directory, TEST_ELF_BUILD_ID, TEST_ELF_BUILD_ID + 2);
+	char path[PATH_MAX];
+	path_of(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, path);
 	if (setxattr(path, "user.wick.test", "", 0, 0) == 0) /* elsewhere it is not known */
 		assert_true(uploads_has_same(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, "aa"));
 	assert_false(uploads_has_same(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, "a"));
@@ -488,7 +402,7 @@ static void test_goes_on_after_a_restart(void **state)
 			uploads_write(fixture->uploads, id, offset, (struct bytes){file.data + offset, MIB}, &offset, NULL), 0);
 	/* A crash: from the last sync on. */
 	crash(fixture, &after);
-	assert_false(uploads_is_coming(after.uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+	assert_false(uploads_is_coming(after.uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, NULL));
 	assert_int_equal(uploads_begin(after.uploads, &begin, again, &offset, NULL), 0);
 	assert_string_equal(again, id);
 	assert_int_equal(offset, 8 * MIB);
@@ -671,8 +585,8 @@ static void test_nobody_waits_for_the_disk(void **state)
 	assert_true(io_count > 20);
 	assert_int_equal(io_locked_count, 0);
 	/* Removed by others: forgotten when it is missed. */
-	char path[200];
-	snprintf(path, sizeof(path), "%s/cc/cc.kallsyms", fixture->directory);
+	char path[PATH_MAX];
+	path_of(uploads, "cccc", UPLOAD_KALLSYMS, path);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(uploads_open_file(uploads, "cccc", UPLOAD_KALLSYMS, &fd, NULL), -ENOENT);
 	assert_false(uploads_has(uploads, "cccc", UPLOAD_KALLSYMS));
@@ -814,9 +728,191 @@ static void test_threads(void **state)
 	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, buffer_bytes(&fixture->elf));
 }
 
+/* ---- the layout ---- */
+
+#define GOLDEN	    "tests/symbol/golden/uploads_v1"
+#define GOLDEN_GNU  "0123456789abcdef0123456789abcdef01234567"
+#define GOLDEN_HASH "5cbb4b321afa5d51e92f597cb0cf5615"
+static const struct {
+	const char *path, *build_id;
+	enum upload_kind kind;
+	const char *type;
+} golden_files[] = {
+	{"01/23456789abcdef0123456789abcdef01234567.debuginfo", GOLDEN_GNU, UPLOAD_DEBUGINFO, "/@all/gnu/01/"},
+	{"01/23456789abcdef0123456789abcdef01234567.executable", GOLDEN_GNU, UPLOAD_EXECUTABLE, "/@all/gnu/01/"},
+	{"01/23456789abcdef0123456789abcdef01234567.sources", GOLDEN_GNU, UPLOAD_SOURCES, "/@all/gnu/01/"},
+	{"5c/bb4b321afa5d51e92f597cb0cf5615.debuginfo", GOLDEN_HASH, UPLOAD_DEBUGINFO, "/@all/hash/5c/"},
+};
+#define GOLDEN_FILES (sizeof(golden_files) / sizeof(golden_files[0]))
+
+static void run(const char *before, const char *directory, const char *after)
+{
+	char command[300];
+	snprintf(command, sizeof(command), "%s%s%s", before, directory, after);
+	assert_int_equal(system(command), 0);
+}
+
+/* The fixture's directory becomes that of a server of the older version. */
+static void copy_golden(struct fixture *fixture)
+{
+	fixture->uploads = uploads_close(fixture->uploads);
+	run("rm -rf ", fixture->directory, "/*");
+	run("cp -r " GOLDEN "/. ", fixture->directory, "/");
+}
+
+static void check_golden(struct fixture *fixture)
+{
+	char path[PATH_MAX];
+	for (size_t i = 0; i < GOLDEN_FILES; i++) {
+		_cleanup_(buffer_release) struct buffer file = {0};
+		snprintf(path, sizeof(path), GOLDEN "/%s", golden_files[i].path);
+		assert_int_equal(io_read_file(path, MIB, &file, NULL), 0);
+		assert_stored(fixture->uploads, golden_files[i].build_id, golden_files[i].kind, buffer_bytes(&file));
+		path_of(fixture->uploads, golden_files[i].build_id, golden_files[i].kind, path);
+		assert_non_null(strstr(path, golden_files[i].type));
+		snprintf(path, sizeof(path), "%s/%s", fixture->directory, golden_files[i].path);
+		assert_int_equal(access(path, F_OK), -1);
+	}
+	struct uploads_stats stats;
+	uploads_get_stats(fixture->uploads, &stats);
+	assert_int_equal(stats.files, GOLDEN_FILES);
+	assert_int_equal(stats.open, 1);
+}
+
+static void test_version_1_is_moved(void **state)
+{
+	struct fixture *fixture = *state;
+	char id[UPLOAD_ID_MAX], path[PATH_MAX];
+	uint64_t offset = 0;
+	copy_golden(fixture);
+	write_text(fixture->directory, "01/README", "mine");
+	assert_int_equal(try_open(fixture, NULL), 0);
+	check_golden(fixture);
+	snprintf(path, sizeof(path), "%s/01/README", fixture->directory);
+	assert_int_equal(access(path, F_OK), 0); /* what is not ours stays */
+	snprintf(path, sizeof(path), "%s/5c", fixture->directory);
+	assert_int_equal(access(path, F_OK), -1);
+	reopen(fixture, NULL);
+	check_golden(fixture);
+	/* What an older server acknowledged of an upload need not be sent again. */
+	struct upload_begin begin = {
+		.kind = UPLOAD_DEBUGINFO, .size = 872, .without_build_id = true, .build_id = "aabbccdd", .hash = "abc"};
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), 0);
+	assert_int_equal(offset, 600);
+	static const uint8_t rest[272];
+	assert_int_equal(uploads_write(fixture->uploads, id, 600, (struct bytes){rest, 272}, &offset, NULL), 0);
+	assert_int_equal(offset, 872);
+}
+
+/* A start that fails at any place is finished by the next, and loses nothing. */
+static void test_a_move_that_was_cut_short(void **state)
+{
+	static const enum fault_kind kinds[] = {FAULT_RENAME, FAULT_OPEN, FAULT_ALLOC, FAULT_WRITE};
+	struct fixture *fixture = *state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		bool reached = true;
+		for (uint64_t n = 1; reached; n++) {
+			copy_golden(fixture);
+			fault_arm(kinds[i], n, 0);
+			int r = try_open(fixture, NULL);
+			reached = fault_disarm(kinds[i]);
+			assert_true(reached || r == 0);
+			fixture->uploads = uploads_close(fixture->uploads);
+			assert_int_equal(try_open(fixture, NULL), 0);
+			for (size_t k = 0; k < GOLDEN_FILES; k++)
+				assert_true(uploads_has(fixture->uploads, golden_files[k].build_id, golden_files[k].kind));
+		}
+	}
+}
+
+static void test_a_newer_layout_is_refused(void **state)
+{
+	struct fixture *fixture = *state;
+	fixture->uploads = uploads_close(fixture->uploads);
+	write_text(fixture->directory, "layout", "3\n");
+	assert_int_equal(try_open(fixture, NULL), -ENOTSUP);
+	write_text(fixture->directory, "layout", "2\n");
+	assert_int_equal(try_open(fixture, NULL), 0);
+}
+
+/* Each tenant's file is its own: nobody replaces another's. */
+static void test_tenants_are_apart(void **state)
+{
+	struct fixture *fixture = *state;
+	static const struct test_symbol others[] = {{"other_name", 0, 16, STT_FUNC, STB_GLOBAL, 0}};
+	_cleanup_(buffer_release) struct buffer changed = {0};
+	char path[2][PATH_MAX];
+	struct uploads_stats stats;
+	test_elf_build(&(struct test_elf){.symbols = others, .symbol_count = 1}, &changed);
+	struct bytes files[2] = {buffer_bytes(&fixture->elf), buffer_bytes(&changed)};
+	for (unsigned i = 0; i < 2; i++) {
+		struct upload_begin begin = begin_of(TEST_ELF_BUILD_ID, files[i].len);
+		snprintf(begin.tenant, sizeof(begin.tenant), "%s", i == 0 ? "one" : "two");
+		assert_int_equal(send_all(fixture->uploads, &begin, files[i]), 0);
+		assert_int_equal(send_all(fixture->uploads, &begin, files[i]), -EEXIST);
+		assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, files[i]); /* the last that came */
+		path_of(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, path[i]);
+	}
+	reopen(fixture, NULL);
+	uploads_get_stats(fixture->uploads, &stats);
+	assert_int_equal(stats.files, 2);
+	assert_non_null(strstr(path[0], "/files/one/gnu/01/"));
+	assert_non_null(strstr(path[1], "/files/two/gnu/01/"));
+	assert_int_equal(access(path[0], F_OK), 0);
+	/* By force: its own only. */
+	struct upload_begin begin = begin_of(TEST_ELF_BUILD_ID, files[0].len);
+	snprintf(begin.tenant, sizeof(begin.tenant), "two");
+	begin.force = true;
+	assert_int_equal(send_all(fixture->uploads, &begin, files[0]), 0);
+	assert_int_equal(access(path[0], F_OK), 0);
+	assert_int_equal(access(path[1], F_OK), -1); /* its content was another */
+	uploads_get_stats(fixture->uploads, &stats);
+	assert_int_equal(stats.files, 2);
+	assert_int_equal(stats.bytes, 2 * files[0].len);
+	static const char *const bad[] = {"..", "@all", "a/b", "."};
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(begin.tenant, sizeof(begin.tenant), "%s", bad[i]);
+		assert_int_equal(send_all(fixture->uploads, &begin, files[0]), -EINVAL);
+	}
+}
+
+/* A crash after a file came to its place, and before the one that it replaces was removed. And names of others. */
+static void test_what_is_found_at_start(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bytes file = buffer_bytes(&fixture->elf);
+	struct upload_begin begin = begin_of(TEST_ELF_BUILD_ID, file.len);
+	char path[PATH_MAX], other[PATH_MAX], command[PATH_MAX + 64];
+	assert_int_equal(send_all(fixture->uploads, &begin, file), 0);
+	path_of(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, path);
+	fixture->uploads = uploads_close(fixture->uploads);
+	snprintf(other, sizeof(other), "%s", path);
+	memcpy(strrchr(other, '/') + 1, "00000000000000000000000000000001", 32);
+	assert_int_equal(io_write_file(other, "older", 5, 0640, NULL), 0);
+	const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+	assert_int_equal(utimensat(AT_FDCWD, other, old, 0), 0);
+	static const char *const strangers[] = {"files/@all/README", "files/@all/gnu/zz", "files/@all/gnu/01/README",
+						"files/.hidden", "files/@all/pdb"};
+	for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++)
+		write_text(fixture->directory, strangers[i], "mine");
+	snprintf(command, sizeof(command), "ln -s / %s/files/link && ln -s / %s/files/@all/hash", fixture->directory,
+		 fixture->directory);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(try_open(fixture, NULL), 0);
+	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, file);
+	assert_int_equal(access(other, F_OK), -1);
+	struct uploads_stats stats;
+	uploads_get_stats(fixture->uploads, &stats);
+	assert_int_equal(stats.files, 1);
+	for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", fixture->directory, strangers[i]);
+		assert_int_equal(access(path, F_OK), 0);
+	}
+}
+
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_fixture, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_file_arrives),
 		TEST(test_what_is_announced_is_checked),
@@ -833,6 +929,11 @@ int main(void)
 		TEST(test_a_replacement_is_not_evicted),
 		TEST(test_every_failure),
 		TEST(test_threads),
+		TEST(test_version_1_is_moved),
+		TEST(test_a_move_that_was_cut_short),
+		TEST(test_a_newer_layout_is_refused),
+		TEST(test_tenants_are_apart),
+		TEST(test_what_is_found_at_start),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,14 +6,14 @@ import { threadList, withProfile } from '../profiler.mjs';
 
 const [, , what, ...rest] = process.argv;
 async function get(url, path, status = 200) {
-	const answer = await fetch(url + path);
-	assert.equal(answer.status, status, `${path}: ${await answer.clone().text()}`);
-	return answer.json();
+	const response = await fetch(url + path);
+	assert.equal(response.status, status, `${path}: ${await response.clone().text()}`);
+	return response.json();
 }
 async function eventually(question) {
 	for (let i = 0; i < 1200; i++) {
-		const answer = await question();
-		if (answer) return answer;
+		const response = await question();
+		if (response) return response;
 		await new Promise((resolve) => setTimeout(resolve, 100));
 	}
 	assert.fail('it never came');
@@ -76,9 +76,9 @@ if (what === 'asking') {
 	assert.equal(between.length, 0);
 } else if (what === 'profile') {
 	const [url, pid, path] = rest;
-	const answer = await fetch(`${url}/api/v1/recordings/continuous/profile?from=now-1h&to=now`);
-	assert.equal(answer.status, 200, `${answer.status}`);
-	writeFileSync(path, Buffer.from(await answer.arrayBuffer()));
+	const response = await fetch(`${url}/api/v1/recordings/continuous/profile?from=now-1h&to=now`);
+	assert.equal(response.status, 200, `${response.status}`);
+	writeFileSync(path, Buffer.from(await response.arrayBuffer()));
 	const [, , count] = rangeOf(path, pid);
 	const shown = (await markers(url, 'name=inner&limit=100000')).filter((m) => String(m.pid) === pid).length;
 	assert.equal(count, shown);

@@ -25,7 +25,7 @@ trap 'cleanup; sleep 0.2; remove_cgroups' EXIT
 run_in() {
 	mkdir -p "$1" 2>"$work/err" || return 1
 	made="$1 $(dirname "$1") $made"
-	sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$1" "$load" "$2" 1 >/dev/null 2>"$work/err" &
+	sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$1" "$load" "$2" 1 20 >/dev/null 2>"$work/err" &
 	busy=$!
 	pids="$pids $busy"
 	wait_for grep -q "^$busy\$" "$1/cgroup.procs"
@@ -64,7 +64,7 @@ fi
 docker_pid=$busy
 run_in "$root/kubepods/burstable/pod$uid/$id" 3600 && pod_pid=$busy
 [ -n "${pod_pid:-}" ] || fail "a second cgroup can be made" "$(cat "$work/err")"
-"$load" 3600 1 >/dev/null &
+"$load" 3600 1 20 >/dev/null &
 plain_pid=$!
 pids="$pids $plain_pid"
 

@@ -18,7 +18,7 @@ part() {
 	export WICK_TEST_OWNER="$work/$1"
 	work=$work/$1
 	mkdir "$work"
-	trap 'remove_maps; cleanup_part' EXIT
+	trap 'remove_maps; end_started' EXIT
 	shift
 	"$@"
 }

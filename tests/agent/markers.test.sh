@@ -36,6 +36,22 @@ record_status=
 check "has all that it made" seen "$work/m.firefox.json" count inner=100
 record "one that forks 200 children" 'markers: 200 of 201' -- "$marks" fork 200
 check "has the spans of each" seen "$work/m.firefox.json" count inner=200
+# Many children that are killed at once after their markers, while others want the CPUs.
+"$O/programs/load" 3600 4 50 >/dev/null &
+busy=$!
+pids="$pids $busy"
+record "one that has 500 children killed" 'markers: 5.?000 of 501' -- "$marks" killed 500
+check "has the spans of each" seen "$work/m.firefox.json" count inner=5000
+expect_nothing_lost() { ! printf '%s\n' "$expect_output" | grep -E 'lost|could not|another recorder'; }
+check "and nothing is called lost" expect_nothing_lost
+record "one that has 500 programs killed" 'markers: 5.?000 of 1.?001' -- "$marks" killed-programs 500
+check "has the spans of each" seen "$work/m.firefox.json" count inner=5000
+check "and nothing is called lost" expect_nothing_lost
+MARKS_WAIT_MS=120000 "$marks" killed 500 &
+record "one that runs already has 500 children killed" 'markers: 5.?000 of 501' -p $!
+check "and nothing is called lost" expect_nothing_lost
+kill "$busy"
+wait "$busy" 2>/dev/null
 record "one that execs itself 100 times" 'markers: 100 of 100' -- "$marks" exec 100
 check "has the spans of each program" seen "$work/m.firefox.json" count inner=100
 record "one with 2,000 threads" 'markers: 2.?000 of 1' -- "$marks" threads 2000

@@ -44,6 +44,20 @@ check "and has the same" grep -q longTask "$work/app.folded"
 kill -INT "$pid"
 ends "Ctrl-C ends it with status 0" "$work/log"
 
+# SIGTERM is meant for all of it: during the recording nothing is shown, and what is shown ends, and the command with it.
+record "$work/term.log" -o "$work/term.folded" -- sh -c 'trap "exit 0" TERM; : >"$0"; while :; do :; done' "$work/ready"
+wait_for test -e "$work/ready" && wait_recording "$pid"
+wait_cpu 500 "$(pgrep -P "$pid" -x sh)"
+kill -TERM "$pid"
+ends "SIGTERM during the recording ends it with the status of the command" "$work/term.log"
+check "the recording was written" test -s "$work/term.folded"
+check "and not shown" sh -c '! grep -q "Firefox Profiler: " "$1"' - "$work/term.log"
+record "$work/term.log" -d 1 -o "$work/term2.folded" -- sh -c 'trap "exit 0" TERM; : >"$0"; while :; do :; done' "$work/ready2"
+wait_for test -e "$work/ready2"
+wait_page "the links are printed while another command goes on" "$work/term.log"
+kill -TERM "$pid"
+ends "SIGTERM ends what is shown, and the command" "$work/term.log"
+
 # A command that outlives the recording is waited for, but not before it is shown.
 cat >"$work/app" <<'APP'
 #!/bin/sh

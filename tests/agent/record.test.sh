@@ -14,6 +14,10 @@ burn='i=0; while [ $i -lt 500000 ]; do i=$((i+1)); done' # a third of a second o
 "$WICK" record -o "$work/env.folded" --env GREETING='hello = there' --env PATH="$PATH" --chdir / -- sh -c "$burn; echo \"\$GREETING \$(pwd)\"; echo complaint >&2; exit 7" >"$work/out" 2>"$work/err"
 status=$?
 check "the status of a command is kept" test $status -eq 7
+"$WICK" record -o "$work/none.folded" -- true >"$work/none.out" 2>&1
+check "also of one that was too short to be sampled" test $? -eq 0
+"$WICK" record -o "$work/none.folded" -- false >"$work/none.out" 2>&1
+check "and failed" test $? -eq 1
 check "its output, its environment and its directory" test "$(cat "$work/out")" = "hello = there /"
 check "its complaints" grep -qx complaint "$work/err"
 check "the profile is there all the same" grep -q '^sh;\|;' "$work/env.folded"

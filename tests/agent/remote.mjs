@@ -7,15 +7,15 @@ import { ask, threadList, withProfile } from '../profiler.mjs';
 const [, , what, ...rest] = process.argv;
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 async function get(url, tokenFile, path, headers = {}) {
-	const answer = await fetch(url + path, { headers: { authorization: `Bearer ${readFileSync(tokenFile, 'utf8').trim()}`, ...headers } });
-	assert.equal(answer.status, 200, `${path}: ${await answer.clone().text()}`);
-	return answer.json();
+	const response = await fetch(url + path, { headers: { authorization: `Bearer ${readFileSync(tokenFile, 'utf8').trim()}`, ...headers } });
+	assert.equal(response.status, 200, `${path}: ${await response.clone().text()}`);
+	return response.json();
 }
-// Waits until the question has an answer that is true.
+// Waits until the question has a response that is true.
 async function eventually(question) {
 	for (let i = 0; i < 1200; i++) {
-		const answer = await question();
-		if (answer) return answer;
+		const response = await question();
+		if (response) return response;
 		await sleep(100);
 	}
 	assert.fail('it never came');

@@ -61,16 +61,23 @@ else fail "$share % of all samples are complete and right (99.5 asked for)" "$(
 	done
 )"; fi
 
-# musl's libc has no CFI at all: what called main(), and what its functions call back, cannot be found; what is shown must be right.
+# musl's libc has no CFI at all: its code is gone through. The oracle does not know the child's side of musl's posix_spawn(), whose stack lies in
+# its parent's, nor the entry of its dynamic linker in a program that is just being started.
 for name in shadow-musl shadow-musl-static; do
 	[ -x "$programs/$name" ] || continue
-	verify "$name" && no_wrong "$name"
+	verify "$name" qsort tree frames plt libc threads signals || continue
+	no_wrong "$name"
+	share=$(awk '$1 == "agent" { for (i = 1; i < NF; i++) { if ($i == "samples") all = $(i + 1); if ($i == "right" || $i == "unchecked") good += $(i + 1) } }
+		END { printf "%.2f", all ? 100 * good / all : 0 }' "$work/$name")
+	if awk -v s="$share" 'BEGIN { exit !(s >= 95) }'; then
+		pass "$name: $share % of the samples are complete and right (95 asked for)"
+	else fail "$name: $share % of the samples are complete and right (95 asked for)" "$(cat "$work/$name")"; fi
 done
 # More frames than are taken.
 if verify shadow-gcc deeper; then
 	no_wrong shadow-gcc
 	if [ "$(value shadow-gcc agent too_deep)" -gt 0 ]; then
-		pass "600 frames are cut at 512, and it is said so"
-	else fail "600 frames are cut at 512, and it is said so" "$(cat "$work/shadow-gcc")"; fi
+		pass "2,500 frames are cut at 2,048, and it is said so"
+	else fail "2,500 frames are cut at 2,048, and it is said so" "$(cat "$work/shadow-gcc")"; fi
 fi
 finish

@@ -11,11 +11,11 @@ let server = await startServer(`${directory}/data`);
 const get = (path, headers) => request(server.port, 'GET', path, { headers });
 const post = (path, body, headers) => request(server.port, 'POST', path, { body, headers });
 const json = async (path) => {
-	const answer = await get(path);
-	assert.equal(answer.status, 200, answer.body.toString());
-	return JSON.parse(answer.body);
+	const response = await get(path);
+	assert.equal(response.status, 200, response.body.toString());
+	return JSON.parse(response.body);
 };
-const errorOf = (answer) => JSON.parse(answer.body).error;
+const errorOf = (response) => JSON.parse(response.body).error;
 const zstdRaw = (body) => {
 	const size = Buffer.alloc(4),
 		block = Buffer.alloc(3);
@@ -34,15 +34,15 @@ const stacks = [
 await test('a fresh server is healthy, and empty', async () => {
 	assert.equal((await get('/healthz')).status, 200);
 	assert.equal((await get('/readyz')).status, 200);
-	assert.deepEqual(await json(`/api/v1/types?${range}`), { types: [], total: 0, partial: false });
+	assert.deepEqual(await json(`/api/v1/types?${range}`), { from_ms: now - 3600000, to_ms: now + 60000, types: [], total: 0, partial: false });
 	const empty = await json(`/api/v1/query?query=process_cpu&${range}`);
 	assert.equal(empty.flame.total, 0);
 	assert.equal(empty.flame.nodes.parent.length, 1);
 });
 await test('pprof goes in, and is seen at once', async () => {
-	const answer = await post('/api/v1/ingest?name=process_cpu&label=service_name%3Dshop&label=region%3Deu', pprofProfile(stacks));
-	assert.equal(answer.status, 200, answer.body.toString());
-	assert.deepEqual(JSON.parse(answer.body), { samples: 3, series: 2, duplicate: false });
+	const response = await post('/api/v1/ingest?name=process_cpu&label=service_name%3Dshop&label=region%3Deu', pprofProfile(stacks));
+	assert.equal(response.status, 200, response.body.toString());
+	assert.deepEqual(JSON.parse(response.body), { samples: 3, series: 2, duplicate: false });
 	const types = await json(`/api/v1/types?${range}`);
 	assert.equal(types.types.length, 1);
 	assert.match(types.types[0].name, /^process_cpu:cpu:nanoseconds:/);
@@ -78,8 +78,8 @@ await test('a resent profile is acknowledged and not counted twice', async () =>
 });
 await test('gzip inside and outside, zstd, folded', async () => {
 	const send = async (name, body, headers) => {
-		const answer = await post(`/api/v1/ingest?name=${name}`, body, headers);
-		assert.equal(answer.status, 200, answer.body.toString());
+		const response = await post(`/api/v1/ingest?name=${name}`, body, headers);
+		assert.equal(response.status, 200, response.body.toString());
 		return (await json(`/api/v1/query?query=${name}&${range}`)).flame.total;
 	};
 	assert.equal(await send('gz', gzipSync(pprofProfile(stacks))), 1000);
@@ -152,10 +152,10 @@ await test('columns say what flame says', async () => {
 });
 await test('speedscope and firefox hold what flame holds; of nothing there is no file', async () => {
 	const of = async (format, query = 'process_cpu') => {
-		const answer = await get(`/api/v1/query?query=${query}&${range}&format=${format}`);
-		assert.equal(answer.status, 200, answer.body.toString().slice(0, 400));
-		assert.match(answer.headers['content-type'], /^application\/json/);
-		return JSON.parse(answer.body);
+		const response = await get(`/api/v1/query?query=${query}&${range}&format=${format}`);
+		assert.equal(response.status, 200, response.body.toString().slice(0, 400));
+		assert.match(response.headers['content-type'], /^application\/json/);
+		return JSON.parse(response.body);
 	};
 	const { flame } = await of('flame');
 	const sum = (values) => values.reduce((a, b) => a + b, 0);
@@ -176,12 +176,13 @@ await test('bad questions get 400 and a message that names the fault', async () 
 		[`/api/v1/series?query=x&${range}&step=1ns`, /'step'/],
 		[`/api/v1/series?query=x&from=now-30d&step=1s`, /more than 11000 points/],
 		[`/api/v1/query?query=&${range}`, /matches \d+ profile types/],
+		[`/api/v1/query?query=nothing&${range}`, /no such profile type; there are: .*process_cpu:cpu:nanoseconds/],
 		[`/api/v1/label-values?label=a-b&${range}`, /not a label name/],
 	];
 	for (const [path, pattern] of cases) {
-		const answer = await get(path);
-		assert.equal(answer.status, 400, `${path}: ${answer.body}`);
-		assert.match(errorOf(answer), pattern);
+		const response = await get(path);
+		assert.equal(response.status, 400, `${path}: ${response.body}`);
+		assert.match(errorOf(response), pattern);
 	}
 	assert.equal((await get('/api/v1/nonsense')).status, 404);
 	assert.equal((await post('/api/v1/query', Buffer.from('x'))).status, 405);
@@ -203,16 +204,16 @@ if (existsSync(`${testData}/pprof/malformed/VERDICTS.tsv`)) {
 	await test('all malformed profiles of the test data get their verdict', async () => {
 		for (const line of readFileSync(`${testData}/pprof/malformed/VERDICTS.tsv`, 'utf8').trim().split('\n')) {
 			const [name, verdict] = line.split('\t');
-			const answer = await post('/api/v1/ingest?name=malformed&format=pprof', readFileSync(`${testData}/pprof/malformed/${name}`));
-			if (verdict === 'ACCEPT') assert.equal(answer.status, 200, `${name}: ${answer.body}`);
-			else assert.ok([400, 422].includes(answer.status), `${name}: ${answer.status} ${answer.body}`);
+			const response = await post('/api/v1/ingest?name=malformed&format=pprof', readFileSync(`${testData}/pprof/malformed/${name}`));
+			if (verdict === 'ACCEPT') assert.equal(response.status, 200, `${name}: ${response.body}`);
+			else assert.ok([400, 422].includes(response.status), `${name}: ${response.status} ${response.body}`);
 		}
 		for (const line of readFileSync(`${testData}/otlp/malformed/VERDICTS.tsv`, 'utf8').trim().split('\n')) {
 			const [name, verdict] = line.split('\t');
-			const answer = await post('/v1development/profiles', readFileSync(`${testData}/otlp/malformed/${name}`), { 'content-type': 'application/x-protobuf' });
-			if (verdict === '0') assert.equal(answer.status, 200, `${name}: ${answer.body}`);
-			else assert.equal(answer.status, 400, `${name}: ${answer.status} ${answer.body}`);
-			assert.equal(answer.headers['content-type'], 'application/x-protobuf');
+			const response = await post('/v1development/profiles', readFileSync(`${testData}/otlp/malformed/${name}`), { 'content-type': 'application/x-protobuf' });
+			if (verdict === '0') assert.equal(response.status, 200, `${name}: ${response.body}`);
+			else assert.equal(response.status, 400, `${name}: ${response.status} ${response.body}`);
+			assert.equal(response.headers['content-type'], 'application/x-protobuf');
 		}
 	});
 } else skip('malformed profiles', `no test data in ${testData}`);
@@ -228,7 +229,7 @@ await test('a bomb is stopped at the limit', async () => {
 	assert.deepEqual([...otlp.body.subarray(0, 2)], [8, 8]); // google.rpc.Status, code RESOURCE_EXHAUSTED
 });
 await test('a body over the limit is refused before it is read', async () => {
-	const answer = await new Promise((resolve, reject) => {
+	const response = await new Promise((resolve, reject) => {
 		const socket = net.connect(server.port, '127.0.0.1', () =>
 			socket.write('POST /api/v1/ingest HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000000\r\n\r\n'),
 		);
@@ -242,7 +243,7 @@ await test('a body over the limit is refused before it is read', async () => {
 		});
 		socket.on('error', reject);
 	});
-	assert.match(answer, /^HTTP\/1\.1 413/);
+	assert.match(response, /^HTTP\/1\.1 413/);
 });
 await test('other sites and other names are kept out', async () => {
 	assert.equal((await get('/api/v1/status', { host: 'evil.example' })).status, 403);
@@ -252,10 +253,10 @@ await test('other sites and other names are kept out', async () => {
 	assert.equal((await get('/api/v1/status', { host: `localhost:${server.port}` })).status, 200);
 });
 await test('/metrics is Prometheus text', async () => {
-	const answer = await get('/metrics');
-	assert.match(answer.headers['content-type'], /^text\/plain; version=0\.0\.4/);
+	const response = await get('/metrics');
+	assert.match(response.headers['content-type'], /^text\/plain; version=0\.0\.4/);
 	const values = new Map();
-	for (const line of answer.body.toString().trim().split('\n')) {
+	for (const line of response.body.toString().trim().split('\n')) {
 		if (line.startsWith('#')) {
 			assert.match(line, /^# (HELP|TYPE) [a-z_]+ .+/);
 			continue;

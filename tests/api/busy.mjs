@@ -22,10 +22,10 @@ await test('more than run and wait are turned away, and told when to come again'
 	// Where this process is held up between two requests, the queries before may have ended: again, until some met.
 	let total = 0;
 	for (let round = 0; round < 50 && total === 0; round++) {
-		const answers = await Promise.all(Array.from({ length: 8 }, () => get(slow)));
-		const statuses = answers.map((a) => a.status);
+		const responses = await Promise.all(Array.from({ length: 8 }, () => get(slow)));
+		const statuses = responses.map((a) => a.status);
 		assert.ok(statuses.filter((s) => s === 200).length >= 2, statuses.join());
-		const away = answers.filter((a) => a.status === 503);
+		const away = responses.filter((a) => a.status === 503);
 		total += away.length;
 		assert.ok(away.every((a) => Number(a.headers['retry-after']) >= 1 && /busy/.test(JSON.parse(a.body).error)));
 		assert.equal(statuses.filter((s) => s !== 200 && s !== 503).length, 0);
@@ -38,9 +38,9 @@ await test('uploads and the status do not wait for queries', async () => {
 	let now = 0;
 	for (let i = 0; i < 50 && now === 0; i++) {
 		const running = Promise.all([get(slow), get(slow)]);
-		const answer = await request(server.port, 'POST', '/api/v1/ingest?name=quick', { body: pprofProfile([[['a'], 1]]) });
+		const response = await request(server.port, 'POST', '/api/v1/ingest?name=quick', { body: pprofProfile([[['a'], 1]]) });
 		now = (await status()).running;
-		assert.equal(answer.status, 200);
+		assert.equal(response.status, 200);
 		await running;
 	}
 	assert.ok(now >= 1, `${now} running`);
@@ -95,11 +95,11 @@ await test('the deadline of a large query gives a part of it, or 504 when not ev
 	for (let us = 1000; us < 60e6; us *= 1.2) deadlines.push(Math.round(us));
 	for (let round = 0; round < 10 && !seen.has('partial'); round++) {
 		for (const us of deadlines) {
-			const answer = await get(`${slow}&timeout=${us}us`);
-			assert.ok([200, 504].includes(answer.status), `${answer.status} ${answer.body}`);
-			const body = JSON.parse(answer.body);
-			assert.ok(answer.status === 200 || /deadline/.test(body.error));
-			const outcome = answer.status === 504 ? 'late' : body.partial ? 'partial' : 'whole';
+			const response = await get(`${slow}&timeout=${us}us`);
+			assert.ok([200, 504].includes(response.status), `${response.status} ${response.body}`);
+			const body = JSON.parse(response.body);
+			assert.ok(response.status === 200 || /deadline/.test(body.error));
+			const outcome = response.status === 504 ? 'late' : body.partial ? 'partial' : 'whole';
 			seen.add(outcome);
 			if (outcome === 'whole') break;
 		}

@@ -20,11 +20,11 @@ const done = (...args) => {
 const now = Date.now();
 const send = async (service, stacks, { tenant, minutesAgo = 1 } = {}) => {
 	const body = pprofProfile(stacks, { timeNs: BigInt(now - minutesAgo * 60000) * 1000000n });
-	const answer = await request(server.port, 'POST', `/api/v1/ingest?name=process_cpu&label=service_name%3D${service}`, {
+	const response = await request(server.port, 'POST', `/api/v1/ingest?name=process_cpu&label=service_name%3D${service}`, {
 		body,
 		headers: tenant ? { 'x-scope-orgid': tenant } : {},
 	});
-	assert.equal(answer.status, 200, answer.body.toString());
+	assert.equal(response.status, 200, response.body.toString());
 };
 await send('shop', [
 	[['parse', 'main'], 3000000],

@@ -36,16 +36,21 @@ function program(id) {
 }
 // An ELF file stays one when something follows it.
 const large = (elf, size) => Buffer.concat([elf, Buffer.alloc(size - elf.length, 7)]);
-const stored = (id, kind = 'debuginfo') => `${data}/debuginfo/${id.slice(0, 2)}/${id.slice(2)}.${kind}`;
+const stored = (id, kind = 'debuginfo') => {
+	const places = ['gnu', 'hash', 'go'].map((type) => `${data}/debuginfo/files/@all/${type}/${id.slice(0, 2)}/${id.slice(2)}`).filter(existsSync);
+	const paths = places.flatMap((place) => readdirSync(place).map((name) => `${place}/${name}`)).filter((path) => path.endsWith(`.${kind}`));
+	assert.ok(paths.length < 2, paths.join(' '));
+	return paths[0] ?? `${data}/nothing-of-${id}.${kind}`;
+};
 
 // ---- calls
 const call = async (method, path, body, { headers = {}, port = server.port } = {}) => {
-	const answer = await request(port, method, path, {
+	const response = await request(port, method, path, {
 		body: body === undefined ? undefined : Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body)),
 		headers,
 	});
-	const text = answer.body.toString();
-	return { status: answer.status, headers: answer.headers, ...(text.startsWith('{') ? JSON.parse(text) : { text }) };
+	const text = response.body.toString();
+	return { status: response.status, headers: response.headers, ...(text.startsWith('{') ? JSON.parse(text) : { text }) };
 };
 const base = '/api/v1/debuginfo/uploads';
 const begin = (build_id, size, more = {}) => call('POST', base, { build_id, kind: 'debuginfo', size, ...more });
@@ -54,16 +59,16 @@ const end = (id) => call('POST', `${base}/${id}/finish`);
 const wanted = (...binaries) => call('POST', '/api/v1/debuginfo/wanted', { binaries });
 const pieces = async (id, bytes, from = 0, to = bytes.length, step = 4 << 20) => {
 	for (let at = from; at < to;) {
-		const answer = await put(id, at, bytes.subarray(at, Math.min(at + step, to)));
-		assert.equal(answer.status, 200, JSON.stringify(answer));
-		at = answer.offset;
+		const response = await put(id, at, bytes.subarray(at, Math.min(at + step, to)));
+		assert.equal(response.status, 200, JSON.stringify(response));
+		at = response.offset;
 	}
 };
 const upload = async (build_id, bytes, more) => {
-	const answer = await begin(build_id, bytes.length, more);
-	if (answer.status !== 201) return answer;
-	await pieces(answer.id, bytes);
-	return end(answer.id);
+	const response = await begin(build_id, bytes.length, more);
+	if (response.status !== 201) return response;
+	await pieces(response.id, bytes);
+	return end(response.id);
 };
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const until = async (what, check) => {
@@ -99,8 +104,8 @@ const functionOffset = (path, name) => {
 	throw new Error(`${name} is in no segment`);
 };
 const leaves = async (name) => {
-	const answer = await call('GET', `/api/v1/query?query=${name}&from=now-1h&to=now%2B1h&format=folded`);
-	return answer.text;
+	const response = await call('GET', `/api/v1/query?query=${name}&from=now-1h&to=now%2B1h&format=folded`);
+	return response.text;
 };
 
 const hot = program(newId());
@@ -164,8 +169,8 @@ await test('a wrong offset is told the right one', async () => {
 	assert.equal(offset, 0);
 	assert.equal((await put(at, 0, debug.subarray(0, 1000))).offset, 1000);
 	for (const wrong of [0, 999, 1001, 1e15]) {
-		const answer = await put(at, wrong, debug.subarray(0, 10));
-		assert.deepEqual([answer.status, answer.offset], [409, 1000]);
+		const response = await put(at, wrong, debug.subarray(0, 10));
+		assert.deepEqual([response.status, response.offset], [409, 1000]);
 	}
 	for (const text of ['x', '-1', '']) assert.equal((await put(at, text, debug.subarray(0, 10))).status, 400);
 	assert.equal((await put(at, 1000, Buffer.concat([debug, debug]))).status, 400);
@@ -193,8 +198,8 @@ await test('what is not the file that was announced is refused and gone', async 
 });
 await test('announcements are checked before they become paths', async () => {
 	for (const id of ['../../../../tmp/x', '..', '', 'ABCDEF12', 'abc', 'a/b/c/d0', 'aa'.repeat(65), '%2e%2e', 'abcd\u0000ef']) {
-		const answer = await begin(id, 100);
-		assert.equal(answer.status, 400, `${id}: ${JSON.stringify(answer)}`);
+		const response = await begin(id, 100);
+		assert.equal(response.status, 400, `${id}: ${JSON.stringify(response)}`);
 	}
 	for (const more of [
 		{ kind: 'core' },
@@ -217,9 +222,9 @@ await test('announcements are checked before they become paths', async () => {
 	}
 });
 await test('too large: a file, a piece', async () => {
-	const answer = await begin(newId(), 41 << 20);
-	assert.equal(answer.status, 413);
-	assert.match(answer.error, /40\.0 MiB/);
+	const response = await begin(newId(), 41 << 20);
+	assert.equal(response.status, 413);
+	assert.match(response.error, /40\.0 MiB/);
 	const { id } = await begin(newId(), 20 << 20);
 	assert.equal((await put(id, 0, Buffer.alloc((4 << 20) + 1))).status, 413);
 	assert.equal((await call('DELETE', `${base}/${id}`)).status, 200);
@@ -319,11 +324,11 @@ const parcaOf = (port) => {
 		(name) =>
 		(message, metadata = new grpc.Metadata()) =>
 			new Promise((resolve) =>
-				client[name](message, metadata, (error, answer) => resolve(error ? { code: error.code, details: error.details } : { code: 0, ...answer })),
+				client[name](message, metadata, (error, response) => resolve(error ? { code: error.code, details: error.details } : { code: 0, ...response })),
 			);
 	const send = (messages) =>
 		new Promise((resolve) => {
-			const stream = client.Upload((error, answer) => resolve(error ? { code: error.code, details: error.details } : { code: 0, ...answer }));
+			const stream = client.Upload((error, response) => resolve(error ? { code: error.code, details: error.details } : { code: 0, ...response }));
 			stream.on('error', () => {});
 			for (const message of messages) stream.write(message);
 			stream.end();
@@ -553,8 +558,8 @@ await test('switched off: nothing is wanted, nothing is taken', async () => {
 	assert.deepEqual([ask.enabled, ask.wanted, ask.later], [false, [], []]);
 	const refused = await begin(hot.id, 100);
 	assert.deepEqual([refused.status, refused.reason], [403, 'disabled']);
-	const answer = await off.should({ build_id: hot.id });
-	assert.deepEqual([answer.code, answer.should_initiate_upload], [0, false]);
+	const response = await off.should({ build_id: hot.id });
+	assert.deepEqual([response.code, response.should_initiate_upload], [0, false]);
 	assert.equal((await off.initiate({ build_id: hot.id, size: 5, hash: 'x' })).code, grpc.status.FAILED_PRECONDITION);
 	assert.equal((await run('upload', hot.path, '--url', server.url)).code, 1);
 	off.client.close();

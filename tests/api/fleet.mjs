@@ -10,9 +10,9 @@ const period = Math.trunc(1e9 / 19),
 	flushes = 180,
 	pods = 10;
 const json = async (path) => {
-	const answer = await fetch(`${url}${path}`);
-	assert.equal(answer.status, 200, path);
-	return answer.json();
+	const response = await fetch(`${url}${path}`);
+	assert.equal(response.status, 200, path);
+	return response.json();
 };
 const selector = encodeURIComponent('process_cpu{service_name="beacon"}');
 const before = `from=${deploy - 1800}&to=${deploy}`,
@@ -92,7 +92,7 @@ await test('what one sample stands for, so that a difference can be told from lu
 		assert.equal((await json(`/api/v1/series?query=${selector}&${range}`)).period, period);
 	for (const stages of ['', ' | top 3 by binary', ' | bin 5m', ' | diff (shift 30m)'])
 		assert.equal((await json(`/api/v1/pipeline?q=${selector}${encodeURIComponent(stages)}&${after}`)).period, period, stages);
-	assert.equal((await json(`/api/v1/series?query=nothing&${before}`)).period, undefined);
+	assert.equal((await json(`/api/v1/series?query=process_cpu%7Bservice_name%3D%22nobody%22%7D&${before}`)).period, undefined);
 });
 await test('an overview: what services cost, then and now, and whether it is luck', async () => {
 	const costs = async (range) => {

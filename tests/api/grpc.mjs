@@ -22,8 +22,8 @@ const messages = (path) => {
 };
 const call = (body, { to = client, method = path, options = {} } = {}) =>
 	new Promise((resolve) =>
-		to.makeUnaryRequest(method, plain, plain, body, new grpc.Metadata(), options, (error, answer) =>
-			resolve(error ? { code: error.code, details: error.details } : { code: 0, answer }),
+		to.makeUnaryRequest(method, plain, plain, body, new grpc.Metadata(), options, (error, response) =>
+			resolve(error ? { code: error.code, details: error.details } : { code: 0, answer: response }),
 		),
 	);
 
@@ -61,9 +61,9 @@ function otlp(timeNs) {
 	return Buffer.from([...bytesField(1, [...bytesField(1, resource), ...bytesField(2, bytesField(2, profile))]), ...bytesField(2, dictionary)]);
 }
 const total = async (selector) => {
-	const answer = await request(server.port, 'GET', `/api/v1/query?query=${encodeURIComponent(selector)}&from=now-1h&to=now%2B1h`);
-	assert.equal(answer.status, 200, answer.body.toString());
-	return JSON.parse(answer.body).flame.total;
+	const response = await request(server.port, 'GET', `/api/v1/query?query=${encodeURIComponent(selector)}&from=now-1h&to=now%2B1h`);
+	assert.equal(response.status, 200, response.body.toString());
+	return JSON.parse(response.body).flame.total;
 };
 const time = BigInt(Date.now()) * 1000000n;
 
@@ -80,11 +80,11 @@ await test('the same bytes again are acknowledged once', async () => {
 	assert.equal(await total('process_cpu'), 2000);
 });
 await test('the same over HTTP', async () => {
-	const answer = await request(server.port, 'POST', '/v1development/profiles', {
+	const response = await request(server.port, 'POST', '/v1development/profiles', {
 		body: otlp(time + 2n),
 		headers: { 'content-type': 'application/x-protobuf' },
 	});
-	assert.equal(answer.status, 200);
+	assert.equal(response.status, 200);
 	assert.equal(await total('process_cpu'), 3000);
 });
 await test('malformed is INVALID_ARGUMENT with the fault named', async () => {
@@ -99,10 +99,10 @@ await test('a message over the limit is RESOURCE_EXHAUSTED', async () => {
 	assert.equal((await call(Buffer.alloc(70 << 20))).code, grpc.status.RESOURCE_EXHAUSTED);
 });
 await test('200 calls at once on one connection', async () => {
-	const answers = await Promise.all(Array.from({ length: 200 }, (_, i) => call(otlp(time + 1000n + BigInt(i)))));
+	const responses = await Promise.all(Array.from({ length: 200 }, (_, i) => call(otlp(time + 1000n + BigInt(i)))));
 	assert.ok(
-		answers.every(({ code }) => code === 0),
-		JSON.stringify(answers.find(({ code }) => code)),
+		responses.every(({ code }) => code === 0),
+		JSON.stringify(responses.find(({ code }) => code)),
 	);
 	assert.equal(await total('process_cpu'), 3000 + 200 * 1000);
 });

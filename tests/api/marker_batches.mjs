@@ -16,9 +16,9 @@ const ms = 1000000n,
 const base = BigInt(Date.now() - 600000);
 let server = await startServer(data);
 const get = async (path, status = 200) => {
-	const answer = await request(server.port, 'GET', path);
-	assert.equal(answer.status, status, `${path}: ${answer.body}`);
-	return JSON.parse(answer.body);
+	const response = await request(server.port, 'GET', path);
+	assert.equal(response.status, status, `${path}: ${response.body}`);
+	return JSON.parse(response.body);
 };
 // A window of a second, `seconds` after the first; its host's clock is ahead by so many ms.
 async function put(host, seconds, { ahead = 0n, known = true, status = 200, body, more = '' } = {}) {
@@ -26,11 +26,11 @@ async function put(host, seconds, { ahead = 0n, known = true, status = 200, body
 		start = base + BigInt(seconds) * 1000n + ahead;
 	profile.meta.startTime = Number(start);
 	const clock = known ? `&reference=server-1&at_ns=${start * ms}&offset_ns=${ahead * ms}&bound_ns=1000&skew=0` : '';
-	const answer = await request(server.port, 'POST', `${at}/hosts/${host}?from_ns=${start * ms}&to_ns=${(start + 1000n) * ms}${clock}${more}`, {
+	const response = await request(server.port, 'POST', `${at}/hosts/${host}?from_ns=${start * ms}&to_ns=${(start + 1000n) * ms}${clock}${more}`, {
 		body: body ?? gzipSync(JSON.stringify(profile)),
 		headers: { 'content-type': 'application/gzip' },
 	});
-	assert.equal(answer.status, status, `${answer.body}`);
+	assert.equal(response.status, status, `${response.body}`);
 }
 const range = (from, to) => `from=${base + BigInt(from * 1000)}&to=${base + BigInt(to * 1000)}`;
 const markers = async (query) => (await get(`/api/v1/markers?${query}`)).markers;
@@ -42,8 +42,8 @@ await test('what is no window is refused', async () => {
 	await put('alpha', 0, { status: 400, more: '&first_ns=1' });
 	await put('alpha%2fbeta', 0, { status: 400 });
 	for (const times of ['', 'from_ns=1', 'from_ns=5&to_ns=4', 'from_ns=1&to_ns=600000000002', 'from_ns=-1&to_ns=3', 'from_ns=x&to_ns=3']) {
-		const answer = await request(server.port, 'POST', `${at}/hosts/alpha?${times}`, { body: gzipSync(text) });
-		assert.equal(answer.status, 400, times);
+		const response = await request(server.port, 'POST', `${at}/hosts/alpha?${times}`, { body: gzipSync(text) });
+		assert.equal(response.status, 400, times);
 	}
 	assert.equal((await get(at)).windows, 0);
 });
@@ -103,18 +103,18 @@ await test('a span is found by when it began, too', async () => {
 	const start = base - 100000n;
 	const profile = JSON.parse(text);
 	profile.meta.startTime = Number(start);
-	const answer = await request(server.port, 'POST', `${at}/hosts/long?from_ns=${(start + 40n) * ms}&to_ns=${(start + 1000n) * ms}&first_ns=${start * ms}`, {
+	const response = await request(server.port, 'POST', `${at}/hosts/long?from_ns=${(start + 40n) * ms}&to_ns=${(start + 1000n) * ms}&first_ns=${start * ms}`, {
 		body: gzipSync(JSON.stringify(profile)),
 	});
-	assert.equal(answer.status, 200);
+	assert.equal(response.status, 200);
 	assert.equal((await markers(`from=${start - 5n}&to=${start + 39n}&name=step`)).length, 1);
 });
 await test('one profile of several hosts and windows', async () => {
 	const path = `${directory}/all.json`,
-		answer = await request(server.port, 'GET', `${at}/profile?${range(-1, 9)}`);
-	assert.equal(answer.status, 200, `${answer.body.subarray(0, 200)}`);
-	writeFileSync(path, answer.body);
-	const profile = JSON.parse(answer.body);
+		response = await request(server.port, 'GET', `${at}/profile?${range(-1, 9)}`);
+	assert.equal(response.status, 200, `${response.body.subarray(0, 200)}`);
+	writeFileSync(path, response.body);
+	const profile = JSON.parse(response.body);
 	assert.deepEqual(profile.meta.wick.hosts.map((h) => h.name).sort(), ['alpha', 'beta']);
 	const main = profile.threads.filter((t) => t.isMainThread && String(t.pid).startsWith('alpha:'));
 	assert.equal(main.length, 1, 'a thread is one, of how many windows ever');

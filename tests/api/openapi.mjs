@@ -250,7 +250,8 @@ await test('profiles and values over time', async () => {
 	await ask('get', `/api/v1/pprof?${query}&${range}&seconds=60`);
 	await ask('get', `/api/v1/pprof?${query}&from=nonsense`, { status: 400 });
 	await ask('get', `/api/v1/query?${query}&format=xml`, { status: 400 });
-	await ask('get', '/api/v1/query?query=nothing');
+	await ask('get', '/api/v1/query?query=process_cpu%7Bservice_name%3D%22nobody%22%7D');
+	await ask('get', '/api/v1/query?query=nothing', { status: 400 });
 });
 await test('results of pipelines, whatever they are', async () => {
 	const earlier = `base_from=${now - 3600000}&base_to=${now - 600000}`;

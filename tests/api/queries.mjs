@@ -13,21 +13,21 @@ let server = await startServer(`${directory}/data`, ['--config', config]);
 const get = (path) => request(server.port, 'GET', path);
 const post = (path, body) => request(server.port, 'POST', path, { body });
 const json = async (path) => {
-	const answer = await get(path);
-	assert.equal(answer.status, 200, answer.body.toString());
-	return JSON.parse(answer.body);
+	const response = await get(path);
+	assert.equal(response.status, 200, response.body.toString());
+	return JSON.parse(response.body);
 };
-const errorOf = (answer) => JSON.parse(answer.body).error;
+const errorOf = (response) => JSON.parse(response.body).error;
 const q = encodeURIComponent;
 const now = Date.now(),
 	minute = 60000;
 const range = `from=${now - 60 * minute}&to=${now + minute}`;
 const send = async (service, timeMs, stacks) => {
-	const answer = await post(
+	const response = await post(
 		`/api/v1/ingest?name=process_cpu&label=${q(`service_name=${service}`)}`,
 		pprofProfile(stacks, { timeNs: BigInt(timeMs) * 1000000n }),
 	);
-	assert.equal(answer.status, 200, answer.body.toString());
+	assert.equal(response.status, 200, response.body.toString());
 };
 await send('shop', now - 50 * minute, [
 	[['parse', 'handle', 'main'], 100],
@@ -184,12 +184,12 @@ await test('explain says what was done; formats without a place for it refuse', 
 	assert.match((await get(`/api/v1/pipeline?q=process_cpu&${range}&format=text&explain=1`)).body.toString(), /read|scan/);
 });
 await test('a deadline that has passed gives a partial answer that says so', async () => {
-	const answer = await get(`/api/v1/query?query=process_cpu&${range}&timeout=1ns`);
-	assert.equal(answer.status, 200, answer.body.toString());
-	const { partial, why } = JSON.parse(answer.body);
+	const response = await get(`/api/v1/query?query=process_cpu&${range}&timeout=1ns`);
+	assert.equal(response.status, 200, response.body.toString());
+	const { partial, why } = JSON.parse(response.body);
 	assert.equal(partial, true);
 	assert.match(why, /deadline|time/);
-	assert.equal(answer.headers['x-wick-partial'], why);
+	assert.equal(response.headers['x-wick-partial'], why);
 	assert.ok((await get(`/api/v1/query?query=process_cpu&${range}&timeout=1ns&format=folded`)).headers['x-wick-partial']);
 	for (const timeout of ['2m', '0s', '-1s', 'soon'])
 		assert.equal((await get(`/api/v1/query?query=process_cpu&${range}&timeout=${timeout}`)).status, 400, timeout);
@@ -281,7 +281,7 @@ await test('names in short, and how long to wait for them', async () => {
 	]);
 	const of = async (more) => {
 		const { flame, symbols } = await json(`/api/v1/query?query=${q('process_cpu{service_name="cpp"}')}&${range}${more}`);
-		assert.deepEqual(symbols, { resolved: 0, pending: 0, missing: 0 }, 'all came with names');
+		assert.deepEqual(symbols, { resolved: 0, pending: 0, missing: 0, ambiguous: 0 }, 'all came with names');
 		return flame.nodes.name.map((n, i) => [flame.strings[n], flame.nodes.total[i]]);
 	};
 	const full = [
@@ -293,11 +293,11 @@ await test('names in short, and how long to wait for them', async () => {
 	assert.deepEqual(await of('&symbols_wait=0s'), full);
 	assert.deepEqual(await of('&names=short'), full, "frames of no binary may be an interpreter's, and keep their names");
 	const diff = await json(`/api/v1/diff?query=${q('process_cpu{service_name="cpp"}')}&${range}&shift=1m&names=short`);
-	assert.deepEqual(diff.symbols, { resolved: 0, pending: 0, missing: 0 });
+	assert.deepEqual(diff.symbols, { resolved: 0, pending: 0, missing: 0, ambiguous: 0 });
 	for (const wrong of ['names=long', 'symbols_wait=31s', 'symbols_wait=-1s', 'symbols_wait=soon']) {
-		const answer = await get(`/api/v1/query?query=process_cpu&${range}&${wrong}`);
-		assert.equal(answer.status, 400, wrong);
-		assert.match(errorOf(answer), new RegExp(wrong.split('=')[0]));
+		const response = await get(`/api/v1/query?query=process_cpu&${range}&${wrong}`);
+		assert.equal(response.status, 400, wrong);
+		assert.match(errorOf(response), new RegExp(wrong.split('=')[0]));
 	}
 });
 await server.stop();

@@ -17,7 +17,7 @@ const directory = temporaryDirectory();
 const example = JSON.parse(readFileSync('tests/api/recording.json'));
 const as = (tenant) => (tenant ? { 'x-scope-orgid': tenant } : {});
 const answerOf = ({ status, body }) => ({ status, ...JSON.parse(body) });
-const errorOf = (answer) => JSON.parse(answer.body).error;
+const errorOf = (response) => JSON.parse(response.body).error;
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 async function eventually(question) {
 	for (let i = 0; i < 600; i++) {
@@ -136,9 +136,9 @@ await test('who sends for a host shows the key that its agent got', async () => 
 	const order = await world.order(['a', 'b']);
 	assert.match(order.keys.a, /^[0-9a-f]{32}$/);
 	for (const key of [null, '0', order.keys.b, order.keys.a.slice(0, 31), `${order.keys.a}0`, order.keys.a.toUpperCase().replace(/[0-9]/g, 'A')]) {
-		const answer = await world.send(order, 'a', good, { key });
-		assert.equal(answer.status, 403, `${key}`);
-		assert.match(errorOf(answer), /X-Wick-Upload-Key/);
+		const response = await world.send(order, 'a', good, { key });
+		assert.equal(response.status, 403, `${key}`);
+		assert.match(errorOf(response), /X-Wick-Upload-Key/);
 	}
 	assert.equal(await world.state(order.id, 'a'), 'waiting');
 	assert.equal((await world.poll('a', { agent: 'cafe' })).orders.length, 0, 'another agent of that host was asked nothing');
@@ -187,8 +187,8 @@ await test('an agent says how it is', async () => {
 await test('what was not asked of a host is not taken', async () => {
 	const order = await world.order(['a']);
 	for (const host of ['b', '', '.', '..', '../a', '../../etc/passwd', 'a/../a', 'a\0', 'A', '%2e%2e', 'x'.repeat(5000)]) {
-		const answer = await world.send(order, host, good, { key: order.keys.a });
-		assert.ok([400, 404, 414, 431].includes(answer.status), `${host}: ${answer.status}`);
+		const response = await world.send(order, host, good, { key: order.keys.a });
+		assert.ok([400, 404, 414, 431].includes(response.status), `${host}: ${response.status}`);
 	}
 	assert.match(errorOf(await world.send(order, 'b', good, { key: order.keys.a })), /does not include host 'b'/);
 	for (const id of ['0', 'zz', '..', '../x', '%2e%2e', '..%2f..%2fx', '', '0'.repeat(33), '0'.repeat(5000)]) {
@@ -199,11 +199,11 @@ await test('what was not asked of a host is not taken', async () => {
 			['DELETE', ''],
 		]) {
 			if (id === '' && rest === '' && method === 'GET') continue; // the list
-			const answer = await world.call(method, `/api/v1/recordings/${id}${rest}`, {
+			const response = await world.call(method, `/api/v1/recordings/${id}${rest}`, {
 				body: method === 'POST' ? good : undefined,
 				headers: { 'x-wick-upload-key': order.keys.a },
 			});
-			assert.ok([400, 404, 405, 414, 431].includes(answer.status), `${method} ${id}${rest}: ${answer.status}`);
+			assert.ok([400, 404, 405, 414, 431].includes(response.status), `${method} ${id}${rest}: ${response.status}`);
 		}
 	}
 	assert.match(errorOf(await world.send({ ...order, id: '0123456789abcdef' }, 'a', good)), /no recording '0123456789abcdef'/);
@@ -247,9 +247,9 @@ await test('what is no profile is refused, with the reason', async () => {
 	};
 	const refused = await world.metric('wick_recording_uploads_refused_total');
 	for (const [name, [body, reason]] of Object.entries(cases)) {
-		const answer = await world.send(order, 'a', body);
-		assert.equal(answer.status, 400, `${name}: ${answer.body}`);
-		assert.match(errorOf(answer), reason, name);
+		const response = await world.send(order, 'a', body);
+		assert.equal(response.status, 400, `${name}: ${response.body}`);
+		assert.match(errorOf(response), reason, name);
 	}
 	assert.equal(await world.metric('wick_recording_uploads_refused_total'), refused + Object.keys(cases).length);
 	for (const query of [
@@ -258,8 +258,11 @@ await test('what is no profile is refused, with the reason', async () => {
 		'reference=r&at_ns=-1&offset_ns=1&bound_ns=1&skew=0',
 		'reference=r&at_ns=1&offset_ns=1&bound_ns=1&skew=nan',
 	]) {
-		const answer = await world.call('POST', `/api/v1/recordings/${order.id}/hosts/a?${query}`, { body: good, headers: { 'x-wick-upload-key': order.keys.a } });
-		assert.equal(answer.status, 400, query);
+		const response = await world.call('POST', `/api/v1/recordings/${order.id}/hosts/a?${query}`, {
+			body: good,
+			headers: { 'x-wick-upload-key': order.keys.a },
+		});
+		assert.equal(response.status, 400, query);
 	}
 	assert.equal(await world.state(order.id, 'a'), 'waiting');
 	assert.deepEqual(readdirSync(`${world.data}/recordings/${order.id}`), ['recording.json']);
@@ -275,9 +278,9 @@ await test('what is too large is refused, and takes no memory', async () => {
 		['a text', await packed('{"meta":{},"x":"', spaces, 513, '"}')],
 		['a list', await packed('{"meta":{},"x":[', list, 513, '0]}')],
 	]) {
-		const answer = await world.send(order, 'a', body);
-		assert.equal(answer.status, 413, `${name}: ${answer.body}`);
-		assert.match(errorOf(answer), /longer than 536870912 bytes/, name);
+		const response = await world.send(order, 'a', body);
+		assert.equal(response.status, 413, `${name}: ${response.body}`);
+		assert.match(errorOf(response), /longer than 536870912 bytes/, name);
 	}
 	assert.equal((await world.send(order, 'a', await packed('', Buffer.alloc(MIB), 2000, ''))).status, 400, 'zeros are no JSON, and not read to their end');
 	const large = await packed('{"meta":{},"x":[', list, 500, '0]}');
@@ -285,9 +288,9 @@ await test('what is too large is refused, and takes no memory', async () => {
 	const room = 128 * MIB; // a quarter of what each of them is; sanitizers keep what was freed
 	assert.ok(world.peak() < before + room, `${world.peak() - before} bytes more`);
 	// That much is not made into one profile.
-	const answer = await world.profile(order.id);
-	assert.equal(answer.status, 413);
-	assert.match(errorOf(answer), /recordings\.profile.*host=NAME/);
+	const response = await world.profile(order.id);
+	assert.equal(response.status, 413);
+	assert.match(errorOf(response), /recordings\.profile.*host=NAME/);
 	const endless = await new Promise((resolve, reject) => {
 		const socket = connect(world.port, '127.0.0.1', () =>
 			socket.write(

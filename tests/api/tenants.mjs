@@ -30,10 +30,10 @@ const get = (path, tenant, port = server.port) => request(port, 'GET', path, { h
 const post = (body, tenant, query = '?name=process_cpu', port = server.port) => request(port, 'POST', `/api/v1/ingest${query}`, { body, headers: as(tenant) });
 const range = `from=${Date.now() - 3600000}&to=${Date.now() + 60000}`;
 const total = async (tenant, port) => {
-	const answer = await get(`/api/v1/query?query=process_cpu&${range}`, tenant, port);
-	return answer.status === 200 ? JSON.parse(answer.body).flame.total : answer.status;
+	const response = await get(`/api/v1/query?query=process_cpu&${range}`, tenant, port);
+	return response.status === 200 ? JSON.parse(response.body).flame.total : response.status;
 };
-const errorOf = (answer) => JSON.parse(answer.body).error;
+const errorOf = (response) => JSON.parse(response.body).error;
 const profile = (value, options) => pprofProfile([[['leaf', 'main'], value]], options);
 const metric = async (name) => {
 	const text = (await get('/metrics')).body.toString();
@@ -69,22 +69,23 @@ await test('every call keeps to its tenant', async () => {
 	]) {
 		const [a, b] = [await get(path, 'team-a'), await get(path, 'team-b')];
 		assert.equal(a.status, 200, `${path}: ${a.body}`);
-		assert.equal(b.status, 200, `${path}: ${b.body}`);
+		// It is told of the types that it has itself.
+		assert.equal(b.status, path.includes('query=only_a') ? 400 : 200, `${path}: ${b.body}`);
 		assert.ok(!/only_a|of_a/.test(b.body.toString()), `${path} of team-b: ${b.body}`);
 	}
 	assert.match((await get(`/api/v1/label-values?label=secret&${range}`, 'team-a')).body.toString(), /of_a/);
 });
 await test('asking about a tenant that is not there makes nothing', async () => {
-	const answer = await get(`/api/v1/types?${range}`, 'nobody');
-	assert.equal(answer.status, 404);
-	assert.match(errorOf(answer), /no tenant 'nobody'/);
+	const response = await get(`/api/v1/types?${range}`, 'nobody');
+	assert.equal(response.status, 404);
+	assert.match(errorOf(response), /no tenant 'nobody'/);
 	assert.ok(!existsSync(`${directory}/data/tenants/nobody`));
 });
 await test('names that are no names are refused, and reach no file', async () => {
 	for (const name of ['a/b', '..', '.', 'a b', 'a|b', 'x'.repeat(151), '../../etc', '%2e%2e']) {
-		const answer = await post(profile(1), name);
-		assert.equal(answer.status, 400, `${name}: ${answer.status}`);
-		assert.match(errorOf(answer), /X-Scope-OrgID/);
+		const response = await post(profile(1), name);
+		assert.equal(response.status, 400, `${name}: ${response.status}`);
+		assert.match(errorOf(response), /X-Scope-OrgID/);
 	}
 	assert.equal(readdirSync(`${directory}/data/tenants`).length, 2);
 });
@@ -98,25 +99,25 @@ await test("limits of one tenant are not another's; each refusal names its limit
 		[pprofProfile([[['f'.repeat(5000)], 1]]), '?name=x', 413, 'body_size'],
 	];
 	for (const [body, query, status, limit] of cases) {
-		const answer = await post(body, 'small', query);
-		assert.equal(answer.status, status, answer.body.toString());
+		const response = await post(body, 'small', query);
+		assert.equal(response.status, status, response.body.toString());
 		if (status === 200) continue;
-		assert.match(errorOf(answer), new RegExp(`limit ${limit}: .*limit is`));
-		assert.equal(answer.headers['x-wick-limit'], limit);
+		assert.match(errorOf(response), new RegExp(`limit ${limit}: .*limit is`));
+		assert.equal(response.headers['x-wick-limit'], limit);
 		assert.equal(await metric(`wick_ingest_refusals_total{reason="${limit}"}`), 1);
 		assert.equal((await post(body, 'team-a', query)).status, 200);
 	}
 });
 await test('a rate in bytes: the burst passes, then 429 with the time to wait, then it passes again', async () => {
 	assert.equal((await post(profile(1), 'slow')).status, 200);
-	let answer;
+	let response;
 	for (let i = 0; i < 50; i++) {
-		answer = await post(profile(1), 'slow');
-		if (answer.status !== 200) break;
+		response = await post(profile(1), 'slow');
+		if (response.status !== 200) break;
 	}
-	assert.equal(answer.status, 429);
-	assert.match(errorOf(answer), /limit ingest_bytes_per_second: more than 100 bytes a second from tenant 'slow'/);
-	const wait = Number(answer.headers['retry-after']);
+	assert.equal(response.status, 429);
+	assert.match(errorOf(response), /limit ingest_bytes_per_second: more than 100 bytes a second from tenant 'slow'/);
+	const wait = Number(response.headers['retry-after']);
 	assert.ok(wait >= 1 && wait < 10, String(wait));
 	assert.equal((await post(profile(1), 'team-a')).status, 200);
 	await new Promise((resolve) => setTimeout(resolve, wait * 1000));
@@ -124,24 +125,24 @@ await test('a rate in bytes: the burst passes, then 429 with the time to wait, t
 });
 await test('a rate in samples is paid when it is known, and asked before anything is decoded', async () => {
 	assert.equal((await post(pprofProfile(Array.from({ length: 400 }, (_, i) => [[`f${i}`], i + 1])), 'counted')).status, 200);
-	const answer = await post(Buffer.from('not a profile'), 'counted');
-	assert.equal(answer.status, 429);
-	assert.equal(answer.headers['x-wick-limit'], 'ingest_samples_per_second');
+	const response = await post(Buffer.from('not a profile'), 'counted');
+	assert.equal(response.status, 429);
+	assert.equal(response.headers['x-wick-limit'], 'ingest_samples_per_second');
 });
 await test('series of a tenant are bounded', async () => {
 	const send = (i) => post(pprofProfile([[['f'], 1, { i: String(i) }]]), 'few');
 	for (let i = 0; i < 3; i++) assert.equal((await send(i)).status, 200);
-	const answer = await send(3);
-	assert.equal(answer.status, 429, answer.body.toString());
-	assert.match(errorOf(answer), /series/);
-	assert.ok(Number(answer.headers['retry-after']) > 0);
+	const response = await send(3);
+	assert.equal(response.status, 429, response.body.toString());
+	assert.match(errorOf(response), /series/);
+	assert.ok(Number(response.headers['retry-after']) > 0);
 	assert.equal((await send(1)).status, 200);
 });
 await test('the number of tenants is bounded', async () => {
 	assert.equal((await post(profile(1), 'seventh')).status, 200);
-	const answer = await post(profile(1), 'one-too-many');
-	assert.equal(answer.status, 429);
-	assert.match(errorOf(answer), /limit tenants_max/);
+	const response = await post(profile(1), 'one-too-many');
+	assert.equal(response.status, 429);
+	assert.match(errorOf(response), /limit tenants_max/);
 	assert.ok(!existsSync(`${directory}/data/tenants/one-too-many`));
 });
 
@@ -181,7 +182,7 @@ const call = (body, tenant) =>
 			body,
 			metadata,
 			{},
-			(error, answer) => resolve(error ? { code: error.code, details: error.details, metadata: error.metadata } : { code: 0, answer }),
+			(error, response) => resolve(error ? { code: error.code, details: error.details, metadata: error.metadata } : { code: 0, answer: response }),
 		);
 	});
 const time = BigInt(Date.now()) * 1000000n;
@@ -196,11 +197,11 @@ await test('OTLP over gRPC names its tenant in the metadata', async () => {
 	assert.equal((await call(otlp(['h1'], time), 'a/b')).code, 3);
 });
 await test('a profile that can never be stored does not keep back those beside it', async () => {
-	const answer = await call(otlp(['good', 'b'.repeat(20), 'fine'], time), 'small');
-	assert.equal(answer.code, 0, answer.details);
-	assert.equal(answer.answer[0], 10); // partial_success
-	assert.deepEqual([...answer.answer.subarray(2, 4)], [8, 1]); // rejected_profiles 1
-	assert.match(answer.answer.toString(), /limit label_value_length/);
+	const response = await call(otlp(['good', 'b'.repeat(20), 'fine'], time), 'small');
+	assert.equal(response.code, 0, response.details);
+	assert.equal(response.answer[0], 10); // partial_success
+	assert.deepEqual([...response.answer.subarray(2, 4)], [8, 1]); // rejected_profiles 1
+	assert.match(response.answer.toString(), /limit label_value_length/);
 	const { body } = await get(`/api/v1/label-values?label=host_name&${range}`, 'small');
 	assert.deepEqual(
 		JSON.parse(body)
@@ -214,9 +215,9 @@ await test('a profile that can never be stored does not keep back those beside i
 	assert.match(none.details, /limit label_value_length/);
 });
 await test('a rate is RESOURCE_EXHAUSTED over gRPC', async () => {
-	for (let i = 0; i < 6; i++) var answer = await call(otlp(['h'], time + BigInt(i)), 'slow');
-	assert.equal(answer.code, 8);
-	assert.match(answer.details, /limit ingest_bytes_per_second/);
+	for (let i = 0; i < 6; i++) var response = await call(otlp(['h'], time + BigInt(i)), 'slow');
+	assert.equal(response.code, 8);
+	assert.match(response.details, /limit ingest_bytes_per_second/);
 });
 await test('/metrics has a share for each tenant', async () => {
 	assert.equal(await metric('wick_tenant_ingest_rows_total{tenant="anonymous"}'), 1);
@@ -239,11 +240,11 @@ await test('each sees what is scraped for it, stored or not', async () => {
 		job = (name, tenant) => `  - {job_name: ${name}, ${tenant ? `tenant: ${tenant}, ` : ''}static_configs: [{targets: ["127.0.0.1:1"]}]}\n`;
 	writeFileSync(scraping, `scrape_configs:\n${job('of-a', 'team-a')}${job('of-nobody', '')}${job('more-of-a', 'team-a')}`);
 	const jobs = async (port, tenant) => {
-		const answer = JSON.parse((await get('/api/v1/targets', tenant, port)).body);
-		assert.equal(answer.matching, answer.unknown + answer.up + answer.down);
-		assert.equal(answer.configured, answer.targets.length > 0);
-		assert.deepEqual([...new Set(answer.discoveries.map((d) => d.job))].sort(), [...new Set(answer.targets.map((t) => t.job))].sort());
-		return [...new Set(answer.targets.map((t) => t.job))].sort();
+		const response = JSON.parse((await get('/api/v1/targets', tenant, port)).body);
+		assert.equal(response.matching, response.unknown + response.up + response.down);
+		assert.equal(response.configured, response.targets.length > 0);
+		assert.deepEqual([...new Set(response.discoveries.map((d) => d.job))].sort(), [...new Set(response.targets.map((t) => t.job))].sort());
+		return [...new Set(response.targets.map((t) => t.job))].sort();
 	};
 	let other = await startServer(`${directory}/scraping`, ['--config', scraping, '--tenants']);
 	for (let i = 0; i < 1200 && (await jobs(other.port, 'team-a')).length < 2; i++) await new Promise((done) => setTimeout(done, 100));

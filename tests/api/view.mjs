@@ -10,7 +10,7 @@ import { convert, listed, readFolded, readOtlp, readPprof, readSpeedscope, total
 
 process.setMaxListeners(0); // servers are started anew
 const directory = temporaryDirectory();
-const errorOf = (answer) => JSON.parse(answer.body).error;
+const errorOf = (response) => JSON.parse(response.body).error;
 const tree = (path) =>
 	readdirSync(path, { withFileTypes: true })
 		.flatMap((e) => (e.isDirectory() ? tree(`${path}/${e.name}`) : [`${path}/${e.name} ${statSync(`${path}/${e.name}`).size}`]))
@@ -19,17 +19,17 @@ writeFileSync(`${directory}/wick.yaml`, 'view: {size: 8M}\n');
 let server = await startServer(`${directory}/data`, ['--config', `${directory}/wick.yaml`]);
 const post = (call, body, headers) => request(server.port, 'POST', `/api/v1/${call}`, { body, headers });
 
-// The bytes of an answer as docs/api.md has them.
+// The bytes of a response as docs/api.md has them.
 function readView(bytes) {
 	assert.equal(bytes.subarray(0, 8).toString(), 'WICKVIEW');
 	const end = 12 + bytes.readUInt32LE(8);
 	return { json: JSON.parse(bytes.subarray(12, end)), columns: bytes.subarray(end) };
 }
 async function view(body, query = '', headers) {
-	const answer = await post(`view?${query}`, body, headers);
-	assert.equal(answer.status, 200, String(answer.body.subarray(0, 500)));
-	assert.equal(answer.headers['content-type'], 'application/x-wick-view');
-	return readView(answer.body);
+	const response = await post(`view?${query}`, body, headers);
+	assert.equal(response.status, 200, String(response.body.subarray(0, 500)));
+	assert.equal(response.headers['content-type'], 'application/x-wick-view');
+	return readView(response.body);
 }
 // Self values by name of the function, 0 left out.
 const selves = ({ strings, nodes }) => Object.fromEntries(nodes.self.map((self, i) => [strings[nodes.name[i]], self]).filter(([, self]) => self));
@@ -93,15 +93,15 @@ await test('every format that can be read, from files that others wrote', async 
 			const path = `${folder}/${name}`;
 			if (!statSync(path).isFile() || statSync(path).size > 4 << 20) continue;
 			const told = convert(path, `${directory}/told.html`, '-q'),
-				answer = await post(`view?name=${encodeURIComponent(name)}`, readFileSync(path));
+				response = await post(`view?name=${encodeURIComponent(name)}`, readFileSync(path));
 			if (told.status === 0) {
 				const page = readFileSync(`${directory}/told.html`, 'utf8'),
-					{ format, left_out, ...rest } = readView(answer.body).json;
+					{ format, left_out, ...rest } = readView(response.body).json;
 				assert.deepEqual(rest, JSON.parse(gunzipSync(Buffer.from(page.match(/id="profile"[^>]*>([^<]*)</)[1], 'base64'))), path);
 				shown++;
 			} else {
-				assert.ok([400, 413, 415].includes(answer.status), `${path}: ${answer.status}`);
-				assert.ok(errorOf(answer).length > 10);
+				assert.ok([400, 413, 415].includes(response.status), `${path}: ${response.status}`);
+				assert.ok(errorOf(response).length > 10);
 				refused++;
 			}
 		}
@@ -111,22 +111,22 @@ await test('into every other format, and back', async () => {
 	const read = { pprof: readPprof, otlp: readOtlp, folded: readFolded, speedscope: readSpeedscope };
 	let there = 0;
 	for (const to of listed('--to')) {
-		const answer = await post(`convert?to=${to}&name=my%20cpu.pb.gz`, pprof);
-		assert.equal(answer.status, 200, `${to}: ${answer.body}`);
-		if (to !== 'html') assert.match(answer.headers['content-disposition'], /^attachment; filename="my_cpu\.[\w.-]+"$/, to);
+		const response = await post(`convert?to=${to}&name=my%20cpu.pb.gz`, pprof);
+		assert.equal(response.status, 200, `${to}: ${response.body}`);
+		if (to !== 'html') assert.match(response.headers['content-disposition'], /^attachment; filename="my_cpu\.[\w.-]+"$/, to);
 		if (to === 'svg' || to === 'top' || to === 'html') {
-			if (to !== 'top') assert.ok(!answer.body.includes('<script>alert'), to); // which is text
-			if (to !== 'html') assert.ok(answer.body.includes('leaf'), to);
+			if (to !== 'top') assert.ok(!response.body.includes('<script>alert'), to); // which is text
+			if (to !== 'html') assert.ok(response.body.includes('leaf'), to);
 			continue;
 		}
 		const path = `${directory}/back`;
-		writeFileSync(path, answer.body);
+		writeFileSync(path, response.body);
 		if (read[to]) {
 			assert.equal(Number(total(read[to](path), 0)), 955, to);
 			there++;
 		}
 		if (!listed('--from').includes(to)) continue;
-		assert.equal((await view(answer.body, `format=${to}`)).json.types[0].flame.total, 955, to);
+		assert.equal((await view(response.body, `format=${to}`)).json.types[0].flame.total, 955, to);
 	}
 	assert.equal(there, Object.keys(read).length);
 	const two = await post('convert?to=pprof&sample_type=nonsense', pprof);
@@ -150,9 +150,9 @@ await test('what is no profile is refused, with the reason', async () => {
 	};
 	for (const [name, [body, status, reason]] of Object.entries(cases))
 		for (const call of ['view?', 'convert?to=folded&']) {
-			const answer = await post(`${call}name=bad.bin`, body);
-			assert.ok([status].flat().includes(answer.status), `${name}: ${answer.status} ${answer.body.subarray(0, 300)}`);
-			assert.match(errorOf(answer), reason, name);
+			const response = await post(`${call}name=bad.bin`, body);
+			assert.ok([status].flat().includes(response.status), `${name}: ${response.status} ${response.body.subarray(0, 300)}`);
+			assert.match(errorOf(response), reason, name);
 		}
 	for (const [call, reason] of [
 		['view?format=nonsense', /not a readable format/],
@@ -165,9 +165,9 @@ await test('what is no profile is refused, with the reason', async () => {
 		['convert?to=nonsense', /'to': unknown format 'nonsense'/],
 		['convert?to=perf-script', /'to'/],
 	]) {
-		const answer = await post(call, pprof);
-		assert.equal(answer.status, 400, `${call}: ${answer.status}`);
-		assert.match(errorOf(answer), reason, call);
+		const response = await post(call, pprof);
+		assert.equal(response.status, 400, `${call}: ${response.status}`);
+		assert.match(errorOf(response), reason, call);
 	}
 	const told = await post('view?format=speedscope&name=x', pprof);
 	assert.equal(told.status, 400, 'told what it is, it is not read as what it looks like');
@@ -189,10 +189,10 @@ await test('names that mean harm are names', async () => {
 		const encoded = name === '%ff' ? '%ff' : encodeURIComponent(name),
 			{ json } = await view(pprof, `name=${encoded}`);
 		if (title) assert.equal(json.title, title);
-		const answer = await post(`convert?to=pprof&name=${encoded}`, pprof);
-		assert.equal(answer.status, 200);
-		assert.equal(answer.headers['x-bad'], undefined);
-		assert.match(answer.headers['content-disposition'], /^attachment; filename="[\w-]+\.pb\.gz"$/);
+		const response = await post(`convert?to=pprof&name=${encoded}`, pprof);
+		assert.equal(response.status, 200);
+		assert.equal(response.headers['x-bad'], undefined);
+		assert.match(response.headers['content-disposition'], /^attachment; filename="[\w-]+\.pb\.gz"$/);
 	}
 });
 await test('nothing of it is stored', async () => {
@@ -209,12 +209,12 @@ await test('nothing of it is stored', async () => {
 });
 await test('one is read at a time, and others are answered meanwhile', async () => {
 	const large = gzipSync(Array.from({ length: 100000 }, (_, i) => `main;f${i % 1000};g${i} 1`).join('\n'));
-	const answers = await Promise.all([
+	const responses = await Promise.all([
 		...Array.from({ length: 8 }, () => post('view', large)),
 		...Array.from({ length: 20 }, () => request(server.port, 'GET', '/api/v1/status')),
 	]);
-	const shown = answers.slice(0, 8),
-		others = answers.slice(8);
+	const shown = responses.slice(0, 8),
+		others = responses.slice(8);
 	for (const { status, headers, body } of shown) {
 		assert.ok(status === 200 || status === 503, `${status}`);
 		if (status === 503) assert.ok(Number(headers['retry-after']) > 0 && /try again/.test(body));
@@ -237,12 +237,12 @@ await test('a file can be kept as a snapshot', async () => {
 	assert.deepEqual([title, call], ['of a file é', 'view']);
 	const direct = await view(markers, 'name=cpu.pb.gz');
 	for (let i = 0; i < 2; i++) {
-		const answer = await request(server.port, 'GET', `${path}/${id}`),
+		const response = await request(server.port, 'GET', `${path}/${id}`),
 			packed = await request(server.port, 'GET', `${path}/${id}`, { headers: { 'accept-encoding': 'gzip' } });
-		assert.equal(answer.headers['content-type'], 'application/x-wick-view');
+		assert.equal(response.headers['content-type'], 'application/x-wick-view');
 		assert.equal(packed.headers['content-type'], 'application/x-wick-view');
-		assert.ok(gunzipSync(packed.body).equals(answer.body));
-		const { json, columns } = readView(answer.body);
+		assert.ok(gunzipSync(packed.body).equals(response.body));
+		const { json, columns } = readView(response.body);
 		assert.deepEqual(json.answer, direct.json);
 		assert.ok(columns.equals(direct.columns));
 		assert.deepEqual([json.snapshot.id, json.snapshot.state, json.snapshot.title], [id, state, 'of a file é']);
@@ -265,9 +265,9 @@ await test('switched off it shows and converts nothing', async () => {
 	writeFileSync(`${directory}/wick.yaml`, 'view: {enabled: no}\n');
 	server = await startServer(`${directory}/data`, ['--config', `${directory}/wick.yaml`]);
 	for (const call of ['view', 'convert?to=pprof', 'snapshots?call=view']) {
-		const answer = await post(call, pprof);
-		assert.equal(answer.status, 403, call);
-		assert.match(errorOf(answer), /view\.enabled/);
+		const response = await post(call, pprof);
+		assert.equal(response.status, 403, call);
+		assert.match(errorOf(response), /view\.enabled/);
 	}
 });
 assert.equal(await server.stop(), 0);

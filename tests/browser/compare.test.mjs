@@ -315,11 +315,11 @@ test('hostile names are shown as text, harmless', options, async () => {
 		['a', stacks(10, 500, 400)],
 		['b', stacks(300, 20, 80)],
 	]) {
-		const answer = await fetch(new URL(`api/v1/ingest?${new URLSearchParams({ format: 'folded', name: 'hostile', label: `side=${side}` })}`, base), {
+		const response = await fetch(new URL(`api/v1/ingest?${new URLSearchParams({ format: 'folded', name: 'hostile', label: `side=${side}` })}`, base), {
 			method: 'POST',
 			body,
 		});
-		assert.equal(answer.status, 200, await answer.text());
+		assert.equal(response.status, 200, await response.text());
 	}
 	const type = 'hostile:samples:count::';
 	const { page, leave } = await visit(base, at({ view: 'compare', q: `${type}{side="b"}`, base: `${type}{side="a"}` }));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What people come to the page for, on a fleet of 100 hosts of which the service `beacon` is known to the sample (bench/fleet/truth.c): each
-// test is a task, and its answer is known in advance.
+// test is a task, and its response is known in advance.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { base, boxAt, checkAccess, checkWidth, deploy, drawn, id, LOOKS, options, percentOf, picture, saved, settled, visit } from '../lib/browser.mjs';

@@ -31,8 +31,8 @@ const totalOf = (name) => through(name).reduce((sum, { value }) => sum + value, 
 before(async () => {
 	if (!base) return;
 	const body = STACKS.map(({ frames, value }) => `${frames.join(';')} ${value}\n`).join('');
-	const answer = await fetch(new URL('api/v1/ingest?name=process_cpu&format=folded&label=service_name%3Dshop', base), { method: 'POST', body });
-	assert.equal(answer.status, 200, await answer.text());
+	const response = await fetch(new URL('api/v1/ingest?name=process_cpu&format=folded&label=service_name%3Dshop', base), { method: 'POST', body });
+	assert.equal(response.status, 200, await response.text());
 	for (const [env, value] of ENVIRONMENTS) {
 		const sent = await fetch(new URL(`api/v1/ingest?name=memory&format=folded&label=env%3D${env}`, base), {
 			method: 'POST',

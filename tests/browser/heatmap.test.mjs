@@ -189,7 +189,7 @@ test('the same by keyboard, from a link, on a phone and in the dark', async () =
 	await plot.focus();
 	for (const key of ['Home', 'Home', 'ArrowRight', 'ArrowUp']) await page.keyboard.press(key);
 	await page
-		.locator(id('heat-said'))
+		.locator(id('heat-live'))
 		.filter({ hasText: /^1\.02 s \+ 20\.0 ms: 22$/ })
 		.waitFor({ state: 'attached' });
 	await page.keyboard.press('Enter');

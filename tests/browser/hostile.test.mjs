@@ -175,10 +175,10 @@ test('downloads have names that no file system minds, and the page may run and l
 	assert.equal(page.headers.get('x-content-type-options'), 'nosniff');
 	const query = `process_cpu{host_name="${HOSTS[0]}", service_name=~"(?s).*"}`;
 	for (const format of ['pprof', 'svg', 'folded']) {
-		const answer = await fetch(new URL(`api/v1/query?${new URLSearchParams({ query, format })}`, base));
-		assert.equal(answer.status, 200);
-		const disposition = answer.headers.get('content-disposition') ?? '';
+		const response = await fetch(new URL(`api/v1/query?${new URLSearchParams({ query, format })}`, base));
+		assert.equal(response.status, 200);
+		const disposition = response.headers.get('content-disposition') ?? '';
 		assert.doesNotMatch(disposition, /[<>\n\r\\]|\.\.\//, format);
-		if (format === 'svg') assert.doesNotMatch(await answer.text(), /<script>window|<img/);
+		if (format === 'svg') assert.doesNotMatch(await response.text(), /<script>window|<img/);
 	}
 });

@@ -29,9 +29,9 @@ after(async () => {
 // ---- hosts that are played here ----
 
 async function ask(method, path, body, status = 200, headers = {}) {
-	const answer = await fetch(new URL(`api/v1/${path}`, base), { method, headers, body: body && !Buffer.isBuffer(body) ? JSON.stringify(body) : body });
-	const text = await answer.text();
-	assert.equal(answer.status, status, `${method} ${path}: ${text}`);
+	const response = await fetch(new URL(`api/v1/${path}`, base), { method, headers, body: body && !Buffer.isBuffer(body) ? JSON.stringify(body) : body });
+	const text = await response.text();
+	assert.equal(response.status, status, `${method} ${path}: ${text}`);
 	return JSON.parse(text);
 }
 const poll = (host, more) => ask('POST', 'agents/poll', { version: 1, agent: Buffer.from(host).toString('hex').slice(0, 16), host, wick: '9', ...more });

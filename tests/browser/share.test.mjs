@@ -34,10 +34,13 @@ before(async () => {
 			stacks.map(([frames, value]) => [frames, value * 1e7]),
 			{ timeNs: (start + 10e3) * 1e6, durationNs: 1e10 },
 		);
-		const answer = await fetch(new URL('api/v1/ingest?name=process_cpu', base), { method: 'POST', body });
-		assert.equal(answer.status, 200, await answer.text());
+		const response = await fetch(new URL('api/v1/ingest?name=process_cpu', base), { method: 'POST', body });
+		assert.equal(response.status, 200, await response.text());
 	}
 });
+
+// Copying is allowed: a browser without a window waits for ever for somebody to allow it.
+const visitWithClipboard = (query, how) => visit(base, query, { permissions: ['clipboard-read', 'clipboard-write'], ...how });
 
 // The link to what is shown, made by key.
 async function share(page, title) {
@@ -58,19 +61,20 @@ const matched = (page, share) =>
 
 let link = '';
 test('somebody finds where the time goes, and makes a link for the others', options, async () => {
-	const { page, leave } = await visit(base, `?${NEW}&view=graph`);
+	const { page, leave } = await visitWithClipboard(`?${NEW}&view=graph`);
 	await drawn(page);
 	await page.locator(id('flame-search')).fill('grow');
 	await matched(page, '75.0%');
 	await page.locator(id('flip')).focus();
 	link = await share(page, 'grow is new <b>');
 	assert.match(link, /\?view=shared&id=[0-9a-f]{32}$/);
+	await page.waitForFunction(async (made) => (await navigator.clipboard.readText()) === made, link);
 	await page.locator(id('share-copied')).waitFor();
 	await leave();
 });
 
 test('the link shows the same to somebody else: what, of when, and that it is fixed', options, async () => {
-	const { page, url, leave } = await visit(base, query(link));
+	const { page, url, leave } = await visitWithClipboard(query(link));
 	await drawn(page);
 	await matched(page, '75.0%');
 	assert.equal(await page.locator(id('shared-title')).innerText(), 'grow is new <b>');
@@ -88,7 +92,7 @@ test('the link shows the same to somebody else: what, of when, and that it is fi
 });
 
 test('a comparison is shared with both of its sides', options, async () => {
-	const { page, leave } = await visit(base, `?${NEW}&view=compare&bfrom=${older}&bto=${newer}&relative=1&show=table`);
+	const { page, leave } = await visitWithClipboard(`?${NEW}&view=compare&bfrom=${older}&bto=${newer}&relative=1&show=table`);
 	await page.locator(id('show-table')).waitFor();
 	const made = await share(page);
 	assert.match(made, /id=[0-9a-f]{32}\.[0-9a-f]{32}$/);
@@ -108,7 +112,7 @@ test('a comparison is shared with both of its sides', options, async () => {
 test('a file is shared only when that is asked for, and what of it is kept is said before', options, async () => {
 	const path = join(process.env.WICK_WORK, 'mine.folded');
 	writeFileSync(path, 'main;parse;read 600\nmain;render;draw 400\n');
-	const { page, leave } = await visit(base, '?view=file');
+	const { page, leave } = await visitWithClipboard('?view=file');
 	const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.locator(id('file-again')).click()]);
 	await chooser.setFiles(path);
 	await drawn(page);
@@ -128,9 +132,9 @@ test('a file is shared only when that is asked for, and what of it is kept is sa
 });
 
 test('the link still shows it when the data are deleted', options, async () => {
-	const answer = await api('POST', `api/v1/delete?query=${encodeURIComponent('{}')}&from=${older - 3600e3}&to=${end + 3600e3}`);
-	assert.equal(answer.status, 200);
-	const { page, leave } = await visit(base, query(link));
+	const response = await api('POST', `api/v1/delete?query=${encodeURIComponent('{}')}&from=${older - 3600e3}&to=${end + 3600e3}`);
+	assert.equal(response.status, 200);
+	const { page, leave } = await visitWithClipboard(query(link));
 	await drawn(page);
 	await matched(page, '75.0%');
 	await leave();
@@ -138,7 +142,7 @@ test('the link still shows it when the data are deleted', options, async () => {
 
 for (const [look, how] of LOOKS)
 	test(`it fits, and can be read by everybody: ${look}`, options, async () => {
-		const { page, leave } = await visit(base, query(link), how);
+		const { page, leave } = await visitWithClipboard(query(link), how);
 		await drawn(page);
 		await settled(page);
 		await checkAccess(page, 'a shared profile');
@@ -152,7 +156,7 @@ test('a link that was taken back, and one that never was, say so', options, asyn
 	assert.equal((await api('DELETE', `api/v1/snapshots/${removed}`)).status, 200);
 	for (const gone of [removed, '0'.repeat(32)]) {
 		// Another browser: this one may keep what never changes.
-		const { page, leave } = await visit(base, `?view=shared&id=${gone}`);
+		const { page, leave } = await visitWithClipboard(`?view=shared&id=${gone}`);
 		await page.locator(id('shared-gone')).waitFor();
 		await leave(/console: Failed to load resource: the server responded with a status of 404/);
 	}

@@ -21,6 +21,7 @@ markers
 time
 keys
 filter
+first
 heatmap
 large
 open
@@ -40,7 +41,7 @@ if [ $# -gt 0 ]; then
 fi
 wants() { printf '%s\n' "$scripts" | grep -qwE "$1"; }
 
-if [ -x "${WICK_CHROMIUM:-/usr/bin/chromium}" ]; then
+if [ -x "$WICK_CHROMIUM" ]; then
 	node tests/lib/chromium.mjs >"$work/chromium" 2>"$work/chromium.log" &
 	pids="$pids $!"
 	if wants 'page|symbols' && can_sample; then

@@ -28,9 +28,9 @@ before(async () => {
 async function untilNamed() {
 	const url = new URL(`api/v1/query?${QUERY.replace(/^q/, 'query')}&from=now-1h&format=json&limit=0&symbols_wait=5s`, base);
 	for (let end = Date.now() + 240_000; ; await new Promise((resolve) => setTimeout(resolve, 500))) {
-		const answer = await fetch(url).then((r) => r.json());
-		if (answer.functions?.rows.some((row) => row.name === 'sum_of' && row.line > 0)) return;
-		assert.ok(Date.now() < end, `no line for sum_of: ${JSON.stringify(answer.functions?.rows.slice(0, 5))}`);
+		const response = await fetch(url).then((r) => r.json());
+		if (response.functions?.rows.some((row) => row.name === 'sum_of' && row.line > 0)) return;
+		assert.ok(Date.now() < end, `no line for sum_of: ${JSON.stringify(response.functions?.rows.slice(0, 5))}`);
 	}
 }
 
@@ -197,20 +197,48 @@ test('short names: asked for, kept in the URL and by the browser', options, asyn
 	await leave();
 });
 
-// What the server says of names that are being looked up is put into its answers here: how long that takes cannot be chosen.
+// That several files have one build-id is put into the responses, too.
+test('ambiguous names are counted below the graph, and marked in the list of binaries', options, async () => {
+	const { page, url, leave } = await visit(base, 'about:blank');
+	await page.route(/api\/v1\/query\?.*format=columns/, async (route) => {
+		const response = await (await route.fetch({ url: route.request().url().replace('format=columns', 'format=flame') })).json();
+		response.symbols = { resolved: 10, pending: 0, missing: 5, ambiguous: 3 };
+		response.stats.unresolved = 5;
+		response.flame.nodes.kind[0] = 0;
+		await route.fulfill({ json: response });
+	});
+	await page.route(/api\/v1\/binaries\?/, async (route) => {
+		const response = await (await route.fetch()).json();
+		response.binaries.forEach((binary, i) => (binary.ambiguous = i === 0));
+		await route.fulfill({ json: response });
+	});
+	await page.goto(new URL(`?${QUERY}&view=graph`, base).href);
+	await drawn(page);
+	const note = page.locator(id('names-ambiguous'));
+	await note.waitFor();
+	assert.equal(await note.innerText(), '3 ambiguous');
+	await note.click();
+	await page.locator(id('binary-ambiguous')).first().waitFor();
+	assert.equal(await page.locator(id('binary-ambiguous')).count(), 1);
+	assert.equal(url().get('view'), 'binaries');
+	assert.ok(!url().get('state'), 'of whatever state');
+	await leave();
+});
+
+// What the server says of names that are being looked up is put into its responses here: how long that takes cannot be chosen.
 test('names that come late are filled in, and nothing moves', options, async () => {
 	const { page, leave } = await visit(base, 'about:blank', { clock: true });
 	const asked = [];
 	await page.route(/api\/v1\/query\?.*format=columns/, async (route) => {
 		// The page takes either form.
-		const answer = await (await route.fetch({ url: route.request().url().replace('format=columns', 'format=flame') })).json();
+		const response = await (await route.fetch({ url: route.request().url().replace('format=columns', 'format=flame') })).json();
 		const late = asked.length < 2;
 		asked.push(new URL(route.request().url()).searchParams);
-		answer.symbols = { resolved: 10, pending: late ? 1234 : 0, missing: 0 };
-		const { strings, nodes } = answer.flame;
+		response.symbols = { resolved: 10, pending: late ? 1234 : 0, missing: 0, ambiguous: 0 };
+		const { strings, nodes } = response.flame;
 		if (late) strings.forEach((text, i) => (strings[i] = /^(outer_function|main)$/.test(text) ? `hot_lines+0x${i}` : text));
 		nodes.kind[0] = 0;
-		await route.fulfill({ json: answer });
+		await route.fulfill({ json: response });
 	});
 	await page.goto(new URL(`?${QUERY}&view=graph`, base).href);
 	await drawn(page);

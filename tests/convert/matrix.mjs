@@ -221,6 +221,7 @@ function kept(messages) {
 	const lost = new Set(labels.split(';')[0].split(', '));
 	if (/ and \d+ more/.test(labels)) holds.delete('labels');
 	if (/the other names of/.test(line)) lost.add('thread.name');
+	if (/the other process names of/.test(line)) lost.add('process.executable.name');
 	return { holds, without: (key) => lost.has(key), oneType: /of the values of each sample/.test(line), noType: /what is counted \(/.test(line) };
 }
 

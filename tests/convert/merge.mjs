@@ -202,7 +202,7 @@ await test('5 s and 50 ppm: every send is before its receive, and errors are wit
 	const atMs = atNs / 1e6 - START_MS - 5000;
 	assert.ok(Math.abs(offsetNs / 1e6 - 5000 - 5e-5 * atMs) <= boundNs / 1e6);
 	assert.match(stderr, /beta +5\.00\d+ s +\+\d+\.\d+ ppm .* 10,000 +flows/);
-	assert.match(stderr, /10,000 exchanges between processes drawn/);
+	assert.match(stderr, /10,000 messages between processes/);
 	assert.doesNotMatch(stderr, /before they are sent|cannot store/);
 });
 
@@ -258,10 +258,10 @@ await test('Firefox Profiler opens it: hosts side by side, their clocks in words
 		section.entries.map(({ label }) => label),
 		['alpha', 'beta'],
 	);
-	assert.equal(section.entries[0].value, 'the clock that all times are of');
+	assert.equal(section.entries[0].value, 'reference clock');
 	assert.match(
 		section.entries[1].value,
-		/^5\.00\d+ s ahead of alpha, running \d+\.\d+ ppm fast, known to 0\.000\d+ s, by flows \(10,000 exchanges\); corrected$/,
+		/^5\.00\d+ s ahead of alpha, running \d+\.\d+ ppm fast, accurate to 0\.000\d+ s, by flows \(10,000 messages\); corrected$/,
 	);
 });
 
@@ -301,7 +301,7 @@ await test('--no-align keeps times, and says what arrives before it is sent', ()
 		assert.ok(Math.abs(found.get(flow).sent - (from === 'beta' ? two[1].show(sent) : sent)) < ROUNDING_MS);
 		assert.ok(Math.abs(found.get(flow).received - (to === 'beta' ? two[1].show(received) : received)) < ROUNDING_MS);
 	}
-	assert.match(stderr, /5,000 of them arrive before they are sent/);
+	assert.match(stderr, /5,000 messages are received before they are sent/);
 });
 
 await test('five hosts that talk in a ring, one of them an hour off', () => {

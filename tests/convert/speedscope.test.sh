@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 . tests/lib.inc
-[ -x "${WICK_CHROMIUM:-/usr/bin/chromium}" ] || {
+[ -x "$WICK_CHROMIUM" ] || {
 	skip "speedscope's importer" "no chromium"
 	finish
 }

@@ -17,9 +17,9 @@ async function work(ms) {
 	load.kill('SIGKILL');
 }
 const query = async (server, selector) => {
-	const answer = await request(server.port, 'GET', `/api/v1/query?query=${encodeURIComponent(selector)}&from=now-1h&to=now%2B1h`);
-	assert.equal(answer.status, 200, answer.body.toString());
-	return JSON.parse(answer.body);
+	const response = await request(server.port, 'GET', `/api/v1/query?query=${encodeURIComponent(selector)}&from=now-1h&to=now%2B1h`);
+	assert.equal(response.status, 200, response.body.toString());
+	return JSON.parse(response.body);
 };
 // Runs an agent until `during` is over; gives its last words: what was taken, and by target what was sent, dropped, waits.
 async function runAgent(targets, during, options = []) {
@@ -63,37 +63,45 @@ const refusing = await httpEndpoint(() => ({ status: 400 })),
 	down = await httpEndpoint();
 await down.close();
 const endpoint = (name, kind, to, more) => ({ name, kind, url: `http://127.0.0.1:${to.port}`, retry_max: '500ms', ...more });
-const result = await runAgent(
-	{
-		server: server.url,
-		export: [
-			endpoint('second', 'wick', second),
-			endpoint('grpc', 'otlp-grpc', grpcOtlp),
-			endpoint('http', 'otlp-http', httpOtlp),
-			endpoint('pyroscope', 'pyroscope', pyroscope),
-			endpoint('parca', 'parca', parca),
-			endpoint('named', 'otlp-grpc', named, { symbolize: true }),
-			endpoint('slow', 'otlp-http', slow),
-			endpoint('later', 'otlp-grpc', later),
-			endpoint('refusing', 'otlp-http', refusing),
-			endpoint('down', 'otlp-http', down),
-		],
-	},
-	async (agent) => {
-		await work(seconds * 1000);
-		agent.kill('SIGCONT'); // nothing that ends it
-		await until(() => pyroscope.profiles > 0 && named.profiles > 0, 'names are there');
-	},
-);
+const targets = {
+	server: server.url,
+	export: [
+		endpoint('second', 'wick', second),
+		endpoint('grpc', 'otlp-grpc', grpcOtlp),
+		endpoint('http', 'otlp-http', httpOtlp),
+		endpoint('pyroscope', 'pyroscope', pyroscope),
+		endpoint('parca', 'parca', parca),
+		endpoint('named', 'otlp-grpc', named, { symbolize: true }),
+		endpoint('slow', 'otlp-http', slow),
+		endpoint('later', 'otlp-grpc', later),
+		endpoint('refusing', 'otlp-http', refusing),
+		endpoint('down', 'otlp-http', down),
+	],
+};
 const period = 52631578n;
+const sending = { grpc: grpcOtlp, http: httpOtlp, pyroscope, parca, named, slow, later };
+const result = await runAgent(targets, async (agent) => {
+	await work(seconds * 1000);
+	agent.kill('SIGCONT'); // nothing that ends it
+	await until(() => pyroscope.profiles > 0 && named.profiles > 0, 'names are there');
+});
+// At its end an agent sends for 3 s. What a busy machine did not manage waits on the disk for the next run.
+for (let run = 0; run < 5 && ['second', ...Object.keys(sending)].some((name) => result.targets[name].waiting > 0); run++) {
+	const next = await runAgent(targets, () => until(() => Object.values(sending).every((to) => to.total() >= period * BigInt(result.taken)), 'what waited'));
+	result.taken += next.taken;
+	for (const [name, { samples, droppedProfiles, dropped, waiting }] of Object.entries(next.targets)) {
+		const sum = result.targets[name];
+		Object.assign(sum, { samples: sum.samples + samples, droppedProfiles: sum.droppedProfiles + droppedProfiles, dropped: sum.dropped + dropped, waiting });
+	}
+}
 
 await test('samples taken = samples sent = values stored, for every endpoint', async () => {
 	assert.ok(result.taken > 0);
 	const expected = period * BigInt(result.taken);
 	assert.equal(BigInt((await query(server, 'process_cpu')).flame.total), expected, 'server');
 	assert.equal(BigInt((await query(second, 'process_cpu')).flame.total), expected, 'second');
-	for (const [name, received] of Object.entries({ grpcOtlp, httpOtlp, pyroscope, parca, named, slow, later })) assert.equal(received.total(), expected, name);
-	for (const name of ['second', 'grpc', 'http', 'pyroscope', 'parca', 'named', 'slow', 'later'])
+	for (const [name, received] of Object.entries(sending)) assert.equal(received.total(), expected, name);
+	for (const name of ['second', ...Object.keys(sending)])
 		assert.deepEqual({ ...result.targets[name], profiles: 0 }, { profiles: 0, samples: result.taken, droppedProfiles: 0, dropped: 0, waiting: 0 }, name);
 });
 await test('stacks are the same for all that get names from the agent or none', async () => {

@@ -11,13 +11,13 @@ process.setMaxListeners(0); // each child is ended with us
 const directory = temporaryDirectory();
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const post = async (port, body, query = '', headers = {}) => {
-	const answer = await request(port, 'POST', `/api/v1/ingest?${query}`, { body, headers });
-	assert.equal(answer.status, 200, answer.body.toString());
+	const response = await request(port, 'POST', `/api/v1/ingest?${query}`, { body, headers });
+	assert.equal(response.status, 200, response.body.toString());
 };
 const total = async (port, selector, headers = {}) => {
-	const answer = await request(port, 'GET', `/api/v1/query?query=${encodeURIComponent(selector)}&from=now-1h&to=now%2B1h`, { headers });
-	assert.equal(answer.status, 200, answer.body.toString());
-	return JSON.parse(answer.body).flame.total;
+	const response = await request(port, 'GET', `/api/v1/query?query=${encodeURIComponent(selector)}&from=now-1h&to=now%2B1h`, { headers });
+	assert.equal(response.status, 200, response.body.toString());
+	return JSON.parse(response.body).flame.total;
 };
 // {target: {metric: value}} of the server's wick_forward_*; losses as lost_profiles.REASON.
 async function metrics(port) {

@@ -56,7 +56,7 @@ check "-diff_base of another selector" test "$(report -top -unit=s "$last&base=p
 refused() { ! go tool pprof "$@" 2>&1; } # its exit status is 1 or 2, by version
 expect "a bad query is an error that says why" 0 "400.*expected a value in double quotes" refused -top "$url/api/v1/pprof?query=%7Ba%3D"
 # A profile that counts nothing; newer versions say so in other words.
-expect "no data is no profile" 0 "profile has no samples|profiles have empty common sample type list" refused -top "$url/api/v1/pprof?query=nothing_here&from=now-1h"
+expect "no data is no profile" 0 "profile has no samples|profiles have empty common sample type list" refused -top "$url/api/v1/pprof?query=process_cpu%7Bservice_name%3D%22nobody%22%7D&from=now-1h"
 
 # Its page: pprof listens, draws, and answers with the functions of the server's profile.
 port=$(node -e 'const s = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close(); })')

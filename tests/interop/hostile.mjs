@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients that mean harm, against a server on loopback with its default limits. Each attack must get its answer; meanwhile others
+// Clients that mean harm, against a server on loopback with its default limits. Each attack must get its response; meanwhile others
 // are served, and memory stays below what the limits add up to.
 import assert from 'node:assert/strict';
 import { gzipSync } from 'node:zlib';
@@ -74,8 +74,8 @@ const head = (path, headers) => `POST ${path} HTTP/1.1\r\nHost: localhost\r\n${h
 await attack('a gzip bomb: 1 GiB in 1 MiB, on each door', async () => {
 	const bomb = gzipSync(Buffer.alloc(1024 * MIB));
 	for (const path of ['/ingest?name=x', '/v1development/profiles', '/push.v1.PusherService/Push', '/api/v1/ingest']) {
-		const answer = await request(port, 'POST', path, { body: bomb, headers: { 'content-encoding': 'gzip', 'content-type': 'application/proto' } });
-		assert.equal(answer.status, 413, path);
+		const response = await request(port, 'POST', path, { body: bomb, headers: { 'content-encoding': 'gzip', 'content-type': 'application/proto' } });
+		assert.equal(response.status, 413, path);
 	}
 	const inner = await request(port, 'POST', '/api/v1/ingest', { body: bomb });
 	assert.equal(inner.status, 413, 'compressed by itself');
@@ -84,7 +84,7 @@ await attack('a body of 2 GB, said and unsaid', async () => {
 	assert.match((await raw([head('/ingest?name=x', 'Content-Length: 2147483648')])).toString(), /^HTTP\/1\.1 413 /);
 	let sent = 0;
 	const chunk = Buffer.concat([Buffer.from('100000\r\n'), Buffer.alloc(MIB), Buffer.from('\r\n')]);
-	const answer = await new Promise((resolve) => {
+	const response = await new Promise((resolve) => {
 		const chunks = [],
 			socket = connect(port, '127.0.0.1');
 		const pump = () => {
@@ -109,7 +109,7 @@ await attack('a body of 2 GB, said and unsaid', async () => {
 				socket.destroy();
 			});
 	});
-	assert.match(answer, /^HTTP\/1\.1 413 /);
+	assert.match(response, /^HTTP\/1\.1 413 /);
 	assert.ok(sent < 2048, 'it was not taken in whole');
 });
 await attack('very many profiles in one request, whose sender goes away', async () => {
@@ -127,7 +127,7 @@ await attack('very many profiles in one request, whose sender goes away', async 
 	socket.on('error', () => {});
 	socket.write(head('/push.v1.PusherService/Push', `Content-Type: application/proto\r\nContent-Length: ${body.length}`));
 	socket.write(body);
-	const services = () => request(port, 'GET', '/api/v1/label-values?label=service_name').then((answer) => answer.body.toString());
+	const services = () => request(port, 'GET', '/api/v1/label-values?label=service_name').then((response) => response.body.toString());
 	for (let i = 0; !(await services()).includes('crowd'); i++) {
 		assert.ok(i < 2000, 'nothing is stored');
 		await sleep(5);
@@ -281,7 +281,7 @@ await attack('700 clients that send a byte now and then', async () => {
 			let status = 0;
 			for (let i = 0; i < 6000 && status !== 200; i++) {
 				status = await request(port, 'GET', '/healthz').then(
-					(answer) => answer.status,
+					(response) => response.status,
 					() => 0,
 				);
 				await sleep(50);

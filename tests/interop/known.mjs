@@ -37,8 +37,8 @@ export async function send(port, samples) {
 	for (const b of bodies.values()) {
 		const [name, type, unit] = b.type.split(':');
 		const body = pprofProfile(b.stacks, { type, unit, timeNs: BigInt(b.time) * 1000000n, durationNs: name === 'process_cpu' ? 1e10 : 0 });
-		const answer = await request(port, 'POST', `/api/v1/ingest?name=${name}&label=service_name%3D${b.service}&label=region%3D${b.region}`, { body });
-		assert.equal(answer.status, 200, answer.body.toString());
+		const response = await request(port, 'POST', `/api/v1/ingest?name=${name}&label=service_name%3D${b.service}&label=region%3D${b.region}`, { body });
+		assert.equal(response.status, 200, response.body.toString());
 	}
 }
 

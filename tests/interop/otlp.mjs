@@ -106,19 +106,48 @@ function zstd(data) {
 const snake = (json) => JSON.parse(JSON.stringify(json).replace(/"([a-zA-Z]+)":/g, (_, key) => `"${key.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)}":`));
 const post = (port, body, headers) => request(port, 'POST', httpPath, { body, headers: { 'content-type': 'application/json', ...headers } });
 const total = async (port, selector) => {
-	const answer = await request(port, 'GET', `/api/v1/query?${new URLSearchParams({ query: selector, from: 'now-1h', to: 'now+1h' })}`);
-	assert.equal(answer.status, 200, answer.body.toString());
-	return JSON.parse(answer.body).flame.total;
+	const response = await request(port, 'GET', `/api/v1/query?${new URLSearchParams({ query: selector, from: 'now-1h', to: 'now+1h' })}`);
+	assert.equal(response.status, 200, response.body.toString());
+	return JSON.parse(response.body).flame.total;
 };
 const stored = async (port, service) => assert.equal(await total(port, `process_cpu{service_name="${service}", process_pid="4242"}`), 1000, service);
 
 const server = await startServer(`${directory}/data`);
 const { port } = server;
+await test("of a mapping's ids the build-id is taken, else the hash, else the Go build-id", async () => {
+	const gnu = 'a1b2c3d4e5f60718293a4b5c6d7e8f9001122334',
+		hash = '12e32a79d20f44f2d52d4da67c6d43e2',
+		go = 'gWOsjSNTLkKSCGJkxDFD/jVkX-3mVQQkKNcAK1Yvk/2Zd8aYbVvO1o0iPcHJUo/k9xXaTsKNdS3vTJQ0oSc';
+	const cases = [
+		[{ gnu, go, htlhash: hash }, gnu],
+		[{ go, htlhash: hash }, hash],
+		[{ go }, Buffer.from(go).subarray(0, 64).toString('hex')],
+		[{ go: 'redacted' }, ''],
+	];
+	for (const [number, [ids, expected]] of cases.entries()) {
+		const sent = message(`ids-${number}`),
+			{ dictionary } = sent,
+			path = `/srv/ids-${number}`;
+		dictionary.stringTable[7] = path;
+		dictionary.mappingTable[1].attributeIndices = Object.entries(ids).map(([kind, id]) => {
+			dictionary.stringTable.push(`process.executable.build_id.${kind}`);
+			return dictionary.attributeTable.push({ keyStrindex: dictionary.stringTable.length - 1, value: { stringValue: id } }) - 1;
+		});
+		assert.equal((await post(port, text(sent))).status, 200);
+		const response = await request(port, 'GET', `/api/v1/binaries?text=${encodeURIComponent(path)}`);
+		const listed = JSON.parse(response.body).binaries.filter((binary) => binary.path === path);
+		assert.deepEqual(
+			listed.map((binary) => binary.build_id),
+			expected ? [expected] : [],
+			JSON.stringify(ids),
+		);
+	}
+});
 await test('HTTP with JSON, and its answer in JSON', async () => {
-	const answer = await post(port, text(message('json')));
-	assert.equal(answer.status, 200, answer.body.toString());
-	assert.equal(answer.headers['content-type'], 'application/json');
-	assert.deepEqual(JSON.parse(answer.body), {});
+	const response = await post(port, text(message('json')));
+	assert.equal(response.status, 200, response.body.toString());
+	assert.equal(response.headers['content-type'], 'application/json');
+	assert.deepEqual(JSON.parse(response.body), {});
 	await stored(port, 'json');
 	assert.equal(await total(port, 'process_cpu{service_name="json", thread_name="worker"}'), 900);
 });
@@ -139,9 +168,9 @@ await test('gzip and zstd, protobuf and JSON', async () => {
 			['application/x-protobuf', binary],
 		]) {
 			const service = `${encoding}-${kind.split('/')[1]}`;
-			const answer = await post(port, pack(make(message(service))), { 'content-encoding': encoding, 'content-type': kind });
-			assert.equal(answer.status, 200, `${service}: ${answer.body}`);
-			assert.equal(answer.headers['content-type'], kind);
+			const response = await post(port, pack(make(message(service))), { 'content-encoding': encoding, 'content-type': kind });
+			assert.equal(response.status, 200, `${service}: ${response.body}`);
+			assert.equal(response.headers['content-type'], kind);
 			await stored(port, service);
 		}
 });
@@ -171,9 +200,9 @@ await test('partial success: what could be stored is, and the rest is said', asy
 	const json = message('partial'),
 		many = message('partial', { attributes: Array.from({ length: 60 }, (_, i) => ({ key: `attribute${i}`, value: { stringValue: 'x' } })) });
 	json.resourceProfiles.push(many.resourceProfiles[0]);
-	const answer = await post(port, text(json));
-	assert.equal(answer.status, 200, answer.body.toString());
-	const { partialSuccess } = JSON.parse(answer.body);
+	const response = await post(port, text(json));
+	assert.equal(response.status, 200, response.body.toString());
+	const { partialSuccess } = JSON.parse(response.body);
 	assert.equal(partialSuccess.rejectedProfiles, '1');
 	assert.match(partialSuccess.errorMessage, /labels_per_series/);
 	await stored(port, 'partial');
@@ -189,15 +218,15 @@ await test("failures are a Status in the request's form", async () => {
 		['{"dictionary":{"linkTable":[{"traceId":"xyz"}]}}', /Link.traceId: not hexadecimal/],
 		['{"resourceProfiles":[{"scopeProfiles":[{"profiles":[{"samples":[{"stackIndex":7}]}]}]}]}', /OTLP request/],
 	]) {
-		const answer = await post(port, Buffer.from(body));
-		assert.equal(answer.status, 400, body);
-		assert.equal(answer.headers['content-type'], 'application/json');
-		assert.equal(JSON.parse(answer.body).code, 3);
-		assert.match(JSON.parse(answer.body).message, pattern);
+		const response = await post(port, Buffer.from(body));
+		assert.equal(response.status, 400, body);
+		assert.equal(response.headers['content-type'], 'application/json');
+		assert.equal(JSON.parse(response.body).code, 3);
+		assert.match(JSON.parse(response.body).message, pattern);
 	}
-	const answer = await post(port, Buffer.from([0x0a, 5, 1]), { 'content-type': 'application/x-protobuf' });
-	assert.equal(answer.status, 400);
-	assert.equal(type('Status').decode(answer.body).code, 3);
+	const response = await post(port, Buffer.from([0x0a, 5, 1]), { 'content-type': 'application/x-protobuf' });
+	assert.equal(response.status, 400);
+	assert.equal(type('Status').decode(response.body).code, 3);
 	const large = await post(port, gzipSync(Buffer.alloc(65 << 20, ' ')), { 'content-encoding': 'gzip' });
 	assert.equal(large.status, 413);
 	assert.equal(JSON.parse(large.body).code, 8);
@@ -212,10 +241,10 @@ await test('limits say when to come back: Retry-After, and RetryInfo over gRPC',
 	writeFileSync(`${directory}/wick.yaml`, 'limits:\n  ingest_bytes_per_second: 10\n  ingest_bytes_burst: 10\n');
 	const limited = await startServer(`${directory}/limited`, ['--config', `${directory}/wick.yaml`]);
 	assert.equal((await post(limited.port, text(message('limit')))).status, 200);
-	const answer = await post(limited.port, text(message('limit')));
-	assert.equal(answer.status, 429);
-	assert.ok(Number(answer.headers['retry-after']) > 0);
-	assert.equal(JSON.parse(answer.body).code, 8);
+	const response = await post(limited.port, text(message('limit')));
+	assert.equal(response.status, 429);
+	assert.ok(Number(response.headers['retry-after']) > 0);
+	assert.equal(JSON.parse(response.body).code, 8);
 	const client = new grpc.Client(`127.0.0.1:${limited.port}`, grpc.credentials.createInsecure());
 	const error = await new Promise((resolve) =>
 		client.makeUnaryRequest(

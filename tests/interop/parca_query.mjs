@@ -61,7 +61,7 @@ const root = protobuf.parse(proto, { keepCase: true }).root,
 	service = root.lookupService('parca.query.v1alpha1.QueryService');
 const server = await startServer(`${directory}/data`),
 	samples = knownSamples();
-// As connect-go does it WithGRPCWeb(): a frame of flags, length and message; the answer's last frame is the trailers.
+// As connect-go does it WithGRPCWeb(): a frame of flags, length and message; the response's last frame is the trailers.
 async function web(method, message) {
 	const { requestType, responseType } = service.methods[method];
 	const In = root.lookupType(`parca.query.v1alpha1.${requestType}`),
@@ -69,7 +69,7 @@ async function web(method, message) {
 	const bytes = Buffer.from(In.encode(In.fromObject(message)).finish()),
 		head = Buffer.alloc(5);
 	head.writeUInt32BE(bytes.length, 1);
-	const answer = await request(server.port, 'POST', `/parca.query.v1alpha1.QueryService/${method}`, {
+	const response = await request(server.port, 'POST', `/parca.query.v1alpha1.QueryService/${method}`, {
 		body: Buffer.concat([head, bytes]),
 		headers: {
 			'content-type': 'application/grpc-web+proto',
@@ -78,13 +78,13 @@ async function web(method, message) {
 			'x-user-agent': 'grpc-go-connect/1.16.2',
 		},
 	});
-	assert.equal(answer.status, 200, answer.body.toString());
+	assert.equal(response.status, 200, response.body.toString());
 	let data = Buffer.alloc(0),
 		trailers = '';
-	for (let at = 0; at < answer.body.length;) {
-		const flags = answer.body[at],
-			length = answer.body.readUInt32BE(at + 1),
-			frame = answer.body.subarray(at + 5, at + 5 + length),
+	for (let at = 0; at < response.body.length;) {
+		const flags = response.body[at],
+			length = response.body.readUInt32BE(at + 1),
+			frame = response.body.subarray(at + 5, at + 5 + length),
 			plain = flags & 1 ? gunzipSync(frame) : frame;
 		if (flags & 0x80) trailers += plain;
 		else data = plain;
@@ -152,6 +152,24 @@ await test('values over time by label and step', async () => {
 		);
 	}
 });
+await test('a gauge over time is the average of each series in a step; a merge adds all profiles up', async () => {
+	const { series } = await web('QueryRange', { query: HEAP, start: seconds(start), end: seconds(end), step: { seconds: 120 }, sum_by: ['region'] });
+	const profiles = new Map();
+	for (const s of chosen(HEAP, {})) {
+		const at = Math.floor(s.time / 120000) * 120;
+		profiles.set(at, { ...profiles.get(at), [s.service]: [...(profiles.get(at)?.[s.service] ?? []), s.value] });
+	}
+	const average = (values) => values.reduce((a, b) => a + b) / values.length;
+	const expected = [...profiles].map(([at, services]) => [at, Object.values(services).reduce((sum, values) => sum + average(values), 0)]);
+	assert.ok([...profiles.values()].some((services) => services.shop.length === 2), 'a step with two scrapes');
+	assert.deepEqual(
+		series.map((one) => one.samples.map((s) => [s.timestamp.seconds, s.value])),
+		[expected],
+	);
+	for (const { value, value_per_second, duration } of series[0].samples) assert.deepEqual([value_per_second, duration], [value, 0]);
+	const merged = await web('Query', { mode: 2, merge: { query: `${HEAP}{service_name="shop"}`, start: seconds(start), end: seconds(end) }, report_type: 0 });
+	assert.equal(merged.total, 100 + 200 + 300 + 400 + 500);
+});
 // As Grafana walks the table: rows of the children of row 0, and so on; values are unsigned.
 function pathsOfTable({ record }) {
 	const table = arrow.tableFromIPC(record),
@@ -186,12 +204,12 @@ function pathsOfTable({ record }) {
 }
 const plain = (map) => entries(new Map([...map].map(([path, { total, self }]) => [path, { total, self }])));
 await test('flame graph in Arrow', async () => {
-	const answer = await web('Query', ask(`${DELTA}{service_name="shop"}`)),
+	const response = await web('Query', ask(`${DELTA}{service_name="shop"}`)),
 		list = chosen(CPU, { service: 'shop' });
-	assert.equal(answer.total, sum(list));
-	assert.equal(answer.flamegraph_arrow.unit, 'nanoseconds');
-	assert.equal(answer.flamegraph_arrow.height, Math.max(...list.map((s) => s.stack.length)));
-	const { found, total } = pathsOfTable(answer.flamegraph_arrow);
+	assert.equal(response.total, sum(list));
+	assert.equal(response.flamegraph_arrow.unit, 'nanoseconds');
+	assert.equal(response.flamegraph_arrow.height, Math.max(...list.map((s) => s.stack.length)));
+	const { found, total } = pathsOfTable(response.flamegraph_arrow);
 	assert.equal(total.total, sum(list));
 	assert.deepEqual(plain(found), entries(treeOf(list)));
 });
@@ -242,12 +260,12 @@ await test('comparisons: b against a, as they are or scaled', async () => {
 		before = treeOf(left),
 		after = treeOf(right);
 	for (const absolute of [true, false]) {
-		const answer = await web('Query', {
+		const response = await web('Query', {
 			mode: 1,
 			report_type: 5,
 			diff: { a: { mode: 1, merge: merge(DELTA, start, half) }, b: { mode: 1, merge: merge(DELTA, half, end) }, absolute },
 		});
-		const { found } = pathsOfTable(answer.flamegraph_arrow),
+		const { found } = pathsOfTable(response.flamegraph_arrow),
 			scale = absolute ? 1 : sum(right) / sum(left);
 		assert.equal(found.size, new Set([...before.keys(), ...after.keys()]).size);
 		for (const [path, node] of found) {
@@ -257,8 +275,8 @@ await test('comparisons: b against a, as they are or scaled', async () => {
 	}
 });
 await test('a single profile', async () => {
-	const answer = await web('Query', { mode: 0, report_type: 5, single: { query: `${DELTA}{service_name="ads"}`, time: seconds(now + 2 * minute) } });
-	assert.equal(answer.total, sum(chosen(CPU, { service: 'ads', from: now + 2 * minute, to: now + 2 * minute })));
+	const response = await web('Query', { mode: 0, report_type: 5, single: { query: `${DELTA}{service_name="ads"}`, time: seconds(now + 2 * minute) } });
+	assert.equal(response.total, sum(chosen(CPU, { service: 'ads', from: now + 2 * minute, to: now + 2 * minute })));
 });
 await test('no data is an empty graph', async () => {
 	const { flamegraph_arrow, total } = await web('Query', ask(`${DELTA}{service_name="none"}`));
@@ -279,18 +297,18 @@ await test('bad questions say why', async () => {
 		['QueryRange', { query: DELTA }, 3, /start and end are required/],
 		['Values', {}, 3, /label_name is missing/],
 	]) {
-		const answer = await web(method, message);
-		assert.equal(answer.status, status, `${method} ${JSON.stringify(message)}: ${answer.message}`);
-		assert.match(answer.message, pattern);
+		const response = await web(method, message);
+		assert.equal(response.status, status, `${method} ${JSON.stringify(message)}: ${response.message}`);
+		assert.match(response.message, pattern);
 	}
 });
 await test("gRPC, by the gRPC project's client", async () => {
 	const Client = grpc.loadPackageDefinition(loader.loadSync(`${directory}/query.proto`, { keepCase: true, longs: Number })).parca.query.v1alpha1.QueryService;
 	const client = new Client(`127.0.0.1:${server.port}`, grpc.credentials.createInsecure());
-	const answer = await new Promise((resolve, reject) =>
+	const response = await new Promise((resolve, reject) =>
 		client.Query(ask(`${DELTA}{service_name="mail"}`), (error, found) => (error ? reject(error) : resolve(found))),
 	);
-	assert.deepEqual(plain(pathsOfTable(answer.flamegraph_arrow).found), entries(treeOf(chosen(CPU, { service: 'mail' }))));
+	assert.deepEqual(plain(pathsOfTable(response.flamegraph_arrow).found), entries(treeOf(chosen(CPU, { service: 'mail' }))));
 	client.close();
 });
 await server.stop();

@@ -24,12 +24,12 @@ message RawSample { bytes raw_profile = 1; }`,
 const service = grpc.loadPackageDefinition(loader.loadSync(`${directory}/store.proto`, { keepCase: true })).parca.profilestore.v1alpha1.ProfileStoreService;
 const server = await startServer(`${directory}/data`);
 const client = new service(`127.0.0.1:${server.port}`, grpc.credentials.createInsecure());
-const write = (message) => new Promise((resolve) => client.WriteRaw(message, (error, answer) => resolve(error ?? answer)));
+const write = (message) => new Promise((resolve) => client.WriteRaw(message, (error, response) => resolve(error ?? response)));
 const labels = (set) => ({ labels: Object.entries(set).map(([name, value]) => ({ name, value })) });
 const ask = async (selector, format) => {
-	const answer = await request(server.port, 'GET', `/api/v1/query?${new URLSearchParams({ query: selector, from: 'now-1h', to: 'now+1h', format })}`);
-	assert.equal(answer.status, 200, answer.body.toString());
-	return answer.body;
+	const response = await request(server.port, 'GET', `/api/v1/query?${new URLSearchParams({ query: selector, from: 'now-1h', to: 'now+1h', format })}`);
+	assert.equal(response.status, 200, response.body.toString());
+	return response.body;
 };
 const total = async (selector) => JSON.parse(await ask(selector, 'flame')).flame.total;
 

@@ -30,9 +30,9 @@ async function startProxy(user) {
 		if (status) return outgoing.writeHead(status, { 'proxy-authenticate': 'Basic' }).end('no');
 		const { 'proxy-authorization': _, ...headers } = incoming.headers;
 		if (url.hostname === 'wick.test') headers.host = `127.0.0.1:${url.port}`; // a server on loopback answers to no other name
-		const inner = http.request({ host: '127.0.0.1', port: url.port, method: incoming.method, path: url.pathname + url.search, headers }, (answer) => {
-			outgoing.writeHead(answer.statusCode, answer.headers);
-			answer.pipe(outgoing);
+		const inner = http.request({ host: '127.0.0.1', port: url.port, method: incoming.method, path: url.pathname + url.search, headers }, (response) => {
+			outgoing.writeHead(response.statusCode, response.headers);
+			response.pipe(outgoing);
 		});
 		inner.on('error', () => outgoing.writeHead(502).end());
 		incoming.pipe(inner);
@@ -96,8 +96,8 @@ async function startForwarding(targets, environment) {
 	return server;
 }
 async function send(server, value) {
-	const answer = await request(server.port, 'POST', '/api/v1/ingest', { body: profile(value) });
-	assert.equal(answer.status, 200, answer.body.toString());
+	const response = await request(server.port, 'POST', '/api/v1/ingest', { body: profile(value) });
+	assert.equal(response.status, 200, response.body.toString());
 }
 function run(parameters, environment) {
 	return new Promise((resolve) => {
@@ -159,8 +159,8 @@ await test('loopback, and what NO_PROXY lists, is reached without a proxy', asyn
 	assert.equal(proxy.asked.length, 0);
 });
 await test('HTTP_PROXY is not read: in a CGI program clients set it', async () => {
-	const answer = await ask(`http://wick.test:${server.port}`, { HTTP_PROXY: open.url });
-	assert.equal(answer.code, 1);
+	const response = await ask(`http://wick.test:${server.port}`, { HTTP_PROXY: open.url });
+	assert.equal(response.code, 1);
 	assert.equal(open.asked.length, 0);
 });
 await test("what a proxy refuses is said, with the proxy's name and without its password", async () => {
@@ -193,10 +193,10 @@ await test("what a proxy refuses is said, with the proxy's name and without its 
 		],
 	];
 	for (const [url, all_proxy, code, message] of cases) {
-		const answer = await ask(url, { all_proxy });
-		assert.equal(answer.code, code, answer.err);
-		assert.match(answer.err, message);
-		assert.doesNotMatch(answer.err, /s3cr|wr0ng/);
+		const response = await ask(url, { all_proxy });
+		assert.equal(response.code, code, response.err);
+		assert.match(response.err, message);
+		assert.doesNotMatch(response.err, /s3cr|wr0ng/);
 	}
 });
 await test('a forwarding server whose proxy refuses goes on, says so, and has it waiting', async () => {

@@ -14,16 +14,16 @@ const send = (name, body, parameters = {}, headers = {}, path = '/ingest') =>
 		headers,
 	});
 const query = async (selector, range = {}) => {
-	const answer = await request(
+	const response = await request(
 		server.port,
 		'GET',
 		`/api/v1/query?${new URLSearchParams({ query: selector, from: 'now-1h', to: 'now+1h', format: 'json', ...range })}`,
 	);
-	assert.equal(answer.status, 200, answer.body.toString());
-	return JSON.parse(answer.body);
+	assert.equal(response.status, 200, response.body.toString());
+	return JSON.parse(response.body);
 };
 const total = async (selector, range) => (await query(selector, { ...range, format: 'flame' })).flame.total;
-const ok = (answer) => assert.equal(answer.status, 200, answer.body.toString());
+const ok = (response) => assert.equal(response.status, 200, response.body.toString());
 const functions = async (selector) => Object.fromEntries((await query(selector)).functions.rows.map((row) => [row.name, row.self]).filter(([, self]) => self));
 
 // A node: [text, value, [children]].
@@ -262,9 +262,9 @@ await test('an empty body is nothing, and no failure', async () => {
 });
 await test('failures', async () => {
 	const refused = async (status, message, ...call) => {
-		const answer = await send(...call);
-		assert.equal(answer.status, status, `${call[0]}: ${answer.body}`);
-		const said = JSON.parse(answer.body);
+		const response = await send(...call);
+		assert.equal(response.status, status, `${call[0]}: ${response.body}`);
+		const said = JSON.parse(response.body);
 		assert.match(said.message, message);
 		assert.match(said.code, /^(invalid_argument|resource_exhausted)$/);
 	};
@@ -293,10 +293,10 @@ await test('a limit is 429 and says when to come back', async () => {
 	const limited = await startServer(`${directory}/data`, ['--config', `${directory}/wick.yaml`]);
 	const push = () => request(limited.port, 'POST', '/ingest?name=app', { body: Buffer.from('main;leaf 1\n'.repeat(10)) });
 	ok(await push());
-	const answer = await push();
-	assert.equal(answer.status, 429);
-	assert.equal(JSON.parse(answer.body).code, 'resource_exhausted');
-	assert.ok(Number(answer.headers['retry-after']) > 0);
+	const response = await push();
+	assert.equal(response.status, 429);
+	assert.equal(JSON.parse(response.body).code, 'resource_exhausted');
+	assert.ok(Number(response.headers['retry-after']) > 0);
 	assert.equal(await limited.stop(), 0);
 });
 finish();

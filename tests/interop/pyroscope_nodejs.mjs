@@ -32,14 +32,15 @@ child.stderr.on('data', (data) => {
 });
 process.on('exit', () => child.kill('SIGKILL'));
 const table = async (selector) => {
-	const answer = await request(
+	const response = await request(
 		server.port,
 		'GET',
 		`/api/v1/query?${new URLSearchParams({ query: selector, from: 'now-1h', to: 'now+1h', format: 'json', limit: '0' })}`,
 		{ headers },
 	);
-	assert.equal(answer.status, 200, answer.body.toString());
-	return JSON.parse(answer.body).functions.rows;
+	if (response.status === 400 && response.body.includes('no such profile type')) return []; // nothing of it has come yet
+	assert.equal(response.status, 200, response.body.toString());
+	return JSON.parse(response.body).functions.rows;
 };
 // Until there is such a row; the limit is only for a test that has failed.
 const row = async (selector, name) => {

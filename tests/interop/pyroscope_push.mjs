@@ -49,9 +49,9 @@ const encode = (message) => Buffer.from(Request.encode(Request.fromObject(messag
 const json = (message) => Buffer.from(JSON.stringify(message, (_, value) => (value?.type === 'Buffer' ? Buffer.from(value.data).toString('base64') : value)));
 const post = (body, type, headers = {}) => request(server.port, 'POST', path, { body, headers: { 'content-type': type, ...headers } });
 const total = async (selector) => {
-	const answer = await request(server.port, 'GET', `/api/v1/query?query=${encodeURIComponent(selector)}&from=now-1h&to=now%2B1h`);
-	assert.equal(answer.status, 200, answer.body.toString());
-	return JSON.parse(answer.body).flame.total;
+	const response = await request(server.port, 'GET', `/api/v1/query?query=${encodeURIComponent(selector)}&from=now-1h&to=now%2B1h`);
+	assert.equal(response.status, 200, response.body.toString());
+	return JSON.parse(response.body).flame.total;
 };
 const stored = async (name) => assert.equal(await total(`process_cpu:cpu:nanoseconds{service_name="${name}", http_method="GET"}`), 10, name);
 const frame = (flags, body) => Buffer.concat([Buffer.from([flags, ...[24, 16, 8, 0].map((n) => (body.length >>> n) & 255)]), body]);
@@ -64,7 +64,7 @@ function frames(body) {
 
 await test('gRPC', async () => {
 	const client = new service(`127.0.0.1:${server.port}`, grpc.credentials.createInsecure());
-	const call = (message) => new Promise((resolve) => client.Push(message, (error, answer) => resolve(error ?? answer)));
+	const call = (message) => new Promise((resolve) => client.Push(message, (error, response) => resolve(error ?? response)));
 	assert.deepEqual(await call(push('grpc')), {});
 	await stored('grpc');
 	const refused = await call({ series: [{ labels: [], samples: [{ raw_profile: Buffer.from([0xff, 0xff, 0xff]) }] }] });
@@ -73,10 +73,10 @@ await test('gRPC', async () => {
 	client.close();
 });
 await test('Connect, protobuf', async () => {
-	const answer = await post(encode(push('proto', { zipped: false })), 'application/proto', { 'connect-protocol-version': '1' });
-	assert.equal(answer.status, 200, answer.body.toString());
-	assert.equal(answer.headers['content-type'], 'application/proto');
-	assert.equal(answer.body.length, 0);
+	const response = await post(encode(push('proto', { zipped: false })), 'application/proto', { 'connect-protocol-version': '1' });
+	assert.equal(response.status, 200, response.body.toString());
+	assert.equal(response.headers['content-type'], 'application/proto');
+	assert.equal(response.body.length, 0);
 	await stored('proto');
 });
 await test('Connect, protobuf, gzip', async () => {
@@ -89,10 +89,10 @@ await test('a series with too many labels does not keep back the others', async 
 		good = push('beside').series[0];
 	assert.equal((await post(encode({ series: [many, good] }), 'application/proto')).status, 200);
 	await stored('beside');
-	const answer = await post(encode({ series: [many] }), 'application/proto');
-	assert.equal(answer.status, 400, answer.body.toString());
-	assert.match(answer.body.toString(), /exceeds the limit/);
-	assert.equal(answer.headers['x-wick-limit'], 'labels_per_series');
+	const response = await post(encode({ series: [many] }), 'application/proto');
+	assert.equal(response.status, 400, response.body.toString());
+	assert.match(response.body.toString(), /exceeds the limit/);
+	assert.equal(response.headers['x-wick-limit'], 'labels_per_series');
 	const metrics = (await request(server.port, 'GET', '/metrics')).body.toString();
 	assert.match(metrics, /\{reason="labels_per_series"\} 2\n/);
 	assert.match(metrics, /wick_ingest_lost_profiles_total 0\n/);
@@ -111,16 +111,16 @@ await test('a value that is no UTF-8 is mended, and cut to what fits', async () 
 		].map((label) => field(1, pair(...label))),
 		field(2, field(1, raw)),
 	]);
-	const answer = await post(field(1, series), 'application/proto');
-	assert.equal(answer.status, 200, answer.body.toString());
+	const response = await post(field(1, series), 'application/proto');
+	assert.equal(response.status, 200, response.body.toString());
 	await stored('noise');
 });
 await test('Connect, JSON, in both spellings', async () => {
 	const message = push('json'),
-		answer = await post(json(message), 'application/json; charset=utf-8');
-	assert.equal(answer.status, 200, answer.body.toString());
-	assert.equal(answer.headers['content-type'], 'application/json');
-	assert.equal(answer.body.toString(), '{}');
+		response = await post(json(message), 'application/json; charset=utf-8');
+	assert.equal(response.status, 200, response.body.toString());
+	assert.equal(response.headers['content-type'], 'application/json');
+	assert.equal(response.body.toString(), '{}');
 	await stored('json');
 	const camel = json(push('camel')).toString().replace('raw_profile', 'rawProfile').replace(/=+"/g, '"');
 	assert.equal((await post(Buffer.from(camel), 'application/json')).status, 200);
@@ -136,43 +136,43 @@ await test('several series, and profiles in a series', async () => {
 	assert.equal(await total('process_cpu{service_name="a"}'), 20, 'sent again it is not counted twice');
 });
 await test('gRPC-Web, binary and text', async () => {
-	let answer = await post(frame(0, encode(push('web'))), 'application/grpc-web+proto');
-	assert.equal(answer.status, 200);
-	assert.equal(answer.headers['content-type'], 'application/grpc-web+proto');
+	let response = await post(frame(0, encode(push('web'))), 'application/grpc-web+proto');
+	assert.equal(response.status, 200);
+	assert.equal(response.headers['content-type'], 'application/grpc-web+proto');
 	assert.deepEqual(
-		frames(answer.body).map(({ flags, data }) => [flags, data.toString()]),
+		frames(response.body).map(({ flags, data }) => [flags, data.toString()]),
 		[
 			[0, ''],
 			[0x80, 'grpc-status: 0\r\n'],
 		],
 	);
 	await stored('web');
-	answer = await post(frame(1, gzipSync(encode(push('webzip')))), 'application/grpc-web', { 'grpc-encoding': 'gzip' });
-	assert.match(frames(answer.body).at(-1).data.toString(), /^grpc-status: 0\r\n/);
+	response = await post(frame(1, gzipSync(encode(push('webzip')))), 'application/grpc-web', { 'grpc-encoding': 'gzip' });
+	assert.match(frames(response.body).at(-1).data.toString(), /^grpc-status: 0\r\n/);
 	await stored('webzip');
 	const whole = frame(0, encode(push('text')));
 	const pieces = whole.subarray(0, 5).toString('base64') + whole.subarray(5, 105).toString('base64') + whole.subarray(105).toString('base64');
-	answer = await post(Buffer.from(pieces), 'application/grpc-web-text');
-	assert.equal(answer.headers['content-type'], 'application/grpc-web-text+proto');
+	response = await post(Buffer.from(pieces), 'application/grpc-web-text');
+	assert.equal(response.headers['content-type'], 'application/grpc-web-text+proto');
 	assert.deepEqual(
-		frames(Buffer.from(answer.body.toString(), 'base64')).map(({ flags }) => flags),
+		frames(Buffer.from(response.body.toString(), 'base64')).map(({ flags }) => flags),
 		[0, 0x80],
 	);
 	await stored('text');
 });
 await test("failures are said in each protocol's way", async () => {
 	const bad = { series: [{ labels: [], samples: [{ raw_profile: Buffer.from([0xff, 0xff, 0xff]) }] }] };
-	let answer = await post(encode(bad), 'application/proto');
-	assert.equal(answer.status, 400);
-	assert.equal(answer.headers['content-type'], 'application/json');
-	assert.equal(JSON.parse(answer.body).code, 'invalid_argument');
-	assert.match(JSON.parse(answer.body).message, /raw_profile/);
-	answer = await post(frame(0, encode(bad)), 'application/grpc-web+proto');
-	assert.equal(answer.status, 200);
-	assert.match(frames(answer.body)[0].data.toString(), /^grpc-status: 3\r\ngrpc-message: [^ ]*raw_profile[^ ]*\r\n$/);
-	answer = await post(Buffer.from('{"series": [{"labels": 5}]}'), 'application/json');
-	assert.equal(answer.status, 400);
-	assert.match(JSON.parse(answer.body).message, /RawProfileSeries.labels/);
+	let response = await post(encode(bad), 'application/proto');
+	assert.equal(response.status, 400);
+	assert.equal(response.headers['content-type'], 'application/json');
+	assert.equal(JSON.parse(response.body).code, 'invalid_argument');
+	assert.match(JSON.parse(response.body).message, /raw_profile/);
+	response = await post(frame(0, encode(bad)), 'application/grpc-web+proto');
+	assert.equal(response.status, 200);
+	assert.match(frames(response.body)[0].data.toString(), /^grpc-status: 3\r\ngrpc-message: [^ ]*raw_profile[^ ]*\r\n$/);
+	response = await post(Buffer.from('{"series": [{"labels": 5}]}'), 'application/json');
+	assert.equal(response.status, 400);
+	assert.match(JSON.parse(response.body).message, /RawProfileSeries.labels/);
 	for (const [body, type] of [
 		['', 'application/json'],
 		['{', 'application/json'],
@@ -195,7 +195,7 @@ await test("failures are said in each protocol's way", async () => {
 });
 await test("too large: in each protocol's way", async () => {
 	const big = Buffer.alloc(65 << 20);
-	// Only its head: the answer does not wait for the body.
+	// Only its head: the response does not wait for the body.
 	const told = await new Promise((resolve, reject) => {
 		let text = '';
 		const socket = connect(server.port, '127.0.0.1', () =>
@@ -211,11 +211,11 @@ await test("too large: in each protocol's way", async () => {
 		socket.on('error', reject);
 	});
 	assert.match(told, /^HTTP\/1\.1 413 [^]*"code":"resource_exhausted"/);
-	let answer = await post(gzipSync(big), 'application/proto', { 'content-encoding': 'gzip' });
-	assert.equal(answer.status, 413);
-	assert.equal(JSON.parse(answer.body).code, 'resource_exhausted');
-	answer = await post(frame(1, gzipSync(big)), 'application/grpc-web+proto', { 'grpc-encoding': 'gzip' });
-	assert.match(frames(answer.body)[0].data.toString(), /^grpc-status: 8\r\n/);
+	let response = await post(gzipSync(big), 'application/proto', { 'content-encoding': 'gzip' });
+	assert.equal(response.status, 413);
+	assert.equal(JSON.parse(response.body).code, 'resource_exhausted');
+	response = await post(frame(1, gzipSync(big)), 'application/grpc-web+proto', { 'grpc-encoding': 'gzip' });
+	assert.match(frames(response.body)[0].data.toString(), /^grpc-status: 8\r\n/);
 });
 await test('pages of other sites are refused where there is no token', async () => {
 	for (const method of ['OPTIONS', 'POST'])
@@ -245,10 +245,10 @@ await test('with a token a page may call if it gives the token itself', async ()
 	assert.equal(preflight.status, 204);
 	assert.equal(preflight.headers['access-control-allow-origin'], 'https://grafana.example');
 	assert.match(preflight.headers['access-control-allow-headers'], /Authorization/);
-	const answer = await call('POST', { authorization: 'Bearer correct-horse' });
-	assert.equal(answer.status, 200);
-	assert.equal(answer.headers['access-control-allow-origin'], 'https://grafana.example');
-	assert.equal(answer.headers['access-control-allow-credentials'], undefined);
+	const response = await call('POST', { authorization: 'Bearer correct-horse' });
+	assert.equal(response.status, 200);
+	assert.equal(response.headers['access-control-allow-origin'], 'https://grafana.example');
+	assert.equal(response.headers['access-control-allow-credentials'], undefined);
 	assert.equal((await call('POST', { authorization: 'Bearer wrong' })).status, 403);
 	assert.equal((await call('POST', {})).status, 403);
 	assert.equal(

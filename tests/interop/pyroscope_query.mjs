@@ -74,23 +74,23 @@ async function grafana(method, message) {
 	const { requestType, responseType } = service.methods[method];
 	const In = root.lookupType(`querier.v1.${requestType}`),
 		Out = root.lookupType(`querier.v1.${responseType}`);
-	const answer = await post(method, Buffer.from(In.encode(In.fromObject(message)).finish()), 'application/proto', {
+	const response = await post(method, Buffer.from(In.encode(In.fromObject(message)).finish()), 'application/proto', {
 		'connect-protocol-version': '1',
 		'accept-encoding': 'gzip',
 		'user-agent': 'connect-go/1.16.2 (go1.23.1)',
 	});
-	assert.equal(answer.status, 200, answer.body.toString());
-	assert.equal(answer.headers['content-type'], 'application/proto');
-	return Out.toObject(Out.decode(answer.headers['content-encoding'] === 'gzip' ? gunzipSync(answer.body) : answer.body), plain);
+	assert.equal(response.status, 200, response.body.toString());
+	assert.equal(response.headers['content-type'], 'application/proto');
+	return Out.toObject(Out.decode(response.headers['content-encoding'] === 'gzip' ? gunzipSync(response.body) : response.body), plain);
 }
 async function drilldown(path, message) {
-	const answer = await request(server.port, 'POST', path, { body: Buffer.from(JSON.stringify(message)), headers: { 'content-type': 'application/json' } });
-	assert.equal(answer.status, 200, answer.body.toString());
-	return JSON.parse(answer.body);
+	const response = await request(server.port, 'POST', path, { body: Buffer.from(JSON.stringify(message)), headers: { 'content-type': 'application/json' } });
+	assert.equal(response.status, 200, response.body.toString());
+	return JSON.parse(response.body);
 }
 const refused = async (method, message) => {
-	const answer = await post(method, Buffer.from(JSON.stringify(message)), 'application/json');
-	return { status: answer.status, ...JSON.parse(answer.body) };
+	const response = await post(method, Buffer.from(JSON.stringify(message)), 'application/json');
+	return { status: response.status, ...JSON.parse(response.body) };
 };
 
 const chosen = (type, filter) => choose(samples, type, { from: start, to: end, ...filter });
@@ -103,8 +103,8 @@ await test('types', async () => {
 	]);
 	assert.equal((await grafana('ProfileTypes', {})).profile_types.length, 2, 'no range is all of time');
 	assert.equal((await grafana('ProfileTypes', { start: 1, end: 2 })).profile_types.length, 0);
-	const answer = await drilldown('/querier.v1.QuerierService/ProfileTypes', { start: String(start), end });
-	assert.equal(answer.profileTypes[1].sampleUnit, 'nanoseconds');
+	const response = await drilldown('/querier.v1.QuerierService/ProfileTypes', { start: String(start), end });
+	assert.equal(response.profileTypes[1].sampleUnit, 'nanoseconds');
 });
 await test('label names and values', async () => {
 	const { names } = await grafana('LabelNames', { matchers: [`{service_name="shop"}`], start, end });
@@ -119,8 +119,8 @@ await test('label names and values', async () => {
 	assert.deepEqual(await values('no_such_label'), []);
 });
 await test('series: services with their types, as the first page asks', async () => {
-	const answer = await drilldown('/querier.v1.QuerierService/Series', { start, end, labelNames: ['service_name', '__profile_type__'], matchers: [] });
-	const found = answer.labelsSet.map(({ labels }) => Object.fromEntries(labels.map(({ name, value }) => [name, value])));
+	const response = await drilldown('/querier.v1.QuerierService/Series', { start, end, labelNames: ['service_name', '__profile_type__'], matchers: [] });
+	const found = response.labelsSet.map(({ labels }) => Object.fromEntries(labels.map(({ name, value }) => [name, value])));
 	assert.deepEqual(
 		found.map((l) => `${l.service_name} ${l.__profile_type__}`).sort(),
 		['ads', 'mail', 'shop'].flatMap((s) => [`${s} ${HEAP}`, `${s} ${CPU}`]).sort(),
@@ -382,7 +382,7 @@ await test('bad questions are invalid arguments that say why', async () => {
 await test("gRPC, by the gRPC project's client", async () => {
 	const Client = grpc.loadPackageDefinition(loader.loadSync(`${directory}/querier.proto`, { keepCase: true, longs: Number })).querier.v1.QuerierService;
 	const client = new Client(`127.0.0.1:${server.port}`, grpc.credentials.createInsecure());
-	const call = (method, message) => new Promise((resolve) => client[method](message, (error, answer) => resolve(error ?? answer)));
+	const call = (method, message) => new Promise((resolve) => client[method](message, (error, response) => resolve(error ?? response)));
 	const { flamegraph } = await call('SelectMergeStacktraces', { profile_typeID: CPU, label_selector: '{}', start, end });
 	assert.deepEqual(entries(pathsOf(flamegraph)), entries(treeOf(chosen(CPU))));
 	const bad = await call('SelectMergeStacktraces', { profile_typeID: CPU, label_selector: '{a', start, end });

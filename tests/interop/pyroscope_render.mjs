@@ -16,10 +16,10 @@ const start = now - minute,
 const chosen = (type, filter) => choose(samples, type, { from: start, to: end, ...filter });
 const get = (path, parameters = {}) => request(server.port, 'GET', `${path}?${new URLSearchParams(parameters)}`, {});
 async function render(parameters, path = '/pyroscope/render') {
-	const answer = await get(path, parameters);
-	assert.equal(answer.status, 200, answer.body.toString());
-	assert.equal(answer.headers['content-type'], 'application/json');
-	return JSON.parse(answer.body);
+	const response = await get(path, parameters);
+	assert.equal(response.status, 200, response.body.toString());
+	assert.equal(response.headers['content-type'], 'application/json');
+	return JSON.parse(response.body);
 }
 const ask = { query: `${CPU}{service_name="shop"}`, from: start, until: end, format: 'json' };
 
@@ -140,9 +140,9 @@ await test('bad questions', async () => {
 		['/pyroscope/render', { ...ask, format: 'html' }, 501, 'unimplemented', /html/],
 		['/pyroscope/label-values', {}, 400, 'invalid_argument', /label parameter is required/],
 	]) {
-		const answer = await get(path, parameters);
-		assert.equal(answer.status, status, answer.body.toString());
-		const problem = JSON.parse(answer.body);
+		const response = await get(path, parameters);
+		assert.equal(response.status, status, response.body.toString());
+		const problem = JSON.parse(response.body);
 		assert.equal(problem.code, code);
 		assert.match(problem.message, pattern);
 	}

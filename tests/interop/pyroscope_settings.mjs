@@ -9,8 +9,8 @@ const directory = `${temporaryDirectory()}/data`,
 let server = await startServer(directory, options);
 async function call(method, message, tenant) {
 	const headers = { 'content-type': 'application/json', ...(tenant ? { 'x-scope-orgid': tenant } : {}) };
-	const answer = await request(server.port, 'POST', `/settings.v1.SettingsService/${method}`, { body: Buffer.from(JSON.stringify(message)), headers });
-	return { status: answer.status, ...JSON.parse(answer.body) };
+	const response = await request(server.port, 'POST', `/settings.v1.SettingsService/${method}`, { body: Buffer.from(JSON.stringify(message)), headers });
+	return { status: response.status, ...JSON.parse(response.body) };
 }
 const set = (name, value, more, tenant) => call('Set', { setting: { name, value, ...more } }, tenant);
 const all = async (tenant) => {
@@ -79,9 +79,9 @@ await test('limits', async () => {
 		['n'.repeat(257), 'x', /at most 256 bytes/],
 		['n', 'x'.repeat(65537), /65536/],
 	]) {
-		const answer = await set(name, value, {}, 'team');
-		assert.equal(answer.code, 'invalid_argument');
-		assert.match(answer.message, pattern);
+		const response = await set(name, value, {}, 'team');
+		assert.equal(response.code, 'invalid_argument');
+		assert.match(response.message, pattern);
 	}
 	assert.equal((await call('Set', {})).code, 'invalid_argument');
 	assert.equal((await call('Delete', {})).code, 'invalid_argument');
@@ -111,9 +111,9 @@ await test('a restart keeps them; a file that is broken is said to be, and not o
 	server = await startServer(directory, options);
 	assert.deepEqual(await all(), before);
 	writeFileSync(file, '{"settings": [');
-	for (const answer of [await call('Get', {}), await set('a', 'b'), await call('Delete', { name: 'a' })]) {
-		assert.notEqual(answer.status, 200);
-		assert.match(answer.message, /settings\.json/);
+	for (const response of [await call('Get', {}), await set('a', 'b'), await call('Delete', { name: 'a' })]) {
+		assert.notEqual(response.status, 200);
+		assert.match(response.message, /settings\.json/);
 	}
 	assert.equal(readFileSync(file, 'utf8'), '{"settings": [');
 });

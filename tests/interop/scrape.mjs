@@ -43,7 +43,7 @@ issue('client', 'DNS:client');
 
 // One server of targets; what it does is in the path.
 const seen = [];
-const answer = (req, res) => {
+const response = (req, res) => {
 	seen.push({ url: req.url, headers: req.headers });
 	const path = req.url.split('?')[0];
 	if (path === '/good') return res.end(plainProfile);
@@ -75,7 +75,7 @@ const zeroes = Buffer.alloc(1 << 16);
 const bomb = gzipSync(Buffer.alloc(200 << 20));
 let bearer = 'first';
 const listen = (server) => new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server.address().port)));
-const targets = await listen(http.createServer(answer));
+const targets = await listen(http.createServer(response));
 const tls = await listen(
 	https.createServer(
 		{
@@ -85,7 +85,7 @@ const tls = await listen(
 			requestCert: true,
 			rejectUnauthorized: true,
 		},
-		answer,
+		response,
 	),
 );
 

@@ -69,12 +69,12 @@ async function sendOtlp(samples) {
 			linkTable: [{}, ...spans.map((spanId, i) => ({ spanId, traceId: traces[i % 3] }))],
 		},
 	};
-	const answer = await request(server.port, 'POST', '/v1development/profiles', {
+	const response = await request(server.port, 'POST', '/v1development/profiles', {
 		body: Buffer.from(JSON.stringify(body)),
 		headers: { 'content-type': 'application/json' },
 	});
-	assert.equal(answer.status, 200, answer.body.toString());
-	assert.deepEqual(JSON.parse(answer.body), {});
+	assert.equal(response.status, 200, response.body.toString());
+	assert.deepEqual(JSON.parse(response.body), {});
 }
 // As SDKs label samples: span_id and span_name, or profile_id by older ones.
 const labelled = (samples) =>
@@ -98,34 +98,34 @@ async function push(service, body) {
 			},
 		],
 	};
-	const answer = await request(server.port, 'POST', '/push.v1.PusherService/Push', {
+	const response = await request(server.port, 'POST', '/push.v1.PusherService/Push', {
 		body: Buffer.from(JSON.stringify(message)),
 		headers: { 'content-type': 'application/json' },
 	});
-	assert.equal(answer.status, 200, answer.body.toString());
+	assert.equal(response.status, 200, response.body.toString());
 }
 
 const start = now - 60000,
 	end = now + 60000;
 async function call(method, message) {
 	const body = Buffer.from(JSON.stringify({ labelSelector: '{}', start, end, ...message }));
-	const answer = await request(server.port, 'POST', `/querier.v1.QuerierService/${method}`, { body, headers: { 'content-type': 'application/json' } });
-	return { status: answer.status, partial: answer.headers['x-wick-partial'], ...JSON.parse(answer.body) };
+	const response = await request(server.port, 'POST', `/querier.v1.QuerierService/${method}`, { body, headers: { 'content-type': 'application/json' } });
+	return { status: response.status, partial: response.headers['x-wick-partial'], ...JSON.parse(response.body) };
 }
 async function tree(method, message) {
-	const answer = await call(method, message);
-	assert.equal(answer.status, 200, answer.message);
-	assert.equal(answer.partial, undefined);
-	return entries(pathsOf(answer.flamegraph));
+	const response = await call(method, message);
+	assert.equal(response.status, 200, response.message);
+	assert.equal(response.partial, undefined);
+	return entries(pathsOf(response.flamegraph));
 }
 const api = async (path, parameters) => {
-	const answer = await request(server.port, 'GET', `/api/v1/${path}?${new URLSearchParams({ from: 'now-1h', to: 'now+1h', ...parameters })}`);
-	return { status: answer.status, ...JSON.parse(answer.body) };
+	const response = await request(server.port, 'GET', `/api/v1/${path}?${new URLSearchParams({ from: 'now-1h', to: 'now+1h', ...parameters })}`);
+	return { status: response.status, ...JSON.parse(response.body) };
 };
 const total = async (query) => {
-	const answer = await api('query', { query });
-	assert.equal(answer.status, 200, JSON.stringify(answer));
-	return answer.flame.total;
+	const response = await api('query', { query });
+	assert.equal(response.status, 200, JSON.stringify(response));
+	return response.flame.total;
 };
 const inSpans = (list, ...ids) => list.filter((s) => ids.includes(s.span));
 const inTraces = (list, ...ids) => list.filter((s) => ids.includes(s.trace));
@@ -134,13 +134,13 @@ await test('links of OTLP, and labels of pprof by push.v1 and /ingest', async ()
 	await sendOtlp(otlp);
 	await push('pushed', labelled(pushed));
 	const body = labelled(ingested),
-		answer = await request(
+		response = await request(
 			server.port,
 			'POST',
 			`/ingest?${new URLSearchParams({ name: 'ingested', from: now / 1000, until: now / 1000 + 1, format: 'pprof' })}`,
 			{ body },
 		);
-	assert.equal(answer.status, 200, answer.body.toString());
+	assert.equal(response.status, 200, response.body.toString());
 });
 
 const checks = async (where) => {
@@ -278,18 +278,18 @@ await test('bad questions', async () => {
 		['SelectMergeStacktraces', { ...ask, traceIdSelector: [spans[0]] }, 'invalid_argument', /trace_id_selector/],
 		['SelectMergeStacktraces', { ...ask, profileIdSelector: [spans[0]] }, 'unimplemented', /profile_id_selector/],
 	]) {
-		const answer = await call(method, message);
-		assert.equal(answer.code, code, JSON.stringify(answer));
-		assert.match(answer.message, pattern);
+		const response = await call(method, message);
+		assert.equal(response.code, code, JSON.stringify(response));
+		assert.match(response.message, pattern);
 	}
 	for (const query of ['{__span_id__="12"}', `{__span_id__=~"${spans[0].slice(0, 8)}.*"}`, `{__span_id__="${spans[0]}"} | labels`])
 		assert.equal((await api('query', { query })).status, 400, query);
 });
 await test('what deletes series does not take a span for one', async () => {
 	const parameters = new URLSearchParams({ query: `{__span_id__="${spans[0]}"}`, from: 'now-1h', to: 'now+1h' });
-	const answer = await request(server.port, 'POST', `/api/v1/delete?${parameters}`, {});
-	assert.equal(answer.status, 400, answer.body.toString());
-	assert.match(answer.body.toString(), /__span_id__/);
+	const response = await request(server.port, 'POST', `/api/v1/delete?${parameters}`, {});
+	assert.equal(response.status, 400, response.body.toString());
+	assert.match(response.body.toString(), /__span_id__/);
 	assert.equal(await total('process_cpu{service_name="pushed"}'), sum(pushed));
 });
 await server.stop();

@@ -11,9 +11,9 @@ process.setMaxListeners(0); // each child is ended with us
 const directory = temporaryDirectory(),
 	period = 52631578;
 const total = async (server, selector = 'process_cpu') => {
-	const answer = await request(server.port, 'GET', `/api/v1/query?query=${encodeURIComponent(selector)}&from=now-1h&to=now%2B1h`);
-	assert.equal(answer.status, 200, answer.body.toString());
-	return JSON.parse(answer.body).flame.total;
+	const response = await request(server.port, 'GET', `/api/v1/query?query=${encodeURIComponent(selector)}&from=now-1h&to=now%2B1h`);
+	assert.equal(response.status, 200, response.body.toString());
+	return JSON.parse(response.body).flame.total;
 };
 function startAgent(port, spool, { options = [], env = {} } = {}) {
 	const child = spawn(wick, ['agent', '--server', `http://127.0.0.1:${port}`, '--spool', spool, '--no-debuginfo-upload', '--budget', '0', ...options], {

@@ -2,7 +2,7 @@
 /*
  * The browser that all tests of pages drive: Debian's Chromium, asking nobody but the server under test.
  *
- *   WICK_CHROMIUM     the browser (/usr/bin/chromium)
+ *   WICK_CHROMIUM     the browser (tests/lib/chromium.inc chooses one; else /usr/bin/chromium)
  *   WICK_BROWSER_WS   one that runs already (tests/lib/chromium.mjs); without it each script starts its own
  *   WICK_SLOW_PAGE    what a page puts off (frames, timers, answers of a server) comes that many milliseconds later, as on a busy
  *                     machine: a test that reads before it has waited for what it reads fails then, always

@@ -12,7 +12,7 @@ export const BUILD_IDS = {
 
 // stacks: [from the root on, how many samples]; a stack is its frames, in one text with ; between or one by one. A frame is
 // FUNCTION@BINARY; without a binary it is of the program.
-export function encode(stacks) {
+export function encode(stacks, ms = Date.now()) {
 	const strings = new StringTable();
 	const text = (value) => strings.dedup(value);
 	const type = new ValueType({ type: text('cpu'), unit: text('nanoseconds') });
@@ -65,16 +65,16 @@ export function encode(stacks) {
 		location: [...locations.values()],
 		function: functions,
 		stringTable: strings,
-		timeNanos: BigInt(Date.now()) * 1_000_000n,
+		timeNanos: BigInt(Math.round(ms)) * 1_000_000n,
 		durationNanos: 10_000_000_000,
 		periodType: type,
 		period: PERIOD,
 	}).encode();
 }
 
-/** As CPU time of now. labels: NAME: value. */
-export async function pushStacks(base, stacks, labels = {}) {
+/** As CPU time of now, or of another time. labels: NAME: value. */
+export async function pushStacks(base, stacks, labels = {}, ms = Date.now()) {
 	const params = new URLSearchParams([['name', 'process_cpu'], ...Object.entries(labels).map(([name, value]) => ['label', `${name}=${value}`])]);
-	const response = await fetch(new URL(`api/v1/ingest?${params}`, base), { method: 'POST', body: encode(stacks) });
+	const response = await fetch(new URL(`api/v1/ingest?${params}`, base), { method: 'POST', body: encode(stacks, ms) });
 	assert.equal(response.status, 200, await response.text());
 }

@@ -77,11 +77,11 @@ function stream(session, headers, body) {
 	return new Promise((resolve, reject) => {
 		const req = session.request(headers);
 		const parts = [];
-		let answer, trailers;
-		req.on('response', (h) => (answer = h));
+		let response, trailers;
+		req.on('response', (h) => (response = h));
 		req.on('trailers', (h) => (trailers = h));
 		req.on('data', (part) => parts.push(part));
-		req.on('end', () => resolve({ headers: answer, trailers, body: Buffer.concat(parts) }));
+		req.on('end', () => resolve({ headers: response, trailers, body: Buffer.concat(parts) }));
 		req.on('error', reject);
 		req.end(body);
 	});

@@ -88,7 +88,8 @@ static void count_scenario(struct harness *harness, const char *name, bool incom
 	harness->scenarios[i].incomplete += incomplete;
 }
 
-static void check_walk(struct harness *harness, enum checked_walk which, const struct capture *capture, const struct chain *chain)
+static void check_walk(struct harness *harness, enum checked_walk which, const struct capture *capture,
+		       const struct chain *chain)
 {
 	struct tally *tally = &harness->tallies[which];
 	const char *why, *scenario;
@@ -96,16 +97,17 @@ static void check_walk(struct harness *harness, enum checked_walk which, const s
 
 	tally->samples++;
 	tally->outcomes[outcome]++;
-	tally->by_frames += chain->by_frames && chain->result == UNWIND_COMPLETE;
+	tally->by_frames += chain->by_frames && UNWIND_IS_COMPLETE(chain->result);
 	if (chain->result < UNWIND_RESULTS)
 		tally->results[chain->result]++;
 	if (which == CHECKED_AGENT)
-		count_scenario(harness, scenario, chain->result != UNWIND_COMPLETE);
-	bool of_interest = outcome >= TRUTH_WRONG || (chain->result != UNWIND_COMPLETE && which == CHECKED_AGENT);
+		count_scenario(harness, scenario, !UNWIND_IS_COMPLETE(chain->result));
+	bool of_interest = outcome >= TRUTH_WRONG || (!UNWIND_IS_COMPLETE(chain->result) && which == CHECKED_AGENT);
 	if (of_interest && harness->verbose > 0) {
 		harness->verbose--;
 		char title[200];
-		snprintf(title, sizeof(title), "%s %s (%s)", checked_walk_names[which], truth_outcome_names[outcome], why ? why : "");
+		snprintf(title, sizeof(title), "%s %s (%s)", checked_walk_names[which], truth_outcome_names[outcome],
+			 why ? why : "");
 		show(harness, capture, chain, title);
 	}
 }
@@ -126,7 +128,7 @@ static void damage(struct harness *harness, const struct capture *capture, const
 {
 	static struct chain copy;
 	const char *why, *scenario;
-	if (chain->result != UNWIND_COMPLETE || chain->count < 8 || chain->count >= UNWIND_FRAMES_MAX ||
+	if (!UNWIND_IS_COMPLETE(chain->result) || chain->count < 8 || chain->count >= UNWIND_FRAMES_MAX ||
 	    truth_installs_context(&harness->truth, chain->frames[0]) ||
 	    truth_check(&harness->truth, capture, chain, &why, &scenario) != TRUTH_RIGHT || truth_find_node(capture) == 0)
 		return;
@@ -162,7 +164,7 @@ static void take(void *context, const struct pipeline_sample *sample)
 		harness->other++; /* our own child before exec */
 		return;
 	}
-	if (sample->capture.stack_bytes == 0 && sample->agent.result != UNWIND_COMPLETE) {
+	if (sample->capture.stack_bytes == 0 && !UNWIND_IS_COMPLETE(sample->agent.result)) {
 		harness->gone++; /* in execve(2), after the old memory went away: there is nothing to walk */
 		return;
 	}
@@ -220,7 +222,8 @@ static bool print(const struct harness *harness)
 		wrong += tally->outcomes[TRUTH_WRONG];
 		printf("%-6s samples %" PRIu64 " complete %.2f%% right %" PRIu64 " unchecked %" PRIu64 " wrong %" PRIu64
 		       " wrong-flagged %" PRIu64 " by-frames %" PRIu64 " above-main %" PRIu64,
-		       checked_walk_names[i], tally->samples, percent(tally->results[UNWIND_COMPLETE], tally->samples),
+		       checked_walk_names[i], tally->samples,
+		       percent(tally->results[UNWIND_COMPLETE] + tally->results[UNWIND_ANALYSED], tally->samples),
 		       tally->outcomes[TRUTH_RIGHT], tally->outcomes[TRUTH_UNCHECKED], tally->outcomes[TRUTH_WRONG],
 		       bad - tally->outcomes[TRUTH_WRONG], tally->by_frames, tally->outcomes[TRUTH_MAIN]);
 		for (unsigned r = 1; r < UNWIND_RESULTS; r++)

@@ -45,7 +45,7 @@ struct pipeline *pipeline_new(unsigned frequency_hz, bool no_heap)
 		.heap_bytes = (no_heap ? 1u : 32u) * UNWIND_CHUNK_BYTES,
 		.processes_max = 4096,
 	};
-	chains_init(&pipeline->chains, 1u << 24);
+	pipeline->chains.frames_max = 1u << 24;
 	check(cpu_set_read("online", &pipeline->online, &err), &err);
 	check(binaries_init(&pipeline->binaries), &err);
 	check(process_table_init(&pipeline->processes, &pipeline->binaries), &err);
@@ -90,7 +90,8 @@ static void set_chain(struct chain *chain, const uint64_t *frames, size_t count,
 	chain->by_frames = by_frames;
 	chain->result = (enum unwind_result)result;
 	chain->count = count < UNWIND_FRAMES_MAX ? count : UNWIND_FRAMES_MAX;
-	memcpy(chain->frames, frames, chain->count * sizeof(*frames));
+	for (size_t i = 0; i < chain->count; i++)
+		chain->frames[i] = ABI_FRAME_ADDRESS(frames[i]);
 }
 
 static void find_chain(const struct pipeline *pipeline, const struct abi_sample *sample, struct chain *ret)

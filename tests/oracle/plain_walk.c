@@ -64,13 +64,21 @@ static enum unwind_result step_signal(struct walk *walk)
 static enum unwind_result find_cfa(const struct walk *walk, const struct unwind_rule *rule, uint64_t *ret)
 {
 	uint64_t base;
-	enum unwind_result result = take(walk, rule->cfa == UNWIND_CFA_PLT ? UNWIND_REGISTER_SP : rule->cfa_register, &base);
+	enum unwind_result result =
+		take(walk, rule->cfa == UNWIND_CFA_PLT ? UNWIND_REGISTER_SP : rule->cfa_register % UNWIND_REGISTERS, &base);
 	if (result != UNWIND_COMPLETE)
 		return result;
 	base += (uint64_t)(int64_t)rule->offset;
 	if (rule->cfa == UNWIND_CFA_PLT)
 		base += (int32_t)(walk->ip & 15) >= rule->offset2 ? 8 : 0;
-	if (rule->cfa == UNWIND_CFA_DEREFERENCE) {
+	if (rule->cfa == UNWIND_CFA_INDEXED) {
+		uint64_t index;
+		result = take(walk, rule->cfa_register / UNWIND_REGISTERS, &index);
+		if (result != UNWIND_COMPLETE)
+			return result;
+		base += 8 * index;
+	}
+	if (rule->cfa == UNWIND_CFA_DEREFERENCE || rule->cfa == UNWIND_CFA_INDEXED) {
 		result = load(walk, base, &base);
 		base += (uint64_t)(int64_t)rule->offset2;
 	}
@@ -125,6 +133,7 @@ void plain_walk(const struct space *space, const struct capture *capture, struct
 	memcpy(walk.regs, capture->regs, sizeof(walk.regs));
 	ret->count = 0;
 	ret->by_frames = false;
+	bool analysed = false;
 	for (;;) {
 		if (ret->count == UNWIND_FRAMES_MAX) {
 			ret->result = UNWIND_TOO_DEEP;
@@ -133,7 +142,14 @@ void plain_walk(const struct space *space, const struct capture *capture, struct
 		ret->frames[ret->count++] = walk.ip;
 		/* The return address of a handler is the restorer's first byte: no call lies before it. */
 		uint64_t at = walk.exact || is_restorer(space, walk.ip) ? walk.ip : walk.ip - 1;
-		const struct unwind_rule *rule = space_rule(space, at);
+		const struct unwind_rule *found = space_rule(space, at), *rule = found;
+		struct unwind_rule copy;
+		if (found && found->cfa & UNWIND_RULE_ANALYSED) {
+			copy = *found;
+			copy.cfa &= (uint8_t)~UNWIND_RULE_ANALYSED;
+			rule = &copy;
+			analysed = true;
+		}
 		ret->result = UNWIND_COMPLETE;
 		if (!space_find(space, at))
 			ret->result = UNWIND_NO_MAPPING;
@@ -142,7 +158,7 @@ void plain_walk(const struct space *space, const struct capture *capture, struct
 		else if (rule->cfa == UNWIND_CFA_UNSUPPORTED)
 			ret->result = UNWIND_UNSUPPORTED;
 		else if (rule->cfa == UNWIND_CFA_END)
-			return;
+			break;
 		else if (rule->cfa == UNWIND_CFA_SIGNAL)
 			ret->result = step_signal(&walk);
 		else
@@ -150,6 +166,8 @@ void plain_walk(const struct space *space, const struct capture *capture, struct
 		if (ret->result != UNWIND_COMPLETE)
 			return;
 		if (walk.ip == 0) /* the outermost frame of code without an end in its CFI */
-			return;
+			break;
 	}
+	if (analysed)
+		ret->result = UNWIND_ANALYSED;
 }

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/unwind/test_find.h"
 #include "agent/unwind/unwind_table.h"
 #include "base/alloc.h"
 #include "base/io.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the oracles of the unwinder know of a process: its executable mappings, as /proc/PID/maps tells them, and of each file
- * behind them the code, the function symbols, and the unwind table that is checked_walk. Nothing of the agent's own process table is
+ * behind them the code, the function symbols, and the unwind table that is checked. Nothing of the agent's own process table is
  * used. These are test programs: they exit with a message when memory or a file that they need is missing.
  */
 #ifndef WICK_TESTS_ORACLE_SPACE_H

@@ -13,7 +13,7 @@
  *   ... caller | return address | callee ...         place = address of the return address; cfa = place + 8; rbp; call site
  *
  * When a frame is left other than by ret (longjmp, eh_return), the code runs on with the target's stack pointer until it has
- * jumped; these few instructions belong to no frame and are counted as transfers, not checked_walk.
+ * jumped; these few instructions belong to no frame and are counted as transfers, not checked.
  *
  * The program says with breakpoint instructions where sections begin and end (rax 1 and 2, rdi the name); the rest runs freely.
  * Some files' own CFI is wrong; `excused` lists those places, each with what is wrong in it. Nothing is excused otherwise.
@@ -119,9 +119,10 @@ static uint64_t reg(const struct user_regs_struct *regs, unsigned number)
 static bool rule_cfa(const struct stepper *stepper, const struct unwind_rule *rule, uint64_t *ret)
 {
 	const struct user_regs_struct *regs = &stepper->regs;
-	uint64_t base = reg(regs, rule->cfa_register) + (uint64_t)(int64_t)rule->offset;
-	switch (rule->cfa) {
+	uint64_t base = reg(regs, rule->cfa_register % UNWIND_REGISTERS) + (uint64_t)(int64_t)rule->offset;
+	switch (rule->cfa & ~UNWIND_RULE_ANALYSED) {
 	case UNWIND_CFA_REGISTER: *ret = base; return true;
+	case UNWIND_CFA_INDEXED: base += 8 * reg(regs, rule->cfa_register / UNWIND_REGISTERS); /* fall through */
 	case UNWIND_CFA_DEREFERENCE:
 		if (!read_word(stepper, base, ret))
 			return false;

@@ -10,8 +10,8 @@
 
 #define EXTRAS_MAX 8 /* functions of one chain that may be active without a node */
 
-const char *const truth_outcome_names[TRUTH_OUTCOMES] = {"right",    "incomplete", "incomplete above main",
-							 "unchecked", "WRONG",	   "incomplete and WRONG"};
+const char *const truth_outcome_names[TRUTH_OUTCOMES] = {"right",     "incomplete", "incomplete above main",
+							 "unchecked", "WRONG",	    "incomplete and WRONG"};
 
 /* ---- instrumented functions ---- */
 
@@ -258,7 +258,7 @@ static const char *frames_wrong(const struct truth *truth, const struct chain *c
 			return "a return address behind no call";
 		exact = restorer;
 	}
-	if (chain->result == UNWIND_COMPLETE && !is_root(truth->space, chain->frames[chain->count - 1]))
+	if (UNWIND_IS_COMPLETE(chain->result) && !is_root(truth->space, chain->frames[chain->count - 1]))
 		return "does not end at the root";
 	return NULL;
 }
@@ -269,8 +269,8 @@ static bool matches(const struct reduced *reduced, const struct chain *chain, co
 	if (!read_node(capture, node_at, &node))
 		return true;
 	for (unsigned mask = 0; mask < 1u << reduced->extra_count; mask++)
-		if (chain->result == UNWIND_COMPLETE ? whole_matches(reduced, mask, &node)
-						     : start_matches(reduced, mask, capture, node_at))
+		if (UNWIND_IS_COMPLETE(chain->result) ? whole_matches(reduced, mask, &node)
+						      : start_matches(reduced, mask, capture, node_at))
 			return true;
 	return false;
 }
@@ -293,17 +293,19 @@ enum truth_outcome truth_check(const struct truth *truth, const struct capture *
 {
 	static struct reduced reduced;
 	uint64_t node_at = truth_find_node(capture);
-	bool complete = chain->result == UNWIND_COMPLETE;
+	bool complete = UNWIND_IS_COMPLETE(chain->result);
 	struct shadow_node node;
 	reduce(truth, chain, &reduced);
 	*ret_scenario = reduced.count >= 2 ? reduced.functions[reduced.count - 2]->name : "";
 	*ret_why = chain->count ? frames_wrong(truth, chain) : "no frames";
 	if (!*ret_why && node_at != 0 && !matches(&reduced, chain, capture, node_at))
 		*ret_why = "instrumented functions differ from the nodes";
-	/* Without a node in a whole copy nothing is active, but for a handler in its prologue on a stack of its own. */
+	/* Without a node in a whole copy nothing is active, but for a handler on a stack of its own, in its prologue or on its way
+	 * back: the nodes of what it interrupted are on the other stack. */
 	if (!*ret_why && node_at == 0 && complete && reduced.count > reduced.extra_count) {
 		/* The copy also ends where a large frame has not been touched yet. */
-		if (capture->stack_bytes < CAPTURE_STACK_BYTES && reduced.extra_count == 0 && !reduced.functions[0]->handler)
+		if (capture->stack_bytes < CAPTURE_STACK_BYTES && reduced.extra_count == 0 && !reduced.functions[0]->handler &&
+		    !is_in_restorer(truth->space, chain->frames[0]))
 			*ret_why = "instrumented functions without a node";
 		else
 			return TRUTH_UNCHECKED;

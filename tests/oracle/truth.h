@@ -45,7 +45,7 @@ enum truth_outcome truth_check(const struct truth *truth, const struct capture *
 			       const char **ret_why, const char **ret_scenario);
 
 bool truth_is_instrumented(const struct truth *truth, uint64_t ip);
-/* The code at ip may be loading the registers of a landing pad: what the rules there say cannot be checked_walk. */
+/* The code at ip may be loading the registers of a landing pad: what the rules there say cannot be checked. */
 bool truth_installs_context(const struct truth *truth, uint64_t ip);
 /* The address of the innermost live node in the copy, or 0. */
 uint64_t truth_find_node(const struct capture *capture);

@@ -6,11 +6,17 @@
  *   spin MS      spans for that long, whether or not somebody records
  *   flood N      N instants as fast as it goes
  *   pour N       N instants, a thousand each 20 ms, which a collector keeps up with
- *   each N       N of each kind in 100 rounds of 30 ms, which a recorder keeps up with for N up to 10,000, though it gets no
- * CPU for a third of a second threads N    N threads one after the other, with names, each with a span fork N       N children,
- * each with a span exec N       execs itself N times, with a span before each kill         spans until it is killed by its own
- * hand, after a hundred workers N    N threads with names, each with spans and instants that carry its thread id, until they
- * are killed long         a span that is under way at the end; waits for a byte on its input
+ *   each N       N of each kind in 100 rounds of 30 ms, which a recorder keeps up with for N up to 10,000,
+ *                though it gets no CPU for a third of a second
+ *   threads N    N threads one after the other, with names, each with a span
+ *   fork N       N children, each with a span
+ *   exec N       execs itself N times, with a span before each
+ *   kill         spans until it is killed by its own hand, after a hundred
+ *   killed N     N children, 64 at a time, that are killed by their own hand after ten spans each
+ *   killed-programs N  the same after an exec
+ *   workers N    N threads with names, each with spans and instants that carry its thread id, until they are
+ *                killed
+ *   long         a span that is under way at the end; waits for a byte on its input
  */
 #include <pthread.h>
 #include <signal.h>
@@ -43,7 +49,7 @@ static void sleep_ms(long ms)
 static int wait_for_recorder(void)
 {
 	const char *text = getenv("MARKS_WAIT_MS");
-	long wait_ms = text ? strtol(text, NULL, 10) : 10000;
+	long wait_ms = text ? strtol(text, NULL, 10) : 120000;
 	for (long ms = 0; ms < wait_ms && !wickmark_on(); ms += 10)
 		sleep_ms(10);
 	return wickmark_on();
@@ -172,6 +178,38 @@ static void children(long count)
 	}
 }
 
+#define KILLED_AT_ONCE 64
+#define KILLED_MARKERS 10
+
+static void mark_and_die(void)
+{
+	for (int i = 0; i < KILLED_MARKERS && wickmark_on(); i++) {
+		uint64_t begun = wickmark_begin();
+		wickmark_end(&inner, begun, NULL);
+	}
+	raise(SIGKILL);
+}
+
+/* program: NULL = they go on as they are, else they become that one. */
+static int killed(long count, const char *program)
+{
+	int alive = 0;
+	for (long i = 0; i < count; i++) {
+		pid_t pid = fork();
+		if (pid < 0)
+			return 1;
+		if (pid == 0 && program)
+			execl("/proc/self/exe", program, "die", NULL);
+		if (pid == 0)
+			mark_and_die();
+		if (++alive == KILLED_AT_ONCE && wait(NULL) > 0)
+			alive--;
+	}
+	while (wait(NULL) > 0)
+		;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "all";
@@ -179,6 +217,8 @@ int main(int argc, char **argv)
 	uint64_t begun;
 	if (strcmp(what, "workers") == 0)
 		workers(n);
+	if (strcmp(what, "die") == 0)
+		mark_and_die();
 	if (strcmp(what, "spin") != 0 && !wait_for_recorder())
 		return 3;
 	if (strcmp(what, "all") == 0) {
@@ -213,6 +253,8 @@ int main(int argc, char **argv)
 			wickmark_end(&inner, begun, NULL);
 		}
 		raise(SIGKILL);
+	} else if (strcmp(what, "killed") == 0 || strcmp(what, "killed-programs") == 0) {
+		return killed(n, strcmp(what, "killed") == 0 ? NULL : argv[0]);
 	} else if (strcmp(what, "long") == 0) {
 		char byte;
 		wickmark_long_begin(&job, NULL);

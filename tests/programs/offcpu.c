@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that is known to wait: `offcpu SECONDS [READY_FILE]` runs three threads for SECONDS (a fraction is allowed).
+ * A program that is known to wait: `offcpu SECONDS [READY_FILE [STOP_FILE]]` runs three threads for SECONDS (a fraction is
+ * allowed).
  *
  *   "computes"  is always busy, in computeAlways
  *   "sleeps"    sleeps 70 ms in sleepLong, then 30 ms in sleepShort, again and again
@@ -9,8 +10,10 @@
  * Prints, a line each, the nanoseconds of wall-clock time between first and last look at the clock within each thread, and of
  * these the ones in sleepLong, sleepShort and waitForPipe; how many of sleepShort's were in sleeps that took more than 50
  * ms, on a machine that had something else to do when they were over; and for how long the thread waited for a CPU, by the
- * kernel's account (0 if it keeps none), in sleepLong and sleepShort: before or after the sleep, who knows. With READY_FILE, it
- * is made when all threads run, and the program goes on for SECONDS from then.
+ * kernel's account (0 if it keeps none), in sleepLong and sleepShort: before or after the sleep, who knows. The thread that
+ * computes prints the same, and for how long it neither ran nor waited for a CPU (somebody has stopped it). With READY_FILE, it
+ * is made when all threads run, and the program goes on for SECONDS from then; with STOP_FILE, until that file is there, if it
+ * is sooner.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,7 +26,8 @@
 static volatile int stop;
 static volatile uint64_t sink;
 static int ends[2];
-static int64_t in_long, in_short, in_short_over_50, in_pipe, delay_long, delay_short, of_sleeps, of_computes, of_listens;
+static int64_t in_long, in_short, in_short_over_50, in_pipe, delay_long, delay_short, of_sleeps, of_computes, of_listens,
+	computes_delay, computes_blocked;
 
 static int64_t now_ns(void)
 {
@@ -32,10 +36,17 @@ static int64_t now_ns(void)
 	return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-/* How long this thread, the only one that asks, has been ready without a CPU. */
-static int64_t delays_ns(void)
+static int64_t cpu_ns(void)
 {
-	static int fd = -1;
+	struct timespec now;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+/* How long this thread has been ready without a CPU. */
+static int64_t read_delays_ns(void)
+{
+	static _Thread_local int fd = -1;
 	char line[128] = "";
 	long long delay = 0;
 	if (fd < 0)
@@ -54,17 +65,17 @@ static void pause_ms(long ms)
 
 __attribute__((noinline)) void sleepLong(void)
 {
-	int64_t began = now_ns(), delayed = delays_ns();
+	int64_t began = now_ns(), delayed = read_delays_ns();
 	pause_ms(70);
-	delay_long += delays_ns() - delayed;
+	delay_long += read_delays_ns() - delayed;
 	in_long += now_ns() - began;
 }
 
 __attribute__((noinline)) void sleepShort(void)
 {
-	int64_t began = now_ns(), delayed = delays_ns();
+	int64_t began = now_ns(), delayed = read_delays_ns();
 	pause_ms(30);
-	delay_short += delays_ns() - delayed;
+	delay_short += read_delays_ns() - delayed;
 	int64_t took = now_ns() - began;
 	in_short += took;
 	in_short_over_50 += took > 50000000 ? took : 0;
@@ -98,10 +109,12 @@ __attribute__((noinline)) void computeAlways(void)
 
 static void *computes(void *context)
 {
-	int64_t began = now_ns();
 	pthread_setname_np(pthread_self(), "computes");
+	int64_t began = now_ns(), delayed = read_delays_ns(), cpu = cpu_ns();
 	computeAlways();
 	of_computes = now_ns() - began;
+	computes_delay = read_delays_ns() - delayed;
+	computes_blocked = of_computes - computes_delay - (cpu_ns() - cpu);
 	return context;
 }
 
@@ -141,7 +154,11 @@ int main(int argc, char **argv)
 		usleep(100000);
 		close(open(argv[2], O_CREAT | O_WRONLY, 0644));
 	}
-	nanosleep(&time, NULL);
+	if (argc > 3)
+		for (int64_t end = now_ns() + (int64_t)(seconds * 1e9); now_ns() < end && access(argv[3], F_OK) < 0;)
+			usleep(50000);
+	else
+		nanosleep(&time, NULL);
 	stop = 1;
 	if (write(ends[1], "", 1) != 1)
 		return 1;
@@ -153,5 +170,6 @@ int main(int argc, char **argv)
 	       (long long)in_pipe);
 	printf("sleepShortOver50 %lld\nsleepLongDelay %lld\nsleepShortDelay %lld\n", (long long)in_short_over_50,
 	       (long long)delay_long, (long long)delay_short);
+	printf("computesDelay %lld\ncomputesBlocked %lld\n", (long long)computes_delay, (long long)computes_blocked);
 	return 0;
 }

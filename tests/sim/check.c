@@ -175,7 +175,7 @@ void check_problem(void *context, const char *message)
 	simulation_log(s, "problem: %s", message);
 	if (s->is_flipped && strstr(message, "would be stored twice"))
 		s->has_forgotten_ids = true;
-	/* A ghost's complaints; those about what this run did to the disk; what is set aside is checked_walk by itself. */
+	/* A ghost's complaints; those about what this run did to the disk; what is set aside is checked by itself. */
 	if (disk_is_dead() || s->is_flipped || disk_has_failed() || (s->is_full && strstr(message, "No space left")) ||
 	    strstr(message, "set aside"))
 		return;

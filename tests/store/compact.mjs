@@ -34,13 +34,13 @@ for (let life = 0; life < 6; life++) {
 		const service = services[random(4)],
 			time = start + life * 6 * hour + random(8 * 3600) * 1000;
 		const body = pprofProfile(stacks, { type: i % 3 ? 'cpu' : 'alloc_space', unit: i % 3 ? 'nanoseconds' : 'bytes', timeNs: BigInt(time) * 1000000n });
-		const answer = await request(
+		const response = await request(
 			server.port,
 			'POST',
 			`/api/v1/ingest?name=${i % 3 ? 'process_cpu' : 'memory'}${service ? `&label=service_name%3D${encodeURIComponent(service)}` : ''}`,
 			{ body },
 		);
-		assert.equal(answer.status, 200, answer.body.toString());
+		assert.equal(response.status, 200, response.body.toString());
 	}
 	assert.equal(await server.stop(), 0);
 }
@@ -116,10 +116,10 @@ await test('nothing of what was merged is left on disk', async () => {
 });
 await test('a server opens it and answers the same total', async () => {
 	const server = await startServer(data);
-	const answer = await request(server.port, 'GET', `/api/v1/query?query=${encodeURIComponent('process_cpu')}&from=${start - day}&to=${Date.now()}`);
-	assert.equal(answer.status, 200, answer.body.toString());
+	const response = await request(server.port, 'GET', `/api/v1/query?query=${encodeURIComponent('process_cpu')}&from=${start - day}&to=${Date.now()}`);
+	assert.equal(response.status, 200, response.body.toString());
 	const [{ total }] = await rows("SELECT sum(value)::VARCHAR AS total FROM before WHERE name = 'process_cpu'");
-	assert.equal(String(JSON.parse(answer.body).flame.total), total);
+	assert.equal(String(JSON.parse(response.body).flame.total), total);
 	assert.equal(await server.stop(), 0);
 });
 finish();

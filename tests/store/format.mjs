@@ -26,8 +26,8 @@ const send = async (name, stacks, labels, options) => {
 	const query = Object.entries(labels)
 		.map(([label, value]) => `&label=${label}%3D${encodeURIComponent(value)}`)
 		.join('');
-	const answer = await request(server.port, 'POST', `/api/v1/ingest?name=${name}${query}`, { body: pprofProfile(stacks, options) });
-	assert.equal(answer.status, 200, answer.body.toString());
+	const response = await request(server.port, 'POST', `/api/v1/ingest?name=${name}${query}`, { body: pprofProfile(stacks, options) });
+	assert.equal(response.status, 200, response.body.toString());
 };
 for (let i = 0; i < 210; i++) {
 	const labels = {
@@ -130,11 +130,11 @@ const statements = [...page.matchAll(/```sql\n([\s\S]*?)```/g)]
 			.trim(),
 	)
 	.filter(Boolean);
-const answers = new Map();
+const responses = new Map();
 await test('its SQL runs', async () => {
 	assert.ok(statements.length > 20);
-	for (const statement of statements) answers.set(statement, await rows(statement).catch((error) => assert.fail(`${statement}\n${error}`)));
-	const empty = [...answers].filter(([statement, found]) => statement.startsWith('select') && found.length === 0);
+	for (const statement of statements) responses.set(statement, await rows(statement).catch((error) => assert.fail(`${statement}\n${error}`)));
+	const empty = [...responses].filter(([statement, found]) => statement.startsWith('select') && found.length === 0);
 	assert.ok(empty.length <= 2, empty.map(([statement]) => statement).join('\n')); // an hour of another day, addresses
 });
 

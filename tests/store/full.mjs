@@ -39,10 +39,10 @@ async function upload() {
 		timeNs: BigInt(Date.now()) * 1000000n + BigInt(counter),
 	});
 	const begun = Date.now();
-	const answer = await request(server.port, 'POST', '/api/v1/ingest?name=full', { body });
+	const response = await request(server.port, 'POST', '/api/v1/ingest?name=full', { body });
 	slowest = Math.max(slowest, Date.now() - begun);
-	if (answer.status === 200) acknowledged.add(name);
-	return { status: answer.status, text: answer.body.toString() };
+	if (response.status === 200) acknowledged.add(name);
+	return { status: response.status, text: response.body.toString() };
 }
 function uploadByGrpc() {
 	const strings = ['', 'samples', 'count', `grpc${counter++}`];
@@ -82,10 +82,10 @@ function uploadByGrpc() {
 	);
 }
 async function compare() {
-	const answer = await request(server.port, 'GET', '/api/v1/query?query=full:samples&from=now-1h&to=now%2B10m&format=folded');
-	assert.equal(answer.status, 200, answer.body.toString());
+	const response = await request(server.port, 'GET', '/api/v1/query?query=full:samples&from=now-1h&to=now%2B10m&format=folded');
+	assert.equal(response.status, 200, response.body.toString());
 	const found = new Map();
-	for (const line of answer.body.toString().split('\n')) {
+	for (const line of response.body.toString().split('\n')) {
 		const [, name, count] = line.match(/^(\S+) (\d+)$/) ?? [];
 		if (name && !name.includes('_padding_')) found.set(name, Number(count));
 	}
@@ -121,8 +121,8 @@ for (const round of [1, 2, 3]) {
 		fill();
 		let refused;
 		for (let i = 0; i < 500 && !refused; i++) {
-			const answer = await upload();
-			if (answer.status !== 200) refused = answer;
+			const response = await upload();
+			if (response.status !== 200) refused = response;
 		}
 		assert.equal(refused?.status, 507, refused?.text);
 		assert.match(refused.text, /No space left/);

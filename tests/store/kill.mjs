@@ -116,6 +116,8 @@ async function writer() {
 		if (answer?.status === 200) {
 			acknowledged.add(pending.name);
 			pending = null;
+		} else if (answer?.status === 422 && expiring.has(pending.name) && answer.text.includes('nothing was stored')) {
+			pending = null; /* too late, and said so */
 		} else {
 			if (answer) throw new Error(`status ${answer.status}: ${answer.text}`);
 			await sleep(5);

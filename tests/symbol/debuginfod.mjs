@@ -37,8 +37,8 @@ const known = truth(early),
 	knownLate = truth(late);
 await test('names of a stripped program come from debuginfod, inlined calls and lines as llvm-symbolizer says', async () => {
 	await ingest(addressProfile([...known.keys()].map((a) => [early, a])));
-	const answer = await json(query('names', '&symbols_wait=20s'));
-	assert.deepEqual(answer.symbols, { resolved: known.size, pending: 0, missing: 0 });
+	const response = await json(query('names', '&symbols_wait=20s'));
+	assert.deepEqual(response.symbols, { resolved: known.size, pending: 0, missing: 0, ambiguous: 0 });
 	const wrong = differences(decodeFrames(await pprof(query('names', '&format=pprof')), [early]), early, known);
 	assert.ok(
 		[...known.values()].some((f) => f.length === 3),
@@ -52,7 +52,7 @@ await test('names of a stripped program come from debuginfod, inlined calls and 
 await test('a debug file that comes late is found without a restart, after a while of not asking', async () => {
 	await ingest(addressProfile([...knownLate.keys()].map((a) => [late, a])), 'tardy');
 	const first = await json(query('tardy', '&symbols_wait=20s'));
-	assert.deepEqual(first.symbols, { resolved: 0, pending: 0, missing: knownLate.size });
+	assert.deepEqual(first.symbols, { resolved: 0, pending: 0, missing: knownLate.size, ambiguous: 0 });
 	const { state, why, retry_ms } = await binary(late);
 	assert.equal(state, 'missing');
 	assert.ok(why && retry_ms > 0, `${why} ${retry_ms}`);

@@ -2,7 +2,7 @@
 // For listing.test.sh: a profile of known addresses, and what its listings must say according to objdump and addr2line.
 //   node listing.mjs make PROGRAM BUILDID OUT        a pprof file, without names
 //   node listing.mjs kernel PROGRAM BUILDID OUT      the same as if the program, which has a symbol _stext, were a kernel
-//   node listing.mjs asm PROGRAM BUILDID ANSWER [BINARY FROM]     compares an answer of /api/v1/asm
+//   node listing.mjs asm PROGRAM BUILDID ANSWER [BINARY FROM]     compares a response of /api/v1/asm
 //   node listing.mjs source PROGRAM BUILDID FUNCTION ANSWER [TOP]
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -113,15 +113,15 @@ function same(what, got, expected) {
 }
 
 function checkAsm(program, answerPath, binary = program, from = 'local file') {
-	const answer = JSON.parse(readFileSync(answerPath)),
+	const response = JSON.parse(readFileSync(answerPath)),
 		expected = instructions(program, 'hot'),
 		values = new Map();
 	for (const { value, stack } of samples(program)) values.set(stack[0], value);
-	same('from', answer.from, from);
-	same('binary', answer.binary, binary);
-	same('count', answer.instructions.length, expected.length);
+	same('from', response.from, from);
+	same('binary', response.binary, binary);
+	same('count', response.instructions.length, expected.length);
 	expected.forEach((i, n) => {
-		const got = answer.instructions[n] ?? {},
+		const got = response.instructions[n] ?? {},
 			at = frames(program, i.address);
 		same('address', got.address, '0x' + i.address.toString(16));
 		same('bytes', got.bytes, i.bytes);
@@ -136,12 +136,12 @@ function checkAsm(program, answerPath, binary = program, from = 'local file') {
 			at.map((f) => f.name),
 		);
 	});
-	const jump = answer.instructions.find((i) => /^j/.test(i.text));
+	const jump = response.instructions.find((i) => /^j/.test(i.text));
 	same('target', /<hot\+0x[0-9a-f]+>$/.test(jump.text), true);
 }
 
 function checkSource(program, name, answerPath, topPath) {
-	const answer = JSON.parse(readFileSync(answerPath)),
+	const response = JSON.parse(readFileSync(answerPath)),
 		self = new Map(),
 		total = new Map();
 	for (const { value, stack } of samples(program)) {
@@ -155,21 +155,21 @@ function checkSource(program, name, answerPath, topPath) {
 		);
 		for (const line of seen) total.set(line, (total.get(line) ?? 0) + value);
 	}
-	const text = readFileSync(answer.file, 'utf8').split('\n');
-	same('from', answer.from, 'local file');
-	for (const line of answer.lines) {
+	const text = readFileSync(response.file, 'utf8').split('\n');
+	same('from', response.from, 'local file');
+	for (const line of response.lines) {
 		same(`self of line ${line.line}`, line.self, self.get(line.line) ?? 0);
 		same(`total of line ${line.line}`, line.total, total.get(line.line) ?? 0);
 		same(`text of line ${line.line}`, line.text, text[line.line - 1]);
 		total.delete(line.line);
 	}
 	same('lines that are not there', [...total], []);
-	const sum = answer.lines.reduce((s, line) => s + line.self, 0);
-	same('sum of the lines', sum, answer.self);
+	const sum = response.lines.reduce((s, line) => s + line.self, 0);
+	same('sum of the lines', sum, response.self);
 	if (!topPath) return;
 	const row = JSON.parse(readFileSync(topPath)).functions.rows.find((r) => r.name === name);
 	same('self in top', sum, row.self);
-	same('total in top', answer.function_total, row.total);
+	same('total in top', response.function_total, row.total);
 }
 
 const [, , verb, program, buildId, ...rest] = process.argv;

@@ -77,6 +77,7 @@ expect "the archive's text is shown" 0 '"from":"uploaded archive".*sum \+= mix' 
 mv "$program" "$program.gone"
 ask asm "$work/out" -d function=hot >/dev/null
 expect "without code: addresses, their samples, and where was looked" 0 '"why":"[^"]*no executable was uploaded.*"text":"","self":1000' cat "$work/out"
+expect "a file that is not there is named once" 1 "^wick debuginfo: $work/nope: cannot open it: No such file or directory$" "$WICK" debuginfo upload --url "$url" "$work/nope"
 expect "the executable can be uploaded" 0 . "$WICK" debuginfo upload --url "$url" --kind executable "$program.gone"
 ask asm "$work/out" -d function=hot >/dev/null
 expect "its code is shown" 0 '"from":"uploaded executable".*imul' cat "$work/out"

@@ -43,8 +43,8 @@ export function truth(program, step = 3) {
 		for (let a = parseInt(start, 16), end = a + parseInt(size, 16); a < end; a += step) out.push(a);
 		return out;
 	});
-	const answer = run('llvm-symbolizer-19', ['--inlines', '--obj=' + program.full], { input: addresses.map((a) => `0x${a.toString(16)}\n`).join('') });
-	const frames = answer
+	const response = run('llvm-symbolizer-19', ['--inlines', '--obj=' + program.full], { input: addresses.map((a) => `0x${a.toString(16)}\n`).join('') });
+	const frames = response
 		.trim()
 		.split('\n\n')
 		.map((block) =>
@@ -146,13 +146,13 @@ export function decodeFrames(body, programs) {
 
 export const api = (port) => ({
 	json: async (path) => {
-		const answer = await request(port, 'GET', path);
-		if (answer.status !== 200) throw new Error(`${path}: ${answer.status} ${answer.body}`);
-		return JSON.parse(answer.body);
+		const response = await request(port, 'GET', path);
+		if (response.status !== 200) throw new Error(`${path}: ${response.status} ${response.body}`);
+		return JSON.parse(response.body);
 	},
 	ingest: async (profile, name = 'names') => {
-		const answer = await request(port, 'POST', `/api/v1/ingest?name=${name}&label=service_name%3Dapp`, { body: profile });
-		if (answer.status !== 200) throw new Error(`ingest: ${answer.status} ${answer.body}`);
+		const response = await request(port, 'POST', `/api/v1/ingest?name=${name}&label=service_name%3Dapp`, { body: profile });
+		if (response.status !== 200) throw new Error(`ingest: ${response.status} ${response.body}`);
 	},
 	pprof: async (path) => (await request(port, 'GET', path)).body,
 	post: (path, body = '') => request(port, 'POST', path, { body }),

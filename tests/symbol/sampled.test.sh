@@ -20,10 +20,7 @@ mkdir "$work/files"
 debuginfod -F "$work/files" -d :memory: -p 8002 -t 1 >"$work/debuginfod.log" 2>&1 &
 pids="$pids $!"
 printf 'symbols:\n  retry: 1s\n  debuginfod: {urls: "http://127.0.0.1:8002", missing: 1s}\n' >"$work/wick.yaml"
-"$WICK" server --data "$work/data" --listen 127.0.0.1:0 --config "$work/wick.yaml" 2>"$work/server.log" &
-server_pid=$!
-pids="$pids $server_pid"
-wait_url "$work/server.log" "$server_pid" || {
+start_server --config "$work/wick.yaml" || {
 	fail "the server starts" "$(cat "$work/server.log")"
 	finish
 }

@@ -29,7 +29,7 @@ await test('an hour-old profile of a stripped program has addresses, and is coun
 		'old',
 	);
 	const { symbols, flame } = await json(query('old', '&symbols_wait=20s'));
-	assert.deepEqual(symbols, { resolved: 0, pending: 0, missing: known.size });
+	assert.deepEqual(symbols, { resolved: 0, pending: 0, missing: known.size, ambiguous: 0 });
 	assert.ok(
 		flame.strings.some((s) => s.includes('+0x')),
 		'addresses are shown',
@@ -43,11 +43,11 @@ await test('an hour-old profile of a stripped program has addresses, and is coun
 	assert.equal(counts.missing, 1);
 });
 await test('the server wants its debug information, and says so to an agent that asks', async () => {
-	const answer = await api(server.port).post(
+	const response = await api(server.port).post(
 		'/api/v1/debuginfo/wanted',
 		JSON.stringify({ binaries: [{ build_id: program.buildId, path: '/srv/app/x', kinds: ['debuginfo'] }] }),
 	);
-	assert.deepEqual(JSON.parse(answer.body).wanted, [{ build_id: program.buildId, kind: 'debuginfo' }]);
+	assert.deepEqual(JSON.parse(response.body).wanted, [{ build_id: program.buildId, kind: 'debuginfo' }]);
 });
 await test('uploaded: the old data has names, inlined calls and lines as llvm-symbolizer says', async () => {
 	await run(wick, ['debuginfo', 'upload', program.full, '--url', server.url]);
@@ -70,11 +70,11 @@ await test('a page that asks again sees pending fall to 0', async () => {
 	assert.deepEqual((await wrong('page', whole, knownWhole)).slice(0, 5), []);
 });
 await test('nothing is asked for twice', async () => {
-	const answer = await api(server.port).post(
+	const response = await api(server.port).post(
 		'/api/v1/debuginfo/wanted',
 		JSON.stringify({ binaries: [program, whole].map((p) => ({ build_id: p.buildId, path: '/srv/app/x', kinds: ['debuginfo'] })) }),
 	);
-	assert.deepEqual(JSON.parse(answer.body).wanted, []);
+	assert.deepEqual(JSON.parse(response.body).wanted, []);
 });
 await test('a program without a build-id goes by the name that was given with it', async () => {
 	const built = buildProgram(`${directory}/nameless`, 'nameless', { number: 9 }),

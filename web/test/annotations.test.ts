@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { MarkersAnswer, SeriesAnswer } from '../src/api/answers';
+import type { MarkersResponse, SeriesResponse } from '../src/api/responses';
 import { beforeAndAfter, cluster, deploysOf, DEPLOYS_MAX, markerNames, tickRows, ticksWithin, versionLabels } from '../src/chart/annotations';
 
 const T = 1_700_000_000_000;
@@ -9,7 +9,7 @@ const STEP = 60_000;
 const LABELS = { version: 'service_version', service: 'service_name' };
 
 type Row = [service: string, version: string, first: number, last: number, value?: number];
-function answer(rows: Row[]): SeriesAnswer {
+function response(rows: Row[]): SeriesResponse {
 	const series = rows.map(([service, version, first, last, value = 1]) => ({
 		labels: { ...(service ? { service_name: service } : {}), ...(version ? { service_version: version } : {}) },
 		total: 0,
@@ -18,7 +18,7 @@ function answer(rows: Row[]): SeriesAnswer {
 	return { type: '', unit: '', step_ms: STEP, from_ms: T, to_ms: T + 100 * STEP, series, total_series: rows.length };
 }
 const range = { from: T + 30 * STEP, to: T + 100 * STEP };
-const deploys = (...rows: Row[]) => deploysOf(answer(rows), LABELS, range).map((d) => [(d.at - T) / STEP, d.service, d.version, d.before]);
+const deploys = (...rows: Row[]) => deploysOf(response(rows), LABELS, range).map((d) => [(d.at - T) / STEP, d.service, d.version, d.before]);
 
 test('a deploy is where a version of a service comes after another one of it', () => {
 	assert.deepEqual(deploys(['shop', '1', 0, 50], ['shop', '2', 48, 99], ['till', '7', 0, 99]), [[48, 'shop', '2', '1']]);
@@ -33,7 +33,7 @@ test('no deploy: a service that begins, a version that was there before the rang
 	assert.deepEqual(deploys(['shop', '1', 50, 99], ['till', '1', 0, 99]), []);
 	assert.deepEqual(deploys(['shop', '1', 0, 99], ['shop', '2', 20, 99]), [], 'deployed before the range');
 	assert.deepEqual(deploys(['shop', '', 0, 49], ['shop', '2', 50, 99]), []);
-	const zero = answer([
+	const zero = response([
 		['shop', '1', 0, 99],
 		['shop', '2', 40, 99],
 	]);
@@ -83,7 +83,7 @@ const marker = (name: string, start: number, end?: number, host = 'a', kind = na
 	start_ns: start * 1e6,
 	...(end === undefined ? {} : { end_ns: end * 1e6 }),
 });
-const markers = (...list: object[]) => ({ markers: list, from_ms: 0, to_ms: 9, truncated: false }) as unknown as MarkersAnswer;
+const markers = (...list: object[]) => ({ markers: list, from_ms: 0, to_ms: 9, truncated: false }) as unknown as MarkersResponse;
 
 test('markers become rows by name or kind, and what is wrong with them is left out', () => {
 	const rows = tickRows(
@@ -111,7 +111,7 @@ test('markers become rows by name or kind, and what is wrong with them is left o
 	]);
 	assert.deepEqual(ticksWithin(rows, 300, 600), [{ name: 'gc', count: 2, hosts: ['a', 'b'] }], 'a span that reaches into the step is in it');
 	assert.deepEqual(ticksWithin(rows, 91, 100), []);
-	assert.deepEqual(tickRows({} as MarkersAnswer, ['constructor']), [{ name: 'constructor', ticks: [] }]);
+	assert.deepEqual(tickRows({} as MarkersResponse, ['constructor']), [{ name: 'constructor', ticks: [] }]);
 });
 
 test('names of markers, the most frequent first', () => {

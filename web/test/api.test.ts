@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { apiUrl, CANCELLED, isAnswer, retrySeconds } from '../src/api/client';
+import { apiUrl, CANCELLED, isResponse, retrySeconds } from '../src/api/client';
 import { begin, cancelOlder, onPending, waitingMs } from '../src/api/pending';
 
 test('what is not given is not asked for', () => {
@@ -29,12 +29,14 @@ test('what failed is asked again by and by, what was refused or given up is not'
 		);
 });
 
-test('an answer that is none of this server is told from one', () => {
-	assert.ok(isAnswer('types', { types: [] }) && isAnswer('query', { flame: {} }) && isAnswer('pipeline', { kind: 'table' }) && isAnswer('snapshots/1', {}));
-	for (const answer of [null, 5, 'ok', [], {}, { types: {} }, { types: null }]) assert.ok(!isAnswer('types', answer), JSON.stringify(answer));
-	for (const answer of [{}, { flame: null }, { flame: 'x' }]) assert.ok(!isAnswer('query', answer), JSON.stringify(answer));
-	assert.ok(!isAnswer('pipeline', { status: 'ok' }));
-	assert.ok(isAnswer('constructor', {}));
+test('a response that is none of this server is told from one', () => {
+	assert.ok(
+		isResponse('types', { types: [] }) && isResponse('query', { flame: {} }) && isResponse('pipeline', { kind: 'table' }) && isResponse('snapshots/1', {}),
+	);
+	for (const response of [null, 5, 'ok', [], {}, { types: {} }, { types: null }]) assert.ok(!isResponse('types', response), JSON.stringify(response));
+	for (const response of [{}, { flame: null }, { flame: 'x' }]) assert.ok(!isResponse('query', response), JSON.stringify(response));
+	assert.ok(!isResponse('pipeline', { status: 'ok' }));
+	assert.ok(isResponse('constructor', {}));
 });
 
 test('what has not been answered is known by how long it waits, and can be given up', () => {

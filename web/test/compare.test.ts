@@ -6,7 +6,18 @@ import { figuresOf, formatRatio } from '../src/compare/figures';
 import { seriesPath, seriesValues } from '../src/compare/lines';
 import { changeBetween, compare, compareRows, countChanges, draw, pairOf, samplePeriod, sideOf, sortCompared } from '../src/compare/model';
 import { CHANGE, type Side } from '../src/model/diff';
-import { beforeOf, choicesOf, compareBefore, compareRanges, compareValue, durationOf, earlier, formatShift, swapped } from '../src/query/choice';
+import {
+	beforeOf,
+	choicesOf,
+	compareBefore,
+	compareJustBefore,
+	compareRanges,
+	compareValue,
+	durationOf,
+	earlier,
+	formatShift,
+	swapped,
+} from '../src/query/choice';
 import { parseSelector } from '../src/query/selector';
 import { formatCompare, NO_COMPARE, ORDERS, parseCompare, type CompareState } from '../src/state/compare';
 import { DEFAULTS, formatState, parseState, parseTime, type PageState } from '../src/state/page';
@@ -208,8 +219,14 @@ test('changes are of rates or of shares, and only of what can be counted', () =>
 	assert.equal(samplePeriod({ period: 1e7 }, { type: 'cpu', unit: 'nanoseconds' }), 1e7);
 	assert.equal(samplePeriod({ period: 1e7 }, { type: 'samples', unit: 'count' }), 1);
 	assert.equal(samplePeriod({ period: 524288 }, { type: 'inuse_space', unit: 'bytes' }), 0);
-	const answer = { period: 1e7, from_ms: 1000, to_ms: 61_000 } as never;
-	assert.equal(sideOf(answer, tree).seconds, 60);
+	const response = { type: 'cpu', period: 1e7, from_ms: 1000, to_ms: 61_000 } as never;
+	assert.equal(sideOf(response, tree, TYPE).seconds, 60);
+	assert.equal(sideOf(response, tree, TYPE).gauge, false);
+	assert.equal(sideOf(response, tree, 'memory:inuse_space:bytes:space:bytes').gauge, true);
+	// Averages of gauges stand beside each other whatever the lengths.
+	const heap = (of: Side) => ({ ...of, gauge: true });
+	const gauges = changeBetween({ base: heap(side(tree, 10, 0)), head: heap(side(tree, 3600, 0)), mode: 'rate' }, 100, 150);
+	assert.deepEqual([gauges.base, gauges.head, gauges.ratio], [100, 150, 0.5]);
 });
 
 test('equal profiles have no change', () => {
@@ -250,7 +267,7 @@ test('figures: cores, values a second, shares', () => {
 });
 
 test('a line has gaps where nothing was measured', () => {
-	const answer = {
+	const response = {
 		type: TYPE,
 		unit: 'nanoseconds',
 		step_ms: 10,
@@ -276,11 +293,11 @@ test('a line has gaps where nothing was measured', () => {
 			},
 		],
 	};
-	const values = seriesValues(answer);
+	const values = seriesValues(response);
 	assert.deepEqual(values, [4, null, null, 8, null]);
 	assert.equal(seriesPath(values, 8, 50, 100), 'M0.0 53.0H10.0M30.0 6.0H40.0');
 	assert.equal(seriesPath(values, 0, 50, 100), '');
-	assert.deepEqual(seriesValues({ ...answer, step_ms: 0 }), []);
+	assert.deepEqual(seriesValues({ ...response, step_ms: 0 }), []);
 });
 
 // ---- colours --------------------
@@ -314,4 +331,45 @@ test('names read on every colour, and more and less differ in blue, which everyb
 			assert.ok(noise - yellow(changeColor(CHANGE.less, share, dark)) > 25, `less ${share} ${dark}`);
 		}
 	}
+});
+
+test('just before is as long as what is shown, and ends where that begins', () => {
+	const of = (patch: Partial<PageState>, span?: { from: string; to: string }) => {
+		const { base, head } = choicesOf(
+			{ ...DEFAULTS, compare: { ...NO_COMPARE, before: 'length' }, ...patch },
+			{ type: 't', matchers: [] },
+			null,
+			(t) => t,
+			span,
+		);
+		return [base.from, base.to, head.from, head.to];
+	};
+	assert.deepEqual(of({ from: 'now-15m' }), ['now-30m', 'now-15m', 'now-15m', 'now']);
+	assert.deepEqual(of({ from: 'now-2h', to: 'now-1h' }), ['now-3h', 'now-2h', 'now-2h', 'now-1h']);
+	assert.deepEqual(of({ sel: { from: 1700000005000, to: 1700000007000 } }), ['1700000003000', '1700000005000', '1700000005000', '1700000007000']);
+	assert.deepEqual(of({ from: '1700000100000', to: '1700000400000' }), ['1699999800000', '1700000100000', '1700000100000', '1700000400000']);
+	const { base } = choicesOf({ ...DEFAULTS, from: 'x', compare: { ...NO_COMPARE, before: 'length' } }, { type: 't', matchers: [] }, null, (t) => t);
+	assert.notEqual(base.fault, null, 'of what is no time');
+});
+
+test('where there are no data just before, the comparison is of what there is', () => {
+	const now = 1_700_000_000_000;
+	const hour = 3600_000;
+	const range = { from: 'now-1h', to: 'now' };
+	const plain = compareBefore('length');
+	assert.deepEqual(compareJustBefore(DEFAULTS, range, null, now), plain);
+	assert.deepEqual(compareJustBefore(DEFAULTS, range, now - 5 * hour, now), plain);
+	assert.deepEqual(compareJustBefore(DEFAULTS, range, now - 2 * hour + 5000, now), plain, 'all but some seconds of it');
+	// Three quarters of an hour before the hour.
+	const part = compareJustBefore(DEFAULTS, range, now - 1.75 * hour, now);
+	assert.deepEqual([part.compare.bfrom, part.compare.bto, part.sel], [String(now - 1.75 * hour), String(now - hour), undefined]);
+	// Nothing, or next to nothing, before: the newer half beside the older one.
+	for (const begin of [now - hour, now - 1.1 * hour]) {
+		const halves = compareJustBefore(DEFAULTS, range, begin, now);
+		assert.deepEqual([halves.sel, halves.compare.bfrom, halves.compare.bto], [{ from: now - hour / 2, to: now }, String(now - hour), String(now - hour / 2)]);
+	}
+	// Data begin in the middle of what was brushed.
+	const sel = { from: now - 4000_000, to: now };
+	const begun = compareJustBefore({ ...DEFAULTS, sel }, range, now - 2000_000, now);
+	assert.deepEqual([begun.sel, begun.compare.bfrom], [{ from: now - 1000_000, to: now }, String(now - 2000_000)]);
 });

@@ -79,7 +79,7 @@ test('any text at all is no fault of the editor', () => {
 });
 
 test('where the server found a fault', () => {
-	assert.deepEqual(faultAt("query: expected a stage: where, ... at column 15 near 'foo 2'"), { column: 15, length: 3 });
+	assert.deepEqual(faultAt("query: expected a stage (where, ...) at column 15 near 'foo 2'"), { column: 15, length: 3 });
 	assert.deepEqual(faultAt('query: ends too early at column 4'), { column: 4, length: 1 });
 	assert.equal(faultAt('the server is busy'), null);
 });

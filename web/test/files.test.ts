@@ -7,7 +7,7 @@ import { isPacked, retryAfterSeconds, sendFile, shortenName, type Io, type Reply
 const text = (words: string) => new TextEncoder().encode(words).buffer;
 const reply = (status: number, body = '', retryAfter: string | null = null): Reply => ({ status, retryAfter, type: '', disposition: '', body: text(body) });
 
-// A server that answers so, one after another, and what it was sent.
+// A server that responses so, one after another, and what it was sent.
 function serverOf(...replies: Reply[]) {
 	const sent: string[] = [];
 	const waits: number[] = [];
@@ -61,7 +61,7 @@ test('a file that is too large for the server is packed, once', async () => {
 	assert.deepEqual([sent.length, sent[0].slice(0, 7)], [1, 'packed ']);
 });
 
-test('what the server refuses is told in its words, and an answer that is none as one', async () => {
+test('what the server refuses is told in its words, and a response that is none as one', async () => {
 	await assert.rejects(serverOf(reply(415, '{"error":"a.txt: neither"}')).send(new Blob(['?'])), isRefusal(415, 'a.txt: neither'));
 	await assert.rejects(serverOf(reply(502, '<html>')).send(new Blob(['?'])), isRefusal(502, 'the server responded with 502'));
 	await assert.rejects(serverOf(reply(0)).send(new Blob(['?'])), isRefusal(0, 'no response'));

@@ -11,6 +11,7 @@ import {
 	formatShare,
 	formatValue,
 	labelTitle,
+	isGauge,
 	seriesScale,
 	shortName,
 	shortType,
@@ -83,6 +84,9 @@ test('CPU time becomes cores, other counters a rate, gauges stay', () => {
 	assert.equal(alloc.format(alloc.of(20480)), '2.00 KiB');
 	const heap = seriesScale('memory:inuse_space:bytes:space:bytes', 'bytes', 10_000);
 	assert.equal(heap.of(7), 7);
+	assert.equal(isGauge('memory:inuse_space:bytes:space:bytes'), true);
+	for (const type of ['', 'cpu', CPU, 'process_cpu:cpu:nanoseconds::', 'perf:samples:count::', 'memory:alloc_space:bytes:space:bytes:delta'])
+		assert.equal(isGauge(type), false, type);
 });
 
 test('names of types and labels', () => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { brokenShare, fleetSums, lampOf, lostShare, reasons, sortAgents, type Agent, type AgentHealth } from '../src/status/health';
+import { brokenShare, fleetSums, lampOf, lostShare, lostShareOf, reasons, sortAgents, type Agent, type AgentHealth } from '../src/model/health';
 
 const agent = (host: string, health?: AgentHealth): Agent => ({ host, agent: host, wick: '1', heard_ms: 0, age_ms: 0, health });
 const WELL: AgentHealth = { samples: 10_000, frequency_hz: 19, frequency_asked_hz: 19, walks: { complete: 99, no_rule: 1 }, cost_ppm: 500, cpus: 4 };
@@ -47,4 +47,12 @@ test('those that need a look come first; sums are of those that say how they are
 	);
 	assert.deepEqual(fleetSums(all), { reporting: 3, costPpm: 1500, resident: 0, samples: 30_000, lost: 10 });
 	assert.deepEqual(fleetSums([]), { reporting: 0, costPpm: 0, resident: 0, samples: 0, lost: 0 });
+});
+
+test('samples that are kept with less of their stack are not lost, on any view', () => {
+	const lost = { counts_full: 10, no_user_stack: 4000, no_mapping: 300, events: 70 };
+	const share = lostShare({ samples: 990, lost, dropped_samples: 20 });
+	assert.equal(share, 0.03);
+	assert.equal(lostShareOf({ samples_taken: 990, samples_lost: 30, samples_dropped: 20 }), share);
+	assert.equal(fleetSums([agent('a', { samples: 990, lost, dropped_samples: 20 })]).lost, 30);
 });

@@ -124,7 +124,7 @@ test('neighbours, children and their order', () => {
 	assert.equal(childIndex(tree, short), 1);
 });
 
-test('an answer in another order is put right, and wrong totals are summed anew', () => {
+test('a response in another order is put right, and wrong totals are summed anew', () => {
 	const json = flame(SMALL);
 	const order = [0, 5, 1, 4, 2, 3]; // breadth first, smallest first: parents still before children
 	const { nodes } = json;
@@ -148,7 +148,7 @@ test('an answer in another order is put right, and wrong totals are summed anew'
 	assert.deepEqual([...tree.parent], [...expected.parent]);
 });
 
-test('a broken answer is refused with its fault', () => {
+test('a broken response is refused with its fault', () => {
 	const broken = (change: (json: FlameJson) => void, message: RegExp) => {
 		const json = flame(SMALL);
 		change(json);
@@ -333,7 +333,7 @@ test('the box under the pointer', () => {
 	assert.equal(nameAt(2, 990.5), 'short', 'a pixel off still counts');
 });
 
-test('a path finds its frame in another answer, and its nearest caller where it is gone', () => {
+test('a path finds its frame in another response, and its nearest caller where it is gone', () => {
 	const tree = buildTree(flame(SMALL));
 	const work = find(tree, 'work');
 	const later = buildTree(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { AsmAnswer, Instruction, SourceAnswer, SourceLine } from '../src/api/answers';
+import type { AsmResponse, Instruction, SourceResponse, SourceLine } from '../src/api/responses';
 import { pauses } from '../src/api/names';
 import { asmRows, expandTabs, heatOf, hotRows, nextHot, sourceRows, splitInstruction } from '../src/listing/listing';
 
@@ -17,8 +17,8 @@ const HEAD = {
 	why: null,
 	partial: false,
 };
-const source = (lines: SourceLine[]): SourceAnswer => ({ ...HEAD, file: '/src/hot.c', files: [], lines });
-const asm = (instructions: Instruction[]): AsmAnswer => ({ ...HEAD, symbol: '', binaries: [], instructions });
+const source = (lines: SourceLine[]): SourceResponse => ({ ...HEAD, file: '/src/hot.c', files: [], lines });
+const asm = (instructions: Instruction[]): AsmResponse => ({ ...HEAD, symbol: '', binaries: [], instructions });
 const line = (n: number, self = 0, total = self): SourceLine => ({ line: n, text: `line ${n}`, self, total });
 const at = (address: number, n: number, functions: string[], self = 0): Instruction => ({
 	address: `0x${address.toString(16)}`,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { SeriesAnswer, TableAnswer } from '../src/api/answers';
+import type { SeriesResponse, TableResponse } from '../src/api/responses';
 import { changeOf, costRows, coveredMs, moversOf, sparkline, sumsOf, totalOf } from '../src/home/overview';
 
-const table = (columns: string[], rows: (string | number | null)[][]): TableAnswer => ({
+const table = (columns: string[], rows: (string | number | null)[][]): TableResponse => ({
 	type: 't',
 	unit: 'nanoseconds',
 	from_ms: 0,
@@ -13,7 +13,7 @@ const table = (columns: string[], rows: (string | number | null)[][]): TableAnsw
 	table: { columns: columns.map((name) => ({ name, kind: 'text', unit: '' })), total_rows: rows.length, rows },
 });
 
-const series: SeriesAnswer = {
+const series: SeriesResponse = {
 	type: 't',
 	unit: 'nanoseconds',
 	step_ms: 10,
@@ -41,7 +41,7 @@ test('rows of costs: order, share, what was before, and gaps only where nothing 
 		['c', 65],
 	]);
 	const day = sumsOf(table(['s', 'value', 'percent'], [['a', 15, 100]]));
-	const rows = costRows(now, 2, { answer: series, label: 's' }, day, null);
+	const rows = costRows(now, 2, { response: series, label: 's' }, day, null);
 	assert.deepEqual(
 		rows.map((row) => [row.key, row.value, row.share, row.day, row.week]),
 		[
@@ -103,14 +103,14 @@ test('a course is a line with gaps', () => {
 });
 
 test('what changed most, from the table of a difference', () => {
-	const answer = table(
+	const response = table(
 		['base_self', 'self', 'self_change', 'base_total', 'total', 'total_change', 'state', 'function', 'file', 'binary'],
 		[
 			[10, 30, 20, 0, 0, 0, '', 'f', 'f.c', 'app'],
 			[0, 5, 5, 0, 0, 0, 'new', 'g', '', ''],
 		],
 	);
-	assert.deepEqual(moversOf(answer), [
+	assert.deepEqual(moversOf(response), [
 		{ function: 'f', file: 'f.c', binary: 'app', before: 10, now: 30, state: '' },
 		{ function: 'g', file: '', binary: '', before: 0, now: 5, state: 'new' },
 	]);

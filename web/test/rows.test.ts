@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { TableAnswer } from '../src/api/answers';
-import { fits, nodeFits, Pointed, type Told } from '../src/flame/pointed';
+import type { TableResponse } from '../src/api/responses';
+import { fits, nodeFits, Pointed, type PointedChange } from '../src/flame/pointed';
 import { compileFilter, type Filter } from '../src/model/fuzzy';
 import { buildRows, filterRows, sortRows, type Row } from '../src/model/rows';
 import type { SortKey } from '../src/state/page';
-import { rowsOfAnswer } from '../src/table/use_rows';
+import { rowsOfResponse } from '../src/table/use_rows';
 import { findNodes, sumMatched } from '../src/tree/search';
 import { KIND } from '../src/tree/tree';
 import { randomTree, seeded, stacksOf, type Frame } from './trees';
@@ -60,12 +60,12 @@ test('a filter looks into names, then binaries; fuzzy has the best first, unless
 	assert.deepEqual(names(filterRows(rows, filterOf('^(h|o)', 'regex'), true)), ['handle_my_file', 'other', 'main', 'hmf']);
 });
 
-test('answers of the server become rows, whatever order their columns have', () => {
+test('responses of the server become rows, whatever order their columns have', () => {
 	const column = (name: string) => ({ name, kind: 'text', unit: '' });
-	const answer = (names: string[], rows: TableAnswer['table']['rows']) =>
-		({ table: { columns: names.map(column), total_rows: 9, rows } }) as unknown as TableAnswer;
-	const lines = rowsOfAnswer(
-		answer(
+	const response = (names: string[], rows: TableResponse['table']['rows']) =>
+		({ table: { columns: names.map(column), total_rows: 9, rows } }) as unknown as TableResponse;
+	const lines = rowsOfResponse(
+		response(
 			['binary', 'function', 'line', 'total', 'self'],
 			[
 				['app', 'main', '/src/a:b.c:12', 7, 2],
@@ -83,8 +83,8 @@ test('answers of the server become rows, whatever order their columns have', () 
 			['', 'x.c:99999999999', 0, '', 1, 0],
 		],
 	);
-	const values = rowsOfAnswer(
-		answer(
+	const values = rowsOfResponse(
+		response(
 			['env', 'value', 'percent'],
 			[
 				['live', 40, 80],
@@ -101,26 +101,26 @@ test('answers of the server become rows, whatever order their columns have', () 
 		],
 	);
 	assert.deepEqual(
-		rowsOfAnswer(answer(['other'], [['x']]), 'label:env').map(({ total }) => total),
+		rowsOfResponse(response(['other'], [['x']]), 'label:env').map(({ total }) => total),
 		[0],
 	);
 });
 
 test('what is pointed at is told to who listens, and only while there is something', () => {
 	const pointed = new Pointed();
-	const told: Told[] = [];
+	const told: PointedChange[] = [];
 	const end = pointed.listen((one) => told.push(one));
-	pointed.tell(null, 'graph');
+	pointed.notify(null, 'graph');
 	assert.equal(told.length, 0);
-	pointed.tell({ name: 'f' }, 'graph');
-	pointed.tell(null, 'graph');
-	pointed.tell(null, 'graph');
+	pointed.notify({ name: 'f' }, 'graph');
+	pointed.notify(null, 'graph');
+	pointed.notify(null, 'graph');
 	assert.deepEqual(
 		told.map((one) => one.target),
 		[{ name: 'f' }, null],
 	);
 	end();
-	pointed.tell({ name: 'g' }, 'table', true);
+	pointed.notify({ name: 'g' }, 'table', true);
 	assert.equal(told.length, 2);
 	assert.ok(
 		fits({ binary: 'app' }, rowOf('x', 'app')) && !fits({ binary: 'lib' }, rowOf('x', 'app')) && !fits({ name: 'y', binary: 'app' }, rowOf('x', 'app')),

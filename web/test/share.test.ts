@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isAnswer } from '../src/api/client';
+import { isResponse } from '../src/api/client';
 import { cleanTitle, formatPicture, parsePicture, pictureOf, splitQuery } from '../src/share/snapshot';
 import { DEFAULTS, type PageState } from '../src/state/page';
 
@@ -45,10 +45,10 @@ test('a query is told apart from its stages, whatever its values have in them', 
 	assert.deepEqual(splitQuery('cpu{a="b'), { selector: 'cpu{a="b', within: '', root: '' });
 });
 
-test('an answer that is no snapshot is told from one', () => {
+test('a response that is no snapshot is told from one', () => {
 	const path = `snapshots/${'0'.repeat(32)}`;
 	const snapshot = { made_ms: 1, title: '', query: '', state: '' };
-	assert.ok(isAnswer(path, { snapshot, answer: {} }));
+	assert.ok(isResponse(path, { snapshot, answer: {} }));
 	for (const bad of [[], { snapshot }, { snapshot: { ...snapshot, state: 1 }, answer: {} }, { snapshot: null, answer: {} }])
-		assert.equal(isAnswer(path, bad), false, JSON.stringify(bad));
+		assert.equal(isResponse(path, bad), false, JSON.stringify(bad));
 });

@@ -28,6 +28,7 @@ test('every field goes through the URL and back', () => {
 		mark: ['checkpoint'],
 		deploys: false,
 		view: 'table',
+		tz: 'utc',
 		dir: 'flame',
 		zoom: '1f3abc~12~40',
 		steps: 'ff-1k3x9.dr.i',

@@ -90,11 +90,11 @@ const columnsOf = (tree: Tree) => ({
 test('bytes and JSON make the same tree', () => {
 	for (let round = 0; round < 60; round++) {
 		const flame = randomFlame(1 + below(300), NAMES, true);
-		const answer = read(encode(flame));
-		assert.equal(answer.type, 'x');
-		assert.deepEqual(answer.flame.strings, NAMES);
-		assert.deepEqual(columnsOf(buildTree(answer.flame)), columnsOf(buildTree(flame)));
-		assert.deepEqual(columnsOf(buildTree(mergeUnnamed(answer.flame))), columnsOf(buildTree(mergeUnnamed(flame))));
+		const response = read(encode(flame));
+		assert.equal(response.type, 'x');
+		assert.deepEqual(response.flame.strings, NAMES);
+		assert.deepEqual(columnsOf(buildTree(response.flame)), columnsOf(buildTree(flame)));
+		assert.deepEqual(columnsOf(buildTree(mergeUnnamed(response.flame))), columnsOf(buildTree(mergeUnnamed(flame))));
 	}
 });
 
@@ -137,7 +137,7 @@ test('long names, ASCII and not, are cut where they end', () => {
 
 // ---- hostile bytes --------------------
 
-test('an answer that is cut off, goes on, or is none says so', () => {
+test('a response that is cut off, goes on, or is none says so', () => {
 	const good = encode(randomFlame(40, NAMES, true));
 	for (let length = 0; length < good.length; length++) assert.throws(() => read(good.subarray(0, length)), Error, String(length));
 	assert.throws(() => read(Uint8Array.from([...good, 0])), /after its end/);

@@ -15,7 +15,7 @@
  * what it has, and both together must have all rows.
  *
  * An exchange's markers also carry CLOCK_MONOTONIC (`clock`): on one machine with two network namespaces it is the truth that
- * the times of a merged profile can be checked_walk by.
+ * the times of a merged profile can be checked by.
  */
 #include <arpa/inet.h>
 #include <errno.h>

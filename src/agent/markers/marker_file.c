@@ -134,6 +134,8 @@ static int open_file(struct marker_file *file, struct error *err)
 	if (at == MAP_FAILED)
 		return error_set_errno(err, -EBADMSG, "cannot map the markers of process %d", (int)file->pid);
 	file->header = at;
+	if (ACQUIRE(&file->header->magic) == 0)
+		return error_set(err, -EAGAIN, "not yet complete");
 	uint32_t clock = LOAD(&file->header->clock);
 	if (ACQUIRE(&file->header->magic) != WICKMARK_MAGIC || LOAD(&file->header->abi) != WICKMARK_ABI)
 		return error_set(err, -EBADMSG, "unsupported version");
@@ -247,6 +249,15 @@ static void begin_here(struct marker_file *file)
 	file->lost_elsewhere = lost_elsewhere(file);
 }
 
+/* Children that are forked from now on are handed over there. */
+static void name_recorder(struct wickmark_header *header, const char *name)
+{
+	size_t len = name ? strlen(name) : 0;
+	memset(header->recorder_name, 0, sizeof(header->recorder_name));
+	if (len < sizeof(header->recorder_name))
+		memcpy(header->recorder_name, name ? name : "", len);
+}
+
 bool marker_file_lease(struct marker_file *file, uint32_t recorder, uint64_t until_ns)
 {
 	struct wickmark_header *header = file->header;
@@ -258,6 +269,8 @@ bool marker_file_lease(struct marker_file *file, uint32_t recorder, uint64_t unt
 		file->is_held = false;
 		return false;
 	}
+	if (!file->is_held)
+		name_recorder(header, file->output->recorder_name);
 	bool was_ours = holder == recorder || (holder == 0 && LOAD(&header->enabled));
 	if (!file->is_held && !was_ours)
 		begin_here(file);
@@ -273,6 +286,7 @@ void marker_file_switch_off(struct marker_file *file, uint32_t recorder)
 	if (LOAD(&file->header->recorder) != recorder)
 		return;
 	__atomic_store_n(&file->header->enabled, 0, __ATOMIC_RELEASE);
+	name_recorder(file->header, NULL);
 	__atomic_store_n(&file->header->lease_ns, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&file->header->recorder, 0, __ATOMIC_RELAXED);
 }

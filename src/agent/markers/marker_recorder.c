@@ -19,6 +19,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,11 +46,12 @@
 #define SCAN_NS		     (50 * NS_PER_MS)
 #define SCAN_INTERVAL_MIN_NS (20 * NS_PER_MS)
 #define SCAN_INTERVAL_MAX_NS (2 * NS_PER_S)
-#define HANDOVER_US	     50000
-#define ACCEPT_NS	     (NS_PER_S / 5) /* of one round of handing over; who comes later waits for the next */
-#define ACCEPT_END_NS	     (5 * NS_PER_S) /* of the last one */
+#define HANDOVER_NS	     (10 * NS_PER_S) /* from connecting to handing over; the process may have to wait for a CPU */
+#define CALLERS_MAX	     1024u
+#define ACCEPT_NS	     (NS_PER_S / 5)  /* of one round of handing over; who comes later waits for the next */
+#define ACCEPT_END_NS	     (10 * NS_PER_S) /* of the last one */
 #define BACKLOG		     4096
-#define GONE_MAX	     256u
+#define GONE_MAX	     4096u
 #define FULL_ENOUGH	     (WICKMARK_RECORDS / 8)
 /* Of a collector that runs all the time. A thread that was quiet may make 80,000 markers a second before any is lost. */
 #define BEHIND_VISIT_MS			100
@@ -72,6 +74,12 @@ struct inode {
 	ino_t inode;
 };
 
+/* Who has connected, and not yet handed anything over. */
+struct caller {
+	int fd;
+	int64_t until_ns;
+};
+
 struct marker_recorder {
 	struct marker_clock clock;
 	struct marker_output output;
@@ -84,7 +92,10 @@ struct marker_recorder {
 	struct map64 by_pid; /* pid -> place in processes */
 	pid_t roots[ROOTS_MAX];
 	size_t root_count;
+	struct caller *callers;
+	size_t caller_count;
 	bool all, has_thread, is_continuous;
+	bool is_short; /* of descriptors: who calls has to wait until files were let go */
 	uint32_t recorder_id;
 	int socket, stop_fd;
 	char name[48];
@@ -121,6 +132,9 @@ int marker_recorder_new(bool all, struct marker_recorder **ret, struct error *er
 	if (!recorder)
 		return error_nomem(err);
 	recorder->all = all;
+	recorder->callers = mem_alloc_array(CALLERS_MAX, sizeof(*recorder->callers));
+	if (!recorder->callers)
+		return error_nomem(err);
 	pthread_mutex_init(&recorder->lock, NULL);
 	recorder->socket = recorder->stop_fd = -1;
 	recorder->recorder_id = (uint32_t)hash64_mix(hash64_secret() ^ (uint64_t)time_monotonic_ns()) | 1u;
@@ -134,6 +148,7 @@ int marker_recorder_new(bool all, struct marker_recorder **ret, struct error *er
 	if (recorder->stop_fd < 0)
 		return error_set_errno(err, -errno, "cannot create an eventfd");
 	listen_to_processes(recorder);
+	recorder->output.recorder_name = recorder->name;
 	*ret = TAKE(recorder);
 	return 0;
 }
@@ -185,6 +200,9 @@ struct marker_recorder *marker_recorder_free(struct marker_recorder *recorder)
 		marker_file_free(recorder->files[i]);
 	}
 	mem_free(recorder->files);
+	for (size_t i = 0; i < recorder->caller_count; i++)
+		io_close(recorder->callers[i].fd);
+	mem_free(recorder->callers);
 	mem_free(recorder->processes);
 	map64_release(&recorder->by_pid);
 	marker_output_release(&recorder->output);
@@ -220,7 +238,7 @@ static uint64_t lease_until(void)
 }
 
 /* Positive returns of take_file(). */
-enum { TAKE_REFUSED = 1, TAKE_BUSY = 2 };
+enum { TAKE_REFUSED = 1, TAKE_BUSY = 2, TAKE_LATER = 3 };
 
 static void count_taking(struct marker_recorder *recorder, int result)
 {
@@ -249,8 +267,8 @@ static int take_file(struct marker_recorder *recorder, int fd, pid_t pid, bool a
 		return error_nomem(err);
 	}
 	int r = marker_file_open(&recorder->output, fd, pid, &file, &why);
-	if (r == -EBADMSG)
-		return TAKE_REFUSED;
+	if (r == -EBADMSG || r == -EAGAIN)
+		return r == -EAGAIN && !announced ? TAKE_LATER : TAKE_REFUSED;
 	if (r < 0) {
 		*err = why;
 		return r;
@@ -263,8 +281,10 @@ static int take_file(struct marker_recorder *recorder, int fd, pid_t pid, bool a
 		marker_file_free(file);
 		return TAKE_BUSY;
 	}
+	/* What announced itself may have waited longer than what was found: either may be that of the former program. */
 	for (size_t i = 0; i < recorder->file_count; i++)
-		recorder->files[i]->is_replaced |= recorder->files[i]->pid == pid;
+		if (recorder->files[i]->pid == pid)
+			recorder->files[i]->is_in_doubt = file->is_in_doubt = true;
 	recorder->files[recorder->file_count++] = file;
 	recorder->output.stats.processes++;
 	return 0;
@@ -272,7 +292,17 @@ static int take_file(struct marker_recorder *recorder, int fd, pid_t pid, bool a
 
 /* ---- processes that announce themselves ---- */
 
-/* There is room for one descriptor, so that the kernel hands over no more, whatever was sent. */
+/* Without one to spare the kernel would drop what it hands over, and what is under way is safe. */
+static bool has_descriptors(struct marker_recorder *recorder, int any)
+{
+	int spare = fcntl(any, F_DUPFD_CLOEXEC, 0);
+	recorder->is_short = spare < 0;
+	io_close(spare);
+	return !recorder->is_short;
+}
+
+/* There is room for one descriptor, so that the kernel hands over no more, whatever was sent. -EAGAIN: nothing was sent yet;
+ * -1: nothing that could be one. */
 static int receive_file(int from)
 {
 	union {
@@ -284,8 +314,8 @@ static int receive_file(int from)
 	struct msghdr message = {
 		.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = CMSG_LEN(sizeof(int))};
 	int fd = -1;
-	if (recvmsg(from, &message, MSG_CMSG_CLOEXEC) < 0)
-		return -1;
+	if (recvmsg(from, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) < 0)
+		return errno == EAGAIN || errno == EINTR ? -EAGAIN : -1;
 	struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
 	if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS &&
 	    rights->cmsg_len == CMSG_LEN(sizeof(int)))
@@ -293,25 +323,68 @@ static int receive_file(int from)
 	return fd;
 }
 
-/* Who it is the kernel tells, in our numbers. Some may connect without end and say nothing: the others have their turn, too. */
+/* Takes what a process handed over. Positive if nothing was, so far. Who it is the kernel tells, in our numbers. */
+static int hear_caller(struct marker_recorder *recorder, int from, struct error *err)
+{
+	struct ucred who;
+	socklen_t size = sizeof(who);
+	if (!has_descriptors(recorder, from))
+		return 1;
+	int fd = receive_file(from), r = 0;
+	if (fd == -EAGAIN)
+		return 1;
+	if (fd >= 0 && getsockopt(from, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.pid > 0)
+		r = take_file(recorder, fd, who.pid, true, err);
+	else
+		io_close(fd);
+	count_taking(recorder, r);
+	return r < 0 ? r : 0;
+}
+
+/* Some may connect without end and say nothing: the others have their turn, too. A process that has not handed its file over
+ * yet has made no markers. */
+static int hear_callers(struct marker_recorder *recorder, struct error *err)
+{
+	int64_t now_ns = time_monotonic_ns();
+	size_t kept = 0;
+	int r = 0;
+	for (size_t i = 0; i < recorder->caller_count; i++) {
+		struct caller *caller = &recorder->callers[i];
+		int waits = r < 0 ? 0 : hear_caller(recorder, caller->fd, err);
+		r = waits < 0 ? waits : r;
+		if (waits > 0 && (now_ns < caller->until_ns || recorder->is_short))
+			recorder->callers[kept++] = *caller;
+		else
+			io_close(caller->fd);
+	}
+	recorder->caller_count = kept;
+	return r;
+}
+
+static void forget_first_caller(struct marker_recorder *recorder)
+{
+	io_close(recorder->callers[0].fd);
+	memmove(recorder->callers, recorder->callers + 1, --recorder->caller_count * sizeof(*recorder->callers));
+}
+
 static int accept_processes(struct marker_recorder *recorder, int64_t at_most_ns, struct error *err)
 {
-	int from, r = 0;
+	int from, r = hear_callers(recorder, err);
 	int64_t until_ns = time_monotonic_ns() + at_most_ns;
-	while (r >= 0 && recorder->socket >= 0 && time_monotonic_ns() < until_ns &&
-	       (from = accept4(recorder->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
-		struct ucred who;
-		socklen_t size = sizeof(who);
-		struct timeval patience = {.tv_usec = HANDOVER_US};
-		setsockopt(from, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-		int fd = receive_file(from);
-		r = 0;
-		if (fd >= 0 && getsockopt(from, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.pid > 0)
-			r = take_file(recorder, fd, who.pid, true, err);
-		else
-			io_close(fd);
-		count_taking(recorder, r);
-		io_close(from);
+	while (r >= 0 && !recorder->is_short && recorder->socket >= 0 && time_monotonic_ns() < until_ns) {
+		from = accept4(recorder->socket, NULL, NULL, SOCK_CLOEXEC);
+		if (from < 0) {
+			recorder->is_short = errno == EMFILE || errno == ENFILE;
+			break;
+		}
+		r = hear_caller(recorder, from, err);
+		if (r <= 0) {
+			io_close(from);
+			continue;
+		}
+		if (recorder->caller_count == CALLERS_MAX)
+			forget_first_caller(recorder);
+		recorder->callers[recorder->caller_count++] = (struct caller){from, time_monotonic_ns() + HANDOVER_NS};
 	}
 	return r < 0 ? r : 0;
 }
@@ -334,14 +407,13 @@ static struct process *find_process(struct marker_recorder *recorder, pid_t pid)
 
 static int see_process(struct marker_recorder *recorder, pid_t pid, int64_t now_ns, struct error *err)
 {
-	pid_t parent = 0;
-	uint64_t start;
+	struct proc_stat stat;
 	struct process *process = find_process(recorder, pid);
 	if (process && process->next_scan_ns > now_ns) {
 		process->seen = true;
 		return 0;
 	}
-	if (!marker_process_read(pid, &parent, &start))
+	if (!proc_read_stat(pid, 0, &stat))
 		return 0;
 	if (!process) {
 		if (recorder->process_count == PROCESSES_MAX)
@@ -353,11 +425,11 @@ static int see_process(struct marker_recorder *recorder, pid_t pid, int64_t now_
 		process = &recorder->processes[recorder->process_count++];
 		*process = (struct process){.pid = pid};
 	}
-	if (process->start != start)
-		*process = (struct process){.pid = pid, .start = start};
+	if (process->start != stat.start_ticks)
+		*process = (struct process){.pid = pid, .start = stat.start_ticks};
 	process->seen = true;
 	if (!process->followed) {
-		const struct process *above = find_process(recorder, parent);
+		const struct process *above = find_process(recorder, stat.parent);
 		process->followed = recorder->all || is_root(recorder, pid) || (above && above->followed);
 	}
 	int64_t last_ns = recorder->is_continuous ? BACKGROUND_SCAN_INTERVAL_MAX_NS : SCAN_INTERVAL_MAX_NS;
@@ -371,6 +443,11 @@ static int see_process(struct marker_recorder *recorder, pid_t pid, int64_t now_
 		return 0;
 	/* Also one that has been found: after exec it is another program. */
 	int fd = marker_process_open_file(pid), r = fd < 0 ? 0 : take_file(recorder, fd, pid, false, err);
+	if (r == TAKE_LATER) {
+		process->wait_ns = 0;
+		process->next_scan_ns = now_ns;
+		return 0;
+	}
 	if (r > 0 && !process->was_counted) {
 		process->was_counted = true;
 		count_taking(recorder, r);
@@ -412,11 +489,13 @@ static int scan_processes(struct marker_recorder *recorder, struct error *err)
 
 /* ---- visits ---- */
 
-static bool is_over(const struct marker_file *file)
+/* Of a process that has become another program: it cannot write what it no longer maps. */
+static bool is_over(struct marker_file *file)
 {
 	char path[64];
-	if (file->is_replaced)
+	if (file->is_in_doubt && !marker_process_maps(file->pid, file->inode))
 		return true;
+	file->is_in_doubt = false;
 	snprintf(path, sizeof(path), "/proc/%d", (int)file->pid);
 	return access(path, F_OK) < 0;
 }
@@ -458,6 +537,8 @@ static void *run(void *context)
 	struct pollfd polls[] = {{.fd = recorder->stop_fd, .events = POLLIN}, {.fd = recorder->socket, .events = POLLIN}};
 	int r = 0, wait_ms = VISIT_MS;
 	while (r == 0) {
+		/* Else it would be told again and again of those for whom there is no descriptor. */
+		polls[1].fd = recorder->is_short ? -1 : recorder->socket;
 		poll(polls, 2, wait_ms);
 		if (polls[0].revents)
 			break;

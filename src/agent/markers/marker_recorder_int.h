@@ -62,6 +62,7 @@ int marker_downsample(struct marker_output *output, struct error *err);
 struct marker_output {
 	struct profile *profile;
 	struct marker_clock *clock;
+	const char *recorder_name; /* of the socket that takes files; NULL, "" = none */
 	struct marker_recorder_stats stats;
 	size_t max, values_max; /* MARKER_RECORDER_MAX, MARKER_RECORDER_VALUES_MAX; tests lower them */
 	struct marker_downsample downsample;
@@ -101,7 +102,7 @@ struct marker_file {
 	ino_t inode;
 	uint32_t clock;
 	bool is_held;			/* the lease is ours: only then anything is taken */
-	bool is_replaced;		/* the process runs another program now, which has a file of its own */
+	bool is_in_doubt;		/* its process has another file as well: one of the two is of a former program */
 	bool own_pids;			/* the process is in another pid namespace */
 	uint32_t process;		/* string: its name */
 	struct wickmark_header *header; /* mapped, up to the rings */
@@ -121,7 +122,8 @@ static inline uint64_t marker_async_key(uint64_t key)
 {
 	return key & ~(uint64_t)(MARKER_ASYNCS_OF_ID - 1);
 }
-/* Takes the descriptor, also on failure. 0; -EBADMSG: it is no such file, or one of another version. */
+/* Takes the descriptor, also on failure. 0; -EBADMSG: it is no such file, or one of another version; -EAGAIN: the process has
+ * only just made it. */
 int marker_file_open(struct marker_output *output, int fd, pid_t pid, struct marker_file **ret, struct error *err);
 struct marker_file *marker_file_free(struct marker_file *file);
 /* Whether the file says that it is this process's. */
@@ -141,14 +143,14 @@ void marker_file_switch_off(struct marker_file *file, uint32_t recorder);
 
 /* The shared file of a process. Returns the descriptor; -ENOENT: it has none. */
 int marker_process_open_file(pid_t pid);
-/* The parent and the start time (USER_HZ since boot) of a process; false if there is none. */
-bool marker_process_read(pid_t pid, pid_t *ret_parent, uint64_t *ret_start);
+/* Whether a process maps a file with this inode, and no other one; true also if there is no telling. */
+bool marker_process_maps(pid_t pid, ino_t inode);
 /* What a process calls itself in its own pid namespace; pid if there is no telling. */
 pid_t marker_process_own_pid(pid_t pid);
 /* Our number of the thread that the process calls tid; 0 = there is none. */
 pid_t marker_process_outer_tid(pid_t pid, pid_t tid);
 /* The name of its executable, without directories; or its comm. */
 void marker_process_name(pid_t pid, char *out, size_t size);
-uint64_t marker_process_thread_start(pid_t pid, pid_t tid);
+uint64_t marker_process_thread_start(pid_t pid, pid_t tid); /* USER_HZ since boot; 0 = there is none */
 
 #endif

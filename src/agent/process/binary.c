@@ -22,10 +22,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/process/process.h"
-#include "agent/unwind/unwind_tables.h"
+#include "agent/cost.h"
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/io.h"
 #include "base/text.h"
 #include "elf/build_id.h"
 #include "elf/compiler.h"
@@ -46,18 +46,25 @@ int binaries_init(struct binaries *binaries)
 		return r;
 	binaries->items[0] = (struct binary){0};
 	binaries->count = 1;
-	return 0;
+	return binary_files_init(binaries);
+}
+
+static void binary_release(struct binary *binary)
+{
+	mem_free(binary->path);
+	mem_free(binary->build_id);
+	mem_free(binary->file_hash);
+	mem_free(binary->compiler);
+	mem_free(binary->go_build_id);
 }
 
 void binaries_release(struct binaries *binaries)
 {
-	for (size_t i = 0; i < binaries->count; i++) {
-		mem_free(binaries->items[i].path);
-		mem_free(binaries->items[i].build_id);
-		mem_free(binaries->items[i].compiler);
-		mem_free(binaries->items[i].go_build_id);
-	}
+	for (size_t i = 0; i < binaries->count; i++)
+		binary_release(&binaries->items[i]);
 	mem_free(binaries->items);
+	mem_free(binaries->files);
+	contents_release(&binaries->contents);
 	index32_release(&binaries->index);
 	map64_release(&binaries->announced);
 	*binaries = (struct binaries){0};
@@ -66,6 +73,12 @@ void binaries_release(struct binaries *binaries)
 const char *binary_name(const struct binary *binary)
 {
 	return text_base_name(binary->path);
+}
+
+const char *binary_id(const struct binary *binary, bool *ret_is_hash)
+{
+	*ret_is_hash = !(binary->build_id && binary->build_id[0]) && binary->file_hash;
+	return *ret_is_hash ? binary->file_hash : binary->build_id ? binary->build_id : "";
 }
 
 /* ---- adding ---- */
@@ -110,8 +123,7 @@ static void make_key(const struct event *event, struct binary_key *ret)
 	if (text_ends_with(ret->path, deleted))
 		ret->path_len -= sizeof(deleted) - 1;
 	if (event->build_id_bytes) {
-		for (size_t i = 0; i < event->build_id_bytes; i++)
-			snprintf(ret->build_id + 2 * i, 3, "%02x", event->build_id[i]);
+		text_format_hex((struct bytes){event->build_id, event->build_id_bytes}, ret->build_id);
 	} else {
 		ret->device = event->device;
 		ret->inode = event->inode;
@@ -154,12 +166,8 @@ static int new_item(struct binaries *binaries, uint32_t *ret_id)
 static void free_item(struct binaries *binaries, uint32_t id)
 {
 	struct binary *binary = &binaries->items[id];
-	if (binary->has_slot && binaries->tables)
-		unwind_tables_release(binaries->tables, binary->slot);
-	mem_free(binary->path);
-	mem_free(binary->build_id);
-	mem_free(binary->compiler);
-	mem_free(binary->go_build_id);
+	binary_files_forget(binaries, binary, true);
+	binary_release(binary);
 	*binary = (struct binary){.next_free = binaries->free};
 	binaries->free = id;
 }
@@ -223,13 +231,16 @@ int binaries_add(struct binaries *binaries, const struct event *event, uint32_t 
 
 bool binaries_should_sweep(const struct binaries *binaries)
 {
-	return binaries->used >= SWEEP_FIRST && binaries->used * 2 > binaries->count;
+	return (binaries->used >= SWEEP_FIRST && binaries->used * 2 > binaries->count) ||
+	       (binaries->files_used >= SWEEP_FIRST && binaries->files_used * 2 > binaries->file_count);
 }
 
 void binaries_sweep_begin(struct binaries *binaries)
 {
 	for (size_t i = 0; i < binaries->count; i++)
 		binaries->items[i].marked = false;
+	for (size_t i = 0; i < binaries->file_count; i++)
+		binaries->files[i].marked = false;
 }
 
 int binaries_sweep_end(struct binaries *binaries)
@@ -244,6 +255,7 @@ int binaries_sweep_end(struct binaries *binaries)
 			binaries->used--;
 			continue;
 		}
+		binary_files_forget(binaries, binary, false);
 		const char *build_id = binary->by_build_id ? binary->build_id : NULL;
 		uint64_t hash = key_hash(binary->path, strlen(binary->path), build_id, binary->device, binary->inode);
 		if (index32_add(&binaries->index, hash, id) < 0)
@@ -253,19 +265,6 @@ int binaries_sweep_end(struct binaries *binaries)
 }
 
 /* ---- the file ---- */
-
-/* Opens a regular file for reading, and nothing else. */
-static int open_regular(const char *path)
-{
-	char self[64];
-	struct stat status;
-	_cleanup_(fd_closep) int handle = open(path, O_PATH | O_CLOEXEC);
-
-	if (handle < 0 || fstat(handle, &status) < 0 || !S_ISREG(status.st_mode))
-		return -1;
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", handle);
-	return open(self, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-}
 
 static bool is_same_inode(const struct binary *binary, int fd)
 {
@@ -302,7 +301,7 @@ static bool links_to(const char *link, const struct binary *binary)
  * btrfs), so the path decides. */
 static int open_link(const char *link, const struct binary *binary)
 {
-	int fd = open_regular(link);
+	int fd = io_open_regular(link, NULL);
 
 	if (fd >= 0 && !(is_build_id_known(binary) ? has_build_id(binary, fd) : links_to(link, binary)))
 		fd_closep(&fd);
@@ -333,7 +332,7 @@ static int open_overlapping(const struct binary *binary, pid_t pid, const struct
 /* By name, for processes that have ended or that we may not look into. */
 static int open_path(const char *path, const struct binary *binary)
 {
-	int fd = open_regular(path);
+	int fd = io_open_regular(path, NULL);
 
 	if (fd >= 0 && !(is_build_id_known(binary) ? has_build_id(binary, fd) : is_same_inode(binary, fd)))
 		fd_closep(&fd);
@@ -346,10 +345,10 @@ static int open_binary(const struct binary *binary, pid_t pid, const struct proc
 
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, mapping->start, mapping->end);
 	int fd = open_link(path, binary);
-	if (fd < 0 && snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, binary->path) < (int)sizeof(path))
-		fd = open_path(path, binary);
 	if (fd < 0)
 		fd = open_overlapping(binary, pid, mapping);
+	if (fd < 0 && snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, binary->path) < (int)sizeof(path))
+		fd = open_path(path, binary);
 	if (fd < 0)
 		fd = open_path(binary->path, binary);
 	return fd < 0 ? -ENOENT : fd;
@@ -402,10 +401,16 @@ int binary_open(const struct binary *binary, pid_t pid, const struct process_map
 	return fd;
 }
 
-/* True when the sink has not seen this build-id yet. */
-static bool announce_first(struct binaries *binaries, const char *build_id)
+/* Two files of one id are two binaries to the sink. */
+static uint64_t announced_key(const char *build_id, const char *content)
 {
-	uint64_t hash = hash64(build_id, strlen(build_id)), value;
+	return hash64_seed(build_id, strlen(build_id), content[0] ? hash64(content, strlen(content)) : 0);
+}
+
+/* True when the sink has not seen this file yet. */
+static bool announce_first(struct binaries *binaries, const char *build_id, const char *content)
+{
+	uint64_t hash = announced_key(build_id, content), value;
 
 	if (!build_id[0])
 		return true;
@@ -416,26 +421,32 @@ static bool announce_first(struct binaries *binaries, const char *build_id)
 	return map64_put(&binaries->announced, hash, 1) == 0;
 }
 
-static bool was_announced(const struct binaries *binaries, const char *build_id)
+static bool was_announced(const struct binaries *binaries, const char *build_id, const char *content)
 {
 	uint64_t value;
-	return map64_get(&binaries->announced, hash64(build_id, strlen(build_id)), &value);
+	return content[0] && map64_get(&binaries->announced, announced_key(build_id, content), &value);
 }
 
-void binary_prepare(struct binaries *binaries, uint32_t id, pid_t pid, const struct process_mapping *mapping,
-		    const struct agent_sink *sink)
+static void set_announced(struct binaries *binaries, struct binary *binary, const struct process_mapping *mapping)
 {
-	struct binary *binary = &binaries->items[id];
+	binary->announced = true;
+	if (mapping->file)
+		binaries->files[mapping->file].announced = true;
+}
 
-	if (binary->announced)
+/* Without memory it is known by its path alone, as what is no ELF file. */
+static void learn_hash(struct binary *binary, int fd)
+{
+	char hash[FILE_HASH_HEX];
+	if (binary->file_hash || !binary->build_id || binary->build_id[0] || binary->kind != BINARY_FILE || !is_elf(fd))
 		return;
-	if (binary->build_id && (!sink->on_binary || was_announced(binaries, binary->build_id))) {
-		binary->announced = true;
-		return;
-	}
-	if (binary->tries >= OPEN_TRIES_MAX)
-		return;
-	binary->tries++;
+	if (file_hash_read_fd(fd, hash, NULL) == 0)
+		binary->file_hash = mem_strdup(hash);
+}
+
+static void announce(struct binaries *binaries, struct binary *binary, pid_t pid, const struct process_mapping *mapping,
+		     const struct agent_sink *sink)
+{
 	char build_id[BUILD_ID_HEX_MAX];
 	_cleanup_(fd_closep) int fd = binary_open(binary, pid, mapping, build_id);
 	if (binary->kind == BINARY_MEMFD && (fd >= 0 || fd == -ENOEXEC || binary->tries == OPEN_TRIES_MAX)) {
@@ -449,12 +460,45 @@ void binary_prepare(struct binaries *binaries, uint32_t id, pid_t pid, const str
 		if (!binary->build_id)
 			return;
 	}
-	binary->announced = true;
-	if (announce_first(binaries, binary->build_id)) {
-		binaries->announced_total++;
-		if (sink->on_binary)
-			sink->on_binary(sink->context, binary->build_id, binary->path, pid, fd);
+	learn_hash(binary, fd);
+	set_announced(binaries, binary, mapping);
+	bool is_hash;
+	char content[CONTENT_KEY_HEX];
+	const char *name = binary_id(binary, &is_hash);
+	/* Too much was read of late, or it is no ELF file: then it is told by its id alone. */
+	if (contents_of_fd(&binaries->contents, fd, binary->build_id[0] ? binary->build_id : NULL, content) < 0)
+		content[0] = 0;
+	if (!announce_first(binaries, name, content) || !sink->on_binary)
+		return;
+	const struct agent_binary shown = {.build_id = name,
+					   .id_type = is_hash ? FILE_ID_HASH : FILE_ID_GNU,
+					   .content = content,
+					   .path = binary->path,
+					   .pid = pid,
+					   .fd = fd};
+	sink->on_binary(sink->context, &shown);
+}
+
+void binary_prepare(struct binaries *binaries, uint32_t id, pid_t pid, const struct process_mapping *mapping,
+		    const struct agent_sink *sink)
+{
+	struct binary *binary = &binaries->items[id];
+	struct binary_file *file = &binaries->files[mapping->file];
+
+	if (binary->announced && (!mapping->file || file->announced))
+		return;
+	bool is_hash, is_named = binary->build_id && (binary->build_id[0] || binary->file_hash);
+	if (is_named && (!sink->on_binary || was_announced(binaries, binary_id(binary, &is_hash), file->key))) {
+		set_announced(binaries, binary, mapping);
+		return;
 	}
+	uint8_t *tries = binary->announced ? &file->tries : &binary->tries;
+	if (*tries >= OPEN_TRIES_MAX)
+		return;
+	(*tries)++;
+	enum agent_cost before = cost_enter(binaries->meter, AGENT_COST_SYMBOLS);
+	announce(binaries, binary, pid, mapping, sink);
+	cost_enter(binaries->meter, before);
 }
 
 static char *copy_if_any(const char *text)
@@ -462,24 +506,32 @@ static char *copy_if_any(const char *text)
 	return text[0] ? mem_strdup(text) : NULL;
 }
 
-void binary_describe(struct binaries *binaries, uint32_t id, pid_t pid, const struct process_mapping *mapping)
+static void describe(struct binary *binary, pid_t pid, const struct process_mapping *mapping)
 {
-	static const struct process_mapping nothing;
-	struct binary *binary = &binaries->items[id];
 	char build_id[BUILD_ID_HEX_MAX] = "";
 	struct compiler compiler;
-
-	if (binary->described || binary->kind != BINARY_FILE || binary->describe_tries >= OPEN_TRIES_MAX)
-		return;
-	binary->describe_tries++;
-	_cleanup_(fd_closep) int fd = binary_open(binary, pid, mapping ? mapping : &nothing, build_id);
+	_cleanup_(fd_closep) int fd = binary_open(binary, pid, mapping, build_id);
 	if (fd < 0)
 		return;
 	binary->described = true;
 	if (!binary->build_id)
 		binary->build_id = mem_strdup(build_id);
+	learn_hash(binary, fd);
 	if (compiler_read_fd(fd, &compiler, NULL) < 0)
 		return;
 	binary->compiler = copy_if_any(compiler.name);
 	binary->go_build_id = copy_if_any(compiler.go_build_id);
+}
+
+void binary_describe(struct binaries *binaries, uint32_t id, pid_t pid, const struct process_mapping *mapping)
+{
+	static const struct process_mapping nothing;
+	struct binary *binary = &binaries->items[id];
+
+	if (binary->described || binary->kind != BINARY_FILE || binary->describe_tries >= OPEN_TRIES_MAX)
+		return;
+	binary->describe_tries++;
+	enum agent_cost before = cost_enter(binaries->meter, AGENT_COST_SYMBOLS);
+	describe(binary, pid, mapping ? mapping : &nothing);
+	cost_enter(binaries->meter, before);
 }

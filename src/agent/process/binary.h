@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "agent/agent.h"
+#include "agent/process/contents.h"
 #include "agent/sample/events.h"
 #include "base/map.h"
 #include "elf/build_id.h"
@@ -25,20 +26,30 @@ enum binary_kind {
 #define BINARY_NONE 0u
 struct binary {
 	char *path;		/* as the process sees it, without " (deleted)" */
-	char *build_id;		/* lower-case hex; NULL = not known (yet) */
+	char *build_id;		/* lower-case hex; "" = it has none; NULL = not known (yet) */
+	char *file_hash;	/* of a file without build-id (elf/build_id.h); NULL = not needed, or not known (yet) */
 	uint64_t device, inode; /* 0 when the kernel gave the build-id in their place */
 	uint32_t next_free;
-	uint32_t slot; /* of its unwind table, if has_slot */
+	uint32_t files; /* the first of its binary_file; 0 = none */
 	uint8_t kind;
 	uint8_t tries; /* to open it */
 	uint8_t describe_tries;
 	uint8_t key_kind; /* as it was when added */
 	bool by_build_id; /* the build-id is part of what it is found by */
 	bool used, marked, announced;
-	bool has_slot, tries_build_id; /* unwinder.c */
-	bool is_jitdump;	       /* named ".../jit-DIGITS.dump": no code is in it, but its mapping tells where it is */
+	bool is_jitdump; /* named ".../jit-DIGITS.dump": no code is in it, but its mapping tells where it is */
 	bool described;
 	char *compiler, *go_build_id; /* NULL = none, or not described yet */
+};
+
+/* What is in it. One path and one build-id, or one inode, may be several files: one after the other, or in containers. */
+struct binary_file {
+	char key[CONTENT_KEY_HEX]; /* "" = not known */
+	uint32_t binary;
+	uint32_t next; /* of the binary, or unused */
+	uint32_t slot; /* of its unwind table, if has_slot (unwinder.c) */
+	bool used, marked, has_slot, announced;
+	uint8_t tries; /* to open it, once another file of the binary was announced */
 };
 
 struct unwind_tables;
@@ -49,8 +60,14 @@ struct binaries {
 	uint32_t free; /* chain of unused items; 0 = none */
 	size_t used;
 	struct index32 index;
-	struct map64 announced; /* hashes of build-ids that the sink has seen */
-	uint64_t announced_total;
+	struct binary_file *files; /* [0] = none */
+	size_t file_count, file_capacity, files_used;
+	uint32_t free_file; /* chain of unused ones; 0 = none */
+	struct contents contents;
+	int64_t looked_ns; /* when looks_left was last filled up */
+	uint32_t looks_left;
+	struct map64 announced;	  /* hashes of ids and contents that the sink has seen */
+	struct cost_meter *meter; /* the agent's; NULL = none */
 };
 
 int binaries_init(struct binaries *binaries);
@@ -61,13 +78,24 @@ static inline struct binary *binary_get(const struct binaries *binaries, uint32_
 {
 	return &binaries->items[id];
 }
+/* What it is known by in profiles: its build-id, else its hash (*ret_is_hash), else "". */
+const char *binary_id(const struct binary *binary, bool *ret_is_hash);
 /* The last component of the path. */
 const char *binary_name(const struct binary *binary);
 
-struct process_mapping;
+/* Where a process has a binary. */
+struct process_mapping {
+	uint64_t start, end; /* [start, end) */
+	uint64_t offset;     /* in the file */
+	uint32_t binary;
+	uint32_t settles_s; /* CLOCK_MONOTONIC; it took the place of another one, and may have to make place until then; 0 = no
+			     */
+	uint32_t file : 31; /* binary_identify(); 0 = not yet */
+	uint32_t is_assumed : 1;
+};
 /*
  * Before the first use in a profile: learns the build-id if it is missing, and shows the file to sink->on_binary once per
- * build-id. The file is opened through the process if it still lives, else by its path; it is shown only if its identity
+ * id and content. The file is opened through the process if it still lives, else by its path; it is shown only if its identity
  * agrees. Failures are silent: the location is right without the file.
  */
 void binary_prepare(struct binaries *binaries, uint32_t id, pid_t pid, const struct process_mapping *mapping,
@@ -81,17 +109,40 @@ void binary_prepare(struct binaries *binaries, uint32_t id, pid_t pid, const str
 int binary_open(const struct binary *binary, pid_t pid, const struct process_mapping *mapping,
 		char ret_build_id[static BUILD_ID_HEX_MAX]);
 
+/*
+ * Finds out which file it is that is mapped, and sets mapping->file, for a binary that is no JIT code. Asks the kernel once for
+ * a mapping: opening is needed only for files that were not seen before. Where it cannot be had, it is what was seen under this
+ * build-id, if that was one and the same. So many are looked at in a second; further ones are assumed to be what the binary was
+ * the last time, and looked at later. Positive if mapping->file was another before; -ENOMEM.
+ */
+int binary_identify(struct binaries *binaries, pid_t pid, struct process_mapping *mapping);
+static inline struct binary_file *binary_file_get(const struct binaries *binaries, uint32_t file)
+{
+	return &binaries->files[file];
+}
+
 /* Before it is named as a process's executable: learns, once, its build-id, compiler and Go build-id. `mapping`: NULL if the
  * process has none of it any more. Failures are silent, as above. */
 void binary_describe(struct binaries *binaries, uint32_t id, pid_t pid, const struct process_mapping *mapping);
 
-/* Forgets binaries that nobody uses: call _begin, _mark for each one in use, _end. Worth it when _should_sweep. */
+/* Forgets binaries and their files that nobody uses: call _begin, _mark for each one in use, _end. Worth it when _should_sweep.
+ */
 bool binaries_should_sweep(const struct binaries *binaries);
 void binaries_sweep_begin(struct binaries *binaries);
 static inline void binaries_mark(struct binaries *binaries, uint32_t id)
 {
 	binaries->items[id].marked = true;
 }
+static inline void binaries_mark_mapping(struct binaries *binaries, const struct process_mapping *mapping)
+{
+	binaries_mark(binaries, mapping->binary);
+	binaries->files[mapping->file].marked = true;
+}
 int binaries_sweep_end(struct binaries *binaries);
+
+/* binary_files.c */
+int binary_files_init(struct binaries *binaries);
+/* Forgets all of a binary that are not marked, or all. */
+void binary_files_forget(struct binaries *binaries, struct binary *binary, bool all);
 
 #endif

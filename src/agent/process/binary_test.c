@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,22 +21,24 @@
 #include "agent/process/process.h"
 #include "base/alloc.h"
 #include "elf/build_id.h"
+#include "elf/test_elf.h"
 
 struct fixture {
 	struct binaries binaries;
 	struct agent_sink sink;
 	unsigned calls;
-	char build_id[BUILD_ID_HEX_MAX], path[4096], first_bytes[5];
+	char build_id[BUILD_ID_HEX_MAX], content[CONTENT_KEY_HEX], path[4096], first_bytes[5];
 };
 
-static void remember(void *context, const char *build_id, const char *path, pid_t pid, int fd)
+static void remember(void *context, const struct agent_binary *binary)
 {
 	struct fixture *fixture = context;
 	fixture->calls++;
-	snprintf(fixture->build_id, sizeof(fixture->build_id), "%s", build_id);
-	snprintf(fixture->path, sizeof(fixture->path), "%s", path);
+	snprintf(fixture->build_id, sizeof(fixture->build_id), "%s", binary->build_id);
+	snprintf(fixture->path, sizeof(fixture->path), "%s", binary->path);
+	snprintf(fixture->content, sizeof(fixture->content), "%s", binary->content);
 	memset(fixture->first_bytes, 0, sizeof(fixture->first_bytes));
-	assert_true(pread(fd, fixture->first_bytes, 4, 0) >= 0);
+	assert_true(pread(binary->fd, fixture->first_bytes, 4, 0) >= 0);
 }
 
 static int setup(void **state)
@@ -165,7 +168,7 @@ static uint32_t own_mapping(struct fixture *f, struct process_mapping *ret)
 			break;
 	}
 	fclose(maps);
-	*ret = (struct process_mapping){event.start, event.start + event.length, event.offset, 0};
+	*ret = (struct process_mapping){event.start, event.start + event.length, event.offset, 0, 0, 0, 0};
 	assert_int_equal(binaries_add(&f->binaries, &event, &ret->binary), 0);
 	return ret->binary;
 }
@@ -233,6 +236,49 @@ static void test_a_file_is_opened(void **state)
 	close(fd);
 }
 
+/* What has no build-id is known, and shown, by a hash of the file; what is no ELF file is not. */
+static void test_a_file_without_build_id(void **state)
+{
+	struct fixture *f = *state;
+	char path[] = "/tmp/wick-binary-test-XXXXXX", hash[FILE_HASH_HEX];
+	struct buffer elf;
+	struct stat status;
+	bool is_hash;
+	test_elf_build(&(struct test_elf){.no_build_id = true}, &elf);
+	int fd = mkostemp(path, O_CLOEXEC);
+	assert_int_equal(write(fd, elf.data, elf.len), elf.len);
+	assert_int_equal(fstat(fd, &status), 0);
+	assert_int_equal(file_hash_read_fd(fd, hash, NULL), 0);
+	void *at = mmap(NULL, elf.len, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	assert_ptr_not_equal(at, MAP_FAILED);
+	struct process_mapping mapping = {.start = (uintptr_t)at, .end = (uintptr_t)at + 4096};
+	struct event event = {.kind = EVENT_MAP, .name = path, .device = status.st_dev, .inode = status.st_ino};
+	assert_int_equal(binaries_add(&f->binaries, &event, &mapping.binary), 0);
+	binary_prepare(&f->binaries, mapping.binary, getpid(), &mapping, &f->sink);
+	assert_int_equal(f->calls, 1);
+	assert_string_equal(f->build_id, hash);
+	assert_string_equal(binary_id(binary_get(&f->binaries, mapping.binary), &is_hash), hash);
+	assert_true(is_hash);
+	assert_string_equal(binary_get(&f->binaries, mapping.binary)->build_id, "");
+	binary_prepare(&f->binaries, mapping.binary, getpid(), &mapping, &f->sink);
+	assert_int_equal(f->calls, 1);
+	struct agent_sink blind = {0};
+	struct event again = event;
+	again.inode++;
+	munmap(at, elf.len);
+	assert_int_equal(pwrite(fd, "#!/bin/sh\n", 10, 0), 10);
+	at = mmap(NULL, elf.len, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	mapping.start = (uintptr_t)at, mapping.end = (uintptr_t)at + 4096;
+	assert_int_equal(binaries_add(&f->binaries, &again, &mapping.binary), 0);
+	binary_prepare(&f->binaries, mapping.binary, getpid(), &mapping, &blind);
+	assert_string_equal(binary_id(binary_get(&f->binaries, mapping.binary), &is_hash), "");
+	assert_false(is_hash);
+	munmap(at, elf.len);
+	unlink(path);
+	close(fd);
+	buffer_release(&elf);
+}
+
 static void test_the_vdso(void **state)
 {
 	struct fixture *f = *state;
@@ -248,7 +294,7 @@ static void test_the_vdso(void **state)
 static void test_strangers_are_not_shown(void **state)
 {
 	struct fixture *f = *state;
-	struct process_mapping mapping = {0x1000, 0x2000, 0, 0};
+	struct process_mapping mapping = {0x1000, 0x2000, 0, 0, 0};
 	char directory[] = "/tmp/wick-binary-XXXXXX", path[64];
 
 	assert_non_null(mkdtemp(directory));
@@ -265,6 +311,198 @@ static void test_strangers_are_not_shown(void **state)
 	rmdir(directory);
 }
 
+/* A file that is mapped executable. */
+struct mapped {
+	struct process_mapping mapping;
+	void *at;
+	size_t bytes;
+};
+
+static struct mapped map_file(struct fixture *f, const char *path, const char *symbol, const char *event_path)
+{
+	const struct test_symbol symbols[] = {{.name = symbol, .size = 16, .type = STT_FUNC, .binding = STB_GLOBAL}};
+	struct buffer elf;
+	test_elf_build(&(struct test_elf){.symbols = symbols, .symbol_count = 1}, &elf);
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+	assert_int_equal(write(fd, elf.data, elf.len), elf.len);
+	struct mapped mapped = {.bytes = elf.len};
+	mapped.at = mmap(NULL, elf.len, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	assert_ptr_not_equal(mapped.at, MAP_FAILED);
+	close(fd);
+	buffer_release(&elf);
+	mapped.mapping.start = (uintptr_t)mapped.at;
+	mapped.mapping.end = mapped.mapping.start + ((mapped.bytes + 4095) & ~(size_t)4095);
+	struct event event = {.kind = EVENT_MAP, .name = event_path, .build_id_bytes = 20};
+	for (size_t i = 0; i < event.build_id_bytes; i++)
+		sscanf(TEST_ELF_BUILD_ID + 2 * i, "%2hhx", &event.build_id[i]);
+	assert_int_equal(binaries_add(&f->binaries, &event, &mapped.mapping.binary), 0);
+	return mapped;
+}
+
+static const char *key_of(struct fixture *f, const struct mapped *mapped)
+{
+	return binary_file_get(&f->binaries, mapped->mapping.file)->key;
+}
+
+/* One after the other at a path that is made for them; both are gone from it. */
+static void map_two_files(struct fixture *f, char *path, struct mapped *ret_first, struct mapped *ret_second)
+{
+	if (geteuid() != 0)
+		skip(); /* the kernel's links are for those who may restore processes */
+	close(mkstemp(path));
+	*ret_first = map_file(f, path, "first", path);
+	unlink(path);
+	*ret_second = map_file(f, path, "second", path);
+	unlink(path);
+}
+
+/* As events tell them: one path, one build-id. They were one after the other there, or are in different places of that name. */
+static void test_files_of_one_build_id(void **state)
+{
+	struct fixture *f = *state;
+	char path[] = "/tmp/wick-binary-test-XXXXXX";
+	struct mapped first, second;
+	map_two_files(f, path, &first, &second);
+	struct mapped again = map_file(f, path, "first", path);
+	assert_int_equal(first.mapping.binary, second.mapping.binary);
+	assert_int_equal(binary_identify(&f->binaries, getpid(), &first.mapping), 0);
+	assert_int_equal(strlen(key_of(f, &first)), CONTENT_KEY_HEX - 1);
+
+	/* One that cannot be had any more: there was no other. */
+	struct mapped gone = first;
+	gone.mapping.file = 0;
+	assert_int_equal(binary_identify(&f->binaries, 4000000, &gone.mapping), 0);
+	assert_int_equal(gone.mapping.file, first.mapping.file);
+
+	assert_int_equal(binary_identify(&f->binaries, getpid(), &second.mapping), 0);
+	assert_int_equal(binary_identify(&f->binaries, getpid(), &again.mapping), 0);
+	assert_string_not_equal(key_of(f, &first), key_of(f, &second));
+	assert_int_equal(first.mapping.file, again.mapping.file); /* another inode, but the same content */
+
+	/* Now there is one, so nothing is assumed. What lies at the path is what was there last, of which nobody knows. */
+	unlink(path);
+	gone.mapping.file = 0;
+	assert_int_equal(binary_identify(&f->binaries, 4000000, &gone.mapping), 0);
+	assert_string_equal(key_of(f, &gone), "");
+
+	/* Looked at once. */
+	munmap(first.at, first.bytes);
+	assert_int_equal(binary_identify(&f->binaries, getpid(), &first.mapping), 0);
+	assert_int_equal(first.mapping.file, again.mapping.file);
+	munmap(second.at, second.bytes);
+	munmap(again.at, again.bytes);
+}
+
+/* The sink is shown each of them, once, with what it is known by. */
+static void test_files_of_one_build_id_are_shown(void **state)
+{
+	struct fixture *f = *state;
+	char path[] = "/tmp/wick-binary-test-XXXXXX", first_content[CONTENT_KEY_HEX];
+	struct mapped first, second;
+	map_two_files(f, path, &first, &second);
+	uint32_t id = first.mapping.binary;
+	assert_int_equal(id, second.mapping.binary);
+	assert_int_equal(binary_identify(&f->binaries, getpid(), &first.mapping), 0);
+	binary_prepare(&f->binaries, id, getpid(), &first.mapping, &f->sink);
+	assert_int_equal(f->calls, 1);
+	assert_string_equal(f->content, key_of(f, &first));
+	memcpy(first_content, f->content, sizeof(first_content));
+	assert_int_equal(binary_identify(&f->binaries, getpid(), &second.mapping), 0);
+	binary_prepare(&f->binaries, id, getpid(), &second.mapping, &f->sink);
+	assert_int_equal(f->calls, 2);
+	assert_string_equal(f->build_id, TEST_ELF_BUILD_ID);
+	assert_string_equal(f->content, key_of(f, &second));
+	assert_string_not_equal(f->content, first_content);
+	/* The same two in another place. */
+	struct mapped elsewhere = map_file(f, path, "first", "/elsewhere");
+	assert_int_not_equal(elsewhere.mapping.binary, id);
+	binary_prepare(&f->binaries, elsewhere.mapping.binary, getpid(), &elsewhere.mapping, &f->sink);
+	binary_prepare(&f->binaries, id, getpid(), &first.mapping, &f->sink);
+	binary_prepare(&f->binaries, id, getpid(), &second.mapping, &f->sink);
+	assert_int_equal(f->calls, 2);
+	/* One that cannot be had any more is tried a few times, and then left alone. */
+	unlink(path);
+	binary_file_get(&f->binaries, second.mapping.file)->announced = false;
+	map64_clear(&f->binaries.announced);
+	struct process_mapping gone = second.mapping;
+	for (unsigned i = 0; i < 20; i++)
+		binary_prepare(&f->binaries, id, 4000000, &gone, &f->sink);
+	assert_int_equal(f->calls, 2);
+	assert_true(binary_file_get(&f->binaries, gone.file)->tries < 10);
+	munmap(first.at, first.bytes);
+	munmap(second.at, second.bytes);
+	munmap(elsewhere.at, elsewhere.bytes);
+}
+
+static void test_what_is_assumed_is_looked_at_later(void **state)
+{
+	struct fixture *f = *state;
+	char path[] = "/tmp/wick-binary-test-XXXXXX";
+	if (geteuid() != 0)
+		skip(); /* the kernel's links are for those who may restore processes */
+	close(mkstemp(path));
+	struct mapped first = map_file(f, path, "first", path);
+	unlink(path);
+	assert_int_equal(binary_identify(&f->binaries, getpid(), &first.mapping), 0);
+	struct mapped second = map_file(f, path, "second", path);
+	unlink(path);
+	/* None may be looked at in this second. */
+	f->binaries.looks_left = 0;
+	f->binaries.looked_ns = INT64_MAX / 2;
+	assert_int_equal(binary_identify(&f->binaries, getpid(), &second.mapping), 0);
+	assert_int_equal(second.mapping.file, first.mapping.file);
+	assert_true(second.mapping.is_assumed);
+	assert_int_equal(binary_identify(&f->binaries, getpid(), &second.mapping), 0);
+	/* In the next. */
+	f->binaries.looked_ns = 0;
+	assert_true(binary_identify(&f->binaries, getpid(), &second.mapping) > 0);
+	assert_int_not_equal(second.mapping.file, first.mapping.file);
+	assert_false(second.mapping.is_assumed);
+	/* What is known to be several is looked at in any second. */
+	f->binaries.looks_left = 0;
+	f->binaries.looked_ns = INT64_MAX / 2;
+	first.mapping.file = 0;
+	assert_int_equal(binary_identify(&f->binaries, getpid(), &first.mapping), 0);
+	assert_int_not_equal(second.mapping.file, first.mapping.file);
+	assert_false(first.mapping.is_assumed);
+	munmap(first.at, first.bytes);
+	munmap(second.at, second.bytes);
+}
+
+/* Rebuilt a thousand times with one build-id: what nobody maps any more is forgotten, its binary is not. */
+static void test_files_are_swept(void **state)
+{
+	struct fixture *f = *state;
+	char path[] = "/tmp/wick-binary-test-XXXXXX", symbol[16];
+	struct mapped all[10], last = {0};
+	uint32_t first_file = 0;
+	if (geteuid() != 0)
+		skip();
+	close(mkstemp(path));
+	for (unsigned i = 0; i < 10; i++) {
+		snprintf(symbol, sizeof(symbol), "f%u", i);
+		all[i] = last = map_file(f, path, symbol, path);
+		assert_int_equal(binary_identify(&f->binaries, getpid(), &last.mapping), 0);
+		first_file = i == 0 ? last.mapping.file : first_file;
+		unlink(path);
+	}
+	assert_int_equal(f->binaries.files_used, 10);
+	binaries_sweep_begin(&f->binaries);
+	binaries_mark_mapping(&f->binaries, &last.mapping);
+	assert_int_equal(binaries_sweep_end(&f->binaries), 0);
+	assert_int_equal(f->binaries.files_used, 1);
+	assert_false(binary_file_get(&f->binaries, first_file)->used);
+	assert_true(binary_file_get(&f->binaries, last.mapping.file)->used);
+	size_t count = f->binaries.file_count;
+	struct mapped next = map_file(f, path, "next", path);
+	assert_int_equal(binary_identify(&f->binaries, getpid(), &next.mapping), 0);
+	assert_int_equal(f->binaries.file_count, count); /* a place was used again */
+	unlink(path);
+	munmap(next.at, next.bytes);
+	for (unsigned i = 0; i < 10; i++)
+		munmap(all[i].at, all[i].bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -273,8 +511,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unused_ones_are_swept, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_our_own_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_file_is_opened, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_file_without_build_id, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_vdso, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_strangers_are_not_shown, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_files_of_one_build_id, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_files_of_one_build_id_are_shown, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_what_is_assumed_is_looked_at_later, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_files_are_swept, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

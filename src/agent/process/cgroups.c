@@ -27,12 +27,6 @@ static bool is_on(const char *path, long magic)
 	return statfs(path, &status) == 0 && (long)status.f_type == magic;
 }
 
-static int init_paths(struct cgroups *cgroups)
-{
-	map64_init(&cgroups->known);
-	return intern_init(&cgroups->paths, PATHS_BYTES);
-}
-
 int cgroups_init(struct cgroups *cgroups, struct error *err)
 {
 	const char *root = "";
@@ -49,7 +43,7 @@ int cgroups_init(struct cgroups *cgroups, struct error *err)
 	snprintf(cgroups->root, sizeof(cgroups->root), "%s", root);
 	if (root[0])
 		cgroups->root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return init_paths(cgroups) < 0 ? error_nomem(err) : 0;
+	return intern_init(&cgroups->paths, PATHS_BYTES) < 0 ? error_nomem(err) : 0;
 }
 
 void cgroups_release(struct cgroups *cgroups)
@@ -97,7 +91,7 @@ const char *cgroups_path(struct cgroups *cgroups, uint64_t id)
 	if (cgroups->known.count >= KNOWN_MAX || cgroups->paths.arena.used_bytes > PATHS_BYTES / 2) {
 		map64_release(&cgroups->known);
 		intern_release(&cgroups->paths);
-		if (init_paths(cgroups) < 0)
+		if (intern_init(&cgroups->paths, PATHS_BYTES) < 0)
 			return "";
 	}
 	look_up(cgroups, id, path, sizeof(path));

@@ -14,12 +14,14 @@
 
 #include "agent/process/context.h"
 
-#define A    "3f4e1c9d7a5b2086f1e0d9c8b7a695847362514039281706f5e4d3c2b1a09f8e"
-#define B    "0011223344556677889900aabbccddeeff0123456789abcdef0123456789abcd"
-#define UID  "6d3f2a10-9c4b-4e8a-b7d5-0f1e2d3c4b5a"
-#define UID_ "6d3f2a10_9c4b_4e8a_b7d5_0f1e2d3c4b5a"
-#define TASK "0cc2d5b9f4a94f6e8f1b0d3c7a6e5f41"
-#define USER "/user.slice/user-1000.slice/user@1000.service"
+#define A	  "3f4e1c9d7a5b2086f1e0d9c8b7a695847362514039281706f5e4d3c2b1a09f8e"
+#define B	  "0011223344556677889900aabbccddeeff0123456789abcdef0123456789abcd"
+#define UID	  "6d3f2a10-9c4b-4e8a-b7d5-0f1e2d3c4b5a"
+#define UID_	  "6d3f2a10_9c4b_4e8a_b7d5_0f1e2d3c4b5a"
+#define TASK	  "0cc2d5b9f4a94f6e8f1b0d3c7a6e5f41"
+#define USER	  "/user.slice/user-1000.slice/user@1000.service"
+#define OF_USER	  .unit = "user@1000.service", .slice = "user-1000.slice"
+#define IN_DOCKER .container_id = A, .container_runtime = "docker"
 
 struct vector {
 	const char *path;
@@ -28,17 +30,11 @@ struct vector {
 
 static const struct vector containers[] = {
 	/* docker */
-	{"/docker/" A, {.container_id = A, .container_runtime = "docker"}},
-	{"/docker/" A "/init", {.container_id = A, .container_runtime = "docker"}},
-	{"/system.slice/docker-" A ".scope",
-	 {.container_id = A, .container_runtime = "docker", .unit = "docker-" A ".scope", .slice = "system.slice"}},
+	{"/docker/" A, {IN_DOCKER}},
+	{"/docker/" A "/init", {IN_DOCKER}},
+	{"/system.slice/docker-" A ".scope", {IN_DOCKER, .unit = "docker-" A ".scope", .slice = "system.slice"}},
 	{USER "/user.slice/docker-" A ".scope",
-	 {.container_id = A,
-	  .container_runtime = "docker",
-	  .unit = "user@1000.service",
-	  .slice = "user-1000.slice",
-	  .user_unit = "docker-" A ".scope",
-	  .user_slice = "user.slice"}},
+	 {IN_DOCKER, OF_USER, .user_unit = "docker-" A ".scope", .user_slice = "user.slice"}},
 	{"/actions_job/" A, {.container_id = A}}, /* --cgroup-parent */
 	{"/docker/" A "/docker/" B, {.container_id = B, .container_runtime = "docker"}},
 	{"/docker/buildkit/i2rqjr5rgx2a1xb6r9k5c4lqf", {.unit = ""}},
@@ -51,8 +47,7 @@ static const struct vector containers[] = {
 	{USER "/user.slice/nerdctl-" A ".scope",
 	 {.container_id = A,
 	  .container_runtime = "containerd",
-	  .unit = "user@1000.service",
-	  .slice = "user-1000.slice",
+	  OF_USER,
 	  .user_unit = "nerdctl-" A ".scope",
 	  .user_slice = "user.slice"}},
 	{"/default/redis", {.unit = ""}}, /* ctr run with a name: no telling */
@@ -69,15 +64,13 @@ static const struct vector containers[] = {
 	{USER "/user.slice/libpod-" A ".scope/container",
 	 {.container_id = A,
 	  .container_runtime = "podman",
-	  .unit = "user@1000.service",
-	  .slice = "user-1000.slice",
+	  OF_USER,
 	  .user_unit = "libpod-" A ".scope",
 	  .user_slice = "user.slice"}},
 	{USER "/user.slice/user-libpod_pod_" B ".slice/libpod-" A ".scope",
 	 {.container_id = A,
 	  .container_runtime = "podman",
-	  .unit = "user@1000.service",
-	  .slice = "user-1000.slice",
+	  OF_USER,
 	  .user_unit = "libpod-" A ".scope",
 	  .user_slice = "user-libpod_pod_" B ".slice"}},
 	{"/libpod_parent/libpod-" A, {.container_id = A, .container_runtime = "podman"}},
@@ -87,13 +80,13 @@ static const struct vector containers[] = {
 	{"/system.slice/web.service/runtime", {.unit = "web.service", .slice = "system.slice"}},
 	{"/machine.slice/libpod-conmon-" A ".scope", {.unit = "libpod-conmon-" A ".scope", .slice = "machine.slice"}},
 	/* ECS */
-	{"/ecs/" TASK "/" A, {.container_id = A, .container_runtime = "docker"}},
-	{"/ecs/production/" TASK "/" A, {.container_id = A, .container_runtime = "docker"}},
-	{"/ecs/5a081c13-b8cf-4801-b427-9f4601742204/" A, {.container_id = A, .container_runtime = "docker"}},
+	{"/ecs/" TASK "/" A, {IN_DOCKER}},
+	{"/ecs/production/" TASK "/" A, {IN_DOCKER}},
+	{"/ecs/5a081c13-b8cf-4801-b427-9f4601742204/" A, {IN_DOCKER}},
 	{"/ecs/" TASK "/" TASK "-2531612879", {.container_id = TASK "-2531612879"}},
 	{"/ecs/" TASK, {.unit = ""}},
 	{"/ecstasks.slice/ecstasks-" TASK ".slice/docker-" A ".scope",
-	 {.container_id = A, .container_runtime = "docker", .unit = "docker-" A ".scope", .slice = "ecstasks-" TASK ".slice"}},
+	 {IN_DOCKER, .unit = "docker-" A ".scope", .slice = "ecstasks-" TASK ".slice"}},
 	/* LXC, Proxmox, LXD */
 	{"/lxc/web", {.container_name = "web", .container_runtime = "lxc"}},
 	{"/lxc.payload/web", {.container_name = "web", .container_runtime = "lxc"}},
@@ -103,7 +96,7 @@ static const struct vector containers[] = {
 	{"/lxc/101/ns/system.slice/ssh.service",
 	 {.container_name = "101", .container_runtime = "lxc", .unit = "ssh.service", .slice = "system.slice"}},
 	{"/lxc/101/ns/init.scope", {.container_name = "101", .container_runtime = "lxc", .unit = "init.scope"}},
-	{"/lxc.payload.web/docker/" A, {.container_id = A, .container_runtime = "docker"}},
+	{"/lxc.payload.web/docker/" A, {IN_DOCKER}},
 	{"/lxc.monitor.web", {.unit = ""}},
 	{"/lxc.monitor/web", {.unit = ""}},
 	/* systemd-nspawn */
@@ -122,12 +115,12 @@ static const struct vector containers[] = {
 	 {.unit = "machine-qemu\\x2d1\\x2dvm.scope", .slice = "machine.slice"}},
 	/* a container that runs systemd */
 	{"/system.slice/docker-" A ".scope/system.slice/nginx.service",
-	 {.container_id = A, .container_runtime = "docker", .unit = "nginx.service", .slice = "system.slice"}},
-	{"/system.slice/docker-" A ".scope/init.scope",
-	 {.container_id = A, .container_runtime = "docker", .unit = "init.scope"}},
+	 {IN_DOCKER, .unit = "nginx.service", .slice = "system.slice"}},
+	{"/system.slice/docker-" A ".scope/init.scope", {IN_DOCKER, .unit = "init.scope"}},
 };
 
-#define KUBE "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice"
+#define KUBE_SLICE "kubepods-burstable-pod" UID_ ".slice"
+#define KUBE	   "/kubepods.slice/kubepods-burstable.slice/" KUBE_SLICE
 static const struct vector pods[] = {
 	{"/kubepods/burstable/pod" UID "/" A, {.container_id = A, .pod_uid = UID}},
 	{"/kubepods/besteffort/pod" UID "/" A, {.container_id = A, .pod_uid = UID}},
@@ -141,21 +134,11 @@ static const struct vector pods[] = {
 	  .container_runtime = "containerd",
 	  .pod_uid = UID,
 	  .unit = "cri-containerd-" A ".scope",
-	  .slice = "kubepods-burstable-pod" UID_ ".slice"}},
-	{KUBE "/docker-" A ".scope",
-	 {.container_id = A,
-	  .container_runtime = "docker",
-	  .pod_uid = UID,
-	  .unit = "docker-" A ".scope",
-	  .slice = "kubepods-burstable-pod" UID_ ".slice"}},
+	  .slice = KUBE_SLICE}},
+	{KUBE "/docker-" A ".scope", {IN_DOCKER, .pod_uid = UID, .unit = "docker-" A ".scope", .slice = KUBE_SLICE}},
 	{KUBE "/crio-" A ".scope/container",
-	 {.container_id = A,
-	  .container_runtime = "cri-o",
-	  .pod_uid = UID,
-	  .unit = "crio-" A ".scope",
-	  .slice = "kubepods-burstable-pod" UID_ ".slice"}},
-	{KUBE "/crio-conmon-" A ".scope",
-	 {.pod_uid = UID, .unit = "crio-conmon-" A ".scope", .slice = "kubepods-burstable-pod" UID_ ".slice"}},
+	 {.container_id = A, .container_runtime = "cri-o", .pod_uid = UID, .unit = "crio-" A ".scope", .slice = KUBE_SLICE}},
+	{KUBE "/crio-conmon-" A ".scope", {.pod_uid = UID, .unit = "crio-conmon-" A ".scope", .slice = KUBE_SLICE}},
 	{"/kubepods.slice/kubepods-pod" UID_ ".slice/cri-containerd-" A ".scope",
 	 {.container_id = A,
 	  .container_runtime = "containerd",
@@ -175,7 +158,7 @@ static const struct vector pods[] = {
 	  .unit = "containerd.service",
 	  .slice = "system.slice"}},
 	{"/system.slice/kubelet.service/system.slice:docker:" A,
-	 {.container_id = A, .container_runtime = "docker", .unit = "kubelet.service", .slice = "system.slice"}},
+	 {IN_DOCKER, .unit = "kubelet.service", .slice = "system.slice"}},
 	/* k3d, kind, minikube: nodes are containers */
 	{"/docker/" B "/kubepods/burstable/pod" UID "/" A, {.container_id = A, .pod_uid = UID}},
 	{"/docker/" B "/kubelet/kubepods/besteffort/pod" UID "/" A, {.container_id = A, .pod_uid = UID}},
@@ -197,12 +180,7 @@ static const struct vector pods[] = {
 	{"/docker/" B "/system.slice/containerd.service",
 	 {.container_id = B, .container_runtime = "docker", .unit = "containerd.service", .slice = "system.slice"}},
 	{USER "/app.slice/k3s-rootless.service/kubepods/burstable/pod" UID "/" A,
-	 {.container_id = A,
-	  .pod_uid = UID,
-	  .unit = "user@1000.service",
-	  .slice = "user-1000.slice",
-	  .user_unit = "k3s-rootless.service",
-	  .user_slice = "app.slice"}},
+	 {.container_id = A, .pod_uid = UID, OF_USER, .user_unit = "k3s-rootless.service", .user_slice = "app.slice"}},
 	/* docker in a pod */
 	{"/kubepods/burstable/pod" UID "/" A "/docker/" B, {.container_id = B, .container_runtime = "docker", .pod_uid = UID}},
 };
@@ -220,15 +198,11 @@ static const struct vector units[] = {
 	{"/system.slice/dev-hugepages.mount", {.unit = "dev-hugepages.mount", .slice = "system.slice"}},
 	{"/system.slice/_cpu.service", {.unit = "cpu.service", .slice = "system.slice"}},
 	{"/user.slice/user-1000.slice/session-3.scope", {.unit = "session-3.scope", .slice = "user-1000.slice"}},
-	{USER "/init.scope", {.unit = "user@1000.service", .slice = "user-1000.slice", .user_unit = "init.scope"}},
-	{USER "/app.slice/foo.service",
-	 {.unit = "user@1000.service", .slice = "user-1000.slice", .user_unit = "foo.service", .user_slice = "app.slice"}},
+	{USER "/init.scope", {OF_USER, .user_unit = "init.scope"}},
+	{USER "/app.slice/foo.service", {OF_USER, .user_unit = "foo.service", .user_slice = "app.slice"}},
 	{USER "/app.slice/app-org.gnome.Terminal.slice/vte-spawn-1.scope",
-	 {.unit = "user@1000.service",
-	  .slice = "user-1000.slice",
-	  .user_unit = "vte-spawn-1.scope",
-	  .user_slice = "app-org.gnome.Terminal.slice"}},
-	{USER "/background.slice", {.unit = "user@1000.service", .slice = "user-1000.slice", .user_slice = "background.slice"}},
+	 {OF_USER, .user_unit = "vte-spawn-1.scope", .user_slice = "app-org.gnome.Terminal.slice"}},
+	{USER "/background.slice", {OF_USER, .user_slice = "background.slice"}},
 	{"/user/1000.user/1.session", {.unit = ""}}, /* systemd 204 and older */
 };
 
@@ -270,15 +244,10 @@ static const struct vector imitations[] = {
 	{"/foo/system.slice/ssh.service", {.unit = ""}},
 	/* all that is below user@1000.service is that user's making */
 	{USER "/user.slice/docker-" A ".scope/system.slice/ssh.service",
-	 {.container_id = A,
-	  .container_runtime = "docker",
-	  .unit = "user@1000.service",
-	  .slice = "user-1000.slice",
-	  .user_unit = "docker-" A ".scope",
-	  .user_slice = "user.slice"}},
+	 {IN_DOCKER, OF_USER, .user_unit = "docker-" A ".scope", .user_slice = "user.slice"}},
 	{"////", {.unit = ""}},
-	{"docker/" A, {.container_id = A, .container_runtime = "docker"}},
-	{"//docker//" A "//", {.container_id = A, .container_runtime = "docker"}},
+	{"docker/" A, {IN_DOCKER}},
+	{"//docker//" A "//", {IN_DOCKER}},
 };
 
 static void compare(const char *path, const char *what, const char *got, const char *expected)

@@ -106,20 +106,15 @@ static void read_switches(pid_t pid, struct stats_record *record)
 
 static int read_process(struct counters *counters, pid_t pid)
 {
-	char text[PROC_STAT_BYTES], state;
-	const char *fields = proc_read_stat(pid, 0, text, NULL);
 	struct stats_record record = {.pid = (__u32)pid, .kind = STATS_LEADER};
-	unsigned long long user, system, started;
-	long rss;
+	struct proc_stat stat;
 
-	if (!fields ||
-	    sscanf(fields, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu %*u %ld", &state,
-		   &user, &system, &started, &rss) != 5)
+	if (!proc_read_stat(pid, 0, &stat))
 		return 0;
 	uint64_t tick_ns = (uint64_t)NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK);
-	record.cpu_ns = (user + system) * tick_ns;
-	record.started_ns = started * tick_ns;
-	record.rss_pages = rss > 0 ? (__u64)rss : 0;
+	record.cpu_ns = (stat.user_ticks + stat.system_ticks) * tick_ns;
+	record.started_ns = stat.start_ticks * tick_ns;
+	record.rss_pages = stat.rss_pages > 0 ? (__u64)stat.rss_pages : 0;
 	read_switches(pid, &record);
 	return process_stats_add(counters->stats, &record);
 }

@@ -12,6 +12,9 @@
 #include "base/alloc.h"
 #include "base/sorted.h"
 
+#define SETTLE_ONCE_S  2u
+#define SETTLE_OFTEN_S 60u
+
 void mapping_list_leave_heap(struct mapping_list *list)
 {
 	if (list->place)
@@ -34,12 +37,17 @@ static size_t first_behind(const struct mapping_list *list, uint64_t address)
 	return sorted_count_up_to(list->items, list->count, end, address);
 }
 
-const struct process_mapping *mapping_list_find(const struct mapping_list *list, uint64_t address)
+struct process_mapping *mapping_list_find_item(struct mapping_list *list, uint64_t address)
 {
 	if (!list)
 		return NULL;
 	size_t at = first_behind(list, address);
 	return at < list->count && list->items[at].start <= address ? &list->items[at] : NULL;
+}
+
+const struct process_mapping *mapping_list_find(const struct mapping_list *list, uint64_t address)
+{
+	return mapping_list_find_item((struct mapping_list *)list, address);
 }
 
 bool mapping_list_equals(const struct mapping_list *a, const struct mapping_list *b)
@@ -54,6 +62,29 @@ bool mapping_list_equals(const struct mapping_list *a, const struct mapping_list
 			return false;
 	}
 	return true;
+}
+
+/* Both cover some address; true if they disagree about what it means. */
+static bool disagree(const struct process_mapping *a, const struct process_mapping *b)
+{
+	return a->binary != b->binary || a->offset - a->start != b->offset - b->start;
+}
+
+int mapping_list_compare(const struct mapping_list *a, const struct mapping_list *b, mapping_change_function *on_change,
+			 void *context)
+{
+	size_t i = 0, k = 0;
+	int r = 0;
+
+	while (a && b && i < a->count && k < b->count && r >= 0) {
+		const struct process_mapping *x = &a->items[i], *y = &b->items[k];
+		uint64_t start = x->start > y->start ? x->start : y->start, end = x->end < y->end ? x->end : y->end;
+		if (start < end && disagree(x, y))
+			r = on_change(context, start, end);
+		i += x->end <= y->end;
+		k += y->end <= x->end;
+	}
+	return r < 0 ? r : 0;
 }
 
 /* Makes *list a list of its own with room for `more` items. */
@@ -83,15 +114,25 @@ static int own(struct mapping_list **list, size_t more)
 	return 0;
 }
 
+int mapping_list_unshare(struct mapping_list **list)
+{
+	return *list ? own(list, 0) : 0;
+}
+
 static bool continues(const struct process_mapping *a, const struct process_mapping *b)
 {
 	return a->binary == b->binary && a->end == b->start && a->offset + (b->start - a->start) == b->offset;
 }
 
-/* Both cover some address; true if they disagree about what it means. */
-static bool disagree(const struct process_mapping *a, const struct process_mapping *b)
+static uint32_t later(uint32_t a, uint32_t b)
 {
-	return a->binary != b->binary || a->offset - a->start != b->offset - b->start;
+	return a > b ? a : b;
+}
+
+/* Replaced now: once, or again and again? */
+static uint32_t settles_at(uint32_t before_s, uint32_t now_s)
+{
+	return now_s + (before_s && now_s < before_s + SETTLE_OFTEN_S ? SETTLE_OFTEN_S : SETTLE_ONCE_S);
 }
 
 int mapping_list_insert(struct mapping_list **list, const struct process_mapping *mapping, bool *ret_replaced)
@@ -107,8 +148,13 @@ int mapping_list_insert(struct mapping_list **list, const struct process_mapping
 	struct mapping_list *own_list = *list;
 	struct process_mapping *items = own_list->items;
 	first = first_behind(own_list, mapping->start);
-	for (last = first; last < own_list->count && items[last].start < mapping->end; last++)
+	uint32_t settles_s = 0;
+	for (last = first; last < own_list->count && items[last].start < mapping->end; last++) {
 		replaced = replaced || disagree(&items[last], mapping);
+		settles_s = later(settles_s, items[last].settles_s);
+	}
+	if (replaced)
+		settles_s = settles_at(settles_s, mapping->settles_s);
 
 	if (last > first && items[first].start < mapping->start) {
 		parts[part_count] = items[first];
@@ -116,10 +162,13 @@ int mapping_list_insert(struct mapping_list **list, const struct process_mapping
 	} else if (first > 0 && continues(&items[first - 1], mapping)) {
 		parts[part_count++] = items[--first];
 	}
-	if (part_count && continues(&parts[0], mapping))
+	if (part_count && continues(&parts[0], mapping)) {
 		parts[0].end = mapping->end;
-	else
-		parts[part_count++] = *mapping;
+		parts[0].settles_s = later(parts[0].settles_s, settles_s);
+	} else {
+		parts[part_count] = *mapping;
+		parts[part_count++].settles_s = settles_s;
+	}
 	if (last > first && items[last - 1].end > mapping->end) {
 		struct process_mapping rest = items[last - 1];
 		rest.offset += mapping->end - rest.start;

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "agent/sample/sampler.h"
+#include "agent/unwind/live_rules.h"
 #include "base/alloc.h"
 #include "base/time.h"
 
@@ -32,7 +33,9 @@ int process_table_init(struct process_table *table, struct binaries *binaries)
 
 static void process_free(struct process *process)
 {
+	live_rules_free(process->live);
 	mapping_list_unref(process->maps);
+	mapping_changes_unref(process->changes);
 	mem_free(process->results);
 	mem_free(process);
 }
@@ -67,10 +70,18 @@ static void forget_exited(struct process_table *table, const struct process *pro
 	}
 }
 
+/* The kernel side forgets by itself, at an exec and after an exit. Only what it was told since then must be taken back: two
+ * system calls less for each process that is started. */
+static void forget_in_kernel(struct process_table *table, struct process *process, uint64_t since_ns)
+{
+	if (process->told && table->sampler && process->told_ns >= since_ns)
+		sampler_forget_process(table->sampler, process->pid);
+	process->told = false;
+}
+
 void process_table_remove(struct process_table *table, struct process *process)
 {
-	if (process->told && table->sampler)
-		sampler_forget_process(table->sampler, process->pid);
+	forget_in_kernel(table, process, process->exit_ns);
 	if (process->exit_ns)
 		forget_exited(table, process);
 	map64_remove(&table->by_pid, (uint64_t)process->pid);
@@ -88,7 +99,7 @@ int process_table_add(struct process_table *table, pid_t pid, struct process **r
 		process_table_remove(table, old);
 	process->pid = pid;
 	process->id = table->next_id++;
-	process->version = ++table->versions;
+	process->version = process->first_version = ++table->versions;
 	process->threads = 1;
 	process->lost_seen = table->lost;
 	process->uid = (uid_t)-1;
@@ -105,6 +116,14 @@ int process_table_add(struct process_table *table, pid_t pid, struct process **r
 const struct process_mapping *process_find_mapping(const struct process *process, uint64_t address)
 {
 	return mapping_list_find(process->maps, address);
+}
+
+bool process_is_in_doubt(const struct process *process, uint32_t version, uint64_t address)
+{
+	if (version == process->version)
+		return false;
+	return version_is_after(process->first_version, version) || version_is_after(version, process->version) ||
+	       mapping_changes_since(process->changes, version, address);
 }
 
 /* ---- events ---- */
@@ -126,6 +145,7 @@ void process_table_leave_heap(struct process_table *table)
 	while (map64_next(&table->by_pid, &cursor, &pid, &value)) {
 		struct process *process = (struct process *)(uintptr_t)value;
 		process->told = false;
+		process->live = live_rules_free(process->live); /* its tables are there */
 		if (process->maps)
 			mapping_list_leave_heap(process->maps);
 	}
@@ -141,16 +161,35 @@ static void inherit_kernel_state(struct process_table *table, const struct event
 	const struct mapping_list *list = child->maps;
 
 	child->version = parent->version;
+	child->first_version = parent->first_version;
+	child->told_version = parent->told_version;
+	child->settled_version = parent->settled_version;
+	child->changes = mapping_changes_ref(parent->changes);
 	child->told = parent->told;
+	child->told_ns = event->time_ns;
 	if (child->told && list && (list->changed || list->placed_ns >= event->time_ns))
 		process_table_changed(table, child);
 }
 
-/* What the process maps has changed: walks by what the kernel side knows miss something, or go wrong. */
-static void note_change(struct process_table *table, struct process *process, bool replaced)
+void process_begin_version(struct process_table *table, struct process *process)
 {
-	if (replaced)
-		process->version = ++table->versions;
+	process->version = process->first_version = ++table->versions;
+	process->changes = mapping_changes_unref(process->changes);
+}
+
+int process_change_range(void *context, uint64_t start, uint64_t end)
+{
+	struct process *process = context;
+
+	int r = mapping_changes_add(&process->changes, start, end, process->version, process->settled_version);
+	if (r < 0) /* without memory for the range, all is in doubt */
+		process->first_version = process->version;
+	return r;
+}
+
+/* What the process maps has changed: walks by what the kernel side knows miss something. */
+static void note_change(struct process_table *table, struct process *process)
+{
 	process->fruitless = 0;
 	process->quiet_until = 0;
 	if (process->told)
@@ -202,14 +241,14 @@ static void set_comm(struct process *process, const char *comm)
 static void apply_comm(struct process_table *table, const struct event *event, struct process *process)
 {
 	if (event->is_exec) {
-		if (process->told && table->sampler) /* the kernel side forgot by itself, unless it was told in between */
-			sampler_forget_process(table->sampler, process->pid);
-		process->told = false;
+		forget_in_kernel(table, process, event->time_ns);
 		process->wanted = false;
 		process->has_execed = true;
 		process->maps = mapping_list_unref(process->maps);
+		process->live = live_rules_free(process->live);
 		process->executable = BINARY_NONE;
-		note_change(table, process, true);
+		process_begin_version(table, process);
+		note_change(table, process);
 		process->jitdump = (struct process_mapping){0};
 		process->started_ns = event->time_ns;
 		process->threads = 1;
@@ -236,7 +275,10 @@ static bool may_read_again(const struct process *process, uint64_t time_ns)
 
 static int apply_map(struct process_table *table, const struct event *event, struct process *process)
 {
-	struct process_mapping mapping = {event->start, event->start + event->length, event->offset, BINARY_NONE};
+	struct process_mapping mapping = {.start = event->start,
+					  .end = event->start + event->length,
+					  .offset = event->offset,
+					  .settles_s = (uint32_t)(event->time_ns / (uint64_t)NS_PER_S)};
 	bool replaced = false;
 
 	int r = binaries_add(table->binaries, event, &mapping.binary);
@@ -247,7 +289,12 @@ static int apply_map(struct process_table *table, const struct event *event, str
 	if (binary_get(table->binaries, mapping.binary)->is_jitdump)
 		process->jitdump = mapping;
 	r = mapping_list_insert(&process->maps, &mapping, &replaced);
-	note_change(table, process, replaced);
+	if (replaced) { /* walks by what the kernel side knows may go wrong there */
+		process->version = ++table->versions;
+		if (process_change_range(process, mapping.start, mapping.end) < 0)
+			r = -ENOMEM;
+	}
+	note_change(table, process);
 	if (r == -ENOMEM)
 		return r;
 	/* Perhaps most were unmapped again. */
@@ -336,7 +383,9 @@ int process_table_lookup(struct process_table *table, pid_t pid, uint64_t time_n
 	}
 	if (is_new && process_table_add(table, pid, &process) < 0)
 		return error_nomem(err);
+	enum agent_cost before = cost_enter(table->meter, AGENT_COST_PROCESSES);
 	int r = process_read(table, process);
+	cost_enter(table->meter, before);
 	if (r == -ENOMEM)
 		return error_nomem(err);
 	process->lost_seen = table->lost;
@@ -345,6 +394,8 @@ int process_table_lookup(struct process_table *table, pid_t pid, uint64_t time_n
 		set_comm(process, comm);
 		process->read_ns = time_ns;
 	}
+	if (r > 0)
+		process->told_ns = UINT64_MAX; /* nobody knows when it ended */
 	/* It has ended by now. Its last events are still to come, or will not come. */
 	if (r > 0 && end_process(table, process, (uint64_t)time_monotonic_ns()) < 0)
 		return error_nomem(err);
@@ -394,6 +445,6 @@ void process_table_mark_binaries(struct process_table *table)
 		if (process->jitdump.binary)
 			binaries_mark(table->binaries, process->jitdump.binary);
 		for (size_t i = 0; process->maps && i < process->maps->count; i++)
-			binaries_mark(table->binaries, process->maps->items[i].binary);
+			binaries_mark_mapping(table->binaries, &process->maps->items[i]);
 	}
 }

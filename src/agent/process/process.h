@@ -12,7 +12,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/cost.h"
 #include "agent/process/binary.h"
+#include "agent/process/changes.h"
 #include "agent/sample/events.h"
 #include "agent/sample/heap.h"
 
@@ -20,11 +22,6 @@
 #define PROCESSES_MAX	     (4u << 20) /* the kernel's own limit of pids */
 #define PROCESS_REREAD_FIRST 2048u
 
-struct process_mapping {
-	uint64_t start, end; /* [start, end) */
-	uint64_t offset;     /* in the file */
-	uint32_t binary;
-};
 /* Sorted by start, without overlaps. Shared between a process and the children that it forked until one of them changes it. */
 struct mapping_list {
 	uint32_t references;
@@ -32,19 +29,26 @@ struct mapping_list {
 	struct process_mapping *items;
 	/* The ranges in the heap that say the same to the kernel side (unwinder.c); place 0 = none. */
 	struct heap *heap;
-	uint32_t place, place_bytes;
+	uint32_t place, place_bytes, placed_count;
 	uint64_t placed_ns;
-	bool changed; /* since they were written */
+	uint64_t settles_ns; /* when what is unsettled, and so not in them, may be put in; 0 = nothing is */
+	uint32_t live_owner; /* process.id + 1 of the one whose live rules are in them; 0 = no one's */
+	bool changed;	     /* since they were written */
 };
+
+struct live_rules;
 
 struct process {
 	pid_t pid;
-	pid_t namespace_pid; /* 0 = not asked yet */
-	pid_t parent;	     /* that forked it, or that it had when it was first read; 0 = none */
-	uint32_t id;	     /* never reused: tells owners of a pid apart */
-	uint32_t version;    /* changes whenever an address may mean something else than before; no two processes have the
-				same, but for those that forked from each other and have not changed since */
-	uint32_t executable; /* binary; 0 = unknown */
+	pid_t namespace_pid;	/* 0 = not asked yet */
+	pid_t parent;		/* that forked it, or that it had when it was first read; 0 = none */
+	uint32_t id;		/* never reused: tells owners of a pid apart */
+	uint32_t version;	/* changes whenever an address may mean something else than before; no two processes have the
+				   same, but for those that forked from each other and have not changed since */
+	uint32_t first_version; /* since its exec: what was walked by an earlier one was another program */
+	uint32_t told_version, settled_version; /* what the kernel side knows, and knew before that */
+	struct mapping_changes *changes;	/* since first_version; NULL = none */
+	uint32_t executable;			/* binary; 0 = unknown */
 	uint32_t threads;
 	uint32_t lost_seen;		/* process_table.lost when it was last read from /proc */
 	bool read;			/* its mappings were read from /proc at some time */
@@ -55,6 +59,7 @@ struct process {
 	size_t reread_at;		/* mappings that make it worth to read the list again, since munmap is not reported */
 	char comm[16];			/* of the main thread */
 	bool told;			/* the kernel side knows its mappings (unwinder.c) */
+	uint64_t told_ns;		/* when it was told last; UINT64_MAX = perhaps after it had forgotten */
 	bool has_execed;		/* since it was forked or first read */
 	bool has_counters;		/* it was sampled, and counters.h told of it */
 	bool wanted;			/* it was sampled: the kernel side should know them */
@@ -66,6 +71,8 @@ struct process {
 	uid_t uid;			/* effective, of it or the parent when last read from /proc; (uid_t)-1 = never */
 	struct process_mapping jitdump; /* the page by which a jitdump is found; .binary BINARY_NONE = none */
 	struct mapping_list *maps;	/* NULL = none */
+	struct live_rules *live;	/* of code that it made at run time; NULL = none is known */
+	uint64_t live_verified;		/* drain in which they were compared with the code */
 };
 
 struct process_table {
@@ -81,7 +88,8 @@ struct process_table {
 	size_t mapping_count; /* as of process_table_check() */
 	struct process **exited;
 	size_t exited_count, exited_capacity;
-	uint8_t *buffer; /* for reading /proc */
+	uint8_t *buffer;	  /* for reading /proc */
+	struct cost_meter *meter; /* the agent's; NULL = none */
 };
 
 int process_table_init(struct process_table *table, struct binaries *binaries);
@@ -102,6 +110,8 @@ void process_table_reap(struct process_table *table, uint64_t before_ns);
 void process_table_check(struct process_table *table);
 void process_table_mark_binaries(struct process_table *table);
 const struct process_mapping *process_find_mapping(const struct process *process, uint64_t address);
+/* Whether a walk by the mappings of `version` may have gone wrong at this address, as the process is now. */
+bool process_is_in_doubt(const struct process *process, uint32_t version, uint64_t address);
 /* The kernel side should be told about it (again). */
 void process_table_changed(struct process_table *table, struct process *process);
 /* The heap goes away: nothing refers to it from here on. */
@@ -112,6 +122,10 @@ pid_t process_namespace_pid(struct process *process);
 /* Puts a new process in the place of one with the same pid, if there is one. 0 or -ENOMEM. */
 int process_table_add(struct process_table *table, pid_t pid, struct process **ret);
 void process_table_remove(struct process_table *table, struct process *process);
+/* All addresses mean something else from here on. */
+void process_begin_version(struct process_table *table, struct process *process);
+/* A mapping_change_function, `context` being a process whose version was just raised: a range means something else. */
+int process_change_range(void *context, uint64_t start, uint64_t end);
 
 /* process_snapshot.c: the two ways of process_table_snapshot(). _by_iterator() changes nothing if the kernel cannot do it. */
 int process_snapshot_by_iterator(struct process_table *table, struct error *err);
@@ -133,13 +147,21 @@ int process_parse_maps_line(char *line, struct event *ret);
 /* mappings.c */
 /* Lets go of the ranges in the heap. */
 void mapping_list_leave_heap(struct mapping_list *list);
+/* Calls on_change for each range that both lists map, but not alike. A negative return ends it. */
+typedef int mapping_change_function(void *context, uint64_t start, uint64_t end);
+int mapping_list_compare(const struct mapping_list *a, const struct mapping_list *b, mapping_change_function *on_change,
+			 void *context);
 bool mapping_list_equals(const struct mapping_list *a, const struct mapping_list *b); /* NULL = no mappings */
 struct mapping_list *mapping_list_unref(struct mapping_list *list);		      /* NULL allowed; returns NULL */
 /* Puts a mapping in, over whatever it overlaps. *list may be NULL or shared. *ret_replaced tells whether an address changed its
- * meaning. 0, -ENOMEM, -E2BIG at PROCESS_MAPPINGS_MAX. */
+ * meaning. In mapping->settles_s the time is expected; what is inserted settles some time later, if it replaces something, else
+ * when what it overlaps does. 0, -ENOMEM, -E2BIG at PROCESS_MAPPINGS_MAX. */
 int mapping_list_insert(struct mapping_list **list, const struct process_mapping *mapping, bool *ret_replaced);
+/* Makes *list one that no other process shares. 0, -ENOMEM. */
+int mapping_list_unshare(struct mapping_list **list);
 /* Gives back memory that is kept for growing. NULL allowed. 0 or -ENOMEM, after which the list is as it was. */
 int mapping_list_trim(struct mapping_list *list);
+struct process_mapping *mapping_list_find_item(struct mapping_list *list, uint64_t address); /* list: NULL allowed */
 const struct process_mapping *mapping_list_find(const struct mapping_list *list, uint64_t address);
 
 #endif

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -56,7 +55,7 @@ static int add_line(struct process_table *table, struct mapping_list **list, cha
 
 	if (process_parse_maps_line(line, &event) != 0)
 		return 0;
-	mapping = (struct process_mapping){event.start, event.start + event.length, event.offset, BINARY_NONE};
+	mapping = (struct process_mapping){.start = event.start, .end = event.start + event.length, .offset = event.offset};
 	int r = binaries_add(table->binaries, &event, &mapping.binary);
 	if (r == 0)
 		r = mapping_list_insert(list, &mapping, &replaced);
@@ -120,26 +119,19 @@ void process_share_mappings(struct process_table *table, struct process *process
 
 #define PF_EXITING 4u
 
-/* Name, parent and number of threads from /proc/PID/stat: "PID (NAME) STATE PPID ..."; the name may hold anything.
- * False if it is gone, or dead but for its parent's wait(): its EXIT may be in the past already, and no other comes. */
+/* Name, parent and number of threads. False if it is gone, or dead but for its parent's wait(): its EXIT may be in the past
+ * already, and no other comes. */
 static bool read_stat(struct process *process, pid_t *ret_parent)
 {
-	char text[PROC_STAT_BYTES];
-	const char *name, *fields = proc_read_stat(process->pid, 0, text, &name);
-	long parent, threads;
-	unsigned flags;
+	struct proc_stat stat;
 
-	if (!fields)
+	if (!proc_read_stat(process->pid, 0, &stat))
 		return false;
-	snprintf(process->comm, sizeof(process->comm), "%s", name);
-	/* state ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime cutime cstime priority nice threads
-	 */
-	if (sscanf(fields, " %*c %ld %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld", &parent, &flags,
-		   &threads) != 3 ||
-	    (flags & PF_EXITING && threads <= 1))
+	snprintf(process->comm, sizeof(process->comm), "%.*s", (int)sizeof(process->comm) - 1, stat.name);
+	if (stat.flags & PF_EXITING && stat.threads <= 1)
 		return false;
-	*ret_parent = (pid_t)parent;
-	process->threads = threads > 0 && threads < (long)PROCESSES_MAX ? (uint32_t)threads : 1;
+	*ret_parent = stat.parent;
+	process->threads = stat.threads > 0 && stat.threads < (long)PROCESSES_MAX ? (uint32_t)stat.threads : 1;
 	return true;
 }
 
@@ -221,6 +213,8 @@ int process_read(struct process_table *table, struct process *process)
 		mapping_list_unref(maps);
 		maps = process->maps;
 	} else {
+		process->version = ++table->versions;
+		r = mapping_list_compare(process->maps, maps, process_change_range, process);
 		mapping_list_unref(process->maps);
 		process->maps = maps;
 	}
@@ -233,14 +227,13 @@ int process_read(struct process_table *table, struct process *process)
 	process->read_cost_us = cost_us < UINT32_MAX ? (uint32_t)cost_us : UINT32_MAX;
 	process->reread_at = maps ? maps->count * 2 + PROCESS_REREAD_FIRST : PROCESS_REREAD_FIRST;
 	if (!same) {
-		process->version = ++table->versions;
 		process_share_mappings(table, process, parent);
 		if (process->told)
 			process_table_changed(table, process);
 	}
 	process_find_jitdump(table, process);
 	process_read_user(process);
-	return process_read_executable(table, process);
+	return r < 0 ? r : process_read_executable(table, process);
 }
 
 pid_t process_namespace_pid(struct process *process)

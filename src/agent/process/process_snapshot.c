@@ -82,7 +82,7 @@ static int finish_process(struct snapshot *snapshot)
 static int take_mapping(void *context, const struct event *event, unsigned flags)
 {
 	struct snapshot *snapshot = context;
-	struct process_mapping mapping = {event->start, event->start + event->length, event->offset, BINARY_NONE};
+	struct process_mapping mapping = {.start = event->start, .end = event->start + event->length, .offset = event->offset};
 	bool replaced;
 
 	if (event->pid != snapshot->pid) {

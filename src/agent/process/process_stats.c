@@ -21,6 +21,7 @@
 
 #include "agent/process/vmas.h"
 #include "base/alloc.h"
+#include "base/order.h"
 #include "base/time.h"
 #include "bpf/process_stats.skel.h"
 
@@ -190,9 +191,8 @@ static bool make_row(const struct process_stats *stats, const struct process_tot
 static int compare_rows(const void *left, const void *right)
 {
 	const struct row *a = left, *b = right;
-	int64_t x = a->values[PROCESS_STATS_CPU], y = b->values[PROCESS_STATS_CPU];
 
-	return x != y ? (x < y) - (x > y) : (a->totals->pid > b->totals->pid) - (a->totals->pid < b->totals->pid);
+	return ORDER(b->values[PROCESS_STATS_CPU], a->values[PROCESS_STATS_CPU]) ?: ORDER(a->totals->pid, b->totals->pid);
 }
 
 /* All rows, those with the most CPU time first; the caller frees them. */

@@ -45,8 +45,6 @@ static int add_process(struct fixture *f, pid_t pid, const char *comm)
 static int fixture_init(struct fixture *f)
 {
 	*f = (struct fixture){.cgroups.root_fd = -1};
-	map64_init(&f->cgroups.known);
-	map64_init(&f->table.by_pid);
 	f->labels = (struct sample_labels){.binaries = &f->binaries, .cgroups = &f->cgroups, .host = "h", .release = "6"};
 	int r = binaries_init(&f->binaries);
 	if (r == 0)
@@ -441,15 +439,13 @@ static void test_kernel(void **state)
 	close(up[0]), close(up[1]), close(down[0]), close(down[1]);
 }
 
-/* A whole life between two readings. */
-static void test_short_life(void **state)
+/* A whole life between two readings. The kernel tells of an end in its own time, and it must come before the second reading. */
+static const int64_t *take_short_life(struct fixture *f, int64_t pause_ns, struct process_stats **ret_stats,
+				      struct rusage *usage)
 {
-	struct fixture *f = *state;
-	_cleanup_(process_stats_freep) struct process_stats *stats = NULL;
-	struct rusage usage;
 	int status;
-
-	start_or_skip(f, &stats);
+	*ret_stats = process_stats_free(*ret_stats);
+	start_or_skip(f, ret_stats);
 	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
@@ -457,20 +453,29 @@ static void test_short_life(void **state)
 		_exit(0);
 	}
 	assert_int_equal(add_process(f, pid, "short"), 0);
-	assert_int_equal(wait4(pid, &status, 0, &usage), pid);
+	assert_int_equal(wait4(pid, &status, 0, usage), pid);
 	wait_grace_period();
-	take(f, stats);
-	const int64_t *row = row_of(f, pid);
-	for (int tries = 0; !row && tries < 6000; tries++) { /* it was never listed, so its end is all there can be */
-		time_sleep_ns(10 * NS_PER_MS);
-		take(f, stats);
-		row = row_of(f, pid);
-	}
+	time_sleep_ns(pause_ns);
+	take(f, *ret_stats);
+	return row_of(f, pid);
+}
+
+static void test_short_life(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(process_stats_freep) struct process_stats *stats = NULL;
+	struct rusage usage;
+	const int64_t *row = take_short_life(f, 0, &stats, &usage);
+	for (int64_t pause_ns = NS_PER_S; !row && pause_ns <= 16 * NS_PER_S; pause_ns *= 2)
+		row = take_short_life(f, pause_ns, &stats, &usage);
 	assert_non_null(row);
-	assert_near("CPU time", row[PROCESS_STATS_CPU], cpu_ns_of(&usage), 1 * NS_PER_MS);
+	/* The kernel reports the end before the process has given its memory back, which takes CPU time, and on a busy machine
+	 * other processes run meanwhile: wait4() counts that too. */
+	int64_t gap_ns = cpu_ns_of(&usage) - row[PROCESS_STATS_CPU];
+	assert_true(gap_ns > -NS_PER_MS && gap_ns < 20 * NS_PER_MS);
 	assert_int_equal(row[PROCESS_STATS_MINOR_FAULTS], usage.ru_minflt);
-	assert_int_equal(row[PROCESS_STATS_VOLUNTARY_SWITCHES], usage.ru_nvcsw);
-	assert_int_equal(row[PROCESS_STATS_INVOLUNTARY_SWITCHES], usage.ru_nivcsw);
+	assert_in_range(usage.ru_nvcsw - row[PROCESS_STATS_VOLUNTARY_SWITCHES], 0, 4);
+	assert_in_range(usage.ru_nivcsw - row[PROCESS_STATS_INVOLUNTARY_SWITCHES], 0, 4);
 }
 
 int main(void)

@@ -77,7 +77,7 @@ static void test_mappings_agree_with_a_page_table(void **state)
 					expected = true;
 				*page = (struct page){binary, offset + i};
 			}
-			struct process_mapping mapping = {first * 4096, (first + count) * 4096, offset * 4096, binary};
+			struct process_mapping mapping = {first * 4096, (first + count) * 4096, offset * 4096, binary, 0};
 			assert_int_equal(mapping_list_insert(&list, &mapping, &replaced), 0);
 			assert_int_equal(replaced, expected);
 			for (uint64_t i = 0; i < PAGES; i++) {
@@ -106,13 +106,13 @@ static void test_mappings_are_bounded(void **state)
 	int r = 0;
 
 	for (uint64_t i = 0; i <= PROCESS_MAPPINGS_MAX && r == 0; i++) {
-		struct process_mapping mapping = {i * 8192, i * 8192 + 4096, 0, 1};
+		struct process_mapping mapping = {i * 8192, i * 8192 + 4096, 0, 1, 0};
 		r = mapping_list_insert(&list, &mapping, &replaced);
 	}
 	assert_int_equal(r, -E2BIG);
 	assert_true(list->count <= PROCESS_MAPPINGS_MAX);
 	size_t count = list->count;
-	struct process_mapping first = {0, 4096, 0, 2}; /* though this one would take the place of another */
+	struct process_mapping first = {0, 4096, 0, 2, 0}; /* though this one would take the place of another */
 	assert_int_equal(mapping_list_insert(&list, &first, &replaced), -E2BIG);
 	assert_int_equal(list->count, count);
 	mapping_list_unref(list);
@@ -220,6 +220,73 @@ static void test_a_life(void **state)
 	assert_string_equal(path_at(fixture, FAR_PID + 1, 0x1000), "/bin/second");
 	process_table_reap(&fixture->table, 111);
 	assert_null(process_table_find(&fixture->table, FAR_PID + 1));
+}
+
+/* Only what lies where another mapping was is in doubt, and only by what was known before. */
+static void test_doubt_is_where_mappings_changed(void **state)
+{
+	struct fixture *fixture = *state;
+
+	apply_fork(fixture, 10, 1, FAR_PID);
+	apply_exec(fixture, 20, FAR_PID, "first");
+	struct process *process = process_table_find(&fixture->table, FAR_PID);
+	uint32_t before_maps = process->version;
+	apply_map(fixture, 30, FAR_PID, 0x1000, "/bin/first");
+	apply_map(fixture, 40, FAR_PID, 0x5000, "/plugin");
+	assert_int_equal(process->version, before_maps); /* nothing has changed its meaning */
+	apply_map(fixture, 50, FAR_PID, 0x5000, "/other");
+	uint32_t with_other = process->version;
+	assert_int_not_equal(with_other, before_maps);
+	assert_true(process_is_in_doubt(process, before_maps, 0x5800));
+	assert_false(process_is_in_doubt(process, before_maps, 0x1800));
+	assert_false(process_is_in_doubt(process, before_maps, 0x6000));
+	assert_false(process_is_in_doubt(process, with_other, 0x5800));
+	assert_true(process_is_in_doubt(process, with_other + 1, 0x1800)); /* of nowhere */
+
+	/* A child knows what its parent knew. */
+	apply_fork(fixture, 60, FAR_PID, FAR_PID + 1);
+	struct process *child = process_table_find(&fixture->table, FAR_PID + 1);
+	apply_map(fixture, 70, FAR_PID + 1, 0x1000, "/mine");
+	assert_true(process_is_in_doubt(child, before_maps, 0x5800));
+	assert_true(process_is_in_doubt(child, with_other, 0x1800));
+	assert_false(process_is_in_doubt(child, with_other, 0x5800));
+	assert_false(process_is_in_doubt(process, with_other, 0x1800));
+
+	/* Another program: nothing of the old one counts. */
+	apply_exec(fixture, 80, FAR_PID, "second");
+	assert_true(process_is_in_doubt(process, with_other, 0x9000));
+}
+
+/* A range that was replaced settles later, also when it is mapped anew or grown by a neighbour; one that was replaced again
+ * before that, much later. */
+static void test_replaced_ranges_settle(void **state)
+{
+	struct process_mapping a = {0x1000, 0x3000, 0, 1, 7}, b = {0x2000, 0x4000, 0, 2, 9},
+			       c = {0x4000, 0x5000, 0x2000, 2, 11};
+	struct mapping_list *list = NULL;
+	bool replaced;
+	(void)state;
+
+	assert_int_equal(mapping_list_insert(&list, &a, &replaced), 0);
+	assert_int_equal(list->items[0].settles_s, 0);
+	assert_int_equal(mapping_list_insert(&list, &b, &replaced), 0);
+	assert_true(replaced);
+	assert_int_equal(list->items[0].settles_s, 0); /* what is left of it means what it meant */
+	uint32_t once = list->items[1].settles_s;
+	assert_true(once > 9 && once < 20);
+	assert_int_equal(mapping_list_insert(&list, &c, &replaced), 0);
+	assert_false(replaced);
+	assert_int_equal(list->count, 2);
+	assert_int_equal(list->items[1].settles_s, once);
+	b.settles_s = 12;
+	assert_int_equal(mapping_list_insert(&list, &b, &replaced), 0);
+	assert_false(replaced);
+	assert_int_equal(list->items[1].settles_s, once);
+	a.settles_s = 30;
+	assert_int_equal(mapping_list_insert(&list, &a, &replaced), 0);
+	assert_true(replaced);
+	assert_true(list->items[0].settles_s >= 30 + 10 * (once - 9));
+	mapping_list_unref(list);
 }
 
 /* The mapping by which a jitdump is found, the start, and the user follow forks, and end with the program. */
@@ -530,6 +597,8 @@ int main(void)
 		cmocka_unit_test(test_mappings_agree_with_a_page_table),
 		cmocka_unit_test(test_mappings_are_bounded),
 		cmocka_unit_test(test_lines_of_maps),
+		cmocka_unit_test_setup_teardown(test_doubt_is_where_mappings_changed, setup, teardown),
+		cmocka_unit_test(test_replaced_ranges_settle),
 		cmocka_unit_test_setup_teardown(test_a_life, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_names_of_jit_code_need, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_pid_is_used_again, setup, teardown),

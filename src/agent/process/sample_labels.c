@@ -22,6 +22,8 @@ void sample_labels_release(struct sample_labels *labels)
 
 void sample_labels_clear(struct sample_labels *labels)
 {
+	if (labels->names)
+		thread_names_clear(labels->names);
 	if (labels->capacity > ENTRIES_QUIET) {
 		sample_labels_release(labels);
 		return;
@@ -36,7 +38,7 @@ void sample_labels_clear(struct sample_labels *labels)
 struct draft {
 	struct relabel_set set;
 	struct context context;
-	char pid[16], parent_pid[16], tid[16], thread[17];
+	char pid[16], parent_pid[16], tid[16], thread[THREAD_NAME_BYTES];
 };
 
 static void put_resource(const struct sample_labels *labels, struct relabel_set *set)
@@ -66,6 +68,7 @@ static void put_executable(struct draft *draft, struct binaries *binaries, const
 	relabel_set_put(set, "process.executable.name", binary_name(executable));
 	relabel_set_put(set, "process.executable.path", executable->path);
 	relabel_set_put(set, "process.executable.build_id.gnu", executable->build_id ? executable->build_id : "");
+	relabel_set_put(set, "process.executable.build_id.htlhash", executable->file_hash ? executable->file_hash : "");
 	relabel_set_put(set, "process.executable.build_id.go", executable->go_build_id ? executable->go_build_id : "");
 	relabel_set_put(set, "process.executable.compiler", executable->compiler ? executable->compiler : "");
 }
@@ -173,13 +176,15 @@ static int relabel_draft(struct sample_labels *labels, struct draft *draft, stru
 }
 
 static int make_set(struct sample_labels *labels, struct profile *profile, const struct process *process,
-		    const struct abi_sample *sample, uint32_t *ret_set, struct error *err)
+		    const struct abi_sample *sample, const char *name, uint32_t *ret_set, struct error *err)
 {
 	struct draft draft;
 
 	relabel_set_init(&draft.set);
-	memcpy(draft.thread, sample->comm, sizeof(sample->comm));
-	draft.thread[sizeof(sample->comm)] = 0;
+	if (name)
+		snprintf(draft.thread, sizeof(draft.thread), "%s", name);
+	else
+		snprintf(draft.thread, sizeof(draft.thread), "%.*s", (int)sizeof(sample->comm), sample->comm);
 	put_process(&draft, labels->binaries, process);
 	if (labels->by_thread) {
 		snprintf(draft.tid, sizeof(draft.tid), "%u", sample->tid);
@@ -234,14 +239,15 @@ int sample_labels_add(struct sample_labels *labels, struct profile *profile, con
 {
 	struct sample_labels_key key = {.cgroup = sample->cgroup, .process = process->id, .executable = process->executable};
 	uint32_t set;
+	const char *name = labels->names ? thread_names_find(labels->names, process, sample->tid) : NULL;
 
-	if (labels->by_thread)
+	if (labels->by_thread || name)
 		key.tid = sample->tid;
 	memcpy(key.comm, process->comm, strnlen(process->comm, sizeof(key.comm)));
 	memcpy(key.thread, sample->comm, strnlen(sample->comm, sizeof(key.thread)));
 	uint64_t hash = hash64(&key, sizeof(key));
 	if (!find_entry(labels, &key, hash, &set)) {
-		int r = make_set(labels, profile, process, sample, &set, err);
+		int r = make_set(labels, profile, process, sample, name, &set, err);
 		if (r == 0)
 			r = add_entry(labels, &key, hash, set, err);
 		if (r < 0)

@@ -15,6 +15,7 @@
 #include "agent/process/binary.h"
 #include "agent/process/cgroups.h"
 #include "agent/process/process.h"
+#include "agent/process/thread_names.h"
 #include "base/map.h"
 #include "bpf/abi.h"
 #include "profile/labels.h"
@@ -25,7 +26,7 @@ struct sample_labels_key {
 	uint64_t cgroup;
 	uint32_t process, executable;
 	char comm[16], thread[16];
-	uint32_t tid, padding; /* 0 unless by_thread */
+	uint32_t tid, padding; /* 0 unless by_thread, or the thread has a name of its own */
 };
 struct sample_labels_entry {
 	struct sample_labels_key key;
@@ -39,6 +40,7 @@ struct sample_labels {
 	const char *host, *release;
 	const struct labels *given; /* NULL = none */
 	struct relabel *relabel;    /* NULL = none */
+	struct thread_names *names; /* NULL = the kernel's only */
 	bool by_thread;		    /* also thread.id */
 
 	struct sample_labels_entry *entries;

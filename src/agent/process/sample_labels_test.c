@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/fault.h"
+#include "client/wickmark_abi.h"
 #include "elf/build_id.h"
 
 #define ID     "3f4e1c9d7a5b2086f1e0d9c8b7a695847362514039281706f5e4d3c2b1a09f8e"
@@ -46,10 +48,8 @@ static int fixture_init(struct fixture *f)
 	struct event program = {.kind = EVENT_MAP, .name = "/opt/bin/program", .build_id = {0xab, 0xcd}, .build_id_bytes = 2};
 
 	*f = (struct fixture){.process = {.pid = 42, .id = 1, .comm = "program"}, .cgroups.root_fd = -1};
-	map64_init(&f->cgroups.known);
 	f->labels = (struct sample_labels){
 		.binaries = &f->binaries, .cgroups = &f->cgroups, .host = "host1", .release = "6.1.0", .given = &f->given};
-	labels_init(&f->given);
 	int r = binaries_init(&f->binaries);
 	if (r == 0)
 		r = intern_init(&f->cgroups.paths, 1 << 20);
@@ -232,6 +232,40 @@ static void test_rules_drop(void **state)
 	assert_label(f, set, "env", NULL);
 }
 
+/* The name that a program gave its thread comes before the kernel's; threads of one kernel's name are told apart. */
+static void test_full_names_of_threads(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t set, other;
+	struct thread_names names;
+	int fd = memfd_create(WICKMARK_NAME, MFD_CLOEXEC);
+	struct wickmark_header header = {.magic = WICKMARK_MAGIC, .abi = WICKMARK_ABI, .thread_count = 1};
+	struct wickmark_thread thread = {.state = WICKMARK_ACTIVE, .tid = 7001, .name = "a name of more than fifteen bytes"};
+	assert_int_equal(ftruncate(fd, WICKMARK_AT_SITES), 0);
+	assert_int_equal(pwrite(fd, &header, sizeof(header), 0), sizeof(header));
+	assert_int_equal(pwrite(fd, &thread, sizeof(thread), WICKMARK_AT_THREADS), sizeof(thread));
+	void *mapped = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(mapped, MAP_FAILED);
+	thread_names_init(&names);
+	names.first_check_ns = 0;
+	f->labels.names = &names;
+	f->process.pid = getpid();
+	struct abi_sample sample = {.tid = 7001, .cgroup = CGROUP};
+	memcpy(sample.comm, "a name of more ", sizeof(sample.comm));
+	assert_int_equal(sample_labels_add(&f->labels, f->profile, &f->process, &sample, &set, NULL), 0);
+	assert_label(f, set, "thread.name", thread.name);
+	sample.tid = 7002;
+	assert_int_equal(sample_labels_add(&f->labels, f->profile, &f->process, &sample, &other, NULL), 0);
+	assert_label(f, other, "thread.name", "a name of more ");
+	sample.tid = 7001;
+	assert_int_equal(sample_labels_add(&f->labels, f->profile, &f->process, &sample, &other, NULL), 0);
+	assert_int_equal(other, set);
+	f->labels.names = NULL;
+	thread_names_release(&names);
+	munmap(mapped, 4096);
+	close(fd);
+}
+
 /* The pid stays a number, unless a rule makes text of it. */
 static void test_pid_is_a_number(void **state)
 {
@@ -289,6 +323,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_sets_are_made_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_resource, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_rules_drop, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_full_names_of_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pid_is_a_number, setup, teardown),
 		cmocka_unit_test(test_memory_runs_out),
 	};

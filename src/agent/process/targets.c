@@ -51,25 +51,11 @@ int target_pids_add(struct target_pids *pids, pid_t pid, struct error *err)
 	return 0;
 }
 
-static bool read_stat(pid_t pid, char *ret_state, pid_t *ret_parent, long *ret_threads)
-{
-	char text[PROC_STAT_BYTES];
-	const char *fields = proc_read_stat(pid, 0, text, NULL);
-	int parent;
-	if (!fields || sscanf(fields, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld", ret_state,
-			      &parent, ret_threads) != 3)
-		return false;
-	*ret_parent = parent;
-	return true;
-}
-
 bool target_process_lives(pid_t pid)
 {
-	char state;
-	pid_t parent;
-	long threads;
+	struct proc_stat stat;
 	/* A leader that has ended before its threads is a zombie, too. */
-	return read_stat(pid, &state, &parent, &threads) && ((state != 'Z' && state != 'X') || threads > 1);
+	return proc_read_stat(pid, 0, &stat) && ((stat.state != 'Z' && stat.state != 'X') || stat.threads > 1);
 }
 
 struct family {
@@ -85,10 +71,10 @@ static int read_families(struct family **ret, size_t *ret_count, struct error *e
 	int r = processes ? 0 : error_set_errno(err, -errno, "cannot read /proc");
 
 	while (r == 0 && (family.pid = proc_next(processes)) > 0) {
-		char state;
-		long threads;
-		if (!read_stat(family.pid, &state, &family.parent, &threads))
+		struct proc_stat stat;
+		if (!proc_read_stat(family.pid, 0, &stat))
 			continue;
+		family.parent = stat.parent;
 		if (array_reserve(&items, &capacity, count + 1, PROCESSES_READ_MAX) < 0)
 			r = error_nomem(err);
 		else

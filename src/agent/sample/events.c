@@ -75,8 +75,8 @@ static struct perf_event_attr attr_of(uint64_t config, size_t ring_bytes)
 	};
 }
 
-/* Asks for records of what happens to processes. */
-static void tell_of_processes(struct perf_event_attr *attr, bool build_id)
+/* Selects the records of process events: mmap, comm, fork and exit. */
+static void request_process_events(struct perf_event_attr *attr, bool build_id)
 {
 	attr->sample_id_all = attr->mmap = attr->mmap2 = attr->comm = attr->comm_exec = attr->task = 1;
 	attr->build_id = build_id;
@@ -92,7 +92,7 @@ static int open_dummy(unsigned cpu, size_t ring_bytes, bool build_id)
 {
 	struct perf_event_attr attr = attr_of(PERF_COUNT_SW_DUMMY, ring_bytes);
 	attr.sample_type = PERF_SAMPLE_TIME;
-	tell_of_processes(&attr, build_id);
+	request_process_events(&attr, build_id);
 	return open_event(&attr, -1, cpu);
 }
 
@@ -240,7 +240,7 @@ static int open_unprivileged(const struct events *events, pid_t tid, unsigned cp
 	attr.exclude_kernel = attr.exclude_hv = 1;
 	attr.inherit = 1;
 	attr.disabled = attr.enable_on_exec = at_exec;
-	tell_of_processes(&attr, !events->no_build_id);
+	request_process_events(&attr, !events->no_build_id);
 	return open_event(&attr, tid, cpu);
 }
 

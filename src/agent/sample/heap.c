@@ -54,6 +54,7 @@
 #define BLOCKS_FIRST	 256u
 #define BLOCKS_MAX	 (1u << 26)
 #define NONE		 UINT32_MAX
+#define LARGE_WINDOWS	 4
 #define WINDOW_UNTOUCHED 0
 #define WINDOW_TOUCHED	 1
 
@@ -370,26 +371,6 @@ const uint8_t *heap_at(struct heap *heap, uint32_t place)
 	return window ? window + place % HEAP_WINDOW_BYTES : NULL;
 }
 
-int heap_write(struct heap *heap, uint32_t place, const void *data, uint32_t bytes, struct error *err)
-{
-	if (place > heap->bytes || bytes > heap->bytes - place)
-		return error_set(err, -ERANGE, "%u bytes at %u lie outside of the table heap of %u", bytes, place, heap->bytes);
-	const uint8_t *from = data;
-	while (bytes > 0) {
-		uint32_t at = place % HEAP_WINDOW_BYTES, part = HEAP_WINDOW_BYTES - at;
-		uint8_t *window = map_window(heap, place / HEAP_WINDOW_BYTES);
-		if (!window)
-			return error_set_errno(err, -errno, "cannot map the table heap");
-		if (part > bytes)
-			part = bytes;
-		memcpy(window + at, from, part);
-		from += part;
-		place += part;
-		bytes -= part;
-	}
-	return 0;
-}
-
 static void unmap_window(struct heap *heap, uint32_t window)
 {
 	if (!heap->windows[window])
@@ -397,6 +378,30 @@ static void unmap_window(struct heap *heap, uint32_t window)
 	munmap(heap->windows[window], HEAP_WINDOW_BYTES);
 	heap->windows[window] = NULL;
 	heap->mapped_count--;
+}
+
+int heap_write(struct heap *heap, uint32_t place, const void *data, uint32_t bytes, struct error *err)
+{
+	if (place > heap->bytes || bytes > heap->bytes - place)
+		return error_set(err, -ERANGE, "%u bytes at %u lie outside of the table heap of %u", bytes, place, heap->bytes);
+	const uint8_t *from = data;
+	bool is_large = bytes > LARGE_WINDOWS * HEAP_WINDOW_BYTES;
+	while (bytes > 0) {
+		uint32_t at = place % HEAP_WINDOW_BYTES, part = HEAP_WINDOW_BYTES - at, number = place / HEAP_WINDOW_BYTES;
+		bool was_mapped = heap->windows[number] != NULL;
+		uint8_t *window = map_window(heap, number);
+		if (!window)
+			return error_set_errno(err, -errno, "cannot map the table heap");
+		if (part > bytes)
+			part = bytes;
+		memcpy(window + at, from, part);
+		if (is_large && !was_mapped) /* else a table of megabytes would be in memory twice until the next trim */
+			unmap_window(heap, number);
+		from += part;
+		place += part;
+		bytes -= part;
+	}
+	return 0;
 }
 
 void heap_trim(struct heap *heap, size_t keep)

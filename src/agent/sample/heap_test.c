@@ -270,6 +270,10 @@ static void test_windows_are_let_go(void **state)
 	_cleanup_(mem_freep) uint8_t *data = mem_alloc(4 * MIB_BYTES);
 	memset(data, 0x5a, 4 * MIB_BYTES);
 	assert_int_equal(heap_write(heap, 100, data, 4 * MIB_BYTES, NULL), 0);
+	assert_int_equal(stats_of(heap).mapped, HEAP_WINDOW_BYTES); /* a large write leaves what was mapped before */
+	for (uint32_t at = 100; at < 100 + 4 * MIB_BYTES; at += HEAP_WINDOW_BYTES)
+		assert_int_equal(*heap_at(heap, at), 0x5a);
+	assert_int_equal(*heap_at(heap, 100 + 4 * MIB_BYTES - 1), 0x5a);
 	assert_true(stats_of(heap).mapped > 4 * MIB_BYTES);
 	heap_trim(heap, 8 * MIB_BYTES);
 	assert_true(stats_of(heap).mapped > 4 * MIB_BYTES);

@@ -12,12 +12,6 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 
-void off_cpu_init(struct off_cpu *off_cpu)
-{
-	*off_cpu = (struct off_cpu){0};
-	map64_init(&off_cpu->by_tid);
-}
-
 void off_cpu_release(struct off_cpu *off_cpu)
 {
 	map64_release(&off_cpu->by_tid);
@@ -90,23 +84,20 @@ int off_cpu_keep_chains(const struct off_cpu *off_cpu, struct chains *chains)
 	return 0;
 }
 
-static bool is_asleep(const char *fields)
+static bool is_asleep(const struct proc_stat *stat)
 {
-	if (!fields || fields[0] != ' ' || !fields[1] || !fields[2])
-		return false;
 	/* A child of ours is one that waits for its start: wick record -- CMD. */
-	return strchr("SDTt", fields[1]) && strtol(fields + 3, NULL, 10) != (long)getpid();
+	return strchr("SDTt", stat->state) && stat->parent != getpid();
 }
 
 int off_cpu_find_sleepers(pid_t pid, int (*found)(void *context, pid_t tid, const char *comm), void *context)
 {
 	_cleanup_(dir_closep) DIR *threads = proc_open_threads(pid);
-	char text[PROC_STAT_BYTES];
-	const char *comm;
+	struct proc_stat stat;
 	int r = 0;
 
 	for (pid_t tid; r == 0 && (tid = proc_next(threads)) > 0;)
-		if (is_asleep(proc_read_stat(pid, tid, text, &comm)))
-			r = found(context, tid, comm);
+		if (proc_read_stat(pid, tid, &stat) && is_asleep(&stat))
+			r = found(context, tid, stat.name);
 	return r;
 }

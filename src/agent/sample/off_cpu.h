@@ -14,14 +14,13 @@
 
 #define OFF_CPU_MAX 65536u /* threads at a time */
 
-struct off_cpu {
+struct off_cpu {	     /* begins as zeroes */
 	struct map64 by_tid; /* -> index into begins */
 	struct abi_sample *begins;
 	size_t count, capacity;
 	uint64_t dropped; /* for lack of room */
 };
 
-void off_cpu_init(struct off_cpu *off_cpu);
 void off_cpu_release(struct off_cpu *off_cpu);
 /* Takes the place of an older one of the thread. 0 or -ENOMEM; beyond OFF_CPU_MAX it is dropped and counted. */
 int off_cpu_begin(struct off_cpu *off_cpu, const struct abi_sample *sample);

@@ -24,10 +24,9 @@ static struct abi_sample begin_of(unsigned tid, uint64_t time_ns)
 
 static void test_begin_and_end(void **state)
 {
-	struct off_cpu off_cpu;
+	struct off_cpu off_cpu = {0};
 	struct abi_sample sample, got;
 
-	off_cpu_init(&off_cpu);
 	assert_false(off_cpu_end(&off_cpu, 1, &got));
 	for (unsigned tid = 1; tid <= 1000; tid++) {
 		sample = begin_of(tid, tid);
@@ -49,10 +48,9 @@ static void test_begin_and_end(void **state)
 
 static void test_full(void **state)
 {
-	struct off_cpu off_cpu;
+	struct off_cpu off_cpu = {0};
 	struct abi_sample sample;
 
-	off_cpu_init(&off_cpu);
 	for (unsigned tid = 1; tid <= OFF_CPU_MAX + 3; tid++) {
 		sample = begin_of(tid, tid);
 		assert_int_equal(off_cpu_begin(&off_cpu, &sample), 0);
@@ -82,13 +80,11 @@ static void test_chains_are_kept(void **state)
 {
 	const uint64_t user[3] = {1, 2, 3}, kernel[2] = {8, 9}, filler[64] = {0};
 	struct abi_sample sample = begin_of(1, 1);
-	struct chains chains;
-	struct off_cpu off_cpu;
+	struct chains chains = {.frames_max = 128};
+	struct off_cpu off_cpu = {0};
 	const uint64_t *frames;
 	size_t count;
 
-	chains_init(&chains, 128);
-	off_cpu_init(&off_cpu);
 	sample.user_chain = 100;
 	sample.kernel_chain = 200;
 	assert_int_equal(chains_put(&chains, 100, user, 3), 0);
@@ -112,10 +108,9 @@ static void test_chains_are_kept(void **state)
 
 static int begin_one(void)
 {
-	struct off_cpu off_cpu;
+	struct off_cpu off_cpu = {0};
 	struct abi_sample sample = begin_of(1, 1);
 
-	off_cpu_init(&off_cpu);
 	int r = off_cpu_begin(&off_cpu, &sample);
 	assert_true(r == 0 || off_cpu.count == 0);
 	off_cpu_release(&off_cpu);

@@ -149,9 +149,8 @@ static bool has_chain(const struct chains *chains, uint64_t hash, unsigned count
 
 static void test_chains_live_for_two_epochs(void **state)
 {
-	struct chains chains;
+	struct chains chains = {.frames_max = 1000};
 
-	chains_init(&chains, 1000);
 	assert_int_equal(chains_add(&chains, make_chain(1, 126)), 0);
 	assert_int_equal(chains_add(&chains, make_chain(1, 126)), 0);
 	assert_int_equal(chains.tables[0].count, 126);
@@ -172,9 +171,8 @@ static void test_chains_live_for_two_epochs(void **state)
 
 static void test_chains_are_bounded(void **state)
 {
-	struct chains chains;
+	struct chains chains = {.frames_max = 1000};
 
-	chains_init(&chains, 1000);
 	for (uint64_t i = 1; i <= 20; i++)
 		assert_int_equal(chains_add(&chains, make_chain(i * 1000, 100)), 0);
 	assert_int_equal(chains.dropped, 10);

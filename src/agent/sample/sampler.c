@@ -52,7 +52,6 @@ struct sampler {
 	size_t ring_bytes, map_bytes;
 	unsigned frequency_hz;
 	bool cycles; /* false too when there is no cycle counter */
-	int stats_fd;
 	uint32_t heap_bytes;
 	struct unwind_slot *slots;
 };
@@ -140,10 +139,16 @@ static int open_timer(struct sampler *sampler, unsigned cpu, struct error *err)
 
 /* ---- rings ---- */
 
-static int make_ring(struct sampler *sampler, struct sampler_cpu *cpu, int *ret_fd, struct error *err)
+/* One element, which is a ring. Returns the descriptor. */
+static int create_ring_map(const struct sampler *sampler, const char *name)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
-	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "wick_ring", 4, (__u32)sampler->map_bytes, 1, &options);
+	return bpf_map_create(BPF_MAP_TYPE_ARRAY, name, 4, (__u32)sampler->map_bytes, 1, &options);
+}
+
+static int make_ring(struct sampler *sampler, struct sampler_cpu *cpu, int *ret_fd, struct error *err)
+{
+	int fd = create_ring_map(sampler, "wick_ring");
 	if (fd < 0)
 		return load_error(fd, "create a sample ring", err);
 	void *memory = mmap(NULL, sampler->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -213,8 +218,7 @@ unsigned sampler_cpu_limit(const struct sampler *sampler)
 /* `rings` needs a map of the right size as the pattern of its elements; the map itself may go once the program is loaded. */
 static int set_ring_pattern(struct sampler *sampler, struct error *err)
 {
-	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
-	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "wick_pattern", 4, (__u32)sampler->map_bytes, 1, &options);
+	int fd = create_ring_map(sampler, "wick_pattern");
 	if (fd < 0)
 		return load_error(fd, "create BPF maps", err);
 	int r = bpf_map__set_inner_map_fd(sampler->bpf->maps.rings, fd);
@@ -281,7 +285,7 @@ static int load(struct sampler *sampler, const struct sampler_options *options, 
 	if (r < 0)
 		return r;
 	r = sample_bpf__load(sampler->bpf);
-	if (r == -EACCES || r == -EINVAL || r == -E2BIG) /* a missing capability is EPERM */
+	if (r == -EACCES || r == -EINVAL || r == -E2BIG || r == -EFAULT) /* a missing capability is EPERM */
 		return error_set(err, -ENOTSUP,
 				 "this kernel's verifier rejects the sampling program (%s); please report it with `uname -r`",
 				 strerror(-r));
@@ -298,8 +302,6 @@ static int load(struct sampler *sampler, const struct sampler_options *options, 
 	sampler->wakeups = ring_buffer__new(bpf_map__fd(sampler->bpf->maps.wakeups), no_record, NULL, NULL);
 	if (!sampler->wakeups)
 		return load_error(-errno, "map the BPF ring buffer", err);
-	if (options->measure)
-		sampler->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
 	return 0;
 }
 
@@ -317,7 +319,6 @@ int sampler_new(const struct sampler_options *options, struct sampler **ret, str
 
 	if (!sampler)
 		return error_nomem(err);
-	sampler->stats_fd = -1;
 	int r = cpu_set_read("possible", &possible, err);
 	if (r < 0)
 		return r;
@@ -350,8 +351,6 @@ struct sampler *sampler_free(struct sampler *sampler)
 	}
 	if (sampler->slots)
 		munmap(sampler->slots, UNWIND_SLOTS_MAX * sizeof(struct unwind_slot));
-	if (sampler->stats_fd >= 0)
-		close(sampler->stats_fd);
 	sample_bpf__destroy(sampler->bpf);
 	mem_free(sampler->cpus);
 	return mem_free(sampler);

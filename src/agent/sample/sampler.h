@@ -26,12 +26,11 @@ struct sampler_options {
 			    * the kernel
 			    */
 	size_t processes_max; /* whose mappings the kernel side knows at a time */
-	bool measure;	      /* keep BPF run-time statistics on while the sampler lives */
 	size_t off_cpu_max;   /* waiting threads that are looked at, at a time; 0 = no off-CPU program is loaded */
 	uint64_t wait_least_ns;
 	bool wait_runnable; /* also threads that are switched out while they could go on */
 };
-#define SAMPLER_RING_BYTES_MIN 16384u
+#define SAMPLER_RING_BYTES_MIN 65536u
 #define SAMPLER_RING_BYTES_MAX (4u << 20)
 #define SAMPLER_TAILS	       64 /* that the kernel side may send between two calls of sampler_allow_tails() */
 

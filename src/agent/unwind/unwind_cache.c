@@ -2,15 +2,15 @@
 /*
  * Tables on disk, so that an agent that is started again need not read every binary of the machine again.
  *
- *   DIRECTORY/BUILD-ID.unwind
+ *   DIRECTORY/KEY.unwind
  *     offset  size
  *     0       8     "wickunwt"
  *     8       4     format version
  *     12      4     ELF machine
  *     16      8     hash of the version of Wick that built it: what a release fixes in the building of tables, it fixes in all
  *     24      8     bytes of the image
- *     32      8     XXH3 over the 32 bytes before, the build-id's field and the image
- *     40      136   build-id in hex, padded with zeros
+ *     32      8     XXH3 over the 32 bytes before, the key's field and the image
+ *     40      136   key of the file's contents in hex (elf/content_key.h), padded with zeros; in version 1 its build-id
  *     176           the image (bpf/unwind.h); empty for a binary that is known to have no CFI
  *
  * Numbers are of the machine's own byte order: a file never leaves its machine.
@@ -21,7 +21,7 @@
  *
  * The directory must be our own and nobody else may write to it, or whoever could would choose which frames we see. It is
  * opened once and reached through that descriptor from then on, so that nothing on the way to it can be exchanged; links are
- * not followed in it. Only a valid build-id becomes a name.
+ * not followed in it. Only hex digits become a name.
  *
  * Loading a file touches its time of change; when the directory becomes too large, the files with the oldest are removed.
  */
@@ -46,24 +46,18 @@
 #include "elf/build_id.h"
 
 #define CACHE_MAGIC	  "wickunwt"
-#define CACHE_VERSION	  1u
+#define CACHE_VERSION	  2u
 #define CACHE_SUFFIX	  ".unwind"
 #define CACHE_TEMPORARY	  ".tmp"
 #define TEMPORARY_AGE_S	  600 /* older ones were left by a crash */
 #define PATH_BYTES	  256
 #define KEEP_SHARE(bytes) ((bytes) / 8 * 7) /* what is left when files had to be removed, so that it is not done each time */
 
-#ifdef __aarch64__
-#define HOST_MACHINE EM_AARCH64
-#else
-#define HOST_MACHINE EM_X86_64
-#endif
-
 struct cache_header {
 	char magic[8];
 	uint32_t version, machine;
 	uint64_t builder, length, checksum;
-	char build_id[136];
+	char key[136];
 };
 _Static_assert(sizeof(struct cache_header) == 176 && BUILD_ID_HEX_MAX <= 136, "a part of the format");
 
@@ -87,14 +81,14 @@ static uint64_t checksum_of(const struct cache_header *header, const void *image
 	return hash64_seed(image, header->length, hash64(&clean, sizeof(clean)));
 }
 
-static void fill_header(struct cache_header *header, const char *build_id, uint64_t length)
+static void fill_header(struct cache_header *header, const char *key, uint64_t length)
 {
 	*header = (struct cache_header){.version = CACHE_VERSION,
-					.machine = HOST_MACHINE,
+					.machine = UNWIND_MACHINE,
 					.builder = hash64(WICK_VERSION, strlen(WICK_VERSION)),
 					.length = length};
 	memcpy(header->magic, CACHE_MAGIC, sizeof(header->magic));
-	memcpy(header->build_id, build_id, strlen(build_id));
+	memcpy(header->key, key, strlen(key));
 }
 
 /* ---- how much there is, and what goes ---- */
@@ -136,7 +130,7 @@ static int measure_and_shrink(struct unwind_cache *cache)
 /* ---- loading ---- */
 
 /* -EBADMSG: damaged; -ESTALE: another release's. */
-static int read_image(struct unwind_cache *cache, int fd, const char *build_id, struct buffer *image)
+static int read_image(struct unwind_cache *cache, int fd, const char *key, struct buffer *image)
 {
 	struct cache_header header, expected;
 	uint64_t size;
@@ -147,9 +141,9 @@ static int read_image(struct unwind_cache *cache, int fd, const char *build_id, 
 	if (size < sizeof(header) || size - sizeof(header) > UNWIND_TABLE_BYTES_MAX)
 		return -EBADMSG;
 	size -= sizeof(header);
-	if (io_pread(fd, &header, sizeof(header), 0, build_id, NULL) != sizeof(header))
+	if (io_pread(fd, &header, sizeof(header), 0, key, NULL) != sizeof(header))
 		return -EBADMSG;
-	fill_header(&expected, build_id, size);
+	fill_header(&expected, key, size);
 	expected.checksum = header.checksum;
 	if (!memcmp(header.magic, expected.magic, sizeof(header.magic)) &&
 	    (header.version != expected.version || header.builder != expected.builder))
@@ -161,7 +155,7 @@ static int read_image(struct unwind_cache *cache, int fd, const char *build_id, 
 	int r = buffer_reserve(image, size);
 	if (r < 0)
 		return r;
-	if (size > 0 && io_pread(fd, image->data, size, sizeof(header), build_id, NULL) != (ssize_t)size)
+	if (size > 0 && io_pread(fd, image->data, size, sizeof(header), key, NULL) != (ssize_t)size)
 		return -EBADMSG;
 	image->len = size;
 	if (checksum_of(&header, size ? (const void *)image->data : "") != header.checksum)
@@ -169,23 +163,23 @@ static int read_image(struct unwind_cache *cache, int fd, const char *build_id, 
 	return size == 0 || unwind_table_check(image->data, size) ? 0 : -EBADMSG;
 }
 
-int unwind_cache_load(struct unwind_cache *cache, const char *build_id, struct buffer *ret)
+int unwind_cache_load(struct unwind_cache *cache, const char *key, struct buffer *ret)
 {
 	char path[PATH_BYTES];
-	if (!cache || !build_id_is_valid(build_id))
+	if (!cache || !build_id_is_valid(key))
 		return 0;
-	make_path(cache, build_id, CACHE_SUFFIX, path);
+	make_path(cache, key, CACHE_SUFFIX, path);
 	_cleanup_(fd_closep) int fd = io_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, NULL);
 	if (fd < 0) {
 		cache->stats.failed += fd != -ENOENT;
 		return 0;
 	}
-	int r = read_image(cache, fd, build_id, ret);
+	int r = read_image(cache, fd, key, ret);
 	if (r < 0)
 		buffer_release(ret);
 	cache->stats.damaged += r == -EBADMSG;
 	if (r == -EBADMSG || r == -ESTALE) {
-		unlinkat(cache->directory, path + strlen(path) - strlen(build_id) - strlen(CACHE_SUFFIX), 0);
+		unlinkat(cache->directory, path + strlen(path) - strlen(key) - strlen(CACHE_SUFFIX), 0);
 	}
 	if (r < 0)
 		return 0;
@@ -208,15 +202,15 @@ static int write_file(const char *path, const struct cache_header *header, const
 	return r;
 }
 
-static int store(struct unwind_cache *cache, const char *build_id, const struct buffer *image)
+static int store(struct unwind_cache *cache, const char *key, const struct buffer *image)
 {
 	struct cache_header header;
 	char aside[PATH_BYTES], suffix[64], path[PATH_BYTES];
-	fill_header(&header, build_id, image->len);
+	fill_header(&header, key, image->len);
 	header.checksum = checksum_of(&header, image->len ? (const void *)image->data : "");
 	snprintf(suffix, sizeof(suffix), ".%d-%" PRIu64 CACHE_TEMPORARY, getpid(), cache->written++);
-	make_path(cache, build_id, suffix, aside);
-	make_path(cache, build_id, CACHE_SUFFIX, path);
+	make_path(cache, key, suffix, aside);
+	make_path(cache, key, CACHE_SUFFIX, path);
 	int r = write_file(aside, &header, image);
 	r = r < 0 ? r : io_rename(aside, path, NULL);
 	if (r < 0 && r != -EEXIST)
@@ -224,14 +218,14 @@ static int store(struct unwind_cache *cache, const char *build_id, const struct 
 	return r;
 }
 
-void unwind_cache_store(struct unwind_cache *cache, const char *build_id, const struct buffer *image)
+void unwind_cache_store(struct unwind_cache *cache, const char *key, const struct buffer *image)
 {
-	if (!cache || !build_id_is_valid(build_id))
+	if (!cache || !build_id_is_valid(key))
 		return;
 	uint64_t bytes = sizeof(struct cache_header) + image->len;
 	if (bytes > cache->bytes_max / 2)
 		return; /* would drive out half of the others */
-	if (store(cache, build_id, image) < 0) {
+	if (store(cache, key, image) < 0) {
 		cache->stats.failed++;
 		return;
 	}

@@ -37,8 +37,13 @@ static const struct result_text {
 			  "nothing, if there are few: the program loads, unloads or generates code all the time"},
 	[UNWIND_NO_USER] = {"no_user", "there was no user stack at that moment",
 			    "nothing: kernel threads, and processes that start or end"},
+	[UNWIND_ANALYSED] =
+		{"analysed",
+		 "the stack reaches its outermost frame; for code without unwind information, how was found from the "
+		 "code itself",
+		 ""},
 };
-_Static_assert(UNWIND_RESULTS == 13, "a result needs its row");
+_Static_assert(UNWIND_RESULTS == 14, "a result needs its row");
 
 static const struct result_text *text_of(enum unwind_result result)
 {

@@ -3,10 +3,10 @@
  * From the rows of cfi_read() to the image that bpf/unwind.h lays out.
  *
  * The rows arrive once, by ascending address. The image wants file offsets, numbers of rules by frequency, and the number of
- * pages and rules before the first row. So the rows are kept in between, in six bytes each (five million: 30 MB):
+ * pages and rules before the first row. So the rows are kept in between, in two or three bytes each, as LEB128:
  *
- *   offset  u32, from the start of its segment's part of the file
- *   rule    u16, in order of appearance
+ *   step    from the row before in its segment's part of the file, for the first one from its start
+ *   rule    number, in order of appearance
  *
  * Segments are visited twice: by address while rows arrive, by file offset when the image is written; they may be in another
  * order there, and where two of them are made from the same bytes of the file the one that begins first has them. Rows are
@@ -36,20 +36,17 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/order.h"
 #include "base/time.h"
 #include "elf/cfi.h"
-
-#ifdef __aarch64__
-#define HOST_MACHINE EM_AARCH64
-#else
-#define HOST_MACHINE EM_X86_64
-#endif
 
 #define ROWS_MAX	 (CFI_ROWS_MAX + 2 * ELF_SEGMENTS_MAX)
 #define RULE_SLOTS	 1024u
 #define SPARSE_PAGES_MAX (1u << 20) /* 256 MB of code, however few its rows; more by PAGES_PER_ROW */
 #define PAGES_PER_ROW	 64u
 #define DIRECT_RULES	 UNWIND_RULE_ESCAPE
+#define ROW_BYTES_MAX	 8u /* a step has five, a rule's number three */
+#define GIVE_BACK_BYTES	 (256u * 1024)
 #define RULE_OF_ROW(row) ((uint32_t)(row) >> 8)
 
 _Static_assert(sizeof(struct unwind_rule) == 16, "no padding: rules are compared as bytes");
@@ -73,7 +70,9 @@ static struct places places_of(uint64_t rules, uint64_t pages, uint64_t rows, ui
 
 static bool rule_is_valid(const struct unwind_rule *rule)
 {
-	if (rule->cfa > UNWIND_CFA_END || rule->cfa_register >= UNWIND_REGISTERS)
+	if ((rule->cfa & ~UNWIND_RULE_ANALYSED) > UNWIND_CFA_INDEXED || rule->cfa == UNWIND_RULE_ANALYSED)
+		return false;
+	if (rule->cfa_register >= UNWIND_REGISTERS && (rule->cfa != UNWIND_CFA_INDEXED || UNWIND_REGISTERS != 16))
 		return false;
 	if (rule->ra > UNWIND_WHERE_LOST || rule->fp > UNWIND_WHERE_LOST || rule->fp == UNWIND_WHERE_REGISTER)
 		return false;
@@ -175,7 +174,9 @@ static void rules_release(struct rules *rules)
 /* An executable segment's part of the file, and its rows. */
 struct part {
 	uint64_t address, offset, size;
-	size_t first_row, end_row;
+	size_t rows, rows_end; /* in builder.rows */
+	size_t row_count;
+	uint32_t first_offset, last_offset, last_number; /* of its rows */
 };
 
 struct builder {
@@ -188,40 +189,87 @@ struct builder {
 	uint32_t last_rule_number;
 
 	struct rules rules;
-	uint32_t *offsets;
-	uint16_t *numbers;
-	size_t row_count, offset_capacity, number_capacity;
+	uint8_t *rows;
+	size_t rows_len, rows_capacity;
+	size_t row_count;
 };
 
 static void builder_release(struct builder *b)
 {
 	rules_release(&b->rules);
 	mem_free(b->parts);
-	mem_free(b->offsets);
-	mem_free(b->numbers);
+	mem_free(b->rows);
+}
+
+static inline size_t put_number(uint8_t *to, uint32_t value)
+{
+	size_t len = 0;
+	for (; value >= 0x80; value >>= 7)
+		to[len++] = (uint8_t)(value | 0x80);
+	to[len++] = (uint8_t)value;
+	return len;
+}
+
+static inline uint32_t take_number(const uint8_t *rows, size_t *at)
+{
+	uint32_t value = 0;
+	for (unsigned shift = 0;; shift += 7) {
+		uint8_t byte = rows[(*at)++];
+		value |= (uint32_t)(byte & 0x7f) << shift;
+		if (byte < 0x80)
+			return value;
+	}
 }
 
 static int add_row(struct builder *b, uint64_t offset, uint32_t number)
 {
+	struct part *part = &b->parts[b->part_at];
 	if (number == b->last_number)
 		return 0;
 	b->last_number = number;
-	if (b->row_count >= b->offset_capacity || b->row_count >= b->number_capacity) {
-		int r = array_reserve(&b->offsets, &b->offset_capacity, b->row_count + 1, ROWS_MAX);
-		r = r < 0 ? r : array_reserve(&b->numbers, &b->number_capacity, b->row_count + 1, ROWS_MAX);
+	if (b->row_count == ROWS_MAX)
+		return -E2BIG;
+	if (b->rows_capacity - b->rows_len < ROW_BYTES_MAX) {
+		int r = array_reserve(&b->rows, &b->rows_capacity, b->rows_len + ROW_BYTES_MAX,
+				      (size_t)ROWS_MAX * ROW_BYTES_MAX);
 		if (r < 0)
 			return r;
 	}
 	b->rules.uses[number]++;
-	b->offsets[b->row_count] = (uint32_t)offset;
-	b->numbers[b->row_count] = (uint16_t)number;
+	if (part->row_count++ == 0)
+		part->first_offset = (uint32_t)offset;
+	b->rows_len += put_number(b->rows + b->rows_len, (uint32_t)offset - part->last_offset);
+	b->rows_len += put_number(b->rows + b->rows_len, number);
+	part->last_offset = (uint32_t)offset;
+	part->last_number = number;
 	b->row_count++;
 	return 0;
 }
 
+/* The rows of a part, one after the other, and only once: the image takes their place in memory. */
+struct row_cursor {
+	struct builder *builder;
+	const struct part *part;
+	size_t at, given_back;
+	uint32_t offset, number; /* of the row */
+};
+
+static inline bool next_row(struct row_cursor *cursor)
+{
+	if (cursor->at == cursor->part->rows_end)
+		return false;
+	if (cursor->at - cursor->given_back >= GIVE_BACK_BYTES) {
+		mem_give_back(cursor->builder->rows, cursor->given_back, cursor->at);
+		cursor->given_back = cursor->at;
+	}
+	cursor->offset += take_number(cursor->builder->rows, &cursor->at);
+	cursor->number = take_number(cursor->builder->rows, &cursor->at);
+	return true;
+}
+
 static void open_part(struct builder *b)
 {
-	b->parts[b->part_at].first_row = b->row_count;
+	b->parts[b->part_at].rows = b->rows_len;
 	b->part_is_open = true;
 	b->last_number = RULE_NONE;
 }
@@ -240,7 +288,7 @@ static int advance(struct builder *b, uint64_t address)
 		}
 		if (r < 0 || address - part->address < part->size)
 			return r;
-		part->end_row = b->row_count;
+		part->rows_end = b->rows_len;
 		b->part_is_open = false;
 		b->part_at++;
 	}
@@ -273,13 +321,13 @@ static int take_row(void *context, uint64_t address, const struct unwind_rule *r
 static int compare_addresses(const void *a, const void *b)
 {
 	const struct part *x = a, *y = b;
-	return (x->address > y->address) - (x->address < y->address);
+	return ORDER(x->address, y->address);
 }
 
 static int compare_offsets(const void *a, const void *b)
 {
 	const struct part *x = a, *y = b;
-	return (x->offset > y->offset) - (x->offset < y->offset);
+	return ORDER(x->offset, y->offset);
 }
 
 static bool is_mapped_code(const struct elf_segment *segment, uint64_t *ret_size)
@@ -329,9 +377,7 @@ struct ranking {
 static int compare_uses(const void *a, const void *b)
 {
 	const struct ranking *x = a, *y = b;
-	if (x->uses != y->uses)
-		return x->uses < y->uses ? 1 : -1;
-	return (x->number > y->number) - (x->number < y->number);
+	return ORDER(y->uses, x->uses) ?: ORDER(x->number, y->number);
 }
 
 /* *ret_new_numbers: by old number. */
@@ -406,26 +452,24 @@ static int write_row(struct writer *w, uint64_t offset, uint32_t rule)
 }
 
 /* *from: the end of what earlier parts have written; moved to the end of this one. */
-static int write_part(struct writer *w, const struct builder *b, const struct part *part, const uint32_t *numbers,
-		      uint64_t *from)
+static int write_part(struct writer *w, struct builder *b, const struct part *part, const uint32_t *numbers, uint64_t *from)
 {
 	uint64_t end = part->offset + part->size;
-	if (end <= *from || part->first_row == part->end_row)
+	if (end <= *from || part->row_count == 0)
 		return 0;
 	uint64_t skip = part->offset < *from ? *from - part->offset : 0;
-	size_t row = part->first_row;
-	if (skip > 0) {
-		while (row < part->end_row && b->offsets[row] <= skip)
-			row++;
-		int r = row > part->first_row ? write_row(w, *from, numbers[b->numbers[row - 1]]) : 0;
-		if (r < 0)
-			return r;
+	struct row_cursor row = {.builder = b, .part = part, .at = part->rows, .given_back = part->rows};
+	uint32_t skipped = RULE_NONE;
+	bool is_row = next_row(&row), has_skipped = false;
+	for (; is_row && skip > 0 && row.offset <= skip; is_row = next_row(&row)) {
+		skipped = row.number;
+		has_skipped = true;
 	}
-	for (; row < part->end_row; row++) {
-		int r = write_row(w, part->offset + b->offsets[row], numbers[b->numbers[row]]);
-		if (r < 0)
-			return r;
-	}
+	int r = has_skipped ? write_row(w, *from, numbers[skipped]) : 0;
+	for (; r == 0 && is_row; is_row = next_row(&row))
+		r = write_row(w, part->offset + row.offset, numbers[row.number]);
+	if (r < 0)
+		return r;
 	*from = end;
 	return write_row(w, end, RULE_NONE);
 }
@@ -437,11 +481,11 @@ static bool extent_of(const struct builder *b, uint64_t *ret_first, uint64_t *re
 	*ret_last = 0;
 	for (size_t i = 0; i < b->part_count; i++) {
 		const struct part *part = &b->parts[i];
-		if (part->first_row == part->end_row)
+		if (part->row_count == 0)
 			continue;
-		uint64_t first = part->offset + b->offsets[part->first_row], last = part->offset + part->size;
-		if (b->numbers[part->end_row - 1] == RULE_NONE)
-			last = part->offset + b->offsets[part->end_row - 1];
+		uint64_t first = part->offset + part->first_offset, last = part->offset + part->size;
+		if (part->last_number == RULE_NONE)
+			last = part->offset + part->last_offset;
 		*ret_first = first < *ret_first ? first : *ret_first;
 		*ret_last = last > *ret_last ? last : *ret_last;
 	}
@@ -531,17 +575,21 @@ static int finish(struct builder *b, struct buffer *image, struct unwind_table_s
 	return 0;
 }
 
-static int build(struct elf_file *file, struct builder *b, struct buffer *image, struct unwind_table_stats *stats,
-		 struct error *err)
+typedef int cfi_read_function(struct elf_file *file, cfi_row_function *row, void *context, struct cfi_stats *ret_stats,
+			      struct error *err);
+
+static int build(struct elf_file *file, cfi_read_function *read, struct builder *b, struct buffer *image,
+		 struct unwind_table_stats *stats, struct error *err)
 {
 	struct cfi_stats cfi = {0};
 	if (rules_init(&b->rules) < 0 || find_parts(file, b) < 0)
 		return error_nomem(err);
-	int r = cfi_read(file, take_row, b, &cfi, err);
+	int r = read(file, take_row, b, &cfi, err);
 	if (r < 0)
 		return r;
 	stats->unsupported = cfi.unsupported;
 	stats->bad_entries = cfi.bad_entries;
+	stats->code_bytes = cfi.code_bytes;
 	r = advance(b, UINT64_MAX);
 	r = r < 0 ? r : finish(b, image, stats);
 	if (r == -E2BIG)
@@ -550,14 +598,15 @@ static int build(struct elf_file *file, struct builder *b, struct buffer *image,
 	return r < 0 ? error_nomem(err) : 0;
 }
 
-int unwind_table_build(struct elf_file *file, struct buffer *ret, struct unwind_table_stats *ret_stats, struct error *err)
+static int build_with(struct elf_file *file, cfi_read_function *read, struct buffer *ret, struct unwind_table_stats *ret_stats,
+		      struct error *err)
 {
 	struct unwind_table_stats stats = {0};
 	struct builder b = {0};
-	if (file->machine != HOST_MACHINE || !file->is_64)
+	if (file->machine != UNWIND_MACHINE || !file->is_64)
 		return error_set(err, -ENOTSUP, "%s: not a 64-bit program for this machine (ELF machine %u)", file->name,
 				 file->machine);
-	int r = build(file, &b, ret, &stats, err);
+	int r = build(file, read, &b, ret, &stats, err);
 	builder_release(&b);
 	if (r < 0) {
 		buffer_release(ret);
@@ -568,13 +617,24 @@ int unwind_table_build(struct elf_file *file, struct buffer *ret, struct unwind_
 	return 0;
 }
 
+int unwind_table_build(struct elf_file *file, struct buffer *ret, struct unwind_table_stats *ret_stats, struct error *err)
+{
+	return build_with(file, cfi_read, ret, ret_stats, err);
+}
+
+int unwind_table_build_listed(struct elf_file *file, struct buffer *ret, struct unwind_table_stats *ret_stats,
+			      struct error *err)
+{
+	return build_with(file, cfi_read_listed, ret, ret_stats, err);
+}
+
 /* ---- reading ---- */
 
 static bool header_is_valid(const struct unwind_table *t, size_t bytes)
 {
 	if (t->magic != UNWIND_TABLE_MAGIC || t->bytes != bytes || bytes > UNWIND_TABLE_BYTES_MAX)
 		return false;
-	if (t->rule_count == 0 || t->rule_count > UNWIND_RULES_MAX || t->row_count == 0 || t->page_count == 0)
+	if (t->checks || t->rule_count == 0 || t->rule_count > UNWIND_RULES_MAX || t->row_count == 0 || t->page_count == 0)
 		return false;
 	for (size_t i = 0; i < sizeof(t->reserved) / sizeof(t->reserved[0]); i++)
 		if (t->reserved[i])
@@ -629,4 +689,42 @@ bool unwind_table_check(const void *image, size_t bytes)
 	if (bytes < sizeof(*t) || (uintptr_t)image % _Alignof(struct unwind_table))
 		return false;
 	return header_is_valid(t, bytes) && rules_are_valid(t) && rows_are_valid(t);
+}
+
+static uint32_t escaped_rule(const struct unwind_table *t, uint32_t row)
+{
+	const struct unwind_escape *escapes = (const void *)((const uint8_t *)t + t->escapes);
+	uint32_t low = 0, high = t->escape_count;
+	while (high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+		if (escapes[middle].row <= row)
+			low = middle;
+		else
+			high = middle;
+	}
+	assert(high > low && escapes[low].row == row);
+	return escapes[low].rule;
+}
+
+const struct unwind_rule *unwind_table_find(const void *image, uint64_t file_offset)
+{
+	const struct unwind_table *t = image;
+	const uint32_t *index = (const void *)((const uint8_t *)t + t->index);
+	const uint16_t *rows = (const void *)((const uint8_t *)t + t->rows);
+	uint64_t page = file_offset >> UNWIND_PAGE_SHIFT;
+	if (page < t->first_page || page - t->first_page >= t->page_count)
+		return NULL;
+	/* The last row of the page that begins at or before the offset, else the last of the pages before. */
+	uint32_t low = index[page - t->first_page] - 1, high = index[page - t->first_page + 1];
+	while (high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+		if ((rows[middle] & 0xff) <= (file_offset & 0xff))
+			low = middle;
+		else
+			high = middle;
+	}
+	uint32_t rule = RULE_OF_ROW(rows[low]);
+	if (rule == UNWIND_RULE_ESCAPE)
+		rule = escaped_rule(t, low);
+	return rule == RULE_NONE ? NULL : (const struct unwind_rule *)(const void *)((const uint8_t *)t + t->rules) + rule;
 }

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "agent/unwind/test_cfi.h"
-#include "agent/unwind/test_find.h"
 #include "agent/unwind/unwind_table.h"
 #include "base/alloc.h"
 #include "base/fault.h"

@@ -6,6 +6,7 @@
  *
  *   ABSENT --load--> LOADED --evicted, or the last user gone--> ABSENT
  *   ABSENT --load--> FRAMES     no CFI, a damaged file, or a file that could not be had five times
+ *   LIVE                        code that is made at run time; its table comes and goes (live_rules.c)
  *
  * What the programs see. They read state first, then table. Loading writes the image, then table, then state; unloading writes
  * state, then table, then gives the place back. So a reader holds either no place, or one that was good when it looked, which
@@ -18,8 +19,8 @@
  * takes milliseconds; a machine whose code in use does not fit in the heap would do it for each load, so a tick allows it only
  * a few times. A table that cannot fit at all is not tried again for a while.
  *
- * Two files with one build-id are taken for the same, which is what a build-id is for. Whoever makes one with the build-id of
- * another can spoil stacks through that other, for as long as the slot lives; nothing worse, as images are checked.
+ * Files share a slot if they have one key (elf/content_key.h), which stands for what is in them. A build-id would not do: files
+ * are rewritten and keep it, and whoever makes one with the build-id of another could spoil stacks through that other.
  *
  * Rejected: a table's own copy for each process (memory), keys of device and inode (differ between overlay mounts of the same
  * image, which is where sharing pays most), and eviction by the kernel side's counts (an atomic for each frame).
@@ -30,13 +31,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/cpu_budget.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/map.h"
+#include "base/order.h"
 #include "base/time.h"
 #include "elf/build_id.h"
+#include "elf/content_key.h"
 
 #define OPEN_TRIES	   5
 #define TOO_LARGE_TICKS	   64
@@ -48,9 +53,11 @@
 #define RESERVE_START(all) ((all) / 16)
 #define RESERVE_END(all)   ((all) / 8)
 #define NO_SLOT		   UINT32_MAX
+#define CODE_BURST_NS	   (NS_PER_S / 2)
+#define CODE_PART	   500
 
 struct binary {
-	char *build_id;	 /* NULL: not shared */
+	char *key;	 /* NULL: not shared */
 	uint64_t try_at; /* tick */
 	uint64_t free_at;
 	uint32_t users;
@@ -58,6 +65,7 @@ struct binary {
 	uint32_t next_free;
 	uint8_t failures; /* opening the file */
 	bool gave_up;
+	bool is_live;
 };
 
 struct unwind_tables {
@@ -70,12 +78,14 @@ struct unwind_tables {
 	struct binary *binaries; /* by slot */
 	size_t count, capacity;
 	uint32_t free_first, free_last; /* the longest free first */
-	struct map64 by_build_id;	/* hash of the build-id -> slot */
+	struct map64 by_key;		/* hash of the key -> slot */
 
 	uint64_t *candidates; /* age << 32 | slot */
 	size_t candidate_capacity;
 	unsigned rooms_left;
 	int64_t settled_ns;
+	struct cpu_budget code_budget; /* to go through code that no CFI speaks of */
+	int64_t load_until_ns;	       /* 0 = no limit */
 	struct unwind_tables_stats stats;
 };
 
@@ -91,7 +101,8 @@ static void set_state(struct unwind_tables *t, uint32_t slot, enum unwind_slot_s
 	__atomic_store_n(&t->slots[slot].state, (uint32_t)state, __ATOMIC_RELEASE);
 }
 
-static void publish(struct unwind_tables *t, uint32_t slot, uint32_t place, const struct buffer *image)
+static void publish(struct unwind_tables *t, uint32_t slot, uint32_t place, const struct buffer *image,
+		    enum unwind_slot_state state)
 {
 	const struct unwind_table *table = (const void *)image->data;
 	struct binary *binary = &t->binaries[slot];
@@ -103,14 +114,12 @@ static void publish(struct unwind_tables *t, uint32_t slot, uint32_t place, cons
 	t->stats.rows += binary->rows;
 	__atomic_store_n(&t->slots[slot].used, __atomic_load_n(t->clock, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 	__atomic_store_n(&t->slots[slot].table, place, __ATOMIC_RELAXED);
-	set_state(t, slot, UNWIND_SLOT_LOADED);
+	set_state(t, slot, state);
 }
 
-static void unload(struct unwind_tables *t, uint32_t slot)
+/* Forgets the table; the programs may read it for a moment yet. */
+static void give_back(struct unwind_tables *t, struct binary *binary)
 {
-	struct binary *binary = &t->binaries[slot];
-	set_state(t, slot, UNWIND_SLOT_ABSENT);
-	__atomic_store_n(&t->slots[slot].table, 0, __ATOMIC_RELEASE);
 	if (!binary->place)
 		return;
 	heap_release(t->heap, binary->place, binary->bytes);
@@ -120,17 +129,25 @@ static void unload(struct unwind_tables *t, uint32_t slot)
 	binary->place = binary->bytes = binary->rows = 0;
 }
 
-/* ---- slots ---- */
-
-static uint64_t key_of(const struct unwind_tables *t, const char *build_id)
+static void unload(struct unwind_tables *t, uint32_t slot)
 {
-	return hash64_seed(build_id, strlen(build_id), t->seed);
+	struct binary *binary = &t->binaries[slot];
+	set_state(t, slot, binary->is_live ? UNWIND_SLOT_LIVE : UNWIND_SLOT_ABSENT);
+	__atomic_store_n(&t->slots[slot].table, 0, __ATOMIC_RELEASE);
+	give_back(t, binary);
 }
 
-static uint32_t find_shared(const struct unwind_tables *t, const char *build_id)
+/* ---- slots ---- */
+
+static uint64_t hash_of(const struct unwind_tables *t, const char *key)
+{
+	return hash64_seed(key, strlen(key), t->seed);
+}
+
+static uint32_t find_shared(const struct unwind_tables *t, const char *key)
 {
 	uint64_t slot;
-	if (!map64_get(&t->by_build_id, key_of(t, build_id), &slot) || strcmp(t->binaries[slot].build_id, build_id) != 0)
+	if (!map64_get(&t->by_key, hash_of(t, key), &slot) || strcmp(t->binaries[slot].key, key) != 0)
 		return NO_SLOT;
 	return (uint32_t)slot;
 }
@@ -159,25 +176,25 @@ static void give_number(struct unwind_tables *t, uint32_t slot, uint64_t free_at
 	t->free_last = slot;
 }
 
-/* False when memory is short. A key that another build-id has already is left alone: that binary is just not shared. */
-static bool remember_build_id(struct unwind_tables *t, uint32_t slot, const char *build_id)
+/* False when memory is short. A hash that another key has already is left alone: that binary is just not shared. */
+static bool remember_key(struct unwind_tables *t, uint32_t slot, const char *key)
 {
 	uint64_t other;
-	if (map64_get(&t->by_build_id, key_of(t, build_id), &other))
+	if (map64_get(&t->by_key, hash_of(t, key), &other))
 		return true;
-	char *copy = mem_strdup(build_id);
-	if (!copy || map64_put(&t->by_build_id, key_of(t, build_id), slot) < 0) {
+	char *copy = mem_strdup(key);
+	if (!copy || map64_put(&t->by_key, hash_of(t, key), slot) < 0) {
 		mem_free(copy);
 		return false;
 	}
-	t->binaries[slot].build_id = copy;
+	t->binaries[slot].key = copy;
 	return true;
 }
 
-uint32_t unwind_tables_slot(struct unwind_tables *t, const char *build_id)
+uint32_t unwind_tables_slot(struct unwind_tables *t, const char *key)
 {
-	bool is_shared = build_id && build_id_is_valid(build_id);
-	uint32_t slot = is_shared ? find_shared(t, build_id) : NO_SLOT;
+	bool is_shared = key && build_id_is_valid(key);
+	uint32_t slot = is_shared ? find_shared(t, key) : NO_SLOT;
 	if (slot != NO_SLOT) {
 		struct binary *binary = &t->binaries[slot];
 		binary->users++;
@@ -193,13 +210,28 @@ uint32_t unwind_tables_slot(struct unwind_tables *t, const char *build_id)
 	if (slot == NO_SLOT)
 		return UNWIND_SLOT_JIT;
 	t->binaries[slot] = (struct binary){.users = 1, .next_free = NO_SLOT};
-	if (is_shared && !remember_build_id(t, slot, build_id)) {
+	if (is_shared && !remember_key(t, slot, key)) {
 		give_number(t, slot, t->ticks);
 		return UNWIND_SLOT_JIT;
 	}
 	set_state(t, slot, UNWIND_SLOT_ABSENT);
 	t->stats.slots++;
 	return slot;
+}
+
+uint32_t unwind_tables_slot_live(struct unwind_tables *t)
+{
+	uint32_t slot = unwind_tables_slot(t, NULL);
+	if (slot != UNWIND_SLOT_JIT) {
+		t->binaries[slot].is_live = true;
+		set_state(t, slot, UNWIND_SLOT_LIVE);
+	}
+	return slot;
+}
+
+bool unwind_tables_has(const struct unwind_tables *t, uint32_t slot)
+{
+	return slot < t->count && t->binaries[slot].place != 0;
 }
 
 void unwind_tables_release(struct unwind_tables *t, uint32_t slot)
@@ -209,10 +241,11 @@ void unwind_tables_release(struct unwind_tables *t, uint32_t slot)
 	struct binary *binary = &t->binaries[slot];
 	if (--binary->users > 0)
 		return;
+	binary->is_live = false;
 	unload(t, slot);
-	if (binary->build_id)
-		map64_remove(&t->by_build_id, key_of(t, binary->build_id));
-	mem_free(binary->build_id);
+	if (binary->key)
+		map64_remove(&t->by_key, hash_of(t, binary->key));
+	mem_free(binary->key);
 	give_number(t, slot, t->ticks + SLOT_TICKS);
 	t->stats.slots--;
 }
@@ -222,7 +255,7 @@ void unwind_tables_release(struct unwind_tables *t, uint32_t slot)
 static int compare_oldest_first(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return (x < y) - (x > y);
+	return ORDER(y, x);
 }
 
 /* Loaded tables that were used `age_min` ticks ago or longer, the oldest first. */
@@ -321,30 +354,42 @@ static bool is_bad_file(int code)
 	return code == -ENOEXEC || code == -ENOTSUP || code == -EBADMSG || code == -E2BIG || code == -EINVAL;
 }
 
-static int build(struct unwind_tables *t, int fd, const char *build_id, struct buffer *image)
+static int build(struct unwind_tables *t, int fd, const char *key, struct buffer *image)
 {
 	struct elf_file file;
+	struct stat before, after;
 	int64_t start_ns = time_monotonic_ns();
+	if (fstat(fd, &before) < 0)
+		return -errno;
 	int r = elf_file_open(&file, fd, "a mapped file", NULL);
 	if (r < 0)
 		return r;
-	r = unwind_table_build(&file, image, NULL, NULL);
+	struct unwind_table_stats stats;
+	bool whole = cpu_budget_left(&t->code_budget, start_ns) > 0;
+	int64_t cpu_ns = time_thread_cpu_ns();
+	r = (whole ? unwind_table_build : unwind_table_build_listed)(&file, image, &stats, NULL);
 	elf_file_release(&file);
 	if (r < 0)
 		return r;
+	/* Written to meanwhile: the table is of no file that has the key. */
+	if (fstat(fd, &after) < 0 || memcmp(&before.st_mtim, &after.st_mtim, sizeof(before.st_mtim)) != 0 ||
+	    memcmp(&before.st_ctim, &after.st_ctim, sizeof(before.st_ctim)) != 0)
+		return -ESTALE;
+	if (whole && stats.code_bytes > 0)
+		cpu_budget_use(&t->code_budget, time_thread_cpu_ns() - cpu_ns, time_monotonic_ns());
 	uint64_t took_ns = (uint64_t)(time_monotonic_ns() - start_ns);
 	t->stats.built++;
 	t->stats.build_ns += took_ns;
 	if (took_ns > t->stats.build_ns_max)
 		t->stats.build_ns_max = took_ns;
-	if (took_ns > STORE_NS)
-		unwind_cache_store(t->cache, build_id, image);
+	if (took_ns > STORE_NS && (whole || stats.code_bytes == 0))
+		unwind_cache_store(t->cache, key, image);
 	return 0;
 }
 
-static bool load_cached(struct unwind_tables *t, const char *build_id, struct buffer *image)
+static bool load_cached(struct unwind_tables *t, const char *key, struct buffer *image)
 {
-	if (unwind_cache_load(t->cache, build_id, image) != 1)
+	if (unwind_cache_load(t->cache, key, image) != 1)
 		return false;
 	t->stats.cached++;
 	return true;
@@ -353,18 +398,18 @@ static bool load_cached(struct unwind_tables *t, const char *build_id, struct bu
 static int get_image(struct unwind_tables *t, const struct binary *binary, unwind_open_function *open, void *context,
 		     struct buffer *image)
 {
-	char build_id[BUILD_ID_HEX_MAX] = "";
-	if (binary->build_id && load_cached(t, binary->build_id, image))
+	char key[CONTENT_KEY_HEX] = "";
+	if (binary->key && load_cached(t, binary->key, image))
 		return 0;
-	_cleanup_(fd_closep) int fd = open(context, build_id);
+	_cleanup_(fd_closep) int fd = open(context, key);
 	if (fd < 0)
 		return fd;
 	/* The file has been replaced. */
-	if (binary->build_id && strcmp(build_id, binary->build_id) != 0)
+	if (binary->key && strcmp(key, binary->key) != 0)
 		return -ESTALE;
-	if (!binary->build_id && load_cached(t, build_id, image))
+	if (!binary->key && load_cached(t, key, image))
 		return 0;
-	return build(t, fd, build_id, image);
+	return build(t, fd, key, image);
 }
 
 static enum unwind_slot_state note_failure(struct unwind_tables *t, uint32_t slot, int code)
@@ -383,12 +428,14 @@ static enum unwind_slot_state note_failure(struct unwind_tables *t, uint32_t slo
 enum unwind_slot_state unwind_tables_load(struct unwind_tables *t, uint32_t slot, unwind_open_function *open, void *context)
 {
 	if (slot == UNWIND_SLOT_JIT)
-		return UNWIND_SLOT_FRAMES;
+		return UNWIND_SLOT_LIVE;
 	if (slot >= t->count || t->binaries[slot].users == 0)
 		return UNWIND_SLOT_ABSENT;
 	struct binary *binary = &t->binaries[slot];
 	if (state_of(t, slot) != UNWIND_SLOT_ABSENT || t->ticks < binary->try_at)
 		return state_of(t, slot);
+	if (t->load_until_ns && time_monotonic_ns() > t->load_until_ns)
+		return UNWIND_SLOT_ABSENT;
 	_cleanup_(buffer_release) struct buffer image = {.max = UNWIND_TABLE_BYTES_MAX};
 	int r = get_image(t, binary, open, context, &image);
 	if (r < 0)
@@ -404,8 +451,35 @@ enum unwind_slot_state unwind_tables_load(struct unwind_tables *t, uint32_t slot
 		heap_release(t->heap, place, (uint32_t)image.len);
 		return note_failure(t, slot, -ENOMEM);
 	}
-	publish(t, slot, place, &image);
+	publish(t, slot, place, &image, UNWIND_SLOT_LOADED);
 	return UNWIND_SLOT_LOADED;
+}
+
+int unwind_tables_put(struct unwind_tables *t, uint32_t slot, const struct buffer *image)
+{
+	if (slot >= t->count || !t->binaries[slot].is_live || image->len > UNWIND_TABLE_BYTES_MAX)
+		return -EINVAL;
+	struct binary *binary = &t->binaries[slot];
+	if (image->len == 0) {
+		unload(t, slot);
+		return 0;
+	}
+	uint32_t place = t->ticks < binary->try_at ? 0 : allocate(t, binary, (uint32_t)image->len);
+	if (!place)
+		return -ENOSPC;
+	int r = heap_write(t->heap, place, image->data, (uint32_t)image->len, NULL);
+	if (r < 0) {
+		heap_release(t->heap, place, (uint32_t)image->len);
+		return r;
+	}
+	give_back(t, binary);
+	publish(t, slot, place, image, UNWIND_SLOT_LIVE);
+	return 0;
+}
+
+void unwind_tables_load_until(struct unwind_tables *t, int64_t until_ns)
+{
+	t->load_until_ns = until_ns;
 }
 
 void unwind_tables_tick(struct unwind_tables *t)
@@ -427,22 +501,20 @@ void unwind_tables_get_stats(const struct unwind_tables *t, struct unwind_tables
 int unwind_tables_new(struct heap *heap, struct unwind_slot *slots, uint32_t *clock, struct unwind_cache *cache,
 		      struct unwind_tables **ret, struct error *err)
 {
-	struct unwind_tables *t = mem_zalloc(sizeof(*t));
+	_cleanup_(unwind_tables_freep) struct unwind_tables *t = mem_zalloc(sizeof(*t));
 	if (!t)
 		return error_nomem(err);
 	*t = (struct unwind_tables){.heap = heap, .slots = slots, .clock = clock, .cache = cache};
+	t->code_budget = (struct cpu_budget){.burst_ns = CODE_BURST_NS, .part = CODE_PART};
 	t->free_first = t->free_last = NO_SLOT;
 	t->rooms_left = ROOMS_PER_TICK;
-	map64_init(&t->by_build_id);
 	if (getrandom(&t->seed, sizeof(t->seed), GRND_NONBLOCK) != sizeof(t->seed))
 		t->seed = hash64_mix((uint64_t)time_monotonic_ns() ^ (uintptr_t)t);
-	if (take_number(t) != UNWIND_SLOT_JIT) {
-		unwind_tables_free(t);
+	if (take_number(t) != UNWIND_SLOT_JIT)
 		return error_nomem(err);
-	}
 	t->binaries[UNWIND_SLOT_JIT] = (struct binary){.users = 1, .next_free = NO_SLOT};
-	set_state(t, UNWIND_SLOT_JIT, UNWIND_SLOT_FRAMES);
-	*ret = t;
+	set_state(t, UNWIND_SLOT_JIT, UNWIND_SLOT_LIVE);
+	*ret = TAKE(t);
 	return 0;
 }
 
@@ -452,9 +524,9 @@ struct unwind_tables *unwind_tables_free(struct unwind_tables *t)
 		return NULL;
 	for (uint32_t slot = 1; slot < t->count; slot++) {
 		unload(t, slot);
-		mem_free(t->binaries[slot].build_id);
+		mem_free(t->binaries[slot].key);
 	}
-	map64_release(&t->by_build_id);
+	map64_release(&t->by_key);
 	mem_free(t->binaries);
 	mem_free(t->candidates);
 	return mem_free(t);

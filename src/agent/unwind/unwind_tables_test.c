@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "agent/unwind/test_cfi.h"
-#include "agent/unwind/test_find.h"
+#include "agent/unwind/unwind_table.h"
 #include "agent/unwind/unwind_tables.h"
 #include "base/fault.h"
 #include "base/io.h"
@@ -138,9 +138,9 @@ static void test_slot_of_code_without_a_file(void **state)
 {
 	struct fixture *f = *state;
 	struct source source = {.rows = 100};
-	assert_int_equal(f->slots[UNWIND_SLOT_JIT].state, UNWIND_SLOT_FRAMES);
+	assert_int_equal(f->slots[UNWIND_SLOT_JIT].state, UNWIND_SLOT_LIVE);
 	unwind_tables_release(f->tables, UNWIND_SLOT_JIT);
-	assert_int_equal(load(f, UNWIND_SLOT_JIT, &source), UNWIND_SLOT_FRAMES);
+	assert_int_equal(load(f, UNWIND_SLOT_JIT, &source), UNWIND_SLOT_LIVE);
 	assert_int_equal(source.opened, 0);
 	assert_int_equal(unwind_tables_slot(f->tables, NULL), 1);
 	/* Numbers that nobody gave out, as a damaged record might name them. */
@@ -240,6 +240,24 @@ static void test_files_that_cannot_be_had(void **state)
 	source.error = 0;
 	assert_int_equal(load(f, slot, &source), UNWIND_SLOT_LOADED);
 	assert_int_equal(stats_of(f).failed, 0);
+}
+
+/* Not even a file is opened, and it does not count as tried. */
+static void test_nothing_is_loaded_after_a_time(void **state)
+{
+	struct fixture *f = *state;
+	struct source source = {.rows = 100, .build_id = "abcd"};
+	uint32_t slot = unwind_tables_slot(f->tables, "abcd");
+	unwind_tables_load_until(f->tables, 1);
+	for (unsigned i = 0; i < 10; i++)
+		assert_int_equal(load(f, slot, &source), UNWIND_SLOT_ABSENT);
+	assert_int_equal(source.opened, 0);
+	unwind_tables_load_until(f->tables, time_monotonic_ns() + 60 * NS_PER_S);
+	assert_int_equal(load(f, slot, &source), UNWIND_SLOT_LOADED);
+	unwind_tables_load_until(f->tables, 0);
+	uint32_t other = unwind_tables_slot(f->tables, "ef01");
+	source.build_id = "ef01";
+	assert_int_equal(load(f, other, &source), UNWIND_SLOT_LOADED);
 }
 
 static void test_a_file_that_was_replaced(void **state)
@@ -547,6 +565,7 @@ int main(void)
 		TEST(test_all_numbers_taken),
 		TEST(test_files_without_cfi_and_damaged_ones),
 		TEST(test_files_that_cannot_be_had),
+		TEST(test_nothing_is_loaded_after_a_time),
 		TEST(test_a_file_that_was_replaced),
 		TEST(test_eviction_by_last_use),
 		TEST(test_recently_used_go_last_but_go),

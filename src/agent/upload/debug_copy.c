@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "elf/content_key.h"
 #include "elf/debug_links.h"
 #include "elf/extract.h"
 
@@ -22,28 +23,19 @@
 
 /* ---- finding files ---- */
 
-/* A regular file of that build-id. It is looked at before it is opened for reading: opening a pipe or a device has effects. */
+/* A regular file of that build-id. */
 static int open_regular(const char *path, const char *build_id, struct error *err)
 {
-	char again[32], found[BUILD_ID_HEX_MAX];
-	struct stat st;
-	_cleanup_(fd_closep) int place = io_open(path, O_PATH, 0, err);
-	if (place < 0)
-		return place;
-	if (fstat(place, &st) < 0 || !S_ISREG(st.st_mode))
-		return error_set(err, -ENOENT, "%s is not a regular file", path);
-	snprintf(again, sizeof(again), "/proc/self/fd/%d", place);
-	_cleanup_(fd_closep) int fd = io_open(again, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0, err);
+	char found[BUILD_ID_HEX_MAX];
+	_cleanup_(fd_closep) int fd = io_open_regular(path, err);
 	if (fd < 0)
 		return fd;
-	int r = build_id_read_fd(fd, found, err);
+	int r = binary_id_read_fd(fd, found, err);
 	if (r == -ENOMEM)
 		return r;
 	if (r < 0 || strcmp(found, build_id) != 0)
 		return error_set(err, -ENOENT, "%s was replaced by another file", path);
-	r = fd;
-	fd = -1;
-	return r;
+	return fd_take(&fd);
 }
 
 /* Formats a path; false if it is too long. */
@@ -76,6 +68,19 @@ static int open_by_path(const struct debug_copy_request *request, char ret_path[
 	return fd < 0 && fd != -ENOMEM ? -ENOENT : fd;
 }
 
+static int check_content(const struct debug_copy_request *request, int fd, struct error *err)
+{
+	struct content_key found = {0};
+	if (!request->content || !request->content[0])
+		return 0;
+	int r = content_key_read_fd(fd, &found, err);
+	if (r < 0)
+		return r;
+	return strcmp(found.key, request->content) == 0
+		       ? 0
+		       : error_set(err, -ENOENT, "%s was replaced by another file", request->path);
+}
+
 static int open_binary(const struct debug_copy_request *request, char ret_path[static PATH_MAX], struct error *err)
 {
 	if (request->fd < 0)
@@ -105,23 +110,18 @@ struct source {
 	bool is_separate, has_offsets; /* a debug file; one that has the binary's offsets */
 };
 
-static void source_release(struct source *source)
+static void source_free(struct source *source)
 {
 	elf_file_release(&source->file);
 	fd_closep(&source->fd);
 	mem_free(source);
 }
-
-static void source_freep(struct source **source)
-{
-	if (*source)
-		source_release(*source);
-}
+DEFINE_CLEANUP_POINTER(source_free, struct source);
 
 /* Takes over fd. */
 static int source_new(int fd, const char *path, struct source **ret, struct error *err)
 {
-	struct source *source = mem_zalloc(sizeof(*source));
+	_cleanup_(source_freep) struct source *source = mem_zalloc(sizeof(*source));
 	if (!source) {
 		io_close(fd);
 		return error_nomem(err);
@@ -129,18 +129,12 @@ static int source_new(int fd, const char *path, struct source **ret, struct erro
 	source->fd = fd;
 	snprintf(source->path, sizeof(source->path), "%s", path);
 	int r = elf_file_open(&source->file, fd, source->path, err);
-	if (r < 0) {
-		io_close(fd);
-		mem_free(source);
+	if (r == 0)
+		r = elf_file_load_sections(&source->file, err);
+	if (r < 0)
 		return r;
-	}
-	r = elf_file_load_sections(&source->file, err);
-	if (r < 0) {
-		source_release(source);
-		return r;
-	}
 	source->worth = worth_of(&source->file);
-	*ret = source;
+	*ret = TAKE(source);
 	return 0;
 }
 
@@ -199,10 +193,10 @@ static int try_path(struct search *search, const char *path)
 		bool adopted = adopt_offsets(&source->file, &search->best->file);
 		source->is_separate = true;
 		source->has_offsets = adopted && (!search->best->is_separate || search->best->has_offsets);
-		source_release(search->best);
+		source_free(search->best);
 		search->best = source;
 	} else if (r == 0) {
-		source_release(source);
+		source_free(source);
 	}
 	return r == -ENOMEM ? r : 0;
 }
@@ -287,7 +281,6 @@ static void note_alt(struct source *source, struct debug_copy *copy)
 static int extract(const struct debug_copy_request *request, struct source *source, struct debug_copy *ret, struct error *err)
 {
 	struct elf_extract_result result;
-	struct debug_copy *copy = ret;
 	struct elf_extract_options options = {
 		.bytes_max = request->bytes_max, .memory_max = TABLE_BYTES_MAX, .has_offsets = source->has_offsets};
 	bool in_memory;
@@ -299,10 +292,11 @@ static int extract(const struct debug_copy_request *request, struct source *sour
 	int r = elf_extract(&source->file, fd, &options, &result, err);
 	if (r < 0)
 		return r;
-	*copy = (struct debug_copy){.size = result.bytes};
-	snprintf(copy->from, sizeof(copy->from), "%s", source->path);
-	note_alt(source, copy);
-	copy->fd = fd_take(&fd);
+	*ret = (struct debug_copy){.size = result.bytes, .fd = fd_take(&fd)};
+	char own[BUILD_ID_HEX_MAX];
+	ret->without_build_id = build_id_read(&source->file, own, NULL) == -ENOENT;
+	snprintf(ret->from, sizeof(ret->from), "%s", source->path);
+	note_alt(source, ret);
 	return 0;
 }
 
@@ -313,7 +307,11 @@ int debug_copy_make(const struct debug_copy_request *request, struct debug_copy 
 	if (!path)
 		return error_nomem(err);
 	int fd = open_binary(request, path, err);
-	int r = fd < 0 ? fd : source_new(fd, path, &search.best, err);
+	int r = fd < 0 ? fd : check_content(request, fd, err);
+	if (r < 0)
+		fd_closep(&fd);
+	if (r == 0)
+		r = source_new(fd, path, &search.best, err);
 	mem_free(path);
 	_cleanup_(source_freep) struct source *best = search.best;
 	if (r < 0)
@@ -347,5 +345,4 @@ int debug_copy_make_alt(const struct debug_copy_request *request, struct debug_c
 void debug_copy_release(struct debug_copy *copy)
 {
 	fd_closep(&copy->fd);
-	copy->fd = -1;
 }

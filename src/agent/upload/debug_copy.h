@@ -4,9 +4,10 @@
  * of its separate debug file where the binary has no debug sections, and nothing else (elf/extract.h).
  *
  * Paths come from processes that nobody trusts. So a file is opened only if it is a regular one, and it is taken only if its
- * build-id is the one that is asked for: a path that leads elsewhere leads to nothing. The search for a separate debug file is
- * that of gdb, first below the root directory of the process, then below our own: .build-id/xx/rest.debug in /usr/lib/debug,
- * then the name in .gnu_debuglink beside the binary, in .debug there, and in /usr/lib/debug.
+ * build-id, and its content where that is known, is the one that is asked for: a path that leads elsewhere leads to nothing.
+ * The search for a separate debug file is that of gdb, first below the root directory of the process, then below our own:
+ * .build-id/xx/rest.debug in /usr/lib/debug, then the name in .gnu_debuglink beside the binary, in .debug there, and in
+ * /usr/lib/debug.
  *
  * The copy is an unlinked file on disk rather than memory: debug information may be far larger than what the agent may use.
  */
@@ -21,15 +22,17 @@
 
 struct debug_copy_request {
 	const char *build_id, *path; /* path as the process sees it */
-	pid_t pid;		     /* 0 = unknown */
-	int fd;			     /* of the binary; -1 = to be found by its path; stays the caller's */
-	uint64_t bytes_max;	     /* of the copy; 0 = no limit */
-	const char *directory;	     /* for the copy; NULL = /var/tmp or /tmp */
+	const char *content;   /* the binary's (elf/content_key.h): another one of that build-id is none; NULL, "" = any */
+	pid_t pid;	       /* 0 = unknown */
+	int fd;		       /* of the binary; -1 = to be found by its path; stays the caller's */
+	uint64_t bytes_max;    /* of the copy; 0 = no limit */
+	const char *directory; /* for the copy; NULL = /var/tmp or /tmp */
 };
 struct debug_copy {
 	int fd;
 	uint64_t size;
-	char from[PATH_MAX]; /* the file that it was made of */
+	bool without_build_id; /* it is known by the binary's hash */
+	char from[PATH_MAX];   /* the file that it was made of */
 	/* The file that several debug files share (dwz), if it refers to one: to be sent too, under its own build-id. */
 	char alt_build_id[BUILD_ID_HEX_MAX], alt_path[PATH_MAX];
 };

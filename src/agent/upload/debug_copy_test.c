@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/io.h"
+#include "elf/content_key.h"
 #include "elf/extract.h"
 #include "elf/test_elf.h"
 
@@ -102,6 +103,27 @@ static void test_by_descriptor(void **state)
 		assert_int_equal(debug_copy_make(&request, &copy, NULL), 0);
 		assert_good(f, &copy);
 	}
+}
+
+/* A file of that build-id with another content is another file: what its path leads to may be its twin. */
+static void test_by_content(void **state)
+{
+	struct fixture *f = *state;
+	struct debug_copy copy;
+	struct content_key key;
+	struct debug_copy_request request = request_of(f);
+	_cleanup_(fd_closep) int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(content_key_read_fd(fd, &key, NULL), 0);
+	request.content = key.key;
+	assert_int_equal(debug_copy_make(&request, &copy, NULL), 0);
+	assert_good(f, &copy);
+	request.content = "00000000000000000000000000000000";
+	assert_int_equal(debug_copy_make(&request, &copy, NULL), -ENOENT);
+	request.fd = fd;
+	assert_int_equal(debug_copy_make(&request, &copy, NULL), -ENOENT);
+	request.content = "";
+	assert_int_equal(debug_copy_make(&request, &copy, NULL), 0);
+	assert_good(f, &copy);
 }
 
 /* Other files, things that are no files, and those that would block or have effects when they are opened. */
@@ -244,6 +266,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_by_path, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_by_descriptor, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_by_content, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_is_not_opened, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_offsets_of_debug_file, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_limit, set_up, tear_down),

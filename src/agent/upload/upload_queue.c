@@ -18,6 +18,8 @@ struct entry {
 	int fd;
 	unsigned tries;
 	enum upload_what what;
+	enum file_id_type id_type;
+	char content[CONTENT_KEY_HEX]; /* "" = not known */
 	enum state state;
 	bool settled; /* asked for and answered: waits for its next hour */
 };
@@ -45,7 +47,6 @@ static void close_file(struct upload_queue *queue, struct entry *entry)
 {
 	queue->files -= entry->fd >= 0;
 	fd_closep(&entry->fd);
-	entry->fd = -1;
 }
 
 static void release_entry(struct upload_queue *queue, struct entry *entry)
@@ -66,13 +67,21 @@ struct upload_queue *upload_queue_free(struct upload_queue *queue)
 	return mem_free(queue);
 }
 
-static struct entry *find(struct upload_queue *queue, const char *build_id)
+/* The entry of exactly that file. */
+static struct entry *find(struct upload_queue *queue, const struct upload_key *key)
 {
 	for (size_t i = 0; i < queue->count; i++) {
-		if (strcmp(queue->entries[i].build_id, build_id) == 0)
-			return &queue->entries[i];
+		struct entry *entry = &queue->entries[i];
+		if (entry->id_type == key->id_type && strcmp(entry->build_id, key->id) == 0 &&
+		    strcmp(entry->content, key->content ? key->content : "") == 0)
+			return entry;
 	}
 	return NULL;
+}
+
+static struct upload_key key_of(const struct entry *entry)
+{
+	return (struct upload_key){.id_type = entry->id_type, .id = entry->build_id, .content = entry->content};
 }
 
 /* Room for one more: at the end, or in place of what was settled longest ago. */
@@ -96,7 +105,8 @@ static struct entry *make_room(struct upload_queue *queue)
 
 static int add(struct upload_queue *queue, const struct entry *entry)
 {
-	if (find(queue, entry->build_id))
+	const struct upload_key key = key_of(entry);
+	if (find(queue, &key))
 		return -EEXIST;
 	struct entry *place = make_room(queue);
 	if (!place)
@@ -105,17 +115,19 @@ static int add(struct upload_queue *queue, const struct entry *entry)
 	return 0;
 }
 
-int upload_queue_add(struct upload_queue *queue, enum upload_what what, const char *build_id, const char *path, pid_t pid,
-		     int fd)
+int upload_queue_add(struct upload_queue *queue, enum upload_what what, const struct upload_key *key, const char *path,
+		     pid_t pid, int fd)
 {
-	struct entry entry = {.what = what, .pid = pid, .fd = -1};
-	if (!build_id_is_valid(build_id))
+	struct entry entry = {.what = what, .id_type = key->id_type, .pid = pid, .fd = -1};
+	if (!build_id_is_valid(key->id))
 		return 0;
-	entry.build_id = mem_strdup(build_id);
+	if (key->content && content_key_is_valid(key->content))
+		memcpy(entry.content, key->content, sizeof(entry.content));
+	entry.build_id = mem_strdup(key->id);
 	entry.path = mem_strdup(path);
 	int r = entry.build_id && entry.path ? 0 : -ENOMEM;
 	pthread_mutex_lock(&queue->lock);
-	if (r == 0 && fd >= 0 && queue->files < UPLOAD_QUEUE_FILES_MAX && !find(queue, build_id)) {
+	if (r == 0 && fd >= 0 && queue->files < UPLOAD_QUEUE_FILES_MAX && !find(queue, key)) {
 		entry.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 		queue->files += entry.fd >= 0;
 	}
@@ -139,9 +151,7 @@ void upload_queue_clear(struct upload_queue *queue)
 
 /* ---- asking ---- */
 
-size_t upload_queue_ask(struct upload_queue *queue, int64_t now_ns, size_t max,
-			void (*visit)(void *context, enum upload_what what, const char *build_id, const char *path),
-			void *context)
+size_t upload_queue_ask(struct upload_queue *queue, int64_t now_ns, size_t max, upload_queue_visitor *visit, void *context)
 {
 	size_t count = 0;
 	pthread_mutex_lock(&queue->lock);
@@ -150,7 +160,8 @@ size_t upload_queue_ask(struct upload_queue *queue, int64_t now_ns, size_t max,
 		if (entry->state != ASK || entry->due_ns > now_ns)
 			continue;
 		entry->state = IN_QUESTION;
-		visit(context, entry->what, entry->build_id, entry->path);
+		const struct upload_key key = key_of(entry);
+		visit(context, entry->what, &key, entry->path);
 		count++;
 	}
 	pthread_mutex_unlock(&queue->lock);
@@ -166,10 +177,23 @@ static void settle(struct upload_queue *queue, struct entry *entry, bool keep, i
 		close_file(queue, entry);
 }
 
-void upload_queue_answer(struct upload_queue *queue, const char *build_id, bool wanted, int64_t due_ns)
+static struct entry *find_in_question(struct upload_queue *queue, const char *build_id)
+{
+	for (size_t i = 0; i < queue->count; i++) {
+		struct entry *entry = &queue->entries[i];
+		if (entry->state == IN_QUESTION && strcmp(entry->build_id, build_id) == 0)
+			return entry;
+	}
+	return NULL;
+}
+
+void upload_queue_answer(struct upload_queue *queue, const struct upload_key *key, bool wanted, int64_t due_ns)
 {
 	pthread_mutex_lock(&queue->lock);
-	struct entry *entry = find(queue, build_id);
+	bool is_exact = key->content && key->content[0];
+	struct entry *entry = find(queue, key);
+	if (!is_exact && (!entry || entry->state != IN_QUESTION))
+		entry = find_in_question(queue, key->id);
 	if (entry && entry->state == IN_QUESTION) {
 		settle(queue, entry, true, due_ns);
 		if (wanted)
@@ -192,8 +216,13 @@ void upload_queue_answer_rest(struct upload_queue *queue, bool keep, int64_t due
 
 static void take(struct upload_queue *queue, struct entry *entry, struct upload_item *ret)
 {
-	*ret = (struct upload_item){
-		.what = entry->what, .path = entry->path, .pid = entry->pid, .fd = entry->fd, .tries = entry->tries};
+	*ret = (struct upload_item){.what = entry->what,
+				    .id_type = entry->id_type,
+				    .path = entry->path,
+				    .pid = entry->pid,
+				    .fd = entry->fd,
+				    .tries = entry->tries};
+	memcpy(ret->content, entry->content, sizeof(ret->content));
 	snprintf(ret->build_id, sizeof(ret->build_id), "%s", entry->build_id);
 	queue->files -= entry->fd >= 0;
 	entry->fd = -1;
@@ -228,8 +257,9 @@ bool upload_queue_take(struct upload_queue *queue, int64_t now_ns, struct upload
 
 void upload_queue_done(struct upload_queue *queue, struct upload_item *item, enum upload_outcome outcome, int64_t due_ns)
 {
+	const struct upload_key key = {.id_type = item->id_type, .id = item->build_id, .content = item->content};
 	pthread_mutex_lock(&queue->lock);
-	struct entry *entry = find(queue, item->build_id);
+	struct entry *entry = find(queue, &key);
 	if (entry && entry->state == SENDING) {
 		entry->tries = outcome == UPLOAD_FAILED ? item->tries + 1 : 0;
 		if (outcome != UPLOAD_DONE && item->fd >= 0 && queue->files < UPLOAD_QUEUE_FILES_MAX) {
@@ -243,13 +273,12 @@ void upload_queue_done(struct upload_queue *queue, struct upload_item *item, enu
 	pthread_mutex_unlock(&queue->lock);
 	fd_closep(&item->fd);
 	item->path = mem_free(item->path);
-	item->fd = -1;
 }
 
-bool upload_queue_is_settled(struct upload_queue *queue, const char *build_id)
+bool upload_queue_is_settled(struct upload_queue *queue, const struct upload_key *key)
 {
 	pthread_mutex_lock(&queue->lock);
-	const struct entry *entry = find(queue, build_id);
+	const struct entry *entry = find(queue, key);
 	bool is_settled = entry && entry->settled && (entry->state == ASK || entry->state == IN_QUESTION);
 	pthread_mutex_unlock(&queue->lock);
 	return is_settled;

@@ -2,7 +2,8 @@
 /*
  * Which binaries the server may want debug information of, when to ask, and what to send next.
  *
- * An entry a build-id, which goes round:
+ * An entry a file, by the type of its id, the id, and its content (elf/content_key.h), as two files may have one id. It goes
+ * round:
  *
  *     ask --wanted--> send --sent, refused--> ask (an hour later)
  *      ^  |                \--failed--> send (after a pause)
@@ -11,7 +12,8 @@
  *
  * A binary may be replaced, deleted or unmounted before its turn comes. So the descriptor under which it was shown is kept, of
  * the first UPLOAD_QUEUE_FILES_MAX that wait; the others are opened anew by their path, and are what they say only if their
- * build-id says so too. A descriptor keeps its file system busy, so it is closed as soon as the server does not want the file.
+ * id and content say so too. A descriptor keeps its file system busy, so it is closed as soon as the server does not want the
+ * file.
  *
  * A host has hundreds of binaries, so entries are an array that is searched from its beginning.
  *
@@ -24,7 +26,8 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
-#include "elf/build_id.h"
+#include "elf/content_key.h"
+#include "elf/file_ids.h"
 
 #define UPLOAD_QUEUE_ENTRIES_MAX 4096
 #define UPLOAD_QUEUE_FILES_MAX	 64
@@ -32,6 +35,13 @@
 
 /* What a build-id stands for. */
 enum upload_what { UPLOAD_BINARY, UPLOAD_KERNEL };
+
+/* Which file. */
+struct upload_key {
+	enum file_id_type id_type;
+	const char *id;
+	const char *content; /* NULL, "" = not known */
+};
 
 struct upload_queue;
 int upload_queue_new(struct upload_queue **ret, struct error *err);
@@ -41,8 +51,8 @@ DEFINE_CLEANUP_POINTER(upload_queue_free, struct upload_queue);
 /* A binary: path as process `pid` sees it (0 = unknown). fd (-1 = none) stays the caller's, a duplicate may be kept. 0 also
  * when it is known already. When full, an entry that waits for its next hour makes room; -ENOSPC when there is none. -ENOMEM.
  */
-int upload_queue_add(struct upload_queue *queue, enum upload_what what, const char *build_id, const char *path, pid_t pid,
-		     int fd);
+int upload_queue_add(struct upload_queue *queue, enum upload_what what, const struct upload_key *key, const char *path,
+		     pid_t pid, int fd);
 
 /* Forgets everything. What is being sent stays its taker's. */
 void upload_queue_clear(struct upload_queue *queue);
@@ -51,12 +61,11 @@ void upload_queue_clear(struct upload_queue *queue);
 
 /* Calls visit for at most `max` entries that are due to be asked for; they are in question then until answered. Returns how
  * many. visit must not call back. */
-size_t upload_queue_ask(struct upload_queue *queue, int64_t now_ns, size_t max,
-			void (*visit)(void *context, enum upload_what what, const char *build_id, const char *path),
-			void *context);
+typedef void upload_queue_visitor(void *context, enum upload_what what, const struct upload_key *key, const char *path);
+size_t upload_queue_ask(struct upload_queue *queue, int64_t now_ns, size_t max, upload_queue_visitor *visit, void *context);
 /* It is wanted, and may be sent from due_ns on; or it is to be asked for again then. What was not in question stays as it is.
- */
-void upload_queue_answer(struct upload_queue *queue, const char *build_id, bool wanted, int64_t due_ns);
+ * Older servers answer without a content, or a type of the id: that is of the first one in question of that id. */
+void upload_queue_answer(struct upload_queue *queue, const struct upload_key *key, bool wanted, int64_t due_ns);
 /* Everything that is still in question is asked for again at due_ns. keep: it may be wanted then, so files stay open. */
 void upload_queue_answer_rest(struct upload_queue *queue, bool keep, int64_t due_ns);
 
@@ -65,7 +74,9 @@ void upload_queue_answer_rest(struct upload_queue *queue, bool keep, int64_t due
 /* Owned by who took it: upload_queue_done() releases it. */
 struct upload_item {
 	enum upload_what what;
+	enum file_id_type id_type;
 	char build_id[BUILD_ID_HEX_MAX];
+	char content[CONTENT_KEY_HEX]; /* "" = not known */
 	char *path;
 	pid_t pid;
 	int fd;		/* -1 = none */
@@ -81,7 +92,7 @@ enum upload_outcome {
 void upload_queue_done(struct upload_queue *queue, struct upload_item *item, enum upload_outcome outcome, int64_t due_ns);
 
 /* It was answered that it is not wanted, or it was sent, and has not been found wanted since. */
-bool upload_queue_is_settled(struct upload_queue *queue, const char *build_id);
+bool upload_queue_is_settled(struct upload_queue *queue, const struct upload_key *key);
 /* When there is something to ask for, and to send; UPLOAD_NEVER. */
 void upload_queue_next(struct upload_queue *queue, int64_t *ret_ask_ns, int64_t *ret_send_ns);
 struct upload_queue_stats {

@@ -23,11 +23,11 @@ struct asked {
 	size_t count;
 };
 
-static void note(void *context, enum upload_what what, const char *build_id, const char *path)
+static void note(void *context, enum upload_what what, const struct upload_key *key, const char *path)
 {
 	struct asked *asked = context;
 	size_t len = strlen(asked->text);
-	snprintf(asked->text + len, sizeof(asked->text) - len, "%s%s=%s ", what == UPLOAD_KERNEL ? "kernel " : "", build_id,
+	snprintf(asked->text + len, sizeof(asked->text) - len, "%s%s=%s ", what == UPLOAD_KERNEL ? "kernel " : "", key->id,
 		 path);
 	asked->count++;
 }
@@ -50,7 +50,7 @@ static struct upload_queue *make(void)
 
 static void add(struct upload_queue *queue, const char *build_id, const char *path, int fd)
 {
-	assert_int_equal(upload_queue_add(queue, UPLOAD_BINARY, build_id, path, 42, fd), 0);
+	assert_int_equal(upload_queue_add(queue, UPLOAD_BINARY, &(struct upload_key){.id = build_id}, path, 42, fd), 0);
 }
 
 static uint64_t files_of(struct upload_queue *queue)
@@ -77,9 +77,9 @@ static void test_round(void **state)
 	assert_string_equal(ask(queue, 10), "aa=/a bb=/b cc=/c ");
 	assert_string_equal(ask(queue, 10), "");
 	assert_false(upload_queue_take(queue, 10, &item));
-	upload_queue_answer(queue, "aa", true, 20);
-	upload_queue_answer(queue, "bb", false, 30);
-	upload_queue_answer(queue, "dd", true, 0);
+	upload_queue_answer(queue, &(struct upload_key){.id = "aa"}, true, 20);
+	upload_queue_answer(queue, &(struct upload_key){.id = "bb"}, false, 30);
+	upload_queue_answer(queue, &(struct upload_key){.id = "dd"}, true, 0);
 	upload_queue_answer_rest(queue, false, HOUR_NS);
 	upload_queue_next(queue, &ask_ns, &send_ns);
 	assert_int_equal(ask_ns, 30);
@@ -95,7 +95,7 @@ static void test_round(void **state)
 	assert_int_equal(files_of(queue), 1);
 	assert_string_equal(ask(queue, 29), "");
 	assert_string_equal(ask(queue, 30), "bb=/b ");
-	upload_queue_answer(queue, "bb", false, 40);
+	upload_queue_answer(queue, &(struct upload_key){.id = "bb"}, false, 40);
 	assert_string_equal(ask(queue, HOUR_NS), "bb=/b cc=/c ");
 	upload_queue_clear(queue);
 	assert_int_equal(files_of(queue), 0);
@@ -114,12 +114,12 @@ static void test_descriptors(void **state)
 	}
 	assert_int_equal(files_of(queue), UPLOAD_QUEUE_FILES_MAX);
 	ask(queue, 0);
-	upload_queue_answer(queue, "00000001", true, 0);
-	upload_queue_answer(queue, "00000002", false, 5);
+	upload_queue_answer(queue, &(struct upload_key){.id = "00000001"}, true, 0);
+	upload_queue_answer(queue, &(struct upload_key){.id = "00000002"}, false, 5);
 	upload_queue_answer_rest(queue, true, 5);
 	assert_int_equal(files_of(queue), UPLOAD_QUEUE_FILES_MAX);
 	ask(queue, 5);
-	upload_queue_answer(queue, "00000002", false, 10);
+	upload_queue_answer(queue, &(struct upload_key){.id = "00000002"}, false, 10);
 	upload_queue_answer_rest(queue, false, HOUR_NS);
 	assert_int_equal(files_of(queue), 2);
 	close(fd);
@@ -133,7 +133,7 @@ static void test_failures(void **state)
 	add(queue, "aa", "/a", fd);
 	close(fd);
 	ask(queue, 0);
-	upload_queue_answer(queue, "aa", true, 0);
+	upload_queue_answer(queue, &(struct upload_key){.id = "aa"}, true, 0);
 	for (unsigned tries = 0; tries < 3; tries++) {
 		assert_true(upload_queue_take(queue, 100 * tries, &item));
 		assert_int_equal(item.tries, tries);
@@ -147,7 +147,7 @@ static void test_failures(void **state)
 	assert_int_equal(files_of(queue), 1);
 	assert_false(upload_queue_take(queue, 1000, &item));
 	assert_string_equal(ask(queue, 400), "aa=/a ");
-	upload_queue_answer(queue, "aa", true, 0);
+	upload_queue_answer(queue, &(struct upload_key){.id = "aa"}, true, 0);
 	assert_true(upload_queue_take(queue, 400, &item));
 	assert_int_equal(item.tries, 0);
 	upload_queue_done(queue, &item, UPLOAD_DONE, HOUR_NS);
@@ -164,43 +164,44 @@ static void test_full(void **state)
 		snprintf(build_id, sizeof(build_id), "%08x", i);
 		add(queue, build_id, "/a", -1);
 	}
-	assert_int_equal(upload_queue_add(queue, UPLOAD_BINARY, "ffff", "/f", 1, -1), -ENOSPC);
+	assert_int_equal(upload_queue_add(queue, UPLOAD_BINARY, &(struct upload_key){.id = "ffff"}, "/f", 1, -1), -ENOSPC);
 	struct asked asked = {0};
 	assert_int_equal(upload_queue_ask(queue, 0, 2, note, &asked), 2);
 	upload_queue_answer_rest(queue, false, HOUR_NS);
 	add(queue, "ffff", "/f", -1);
 	add(queue, "eeee", "/e", -1);
-	assert_int_equal(upload_queue_add(queue, UPLOAD_BINARY, "dddd", "/d", 1, -1), -ENOSPC);
+	assert_int_equal(upload_queue_add(queue, UPLOAD_BINARY, &(struct upload_key){.id = "dddd"}, "/d", 1, -1), -ENOSPC);
 	upload_queue_get_stats(queue, &stats);
 	assert_int_equal(stats.entries, UPLOAD_QUEUE_ENTRIES_MAX);
 	assert_int_equal(stats.refused, 2);
 	add(queue, "00000005", "/a", -1);
-	assert_int_equal(upload_queue_add(queue, UPLOAD_BINARY, "00000001", "/a", 1, -1), -ENOSPC);
+	assert_int_equal(upload_queue_add(queue, UPLOAD_BINARY, &(struct upload_key){.id = "00000001"}, "/a", 1, -1), -ENOSPC);
 }
 
 static void test_kernel(void **state)
 {
 	_cleanup_(upload_queue_freep) struct upload_queue *queue = make();
-	assert_int_equal(upload_queue_add(queue, UPLOAD_KERNEL, "abcd", "[kernel.kallsyms]", 0, -1), 0);
-	assert_false(upload_queue_is_settled(queue, "abcd"));
+	assert_int_equal(upload_queue_add(queue, UPLOAD_KERNEL, &(struct upload_key){.id = "abcd"}, "[kernel.kallsyms]", 0, -1),
+			 0);
+	assert_false(upload_queue_is_settled(queue, &(struct upload_key){.id = "abcd"}));
 	assert_string_equal(ask(queue, 0), "kernel abcd=[kernel.kallsyms] ");
-	assert_false(upload_queue_is_settled(queue, "abcd"));
-	upload_queue_answer(queue, "abcd", false, 5);
-	assert_false(upload_queue_is_settled(queue, "abcd"));
+	assert_false(upload_queue_is_settled(queue, &(struct upload_key){.id = "abcd"}));
+	upload_queue_answer(queue, &(struct upload_key){.id = "abcd"}, false, 5);
+	assert_false(upload_queue_is_settled(queue, &(struct upload_key){.id = "abcd"}));
 	ask(queue, 5);
-	upload_queue_answer(queue, "abcd", true, 5);
-	assert_false(upload_queue_is_settled(queue, "abcd"));
+	upload_queue_answer(queue, &(struct upload_key){.id = "abcd"}, true, 5);
+	assert_false(upload_queue_is_settled(queue, &(struct upload_key){.id = "abcd"}));
 	struct upload_item item;
 	assert_true(upload_queue_take(queue, 5, &item));
 	assert_int_equal(item.what, UPLOAD_KERNEL);
-	assert_false(upload_queue_is_settled(queue, "abcd"));
+	assert_false(upload_queue_is_settled(queue, &(struct upload_key){.id = "abcd"}));
 	upload_queue_done(queue, &item, UPLOAD_DONE, HOUR_NS);
-	assert_true(upload_queue_is_settled(queue, "abcd"));
+	assert_true(upload_queue_is_settled(queue, &(struct upload_key){.id = "abcd"}));
 	ask(queue, HOUR_NS);
-	assert_true(upload_queue_is_settled(queue, "abcd"));
+	assert_true(upload_queue_is_settled(queue, &(struct upload_key){.id = "abcd"}));
 	upload_queue_answer_rest(queue, false, 2 * HOUR_NS);
-	assert_true(upload_queue_is_settled(queue, "abcd"));
-	assert_false(upload_queue_is_settled(queue, "ffff"));
+	assert_true(upload_queue_is_settled(queue, &(struct upload_key){.id = "abcd"}));
+	assert_false(upload_queue_is_settled(queue, &(struct upload_key){.id = "ffff"}));
 }
 
 static int body(void)
@@ -209,17 +210,64 @@ static int body(void)
 	struct upload_item item;
 	int r = upload_queue_new(&queue, NULL);
 	if (r == 0)
-		r = upload_queue_add(queue, UPLOAD_BINARY, "aa", "/a", 1, STDIN_FILENO);
+		r = upload_queue_add(queue, UPLOAD_BINARY, &(struct upload_key){.id = "aa"}, "/a", 1, STDIN_FILENO);
 	if (r < 0)
 		return r;
 	ask(queue, 0);
 	upload_queue_answer_rest(queue, true, 0);
 	ask(queue, 0);
-	upload_queue_answer(queue, "aa", true, 0);
+	upload_queue_answer(queue, &(struct upload_key){.id = "aa"}, true, 0);
 	if (!upload_queue_take(queue, 0, &item))
 		return -ENOMEM;
 	upload_queue_done(queue, &item, UPLOAD_DONE, 0);
 	return 0;
+}
+
+/* Files of one id that are not the same, and ids of two types that are written alike. */
+static void test_contents(void **state)
+{
+	static const char one[] = "11111111111111111111111111111111", two[] = "22222222222222222222222222222222";
+	_cleanup_(upload_queue_freep) struct upload_queue *queue = make();
+	const struct upload_key first = {.id = "aa", .content = one}, second = {.id = "aa", .content = two},
+				hash = {.id = "aa", .id_type = FILE_ID_HASH, .content = one},
+				bad = {.id = "aa", .content = "../../2222222222222222222222222"};
+	struct upload_item item, other;
+	int64_t ask_ns, send_ns;
+	(void)state;
+	assert_int_equal(upload_queue_add(queue, UPLOAD_BINARY, &first, "/1", 0, -1), 0);
+	assert_int_equal(upload_queue_add(queue, UPLOAD_BINARY, &second, "/2", 0, -1), 0);
+	assert_int_equal(upload_queue_add(queue, UPLOAD_BINARY, &hash, "/3", 0, -1), 0);
+	assert_int_equal(upload_queue_add(queue, UPLOAD_BINARY, &second, "/4", 0, -1), 0);
+	assert_string_equal(ask(queue, 0), "aa=/1 aa=/2 aa=/3 ");
+	/* The second is wanted, and none of the others. */
+	upload_queue_answer(queue, &second, true, 0);
+	upload_queue_answer_rest(queue, false, HOUR_NS);
+	assert_true(upload_queue_is_settled(queue, &first));
+	assert_false(upload_queue_is_settled(queue, &second));
+	assert_true(upload_queue_is_settled(queue, &hash));
+	assert_true(upload_queue_take(queue, 0, &item));
+	assert_string_equal(item.path, "/2");
+	assert_string_equal(item.content, two);
+	assert_int_equal(item.id_type, FILE_ID_GNU);
+	assert_false(upload_queue_take(queue, 0, &other));
+	upload_queue_done(queue, &item, UPLOAD_DONE, 2 * HOUR_NS);
+	assert_true(upload_queue_is_settled(queue, &second));
+	upload_queue_next(queue, &ask_ns, &send_ns);
+	assert_int_equal(ask_ns, HOUR_NS);
+	/* A server that knows no contents speaks of the id; each answer is of one of those in question. */
+	assert_string_equal(ask(queue, 2 * HOUR_NS), "aa=/1 aa=/2 aa=/3 ");
+	upload_queue_answer(queue, &(struct upload_key){.id = "aa"}, true, 0);
+	upload_queue_answer(queue, &(struct upload_key){.id = "aa"}, false, 3 * HOUR_NS);
+	upload_queue_answer_rest(queue, false, 4 * HOUR_NS);
+	assert_true(upload_queue_take(queue, 0, &item));
+	assert_string_equal(item.path, "/1");
+	upload_queue_done(queue, &item, UPLOAD_DONE, 5 * HOUR_NS);
+	/* What is no key is as good as none. */
+	assert_int_equal(upload_queue_add(queue, UPLOAD_BINARY, &bad, "/5", 0, -1), 0);
+	assert_string_equal(ask(queue, 2 * HOUR_NS), "aa=/5 ");
+	assert_false(upload_queue_is_settled(queue, &bad));
+	upload_queue_answer(queue, &(struct upload_key){.id = "aa", .content = "x"}, true, 0);
+	assert_false(upload_queue_take(queue, 0, &other));
 }
 
 static void test_memory(void **state)
@@ -238,8 +286,9 @@ static void test_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round), cmocka_unit_test(test_descriptors), cmocka_unit_test(test_failures),
-		cmocka_unit_test(test_full),  cmocka_unit_test(test_kernel),	  cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_round),  cmocka_unit_test(test_descriptors), cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_full),   cmocka_unit_test(test_contents),	   cmocka_unit_test(test_kernel),
+		cmocka_unit_test(test_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

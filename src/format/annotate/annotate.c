@@ -125,7 +125,7 @@ static void begin_insert(struct splice *splice, bool object)
 static int begin_replacement(struct splice *splice)
 {
 	json_scan_copy(&splice->scan, false);
-	json_init(&splice->json, splice->sink->out);
+	splice->json = (struct json_writer){.out = splice->sink->out};
 	return json_scan_skip(&splice->scan);
 }
 
@@ -314,7 +314,7 @@ static int splice_length(struct splice *splice, uint32_t first)
 	int64_t length = 0;
 	json_scan_copy(&splice->scan, false);
 	int r = json_scan_integer(&splice->scan, &length);
-	json_init(&splice->json, splice->sink->out);
+	splice->json = (struct json_writer){.out = splice->sink->out};
 	json_uint(&splice->json, (uint64_t)length + count_kept(splice, first));
 	return r < 0 ? r : end_insert(splice);
 }

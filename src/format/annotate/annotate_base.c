@@ -318,9 +318,9 @@ static int read_meta(struct base *base, struct error *err)
 int annotate_read_base(const struct annotate *annotate, struct input *input, struct base *ret, struct error *err)
 {
 	struct json_scan scan;
-	*ret = (struct base){.first_ns = ANNOTATE_UNKNOWN, .last_ns = ANNOTATE_UNKNOWN};
+	*ret = (struct base){
+		.first_ns = ANNOTATE_UNKNOWN, .last_ns = ANNOTATE_UNKNOWN, .arena.max_bytes = LIMIT_PROFILE_STRING_BYTES};
 	struct pass pass = {.annotate = annotate, .base = ret, .scan = &scan, .err = err, .arena = &ret->arena};
-	arena_init(&ret->arena, LIMIT_PROFILE_STRING_BYTES);
 	int r = json_scan_init(&scan, input, err);
 	if (r == 0)
 		r = read_root(&pass);

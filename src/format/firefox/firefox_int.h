@@ -57,6 +57,9 @@ extern const struct firefox_category firefox_categories[];
 /* Where the format wants the pid of a process that is not known; numbers all mean one, 0 too. */
 #define FIREFOX_NO_PID "unknown"
 
+/* What of a command line is written: bytes that are no UTF-8 become three of them. */
+#define FIREFOX_ARGUMENTS_MAX (512u * 1024)
+
 /* In a marker's data: a span of its process, and not of its thread alone. */
 #define FIREFOX_OF_PROCESS_KEY "ofProcess"
 
@@ -111,6 +114,10 @@ uint32_t firefox_lib(const struct firefox_tables *tables, uint32_t location);
 
 /* The section "Hosts" of meta.extra, for people; nothing if no clock was compared. */
 void firefox_put_host_section(const struct profile *profile, struct json_writer *json);
+/* The members of meta that tell of the machine and of what was recorded, if all is of one host; what they say of the product,
+ * or nothing. */
+void firefox_put_machine(const struct profile *profile, struct json_writer *json);
+struct bytes firefox_product(const struct profile *profile);
 /* The members of meta.wick, for firefox_read_hosts(). */
 void firefox_put_hosts(const struct profile *profile, bool has_several, struct json_writer *json);
 

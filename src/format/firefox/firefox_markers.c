@@ -418,13 +418,16 @@ static void put_display(const struct firefox_markers *markers, const struct prof
 	json_end_object(json);
 }
 
-void firefox_put_counter(const struct firefox_markers *markers, uint32_t number, struct bytes pid, size_t main_thread,
-			 unsigned version, struct json_writer *json)
+void firefox_put_counter(const struct firefox_markers *markers, uint32_t number, struct firefox_rows part, struct bytes pid,
+			 size_t main_thread, unsigned version, struct json_writer *json)
 {
 	const struct profile_counter *counter = &markers->markers->counters[number];
 	const struct profile_counter_row *rows = markers->markers->rows;
-	const uint32_t *order = markers->row_order + markers->row_first[number];
-	size_t count = markers->row_first[number + 1] - markers->row_first[number];
+	const uint32_t *order = markers->row_order + part.first;
+	size_t count = part.end - part.first;
+	/* Changes of a level begin with the level, shares of the time are since the row before. */
+	const struct profile_counter_row *before =
+		counter->kind != PROFILE_COUNTER_LEVEL && part.first > markers->row_first[number] ? &rows[order[-1]] : NULL;
 	json_begin_object(json);
 	json_member_bytes(json, "name", string_of(markers, counter->name));
 	json_member_bytes(json, "category", string_of(markers, counter->category));
@@ -443,7 +446,7 @@ void firefox_put_counter(const struct firefox_markers *markers, uint32_t number,
 	json_end_array(json);
 	json_member_array(json, "count");
 	for (size_t i = 0; i < count; i++)
-		json_double(json, count_of_row(counter->kind, &rows[order[i]], i ? &rows[order[i - 1]] : NULL));
+		json_double(json, count_of_row(counter->kind, &rows[order[i]], i ? &rows[order[i - 1]] : before));
 	json_end_array(json);
 	json_member_uint(json, "length", count);
 	json_end_object(json);

@@ -32,8 +32,12 @@ void firefox_markers_widen(const struct profile *profile, int64_t *first, int64_
 void firefox_put_marker_categories(const struct firefox_markers *markers, struct json_writer *json);
 void firefox_put_marker_schemas(const struct firefox_markers *markers, struct json_writer *json);
 void firefox_put_marker_data(const struct firefox_markers *markers, uint32_t marker, struct json_writer *json);
-/* pid: as threads have it; main_thread: place in threads. The caller drains in between. */
-void firefox_put_counter(const struct firefox_markers *markers, uint32_t counter, struct bytes pid, size_t main_thread,
-			 unsigned version, struct json_writer *json);
+/* In row_order[]. */
+struct firefox_rows {
+	size_t first, end;
+};
+/* Some rows of a counter as one. pid: as threads have it; main_thread: place in threads. The caller drains in between. */
+void firefox_put_counter(const struct firefox_markers *markers, uint32_t counter, struct firefox_rows rows, struct bytes pid,
+			 size_t main_thread, unsigned version, struct json_writer *json);
 
 #endif

@@ -47,12 +47,6 @@ static size_t find_format(const char *name)
 	return name ? i : KNOWN_FORMATS;
 }
 
-static int add_text(struct firefox_reader *reader, const struct json_node *node, uint32_t *ret, struct error *err)
-{
-	struct bytes text = json_node_bytes(node);
-	return profile_add_string(reader->profile, text.data, text.len, ret, err);
-}
-
 /* ---- schemas ---- */
 
 /* The fields that carry values: static ones have a text instead of a key; flows are no fields of ours. */
@@ -92,9 +86,8 @@ static int read_fields(struct firefox_reader *reader, const struct json_node *no
 		*to = (struct profile_marker_field){.format = format < KNOWN_FORMATS ? known_formats[format].format
 										     : PROFILE_FIELD_STRING};
 		schema->fields[schema->field_count++] = (uint32_t)i;
-		r = add_text(reader, key, &to->key, err);
-		if (r == 0)
-			r = add_text(reader, json_node_get(field, "label"), &to->label, err);
+		const struct format_string texts[] = {{"key", &to->key}, {"label", &to->label}};
+		r = format_add_members(reader->profile, field, texts, 2, err);
 		if (to->label == to->key)
 			to->label = 0;
 	}
@@ -106,26 +99,22 @@ static int read_schema(struct firefox_reader *reader, const struct json_node *no
 	struct profile_marker_field fields[PROFILE_MARKER_FIELDS_MAX];
 	struct profile_marker_schema added = {0};
 	struct firefox_schema schema = {.node = node};
-	uint32_t name;
+	const struct format_string texts[] = {{"name", &added.name},
+					      {"chartLabel", &added.chart_label},
+					      {"tooltipLabel", &added.tooltip_label},
+					      {"tableLabel", &added.table_label}};
 	uint64_t known;
-	int r = add_text(reader, json_node_get(node, "name"), &added.name, err);
-	name = added.name;
-	if (r == 0)
-		r = add_text(reader, json_node_get(node, "chartLabel"), &added.chart_label, err);
-	if (r == 0)
-		r = add_text(reader, json_node_get(node, "tooltipLabel"), &added.tooltip_label, err);
-	if (r == 0)
-		r = add_text(reader, json_node_get(node, "tableLabel"), &added.table_label, err);
+	int r = format_add_members(reader->profile, node, texts, sizeof(texts) / sizeof(texts[0]), err);
 	if (r == 0)
 		r = read_fields(reader, node, &schema, fields, err);
 	if (r == 0)
 		r = profile_add_marker_schema(reader->profile, &added, fields, schema.field_count, &schema.id, err);
 	if (r < 0)
 		return r;
-	if (map64_get(&reader->schema_by_name, name, &known))
+	if (map64_get(&reader->schema_by_name, added.name, &known))
 		return 0;
 	if (array_reserve(&reader->schemas, &reader->schema_capacity, reader->schema_count + 1, UINT32_MAX) < 0 ||
-	    map64_put(&reader->schema_by_name, name, reader->schema_count) < 0)
+	    map64_put(&reader->schema_by_name, added.name, reader->schema_count) < 0)
 		return error_nomem(err);
 	reader->schemas[reader->schema_count++] = schema;
 	return 0;
@@ -165,9 +154,8 @@ static int category_of(struct firefox_reader *reader, const struct json_node *no
 	/* What has no category is in the grey one. */
 	if (bytes_equal_string(json_node_bytes(json_node_get(category, "name")), "Other"))
 		return 0;
-	int r = add_text(reader, json_node_get(category, "name"), &name, err);
-	if (r == 0)
-		r = add_text(reader, json_node_get(category, "color"), &color, err);
+	const struct format_string texts[] = {{"name", &name}, {"color", &color}};
+	int r = format_add_members(reader->profile, category, texts, 2, err);
 	return r < 0 ? r : profile_add_marker_category(reader->profile, name, color, ret, err);
 }
 
@@ -209,7 +197,7 @@ static int read_value(struct firefox_reader *reader, const struct json_node *str
 	if (is_text) {
 		struct bytes text = text_at(strings, node);
 		ret->kind = PROFILE_VALUE_STRING;
-		return profile_add_string(reader->profile, text.data, text.len, &ret->string, err);
+		return profile_add_bytes(reader->profile, text, &ret->string, err);
 	}
 	if (json_node_is(node, JSON_NODE_INTEGER) && scale == 1) {
 		ret->kind = PROFILE_VALUE_NUMBER;
@@ -282,9 +270,9 @@ static int read_thread(struct firefox_reader *reader, const struct json_node *th
 	struct bytes process = firefox_process_name(reader, thread);
 	int r = firefox_find_host(reader, pid, &added.host, err);
 	if (r == 0 && firefox_is_named(reader, thread, json_node_bytes(json_node_get(thread, "name"))))
-		r = add_text(reader, json_node_get(thread, "name"), &added.name, err);
+		r = profile_add_bytes(reader->profile, json_node_bytes(json_node_get(thread, "name")), &added.name, err);
 	if (r == 0)
-		r = profile_add_string(reader->profile, process.data, process.len, &added.process, err);
+		r = profile_add_bytes(reader->profile, process, &added.process, err);
 	return r < 0 ? r : profile_add_thread(reader->profile, &added, ret, err);
 }
 
@@ -314,7 +302,7 @@ int firefox_read_markers(struct firefox_reader *reader, const struct json_node *
 			continue;
 		}
 		struct bytes name = text_at(strings, json_node_at(names, i));
-		r = profile_add_string(reader->profile, name.data, name.len, &one.name, err);
+		r = profile_add_bytes(reader->profile, name, &one.name, err);
 		if (r == 0)
 			r = category_of(reader, json_node_at(categories, i), &one.category, err);
 		if (r == 0)
@@ -372,8 +360,11 @@ int firefox_read_counters(struct firefox_reader *reader, const struct json_node 
 		int64_t place;
 		uint32_t id;
 		const struct json_node *color = json_node_get(display, "color"), *thread = NULL;
+		const struct format_string texts[] = {
+			{"name", &added.name}, {"category", &added.category}, {"description", &added.description}};
 		struct firefox_id pid = firefox_read_id(reader, json_node_get(counter, "pid"));
 		added.pid = pid.number;
+		color = color ? color : json_node_get(counter, "color");
 		if (json_node_integer(json_node_get(counter, "mainThreadIndex"), &place) && place >= 0)
 			thread = json_node_at(threads, (size_t)place);
 		const struct json_node *is_main = json_node_get(thread, "isMainThread");
@@ -381,15 +372,12 @@ int firefox_read_counters(struct firefox_reader *reader, const struct json_node 
 		if (r == 0 && json_node_is(is_main, JSON_NODE_BOOLEAN) && !is_main->boolean)
 			r = read_thread(reader, thread, &added.thread, err);
 		if (r == 0)
-			r = add_text(reader, json_node_get(counter, "name"), &added.name, err);
+			r = format_add_members(reader->profile, counter, texts, sizeof(texts) / sizeof(texts[0]), err);
 		if (r == 0)
-			r = add_text(reader, json_node_get(counter, "category"), &added.category, err);
+			r = profile_add_bytes(reader->profile, json_node_bytes(json_node_get(display, "unit")), &added.unit,
+					      err);
 		if (r == 0)
-			r = add_text(reader, json_node_get(counter, "description"), &added.description, err);
-		if (r == 0)
-			r = add_text(reader, json_node_get(display, "unit"), &added.unit, err);
-		if (r == 0)
-			r = add_text(reader, color ? color : json_node_get(counter, "color"), &added.color, err);
+			r = profile_add_bytes(reader->profile, json_node_bytes(color), &added.color, err);
 		if (r == 0)
 			r = profile_add_counter(reader->profile, &added, &id, err);
 		if (r == 0)

@@ -106,14 +106,14 @@ static int read_extras(struct firefox_reader *reader, struct error *err)
 			     text = json_node_bytes(json_node_get(json_node_at(entries, i), "value"));
 		struct profile_label label = {0};
 		uint32_t value;
-		r = profile_add_string(reader->profile, text.data, text.len, &value, err);
+		r = profile_add_bytes(reader->profile, text, &value, err);
 		if (r == 0 && bytes_equal_string(name, "Comment")) {
 			r = profile_add_comment(reader->profile, value, err);
 			continue;
 		}
 		label.value = value;
 		if (r == 0)
-			r = profile_add_string(reader->profile, name.data, name.len, &label.key, err);
+			r = profile_add_bytes(reader->profile, name, &label.key, err);
 		labels[label_count++] = label;
 	}
 	if (r == 0 && label_count > 0)
@@ -293,7 +293,7 @@ static int add_text_label(struct firefox_reader *reader, uint32_t key, struct by
 			  struct error *err)
 {
 	*label = (struct profile_label){.key = key};
-	return profile_add_string(reader->profile, text.data, text.len, &label->value, err);
+	return profile_add_bytes(reader->profile, text, &label->value, err);
 }
 
 static int number_or_text(struct firefox_reader *reader, uint32_t key, struct firefox_id id, struct profile_label *label,
@@ -429,6 +429,9 @@ static int read_threads(struct firefox_reader *reader, const struct json_node *t
 		r = firefox_read_markers(reader, json_node_at(threads, i), source.strings, err);
 		if (r < 0)
 			return error_prefix(err, r, "thread %zu", i);
+		r = firefox_read_lifetime(reader, json_node_at(threads, i), err);
+		if (r < 0)
+			return error_prefix(err, r, "thread %zu", i);
 		count_left_out(reader, json_node_at(threads, i));
 	}
 	return r;
@@ -436,18 +439,12 @@ static int read_threads(struct firefox_reader *reader, const struct json_node *t
 
 static int add_keys(struct firefox_reader *reader, struct error *err)
 {
-	const struct {
-		const char *name;
-		uint32_t *key;
-	} keys[] = {{"thread.name", &reader->name_key},
-		    {"thread.id", &reader->tid_key},
-		    {"process.pid", &reader->pid_key},
-		    {"host.name", &reader->host_key},
-		    {"process.executable.name", &reader->process_key}};
-	int r = 0;
-	for (size_t i = 0; r == 0 && i < sizeof(keys) / sizeof(keys[0]); i++)
-		r = profile_add_cstring(reader->profile, keys[i].name, keys[i].key, err);
-	return r;
+	const struct format_string keys[] = {{"thread.name", &reader->name_key},
+					     {"thread.id", &reader->tid_key},
+					     {"process.pid", &reader->pid_key},
+					     {"host.name", &reader->host_key},
+					     {"process.executable.name", &reader->process_key}};
+	return format_add_strings(reader->profile, keys, sizeof(keys) / sizeof(keys[0]), err);
 }
 
 static int read_all(struct firefox_reader *reader, struct error *err)
@@ -500,10 +497,7 @@ int firefox_decode(struct bytes input, const struct format_options *options, str
 		r = read_all(reader, err);
 	if (r == 0)
 		r = add_notes(reader, options, err);
-	if (r < 0)
-		profile_free(reader->profile);
-	else
-		*ret = reader->profile;
+	r = format_finish(r, reader->profile, ret);
 	mem_free(reader->mappings);
 	mem_free(reader->schemas);
 	map64_release(&reader->schema_by_name);

@@ -35,6 +35,7 @@ struct firefox_reader {
 	size_t value_count;
 	double start_ms;
 	bool is_own, is_timed;
+	bool has_lifetimes;  /* of threads and processes, which are parted by them */
 	bool ids_have_hosts; /* pids and tids are those of firefox_hosts.c */
 	uint32_t only_host;  /* 0 = there are several, or none */
 	uint32_t name_key, tid_key, pid_key, process_key, host_key;
@@ -100,6 +101,8 @@ struct firefox_id {
 	int64_t number;
 };
 struct firefox_id firefox_read_id(const struct firefox_reader *reader, const struct json_node *node);
+/* From when to when a thread was. */
+int firefox_read_lifetime(struct firefox_reader *reader, const struct json_node *thread, struct error *err);
 /* The name of a process without that of its host. */
 struct bytes firefox_process_name(const struct firefox_reader *reader, const struct json_node *thread);
 /* The host of what has this pid; 0 = unknown. */

@@ -103,9 +103,9 @@ static int read_lib(struct firefox_reader *reader, const struct json_node *lib, 
 			return error_nomem(err);
 		id = buffer_bytes(&build_id);
 	}
-	int r = profile_add_string(reader->profile, path.data, path.len, &mapping.file_name, err);
+	int r = profile_add_bytes(reader->profile, path, &mapping.file_name, err);
 	if (r == 0)
-		r = profile_add_string(reader->profile, id.data, id.len, &mapping.build_id, err);
+		r = profile_add_bytes(reader->profile, id, &mapping.build_id, err);
 	return r < 0 ? r : profile_add_mapping(reader->profile, &mapping, ret, err);
 }
 
@@ -155,7 +155,7 @@ static int read_text(struct reading *reading, struct firefox_table *table, const
 		return error_set(err, -EBADMSG, "row %zu: %s is string %lld, of %zu", row, column, (long long)index,
 				 json_node_count(reading->source->strings));
 	struct bytes bytes = json_node_bytes(text);
-	return profile_add_string(reading->reader->profile, bytes.data, bytes.len, ret, err);
+	return profile_add_bytes(reading->reader->profile, bytes, ret, err);
 }
 
 static int read_file_name(struct reading *reading, size_t row, uint32_t *ret, struct error *err)

@@ -3,6 +3,7 @@
 
 #include "format/test_text.h"
 
+#include "base/time.h"
 #include "profile/markers.h"
 #include "profile/test_profile.h"
 
@@ -495,8 +496,9 @@ static void test_hosts(void **state)
 		assert_non_null(strstr(json, "\"pid\":\"fe80::1:7\",\"tid\":\"fe80::1:8\""));
 		assert_non_null(strstr(json, "\"processName\":\"other (fe80::1)\""));
 		assert_non_null(strstr(json, "\"product\":\"alpha, fe80::1\""));
-		assert_non_null(strstr(json, "5.000250 s ahead of alpha, running 16.67 ppm fast, known to 0.000101 s, by flows "
-					     "(10,000 exchanges); corrected"));
+		assert_non_null(strstr(json,
+				       "5.000250 s ahead of alpha, running 16.67 ppm fast, accurate to 0.000101 s, by flows "
+				       "(10,000 messages); corrected"));
 		back = read_text(json);
 		assert_int_equal(profile_host_count(back), 2);
 		assert_int_equal(back->sample_count, 2);
@@ -680,14 +682,203 @@ static void test_no_memory(void **state)
 	profile_free(profile);
 }
 
+/* ---- lifetimes ---- */
+
+static void add_lifetime(struct profile *profile, int64_t tid, int64_t start_ms, int64_t end_ms, const char *program)
+{
+	struct profile_lifetime lifetime = {.pid = 7,
+					    .tid = tid,
+					    .start_ns = start_ms ? START_NS + start_ms * NS_PER_MS : 0,
+					    .end_ns = end_ms ? START_NS + end_ms * NS_PER_MS : 0,
+					    .program = text(profile, program),
+					    .by_exec = tid == 7};
+	uint32_t id;
+	assert_int_equal(profile_add_lifetime(profile, &lifetime, &id, NULL), 0);
+}
+
+static void add_sample_of(struct profile *profile, int64_t tid, int64_t at_ms, const char *program)
+{
+	struct profile_label labels[] = {{.key = text(profile, "process.executable.name"), .value = text(profile, program)},
+					 {.key = text(profile, "process.pid"), .number = 7},
+					 {.key = text(profile, "thread.id"), .number = tid},
+					 {.key = text(profile, "thread.name"), .value = text(profile, program)}};
+	struct profile_sample sample = {.time_ns = START_NS + at_ms * NS_PER_MS};
+	assert_int_equal(profile_add_label_set(profile, labels, 4, &sample.labels, NULL), 0);
+	assert_int_equal(profile_add_sample(profile, &sample, &(int64_t){1000000}, NULL), 0);
+}
+
+/* A shell that was there before runs a program that nobody sampled, and that another one, with a thread; then something has its
+ * tid. One name is that of no program. */
+static struct profile *of_programs(void)
+{
+	struct profile *profile;
+	uint32_t id;
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	assert_int_equal(profile_add_sample_type(profile, text(profile, "cpu"), text(profile, "nanoseconds"), NULL), 0);
+	profile->time_ns = START_NS;
+	add_lifetime(profile, 7, 0, 20, "sh");
+	add_lifetime(profile, 7, 20, 30, "\xff\xfe \"unseen\"");
+	add_lifetime(profile, 7, 30, 90, "app");
+	add_lifetime(profile, 8, 40, 50, "");
+	add_lifetime(profile, 8, 60, 0, "");
+	add_sample_of(profile, 7, 10, "sh");
+	add_sample_of(profile, 7, 30, "app");
+	add_sample_of(profile, 7, 80, "app");
+	add_sample_of(profile, 8, 45, "app");
+	add_sample_of(profile, 8, 70, "app");
+	struct profile_thread worker = {.pid = 7, .tid = 8, .name = text(profile, "a worker with its full name")};
+	assert_int_equal(profile_add_thread(profile, &worker, &id, NULL), 0);
+	struct profile_marker marker = {.thread = id, .name = text(profile, "step"), .start_ns = START_NS + 61 * NS_PER_MS};
+	assert_int_equal(profile_add_marker(profile, &marker, NULL, NULL), 0);
+	struct profile_counter counter = {.name = text(profile, "RSS"), .category = text(profile, "Memory"), .pid = 7};
+	assert_int_equal(profile_add_counter(profile, &counter, &id, NULL), 0);
+	for (int i = 1; i < 8; i++)
+		assert_int_equal(profile_add_counter_row(profile, id, START_NS + i * 10 * NS_PER_MS, i, NULL), 0);
+	return profile;
+}
+
+static const char *const lives_of_programs[] = {
+	"\"processName\":\"sh\",\"isMainThread\":true,\"pid\":\"7\",\"tid\":7,\"processStartupTime\":0,"
+	"\"processShutdownTime\":20,\"registerTime\":0,\"unregisterTime\":20,",
+	"\"isMainThread\":true,\"pid\":\"7.1\",\"tid\":\"7.1\",\"processStartupTime\":20,"
+	"\"processShutdownTime\":30,\"registerTime\":20,\"unregisterTime\":30,",
+	"\"processName\":\"app\",\"isMainThread\":true,\"pid\":\"7.2\",\"tid\":\"7.2\",\"processStartupTime\":30,"
+	"\"processShutdownTime\":90,\"registerTime\":30,\"unregisterTime\":90,",
+	"\"name\":\"app\",\"processName\":\"app\",\"isMainThread\":false,\"pid\":\"7.2\",\"tid\":8,"
+	"\"processStartupTime\":30,\"processShutdownTime\":90,\"registerTime\":40,\"unregisterTime\":50,",
+	"\"name\":\"a worker with its full name\",\"processName\":\"app\",\"isMainThread\":false,\"pid\":\"7.2\","
+	"\"tid\":\"8.1\",\"processStartupTime\":30,\"processShutdownTime\":90,\"registerTime\":60,"
+	"\"unregisterTime\":90,",
+};
+
+static void check_lives(const char *json)
+{
+	for (size_t i = 0; i < sizeof(lives_of_programs) / sizeof(lives_of_programs[0]); i++)
+		if (!strstr(json, lives_of_programs[i]))
+			fail_msg("%s is not in %s", lives_of_programs[i], json);
+	/* A counter of each: the level, and then its changes. */
+	assert_non_null(strstr(json, "\"pid\":\"7\",\"mainThreadIndex\":0,\"samples\":{\"time\":[10],\"count\":[1],"));
+	assert_non_null(strstr(json, "\"pid\":\"7.1\",\"mainThreadIndex\":1,\"samples\":{\"time\":[20],\"count\":[2],"));
+	assert_non_null(strstr(json, "\"pid\":\"7.2\",\"mainThreadIndex\":2,\"samples\":{\"time\":[30,40,50,60,70],"
+				     "\"count\":[3,1,1,1,1],"));
+}
+
+static void test_lifetimes(void **state)
+{
+	struct profile *profile = of_programs();
+	for (unsigned version = FIREFOX_WRITE_FIRST; version <= FIREFOX_LAST; version += 15) {
+		struct format_options options = {.version = version};
+		struct buffer out, again;
+		buffer_init(&out, SIZE_MAX);
+		buffer_init(&again, SIZE_MAX);
+		assert_int_equal(format_losses(&format_firefox, profile, &out), 0);
+		assert_int_equal(out.len, 0);
+		assert_int_equal(format_encode(&format_firefox, profile, &options, &out, NULL), 0);
+		check_lives(buffer_string(&out));
+		struct profile *back = read_text(buffer_string(&out));
+		assert_int_equal(format_encode(&format_firefox, back, &options, &again, NULL), 0);
+		check_lives(buffer_string(&again));
+		check_damaged(&format_firefox, buffer_bytes(&out));
+		check_no_memory(&format_firefox, buffer_bytes(&out));
+		buffer_release(&out);
+		buffer_release(&again);
+		profile_free(back);
+	}
+	profile_free(profile);
+}
+
+/* A file of somebody else's may have such ids, too: there they are texts. */
+static void test_ids_of_others(void **state)
+{
+	static const char key[] = "\"pid\":\"17\",\"tid\":18,";
+	struct buffer in;
+	buffer_init(&in, SIZE_MAX);
+	const char *at = strstr(version_60, key);
+	buffer_append(&in, version_60, (size_t)(at - version_60));
+	buffer_append_string(&in, "\"pid\":\"17.1\",\"tid\":\"18.1\",\"registerTime\":1,\"unregisterTime\":2,");
+	buffer_append_string(&in, at + strlen(key));
+	struct profile *profile = read_text(buffer_string(&in));
+	assert_true(!profile->markers || profile->markers->lifetime_count == 1);
+	assert_string_equal(profile_label_value(profile, profile->samples[0].labels, "process.pid"), "17.1");
+	assert_string_equal(profile_label_value(profile, profile->samples[0].labels, "thread.id"), "18.1");
+	buffer_release(&in);
+	profile_free(profile);
+}
+
+/* One process after the other, many threads: none is compared with all. */
+static void test_many_lifetimes(void **state)
+{
+	struct profile *profile;
+	struct buffer out;
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	assert_int_equal(profile_add_sample_type(profile, text(profile, "cpu"), text(profile, "nanoseconds"), NULL), 0);
+	for (int i = 1; i <= 50000; i++)
+		add_lifetime(profile, 7, i, i + 1, "app");
+	for (int i = 1; i <= 50000; i++)
+		add_sample_of(profile, 7 + i, i, "app");
+	buffer_init(&out, SIZE_MAX);
+	assert_int_equal(format_encode(&format_firefox, profile, NULL, &out, NULL), 0);
+	assert_non_null(strstr(buffer_string(&out), "\"pid\":\"7.49999\""));
+	buffer_release(&out);
+	profile_free(profile);
+}
+
+/* What is known of the only machine. */
+static void test_machine(void **state)
+{
+	struct profile *profile = read_text(version_60), *back;
+	struct buffer out, again;
+	uint32_t id;
+	char *longest = malloc(FIREFOX_ARGUMENTS_MAX + 100);
+	memset(longest, 'x', FIREFOX_ARGUMENTS_MAX + 99);
+	longest[FIREFOX_ARGUMENTS_MAX + 99] = '\0';
+	struct profile_host host = {.name = text(profile, "alpha"),
+				    .machine = {.program = text(profile, "app"),
+						.arguments = text(profile, longest),
+						.system = text(profile, "Linux 6.1 x86_64"),
+						.cpu_name = text(profile, "A \xff CPU"),
+						.logical_cpus = 8,
+						.physical_cpus = 4}};
+	free(longest);
+	buffer_init(&out, SIZE_MAX);
+	buffer_init(&again, SIZE_MAX);
+	assert_int_equal(profile_add_host(profile, &host, &id, NULL), 0);
+	assert_int_equal(format_encode(&format_firefox, profile, NULL, &out, NULL), 0);
+	assert_non_null(strstr(buffer_string(&out), "\"product\":\"app\",\"oscpu\":\"Linux 6.1 x86_64\",\"platform\":\"Linux\","
+						    "\"CPUName\":\"A \xef\xbf\xbd CPU\",\"logicalCPUs\":8,\"physicalCPUs\":4,"
+						    "\"arguments\":\"xxxx"));
+	assert_in_range(out.len, FIREFOX_ARGUMENTS_MAX, 2 * FIREFOX_ARGUMENTS_MAX + 8192);
+	back = read_text(buffer_string(&out));
+	assert_int_equal(format_encode(&format_firefox, back, NULL, &again, NULL), 0);
+	assert_non_null(strstr(buffer_string(&again), "\"logicalCPUs\":8,\"physicalCPUs\":4,\"arguments\":\"xxxx"));
+	buffer_release(&out);
+	buffer_release(&again);
+	profile_free(back);
+	profile_free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_versions),     cmocka_unit_test(test_markers),	cmocka_unit_test(test_resource_labels),
-		cmocka_unit_test(test_refused),	     cmocka_unit_test(test_deep),	cmocka_unit_test(test_many_columns),
-		cmocka_unit_test(test_sink_failure), cmocka_unit_test(test_round_trip), cmocka_unit_test(test_sink),
-		cmocka_unit_test(test_exec),	     cmocka_unit_test(test_ids),	cmocka_unit_test(test_hosts),
-		cmocka_unit_test(test_one_host),     cmocka_unit_test(test_damaged),	cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_versions),
+		cmocka_unit_test(test_markers),
+		cmocka_unit_test(test_resource_labels),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_many_columns),
+		cmocka_unit_test(test_sink_failure),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_sink),
+		cmocka_unit_test(test_exec),
+		cmocka_unit_test(test_ids),
+		cmocka_unit_test(test_hosts),
+		cmocka_unit_test(test_one_host),
+		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_lifetimes),
+		cmocka_unit_test(test_ids_of_others),
+		cmocka_unit_test(test_many_lifetimes),
+		cmocka_unit_test(test_machine),
 	};
 	return cmocka_run_group_tests(tests, NULL, release_notes);
 }

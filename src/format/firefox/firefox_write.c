@@ -513,7 +513,8 @@ static bool find_process(const struct writer *writer, uint32_t *ret_name)
 	for (size_t i = 1; threads->has_hosts && i < threads->count; i++)
 		if (threads->items[i].process != *ret_name)
 			return false;
-	return threads->has_hosts || threads->count == 0 || threads->items[0].pid == threads->items[threads->count - 1].pid;
+	return threads->has_hosts || threads->count == 0 ||
+	       (threads->items[0].pid == threads->items[threads->count - 1].pid && !threads->items[threads->count - 1].exec);
 }
 
 /* "alpha, beta, gamma and 5 more"; threads stand by host. */
@@ -605,11 +606,56 @@ static struct bytes id_of(struct writer *writer, uint32_t host, const char *id)
 	return written_text(writer);
 }
 
+/* 0 = it has none: it was there before, or was there to the end. */
+static void put_lifetime(struct writer *writer, const char *start, int64_t start_ns, const char *end, int64_t end_ns)
+{
+	json_key(&writer->json, start);
+	if (start_ns)
+		put_marker_time(writer, start_ns);
+	else
+		json_int(&writer->json, 0);
+	json_key(&writer->json, end);
+	if (end_ns)
+		put_marker_time(writer, end_ns);
+	else
+		json_nil(&writer->json);
+}
+
+/* A thread of which only the process is known ends with it. */
+static void put_lifetimes(struct writer *writer, const struct sample_thread *thread)
+{
+	static const struct profile_lifetime unknown;
+	const struct profile_markers *markers = writer->markers.markers;
+	const struct profile_lifetime *process = markers ? &markers->lifetimes[thread->process_lifetime] : &unknown,
+				      *own = markers ? &markers->lifetimes[thread->lifetime] : &unknown;
+	int64_t start_ns = own->start_ns ? own->start_ns
+			   : markers	 ? markers->threads[thread->marked].start_ns
+					 : 0,
+		end_ns = own->end_ns ? own->end_ns : process->end_ns,
+		last_ns = thread->count
+				  ? writer->profile->samples[writer->threads.order[thread->first + thread->count - 1]].time_ns
+				  : 0;
+	/* The kernel reports an end before the last of it is done. */
+	end_ns = end_ns && end_ns < last_ns ? last_ns : end_ns;
+	put_lifetime(writer, "processStartupTime", process->start_ns, "processShutdownTime",
+		     own == process ? end_ns : process->end_ns);
+	put_lifetime(writer, "registerTime", start_ns, "unregisterTime", end_ns);
+}
+
+/* The programs of one process after the first are processes to the viewer. */
+static void print_pid(const struct sample_thread *thread, char ret[static 2 * TEXT_NUMBER_MAX])
+{
+	if (thread->exec)
+		snprintf(ret, 2 * TEXT_NUMBER_MAX, "%lld.%u", (long long)thread->pid, thread->exec);
+	else
+		snprintf(ret, 2 * TEXT_NUMBER_MAX, "%lld", (long long)thread->pid);
+}
+
 static void put_thread(struct writer *writer, const struct sample_thread *thread, bool is_main)
 {
-	char pid[TEXT_NUMBER_MAX] = FIREFOX_NO_PID, tid[2 * TEXT_NUMBER_MAX];
+	char pid[2 * TEXT_NUMBER_MAX] = FIREFOX_NO_PID, tid[3 * TEXT_NUMBER_MAX];
 	if (thread->has_pid)
-		snprintf(pid, sizeof(pid), "%lld", (long long)thread->pid);
+		print_pid(thread, pid);
 	snprintf(tid, sizeof(tid), "%s-%zu", pid, ++writer->thread_number);
 	json_begin_object(&writer->json);
 	json_member_cstring(&writer->json, "processType", "default");
@@ -624,12 +670,7 @@ static void put_thread(struct writer *writer, const struct sample_thread *thread
 		json_member_int(&writer->json, "tid", thread->tid);
 	else
 		json_member_bytes(&writer->json, "tid", id_of(writer, thread->host, tid));
-	json_member_int(&writer->json, "processStartupTime", 0);
-	json_member_null(&writer->json, "processShutdownTime");
-	int64_t start_ns = writer->markers.markers ? writer->markers.markers->threads[thread->marked].start_ns : 0;
-	json_key(&writer->json, "registerTime");
-	put_marker_time(writer, start_ns);
-	json_member_null(&writer->json, "unregisterTime");
+	put_lifetimes(writer, thread);
 	json_member_array(&writer->json, "pausedRanges");
 	json_end_array(&writer->json);
 	put_samples(writer);
@@ -650,7 +691,7 @@ static size_t keep_samples(struct writer *writer, uint32_t *order, size_t count)
 
 static bool is_same_process(const struct sample_thread *a, const struct sample_thread *b)
 {
-	return a->host == b->host && a->has_pid == b->has_pid && a->pid == b->pid;
+	return a->host == b->host && a->has_pid == b->has_pid && a->pid == b->pid && a->exec == b->exec;
 }
 
 static bool is_main_thread(const struct sample_thread *thread)
@@ -672,25 +713,31 @@ static void put_threads(struct writer *writer)
 	json_end_array(&writer->json);
 }
 
-static uint64_t place_key(uint32_t host, int64_t pid, int64_t tid)
+/* exec: of which program of the process. */
+static uint64_t place_key(uint32_t host, int64_t pid, int64_t tid, uint32_t exec)
 {
-	int64_t parts[] = {host, pid, tid};
+	int64_t parts[] = {host, pid, tid, exec};
 	return hash64(parts, sizeof(parts));
 }
 
 #define ANY_THREAD INT64_MIN
+#define ALL_ENDED  (INT64_MIN + 1)
 
-/* The place of the first thread of each host, pid and tid, and of the first of each host and pid. */
+/* The place of the first thread of each host, pid and tid under each program, of the first of each host and pid, and behind the
+ * last one. */
 static int find_places(const struct writer *writer, struct map64 *places)
 {
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < writer->threads.count; i++) {
 		const struct sample_thread *thread = &writer->threads.items[i];
-		uint64_t key = place_key(thread->host, thread->pid, ANY_THREAD), there;
-		if (thread->has_pid && thread->has_tid && !thread->reuse)
-			r = map64_put(places, place_key(thread->host, thread->pid, thread->tid), i);
+		uint64_t own = place_key(thread->host, thread->pid, thread->tid, thread->exec),
+			 key = place_key(thread->host, thread->pid, ANY_THREAD, 0), there;
+		if (thread->has_pid && thread->has_tid && !map64_get(places, own, &there))
+			r = map64_put(places, own, i);
 		if (r == 0 && thread->has_pid && !map64_get(places, key, &there))
 			r = map64_put(places, key, i);
+		if (r == 0 && thread->has_pid)
+			r = map64_put(places, place_key(thread->host, thread->pid, ALL_ENDED, 0), i + 1);
 	}
 	return r;
 }
@@ -703,23 +750,15 @@ static uint32_t host_of_counter(const struct writer *writer, const struct profil
 	return writer->threads.has_hosts ? markers->hosts[host].name : 0;
 }
 
-/* Viewers fail on counters of processes that are not there. */
-static bool has_process(const struct writer *writer, const struct map64 *places, const struct profile_counter *counter)
-{
-	uint64_t place;
-	return map64_get(places, place_key(host_of_counter(writer, counter), counter->pid, ANY_THREAD), &place);
-}
-
-/* Of a thread its own place, of a process that of its main thread, or of the first there is. */
-static size_t place_of_counter(const struct writer *writer, const struct map64 *places, const struct profile_counter *counter)
+/* Of a thread its own place, of a process that of its main thread, or of the first there is. first: of its program. */
+static size_t place_of_counter(const struct writer *writer, const struct map64 *places, const struct profile_counter *counter,
+			       size_t first)
 {
 	const struct profile_thread *of = &writer->profile->markers->threads[counter->thread];
+	uint32_t host = host_of_counter(writer, counter), exec = writer->threads.items[first].exec;
 	uint64_t place = 0;
-	if (!map64_get(places,
-		       place_key(host_of_counter(writer, counter), counter->pid, counter->thread ? of->tid : counter->pid),
-		       &place) &&
-	    !map64_get(places, place_key(host_of_counter(writer, counter), counter->pid, ANY_THREAD), &place))
-		return 0;
+	if (!map64_get(places, place_key(host, counter->pid, counter->thread ? of->tid : counter->pid, exec), &place))
+		return first;
 	/* Those who had its tid after it stand behind it; a file may say that there were many. */
 	for (size_t i = (size_t)place; counter->thread && i < writer->threads.count && i - place < REUSES_MAX; i++) {
 		if (writer->threads.items[i].marked == counter->thread)
@@ -728,6 +767,55 @@ static size_t place_of_counter(const struct writer *writer, const struct map64 *
 			break;
 	}
 	return (size_t)place;
+}
+
+static int64_t start_of(const struct writer *writer, size_t place)
+{
+	return writer->profile->markers->lifetimes[writer->threads.items[place].process_lifetime].start_ns;
+}
+
+/* The first place from `first` on, and before `end`, of a program that begins after the time. */
+static size_t find_program_after(const struct writer *writer, size_t first, size_t end, int64_t time_ns)
+{
+	uint32_t exec = writer->threads.items[first].exec;
+	while (first < end) {
+		size_t middle = first + (end - first) / 2;
+		if (writer->threads.items[middle].exec == exec || start_of(writer, middle) <= time_ns)
+			first = middle + 1;
+		else
+			end = middle;
+	}
+	return first;
+}
+
+/* A counter of a process that became another program is one of each. Viewers fail on those of processes that are not there. */
+static void put_counter(struct writer *writer, const struct map64 *places, uint32_t number)
+{
+	const struct profile_counter *counter = &writer->profile->markers->counters[number];
+	const struct firefox_markers *markers = &writer->markers;
+	uint32_t host = host_of_counter(writer, counter);
+	uint64_t first, end;
+	char pid[2 * TEXT_NUMBER_MAX];
+	if (!map64_get(places, place_key(host, counter->pid, ANY_THREAD, 0), &first) ||
+	    !map64_get(places, place_key(host, counter->pid, ALL_ENDED, 0), &end))
+		return;
+	size_t row = markers->row_first[number], row_end = markers->row_first[number + 1];
+	do {
+		int64_t row_ns = row < row_end ? markers->markers->rows[markers->row_order[row]].time_ns : 0;
+		size_t next = find_program_after(writer, first, end, row_ns), behind = row;
+		/* Not that of the row, but the last before it. */
+		const struct sample_thread *of = &writer->threads.items[next - 1];
+		uint64_t place = first;
+		map64_get(places, place_key(host, counter->pid, of->tid, of->exec), &place);
+		while (behind < row_end &&
+		       (next == end || markers->markers->rows[markers->row_order[behind]].time_ns < start_of(writer, next)))
+			behind++;
+		print_pid(of, pid);
+		firefox_put_counter(markers, number, (struct firefox_rows){row, behind}, id_of(writer, host, pid),
+				    place_of_counter(writer, places, counter, (size_t)place), writer->version, &writer->json);
+		drain(writer);
+		row = behind;
+	} while (row < row_end && writer->error == 0);
 }
 
 static void put_counters(struct writer *writer)
@@ -739,16 +827,8 @@ static void put_counters(struct writer *writer)
 	if (writer->error == 0 && find_places(writer, &places) < 0)
 		writer->error = -ENOMEM;
 	json_member_array(&writer->json, "counters");
-	for (uint32_t i = 1; i < markers->counter_count && writer->error == 0; i++) {
-		const struct profile_counter *counter = &markers->counters[i];
-		char pid[TEXT_NUMBER_MAX];
-		if (!has_process(writer, &places, counter))
-			continue;
-		snprintf(pid, sizeof(pid), "%lld", (long long)counter->pid);
-		firefox_put_counter(&writer->markers, i, id_of(writer, host_of_counter(writer, counter), pid),
-				    place_of_counter(writer, &places, counter), writer->version, &writer->json);
-		drain(writer);
-	}
+	for (uint32_t i = 1; i < markers->counter_count && writer->error == 0; i++)
+		put_counter(writer, &places, i);
 	json_end_array(&writer->json);
 }
 
@@ -872,7 +952,9 @@ static void put_meta(struct writer *writer)
 	put_monotonic(writer);
 	put_range(writer);
 	json_member_int(&writer->json, "processType", 0);
-	json_member_bytes(&writer->json, "product", name_of_profile(writer));
+	struct bytes product = firefox_product(writer->profile);
+	json_member_bytes(&writer->json, "product", product.len ? product : name_of_profile(writer));
+	firefox_put_machine(writer->profile, &writer->json);
 	json_member_cstring(&writer->json, "importedFrom", "Wick");
 	json_member_int(&writer->json, "stackwalk", 1);
 	json_member_int(&writer->json, "version", GECKO_VERSION);
@@ -1017,7 +1099,7 @@ int firefox_write(const struct profile *profile, const struct format_options *op
 	writer->err = err;
 	buffer_init(&writer->text, SIZE_MAX);
 	buffer_init(&writer->hosts, SIZE_MAX);
-	json_init(&writer->json, sink->out);
+	writer->json = (struct json_writer){.out = sink->out};
 	int r = prepare(writer, options, err);
 	if (r == 0) {
 		r = write_all(writer);

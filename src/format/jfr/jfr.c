@@ -177,22 +177,22 @@ static int add_thread(struct reader *reader, struct jfr_value thread, uint32_t *
 	if ((jfr_string(chunk, jfr_get(chunk, thread, "javaName"), &reader->text) && reader->text.len > 0) ||
 	    (jfr_string(chunk, jfr_get(chunk, thread, "osName"), &reader->text) && reader->text.len > 0)) {
 		labels[count] = (struct profile_label){.key = reader->thread_name};
-		int r = profile_add_string(reader->profile, reader->text.data, reader->text.len, &labels[count++].value, err);
+		int r = profile_add_bytes(reader->profile, buffer_bytes(&reader->text), &labels[count++].value, err);
 		if (r < 0)
 			return r;
 	}
 	return profile_add_label_set(reader->profile, labels, count, ret, err);
 }
 
-static int find_thread(struct reader *reader, struct jfr_value thread, uint64_t key, uint32_t *ret, struct error *err)
+/* What the constant with this key became in the profile; `add` adds it when it is met for the first time. */
+static int find(struct reader *reader, struct map64 *known, uint64_t key, struct jfr_value constant,
+		int (*add)(struct reader *reader, struct jfr_value constant, uint32_t *ret, struct error *err), uint32_t *ret,
+		struct error *err)
 {
-	uint64_t known;
-	if (map64_get(&reader->here->threads, key, &known)) {
-		*ret = (uint32_t)known;
+	if (format_known(known, key, ret))
 		return 0;
-	}
-	int r = add_thread(reader, thread, ret, err);
-	return r == 0 && map64_put(&reader->here->threads, key, *ret) < 0 ? error_nomem(err) : r;
+	int r = add(reader, constant, ret, err);
+	return r == 0 && map64_put(known, key, *ret) < 0 ? error_nomem(err) : r;
 }
 
 /* A constant that this chunk does not have may be in the one before. */
@@ -215,7 +215,7 @@ static int read_thread(struct reader *reader, struct jfr_value event, uint32_t *
 		thread = jfr_get_keyed(&reader->here->chunk, event, "eventThread", &key);
 	bool is_back = go_back(reader, reader->before->thread_class, key, &thread);
 	*ret = 0;
-	int r = thread.class ? find_thread(reader, thread, key, ret, err) : 0;
+	int r = thread.class ? find(reader, &reader->here->threads, key, thread, add_thread, ret, err) : 0;
 	if (is_back)
 		swap_states(reader);
 	return r;
@@ -244,10 +244,10 @@ static int add_function(struct reader *reader, struct jfr_value method, uint32_t
 	if (append_symbol(reader, jfr_get(chunk, class, "name"), true) && buffer_append_byte(&reader->name, '.') < 0)
 		return error_nomem(err);
 	append_symbol(reader, jfr_get(chunk, method, "name"), false);
-	int r = profile_add_string(reader->profile, reader->name.data, reader->name.len, &function.name, err);
+	int r = profile_add_bytes(reader->profile, buffer_bytes(&reader->name), &function.name, err);
 	append_symbol(reader, jfr_get(chunk, method, "descriptor"), false);
 	if (r == 0)
-		r = profile_add_string(reader->profile, reader->name.data, reader->name.len, &function.system_name, err);
+		r = profile_add_bytes(reader->profile, buffer_bytes(&reader->name), &function.system_name, err);
 	return r < 0 ? r : profile_add_function(reader->profile, &function, ret, err);
 }
 
@@ -277,16 +277,11 @@ static enum profile_frame_type read_type(struct reader *reader, struct jfr_value
 static int read_line(struct reader *reader, struct jfr_value frame, struct profile_line *ret, struct error *err)
 {
 	struct jfr_chunk *chunk = &reader->here->chunk;
-	uint64_t key, known;
+	uint64_t key;
 	struct jfr_value method = jfr_get_keyed(chunk, frame, "method", &key);
 	int64_t line = jfr_number(jfr_get(chunk, frame, "lineNumber"));
 	*ret = (struct profile_line){.line = line > 0 ? line : 0};
-	if (map64_get(&reader->here->functions, key, &known)) {
-		ret->function = (uint32_t)known;
-		return 0;
-	}
-	int r = add_function(reader, method, &ret->function, err);
-	return r == 0 && map64_put(&reader->here->functions, key, ret->function) < 0 ? error_nomem(err) : r;
+	return find(reader, &reader->here->functions, key, method, add_function, &ret->function, err);
 }
 
 /* Leaf first, as profiles have them. */
@@ -315,17 +310,6 @@ static int add_stack(struct reader *reader, struct jfr_value trace, uint32_t *re
 	return r < 0 ? r : profile_add_stack_leaf_first(reader->profile, reader->frames, depth, ret, err);
 }
 
-static int find_stack(struct reader *reader, struct jfr_value trace, uint64_t key, uint32_t *ret, struct error *err)
-{
-	uint64_t known;
-	if (map64_get(&reader->here->stacks, key, &known)) {
-		*ret = (uint32_t)known;
-		return 0;
-	}
-	int r = add_stack(reader, trace, ret, err);
-	return r == 0 && map64_put(&reader->here->stacks, key, *ret) < 0 ? error_nomem(err) : r;
-}
-
 static int read_stack(struct reader *reader, struct jfr_value event, uint32_t *ret, struct error *err)
 {
 	uint64_t key;
@@ -333,7 +317,7 @@ static int read_stack(struct reader *reader, struct jfr_value event, uint32_t *r
 	bool is_back = go_back(reader, reader->before->stack_class, key, &trace);
 	*ret = 0;
 	reader->no_stack += !trace.class;
-	int r = trace.class ? find_stack(reader, trace, key, ret, err) : 0;
+	int r = trace.class ? find(reader, &reader->here->stacks, key, trace, add_stack, ret, err) : 0;
 	if (is_back)
 		swap_states(reader);
 	return r;
@@ -512,17 +496,12 @@ static int add_origin(struct reader *reader, struct error *err)
 
 static int read_all(struct reader *reader, struct bytes input, struct error *err)
 {
-	const struct {
-		const char *text;
-		uint32_t *ret;
-	} names[] = {{"thread.name", &reader->thread_name},
-		     {"thread.id", &reader->thread_id},
-		     {"process.pid", &reader->process_pid},
-		     {"process.executable.name", &reader->executable},
-		     {"java", &reader->java}};
-	int r = 0;
-	for (size_t i = 0; r == 0 && i < sizeof(names) / sizeof(names[0]); i++)
-		r = profile_add_cstring(reader->profile, names[i].text, names[i].ret, err);
+	const struct format_string names[] = {{"thread.name", &reader->thread_name},
+					      {"thread.id", &reader->thread_id},
+					      {"process.pid", &reader->process_pid},
+					      {"process.executable.name", &reader->executable},
+					      {"java", &reader->java}};
+	int r = format_add_strings(reader->profile, names, sizeof(names) / sizeof(names[0]), err);
 	if (r == 0)
 		r = for_each_chunk(reader, input, on_count, err);
 	if (r == 0)
@@ -561,10 +540,7 @@ int jfr_decode(struct bytes input, const struct format_options *options, struct 
 		r = read_all(reader, input, err);
 	if (r == 0)
 		r = note(reader, options, err);
-	if (r < 0)
-		profile_free(reader->profile);
-	else
-		*ret = reader->profile;
+	r = format_finish(r, reader->profile, ret);
 	for (size_t i = 0; i < 2; i++) {
 		reset_state(&reader->states[i]);
 		map64_release(&reader->states[i].stacks);

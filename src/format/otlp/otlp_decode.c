@@ -77,9 +77,7 @@ static int for_each(struct decoder *decoder, struct pb_cursor cursor, uint32_t n
 		r = pb_expect(&cursor, &field, PB_BYTES, name, err);
 		if (r != 0)
 			return r;
-		struct pb_cursor nested;
-		pb_open_nested(&nested, &cursor, field.bytes);
-		r = each(decoder, nested, err);
+		r = each(decoder, pb_open_nested(&cursor, field.bytes), err);
 		if (r != 0)
 			return r < 0 ? error_prefix(err, r, "%s[%zu]", name, ordinal) : r;
 		ordinal++;
@@ -187,22 +185,12 @@ static int check_resource(struct decoder *decoder, struct error *err)
 			r = error_nomem(err);
 		else if (attribute.key.len > 0 && id != known)
 			r = error_set(err, -EBADMSG, "resource: duplicate attribute key \"%s\"", intern_string(&keys, id));
-		struct pb_cursor value;
-		pb_open(&value, attribute.value);
-		if (!otlp_value_is_empty(value))
+		if (!otlp_value_is_empty(pb_open(attribute.value)))
 			decoder->resource[kept++] = attribute;
 	}
 	decoder->resource_count = kept;
 	intern_release(&keys);
 	return r;
-}
-
-static bool has_label(const struct profile_label *labels, size_t count, uint32_t key)
-{
-	for (size_t i = 0; i < count; i++)
-		if (labels[i].key == key)
-			return true;
-	return false;
 }
 
 /* The resource's attributes, and the profile's own, which win. */
@@ -214,14 +202,12 @@ static int add_resource_labels(struct decoder *decoder, struct profile *profile,
 	size_t own = dictionary->label_count;
 	for (size_t i = 0; i < decoder->resource_count && r == 0; i++) {
 		struct bytes name = decoder->resource[i].key;
-		struct pb_cursor value;
 		uint32_t key = 0;
-		pb_open(&value, decoder->resource[i].value);
 		r = otlp_spend(dictionary, name.len + 48 + 8 * own, err);
 		if (r == 0)
-			r = profile_add_string(profile, name.data, name.len, &key, err);
-		if (r == 0 && !has_label(dictionary->labels, own, key))
-			r = otlp_add_value(dictionary, key, value, 0, err);
+			r = profile_add_bytes(profile, name, &key, err);
+		if (r == 0 && !profile_has_key(dictionary->labels, own, key))
+			r = otlp_add_value(dictionary, key, pb_open(decoder->resource[i].value), 0, err);
 	}
 	return r < 0 ? r
 		     : profile_add_label_set(profile, dictionary->labels, dictionary->label_count, &profile->resource_labels,
@@ -245,8 +231,7 @@ static int read_values(struct decoder *decoder, const struct pb_cursor *cursor, 
 	int r = pb_expect(cursor, field, PB_BYTES, "values", err);
 	if (r < 0)
 		return r;
-	struct pb_cursor packed;
-	pb_open_nested(&packed, cursor, field->bytes);
+	struct pb_cursor packed = pb_open_nested(cursor, field->bytes);
 	while (r == 0 && packed.at < packed.end) {
 		uint64_t value = 0;
 		r = pb_packed_varint(&packed, &value, err);
@@ -301,10 +286,10 @@ static int read_sample_field(struct decoder *decoder, const struct pb_cursor *cu
 	switch (part_of(decoder->layout, field->number)) {
 	case PART_STACK:
 		r = pb_expect(cursor, field, PB_VARINT, "stack_index", err);
-		return r < 0 ? r : otlp_get_stack(dictionary, field->value, &sample->stack, err);
+		return r < 0 ? r : otlp_get(dictionary, OTLP_STACKS, field->value, "stack_index", &sample->stack, err);
 	case PART_LINK:
 		r = pb_expect(cursor, field, PB_VARINT, "link_index", err);
-		return r < 0 ? r : otlp_get_link(dictionary, field->value, &sample->link, err);
+		return r < 0 ? r : otlp_get(dictionary, OTLP_LINKS, field->value, "link_index", &sample->link, err);
 	case PART_ATTRIBUTES:
 		return otlp_read_indexes(dictionary, &decoder->attributes, cursor, field, OTLP_ATTRIBUTES, "attribute_indices",
 					 err);
@@ -380,23 +365,11 @@ static int read_value_type(struct decoder *decoder, const struct pb_cursor *oute
 			   struct profile_value_type *ret, struct error *err)
 {
 	uint64_t v[3] = {0};
-	struct pb_cursor cursor;
-	struct pb_field field;
-	int r;
-	pb_open_nested(&cursor, outer, message);
-	while ((r = pb_next(&cursor, &field, err)) > 0) {
-		if (field.number > 2)
-			continue;
-		r = pb_expect(&cursor, &field, PB_VARINT, name, err);
-		if (r < 0)
-			return r;
-		v[field.number] = field.value;
-	}
+	struct pb_cursor cursor = pb_open_nested(outer, message);
+	int r = format_read_varints(&cursor, name, v, 2, err);
 	if (r == 0)
-		r = otlp_get_string(&decoder->dictionary, v[1], name, &ret->type, err);
-	if (r == 0)
-		r = otlp_get_string(&decoder->dictionary, v[2], name, &ret->unit, err);
-	return r;
+		r = otlp_get(&decoder->dictionary, OTLP_STRINGS, v[1], name, &ret->type, err);
+	return r < 0 ? r : otlp_get(&decoder->dictionary, OTLP_STRINGS, v[2], name, &ret->unit, err);
 }
 
 static int read_profile_field(struct decoder *decoder, const struct pb_cursor *cursor, const struct pb_field *field,
@@ -455,8 +428,7 @@ static int read_profile(struct decoder *decoder, struct pb_cursor cursor, struct
 		return r;
 	if (array_reserve(&request->profiles, &request->capacity, request->count + 1, LIMIT_PROFILE_ENTITIES) < 0)
 		return error_nomem(err);
-	request->profiles[request->count++] = profile;
-	profile = NULL;
+	request->profiles[request->count++] = TAKE(profile);
 	return 0;
 }
 
@@ -484,8 +456,7 @@ static int read_dictionary(struct decoder *decoder, struct pb_cursor cursor, str
 
 static int decode(struct decoder *decoder, struct bytes input, struct error *err)
 {
-	struct pb_cursor cursor;
-	pb_open(&cursor, input);
+	struct pb_cursor cursor = pb_open(input);
 	int r = for_each(decoder, cursor, 2, "dictionary", read_dictionary, err);
 	if (r == 0)
 		r = otlp_dictionary_check(&decoder->dictionary, err);
@@ -532,19 +503,19 @@ int otlp_decode(struct bytes input, const struct format_options *options, struct
 
 int otlp_decode_response(struct bytes input, uint64_t *ret_rejected, struct buffer *ret_message, struct error *err)
 {
-	struct pb_cursor cursor, nested;
+	struct pb_cursor nested;
 	struct pb_field field, part;
 	uint64_t rejected = 0;
 	struct bytes message = {0};
+	struct pb_cursor cursor = pb_open(input);
 	int r;
-	pb_open(&cursor, input);
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
 		if (field.number != 1)
 			continue;
 		r = pb_expect(&cursor, &field, PB_BYTES, "partial_success", err);
 		if (r < 0)
 			return r;
-		pb_open_nested(&nested, &cursor, field.bytes);
+		nested = pb_open_nested(&cursor, field.bytes);
 		while ((r = pb_next(&nested, &part, err)) > 0) {
 			if (part.number == 1 && part.wire == PB_VARINT)
 				rejected = part.value;

@@ -27,6 +27,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "elf/file_ids.h"
 #include "format/format_int.h"
 #include "format/otlp/otlp_int.h"
 
@@ -124,10 +125,9 @@ static int add_entry(struct otlp_dictionary *dictionary, const struct pb_field *
 int otlp_dictionary_add(struct otlp_dictionary *dictionary, const struct pb_cursor *outer, struct bytes message,
 			struct error *err)
 {
-	struct pb_cursor cursor;
 	struct pb_field field;
+	struct pb_cursor cursor = pb_open_nested(outer, message);
 	int r;
-	pb_open_nested(&cursor, outer, message);
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
 		if (field.number >= OTLP_TABLE_END)
 			continue;
@@ -172,8 +172,7 @@ int otlp_read_indexes(const struct otlp_dictionary *dictionary, struct otlp_inde
 	int r = pb_expect(cursor, field, PB_BYTES, name, err);
 	if (r < 0)
 		return r;
-	struct pb_cursor packed;
-	pb_open_nested(&packed, cursor, field->bytes);
+	struct pb_cursor packed = pb_open_nested(cursor, field->bytes);
 	while (r == 0 && packed.at < packed.end) {
 		uint64_t index = 0;
 		r = pb_packed_varint(&packed, &index, err);
@@ -242,16 +241,7 @@ static int parse_mapping(struct otlp_dictionary *dictionary, struct pb_cursor cu
 static int parse_line(struct otlp_dictionary *dictionary, struct pb_cursor cursor, struct error *err)
 {
 	uint64_t v[4] = {0};
-	struct pb_field field;
-	int r;
-	while ((r = pb_next(&cursor, &field, err)) > 0) {
-		if (field.number > 3)
-			continue;
-		r = pb_expect(&cursor, &field, PB_VARINT, "Line", err);
-		if (r < 0)
-			return r;
-		v[field.number] = field.value;
-	}
+	int r = format_read_varints(&cursor, "Line", v, 3, err);
 	if (r == 0)
 		r = check_reference(dictionary, OTLP_FUNCTIONS, v[1], "Line.function_index", err);
 	if (r < 0)
@@ -287,11 +277,8 @@ static int parse_location(struct otlp_dictionary *dictionary, struct pb_cursor c
 			r = pb_expect(&cursor, &field, wires[field.number], "Location", err);
 			v[field.number] = field.value;
 		}
-		if (r == 0 && field.number == 3) {
-			struct pb_cursor nested;
-			pb_open_nested(&nested, &cursor, field.bytes);
-			r = parse_line(dictionary, nested, err);
-		}
+		if (r == 0 && field.number == 3)
+			r = parse_line(dictionary, pb_open_nested(&cursor, field.bytes), err);
 		if (r < 0)
 			return r;
 	}
@@ -365,7 +352,7 @@ static int parse_attribute(const struct otlp_dictionary *dictionary, struct pb_c
 			continue;
 		r = pb_expect(&cursor, &field, wires[field.number], names[field.number], err);
 		if (r == 0 && field.number == 2)
-			pb_open_nested(&ret->value, &cursor, field.bytes);
+			ret->value = pb_open_nested(&cursor, field.bytes);
 		else if (r == 0)
 			r = check_reference(dictionary, OTLP_STRINGS, field.value, names[field.number], err);
 		if (r < 0)
@@ -483,39 +470,14 @@ int otlp_dictionary_begin(struct otlp_dictionary *dictionary, struct profile *pr
 	return otlp_spend(dictionary, PROFILE_COST, err);
 }
 
-static bool find_known(const struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret)
-{
-	const struct otlp_table *table = &dictionary->tables[number];
-	if (index == 0) {
-		*ret = 0;
-		return true;
-	}
-	if (table->epochs[index] != dictionary->epoch)
-		return false;
-	*ret = table->ids[index];
-	return true;
-}
+static int get_entry(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret,
+		     struct error *err);
 
-static void remember(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t id)
+static int add_string(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
 {
-	dictionary->tables[number].epochs[index] = dictionary->epoch;
-	dictionary->tables[number].ids[index] = id;
-}
-
-int otlp_get_string(struct otlp_dictionary *dictionary, uint64_t index, const char *name, uint32_t *ret, struct error *err)
-{
-	int r = check_reference(dictionary, OTLP_STRINGS, index, name, err);
-	if (r < 0)
-		return r;
-	if (find_known(dictionary, OTLP_STRINGS, index, ret))
-		return 0;
 	struct bytes text = otlp_string_bytes(dictionary, index);
-	r = otlp_spend(dictionary, text.len + 48, err);
-	if (r == 0)
-		r = profile_add_string(dictionary->profile, text.data, text.len, ret, err);
-	if (r == 0)
-		remember(dictionary, OTLP_STRINGS, index, *ret);
-	return r;
+	int r = otlp_spend(dictionary, text.len + 48, err);
+	return r < 0 ? r : profile_add_bytes(dictionary->profile, text, ret, err);
 }
 
 /* The text of the string attribute with this key in dictionary->attributes. */
@@ -536,52 +498,54 @@ static bool find_attribute(const struct otlp_dictionary *dictionary, const char 
 	return false;
 }
 
-static int get_mapping(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
+/* The build-id, else the hash, which clients that send a Go build-id send, too; that one in hex, as files are found by it. Its
+ * text lives in `hex`, or in the message. Returns the flags of a mapping. */
+static uint32_t find_id(const struct otlp_dictionary *dictionary, char hex[static BUILD_ID_HEX_MAX], struct bytes *ret)
 {
-	static const char *const keys[] = {"process.executable.build_id.gnu", "process.executable.build_id.go",
-					   "process.executable.build_id.htlhash"};
-	struct raw_mapping raw;
-	if (find_known(dictionary, OTLP_MAPPINGS, index, ret))
+	struct bytes go = {0};
+	if (find_attribute(dictionary, "process.executable.build_id.gnu", ret) && ret->len > 0)
 		return 0;
+	if (find_attribute(dictionary, "process.executable.build_id.htlhash", ret) && ret->len > 0)
+		return PROFILE_MAPPING_ID_IS_HASH;
+	*ret = (struct bytes){0};
+	if (!find_attribute(dictionary, "process.executable.build_id.go", &go) || !file_id_of_go(go, hex))
+		return 0;
+	*ret = bytes_of_string(hex);
+	return PROFILE_MAPPING_ID_IS_GO;
+}
+
+static int add_mapping(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
+{
+	char hex[BUILD_ID_HEX_MAX];
+	struct raw_mapping raw;
 	int r = parse_mapping(dictionary, entry_at(dictionary, OTLP_MAPPINGS, index), &raw, err);
 	if (r < 0)
 		return r;
 	struct bytes build_id = {0};
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && build_id.len == 0; i++)
-		find_attribute(dictionary, keys[i], &build_id);
-	struct profile_mapping mapping = {.start = raw.start, .limit = raw.limit, .offset = raw.offset};
+	uint32_t flags = find_id(dictionary, hex, &build_id);
+	struct profile_mapping mapping = {.start = raw.start, .limit = raw.limit, .offset = raw.offset, .flags = flags};
 	r = otlp_spend(dictionary, 128 + build_id.len + 16 * dictionary->attributes.count, err);
 	if (r == 0)
-		r = otlp_get_string(dictionary, raw.file_name, "Mapping.filename_strindex", &mapping.file_name, err);
+		r = get_entry(dictionary, OTLP_STRINGS, raw.file_name, &mapping.file_name, err);
 	if (r == 0)
-		r = profile_add_string(dictionary->profile, build_id.data, build_id.len, &mapping.build_id, err);
-	if (r == 0)
-		r = profile_add_mapping(dictionary->profile, &mapping, ret, err);
-	if (r == 0)
-		remember(dictionary, OTLP_MAPPINGS, index, *ret);
-	return r;
+		r = profile_add_bytes(dictionary->profile, build_id, &mapping.build_id, err);
+	return r < 0 ? r : profile_add_mapping(dictionary->profile, &mapping, ret, err);
 }
 
-static int get_function(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
+static int add_function(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
 {
 	uint64_t v[5];
-	if (find_known(dictionary, OTLP_FUNCTIONS, index, ret))
-		return 0;
 	int r = parse_function(dictionary, entry_at(dictionary, OTLP_FUNCTIONS, index), v, err);
 	struct profile_function function = {.start_line = (int64_t)v[4]};
 	if (r == 0)
 		r = otlp_spend(dictionary, 64, err);
 	if (r == 0)
-		r = otlp_get_string(dictionary, v[1], "Function.name_strindex", &function.name, err);
+		r = get_entry(dictionary, OTLP_STRINGS, v[1], &function.name, err);
 	if (r == 0)
-		r = otlp_get_string(dictionary, v[2], "Function.system_name_strindex", &function.system_name, err);
+		r = get_entry(dictionary, OTLP_STRINGS, v[2], &function.system_name, err);
 	if (r == 0)
-		r = otlp_get_string(dictionary, v[3], "Function.filename_strindex", &function.file_name, err);
-	if (r == 0)
-		r = profile_add_function(dictionary->profile, &function, ret, err);
-	if (r == 0)
-		remember(dictionary, OTLP_FUNCTIONS, index, *ret);
-	return r;
+		r = get_entry(dictionary, OTLP_STRINGS, v[3], &function.file_name, err);
+	return r < 0 ? r : profile_add_function(dictionary->profile, &function, ret, err);
 }
 
 enum profile_frame_type format_frame_type(struct bytes name)
@@ -612,11 +576,9 @@ enum profile_frame_type format_frame_type(struct bytes name)
 	return PROFILE_FRAME_UNKNOWN;
 }
 
-static int get_location(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
+static int add_location(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
 {
 	struct raw_location raw;
-	if (find_known(dictionary, OTLP_LOCATIONS, index, ret))
-		return 0;
 	int r = parse_location(dictionary, entry_at(dictionary, OTLP_LOCATIONS, index), &raw, err);
 	if (r == 0)
 		r = otlp_spend(dictionary, 80 + 32 * dictionary->line_count + 16 * dictionary->attributes.count, err);
@@ -627,52 +589,61 @@ static int get_location(struct otlp_dictionary *dictionary, uint64_t index, uint
 	if (find_attribute(dictionary, "profile.frame.type", &type))
 		location.frame_type = format_frame_type(type);
 	/* Only now, since it uses the same list of attributes. */
-	r = get_mapping(dictionary, raw.mapping, &location.mapping, err);
+	r = get_entry(dictionary, OTLP_MAPPINGS, raw.mapping, &location.mapping, err);
 	for (size_t i = 0; i < dictionary->line_count && r == 0; i++)
-		r = get_function(dictionary, dictionary->lines[i].function, &dictionary->lines[i].function, err);
-	if (r == 0)
-		r = profile_add_location(dictionary->profile, &location, dictionary->lines, dictionary->line_count, ret, err);
-	if (r == 0)
-		remember(dictionary, OTLP_LOCATIONS, index, *ret);
-	return r;
+		r = get_entry(dictionary, OTLP_FUNCTIONS, dictionary->lines[i].function, &dictionary->lines[i].function, err);
+	return r < 0 ? r
+		     : profile_add_location(dictionary->profile, &location, dictionary->lines, dictionary->line_count, ret,
+					    err);
 }
 
-int otlp_get_stack(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
+static int add_stack(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
 {
-	int r = check_reference(dictionary, OTLP_STACKS, index, "stack_index", err);
-	if (r < 0)
-		return r;
-	if (find_known(dictionary, OTLP_STACKS, index, ret))
-		return 0;
-	r = parse_stack(dictionary, entry_at(dictionary, OTLP_STACKS, index), err);
+	const struct otlp_indexes *frames = &dictionary->frames;
+	int r = parse_stack(dictionary, entry_at(dictionary, OTLP_STACKS, index), err);
 	if (r == 0)
-		r = otlp_spend(dictionary, 16 * dictionary->frames.count, err);
-	for (size_t i = 0; i < dictionary->frames.count && r == 0; i++)
-		r = get_location(dictionary, dictionary->frames.items[i], &dictionary->frames.items[i], err);
-	if (r == 0)
-		r = profile_add_stack_leaf_first(dictionary->profile, dictionary->frames.items, dictionary->frames.count, ret,
-						 err);
-	if (r == 0)
-		remember(dictionary, OTLP_STACKS, index, *ret);
-	return r;
+		r = otlp_spend(dictionary, 16 * frames->count, err);
+	for (size_t i = 0; i < frames->count && r == 0; i++)
+		r = get_entry(dictionary, OTLP_LOCATIONS, frames->items[i], &frames->items[i], err);
+	return r < 0 ? r : profile_add_stack_leaf_first(dictionary->profile, frames->items, frames->count, ret, err);
 }
 
-int otlp_get_link(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
+static int add_link(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
 {
 	struct profile_link link;
-	int r = check_reference(dictionary, OTLP_LINKS, index, "link_index", err);
-	if (r < 0)
-		return r;
-	if (find_known(dictionary, OTLP_LINKS, index, ret))
-		return 0;
-	r = parse_link(entry_at(dictionary, OTLP_LINKS, index), &link, err);
+	int r = parse_link(entry_at(dictionary, OTLP_LINKS, index), &link, err);
 	if (r == 0)
 		r = otlp_spend(dictionary, 64, err);
-	if (r == 0)
-		r = profile_add_link(dictionary->profile, &link, ret, err);
-	if (r == 0)
-		remember(dictionary, OTLP_LINKS, index, *ret);
-	return r;
+	return r < 0 ? r : profile_add_link(dictionary->profile, &link, ret, err);
+}
+
+/* What an entry, by an index that is in its table, is in the profile. */
+static int get_entry(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret,
+		     struct error *err)
+{
+	static int (*const add[OTLP_TABLE_END])(struct otlp_dictionary * dictionary, uint64_t index, uint32_t * ret,
+						struct error * err) = {
+		[OTLP_STRINGS] = add_string,	 [OTLP_MAPPINGS] = add_mapping, [OTLP_LOCATIONS] = add_location,
+		[OTLP_FUNCTIONS] = add_function, [OTLP_LINKS] = add_link,	[OTLP_STACKS] = add_stack,
+	};
+	struct otlp_table *table = &dictionary->tables[number];
+	if (index == 0 || table->epochs[index] == dictionary->epoch) {
+		*ret = index ? table->ids[index] : 0;
+		return 0;
+	}
+	int r = add[number](dictionary, index, ret, err);
+	if (r < 0)
+		return r;
+	table->epochs[index] = dictionary->epoch;
+	table->ids[index] = *ret;
+	return 0;
+}
+
+int otlp_get(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, const char *name, uint32_t *ret,
+	     struct error *err)
+{
+	int r = check_reference(dictionary, number, index, name, err);
+	return r < 0 ? r : get_entry(dictionary, number, index, ret, err);
 }
 
 /* ---- attributes become labels ---- */
@@ -701,7 +672,7 @@ static int add_scalar(struct otlp_dictionary *dictionary, uint32_t key, const st
 		r = otlp_spend(dictionary, dictionary->text.len + 48, err);
 	if (r < 0 || dictionary->text.len == 0)
 		return r;
-	r = profile_add_string(dictionary->profile, dictionary->text.data, dictionary->text.len, &label.value, err);
+	r = profile_add_bytes(dictionary->profile, buffer_bytes(&dictionary->text), &label.value, err);
 	return r < 0 ? r : add_label(dictionary, label, err);
 }
 
@@ -714,21 +685,19 @@ static bool is_scalar(enum otlp_value_kind kind)
 static int add_array(struct otlp_dictionary *dictionary, uint32_t key, const struct otlp_value *array, uint32_t unit,
 		     bool *ret_done, struct error *err)
 {
-	struct pb_cursor cursor, nested;
 	struct pb_field field;
 	struct otlp_value value;
 	size_t before = dictionary->label_count;
 	int r;
 	*ret_done = true;
-	pb_open(&cursor, array->bytes);
+	struct pb_cursor cursor = pb_open(array->bytes);
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
 		if (field.number != 1)
 			continue;
 		r = pb_expect(&cursor, &field, PB_BYTES, "ArrayValue.values", err);
 		if (r < 0)
 			return r;
-		pb_open_nested(&nested, &cursor, field.bytes);
-		r = otlp_read_value(dictionary, nested, &value, err);
+		r = otlp_read_value(dictionary, pb_open_nested(&cursor, field.bytes), &value, err);
 		if (r < 0)
 			return r;
 		if (!is_scalar(value.kind)) {
@@ -783,9 +752,9 @@ int otlp_get_attributes(struct otlp_dictionary *dictionary, const struct otlp_in
 			continue;
 		r = parse_attribute(dictionary, entry_at(dictionary, OTLP_ATTRIBUTES, indexes->items[i]), &attribute, err);
 		if (r == 0)
-			r = otlp_get_string(dictionary, attribute.key, "KeyValueAndUnit.key_strindex", &key, err);
+			r = get_entry(dictionary, OTLP_STRINGS, attribute.key, &key, err);
 		if (r == 0)
-			r = otlp_get_string(dictionary, attribute.unit, "KeyValueAndUnit.unit_strindex", &unit, err);
+			r = get_entry(dictionary, OTLP_STRINGS, attribute.unit, &unit, err);
 		if (r == 0)
 			r = otlp_add_value(dictionary, key, attribute.value, unit, err);
 	}

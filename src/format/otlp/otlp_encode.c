@@ -24,6 +24,7 @@
 #include "base/order.h"
 #include "base/text.h"
 #include "codec/protobuf.h"
+#include "elf/build_id.h"
 #include "format/format_int.h"
 #include "format/otlp/otlp.h"
 
@@ -77,7 +78,7 @@ static int add_text(struct encoder *encoder, struct profile *to, uint32_t id, ui
 {
 	struct bytes text;
 	int r = valid_text(encoder, profile_string_bytes(encoder->from, id), &text, err);
-	return r < 0 ? r : profile_add_string(to, text.data, text.len, ret, err);
+	return r < 0 ? r : profile_add_bytes(to, text, ret, err);
 }
 
 static int copy_string(struct encoder *encoder, uint32_t id, uint32_t *ret, struct error *err)
@@ -98,7 +99,8 @@ static int copy_mapping(struct encoder *encoder, uint32_t id, uint32_t *ret, str
 	if (encoder->mappings[id] == 0) {
 		struct profile_mapping mapping = encoder->from->mappings[id];
 		uint32_t copy;
-		mapping.flags = 0;
+		mapping.flags &= PROFILE_MAPPING_ID_TYPE;
+		mapping.content = 0;
 		int r = copy_string(encoder, mapping.file_name, &mapping.file_name, err);
 		if (r == 0)
 			r = copy_string(encoder, mapping.build_id, &mapping.build_id, err);
@@ -279,7 +281,7 @@ static int add_attribute(struct encoder *encoder, const char *key, struct bytes 
 	uint32_t attribute = 0;
 	int r = profile_add_cstring(encoder->attributes, key, &label.key, err);
 	if (r == 0)
-		r = profile_add_string(encoder->attributes, value.data, value.len, &label.value, err);
+		r = profile_add_bytes(encoder->attributes, value, &label.value, err);
 	if (r == 0)
 		r = profile_add_label_set(encoder->attributes, &label, 1, &attribute, err);
 	*ret = attribute;
@@ -428,7 +430,8 @@ static int write_sample(struct encoder *encoder, const struct selection *selecti
 		return r;
 	pb_begin(encoder->out, 2, &mark);
 	pb_put_varint(encoder->out, 1, stack);
-	pb_write_packed(encoder->out, 2, encoder->pool + labels->first, labels->count);
+	if (labels->count > 0) /* without any there may be no pool */
+		pb_write_packed(encoder->out, 2, encoder->pool + labels->first, labels->count);
 	pb_put_varint(encoder->out, 3, link);
 	if (!selection->only_ones)
 		pb_write_packed(encoder->out, 4, encoder->values, encoder->value_count);
@@ -561,12 +564,33 @@ static bool is_hex(struct bytes text)
 	return true;
 }
 
+/* What a Go build-id was before it was written as hex; as it is if that would be no text. */
+static struct bytes go_text(struct bytes hex, uint8_t out[static BUILD_ID_BYTES_MAX])
+{
+	size_t len = 0;
+	if (hex.len % 2 != 0 || hex.len / 2 > BUILD_ID_BYTES_MAX || !is_hex(hex))
+		return hex;
+	for (size_t i = 0; i < hex.len; i++) {
+		uint8_t digit = (uint8_t)(hex.data[i] <= '9' ? hex.data[i] - '0' : hex.data[i] - 'a' + 10);
+		out[len] = (uint8_t)(i % 2 ? out[len] << 4 | digit : digit);
+		if (i % 2 && (out[len] < ' ' || out[len] > '~'))
+			return hex;
+		len += i % 2;
+	}
+	return (struct bytes){out, len};
+}
+
 static int write_mapping(struct encoder *encoder, const struct profile_mapping *mapping, struct error *err)
 {
+	uint8_t text[BUILD_ID_BYTES_MAX];
 	struct bytes build_id = profile_string_bytes(encoder->tables, mapping->build_id);
-	const char *key = is_hex(build_id) ? "process.executable.build_id.gnu" : "process.executable.build_id.go";
+	const char *key = mapping->flags & PROFILE_MAPPING_ID_IS_HASH ? "process.executable.build_id.htlhash"
+			  : is_hex(build_id) && !(mapping->flags & PROFILE_MAPPING_ID_IS_GO) ? "process.executable.build_id.gnu"
+											     : "process.executable.build_id.go";
 	uint64_t attribute = 0;
 	size_t mark;
+	if (mapping->flags & PROFILE_MAPPING_ID_IS_GO)
+		build_id = go_text(build_id, text);
 	int r = build_id.len ? add_attribute(encoder, key, build_id, &attribute, err) : 0;
 	pb_begin(encoder->out, 1, &mark);
 	pb_put_varint(encoder->out, 1, mapping->start);
@@ -645,10 +669,10 @@ static int write_attribute(struct encoder *encoder, const struct profile_label *
 	bool with_unit = units_differ(labels, count);
 	struct bytes text = profile_string_bytes(attributes, labels[0].key);
 	uint32_t key = 0, unit = 0;
-	int r = profile_add_string(encoder->tables, text.data, text.len, &key, err);
+	int r = profile_add_bytes(encoder->tables, text, &key, err);
 	text = profile_string_bytes(attributes, with_unit ? 0 : labels[0].unit);
 	if (r == 0)
-		r = profile_add_string(encoder->tables, text.data, text.len, &unit, err);
+		r = profile_add_bytes(encoder->tables, text, &unit, err);
 	pb_put_varint(encoder->out, 1, key);
 	write_values(encoder, 2, labels, count, with_unit);
 	pb_put_varint(encoder->out, 3, unit);

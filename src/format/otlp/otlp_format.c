@@ -73,10 +73,9 @@ static int decode_json(struct bytes input, const struct format_options *options,
 	int r = 0;
 	while (rest.len > 0 && !r) {
 		_cleanup_(otlp_request_release) struct otlp_request request = {0};
-		_cleanup_(buffer_release) struct buffer message = {0};
 		struct bytes json = otlp_json_next(&rest);
 		/* Numbers and names take less room in protobuf. */
-		buffer_init(&message, json.len + KIB);
+		_cleanup_(buffer_release) struct buffer message = {.max = json.len + KIB};
 		r = json.len ? otlp_json_to_binary(json, &message, err) : 0;
 		if (!r)
 			r = otlp_decode(buffer_bytes(&message), options, &request, err);
@@ -100,8 +99,8 @@ static int copy_type(struct profile *to, const struct profile *from, struct prof
 		     struct profile_value_type *ret, struct error *err)
 {
 	struct bytes name = profile_string_bytes(from, type.type), unit = profile_string_bytes(from, type.unit);
-	int r = profile_add_string(to, name.data, name.len, &ret->type, err);
-	return r < 0 ? r : profile_add_string(to, unit.data, unit.len, &ret->unit, err);
+	int r = profile_add_bytes(to, name, &ret->type, err);
+	return r < 0 ? r : profile_add_bytes(to, unit, &ret->unit, err);
 }
 
 /* The column of a type of `to`, sample_type_count if it has none. */
@@ -209,8 +208,7 @@ static int join_profiles(const struct otlp_request *request, struct profile **re
 	if (r < 0)
 		return r;
 	set_time_range(&joiner);
-	*ret = result;
-	result = NULL;
+	*ret = TAKE(result);
 	return 0;
 }
 
@@ -240,16 +238,16 @@ static int encode(const struct profile *profile, const struct format_options *op
 /* Nothing but fields 1 and 2, both messages, with messages (or nothing) inside. */
 static bool detect(struct bytes input)
 {
-	struct pb_cursor cursor, nested;
+	struct pb_cursor nested;
 	struct pb_field field, inner;
 	int r;
 	if (is_framed(input) || otlp_json_detect(input))
 		return true;
-	pb_open(&cursor, input);
+	struct pb_cursor cursor = pb_open(input);
 	while ((r = pb_next(&cursor, &field, NULL)) > 0) {
 		if (field.number > 2 || field.wire != PB_BYTES)
 			return false;
-		pb_open_nested(&nested, &cursor, field.bytes);
+		nested = pb_open_nested(&cursor, field.bytes);
 		if (field.bytes.len > 0 && (pb_next(&nested, &inner, NULL) <= 0 || inner.wire != PB_BYTES))
 			return false;
 	}

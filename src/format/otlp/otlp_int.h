@@ -66,9 +66,10 @@ int otlp_dictionary_check(struct otlp_dictionary *dictionary, struct error *err)
 
 /* From here on entries become parts of this profile. */
 int otlp_dictionary_begin(struct otlp_dictionary *dictionary, struct profile *profile, struct error *err);
-int otlp_get_string(struct otlp_dictionary *dictionary, uint64_t index, const char *name, uint32_t *ret, struct error *err);
-int otlp_get_stack(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err);
-int otlp_get_link(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err);
+/* What an entry of any table but that of attributes is in the profile. name: of the field that has the index; -EBADMSG if it is
+ * outside the table. */
+int otlp_get(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, const char *name, uint32_t *ret,
+	     struct error *err);
 /* Appends the label(s) of the attributes to dictionary->labels; a key that occurs twice is refused. */
 int otlp_get_attributes(struct otlp_dictionary *dictionary, const struct otlp_indexes *indexes, struct error *err);
 /* The same for an AnyValue under a key: strings, booleans, doubles, bytes (in hexadecimal) become text, integers numbers, a

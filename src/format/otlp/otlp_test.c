@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "elf/file_ids.h"
 #include "format/test_format.h"
 
 #include "base/fault.h"
@@ -262,6 +263,79 @@ static void test_shapes_and_types(void **state)
 }
 
 /* Values that say nothing beyond the timestamps are left out. */
+/* A file's hash is not sent as a GNU build-id, though it looks like one. */
+static void test_hashes_are_no_build_ids(void **state)
+{
+	static const char id[] = "12e32a79d20f44f2d52d4da67c6d43e2";
+	for (unsigned is_hash = 0; is_hash < 2; is_hash++) {
+		struct profile *profile = rich_profile(1);
+		struct profile_mapping mapping = {.start = 1ull << 40, .limit = (1ull << 40) + 4096};
+		struct profile_location location = {.address = (1ull << 40) + 16};
+		struct profile_sample sample = {0};
+		int64_t value = 5;
+		mapping.file_name = add_text(profile, "/bin/nameless");
+		mapping.build_id = add_text(profile, id);
+		mapping.flags = is_hash ? PROFILE_MAPPING_ID_IS_HASH : 0;
+		uint32_t place;
+		assert_int_equal(profile_add_mapping(profile, &mapping, &location.mapping, NULL), 0);
+		assert_int_equal(profile_add_location(profile, &location, NULL, 0, &place, NULL), 0);
+		assert_int_equal(profile_add_stack(profile, 0, place, &sample.stack, NULL), 0);
+		assert_int_equal(profile_add_sample(profile, &sample, &value, NULL), 0);
+		struct otlp_request sent = {.profiles = &profile, .count = 1};
+		struct buffer out = encode_request(&sent);
+		assert_int_equal(memmem(out.data, out.len, "build_id.htlhash", 16) != NULL, is_hash);
+		struct otlp_request got = decode_request(buffer_bytes(&out));
+		bool found = false;
+		for (size_t p = 0; p < got.count; p++) {
+			const struct profile *one = got.profiles[p];
+			for (size_t i = 1; i < one->mapping_count; i++) {
+				if (strcmp(profile_string(one, one->mappings[i].build_id), id) != 0)
+					continue;
+				found = true;
+				assert_int_equal(one->mappings[i].flags, mapping.flags);
+			}
+		}
+		assert_true(found);
+		otlp_request_release(&got);
+		buffer_release(&out);
+		profile_free(profile);
+	}
+}
+
+/* What is in a profile as hex is sent as the text that it was. */
+static void test_a_go_build_id(void **state)
+{
+	static const char text[] = "gWOsjSNTLkKSCGJkxDFD/jVkX-3mVQQkKNcAK1Yvk";
+	char id[BUILD_ID_HEX_MAX];
+	assert_true(file_id_of_go(bytes_of_string(text), id));
+	struct profile *profile = rich_profile(1);
+	struct profile_mapping mapping = {.start = 1ull << 40, .limit = (1ull << 40) + 4096, .flags = PROFILE_MAPPING_ID_IS_GO};
+	struct profile_location location = {.address = (1ull << 40) + 16};
+	struct profile_sample sample = {0};
+	int64_t value = 5;
+	uint32_t place;
+	mapping.build_id = add_text(profile, id);
+	assert_int_equal(profile_add_mapping(profile, &mapping, &location.mapping, NULL), 0);
+	assert_int_equal(profile_add_location(profile, &location, NULL, 0, &place, NULL), 0);
+	assert_int_equal(profile_add_stack(profile, 0, place, &sample.stack, NULL), 0);
+	assert_int_equal(profile_add_sample(profile, &sample, &value, NULL), 0);
+	struct otlp_request sent = {.profiles = &profile, .count = 1};
+	struct buffer out = encode_request(&sent);
+	assert_non_null(memmem(out.data, out.len, text, sizeof(text) - 1));
+	struct otlp_request got = decode_request(buffer_bytes(&out));
+	unsigned found = 0;
+	for (size_t p = 0; p < got.count; p++) {
+		const struct profile *one = got.profiles[p];
+		for (size_t i = 1; i < one->mapping_count; i++)
+			found += strcmp(profile_string(one, one->mappings[i].build_id), id) == 0 &&
+				 one->mappings[i].flags == PROFILE_MAPPING_ID_IS_GO;
+	}
+	assert_true(found > 0);
+	otlp_request_release(&got);
+	buffer_release(&out);
+	profile_free(profile);
+}
+
 static void test_timestamps_only(void **state)
 {
 	struct profile *profile = rich_profile(1);
@@ -815,6 +889,8 @@ int main(void)
 		cmocka_unit_test(test_framed_file),
 		cmocka_unit_test(test_round_trip_files),
 		cmocka_unit_test(test_shapes_and_types),
+		cmocka_unit_test(test_hashes_are_no_build_ids),
+		cmocka_unit_test(test_a_go_build_id),
 		cmocka_unit_test(test_timestamps_only),
 		cmocka_unit_test(test_several_profiles_share_the_dictionary),
 		cmocka_unit_test(test_process_stats),

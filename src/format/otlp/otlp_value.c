@@ -88,22 +88,20 @@ static int write_json_pair(const struct otlp_dictionary *strings, struct json_wr
 	buffer_release(&name);
 	if (!text)
 		return error_nomem(err);
-	struct pb_cursor nested;
-	pb_open_nested(&nested, &cursor, value);
-	return write_json_nested(strings, json, nested, depth, err);
+	return write_json_nested(strings, json, pb_open_nested(&cursor, value), depth, err);
 }
 
 static int write_json_items(const struct otlp_dictionary *strings, struct json_writer *json, const struct otlp_value *value,
 			    unsigned depth, struct error *err)
 {
-	struct pb_cursor cursor, nested;
+	struct pb_cursor nested;
 	struct pb_field field;
+	struct pb_cursor cursor = pb_open(value->bytes);
 	int r;
-	pb_open(&cursor, value->bytes);
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
 		if (field.number != 1 || field.wire != PB_BYTES)
 			continue;
-		pb_open_nested(&nested, &cursor, field.bytes);
+		nested = pb_open_nested(&cursor, field.bytes);
 		r = value->kind == OTLP_KVLIST ? write_json_pair(strings, json, nested, depth, err)
 					       : write_json_nested(strings, json, nested, depth, err);
 		if (r < 0)
@@ -170,8 +168,7 @@ int otlp_value_text(const struct otlp_dictionary *strings, const struct otlp_val
 	else if (value->kind == OTLP_DOUBLE && isinf(double_of(value->number)))
 		r = buffer_append_string(out, double_of(value->number) < 0 ? "-Infinity" : "Infinity");
 	else {
-		struct json_writer json;
-		json_init(&json, out);
+		struct json_writer json = {.out = out};
 		r = write_json(strings, &json, value, 0, err);
 		return r < 0 ? r : json_finish(&json, err);
 	}

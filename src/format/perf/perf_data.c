@@ -78,11 +78,10 @@ static void release(struct perf_reader *reader)
 
 static int decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)
 {
-	struct perf_reader reader = {.input = input};
+	size_t plain_max = options && options->decompressed_max ? options->decompressed_max : LIMIT_PROFILE_INPUT_BYTES;
+	struct perf_reader reader = {.input = input, .plain.max = plain_max};
 	map64_init_guarded(&reader.event_of_id);
 	map64_init_guarded(&reader.build_ids);
-	buffer_init(&reader.plain,
-		    options && options->decompressed_max ? options->decompressed_max : LIMIT_PROFILE_INPUT_BYTES);
 	int r = profile_new(&reader.profile, err);
 	if (r == 0)
 		r = perf_data_scan(&reader, err);
@@ -90,10 +89,7 @@ static int decode(struct bytes input, const struct format_options *options, stru
 		r = perf_data_build(&reader, err);
 	if (r == 0)
 		r = note(&reader, options, err);
-	if (r < 0)
-		profile_free(reader.profile);
-	else
-		*ret = reader.profile;
+	r = format_finish(r, reader.profile, ret);
 	release(&reader);
 	return r;
 }

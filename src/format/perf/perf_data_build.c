@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
@@ -70,11 +71,6 @@ struct builder {
 	bool is_cut;
 };
 
-static int add_text(struct builder *builder, struct bytes text, uint32_t *ret, struct error *err)
-{
-	return profile_add_string(builder->profile, text.data, text.len, ret, err);
-}
-
 /* ---- processes ---- */
 
 static int get_process(struct builder *builder, uint32_t pid, struct process **ret, struct error *err)
@@ -93,10 +89,8 @@ static int get_process(struct builder *builder, uint32_t pid, struct process **r
 
 static uint32_t name_of(const struct builder *builder, uint32_t tid)
 {
-	uint64_t name;
-	if (map64_get(&builder->name_of_tid, tid, &name))
-		return (uint32_t)name;
-	return tid == 0 ? builder->swapper : 0;
+	uint32_t name;
+	return format_known(&builder->name_of_tid, tid, &name) || tid ? name : builder->swapper;
 }
 
 static int set_name(struct builder *builder, uint32_t tid, uint32_t name, struct error *err)
@@ -109,7 +103,7 @@ static int read_comm(struct builder *builder, const struct perf_record *record, 
 	struct perf_cursor body = record->body;
 	uint32_t pid = perf_take_u32(&body), tid = perf_take_u32(&body), name;
 	struct process *process;
-	int r = add_text(builder, perf_text(body), &name, err);
+	int r = profile_add_bytes(builder->profile, perf_text(body), &name, err);
 	if (r == 0)
 		r = set_name(builder, tid, name, err);
 	if (r == 0 && (record->misc & PERF_MISC_COMM_EXEC)) {
@@ -152,7 +146,7 @@ static int read_cgroup(struct builder *builder, const struct perf_record *record
 	struct perf_cursor body = record->body;
 	uint64_t id = perf_take_u64(&body);
 	uint32_t name;
-	int r = add_text(builder, perf_text(body), &name, err);
+	int r = profile_add_bytes(builder->profile, perf_text(body), &name, err);
 	return r == 0 && map64_put(&builder->name_of_cgroup, id, name) < 0 ? error_nomem(err) : r;
 }
 
@@ -235,14 +229,13 @@ static bool parse_mmap(const struct perf_record *record, struct mmap_record *ret
 static int add_build_id(struct builder *builder, const struct mmap_record *record, uint32_t file, uint32_t *ret,
 			struct error *err)
 {
-	uint64_t known;
-	*ret = map64_get(&builder->reader->build_ids, file, &known) ? (uint32_t)known : 0;
+	format_known(&builder->reader->build_ids, file, ret);
 	if (record->build_id.len == 0)
 		return 0;
 	_cleanup_(buffer_release) struct buffer hex = {.max = 64};
 	if (text_append_hex(&hex, record->build_id) < 0)
 		return error_nomem(err);
-	return profile_add_string(builder->profile, hex.data, hex.len, ret, err);
+	return profile_add_bytes(builder->profile, buffer_bytes(&hex), ret, err);
 }
 
 /* "[kernel.kallsyms]_text" counts from its first symbol; modules have addresses that mean nothing elsewhere. */
@@ -251,7 +244,7 @@ static int map_kernel(struct builder *builder, const struct mmap_record *record,
 	struct profile_mapping mapping = {0};
 	struct mapped mapped = {.start = record->start, .base = record->start, .frame_type = PROFILE_FRAME_KERNEL};
 	bool is_core = bytes_start_with(record->file, FORMAT_KERNEL_FILE);
-	int r = is_core ? 0 : add_text(builder, record->file, &mapping.file_name, err);
+	int r = is_core ? 0 : profile_add_bytes(builder->profile, record->file, &mapping.file_name, err);
 	if (is_core) {
 		mapping.file_name = builder->kernel_file;
 		mapped.base = 0;
@@ -271,7 +264,7 @@ static int note_executable(struct builder *builder, struct process *process, con
 		return 0;
 	process->wants_executable = false;
 	process->executable_path = path;
-	return add_text(builder, text_base_name_of(record->file), &process->executable_name, err);
+	return profile_add_bytes(builder->profile, text_base_name_of(record->file), &process->executable_name, err);
 }
 
 static int map_user(struct builder *builder, const struct mmap_record *record, struct error *err)
@@ -293,7 +286,7 @@ static int map_user(struct builder *builder, const struct mmap_record *record, s
 	mapping.limit = end_of(mapping.start, record->len);
 	int r = get_process(builder, record->pid, &process, err);
 	if (r == 0)
-		r = add_text(builder, file, &mapping.file_name, err);
+		r = profile_add_bytes(builder->profile, file, &mapping.file_name, err);
 	if (r == 0)
 		r = add_build_id(builder, record, mapping.file_name, &mapping.build_id, err);
 	if (r == 0 && (record->protection & PROT_EXECUTE) && mapped.frame_type == PROFILE_FRAME_NATIVE)
@@ -328,11 +321,11 @@ static int read_ksymbol(struct builder *builder, const struct perf_record *recor
 	struct profile_location location = {.frame_type = PROFILE_FRAME_KERNEL};
 	if (name.len == 0 || (flags & PERF_MISC_UNREGISTER))
 		return 0;
-	int r = add_text(builder, bytes_of_string("[bpf]"), &mapping.file_name, err);
+	int r = profile_add_bytes(builder->profile, bytes_of_string("[bpf]"), &mapping.file_name, err);
 	if (r == 0)
 		r = profile_add_mapping(builder->profile, &mapping, &location.mapping, err);
 	if (r == 0)
-		r = add_text(builder, name, &function.name, err);
+		r = profile_add_bytes(builder->profile, name, &function.name, err);
 	function.system_name = function.name;
 	if (r == 0)
 		r = profile_add_function(builder->profile, &function, &line.function, err);
@@ -633,10 +626,8 @@ static int add_values(struct builder *builder, struct error *err)
 
 static int add_names(struct builder *builder, struct error *err)
 {
-	const struct {
-		const char *text;
-		uint32_t *ret;
-	} names[] = {
+	struct profile_mapping kernel = {.limit = UINT64_MAX}, guest = {.limit = UINT64_MAX};
+	const struct format_string names[] = {
 		{"process.pid", &builder->keys.pid},
 		{"thread.id", &builder->keys.tid},
 		{"thread.name", &builder->keys.thread},
@@ -648,15 +639,12 @@ static int add_names(struct builder *builder, struct error *err)
 		{"event", &builder->keys.event},
 		{"swapper", &builder->swapper},
 		{FORMAT_KERNEL_FILE, &builder->kernel_file},
+		{"[guest]", &guest.file_name},
 	};
-	int r = 0;
-	for (size_t i = 0; r == 0 && i < sizeof(names) / sizeof(names[0]); i++)
-		r = profile_add_cstring(builder->profile, names[i].text, names[i].ret, err);
-	struct profile_mapping kernel = {.limit = UINT64_MAX, .file_name = builder->kernel_file}, guest = {.limit = UINT64_MAX};
+	int r = format_add_strings(builder->profile, names, sizeof(names) / sizeof(names[0]), err);
+	kernel.file_name = builder->kernel_file;
 	if (r == 0)
 		r = profile_add_mapping(builder->profile, &kernel, &builder->kernel_mapping, err);
-	if (r == 0)
-		r = profile_add_cstring(builder->profile, "[guest]", &guest.file_name, err);
 	return r < 0 ? r : profile_add_mapping(builder->profile, &guest, &builder->guest_mapping, err);
 }
 
@@ -686,6 +674,27 @@ static int compare_places(const void *a, const void *b)
 	return ORDER(x->time, y->time) ?: ORDER(x->at, y->at);
 }
 
+static bool all_use_clock(const struct perf_reader *reader, int32_t clock_id)
+{
+	for (size_t i = 0; i < reader->event_count; i++)
+		if (!(reader->events[i].flags & PERF_FLAG_USE_CLOCKID) || reader->events[i].clock_id != clock_id)
+			return false;
+	return reader->event_count > 0;
+}
+
+/* By which clock other recordings can be put beside this one. Without -k, times are the kernel's sched_clock: it counts from
+ * the machine's start as CLOCK_MONOTONIC does, but is not kept in step with it. */
+static void note_clock(const struct builder *builder)
+{
+	struct profile *profile = builder->profile;
+	if (!builder->has_times)
+		return;
+	if (all_use_clock(builder->reader, CLOCK_MONOTONIC))
+		profile->monotonic_ns = profile->time_ns ? clamp(builder->first_ns) : 0;
+	else if (profile->time_ns == 0 && !all_use_clock(builder->reader, CLOCK_REALTIME))
+		profile->monotonic_ns = PROFILE_OTHER_CLOCK;
+}
+
 static int build(struct builder *builder, struct error *err)
 {
 	struct perf_reader *reader = builder->reader;
@@ -705,6 +714,7 @@ static int build(struct builder *builder, struct error *err)
 	builder->profile->duration_ns = clamp(builder->last_ns - builder->first_ns);
 	if (reader->has_clock)
 		builder->profile->time_ns = time_of(builder, builder->first_ns);
+	note_clock(builder);
 	return 0;
 }
 

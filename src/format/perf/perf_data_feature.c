@@ -116,7 +116,7 @@ int perf_data_add_event(struct perf_reader *reader, struct bytes attr, struct by
 
 int perf_data_name_event(struct perf_reader *reader, struct perf_event *event, struct bytes name, struct error *err)
 {
-	return name.len ? profile_add_string(reader->profile, name.data, name.len, &event->name, err) : 0;
+	return name.len ? profile_add_bytes(reader->profile, name, &event->name, err) : 0;
 }
 
 /* As perf calls them, by PERF_TYPE_* and config; NULL for others. */
@@ -165,7 +165,7 @@ static struct bytes take_string(struct perf_cursor *body)
 static int read_text(struct perf_reader *reader, struct perf_cursor *body, uint32_t *ret, struct error *err)
 {
 	struct bytes text = take_string(body);
-	return profile_add_string(reader->profile, text.data, text.len, ret, err);
+	return profile_add_bytes(reader->profile, text, ret, err);
 }
 
 static int read_command(struct perf_reader *reader, struct perf_cursor *body, struct error *err)
@@ -178,7 +178,7 @@ static int read_command(struct perf_reader *reader, struct perf_cursor *body, st
 		if (buffer_append(&line, " ", i > 0) == -ENOMEM || buffer_append(&line, part.data, part.len) == -ENOMEM)
 			return error_nomem(err);
 	}
-	return profile_add_string(reader->profile, line.data, line.len, &reader->command, err);
+	return profile_add_bytes(reader->profile, buffer_bytes(&line), &reader->command, err);
 }
 
 static int read_event_desc(struct perf_reader *reader, struct perf_cursor *body, struct error *err)
@@ -218,9 +218,9 @@ int perf_data_read_build_id(struct perf_reader *reader, uint16_t misc, struct pe
 		(misc & PERF_MISC_CPUMODE) == PERF_MODE_KERNEL && file.data[0] != '[' && !memmem(file.data, file.len, ".ko", 3);
 	if (is_kernel)
 		file = bytes_of_string(FORMAT_KERNEL_FILE);
-	int r = profile_add_string(reader->profile, file.data, file.len, &file_id, err);
+	int r = profile_add_bytes(reader->profile, file, &file_id, err);
 	if (r == 0)
-		r = profile_add_string(reader->profile, hex.data, hex.len, &build_id, err);
+		r = profile_add_bytes(reader->profile, buffer_bytes(&hex), &build_id, err);
 	if (r == 0 && map64_put(&reader->build_ids, file_id, build_id) < 0)
 		r = error_nomem(err);
 	return r;

@@ -113,11 +113,10 @@ static bool parse_address(struct bytes text, uint64_t *ret)
 	if (text.len == 0 || text.len > 16)
 		return false;
 	for (size_t i = 0; i < text.len; i++) {
-		uint8_t c = text.data[i];
-		unsigned digit = c >= '0' && c <= '9' ? c - '0' + 0u : c >= 'a' && c <= 'f' ? c - 'a' + 10u : 16;
-		if (digit == 16)
+		int digit = text_hex_digit(text.data[i]);
+		if (digit < 0)
 			return false;
-		value = value << 4 | digit;
+		value = value << 4 | (unsigned)digit;
 	}
 	*ret = value;
 	return true;
@@ -331,11 +330,6 @@ struct reader {
 	uint64_t other_records, lost, unknown_lines;
 };
 
-static int add_text(struct reader *reader, struct bytes text, uint32_t *ret, struct error *err)
-{
-	return profile_add_string(reader->profile, text.data, text.len, ret, err);
-}
-
 static bool is_unknown(struct bytes text)
 {
 	return text.len == 0 || bytes_equal_string(text, "[unknown]");
@@ -364,8 +358,6 @@ static uint32_t type_of_file(struct bytes file)
 static bool find_frame(const struct reader *reader, struct bytes text, uint64_t hash, uint32_t *ret)
 {
 	uint32_t id;
-	if (!reader->frame_index.capacity)
-		return false;
 	for (size_t at = index32_first(&reader->frame_index, hash); index32_at(&reader->frame_index, hash, &at, &id); at++) {
 		if (!bytes_equal(reader->frames[id].text, text))
 			continue;
@@ -402,7 +394,7 @@ static int finish_frame(struct reader *reader, struct error *err)
 	if (reader->line_count == 0 && !reader->text.data)
 		return 0;
 	if (!is_unknown(reader->file) && !is_inlined(reader->file)) {
-		r = add_text(reader, reader->file, &mapping.file_name, err);
+		r = profile_add_bytes(reader->profile, reader->file, &mapping.file_name, err);
 		mapping.flags = PROFILE_MAPPING_HAS_FUNCTIONS;
 		if (r == 0)
 			r = profile_add_mapping(reader->profile, &mapping, &location.mapping, err);
@@ -425,7 +417,7 @@ static int add_line(struct reader *reader, struct bytes name, struct error *err)
 		return 0;
 	if (reader->line_count == INLINED_MAX)
 		return error_set(err, -E2BIG, "more than %d functions are inlined at one address", INLINED_MAX);
-	int r = add_text(reader, name, &function.name, err);
+	int r = profile_add_bytes(reader->profile, name, &function.name, err);
 	struct profile_line line = {0};
 	if (r == 0)
 		r = profile_add_function(reader->profile, &function, &line.function, err);
@@ -476,7 +468,8 @@ static bool read_source(struct reader *reader, struct bytes text, struct error *
 		return true;
 	struct profile_line *line = &reader->lines[reader->line_count - 1];
 	struct profile_function function = reader->profile->functions[line->function];
-	*r = add_text(reader, (struct bytes){text.data, (size_t)(colon - text.data)}, &function.file_name, err);
+	*r = profile_add_bytes(reader->profile, (struct bytes){text.data, (size_t)(colon - text.data)}, &function.file_name,
+			       err);
 	if (*r == 0)
 		*r = profile_add_function(reader->profile, &function, &line->function, err);
 	line->line = number;
@@ -488,7 +481,7 @@ static bool read_source(struct reader *reader, struct bytes text, struct error *
 static int find_event(struct reader *reader, const struct head *head, uint32_t *ret, struct error *err)
 {
 	uint32_t name;
-	int r = add_text(reader, head->event, &name, err);
+	int r = profile_add_bytes(reader->profile, head->event, &name, err);
 	if (r < 0)
 		return r;
 	for (*ret = 0; *ret < reader->event_count; ++*ret)
@@ -509,7 +502,7 @@ static int add_labels(struct reader *reader, const struct head *head, uint32_t *
 	int r = 0;
 	if (head->comm.len > 0) {
 		labels[count] = (struct profile_label){.key = reader->keys.comm};
-		r = add_text(reader, head->comm, &labels[count++].value, err);
+		r = profile_add_bytes(reader->profile, head->comm, &labels[count++].value, err);
 	}
 	if (r == 0 && head->has_pid && head->pid >= 0)
 		r = profile_number_label(reader->profile, reader->keys.pid, head->pid, &labels[count++], err);
@@ -565,14 +558,14 @@ static int read_comment(struct reader *reader, struct bytes line, struct error *
 	struct bytes name = trim((struct bytes){line.data, (size_t)(colon - line.data)}),
 		     value = trim(behind(line, (struct bytes){colon, 1}));
 	if (bytes_equal_string(name, "cmdline")) {
-		int r = add_text(reader, value, &text, err);
+		int r = profile_add_bytes(reader->profile, value, &text, err);
 		return r < 0 ? r : profile_add_comment(reader->profile, text, err);
 	}
 	if (!bytes_equal_string(name, "hostname"))
 		return 0;
 	int r = profile_add_cstring(reader->profile, "host.name", &label.key, err);
 	if (r == 0)
-		r = add_text(reader, value, &label.value, err);
+		r = profile_add_bytes(reader->profile, value, &label.value, err);
 	return r < 0 ? r : profile_add_label_set(reader->profile, &label, 1, &reader->profile->resource_labels, err);
 }
 
@@ -731,15 +724,12 @@ static int note(const struct reader *reader, const struct format_options *option
 
 static int add_keys(struct reader *reader, struct error *err)
 {
-	struct profile *profile = reader->profile;
-	int r = profile_add_cstring(profile, "thread.name", &reader->keys.comm, err);
-	if (r == 0)
-		r = profile_add_cstring(profile, "process.pid", &reader->keys.pid, err);
-	if (r == 0)
-		r = profile_add_cstring(profile, "thread.id", &reader->keys.tid, err);
-	if (r == 0)
-		r = profile_add_cstring(profile, "cpu.logical_number", &reader->keys.cpu, err);
-	return r < 0 ? r : profile_add_cstring(profile, "event", &reader->keys.event, err);
+	const struct format_string keys[] = {{"thread.name", &reader->keys.comm},
+					     {"process.pid", &reader->keys.pid},
+					     {"thread.id", &reader->keys.tid},
+					     {"cpu.logical_number", &reader->keys.cpu},
+					     {"event", &reader->keys.event}};
+	return format_add_strings(reader->profile, keys, sizeof(keys) / sizeof(keys[0]), err);
 }
 
 static int decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)
@@ -756,10 +746,7 @@ static int decode(struct bytes input, const struct format_options *options, stru
 		r = add_samples(reader, err);
 	if (r == 0)
 		r = note(reader, options, err);
-	if (r < 0)
-		profile_free(reader->profile);
-	else
-		*ret = reader->profile;
+	r = format_finish(r, reader->profile, ret);
 	index32_release(&reader->frame_index);
 	mem_free(reader->frames);
 	mem_free(reader->records);

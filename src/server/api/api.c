@@ -26,7 +26,7 @@ const char *call_parameter(const struct call *call, const char *name, const char
 	return text && *text ? text : fallback;
 }
 
-/* Keeps the first failure; r and its message otherwise go nowhere. */
+/* Keeps the first failure; later ones are not reported. */
 static void keep_failure(struct call *call, int r, const struct error *why, const char *parameter)
 {
 	if (r < 0 && !call->failed)
@@ -73,7 +73,7 @@ bool call_flag(struct call *call, const char *name)
 	return is_set;
 }
 
-/* A duration from `least` to `most`, which `range` tells. */
+/* A duration from `least` to `most`; the fallback if it is refused, so that one can calculate with it. */
 static int64_t read_duration(struct call *call, const char *name, int64_t fallback, int64_t least, int64_t most,
 			     const char *least_text)
 {
@@ -82,10 +82,11 @@ static int64_t read_duration(struct call *call, const char *name, int64_t fallba
 	int64_t ns = fallback;
 	struct error why = {0};
 	keep_failure(call, text ? time_parse_duration(text, &ns, &why) : 0, &why, name);
-	if (ns < least || ns > most)
-		call_refuse(call, "parameter '%s': '%.40s' is not between %s and %s", name, text, least_text,
-			    time_format_duration(most, most_text));
-	return ns;
+	if (ns >= least && ns <= most)
+		return ns;
+	call_refuse(call, "parameter '%s': '%.40s' is not between %s and %s", name, text, least_text,
+		    time_format_duration(most, most_text));
+	return fallback;
 }
 
 static bool read_names(struct call *call)
@@ -201,20 +202,23 @@ void call_write_stats(const struct call *call, uint64_t samples, struct json_wri
 static void add_symbols_header(const struct call *call)
 {
 	const struct symbolizer_coverage *symbols = &call->stats.symbols;
-	char text[96];
+	char text[128];
 	if (symbols->pending == 0 && symbols->missing == 0)
 		return;
-	snprintf(text, sizeof(text), "resolved=%zu pending=%zu missing=%zu", symbols->resolved, symbols->pending,
-		 symbols->missing);
+	snprintf(text, sizeof(text), "resolved=%zu pending=%zu missing=%zu ambiguous=%zu", symbols->resolved, symbols->pending,
+		 symbols->missing, symbols->ambiguous);
 	net_response_header(call->response, "X-Wick-Symbols", text);
 }
 
 int call_perform(void *context, const struct net_request *request, struct net_response *response,
 		 int (*answer)(struct call *call, struct error *err), struct error *err)
 {
-	struct call call = {
-		.server = context, .request = request, .response = response, .started_ns = time_monotonic_ns(), .err = err};
-	buffer_init(&call.text, CALL_TEXT_MAX);
+	struct call call = {.server = context,
+			    .request = request,
+			    .response = response,
+			    .started_ns = time_monotonic_ns(),
+			    .err = err,
+			    .text.max = CALL_TEXT_MAX};
 	int r = tenant_of_request(call.server, request, false, &call.tenant, err);
 	if (!r)
 		r = read_common(&call);

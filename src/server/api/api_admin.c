@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -22,6 +23,13 @@ static void write_pairs(struct json_writer *json, const char *name, const struct
 	json_end_object(json);
 }
 
+/* Of the agent's losses, those of whole samples; others are kept, with less of their stack or of what is known of their
+ * process. */
+static bool is_of_samples(const char *loss)
+{
+	return strcmp(loss, "counts_full") == 0 || strcmp(loss, "off_cpu_full") == 0;
+}
+
 static void write_agent(struct json_writer *json, struct server *server)
 {
 	pthread_mutex_lock(&server->agent_lock);
@@ -33,18 +41,20 @@ static void write_agent(struct json_writer *json, struct server *server)
 		json_null(json);
 		return;
 	}
-	uint64_t lost = 0;
+	uint64_t lost = stats.samples_dropped;
 	for (size_t i = 0; i < stats.loss_count; i++)
-		if (strcmp(stats.losses[i].name, "counts_full") == 0)
+		if (is_of_samples(stats.losses[i].name))
 			lost += stats.losses[i].count;
 	json_begin_object(json);
 	json_member_bool(json, "running", true);
 	json_member_uint(json, "frequency_hz", stats.frequency_hz);
+	json_member_uint(json, "frequency_asked_hz", stats.frequency_asked_hz);
 	json_member_cstring(json, "event", stats.event);
 	json_member_uint(json, "samples_taken", stats.samples_taken);
 	write_pairs(json, "losses", stats.losses, stats.loss_count);
 	write_pairs(json, "walks", stats.walks, stats.walk_count);
 	json_member_uint(json, "samples_lost", lost);
+	json_member_uint(json, "samples_dropped", stats.samples_dropped);
 	json_end_object(json);
 }
 
@@ -154,11 +164,10 @@ static void write_limits(struct json_writer *json, const struct tenant *tenant)
 
 static void write_age(struct json_writer *json, const char *name, int64_t age_ns)
 {
-	json_key(json, name);
 	if (age_ns > 0)
-		json_int(json, age_ns / NS_PER_S);
+		json_member_int(json, name, age_ns / NS_PER_S);
 	else
-		json_null(json);
+		json_member_null(json, name);
 }
 
 /* null = for ever, or without a limit. */
@@ -167,11 +176,10 @@ static void write_retention(struct json_writer *json, const struct store_stats *
 	json_member_object(json, "retention");
 	write_age(json, "age_s", store->retention_age_ns);
 	write_age(json, "samples_age_s", store->samples_age_ns);
-	json_key(json, "size_bytes");
 	if (store->retention_size_bytes < UINT64_MAX)
-		json_uint(json, store->retention_size_bytes);
+		json_member_uint(json, "size_bytes", store->retention_size_bytes);
 	else
-		json_null(json);
+		json_member_null(json, "size_bytes");
 	json_end_object(json);
 }
 
@@ -201,6 +209,15 @@ static void write_symbols(struct json_writer *json, struct server *server)
 	write_counts(json, names, values, sizeof(values) / sizeof(*values));
 }
 
+/* For pages that show times as on the server's clock. */
+static void write_zone(struct json_writer *json)
+{
+	struct tm local;
+	time_t now = time(NULL);
+	if (localtime_r(&now, &local))
+		json_member_int(json, "utc_offset_s", local.tm_gmtoff);
+}
+
 void api_status(void *context, const struct net_request *request, struct net_response *response)
 {
 	struct server *server = context;
@@ -213,11 +230,11 @@ void api_status(void *context, const struct net_request *request, struct net_res
 		return;
 	}
 	store_get_stats(tenant->store, &store);
-	struct json_writer json;
-	json_init(&json, &response->body);
+	struct json_writer json = {.out = &response->body};
 	json_begin_object(&json);
 	json_member_cstring(&json, "version", WICK_VERSION);
 	json_member_int(&json, "uptime_s", (time_monotonic_ns() - server->started_ns) / NS_PER_S);
+	write_zone(&json);
 	write_agent(&json, server);
 	json_member_cstring(&json, "tenant", tenant->name);
 	json_member_object(&json, "data");
@@ -263,8 +280,7 @@ static int on_block(void *context, const struct store_block *block, struct error
 
 static int answer_blocks(struct call *call, struct error *err)
 {
-	struct json_writer json;
-	json_init(&json, &call->response->body);
+	struct json_writer json = {.out = &call->response->body};
 	json_begin_object(&json);
 	json_member_array(&json, "blocks");
 	int r = store_list_blocks(call->tenant->store, on_block, &json, err);
@@ -306,8 +322,7 @@ static int answer_delete(struct call *call, struct error *err)
 	log_info("deleted %llu samples of %.*s in %llu blocks, for tenant '%s'", (unsigned long long)result.samples,
 		 TEXT_LOGGED, text, (unsigned long long)result.blocks, call->tenant->name);
 	static const char *const names[] = {"blocks", "samples", "kept"};
-	struct json_writer json;
-	json_init(&json, &call->response->body);
+	struct json_writer json = {.out = &call->response->body};
 	write_counts(&json, names, (uint64_t[]){result.blocks, result.samples, result.kept}, 3);
 	return json_finish(&json, err);
 }
@@ -330,8 +345,7 @@ static int answer_compact(struct call *call, struct error *err)
 	static const char *const names[] = {"compactions", "blocks_before", "blocks", "bytes_before", "bytes"};
 	const uint64_t values[] = {after.compactions - before.compactions, before.blocks, after.blocks, before.block_bytes,
 				   after.block_bytes};
-	struct json_writer json;
-	json_init(&json, &call->response->body);
+	struct json_writer json = {.out = &call->response->body};
 	write_counts(&json, names, values, sizeof(values) / sizeof(*values));
 	return json_finish(&json, err);
 }

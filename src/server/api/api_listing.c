@@ -20,7 +20,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/time.h"
-#include "elf/demangle.h"
+#include "elf/demangle/demangle.h"
 #include "elf/disassemble.h"
 #include "render/flame.h"
 #include "render/listing.h"
@@ -140,12 +140,11 @@ static bool choose_span(const struct symbol_view *view, const struct listing_bin
 static int write_source(const struct listing_call *l, const struct listing_source *source, struct error *err)
 {
 	struct net_response *response = l->call->response;
-	struct json_writer json;
 	if (l->text) {
 		response->content_type = "text/plain; charset=utf-8";
 		return listing_source_write_text(source, l->colour, &response->body, err);
 	}
-	json_init(&json, &response->body);
+	struct json_writer json = {.out = &response->body};
 	json_begin_object(&json);
 	write_head(l, &json);
 	listing_source_write_json(source, &json);
@@ -182,11 +181,10 @@ static int answer_source(struct call *call, struct error *err)
 {
 	_cleanup_(listing_call_release) struct listing_call l = {.call = call};
 	_cleanup_(listing_lines_release) struct listing_lines lines = {0};
-	_cleanup_(buffer_release) struct buffer text = {0};
+	_cleanup_(buffer_release) struct buffer text = {.max = SOURCE_TEXT_BYTES_MAX};
 	struct listing_source source = {.lines = &lines, .from = ""};
 	struct error why = {0};
 	bool whole = call_flag(call, "whole");
-	buffer_init(&text, SOURCE_TEXT_BYTES_MAX);
 	int r = read_parameters(&l, err);
 	/* Empty ones are choices: the file that is unknown, the binary without a build-id. */
 	l.options.file = net_request_query(call->request, "file");
@@ -269,9 +267,7 @@ static const char *name_of(struct code_listing *c, const struct symbol_frame *fr
 	uint64_t known;
 	if (map64_get(&c->names, frame->function, &known))
 		return (const char *)(uintptr_t)known;
-	_cleanup_(buffer_release) struct buffer text = {0}, short_text = {0};
-	buffer_init(&text, DEMANGLE_OUTPUT_MAX);
-	buffer_init(&short_text, DEMANGLE_OUTPUT_MAX);
+	_cleanup_(buffer_release) struct buffer text = {.max = DEMANGLE_OUTPUT_MAX}, short_text = {.max = DEMANGLE_OUTPUT_MAX};
 	struct bytes name = bytes_of_string(frame->name);
 	if (demangle_symbol(frame->name, &text) > 0)
 		name = buffer_bytes(&text);
@@ -415,6 +411,11 @@ static int find_code(struct code_listing *c, struct error *err)
 	struct listing_options options = c->l->options;
 	options.build_id = binary->build_id;
 	options.function = c->function.function;
+	if (symbol_view_contents(c->view) && !c->why[0])
+		snprintf(c->why, sizeof(c->why),
+			 "%zu different files have this build-id: the function has this name in all of them, the code shown is "
+			 "of one",
+			 symbol_view_contents(c->view));
 	r = listing_build_range(c->l->result.profile, &options, binary->path, c->span.from, c->span.to, &c->range, err);
 	if (r == 0)
 		r = read_instructions(c, err);
@@ -434,12 +435,11 @@ static int write_code(const struct code_listing *c, struct error *err)
 				    .instructions = c->instructions,
 				    .count = c->count};
 	struct net_response *response = c->l->call->response;
-	struct json_writer json;
 	if (c->l->text) {
 		response->content_type = "text/plain; charset=utf-8";
 		return listing_code_write_text(&code, c->l->colour, &response->body, err);
 	}
-	json_init(&json, &response->body);
+	struct json_writer json = {.out = &response->body};
 	json_begin_object(&json);
 	write_head(c->l, &json);
 	listing_code_write_json(&code, &json);
@@ -450,9 +450,7 @@ static int write_code(const struct code_listing *c, struct error *err)
 static int answer_asm(struct call *call, struct error *err)
 {
 	_cleanup_(listing_call_release) struct listing_call l = {.call = call};
-	_cleanup_(code_listing_release) struct code_listing c = {.l = &l};
-	arena_init(&c.arena, 256 * 1024 * 1024);
-	map64_init(&c.names);
+	_cleanup_(code_listing_release) struct code_listing c = {.l = &l, .arena.max_bytes = 256 * 1024 * 1024};
 	int r = read_parameters(&l, err);
 	if (r == 0)
 		r = ask(&l);

@@ -29,16 +29,31 @@ static void write_item(struct json_writer *json, const char *item, const struct 
 	json_member_int(json, "last_ms", name->last_ns / NS_PER_MS);
 }
 
+/* What the page shows beside a type's name: what values are, and what becomes of those of a range. */
+static void write_type(struct json_writer *json, const struct query_name *name)
+{
+	struct profile_type type;
+	if (profile_type_parse(name->name, &type, NULL) < 0)
+		return;
+	const char *text = profile_type_describe(&type);
+	json_member_cstring(json, "aggregation", profile_type_is_gauge(&type) ? "average" : "sum");
+	if (text)
+		json_member_cstring(json, "description", text);
+}
+
 static int write_names(struct call *call, const char *list, const char *item, const struct query_names *names,
 		       struct error *err)
 {
-	struct json_writer json;
-	json_init(&json, &call->response->body);
+	struct json_writer json = {.out = &call->response->body};
 	json_begin_object(&json);
+	/* How the server reads a relative range: with first_ms, whether it begins before there is data. */
+	call_write_range(call, &json);
 	json_member_array(&json, list);
 	for (size_t i = 0; i < names->count; i++) {
 		json_begin_object(&json);
 		write_item(&json, item, &names->items[i], strcmp(list, "labels") == 0);
+		if (strcmp(list, "types") == 0)
+			write_type(&json, &names->items[i]);
 		json_end_object(&json);
 	}
 	json_end_array(&json);
@@ -124,17 +139,15 @@ static void write_rate(struct json_writer *json, const struct query_series *seri
 static int write_services(struct call *call, const char *label, const struct query_names *names,
 			  const struct query_series *series, struct error *err)
 {
-	struct json_writer json;
 	char unit[QUERY_UNIT_MAX];
-	json_init(&json, &call->response->body);
+	struct json_writer json = {.out = &call->response->body};
 	json_begin_object(&json);
 	json_member_cstring(&json, "label", label);
 	call_write_range(call, &json);
-	json_key(&json, "unit");
 	if (series->count)
-		json_string(&json, query_series_unit(series, unit));
+		json_member_cstring(&json, "unit", query_series_unit(series, unit));
 	else
-		json_null(&json);
+		json_member_null(&json, "unit");
 	json_member_array(&json, "services");
 	for (size_t i = 0; i < names->count; i++) {
 		json_begin_object(&json);
@@ -252,8 +265,7 @@ static int answer_cardinality(struct call *call, struct error *err)
 		return r;
 	if (labels.count)
 		qsort(labels.items, labels.count, sizeof(*labels.items), compare_values);
-	struct json_writer json;
-	json_init(&json, &call->response->body);
+	struct json_writer json = {.out = &call->response->body};
 	r = write_cardinality(call, &types, &labels, (size_t)limit, &json, err);
 	return r < 0 ? r : json_finish(&json, err);
 }

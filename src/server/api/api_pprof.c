@@ -93,8 +93,7 @@ static int join_sides(const struct profile *from, struct profile **ret, struct e
 	to->time_ns = from->time_ns;
 	to->duration_ns = from->duration_ns;
 	to->period = from->period;
-	*ret = to;
-	to = NULL;
+	*ret = TAKE(to);
 	return 0;
 }
 

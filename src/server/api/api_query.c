@@ -18,6 +18,7 @@
 /* ---- one merged profile ---- */
 
 struct answer {
+	const char *format;
 	struct call *call;
 	const struct query_result *result;
 	const struct profile *profile;
@@ -31,8 +32,7 @@ enum behind_head { HEAD_TREE, HEAD_TABLE, HEAD_ALONE };
 
 static int answer_json(const struct answer *answer, enum behind_head behind, struct error *err)
 {
-	struct json_writer json;
-	json_init(&json, answer->out);
+	struct json_writer json = {.out = answer->out};
 	json_begin_object(&json);
 	json_member_cstring(&json, "type", answer->flame->type);
 	json_member_cstring(&json, "unit", answer->flame->unit);
@@ -111,20 +111,10 @@ static int answer_pprof(const struct answer *answer, struct error *err)
 }
 
 /* In a format of format/, uncompressed: the connection may compress it. */
-static int answer_in(const char *name, const struct answer *answer, struct error *err)
+static int answer_encoded(const struct answer *answer, struct error *err)
 {
 	struct format_options options = {.symbol_server = false};
-	return format_encode(format_by_name(name), answer->profile, &options, answer->out, err);
-}
-
-static int answer_speedscope(const struct answer *answer, struct error *err)
-{
-	return answer_in("speedscope", answer, err);
-}
-
-static int answer_firefox(const struct answer *answer, struct error *err)
-{
-	return answer_in("firefox", answer, err);
+	return format_encode(format_by_name(answer->format), answer->profile, &options, answer->out, err);
 }
 
 static int answer_svg(const struct answer *answer, struct error *err)
@@ -147,8 +137,8 @@ static const struct answer_format {
 	{"top", "text/plain; charset=utf-8", answer_top, TREE_WHOLE, FLAME_UNNAMED_BY_BINARY, false},
 	{"folded", "text/plain; charset=utf-8", answer_folded, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
 	{"pprof", "application/octet-stream", answer_pprof, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
-	{"speedscope", "application/json", answer_speedscope, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
-	{"firefox", "application/json", answer_firefox, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
+	{"speedscope", "application/json", answer_encoded, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
+	{"firefox", "application/json", answer_encoded, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
 	{"svg", "image/svg+xml", answer_svg, TREE_WHOLE, FLAME_UNNAMED_BY_ADDRESS, false},
 };
 
@@ -209,7 +199,8 @@ static int answer_query(struct call *call, struct error *err)
 					format->tree == TREE_LARGEST ? (size_t)max_nodes : 0, &flame, err);
 	if (r < 0)
 		return r;
-	struct answer answer = {.call = call,
+	struct answer answer = {.format = format->name,
+				.call = call,
 				.result = &result,
 				.profile = result.profile,
 				.flame = flame,

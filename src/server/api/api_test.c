@@ -38,6 +38,7 @@ static void test_common_parameters(void **state)
 		{"timeout=120s", 200, ""},
 		{"timeout=121s", 400, "parameter 'timeout': '121s' is not between 1ns and 2 min"},
 		{"timeout=0s", 400, "parameter 'timeout'"},
+		{"timeout=9223372036s", 400, "parameter 'timeout'"}, /* too long to be added to any time */
 		{"timeout=-1s", 400, "parameter 'timeout'"},
 		{"timeout=soon", 400, "parameter 'timeout'"},
 		{"symbols_wait=0s", 200, ""},
@@ -213,12 +214,33 @@ static void test_account(void **state)
 	assert_int_equal(atomic_load(&counters->query_failures), failures + 1);
 }
 
+/* Samples that an agent keeps with less of their stack are not lost. */
+static void test_lost_samples(void **state)
+{
+	struct test_server *test = *state;
+	struct server *server = test->server;
+	static const struct link_loss losses[] = {
+		{"counts_full", 10}, {"no_user_stack", 4000}, {"off_cpu_full", 5}, {"events", 70}};
+	pthread_mutex_lock(&server->agent_lock);
+	server->agent_stats = (struct link_stats){.samples_taken = 990, .samples_dropped = 20, .loss_count = 4};
+	memcpy(server->agent_stats.losses, losses, sizeof(losses));
+	server->agent_seen = true;
+	pthread_mutex_unlock(&server->agent_lock);
+	test_expect(test, "GET /api/v1/status", 200, "\"samples_lost\":35,\"samples_dropped\":20");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_common_parameters), TEST(test_long_query), TEST(test_forms), TEST(test_stages), TEST(test_names),
-		TEST(test_changes),	      TEST(test_account),
+		TEST(test_common_parameters),
+		TEST(test_long_query),
+		TEST(test_forms),
+		TEST(test_stages),
+		TEST(test_names),
+		TEST(test_changes),
+		TEST(test_account),
+		TEST(test_lost_samples),
 	};
 	log_set_level(LOG_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);

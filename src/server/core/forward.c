@@ -124,7 +124,7 @@ static int more_labels(const struct profile *profile, const char *name, const st
 		       struct error *err)
 {
 	struct profile_type guessed, given;
-	labels_init(ret);
+	*ret = (struct labels){0};
 	int r = labels ? labels_copy(ret, labels, err) : 0;
 	profile_type_of(profile, 0, NULL, &guessed);
 	profile_type_of(profile, 0, name, &given);

@@ -40,6 +40,7 @@ const char *const refusal_names[REFUSALS] = {
 	[REFUSED_DISK] = "disk_full",
 	[REFUSED_MALFORMED] = "malformed",
 	[REFUSED_INVALID] = "invalid",
+	[REFUSED_AGE] = "age",
 	[REFUSED_OTHER] = "failure",
 };
 

@@ -126,7 +126,6 @@ static void test_labels_that_coincide(void **state)
 	enum refusal reason;
 	struct error err;
 	_cleanup_(labels_release) struct labels base = {0};
-	labels_init(&base);
 	assert_int_equal(labels_set(&base, "key1", "x", NULL), 0);
 	_cleanup_(profile_freep) struct profile *profile = make((size_t[]){5}, 1, "value");
 	assert_int_equal(check(profile, &(struct server_limits){.labels_per_series = 5}, &base, &reason, &err), 0);

@@ -54,12 +54,11 @@ enum grpc_code respond_grpc(struct net_response *response, enum grpc_code code, 
 /* One or two members, in place of what there may be of an answer. */
 static void respond_texts(struct net_response *response, int status, const char *const (*members)[2], size_t count)
 {
-	struct json_writer json;
+	struct json_writer json = {.out = &response->body};
 	response->status = status;
 	response->content_type = "application/json";
 	response->no_compress = false;
 	buffer_clear(&response->body);
-	json_init(&json, &response->body);
 	json_begin_object(&json);
 	for (size_t i = 0; i < count; i++)
 		json_member_cstring(&json, members[i][0], members[i][1]);

@@ -56,6 +56,9 @@ struct server {
 	struct net_route *routes;
 	int64_t started_ns; /* monotonic */
 	struct server_counters counters;
+	/* Rejected samples that the log was not told of yet, and when it will be told of more: monotonic */
+	atomic_uint_fast64_t rejected_unlogged;
+	atomic_int_fast64_t rejected_log_ns;
 	struct forward *forward;  /* NULL = nothing is forwarded */
 	atomic_size_t write_held; /* bytes that streams of Parca's Write wait with */
 

@@ -86,11 +86,10 @@ static void write_entry(struct json_writer *json, const struct slow_query *entry
 		json_member_double(json, phases[i], (double)entry->stats.read.phase_ns[i] / NS_PER_MS);
 	}
 	json_end_object(json);
-	json_key(json, "error");
 	if (entry->problem[0])
-		json_string(json, entry->problem);
+		json_member_cstring(json, "error", entry->problem);
 	else
-		json_null(json);
+		json_member_null(json, "error");
 	json_end_object(json);
 }
 
@@ -105,8 +104,7 @@ void api_slow(void *context, const struct net_request *request, struct net_respo
 		respond_error(response, http_status_of(r), err.message);
 		return;
 	}
-	struct json_writer json;
-	json_init(&json, &response->body);
+	struct json_writer json = {.out = &response->body};
 	json_begin_object(&json);
 	json_member_double(&json, "threshold_ms", (double)server->options.slow_query_ns / NS_PER_MS);
 	json_member_array(&json, "queries");

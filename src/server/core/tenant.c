@@ -183,6 +183,16 @@ static int open_snapshots(struct server *server, struct tenant *tenant, struct e
 }
 
 /* What a tenant has beside the store: all of it, or none. */
+/* Nobody was promised what a crash kept from being written, but a file that lost its end looks the same. */
+static void warn_of_cut(struct store *store, const char *directory)
+{
+	struct store_stats stats;
+	store_get_stats(store, &stats);
+	if (stats.log_cut_bytes)
+		log_warn("%s: the log ended inside a record; its last %llu bytes were cut off", directory,
+			 (unsigned long long)stats.log_cut_bytes);
+}
+
 static int open_others(struct server *server, struct tenant *tenant, struct error *err)
 {
 	int r = open_recordings(server, tenant, err);
@@ -209,6 +219,8 @@ static int tenant_open(struct server *server, struct tenant *tenant, struct erro
 		store_options_of(server, tenant, directory, &options);
 		if (!r)
 			r = store_open(&options, &store, err);
+		if (!r)
+			warn_of_cut(store, directory);
 		if (!r) {
 			r = open_others(server, tenant, err);
 			if (r < 0)
@@ -391,12 +403,7 @@ static void *watch(void *context)
 	uint64_t total_max = server->options.head_total_bytes ? server->options.head_total_bytes : size * HEAD_TOTAL_FACTOR;
 	pthread_mutex_lock(&server->tenants_lock);
 	while (!server->watch_stop) {
-		struct timespec until;
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += WATCH_INTERVAL_NS;
-		until.tv_sec += until.tv_nsec / NS_PER_S;
-		until.tv_nsec %= NS_PER_S;
-		pthread_cond_timedwait(&server->watch_wake, &server->tenants_lock, &until);
+		thread_wait_until(&server->watch_wake, &server->tenants_lock, time_monotonic_ns() + WATCH_INTERVAL_NS);
 		if (server->watch_stop)
 			break;
 		pthread_mutex_unlock(&server->tenants_lock);

@@ -2,9 +2,10 @@
 /*
  * Debug information: which binaries there are and what is known of them, what of it agents should send, and how they send it.
  *
- * Binaries and what is uploaded for them belong to no tenant: a build-id means the same to all. What may be sent is decided by
+ * Binaries belong to no tenant: a build-id means the same to all. What is uploaded for them is stored by tenant, and used for
+ * all. Several files may have one build-id: agents say which they have (elf/content_key.h). What may be sent is decided by
  * src/symbol/uploads.c; here it is turned into HTTP. A status tells a client what to do: 409 somebody has done it or is doing
- * it (`reason`), or go on elsewhere (`offset`), 503 and 507 later, everything else never.
+ * it, or it is one too many (`reason`), or go on elsewhere (`offset`), 503 and 507 later, everything else never.
  */
 #include <jansson.h>
 
@@ -31,15 +32,14 @@
 static void respond_failure(struct net_response *response, int code, const char *reason, const uint64_t *offset,
 			    const struct error *err)
 {
-	int status = code == -EINVAL ? 400 : http_status_of(code);
+	int status = code == -EINVAL ? 400 : code == -EDQUOT ? 409 : http_status_of(code);
 	if (status == 503 || status == 507 || code == -EBUSY)
 		net_response_header(response, "Retry-After", BUSY_RETRY_S);
 	respond_error(response, status, err->message);
 	if (!reason && !offset)
 		return;
-	struct json_writer json;
 	buffer_clear(&response->body);
-	json_init(&json, &response->body);
+	struct json_writer json = {.out = &response->body};
 	json_begin_object(&json);
 	json_member_cstring(&json, "error", err->message);
 	if (reason)
@@ -88,21 +88,22 @@ static void write_binary(struct json_writer *json, const struct symbol_status *b
 	json_member_cstring(json, "sources", symbol_sources_text(binary->sources, sources));
 	json_member_cstring(json, "why", binary->why);
 	json_member_cstring(json, "from", binary->from);
+	json_member_bool(json, "ambiguous", binary->contents > 1);
 	write_counters(json, names, values, sizeof(values) / sizeof(*values));
 	json_end_object(json);
 }
 
 static void write_uploads(struct json_writer *json, struct server *server)
 {
-	static const char *const names[] = {"files",   "bytes",	 "open",	   "begun",  "finished",
-					    "refused", "failed", "bytes_received", "evicted"};
+	static const char *const names[] = {"files",   "bytes",	 "open",	   "begun",   "finished",
+					    "refused", "failed", "bytes_received", "evicted", "contents_refused"};
 	struct uploads_stats stats;
 	uploads_get_stats(server->uploads, &stats);
 	json_member_object(json, "uploads");
 	json_member_bool(json, "enabled", !server->options.symbols.no_uploads);
 	write_counters(json, names,
 		       (uint64_t[]){stats.files, stats.bytes, stats.open, stats.begun, stats.finished, stats.refused,
-				    stats.failed, stats.bytes_received, stats.evicted},
+				    stats.failed, stats.bytes_received, stats.evicted, stats.contents_refused},
 		       sizeof(names) / sizeof(*names));
 	json_end_object(json);
 }
@@ -126,10 +127,9 @@ static void write_debuginfod(struct json_writer *json, struct server *server)
 static int write_binaries(struct server *server, const struct symbol_status *binaries, size_t count, size_t total,
 			  const size_t counts[SYMBOL_STATES], struct buffer *out, struct error *err)
 {
-	struct json_writer json;
 	struct symbolizer_stats stats;
 	symbolizer_get_stats(server->symbolizer, &stats);
-	json_init(&json, out);
+	struct json_writer json = {.out = out};
 	json_begin_object(&json);
 	json_member_array(&json, "binaries");
 	for (size_t i = 0; i < count; i++)
@@ -266,25 +266,45 @@ static enum debuginfo_want wants_kernel(struct server *server, const char *build
 	if (symbolizer_names_kernel(server->symbolizer, build_id))
 		return DEBUGINFO_NOT_WANTED;
 	if (uploads_has(server->uploads, build_id, UPLOAD_KALLSYMS) ||
-	    uploads_is_coming(server->uploads, build_id, UPLOAD_KALLSYMS))
+	    uploads_is_coming(server->uploads, build_id, UPLOAD_KALLSYMS, NULL))
 		return DEBUGINFO_LATER;
 	bool wanted = symbolizer_wants(server->symbolizer, build_id, path, &later);
 	return wanted || !later ? DEBUGINFO_WANTED : DEBUGINFO_LATER;
 }
 
-/* Programs and sources are never asked for: what of its code leaves a machine is for people to decide. */
-enum debuginfo_want debuginfo_wants(struct server *server, const char *build_id, const char *path, enum upload_kind kind)
+/* Of a binary that is not the only one of its id. */
+static enum debuginfo_want wants_content(struct server *server, const struct debuginfo_binary *binary)
 {
+	bool later = false;
+	bool wanted = symbolizer_wants_content(server->symbolizer, binary->build_id, binary->content, binary->path, &later);
+	return wanted ? DEBUGINFO_WANTED : later ? DEBUGINFO_LATER : DEBUGINFO_NOT_WANTED;
+}
+
+/*
+ * Programs and sources are never asked for: what of its code leaves a machine is for people to decide. Where agents have told
+ * of several binaries of an id, each is asked for, however well one of them is known: whose code it is that a profile speaks of
+ * is not told.
+ */
+enum debuginfo_want debuginfo_wants(struct server *server, const struct debuginfo_binary *binary, enum upload_kind kind)
+{
+	struct uploads *uploads = server->uploads;
+	const char *id = binary->build_id, *content = binary->content;
 	bool later = false;
 	if (server->options.symbols.no_uploads || (kind != UPLOAD_DEBUGINFO && kind != UPLOAD_KALLSYMS))
 		return DEBUGINFO_NOT_WANTED;
 	if (kind == UPLOAD_KALLSYMS)
-		return wants_kernel(server, build_id, path);
-	if (uploads_has(server->uploads, build_id, kind))
+		return wants_kernel(server, id, binary->path);
+	enum symbol_contents contents =
+		*content ? symbolizer_note_content(server->symbolizer, id, content, binary->path) : SYMBOL_CONTENT_ONLY;
+	bool is_only = contents == SYMBOL_CONTENT_ONLY;
+	if (contents == SYMBOL_CONTENT_TOO_MANY ||
+	    (is_only ? uploads_has(uploads, id, kind) : uploads_has_content(uploads, id, kind, content)))
 		return DEBUGINFO_NOT_WANTED;
-	if (uploads_is_coming(server->uploads, build_id, kind))
+	if (uploads_is_coming(uploads, id, kind, is_only ? NULL : content))
 		return DEBUGINFO_LATER;
-	bool wanted = symbolizer_wants(server->symbolizer, build_id, path, &later);
+	if (!is_only)
+		return wants_content(server, binary);
+	bool wanted = symbolizer_wants(server->symbolizer, id, binary->path, &later);
 	return wanted ? DEBUGINFO_WANTED : later ? DEBUGINFO_LATER : DEBUGINFO_NOT_WANTED;
 }
 
@@ -293,46 +313,62 @@ struct wanted {
 	struct buffer later_text;
 };
 
-static void write_wanted(struct wanted *wanted, struct server *server, const char *build_id, const char *path, const char *name)
+/* With what the client has said of it, so that it knows which one is meant. id_type NULL: nothing. */
+static void write_wanted(struct wanted *wanted, struct server *server, const struct debuginfo_binary *binary,
+			 const char *id_type, const char *name)
 {
 	enum upload_kind kind;
 	if (parse_kind(name, &kind) < 0)
 		return;
-	enum debuginfo_want want = debuginfo_wants(server, build_id, path, kind);
+	enum debuginfo_want want = debuginfo_wants(server, binary, kind);
 	if (want == DEBUGINFO_NOT_WANTED)
 		return;
 	struct json_writer *json = want == DEBUGINFO_WANTED ? &wanted->wanted : &wanted->later;
 	json_begin_object(json);
-	json_member_cstring(json, "build_id", build_id);
+	json_member_cstring(json, "build_id", binary->build_id);
+	if (id_type)
+		json_member_cstring(json, "id_type", id_type);
+	if (*binary->content)
+		json_member_cstring(json, "content", binary->content);
 	json_member_cstring(json, "kind", name);
 	json_end_object(json);
 }
 
-static void ask_for(struct wanted *wanted, struct server *server, const json_t *binary)
+/* "" where the client says nothing. */
+static const char *text_of(const json_t *object, const char *name)
 {
-	const char *build_id = json_string_value(json_object_get(binary, "build_id"));
-	const char *path = json_string_value(json_object_get(binary, "path"));
-	const json_t *kinds = json_object_get(binary, "kinds");
+	const char *text = json_string_value(json_object_get(object, name));
+	return text ? text : "";
+}
+
+static void ask_for(struct wanted *wanted, struct server *server, const json_t *asked)
+{
+	const struct debuginfo_binary binary = {
+		.build_id = text_of(asked, "build_id"), .content = text_of(asked, "content"), .path = text_of(asked, "path")};
+	const char *type = text_of(asked, "id_type");
+	const json_t *kinds = json_object_get(asked, "kinds");
+	enum file_id_type id_type;
 	/* One that cannot be helped must not keep the others from being answered. */
-	if (!build_id || !build_id_is_valid(build_id))
+	if (!build_id_is_valid(binary.build_id) || (*binary.content && !content_key_is_valid(binary.content)))
 		return;
+	if (!file_id_type_parse(type, &id_type))
+		type = NULL;
 	if (!kinds)
-		write_wanted(wanted, server, build_id, path ? path : "", upload_kind_names[UPLOAD_DEBUGINFO]);
+		write_wanted(wanted, server, &binary, type, upload_kind_names[UPLOAD_DEBUGINFO]);
 	for (size_t i = 0; i < json_array_size(kinds) && i < KINDS_MAX; i++) {
 		const char *name = json_string_value(json_array_get(kinds, i));
 		if (name)
-			write_wanted(wanted, server, build_id, path ? path : "", name);
+			write_wanted(wanted, server, &binary, type, name);
 	}
 }
 
 static int answer_wanted(struct server *server, const json_t *binaries, struct buffer *out, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer later = {0};
-	buffer_init(&later, out->max);
+	_cleanup_(buffer_release) struct buffer later = {.max = out->max};
 	struct wanted wanted;
-	json_init(&wanted.later, &later);
+	wanted.later = (struct json_writer){.out = &later};
 	json_begin_array(&wanted.later);
-	json_init(&wanted.wanted, out);
+	wanted.wanted = (struct json_writer){.out = out};
 	json_begin_object(&wanted.wanted);
 	json_member_bool(&wanted.wanted, "enabled", !server->options.symbols.no_uploads);
 	json_member_uint(&wanted.wanted, "retry_after_s", WANTED_RETRY_S);
@@ -398,13 +434,19 @@ static int copy_text(char *out, size_t size, const json_t *object, const char *n
 
 static int parse_begin(const json_t *body, struct upload_begin *begin, struct error *err)
 {
-	char kind[16] = "";
+	char kind[16] = "", type[8] = "";
 	const json_t *size = json_object_get(body, "size");
 	int r = copy_text(begin->build_id, sizeof(begin->build_id), body, "build_id", err);
 	if (!r)
 		r = copy_text(begin->hash, sizeof(begin->hash), body, "hash", err);
 	if (!r)
 		r = copy_text(kind, sizeof(kind), body, "kind", err);
+	if (!r)
+		r = copy_text(begin->content_key, sizeof(begin->content_key), body, "content", err);
+	if (!r)
+		r = copy_text(type, sizeof(type), body, "id_type", err);
+	if (!r && *type && !file_id_type_parse(type, &begin->id_type))
+		r = error_set(err, -EINVAL, "'id_type' is not one of gnu, hash, go");
 	if (!r && *kind && parse_kind(kind, &begin->kind) < 0)
 		r = error_set(err, -EINVAL, "'kind' is not one of debuginfo, executable, sources, kallsyms");
 	if (!r && (!json_is_integer(size) || json_integer_value(size) <= 0))
@@ -427,7 +469,11 @@ static int check_enabled(const struct server *server, struct error *err)
 
 static const char *reason_of(int code)
 {
-	return code == -EEXIST ? "exists" : code == -EBUSY ? "busy" : code == -EACCES ? "disabled" : NULL;
+	return code == -EEXIST	 ? "exists"
+	       : code == -EBUSY	 ? "busy"
+	       : code == -EDQUOT ? "contents"
+	       : code == -EACCES ? "disabled"
+				 : NULL;
 }
 
 /*
@@ -445,9 +491,21 @@ static int begin_or_replace(struct server *server, const struct upload_begin *be
 		return r;
 	struct upload_begin replacing = *begin;
 	replacing.force = true;
-	if (uploads_is_coming(server->uploads, begin->build_id, begin->kind))
+	if (uploads_is_coming(server->uploads, begin->build_id, begin->kind, NULL))
 		return error_set(err, -EBUSY, "another client is uploading this file");
 	return uploads_begin(server->uploads, &replacing, id, offset, err);
+}
+
+int debuginfo_set_tenant(struct server *server, const struct net_request *request, struct upload_begin *begin,
+			 struct error *err)
+{
+	const char *name = server->options.tenants ? net_request_header(request, TENANT_HEADER) : NULL;
+	if (!name || tenant_owns(server, request, NULL))
+		return 0;
+	int r = tenant_name_check(name, err);
+	if (r == 0)
+		snprintf(begin->tenant, sizeof(begin->tenant), "%s", name);
+	return r < 0 ? error_prefix(err, -EINVAL, "debug information") : 0;
 }
 
 void api_upload_begin(void *context, const struct net_request *request, struct net_response *response)
@@ -463,13 +521,14 @@ void api_upload_begin(void *context, const struct net_request *request, struct n
 	if (!r)
 		r = check_enabled(server, &err);
 	if (!r)
+		r = debuginfo_set_tenant(server, request, &begin, &err);
+	if (!r)
 		r = begin_or_replace(server, &begin, id, &offset, &err);
 	if (r < 0) {
 		respond_failure(response, r, reason_of(r), NULL, &err);
 		return;
 	}
-	struct json_writer json;
-	json_init(&json, &response->body);
+	struct json_writer json = {.out = &response->body};
 	json_begin_object(&json);
 	json_member_cstring(&json, "id", id);
 	write_counters(&json, (const char *const[]){"offset"}, &offset, 1);

@@ -5,6 +5,7 @@
 #include "server/test_server.h"
 
 #include "base/hash.h"
+#include "elf/test_elf.h"
 #include "server/debuginfo/api_debuginfo.h"
 
 #define UPLOADS "POST /api/v1/debuginfo/uploads\n\n"
@@ -69,6 +70,98 @@ static void test_wanted(void **state)
 		buffer_append_string(&many, ",0");
 	buffer_append_string(&many, "]}");
 	test_expect(test, buffer_string(&many), 400, "more than 1000 entries");
+}
+
+#define ONE    "11111111111111111111111111111111"
+#define TWO    "22222222222222222222222222222222"
+#define WANTED "POST /api/v1/debuginfo/wanted\n\n{\"binaries\":[%s]}"
+
+static void expect_wanted(struct test_server *test, const char *binaries, const char *part)
+{
+	char text[600];
+	snprintf(text, sizeof(text), WANTED, binaries);
+	test_expect(test, text, 200, part);
+}
+
+static void upload(struct test_server *test, const char *content)
+{
+	static const struct test_symbol symbol = {"main", 0, 16, STT_FUNC, STB_GLOBAL, 0};
+	struct upload_begin begin = {.build_id = TEST_ELF_BUILD_ID, .kind = UPLOAD_DEBUGINFO};
+	char id[UPLOAD_ID_MAX];
+	uint64_t offset;
+	struct buffer elf;
+	test_elf_build(&(struct test_elf){.symbols = &symbol, .symbol_count = 1}, &elf);
+	begin.size = elf.len;
+	snprintf(begin.content_key, sizeof(begin.content_key), "%s", content);
+	assert_int_equal(uploads_begin(test->server->uploads, &begin, id, &offset, NULL), 0);
+	assert_int_equal(uploads_write(test->server->uploads, id, 0, buffer_bytes(&elf), &offset, NULL), 0);
+	assert_int_equal(uploads_finish(test->server->uploads, id, NULL), 0);
+	buffer_release(&elf);
+}
+
+/* Two binaries of one id: the second is asked for, although the id is known, and so is the first. */
+static void test_wanted_contents(void **state)
+{
+	static const char id[] = "\"build_id\":\"" TEST_ELF_BUILD_ID "\"";
+	struct test_server *test = *state;
+	char one[300], two[300], old[200], answer[400];
+	snprintf(one, sizeof(one), "{%s,\"id_type\":\"gnu\",\"content\":\"" ONE "\"}", id);
+	snprintf(two, sizeof(two), "{%s,\"id_type\":\"gnu\",\"content\":\"" TWO "\"}", id);
+	snprintf(old, sizeof(old), "{%s}", id);
+	/* As an older agent has sent it: it stands for the only one there is. */
+	upload(test, "");
+	expect_wanted(test, old, "\"wanted\":[],\"later\":[]");
+	expect_wanted(test, one, "\"wanted\":[],\"later\":[]");
+	snprintf(answer, sizeof(answer),
+		 "\"wanted\":[{%s,\"id_type\":\"gnu\",\"content\":\"" TWO "\",\"kind\":\"debuginfo\"}],\"later\":[]", id);
+	expect_wanted(test, two, answer);
+	expect_wanted(test, one, "\"content\":\"" ONE "\",\"kind\":\"debuginfo\"}],\"later\":[]");
+	expect_wanted(test, old, "\"wanted\":[],\"later\":[]");
+	test_expect(test, "GET /api/v1/binaries", 200, "\"ambiguous\":true");
+	upload(test, TWO);
+	expect_wanted(test, two, "\"wanted\":[],\"later\":[]");
+	expect_wanted(test, one, "\"content\":\"" ONE "\",\"kind\":\"debuginfo\"}],\"later\":[]");
+	/* After a restart: the other one is known by what is there. */
+	test_server_reopen(test, NULL);
+	expect_wanted(test, two, "\"wanted\":[],\"later\":[]");
+	expect_wanted(test, one, "\"content\":\"" ONE "\",\"kind\":\"debuginfo\"}],\"later\":[]");
+}
+
+/* What says that it is a content and is none is not answered, and leads nowhere. */
+static void test_contents_that_are_none(void **state)
+{
+	static const char *const bad[] = {"x", "../../../../../../../../../etc/x", "1111111111111111111111111111111G",
+					  "111111111111111111111111111111111", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"};
+	struct test_server *test = *state;
+	char text[300];
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(text, sizeof(text), "{\"build_id\":\"abcd\",\"content\":\"%s\"}", bad[i]);
+		expect_wanted(test, text, "\"wanted\":[],\"later\":[]");
+		snprintf(text, sizeof(text), UPLOADS "{\"build_id\":\"abcd\",\"size\":5,\"content\":\"%s\"}", bad[i]);
+		test_expect(test, text, 400, i == 3 ? "'content' must be a string" : "a content key must be");
+	}
+	expect_wanted(test, "{\"build_id\":\"abcd\",\"content\":5,\"id_type\":7}",
+		      "{\"build_id\":\"abcd\",\"kind\":\"debuginfo\"}");
+	test_expect(test, UPLOADS "{\"build_id\":\"abcd\",\"size\":5,\"id_type\":\"pdb\"}", 400, "'id_type' is not one of");
+}
+
+/* As many as are told apart, here and on the disk. */
+static void test_too_many_contents(void **state)
+{
+	struct test_server *test = *state;
+	char text[300];
+	for (unsigned i = 0; i < 6; i++) {
+		snprintf(text, sizeof(text), "{\"build_id\":\"abcd\",\"content\":\"%032u\"}", i);
+		/* The first may have to wait until it was looked for elsewhere. */
+		expect_wanted(test, text, i < 4 ? "\"build_id\":\"abcd\"" : "\"wanted\":[],\"later\":[]");
+	}
+	test_expect(test, "GET /api/v1/binaries", 200, "too many different files have this id");
+	test_expect(test, "GET /metrics", 200, "wick_symbol_contents_refused_total 2\n");
+	for (unsigned i = 0; i < 5; i++) {
+		snprintf(text, sizeof(text), UPLOADS "{\"build_id\":\"abcd\",\"size\":5,\"content\":\"%032u\"}", i);
+		test_expect(test, text, i < 4 ? 201 : 409, i < 4 ? "\"offset\":0" : "\"reason\":\"contents\"");
+	}
+	test_expect(test, "GET /metrics", 200, "wick_debuginfo_uploads_contents_refused_total 1\n");
 }
 
 static void test_begin(void **state)
@@ -208,8 +301,16 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_wanted),	TEST(test_begin),    TEST(test_pieces),	  TEST(test_nonsense),
-		TEST(test_strange_ids), TEST(test_disabled), TEST(test_binaries),
+		TEST(test_wanted_contents),
+		TEST(test_contents_that_are_none),
+		TEST(test_too_many_contents),
+		TEST(test_wanted),
+		TEST(test_begin),
+		TEST(test_pieces),
+		TEST(test_nonsense),
+		TEST(test_strange_ids),
+		TEST(test_disabled),
+		TEST(test_binaries),
 	};
 	log_set_level(LOG_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);

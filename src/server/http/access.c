@@ -90,8 +90,7 @@ static bool token_equal(const char *given, size_t len, const char *token)
 /* The password of a Basic credential; false when malformed or too long. */
 static bool basic_password(const char *text, char *out, size_t size)
 {
-	_cleanup_(buffer_release) struct buffer decoded = {0};
-	buffer_init(&decoded, size);
+	_cleanup_(buffer_release) struct buffer decoded = {.max = size};
 	if (base64_decode(bytes_of_string(text), &decoded) < 0 || decoded.len >= size)
 		return false;
 	const uint8_t *colon = decoded.len ? memchr(decoded.data, ':', decoded.len) : NULL;

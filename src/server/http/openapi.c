@@ -21,8 +21,7 @@ void buildinfo_show(void *context, const struct net_request *request, struct net
 {
 	static const char *const empty[] = {"revision", "branch", "buildUser", "buildDate", "goVersion"};
 	struct error err = {0};
-	struct json_writer json;
-	json_init(&json, &response->body);
+	struct json_writer json = {.out = &response->body};
 	json_begin_object(&json);
 	json_member_cstring(&json, "status", "success");
 	json_member_object(&json, "data");

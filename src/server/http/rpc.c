@@ -264,8 +264,7 @@ static int append_message(const struct net_request *request, struct net_response
 			  struct buffer *out)
 {
 	const char *accepted = net_request_header(request, "grpc-accept-encoding");
-	_cleanup_(buffer_release) struct buffer packed = {0};
-	buffer_init(&packed, message.len);
+	_cleanup_(buffer_release) struct buffer packed = {.max = message.len};
 	if (!accepted || !strstr(accepted, "gzip") || message.len < COMPRESS_MIN ||
 	    gzip_compress(message, COMPRESS_LEVEL, &packed, NULL) < 0)
 		return append_frame(out, 0, message);
@@ -277,9 +276,7 @@ static int append_message(const struct net_request *request, struct net_response
 static int frame_answer(enum protocol protocol, const struct net_request *request, struct net_response *response,
 			const struct bytes *message, enum grpc_code code, const char *text)
 {
-	_cleanup_(buffer_release) struct buffer trailers = {0}, frames = {0};
-	buffer_init(&trailers, 4 * ERROR_MESSAGE_MAX);
-	buffer_init(&frames, ANSWER_MAX);
+	_cleanup_(buffer_release) struct buffer trailers = {.max = 4 * ERROR_MESSAGE_MAX}, frames = {.max = ANSWER_MAX};
 	buffer_printf(&trailers, "grpc-status: %d\r\n", (int)code);
 	if (code != GRPC_OK) {
 		buffer_append_string(&trailers, "grpc-message: ");
@@ -342,10 +339,9 @@ static void rpc_handle(void *context, const struct net_request *request, struct 
 	struct error err = {0};
 	struct bytes message;
 	_cleanup_(rooms_release) struct rooms rooms = {0};
-	_cleanup_(buffer_release) struct buffer converted = {0};
+	_cleanup_(buffer_release) struct buffer converted = {.max = ANSWER_MAX};
 	enum protocol protocol = protocol_of(request);
 	bool direct = protocol == PROTOCOL_GRPC || protocol == PROTOCOL_PROTO;
-	buffer_init(&converted, ANSWER_MAX);
 	call.method = find_method(net_request_path(request));
 	if (protocol == PROTOCOL_UNKNOWN || !call.method) {
 		net_response_header(response, "Accept-Post",

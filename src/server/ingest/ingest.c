@@ -11,11 +11,14 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "format/format.h"
 #include "server/http/rpc.h"
 #include "server/ingest/ingest_int.h"
+
+#define REJECTED_TEXT_MAX 256
 
 static void write_id(const void *key, size_t size, uint8_t id[static 16])
 {
@@ -50,6 +53,46 @@ static void identify(struct ingest *ingest, const struct profile *profile, const
 	write_id(&older, sizeof(older), ret->older_id);
 }
 
+/* "3 samples were rejected: 2 from before 2026-10-24T08:00:00Z, 1 from more than an hour ahead" */
+static void describe_rejected(const struct ingest *ingest, char out[static REJECTED_TEXT_MAX])
+{
+	const uint64_t counts[] = {ingest->late, ingest->future, ingest->rejected_samples - ingest->late - ingest->future};
+	static const char *const texts[] = {" from before ", " from more than an hour ahead",
+					    " in unknown columns of process_stats"};
+	char oldest[TIME_TEXT_MAX];
+	int len = snprintf(out, REJECTED_TEXT_MAX, "%llu samples were rejected", (unsigned long long)ingest->rejected_samples);
+	const char *between = ": ";
+	time_format(ingest->least_ns, oldest);
+	for (size_t i = 0; i < 3; i++) {
+		if (!counts[i])
+			continue;
+		len += snprintf(out + len, REJECTED_TEXT_MAX - (size_t)len, "%s%llu%s%s", between,
+				(unsigned long long)counts[i], texts[i], i == 0 ? oldest : "");
+		between = ", ";
+	}
+}
+
+/* Notes what was rejected of a profile. -EINVAL: that is all of it, and saying that it was stored would be a lie. */
+static int take_rejected(struct ingest *ingest, const struct store_append_result *result, struct error *err)
+{
+	struct ingest own = {.rejected_samples = result->refused,
+			     .late = result->late,
+			     .future = result->future,
+			     .least_ns = result->least_ns};
+	char text[REJECTED_TEXT_MAX];
+	ingest->rejected_samples += own.rejected_samples;
+	ingest->late += own.late;
+	ingest->future += own.future;
+	if (own.late)
+		ingest->least_ns = own.least_ns;
+	if (result->samples || !result->refused || result->duplicate)
+		return 0;
+	ingest->rejected_old++;
+	ingest->note.reason = REFUSED_AGE;
+	describe_rejected(&own, text);
+	return error_set(err, -EINVAL, "nothing was stored: %s", text);
+}
+
 int ingest_store(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
 		 size_t index, struct error *err)
 {
@@ -65,6 +108,8 @@ int ingest_store(struct ingest *ingest, const struct profile *profile, const cha
 	int r = limits_check_profile(ingest->tenant, profile, labels, &ingest->note, err);
 	if (!r)
 		r = store_append(ingest->tenant->store, profile, &options, &result, err);
+	if (!r)
+		r = take_rejected(ingest, &result, err);
 	if (r < 0)
 		return r;
 	limits_pay_samples(ingest->tenant, result.samples);
@@ -75,7 +120,6 @@ int ingest_store(struct ingest *ingest, const struct profile *profile, const cha
 	}
 	ingest->profiles++;
 	ingest->samples += result.samples;
-	ingest->rejected_samples += result.refused;
 	ingest->series += result.series;
 	ingest->duplicates += result.duplicate;
 	return 0;
@@ -102,9 +146,30 @@ static void find_reason(struct ingest *ingest, int r)
 		ingest->note.reason = refusal_of(r);
 }
 
+#define REJECTED_LOG_NS (60 * NS_PER_S)
+
+/* One line a minute, whatever comes. */
+static void log_rejected(const struct ingest *ingest)
+{
+	struct server *server = ingest->server;
+	int64_t now = time_monotonic_ns(), next = atomic_load(&server->rejected_log_ns);
+	if (!ingest->rejected_samples)
+		return;
+	atomic_fetch_add(&server->rejected_unlogged, ingest->rejected_samples);
+	if (now < next || !atomic_compare_exchange_strong(&server->rejected_log_ns, &next, now + REJECTED_LOG_NS))
+		return;
+	char text[REJECTED_TEXT_MAX];
+	describe_rejected(ingest, text);
+	uint64_t all = atomic_exchange(&server->rejected_unlogged, 0);
+	bool named = ingest->tenant && !ingest->tenant->is_default;
+	log_warn("ingest%s%s: %s (%llu since the last such line)", named ? " of tenant " : "",
+		 named ? ingest->tenant->name : "", text, (unsigned long long)all);
+}
+
 void ingest_count(struct ingest *ingest, int r)
 {
 	find_reason(ingest, r);
+	log_rejected(ingest);
 	count_in(&ingest->server->counters, ingest, r);
 	if (ingest->tenant)
 		count_in(&ingest->tenant->counters, ingest, r);
@@ -162,9 +227,18 @@ int ingest_finish_all(struct ingest *ingest, int r, const char *what, struct err
 const char *ingest_warning(struct ingest *ingest)
 {
 	/* Rejected samples alone are a warning: 0 profiles and a message. */
-	if (!ingest->rejected && ingest->rejected_samples)
-		snprintf(ingest->why, sizeof(ingest->why), REFUSED_SAMPLES_TEXT, (unsigned long long)ingest->rejected_samples);
+	if (ingest->rejected == ingest->rejected_old && ingest->rejected_samples)
+		describe_rejected(ingest, ingest->why);
 	return ingest->why[0] ? ingest->why : NULL;
+}
+
+void ingest_warn(const struct ingest *ingest, struct net_response *response)
+{
+	char text[REJECTED_TEXT_MAX];
+	if (!ingest->rejected_samples)
+		return;
+	describe_rejected(ingest, text);
+	net_response_header(response, "X-Wick-Warning", text);
 }
 
 /* Profiles come in by this path. */
@@ -218,7 +292,6 @@ static int ingest_any(struct ingest *ingest, const struct net_request *request, 
 	if (format_name && !format)
 		return error_set(err, -EINVAL, "unknown format '%.40s'; omit it to detect the format", format_name);
 	_cleanup_(labels_release) struct labels labels = {0};
-	labels_init(&labels);
 	int r = request_labels(request, &labels, err);
 	if (r < 0)
 		return r;
@@ -242,15 +315,14 @@ void ingest_profile(void *context, const struct net_request *request, struct net
 		respond_error(response, http_status_of(r), err.message);
 		return;
 	}
-	struct json_writer json;
-	json_init(&json, &response->body);
+	struct json_writer json = {.out = &response->body};
 	json_begin_object(&json);
 	json_member_uint(&json, "samples", ingest.samples);
 	json_member_uint(&json, "series", ingest.series);
 	json_member_bool(&json, "duplicate", ingest.duplicates > 0);
 	if (ingest.rejected_samples) {
-		char why[160];
-		snprintf(why, sizeof(why), REFUSED_SAMPLES_TEXT, (unsigned long long)ingest.rejected_samples);
+		char why[REJECTED_TEXT_MAX];
+		describe_rejected(&ingest, why);
 		json_member_uint(&json, "refused", ingest.rejected_samples);
 		json_member_cstring(&json, "why", why);
 	}

@@ -18,9 +18,6 @@
 #define INGEST_WRITE_PATH     PARCA_PROFILES_PATH "Write"
 #define INGEST_PUSH_PATH      "/push.v1.PusherService/Push"
 
-#define REFUSED_SAMPLES_TEXT                                                                                                   \
-	"%llu samples were rejected: too old, too far in the future, or in unknown columns of process_stats"
-
 /* One request on its way in. */
 struct ingest {
 	struct server *server;
@@ -31,7 +28,10 @@ struct ingest {
 	uint64_t salt;	     /* what besides the body makes a request itself: a hash, 0 = nothing */
 	uint64_t profiles, samples, series, duplicates;
 	uint64_t rejected;	     /* profiles of it that were not stored, and never will be */
-	uint64_t rejected_samples;   /* of profiles of which the rest was stored */
+	uint64_t rejected_samples;   /* of profiles, whether the rest was stored or there was none */
+	uint64_t late, future;	     /* of these: too old, too far in the future; the others are in unknown columns */
+	uint64_t rejected_old;	     /* profiles, of the rejected ones, that had no other samples */
+	int64_t least_ns;	     /* what was before this is too old */
 	bool counted;		     /* all profiles were rejected: the failure is in the counts already */
 	struct refusal_note note;    /* of the failure, or of the profile at hand; REFUSALS = what its code says */
 	struct refusal_note first;   /* of the first that was rejected */
@@ -59,6 +59,8 @@ int ingest_finish_all(struct ingest *ingest, int r, const char *what, struct err
 void ingest_count(struct ingest *ingest, int r);
 /* The text of a partial success; NULL if there is nothing to say. */
 const char *ingest_warning(struct ingest *ingest);
+/* For protocols whose answers have no room for one: says in a header how many samples were rejected, if some were. */
+void ingest_warn(const struct ingest *ingest, struct net_response *response);
 
 /* A request of series, each with labels and pprofs: Pyroscope's push and Parca's WriteRaw (pyroscope/push.c). */
 struct rpc_call;

@@ -26,8 +26,7 @@ static enum id_label id_label_of(const struct profile *profile, const struct pro
 /* Leaves *ret alone unless the text is an id of this size. */
 static bool take_id(struct bytes text, uint8_t *ret, size_t size)
 {
-	_cleanup_(buffer_release) struct buffer id = {0};
-	buffer_init(&id, 16);
+	_cleanup_(buffer_release) struct buffer id = {.max = 16};
 	if (text.len != 2 * size || text_parse_hex(text, &id) < 0)
 		return false;
 	memcpy(ret, id.data, size);

@@ -220,9 +220,8 @@ static void test_otlp_failures(void **state)
 	test_expect(&test, "POST " INGEST_OTLP_HTTP_PATH "\nContent-Type: application/json; charset=utf-8\n\n{}", 200, "{}");
 	assert_int_equal(test_ask(&test, "POST " INGEST_OTLP_HTTP_PATH "\n\n\377\377\377"), 400);
 	assert_string_equal(test.response.content_type, "application/x-protobuf");
-	struct pb_cursor cursor;
 	struct pb_field field;
-	pb_open(&cursor, buffer_bytes(&test.response.body));
+	struct pb_cursor cursor = pb_open(buffer_bytes(&test.response.body));
 	assert_int_equal(pb_next(&cursor, &field, NULL), 1);
 	assert_int_equal(field.number, 1);
 	assert_int_equal(field.value, GRPC_INVALID_ARGUMENT);
@@ -271,15 +270,85 @@ static void test_otlp_too_old(void **state)
 	assert_int_equal(count_of(&test.server->counters.ingest_samples_refused), 2);
 	assert_int_equal(count_of(&test.server->counters.ingest_partial), 2);
 	assert_int_equal(count_of(&test.server->counters.ingest_samples), 0);
+	/* 1 partial_success { 1 rejected_profiles  2 error_message } */
+	assert_int_equal(test_ask_bytes(&test, "POST " INGEST_OTLP_HTTP_PATH, buffer_bytes(&body)), 200);
+	struct pb_field partial, rejected;
+	struct pb_cursor outer = pb_open(buffer_bytes(&test.response.body)), inner;
+	assert_int_equal(pb_next(&outer, &partial, NULL), 1);
+	inner = pb_open(partial.bytes);
+	assert_int_equal(pb_next(&inner, &rejected, NULL), 1);
+	assert_int_equal(rejected.number, 1);
+	assert_int_equal(rejected.value, 1);
+	/* Sent again it is no duplicate: nothing is there. */
+	assert_int_equal(count_of(&test.server->counters.ingest_duplicates), 0);
+	assert_int_equal(count_of(&test.server->counters.refusals[REFUSED_AGE]), 3);
+	test_server_close(&test);
+}
+
+/* What is a duplicate knows no oldest time: it must not replace that of a profile beside it. */
+static void test_too_old_beside_a_duplicate(void **state)
+{
+	_cleanup_(buffer_release) struct buffer both = otlp_request("work", time_now_ns() - 400 * 86400 * NS_PER_S);
+	_cleanup_(buffer_release) struct buffer fresh = otlp_request("work", time_now_ns() - NS_PER_S);
+	struct test_server test;
+	test_server_open(&test, NULL);
+	assert_int_equal(buffer_append(&both, fresh.data, fresh.len), 0); /* repeated fields go on */
+	for (uint64_t round = 0; round < 2; round++) {
+		assert_int_equal(test_ask_bytes(&test, "POST " INGEST_OTLP_HTTP_PATH, buffer_bytes(&both)), 200);
+		assert_int_equal(count_of(&test.server->counters.ingest_duplicates), round);
+		assert_non_null(strstr(test.text, " from before 20"));
+	}
+	test_server_close(&test);
+}
+
+/* Other doors: an error where nothing is left, a warning beside what is stored. */
+static void test_too_old(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	_cleanup_(buffer_release) struct buffer body = {.max = MIB};
+	struct test_server test;
+	test_server_open(&test, NULL);
+	test_expect(&test, "POST /ingest?name=shop.cpu&from=1000000000&until=1000000010\n\nmain;a 5\n", 422,
+		    "nothing was stored");
+	assert_true(test_has_header(&test, "X-Wick-Limit: age"));
+	/* One sample of now, and one of last year. */
+	_cleanup_(buffer_release) struct buffer both = otlp_request("work", time_now_ns() - NS_PER_S);
+	assert_int_equal(format_decode(format_by_name("otlp"), buffer_bytes(&both),
+				       &(struct format_options){.input_name = "both"}, &profile, NULL),
+			 0);
+	struct profile_sample old = profile->samples[0];
+	old.time_ns -= 400 * 86400 * NS_PER_S;
+	assert_int_equal(profile_add_sample(profile, &old, &(int64_t){7}, NULL), 0);
+	assert_int_equal(format_encode(format_by_name("otlp"), profile, &(struct format_options){0}, &body, NULL), 0);
+	assert_int_equal(test_ask_bytes(&test, "POST /api/v1/ingest?format=otlp", buffer_bytes(&body)), 200);
+	assert_non_null(strstr(test.text, "\"refused\":1"));
+	assert_non_null(strstr(test.text, "1 from before "));
+	for (size_t i = 0; i < profile->sample_count; i++)
+		profile->samples[i].time_ns = old.time_ns;
+	buffer_clear(&body);
+	assert_int_equal(format_encode(format_by_name("otlp"), profile, &(struct format_options){0}, &body, NULL), 0);
+	assert_int_equal(test_ask_bytes(&test, "POST /api/v1/ingest?format=otlp", buffer_bytes(&body)), 422);
+	assert_non_null(strstr(test.text, "2 from before "));
+	assert_int_equal(count_of(&test.server->counters.ingest_samples_refused), 4);
+	/* One line of the log for all of them. */
+	assert_int_equal(count_of(&test.server->rejected_unlogged), 3);
 	test_server_close(&test);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_stores),	      cmocka_unit_test(test_refusals),	cmocka_unit_test(test_body_too_large),
-		cmocka_unit_test(test_limits),	      cmocka_unit_test(test_otlp),	cmocka_unit_test(test_otlp_lost),
-		cmocka_unit_test(test_otlp_failures), cmocka_unit_test(test_otlp_rate), cmocka_unit_test(test_otlp_too_old),
+		cmocka_unit_test(test_stores),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_body_too_large),
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_otlp),
+		cmocka_unit_test(test_otlp_lost),
+		cmocka_unit_test(test_otlp_failures),
+		cmocka_unit_test(test_otlp_rate),
+		cmocka_unit_test(test_otlp_too_old),
+		cmocka_unit_test(test_too_old),
+		cmocka_unit_test(test_too_old_beside_a_duplicate),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

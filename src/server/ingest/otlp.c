@@ -38,8 +38,7 @@ static bool is_json(const struct net_request *request)
 
 static int decode_json(struct bytes json, struct otlp_request *ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer message = {0};
-	buffer_init(&message, json.len + KIB);
+	_cleanup_(buffer_release) struct buffer message = {.max = json.len + KIB};
 	int r = otlp_json_to_binary(json, &message, err);
 	return r < 0 ? r : otlp_decode(buffer_bytes(&message), NULL, ret, err);
 }
@@ -50,6 +49,9 @@ static int store_all(struct ingest *ingest, bool json, struct error *err)
 	int r = json ? decode_json(ingest->body, &request, err) : otlp_decode(ingest->body, NULL, &request, err);
 	for (size_t i = 0; i < request.count && !r; i++)
 		r = ingest_store_next(ingest, request.profiles[i], forward_take_name(request.profiles[i]), NULL, i, err);
+	/* Samples that are too old are no mistake of the request: it was taken, and says how many profiles are not stored. */
+	if (!r && ingest->rejected && ingest->rejected == ingest->rejected_old)
+		return 0;
 	return ingest_finish_all(ingest, r, "OTLP request", err);
 }
 
@@ -78,8 +80,7 @@ static int handle(struct server *server, const struct net_request *request, bool
 	}
 	if (!ingest.duplicates)
 		count_lost(server, net_request_header(request, EXPORT_LOST_HEADER));
-	_cleanup_(buffer_release) struct buffer message = {0};
-	buffer_init(&message, 4 * KIB);
+	_cleanup_(buffer_release) struct buffer message = {.max = 4 * KIB};
 	r = otlp_encode_response(ingest.rejected, ingest_warning(&ingest), json ? &message : &response->body, err);
 	return r < 0 || !json ? r : otlp_json_from_response(buffer_bytes(&message), &response->body, err);
 }
@@ -109,8 +110,7 @@ static int write_status(struct buffer *out, enum grpc_code code, const char *tex
 
 static void write_status_json(struct net_response *response, enum grpc_code code, const char *text)
 {
-	struct json_writer json;
-	json_init(&json, &response->body);
+	struct json_writer json = {.out = &response->body};
 	json_begin_object(&json);
 	json_member_int(&json, "code", code);
 	json_member_cstring(&json, "message", text);
@@ -129,10 +129,8 @@ static unsigned retry_seconds_of(const struct net_response *response)
 
 static void add_details(struct net_response *response, enum grpc_code code, const char *text)
 {
-	_cleanup_(buffer_release) struct buffer status = {0}, encoded = {0};
+	_cleanup_(buffer_release) struct buffer status = {.max = DETAILS_MAX}, encoded = {.max = 2 * DETAILS_MAX};
 	unsigned seconds = retry_seconds_of(response);
-	buffer_init(&status, DETAILS_MAX);
-	buffer_init(&encoded, 2 * DETAILS_MAX);
 	if (!seconds || write_status(&status, code, text, seconds) < 0 || base64_encode(buffer_bytes(&status), &encoded) < 0)
 		return;
 	/* gRPC's binary headers have no padding. */

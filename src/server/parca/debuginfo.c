@@ -62,11 +62,10 @@ struct request {
 
 static int parse_request(struct bytes message, struct request *ret, struct error *err)
 {
-	struct pb_cursor cursor;
 	struct pb_field field;
 	int r;
 	*ret = (struct request){0};
-	pb_open(&cursor, message);
+	struct pb_cursor cursor = pb_open(message);
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
 		if (field.number >= FIELDS_MAX)
 			continue;
@@ -97,6 +96,9 @@ static int parse_subject(struct bytes build_id, struct bytes hash, bool force, u
 	ret->named_hex = build_id_is_valid(ret->begin.build_id) && strlen(ret->begin.build_id) >= 4;
 	ret->begin.kind = type <= UPLOAD_SOURCES ? (enum upload_kind)type : UPLOAD_KINDS;
 	ret->begin.without_build_id = id_type == BUILD_ID_TYPE_HASH || id_type == BUILD_ID_TYPE_GO;
+	ret->begin.id_type = id_type == BUILD_ID_TYPE_HASH ? FILE_ID_HASH
+			     : id_type == BUILD_ID_TYPE_GO ? FILE_ID_GO
+							   : FILE_ID_GNU;
 	if (hash.len)
 		snprintf(ret->begin.hash, sizeof(ret->begin.hash), "parca%.*s", hash.len < 59 ? (int)hash.len : 59,
 			 (const char *)hash.data);
@@ -129,7 +131,7 @@ static const char *decide_upload(struct server *server, const struct subject *su
 		return REASON_DISABLED;
 	if (!subject->named_hex || begin->kind == UPLOAD_KINDS)
 		return REASON_NO_HEX;
-	if (uploads_is_coming(uploads, begin->build_id, begin->kind)) {
+	if (uploads_is_coming(uploads, begin->build_id, begin->kind, NULL)) {
 		*ret_should = begin->force;
 		return begin->force ? REASON_RESTART : REASON_IN_PROGRESS;
 	}
@@ -212,6 +214,8 @@ void parca_initiate(void *context, const struct net_request *request, struct net
 		r = error_set(&err, -EINVAL, "hash must be set");
 	if (!r && !in.numbers[2])
 		r = error_set(&err, -EINVAL, "size must be set");
+	if (!r)
+		r = debuginfo_set_tenant(context, request, &subject.begin, &err);
 	if (r < 0) {
 		respond_grpc(response, grpc_code_of(r), err.message);
 		return;
@@ -289,8 +293,7 @@ static enum grpc_code on_end(void *context, const struct net_request *request, s
 			     struct net_response *response)
 {
 	struct stream *upload = *net_stream_slot(stream);
-	_cleanup_(buffer_release) struct buffer message = {0};
-	buffer_init(&message, 1024);
+	_cleanup_(buffer_release) struct buffer message = {.max = 1024};
 	if (!upload)
 		respond_grpc(response, GRPC_UNKNOWN, "failed to receive upload info: the stream was empty");
 	else if (pb_write_string(&message, 1, upload->build_id) < 0 || pb_write_varint(&message, 2, upload->at) < 0)

@@ -14,15 +14,21 @@ struct parca {
 struct parca_selection {
 	const char *query;
 	int64_t from_ns, to_ns; /* both included */
+	int64_t time_ns;	/* of a single profile, instead of these */
 	bool given;
 };
-struct parca_query {
-	uint64_t mode, report;
+/* All requests of the service: a message has some of this. */
+struct parca_request {
+	struct bytes message;
+	int64_t start_ns, end_ns, step_ns;
+	const char *type, *name, *query; /* "" = not there */
+	struct rpc_list list, groups;
+	uint64_t limit, mode, report;
 	struct parca_selection selection, base;
 	bool is_diff, absolute;
-	double threshold; /* percent of the total that a node must have; 0 = none */
+	float threshold; /* percent of the total that a node must have; 0 = none */
 };
-int parca_report(struct parca *p, const struct parca_query *in, struct error *err);
+int parca_report(struct parca *p, const struct parca_request *in, struct error *err);
 
 /* parca/messages.c: for clients that speak JSON. */
 extern const struct pb_json_message parca_empty, parca_types_request, parca_types_answer, parca_labels_request,

@@ -37,10 +37,9 @@ static const struct pb_json_message write_answer = {"WriteRawResponse", NULL, 0}
 static int write_raw(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)
 {
 	struct raw_series form = {.field = 2, .what = "WriteRawRequest.series", .label_sets = true};
-	struct pb_cursor cursor;
 	struct pb_field field;
+	struct pb_cursor cursor = pb_open(request);
 	int r;
-	pb_open(&cursor, request);
 	while ((r = pb_next(&cursor, &field, err)) > 0)
 		if (field.number == 3 && field.wire == PB_VARINT)
 			form.normalized = field.value != 0;
@@ -72,6 +71,8 @@ int ingest_parca_arrow(struct server *server, const struct net_request *request,
 	ingest_count(&ingest, r);
 	if (r < 0)
 		refusal_headers(response, r, &ingest.note);
+	else
+		ingest_warn(&ingest, response);
 	return r;
 }
 

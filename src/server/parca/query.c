@@ -33,104 +33,92 @@
 #define POINTS_LEAST 100
 #define POINTS_MOST  11000
 #define STEP_LEAST_S 10
-#define MATCHERS_MAX 64
-#define SECONDS_MAX  (INT64_MAX / NS_PER_S - 1)
+#define LIST_MAX     64
 #define MODE_SINGLE  0
 #define MODE_DIFF    1
 #define MODE_MERGE   2
-#define TEXT_MAX     (1024 * 1024)
 
 /* ---- requests ---- */
 
-static int parse_time(struct pb_cursor *outer, struct bytes message, int64_t *ret, struct error *err)
-{
-	struct pb_cursor cursor;
-	struct pb_field field;
-	int64_t parts[3] = {0};
-	int r;
-	pb_open_nested(&cursor, outer, message);
-	while ((r = pb_next(&cursor, &field, err)) > 0)
-		if (field.wire == PB_VARINT && field.number <= 2)
-			parts[field.number] = (int64_t)field.value;
-	if (r < 0)
-		return r;
-	if (parts[1] < 0 || parts[1] > SECONDS_MAX || parts[2] < 0 || parts[2] >= NS_PER_S)
-		return error_set(err, -EINVAL, "a time of the request is before 1970 or too far in the future");
-	*ret = parts[1] * NS_PER_S + parts[2];
-	return 0;
-}
+#define IN(member) offsetof(struct parca_request, member)
+#define OF(member) offsetof(struct parca_selection, member)
 
-/* The fields that the simple requests have, each under its own number. */
-struct fields {
-	uint32_t start, end, time, type, name, query, list, limit, step;
-};
-struct simple {
-	int64_t start_ns, end_ns, step_ns;
-	const char *type, *name, *query;
-	const char *list[MATCHERS_MAX];
-	size_t list_count;
-	uint64_t limit;
+/* MergeProfile, SingleProfile; ProfileDiffSelection; DiffProfile; GroupBy */
+static const struct rpc_member selection_members[] = {
+	{"query", OF(query)}, {"start", OF(from_ns)}, {"end", OF(to_ns)}, {"time", OF(time_ns)}, {0}};
+static const struct rpc_member side_members[] = {{"merge", 0, RPC_WITHIN, selection_members},
+						 {"merge", OF(given), RPC_GIVEN},
+						 {"single", 0, RPC_WITHIN, selection_members},
+						 {"single", OF(given), RPC_GIVEN},
+						 {0}};
+static const struct rpc_member diff_members[] = {{"a", IN(base), RPC_WITHIN, side_members},
+						 {"b", IN(selection), RPC_WITHIN, side_members},
+						 {"absolute", IN(absolute)},
+						 {0}};
+static const struct rpc_member group_members[] = {{"fields", IN(groups), RPC_LIST}, {0}};
+
+static const struct rpc_member members[] = {
+	{"start", IN(start_ns)},
+	{"end", IN(end_ns)},
+	{"step", IN(step_ns)},
+	{"limit", IN(limit)},
+	{"profileType", IN(type)},
+	{"labelName", IN(name)},
+	{"query", IN(query)},
+	{"match", IN(list), RPC_LIST},
+	{"sumBy", IN(list), RPC_LIST},
+	{"mode", IN(mode)},
+	{"reportType", IN(report)},
+	{"nodeTrimThreshold", IN(threshold)},
+	{"merge", IN(selection), RPC_WITHIN, selection_members},
+	{"merge", IN(selection.given), RPC_GIVEN},
+	{"single", IN(selection), RPC_WITHIN, selection_members},
+	{"single", IN(selection.given), RPC_GIVEN},
+	{"diff", 0, RPC_WITHIN, diff_members},
+	{"groupBy", 0, RPC_WITHIN, group_members},
+	{0},
 };
 
-static int take_field(struct parca *p, struct pb_cursor *cursor, const struct pb_field *field, const struct fields *fields,
-		      struct simple *ret, struct error *err)
+/* A single profile is that of a time, to the millisecond. */
+static void set_single(struct parca_selection *selection)
 {
-	uint32_t number = field->number;
-	if (field->wire == PB_VARINT && number == fields->limit)
-		ret->limit = field->value;
-	if (field->wire != PB_BYTES)
-		return 0;
-	if (number == fields->start)
-		return parse_time(cursor, field->bytes, &ret->start_ns, err);
-	if (number == fields->end)
-		return parse_time(cursor, field->bytes, &ret->end_ns, err);
-	if (number == fields->step)
-		return parse_time(cursor, field->bytes, &ret->step_ns, err);
-	if (number == fields->type)
-		return pyroscope_take_text(&p->call, field->bytes, &ret->type, err);
-	if (number == fields->name)
-		return pyroscope_take_text(&p->call, field->bytes, &ret->name, err);
-	if (number == fields->query)
-		return pyroscope_take_text(&p->call, field->bytes, &ret->query, err);
-	if (number != fields->list)
-		return 0;
-	if (ret->list_count == MATCHERS_MAX)
-		return error_set(err, -EINVAL, "a list of the request has more than %d items", MATCHERS_MAX);
-	return pyroscope_take_text(&p->call, field->bytes, &ret->list[ret->list_count++], err);
+	if (!selection->time_ns)
+		return;
+	selection->from_ns = selection->time_ns;
+	selection->to_ns = selection->time_ns + NS_PER_MS - 1;
 }
 
 /* Also sets the range and the type of the query. */
-static int parse_simple(struct parca *p, struct bytes message, const struct fields *fields, struct simple *ret,
-			struct error *err)
+static int parse(struct parca *p, struct bytes message, const struct pb_json_message *form, struct parca_request *ret,
+		 struct error *err)
 {
-	struct pb_cursor cursor;
-	struct pb_field field;
-	int r;
-	*ret = (struct simple){.type = "", .name = "", .query = ""};
-	pb_open(&cursor, message);
-	while ((r = pb_next(&cursor, &field, err)) > 0) {
-		r = take_field(p, &cursor, &field, fields, ret, err);
-		if (r < 0)
-			return r;
-	}
+	const struct rpc_reader reader = {members, &p->call.arena, LIST_MAX};
+	*ret = (struct parca_request){
+		.type = "", .name = "", .query = "", .selection.query = "", .base.query = "", .message = message};
+	int r = rpc_read(&reader, message, form, ret, err);
 	if (!r && ret->end_ns && ret->start_ns > ret->end_ns)
 		r = error_set(err, -EINVAL, "start timestamp must be before end");
 	/* Without times all of time is meant: what asks so is answered from indexes. */
 	p->call.query.from_ns = ret->start_ns;
 	p->call.query.to_ns = ret->end_ns ? ret->end_ns + 1 : time_now_ns() + STORE_FUTURE_NS;
 	p->call.query.type = *ret->type ? ret->type : NULL;
+	set_single(&ret->selection);
+	set_single(&ret->base);
 	return r;
 }
 
 /* ---- a call ---- */
 
-static int run(struct rpc_call *call, struct bytes request, int (*answer)(struct parca *, struct bytes, struct error *),
-	       struct buffer *out, struct error *err)
+static int run(struct rpc_call *call, struct bytes request,
+	       int (*answer)(struct parca *, struct parca_request *, struct error *), struct buffer *out, struct error *err)
 {
 	struct parca p = {.out = out};
+	struct parca_request in;
 	int r = pyroscope_init(&p.call, call->server, call->request, call->response, call->timeout_ns, err);
 	if (!r)
-		r = answer(&p, request, err);
+		r = parse(&p, request, call->method->request, &in, err);
+	if (!r)
+		r = answer(&p, &in, err);
 	if (r < 0 && p.call.unimplemented)
 		call->code = GRPC_UNIMPLEMENTED;
 	pyroscope_finish(&p.call, r, err);
@@ -156,15 +144,10 @@ static int write_type(struct buffer *out, const struct profile_type *type)
 	return pb_end(out, mark);
 }
 
-static int answer_types(struct parca *p, struct bytes request, struct error *err)
+static int answer_types(struct parca *p, struct parca_request *in, struct error *err)
 {
-	static const struct fields fields = {.start = 1, .end = 2};
 	_cleanup_(query_names_release) struct query_names types = {0};
-	struct simple in;
-	int r = parse_simple(p, request, &fields, &in, err);
-	if (r < 0)
-		return r;
-	r = query_types(p->call.tenant->store, &p->call.query, &types, &p->call.stats, err);
+	int r = query_types(p->call.tenant->store, &p->call.query, &types, &p->call.stats, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; !r && i < types.count; i++) {
@@ -178,14 +161,14 @@ static int answer_types(struct parca *p, struct bytes request, struct error *err
 HANDLER(types)
 
 /* The names that any of the matchers leaves, without doubles, sorted. */
-static int find_names(struct parca *p, const struct simple *in, struct pyroscope_names *ret, struct error *err)
+static int find_names(struct parca *p, const struct parca_request *in, struct pyroscope_names *ret, struct error *err)
 {
 	struct query *query = &p->call.query;
-	size_t lists = in->list_count ? in->list_count : 1;
+	size_t lists = in->list.count ? in->list.count : 1;
 	int r = pyroscope_names_init(ret, err);
 	for (size_t i = 0; !r && i < lists; i++) {
 		_cleanup_(query_names_release) struct query_names found = {0};
-		query->selector = in->list_count ? in->list[i] : "";
+		query->selector = in->list.count ? in->list.items[i] : "";
 		r = *in->name ? query_label_values(p->call.tenant->store, query, in->name, "", 0, &found, &p->call.stats, err)
 			      : query_label_names(p->call.tenant->store, query, &found, &p->call.stats, err);
 		for (size_t k = 0; !r && k < found.count; k++)
@@ -194,38 +177,21 @@ static int find_names(struct parca *p, const struct simple *in, struct pyroscope
 	return r < 0 ? r : pyroscope_names_finish(ret, err);
 }
 
-static int write_names(struct parca *p, const struct simple *in, struct error *err)
+static int answer_labels(struct parca *p, struct parca_request *in, struct error *err)
 {
 	_cleanup_(pyroscope_names_release) struct pyroscope_names names = {0};
 	int r = find_names(p, in, &names, err);
 	return r < 0 ? r : pyroscope_write_names(&names, p->out, err);
 }
-
-static int answer_labels(struct parca *p, struct bytes request, struct error *err)
-{
-	static const struct fields fields = {.list = 1, .start = 2, .end = 3, .type = 4};
-	struct simple in;
-	int r = parse_simple(p, request, &fields, &in, err);
-	if (r < 0)
-		return r;
-	return write_names(p, &in, err);
-}
 HANDLER(labels)
 
-static int answer_values(struct parca *p, struct bytes request, struct error *err)
+static int answer_values(struct parca *p, struct parca_request *in, struct error *err)
 {
-	static const struct fields fields = {.name = 1, .list = 2, .start = 3, .end = 4, .type = 5};
-	struct simple in;
-	int r = parse_simple(p, request, &fields, &in, err);
-	if (!r && !*in.name)
-		r = error_set(err, -EINVAL, "label_name is missing");
-	if (r < 0)
-		return r;
-	return write_names(p, &in, err);
+	return *in->name ? answer_labels(p, in, err) : error_set(err, -EINVAL, "label_name is missing");
 }
 HANDLER(values)
 
-static int answer_has_data(struct parca *p, struct bytes request, struct error *err)
+static int answer_has_data(struct parca *p, struct parca_request *in, struct error *err)
 {
 	struct store_stats stats;
 	store_get_stats(p->call.tenant->store, &stats);
@@ -263,14 +229,16 @@ static int write_labels(struct buffer *out, const struct query_series_row *row)
 	return pb_end(out, mark);
 }
 
+/* A gauge is no amount per second, and of no duration. */
 static int write_point(struct buffer *out, const struct query_series *series, const struct query_point *point)
 {
+	bool gauge = profile_type_is_gauge(&series->type);
 	size_t mark;
 	pb_begin(out, 2, &mark);
 	write_time(out, 1, point->time_ns);
 	pb_put_varint(out, 2, (uint64_t)point->value);
-	pb_put_double(out, 3, (double)point->value * (double)NS_PER_S / (double)series->step_ns);
-	pb_put_varint(out, 4, (uint64_t)series->step_ns);
+	pb_put_double(out, 3, gauge ? (double)point->value : (double)point->value * (double)NS_PER_S / (double)series->step_ns);
+	pb_put_varint(out, 4, gauge ? 0 : (uint64_t)series->step_ns);
 	return pb_end(out, mark);
 }
 
@@ -298,29 +266,26 @@ static int64_t choose_step(int64_t range_ns, uint64_t limit)
 	return (least / 86400 + 1) * 86400 * NS_PER_S;
 }
 
-static int answer_query_range(struct parca *p, struct bytes request, struct error *err)
+static int answer_query_range(struct parca *p, struct parca_request *in, struct error *err)
 {
-	static const struct fields fields = {.query = 1, .start = 2, .end = 3, .limit = 4, .step = 5, .list = 6};
 	_cleanup_(query_series_release) struct query_series series = {0};
-	struct simple in;
-	int r = parse_simple(p, request, &fields, &in, err);
-	if (!r && (!in.start_ns || !in.end_ns))
-		r = error_set(err, -EINVAL, "start and end are required");
-	if (r < 0)
-		return r;
+	if (!in->start_ns || !in->end_ns)
+		return error_set(err, -EINVAL, "start and end are required");
 	query_round_range(&p->call.query.from_ns, &p->call.query.to_ns);
-	p->call.query.selector = in.query;
+	p->call.query.selector = in->query;
+	p->call.query.sum_gauges = false; /* docs/ingest.md */
 	struct query_series_options options = {
-		.step_ns = in.step_ns ? in.step_ns : choose_step(in.end_ns - in.start_ns, in.limit ? in.limit : POINTS_LEAST),
-		.by = in.list,
-		.by_count = in.list_count,
-		.each = in.list_count == 0,
+		.step_ns = in->step_ns ? in->step_ns
+				       : choose_step(in->end_ns - in->start_ns, in->limit ? in->limit : POINTS_LEAST),
+		.by = in->list.items,
+		.by_count = in->list.count,
+		.each = in->list.count == 0,
 		.limit = ROWS_MAX,
 		.others = true};
 	if (options.step_ns < NS_PER_MS)
 		return error_set(err, -EINVAL, "the step is shorter than 1ms");
-	r = query_series(p->call.tenant->store, p->call.server->symbolizer, &p->call.query, &options, &series, &p->call.stats,
-			 err);
+	int r = query_series(p->call.tenant->store, p->call.server->symbolizer, &p->call.query, &options, &series,
+			     &p->call.stats, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < series.count; i++)
@@ -331,114 +296,34 @@ HANDLER(query_range)
 
 /* ---- profiles ---- */
 
-/* MergeProfile { 1 query 2 start 3 end }, SingleProfile { 1 time 2 query }: a profile's time, to the millisecond. */
-static int parse_selection(struct parca *p, struct pb_cursor *outer, struct bytes message, bool merge,
-			   struct parca_selection *ret, struct error *err)
+/* By function is what all reports are. */
+static int check_groups(struct parca *p, const struct rpc_list *groups, struct error *err)
 {
-	struct pb_cursor cursor;
-	struct pb_field field;
-	int r;
-	pb_open_nested(&cursor, outer, message);
-	while ((r = pb_next(&cursor, &field, err)) > 0) {
-		if (field.wire != PB_BYTES)
-			continue;
-		if (field.number == (merge ? 1u : 2u))
-			r = pyroscope_take_text(&p->call, field.bytes, &ret->query, err);
-		else if (field.number == (merge ? 2u : 1u))
-			r = parse_time(&cursor, field.bytes, &ret->from_ns, err);
-		else if (merge && field.number == 3)
-			r = parse_time(&cursor, field.bytes, &ret->to_ns, err);
-		if (r < 0)
-			return r;
-	}
-	if (!merge)
-		ret->to_ns = ret->from_ns + NS_PER_MS - 1;
-	ret->given = true;
-	return r;
-}
-
-/* ProfileDiffSelection { 1 mode  2 merge  3 single } */
-static int parse_side(struct parca *p, struct pb_cursor *outer, struct bytes message, struct parca_selection *ret,
-		      struct error *err)
-{
-	struct pb_cursor cursor;
-	struct pb_field field;
-	int r;
-	pb_open_nested(&cursor, outer, message);
-	while ((r = pb_next(&cursor, &field, err)) > 0)
-		if (field.wire == PB_BYTES && (field.number == 2 || field.number == 3) &&
-		    (r = parse_selection(p, &cursor, field.bytes, field.number == 2, ret, err)) < 0)
-			return r;
-	return r;
-}
-
-/* DiffProfile { 1 a  2 b  3 absolute } */
-static int parse_diff(struct parca *p, struct pb_cursor *outer, struct bytes message, struct parca_query *ret,
-		      struct error *err)
-{
-	struct pb_cursor cursor;
-	struct pb_field field;
-	int r;
-	pb_open_nested(&cursor, outer, message);
-	while ((r = pb_next(&cursor, &field, err)) > 0) {
-		if (field.wire == PB_VARINT && field.number == 3)
-			ret->absolute = field.value != 0;
-		else if (field.wire == PB_BYTES && (field.number == 1 || field.number == 2) &&
-			 (r = parse_side(p, &cursor, field.bytes, field.number == 1 ? &ret->base : &ret->selection, err)) < 0)
-			return r;
-	}
-	return r;
-}
-
-/* GroupBy { 1 fields* }: by function is what all reports are. */
-static int check_groups(struct parca *p, struct pb_cursor *outer, struct bytes message, struct error *err)
-{
-	struct pb_cursor cursor;
-	struct pb_field field;
-	int r;
-	pb_open_nested(&cursor, outer, message);
-	while ((r = pb_next(&cursor, &field, err)) > 0) {
-		if (field.number != 1 || field.wire != PB_BYTES || bytes_equal_string(field.bytes, "function_name"))
+	for (size_t i = 0; i < groups->count; i++) {
+		if (strcmp(groups->items[i], "function_name") == 0)
 			continue;
 		p->call.unimplemented = true;
-		return error_set(err, -EINVAL, "group_by '%.*s' is not supported; function_name is",
-				 field.bytes.len < 100 ? (int)field.bytes.len : 100, (const char *)field.bytes.data);
+		return error_set(err, -EINVAL, "group_by '%.100s' is not supported; function_name is", groups->items[i]);
 	}
-	return r;
+	return 0;
 }
 
-static int refuse_field(struct parca *p, const struct pb_field *field, struct error *err)
+static int check_fields(struct parca *p, struct bytes request, struct error *err)
 {
 	static const char *const names[] = {
 		[6] = "filter_query",	    [9] = "source_reference", [10] = "runtime_filter",
 		[11] = "invert_call_stack", [12] = "filter",	      [13] = "sandwich_by_function"};
-	bool asked = field->wire == PB_BYTES ? field->bytes.len > 0 : field->value != 0;
-	if (!asked || field->number >= sizeof(names) / sizeof(*names) || !names[field->number])
-		return 0;
-	p->call.unimplemented = true;
-	return error_set(err, -EINVAL, "%s is not supported", names[field->number]);
-}
-
-static int take_query_field(struct parca *p, struct pb_cursor *cursor, const struct pb_field *field, struct parca_query *ret,
-			    struct error *err)
-{
-	float threshold;
-	if (field->number == 1 && field->wire == PB_VARINT) {
-		ret->mode = field->value;
-	} else if (field->number == 5 && field->wire == PB_VARINT) {
-		ret->report = field->value;
-	} else if (field->number == 7 && field->wire == PB_FIXED32) {
-		uint32_t bits = (uint32_t)field->value;
-		memcpy(&threshold, &bits, sizeof(threshold));
-		ret->threshold = threshold > 0 && threshold <= 100 ? (double)threshold : 0;
-	} else if (field->wire == PB_BYTES && field->number == 2) {
-		return parse_diff(p, cursor, field->bytes, ret, err);
-	} else if (field->wire == PB_BYTES && (field->number == 3 || field->number == 4)) {
-		return parse_selection(p, cursor, field->bytes, field->number == 3, &ret->selection, err);
-	} else if (field->wire == PB_BYTES && field->number == 8) {
-		return check_groups(p, cursor, field->bytes, err);
+	struct pb_field field;
+	struct pb_cursor cursor = pb_open(request);
+	int r;
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		bool asked = field.wire == PB_BYTES ? field.bytes.len > 0 : field.value != 0;
+		if (!asked || field.number >= sizeof(names) / sizeof(*names) || !names[field.number])
+			continue;
+		p->call.unimplemented = true;
+		return error_set(err, -EINVAL, "%s is not supported", names[field.number]);
 	}
-	return refuse_field(p, field, err);
+	return r;
 }
 
 static int check_selection(const struct parca_selection *selection, const char *what, struct error *err)
@@ -450,26 +335,21 @@ static int check_selection(const struct parca_selection *selection, const char *
 	return 0;
 }
 
-static int answer_query(struct parca *p, struct bytes request, struct error *err)
+static int answer_query(struct parca *p, struct parca_request *in, struct error *err)
 {
-	struct parca_query in = {.selection = {.query = ""}, .base = {.query = ""}};
-	struct pb_cursor cursor;
-	struct pb_field field;
-	int r;
-	pb_open(&cursor, request);
-	while ((r = pb_next(&cursor, &field, err)) > 0) {
-		r = take_query_field(p, &cursor, &field, &in, err);
-		if (r < 0)
-			return r;
-	}
-	if (!r && in.mode > MODE_MERGE)
+	int r = check_fields(p, in->message, err);
+	if (!r)
+		r = check_groups(p, &in->groups, err);
+	if (!r && in->mode > MODE_MERGE)
 		r = error_set(err, -EINVAL, "unknown query mode");
 	if (!r)
-		r = check_selection(&in.selection, in.mode == MODE_DIFF ? "diff.b" : "the selection", err);
-	in.is_diff = in.mode == MODE_DIFF;
-	if (!r && in.is_diff)
-		r = check_selection(&in.base, "diff.a", err);
-	return r < 0 ? r : parca_report(p, &in, err);
+		r = check_selection(&in->selection, in->mode == MODE_DIFF ? "diff.b" : "the selection", err);
+	in->is_diff = in->mode == MODE_DIFF;
+	if (!r && in->is_diff)
+		r = check_selection(&in->base, "diff.a", err);
+	if (!(in->threshold > 0 && in->threshold <= 100))
+		in->threshold = 0;
+	return r < 0 ? r : parca_report(p, in, err);
 }
 HANDLER(query)
 

@@ -120,9 +120,8 @@ static int write_nodes(const struct graph *graph, struct buffer *out, struct err
 	size_t count = graph->count;
 	_cleanup_(mem_freep) size_t *sizes = mem_zalloc_array(count, sizeof(*sizes));
 	_cleanup_(mem_freep) size_t *ends = mem_alloc_array(count + 1, sizeof(*ends));
-	_cleanup_(buffer_release) struct buffer own = {0};
+	_cleanup_(buffer_release) struct buffer own = {.max = out->max};
 	int r = sizes && ends ? 0 : -ENOMEM;
-	buffer_init(&own, out->max);
 	for (uint32_t row = 0; !r && row < count; row++) {
 		r = write_own(graph, row, &own);
 		ends[row] = own.len;
@@ -266,10 +265,9 @@ static int fill(struct table_columns *table, const struct graph *graph, struct e
 static int report_arrow(struct parca *p, const struct graph *graph, struct error *err)
 {
 	_cleanup_(columns_release) struct table_columns table = {0};
-	_cleanup_(buffer_release) struct buffer record = {0};
+	_cleanup_(buffer_release) struct buffer record = {.max = p->out->max};
 	struct arrow_column out[COLUMNS];
 	size_t mark;
-	buffer_init(&record, p->out->max);
 	int r = columns_init(&table, graph, err);
 	if (!r)
 		r = fill(&table, graph, err);
@@ -309,7 +307,7 @@ static int write_top_row(struct buffer *out, struct bytes name, struct bytes fil
 	return pb_end(out, mark);
 }
 
-static int write_top_rows(struct parca *p, const struct parca_query *in, const struct flame *flame, const struct diff *diff,
+static int write_top_rows(struct parca *p, const struct parca_request *in, const struct flame *flame, const struct diff *diff,
 			  size_t *ret_count, struct error *err)
 {
 	_cleanup_(table_release) struct table table = {0};
@@ -334,7 +332,7 @@ static int write_top_rows(struct parca *p, const struct parca_query *in, const s
 	return rpc_too_large(buffer_status(p->out), err);
 }
 
-static int report_top(struct parca *p, const struct parca_query *in, const struct flame *flame, const struct diff *diff,
+static int report_top(struct parca *p, const struct parca_request *in, const struct flame *flame, const struct diff *diff,
 		      struct error *err)
 {
 	size_t mark, count = 0;
@@ -360,8 +358,7 @@ static int merge(struct parca *p, const struct parca_selection *selection, struc
 
 static int report_pprof(struct parca *p, const struct profile *profile, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer pprof = {0};
-	buffer_init(&pprof, p->out->max);
+	_cleanup_(buffer_release) struct buffer pprof = {.max = p->out->max};
 	int r = pprof_encode(profile, &(struct format_options){.compress = true}, &pprof, err);
 	if (r < 0)
 		return r;
@@ -369,19 +366,19 @@ static int report_pprof(struct parca *p, const struct profile *profile, struct e
 	return rpc_too_large(pb_put_varint(p->out, 9, (uint64_t)profile_total(profile, 0)), err);
 }
 
-static int report_graph(struct parca *p, const struct parca_query *in, const struct flame *tree, const struct diff *diff,
+static int report_graph(struct parca *p, const struct parca_request *in, const struct flame *tree, const struct diff *diff,
 			struct error *err)
 {
 	_cleanup_(graph_release) struct graph graph = {.tree = tree, .base = diff ? diff->base : NULL, .scale = 1};
 	if (diff && !in->absolute && diff->base_total)
 		graph.scale = (double)tree->total / (double)diff->base_total;
-	int r = graph_build(&graph, in->threshold, err);
+	int r = graph_build(&graph, (double)in->threshold, err);
 	if (r < 0)
 		return r;
 	return in->report == REPORT_FLAMEGRAPH_ARROW ? report_arrow(p, &graph, err) : report_flamegraph(p, &graph, err);
 }
 
-static int report_diff(struct parca *p, const struct parca_query *in, struct profile *profile, struct error *err)
+static int report_diff(struct parca *p, const struct parca_request *in, struct profile *profile, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *before = NULL;
 	_cleanup_(flame_freep) struct flame *base = NULL;
@@ -401,7 +398,7 @@ static int report_diff(struct parca *p, const struct parca_query *in, struct pro
 	return r < 0 ? r : rpc_too_large(pb_put_varint(p->out, 9, (uint64_t)diff->tree->total), err);
 }
 
-int parca_report(struct parca *p, const struct parca_query *in, struct error *err)
+int parca_report(struct parca *p, const struct parca_request *in, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	_cleanup_(flame_freep) struct flame *flame = NULL;

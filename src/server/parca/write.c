@@ -42,9 +42,8 @@ static enum grpc_code keep(struct server *server, struct net_stream *stream, str
 		atomic_fetch_sub(&server->write_held, samples.len);
 		return respond_grpc(response, GRPC_UNAVAILABLE, "out of memory");
 	}
-	*writing = (struct writing){.server = server, .held = samples.len};
+	*writing = (struct writing){.server = server, .held = samples.len, .samples.max = samples.len};
 	*net_stream_slot(stream) = writing;
-	buffer_init(&writing->samples, samples.len);
 	return buffer_append(&writing->samples, samples.data, samples.len) < 0
 		       ? respond_grpc(response, GRPC_UNAVAILABLE, "out of memory")
 		       : GRPC_OK;
@@ -53,8 +52,7 @@ static enum grpc_code keep(struct server *server, struct net_stream *stream, str
 static enum grpc_code ask(struct server *server, struct net_stream *stream, struct bytes samples, struct bytes ids,
 			  struct net_response *response)
 {
-	_cleanup_(buffer_release) struct buffer message = {0};
-	buffer_init(&message, ids.len + KIB);
+	_cleanup_(buffer_release) struct buffer message = {.max = ids.len + KIB};
 	enum grpc_code code = keep(server, stream, samples, response);
 	if (code != GRPC_OK)
 		return code;
@@ -88,8 +86,7 @@ static enum grpc_code on_message(void *context, const struct net_request *reques
 		return respond_grpc(response, GRPC_INVALID_ARGUMENT, "a message without a record");
 	if (writing)
 		return store(server, request, stream, buffer_bytes(&writing->samples), record, response);
-	_cleanup_(buffer_release) struct buffer ids = {0};
-	buffer_init(&ids, ASKED_MAX);
+	_cleanup_(buffer_release) struct buffer ids = {.max = ASKED_MAX};
 	r = parca_arrow_request(record, server_body_max(server), &ids, &err);
 	if (r < 0)
 		return respond_grpc(response, grpc_code_of(r), err.message);

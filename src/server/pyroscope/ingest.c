@@ -505,14 +505,15 @@ void pyroscope_ingest(void *context, const struct net_request *request, struct n
 {
 	_cleanup_(push_release) struct push push = {.request = request, .received_ns = time_now_ns()};
 	struct error err = {0};
-	labels_init(&push.labels);
 	int r = ingest_begin(&push.ingest, context, request, net_request_body(request), &err);
 	identify_request(&push, net_request_target(request));
 	if (!r)
 		r = take(&push, &err);
 	ingest_count(&push.ingest, r);
-	if (!r)
+	if (!r) {
+		ingest_warn(&push.ingest, response);
 		return;
+	}
 	refusal_headers(response, r, &push.ingest.note);
 	pyroscope_respond(response, status_of(&push, r), err.message);
 }

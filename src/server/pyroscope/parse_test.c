@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of Pyroscope's query service: fields by layout, lists, hostile messages, and what they select. */
+/* Requests of Pyroscope's query service: fields by name, lists, hostile messages, and what they select. */
 #include "server/test_server.h"
 
 #include "codec/protobuf.h"
@@ -38,7 +38,7 @@ static int teardown(void **state)
 
 static int parse(struct world *world, struct error *err)
 {
-	return pyroscope_parse(&world->p, buffer_bytes(&world->message), &pyroscope_stacktraces_layout, &world->in, err);
+	return pyroscope_parse(&world->p, buffer_bytes(&world->message), &pyroscope_stacktraces_request, &world->in, err);
 }
 
 /* As a client that speaks JSON has it: SelectMergeStacktraces. */
@@ -232,7 +232,8 @@ static void test_ingest(void **state)
 		const char *part;
 	} cases[] = {
 		{"POST /ingest?name=app.cpu%7Benv%3Dprod%7D&sampleRate=10\n\nmain;a 3\n", 200, ""},
-		{"POST /pyroscope/ingest?name=app&from=1&until=2\n\nmain;a 3\n", 200, ""},
+		{"POST /pyroscope/ingest?name=app&from=now-1m&until=now\n\nmain;a 3\n", 200, ""},
+		{"POST /pyroscope/ingest?name=app&from=1&until=2\n\nmain;a 3\n", 422, "nothing was stored"},
 		{"POST /ingest\n\nmain;a 3\n", 400, "\"code\":"},
 		{"POST /ingest?name=\n\nmain;a 3\n", 400, ""},
 		{"POST /ingest?name=app%7Benv\n\nmain;a 3\n", 400, ""},

@@ -37,18 +37,16 @@ static int take_label(struct pb_cursor *outer, struct bytes message, struct labe
 		      struct error *err)
 {
 	struct bytes texts[3] = {0};
-	struct pb_cursor cursor;
 	struct pb_field field;
+	struct pb_cursor cursor = pb_open_nested(outer, message);
 	int r;
-	pb_open_nested(&cursor, outer, message);
 	while ((r = pb_next(&cursor, &field, err)) > 0)
 		if (field.number <= 2 && field.wire == PB_BYTES)
 			texts[field.number] = field.bytes;
 	if (r < 0)
 		return r;
-	_cleanup_(buffer_release) struct buffer text = {0};
+	_cleanup_(buffer_release) struct buffer text = {.max = LIMIT_LABEL_VALUE_BYTES * 3 + 1};
 	char key[LIMIT_LABEL_NAME_BYTES];
-	buffer_init(&text, LIMIT_LABEL_VALUE_BYTES * 3 + 1);
 	if (bytes_equal_string(texts[1], "__name__")) {
 		buffer_clear(name);
 		if (texts[2].len > PROFILE_TYPE_TEXT_MAX)
@@ -60,7 +58,7 @@ static int take_label(struct pb_cursor *outer, struct bytes message, struct labe
 	label_name_sanitize(texts[1], key);
 	struct bytes value = {texts[2].data, text_cut(texts[2], LIMIT_LABEL_VALUE_BYTES)};
 	r = text_append_utf8(&text, value);
-	text.len = text_cut(buffer_bytes(&text), LIMIT_LABEL_VALUE_BYTES); /* what is no UTF-8 has become longer */
+	buffer_truncate(&text, text_cut(buffer_bytes(&text), LIMIT_LABEL_VALUE_BYTES)); /* what is no UTF-8 has become longer */
 	const char *string = r < 0 ? NULL : buffer_string(&text);
 	return string ? labels_set(labels, key, string, err) : error_nomem(err);
 }
@@ -79,10 +77,9 @@ static void series_release(struct series *series)
 /* set: the message at hand is a Parca LabelSet and not the series itself. */
 static int read_labels(struct pb_cursor *outer, struct bytes message, bool set, struct series *series, struct error *err)
 {
-	struct pb_cursor cursor;
 	struct pb_field field;
+	struct pb_cursor cursor = pb_open_nested(outer, message);
 	int r;
-	pb_open_nested(&cursor, outer, message);
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
 		if (field.number != 1)
 			continue;
@@ -129,12 +126,9 @@ static int store_sample(const struct raw_series *form, struct ingest *ingest, st
 static int push_series(const struct raw_series *form, struct ingest *ingest, struct pb_cursor *outer, struct bytes message,
 		       size_t *index, struct error *err)
 {
-	_cleanup_(series_release) struct series series = {0};
-	struct pb_cursor cursor;
+	_cleanup_(series_release) struct series series = {.name.max = PROFILE_TYPE_TEXT_MAX + 1};
 	struct pb_field field;
 	struct error problem = {0};
-	labels_init(&series.labels);
-	buffer_init(&series.name, PROFILE_TYPE_TEXT_MAX + 1);
 	int r = read_labels(outer, message, form->label_sets, &series, &problem);
 	if (r == -E2BIG) { /* names and values were cut: there are too many. Other series are as they are */
 		ingest->note.reason = REFUSED_LABELS;
@@ -143,7 +137,7 @@ static int push_series(const struct raw_series *form, struct ingest *ingest, str
 	}
 	if (r < 0)
 		return error_set(err, r, "%s", problem.message);
-	pb_open_nested(&cursor, outer, message);
+	struct pb_cursor cursor = pb_open_nested(outer, message);
 	while (!r && (r = pb_next(&cursor, &field, err)) > 0) {
 		r = 0;
 		if (field.number != 2)
@@ -157,11 +151,10 @@ static int push_series(const struct raw_series *form, struct ingest *ingest, str
 
 static int push_all(const struct raw_series *form, struct ingest *ingest, struct bytes request, struct error *err)
 {
-	struct pb_cursor cursor;
 	struct pb_field field;
 	size_t index = 0;
+	struct pb_cursor cursor = pb_open(request);
 	int r;
-	pb_open(&cursor, request);
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
 		if (field.number != form->field)
 			continue;
@@ -183,6 +176,8 @@ int ingest_raw_series(const struct raw_series *form, struct rpc_call *call, stru
 	ingest_count(&ingest, r);
 	if (r < 0)
 		refusal_headers(call->response, r, &ingest.note);
+	else
+		ingest_warn(&ingest, call->response);
 	return r;
 }
 

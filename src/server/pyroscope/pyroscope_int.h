@@ -7,50 +7,21 @@
 #include "base/intern.h"
 #include "render/flamebearer.h"
 #include "server/core/server_int.h"
+#include "server/http/rpc_read.h"
 #include "server/pyroscope/routes.h"
 
 #define PYROSCOPE_LIST_MAX	1000 /* texts in one list of a request */
 #define PYROSCOPE_NODES_DEFAULT 8192
 #define PYROSCOPE_NODES_MAX	(1024 * 1024)
 
-struct pyroscope_list {
-	const char **items;
-	size_t count, capacity;
-};
-/* The fields of all requests of the service; which of them a message has, and under which number, its layout says. */
-enum pyroscope_field {
-	FIELD_NONE,
-	FIELD_START, /* ms */
-	FIELD_END,   /* ms, included */
-	FIELD_MAX_NODES,
-	FIELD_FORMAT,
-	FIELD_AGGREGATION,
-	FIELD_LIMIT,
-	FIELD_EXEMPLARS,
-	FIELD_HEATMAP,
-	FIELD_STEP, /* s, a double */
-	FIELD_TYPE,
-	FIELD_SELECTOR,
-	FIELD_NAME,
-	FIELD_MATCHERS,
-	FIELD_LABELS,
-	FIELD_PROFILES,
-	FIELD_TRACES,
-	FIELD_SPANS,
-	FIELD_STACKS, /* types.v1.StackTraceSelector */
-	FIELD_LEFT,
-	FIELD_RIGHT,
-};
-#define PYROSCOPE_FIELDS_MAX 12
-struct pyroscope_layout {
-	uint8_t fields[PYROSCOPE_FIELDS_MAX]; /* enum pyroscope_field by number */
-};
+/* All requests of the service: a message has some of this. */
 struct pyroscope_request {
-	int64_t start, end, max_nodes, limit;
+	int64_t start, end; /* ms; end included */
+	int64_t max_nodes, limit;
 	uint64_t format, aggregation, exemplars, heatmap;
-	double step;
+	double step;			    /* s */
 	const char *type, *selector, *name; /* "" = not there */
-	struct pyroscope_list matchers, labels, profiles, traces, spans, call_site;
+	struct rpc_list matchers, labels, profiles, traces, spans, call_site;
 	bool pgo;
 	bool any_type; /* no type of its own: the selector may have one */
 	struct bytes left, right;
@@ -75,12 +46,9 @@ int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_
 /* Keeps the account of the call and adds its headers; r is its outcome. */
 void pyroscope_finish(struct pyroscope *p, int r, const struct error *err);
 
-/* Texts live in p->arena, of which alone it makes use. -EBADMSG, -EINVAL. */
-int pyroscope_parse(struct pyroscope *p, struct bytes message, const struct pyroscope_layout *layout,
+/* Texts live in p->arena, of which alone it makes use. form: of the request (pyroscope/messages.c). -EBADMSG, -EINVAL. */
+int pyroscope_parse(struct pyroscope *p, struct bytes message, const struct pb_json_message *form,
 		    struct pyroscope_request *ret, struct error *err);
-extern const struct pyroscope_layout pyroscope_stacktraces_layout;
-/* A copy in p->arena. -EINVAL: it is too long, or has a NUL. */
-int pyroscope_take_text(struct pyroscope *p, struct bytes text, const char **ret, struct error *err);
 
 /* The type and the selector of a request, and its range, which must be there. */
 int pyroscope_select(struct pyroscope *p, const struct pyroscope_request *in, struct error *err);

@@ -25,7 +25,7 @@
  *                                         ->  1 query_scopes { ... }  2 query_impact { ... }
  *
  * Times are milliseconds, steps seconds. Types have no ":delta" here: an answer is of absolute and delta values of that name.
- * pyroscope/request.c reads what comes in, pyroscope/messages.c has the same fields by name for clients that speak JSON.
+ * pyroscope/messages.c has the same fields by name, for clients that speak JSON and for pyroscope/parse.c, which reads them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -41,14 +41,13 @@
 
 typedef int (*answer_function)(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err);
 
-static int run(struct rpc_call *call, struct bytes request, const struct pyroscope_layout *layout, answer_function answer,
-	       struct buffer *out, struct error *err)
+static int run(struct rpc_call *call, struct bytes request, answer_function answer, struct buffer *out, struct error *err)
 {
 	struct pyroscope p;
 	struct pyroscope_request in;
 	int r = pyroscope_init(&p, call->server, call->request, call->response, call->timeout_ns, err);
 	if (!r)
-		r = pyroscope_parse(&p, request, layout, &in, err);
+		r = pyroscope_parse(&p, request, call->method->request, &in, err);
 	if (!r)
 		r = answer(&p, &in, out, err);
 	if (r < 0 && p.unimplemented)
@@ -57,11 +56,10 @@ static int run(struct rpc_call *call, struct bytes request, const struct pyrosco
 	return r;
 }
 
-#define HANDLER(name, ...)                                                                                                     \
+#define HANDLER(name)                                                                                                          \
 	static int handle_##name(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)           \
 	{                                                                                                                      \
-		static const struct pyroscope_layout layout = {{__VA_ARGS__}};                                                 \
-		return run(call, request, &layout, answer_##name, out, err);                                                   \
+		return run(call, request, answer_##name, out, err);                                                            \
 	}
 
 /* ---- names ---- */
@@ -91,7 +89,7 @@ static int answer_types(struct pyroscope *p, const struct pyroscope_request *in,
 		r = write_type(out, names.items[i]);
 	return rpc_too_large(r, err);
 }
-HANDLER(types, 0, FIELD_START, FIELD_END)
+HANDLER(types)
 
 int pyroscope_write_names(const struct pyroscope_names *names, struct buffer *out, struct error *err)
 {
@@ -106,7 +104,7 @@ static int answer_label_names(struct pyroscope *p, const struct pyroscope_reques
 	int r = pyroscope_label_names(p, in, &names, err);
 	return r < 0 ? r : pyroscope_write_names(&names, out, err);
 }
-HANDLER(label_names, 0, FIELD_MATCHERS, FIELD_START, FIELD_END)
+HANDLER(label_names)
 
 static int answer_label_values(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
 {
@@ -114,7 +112,7 @@ static int answer_label_values(struct pyroscope *p, const struct pyroscope_reque
 	int r = pyroscope_label_values(p, in, &names, err);
 	return r < 0 ? r : pyroscope_write_names(&names, out, err);
 }
-HANDLER(label_values, 0, FIELD_NAME, FIELD_MATCHERS, FIELD_START, FIELD_END)
+HANDLER(label_values)
 
 int pyroscope_write_label(struct buffer *out, const char *name, const char *value)
 {
@@ -146,7 +144,7 @@ static int answer_series_sets(struct pyroscope *p, const struct pyroscope_reques
 	}
 	return rpc_too_large(buffer_status(out), err);
 }
-HANDLER(series_sets, 0, FIELD_MATCHERS, FIELD_LABELS, FIELD_START, FIELD_END)
+HANDLER(series_sets)
 
 /* ---- values over time ---- */
 
@@ -174,8 +172,7 @@ static int answer_select_series(struct pyroscope *p, const struct pyroscope_requ
 		write_row(out, &series.rows[i]);
 	return rpc_too_large(buffer_status(out), err);
 }
-HANDLER(select_series, 0, FIELD_TYPE, FIELD_SELECTOR, FIELD_START, FIELD_END, FIELD_LABELS, FIELD_STEP, FIELD_AGGREGATION,
-	FIELD_STACKS, FIELD_LIMIT, FIELD_EXEMPLARS)
+HANDLER(select_series)
 
 static int write_slot(struct buffer *out, const struct pyroscope_heatmap *heatmap, const struct pyroscope_slot *slot)
 {
@@ -207,8 +204,7 @@ static int answer_heatmap(struct pyroscope *p, const struct pyroscope_request *i
 	}
 	return rpc_too_large(buffer_status(out), err);
 }
-HANDLER(heatmap, 0, FIELD_TYPE, FIELD_SELECTOR, FIELD_START, FIELD_END, FIELD_STEP, FIELD_LABELS, FIELD_HEATMAP,
-	FIELD_EXEMPLARS, FIELD_LIMIT)
+HANDLER(heatmap)
 
 /* ---- profiles ---- */
 
@@ -245,8 +241,7 @@ static int answer_pprof(struct pyroscope *p, const struct pyroscope_request *in,
 	int r = pyroscope_merge(p, in, &profile, err);
 	return r < 0 ? r : pprof_encode(profile, &(struct format_options){0}, out, err);
 }
-HANDLER(pprof, 0, FIELD_TYPE, FIELD_SELECTOR, FIELD_START, FIELD_END, FIELD_MAX_NODES, FIELD_STACKS, FIELD_PROFILES,
-	FIELD_TRACES)
+HANDLER(pprof)
 
 static int answer_pprof_inside(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
 {
@@ -282,11 +277,7 @@ static int answer_stacktraces(struct pyroscope *p, const struct pyroscope_reques
 				 (unsigned long long)in->format);
 	}
 }
-
-static int handle_stacktraces(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)
-{
-	return run(call, request, &pyroscope_stacktraces_layout, answer_stacktraces, out, err);
-}
+HANDLER(stacktraces)
 
 /* SelectMergeSpanProfile is the same question, in other fields, and with less to choose from. */
 static int answer_spans(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
@@ -300,7 +291,7 @@ static int answer_spans(struct pyroscope *p, const struct pyroscope_request *in,
 	}
 	return answer_flame(p, in, out, err);
 }
-HANDLER(spans, 0, FIELD_TYPE, FIELD_SELECTOR, FIELD_SPANS, FIELD_START, FIELD_END, FIELD_MAX_NODES, FIELD_FORMAT)
+HANDLER(spans)
 
 static int answer_diff(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
 {
@@ -308,9 +299,9 @@ static int answer_diff(struct pyroscope *p, const struct pyroscope_request *in, 
 	_cleanup_(diff_freep) struct diff *diff = NULL;
 	_cleanup_(flamebearer_release) struct flamebearer flamebearer = {0};
 	size_t nodes_max;
-	int r = pyroscope_parse(p, in->left, &pyroscope_stacktraces_layout, &left, err);
+	int r = pyroscope_parse(p, in->left, &pyroscope_stacktraces_request, &left, err);
 	if (!r)
-		r = pyroscope_parse(p, in->right, &pyroscope_stacktraces_layout, &right, err);
+		r = pyroscope_parse(p, in->right, &pyroscope_stacktraces_request, &right, err);
 	if (!r)
 		r = pyroscope_nodes(left.max_nodes > right.max_nodes ? left.max_nodes : right.max_nodes, &nodes_max, err);
 	if (!r)
@@ -319,7 +310,7 @@ static int answer_diff(struct pyroscope *p, const struct pyroscope_request *in, 
 		r = flamebearer_of_diff(diff, nodes_max, &flamebearer, err);
 	return r < 0 ? r : write_flamegraph(&flamebearer, out, err);
 }
-HANDLER(diff, 0, FIELD_LEFT, FIELD_RIGHT)
+HANDLER(diff)
 
 /* ---- about the data ---- */
 
@@ -332,7 +323,7 @@ static int answer_stats(struct pyroscope *p, const struct pyroscope_request *in,
 	pb_put_varint(out, 3, (uint64_t)(stats.newest_ns / NS_PER_MS));
 	return rpc_too_large(buffer_status(out), err);
 }
-HANDLER(stats, 0)
+HANDLER(stats)
 
 struct extent {
 	const struct query *query;
@@ -385,7 +376,7 @@ static int answer_analyze(struct pyroscope *p, const struct pyroscope_request *i
 	pb_put_varint(out, 3, series);
 	return rpc_too_large(pb_end(out, mark), err);
 }
-HANDLER(analyze, 0, 0, FIELD_START, FIELD_END, FIELD_SELECTOR)
+HANDLER(analyze)
 
 /* Services whose state is empty here, and that clients ask for all the same: recording rules, features. */
 static int handle_nothing(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)

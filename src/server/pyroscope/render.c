@@ -153,7 +153,7 @@ static int read_timelines(struct render *render, const struct pyroscope_request 
 	int r = pyroscope_series(&render->p, &ask, whole, err);
 	if (r < 0 || !*by)
 		return r;
-	ask.labels = (struct pyroscope_list){.items = &by, .count = 1};
+	ask.labels = (struct rpc_list){.items = &by, .count = 1};
 	return pyroscope_series(&render->p, &ask, groups, err);
 }
 
@@ -218,8 +218,7 @@ static int render_json(struct render *render, const struct pyroscope_request *in
 		r = read_timelines(render, in, step_s, &whole, &groups, err);
 	if (r < 0)
 		return r;
-	struct json_writer json;
-	json_init(&json, &render->response->body);
+	struct json_writer json = {.out = &render->response->body};
 	begin_flamebearer(&json, &flamebearer);
 	write_metadata(&json, "single", flame->type, flame->unit);
 	json_key(&json, "timeline");
@@ -296,8 +295,7 @@ static int answer_render_diff(struct render *render, struct error *err)
 		r = flamebearer_of_diff(diff, nodes_max, &flamebearer, err);
 	if (r < 0)
 		return r;
-	struct json_writer json;
-	json_init(&json, &render->response->body);
+	struct json_writer json = {.out = &render->response->body};
 	begin_flamebearer(&json, &flamebearer);
 	write_metadata(&json, "double", diff->tree->type, diff->tree->unit);
 	static const char *const nulls[] = {"timeline", "groups", "heatmap"};
@@ -321,8 +319,7 @@ static int read_names(struct render *render, struct pyroscope_request *in, struc
 
 static int write_names(struct render *render, const struct pyroscope_names *names, struct error *err)
 {
-	struct json_writer json;
-	json_init(&json, &render->response->body);
+	struct json_writer json = {.out = &render->response->body};
 	json_begin_array(&json);
 	for (size_t i = 0; i < names->count; i++)
 		json_string(&json, names->items[i]);

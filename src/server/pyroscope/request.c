@@ -15,12 +15,16 @@
 int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_request *request, struct net_response *response,
 		   int64_t timeout_ns, struct error *err)
 {
-	*p = (struct pyroscope){.server = server, .request = request, .response = response, .started_ns = time_monotonic_ns()};
-	arena_init(&p->arena, TEXT_BYTES_MAX);
+	*p = (struct pyroscope){.server = server,
+				.request = request,
+				.response = response,
+				.started_ns = time_monotonic_ns(),
+				.arena.max_bytes = TEXT_BYTES_MAX};
 	int r = tenant_of_request(server, request, false, &p->tenant, err);
 	if (r < 0)
 		return r;
 	int64_t most_ns = server->options.query_timeout_ns;
+	p->query.sum_gauges = p->query.any_type = true; /* as their servers do: docs/ingest.md */
 	p->query.cancel = net_request_cancelled(request);
 	limits_of_query(p->tenant, &p->query);
 	p->query.symbols_wait_ns = SYMBOLS_WAIT_DEFAULT_NS;
@@ -61,8 +65,8 @@ static int take_type(struct pyroscope *p, const char *text, const char **ret, st
 }
 
 /* One more condition of the query: that the span, or the trace, is one of these. */
-static int select_ids(struct pyroscope *p, const char *label, const char *field, size_t digits,
-		      const struct pyroscope_list *list, struct error *err)
+static int select_ids(struct pyroscope *p, const char *label, const char *field, size_t digits, const struct rpc_list *list,
+		      struct error *err)
 {
 	if (!list->count)
 		return 0;
@@ -130,7 +134,7 @@ static bool is_named(const struct profile *profile, uint32_t function, const cha
 }
 
 /* Goes on along the call site by one location, its outermost function first; -1 = another way. */
-static int follow(const struct profile *profile, const struct pyroscope_list *site, uint32_t location, int matched)
+static int follow(const struct profile *profile, const struct rpc_list *site, uint32_t location, int matched)
 {
 	const struct profile_location *at = &profile->locations[location];
 	if (matched < 0 || (size_t)matched == site->count)
@@ -144,7 +148,7 @@ static int follow(const struct profile *profile, const struct pyroscope_list *si
 }
 
 /* Drops the samples whose stacks do not begin with the call site. */
-static int keep_call_site(struct profile *profile, const struct pyroscope_list *site, struct error *err)
+static int keep_call_site(struct profile *profile, const struct rpc_list *site, struct error *err)
 {
 	_cleanup_(mem_freep) int *matched = mem_zalloc_array(profile->stack_count, sizeof(*matched));
 	size_t types = profile->sample_type_count, kept = 0;
@@ -179,8 +183,7 @@ int pyroscope_merge(struct pyroscope *p, const struct pyroscope_request *in, str
 		r = keep_call_site(profile, &in->call_site, err);
 	if (r < 0)
 		return r;
-	*ret = profile;
-	profile = NULL;
+	*ret = TAKE(profile);
 	return 0;
 }
 

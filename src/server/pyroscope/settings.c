@@ -50,11 +50,10 @@ static void settings_release(struct settings *settings)
 
 static int parse_setting(struct pb_cursor *outer, struct bytes message, struct setting *ret, struct error *err)
 {
-	struct pb_cursor cursor;
 	struct pb_field field;
 	int r;
 	*ret = (struct setting){0};
-	pb_open_nested(&cursor, outer, message);
+	struct pb_cursor cursor = pb_open_nested(outer, message);
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
 		if (field.number == 1 && field.wire == PB_BYTES)
 			ret->name = field.bytes;
@@ -68,10 +67,9 @@ static int parse_setting(struct pb_cursor *outer, struct bytes message, struct s
 
 static int parse_all(struct settings *settings, struct error *err)
 {
-	struct pb_cursor cursor;
 	struct pb_field field;
+	struct pb_cursor cursor = pb_open(buffer_bytes(&settings->binary));
 	int r;
-	pb_open(&cursor, buffer_bytes(&settings->binary));
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
 		if (field.number != 1 || field.wire != PB_BYTES)
 			continue;
@@ -89,8 +87,7 @@ static int load(const char *path, struct settings *ret, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer text = {0};
 	struct error why = {0};
-	*ret = (struct settings){0};
-	buffer_init(&ret->binary, FILE_MAX);
+	*ret = (struct settings){.binary.max = FILE_MAX};
 	int r = io_read_file(path, FILE_MAX, &text, &why);
 	if (r == -ENOENT)
 		return 0;
@@ -124,9 +121,7 @@ static int too_large(int r, struct error *err)
 
 static int save(const char *path, const struct settings *settings, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer binary = {0}, text = {0};
-	buffer_init(&binary, TOTAL_MAX);
-	buffer_init(&text, FILE_MAX);
+	_cleanup_(buffer_release) struct buffer binary = {.max = TOTAL_MAX}, text = {.max = FILE_MAX};
 	for (size_t i = 0; i < settings->count; i++)
 		write_setting(&binary, &settings->items[i]);
 	int r = too_large(buffer_status(&binary), err);
@@ -233,12 +228,11 @@ static int handle_get(struct rpc_call *call, struct bytes request, struct buffer
 static int handle_set(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)
 {
 	struct setting setting = {0};
-	struct pb_cursor cursor;
 	struct pb_field field;
 	char path[PATH_BYTES_MAX];
 	struct tenant *tenant;
+	struct pb_cursor cursor = pb_open(request);
 	int r;
-	pb_open(&cursor, request);
 	while ((r = pb_next(&cursor, &field, err)) > 0)
 		if (field.number == 1 && field.wire == PB_BYTES && (r = parse_setting(&cursor, field.bytes, &setting, err)) < 0)
 			return r;

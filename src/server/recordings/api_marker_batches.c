@@ -7,7 +7,7 @@
  *   GET    /api/v1/recordings/continuous/profile      of some time, as one profile
  *   DELETE /api/v1/recordings/continuous              removes all of it
  *
- * One profile of many windows: each is unpacked, read, put onto the server's clock by what its agent knew of its own then, cut
+ * One profile of many batches: each is unpacked, read, put onto the server's clock by what its agent knew of its own then, cut
  * to the time that was asked for, and added, the oldest first. A thread's start is a part of what it is, and is off by a little
  * from batch to batch, as clocks are: starts of one pid and tid that are close together are one. At last the hosts are aligned
  * as those of requested recordings, so that flows tighten what is known. As there, what may be asked for at once is bounded,
@@ -68,7 +68,7 @@ static int read_batch(const struct net_request *request, struct marker_batch *re
 void api_marker_batch_put(void *context, const struct net_request *request, struct net_response *response)
 {
 	struct tenant *tenant;
-	struct recordings_stats ordered;
+	struct recordings_stats requested;
 	struct marker_batch batch = {0};
 	struct error err = {0};
 	struct bytes gzip = net_request_body(request);
@@ -78,8 +78,8 @@ void api_marker_batch_put(void *context, const struct net_request *request, stru
 	if (r == 0)
 		r = api_recording_check(gzip, &err);
 	if (r == 0) {
-		recordings_get_stats(tenant->recordings, &ordered);
-		r = marker_batches_put(tenant->batches, &batch, gzip, ordered.bytes, time_now_ns(), &err);
+		recordings_get_stats(tenant->recordings, &requested);
+		r = marker_batches_put(tenant->batches, &batch, gzip, requested.bytes, time_now_ns(), &err);
 	}
 	api_respond_done(response, r, &err);
 }
@@ -130,25 +130,24 @@ static void write_hosts(struct json_writer *json, struct marker_batch *all, size
 		write_host(json, &sum);
 }
 
-void api_windows(void *context, const struct net_request *request, struct net_response *response)
+void api_marker_batches(void *context, const struct net_request *request, struct net_response *response)
 {
 	struct tenant *tenant;
 	struct marker_batches_stats stats = {0};
-	struct recordings_stats ordered;
+	struct recordings_stats requested;
 	struct error err = {0};
-	struct json_writer json;
 	_cleanup_(mem_freep) struct marker_batch *all = NULL;
 	size_t count = 0;
 	int r = tenant_of_request(context, request, false, &tenant, &err);
 	if (r == 0) {
-		recordings_get_stats(tenant->recordings, &ordered);
-		marker_batches_make_room(tenant->batches, ordered.bytes, time_now_ns());
+		recordings_get_stats(tenant->recordings, &requested);
+		marker_batches_make_room(tenant->batches, requested.bytes, time_now_ns());
 		r = marker_batches_find(tenant->batches, INT64_MIN, INT64_MAX, &all, &count, &err);
 	}
 	if (r == 0)
 		marker_batches_get_stats(tenant->batches, &stats);
 	response->body.max = LIST_BYTES;
-	json_init(&json, &response->body);
+	struct json_writer json = {.out = &response->body};
 	json_begin_object(&json);
 	json_member_uint(&json, "windows", stats.batches);
 	json_member_uint(&json, "bytes", stats.bytes);
@@ -228,9 +227,8 @@ static int name_host(struct profile *profile, const struct marker_batch *batch, 
 int api_marker_batch_read(struct marker_batches *batches, const struct marker_batch *batch, struct profile **ret,
 			  struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer packed = {0};
+	_cleanup_(buffer_release) struct buffer packed = {.max = RECORDINGS_UPLOAD_MAX + 64 * KIB};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	buffer_init(&packed, RECORDINGS_UPLOAD_MAX + 64 * KIB);
 	int r = marker_batches_read(batches, batch, &packed, err);
 	if (r == 0)
 		r = api_decode_upload(&packed, batch->host, batch->plain_bytes, &profile, err);
@@ -240,8 +238,7 @@ int api_marker_batch_read(struct marker_batches *batches, const struct marker_ba
 		return r;
 	if (profile->markers)
 		move_times(profile, batch);
-	*ret = profile;
-	profile = NULL;
+	*ret = TAKE(profile);
 	return 0;
 }
 

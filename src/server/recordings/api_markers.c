@@ -2,7 +2,7 @@
 /*
  * GET /api/v1/markers: markers of the batches that agents send (marker_batches.h), the newest first.
  *
- * Windows are read from the newest on, one at a time, and the newest `limit` markers kept in a heap, each as its JSON. It ends
+ * Batches are read from the newest on, one at a time, and the newest `limit` markers kept in a heap, each as its JSON. It ends
  * when no batch can hold a newer one than the oldest that is kept, or when as much was unpacked as one profile of several hosts
  * may be (recordings.profile): then the answer says so.
  */
@@ -143,7 +143,7 @@ static void write_marker(struct json_writer *json, const struct profile *profile
 
 /* ---- choosing ---- */
 
-struct poll {
+struct search {
 	const struct call *call;
 	int64_t from_ns, to_ns;
 	struct rows *rows;
@@ -155,32 +155,30 @@ static int64_t time_of(const struct profile_marker *marker)
 											       : marker->start_ns;
 }
 
-static bool is_called(const struct poll *poll, const struct profile *profile, const struct profile_marker *marker)
+static bool is_called(const struct search *search, const struct profile *profile, const struct profile_marker *marker)
 {
 	const char *name;
 	size_t i = 0;
-	for (; (name = net_request_query_nth(poll->call->request, "name", i)); i++)
+	for (; (name = net_request_query_nth(search->call->request, "name", i)); i++)
 		if (strcmp(name, profile_string(profile, marker->name)) == 0 ||
 		    strcmp(name, profile_string(profile, profile->markers->schemas[marker->schema].name)) == 0)
 			return true;
 	return i == 0;
 }
 
-static int take_marker(const struct poll *poll, const struct profile *profile, const struct profile_marker *marker,
+static int take_marker(const struct search *search, const struct profile *profile, const struct profile_marker *marker,
 		       struct error *err)
 {
-	struct rows *rows = poll->rows;
+	struct rows *rows = search->rows;
 	int64_t time_ns = time_of(marker), begin_ns = marker->phase == PROFILE_MARKER_END ? time_ns : marker->start_ns;
-	if (time_ns < poll->from_ns || begin_ns > poll->to_ns || !is_called(poll, profile, marker))
+	if (time_ns < search->from_ns || begin_ns > search->to_ns || !is_called(search, profile, marker))
 		return 0;
 	bool is_full = rows->count == rows->max || rows->bytes > ANSWER_BYTES / 2;
 	rows->is_cut |= is_full;
 	if (is_full && (rows->count < rows->max || time_ns <= rows->items[0].time_ns))
 		return 0;
-	_cleanup_(buffer_release) struct buffer text = {0};
-	struct json_writer json;
-	buffer_init(&text, ROW_BYTES);
-	json_init(&json, &text);
+	_cleanup_(buffer_release) struct buffer text = {.max = ROW_BYTES};
+	struct json_writer json = {.out = &text};
 	write_marker(&json, profile, marker);
 	int r = json_finish(&json, err);
 	char *copy = r == 0 ? mem_alloc(text.len) : NULL;
@@ -191,32 +189,32 @@ static int take_marker(const struct poll *poll, const struct profile *profile, c
 	return 0;
 }
 
-static int take_batch(const struct poll *poll, const struct marker_batch *batch, struct error *err)
+static int take_batch(const struct search *search, const struct marker_batch *batch, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	struct error why = {0};
-	int r = api_marker_batch_read(poll->call->tenant->batches, batch, &profile, &why);
+	int r = api_marker_batch_read(search->call->tenant->batches, batch, &profile, &why);
 	/* What one host sent is no reason to have nothing of the others. */
 	if (r == -EBADMSG || r == -EINVAL || r == -E2BIG || r == -ENOENT) {
-		poll->rows->is_cut = true;
+		search->rows->is_cut = true;
 		return 0;
 	}
 	if (r < 0)
 		return error_set(err, r, "host %s: %s", batch->host, why.message);
 	for (size_t i = 0; i < profile_marker_count(profile) && r == 0; i++)
-		r = take_marker(poll, profile, &profile->markers->markers[i], err);
+		r = take_marker(search, profile, &profile->markers->markers[i], err);
 	return r;
 }
 
-static int take_all(const struct poll *poll, const struct marker_batch *batches, size_t count, size_t *ret_read,
+static int take_all(const struct search *search, const struct marker_batch *batches, size_t count, size_t *ret_read,
 		    struct error *err)
 {
-	struct rows *rows = poll->rows;
-	uint64_t bytes = 0, most = api_profile_bytes_max(poll->call->server);
+	struct rows *rows = search->rows;
+	uint64_t bytes = 0, most = api_profile_bytes_max(search->call->server);
 	int r = 0;
 	for (size_t i = 0; i < count && r == 0; i++) {
 		const struct marker_batch *batch = &batches[i];
-		if (!api_host_is_wanted(poll->call->request, batch->host))
+		if (!api_host_is_wanted(search->call->request, batch->host))
 			continue;
 		if (rows->count == rows->max && marker_batch_time(batch, batch->to_ns) < rows->items[0].time_ns) {
 			rows->is_cut = true;
@@ -227,9 +225,9 @@ static int take_all(const struct poll *poll, const struct marker_batch *batches,
 			rows->is_cut = true;
 			break;
 		}
-		if (cancel_requested(net_request_cancelled(poll->call->request)))
+		if (cancel_requested(net_request_cancelled(search->call->request)))
 			return error_set(err, -ECANCELED, "the client disconnected");
-		r = take_batch(poll, batch, err);
+		r = take_batch(search, batch, err);
 		++*ret_read;
 	}
 	return r;
@@ -259,12 +257,13 @@ static int answer_markers(struct call *call, struct error *err)
 {
 	_cleanup_(mem_freep) struct marker_batch *all = NULL;
 	_cleanup_(rows_release) struct rows rows = {0};
-	struct poll poll = {.call = call, .from_ns = call->requested_from_ns, .to_ns = call->requested_to_ns, .rows = &rows};
+	struct search search = {
+		.call = call, .from_ns = call->requested_from_ns, .to_ns = call->requested_to_ns, .rows = &rows};
 	uint64_t limit = call_count(call, "limit", LIMIT_DEFAULT, LIMIT_MAX);
 	size_t count = 0, read = 0;
 	int r = call->failed;
 	if (r == 0)
-		r = marker_batches_find(call->tenant->batches, poll.from_ns, poll.to_ns, &all, &count, err);
+		r = marker_batches_find(call->tenant->batches, search.from_ns, search.to_ns, &all, &count, err);
 	if (r < 0)
 		return r;
 	rows.items = mem_alloc_array(limit, sizeof(*rows.items));
@@ -273,7 +272,7 @@ static int answer_markers(struct call *call, struct error *err)
 	rows.max = limit;
 	if (pthread_mutex_trylock(&call->server->recordings_turn) != 0)
 		return error_set(err, -EAGAIN, "another request for markers is in progress; try again");
-	r = take_all(&poll, all, count, &read, err);
+	r = take_all(&search, all, count, &read, err);
 	pthread_mutex_unlock(&call->server->recordings_turn);
 	return r < 0 ? r : write_answer(call, &rows, read, err);
 }

@@ -188,14 +188,13 @@ void api_agents(void *context, const struct net_request *request, struct net_res
 	struct all_agents all = {.now_ns = time_monotonic_ns()};
 	struct tenant *tenant = NULL;
 	struct error err = {0};
-	struct json_writer json;
 	int r = tenant_of_request(context, request, false, &tenant, &err);
 	if (r == 0)
 		r = recordings_agents(tenant->recordings, time_now_ns(), &all.asking, &all.asking_count, &err);
 	if (r == 0)
 		r = agents_list(tenant->agents, all.now_ns, &all.seen, &all.seen_count, &err);
 	response->body.max = LIST_BYTES;
-	json_init(&json, &response->body);
+	struct json_writer json = {.out = &response->body};
 	json_begin_object(&json);
 	write_asking(&json, &all);
 	write_silent(&json, &all);
@@ -252,11 +251,10 @@ static void write_recording(struct json_writer *json, const struct recording *re
 static int answer_one(struct recordings *recordings, const char *id, struct net_response *response, struct error *err)
 {
 	_cleanup_(recording_freep) struct recording *recording = NULL;
-	struct json_writer json;
 	int r = recordings_get(recordings, id, time_now_ns(), &recording, err);
 	if (r < 0)
 		return r;
-	json_init(&json, &response->body);
+	struct json_writer json = {.out = &response->body};
 	write_recording(&json, recording);
 	return json_finish(&json, err);
 }
@@ -267,7 +265,6 @@ void api_recordings(void *context, const struct net_request *request, struct net
 	struct recordings_stats stats = {0};
 	struct recording **all = NULL;
 	struct error err = {0};
-	struct json_writer json;
 	size_t count = 0;
 	int r = tenant_of_request(context, request, false, &tenant, &err);
 	if (r == 0)
@@ -275,7 +272,7 @@ void api_recordings(void *context, const struct net_request *request, struct net
 	if (r == 0)
 		recordings_get_stats(tenant->recordings, &stats);
 	response->body.max = LIST_BYTES;
-	json_init(&json, &response->body);
+	struct json_writer json = {.out = &response->body};
 	json_begin_object(&json);
 	json_member_int(&json, "bytes", (int64_t)stats.bytes);
 	json_member_int(&json, "bytes_max", (int64_t)stats.bytes_max);

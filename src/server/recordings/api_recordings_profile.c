@@ -43,9 +43,8 @@ static int name_host(struct profile *profile, const struct recording_host *of, s
 
 int api_decode_upload(struct buffer *packed, const char *host, uint64_t plain_bytes, struct profile **ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer plain = {0};
+	_cleanup_(buffer_release) struct buffer plain = {.max = plain_bytes + 1};
 	struct format_options options = {.input_name = host, .decompressed_max = plain_bytes + 1};
-	buffer_init(&plain, plain_bytes + 1);
 	int r = gzip_decompress(buffer_bytes(packed), &plain, err);
 	buffer_release(packed);
 	return r < 0 ? r : format_decode(format_by_name("firefox"), buffer_bytes(&plain), &options, ret, err);
@@ -54,9 +53,8 @@ int api_decode_upload(struct buffer *packed, const char *host, uint64_t plain_by
 static int read_host(struct recordings *recordings, const char *id, const struct recording_host *host, struct profile **ret,
 		     struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer packed = {0};
+	_cleanup_(buffer_release) struct buffer packed = {.max = RECORDINGS_UPLOAD_MAX + 64 * KIB};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	buffer_init(&packed, RECORDINGS_UPLOAD_MAX + 64 * KIB);
 	int r = recordings_read(recordings, id, host->name, &packed, err);
 	if (r == 0)
 		r = api_decode_upload(&packed, host->name, host->plain_bytes, &profile, err);
@@ -64,8 +62,7 @@ static int read_host(struct recordings *recordings, const char *id, const struct
 		r = name_host(profile, host, err);
 	if (r < 0)
 		return r;
-	*ret = profile;
-	profile = NULL;
+	*ret = TAKE(profile);
 	return 0;
 }
 
@@ -202,8 +199,7 @@ static int merge_most(struct merging *merging, struct profile **ret, struct erro
 		return r;
 	if (!merging->merged)
 		return error_set(err, -EBADMSG, "%s", merging->first.message);
-	*ret = profile;
-	profile = NULL;
+	*ret = TAKE(profile);
 	return 0;
 }
 

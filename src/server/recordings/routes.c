@@ -20,7 +20,7 @@ const struct net_route recordings_routes[] = {
 	 .slow = true,
 	 .body_max = RECORDINGS_UPLOAD_MAX},
 	{.method = "DELETE", .path = "/api/v1/recordings/*", .handler = api_recording_remove, .slow = true},
-	{.method = "GET", .path = "/api/v1/recordings/continuous", .handler = api_windows, .slow = true},
+	{.method = "GET", .path = "/api/v1/recordings/continuous", .handler = api_marker_batches, .slow = true},
 	{.method = "GET", .path = "/api/v1/recordings/continuous/profile", .handler = api_marker_batches_profile, .slow = true},
 	{.method = "POST",
 	 .path = "/api/v1/recordings/continuous/hosts/*",

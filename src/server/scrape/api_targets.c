@@ -16,11 +16,10 @@ static const char *const health_names[] = {"unknown", "up", "down"};
 
 static void write_ms(struct json_writer *json, const char *key, int64_t ns)
 {
-	json_key(json, key);
 	if (ns)
-		json_int(json, ns / NS_PER_MS);
+		json_member_int(json, key, ns / NS_PER_MS);
 	else
-		json_nil(json);
+		json_member_null(json, key);
 }
 
 static void write_target(struct json_writer *json, const struct scrape_target *target)
@@ -143,14 +142,13 @@ void api_targets(void *context, const struct net_request *request, struct net_re
 {
 	struct server *server = context;
 	struct error err = {0};
-	struct json_writer json;
 	struct shown shown;
 	int r = read_question(server, request, &shown, &err);
 	if (r < 0) {
 		respond_error(response, 400, err.message);
 		return;
 	}
-	json_init(&json, &response->body);
+	struct json_writer json = {.out = &response->body};
 	if (server->scrape)
 		pthread_mutex_lock(&server->scrape->lock);
 	write_all(&json, server->scrape, &shown);

@@ -105,7 +105,6 @@ int discovery_get(struct discovery *discovery, const struct scrape_http *http, c
 {
 	_cleanup_(net_client_freep) struct net_client *client = NULL;
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	net_client_response_init(&response);
 	int r = scrape_http_get(http, url, "application/json", HTTP_TIMEOUT_NS, max, &discovery->stop, NULL, &client, &response,
 				err);
 	if (r < 0)

@@ -157,11 +157,10 @@ static int read_yaml_group(struct yaml_reader *reader, const yaml_node_t *node, 
 int discovery_read_groups_yaml(struct bytes text, const char *source, struct discovered *found, struct error *err)
 {
 	yaml_document_t document;
-	struct arena arena;
+	struct arena arena = {.max_bytes = DISCOVERED_BYTES_MAX};
 	int r = yaml_load(text, source, -EBADMSG, &document, err);
 	if (r < 0)
 		return r;
-	arena_init(&arena, DISCOVERED_BYTES_MAX);
 	struct yaml_reader reader = {&document, source, &arena, err, .manual = "docs/scraping.md"};
 	struct yaml_group yaml = {.found = found, .source = source};
 	const yaml_node_t *root = yaml_document_get_root_node(&document);

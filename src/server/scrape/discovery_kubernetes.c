@@ -149,23 +149,23 @@ static void list_release(struct list *list)
 	*list = (struct list){0};
 }
 
-static int append_selector(struct cluster *cluster, enum kubernetes_role role, struct buffer *url)
+static void append_parameter(struct buffer *url, const char *name, const char *value)
 {
-	int r = 0;
-	for (size_t i = 0; i < cluster->config->selector_count && r == 0; i++) {
+	buffer_printf(url, "&%s=", name);
+	text_url_encode(url, bytes_of_string(value));
+}
+
+static void append_selector(struct cluster *cluster, enum kubernetes_role role, struct buffer *url)
+{
+	for (size_t i = 0; i < cluster->config->selector_count; i++) {
 		const struct discovery_selector *selector = &cluster->config->selectors[i];
 		if (strcmp(selector->role, kubernetes_role_names[role]))
 			continue;
 		if (selector->label)
-			r = buffer_append_string(url, "&labelSelector=");
-		if (selector->label && r == 0)
-			r = text_url_encode(url, bytes_of_string(selector->label));
-		if (selector->field && r == 0)
-			r = buffer_append_string(url, "&fieldSelector=");
-		if (selector->field && r == 0)
-			r = text_url_encode(url, bytes_of_string(selector->field));
+			append_parameter(url, "labelSelector", selector->label);
+		if (selector->field)
+			append_parameter(url, "fieldSelector", selector->field);
 	}
-	return r;
 }
 
 static const char *continued(const struct list *list)
@@ -176,19 +176,15 @@ static const char *continued(const struct list *list)
 
 static int get_page(struct cluster *cluster, enum kubernetes_role role, const char *path, bool first, struct list *list)
 {
-	_cleanup_(buffer_release) struct buffer url = {0}, body = {0};
+	_cleanup_(buffer_release) struct buffer url = {.max = 8 * PATH_BYTES}, body = {0};
 	struct error *err = cluster->err;
-	buffer_init(&url, 8 * PATH_BYTES);
-	int r = buffer_printf(&url, "%s%s?limit=%d%s", cluster->base, path, PAGE_OBJECTS,
-			      first ? "&resourceVersion=0" : "&continue=");
-	if (r == 0 && !first)
-		r = text_url_encode(&url, bytes_of_string(continued(list)));
-	if (r == 0)
-		r = append_selector(cluster, role, &url);
-	const char *text = r == 0 ? buffer_string(&url) : NULL;
+	buffer_printf(&url, "%s%s?limit=%d", cluster->base, path, PAGE_OBJECTS);
+	append_parameter(&url, first ? "resourceVersion" : "continue", first ? "0" : continued(list));
+	append_selector(cluster, role, &url);
+	const char *text = buffer_string(&url);
 	if (!text || array_reserve(&list->pages, &list->capacity, list->count + 1, SIZE_MAX) < 0)
 		return error_nomem(err);
-	r = discovery_get(cluster->discovery, &cluster->http, text, PAGE_BYTES_MAX, &body, err);
+	int r = discovery_get(cluster->discovery, &cluster->http, text, PAGE_BYTES_MAX, &body, err);
 	if (r < 0)
 		return r;
 	struct json_tree *page;
@@ -633,8 +629,6 @@ static int look(struct cluster *cluster)
 int discovery_kubernetes(struct discovery *discovery, struct discovered *found, struct error *err)
 {
 	struct cluster cluster = {.discovery = discovery, .config = discovery->config, .found = found, .err = err};
-	map64_init(&cluster.pod_names);
-	map64_init(&cluster.service_names);
 	int r = look(&cluster);
 	list_release(&cluster.pods);
 	list_release(&cluster.services);

@@ -67,13 +67,10 @@ static void finish(struct scrape *scrape, struct scrape_target *target)
 
 static struct scrape_target *take(struct scrape *scrape)
 {
-	struct timespec until;
 	int64_t until_ns = time_monotonic_ns() + IDLE_NS;
-	until = (struct timespec){until_ns / NS_PER_S, until_ns % NS_PER_S};
 	scrape->idle++;
-	int r = 0;
-	while (!scrape->first && !scrape->workers_stop && r != ETIMEDOUT)
-		r = pthread_cond_timedwait(&scrape->work, &scrape->lock, &until);
+	while (!scrape->first && !scrape->workers_stop && thread_wait_until(&scrape->work, &scrape->lock, until_ns))
+		;
 	scrape->idle--;
 	struct scrape_target *target = scrape->workers_stop ? NULL : scrape->first;
 	if (target) {
@@ -162,7 +159,7 @@ static uint64_t stamp_of(const char *path)
 	return hash64(parts, sizeof(parts));
 }
 
-static void check_file_age(struct scrape *scrape)
+static void reload_if_changed(struct scrape *scrape)
 {
 	struct error err = {0};
 	bool asked = atomic_exchange_explicit(&scrape->reload, false, memory_order_relaxed);
@@ -182,7 +179,7 @@ static void *run_manager(void *context)
 	while (!cancel_requested(&scrape->stop)) {
 		int64_t now_ns = time_monotonic_ns();
 		if (now_ns >= check_ns || atomic_load_explicit(&scrape->reload, memory_order_relaxed)) {
-			check_file_age(scrape);
+			reload_if_changed(scrape);
 			check_ns = now_ns + FILE_CHECK_NS;
 		}
 		pthread_mutex_lock(&scrape->lock);
@@ -247,8 +244,7 @@ int discovery_refresh(struct discovery *discovery, struct discovered **ret, stru
 	int r = kinds[discovery->config->kind](discovery, found, err);
 	if (r < 0)
 		return r;
-	*ret = found;
-	found = NULL;
+	*ret = TAKE(found);
 	return 0;
 }
 
@@ -353,8 +349,7 @@ static void inherit(struct discovery *discovery, struct discovery *old)
 		    (size_t)(old->config - old->job->discoveries) == place;
 	if (!same || discovery->found)
 		return;
-	discovery->found = old->found;
-	old->found = NULL;
+	discovery->found = TAKE(old->found);
 }
 
 /* Under the lock. Discoveries of jobs that are no more go to *gone, which has room. */
@@ -508,7 +503,6 @@ static struct scrape *scrape_new(struct server *server)
 {
 	const struct server_options *options = &server->options;
 	struct scrape *scrape = mem_zalloc(sizeof(*scrape));
-	pthread_condattr_t monotonic;
 	if (!scrape)
 		return NULL;
 	scrape->server = server;
@@ -519,11 +513,8 @@ static struct scrape *scrape_new(struct server *server)
 	scrape->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	pthread_mutex_init(&scrape->lock, NULL);
 	pthread_mutex_init(&scrape->reload_lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&scrape->work, &monotonic);
+	thread_condition_init(&scrape->work);
 	pthread_cond_init(&scrape->slot, NULL);
-	pthread_condattr_destroy(&monotonic);
 	/* Between two rounds of the manager as many can end as there are, and be started again. */
 	scrape->ended = mem_alloc_array(2 * (size_t)scrape->threads_max, sizeof(*scrape->ended));
 	return scrape->ended && scrape->wake_fd >= 0 ? scrape : scrape_free(scrape);

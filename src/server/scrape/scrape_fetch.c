@@ -160,10 +160,9 @@ static int bad_status(const struct net_client_response *response, struct error *
 
 static int decode(const struct net_client_response *response, size_t body_max, struct profile **ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer plain = {0};
+	_cleanup_(buffer_release) struct buffer plain = {.max = body_max};
 	struct bytes body = buffer_bytes(&response->body);
 	struct format_options options = {.input_name = "the response", .decompressed_max = body_max};
-	buffer_init(&plain, body_max);
 	if (!strcasecmp(response->encoding, "gzip")) {
 		int r = gzip_decompress(body, &plain, err);
 		if (r < 0)
@@ -287,13 +286,11 @@ static int fetch(struct scrape *scrape, struct scrape_target *target, struct out
 {
 	_cleanup_(net_client_freep) struct net_client *client = NULL;
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	_cleanup_(buffer_release) struct buffer url = {0};
+	_cleanup_(buffer_release) struct buffer url = {.max = URL_BYTES_MAX};
 	const struct scrape_job *job = target->job;
 	int64_t measured_ns = 0;
 	if (target->profile->delta)
 		measured_ns = target->profile->duration_ns ? target->profile->duration_ns : job->interval_ns;
-	net_client_response_init(&response);
-	buffer_init(&url, URL_BYTES_MAX);
 	if (buffer_printf(&url, "%s%s", target->origin, target->path) < 0 || !buffer_string(&url))
 		return error_set(err, -E2BIG, "the address is too long");
 	int r = scrape_http_get(&job->http, (const char *)url.data, NULL, job->timeout_ns + measured_ns, job->body_max,

@@ -46,45 +46,39 @@ void scrape_target_schedule(struct scrape_target *target, int64_t now_ns)
 		target->due_ns += interval_ns;
 }
 
-static int append_param(struct buffer *path, const char *name, const char *value)
+static void append_param(struct buffer *path, const char *name, const char *value)
 {
-	int r = buffer_append_byte(path, path->len && memchr(path->data, '?', path->len) ? '&' : '?');
-	if (r == 0)
-		r = text_url_encode(path, bytes_of_string(name));
-	if (r == 0)
-		r = buffer_append_byte(path, '=');
-	return r < 0 ? r : text_url_encode(path, bytes_of_string(value));
+	buffer_append_byte(path, path->len && memchr(path->data, '?', path->len) ? '&' : '?');
+	text_url_encode(path, bytes_of_string(name));
+	buffer_append_byte(path, '=');
+	text_url_encode(path, bytes_of_string(value));
 }
 
 /* The first value of each parameter is a label's, which rules may have changed. */
-static int append_params(const struct scrape_job *job, const struct relabel_set *set, struct buffer *path)
+static void append_params(const struct scrape_job *job, const struct relabel_set *set, struct buffer *path)
 {
-	int r = 0;
-	for (size_t i = 0; i < set->count && r == 0; i++)
+	for (size_t i = 0; i < set->count; i++)
 		if (text_starts_with(set->items[i].name, "__param_"))
-			r = append_param(path, set->items[i].name + 8, set->items[i].value);
+			append_param(path, set->items[i].name + 8, set->items[i].value);
 	for (size_t i = 0; i < job->param_count; i++)
-		for (size_t k = 1; k < job->params[i].count && r == 0; k++)
-			r = append_param(path, job->params[i].name, job->params[i].values[k]);
-	return r;
+		for (size_t k = 1; k < job->params[i].count; k++)
+			append_param(path, job->params[i].name, job->params[i].values[k]);
 }
 
 static int make_path(const struct scrape_job *job, const struct scrape_profile *profile, const struct relabel_set *set,
 		     char **ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer path = {0};
-	buffer_init(&path, URL_BYTES_MAX);
-	int r = buffer_printf(&path, "%s%s", relabel_set_get(set, "__profile_path_prefix__"), profile->path);
-	if (r == 0)
-		r = append_params(job, set, &path);
-	if (r == 0 && profile->delta) {
+	_cleanup_(buffer_release) struct buffer path = {.max = URL_BYTES_MAX};
+	buffer_printf(&path, "%s%s", relabel_set_get(set, "__profile_path_prefix__"), profile->path);
+	append_params(job, set, &path);
+	if (profile->delta) {
 		char seconds[24];
 		int64_t measured_ns = profile->duration_ns ? profile->duration_ns : job->interval_ns - NS_PER_S;
 		int64_t whole = measured_ns / NS_PER_S > 0 ? measured_ns / NS_PER_S : 1;
 		snprintf(seconds, sizeof(seconds), "%lld", (long long)whole);
-		r = append_param(&path, "seconds", seconds);
+		append_param(&path, "seconds", seconds);
 	}
-	const char *text = r == 0 ? buffer_string(&path) : NULL;
+	const char *text = buffer_string(&path);
 	if (!text)
 		return error_set(err, -E2BIG, "the path is too long");
 	for (const char *at = text; *at; at++)
@@ -130,7 +124,6 @@ static int make_target(struct scrape_job *job, const struct scrape_profile *prof
 	struct scrape_target *target = mem_zalloc(sizeof(*target));
 	if (!target)
 		return error_nomem(err);
-	labels_init(&target->labels);
 	target->job = scrape_job_use(job);
 	target->profile = profile;
 	int r = make_origin(job, set, &target->origin, err);
@@ -265,7 +258,6 @@ static void remove_unseen(struct scrape *scrape, const char *job)
 void scrape_update_job(struct scrape *scrape, struct scrape_job *job)
 {
 	struct update update = {.scrape = scrape, .job = job};
-	map64_init(&update.known);
 	for (size_t i = 0; i < scrape->target_count; i++) {
 		scrape->targets[i]->seen = false;
 		if (strcmp(scrape->targets[i]->job->name, job->name) == 0)

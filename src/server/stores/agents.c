@@ -121,10 +121,8 @@ static struct agent_seen *slot(struct agents *agents, const struct control_poll 
 /* Written anew, so that nothing is kept but what is understood. */
 static int health_text(const struct health *health, char **ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer out = {0};
-	struct json_writer json;
-	buffer_init(&out, HEALTH_BYTES_MAX);
-	json_init(&json, &out);
+	_cleanup_(buffer_release) struct buffer out = {.max = HEALTH_BYTES_MAX};
+	struct json_writer json = {.out = &out};
 	health_write(&json, health);
 	int r = json_finish(&json, err);
 	*ret = r == 0 ? mem_strndup((const char *)out.data, out.len) : NULL;

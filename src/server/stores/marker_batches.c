@@ -8,8 +8,8 @@
  * Files are written and read without the lock. One that is being written has its place, so that it is written once; one that
  * goes while it is read is not found, and its reader does without.
  *
- * Room. Ordered recordings are worth more: somebody waited for them. They may take all of recordings.size, batches no more than
- * half of it, and never more than recordings leave.
+ * Room. Requested recordings are worth more: somebody waited for them. They may take all of recordings.size, batches no more
+ * than half of it, and never more than recordings leave.
  */
 #include "server/stores/marker_batches.h"
 
@@ -380,8 +380,7 @@ int marker_batches_open(const struct recordings_options *options, int64_t now_ns
 	if (batches->count)
 		qsort(batches->items, batches->count, sizeof(*batches->items), compare_items);
 	make_room(batches, 0, 0, 0, now_ns);
-	*ret = batches;
-	batches = NULL;
+	*ret = TAKE(batches);
 	return 0;
 }
 

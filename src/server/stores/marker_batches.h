@@ -19,7 +19,7 @@
 #define MARKER_BATCH_REACH_NS (366 * 24 * 3600 * 1000000000ll)
 
 struct marker_batches;
-/* options: those of the ordered recordings, with a directory of their own. bytes_max is of these and requested recordings
+/* options: those of the requested recordings, with a directory of their own. bytes_max is of these and requested recordings
  * together; these have half of it at most. Reads the directory. Incomplete files get the ending ".torn" and are skipped. */
 int marker_batches_open(const struct recordings_options *options, int64_t now_ns, struct marker_batches **ret,
 			struct error *err);

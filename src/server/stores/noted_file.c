@@ -49,14 +49,12 @@ static struct noted_content content_of(struct bytes rest)
 int noted_write_header(const struct noted_form *form, void *of, struct bytes gzip, struct buffer *out, struct bytes *ret_rest,
 		       struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer note = {0};
-	struct json_writer json;
-	buffer_init(&note, NOTED_HEADER_MAX - GZIP_NOTE_HEADER(0));
+	_cleanup_(buffer_release) struct buffer note = {.max = NOTED_HEADER_MAX - GZIP_NOTE_HEADER(0)};
 	int r = gzip_note_skip(gzip, ret_rest, err);
 	if (r < 0)
 		return error_prefix(err, r, "%s", form->torn);
 	*(struct noted_content *)((char *)of + form->content) = content_of(*ret_rest);
-	json_init(&json, &note);
+	struct json_writer json = {.out = &note};
 	json_begin_object(&json);
 	json_member_int(&json, "version", 1);
 	form->write(&json, of);

@@ -701,8 +701,7 @@ int recordings_open(const struct recordings_options *options, int64_t now_ns, st
 	if (r < 0)
 		return r;
 	make_room(recordings, NULL, 0, 0, now_ns);
-	*ret = recordings;
-	recordings = NULL;
+	*ret = TAKE(recordings);
 	return 0;
 }
 

@@ -41,9 +41,8 @@ static void write_host(struct json_writer *json, const struct entry_host *entry)
 
 int recordings_write_index(const struct entry *entry, struct buffer *out, struct error *err)
 {
-	struct json_writer json;
 	out->max = INDEX_BYTES_MAX;
-	json_init(&json, out);
+	struct json_writer json = {.out = out};
 	json_begin_object(&json);
 	json_member_int(&json, "version", 1);
 	json_member_int(&json, "created_ns", entry->created_ns);

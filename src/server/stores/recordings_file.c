@@ -100,9 +100,8 @@ void recording_file_name(const char *host, char out[static RECORDING_NAME_SIZE])
 
 int recording_file_put(const char *path, struct recording_file *file, struct bytes gzip, uint64_t *ret_size, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer header = {0};
+	_cleanup_(buffer_release) struct buffer header = {.max = NOTED_HEADER_MAX};
 	struct bytes rest;
-	buffer_init(&header, NOTED_HEADER_MAX);
 	int r = noted_write_header(&recording_form, file, gzip, &header, &rest, err);
 	if (r == 0)
 		r = noted_put(path, buffer_bytes(&header), rest, err);

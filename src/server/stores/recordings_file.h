@@ -4,9 +4,11 @@
  *
  * It is the gzip file that the agent sent, with a note (noted_file.h) that has
  *
- *   version 1, id, host, received_ns, start_ns, duration_ns    what it is; the id of a marker batch (marker_batches.h) is
- * "continuous" reach_ns                                                   of a marker batch: how long before it what ends in it
- * began plain_bytes                                                unpacked clock of the host, see protocol.h
+ *   version 1, id, host, received_ns, start_ns, duration_ns    what it is; of a marker batch (marker_batches.h) the id is
+ *                                                              "continuous"
+ *   reach_ns                                                   of a marker batch: how long before it what ends in it began
+ *   plain_bytes                                                unpacked
+ *   clock                                                      of the host, see protocol.h
  */
 #ifndef WICK_SERVER_STORES_RECORDINGS_FILE_H
 #define WICK_SERVER_STORES_RECORDINGS_FILE_H

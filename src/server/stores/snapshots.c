@@ -4,9 +4,9 @@
  *
  *   version 1, id, made_ns, title, call, query, type, from_ns, to_ns, partial    struct snapshot
  *
- * What is known of them is in memory, from the files themselves, the oldest
- * first; there is no index on disk that could disagree with them. Files are written and read without the lock: one comes into
- * the table when it is on disk, and one that goes while it is read is not found.
+ * What is known of them is in memory, from the files themselves, the oldest first; there is no index on disk that could
+ * disagree with them. Files are written and read without the lock: one comes into the table when it is on disk, and one that
+ * goes while it is read is not found.
  *
  * Room is made when a new one is there, not before: a disk that is full must not cost old ones for nothing. So there may be
  * more than allowed for a moment, by as many as are written at a time, and a start that finds more removes them.
@@ -44,8 +44,7 @@ int snapshot_make_id(char out[static SNAPSHOT_ID_SIZE], struct error *err)
 	uint8_t random[ID_BYTES];
 	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
 		return error_set_errno(err, -EIO, "cannot get random bytes for a snapshot's id");
-	for (size_t i = 0; i < sizeof(random); i++)
-		snprintf(out + 2 * i, 3, "%02x", random[i]);
+	text_format_hex((struct bytes){random, sizeof(random)}, out);
 	return 0;
 }
 
@@ -172,11 +171,10 @@ static void set_aside(struct snapshots *snapshots, const char *path, const char 
 
 static int write_file(const struct snapshots *snapshots, struct snapshot *snapshot, struct bytes gzip, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer header = {0};
+	_cleanup_(buffer_release) struct buffer header = {.max = NOTED_HEADER_MAX};
 	uint64_t most = snapshots->options.bytes_max / SNAPSHOTS_SHARE;
 	struct bytes rest;
 	char path[PATH_MAX], size[TEXT_NUMBER_MAX], allowed[TEXT_NUMBER_MAX];
-	buffer_init(&header, NOTED_HEADER_MAX);
 	int r = noted_write_header(&snapshot_form, snapshot, gzip, &header, &rest, err);
 	snapshot->bytes = r < 0 ? 0 : header.len + rest.len;
 	if (r == 0 && snapshot->bytes > most)
@@ -335,8 +333,7 @@ int snapshots_open(const struct snapshots_options *options, int64_t now_ns, stru
 	if (snapshots->count)
 		qsort(snapshots->items, snapshots->count, sizeof(*snapshots->items), compare);
 	make_room(snapshots, now_ns);
-	*ret = snapshots;
-	snapshots = NULL;
+	*ret = TAKE(snapshots);
 	return 0;
 }
 

@@ -114,10 +114,9 @@ static int check_texts(const char *title, const char *state, struct error *err)
 static int write_head(const struct snapshot *snapshot, const char *query, const char *type, const char *state,
 		      struct buffer *out, struct error *err)
 {
-	struct json_writer json;
 	if (buffer_append_string(out, "{\"snapshot\":") < 0)
 		return error_nomem(err);
-	json_init(&json, out);
+	struct json_writer json = {.out = out};
 	json_begin_object(&json);
 	write_members(&json, snapshot, query, type);
 	json_member_cstring(&json, "state", state);
@@ -134,8 +133,7 @@ static void cut_into(char *out, size_t size, const char *text)
 /* All of it, unpacked, which is released early, for both may be large. */
 static int keep(struct call *call, struct snapshot *snapshot, struct buffer *document, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer packed = {0};
-	buffer_init(&packed, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer packed = {.max = SIZE_MAX};
 	if (document->len > PLAIN_BYTES_MAX)
 		return error_set(err, -E2BIG, "the snapshot has %llu MiB after decompression, more than the limit of %llu MiB",
 				 document->len / MIB, PLAIN_BYTES_MAX / MIB);
@@ -149,14 +147,13 @@ static int keep(struct call *call, struct snapshot *snapshot, struct buffer *doc
 
 static int keep_answer(struct call *call, struct snapshot *snapshot, const char *state, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer document = {0};
+	_cleanup_(buffer_release) struct buffer document = {.max = SIZE_MAX};
 	struct buffer *answer = &call->response->body;
 	int r = call_answer(call, snapshot->call, err);
 	if (r == 0 && strcmp(call->response->content_type, "application/json") != 0)
 		r = error_set(err, -EINVAL, "parameter 'format': '%.40s' is not supported: snapshots are JSON",
 			      call_parameter(call, "format", ""));
 	const char *query = r == 0 ? buffer_string(&call->text) : "", *type = call->query.type ? call->query.type : "";
-	buffer_init(&document, SIZE_MAX);
 	if (r == 0 && !query)
 		r = error_nomem(err);
 	if (r < 0)
@@ -176,9 +173,8 @@ static int keep_answer(struct call *call, struct snapshot *snapshot, const char 
 /* What the page shows of the file in the body: the same object, and columns behind it (api_view.c). */
 static int keep_view(struct call *call, struct snapshot *snapshot, const char *state, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer head = {0};
+	_cleanup_(buffer_release) struct buffer head = {.max = SIZE_MAX};
 	struct api_view_wrap wrap = {.behind = "}"};
-	buffer_init(&head, SIZE_MAX);
 	int r = write_head(snapshot, "", "", state, &head, err);
 	if (r < 0)
 		return r;
@@ -193,7 +189,7 @@ static int make(struct call *call, const char *title, const char *state, struct 
 {
 	struct snapshot snapshot = {.made_ns = time_now_ns()};
 	struct net_response *response = call->response;
-	struct json_writer json;
+	struct json_writer json = {.out = &response->body};
 	int r = check_texts(title, state, err);
 	if (r == 0)
 		r = snapshot_make_id(snapshot.id, err);
@@ -205,7 +201,6 @@ static int make(struct call *call, const char *title, const char *state, struct 
 	if (r < 0)
 		return r;
 	response->content_type = "application/json";
-	json_init(&json, &response->body);
 	write_listed(&json, &snapshot);
 	response->status = 201;
 	return json_finish(&json, err);
@@ -260,24 +255,22 @@ static int write_list(const struct server *server, struct snapshots *snapshots, 
 {
 	_cleanup_(mem_freep) struct snapshot *all = NULL;
 	struct snapshots_stats stats;
-	struct json_writer json;
 	int64_t now_ns = time_now_ns();
 	size_t count, total;
 	int r = snapshots_list(snapshots, now_ns, offset, limit, &all, &count, &total, err);
 	if (r < 0)
 		return r;
 	snapshots_get_stats(snapshots, now_ns, &stats);
-	json_init(&json, out);
+	struct json_writer json = {.out = out};
 	json_begin_object(&json);
 	json_member_bool(&json, "enabled", !server->options.no_snapshots);
 	json_member_uint(&json, "total", total);
 	json_member_uint(&json, "bytes", stats.bytes);
 	json_member_uint(&json, "bytes_max", stats.bytes_max);
-	json_key(&json, "age_ms");
 	if (stats.age_ns > 0)
-		json_int(&json, stats.age_ns / NS_PER_MS);
+		json_member_int(&json, "age_ms", stats.age_ns / NS_PER_MS);
 	else
-		json_nil(&json);
+		json_member_null(&json, "age_ms");
 	json_member_array(&json, "snapshots");
 	for (size_t i = 0; i < count; i++)
 		write_listed(&json, &all[i]);

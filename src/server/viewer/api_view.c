@@ -125,24 +125,21 @@ static int read_nodes(const struct net_request *request, uint64_t *ret, struct e
 static int write_frame(const struct net_request *request, const struct given *given, const struct api_view_wrap *wrap,
 		       struct buffer *out, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer columns = {0};
+	_cleanup_(buffer_release) struct buffer columns = {.max = COLUMNS_BYTES_MAX};
 	size_t start = out->len;
 	uint64_t nodes_max;
 	struct view_options options = {.title = given->name,
 				       .format = given->format->name,
 				       .left_out = &given->notes,
 				       .cancel = net_request_cancelled(request)};
-	buffer_init(&columns, COLUMNS_BYTES_MAX);
 	out->max = ANSWER_BYTES_MAX;
 	int r = read_nodes(request, &nodes_max, err);
 	if (r < 0)
 		return r;
 	options.nodes_max = (size_t)nodes_max;
-	r = buffer_append(out, VIEW_MAGIC "\0\0\0", FRAME_BYTES);
-	if (r == 0 && wrap)
-		r = buffer_append_string(out, wrap->before);
-	if (r < 0)
-		return error_nomem(err);
+	buffer_append(out, VIEW_MAGIC "\0\0\0", FRAME_BYTES);
+	if (wrap)
+		buffer_append_string(out, wrap->before);
 	r = view_write(given->profile, &options, out, &columns, err);
 	if (r < 0)
 		return r;

@@ -155,8 +155,7 @@ static int make_secret(char out[static LOCAL_VIEWER_TOKEN_SIZE], struct error *e
 	uint8_t random[LOCAL_VIEWER_TOKEN_BYTES];
 	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
 		return error_set_errno(err, -errno, "cannot create a token");
-	for (size_t i = 0; i < sizeof(random); i++)
-		snprintf(out + 2 * i, 3, "%02x", random[i]);
+	text_format_hex((struct bytes){random, sizeof(random)}, out);
 	return 0;
 }
 
@@ -174,8 +173,7 @@ static int pack(void *context, struct bytes bytes, struct error *err)
 static int write_json(struct local_viewer *viewer, struct error *err)
 {
 	_cleanup_(gzip_stream_freep) struct gzip_stream *gzip = NULL;
-	_cleanup_(buffer_release) struct buffer part = {0};
-	buffer_init(&part, JSON_BYTES_MAX);
+	_cleanup_(buffer_release) struct buffer part = {.max = JSON_BYTES_MAX};
 	int r = gzip_stream_new(GZIP_LEVEL, &gzip, err);
 	if (r < 0)
 		return r;
@@ -282,8 +280,7 @@ int local_viewer_new(const struct local_viewer_options *options, struct local_vi
 		r = error_nomem(err);
 	if (r < 0)
 		return r;
-	*ret = viewer;
-	viewer = NULL;
+	*ret = TAKE(viewer);
 	return 0;
 }
 

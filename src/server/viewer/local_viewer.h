@@ -16,7 +16,7 @@
  *   - other users of this machine, who may connect: the token, 128 random bits that are new each time. The command line of a
  *     program that is started to open a link can be read by all of them, so what stands there is good for one request;
  *   - other sites' pages: a request with an Origin must come from Firefox Profiler or from here, and only these may read the
- * response (CORS);
+ *     response (CORS);
  *   - sites whose name begins to mean 127.0.0.1 after their page was loaded (DNS rebinding): the Host header must be this
  *     server's own address.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared inside opened*.c. */
+/* Shared inside local_viewer*.c. */
 #ifndef WICK_SERVER_VIEWER_LOCAL_VIEWER_INT_H
 #define WICK_SERVER_VIEWER_LOCAL_VIEWER_INT_H
 

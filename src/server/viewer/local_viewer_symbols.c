@@ -30,7 +30,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "codec/json_tree.h"
-#include "elf/demangle.h"
+#include "elf/demangle/demangle.h"
 #include "elf/disassemble.h"
 #include "format/firefox/firefox_ids.h"
 #include "server/core/server_int.h"
@@ -54,8 +54,7 @@ static int compare_modules(const void *left, const void *right)
 static int set_module(const struct profile *profile, uint32_t mapping, struct local_viewer_module *ret)
 {
 	const struct profile_mapping *from = &profile->mappings[mapping];
-	_cleanup_(buffer_release) struct buffer id = {0};
-	buffer_init(&id, LOCAL_VIEWER_DEBUG_ID_MAX);
+	_cleanup_(buffer_release) struct buffer id = {.max = LOCAL_VIEWER_DEBUG_ID_MAX};
 	*ret = (struct local_viewer_module){.build_id = profile_string(profile, from->build_id),
 					    .path = profile_string(profile, from->file_name),
 					    .start = from->start,
@@ -315,11 +314,10 @@ static int put_found(struct job *job, struct error *err)
 			buffer_printf(&job->text, "%s/%s", module->name, module->id) < 0 ? NULL : buffer_string(&job->text);
 		if (!key)
 			return error_set(err, -EBADMSG, "a name in 'memoryMap' is too long");
-		json_key(job->json, key);
 		if (module->asked)
-			json_bool(job->json, module->view != NULL);
+			json_member_bool(job->json, key, module->view != NULL);
 		else
-			json_nil(job->json);
+			json_member_null(job->json, key);
 	}
 	json_end_object(job->json);
 	return 0;
@@ -328,8 +326,8 @@ static int put_found(struct job *job, struct error *err)
 static int put_job(const struct local_viewer *viewer, const struct json_node *asked, const atomic_bool *cancel,
 		   struct json_writer *json, struct error *err)
 {
-	_cleanup_(job_release) struct job job = {.viewer = viewer, .cancel = cancel, .json = json};
-	buffer_init(&job.text, INLINE_NAMES_MAX);
+	_cleanup_(job_release) struct job job = {
+		.viewer = viewer, .cancel = cancel, .json = json, .text.max = INLINE_NAMES_MAX};
 	int r = read_memory_map(&job, json_node_get(asked, "memoryMap"), err);
 	if (r < 0)
 		return r;
@@ -346,9 +344,8 @@ static int write_names(const struct local_viewer *viewer, const struct json_node
 		       struct buffer *out, struct error *err)
 {
 	const struct json_node *jobs = json_node_get(question, "jobs");
-	struct json_writer json;
 	int r = 0;
-	json_init(&json, out);
+	struct json_writer json = {.out = out};
 	json_begin_object(&json);
 	json_member_array(&json, "results");
 	if (!jobs) /* one job may come by itself */
@@ -378,8 +375,7 @@ static bool names_file(const struct symbol_view *view, uint64_t address, const c
 
 static int write_text(const char *file, struct bytes text, struct buffer *out, struct error *err)
 {
-	struct json_writer json;
-	json_init(&json, out);
+	struct json_writer json = {.out = out};
 	json_begin_object(&json);
 	json_member_null(&json, "symbolsLastModified");
 	json_member_null(&json, "sourceLastModified");
@@ -393,12 +389,11 @@ static int write_source(const struct local_viewer *viewer, const struct json_nod
 			struct buffer *out, struct error *err)
 {
 	_cleanup_(symbol_view_freep) struct symbol_view *view = NULL;
-	_cleanup_(buffer_release) struct buffer text = {0};
+	_cleanup_(buffer_release) struct buffer text = {.max = SOURCE_TEXT_BYTES_MAX};
 	const char *file = text_of(json_node_get(question, "file")), *from;
 	const struct local_viewer_module *module = NULL;
 	struct symbolizer_want want = {.wait_ns = -1, .cancel = cancel};
 	uint64_t offset = 0, address;
-	buffer_init(&text, SOURCE_TEXT_BYTES_MAX);
 	int r = file ? 0 : error_set(err, -EBADMSG, "'file' must be a string");
 	if (r == 0)
 		r = read_hex(question, "moduleOffset", &offset, err);
@@ -455,9 +450,8 @@ static const char *arch_name(uint16_t machine)
 static int write_instructions(const struct code_bytes *code, const struct disassembly *disassembly, uint64_t start,
 			      struct buffer *out, struct error *err)
 {
-	struct json_writer json;
 	bool intel = code->machine == EM_X86_64 || code->machine == EM_386;
-	json_init(&json, out);
+	struct json_writer json = {.out = out};
 	json_begin_object(&json);
 	put_hex(&json, "startAddress", start);
 	put_hex(&json, "size", code->bytes.len);
@@ -492,10 +486,9 @@ static int write_code(const struct local_viewer *viewer, const struct local_view
 		      const struct symbol_view *view, const struct code_range *range, uint64_t offset,
 		      const atomic_bool *cancel, struct buffer *out, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer name = {0};
+	_cleanup_(buffer_release) struct buffer name = {.max = DEMANGLE_OUTPUT_MAX};
 	struct code_bytes code;
 	struct disassembly disassembly = {0};
-	buffer_init(&name, DEMANGLE_OUTPUT_MAX);
 	if (name_code(view, range->start, &name) < 0)
 		return error_nomem(err);
 	int r = code_bytes_read(viewer->symbolizer, module->build_id, module->path, range->start, range->end - range->start,

@@ -51,11 +51,6 @@ static int put_type(const struct profile *profile, size_t type, size_t nodes_max
 	return 0;
 }
 
-static bool is_cancelled(const struct view_options *options)
-{
-	return cancel_requested(options->cancel);
-}
-
 static void put_head(const struct profile *profile, const struct view_options *options, const char *no_timeline,
 		     struct json_writer *json)
 {
@@ -81,19 +76,18 @@ static int put_view(const struct profile *profile, const struct view_options *op
 {
 	_cleanup_(timeline_freep) struct timeline *timeline = NULL;
 	size_t nodes_max = options->nodes_max ? options->nodes_max : VIEW_NODES_MAX / profile->sample_type_count;
-	struct json_writer json;
 	int r = no_timeline ? 0 : timeline_new(profile, TIMELINE_SAMPLES_MAX, TIMELINE_MARKERS_MAX, &timeline, err);
 	if (r == 0 && timeline)
 		r = timeline_put_samples(timeline, columns, err);
 	if (r < 0)
 		return r;
-	json_init(&json, out);
+	struct json_writer json = {.out = out};
 	json_begin_object(&json);
 	put_head(profile, options, no_timeline, &json);
 	json_member_array(&json, "types");
 	for (size_t i = 0; r == 0 && i < profile->sample_type_count; i++)
-		r = is_cancelled(options) ? error_set(err, -ECANCELED, "the request was cancelled")
-					  : put_type(profile, i, nodes_max, timeline, &json, columns, err);
+		r = cancel_requested(options->cancel) ? error_set(err, -ECANCELED, "the request was cancelled")
+						      : put_type(profile, i, nodes_max, timeline, &json, columns, err);
 	json_end_array(&json);
 	if (timeline) {
 		json_key(&json, "timeline");

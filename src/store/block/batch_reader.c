@@ -7,8 +7,6 @@
 void batch_reader_init(struct batch_reader *reader)
 {
 	*reader = (struct batch_reader){.batch_pages = BATCH_PAGES};
-	for (size_t i = 0; i < BATCH_COLUMNS_MAX; i++)
-		parquet_data_init(&reader->data[i]);
 }
 
 void batch_reader_release(struct batch_reader *reader)

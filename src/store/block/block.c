@@ -124,10 +124,8 @@ int block_find_column(const struct parquet_file *file, const char *name, enum pa
 
 static int read_append_group(struct parquet_file *file, size_t group, struct head_append *to, struct error *err)
 {
-	struct parquet_data sequences, ids;
+	struct parquet_data sequences = {0}, ids = {0};
 	size_t sequence_column, id_column;
-	parquet_data_init(&sequences);
-	parquet_data_init(&ids);
 	int r = block_find_column(file, "sequence", PARQUET_INT64, &sequence_column, err);
 	if (r == 0)
 		r = block_find_column(file, "id", PARQUET_FIXED, &id_column, err);

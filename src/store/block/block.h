@@ -74,7 +74,8 @@ struct block_meta {
 	bool labels_complete;
 	struct block_type *types;
 	size_t type_count;
-	bool types_complete;		  /* the same for types: all of them are in `types`, or none */
+	bool counts_profiles; /* totals have the number of profiles of gauges, and each gauge is a rollup series by itself */
+	bool types_complete;  /* the same for types: all of them are in `types`, or none */
 	char (*replaces)[BLOCK_NAME_MAX]; /* blocks that this one was made of */
 	size_t replace_count;
 };

@@ -293,10 +293,8 @@ int block_labels_find(const struct block *block, const char *label, const char *
 		.on_value = on_value,
 		.context = context,
 		.err = &own,
+		.text.max = SIZE_MAX,
 	};
-	buffer_init(&f.text, SIZE_MAX);
-	for (size_t i = 0; i < COLUMNS; i++)
-		parquet_data_init(&f.data[i]);
 	int r = block_open_file(block, BLOCK_LABELS, &f.file, &own);
 	if (r == 0)
 		r = find_columns(&f);

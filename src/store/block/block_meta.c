@@ -275,6 +275,8 @@ static int get_version_2(const json_t *root, struct block_meta *ret)
 	    !get_small(root, "generation", INT_MAX, &ret->generation) || !get_int(root, "mean_ns", &ret->mean_ns) ||
 	    !get_count(root, "rollup_series", &ret->rollup_series))
 		return -EBADMSG;
+	/* Blocks written before it was counted have none. */
+	ret->counts_profiles = json_is_true(json_object_get(root, "counts_profiles"));
 	int r = get_types(root, ret);
 	if (r == 0)
 		r = get_labels(root, ret);
@@ -325,8 +327,7 @@ int block_meta_read(const char *directory, struct block_meta *ret, struct error 
 {
 	char path[PATH_MAX];
 	struct error cause = {0};
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, BLOCK_META_MAX);
+	_cleanup_(buffer_release) struct buffer text = {.max = BLOCK_META_MAX};
 	*ret = (struct block_meta){0};
 	int r = io_join_path(path, sizeof(path), directory, "meta.json");
 	if (r < 0)
@@ -349,8 +350,7 @@ static void put_hash(struct json_writer *json, const char *key, uint64_t hash)
 {
 	char text[17];
 	snprintf(text, sizeof(text), "%016" PRIx64, hash);
-	json_key(json, key);
-	json_cstring(json, text);
+	json_member_cstring(json, key, text);
 }
 
 static void put_use(struct json_writer *json, const struct block_use *use)
@@ -363,10 +363,8 @@ static void put_use(struct json_writer *json, const struct block_use *use)
 
 static void put_types(struct json_writer *json, const struct block_meta *meta)
 {
-	json_key(json, "types_complete");
-	json_bool(json, meta->types_complete);
-	json_key(json, "types");
-	json_begin_array(json);
+	json_member_bool(json, "types_complete", meta->types_complete);
+	json_member_array(json, "types");
 	for (size_t i = 0; i < meta->type_count; i++) {
 		const struct block_type *type = &meta->types[i];
 		json_begin_object(json);
@@ -375,8 +373,7 @@ static void put_types(struct json_writer *json, const struct block_meta *meta)
 		json_member_cstring(json, "sample_unit", type->type.sample_unit);
 		json_member_cstring(json, "period_type", type->type.period_type);
 		json_member_cstring(json, "period_unit", type->type.period_unit);
-		json_key(json, "delta");
-		json_bool(json, type->type.delta);
+		json_member_bool(json, "delta", type->type.delta);
 		put_use(json, &type->use);
 		json_end_object(json);
 	}
@@ -385,18 +382,15 @@ static void put_types(struct json_writer *json, const struct block_meta *meta)
 
 static void put_labels(struct json_writer *json, const struct block_meta *meta)
 {
-	json_key(json, "labels_complete");
-	json_bool(json, meta->labels_complete);
-	json_key(json, "labels");
-	json_begin_array(json);
+	json_member_bool(json, "labels_complete", meta->labels_complete);
+	json_member_array(json, "labels");
 	for (size_t i = 0; i < meta->label_count; i++) {
 		const struct block_label_name *label = &meta->labels[i];
 		json_begin_object(json);
 		json_member_cstring(json, "name", label->name);
 		json_member_uint(json, "values", label->values);
 		put_use(json, &label->use);
-		json_key(json, "in_rollups");
-		json_bool(json, label->in_rollups);
+		json_member_bool(json, "in_rollups", label->in_rollups);
 		json_end_object(json);
 	}
 	json_end_array(json);
@@ -404,8 +398,7 @@ static void put_labels(struct json_writer *json, const struct block_meta *meta)
 
 static void put_files(struct json_writer *json, const struct block_meta *meta)
 {
-	json_key(json, "files");
-	json_begin_array(json);
+	json_member_array(json, "files");
 	for (size_t i = 0; i < BLOCK_FILE_COUNT; i++) {
 		if (meta->files[i].size == 0)
 			continue;
@@ -435,10 +428,10 @@ static void put_meta(struct json_writer *json, const struct block_meta *meta)
 	json_member_uint(json, "samples", meta->samples);
 	json_member_uint(json, "series", meta->series);
 	json_member_uint(json, "rollup_series", meta->rollup_series);
+	json_member_bool(json, "counts_profiles", meta->counts_profiles);
 	put_types(json, meta);
 	put_labels(json, meta);
-	json_key(json, "replaces");
-	json_begin_array(json);
+	json_member_array(json, "replaces");
 	for (size_t i = 0; i < meta->replace_count; i++)
 		json_cstring(json, meta->replaces[i]);
 	json_end_array(json);
@@ -449,10 +442,8 @@ static void put_meta(struct json_writer *json, const struct block_meta *meta)
 int block_meta_write(const char *directory, const struct block_meta *meta, struct error *err)
 {
 	char path[PATH_MAX];
-	_cleanup_(buffer_release) struct buffer text = {0};
-	struct json_writer json;
-	buffer_init(&text, BLOCK_META_MAX);
-	json_init(&json, &text);
+	_cleanup_(buffer_release) struct buffer text = {.max = BLOCK_META_MAX};
+	struct json_writer json = {.out = &text};
 	put_meta(&json, meta);
 	int r = json_finish(&json, err);
 	if (r < 0)

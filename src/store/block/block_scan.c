@@ -29,7 +29,7 @@ struct scanning {
 	bool takes_none;	 /* rows without a link pass */
 	uint8_t *passes;	 /* with has_links: by row of the pages at hand */
 	size_t pass_count;	 /* room for so many */
-	uint32_t *wanted_before; /* how many ids below i are wanted, so that a range is checked_walk at once */
+	uint32_t *wanted_before; /* how many ids below i are wanted, so that a range is checked at once */
 	struct error *err;
 };
 
@@ -47,7 +47,7 @@ static bool find(const struct parquet_file *file, const char *name, enum parquet
 static bool find_values(struct scanning *s)
 {
 	if (s->scan->file != BLOCK_PROCESSES)
-		return find(s->file, "value", PARQUET_INT64, &s->at.values[0]);
+		return find(s->file, s->scan->value ? s->scan->value : "value", PARQUET_INT64, &s->at.values[0]);
 	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
 		if (!find(s->file, process_stats_columns[i].column, PARQUET_INT64, &s->at.values[i]))
 			return false;
@@ -381,8 +381,6 @@ int block_scan(struct block_scan *scan, struct error *err)
 	const size_t count = sizeof(all) / sizeof(*all);
 	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
 		all[5 + i] = &s.values[i];
-	for (size_t i = 0; i < count; i++)
-		parquet_data_init(all[i]);
 	int r = block_open_file(scan->block, scan->file, &s.file, err);
 	if (r == 0) {
 		r = scan_file(&s);

@@ -29,6 +29,7 @@ struct block_scan {
 	const uint8_t *wanted; /* by id */
 	size_t id_count;
 	size_t stack_count; /* stack ids are checked against it; 0 = stacks are not read */
+	const char *value;  /* the column of values; NULL = "value" */
 	unsigned columns;   /* of processes: which of process_stats are read, bit by column */
 	int64_t from_ns, to_ns;
 	bool need_times;		  /* give times even when all lie in the range */

@@ -90,12 +90,9 @@ static int add_types(struct loading *l, const struct type_columns *c, size_t fir
 static int load_types(struct loading *l, size_t group, size_t first, size_t rows)
 {
 	static const char *const names[] = {"name", "sample_type", "sample_unit", "period_type", "period_unit"};
-	struct type_columns c;
+	struct type_columns c = {0};
 	size_t column;
 	int r = 0;
-	parquet_data_init(&c.delta);
-	for (size_t i = 0; i < 5; i++)
-		parquet_codes_init(&c.parts[i]);
 	for (size_t i = 0; r == 0 && i < 5; i++) {
 		r = block_find_column(l->file, names[i], PARQUET_BYTE_ARRAY, &column, l->err);
 		if (r == 0)
@@ -194,12 +191,11 @@ _Static_assert(PARQUET_CODE_NULL == SERIES_NO_VALUE, "codes are taken over as th
 
 static int load_label(struct loading *l, size_t column, const char *name)
 {
-	struct parquet_codes codes;
+	struct parquet_codes codes = {0};
 	size_t to, first = 0;
 	if (!label_name_is_valid(name))
 		return malformed(l, "a label's name is not valid");
 	int r = series_builder_column(l->builder, bytes_of_string(name), &to, l->err);
-	parquet_codes_init(&codes);
 	for (size_t g = 0; r == 0 && g < parquet_group_count(l->file); g++) {
 		r = parquet_read_codes(l->file, g, column, &codes, l->err);
 		if (r == 0)
@@ -237,12 +233,11 @@ static int add_rest(struct loading *l, struct bytes text, size_t series)
 /* The labels without a column of their own. */
 static int load_rest(struct loading *l)
 {
-	struct parquet_codes codes;
+	struct parquet_codes codes = {0};
 	size_t column, first = 0;
 	int r = 0;
 	if (!parquet_find_column(l->file, "labels", &column) || parquet_column_at(l->file, column)->type != PARQUET_BYTE_ARRAY)
 		return 0;
-	parquet_codes_init(&codes);
 	for (size_t g = 0; r == 0 && g < parquet_group_count(l->file); g++) {
 		r = parquet_read_codes(l->file, g, column, &codes, l->err);
 		for (size_t i = 0; r == 0 && i < codes.count; i++)

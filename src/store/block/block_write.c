@@ -66,6 +66,7 @@ struct block_writer *block_writer_free(struct block_writer *writer)
 	mem_free(writer->linked);
 	mem_free(writer->sums);
 	mem_free(writer->rollup_ids);
+	mem_free(writer->gauges);
 	mem_free(writer->directory);
 	mem_free(writer);
 	return NULL;
@@ -190,16 +191,20 @@ int block_table_write(struct block_writer *writer, const struct block_table *tab
 
 /* ---- series ---- */
 
-/* Series of one rollup are neighbours, so ids rise where one of the kept labels or the type changes. */
+/* Series of one rollup are neighbours, so ids rise where one of the kept labels or the type changes. A gauge is a rollup by
+ * itself: see rollup.c. */
 static int number_rollups(struct block_writer *writer, struct error *err)
 {
 	const struct series_columns *columns = &writer->columns;
 	int32_t *ids = writer->rollup_ids = mem_zalloc_array(writer->series_count, sizeof(*ids));
+	bool *gauges = writer->gauges = mem_zalloc_array(writer->series_count, sizeof(*gauges));
 	_cleanup_(mem_freep) bool *starts = mem_zalloc_array(writer->series_count, sizeof(*starts));
-	if (!ids || !starts)
+	if (!ids || !gauges || !starts)
 		return error_nomem(err);
-	for (size_t i = 1; i < writer->series_count; i++)
-		starts[i] = columns->type_ids[i] != columns->type_ids[i - 1];
+	for (size_t i = 0; i < writer->series_count; i++) {
+		gauges[i] = profile_type_is_gauge(&columns->types[columns->type_ids[i]]);
+		starts[i] = gauges[i] || i == 0 || columns->type_ids[i] != columns->type_ids[i - 1];
+	}
 	for (size_t k = 0; rollup_label_names[k]; k++) {
 		const struct series_column *column = series_columns_find(columns, rollup_label_names[k]);
 		for (size_t i = 1; column && writer->keep & 1u << k && i < writer->series_count; i++)
@@ -502,6 +507,7 @@ static int make_rollups(struct block_writer *writer, struct error *err)
 	const struct rollup_job job = {
 		.directory = writer->directory,
 		.rollup_ids = writer->rollup_ids,
+		.gauges = writer->gauges,
 		.series_count = writer->series_count,
 		.rollup_count = writer->rollup_count,
 		.stack_count = writer->stack_count,
@@ -511,6 +517,7 @@ static int make_rollups(struct block_writer *writer, struct error *err)
 		.cancel = writer->options.cancel,
 		.meta = &writer->meta,
 	};
+	writer->meta.counts_profiles = true;
 	return rollup_write(&job, err);
 }
 

@@ -84,6 +84,7 @@ int block_writer_finish(struct block_writer *writer, struct block_meta *ret, str
 struct rollup_job {
 	const char *directory;
 	const int32_t *rollup_ids;
+	const bool *gauges; /* by series id: whether its profiles are counted; NULL = none are */
 	size_t series_count, rollup_count, stack_count;
 	size_t group_rows;
 	int64_t min_ns, max_ns;

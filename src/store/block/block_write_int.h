@@ -53,7 +53,8 @@ struct block_writer {
 	size_t series_count;
 	uint32_t keep;
 	struct series_sums *sums;
-	int32_t *rollup_ids; /* NULL without rollups */
+	int32_t *rollup_ids; /* NULL without rollups, like: */
+	bool *gauges;	     /* by series */
 	size_t rollup_count;
 
 	/* Rows */

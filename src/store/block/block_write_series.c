@@ -166,17 +166,15 @@ static void fill_label(struct series_group *group, const struct series_column *c
 /* The labels of a series that have no column, as a JSON object. */
 static bool write_rest(const struct choice *choice, size_t series, struct buffer *out)
 {
-	struct json_writer json;
 	size_t count = 0;
 	buffer_clear(out);
-	json_init(&json, out);
+	struct json_writer json = {.out = out};
 	json_begin_object(&json);
 	for (size_t i = 0; i < choice->rest_count; i++) {
 		const struct series_column *column = choice->rest[i];
 		if (column->codes[series] == SERIES_NO_VALUE)
 			continue;
-		json_key(&json, column->name);
-		json_cstring(&json, column->values[column->codes[series]]);
+		json_member_cstring(&json, column->name, column->values[column->codes[series]]);
 		count++;
 	}
 	json_end_object(&json);
@@ -185,10 +183,10 @@ static bool write_rest(const struct choice *choice, size_t series, struct buffer
 
 static void fill_rest(struct series_group *group)
 {
-	_cleanup_(buffer_release) struct buffer text = {0};
+	_cleanup_(buffer_release) struct buffer text = {.max = LIMIT_LABELS_PER_SERIES * 8 *
+							       (LIMIT_LABEL_NAME_BYTES + LIMIT_LABEL_VALUE_BYTES)};
 	struct bytes *texts = take(group, sizeof(*texts));
 	uint8_t *present = take(group, 1);
-	buffer_init(&text, LIMIT_LABELS_PER_SERIES * 8 * (LIMIT_LABEL_NAME_BYTES + LIMIT_LABEL_VALUE_BYTES));
 	group->values[12] = (struct parquet_values){.bytes = texts, .present = present};
 	for (size_t i = 0; group->choice->rest_count && !group->failed && i < group->rows; i++) {
 		if (!write_rest(group->choice, group->from + i, &text)) {
@@ -205,9 +203,9 @@ static void fill_rest(struct series_group *group)
 static int write_group(struct block_writer *writer, struct parquet_writer *file, const struct choice *choice, size_t from,
 		       size_t rows, struct error *err)
 {
-	struct series_group group = {.writer = writer, .choice = choice, .from = from, .rows = rows};
+	struct series_group group = {
+		.writer = writer, .choice = choice, .from = from, .rows = rows, .arena.max_bytes = SIZE_MAX};
 	size_t fixed = SERIES_COLUMNS - !writer->rollup_ids;
-	arena_init(&group.arena, SIZE_MAX);
 	fill_ids(&group);
 	fill_types(&group);
 	fill_numbers(&group);

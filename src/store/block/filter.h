@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which stacks of a source pass the conditions of a selection: each location is checked_walk once, the rest is one pass over
- * the trie for each condition. And which links do: by binary search among the ids, for any number of which a row costs next to
- * nothing.
- */
+/* Which stacks of a source pass the conditions of a selection: each location is checked once, the rest is one pass over the
+ * trie for each condition. And which links do: by binary search among the ids, for any number of which a row costs next to
+ * nothing. */
 #ifndef WICK_STORE_BLOCK_FILTER_H
 #define WICK_STORE_BLOCK_FILTER_H
 

@@ -35,7 +35,6 @@ int merged_series_new(struct merged_series **ret, struct error *err)
 	if (!merged)
 		return error_nomem(err);
 	arena_init(&merged->arena, SIZE_MAX);
-	index32_init(&merged->index);
 	if (intern_init(&merged->texts, SIZE_MAX) < 0) {
 		mem_free(merged);
 		return error_nomem(err);
@@ -169,9 +168,8 @@ int merged_series_add(struct merged_series *merged, const struct block_series *f
 		      struct error *err)
 {
 	struct interned interned;
-	struct arena arena;
+	struct arena arena = {.max_bytes = SIZE_MAX};
 	uint32_t *ids = mem_alloc_array(from->columns.count, sizeof(*ids));
-	arena_init(&arena, SIZE_MAX);
 	int r = ids ? intern_columns(merged, &from->columns, &arena, &interned) : -ENOMEM;
 	for (size_t i = 0; r == 0 && i < from->columns.count; i++) {
 		ids[i] = NOT_WANTED;

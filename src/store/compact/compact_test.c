@@ -187,10 +187,9 @@ static void series_in_another_order_are_turned(void **state)
 	for (unsigned block = 0; block < 2; block++) {
 		for (unsigned i = 0; i < 2100; i++) {
 			struct profile *profile = test_profile_random(2);
-			struct labels labels;
+			struct labels labels = {0};
 			char text[32];
 			struct store_append_options options = {.labels = &labels, .received_ns = TEST_EPOCH + TEST_HOUR};
-			labels_init(&labels);
 			snprintf(text, sizeof(text), "team-%u-%u", (i * 7919) % 2100, block);
 			assert_int_equal(labels_set(&labels, "team", text, NULL), 0);
 			snprintf(text, sizeof(text), "service%u", i % 4);

@@ -23,6 +23,12 @@
  *
  * From rollups. They are sorted by time already: add up until the bucket changes.
  *
+ * Gauges, types without ":delta", are averaged over profiles when they are read. A sum of several series, each with profiles at
+ * times of its own, has no such average, so each of them is a rollup series by itself (block_write.c), and totals have the
+ * number of its profiles: different times, since the samples of one profile share its time. Buckets do not overlap, so these
+ * add up, and a query takes the number that belongs to any rows of rollups from the totals of the same time. Rejected: the
+ * number beside each stack of the rollups, which repeats it a few hundred times.
+ *
  * Memory: 12 bytes a row of a chunk, 12 more in the worst case of a segment a row, 16 bytes a stack of the block, one row group
  * of what is written, RUN_BUFFERS_BYTES while runs are put together.
  */
@@ -139,37 +145,45 @@ struct rolling {
 	int32_t total_series;
 	int64_t total_bucket;
 	struct sum total;
+	uint64_t total_profiles; /* of a gauge; else 0 */
+	int64_t total_time;	 /* of the last row */
 };
 
 static int out_open(struct rolling *r, struct block_group *out, enum block_file file)
 {
+	bool has_stacks = file != BLOCK_TOTALS;
 	const struct parquet_column columns[] = {
 		{.name = file == BLOCK_TOTALS ? "series_id" : "rollup_id", .type = PARQUET_INT32},
 		{.name = "time_ns", .type = PARQUET_INT64, .logical = PARQUET_TIMESTAMP_NS},
 		{.name = "value", .type = PARQUET_INT64},
 		{.name = "samples", .type = PARQUET_INT64},
-		{.name = "stack_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
+		has_stacks ? (struct parquet_column){.name = "stack_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA}
+			   : (struct parquet_column){.name = "profiles", .type = PARQUET_INT64},
 	};
 	static const uint32_t sorted_by[] = {0, 1, 4};
-	bool has_stacks = file != BLOCK_TOTALS;
 	const struct block_file_layout layout = {.file = file,
 						 .columns = columns,
-						 .column_count = has_stacks ? 5 : 4,
+						 .column_count = 5,
 						 .sorted_by = sorted_by,
 						 .sorted_by_count = has_stacks ? 3 : 2};
 	size_t rows = r->job->group_rows && has_stacks ? r->job->group_rows : PARQUET_GROUP_ROWS;
 	return block_group_open(out, r->job->directory, &layout, rows, NULL, r->err);
 }
 
-static inline int out_put(struct rolling *r, struct block_group *out, int32_t id, int64_t time, uint32_t stack, struct sum sum)
+static inline size_t out_begin(struct block_group *out, int32_t id, int64_t time, struct sum sum)
 {
 	size_t at = out->count++;
 	((int32_t *)out->columns[0])[at] = id;
 	((int64_t *)out->columns[1])[at] = time;
 	((int64_t *)out->columns[2])[at] = (int64_t)sum.value;
 	((int64_t *)out->columns[3])[at] = (int64_t)sum.samples;
-	if (out->columns[4])
-		((int32_t *)out->columns[4])[at] = (int32_t)stack;
+	return at;
+}
+
+static inline int out_put(struct rolling *r, struct block_group *out, int32_t id, int64_t time, uint32_t stack, struct sum sum)
+{
+	size_t at = out_begin(out, id, time, sum);
+	((int32_t *)out->columns[4])[at] = (int32_t)stack;
 	return out->count == out->capacity ? block_group_flush(out, r->err) : 0;
 }
 
@@ -429,17 +443,31 @@ static int put_total(struct rolling *r)
 {
 	if (!r->total.samples)
 		return 0;
-	struct sum total = r->total;
+	size_t at = out_begin(&r->totals, r->total_series, bucket_start(r->total_bucket, BUCKET_NS), r->total);
+	((int64_t *)r->totals.columns[4])[at] = (int64_t)r->total_profiles;
 	r->total = (struct sum){0};
-	return out_put(r, &r->totals, r->total_series, bucket_start(r->total_bucket, BUCKET_NS), 0, total);
+	r->total_profiles = 0;
+	return r->totals.count == r->totals.capacity ? block_group_flush(&r->totals, r->err) : 0;
 }
 
-static int add_total(struct rolling *r, int32_t series, int64_t bucket, const int64_t *values, size_t count)
+/* Rows of one series and bucket, by time. */
+static void count_profiles(struct rolling *r, const int64_t *times, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		r->total_profiles += r->total_profiles == 0 || times[i] != r->total_time;
+		r->total_time = times[i];
+	}
+}
+
+static int add_total(struct rolling *r, int32_t series, int64_t bucket, const int64_t *times, const int64_t *values,
+		     size_t count)
 {
 	int e = r->total_series != series || r->total_bucket != bucket ? put_total(r) : 0;
 	uint64_t sum = 0;
 	for (size_t i = 0; i < count; i++)
 		sum += (uint64_t)values[i];
+	if (r->job->gauges && r->job->gauges[series])
+		count_profiles(r, times, count);
 	r->total_series = series;
 	r->total_bucket = bucket;
 	r->total.value += sum;
@@ -476,7 +504,7 @@ static int add_rows(struct rolling *r, int32_t series, const struct batch_reader
 			limit = INT64_MAX;
 		for (end = from + 1; end < to && times[end] < limit; end++)
 			;
-		e = add_total(r, series, bucket, values + from, end - from);
+		e = add_total(r, series, bucket, times + from, values + from, end - from);
 		if (e == 0)
 			e = add_segment(r, bucket, stacks + from, values + from, end - from);
 	}
@@ -590,8 +618,7 @@ static int roll_rollup(struct rolling *r, enum block_file from, enum block_file 
 
 int rollup_write(const struct rollup_job *job, struct error *err)
 {
-	struct rolling r = {.job = job, .err = err, .rollup = -1, .run_fd = -1};
-	buffer_init(&r.run_out, SIZE_MAX);
+	struct rolling r = {.job = job, .err = err, .rollup = -1, .run_fd = -1, .run_out.max = SIZE_MAX};
 	int e = sums_allocate(&r.sums, job->stack_count, err);
 	if (e == 0)
 		e = roll_samples(&r);

@@ -99,13 +99,12 @@ static int64_t *read_all(const char *directory, enum block_file file, const char
 {
 	char path[PATH_MAX];
 	struct parquet_file *opened;
-	struct parquet_data data;
+	struct parquet_data data = {0};
 	size_t column, at = 0;
 	io_join_path(path, sizeof(path), directory, block_file_names[file]);
 	assert_int_equal(parquet_open(path, NULL, &opened, NULL), 0);
 	assert_true(parquet_find_column(opened, name, &column));
 	int64_t *all = mem_alloc_array(parquet_rows(opened), sizeof(*all));
-	parquet_data_init(&data);
 	for (size_t g = 0; g < parquet_group_count(opened); g++) {
 		assert_int_equal(parquet_read(opened, g, column, &data, NULL), 0);
 		for (size_t i = 0; i < data.count; i++)

@@ -93,13 +93,12 @@ static inline void read_sum_column(const struct block *block, enum block_file fi
 				   size_t offset)
 {
 	struct parquet_file *opened;
-	struct parquet_data data;
+	struct parquet_data data = {0};
 	struct error err = {0};
 	size_t column, at = 0;
 	if (block_open_file(block, file, &opened, &err) < 0)
 		fail_msg("%s", err.message);
 	assert_true(parquet_find_column(opened, name, &column));
-	parquet_data_init(&data);
 	for (size_t g = 0; g < parquet_group_count(opened); g++) {
 		assert_int_equal(parquet_read(opened, g, column, &data, NULL), 0);
 		for (size_t i = 0; i < data.count; i++, at++) {

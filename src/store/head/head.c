@@ -27,9 +27,6 @@ int head_new(size_t series_max, struct head **ret, struct error *err)
 	pthread_rwlockattr_destroy(&attributes);
 	head->refs = 1;
 	head->series_max = series_max;
-	index32_init(&head->type_index);
-	index32_init(&head->label_index);
-	map64_init(&head->series_index);
 	head_processes_init(&head->processes);
 	pthread_mutex_init(&head->index.lock, NULL);
 	int r = profile_new(&head->pool, err);
@@ -127,7 +124,7 @@ static int add_labels(struct head *head, struct labels *labels, uint32_t *ret)
 		return -ENOMEM;
 	}
 	*copy = *labels;
-	labels_init(labels);
+	*labels = (struct labels){0};
 	*ret = (uint32_t)head->label_set_count;
 	head->label_sets[head->label_set_count++] = copy;
 	head->label_bytes += labels_size(copy);
@@ -178,7 +175,6 @@ static int find_labels(struct preparation *prep, uint32_t set)
 {
 	_cleanup_(labels_release) struct labels labels = {0};
 	uint32_t id;
-	labels_init(&labels);
 	if (known_find(&prep->head->known_labels, prep->keys.label_sets[set], &id)) {
 		prep->labels_of_set[set] = id + 1;
 		return 0;

@@ -11,8 +11,7 @@
 
 void head_processes_init(struct head_processes *processes)
 {
-	*processes = (struct head_processes){0};
-	buffer_init(&processes->rows, BYTES_MAX);
+	*processes = (struct head_processes){.rows.max = BYTES_MAX};
 }
 
 void head_processes_release(struct head_processes *processes)

@@ -39,11 +39,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <zstd.h>
 
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/time.h"
 #include "store/head/record.h"
 
 #define SEGMENT_MAGIC	 "WICKLOG\n"
@@ -241,6 +243,7 @@ struct reader {
 	int fd;
 	struct bytes bytes;
 	uint64_t size, number, salt;
+	struct timespec written; /* the file, the last time */
 	bool is_first, is_last;
 	struct buffer stored, raw;
 	struct error *err;
@@ -394,6 +397,9 @@ static int copy_out(struct reader *reader, uint64_t from, uint64_t to, char path
 		return fd;
 	if (!window)
 		return error_nomem(reader->err);
+	/* The next start knows by it which time the copy is of: gaps.c. */
+	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, reader->written};
+	uint64_t at = from;
 	while (from < to) {
 		size_t len = to - from < SEARCH_WINDOW ? (size_t)(to - from) : SEARCH_WINDOW;
 		r = read_at(reader, from, window, len);
@@ -403,7 +409,16 @@ static int copy_out(struct reader *reader, uint64_t from, uint64_t to, char path
 			return r;
 		from += len;
 	}
+	if (to > at && futimens(fd, times) < 0)
+		return error_set_errno(reader->err, -errno, "cannot set the time of %s", path);
 	return 0;
+}
+
+static void lost(const struct reader *reader, uint64_t cut)
+{
+	const struct log_replay *replay = reader->replay;
+	if (replay->on_lost)
+		replay->on_lost(replay->context, (int64_t)reader->written.tv_sec * NS_PER_S + reader->written.tv_nsec, cut);
 }
 
 static int set_aside(struct reader *reader, uint64_t from, uint64_t to, const char *what)
@@ -419,6 +434,7 @@ static int set_aside(struct reader *reader, uint64_t from, uint64_t to, const ch
 		return r;
 	problem(reader, "%s: %s at byte %" PRIu64 ": %" PRIu64 " bytes are set aside as %s", reader->name, what, from,
 		to - from, path);
+	lost(reader, 0);
 	return 0;
 }
 
@@ -447,6 +463,8 @@ static int handle_damage(struct reader *reader, uint64_t offset, enum verdict ve
 		return r;
 	*ret_next = next;
 	if (next == reader->size && (verdict == RECORD_TORN || zeros)) {
+		if (reader->is_last && verdict == RECORD_TORN && !zeros && !reader->replay->read_only)
+			lost(reader, next - offset);
 		if (reader->is_last)
 			return cut_tail(reader, offset);
 		return set_aside(reader, offset, next, "the segment ends inside a record");
@@ -648,6 +666,9 @@ static int replay_file(struct reader *reader)
 	if (reader->fd < 0)
 		return reader->fd;
 	uint64_t records = reader->result->records;
+	struct stat about;
+	if (fstat(reader->fd, &about) == 0)
+		reader->written = about.st_mtim;
 	r = io_file_size(reader->fd, &reader->size, path, reader->err);
 	if (r == 0)
 		r = replay_segment(reader);
@@ -669,9 +690,8 @@ int log_replay(const struct log_replay *replay, struct log_replay_result *ret, s
 	if (r < 0)
 		return r;
 	r = find_last(replay->directory, numbers, count, &last, err);
-	struct reader reader = {.replay = replay, .result = ret, .fd = -1, .err = err};
-	buffer_init(&reader.stored, SIZE_MAX);
-	buffer_init(&reader.raw, SIZE_MAX);
+	struct reader reader = {
+		.replay = replay, .result = ret, .fd = -1, .stored.max = SIZE_MAX, .raw.max = SIZE_MAX, .err = err};
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		reader.number = numbers[i];
 		reader.is_first = i == 0;
@@ -696,9 +716,9 @@ int log_replay_bytes(struct bytes segment, const struct log_replay *replay, stru
 				.name = "segment",
 				.bytes = segment,
 				.size = segment.len,
+				.stored.max = SIZE_MAX,
+				.raw.max = SIZE_MAX,
 				.err = err};
-	buffer_init(&reader.stored, SIZE_MAX);
-	buffer_init(&reader.raw, SIZE_MAX);
 	int r = replay_segment(&reader);
 	buffer_release(&reader.stored);
 	buffer_release(&reader.raw);

@@ -49,6 +49,9 @@ struct log_replay {
 	/* payload is decompressed and lives during the call. -EBADMSG means that it is damaged; other errors end the replay. */
 	int (*on_record)(void *context, uint64_t sequence, struct bytes payload, struct error *err);
 	void (*on_problem)(void *context, const char *message);
+	/* Something of a segment that was last written to at this time is lost: it was set aside, or (cut > 0: bytes) its end
+	 * was cut off. NULL allowed. */
+	void (*on_lost)(void *context, int64_t written_ns, uint64_t cut);
 	void *context;
 };
 struct log_replay_result {

@@ -102,8 +102,7 @@ static bool is_clean(struct bytes text)
 
 static void put_repaired_strings(const struct profile *profile, struct buffer *out)
 {
-	_cleanup_(buffer_release) struct buffer text = {0};
-	buffer_init(&text, out->max);
+	_cleanup_(buffer_release) struct buffer text = {.max = out->max};
 	/* Repairing twice is simpler than keeping the result, and rare. */
 	for (size_t i = 1; i < profile->strings.count && buffer_status(&text) == 0; i++) {
 		size_t before = text.len;
@@ -683,7 +682,6 @@ int record_decode(struct bytes payload, struct record *ret, struct error *err)
 {
 	struct decoder decoder = {.at = payload.data, .end = payload.data + payload.len, .err = err};
 	*ret = (struct record){0};
-	labels_init(&ret->labels);
 	get_options(&decoder, ret);
 	if (!decoder.error)
 		ret->profile = decoder.profile = mem_zalloc(sizeof(*ret->profile));

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/read/plan.h"
 
+#include "base/time.h"
+
 /* From coarse to fine. */
 static const struct level {
 	enum block_file file;
@@ -23,16 +25,10 @@ struct planning {
 	bool labels_kept; /* rollups have all labels that the query mentions */
 };
 
-static int64_t floor_to(int64_t time, int64_t bucket)
-{
-	int64_t rest = time % bucket;
-	return time - (rest < 0 ? rest + bucket : rest);
-}
-
 /* INT64_MAX when it would pass it. */
 static int64_t ceil_to(int64_t time, int64_t bucket)
 {
-	int64_t down = floor_to(time, bucket), up;
+	int64_t down = time_floor(time, bucket), up;
 	if (down == time)
 		return time;
 	return __builtin_add_overflow(down, bucket, &up) ? INT64_MAX : up;
@@ -67,6 +63,10 @@ static bool is_usable(const struct planning *p, const struct level *level)
 		return false;
 	if (level->bucket_ns == 0)
 		return true;
+	if (criteria->averages && !p->meta->counts_profiles) {
+		p->plan->uncounted = true;
+		return false;
+	}
 	if (criteria->select->samples_only || criteria->select->link_count || (criteria->by_stack && !level->has_stacks) ||
 	    (level->has_stacks && (!criteria->by_stack || !p->labels_kept)))
 		return false;
@@ -123,8 +123,8 @@ static void cover(struct planning *p, size_t at, int64_t from_ns, int64_t to_ns)
 		return;
 	}
 	/* Where the block begins or ends inside of the range, buckets are whole: nothing of the block lies outside. */
-	int64_t low = from_start ? floor_to(meta->min_ns, bucket) : ceil_to(from_ns, bucket);
-	int64_t high = to_end ? floor_to(meta->max_ns, bucket) + bucket : floor_to(to_ns, bucket);
+	int64_t low = from_start ? time_floor(meta->min_ns, bucket) : ceil_to(from_ns, bucket);
+	int64_t high = to_end ? time_floor(meta->max_ns, bucket) + bucket : time_floor(to_ns, bucket);
 	if (low >= high) {
 		cover(p, at + 1, from_ns, to_ns);
 		return;
@@ -137,6 +137,9 @@ static void cover(struct planning *p, size_t at, int64_t from_ns, int64_t to_ns)
 void plan_make(const struct block_meta *meta, const struct plan_criteria *criteria, struct plan *ret)
 {
 	*ret = (struct plan){0};
-	struct planning p = {.meta = meta, .criteria = criteria, .plan = ret, .labels_kept = keeps_all(meta, criteria)};
+	struct planning p = {.meta = meta,
+			     .criteria = criteria,
+			     .plan = ret,
+			     .labels_kept = criteria->only_averages || keeps_all(meta, criteria)};
 	cover(&p, 0, criteria->select->from_ns, criteria->select->to_ns);
 }

@@ -17,6 +17,8 @@ struct plan_criteria {
 	bool by_stack;			       /* stacks matter: a merge, or conditions on stacks */
 	bool by_step;			       /* values over time, with step_ns (0 = one bucket) */
 	int64_t step_ns;
+	bool averages;	    /* among the series are gauges that are averaged */
+	bool only_averages; /* nothing else: each is a rollup series by itself, with all its labels */
 };
 struct plan_segment {
 	enum block_file file;
@@ -26,8 +28,9 @@ struct plan_segment {
 struct plan {
 	struct plan_segment segments[PLAN_SEGMENTS_MAX];
 	size_t count;
-	bool rounded; /* samples are gone and the ends of the range had to be rounded to buckets */
-	bool missing; /* samples are gone and no rollup can answer */
+	bool rounded;	/* samples are gone and the ends of the range had to be rounded to buckets */
+	bool missing;	/* samples are gone and no rollup can answer */
+	bool uncounted; /* because those that there are lack the number of profiles */
 };
 void plan_make(const struct block_meta *meta, const struct plan_criteria *criteria, struct plan *ret);
 static inline bool plan_is_by_rollup(enum block_file file)

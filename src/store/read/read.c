@@ -20,7 +20,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/thread.h"
+#include "base/time.h"
 #include "store/read/read_int.h"
 
 #define THREADS_MAX	   4
@@ -89,15 +91,10 @@ static struct head *head_at(const struct reading *r, size_t source)
 	return source < 2 ? r->snapshot.heads[1 - source] : NULL;
 }
 
-static struct block *block_at(const struct reading *r, size_t source)
-{
-	return r->snapshot.blocks[r->snapshot.block_count - 1 - (source - 2)];
-}
-
 static int read_source(struct reading *r, size_t source, struct error *err)
 {
 	if (source >= 2)
-		return read_block_source(r, (uint32_t)source, block_at(r, source), err);
+		return read_block_source(r, (uint32_t)source, read_block_at(r, source), err);
 	struct head *head = head_at(r, source);
 	return head ? read_head_source(r, (uint32_t)source, head, err) : 0;
 }
@@ -105,6 +102,9 @@ static int read_source(struct reading *r, size_t source, struct error *err)
 static bool take_next(struct reading *r, size_t *ret)
 {
 	pthread_mutex_lock(&r->lock);
+	/* What could not be counted within the limits is not averaged either. */
+	while (r->phase == READ_AVERAGE && r->next < r->source_count && !r->counted[r->next])
+		r->next++;
 	bool taken = !r->stop && r->next < r->source_count;
 	if (taken)
 		*ret = r->next++;
@@ -112,13 +112,20 @@ static bool take_next(struct reading *r, size_t *ret)
 	return taken;
 }
 
-static void note_done(struct reading *r, int code, const struct error *error)
+static void note_done(struct reading *r, size_t source, int code, const struct error *error)
 {
 	pthread_mutex_lock(&r->lock);
 	if (code == 0) {
 		r->done++;
+		if (r->phase == READ_COUNT)
+			r->counted[source] = 1;
 	} else {
 		r->stop = true;
+		/* The others would be divided by the number of all profiles, but not all be there. */
+		if (code == SELECT_LIMITED && r->phase == READ_AVERAGE && r->code == 0)
+			r->code = error_set(&r->error, -ETIME,
+					    "the limits of the query ended it before its averages were complete: narrow the "
+					    "selector or the range");
 		if (code != SELECT_LIMITED && r->code == 0) {
 			r->code = code;
 			r->error = *error;
@@ -136,7 +143,7 @@ static void *read_sources(void *context)
 		int code = read_check(r, 0, &error);
 		if (code == 0)
 			code = read_source(r, source, &error);
-		note_done(r, code, &error);
+		note_done(r, source, code, &error);
 	}
 	return NULL;
 }
@@ -167,24 +174,73 @@ static void read_all_sources(struct reading *r)
 
 /* ---- entry points ---- */
 
+static void begin(struct reading *r, enum read_phase phase)
+{
+	r->phase = phase;
+	r->next = r->done = 0;
+	r->stop = r->has_type = r->has_range = false;
+	r->code = 0;
+	r->period = 0;
+	stack_set_release(&r->set);
+	r->set.doubles = phase == READ_AVERAGE;
+}
+
+/* A part of what the query may take: what could be counted is to be averaged, too. */
+static struct store_select limits_of_counting(const struct store_select *select)
+{
+	struct store_select part = *select;
+	int64_t now = time_monotonic_ns();
+	if (part.deadline_ns > now)
+		part.deadline_ns = now + (part.deadline_ns - now) / 3;
+	part.rows_max = part.rows_max > 1 ? part.rows_max / 2 : part.rows_max;
+	return part;
+}
+
+/* A merge that has met gauges. */
+static int read_averages(struct reading *r, struct error *err)
+{
+	const struct store_select *all = r->select;
+	struct store_select part = limits_of_counting(all);
+	averages_release(&r->averages);
+	r->counted = mem_zalloc(r->source_count);
+	if (!r->counted)
+		return error_nomem(err);
+	*r->stats = (struct store_read_stats){0};
+	begin(r, READ_COUNT);
+	r->select = r->criteria.select = &part;
+	read_all_sources(r);
+	r->select = r->criteria.select = all;
+	if (r->code == 0) {
+		averages_note_profiles(&r->averages);
+		begin(r, READ_AVERAGE);
+		read_all_sources(r);
+	}
+	if (r->code < 0 && err)
+		*err = r->error;
+	return r->code == 0 ? averages_round_stacks(&r->set, err) : r->code;
+}
+
 static int read_once(struct reading *r, struct profile *into, struct error *err)
 {
 	int code = store_snapshot_take(r->store, &r->snapshot, err);
 	if (code < 0)
 		return code;
 	r->source_count = 2 + r->snapshot.block_count;
-	r->next = r->done = 0;
-	r->stop = r->has_type = r->has_range = false;
-	r->code = 0;
-	r->period = 0;
 	*r->stats = (struct store_read_stats){0};
-	stack_set_init(&r->set);
+	begin(r, READ_PLAIN);
 	read_all_sources(r);
 	code = r->code;
 	if (code < 0 && err)
 		*err = r->error;
+	if (code == READ_HAS_GAUGES)
+		code = read_averages(r, err);
+	else if (code == 0 && !r->merge)
+		code = averages_give(&r->averages, r->on_point, r->point_context, err);
 	if (code == 0 && r->merge)
 		code = read_finish_merge(r, into, err);
+	gaps_note(r->store, r->select->from_ns, r->select->to_ns, r->stats);
+	averages_release(&r->averages);
+	r->counted = mem_free(r->counted);
 	stack_set_release(&r->set);
 	store_snapshot_release(r->store, &r->snapshot);
 	return code;

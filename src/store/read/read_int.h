@@ -3,14 +3,24 @@
 #ifndef WICK_STORE_READ_READ_INT_H
 #define WICK_STORE_READ_READ_INT_H
 
+#include "store/read/averages.h"
 #include "store/read/plan.h"
 #include "store/read/select.h"
 #include "store/stack_set.h"
 #include "store/store_int.h"
 
+/* A merge with gauges to be averaged reads its sources twice: averages.h. */
+enum read_phase {
+	READ_PLAIN,
+	READ_COUNT, /* profiles */
+	READ_AVERAGE,
+};
+#define READ_HAS_GAUGES 1 /* in READ_PLAIN: the merge has to begin again */
+
 struct reading {
 	struct store *store;
 	const struct store_select *select;
+	enum read_phase phase;
 	const struct store_grouping *grouping;
 	struct plan_criteria criteria;
 	struct store_snapshot snapshot;
@@ -24,6 +34,11 @@ struct reading {
 	bool stop;	    /* no more sources: a limit, or an error */
 	int code;	    /* the first error */
 	struct error error; /* and what it says */
+
+	/* Averages of gauges */
+	struct averages averages;
+	uint8_t *counted;      /* by source: its profiles are counted, so its values can be averaged; NULL = no matter */
+	size_t head_counts[2]; /* by source, of heads: rows that were there when they were counted */
 
 	/* Merge */
 	bool merge;
@@ -39,6 +54,12 @@ struct reading {
 	void *point_context;
 };
 
+/* The block that is the source; the first two sources are the heads. */
+static inline struct block *read_block_at(const struct reading *r, size_t source)
+{
+	return r->snapshot.blocks[r->snapshot.block_count - 1 - (source - 2)];
+}
+
 /* Sums of one source, until it is complete. */
 struct source_sums {
 	struct reading *r;
@@ -53,6 +74,10 @@ struct source_sums {
 	size_t local_count;
 	/* Series, and large groupings: (group << 32 | bucket or stack) */
 	struct map64 map;
+	/* Gauges that are averaged, by the id of the table at hand; NULL = there are none */
+	const uint32_t *numbers; /* series: values of these go into `averages` instead */
+	struct source_averages *averages;
+	const double *weights;	       /* merge: sums are doubles */
 	struct store_read_stats stats; /* of this source */
 };
 
@@ -78,6 +103,8 @@ void source_sums_add(struct source_sums *sums, uint32_t id, size_t count, const 
 int source_sums_add_grouped(struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks, const int64_t *values);
 int source_sums_add_points(struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks, const int64_t *times,
 			   const int64_t *values);
+/* The step that a time is in. */
+uint64_t read_bucket_of(const struct reading *r, int64_t time_ns);
 /* Takes what has a value out as lists. */
 struct sum_lists {
 	uint32_t *stacks, *groups;

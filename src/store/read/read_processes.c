@@ -221,6 +221,7 @@ int store_read_processes(struct store *store, const struct store_select *select,
 	if (code < 0)
 		return code;
 	code = read_sources(&reading, err);
+	gaps_note(store, select->from_ns, select->to_ns, reading.stats);
 	store_snapshot_release(store, &reading.snapshot);
 	return code;
 }

@@ -92,11 +92,6 @@ struct tables_ahead {
 	struct store_read_stats stats; /* the thread's own */
 };
 
-static struct block *block_of(const struct reading *r, size_t source)
-{
-	return r->snapshot.blocks[r->snapshot.block_count - 1 - (source - 2)];
-}
-
 static bool is_needed(const struct by_source *by, size_t source)
 {
 	return source >= 2 && by->starts[source + 1] > by->starts[source];
@@ -115,7 +110,7 @@ static void *load_ahead(void *context)
 		if (stop)
 			break;
 		if (is_needed(a->by, s))
-			slot->code = cache_get(a->r->store, block_of(a->r, s), BLOCK_PART_TABLES, (void **)&slot->tables,
+			slot->code = cache_get(a->r->store, read_block_at(a->r, s), BLOCK_PART_TABLES, (void **)&slot->tables,
 					       &a->stats, &slot->error);
 		pthread_mutex_lock(&a->lock);
 		a->loaded = s + 1;
@@ -164,7 +159,7 @@ static struct tables_slot *take_tables(struct tables_ahead *a, size_t source)
 {
 	struct tables_slot *slot = &a->slots[source];
 	if (!a->running) {
-		slot->code = cache_get(a->r->store, block_of(a->r, source), BLOCK_PART_TABLES, (void **)&slot->tables,
+		slot->code = cache_get(a->r->store, read_block_at(a->r, source), BLOCK_PART_TABLES, (void **)&slot->tables,
 				       &a->stats, &slot->error);
 		return slot;
 	}
@@ -181,7 +176,7 @@ static int copy_block(struct tables_ahead *ahead, size_t source, const uint32_t 
 		      uint32_t *ret_ids, struct error *err)
 {
 	struct reading *r = ahead->r;
-	struct block *block = block_of(r, source);
+	struct block *block = read_block_at(r, source);
 	struct tables_slot *slot = take_tables(ahead, source);
 	struct error own = slot->error;
 	int code = slot->code;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading one source: a block by its plan, the head as a whole. */
 #include <errno.h>
-#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -16,15 +16,6 @@ static void end_phase(struct source_sums *sums, enum store_phase phase, int64_t 
 	int64_t now = time_monotonic_ns();
 	sums->stats.phase_ns[phase] += (uint64_t)(now - *since);
 	*since = now;
-}
-
-/* lock held. */
-static void add_stats(struct store_read_stats *to, const struct store_read_stats *from)
-{
-	uint64_t *sums = (uint64_t *)to;
-	const uint64_t *more = (const uint64_t *)from;
-	for (size_t i = 0; i < offsetof(struct store_read_stats, period) / sizeof(*sums); i++)
-		sums[i] += more[i];
 }
 
 /* Hands the source's sums over, whole. */
@@ -56,7 +47,7 @@ static int hand_over(struct reading *r, uint32_t source, struct source_sums *sum
 				  r->select->stacks_max, r->done, r->source_count);
 		code = SELECT_LIMITED;
 	}
-	add_stats(r->stats, &sums->stats);
+	store_read_stats_add(r->stats, &sums->stats);
 	pthread_mutex_unlock(&r->lock);
 	return code;
 }
@@ -73,6 +64,32 @@ static int add_rows(const struct reading *r, struct source_sums *sums, uint32_t 
 	return 0;
 }
 
+/* ---- gauges ---- */
+
+/* lock held. READ_HAS_GAUGES: this merge has to count profiles first. */
+static int number_gauges(struct reading *r, const struct series_columns *columns, const struct selection *selection,
+			 struct source_averages *ret, struct error *err)
+{
+	if (!r->select->average_gauges || selection->matched == 0)
+		return 0;
+	int code = averages_number(&r->averages, columns, selection, ret, err);
+	if (code < 0)
+		return code;
+	if (r->phase == READ_AVERAGE)
+		return averages_weigh(&r->averages, ret, selection->count, err);
+	return r->merge && r->phase == READ_PLAIN && ret->numbers ? READ_HAS_GAUGES : 0;
+}
+
+static int hand_over_averages(struct reading *r, const struct source_averages *averages, struct error *err)
+{
+	if (!averages->numbers || r->phase == READ_AVERAGE)
+		return 0;
+	pthread_mutex_lock(&r->lock);
+	int code = averages_add(&r->averages, averages, err);
+	pthread_mutex_unlock(&r->lock);
+	return code;
+}
+
 /* ---- blocks ---- */
 
 struct block_source {
@@ -82,6 +99,7 @@ struct block_source {
 	struct block_tables *tables;
 	struct block_hashes *hashes;
 	struct selection selection, rollups; /* by series, by rollup series */
+	struct source_averages averages;
 	uint8_t *accepted;
 	size_t stack_count;
 	struct source_sums sums;
@@ -96,6 +114,7 @@ static void release_block_source(struct block_source *b)
 	selection_release(&b->selection);
 	selection_release(&b->rollups);
 	source_sums_release(&b->sums);
+	source_averages_release(&b->averages);
 	mem_free(b->accepted);
 	cache_put(b->r->store, BLOCK_PART_SERIES, b->series);
 	cache_put(b->r->store, BLOCK_PART_TABLES, b->tables);
@@ -145,6 +164,23 @@ static int note_block_series(struct block_source *b)
 	return code;
 }
 
+/* Of gauges, each a rollup series by itself, only those whose series has a sample in the range. */
+static int choose_gauges(struct block_source *b)
+{
+	const struct block_series *series = b->series;
+	struct reading *r = b->r;
+	pthread_mutex_lock(&r->lock);
+	int code = number_gauges(r, &series->columns, &b->selection, &b->averages, b->err);
+	pthread_mutex_unlock(&r->lock);
+	if (code != 0 || !b->averages.numbers)
+		return code;
+	for (size_t i = 0; series->rollup_ids && i < b->selection.count; i++)
+		if (b->averages.numbers[i] == NOT_AVERAGED &&
+		    profile_type_is_gauge(&series->columns.types[series->columns.type_ids[i]]))
+			b->rollups.wanted[series->rollup_ids[i]] = 0;
+	return averages_number_rollups(&b->averages, series->rollup_ids, b->selection.count, series->rollup_count, b->err);
+}
+
 static int choose_series(struct block_source *b)
 {
 	struct reading *r = b->r;
@@ -153,14 +189,21 @@ static int choose_series(struct block_source *b)
 		return code;
 	end_phase(&b->sums, STORE_PHASE_INDEX, &b->since);
 	pthread_mutex_lock(&r->lock);
-	code = selection_make(r->select, r->grouping, &b->series->columns, &b->selection, b->err);
+	code = selection_make(r->select, NULL, &b->series->columns, &b->selection, b->err);
+	/* Before groups are made, for those tell the query of types: what lies outside of the range does not count. */
+	if (code == 0)
+		selection_limit(&b->selection, r->select, b->series->first_ns, b->series->last_ns);
+	if (code == 0 && r->grouping)
+		code = selection_group(&b->selection, r->grouping, &b->series->columns, b->err);
+	if (code == 0)
+		selection_count(&b->selection);
 	pthread_mutex_unlock(&r->lock);
 	if (code == 0)
 		code = select_rollups(b);
 	if (code == 0)
-		selection_limit(&b->selection, r->select, b->series->first_ns, b->series->last_ns);
-	if (code == 0)
 		code = note_block_series(b);
+	if (code == 0)
+		code = choose_gauges(b);
 	b->sums.stats.series += b->selection.matched;
 	end_phase(&b->sums, STORE_PHASE_PLAN, &b->since);
 	return code;
@@ -171,6 +214,8 @@ static int load_stacks(struct block_source *b)
 {
 	struct reading *r = b->r;
 	int code = 0;
+	if (r->phase == READ_COUNT)
+		return 0;
 	if (r->merge) {
 		code = cache_get(r->store, b->block, BLOCK_PART_HASHES, (void **)&b->hashes, &b->sums.stats, b->err);
 		b->stack_count = code == 0 ? b->hashes->count : 0;
@@ -200,6 +245,96 @@ static int on_check(void *context, struct error *err)
 	struct block_source *b = context;
 	return read_check(b->r, b->rows + b->scan->rows, err);
 }
+
+/* ---- their profiles ---- */
+
+struct counting {
+	struct block_source *b;
+	bool by_total;	     /* totals have numbers of them */
+	uint64_t key, count; /* not added yet */
+	bool has_last;
+	uint32_t last_id;
+	int64_t last_time;
+};
+
+static int end_count(struct counting *c)
+{
+	int code = c->count ? map64_add(&c->b->averages.profiles, c->key, c->count) : 0;
+	c->count = 0;
+	return code;
+}
+
+/* Rows of a series come by time, and go on in the next run. */
+static int on_counted_run(void *context, const struct block_run *run, struct error *err)
+{
+	struct counting *c = context;
+	uint32_t number = c->b->averages.numbers[run->id];
+	int code = 0;
+	for (size_t i = 0; code == 0 && i < run->count; i++) {
+		int64_t time = run->times ? run->times[i] : 0;
+		if (!c->by_total && c->has_last && run->id == c->last_id && time == c->last_time)
+			continue;
+		uint64_t key = average_key(number, read_bucket_of(c->b->r, time));
+		if (key != c->key)
+			code = end_count(c);
+		c->key = key;
+		c->count += !c->by_total ? 1 : run->values[0][i] > 0 ? (uint64_t)run->values[0][i] : 0;
+		c->has_last = true;
+		c->last_id = run->id;
+		c->last_time = time;
+	}
+	return code < 0 ? error_nomem(err) : 0;
+}
+
+static int on_counted_check(void *context, struct error *err)
+{
+	struct counting *c = context;
+	return on_check(c->b, err);
+}
+
+static int count_segment(struct block_source *b, const struct plan_segment *segment, const uint8_t *wanted)
+{
+	struct counting counting = {.b = b, .by_total = segment->file != BLOCK_SAMPLES};
+	struct block_scan scan = {
+		.block = b->block,
+		.file = counting.by_total ? BLOCK_TOTALS : BLOCK_SAMPLES,
+		.value = counting.by_total ? "profiles" : NULL,
+		.wanted = wanted,
+		.id_count = b->selection.count,
+		.from_ns = segment->from_ns,
+		.to_ns = segment->to_ns,
+		.need_times = !counting.by_total || b->r->criteria.step_ns != 0,
+		.on_run = on_counted_run,
+		.check = on_counted_check,
+		.context = &counting,
+	};
+	b->scan = &scan;
+	int code = block_scan(&scan, b->err);
+	b->rows += scan.rows;
+	block_scan_add_counts(&scan, &b->sums.stats);
+	if (code == 0 && end_count(&counting) < 0)
+		code = error_nomem(b->err);
+	return code;
+}
+
+/* Whatever the values are read from, the totals of the same time have the number of profiles; samples are counted. */
+static int count_profiles(struct block_source *b, const struct plan *plan)
+{
+	if (!b->averages.numbers || b->r->phase == READ_AVERAGE)
+		return 0;
+	_cleanup_(mem_freep) uint8_t *wanted = mem_zalloc(b->selection.count);
+	if (!wanted)
+		return error_nomem(b->err);
+	for (size_t i = 0; i < b->selection.count; i++)
+		wanted[i] = b->averages.numbers[i] != NOT_AVERAGED;
+	int code = 0;
+	for (size_t i = 0; code == 0 && i < plan->count; i++)
+		code = count_segment(b, &plan->segments[i], wanted);
+	end_phase(&b->sums, STORE_PHASE_SCAN, &b->since);
+	return code;
+}
+
+/* ---- values ---- */
 
 static void count_scan(struct block_source *b, const struct block_scan *scan)
 {
@@ -254,6 +389,9 @@ static int scan_kind(struct block_source *b, uint32_t source, const struct plan 
 				    b->err);
 	b->sums.stats = stats;
 	b->sums.accepted = b->accepted;
+	b->sums.averages = &b->averages;
+	b->sums.numbers = by_rollup ? b->averages.rollup_numbers : b->averages.numbers;
+	b->sums.weights = by_rollup ? b->averages.rollup_weights : b->averages.weights;
 	for (size_t i = 0; code == 0 && i < plan->count; i++)
 		if (plan_is_by_rollup(plan->segments[i].file) == by_rollup)
 			code = scan_segment(b, &plan->segments[i]);
@@ -276,33 +414,52 @@ static void note_plan(struct block_source *b, const struct plan *plan)
 	pthread_mutex_lock(&r->lock);
 	read_note_partial(r,
 			  r->select->link_count ? "block %s has only rollups, which have no spans"
-			  : plan->missing	? "block %s has only rollups, which lack a requested label or step"
+			  : plan->missing && plan->uncounted
+				  ? "block %s has only rollups of an earlier version, which lack the number of profiles"
+			  : plan->missing ? "block %s has only rollups, which lack a requested label or step"
 					  : "block %s has only rollups, so the ends of the range are rounded to 5 minutes",
 			  b->block->meta.name);
 	pthread_mutex_unlock(&r->lock);
+}
+
+static int hand_over_counts(struct block_source *b)
+{
+	pthread_mutex_lock(&b->r->lock);
+	store_read_stats_add(b->r->stats, &b->sums.stats);
+	pthread_mutex_unlock(&b->r->lock);
+	return hand_over_averages(b->r, &b->averages, b->err);
 }
 
 static int read_block(struct block_source *b, uint32_t source)
 {
 	struct plan plan;
 	int code = choose_series(b);
-	if (code < 0)
+	if (code != 0)
 		return code;
 	if (b->selection.matched == 0) {
 		pthread_mutex_lock(&b->r->lock);
-		b->sums.stats.blocks--;
-		b->sums.stats.blocks_skipped++;
-		add_stats(b->r->stats, &b->sums.stats);
+		b->sums.stats.blocks_skipped += b->sums.stats.blocks;
+		b->sums.stats.blocks = 0;
+		store_read_stats_add(b->r->stats, &b->sums.stats);
 		pthread_mutex_unlock(&b->r->lock);
 		return 0;
 	}
 	code = load_stacks(b);
 	if (code < 0)
 		return code;
-	plan_make(&b->block->meta, &b->r->criteria, &plan);
+	struct plan_criteria criteria = b->r->criteria;
+	criteria.averages = b->averages.numbers != NULL;
+	criteria.only_averages = b->averages.numbers && b->averages.all;
+	plan_make(&b->block->meta, &criteria, &plan);
 	note_plan(b, &plan);
-	code = scan_kind(b, source, &plan, true);
-	return code == 0 ? scan_kind(b, source, &plan, false) : code;
+	code = count_profiles(b, &plan);
+	if (code == 0 && b->r->phase == READ_COUNT)
+		return hand_over_counts(b);
+	if (code == 0)
+		code = scan_kind(b, source, &plan, true);
+	if (code == 0)
+		code = scan_kind(b, source, &plan, false);
+	return code == 0 ? hand_over_averages(b->r, &b->averages, b->err) : code;
 }
 
 int read_block_source(struct reading *r, uint32_t source, struct block *block, struct error *err)
@@ -311,16 +468,17 @@ int read_block_source(struct reading *r, uint32_t source, struct block *block, s
 	struct block_source b = {.r = r, .block = block, .since = time_monotonic_ns(), .err = &own};
 	if (!read_overlaps(r->select, block->meta.min_ns, block->meta.max_ns)) {
 		pthread_mutex_lock(&r->lock);
-		r->stats->blocks_skipped++;
+		r->stats->blocks_skipped += r->phase != READ_COUNT;
 		pthread_mutex_unlock(&r->lock);
 		return 0;
 	}
-	b.sums.stats.blocks = 1;
+	b.sums.stats.blocks = r->phase != READ_COUNT;
 	int code = read_block(&b, source);
 	release_block_source(&b);
 	if (code == -EBADMSG) {
 		blocks_set_aside(r->store, block, own.message);
-		return 0;
+		/* Of averages, the other sources were counted or weighed with what is not there any more. */
+		return r->phase == READ_PLAIN ? 0 : -EAGAIN;
 	}
 	if (code < 0 && err)
 		*err = own;
@@ -334,6 +492,8 @@ struct head_source {
 	struct head *head;
 	struct head_columns *columns;
 	struct selection selection;
+	struct source_averages averages;
+	size_t count;	   /* rows */
 	uint8_t *accepted; /* by stack */
 	uint8_t *links;	   /* by link: whether it is wanted; NULL = all are */
 	struct source_sums sums;
@@ -350,24 +510,74 @@ static int choose_head_series(struct head_source *h)
 	if (code < 0)
 		return code;
 	pthread_mutex_lock(&r->lock);
-	code = selection_make(r->select, r->grouping, &h->columns->columns, &h->selection, h->err);
-	h->selection.matched = 0;
+	code = selection_make(r->select, NULL, &h->columns->columns, &h->selection, h->err);
 	for (size_t i = 0; code == 0 && i < h->selection.count; i++) {
 		const struct series *series = &head->series[i];
 		h->selection.wanted[i] &= series->samples > 0 && read_overlaps(r->select, series->first_ns, series->last_ns);
+	}
+	if (code == 0 && r->grouping)
+		code = selection_group(&h->selection, r->grouping, &h->columns->columns, h->err);
+	if (code == 0)
+		selection_count(&h->selection);
+	for (size_t i = 0; code == 0 && i < h->selection.count; i++) {
+		const struct series *series = &head->series[i];
 		if (!h->selection.wanted[i])
 			continue;
-		h->selection.matched++;
 		if (r->merge)
 			code = read_note_type(r, series->type, h->err);
 		read_note_series(r, series->period, series->first_ns, series->last_ns);
 	}
-	if (code == 0 && h->selection.matched)
+	if (code == 0)
+		code = number_gauges(r, &h->columns->columns, &h->selection, &h->averages, h->err);
+	if (code == 0 && h->selection.matched && r->phase != READ_COUNT)
 		code = filter_pool(r->select, head->pool, &h->accepted, h->err);
-	if (code == 0 && h->selection.matched)
+	if (code == 0 && h->selection.matched && r->phase != READ_COUNT)
 		code = filter_pool_links(r->select, head->pool, &h->links, h->err);
 	pthread_mutex_unlock(&r->lock);
 	return code;
+}
+
+struct head_profile {
+	uint32_t series;
+	int64_t time_ns;
+};
+
+static int compare_profiles(const void *a, const void *b)
+{
+	const struct head_profile *x = a, *y = b;
+	if (x->series != y->series)
+		return x->series < y->series ? -1 : 1;
+	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
+/* The rows of a profile are mostly neighbours, and those of one time need not be: they are sorted. */
+static int count_head_profiles(struct head_source *h)
+{
+	const struct head *head = h->head;
+	const struct store_select *select = h->r->select;
+	_cleanup_(mem_freep) struct head_profile *profiles = NULL;
+	size_t count = 0, capacity = 0;
+	if (!h->averages.numbers || h->r->phase == READ_AVERAGE)
+		return 0;
+	for (size_t i = 0; i < h->count; i++) {
+		struct head_profile profile = {head->series_ids[i], head->times[i]};
+		if (h->averages.numbers[profile.series] == NOT_AVERAGED || profile.time_ns < select->from_ns ||
+		    profile.time_ns >= select->to_ns || (count && compare_profiles(&profiles[count - 1], &profile) == 0))
+			continue;
+		if (array_reserve(&profiles, &capacity, count + 1, SIZE_MAX) < 0)
+			return error_nomem(h->err);
+		profiles[count++] = profile;
+	}
+	if (count)
+		qsort(profiles, count, sizeof(*profiles), compare_profiles);
+	for (size_t i = 0; i < count; i++) {
+		uint32_t number = h->averages.numbers[profiles[i].series];
+		if (i > 0 && compare_profiles(&profiles[i - 1], &profiles[i]) == 0)
+			continue;
+		if (map64_add(&h->averages.profiles, average_key(number, read_bucket_of(h->r, profiles[i].time_ns)), 1) < 0)
+			return error_nomem(h->err);
+	}
+	return 0;
 }
 
 static int sum_head(struct head_source *h)
@@ -375,7 +585,7 @@ static int sum_head(struct head_source *h)
 	const struct head *head = h->head;
 	const struct store_select *select = h->r->select;
 	int code = 0;
-	for (size_t i = 0; code == 0 && i < head->count; i++) {
+	for (size_t i = 0; code == 0 && i < h->count; i++) {
 		uint32_t id = head->series_ids[i];
 		if (!h->selection.wanted[id] || head->times[i] < select->from_ns || head->times[i] >= select->to_ns)
 			continue;
@@ -406,11 +616,16 @@ static int read_locked_head(struct head_source *h)
 {
 	int64_t since = time_monotonic_ns();
 	int code = choose_head_series(h);
-	if (code < 0 || h->selection.matched == 0)
+	if (code == 0 && h->selection.matched)
+		code = count_head_profiles(h);
+	if (code != 0 || h->selection.matched == 0 || h->r->phase == READ_COUNT)
 		return code;
 	code = source_sums_init(&h->sums, h->r, h->head->pool->stack_count, h->selection.groups, h->selection.wanted,
 				h->selection.count, h->err);
 	h->sums.accepted = h->accepted;
+	h->sums.averages = &h->averages;
+	h->sums.numbers = h->averages.numbers;
+	h->sums.weights = h->averages.weights;
 	h->sums.stats.series = h->selection.matched;
 	end_phase(&h->sums, STORE_PHASE_INDEX, &since);
 	if (code == 0)
@@ -427,10 +642,17 @@ int read_head_source(struct reading *r, uint32_t source, struct head *head, stru
 {
 	struct head_source h = {.r = r, .head = head, .err = err};
 	pthread_rwlock_rdlock(&head->lock);
+	/* Between counting and averaging it may have grown. */
+	h.count = r->phase == READ_AVERAGE && r->head_counts[source] < head->count ? r->head_counts[source] : head->count;
+	if (r->phase == READ_COUNT)
+		r->head_counts[source] = h.count;
 	int code = read_locked_head(&h);
 	pthread_rwlock_unlock(&head->lock);
-	if (code == 0 && h.selection.matched)
+	if (code == 0 && h.selection.matched && r->phase != READ_COUNT)
 		code = hand_over(r, source, &h.sums, &h.lists, h.hashes, err);
+	if (code == 0)
+		code = hand_over_averages(r, &h.averages, err);
+	source_averages_release(&h.averages);
 	selection_release(&h.selection);
 	source_sums_release(&h.sums);
 	sum_lists_release(&h.lists);

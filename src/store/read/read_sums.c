@@ -17,13 +17,12 @@ static uint64_t sum_key(uint32_t group, uint32_t low)
 static int number_locals(struct source_sums *sums, const uint32_t *groups, const uint8_t *wanted, size_t id_count,
 			 struct error *err)
 {
-	struct map64 seen;
+	struct map64 seen = {0};
 	size_t capacity = 0;
 	int r = 0;
 	sums->locals = mem_zalloc_array(id_count, sizeof(*sums->locals));
 	if (!sums->locals)
 		return error_nomem(err);
-	map64_init(&seen);
 	for (size_t i = 0; r == 0 && i < id_count; i++) {
 		uint64_t local;
 		if (!wanted[i])
@@ -46,7 +45,6 @@ int source_sums_init(struct source_sums *sums, struct reading *r, size_t stack_c
 		     const uint8_t *wanted, size_t id_count, struct error *err)
 {
 	*sums = (struct source_sums){.r = r, .wanted = wanted, .groups = groups, .stack_count = stack_count, .local_count = 0};
-	map64_init(&sums->map);
 	if (!r->merge)
 		return 0;
 	if (!groups) {
@@ -75,10 +73,30 @@ static void add_value(int64_t *sum, int64_t value)
 	*sum = (int64_t)((uint64_t)*sum + (uint64_t)value);
 }
 
+static int64_t weigh(double weight, int64_t value)
+{
+	double weighed = weight * (double)value;
+	int64_t bits;
+	memcpy(&bits, &weighed, sizeof(bits));
+	return bits;
+}
+
+static void add_weighed(struct source_sums *sums, int64_t *dense, double weight, size_t count, const int32_t *stacks,
+			const int64_t *values)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!sums->accepted || sums->accepted[stacks[i]])
+			dense[stacks[i]] = stack_value_add(true, dense[stacks[i]], weigh(weight, values[i]));
+}
+
 void source_sums_add(struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks, const int64_t *values)
 {
 	int64_t *dense = sums->dense + (sums->locals ? sums->locals[id] * sums->stack_count : 0);
 	const uint8_t *accepted = sums->accepted;
+	if (sums->weights) {
+		add_weighed(sums, dense, sums->weights[id], count, stacks, values);
+		return;
+	}
 	if (!accepted) {
 		for (size_t i = 0; i < count; i++)
 			add_value(&dense[stacks[i]], values[i]);
@@ -88,17 +106,28 @@ void source_sums_add(struct source_sums *sums, uint32_t id, size_t count, const 
 		add_value(&dense[stacks[i]], accepted[stacks[i]] ? values[i] : 0);
 }
 
+static int add_weighed_to_map(struct map64 *map, uint64_t key, double weight, int64_t value)
+{
+	uint64_t sum = 0;
+	map64_get(map, key, &sum);
+	return map64_put(map, key, (uint64_t)stack_value_add(true, (int64_t)sum, weigh(weight, value)));
+}
+
 int source_sums_add_grouped(struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks, const int64_t *values)
 {
 	uint32_t group = sums->groups ? sums->groups[id] : 0;
 	int r = 0;
-	for (size_t i = 0; r == 0 && i < count; i++)
-		if (!sums->accepted || sums->accepted[stacks[i]])
-			r = map64_add(&sums->map, sum_key(group, (uint32_t)stacks[i]), (uint64_t)values[i]);
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		uint64_t key = sum_key(group, (uint32_t)stacks[i]);
+		if (sums->accepted && !sums->accepted[stacks[i]])
+			continue;
+		r = sums->weights ? add_weighed_to_map(&sums->map, key, sums->weights[id], values[i])
+				  : map64_add(&sums->map, key, (uint64_t)values[i]);
+	}
 	return r;
 }
 
-static uint64_t bucket_of(const struct reading *r, int64_t time_ns)
+uint64_t read_bucket_of(const struct reading *r, int64_t time_ns)
 {
 	int64_t step = r->criteria.step_ns;
 	return step ? ((uint64_t)time_ns - (uint64_t)r->select->from_ns) / (uint64_t)step : 0;
@@ -107,12 +136,14 @@ static uint64_t bucket_of(const struct reading *r, int64_t time_ns)
 int source_sums_add_points(struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks, const int64_t *times,
 			   const int64_t *values)
 {
-	uint32_t group = sums->groups ? sums->groups[id] : 0;
+	bool averaged = sums->numbers && sums->numbers[id] != NOT_AVERAGED;
+	uint32_t group = averaged ? sums->numbers[id] : sums->groups ? sums->groups[id] : 0;
+	struct map64 *map = averaged ? &sums->averages->sums : &sums->map;
 	const uint8_t *accepted = stacks ? sums->accepted : NULL;
 	int64_t step = sums->r->criteria.step_ns;
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < count;) {
-		uint64_t bucket = times ? bucket_of(sums->r, times[i]) : 0, sum = 0;
+		uint64_t bucket = times ? read_bucket_of(sums->r, times[i]) : 0, sum = 0;
 		/* Neighbours are mostly in the same bucket: its ends are compared with, instead of dividing for each row. */
 		uint64_t start = (uint64_t)sums->r->select->from_ns + bucket * (uint64_t)step;
 		bool any = false;
@@ -122,7 +153,7 @@ int source_sums_add_points(struct source_sums *sums, uint32_t id, size_t count, 
 			sum += ok ? (uint64_t)values[i] : 0;
 		}
 		if (any)
-			r = map64_add(&sums->map, sum_key(group, (uint32_t)bucket), sum);
+			r = map64_add(map, sum_key(group, (uint32_t)bucket), sum);
 	}
 	return r;
 }

@@ -2,6 +2,7 @@
 #include "store/read/select.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -147,7 +148,6 @@ int selection_group(struct selection *s, const struct store_grouping *grouping, 
 		return make_single_groups(grouping, columns, s, err);
 	for (size_t i = 0; i < grouping->by_count; i++)
 		g.by[i] = series_columns_find(columns, grouping->by[i]);
-	index32_init(&g.index);
 	for (size_t i = 0; r == 0 && i < s->count; i++) {
 		if (!s->wanted[i])
 			continue;
@@ -168,7 +168,7 @@ int selection_group(struct selection *s, const struct store_grouping *grouping, 
 
 /* ---- both ---- */
 
-static void count_matched(struct selection *s)
+void selection_count(struct selection *s)
 {
 	s->matched = 0;
 	for (size_t i = 0; i < s->count; i++)
@@ -186,7 +186,7 @@ static int make(const struct store_select *select, const struct store_grouping *
 		r = match_label(&select->matchers[i], columns, ret, err);
 	if (r == 0 && grouping)
 		r = selection_group(ret, grouping, columns, err);
-	count_matched(ret);
+	selection_count(ret);
 	if (r < 0)
 		selection_release(ret);
 	return r;
@@ -209,7 +209,7 @@ void selection_limit(struct selection *selection, const struct store_select *sel
 {
 	for (size_t i = 0; i < selection->count; i++)
 		selection->wanted[i] &= first_ns[i] < select->to_ns && last_ns[i] >= select->from_ns;
-	count_matched(selection);
+	selection_count(selection);
 }
 
 void selection_release(struct selection *selection)
@@ -232,4 +232,12 @@ int select_check(const struct store_select *select, uint64_t rows, size_t done, 
 			 late ? "the deadline passed" : "the row limit was reached", done, count);
 	stats->partial = true;
 	return SELECT_LIMITED;
+}
+
+void store_read_stats_add(struct store_read_stats *to, const struct store_read_stats *from)
+{
+	uint64_t *sums = (uint64_t *)to;
+	const uint64_t *more = (const uint64_t *)from;
+	for (size_t i = 0; i < offsetof(struct store_read_stats, period) / sizeof(*sums); i++)
+		sums[i] += more[i];
 }

@@ -25,9 +25,10 @@ int selection_make_processes(const struct store_select *select, const struct sto
 /* Takes out the series that have no sample in the range; first and last by series. */
 void selection_limit(struct selection *selection, const struct store_select *select, const int64_t *first_ns,
 		     const int64_t *last_ns);
-/* Groups what is wanted, as selection_make() does. */
+/* Groups what is wanted, as selection_make() does; what the callback leaves out is not counted out of `matched`: */
 int selection_group(struct selection *selection, const struct store_grouping *grouping, const struct series_columns *columns,
 		    struct error *err);
+void selection_count(struct selection *selection); /* `matched` anew */
 void selection_release(struct selection *selection);
 
 /* Whether reading goes on, with `done` of `count` sources read, and `rows` more rows than stats have: 0, -ECANCELED, or

@@ -29,7 +29,7 @@ static void make_series(void)
 {
 	for (size_t i = 0; i < SERIES; i++) {
 		char value[32];
-		labels_init(&all_labels[i]);
+		all_labels[i] = (struct labels){0};
 		snprintf(value, sizeof(value), "s%zu", i % 7);
 		labels_set(&all_labels[i], "service", value, NULL);
 		snprintf(value, sizeof(value), "h%zu", i % 5);
@@ -259,8 +259,7 @@ static void test_stack_set(void **state)
 	struct hash128 *hashes = mem_alloc_array(STACKS, sizeof(*hashes));
 	uint32_t *stacks = mem_alloc_array(STACKS, sizeof(*stacks)), *groups = mem_alloc_array(STACKS, sizeof(*groups));
 	int64_t *values = mem_alloc_array(STACKS, sizeof(*values)), total = 0;
-	struct stack_set set;
-	stack_set_init(&set);
+	struct stack_set set = {0};
 	for (uint32_t source = 0; source < 3; source++) {
 		for (uint32_t i = 0; i < STACKS; i++) {
 			/* Half of them are also in the next source, under another id. Low halves collide now and then. */

@@ -404,7 +404,7 @@ static void run_deep(void)
 
 static void run_deeper(void)
 {
-	shadowed_recurse(600);
+	shadowed_recurse(2500);
 }
 
 /* ---- code that is loaded later ---- */

@@ -146,8 +146,8 @@ async function make(directory) {
 		if (part === 1) await waitForMerge(data);
 		for (let i = 0; i < 6; i++) {
 			const one = upload(uploads.length, START + part * 3600 + i * 300 + random(200));
-			const answer = await request(server.port, 'POST', one.path, { body: one.body });
-			if (answer.status !== 200) throw new Error(`${answer.status}: ${answer.body}`);
+			const response = await request(server.port, 'POST', one.path, { body: one.body });
+			if (response.status !== 200) throw new Error(`${response.status}: ${response.body}`);
 			uploads.push(one);
 		}
 		if (part < 2) {
@@ -166,10 +166,10 @@ async function make(directory) {
 
 async function ask(port, { query, from, to }) {
 	const path = `/api/v1/query?query=${encodeURIComponent(query)}&from=${from}&to=${to}&format=folded`;
-	const answer = await request(port, 'GET', path);
-	if (answer.status !== 200) throw new Error(`${path}: ${answer.status}: ${answer.body}`);
+	const response = await request(port, 'GET', path);
+	if (response.status !== 200) throw new Error(`${path}: ${response.status}: ${response.body}`);
 	const found = {};
-	for (const line of answer.body.toString().split('\n')) {
+	for (const line of response.body.toString().split('\n')) {
 		const at = line.lastIndexOf(' ');
 		if (at > 0) found[line.slice(0, at)] = Number(line.slice(at + 1));
 	}
@@ -207,8 +207,8 @@ async function check(directory) {
 		for (const one of list) await test(`${name}: ${one.query} from ${one.from - START} s`, async () => compare(one.folded, await ask(server.port, one)));
 		await test(`${name}: what it holds is not stored again`, async () => {
 			for (const { path, body } of again) {
-				const answer = await request(server.port, 'POST', path, { body: Buffer.from(body, 'base64') });
-				if (answer.status !== 200 || !JSON.parse(answer.body).duplicate) throw new Error(`${answer.status}: ${answer.body}`);
+				const response = await request(server.port, 'POST', path, { body: Buffer.from(body, 'base64') });
+				if (response.status !== 200 || !JSON.parse(response.body).duplicate) throw new Error(`${response.status}: ${response.body}`);
 			}
 			compare(list[0].folded, await ask(server.port, list[0]));
 		});

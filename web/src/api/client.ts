@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's JSON API as the page uses it (docs/api.md); answers.ts has the types. Addresses are relative, so the page also works below a
+// The server's JSON API as the page uses it (docs/api.md); responses.ts has the types. Addresses are relative, so the page also works below a
 // proxy's path.
 import * as T from '../base/texts';
 import { begin } from './pending';
@@ -7,8 +7,8 @@ import { readView, VIEW_TYPE } from './view_data';
 import { FLAME_TYPE, readFlame } from './wire';
 
 export class ApiError extends Error {
-	// status 0: no answer from the server (down, or the network between); CANCELLED: the person at the page did not want to wait;
-	// 502: an answer that is none of this server's, 504: none in time
+	// status 0: no response from the server (down, or the network between); CANCELLED: the person at the page did not want to wait;
+	// 502: a response that this server did not send, 504: no response in time
 	constructor(
 		message: string,
 		readonly status: number,
@@ -47,7 +47,7 @@ export function apiUrl(path: string, params: Params = {}): string {
 	return `api/v1/${path}${text ? '?' + text : ''}`;
 }
 
-/** What an answer that is an error says: the server's own words, or the status where they are none of its. */
+/** The message of an error response: the server's own, or the status if there is none. */
 export function errorIn(text: string, status: number, statusText: string): string {
 	try {
 		const { error } = JSON.parse(text) as { error?: unknown };
@@ -55,7 +55,7 @@ export function errorIn(text: string, status: number, statusText: string): strin
 	} catch {
 		// not JSON: a proxy's page, most likely
 	}
-	return T.fault.answered(status, statusText).trim();
+	return T.fault.status(status, statusText).trim();
 }
 
 export function apiGet<T>(path: string, params: Params, signal?: AbortSignal): Promise<T> {
@@ -71,7 +71,7 @@ export function apiDelete(path: string): Promise<unknown> {
 	return apiCall('DELETE', path, {});
 }
 
-// What an answer has at least, by path: something between may answer with JSON of its own.
+// What a response has at least, by path: a proxy may send JSON of its own.
 const LISTS: Record<string, string> = {
 	types: 'types',
 	labels: 'labels',
@@ -88,24 +88,27 @@ const LISTS: Record<string, string> = {
 };
 const OBJECTS: Record<string, string> = { query: 'flame', status: 'data' };
 
-function isSnapshot(answer: object): boolean {
-	const { snapshot, answer: kept } = answer as { snapshot?: { made_ms?: unknown; title?: unknown; query?: unknown; state?: unknown } | null; answer?: unknown };
+function isSnapshot(response: object): boolean {
+	const { snapshot, answer: kept } = response as {
+		snapshot?: { made_ms?: unknown; title?: unknown; query?: unknown; state?: unknown } | null;
+		answer?: unknown;
+	};
 	if (typeof snapshot !== 'object' || snapshot === null || typeof kept !== 'object' || kept === null) return false;
 	return typeof snapshot.made_ms === 'number' && [snapshot.title, snapshot.query, snapshot.state].every((text) => typeof text === 'string');
 }
 
-/** Whether it may be an answer to that path. */
-export function isAnswer(path: string, answer: unknown): boolean {
-	if (typeof answer !== 'object' || answer === null) return false;
-	const of = (names: Record<string, string>): unknown => (answer as Record<string, unknown>)[names[path]];
+/** Whether it may be a response to that path. */
+export function isResponse(path: string, response: unknown): boolean {
+	if (typeof response !== 'object' || response === null) return false;
+	const of = (names: Record<string, string>): unknown => (response as Record<string, unknown>)[names[path]];
 	if (Object.prototype.hasOwnProperty.call(LISTS, path)) return Array.isArray(of(LISTS));
 	if (Object.prototype.hasOwnProperty.call(OBJECTS, path)) return typeof of(OBJECTS) === 'object' && of(OBJECTS) !== null;
-	if (/^snapshots\/[0-9a-f]{32}$/.test(path)) return isSnapshot(answer);
-	return path !== 'pipeline' || typeof (answer as { kind?: unknown }).kind === 'string';
+	if (/^snapshots\/[0-9a-f]{32}$/.test(path)) return isSnapshot(response);
+	return path !== 'pipeline' || typeof (response as { kind?: unknown }).kind === 'string';
 }
 
 // The body is complete: what goes wrong from here on is what it says.
-function parseAnswer(path: string, body: ArrayBuffer, type: string): unknown {
+function parseResponse(path: string, body: ArrayBuffer, type: string): unknown {
 	if (type.startsWith(FLAME_TYPE) || type.startsWith(VIEW_TYPE)) {
 		try {
 			return type.startsWith(FLAME_TYPE) ? readFlame(body) : readView(new Uint8Array(body));
@@ -113,14 +116,14 @@ function parseAnswer(path: string, body: ArrayBuffer, type: string): unknown {
 			throw new ApiError((error as Error).message, 502);
 		}
 	}
-	let answer: unknown;
+	let response: unknown;
 	try {
-		answer = JSON.parse(new TextDecoder().decode(body));
+		response = JSON.parse(new TextDecoder().decode(body));
 	} catch {
 		throw new ApiError(T.fault.notJson, 502);
 	}
-	if (!isAnswer(path, answer)) throw new ApiError(T.fault.notAnswer, 502);
-	return answer;
+	if (!isResponse(path, response)) throw new ApiError(T.fault.unexpected, 502);
+	return response;
 }
 
 async function apiCall<T>(method: string, path: string, params: Params, signal?: AbortSignal, body?: string): Promise<T> {
@@ -140,11 +143,11 @@ async function apiCall<T>(method: string, path: string, params: Params, signal?:
 	try {
 		const response = await fetch(apiUrl(path, params), { method, body, signal: abort.signal, cache: 'no-store' });
 		if (!response.ok) throw new ApiError(errorIn(await response.text().catch(() => ''), response.status, response.statusText), response.status);
-		return parseAnswer(method === 'DELETE' ? '' : path, await response.arrayBuffer(), response.headers.get('content-type') ?? '') as T;
+		return parseResponse(method === 'DELETE' ? '' : path, await response.arrayBuffer(), response.headers.get('content-type') ?? '') as T;
 	} catch (error) {
 		if (error instanceof ApiError || (signal?.aborted && !late)) throw error;
 		if (cancelled) throw new ApiError('', CANCELLED);
-		throw late ? new ApiError(T.fault.late(TIMEOUT_MS / 1000), 504) : new ApiError(T.fault.noAnswer, 0);
+		throw late ? new ApiError(T.fault.late(TIMEOUT_MS / 1000), 504) : new ApiError(T.fault.noResponse, 0);
 	} finally {
 		end();
 		clearTimeout(timer);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Names that come late. An answer says how many of its addresses are still being looked up; the same question is then asked
- * again, about the same time range, so that nothing changes but names: after 1 s, with growing pauses up to 5 s, for 2 minutes,
+ * Symbols that arrive late. A response has the number of addresses that are not symbolized yet; the same request is then sent
+ * again, about the same time range, so that nothing changes but symbols: after 1 s, with growing pauses up to 5 s, for 2 minutes,
  * and not while nobody looks.
  */
 import { useEffect, useState } from 'preact/hooks';
-import type { QueryAnswer } from './answers';
+import type { QueryResponse } from './responses';
 import { apiGet } from './client';
 
 const FIRST_MS = 1000;
@@ -46,40 +46,40 @@ function untilVisible(signal: AbortSignal): Promise<void> {
 	});
 }
 
-const pendingOf = (answer: QueryAnswer) => answer.symbols?.pending ?? 0;
+const pendingOf = (response: QueryResponse) => response.symbols?.pending ?? 0;
 
 /**
- * The answer, or the latest one to the same question that knows more names. `params` are those of the question but for its
- * range. `gaveUp`: names are still being looked up, and nobody asks any more.
+ * The response, or the latest one to the same request that has more symbols. `params` are those of the request but for its
+ * range. `gaveUp`: symbols are still missing, and the page has stopped polling.
  */
-export function useNamedAnswer(answer: QueryAnswer | null, params: Record<string, string>): { answer: QueryAnswer | null; gaveUp: boolean } {
-	const [later, setLater] = useState<{ of: QueryAnswer; answer: QueryAnswer; gaveUp: boolean } | null>(null);
+export function useNamedResponse(response: QueryResponse | null, params: Record<string, string>): { response: QueryResponse | null; gaveUp: boolean } {
+	const [later, setLater] = useState<{ of: QueryResponse; response: QueryResponse; gaveUp: boolean } | null>(null);
 	useEffect(() => {
-		if (!answer || pendingOf(answer) === 0) return undefined;
+		if (!response || pendingOf(response) === 0) return undefined;
 		const abort = new AbortController();
 		const { signal } = abort;
-		const range = { from: answer.from_ms, to: answer.to_ms };
+		const range = { from: response.from_ms, to: response.to_ms };
 		const run = async () => {
-			let latest = answer;
+			let latest = response;
 			for (const pause of pauses()) {
 				await sleep(pause, signal);
 				await untilVisible(signal);
 				if (signal.aborted) return;
 				try {
-					const next = await apiGet<QueryAnswer>('query', { ...params, ...range, symbols_wait: '1s' }, signal);
+					const next = await apiGet<QueryResponse>('query', { ...params, ...range, symbols_wait: '1s' }, signal);
 					if (signal.aborted) return;
-					if (pendingOf(next) < pendingOf(latest)) setLater({ of: answer, answer: next, gaveUp: false });
+					if (pendingOf(next) < pendingOf(latest)) setLater({ of: response, response: next, gaveUp: false });
 					latest = next;
 				} catch {
 					if (signal.aborted) return; // otherwise the next time may be better
 				}
 				if (pendingOf(latest) === 0) return;
 			}
-			setLater({ of: answer, answer: latest, gaveUp: true });
+			setLater({ of: response, response: latest, gaveUp: true });
 		};
 		void run();
 		return () => abort.abort();
-		// eslint-disable-next-line react-hooks/exhaustive-deps -- the parameters are those of the answer
-	}, [answer]);
-	return later && later.of === answer ? later : { answer, gaveUp: false };
+		// eslint-disable-next-line react-hooks/exhaustive-deps -- the parameters are those of the response
+	}, [response]);
+	return later && later.of === response ? later : { response, gaveUp: false };
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the server has been asked and has not answered yet, whichever part of the page asked: so that one place can say that it takes
- * long, and let a person stop waiting.
+ * Requests without a response yet, of all parts of the page: so that one place can report that they take
+ * long, and offer to cancel them.
  */
 export interface Pending {
 	since: number; // ms, of performance.now()
@@ -14,11 +14,11 @@ const listeners = new Set<() => void>();
 /** To be called when the request is over, however it ends. */
 export function begin(cancel: () => void): () => void {
 	const one = { since: performance.now(), cancel };
-	const tell = () => listeners.forEach((listener) => listener());
+	const notify = () => listeners.forEach((listener) => listener());
 	pending.add(one);
-	tell();
+	notify();
 	return () => {
-		if (pending.delete(one)) tell();
+		if (pending.delete(one)) notify();
 	};
 }
 

@@ -21,7 +21,7 @@ export type Stage =
 	| { at: 'reading' } // by the server
 	| { at: 'waiting'; seconds: number; why: string }
 	| { at: 'showing' };
-export type Tell = (stage: Stage) => void;
+export type OnStage = (stage: Stage) => void;
 
 export interface Reply {
 	status: number; // of HTTP; 0 = none came
@@ -33,15 +33,15 @@ export interface Reply {
 
 /** What of the browser is used; others in tests. Each throws the reason of `signal` when that says stop. */
 export interface Io {
-	post: (url: string, body: Blob, tell: Tell, signal: AbortSignal) => Promise<Reply>;
-	pack: (file: Blob, tell: Tell, signal: AbortSignal) => Promise<Blob>;
+	post: (url: string, body: Blob, onStage: OnStage, signal: AbortSignal) => Promise<Reply>;
+	pack: (file: Blob, onStage: OnStage, signal: AbortSignal) => Promise<Blob>;
 	wait: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
 /** The part of a name that says what it is. */
 export const shortenName = (name: string): string => (name.length <= NAME_MAX ? name : name.slice(-NAME_MAX));
 
-/** In seconds. A server behind something that answers with a date, or nonsense, is asked again soon, but not at once. */
+/** In seconds. If a proxy sends a date, or nonsense, the request is repeated soon, but not at once. */
 export function retryAfterSeconds(header: string | null): number {
 	const seconds = header !== null && /^\d{1,6}$/.test(header.trim()) ? Number(header) : RETRY_S.otherwise;
 	return Math.min(RETRY_S.most, Math.max(RETRY_S.least, seconds));
@@ -53,7 +53,7 @@ export function isPacked(first: Uint8Array): boolean {
 	return begins(0x1f, 0x8b) || begins(0x28, 0xb5, 0x2f, 0xfd);
 }
 
-function post(url: string, body: Blob, tell: Tell, signal: AbortSignal): Promise<Reply> {
+function post(url: string, body: Blob, onStage: OnStage, signal: AbortSignal): Promise<Reply> {
 	return new Promise((resolve, reject) => {
 		const request = new XMLHttpRequest();
 		const stop = () => request.abort();
@@ -63,9 +63,9 @@ function post(url: string, body: Blob, tell: Tell, signal: AbortSignal): Promise
 		};
 		request.open('POST', url);
 		request.responseType = 'arraybuffer';
-		request.upload.onprogress = ({ loaded }) => tell({ at: 'sending', done: loaded, of: body.size });
-		request.upload.onload = () => tell({ at: 'reading' });
-		request.onprogress = ({ loaded, total, lengthComputable }) => tell({ at: 'receiving', done: loaded, of: lengthComputable ? total : 0 });
+		request.upload.onprogress = ({ loaded }) => onStage({ at: 'sending', done: loaded, of: body.size });
+		request.upload.onload = () => onStage({ at: 'reading' });
+		request.onprogress = ({ loaded, total, lengthComputable }) => onStage({ at: 'receiving', done: loaded, of: lengthComputable ? total : 0 });
 		request.onload = () =>
 			over(resolve, {
 				status: request.status,
@@ -82,13 +82,13 @@ function post(url: string, body: Blob, tell: Tell, signal: AbortSignal): Promise
 	});
 }
 
-async function pack(file: Blob, tell: Tell, signal: AbortSignal): Promise<Blob> {
+async function pack(file: Blob, onStage: OnStage, signal: AbortSignal): Promise<Blob> {
 	if (typeof CompressionStream === 'undefined') throw new ApiError(T.files.cannotPack, 413);
 	let done = 0;
 	const counted = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
 		transform(chunk, controller) {
 			done += chunk.length;
-			tell({ at: 'packing', done, of: file.size });
+			onStage({ at: 'packing', done, of: file.size });
 			controller.enqueue(chunk);
 		},
 	});
@@ -118,7 +118,7 @@ export const BROWSER: Io = { post, pack, wait };
  * What the server makes of the file; url: the call, with its parameters. Throws what it refused as an ApiError, with its words, and the
  * reason of `signal` when that said stop. A file that cannot be read (any more) is an ApiError of status 400.
  */
-export async function sendFile(file: Blob, url: string, tell: Tell, signal: AbortSignal, io = BROWSER): Promise<Reply> {
+export async function sendFile(file: Blob, url: string, onStage: OnStage, signal: AbortSignal, io = BROWSER): Promise<Reply> {
 	let first: Uint8Array;
 	try {
 		first = new Uint8Array(await file.slice(0, 4).arrayBuffer());
@@ -128,21 +128,21 @@ export async function sendFile(file: Blob, url: string, tell: Tell, signal: Abor
 	let packed = isPacked(first);
 	let body = file;
 	const packIt = async () => {
-		tell({ at: 'packing', done: 0, of: file.size });
-		body = await io.pack(file, tell, signal);
+		onStage({ at: 'packing', done: 0, of: file.size });
+		body = await io.pack(file, onStage, signal);
 		packed = true;
 	};
 	if (!packed && file.size > BODY_MAX) await packIt();
 	for (;;) {
-		tell({ at: 'sending', done: 0, of: body.size });
-		const reply = await io.post(url, body, tell, signal);
+		onStage({ at: 'sending', done: 0, of: body.size });
+		const reply = await io.post(url, body, onStage, signal);
 		if (reply.status >= 200 && reply.status < 300) return reply;
-		if (reply.status === 0) throw new ApiError(T.fault.noAnswer, 0);
+		if (reply.status === 0) throw new ApiError(T.fault.noResponse, 0);
 		const why = errorIn(new TextDecoder().decode(reply.body), reply.status, '');
 		if (reply.status === 413 && !packed && file.size > WORTH_PACKING) await packIt();
 		else if (reply.status === 503) {
 			const seconds = retryAfterSeconds(reply.retryAfter);
-			tell({ at: 'waiting', seconds, why });
+			onStage({ at: 'waiting', seconds, why });
 			await io.wait(seconds * 1000, signal);
 		} else throw new ApiError(why, reply.status);
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the server answers of a file that is dropped on the page (POST /api/v1/view), and of a snapshot of one: "WICKVIEW", the
+ * The response for a file that is dropped on the page (POST /api/v1/view), and of a snapshot of one: "WICKVIEW", the
  * length of the JSON as 4 bytes, little endian, the JSON, the columns of the time line. The columns are looked at where they
  * are. src/server/viewer/api_view.c says why it is so; the JSON is that of a page in a file, and as hostile as that.
  */

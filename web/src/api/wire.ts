@@ -6,7 +6,7 @@
  * (Rejected: a worker. It would have to hand over the same arrays, and the page has nothing else to do meanwhile.)
  */
 import * as T from '../base/texts';
-import type { QueryAnswer } from './answers';
+import type { QueryResponse } from './responses';
 
 const MAGIC = [0x77, 0x69, 0x63, 0x6b, 0x66, 0x6c, 0x6d]; // "wickflm"
 const VERSION = 1;
@@ -110,7 +110,7 @@ function readParents(reader: Reader, parent: Int32Array): void {
 	}
 }
 
-type Columns = QueryAnswer['flame']['nodes'];
+type Columns = QueryResponse['flame']['nodes'];
 
 function readNodes(reader: Reader, strings: number, frames: number, nodes: number, unit: number): Columns {
 	const column = (what: string, max: number, length = frames) => {
@@ -141,13 +141,13 @@ function readNodes(reader: Reader, strings: number, frames: number, nodes: numbe
 
 export const FLAME_TYPE = 'application/vnd.wick.flame';
 
-export function readFlame(answer: ArrayBuffer): QueryAnswer {
-	const bytes = new Uint8Array(answer);
+export function readFlame(response: ArrayBuffer): QueryResponse {
+	const bytes = new Uint8Array(response);
 	if (bytes.length < HEAD_AT || MAGIC.some((byte, i) => bytes[i] !== byte)) throw broken(T.wire.none);
 	if (bytes[MAGIC.length] !== VERSION) throw broken(T.wire.version);
-	const size = new DataView(answer).getUint32(MAGIC.length + 1, true);
+	const size = new DataView(response).getUint32(MAGIC.length + 1, true);
 	if (size > bytes.length - HEAD_AT) throw broken(T.wire.headCutShort);
-	const head = JSON.parse(new TextDecoder().decode(bytes.subarray(HEAD_AT, HEAD_AT + size))) as QueryAnswer | null;
+	const head = JSON.parse(new TextDecoder().decode(bytes.subarray(HEAD_AT, HEAD_AT + size))) as QueryResponse | null;
 	if (typeof head?.flame !== 'object' || head.flame === null) throw broken(T.wire.noHead);
 
 	const reader = new Reader(bytes.subarray(HEAD_AT + size));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page: where each answer of the server is shown.
+// The page: where each response of the server is shown.
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { SeriesAnswer } from '../api/answers';
-import { displayName, formatDuration, formatRange, labelTitle, seriesScale, shortType } from '../base/format';
+import { apiGet } from '../api/client';
+import type { SeriesResponse } from '../api/responses';
+import { displayName, formatDuration, formatMoment, formatRange, isGauge, labelTitle, seriesScale, shortType } from '../base/format';
 import * as T from '../base/texts';
 import { AnnotationsMenu, EventsList, Flags, useAnnotations } from '../chart/annotations_view';
 import { MetricsPanel } from '../chart/panel';
@@ -16,14 +17,15 @@ import { Home } from '../home/view';
 import { Listing } from '../listing/view';
 import { buildChart, ColorKeeper, labelOf } from '../model/series';
 import { ProfilePart } from '../profile/view';
-import { resolveType, useAnswers, useNames, type Asked, type Names } from '../query/asked';
+import { resolveType, useRequests, useNames, type Requests, type Names } from '../query/requests';
 import { compareValue } from '../query/choice';
 import { Filter } from '../query/filter';
 import { Rail } from '../query/rail';
-import { Range } from '../query/range';
+import { justBefore, Range } from '../query/range';
+import { findScrape } from '../query/scrape';
 import { formatSelector, withType, type Selector } from '../query/selector';
 import { ShareButton, type Keep } from '../share/button';
-import { formatPicture, keepAnswer } from '../share/snapshot';
+import { formatPicture, keepResponse } from '../share/snapshot';
 import { DEFAULTS, isListing, isRelative, isWide, TOP_CHOICES, type PageState, type ProfileView } from '../state/page';
 import { Binaries } from '../status/binaries';
 import { Recordings } from '../status/recordings_view';
@@ -37,6 +39,7 @@ import { BadSelector, ErrorBanner, ErrorPanel, NoDataYet, NoMatch, NothingInRang
 import { useTheme } from '../ui/theme';
 import { ThemeToggle } from '../ui/theme_toggle';
 import { Waiting } from '../ui/waiting';
+import { useZone, ZoneSelect } from '../ui/zone_select';
 import { Nav } from './nav';
 import { Shared } from './shared_view';
 
@@ -73,14 +76,14 @@ function TypeSelect({ type, types, onType }: { type: string; types: string[] | n
 // ---- metrics --------------------
 
 interface MetricsPartProps {
-	asked: Asked;
+	requests: Requests;
 	state: PageState;
 	set: SetState;
 	dark: boolean;
 	colorOf: (key: string) => number;
 }
 
-function SelectionChip({ state, set }: { state: PageState; set: SetState }) {
+function SelectionChip({ state, set, onJust }: { state: PageState; set: SetState; onJust: () => void }) {
 	const { sel } = state;
 	if (!sel) return <span class="hint brush-hint">{T.chart.hint}</span>;
 	return (
@@ -90,6 +93,9 @@ function SelectionChip({ state, set }: { state: PageState; set: SetState }) {
 				<span class="chip-label">{formatDuration(sel.to - sel.from)}</span>
 				<b>{T.chart.zoomIn}</b>
 			</button>
+			<button type="button" class="chip-text chip-before" title={T.range.justBeforeHint} data-testid="selection-before" onClick={onJust}>
+				<b>{T.range.justBefore}</b>
+			</button>
 			<button type="button" class="chip-x" aria-label={T.chart.wholeRange} data-testid="clear-selection" onClick={() => set({ sel: null })}>
 				<CloseIcon />
 			</button>
@@ -97,23 +103,88 @@ function SelectionChip({ state, set }: { state: PageState; set: SetState }) {
 	);
 }
 
-function MetricsPart({ asked, state, set, dark, colorOf }: MetricsPartProps) {
-	const { series, everything } = asked;
-	const answer = series.data;
-	const by = labelOf(answer, asked.by);
-	const stepMs = answer?.step_ms ?? 1000;
-	const unit = answer?.unit || (asked.type.split(':')[2] ?? '');
-	const scale = useMemo(() => seriesScale(answer?.type || asked.type, unit, stepMs), [answer, asked.type, unit, stepMs]);
-	const rest = everything.data && answer && everything.data.step_ms === answer.step_ms ? everything.data : null;
-	const chart = useMemo(() => (answer ? buildChart(answer, rest, by, state.top, scale, colorOf) : null), [answer, rest, by, state.top, scale, colorOf]);
-	const range = answer ? { from: answer.from_ms, to: answer.to_ms } : null;
-	const annotations = useAnnotations(asked, state);
+// Steps through the profiles of a gauge, each by itself: an average hides what one of them had.
+function ScrapeButtons({ query, range, state, set }: { query: string; range: { from: number; to: number }; state: PageState; set: SetState }) {
+	const [busy, setBusy] = useState(false);
+	const { sel } = state;
+	const go = async (last: boolean) => {
+		const ask = async (from: number, to: number, step: number) => {
+			const response = await apiGet<SeriesResponse>('series', { query, from: String(from), to: String(to), step: `${step}ms`, exact: '1' });
+			return response.series.flatMap((row) => row.points.map(([at]) => at));
+		};
+		setBusy(true);
+		try {
+			const found = await (last ? findScrape(ask, range.from, sel?.from ?? range.to, true) : findScrape(ask, sel?.to ?? range.from, range.to, false));
+			if (found !== null) set({ sel: { from: found, to: found + 1 } });
+		} catch {
+			// The chart and the profile ask the same server, and say what is wrong.
+		} finally {
+			setBusy(false);
+		}
+	};
+	return (
+		<span class="joined small" role="group" aria-label={T.chart.scrape}>
+			<button
+				type="button"
+				class="button"
+				disabled={busy}
+				title={T.chart.scrapeBefore}
+				aria-label={T.chart.scrapeBefore}
+				data-testid="scrape-before"
+				onClick={() => void go(true)}
+			>
+				‹
+			</button>
+			<button
+				type="button"
+				class="button"
+				disabled={busy}
+				title={T.chart.scrapeAfter}
+				aria-label={T.chart.scrapeAfter}
+				data-testid="scrape-after"
+				onClick={() => void go(false)}
+			>
+				›
+			</button>
+		</span>
+	);
+}
+
+// What values of the type are, and that those of a gauge are averages.
+function TypeAbout({ requests }: { requests: Requests }) {
+	const about = requests.types.data?.types.find((one) => one.name === requests.type)?.description ?? '';
+	const parts = [displayName(about), isGauge(requests.type) ? T.type.average : ''].filter((part) => part !== '');
+	if (parts.length === 0) return null;
+	return (
+		<span class="hint type-about" data-testid="type-about">
+			{parts.join('; ')}
+		</span>
+	);
+}
+
+function MetricsPart({ requests, state, set, dark, colorOf }: MetricsPartProps) {
+	const { series, everything, cover } = requests;
+	const { begin } = cover;
+	const response = series.data;
+	const by = labelOf(response, requests.by);
+	const stepMs = response?.step_ms ?? 1000;
+	const unit = response?.unit || (requests.type.split(':')[2] ?? '');
+	const scale = useMemo(() => seriesScale(response?.type || requests.type, unit, stepMs), [response, requests.type, unit, stepMs]);
+	const rest = everything.data && response && everything.data.step_ms === response.step_ms ? everything.data : null;
+	const chart = useMemo(
+		() => (response ? buildChart(response, rest, by, state.top, scale, colorOf, begin) : null),
+		[response, rest, by, state.top, scale, colorOf, begin],
+	);
+	const range = response ? { from: response.from_ms, to: response.to_ms } : null;
+	const annotations = useAnnotations(requests, state);
 	return (
 		<section class={series.stale ? 'metrics stale' : 'metrics'} aria-label={T.chart.label} aria-busy={series.loading || everything.loading}>
 			<div class="metrics-head">
 				<h2>{scale.cores ? T.chart.cores : scale.name || T.chart.values}</h2>
 				<span class="hint">{T.chart.by(labelTitle(by).toLowerCase())}</span>
-				<SelectionChip state={state} set={set} />
+				<SelectionChip state={state} set={set} onJust={() => set(justBefore(state, cover, requests.status.data?.data.oldest_ms ?? 0))} />
+				{range && isGauge(requests.type) && <ScrapeButtons query={requests.query} range={range} state={state} set={set} />}
+				<TypeAbout requests={requests} />
 				<span class="spring" />
 				<AnnotationsMenu annotations={annotations} range={range} state={state} set={set} />
 				<select
@@ -135,7 +206,7 @@ function MetricsPart({ asked, state, set, dark, colorOf }: MetricsPartProps) {
 						</button>
 					))}
 				</div>
-				{chart && answer && <Downloads items={[{ ...CSV, make: () => csvOfChart(chart, scale) }]} endMs={answer.to_ms} testId="series-download" small />}
+				{chart && response && <Downloads items={[{ ...CSV, make: () => csvOfChart(chart, scale) }]} endMs={response.to_ms} testId="series-download" small />}
 			</div>
 			{chart && range ? (
 				<MetricsPanel
@@ -143,7 +214,7 @@ function MetricsPart({ asked, state, set, dark, colorOf }: MetricsPartProps) {
 					range={range}
 					scale={scale}
 					unit={unit}
-					gauge={!(answer?.type || asked.type).endsWith(':delta')}
+					gauge={isGauge(response?.type || requests.type)}
 					shown={state.series}
 					onShown={(series) => set({ series }, 'replace')}
 					pickSteps
@@ -154,22 +225,35 @@ function MetricsPart({ asked, state, set, dark, colorOf }: MetricsPartProps) {
 					ticks={annotations.ticks}
 					overlay={(place) => (
 						<>
-							<Flags deploys={annotations.deploys} asked={asked} range={range} place={place} set={set} />
+							{range && begin !== null && !cover.clipped && <NoDataBefore begin={begin} stepMs={stepMs} from={range.from} place={place} />}
+							<Flags deploys={annotations.deploys} requests={requests} range={range} place={place} set={set} />
 							<EventsList ticks={annotations.ticks} deploys={annotations.deploys} />
 						</>
 					)}
 				/>
 			) : (
-				<div class={series.loading || asked.types.loading ? 'metrics-plot bone' : 'metrics-plot'} data-testid="metrics" />
+				<div class={series.loading || requests.types.loading ? 'metrics-plot bone' : 'metrics-plot'} data-testid="metrics" />
 			)}
 		</section>
+	);
+}
+
+// The part of a range, which somebody chose, from before there were data.
+function NoDataBefore({ begin, stepMs, from, place }: { begin: number; stepMs: number; from: number; place: (ms: number) => number }) {
+	// The first step is drawn from its beginning.
+	const [left, right] = [place(from), place(Math.floor(begin / stepMs) * stepMs)];
+	const text = T.chart.noDataBefore(formatMoment(begin));
+	return (
+		<div class="metrics-void" style={{ left: `${left}px`, width: `${Math.max(0, right - left)}px` }} title={text} data-testid="no-data-before">
+			<span>{text}</span>
+		</div>
 	);
 }
 
 // ---- the lower part --------------------
 
 interface LowerProps {
-	asked: Asked;
+	requests: Requests;
 	state: PageState;
 	set: SetState;
 	dark: boolean;
@@ -181,12 +265,12 @@ interface LowerProps {
 	onBack: () => void;
 }
 
-function Lower({ asked, state, set, dark, narrow, noData, nonce, names, onRetry, onBack }: LowerProps) {
-	const { profile, types, selector, query, profileQuery, error, status, fault } = asked;
+function Lower({ requests, state, set, dark, narrow, noData, nonce, names, onRetry, onBack }: LowerProps) {
+	const { profile, types, selector, query, profileQuery, error, status, fault } = requests;
 	if (fault !== null && !profile.data) return <BadSelector text={state.q} fault={fault} onUnfilter={() => set({ q: '' })} />;
 	if (isListing(state.view)) {
-		const { span, ready } = asked;
-		return <Listing kind={state.view} state={state} set={set} query={query} span={span} names={asked.names} ready={ready} nonce={nonce} onBack={onBack} />;
+		const { span, ready } = requests;
+		return <Listing kind={state.view} state={state} set={set} query={query} span={span} names={requests.names} ready={ready} nonce={nonce} onBack={onBack} />;
 	}
 	if (error && !profile.data) return <ErrorPanel error={error} onRetry={onRetry} />;
 	if (noData) {
@@ -208,27 +292,27 @@ function Lower({ asked, state, set, dark, narrow, noData, nonce, names, onRetry,
 		);
 	}
 	const view: ProfileView = state.view && !isWide(state.view) ? state.view : narrow ? 'graph' : 'both';
-	const { from_ms, to_ms } = profile.data.answer;
+	const { from_ms, to_ms } = profile.data.response;
 	const keep: Keep = async (title) => [
-		await keepAnswer({ query: profileQuery, from_ms, to_ms, short: names.choice === 'short' }, title, formatPicture({ ...state, pane: view }, '')),
+		await keepResponse({ query: profileQuery, from_ms, to_ms, short: names.choice === 'short' }, title, formatPicture({ ...state, pane: view }, '')),
 	];
 	return (
 		<ProfilePart
 			profile={profile.data}
 			query={query}
 			partQuery={profileQuery}
-			labels={asked.labels}
+			labels={requests.labels}
 			state={state}
 			set={set}
 			view={view}
 			dark={dark}
 			stale={profile.stale}
-			gaveUp={asked.gaveUp}
+			gaveUp={requests.gaveUp}
 			names={names.choice}
 			onNames={names.set}
 			more={
 				<>
-					<CompareButton query={query} state={state} set={set} />
+					<CompareButton query={query} set={set} onJust={() => set(justBefore(state, requests.cover, status.data?.data.oldest_ms ?? 0))} />
 					<ShareButton keep={keep} title={displayName(query, 120)} isFile={false} />
 				</>
 			}
@@ -238,21 +322,21 @@ function Lower({ asked, state, set, dark, narrow, noData, nonce, names, onRetry,
 
 // ---- the page --------------------
 
-function useColors(asked: Asked, top: number): (key: string) => number {
+function useColors(requests: Requests, top: number): (key: string) => number {
 	const keeper = useRef(new ColorKeeper());
 	return useMemo(() => {
-		const keysOf = (answer: SeriesAnswer | null) => {
-			const label = labelOf(answer, asked.by);
-			return (answer?.series ?? []).slice(0, top).map((row) => row.labels[label] ?? '');
+		const keysOf = (response: SeriesResponse | null) => {
+			const label = labelOf(response, requests.by);
+			return (response?.series ?? []).slice(0, top).map((row) => row.labels[label] ?? '');
 		};
-		keeper.current.assign([...new Set([...keysOf(asked.series.data), ...keysOf(asked.rail.data)])]);
+		keeper.current.assign([...new Set([...keysOf(requests.series.data), ...keysOf(requests.rail.data)])]);
 		return (key: string) => keeper.current.of(key);
-	}, [asked.series.data, asked.rail.data, asked.by, top]);
+	}, [requests.series.data, requests.rail.data, requests.by, top]);
 }
 
-function titleOf(asked: Asked): string {
-	const what = asked.selector.matchers.map((m) => displayName(m.value, 40)).join(', ');
-	return [what, asked.type && shortType(asked.type), T.page.name].filter((part) => part !== '').join(' – ');
+function titleOf(requests: Requests): string {
+	const what = requests.selector.matchers.map((m) => displayName(m.value, 40)).join(', ');
+	return [what, requests.type && shortType(requests.type), T.page.name].filter((part) => part !== '').join(' – ');
 }
 
 // From a listing, the binaries or the recordings to the profile as it was shown last.
@@ -272,30 +356,32 @@ export function App() {
 	const narrow = useMedia('(max-width: 899px)');
 	const theme = useTheme();
 	const names = useNames(state, set);
-	const asked = useAnswers(state, names.choice, nonce, statusNonce, narrow);
+	const requests = useRequests(state, names.choice, nonce, statusNonce, narrow);
+	const zone = useZone(state, set, requests.status.data?.utc_offset_s ?? null);
 	const onBack = useBack(state, set);
 	const files = useFiles(state, set);
-	const colorOf = useColors(asked, state.top);
+	const colorOf = useColors(requests, state.top);
 
 	const refresh = useCallback(() => setNonce((n) => n + 1), []);
 	const refreshAll = useCallback(() => {
 		refresh();
 		setStatusNonce((n) => n + 1);
 	}, [refresh]);
-	const noData = asked.types.data !== null && asked.types.data.types.length === 0 && !asked.types.stale;
+	const noData = requests.types.data !== null && requests.types.data.types.length === 0 && !requests.types.stale;
 	const waiting = noData && isRelative(state.to);
 	useEvery(waiting ? EMPTY_POLL_S : state.every, refreshAll);
 	useEvery(STATUS_POLL_S, () => setStatusNonce((n) => n + 1));
 	useKeys('server', { refresh: refreshAll });
-	const title = state.view === 'file' && state.name ? T.page.titleOf(displayName(state.name, 80)) : titleOf(asked);
+	const title = state.view === 'file' && state.name ? T.page.titleOf(displayName(state.name, 80)) : titleOf(requests);
 	useEffect(() => {
 		document.title = title;
 	}, [title]);
 
-	const setMatchers = (matchers: Selector['matchers']) => set({ q: formatSelector({ type: asked.selector.type, matchers }) });
-	const typeNames = asked.types.data?.types.map((t) => t.name) ?? null;
+	const setMatchers = (matchers: Selector['matchers']) => set({ q: formatSelector({ type: requests.selector.type, matchers }) });
+	const typeNames = requests.types.data?.types.map((t) => t.name) ?? null;
 	const wide = isWide(state.view);
-	const nothing = noData || (!asked.series.data && !asked.loading);
+	const oldest = requests.status.data?.data.oldest_ms ?? 0;
+	const nothing = noData || (!requests.series.data && !requests.loading);
 	return (
 		<div class={wide ? 'app app-wide' : 'app'}>
 			<header class="bar">
@@ -305,7 +391,7 @@ export function App() {
 						title={T.page.startAgain}
 						onClick={(event) => {
 							event.preventDefault();
-							set({ ...DEFAULTS, view: 'home', names: state.names, every: state.every });
+							set({ ...DEFAULTS, view: 'home', names: state.names, tz: state.tz, every: state.every });
 						}}
 					>
 						<Logo />
@@ -317,54 +403,69 @@ export function App() {
 				</Nav>
 				{!wide && (
 					<div class="query">
-						<TypeSelect type={asked.type} types={typeNames} onType={(type) => set({ q: formatSelector({ ...asked.selector, type }) })} />
+						<TypeSelect type={requests.type} types={typeNames} onType={(type) => set({ q: formatSelector({ ...requests.selector, type }) })} />
 						<Filter
-							selector={asked.selector}
-							text={state.q || asked.query}
-							fault={asked.fault}
+							selector={requests.selector}
+							text={state.q || requests.query}
+							fault={requests.fault}
 							from={state.from}
 							to={state.to}
 							nonce={nonce}
 							onChange={setMatchers}
 							onText={(q) => set({ q })}
 						/>
-						<Range state={state} set={set} loading={asked.loading} onRefresh={refreshAll} />
+						<Range state={state} set={set} cover={requests.cover} oldest={oldest} loading={requests.loading} onRefresh={refreshAll} />
 					</div>
 				)}
 				{state.view === 'compare' && (
 					<TypeSelect
-						type={asked.type}
+						type={requests.type}
 						types={typeNames}
-						onType={(type) => set({ q: formatSelector({ ...asked.selector, type }), compare: { ...state.compare, base: withType(state.compare.base, type) } })}
+						onType={(type) =>
+							set({ q: formatSelector({ ...requests.selector, type }), compare: { ...state.compare, base: withType(state.compare.base, type) } })
+						}
 					/>
 				)}
 				{wide && <span class="spring" />}
-				{(state.view === 'home' || state.view === 'console') && <Range state={state} set={set} loading={asked.loading} onRefresh={refreshAll} />}
+				{(state.view === 'home' || state.view === 'console') && (
+					<Range state={state} set={set} cover={requests.cover} oldest={oldest} loading={requests.loading} onRefresh={refreshAll} />
+				)}
 				<div class="bar-end">
-					<Status status={asked.status} onShow={(view) => set({ view, state: '', text: '' })} />
+					<Status status={requests.status} onShow={(view) => set({ view, state: '', text: '' })} />
 					<KeysButton />
+					<ZoneSelect {...zone} />
 					<ThemeToggle theme={theme} />
 				</div>
 			</header>
 			{!wide && (
 				<Rail
-					answer={noData ? null : asked.rail.data}
-					loading={asked.rail.loading || asked.types.loading}
-					by={labelOf(asked.rail.data, asked.by)}
-					labels={asked.labels}
+					response={noData ? null : requests.rail.data}
+					loading={requests.rail.loading || requests.types.loading}
+					by={labelOf(requests.rail.data, requests.by)}
+					labels={requests.labels}
 					onBy={(by) => set({ by })}
-					selector={asked.selector}
+					selector={requests.selector}
 					onMatchers={setMatchers}
-					onCompare={(value, other) => set(compareValue(asked.selector, labelOf(asked.rail.data, asked.by), value, other))}
+					onCompare={(value, other) => set(compareValue(requests.selector, labelOf(requests.rail.data, requests.by), value, other))}
 					colorOf={colorOf}
 					dark={theme.dark}
 				/>
 			)}
 			<DropTarget onFiles={files.onFiles} />
 			<main class="main">
-				<Waiting busy={asked.profile.loading} />
+				<Waiting busy={requests.profile.loading} />
 				{state.view === 'home' && (
-					<Home state={state} set={set} types={asked.types} status={asked.status} nonce={nonce} onRetry={refreshAll}>
+					<Home
+						state={state}
+						set={set}
+						types={requests.types}
+						cover={requests.cover}
+						profile={requests.profile}
+						dark={theme.dark}
+						status={requests.status}
+						nonce={nonce}
+						onRetry={refreshAll}
+					>
 						<p class="home-open">
 							{T.files.atHome} <OpenFile onFiles={files.onFiles} testId="home-open-file" />
 						</p>
@@ -374,13 +475,14 @@ export function App() {
 					<Compare
 						state={state}
 						set={set}
-						selector={asked.selector}
-						fault={asked.fault}
+						selector={requests.selector}
+						cover={requests.cover}
+						fault={requests.fault}
 						typeOf={(type) => resolveType(type, typeNames ?? [])}
 						typesKnown={typeNames !== null}
 						noData={noData}
-						status={asked.status.data}
-						error={asked.types.error}
+						status={requests.status.data}
+						error={requests.types.error}
 						nonce={nonce}
 						dark={theme.dark}
 						narrow={narrow}
@@ -388,18 +490,18 @@ export function App() {
 						onRefresh={refreshAll}
 					/>
 				)}
-				{state.view === 'console' && <Console state={state} set={set} nonce={nonce} dark={theme.dark} narrow={narrow} names={names} />}
-				{state.view === 'status' && <StatusView set={set} status={asked.status} nonce={nonce} />}
+				{state.view === 'console' && <Console state={state} set={set} cover={requests.cover} nonce={nonce} dark={theme.dark} narrow={narrow} names={names} />}
+				{state.view === 'status' && <StatusView set={set} status={requests.status} nonce={nonce} />}
 				{state.view === 'binaries' && <Binaries state={state} set={set} onBack={onBack} />}
 				{state.view === 'recordings' && <Recordings nonce={nonce} onBack={onBack} />}
 				{state.view === 'file' && <FileView state={state} set={set} dark={theme.dark} narrow={narrow} onFiles={files.onFiles} dropped={files.dropped} />}
 				{state.view === 'shared' && <Shared state={state} set={set} dark={theme.dark} narrow={narrow} nonce={nonce} onRetry={refreshAll} />}
 				{!wide && (
 					<>
-						{asked.error && asked.profile.data && <ErrorBanner error={asked.error} onRetry={refreshAll} />}
-						{!nothing && <MetricsPart asked={asked} state={state} set={set} dark={theme.dark} colorOf={colorOf} />}
+						{requests.error && requests.profile.data && <ErrorBanner error={requests.error} onRetry={refreshAll} />}
+						{!nothing && <MetricsPart requests={requests} state={state} set={set} dark={theme.dark} colorOf={colorOf} />}
 						<Lower
-							asked={asked}
+							requests={requests}
 							state={state}
 							set={set}
 							dark={theme.dark}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a link shows: answers that were kept, whatever has become of the data since.
+// What a link shows: responses that were kept, whatever has become of the data since.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { ApiError } from '../api/client';
 import { displayName, formatDateTime, formatRange } from '../base/format';
@@ -7,8 +7,8 @@ import * as T from '../base/texts';
 import { FixedCompare } from '../compare/view';
 import { ShownFile } from '../files/view';
 import { ProfilePart } from '../profile/view';
-import { toProfile } from '../query/asked';
-import { headOf, isView, parsePicture, splitQuery, type Kept, type KeptAnswer } from '../share/snapshot';
+import { toProfile } from '../query/requests';
+import { headOf, isView, parsePicture, splitQuery, type Kept, type KeptResponse } from '../share/snapshot';
 import { NO_COMPARE } from '../state/compare';
 import { DEFAULTS, formatState, isPane, type PageState, type ProfileView } from '../state/page';
 import { useApi, type SetState } from '../ui/hooks';
@@ -25,10 +25,10 @@ export interface SharedProps {
 	nonce: number;
 }
 
-function Whence({ kept, base }: { kept: Kept; base: KeptAnswer | null }) {
+function Whence({ kept, base }: { kept: Kept; base: KeptResponse | null }) {
 	const { title, made_ms: made } = headOf(kept);
 	const of = isView(kept) ? null : kept.snapshot;
-	const range = ({ from_ms: from, to_ms: to }: KeptAnswer['snapshot']) => formatRange(from, to);
+	const range = ({ from_ms: from, to_ms: to }: KeptResponse['snapshot']) => formatRange(from, to);
 	return (
 		<>
 			<h2 class="bar-title" data-testid="shared-title">
@@ -44,7 +44,7 @@ function Whence({ kept, base }: { kept: Kept; base: KeptAnswer | null }) {
 	);
 }
 
-function Live({ of, base }: { of: KeptAnswer['snapshot']; base: KeptAnswer['snapshot'] | null }) {
+function Live({ of, base }: { of: KeptResponse['snapshot']; base: KeptResponse['snapshot'] | null }) {
 	const { selector, within, root } = splitQuery(of.query);
 	const there: PageState = { ...DEFAULTS, q: selector, from: String(of.from_ms), to: String(of.to_ms), within, root };
 	if (base) {
@@ -58,7 +58,7 @@ function Live({ of, base }: { of: KeptAnswer['snapshot']; base: KeptAnswer['snap
 	);
 }
 
-function SharedAnswer({ kept, base, state, set, dark, narrow }: SharedProps & { kept: KeptAnswer; base: KeptAnswer | null }) {
+function SharedResponse({ kept, base, state, set, dark, narrow }: SharedProps & { kept: KeptResponse; base: KeptResponse | null }) {
 	const profile = useMemo(() => toProfile(kept.answer), [kept]);
 	const baseProfile = useMemo(() => base && toProfile(base.answer), [base]);
 	const pane: ProfileView = state.pane || (narrow ? 'graph' : 'both');
@@ -110,16 +110,16 @@ function Gone({ error, onRetry }: { error: ApiError; onRetry: () => void }) {
 }
 
 const one = (id: string) => (id === '' ? null : `snapshots/${id}`);
-const isAnswered = (kept: Kept | null): kept is KeptAnswer => kept !== null && !isView(kept) && kept.answer?.flame !== undefined;
+const hasProfile = (kept: Kept | null): kept is KeptResponse => kept !== null && !isView(kept) && kept.answer?.flame !== undefined;
 
 export function Shared(props: SharedProps) {
 	const { state, set, nonce, onRetry } = props;
 	const ids = state.id.split('.');
 	const [baseId, id] = ids.length > 1 ? ids : ['', ids[0]];
-	const asked = useApi<Kept>(one(id), {}, nonce);
-	const askedBase = useApi<Kept>(one(baseId), {}, nonce);
-	const kept = asked.stale ? null : asked.data;
-	const keptBase = askedBase.stale ? null : askedBase.data;
+	const resource = useApi<Kept>(one(id), {}, nonce);
+	const baseResource = useApi<Kept>(one(baseId), {}, nonce);
+	const kept = resource.stale ? null : resource.data;
+	const keptBase = baseResource.stale ? null : baseResource.data;
 	// What its maker saw of it, unless the URL says something else.
 	const [begun, setBegun] = useState('');
 	useEffect(() => {
@@ -131,19 +131,19 @@ export function Shared(props: SharedProps) {
 		set(picture, 'replace');
 		// eslint-disable-next-line react-hooks/exhaustive-deps -- once for each link, whatever becomes of the state
 	}, [kept, state.id]);
-	const error = asked.error ?? askedBase.error;
+	const error = resource.error ?? baseResource.error;
 	if (error && !(kept && (baseId === '' || keptBase))) return <Gone error={error} onRetry={onRetry} />;
 	if (!kept || begun !== state.id || (baseId !== '' && !keptBase)) {
 		return id === '' ? <Gone error={{ status: 404 } as ApiError} onRetry={onRetry} /> : <Skeleton />;
 	}
 	if (isView(kept))
 		return <ShownFile id={id} view={kept} state={state} set={set} dark={props.dark} narrow={props.narrow} head={<Whence kept={kept} base={null} />} />;
-	if (!isAnswered(kept) || (baseId !== '' && !isAnswered(keptBase)))
+	if (!hasProfile(kept) || (baseId !== '' && !hasProfile(keptBase)))
 		return (
 			<Notice title={T.share.other} testId="shared-other">
 				<Logo />
 				<p>{T.share.otherHow(kept.snapshot.call)}</p>
 			</Notice>
 		);
-	return <SharedAnswer {...props} kept={kept} base={isAnswered(keptBase) ? keptBase : null} />;
+	return <SharedResponse {...props} kept={kept} base={hasProfile(keptBase) ? keptBase : null} />;
 }

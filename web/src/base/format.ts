@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values, shares, times and names as people read them. No locale in numbers: what is on the page is what is in the API.
 import * as T from './texts';
+import { zoned } from './zone';
 
 interface Step {
 	factor: number;
@@ -103,16 +104,16 @@ export function formatDuration(ms: number): string {
 const two = (n: number) => String(n).padStart(2, '0');
 
 export function formatClock(ms: number, seconds = true): string {
-	const d = new Date(ms);
-	return `${two(d.getHours())}:${two(d.getMinutes())}${seconds ? ':' + two(d.getSeconds()) : ''}`;
+	const d = zoned(ms);
+	return `${two(d.getUTCHours())}:${two(d.getUTCMinutes())}${seconds ? ':' + two(d.getUTCSeconds()) : ''}`;
 }
 
 export function formatDay(ms: number): string {
-	const d = new Date(ms);
-	return `${d.getDate()} ${T.time.months[d.getMonth()]}`;
+	const d = zoned(ms);
+	return `${d.getUTCDate()} ${T.time.months[d.getUTCMonth()]}`;
 }
 
-// A range in local time, the day named once, and not at all when it is today.
+// A range in the page's zone, the day named once, and not at all when it is today.
 export function formatRange(from: number, to: number, now = Date.now()): string {
 	const seconds = to - from < 2 * 3600e3;
 	const today = formatDay(now);
@@ -121,12 +122,27 @@ export function formatRange(from: number, to: number, now = Date.now()): string 
 	return `${start} – ${a === b ? '' : b + ' '}${formatClock(to, seconds)}`;
 }
 
-export function formatDateTime(ms: number): string {
-	const d = new Date(ms);
-	return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${formatClock(ms)}`;
+/** A time of day, with the day unless that is today. */
+export function formatMoment(ms: number, now = Date.now()): string {
+	const day = formatDay(ms);
+	return day === formatDay(now) ? formatClock(ms, false) : `${day} ${formatClock(ms, false)}`;
 }
 
-// What the metrics graph shows of one step's sum: cores for CPU time, a rate for other counters, the sum itself for gauges.
+export function formatDateTime(ms: number): string {
+	const d = zoned(ms);
+	return `${d.getUTCFullYear()}-${two(d.getUTCMonth() + 1)}-${two(d.getUTCDate())} ${formatClock(ms)}`;
+}
+
+/**
+ * Whether values say how much there is at a time (heap in use): the server averages them over the profiles of a step or range. As
+ * profile_type_is_gauge() of the server has it: CPU and wall time is none, also where profiles do not say how long they took.
+ */
+export function isGauge(type: string): boolean {
+	const [name, sample] = type.split(':');
+	return sample !== undefined && !type.endsWith(':delta') && name !== 'process_cpu' && !['cpu', 'samples', 'wall', 'itimer'].includes(sample);
+}
+
+// What the metrics graph shows of one step: cores for CPU time, a rate for other counters, the average itself for gauges.
 export interface Scale {
 	name: string; // of the axis: "cores", "bytes per second"
 	suffix: string; // behind a value

@@ -230,6 +230,9 @@ export const keys = {
 
 /** The start page. */
 export const home = {
+	graph: 'Flame graph',
+	openProfile: 'Open the profile',
+	openFrame: 'Open in the profile',
 	costs: 'Highest cost',
 	moved: 'Largest changes since',
 	binaries: 'Binaries',
@@ -258,9 +261,11 @@ export const home = {
 	cores: 'Cores',
 	valuesOf: (label: string) => `Values of ${label}`,
 	inRange: 'in this time range',
+	average: (time: string) => `average of ${time}`,
 	ownCost: 'Profiler overhead',
-	ownCores: (cores: string) => `${cores} cores; share of the measured total`,
-	ownUnknown: 'no samples of the profiler in this time range',
+	ownCores: (percent: string, agents: number) =>
+		`${percent}% of a CPU now, ${agents === 1 ? 'by the agent' : `by ${agents} agents`}; share of the measured total`,
+	ownUnknown: 'no agent reports its cost',
 	lost: 'Samples lost',
 	taken: (count: string) => `of ${count} taken on this host`,
 	stored: 'Stored',
@@ -317,7 +322,7 @@ export const share = {
 		'The file has not been stored on the server so far. Sharing stores a snapshot of it: functions, source files, binaries, threads and markers. Anyone who has the link and access to this server can see it.',
 	title: 'Title',
 	make: 'Create link',
-	asking: 'Storing the snapshot…',
+	storing: 'Storing the snapshot…',
 	link: 'Link',
 	copy: 'Copy',
 	copied: 'Link copied to the clipboard.',
@@ -438,6 +443,7 @@ export const compare = {
 
 /** The console of queries. */
 export const queries = {
+	emptyColumns: (names: string) => `Empty, and not shown: ${names}`,
 	title: 'Console',
 	query: 'Query',
 	help: 'Ctrl+Enter runs the query, Tab accepts the first suggestion, ↑ in an empty field recalls the last query.',
@@ -526,6 +532,7 @@ export const queries = {
 export const type = {
 	label: 'Profile type',
 	none: 'no profiles',
+	average: 'average of the profiles in a step or range',
 };
 
 export const filter = {
@@ -594,12 +601,15 @@ export const range = {
 	last7d: 'Last 7 days',
 	custom: 'Custom…',
 	fromTo: (from: string, to: string) => `${from} to ${to}`,
+	justBefore: 'vs. before',
+	justBeforeHint: 'Compare with just before: the same length of time immediately before',
+	since: (range: string, begin: string) => `${range}, data since ${begin}`,
 	customLabel: 'Custom time range',
 	from: 'From',
 	to: 'To',
 	help: 'use 2024-05-01 12:00, now-90m, or unix time',
 	reversed: 'must be later than the start',
-	zone: (zone: string) => `Local time${zone && `, ${zone}`}. “now-90m” is relative.`,
+	zone: (zone: string) => `Times are in ${zone}. “now-90m” is relative.`,
 	cancel: 'Cancel',
 	apply: 'Apply',
 	refresh: 'Refresh',
@@ -615,9 +625,9 @@ export const status = {
 	serverOnly: 'server only',
 	agentStopped: 'agent stopped',
 	lost: (share: string) => `${share} lost`,
-	notKnown: (fault: string) => `Server status unavailable: ${fault}.`,
-	asking: 'Loading…',
-	noAnswer: (fault: string) => `No response: ${fault}. Showing the last known status.`,
+	unavailable: (fault: string) => `Server status unavailable: ${fault}.`,
+	loading: 'Loading…',
+	noResponse: (fault: string) => `Status not updated: ${fault}. Showing the last known status.`,
 	version: 'Version',
 	uptime: 'Uptime',
 	agent: 'Local agent',
@@ -650,9 +660,9 @@ export const agents = {
 	memory: 'Memory',
 	slowed: (hertz: number) => `Below the configured ${hertz} Hz, to stay within the CPU budget`,
 	silentFor: (time: string) => `not responding for ${time}`,
-	unsaid: 'no health report yet',
+	noReport: 'no health report yet',
 	lamps: { good: 'healthy', warn: 'warning', bad: 'critical', idle: 'unknown' },
-	heard: 'Last contact',
+	lastContact: 'Last contact',
 	ago: (time: string) => `${time} ago`,
 	kernel: 'Kernel',
 	event: 'Sampling event',
@@ -709,7 +719,7 @@ export const targets = {
 	label: 'Targets',
 	counts: (up: string, down: string) => `Targets: ${up} up, ${down} down`,
 	toCome: (count: string) => `, ${count} pending`,
-	notKnown: (fault: string) => `Targets unavailable: ${fault}.`,
+	unavailable: (fault: string) => `Targets unavailable: ${fault}.`,
 	refused: (fault: string) => `Invalid configuration: ${fault}`,
 	discovery: (job: string, kind: string, fault: string) => `${job}, ${kind} discovery: ${fault}`,
 	health: { up: 'up', down: 'down', unknown: 'unknown' },
@@ -744,6 +754,15 @@ export const rail = {
 	largest: (count: number, all: number) => `The ${count} largest of ${all}`,
 };
 
+export const zone = {
+	label: 'Time zone',
+	choices: {
+		browser: (name: string) => `Browser (${name})`,
+		utc: (name: string) => name,
+		server: (name: string) => `Server (${name})`,
+	},
+};
+
 export const chart = {
 	csvTime: 'time',
 	csvCores: 'cores',
@@ -752,7 +771,11 @@ export const chart = {
 	values: 'Values',
 	by: (label: string) => `by ${label}`,
 	hint: 'drag to select a time range, click to select a step',
+	noDataBefore: (begin: string) => `No data before ${begin}`,
 	makeRange: 'Make the selection the time range',
+	scrape: 'One profile by itself',
+	scrapeBefore: 'Previous profile by itself',
+	scrapeAfter: 'Next profile by itself',
 	zoomIn: 'zoom in',
 	wholeRange: 'Clear the selection',
 	howMany: 'Number of series',
@@ -780,7 +803,7 @@ export const chart = {
 	noMarkers: 'No markers from agents in this time range.',
 	newestMarkers: (count: string) => `Only the newest ${count} are shown.`,
 	marks: (count: number, hosts: string, more: boolean) => `${count} · ${hosts}${more ? '…' : ''}`,
-	marksSaid: (name: string, count: number, last: string) => `${name}: ${plural(count, '1 marker', `${count} markers`)}, last at ${last}`,
+	markersLabel: (name: string, count: number, last: string) => `${name}: ${plural(count, '1 marker', `${count} markers`)}, last at ${last}`,
 	total: 'Total',
 	noSamples: 'no samples',
 	none: '(none)',
@@ -973,6 +996,8 @@ export const callGraph = {
 	zoom: 'Zoom',
 	zoomIn: 'Zoom in (+)',
 	zoomOut: 'Zoom out (-)',
+	unfold: (functions: string) => `Show ${functions} more, which do not fit`,
+	fold: 'Show what fits',
 	fit: 'Fit',
 	fitHint: 'Show the whole graph (0)',
 	fault: (why: string) => `The graph layout failed: ${why}. The list shows the calls.`,
@@ -1066,6 +1091,8 @@ export const foot = {
 	together: (count: string) => `${count} addresses without a symbol, grouped by binary`,
 	showEach: 'Show each address',
 	showTogether: 'Group addresses by binary',
+	ambiguous: (count: string) => `${count} ambiguous`,
+	ambiguousHint: 'Several files with one build-id name this code differently: show them',
 	why: 'why?',
 	whyHint: 'Show binaries with missing symbols, and the reason',
 };
@@ -1141,8 +1168,8 @@ export const binaries = {
 	evicted: (count: string) => `${count} evicted`,
 	debuginfod: 'debuginfod',
 	noServer: 'no server configured',
-	servers: (n: number, asked: string) => `${n} ${plural(n, 'server', 'servers')}: ${asked}`,
-	nothingAsked: 'no requests yet',
+	servers: (n: number, counts: string) => `${n} ${plural(n, 'server', 'servers')}: ${counts}`,
+	noRequests: 'no requests yet',
 	found: (count: string) => `${count} found`,
 	notThere: (count: string) => `${count} not found`,
 	fetched: (bytes: string) => `${bytes} downloaded`,
@@ -1157,6 +1184,8 @@ export const binaries = {
 		samples: 'Samples',
 	},
 	noPath: '(no path)',
+	ambiguous: 'ambiguous',
+	ambiguousHint: 'several files have this build-id; code that they name differently has no name',
 	noBuildId: 'no build-id',
 	clickToCopy: (id: string) => `${id}: click to copy`,
 	copyBuildId: 'Copy build-id',
@@ -1278,11 +1307,11 @@ export const fault = {
 	stopWaiting: 'Cancel',
 	retry: 'Try again',
 	older: 'Showing older data.',
-	answered: (code: number, text: string) => `the server responded with ${code} ${text}`,
+	status: (code: number, text: string) => `the server responded with ${code} ${text}`,
 	notJson: 'the response is not valid JSON',
-	notAnswer: 'unexpected response; a proxy may have sent it',
+	unexpected: 'unexpected response; a proxy may have sent it',
 	late: (seconds: number) => `no response within ${seconds} s`,
-	noAnswer: 'no response',
+	noResponse: 'no response',
 };
 
 /** What is wrong with a flame graph as the server sends it. */

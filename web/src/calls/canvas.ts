@@ -10,6 +10,7 @@ import type { CallGraph } from '../model/callgraph';
 import type { GraphLayout, LayoutInput, Point } from '../model/callgraph_layout';
 import type { Tree } from '../tree/tree';
 import { frameColors, palette, type FrameColors, type Palette } from '../ui/colors';
+import { boundView, fitView, type View } from './bounds';
 import { hitAt, type BoxText, type Hit } from './boxes';
 
 export interface CallsScene {
@@ -25,17 +26,8 @@ export interface CallsScene {
 }
 
 export const NO_HIT: Hit = { box: -1, edge: -1 };
-const SCALE_MAX = 3;
-const FIT_MAX = 1.15; // a graph of three boxes does not fill the screen
 const LABELS_FROM = 0.75; // scale
-const TEXT_FROM = 0.3;
 const IMAGE_MAX = 8192; // px on a side
-
-interface View {
-	x: number; // of the layout, at the left edge
-	y: number;
-	scale: number;
-}
 
 function trace(context: CanvasRenderingContext2D, points: Point[]): void {
 	context.beginPath();
@@ -55,8 +47,8 @@ export class CallsCanvas {
 	private colors: Palette = palette(false);
 	private frames: FrameColors | null = null;
 	private view: View = { x: 0, y: 0, scale: 1 };
-	private width = 0;
-	private height = 0;
+	width = 0; // of the pane
+	height = 0;
 	private frame = 0;
 
 	constructor(private readonly canvas: HTMLCanvasElement) {
@@ -72,6 +64,7 @@ export class CallsCanvas {
 		const first = this.width === 0 || this.height === 0;
 		[this.width, this.height] = [width, height];
 		if (first) this.fit();
+		else this.clamp();
 		this.schedule();
 	}
 
@@ -90,19 +83,17 @@ export class CallsCanvas {
 		this.schedule();
 	}
 
-	/** All of it in view; what is taller than the pane by far, from its top on. */
+	/** As it is opened. */
 	fit(): void {
 		if (!this.scene || this.width === 0 || this.height === 0) return;
-		const { width, height } = this.scene.layout;
-		const scale = Math.max(0.12, Math.min(FIT_MAX, this.width / Math.max(1, width), this.height / Math.max(1, height)));
-		this.view = { scale, x: (width - this.width / scale) / 2, y: Math.min(0, (height - this.height / scale) / 2) };
+		this.view = fitView(this.scene.layout, this);
 		this.schedule();
 	}
 
 	/** So that the place at (x, y) in the pane stays where it is. */
 	zoomAt(x: number, y: number, factor: number): void {
 		const { view } = this;
-		const scale = Math.min(SCALE_MAX, Math.max(this.smallest(), view.scale * factor));
+		const { scale } = this.bound({ ...view, scale: view.scale * factor });
 		this.view = { scale, x: view.x + x / view.scale - x / scale, y: view.y + y / view.scale - y / scale };
 		this.clamp();
 	}
@@ -116,20 +107,12 @@ export class CallsCanvas {
 		this.clamp();
 	}
 
-	private smallest(): number {
-		if (!this.scene) return 0.1;
-		const { width, height } = this.scene.layout;
-		return Math.min(0.5, (0.5 * this.width) / Math.max(1, width), (0.5 * this.height) / Math.max(1, height));
+	private bound(view: View): View {
+		return this.scene ? boundView(view, this.scene.layout, this) : view;
 	}
 
-	// Some of the graph stays in view.
 	private clamp(): void {
-		if (!this.scene) return;
-		const { width, height } = this.scene.layout;
-		const { view } = this;
-		const [w, h] = [this.width / view.scale, this.height / view.scale];
-		view.x = Math.min(width - w * 0.1, Math.max(w * 0.1 - w, view.x));
-		view.y = Math.min(height - h * 0.1, Math.max(h * 0.1 - h, view.y));
+		this.view = this.bound(this.view);
 		this.schedule();
 	}
 
@@ -137,13 +120,12 @@ export class CallsCanvas {
 		const at = this.scene?.layout.nodes[box];
 		if (!at || this.width === 0) return;
 		const { view } = this;
-		if (view.scale < 0.5) view.scale = 0.8;
 		const [w, h] = [this.width / view.scale, this.height / view.scale];
 		const size = this.scene!.sizes[box];
 		const [mx, my] = [size.width / 2 + 20 / view.scale, size.height / 2 + 20 / view.scale];
 		view.x = Math.min(at.x - mx, Math.max(at.x + mx - w, view.x));
 		view.y = Math.min(at.y - my, Math.max(at.y + my - h, view.y));
-		this.schedule();
+		this.clamp();
 	}
 
 	hitAt({ clientX, clientY }: { clientX: number; clientY: number }): Hit {
@@ -274,7 +256,6 @@ export class CallsCanvas {
 			context.lineWidth = Math.max(2, 2 / view.scale);
 			context.strokeRect(x - 1, y - 1, width + 2, height + 2);
 		}
-		if (view.scale < TEXT_FROM) return;
 		context.fillStyle = ink;
 		context.textAlign = 'left';
 		context.fillText(texts[i].name, x + 9, y + 13);
@@ -300,5 +281,12 @@ export class CallsCanvas {
 
 	get scale(): number {
 		return this.view.scale;
+	}
+
+	/** For tests: of the layout, and what of it is in view. */
+	get extent(): { content: { width: number; height: number }; view: View; pane: { width: number; height: number } } | null {
+		if (!this.scene) return null;
+		const { width, height } = this.scene.layout;
+		return { content: { width, height }, view: { ...this.view }, pane: { width: this.width, height: this.height } };
 	}
 }

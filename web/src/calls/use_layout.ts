@@ -9,7 +9,7 @@ export interface LaidOut<K> {
 	fault: string | null;
 }
 
-interface Answer {
+interface Response {
 	nonce: number;
 	layout: GraphLayout | null;
 	fault: string | null;
@@ -37,7 +37,7 @@ export function useLayout<K>(wanted: K, input: LayoutInput): LaidOut<K> {
 			return undefined;
 		}
 		const { current } = worker;
-		current.onmessage = ({ data }: MessageEvent<Answer>) => {
+		current.onmessage = ({ data }: MessageEvent<Response>) => {
 			if (data.nonce !== nonce) return;
 			busy = false;
 			setLaid({ of: wanted, layout: data.layout, fault: data.fault });

@@ -11,6 +11,7 @@ import { findNodes } from '../tree/search';
 import { placeOf, type Tree } from '../tree/tree';
 import { useDebounced, useLater, useSize } from '../ui/hooks';
 import { press } from '../ui/keymap';
+import { foldTo } from './bounds';
 import { boxOfFunction, boxTexts, layoutInput, stepFrom } from './boxes';
 import { CallsCanvas, NO_HIT, type CallsScene } from './canvas';
 import { CallList } from './list';
@@ -28,6 +29,7 @@ export interface CallsProps {
 }
 
 const NODES_MAX = 150;
+const NODES_FIRST = 60; // more never fit with labels
 const EDGES_MAX = 300;
 
 declare global {
@@ -37,6 +39,7 @@ declare global {
 			rectOf: (name: string) => { x: number; y: number; width: number; height: number } | null;
 			readonly focusName: string | null;
 			readonly scale: number;
+			readonly extent: CallsCanvas['extent'];
 		};
 	}
 }
@@ -49,8 +52,8 @@ function widthOf(text: string): number {
 	return measuring.measureText(text).width;
 }
 
-function makeGraph({ tree, least }: { tree: Tree; least: number }) {
-	const graph = callGraph(tree, { nodesMax: NODES_MAX, edgesMax: EDGES_MAX, shareMin: least / 100 });
+function makeGraph({ tree, least, nodesMax }: { tree: Tree; least: number; nodesMax: number }) {
+	const graph = callGraph(tree, { nodesMax, edgesMax: EDGES_MAX, shareMin: least / 100 });
 	const texts = boxTexts(tree, graph);
 	return { tree, graph, texts, input: layoutInput(graph, texts, widthOf) };
 }
@@ -283,15 +286,23 @@ function useFocusedBox(made: Made | null): [number, (box: number) => void] {
 }
 
 export function CallsView({ tree, state, dark, picture, onLeast, onPick, onMenu, onOpen }: CallsProps) {
-	const wanted = useMemo(() => ({ tree, least: state.least }), [tree, state.least]);
+	// Boxes that would be too small for their labels are folded away, the cheapest first; null: all are wanted.
+	const [fold, setFold] = useState<number | null>(NODES_FIRST);
+	const nodesMax = fold ?? NODES_MAX;
+	const wanted = useMemo(() => ({ tree, least: state.least, nodesMax }), [tree, state.least, nodesMax]);
 	const later = useLater(wanted, tree.count < 20_000, makeGraph);
 	if (!later) return <div class="calls" data-testid="calls" aria-busy="true" />;
-	return <Drawn made={later.value} busy={later.of !== wanted} {...{ state, dark, picture, onLeast, onPick, onMenu, onOpen }} />;
+	return <Drawn made={later.value} busy={later.of !== wanted} fold={fold} onFold={setFold} {...{ state, dark, picture, onLeast, onPick, onMenu, onOpen }} />;
 }
 
-type DrawnProps = Omit<CallsProps, 'tree'> & { made: Made; busy: boolean };
+interface DrawnProps extends Omit<CallsProps, 'tree'> {
+	made: Made;
+	busy: boolean;
+	fold: number | null;
+	onFold: (nodes: number | null) => void;
+}
 
-function Drawn({ made: wanted, busy, state, dark, picture, onLeast, onPick, onMenu, onOpen }: DrawnProps) {
+function Drawn({ made: wanted, busy, fold, onFold, state, dark, picture, onLeast, onPick, onMenu, onOpen }: DrawnProps) {
 	const pane = useRef<HTMLDivElement>(null);
 	const canvas = useRef<HTMLCanvasElement>(null);
 	const view = useRef<CallsCanvas | null>(null);
@@ -300,6 +311,11 @@ function Drawn({ made: wanted, busy, state, dark, picture, onLeast, onPick, onMe
 	const made = laid.of; // what is on the canvas
 	const { layout, fault } = laid;
 	const list = made && fault ? made : wanted;
+	const next = fold !== null && made && layout && width > 0 && height > 0 ? foldTo(made.graph.nodes.length, layout, { width, height }) : null;
+	const fits = next === null || next === made!.graph.nodes.length;
+	useEffect(() => {
+		if (!fits && made === wanted && !busy) onFold(next);
+	}, [fits, made, wanted, busy, next, onFold]);
 	const [focused, setFocused] = useFocusedBox(made);
 	const nodeOf = (box: number) => made!.graph.nodes[box].node;
 	const chosen = useMemo(() => {
@@ -337,6 +353,9 @@ function Drawn({ made: wanted, busy, state, dark, picture, onLeast, onPick, onMe
 			get scale() {
 				return created.scale;
 			},
+			get extent() {
+				return created.extent;
+			},
 		};
 		return () => {
 			delete window.__wickCalls;
@@ -347,11 +366,11 @@ function Drawn({ made: wanted, busy, state, dark, picture, onLeast, onPick, onMe
 	}, [measure, picture]);
 	useLayoutEffect(() => {
 		view.current!.resize(width, height);
-		if (!made || !layout) return;
+		if (!made || !layout || !fits) return;
 		const { tree, graph, texts, input } = made;
 		const scene: CallsScene = { tree, graph, texts, layout, sizes: input.nodes, matches, dark, focused, chosen };
 		view.current!.update(scene);
-	}, [made, layout, matches, dark, focused, chosen, width, height]);
+	}, [made, layout, fits, matches, dark, focused, chosen, width, height]);
 
 	const onKeyDown = (event: KeyboardEvent) => {
 		if (!made || !layout) return;
@@ -380,7 +399,7 @@ function Drawn({ made: wanted, busy, state, dark, picture, onLeast, onPick, onMe
 			press('code', event, { source: open('source'), asm: open('asm') });
 		if (done) pointer.leave();
 	};
-	const stale = busy || made !== wanted;
+	const stale = busy || made !== wanted || !fits;
 	return (
 		<div class="calls" data-testid="calls" aria-busy={stale}>
 			<div class="calls-tools">
@@ -388,6 +407,11 @@ function Drawn({ made: wanted, busy, state, dark, picture, onLeast, onPick, onMe
 				<span class="hint" role="status" data-testid="calls-shown">
 					<Hidden made={list} />
 				</span>
+				{(fold === null || list.graph.folded > 0) && (
+					<button type="button" class="link" data-testid="calls-fold" onClick={() => onFold(fold === null ? NODES_FIRST : null)}>
+						{fold === null ? T.callGraph.fold : T.callGraph.unfold(formatCount(list.graph.folded))}
+					</button>
+				)}
 				<span class="spring" />
 				<div class="joined small" role="group" aria-label={T.callGraph.zoom}>
 					<button

@@ -7,7 +7,7 @@
  * it (LOOK_BACK), so that a version that is sampled seldom, and was there before, does not look new. What cannot be told apart: a
  * version that comes back after longer than that, and one of the first step, which may have been there always.
  */
-import type { MarkersAnswer, SeriesAnswer } from '../api/answers';
+import type { MarkersResponse, SeriesResponse } from '../api/responses';
 import type { Span } from './brush';
 
 /** What names versions, as agents, SDKs and scrapers call it; the first that the data has. */
@@ -44,10 +44,10 @@ export interface Deploy {
 	before: string; // the version that cost most until then
 }
 
-/** Deploys within the range, by time, DEPLOYS_MAX at most: the newest. `answer` is by version and service. */
-export function deploysOf(answer: SeriesAnswer, labels: VersionLabels, range: Span): Deploy[] {
+/** Deploys within the range, by time, DEPLOYS_MAX at most: the newest. `response` is by version and service. */
+export function deploysOf(response: SeriesResponse, labels: VersionLabels, range: Span): Deploy[] {
 	const services = new Map<string, { version: string; points: [number, number][] }[]>();
-	for (const row of answer.series) {
+	for (const row of response.series) {
 		const points = row.points.filter(([, value]) => value > 0).sort((a, b) => a[0] - b[0]);
 		const version = row.labels[labels.version] ?? '';
 		if (row.others || version === '' || points.length === 0) continue;
@@ -108,9 +108,9 @@ export interface TickRow {
 const MS = 1e6; // ns
 
 /** Markers of the chosen names, each a row, in the order in which they were chosen; without those that are not as they should be. */
-export function tickRows(answer: MarkersAnswer | null, names: readonly string[]): TickRow[] {
+export function tickRows(response: MarkersResponse | null, names: readonly string[]): TickRow[] {
 	const rows = new Map<string, Tick[]>(names.map((name) => [name, []]));
-	for (const { name, kind, host, start_ns: start, end_ns: end } of Array.isArray(answer?.markers) ? answer.markers : []) {
+	for (const { name, kind, host, start_ns: start, end_ns: end } of Array.isArray(response?.markers) ? response.markers : []) {
 		const ticks = rows.get(name) ?? rows.get(kind);
 		if (!ticks || !Number.isFinite(start)) continue;
 		const from = start / MS;
@@ -130,9 +130,9 @@ export function ticksWithin(rows: readonly TickRow[], from: number, to: number):
 }
 
 /** Names and how many there are of each, the most frequent first. */
-export function markerNames(answer: MarkersAnswer): { name: string; count: number }[] {
+export function markerNames(response: MarkersResponse): { name: string; count: number }[] {
 	const counts = new Map<string, number>();
-	for (const { name } of Array.isArray(answer.markers) ? answer.markers : [])
+	for (const { name } of Array.isArray(response.markers) ? response.markers : [])
 		if (typeof name === 'string' && name !== '') counts.set(name, (counts.get(name) ?? 0) + 1);
 	return [...counts].map(([name, count]) => ({ name, count })).sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1));
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deploys and markers on the graph over time: what is asked for them, the flags, and the menu that chooses (model/annotations.ts).
+// Deploys and markers on the graph over time: what is requested for them, the flags, and the menu that chooses (model/annotations.ts).
 import { useMemo, useRef, useState } from 'preact/hooks';
-import type { MarkersAnswer, SeriesAnswer } from '../api/answers';
+import type { MarkersResponse, SeriesResponse } from '../api/responses';
 import type { ApiError } from '../api/client';
 import { displayName, formatClock, formatCount, formatDateTime } from '../base/format';
 import * as T from '../base/texts';
-import type { Asked } from '../query/asked';
+import type { Requests } from '../query/requests';
 import { compareRanges } from '../query/choice';
 import { formatSelector } from '../query/selector';
 import type { PageState } from '../state/page';
@@ -30,25 +30,25 @@ export interface Annotations {
 	error: ApiError | null; // of the markers
 }
 
-/** What is to be seen beside the series of the graph, asked for when those have come. */
-export function useAnnotations(asked: Asked, state: PageState): Annotations {
-	const answer = asked.series.data;
-	const round = useRef({ answer, n: 0 });
-	if (round.current.answer !== answer) round.current = { answer, n: round.current.n + 1 };
+/** What is to be seen beside the series of the graph, requested when those have come. */
+export function useAnnotations(requests: Requests, state: PageState): Annotations {
+	const response = requests.series.data;
+	const round = useRef({ response, n: 0 });
+	if (round.current.response !== response) round.current = { response, n: round.current.n + 1 };
 	const nonce = round.current.n;
-	const names = asked.labels.join(' '); // the list is another one each time
+	const names = requests.labels.join(' '); // the list is another one each time
 	const labels = useMemo(() => versionLabels(names.split(' ')), [names]);
-	const length = answer ? answer.to_ms - answer.from_ms : 0;
-	const from = answer ? Math.round(answer.from_ms - LOOK_BACK * length) : 0;
-	const step = answer ? Math.ceil((length * (1 + LOOK_BACK)) / STEPS / answer.step_ms) * answer.step_ms : 0;
-	const fresh = answer !== null && !asked.series.stale;
-	const sums = useApi<SeriesAnswer>(
+	const length = response ? response.to_ms - response.from_ms : 0;
+	const from = response ? Math.round(response.from_ms - LOOK_BACK * length) : 0;
+	const step = response ? Math.ceil((length * (1 + LOOK_BACK)) / STEPS / response.step_ms) * response.step_ms : 0;
+	const fresh = response !== null && !requests.series.stale;
+	const sums = useApi<SeriesResponse>(
 		fresh && state.deploys && labels ? 'series' : null,
-		labels && answer
+		labels && response
 			? {
-					query: asked.query,
+					query: requests.query,
 					from,
-					to: answer.to_ms,
+					to: response.to_ms,
 					step: `${step}ms`,
 					by: labels.service ? [labels.version, labels.service] : labels.version,
 					limit: ROWS_MAX,
@@ -56,14 +56,14 @@ export function useAnnotations(asked: Asked, state: PageState): Annotations {
 			: {},
 		nonce,
 	);
-	const markers = useApi<MarkersAnswer>(
+	const markers = useApi<MarkersResponse>(
 		fresh && state.mark.length > 0 ? 'markers' : null,
-		answer ? { from: answer.from_ms, to: answer.to_ms, name: state.mark, limit: TICKS_MAX } : {},
+		response ? { from: response.from_ms, to: response.to_ms, name: state.mark, limit: TICKS_MAX } : {},
 		nonce,
 	);
 	const deploys = useMemo(
-		() => (state.deploys && sums.data && labels && answer ? deploysOf(sums.data, labels, { from: answer.from_ms, to: answer.to_ms }) : []),
-		[sums.data, labels, state.deploys, answer],
+		() => (state.deploys && sums.data && labels && response ? deploysOf(sums.data, labels, { from: response.from_ms, to: response.to_ms }) : []),
+		[sums.data, labels, state.deploys, response],
 	);
 	const ticks = useMemo(() => (state.mark.length > 0 ? tickRows(markers.data, state.mark) : []), [markers.data, state.mark]);
 	return { deploys, ticks, versions: labels !== null, truncated: markers.data?.truncated ?? false, error: state.mark.length > 0 ? markers.error : null };
@@ -73,7 +73,7 @@ export function useAnnotations(asked: Asked, state: PageState): Annotations {
 
 interface FlagsProps {
 	deploys: Deploy[];
-	asked: Asked;
+	requests: Requests;
 	range: Span;
 	place: (ms: number) => number; // in pixels from the left edge
 	set: SetState;
@@ -84,11 +84,11 @@ function sayDeploy({ at, service, version, before }: Deploy): string {
 	return `${formatClock(at)} ${service === '' ? what : T.chart.deployOf(displayName(service, 60), what)}`;
 }
 
-export function Flags({ deploys, asked, range, place, set }: FlagsProps) {
+export function Flags({ deploys, requests, range, place, set }: FlagsProps) {
 	const [menu, setMenu] = useState<MenuAt | null>(null);
-	const labels = versionLabels(asked.labels);
+	const labels = versionLabels(requests.labels);
 	const compare = (deploy: Deploy) => {
-		const { selector } = asked;
+		const { selector } = requests;
 		const known = labels && labels.service !== '' && deploy.service !== '' && !selector.matchers.some((m) => m.label === labels.service && m.op === '=');
 		const matchers = known ? [...selector.matchers, { label: labels.service, op: '=' as const, value: deploy.service }] : selector.matchers;
 		set({ ...compareRanges(...beforeAndAfter(deploy, range)), q: formatSelector({ ...selector, matchers }) });
@@ -135,7 +135,7 @@ interface MenuProps {
 }
 
 function MarkerChoice({ range, state, set }: Omit<MenuProps, 'annotations'>) {
-	const { data, error } = useApi<MarkersAnswer>(range ? 'markers' : null, range ? { from: range.from, to: range.to, limit: NAMES_ASKED } : {}, 0);
+	const { data, error } = useApi<MarkersResponse>(range ? 'markers' : null, range ? { from: range.from, to: range.to, limit: NAMES_ASKED } : {}, 0);
 	const names = useMemo(() => (data ? markerNames(data) : []), [data]);
 	const listed = [...names, ...state.mark.filter((name) => !names.some((one) => one.name === name)).map((name) => ({ name, count: 0 }))];
 	const toggle = (name: string) => set({ mark: state.mark.includes(name) ? state.mark.filter((one) => one !== name) : [...state.mark, name] }, 'replace');
@@ -194,7 +194,7 @@ export function EventsList({ ticks, deploys }: { ticks: TickRow[]; deploys: Depl
 				<li key={i}>{sayDeploy(deploy)}</li>
 			))}
 			{drawn.map(({ name, ticks: of }) => (
-				<li key={name}>{T.chart.marksSaid(displayName(name, 120), of.length, formatDateTime(of[of.length - 1].from))}</li>
+				<li key={name}>{T.chart.markersLabel(displayName(name, 120), of.length, formatDateTime(of[of.length - 1].from))}</li>
 			))}
 		</ul>
 	);

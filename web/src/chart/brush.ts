@@ -50,7 +50,8 @@ export function keyed(key: string, shift: boolean, props: Omit<Brushed, 'onSelec
 	if (key === 'Home' || key === 'End' || key === 'Enter') {
 		if (times.length === 0) return undefined;
 		const last = key === 'Enter' && selection ? selection.to - step : times[times.length - 1] * 1000;
-		const at = key === 'Home' ? times[0] * 1000 : last;
+		const first = times[0] * 1000 < range.from && times.length > 1 ? times[1] : times[0]; // one that is not cut
+		const at = key === 'Home' ? first * 1000 : last;
 		return snap(at, at, step, range);
 	}
 	const by = key === 'ArrowLeft' ? -step : key === 'ArrowRight' ? step : 0;

@@ -6,6 +6,7 @@ import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { digits, displayName, formatClock, formatDateTime, formatDay, type Scale } from '../base/format';
 import * as T from '../base/texts';
+import { zoneName } from '../base/zone';
 import { seriesId, stack, stepAt, type Chart } from '../model/series';
 import { fadedColor, seriesColor } from '../ui/colors';
 import { useSize } from '../ui/hooks';
@@ -151,7 +152,9 @@ function Readout({ index, chart, scale, stacked, dark, ticks }: MetricsProps & {
 	const marked = ticksWithin(ticks ?? [], at, at + chart.stepMs);
 	return (
 		<div class="readout">
-			<div class="readout-time">{formatDateTime(chart.times[index] * 1000)}</div>
+			<div class="readout-time">
+				{formatDateTime(at)} {zoneName(at)}
+			</div>
 			{stacked && rows.length > 1 && (
 				<div class="readout-row readout-total">
 					<span>{T.chart.total}</span>
@@ -217,7 +220,7 @@ export function Metrics(props: MetricsProps) {
 			plot.current = null;
 		};
 		// eslint-disable-next-line react-hooks/exhaustive-deps -- a living plot takes on another size, below
-	}, [names, stacked, dark, scale.name, hasWidth]);
+	}, [names, stacked, dark, scale.name, hasWidth, zoneName(range.to)]);
 	useEffect(() => {
 		if (plot.current && width > 0) plot.current.setSize({ width, height });
 		brush.current?.show();

@@ -3,9 +3,8 @@
 import { useCallback, useState } from 'preact/hooks';
 import { displayName } from '../base/format';
 import * as T from '../base/texts';
-import { compareBefore, compareValue, formatShift } from '../query/choice';
+import { compareBefore, compareValue } from '../query/choice';
 import { parseSelector, type Selector } from '../query/selector';
-import { parseTime, type PageState } from '../state/page';
 import type { SetState } from '../ui/hooks';
 import { Menu, type MenuAt, type MenuItem } from '../ui/menu';
 
@@ -17,15 +16,12 @@ function filtersOf(query: string): Selector {
 	}
 }
 
-export function compareItems(query: string, state: PageState, set: SetState): MenuItem[] {
-	const now = Date.now();
-	const { sel } = state;
-	const length = sel ? sel.to - sel.from : Math.round((parseTime(state.to, now) ?? 0) - (parseTime(state.from, now) ?? 0));
+export function compareItems(query: string, set: SetState, just: () => void): MenuItem[] {
 	const items: MenuItem[] = [
+		{ title: T.compare.withJust, testId: 'compare-just', run: just },
 		{ title: T.compare.withDay, testId: 'compare-day', run: () => set(compareBefore('1d')) },
 		{ title: T.compare.withWeek, testId: 'compare-week', run: () => set(compareBefore('7d')) },
 	];
-	if (length > 0) items.unshift({ title: T.compare.withJust, testId: 'compare-just', run: () => set(compareBefore(formatShift(length))) });
 	const selector = filtersOf(query);
 	for (const { label, op, value } of selector.matchers) {
 		if (op === '=')
@@ -36,7 +32,7 @@ export function compareItems(query: string, state: PageState, set: SetState): Me
 	return items;
 }
 
-export function CompareButton({ query, state, set }: { query: string; state: PageState; set: SetState }) {
+export function CompareButton({ query, set, onJust }: { query: string; set: SetState; onJust: () => void }) {
 	const [menu, setMenu] = useState<MenuAt | null>(null);
 	const close = useCallback(() => setMenu(null), []);
 	return (
@@ -50,7 +46,7 @@ export function CompareButton({ query, state, set }: { query: string; state: Pag
 				data-testid="compare-with"
 				onClick={(event) => {
 					const { left, bottom } = event.currentTarget.getBoundingClientRect();
-					setMenu({ x: left, y: bottom + 2, head: T.compare.with, items: compareItems(query, state, set) });
+					setMenu({ x: left, y: bottom + 2, head: T.compare.with, items: compareItems(query, set, onJust) });
 				}}
 			>
 				{T.compare.with}

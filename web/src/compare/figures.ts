@@ -2,10 +2,11 @@
 // Compared values as people read them: cores, values a second, or shares of the totals, with the sign and the interval of a change.
 import { digits, formatValue, seriesScale } from '../base/format';
 import * as T from '../base/texts';
+import { lengthOf } from '../model/diff';
 import { changeBetween, comparable, type Changed, type Comparison } from './model';
 
 export interface Figures {
-	unit: string; // of all values, for the heads of columns; "" = each says its own
+	unit: string; // of all values, for the heads of columns; "" = each has its own
 	base: (value: number) => string; // of a value as it was measured
 	head: (value: number) => string;
 	between: (base: number, head: number) => Changed;
@@ -34,13 +35,13 @@ export function formatRatio(ratio: number): string {
 	return sign(ratio, () => `${percent.toFixed(percent < 9.95 ? 1 : 0)}%`);
 }
 
-/** type, unit: of the answers. */
+/** type, unit: of the responses. */
 export function figuresOf(of: Pick<Comparison, 'base' | 'head' | 'mode'>, type: string, unit: string): Figures {
 	const scale = seriesScale(type, unit, 1000);
 	const share = of.mode === 'share';
 	const summed = type.endsWith(':delta');
-	// What is not summed over time (memory in use) is shown as it was measured, the base by the head's length.
-	const plain = (perSecond: number) => formatValue(Math.round(perSecond * of.head.seconds), unit);
+	// Gauges (memory in use) are shown as they are, and what is of no known duration as it was measured, the base by the head's length.
+	const plain = (value: number) => formatValue(Math.round(value * lengthOf(of.head)), unit);
 	const shown = (value: number) => (share ? points(value) : summed ? scale.format(scale.of(value)) : plain(value));
 	const figure = (value: number) => (share ? `${shown(value)}%` : shown(value));
 	const signed = (value: number) => sign(value, shown);

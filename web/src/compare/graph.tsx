@@ -99,7 +99,7 @@ interface OneProps extends GraphProps {
 	onHover: (node: number) => void;
 }
 
-function tellNode({ comparison, figures }: GraphProps, node: number): string {
+function labelNode({ comparison, figures }: GraphProps, node: number): string {
 	const { diff, changes } = comparison;
 	const name = displayName(diff.tree.strings[diff.tree.name[node]], 120);
 	const [base, head] = [diff.baseTotal[node], diff.headTotal[node]];
@@ -153,7 +153,7 @@ function One(props: OneProps) {
 				linked={hovered >= 0 ? place[hovered] : -1}
 				onHover={(node) => onHover(node >= 0 ? union[node] : -1)}
 				tip={(box) => <Tip comparison={comparison} drawn={drawn} box={box} figures={figures} />}
-				told={(node) => tellNode(props, union[node])}
+				labelOf={(node) => labelNode(props, union[node])}
 				name={name}
 				picture={name === 'base' ? undefined : props.picture}
 			/>

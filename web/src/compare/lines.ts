@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a series without labels to a line in a drawing.
-import type { SeriesAnswer } from '../api/answers';
+import type { SeriesResponse } from '../api/responses';
 
 const MOST = 20_000; // steps
 
-/** A value for each step of the answer's range; null where nothing was measured. Of several series, their sum. */
-export function seriesValues(answer: SeriesAnswer): (number | null)[] {
-	const { step_ms: step, from_ms: from, to_ms: to } = answer;
+/** A value for each step of the response's range; null where nothing was measured. Of several series, their sum. */
+export function seriesValues(response: SeriesResponse): (number | null)[] {
+	const { step_ms: step, from_ms: from, to_ms: to } = response;
 	if (!(step > 0) || !(to > from)) return [];
 	const first = Math.floor(from / step) * step;
 	const values = new Array<number | null>(Math.min(MOST, Math.ceil((to - first) / step))).fill(null);
-	for (const { points } of answer.series) {
+	for (const { points } of response.series) {
 		for (const [at, value] of points) {
 			const i = Math.round((at - first) / step);
 			if (i >= 0 && i < values.length) values[i] = (values[i] ?? 0) + value;

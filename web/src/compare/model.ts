@@ -1,11 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Two profiles, compared: what the parts of the view draw. It is made here of two answers of the server (model/diff.ts), not asked of its
+ * Two profiles, compared: what the parts of the view draw. It is made here of two responses of the server (model/diff.ts), not by its
  * `diff`: the page needs both profiles with their periods to say what is noise, and with both at hand a change from rates to shares, to
- * another width of the boxes or to side by side asks nobody. Each side may have a million nodes.
+ * another width of the boxes or to side by side needs no request. Each side may have a million nodes.
  */
-import type { QueryAnswer } from '../api/answers';
-import { CHANGE, changeInterval, classifyChanges, diffRows, diffTrees, restNodes, type DiffMode, type DiffRow, type Side, type TreeDiff } from '../model/diff';
+import type { QueryResponse } from '../api/responses';
+import { isGauge } from '../base/format';
+import {
+	CHANGE,
+	changeInterval,
+	classifyChanges,
+	diffRows,
+	diffTrees,
+	lengthOf,
+	restNodes,
+	type DiffMode,
+	type DiffRow,
+	type Side,
+	type TreeDiff,
+} from '../model/diff';
 import type { Difference } from '../model/noise';
 import { CHANGES, type ChangeName, type Order, type Width } from '../state/compare';
 import { KIND, measure, type Tree } from '../tree/tree';
@@ -17,17 +30,19 @@ export interface Comparison {
 	mode: DiffMode;
 	diff: TreeDiff;
 	changes: Uint8Array; // by node of diff.tree, of totals
-	counted: boolean; // whether noise could be told
+	counted: boolean; // whether noise could be estimated
 }
 
 /** What one sample counts for; 0 where values are no counts of samples (bytes, delays). */
-export function samplePeriod(answer: Pick<QueryAnswer, 'period'>, tree: Pick<Tree, 'type' | 'unit'>): number {
-	if (tree.type === 'cpu') return answer.period > 0 ? answer.period : 0;
+export function samplePeriod(response: Pick<QueryResponse, 'period'>, tree: Pick<Tree, 'type' | 'unit'>): number {
+	if (tree.type === 'cpu') return response.period > 0 ? response.period : 0;
 	return tree.type === 'samples' && tree.unit === 'count' ? 1 : 0;
 }
 
-export function sideOf(answer: QueryAnswer, tree: Tree): Side {
-	return { tree, seconds: Math.max(0, answer.to_ms - answer.from_ms) / 1000, period: samplePeriod(answer, tree) };
+/** type: the whole profile type; responses with a graph have only that of the values. */
+export function sideOf(response: QueryResponse, tree: Tree, type: string): Side {
+	const seconds = Math.max(0, response.to_ms - response.from_ms) / 1000;
+	return { tree, seconds, period: samplePeriod(response, tree), gauge: isGauge(type) };
 }
 
 export function compare(base: Side, head: Side, mode: DiffMode): Comparison {
@@ -96,7 +111,7 @@ export interface CompareRow extends DiffRow {
 export function compareRows({ base, head, mode }: Comparison): CompareRow[] {
 	const rows = diffRows(base.tree, head.tree);
 	const rest = Uint8Array.from(rows, (row) => (row.kind === KIND.rest ? 1 : 0));
-	const judge = (from: 'baseSelf' | 'baseTotal', to: 'self' | 'total') =>
+	const classify = (from: 'baseSelf' | 'baseTotal', to: 'self' | 'total') =>
 		classifyChanges(
 			rows.map((row) => row[from]),
 			rows.map((row) => row[to]),
@@ -105,7 +120,7 @@ export function compareRows({ base, head, mode }: Comparison): CompareRow[] {
 			mode,
 			rest,
 		).changes;
-	const [self, total] = [judge('baseSelf', 'self'), judge('baseTotal', 'total')];
+	const [self, total] = [classify('baseSelf', 'self'), classify('baseTotal', 'total')];
 	return rows.map((row, i) => ({ ...row, selfChange: CHANGES[self[i]], totalChange: CHANGES[total[i]] }));
 }
 
@@ -122,7 +137,7 @@ export function pairOf(row: CompareRow, of: 'self' | 'total'): Pair {
 
 /** Values that can stand beside each other: shares of the totals, or values a second. */
 export function comparable({ base, head, mode }: Pick<Comparison, 'base' | 'head' | 'mode'>, from: number, to: number): [base: number, head: number] {
-	const [a, b] = mode === 'share' ? [base.tree.total[0], head.tree.total[0]] : [base.seconds, head.seconds];
+	const [a, b] = mode === 'share' ? [base.tree.total[0], head.tree.total[0]] : [lengthOf(base), lengthOf(head)];
 	return [a > 0 ? from / a : 0, b > 0 ? to / b : 0];
 }
 

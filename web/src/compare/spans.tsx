@@ -2,12 +2,12 @@
 // Cost of both sides over a time that has both, and the two spans that are compared: a drag, or the arrow keys, chooses one of them.
 import type { ComponentChildren } from 'preact';
 import { useMemo, useRef, useState } from 'preact/hooks';
-import type { SeriesAnswer } from '../api/answers';
+import type { SeriesResponse } from '../api/responses';
 import { formatDateTime, formatRange, seriesScale } from '../base/format';
 import * as T from '../base/texts';
 import { snap, type Span } from '../chart/brush';
 import type { Choices } from '../query/choice';
-import { chooseStep, parseTime, type PageState } from '../state/page';
+import { chooseStep, parseTime } from '../state/page';
 import { useApi } from '../ui/hooks';
 import { press } from '../ui/keymap';
 import { sideColor } from './colors';
@@ -21,7 +21,7 @@ const SIDES: SideName[] = ['base', 'head'];
 
 export interface SpansProps {
 	choices: Choices;
-	state: PageState;
+	around: { from: string; to: string }; // the page's range
 	nonce: number;
 	ready: boolean;
 	dark: boolean;
@@ -35,11 +35,11 @@ const spanOf = (start: string, end: string, now: number): Span | null => {
 };
 
 // Both spans, and what of the page's range is around them.
-function useWindow({ choices, state, nonce }: SpansProps): { all: Span; spans: Record<SideName, Span> } | null {
+function useWindow({ choices, around, nonce }: SpansProps): { all: Span; spans: Record<SideName, Span> } | null {
 	const { base, head } = choices;
 	return useMemo(() => {
 		const now = Date.now();
-		const spans = [spanOf(base.from, base.to, now), spanOf(head.from, head.to, now), spanOf(state.from, state.to, now)];
+		const spans = [spanOf(base.from, base.to, now), spanOf(head.from, head.to, now), spanOf(around.from, around.to, now)];
 		const [a, b] = spans;
 		if (!a || !b) return null;
 		const known = spans.filter((span): span is Span => span !== null);
@@ -48,29 +48,29 @@ function useWindow({ choices, state, nonce }: SpansProps): { all: Span; spans: R
 			spans: { base: a, head: b },
 		};
 		// eslint-disable-next-line react-hooks/exhaustive-deps -- nonce: the present moves on
-	}, [base.from, base.to, head.from, head.to, state.from, state.to, nonce]);
+	}, [base.from, base.to, head.from, head.to, around.from, around.to, nonce]);
 }
 
 interface Lines {
 	top: number; // the value at the upper edge, as measured in a step
 	base: string; // paths; one without a selector of its own has none
 	head: string;
-	answer: SeriesAnswer | null;
+	response: SeriesResponse | null;
 	busy: boolean;
 }
 
 function useLines({ choices, nonce, ready }: SpansProps, all: Span | null, stepS: number): Lines {
 	const { base, head } = choices;
-	const ask = (query: string) => ({ query, from: all?.from, to: all?.to, step: `${stepS}s` });
+	const paramsOf = (query: string) => ({ query, from: all?.from, to: all?.to, step: `${stepS}s` });
 	const two = base.query !== head.query;
-	const headSeries = useApi<SeriesAnswer>(ready && all ? 'series' : null, ask(head.query), nonce);
-	const baseSeries = useApi<SeriesAnswer>(ready && all && two ? 'series' : null, ask(base.query), nonce);
+	const headSeries = useApi<SeriesResponse>(ready && all ? 'series' : null, paramsOf(head.query), nonce);
+	const baseSeries = useApi<SeriesResponse>(ready && all && two ? 'series' : null, paramsOf(base.query), nonce);
 	const paths = useMemo(() => {
-		const [of, other] = [headSeries.data, two ? baseSeries.data : null].map((answer) => (answer ? seriesValues(answer) : []));
+		const [of, other] = [headSeries.data, two ? baseSeries.data : null].map((response) => (response ? seriesValues(response) : []));
 		const top = [...of, ...other].reduce<number>((most, value) => Math.max(most, value ?? 0), 0);
 		return { top, head: seriesPath(of, top, WIDTH, HEIGHT), base: seriesPath(other, top, WIDTH, HEIGHT) };
 	}, [headSeries.data, baseSeries.data, two]);
-	return { ...paths, answer: headSeries.data, busy: headSeries.loading || baseSeries.loading };
+	return { ...paths, response: headSeries.data, busy: headSeries.loading || baseSeries.loading };
 }
 
 interface BrushProps {
@@ -144,7 +144,7 @@ export function Spans(props: SpansProps) {
 	const spans = SIDES.map((name) => ({ name, span: drag && side === name ? drag : shown.spans[name], color: sideColor(name, dark) }));
 	const x = (time: number) => (WIDTH * (time - all.from)) / (all.to - all.from);
 	const two = lines.base !== '';
-	const scale = lines.answer && seriesScale(lines.answer.type, lines.answer.unit, lines.answer.step_ms);
+	const scale = lines.response && seriesScale(lines.response.type, lines.response.unit, lines.response.step_ms);
 	return (
 		<section class="compare-time" aria-label={T.compare.spans} aria-busy={lines.busy}>
 			<div class="compare-time-head">

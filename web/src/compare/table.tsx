@@ -254,7 +254,7 @@ export function CompareTable(props: CompareTableProps) {
 	}, [find, shown, hasHeight]);
 	const pick = (row: CompareRow) => onFind(find === `"${row.name}"` ? '' : `"${row.name}"`);
 	const act = (event: KeyboardEvent, row: number): boolean => press('table', event, { pick: () => pick(shown[row]) });
-	const tell = (row: CompareRow) => {
+	const labelOf = (row: CompareRow) => {
 		const pair = pairOf(row, of);
 		return T.compare.row(displayName(row.name, 120), figures.change(figures.between(pair.base, pair.head)), T.compare.states[pair.change].title);
 	};
@@ -300,7 +300,7 @@ export function CompareTable(props: CompareTableProps) {
 				{shown.length === 0 && props.rows && <p class="table-none">{filter === '' ? T.compare.noRows : T.table.none(filter)}</p>}
 			</div>
 			<div class="unseen" aria-live="polite">
-				{shown[active] ? tell(shown[active]) : ''}
+				{shown[active] ? labelOf(shown[active]) : ''}
 			</div>
 		</section>
 	);

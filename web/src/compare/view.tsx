@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Two profiles beside each other: what each side is, the sums, the two over time, and what differs, as a graph of both, a graph of each,
- * or a table. What is asked of the server is the two profiles; everything else is made of them here (model.ts).
+ * or a table. The server sends the two profiles; everything else is made of them here (model.ts).
  */
 import type { ComponentChildren } from 'preact';
 import { useCallback, useMemo, useRef, useState } from 'preact/hooks';
-import type { QueryAnswer, StatusAnswer } from '../api/answers';
+import type { QueryResponse, StatusResponse } from '../api/responses';
 import type { ApiError } from '../api/client';
-import { useNamedAnswer } from '../api/names';
+import { useNamedResponse } from '../api/names';
 import { displayName, formatDateTime, formatRange, formatDuration, shortType } from '../base/format';
 import * as T from '../base/texts';
 import type { Picture } from '../flame/view';
 import { CHANGE, type Side } from '../model/diff';
 import { Search, ShortNames, useGlobalKeys, ZoomButtons } from '../profile/view';
-import { toProfile, type Names } from '../query/asked';
-import type { Profile } from '../query/asked';
-import { beforeOf, choicesOf, durationOf, formatShift, swapped, type Choice, type Choices } from '../query/choice';
+import { toProfile, type Names } from '../query/requests';
+import type { Profile } from '../query/requests';
+import { beforeOf, choicesOf, durationOf, formatShift, lengthOf, swapped, type Choice, type Choices } from '../query/choice';
+import type { Cover } from '../query/cover';
 import { Filter } from '../query/filter';
 import { CustomRange, Range } from '../query/range';
 import { formatSelector, type Matcher, type Selector } from '../query/selector';
 import { type Keep, ShareButton } from '../share/button';
-import { formatPicture, keepAnswer } from '../share/snapshot';
-import { NO_COMPARE, SHOWS, WIDTHS, type ChangeName, type CompareState, type Show } from '../state/compare';
+import { formatPicture, keepResponse } from '../share/snapshot';
+import { JUST_BEFORE, NO_COMPARE, SHOWS, WIDTHS, type ChangeName, type CompareState, type Show } from '../state/compare';
 import { parseTime, type PageState } from '../state/page';
 import { findNodes, largestFirst, sumMatched } from '../tree/search';
 import { isSmall } from '../tree/tree';
@@ -43,11 +44,12 @@ export interface CompareProps {
 	state: PageState;
 	set: SetState;
 	selector: Selector; // of the head, with its type
+	cover: Cover;
 	fault: string | null;
 	typeOf: (type: string) => string;
 	typesKnown: boolean;
 	noData: boolean;
-	status: StatusAnswer | null;
+	status: StatusResponse | null;
 	error: ApiError | null; // of the types
 	nonce: number;
 	dark: boolean;
@@ -58,7 +60,7 @@ export interface CompareProps {
 
 type Patch = (patch: Partial<CompareState>, how?: 'push' | 'replace') => void;
 
-// ---- what to ask --------------------
+// ---- requests --------------------
 
 interface Sides {
 	base: Resource<Profile>;
@@ -68,17 +70,17 @@ interface Sides {
 	stale: boolean;
 }
 
-function useNamed(asked: Resource<Profile>, params: Record<string, string>): Resource<Profile> {
-	const first = asked.data;
-	const { answer } = useNamedAnswer(first?.answer ?? null, params);
-	const data = useMemo(() => (first && answer && answer !== first.answer ? toProfile(answer) : first), [first, answer]);
-	return { ...asked, data };
+function useNamed(resource: Resource<Profile>, params: Record<string, string>): Resource<Profile> {
+	const first = resource.data;
+	const { response } = useNamedResponse(first?.response ?? null, params);
+	const data = useMemo(() => (first && response && response !== first.response ? toProfile(response) : first), [first, response]);
+	return { ...resource, data };
 }
 
 function useSide({ query, from, to }: Choice, ready: boolean, names: Names, nonce: number): Resource<Profile> {
 	const params: Record<string, string> = { query, format: 'columns', ...(names.choice === 'short' ? { names: 'short' } : {}) };
-	const asked = useApi<QueryAnswer, Profile>(ready ? 'query' : null, { ...params, from, to }, nonce, toProfile);
-	return useNamed(asked, params);
+	const resource = useApi<QueryResponse, Profile>(ready ? 'query' : null, { ...params, from, to }, nonce, toProfile);
+	return useNamed(resource, params);
 }
 
 function useSides(choices: Choices, ready: boolean, names: Names, nonce: number): Sides {
@@ -88,11 +90,11 @@ function useSides(choices: Choices, ready: boolean, names: Names, nonce: number)
 }
 
 // late: it is being made anew.
-function useComparison({ base, head }: Sides, relative: boolean): { comparison: Comparison | null; late: boolean } {
+function useComparison({ base, head }: Sides, type: string, relative: boolean): { comparison: Comparison | null; late: boolean } {
 	const pair = useMemo(() => {
 		const [a, b] = [base.data, head.data];
-		return a && b ? { base: sideOf(a.answer, a.tree), head: sideOf(b.answer, b.tree), relative } : null;
-	}, [base.data, head.data, relative]);
+		return a && b ? { base: sideOf(a.response, a.tree, type), head: sideOf(b.response, b.tree, type), relative } : null;
+	}, [base.data, head.data, type, relative]);
 	const quick = !pair || (isSmall(pair.base.tree) && isSmall(pair.head.tree));
 	const made = useLater(pair, quick, (of) => of && compare(of.base, of.head, of.relative ? 'share' : 'rate'));
 	return { comparison: made?.value ?? null, late: made?.of !== pair };
@@ -145,11 +147,10 @@ function When({ choices, compare, patch }: { choices: Choices; compare: CompareS
 	const { base, head } = choices;
 	const now = Date.now();
 	const own = compare.bfrom !== '';
-	const before = own ? '' : formatShift(durationOf(beforeOf(compare)));
-	const length = Math.round((parseTime(head.to, now) ?? 0) - (parseTime(head.from, now) ?? 0));
+	const wanted = beforeOf(compare);
+	const before = own ? '' : wanted === JUST_BEFORE ? wanted : formatShift(durationOf(wanted));
 	const presets = PRESETS.map((preset) => ({ ...preset, before: formatShift(durationOf(preset.before)) }));
-	if (length > 0 && !presets.some((preset) => preset.before === formatShift(length)))
-		presets.splice(1, 0, { before: formatShift(length), title: T.compare.justBefore });
+	if (lengthOf(head.from, head.to, now) > 0) presets.splice(1, 0, { before: JUST_BEFORE, title: T.compare.justBefore });
 	if (!own && !presets.some((preset) => preset.before === before)) presets.push({ before, title: T.compare.before(formatDuration(durationOf(before))) });
 	const [from, to] = [parseTime(base.from, now), parseTime(base.to, now)];
 	const title = from !== null && to !== null ? formatRange(from, to, now) : T.range.fromTo(base.from, base.to);
@@ -233,7 +234,7 @@ function Cards({ props, choices, patch, onSwap }: { props: CompareProps; choices
 						</button>
 					</span>
 				)}
-				<Range state={state} set={set} loading={false} onRefresh={props.onRefresh} />
+				<Range state={state} set={set} cover={props.cover} oldest={props.status?.data.oldest_ms ?? 0} loading={false} onRefresh={props.onRefresh} />
 			</Card>
 			<button
 				type="button"
@@ -316,13 +317,13 @@ function Sums({ comparison, type, unit, counts, dark }: SumsProps) {
 	);
 }
 
-// A range that begins before the data does: what is measured in a part of it is told as a rate over all of it.
-function BeginsLater({ sides, status }: { sides: Sides; status: StatusAnswer | null }) {
+// A range that begins before the data does: what is measured in a part of it is shown as a rate over all of it.
+function BeginsLater({ sides, status }: { sides: Sides; status: StatusResponse | null }) {
 	const oldest = status?.data.oldest_ms ?? 0;
-	const [base, head] = [sides.base.data?.answer, sides.head.data?.answer];
+	const [base, head] = [sides.base.data?.response, sides.head.data?.response];
 	// Of the same time, both sides have as much of it.
 	if (!base || !head || Math.abs(base.from_ms - head.from_ms) < BEGIN_MS) return null;
-	const late = [base, head].find((answer) => oldest > answer.from_ms + BEGIN_MS && oldest < answer.to_ms);
+	const late = [base, head].find((response) => oldest > response.from_ms + BEGIN_MS && oldest < response.to_ms);
 	if (!late) return null;
 	return (
 		<p class="compare-warning" role="status" data-testid="compare-warning">
@@ -458,14 +459,14 @@ interface BodyProps {
 
 // The next match, or the one before, by what they cost.
 function useNext(comparison: Comparison, found: Found) {
-	const [asked, setAsked] = useState<{ node: number; nonce: number; of: Uint8Array | null } | null>(null);
-	const focusRequest = asked !== null && asked.of === found.flags ? asked : null;
+	const [wanted, setWanted] = useState<{ node: number; nonce: number; of: Uint8Array | null } | null>(null);
+	const focusRequest = wanted !== null && wanted.of === found.flags ? wanted : null;
 	const onNext = (back: boolean) => {
 		if (found.tops.length === 0) return;
 		const tops = largestFirst(comparison.diff.tree, found.tops);
 		const at = focusRequest ? tops.indexOf(focusRequest.node) : -1;
 		const next = at < 0 ? (back ? tops.length - 1 : 0) : (at + (back ? -1 : 1) + tops.length) % tops.length;
-		setAsked({ node: tops[next], nonce: (asked?.nonce ?? 0) + 1, of: found.flags });
+		setWanted({ node: tops[next], nonce: (wanted?.nonce ?? 0) + 1, of: found.flags });
 	};
 	return { focusRequest, onNext };
 }
@@ -557,9 +558,8 @@ function Body({ props, comparison, type, unit, stale, patch, onProfile, more }: 
 // ---- when there is nothing to compare --------------------
 
 function Times({ choices, patch }: { choices: Choices; patch: Patch }) {
-	const now = Date.now();
-	const length = Math.round((parseTime(choices.head.to, now) ?? 0) - (parseTime(choices.head.from, now) ?? 0));
-	const offers = [...(length > 0 ? [{ before: formatShift(length), title: T.compare.justBefore }] : []), ...PRESETS.slice(1)];
+	const { from, to } = choices.head;
+	const offers = [...(lengthOf(from, to) > 0 ? [{ before: JUST_BEFORE, title: T.compare.justBefore }] : []), ...PRESETS.slice(1)];
 	return (
 		<div class="buttons">
 			{offers.map(({ before, title }) => (
@@ -594,7 +594,7 @@ function Nothing({ sides, choices, patch }: { sides: { base: Side; head: Side };
 function Lower(props: CompareProps & { choices: Choices; sides: Sides; patch: Patch }) {
 	const { choices, sides, patch, typesKnown, error, onRefresh, noData, status } = props;
 	const { base, head } = choices;
-	const { comparison, late } = useComparison(sides, props.state.compare.relative);
+	const { comparison, late } = useComparison(sides, head.selector.type, props.state.compare.relative);
 	if (noData) return <NoDataYet status={status} />;
 	if (choices.typesDiffer && typesKnown) {
 		return (
@@ -617,7 +617,7 @@ function Lower(props: CompareProps & { choices: Choices; sides: Sides; patch: Pa
 	const failed = sides.error ?? error;
 	if (failed && !comparison) return <ErrorPanel error={failed} onRetry={onRefresh} />;
 	if (!comparison) return <Skeleton />;
-	const answer = sides.head.data!.answer;
+	const response = sides.head.data!.response;
 	const { tree } = comparison.head;
 	const onProfile = (side: 'base' | 'head', find: string) => {
 		const { query, from, to } = choices[side];
@@ -628,8 +628,8 @@ function Lower(props: CompareProps & { choices: Choices; sides: Sides; patch: Pa
 		const state = formatPicture(props.state, '');
 		const ids: string[] = [];
 		for (const side of ['base', 'head'] as const) {
-			const { from_ms, to_ms } = sides[side].data!.answer;
-			ids.push(await keepAnswer({ query: choices[side].query, from_ms, to_ms, short: props.names.choice === 'short' }, title, state));
+			const { from_ms, to_ms } = sides[side].data!.response;
+			ids.push(await keepResponse({ query: choices[side].query, from_ms, to_ms, short: props.names.choice === 'short' }, title, state));
 		}
 		return ids;
 	};
@@ -643,8 +643,8 @@ function Lower(props: CompareProps & { choices: Choices; sides: Sides; patch: Pa
 				<Body
 					props={props}
 					comparison={comparison}
-					type={head.selector.type || answer.type}
-					unit={answer.unit}
+					type={head.selector.type || response.type}
+					unit={response.unit}
 					stale={sides.stale || late}
 					patch={patch}
 					onProfile={onProfile}
@@ -661,7 +661,7 @@ export function FixedCompare({ base, head, type, state, set, dark, narrow }: { b
 		const fixed = (data: Profile): Resource<Profile> => ({ data, of: null, error: null, loading: false, stale: false });
 		return { base: fixed(base), head: fixed(head), error: null, loading: false, stale: false };
 	}, [base, head]);
-	const { comparison, late } = useComparison(sides, state.compare.relative);
+	const { comparison, late } = useComparison(sides, type || head.response.type, state.compare.relative);
 	const patch: Patch = (next, how) => set({ compare: { ...state.compare, ...next } }, how);
 	if (!comparison) return <Skeleton />;
 	return (
@@ -669,8 +669,8 @@ export function FixedCompare({ base, head, type, state, set, dark, narrow }: { b
 			<Body
 				props={{ state, set, dark, narrow, names: null }}
 				comparison={comparison}
-				type={type || head.answer.type}
-				unit={head.answer.unit}
+				type={type || head.response.type}
+				unit={head.response.unit}
 				stale={late}
 				patch={patch}
 				onProfile={null}
@@ -680,10 +680,10 @@ export function FixedCompare({ base, head, type, state, set, dark, narrow }: { b
 }
 
 export function Compare(props: CompareProps) {
-	const { state, set, selector, fault, typeOf, typesKnown, nonce, names, dark, narrow } = props;
-	const choices = choicesOf(state, selector, fault, typeOf);
+	const { state, set, selector, cover, fault, typeOf, typesKnown, nonce, names, dark, narrow } = props;
+	const choices = choicesOf(state, selector, fault, typeOf, cover);
 	const bad = choices.base.fault !== null || fault !== null;
-	const ready = selector.type !== '' && typesKnown && !bad && !choices.same && !choices.typesDiffer;
+	const ready = selector.type !== '' && typesKnown && cover.known && !bad && !choices.same && !choices.typesDiffer;
 	const sides = useSides(choices, ready, names, nonce);
 	const compareState = state.compare;
 	const patch = useCallback<Patch>((next, how) => set({ compare: { ...compareState, ...next } }, how), [compareState, set]);
@@ -695,9 +695,9 @@ export function Compare(props: CompareProps) {
 			<Cards props={props} choices={choices} patch={patch} onSwap={onSwap} />
 			<Spans
 				choices={choices}
-				state={state}
+				around={cover}
 				nonce={nonce}
-				ready={selector.type !== '' && typesKnown && !bad && !choices.typesDiffer}
+				ready={selector.type !== '' && typesKnown && cover.known && !bad && !choices.typesDiffer}
 				dark={dark}
 				narrow={narrow}
 				onSpan={(side, span) =>

@@ -2,7 +2,7 @@
 /*
  * What may be typed next in a query (docs/query.md, "Pipelines"). The text before the cursor is cut into tokens, those after the
  * last `|` outside of quotes and parentheses are the stage that is being typed, and that stage's grammar says what follows. The
- * names that the data has (types, labels, their values, functions) are not known here: the answer says which kind is wanted, and
+ * names that the data has (types, labels, their values, functions) are not known here: the response says which kind is wanted, and
  * the page asks the server. The server alone judges a query; this only helps to write one.
  */
 import * as T from '../base/texts';
@@ -141,14 +141,14 @@ function topWanted(before: Token[]): Wanted {
 	if (!last) return words(['10', '20', '50'].map((text) => keyword(text)));
 	if (last.text === 'by') return words(KEYS);
 	if (last.text === 'label') return { kind: 'labels' };
-	const said = (text: string) => before.some((token) => token.text === text);
+	const has = (text: string) => before.some((token) => token.text === text);
 	const more = [
 		keyword('self', T.queries.words.self),
 		keyword('total', T.queries.words.total),
 		keyword('by', T.queries.words.by),
 		keyword('others', T.queries.words.others),
 	];
-	return words(more.filter(({ text }) => !said(text) && !(text === 'total' && said('self')) && !(text === 'self' && said('total'))));
+	return words(more.filter(({ text }) => !has(text) && !(text === 'total' && has('self')) && !(text === 'self' && has('total'))));
 }
 
 function stageWanted(before: Token[]): Wanted {

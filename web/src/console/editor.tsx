@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a query is written: suggestions from the grammar and the data, the fault at its place, history.
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { LabelsAnswer, PipelineTable, TypesAnswer, ValuesAnswer } from '../api/answers';
+import type { LabelsResponse, PipelineTable, TypesResponse, ValuesResponse } from '../api/responses';
 import { displayName, formatCount, labelTitle } from '../base/format';
 import * as T from '../base/texts';
 import { pipeline } from '../query/pipeline';
@@ -21,19 +21,19 @@ interface EditorProps {
 	to: string;
 }
 
-// The type that the query begins with, for what the server is asked about names.
+// The type that the query begins with, for requests of names.
 const typeOf = (text: string) => /^\s*([A-Za-z0-9_./:*-]+)/.exec(text)?.[1] ?? '';
 
 function useSuggestions(place: Place, text: string, open: boolean, from: string, to: string): Word[] {
 	const { wanted } = place;
 	const typed = useDebounced(place.typed, 120);
-	const ask = (kind: string) => open && wanted.kind === kind;
+	const wants = (kind: string) => open && wanted.kind === kind;
 	const range = { from, to, query: typeOf(text) };
-	const types = useApi<TypesAnswer>(ask('types') ? 'types' : null, { from, to }, 0);
-	const labels = useApi<LabelsAnswer>(ask('labels') ? 'labels' : null, range, 0);
+	const types = useApi<TypesResponse>(wants('types') ? 'types' : null, { from, to }, 0);
+	const labels = useApi<LabelsResponse>(wants('labels') ? 'labels' : null, range, 0);
 	const label = wanted.kind === 'values' ? wanted.label : '';
-	const values = useApi<ValuesAnswer>(ask('values') ? 'label-values' : null, { ...range, label, prefix: typed, limit: MOST }, 0);
-	const functions = useApi<PipelineTable>(ask('functions') ? 'pipeline' : null, { from, to, q: pipeline(typeOf(text), 'top 500 total') }, 0);
+	const values = useApi<ValuesResponse>(wants('values') ? 'label-values' : null, { ...range, label, prefix: typed, limit: MOST }, 0);
+	const functions = useApi<PipelineTable>(wants('functions') ? 'pipeline' : null, { from, to, q: pipeline(typeOf(text), 'top 500 total') }, 0);
 	return useMemo(() => {
 		const fits = (word: string) => word.toLowerCase().includes(place.typed.toLowerCase());
 		const pick = (words: Word[]) => words.filter((one) => fits(one.text)).slice(0, MOST);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the answer to a query becomes on the page: a table, a chart, a flame graph. Pure.
-import type { Cell, ComparisonAnswer, PipelineAnswer, PipelineSeries } from '../api/answers';
+// What the response to a query becomes on the page: a table, a chart, a flame graph. Pure.
+import { hasSome } from '../ui/columns';
+import type { Cell, ComparisonResponse, PipelineResponse, PipelineSeries } from '../api/responses';
 import { digits, formatShare, formatValue, type Scale } from '../base/format';
 import * as T from '../base/texts';
 import type { Chart } from '../model/series';
@@ -17,6 +18,16 @@ export function formatCell(cell: Cell, column: Column): string {
 }
 
 export const isNumeric = (column: Column): boolean => column.kind === 'integer' || column.kind === 'number';
+
+/**
+ * The columns of a table, and where in its rows they are, without those in which every row is empty or zero; all of them where nothing would be
+ * left but what rows are called: then zero is the result.
+ */
+export function shownColumns({ columns, rows }: { columns: readonly Column[]; rows: readonly Cell[][] }): (Column & { at: number })[] {
+	const all = columns.map((column, at) => ({ ...column, at }));
+	const shown = all.filter(({ at }) => hasSome(rows, (row) => row[at]));
+	return all.some(isNumeric) === shown.some(isNumeric) ? shown : all;
+}
 
 /** Rows by a column; texts by their order in the language, numbers by size, what is empty last. Stable. */
 export function sortCells(rows: readonly Cell[][], column: number, falling: boolean): Cell[][] {
@@ -41,9 +52,9 @@ export function seriesTitle(labels: Record<string, string>): string {
 const MOST_STEPS = 20_000;
 
 /** The chart of values over time: points as they came (sums of steps, or rates), gaps where a series has none. */
-export function chartOf(answer: PipelineSeries, top: number): Chart {
-	const { step_ms: step } = answer;
-	const rows = answer.series.slice(0, top);
+export function chartOf(response: PipelineSeries, top: number): Chart {
+	const { step_ms: step } = response;
+	const rows = response.series.slice(0, top);
 	const times = new Set<number>();
 	for (const row of rows) for (const [at] of row.points) if (times.size < MOST_STEPS) times.add(at);
 	const order = [...times].sort((a, b) => a - b);
@@ -80,16 +91,16 @@ export function scaleOf(unit: string): Scale {
 }
 
 /** Which value of a comparison is shown: the one that was chosen, or the first. */
-export function chosenValue(answer: ComparisonAnswer, wanted: string): number {
+export function chosenValue(response: ComparisonResponse, wanted: string): number {
 	return Math.max(
 		0,
-		answer.values.findIndex((value) => value.value === wanted),
+		response.values.findIndex((value) => value.value === wanted),
 	);
 }
 
 /** What the plan and the counters of `explain` say, as rows of name and text. */
-export function explainRows(answer: PipelineAnswer): { plan: string[]; read: [string, number][]; times: [string, number][] } {
-	const explain = answer.explain;
+export function explainRows(response: PipelineResponse): { plan: string[]; read: [string, number][]; times: [string, number][] } {
+	const explain = response.explain;
 	const plan = Array.isArray(explain?.plan) ? explain.plan.map(String) : [];
 	const read: [string, number][] = [];
 	for (const [name, value] of Object.entries(explain ?? {})) if (typeof value === 'number') read.push([name.replace(/_/g, ' '), value]);

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table that a query was answered with: any columns, sorted by a click, rows beyond the screen not drawn.
+// The result of a query as a table: any columns, sorted by a click, rows beyond the screen not drawn.
 import { useMemo, useState } from 'preact/hooks';
-import type { TableAnswer } from '../api/answers';
+import type { TableResponse } from '../api/responses';
 import { displayName } from '../base/format';
 import * as T from '../base/texts';
 import { useSeenRows } from '../ui/seen_rows';
-import { formatCell, isNumeric, sortCells } from './result';
+import { formatCell, isNumeric, shownColumns, sortCells } from './result';
 
-export function ResultTable({ answer }: { answer: TableAnswer }) {
-	const { columns, rows } = answer.table;
+export function ResultTable({ response }: { response: TableResponse }) {
+	const { rows } = response.table;
+	const columns = useMemo(() => shownColumns(response.table), [response]);
+	const hidden = response.table.columns.filter((_, i) => !columns.some(({ at }) => at === i)).map(({ name }) => name);
 	const [sort, setSort] = useState<{ column: number; falling: boolean } | null>(null);
 	const sorted = useMemo(() => (sort ? sortCells(rows, sort.column, sort.falling) : rows), [rows, sort]);
-	const template = columns.map((column) => `minmax(${isNumeric(column) ? '90px,130px' : '120px,1fr'})`).join(' ');
-	const seen = useSeenRows(sorted.length, [answer]);
+	// The track at the end takes what is left, so that figures stand beside what they are of.
+	const template = [...columns.map((column) => `minmax(${isNumeric(column) ? '90px,130px' : '120px,480px'})`), 'minmax(0,1fr)'].join(' ');
+	const seen = useSeenRows(sorted.length, [response]);
 	const { first, last, active } = seen;
 	return (
 		<div
@@ -28,7 +31,8 @@ export function ResultTable({ answer }: { answer: TableAnswer }) {
 			onKeyDown={(event) => seen.onKeyDown(event)}
 		>
 			<div class="tr thead" role="row" style={{ gridTemplateColumns: template }}>
-				{columns.map((column, i) => {
+				{columns.map((column) => {
+					const i = column.at;
 					const own = sort?.column === i;
 					return (
 						<div key={i} role="columnheader" class={isNumeric(column) ? 'num' : ''} aria-sort={own ? (sort.falling ? 'descending' : 'ascending') : 'none'}>
@@ -52,7 +56,8 @@ export function ResultTable({ answer }: { answer: TableAnswer }) {
 						style={{ ...seen.styleOf(first + i), gridTemplateColumns: template }}
 						onClick={() => seen.setActive(first + i)}
 					>
-						{columns.map((column, n) => {
+						{columns.map((column) => {
+							const n = column.at;
 							const text = displayName(formatCell(row[n] ?? null, column), 400);
 							return (
 								<div key={n} role="cell" class={isNumeric(column) ? 'td num' : 'td'} title={text}>
@@ -64,6 +69,11 @@ export function ResultTable({ answer }: { answer: TableAnswer }) {
 				))}
 			</div>
 			{rows.length === 0 && <p class="table-none">{T.queries.empty}</p>}
+			{hidden.length > 0 && (
+				<p class="table-none" data-testid="empty-columns">
+					{T.queries.emptyColumns(displayName(hidden.join(', ')))}
+				</p>
+			)}
 		</div>
 	);
 }

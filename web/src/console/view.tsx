@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The console: any query of the language, its answer as a table, a chart or a flame graph, and how it was answered. The text is the
+ * The console: any query of the language, its response as a table, a chart or a flame graph, and its plan. The text is the
  * editor's until it is run; what was run is in the URL.
  */
 import { useMemo, useState } from 'preact/hooks';
-import type { Cell, ComparisonAnswer, PipelineAnswer, PipelineDiff, PipelineProfile, QueryAnswer, TableAnswer } from '../api/answers';
+import type { Cell, ComparisonResponse, PipelineResponse, PipelineDiff, PipelineProfile, QueryResponse, TableResponse } from '../api/responses';
 import { ApiError } from '../api/client';
 import { digits, displayName, formatCount, formatValue } from '../base/format';
 import * as T from '../base/texts';
 import { Metrics } from '../chart/view';
 import { ProfilePart } from '../profile/view';
+import type { Cover } from '../query/cover';
 import { pipeline } from '../query/pipeline';
 import type { NamesChoice, PageState, ProfileView } from '../state/page';
 import { buildTree } from '../tree/tree';
@@ -29,6 +30,7 @@ const LINES = 20;
 interface ViewProps {
 	state: PageState;
 	set: SetState;
+	cover: Cover;
 	nonce: number;
 	dark: boolean;
 	narrow: boolean;
@@ -44,15 +46,15 @@ const EXAMPLES: [keyof typeof T.queries.exampleNotes, string][] = [
 	['time', pipeline('process_cpu', 'group by service_name', 'bin auto', 'rate', 'top 10 others')],
 ];
 
-// ---- answers --------------------
+// ---- responses --------------------
 
-type Shown = Omit<ViewProps, 'nonce'>;
+type Shown = Omit<ViewProps, 'nonce' | 'cover'>;
 
-function Flame({ answer, flame, query, view }: { answer: PipelineAnswer; flame: PipelineProfile['flame']; query: string; view: Shown }) {
+function Flame({ response, flame, query, view }: { response: PipelineResponse; flame: PipelineProfile['flame']; query: string; view: Shown }) {
 	const profile = useMemo(() => {
-		const whole: QueryAnswer = { ...answer, period: 0, stats: {}, flame };
-		return { answer: whole, tree: buildTree(mergeUnnamed(flame)) };
-	}, [answer, flame]);
+		const whole: QueryResponse = { ...response, period: 0, stats: {}, flame };
+		return { response: whole, tree: buildTree(mergeUnnamed(flame)) };
+	}, [response, flame]);
 	const { state, set, dark, narrow, names } = view;
 	const shape: ProfileView = narrow ? 'graph' : 'both';
 	return (
@@ -72,57 +74,57 @@ function Flame({ answer, flame, query, view }: { answer: PipelineAnswer; flame: 
 	);
 }
 
-function Comparison({ answer, view }: { answer: ComparisonAnswer; view: Shown }) {
+function Comparison({ response, view }: { response: ComparisonResponse; view: Shown }) {
 	const [value, setValue] = useState('');
-	const at = chosenValue(answer, value);
-	const chosen = answer.values[at];
+	const at = chosenValue(response, value);
+	const chosen = response.values[at];
 	return (
 		<>
 			<div class="console-values">
 				<select
 					class="select"
-					aria-label={T.queries.valueOf(answer.label)}
+					aria-label={T.queries.valueOf(response.label)}
 					value={chosen?.value ?? ''}
 					onChange={(event) => setValue(event.currentTarget.value)}
 				>
-					{answer.values.map((one) => (
+					{response.values.map((one) => (
 						<option key={one.value} value={one.value}>
-							{`${displayName(one.value, 80) || T.queries.none} – ${formatValue(one.total, answer.unit)}`}
+							{`${displayName(one.value, 80) || T.queries.none} – ${formatValue(one.total, response.unit)}`}
 						</option>
 					))}
 				</select>
-				<span class="hint">{T.queries.values(answer.values.length, answer.total_values)}</span>
+				<span class="hint">{T.queries.values(response.values.length, response.total_values)}</span>
 			</div>
-			{chosen && <Flame key={chosen.value} answer={answer} flame={chosen.flame} query="" view={view} />}
+			{chosen && <Flame key={chosen.value} response={response} flame={chosen.flame} query="" view={view} />}
 		</>
 	);
 }
 
-// A difference is asked for again as the table of what changed most.
-function Difference({ query, answer }: { query: string; answer: PipelineDiff }) {
-	const asked = useApi<TableAnswer>('pipeline', { q: pipeline(query, `top ${CHANGES}`), from: answer.from_ms, to: answer.to_ms }, 0);
+// A difference is requested again as the table of what changed most.
+function Difference({ query, response }: { query: string; response: PipelineDiff }) {
+	const resource = useApi<TableResponse>('pipeline', { q: pipeline(query, `top ${CHANGES}`), from: response.from_ms, to: response.to_ms }, 0);
 	return (
 		<>
 			<div class="console-note">
-				<span class="hint">{asked.error ? displayName(asked.error.message, 400) : T.queries.changes}</span>
-				{asked.data && <Downloads items={[{ ...CSV, make: () => tableCsv(asked.data!) }]} endMs={answer.to_ms} small />}
+				<span class="hint">{resource.error ? displayName(resource.error.message, 400) : T.queries.changes}</span>
+				{resource.data && <Downloads items={[{ ...CSV, make: () => tableCsv(resource.data!) }]} endMs={response.to_ms} small />}
 			</div>
-			{asked.data && <ResultTable answer={asked.data} />}
+			{resource.data && <ResultTable response={resource.data} />}
 		</>
 	);
 }
 
-function Result({ answer, query, view }: { answer: PipelineAnswer; query: string; view: Shown }) {
-	const chart = useMemo(() => (answer.kind === 'series' ? chartOf(answer, LINES) : null), [answer]);
-	switch (answer.kind) {
+function Result({ response, query, view }: { response: PipelineResponse; query: string; view: Shown }) {
+	const chart = useMemo(() => (response.kind === 'series' ? chartOf(response, LINES) : null), [response]);
+	switch (response.kind) {
 		case 'table':
-			return <ResultTable answer={answer} />;
+			return <ResultTable response={response} />;
 		case 'series':
 			return (
 				<Metrics
 					chart={chart!}
-					range={{ from: answer.from_ms, to: answer.to_ms }}
-					scale={scaleOf(answer.unit)}
+					range={{ from: response.from_ms, to: response.to_ms }}
+					scale={scaleOf(response.unit)}
 					stacked={view.state.chart === 'stacked'}
 					dark={view.dark}
 					selection={null}
@@ -130,15 +132,15 @@ function Result({ answer, query, view }: { answer: PipelineAnswer; query: string
 				/>
 			);
 		case 'flamegraph':
-			return <Flame answer={answer} flame={answer.flame} query={query} view={view} />;
+			return <Flame response={response} flame={response.flame} query={query} view={view} />;
 		case 'diff':
-			return <Difference answer={answer} query={query} />;
+			return <Difference response={response} query={query} />;
 		case 'comparison':
-			return <Comparison answer={answer} view={view} />;
+			return <Comparison response={response} view={view} />;
 	}
 }
 
-function tableCsv({ table: { columns, rows } }: TableAnswer): Blob {
+function tableCsv({ table: { columns, rows } }: TableResponse): Blob {
 	const text = (cell: Cell) => (typeof cell === 'boolean' ? String(cell) : cell);
 	return csvOf(
 		columns.map(({ name, unit }) => T.table.inUnit(name, unit)),
@@ -147,20 +149,20 @@ function tableCsv({ table: { columns, rows } }: TableAnswer): Blob {
 }
 
 // Flame graphs have tools of their own.
-function ResultFiles({ answer }: { answer: PipelineAnswer }) {
-	if (answer.kind !== 'table' && answer.kind !== 'series') return null;
-	const make = () => (answer.kind === 'table' ? tableCsv(answer) : csvOfChart(chartOf(answer, answer.series.length), scaleOf(answer.unit)));
-	return <Downloads items={[{ ...CSV, make }]} endMs={answer.to_ms} />;
+function ResultFiles({ response }: { response: PipelineResponse }) {
+	if (response.kind !== 'table' && response.kind !== 'series') return null;
+	const make = () => (response.kind === 'table' ? tableCsv(response) : csvOfChart(chartOf(response, response.series.length), scaleOf(response.unit)));
+	return <Downloads items={[{ ...CSV, make }]} endMs={response.to_ms} />;
 }
 
-function size(answer: PipelineAnswer): string {
-	if (answer.kind === 'table') return T.queries.rows(formatCount(answer.table.rows.length), formatCount(answer.table.total_rows));
-	if (answer.kind === 'series') return T.queries.series(Math.min(LINES, answer.series.length), answer.total_series);
+function size(response: PipelineResponse): string {
+	if (response.kind === 'table') return T.queries.rows(formatCount(response.table.rows.length), formatCount(response.table.total_rows));
+	if (response.kind === 'series') return T.queries.series(Math.min(LINES, response.series.length), response.total_series);
 	return '';
 }
 
-function Explain({ answer }: { answer: PipelineAnswer }) {
-	const { plan, read, times } = explainRows(answer);
+function Explain({ response }: { response: PipelineResponse }) {
+	const { plan, read, times } = explainRows(response);
 	return (
 		<div class="console-explain" data-testid="console-explain">
 			<section>
@@ -240,16 +242,16 @@ function Examples({ onPick }: { onPick: (query: string) => void }) {
 	);
 }
 
-export function Console({ state, set, nonce, dark, narrow, names }: ViewProps) {
+export function Console({ state, set, cover, nonce, dark, narrow, names }: ViewProps) {
 	const [draft, setDraft] = useState<{ of: string; text: string }>({ of: state.run, text: state.run });
 	const [again, setAgain] = useState(0);
 	const [stored, store] = useStored('wick-queries', '[]');
 	const history = useMemo(() => readHistory(stored), [stored]);
 	const text = draft.of === state.run ? draft.text : state.run;
 	const setText = (next: string) => setDraft({ of: state.run, text: next });
-	const asked = useApi<PipelineAnswer>(
-		state.run === '' ? null : 'pipeline',
-		{ q: state.run, from: state.from, to: state.to, explain: state.explain ? 1 : null, names: names.choice === 'short' ? 'short' : null },
+	const resource = useApi<PipelineResponse>(
+		state.run === '' || !cover.known ? null : 'pipeline',
+		{ q: state.run, from: cover.from, to: cover.to, explain: state.explain ? 1 : null, names: names.choice === 'short' ? 'short' : null },
 		nonce + again,
 	);
 	const run = (query: string) => {
@@ -260,10 +262,10 @@ export function Console({ state, set, nonce, dark, narrow, names }: ViewProps) {
 		if (wanted === state.run) setAgain(again + 1);
 		else set({ run: wanted, zoom: '', find: '', filter: '' });
 	};
-	const { data, error, loading } = asked;
+	const { data, error, loading } = resource;
 	const fault = error instanceof ApiError && error.status === 400 && text === state.run ? error.message : null;
 	// A server in trouble takes nothing away that is of the same query.
-	const keeps = error !== null && error.status !== 400 && !asked.stale && data !== null;
+	const keeps = error !== null && error.status !== 400 && !resource.stale && data !== null;
 	const view = { state, set, dark, narrow, names };
 	return (
 		<section class="console profile" aria-label={T.queries.title} aria-busy={loading} data-testid="console">
@@ -298,7 +300,7 @@ export function Console({ state, set, nonce, dark, narrow, names }: ViewProps) {
 						{loading ? T.queries.running : data && !error ? size(data) : ''}
 						{data?.partial && !error && ` ${T.queries.partial} ${displayName(data.why ?? '', 200)}`}
 					</span>
-					{data && !error && <ResultFiles answer={data} />}
+					{data && !error && <ResultFiles response={data} />}
 				</div>
 			</div>
 			{error && fault === null && (
@@ -308,9 +310,9 @@ export function Console({ state, set, nonce, dark, narrow, names }: ViewProps) {
 			)}
 			{state.run === '' && <Examples onPick={(query) => run(query)} />}
 			{state.run !== '' && data && (!error || keeps) && (
-				<div class={asked.stale ? 'console-result stale' : 'console-result'} data-testid="console-result">
-					{data.explain && <Explain answer={data} />}
-					<Result answer={data} query={state.run} view={view} />
+				<div class={resource.stale ? 'console-result stale' : 'console-result'} data-testid="console-result">
+					{data.explain && <Explain response={data} />}
+					<Result response={data} query={state.run} view={view} />
 				</div>
 			)}
 		</section>

@@ -39,19 +39,19 @@ export function DownloadFile({ file, name, type, textOf }: Props) {
 	const convert = async (to: string, extension: string) => {
 		abort.current?.abort();
 		const own = (abort.current = new AbortController());
-		const tell = (next: string, why = '') => {
+		const report = (next: string, why = '') => {
 			if (own.signal.aborted) return;
 			setText(next);
 			setFault(why);
 		};
 		try {
 			const url = apiUrl('convert', { to, name: shortenName(name), sample_type: type });
-			const { body, type: content } = await sendFile(file, url, (stage) => tell(textOf(stage)), own.signal);
+			const { body, type: content } = await sendFile(file, url, (stage) => report(textOf(stage)), own.signal);
 			if (own.signal.aborted) return;
 			saveAs(new Blob([body], { type: content }), extension, stemOf(name));
-			tell('');
+			report('');
 		} catch (error) {
-			tell('', error instanceof Error ? error.message : String(error));
+			report('', error instanceof Error ? error.message : String(error));
 		}
 	};
 	const items = FORMATS.map((format) => ({ ...format, run: () => void convert(format.id, format.extension) }));

@@ -5,7 +5,7 @@ import { shortenName } from '../api/send';
 import { UNTOUCHED, type PageState } from '../state/page';
 import type { SetState } from '../ui/hooks';
 import type { OnFiles } from './open';
-import { addFile, isOpened } from './opened';
+import { addFile, hasLocalFile } from './local_files';
 
 /**
  * onFiles opens the first of the files. Where the page asks for the very file again, it becomes that one, with all that the URL says of
@@ -15,7 +15,7 @@ export function useFiles(state: PageState, set: SetState): { onFiles: OnFiles; d
 	const count = useRef({ id: '', files: 0 });
 	const onFiles: OnFiles = (files) => {
 		const name = shortenName(files[0].name);
-		const again = state.view === 'file' && state.name === name && !isOpened(state.id);
+		const again = state.view === 'file' && state.name === name && !hasLocalFile(state.id);
 		const id = addFile(files[0]);
 		count.current = { id, files: files.length };
 		if (again) set({ id }, 'replace');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that was opened in the page: how it fares on its way, and then the same that a page in a file shows of it.
+// A file that was opened on the page: its transfer to the server, and then the view of a file.
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import type { Stage } from '../api/send';
@@ -16,7 +16,7 @@ import { Notice } from '../ui/notices';
 import { DownloadFile } from './download';
 import { useTimeFragment } from './fragment';
 import { OpenFile, type OnFiles } from './open';
-import { cancelSending, startSending, useOpened, type Opened } from './opened';
+import { cancelSending, startSending, useLocalFile, type LocalFile } from './local_files';
 
 const shown = (name: string): string => displayName(name, 80);
 
@@ -45,11 +45,11 @@ function Progress({ name, stage }: { name: string; stage: Stage }) {
 	);
 }
 
-function Failed({ opened, onFiles }: { opened: Opened; onFiles: OnFiles }) {
-	const { id, name, fault } = opened;
+function Failed({ file, onFiles }: { file: LocalFile; onFiles: OnFiles }) {
+	const { id, name, fault } = file;
 	return (
 		<Notice title={(fault === null ? T.files.cancelled : T.files.failed)(shown(name))} testId="file-fault">
-			<p>{fault === null ? T.files.cancelledHow : fault === T.fault.noAnswer ? T.files.offlineHow(location.host) : <code>{displayName(fault)}</code>}</p>
+			<p>{fault === null ? T.files.cancelledHow : fault === T.fault.noResponse ? T.files.offlineHow(location.host) : <code>{displayName(fault)}</code>}</p>
 			<div class="buttons">
 				<button type="button" class="button primary" data-testid="file-retry" onClick={() => startSending(id)}>
 					{T.files.retry}
@@ -115,12 +115,12 @@ export function ShownFile({ id, view, state, set, dark, narrow, head, tools }: S
 
 /** onFiles: of the file that is to be shown in place of this one. dropped: how many files came with it. */
 export function FileView({ state, set, dark, narrow, onFiles, dropped }: FileProps & { onFiles: OnFiles; dropped: number }) {
-	const opened = useOpened(state.id);
-	const idle = opened !== null && !opened.view && !opened.stage && !opened.cancelled && opened.fault === null;
+	const local = useLocalFile(state.id);
+	const idle = local !== null && !local.view && !local.stage && !local.cancelled && local.fault === null;
 	useEffect(() => {
 		if (idle) startSending(state.id); // what was made of it is not kept any more
 	}, [idle, state.id]);
-	if (!opened)
+	if (!local)
 		return (
 			<Notice title={state.name ? T.files.gone(shown(state.name)) : T.files.title} testId="file-none">
 				<p>{state.name ? T.files.goneHow : T.files.none}</p>
@@ -129,24 +129,24 @@ export function FileView({ state, set, dark, narrow, onFiles, dropped }: FilePro
 				</OpenFile>
 			</Notice>
 		);
-	if (opened.view)
+	if (local.view)
 		return (
 			<ShownFile
-				key={opened.id}
-				id={opened.id}
-				view={opened.view}
+				key={local.id}
+				id={local.id}
+				view={local.view}
 				state={state}
 				set={set}
 				dark={dark}
 				narrow={narrow}
 				tools={(type) => (
 					<>
-						<DownloadFile file={opened.file} name={opened.name} type={type} textOf={stageText} />
+						<DownloadFile file={local.file} name={local.name} type={type} textOf={stageText} />
 						<ShareButton
-							keep={async (title, tell, signal) => [
-								await keepFile(opened.file, title, formatPicture(state, location.hash), (stage) => tell(stageText(stage)), signal),
+							keep={async (title, onProgress, signal) => [
+								await keepFile(local.file, title, formatPicture(state, location.hash), (stage) => onProgress(stageText(stage)), signal),
 							]}
-							title={displayName(opened.name, 120)}
+							title={displayName(local.name, 120)}
 							isFile
 						/>
 					</>
@@ -154,9 +154,9 @@ export function FileView({ state, set, dark, narrow, onFiles, dropped }: FilePro
 				head={
 					<>
 						<h2 class="bar-title" data-testid="file-title">
-							<bdi>{displayName(opened.name, 120)}</bdi>
+							<bdi>{displayName(local.name, 120)}</bdi>
 						</h2>
-						<span class="hint">{T.files.format(opened.view.format, formatBytes(opened.file.size))}</span>
+						<span class="hint">{T.files.format(local.view.format, formatBytes(local.file.size))}</span>
 						{dropped > 1 && (
 							<span class="hint" role="status" data-testid="only-first">
 								{T.files.onlyFirst(dropped)}
@@ -166,9 +166,9 @@ export function FileView({ state, set, dark, narrow, onFiles, dropped }: FilePro
 				}
 			/>
 		);
-	return opened.stage || idle ? (
-		<Progress name={opened.name} stage={opened.stage ?? { at: 'sending', done: 0, of: 0 }} />
+	return local.stage || idle ? (
+		<Progress name={local.name} stage={local.stage ?? { at: 'sending', done: 0, of: 0 }} />
 	) : (
-		<Failed opened={opened} onFiles={onFiles} />
+		<Failed file={local} onFiles={onFiles} />
 	);
 }

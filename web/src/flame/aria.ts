@@ -2,7 +2,7 @@
 /*
  * What of the tree is in the document, beside the canvas, for screen readers: the way from the root to the frame with the focus, that
  * frame's siblings, and what it calls. A bounded part of each: nobody listens to 10,000 items, and a stack may be as deep.
- * Places among siblings are those of the whole tree, so that what is left out is told.
+ * Places among siblings are those of the whole tree, so that a screen reader reports what is left out.
  */
 import { ancestors, firstChild, nextSibling, type Tree } from '../tree/tree';
 

@@ -40,7 +40,7 @@ export class FlameCanvas {
 	private range: [number, number] = [0, 0]; // what is in view, on its way to target
 	private target: [number, number] = [0, 0];
 	private moving = false; // by wheel, pointer or fingers; the zoom follows when they rest
-	/** Told whenever what is in view has changed. */
+	/** Called whenever what is in view has changed. */
 	onRange: ((from: number, to: number) => void) | null = null;
 	private departed: { at: number; range: [number, number] } | null = null;
 	private width = 0;
@@ -59,7 +59,7 @@ export class FlameCanvas {
 		if ('fontKerning' in this.context) this.context.fontKerning = 'none';
 	}
 
-	/** What is told to it from then on draws nothing: parts that go at the same time may still do so. */
+	/** Calls from then on draw nothing: parts that go at the same time may still do so. */
 	destroy(): void {
 		cancelAnimationFrame(this.frame);
 		this.destroyed = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is pointed at or chosen in the table or the graph, told to the other one. Not part of the page's state: it changes with every
+ * What is pointed at or chosen in the table or the graph; the other one is notified. Not part of the page's state: it changes with every
  * move of the pointer, and only those who listen draw anew.
  */
 import type { Row } from '../model/rows';
@@ -10,24 +10,24 @@ import type { Tree } from '../tree/tree';
 export type Target = Partial<Pick<Row, 'name' | 'file' | 'binary'>>;
 export type Place = 'graph' | 'table';
 
-export interface Told {
+export interface PointedChange {
 	target: Target | null; // null = nothing any more
 	from: Place;
 	chosen: boolean; // by a click or the keyboard; otherwise pointed at
 }
 
 export class Pointed {
-	private readonly listeners = new Set<(told: Told) => void>();
+	private readonly listeners = new Set<(change: PointedChange) => void>();
 	private last: Target | null = null;
 
-	tell(target: Target | null, from: Place, chosen = false): void {
+	notify(target: Target | null, from: Place, chosen = false): void {
 		if (target === null && this.last === null) return;
 		this.last = target;
 		for (const listener of this.listeners) listener({ target, from, chosen });
 	}
 
 	/** Returns what ends it. */
-	listen(listener: (told: Told) => void): () => void {
+	listen(listener: (change: PointedChange) => void): () => void {
 		this.listeners.add(listener);
 		return () => this.listeners.delete(listener);
 	}

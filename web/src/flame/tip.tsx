@@ -70,7 +70,7 @@ function Figures({ rows, ...of }: OfProps & { rows: { label: string; value: numb
 	);
 }
 
-// Between which shares of all the true one is, as far as that can be told from so many samples.
+// Between which shares of all the true one is, as far as so many samples allow.
 function Interval({ value, facts }: { value: number; facts: TipFacts }) {
 	const interval = shareInterval(value, facts.whole, facts.period);
 	if (!interval) return null;
@@ -141,8 +141,8 @@ function FrameTip({ tree, node, facts, view }: { tree: Tree; node: number; facts
 	);
 }
 
-/** told: what is told, where that is something else. */
-export function Tooltip({ tree, hover, facts, view, told }: { tree: Tree; hover: Hover; facts: TipFacts; view: Zoom; told?: ComponentChildren }) {
+/** content: replaces the figures. */
+export function Tooltip({ tree, hover, facts, view, content }: { tree: Tree; hover: Hover; facts: TipFacts; view: Zoom; content?: ComponentChildren }) {
 	const ref = useRef<HTMLDivElement>(null);
 	useLayoutEffect(() => {
 		const tip = ref.current!;
@@ -154,7 +154,7 @@ export function Tooltip({ tree, hover, facts, view, told }: { tree: Tree; hover:
 	});
 	return (
 		<div class="tip" ref={ref} role="presentation">
-			{told ??
+			{content ??
 				(hover.box.tail ? (
 					<TailTip tree={tree} first={hover.box.node} facts={facts} view={view} />
 				) : (

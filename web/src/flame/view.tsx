@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flame graph as a part of the page: pointer and keys, what a screen reader is told.
+// The flame graph as a part of the page: pointer and keys, labels for screen readers.
 import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { displayName, formatShare } from '../base/format';
@@ -50,12 +50,12 @@ export interface FlameViewProps {
 	facts?: TipFacts; // of shares; those of the tree itself if nothing is said
 	onRest?: (node: number) => void; // opens what was left out as too small; else it fills the width
 	onKey?: (event: KeyboardEvent, node: number) => boolean; // of keys that are not the view's own; false if nothing
-	// Of graphs that compare: other colours, what is told of a frame, and two graphs that point at the same.
+	// Of graphs that compare: other colours, tooltips, and two graphs that point at the same.
 	paint?: FlameProps['paint'];
 	linked?: number;
 	onHover?: (node: number) => void; // -1 = none
 	tip?: (box: Box) => ComponentChildren;
-	told?: (node: number) => string; // to a screen reader
+	labelOf?: (node: number) => string; // for screen readers
 	name?: string; // among several graphs
 	onPick?: (node: number) => void; // what choosing a frame does, instead of zooming to it
 	pointed?: Pointed; // shared with the table
@@ -117,13 +117,13 @@ function targetOf(tree: Tree, node: number): Target | null {
 	return { name: tree.strings[tree.name[node]], file: tree.strings[tree.file[node]], binary: tree.strings[tree.binary[node]] };
 }
 
-// What the table points at is marked here, what is pointed at or has the focus here is told to the table.
+// What the table points at is marked here, the table is notified of what is pointed at or has the focus here.
 function usePointed({ tree, pointed, picture }: FlameViewProps, view: { current: FlameCanvas | null }, hover: Hover | null, focused: number): void {
 	const hovered = hover && !hover.box.tail ? hover.box.node : -1;
-	useEffect(() => pointed?.listen((told) => told.from === 'table' && view.current?.point(told.target)), [pointed, view]);
-	useEffect(() => pointed?.tell(targetOf(tree, hovered), 'graph'), [pointed, tree, hovered]);
+	useEffect(() => pointed?.listen((change) => change.from === 'table' && view.current?.point(change.target)), [pointed, view]);
+	useEffect(() => pointed?.notify(targetOf(tree, hovered), 'graph'), [pointed, tree, hovered]);
 	useEffect(() => {
-		if (focused > 0) pointed?.tell(targetOf(tree, focused), 'graph', true);
+		if (focused > 0) pointed?.notify(targetOf(tree, focused), 'graph', true);
 	}, [pointed, tree, focused]);
 	useLayoutEffect(() => {
 		if (!picture) return undefined;
@@ -163,7 +163,7 @@ function neighbour(tree: Tree, node: number, key: string, flip: boolean): number
 	}
 }
 
-// The keyboard's frame, by its path, so that the next answer's tree has it again.
+// The keyboard's frame, by its path, so that the next response's tree has it again.
 function useFocus(tree: Tree): [number, (node: number) => void] {
 	const [focus, setFocus] = useState<{ tree: Tree; node: number; keys: string[] } | null>(null);
 	const set = useCallback((node: number) => setFocus(node < 0 ? null : { tree, node, keys: pathKeys(tree, node) }), [tree]);
@@ -307,7 +307,7 @@ function keys(input: Input, at: number, onRest: () => void): Does<'graph'> {
 const itemId = (graph: string, node: number) => `${graph}-item-${node}`;
 
 // The tree around the focus for screen readers; on the screen it is the canvas.
-function AriaTree({ tree, node, graph, told }: { tree: Tree; node: number; graph: string; told: (node: number) => string }) {
+function AriaTree({ tree, node, graph, labelOf }: { tree: Tree; node: number; graph: string; labelOf: (node: number) => string }) {
 	const items = useMemo(() => ariaItems(tree, node), [tree, node]);
 	return (
 		<div class="unseen" role="group">
@@ -322,7 +322,7 @@ function AriaTree({ tree, node, graph, told }: { tree: Tree; node: number; graph
 					aria-expanded={item.opens === null ? undefined : item.opens}
 					aria-selected={item.node === node}
 				>
-					{told(item.node)}
+					{labelOf(item.node)}
 				</div>
 			))}
 		</div>
@@ -371,7 +371,7 @@ export function FlameView(props: FlameViewProps) {
 		paint,
 		linked,
 		tip,
-		told,
+		labelOf,
 		name = 'flame',
 		label = T.flame.label,
 	} = props;
@@ -420,9 +420,9 @@ export function FlameView(props: FlameViewProps) {
 				<div ref={spacer} class="flame-spacer">
 					<canvas ref={canvas} aria-hidden="true" />
 				</div>
-				<AriaTree tree={tree} node={at} graph={graph} told={told ?? ((node) => describe(tree, node, facts.turned))} />
+				<AriaTree tree={tree} node={at} graph={graph} labelOf={labelOf ?? ((node) => describe(tree, node, facts.turned))} />
 			</div>
-			{hover && <Tooltip tree={tree} hover={hover} facts={facts} view={zoom} told={tip?.(hover.box)} />}
+			{hover && <Tooltip tree={tree} hover={hover} facts={facts} view={zoom} content={tip?.(hover.box)} />}
 		</>
 	);
 }

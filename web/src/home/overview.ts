@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the start page makes of answers: rows of what costs most now, with the same length of time a day and a week before beside
+ * What the start page makes of responses: rows of what costs most now, with the same length of time a day and a week before beside
  * them, and what changed most. Pure; the questions are in view.tsx.
  */
-import type { Series, SeriesAnswer, TableAnswer } from '../api/answers';
+import type { Series, SeriesResponse, TableResponse } from '../api/responses';
 
 /**
  * For how long, in ms, there can be data within a range: what came in before `oldest`, the beginning of all data (0 = unknown), would
@@ -24,7 +24,7 @@ export interface CostRow {
 }
 
 /** Sums by the first column of a table; null where the whole table has nothing: there is no data of that time. */
-export function sumsOf(table: TableAnswer | null): Map<string, number> | null {
+export function sumsOf(table: TableResponse | null): Map<string, number> | null {
 	if (!table || table.table.rows.length === 0) return null;
 	const at = table.table.columns.findIndex((column) => column.name === 'value');
 	const sums = new Map<string, number>();
@@ -42,8 +42,8 @@ export function totalOf(sums: Map<string, number> | null): number | null {
 	return total;
 }
 
-function trendOf(row: Series, answer: SeriesAnswer, filled: Set<number>): (number | null)[] {
-	const { step_ms: step, from_ms: from, to_ms: to } = answer;
+function trendOf(row: Series, response: SeriesResponse, filled: Set<number>): (number | null)[] {
+	const { step_ms: step, from_ms: from, to_ms: to } = response;
 	if (!(step > 0) || !(to > from)) return [];
 	const values = new Map(row.points);
 	const first = Math.ceil(from / step) * step;
@@ -61,13 +61,13 @@ function trendOf(row: Series, answer: SeriesAnswer, filled: Set<number>): (numbe
 export function costRows(
 	now: Map<string, number>,
 	most: number,
-	series: { answer: SeriesAnswer; label: string } | null,
+	series: { response: SeriesResponse; label: string } | null,
 	day: Map<string, number> | null,
 	week: Map<string, number> | null,
 ): CostRow[] {
 	const total = totalOf(now) ?? 0;
-	const listed = series?.answer.series.filter((row) => !row.others) ?? [];
-	const filled = new Set(series?.answer.series.flatMap((row) => row.points.map(([at]) => at)));
+	const listed = series?.response.series.filter((row) => !row.others) ?? [];
+	const filled = new Set(series?.response.series.flatMap((row) => row.points.map(([at]) => at)));
 	const courses = new Map(listed.map((row) => [row.labels[series!.label] ?? '', row]));
 	return [...now]
 		.sort((a, b) => b[1] - a[1])
@@ -80,7 +80,7 @@ export function costRows(
 				share: total > 0 ? value / total : 0,
 				day: day ? (day.get(key) ?? 0) : null,
 				week: week ? (week.get(key) ?? 0) : null,
-				trend: course ? trendOf(course, series!.answer, filled) : [],
+				trend: course ? trendOf(course, series!.response, filled) : [],
 			};
 		});
 }
@@ -125,9 +125,9 @@ export interface Mover {
 }
 
 /** The rows of a table of differences by function. */
-export function moversOf(answer: TableAnswer | null): Mover[] {
-	if (!answer) return [];
-	const { columns, rows } = answer.table;
+export function moversOf(response: TableResponse | null): Mover[] {
+	if (!response) return [];
+	const { columns, rows } = response.table;
 	const at = (name: string) => columns.findIndex((column) => column.name === name);
 	const [fn, file, binary, base, self, state] = ['function', 'file', 'binary', 'base_self', 'self', 'state'].map(at);
 	if ([fn, base, self].some((i) => i < 0)) return [];

@@ -6,7 +6,7 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import type { LabelsAnswer, SeriesAnswer, StatusAnswer, TableAnswer, TypesAnswer } from '../api/answers';
+import type { LabelsResponse, SeriesResponse, StatusResponse, TableResponse, TypesResponse } from '../api/responses';
 import type { ApiError } from '../api/client';
 import {
 	displayName,
@@ -21,17 +21,21 @@ import {
 	type Scale,
 } from '../base/format';
 import * as T from '../base/texts';
-import { breakdown, defaultType } from '../query/asked';
+import { breakdown, defaultType, type Profile } from '../query/requests';
 import { compareBefore } from '../query/choice';
+import type { Cover } from '../query/cover';
 import { pipeline } from '../query/pipeline';
 import { formatSelector, quote } from '../query/selector';
 import { parseTime, UNTOUCHED, type PageState } from '../state/page';
+import { fleetSums, lostShareOf, type AgentsResponse } from '../model/health';
+import { hasSome } from '../ui/columns';
 import { useApi, type Resource, type SetState } from '../ui/hooks';
 import { ErrorBanner, ErrorPanel, errorTitle, NoDataYet } from '../ui/notices';
+import { HomeGraph } from './graph';
 import { changeOf, costRows, coveredMs, moversOf, sparkline, sumsOf, totalOf, type Change, type CostRow, type Mover } from './overview';
 
 const ROWS = 12;
-const MANY = 1000; // rows whose earlier cost is asked for
+const MANY = 1000; // rows whose earlier cost is requested
 const POINTS = 48;
 const DAY_MS = 86400e3;
 
@@ -40,26 +44,29 @@ const SERVICES = ['service_name', 'process_executable_name', 'job', 'host_name']
 export interface HomeProps {
 	state: PageState;
 	set: SetState;
-	types: Resource<TypesAnswer>;
-	status: Resource<StatusAnswer>;
+	types: Resource<TypesResponse>;
+	cover: Cover;
+	profile: Resource<Profile>; // of everything
+	dark: boolean;
+	status: Resource<StatusResponse>;
 	nonce: number;
 	onRetry: () => void;
 	children?: ComponentChildren; // behind all else
 }
 
-// ---- what to ask --------------------
+// ---- requests --------------------
 
-interface Asked {
+interface Requests {
 	type: string;
 	labels: string[];
 	by: string;
-	costs: Resource<TableAnswer>;
-	series: Resource<SeriesAnswer>;
-	day: Resource<TableAnswer>;
-	week: Resource<TableAnswer>;
-	binaries: Resource<TableAnswer>;
-	movers: Resource<TableAnswer>;
-	own: Resource<TableAnswer>;
+	costs: Resource<TableResponse>;
+	series: Resource<SeriesResponse>;
+	day: Resource<TableResponse>;
+	week: Resource<TableResponse>;
+	binaries: Resource<TableResponse>;
+	movers: Resource<TableResponse>;
+	own: Resource<AgentsResponse>; // what agents say of their cost
 	error: ApiError | null;
 }
 
@@ -68,29 +75,29 @@ function stepFor(lengthMs: number): string {
 	return `${Math.max(20, Math.ceil(lengthMs / POINTS / 10_000) * 10)}s`;
 }
 
-function useOverview(state: PageState, types: Resource<TypesAnswer>, nonce: number, since: number): Asked {
-	const { from, to } = state;
+function useOverview(state: PageState, types: Resource<TypesResponse>, cover: Cover, nonce: number, since: number): Requests {
+	const { from, to } = cover;
 	const type = defaultType(types.data?.types.map((t) => t.name) ?? []);
-	const labels = useApi<LabelsAnswer>(type ? 'labels' : null, { query: type, from, to }, nonce);
+	const labels = useApi<LabelsResponse>(type && cover.known ? 'labels' : null, { query: type, from, to }, nonce);
 	const names = labels.data?.labels.map((l) => l.name) ?? [];
 	const by = breakdown(state.by, names, SERVICES);
-	const ready = type !== '' && names.length > 0;
+	const ready = type !== '' && cover.known && names.length > 0;
 	const now = Date.now();
 	const length = (parseTime(to, now) ?? now) - (parseTime(from, now) ?? now - 3600e3);
 	const sums = { q: pipeline(type, `group by ${by}`, 'sum', 'sort by value desc', `limit ${MANY}`) };
-	const costs = useApi<TableAnswer>(ready ? 'pipeline' : null, { ...sums, from, to }, nonce);
-	// What else is asked goes by what the server took the range for: the earlier ones are as long, to the millisecond.
+	const costs = useApi<TableResponse>(ready ? 'pipeline' : null, { ...sums, from, to }, nonce);
+	// Other requests use the range as the server understood it: the earlier ones are as long, to the millisecond.
 	const range = costs.data && !costs.stale ? costs.data : null;
-	const ask = (path: string) => (ready && range ? path : null);
+	const whenReady = (path: string) => (ready && range ? path : null);
 	const before = (ms: number) => (range ? { ...sums, from: range.from_ms - ms, to: range.to_ms - ms } : {});
-	const day = useApi<TableAnswer>(ask('pipeline'), before(DAY_MS), nonce);
-	const week = useApi<TableAnswer>(ask('pipeline'), before(7 * DAY_MS), nonce);
-	const series = useApi<SeriesAnswer>(ready ? 'series' : null, { query: type, from, to, step: stepFor(length), by, limit: ROWS, others: 1 }, nonce);
+	const day = useApi<TableResponse>(whenReady('pipeline'), before(DAY_MS), nonce);
+	const week = useApi<TableResponse>(whenReady('pipeline'), before(7 * DAY_MS), nonce);
+	const series = useApi<SeriesResponse>(ready ? 'series' : null, { query: type, from, to, step: stepFor(length), by, limit: ROWS, others: 1 }, nonce);
 	const span = range ? { from: range.from_ms, to: range.to_ms } : {};
-	const binaries = useApi<TableAnswer>(ask('pipeline'), { q: pipeline(type, `top ${ROWS} self by binary`), ...span }, nonce);
+	const binaries = useApi<TableResponse>(whenReady('pipeline'), { q: pipeline(type, `top ${ROWS} self by binary`), ...span }, nonce);
 	const shift = since === DAY_MS ? '1d' : '7d';
-	const movers = useApi<TableAnswer>(ask('pipeline'), { q: pipeline(type, `diff (shift ${shift})`, `top ${ROWS}`), ...span }, nonce);
-	const own = useApi<TableAnswer>(ask('pipeline'), { q: pipeline(`${type}{process_executable_name="wick"}`, 'sum'), ...span }, nonce);
+	const movers = useApi<TableResponse>(whenReady('pipeline'), { q: pipeline(type, `diff (shift ${shift})`, `top ${ROWS}`), ...span }, nonce);
+	const own = useApi<AgentsResponse>('agents', {}, nonce);
 	return {
 		type,
 		labels: names,
@@ -213,11 +220,15 @@ function ChangeLink({ name, time, change, absent, onCompare }: { name: string; t
 	);
 }
 
+// A dash is for a time that has no data at all; what cost nothing then is new, or gone.
+const isMeasured = (then: 'day' | 'week') => (row: CostRow) => row[then] !== null;
+
 function CostTable({ rows, scale, heads, name, onRow, onChange, full }: CostProps) {
 	const changed = (row: CostRow, before: string, then: number | null, time: string, absent: string) => (
 		<ChangeLink name={name(row.key)} time={time} change={changeOf(row.value, then)} absent={absent} onCompare={() => onChange?.(row.key, before)} />
 	);
 	const largest = Math.max(...rows.map((row) => row.value), 1);
+	const has = { trend: hasSome(rows, ({ trend }) => sparkline(trend, 1, 1)), day: hasSome(rows, isMeasured('day')), week: hasSome(rows, isMeasured('week')) };
 	return (
 		<table class="home-table">
 			<thead>
@@ -231,17 +242,24 @@ function CostTable({ rows, scale, heads, name, onRow, onChange, full }: CostProp
 					</th>
 					{full && (
 						<>
-							<th scope="col" class="home-wide">
-								{T.home.trend}
-							</th>
-							<th scope="col" class="num">
-								{T.home.day}
-							</th>
-							<th scope="col" class="num">
-								{T.home.week}
-							</th>
+							{has.trend && (
+								<th scope="col" class="home-wide">
+									{T.home.trend}
+								</th>
+							)}
+							{has.day && (
+								<th scope="col" class="num">
+									{T.home.day}
+								</th>
+							)}
+							{has.week && (
+								<th scope="col" class="num">
+									{T.home.week}
+								</th>
+							)}
 						</>
 					)}
+					<th class="home-fill" aria-hidden="true" />
 				</tr>
 			</thead>
 			<tbody>
@@ -267,13 +285,16 @@ function CostTable({ rows, scale, heads, name, onRow, onChange, full }: CostProp
 						</td>
 						{full && (
 							<>
-								<td class="home-wide">
-									<Trend values={row.trend} />
-								</td>
-								<td class="num">{changed(row, '1d', row.day, T.home.yesterday, T.home.noDay)}</td>
-								<td class="num">{changed(row, '7d', row.week, T.home.lastWeek, T.home.noWeek)}</td>
+								{has.trend && (
+									<td class="home-wide">
+										<Trend values={row.trend} />
+									</td>
+								)}
+								{has.day && <td class="num">{changed(row, '1d', row.day, T.home.yesterday, T.home.noDay)}</td>}
+								{has.week && <td class="num">{changed(row, '7d', row.week, T.home.lastWeek, T.home.noWeek)}</td>}
 							</>
 						)}
+						<td class="home-fill" aria-hidden="true" />
 					</tr>
 				))}
 			</tbody>
@@ -304,6 +325,7 @@ function Movers({ rows, unit, time, onRow, onChange }: MoversProps) {
 					<th scope="col" class="num">
 						{T.home.change}
 					</th>
+					<th class="home-fill" aria-hidden="true" />
 				</tr>
 			</thead>
 			<tbody>
@@ -336,6 +358,7 @@ function Movers({ rows, unit, time, onRow, onChange }: MoversProps) {
 								onCompare={() => onChange(row)}
 							/>
 						</td>
+						<td class="home-fill" aria-hidden="true" />
 					</tr>
 				))}
 			</tbody>
@@ -346,33 +369,45 @@ function Movers({ rows, unit, time, onRow, onChange }: MoversProps) {
 // ---- the page --------------------
 
 interface CardsProps {
-	asked: Asked;
+	requests: Requests;
 	total: number;
 	scale: Scale;
-	status: StatusAnswer | null;
+	length: number; // ms of the range that have data
+	status: StatusResponse | null;
 }
 
-function Cards({ asked, total, scale, status }: CardsProps) {
-	const { costs, day, week, own } = asked;
-	const answer = costs.data!;
+function Cards({ requests, total, scale, length, status }: CardsProps) {
+	const { costs, day, week, own } = requests;
+	const response = costs.data!;
 	const shown = (value: number) => scale.format(scale.of(value));
 	const [sumsDay, sumsWeek] = [sumsOf(day.data), sumsOf(week.data)];
-	const ownRow = own.data?.table.rows[0];
-	const ownSum = ownRow ? Number(ownRow[own.data!.table.columns.findIndex((c) => c.name === 'value')]) || 0 : 0;
+	// What agents say that they cost, as the status shows it: samples cannot tell an agent from other programs called wick.
+	const fleet = fleetSums(own.data?.agents ?? []);
+	const ownCores = fleet.costPpm / 1e6;
+	const ownShare = total > 0 ? formatShare(ownCores, scale.of(total)) : '–';
 	const agent = status?.agent;
-	const lost = agent ? agent.samples_lost / Math.max(1, agent.samples_taken + agent.samples_lost) : 0;
+	const lost = agent ? lostShareOf(agent) : 0;
 	return (
 		<dl class="home-cards" data-testid="home-cards">
 			<Card title={scale.cores ? T.home.cpuCores : scale.name} value={shown(total)}>
-				<ChangeText change={changeOf(total, totalOf(sumsDay))} absent={T.home.noDay} /> {T.home.sinceDay}
-				{' · '}
-				<ChangeText change={changeOf(total, totalOf(sumsWeek))} absent={T.home.noWeek} /> {T.home.sinceWeek}
+				{sumsDay && (
+					<>
+						<ChangeText change={changeOf(total, totalOf(sumsDay))} absent={T.home.noDay} /> {T.home.sinceDay}
+					</>
+				)}
+				{sumsDay && sumsWeek && ' · '}
+				{sumsWeek && (
+					<>
+						<ChangeText change={changeOf(total, totalOf(sumsWeek))} absent={T.home.noWeek} /> {T.home.sinceWeek}
+					</>
+				)}
+				{!sumsDay && !sumsWeek && T.home.average(formatDuration(length))}
 			</Card>
-			<Card title={labelPlural(asked.by)} value={formatCount(answer.table.total_rows)}>
+			<Card title={labelPlural(requests.by)} value={formatCount(response.table.total_rows)}>
 				{T.home.inRange}
 			</Card>
-			<Card title={T.home.ownCost} value={ownSum > 0 ? formatShare(ownSum, total) : '–'}>
-				{ownSum > 0 ? T.home.ownCores(shown(ownSum)) : T.home.ownUnknown}
+			<Card title={T.home.ownCost} value={fleet.reporting > 0 && scale.cores ? ownShare : '–'}>
+				{fleet.reporting > 0 ? T.home.ownCores((ownCores * 100).toFixed(ownCores < 0.1 ? 2 : 0), fleet.reporting) : T.home.ownUnknown}
 			</Card>
 			{agent && (
 				<Card title={T.home.lost} value={formatShare(lost, 1)}>
@@ -412,27 +447,28 @@ function SinceSwitch({ since, onSince }: { since: number; onSince: (ms: number) 
 	);
 }
 
-function binaryRows(answer: TableAnswer | null, total: number): CostRow[] {
-	if (!answer) return [];
-	const at = (name: string) => answer.table.columns.findIndex((column) => column.name === name);
+function binaryRows(response: TableResponse | null, total: number): CostRow[] {
+	if (!response) return [];
+	const at = (name: string) => response.table.columns.findIndex((column) => column.name === name);
 	const [name, self] = [at('binary'), at('self')];
-	return answer.table.rows.map((row) => {
+	return response.table.rows.map((row) => {
 		const value = Number(row[self]) || 0;
 		return { key: String(row[name] ?? ''), value, share: value / Math.max(1, total), day: null, week: null, trend: [] };
 	});
 }
 
-export function Home({ state, set, types, status, nonce, onRetry, children }: HomeProps) {
+export function Home({ state, set, types, cover, profile, dark, status, nonce, onRetry, children }: HomeProps) {
 	const [since, setSince] = useState(DAY_MS);
-	const asked = useOverview(state, types, nonce, since);
-	const { costs, series, day, week, binaries, movers, by, type } = asked;
-	const answer = costs.data;
-	const total = totalOf(sumsOf(answer)) ?? 0;
+	const requests = useOverview(state, types, cover, nonce, since);
+	const { costs, series, day, week, binaries, movers, by, type } = requests;
+	const response = costs.data;
+	const total = totalOf(sumsOf(response)) ?? 0;
 	const rows = useMemo(
-		() => costRows(sumsOf(answer) ?? new Map<string, number>(), ROWS, series.data && { answer: series.data, label: by }, sumsOf(day.data), sumsOf(week.data)),
-		[answer, series.data, by, day.data, week.data],
+		() =>
+			costRows(sumsOf(response) ?? new Map<string, number>(), ROWS, series.data && { response: series.data, label: by }, sumsOf(day.data), sumsOf(week.data)),
+		[response, series.data, by, day.data, week.data],
 	);
-	if (asked.error && !answer) return <ErrorPanel error={asked.error} onRetry={onRetry} />;
+	if (requests.error && !response) return <ErrorPanel error={requests.error} onRetry={onRetry} />;
 	if (types.data && type === '')
 		return (
 			<div class="home-empty">
@@ -440,42 +476,49 @@ export function Home({ state, set, types, status, nonce, onRetry, children }: Ho
 				{children}
 			</div>
 		);
-	if (!answer) return <div class="home bone" aria-busy="true" />;
-	const length = coveredMs(answer.from_ms, answer.to_ms, status.data?.data.oldest_ms ?? 0);
-	const scale = seriesScale(answer.type, answer.unit, length);
+	if (!response) return <div class="home bone" aria-busy="true" />;
+	const length = coveredMs(response.from_ms, response.to_ms, cover.begin ?? 0);
+	const scale = seriesScale(response.type, response.unit, length);
 	const shown = (value: number) => scale.format(scale.of(value));
 	const range = { from: state.from, to: state.to, ...UNTOUCHED };
 	const then = since === DAY_MS ? day : week;
 	const label = (key: string) => displayName(key, 120) || T.home.none(labelTitle(by).toLowerCase());
 	return (
 		<div class="home" data-testid="home">
-			{asked.error && <ErrorBanner error={asked.error} onRetry={onRetry} />}
-			<Cards asked={asked} total={total} scale={scale} status={status.data} />
-			<Part
-				title={T.home.costs}
-				busy={costs.loading || series.loading || day.loading || week.loading}
-				error={null}
-				kept
-				testId="home-services"
-				tools={<LabelSelect by={by} labels={asked.labels} set={set} />}
-			>
-				<CostTable
-					rows={rows}
-					scale={shown}
-					heads={[labelTitle(by), scale.cores ? T.home.cores : scale.name]}
-					name={label}
-					onRow={(key) => set({ ...range, view: '', q: `${type}{${by}=${quote(key)}}`, by })}
-					onChange={(key, before) => set({ ...range, q: `${type}{${by}=${quote(key)}}`, by, ...compareBefore(before) })}
-					full
-				/>
-				{answer.table.total_rows > rows.length && (
-					<p class="home-more">
-						<button type="button" class="link" onClick={() => set({ ...range, view: '', q: type, by })}>
-							{T.home.allOf(formatCount(answer.table.total_rows))}
-						</button>
-					</p>
+			{requests.error && <ErrorBanner error={requests.error} onRetry={onRetry} />}
+			<Cards requests={requests} total={total} scale={scale} length={length} status={status.data} />
+			<div class="home-top">
+				{profile.data ? (
+					<HomeGraph profile={profile.data} state={state} set={set} there={{ ...range, view: '', q: '' }} stale={profile.stale} dark={dark} />
+				) : (
+					<div class="home-part home-graph bone" />
 				)}
-			</Part>
+				<Part
+					title={T.home.costs}
+					busy={costs.loading || series.loading || day.loading || week.loading}
+					error={null}
+					kept
+					testId="home-services"
+					tools={<LabelSelect by={by} labels={requests.labels} set={set} />}
+				>
+					<CostTable
+						rows={rows}
+						scale={shown}
+						heads={[labelTitle(by), scale.cores ? T.home.cores : scale.name]}
+						name={label}
+						onRow={(key) => set({ ...range, view: '', q: `${type}{${by}=${quote(key)}}`, by })}
+						onChange={(key, before) => set({ ...range, q: `${type}{${by}=${quote(key)}}`, by, ...compareBefore(before) })}
+						full
+					/>
+					{response.table.total_rows > rows.length && (
+						<p class="home-more">
+							<button type="button" class="link" onClick={() => set({ ...range, view: '', q: type, by })}>
+								{T.home.allOf(formatCount(response.table.total_rows))}
+							</button>
+						</p>
+					)}
+				</Part>
+			</div>
 			<div class="home-columns">
 				<Part
 					title={T.home.moved}
@@ -490,7 +533,7 @@ export function Home({ state, set, types, status, nonce, onRetry, children }: Ho
 					) : (
 						<Movers
 							rows={moversOf(movers.data)}
-							unit={movers.data?.unit ?? answer.unit}
+							unit={movers.data?.unit ?? response.unit}
 							time={since === DAY_MS ? T.home.yesterday : T.home.lastWeek}
 							onChange={(mover) => set({ ...range, q: type, find: `"${mover.function}"`, regex: false, ...compareBefore(since === DAY_MS ? '1d' : '7d') })}
 							onRow={(mover) => set({ ...range, view: '', q: formatSelector({ type, matchers: [] }), find: `"${mover.function}"`, regex: false })}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the views by line and by instruction show, apart from how: rows, where one jumps to, how hot a row is.
-import type { AsmAnswer, SourceAnswer } from '../api/answers';
+import type { AsmResponse, SourceResponse } from '../api/responses';
 import { baseName } from '../base/format';
 import * as T from '../base/texts';
 
@@ -31,10 +31,10 @@ const BLANK: Omit<ListingRow, 'at' | 'label' | 'text'> = {
 };
 
 // Lines that are left out between two that are there make a gap. Line 0 is what no line is known of.
-export function sourceRows(answer: SourceAnswer): ListingRow[] {
+export function sourceRows(response: SourceResponse): ListingRow[] {
 	const rows: ListingRow[] = [];
 	let last = 0;
-	for (const { line, text, self, total } of answer.lines) {
+	for (const { line, text, self, total } of response.lines) {
 		if (last > 0 && line > last + 1) rows.push({ ...BLANK, at: '', label: '', text: '' });
 		last = line;
 		const label = line > 0 ? String(line) : '?';
@@ -45,12 +45,12 @@ export function sourceRows(answer: SourceAnswer): ListingRow[] {
 
 const sameList = (a: readonly string[], b: readonly string[]) => a.length === b.length && a.every((x, i) => x === b[i]);
 
-export function asmRows(answer: AsmAnswer): ListingRow[] {
+export function asmRows(response: AsmResponse): ListingRow[] {
 	const rows: ListingRow[] = [];
 	let above: ListingRow | null = null;
-	for (const i of answer.instructions) {
+	for (const i of response.instructions) {
 		const place = i.file !== '' && i.line > 0 ? `${baseName(i.file)}:${i.line}` : '';
-		const own = i.functions.length === 0 || (i.functions.length === 1 && i.functions[0] === answer.function);
+		const own = i.functions.length === 0 || (i.functions.length === 1 && i.functions[0] === response.function);
 		const moved = !above || above.file !== i.file || above.line !== i.line || !sameList(above.functions, i.functions);
 		const row: ListingRow = {
 			at: i.address,

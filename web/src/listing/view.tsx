@@ -2,7 +2,7 @@
 // One function, by the lines of its source or by its instructions: what each costs, beside it.
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { AsmAnswer, SourceAnswer } from '../api/answers';
+import type { AsmResponse, SourceResponse } from '../api/responses';
 import type { ApiError } from '../api/client';
 import { baseName, displayName, formatShare, formatValue } from '../base/format';
 import * as T from '../base/texts';
@@ -67,7 +67,7 @@ function Choice({
 }
 
 // Files of several functions of one name, or binaries that one function is in, with what each costs.
-function Where({ kind, source, asm, set }: { kind: ListingView; source: SourceAnswer | null; asm: AsmAnswer | null; set: SetState }) {
+function Where({ kind, source, asm, set }: { kind: ListingView; source: SourceResponse | null; asm: AsmResponse | null; set: SetState }) {
 	if (kind === 'source' && source && source.files.length > 1)
 		return (
 			<Choice
@@ -98,18 +98,18 @@ function Where({ kind, source, asm, set }: { kind: ListingView; source: SourceAn
 }
 
 // Where what is shown comes from, and what the whole function costs.
-function Facts({ kind, source, asm }: { kind: ListingView; source: SourceAnswer | null; asm: AsmAnswer | null }) {
-	const answer = kind === 'source' ? source : asm;
-	if (!answer) return <div class="crumb-line listing-facts" />;
-	const path = kind === 'source' ? source!.file : answer.binary;
-	const other = kind === 'source' ? baseName(answer.binary) : asm!.symbol && T.listing.inSymbol(asm!.symbol);
-	const details = [other, answer.build_id && T.listing.buildId(shortId(answer.build_id)), answer.from];
+function Facts({ kind, source, asm }: { kind: ListingView; source: SourceResponse | null; asm: AsmResponse | null }) {
+	const response = kind === 'source' ? source : asm;
+	if (!response) return <div class="crumb-line listing-facts" />;
+	const path = kind === 'source' ? source!.file : response.binary;
+	const other = kind === 'source' ? baseName(response.binary) : asm!.symbol && T.listing.inSymbol(asm!.symbol);
+	const details = [other, response.build_id && T.listing.buildId(shortId(response.build_id)), response.from];
 	return (
 		<div class="crumb-line listing-facts">
 			<span class="listing-path" title={displayName(path)}>
 				<bdi>{displayName(path) || T.listing.unknown}</bdi>
 			</span>
-			<span class="hint listing-details" title={answer.build_id}>
+			<span class="hint listing-details" title={response.build_id}>
 				{details
 					.filter((part) => part)
 					.map((part) => displayName(part, 120))
@@ -117,7 +117,7 @@ function Facts({ kind, source, asm }: { kind: ListingView; source: SourceAnswer 
 			</span>
 			<span class="spring" />
 			<span class="zoom-value">
-				{formatValue(answer.function_total, answer.unit)} · {formatShare(answer.function_total, answer.total)}
+				{formatValue(response.function_total, response.unit)} · {formatShare(response.function_total, response.total)}
 			</span>
 		</div>
 	);
@@ -408,17 +408,17 @@ function Waiting({ children }: { children?: ComponentChildren }) {
 
 export function Listing({ kind, state, set, query, span, names, ready, nonce, onBack }: ListingProps) {
 	const [bytesChoice, setBytes] = useStored('wick-asm-bytes', 'no');
-	const asked = { query, ...span, function: state.function, ...(names === 'short' ? { names } : {}) };
+	const params = { query, ...span, function: state.function, ...(names === 'short' ? { names } : {}) };
 	const wanted = ready && state.function !== '';
-	const source = useApi<SourceAnswer>(wanted && kind === 'source' ? 'source' : null, { ...asked, file: state.file }, nonce);
-	const asm = useApi<AsmAnswer>(wanted && kind === 'asm' ? 'asm' : null, { ...asked, build_id: state.build }, nonce);
+	const source = useApi<SourceResponse>(wanted && kind === 'source' ? 'source' : null, { ...params, file: state.file }, nonce);
+	const asm = useApi<AsmResponse>(wanted && kind === 'asm' ? 'asm' : null, { ...params, build_id: state.build }, nonce);
 	const resource = kind === 'source' ? source : asm;
-	// What was asked of another function, or in another form, is no answer to this.
+	// A response for another function, or in another form, is not shown.
 	const own = resource.data && !resource.error && sameFunction(resource.of, state) ? resource.data : null;
 	const bytes = bytesChoice === 'yes';
 	const shown = useMemo<Shown | null>(() => {
 		if (!own) return null;
-		const rows = kind === 'source' ? sourceRows(own as SourceAnswer) : asmRows(own as AsmAnswer);
+		const rows = kind === 'source' ? sourceRows(own as SourceResponse) : asmRows(own as AsmResponse);
 		const heat = heatOf(rows, own.function_total);
 		const most = (value: (row: ListingRow) => number) => rows.reduce((m, row) => Math.max(m, value(row)), 0);
 		return {
@@ -440,8 +440,8 @@ export function Listing({ kind, state, set, query, span, names, ready, nonce, on
 		asm: () => kind === 'source' && other(),
 		leave: onBack,
 	});
-	const sourceOwn = kind === 'source' ? (own as SourceAnswer | null) : null;
-	const asmOwn = kind === 'asm' ? (own as AsmAnswer | null) : null;
+	const sourceOwn = kind === 'source' ? (own as SourceResponse | null) : null;
+	const asmOwn = kind === 'asm' ? (own as AsmResponse | null) : null;
 	return (
 		<section
 			class={resource.stale ? 'profile listing-part stale' : 'profile listing-part'}

@@ -30,6 +30,7 @@ export interface CallGraph {
 	nodes: GraphNode[]; // by falling total
 	edges: GraphEdge[]; // by falling value
 	total: number; // of the tree
+	folded: number; // functions that cost enough, but are more than nodesMax
 	hidden: {
 		functions: number;
 		self: number; // of those functions
@@ -99,7 +100,7 @@ function chooseNodes(tree: Tree, limits: GraphLimits): GraphNode[] {
 		if (total[fn] > 0 && total[fn] >= least) nodes.push({ fn, node, self: self[fn], total: total[fn] });
 	});
 	nodes.sort((a, b) => b.total - a.total || b.self - a.self || a.fn - b.fn);
-	return nodes.slice(0, Math.max(0, limits.nodesMax));
+	return nodes;
 }
 
 function allEdges(tree: Tree, nodes: GraphNode[]): GraphEdge[] {
@@ -132,7 +133,8 @@ function allEdges(tree: Tree, nodes: GraphNode[]): GraphEdge[] {
 /** The costliest functions and the calls between them; the same for the same tree and limits. */
 export function callGraph(tree: Tree, limits: GraphLimits): CallGraph {
 	const { self, total } = functionSums(tree);
-	const nodes = chooseNodes(tree, limits);
+	const wanted = chooseNodes(tree, limits);
+	const nodes = wanted.slice(0, Math.max(0, limits.nodesMax));
 	const least = limits.shareMin * tree.total[0];
 	const reached = new Uint8Array(nodes.length);
 	const hidden = { functions: -nodes.length, self: 0, edges: 0, edgeMax: 0, rest: 0 };
@@ -154,5 +156,5 @@ export function callGraph(tree: Tree, limits: GraphLimits): CallGraph {
 	}
 	for (const node of nodes) hidden.self -= node.self;
 	for (let i = 1; i < tree.count; i++) if (kindOf(tree, i) === KIND.rest) hidden.rest += tree.self[i];
-	return { nodes, edges, total: tree.total[0], hidden };
+	return { nodes, edges, total: tree.total[0], folded: wanted.length - nodes.length, hidden };
 }

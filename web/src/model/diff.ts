@@ -21,7 +21,11 @@ export interface Side {
 	tree: Tree;
 	seconds: number; // length of the window, > 0 for rates
 	period: number; // value of one sample; 0 = values are no counts
+	gauge?: boolean; // values are averages over the window, not amounts that grow with it
 }
+
+/** What values are divided by, to stand beside those of a longer or shorter window. */
+export const lengthOf = (side: Pick<Side, 'seconds' | 'gauge'>): number => (side.gauge ? 1 : side.seconds);
 
 export type DiffMode = 'share' | 'rate';
 
@@ -39,7 +43,7 @@ export interface TreeDiff {
 export const CHANGE = { noise: 0, more: 1, less: 2, fresh: 3, gone: 4, unknown: 5 } as const;
 
 export function baseScale(base: Side, head: Side, mode: DiffMode): number {
-	const [from, to] = mode === 'share' ? [base.tree.total[0], head.tree.total[0]] : [base.seconds, head.seconds];
+	const [from, to] = mode === 'share' ? [base.tree.total[0], head.tree.total[0]] : [lengthOf(base), lengthOf(head)];
 	return from > 0 && to > 0 ? to / from : 1;
 }
 
@@ -125,7 +129,7 @@ function sidesOf(base: Side, head: Side, mode: DiffMode): Sides | null {
 /**
  * What became of each row, a CHANGE: of nodes (baseTotal and headTotal of a TreeDiff) or of functions. Whatever differs within
  * the noise is noise, new and gone too. Where there is no way to count samples, every difference is one, and `counted`
- * is false. skip: rows that are not judged, such as those of kind rest; they are `unknown`.
+ * is false. skip: rows that are not tested, such as those of kind rest; they are `unknown`.
  */
 export function classifyChanges(
 	baseValues: ArrayLike<number>,

@@ -26,7 +26,7 @@
  *   the minute and none in the week have z = 5 by it.
  *
  * Many at once
- *   A profile has 10,000 functions; at 5% each, 500 that did not change would be called changed. So the rows are judged
+ *   A profile has 10,000 functions; at 5% each, 500 that did not change would be called changed. So the rows are tested
  *   together by Benjamini and Hochberg's procedure (JRSS B 57 (1995) 289): of those that are called changed, at most q, 5%,
  *   did not, in the long run. Most rows have so few samples that nothing they could show would be significant. They do not
  *   count as tests (R. E. Tarone, Biometrics 46 (1990) 515; for this procedure P. B. Gilbert, JRSS C 54 (2005) 143):
@@ -194,7 +194,7 @@ function remembered(of: (a: number, b: number) => number): (a: number, b?: numbe
 
 /**
  * Which rows have changed: 1 where base and head differ by more than noise, of all rows together. Counts are whole numbers.
- * A row whose `skip` is set is not judged.
+ * A row whose `skip` is set is not tested.
  */
 export function findChanged(base: ArrayLike<number>, head: ArrayLike<number>, sides: Sides, skip: Uint8Array | null = null, q = FALSE_CHANGES): Uint8Array {
 	const rows = base.length;
@@ -210,12 +210,12 @@ export function findChanged(base: ArrayLike<number>, head: ArrayLike<number>, si
 		while (able > 0 && reach[able - 1] > q / tests) able--;
 		if (able <= tests) break;
 	}
-	const judged = candidates.filter((i) => leastOf(base[i] + head[i]) <= q / tests);
-	const p = Float64Array.from(judged, (i) => pOf(base[i], head[i]));
+	const tested = candidates.filter((i) => leastOf(base[i] + head[i]) <= q / tests);
+	const p = Float64Array.from(tested, (i) => pOf(base[i], head[i]));
 	const sorted = p.slice().sort();
 	let limit = -1;
 	for (let r = 0; r < sorted.length; r++) if (sorted[r] <= (q * (r + 1)) / sorted.length) limit = sorted[r];
-	judged.forEach((row, j) => (changed[row] = p[j] <= limit ? 1 : 0));
+	tested.forEach((row, j) => (changed[row] = p[j] <= limit ? 1 : 0));
 	return changed;
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the API's series to what uPlot draws: one time axis, a column a series, gaps where there was no data at all.
-import type { Series, SeriesAnswer } from '../api/answers';
+import type { Series, SeriesResponse } from '../api/responses';
 import type { Scale } from '../base/format';
 import * as T from '../base/texts';
 
-// The label that an answer is broken down by: while the next one loads, that may be another than the one asked for now.
-export function labelOf(answer: SeriesAnswer | null, asked: string): string {
-	for (const row of answer?.series ?? []) for (const name of Object.keys(row.labels)) return name;
-	return asked;
+// The label that a response is broken down by: while the next one loads, that may be another than the one requested now.
+export function labelOf(response: SeriesResponse | null, requested: string): string {
+	for (const row of response?.series ?? []) for (const name of Object.keys(row.labels)) return name;
+	return requested;
 }
 
 export interface ChartSeries {
@@ -26,31 +26,34 @@ export interface Chart {
 
 /*
  * The steps of the range. One that reaches beyond the end may be still filling and would look like a drop in load, so it is
- * left out, and so is one that began before the range; unless there is nothing else yet, as in an agent's first seconds.
+ * left out, and so is one that began before the range; unless that one has the first data that there are (begin), or there is
+ * nothing else yet, as in an agent's first seconds.
  */
-function stepsOf(answer: SeriesAnswer): number[] {
-	const { step_ms: step, from_ms: from, to_ms: to } = answer;
+function stepsOf(response: SeriesResponse, begin: number | null): number[] {
+	const { step_ms: step, from_ms: from, to_ms: to } = response;
 	if (!(step > 0) || !(to > from)) return [];
 	const first = Math.floor(from / step) * step;
 	const all = Array.from({ length: Math.min(20_000, Math.ceil((to - first) / step)) }, (_, i) => first + i * step);
-	const whole = all.filter((t) => t >= from && t + step <= to);
-	const filled = new Set(answer.series.flatMap((row) => row.points.map(([t]) => t)));
+	const isFirst = (t: number) => begin !== null && begin >= from && begin < t + step;
+	const whole = all.filter((t) => (t >= from || isFirst(t)) && t + step <= to);
+	const filled = new Set(response.series.flatMap((row) => row.points.map(([t]) => t)));
 	return whole.some((t) => filled.has(t)) || filled.size === 0 ? whole : all;
 }
 
 /*
  * The `top` largest rows are drawn, and what they leave of the total as one more. `everything` is the same request without
- * a label: needed where the answer has not all rows.
+ * a label: needed if the response does not have all rows. `begin`: when data begin within the range; null = they do not.
  */
 export function buildChart(
-	answer: SeriesAnswer,
-	everything: SeriesAnswer | null,
+	response: SeriesResponse,
+	everything: SeriesResponse | null,
 	label: string,
 	top: number,
 	scale: Scale,
 	colorOf: (key: string) => number,
+	begin: number | null = null,
 ): Chart {
-	const steps = stepsOf(answer);
+	const steps = stepsOf(response, begin);
 	const at = new Map(steps.map((t, i) => [t, i]));
 	const column = (rows: Series[]): Float64Array => {
 		const sums = new Float64Array(steps.length);
@@ -62,20 +65,20 @@ export function buildChart(
 		}
 		return sums;
 	};
-	const drawn = answer.series.slice(0, top);
-	const all = column((everything ?? answer).series);
+	const drawn = response.series.slice(0, top);
+	const all = column((everything ?? response).series);
 	const columns = drawn.map((row) => column([row]));
 	const shown = (sums: Float64Array) => Array.from(sums, (v, i) => (all[i] === 0 ? null : scale.of(v)));
 	const series: ChartSeries[] = drawn.map((row, i) => {
 		const key = row.labels[label] ?? '';
 		return { key, title: key || T.chart.none, color: colorOf(key), values: shown(columns[i]) };
 	});
-	const hidden = answer.total_series - drawn.length;
-	if (hidden > 0 && (everything || answer.total_series === answer.series.length)) {
+	const hidden = response.total_series - drawn.length;
+	if (hidden > 0 && (everything || response.total_series === response.series.length)) {
 		const rest = all.map((v, i) => Math.max(0, v - columns.reduce((sum, c) => sum + c[i], 0)));
 		series.push({ key: '', title: T.chart.others(hidden), color: -1, rest: true, values: shown(rest) });
 	}
-	return { times: steps.map((t) => t / 1000), stepMs: answer.step_ms, series };
+	return { times: steps.map((t) => t / 1000), stepMs: response.step_ms, series };
 }
 
 /** The step that a time (unix seconds) is in, or null. */
@@ -98,7 +101,7 @@ export function onlyShown(chart: Chart, ids: readonly string[]): Chart {
 
 /**
  * What is shown after a click on `id` in the legend. Alone: that series alone, or all again if it is so already; otherwise it is added or
- * taken away. The answer is [] for all, so that what is new later is shown, too.
+ * taken away. The response is [] for all, so that what is new later is shown, too.
  */
 export function pickSeries(all: readonly string[], shown: readonly string[], id: string, alone: boolean): string[] {
 	const known = shown.filter((one) => all.includes(one));

@@ -3,7 +3,7 @@
 // downloads.
 import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { QueryAnswer } from '../api/answers';
+import type { QueryResponse } from '../api/responses';
 import { apiUrl } from '../api/client';
 import { saveAs } from '../base/download';
 import { displayName, formatCount, formatShare, formatValue } from '../base/format';
@@ -17,7 +17,7 @@ import { DisplayMenu, StepsBar } from '../flame/steps_view';
 import { useSteps } from '../flame/use_steps';
 import { FlameView, type Picture } from '../flame/view';
 import type { Row } from '../model/rows';
-import type { Profile } from '../query/asked';
+import type { Profile } from '../query/requests';
 import { pipeline } from '../query/pipeline';
 import { formatSelector, parseSelector, withoutLabel } from '../query/selector';
 import {
@@ -78,7 +78,7 @@ export interface ProfileProps {
 	view: ProfileView;
 	dark: boolean;
 	stale: boolean;
-	gaveUp: boolean; // names are still being looked up, and nobody asks any more
+	gaveUp: boolean; // symbols are still missing, and the page has stopped polling
 	names: NamesChoice;
 	onNames: (names: NamesChoice) => void;
 	labels?: string[]; // that the graph can have at its root, and rows of the table can be by
@@ -88,7 +88,7 @@ export interface ProfileProps {
 }
 
 /*
- * The zoom is kept as the path of the frame, not as an index: an answer that comes later has the same frame elsewhere.
+ * The zoom is kept as the path of the frame, not as an index: a response that comes later has the same frame elsewhere.
  * Where it has it not, because addresses on the path have got names since, the path is followed through those; otherwise the
  * nearest caller that is still there is shown, and the URL keeps the wish.
  */
@@ -213,7 +213,7 @@ const FORMATS = [
 ];
 
 /** What the server writes of a query. */
-const formatsOf = (query: string, { from_ms: from, to_ms: to }: QueryAnswer): Download[] =>
+const formatsOf = (query: string, { from_ms: from, to_ms: to }: QueryResponse): Download[] =>
 	FORMATS.map((format) => ({ ...format, href: apiUrl('query', { query, from, to, format: format.id }) }));
 
 function PngButton({ picture }: { picture: { current: Picture | null } }) {
@@ -277,7 +277,8 @@ export function ShortNames({ names, onNames }: Pick<ProfileProps, 'names' | 'onN
 
 const LEGEND = 10;
 
-function Legend({ tree, dark, color, find, onFind }: { tree: Tree; dark: boolean; color: ColorBy; find: string; onFind: (text: string) => void }) {
+/** The binaries (or kinds, packages) of the graph with the highest self cost. */
+export function Legend({ tree, dark, color, find, onFind }: { tree: Tree; dark: boolean; color: ColorBy; find: string; onFind: (text: string) => void }) {
 	const of = useMemo(() => ({ tree, dark, color }), [tree, dark, color]);
 	const entries = useLater(of, isSmall(tree), () => legend(tree, palette(dark), color))?.value ?? [];
 	return (
@@ -301,8 +302,8 @@ function Legend({ tree, dark, color, find, onFind }: { tree: Tree; dark: boolean
 }
 
 // Names that are still being looked up: quiet, and in a place that moves nothing.
-function NamesNote({ answer, gaveUp, onBinaries }: { answer: QueryAnswer; gaveUp: boolean; onBinaries: () => void }) {
-	const pending = answer.symbols?.pending ?? 0;
+function NamesNote({ response, gaveUp, onBinaries }: { response: QueryResponse; gaveUp: boolean; onBinaries: () => void }) {
+	const pending = response.symbols?.pending ?? 0;
 	if (pending > 0)
 		return (
 			<span class="names-note" role="status" data-testid="names-pending">
@@ -316,18 +317,20 @@ function NamesNote({ answer, gaveUp, onBinaries }: { answer: QueryAnswer; gaveUp
 	return null;
 }
 
-// A sample stands for one period of CPU time; of other values the number of samples is not in the answer.
+// A sample stands for one period of CPU time; of other values the number of samples is not in the response.
 interface StatsProps {
-	answer: QueryAnswer;
+	response: QueryResponse;
 	tree: Tree;
 	each: boolean;
 	onEach: () => void;
 	onWhy: (() => void) | null;
+	onAmbiguous: () => void;
 }
 
-function Stats({ answer, tree, each, onEach, onWhy }: StatsProps) {
-	const { stats, period } = answer;
+function Stats({ response, tree, each, onEach, onWhy, onAmbiguous }: StatsProps) {
+	const { stats, period } = response;
 	const unnamed = stats?.unresolved ?? 0;
+	const ambiguous = response.symbols?.ambiguous ?? 0;
 	const parts = [...(tree.samples > 0 ? [T.foot.stacks(formatCount(tree.samples))] : []), T.foot.frames(formatCount(tree.count - 1))];
 	if (tree.type === 'cpu' && period > 0) parts.unshift(T.foot.samples(formatCount(Math.round(tree.total[0] / period))));
 	const rest = useMemo(() => restShare(tree), [tree]);
@@ -348,6 +351,14 @@ function Stats({ answer, tree, each, onEach, onWhy }: StatsProps) {
 							<button type="button" data-testid="names-missing" title={T.foot.whyHint} onClick={onWhy}>
 								{T.foot.why}
 							</button>
+							{ambiguous > 0 && (
+								<>
+									{', '}
+									<button type="button" data-testid="names-ambiguous" title={T.foot.ambiguousHint} onClick={onAmbiguous}>
+										{T.foot.ambiguous(formatCount(ambiguous))}
+									</button>
+								</>
+							)}
 						</>
 					)}
 				</>
@@ -394,8 +405,8 @@ interface Match {
 
 // From one match to the next, the costliest first. count: which of how many, '' = there are none.
 function useMatches(tree: Tree, found: Found): { focusRequest: Match | null; onNext: (back: boolean) => void; count: string } {
-	const [asked, setAsked] = useState<Match | null>(null);
-	const focusRequest = asked !== null && asked.of === found.flags ? asked : null;
+	const [wanted, setWanted] = useState<Match | null>(null);
+	const focusRequest = wanted !== null && wanted.of === found.flags ? wanted : null;
 	const largest = useRef<{ of: Int32Array; first: Int32Array }>({ of: NO_TOPS, first: NO_TOPS }); // sorted when they are first gone through
 	const onNext = (back: boolean) => {
 		if (found.tops.length === 0) return;
@@ -403,7 +414,7 @@ function useMatches(tree: Tree, found: Found): { focusRequest: Match | null; onN
 		largest.current = { of: found.tops, first: tops };
 		const at = focusRequest ? tops.indexOf(focusRequest.node) : -1;
 		const next = at < 0 && back ? tops.length - 1 : (at + (back ? -1 : 1) + tops.length) % tops.length;
-		setAsked({ node: tops[next], place: next + 1, nonce: (asked?.nonce ?? 0) + 1, of: found.flags });
+		setWanted({ node: tops[next], place: next + 1, nonce: (wanted?.nonce ?? 0) + 1, of: found.flags });
 	};
 	const matches = String(found.tops.length);
 	const count = found.tops.length === 0 ? '' : focusRequest ? T.search.place(String(focusRequest.place), matches) : matches;
@@ -493,7 +504,7 @@ function useTransforms({ state, set, alone }: Pick<ProfileProps, 'state' | 'set'
 				run: () => onSteps(next),
 			}));
 	};
-	// How what stands for others is opened: callers that were not turned over, by steps; what a server left out, by asking it for less.
+	// How what stands for others is opened: callers that were not turned over, by steps; what the server left out, by a narrower request.
 	const restOf = useCallback(
 		(node: number): keyof typeof REST_TEXT =>
 			tree.strings[tree.name[node]] === REST_CALLERS ? 'steps' : alone ? 'file' : tree.parent[node] === 0 ? 'largest' : 'server',
@@ -538,9 +549,9 @@ export function ProfilePart(props: ProfileProps) {
 	const { profile, query, partQuery = query, state, set, view, dark, stale, gaveUp, names, onNames, labels = [], more, alone = false, calls = !alone } = props;
 	const pointed = useMemo(() => new Pointed(), []);
 	const picture = useRef<Picture | null>(null);
-	const { answer } = profile;
+	const { response } = profile;
 	const each = state.eachAddress;
-	const base = useMemo(() => (each ? buildTree(profile.answer.flame) : profile.tree), [profile, each]);
+	const base = useMemo(() => (each ? buildTree(profile.response.flame) : profile.tree), [profile, each]);
 	const { made, busy } = useSteps(base, state.steps);
 	const { tree, transforms } = made;
 	const ofRows = useMemo(() => stepsText(stepsForRows(transforms)), [transforms]);
@@ -554,10 +565,10 @@ export function ProfilePart(props: ProfileProps) {
 	useGlobalKeys(() => onZoom(NO_ZOOM));
 	const { focusRequest, onNext, count } = useMatches(tree, found);
 	const { onSteps, actionItems, onRest, rest } = useTransforms(props, made, zoom, names);
-	const builds = useMemo(() => buildIdsOf(answer.flame.binaries), [answer]);
+	const builds = useMemo(() => buildIdsOf(response.flame.binaries), [response]);
 	const facts = useMemo(
-		() => ({ whole: base.total[0], period: base.type === 'cpu' && answer.period > 0 ? answer.period : 0, rest, builds, turned: isInverted(transforms) }),
-		[base, answer, rest, builds, transforms],
+		() => ({ whole: base.total[0], period: base.type === 'cpu' && response.period > 0 ? response.period : 0, rest, builds, turned: isInverted(transforms) }),
+		[base, response, rest, builds, transforms],
 	);
 	const [menu, setMenu] = useState<MenuAt | null>(null);
 	const open = (kind: ListingView, frame: Frame) => {
@@ -577,8 +588,14 @@ export function ProfilePart(props: ProfileProps) {
 		() =>
 			alone || ofRows !== ''
 				? null
-				: { query: state.within === '' ? query : pipeline(query, state.within), whole: answer.flame.total, from: answer.from_ms, to: answer.to_ms, names },
-		[alone, ofRows, query, state.within, answer, names],
+				: {
+						query: state.within === '' ? query : pipeline(query, state.within),
+						whole: response.flame.total,
+						from: response.from_ms,
+						to: response.to_ms,
+						names,
+					},
+		[alone, ofRows, query, state.within, response, names],
 	);
 	const onRow = (row: Row, by: Rows) => {
 		const label = labelOfRows(by);
@@ -650,8 +667,8 @@ export function ProfilePart(props: ProfileProps) {
 					view !== 'table' && <PngButton picture={picture} />
 				) : (
 					<Downloads
-						items={[...formatsOf(partQuery, answer), ...(view === 'table' ? [] : [{ ...PNG, make: () => pngOf(picture.current?.()) }])]}
-						endMs={answer.to_ms}
+						items={[...formatsOf(partQuery, response), ...(view === 'table' ? [] : [{ ...PNG, make: () => pngOf(picture.current?.()) }])]}
+						endMs={response.to_ms}
 					/>
 				)}
 			</div>
@@ -797,13 +814,14 @@ export function ProfilePart(props: ProfileProps) {
 			<footer class="foot">
 				<Legend tree={rows} dark={dark} color={state.color} find={state.find} onFind={onFind} />
 				<p class="stats">
-					<NamesNote answer={answer} gaveUp={gaveUp} onBinaries={() => set({ view: 'binaries', state: 'queued,working', text: '' })} />
+					<NamesNote response={response} gaveUp={gaveUp} onBinaries={() => set({ view: 'binaries', state: 'queued,working', text: '' })} />
 					<Stats
-						answer={answer}
+						response={response}
 						tree={tree}
 						each={each}
 						onEach={() => set({ eachAddress: !each })}
 						onWhy={alone ? null : () => set({ view: 'binaries', state: 'missing,failed,partial', text: '' })}
+						onAmbiguous={() => set({ view: 'binaries', state: '', text: '' })}
 					/>
 				</p>
 			</footer>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * One profile with all its values, and its time line if it has one: what a page in a file shows, and the server's page of a file
- * that was opened in it. Which value, threads and time are chosen is told by a TimeState; the graph follows.
+ * that was opened in it. A TimeState has the chosen value, threads and time; the graph follows.
  */
 import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
@@ -9,7 +9,7 @@ import type { Report, ReportData } from '../api/report_data';
 import type { Timeline } from '../api/timeline_data';
 import { displayName } from '../base/format';
 import * as T from '../base/texts';
-import type { Profile } from '../query/asked';
+import type { Profile } from '../query/requests';
 import type { PageState, ProfileView } from '../state/page';
 import { isCalled, isNarrowed, narrowFlame, pickSamples, type Narrowed } from '../timeline/narrow';
 import { buildSpans, innermost, layRows, type Rows, type Spans } from '../timeline/spans';
@@ -23,7 +23,7 @@ import { ProfilePart } from './view';
 function toProfile(data: ReportData, index: number, narrowed: Narrowed | null): Profile {
 	const { flame: whole, period, unresolved } = data.types[index];
 	const flame = narrowed ? { ...narrowed.flame, binaries: whole.binaries } : whole;
-	const answer = {
+	const response = {
 		type: flame.type,
 		unit: flame.unit,
 		period,
@@ -32,7 +32,7 @@ function toProfile(data: ReportData, index: number, narrowed: Narrowed | null): 
 		stats: { unresolved: narrowed?.unnamed ?? unresolved },
 		flame,
 	};
-	return { answer, tree: buildTree(mergeUnnamed(flame)) };
+	return { response, tree: buildTree(mergeUnnamed(flame)) };
 }
 
 // The graph of what is chosen on the time line; null = of all.

@@ -4,7 +4,7 @@
  * from elsewhere on the page. A range that is relative stays so, moved by the same time, so that the server counts both from its own
  * clock, and a link goes on to mean "now beside yesterday".
  */
-import { NO_COMPARE, type CompareState } from '../state/compare';
+import { JUST_BEFORE, NO_COMPARE, type CompareState } from '../state/compare';
 import { isRelative, parseTime, UNTOUCHED, type PageState } from '../state/page';
 import { formatSelector, parseSelector, withoutLabel, type Matcher, type Selector } from './selector';
 
@@ -59,6 +59,22 @@ export function beforeOf(compare: CompareState): string {
 	return compare.before || (compare.base === '' ? '1d' : '0');
 }
 
+/** How long a range is, in ms, 0 if that is not known. */
+export function lengthOf(from: string, to: string, now = Date.now()): number {
+	const [a, b] = [parseTime(from, now), parseTime(to, now)];
+	return a !== null && b !== null && b > a ? Math.round(b - a) : 0;
+}
+
+// A range that much earlier; null where an end is no time.
+function rangeBefore(before: string, from: string, to: string): (string | null)[] {
+	if (before === JUST_BEFORE) {
+		const length = lengthOf(from, to);
+		return length > 0 ? [earlier(from, length), from] : [null, null];
+	}
+	const shift = durationOf(before);
+	return shift === 0 ? [from, to] : [earlier(from, shift), earlier(to, shift)];
+}
+
 function baseSelector(text: string, head: Selector, typeOf: (type: string) => string): { selector: Selector; fault: string | null } {
 	if (text === '') return { selector: head, fault: null };
 	try {
@@ -69,13 +85,21 @@ function baseSelector(text: string, head: Selector, typeOf: (type: string) => st
 	}
 }
 
-/** head: the page's selector, with its type. typeOf: the type that a name, or part of one, stands for. */
-export function choicesOf(state: PageState, head: Selector, headFault: string | null, typeOf: (type: string) => string): Choices {
+/**
+ * head: the page's selector, with its type. typeOf: the type that a name, or part of one, stands for. span: the page's range, clipped to
+ * the data.
+ */
+export function choicesOf(
+	state: PageState,
+	head: Selector,
+	headFault: string | null,
+	typeOf: (type: string) => string,
+	span: { from: string; to: string } = state,
+): Choices {
 	const { compare, sel } = state;
-	const [from, to] = sel ? [String(sel.from), String(sel.to)] : [state.from, state.to];
+	const [from, to] = sel ? [String(sel.from), String(sel.to)] : [span.from, span.to];
 	const { selector, fault } = baseSelector(compare.base, head, typeOf);
-	const shift = durationOf(beforeOf(compare));
-	const range = compare.bfrom !== '' ? [compare.bfrom, compare.bto] : shift === 0 ? [from, to] : [earlier(from, shift), earlier(to, shift)];
+	const range = compare.bfrom !== '' ? [compare.bfrom, compare.bto] : rangeBefore(beforeOf(compare), from, to);
 	const base: Choice = {
 		selector,
 		query: formatSelector(selector),
@@ -119,6 +143,27 @@ type Way = Pick<PageState, 'view' | 'compare'> & Partial<PageState>;
 /** What is shown, beside itself at another time. before: a duration. */
 export function compareBefore(before: string): Way {
 	return { view: 'compare', ...UNTOUCHED, compare: { ...NO_COMPARE, before } };
+}
+
+const SLACK_MS = 20_000; // two flushes of an agent
+
+/**
+ * What is shown, beside the same length of time immediately before. Where data begin (`begin`, unix ms; null = long ago) after the beginning of
+ * that, it is as long as there are data; where these are less than half of it, the range itself is compared by halves.
+ */
+export function compareJustBefore(state: PageState, cover: { from: string; to: string }, begin: number | null, now = Date.now()): Way {
+	const { sel } = state;
+	const from = sel ? sel.from : parseTime(cover.from, now);
+	const to = sel ? sel.to : parseTime(cover.to, now);
+	if (begin === null || from === null || to === null || to <= from || from - (to - from) >= begin - SLACK_MS) return compareBefore(JUST_BEFORE);
+	const way: Way = { view: 'compare', ...UNTOUCHED, compare: { ...NO_COMPARE, before: JUST_BEFORE } };
+	if (from - begin >= (to - from) / 2) return { ...way, compare: { ...NO_COMPARE, bfrom: String(begin), bto: String(from) } };
+	const first = Math.max(from, begin);
+	return {
+		...way,
+		sel: { from: Math.round((first + to) / 2), to: Math.round(to) },
+		compare: { ...NO_COMPARE, bfrom: String(first), bto: String(Math.round((first + to) / 2)) },
+	};
 }
 
 /** Two ranges, unix ms, of what is shown: before and after a deploy, for one. */

@@ -4,7 +4,7 @@
  * the data has; of functions, those that cost most. The whole selector can be edited as text instead.
  */
 import { useCallback, useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
-import type { LabelsAnswer, PipelineTable, ValuesAnswer } from '../api/answers';
+import type { LabelsResponse, PipelineTable, ValuesResponse } from '../api/responses';
 import { displayName, formatCount, labelTitle } from '../base/format';
 import * as T from '../base/texts';
 import { useApi, useDebounced } from '../ui/hooks';
@@ -41,7 +41,7 @@ interface Suggestion {
 }
 
 const VALUES = 50;
-const FUNCTIONS = 500; // that are asked for; the costliest, with what they call
+const FUNCTIONS = 500; // that are requested; the costliest, with what they call
 const FUNCTION_LETTERS = 2; // typed before functions are suggested beside labels
 
 // What stands for functions among the names, when it is typed.
@@ -49,8 +49,8 @@ const FRAMES_WORD = 'frames';
 const nameOf = (label: string) => (label === FRAMES ? T.filter.stacks : labelTitle(label));
 
 // Functions with that in their name, those that begin so first.
-function useFunctions(ask: boolean, { selector, from, to, nonce }: FilterProps): { find: (typed: string) => string[]; loading: boolean } {
-	const { data, loading } = useApi<PipelineTable>(ask ? 'pipeline' : null, { q: pipeline(selector.type, `top ${FUNCTIONS} total`), from, to }, nonce);
+function useFunctions(enabled: boolean, { selector, from, to, nonce }: FilterProps): { find: (typed: string) => string[]; loading: boolean } {
+	const { data, loading } = useApi<PipelineTable>(enabled ? 'pipeline' : null, { q: pipeline(selector.type, `top ${FUNCTIONS} total`), from, to }, nonce);
 	const names = useMemo(() => {
 		const at = (data?.table?.columns ?? []).findIndex(({ name }) => name === 'function');
 		return [...new Set((data?.table?.rows ?? []).map((row) => String(row[at] ?? '')))].filter((name) => name !== '');
@@ -73,9 +73,9 @@ function useSuggestions(props: FilterProps, draft: Draft, open: boolean, does: {
 	const { selector, from, to, nonce } = props;
 	const prefix = useDebounced(draft.text, 120);
 	const stage: Stage = draft.label === '' ? 'name' : draft.op === '' ? 'op' : 'value';
-	const labels = useApi<LabelsAnswer>(open && stage === 'name' ? 'labels' : null, { query: selector.type, from, to }, nonce);
+	const labels = useApi<LabelsResponse>(open && stage === 'name' ? 'labels' : null, { query: selector.type, from, to }, nonce);
 	const exact = draft.op === '=' || draft.op === '!=';
-	const values = useApi<ValuesAnswer>(
+	const values = useApi<ValuesResponse>(
 		open && stage === 'value' && draft.label !== FRAMES ? 'label-values' : null,
 		{ label: draft.label, prefix: exact ? prefix : '', limit: VALUES, query: selector.type, from, to },
 		nonce,

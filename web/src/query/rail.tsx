@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list beside the graphs: what costs most, by the label that the metrics are broken down by; a click filters.
 import { useState } from 'preact/hooks';
-import type { Series, SeriesAnswer } from '../api/answers';
+import type { Series, SeriesResponse } from '../api/responses';
 import { displayName, formatShare, labelTitle } from '../base/format';
 import * as T from '../base/texts';
 import { seriesColor } from '../ui/colors';
 import { exactValue, withoutLabel, type Matcher, type Selector } from './selector';
 
 export interface RailProps {
-	answer: SeriesAnswer | null;
+	response: SeriesResponse | null;
 	loading: boolean;
 	by: string;
 	labels: string[]; // to choose `by` from
@@ -77,18 +77,18 @@ function Entry({ row, largest, total, selected, by, selector, onMatchers, onComp
 }
 
 export function Rail(props: RailProps) {
-	const { answer, loading, by, labels, onBy, selector, onMatchers } = props;
+	const { response, loading, by, labels, onBy, selector, onMatchers } = props;
 	const [all, setAll] = useState(false);
 	const [part, setPart] = useState('');
-	const rows = answer?.series ?? [];
+	const rows = response?.series ?? [];
 	const total = rows.reduce((sum, row) => sum + row.total, 0);
 	const matching = part === '' ? rows : rows.filter((row) => (row.labels[by] ?? '').toLowerCase().includes(part.toLowerCase()));
 	const shown = all ? matching : matching.slice(0, FIRST);
 	const selected = exactValue(selector, by);
 	const choices = labels.includes(by) ? labels : [by, ...labels];
-	const unlisted = answer ? answer.total_series - rows.length : 0;
+	const unlisted = response ? response.total_series - rows.length : 0;
 	return (
-		<aside class={loading && !answer ? 'rail loading' : 'rail'} aria-label={T.rail.label} aria-busy={loading}>
+		<aside class={loading && !response ? 'rail loading' : 'rail'} aria-label={T.rail.label} aria-busy={loading}>
 			<div class="rail-head">
 				<select
 					class="select plain"
@@ -126,15 +126,15 @@ export function Rail(props: RailProps) {
 				{shown.map((row) => (
 					<Entry {...props} key={row.labels[by] ?? ''} row={row} largest={Math.max(1, rows[0].total)} total={total} selected={selected} />
 				))}
-				{!answer && loading && Array.from({ length: 8 }, (_, i) => <li class="bone" key={i} />)}
-				{answer && rows.length === 0 && <li class="rail-note">{T.rail.nothing}</li>}
+				{!response && loading && Array.from({ length: 8 }, (_, i) => <li class="bone" key={i} />)}
+				{response && rows.length === 0 && <li class="rail-note">{T.rail.nothing}</li>}
 			</ul>
 			{shown.length < matching.length && (
 				<button type="button" class="link" onClick={() => setAll(true)}>
 					{T.rail.more(matching.length - shown.length)}
 				</button>
 			)}
-			{unlisted > 0 && <p class="rail-note">{T.rail.largest(rows.length, answer!.total_series)}</p>}
+			{unlisted > 0 && <p class="rail-note">{T.rail.largest(rows.length, response!.total_series)}</p>}
 		</aside>
 	);
 }

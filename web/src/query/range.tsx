@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Time range: presets, any other range by its two ends, refresh now and by itself.
 import { useState } from 'preact/hooks';
-import { formatDateTime, formatDuration, formatRange } from '../base/format';
+import { formatDateTime, formatDuration, formatMoment, formatRange } from '../base/format';
 import * as T from '../base/texts';
+import { zoneName } from '../base/zone';
 import { isRelative, parseTime, PRESETS, REFRESH_SECONDS, type PageState } from '../state/page';
 import type { SetState } from '../ui/hooks';
 import { RefreshIcon } from '../ui/icons';
 import { press } from '../ui/keymap';
+import { compareJustBefore } from './choice';
+import type { Cover } from './cover';
 
 const CUSTOM = 'custom';
 
@@ -37,7 +40,6 @@ export function CustomRange({ from, to, onApply, onClose }: { from: string; to: 
 	const [a, setA] = useState(editable(from));
 	const [b, setB] = useState(editable(to));
 	const fault = rangeFault(a, b);
-	const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 	const bad = fault.from !== undefined || fault.to !== undefined;
 	const field = (label: string, value: string, set: (text: string) => void, problem: string | undefined, first: boolean) => (
 		<label class="field">
@@ -71,7 +73,7 @@ export function CustomRange({ from, to, onApply, onClose }: { from: string; to: 
 		>
 			{field(T.range.from, a, setA, fault.from, true)}
 			{field(T.range.to, b, setB, fault.to, false)}
-			<p class="hint">{T.range.zone(zone ?? '')}</p>
+			<p class="hint">{T.range.zone(zoneName(parseTime(a, Date.now()) ?? Date.now()))}</p>
 			<div class="buttons">
 				<button type="button" class="button" onClick={onClose}>
 					{T.range.cancel}
@@ -84,16 +86,26 @@ export function CustomRange({ from, to, onApply, onClose }: { from: string; to: 
 	);
 }
 
+/** What is shown beside the same length of time before; the overview is of everything, whatever was selected elsewhere. */
+export function justBefore(state: PageState, cover: Cover, oldest: number): Partial<PageState> {
+	const home = state.view === 'home';
+	const way = compareJustBefore(home ? { ...state, sel: null } : state, cover, cover.begin ?? (oldest > 0 ? oldest : null));
+	return { ...(home ? { q: '', sel: null } : {}), ...way };
+}
+
 export interface RangeProps {
 	state: PageState;
 	set: SetState;
+	cover: Cover;
+	oldest: number; // unix ms: the first data of all; 0 = not known
 	loading: boolean;
 	onRefresh: () => void;
 }
 
-export function Range({ state, set, loading, onRefresh }: RangeProps) {
+export function Range({ state, set, cover, oldest, loading, onRefresh }: RangeProps) {
 	const [custom, setCustom] = useState(false);
 	const preset = state.to === 'now' && PRESETS.some((p) => p.from === state.from);
+	const titled = (title: string) => (cover.clipped && cover.begin !== null ? T.range.since(title, formatMoment(cover.begin)) : title);
 	const apply = (from: string, to: string) => {
 		setCustom(false);
 		set({ from, to, sel: null });
@@ -114,16 +126,27 @@ export function Range({ state, set, loading, onRefresh }: RangeProps) {
 						} else if (value !== 'present') apply(value, 'now');
 					}}
 				>
-					{!preset && <option value="present">{rangeTitle(state.from, state.to)}</option>}
+					{!preset && <option value="present">{titled(rangeTitle(state.from, state.to))}</option>}
 					{PRESETS.map((p) => (
 						<option key={p.from} value={p.from}>
-							{p.title}
+							{preset && p.from === state.from ? titled(p.title) : p.title}
 						</option>
 					))}
 					<option value={CUSTOM}>{T.range.custom}</option>
 				</select>
 				{custom && <CustomRange from={state.from} to={state.to} onApply={apply} onClose={() => setCustom(false)} />}
 			</div>
+			{state.view !== 'console' && (
+				<button
+					type="button"
+					class="button just-before"
+					title={T.range.justBeforeHint}
+					data-testid="just-before"
+					onClick={() => set(justBefore(state, cover, oldest))}
+				>
+					<span aria-hidden="true">⇄</span> <span class="just-before-text">{T.range.justBefore}</span>
+				</button>
+			)}
 			<div class="joined">
 				<button
 					type="button"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Selectors: type{label="v", a!="b", c=~"re", d!~"re"}, and behind them the stages that choose stacks by their functions:
- * | frames = "malloc" | frames !~ "^std::". The server is the judge; the page parses them to show the matchers as chips and to say at
+ * | frames = "malloc" | frames !~ "^std::". The server validates them; the page parses them to show the matchers as chips and to say at
  * once, with the column, what is wrong with text that a person typed. Such a stage is a matcher like the others, of a label that no
  * data can have, so whatever takes filters along takes these along. Other stages are for the console.
  */

@@ -12,9 +12,9 @@ import { Popover } from '../ui/popover';
 import { linkOf } from './snapshot';
 
 /** Keeps what is shown under that title, and returns the ids. */
-export type Keep = (title: string, tell: (text: string) => void, signal: AbortSignal) => Promise<string[]>;
+export type Keep = (title: string, onProgress: (text: string) => void, signal: AbortSignal) => Promise<string[]>;
 
-type Step = { at: 'asking'; text: string } | { at: 'failed'; why: string } | { at: 'made'; ids: string[]; copied: boolean };
+type Step = { at: 'storing'; text: string } | { at: 'failed'; why: string } | { at: 'made'; ids: string[] };
 
 interface BodyProps {
 	keep: Keep;
@@ -29,17 +29,18 @@ function useFocus() {
 	return element;
 }
 
-function Made({ ids, copied, onGone }: { ids: string[]; copied: boolean; onGone: () => void }) {
+function Made({ ids, onGone }: { ids: string[]; onGone: () => void }) {
 	const [fault, setFault] = useState('');
-	const [again, setAgain] = useState(copied);
+	const [copied, setCopied] = useState<boolean | null>(null); // a browser may ask for leave first
 	const link = linkOf(ids);
 	const first = useFocus();
+	useEffect(() => void copyText(link).then(setCopied), [link]);
 	const remove = async () => {
 		try {
 			for (const id of ids) await apiDelete(`snapshots/${id}`);
 			onGone();
 		} catch (error) {
-			setFault(error instanceof ApiError && error.status !== 0 ? error.message : T.fault.noAnswer);
+			setFault(error instanceof ApiError && error.status !== 0 ? error.message : T.fault.noResponse);
 		}
 	};
 	return (
@@ -54,11 +55,11 @@ function Made({ ids, copied, onGone }: { ids: string[]; copied: boolean; onGone:
 				onFocus={(event) => event.currentTarget.select()}
 			/>
 			<p role="status" data-testid="share-copied">
-				{again ? T.share.copied : T.share.notCopied}
+				{copied !== null && (copied ? T.share.copied : T.share.notCopied)}
 			</p>
 			{fault !== '' && <p class="field-fault">{displayName(fault)}</p>}
 			<div class="buttons">
-				<button type="button" class="button" data-testid="share-copy" onClick={async () => setAgain(await copyText(link))}>
+				<button type="button" class="button" data-testid="share-copy" onClick={async () => setCopied(await copyText(link))}>
 					{T.share.copy}
 				</button>
 				<button type="button" class="button" title={T.share.removeHint} data-testid="share-remove" onClick={remove}>
@@ -77,11 +78,11 @@ function Body({ keep, title, isFile }: BodyProps) {
 	useEffect(() => () => abort.current?.abort(), []);
 	const make = async () => {
 		const own = (abort.current = new AbortController());
-		setStep({ at: 'asking', text: T.share.asking });
+		setStep({ at: 'storing', text: T.share.storing });
 		try {
-			const ids = await keep(name, (text) => setStep({ at: 'asking', text }), own.signal);
+			const ids = await keep(name, (text) => setStep({ at: 'storing', text }), own.signal);
 			if (own.signal.aborted) return;
-			setStep({ at: 'made', ids, copied: await copyText(linkOf(ids)) });
+			setStep({ at: 'made', ids });
 		} catch (error) {
 			if (!own.signal.aborted) setStep({ at: 'failed', why: error instanceof Error ? error.message : String(error) });
 		}
@@ -92,7 +93,7 @@ function Body({ keep, title, isFile }: BodyProps) {
 			class="share-form"
 			onSubmit={(event) => {
 				event.preventDefault();
-				if (step?.at !== 'asking') void make();
+				if (step?.at !== 'storing') void make();
 			}}
 		>
 			<p>{isFile ? T.share.whatFile : T.share.what}</p>
@@ -105,9 +106,9 @@ function Body({ keep, title, isFile }: BodyProps) {
 					{displayName(step.why)}
 				</p>
 			)}
-			{step?.at === 'asking' && <p role="status">{step.text}</p>}
+			{step?.at === 'storing' && <p role="status">{step.text}</p>}
 			<div class="buttons">
-				<button type="submit" class="button primary" aria-disabled={step?.at === 'asking'} data-testid="share-make">
+				<button type="submit" class="button primary" aria-disabled={step?.at === 'storing'} data-testid="share-make">
 					{T.share.make}
 				</button>
 			</div>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Links that show everybody the same: the answers that the page shows, kept by the server (POST /api/v1/snapshots) under ids that
+ * Links that show everybody the same: the responses that the page shows, kept by the server (POST /api/v1/snapshots) under ids that
  * nobody can guess, and beside them how the page shows them.
  *
  *   ?view=shared&id=ID        a profile, or a file
@@ -10,9 +10,9 @@
  * to the picture is set. It is read as any URL is, for whoever may ask the server may write it. The first time that the link is open it
  * becomes the state of the page, as long as the URL says nothing else.
  */
-import type { QueryAnswer } from '../api/answers';
+import type { QueryResponse } from '../api/responses';
 import { apiPost, apiUrl, ApiError } from '../api/client';
-import { sendFile, shortenName, type Tell } from '../api/send';
+import { sendFile, shortenName, type OnStage } from '../api/send';
 import type { KeptView, View } from '../api/view_data';
 import * as T from '../base/texts';
 import { NO_COMPARE } from '../state/compare';
@@ -28,11 +28,11 @@ export interface Listed {
 	title: string;
 }
 /** What the server has of one whose call was `query`. */
-export interface KeptAnswer {
+export interface KeptResponse {
 	snapshot: KeptView & { call: string; query: string; type: string; from_ms: number; to_ms: number; partial: boolean };
-	answer: QueryAnswer;
+	answer: QueryResponse;
 }
-export type Kept = KeptAnswer | View;
+export type Kept = KeptResponse | View;
 
 /** A query as the page has it: the selector, its label at the root of the graph, and the other stages. */
 export function splitQuery(query: string): { selector: string; within: string; root: string } {
@@ -87,9 +87,9 @@ export function linkOf(ids: string[]): string {
 	return location.origin + location.pathname + formatState({ ...DEFAULTS, view: 'shared', id: ids.join('.') });
 }
 
-const idOf = (answer: Listed): string => {
-	if (!/^[0-9a-f]{32}$/.test(answer?.id)) throw new ApiError(T.fault.notAnswer, 502);
-	return answer.id;
+const idOf = (response: Listed): string => {
+	if (!/^[0-9a-f]{32}$/.test(response?.id)) throw new ApiError(T.fault.unexpected, 502);
+	return response.id;
 };
 
 export interface Question {
@@ -99,8 +99,8 @@ export interface Question {
 	short: boolean; // names
 }
 
-/** Keeps the answer to the question, and returns its id. One with as many nodes as the page shows, or else with fewer. */
-export async function keepAnswer({ query, from_ms, to_ms, short }: Question, title: string, state: string): Promise<string> {
+/** Keeps the response to the question, and returns its id. One with as many nodes as the page shows, or else with fewer. */
+export async function keepResponse({ query, from_ms, to_ms, short }: Question, title: string, state: string): Promise<string> {
 	const keep = (max_nodes: number) =>
 		apiPost<Listed>('snapshots', { query, from: from_ms, to: to_ms, max_nodes, ...(short ? { names: 'short' } : {}) }, { title: cleanTitle(title), state });
 	try {
@@ -112,12 +112,12 @@ export async function keepAnswer({ query, from_ms, to_ms, short }: Question, tit
 }
 
 /** Keeps what is shown of a file. */
-export async function keepFile(file: File, title: string, state: string, tell: Tell, signal: AbortSignal): Promise<string> {
+export async function keepFile(file: File, title: string, state: string, onStage: OnStage, signal: AbortSignal): Promise<string> {
 	const url = apiUrl('snapshots', { call: 'view', name: shortenName(file.name), title: cleanTitle(title), state, max_nodes: NODES_MAX });
-	const reply = await sendFile(file, url, tell, signal);
+	const reply = await sendFile(file, url, onStage, signal);
 	try {
 		return idOf(JSON.parse(new TextDecoder().decode(reply.body)) as Listed);
 	} catch {
-		throw new ApiError(T.fault.notAnswer, 502);
+		throw new ApiError(T.fault.unexpected, 502);
 	}
 }

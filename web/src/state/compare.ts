@@ -4,7 +4,8 @@
  * profile to a comparison and back changes nothing of it; the base, A, is told by how it differs:
  *
  *   base        its selector; absent: the head's
- *   before      how much earlier than the head it is: a duration; 0: the same time; absent: 1d, or 0 if there is a `base`
+ *   before      how much earlier than the head it is: a duration; length: as much as the head is long, so that it ends where the head begins;
+ *               0: the same time; absent: 1d, or 0 if there is a `base`
  *   bfrom, bto  its range, as from and to; both or none; they win over `before`
  *   relative    1: shares of the two totals are compared, not values a second
  *   show        both, graph, sides (two graphs), table; absent: what fits the screen
@@ -13,6 +14,9 @@
  *   order       of the table: change (default), base, head, percent, state, name; a leading - turns it round
  *   only        changes that the table has: more, less, new, gone, noise, unknown; separated by commas; absent: all
  */
+
+/** Of `before`: the same length of time, immediately before. */
+export const JUST_BEFORE = 'length';
 
 export const SHOWS = ['both', 'graph', 'sides', 'table'] as const;
 export type Show = (typeof SHOWS)[number];
@@ -61,7 +65,7 @@ export function parseCompare(params: URLSearchParams): CompareState {
 	const only = get('only').split(',');
 	return {
 		base: get('base'),
-		before: /^(0|\d{1,9}(ms|s|m|h|d|w))$/.test(get('before')) ? get('before') : '',
+		before: /^(0|length|\d{1,9}(ms|s|m|h|d|w))$/.test(get('before')) ? get('before') : '',
 		bfrom: both ? get('bfrom') : '',
 		bto: both ? get('bto') : '',
 		relative: get('relative') === '1',

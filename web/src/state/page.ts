@@ -19,6 +19,7 @@
  *   filter  filter of the table                     sort      self (default), total, name, file, binary; a leading - turns it round
  *   every   seconds between refreshes               addr      each: addresses without a name one by one
  *   names   full, short: functions' names; absent: as this browser had them last
+ *   tz      browser, utc, server: zone of the times that are shown; absent: as this browser had it last
  *   function, file, build   what view=source and view=asm show: a frame's name, one of its files, one build-id; those may be
  *           empty, for a file that is unknown and a binary that has none; absent, the server chooses
  *   rows    of the table: function (default), file, binary, line, label:NAME
@@ -27,13 +28,14 @@
  *   function, file, binary   what view=sandwich shows, and view=calls marks: a frame's name, file and binary; absent, the costliest that fits
  *   at      the marked line of the source, or 0xADDRESS
  *   state, text   filter of the binaries
- *   run, explain  the console's query; 1: with how it was answered
+ *   run, explain  the console's query; 1: with its plan
  *   id, name  of view=file: a file that was opened, which is known as long as the page is there, and what it is called;
  *           of view=shared: ID, ID.ID, see share/snapshot.ts
  *   pane    both, graph, table, sandwich, calls: what view=file and shared show; absent: what fits the screen
  *   base, before, bfrom, bto, relative, show, width, of, order, only   of view=compare: compare.ts
  */
 import * as T from '../base/texts';
+import { parseZoned, ZONES, type Zone } from '../base/zone';
 import { parseTransforms } from '../tree/transform';
 import { formatCompare, NO_COMPARE, parseCompare, type CompareState } from './compare';
 
@@ -74,6 +76,7 @@ export interface PageState {
 	every: number;
 	eachAddress: boolean;
 	names: NamesChoice | '';
+	tz: Zone | ''; // '' = the browser's, or what it had last
 	function: string;
 	file: string | null; // null = the server's choice, '' = the unknown one
 	build: string | null;
@@ -118,6 +121,7 @@ export const DEFAULTS: PageState = {
 	every: 0,
 	eachAddress: false,
 	names: '',
+	tz: '',
 	function: '',
 	file: null,
 	build: null,
@@ -213,6 +217,7 @@ export function parseState(search: string): PageState {
 		every: oneOf(Number(get('every')), REFRESH_SECONDS, 0),
 		eachAddress: get('addr') === 'each',
 		names: oneOf(get('names'), NAMES, ''),
+		tz: oneOf<Zone | ''>(get('tz'), ZONES, ''),
 		function: get('function'),
 		file: params.get('file'),
 		build: /^[0-9a-zA-Z._-]{0,128}$/.test(get('build')) ? params.get('build') : null,
@@ -261,7 +266,7 @@ export function formatState(state: PageState): string {
 	put('least', String(state.least), String(DEFAULTS.least));
 	put('explain', state.explain ? '1' : '', '');
 	put('addr', state.eachAddress ? 'each' : '', '');
-	for (const name of ['names', 'function', 'at', 'state', 'text', 'run', 'id', 'name', 'pane'] as const) put(name, state[name], '');
+	for (const name of ['names', 'tz', 'function', 'at', 'state', 'text', 'run', 'id', 'name', 'pane'] as const) put(name, state[name], '');
 	for (const name of ['file', 'build', 'binary'] as const) {
 		const value = state[name];
 		if (value !== null) params.set(name, value);
@@ -323,9 +328,10 @@ export function parseTime(text: string, now: number): number | null {
 	if (relative) return now + (relative[1] === '-' ? -1 : 1) * durationMs(relative[2]);
 	// Unix seconds, ms, us or ns, by the number of digits.
 	if (/^(\d{10}|\d{13}|\d{16}|\d{19})$/.test(t)) return Math.round(Number(t) * 1000 ** ((13 - t.length) / 3));
-	// "2024-05-01 12:00" and "2024-05-01T12:00" are local time, as on the clock of whoever types.
+	// "2024-05-01 12:00" and "2024-05-01T12:00" are in the zone that the page shows times in.
 	if (/^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/.test(t)) {
-		const ms = Date.parse(t.length === 10 ? t + 'T00:00' : t.replace(' ', 'T'));
+		const whole = t.length === 10 ? t + 'T00:00' : t.replace(' ', 'T');
+		const ms = /(Z|[+-]\d\d:\d\d)$/.test(whole) ? Date.parse(whole) : parseZoned(whole);
 		return Number.isNaN(ms) ? null : ms;
 	}
 	return null;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which binaries were seen, and what is known of each: names, lines, or why not.
 import { useState } from 'preact/hooks';
-import type { BinariesAnswer, Binary } from '../api/answers';
+import type { BinariesResponse, Binary } from '../api/responses';
 import { apiPost } from '../api/client';
 import { baseName, displayName, formatBytes, formatCount, formatDateTime, formatDuration, lookUp } from '../base/format';
 import * as T from '../base/texts';
 import type { PageState } from '../state/page';
+import { hasSome } from '../ui/columns';
 import { useApi, useDebounced, useEvery, type SetState } from '../ui/hooks';
 import { BackIcon, CopyIcon, RefreshIcon, SearchIcon } from '../ui/icons';
 import { copyText } from '../ui/menu';
@@ -51,7 +52,7 @@ function States({ counts, state, set }: { counts: Record<string, number>; state:
 const list = (parts: (string | false)[]) => parts.filter((part) => part).join(', ');
 const some = (n: number, text: (count: string) => string) => n > 0 && text(formatCount(n));
 
-function uploadsText(u: BinariesAnswer['uploads']): string {
+function uploadsText(u: BinariesResponse['uploads']): string {
 	if (!u.enabled) return T.binaries.uploadsOff;
 	const parts = list([
 		u.files > 0 && T.binaries.files(u.files, formatCount(u.files), formatBytes(u.bytes)),
@@ -63,20 +64,20 @@ function uploadsText(u: BinariesAnswer['uploads']): string {
 	return parts || T.binaries.uploadsNone;
 }
 
-function debuginfodText(d: BinariesAnswer['debuginfod']): string {
+function debuginfodText(d: BinariesResponse['debuginfod']): string {
 	if (d.problem) return d.problem;
 	if (d.servers === 0) return T.binaries.noServer;
-	const asked = list([
+	const counts = list([
 		some(d.found, T.binaries.found),
 		some(d.missing + d.missing_cached, T.binaries.notThere),
 		some(d.failures, T.binaries.failed),
 		d.bytes_fetched > 0 && T.binaries.fetched(formatBytes(d.bytes_fetched)),
 	]);
-	return T.binaries.servers(d.servers, asked || T.binaries.nothingAsked);
+	return T.binaries.servers(d.servers, counts || T.binaries.noRequests);
 }
 
-function Summary({ answer }: { answer: BinariesAnswer }) {
-	const { queue, uploads, debuginfod } = answer;
+function Summary({ response }: { response: BinariesResponse }) {
+	const { queue, uploads, debuginfod } = response;
 	const busy = queue.waiting + queue.running;
 	const rows: [string, string][] = [
 		[T.binaries.queue, busy === 0 ? T.binaries.idle : T.binaries.busy(queue.running, formatCount(queue.waiting))],
@@ -121,7 +122,16 @@ function BuildId({ id }: { id: string }) {
 
 const ago = (ms: number, now: number) => (ms <= 0 ? '–' : now - ms < 1000 ? T.time.now : T.time.ago(formatDuration(now - ms)));
 
-function BinaryRow({ binary, now, onRetry }: { binary: Binary; now: number; onRetry: () => Promise<void> }) {
+type Shown = Record<'why' | 'functions' | 'table' | 'built', boolean>;
+
+const shownOf = (rows: readonly Binary[]): Shown => ({
+	why: hasSome(rows, ({ why, from, sources }) => why || from || sources),
+	functions: hasSome(rows, ({ functions }) => functions),
+	table: hasSome(rows, ({ table_bytes }) => table_bytes),
+	built: hasSome(rows, ({ build_ms }) => build_ms),
+});
+
+function BinaryRow({ binary, has, now, onRetry }: { binary: Binary; has: Shown; now: number; onRetry: () => Promise<void> }) {
 	const [busy, setBusy] = useState(false);
 	const known = stateOf(binary.state);
 	const again = binary.retry_ms > now ? T.binaries.again(formatDuration(binary.retry_ms - now)) : '';
@@ -139,31 +149,44 @@ function BinaryRow({ binary, now, onRetry }: { binary: Binary; now: number; onRe
 					<i class={`lamp lamp-${known.lamp}`} aria-hidden="true" />
 					{displayName(known.title, 20)}
 				</span>
+				{binary.ambiguous && (
+					<span class="pill pill-warn" title={T.binaries.ambiguousHint} data-testid="binary-ambiguous">
+						{T.binaries.ambiguous}
+					</span>
+				)}
 			</td>
-			<td class="b-why" title={displayName(why + again, 800)}>
-				{binary.sources && <span class="b-sources">{displayName(binary.sources.replace(/,/g, ', '), 80)}</span>}
-				<span class="b-reason">{displayName(why, 300)}</span>
-			</td>
-			<td class="b-number" data-title={T.binaries.heads.functions} title={T.binaries.known(binary.functions, binary.lines)}>
-				{binary.functions > 0 ? formatCount(binary.functions) : '–'}
-				<small>{binary.lines > 0 ? T.binaries.lines(formatCount(binary.lines)) : ''}</small>
-			</td>
-			<td class="b-number" data-title={T.binaries.heads.table} title={T.binaries.tableHint}>
-				{binary.table_bytes > 0 ? formatBytes(binary.table_bytes) : '–'}
-				<small>{binary.input_bytes > 0 ? T.binaries.madeOf(formatBytes(binary.input_bytes)) : ''}</small>
-			</td>
-			<td
-				class="b-number"
-				data-title={T.binaries.heads.built}
-				title={T.binaries.builtHint(formatDuration(binary.cpu_ms), formatBytes(binary.memory_peak_bytes))}
-			>
-				{binary.build_ms > 0 ? formatDuration(binary.build_ms) : '–'}
-				<small>{binary.memory_peak_bytes > 0 ? formatBytes(binary.memory_peak_bytes) : ''}</small>
-			</td>
+			{has.functions && (
+				<td class="b-number" data-title={T.binaries.heads.functions} title={T.binaries.known(binary.functions, binary.lines)}>
+					{binary.functions > 0 ? formatCount(binary.functions) : '–'}
+					<small>{binary.lines > 0 ? T.binaries.lines(formatCount(binary.lines)) : ''}</small>
+				</td>
+			)}
+			{has.table && (
+				<td class="b-number" data-title={T.binaries.heads.table} title={T.binaries.tableHint}>
+					{binary.table_bytes > 0 ? formatBytes(binary.table_bytes) : '–'}
+					<small>{binary.input_bytes > 0 ? T.binaries.madeOf(formatBytes(binary.input_bytes)) : ''}</small>
+				</td>
+			)}
+			{has.built && (
+				<td
+					class="b-number"
+					data-title={T.binaries.heads.built}
+					title={T.binaries.builtHint(formatDuration(binary.cpu_ms), formatBytes(binary.memory_peak_bytes))}
+				>
+					{binary.build_ms > 0 ? formatDuration(binary.build_ms) : '–'}
+					<small>{binary.memory_peak_bytes > 0 ? formatBytes(binary.memory_peak_bytes) : ''}</small>
+				</td>
+			)}
 			<td class="b-number" data-title={T.binaries.heads.samples} title={T.binaries.firstSeen(formatDateTime(binary.first_seen_ms))}>
 				{formatCount(binary.samples)}
 				<small>{ago(binary.last_seen_ms, now)}</small>
 			</td>
+			{has.why && (
+				<td class="b-why" title={displayName(why + again, 800)}>
+					{binary.sources && <span class="b-sources">{displayName(binary.sources.replace(/,/g, ', '), 80)}</span>}
+					<span class="b-reason">{displayName(why, 300)}</span>
+				</td>
+			)}
 			<td class="b-retry">
 				<button
 					type="button"
@@ -185,14 +208,14 @@ function BinaryRow({ binary, now, onRetry }: { binary: Binary; now: number; onRe
 	);
 }
 
-const COLUMNS: [string, string][] = [
+const COLUMNS: [where: string, title: string, key?: keyof Shown][] = [
 	['b-path', T.binaries.heads.path],
 	['b-state', T.binaries.heads.state],
-	['b-why', T.binaries.heads.why],
-	['b-number', T.binaries.heads.functions],
-	['b-number', T.binaries.heads.table],
-	['b-number', T.binaries.heads.built],
+	['b-number', T.binaries.heads.functions, 'functions'],
+	['b-number', T.binaries.heads.table, 'table'],
+	['b-number', T.binaries.heads.built, 'built'],
 	['b-number', T.binaries.heads.samples],
+	['b-why', T.binaries.heads.why, 'why'],
 	['b-retry', ''],
 ];
 
@@ -201,7 +224,7 @@ export function Binaries({ state, set, onBack }: { state: PageState; set: SetSta
 	const [limit, setLimit] = useState(PAGE_ROWS);
 	const [fault, setFault] = useState('');
 	const text = useDebounced(state.text, 150);
-	const { data, error, loading, stale } = useApi<BinariesAnswer>('binaries', { state: state.state, text, limit }, nonce);
+	const { data, error, loading, stale } = useApi<BinariesResponse>('binaries', { state: state.state, text, limit }, nonce);
 	const busy = data !== null && data.queue.waiting + data.queue.running > 0;
 	useEvery(busy ? BUSY_S : IDLE_S, () => setNonce((n) => n + 1));
 	const now = Date.now();
@@ -215,6 +238,7 @@ export function Binaries({ state, set, onBack }: { state: PageState; set: SetSta
 		setNonce((n) => n + 1);
 	};
 	const rows = data?.binaries ?? [];
+	const has = shownOf(rows);
 	return (
 		<section class={stale ? 'profile binaries stale' : 'profile binaries'} aria-label={T.binaries.label} aria-busy={loading}>
 			<div class="tools" role="toolbar" aria-label={T.binaries.tools}>
@@ -237,7 +261,7 @@ export function Binaries({ state, set, onBack }: { state: PageState; set: SetSta
 					/>
 				</div>
 			</div>
-			{data && <Summary answer={data} />}
+			{data && <Summary response={data} />}
 			{(error || fault) && (
 				<p class="listing-why fault" role="alert">
 					{displayName(error ? error.message : fault, 400)}
@@ -247,7 +271,7 @@ export function Binaries({ state, set, onBack }: { state: PageState; set: SetSta
 				<table class="binaries-table" data-testid="binaries">
 					<thead>
 						<tr>
-							{COLUMNS.map(([name, title], i) => (
+							{COLUMNS.filter(([, , key]) => !key || has[key]).map(([name, title], i) => (
 								<th key={i} class={name} scope="col">
 									{title}
 								</th>
@@ -256,7 +280,7 @@ export function Binaries({ state, set, onBack }: { state: PageState; set: SetSta
 					</thead>
 					<tbody>
 						{rows.map((binary) => (
-							<BinaryRow key={binary.build_id + binary.path} binary={binary} now={now} onRetry={() => retry(binary)} />
+							<BinaryRow key={binary.build_id + binary.path} binary={binary} has={has} now={now} onRetry={() => retry(binary)} />
 						))}
 					</tbody>
 				</table>

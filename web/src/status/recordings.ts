@@ -22,12 +22,12 @@ export interface Recording {
 	bytes: number;
 	hosts: RecordingHost[];
 }
-export interface RecordingsAnswer {
+export interface RecordingsResponse {
 	recordings: Recording[]; // the newest first
 	bytes: number;
 	bytes_max: number;
 }
-export interface AgentsAnswer {
+export interface AgentsResponse {
 	agents: { host: string; refusal: string }[];
 }
 

@@ -3,6 +3,7 @@
 import { useState } from 'preact/hooks';
 import { displayName, formatBytes, formatCount, formatDateTime, formatDuration, lookUp } from '../base/format';
 import * as T from '../base/texts';
+import { hasSome } from '../ui/columns';
 import { useApi, useEvery } from '../ui/hooks';
 import { BackIcon } from '../ui/icons';
 import { ErrorPanel, NoRecordings } from '../ui/notices';
@@ -13,10 +14,10 @@ import {
 	outcomeOf,
 	profileUrl,
 	targetsText,
-	type AgentsAnswer,
+	type AgentsResponse,
 	type Recording,
 	type RecordingHost,
-	type RecordingsAnswer,
+	type RecordingsResponse,
 } from './recordings';
 
 const PAGE_ROWS = 100;
@@ -100,7 +101,7 @@ function whenText(recording: Recording, now: number): string {
 	return away > 0 ? T.time.within(formatDuration(away)) : -away < 1000 ? T.time.now : T.time.ago(formatDuration(-away));
 }
 
-function RecordingRow({ recording, now }: { recording: Recording; now: number }) {
+function RecordingRow({ recording, now, sized }: { recording: Recording; now: number; sized: boolean }) {
 	const outcome = outcomeOf(recording, now);
 	return (
 		<tr data-testid="recording" data-id={recording.id} data-state={outcome.state}>
@@ -124,9 +125,11 @@ function RecordingRow({ recording, now }: { recording: Recording; now: number })
 			<td class="r-who">
 				<Hosts recording={recording} />
 			</td>
-			<td class="r-size" title={T.recordings.sizeHint}>
-				{recording.bytes > 0 ? formatBytes(recording.bytes) : '–'}
-			</td>
+			{sized && (
+				<td class="r-size" title={T.recordings.sizeHint}>
+					{recording.bytes > 0 ? formatBytes(recording.bytes) : '–'}
+				</td>
+			)}
 			<td class="r-links">
 				<Links recording={recording} done={outcome.done} />
 			</td>
@@ -144,7 +147,7 @@ const COLUMNS: [string, string][] = [
 ];
 
 function Empty() {
-	const { data } = useApi<AgentsAnswer>('agents', {}, 0);
+	const { data } = useApi<AgentsResponse>('agents', {}, 0);
 	const ready = data?.agents.filter(({ refusal }) => refusal === '').map(({ host }) => host) ?? null;
 	return <NoRecordings hosts={ready} />;
 }
@@ -152,8 +155,9 @@ function Empty() {
 export function Recordings({ nonce, onBack }: { nonce: number; onBack: () => void }) {
 	const [own, setOwn] = useState(0);
 	const [limit, setLimit] = useState(PAGE_ROWS);
-	const { data, error, loading } = useApi<RecordingsAnswer>('recordings', {}, nonce + own);
+	const { data, error, loading } = useApi<RecordingsResponse>('recordings', {}, nonce + own);
 	const all = data?.recordings ?? [];
+	const sized = hasSome(all, ({ bytes }) => bytes);
 	const again = () => setOwn((n) => n + 1);
 	useEvery(all.some(({ state }) => state === 'running') ? BUSY_S : IDLE_S, again);
 	const now = Date.now();
@@ -182,7 +186,7 @@ export function Recordings({ nonce, onBack }: { nonce: number; onBack: () => voi
 					<table class="binaries-table recordings-table" data-testid="recordings">
 						<thead>
 							<tr>
-								{COLUMNS.map(([name, title]) => (
+								{COLUMNS.filter(([name]) => sized || name !== 'r-size').map(([name, title]) => (
 									<th key={name} class={name} scope="col">
 										{title}
 									</th>
@@ -191,7 +195,7 @@ export function Recordings({ nonce, onBack }: { nonce: number; onBack: () => voi
 						</thead>
 						<tbody>
 							{all.slice(0, limit).map((recording) => (
-								<RecordingRow key={recording.id} recording={recording} now={now} />
+								<RecordingRow key={recording.id} recording={recording} now={now} sized={sized} />
 							))}
 						</tbody>
 					</table>

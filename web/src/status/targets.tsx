@@ -17,7 +17,7 @@ export interface Target {
 	next_ms: number;
 	samples: number;
 }
-export interface TargetsAnswer {
+export interface TargetsResponse {
 	configured: boolean;
 	targets: Target[];
 	matching: number;
@@ -35,12 +35,12 @@ function when(target: Target, now: number): string {
 	return T.targets.lastTime(formatDuration(Math.max(0, now - target.last_ms)), formatDuration(target.took_ms));
 }
 
-/** told: also when there are none. */
-export function Targets({ told = false }: { told?: boolean }) {
+/** showEmpty: say so when no targets are configured, instead of nothing. */
+export function Targets({ showEmpty = false }: { showEmpty?: boolean }) {
 	const [all, setAll] = useState(false);
-	const { data, error } = useApi<TargetsAnswer>('targets', all ? { limit: SHOWN } : { health: 'down', limit: SHOWN }, 0);
-	if (error && !data) return <p class="field-fault">{T.targets.notKnown(error.message)}</p>;
-	if (!data || (!data.configured && !data.config.error)) return data && told ? <p>{T.targets.none}</p> : null;
+	const { data, error } = useApi<TargetsResponse>('targets', all ? { limit: SHOWN } : { health: 'down', limit: SHOWN }, 0);
+	if (error && !data) return <p class="field-fault">{T.targets.unavailable(error.message)}</p>;
+	if (!data || (!data.configured && !data.config.error)) return data && showEmpty ? <p>{T.targets.none}</p> : null;
 	const faults = data.discoveries.filter((d) => d.error);
 	const now = Date.now();
 	return (

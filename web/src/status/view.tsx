@@ -2,19 +2,20 @@
 // How the profiler itself is: agents, the server and what it stores, what it scrapes, queries that were slow, limits that were hit.
 import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import type { BinariesAnswer, StatusAnswer } from '../api/answers';
+import type { BinariesResponse, StatusResponse } from '../api/responses';
 import { digits, displayName, formatBytes, formatCount, formatDateTime, formatDuration, formatShare } from '../base/format';
 import * as T from '../base/texts';
 import { FactList } from '../ui/facts';
+import { hasSome } from '../ui/columns';
 import { useApi, useEvery, type Resource, type SetState } from '../ui/hooks';
-import { brokenShare, fleetSums, lampOf, lostShare, reasons, sortAgents, type Agent, type AgentsAnswer } from './health';
+import { brokenShare, fleetSums, lampOf, lostShare, reasons, sortAgents, type Agent, type AgentsResponse } from '../model/health';
 import { Targets } from './targets';
 
 const EVERY_S = 10;
 const AGENTS_WELL = 10; // of those that need no look, at first
 const AGENTS_MOST = 2000;
 
-interface SlowAnswer {
+interface SlowResponse {
 	threshold_ms: number;
 	queries: { at_ms: number; ms: number; path: string; text: string; rows: number; partial: boolean; error: string | null }[];
 }
@@ -65,7 +66,7 @@ function Counts({ title, counts }: { title: string; counts: [string, number][] }
 
 function Details({ agent }: { agent: Agent }) {
 	const h = agent.health ?? {};
-	const rows: [string, string][] = [[T.agents.heard, T.agents.ago(formatDuration(agent.age_ms))]];
+	const rows: [string, string][] = [[T.agents.lastContact, T.agents.ago(formatDuration(agent.age_ms))]];
 	const put = (title: string, value: string | undefined) => value !== undefined && value !== '' && rows.push([title, displayName(value, 200)]);
 	put(T.agents.kernel, h.kernel);
 	put(T.agents.event, h.event);
@@ -88,16 +89,34 @@ function Details({ agent }: { agent: Agent }) {
 			))}
 			<Facts rows={rows} />
 			<Counts title={T.agents.lostBy} counts={reasons(h.lost)} />
-			<Counts title={T.agents.brokenBy} counts={reasons(h.walks, ['complete'])} />
+			<Counts title={T.agents.brokenBy} counts={reasons(h.walks, ['complete', 'analysed'])} />
 		</div>
 	);
 }
 
-function AgentRow({ agent, silent }: { agent: Agent; silent: boolean }) {
+type Health = NonNullable<Agent['health']>;
+
+// What an agent reports of itself, as the list has it.
+interface AgentColumn {
+	title: string;
+	wide?: boolean; // of wide screens only
+	value: (health: Health) => number | null; // null, 0: nothing
+	text: (value: number) => string;
+}
+
+const AGENT_COLUMNS: AgentColumn[] = [
+	{ title: T.agents.rate, value: (h) => h.frequency_hz ?? 0, text: (hz) => `${hz} Hz` },
+	{ title: T.agents.samples, wide: true, value: (h) => h.samples ?? 0, text: formatCount },
+	{ title: T.agents.lost, value: (h) => lostShare(h), text: (share) => formatShare(share, 1) },
+	{ title: T.agents.broken, wide: true, value: (h) => brokenShare(h), text: (share) => formatShare(share, 1) },
+	{ title: T.agents.cost, value: (h) => h.cost_ppm ?? null, text: (ppm) => `${digits(ppm / 1e4)}%` },
+	{ title: T.agents.memory, value: (h) => h.resident_bytes ?? null, text: formatBytes },
+];
+
+function AgentRow({ agent, silent, columns, version }: { agent: Agent; silent: boolean; columns: AgentColumn[]; version: boolean }) {
 	const [open, setOpen] = useState(false);
 	const { health } = agent;
 	const lamp = silent ? 'bad' : lampOf(agent);
-	const broken = health ? brokenShare(health) : null;
 	const slowed = health && (health.frequency_hz ?? 0) < (health.frequency_asked_hz ?? 0);
 	return (
 		<>
@@ -109,28 +128,30 @@ function AgentRow({ agent, silent }: { agent: Agent; silent: boolean }) {
 						<bdi>{displayName(agent.host, 120)}</bdi>
 					</button>
 				</td>
-				<td>{displayName(agent.wick, 30)}</td>
+				{version && <td>{displayName(agent.wick, 30)}</td>}
 				{silent || !health ? (
-					<td class="status-silent" colSpan={6}>
-						{silent ? T.agents.silentFor(formatDuration(agent.age_ms)) : T.agents.unsaid}
+					<td class="status-silent" colSpan={columns.length + 1}>
+						{silent ? T.agents.silentFor(formatDuration(agent.age_ms)) : T.agents.noReport}
 					</td>
 				) : (
 					<>
-						<td class="num" title={slowed ? T.agents.slowed(health.frequency_asked_hz ?? 0) : undefined}>
-							{`${health.frequency_hz ?? 0} Hz`}
-							{slowed && ' ↓'}
-						</td>
-						<td class="num home-wide">{formatCount(health.samples ?? 0)}</td>
-						<td class="num">{formatShare(lostShare(health), 1)}</td>
-						<td class="num home-wide">{broken === null ? '–' : formatShare(broken, 1)}</td>
-						<td class="num">{health.cost_ppm === undefined ? '–' : `${digits(health.cost_ppm / 1e4)}%`}</td>
-						<td class="num">{health.resident_bytes === undefined ? '–' : formatBytes(health.resident_bytes)}</td>
+						{columns.map(({ title, wide, value, text }) => {
+							const figure = value(health);
+							const mark = slowed && title === T.agents.rate;
+							return (
+								<td key={title} class={wide ? 'num home-wide' : 'num'} title={mark ? T.agents.slowed(health.frequency_asked_hz ?? 0) : undefined}>
+									{figure === null ? '–' : text(figure)}
+									{mark && ' ↓'}
+								</td>
+							);
+						})}
+						<td class="home-fill" aria-hidden="true" />
 					</>
 				)}
 			</tr>
 			{open && (
 				<tr class="status-open">
-					<td colSpan={8}>
+					<td colSpan={columns.length + 3}>
 						<Details agent={agent} />
 					</td>
 				</tr>
@@ -139,24 +160,17 @@ function AgentRow({ agent, silent }: { agent: Agent; silent: boolean }) {
 	);
 }
 
-function Agents({ asked }: { asked: Resource<AgentsAnswer> }) {
-	const { data, error } = asked;
+function Agents({ resource }: { resource: Resource<AgentsResponse> }) {
+	const { data, error } = resource;
 	const [all, setAll] = useState(false);
 	const agents = useMemo(() => sortAgents(data?.agents ?? []), [data]);
 	const silent = data?.silent ?? [];
 	const unwell = agents.filter((agent) => lampOf(agent) !== 'good').length;
 	const shown = agents.slice(0, all ? AGENTS_MOST : unwell + AGENTS_WELL);
 	const sums = fleetSums(agents);
-	const heads: [where: string, title: string][] = [
-		['', T.agents.host],
-		['', T.agents.version],
-		['num', T.agents.rate],
-		['home-wide', T.agents.samples],
-		['num', T.agents.lost],
-		['home-wide', T.agents.broken],
-		['num', T.agents.cost],
-		['num', T.agents.memory],
-	];
+	const reports = agents.flatMap(({ health }) => (health ? [health] : []));
+	const columns = AGENT_COLUMNS.filter(({ value }) => hasSome(reports, value));
+	const version = hasSome([...agents, ...silent], ({ wick }) => wick);
 	const note =
 		sums.reporting > 0
 			? T.agents.sums(formatCount(agents.length), `${digits(sums.costPpm / 1e4 / sums.reporting)}%`, formatBytes(sums.resident / sums.reporting))
@@ -164,24 +178,27 @@ function Agents({ asked }: { asked: Resource<AgentsAnswer> }) {
 	return (
 		<Part title={T.agents.title} note={note} testId="status-agents" error={error && !data ? error.message : undefined}>
 			{agents.length + silent.length === 0 ? (
-				<p class="table-none">{data ? T.agents.none : T.status.asking}</p>
+				<p class="table-none">{data ? T.agents.none : T.status.loading}</p>
 			) : (
 				<table class="home-table">
 					<thead>
 						<tr>
-							{heads.map(([name, title]) => (
-								<th key={title} scope="col" class={name === 'home-wide' ? 'num home-wide' : name}>
+							<th scope="col">{T.agents.host}</th>
+							{version && <th scope="col">{T.agents.version}</th>}
+							{columns.map(({ title, wide }) => (
+								<th key={title} scope="col" class={wide ? 'num home-wide' : 'num'}>
 									{title}
 								</th>
 							))}
+							<th class="home-fill" aria-hidden="true" />
 						</tr>
 					</thead>
 					<tbody>
 						{silent.slice(0, AGENTS_MOST).map((agent) => (
-							<AgentRow key={`silent ${agent.agent} ${agent.host}`} agent={agent} silent />
+							<AgentRow key={`silent ${agent.agent} ${agent.host}`} agent={agent} columns={columns} version={version} silent />
 						))}
 						{shown.map((agent) => (
-							<AgentRow key={`${agent.agent} ${agent.host}`} agent={agent} silent={false} />
+							<AgentRow key={`${agent.agent} ${agent.host}`} agent={agent} columns={columns} version={version} silent={false} />
 						))}
 					</tbody>
 				</table>
@@ -200,7 +217,7 @@ function Agents({ asked }: { asked: Resource<AgentsAnswer> }) {
 
 // ---- the server --------------------
 
-function Server({ status }: { status: StatusAnswer }) {
+function Server({ status }: { status: StatusResponse }) {
 	const { data, storage, levels, refused, samples_refused, queries } = status;
 	const rows: [string, ComponentChildren][] = [
 		[T.status.version, status.version],
@@ -238,13 +255,13 @@ function Server({ status }: { status: StatusAnswer }) {
 	);
 }
 
-function Slow({ asked }: { asked: Resource<SlowAnswer> }) {
-	const { data, error } = asked;
+function Slow({ resource }: { resource: Resource<SlowResponse> }) {
+	const { data, error } = resource;
 	const note = data ? T.server.slowerThan(formatDuration(data.threshold_ms)) : '';
 	return (
 		<Part title={T.server.slow} note={note} testId="status-slow" error={error && !data ? error.message : undefined}>
 			{!data || data.queries.length === 0 ? (
-				<p class="table-none">{data ? T.server.noSlow : T.status.asking}</p>
+				<p class="table-none">{data ? T.server.noSlow : T.status.loading}</p>
 			) : (
 				<ul class="status-slow">
 					{data.queries.map((query, i) => (
@@ -263,8 +280,8 @@ function Slow({ asked }: { asked: Resource<SlowAnswer> }) {
 	);
 }
 
-function Symbols({ asked, set }: { asked: Resource<BinariesAnswer>; set: SetState }) {
-	const { data, error } = asked;
+function Symbols({ resource, set }: { resource: Resource<BinariesResponse>; set: SetState }) {
+	const { data, error } = resource;
 	const counts = Object.entries(data?.counts ?? {}).filter(([, n]) => n > 0);
 	return (
 		<Part title={T.server.symbols} testId="status-symbols" error={error && !data ? error.message : undefined}>
@@ -287,31 +304,31 @@ function Symbols({ asked, set }: { asked: Resource<BinariesAnswer>; set: SetStat
 	);
 }
 
-export function StatusView({ set, status, nonce }: { set: SetState; status: Resource<StatusAnswer>; nonce: number }) {
+export function StatusView({ set, status, nonce }: { set: SetState; status: Resource<StatusResponse>; nonce: number }) {
 	const [tick, setTick] = useState(0);
 	useEvery(EVERY_S, () => setTick((n) => n + 1));
 	const now = nonce + tick;
-	const agents = useApi<AgentsAnswer>('agents', {}, now);
-	const slow = useApi<SlowAnswer>('slow', {}, now);
-	const binaries = useApi<BinariesAnswer>('binaries', { limit: 1 }, now);
+	const agents = useApi<AgentsResponse>('agents', {}, now);
+	const slow = useApi<SlowResponse>('slow', {}, now);
+	const binaries = useApi<BinariesResponse>('binaries', { limit: 1 }, now);
 	return (
 		<div class="home" data-testid="status-view">
 			{status.error && (
 				<p class="banner" role="alert">
-					{T.status.noAnswer(status.error.message)}
+					{T.status.noResponse(status.error.message)}
 				</p>
 			)}
-			<Agents asked={agents} />
+			<Agents resource={agents} />
 			<div class="home-columns">
 				<div>{status.data && <Server status={status.data} />}</div>
 				<div>
 					<Part title={T.targets.label} testId="status-targets">
 						<div class="status-targets">
-							<Targets told />
+							<Targets showEmpty />
 						</div>
 					</Part>
-					<Symbols asked={binaries} set={set} />
-					<Slow asked={slow} />
+					<Symbols resource={binaries} set={set} />
+					<Slow resource={slow} />
 				</div>
 			</div>
 		</div>

@@ -2,7 +2,7 @@
 // Where the table's rows come from: functions, files and binaries from the tree; lines and values of a label, which the tree does
 // not have, from the server.
 import { useMemo } from 'preact/hooks';
-import type { Cell, TableAnswer } from '../api/answers';
+import type { Cell, TableResponse } from '../api/responses';
 import * as T from '../base/texts';
 import { buildRows, type Row, type RowsOf } from '../model/rows';
 import { pipeline } from '../query/pipeline';
@@ -10,7 +10,7 @@ import type { NamesChoice, Rows } from '../state/page';
 import { isSmall, KIND, type Tree } from '../tree/tree';
 import { useApi, useLater } from '../ui/hooks';
 
-/** Of what the server makes rows; null: nothing can be asked. */
+/** Of what the server makes rows; null: nothing can be requested. */
 export interface RowsQuery {
 	query: string; // selector and stages
 	whole: number; // the sum of what is selected
@@ -41,8 +41,8 @@ function splitPlace(place: string): { file: string; line: number } {
 	return match ? { file: match[1], line: Number(match[2]) } : { file: place, line: 0 };
 }
 
-/** Rows of the answer to `top N by line` or `top N by label NAME`. */
-export function rowsOfAnswer({ table }: TableAnswer, by: Rows): Row[] {
+/** Rows of the response to `top N by line` or `top N by label NAME`. */
+export function rowsOfResponse({ table }: TableResponse, by: Rows): Row[] {
 	const place = (name: string) => table.columns.findIndex((column) => column.name === name);
 	const number = (cell: Cell | undefined) => (typeof cell === 'number' && Number.isFinite(cell) ? cell : 0);
 	const text = (cell: Cell | undefined) => (cell === null || cell === undefined ? '' : String(cell));
@@ -72,7 +72,7 @@ export function useRows(tree: Tree, by: Rows, query: RowsQuery | null): MadeRows
 	const wanted = useMemo(() => ({ tree, by: treeBy }), [tree, treeBy]);
 	const made = useLater(wanted, isSmall(tree), (of) => buildRows(of.tree, of.by));
 	const label = labelOfRows(by);
-	const asked = useApi<TableAnswer, { answer: TableAnswer; by: Rows }>(
+	const resource = useApi<TableResponse, { response: TableResponse; by: Rows }>(
 		ofTree ? null : 'pipeline',
 		{
 			q: ofTree ? '' : pipeline(query.query, `top ${ROWS_MAX} by ${label === '' ? 'line' : `label ${label}`}`),
@@ -81,21 +81,21 @@ export function useRows(tree: Tree, by: Rows, query: RowsQuery | null): MadeRows
 			...(query?.names === 'short' ? { names: 'short' } : {}),
 		},
 		0,
-		(answer) => ({ answer, by }),
+		(response) => ({ response, by }),
 	);
-	const rows = useMemo(() => asked.data && rowsOfAnswer(asked.data.answer, asked.data.by), [asked.data]);
+	const rows = useMemo(() => resource.data && rowsOfResponse(resource.data.response, resource.data.by), [resource.data]);
 	if (ofTree) {
 		const of = made?.of ?? wanted;
 		return { rows: made?.value ?? null, by: of.by, whole: of.tree.total[0], unit: of.tree.unit, more: 0, busy: of !== wanted || !made, fault: null };
 	}
-	const answer = asked.data?.by === by ? asked.data.answer : null;
+	const response = resource.data?.by === by ? resource.data.response : null;
 	return {
-		rows: answer && rows,
+		rows: response && rows,
 		by,
 		whole: query.whole,
 		unit: tree.unit,
-		more: answer ? Math.max(0, answer.table.total_rows - answer.table.rows.length) : 0,
-		busy: asked.loading || asked.stale,
-		fault: asked.error && !asked.loading ? asked.error.message : null,
+		more: response ? Math.max(0, response.table.total_rows - response.table.rows.length) : 0,
+		busy: resource.loading || resource.stale,
+		fault: resource.error && !resource.loading ? resource.error.message : null,
 	};
 }

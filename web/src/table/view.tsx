@@ -12,6 +12,7 @@ import type { ListingView, Match, Rows, SortKey } from '../state/page';
 import { KIND, placeOf, type Tree } from '../tree/tree';
 import { hueOf, palette, type Palette } from '../ui/colors';
 import { csvOf } from '../ui/downloads';
+import { hasSome } from '../ui/columns';
 import { useDebounced } from '../ui/hooks';
 import { MoreIcon } from '../ui/icons';
 import { press } from '../ui/keymap';
@@ -53,6 +54,14 @@ const HEADS: { key: SortKey; title: string; hint: string }[] = [
 	{ key: 'file', ...T.table.file },
 	{ key: 'binary', ...T.table.binary },
 ];
+
+const columnValue: Record<SortKey, (row: Row) => string | number> = {
+	self: ({ self }) => self,
+	total: ({ total }) => total,
+	name: ({ name }) => name,
+	file: ({ file }) => file,
+	binary: ({ binary }) => binary,
+};
 
 // What rows of the kind have to say: those of a label have one value, those of files and binaries no place.
 function columnsOf(by: Rows, width: Width): typeof HEADS {
@@ -154,7 +163,7 @@ function Name({ name, filter }: { name: string; filter: Filter | null }) {
 function Line({ row, index, style, of, columns, active, marked, pointed, filter, colors, onPick, onPoint, onMenu }: LineProps) {
 	const has = (key: SortKey) => columns.some((column) => column.key === key);
 	const placed = of.by === 'function' || of.by === 'line';
-	const { hue, chroma } = hueOf(row.kind, row.binary);
+	const { hue, chroma, down } = hueOf(row.kind, row.binary);
 	const place = placeOf(row.file, row.line);
 	const short = baseName(place) || (has('binary') ? '' : row.binary);
 	const whole = [row.name, place, row.binary]
@@ -179,7 +188,7 @@ function Line({ row, index, style, of, columns, active, marked, pointed, filter,
 			{has('self') && <Amount value={row.self} whole={of.whole} unit={of.unit} kind="self" />}
 			<Amount value={row.total} whole={of.whole} unit={of.unit} kind="total" />
 			<div role="cell" class="td td-name" title={whole}>
-				{(placed || of.by === 'binary') && <i class="swatch" style={{ background: colors.frame(hue, chroma, 1) }} />}
+				{(placed || of.by === 'binary') && <i class="swatch" style={{ background: colors.frame(hue, chroma, 1, down) }} />}
 				<Name name={row.name} filter={filter} />
 				{row.inlined && <span class="mark">{T.table.inlined}</span>}
 				{placed && !has('file') && <span class="where">{displayName(short, 60)}</span>}
@@ -332,10 +341,10 @@ function usePointedAt(pointed: Pointed, rows: Row[], by: Rows, onChosen: (index:
 			if (index >= 0) onChosen(index);
 			chosen = null;
 		};
-		const end = pointed.listen((told) => {
-			if (told.from !== 'graph') return;
-			if (told.chosen) chosen = told.target;
-			else over = told.target;
+		const end = pointed.listen((change) => {
+			if (change.from !== 'graph') return;
+			if (change.chosen) chosen = change.target;
+			else over = change.target;
 			clearTimeout(timer);
 			timer = window.setTimeout(follow, FOLLOW_MS);
 		});
@@ -368,10 +377,10 @@ export function Table(props: TableProps) {
 	const seen = useSeenRows(rows.length, [sort, reverse, settled, made.by, ranked]);
 	const { first, last, active, width } = seen;
 	const fit: Width = width > 900 ? 'wide' : width > 620 ? 'medium' : width > 440 ? 'narrow' : 'tiny';
-	const columns = columnsOf(made.by, fit);
+	const columns = useMemo(() => columnsOf(made.by, fit).filter(({ key }) => key === 'total' || hasSome(all, columnValue[key])), [made.by, fit, all]);
 	const colors = useMemo(() => palette(dark), [dark]);
 
-	useEffect(() => () => pointed.tell(null, 'table'), [pointed]);
+	useEffect(() => () => pointed.notify(null, 'table'), [pointed]);
 
 	const target = usePointedAt(pointed, rows, made.by, seen.move);
 	const act = (event: KeyboardEvent, at: number): boolean => {
@@ -396,7 +405,7 @@ export function Table(props: TableProps) {
 				onCsv={() => saveCsv(rows, made)}
 			/>
 			<div
-				class={`table ${fit} columns-${columns.length}`}
+				class={`table ${fit} ${columns.map(({ key }) => `has-${key}`).join(' ')}`}
 				ref={seen.scroller}
 				data-testid="table"
 				role="table"
@@ -406,7 +415,7 @@ export function Table(props: TableProps) {
 				aria-rowcount={rows.length + 1}
 				aria-colcount={columns.length}
 				onScroll={seen.onScroll}
-				onKeyDown={(event) => seen.onKeyDown(event, act, (at) => pointed.tell(targetOf(rows[at], made.by), 'table'))}
+				onKeyDown={(event) => seen.onKeyDown(event, act, (at) => pointed.notify(targetOf(rows[at], made.by), 'table'))}
 			>
 				<Head
 					sort={ranked ? null : sort}
@@ -435,7 +444,7 @@ export function Table(props: TableProps) {
 								seen.setActive(first + i);
 								onPick(row, made.by);
 							}}
-							onPoint={(on) => pointed.tell(on ? targetOf(row, made.by) : null, 'table')}
+							onPoint={(on) => pointed.notify(on ? targetOf(row, made.by) : null, 'table')}
 							onMenu={isFunction(row, made.by) ? (x, y) => onMenu(row, x, y) : null}
 						/>
 					))}

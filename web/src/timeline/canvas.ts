@@ -41,7 +41,7 @@ export interface Scene {
 	marker: number;
 	hovered: number; // marker
 	focused: number;
-	asked: ((marker: number) => boolean) | null; // spans whose samples are asked for
+	isDuring: ((marker: number) => boolean) | null; // the spans of `during`
 	dark: boolean;
 }
 
@@ -351,14 +351,14 @@ export class TimeCanvas {
 			const a = Math.max(-2, this.xOf(spans.start[span]));
 			const b = Math.min(this.width + 2, this.xOf(spans.end[span]));
 			const w = Math.max(1, b - a > 3 ? b - a - 0.75 : b - a);
-			const asked = scene!.asked !== null && scene!.asked(m);
+			const isDuring = scene!.isDuring !== null && scene!.isDuring(m);
 			const color = this.categories[t.category[m]];
-			context.fillStyle = w < 3 || asked ? color.strong : color.fill;
+			context.fillStyle = w < 3 || isDuring ? color.strong : color.fill;
 			context.fillRect(a, y, w, ROW - 2);
 			if (w > 22) {
 				const shown = Math.max(0, a);
 				const text = fitter!.fit(t.name[m], Math.min(this.width, b) - shown - 7);
-				context.fillStyle = asked ? this.colors.background : this.colors.text;
+				context.fillStyle = isDuring ? this.colors.background : this.colors.text;
 				if (text !== '') context.fillText(text, shown + 4, y + ROW / 2 - 0.5);
 			}
 			if (m === hovered) {

@@ -85,7 +85,7 @@ export function HeatView(props: HeatProps) {
 		return cellAt(map, (event.clientX - left) / pictureSize(map, width).width, (event.clientY - top) / HEIGHT);
 	};
 	const inside = (event: PointerEvent) => event.clientX - canvas.current!.getBoundingClientRect().left < pictureSize(map, width).width;
-	const say = (cell: Cell): string => {
+	const describe = (cell: Cell): string => {
 		const from = map.start + cell.column * map.columnNs + cell.row * map.cellNs;
 		return T.timeline.heatCell(formatMoment(from, map.cellNs), formatNs(map.cellNs), formatValue(map.cells[cell.column * map.rows + cell.row] ?? 0, unit));
 	};
@@ -114,7 +114,7 @@ export function HeatView(props: HeatProps) {
 			all: () => chosen && set({ range: null, part: null, marker: -1 }),
 		});
 	};
-	const told = hovered ?? cursor;
+	const shown = hovered ?? cursor;
 	const colors = useMemo(() => heatColors(dark), [dark]);
 	return (
 		<div class="tl-heat" data-testid="heatmap">
@@ -161,7 +161,7 @@ export function HeatView(props: HeatProps) {
 			<div class="tl-heat-foot">
 				<span class="hint">{T.timeline.heatAxes(formatNs(map.columnNs), formatNs(map.cellNs))}</span>
 				<span class="hint" data-testid="heat-cell">
-					{told ? say(told) : ''}
+					{shown ? describe(shown) : ''}
 				</span>
 				<span class="spring" />
 				<span class="tl-heat-legend" role="img" aria-label={T.timeline.heatLegend(formatValue(map.max, unit))}>
@@ -172,8 +172,8 @@ export function HeatView(props: HeatProps) {
 					{formatValue(map.max, unit)}
 				</span>
 			</div>
-			<div class="unseen" aria-live="polite" data-testid="heat-said">
-				{cursor ? say(cursor) : ''}
+			<div class="unseen" aria-live="polite" data-testid="heat-live">
+				{cursor ? describe(cursor) : ''}
 			</div>
 		</div>
 	);

@@ -304,7 +304,7 @@ export function TimelineView(props: TimelineProps) {
 	const tracks = useMemo(() => placeTracks(t, rows, (i) => openFirst.has(i) !== toggled.has(i), narrow), [t, rows, openFirst, toggled, narrow]);
 	const contentHeight = tracks.length > 0 ? tracks[tracks.length - 1].y + tracks[tracks.length - 1].height : 0;
 	const sums = useMemo(() => sumsOf(t.types[type].values), [t, type]);
-	const asked = useMemo(() => (state.during === '' ? null : isCalled(t, state.during)), [t, state.during]);
+	const isDuring = useMemo(() => (state.during === '' ? null : isCalled(t, state.during)), [t, state.during]);
 	const inView: Range = state.view ?? [0, t.length];
 	const { marker } = state;
 
@@ -331,7 +331,7 @@ export function TimelineView(props: TimelineProps) {
 			marker,
 			hovered: hover?.hit.marker ?? -1,
 			focused,
-			asked,
+			isDuring,
 			dark,
 		});
 	});

@@ -5,7 +5,7 @@
  * siblings may stop at the first that is too small to see. `start` is where a node begins on the value axis, so that its
  * box is [start, start + total) in the units of the profile, whatever the zoom.
  *
- * It is made of columns as they come: of a server's answer (api/wire.ts), of JSON in a file. They are hostile until they are checked
+ * It is made of columns as they come: of a server's response (api/wire.ts), of JSON in a file. They are hostile until they are checked
  * here: indices out of range, a parent after its child or columns of unequal length are errors; another order is put right; totals
  * are summed anew from the self values, so that no box can be wider than its parent. Columns that are typed arrays already, and in
  * order, become the tree's own: nobody writes to them any more.
@@ -341,9 +341,9 @@ export function openTail(tree: Tree, first: number, value: number, width: number
 	return { node, skip: Math.max(skip, index - (fit >> 1)), take: fit };
 }
 
-// ---- paths: a node's identity across answers --------------------
+// ---- paths: a node's identity across responses --------------------
 
-// 52 bits of a hash over (name, binary) from the root down: the same stack has the same key in every answer.
+// 52 bits of a hash over (name, binary) from the root down: the same stack has the same key in every response.
 function hashString(text: string, seed: number): number {
 	let h = seed | 0;
 	for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x5bd1e995) ^ (h >>> 15);

@@ -31,8 +31,8 @@ function renameStrings(flame: Flame): { strings: string[]; renamed: Uint32Array 
 }
 
 // The nodes that become one with a sibling. Few do, mostly: what is below the others is what it was.
-function findTwins({ nodes }: Flame, count: number, renamed: Uint32Array): Uint8Array {
-	const twins = new Uint8Array(count);
+function findDuplicates({ nodes }: Flame, count: number, renamed: Uint32Array): Uint8Array {
+	const duplicates = new Uint8Array(count);
 	const known = new Ids();
 	const first: number[] = []; // by id
 	for (let i = 1; i < count; i++) {
@@ -41,9 +41,9 @@ function findTwins({ nodes }: Flame, count: number, renamed: Uint32Array): Uint8
 		const before = known.count;
 		const id = known.of(nodes.parent[i], name, nodes.file[i], nodes.binary[i], nodes.kind[i]);
 		if (id === before) first.push(i);
-		else twins[first[id]] = twins[i] = 1;
+		else duplicates[first[id]] = duplicates[i] = 1;
 	}
-	return twins;
+	return duplicates;
 }
 
 export function mergeUnnamed(flame: Flame): Flame {
@@ -52,7 +52,7 @@ export function mergeUnnamed(flame: Flame): Flame {
 	if (!found) return flame;
 	const { strings, renamed } = found;
 	const { nodes } = flame;
-	const twins = findTwins(flame, count, renamed);
+	const duplicates = findDuplicates(flame, count, renamed);
 	const place = new Int32Array(count); // old node -> new
 	const first = new Int32Array(count); // new node -> the first old one that it is made of
 	const parent = new Int32Array(count);
@@ -64,7 +64,7 @@ export function mergeUnnamed(flame: Flame): Flame {
 	for (let i = 0; i < count; i++) {
 		const under = i === 0 ? 0 : place[nodes.parent[i]];
 		let at = end;
-		if (twins[i] === 1 || (i > 0 && several[under] === 1)) {
+		if (duplicates[i] === 1 || (i > 0 && several[under] === 1)) {
 			const id = known.of(under, renamed[nodes.name[i]], nodes.file[i], nodes.binary[i], nodes.kind[i]);
 			if (id < made.length) at = made[id];
 			else made.push(at);

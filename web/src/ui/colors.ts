@@ -2,7 +2,7 @@
 /*
  * Colours of the frames. They are made in OKLCH, where equal lightness looks equally light, so that one text colour reads
  * on all of them and no binary shouts. The kernel has the warm hues for itself, JIT code amber, interpreters pink; binaries
- * share what is left, by a hash of the name: the same binary has the same colour in every graph. By kind, native code is blue and
+ * share what is left, by name (color_slots.ts): the same binary has the same colour in every graph, and those of one legend differ. By kind, native code is blue and
  * what is of no known kind grey: blue, red, amber and pink stay apart for people who cannot tell red from green. By package,
  * hashes choose among all hues but the kernel's, which keeps its own.
  */
@@ -11,6 +11,7 @@ import type { ColorBy } from '../state/page';
 import { treeFunctions } from '../tree/functions';
 import { packageOf } from '../tree/package';
 import { KIND, kindOf, type Tree } from '../tree/tree';
+import { assignSlots, readSlots, slotOf, SLOTS, writeSlots } from './color_slots';
 
 function channel(linear: number): number {
 	const c = Math.min(1, Math.max(0, linear));
@@ -39,6 +40,9 @@ export function hashText(text: string): number {
 }
 
 const SHADES = 4; // neighbours of one binary differ a little, or a stack of them would be one block
+const SHADE = 0.018;
+const DOWN = 0.13; // more than all shades together
+const DOWN_DARK = 0.12;
 
 export interface Palette {
 	text: string;
@@ -51,16 +55,17 @@ export interface Palette {
 	focus: string;
 	hover: string;
 	background: string;
-	frame: (hue: number, chroma: number, shade: number) => string;
+	frame: (hue: number, chroma: number, shade: number, down?: number) => string; // down: steps of lightness
 }
 
 export function palette(dark: boolean): Palette {
 	const cache = new Map<string, string>();
-	const frame = (hue: number, chroma: number, shade: number): string => {
-		const id = `${hue}/${chroma}/${shade}`;
+	const frame = (hue: number, chroma: number, shade: number, down = 0): string => {
+		const id = `${hue}/${chroma}/${shade}/${down}`;
 		let color = cache.get(id);
 		if (!color) {
-			color = dark ? oklch(0.44 + 0.022 * shade, chroma * 0.86, hue) : oklch(0.865 - 0.022 * shade, chroma, hue);
+			const light = dark ? 0.46 + SHADE * shade - DOWN_DARK * down : 0.868 - SHADE * shade - DOWN * down;
+			color = oklch(light, dark ? chroma * 0.86 : chroma, hue);
 			cache.set(id, color);
 		}
 		return color;
@@ -98,6 +103,48 @@ export function palette(dark: boolean): Palette {
 export interface Hue {
 	hue: number;
 	chroma: number;
+	down?: number;
+}
+
+// What binaries have that were in a legend, on this visit and those before.
+let slots: Map<string, number> | null = null;
+const STORED = 'wick-colors';
+
+function known(): Map<string, number> {
+	if (slots) return slots;
+	let text = '';
+	try {
+		text = localStorage.getItem(STORED) ?? '';
+	} catch {
+		// forbidden, or there is none
+	}
+	return (slots = readSlots(text));
+}
+
+const LEGEND_MOST = 12;
+const distinct = new WeakSet<Tree>();
+
+/** Sees to it that the binaries of the legend of a tree have colours that can be told apart. */
+export function distinguish(tree: Tree): void {
+	if (distinct.has(tree)) return;
+	distinct.add(tree);
+	const shares = new Float64Array(tree.strings.length);
+	for (let i = 1; i < tree.count; i++) {
+		const kind = kindOf(tree, i);
+		if (kind !== KIND.kernel && kind !== KIND.jit && kind !== KIND.interpreted) shares[tree.binary[i]] += tree.self[i];
+	}
+	const order = Array.from(shares.keys()).filter((at) => shares[at] > 0 && tree.strings[at] !== '');
+	order.sort((a, b) => shares[b] - shares[a] || (tree.strings[a] < tree.strings[b] ? -1 : 1));
+	const assigned = assignSlots([...new Set(order.map((at) => tree.strings[at]))].slice(0, LEGEND_MOST), known(), hashText);
+	for (const [name, slot] of assigned) {
+		known().delete(name);
+		known().set(name, slot);
+	}
+	try {
+		localStorage.setItem(STORED, writeSlots(known(), hashText));
+	} catch {
+		// forbidden: colours last as long as the page
+	}
 }
 
 // Native hues run from yellow-green over blue to violet; 20-75 (warm) and 330-360 (pink) are taken.
@@ -114,7 +161,8 @@ export function hueOf(kind: number, binary: string): Hue {
 		case KIND.interpreted:
 			return { hue: 350, chroma: 0.09 };
 		default:
-			return binary === '' ? { hue: 80, chroma: 0.012 } : { hue: 122 + (hashText(binary) % 32) * 6.2, chroma: 0.075 };
+			if (binary === '') return { hue: 80, chroma: 0.012 };
+			return { ...slotOf(known().get(binary) ?? hashText(binary) % SLOTS), chroma: 0.07 };
 	}
 }
 
@@ -135,6 +183,7 @@ export interface FrameColors {
 }
 
 export function frameColors(tree: Tree, colors: Palette, by: ColorBy = 'binary'): FrameColors {
+	distinguish(tree);
 	const hues = new Map<number, Hue>(); // by kind and, as it is asked for, binary or name
 	const shades = new Int8Array(tree.strings.length).fill(-1);
 	const hueFor = (node: number, kind: number): Hue => {
@@ -152,7 +201,7 @@ export function frameColors(tree: Tree, colors: Palette, by: ColorBy = 'binary')
 			let hue = hues.get(id);
 			if (!hue) hues.set(id, (hue = hueFor(node, kind)));
 			if (shades[name] < 0) shades[name] = hashText(tree.strings[name]) % SHADES;
-			return colors.frame(hue.hue, hue.chroma, shades[name]);
+			return colors.frame(hue.hue, hue.chroma, shades[name], hue.down);
 		},
 	};
 }
@@ -188,6 +237,7 @@ function groupOf(by: ColorBy, kind: number, name: string, binary: string): Group
 
 /** What is in the graph by self value, the largest first, as it is coloured. */
 export function legend(tree: Tree, colors: Palette, by: ColorBy = 'binary'): LegendEntry[] {
+	distinguish(tree);
 	const { of, count, first } = treeFunctions(tree);
 	const shares = new Float64Array(count * 8); // by function and kind
 	for (let i = 1; i < tree.count; i++) shares[of[i] * 8 + kindOf(tree, i)] += tree.self[i];
@@ -197,7 +247,7 @@ export function legend(tree: Tree, colors: Palette, by: ColorBy = 'binary'): Leg
 		const node = first[both >> 3];
 		const { find, label, hue } = groupOf(by, both & 7, tree.strings[tree.name[node]], tree.strings[tree.binary[node]]);
 		let entry = entries.get(find);
-		if (!entry) entries.set(find, (entry = { label, find, color: colors.frame(hue.hue, hue.chroma, 1), share: 0 }));
+		if (!entry) entries.set(find, (entry = { label, find, color: colors.frame(hue.hue, hue.chroma, 1, hue.down), share: 0 }));
 		entry.share += shares[both];
 	}
 	return [...entries.values()].sort((a, b) => b.share - a.share);

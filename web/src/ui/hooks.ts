@@ -32,24 +32,24 @@ export function useUrlState(): [PageState, SetState] {
 }
 
 export interface Resource<T> {
-	data: T | null; // the latest answer, kept while the next one loads or after it failed
-	of: string | null; // the request that data answers
+	data: T | null; // the latest response, kept while the next one loads or after it failed
+	of: string | null; // the request of data
 	error: ApiError | null;
 	loading: boolean;
-	stale: boolean; // data answers another request than the present one
+	stale: boolean; // data is of an older request
 }
 
-type Answer<T> = Omit<Resource<T>, 'stale'>;
-const EMPTY: Answer<never> = { data: null, of: null, error: null, loading: false };
+type Response<T> = Omit<Resource<T>, 'stale'>;
+const EMPTY: Response<never> = { data: null, of: null, error: null, loading: false };
 
 /*
- * An answer of the API, asked for again whenever the request or `nonce` changes. A newer request cancels the older; what
- * was there stays until the new answer is. What failed is asked again by and by, while the page is in front (retrySeconds()).
- * path null = ask nothing.
+ * A response of the API, requested again whenever the request or `nonce` changes. A newer request cancels the older; what
+ * was there stays until the new response is there. A request that failed is repeated, while the page is in front (retrySeconds()).
+ * path null = no request.
  */
-export function useApi<T, R = T>(path: string | null, params: Params, nonce: number, convert?: (answer: T) => R): Resource<R> {
+export function useApi<T, R = T>(path: string | null, params: Params, nonce: number, convert?: (response: T) => R): Resource<R> {
 	const request = path === null ? null : JSON.stringify([path, params]);
-	const [resource, setResource] = useState<Answer<R>>(request ? { ...EMPTY, loading: true } : EMPTY);
+	const [resource, setResource] = useState<Response<R>>(request ? { ...EMPTY, loading: true } : EMPTY);
 	const [again, setAgain] = useState(0);
 	const failures = useRef(0);
 	useLayoutEffect(() => {
@@ -60,8 +60,8 @@ export function useApi<T, R = T>(path: string | null, params: Params, nonce: num
 		const abort = new AbortController();
 		setResource((r) => ({ ...r, loading: true }));
 		apiGet<T>(path, params, abort.signal)
-			.then((answer) => {
-				const data = convert ? convert(answer) : (answer as unknown as R);
+			.then((response) => {
+				const data = convert ? convert(response) : (response as unknown as R);
 				if (abort.signal.aborted) return;
 				failures.current = 0;
 				setResource({ data, of: request, error: null, loading: false });

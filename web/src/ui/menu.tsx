@@ -96,6 +96,7 @@ export async function copyText(text: string): Promise<boolean> {
 	} catch {
 		// not allowed here
 	}
+	const focused = document.activeElement;
 	const area = document.createElement('textarea');
 	area.value = text;
 	area.className = 'unseen';
@@ -103,5 +104,6 @@ export async function copyText(text: string): Promise<boolean> {
 	area.select();
 	const copied = document.execCommand('copy');
 	area.remove();
+	if (focused instanceof HTMLElement) focused.focus();
 	return copied;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page says when there is nothing to draw: no data, no match, no server, an error. Each says what to do next.
 import type { ComponentChildren } from 'preact';
-import type { StatusAnswer } from '../api/answers';
+import type { StatusResponse } from '../api/responses';
 import { CANCELLED, type ApiError } from '../api/client';
 import { displayName, formatDateTime, formatDuration } from '../base/format';
 import * as T from '../base/texts';
@@ -24,7 +24,7 @@ const Action = ({ onClick, children }: { onClick: () => void; children: Componen
 	</button>
 );
 
-export function NoDataYet({ status }: { status: StatusAnswer | null }) {
+export function NoDataYet({ status }: { status: StatusResponse | null }) {
 	const agent = status?.agent?.running;
 	return (
 		<Notice title={T.notice.noData} testId="empty">
@@ -63,7 +63,7 @@ export function NoRecordings({ hosts }: { hosts: string[] | null }) {
 	);
 }
 
-export function NothingInRange({ status, onShow }: { status: StatusAnswer; onShow: (from: number, to: number) => void }) {
+export function NothingInRange({ status, onShow }: { status: StatusResponse; onShow: (from: number, to: number) => void }) {
 	const { oldest_ms: oldest, newest_ms: newest } = status.data;
 	const age = Date.now() - newest;
 	const [from, to] = [formatDateTime(oldest), formatDateTime(newest)];
@@ -119,7 +119,7 @@ export function errorTitle(error: ApiError): string {
 	return error.status === 400 ? T.fault.refused : T.fault.other;
 }
 
-const errorDetail = (error: ApiError) => (error.status === 0 && error.message === T.fault.noAnswer ? '' : error.message);
+const errorDetail = (error: ApiError) => (error.status === 0 && error.message === T.fault.noResponse ? '' : error.message);
 
 export function ErrorPanel({ error, onRetry }: { error: ApiError; onRetry: () => void }) {
 	const detail = errorDetail(error);

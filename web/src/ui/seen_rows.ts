@@ -72,7 +72,7 @@ export function useSeenRows(count: number, like: readonly unknown[]) {
 		const at = scroller.current!.scrollTop;
 		setTop(seen.scale === 1 ? at - (at % (STRIDE * rowHeight)) : at);
 	};
-	/** act: what other keys do with the row (press()). onMove: told where the arrows have led to. */
+	/** act: what other keys do with the row (press()). onMove: called with the row that the arrows have led to. */
 	const onKeyDown = (event: KeyboardEvent, act?: (event: KeyboardEvent, row: number) => boolean, onMove?: (row: number) => void) => {
 		if (event.target !== scroller.current || count === 0) return; // the buttons of the head have keys of their own
 		const page = Math.max(1, Math.floor(height / rowHeight) - 2);

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "elf/content_key.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "elf/elf_file.h"
+
+#define KEY_VERSION	  "wick content key 2"
+#define PAGE		  4096u
+#define CHUNK		  (64 * KIB)
+#define CFI_BYTES	  (32 * MIB) /* of all sections together, as the next ones */
+#define SYMBOL_BYTES	  (64 * KIB)
+#define STRING_BYTES	  (64 * KIB)
+#define CODE_BYTES	  (2 * MIB) /* as cfi_read() goes through */
+#define LISTED_CODE_BYTES (512 * KIB)
+#define HEADERLESS_BYTES  (4 * MIB)
+#define RANGES_MAX	  64u /* of one kind: a file may have as many sections of one name as it likes */
+
+struct hashing {
+	struct elf_file *file;
+	EVP_MD_CTX *context;
+	uint8_t *chunk;
+	uint64_t bytes; /* read */
+	struct error *err;
+};
+
+static void free_context(EVP_MD_CTX **context)
+{
+	EVP_MD_CTX_free(*context);
+}
+
+static int add(struct hashing *h, const void *data, size_t len)
+{
+	return EVP_DigestUpdate(h->context, data, len) == 1 ? 0 : error_nomem(h->err);
+}
+
+static int add_number(struct hashing *h, uint64_t number)
+{
+	return add(h, &number, sizeof(number));
+}
+
+/* What lies past the end of the file is not there, and that is part of the hash by its length. */
+static int add_range(struct hashing *h, uint64_t offset, uint64_t len)
+{
+	uint64_t size = h->file->size;
+	offset = offset < size ? offset : size;
+	len = len < size - offset ? len : size - offset;
+	int r = add_number(h, len);
+	while (r == 0 && len > 0) {
+		size_t part = len < CHUNK ? (size_t)len : CHUNK;
+		r = elf_file_read(h->file, offset, h->chunk, part, h->err);
+		if (r == 0)
+			r = add(h, h->chunk, part);
+		h->bytes += part;
+		offset += part;
+		len -= part;
+	}
+	return r;
+}
+
+/* All of a range, or pages of it that together have *left bytes, which become fewer by what was read. */
+static int add_samples(struct hashing *h, uint64_t offset, uint64_t len, uint64_t *left)
+{
+	uint64_t size = h->file->size, max = *left, pages = max / PAGE;
+	int r = add_number(h, len);
+	offset = offset < size ? offset : size;
+	len = len < size - offset ? len : size - offset;
+	*left -= len < max ? len : max;
+	if (r < 0 || len <= max || pages < 2)
+		return r < 0 ? r : add_range(h, offset, len < max ? len : max);
+	/* Each page would be read with its neighbours otherwise. */
+	posix_fadvise(h->file->fd, 0, 0, POSIX_FADV_RANDOM);
+	for (uint64_t i = 0; r == 0 && i < pages; i++) {
+		/* len is less than 2^63, as the file has it. */
+		uint64_t at = i + 1 < pages ? (len - PAGE) / (pages - 1) * i / PAGE * PAGE : len - PAGE;
+		r = add_range(h, offset + at, PAGE);
+	}
+	posix_fadvise(h->file->fd, 0, 0, POSIX_FADV_NORMAL);
+	return r;
+}
+
+static bool is_frames(const struct elf_section *section)
+{
+	static const char *const names[] = {".eh_frame", ".eh_frame_hdr", ".bolt.org.eh_frame", ".debug_frame",
+					    ".zdebug_frame"};
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(section->name, names[i]) == 0)
+			return section->type != SHT_NOBITS;
+	}
+	return false;
+}
+
+/* Where there are no section headers, .eh_frame lies behind its header, and only a reader finds out how long it is. */
+static int add_frames_of_segment(struct hashing *h, uint64_t *ret_bytes)
+{
+	uint64_t left = HEADERLESS_BYTES;
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < h->file->segment_count; i++) {
+		const struct elf_segment *segment = &h->file->segments[i];
+		if (segment->type != PT_GNU_EH_FRAME || segment->file_size == 0)
+			continue;
+		*ret_bytes += segment->file_size;
+		r = add_samples(h, segment->offset, h->file->size, &left);
+		break;
+	}
+	return r;
+}
+
+static int add_frames(struct hashing *h, uint64_t *ret_bytes)
+{
+	uint64_t left = CFI_BYTES;
+	unsigned count = 0;
+	int r = 0;
+	*ret_bytes = 0;
+	for (size_t i = 0; r == 0 && i < h->file->section_count && count < RANGES_MAX; i++) {
+		const struct elf_section *section = &h->file->sections[i];
+		if (!is_frames(section))
+			continue;
+		count++;
+		*ret_bytes += section->size;
+		r = add_number(h, section->address);
+		if (r == 0)
+			r = add_samples(h, section->offset, section->size, &left);
+	}
+	return r < 0 || *ret_bytes > 0 ? r : add_frames_of_segment(h, ret_bytes);
+}
+
+static int add_sections(struct hashing *h, uint32_t type, uint32_t other_type, uint64_t left)
+{
+	unsigned count = 0;
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < h->file->section_count && count < RANGES_MAX; i++) {
+		const struct elf_section *section = &h->file->sections[i];
+		if (section->type != type && section->type != other_type)
+			continue;
+		count++;
+		r = add_samples(h, section->offset, section->size, &left);
+	}
+	return r;
+}
+
+static int add_code(struct hashing *h, uint64_t left)
+{
+	unsigned count = 0;
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < h->file->segment_count && count < RANGES_MAX; i++) {
+		const struct elf_segment *segment = &h->file->segments[i];
+		if (!elf_segment_is_executed(segment))
+			continue;
+		count++;
+		r = add_number(h, segment->address);
+		if (r == 0)
+			r = add_samples(h, segment->offset, segment->file_size, &left);
+	}
+	return r;
+}
+
+/* build_id: zeros. */
+static int add_file(struct hashing *h, char build_id[static BUILD_ID_HEX_MAX])
+{
+	uint64_t size = h->file->size, frames = 0, end = size < PAGE ? size : PAGE;
+	struct error problem = {0};
+	int r = build_id_read(h->file, build_id, &problem);
+	if (r == -ENOMEM || r == -EIO)
+		return error_set(h->err, r, "%s", problem.message);
+	/* Damaged section headers are as good as none. */
+	r = elf_file_load_sections(h->file, &problem);
+	if (r < 0 && r != -EBADMSG && r != -E2BIG)
+		return error_set(h->err, r, "%s", problem.message);
+	r = add(h, KEY_VERSION, sizeof(KEY_VERSION));
+	if (r == 0)
+		r = add(h, build_id, BUILD_ID_HEX_MAX);
+	if (r == 0)
+		r = add_number(h, size);
+	if (r == 0)
+		r = add_range(h, 0, end);
+	if (r == 0)
+		r = add_range(h, size - end, end);
+	if (r == 0)
+		r = add_frames(h, &frames);
+	if (r == 0)
+		r = add_sections(h, SHT_SYMTAB, SHT_DYNSYM, SYMBOL_BYTES);
+	if (r == 0)
+		r = add_sections(h, SHT_STRTAB, SHT_STRTAB, STRING_BYTES);
+	return r < 0 ? r : add_code(h, frames > 0 ? LISTED_CODE_BYTES : CODE_BYTES);
+}
+
+static int hash_file(struct elf_file *file, struct content_key *ret, struct error *err)
+{
+	char build_id[BUILD_ID_HEX_MAX] = {0};
+	uint8_t digest[EVP_MAX_MD_SIZE];
+	_cleanup_(free_context) EVP_MD_CTX *context = EVP_MD_CTX_new();
+	_cleanup_(mem_freep) uint8_t *chunk = mem_alloc(CHUNK);
+	struct hashing h = {.file = file, .context = context, .chunk = chunk, .err = err};
+	if (!context || !chunk || EVP_DigestInit_ex(context, EVP_sha256(), NULL) != 1)
+		return error_nomem(err);
+	int r = add_file(&h, build_id);
+	if (r < 0)
+		return r;
+	if (EVP_DigestFinal_ex(context, digest, NULL) != 1)
+		return error_nomem(err);
+	text_format_hex((struct bytes){digest, (CONTENT_KEY_HEX - 1) / 2}, ret->key);
+	memcpy(ret->build_id, build_id, sizeof(build_id));
+	ret->bytes = h.bytes;
+	return 0;
+}
+
+bool content_key_is_valid(const char *key)
+{
+	return strlen(key) == CONTENT_KEY_HEX - 1 && strspn(key, "0123456789abcdef") == CONTENT_KEY_HEX - 1;
+}
+
+int content_key_read_fd(int fd, struct content_key *ret, struct error *err)
+{
+	struct elf_file file;
+	int r = elf_file_open(&file, fd, "the file", err);
+	if (r < 0)
+		return r;
+	r = hash_file(&file, ret, err);
+	elf_file_release(&file);
+	return r;
+}

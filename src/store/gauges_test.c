@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Averages of gauges against averages that are made the plainest way: from a list of all profiles. Series are scraped at
+ * unequal intervals, miss scrapes and end early; the same queries are asked of the head, of blocks, of merged blocks with
+ * rollups, and of blocks of which only rollups are left.
+ */
+#include "store/compact/test_compact.h"
+
+#include <math.h>
+
+#define SERIES	 7
+#define STACKS	 5
+#define SERVICES 3
+#define PROFILES 4096
+#define STEPS	 512
+#define RANGE_H	 9
+
+struct scrape {
+	int series;
+	int64_t time_ns;
+	int64_t values[2][STACKS]; /* of inuse_objects, inuse_space */
+};
+struct scrapes {
+	struct scrape items[PROFILES];
+	size_t count;
+};
+
+static void stack_of(struct profile *profile, int which, uint32_t *ret)
+{
+	uint32_t location, stack = 0;
+	const char *const names[] = {"main", which % 2 ? "odd" : "even", NULL};
+	for (size_t i = 0; i < 3; i++) {
+		struct profile_line line = {0};
+		struct profile_function function = {.name = names[i] ? test_string(profile, "%s", names[i])
+								     : test_string(profile, "leaf%d", which)};
+		assert_int_equal(profile_add_function(profile, &function, &line.function, NULL), 0);
+		assert_int_equal(profile_add_location(profile, &(struct profile_location){0}, &line, 1, &location, NULL), 0);
+		assert_int_equal(profile_add_stack(profile, stack, location, &stack, NULL), 0);
+	}
+	*ret = stack;
+}
+
+static struct profile *profile_of(const struct scrape *scrape)
+{
+	struct profile *profile;
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	profile_add_sample_type(profile, test_string(profile, "inuse_objects"), test_string(profile, "count"), NULL);
+	profile_add_sample_type(profile, test_string(profile, "inuse_space"), test_string(profile, "bytes"), NULL);
+	profile->period_type.type = test_string(profile, "space");
+	profile->period_type.unit = test_string(profile, "bytes");
+	profile->time_ns = scrape->time_ns;
+	for (int i = 0; i < STACKS; i++) {
+		struct profile_sample sample = {0};
+		int64_t values[] = {scrape->values[0][i], scrape->values[1][i]};
+		stack_of(profile, i, &sample.stack);
+		assert_int_equal(profile_add_sample(profile, &sample, values, NULL), 0);
+	}
+	return profile;
+}
+
+static void append(struct store *store, const struct scrape *scrape)
+{
+	struct error err = {0};
+	char text[32];
+	struct profile *profile = profile_of(scrape);
+	_cleanup_(labels_release) struct labels labels = {0};
+	snprintf(text, sizeof(text), "service%d", scrape->series % SERVICES);
+	assert_int_equal(labels_set(&labels, "service_name", text, NULL), 0);
+	snprintf(text, sizeof(text), "pod%d", scrape->series);
+	assert_int_equal(labels_set(&labels, "pod", text, NULL), 0);
+	struct store_append_options options = {.labels = &labels, .received_ns = scrape->time_ns};
+	if (store_append(store, profile, &options, NULL, &err) < 0)
+		fail_msg("%s", err.message);
+	profile_free(profile);
+}
+
+static int compare_scrapes(const void *a, const void *b)
+{
+	const struct scrape *x = a, *y = b;
+	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
+static void make_scrapes(struct scrapes *scrapes)
+{
+	static const int intervals_s[SERIES] = {60, 90, 47, 300, 601, 1800, 133};
+	scrapes->count = 0;
+	for (int series = 0; series < SERIES; series++) {
+		int64_t time = TEST_DAY_0 + (int64_t)rnd_below(600) * NS_PER_S + 7;
+		int64_t end = TEST_DAY_0 + (series == 2 ? 2 : RANGE_H) * TEST_HOUR;
+		for (; time < end; time += intervals_s[series] * NS_PER_S + (int64_t)rnd_below(1000) * 1000000) {
+			if (rnd_below(10) == 0)
+				continue;
+			assert_true(scrapes->count < PROFILES);
+			struct scrape *scrape = &scrapes->items[scrapes->count++];
+			*scrape = (struct scrape){.series = series, .time_ns = time};
+			for (int i = 0; i < STACKS; i++) {
+				scrape->values[0][i] = rnd_below(4) ? 1 + (int64_t)rnd_below(7) : 0;
+				scrape->values[1][i] = scrape->values[0][i] * (int64_t)rnd_below(100000);
+			}
+			scrape->values[0][0] = 1; /* what is all zero leaves nothing behind */
+			scrape->values[1][0] = 1 + (int64_t)rnd_below(100);
+		}
+	}
+	qsort(scrapes->items, scrapes->count, sizeof(*scrapes->items), compare_scrapes);
+}
+
+/* ---- questions ---- */
+
+struct asked {
+	int type;	 /* 0 = objects, 1 = space */
+	int only_pod;	 /* -1 = all */
+	bool by_service; /* or all in one group */
+	bool by_pod;
+	bool odd; /* only stacks through "odd" */
+	int64_t from_ns, to_ns, step_ns;
+};
+
+static bool match_type(void *context, const struct profile_type *type)
+{
+	const struct asked *asked = context;
+	return !strcmp(type->sample_type, asked->type ? "inuse_space" : "inuse_objects");
+}
+
+static bool match_pod(void *context, const char *value)
+{
+	const struct asked *asked = context;
+	return strlen(value) == 4 && value[3] - '0' == asked->only_pod; /* asked for "", too */
+}
+
+static unsigned match_odd(void *context, const struct store_frame *frame)
+{
+	return frame->line_count && bytes_equal_string(frame->lines[0].function, "odd") ? STORE_MATCH_ANY : 0;
+}
+
+static int group_of(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
+		    struct error *err)
+{
+	const char *service = labels_get(labels, "service_name"), *pod = labels_get(labels, "pod");
+	*ret = pod ? (uint32_t)(pod[3] - '0') : service ? (uint32_t)(service[7] - '0') : 0;
+	return 0;
+}
+
+struct select_of {
+	struct store_select select;
+	struct store_matcher matcher;
+	struct store_stack_condition condition;
+	struct store_grouping grouping;
+};
+static struct store_read_stats parts; /* of all queries */
+static const char *const by_service[] = {"service_name"}, *const by_pod[] = {"pod"}, *const by_none[] = {NULL};
+
+static void make_select(struct asked *asked, struct select_of *ret)
+{
+	ret->matcher = (struct store_matcher){.label = "pod", .matches = match_pod, .context = asked};
+	ret->condition = (struct store_stack_condition){.where = STORE_ANYWHERE, .matches = match_odd};
+	ret->grouping = (struct store_grouping){.by = asked->by_pod	  ? by_pod
+						      : asked->by_service ? by_service
+									  : by_none,
+						.by_count = asked->by_pod || asked->by_service,
+						.group = group_of};
+	ret->select = (struct store_select){.from_ns = asked->from_ns,
+					    .to_ns = asked->to_ns,
+					    .match_type = match_type,
+					    .context = asked,
+					    .matchers = &ret->matcher,
+					    .matcher_count = asked->only_pod >= 0,
+					    .conditions = &ret->condition,
+					    .condition_count = asked->odd,
+					    .average_gauges = true};
+}
+
+static int wanted_group(const struct asked *asked, int series)
+{
+	return asked->by_pod ? series : asked->by_service ? series % SERVICES : 0;
+}
+
+/* Of one stack (-1 = all that are asked for) in [from, to). */
+static double wanted(const struct scrapes *scrapes, const struct asked *asked, int group, int stack, int64_t from, int64_t to,
+		     bool *ret_any)
+{
+	double result = 0;
+	*ret_any = false;
+	for (int series = 0; series < SERIES; series++) {
+		double sum = 0, count = 0;
+		if (wanted_group(asked, series) != group || (asked->only_pod >= 0 && asked->only_pod != series))
+			continue;
+		for (size_t i = 0; i < scrapes->count; i++) {
+			const struct scrape *scrape = &scrapes->items[i];
+			if (scrape->series != series || scrape->time_ns < from || scrape->time_ns >= to)
+				continue;
+			count++;
+			for (int k = 0; k < STACKS; k++) {
+				if ((stack >= 0 && k != stack) || (asked->odd && k % 2 == 0))
+					continue;
+				sum += (double)scrape->values[asked->type][k];
+				*ret_any |= scrape->values[asked->type][k] != 0;
+			}
+		}
+		result += count > 0 ? sum / count : 0;
+	}
+	return result;
+}
+
+static int64_t rounded(double value)
+{
+	return llround(nearbyint(value * 1048576) / 1048576);
+}
+
+/* With a label set for each group. */
+static struct profile *new_result(void)
+{
+	struct profile *into;
+	assert_int_equal(profile_new(&into, NULL), 0);
+	for (uint32_t i = 1, id; i < SERIES; i++) {
+		struct profile_label label = {.key = test_string(into, "group"), .value = test_string(into, "%u", i)};
+		assert_int_equal(profile_add_label_set(into, &label, 1, &id, NULL), 0);
+		assert_int_equal(id, i);
+	}
+	return into;
+}
+
+static void check_averages(struct store *store, const struct scrapes *scrapes, struct asked *asked)
+{
+	struct select_of of;
+	struct profile *into = new_result();
+	struct error err = {0};
+	struct store_read_stats stats;
+	double exact[SERIES][STACKS] = {{0}};
+	int64_t totals[SERIES] = {0};
+	make_select(asked, &of);
+	if (store_merge(store, &of.select, &of.grouping, into, &stats, &err) < 0)
+		fail_msg("%s", err.message);
+	assert_false(stats.partial);
+	store_read_stats_add(&parts, &stats);
+	for (size_t i = 0; i < into->sample_count; i++) {
+		const struct profile_location *leaf = &into->locations[into->stacks[into->samples[i].stack].location];
+		const char *name = profile_string(into, into->functions[into->lines[leaf->line_first].function].name);
+		uint32_t group = into->samples[i].labels;
+		assert_int_equal(strncmp(name, "leaf", 4), 0);
+		exact[group][name[4] - '0'] -= (double)into->values[i];
+		totals[group] += into->values[i];
+	}
+	for (int group = 0; group < SERIES; group++) {
+		bool any;
+		for (int stack = 0; stack < STACKS; stack++) {
+			exact[group][stack] += wanted(scrapes, asked, group, stack, asked->from_ns, asked->to_ns, &any);
+			assert_true(fabs(exact[group][stack]) < 1);
+		}
+		assert_int_equal(totals[group], rounded(wanted(scrapes, asked, group, -1, asked->from_ns, asked->to_ns, &any)));
+	}
+	profile_free(into);
+}
+
+struct points {
+	int64_t values[SERIES][STEPS], totals[SERIES];
+	bool there[SERIES][STEPS];
+};
+
+static int on_point(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err)
+{
+	struct points *points = context;
+	assert_true(group < SERIES);
+	points->totals[group] += value;
+	if (bucket == STORE_RANGE)
+		return 0;
+	assert_true(bucket < STEPS);
+	points->values[group][bucket] += value;
+	points->there[group][bucket] = true;
+	return 0;
+}
+
+static void check_points(struct store *store, const struct scrapes *scrapes, struct asked *asked)
+{
+	static struct points points;
+	struct select_of of;
+	struct error err = {0};
+	struct store_read_stats stats;
+	make_select(asked, &of);
+	points = (struct points){0};
+	if (store_series(store, &of.select, &of.grouping, asked->step_ns, on_point, &points, &stats, &err) < 0)
+		fail_msg("%s", err.message);
+	assert_false(stats.partial);
+	store_read_stats_add(&parts, &stats);
+	for (int group = 0; group < SERIES; group++) {
+		bool any;
+		for (int64_t step = 0; step < STEPS; step++) {
+			int64_t from = asked->from_ns + step * asked->step_ns;
+			if (from >= asked->to_ns)
+				break;
+			int64_t want = rounded(wanted(scrapes, asked, group, -1, from, from + asked->step_ns, &any));
+			assert_int_equal(points.there[group][step], any);
+			assert_int_equal(points.values[group][step], want);
+		}
+		assert_int_equal(points.totals[group],
+				 rounded(wanted(scrapes, asked, group, -1, asked->from_ns, asked->to_ns, &any)));
+	}
+}
+
+/* `grain_ns`: ranges and steps are multiples of it. */
+static void check_queries(struct store *store, const struct scrapes *scrapes, int64_t grain_ns, size_t count)
+{
+	static const int64_t steps[] = {1, 2, 12};
+	for (size_t i = 0; i < count; i++) {
+		struct asked asked = {.type = (int)rnd_below(2),
+				      .only_pod = rnd_below(4) ? -1 : (int)rnd_below(SERIES),
+				      .by_service = rnd_below(2),
+				      .by_pod = rnd_below(3) == 0,
+				      .odd = rnd_below(3) == 0};
+		uint32_t grains = (uint32_t)(RANGE_H * TEST_HOUR / grain_ns);
+		uint32_t from = rnd_below(grains), length = 1 + rnd_below(rnd_below(3) ? grains : 12);
+		asked.from_ns = TEST_DAY_0 + from * grain_ns;
+		asked.to_ns = asked.from_ns + length * grain_ns;
+		check_averages(store, scrapes, &asked);
+		asked.step_ns = grain_ns * steps[rnd_below(3)];
+		while ((asked.to_ns - asked.from_ns) / asked.step_ns >= STEPS)
+			asked.step_ns *= 2;
+		asked.to_ns = asked.from_ns + ((asked.to_ns - asked.from_ns) / asked.step_ns + 1) * asked.step_ns;
+		check_points(store, scrapes, &asked);
+	}
+}
+
+static int on_block(void *context, const struct store_block *block, struct error *err)
+{
+	assert_false(block->has_samples);
+	return 0;
+}
+
+static void test_everywhere(void **state)
+{
+	char *directory = test_directory();
+	static struct scrapes scrapes;
+	struct store_options options = {.retention_age_ns = -1, .late_window_ns = -1, .samples_age_ns = TEST_DAY};
+	struct store *store = test_open_manual(directory, &options);
+	make_scrapes(&scrapes);
+	size_t cut = 0;
+	for (size_t i = 0; i < scrapes.count; i++) {
+		append(store, &scrapes.items[i]);
+		/* Several blocks an hour; what is left stays in the head. */
+		if (++cut == 60 && scrapes.count - i > 100) {
+			test_cut(store);
+			cut = 0;
+		}
+	}
+	check_queries(store, &scrapes, 47 * NS_PER_S, 60);
+	/* The first hours are merged, and have rollups; the rest is not. */
+	test_compact(store, TEST_DAY_0 + 5 * TEST_HOUR);
+	check_queries(store, &scrapes, 47 * NS_PER_S, 40);
+	check_queries(store, &scrapes, 5 * TEST_MINUTE, 60);
+	test_cut(store);
+	test_compact(store, TEST_DAY_0 + 10 * TEST_DAY);
+	test_check_blocks(store);
+	check_queries(store, &scrapes, 47 * NS_PER_S, 20);
+	check_queries(store, &scrapes, 5 * TEST_MINUTE, 60);
+	check_queries(store, &scrapes, TEST_HOUR, 60);
+	/* No label is left out of a gauge's rollups: those alone say the same. */
+	struct error err = {0};
+	if (store_apply_retention(store, TEST_DAY_0 + 10 * TEST_DAY, &err) < 0)
+		fail_msg("%s", err.message);
+	assert_int_equal(store_list_blocks(store, on_block, NULL, NULL), 0);
+	parts = (struct store_read_stats){0};
+	check_queries(store, &scrapes, 5 * TEST_MINUTE, 60);
+	check_queries(store, &scrapes, TEST_HOUR, 60);
+	assert_true(parts.from_rollups > 0 && parts.from_totals > 0 && parts.from_samples == 0);
+	store_close(store);
+	test_directory_remove(directory);
+}
+
+/* A heap of 2.2 MB is not 176 MB after twenty minutes. */
+static void test_heap(void **state)
+{
+	char *directory = test_directory();
+	struct store *store = test_open_manual(directory, NULL);
+	static struct points points;
+	for (int i = 0; i < 80; i++)
+		append(store, &(struct scrape){.time_ns = TEST_EPOCH + i * 15 * NS_PER_S, .values = {{10}, {2200000}}});
+	struct asked asked = {.type = 1, .only_pod = -1, .from_ns = TEST_EPOCH, .to_ns = TEST_EPOCH + 20 * TEST_MINUTE};
+	struct select_of of;
+	make_select(&asked, &of);
+	points = (struct points){0};
+	assert_int_equal(store_series(store, &of.select, &of.grouping, 0, on_point, &points, NULL, NULL), 0);
+	assert_int_equal(points.totals[0], 2200000);
+	/* One profile by itself is what was sent. */
+	of.select.from_ns = TEST_EPOCH + 30 * NS_PER_S;
+	of.select.to_ns = of.select.from_ns + 1;
+	points = (struct points){0};
+	assert_int_equal(store_series(store, &of.select, &of.grouping, 0, on_point, &points, NULL, NULL), 0);
+	assert_int_equal(points.totals[0], 2200000);
+	/* Whoever wants sums gets sums. */
+	of.select.from_ns = TEST_EPOCH;
+	of.select.to_ns = asked.to_ns;
+	of.select.average_gauges = false;
+	points = (struct points){0};
+	assert_int_equal(store_series(store, &of.select, &of.grouping, 0, on_point, &points, NULL, NULL), 0);
+	assert_int_equal(points.totals[0], 80 * 2200000);
+	store_close(store);
+	test_directory_remove(directory);
+}
+
+/* What a limit cuts off is missing from numbers of profiles as well: an answer in part is an average of a part. */
+static void test_limits(void **state)
+{
+	char *directory = test_directory();
+	struct store *store = test_open_manual(directory, NULL);
+	for (int i = 0; i < 40; i++) {
+		append(store, &(struct scrape){.time_ns = TEST_EPOCH + i * 15 * NS_PER_S, .values = {{10}, {1000}}});
+		if (i % 10 == 9)
+			test_cut(store);
+	}
+	struct asked asked = {.type = 1, .only_pod = -1, .from_ns = TEST_EPOCH, .to_ns = TEST_EPOCH + TEST_HOUR};
+	struct select_of of;
+	make_select(&asked, &of);
+	for (uint64_t rows = 1; rows < 120; rows++) {
+		struct profile *into;
+		struct store_read_stats stats;
+		struct error err = {0};
+		of.select.rows_max = rows;
+		assert_int_equal(profile_new(&into, NULL), 0);
+		int r = store_merge(store, &of.select, &of.grouping, into, &stats, &err);
+		assert_true(r == 0 || r == -ETIME);
+		if (r == 0 && into->sample_count) {
+			assert_int_equal(into->sample_count, 1);
+			assert_int_equal(into->values[0], 1000);
+		}
+		assert_true(r < 0 || stats.partial || into->sample_count);
+		profile_free(into);
+	}
+	store_close(store);
+	test_directory_remove(directory);
+}
+
+int main(void)
+{
+	test_seed_from_environment();
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_everywhere), cmocka_unit_test(test_heap),
+					   cmocka_unit_test(test_limits)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

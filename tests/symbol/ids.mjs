@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ids of binaries: what a server of an older version has stored is still there, tenants' uploads are apart, and where two files of one id name code
+// differently, it has no name.
+import assert from 'node:assert/strict';
+import { execFile, execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { finish, request, startServer, temporaryDirectory, test, wick } from '../harness.mjs';
+import { api, until } from './programs.mjs';
+
+const directory = temporaryDirectory(),
+	run = promisify(execFile),
+	golden = 'tests/symbol/golden/uploads_v1';
+const files = (path) => readdirSync(path, { withFileTypes: true }).flatMap((e) => (e.isDirectory() ? files(`${path}/${e.name}`) : [`${path}/${e.name}`]));
+const options = async (name, yaml) => {
+	writeFileSync(`${directory}/${name}.yaml`, `symbols: {host_files: false, debuginfod: {urls: ''}}\n${yaml}`);
+	return startServer(`${directory}/${name}`, ['--config', `${directory}/${name}.yaml`]);
+};
+
+await test('what an older server has stored is found, also by the next start', async () => {
+	mkdirSync(`${directory}/old`);
+	cpSync(golden, `${directory}/old/debuginfo`, { recursive: true });
+	const before = files(golden).filter((path) => !path.includes('/incoming/'));
+	for (let start = 0; start < 2; start++) {
+		const server = await options('old', '');
+		const { uploads } = await api(server.port).json('/api/v1/binaries');
+		assert.equal(uploads.files, before.length);
+		assert.equal(uploads.open, 1);
+		const after = files(`${directory}/old/debuginfo/files`);
+		for (const path of before) {
+			const [folder, name] = path.split('/').slice(-2),
+				[rest, kind] = name.split('.');
+			const now = after.find((p) => p.includes(`/${folder}/${rest}/`) && p.endsWith(`.${kind}`));
+			assert.ok(now, path);
+			assert.deepEqual(readFileSync(now), readFileSync(path));
+			assert.ok(!existsSync(`${directory}/old/debuginfo/${folder}/${name}`));
+		}
+		await server.stop();
+	}
+});
+
+const id = '5a0e1b2c3d4e5f60718293a4b5c6d7e8f9001122';
+const build = (name, odd) => {
+	const source = `${directory}/${name}.c`,
+		path = `${directory}/${name}.elf`;
+	writeFileSync(
+		source,
+		`#define PLACE __attribute__((noinline, aligned(256), section(".text.places")))
+static volatile int sink;
+PLACE void in_both(int x) { sink += x; }
+PLACE void ${odd}(int x) { sink -= x; }
+int main(int argc, char **argv) { (void)argv; in_both(argc); ${odd}(argc); return 0; }
+`,
+	);
+	execFileSync('gcc', ['-g', '-O1', `-Wl,--build-id=0x${id}`, '-o', path, source]);
+	const place = (symbol) => parseInt(new RegExp(`^([0-9a-f]+) . ${symbol}$`, 'm').exec(execFileSync('nm', [path]).toString())[1], 16);
+	return { path, both: place('in_both'), odd: place(odd) };
+};
+const first = build('first', 'only_in_first'),
+	second = build('second', 'only_in_second');
+await test('files of one id that name code differently: what they agree on has a name', async () => {
+	assert.deepEqual([first.both, first.odd], [second.both, second.odd], 'the programs have one layout');
+	const server = await options('tenants', 'tenants: {one: {}, two: {}}\n');
+	const { json } = api(server.port);
+	const header = execFileSync('readelf', ['-lW', first.path]).toString();
+	const [, offset, address, size] = /LOAD +0x([0-9a-f]+) 0x([0-9a-f]+) 0x[0-9a-f]+ 0x([0-9a-f]+) 0x[0-9a-f]+ R E/.exec(header).map((x) => parseInt(x, 16));
+	const strings = ['', 'cpu', 'nanoseconds', '/gone/program', id];
+	const { intField, bytesField } = await import('../harness.mjs');
+	const locations = [first.both, first.odd].map((at, i) => bytesField(4, [...intField(1, i + 1), ...intField(2, 1), ...intField(3, at + 4)]));
+	const profile = Buffer.from(
+		[
+			bytesField(1, [...intField(1, 1), ...intField(2, 2)]),
+			...[1, 2].map((i) => bytesField(2, [...bytesField(1, [i]), ...bytesField(2, [100])])),
+			bytesField(3, [...intField(1, 1), ...intField(2, address), ...intField(3, address + size), ...intField(4, offset), ...intField(5, 3), ...intField(6, 4)]),
+			...locations,
+			...strings.map((s) => bytesField(6, Buffer.from(s))),
+			intField(9, BigInt(Date.now()) * 1000000n),
+			bytesField(11, [...intField(1, 1), ...intField(2, 2)]),
+			intField(12, 1),
+		].flatMap((part) => [...part]),
+	);
+	const sent = await request(server.port, 'POST', '/api/v1/ingest?name=process_cpu', { body: profile });
+	assert.equal(sent.status, 200, sent.body.toString());
+	const names = async () => {
+		const { symbols, flame } = await json('/api/v1/query?query=process_cpu&from=now-1h&symbols_wait=10s');
+		return { symbols, strings: flame.strings };
+	};
+	const upload = (tenant, program) => run(wick, ['debuginfo', 'upload', program.path, '--url', server.url, '--tenant', tenant, '--force']);
+	await upload('one', first);
+	assert.ok(await until(async () => (await names()).symbols.resolved === 2));
+	await upload('two', second);
+	assert.ok(await until(async () => (await names()).symbols.missing === 1), JSON.stringify(await names()));
+	const { strings: seen } = await names();
+	assert.ok(seen.includes('in_both'));
+	assert.ok(!seen.some((name) => name.startsWith('only_in_')), seen.join(' '));
+	const [binary] = (await json(`/api/v1/binaries?text=${id}`)).binaries;
+	assert.equal(binary.ambiguous, true);
+	assert.match(binary.why, /ambiguous: 2 different files/);
+	const stored = files(`${directory}/tenants/debuginfo/files`);
+	assert.equal(stored.filter((path) => path.includes('/files/one/gnu/5a/')).length, 1);
+	assert.equal(stored.filter((path) => path.includes('/files/two/gnu/5a/')).length, 1);
+	// The other one is corrected.
+	await upload('two', first);
+	// While a table is built again, the old one stays in use.
+	assert.ok(await until(async () => (await names()).strings.includes('only_in_first')));
+	assert.equal((await names()).symbols.resolved, 2);
+	assert.equal((await json(`/api/v1/binaries?text=${id}`)).binaries[0].ambiguous, false);
+	await server.stop();
+});
+await finish();
