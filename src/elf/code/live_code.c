@@ -13,7 +13,8 @@
  * An instruction that is reached twice keeps what both ways agree on, and what comes behind it is looked at again. If they do
  * not agree about the stack pointer, it is not known there (an interpreter's, whose frames are known by another register);
  * but one of them may be wrong, that came behind a call that does not return: then that call ends its path, and all is done
- * again.
+ * again. So it is if what lies some way behind a call is no code: V8's calls that deoptimise stand at the end of the
+ * function, before data.
  *
  * Code that neither returns nor jumps to where it cannot be followed (the body of a loop that ends in a call of what
  * deoptimises it) is gone through from where its function may begin: what looks like a prologue, at a place where functions
@@ -35,9 +36,10 @@
 #define BASE_STEP  (1 << 17)
 #define NODES_MAX  LIVE_CODE_ROWS_MAX
 #define STEPS_MAX  (8u * NODES_MAX)
-#define ROUNDS_MAX 4
+#define ROUNDS_MAX 16
 #define NO_SHIFT   INT32_MIN
 #define STARTS_MAX 32
+#define NO_CALL	   UINT32_MAX
 
 static const uint8_t bases[] = {X86_RSP, X86_RBP, X86_RBX, 12, 13, 14, 15};
 #define BASES (sizeof(bases) / sizeof(bases[0]))
@@ -46,6 +48,7 @@ struct node {
 	struct x86_state state;
 	int32_t from; /* rbp was loaded from there (X86_RSP's kind of distance); X86_SAME, X86_LOST */
 	uint32_t offset;
+	uint32_t call; /* the offset behind the last call on every way to here; NO_CALL if one has none */
 	uint8_t len, kind;
 	bool behind_call, queued;
 };
@@ -165,6 +168,10 @@ static int meet(struct search *s, struct node *known, const struct node *node, b
 		}
 	}
 	known->behind_call = known->behind_call && behind_call;
+	if (known->call != NO_CALL && node->call == NO_CALL) {
+		known->call = NO_CALL;
+		changed = true;
+	}
 	for (size_t i = 0; i < X86_REGISTERS; i++)
 		changed |= weaken(&below[i], other[i], X86_UNKNOWN);
 	changed |= weaken(&known->state.rbp, node->state.rbp, X86_LOST);
@@ -172,6 +179,25 @@ static int meet(struct search *s, struct node *known, const struct node *node, b
 	if (changed)
 		queue(s, known);
 	return 0;
+}
+
+/* What lies there is no code, or overlaps with other code. Always 1; again with the call that led there as one that does not
+ * return, if there is one. */
+static int blame(struct search *s, uint32_t call)
+{
+	if (call != NO_CALL) {
+		s->ends[call] = 1;
+		s->again = true;
+	}
+	return 1;
+}
+
+/* The call that led to the node that the byte is a part of. */
+static uint32_t call_before(const struct search *s, uint64_t offset)
+{
+	while (s->node_at[offset] == AT_INSIDE)
+		offset--;
+	return s->nodes[s->node_at[offset] - AT_FIRST_NODE].call;
 }
 
 /* 0, 1 if it cannot be, or -ENOMEM. */
@@ -191,15 +217,18 @@ static int reach(struct search *s, uint64_t offset, const struct node *from, boo
 		return 0;
 	}
 	/* Behind a call there may be anything, or nothing. */
-	int bad = behind_call ? 0 : 1;
 	if (!x86_decode(s->code + offset, s->len - offset, &in)) {
 		bool is_cut = s->len - offset < X86_INSTRUCTION_MAX;
 		s->leaves = s->leaves || is_cut;
-		return is_cut ? 0 : bad;
+		return is_cut || behind_call ? 0 : blame(s, from->call);
 	}
-	for (uint32_t i = 0; i < in.len; i++)
-		if (s->node_at[offset + i] != AT_NOTHING)
-			return bad;
+	for (uint32_t i = 0; i < in.len; i++) {
+		if (s->node_at[offset + i] == AT_NOTHING)
+			continue;
+		if (behind_call)
+			return 0;
+		return blame(s, from->call != NO_CALL ? from->call : call_before(s, offset + i));
+	}
 	if (array_reserve(&s->nodes, &s->capacity, s->count + 1, NODES_MAX) < 0)
 		return -ENOMEM;
 	for (uint32_t i = 1; i < in.len; i++)
@@ -208,6 +237,8 @@ static int reach(struct search *s, uint64_t offset, const struct node *from, boo
 	struct node *node = &s->nodes[s->count++];
 	*node = *from;
 	node->offset = (uint32_t)offset;
+	if (behind_call)
+		node->call = node->offset;
 	node->len = in.len;
 	node->kind = (uint8_t)in.kind;
 	node->behind_call = behind_call;
@@ -250,7 +281,8 @@ static int step(struct search *s, struct node *at)
 
 static int go_through(struct search *s, uint32_t at)
 {
-	struct node first = {.state = s->from_start ? x86_state_at_entry() : state_at_anywhere(), .from = X86_SAME};
+	struct node first = {
+		.state = s->from_start ? x86_state_at_entry() : state_at_anywhere(), .from = X86_SAME, .call = NO_CALL};
 	memset(s->node_at, 0, s->len * sizeof(*s->node_at));
 	s->count = s->work_count = 0;
 	s->leaves = s->again = s->full = s->jumps_anywhere = false;
@@ -270,6 +302,45 @@ static int go_through(struct search *s, uint32_t at)
 static size_t base_near(int32_t below)
 {
 	return below == X86_UNKNOWN || below < 0 || below / BASE_STEP >= (int32_t)BASES ? BASES : (size_t)(below / BASE_STEP);
+}
+
+/*
+ * Returns that no call led to are believed. One that finds the stack otherwise is of the next function, behind a call that does
+ * not return. Whether there is such a call.
+ */
+static bool blame_for_returns(struct search *s)
+{
+	int32_t want[BASES];
+	for (size_t i = 0; i < BASES; i++)
+		want[i] = s->from_start && i == 0 ? 8 : X86_UNKNOWN;
+	for (unsigned pass = 0; pass < 2; pass++) {
+		for (size_t k = 0; k < s->count; k++) {
+			const struct node *node = &s->nodes[k];
+			size_t i = base_near(node->state.below[X86_RSP]);
+			if (node->kind != X86_RETURN || i == BASES || (node->call == NO_CALL) == (pass == 1))
+				continue;
+			if (pass == 0 && want[i] == X86_UNKNOWN)
+				want[i] = node->state.below[X86_RSP];
+			else if (pass == 1 && want[i] != X86_UNKNOWN && want[i] != node->state.below[X86_RSP])
+				return blame(s, node->call);
+		}
+	}
+	return false;
+}
+
+/* As go_through(), and again for each call that turns out not to return. */
+static int go_through_all(struct search *s, uint32_t at)
+{
+	int r = 1;
+	memset(s->ends, 0, s->len);
+	for (unsigned round = 0; r > 0 && round < ROUNDS_MAX; round++) {
+		r = go_through(s, at);
+		if (r == 0 && blame_for_returns(s))
+			r = 1;
+		if (r > 0 && !s->again)
+			break;
+	}
+	return r;
 }
 
 /* The true distance; X86_UNKNOWN if no return said it. */
@@ -424,7 +495,7 @@ static int find_function(struct search *s, uint64_t address, uint32_t at)
 		if ((!head_at(code, s->len - i) && !takes_room(code, s->len - i)) || !may_begin(s->code, address, i))
 			continue;
 		tries++;
-		int r = go_through(s, i);
+		int r = go_through_all(s, i);
 		if (r < 0 || (r == 0 && is_function_of(s, at)))
 			return r;
 	}
@@ -434,12 +505,7 @@ static int find_function(struct search *s, uint64_t address, uint32_t at)
 /* From the address to returns; else from the start of its function. 0, 1, -ENOMEM. */
 static int search_all(struct search *s, uint64_t address, uint32_t at, struct live_code *ret)
 {
-	int r = 1;
-	for (unsigned round = 0; r > 0 && round < ROUNDS_MAX; round++) {
-		r = go_through(s, at);
-		if (r > 0 && !s->again)
-			break;
-	}
+	int r = go_through_all(s, at);
 	if (r == 0)
 		r = hear_returns(s, &ret->proven);
 	if (r < 0 || (r == 0 && (ret->proven || s->jumps_anywhere)))
@@ -453,8 +519,7 @@ static int search_all(struct search *s, uint64_t address, uint32_t at, struct li
 	s->from_start = false;
 	s->caller = X86_LOST;
 	s->steps_left = STEPS_MAX;
-	memset(s->ends, 0, s->len);
-	r = go_through(s, at);
+	r = go_through_all(s, at);
 	s->leaves = s->leaves || leaves;
 	return r;
 }

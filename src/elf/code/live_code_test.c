@@ -144,6 +144,43 @@ static void test_calls_that_do_not_return(void **state)
 	live_code_release(&live);
 }
 
+/* V8's calls that deoptimise do not return, and data stands behind them: what is no code, or runs into other code. */
+static void test_data_behind_calls_that_do_not_return(void **state)
+{
+	uint8_t code[] = {
+		0xff, 0xc1,		/*  0 inc %ecx */
+		0x70, 0x06,		/*  2 jo 10 */
+		0x3b, 0xca,		/*  4 cmp %edx, %ecx */
+		0x7c, 0xf8,		/*  6 jl 0 */
+		0x5d,			/*  8 pop %rbp */
+		0xc3,			/*  9 ret */
+		0x41, 0xff, 0x55, 0xc8, /* 10 call *-56(%r13), no return */
+		0x90,			/* 14 nop */
+		0x00, 0x00, 0x00, 0x00, /* 15 the data */
+	};
+	static const uint8_t no_instruction[] = {0x06};
+	static const uint8_t into_code[] = {0xeb, 0xf4};	   /* jmp 5 */
+	static const uint8_t next_function[] = {0x53, 0x5b, 0xc3}; /* push %rbx; pop %rbx; ret */
+	static const struct {
+		const uint8_t *bytes;
+		size_t len;
+	} data[] = {
+		{no_instruction, sizeof(no_instruction)},
+		{into_code, sizeof(into_code)},
+		{next_function, sizeof(next_function)},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(data) / sizeof(data[0]); i++) {
+		memcpy(code + 15, data[i].bytes, data[i].len);
+		struct live_code live = analyse(code, sizeof(code), 4);
+		assert_true(live.proven);
+		expect_rule(&live, 0, RSP, 16, -16);
+		expect_rule(&live, 8, RSP, 16, -16);
+		expect_rule(&live, 10, RSP, 16, -16);
+		live_code_release(&live);
+	}
+}
+
 /* A loop that ends in what deoptimises it never returns: its function's start is found. */
 static void test_code_that_does_not_return(void **state)
 {
@@ -264,6 +301,7 @@ int main(void)
 		cmocka_unit_test(test_a_frame_of_a_size_that_is_not_known),
 		cmocka_unit_test(test_returns_that_contradict_each_other),
 		cmocka_unit_test(test_calls_that_do_not_return),
+		cmocka_unit_test(test_data_behind_calls_that_do_not_return),
 		cmocka_unit_test(test_code_that_does_not_return),
 		cmocka_unit_test(test_a_function_that_clears_the_frame_pointer),
 		cmocka_unit_test(test_an_interpreter),
