@@ -57,11 +57,12 @@ enum cfi_odd {
 	CFI_ODD_FP_SIGNAL = 1u << 7,
 	CFI_ODD_SP_MOVED = 1u << 8, /* the caller's stack pointer is not the CFA */
 	CFI_ODD_SP_SIGNAL = 1u << 9,
+	CFI_ODD_SP_REGISTER = 1u << 10, /* it is in sp_register: longjmp() */
 };
 #define CFI_ODD_CFA (CFI_ODD_CFA_EXPRESSION | CFI_ODD_CFA_UNKNOWN | CFI_ODD_CFA_REGISTER | CFI_ODD_CFA_FAR)
 #define CFI_ODD_RA  (CFI_ODD_RA_UNDEFINED | CFI_ODD_RA_FAR | CFI_ODD_RA_SIGNAL)
 #define CFI_ODD_FP  CFI_ODD_FP_SIGNAL
-#define CFI_ODD_SP  (CFI_ODD_SP_MOVED | CFI_ODD_SP_SIGNAL)
+#define CFI_ODD_SP  (CFI_ODD_SP_MOVED | CFI_ODD_SP_SIGNAL | CFI_ODD_SP_REGISTER)
 
 /* A rule as two words, because most rows are compared with the one before and are the same. */
 union cfi_rule {
@@ -72,6 +73,7 @@ _Static_assert(sizeof(struct unwind_rule) == 2 * sizeof(uint64_t), "rules are co
 
 struct cfi_state {
 	union cfi_rule is;
+	uint8_t sp_register;  /* the caller's stack pointer is in it: CFI_ODD_SP_REGISTER */
 	uint32_t odd;	      /* enum cfi_odd; 0 = `is` may be given out as it is */
 	int32_t rbx;	      /* as in unwind_rule.offset2 */
 	int64_t plain_offset; /* while the CFA is given by an expression: the last offset that was not part of one */

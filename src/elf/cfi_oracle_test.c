@@ -316,6 +316,14 @@ static struct unwind_rule parse_row(const struct listing *listing, const struct 
 	} else {
 		rule.cfa = UNWIND_CFA_UNSUPPORTED;
 	}
+	int sp_register, ra_register;
+	if (sscanf(sp, "r%d", &sp_register) == 1 && sscanf(ra, "r%d", &ra_register) == 1) { /* longjmp() */
+		rule = (struct unwind_rule){
+			.cfa = UNWIND_CFA_REGISTER, .cfa_register = (uint8_t)sp_register, .offset2 = UNWIND_RBX_LOST};
+		parse_column(listing, ra, true, &rule.ra, &rule.ra_offset);
+		parse_column(listing, column(listing, values, names->names[names->fp]), false, &rule.fp, &rule.fp_offset);
+		return rule;
+	}
 	if (strcmp(sp, "u") != 0 && strcmp(sp, "v+0") != 0 && !(strcmp(sp, "exp") == 0 && listing->current->is_signal))
 		rule.cfa = UNWIND_CFA_UNSUPPORTED;
 	if (rule.cfa == UNWIND_CFA_UNSUPPORTED)

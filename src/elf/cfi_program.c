@@ -68,6 +68,27 @@ static bool is_signal_frame(const struct program *p)
 	       rule->offset == SIGNAL_SP && rule->offset2 == 0;
 }
 
+/*
+ * longjmp(), once it has all it needs in registers: the caller's stack pointer is in one, and where it goes on in another. As
+ * stack pointers go that is a rule whose CFA is the one register; of what else is given by CFI's own CFA, nothing is known.
+ */
+static bool is_jump(const struct program *p)
+{
+	return (p->state.odd & (CFI_ODD_SP | CFI_ODD_RA)) == CFI_ODD_SP_REGISTER &&
+	       p->state.is.rule.ra == UNWIND_WHERE_REGISTER;
+}
+
+static struct unwind_rule rule_of_jump(const struct program *p)
+{
+	const struct unwind_rule *rule = &p->state.is.rule;
+	return (struct unwind_rule){.cfa = UNWIND_CFA_REGISTER,
+				    .cfa_register = p->state.sp_register,
+				    .offset2 = UNWIND_RBX_LOST,
+				    .ra = rule->ra,
+				    .ra_offset = rule->ra_offset,
+				    .fp = rule->fp == UNWIND_WHERE_SAME ? UNWIND_WHERE_SAME : UNWIND_WHERE_LOST};
+}
+
 /* The rule of a state with odd bits, or of a signal frame. */
 static void resolve(const struct program *p, union cfi_rule *ret)
 {
@@ -76,6 +97,8 @@ static void resolve(const struct program *p, union cfi_rule *ret)
 		ret->rule.cfa = UNWIND_CFA_END;
 	else if (is_signal_frame(p))
 		ret->rule.cfa = UNWIND_CFA_SIGNAL;
+	else if (is_jump(p))
+		ret->rule = rule_of_jump(p);
 	else if (p->state.odd & (CFI_ODD_CFA_UNKNOWN | CFI_ODD_CFA_REGISTER | CFI_ODD_CFA_FAR | CFI_ODD_RA_FAR | CFI_ODD_SP))
 		ret->rule.cfa = UNWIND_CFA_UNSUPPORTED;
 	else
@@ -275,6 +298,10 @@ static void set_register(struct program *p, uint64_t number, uint64_t other)
 		set_ra(p, UNWIND_WHERE_REGISTER, (int64_t)other, 0);
 	else
 		set_lost(p, number);
+	if (column_of(p, number) == COLUMN_SP && other < p->reader->machine->registers && other != number) {
+		p->state.sp_register = (uint8_t)other;
+		set_sp(p, CFI_ODD_SP_REGISTER);
+	}
 }
 
 /* The register's value is CFA + offset. */
@@ -319,10 +346,12 @@ static int restore(struct program *p, uint64_t number)
 		set_fp(p, rule->fp, rule->fp_offset, initial->odd & CFI_ODD_FP);
 	else if (column == COLUMN_RA)
 		set_ra(p, rule->ra, rule->ra_offset, initial->odd & CFI_ODD_RA);
-	else if (column == COLUMN_SP)
-		set_sp(p, initial->odd & CFI_ODD_SP);
 	else if (column == COLUMN_RBX)
 		set_rbx(p, initial->rbx);
+	if (column == COLUMN_SP) {
+		p->state.sp_register = initial->sp_register;
+		set_sp(p, initial->odd & CFI_ODD_SP);
+	}
 	return 0;
 }
 

@@ -82,6 +82,8 @@ static void test_runs_every_instruction(void **state)
 		{"stack pointer restored from memory", BYTES("\x41\x87\4\x41\xc7"), START " 1:? 2:r7+8,c-8,= 100:-"},
 		{"stack pointer unchanged", BYTES("\x41\x8\7"), START " 1:? 100:-"},
 		{"stack pointer in a register", BYTES("\x41\x9\7\x8"), START " 1:? 100:-"},
+		{"longjmp()", BYTES("\x41\x0c\5\0\x9\7\x8\x9\6\x9\x9\x10\1\x83\0\x41\x9\7\x11"),
+		 START " 1:r8+0,r1,x,rbx? 2:? 100:-"},
 		{"expression of frame pointer", BYTES("\x41\x10\6\2\x76\x70"), START " 1:r7+8,c-8,f-16 100:-"},
 		{"expression off another register", BYTES("\x41\x10\6\2\x73\x70"), START " 1:r7+8,c-8,x 100:-"},
 		{"expression of return address", BYTES("\x41\x10\x10\2\x76\x70"), START " 1:r7+8,x,= 100:-"},
@@ -129,8 +131,12 @@ static void test_restores_what_the_cie_says(void **state)
 	put_fde(&s, 0, 0x100, BYTES("\x41\x90\1\xc6\x41\x8\6\x41\xc6\x41\xd0"));
 	put_raw_cie(&s, BYTES("\1zR\0\1\x78\x10\1\x1b" START_PROGRAM "\x87\3"));
 	put_fde(&s, 0x200, 0x100, BYTES("\x41\x14\7\0\x41\xc7"));
+	put_raw_cie(&s, BYTES("\1zR\0\1\x78\x10\1\x1b" START_PROGRAM "\x9\7\x8\x9\x10\1"));
+	put_fde(&s, 0x400, 0x100, BYTES("\x41\x9\7\x9\x41\xc7"));
 	check_section(&s, EM_X86_64, "restore",
-		      "0:$ 1:r7+8,c-8,c-16 2:r7+8,c-8,= 3:r7+8,c-8,c-16 4:$ 100:- 200:? 201:r7+8,c-8,= 202:? 300:-", 0);
+		      "0:$ 1:r7+8,c-8,c-16 2:r7+8,c-8,= 3:r7+8,c-8,c-16 4:$ 100:- 200:? 201:r7+8,c-8,= 202:? 300:- "
+		      "400:r8+0,r1,=,rbx? 401:r9+0,r1,=,rbx? 402:r8+0,r1,=,rbx? 500:-",
+		      0);
 }
 
 static void test_damage_ends_a_function(void **state)
