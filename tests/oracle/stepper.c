@@ -12,8 +12,11 @@
  *   stack pointer, going down                        frames[]
  *   ... caller | return address | callee ...         place = address of the return address; cfa = place + 8; rbp; call site
  *
- * When a frame is left other than by ret (longjmp, eh_return), the code runs on with the target's stack pointer until it has
- * jumped; these few instructions belong to no frame and are counted as transfers, not checked.
+ * When a frame is left other than by ret (longjmp, eh_return), the rules of the last instructions may speak of the frame that
+ * it leaves for instead of the caller's: longjmp's do once all is in registers. What such a rule says is remembered as a
+ * promise and judged by where the jump arrives: the stack pointer has to be the CFA there, the address the return address, and
+ * the frame pointer, if the rule knows it, the caller's. Right ones are counted as leaving. A promise that no jump follows is
+ * wrong.
  *
  * The program says with breakpoint instructions where sections begin and end (rax 1 and 2, rdi the name); the rest runs freely.
  * Some files' own CFI is wrong; `excused` lists those places, each with what is wrong in it. Nothing is excused otherwise.
@@ -37,6 +40,7 @@
 #define SECTION_MAX  64
 #define REPORTS_MAX  40
 #define SECTIONS_MAX 64
+#define PROMISES_MAX 64
 
 enum verdict {
 	VERDICT_RIGHT,
@@ -44,7 +48,7 @@ enum verdict {
 	VERDICT_UNSUPPORTED, /* a form that is not supported: the walk stops and says so */
 	VERDICT_LOST,	     /* right, but the rule does not know the caller's frame pointer */
 	VERDICT_DEAD,	     /* the frame pointer is wrong, but no caller's rule looks at it before another one gives it anew */
-	VERDICT_TRANSFER,    /* between two frames, see above */
+	VERDICT_LEAVING,     /* right for the frame that it leaves for, see above */
 	VERDICT_EXCUSED,
 	VERDICT_WRONG_CFA,
 	VERDICT_WRONG_RA,
@@ -52,8 +56,8 @@ enum verdict {
 	VERDICTS,
 };
 static const char *const verdict_names[VERDICTS] = {
-	"right",    "no CFI",  "unsupported", "frame pointer lost",   "dead frame pointer",
-	"transfer", "excused", "wrong CFA",   "wrong return address", "wrong frame pointer"};
+	"right",   "no CFI",  "unsupported", "frame pointer lost",   "dead frame pointer",
+	"leaving", "excused", "wrong CFA",   "wrong return address", "wrong frame pointer"};
 
 struct excuse {
 	const char *file, *function; /* function: the symbol that covers the address; NULL = `code` tells */
@@ -69,10 +73,6 @@ static const struct excuse excused[] = {
 	 "overwrites what it saved with the registers of the frame that catches, to load them at its end"},
 	{"libgcc_s.so.1", "_Unwind_Resume", NULL, 0, 0, true, "likewise"},
 	{"libgcc_s.so.1", "_Unwind_Resume_or_Rethrow", NULL, 0, 0, true, "likewise"},
-	{"libgcc_s.so.1", "_Unwind_RaiseException", "\x48\x89\xcc", 3, 0, false,
-	 "mov %rcx,%rsp leaves for the frame that catches; its CFI speaks of that one (CFA rcx+8), not of the caller"},
-	{"libgcc_s.so.1", "_Unwind_Resume", "\x48\x89\xcc", 3, 0, false, "likewise"},
-	{"libgcc_s.so.1", "_Unwind_Resume_or_Rethrow", "\x48\x89\xcc", 3, 0, false, "likewise"},
 };
 
 struct frame {
@@ -85,13 +85,24 @@ struct report { /* of one place and verdict */
 	struct unwind_rule rule;
 	struct frame truth;
 };
+struct promise { /* of a rule that is wrong for the caller: what holds after the jump if it speaks of another frame */
+	enum verdict verdict; /* if that does not hold */
+	bool is_whole;	      /* all that the rule speaks of could be read */
+	uint64_t cfa, ra, fp;
+	bool knows_fp;
+	struct user_regs_struct regs;
+	struct unwind_rule rule;
+	struct frame truth;
+};
 struct stepper {
 	pid_t pid;
 	struct space space;
 	struct user_regs_struct regs;
 	struct frame frames[FRAMES_MAX];
 	size_t depth;
-	bool transfer;
+	bool transfer; /* a frame has been left, and the jump to the other one is still to come */
+	struct promise promises[PROMISES_MAX];
+	size_t promise_count;
 	char section[SECTION_MAX];
 	uint64_t counts[VERDICTS], steps;
 	struct report *reports;
@@ -135,38 +146,55 @@ static bool rule_cfa(const struct stepper *stepper, const struct unwind_rule *ru
 	}
 }
 
+/* The return address; false: unknown. */
+static bool rule_ra(const struct stepper *stepper, const struct unwind_rule *rule, uint64_t cfa, uint64_t *ret)
+{
+	const struct user_regs_struct *regs = &stepper->regs;
+	switch (rule->ra) {
+	case UNWIND_WHERE_CFA: return read_word(stepper, cfa + (uint64_t)(int64_t)rule->ra_offset, ret);
+	case UNWIND_WHERE_FP: return read_word(stepper, regs->rbp + (uint64_t)(int64_t)rule->ra_offset, ret);
+	case UNWIND_WHERE_REGISTER: *ret = reg(regs, (unsigned)rule->ra_offset); return true;
+	default: return false;
+	}
+}
+
+/* The caller's frame pointer; false: unknown, or it lies where nothing can be read. */
+static bool rule_fp(const struct stepper *stepper, const struct unwind_rule *rule, uint64_t cfa, uint64_t *ret)
+{
+	uint64_t fp = stepper->regs.rbp;
+	switch (rule->fp) {
+	case UNWIND_WHERE_SAME: *ret = fp; return true;
+	case UNWIND_WHERE_CFA: return read_word(stepper, cfa + (uint64_t)(int64_t)rule->fp_offset, ret);
+	case UNWIND_WHERE_FP: return read_word(stepper, fp + (uint64_t)(int64_t)rule->fp_offset, ret);
+	case UNWIND_WHERE_REGISTER: *ret = reg(&stepper->regs, (unsigned)rule->fp_offset); return true;
+	default: return false;
+	}
+}
+
+static bool knows_fp(const struct unwind_rule *rule)
+{
+	return rule->fp == UNWIND_WHERE_SAME || rule->fp == UNWIND_WHERE_CFA || rule->fp == UNWIND_WHERE_FP ||
+	       rule->fp == UNWIND_WHERE_REGISTER;
+}
+
 static enum verdict check_ra(const struct stepper *stepper, const struct unwind_rule *rule, uint64_t cfa,
 			     const struct frame *truth)
 {
-	const struct user_regs_struct *regs = &stepper->regs;
 	uint64_t value = 0;
-	switch (rule->ra) {
-	case UNWIND_WHERE_CFA:
+	if (rule->ra == UNWIND_WHERE_CFA)
 		return cfa + (uint64_t)(int64_t)rule->ra_offset == truth->place ? VERDICT_RIGHT : VERDICT_WRONG_RA;
-	case UNWIND_WHERE_FP: read_word(stepper, regs->rbp + (uint64_t)(int64_t)rule->ra_offset, &value); break;
-	case UNWIND_WHERE_REGISTER: value = reg(regs, (unsigned)rule->ra_offset); break;
-	case UNWIND_WHERE_LOST: return VERDICT_UNSUPPORTED;
-	default: break;
-	}
-	return value == truth->ra ? VERDICT_RIGHT : VERDICT_WRONG_RA;
+	if (rule->ra == UNWIND_WHERE_LOST)
+		return VERDICT_UNSUPPORTED;
+	return rule_ra(stepper, rule, cfa, &value) && value == truth->ra ? VERDICT_RIGHT : VERDICT_WRONG_RA;
 }
 
 static enum verdict check_fp(const struct stepper *stepper, const struct unwind_rule *rule, uint64_t cfa,
 			     const struct frame *truth)
 {
-	uint64_t value = stepper->regs.rbp, place;
-	switch (rule->fp) {
-	case UNWIND_WHERE_SAME: break;
-	case UNWIND_WHERE_CFA:
-	case UNWIND_WHERE_FP:
-		place = (rule->fp == UNWIND_WHERE_CFA ? cfa : value) + (uint64_t)(int64_t)rule->fp_offset;
-		if (!read_word(stepper, place, &value))
-			return VERDICT_WRONG_FP;
-		break;
-	case UNWIND_WHERE_REGISTER: value = reg(&stepper->regs, (unsigned)rule->fp_offset); break;
-	default: return VERDICT_LOST;
-	}
-	return value == truth->rbp ? VERDICT_RIGHT : VERDICT_WRONG_FP;
+	uint64_t value;
+	if (!knows_fp(rule))
+		return VERDICT_LOST;
+	return rule_fp(stepper, rule, cfa, &value) && value == truth->rbp ? VERDICT_RIGHT : VERDICT_WRONG_FP;
 }
 
 static enum verdict check_step(const struct stepper *stepper, const struct unwind_rule *rule, const struct frame *truth)
@@ -230,22 +258,51 @@ static bool is_excused(const struct stepper *stepper, uint64_t ip, enum verdict 
 	return false;
 }
 
-static void report(struct stepper *stepper, enum verdict verdict, const struct unwind_rule *rule)
+static void report(struct stepper *stepper, enum verdict verdict, const struct user_regs_struct *regs,
+		   const struct unwind_rule *rule, const struct frame *truth)
 {
 	for (size_t i = 0; i < stepper->report_count; i++)
-		if (stepper->reports[i].ip == stepper->regs.rip && stepper->reports[i].verdict == verdict) {
+		if (stepper->reports[i].ip == regs->rip && stepper->reports[i].verdict == verdict) {
 			stepper->reports[i].count++;
 			return;
 		}
 	stepper->reports = must(mem_realloc_array(stepper->reports, stepper->report_count + 1, sizeof(*stepper->reports)));
 	stepper->reports[stepper->report_count++] = (struct report){
-		.ip = stepper->regs.rip,
+		.ip = regs->rip,
 		.count = 1,
 		.verdict = verdict,
-		.regs = stepper->regs,
+		.regs = *regs,
 		.rule = rule ? *rule : (struct unwind_rule){0},
-		.truth = stepper->frames[stepper->depth - 1],
+		.truth = *truth,
 	};
+}
+
+/* ---- promises ---- */
+
+/* `arrived`: by a jump out of the frame; otherwise there is none, and no promise is kept. */
+static void judge_promises(struct stepper *stepper, bool arrived)
+{
+	const struct user_regs_struct *regs = &stepper->regs;
+	for (size_t i = 0; i < stepper->promise_count; i++) {
+		const struct promise *promise = &stepper->promises[i];
+		bool kept = arrived && promise->is_whole && promise->cfa == regs->rsp && promise->ra == regs->rip &&
+			    (!promise->knows_fp || promise->fp == regs->rbp);
+		enum verdict verdict = kept ? VERDICT_LEAVING : promise->verdict;
+		stepper->counts[verdict]++;
+		report(stepper, verdict, &promise->regs, &promise->rule, &promise->truth);
+	}
+	stepper->promise_count = 0;
+}
+
+static void promise(struct stepper *stepper, enum verdict verdict, const struct unwind_rule *rule, const struct frame *truth)
+{
+	if (stepper->promise_count == PROMISES_MAX)
+		judge_promises(stepper, false);
+	struct promise *new = &stepper->promises[stepper->promise_count++];
+	*new = (struct promise){
+		.verdict = verdict, .regs = stepper->regs, .rule = *rule, .truth = *truth, .knows_fp = knows_fp(rule)};
+	new->is_whole = rule_cfa(stepper, rule, &new->cfa) && rule_ra(stepper, rule, new->cfa, &new->ra) &&
+			(!new->knows_fp || rule_fp(stepper, rule, new->cfa, &new->fp));
 }
 
 static void check(struct stepper *stepper)
@@ -258,21 +315,24 @@ static void check(struct stepper *stepper)
 		stepper->seen[hash / 8] |= (uint8_t)(1u << (hash % 8));
 		stepper->distinct++;
 	}
-	if (stepper->transfer) {
-		stepper->counts[VERDICT_TRANSFER]++;
-		return;
-	}
 	if (!space_find(&stepper->space, ip))
 		space_read(&stepper->space, stepper->pid); /* dlopen */
 	const struct unwind_rule *rule = space_rule(&stepper->space, ip);
-	enum verdict verdict = check_step(stepper, rule, &stepper->frames[stepper->depth - 1]);
+	const struct frame *truth = &stepper->frames[stepper->depth - 1];
+	enum verdict verdict = check_step(stepper, rule, truth);
+	if (stepper->transfer && verdict == VERDICT_RIGHT)
+		verdict = VERDICT_WRONG_CFA; /* the frame is no longer the one that runs */
 	if (verdict == VERDICT_WRONG_FP && is_dead(stepper))
 		verdict = VERDICT_DEAD;
 	if (verdict >= VERDICT_WRONG_CFA && is_excused(stepper, ip, verdict))
 		verdict = VERDICT_EXCUSED;
+	if (verdict == VERDICT_WRONG_CFA || verdict == VERDICT_WRONG_RA) {
+		promise(stepper, verdict, rule, truth);
+		return;
+	}
 	stepper->counts[verdict]++;
 	if (verdict != VERDICT_RIGHT)
-		report(stepper, verdict, rule);
+		report(stepper, verdict, &stepper->regs, rule, truth);
 }
 
 /* ---- instructions ---- */
@@ -301,8 +361,12 @@ static enum control decode(const uint8_t *code, size_t len)
 static void follow(struct stepper *stepper, const struct user_regs_struct *before, enum control control)
 {
 	uint64_t sp = stepper->regs.rsp, ra = 0;
-	if (stepper->transfer && (control == CONTROL_RET || control == CONTROL_JUMP))
+	if (stepper->transfer && (control == CONTROL_RET || control == CONTROL_JUMP)) {
 		stepper->transfer = false;
+		judge_promises(stepper, true);
+	}
+	if (control == CONTROL_CALL || control == CONTROL_RET)
+		judge_promises(stepper, false);
 	if (control == CONTROL_CALL) {
 		if (sp != before->rsp - 8 || !read_word(stepper, sp, &ra) || ra <= before->rip || ra > before->rip + 15)
 			die("%s: a call that is none", space_name(&stepper->space, before->rip));
@@ -365,8 +429,10 @@ static bool step_section(struct stepper *stepper)
 		struct user_regs_struct before = stepper->regs;
 		size_t len;
 		const uint8_t *code = space_code(&stepper->space, before.rip, &len);
-		if (code && len > 0 && code[0] == 0xcc && before.rax == 2)
+		if (code && len > 0 && code[0] == 0xcc && before.rax == 2) {
+			judge_promises(stepper, false);
 			return resume(stepper, true);
+		}
 		enum control control = code ? decode(code, len < 16 ? len : 16) : CONTROL_NONE;
 		if (!resume(stepper, true))
 			return false;
