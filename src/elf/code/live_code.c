@@ -53,13 +53,16 @@ struct node {
 	bool behind_call, queued;
 };
 
+_Static_assert(STARTS_MAX + 2 <= UINT8_MAX, "each going through has a number");
+
 enum { AT_NOTHING = 0, AT_INSIDE = 1, AT_FIRST_NODE = 2 };
 
 struct search {
 	const uint8_t *code;
 	uint32_t len;
 	uint16_t *node_at; /* by offset */
-	uint8_t *ends;	   /* by offset: a call there does not return */
+	uint8_t *ends;	   /* by offset: in which going through it turned out that the call before does not return */
+	uint8_t going;	   /* its number; nothing is cleared for the next one, since little of the code is reached */
 	struct node *nodes;
 	size_t count, capacity;
 	uint16_t *work; /* NODES_MAX */
@@ -162,7 +165,7 @@ static int meet(struct search *s, struct node *known, const struct node *node, b
 		if (behind_call) /* others know better: who calls there does not come back */
 			return 0;
 		if (known->behind_call) {
-			s->ends[known->offset] = 1;
+			s->ends[known->offset] = s->going;
 			s->again = true;
 			return 1;
 		}
@@ -186,7 +189,7 @@ static int meet(struct search *s, struct node *known, const struct node *node, b
 static int blame(struct search *s, uint32_t call)
 {
 	if (call != NO_CALL) {
-		s->ends[call] = 1;
+		s->ends[call] = s->going;
 		s->again = true;
 	}
 	return 1;
@@ -208,7 +211,7 @@ static int reach(struct search *s, uint64_t offset, const struct node *from, boo
 		s->leaves = true;
 		return 0;
 	}
-	if (s->ends[offset] && behind_call)
+	if (s->ends[offset] == s->going && behind_call)
 		return 0;
 	if (s->node_at[offset] >= AT_FIRST_NODE)
 		return meet(s, &s->nodes[s->node_at[offset] - AT_FIRST_NODE], from, behind_call);
@@ -279,12 +282,19 @@ static int step(struct search *s, struct node *at)
 	return reach(s, next, &node, is_call);
 }
 
+static void forget_nodes(struct search *s)
+{
+	for (size_t i = 0; i < s->count; i++)
+		memset(&s->node_at[s->nodes[i].offset], AT_NOTHING, s->nodes[i].len * sizeof(*s->node_at));
+	s->count = 0;
+}
+
 static int go_through(struct search *s, uint32_t at)
 {
 	struct node first = {
 		.state = s->from_start ? x86_state_at_entry() : state_at_anywhere(), .from = X86_SAME, .call = NO_CALL};
-	memset(s->node_at, 0, s->len * sizeof(*s->node_at));
-	s->count = s->work_count = 0;
+	forget_nodes(s);
+	s->work_count = 0;
 	s->leaves = s->again = s->full = s->jumps_anywhere = false;
 	int r = reach(s, at, &first, false);
 	while (r == 0 && s->work_count > 0 && s->steps_left > 0) {
@@ -332,7 +342,7 @@ static bool blame_for_returns(struct search *s)
 static int go_through_all(struct search *s, uint32_t at)
 {
 	int r = 1;
-	memset(s->ends, 0, s->len);
+	s->going++;
 	for (unsigned round = 0; r > 0 && round < ROUNDS_MAX; round++) {
 		r = go_through(s, at);
 		if (r == 0 && blame_for_returns(s))
@@ -531,7 +541,7 @@ int live_code_analyse(const uint8_t *code, size_t bytes, uint64_t address, uint3
 	*ret = (struct live_code){.asked = at};
 	if (!bytes || bytes > LIVE_CODE_BYTES_MAX || at >= bytes)
 		return 1;
-	s.node_at = mem_alloc_array(bytes, sizeof(*s.node_at));
+	s.node_at = mem_zalloc_array(bytes, sizeof(*s.node_at));
 	s.ends = mem_zalloc(bytes);
 	s.work = mem_alloc_array(NODES_MAX, sizeof(*s.work));
 	if (!s.node_at || !s.ends || !s.work)
