@@ -16,7 +16,8 @@
  * A walk of the user stack that stops because the kernel side does not know enough (UNWIND_IS_CURABLE) leaves a tail: the
  * registers of the frame that it had reached and a copy of the stack from there on. User space, which knows all mappings and
  * can load any table, goes on where the kernel stopped, and then tells the kernel side what was missing. So stacks of new
- * processes and of binaries that nobody had seen are as complete as others, without a race against their start.
+ * processes and of binaries that nobody had seen are as complete as others, without a race against their start. Pages of the
+ * stack that were never touched (the inside of a large array) are not there to be read: they are left out of the copy.
  *
  * Invariants.
  *   - head and tail count bytes since the start and never wrap; the byte at position p lies at data[p & (ring_bytes - 1)].
@@ -42,6 +43,7 @@
 #define ABI_FRAMES_MAX	      UNWIND_FRAMES_MAX
 #define ABI_KERNEL_FRAMES_MAX 127    /* kernel.perf_event_max_stack */
 #define ABI_TAIL_BYTES	      32768u /* of stack, at most */
+#define ABI_TAIL_PAGES	      64u    /* from the first to the last of them, at most */
 
 enum abi_record_kind {
 	ABI_RECORD_SAMPLE = 1,
@@ -119,6 +121,9 @@ struct abi_tail {
 	__u32 stack_bytes; /* of data */
 	__u32 analysed;	   /* as in struct walk */
 	__u32 reserved;
+	/* Bit i: the i-th page of 4096 bytes could not be read, the 0th being that of `stack`. data has what lies in the
+	 * others, without gaps. */
+	__u64 absent;
 	__u8 data[ABI_TAIL_BYTES];
 };
 #define ABI_TAIL_FIXED_BYTES (sizeof(struct abi_tail) - ABI_TAIL_BYTES)

@@ -369,34 +369,60 @@ static __always_inline void take_kernel_stack(void *from, bool sleeps, struct ab
 	stacks->position += chain_head(ring, chain, stacks->kernel_chain, count - 1);
 }
 
-/* Copies the stack from sp on, page by page, up to where it cannot be read, or to its beginning where that is known. */
-static __always_inline __u32 copy_stack(struct abi_tail *tail, struct task_struct *task, __u64 sp)
-{
-	__u64 top = BPF_CORE_READ(task, mm, start_stack), want = ABI_TAIL_BYTES, done = 0;
+#define ABSENT_MAX 20 /* pages that cannot be read: each takes as long as many that can */
 
-	if (top > sp && top - sp < want)
-		want = (top - sp + 7) & ~7ull;
-	/* 64 bits: the verifier of 5.15 forgets what it knows of a narrower number that is kept on the stack. */
-	for (__u64 i = 0; i < ABI_TAIL_BYTES / 4096 + 1; i++) {
-		__u64 bytes = 4096 - ((sp + done) & 4095);
-		if (done >= want || done >= ABI_TAIL_BYTES)
-			break;
-		if (bytes > want - done)
-			bytes = want - done;
-		/* Else the compiler, which knows more than the verifier of 6.1, leaves out the check. */
-		asm volatile("" : "+r"(bytes));
-		if (bytes > 4096)
-			break;
-		if (bpf_probe_read_user(tail->data + (done & (ABI_TAIL_BYTES - 1)), bytes, (void *)(sp + done)))
-			break;
-		done += bytes;
+/* One page, or what there is room for. 1 = that was the last one. Verified by itself, as a step of the walk is. */
+__attribute__((noinline)) int copy_page(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	struct abi_ring *ring = sample_ring();
+
+	if (!walk || !ring)
+		return 1;
+	struct walk_copy *copy = &walk->copy;
+	struct abi_tail *tail = ring_at(ring, copy->position);
+	__u64 done = copy->done, left = ABI_TAIL_BYTES - done, page = 4096 - (copy->from & 4095), bytes = page;
+
+	if (bytes > copy->end - copy->from)
+		bytes = copy->end - copy->from;
+	if (bytes > left)
+		bytes = left;
+	/* Else the compiler, which knows more than the verifier of 6.1, leaves out the check. */
+	asm volatile("" : "+r"(bytes));
+	if (bytes > 4096)
+		return 1;
+	if (!bpf_probe_read_user(tail->data + (done & (ABI_TAIL_BYTES - 1)), bytes, (void *)copy->from)) {
+		copy->done += bytes;
+	} else {
+		copy->absent |= 1ull << (copy->pages & (ABI_TAIL_PAGES - 1));
+		copy->absent_count++;
 	}
-	return done & ~7ull;
+	copy->from += page;
+	copy->pages++;
+	return copy->from >= copy->end || copy->done >= ABI_TAIL_BYTES || copy->absent_count > ABSENT_MAX;
+}
+
+/* Copies the stack from sp on, page by page, as many as there is room for, or to its beginning where that is known. Returns the
+ * bytes. */
+static __always_inline __u32 copy_stack(struct walk *walk, __u64 position, struct abi_tail *tail, struct task_struct *task,
+					__u64 sp)
+{
+	__u64 top = BPF_CORE_READ(task, mm, start_stack), end = (sp & ~4095ull) + ABI_TAIL_PAGES * 4096ull;
+
+	if (top > sp && top < end)
+		end = (top + 7) & ~7ull;
+	walk->copy = (struct walk_copy){.position = position, .from = sp, .end = end};
+	for (__u32 i = 0; i < ABI_TAIL_PAGES; i++) {
+		if (copy_page(walk->cpu))
+			break;
+	}
+	tail->absent = walk->copy.absent;
+	return walk->copy.done & ~7ull;
 }
 
 /* What the walk needs to go on in user space; see struct abi_tail. Returns the bytes of the record. */
-static __always_inline __u32 append_tail(struct abi_ring *ring, __u64 position, struct task_struct *task,
-					 const struct walk *walk, __u32 depth)
+static __always_inline __u32 append_tail(struct abi_ring *ring, __u64 position, struct task_struct *task, struct walk *walk,
+					 __u32 depth)
 {
 	struct abi_tail *tail = ring_at(ring, position);
 	__u64 sp = walk->registers[UNWIND_REGISTER_SP];
@@ -413,7 +439,7 @@ static __always_inline __u32 append_tail(struct abi_ring *ring, __u64 position, 
 	tail->depth = depth;
 	tail->is_return = walk->is_return;
 	tail->analysed = walk->analysed;
-	tail->stack_bytes = copy_stack(tail, task, sp & ~7ull);
+	tail->stack_bytes = copy_stack(walk, position, tail, task, sp & ~7ull);
 	tail->header.kind = ABI_RECORD_TAIL;
 	tail->header.bytes = ABI_TAIL_FIXED_BYTES + tail->stack_bytes;
 	ring->counters[ABI_COUNT_TAILS]++;

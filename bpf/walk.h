@@ -46,6 +46,15 @@ struct walk_map {
 	__u32 row, pad; /* that walk_find_rule() found last */
 };
 
+/* The copy of the stack that is being made for a tail. */
+struct walk_copy {
+	__u64 position; /* of the tail in the ring */
+	__u64 from, end;
+	__u64 done; /* bytes */
+	__u64 absent;
+	__u32 pages, absent_count;
+};
+
 #define WALK_WINDOW_WORDS 32u
 struct walk {
 	__u64 ip;
@@ -64,6 +73,7 @@ struct walk {
 	__u64 rbx_at;		   /* where the caller's rbx was saved; 0 = it is in registers */
 	__u32 ranges, range_count; /* of the process, in the heap */
 	__u32 cpu;
+	struct walk_copy copy;
 	struct unwind_rule live; /* that was found last in code made at run time */
 	struct walk_map map;
 	__u64 window_start; /* the stack that was read last: window_bytes from there on */

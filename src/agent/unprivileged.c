@@ -123,6 +123,7 @@ void unprivileged_sampler_convert(struct unprivileged_sampler *sampler, const st
 	tail->depth = 1;
 	tail->is_return = 0;
 	tail->stack_bytes = sample->stack_bytes & ~7u;
+	tail->absent = 0;
 	memcpy(tail->data, sample->stack ? sample->stack : tail->data, tail->stack_bytes);
 }
 

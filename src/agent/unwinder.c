@@ -153,7 +153,25 @@ struct unwinder *unwinder_free(struct unwinder *unwinder)
 /* What a read outside of the copy means. */
 static int beyond(const struct abi_tail *tail, uint64_t address)
 {
-	return address < tail->stack || tail->stack_bytes < ABI_TAIL_BYTES ? UNWIND_BAD_READ : UNWIND_STACK_CUT;
+	uint64_t page = (address >> 12) - (tail->stack >> 12);
+	bool is_full = tail->stack_bytes >= ABI_TAIL_BYTES - 7 || page >= ABI_TAIL_PAGES;
+	return address < tail->stack || !is_full || (page < ABI_TAIL_PAGES && tail->absent >> page & 1) ? UNWIND_BAD_READ
+													: UNWIND_STACK_CUT;
+}
+
+/* Of the copy, which leaves out pages; as many bytes as lie in one page. 0 if it does not have that one. */
+static size_t copied_at(const struct abi_tail *tail, uint64_t address, const uint8_t **ret)
+{
+	uint64_t page = (address >> 12) - (tail->stack >> 12), offset = address - tail->stack;
+	if (address < tail->stack || page >= ABI_TAIL_PAGES || tail->absent >> page & 1)
+		return 0;
+	uint64_t absent = tail->absent & ((1ull << page) - 1);
+	offset -= 4096 * (uint64_t)__builtin_popcountll(absent) - (absent & 1 ? tail->stack & 4095 : 0);
+	if (offset >= tail->stack_bytes)
+		return 0;
+	size_t left = tail->stack_bytes - offset, in_page = 4096 - (address & 4095);
+	*ret = tail->data + offset;
+	return left < in_page ? left : in_page;
 }
 
 /* Code does not change as stacks do, so it may be read now, if the process still lives. */
@@ -169,13 +187,17 @@ static int code_read(const struct process *process, void *to, size_t bytes, uint
 static int tail_read(struct walk *walk, void *to, size_t bytes, uint64_t address)
 {
 	const struct unwinder *unwinder = (const struct unwinder *)walk;
-	const struct abi_tail *tail = unwinder->tail;
+	const uint8_t *from;
 
-	if (address < tail->stack || address - tail->stack > ABI_TAIL_BYTES)
-		return code_read(unwinder->process, to, bytes, address) == 0 ? 0 : beyond(tail, address);
-	if (address - tail->stack > tail->stack_bytes || tail->stack_bytes - (address - tail->stack) < bytes)
-		return beyond(tail, address);
-	memcpy(to, tail->data + (address - tail->stack), bytes);
+	for (size_t done = 0; done < bytes;) {
+		size_t len = copied_at(unwinder->tail, address + done, &from);
+		if (!len)
+			return code_read(unwinder->process, to, bytes, address) == 0 ? 0
+										     : beyond(unwinder->tail, address + done);
+		len = len < bytes - done ? len : bytes - done;
+		memcpy((uint8_t *)to + done, from, len);
+		done += len;
+	}
 	return 0;
 }
 

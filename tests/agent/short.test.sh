@@ -50,10 +50,19 @@ all_come() { # PROGRAM SAMPLES: so many of a program have come
 check "a binary becomes known" wait_for all_come short_known 50
 check "$processes processes of a known binary" run_often "$work/short_known"
 # A build-id that was never seen, and no other file of the kind.
-check "a binary is built" gcc -O2 -fomit-frame-pointer -D_GNU_SOURCE -Wl,--build-id="0x$(od -An -tx1 -N20 /dev/urandom | tr -d ' \n')" -o "$work/short_fresh" tests/programs/deep.c -lpthread
+build() { # PROGRAM OPTION...
+	built=$1
+	shift
+	gcc -O2 -fomit-frame-pointer -D_GNU_SOURCE -Wl,--build-id="0x$(od -An -tx1 -N20 /dev/urandom | tr -d ' \n')" "$@" -o "$built" tests/programs/deep.c -lpthread
+}
+check "a binary is built" build "$work/short_fresh"
 check "$processes processes of it" run_often "$work/short_fresh"
+# The first stack of each is longer than what is copied of one, but the most of it was never touched.
+check "a binary with 64 KiB in a frame is built" build "$work/short_room" -DROOM=65536
+check "$processes processes of it" run_often "$work/short_room"
 # Their last samples come with the next flush, or the one after it.
-wait_for all_come short_fresh "$processes" >/dev/null && wait_for all_come short_known "$((processes + 50))" >/dev/null
+wait_for all_come short_room "$processes" >/dev/null && wait_for all_come short_fresh "$processes" >/dev/null && wait_for all_come short_known "$((processes + 50))" >/dev/null
 verify "a known binary" short_known 99
 verify "a fresh binary" short_fresh 90
+verify "a large frame" short_room 98
 finish

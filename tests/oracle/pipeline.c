@@ -108,6 +108,15 @@ static void find_chain(const struct pipeline *pipeline, const struct abi_sample 
 	set_chain(ret, frames, count + 1, sample->result, sample->flags & ABI_SAMPLE_BY_FRAMES);
 }
 
+/* Of the copy, up to the first page that could not be read. */
+static size_t bytes_in_one_piece(const struct abi_tail *tail)
+{
+	if (!tail->absent)
+		return tail->stack_bytes;
+	size_t pages = (size_t)__builtin_ctzll(tail->absent), start = tail->stack & 4095;
+	return pages ? pages * 4096 - start : 0;
+}
+
 static void take_sample(struct pipeline *pipeline, const struct abi_sample *record, const struct abi_tail *tail,
 			pipeline_function *take, void *context)
 {
@@ -130,7 +139,7 @@ static void take_sample(struct pipeline *pipeline, const struct abi_sample *reco
 					   .tid = record->tid,
 					   .ip = tail->ip,
 					   .stack = tail->data,
-					   .stack_bytes = tail->stack_bytes};
+					   .stack_bytes = bytes_in_one_piece(tail)};
 	memcpy(sample->capture.regs, tail->registers, sizeof(tail->registers));
 	find_chain(pipeline, record, &sample->kernel);
 	/* The tail begins at the leaf: what the kernel side found is found again, where the agent would go on from its end. */

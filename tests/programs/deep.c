@@ -5,7 +5,8 @@
  * which others use too makes it last longer, and not do less. One unit in SORT (16; 0 = none) has libc's qsort between its
  * frames, which has no frame pointers however this program is built. Built twice: `deep` as distributions build, with
  * optimization and without frame pointers, and `deep_fp` from the same source with them, so that two ways of unwinding can be
- * compared on the same stacks. The main thread works too: its stacks end in _start, those of other threads in clone.
+ * compared on the same stacks. The main thread works too: its stacks end in _start, those of other threads in clone. With
+ * -DROOM=BYTES, the main thread's frame has an array of which only the ends are ever touched.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -122,6 +123,10 @@ int main(int argc, char **argv)
 	for (long i = 1; i < threads; i++)
 		if (pthread_create(&ids[i], NULL, work, units[i]))
 			return 1;
+#ifdef ROOM
+	volatile char room[ROOM];
+	room[0] = room[ROOM - 1] = (char)threads;
+#endif
 	work(units[0]);
 	uint64_t total = units[0][0];
 	for (long i = 1; i < threads; i++) {
