@@ -4,15 +4,21 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 #include "base/alloc.h"
 #include "base/time.h"
 
 #define NAME_SIZE 16 /* TASK_COMM_LEN of Linux */
 
+static _Thread_local bool leads;
+static _Thread_local int nice_before; /* it led */
+
 struct start {
 	void *(*run)(void *);
 	void *context;
+	bool follows;
+	int nice;
 	char name[NAME_SIZE];
 };
 
@@ -22,7 +28,19 @@ static void *enter(void *argument)
 	mem_free(argument);
 	/* By the thread itself, so that it never runs under its parent's name. */
 	pthread_setname_np(pthread_self(), start.name);
+	if (start.follows)
+		setpriority(PRIO_PROCESS, 0, start.nice); /* of this thread, in Linux */
 	return start.run(start.context);
+}
+
+void thread_lead(int nice)
+{
+	int before = getpriority(PRIO_PROCESS, 0);
+	if (before <= nice || setpriority(PRIO_PROCESS, 0, nice) < 0)
+		return;
+	if (!leads)
+		nice_before = before;
+	leads = true;
 }
 
 /* The signals of a fault are always delivered to the thread that caused it; blocking them would only bypass the handler.
@@ -42,6 +60,8 @@ int thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), 
 		return error_nomem(err);
 	start->run = run;
 	start->context = context;
+	start->follows = leads;
+	start->nice = nice_before;
 	snprintf(start->name, sizeof(start->name), "%s", name);
 
 	sigset_t blocked, before;

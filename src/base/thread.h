@@ -16,6 +16,10 @@
 /* name: at most 15 bytes. */
 int thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *context, struct error *err);
 
+/* Gives the calling thread a lower nice value (setpriority(2); -20 to 19), if that is permitted and it has none as low: it is
+ * scheduled before others. Threads that it starts from then on have the value that it had before. */
+void thread_lead(int nice);
+
 /* A condition that is waited for by the monotonic clock: setting the wall clock makes no wait longer or shorter. */
 void thread_condition_init(pthread_cond_t *condition);
 /* Waits with the lock held; false once it is `until_ns` by time_monotonic_ns(). May return true without a reason, too. */

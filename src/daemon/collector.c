@@ -11,6 +11,7 @@
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "control/heap_sampler.h"
 #include "control/link.h"
@@ -25,6 +26,7 @@
 #include "symbol/symbol.h"
 #include "symbol/worker.h"
 
+#define LEADER_NICE	    (-10)
 #define FINISH_NS	    (3 * NS_PER_S)
 #define SYMBOL_WAIT_NS	    (20 * NS_PER_S)
 #define SYMBOL_CACHE_BYTES  (1 * GIB)
@@ -418,6 +420,8 @@ int collector_new(const struct collector_options *options, struct collector **re
 	int r = agent_new(&agent, &sink, &collector->agent, err);
 	if (!r)
 		r = host_symbols_init(&collector->symbols, err);
+	/* Among many threads that want the CPU, the rings must be read in time. No matter if that is not permitted. */
+	thread_lead(LEADER_NICE);
 	if (!r)
 		r = agent_drop_privileges(err); /* before the exporter's thread, which inherits what is left */
 	if (!r)
