@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Averages of gauges against averages that are made the plainest way: from a list of all profiles. Series are scraped at
- * unequal intervals, miss scrapes and end early; the same queries are asked of the head, of blocks, of merged blocks with
- * rollups, and of blocks of which only rollups are left.
+ * unequal intervals, miss scrapes and end early; some profiles are all zero, some come late, some times of a series come in two
+ * profiles; the same queries are asked of the head, of blocks, of merged blocks with rollups, and of blocks of which only
+ * rollups are left.
  */
 #include "store/compact/test_compact.h"
 
 #include <math.h>
+
+#include "store/read/read_int.h"
 
 #define SERIES	 7
 #define STACKS	 5
@@ -17,7 +20,8 @@
 
 struct scrape {
 	int series;
-	int64_t time_ns;
+	int64_t time_ns, arrival_ns;
+	bool again;		   /* another of the same series and time was made before: both are one profile */
 	int64_t values[2][STACKS]; /* of inuse_objects, inuse_space */
 };
 struct scrapes {
@@ -77,7 +81,22 @@ static void append(struct store *store, const struct scrape *scrape)
 static int compare_scrapes(const void *a, const void *b)
 {
 	const struct scrape *x = a, *y = b;
-	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+	return (x->arrival_ns > y->arrival_ns) - (x->arrival_ns < y->arrival_ns);
+}
+
+/* Every fourth is late. */
+static void add_scrape(struct scrapes *scrapes, int series, int64_t time_ns, bool again)
+{
+	assert_true(scrapes->count < PROFILES);
+	struct scrape *scrape = &scrapes->items[scrapes->count++];
+	*scrape = (struct scrape){.series = series, .time_ns = time_ns, .arrival_ns = time_ns, .again = again};
+	if (again || rnd_below(4) == 0)
+		scrape->arrival_ns += (int64_t)rnd_below(3000) * NS_PER_S;
+	bool zero = rnd_below(5) == 0;
+	for (int i = 0; i < STACKS && !zero; i++) {
+		scrape->values[0][i] = rnd_below(4) ? 1 + (int64_t)rnd_below(7) : 0;
+		scrape->values[1][i] = scrape->values[0][i] * (int64_t)rnd_below(100000);
+	}
 }
 
 static void make_scrapes(struct scrapes *scrapes)
@@ -90,15 +109,9 @@ static void make_scrapes(struct scrapes *scrapes)
 		for (; time < end; time += intervals_s[series] * NS_PER_S + (int64_t)rnd_below(1000) * 1000000) {
 			if (rnd_below(10) == 0)
 				continue;
-			assert_true(scrapes->count < PROFILES);
-			struct scrape *scrape = &scrapes->items[scrapes->count++];
-			*scrape = (struct scrape){.series = series, .time_ns = time};
-			for (int i = 0; i < STACKS; i++) {
-				scrape->values[0][i] = rnd_below(4) ? 1 + (int64_t)rnd_below(7) : 0;
-				scrape->values[1][i] = scrape->values[0][i] * (int64_t)rnd_below(100000);
-			}
-			scrape->values[0][0] = 1; /* what is all zero leaves nothing behind */
-			scrape->values[1][0] = 1 + (int64_t)rnd_below(100);
+			add_scrape(scrapes, series, time, false);
+			if (rnd_below(8) == 0)
+				add_scrape(scrapes, series, time, true);
 		}
 	}
 	qsort(scrapes->items, scrapes->count, sizeof(*scrapes->items), compare_scrapes);
@@ -174,7 +187,7 @@ static int wanted_group(const struct asked *asked, int series)
 	return asked->by_pod ? series : asked->by_service ? series % SERVICES : 0;
 }
 
-/* Of one stack (-1 = all that are asked for) in [from, to). */
+/* Of one stack (-1 = all that are asked for) in [from, to). *ret_any: something says so, be it a profile that is zero. */
 static double wanted(const struct scrapes *scrapes, const struct asked *asked, int group, int stack, int64_t from, int64_t to,
 		     bool *ret_any)
 {
@@ -188,7 +201,8 @@ static double wanted(const struct scrapes *scrapes, const struct asked *asked, i
 			const struct scrape *scrape = &scrapes->items[i];
 			if (scrape->series != series || scrape->time_ns < from || scrape->time_ns >= to)
 				continue;
-			count++;
+			count += !scrape->again;
+			*ret_any |= !asked->odd;
 			for (int k = 0; k < STACKS; k++) {
 				if ((stack >= 0 && k != stack) || (asked->odd && k % 2 == 0))
 					continue;
@@ -332,6 +346,7 @@ static void test_everywhere(void **state)
 	struct store_options options = {.retention_age_ns = -1, .late_window_ns = -1, .samples_age_ns = TEST_DAY};
 	struct store *store = test_open_manual(directory, &options);
 	make_scrapes(&scrapes);
+	read_overlap_times_max = 100; /* several rounds */
 	size_t cut = 0;
 	for (size_t i = 0; i < scrapes.count; i++) {
 		append(store, &scrapes.items[i]);
@@ -396,6 +411,111 @@ static void test_heap(void **state)
 	test_directory_remove(directory);
 }
 
+static int64_t average_of(struct store *store, int64_t from_ns, int64_t to_ns)
+{
+	static struct points points;
+	struct asked asked = {.type = 1, .only_pod = -1, .from_ns = from_ns, .to_ns = to_ns};
+	struct select_of of;
+	struct profile *into;
+	struct error err = {0};
+	int64_t total = 0;
+	make_select(&asked, &of);
+	points = (struct points){0};
+	if (store_series(store, &of.select, &of.grouping, 0, on_point, &points, NULL, &err) < 0)
+		fail_msg("%s", err.message);
+	assert_int_equal(profile_new(&into, NULL), 0);
+	if (store_merge(store, &of.select, &of.grouping, into, NULL, &err) < 0)
+		fail_msg("%s", err.message);
+	for (size_t i = 0; i < into->sample_count; i++)
+		total += into->values[i];
+	profile_free(into);
+	assert_int_equal(total, points.totals[0]);
+	return total;
+}
+
+/* Nothing but the types that scrapes have, in the series of their first pod. */
+static void append_empty(struct store *store, int64_t time_ns, struct store_append_result *ret)
+{
+	struct profile *profile = profile_of(&(struct scrape){.time_ns = time_ns});
+	_cleanup_(labels_release) struct labels labels = {0};
+	profile->sample_count = 0;
+	assert_int_equal(labels_set(&labels, "service_name", "service0", NULL), 0);
+	assert_int_equal(labels_set(&labels, "pod", "pod0", NULL), 0);
+	struct store_append_options options = {.labels = &labels, .received_ns = TEST_DAY_0 + TEST_HOUR};
+	assert_int_equal(store_append(store, profile, &options, ret, NULL), 0);
+	profile_free(profile);
+}
+
+static bool match_all(void *context, const struct profile_type *type, const struct labels *labels)
+{
+	return true;
+}
+
+/* What the directory is after kill -9. */
+static void check_copy(const char *directory, int64_t from_ns, int64_t to_ns, int64_t wanted)
+{
+	char *copy = test_directory(), command[256];
+	struct store_options options = {.retention_age_ns = -1, .late_window_ns = -1};
+	snprintf(command, sizeof(command), "cp -a %s/. %s", directory, copy);
+	assert_int_equal(system(command), 0);
+	struct store *store = test_open_manual(copy, &options);
+	assert_int_equal(average_of(store, from_ns, to_ns), wanted);
+	store_close(store);
+	test_directory_remove(copy);
+}
+
+/* Profiles that are all zero, and those without a sample, are profiles. */
+static void test_zeros(void **state)
+{
+	char *directory = test_directory();
+	struct store_options options = {.retention_age_ns = -1, .late_window_ns = TEST_DAY, .samples_age_ns = TEST_DAY};
+	struct store *store = test_open_manual(directory, &options);
+	struct store_append_result result;
+	struct store_delete_result deleted;
+	struct error err = {0};
+	int64_t start = TEST_DAY_0, end = start + TEST_HOUR;
+	for (int i = 0; i < 8; i++)
+		append(store, &(struct scrape){.time_ns = start + i * TEST_MINUTE, .values = {{0}, {i % 4 ? 0 : 800}}});
+	assert_int_equal(average_of(store, start, end), 200);
+	assert_int_equal(average_of(store, start + TEST_MINUTE, start + 4 * TEST_MINUTE), 0);
+	append_empty(store, start + 8 * TEST_MINUTE, &result);
+	assert_int_equal(result.samples, 2); /* one a type */
+	append_empty(store, start + 9 * TEST_MINUTE, &result);
+	assert_int_equal(average_of(store, start, end), 160);
+	/* One that is too old is said to be. */
+	append_empty(store, start - 2 * TEST_DAY, &result);
+	assert_int_equal(result.samples, 0);
+	assert_int_equal(result.late, 2);
+	/* From the log, and from a block. */
+	check_copy(directory, start, end, 160);
+	store = store_close(store);
+	store = test_open_manual(directory, &options);
+	assert_int_equal(average_of(store, start, end), 160);
+	/* The same time from two blocks, and from a block and memory, is one profile. */
+	append(store, &(struct scrape){.time_ns = start + 9 * TEST_MINUTE, .values = {{1}, {800}}});
+	assert_int_equal(average_of(store, start, end), 240);
+	test_cut(store);
+	assert_int_equal(average_of(store, start, end), 240);
+	append(store, &(struct scrape){.time_ns = start + 9 * TEST_MINUTE, .values = {{1}, {800}}});
+	assert_int_equal(average_of(store, start, end), 320);
+	test_cut(store);
+	test_compact(store, start + 2 * TEST_DAY);
+	test_check_blocks(store);
+	assert_int_equal(average_of(store, start, end), 320);
+	assert_int_equal(average_of(store, start, start + 5 * TEST_MINUTE), 320); /* 2 of 5 have 800 */
+	/* One that is deleted is none any more. */
+	if (store_delete(store, match_all, NULL, start + TEST_MINUTE, start + 3 * TEST_MINUTE, &deleted, &err) < 0)
+		fail_msg("%s", err.message);
+	assert_int_equal(deleted.samples, 4);
+	assert_int_equal(average_of(store, start, end), 400);
+	if (store_apply_retention(store, start + 10 * TEST_DAY, &err) < 0)
+		fail_msg("%s", err.message);
+	assert_int_equal(store_list_blocks(store, on_block, NULL, NULL), 0);
+	assert_int_equal(average_of(store, start, end), 400);
+	store_close(store);
+	test_directory_remove(directory);
+}
+
 /* What a limit cuts off is missing from numbers of profiles as well: an answer in part is an average of a part. */
 static void test_limits(void **state)
 {
@@ -432,6 +552,6 @@ int main(void)
 {
 	test_seed_from_environment();
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_everywhere), cmocka_unit_test(test_heap),
-					   cmocka_unit_test(test_limits)};
+					   cmocka_unit_test(test_zeros), cmocka_unit_test(test_limits)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

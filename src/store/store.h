@@ -75,10 +75,12 @@ struct store_append_options {
 				      received_ns, whatever is here. Both 0 = all (log records of older versions) */
 };
 struct store_append_result {
-	size_t samples, series; /* stored; samples counts every (sample, sample type) with a non-zero value */
-	size_t refused;		/* samples rejected: too old, too far in the future, unknown process_stats columns */
-	size_t late, future;	/* of these; */
-	int64_t least_ns;	/* what is before this is too old */
+	/* Stored. Samples are every (sample, sample type) with a non-zero value, and one for each series and time of a gauge
+	 * (profile_type_is_gauge) that has none: averages count it as a profile */
+	size_t samples, series;
+	size_t refused;	     /* samples rejected: too old, too far in the future, unknown process_stats columns */
+	size_t late, future; /* of these; */
+	int64_t least_ns;    /* what is before this is too old */
 	bool duplicate;
 };
 /* Why something was rejected. The first three count samples of profiles that were otherwise stored, the others count profiles.

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -166,6 +167,7 @@ struct preparation {
 	uint32_t *labels_of_set; /* label set of the profile -> label set of the head + 1 */
 	uint32_t *series_of_set; /* the same for the series of the current type */
 	size_t at;		 /* next free sample */
+	size_t values, zeros;	 /* samples that room was made for: values that are not 0, and zeros of gauges */
 	struct head_batch *batch;
 	struct error *err;
 };
@@ -244,46 +246,197 @@ static int64_t time_of(const struct preparation *prep, const struct profile_samp
 	return prep->profile->time_ns ? prep->profile->time_ns : prep->options->received_ns;
 }
 
+static bool is_acceptable(const struct store_append_options *options, int64_t time_ns)
+{
+	bool any = options->least_ns == 0 && options->most_ns == 0;
+	return any || (time_ns >= options->least_ns && time_ns <= options->most_ns);
+}
+
 /* False, and counted, if the time is not acceptable. */
 static bool accept_time(struct preparation *prep, int64_t time_ns)
 {
 	const struct store_append_options *options = prep->options;
-	if (options->least_ns == 0 && options->most_ns == 0)
+	if (is_acceptable(options, time_ns))
 		return true;
 	prep->batch->refused[STORE_REFUSED_LATE] += time_ns < options->least_ns;
 	prep->batch->refused[STORE_REFUSED_FUTURE] += time_ns > options->most_ns;
-	return time_ns >= options->least_ns && time_ns <= options->most_ns;
+	return false;
+}
+
+static uint64_t count_refused(const struct head_batch *batch)
+{
+	return batch->refused[STORE_REFUSED_LATE] + batch->refused[STORE_REFUSED_FUTURE];
+}
+
+static int reserve_samples(struct head *head, size_t more, struct error *err)
+{
+	size_t need = head->count + more;
+	int r = array_reserve(&head->series_ids, &head->series_id_capacity, need, HEAD_SAMPLES_MAX);
+	if (r == 0)
+		r = array_reserve(&head->stacks, &head->stack_capacity, need, HEAD_SAMPLES_MAX);
+	if (r == 0)
+		r = array_reserve(&head->links, &head->link_capacity, need, HEAD_SAMPLES_MAX);
+	if (r == 0)
+		r = array_reserve(&head->times, &head->time_capacity, need, HEAD_SAMPLES_MAX);
+	if (r == 0)
+		r = array_reserve(&head->values, &head->value_capacity, need, HEAD_SAMPLES_MAX);
+	if (r == 0)
+		r = array_reserve(&head->appends, &head->append_capacity, head->append_count + 1, HEAD_SAMPLES_MAX);
+	if (r == -E2BIG)
+		return error_set(err, -EDQUOT, "the profile is too large: the head would hold more than %u samples",
+				 HEAD_SAMPLES_MAX);
+	return r < 0 ? error_nomem(err) : 0;
+}
+/* ---- preparing profiles of gauges that are zero ---- */
+
+/*
+ * Values of 0 are not stored: they add nothing to a sum. But averages of gauges are divided by the number of profiles, and a
+ * profile counts also when all that it says of a series is 0, or when it has no sample at all. So of each series and time that
+ * has no other value one row is stored, with the value 0 and no stack. All that counts profiles counts it like any other.
+ */
+struct instant {
+	uint32_t series;
+	int64_t time_ns;
+};
+struct instants {
+	struct instant *items;
+	size_t count, capacity;
+};
+
+static int compare_instants(const void *a, const void *b)
+{
+	const struct instant *x = a, *y = b;
+	if (x->series != y->series)
+		return x->series < y->series ? -1 : 1;
+	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
+/* Those of one profile are mostly all the same: what is added again at once is left out here, the rest by sorting. */
+static int add_instant(struct instants *instants, struct instant instant, struct error *err)
+{
+	if (instants->count && compare_instants(&instants->items[instants->count - 1], &instant) == 0)
+		return 0;
+	if (array_reserve(&instants->items, &instants->capacity, instants->count + 1, SIZE_MAX) < 0)
+		return error_nomem(err);
+	instants->items[instants->count++] = instant;
+	return 0;
+}
+
+static void sort_instants(struct instants *instants)
+{
+	size_t kept = 0;
+	if (instants->count)
+		qsort(instants->items, instants->count, sizeof(*instants->items), compare_instants);
+	for (size_t i = 0; i < instants->count; i++)
+		if (kept == 0 || compare_instants(&instants->items[kept - 1], &instants->items[i]) != 0)
+			instants->items[kept++] = instants->items[i];
+	instants->count = kept;
+}
+
+/* Where the values of a type are 0, and where they are not. */
+struct zeros {
+	uint32_t type;
+	struct instants zeros, values;
+	bool has_refused; /* a zero whose time is not acceptable, such as: */
+	int64_t refused_ns;
+};
+
+static int note_zero(struct preparation *prep, struct zeros *zeros, uint32_t set, int64_t time_ns)
+{
+	uint32_t series;
+	if (!is_acceptable(prep->options, time_ns)) {
+		zeros->has_refused = true;
+		zeros->refused_ns = time_ns;
+		return 0;
+	}
+	int r = find_series(prep, zeros->type, set, &series);
+	return r < 0 ? r : add_instant(&zeros->zeros, (struct instant){series, time_ns}, prep->err);
+}
+
+static int put_zeros(struct preparation *prep, struct zeros *zeros)
+{
+	struct head *head = prep->head;
+	sort_instants(&zeros->zeros);
+	sort_instants(&zeros->values);
+	prep->zeros += zeros->zeros.count;
+	int r = reserve_samples(head, prep->values + prep->zeros, prep->err);
+	for (size_t i = 0, at = 0; r == 0 && i < zeros->zeros.count; i++) {
+		const struct instant *zero = &zeros->zeros.items[i];
+		while (at < zeros->values.count && compare_instants(&zeros->values.items[at], zero) < 0)
+			at++;
+		if (at < zeros->values.count && compare_instants(&zeros->values.items[at], zero) == 0)
+			continue;
+		head->series_ids[prep->at] = zero->series;
+		head->stacks[prep->at] = head->links[prep->at] = 0;
+		head->times[prep->at] = zero->time_ns;
+		head->values[prep->at++] = 0;
+	}
+	return r;
+}
+
+/* ---- preparing samples ---- */
+
+static int put_sample(struct preparation *prep, uint32_t type_id, const struct profile_sample *sample, int64_t time_ns,
+		      int64_t value)
+{
+	struct head *head = prep->head;
+	size_t at = prep->at;
+	int r = find_series(prep, type_id, sample->labels, &head->series_ids[at]);
+	if (r == 0)
+		r = find_stack(prep, sample->stack, &head->stacks[at]);
+	if (r == 0)
+		r = find_link(prep, sample->link, &head->links[at]);
+	if (r < 0)
+		return r;
+	head->times[at] = time_ns;
+	head->values[at] = value;
+	prep->at++;
+	return 0;
+}
+
+/* With `zeros`, the type is a gauge. */
+static int put_samples(struct preparation *prep, size_t sample_type, uint32_t type_id, struct zeros *zeros)
+{
+	const struct profile *profile = prep->profile;
+	static const struct profile_sample none;
+	int r = zeros && profile->sample_count == 0 ? note_zero(prep, zeros, none.labels, time_of(prep, &none)) : 0;
+	for (size_t i = 0; r == 0 && i < profile->sample_count; i++) {
+		const struct profile_sample *sample = &profile->samples[i];
+		int64_t value = profile->values[i * profile->sample_type_count + sample_type];
+		int64_t time_ns = time_of(prep, sample);
+		if (value == 0 && zeros)
+			r = note_zero(prep, zeros, sample->labels, time_ns);
+		if (value == 0 || !accept_time(prep, time_ns))
+			continue;
+		r = put_sample(prep, type_id, sample, time_ns, value);
+		if (r == 0 && zeros)
+			r = add_instant(&zeros->values, (struct instant){prep->head->series_ids[prep->at - 1], time_ns},
+					prep->err);
+	}
+	return r;
 }
 
 static int prepare_type(struct preparation *prep, size_t sample_type)
 {
 	const struct profile *profile = prep->profile;
-	struct head *head = prep->head;
 	struct profile_type type;
-	uint32_t type_id;
+	struct zeros zeros = {0};
+	size_t first = prep->at;
+	uint64_t refused = count_refused(prep->batch);
 	profile_type_of(profile, sample_type, prep->options->name, &type);
-	if (add_type(head, &type, &type_id) < 0)
+	if (add_type(prep->head, &type, &zeros.type) < 0)
 		return error_nomem(prep->err);
+	bool gauge = profile_type_is_gauge(&type);
 	memset(prep->series_of_set, 0, profile->label_set_count * sizeof(*prep->series_of_set));
-	for (size_t i = 0; i < profile->sample_count; i++) {
-		const struct profile_sample *sample = &profile->samples[i];
-		int64_t value = profile->values[i * profile->sample_type_count + sample_type];
-		int64_t time_ns = time_of(prep, sample);
-		size_t at = prep->at;
-		if (value == 0 || !accept_time(prep, time_ns))
-			continue;
-		int r = find_series(prep, type_id, sample->labels, &head->series_ids[at]);
-		if (r == 0)
-			r = find_stack(prep, sample->stack, &head->stacks[at]);
-		if (r == 0)
-			r = find_link(prep, sample->link, &head->links[at]);
-		if (r < 0)
-			return r;
-		head->times[at] = time_ns;
-		head->values[at] = value;
-		prep->at++;
-	}
-	return 0;
+	int r = put_samples(prep, sample_type, zeros.type, gauge ? &zeros : NULL);
+	if (r == 0 && gauge)
+		r = put_zeros(prep, &zeros);
+	/* Of a profile that is all zero, and all too old, one is counted. */
+	if (zeros.has_refused && prep->at == first && count_refused(prep->batch) == refused)
+		accept_time(prep, zeros.refused_ns);
+	mem_free(zeros.zeros.items);
+	mem_free(zeros.values.items);
+	return r;
 }
 
 /* ---- preparing rows of processes ---- */
@@ -350,26 +503,6 @@ static size_t count_values(const struct profile *profile)
 	return count;
 }
 
-static int reserve_samples(struct head *head, size_t more, struct error *err)
-{
-	size_t need = head->count + more;
-	int r = array_reserve(&head->series_ids, &head->series_id_capacity, need, HEAD_SAMPLES_MAX);
-	if (r == 0)
-		r = array_reserve(&head->stacks, &head->stack_capacity, need, HEAD_SAMPLES_MAX);
-	if (r == 0)
-		r = array_reserve(&head->links, &head->link_capacity, need, HEAD_SAMPLES_MAX);
-	if (r == 0)
-		r = array_reserve(&head->times, &head->time_capacity, need, HEAD_SAMPLES_MAX);
-	if (r == 0)
-		r = array_reserve(&head->values, &head->value_capacity, need, HEAD_SAMPLES_MAX);
-	if (r == 0)
-		r = array_reserve(&head->appends, &head->append_capacity, head->append_count + 1, HEAD_SAMPLES_MAX);
-	if (r == -E2BIG)
-		return error_set(err, -EDQUOT, "the profile is too large: the head would hold more than %u samples",
-				 HEAD_SAMPLES_MAX);
-	return r < 0 ? error_nomem(err) : 0;
-}
-
 static void update_bytes(struct head *head)
 {
 	const struct profile *pool = head->pool;
@@ -404,7 +537,8 @@ static int prepare_all(struct preparation *prep)
 {
 	const struct profile *profile = prep->profile;
 	bool processes = is_process_stats(prep);
-	int r = reserve_samples(prep->head, processes ? 0 : count_values(profile), prep->err);
+	prep->values = processes ? 0 : count_values(profile);
+	int r = reserve_samples(prep->head, prep->values, prep->err);
 	if (r == 0)
 		r = profile_keys_make(profile, prep->options->labels, prep->head->key_seed, &prep->keys, prep->err);
 	if (r < 0)

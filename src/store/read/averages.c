@@ -9,12 +9,15 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 
+#define SPANS_MAX (16u * 1024 * 1024)
+
 void averages_release(struct averages *averages)
 {
 	index32_release(&averages->index);
 	mem_free(averages->series);
 	map64_release(&averages->profiles);
 	map64_release(&averages->sums);
+	mem_free(averages->spans.items);
 	*averages = (struct averages){0};
 }
 
@@ -26,6 +29,7 @@ void source_averages_release(struct source_averages *source)
 	mem_free(source->rollup_weights);
 	map64_release(&source->profiles);
 	map64_release(&source->sums);
+	mem_free(source->spans.items);
 	*source = (struct source_averages){0};
 }
 
@@ -91,6 +95,18 @@ int averages_number(struct averages *averages, const struct series_columns *colu
 		r = number_of(averages, id_of(type, &labels), selection->groups ? selection->groups[i] : 0, &ret->numbers[i]);
 	}
 	return r < 0 ? error_nomem(err) : 0;
+}
+
+int averages_add_span(struct average_spans *spans, struct average_span span, struct error *err)
+{
+	int r = array_reserve(&spans->items, &spans->capacity, spans->count + 1, SPANS_MAX);
+	if (r == -E2BIG)
+		return error_set(err, r, "more than %u series in all blocks to be averaged: narrow the selector or the range",
+				 SPANS_MAX);
+	if (r < 0)
+		return error_nomem(err);
+	spans->items[spans->count++] = span;
+	return 0;
 }
 
 int averages_weigh(const struct averages *averages, struct source_averages *source, size_t series_count, struct error *err)
@@ -160,7 +176,11 @@ static int add_map(struct map64 *to, const struct map64 *from, struct error *err
 int averages_add(struct averages *averages, const struct source_averages *source, struct error *err)
 {
 	int r = add_map(&averages->profiles, &source->profiles, err);
-	return r == 0 ? add_map(&averages->sums, &source->sums, err) : r;
+	if (r == 0)
+		r = add_map(&averages->sums, &source->sums, err);
+	for (size_t i = 0; r == 0 && i < source->spans.count; i++)
+		r = averages_add_span(&averages->spans, source->spans.items[i], err);
+	return r;
 }
 
 void averages_note_profiles(struct averages *averages)

@@ -14,6 +14,10 @@
  * divided by that number as it is added. Sums of quotients are doubles; rounding (averages_round_stacks) keeps the total of a
  * group what it is.
  *
+ * Each source counts its own profiles. The rows of one profile can lie in two sources: late or repeated data, or a head that
+ * was cut between two appends of one time. So sources also note the span of each series, and where two spans of a series
+ * overlap, read_overlaps.c looks for times that were counted more than once.
+ *
  * Rejected: the mean of the means of blocks, or of steps. It is another number as soon as profiles come at unequal intervals.
  */
 #ifndef WICK_STORE_READ_AVERAGES_H
@@ -26,6 +30,17 @@
 #define NOT_AVERAGED UINT32_MAX		/* the number of a series that is no gauge, or not wanted */
 #define AVERAGES_MAX (4u * 1024 * 1024) /* (series, step) pairs: more is -E2BIG */
 
+/* From when to when a source has a series. */
+struct average_span {
+	uint32_t number, source;
+	uint32_t id; /* of the series in the source */
+	int64_t first_ns, last_ns;
+};
+struct average_spans {
+	struct average_span *items;
+	size_t count, capacity;
+};
+
 /* Of a whole query; under its lock. */
 struct averages {
 	struct index32 index;
@@ -36,6 +51,7 @@ struct averages {
 	} * series;
 	size_t count, capacity;
 	struct map64 profiles, sums; /* series << 32 | step */
+	struct average_spans spans;
 };
 /* Of one source, until it is read. */
 struct source_averages {
@@ -45,6 +61,7 @@ struct source_averages {
 	bool all;			  /* whatever is wanted is a gauge */
 	double *weights, *rollup_weights; /* merges: what a value of this series counts */
 	struct map64 profiles, sums;	  /* as in struct averages */
+	struct average_spans spans;
 };
 void averages_release(struct averages *averages);
 void source_averages_release(struct source_averages *source);
@@ -52,6 +69,7 @@ void source_averages_release(struct source_averages *source);
 /* Numbers the gauges of a source among those that the selection wants. The query's lock is held. */
 int averages_number(struct averages *averages, const struct series_columns *columns, const struct selection *selection,
 		    struct source_averages *ret, struct error *err);
+int averages_add_span(struct average_spans *spans, struct average_span span, struct error *err);
 /* Numbers and weights by rollup series, each gauge being one by itself; rollup_ids by series. */
 int averages_number_rollups(struct source_averages *source, const int32_t *rollup_ids, size_t series_count, size_t rollup_count,
 			    struct error *err);

@@ -209,6 +209,8 @@ static int read_averages(struct reading *r, struct error *err)
 	begin(r, READ_COUNT);
 	r->select = r->criteria.select = &part;
 	read_all_sources(r);
+	if (r->code == 0)
+		r->code = read_count_overlaps(r, &r->error);
 	r->select = r->criteria.select = all;
 	if (r->code == 0) {
 		averages_note_profiles(&r->averages);
@@ -235,6 +237,8 @@ static int read_once(struct reading *r, struct profile *into, struct error *err)
 	if (code == READ_HAS_GAUGES)
 		code = read_averages(r, err);
 	else if (code == 0 && !r->merge)
+		code = read_count_overlaps(r, err);
+	if (code == 0 && !r->merge)
 		code = averages_give(&r->averages, r->on_point, r->point_context, err);
 	if (code == 0 && r->merge)
 		code = read_finish_merge(r, into, err);

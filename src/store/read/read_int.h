@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to reading: read.c (what is common, threads), read_source.c (a block, the head), read_result.c (what comes out). */
+/* Private to reading: read.c (what is common, threads), read_source.c (a block, the head), read_overlaps.c (profiles that
+ * several of them have), read_result.c (what comes out). */
 #ifndef WICK_STORE_READ_READ_INT_H
 #define WICK_STORE_READ_READ_INT_H
 
@@ -38,7 +39,7 @@ struct reading {
 	/* Averages of gauges */
 	struct averages averages;
 	uint8_t *counted;      /* by source: its profiles are counted, so its values can be averaged; NULL = no matter */
-	size_t head_counts[2]; /* by source, of heads: rows that were there when they were counted */
+	size_t head_counts[2]; /* by source, of heads: rows that were there when they were read or counted */
 
 	/* Merge */
 	bool merge;
@@ -94,6 +95,10 @@ void read_note_series(struct reading *r, int64_t period, int64_t first_ns, int64
 /* read_source.c */
 int read_block_source(struct reading *r, uint32_t source, struct block *block, struct error *err);
 int read_head_source(struct reading *r, uint32_t source, struct head *head, struct error *err);
+
+/* read_overlaps.c: takes profiles that were counted by several sources out of r->averages. All sources were counted. */
+int read_count_overlaps(struct reading *r, struct error *err);
+extern size_t read_overlap_times_max; /* times that it holds at once, of several series; tests make it small */
 
 /* read_sums.c */
 int source_sums_init(struct source_sums *sums, struct reading *r, size_t stack_count, const uint32_t *groups,

@@ -80,6 +80,21 @@ static int number_gauges(struct reading *r, const struct series_columns *columns
 	return r->merge && r->phase == READ_PLAIN && ret->numbers ? READ_HAS_GAUGES : 0;
 }
 
+/* Of a series that may be a gauge. */
+static int note_span(const struct reading *r, uint32_t source, struct source_averages *averages, size_t id, int64_t first_ns,
+		     int64_t last_ns, struct error *err)
+{
+	const struct store_select *select = r->select;
+	if (!averages->numbers || averages->numbers[id] == NOT_AVERAGED || r->phase == READ_AVERAGE)
+		return 0;
+	struct average_span span = {.number = averages->numbers[id],
+				    .source = source,
+				    .id = (uint32_t)id,
+				    .first_ns = first_ns > select->from_ns ? first_ns : select->from_ns,
+				    .last_ns = last_ns < select->to_ns ? last_ns : select->to_ns - 1};
+	return averages_add_span(&averages->spans, span, err);
+}
+
 static int hand_over_averages(struct reading *r, const struct source_averages *averages, struct error *err)
 {
 	if (!averages->numbers || r->phase == READ_AVERAGE)
@@ -94,6 +109,7 @@ static int hand_over_averages(struct reading *r, const struct source_averages *a
 
 struct block_source {
 	struct reading *r;
+	uint32_t source;
 	struct block *block;
 	struct block_series *series;
 	struct block_tables *tables;
@@ -173,6 +189,10 @@ static int choose_gauges(struct block_source *b)
 	int code = number_gauges(r, &series->columns, &b->selection, &b->averages, b->err);
 	pthread_mutex_unlock(&r->lock);
 	if (code != 0 || !b->averages.numbers)
+		return code;
+	for (size_t i = 0; code == 0 && i < b->selection.count; i++)
+		code = note_span(r, b->source, &b->averages, i, series->first_ns[i], series->last_ns[i], b->err);
+	if (code < 0)
 		return code;
 	for (size_t i = 0; series->rollup_ids && i < b->selection.count; i++)
 		if (b->averages.numbers[i] == NOT_AVERAGED &&
@@ -375,7 +395,7 @@ static int scan_segment(struct block_source *b, const struct plan_segment *segme
 }
 
 /* Segments of the same kind share sums; there are at most two kinds, by series and by rollup series. */
-static int scan_kind(struct block_source *b, uint32_t source, const struct plan *plan, bool by_rollup)
+static int scan_kind(struct block_source *b, const struct plan *plan, bool by_rollup)
 {
 	const struct selection *selection = by_rollup ? &b->rollups : &b->selection;
 	struct store_read_stats stats = b->sums.stats;
@@ -399,7 +419,7 @@ static int scan_kind(struct block_source *b, uint32_t source, const struct plan 
 	if (code == 0 && b->r->merge)
 		code = source_sums_list(&b->sums, &lists, b->err);
 	if (code == 0)
-		code = hand_over(b->r, source, &b->sums, &lists, b->hashes ? b->hashes->hashes : NULL, b->err);
+		code = hand_over(b->r, b->source, &b->sums, &lists, b->hashes ? b->hashes->hashes : NULL, b->err);
 	sum_lists_release(&lists);
 	source_sums_release(&b->sums);
 	b->sums = (struct source_sums){0};
@@ -430,7 +450,7 @@ static int hand_over_counts(struct block_source *b)
 	return hand_over_averages(b->r, &b->averages, b->err);
 }
 
-static int read_block(struct block_source *b, uint32_t source)
+static int read_block(struct block_source *b)
 {
 	struct plan plan;
 	int code = choose_series(b);
@@ -456,16 +476,16 @@ static int read_block(struct block_source *b, uint32_t source)
 	if (code == 0 && b->r->phase == READ_COUNT)
 		return hand_over_counts(b);
 	if (code == 0)
-		code = scan_kind(b, source, &plan, true);
+		code = scan_kind(b, &plan, true);
 	if (code == 0)
-		code = scan_kind(b, source, &plan, false);
+		code = scan_kind(b, &plan, false);
 	return code == 0 ? hand_over_averages(b->r, &b->averages, b->err) : code;
 }
 
 int read_block_source(struct reading *r, uint32_t source, struct block *block, struct error *err)
 {
 	struct error own = {0};
-	struct block_source b = {.r = r, .block = block, .since = time_monotonic_ns(), .err = &own};
+	struct block_source b = {.r = r, .source = source, .block = block, .since = time_monotonic_ns(), .err = &own};
 	if (!read_overlaps(r->select, block->meta.min_ns, block->meta.max_ns)) {
 		pthread_mutex_lock(&r->lock);
 		r->stats->blocks_skipped += r->phase != READ_COUNT;
@@ -473,7 +493,7 @@ int read_block_source(struct reading *r, uint32_t source, struct block *block, s
 		return 0;
 	}
 	b.sums.stats.blocks = r->phase != READ_COUNT;
-	int code = read_block(&b, source);
+	int code = read_block(&b);
 	release_block_source(&b);
 	if (code == -EBADMSG) {
 		blocks_set_aside(r->store, block, own.message);
@@ -489,6 +509,7 @@ int read_block_source(struct reading *r, uint32_t source, struct block *block, s
 
 struct head_source {
 	struct reading *r;
+	uint32_t source;
 	struct head *head;
 	struct head_columns *columns;
 	struct selection selection;
@@ -529,6 +550,8 @@ static int choose_head_series(struct head_source *h)
 	}
 	if (code == 0)
 		code = number_gauges(r, &h->columns->columns, &h->selection, &h->averages, h->err);
+	for (size_t i = 0; code == 0 && i < h->selection.count; i++)
+		code = note_span(r, h->source, &h->averages, i, head->series[i].first_ns, head->series[i].last_ns, h->err);
 	if (code == 0 && h->selection.matched && r->phase != READ_COUNT)
 		code = filter_pool(r->select, head->pool, &h->accepted, h->err);
 	if (code == 0 && h->selection.matched && r->phase != READ_COUNT)
@@ -640,12 +663,11 @@ static int read_locked_head(struct head_source *h)
 
 int read_head_source(struct reading *r, uint32_t source, struct head *head, struct error *err)
 {
-	struct head_source h = {.r = r, .head = head, .err = err};
+	struct head_source h = {.r = r, .source = source, .head = head, .err = err};
 	pthread_rwlock_rdlock(&head->lock);
 	/* Between counting and averaging it may have grown. */
 	h.count = r->phase == READ_AVERAGE && r->head_counts[source] < head->count ? r->head_counts[source] : head->count;
-	if (r->phase == READ_COUNT)
-		r->head_counts[source] = h.count;
+	r->head_counts[source] = h.count;
 	int code = read_locked_head(&h);
 	pthread_rwlock_unlock(&head->lock);
 	if (code == 0 && h.selection.matched && r->phase != READ_COUNT)
