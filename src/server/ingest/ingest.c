@@ -232,13 +232,29 @@ const char *ingest_warning(struct ingest *ingest)
 	return ingest->why[0] ? ingest->why : NULL;
 }
 
+/* "2 profiles were rejected, the first because ..." of those that no sample's age was the reason for. */
+static int describe_dropped(const struct ingest *ingest, char *out, size_t size)
+{
+	uint64_t count = ingest->rejected - ingest->rejected_old;
+	if (!count)
+		return 0;
+	int len = snprintf(out, size, "%llu profile%s rejected: %.200s%s", (unsigned long long)count,
+			   count == 1 ? " was" : "s were", ingest->why, ingest->rejected_samples ? "; " : "");
+	/* What a client sent may be in it; a header is one line. */
+	for (char *at = out; *at; at++)
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			*at = '?';
+	return len;
+}
+
 void ingest_warn(const struct ingest *ingest, struct net_response *response)
 {
-	char text[REJECTED_TEXT_MAX];
-	if (!ingest->rejected_samples)
-		return;
-	describe_rejected(ingest, text);
-	net_response_header(response, "X-Wick-Warning", text);
+	char text[2 * REJECTED_TEXT_MAX + 64] = "";
+	int len = describe_dropped(ingest, text, sizeof(text) - REJECTED_TEXT_MAX);
+	if (ingest->rejected_samples)
+		describe_rejected(ingest, text + len);
+	if (text[0])
+		net_response_header(response, "X-Wick-Warning", text);
 }
 
 /* Profiles come in by this path. */

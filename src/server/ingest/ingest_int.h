@@ -59,7 +59,8 @@ int ingest_finish_all(struct ingest *ingest, int r, const char *what, struct err
 void ingest_count(struct ingest *ingest, int r);
 /* The text of a partial success; NULL if there is nothing to say. */
 const char *ingest_warning(struct ingest *ingest);
-/* For protocols whose answers have no room for one: says in a header how many samples were rejected, if some were. */
+/* For protocols whose answers have no room for one: says in a header how many profiles and samples were rejected, if some
+ * were. */
 void ingest_warn(const struct ingest *ingest, struct net_response *response);
 
 /* A request of series, each with labels and pprofs: Pyroscope's push and Parca's WriteRaw (pyroscope/push.c). */
