@@ -53,7 +53,13 @@ const otlp = (...times) => ({
 });
 const pprof = (ms, value = 5) => pprofProfile([[['leaf', 'main'], value]], { timeNs: nanoseconds(ms), durationNs: 10000000000 });
 const series = (name, ...profiles) => [
-	{ labels: [{ name: '__name__', value: 'process_cpu' }, { name: 'service_name', value: name }], samples: profiles.map((p) => ({ rawProfile: p.toString('base64') })) },
+	{
+		labels: [
+			{ name: '__name__', value: 'process_cpu' },
+			{ name: 'service_name', value: name },
+		],
+		samples: profiles.map((p) => ({ rawProfile: p.toString('base64') })),
+	},
 ];
 const rawSeries = (name, ...profiles) => series(name, ...profiles).map((one) => ({ ...one, labels: { labels: one.labels } }));
 const parca = '/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw';
@@ -144,7 +150,8 @@ const questions = {
 	'pipeline over time': (from, to) => get('/api/v1/pipeline', { query: 'process_cpu | bin 1m', ...range(from, to) }),
 	diff: (from, to) => get('/api/v1/diff', { query: 'process_cpu', ...range(from, to), base_from: String(from), base_to: String(to) }),
 	'label values': (from, to) => get('/api/v1/label-values', { label: 'service_name', ...range(from, to) }),
-	'/render': (from, to) => get('/pyroscope/render', { query: 'process_cpu:cpu:nanoseconds:cpu:nanoseconds{}', from: String(from), until: String(to), format: 'json' }),
+	'/render': (from, to) =>
+		get('/pyroscope/render', { query: 'process_cpu:cpu:nanoseconds:cpu:nanoseconds{}', from: String(from), until: String(to), format: 'json' }),
 	'querier.v1': (from, to) =>
 		json('/querier.v1.QuerierService/SelectMergeStacktraces', {
 			profileTypeID: 'process_cpu:cpu:nanoseconds:cpu:nanoseconds',

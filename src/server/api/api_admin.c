@@ -209,14 +209,63 @@ static void write_symbols(struct json_writer *json, struct server *server)
 	write_counts(json, names, values, sizeof(values) / sizeof(*values));
 }
 
-/* For pages that show times as on the server's clock. */
-static void write_zone(struct json_writer *json)
+/* ---- the server's time zone ---- */
+
+#define DAY_NS	     (86400 * NS_PER_S)
+#define ZONE_PAST_NS (20 * 366 * DAY_NS) /* at most */
+#define ZONE_STEP_S  (7 * 86400)	 /* no offset holds for less */
+
+static long offset_at(time_t at)
 {
 	struct tm local;
-	time_t now = time(NULL);
-	if (localtime_r(&now, &local))
-		json_member_int(json, "utc_offset_s", local.tm_gmtoff);
+	return localtime_r(&at, &local) ? local.tm_gmtoff : 0;
 }
+
+/* The first second of the offset that holds at `high`, which is another than at `low`. */
+static time_t find_change(time_t low, time_t high)
+{
+	long offset = offset_at(high);
+	while (high - low > 1) {
+		time_t middle = low + (high - low) / 2;
+		if (offset_at(middle) == offset)
+			high = middle;
+		else
+			low = middle;
+	}
+	return high;
+}
+
+static void write_offset(struct json_writer *json, time_t from, long offset)
+{
+	json_begin_object(json);
+	json_member_int(json, "from_ms", (int64_t)from * 1000);
+	json_member_int(json, "utc_offset_s", offset);
+	json_end_object(json);
+}
+
+/* For pages that show times as on the server's clock: its offsets, and from when on each holds, over the time that there is
+ * data of, the year before now and the one after. Not the zone's name: the server may have one without (TZ=CET-1CEST,...), and
+ * a browser need not know the same rules for it. */
+static void write_zone(struct json_writer *json, int64_t oldest_ns)
+{
+	int64_t now_ns = time_now_ns(), from_ns = now_ns - 366 * DAY_NS, least_ns = now_ns - ZONE_PAST_NS;
+	if (oldest_ns && oldest_ns < from_ns)
+		from_ns = oldest_ns > least_ns ? oldest_ns : least_ns;
+	time_t at = (time_t)(from_ns / NS_PER_S), end = (time_t)((now_ns + 366 * DAY_NS) / NS_PER_S);
+	long offset = offset_at(at);
+	json_member_int(json, "utc_offset_s", offset_at((time_t)(now_ns / NS_PER_S)));
+	json_member_array(json, "utc_offsets");
+	write_offset(json, at, offset);
+	for (; at < end; at += ZONE_STEP_S) {
+		long next = offset_at(at + ZONE_STEP_S);
+		if (next != offset)
+			write_offset(json, find_change(at, at + ZONE_STEP_S), next);
+		offset = next;
+	}
+	json_end_array(json);
+}
+
+/* ---- status ---- */
 
 void api_status(void *context, const struct net_request *request, struct net_response *response)
 {
@@ -234,7 +283,7 @@ void api_status(void *context, const struct net_request *request, struct net_res
 	json_begin_object(&json);
 	json_member_cstring(&json, "version", WICK_VERSION);
 	json_member_int(&json, "uptime_s", (time_monotonic_ns() - server->started_ns) / NS_PER_S);
-	write_zone(&json);
+	write_zone(&json, store.oldest_ns);
 	write_agent(&json, server);
 	json_member_cstring(&json, "tenant", tenant->name);
 	json_member_object(&json, "data");

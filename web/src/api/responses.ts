@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Responses of the server's JSON API (docs/api.md).
+import type { ZoneOffset } from '../base/zone';
 import type { Flame } from '../tree/tree';
 
 export interface TypesResponse {
@@ -185,7 +186,8 @@ export interface BinariesResponse {
 export interface StatusResponse {
 	version: string;
 	uptime_s: number;
-	utc_offset_s?: number; // of the server's time zone, east of UTC
+	utc_offset_s?: number; // of the server's time zone, east of UTC, at present
+	utc_offsets?: ZoneOffset[]; // and at other times
 	agent: {
 		running: boolean;
 		frequency_hz: number;

@@ -5,6 +5,7 @@ import { apiGet } from '../api/client';
 import type { SeriesResponse } from '../api/responses';
 import { displayName, formatDuration, formatMoment, formatRange, isGauge, labelTitle, seriesScale, shortType } from '../base/format';
 import * as T from '../base/texts';
+import { usableOffsets } from '../base/zone';
 import { AnnotationsMenu, EventsList, Flags, useAnnotations } from '../chart/annotations_view';
 import { MetricsPanel } from '../chart/panel';
 import { CompareButton } from '../compare/entry';
@@ -357,7 +358,7 @@ export function App() {
 	const theme = useTheme();
 	const names = useNames(state, set);
 	const requests = useRequests(state, names.choice, nonce, statusNonce, narrow);
-	const zone = useZone(state, set, requests.status.data?.utc_offset_s ?? null);
+	const zone = useZone(state, set, usableOffsets(requests.status.data?.utc_offsets));
 	const onBack = useBack(state, set);
 	const files = useFiles(state, set);
 	const colorOf = useColors(requests, state.top);

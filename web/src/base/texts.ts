@@ -610,6 +610,7 @@ export const range = {
 	help: 'use 2024-05-01 12:00, now-90m, or unix time',
 	reversed: 'must be later than the start',
 	zone: (zone: string) => `Times are in ${zone}. “now-90m” is relative.`,
+	zones: (first: string, then: string) => `${first}, then ${then}`,
 	cancel: 'Cancel',
 	apply: 'Apply',
 	refresh: 'Refresh',

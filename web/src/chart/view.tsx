@@ -220,7 +220,7 @@ export function Metrics(props: MetricsProps) {
 			plot.current = null;
 		};
 		// eslint-disable-next-line react-hooks/exhaustive-deps -- a living plot takes on another size, below
-	}, [names, stacked, dark, scale.name, hasWidth, zoneName(range.to)]);
+	}, [names, stacked, dark, scale.name, hasWidth, zoneName(range.from), zoneName(range.to)]);
 	useEffect(() => {
 		if (plot.current && width > 0) plot.current.setSize({ width, height });
 		brush.current?.show();

@@ -60,6 +60,7 @@ export function CustomRange({ from, to, onApply, onClose }: { from: string; to: 
 			</span>
 		</label>
 	);
+	const zones = [a, b].map((text) => zoneName(parseTime(text, Date.now()) ?? Date.now()));
 	return (
 		<form
 			class="popover-body popover-right custom-range"
@@ -73,7 +74,7 @@ export function CustomRange({ from, to, onApply, onClose }: { from: string; to: 
 		>
 			{field(T.range.from, a, setA, fault.from, true)}
 			{field(T.range.to, b, setB, fault.to, false)}
-			<p class="hint">{T.range.zone(zoneName(parseTime(a, Date.now()) ?? Date.now()))}</p>
+			<p class="hint">{T.range.zone(zones[0] === zones[1] ? zones[0] : T.range.zones(zones[0], zones[1]))}</p>
 			<div class="buttons">
 				<button type="button" class="button" onClick={onClose}>
 					{T.range.cancel}
