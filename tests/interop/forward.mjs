@@ -319,4 +319,29 @@ await test("the queue's bound holds while the endpoint stays away: the oldest go
 	assert.equal(await back.stop(), 0);
 	assert.equal(await full.stop(), 0);
 });
+await test('heap profiles without a sample, or of zeros, arrive, so that averages are the same', async () => {
+	const from = await startServer(`${directory}/zeros`, [
+		...configure('zeros', [
+			{ name: 'all', kind: 'wick', url: other.url },
+			{ name: 'none', kind: 'otlp-http', url: 'http://127.0.0.1:9', selector: '{service_name="nobody"}' },
+		]),
+	]);
+	const now = Date.now();
+	for (const [stacks, ago] of [
+		[[[['leaf', 'main'], 900]], 3],
+		[[], 2],
+		[[[['leaf', 'main'], 0]], 1],
+	])
+		await post(
+			from.port,
+			pprofProfile(stacks, { type: 'inuse_space', unit: 'bytes', timeNs: BigInt(now - ago * 1000) * 1000000n }),
+			'label=service_name%3Dzeros',
+		);
+	const selector = 'memory:inuse_space{service_name="zeros"}';
+	assert.equal(await total(from.port, selector), 300);
+	await until(async () => (await metrics(from.port)).all?.profiles === 3, 'all three were forwarded');
+	assert.equal(await total(other.port, selector), 300);
+	assert.equal((await metrics(from.port)).none?.waiting_profiles ?? 0, 0);
+	assert.equal(await from.stop(), 0);
+});
 finish();

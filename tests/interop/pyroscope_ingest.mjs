@@ -285,6 +285,33 @@ await test('failures', async () => {
 	await refused(422, /service_name.*exceeds the limit/, `app{${Array.from({ length: 48 }, (_, i) => `l${i}=v`)}}`, 'a 1\n');
 	await refused(413, /limit/, 'app', gzipSync(Buffer.alloc(65 << 20)), {}, { 'content-encoding': 'gzip' });
 });
+await test('a heap profile without a sample, or of zeros, counts in the average', async () => {
+	const heap = (stacks, ago) => pprofProfile(stacks, { type: 'inuse_space', unit: 'bytes', timeNs: BigInt(now - ago) * 1000000000n });
+	for (const [stacks, ago] of [
+		[[[['leaf', 'main'], 900]], 30],
+		[[], 20],
+		[[[['leaf', 'main'], 0]], 10],
+	])
+		ok(await send('zeros', heap(stacks, ago), { format: 'pprof' }));
+	assert.equal(await total('memory:inuse_space{service_name="zeros"}'), 300);
+	/* As Pyroscope's API has it, of all profiles. */
+	const response = await request(server.port, 'POST', '/querier.v1.QuerierService/SelectSeries', {
+		body: JSON.stringify({
+			profileTypeID: 'memory:inuse_space:bytes::',
+			labelSelector: '{service_name="zeros"}',
+			start: (now - 60) * 1000,
+			end: now * 1000,
+			step: 60,
+			aggregation: 'TIME_SERIES_AGGREGATION_TYPE_AVERAGE',
+		}),
+		headers: { 'content-type': 'application/json' },
+	});
+	const [{ points }] = JSON.parse(response.body).series;
+	assert.deepEqual(
+		points.map((point) => point.value),
+		[300],
+	);
+});
 assert.equal(await server.stop(), 0, server.log());
 
 await test('a limit is 429 and says when to come back', async () => {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gauges: 100 generated queries on heaps and goroutines, whose averages must equal DuckDB's. DuckDB has what was sent, as one row a profile and
-// stack, and nothing that Wick wrote. Pods are scraped at intervals of their own, from 10 s to 20 min, miss scrapes, begin late and end early; the
-// queries are asked while all is in memory, of blocks, of merged blocks with rollups, and, in whole five minutes, of rollups alone.
+// Gauges: 40 generated queries on heaps and goroutines (200 in a full test run), whose averages must equal DuckDB's. DuckDB has what was sent, as one row
+// a profile and stack, and nothing that Wick wrote. Pods are scraped at intervals of their own, from 10 s to 20 min, miss scrapes, begin late and end
+// early; some profiles are all zero or empty, come up to 40 minutes late, are sent twice, or share series and time with another. The queries are asked
+// of what is in memory and in blocks, of merged blocks with rollups, and, in whole five minutes, of rollups alone. Many ranges end exactly at a
+// profile, and steps may be longer than ranges.
 //
 // GAUGES_SEED=n tries other data and other queries.
 import assert from 'node:assert/strict';
@@ -36,21 +38,31 @@ const pods = intervals.map((interval, i) => ({
 const types = { heap: ['inuse_space', 'bytes', 'memory:inuse_space'], goroutines: ['goroutine', 'count', 'goroutine:goroutine'] };
 const stackNames = ['main;serve;parse', 'main;serve;parse;copy', 'main;serve;cache', 'main;serve', 'main;background;sweep', 'main;background'];
 const rows = [],
+	times = [],
 	sends = [];
 for (const pod of pods)
 	for (let time = pod.from; time < pod.to; time += pod.interval + random(pod.interval / 5)) {
 		if (random(12) === 0) continue; /* a missed scrape */
 		for (const type of Object.keys(types)) {
-			const stacks = stackNames
-				.map((name, i) => [name, type === 'heap' ? random(3000000) : random(9), i])
-				.filter(([, value, i]) => value > 0 && (i === 0 || random(4) > 0));
-			if (!stacks.length) continue;
-			for (const [name, value] of stacks)
-				rows.push(`('${type}', '${pod.labels.service_name}', '${pod.labels.region}', '${pod.labels.k8s_pod_name}', ${time}, '${name}', ${value})`);
-			sends.push({ type, pod, time, stacks: stacks.map(([name, value]) => [name.split(';').reverse(), value]) });
+			const add = (zero) => {
+				const stacks = stackNames
+					.map((name, i) => [name, zero || (i > 0 && random(4) === 0) ? 0 : type === 'heap' ? random(3000000) : random(9)])
+					.filter(() => !zero || random(2) > 0);
+				/* A row of zero for the profile itself. */
+				for (const [name, value] of [['', 0], ...stacks])
+					rows.push(`('${type}', '${pod.labels.service_name}', '${pod.labels.region}', '${pod.labels.k8s_pod_name}', ${time}, '${name}', ${value})`);
+				times.push(time);
+				const late = random(5) === 0 ? random(40 * minute) : 0;
+				return { type, pod, time, arrival: time + late, stacks: stacks.map(([name, value]) => [name.split(';').reverse(), value]) };
+			};
+			sends.push(add(random(6) === 0));
+			/* Of another process with the same labels: one profile of both. */
+			if (random(12) === 0) sends.push({ ...add(random(4) === 0), arrival: time + random(hour), serial: sends.length });
+			/* What was acknowledged, and the answer lost. */
+			if (random(15) === 0) sends.push({ ...sends.at(-1), arrival: time + random(hour) });
 		}
 	}
-sends.sort((a, b) => a.time - b.time);
+sends.sort((a, b) => a.arrival - b.arrival);
 
 const instance = await DuckDBInstance.create(':memory:');
 const database = await instance.connect();
@@ -97,7 +109,12 @@ function makeQuery(grain) {
 		kind = pick(['total', 'total', 'tree', 'series', 'series', 'sum', 'top', 'diff']);
 	const range = () => {
 		const from = start - (start % grain) + random(Math.ceil((end - start) / grain)) * grain;
-		return [from, from + grain * (1 + random(Math.ceil(pick([10 * minute, hour, 5 * hour]) / grain)))];
+		const ends = from + grain * (1 + random(Math.ceil(pick([10 * minute, hour, 5 * hour]) / grain)));
+		if (grain > 1 || random(3) > 0) return [from, ends];
+		/* From a profile to another, or to just behind it. */
+		const first = pick(times),
+			last = pick(times.filter((time) => time >= first && time < first + 5 * hour));
+		return [first, last + (last === first ? 1 : random(2))];
 	};
 	const [from, to] = range(),
 		[baseFrom, baseTo] = range(),
@@ -202,12 +219,12 @@ async function send(list) {
 	let next = 0;
 	const one = async () => {
 		while (next < list.length) {
-			const { type, pod, time, stacks } = list[next++];
+			const { type, pod, time, stacks, serial } = list[next++];
 			const labels = Object.entries(pod.labels)
 				.map(([key, value]) => `&label=${key}%3D${value}`)
 				.join('');
 			const body = pprofProfile(stacks, { type: types[type][0], unit: types[type][1], timeNs: BigInt(time) * 1000000n });
-			const response = await request(server.port, 'POST', `/api/v1/ingest?${labels.slice(1)}`, { body });
+			const response = await request(server.port, 'POST', `/api/v1/ingest?${labels.slice(1)}${serial === undefined ? '' : `&serial=${serial}`}`, { body });
 			assert.equal(response.status, 200, response.body.toString());
 		}
 	};
@@ -220,16 +237,17 @@ assert.equal(await server.stop(), 0);
 server = await startServer(data);
 await send(sends.filter((_, i) => i % 2 === 1));
 console.log(`# ${sends.length} profiles, ${rows.length} values`);
-await askMany(30, 1, 'half in memory, half in blocks');
+const counts = process.env.WICK_TEST_FULL ? [60, 60, 40, 40] : [14, 12, 8, 6];
+await askMany(counts[0], 1, 'half in memory, half in blocks');
 assert.equal(await server.stop(), 0);
 server = await startServer(data);
 await until(() => metas().length > 0 && metas().every((meta) => meta.level > 0), 'the blocks were not merged');
-await askMany(30, 1, 'merged');
-await askMany(20, 5 * minute, 'merged');
+await askMany(counts[1], 1, 'merged');
+await askMany(counts[2], 5 * minute, 'merged');
 assert.equal(await server.stop(), 0);
 writeFileSync(`${data}.yaml`, 'retention: {samples: 1h}\n');
 server = await startServer(data, ['--config', `${data}.yaml`]);
 await until(() => metas().every((meta) => !meta.files.some((file) => file.name === 'samples.parquet')), 'samples were not dropped');
-await askMany(20, 5 * minute, 'rollups alone');
+await askMany(counts[3], 5 * minute, 'rollups alone');
 assert.equal(await server.stop(), 0);
 finish();

@@ -103,8 +103,10 @@ static int select_sets(const struct selector *selector, const struct profile *pr
 	ret->sets = mem_zalloc_array(profile->label_set_count, sizeof(*ret->sets));
 	if (!seen || !ret->sets)
 		return error_nomem(err);
-	for (size_t i = 0; i < profile->sample_count; i++) {
-		uint32_t set = profile->samples[i].labels;
+	/* One without samples is of the labels that the profile has itself. */
+	size_t count = profile->sample_count ? profile->sample_count : 1;
+	for (size_t i = 0; i < count; i++) {
+		uint32_t set = profile->sample_count ? profile->samples[i].labels : 0;
 		_cleanup_(labels_release) struct labels labels = {0};
 		if (seen[set])
 			continue;
@@ -169,11 +171,23 @@ static int forward_all(struct forward *forward, const struct profile *profile, c
 	return r < 0 ? r : failed;
 }
 
+/* Without samples, a gauge says that there was nothing, which averages count. */
+static bool says_something(const struct profile *profile, const char *name)
+{
+	bool any = profile->sample_count > 0;
+	for (size_t i = 0; i < profile->sample_type_count && !any; i++) {
+		struct profile_type type;
+		profile_type_of(profile, i, name, &type);
+		any = profile_type_is_gauge(&type);
+	}
+	return any;
+}
+
 void forward_profile(struct forward *forward, const struct profile *profile, const char *tenant, const char *name,
 		     const struct labels *labels)
 {
 	struct error err = {0};
-	if (!forward || !profile->sample_count)
+	if (!forward || !says_something(profile, name))
 		return;
 	if (forward_all(forward, profile, tenant, name, labels, &err) < 0)
 		log_warn("forward: %s", err.message);

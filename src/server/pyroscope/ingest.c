@@ -232,7 +232,8 @@ static bool has_level(const struct profile *profile)
 static int store(struct push *push, struct profile *profile, const char *name, struct error *err)
 {
 	int r = name_service(push, err);
-	if (r < 0 || !profile->sample_count)
+	/* Without samples, a level says that there was nothing, which averages count. */
+	if (r < 0 || (!profile->sample_count && !has_level(profile)))
 		return r;
 	/* Old clients have no time, or one in microseconds, which is a few minutes of 1970. */
 	if (profile->time_ns < 366ll * 24 * 3600 * NS_PER_S)
