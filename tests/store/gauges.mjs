@@ -106,7 +106,7 @@ function makeQuery(grain) {
 	const type = pick(Object.keys(types)),
 		[selector, where] = pick(conditions),
 		[stages, frames] = pick(frameConditions),
-		kind = pick(['total', 'total', 'tree', 'series', 'series', 'sum', 'top', 'diff']);
+		kind = pick(['total', 'total', 'tree', 'series', 'series', 'sum', 'top', 'diff', 'compare', 'functions']);
 	const range = () => {
 		const from = start - (start % grain) + random(Math.ceil((end - start) / grain)) * grain;
 		const ends = from + grain * (1 + random(Math.ceil(pick([10 * minute, hour, 5 * hour]) / grain)));
@@ -180,6 +180,27 @@ const checks = {
 			answer = await ask('pipeline', [['query', `${query.text} | rate | top 100 by label ${label}`], ...range(query)]);
 		same(new Map(answer.table.rows.map((row) => [JSON.stringify([row[0]]), row[1]])), await averages({ ...query, by: [label], step: undefined }));
 		if (answer.table.rows.length) assert.equal(answer.table.columns[1].unit, types[query.type][1], 'a gauge has no rate');
+	},
+	async compare(query) {
+		const answer = await ask('pipeline', [['query', `${query.text} | compare label k8s_pod_name top 50`], ...range(query)]);
+		const want = await averages({ ...query, by: ['k8s_pod_name'], step: undefined });
+		same(new Map(answer.values.map(({ value, total }) => [JSON.stringify([value]), total])), want);
+	},
+	// Rounded stack by stack; a function has at most all of them.
+	async functions(query) {
+		const answer = await ask('pipeline', [['query', `${query.text} | top 100 total`], ...range(query)]);
+		const want = await averages({ ...query, by: [], step: undefined, stacks: true });
+		const [name, self, total] = ['function', 'self', 'total'].map((column) => answer.table.columns.findIndex((one) => one.name === column));
+		for (const row of answer.table.rows) {
+			const through = [...want].filter(([key]) => JSON.parse(key)[0].split(';').includes(row[name])),
+				at = through.filter(([key]) => JSON.parse(key)[0].split(';').at(-1) === row[name]);
+			for (const [got, list] of [
+				[row[self], at],
+				[row[total], through],
+			])
+				assert.ok(Math.abs(got - list.reduce((sum, [, value]) => sum + value, 0)) <= list.length, `${row[name]}: ${row} is not ${JSON.stringify(list)}`);
+		}
+		assert.ok(answer.table.rows.length > 0 || [...want.values()].every((value) => value === 0));
 	},
 	async diff(query) {
 		const answer = await ask('diff', [['query', query.text], ...range(query), ['base_from', query.baseFrom], ['base_to', query.baseTo]]);
