@@ -7,6 +7,7 @@
  */
 #include "store/compact/test_compact.h"
 
+#include <fcntl.h>
 #include <math.h>
 
 #include "store/read/read_int.h"
@@ -516,6 +517,39 @@ static void test_zeros(void **state)
 	test_directory_remove(directory);
 }
 
+static int name_block(void *context, const struct store_block *block, struct error *err)
+{
+	snprintf(context, 128, "%s", block->name);
+	return 0;
+}
+
+/* A damaged block among those that have the same times is left out of sums and of numbers. */
+static void test_damaged(void **state)
+{
+	char *directory = test_directory(), name[128] = "", path[512];
+	struct store *store = test_open_manual(directory, NULL);
+	for (int i = 0; i < 3; i++) {
+		append(store, &(struct scrape){.time_ns = TEST_EPOCH, .values = {{1}, {100}}});
+		append(store, &(struct scrape){.time_ns = TEST_EPOCH + NS_PER_S, .values = {{1}, {i == 2 ? 5000 : 300}}});
+		test_cut(store);
+	}
+	assert_int_equal(average_of(store, TEST_EPOCH, TEST_EPOCH + TEST_HOUR), (3 * 100 + 2 * 300 + 5000) / 2);
+	assert_int_equal(store_list_blocks(store, name_block, name, NULL), 0); /* the last one */
+	store = store_close(store);
+	snprintf(path, sizeof(path), "%s/blocks/%s/samples.parquet", directory, name);
+	int fd = open(path, O_RDWR);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, "\xff\xff\xff\xff", 4, 40), 4);
+	close(fd);
+	store = test_open_manual(directory, NULL);
+	assert_int_equal(average_of(store, TEST_EPOCH, TEST_EPOCH + TEST_HOUR), (2 * 100 + 2 * 300) / 2);
+	struct store_stats stats;
+	store_get_stats(store, &stats);
+	assert_int_equal(stats.blocks, 2);
+	store_close(store);
+	test_directory_remove(directory);
+}
+
 /* What a limit cuts off is missing from numbers of profiles as well: an answer in part is an average of a part. */
 static void test_limits(void **state)
 {
@@ -552,6 +586,7 @@ int main(void)
 {
 	test_seed_from_environment();
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_everywhere), cmocka_unit_test(test_heap),
-					   cmocka_unit_test(test_zeros), cmocka_unit_test(test_limits)};
+					   cmocka_unit_test(test_zeros), cmocka_unit_test(test_damaged),
+					   cmocka_unit_test(test_limits)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,15 +9,12 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 
-#define SPANS_MAX (16u * 1024 * 1024)
-
 void averages_release(struct averages *averages)
 {
 	index32_release(&averages->index);
 	mem_free(averages->series);
 	map64_release(&averages->profiles);
 	map64_release(&averages->sums);
-	mem_free(averages->spans.items);
 	*averages = (struct averages){0};
 }
 
@@ -29,7 +26,7 @@ void source_averages_release(struct source_averages *source)
 	mem_free(source->rollup_weights);
 	map64_release(&source->profiles);
 	map64_release(&source->sums);
-	mem_free(source->spans.items);
+	average_spans_release(&source->spans);
 	*source = (struct source_averages){0};
 }
 
@@ -49,18 +46,37 @@ static struct hash128 id_of(const struct profile_type *type, const struct labels
 	return id;
 }
 
-static int number_of(struct averages *averages, struct hash128 id, uint32_t group, uint32_t *ret)
+static bool find(const struct averages *averages, struct hash128 id, uint32_t *ret)
 {
 	for (size_t at = index32_first(&averages->index, id.low); index32_at(&averages->index, id.low, &at, ret); at++) {
 		const struct hash128 *other = &averages->series[*ret].id;
 		if (other->low == id.low && other->high == id.high)
-			return 0;
+			return true;
 	}
+	return false;
+}
+
+bool averages_find(const struct averages *averages, const struct profile_type *type, const struct labels *labels, uint32_t *ret)
+{
+	return find(averages, id_of(type, labels), ret);
+}
+
+static int number_of(struct averages *averages, struct hash128 id, uint32_t group, uint32_t *ret)
+{
+	if (find(averages, id, ret))
+		return 0;
 	if (array_reserve(&averages->series, &averages->capacity, averages->count + 1, UINT32_MAX - 1) < 0 ||
 	    index32_add(&averages->index, id.low, (uint32_t)averages->count) < 0)
 		return -ENOMEM;
 	*ret = (uint32_t)averages->count;
-	averages->series[averages->count++] = (struct average_series){.id = id, .group = group};
+	averages->series[averages->count++] = (struct average_series){
+		.id = id,
+		.group = group,
+		.first_ns = INT64_MAX,
+		.last_ns = INT64_MIN,
+		.shared_first_ns = INT64_MAX,
+		.shared_last_ns = INT64_MIN,
+	};
 	return 0;
 }
 
@@ -97,16 +113,44 @@ int averages_number(struct averages *averages, const struct series_columns *colu
 	return r < 0 ? error_nomem(err) : 0;
 }
 
-int averages_add_span(struct average_spans *spans, struct average_span span, struct error *err)
+int average_spans_add(struct average_spans *spans, struct average_span span, struct error *err)
 {
-	int r = array_reserve(&spans->items, &spans->capacity, spans->count + 1, SPANS_MAX);
-	if (r == -E2BIG)
-		return error_set(err, r, "more than %u series in all blocks to be averaged: narrow the selector or the range",
-				 SPANS_MAX);
-	if (r < 0)
+	if (array_reserve(&spans->items, &spans->capacity, spans->count + 1, UINT32_MAX) < 0)
 		return error_nomem(err);
 	spans->items[spans->count++] = span;
 	return 0;
+}
+
+void average_spans_release(struct average_spans *spans)
+{
+	mem_free(spans->items);
+	*spans = (struct average_spans){0};
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+void averages_note_spans(struct averages *averages, const struct average_spans *spans)
+{
+	for (size_t i = 0; i < spans->count; i++) {
+		const struct average_span *span = &spans->items[i];
+		struct average_series *series = &averages->series[span->number];
+		int64_t first_ns = later(span->first_ns, series->first_ns), last_ns = earlier(span->last_ns, series->last_ns);
+		if (first_ns <= last_ns) {
+			series->shared_first_ns = earlier(first_ns, series->shared_first_ns);
+			series->shared_last_ns = later(last_ns, series->shared_last_ns);
+			averages->overlaps = true;
+		}
+		series->first_ns = earlier(span->first_ns, series->first_ns);
+		series->last_ns = later(span->last_ns, series->last_ns);
+	}
 }
 
 int averages_weigh(const struct averages *averages, struct source_averages *source, size_t series_count, struct error *err)
@@ -176,11 +220,7 @@ static int add_map(struct map64 *to, const struct map64 *from, struct error *err
 int averages_add(struct averages *averages, const struct source_averages *source, struct error *err)
 {
 	int r = add_map(&averages->profiles, &source->profiles, err);
-	if (r == 0)
-		r = add_map(&averages->sums, &source->sums, err);
-	for (size_t i = 0; r == 0 && i < source->spans.count; i++)
-		r = averages_add_span(&averages->spans, source->spans.items[i], err);
-	return r;
+	return r == 0 ? add_map(&averages->sums, &source->sums, err) : r;
 }
 
 void averages_note_profiles(struct averages *averages)

@@ -15,8 +15,9 @@
  * group what it is.
  *
  * Each source counts its own profiles. The rows of one profile can lie in two sources: late or repeated data, or a head that
- * was cut between two appends of one time. So sources also note the span of each series, and where two spans of a series
- * overlap, read_overlaps.c looks for times that were counted more than once.
+ * was cut between two appends of one time. So sources also say from when to when they have each series. Taken together in the
+ * order of their age these spans nearly always follow one another; where one of them reaches into those before, read_overlaps.c
+ * looks for times that were counted more than once.
  *
  * Rejected: the mean of the means of blocks, or of steps. It is another number as soon as profiles come at unequal intervals.
  */
@@ -32,8 +33,7 @@
 
 /* From when to when a source has a series. */
 struct average_span {
-	uint32_t number, source;
-	uint32_t id; /* of the series in the source */
+	uint32_t number;
 	int64_t first_ns, last_ns;
 };
 struct average_spans {
@@ -47,11 +47,13 @@ struct averages {
 	struct average_series {
 		struct hash128 id; /* of type and labels: the same in all sources */
 		uint32_t group;
-		uint64_t profiles; /* in the range; a merge has counted them */
+		uint64_t profiles;			 /* in the range; a merge has counted them */
+		int64_t first_ns, last_ns;		 /* of all spans so far; first > last: none yet */
+		int64_t shared_first_ns, shared_last_ns; /* where they overlap; first > last: nowhere */
 	} * series;
 	size_t count, capacity;
 	struct map64 profiles, sums; /* series << 32 | step */
-	struct average_spans spans;
+	bool overlaps;		     /* spans of some series do */
 };
 /* Of one source, until it is read. */
 struct source_averages {
@@ -69,7 +71,13 @@ void source_averages_release(struct source_averages *source);
 /* Numbers the gauges of a source among those that the selection wants. The query's lock is held. */
 int averages_number(struct averages *averages, const struct series_columns *columns, const struct selection *selection,
 		    struct source_averages *ret, struct error *err);
-int averages_add_span(struct average_spans *spans, struct average_span span, struct error *err);
+/* The number of a series; false if the selection does not want it. */
+bool averages_find(const struct averages *averages, const struct profile_type *type, const struct labels *labels,
+		   uint32_t *ret);
+int average_spans_add(struct average_spans *spans, struct average_span span, struct error *err);
+void average_spans_release(struct average_spans *spans);
+/* Takes the spans of one source, the one after the other by age. The query's lock is held. */
+void averages_note_spans(struct averages *averages, const struct average_spans *spans);
 /* Numbers and weights by rollup series, each gauge being one by itself; rollup_ids by series. */
 int averages_number_rollups(struct source_averages *source, const int32_t *rollup_ids, size_t series_count, size_t rollup_count,
 			    struct error *err);

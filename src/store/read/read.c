@@ -112,6 +112,15 @@ static bool take_next(struct reading *r, size_t *ret)
 	return taken;
 }
 
+void read_note_spans(struct reading *r, size_t source)
+{
+	r->spans[source].arrived = true;
+	for (; r->spans_noted < r->source_count && r->spans[r->spans_noted].arrived; r->spans_noted++) {
+		averages_note_spans(&r->averages, &r->spans[r->spans_noted].spans);
+		average_spans_release(&r->spans[r->spans_noted].spans);
+	}
+}
+
 static void note_done(struct reading *r, size_t source, int code, const struct error *error)
 {
 	pthread_mutex_lock(&r->lock);
@@ -119,6 +128,8 @@ static void note_done(struct reading *r, size_t source, int code, const struct e
 		r->done++;
 		if (r->phase == READ_COUNT)
 			r->counted[source] = 1;
+		if (r->phase != READ_AVERAGE)
+			read_note_spans(r, source);
 	} else {
 		r->stop = true;
 		/* The others would be divided by the number of all profiles, but not all be there. */
@@ -174,8 +185,22 @@ static void read_all_sources(struct reading *r)
 
 /* ---- entry points ---- */
 
-static void begin(struct reading *r, enum read_phase phase)
+static void release_spans(struct reading *r)
 {
+	for (size_t i = 0; r->spans && i < r->source_count; i++)
+		average_spans_release(&r->spans[i].spans);
+	r->spans = mem_free(r->spans);
+	r->spans_noted = 0;
+}
+
+static int begin(struct reading *r, enum read_phase phase, struct error *err)
+{
+	if (phase != READ_AVERAGE) {
+		release_spans(r);
+		r->spans = mem_zalloc_array(r->source_count, sizeof(*r->spans));
+		if (!r->spans)
+			return error_nomem(err);
+	}
 	r->phase = phase;
 	r->next = r->done = 0;
 	r->stop = r->has_type = r->has_range = false;
@@ -183,6 +208,7 @@ static void begin(struct reading *r, enum read_phase phase)
 	r->period = 0;
 	stack_set_release(&r->set);
 	r->set.doubles = phase == READ_AVERAGE;
+	return 0;
 }
 
 /* A part of what the query may take: what could be counted is to be averaged, too. */
@@ -206,7 +232,9 @@ static int read_averages(struct reading *r, struct error *err)
 	if (!r->counted)
 		return error_nomem(err);
 	*r->stats = (struct store_read_stats){0};
-	begin(r, READ_COUNT);
+	int code = begin(r, READ_COUNT, err);
+	if (code < 0)
+		return code;
 	r->select = r->criteria.select = &part;
 	read_all_sources(r);
 	if (r->code == 0)
@@ -214,7 +242,7 @@ static int read_averages(struct reading *r, struct error *err)
 	r->select = r->criteria.select = all;
 	if (r->code == 0) {
 		averages_note_profiles(&r->averages);
-		begin(r, READ_AVERAGE);
+		begin(r, READ_AVERAGE, NULL); /* allocates nothing */
 		read_all_sources(r);
 	}
 	if (r->code < 0 && err)
@@ -229,7 +257,11 @@ static int read_once(struct reading *r, struct profile *into, struct error *err)
 		return code;
 	r->source_count = 2 + r->snapshot.block_count;
 	*r->stats = (struct store_read_stats){0};
-	begin(r, READ_PLAIN);
+	code = begin(r, READ_PLAIN, err);
+	if (code < 0) {
+		store_snapshot_release(r->store, &r->snapshot);
+		return code;
+	}
 	read_all_sources(r);
 	code = r->code;
 	if (code < 0 && err)
@@ -244,6 +276,7 @@ static int read_once(struct reading *r, struct profile *into, struct error *err)
 		code = read_finish_merge(r, into, err);
 	gaps_note(r->store, r->select->from_ns, r->select->to_ns, r->stats);
 	averages_release(&r->averages);
+	release_spans(r);
 	r->counted = mem_free(r->counted);
 	stack_set_release(&r->set);
 	store_snapshot_release(r->store, &r->snapshot);

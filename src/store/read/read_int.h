@@ -38,7 +38,13 @@ struct reading {
 
 	/* Averages of gauges */
 	struct averages averages;
-	uint8_t *counted;      /* by source: its profiles are counted, so its values can be averaged; NULL = no matter */
+	uint8_t *counted; /* by source: its profiles are counted, so its values can be averaged; NULL = no matter */
+	struct read_spans {
+		struct average_spans spans;
+		bool counted; /* it has gauges, and their profiles are counted */
+		bool arrived;
+	} * spans;	       /* by source: those that wait for newer ones, so that all are noted in order */
+	size_t spans_noted;    /* sources whose spans are */
 	size_t head_counts[2]; /* by source, of heads: rows that were there when they were read or counted */
 
 	/* Merge */
@@ -95,6 +101,9 @@ void read_note_series(struct reading *r, int64_t period, int64_t first_ns, int64
 /* read_source.c */
 int read_block_source(struct reading *r, uint32_t source, struct block *block, struct error *err);
 int read_head_source(struct reading *r, uint32_t source, struct head *head, struct error *err);
+
+/* lock held: the source has been read or counted, and its spans are there. */
+void read_note_spans(struct reading *r, size_t source);
 
 /* read_overlaps.c: takes profiles that were counted by several sources out of r->averages. All sources were counted. */
 int read_count_overlaps(struct reading *r, struct error *err);

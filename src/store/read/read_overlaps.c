@@ -6,9 +6,9 @@
  * profile, though, as it will be when they are merged. That happens when data comes late or twice, or when a head was cut
  * between two appends of one time.
  *
- *   spans     from when to when each source has each series, noted while it was counted
- *   window    of a series, where at least two of its spans overlap: mostly there is none, and nothing more to do
- *   times     the series' times in its window, of each source that has any there, from samples
+ *   spans     from when to when each source has each series, noted while it was counted, source by source in the order of age
+ *   shared    of a series, where a span reaches into those before: mostly that is nowhere, and nothing more to do
+ *   times     the series' times there, of each source that has any, from samples
  *   doubles   a time that came from n sources was counted n - 1 times too often
  *
  * Times are held for some series at once, so memory is bounded; sources are then scanned again for the next series.
@@ -19,98 +19,37 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/limits.h"
 #include "store/block/block_scan.h"
 #include "store/read/read_int.h"
 
 size_t read_overlap_times_max = 1024 * 1024;
 
-struct window {
-	int64_t from_ns, last_ns; /* from > last: none */
-};
 struct profile_time {
 	uint32_t number;
 	int64_t time_ns;
 };
 struct overlaps {
 	struct reading *r;
-	struct window *windows;	    /* by number */
-	struct average_span *spans; /* those that reach into the window of their series, by source */
-	size_t span_count;
-	uint32_t first, end; /* numbers whose times are collected */
+	uint32_t first, end; /* numbers of the series whose times are collected */
 	struct profile_time *times;
 	size_t count, capacity, times_max;
 	/* The source at hand */
 	size_t source_first; /* of times, its own */
 	uint32_t *numbers;   /* by its series, NOT_AVERAGED = not wanted */
+	size_t series_count;
+	int64_t from_ns, last_ns; /* of what is wanted of it; from > last: nothing */
 	const struct block_scan *scan;
 	struct error *err;
 };
-
-/* ---- windows ---- */
-
-static int compare_by_series(const void *a, const void *b)
-{
-	const struct average_span *x = a, *y = b;
-	if (x->number != y->number)
-		return x->number < y->number ? -1 : 1;
-	return (x->first_ns > y->first_ns) - (x->first_ns < y->first_ns);
-}
-
-static int compare_by_source(const void *a, const void *b)
-{
-	const struct average_span *x = a, *y = b;
-	if (x->source != y->source)
-		return x->source < y->source ? -1 : 1;
-	return (x->id > y->id) - (x->id < y->id);
-}
-
-/* Spans are sorted by series. */
-static void find_windows(struct overlaps *o)
-{
-	const struct averages *averages = &o->r->averages;
-	int64_t last_ns = 0;
-	for (size_t i = 0; i < averages->count; i++)
-		o->windows[i] = (struct window){INT64_MAX, INT64_MIN};
-	for (size_t i = 0; i < averages->spans.count; i++) {
-		const struct average_span *span = &averages->spans.items[i];
-		struct window *window = &o->windows[span->number];
-		if (i == 0 || span[-1].number != span->number) {
-			last_ns = span->last_ns;
-			continue;
-		}
-		if (span->first_ns <= last_ns) {
-			int64_t both_ns = span->last_ns < last_ns ? span->last_ns : last_ns;
-			window->from_ns = span->first_ns < window->from_ns ? span->first_ns : window->from_ns;
-			window->last_ns = both_ns > window->last_ns ? both_ns : window->last_ns;
-		}
-		last_ns = span->last_ns > last_ns ? span->last_ns : last_ns;
-	}
-}
-
-/* Leaves the spans that reach into windows. */
-static void keep_spans(struct overlaps *o)
-{
-	struct average_spans *spans = &o->r->averages.spans;
-	size_t kept = 0;
-	for (size_t i = 0; i < spans->count; i++) {
-		const struct average_span *span = &spans->items[i];
-		const struct window *window = &o->windows[span->number];
-		if (span->first_ns <= window->last_ns && span->last_ns >= window->from_ns)
-			spans->items[kept++] = *span;
-	}
-	spans->count = kept;
-	if (kept)
-		qsort(spans->items, kept, sizeof(*spans->items), compare_by_source);
-	o->spans = spans->items;
-	o->span_count = kept;
-}
 
 /* ---- times ---- */
 
 static int add_time(struct overlaps *o, uint32_t id, int64_t time_ns)
 {
 	uint32_t number = o->numbers[id];
-	if (number == NOT_AVERAGED || time_ns < o->windows[number].from_ns || time_ns > o->windows[number].last_ns)
+	const struct average_series *series = o->r->averages.series;
+	if (number == NOT_AVERAGED || time_ns < series[number].shared_first_ns || time_ns > series[number].shared_last_ns)
 		return 0;
 	/* Rows of a profile are mostly neighbours. */
 	const struct profile_time *last = o->count > o->source_first ? &o->times[o->count - 1] : NULL;
@@ -159,91 +98,118 @@ static int on_check(void *context, struct error *err)
 	return read_check(o->r, o->scan->rows, err);
 }
 
-static int scan_block(struct overlaps *o, struct block *block, const struct window *hull)
+static int scan_samples(struct overlaps *o, struct block *block)
 {
-	struct reading *r = o->r;
+	_cleanup_(mem_freep) uint8_t *wanted = mem_zalloc(o->series_count);
 	struct error own = {0};
-	size_t count = block->meta.series;
-	_cleanup_(mem_freep) uint8_t *wanted = mem_zalloc(count);
 	if (!wanted)
 		return error_nomem(o->err);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < o->series_count; i++)
 		wanted[i] = o->numbers[i] != NOT_AVERAGED;
 	struct block_scan scan = {.block = block,
 				  .file = BLOCK_SAMPLES,
 				  .wanted = wanted,
-				  .id_count = count,
-				  .from_ns = hull->from_ns,
-				  .to_ns = hull->last_ns + 1, /* no span ends at the end of time: ranges do not hold it */
+				  .id_count = o->series_count,
+				  .from_ns = o->from_ns,
+				  .to_ns = o->last_ns + 1, /* spans end before the range does */
 				  .need_times = true,
 				  .on_run = on_run,
 				  .check = on_check,
 				  .context = o};
 	o->scan = &scan;
 	int code = block_scan(&scan, &own);
-	pthread_mutex_lock(&r->lock);
-	block_scan_add_counts(&scan, r->stats);
-	pthread_mutex_unlock(&r->lock);
+	pthread_mutex_lock(&o->r->lock);
+	block_scan_add_counts(&scan, o->r->stats);
+	pthread_mutex_unlock(&o->r->lock);
+	if (code < 0 && own.message[0])
+		error_set(o->err, code, "%s", own.message);
+	return code;
+}
+
+/* Finds the series of a source whose times are wanted. */
+static int choose_series(struct overlaps *o, const struct series_columns *columns)
+{
+	const struct averages *averages = &o->r->averages;
+	struct label items[LIMIT_LABELS_PER_SERIES];
+	o->series_count = columns->count;
+	o->from_ns = INT64_MAX;
+	o->last_ns = INT64_MIN;
+	o->numbers = mem_alloc_array(columns->count, sizeof(*o->numbers));
+	if (!o->numbers)
+		return error_nomem(o->err);
+	for (size_t i = 0; i < columns->count; i++) {
+		const struct profile_type *type = &columns->types[columns->type_ids[i]];
+		uint32_t number;
+		o->numbers[i] = NOT_AVERAGED;
+		if (!profile_type_is_gauge(type))
+			continue;
+		struct labels labels = series_columns_labels(columns, i, NULL, 0, items);
+		if (!averages_find(averages, type, &labels, &number) || number < o->first || number >= o->end)
+			continue;
+		const struct average_series *series = &averages->series[number];
+		if (series->shared_first_ns > series->shared_last_ns)
+			continue;
+		o->numbers[i] = number;
+		o->from_ns = series->shared_first_ns < o->from_ns ? series->shared_first_ns : o->from_ns;
+		o->last_ns = series->shared_last_ns > o->last_ns ? series->shared_last_ns : o->last_ns;
+	}
+	return 0;
+}
+
+static int scan_block(struct overlaps *o, struct block *block)
+{
+	struct reading *r = o->r;
+	struct block_series *series = NULL;
+	struct store_read_stats stats = {0};
+	int code = cache_get(r->store, block, BLOCK_PART_SERIES, (void **)&series, &stats, o->err);
+	if (code == 0)
+		code = choose_series(o, &series->columns);
+	if (code == 0 && o->from_ns <= o->last_ns)
+		code = scan_samples(o, block);
+	cache_put(r->store, BLOCK_PART_SERIES, series);
 	if (code == -EBADMSG) {
-		blocks_set_aside(r->store, block, own.message);
+		blocks_set_aside(r->store, block, o->err->message);
 		/* Points were given already, from what was read of it before. Either way the result is partial now. */
 		return r->merge ? -EAGAIN : 0;
 	}
-	if (code < 0 && o->err && own.message[0])
-		*o->err = own;
 	return code;
 }
 
 static int scan_head(struct overlaps *o, uint32_t source)
 {
 	struct head *head = o->r->snapshot.heads[1 - source];
-	int code = 0;
+	struct head_columns *columns = NULL;
+	if (!head)
+		return 0;
 	pthread_rwlock_rdlock(&head->lock);
-	for (size_t i = 0; code == 0 && i < o->r->head_counts[source]; i++)
+	int code = head_columns_get(head, &columns, o->err);
+	if (code == 0)
+		code = choose_series(o, &columns->columns);
+	for (size_t i = 0; code == 0 && o->from_ns <= o->last_ns && i < o->r->head_counts[source]; i++)
 		code = add_time(o, head->series_ids[i], head->times[i]);
 	pthread_rwlock_unlock(&head->lock);
+	head_columns_put(head, columns);
 	return code;
 }
 
-/* The series that a source had when it was counted; a head may have more by now. */
-static size_t series_of(const struct overlaps *o, uint32_t source)
+static bool has_samples(const struct block *block)
 {
-	if (source >= 2)
-		return read_block_at(o->r, source)->meta.series;
-	struct head *head = o->r->snapshot.heads[1 - source];
-	pthread_rwlock_rdlock(&head->lock);
-	size_t count = head->series_count;
-	pthread_rwlock_unlock(&head->lock);
-	return count;
+	return block->meta.files[BLOCK_SAMPLES].size > 0;
 }
 
-/* Spans of one source. */
-static int scan_source(struct overlaps *o, const struct average_span *spans, size_t count)
+static int scan_source(struct overlaps *o, uint32_t source)
 {
-	uint32_t source = spans->source;
-	struct window hull = {INT64_MAX, INT64_MIN};
-	size_t series = series_of(o, source);
-	if (source >= 2 && !read_block_at(o->r, source)->meta.files[BLOCK_SAMPLES].size)
+	struct reading *r = o->r;
+	int code = 0;
+	if (!r->spans[source].counted)
 		return 0;
-	_cleanup_(mem_freep) uint32_t *numbers = mem_alloc_array(series, sizeof(*numbers));
-	if (!numbers)
-		return error_nomem(o->err);
-	for (size_t i = 0; i < series; i++)
-		numbers[i] = NOT_AVERAGED;
-	for (size_t i = 0; i < count; i++) {
-		const struct window *window = &o->windows[spans[i].number];
-		if (spans[i].number < o->first || spans[i].number >= o->end || spans[i].id >= series)
-			continue;
-		numbers[spans[i].id] = spans[i].number;
-		hull.from_ns = window->from_ns < hull.from_ns ? window->from_ns : hull.from_ns;
-		hull.last_ns = window->last_ns > hull.last_ns ? window->last_ns : hull.last_ns;
-	}
-	if (hull.from_ns > hull.last_ns)
-		return 0;
-	o->numbers = numbers;
 	o->source_first = o->count;
-	int code = source >= 2 ? scan_block(o, read_block_at(o->r, source), &hull) : scan_head(o, source);
-	o->numbers = NULL;
+	if (source < 2)
+		code = scan_head(o, source);
+	else if (has_samples(read_block_at(r, source)) &&
+		 read_overlaps(r->select, read_block_at(r, source)->meta.min_ns, read_block_at(r, source)->meta.max_ns))
+		code = scan_block(o, read_block_at(r, source));
+	o->numbers = mem_free(o->numbers);
 	sort_times(o);
 	return code;
 }
@@ -252,11 +218,8 @@ static int scan_sources(struct overlaps *o)
 {
 	int code = 0;
 	o->count = 0;
-	for (size_t from = 0, to; code == 0 && from < o->span_count; from = to) {
-		for (to = from + 1; to < o->span_count && o->spans[to].source == o->spans[from].source; to++)
-			;
-		code = scan_source(o, o->spans + from, to - from);
-	}
+	for (size_t i = 0; code == 0 && i < o->r->source_count; i++)
+		code = scan_source(o, (uint32_t)i);
 	return code;
 }
 
@@ -304,18 +267,11 @@ static int count_all(struct overlaps *o)
 
 int read_count_overlaps(struct reading *r, struct error *err)
 {
-	struct averages *averages = &r->averages;
-	struct overlaps o = {.r = r, .err = err};
-	if (averages->spans.count < 2)
-		return 0;
-	o.windows = mem_alloc_array(averages->count, sizeof(*o.windows));
-	if (!o.windows)
-		return error_nomem(err);
-	qsort(averages->spans.items, averages->spans.count, sizeof(*averages->spans.items), compare_by_series);
-	find_windows(&o);
-	keep_spans(&o);
-	int code = o.span_count ? count_all(&o) : 0;
-	mem_free(o.windows);
+	struct error own = {0};
+	struct overlaps o = {.r = r, .err = err ? err : &own};
+	for (size_t i = r->spans_noted; i < r->source_count; i++)
+		averages_note_spans(&r->averages, &r->spans[i].spans);
+	int code = r->averages.overlaps ? count_all(&o) : 0;
 	mem_free(o.times);
 	return code;
 }

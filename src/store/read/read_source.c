@@ -81,26 +81,28 @@ static int number_gauges(struct reading *r, const struct series_columns *columns
 }
 
 /* Of a series that may be a gauge. */
-static int note_span(const struct reading *r, uint32_t source, struct source_averages *averages, size_t id, int64_t first_ns,
-		     int64_t last_ns, struct error *err)
+static int note_span(const struct reading *r, struct source_averages *averages, size_t id, int64_t first_ns, int64_t last_ns,
+		     struct error *err)
 {
 	const struct store_select *select = r->select;
 	if (!averages->numbers || averages->numbers[id] == NOT_AVERAGED || r->phase == READ_AVERAGE)
 		return 0;
 	struct average_span span = {.number = averages->numbers[id],
-				    .source = source,
-				    .id = (uint32_t)id,
 				    .first_ns = first_ns > select->from_ns ? first_ns : select->from_ns,
 				    .last_ns = last_ns < select->to_ns ? last_ns : select->to_ns - 1};
-	return averages_add_span(&averages->spans, span, err);
+	return average_spans_add(&averages->spans, span, err);
 }
 
-static int hand_over_averages(struct reading *r, const struct source_averages *averages, struct error *err)
+/* What is given is not there any more. */
+static int hand_over_averages(struct reading *r, uint32_t source, struct source_averages *averages, struct error *err)
 {
 	if (!averages->numbers || r->phase == READ_AVERAGE)
 		return 0;
 	pthread_mutex_lock(&r->lock);
 	int code = averages_add(&r->averages, averages, err);
+	r->spans[source].spans = averages->spans;
+	r->spans[source].counted = true;
+	averages->spans = (struct average_spans){0};
 	pthread_mutex_unlock(&r->lock);
 	return code;
 }
@@ -191,7 +193,7 @@ static int choose_gauges(struct block_source *b)
 	if (code != 0 || !b->averages.numbers)
 		return code;
 	for (size_t i = 0; code == 0 && i < b->selection.count; i++)
-		code = note_span(r, b->source, &b->averages, i, series->first_ns[i], series->last_ns[i], b->err);
+		code = note_span(r, &b->averages, i, series->first_ns[i], series->last_ns[i], b->err);
 	if (code < 0)
 		return code;
 	for (size_t i = 0; series->rollup_ids && i < b->selection.count; i++)
@@ -447,7 +449,7 @@ static int hand_over_counts(struct block_source *b)
 	pthread_mutex_lock(&b->r->lock);
 	store_read_stats_add(b->r->stats, &b->sums.stats);
 	pthread_mutex_unlock(&b->r->lock);
-	return hand_over_averages(b->r, &b->averages, b->err);
+	return hand_over_averages(b->r, b->source, &b->averages, b->err);
 }
 
 static int read_block(struct block_source *b)
@@ -479,7 +481,7 @@ static int read_block(struct block_source *b)
 		code = scan_kind(b, &plan, true);
 	if (code == 0)
 		code = scan_kind(b, &plan, false);
-	return code == 0 ? hand_over_averages(b->r, &b->averages, b->err) : code;
+	return code == 0 ? hand_over_averages(b->r, b->source, &b->averages, b->err) : code;
 }
 
 int read_block_source(struct reading *r, uint32_t source, struct block *block, struct error *err)
@@ -509,7 +511,6 @@ int read_block_source(struct reading *r, uint32_t source, struct block *block, s
 
 struct head_source {
 	struct reading *r;
-	uint32_t source;
 	struct head *head;
 	struct head_columns *columns;
 	struct selection selection;
@@ -551,7 +552,7 @@ static int choose_head_series(struct head_source *h)
 	if (code == 0)
 		code = number_gauges(r, &h->columns->columns, &h->selection, &h->averages, h->err);
 	for (size_t i = 0; code == 0 && i < h->selection.count; i++)
-		code = note_span(r, h->source, &h->averages, i, head->series[i].first_ns, head->series[i].last_ns, h->err);
+		code = note_span(r, &h->averages, i, head->series[i].first_ns, head->series[i].last_ns, h->err);
 	if (code == 0 && h->selection.matched && r->phase != READ_COUNT)
 		code = filter_pool(r->select, head->pool, &h->accepted, h->err);
 	if (code == 0 && h->selection.matched && r->phase != READ_COUNT)
@@ -663,7 +664,7 @@ static int read_locked_head(struct head_source *h)
 
 int read_head_source(struct reading *r, uint32_t source, struct head *head, struct error *err)
 {
-	struct head_source h = {.r = r, .source = source, .head = head, .err = err};
+	struct head_source h = {.r = r, .head = head, .err = err};
 	pthread_rwlock_rdlock(&head->lock);
 	/* Between counting and averaging it may have grown. */
 	h.count = r->phase == READ_AVERAGE && r->head_counts[source] < head->count ? r->head_counts[source] : head->count;
@@ -673,7 +674,7 @@ int read_head_source(struct reading *r, uint32_t source, struct head *head, stru
 	if (code == 0 && h.selection.matched && r->phase != READ_COUNT)
 		code = hand_over(r, source, &h.sums, &h.lists, h.hashes, err);
 	if (code == 0)
-		code = hand_over_averages(r, &h.averages, err);
+		code = hand_over_averages(r, source, &h.averages, err);
 	source_averages_release(&h.averages);
 	selection_release(&h.selection);
 	source_sums_release(&h.sums);
