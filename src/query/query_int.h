@@ -110,6 +110,8 @@ int query_scan_init(struct query_scan *scan, struct symbolizer *symbolizer, cons
 void query_scan_release(struct query_scan *scan);
 /* For group callbacks: 0 for the first type that is met, -EINVAL for another. */
 int query_scan_take_type(struct query_scan *scan, const struct profile_type *type, struct error *err);
+/* After nothing was found: -EINVAL, and the types that there are, if the selector names a type that the store never had. */
+int query_check_type(struct store *store, const struct query *query, struct error *err);
 /* Turns the outcome `r` of reading into what the user should see: several types are listed, a regular expression that gave no
  * answer is an error. Adds scan->read to stats (NULL allowed), and the time since since_ns (0 = none). */
 int query_scan_finish(struct query_scan *scan, struct store *store, int r, struct query_stats *stats, int64_t since_ns,

@@ -350,6 +350,8 @@ static int run_names(struct run *run)
 		break;
 	default: r = query_types(run->store, &query, &names, run->stats, run->err); break;
 	}
+	if (r == 0 && names.count == 0 && !run->stats->read.partial)
+		r = query_check_type(run->store, &query, run->err);
 	if (r < 0)
 		return r;
 	return names_table(run,

@@ -854,6 +854,20 @@ static void test_catalogue(void **state)
 	run(fixture, "{} | count", &count);
 	assert_int_equal(count.table.row_count, 1);
 	assert_true(cell(&count.table, 0, "samples")->integer > 0);
+	/* Nothing to list is no failure, a type that there is not is one. */
+	static const char *const stages[] = {"count", "types", "labels", "values of service_name"};
+	for (size_t i = 0; i < 4; i++) {
+		char text[128];
+		struct error err = {0};
+		_cleanup_(query_result_release) struct query_result empty = {0};
+		struct query_result failed;
+		snprintf(text, sizeof(text), "process_cpu{service_name=\"nobody\"} | %s", stages[i]);
+		run(fixture, text, &empty);
+		assert_int_equal(empty.table.row_count, 0);
+		snprintf(text, sizeof(text), "nothing | %s", stages[i]);
+		assert_int_equal(query_run(fixture->store, NULL, text, &the_range, &failed, NULL, &err), -EINVAL);
+		assert_non_null(strstr(err.message, "there is no such profile type; there are: process_cpu"));
+	}
 }
 
 /* ---- writing, limits, failures ---- */

@@ -280,6 +280,15 @@ static int check_outcome(struct query_scan *scan, struct store *store, int r, st
 	return r;
 }
 
+int query_check_type(struct store *store, const struct query *query, struct error *err)
+{
+	_cleanup_(query_scan_release) struct query_scan scan = {0};
+	struct query plain = *query;
+	plain.frames_count = 0;
+	int r = query_scan_init(&scan, NULL, &plain, err);
+	return r == 0 && names_type(scan.selector) ? check_known(&scan, store, err) : r;
+}
+
 int query_scan_finish(struct query_scan *scan, struct store *store, int r, struct query_stats *stats, int64_t since_ns,
 		      struct error *err)
 {
