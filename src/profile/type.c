@@ -96,6 +96,17 @@ bool profile_type_is_gauge(const struct profile_type *type)
 	return true;
 }
 
+bool profile_has_gauge(const struct profile *profile, const char *name)
+{
+	for (size_t i = 0; i < profile->sample_type_count; i++) {
+		struct profile_type type;
+		profile_type_of(profile, i, name, &type);
+		if (profile_type_is_gauge(&type))
+			return true;
+	}
+	return false;
+}
+
 const char *profile_type_describe(const struct profile_type *type)
 {
 	/* The first row whose texts agree; NULL is any. */

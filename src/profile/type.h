@@ -54,6 +54,9 @@ extern const struct process_stats_column_name process_stats_columns[PROCESS_STAT
  * allocations, contentions and exceptions, of which our scraper, Pyroscope's clients and Alloy send what is new since the last
  * profile. */
 bool profile_type_is_gauge(const struct profile_type *type);
+/* Whether one of the profile's types, under a name as in profile_type_of(), is a gauge: such a profile says something even
+ * without a sample, namely that there was nothing, which averages count. */
+bool profile_has_gauge(const struct profile *profile, const char *name);
 static inline bool profile_type_is_process_stats(const struct profile_type *type)
 {
 	return __builtin_strcmp(type->name, PROCESS_STATS_NAME) == 0;

@@ -551,6 +551,39 @@ await test('SIGHUP and POST /api/v1/reload', async () => {
 });
 await server.stop();
 
+await test('a heap that becomes empty, or zero, lowers the average, series by series', async () => {
+	const scrapes = {};
+	const heaps = http.createServer((req, res) => {
+		/* One with a label that stays in the profile with 0, and one without samples at all after the first. */
+		scrapes[req.url] = (scrapes[req.url] ?? 0) + 1;
+		const value = scrapes[req.url] === 1 ? 1000 : 0,
+			stacks = req.url === '/labelled' ? [[['leaf', 'main'], value, { pool: 'a' }]] : value ? [[['leaf', 'main'], value]] : [];
+		res.end(pprofProfile(stacks, { type: 'inuse_space', unit: 'bytes' }));
+	});
+	const port = await new Promise((resolve) => heaps.listen(0, '127.0.0.1', () => resolve(heaps.address().port)));
+	const off = Object.fromEntries(['process_cpu', 'goroutine', 'block', 'mutex'].map((name) => [name, { enabled: false }]));
+	const jobs = ['labelled', 'plain'].map((name) => ({
+		job_name: name,
+		scrape_interval: '1s',
+		scrape_timeout: '900ms',
+		static_configs: [{ targets: [`127.0.0.1:${port}`] }],
+		profiling_config: { pprof_config: { ...off, memory: { enabled: true, path: `/${name}` } } },
+	}));
+	writeFileSync(file('heaps.yml'), JSON.stringify({ scrape_configs: jobs }));
+	const scraping = await startServer(file('heaps'), ['--config', file('heaps.yml')]);
+	for (const selector of ['memory:inuse_space{job="plain"}', 'memory:inuse_space{job="labelled", pool="a"}']) {
+		const path = `/api/v1/query?${new URLSearchParams({ query: selector, from: 'now-1h', to: 'now+1h' })}`;
+		let total;
+		for (let i = 0; i < 150 && !(total > 0 && total < 600); i++) {
+			await sleep(200);
+			total = JSON.parse((await request(scraping.port, 'GET', path)).body).total;
+		}
+		assert.ok(total > 0 && total < 600, `${selector}: ${total}`);
+	}
+	assert.equal(await scraping.stop(), 0);
+	heaps.close();
+});
+
 await test('a thousand targets, bounded memory, spread over the interval', async () => {
 	const server1000 = http.createServer((req, res) => setTimeout(() => res.end(plainProfile), 50));
 	const many = await new Promise((resolve) => server1000.listen(0, '0.0.0.0', () => resolve(server1000.address().port)));

@@ -171,23 +171,11 @@ static int forward_all(struct forward *forward, const struct profile *profile, c
 	return r < 0 ? r : failed;
 }
 
-/* Without samples, a gauge says that there was nothing, which averages count. */
-static bool says_something(const struct profile *profile, const char *name)
-{
-	bool any = profile->sample_count > 0;
-	for (size_t i = 0; i < profile->sample_type_count && !any; i++) {
-		struct profile_type type;
-		profile_type_of(profile, i, name, &type);
-		any = profile_type_is_gauge(&type);
-	}
-	return any;
-}
-
 void forward_profile(struct forward *forward, const struct profile *profile, const char *tenant, const char *name,
 		     const struct labels *labels)
 {
 	struct error err = {0};
-	if (!forward || !says_something(profile, name))
+	if (!forward || (!profile->sample_count && !profile_has_gauge(profile, name)))
 		return;
 	if (forward_all(forward, profile, tenant, name, labels, &err) < 0)
 		log_warn("forward: %s", err.message);

@@ -203,6 +203,37 @@ static int drop_sizes(struct profile *profile, struct error *err)
 	return 0;
 }
 
+/* Marks the label sets that samples have. */
+static void mark_sets(const struct profile *profile, bool *sets)
+{
+	for (size_t i = 0; i < profile->sample_count; i++)
+		sets[profile->samples[i].labels] = true;
+}
+
+/* Sums equal samples and takes differences, which leaves out samples that are zero. Of label sets that lost all of theirs one
+ * is put back: for gauges, zero is a value. */
+static int sum_samples(struct scrape *scrape, struct scrape_target *target, struct profile *profile, struct scrape_delta *next,
+		       bool *ret_restarted, struct error *err)
+{
+	size_t count = profile->label_set_count;
+	_cleanup_(mem_freep) bool *before = mem_zalloc_array(count, sizeof(*before));
+	_cleanup_(mem_freep) bool *after = mem_zalloc_array(count, sizeof(*after));
+	static const int64_t zeros[LIMIT_SAMPLE_TYPES];
+	if (!before || !after)
+		return error_nomem(err);
+	mark_sets(profile, before);
+	int r = profile_aggregate(profile, err);
+	if (r == 0 && target->profile->cumulative)
+		r = scrape_delta_apply(&target->delta, profile, &scrape->delta_bytes, next, ret_restarted, err);
+	mark_sets(profile, after);
+	if (profile->sample_type_count > LIMIT_SAMPLE_TYPES || !profile_has_gauge(profile, target->profile->name))
+		return r;
+	for (uint32_t i = 0; r == 0 && i < count; i++)
+		if (before[i] && !after[i])
+			r = profile_add_sample(profile, &(struct profile_sample){.labels = i}, zeros, err);
+	return r;
+}
+
 static int store(struct scrape *scrape, struct scrape_target *target, struct profile *profile, struct bytes body,
 		 uint64_t *ret_samples, struct error *err)
 {
@@ -244,10 +275,8 @@ static int keep(struct scrape *scrape, struct scrape_target *target, const struc
 	if (r == 0 && strcmp(target->profile->name, "memory") == 0)
 		r = drop_sizes(profile, err);
 	if (r == 0)
-		r = profile_aggregate(profile, err);
-	if (r == 0 && target->profile->cumulative)
-		r = scrape_delta_apply(&target->delta, profile, &scrape->delta_bytes, &next, &outcome->restarted, err);
-	if (r == 0 && profile->sample_count > 0)
+		r = sum_samples(scrape, target, profile, &next, &outcome->restarted, err);
+	if (r == 0 && (profile->sample_count > 0 || profile_has_gauge(profile, target->profile->name)))
 		r = store(scrape, target, profile, buffer_bytes(&response->body), &outcome->samples, err);
 	if (!target->profile->cumulative)
 		return r;
