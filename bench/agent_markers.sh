@@ -33,13 +33,12 @@ for what in ${cases:-off idle busy}; do
 	start_server
 	option=--markers
 	[ "$what" = off ] && option=
-	"$WICK" agent --server "$url" --spool off --no-debuginfo-upload $option 2>"$work/agent.log" &
+	launch "$WICK" agent --server "$url" --spool off --no-debuginfo-upload $option 2>"$work/agent.log"
 	agent=$!
-	pids="$pids $agent"
 	sleep 10 # tables of what runs are made at the start
 	load=
 	if [ "$what" = busy ]; then
-		"$bin/bench/markers" load 10 "$rate" $((seconds + 10)) >"$work/made" &
+		launch "$bin/bench/markers" load 10 "$rate" $((seconds + 10)) >"$work/made"
 		load=$!
 		sleep 5
 	fi

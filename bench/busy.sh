@@ -6,9 +6,8 @@
 make_pid=
 trap '[ -z "$make_pid" ] || kill -- "-$make_pid"; cleanup' EXIT
 seconds=${WICK_BENCH_SECONDS:-600}
-"$WICK" up --data "$work/up" --listen 127.0.0.1:0 2>"$work/up.log" &
+launch "$WICK" up --data "$work/up" --listen 127.0.0.1:0 2>"$work/up.log"
 up_pid=$!
-pids="$pids $up_pid"
 for _ in $(seq 300); do
 	url=$(sed -n 's|.*\(http://[^ ,]*\).*|\1|p' "$work/up.log" | head -n 1)
 	[ -n "$url" ] && break
@@ -25,7 +24,7 @@ mkdir "$work/tree"
 tar -cf - Makefile bpf client fuzz src third_party tools web 2>/dev/null | tar -xf - -C "$work/tree" --exclude=node_modules
 metrics >"$work/before"
 export CCACHE_DISABLE=1
-setsid sh -c 'cd "$1" && while :; do rm -rf build; make -j4 O=build all; done' sh "$work/tree" >"$work/make.log" 2>&1 &
+launch setsid sh -c 'cd "$1" && while :; do rm -rf build; make -j4 O=build all; done' sh "$work/tree" >"$work/make.log" 2>&1
 make_pid=$!
 sh -c 'while :; do /bin/true; sleep 0.02; done' &
 forks_pid=$!

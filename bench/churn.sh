@@ -6,18 +6,16 @@
 minutes=${WICK_BENCH_MINUTES:-10}
 rate=${WICK_BENCH_RATE:-500}
 # Agent and server of wick up are two processes; the first is the agent. Its rate stays what it is, whatever it costs.
-"$WICK" up --data "$work/data" --listen 127.0.0.1:0 -F 99 --budget 0 2>"$work/agent.log" &
+launch "$WICK" up --data "$work/data" --listen 127.0.0.1:0 -F 99 --budget 0 2>"$work/agent.log"
 agent=$!
-pids="$pids $agent"
 sleep 3
 url=$(sed -n 's|.*\(http://127[^ ,]*\).*|\1|p' "$work/agent.log" | head -n 1)
 [ -n "$url" ] || {
 	cat "$work/agent.log" >&2
 	exit 1
 }
-"$O/programs/churn" "$((minutes * 60))" "$rate" >"$work/churn" &
+launch "$O/programs/churn" "$((minutes * 60))" "$rate" >"$work/churn"
 churn=$!
-pids="$pids $churn"
 begun=$(date +%s)
 cpu_before=$(cpu_of "$agent")
 printf '%7s %9s %9s %6s %8s\n' "s" "RSS kB" "Anon kB" "fds" "CPU s"

@@ -16,7 +16,7 @@ row() { # NAME LOAD LIFE PEAK UNITS
 profile() {
 	name=$1
 	shift
-	/usr/bin/time -o "$work/time" -f '%U %S' "$@" >/dev/null 2>"$work/profiler.log" &
+	launch /usr/bin/time -o "$work/time" -f '%U %S' "$@" >/dev/null 2>"$work/profiler.log"
 	timer=$!
 	sleep 2
 	profiler=$(pgrep -P "$timer")

@@ -16,9 +16,8 @@ printf '%-26s %12s %14s %10s %10s %12s\n' "agent, ${seconds} s" "CPU ms" "asking
 row() { # NAME OPTION...
 	name=$1
 	shift
-	"$WICK" agent --no-debuginfo-upload --spool off "$@" 2>"$work/agent.log" &
+	launch "$WICK" agent --no-debuginfo-upload --spool off "$@" 2>"$work/agent.log"
 	agent=$!
-	pids="$pids $agent"
 	sleep 12 # the first profile is sent, and all that is loaded at the start is there
 	all=$(threads_ms "$agent") asking=$(threads_ms "$agent" wick-control)
 	units=$(nice -n 19 "$O/programs/load" "$seconds")

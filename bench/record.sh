@@ -16,7 +16,7 @@ nobody() { setpriv --reuid nobody --regid "$(id -g nobody)" --clear-groups --inh
 # Units of work in a second of CPU time, of a run that is timed into $work/program.time.
 speed() { awk -v u="$(cat "$work/units")" 'END { printf "%.2f", u / ($1 + $2) }' "$work/program.time"; }
 start_program() {
-	nobody /usr/bin/time -o "$work/program.time" -f '%U %S' "$program" $((seconds + 3)) 2 >"$work/units" &
+	launch nobody /usr/bin/time -o "$work/program.time" -f '%U %S' "$program" $((seconds + 3)) 2 >"$work/units"
 	runner=$!
 	for _ in 1 2 3 4 5 6 7 8 9 10; do
 		target=$(pgrep -x wick-bench-load | tail -n 1)
@@ -32,7 +32,7 @@ beside() {
 	shift
 	start_program
 	began=$(cpu_of "$target")
-	/usr/bin/time -o "$work/time" -f '%U %S' "$@" -p "$target" >/dev/null 2>"$work/log" &
+	launch /usr/bin/time -o "$work/time" -f '%U %S' "$@" -p "$target" >/dev/null 2>"$work/log"
 	timer=$!
 	sleep "$seconds"
 	used=$(awk -v a="$(cpu_of "$target")" -v b="$began" 'BEGIN { print a - b }')

@@ -41,9 +41,9 @@ console.log(units);
 JS
 # SECONDS: runs the load; prints what deep, python3 and node got done.
 run_load() {
-	python3 "$work/load.py" "$1" >"$work/units.py" &
+	launch python3 "$work/load.py" "$1" >"$work/units.py"
 	python_pid=$!
-	node "$work/load.js" "$1" >"$work/units.js" &
+	launch node "$work/load.js" "$1" >"$work/units.js"
 	node_pid=$!
 	"$O/programs/deep" "$1" "$cpus" >"$work/units.deep"
 	wait "$python_pid" "$node_pid"
@@ -57,7 +57,7 @@ start_profiler() {
 	perf-dwarf) set -- perf record -q -B -N -F 99 -a --call-graph dwarf -o "$work/perf.data" ;;
 	bpftrace) set -- bpftrace -o "$work/bpftrace.out" -e 'profile:hz:99 /pid/ { @[comm, pid, ustack(127), kstack] = count(); }' ;;
 	esac
-	/usr/bin/time -o "$work/time" -f '%U %S %M' "$@" >/dev/null 2>"$work/profiler.log" &
+	launch /usr/bin/time -o "$work/time" -f '%U %S %M' "$@" >/dev/null 2>"$work/profiler.log"
 	timer=$!
 	sleep 4
 	profiler=$(pgrep -P "$timer")
@@ -145,9 +145,8 @@ printf '\none program, one thread, 40 calls deep: BPF time of a sample\n'
 walk_time() { # NAME PROGRAM COMMAND...
 	walk_name=$1 walk_program=$2
 	shift 2
-	"$@" >"$work/walk.out" 2>&1 &
+	launch "$@" >"$work/walk.out" 2>&1
 	walker=$!
-	pids="$pids $walker"
 	sleep 4
 	before=$(bpf_time)
 	"$O/programs/$walk_program" 15 "$cpus" 40 0 >/dev/null

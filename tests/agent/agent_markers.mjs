@@ -48,9 +48,12 @@ if (what === 'asking') {
 	await eventually(async () => (await markers(url, `host=${host}&name=${name}&limit=${count}`)).length === Number(count));
 } else if (what === 'early') {
 	// A window that is sent because it is full is shorter than its minute.
+	// On a busy machine the first may not have been full in time; of those that are not full none is.
 	const [url, name] = rest;
-	const host = await eventually(async () => (await get(url, '/api/v1/recordings/continuous')).hosts.find((h) => h.name === name));
-	assert.ok((host.to_ms - host.from_ms) / host.windows < 55000, JSON.stringify(host));
+	await eventually(async () => {
+		const host = (await get(url, '/api/v1/recordings/continuous')).hosts.find((h) => h.name === name);
+		return host && (host.to_ms - host.from_ms) / host.windows < 55000;
+	});
 } else if (what === 'fields') {
 	const [url, host] = rest,
 		[step] = await markers(url, `host=${host}&name=named%20step`);

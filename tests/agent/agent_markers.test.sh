@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Markers of all programs, all the time: an agent collects them, the server answers; recorders go first; servers may be away.
+. tests/network.inc
 . tests/lib.inc
 can_sample || {
 	skip "markers all the time" "$no_sampling"
@@ -17,18 +18,16 @@ verify() { node tests/agent/agent_markers.mjs "$@"; }
 
 # Sets url; on the port that it had before, if there was one.
 serve() { # PORT
-	"$WICK" server --data "$work/data" --listen "127.0.0.1:$1" 2>"$work/server.log" &
+	launch "$WICK" server --data "$work/data" --listen "127.0.0.1:$1" 2>"$work/server.log"
 	server_pid=$!
-	pids="$pids $server_pid"
 	wait_url "$work/server.log" "$server_pid"
 }
 # LOG OPTION...: on a host called alpha; sets agent_pid.
 agent() {
 	agent_log=$1
 	shift
-	unshare --uts sh -c 'hostname alpha && exec "$@"' sh "$WICK" agent --server "$url" --no-debuginfo-upload --spool "$work/spool" "$@" 2>"$work/$agent_log" &
+	launch unshare --uts sh -c 'hostname alpha && exec "$@"' sh "$WICK" agent --server "$url" --no-debuginfo-upload --spool "$work/spool" "$@" 2>"$work/$agent_log"
 	agent_pid=$!
-	pids="$pids $agent_pid"
 }
 stop_agent() {
 	kill -TERM "$agent_pid"
@@ -80,9 +79,8 @@ agent yields.log --markers
 check "workers are found" verify on "$workers"
 wait_cpu 200 "$workers" # hundreds of markers that only the agent has
 # Until the agent, which looks each second, has seen it.
-"$WICK" record --markers-only -p "$workers" -o "$work/r.firefox.json" 2>"$work/recorded" &
+launch "$WICK" record --markers-only -p "$workers" -o "$work/r.firefox.json" 2>"$work/recorded"
 recorder=$!
-pids="$pids $recorder"
 said yields.log 'a recorder collects the markers of' 1
 wait_cpu 200 "$workers"
 kill -INT "$recorder"
@@ -91,7 +89,7 @@ expect "a recorder gets the markers of a process that the agent collects" 0 'mar
 check "and is told of no other recorder" sh -c '! grep -q "another recorder" "$1"' sh "$work/recorded"
 check "the agent says once that it yields" said yields.log 'a recorder collects the markers of' 1
 check "and once that it has them again" said yields.log 'the agent collects markers again$' 1
-expect "so does an ordered recording" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" --host alpha -d 4 -o "$work/remote.firefox.json"
+expect "so does an ordered recording" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" --host alpha -d 8 -o "$work/remote.firefox.json"
 check "which has the markers" verify file "$work/remote.firefox.json" inner
 check "the agent yields again" said yields.log 'a recorder collects the markers of' 2
 check "and has them again" said yields.log 'the agent collects markers again$' 2
@@ -120,9 +118,8 @@ check "nothing waits any more" sh -c '! ls "$1"/markers/spool/*.rec 2>/dev/null'
 stop_server
 
 # All in one.
-"$WICK" up --data "$work/up" --listen 127.0.0.1:0 --markers 2>"$work/up.log" &
+launch "$WICK" up --data "$work/up" --listen 127.0.0.1:0 --markers 2>"$work/up.log"
 up=$!
-pids="$pids $up"
 wait_url "$work/up.log" "$up"
 check "wick up --markers collects them" "$marks" flood 150000
 pour_until_early "a full window of it does not wait, either" "$(hostname)"

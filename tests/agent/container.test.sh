@@ -38,7 +38,7 @@ start_container() {
 		spec.linux.cgroupsPath = group || undefined;
 		fs.writeFileSync(path, JSON.stringify(spec));' "$work/bundle/config.json" "${2:-}" /bin/marks workers "$workers"
 	containers="$containers $1"
-	runc --root "$work/runc" run --bundle "$work/bundle" "$1" </dev/null >"$work/log" 2>&1 &
+	launch runc --root "$work/runc" run --bundle "$work/bundle" "$1" </dev/null >"$work/log" 2>&1
 	runc=$!
 	for _ in $(seq 2400); do
 		pid=$(runc --root "$work/runc" state "$1" 2>/dev/null | sed -n 's/^ *"pid": \([0-9]*\).*/\1/p')

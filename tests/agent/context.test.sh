@@ -6,8 +6,9 @@ can_sample || {
 	skip "context" "$no_sampling"
 	finish
 }
-id=3f4e1c9d7a5b2086f1e0d9c8b7a695847362514039281706f5e4d3c2b1a09f8e
-uid=6d3f2a10-9c4b-4e8a-b7d5-0f1e2d3c4b5a
+# Of this run: cgroups are the machine's.
+id=$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')
+uid=$(cat /proc/sys/kernel/random/uuid)
 load="$O/programs/load"
 # The hierarchy that the agent looks at, as src/agent/process/cgroups.c chooses it.
 if [ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ]; then
@@ -17,17 +18,21 @@ elif [ "$(stat -fc %T /sys/fs/cgroup/memory 2>/dev/null)" = cgroupfs ]; then
 else root=/sys/fs/cgroup/unified; fi
 made=
 remove_cgroups() {
-	for dir in $made; do rmdir "$dir" 2>/dev/null; done
+	for dir in $made; do
+		# Who was in it has ended, but may not yet be gone from it.
+		for _ in $(seq 50); do
+			case $(rmdir "$dir" 2>&1) in *busy*) sleep 0.1 ;; *) break ;; esac
+		done
+	done
 	rmdir "$root/docker" "$root/kubepods/burstable" "$root/kubepods" 2>/dev/null
 }
-trap 'cleanup; sleep 0.2; remove_cgroups' EXIT
+trap 'cleanup; remove_cgroups' EXIT
 # DIR SECONDS: a busy process in a new cgroup; sets $busy.
 run_in() {
 	mkdir -p "$1" 2>"$work/err" || return 1
 	made="$1 $(dirname "$1") $made"
-	sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$1" "$load" "$2" 1 20 >/dev/null 2>"$work/err" &
+	launch sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$1" "$load" "$2" 1 20 >/dev/null 2>"$work/err"
 	busy=$!
-	pids="$pids $busy"
 	wait_for grep -q "^$busy\$" "$1/cgroup.procs"
 }
 # SELECTOR: how many nanoseconds the server has of it; -1 if the query fails.
@@ -85,7 +90,11 @@ if [ "$root" = "$unified" ] || [ "$root" = /sys/fs/cgroup ]; then
 elif ! unshare -m true 2>/dev/null || ! run_in "$unified/machine.slice/libpod-$id.scope" 3600; then
 	skip "version 2 beside version 1" "no mount namespace, or no cgroup below $unified"
 else
-	unshare -m sh -c 'umount /sys/fs/cgroup/memory && exec "$@"' sh "$WICK" record -F 99 -d 2 -o "$work/v2.pb.gz" -p "$busy" 2>"$work/err" || fail "record works without the memory hierarchy" "$(cat "$work/err")"
+	launch unshare -m sh -c 'umount /sys/fs/cgroup/memory && exec "$@"' sh "$WICK" record -F 99 -o "$work/v2.pb.gz" -p "$busy" 2>"$work/err"
+	recorder=$!
+	wait_recording $recorder && wait_cpu 500 "$busy"
+	kill -INT $recorder
+	wait $recorder || fail "record works without the memory hierarchy" "$(cat "$work/err")"
 	gzip -dc "$work/v2.pb.gz" >"$work/v2.pb"
 	check "version 2: a cgroup's container" grep -aq "/machine.slice/libpod-$id.scope" "$work/v2.pb"
 	check "version 2: its runtime" grep -aq 'podman' "$work/v2.pb"
@@ -102,7 +111,7 @@ server: $url
 frequency: 99
 labels: {env: prod}
 YAML
-"$WICK" agent --config "$work/agent.yaml" --label team=a 2>"$work/agent.log" &
+launch "$WICK" agent --config "$work/agent.yaml" --label team=a 2>"$work/agent.log"
 sample_all "the agent"
 wait "$agent_pid" || fail "the agent ends with status 0" "$(cat "$work/agent.log")"
 check "the file's frequency counts" grep -q 'at 99 Hz' "$work/agent.log"
@@ -142,7 +151,7 @@ relabel_configs:
   - regex: process_pid|process_parent_pid|env
     action: labeldrop
 YAML
-"$WICK" agent --config "$work/agent.yaml" 2>"$work/agent.log" &
+launch "$WICK" agent --config "$work/agent.yaml" 2>"$work/agent.log"
 sample_all "the agent with rules"
 wait "$agent_pid" || fail "the agent with rules ends with status 0" "$(cat "$work/agent.log")"
 has "keep keeps, replace sets" "container_id=\"$id\",service_name=\"prod/load\",container_runtime_name=\"docker\""
@@ -155,9 +164,8 @@ stop_server
 
 # The same rules in wick up, whose /metrics count what they drop.
 grep -v '^server:' "$work/agent.yaml" >"$work/up.yaml"
-"$WICK" up --data "$work/up" --listen 127.0.0.1:0 --agent-config "$work/up.yaml" 2>"$work/up.log" &
+launch "$WICK" up --data "$work/up" --listen 127.0.0.1:0 --agent-config "$work/up.yaml" 2>"$work/up.log"
 up_pid=$!
-pids="$pids $up_pid"
 if wait_url "$work/up.log" "$up_pid"; then
 	dropped() { curl -s "$url/metrics" | awk '/^wick_agent_relabel_dropped_total/ { n = $2 } END { exit !(n > 50) }'; }
 	check "/metrics counts dropped samples" wait_for dropped

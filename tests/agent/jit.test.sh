@@ -12,7 +12,7 @@ can_sample || {
 warming=${WICK_TEST_SECONDS:-8} seconds=${WICK_TEST_SECONDS:-$(if_full 8 3)}
 programs=$PWD/tests/programs
 maps=
-remove_maps() { for pid in $maps; do rm -f "/tmp/perf-$pid.map"; done; }
+remove_maps() { for pid in $maps; do rm -rf "/tmp/perf-$pid.map"; done; }
 # NAME COMMAND...: a part, with files of its own.
 part() {
 	export WICK_TEST_OWNER="$work/$1"
@@ -45,9 +45,8 @@ shares() {
 }
 # PID FILE STOP: records the process for $seconds of its CPU time, however long those take, and then makes the file that ends it.
 record_running() {
-	"$WICK" record -F 499 -p "$1" -o "$2" 2>"$work/err" &
+	launch "$WICK" record -F 499 -p "$1" -o "$2" 2>"$work/err"
 	recorder=$!
-	pids="$pids $recorder"
 	wait_recording "$recorder" && wait_cpu $((seconds * 1000)) "$1"
 	kill -INT "$recorder"
 	wait "$recorder"
@@ -148,6 +147,7 @@ planted() {
 		fi
 		rm -rf "$planted"
 	}
+	rm -rf "$planted" # of a process that had the number before
 	mkfifo "$planted"
 	refused "a fifo" not_regular
 	ln -s "$work/planted" "$planted"
@@ -164,15 +164,14 @@ planted() {
 }
 # FILE: for some CPU time of the program; fails if the recording does not end within two minutes after that.
 record_planted() {
-	"$WICK" record -F 499 -p "$started" -o "$1" 2>"$work/err" &
+	launch "$WICK" record -F 499 -p "$started" -o "$1" 2>"$work/err"
 	recorder=$!
-	pids="$pids $recorder"
 	wait_recording "$recorder" && wait_cpu 500 "$started"
 	kill -INT "$recorder" 2>/dev/null
 	wait_for has_ended >/dev/null || kill -KILL "$recorder"
 	wait "$recorder"
 }
-has_ended() { ! grep -qs '^State:.[RSD]' "/proc/$recorder/status"; }
+has_ended() { ! grep -qs '^State:.[RSDTt]' "/proc/$recorder/status"; }
 
 # ---- Java ----
 java_perfmap() {
@@ -183,6 +182,7 @@ java_perfmap() {
 	javac -d "$work" "$programs/JitLoad.java" || fail "javac"
 	start java -XX:+PreserveFramePointer -cp "$work" JitLoad 3600 "$work/stop"
 	wait_cpu 2500 "$started"
+	rm -rf "/tmp/perf-$started.map" # of a process that had the number before
 	jcmd "$started" Compiler.perfmap >"$work/jcmd" 2>&1
 	if [ -s "/tmp/perf-$started.map" ]; then
 		record_running "$started" "$work/java.pb.gz" "$work/stop" || fail "record java" "$(cat "$work/err")"

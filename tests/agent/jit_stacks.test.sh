@@ -53,9 +53,8 @@ check "code that has no frame yet, and is replaced, is recorded" record early bu
 judged early
 
 # What an agent knows of such code is in its metrics.
-"$WICK" up --data "$work/up" --listen 127.0.0.1:0 -F 199 --budget 0 2>"$work/up.log" &
+launch "$WICK" up --data "$work/up" --listen 127.0.0.1:0 -F 199 --budget 0 2>"$work/up.log"
 up_pid=$!
-pids="$pids $up_pid"
 build/programs/replaced_code 3600 0.4 &
 replaced=$!
 pids="$pids $replaced"

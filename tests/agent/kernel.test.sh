@@ -48,9 +48,9 @@ work_in_kernel() { # NAME SECONDS: of CPU time
 	sh -c 'ulimit -t "$2" && "$1" if=/dev/zero of=/dev/null bs=64k count=100000000; true' sh "$work/$1" "$2" 2>/dev/null
 }
 # Where the agent says so in its log, kernel code is sent as addresses from then on.
-"$WICK" agent --server "$url" -F 197 --budget 0 2>"$work/agent.log" &
+# The first does not send a list of its own.
+launch "$WICK" agent --server "$url" -F 197 --budget 0 --no-debuginfo-upload 2>"$work/agent.log"
 agent_pid=$!
-pids="$pids $agent_pid"
 wait_sampling "$work/agent.log" "$agent_pid" || fail "the agent samples"
 work_in_kernel dd_before 2
 stop_agent() {
@@ -59,9 +59,8 @@ stop_agent() {
 }
 stop_agent
 check "the server takes a list of the kernel's functions" send_list
-"$WICK" agent --server "$url" -F 197 --budget 0 2>"$work/agent.log" &
+launch "$WICK" agent --server "$url" -F 197 --budget 0 2>"$work/agent.log"
 agent_pid=$!
-pids="$pids $agent_pid"
 check "the agent learns that the server has it" wait_for grep -q "has the symbols of this kernel" "$work/agent.log"
 work_in_kernel dd_after 2
 stop_agent

@@ -63,16 +63,28 @@ check "has each of them kept or counted" test "$sum" -eq 100000
 check "says so in the file" grep -q 'wick record: markers dropped across the recording: too many' "$work/m.firefox.json"
 
 # Found by itself, and with a span under way.
-"$marks" spin 20000 &
+# PID COMMAND...: records that process until the command succeeds.
+record_until() {
+	record_until_pid=$1
+	shift
+	launch "$WICK" record -F 199 -o "$work/m.firefox.json" -p "$record_until_pid" 2>"$work/until.err"
+	recorder=$!
+	wait_recording $recorder && wait_for "$@"
+	kill -INT $recorder
+	wait $recorder
+	record_until_status=$?
+	cat "$work/until.err"
+	return $record_until_status
+}
+launch "$marks" spin 3600000
 spin=$!
-pids="$pids $spin"
-record "a process that runs already" 'markers: [0-9,.k]+ of 1 processes' -d 1 -p "$spin"
+expect "a process that runs already" 0 'markers: [0-9,.k]+ of 1 processes' record_until "$spin" wait_cpu 100 "$spin"
 check "is found by itself" seen "$work/m.firefox.json" some inner
 mkfifo "$work/hold"
-"$marks" long <"$work/hold" &
+launch sh -c 'exec "$0" long <"$1"' "$marks" "$work/hold" >"$work/begun"
 long=$!
 exec 9>"$work/hold"
-record "a span that is under way at the end" 'markers: 1 of 1' -d 1 -p "$long"
+expect "a span that is under way at the end" 0 'markers: 1 of 1' record_until "$long" grep -qx begun "$work/begun"
 check "reaches to the end" seen "$work/m.firefox.json" count job=1
 exec 9>&-
 kill "$spin"
@@ -82,7 +94,7 @@ kill "$spin"
 workers=$!
 pids="$pids $workers"
 at=$(($(date +%s) + 4))
-record "a recording that begins later" 'markers: [0-9,.k]+ of 1 processes' --at "$at" -d 1 -p "$workers"
+record "a recording that begins later" 'markers: [0-9,.k]+ of 1 processes' --at "$at" -d 3 -p "$workers"
 samples=$(printf '%s\n' "$expect_output" | sed -nE 's/.*wick record: ([0-9]+) samples.*/\1/p')
 check "has nothing of the time before" node tests/agent/markers.mjs "$work/m.firefox.json" since "$at=$samples"
 kill "$workers"

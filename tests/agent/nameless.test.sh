@@ -47,12 +47,9 @@ func spinInGo(x int) int {
 
 func main() {
 	x := 1
-	for until := time.Now().Add(150 * time.Second); time.Now().Before(until); {
+	for {
 		x = spinInGo(x)
 		time.Sleep(60 * time.Millisecond)
-	}
-	if x == 42 {
-		println(x)
 	}
 }
 END
@@ -75,10 +72,9 @@ start_server --config "$work/server.yaml" || {
 	fail "the server starts"
 	finish
 }
-"$WICK" agent --server "$url" -F 97 2>"$work/agent.log" &
-pids="$pids $!"
+launch "$WICK" agent --server "$url" -F 97 2>"$work/agent.log"
 for program in $programs; do
-	"$work/$program" 150 &
+	"$work/$program" 3600 &
 	pids="$pids $!"
 done
 query() { # PROGRAM OPTION...

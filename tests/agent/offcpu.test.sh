@@ -34,9 +34,8 @@ near "wall time of all threads" "$(awk '{ s += $NF } END { printf "%.0f", s }' "
 near "waits that had not ended" "$(sum_of "$folded" "(waitForPipe|listens)")" "$(said listens)" 2
 
 # The same of a process that runs already: threads that sleep all the time are there, and cut off at both ends.
-"$program" 600 "$work/ready" "$work/stop" >"$work/said" &
+launch "$program" 600 "$work/ready" "$work/stop" >"$work/said"
 target=$!
-pids="$pids $target"
 wait_for test -e "$work/ready"
 "$WICK" record --wall -F 499 -d $((seconds - 1)) -p $target -o "$work/attached.folded" 2>"$work/err" || fail "record --wall -p works" "$(cat "$work/err")"
 took=$(sed -n 's/.* samples in \([0-9.]*\) s .*/\1/p' "$work/err")
@@ -52,9 +51,8 @@ near "wall time of four threads" "$(awk '{ s += $NF } END { printf "%.0f", s }' 
 target=$!
 pids="$pids $target"
 wait_for test -e "$work/ready2"
-"$WICK" record --wall -d 600 -p $target -o "$work/woken.folded" 2>"$work/err" &
+launch "$WICK" record --wall -d 600 -p $target -o "$work/woken.folded" 2>"$work/err"
 recorder=$!
-pids="$pids $recorder"
 wait_recording $recorder && sleep 1 # so that something is there to be seen asleep
 touch "$work/stop2"
 wait $recorder || fail "record --wall -p works" "$(cat "$work/err")"
@@ -83,15 +81,14 @@ near "off-CPU time above 50 ms, below sleepLong" "$(sum_of "$folded" sleepLong)"
 check "none of 30 ms" test "$(sum_of "$folded" sleepShort)" -le "$(said sleepShortOver50)"
 
 # Through agent and server.
-"$WICK" up --data "$work/data" --listen 127.0.0.1:0 --off-cpu 50% --budget 0 2>"$work/up.log" &
+launch "$WICK" up --data "$work/data" --listen 127.0.0.1:0 --off-cpu 50% --budget 0 2>"$work/up.log"
 up_pid=$!
-pids="$pids $up_pid"
 wait_url "$work/up.log" "$up_pid" || {
 	fail "wick up starts" "$(cat "$work/up.log")"
 	finish
 }
 check "its agent samples" wait_sampling "$work/up.log" "$up_pid"
-"$program" $(if_full 20 10) >"$work/said" &
+launch "$program" $(if_full 20 10) >"$work/said"
 target=$!
 wait $target
 kill -0 "$up_pid" || fail "wick up runs on" "$(cat "$work/up.log")"

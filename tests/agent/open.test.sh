@@ -30,9 +30,8 @@ ends() {
 record() { # LOG OPTION...: in the background
 	log=$1
 	shift
-	"$WICK" record --open "$@" >"$work/out" 2>"$log" &
+	launch "$WICK" record --open "$@" >"$work/out" 2>"$log"
 	pid=$!
-	pids="$pids $pid"
 }
 
 record "$work/log" -o "$work/app.pb.gz" -- "$O/programs/workload" 1cpu

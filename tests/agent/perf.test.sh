@@ -33,7 +33,7 @@ record_both() { # EVENT: fails if perf did
 	pids="$pids $load"
 	wait_cpu 500 "$load"
 	# Each is stopped by its own clock; what matters are shares and the rate, not the very same instants.
-	"$WICK" record -a --no-markers --event "$1" -F 397 -d "$seconds" -o "$work/wick.pb.gz" 2>"$work/wick.err" &
+	launch "$WICK" record -a --no-markers --event "$1" -F 397 -d "$seconds" -o "$work/wick.pb.gz" 2>"$work/wick.err"
 	wick=$!
 	rm -f "$work/perf.data"
 	# Read as eagerly as wick reads: what perf has lost it says, and then it is no oracle.

@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // process_stats.mjs DATA USAGE.json...: the rows of processes.parquet, read by DuckDB, add up to what the programs say that they used. Prints a line a check.
+// process_stats.mjs DATA without PID: there are samples of that process, and no such rows. Exit status 1 if not.
 import { readdirSync, existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
 const { DuckDBInstance } = createRequire(new URL('../package.json', import.meta.url))('@duckdb/node-api');
 const [data, ...files] = process.argv.slice(2);
-const blocks = readdirSync(`${data}/blocks`)
-	.map((name) => `${data}/blocks/${name}`)
-	.filter((block) => existsSync(`${block}/processes.parquet`));
-if (!files.length) {
-	console.log(blocks.length ? `FAILED ${blocks} have rows` : 'ok no rows');
-	process.exit();
-}
+const all = readdirSync(`${data}/blocks`).map((name) => `${data}/blocks/${name}`);
+const blocks = all.filter((block) => existsSync(`${block}/processes.parquet`));
 const database = await (await DuckDBInstance.create(':memory:')).connect();
+if (files[0] === 'without') {
+	let samples = 0;
+	for (const block of all) {
+		const result = await database.runAndReadAll(
+			`SELECT count(*) AS n FROM '${block}/samples.parquet' r JOIN '${block}/series.parquet' s USING (series_id) WHERE s.label_process_pid = '${Number(files[1])}'`,
+		);
+		samples += Number(result.getRowObjects()[0].n);
+	}
+	console.log(`${samples} samples of process ${files[1]} in ${all.length} blocks, of which have rows of processes: ${blocks.join() || 'none'}`);
+	process.exit(samples > 0 && blocks.length === 0 ? 0 : 1);
+}
 const columns = ['cpu_ns', 'rss_bytes', 'minor_faults', 'major_faults', 'voluntary_switches', 'involuntary_switches', 'read_bytes', 'written_bytes', 'threads'];
 const levels = ['rss_bytes', 'threads'];
 const rows = [];

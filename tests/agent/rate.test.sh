@@ -7,9 +7,8 @@ can_sample || {
 	skip "rate" "$no_sampling"
 	finish
 }
-"$WICK" up --data "$work/up" --listen 127.0.0.1:0 -F 40 --budget 0.001 2>"$work/up.log" &
+launch "$WICK" up --data "$work/up" --listen 127.0.0.1:0 -F 40 --budget 0.001 2>"$work/up.log"
 up_pid=$!
-pids="$pids $up_pid"
 wait_url "$work/up.log" "$up_pid" || {
 	fail "wick up starts" "$(cat "$work/up.log")"
 	finish
@@ -37,7 +36,7 @@ for _ in $(seq "$(if_full 120 20)"); do
 done
 if [ "$lowest" -eq 10 ]; then pass "it stays there beside a load and 50 processes a second"; else fail "it stays there beside a load and 50 processes a second" "the lowest was $lowest Hz"; fi
 check "the server knows of the lowered rate" wait_for agent_says 10 40
-check "the log says why" grep -q 'sampling at 10 Hz instead of .* (40 Hz configured): sampling may use 0.001% of a CPU' "$work/up.log"
+check "the log says why" wait_for grep -q 'sampling at 10 Hz instead of .* (40 Hz configured): sampling may use 0.001% of a CPU' "$work/up.log"
 cost=$(metric wick_agent_sampling_cost_ratio) all=$(metric wick_agent_cost_ratio)
 if awk -v cost="$cost" -v all="$all" 'BEGIN { exit !(cost > 0.00001 && cost <= all) }'; then pass "sampling costs more than the budget, and less than the agent as a whole"; else fail "sampling costs more than the budget, and less than the agent as a whole" "$cost of $all"; fi
 finish

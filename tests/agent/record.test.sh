@@ -43,9 +43,8 @@ check "nor a part of it" sh -c '! ls "$0"/x.firefox* "$0"/x.pb* "$0"/*.tmp && gr
 check "a smaller one is" "$WICK" record --no-markers --max-size 1M -o "$work/x.pb.gz" -- sh -c "$burn"
 
 # Ends. SIGTERM to wick alone reaches the command; SIGINT, as of a terminal, comes to both.
-"$WICK" record -o "$work/term.firefox.json" -- "$O/programs/deep" 3600 >/dev/null 2>"$work/err" &
+launch "$WICK" record -o "$work/term.firefox.json" -- "$O/programs/deep" 3600 >/dev/null 2>"$work/err"
 recorder=$!
-pids="$pids $recorder"
 wait_for pgrep -P $recorder -x deep >/dev/null
 wait_cpu 500 "$(pgrep -P $recorder -x deep)"
 kill -TERM $recorder
@@ -55,14 +54,14 @@ check "... after what was recorded is written" test "$(tracks "$work/term.firefo
 "$O/programs/deep" 3600 >/dev/null &
 target=$!
 pids="$pids $target"
-"$WICK" record -o "$work/int.folded" -p $target 2>"$work/err" &
+launch "$WICK" record -o "$work/int.folded" -p $target 2>"$work/err"
 recorder=$!
 wait_recording $recorder
 wait_cpu 500 $target
 kill -INT $recorder
 wait $recorder
 check "SIGINT stops a recording and writes it" test $? -eq 0 -a -s "$work/int.folded"
-check "what is recorded is left alone" grep -q 'State:.[RS]' /proc/$target/status
+check "what is recorded is left alone" wait_for grep 'State:.[RS]' /proc/$target/status
 kill $target
 
 # Trees: a child that was there before is followed, as is what it forks later; all of them gone is the end.
@@ -72,7 +71,7 @@ tree=$!
 pids="$pids $tree"
 exec 9>"$work/hold"
 wait_for pgrep -P $tree -x deep >/dev/null
-"$WICK" record -p $tree -o "$work/tree.firefox.json" 2>"$work/err" &
+launch "$WICK" record -p $tree -o "$work/tree.firefox.json" 2>"$work/err"
 recorder=$!
 wait_recording $recorder
 wait_cpu 500 "$(pgrep -P $tree -x deep)"
@@ -103,7 +102,7 @@ if mkdir -p "$hierarchy/$group/wick-test-$$.service/below" "$hierarchy/$group/do
 	in_unit=$started
 	start_in "$group/docker-$id.scope" in_container
 	in_container=$started
-	"$WICK" record --unit "wick-test-$$" -o "$work/unit.firefox.json" 2>"$work/err" &
+	launch "$WICK" record --unit "wick-test-$$" -o "$work/unit.firefox.json" 2>"$work/err"
 	recorder=$!
 	wait_recording $recorder
 	wait_cpu 500 $in_unit $in_container $outsider
@@ -128,7 +127,7 @@ if mkdir -p "$hierarchy/$group/wick-test-$$.service/below" "$hierarchy/$group/do
 	expect "a beginning that two containers share" 1 'matches 2 containers: ' "$WICK" record --container "$(echo "$id" | cut -c 1-12)"
 	# More groups in the course of time than there is room for at once.
 	jobs() { for i in $(seq 600); do echo "$hierarchy/$group/$1-$i"; done; }
-	"$WICK" record --cgroup "/$group" -o "$work/jobs.firefox.json" 2>"$work/err" &
+	launch "$WICK" record --cgroup "/$group" -o "$work/jobs.firefox.json" 2>"$work/err"
 	recorder=$!
 	wait_recording $recorder
 	jobs early | xargs mkdir

@@ -49,7 +49,7 @@ holds "... memory is what a small program has" names.firefox.json "(b => b > 2e5
 "$cases" burn 3600 >/dev/null &
 target=$!
 pids="$pids $target"
-"$WICK" record -F 499 -p $target -o "$work/killed.firefox.json" 2>"$work/err" &
+launch "$WICK" record -F 499 -p $target -o "$work/killed.firefox.json" 2>"$work/err"
 recorder=$!
 wait_recording $recorder
 wait_cpu 1000 $target

@@ -40,9 +40,9 @@ expect "one that does not exist" 127 'No such file' nobody ../wick record -o x.f
 # Children, their children, programs that they execute, threads and their names.
 mine -F 499 -o tree.firefox.json -- sh -c '../deep 1cpu & sh -c "../offcpu 2; ../deep 1cpu"; wait' >/dev/null 2>err
 verify "what it starts" tree.firefox.json "t.filter(t => t.processName === 'deep').length >= 2 && t.some(t => t.processName === 'offcpu')"
-nobody ../offcpu 3600 ready >/dev/null &
+launch nobody ../offcpu 3600 ready >/dev/null
 wait_for test -e ready
-target=$(pgrep -u nobody -x offcpu | head -n 1)
+target=$(pgrep -P $! -x offcpu || echo $!)
 pids="$pids $target"
 mine -F 499 -d 2 -o attach.firefox.json -p "$target" 2>err
 verify "a process that runs already, its threads by their names" attach.firefox.json "t.some(t => frames(t).has('computeAlways')) && t.every(t => t.pid === '$target' && t.name)"

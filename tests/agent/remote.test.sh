@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Recordings of several hosts: agents with host names of their own, one of which has no privileges but those of the systemd unit,
 # make one profile; failures are named; servers may be killed.
+. tests/network.inc
 . tests/lib.inc
 can_sample || {
 	skip "remote recordings" "$no_sampling"
@@ -25,17 +26,15 @@ remote() { "$WICK" record --remote "$url" --token-file "$work/token" --no-marker
 
 # Sets url; on the port that it had before, if there was one.
 serve() { # PORT
-	"$WICK" server --tenants --data "$work/data" --listen "127.0.0.1:$1" --token-file "$work/token" 2>"$work/server.log" &
+	launch "$WICK" server --tenants --data "$work/data" --listen "127.0.0.1:$1" --token-file "$work/token" 2>"$work/server.log"
 	server_pid=$!
-	pids="$pids $server_pid"
 	wait_url "$work/server.log" "$server_pid"
 }
 # NAME COMMAND...: an agent on a host of that name; the command runs it.
 agent() {
 	agent_name=$1
 	shift
-	unshare --uts sh -c 'hostname "$0" && exec "$@"' "$agent_name" "$@" 2>"$work/$agent_name.log" &
-	pids="$pids $!"
+	launch unshare --uts sh -c 'hostname "$0" && exec "$@"' "$agent_name" "$@" 2>"$work/$agent_name.log"
 }
 asking() { verify asking "$url" "$work/token" "$1"; }
 
@@ -43,9 +42,8 @@ asking() { verify asking "$url" "$work/token" "$1"; }
 all_in_one() {
 	"$bin/programs/workload" 3600 >/dev/null 2>&1 &
 	pids="$pids $!"
-	WICK_SPOOL="$work/not/there/yet" "$WICK" up --data "$work/up" --listen 127.0.0.1:0 2>"$work/up.log" &
+	launch env WICK_SPOOL="$work/not/there/yet" "$WICK" up --data "$work/up" --listen 127.0.0.1:0 2>"$work/up.log"
 	up_pid=$!
-	pids="$pids $up_pid"
 	wait_url "$work/up.log" "$up_pid"
 	check "the agent of wick up polls" verify asking "$url" "$work/token" 1
 	expect "... and records" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" --no-markers -d 2 -F 199 -o "$work/up.firefox.json"
@@ -110,10 +108,10 @@ run_together() {
 check "what ran on all of them ran at one time" run_together
 
 # A failure that the server will have forgotten.
-remote --host unit --unit none-of-this-name -d 1 -o "$work/none.firefox.json" 2>"$work/failed.log" &
+launch remote --host unit --unit none-of-this-name -d 1 -o "$work/none.firefox.json" 2>"$work/failed.log"
 failing=$!
 # A signal while it waits, as Ctrl-C is one
-"$WICK" record --remote "$url" --token-file "$work/token" --no-markers --host alpha -d 60 -o "$work/none.firefox.json" 2>"$work/cancel.log" &
+launch "$WICK" record --remote "$url" --token-file "$work/token" --no-markers --host alpha -d 60 -o "$work/none.firefox.json" 2>"$work/cancel.log"
 recorder=$!
 check "a recording is made" verify state "$url" "$work/token" alpha recording
 kill -TERM $recorder # what a shell starts in the background ignores SIGINT
@@ -126,11 +124,11 @@ check "a unit that is not there is told" grep -q "host unit: failed: .*$reason" 
 check "on the host too" verify gone "$url" "$work/token" alpha
 [ ! -e "$work/none.firefox.json" ] && pass "nothing is written then" || fail "nothing is written then"
 
-# The server goes away while hosts record, and comes back.
-"$WICK" record --remote "$url" --token-file "$work/token" --no-markers --host alpha --host beta -d "$(if_full 8 3)" -o "$work/after.firefox.json" 2>"$work/after.log" &
+join_parts
+# The server goes away while hosts record, and comes back. They record for as long as a busy machine may take to look at them.
+launch "$WICK" record --remote "$url" --token-file "$work/token" --no-markers --host alpha --host beta -d 20 -o "$work/after.firefox.json" 2>"$work/after.log"
 recorder=$!
 check "two hosts record" verify state "$url" "$work/token" alpha beta recording
-join_parts
 kill -9 $server_pid
 wait $server_pid 2>/dev/null
 recorded() { ! pgrep -P "$alpha,$beta" -f -- ' --at ' >/dev/null; }

@@ -144,8 +144,7 @@ start_server --config "$work/wick.yaml" || {
 	fail "the server starts" "$(cat "$work/server.log")"
 	finish
 }
-"$WICK" agent --server "$url" -F 99 --budget 0 2>"$work/agent.log" &
-pids="$pids $!"
+launch "$WICK" agent --server "$url" -F 99 --budget 0 2>"$work/agent.log"
 wait_sampling "$work/agent.log" "$!" || fail "the agent samples" "$(cat "$work/agent.log")"
 "$work/twin_a" 4 &
 twins=$!

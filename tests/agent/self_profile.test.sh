@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # A standalone agent's own CPU and heap profiles, by go tool pprof.
+. tests/network.inc
 . tests/lib.inc
 can_sample || {
 	skip "/debug/pprof of an agent" "$no_sampling"
@@ -13,14 +14,15 @@ uses go || {
 HOME=$work
 export HOME
 start_server
-# Port 0 is none to an agent, so that another one has to be found that is free; somebody may take it first.
+# Port 0 is none to an agent, so that another one has to be found that is free; where this test has no network of its own, somebody may take it first.
 start_agent() {
 	for _ in $(seq 20); do
 		port=$(node -e 'const s = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close(); })')
-		"$WICK" agent --server "$url" --listen "127.0.0.1:$port" -F 999 >"$work/log" 2>&1 &
+		launch "$WICK" agent --server "$url" --listen "127.0.0.1:$port" -F 999 >"$work/log" 2>&1
 		agent=$!
-		pids="$pids $agent"
-		wait_sampling "$work/log" $agent && return
+		wait_sampling "$work/log" $agent && curl -sf -o "$work/healthz" "http://127.0.0.1:$port/healthz" && return
+		kill "$agent"
+		wait "$agent"
 	done
 	return 1
 }

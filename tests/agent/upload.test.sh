@@ -78,16 +78,14 @@ start_server --config "$work/server.yaml" || {
 cat >"$work/agent.yaml" <<END
 debuginfo: {rate: ${rate}, file_size: 4MiB}
 END
-node tests/agent/upload_proxy.mjs "${url##*:}" "$work/proxy" --cut "$build_id" --only "$build_id,$(id_of "$work/split_one"),$(id_of "$work/split_two")" 2>"$work/proxy.log" &
-pids="$pids $!"
+launch node tests/agent/upload_proxy.mjs "${url##*:}" "$work/proxy" --cut "$build_id" --only "$build_id,$(id_of "$work/split_one"),$(id_of "$work/split_two")" 2>"$work/proxy.log"
 wait_for test -s "$work/proxy/port"
 proxy_url="http://127.0.0.1:$(cat "$work/proxy/port")"
 start_agent() { # LOG OPTION...: sets agent_pid
 	agent_log=$1
 	shift
-	"$WICK" agent --server "$proxy_url" --config "$work/agent.yaml" -F 97 "$@" 2>"$agent_log" &
+	launch "$WICK" agent --server "$proxy_url" --config "$work/agent.yaml" -F 97 "$@" 2>"$agent_log"
 	agent_pid=$!
-	pids="$pids $agent_pid"
 }
 value() { sed -n "s/^$1 //p" "$work/requests"; } # of upload_oracle.mjs
 verify() { node tests/agent/upload_oracle.mjs requests "$work/proxy/requests" "$build_id" >"$work/requests"; }

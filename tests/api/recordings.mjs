@@ -20,7 +20,7 @@ const answerOf = ({ status, body }) => ({ status, ...JSON.parse(body) });
 const errorOf = (response) => JSON.parse(response.body).error;
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 async function eventually(question) {
-	for (let i = 0; i < 600; i++) {
+	for (let i = 0; i < 2400; i++) {
 		if (await question()) return;
 		await sleep(50);
 	}
@@ -592,7 +592,7 @@ await test('beyond its size the oldest goes', async () => {
 	await small.server.stop();
 });
 
-const brief = await new World('brief', 'recordings: {age: 2s}\n').start();
+const brief = await new World('brief', 'recordings: {age: 5s}\n').start();
 await test('beyond its age a recording goes', async () => {
 	const order = await brief.order(['a']);
 	await brief.send(order, 'a', good);

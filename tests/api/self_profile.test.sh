@@ -48,7 +48,7 @@ one_at_a_time() { # NAME HELD TRIED MESSAGE
 	if is_refused "$2" "$3" "$4"; then pass "$1"; else fail "$1" "$(cat "$work/out")"; fi
 }
 is_free() { # PATH
-	for _ in $(seq 60); do
+	for _ in $(seq 240); do
 		[ "$(status "$url/debug/pprof/$1?seconds=1")" = 200 ] && return
 		sleep 0.5
 	done

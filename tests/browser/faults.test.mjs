@@ -56,7 +56,17 @@ function forward(incoming, response) {
 }
 
 let proxy;
-const listen = (port) => new Promise((resolve) => proxy.listen(port, '127.0.0.1', resolve));
+const listen = (port) => new Promise((resolve, reject) => proxy.once('error', reject).listen(port, '127.0.0.1', resolve));
+// On the port that it had, which somebody else's connection may have for a while.
+async function listenAgain(port) {
+	for (let tries = 0; ; tries++)
+		try {
+			return await listen(port);
+		} catch (error) {
+			if (error.code !== 'EADDRINUSE' || tries >= 1200) throw error;
+			await new Promise((resolve) => setTimeout(resolve, 100));
+		}
+}
 before(async () => {
 	if (!base) return;
 	proxy = createServer(forward);
@@ -178,7 +188,7 @@ test('a server that is stopped and started again', options, async () => {
 	await page.locator(id('error-banner')).waitFor();
 	assert.match(await page.locator(id('error-banner')).innerText(), /does not respond.*Showing older data/s);
 	assert.ok((await page.locator(PARTS.profile.content).count()) > 0);
-	await listen(port);
+	await listenAgain(port);
 	await recovers(page, PARTS.profile);
 	await leave(LOGGED);
 });

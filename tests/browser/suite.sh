@@ -42,8 +42,7 @@ fi
 wants() { printf '%s\n' "$scripts" | grep -qwE "$1"; }
 
 if [ -x "$WICK_CHROMIUM" ]; then
-	node tests/lib/chromium.mjs >"$work/chromium" 2>"$work/chromium.log" &
-	pids="$pids $!"
+	launch node tests/lib/chromium.mjs >"$work/chromium" 2>"$work/chromium.log"
 	if wants 'page|symbols' && can_sample; then
 		start_machine >"$work/machine.log" 2>&1 || {
 			fail "this machine is sampled" "$(cat "$work/machine.log" "$work/up.log")"

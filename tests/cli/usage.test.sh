@@ -68,9 +68,8 @@ chmod 644 "$work/token"
 expect "a token that others can read is refused" 1 "chmod 600" "$WICK" server --data "$work/d" --token-file "$work/token" --listen 127.0.0.1:0
 # A server that is gone must not leave open whether it was ended or crashed. A shell starts it with SIGINT ignored.
 for signal in INT TERM; do
-	"$WICK" server --data "$work/stopped" --listen 127.0.0.1:0 2>"$work/stopped.log" &
+	launch "$WICK" server --data "$work/stopped" --listen 127.0.0.1:0 2>"$work/stopped.log"
 	server=$!
-	pids="$pids $server"
 	wait_url "$work/stopped.log" $server || fail "a server starts" "$(cat "$work/stopped.log")"
 	kill -$signal $server
 	wait $server

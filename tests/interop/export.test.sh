@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
+. tests/network.inc
 . tests/lib.inc
 if ! can_sample; then
 	skip "export of what the agent samples" "$no_sampling"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # `go tool pprof` on the address of a server: profiles, comparisons, its own web page; names are inside, numbers are those that were sent.
+. tests/network.inc
 . tests/lib.inc
 if ! uses go; then
 	skip "go tool pprof over HTTP" "no go command"
@@ -60,8 +61,7 @@ expect "no data is no profile" 0 "profile has no samples|profiles have empty com
 
 # Its page: pprof listens, draws, and answers with the functions of the server's profile.
 port=$(node -e 'const s = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close(); })')
-go tool pprof -http="127.0.0.1:$port" -no_browser "$last" >"$work/http.log" 2>&1 &
-pids="$pids $!"
+launch go tool pprof -http="127.0.0.1:$port" -no_browser "$last" >"$work/http.log" 2>&1
 page() {
 	for _ in $(seq 600); do
 		node -e 'fetch(process.argv[1]).then(async (r) => { if (!r.ok) process.exit(1); console.log(await r.text()); }, () => process.exit(1))' "http://127.0.0.1:$port/ui/$1" >"$work/page" 2>/dev/null && return 0

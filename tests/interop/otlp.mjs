@@ -266,7 +266,7 @@ await test('limits say when to come back: Retry-After, and RetryInfo over gRPC',
 await test('ports of its own', async () => {
 	writeFileSync(`${directory}/ports.yaml`, 'otlp:\n  grpc_listen: 127.0.0.1:0\n  http_listen: 127.0.0.1:0\n');
 	const wide = await startServer(`${directory}/ports`, ['--config', `${directory}/ports.yaml`]);
-	for (let i = 0; i < 100 && (wide.log().match(/OTLP on/g) ?? []).length < 2; i++) await new Promise((resolve) => setTimeout(resolve, 50));
+	for (let i = 0; i < 2400 && (wide.log().match(/OTLP on/g) ?? []).length < 2; i++) await new Promise((resolve) => setTimeout(resolve, 50));
 	const [grpcPort, otherPort] = [...wide.log().matchAll(/OTLP on 127\.0\.0\.1:(\d+)/g)].map((match) => Number(match[1]));
 	const client = new grpc.Client(`127.0.0.1:${grpcPort}`, grpc.credentials.createInsecure());
 	const error = await new Promise((resolve) =>

@@ -44,7 +44,7 @@ const table = async (selector) => {
 };
 // Until there is such a row; the limit is only for a test that has failed.
 const row = async (selector, name) => {
-	for (let i = 0; i < 600; i++) {
+	for (let i = 0; i < 1200; i++) {
 		const found = (await table(selector)).find((r) => r.name.includes(name) && r.total > 0);
 		if (found) return found;
 		await new Promise((resolve) => setTimeout(resolve, 100));

@@ -107,7 +107,6 @@ const until = async (what, check, seconds = 120) => {
 	}
 	assert.fail(`${what}: ${JSON.stringify(await api()).slice(0, 3000)}`);
 };
-const scraped = (name) => until(`job ${name} is scraped`, async () => (await api(`?job=${name}`)).targets.find((t) => t.health !== 'unknown'));
 const addresses = async (name) => (await api(`?job=${name}`)).targets.map((t) => t.labels.instance).sort();
 
 await start(
@@ -152,17 +151,19 @@ const up = async (name) => {
 	const t = await until(`${name} is up`, async () => (await api(`?job=${name}&health=up`)).targets[0]);
 	return t;
 };
-const down = async (name, pattern) => {
-	const t = await scraped(name);
-	assert.equal(t.health, 'down', name);
-	assert.match(t.error, pattern);
-};
+// With that error, in the end: a scrape that a busy machine keeps from its answer has timed out, and the next one comes in a second.
+const down = (name, pattern) =>
+	until(`${name} is down: ${pattern}`, async () => {
+		const [t] = (await api(`?job=${name}`)).targets;
+		assert.notEqual(t?.health, 'up', name);
+		return t?.health === 'down' && pattern.test(t.error);
+	});
 
 await test('good answers: gzip, plain, with Content-Encoding, after a redirect', async () => {
 	for (const name of ['good', 'plain', 'encoded', 'moved']) await up(name);
 });
 await test('what was scraped can be asked for', async () => {
-	const t = await up('good');
+	const before = await up('good');
 	const total = JSON.parse(
 		(
 			await request(
@@ -172,7 +173,8 @@ await test('what was scraped can be asked for', async () => {
 			)
 		).body,
 	).flame.total;
-	assert.ok(total >= 7 && total % 7 === 0 && total / 7 >= t.scrapes && total / 7 <= t.scrapes + 3, `${total} after ${t.scrapes}`);
+	const after = (await api('?job=good')).targets[0]; // one more may have been stored that is not counted yet
+	assert.ok(total >= 7 && total % 7 === 0 && total / 7 >= before.scrapes && total / 7 <= after.scrapes + 1, `${total} after ${before.scrapes} to ${after.scrapes}`);
 });
 await test('a slow target: its timeout', () => down('slow', /no response within/));
 await test('garbage', () => down('garbage', /the response/));
@@ -505,10 +507,7 @@ await test('Kubernetes: endpoints with their service and pod, slices, nodes, ser
 	);
 	const node = await one('k8s-node');
 	assert.deepEqual([node.instance, node.k8s_node_label_zone, node.k8s_node_address_Hostname], ['node-1', 'a', 'node-1']);
-	assert.deepEqual(
-		(await api('?job=k8s-service')).targets.map((t) => t.labels.instance),
-		['web.shop.svc:6060'],
-	);
+	await until('the service', async () => (await addresses('k8s-service')).join() === 'web.shop.svc:6060');
 });
 
 // ---- configurations that change ----

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # A real Go program with net/http/pprof, scraped: what the server holds is what `go tool pprof` says of two profiles fetched around it.
+. tests/network.inc
 . tests/lib.inc
 if ! uses go; then
 	skip "scraping a Go program" "no go command"
@@ -10,9 +11,8 @@ export HOME="$work" PPROF_TMPDIR="$work/pprof" PPROF_BINARY_PATH="$work" GOFLAGS
 [ -z "${GOCACHE:-}" ] && [ -d /root/.cache/go-build ] && export GOCACHE=/root/.cache/go-build
 check "the program builds" go build -o "$work/target" tests/interop/scrape_target.go
 start_target() { # ADDRESS: sets target_pid and address
-	"$work/target" "$1" >"$work/address" &
+	launch "$work/target" "$1" >"$work/address"
 	target_pid=$!
-	pids="$pids $target_pid"
 	wait_for test -s "$work/address"
 	address=$(cat "$work/address")
 }

@@ -26,9 +26,8 @@ scrape_configs:
         block: {enabled: false}
         goroutine: {enabled: false}
 EOF2
-"$WICK" server --data "$work/data2" --listen 127.0.0.1:0 --config "$work/config.yml" 2>"$work/server2.log" &
+launch "$WICK" server --data "$work/data2" --listen 127.0.0.1:0 --config "$work/config.yml" 2>"$work/server2.log"
 scraper=$!
-pids="$pids $scraper"
 check "a server that scrapes starts" wait_url "$work/server2.log" "$scraper"
 wait_url "$work/server2.log" "$scraper"
 # TYPE FUNCTION: it is in what has been stored, with more than nothing.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
+. tests/network.inc
 . tests/lib.inc
 if ! can_sample; then
 	skip "what waits while the server is away" "$no_sampling"

@@ -22,9 +22,8 @@ issue later other DNS:localhost,IP:127.0.0.1 1
 serve() { # LOG [OPTION...]: sets server_pid and port
 	log=$1
 	shift
-	"$WICK" server --data "$log.data" --listen 127.0.0.1:0 "$@" 2>"$log" &
+	launch "$WICK" server --data "$log.data" --listen 127.0.0.1:0 "$@" 2>"$log"
 	server_pid=$!
-	pids="$pids $server_pid"
 	for _ in $(seq 1200); do
 		port=$(sed -n 's|.*https://127.0.0.1:\([0-9]*\),.*|\1|p' "$log")
 		[ -n "$port" ] && return
@@ -73,9 +72,14 @@ expect "metrics count handshakes" 0 '^wick_tls_failures_total [1-9]' curl -s --c
 
 serve mutual.log --tls-cert server.pem --tls-key server.key --tls-client-ca ca.pem
 at=https://localhost:$port
-expect "curl without a certificate is refused" 56 '' curl -s --cacert ca.pem "$at/healthz"
+# Over TLS 1.3 the refusal comes when the client takes the connection for made: it cannot read the answer, or not even send the request.
+refused() {
+	curl -s "$@"
+	case $? in 55 | 56) ;; *) return 1 ;; esac
+}
+check "curl without a certificate is refused" refused --cacert ca.pem "$at/healthz"
 expect "curl with a certificate" 0 '^200$' curl -s --cacert ca.pem --cert client.pem --key client.key -o /dev/null -w '%{http_code}\n' "$at/healthz"
-expect "curl with a certificate of another authority" 56 '' curl -s --cacert ca.pem --cert later.pem --key later.key "$at/healthz"
+check "curl with a certificate of another authority" refused --cacert ca.pem --cert later.pem --key later.key "$at/healthz"
 expect "wick without a certificate says what is missing" 1 'certificate required' query ca.pem "$at"
 expect "a key that does not fit" 1 'cannot use the key' "$WICK" server --data x --listen 127.0.0.1:0 --tls-cert server.pem --tls-key client.key
 
@@ -95,8 +99,7 @@ const server = createServer({ key: readFileSync("server.key"), cert: readFileSyn
 server.listen(0, "127.0.0.1", () => console.log(server.address().port));
 EOF
 for version in TLSv1.3 TLSv1.2; do
-	node front.mjs "${url##*:}" $version >front.port &
-	pids="$pids $!"
+	launch node front.mjs "${url##*:}" $version >front.port
 	wait_for test -s front.port
 	expect "wick with node's $version" 0 '' query ca.pem "https://localhost:$(cat front.port)"
 	: >front.port

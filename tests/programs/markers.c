@@ -16,7 +16,7 @@
  *   killed-programs N  the same after an exec
  *   workers N    N threads with names, each with spans and instants that carry its thread id, until they are
  *                killed
- *   long         a span that is under way at the end; waits for a byte on its input
+ *   long         a span that is under way at the end, which it prints that it has begun; waits for a byte on its input
  */
 #include <pthread.h>
 #include <signal.h>
@@ -258,6 +258,8 @@ int main(int argc, char **argv)
 	} else if (strcmp(what, "long") == 0) {
 		char byte;
 		wickmark_long_begin(&job, NULL);
+		puts("begun");
+		fflush(stdout);
 		if (read(0, &byte, 1) < 0)
 			return 1;
 	} else {

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { finish, skip, startServer, temporaryDirectory, test, wick } from '../harness.mjs';
-import { addressProfile, api, buildProgram, decodeFrames, differences, truth, until } from './programs.mjs';
+import { addressProfile, api, buildProgram, decodeFrames, differences, settled, truth, until } from './programs.mjs';
 
 const directory = temporaryDirectory();
 const files = `${directory}/files`,
@@ -37,7 +37,8 @@ const known = truth(early),
 	knownLate = truth(late);
 await test('names of a stripped program come from debuginfod, inlined calls and lines as llvm-symbolizer says', async () => {
 	await ingest(addressProfile([...known.keys()].map((a) => [early, a])));
-	const response = await json(query('names', '&symbols_wait=20s'));
+	await until(async () => (await settled(json, query('names'))).symbols.resolved === known.size);
+	const response = await json(query('names'));
 	assert.deepEqual(response.symbols, { resolved: known.size, pending: 0, missing: 0, ambiguous: 0 });
 	const wrong = differences(decodeFrames(await pprof(query('names', '&format=pprof')), [early]), early, known);
 	assert.ok(
@@ -51,7 +52,7 @@ await test('names of a stripped program come from debuginfod, inlined calls and 
 });
 await test('a debug file that comes late is found without a restart, after a while of not asking', async () => {
 	await ingest(addressProfile([...knownLate.keys()].map((a) => [late, a])), 'tardy');
-	const first = await json(query('tardy', '&symbols_wait=20s'));
+	const first = await settled(json, query('tardy'));
 	assert.deepEqual(first.symbols, { resolved: 0, pending: 0, missing: knownLate.size, ambiguous: 0 });
 	const { state, why, retry_ms } = await binary(late);
 	assert.equal(state, 'missing');
@@ -85,7 +86,7 @@ await test('a server that has gone is named as the reason, and holds nothing up'
 	await ended;
 	const gone = buildProgram(`${directory}/gone`, 'gone', { number: 3 });
 	await ingest(addressProfile([[gone, gone.text.address]]), 'gone');
-	assert.equal((await json(query('gone', '&symbols_wait=20s'))).symbols.missing, 1);
+	assert.equal((await settled(json, query('gone'))).symbols.missing, 1);
 	assert.match((await binary(gone)).why, /debuginfod/);
 });
 finish();

@@ -22,9 +22,13 @@ ask() { # PATH OUT [CURL-OPTION...]
 	curl -sG -o "$ask_out" -w '%{http_code}' "$url/api/v1/$ask_path" --data-urlencode 'query=process_cpu' -d from=now-10m -d symbols_wait=20s "$@"
 }
 
+# TYPE: whether what was sent has names, or is known to have none.
+is_settled() { curl -sG "$url/api/v1/query" --data-urlencode "query=$1" -d from=now-10m -d symbols_wait=20s | grep -q '"pending":0'; }
+
 start_server || exit 1
 verify make "$work/cpu.pb"
 curl -sf --data-binary "@$work/cpu.pb" "$url/api/v1/ingest?name=process_cpu" >/dev/null || fail "ingest"
+wait_for is_settled process_cpu
 
 "$WICK" query process_cpu --url "$url" --from now-10m --format json -n 0 -o "$work/top.json"
 for function in hot mix caller; do
@@ -92,6 +96,7 @@ id=$(readelf -n "$program" | sed -n 's/.*Build ID: //p')
 verify kernel "$work/kernel.pb"
 "$WICK" debuginfo upload --url "$url" --kind executable "$program" >/dev/null 2>&1 || fail "upload of a kernel"
 curl -sf --data-binary "@$work/kernel.pb" "$url/api/v1/ingest?name=process_cpu" >/dev/null || fail "ingest of a kernel's profile"
+wait_for is_settled process_cpu
 ask asm "$work/asm.json" -d function=hot -d "build_id=$id" >/dev/null
 check "instructions of a kernel's function are those that its name is of" verify asm "$work/asm.json" '[kernel.kallsyms]' 'uploaded executable'
 program=$user id=$user_id
@@ -104,9 +109,9 @@ if can_sample; then
 	chmod 644 "$work/src/hot.c"
 	"$WICK" record -F 499 -o "$work/live.pb.gz" -- "$program" 100 >/dev/null 2>&1
 	rm -rf "$work/data"
-	: >"$work/server.log" # the address of the first server is not to be taken for that of the second
 	start_server || exit 1
 	curl -sf --data-binary "@$work/live.pb.gz" "$url/api/v1/ingest?name=process_cpu" >/dev/null || fail "ingest of what was recorded"
+	wait_for is_settled process_cpu:cpu
 	curl -sG -o "$work/live.json" "$url/api/v1/source" --data-urlencode 'query=process_cpu:cpu' -d from=now-10m -d symbols_wait=20s -d function=hot
 	expect "the hottest lines are those of the loop" 0 '^(sum|for) (sum|for) 9[0-9]|^(sum|for) (sum|for) 100' node -e '
 		const a = JSON.parse(require("fs").readFileSync(process.argv[1])), two = a.lines.sort((x, y) => y.total - x.total).slice(0, 2);

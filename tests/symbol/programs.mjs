@@ -157,6 +157,12 @@ export const api = (port) => ({
 	pprof: async (path) => (await request(port, 'GET', path)).body,
 	post: (path, body = '') => request(port, 'POST', path, { body }),
 });
+// The answer to a query, once all that it asks names of is known to have some or none.
+export async function settled(json, path) {
+	let response;
+	await until(async () => (response = await json(`${path}&symbols_wait=20s`)).symbols.pending === 0);
+	return response;
+}
 // Repeats until done() is true; false after `seconds`.
 export async function until(done, seconds = 120) {
 	for (const end = Date.now() + seconds * 1000; Date.now() < end; await sleep(100)) if (await done()) return true;

@@ -17,19 +17,17 @@ build() {
 check "a program, stripped, for debuginfod" build fetched 11
 check "and one whose debug information is sent" build sent 12
 mkdir "$work/files"
-debuginfod -F "$work/files" -d :memory: -p 8002 -t 1 >"$work/debuginfod.log" 2>&1 &
-pids="$pids $!"
+launch debuginfod -F "$work/files" -d :memory: -p 8002 -t 1 >"$work/debuginfod.log" 2>&1
 printf 'symbols:\n  retry: 1s\n  debuginfod: {urls: "http://127.0.0.1:8002", missing: 1s}\n' >"$work/wick.yaml"
 start_server --config "$work/wick.yaml" || {
 	fail "the server starts" "$(cat "$work/server.log")"
 	finish
 }
-"$WICK" agent --server "$url" -F 99 --budget 0 2>"$work/agent.log" &
-pids="$pids $!"
+launch "$WICK" agent --server "$url" -F 99 --budget 0 2>"$work/agent.log"
 wait_sampling "$work/agent.log" "$!" || fail "the agent samples"
-"$work/fetched" 6 >/dev/null &
+"$work/fetched" 4 >/dev/null &
 pids="$pids $!"
-"$work/sent" 6 >/dev/null
+"$work/sent" 4 >/dev/null
 # NAME: the functions of a program's samples, by falling time, "NAME FILE" each.
 functions_of() {
 	"$WICK" query "process_cpu{process_executable_name=\"$1\"}" --url "$url" --from now-10m --format json -n 0 -o "$work/$1.json" 2>"$work/err" || {

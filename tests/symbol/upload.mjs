@@ -5,7 +5,7 @@ import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { finish, startServer, temporaryDirectory, test, wick } from '../harness.mjs';
-import { addressProfile, api, buildProgram, decodeFrames, differences, readProgram, truth, until } from './programs.mjs';
+import { addressProfile, api, buildProgram, decodeFrames, differences, readProgram, settled, truth, until } from './programs.mjs';
 
 const directory = temporaryDirectory(),
 	run = promisify(execFile);
@@ -28,7 +28,7 @@ await test('an hour-old profile of a stripped program has addresses, and is coun
 		),
 		'old',
 	);
-	const { symbols, flame } = await json(query('old', '&symbols_wait=20s'));
+	const { symbols, flame } = await settled(json, query('old'));
 	assert.deepEqual(symbols, { resolved: 0, pending: 0, missing: known.size, ambiguous: 0 });
 	assert.ok(
 		flame.strings.some((s) => s.includes('+0x')),
