@@ -8,6 +8,10 @@
 
 #include <cmocka.h>
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "daemon/test_daemon.h"
 #include "daemon/upload_client.h"
 
@@ -283,17 +287,22 @@ static void test_nobody_there(void **state)
 	struct upload_reply reply;
 	struct error err = {0};
 	struct world *world = *state;
-	/* A port that was one's own until now. */
-	struct test_peer gone;
-	test_peer_open(&gone);
-	test_peer_close(&gone);
-	assert_int_equal(net_client_new(&(struct net_client_options){.url = gone.url}, &client, NULL), 0);
+	/* A port on which nobody listens, and which nobody else can get meanwhile. */
+	struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(own);
+	char url[64];
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&own, len), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&own, &len), 0);
+	snprintf(url, sizeof(url), "http://127.0.0.1:%u", ntohs(own.sin_port));
+	assert_int_equal(net_client_new(&(struct net_client_options){.url = url}, &client, NULL), 0);
 	assert_true(upload_client_begin(client, &offer, &reply, &err) < 0);
 	assert_true(err.message[0] != 0);
 	upload_queue_add(world->queue, UPLOAD_BINARY, &(struct upload_key){.id = "aaaa"}, "/bin/a", 0, -1);
 	struct upload_ask question = {.now_ns = 5, .retry_ns = RETRY_NS};
 	assert_true(upload_client_ask(client, world->queue, &question, &err) < 0);
 	net_client_free(client);
+	close(fd);
 }
 
 int main(void)

@@ -841,7 +841,7 @@ static int against_real_server(struct fixture *f)
 		debuginfod_set_backoff(d, 20 * NS_PER_MS, 50 * NS_PER_MS);
 	/* It begins to listen, scans, and has it. */
 	bool was_missing = false;
-	int64_t until = time_monotonic_ns() + 20 * NS_PER_S;
+	int64_t until = time_monotonic_ns() + 120 * NS_PER_S;
 	do {
 		time_sleep_ns(100 * NS_PER_MS);
 		r = r < 0 && !d ? r : fetch(d, ID, NULL, NULL);

@@ -25,6 +25,12 @@
 #include "symbol/perf_map.h"
 #include "symbol/symbol_int.h"
 
+/* Numbers that no process has. /tmp is shared with other runs, hence those of files are of this one. */
+#define PIDS_END  (1 << 22) /* the kernel's PID_MAX_LIMIT */
+#define INNER_PID (1000000000 + (int)getpid())
+#define GONE_PID  (1100000000 + (int)getpid())
+#define OTHER_PID (1200000000 + (int)getpid())
+
 /* ---- the text ---- */
 
 static const char *find(const struct perf_map *map, uint64_t address)
@@ -359,10 +365,12 @@ static void test_namespace_pid(void **state)
 	struct fixture *f = *state;
 	const char *name;
 	uint64_t start;
-	write_map("/tmp/perf-1000000007.map", O_TRUNC, "1000 10 inner\n");
-	assert_true(lookup(f, getpid(), 1000000007, 0x1000, &name, &start));
+	char path[64];
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", INNER_PID);
+	write_map(path, O_TRUNC, "1000 10 inner\n");
+	assert_true(lookup(f, getpid(), INNER_PID, 0x1000, &name, &start));
 	assert_string_equal(name, "inner");
-	assert_int_equal(unlink("/tmp/perf-1000000007.map"), 0);
+	assert_int_equal(unlink(path), 0);
 }
 
 static void test_many_processes(void **state)
@@ -373,7 +381,7 @@ static void test_many_processes(void **state)
 	assert_name(f, 0x1000, "one");
 	const char *name;
 	uint64_t start;
-	for (pid_t pid = 4000000; pid < 4010000; pid++)
+	for (pid_t pid = PIDS_END; pid < PIDS_END + 10000; pid++)
 		assert_false(lookup(f, pid, 0, 0x1000, &name, &start));
 	assert_name(f, 0x1000, "one");
 }
@@ -401,9 +409,11 @@ static void test_file_of_an_earlier_process(void **state)
 static void test_process_that_ended_unseen(void **state)
 {
 	struct fixture *f = *state;
-	struct perf_maps_process who = {.pid = 1999999999, .uid = getuid()};
-	const char *name = "", path[] = "/tmp/perf-1999999999.map";
+	struct perf_maps_process who = {.pid = GONE_PID, .uid = getuid()};
+	const char *name = "";
+	char path[64];
 	uint64_t start;
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", GONE_PID);
 	unlink(path);
 	write_map(path, 0, "1000 10 one\n");
 	/* Nobody knows when it began: the file may be another's. */
@@ -425,8 +435,8 @@ static void test_process_that_ended_unseen(void **state)
 		assert_true(perf_maps_lookup(f->maps, &who, 0x1000, &name, &start));
 	}
 	/* In a container of its own the file lay elsewhere. */
-	who.pid = 1999999998;
-	who.namespace_pid = 1999999999;
+	who.pid = OTHER_PID;
+	who.namespace_pid = GONE_PID;
 	assert_false(perf_maps_lookup(f->maps, &who, 0x1000, &name, &start));
 	assert_int_equal(problems(f, JIT_PROBLEM_GONE), 2);
 	assert_int_equal(unlink(path), 0);

@@ -167,7 +167,7 @@ static void test_sleepers_are_found(void **state)
 	}
 	assert_int_equal(found.mine, 1);
 	assert_int_equal(found.sleepers, 1);
-	assert_int_equal(off_cpu_find_sleepers(4000000, on_found, &found), 0);
+	assert_int_equal(off_cpu_find_sleepers(1 << 22 /* no pid is as large */, on_found, &found), 0);
 	pthread_cancel(thread);
 	pthread_join(thread, NULL);
 }
