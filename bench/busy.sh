@@ -8,15 +8,7 @@ trap '[ -z "$make_pid" ] || kill -- "-$make_pid"; cleanup' EXIT
 seconds=${WICK_BENCH_SECONDS:-600}
 launch "$WICK" up --data "$work/up" --listen 127.0.0.1:0 2>"$work/up.log"
 up_pid=$!
-for _ in $(seq 300); do
-	url=$(sed -n 's|.*\(http://[^ ,]*\).*|\1|p' "$work/up.log" | head -n 1)
-	[ -n "$url" ] && break
-	sleep 0.1
-done
-[ -n "$url" ] || {
-	cat "$work/up.log" >&2
-	exit 1
-}
+wait_url "$work/up.log" "$up_pid"
 sleep 15 # what the start takes is not what is measured
 metrics() { curl -sf "$url/metrics"; }
 value() { sed -n "s/^$1 //p" "$2"; } # METRIC FILE

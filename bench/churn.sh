@@ -8,12 +8,8 @@ rate=${WICK_BENCH_RATE:-500}
 # Agent and server of wick up are two processes; the first is the agent. Its rate stays what it is, whatever it costs.
 launch "$WICK" up --data "$work/data" --listen 127.0.0.1:0 -F 99 --budget 0 2>"$work/agent.log"
 agent=$!
-sleep 3
-url=$(sed -n 's|.*\(http://127[^ ,]*\).*|\1|p' "$work/agent.log" | head -n 1)
-[ -n "$url" ] || {
-	cat "$work/agent.log" >&2
-	exit 1
-}
+wait_url "$work/agent.log" "$agent"
+sleep 3 # what the start takes is not what is measured
 launch "$O/programs/churn" "$((minutes * 60))" "$rate" >"$work/churn"
 churn=$!
 begun=$(date +%s)

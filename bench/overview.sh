@@ -12,10 +12,6 @@ data=$O/fleet-overview
 [ "${1:-}" != --data ] || data=$2
 [ -d "$data/blocks" ] || "$O/bench/fleet" --data "$data" --days 2 --jobs 2 --compact --start "$(($(date +%s) / 86400 * 86400 - 172800))"
 launch "$WICK" server --data "$data" --listen 127.0.0.1:0 --keep forever 2>"$work/server.log"
-pids=$!
-for _ in $(seq 100); do
-	url=$(sed -n 's|.*\(http://127[^ ,]*\).*|\1|p' "$work/server.log" | head -n 1)
-	[ -z "$url" ] || break
-	sleep 0.1
-done
-node bench/overview.mjs "$url" "$pids"
+server_pid=$!
+wait_url "$work/server.log" "$server_pid"
+node bench/overview.mjs "$url" "$server_pid"
