@@ -101,11 +101,12 @@ export async function startServer(directory, options = []) {
 	return { port, url: `http://127.0.0.1:${port}`, child, stop, log: () => log };
 }
 
-// A request over node's own HTTP/1.1 client; resolves with status, headers and the body as a Buffer.
+// A request over node's own HTTP/1.1 client; resolves with status, headers and the body as a Buffer. On a connection of its own: one that is kept for
+// the next request may have been closed by the server, which this process does not see while it waits for another program.
 export function request(port, method, path, { body, headers = {} } = {}) {
 	return new Promise((resolve, reject) => {
 		const call = http.request(
-			{ host: '127.0.0.1', port, method, path, headers: { ...(body ? { 'content-length': body.length } : {}), ...headers } },
+			{ host: '127.0.0.1', port, method, path, agent: false, headers: { ...(body ? { 'content-length': body.length } : {}), ...headers } },
 			(response) => {
 				const chunks = [];
 				response.on('data', (chunk) => chunks.push(chunk));

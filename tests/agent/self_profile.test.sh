@@ -33,7 +33,7 @@ own=http://127.0.0.1:$port
 pids="$pids $!"
 has_names() {
 	for _ in $(seq 30); do
-		go tool pprof -top -cum -nodecount=500 "$own/debug/pprof/profile?seconds=3" >"$work/top" 2>"$work/err"
+		go tool pprof -timeout 600 -top -cum -nodecount=500 "$own/debug/pprof/profile?seconds=3" >"$work/top" 2>"$work/err"
 		grep -qx 'File: wick' "$work/top" && grep -q ' agent_run' "$work/top" && grep -q ' agent_drain' "$work/top" && return
 	done
 	cat "$work/top" "$work/err"
@@ -42,7 +42,7 @@ has_names() {
 check "it has functions by their names, from the program's beginning on" has_names
 has_heap() {
 	for _ in $(seq 60); do
-		go tool pprof -top -cum -nodecount=500 -sample_index=alloc_space "$own/debug/pprof/heap" >"$work/top" 2>"$work/err"
+		go tool pprof -timeout 600 -top -cum -nodecount=500 -sample_index=alloc_space "$own/debug/pprof/heap" >"$work/top" 2>"$work/err"
 		grep -qx 'File: wick' "$work/top" && grep -q ' agent_run' "$work/top" && grep -q ' agent_new' "$work/top" && grep -q ' cmd_agent' "$work/top" && return
 		sleep 0.5
 	done
@@ -50,6 +50,6 @@ has_heap() {
 	return 1
 }
 check "its heap has functions by their names" has_heap
-check "as what it allocated" sh -c 'go tool pprof -top "$0/debug/pprof/allocs" 2>"$1" | grep -qx "Type: alloc_space"' "$own" "$work/err"
+check "as what it allocated" sh -c 'go tool pprof -timeout 600 -top "$0/debug/pprof/allocs" 2>"$1" | grep -qx "Type: alloc_space"' "$own" "$work/err"
 check "and goes on" sh -c 'curl -sf "$0/healthz" | grep -qx ok' "$own"
 finish

@@ -15,7 +15,7 @@ for seconds in 0 301 x -1 99999999999999999999; do
 	check "seconds=$seconds is refused" test "$(status "$url/debug/pprof/profile?seconds=$seconds")" = 400
 done
 check "another page is refused" test "$(status -H 'Origin: http://elsewhere.example' "$url/debug/pprof/profile?seconds=1")" = 403
-check "an idle server has a profile" sh -c 'go tool pprof -top "$0/debug/pprof/profile?seconds=1" >"$1" 2>&1 && grep -qx "File: wick" "$1"' "$url" "$work/top"
+check "an idle server has a profile" sh -c 'go tool pprof -timeout 600 -top "$0/debug/pprof/profile?seconds=1" >"$1" 2>&1 && grep -qx "File: wick" "$1"' "$url" "$work/top"
 # A machine that is busy with something else may leave the server no CPU for some seconds.
 node -e 'process.stdout.write(Array.from({ length: 20000 }, (_, i) => "main;f" + (i % 100) + ";g" + i + " " + (i + 1) + "\n").join(""))' >"$work/in.folded"
 (while :; do curl -s -o "$work/svg" --data-binary @"$work/in.folded" "$url/api/v1/convert?to=svg"; done) &
@@ -23,7 +23,7 @@ load=$!
 pids="$pids $load"
 has_names() {
 	for _ in $(seq 30); do
-		go tool pprof -top -cum -nodecount=500 "$url/debug/pprof/profile?seconds=2" >"$work/top" 2>"$work/err"
+		go tool pprof -timeout 600 -top -cum -nodecount=500 "$url/debug/pprof/profile?seconds=2" >"$work/top" 2>"$work/err"
 		grep -q ' api_convert' "$work/top" && grep -q ' run_job' "$work/top" && return
 	done
 	cat "$work/top" "$work/err"
@@ -58,12 +58,12 @@ is_free() { # PATH
 # ---- heap ----
 has_heap() { # PATH TYPE: the load's functions are there, below their callers
 	for _ in $(seq 30); do
-		go tool pprof -top -cum -nodecount=500 -sample_index=alloc_space "$url/debug/pprof/$1" >"$work/top" 2>"$work/err"
+		go tool pprof -timeout 600 -top -cum -nodecount=500 -sample_index=alloc_space "$url/debug/pprof/$1" >"$work/top" 2>"$work/err"
 		grep -q ' api_convert' "$work/top" && grep -q ' run_job' "$work/top" && break
 		sleep 0.2
 	done
 	grep -q ' api_convert' "$work/top" && grep -qx 'File: wick' "$work/top" && grep -qx 'Type: alloc_space' "$work/top" &&
-		go tool pprof -top "$url/debug/pprof/$1" >"$work/top" 2>"$work/err" && grep -qx "Type: $2" "$work/top" && return
+		go tool pprof -timeout 600 -top "$url/debug/pprof/$1" >"$work/top" 2>"$work/err" && grep -qx "Type: $2" "$work/top" && return
 	cat "$work/top" "$work/err"
 	return 1
 }
@@ -80,7 +80,7 @@ else
 	check "what was allocated" has_heap allocs alloc_space
 	check "what changes within a second" has_heap 'heap?seconds=1' inuse_space
 	for value in alloc_objects alloc_space inuse_objects inuse_space; do
-		check "$value has a unit that pprof knows" sh -c 'go tool pprof -raw "$0/debug/pprof/heap" 2>"$2" | grep -q "$1/"' "$url" $value "$work/err"
+		check "$value has a unit that pprof knows" sh -c 'go tool pprof -timeout 600 -raw "$0/debug/pprof/heap" 2>"$2" | grep -q "$1/"' "$url" $value "$work/err"
 	done
 	check "its own command line reads it" sh -c 'curl -sf -o "$1/heap.pb.gz" "$0/debug/pprof/heap" && "$WICK" report top --sample-index alloc_space "$1/heap.pb.gz" | grep -q "[a-z]_"' "$url" "$work"
 	one_at_a_time "one change is measured at a time" heap allocs 'another change'

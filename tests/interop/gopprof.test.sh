@@ -31,7 +31,7 @@ at="$url/api/v1/pprof?query=process_cpu%7Bservice_name%3D%22shop%22%7D"
 last="$at&from=now-1h"
 before="$at&from=now-2h&to=now-1h"
 # pprof MODE... URL: the body of the report: what comes after the head, blanks squeezed.
-report() { go tool pprof "$@" 2>"$work/err" | sed 's/  */ /g; s/^ //'; }
+report() { go tool pprof -timeout 600 "$@" 2>"$work/err" | sed 's/  */ /g; s/^ //'; }
 
 top=$(report -top -unit=s "$last")
 expected="flat flat% sum% cum cum%
@@ -44,8 +44,8 @@ check "it knows type and duration" sh -c 'printf "%s\n" "$1" | grep -qx "Type: c
 check "it does not look for symbols" sh -c '! grep -i symbol "$1"' sh "$work/err"
 check "-seconds is the last seconds" test "$(report -top -unit=s -seconds 3600 "$at" | tail -n 4)" = "$(printf '%s\n' "$top" | tail -n 4)"
 check "from and to are heeded" test "$(report -top -unit=s "$before" | sed -n '/^3s/p')" = "3s 75.00% 75.00% 3s 75.00% hash"
-check "-raw: comments say what was asked" sh -c 'go tool pprof -comments "$1" 2>&1 | grep -q "process_cpu:cpu:nanoseconds"' sh "$last"
-check "-tags: groups are labels" sh -c 'go tool pprof -tags "$1" 2>/dev/null | grep -q "service_name"' sh "$url/api/v1/pprof?query=process_cpu&group_by=service_name&from=now-1h"
+check "-raw: comments say what was asked" sh -c 'go tool pprof -timeout 600 -comments "$1" 2>&1 | grep -q "process_cpu:cpu:nanoseconds"' sh "$last"
+check "-tags: groups are labels" sh -c 'go tool pprof -timeout 600 -tags "$1" 2>/dev/null | grep -q "service_name"' sh "$url/api/v1/pprof?query=process_cpu&group_by=service_name&from=now-1h"
 
 ours=$(report -top -unit=s "$last&base_from=now-2h&base_to=now-1h" | sed -n '/^flat/,$p')
 theirs=$(report -top -unit=s -diff_base="$before" "$last" | sed -n '/^flat/,$p')
@@ -54,14 +54,14 @@ expect "and not empty" 0 "^5s 125.00% .*parse" printf '%s\n' "$ours"
 check "-diff_base of another selector" test "$(report -top -unit=s "$last&base=process_cpu%7Bservice_name%3D%22mail%22%7D" | sed -n '/^flat/,$p')" = \
 	"$(report -top -unit=s -diff_base="$url/api/v1/pprof?query=process_cpu%7Bservice_name%3D%22mail%22%7D&from=now-1h" "$last" | sed -n '/^flat/,$p')"
 
-refused() { ! go tool pprof "$@" 2>&1; } # its exit status is 1 or 2, by version
+refused() { ! go tool pprof -timeout 600 "$@" 2>&1; } # its exit status is 1 or 2, by version
 expect "a bad query is an error that says why" 0 "400.*expected a value in double quotes" refused -top "$url/api/v1/pprof?query=%7Ba%3D"
 # A profile that counts nothing; newer versions say so in other words.
 expect "no data is no profile" 0 "profile has no samples|profiles have empty common sample type list" refused -top "$url/api/v1/pprof?query=process_cpu%7Bservice_name%3D%22nobody%22%7D&from=now-1h"
 
 # Its page: pprof listens, draws, and answers with the functions of the server's profile.
 port=$(node -e 'const s = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close(); })')
-launch go tool pprof -http="127.0.0.1:$port" -no_browser "$last" >"$work/http.log" 2>&1
+launch go tool pprof -timeout 600 -http="127.0.0.1:$port" -no_browser "$last" >"$work/http.log" 2>&1
 page() {
 	for _ in $(seq 600); do
 		node -e 'fetch(process.argv[1]).then(async (r) => { if (!r.ok) process.exit(1); console.log(await r.text()); }, () => process.exit(1))' "http://127.0.0.1:$port/ui/$1" >"$work/page" 2>/dev/null && return 0

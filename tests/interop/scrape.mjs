@@ -174,7 +174,10 @@ await test('what was scraped can be asked for', async () => {
 		).body,
 	).flame.total;
 	const after = (await api('?job=good')).targets[0]; // one more may have been stored that is not counted yet
-	assert.ok(total >= 7 && total % 7 === 0 && total / 7 >= before.scrapes && total / 7 <= after.scrapes + 1, `${total} after ${before.scrapes} to ${after.scrapes}`);
+	assert.ok(
+		total >= 7 && total % 7 === 0 && total / 7 >= before.scrapes && total / 7 <= after.scrapes + 1,
+		`${total} after ${before.scrapes} to ${after.scrapes}`,
+	);
 });
 await test('a slow target: its timeout', () => down('slow', /no response within/));
 await test('garbage', () => down('garbage', /the response/));
