@@ -56,16 +56,20 @@ const slack = {
 for (const file of files) {
 	const want = JSON.parse(readFileSync(file, 'utf8')),
 		stays = want.stays;
-	const own = rows.filter((row) => row.label_process_pid === String(want.pid) && row.label_process_comm === 'usage');
-	if (!own.length) {
+	// In a flush that ends in the moment of its exec the process may still go by the name of the shell that started it. What it used is the process's all the same.
+	const own = rows.filter((row) => row.label_process_pid === String(want.pid) && ['usage', 'sh'].includes(row.label_process_comm));
+	if (!own.some((row) => row.label_process_comm === 'usage')) {
 		check(false, `${file}: no row of process ${want.pid}`);
 		continue;
 	}
-	check(own[0].label_process_executable_path?.endsWith('/usage'), `${file.replace(/.*\//, '')}: its executable is named`);
+	check(own[own.length - 1].label_process_executable_path?.endsWith('/usage'), `${file.replace(/.*\//, '')}: its executable is named`);
 	for (const column of columns) {
 		const values = own.map((row) => Number(row[column]));
 		const got = levels.includes(column) ? (stays ? values[values.length - 1] : 0) : values.reduce((a, b) => a + b, 0);
 		const wanted = levels.includes(column) && !stays ? 0 : want[column];
-		check(Math.abs(got - wanted) <= slack[column], `${file.replace(/.*\//, '')}: ${column} is ${got}, ${wanted} by its own account, ${own.length} rows`);
+		check(
+			Math.abs(got - wanted) <= slack[column],
+			`${file.replace(/.*\//, '')}: ${column} is ${got}, ${wanted} by its own account, rows: ${own.map((row) => `${row.label_process_comm} ${row[column]}`).join(', ')}`,
+		);
 	}
 }
