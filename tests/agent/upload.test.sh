@@ -112,7 +112,8 @@ done
 start_agent "$work/agent_off.log" --no-debuginfo-upload
 has_addresses() { query upload_spin --format folded -n 0 >"$work/before" 2>&1 && grep -q 'upload_spin+0x' "$work/before"; }
 wait_for has_addresses >/dev/null
-sleep 4 # longer than it takes others until they ask what is wanted
+# Those of below ask some three seconds after a binary is known. A whole flush later this one would have, too.
+wait_flush || fail "a flush is sent"
 kill "$agent_pid"
 wait "$agent_pid"
 verify

@@ -81,7 +81,7 @@ test('what wick record --remote made is listed, opened and downloaded', sampled,
 	});
 	let asks = 0;
 	while ((await ask('GET', 'agents')).agents.length === 0) {
-		assert.ok(asks++ < 300 && agent.exitCode === null, 'the agent polls');
+		assert.ok(asks++ < 1800 && agent.exitCode === null, 'the agent polls');
 		await new Promise((resolve) => setTimeout(resolve, 100));
 	}
 	const { page, context, leave } = await visit(base, '?view=recordings');

@@ -24,7 +24,7 @@ export const DESKTOP = { width: 1440, height: 900 };
 export const PHONE = { width: 390, height: 844 };
 export const id = (name) => `[data-testid="${name}"]`;
 // Limits on waiting only end what has failed already.
-const LIMIT_MS = 60_000;
+const LIMIT_MS = 120_000;
 
 const look = (name, viewport) => ['light', 'dark'].map((colorScheme) => [`${name}, ${colorScheme}`, { viewport, colorScheme }]);
 const [large, largeDark, small, smallDark] = [...look('1440x900', DESKTOP), ...look('390x844', PHONE)];
