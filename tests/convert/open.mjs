@@ -321,12 +321,13 @@ writeFileSync(
 	join(desktop, 'xdg-open'),
 	`#!/bin/sh
 [ "$(cut -d ' ' -f 6 /proc/$$/stat)" = $$ ] && echo apart >${work}/session
+echo >>${work}/starts
 printf '%s\\n' "$@" >${work}/given.tmp\nmv ${work}/given.tmp ${work}/given\n`,
 );
 chmodSync(join(desktop, 'xdg-open'), 0o755);
 const withDesktop = { PATH: `${desktop}:${process.env.PATH}`, DISPLAY: ':99' };
 const given = async () => {
-	for (let tries = 0; !existsSync(join(work, 'given')) && tries < 2000; tries++) await new Promise((resolve) => setTimeout(resolve, 20));
+	for (let tries = 0; !existsSync(join(work, 'given')) && tries < 6000; tries++) await new Promise((resolve) => setTimeout(resolve, 20));
 	return readFileSync(join(work, 'given'), 'utf8').trim();
 };
 for (const [where, lead] of [
@@ -334,7 +335,7 @@ for (const [where, lead] of [
 	['firefox-profiler', (o) => o.profiler],
 ])
 	await test(`a browser is given a link to ${where} that works once`, async () => {
-		rmSync(join(work, 'given'), { force: true });
+		for (const name of ['given', 'session']) rmSync(join(work, name), { force: true });
 		const o = await start(['open', profilePath, '-q', '--browser', where], withDesktop);
 		const { pathname } = new URL(await given());
 		assert.equal(readFileSync(join(work, 'session'), 'utf8').trim(), 'apart'); // Ctrl-C is not meant for it
@@ -347,11 +348,15 @@ for (const [where, lead] of [
 	});
 if (process.getuid() === 0)
 	await test('no browser is started for root unless asked for', async () => {
-		rmSync(join(work, 'given'), { force: true });
-		const o = await start(['open', profilePath, '-q'], withDesktop);
-		o.child.kill('SIGINT');
-		assert.equal(await o.ended, 0);
-		assert.ok(!existsSync(join(work, 'given')));
+		for (const name of ['given', 'starts']) rmSync(join(work, name), { force: true });
+		for (const asked of [[], ['--browser', 'page']]) {
+			const o = await start(['open', profilePath, '-q', ...asked], withDesktop);
+			assert.equal((await ask(o, 'GET', `/${o.token}/profile.json`)).status, 200); // by then it has started what it starts
+			if (asked.length) await given();
+			o.child.kill('SIGINT');
+			assert.equal(await o.ended, 0);
+		}
+		assert.equal(readFileSync(join(work, 'starts'), 'utf8'), '\n', 'the second one started it');
 	});
 
 // ---- import ----
