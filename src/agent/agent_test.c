@@ -810,7 +810,7 @@ static void test_stopping(void **state)
 	assert_int_equal(agent_run(fixture->agent, 0, &error), 0);
 	pthread_join(thread, NULL);
 	assert_true(time_monotonic_ns() - began < 600 * NS_PER_S); /* did not wait for the flush */
-	assert_int_equal(fixture->flushes, 1);			  /* the last one */
+	assert_int_equal(fixture->flushes, 1);			   /* the last one */
 
 	burn(0.1);
 	int64_t again = time_monotonic_ns();
