@@ -12,6 +12,11 @@ import { startServer, request, temporaryDirectory, test, finish, pprofProfile } 
 
 const directory = temporaryDirectory();
 const file = (name) => `${directory}/${name}`;
+// At once: the server looks at files by itself, and one that is empty, as it is for a moment while it is written, asks for nothing.
+const replaceFile = (name, text) => {
+	writeFileSync(file(`${name}.new`), text);
+	renameSync(file(`${name}.new`), file(name));
+};
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const profile = (value) => gzipSync(pprofProfile([[['leaf', 'main'], value]], { type: 'cpu', unit: 'nanoseconds' }));
 const plainProfile = profile(7);
@@ -515,20 +520,20 @@ await test('Kubernetes: endpoints with their service and pod, slices, nodes, ser
 
 await test('a mistake changes nothing and is shown', async () => {
 	const before = (await api()).targets.length;
-	writeFileSync(file('sd.yml'), sdConfig() + '  - job_name: broken\n    scrape_intervall: 5s\n');
+	replaceFile('sd.yml', sdConfig() + '  - job_name: broken\n    scrape_intervall: 5s\n');
 	const refused = await request(server.port, 'POST', '/api/v1/reload');
 	assert.equal(refused.status, 422);
 	assert.match(JSON.parse(refused.body).error, /sd\.yml: line \d+: 'scrape_intervall' is not a setting/);
 	const now = await api();
 	assert.equal(now.targets.length, before);
 	assert.match(now.config.error, /scrape_intervall/);
-	writeFileSync(file('sd.yml'), sdConfig() + '  - job_name: broken\n    profiling_config: {pprof_config: {process_cpu: {seconds: 1k}}}\n');
+	replaceFile('sd.yml', sdConfig() + '  - job_name: broken\n    profiling_config: {pprof_config: {process_cpu: {seconds: 1k}}}\n');
 	assert.match(JSON.parse((await request(server.port, 'POST', '/api/v1/reload')).body).error, /'seconds' must be a whole number/);
 });
 await test('what changes is noticed; unchanged targets go on', async () => {
 	const before = (await api('?job=a')).targets[0];
-	writeFileSync(
-		file('sd.yml'),
+	replaceFile(
+		'sd.yml',
 		`scrape_configs:\n  - job_name: a\n    scrape_interval: 1s\n    dns_sd_configs: [{names: [shop.test], type: A, port: ${targets}, refresh_interval: 1s}]\n${only('/good')}${job('new', '/good')}`,
 	);
 	await until('the new job is there and the others are gone', async () => {
