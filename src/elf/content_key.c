@@ -23,27 +23,41 @@
 #define HEADERLESS_BYTES  (4 * MIB)
 #define RANGES_MAX	  64u /* of one kind: a file may have as many sections of one name as it likes */
 
+enum part { PART_OTHER, PART_CODE, PART_SYMBOLS, PARTS };
+
 struct hashing {
 	struct elf_file *file;
-	EVP_MD_CTX *context;
+	EVP_MD_CTX *contexts[PARTS]; /* that of PART_OTHER is of all */
+	enum part part;		     /* of what is added */
 	uint8_t *chunk;
 	uint64_t bytes; /* read */
 	struct error *err;
 };
 
-static void free_context(EVP_MD_CTX **context)
-{
-	EVP_MD_CTX_free(*context);
-}
-
 static int add(struct hashing *h, const void *data, size_t len)
 {
-	return EVP_DigestUpdate(h->context, data, len) == 1 ? 0 : error_nomem(h->err);
+	bool is_added = EVP_DigestUpdate(h->contexts[PART_OTHER], data, len) == 1;
+	if (is_added && h->part != PART_OTHER)
+		is_added = EVP_DigestUpdate(h->contexts[h->part], data, len) == 1;
+	return is_added ? 0 : error_nomem(h->err);
 }
 
 static int add_number(struct hashing *h, uint64_t number)
 {
 	return add(h, &number, sizeof(number));
+}
+
+/* Code may begin with the header of the file, which says where the section headers are: strip moves them. */
+static int add_file_bytes(struct hashing *h, uint64_t offset, size_t len)
+{
+	uint64_t header = sizeof(Elf64_Ehdr);
+	if (h->part != PART_CODE || offset >= header)
+		return add(h, h->chunk, len);
+	size_t skipped = len < header - offset ? len : (size_t)(header - offset);
+	h->part = PART_OTHER;
+	int r = add(h, h->chunk, skipped);
+	h->part = PART_CODE;
+	return r < 0 ? r : add(h, h->chunk + skipped, len - skipped);
 }
 
 /* What lies past the end of the file is not there, and that is part of the hash by its length. */
@@ -57,7 +71,7 @@ static int add_range(struct hashing *h, uint64_t offset, uint64_t len)
 		size_t part = len < CHUNK ? (size_t)len : CHUNK;
 		r = elf_file_read(h->file, offset, h->chunk, part, h->err);
 		if (r == 0)
-			r = add(h, h->chunk, part);
+			r = add_file_bytes(h, offset, part);
 		h->bytes += part;
 		offset += part;
 		len -= part;
@@ -125,11 +139,20 @@ static int add_frames(struct hashing *h, uint64_t *ret_bytes)
 			continue;
 		count++;
 		*ret_bytes += section->size;
+		h->part = section->flags & SHF_ALLOC ? PART_CODE : PART_OTHER;
 		r = add_number(h, section->address);
 		if (r == 0)
 			r = add_samples(h, section->offset, section->size, &left);
 	}
+	h->part = PART_OTHER;
 	return r < 0 || *ret_bytes > 0 ? r : add_frames_of_segment(h, ret_bytes);
+}
+
+static enum part part_of(const struct hashing *h, const struct elf_section *section)
+{
+	const struct elf_section *symtab = elf_file_find_section_type(h->file, SHT_SYMTAB);
+	bool is_strings = symtab && symtab->link < h->file->section_count && section == &h->file->sections[symtab->link];
+	return section->type == SHT_SYMTAB || is_strings ? PART_SYMBOLS : PART_OTHER;
 }
 
 static int add_sections(struct hashing *h, uint32_t type, uint32_t other_type, uint64_t left)
@@ -141,8 +164,10 @@ static int add_sections(struct hashing *h, uint32_t type, uint32_t other_type, u
 		if (section->type != type && section->type != other_type)
 			continue;
 		count++;
+		h->part = part_of(h, section);
 		r = add_samples(h, section->offset, section->size, &left);
 	}
+	h->part = PART_OTHER;
 	return r;
 }
 
@@ -150,6 +175,7 @@ static int add_code(struct hashing *h, uint64_t left)
 {
 	unsigned count = 0;
 	int r = 0;
+	h->part = PART_CODE;
 	for (size_t i = 0; r == 0 && i < h->file->segment_count && count < RANGES_MAX; i++) {
 		const struct elf_segment *segment = &h->file->segments[i];
 		if (!elf_segment_is_executed(segment))
@@ -192,24 +218,58 @@ static int add_file(struct hashing *h, char build_id[static BUILD_ID_HEX_MAX])
 	return r < 0 ? r : add_code(h, frames > 0 ? LISTED_CODE_BYTES : CODE_BYTES);
 }
 
+static void free_contexts(struct hashing *h)
+{
+	for (size_t i = 0; i < PARTS; i++)
+		EVP_MD_CTX_free(h->contexts[i]);
+}
+
+static int make_contexts(struct hashing *h)
+{
+	for (size_t i = 0; i < PARTS; i++) {
+		h->contexts[i] = EVP_MD_CTX_new();
+		if (!h->contexts[i] || EVP_DigestInit_ex(h->contexts[i], EVP_sha256(), NULL) != 1)
+			return error_nomem(h->err);
+	}
+	return 0;
+}
+
+static uint64_t number_of(const uint8_t digest[static EVP_MAX_MD_SIZE])
+{
+	uint64_t number = 0;
+	for (size_t i = 0; i < sizeof(number); i++)
+		number = number << 8 | digest[i];
+	return number;
+}
+
+static int finish(struct hashing *h, struct content_key *ret)
+{
+	uint8_t digests[PARTS][EVP_MAX_MD_SIZE];
+	for (size_t i = 0; i < PARTS; i++)
+		if (EVP_DigestFinal_ex(h->contexts[i], digests[i], NULL) != 1)
+			return error_nomem(h->err);
+	text_format_hex((struct bytes){digests[PART_OTHER], (CONTENT_KEY_HEX - 1) / 2}, ret->key);
+	ret->code = number_of(digests[PART_CODE]);
+	ret->symbols = elf_file_find_section_type(h->file, SHT_SYMTAB) ? number_of(digests[PART_SYMBOLS]) | 1 : 0;
+	ret->bytes = h->bytes;
+	return 0;
+}
+
 static int hash_file(struct elf_file *file, struct content_key *ret, struct error *err)
 {
-	char build_id[BUILD_ID_HEX_MAX] = {0};
-	uint8_t digest[EVP_MAX_MD_SIZE];
-	_cleanup_(free_context) EVP_MD_CTX *context = EVP_MD_CTX_new();
+	struct content_key found = {0};
 	_cleanup_(mem_freep) uint8_t *chunk = mem_alloc(CHUNK);
-	struct hashing h = {.file = file, .context = context, .chunk = chunk, .err = err};
-	if (!context || !chunk || EVP_DigestInit_ex(context, EVP_sha256(), NULL) != 1)
-		return error_nomem(err);
-	int r = add_file(&h, build_id);
-	if (r < 0)
-		return r;
-	if (EVP_DigestFinal_ex(context, digest, NULL) != 1)
-		return error_nomem(err);
-	text_format_hex((struct bytes){digest, (CONTENT_KEY_HEX - 1) / 2}, ret->key);
-	memcpy(ret->build_id, build_id, sizeof(build_id));
-	ret->bytes = h.bytes;
-	return 0;
+	_cleanup_(free_contexts) struct hashing h = {.file = file, .chunk = chunk, .err = err};
+	int r = chunk ? make_contexts(&h) : error_nomem(err);
+	if (r == 0)
+		r = add_file(&h, found.build_id);
+	if (r == 0)
+		r = finish(&h, &found);
+	if (r == 0)
+		r = file_hash_read_fd(file->fd, found.file_hash, err);
+	if (r == 0)
+		*ret = found;
+	return r;
 }
 
 bool content_key_is_valid(const char *key)

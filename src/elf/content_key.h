@@ -15,6 +15,10 @@
  *
  * A sample is a page of 4 KiB; samples are as far from each other as they can be, the first and the last page among them. So
  * 150 MB of code cost what 512 KiB do, and two files have one key only if their CFI is equal, byte by byte.
+ *
+ * A stripped copy has a key of its own, and is the same program all the same: its code may be named by the symbols of the
+ * other. So there are two more hashes, of parts of the above: of the code with its CFI, which strip leaves as they are, and of
+ * .symtab, which it removes.
  */
 #ifndef WICK_ELF_CONTENT_KEY_H
 #define WICK_ELF_CONTENT_KEY_H
@@ -31,8 +35,16 @@
 struct content_key {
 	char key[CONTENT_KEY_HEX];
 	char build_id[BUILD_ID_HEX_MAX]; /* "" = none */
-	uint64_t bytes;			 /* that were read */
+	char file_hash[FILE_HASH_HEX];	 /* build_id.h */
+	uint64_t code;
+	uint64_t symbols; /* of .symtab and its strings; 0 = it has none */
+	uint64_t bytes;	  /* that were read */
 };
+/* May both be one program, of which one was stripped? Else code of the one is not to be named by symbols of the other. */
+static inline bool content_key_is_same_program(uint64_t code, uint64_t symbols, uint64_t other_code, uint64_t other_symbols)
+{
+	return code == other_code && (symbols == other_symbols || !symbols || !other_symbols);
+}
 /* Whether it is one: of those that others send, nothing else is taken. */
 bool content_key_is_valid(const char *key);
 /* fd: a regular file; kept open, its position unused. Errors are those of elf_file_open(); -ENOMEM, I/O errors. */

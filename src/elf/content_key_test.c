@@ -81,6 +81,69 @@ static void test_a_changed_byte_changes_it(void **state)
 	assert_string_equal(key, other);
 }
 
+static void read_key(const struct buffer *file, struct content_key *ret)
+{
+	char hash[FILE_HASH_HEX];
+	int fd = test_elf_file(buffer_bytes(file));
+	assert_int_equal(content_key_read_fd(fd, ret, NULL), 0);
+	assert_int_equal(file_hash_read_fd(fd, hash, NULL), 0);
+	assert_string_equal(ret->file_hash, hash);
+	close(fd);
+}
+
+static bool are_one_program(const struct content_key *a, const struct content_key *b)
+{
+	bool are = content_key_is_same_program(a->code, a->symbols, b->code, b->symbols);
+	assert_int_equal(are, content_key_is_same_program(b->code, b->symbols, a->code, a->symbols));
+	return are;
+}
+
+/* What a tool changes that strips, and what makes another program. */
+static void test_which_are_one_program(void **state)
+{
+	static const char *const other[] = {".eh_frame", ".text", ".symtab", ".strtab"};
+	_cleanup_(buffer_release) struct buffer file = {0};
+	struct content_key key, stripped, changed;
+	(void)state;
+	read_self(&file);
+	file.max = 1 << 30;
+	read_key(&file, &key);
+	assert_true(key.code && key.symbols);
+	for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++) {
+		struct elf_section section = find(&file, other[i]);
+		/* The first symbol is none, the first name "". */
+		uint64_t place = section.offset + 2 * sizeof(Elf64_Sym);
+		file.data[place] ^= 1;
+		read_key(&file, &changed);
+		file.data[place] ^= 1;
+		assert_string_not_equal(key.key, changed.key);
+		assert_int_equal(key.code == changed.code, i >= 2);
+		assert_int_equal(key.symbols == changed.symbols, i < 2);
+		assert_false(are_one_program(&key, &changed));
+	}
+	/* The section headers go elsewhere, without the table of symbols; that of exported ones stays. */
+	Elf64_Ehdr header;
+	memcpy(&header, file.data, sizeof(header));
+	size_t from = header.e_shoff, bytes = (size_t)header.e_shnum * sizeof(Elf64_Shdr);
+	while (file.len % 8)
+		assert_int_equal(buffer_append(&file, "", 1), 0);
+	_cleanup_(buffer_release) struct buffer sections = {.max = 1 << 20};
+	assert_int_equal(buffer_append(&sections, file.data + from, bytes), 0);
+	Elf64_Shdr *headers = (void *)sections.data;
+	for (unsigned i = 0; i < header.e_shnum; i++)
+		headers[i].sh_type = headers[i].sh_type == SHT_SYMTAB ? SHT_NULL : headers[i].sh_type;
+	header.e_shoff = file.len;
+	assert_int_equal(buffer_append(&file, sections.data, bytes), 0);
+	memcpy(file.data, &header, sizeof(header));
+	read_key(&file, &stripped);
+	assert_string_not_equal(key.key, stripped.key);
+	assert_string_not_equal(key.file_hash, stripped.file_hash);
+	assert_int_equal(key.code, stripped.code);
+	assert_int_equal(stripped.symbols, 0);
+	assert_true(are_one_program(&key, &stripped));
+	assert_false(are_one_program(&changed, &key));
+}
+
 /* Others send them, and they become names of files. */
 static void test_which_are_keys(void **state)
 {
@@ -192,13 +255,10 @@ static void test_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_equal_files_have_one_key),
-		cmocka_unit_test(test_a_changed_byte_changes_it),
-		cmocka_unit_test(test_which_are_keys),
-		cmocka_unit_test(test_without_section_headers),
-		cmocka_unit_test(test_the_cost_is_bounded),
-		cmocka_unit_test(test_hostile_headers),
-		cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_equal_files_have_one_key), cmocka_unit_test(test_a_changed_byte_changes_it),
+		cmocka_unit_test(test_which_are_one_program),	 cmocka_unit_test(test_which_are_keys),
+		cmocka_unit_test(test_without_section_headers),	 cmocka_unit_test(test_the_cost_is_bounded),
+		cmocka_unit_test(test_hostile_headers),		 cmocka_unit_test(test_faults),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
