@@ -119,10 +119,10 @@ static int open_input(struct build *b, enum symbol_file_kind kind, const char *n
 		ret->fd = -1;
 		return r;
 	}
-	bool announced = r == SYMBOL_FILE_ANNOUNCED;
+	bool announced = r == SYMBOL_FILE_ANNOUNCED, compared = r == SYMBOL_FILE_COMPARED;
 	r = elf_file_open(&ret->file, ret->fd, kind_text(kind), err);
 	ret->is_open = r == 0;
-	if (r == 0)
+	if (r == 0 && !compared)
 		r = check_build_id(b, &ret->file, announced, err);
 	if (r == 0)
 		r = elf_file_load_sections(&ret->file, err);

@@ -27,9 +27,11 @@ struct symbol_file_request {
 	char name[PATH_MAX];		 /* what the other file calls it; may be relative, "" = unknown. Not to be trusted */
 };
 #define SYMBOL_FILE_ANNOUNCED 1
+#define SYMBOL_FILE_COMPARED  2
 /* Opens a regular file for reading. The descriptor becomes the caller's. 0; or SYMBOL_FILE_ANNOUNCED: whoever sent it said that
- * it is the one of that build-id, so it need not have one, but may have no other. -ENOENT when there is none; other errors are
- * reported and treated as -ENOENT. */
+ * it is the one of that build-id, so it need not have one, but may have no other; or SYMBOL_FILE_COMPARED: the id is its hash
+ * or its Go build-id, whatever build-id it has. -ENOENT when there is none; other errors are reported and treated as -ENOENT.
+ */
 typedef int (*symbol_open_file)(void *context, const struct symbol_file_request *request, int *ret_fd, struct error *err);
 
 /* Append-only: shown to people and in /metrics. What a table was made of. */

@@ -177,8 +177,7 @@ static void note_from(struct source_job *job, const char *from)
 	snprintf(job->from + len, sizeof(job->from) - len, "%s%s", len ? ", " : "", from);
 }
 
-/* Takes the descriptor over, if the file has that id ("" = any). 0, SYMBOL_FILE_ANNOUNCED: it is no build-id, but its hash or
- * its Go build-id; -ENOENT or -ENOMEM. */
+/* Takes the descriptor over, if the file has that id ("" = any). 0, SYMBOL_FILE_COMPARED, -ENOENT or -ENOMEM. */
 static int take_file(struct source_job *job, const char *path, const char *id, int *fd, int *ret_fd)
 {
 	int r = id[0] ? file_has_id(*fd, id) : 0;
@@ -186,7 +185,7 @@ static int take_file(struct source_job *job, const char *path, const char *id, i
 		return r;
 	note_from(job, path);
 	*ret_fd = fd_take(fd);
-	return r > 0 ? SYMBOL_FILE_ANNOUNCED : 0;
+	return r > 0 ? SYMBOL_FILE_COMPARED : 0;
 }
 
 /* A file of this host, found by the profile or by its build-id. build_id "" = any. */
@@ -295,7 +294,7 @@ static int open_binary(struct source_job *job, int *ret_fd)
 		if (*ret_fd >= 0) {
 			note_from(job, job->path[0] ? job->path : "the agent of this host");
 			job->is_local = true;
-			return has_other_id(*ret_fd, job->build_id) ? SYMBOL_FILE_ANNOUNCED : 0;
+			return has_other_id(*ret_fd, job->build_id) ? SYMBOL_FILE_COMPARED : 0;
 		}
 	}
 	int r = -ENOENT;

@@ -273,6 +273,34 @@ static void test_announced_files(void **state)
 	assert_int_equal(source_prepare(&a.job, NULL), -ENOENT);
 }
 
+/* A file with a build-id may be asked for by its hash, as OpenTelemetry's profiler sends both. */
+static void test_by_hash(void **state)
+{
+	static const struct test_elf one = {symbols, 1}, two = {symbols, 1, .build_id_first = 0xff};
+	char hash[FILE_HASH_HEX];
+	for (unsigned i = 0; i < 3; i++) {
+		_cleanup_(symbolizer_freep) struct symbolizer *s = NULL;
+		struct symbolizer_want want = {.wait_ns = -1};
+		struct symbol_view *view = NULL;
+		struct symbol_frame frame = {0};
+		write_elf("by_hash", &one, 0644);
+		_cleanup_(fd_closep) int fd = open(in_directory("by_hash"), O_RDONLY | O_CLOEXEC);
+		assert_int_equal(file_hash_read_fd(fd, hash, NULL), 0);
+		if (i > 0) /* another file lies there by now */
+			write_elf("by_hash", &two, 0644);
+		assert_int_equal(symbolizer_new(&(struct symbolizer_options){0}, &s, NULL), 0);
+		if (i == 2)
+			assert_int_equal(symbolizer_offer(s, hash, "", in_directory("by_hash"), fd, NULL), 0);
+		int r = symbolizer_view(s, hash, in_directory("by_hash"), &want, &view, NULL);
+		assert_int_equal(r, i == 1 ? -ENOENT : 0);
+		if (r == 0) {
+			assert_int_equal(symbol_view_frames(view, TEST_ELF_TEXT_ADDRESS + 0x10, &frame, 1), 1);
+			assert_string_equal(frame.name, "alpha");
+		}
+		symbol_view_free(view);
+	}
+}
+
 /* ---- binaries by path ---- */
 
 static void test_what_is_no_program(void **state)
@@ -379,6 +407,7 @@ int main(void)
 		cmocka_unit_test(test_units_of_an_absent_binary),
 		cmocka_unit_test(test_units_of_an_uploaded_binary),
 		cmocka_unit_test(test_announced_files),
+		cmocka_unit_test(test_by_hash),
 		cmocka_unit_test(test_what_is_no_program),
 		cmocka_unit_test(test_paths_through_proc),
 		cmocka_unit_test(test_a_path_that_leads_elsewhere),

@@ -45,7 +45,7 @@ struct worker_open {
 };
 struct worker_opened {
 	uint32_t kind;
-	int32_t code; /* 0, SYMBOL_FILE_ANNOUNCED: a descriptor comes with it; otherwise negative errno */
+	int32_t code; /* 0, SYMBOL_FILE_ANNOUNCED, _COMPARED: a descriptor comes with it; otherwise negative errno */
 };
 struct worker_done {
 	uint32_t kind;
