@@ -60,6 +60,7 @@ struct agent_binary {
 	const char *build_id; /* lower-case hex, or the file's hash (id_type); "" if it has none */
 	enum file_id_type id_type;
 	const char *content; /* elf/content_key.h; "" = not known */
+	uint64_t code;	     /* of struct content_key; 0 = not known */
 	const char *path;    /* as the process sees it */
 	pid_t pid;	     /* a process that maps it; 0 = unknown */
 	int fd;		     /* open for reading; -1 = none */

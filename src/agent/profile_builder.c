@@ -195,11 +195,11 @@ static int file_location(struct profile_builder *builder, const struct process *
 	binary_prepare(builder->binaries, mapping->binary, process->pid, mapping, builder->sink);
 	const struct binary *binary = binary_get(builder->binaries, mapping->binary);
 	bool is_hash;
-	const char *build_id = binary_id(binary, &is_hash);
+	const char *build_id = binary_id(builder->binaries, mapping, &is_hash);
 	part.flags = is_hash ? PROFILE_MAPPING_ID_IS_HASH : 0;
 	/* Not what is only assumed: it may be another file of that build-id. */
-	const struct binary_file *content = binary_file_get(builder->binaries, mapping->file);
-	int r = profile_add_cstring(builder->profile, mapping->is_assumed ? "" : content->key, &part.content, err);
+	const struct binary_file *file = binary_file_get(builder->binaries, mapping->file);
+	int r = profile_add_cstring(builder->profile, mapping->is_assumed ? "" : file->content.key, &part.content, err);
 	if (r < 0)
 		return r;
 	/* The vdso's mapping has no offset in a file; its image begins with it. */

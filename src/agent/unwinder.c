@@ -213,15 +213,18 @@ static int open_file(void *context, char *ret_key)
 	const struct open_request *request = context;
 	struct binaries *binaries = request->unwinder->binaries;
 	const struct binary_file *file = binary_file_get(binaries, request->mapping->file);
-	char build_id[BUILD_ID_HEX_MAX], only[CONTENT_KEY_HEX];
+	char build_id[BUILD_ID_HEX_MAX];
+	struct contents_file content;
 
 	_cleanup_(fd_closep) int fd =
 		binary_open(binary_get(binaries, request->mapping->binary), request->pid, request->mapping, build_id);
 	if (fd < 0)
 		return fd;
-	if (!file->key[0] && contents_of_build_id(&binaries->contents, build_id, only) > 1)
+	if (!file->content.key[0] && contents_of_build_id(&binaries->contents, build_id, &content) > 1)
 		return -ESTALE;
-	int r = contents_of_fd(&binaries->contents, fd, NULL, ret_key);
+	int r = contents_of_fd(&binaries->contents, fd, NULL, &content);
+	if (r == 0)
+		memcpy(ret_key, content.key, CONTENT_KEY_HEX);
 	return r < 0 && r != -ENOEXEC ? r : fd_take(&fd);
 }
 
@@ -233,7 +236,7 @@ static uint32_t slot_of(struct unwinder *unwinder, pid_t pid, struct process_map
 		return UNWIND_SLOT_JIT;
 	struct binary_file *file = binary_file_get(unwinder->binaries, mapping->file);
 	if (!file->has_slot) {
-		file->slot = unwind_tables_slot(unwinder->tables, file->key);
+		file->slot = unwind_tables_slot(unwinder->tables, file->content.key);
 		file->has_slot = true;
 	}
 	return file->slot;

@@ -118,8 +118,8 @@ static void choose_section(struct extract *x, size_t i)
 		keep_with_strings(x, i);
 		x->result.has_symtab = true;
 		break;
-	case SHT_SYMTAB_SHNDX:
-	case SHT_NOTE: x->places[i].keep = true; break;
+	case SHT_SYMTAB_SHNDX: x->places[i].keep = true; break;
+	case SHT_NOTE: x->places[i].keep = !x->options.without_notes; break;
 	case SHT_PROGBITS:
 	case SHT_X86_64_UNWIND: /* some assemblers give it to debug sections */
 		x->places[i].keep = is_debug_section(s) || is_link_section(s) || is_go_section(s);

@@ -25,6 +25,7 @@ struct elf_extract_options {
 	uint64_t memory_max;
 	/* PT_LOAD of a debug file have been given the offsets and sizes of the binary: EXTRACT_MARK is right. */
 	bool has_offsets;
+	bool without_notes; /* among which its build-id is: for a file that is not to be known by it */
 };
 /* Writes the copy to out_fd (a regular file or memfd, from its beginning), which stays the caller's. options may be NULL.
  * -ENOENT when the file has nothing to keep. */

@@ -29,6 +29,7 @@
 #include "base/text.h"
 #include "codec/protobuf.h"
 #include "elf/build_id.h"
+#include "elf/file_ids.h"
 #include "export/export_int.h"
 #include "format/otlp/otlp.h"
 #include "profile/labels.h"
@@ -67,13 +68,12 @@ struct load_segments *load_segments_free(struct load_segments *segments)
 
 static void read_segments(const char *path, const char *build_id, struct segment_file *ret)
 {
-	char found[BUILD_ID_HEX_MAX];
 	struct elf_file file;
 	int fd = *path == '/' ? io_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, NULL) : -1;
 	if (fd < 0)
 		return;
 	if (elf_file_open(&file, fd, path, NULL) == 0) {
-		bool same = binary_id_read_fd(fd, found, NULL) >= 0 && strcmp(found, build_id) == 0;
+		bool same = file_has_id(fd, build_id) >= 0;
 		for (size_t i = 0; i < file.segment_count && same && ret->count < SEGMENTS_KEPT; i++) {
 			const struct elf_segment *segment = &file.segments[i];
 			if (!elf_segment_is_executed(segment))

@@ -75,10 +75,34 @@ const char *binary_name(const struct binary *binary)
 	return text_base_name(binary->path);
 }
 
-const char *binary_id(const struct binary *binary, bool *ret_is_hash)
+/* The same for all hosts, as ids are, and no file's. */
+static const char *unknown_id(struct binaries *binaries, const char *build_id)
 {
-	*ret_is_hash = !(binary->build_id && binary->build_id[0]) && binary->file_hash;
-	return *ret_is_hash ? binary->file_hash : binary->build_id ? binary->build_id : "";
+	const struct hash128 hash = hash128_seed(build_id, strlen(build_id), 0);
+	snprintf(binaries->unknown_id, sizeof(binaries->unknown_id), "%016" PRIx64 "%016" PRIx64, hash.high, hash.low);
+	return binaries->unknown_id;
+}
+
+/* Of a file of that content, as binary_id(). An entry by inode outlives its file, whose number may be given to the next one. */
+static const char *id_of(struct binaries *binaries, const struct binary *binary, const struct contents_file *content,
+			 bool *ret_is_hash)
+{
+	const char *build_id = binary->build_id;
+	*ret_is_hash = true;
+	if (content->key[0] &&
+	    (content->is_foreign || !content->build_id || (build_id && !contents_has_build_id(content, build_id))))
+		return content->file_hash;
+	if (build_id && !content->key[0] && contents_has_foreign(&binaries->contents, build_id))
+		return unknown_id(binaries, build_id);
+	if (binary->file_hash && !(build_id && build_id[0]))
+		return binary->file_hash;
+	*ret_is_hash = false;
+	return build_id ? build_id : "";
+}
+
+const char *binary_id(struct binaries *binaries, const struct process_mapping *mapping, bool *ret_is_hash)
+{
+	return id_of(binaries, &binaries->items[mapping->binary], &binaries->files[mapping->file].content, ret_is_hash);
 }
 
 /* ---- adding ---- */
@@ -461,18 +485,22 @@ static void announce(struct binaries *binaries, struct binary *binary, pid_t pid
 			return;
 	}
 	learn_hash(binary, fd);
+	/* Too much was read of late, or it is no ELF file: then it is told by its id alone, if that is enough. */
+	struct contents_file content = {0};
+	bool is_hash, is_known = contents_of_fd(&binaries->contents, fd, binary->build_id[0] ? binary->build_id : NULL,
+						&content) == 0;
+	const char *mapped = binaries->files[mapping->file].content.key;
+	if (is_known ? *mapped && strcmp(mapped, content.key) != 0
+		     : contents_has_foreign(&binaries->contents, binary->build_id))
+		return;
 	set_announced(binaries, binary, mapping);
-	bool is_hash;
-	char content[CONTENT_KEY_HEX];
-	const char *name = binary_id(binary, &is_hash);
-	/* Too much was read of late, or it is no ELF file: then it is told by its id alone. */
-	if (contents_of_fd(&binaries->contents, fd, binary->build_id[0] ? binary->build_id : NULL, content) < 0)
-		content[0] = 0;
-	if (!announce_first(binaries, name, content) || !sink->on_binary)
+	const char *name = id_of(binaries, binary, &content, &is_hash);
+	if (!announce_first(binaries, name, content.key) || !sink->on_binary)
 		return;
 	const struct agent_binary shown = {.build_id = name,
 					   .id_type = is_hash ? FILE_ID_HASH : FILE_ID_GNU,
-					   .content = content,
+					   .content = content.key,
+					   .code = content.code,
 					   .path = binary->path,
 					   .pid = pid,
 					   .fd = fd};
@@ -487,8 +515,9 @@ void binary_prepare(struct binaries *binaries, uint32_t id, pid_t pid, const str
 
 	if (binary->announced && (!mapping->file || file->announced))
 		return;
-	bool is_hash, is_named = binary->build_id && (binary->build_id[0] || binary->file_hash);
-	if (is_named && (!sink->on_binary || was_announced(binaries, binary_id(binary, &is_hash), file->key))) {
+	bool is_hash;
+	const char *name = binary_id(binaries, mapping, &is_hash);
+	if (binary->build_id && name[0] && (!sink->on_binary || was_announced(binaries, name, file->content.key))) {
 		set_announced(binaries, binary, mapping);
 		return;
 	}

@@ -44,7 +44,7 @@ struct binary {
 
 /* What is in it. One path and one build-id, or one inode, may be several files: one after the other, or in containers. */
 struct binary_file {
-	char key[CONTENT_KEY_HEX]; /* "" = not known */
+	struct contents_file content; /* with the key "": not known */
 	uint32_t binary;
 	uint32_t next; /* of the binary, or unused */
 	uint32_t slot; /* of its unwind table, if has_slot (unwinder.c) */
@@ -66,8 +66,9 @@ struct binaries {
 	struct contents contents;
 	int64_t looked_ns; /* when looks_left was last filled up */
 	uint32_t looks_left;
-	struct map64 announced;	  /* hashes of ids and contents that the sink has seen */
-	struct cost_meter *meter; /* the agent's; NULL = none */
+	char unknown_id[FILE_HASH_HEX]; /* binary_id() */
+	struct map64 announced;		/* hashes of ids and contents that the sink has seen */
+	struct cost_meter *meter;	/* the agent's; NULL = none */
 };
 
 int binaries_init(struct binaries *binaries);
@@ -78,8 +79,6 @@ static inline struct binary *binary_get(const struct binaries *binaries, uint32_
 {
 	return &binaries->items[id];
 }
-/* What it is known by in profiles: its build-id, else its hash (*ret_is_hash), else "". */
-const char *binary_id(const struct binary *binary, bool *ret_is_hash);
 /* The last component of the path. */
 const char *binary_name(const struct binary *binary);
 
@@ -93,6 +92,12 @@ struct process_mapping {
 	uint32_t file : 31; /* binary_identify(); 0 = not yet */
 	uint32_t is_assumed : 1;
 };
+/*
+ * What the file that is mapped is known by in profiles: its build-id, or its hash (*ret_is_hash) if it has none or is foreign
+ * to it (contents.h), or "". Where nobody knows which of several files it is, that is a hash which no file has: it has no names
+ * then, instead of another file's. Lives until the next call.
+ */
+const char *binary_id(struct binaries *binaries, const struct process_mapping *mapping, bool *ret_is_hash);
 /*
  * Before the first use in a profile: learns the build-id if it is missing, and shows the file to sink->on_binary once per
  * id and content. The file is opened through the process if it still lives, else by its path; it is shown only if its identity

@@ -72,10 +72,10 @@ static int new_file(struct binaries *binaries, uint32_t *ret)
 }
 
 /* The binary's file of that key, which becomes the first, as the one that was seen last. */
-static int find_file(struct binaries *binaries, uint32_t binary, const char *key, uint32_t *ret)
+static int find_file(struct binaries *binaries, uint32_t binary, const struct contents_file *content, uint32_t *ret)
 {
 	uint32_t *first = &binaries->items[binary].files, *at = first, id;
-	while (*at && strcmp(binaries->files[*at].key, key) != 0)
+	while (*at && strcmp(binaries->files[*at].content.key, content->key) != 0)
 		at = &binaries->files[*at].next;
 	id = *at;
 	if (id) {
@@ -84,8 +84,7 @@ static int find_file(struct binaries *binaries, uint32_t binary, const char *key
 		int r = new_file(binaries, &id);
 		if (r < 0)
 			return r;
-		binaries->files[id] = (struct binary_file){.binary = binary, .used = true};
-		memcpy(binaries->files[id].key, key, CONTENT_KEY_HEX);
+		binaries->files[id] = (struct binary_file){.content = *content, .binary = binary, .used = true};
 	}
 	binaries->files[id].next = *first;
 	*first = id;
@@ -124,48 +123,48 @@ static bool has_name(const char *link, const char *path)
 /* What is mapped there now may be another file, as large, than what the event told of: plugins take each other's place within
  * milliseconds. Its build-id tells, or else its name. */
 static int look(struct binaries *binaries, const struct binary *binary, pid_t pid, const struct process_mapping *mapping,
-		char out[static CONTENT_KEY_HEX])
+		struct contents_file *ret)
 {
 	char path[64], found[BUILD_ID_HEX_MAX];
 	const char *build_id = binary->build_id && binary->build_id[0] ? binary->build_id : NULL;
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, mapping->start, mapping->end);
-	int r = build_id || has_name(path, binary->path) ? contents_of_path(&binaries->contents, path, build_id, out) : -ESTALE;
+	int r = build_id || has_name(path, binary->path) ? contents_of_path(&binaries->contents, path, build_id, ret) : -ESTALE;
 	if (r == 0 || r == -ENOEXEC || r == -ENOMEM)
 		return r;
 	_cleanup_(fd_closep) int fd = binary_open(binary, pid, mapping, found);
-	return fd < 0 ? fd : contents_of_fd(&binaries->contents, fd, build_id, out);
+	return fd < 0 ? fd : contents_of_fd(&binaries->contents, fd, build_id, ret);
 }
 
-/* Sets the key: "" where nobody knows, or where it would be a guess. Positive if that may be known later. */
+/* Sets the content: its key is "" where nobody knows, or where it would be a guess. Positive if that may be known later. */
 static int identify(struct binaries *binaries, const struct binary *binary, pid_t pid, const struct process_mapping *mapping,
-		    char out[static CONTENT_KEY_HEX])
+		    struct contents_file *ret)
 {
-	memset(out, 0, CONTENT_KEY_HEX);
+	*ret = (struct contents_file){0};
 	if (binary->kind != BINARY_FILE && binary->kind != BINARY_MEMFD)
 		return 0;
 	enum agent_cost before = cost_enter(binaries->meter, AGENT_COST_TABLES);
-	int r = look(binaries, binary, pid, mapping, out);
+	int r = look(binaries, binary, pid, mapping, ret);
 	cost_enter(binaries->meter, before);
 	if (r == 0 || r == -ENOMEM)
 		return r;
-	if (!binary->build_id || contents_of_build_id(&binaries->contents, binary->build_id, out) != 1)
-		out[0] = 0;
+	if (binary->build_id)
+		contents_of_build_id(&binaries->contents, binary->build_id, ret);
 	return r == -EAGAIN;
 }
 
 /* Seen as something else once already: then it is never assumed to be what it was the last time. */
 static bool is_ambiguous(const struct binaries *binaries, const struct binary *binary)
 {
-	char key[CONTENT_KEY_HEX];
+	struct contents_file only;
 	return binaries->files[binary->files].next ||
-	       (binary->build_id && contents_of_build_id(&binaries->contents, binary->build_id, key) > 1);
+	       (binary->build_id && contents_of_build_id(&binaries->contents, binary->build_id, &only) > 1);
 }
 
 int binary_identify(struct binaries *binaries, pid_t pid, struct process_mapping *mapping)
 {
 	const struct binary *binary = binary_get(binaries, mapping->binary);
 	uint32_t before = mapping->file, file = 0;
-	char key[CONTENT_KEY_HEX];
+	struct contents_file content;
 	if (before && !mapping->is_assumed)
 		return 0;
 	bool is_assumed = !may_look(binaries) && binary->files && !is_ambiguous(binaries, binary);
@@ -174,8 +173,8 @@ int binary_identify(struct binaries *binaries, pid_t pid, struct process_mapping
 	if (is_assumed) {
 		file = binary->files;
 	} else {
-		int known = identify(binaries, binary, pid, mapping, key);
-		int r = known < 0 ? known : find_file(binaries, mapping->binary, key, &file);
+		int known = identify(binaries, binary, pid, mapping, &content);
+		int r = known < 0 ? known : find_file(binaries, mapping->binary, &content, &file);
 		if (r < 0)
 			return r;
 		is_assumed = known > 0;

@@ -257,7 +257,7 @@ static void test_a_file_without_build_id(void **state)
 	binary_prepare(&f->binaries, mapping.binary, getpid(), &mapping, &f->sink);
 	assert_int_equal(f->calls, 1);
 	assert_string_equal(f->build_id, hash);
-	assert_string_equal(binary_id(binary_get(&f->binaries, mapping.binary), &is_hash), hash);
+	assert_string_equal(binary_id(&f->binaries, &mapping, &is_hash), hash);
 	assert_true(is_hash);
 	assert_string_equal(binary_get(&f->binaries, mapping.binary)->build_id, "");
 	binary_prepare(&f->binaries, mapping.binary, getpid(), &mapping, &f->sink);
@@ -271,12 +271,50 @@ static void test_a_file_without_build_id(void **state)
 	mapping.start = (uintptr_t)at, mapping.end = (uintptr_t)at + 4096;
 	assert_int_equal(binaries_add(&f->binaries, &again, &mapping.binary), 0);
 	binary_prepare(&f->binaries, mapping.binary, getpid(), &mapping, &blind);
-	assert_string_equal(binary_id(binary_get(&f->binaries, mapping.binary), &is_hash), "");
+	assert_string_equal(binary_id(&f->binaries, &mapping, &is_hash), "");
 	assert_false(is_hash);
 	munmap(at, elf.len);
 	unlink(path);
 	close(fd);
 	buffer_release(&elf);
+}
+
+/* A number of an inode is given to the next file, and a file may be written to: its name is then that of what is in it now. */
+static void test_a_rewritten_file_without_build_id(void **state)
+{
+	struct fixture *f = *state;
+	char path[] = "/tmp/wick-binary-test-XXXXXX", hash[FILE_HASH_HEX], earlier[FILE_HASH_HEX] = "";
+	bool is_hash;
+	if (geteuid() != 0)
+		skip(); /* the kernel's links are for those who may restore processes */
+	int fd = mkostemp(path, O_CLOEXEC);
+	struct event event = {.kind = EVENT_MAP, .name = path, .device = 1, .inode = 42};
+	for (unsigned i = 0; i < 2; i++) {
+		const struct test_symbol symbols[] = {
+			{.name = i ? "second" : "first", .size = 16, .type = STT_FUNC, .binding = STB_GLOBAL}};
+		struct process_mapping mapping = {0};
+		struct buffer elf;
+		test_elf_build(&(struct test_elf){.symbols = symbols, .symbol_count = 1, .no_build_id = true}, &elf);
+		assert_int_equal(ftruncate(fd, 0), 0);
+		assert_int_equal(pwrite(fd, elf.data, elf.len, 0), elf.len);
+		assert_int_equal(file_hash_read_fd(fd, hash, NULL), 0);
+		void *at = mmap(NULL, elf.len, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+		assert_ptr_not_equal(at, MAP_FAILED);
+		mapping.start = (uintptr_t)at, mapping.end = (uintptr_t)at + 4096;
+		assert_int_equal(binaries_add(&f->binaries, &event, &mapping.binary), 0);
+		assert_int_equal(binary_identify(&f->binaries, getpid(), &mapping), 0);
+		binary_prepare(&f->binaries, mapping.binary, getpid(), &mapping, &f->sink);
+		assert_int_equal(f->calls, i + 1);
+		assert_string_equal(f->build_id, hash);
+		assert_string_equal(binary_id(&f->binaries, &mapping, &is_hash), hash);
+		assert_true(is_hash);
+		assert_string_not_equal(hash, earlier);
+		memcpy(earlier, hash, sizeof(earlier));
+		munmap(at, elf.len);
+		buffer_release(&elf);
+	}
+	unlink(path);
+	close(fd);
 }
 
 static void test_the_vdso(void **state)
@@ -316,6 +354,7 @@ struct mapped {
 	struct process_mapping mapping;
 	void *at;
 	size_t bytes;
+	char hash[FILE_HASH_HEX];
 };
 
 static struct mapped map_file(struct fixture *f, const char *path, const char *symbol, const char *event_path)
@@ -328,6 +367,7 @@ static struct mapped map_file(struct fixture *f, const char *path, const char *s
 	struct mapped mapped = {.bytes = elf.len};
 	mapped.at = mmap(NULL, elf.len, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	assert_ptr_not_equal(mapped.at, MAP_FAILED);
+	assert_int_equal(file_hash_read_fd(fd, mapped.hash, NULL), 0);
 	close(fd);
 	buffer_release(&elf);
 	mapped.mapping.start = (uintptr_t)mapped.at;
@@ -341,7 +381,15 @@ static struct mapped map_file(struct fixture *f, const char *path, const char *s
 
 static const char *key_of(struct fixture *f, const struct mapped *mapped)
 {
-	return binary_file_get(&f->binaries, mapped->mapping.file)->key;
+	return binary_file_get(&f->binaries, mapped->mapping.file)->content.key;
+}
+
+static const char *id_of(struct fixture *f, const struct mapped *mapped, bool is_expected_hash)
+{
+	bool is_hash;
+	const char *id = binary_id(&f->binaries, &mapped->mapping, &is_hash);
+	assert_int_equal(is_hash, is_expected_hash);
+	return id;
 }
 
 /* One after the other at a path that is made for them; both are gone from it. */
@@ -378,12 +426,23 @@ static void test_files_of_one_build_id(void **state)
 	assert_int_equal(binary_identify(&f->binaries, getpid(), &again.mapping), 0);
 	assert_string_not_equal(key_of(f, &first), key_of(f, &second));
 	assert_int_equal(first.mapping.file, again.mapping.file); /* another inode, but the same content */
+	/* The first is known by the build-id, the other by its hash. */
+	assert_string_equal(id_of(f, &first, false), TEST_ELF_BUILD_ID);
+	assert_string_equal(id_of(f, &again, false), TEST_ELF_BUILD_ID);
+	assert_string_equal(id_of(f, &second, true), second.hash);
 
 	/* Now there is one, so nothing is assumed. What lies at the path is what was there last, of which nobody knows. */
 	unlink(path);
 	gone.mapping.file = 0;
 	assert_int_equal(binary_identify(&f->binaries, 4000000, &gone.mapping), 0);
 	assert_string_equal(key_of(f, &gone), "");
+	/* And it is known by neither's id, which is the same each time. */
+	char unknown[FILE_HASH_HEX];
+	snprintf(unknown, sizeof(unknown), "%s", id_of(f, &gone, true));
+	assert_true(build_id_is_valid(unknown));
+	assert_string_not_equal(unknown, second.hash);
+	assert_string_not_equal(unknown, first.hash);
+	assert_string_equal(unknown, id_of(f, &gone, true));
 
 	/* Looked at once. */
 	munmap(first.at, first.bytes);
@@ -410,7 +469,7 @@ static void test_files_of_one_build_id_are_shown(void **state)
 	assert_int_equal(binary_identify(&f->binaries, getpid(), &second.mapping), 0);
 	binary_prepare(&f->binaries, id, getpid(), &second.mapping, &f->sink);
 	assert_int_equal(f->calls, 2);
-	assert_string_equal(f->build_id, TEST_ELF_BUILD_ID);
+	assert_string_equal(f->build_id, second.hash);
 	assert_string_equal(f->content, key_of(f, &second));
 	assert_string_not_equal(f->content, first_content);
 	/* The same two in another place. */
@@ -512,6 +571,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_our_own_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_file_is_opened, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_file_without_build_id, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_rewritten_file_without_build_id, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_vdso, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_strangers_are_not_shown, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_files_of_one_build_id, setup, teardown),

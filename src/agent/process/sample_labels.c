@@ -59,16 +59,27 @@ static const struct process_mapping *mapping_of_executable(const struct process 
 	return NULL;
 }
 
+/* "" for those that are known by their build-id. */
+static const char *hash_of_executable(const struct binaries *binaries, const struct binary *executable,
+				      const struct process_mapping *mapping)
+{
+	const struct contents_file *content = mapping ? &binary_file_get(binaries, mapping->file)->content : NULL;
+	if (content && content->key[0] && (content->is_foreign || !content->build_id))
+		return content->file_hash;
+	return executable->file_hash ? executable->file_hash : "";
+}
+
 static void put_executable(struct draft *draft, struct binaries *binaries, const struct process *process)
 {
 	struct relabel_set *set = &draft->set;
 
-	binary_describe(binaries, process->executable, process->pid, mapping_of_executable(process));
+	const struct process_mapping *mapping = mapping_of_executable(process);
+	binary_describe(binaries, process->executable, process->pid, mapping);
 	const struct binary *executable = binary_get(binaries, process->executable);
 	relabel_set_put(set, "process.executable.name", binary_name(executable));
 	relabel_set_put(set, "process.executable.path", executable->path);
 	relabel_set_put(set, "process.executable.build_id.gnu", executable->build_id ? executable->build_id : "");
-	relabel_set_put(set, "process.executable.build_id.htlhash", executable->file_hash ? executable->file_hash : "");
+	relabel_set_put(set, "process.executable.build_id.htlhash", hash_of_executable(binaries, executable, mapping));
 	relabel_set_put(set, "process.executable.build_id.go", executable->go_build_id ? executable->go_build_id : "");
 	relabel_set_put(set, "process.executable.compiler", executable->compiler ? executable->compiler : "");
 }

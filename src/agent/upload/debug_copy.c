@@ -16,6 +16,7 @@
 #include "elf/content_key.h"
 #include "elf/debug_links.h"
 #include "elf/extract.h"
+#include "elf/file_ids.h"
 
 #define DEBUG_ROOT	 "/usr/lib/debug"
 #define MEMORY_BYTES_MAX (8 * MIB)
@@ -23,17 +24,16 @@
 
 /* ---- finding files ---- */
 
-/* A regular file of that build-id. */
+/* A regular file of that id. */
 static int open_regular(const char *path, const char *build_id, struct error *err)
 {
-	char found[BUILD_ID_HEX_MAX];
 	_cleanup_(fd_closep) int fd = io_open_regular(path, err);
 	if (fd < 0)
 		return fd;
-	int r = binary_id_read_fd(fd, found, err);
+	int r = file_has_id(fd, build_id);
 	if (r == -ENOMEM)
-		return r;
-	if (r < 0 || strcmp(found, build_id) != 0)
+		return error_nomem(err);
+	if (r < 0)
 		return error_set(err, -ENOENT, "%s was replaced by another file", path);
 	return fd_take(&fd);
 }
@@ -283,6 +283,10 @@ static int extract(const struct debug_copy_request *request, struct source *sour
 	struct elf_extract_result result;
 	struct elf_extract_options options = {
 		.bytes_max = request->bytes_max, .memory_max = TABLE_BYTES_MAX, .has_offsets = source->has_offsets};
+	char own[BUILD_ID_HEX_MAX];
+	bool has_own = build_id_read(&source->file, own, NULL) == 0;
+	/* A server takes a file with another build-id for another file. */
+	options.without_notes = has_own && strcmp(own, request->build_id) != 0;
 	bool in_memory;
 	_cleanup_(fd_closep) int fd = debug_copy_open_temporary(request->directory, &in_memory, err);
 	if (fd < 0)
@@ -293,8 +297,7 @@ static int extract(const struct debug_copy_request *request, struct source *sour
 	if (r < 0)
 		return r;
 	*ret = (struct debug_copy){.size = result.bytes, .fd = fd_take(&fd)};
-	char own[BUILD_ID_HEX_MAX];
-	ret->without_build_id = build_id_read(&source->file, own, NULL) == -ENOENT;
+	ret->without_build_id = !has_own || options.without_notes;
 	snprintf(ret->from, sizeof(ret->from), "%s", source->path);
 	note_alt(source, ret);
 	return 0;

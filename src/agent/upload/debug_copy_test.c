@@ -126,6 +126,32 @@ static void test_by_content(void **state)
 	assert_good(f, &copy);
 }
 
+/* What is not to be known by its build-id is sent without it, or a server would take it for another file. */
+static void test_by_hash(void **state)
+{
+	struct fixture *f = *state;
+	struct debug_copy copy;
+	struct elf_file file;
+	char hash[FILE_HASH_HEX], build_id[BUILD_ID_HEX_MAX];
+	_cleanup_(fd_closep) int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(file_hash_read_fd(fd, hash, NULL), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		struct debug_copy_request request = request_of(f);
+		request.build_id = hash;
+		request.fd = i ? fd : -1;
+		assert_int_equal(debug_copy_make(&request, &copy, NULL), 0);
+		assert_true(copy.without_build_id);
+		assert_int_equal(build_id_read_fd(copy.fd, build_id, NULL), -ENOENT);
+		assert_int_equal(elf_file_open(&file, copy.fd, "copy", NULL), 0);
+		assert_int_equal(elf_file_load_sections(&file, NULL), 0);
+		assert_int_equal(elf_file_find_section(&file, ".debug_info")->type, SHT_PROGBITS);
+		for (size_t k = 0; k < file.section_count; k++)
+			assert_true(file.sections[k].type != SHT_NOTE || strstr(file.sections[k].name, ".wick."));
+		elf_file_release(&file);
+		debug_copy_release(&copy);
+	}
+}
+
 /* Other files, things that are no files, and those that would block or have effects when they are opened. */
 static void test_what_is_not_opened(void **state)
 {
@@ -267,6 +293,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_by_path, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_by_descriptor, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_by_content, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_by_hash, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_is_not_opened, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_offsets_of_debug_file, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_limit, set_up, tear_down),
