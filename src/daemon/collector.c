@@ -308,11 +308,12 @@ static int start_uploader(struct collector *collector, const struct collector_op
 					    .rate = options->debuginfo_rate,
 					    .file_bytes_max = options->debuginfo_file_bytes_max,
 					    .kernel_build_id = collector->symbols.kernel_build_id,
-					    .directory = directory};
-	if (options->link_fd >= 0 || options->no_debuginfo_upload || !options->url)
+					    .directory = directory,
+					    .tells_only = options->no_debuginfo_upload};
+	if (options->link_fd >= 0 || !options->url)
 		return 0;
 	int r = uploader_new(&uploader, &collector->uploader, err);
-	if (r == 0)
+	if (r == 0 && !options->no_debuginfo_upload)
 		collector->symbols.server_names_kernel = uploader_server_names_kernel(collector->uploader);
 	return r;
 }

@@ -2,6 +2,7 @@
 #include "daemon/upload_client.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,27 +30,40 @@ static void write_key(struct json_writer *json, enum file_id_type id_type, const
 		json_member_cstring(json, "content", content);
 }
 
+struct question {
+	struct json_writer json;
+	bool tells_only;
+};
+
 static void write_binary(void *context, enum upload_what what, const struct upload_key *key, const char *path)
 {
-	struct json_writer *json = context;
+	struct question *question = context;
+	struct json_writer *json = &question->json;
+	char code[17];
 	json_begin_object(json);
 	write_key(json, key->id_type, key->id, key->content);
+	if (key->code) {
+		snprintf(code, sizeof(code), "%016" PRIx64, key->code);
+		json_member_cstring(json, "code", code);
+	}
 	json_member_cstring(json, "path", path);
 	json_member_array(json, "kinds");
-	json_cstring(json, upload_what_kinds[what]);
+	if (!question->tells_only)
+		json_cstring(json, upload_what_kinds[what]);
 	json_end_array(json);
 	json_end_object(json);
 }
 
 static int write_question(struct upload_queue *queue, const struct upload_ask *ask, struct buffer *ret, struct error *err)
 {
-	struct json_writer json = {.out = ret};
-	json_begin_object(&json);
-	json_member_array(&json, "binaries");
-	size_t count = upload_queue_ask(queue, ask->now_ns, ASK_BINARIES_MAX, write_binary, &json);
-	json_end_array(&json);
-	json_end_object(&json);
-	int r = json_finish(&json, err);
+	struct question question = {.json.out = ret, .tells_only = ask->tells_only};
+	struct json_writer *json = &question.json;
+	json_begin_object(json);
+	json_member_array(json, "binaries");
+	size_t count = upload_queue_ask(queue, ask->now_ns, ASK_BINARIES_MAX, write_binary, &question);
+	json_end_array(json);
+	json_end_object(json);
+	int r = json_finish(json, err);
 	return r < 0 ? r : count > 0;
 }
 
@@ -85,7 +99,8 @@ static int read_answer(struct upload_queue *queue, struct upload_ask *ask, const
 	}
 	json_int_t seconds = json_integer_value(json_object_get(json, "retry_after_s"));
 	seconds = seconds < 1 ? 1 : seconds > RETRY_SECONDS_MAX ? RETRY_SECONDS_MAX : seconds;
-	take_answers(queue, wanted, true, ask->now_ns);
+	if (!ask->tells_only)
+		take_answers(queue, wanted, true, ask->now_ns);
 	take_answers(queue, json_object_get(json, "later"), false, ask->now_ns + seconds * NS_PER_S);
 	ask->is_enabled = !json_is_false(json_object_get(json, "enabled"));
 	json_decref(json);

@@ -18,6 +18,7 @@ extern const char *const upload_what_kinds[]; /* by enum upload_what: "debuginfo
  * token. Others: asked for again after `retry_ns`. */
 struct upload_ask {
 	int64_t now_ns, again_ns, retry_ns;
+	bool tells_only; /* which files there are: none is to be sent */
 	bool is_enabled; /* out: the server takes uploads at all */
 };
 int upload_client_ask(struct net_client *client, struct upload_queue *queue, struct upload_ask *ask, struct error *err);

@@ -208,6 +208,22 @@ static void test_contents(void **state)
 	assert_non_null(strstr(world->peer.asked[0].body, "\"bbbb\",\"id_type\":\"hash\",\"content\":\"" ONE "\""));
 }
 
+/* An agent that may not send says what there is, and sends nothing whatever the answer. */
+static void test_telling_only(void **state)
+{
+	struct world *world = *state;
+	struct upload_ask question = {.now_ns = NS_PER_S, .again_ns = NS_PER_S, .retry_ns = NS_PER_S, .tells_only = true};
+	struct upload_item item;
+	const struct upload_key key = {.id = "aaaa", .content = ONE, .code = 0xabc};
+	upload_queue_add(world->queue, UPLOAD_BINARY, &key, "/1", 0, -1);
+	TEST_ANSWERS(&world->peer, {200, "{\"wanted\":[" ENTRY "\"content\":\"" ONE "\"}]}"});
+	assert_int_equal(upload_client_ask(world->client, world->queue, &question, NULL), 1);
+	assert_non_null(strstr(world->peer.asked[0].body, ENTRY "\"content\":\"" ONE "\",\"code\":\"0000000000000abc\","
+								"\"path\":\"/1\",\"kinds\":[]}"));
+	assert_false(upload_queue_take(world->queue, 100 * NS_PER_S, &item));
+	assert_true(upload_queue_is_settled(world->queue, &key));
+}
+
 static void test_file(void **state)
 {
 	struct world *world = *state;
@@ -309,9 +325,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_ask),		 TEST(test_retry_after), TEST(test_ask_failures), TEST(test_hostile_answers),
-		TEST(test_contents),	 TEST(test_file),	 TEST(test_replies),	  TEST(test_hostile_ids),
-		TEST(test_nobody_there),
+		TEST(test_ask),		TEST(test_retry_after),	 TEST(test_ask_failures), TEST(test_hostile_answers),
+		TEST(test_contents),	TEST(test_telling_only), TEST(test_file),	  TEST(test_replies),
+		TEST(test_hostile_ids), TEST(test_nobody_there),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

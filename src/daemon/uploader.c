@@ -124,7 +124,8 @@ static void grow(int64_t *pause_ns, int64_t least_ns, int64_t most_ns)
 
 static void give_up(struct uploader *uploader, const char *why)
 {
-	log_info("no debug information is sent: %s", why);
+	if (!uploader->options.tells_only)
+		log_info("no debug information is sent: %s", why);
 	atomic_store(&uploader->has_given_up, true);
 	upload_queue_clear(uploader->queue);
 }
@@ -145,7 +146,8 @@ static void ask(struct uploader *uploader, int64_t now_ns)
 	struct error err = {0};
 	int64_t pause_ns = uploader->ask_pause_ns;
 	grow(&pause_ns, ASK_PAUSE_MIN_NS, ASK_PAUSE_MAX_NS);
-	struct upload_ask question = {.now_ns = now_ns, .again_ns = AGAIN_NS, .retry_ns = pause_ns};
+	struct upload_ask question = {
+		.now_ns = now_ns, .again_ns = AGAIN_NS, .retry_ns = pause_ns, .tells_only = uploader->options.tells_only};
 	int r = upload_client_ask(uploader->client, uploader->queue, &question, &err);
 	if (r == 0 || is_stopped(uploader))
 		return;
@@ -554,7 +556,7 @@ int uploader_new(const struct uploader_options *options, struct uploader **ret, 
 		r = net_client_new(&client, &uploader->client, err);
 	if (r == 0)
 		r = upload_queue_new(&uploader->queue, err);
-	if (r == 0 && uploader->kernel[0])
+	if (r == 0 && uploader->kernel[0] && !options->tells_only)
 		r = upload_queue_add(uploader->queue, UPLOAD_KERNEL, &(struct upload_key){.id = uploader->kernel},
 				     "[kernel.kallsyms]", 0, -1);
 	if (r == 0)
@@ -587,7 +589,8 @@ struct uploader *uploader_free(struct uploader *uploader)
 
 void uploader_see(struct uploader *uploader, const struct agent_binary *binary)
 {
-	const struct upload_key key = {.id_type = binary->id_type, .id = binary->build_id, .content = binary->content};
+	const struct upload_key key = {
+		.id_type = binary->id_type, .id = binary->build_id, .content = binary->content, .code = binary->code};
 	if (atomic_load(&uploader->has_given_up))
 		return;
 	/* What has no room is counted there. */

@@ -33,6 +33,9 @@ struct uploader_options {
 	uint64_t file_bytes_max;     /* larger files are not sent; 0 = 2 GiB */
 	const char *kernel_build_id; /* whose list of functions is offered as well; NULL, "" = none */
 	const char *directory;	     /* for temporary files; NULL = /var/tmp or /tmp */
+	/* Nothing is sent. The server is told which files there are all the same, as several of one id are known to be several
+	 * by nothing else. */
+	bool tells_only;
 };
 /* Call after agent_drop_privileges(): the thread inherits what is left. */
 int uploader_new(const struct uploader_options *options, struct uploader **ret, struct error *err);

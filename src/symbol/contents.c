@@ -8,11 +8,14 @@
  *
  * What is compared: the uploads of the id that differ (two binaries may have the same debug information), and the binaries that
  * agents have told of and for which nothing was uploaded, if they can be had on this host. One that the server has asked for
- * is waited for, a few minutes; one that does not come, or has no symbols, has nothing to say. An upload that does not say of
+ * is waited for, a few minutes; one that does not come, or has no symbols, has nothing to say if it is a copy of another that
+ * was stripped. That is so if both have the same code, or if nobody has said what code they have. Of different programs, what
+ * one does not name has no name, and if one of them is not here, nothing has. An upload that does not say of
  * what binary it is stands for the only one that there is.
  *
- * What agents have told of ids that have several is kept in DIRECTORY/contents, a line for each ("ID CONTENT PATH", appended;
- * what makes no sense is passed over), as a server that is started anew would name them all by one until agents ask again.
+ * What agents have told of ids that have several is kept in DIRECTORY/contents, a line for each ("ID CONTENT PATH", and then
+ * "ID CONTENT=CODE", which older servers pass over; appended; what makes no sense is passed over), as a server that is started
+ * anew would name them all by one until agents ask again.
  *
  * Rejected: the content in the identity of a stack (profile/hash.c), so that each frame would be named by its own binary. All
  * stacks of agents that send it would be others than those of before and than those that other clients send, and the stacks of
@@ -20,8 +23,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -66,6 +71,24 @@ struct symbol_content *contents_note(struct symbolizer *s, struct symbol_entry *
 		entries_set_text(&found->path, path);
 	entry->contents_unsaved = count > 1;
 	return found;
+}
+
+/* With the lock held. */
+static void note_code(struct symbol_entry *entry, const char *content, uint64_t code)
+{
+	struct symbol_content *found = entry ? find_content(entry, content) : NULL;
+	if (!found || found->code == code)
+		return;
+	found->code = code;
+	entry->contents_unsaved = entry->content_count > 1;
+}
+
+void symbolizer_note_code(struct symbolizer *s, const char *build_id, const char *content, uint64_t code)
+{
+	pthread_mutex_lock(&s->lock);
+	note_code(entries_find(s, build_id), content, code);
+	pthread_mutex_unlock(&s->lock);
+	contents_save(s, build_id);
 }
 
 void contents_free(struct symbol_entry *entry)
@@ -113,19 +136,22 @@ enum symbol_contents symbolizer_note_content(struct symbolizer *s, const char *b
 
 struct told {
 	char key[CONTENT_KEY_HEX], path[SYMBOL_PATH_MAX];
+	uint64_t code;
 	bool is_local, is_awaited;
 };
 struct all_told {
 	struct told items[SYMBOL_BINARIES_MAX];
 	size_t count;
-	bool are_more;
+	bool are_more, are_programs;
+	uint64_t here[SYMBOL_BINARIES_MAX]; /* codes of those whose symbols are here */
+	size_t here_count;
 };
 
 static void copy_told(struct symbolizer *s, const char *build_id, struct all_told *ret)
 {
 	char key[SYMBOL_KEY_MAX];
 	int64_t now_ns = time_monotonic_ns();
-	ret->count = 0;
+	*ret = (struct all_told){0};
 	pthread_mutex_lock(&s->lock);
 	const struct symbol_entry *entry = entries_find(s, build_id);
 	ret->are_more = entry && entry->contents_refused;
@@ -133,6 +159,8 @@ static void copy_told(struct symbolizer *s, const char *build_id, struct all_tol
 		const struct symbol_content *content = &entry->contents[i];
 		struct told *told = &ret->items[ret->count++];
 		memcpy(told->key, content->key, sizeof(told->key));
+		told->code = content->code;
+		ret->are_programs |= told->code && ret->items[0].code && told->code != ret->items[0].code;
 		snprintf(told->path, sizeof(told->path), "%s", content->path ? content->path : "");
 		jobs_content_key(build_id, content->key, key);
 		told->is_local = entries_find(s, key) || (!s->no_host_files && source_is_host_path(told->path));
@@ -166,19 +194,40 @@ void contents_save(struct symbolizer *s, const char *build_id)
 	if (!is_unsaved)
 		return;
 	copy_told(s, build_id, &told);
-	for (size_t i = 0; i < told.count; i++)
+	for (size_t i = 0; i < told.count; i++) {
 		buffer_printf(&text, "%s %s %s\n", build_id, told.items[i].key,
 			      strchr(told.items[i].path, '\n') ? "" : told.items[i].path);
+		if (told.items[i].code)
+			buffer_printf(&text, "%s %s=%" PRIx64 "\n", build_id, told.items[i].key, told.items[i].code);
+	}
 	fd = io_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0640, NULL);
 	if (fd < 0 || buffer_status(&text) < 0 || fstat(fd, &st) < 0 || (uint64_t)st.st_size + text.len > SAVED_BYTES_MAX)
 		return;
 	io_write(fd, text.data, text.len, path, NULL);
 }
 
-/* "ID CONTENT PATH". */
+/* "CONTENT=CODE". */
+static void load_code(struct symbolizer *s, const char *build_id, char *content)
+{
+	char *code = strchr(content, '='), *end;
+	if (!code)
+		return;
+	*code++ = 0;
+	uint64_t number = strtoull(code, &end, 16);
+	struct symbol_entry *entry = number && !*end && build_id_is_valid(build_id) ? entries_find(s, build_id) : NULL;
+	note_code(entry, content, number);
+	if (entry)
+		entry->contents_unsaved = false;
+}
+
+/* "ID CONTENT PATH" or "ID CONTENT=CODE". */
 static void load_line(struct symbolizer *s, char *line)
 {
 	char *content = strchr(line, ' '), *path = content ? strchr(content + 1, ' ') : NULL;
+	if (content && !path) {
+		*content++ = 0;
+		load_code(s, line, content);
+	}
 	if (!path)
 		return;
 	*content++ = *path++ = 0;
@@ -216,8 +265,10 @@ static size_t drop_covered(struct symbolizer *s, const char *build_id, size_t up
 		told->count > 1 || (told->count == 1 && s->uploads &&
 				    uploads_has_other_content(s->uploads, build_id, UPLOAD_DEBUGINFO, told->items[0].key));
 	for (size_t i = 0; are_several && i < told->count; i++) {
-		if (s->uploads && uploads_has_content(s->uploads, build_id, UPLOAD_DEBUGINFO, told->items[i].key))
+		if (s->uploads && uploads_has_content(s->uploads, build_id, UPLOAD_DEBUGINFO, told->items[i].key)) {
+			told->here[told->here_count++] = told->items[i].code;
 			continue;
+		}
 		if (kept != i)
 			told->items[kept] = told->items[i];
 		kept++;
@@ -242,6 +293,19 @@ static int acquire_one(struct symbolizer *s, const char *build_id, const char *c
 	return r;
 }
 
+/* Some of those that are not here may not be a copy of one that is. */
+static bool is_one_missing(const struct all_told *told)
+{
+	for (size_t i = 0; i < told->count; i++) {
+		bool is_here = false;
+		for (size_t k = 0; k < told->here_count; k++)
+			is_here |= told->here[k] == told->items[i].code;
+		if (!is_here)
+			return true;
+	}
+	return false;
+}
+
 static size_t list(struct symbolizer *s, const char *build_id, char (*uploads)[UPLOAD_CONTENT_HEX], size_t *ret_uploaded,
 		   struct all_told *ret)
 {
@@ -261,6 +325,7 @@ int others_acquire(struct symbolizer *s, const char *build_id, struct symbol_oth
 	ret->count = ret->pending_count = 0;
 	ret->contents = count > 1 || told.are_more ? count : 0;
 	ret->is_hopeless = uploaded > SYMBOL_CONTENTS_MAX || told.are_more;
+	ret->are_programs = false;
 	if (!ret->contents || ret->is_hopeless)
 		return 0;
 	for (size_t i = 0; r == 0 && i < uploaded; i++)
@@ -269,8 +334,12 @@ int others_acquire(struct symbolizer *s, const char *build_id, struct symbol_oth
 		size_t before = ret->count;
 		if (told.items[i].is_local)
 			r = acquire_one(s, build_id, told.items[i].key, told.items[i].path, ret, &is_pending, err);
+		if (ret->count > before)
+			told.here[told.here_count++] = told.items[i].code;
 		is_pending |= ret->count == before && told.items[i].is_awaited;
 	}
+	ret->are_programs = told.are_programs;
+	ret->is_hopeless |= told.are_programs && is_one_missing(&told);
 	return r < 0 ? r : is_pending;
 }
 
@@ -279,7 +348,7 @@ void others_release(struct symbolizer *s, struct symbol_others *others)
 	for (size_t i = 0; i < others->count; i++)
 		jobs_release(s, others->tables[i], 0, 0);
 	others->count = others->pending_count = others->contents = 0;
-	others->is_hopeless = false;
+	others->is_hopeless = others->are_programs = false;
 }
 
 int others_acquire_wait(struct symbolizer *s, const char *build_id, const struct symbolizer_want *want,
@@ -321,13 +390,14 @@ static bool have_same_lines(const struct symbol_frame *a, const struct symbol_fr
 	return true;
 }
 
-size_t others_reduce(const struct symbol_table *other, uint64_t address, struct symbol_frame *frames, size_t count)
+size_t others_reduce(const struct symbol_others *others, const struct symbol_table *other, uint64_t address,
+		     struct symbol_frame *frames, size_t count)
 {
 	struct symbol_frame found[SYMBOL_FRAMES_MAX];
 	uint32_t range = symbol_table_find(other, address);
 	size_t n = range == CODE_NONE ? 0 : symbol_table_frames(other, address, range, found, SYMBOL_FRAMES_MAX);
 	if (n == 0 || count == 0)
-		return count;
+		return others->are_programs ? 0 : count;
 	if (strcmp(found[n - 1].name, frames[count - 1].name) != 0)
 		return 0;
 	if (!has_lines(found) || !has_lines(frames) || (n == count && have_same_lines(found, frames, n)))

@@ -24,7 +24,8 @@ struct resolver {
 	struct profile *profile;
 	uint32_t *locations; /* those without names */
 	size_t location_count;
-	struct map64 functions; /* function of the current table -> function id */
+	struct map64 functions;		  /* of the tables of the current group: function -> function id */
+	const struct symbol_table *table; /* that frames are of */
 	struct buffer text;
 	struct symbolizer_coverage coverage;
 	struct symbol_others others; /* of the group's id, if several files have it */
@@ -106,7 +107,8 @@ static int add_function(struct resolver *resolver, const struct symbol_frame *fr
 /* The function of a frame, remembered by function and file. */
 static int get_function(struct resolver *resolver, const struct symbol_frame *frame, uint32_t *ret, struct error *err)
 {
-	uint64_t known, key = hash64_mix(frame->function) ^ hash64_mix((uintptr_t)frame->file);
+	uint64_t known, key = hash64_mix(frame->function) ^ hash64_mix((uintptr_t)frame->file) ^
+			      hash64_mix(hash64_mix((uintptr_t)resolver->table));
 	if (map64_get(&resolver->functions, key, &known)) {
 		*ret = (uint32_t)known;
 		return 0;
@@ -137,17 +139,36 @@ static bool find_address(const struct profile *profile, const struct symbol_tabl
 	return symbol_table_offset_to_address(table, offset, ret);
 }
 
-/* What all files of this id that name the code at an address agree on. They may have been laid out in another way, so an offset
- * is turned into an address by each. */
-static size_t reduce(const struct resolver *resolver, uint32_t id, struct symbol_frame *frames, size_t count)
+static size_t frames_in(const struct resolver *resolver, const struct symbol_table *table, uint32_t id,
+			struct symbol_frame frames[static SYMBOL_FRAMES_MAX])
 {
 	uint64_t address;
-	if (resolver->others.is_hopeless)
+	uint32_t range = find_address(resolver->profile, table, id, &address) ? symbol_table_find(table, address) : CODE_NONE;
+	return range == CODE_NONE ? 0 : symbol_table_frames(table, address, range, frames, SYMBOL_FRAMES_MAX);
+}
+
+/* What all files of this id that name the code at an address agree on. They may have been laid out in another way, so an offset
+ * is turned into an address by each. *table: of the first that names it, from that of the id itself on: it may have been made
+ * of a stripped copy. *ret_named: one of them does. */
+static size_t find_frames(const struct resolver *resolver, const struct symbol_table **table, uint32_t id,
+			  struct symbol_frame frames[static SYMBOL_FRAMES_MAX], bool *ret_named)
+{
+	const struct symbol_others *others = &resolver->others;
+	uint64_t address;
+	size_t count = frames_in(resolver, *table, id, frames), next = 0;
+	for (; count == 0 && next < others->count; next++) {
+		count = frames_in(resolver, others->tables[next]->table, id, frames);
+		*table = count > 0 ? others->tables[next]->table : *table;
+	}
+	*ret_named = count > 0;
+	if (others->is_hopeless || (next > 0 && others->are_programs))
 		return 0;
-	for (size_t i = 0; i < resolver->others.count; i++) {
-		const struct symbol_table *other = resolver->others.tables[i]->table;
+	for (; next < others->count && count > 0; next++) {
+		const struct symbol_table *other = others->tables[next]->table;
 		if (find_address(resolver->profile, other, id, &address))
-			count = others_reduce(other, address, frames, count);
+			count = others_reduce(others, other, address, frames, count);
+		else if (others->are_programs)
+			count = 0;
 	}
 	return count;
 }
@@ -157,21 +178,19 @@ static int resolve_location(struct resolver *resolver, const struct symbol_table
 	struct profile *profile = resolver->profile;
 	struct symbol_frame frames[SYMBOL_FRAMES_MAX];
 	struct profile_line lines[SYMBOL_FRAMES_MAX];
-	uint64_t address;
-	uint32_t range = find_address(profile, table, id, &address) ? symbol_table_find(table, address) : CODE_NONE;
-	if (range == CODE_NONE) {
+	bool is_named;
+	size_t count = find_frames(resolver, &table, id, frames, &is_named);
+	int r = 0;
+	if (!is_named) {
 		*(symbol_table_is_broken(table) ? &resolver->coverage.pending : &resolver->coverage.missing) += 1;
 		return 0;
 	}
-	size_t count = symbol_table_frames(table, address, range, frames, SYMBOL_FRAMES_MAX);
-	int r = 0;
-	bool is_named = count > 0;
-	count = reduce(resolver, id, frames, count);
-	if (is_named && count == 0) {
+	if (count == 0) {
 		resolver->coverage.missing++;
 		resolver->coverage.ambiguous++;
 		return 0;
 	}
+	resolver->table = table;
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		lines[i] = (struct profile_line){.line = frames[i].line, .column = frames[i].column};
 		r = get_function(resolver, &frames[i], &lines[i].function, err);

@@ -78,6 +78,9 @@ enum symbol_contents {
 };
 enum symbol_contents symbolizer_note_content(struct symbolizer *symbolizer, const char *build_id, const char *content,
 					     const char *path);
+/* Of one that was noted: what its code is (struct content_key), not 0. If that of two differs, they are different programs:
+ * then code of the id has a name only if all of them can be had, and all name it, and so. */
+void symbolizer_note_code(struct symbolizer *symbolizer, const char *build_id, const char *content, uint64_t code);
 /* New debug information of that build-id arrived: its table, and those that were made without it, are rebuilt, and the old ones
  * are used until then. */
 void symbolizer_arrived(struct symbolizer *symbolizer, const char *build_id);

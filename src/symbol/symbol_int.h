@@ -49,6 +49,7 @@ enum symbol_queue { SYMBOL_QUEUE_NONE, SYMBOL_QUEUE_REQUESTED, SYMBOL_QUEUE_SEEN
 struct symbol_content {
 	char key[CONTENT_KEY_HEX];
 	char *path;	   /* as first seen; NULL = unknown */
+	uint64_t code;	   /* 0 = unknown */
 	int64_t wanted_ns; /* monotonic: when its debug information was asked for last; 0 = never */
 };
 
@@ -168,9 +169,10 @@ bool contents_key(struct symbolizer *s, const char *build_id, const char *conten
 /* The tables that a name has to agree with. */
 struct symbol_others {
 	struct shared_table *tables[SYMBOL_CONTENTS_MAX + SYMBOL_BINARIES_MAX];
-	size_t count;	  /* of the tables */
-	size_t contents;  /* different files that are known to have the id, if they are several, else 0 */
-	bool is_hopeless; /* they are too many to be compared */
+	size_t count;	   /* of the tables */
+	size_t contents;   /* different files that are known to have the id, if they are several, else 0 */
+	bool are_programs; /* of different code: what one does not name has no name */
+	bool is_hopeless;  /* they are too many to be compared, or one that would have to be is not here */
 	char pending[SYMBOL_CONTENTS_MAX + SYMBOL_BINARIES_MAX][SYMBOL_KEY_MAX]; /* keys of tables that are being built */
 	size_t pending_count;
 };
@@ -183,7 +185,8 @@ void others_release(struct symbolizer *s, struct symbol_others *others);
 /* How many different files are known to have the id; 1 and 0 where nothing says that there are several. */
 size_t others_count(struct symbolizer *s, const char *build_id, bool *ret_hopeless);
 /* Reduces frames to what another table says of the same code: all, the name of the function, or nothing (0). */
-size_t others_reduce(const struct symbol_table *other, uint64_t address, struct symbol_frame *frames, size_t count);
+size_t others_reduce(const struct symbol_others *others, const struct symbol_table *other, uint64_t address,
+		     struct symbol_frame *frames, size_t count);
 
 /* ---- symbolizer.c ---- */
 

@@ -461,7 +461,9 @@ size_t symbol_view_frames(const struct symbol_view *view, uint64_t address, stru
 		const struct symbol_table *other = view->others.tables[i]->table;
 		uint64_t there;
 		if (address_in(view, other, address, &there))
-			count = others_reduce(other, there, ret, count);
+			count = others_reduce(&view->others, other, there, ret, count);
+		else if (view->others.are_programs)
+			count = 0;
 	}
 	return symbol_table_is_broken(view->shared->table) ? 0 : count;
 }

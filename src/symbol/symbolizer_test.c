@@ -854,6 +854,86 @@ static void test_contents_that_agents_tell_of(void **state)
 	symbolizer_free(s);
 }
 
+/* A stripped copy has nothing to say; of other code, what is not here, or not named, may be anything. */
+static void test_programs_that_agents_tell_of(void **state)
+{
+	static const struct test_symbol firsts[] = {{"same", 0, 16, STT_FUNC, STB_GLOBAL, 0},
+						    {"first", 0x40, 16, STT_FUNC, STB_GLOBAL, 0}};
+	static const struct test_symbol seconds[] = {{"same", 0, 16, STT_FUNC, STB_GLOBAL, 0}};
+	static const char *const contents[] = {one_content, two_content, "33333333333333333333333333333333"};
+	static const uint64_t codes[] = {1, 1, 2};
+	static const char *const names[][2] = {{"same", "first"}, {"same", "first"}, {"", ""}, {"", ""}, {"same", ""}};
+	struct fixture *f = *state;
+	_cleanup_(uploads_closep) struct uploads *uploads = NULL;
+	struct symbolizer *s = new_symbolizer_with_uploads(f, &uploads);
+	upload_content(uploads, "", one_content, &(struct test_elf){.symbols = firsts, .symbol_count = 2});
+	for (unsigned step = 0; step < 5; step++) {
+		if (step < 3) {
+			symbolizer_note_content(s, TEST_ELF_BUILD_ID, contents[step], "");
+			symbolizer_note_code(s, TEST_ELF_BUILD_ID, contents[step], codes[step]);
+			symbolizer_note_code(s, TEST_ELF_BUILD_ID, "00000000000000000000000000000000", 3); /* not noted */
+		}
+		if (step == 3) { /* after a restart */
+			symbolizer_free(s);
+			s = new_symbolizer(f, true);
+			s->uploads = uploads;
+		}
+		if (step == 4) {
+			upload_content(uploads, "", contents[2], &(struct test_elf){.symbols = seconds, .symbol_count = 1});
+			symbolizer_arrived(s, TEST_ELF_BUILD_ID);
+		}
+		struct profile *p;
+		struct symbolizer_coverage coverage;
+		assert_int_equal(profile_new(&p, NULL), 0);
+		uint32_t same = add_location(p, "/nowhere", TEST_ELF_BUILD_ID, 0x5000, 0);
+		uint32_t differs = add_location(p, "/nowhere", TEST_ELF_BUILD_ID, 0x5000, 0x40);
+		assert_int_equal(symbolizer_resolve(s, p, 1, NULL, &coverage, NULL), 0);
+		assert_string_equal(profile_string(p, function_of(p, same)->name), names[step][0]);
+		assert_string_equal(profile_string(p, function_of(p, differs)->name), names[step][1]);
+		assert_int_equal(coverage.ambiguous, !names[step][0][0] + !names[step][1][0]);
+		profile_free(p);
+		struct symbol_view *view = NULL;
+		struct symbol_frame frames[4];
+		assert_int_equal(symbolizer_view(s, TEST_ELF_BUILD_ID, "", NULL, &view, NULL), 0);
+		for (unsigned i = 0; i < 2; i++)
+			assert_int_equal(symbol_view_frames(view, TEST_ELF_TEXT_ADDRESS + 0x40 * i, frames, 4),
+					 names[step][i][0] != 0);
+		symbol_view_free(view);
+	}
+	symbolizer_free(s);
+}
+
+/* A stripped copy that came last names nothing: the names are those of the other all the same. */
+static void test_a_stripped_copy_that_comes_last(void **state)
+{
+	static const struct test_symbol symbols[] = {{"exported", 0, 16, STT_FUNC, STB_GLOBAL, 0},
+						     {"hidden", 0x40, 16, STT_FUNC, STB_GLOBAL, 0}};
+	struct fixture *f = *state;
+	_cleanup_(uploads_closep) struct uploads *uploads = NULL;
+	struct symbolizer *s = new_symbolizer_with_uploads(f, &uploads);
+	for (unsigned order = 0; order < 2; order++) {
+		for (unsigned i = 0; i < 2; i++) {
+			bool is_stripped = i != order;
+			const char *content = is_stripped ? two_content : one_content;
+			symbolizer_note_content(s, TEST_ELF_BUILD_ID, content, "");
+			upload_content(uploads, "", content,
+				       &(struct test_elf){.symbols = symbols,
+							  .symbol_count = is_stripped ? 1 : 2,
+							  .stripped = is_stripped});
+		}
+		symbolizer_arrived(s, TEST_ELF_BUILD_ID);
+		struct profile *p;
+		assert_int_equal(profile_new(&p, NULL), 0);
+		uint32_t public = add_location(p, "/nowhere", TEST_ELF_BUILD_ID, 0x5000, 0);
+		uint32_t private = add_location(p, "/nowhere", TEST_ELF_BUILD_ID, 0x5000, 0x40);
+		assert_int_equal(symbolizer_resolve(s, p, 1, NULL, NULL, NULL), 0);
+		assert_string_equal(profile_string(p, function_of(p, public)->name), "exported");
+		assert_string_equal(profile_string(p, function_of(p, private)->name), "hidden");
+		profile_free(p);
+	}
+	symbolizer_free(s);
+}
+
 /* What the agent of this host passes, which is not uploaded: each is read, and both have to agree. */
 static void check_offered_contents(struct fixture *f, unsigned workers)
 {
@@ -964,6 +1044,8 @@ int main(void)
 		TEST(test_vdso),
 		cmocka_unit_test_setup_teardown(test_ambiguous_ids, set_up, tear_down),
 		TEST(test_contents_that_agents_tell_of),
+		TEST(test_programs_that_agents_tell_of),
+		TEST(test_a_stripped_copy_that_comes_last),
 		TEST(test_contents_that_are_offered),
 		TEST(test_contents_after_a_restart),
 	};

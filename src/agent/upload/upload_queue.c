@@ -20,6 +20,7 @@ struct entry {
 	enum upload_what what;
 	enum file_id_type id_type;
 	char content[CONTENT_KEY_HEX]; /* "" = not known */
+	uint64_t code;
 	enum state state;
 	bool settled; /* asked for and answered: waits for its next hour */
 };
@@ -81,7 +82,8 @@ static struct entry *find(struct upload_queue *queue, const struct upload_key *k
 
 static struct upload_key key_of(const struct entry *entry)
 {
-	return (struct upload_key){.id_type = entry->id_type, .id = entry->build_id, .content = entry->content};
+	return (struct upload_key){
+		.id_type = entry->id_type, .id = entry->build_id, .content = entry->content, .code = entry->code};
 }
 
 /* Room for one more: at the end, or in place of what was settled longest ago. */
@@ -118,7 +120,7 @@ static int add(struct upload_queue *queue, const struct entry *entry)
 int upload_queue_add(struct upload_queue *queue, enum upload_what what, const struct upload_key *key, const char *path,
 		     pid_t pid, int fd)
 {
-	struct entry entry = {.what = what, .id_type = key->id_type, .pid = pid, .fd = -1};
+	struct entry entry = {.what = what, .id_type = key->id_type, .code = key->code, .pid = pid, .fd = -1};
 	if (!build_id_is_valid(key->id))
 		return 0;
 	if (key->content && content_key_is_valid(key->content))

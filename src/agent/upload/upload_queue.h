@@ -41,6 +41,7 @@ struct upload_key {
 	enum file_id_type id_type;
 	const char *id;
 	const char *content; /* NULL, "" = not known */
+	uint64_t code;	     /* of its content_key, and no part of this one; 0 = not known */
 };
 
 struct upload_queue;

@@ -341,6 +341,16 @@ static const char *text_of(const json_t *object, const char *name)
 	return text ? text : "";
 }
 
+/* False also for 0, which says nothing. */
+static bool parse_code(const char *text, uint64_t *ret)
+{
+	size_t len = strlen(text);
+	if (len != 16 || strspn(text, "0123456789abcdef") != len)
+		return false;
+	*ret = strtoull(text, NULL, 16);
+	return *ret != 0;
+}
+
 static void ask_for(struct wanted *wanted, struct server *server, const json_t *asked)
 {
 	const struct debuginfo_binary binary = {
@@ -348,11 +358,15 @@ static void ask_for(struct wanted *wanted, struct server *server, const json_t *
 	const char *type = text_of(asked, "id_type");
 	const json_t *kinds = json_object_get(asked, "kinds");
 	enum file_id_type id_type;
+	uint64_t code;
 	/* One that cannot be helped must not keep the others from being answered. */
 	if (!build_id_is_valid(binary.build_id) || (*binary.content && !content_key_is_valid(binary.content)))
 		return;
 	if (!file_id_type_parse(type, &id_type))
 		type = NULL;
+	/* Also by those that send nothing, or may not. */
+	if (*binary.content && (server->options.symbols.no_uploads || (kinds && json_array_size(kinds) == 0)))
+		symbolizer_note_content(server->symbolizer, binary.build_id, binary.content, binary.path);
 	if (!kinds)
 		write_wanted(wanted, server, &binary, type, upload_kind_names[UPLOAD_DEBUGINFO]);
 	for (size_t i = 0; i < json_array_size(kinds) && i < KINDS_MAX; i++) {
@@ -360,6 +374,8 @@ static void ask_for(struct wanted *wanted, struct server *server, const json_t *
 		if (name)
 			write_wanted(wanted, server, &binary, type, name);
 	}
+	if (*binary.content && parse_code(text_of(asked, "code"), &code))
+		symbolizer_note_code(server->symbolizer, binary.build_id, binary.content, code);
 }
 
 static int answer_wanted(struct server *server, const json_t *binaries, struct buffer *out, struct error *err)

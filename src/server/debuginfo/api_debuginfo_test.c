@@ -127,6 +127,33 @@ static void test_wanted_contents(void **state)
 	expect_wanted(test, one, "\"content\":\"" ONE "\",\"kind\":\"debuginfo\"}],\"later\":[]");
 }
 
+/* Nothing of them is sent, so that nobody can tell whose code is whose: then none of it has a name. */
+static void test_contents_that_are_told_only(void **state)
+{
+	static const struct {
+		const char *content, *code;
+		bool is_ambiguous;
+	} told[] = {
+		{ONE, "0000000000000001", false},
+		{ONE, "0000000000000001", false},
+		{TWO, "0000000000000001", true}, /* a stripped copy: it is counted, and its names are those of the other */
+		{TWO, "1", true},
+		{TWO, "000000000000000g", true},
+		{"33333333333333333333333333333333", "0000000000000002", true},
+	};
+	struct test_server *test = *state;
+	char text[300];
+	upload(test, "");
+	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+		snprintf(text, sizeof(text),
+			 "{\"build_id\":\"" TEST_ELF_BUILD_ID "\",\"content\":\"%s\",\"code\":\"%s\",\"kinds\":[]}",
+			 told[i].content, told[i].code);
+		expect_wanted(test, text, "\"wanted\":[],\"later\":[]");
+		test_expect(test, "GET /api/v1/binaries", 200,
+			    told[i].is_ambiguous ? "\"ambiguous\":true" : "\"ambiguous\":false");
+	}
+}
+
 /* What says that it is a content and is none is not answered, and leads nowhere. */
 static void test_contents_that_are_none(void **state)
 {
@@ -302,6 +329,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_wanted_contents),
+		TEST(test_contents_that_are_told_only),
 		TEST(test_contents_that_are_none),
 		TEST(test_too_many_contents),
 		TEST(test_wanted),
