@@ -25,6 +25,7 @@
 
 #include "base/alloc.h"
 #include "base/time.h"
+#include "elf/file_ids.h"
 
 #define FRAMES_MAX	   (2 * ABI_FRAMES_MAX + ABI_KERNEL_FRAMES_MAX + 1) /* a mark beside each user frame, at most */
 #define KERNEL_MAPPING	   "[kernel.kallsyms]"
@@ -199,7 +200,12 @@ static int file_location(struct profile_builder *builder, const struct process *
 	part.flags = is_hash ? PROFILE_MAPPING_ID_IS_HASH : 0;
 	/* Not what is only assumed: it may be another file of that build-id. */
 	const struct binary_file *file = binary_file_get(builder->binaries, mapping->file);
+	char go_id[BUILD_ID_HEX_MAX] = "";
+	if (is_hash && binary->go_build_id && !file->content.is_foreign)
+		file_id_of_go(bytes_of_string(binary->go_build_id), go_id);
 	int r = profile_add_cstring(builder->profile, mapping->is_assumed ? "" : file->content.key, &part.content, err);
+	if (r == 0)
+		r = profile_add_cstring(builder->profile, go_id, &part.go_id, err);
 	if (r < 0)
 		return r;
 	/* The vdso's mapping has no offset in a file; its image begins with it. */

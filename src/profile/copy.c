@@ -172,7 +172,7 @@ static int update_mapping_index(struct profile *profile, struct error *err)
 static int copy_new_mapping(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
 {
 	struct profile_mapping mapping = copy->from->mappings[id];
-	int r = PROFILE_COPY_STRINGS(copy, err, &mapping.file_name, &mapping.build_id, &mapping.content);
+	int r = PROFILE_COPY_STRINGS(copy, err, &mapping.file_name, &mapping.build_id, &mapping.content, &mapping.go_id);
 	if (r == 0)
 		r = update_mapping_index(copy->to, err);
 	if (r < 0)

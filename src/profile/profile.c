@@ -225,6 +225,7 @@ static uint64_t hash_mapping(const struct profile *profile, const struct profile
 	hash = profile_hash_add(hash, mapping->limit);
 	hash = profile_hash_add(hash, mapping->offset);
 	hash = profile_hash_add(hash, (uint64_t)mapping->file_name << 32 | mapping->build_id);
+	hash = profile_hash_add(hash, mapping->go_id);
 	return profile_hash_add(hash, (uint64_t)mapping->content << 32 | mapping->flags);
 }
 
@@ -232,13 +233,13 @@ static bool mappings_equal(const void *left, const void *right)
 {
 	const struct profile_mapping *a = left, *b = right;
 	return a->start == b->start && a->limit == b->limit && a->offset == b->offset && a->file_name == b->file_name &&
-	       a->build_id == b->build_id && a->flags == b->flags && a->content == b->content;
+	       a->build_id == b->build_id && a->flags == b->flags && a->content == b->content && a->go_id == b->go_id;
 }
 
 int profile_add_mapping(struct profile *profile, const struct profile_mapping *mapping, uint32_t *ret_id, struct error *err)
 {
 	assert(mapping->file_name < profile->strings.count && mapping->build_id < profile->strings.count &&
-	       mapping->content < profile->strings.count);
+	       mapping->content < profile->strings.count && mapping->go_id < profile->strings.count);
 	return profile_intern(profile, PROFILE_TABLE(profile, mapping, mappings, "mappings", mappings_equal), mapping,
 			      hash_mapping(profile, mapping), ret_id, err);
 }

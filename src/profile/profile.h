@@ -62,6 +62,9 @@ struct profile_mapping {
 	/* A string: which of the files of that build-id (elf/content_key.h); "" = not known. Of profiles that come straight
 	 * from an agent, until they are symbolized: no format has it, and it is no part of a stack's identity (hash.c). */
 	uint32_t content;
+	/* A string, as hex: the Go build-id of a file that is known by its hash; "" = it has none, or not known. Of OTLP, for
+	 * who has symbols under that. No part of an identity either, and not stored. */
+	uint32_t go_id;
 };
 
 struct profile_function {

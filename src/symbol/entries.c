@@ -65,6 +65,14 @@ struct symbol_entry *entries_find(struct symbolizer *s, const char *key)
 	return *find_link(s, key);
 }
 
+struct symbol_entry *entries_find_go_id(struct symbolizer *s, const struct symbol_entry *entry)
+{
+	struct symbol_entry *other = s->newest;
+	while (other && (other == entry || !other->go_id || strcmp(other->go_id, entry->go_id) != 0))
+		other = other->older;
+	return other;
+}
+
 static void set_shared(struct symbolizer *s, struct symbol_entry *entry, struct shared_table *shared)
 {
 	if (entry->shared) {
@@ -95,6 +103,7 @@ static void remove_entry(struct symbolizer *s, struct symbol_entry *entry)
 	mem_free(entry->why);
 	mem_free(entry->from);
 	mem_free(entry->lacks);
+	mem_free(entry->go_id);
 	mem_free(entry);
 }
 

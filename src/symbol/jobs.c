@@ -28,7 +28,7 @@
 
 /* What a build needs of its entry, copied: the entry may change meanwhile. */
 struct job {
-	char key[SYMBOL_KEY_MAX], path[SYMBOL_PATH_MAX];
+	char key[SYMBOL_KEY_MAX], path[SYMBOL_PATH_MAX], go_id[BUILD_ID_HEX_MAX];
 	bool by_path;
 	int fd; /* offered; -1 = none */
 	uint32_t sources;
@@ -40,7 +40,7 @@ struct outcome {
 	struct shared_table *shared; /* NULL = none was made */
 	enum symbol_state state;
 	bool unchanged; /* nothing better was found: the old table stays */
-	bool unreachable, incomplete, no_offsets, names_kernel, is_crash;
+	bool unreachable, incomplete, is_by_go_id, no_offsets, names_kernel, is_crash;
 	int code; /* 0, or why there is no table */
 	struct symbol_build_result result;
 	int64_t build_ns;
@@ -175,6 +175,7 @@ static void build(struct symbolizer *s, const struct job *job, struct outcome *r
 	struct source_job source = {.symbolizer = s,
 				    .build_id = split_key(job, content),
 				    .content = content,
+				    .go_id = job->go_id,
 				    .path = job->path,
 				    .offered_fd = job->fd,
 				    .ready_fd = -1};
@@ -187,7 +188,8 @@ static void build(struct symbolizer *s, const struct job *job, struct outcome *r
 	ret->names_kernel = table && symbol_table_names_kernel(table->header);
 	bool worse = r == 0 && job->has_table && (!job->no_offsets || ret->no_offsets) &&
 		     !(ret->result.sources & ~job->sources) && job->sources != ret->result.sources;
-	cache_end(s, disk_name(job), temporary, ret->result.table_bytes, r == 0 && !worse);
+	cache_end(s, disk_name(job), temporary, ret->result.table_bytes, r == 0 && !worse && !source.is_by_go_id);
+	ret->is_by_go_id = source.is_by_go_id;
 	ret->build_ns = time_monotonic_ns() - started - source.wait_ns;
 	ret->unreachable = source.unreachable;
 	memcpy(ret->lacks, source.lacks, sizeof(ret->lacks));
@@ -231,11 +233,12 @@ static void take(struct symbolizer *s, struct symbol_entry *entry, struct job *r
 	*ret = (struct job){.by_path = entry->by_path,
 			    .fd = entry->offered_fd,
 			    .sources = entry->sources,
-			    .has_table = entry->was_built && entry->sources,
+			    .has_table = entry->was_built && entry->sources && !entry->is_by_go_id,
 			    .no_offsets = entry->no_offsets,
 			    .arrivals = s->arrivals};
 	snprintf(ret->key, sizeof(ret->key), "%s", entry->key);
 	snprintf(ret->path, sizeof(ret->path), "%s", entry->path ? entry->path : "");
+	snprintf(ret->go_id, sizeof(ret->go_id), "%s", entry->go_id && !entries_find_go_id(s, entry) ? entry->go_id : "");
 	if (entry->offered_fd >= 0)
 		s->offers--;
 	else
@@ -267,6 +270,7 @@ static void put_result(struct symbol_entry *entry, const struct outcome *outcome
 	entry->state = outcome->state;
 	entry->sources = result->sources;
 	entry->incomplete = outcome->incomplete;
+	entry->is_by_go_id = outcome->is_by_go_id;
 	entry->is_earlier = false;
 	entries_set_text(&entry->lacks, outcome->lacks);
 	entry->no_offsets = outcome->no_offsets;
@@ -429,7 +433,8 @@ void jobs_want(struct symbolizer *s, struct symbol_entry *entry, enum symbol_que
 		return;
 	/* A table that is there and may be no better the next time is not made again. */
 	if (entry->was_built && entry->sources && !entry->by_path && entry->offered_fd < 0 &&
-	    !source_may_improve(s, entry->key, entry->sources) && !may_complete(s, entry)) {
+	    !source_may_improve(s, entry->key, entry->sources) &&
+	    !(entry->go_id && source_may_improve(s, entry->go_id, entry->sources)) && !may_complete(s, entry)) {
 		entry->retry_ns = time_monotonic_ns() + s->retry_interval_ns;
 		return;
 	}

@@ -223,8 +223,15 @@ static int try_upload(struct source_job *job, const char *build_id, enum upload_
 {
 	struct symbolizer *s = job->symbolizer;
 	char text[64];
-	if (!s->uploads || !build_id_is_valid(build_id) || uploads_open_file(s->uploads, build_id, kind, ret_fd, NULL) < 0)
+	if (!s->uploads || !build_id_is_valid(build_id))
 		return -ENOENT;
+	/* Only of the binary itself: another file that is asked for has no other id. */
+	bool has_go_id = job->go_id && job->go_id[0] && build_id == job->build_id;
+	if (uploads_open_file(s->uploads, build_id, kind, ret_fd, NULL) < 0) {
+		if (!has_go_id || uploads_open_file(s->uploads, job->go_id, kind, ret_fd, NULL) < 0)
+			return -ENOENT;
+		job->is_by_go_id = true;
+	}
 	snprintf(text, sizeof(text), "uploaded %s", upload_kind_names[kind]);
 	note_from(job, text);
 	job->is_foreign = true;

@@ -65,6 +65,9 @@ int symbolizer_resolve(struct symbolizer *symbolizer, struct profile *profile, u
 
 /* A binary was seen in ingested data: it is listed, and its table is built with low priority. Cheap; never blocks. */
 void symbolizer_note(struct symbolizer *symbolizer, const char *build_id, const char *path, uint64_t samples);
+/* The file that is known by this hash has that Go build-id, as hex. Uploads that are known by it are used for the file, if no
+ * other file is known to have it. */
+void symbolizer_note_go_id(struct symbolizer *symbolizer, const char *hash, const char *go_id);
 /* The file behind fd (kept as a duplicate until it has been read) is the binary of that build-id, or was, whatever its path now
  * leads to. content: of it (elf/content_key.h), "" = not known; several may have one build-id. Never waits. -EINVAL not a
  * build-id, -EAGAIN too many wait. */

@@ -60,8 +60,10 @@ struct symbol_entry {
 	char *why, *from;
 	/* Build-id of the file that several debug files share (dwz), and that the table was made without; NULL = none. */
 	char *lacks;
-	bool by_path;	 /* the key is no build-id; never goes to disk */
-	bool by_content; /* one of several uploads of an id, to be compared with the others; not listed */
+	char *go_id;	  /* what else uploads may be known by; NULL = nothing */
+	bool is_by_go_id; /* the table is of such an upload: it stays in memory, as another file may turn out to have that id */
+	bool by_path;	  /* the key is no build-id; never goes to disk */
+	bool by_content;  /* one of several uploads of an id, to be compared with the others; not listed */
 	enum symbol_state state;
 	uint32_t sources;
 	bool was_built;	   /* at least once, or found on disk: otherwise the state says nothing yet */
@@ -120,6 +122,8 @@ struct symbolizer {
 
 /* All of these with the lock held. */
 struct symbol_entry *entries_find(struct symbolizer *s, const char *key);
+/* Another one of the same Go build-id, or NULL. */
+struct symbol_entry *entries_find_go_id(struct symbolizer *s, const struct symbol_entry *entry);
 /* Made if missing; NULL when memory is short or too many are busy. path: NULL = unknown. */
 struct symbol_entry *entries_get(struct symbolizer *s, const char *key, const char *path);
 void entries_touch(struct symbolizer *s, struct symbol_entry *entry);
@@ -198,6 +202,7 @@ struct source_job {
 	struct symbolizer *symbolizer;
 	const char *build_id; /* "" = none */
 	const char *path;
+	const char *go_id;   /* another id of it; "" = none */
 	const char *content; /* of the upload that alone is looked into; "" = whatever there is */
 	int offered_fd;	     /* -1 = none */
 	char from[256];	     /* what was opened, for people */
@@ -205,6 +210,7 @@ struct source_job {
 	int ready_result;
 	uint32_t ready_kind;
 	bool is_local;		      /* the binary is a file of this host, or an agent of it passed it */
+	bool is_by_go_id;	      /* an upload was used that is known by the Go build-id */
 	bool is_foreign;	      /* something was uploaded, or fetched: names in it lead nowhere on this host */
 	bool unreachable;	      /* a server did not answer: look again soon */
 	char lacks[BUILD_ID_HEX_MAX]; /* the file that several share, which is nowhere; "" = none */

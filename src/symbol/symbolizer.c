@@ -93,6 +93,37 @@ void symbolizer_note(struct symbolizer *s, const char *build_id, const char *pat
 	pthread_mutex_unlock(&s->lock);
 }
 
+/* With the lock held: whatever is known of it, it is built anew. */
+static void build_anew(struct symbolizer *s, struct symbol_entry *entry, enum symbol_queue queue)
+{
+	entry->failures = 0;
+	entry->retry_ns = 0;
+	if (entry->state == SYMBOL_WORKING)
+		entry->again = true;
+	else
+		entries_enqueue(s, entry, queue);
+}
+
+void symbolizer_note_go_id(struct symbolizer *s, const char *hash, const char *go_id)
+{
+	if (!build_id_is_valid(hash) || !build_id_is_valid(go_id))
+		return;
+	pthread_mutex_lock(&s->lock);
+	struct symbol_entry *entry = entries_find(s, hash);
+	entry = entry ? entry : entries_get(s, hash, NULL);
+	bool is_new = entry && (!entry->go_id || strcmp(entry->go_id, go_id) != 0);
+	if (is_new) {
+		entries_set_text(&entry->go_id, go_id);
+		/* Whose table was made of what it is not alone to have gets another. */
+		struct symbol_entry *other = entries_find_go_id(s, entry);
+		if (other && other->is_by_go_id)
+			build_anew(s, other, SYMBOL_QUEUE_SEEN);
+		if (entry->was_built && entry->state != SYMBOL_COMPLETE)
+			build_anew(s, entry, SYMBOL_QUEUE_SEEN);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
 static bool is_known(const struct symbol_entry *entry)
 {
 	return entry->was_built && entry->sources && !entry->no_offsets;
@@ -155,17 +186,6 @@ int symbolizer_offer(struct symbolizer *s, const char *build_id, const char *con
 	return r;
 }
 
-/* With the lock held: whatever is known of it, it is built anew. */
-static void build_anew(struct symbolizer *s, struct symbol_entry *entry, enum symbol_queue queue)
-{
-	entry->failures = 0;
-	entry->retry_ns = 0;
-	if (entry->state == SYMBOL_WORKING)
-		entry->again = true;
-	else
-		entries_enqueue(s, entry, queue);
-}
-
 void symbolizer_arrived(struct symbolizer *s, const char *build_id)
 {
 	if (!build_id_is_valid(build_id))
@@ -176,7 +196,8 @@ void symbolizer_arrived(struct symbolizer *s, const char *build_id)
 		build_anew(s, entry, SYMBOL_QUEUE_REQUESTED);
 	s->arrivals++;
 	for (entry = s->newest; entry; entry = entry->older)
-		if (entry->lacks && strcmp(entry->lacks, build_id) == 0)
+		if ((entry->lacks && strcmp(entry->lacks, build_id) == 0) ||
+		    (entry->go_id && strcmp(entry->go_id, build_id) == 0))
 			build_anew(s, entry, SYMBOL_QUEUE_REQUESTED);
 	pthread_mutex_unlock(&s->lock);
 }

@@ -903,6 +903,52 @@ static void test_programs_that_agents_tell_of(void **state)
 	symbolizer_free(s);
 }
 
+/* Uploads that are known by a Go build-id are those of the file of that hash, whatever comes first, if no other file has it. */
+static void test_go_ids(void **state)
+{
+	static const char go_id[] = "676f6275696c642d69642d6f662d736f6d652d70726f6772616d",
+			  first[] = "11111111222222223333333344444444", second[] = "55555555666666667777777788888888";
+	static const struct test_symbol symbols[] = {{"in_go", 0, 16, STT_FUNC, STB_GLOBAL, 0}};
+	for (unsigned order = 0; order < 2; order++) {
+		struct fixture *f = *state;
+		char directory[256];
+		_cleanup_(uploads_closep) struct uploads *uploads = NULL;
+		struct buffer elf;
+		uint64_t offset;
+		char id[UPLOAD_ID_MAX];
+		struct upload_begin begin = {.kind = UPLOAD_DEBUGINFO, .id_type = FILE_ID_GO, .without_build_id = true};
+		snprintf(directory, sizeof(directory), "%s/uploads%u", f->directory, order);
+		assert_int_equal(uploads_open(&(struct uploads_options){.directory = directory}, &uploads, NULL), 0);
+		struct symbolizer *s = new_symbolizer(f, false);
+		s->uploads = uploads;
+		test_elf_build(&(struct test_elf){.symbols = symbols, .symbol_count = 1, .no_build_id = true}, &elf);
+		begin.size = elf.len;
+		snprintf(begin.build_id, sizeof(begin.build_id), "%s", go_id);
+		for (unsigned step = 0; step < 4; step++) {
+			if (step == 1 + order) {
+				assert_int_equal(uploads_begin(uploads, &begin, id, &offset, NULL), 0);
+				assert_int_equal(uploads_write(uploads, id, 0, buffer_bytes(&elf), &offset, NULL), 0);
+				assert_int_equal(uploads_finish(uploads, id, NULL), 0);
+				symbolizer_arrived(s, go_id);
+			}
+			if (step == 2 - order)
+				symbolizer_note_go_id(s, first, go_id);
+			if (step == 3) /* another one has it too */
+				symbolizer_note_go_id(s, second, go_id);
+			struct profile *p;
+			assert_int_equal(profile_new(&p, NULL), 0);
+			uint32_t of_first = add_location(p, "/nowhere", first, 0x5000, 0);
+			uint32_t of_second = add_location(p, "/nowhere", second, 0x5000, 0);
+			assert_int_equal(symbolizer_resolve(s, p, 1, NULL, NULL, NULL), 0);
+			assert_string_equal(profile_string(p, function_of(p, of_first)->name), step == 2 ? "in_go" : "");
+			assert_string_equal(profile_string(p, function_of(p, of_second)->name), "");
+			profile_free(p);
+		}
+		buffer_release(&elf);
+		symbolizer_free(s);
+	}
+}
+
 /* A stripped copy that came last names nothing: the names are those of the other all the same. */
 static void test_a_stripped_copy_that_comes_last(void **state)
 {
@@ -1046,6 +1092,7 @@ int main(void)
 		TEST(test_contents_that_agents_tell_of),
 		TEST(test_programs_that_agents_tell_of),
 		TEST(test_a_stripped_copy_that_comes_last),
+		TEST(test_go_ids),
 		TEST(test_contents_that_are_offered),
 		TEST(test_contents_after_a_restart),
 	};

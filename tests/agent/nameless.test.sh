@@ -73,6 +73,7 @@ start_server --config "$work/server.yaml" || {
 	finish
 }
 launch "$WICK" agent --server "$url" -F 97 2>"$work/agent.log"
+agent_pid=$!
 for program in $programs; do
 	"$work/$program" 3600 &
 	pids="$pids $!"
@@ -99,4 +100,16 @@ for program in $programs; do
 done
 query c_spin --format pprof -o "$work/c.pb.gz" 2>/dev/null
 check "samples have the hash as a label" sh -c '"$1" convert -q "$2" --to firefox -o - | grep -q "$3"' - "$WICK" "$work/c.pb.gz" "$(hash_of "$work/c_spin")"
+# The agent says the Go build-id beside the hash: an upload that is known by it alone is used.
+kill "$agent_pid"
+wait "$agent_pid" 2>/dev/null
+start_server --data "$work/other" --config "$work/server.yaml" || {
+	fail "the second server starts"
+	finish
+}
+"$WICK" agent --server "$url" -F 97 --no-debuginfo-upload 2>"$work/agent.log" &
+pids="$pids $!"
+go_id=$(go tool buildid "$work/go_spin" | tr -d '\n' | head -c 64 | od -An -tx1 | tr -d ' \n')
+check "the Go program is uploaded by its Go build-id" "$WICK" debuginfo upload "$work/go_spin" --build-id "$go_id" --url "$url"
+check "it is named by that" wait_for is_named go_spin main.spinInGo
 finish

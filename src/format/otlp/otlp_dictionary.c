@@ -499,19 +499,18 @@ static bool find_attribute(const struct otlp_dictionary *dictionary, const char 
 }
 
 /* The build-id, else the hash, which clients that send a Go build-id send, too; that one in hex, as files are found by it. Its
- * text lives in `hex`, or in the message. Returns the flags of a mapping. */
-static uint32_t find_id(const struct otlp_dictionary *dictionary, char hex[static BUILD_ID_HEX_MAX], struct bytes *ret)
+ * text lives in `hex`, or in the message. *ret_go: the Go build-id beside a hash. Returns the flags of a mapping. */
+static uint32_t find_id(const struct otlp_dictionary *dictionary, char hex[static BUILD_ID_HEX_MAX], struct bytes *ret,
+			struct bytes *ret_go)
 {
 	struct bytes go = {0};
 	if (find_attribute(dictionary, "process.executable.build_id.gnu", ret) && ret->len > 0)
 		return 0;
-	if (find_attribute(dictionary, "process.executable.build_id.htlhash", ret) && ret->len > 0)
-		return PROFILE_MAPPING_ID_IS_HASH;
-	*ret = (struct bytes){0};
+	bool has_hash = find_attribute(dictionary, "process.executable.build_id.htlhash", ret) && ret->len > 0;
 	if (!find_attribute(dictionary, "process.executable.build_id.go", &go) || !file_id_of_go(go, hex))
-		return 0;
-	*ret = bytes_of_string(hex);
-	return PROFILE_MAPPING_ID_IS_GO;
+		hex[0] = 0;
+	*(has_hash ? ret_go : ret) = bytes_of_string(hex);
+	return has_hash ? PROFILE_MAPPING_ID_IS_HASH : hex[0] ? PROFILE_MAPPING_ID_IS_GO : 0;
 }
 
 static int add_mapping(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
@@ -521,14 +520,16 @@ static int add_mapping(struct otlp_dictionary *dictionary, uint64_t index, uint3
 	int r = parse_mapping(dictionary, entry_at(dictionary, OTLP_MAPPINGS, index), &raw, err);
 	if (r < 0)
 		return r;
-	struct bytes build_id = {0};
-	uint32_t flags = find_id(dictionary, hex, &build_id);
+	struct bytes build_id = {0}, go_id = {0};
+	uint32_t flags = find_id(dictionary, hex, &build_id, &go_id);
 	struct profile_mapping mapping = {.start = raw.start, .limit = raw.limit, .offset = raw.offset, .flags = flags};
-	r = otlp_spend(dictionary, 128 + build_id.len + 16 * dictionary->attributes.count, err);
+	r = otlp_spend(dictionary, 128 + build_id.len + go_id.len + 16 * dictionary->attributes.count, err);
 	if (r == 0)
 		r = get_entry(dictionary, OTLP_STRINGS, raw.file_name, &mapping.file_name, err);
 	if (r == 0)
 		r = profile_add_bytes(dictionary->profile, build_id, &mapping.build_id, err);
+	if (r == 0)
+		r = profile_add_bytes(dictionary->profile, go_id, &mapping.go_id, err);
 	return r < 0 ? r : profile_add_mapping(dictionary->profile, &mapping, ret, err);
 }
 

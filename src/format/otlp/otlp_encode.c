@@ -105,6 +105,8 @@ static int copy_mapping(struct encoder *encoder, uint32_t id, uint32_t *ret, str
 		if (r == 0)
 			r = copy_string(encoder, mapping.build_id, &mapping.build_id, err);
 		if (r == 0)
+			r = copy_string(encoder, mapping.go_id, &mapping.go_id, err);
+		if (r == 0)
 			r = profile_add_mapping(encoder->tables, &mapping, &copy, err);
 		if (r < 0)
 			return r;
@@ -587,17 +589,21 @@ static int write_mapping(struct encoder *encoder, const struct profile_mapping *
 	const char *key = mapping->flags & PROFILE_MAPPING_ID_IS_HASH ? "process.executable.build_id.htlhash"
 			  : is_hex(build_id) && !(mapping->flags & PROFILE_MAPPING_ID_IS_GO) ? "process.executable.build_id.gnu"
 											     : "process.executable.build_id.go";
-	uint64_t attribute = 0;
-	size_t mark;
+	struct bytes go_id = profile_string_bytes(encoder->tables, mapping->go_id);
+	uint64_t attributes[2] = {0};
+	size_t mark, count = 0;
 	if (mapping->flags & PROFILE_MAPPING_ID_IS_GO)
 		build_id = go_text(build_id, text);
-	int r = build_id.len ? add_attribute(encoder, key, build_id, &attribute, err) : 0;
+	int r = build_id.len ? add_attribute(encoder, key, build_id, &attributes[count++], err) : 0;
+	/* Beside the hash, as OpenTelemetry's profiler has both. */
+	if (r == 0 && go_id.len && (mapping->flags & PROFILE_MAPPING_ID_IS_HASH))
+		r = add_attribute(encoder, "process.executable.build_id.go", go_text(go_id, text), &attributes[count++], err);
 	pb_begin(encoder->out, 1, &mark);
 	pb_put_varint(encoder->out, 1, mapping->start);
 	pb_put_varint(encoder->out, 2, mapping->limit);
 	pb_put_varint(encoder->out, 3, mapping->offset);
 	pb_put_varint(encoder->out, 4, mapping->file_name);
-	pb_write_packed(encoder->out, 5, &attribute, attribute ? 1 : 0);
+	pb_write_packed(encoder->out, 5, attributes, count);
 	return r < 0 ? r : pb_end(encoder->out, mark);
 }
 

@@ -266,7 +266,9 @@ static void test_shapes_and_types(void **state)
 /* A file's hash is not sent as a GNU build-id, though it looks like one. */
 static void test_hashes_are_no_build_ids(void **state)
 {
-	static const char id[] = "12e32a79d20f44f2d52d4da67c6d43e2";
+	static const char id[] = "12e32a79d20f44f2d52d4da67c6d43e2", go[] = "gWOsjSNTLkKSCGJkxDFD/jVkX-3mVQQkKNcAK1Yvk";
+	char go_id[BUILD_ID_HEX_MAX];
+	assert_true(file_id_of_go(bytes_of_string(go), go_id));
 	for (unsigned is_hash = 0; is_hash < 2; is_hash++) {
 		struct profile *profile = rich_profile(1);
 		struct profile_mapping mapping = {.start = 1ull << 40, .limit = (1ull << 40) + 4096};
@@ -276,6 +278,8 @@ static void test_hashes_are_no_build_ids(void **state)
 		mapping.file_name = add_text(profile, "/bin/nameless");
 		mapping.build_id = add_text(profile, id);
 		mapping.flags = is_hash ? PROFILE_MAPPING_ID_IS_HASH : 0;
+		/* The Go build-id is sent beside a hash, as text, and beside nothing else. */
+		mapping.go_id = add_text(profile, go_id);
 		uint32_t place;
 		assert_int_equal(profile_add_mapping(profile, &mapping, &location.mapping, NULL), 0);
 		assert_int_equal(profile_add_location(profile, &location, NULL, 0, &place, NULL), 0);
@@ -284,6 +288,7 @@ static void test_hashes_are_no_build_ids(void **state)
 		struct otlp_request sent = {.profiles = &profile, .count = 1};
 		struct buffer out = encode_request(&sent);
 		assert_int_equal(memmem(out.data, out.len, "build_id.htlhash", 16) != NULL, is_hash);
+		assert_int_equal(memmem(out.data, out.len, go, strlen(go)) != NULL, is_hash);
 		struct otlp_request got = decode_request(buffer_bytes(&out));
 		bool found = false;
 		for (size_t p = 0; p < got.count; p++) {
@@ -293,6 +298,7 @@ static void test_hashes_are_no_build_ids(void **state)
 					continue;
 				found = true;
 				assert_int_equal(one->mappings[i].flags, mapping.flags);
+				assert_string_equal(profile_string(one, one->mappings[i].go_id), is_hash ? go_id : "");
 			}
 		}
 		assert_true(found);

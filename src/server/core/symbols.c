@@ -138,7 +138,10 @@ void symbols_note(struct server *server, const struct profile *profile)
 	for (size_t i = 1; i < profile->mapping_count; i++) {
 		const struct profile_mapping *mapping = &profile->mappings[i];
 		const char *build_id = profile_string(profile, mapping->build_id);
-		if (unnamed[i] && build_id_is_valid(build_id))
-			symbolizer_note(server->symbolizer, build_id, profile_string(profile, mapping->file_name), samples[i]);
+		if (!unnamed[i] || !build_id_is_valid(build_id))
+			continue;
+		if (mapping->go_id)
+			symbolizer_note_go_id(server->symbolizer, build_id, profile_string(profile, mapping->go_id));
+		symbolizer_note(server->symbolizer, build_id, profile_string(profile, mapping->file_name), samples[i]);
 	}
 }
