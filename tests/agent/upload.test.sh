@@ -114,11 +114,15 @@ has_addresses() { query upload_spin --format folded -n 0 >"$work/before" 2>&1 &&
 wait_for has_addresses >/dev/null
 # Those of below ask some three seconds after a binary is known. A whole flush later this one would have, too.
 wait_flush || fail "a flush is sent"
+# It says which files there are, and sends none.
+has_asked() { verify && [ "$(value asked)" -gt 0 ]; }
+wait_for has_asked >/dev/null
 kill "$agent_pid"
 wait "$agent_pid"
 verify
 is http2 0 -gt
-is debuginfo 0
+is asked 0 -gt
+is uploads 0
 query upload_spin --format folded -n 0 >"$work/before" 2>&1
 if grep -q 'upload_spin+0x' "$work/before" && ! grep -q upload_spin_hard "$work/before"; then pass "without debug information there are addresses"; else fail "without debug information there are addresses" "$(head -c 1000 "$work/before")"; fi
 
