@@ -69,6 +69,7 @@ struct uploader {
 	int64_t asked_ns, ask_credit_ns, ask_pause_ns;
 	struct cpu_budget budget;
 	int64_t cpu_ns;	       /* of the thread, that the budget knows of */
+	bool is_nice;	       /* it has the lowest priority */
 	int64_t next_piece_ns; /* the rate's */
 	bool warned_of_token;
 	char alts[ALTS_REMEMBERED][BUILD_ID_HEX_MAX]; /* that need not be sent again */
@@ -103,6 +104,15 @@ static void pause_for(struct uploader *uploader, int64_t duration_ns)
 	wait_until(uploader, time_monotonic_ns() + duration_ns, false);
 }
 
+/* Not before the budget was used once: on a busy machine a thread of the lowest priority has a thousandth of a CPU, and what
+ * runs there would have no names for minutes. For this thread only; without it the work is done all the same. */
+static void be_nice(struct uploader *uploader)
+{
+	if (!uploader->is_nice)
+		setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
+	uploader->is_nice = true;
+}
+
 /* Rests until the budget has what was used since the last rest, or REST_MAX_NS for it. */
 static void rest(struct uploader *uploader)
 {
@@ -111,8 +121,10 @@ static void rest(struct uploader *uploader)
 	int64_t now_ns = time_monotonic_ns();
 	cpu_budget_use(&uploader->budget, used_ns < REST_MAX_NS / COST_FACTOR ? used_ns : REST_MAX_NS / COST_FACTOR, now_ns);
 	int64_t left_ns = cpu_budget_left(&uploader->budget, now_ns);
-	if (left_ns < 0)
+	if (left_ns < 0) {
+		be_nice(uploader);
 		pause_for(uploader, -left_ns * COST_FACTOR);
+	}
 }
 
 static void grow(int64_t *pause_ns, int64_t least_ns, int64_t most_ns)
@@ -513,8 +525,6 @@ static void step(struct uploader *uploader)
 static void *uploader_run(void *context)
 {
 	struct uploader *uploader = context;
-	/* Of this thread only; without it the work is done all the same. */
-	setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
 	syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0));
 	uploader->asked_ns = time_monotonic_ns(); /* the first binaries come in a crowd */
 	while (!is_stopped(uploader) && !atomic_load(&uploader->has_given_up))
