@@ -151,6 +151,7 @@ static void copy_told(struct symbolizer *s, const char *build_id, struct all_tol
 {
 	char key[SYMBOL_KEY_MAX];
 	int64_t now_ns = time_monotonic_ns();
+	uint64_t code = 0;
 	*ret = (struct all_told){0};
 	pthread_mutex_lock(&s->lock);
 	const struct symbol_entry *entry = entries_find(s, build_id);
@@ -160,7 +161,9 @@ static void copy_told(struct symbolizer *s, const char *build_id, struct all_tol
 		struct told *told = &ret->items[ret->count++];
 		memcpy(told->key, content->key, sizeof(told->key));
 		told->code = content->code;
-		ret->are_programs |= told->code && ret->items[0].code && told->code != ret->items[0].code;
+		/* Of some nobody has said it. */
+		ret->are_programs |= code && told->code && told->code != code;
+		code = code ? code : told->code;
 		snprintf(told->path, sizeof(told->path), "%s", content->path ? content->path : "");
 		jobs_content_key(build_id, content->key, key);
 		told->is_local = entries_find(s, key) || (!s->no_host_files && source_is_host_path(told->path));
@@ -299,7 +302,7 @@ static bool is_one_missing(const struct all_told *told)
 	for (size_t i = 0; i < told->count; i++) {
 		bool is_here = false;
 		for (size_t k = 0; k < told->here_count; k++)
-			is_here |= told->here[k] == told->items[i].code;
+			is_here |= told->here[k] && told->here[k] == told->items[i].code;
 		if (!is_here)
 			return true;
 	}

@@ -855,7 +855,7 @@ static void test_contents_that_agents_tell_of(void **state)
 }
 
 /* A stripped copy has nothing to say; of other code, what is not here, or not named, may be anything. */
-static void test_programs_that_agents_tell_of(void **state)
+static void check_programs(struct fixture *f, bool is_one_old)
 {
 	static const struct test_symbol firsts[] = {{"same", 0, 16, STT_FUNC, STB_GLOBAL, 0},
 						    {"first", 0x40, 16, STT_FUNC, STB_GLOBAL, 0}};
@@ -863,11 +863,13 @@ static void test_programs_that_agents_tell_of(void **state)
 	static const char *const contents[] = {one_content, two_content, "33333333333333333333333333333333"};
 	static const uint64_t codes[] = {1, 1, 2};
 	static const char *const names[][2] = {{"same", "first"}, {"same", "first"}, {"", ""}, {"", ""}, {"same", ""}};
-	struct fixture *f = *state;
 	_cleanup_(uploads_closep) struct uploads *uploads = NULL;
 	struct symbolizer *s = new_symbolizer_with_uploads(f, &uploads);
 	upload_content(uploads, "", one_content, &(struct test_elf){.symbols = firsts, .symbol_count = 2});
-	for (unsigned step = 0; step < 5; step++) {
+	/* Once an older agent has told of one, and not what its code is. */
+	if (is_one_old)
+		symbolizer_note_content(s, TEST_ELF_BUILD_ID, "44444444444444444444444444444444", "");
+	for (unsigned step = 0; step < (is_one_old ? 4u : 5u); step++) {
 		if (step < 3) {
 			symbolizer_note_content(s, TEST_ELF_BUILD_ID, contents[step], "");
 			symbolizer_note_code(s, TEST_ELF_BUILD_ID, contents[step], codes[step]);
@@ -901,6 +903,14 @@ static void test_programs_that_agents_tell_of(void **state)
 		symbol_view_free(view);
 	}
 	symbolizer_free(s);
+}
+
+static void test_programs_that_agents_tell_of(void **state)
+{
+	check_programs(*state, false);
+	assert_int_equal(tear_down(state), 0);
+	assert_int_equal(set_up(state), 0);
+	check_programs(*state, true);
 }
 
 /* Uploads that are known by a Go build-id are those of the file of that hash, whatever comes first, if no other file has it. */
