@@ -60,7 +60,7 @@ host_runs() {
 }
 # HOST: what its program did: "ambiguous N pending N", and a line for each name.
 frames_of() {
-	curl -s "$url/api/v1/query?query=process_cpu%7Bhost_name%3D%22$1%22%2Cprocess_executable_name%3D~%22build_.%22%7D&from=now-10m&symbols_wait=10s" >"$work/$1.json"
+	curl -s "$url/api/v1/query?query=process_cpu%7Bhost_name%3D%22$1%22%2Cprocess_executable_name%3D~%22build_.%2A%22%7D&from=now-10m&symbols_wait=10s" >"$work/$1.json"
 	node -e 'const { symbols, flame } = JSON.parse(require("fs").readFileSync(process.argv[1]));
 console.log("ambiguous", symbols.ambiguous, "pending", symbols.pending);
 for (const name of flame.strings) console.log(name);' "$work/$1.json" 2>&1
