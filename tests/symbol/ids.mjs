@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { finish, request, startServer, temporaryDirectory, test, wick } from '../harness.mjs';
+import { bytesField, finish, intField, request, startServer, temporaryDirectory, test, wick } from '../harness.mjs';
 import { api, until } from './programs.mjs';
 
 const directory = temporaryDirectory(),
@@ -58,14 +58,11 @@ int main(int argc, char **argv) { (void)argv; in_both(argc); ${odd}(argc); retur
 };
 const first = build('first', 'only_in_first'),
 	second = build('second', 'only_in_second');
-await test('files of one id that name code differently: what they agree on has a name', async () => {
-	assert.deepEqual([first.both, first.odd], [second.both, second.odd], 'the programs have one layout');
-	const server = await options('tenants', 'tenants: {one: {}, two: {}}\n');
-	const { json } = api(server.port);
+// Two samples, one in each function of the program.
+async function push(server) {
 	const header = execFileSync('readelf', ['-lW', first.path]).toString();
 	const [, offset, address, size] = /LOAD +0x([0-9a-f]+) 0x([0-9a-f]+) 0x[0-9a-f]+ 0x([0-9a-f]+) 0x[0-9a-f]+ R E/.exec(header).map((x) => parseInt(x, 16));
 	const strings = ['', 'cpu', 'nanoseconds', '/gone/program', id];
-	const { intField, bytesField } = await import('../harness.mjs');
 	const locations = [first.both, first.odd].map((at, i) => bytesField(4, [...intField(1, i + 1), ...intField(2, 1), ...intField(3, at + 4)]));
 	const profile = Buffer.from(
 		[
@@ -81,6 +78,12 @@ await test('files of one id that name code differently: what they agree on has a
 	);
 	const sent = await request(server.port, 'POST', '/api/v1/ingest?name=process_cpu', { body: profile });
 	assert.equal(sent.status, 200, sent.body.toString());
+}
+await test('files of one id that name code differently: what they agree on has a name', async () => {
+	assert.deepEqual([first.both, first.odd], [second.both, second.odd], 'the programs have one layout');
+	const server = await options('tenants', 'tenants: {one: {}, two: {}}\n');
+	const { json } = api(server.port);
+	await push(server);
 	const names = async () => {
 		const { symbols, flame } = await json('/api/v1/query?query=process_cpu&from=now-1h&symbols_wait=10s');
 		return { symbols, strings: flame.strings };
@@ -105,6 +108,38 @@ await test('files of one id that name code differently: what they agree on has a
 	assert.ok(await until(async () => (await names()).strings.includes('only_in_first')));
 	assert.equal((await names()).symbols.resolved, 2);
 	assert.equal((await json(`/api/v1/binaries?text=${id}`)).binaries[0].ambiguous, false);
+	await server.stop();
+});
+await test('programs of one id that agents tell of, and do not send: no names of one that it may not be', async () => {
+	const server = await options('told', '');
+	const { json } = api(server.port);
+	await push(server);
+	const names = async () => {
+		const { symbols, flame } = await json('/api/v1/query?query=process_cpu&from=now-1h&symbols_wait=10s');
+		return { symbols, strings: flame.strings };
+	};
+	const tell = async (content, code) => {
+		const asked = await request(server.port, 'POST', '/api/v1/debuginfo/wanted', {
+			headers: { 'content-type': 'application/json' },
+			body: JSON.stringify({ binaries: [{ build_id: id, content: content.repeat(32), code, kinds: [] }] }),
+		});
+		assert.equal(asked.status, 200, asked.body.toString());
+		assert.deepEqual(JSON.parse(asked.body).wanted, []);
+	};
+	await run(wick, ['debuginfo', 'upload', first.path, '--url', server.url]);
+	assert.ok(await until(async () => (await names()).strings.includes('only_in_first')));
+	// An older agent, which does not say what the code is; the program, and a copy of it.
+	await tell('0');
+	await tell('1', '0000000000000001');
+	await tell('2', '0000000000000001');
+	const before = await names();
+	assert.equal(before.symbols.resolved, 2, JSON.stringify(before));
+	assert.ok(before.strings.includes('only_in_first'));
+	// Another program.
+	await tell('3', '0000000000000002');
+	const after = await names();
+	assert.equal(after.symbols.ambiguous, 2, JSON.stringify(after));
+	assert.ok(!after.strings.includes('only_in_first') && !after.strings.includes('in_both'));
 	await server.stop();
 });
 await finish();
