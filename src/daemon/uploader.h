@@ -5,10 +5,10 @@
  * It works beside the exporter, on a thread of its own of the lowest priority for the disk: asks the server, in batches and
  * seldom, which of the binaries that were seen it wants (agent/upload/upload_queue.h), copies symbols and debug sections of one
  * (agent/upload/debug_copy.h) into a temporary file, and sends it in pieces, no faster than the rate. What the server says of
- * the offset is the truth: an upload that was broken off goes on from there. A second of a CPU may be used at the start, so that
- * what runs is named within its first minute; then the thread has the lowest priority for the CPU, too, and rests after each
- * step, COST_FACTOR times as long as the step took, so that an agent that has much to send costs hardly more than one that has
- * nothing.
+ * the offset is the truth: an upload that was broken off goes on from there. A second of a CPU may be used at the start, so
+ * that what runs is named within its first minute; then the thread has the lowest priority for the CPU, too, and rests after
+ * each step, COST_FACTOR times as long as the step took, so that an agent that has much to send costs hardly more than one that
+ * has nothing.
  *
  * A server that knows no debug information is asked once.
  */
