@@ -76,12 +76,16 @@ struct css_set {
 struct mm_struct {
 	unsigned long start_stack, exec_vm;
 };
+struct thread_struct {
+	unsigned long fsbase; /* x86 */
+};
 struct task_struct {
 	unsigned int flags, __state;
 	struct mm_struct *mm;
 	int pid, tgid;
 	__u64 start_time;
 	struct css_set *cgroups;
+	struct thread_struct thread;
 };
 
 #pragma clang attribute pop

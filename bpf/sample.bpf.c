@@ -141,6 +141,9 @@ __u32 find_escape(__u32 escapes, __u32 count, __u32 row);
 __u32 find_rule(__u32 cpu, __u64 address);
 int map_address(__u32 cpu, __u64 address);
 int find_live_rule(__u32 cpu);
+struct unwind_rule;
+static __always_inline int thread_pointer(__u64 *ret);
+static __always_inline int go_over(struct walk *walk, const struct unwind_rule *rule);
 #define WALK_HEAP16(place)		    HEAP_READ(__u16, place)
 #define WALK_HEAP32(place)		    HEAP_READ(__u32, place)
 #define WALK_HEAP64(place)		    HEAP_READ(__u64, place)
@@ -151,7 +154,8 @@ int find_live_rule(__u32 cpu);
 #define WALK_ESCAPE(escapes, count, row)    find_escape(escapes, count, row)
 #define WALK_RULE(walk, address)	    find_rule((walk)->cpu, address)
 #define WALK_LIVE(walk, rule)		    find_live_rule_of(walk, rule)
-struct unwind_rule;
+#define WALK_THREAD(walk, ret)		    thread_pointer(ret)
+#define WALK_GO(walk, rule)		    go_over(walk, rule)
 static __always_inline int find_live_rule_of(struct walk *walk, struct unwind_rule *ret);
 #include "bpf/walk.h"
 
@@ -228,6 +232,31 @@ __attribute__((noinline)) int map_address(__u32 cpu, __u64 address)
 		state = UNWIND_SLOT_ABSENT;
 	walk_set_map(&walk->map, start, end, (__u64)WALK_HEAP32(range + 20) << 12, state, table);
 	return 0;
+}
+
+/* As the kernel knows it: a thread that sets the register itself (wrfsbase) is not seen to. Go's runtime asks the kernel. */
+static __always_inline int thread_pointer(__u64 *ret)
+{
+#if defined(__TARGET_ARCH_x86)
+	*ret = BPF_CORE_READ(bpf_get_current_task_btf(), thread.fsbase);
+	return 0;
+#else
+	return UNWIND_UNSUPPORTED;
+#endif
+}
+
+/* By the rule in walk->live. */
+__attribute__((noinline)) int walk_go_frame(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? walk_go(walk, &walk->live) : UNWIND_NO_USER;
+}
+
+static __always_inline int go_over(struct walk *walk, const struct unwind_rule *rule)
+{
+	walk->live = *rule;
+	return walk_go_frame(walk->cpu);
 }
 
 __attribute__((noinline)) int walk_frame(__u32 cpu)

@@ -73,9 +73,18 @@ enum unwind_cfa {
 	UNWIND_CFA_END = 6,	    /* the outermost frame: CFI says that the return address is undefined */
 	UNWIND_CFA_INDEXED = 7, /* *(register + 8 * index + offset) + offset2; cfa_register = register | index << 4 (x86-64) */
 	UNWIND_CFA_FRAMES = 8,	/* code made at run time in which none could be found: the frame pointer is all there is */
+	/* Functions of Go's runtime that go over to another stack (x86-64); see below. */
+	UNWIND_CFA_GO_SYSTEM = 9,
+	UNWIND_CFA_GO_GROW = 10,
+	UNWIND_CFA_GO_CGO = 11,
+	UNWIND_CFA_GO_CALLBACK = 12,
 };
+#define UNWIND_IS_GO(cfa) ((cfa) >= UNWIND_CFA_GO_SYSTEM && (cfa) <= UNWIND_CFA_GO_CALLBACK)
 /* Set in unwind_rule.cfa if the rule was found by going through the code, for lack of CFI. */
 #define UNWIND_RULE_ANALYSED 0x80
+/* Set in unwind_rule.cfa in Go's scheduler, which does not return to the goroutine that came to it. */
+#define UNWIND_RULE_LEAVES 0x40
+#define UNWIND_RULE_FLAGS  (UNWIND_RULE_ANALYSED | UNWIND_RULE_LEAVES)
 /* unwind_rule.offset2 of UNWIND_CFA_REGISTER: the caller's rbx is in rbx (0), lost (this), or at *(cfa + offset2). */
 #define UNWIND_RBX_LOST 1
 /* How a register of the caller is found. */
@@ -93,6 +102,25 @@ struct unwind_rule {
 	__s32 offset, offset2;
 	__s16 ra_offset, fp_offset;
 };
+/*
+ * Go's runtime (src/runtime/asm_amd64.s, runtime2.go) runs goroutines on stacks of their own, which move, and itself on the
+ * thread's stack, that of the goroutine g0. What it goes over from is noted in memory: the thread's storage has the running g,
+ * g.m its thread, m.curg the goroutine that was left, g.sched where it was left {sp, pc}. Places differ by version. `size` is
+ * that of the frame of the function that goes over, up to its CFA; what is read is 64 bits wide.
+ *
+ *   field        GO_SYSTEM, GO_GROW                GO_CALLBACK   GO_CGO
+ *   offset       of g from the thread pointer      the same      of the goroutine that was saved, from sp
+ *   ra_offset    of g.m                            the same      of g.stack.hi
+ *   fp_offset    of m.curg                         of m.g0       of its depth (stack.hi - sp), from sp
+ *   offset2      of g.sched | size << 16           the same      size
+ *
+ * GO_SYSTEM (systemstack()): the frame is at curg.sched.sp. GO_GROW (morestack()): the caller is at curg.sched.pc with
+ * curg.sched.sp; none if the goroutine has been left for good. GO_CALLBACK (cgocallback(), from C on the thread's stack to the
+ * goroutine's): the frame is at g0.sched.sp, where it keeps the one before it. GO_CGO (asmcgocall()): the frame is at
+ * stack.hi - depth.
+ */
+#define UNWIND_GO_SCHED(offset2) ((offset2)&0xffff)
+#define UNWIND_GO_SIZE(offset2)	 ((offset2) >> 16 & 0xffff)
 
 struct unwind_escape {
 	__u32 row;
@@ -110,7 +138,7 @@ struct unwind_table {
 	__u32 checks; /* u16[row_count], walk_check(): only in tables of code made at run time; else 0 */
 	__u32 reserved[4];
 };
-#define UNWIND_TABLE_MAGIC 0x32545557u /* "WUT2" */
+#define UNWIND_TABLE_MAGIC 0x33545557u /* "WUT3" */
 
 /* A binary. The agent writes all but `used`. */
 struct unwind_slot {

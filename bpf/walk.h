@@ -7,6 +7,8 @@
  *   WALK_MAP(walk, address)		  sets walk->map for the executable mapping of an address; 0, or the result to stop with
  *   WALK_KNOWS_ALL			  WALK_MAP's UNWIND_NO_MAPPING is the last word, not for lack of knowledge
  *   WALK_LIVE(walk, rule)		  the rule in code made at run time; 0, or the result to stop with
+ *   WALK_THREAD(walk, ret)		  the thread pointer (fs) of the thread; 0, or the result to stop with
+ *   WALK_GO(walk, rule)		  walk_go(), likewise by itself
  *   WALK_ESCAPE, WALK_RULE		  walk_escape() and walk_find_rule(), which the verifier wants by themselves
  *   WALK_HEAP16(place) ... WALK_HEAP64	  what lies in the heap; any place must be safe to read
  *
@@ -68,9 +70,11 @@ struct walk {
 	__u32 switches;	 /* to stacks below the callee's */
 	__u32 uncalled;	 /* ip is behind no call: put there by an interpreter that jumps */
 	__u32 asks;	 /* code made at run time that is not known: stop, and ask for it */
-	__u32 depth;
+	__u32 leaves;	 /* Go's scheduler was met: it does not return to the goroutine that came to it */
+	__u32 depth, spare;
 	__u64 hash, hash_before;   /* of frames[1] on; without the last one */
 	__u64 rbx_at;		   /* where the caller's rbx was saved; 0 = it is in registers */
+	__u64 go_callback;	   /* the frame of cgocallback() on the thread's stack that was met last; 0 = none */
 	__u32 ranges, range_count; /* of the process, in the heap */
 	__u32 cpu;
 	struct walk_copy copy;
@@ -425,7 +429,7 @@ static __always_inline int walk_may_begin(struct walk *walk, __u64 ip)
 	place = walk->map.state == UNWIND_SLOT_LOADED ? WALK_RULE(walk, ip) : 0;
 	if (!place || !walk_read_rule(place, &rule) || rule.cfa == UNWIND_CFA_NONE || rule.cfa == UNWIND_CFA_END)
 		return 1;
-	return (rule.cfa & ~UNWIND_RULE_ANALYSED) == UNWIND_CFA_REGISTER && rule.cfa_register == UNWIND_REGISTER_SP &&
+	return (rule.cfa & ~UNWIND_RULE_FLAGS) == UNWIND_CFA_REGISTER && rule.cfa_register == UNWIND_REGISTER_SP &&
 	       rule.offset == WALK_ENTRY_OFFSET;
 }
 
@@ -743,6 +747,113 @@ static __always_inline int walk_by_rule(struct walk *walk, const struct unwind_r
 	return WALK_GOES_ON;
 }
 
+/* ---- Go's runtime, where it goes over to another stack (bpf/unwind.h) ---- */
+
+#if UNWIND_REGISTERS == 16
+static __always_inline int walk_word(struct walk *walk, __u64 address, __u64 *ret)
+{
+	int r = WALK_READ(walk, walk->scratch, 8, address);
+
+	*ret = walk->scratch[0];
+	return r;
+}
+
+/* Where the frame of asmcgocall() is on the goroutine's stack, which may have moved since: a depth was noted, not an address. */
+static __always_inline int walk_go_saved(struct walk *walk, const struct unwind_rule *rule, __u64 *ret_sp)
+{
+	__u64 sp = walk->registers[UNWIND_REGISTER_SP], g = 0, depth = 0, top = 0;
+	int r;
+
+	r = walk_load(walk, sp + (__s64)rule->offset, 1, &g);
+	if (!r)
+		r = walk_load(walk, sp + (__s64)rule->fp_offset, 1, &depth);
+	if (!r)
+		r = walk_word(walk, g + (__s64)rule->ra_offset, &top);
+	*ret_sp = top - depth;
+	return r;
+}
+
+/* Where the goroutine m.curg was left, or g0. *ret_ours: it is (still) that of this thread. */
+static __always_inline int walk_go_left(struct walk *walk, const struct unwind_rule *rule, __u64 *ret_sp, __u64 *ret_pc,
+					int *ret_ours)
+{
+	__u64 thread = 0, g = 0, m = 0, left = 0, of = 0;
+	int r;
+
+	*ret_ours = 0;
+	r = WALK_THREAD(walk, &thread);
+	if (!r)
+		r = walk_word(walk, thread + (__s64)rule->offset, &g);
+	if (!r)
+		r = walk_word(walk, g + (__s64)rule->ra_offset, &m);
+	if (!r)
+		r = walk_word(walk, m + (__s64)rule->fp_offset, &left);
+	if (r || !left)
+		return r;
+	r = walk_word(walk, left + (__s64)rule->ra_offset, &of);
+	if (!r)
+		r = WALK_READ(walk, walk->scratch, 16, left + UNWIND_GO_SCHED((__u32)rule->offset2));
+	*ret_sp = walk->scratch[0];
+	*ret_pc = walk->scratch[1];
+	*ret_ours = !r && of == m;
+	return r;
+}
+
+/* Goes to a frame on another stack. */
+static __always_inline int walk_go_enter(struct walk *walk, __u64 sp, __u64 ra)
+{
+	int r = sp & 7 || !ra ? UNWIND_BAD_FRAME : WALK_MAP(walk, ra - 1);
+
+	if (r != 0)
+		return r;
+	if (walk->switches >= WALK_SWITCHES_MAX || !walk_follows_call(walk, ra))
+		return UNWIND_BAD_FRAME;
+	walk->switches++;
+	walk->registers[UNWIND_REGISTER_SP] = sp;
+	walk->known = 1u << UNWIND_REGISTER_SP;
+	return walk_enter(walk, ra, 1);
+}
+
+static __always_inline int walk_go(struct walk *walk, const struct unwind_rule *rule)
+{
+	__u64 sp = 0, pc = 0, frame;
+	__u32 size = UNWIND_GO_SIZE((__u32)rule->offset2), is_callback = rule->cfa == UNWIND_CFA_GO_CALLBACK;
+	int r, is_ours = 1;
+
+	if (rule->cfa == UNWIND_CFA_GO_CGO) {
+		size = rule->offset2;
+		r = walk_go_saved(walk, rule, &sp);
+	} else if (is_callback && walk->go_callback) {
+		r = walk_load(walk, walk->go_callback, 1, &sp);
+	} else {
+		r = walk_go_left(walk, rule, &sp, &pc, &is_ours);
+	}
+	if (r != 0)
+		return r;
+	/* The scheduler has left the goroutine, and may have chosen another one: nothing is returned to. */
+	if (rule->cfa == UNWIND_CFA_GO_GROW) {
+		if (walk->leaves || !is_ours)
+			return UNWIND_COMPLETE;
+		return walk_go_enter(walk, sp, pc);
+	}
+	if (!is_ours || !sp)
+		return UNWIND_BAD_FRAME;
+	frame = sp;
+	sp += size;
+	r = walk_load(walk, sp - 8, 1, &pc);
+	if (r == 0)
+		r = walk_go_enter(walk, sp, pc);
+	if (r == WALK_GOES_ON && is_callback)
+		walk->go_callback = frame;
+	return r;
+}
+#else
+static __always_inline int walk_go(struct walk *walk, const struct unwind_rule *rule)
+{
+	return UNWIND_UNSUPPORTED;
+}
+#endif
+
 /* WALK_GOES_ON, or the result that the walk ends with. */
 static __always_inline int walk_step(struct walk *walk)
 {
@@ -774,9 +885,10 @@ static __always_inline int walk_step(struct walk *walk)
 	walk->unknown = rule.cfa == UNWIND_CFA_NONE;
 	if (rule.cfa == UNWIND_CFA_FRAMES)
 		rule.cfa = UNWIND_CFA_NONE;
-	if (rule.cfa & UNWIND_RULE_ANALYSED) {
-		walk->analysed = 1;
-		rule.cfa &= ~UNWIND_RULE_ANALYSED;
+	if (rule.cfa & UNWIND_RULE_FLAGS) {
+		walk->analysed |= rule.cfa / UNWIND_RULE_ANALYSED;
+		walk->leaves |= rule.cfa & UNWIND_RULE_LEAVES;
+		rule.cfa &= ~UNWIND_RULE_FLAGS;
 	}
 	if (rule.cfa == UNWIND_CFA_END)
 		return UNWIND_COMPLETE;
@@ -790,6 +902,8 @@ static __always_inline int walk_step(struct walk *walk)
 		return UNWIND_UNSUPPORTED;
 	if (rule.cfa == UNWIND_CFA_NONE)
 		return walk_without_rule(walk);
+	if (UNWIND_IS_GO(rule.cfa))
+		return WALK_GO(walk, &rule);
 	return walk_by_rule(walk, &rule);
 }
 
@@ -808,7 +922,8 @@ static __always_inline void walk_begin(struct walk *walk, __u64 ip, __u64 hash_s
 	walk->analysed = 0;
 	walk->chained = walk->guessed = 0;
 	walk->switches = 0;
-	walk->rbx_at = 0;
+	walk->leaves = 0;
+	walk->rbx_at = walk->go_callback = 0;
 	walk->asks = 0;
 	walk->uncalled = walk->unknown = 0;
 	walk->map.start = walk->map.end = 0;

@@ -31,8 +31,9 @@ static void require(bool condition)
 
 static void check_rule(const struct check *check, const struct unwind_rule *rule)
 {
-	/* Rules that were found by going through code are of one kind. */
-	require(rule->cfa <= UNWIND_CFA_INDEXED || rule->cfa == (UNWIND_CFA_REGISTER | UNWIND_RULE_ANALYSED));
+	/* Rules that were found by going through code are of one kind, as are those of Go's scheduler. */
+	require(rule->cfa <= UNWIND_CFA_INDEXED || rule->cfa == (UNWIND_CFA_REGISTER | UNWIND_RULE_ANALYSED) ||
+		rule->cfa == (UNWIND_CFA_REGISTER | UNWIND_RULE_LEAVES) || UNWIND_IS_GO(rule->cfa));
 	require(rule->cfa_register < check->registers || rule->cfa == UNWIND_CFA_INDEXED);
 	require(rule->ra <= UNWIND_WHERE_LOST && rule->fp <= UNWIND_WHERE_LOST);
 	require(rule->ra != UNWIND_WHERE_FP && rule->fp != UNWIND_WHERE_REGISTER);

@@ -46,6 +46,8 @@ static int map_address(struct walk *walk, uint64_t address);
 #define WALK_ESCAPE(escapes, count, row)    walk_escape(escapes, count, row)
 #define WALK_RULE(walk, address)	    walk_find_rule(&(walk)->map, address)
 #define WALK_LIVE(walk, rule)		    walk_find_live_rule(walk, rule)
+#define WALK_THREAD(walk, ret)		    (*(ret) = STACK_START, 0)
+#define WALK_GO(walk, rule)		    walk_go(walk, rule)
 #include "bpf/walk.h"
 
 /* Ranges at the start of the heap, as the sampling program reads them. */

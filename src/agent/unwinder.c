@@ -63,6 +63,8 @@ static int find_live_rule(struct walk *walk, struct unwind_rule *ret);
 #define WALK_ESCAPE(escapes, count, row)    walk_escape(escapes, count, row)
 #define WALK_RULE(walk, address)	    walk_find_rule(&(walk)->map, address)
 #define WALK_LIVE(walk, rule)		    find_live_rule(walk, rule)
+#define WALK_THREAD(walk, ret)		    ((void)(ret), UNWIND_STACK_CUT) /* the goroutine's stack is not in the copy either */
+#define WALK_GO(walk, rule)		    walk_go(walk, rule)
 #undef __always_inline
 #define __always_inline inline __attribute__((always_inline))
 #include "bpf/walk.h"
@@ -304,7 +306,8 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 	walk->analysed = tail->analysed != 0;
 	walk->chained = walk->guessed = walk->uncalled = 0;
 	walk->switches = 0;
-	walk->rbx_at = 0;
+	walk->leaves = 0;
+	walk->rbx_at = walk->go_callback = 0;
 	walk->depth = tail->depth;
 	size_t callers = tail->depth - 1;
 	walk->hash_before = hash_callers(unwinder->hash_seed, (const uint64_t *)&walk->frames[1], callers ? callers - 1 : 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the sections of a file to rows. Everything that speaks of code (FDEs of .eh_frame, then those of .debug_frame, then
- * linkage table stubs) becomes a list of entries sorted by address; a later kind fills only what the earlier ones leave open.
+ * From the sections of a file to rows. Everything that speaks of code (Go's table of functions, FDEs of .eh_frame, then those of
+ * .debug_frame, then linkage table stubs) becomes a list of entries sorted by address; a later kind fills only what the earlier ones leave open.
  * Then one entry after the other gives its rows.
  *
  * Where entries overlap, the one that starts later wins from its start on, and the earlier one does not come back behind it.
@@ -132,6 +132,8 @@ static int give_rows(struct cfi_reader *reader)
 			return r;
 		if (entry->kind == CFI_STUB)
 			r = cfi_emit(reader, entry->start, &reader->stub_rules[entry->place]);
+		else if (entry->kind == CFI_GO || entry->kind == CFI_GO_SPECIAL)
+			r = cfi_go_run(reader, entry, end);
 		else
 			r = cfi_program_run(reader, entry, end);
 		if (r < 0)
@@ -146,12 +148,25 @@ static int give_rows(struct cfi_reader *reader)
 	return r < 0 ? r : cfi_emit(reader, code_end(reader), &none);
 }
 
+static int collect_go(struct cfi_reader *reader)
+{
+	struct cfi_entries functions = {0};
+	int r = cfi_go_read(reader, &functions);
+	if (r == 0)
+		r = fill_from(reader, &functions);
+	mem_free(functions.items);
+	return r;
+}
+
 static int read_file(struct cfi_reader *reader)
 {
 	find_segments(reader);
 	if (reader->segment_count == 0 || reader->file->type == ET_REL)
 		return 0;
-	int r = cfi_sources_load(reader);
+	int r = collect_go(reader);
+	/* Go's .debug_frame says the same again. */
+	if (r == 0 && (!reader->go || has_gaps(reader)))
+		r = cfi_sources_load(reader);
 	if (r < 0)
 		return r;
 	r = collect_entries(reader);
@@ -171,6 +186,7 @@ static int read_with(struct cfi_reader *reader, struct cfi_stats *ret_stats)
 	int r = read_file(reader);
 	for (size_t i = 0; i < reader->source_count; i++)
 		cfi_source_release(&reader->sources[i]);
+	cfi_go_release(reader);
 	mem_free(reader->starts);
 	mem_free(reader->code);
 	mem_free(reader->cies);

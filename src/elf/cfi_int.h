@@ -5,6 +5,7 @@
  *   cfi_section.c     finds the sections, inflates them               -> struct cfi_source
  *   cfi_entries.c     CIEs and FDEs: what code they speak of          -> struct cfi_cie, struct cfi_entry
  *   cfi_plt.c         stubs that no FDE speaks of                     -> struct cfi_entry
+ *   cfi_go.c          functions of Go by its own table                -> struct cfi_entry, rows
  *   cfi_program.c     runs the instructions of one of them            -> rows
  *   cfi_expression.c  the few DWARF expressions that occur in them
  *   cfi_symbols.c     where functions begin that no entry speaks of   -> addresses
@@ -25,7 +26,10 @@
 #define CFI_STARTS_MAX	    (1u << 18)
 #define CFI_CODE_RANGES_MAX 4096u     /* sections of code, as far as they are loaded */
 #define CFI_CODE_BYTES_MAX  (2 * MIB) /* of code that is gone through because nothing speaks of it */
-#define CFI_STUB	    7u	      /* cfi_entry.kind of what has no FDE */
+/* cfi_entry.kind of what has no FDE; others are the number of its source. */
+#define CFI_GO_SPECIAL	    5u /* a function of Go that changes stacks */
+#define CFI_GO		    6u
+#define CFI_STUB	    7u
 
 /* DWARF numbers of the registers that rules speak of. */
 struct cfi_machine {
@@ -96,15 +100,17 @@ struct cfi_cie {
 struct cfi_entry {
 	uint64_t start;
 	uint32_t len;	     /* bytes of code */
-	uint32_t kind : 3;   /* the source of the FDE, or CFI_STUB */
-	uint32_t place : 29; /* offset in the section; of CFI_STUB, index of the rule */
+	uint32_t kind : 3;   /* the source of the FDE, or CFI_STUB, CFI_GO, CFI_GO_SPECIAL */
+	uint32_t place : 29; /* offset in the section; of CFI_STUB, index of the rule; of Go, of the function */
 };
-_Static_assert(CFI_SECTION_BYTES_MAX <= 1u << 29 && CFI_SOURCES_MAX < CFI_STUB, "a place fits");
+_Static_assert(CFI_SECTION_BYTES_MAX <= 1u << 29 && CFI_SOURCES_MAX <= CFI_GO_SPECIAL, "a place fits");
 struct cfi_entries {
 	struct cfi_entry *items;
 	size_t count, capacity;
 	bool is_sorted;
 };
+
+struct cfi_go;
 
 struct cfi_range {
 	uint64_t start, end;
@@ -125,6 +131,7 @@ struct cfi_reader {
 	struct cfi_cie *cies;
 	size_t cie_count, cie_capacity, last_cie; /* last_cie: which was found last */
 	struct cfi_entries entries;
+	struct cfi_go *go; /* NULL: no program of Go */
 	union cfi_rule stub_rules[CFI_STUB_RULES_MAX];
 	size_t stub_rule_count;
 	uint64_t *starts; /* of functions that no entry covers, by symbols; sorted */
@@ -191,6 +198,12 @@ bool cfi_is_code(struct cfi_reader *reader, uint64_t address, uint64_t *ret_end)
 int cfi_entry_point_read(struct cfi_reader *reader, struct cfi_entries *entries);
 /* cfi_plt.c: appends entries for the stubs of linkage tables. */
 int cfi_plt_read(struct cfi_reader *reader, struct cfi_entries *entries);
+
+/* cfi_go.c: sets reader->go, and appends the functions of a program of Go. */
+int cfi_go_read(struct cfi_reader *reader, struct cfi_entries *entries);
+void cfi_go_release(struct cfi_reader *reader);
+/* Gives out the rows of one of them up to `end`. Returns as cfi_program_run(). */
+int cfi_go_run(struct cfi_reader *reader, const struct cfi_entry *entry, uint64_t end);
 
 /* cfi_symbols.c: fills reader->starts, once the entries are sorted. */
 int cfi_symbols_read(struct cfi_reader *reader);

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "elf/elf_file.h"
 
-#define KEY_VERSION	  "wick content key 2"
+#define KEY_VERSION	  "wick content key 3"
 #define PAGE		  4096u
 #define CHUNK		  (64 * KIB)
 #define CFI_BYTES	  (32 * MIB) /* of all sections together, as the next ones */
@@ -103,7 +103,7 @@ static int add_samples(struct hashing *h, uint64_t offset, uint64_t len, uint64_
 static bool is_frames(const struct elf_section *section)
 {
 	static const char *const names[] = {".eh_frame", ".eh_frame_hdr", ".bolt.org.eh_frame", ".debug_frame",
-					    ".zdebug_frame"};
+					    ".zdebug_frame", ".gopclntab", ".data.rel.ro.gopclntab"};
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strcmp(section->name, names[i]) == 0)
 			return section->type != SHT_NOBITS;

@@ -491,7 +491,7 @@ static bool inside(const struct pclntab *table, size_t at, size_t len)
 
 /* Where the offsets in a function's record are, by layout. */
 struct record {
-	size_t name, file, line, table_count, unit, start_line, data_count, tables;
+	size_t name, sp, file, line, table_count, unit, start_line, data_count, tables;
 };
 
 static void read_inline(const struct pclntab *table, size_t at, const struct record *record, struct pclntab_function *ret)
@@ -521,6 +521,7 @@ static bool read_record(const struct pclntab *table, size_t at, struct pclntab_f
 	bool has_unit = table->layout >= PCLNTAB_1_16, has_line = table->layout >= PCLNTAB_1_20;
 	size_t tail = p + 28 + (has_unit ? 4 : 0) + (has_line ? 4 : 0);
 	struct record record = {.name = p,
+				.sp = p + 12,
 				.file = p + 16,
 				.line = p + 20,
 				.table_count = p + 24,
@@ -531,6 +532,7 @@ static bool read_record(const struct pclntab *table, size_t at, struct pclntab_f
 	if (!inside(table, at, record.tables))
 		return false;
 	ret->name = (uint32_t)pclntab_number(table, at + record.name, 4);
+	ret->sp_table = (uint32_t)pclntab_number(table, at + record.sp, 4);
 	ret->file_table = (uint32_t)pclntab_number(table, at + record.file, 4);
 	ret->line_table = (uint32_t)pclntab_number(table, at + record.line, 4);
 	ret->unit = has_unit ? (uint32_t)pclntab_number(table, at + record.unit, 4) : 0;

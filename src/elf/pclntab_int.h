@@ -59,6 +59,7 @@ struct pclntab_function {
 	uint64_t start, end;
 	uint32_t name;			 /* offset in the names */
 	uint32_t file_table, line_table; /* offsets of pc tables; 0 = none */
+	uint32_t sp_table;		 /* how far sp is below the return address */
 	uint32_t inline_table;		 /* which inlined call is at a pc; 0 = none */
 	uint32_t unit;			 /* index of the first file of its compile unit, 1.16 and later */
 	uint32_t line;			 /* of the declaration, 1.20 and later; 0 = unknown */

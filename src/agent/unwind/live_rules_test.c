@@ -51,6 +51,8 @@ static int read_memory(void *to, size_t bytes, uint64_t address)
 #define WALK_ESCAPE(escapes, count, row)    walk_escape(escapes, count, row)
 #define WALK_RULE(walk, address)	    walk_find_rule(&(walk)->map, address)
 #define WALK_LIVE(walk, rule)		    walk_find_live_rule(walk, rule)
+#define WALK_THREAD(walk, ret)		    ((void)(ret), UNWIND_STACK_CUT)
+#define WALK_GO(walk, rule)		    walk_go(walk, rule)
 #include "bpf/walk.h"
 
 static struct unwind_rule find_by_walk(const struct buffer *image, uint64_t end, uint64_t address)

@@ -70,7 +70,8 @@ static struct places places_of(uint64_t rules, uint64_t pages, uint64_t rows, ui
 
 static bool rule_is_valid(const struct unwind_rule *rule)
 {
-	if ((rule->cfa & ~UNWIND_RULE_ANALYSED) > UNWIND_CFA_INDEXED || rule->cfa == UNWIND_RULE_ANALYSED)
+	uint8_t cfa = rule->cfa & (uint8_t)~UNWIND_RULE_FLAGS;
+	if ((cfa > UNWIND_CFA_INDEXED && !UNWIND_IS_GO(cfa)) || (rule->cfa & UNWIND_RULE_FLAGS && cfa == UNWIND_CFA_NONE))
 		return false;
 	if (rule->cfa_register >= UNWIND_REGISTERS && (rule->cfa != UNWIND_CFA_INDEXED || UNWIND_REGISTERS != 16))
 		return false;

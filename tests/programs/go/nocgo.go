@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !cgo
+
+package main
+
+func runMore(kind string) bool { return false }
