@@ -398,41 +398,52 @@ static void add_callback(const struct cfi_go *go, const struct code *code, struc
 		 rule_of_places(go, UNWIND_CFA_GO_CALLBACK, (int32_t)code->list[g0].value, size_at(go, start_of(code, there))));
 }
 
-/* Calls of the vdso, for which the CFA is noted: lea CFA, reg; mov reg, vdsoSP(%rbx). */
-static void add_vdso(const struct cfi_go *go, const struct code *code, uint64_t end, struct pieces *pieces)
+/* Calls of the vdso, for which the CFA is noted, up to 1.12 where the return address is: lea CFA, reg; mov reg, vdsoSP(%rbx). */
+static bool find_noted(const struct cfi_go *go, const struct code *code, struct unwind_rule *rule, size_t *ret_there)
 {
-	size_t noted = NOWHERE, there = NOWHERE;
-	int64_t cfa = 0;
+	int32_t above = 0;
 	uint8_t reg = X86_NONE;
-	for (size_t i = 0; i < code->count && there == NOWHERE; i++) {
+	*ret_there = NOWHERE;
+	for (size_t i = 0; i < code->count && *ret_there == NOWHERE; i++) {
 		const struct x86_instruction *in = &code->list[i];
-		bool sets_sp = (in->kind == X86_OTHER && in->writes & 1u << X86_RSP) || (in->kind == X86_LOAD && in->reg == X86_RSP);
-		if (in->kind == X86_LEA && in->base == X86_RSP && in->value == size_at(go, start_of(code, i))) {
+		int64_t left = size_at(go, start_of(code, i)) - in->value;
+		if (in->kind == X86_LEA && in->base == X86_RSP && (left == 0 || left == 8)) {
 			reg = in->reg;
-			cfa = in->value;
-		} else if (in->kind == X86_STORE && in->base == X86_RBX && in->reg == reg) {
-			noted = i;
-		} else if (sets_sp) {
-			there = i;
+			above = (int32_t)left;
+		} else if (in->kind == X86_STORE && in->base == X86_RBX && in->reg == reg && is_place(in->value)) {
+			rule->cfa = UNWIND_CFA_DEREFERENCE;
+			rule->offset = (int32_t)in->value;
+			rule->offset2 = above;
+		} else if ((in->kind == X86_OTHER && in->writes & 1u << X86_RSP) || (in->kind == X86_LOAD && in->reg == X86_RSP)) {
+			*ret_there = i;
 		} else if (in->kind == X86_LOAD && in->reg == reg) {
 			reg = X86_NONE;
 		}
 	}
+	return rule->cfa != UNWIND_CFA_NONE;
+}
+
+static void add_vdso(const struct cfi_go *go, const struct code *code, uint64_t end, struct pieces *pieces)
+{
+	struct unwind_rule rule = {.cfa = UNWIND_CFA_NONE};
+	size_t there;
+	bool is_noted = find_noted(go, code, &rule, &there);
 	size_t back = there == NOWHERE ? NOWHERE : find(code, there + 1, code->count, X86_MOVE, X86_RSP, X86_NONE);
 	size_t returns = back == NOWHERE ? NOWHERE : find(code, back, code->count, X86_RETURN, X86_NONE, X86_NONE);
 	if (returns == NOWHERE)
 		return;
-	struct unwind_rule rule = {.cfa = UNWIND_CFA_UNSUPPORTED};
-	if (noted != NOWHERE && cfa != 0 && is_place(code->list[noted].value))
-		rule = (struct unwind_rule){.cfa = UNWIND_CFA_DEREFERENCE,
-					    .cfa_register = RBX_DWARF,
-					    .ra = UNWIND_WHERE_CFA,
-					    .fp = UNWIND_WHERE_LOST,
-					    .offset = (int32_t)code->list[noted].value,
-					    .ra_offset = -8};
+	if (is_noted) {
+		rule.cfa_register = RBX_DWARF;
+		rule.ra = UNWIND_WHERE_CFA;
+		rule.fp = UNWIND_WHERE_LOST;
+		rule.ra_offset = -8;
+	} else {
+		rule.cfa = UNWIND_CFA_UNSUPPORTED;
+	}
 	add_rule(pieces, end_of(code, there), end_of(code, back), rule);
-	/* Behind the return: the system call, if there is no vdso. */
-	add_rule(pieces, end_of(code, returns), end, rule);
+	/* Behind the return: what is done where there is no such call. */
+	size_t other = find(code, returns, code->count, X86_MOVE, X86_RSP, X86_NONE);
+	add_rule(pieces, end_of(code, returns), other == NOWHERE ? end : end_of(code, other), rule);
 }
 
 /* crosscall2() is called by C and keeps its registers, from behind the stores up to the first load. */
