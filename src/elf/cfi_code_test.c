@@ -133,6 +133,9 @@ static void test_functions(void **state)
 	      "0:r7+8 1:r7+16,fp-16 2:r7+24,fp-16,rbx-24 5:r7+16,fp-16 6:r7+8 7:-");
 	CHECK("a frame pointer", "\x55\x48\x89\xe5\x48\x83\xec\x20\x90\xc9\xc3",
 	      "0:r7+8 1:r7+16,fp-16 8:r7+48,fp-16 a:r7+8 b:-");
+	CHECK("enter and leave", "\xc8\x20\0\0\x53\x90\x5b\xc9\xc3",
+	      "0:r7+8 4:r7+48,fp-16 5:r7+56,fp-16,rbx-56 7:r7+48,fp-16 8:r7+8 9:-");
+	CHECK("enter in the frame of another function", "\xc8\x20\0\1\x90\xc9\xc3", "0:r7+8 4:-");
 	CHECK("a realigned stack", "\x55\x48\x89\xe5\x48\x83\xe4\xe0\x90\xc9\xc3",
 	      "0:r7+8 1:r7+16,fp-16 8:r6+16,fp-16 a:r7+8 b:-");
 	CHECK("a stack of any size", "\x55\x48\x89\xe5\x48\x29\xfc\x90\xc9\xc3",

@@ -71,6 +71,8 @@ stacks "a stack above the caller's, found by rbx" 99 \
 	'^_start;.*main;(higher[^;]*;)?on_stack_rbx;go_up;on_stack_rbx;on_lower;work_middle;work_leaf(;|$)' rbx
 stacks "assembly without CFI below a frame pointer" 99 \
 	'^_start;.*main;above_frame;with_frame;asm_call_back;asm_worker;asm_leaf(;|$)' leaf
+stacks "assembly without CFI that begins with enter" 99 \
+	'^_start;.*main;above_frame;with_frame;call_by_enter;asm_enter;asm_worker;asm_leaf(;|$)' enter
 # Right, or marked: with_frame() is the caller that a walk by rbp would miss.
 stacks "code that cannot be understood below a frame pointer" 99 \
 	'(main;above_frame;with_frame;|[[]caller may be missing[]];|[[]unknown stack[]];)asm_hidden(;|$)' hidden

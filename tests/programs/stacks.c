@@ -13,6 +13,7 @@
  *   higher     work on another stack, which lies above the caller's; the caller finds its own by rbp
  *   rbx        the same, and the caller finds it by rbx
  *   leaf       assembly without CFI that pushes and calls back, below callers that use rbp
+ *   enter      the same, by a function that begins with enter
  *   hidden     the same, by code that cannot be understood
  *   deep       1,900 frames
  *   signals    a handler that works
@@ -231,6 +232,7 @@ static void higher(void (*how)(void *, void (*)(unsigned), unsigned))
 
 unsigned long asm_leaf(unsigned n);
 void asm_call_back(void (*function)(unsigned), unsigned n);
+void asm_enter(void (*function)(unsigned), unsigned n);
 unsigned long asm_hidden(unsigned n);
 __asm__(".text\n"
 	".globl asm_leaf\n.type asm_leaf,@function\n.p2align 4\nasm_leaf:\n"
@@ -239,6 +241,9 @@ __asm__(".text\n"
 	".globl asm_call_back\n.type asm_call_back,@function\n.p2align 4\nasm_call_back:\n"
 	"push %r12\nmov %rdi,%r12\nsub $16,%rsp\nmov %esi,%edi\ncall *%r12\nadd $16,%rsp\npop %r12\nret\n"
 	".size asm_call_back,.-asm_call_back\n"
+	".globl asm_enter\n.type asm_enter,@function\n.p2align 4\nasm_enter:\n"
+	"enter $48,$0\nmov %rdi,%rax\nmov %esi,%edi\ncall *%rax\nleave\nret\n"
+	".size asm_enter,.-asm_enter\n"
 	/* How far the stack goes down is in a register. */
 	".globl asm_hidden\n.type asm_hidden,@function\n.p2align 4\nasm_hidden:\n"
 	"mov $64,%ecx\nsub %rcx,%rsp\n1: mov %rdi,(%rsp)\nadd (%rsp),%rax\ndec %edi\njnz 1b\nadd %rcx,%rsp\nret\n"
@@ -248,6 +253,12 @@ __attribute__((noinline)) void asm_worker(unsigned n)
 {
 	sink += asm_leaf(n);
 	sink++;
+}
+
+unsigned long call_by_enter(unsigned n)
+{
+	asm_enter(asm_worker, n);
+	return sink++;
 }
 
 /* Room of a size that is not known keeps a frame pointer. */
@@ -321,6 +332,9 @@ int main(int argc, char **argv)
 	else if (!strcmp(argv[2], "leaf"))
 		while (now_s() < end_s)
 			above_frame(asm_leaf, 100000);
+	else if (!strcmp(argv[2], "enter"))
+		while (now_s() < end_s)
+			above_frame(call_by_enter, 100000);
 	else if (!strcmp(argv[2], "hidden"))
 		while (now_s() < end_s)
 			above_frame(asm_hidden, 100000);

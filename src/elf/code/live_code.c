@@ -95,6 +95,7 @@ static bool writes_rbp(const struct x86_instruction *in)
 	switch (in->kind) {
 	case X86_OTHER: return in->writes >> X86_RBP & 1;
 	case X86_EXCHANGE: return in->reg == X86_RBP || in->base == X86_RBP;
+	case X86_ENTER:
 	case X86_LEAVE: return true;
 	case X86_POP:
 	case X86_ADD:

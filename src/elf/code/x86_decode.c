@@ -464,7 +464,10 @@ static void classify_one_byte(const struct parts *p, struct x86_instruction *ret
 		ret->kind = X86_PADDING;
 	} else if (op == 0xf4) {
 		ret->kind = X86_END;
-	} else if (op == 0xc8) {
+	} else if (op == 0xc8 && !(p->immediate >> 16 & 31)) {
+		ret->kind = X86_ENTER;
+		ret->value = p->immediate & 0xffff;
+	} else if (op == 0xc8) { /* copies frame pointers of enclosing functions, which no compiler does */
 		ret->writes = BIT(X86_RSP) | BIT(X86_RBP);
 	} else if (op >= 0x90 && op <= 0x97) {
 		ret->kind = X86_EXCHANGE;
@@ -504,7 +507,7 @@ bool x86_decode(const uint8_t *code, size_t len, struct x86_instruction *ret)
 		return false;
 	/* A word of 16 bits on the stack is nothing that a compiler writes. */
 	classify(&p, ret);
-	if (p.operand16 && (ret->kind == X86_PUSH || ret->kind == X86_POP))
+	if (p.operand16 && (ret->kind == X86_PUSH || ret->kind == X86_POP || ret->kind == X86_ENTER))
 		return false;
 	if (ret->kind == X86_OTHER)
 		ret->writes |= writes_of(&p);

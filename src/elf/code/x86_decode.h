@@ -39,6 +39,7 @@ enum x86_kind {
 	X86_STORE,    /* *(base + value) = reg */
 	X86_LOAD,     /* reg = *(base + value) */
 	X86_CLEAR,    /* reg = 0 */
+	X86_ENTER,    /* push rbp; rbp = rsp; rsp -= value */
 	X86_LEAVE,    /* rsp = rbp; pop rbp */
 	X86_CALL,     /* of the next address + value */
 	X86_CALL_INDIRECT,

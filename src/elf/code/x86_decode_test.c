@@ -74,7 +74,9 @@ static void test_what_moves_the_stack(void **state)
 	check(CODE("\x31\xed"), I(X86_CLEAR, X86_RBP, X86_RBP, 0));
 	check_kind(CODE("\xc9"), X86_LEAVE);
 	check_writes(CODE("\x48\x83\xe4\xf0"), 1u << X86_RSP);
-	check_writes(CODE("\xc8\x10\0\0"), 1u << X86_RSP | 1u << X86_RBP);
+	check(CODE("\xc8\x10\0\0"), I(X86_ENTER, X86_NONE, X86_NONE, 16));
+	check(CODE("\xc8\0\x80\x20"), I(X86_ENTER, X86_NONE, X86_NONE, 0x8000)); /* of the level five bits count */
+	check_writes(CODE("\xc8\x10\0\1"), 1u << X86_RSP | 1u << X86_RBP);
 	/* Of 32 bits: not the same register any more. */
 	check_writes(CODE("\x83\xec\x18"), 1u << X86_RSP);
 	check_writes(CODE("\x89\xe5"), 1u << X86_RBP);

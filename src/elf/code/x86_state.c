@@ -134,6 +134,13 @@ static void exchange_stack(struct x86_state *state, unsigned other)
 		state->below[X86_RSP] = others;
 }
 
+static void enter(struct x86_state *state, int64_t room)
+{
+	x86_state_push(state, X86_RBP);
+	set(state, X86_RBP, state->below[X86_RSP]);
+	set(state, X86_RSP, below_of(state, X86_RSP, -room));
+}
+
 static void leave(struct x86_state *state)
 {
 	state->below[X86_RSP] = state->below[X86_RBP];
@@ -170,6 +177,7 @@ void x86_state_apply(struct x86_state *state, const struct x86_instruction *in)
 			state->outermost = 1;
 		set(state, in->reg, X86_UNKNOWN);
 		break;
+	case X86_ENTER: enter(state, in->value); break;
 	case X86_LEAVE: leave(state); break;
 	case X86_CALL:
 	case X86_CALL_INDIRECT: x86_state_return(state); break;
