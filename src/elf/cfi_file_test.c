@@ -53,6 +53,44 @@ static void test_debug_frame_may_name_its_cie_before_it(void **state)
 	check_section(&s, EM_X86_64, "forward", "0:r7+16,c-8,= 10:-", 0);
 }
 
+/*
+ * A function that saves rax, which is where a landing pad gets it from, goes on there: the registers that it saved are not its
+ * caller's any more from the last call but one on.
+ *
+ *   0 push %rbp; 1 mov %rsp,%rbp; 4 push %rbx; 5 push %rax; 6 call; b call; 10 call; 15 mov (%rbp),%rbp; 19 mov %rcx,%rsp;
+ *   1c pop %rcx; 1d jmp *%rcx; 1f nop
+ */
+static void test_registers_of_a_landing_pad(void **state)
+{
+	static const char code[] = "\x55\x48\x89\xe5\x53\x50\xe8\0\0\0\0\xe8\0\0\0\0\xe8\0\0\0\0\x48\x8b\x6d\0\x48\x89\xcc\x59\xff\xe1"
+				   "\x90";
+#define LANDING(saved)                                                                                                         \
+	"\x41\x0e\x10\x86\2\x43\x0d\6\x42\x83\3" saved "\x53\x0a\x0c\2\x08\xc6\x43\x0c\7\x08\x41\x0e\0\x09\x10\2\x42\x0b"
+	static const struct {
+		const char *what;
+		struct bytes program;
+		const char *want;
+	} cases[] = {
+		{"rax is saved", BYTES(LANDING("\x80\4")),
+		 "0:r7+8,c-8,= 1:r7+16,c-8,c-16 4:r6+16,c-8,c-16 6:r6+16,c-8,c-16,rbx-24 c:r6+16,c-8,x,rbx? 19:r2+8,c-8,= "
+		 "1c:r7+8,c-8,= 1d:r7+0,r2,= 1f:r6+16,c-8,c-16,rbx-24 20:-"},
+		{"rcx is", BYTES(LANDING("\x82\4")),
+		 "0:r7+8,c-8,= 1:r7+16,c-8,c-16 4:r6+16,c-8,c-16 6:r6+16,c-8,c-16,rbx-24 19:r2+8,c-8,=,rbx-24 1c:r7+8,c-8,=,rbx-24 "
+		 "1d:r7+0,r2,=,rbx-24 1f:r6+16,c-8,c-16,rbx-24 20:-"},
+	};
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct section s;
+		section_init(&s, false);
+		put_cie(&s);
+		put_fde(&s, 0, sizeof(code) - 1, cases[i].program);
+		struct test_cfi_file file = {.sections = {{.name = ".eh_frame", .data = buffer_bytes(&s.data)}},
+					     .section_count = 1,
+					     .code = {(const uint8_t *)code, sizeof(code) - 1}};
+		check_file(&file, cases[i].what, cases[i].want, 0);
+		buffer_release(&s.data);
+	}
+}
+
 enum packing { ZLIB, ZDEBUG, ZSTD };
 
 static void pack(struct bytes from, enum packing packing, uint64_t size, struct buffer *out)
@@ -499,6 +537,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_debug_frame_fills_gaps),
+		cmocka_unit_test(test_registers_of_a_landing_pad),
 		cmocka_unit_test(test_debug_frame_may_name_its_cie_before_it),
 		cmocka_unit_test(test_inflates_debug_frame),
 		cmocka_unit_test(test_small_sections_do_not_become_large),

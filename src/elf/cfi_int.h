@@ -7,6 +7,7 @@
  *   cfi_plt.c         stubs that no FDE speaks of                     -> struct cfi_entry
  *   cfi_go.c          functions of Go by its own table                -> struct cfi_entry, rows
  *   cfi_program.c     runs the instructions of one of them            -> rows
+ *   cfi_landing.c     where one of them overwrites its own frame      -> addresses
  *   cfi_expression.c  the few DWARF expressions that occur in them
  *   cfi_symbols.c     where functions begin that no entry speaks of   -> addresses
  *   cfi_code.c        what their code does to the stack	       -> rows
@@ -62,6 +63,7 @@ enum cfi_odd {
 	CFI_ODD_SP_MOVED = 1u << 8, /* the caller's stack pointer is not the CFA */
 	CFI_ODD_SP_SIGNAL = 1u << 9,
 	CFI_ODD_SP_REGISTER = 1u << 10, /* it is in sp_register: longjmp() */
+	CFI_ODD_RESULTS = 1u << 11,	/* rax is saved: a function that goes on in a landing pad (cfi_landing.c) */
 };
 #define CFI_ODD_CFA (CFI_ODD_CFA_EXPRESSION | CFI_ODD_CFA_UNKNOWN | CFI_ODD_CFA_REGISTER | CFI_ODD_CFA_FAR)
 #define CFI_ODD_RA  (CFI_ODD_RA_UNDEFINED | CFI_ODD_RA_FAR | CFI_ODD_RA_SIGNAL)
@@ -139,6 +141,7 @@ struct cfi_reader {
 	struct cfi_range *code; /* that is in the file, by its start; cfi_code.c fills it when it is first asked */
 	size_t code_count, code_capacity, next_code;
 	bool has_code;
+	unsigned landing_count; /* functions that cfi_landing_find() went through */
 	bool listed_only;    /* code that nothing speaks of is not gone through */
 	union cfi_rule last; /* of the last row given out; zero is UNWIND_CFA_NONE */
 };
@@ -214,6 +217,10 @@ int cfi_code_run(struct cfi_reader *reader, uint64_t start, uint64_t end);
 bool cfi_program_start(struct cfi_reader *reader, struct cfi_cie *cie, struct cfi_cursor instructions);
 /* Gives out the rows of an FDE up to `end`. Returns 0, 1 if it is damaged, or a negative error. */
 int cfi_program_run(struct cfi_reader *reader, const struct cfi_entry *entry, uint64_t end);
+
+/* cfi_landing.c: where in a function that goes on in a landing pad the registers that it saved are no longer its caller's; false
+ * if that is not known. */
+bool cfi_landing_find(struct cfi_reader *reader, uint64_t start, uint64_t end, struct cfi_range *ret);
 
 /* cfi_expression.c: sets the CFA's part of the state. */
 void cfi_expression_cfa(const struct cfi_machine *machine, struct cfi_cursor expression, struct cfi_state *state);

@@ -38,6 +38,10 @@ struct program {
 	const struct cfi_cie *cie;
 	struct cfi_reader *reader;
 	bool is_initial; /* the CIE's own instructions */
+	/* With CFI_ODD_RESULTS: where saved registers are the caller's no longer, and the row before. */
+	bool has_landing;
+	struct cfi_range landing;
+	uint64_t start, before;
 	unsigned depth;
 	struct cfi_state state;
 	struct cfi_state saved[CFI_STATES_MAX];
@@ -105,13 +109,48 @@ static void resolve(const struct program *p, union cfi_rule *ret)
 		*ret = p->state.is;
 }
 
+static union cfi_rule without_saved(union cfi_rule rule)
+{
+	if (rule.rule.cfa != UNWIND_CFA_REGISTER)
+		return rule;
+	rule.rule.fp = UNWIND_WHERE_LOST;
+	rule.rule.fp_offset = 0;
+	rule.rule.offset2 = UNWIND_RBX_LOST;
+	return rule;
+}
+
+/* A row of a function that goes on in a landing pad, and one more if the registers are lost between it and the one before. */
+static int emit_landing(struct program *p, union cfi_rule rule)
+{
+	const struct cfi_range *landing = &p->landing;
+	int r = 0;
+	if (landing->start > p->before && landing->start < p->location) {
+		union cfi_rule lost = without_saved(p->reader->last);
+		r = cfi_emit(p->reader, landing->start, &lost);
+	}
+	p->before = p->location;
+	if (landing->start <= p->location && p->location < landing->end)
+		rule = without_saved(rule);
+	/* Registers are those of the landing pad's frame, not where CFI says, which counts from another CFA now. */
+	else if (p->location >= landing->end && rule.rule.cfa == UNWIND_CFA_REGISTER &&
+		 rule.rule.cfa_register != p->reader->machine->fp)
+		rule.rule.offset2 = 0;
+	return r < 0 ? r : cfi_emit(p->reader, p->location, &rule);
+}
+
+static int emit_odd(struct program *p)
+{
+	union cfi_rule rule;
+	resolve(p, &rule);
+	if (p->has_landing)
+		return emit_landing(p, rule);
+	return cfi_emit(p->reader, p->location, &rule);
+}
+
 static inline int emit(struct program *p)
 {
-	if (unlikely(p->state.odd || p->cie->is_signal)) {
-		union cfi_rule rule;
-		resolve(p, &rule);
-		return cfi_emit(p->reader, p->location, &rule);
-	}
+	if (unlikely(p->state.odd || p->cie->is_signal))
+		return emit_odd(p);
 	return cfi_emit(p->reader, p->location, &p->state.is);
 }
 
@@ -227,6 +266,17 @@ static void set_rbx(struct program *p, int64_t offset)
 		p->state.is.rule.offset2 = p->state.rbx;
 }
 
+/* rax is saved, which is a result. */
+static void set_results(struct program *p)
+{
+	if (p->reader->machine->machine != EM_X86_64)
+		return;
+	p->state.odd |= CFI_ODD_RESULTS;
+	if (!p->has_landing)
+		p->has_landing = cfi_landing_find(p->reader, p->start, p->end, &p->landing);
+	p->before = p->location;
+}
+
 /* The register is saved at CFA + offset. */
 static inline void set_saved(struct program *p, uint64_t number, int64_t offset)
 {
@@ -240,6 +290,8 @@ static inline void set_saved(struct program *p, uint64_t number, int64_t offset)
 		set_rbx(p, offset != 0 ? offset : UNWIND_RBX_LOST);
 	else if (unlikely(column == COLUMN_SP))
 		set_sp(p, CFI_ODD_SP_MOVED);
+	else if (unlikely(number == 0 && !p->is_initial && !(p->state.odd & CFI_ODD_RESULTS)))
+		set_results(p);
 }
 
 /* The return address stays in its register. */
@@ -532,6 +584,7 @@ bool cfi_program_start(struct cfi_reader *reader, struct cfi_cie *cie, struct cf
 	p.cie = cie;
 	p.reader = reader;
 	p.is_initial = true;
+	p.has_landing = false;
 	p.depth = 0;
 	p.state = (struct cfi_state){.odd = CFI_ODD_CFA_UNKNOWN};
 	set_ra_same(&p);
@@ -559,7 +612,8 @@ int cfi_program_run(struct cfi_reader *reader, const struct cfi_entry *entry, ui
 	p.end = entry->start + entry->len;
 	p.cie = cie;
 	p.reader = reader;
-	p.is_initial = false;
+	p.is_initial = p.has_landing = false;
+	p.start = entry->start;
 	p.depth = 0;
 	p.state = cie->initial;
 	int r = run(&p);

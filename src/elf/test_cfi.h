@@ -37,6 +37,7 @@ struct test_cfi_file {
 	size_t section_count;
 	bool has_no_sections; /* headers left out */
 	int header_section;   /* index + 1 of the one that PT_GNU_EH_FRAME names */
+	struct bytes code;    /* at TEST_CFI_TEXT */
 };
 
 static inline void test_cfi_put(struct buffer *out, const void *data, size_t len)
@@ -87,6 +88,7 @@ static inline void test_cfi_build(const struct test_cfi_file *file, struct buffe
 		test_cfi_put(out, s->data.data, s->data.len);
 	}
 	size_t loaded = out->len;
+	test_cfi_put(out, file->code.data, file->code.len);
 	headers[count + 1] = (Elf64_Shdr){.sh_type = SHT_STRTAB, .sh_offset = out->len, .sh_size = names.len};
 	test_cfi_put(out, names.data, names.len);
 	buffer_release(&names);
@@ -111,7 +113,12 @@ static inline void test_cfi_build(const struct test_cfi_file *file, struct buffe
 	const Elf64_Shdr *frame = file->header_section ? &headers[file->header_section] : NULL;
 	Elf64_Phdr segments[3] = {
 		{.p_type = PT_LOAD, .p_flags = PF_R, .p_vaddr = TEST_CFI_DATA, .p_filesz = loaded, .p_memsz = loaded},
-		{.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_vaddr = TEST_CFI_TEXT, .p_memsz = TEST_CFI_TEXT_LEN},
+		{.p_type = PT_LOAD,
+		 .p_flags = PF_R | PF_X,
+		 .p_offset = loaded,
+		 .p_vaddr = TEST_CFI_TEXT,
+		 .p_filesz = file->code.len,
+		 .p_memsz = TEST_CFI_TEXT_LEN},
 		{.p_type = PT_NULL},
 	};
 	if (frame)

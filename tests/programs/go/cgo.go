@@ -52,6 +52,7 @@ func goAgain(depth C.int) { C.c_back(depth); sink++ }
 //go:noinline
 func callMiddle() { C.c_middle(30000); sink++ }
 
+//go:noinline
 func runMore(kind string) bool {
 	switch kind {
 	case "call":

@@ -27,6 +27,13 @@ func workLeaf(n int) {
 //go:noinline
 func workMiddle(n int) { workLeaf(n); sink++ }
 
+//go:noinline
+func settle(n int) {
+	for i := 0; i < n; i++ {
+		sink = sink*5 + i
+	}
+}
+
 // Allocates, so that the runtime is on the scheduler's stack.
 //
 //go:noinline
@@ -111,6 +118,7 @@ func channels(until time.Time) {
 	all.Wait()
 }
 
+//go:noinline
 func run(kind string, until time.Time) bool {
 	for time.Now().Before(until) {
 		switch kind {
@@ -142,6 +150,10 @@ func run(kind string, until time.Time) bool {
 func main() {
 	kept = make([][]byte, 20000)
 	seconds, _ := strconv.ParseFloat(os.Args[1], 64)
+	// What the agent learns of a new process takes a moment: here, where it does not count.
+	for settled := time.Now().Add(300 * time.Millisecond); time.Now().Before(settled); {
+		settle(1000000)
+	}
 	stop := startProfile()
 	if !run(os.Args[2], time.Now().Add(time.Duration(seconds*1e9))) {
 		fmt.Fprintln(os.Stderr, "unknown kind")
