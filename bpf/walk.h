@@ -764,23 +764,21 @@ static __always_inline int walk_go_saved(struct walk *walk, const struct unwind_
 	__u64 sp = walk->registers[UNWIND_REGISTER_SP], g = 0, depth = 0, top = 0;
 	int r;
 
-	r = walk_load(walk, sp + (__s64)rule->offset, 1, &g);
+	r = walk_word(walk, sp + (__s64)rule->offset, &g);
 	if (!r)
-		r = walk_load(walk, sp + (__s64)rule->fp_offset, 1, &depth);
+		r = walk_word(walk, sp + (__s64)rule->fp_offset, &depth);
 	if (!r)
 		r = walk_word(walk, g + (__s64)rule->ra_offset, &top);
 	*ret_sp = top - depth;
 	return r;
 }
 
-/* Where the goroutine m.curg was left, or g0. *ret_ours: it is (still) that of this thread. */
-static __always_inline int walk_go_left(struct walk *walk, const struct unwind_rule *rule, __u64 *ret_sp, __u64 *ret_pc,
-					int *ret_ours)
+/* Where the goroutine m.curg was left, or g0. *ret_sp is 0 if it is not (any more) that of this thread. */
+static __always_inline int walk_go_left(struct walk *walk, const struct unwind_rule *rule, __u64 *ret_sp, __u64 *ret_pc)
 {
 	__u64 thread = 0, g = 0, m = 0, left = 0, of = 0;
 	int r;
 
-	*ret_ours = 0;
 	r = WALK_THREAD(walk, &thread);
 	if (!r)
 		r = walk_word(walk, thread + (__s64)rule->offset, &g);
@@ -788,64 +786,56 @@ static __always_inline int walk_go_left(struct walk *walk, const struct unwind_r
 		r = walk_word(walk, g + (__s64)rule->ra_offset, &m);
 	if (!r)
 		r = walk_word(walk, m + (__s64)rule->fp_offset, &left);
-	if (r || !left)
+	if (r != 0 || !left)
 		return r;
 	r = walk_word(walk, left + (__s64)rule->ra_offset, &of);
 	if (!r)
 		r = WALK_READ(walk, walk->scratch, 16, left + UNWIND_GO_SCHED((__u32)rule->offset2));
-	*ret_sp = walk->scratch[0];
+	*ret_sp = of == m ? walk->scratch[0] : 0;
 	*ret_pc = walk->scratch[1];
-	*ret_ours = !r && of == m;
 	return r;
-}
-
-/* Goes to a frame on another stack. */
-static __always_inline int walk_go_enter(struct walk *walk, __u64 sp, __u64 ra)
-{
-	int r = sp & 7 || !ra ? UNWIND_BAD_FRAME : WALK_MAP(walk, ra - 1);
-
-	if (r != 0)
-		return r;
-	if (walk->switches >= WALK_SWITCHES_MAX || !walk_follows_call(walk, ra))
-		return UNWIND_BAD_FRAME;
-	walk->switches++;
-	walk->registers[UNWIND_REGISTER_SP] = sp;
-	walk->known = 1u << UNWIND_REGISTER_SP;
-	return walk_enter(walk, ra, 1);
 }
 
 static __always_inline int walk_go(struct walk *walk, const struct unwind_rule *rule)
 {
-	__u64 sp = 0, pc = 0, frame;
-	__u32 size = UNWIND_GO_SIZE((__u32)rule->offset2), is_callback = rule->cfa == UNWIND_CFA_GO_CALLBACK;
-	int r, is_ours = 1;
+	__u64 sp = 0, ra = 0, frame;
+	__u32 size = UNWIND_GO_SIZE((__u32)rule->offset2), cfa = rule->cfa;
+	int r;
 
-	if (rule->cfa == UNWIND_CFA_GO_CGO) {
+	if (cfa == UNWIND_CFA_GO_CGO) {
 		size = rule->offset2;
 		r = walk_go_saved(walk, rule, &sp);
-	} else if (is_callback && walk->go_callback) {
-		r = walk_load(walk, walk->go_callback, 1, &sp);
+	} else if (cfa == UNWIND_CFA_GO_CALLBACK && walk->go_callback) {
+		r = walk_word(walk, walk->go_callback, &sp);
+	} else if (cfa == UNWIND_CFA_GO_GROW && walk->leaves) {
+		return UNWIND_COMPLETE; /* another goroutine may have been chosen since */
 	} else {
-		r = walk_go_left(walk, rule, &sp, &pc, &is_ours);
+		r = walk_go_left(walk, rule, &sp, &ra);
 	}
 	if (r != 0)
 		return r;
-	/* The scheduler has left the goroutine, and may have chosen another one: nothing is returned to. */
-	if (rule->cfa == UNWIND_CFA_GO_GROW) {
-		if (walk->leaves || !is_ours)
-			return UNWIND_COMPLETE;
-		return walk_go_enter(walk, sp, pc);
-	}
-	if (!is_ours || !sp)
-		return UNWIND_BAD_FRAME;
+	if (!sp)
+		return cfa == UNWIND_CFA_GO_GROW ? UNWIND_COMPLETE : UNWIND_BAD_FRAME;
 	frame = sp;
-	sp += size;
-	r = walk_load(walk, sp - 8, 1, &pc);
-	if (r == 0)
-		r = walk_go_enter(walk, sp, pc);
-	if (r == WALK_GOES_ON && is_callback)
+	if (cfa != UNWIND_CFA_GO_GROW) {
+		sp += size;
+		r = walk_word(walk, sp - 8, &ra);
+		if (r != 0)
+			return r;
+	}
+	if (sp & 7 || !ra || walk->switches >= WALK_SWITCHES_MAX)
+		return UNWIND_BAD_FRAME;
+	r = WALK_MAP(walk, ra - 1);
+	if (r != 0)
+		return r;
+	if (!walk_follows_call(walk, ra))
+		return UNWIND_BAD_FRAME;
+	walk->switches++;
+	if (cfa == UNWIND_CFA_GO_CALLBACK)
 		walk->go_callback = frame;
-	return r;
+	walk->registers[UNWIND_REGISTER_SP] = sp;
+	walk->known = 1u << UNWIND_REGISTER_SP;
+	return walk_enter(walk, ra, 1);
 }
 #else
 static __always_inline int walk_go(struct walk *walk, const struct unwind_rule *rule)
@@ -902,7 +892,7 @@ static __always_inline int walk_step(struct walk *walk)
 		return UNWIND_UNSUPPORTED;
 	if (rule.cfa == UNWIND_CFA_NONE)
 		return walk_without_rule(walk);
-	if (UNWIND_IS_GO(rule.cfa))
+	if (rule.cfa >= UNWIND_CFA_GO_SYSTEM)
 		return WALK_GO(walk, &rule);
 	return walk_by_rule(walk, &rule);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the sections of a file to rows. Everything that speaks of code (Go's table of functions, FDEs of .eh_frame, then those of
- * .debug_frame, then linkage table stubs) becomes a list of entries sorted by address; a later kind fills only what the earlier ones leave open.
- * Then one entry after the other gives its rows.
+ * From the sections of a file to rows. Everything that speaks of code (Go's table of functions, FDEs of .eh_frame, then those
+ * of .debug_frame, then linkage table stubs) becomes a list of entries sorted by address; a later kind fills only what the
+ * earlier ones leave open. Then one entry after the other gives its rows.
  *
  * Where entries overlap, the one that starts later wins from its start on, and the earlier one does not come back behind it.
  * That is what the runtime's own unwinders do, which look for the last start at or before an address. It also keeps the time

@@ -62,8 +62,9 @@ static void test_debug_frame_may_name_its_cie_before_it(void **state)
  */
 static void test_registers_of_a_landing_pad(void **state)
 {
-	static const char code[] = "\x55\x48\x89\xe5\x53\x50\xe8\0\0\0\0\xe8\0\0\0\0\xe8\0\0\0\0\x48\x8b\x6d\0\x48\x89\xcc\x59\xff\xe1"
-				   "\x90";
+	static const char code[] =
+		"\x55\x48\x89\xe5\x53\x50\xe8\0\0\0\0\xe8\0\0\0\0\xe8\0\0\0\0\x48\x8b\x6d\0\x48\x89\xcc\x59\xff\xe1"
+		"\x90";
 #define LANDING(saved)                                                                                                         \
 	"\x41\x0e\x10\x86\2\x43\x0d\6\x42\x83\3" saved "\x53\x0a\x0c\2\x08\xc6\x43\x0c\7\x08\x41\x0e\0\x09\x10\2\x42\x0b"
 	static const struct {
@@ -75,7 +76,8 @@ static void test_registers_of_a_landing_pad(void **state)
 		 "0:r7+8,c-8,= 1:r7+16,c-8,c-16 4:r6+16,c-8,c-16 6:r6+16,c-8,c-16,rbx-24 c:r6+16,c-8,x,rbx? 19:r2+8,c-8,= "
 		 "1c:r7+8,c-8,= 1d:r7+0,r2,= 1f:r6+16,c-8,c-16,rbx-24 20:-"},
 		{"rcx is", BYTES(LANDING("\x82\4")),
-		 "0:r7+8,c-8,= 1:r7+16,c-8,c-16 4:r6+16,c-8,c-16 6:r6+16,c-8,c-16,rbx-24 19:r2+8,c-8,=,rbx-24 1c:r7+8,c-8,=,rbx-24 "
+		 "0:r7+8,c-8,= 1:r7+16,c-8,c-16 4:r6+16,c-8,c-16 6:r6+16,c-8,c-16,rbx-24 19:r2+8,c-8,=,rbx-24 "
+		 "1c:r7+8,c-8,=,rbx-24 "
 		 "1d:r7+0,r2,=,rbx-24 1f:r6+16,c-8,c-16,rbx-24 20:-"},
 	};
 	for (size_t i = 0; i < COUNT(cases); i++) {

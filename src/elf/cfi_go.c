@@ -20,8 +20,8 @@
  *   crosscall2           saves rbp and rbx of C                                                       where these are
  *   goexit, mstart, rt0_go                                                                            roots
  *
- * The instructions themselves say where g.m, m.curg and the rest are, which differs by version. What Go's own profiler takes for
- * a root (traceback.go: functions at the top of a stack, and those that set the stack pointer) is one here. Where the
+ * The instructions themselves say where g.m, m.curg and the rest are, which differs by version. What Go's own profiler takes
+ * for a root (traceback.go: functions at the top of a stack, and those that set the stack pointer) is one here. Where the
  * instructions are others than these, the rule is that there is none that is supported.
  */
 #include <errno.h>
@@ -95,7 +95,7 @@ struct cfi_go {
 	} special[SPECIAL_MAX];
 	size_t special_count;
 	bool has_places;
-	int32_t thread;	       /* g, from the thread pointer */
+	int32_t thread;		/* g, from the thread pointer */
 	int32_t m, curg, sched; /* in g, m, g */
 };
 
@@ -202,7 +202,8 @@ static size_t match_thread(const struct code *code, size_t i, int32_t *ret_offse
 	size_t steps = 1;
 	if (i >= code->count)
 		return 0;
-	if (code->list[i].len == 7 && bytes[0] == 0x48 && bytes[1] == 0xc7 && (bytes[2] & 0xf8) == 0xc0 && i + 1 < code->count) {
+	if (code->list[i].len == 7 && bytes[0] == 0x48 && bytes[1] == 0xc7 && (bytes[2] & 0xf8) == 0xc0 &&
+	    i + 1 < code->count) {
 		memcpy(ret_offset, bytes + 3, sizeof(*ret_offset));
 		steps = 2;
 		i++;
@@ -398,7 +399,8 @@ static void add_callback(const struct cfi_go *go, const struct code *code, struc
 		 rule_of_places(go, UNWIND_CFA_GO_CALLBACK, (int32_t)code->list[g0].value, size_at(go, start_of(code, there))));
 }
 
-/* Calls of the vdso, for which the CFA is noted, up to 1.12 where the return address is: lea CFA, reg; mov reg, vdsoSP(%rbx). */
+/* Calls of the vdso, for which the CFA is noted, up to 1.12 where the return address is: lea CFA, reg; mov reg, vdsoSP(%rbx).
+ */
 static bool find_noted(const struct cfi_go *go, const struct code *code, struct unwind_rule *rule, size_t *ret_there)
 {
 	int32_t above = 0;
@@ -414,7 +416,8 @@ static bool find_noted(const struct cfi_go *go, const struct code *code, struct 
 			rule->cfa = UNWIND_CFA_DEREFERENCE;
 			rule->offset = (int32_t)in->value;
 			rule->offset2 = above;
-		} else if ((in->kind == X86_OTHER && in->writes & 1u << X86_RSP) || (in->kind == X86_LOAD && in->reg == X86_RSP)) {
+		} else if ((in->kind == X86_OTHER && in->writes & 1u << X86_RSP) ||
+			   (in->kind == X86_LOAD && in->reg == X86_RSP)) {
 			*ret_there = i;
 		} else if (in->kind == X86_LOAD && in->reg == reg) {
 			reg = X86_NONE;
@@ -492,7 +495,8 @@ static void find_pieces(struct cfi_go *go, const struct code *code, uint64_t end
 /* ---- rows ---- */
 
 /* The rule at an address, and where another one may begin. */
-static union cfi_rule rule_at(const struct cfi_reader *reader, const struct pieces *pieces, uint64_t address, uint64_t *ret_next)
+static union cfi_rule rule_at(const struct cfi_reader *reader, const struct pieces *pieces, uint64_t address,
+			      uint64_t *ret_next)
 {
 	const struct cfi_go *go = reader->go;
 	const struct piece *of = NULL;

@@ -146,16 +146,22 @@ static int put_rule(void *context, uint64_t address, const struct unwind_rule *r
 	if (rule->cfa == UNWIND_CFA_NONE || rule->cfa == UNWIND_CFA_END || rule->cfa == UNWIND_CFA_UNSUPPORTED) {
 		struct unwind_rule bare = {.cfa = rule->cfa};
 		assert_memory_equal(rule, &bare, sizeof(bare));
-		return buffer_append_string(out, rule->cfa == UNWIND_CFA_NONE ? "-" : rule->cfa == UNWIND_CFA_END ? "end" : "?");
+		return buffer_append_string(out, rule->cfa == UNWIND_CFA_NONE  ? "-"
+						 : rule->cfa == UNWIND_CFA_END ? "end"
+									       : "?");
 	}
 	assert_int_equal(rule->ra, UNWIND_WHERE_CFA);
 	/* Go keeps no register over a call. */
 	assert_true(rule->fp == UNWIND_WHERE_LOST || rule->fp == UNWIND_WHERE_CFA);
 	switch (rule->cfa) {
 	case UNWIND_CFA_REGISTER: buffer_printf(out, "r%u%+d", rule->cfa_register, rule->offset); break;
-	case UNWIND_CFA_REGISTER | UNWIND_RULE_LEAVES: buffer_printf(out, "leaves,r%u%+d", rule->cfa_register, rule->offset); break;
+	case UNWIND_CFA_REGISTER | UNWIND_RULE_LEAVES:
+		buffer_printf(out, "leaves,r%u%+d", rule->cfa_register, rule->offset);
+		break;
 	case UNWIND_CFA_DEREFERENCE: buffer_printf(out, "[r%u%+d]%+d", rule->cfa_register, rule->offset, offset2); break;
-	case UNWIND_CFA_GO_CGO: buffer_printf(out, "cgo(%d,%d,%d)%+d", rule->offset, rule->ra_offset, rule->fp_offset, offset2); break;
+	case UNWIND_CFA_GO_CGO:
+		buffer_printf(out, "cgo(%d,%d,%d)%+d", rule->offset, rule->ra_offset, rule->fp_offset, offset2);
+		break;
 	default:
 		assert_true(UNWIND_IS_GO(rule->cfa));
 		buffer_printf(out, "go%u(%d,%d,%d,%d)%+d", rule->cfa - UNWIND_CFA_GO_SYSTEM, rule->offset, rule->ra_offset,
@@ -221,8 +227,7 @@ static void test_functions_of_the_table(void **state)
 
 static void test_systemstack(void **state)
 {
-	const struct function now = {
-		"runtime.systemstack", CODE(system_code), {0, 1, 8, 0x7f, 0, 1, 8, 7, 0, 2, 8, 0xb}, 6};
+	const struct function now = {"runtime.systemstack", CODE(system_code), {0, 1, 8, 0x7f, 0, 1, 8, 7, 0, 2, 8, 0xb}, 6};
 	const struct function pie = {"runtime.systemstack", CODE(pie_system_code), {0, 1, 8, 0x8e}, 2};
 	const struct function old = {"runtime.systemstack", CODE(old_system_code), {0, 0xa3}, 1};
 	check(&now, 1, "0:r7+8 1:r7+16 42:go0(-8,48,184,56)+16 6b:r7+16 80:r7+8 81:r7+16 88:r7+8 8a:r7+16 95:-");
@@ -258,7 +263,8 @@ static void test_functions_that_do_not_come_back(void **state)
 static void test_cgo(void **state)
 {
 	CHECK("runtime.asmcgocall", cgo_code,
-	      "0:r7+8 1:r7+16 47:go0(-8,48,184,56)+16 5f:cgo(8,8,0)+16 7d:r7+16 82:r7+8 83:r7+16 94:r1+16 a5:[r7+0]+16 b1:r7+16 "
+	      "0:r7+8 1:r7+16 47:go0(-8,48,184,56)+16 5f:cgo(8,8,0)+16 7d:r7+16 82:r7+8 83:r7+16 94:r1+16 a5:[r7+0]+16 "
+	      "b1:r7+16 "
 	      "b6:r7+8 b7:-",
 	      0, 1, 8, 0x81, 0, 1, 8, 0x33, 0, 1);
 	CHECK("runtime.cgocallback", callback_code,
@@ -282,9 +288,12 @@ static void test_calls_of_the_vdso(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_functions_of_the_table),	  cmocka_unit_test(test_systemstack),
-		cmocka_unit_test(test_unknown_systemstack),	  cmocka_unit_test(test_functions_that_do_not_come_back),
-		cmocka_unit_test(test_cgo), cmocka_unit_test(test_calls_of_the_vdso),
+		cmocka_unit_test(test_functions_of_the_table),
+		cmocka_unit_test(test_systemstack),
+		cmocka_unit_test(test_unknown_systemstack),
+		cmocka_unit_test(test_functions_that_do_not_come_back),
+		cmocka_unit_test(test_cgo),
+		cmocka_unit_test(test_calls_of_the_vdso),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

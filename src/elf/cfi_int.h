@@ -28,9 +28,9 @@
 #define CFI_CODE_RANGES_MAX 4096u     /* sections of code, as far as they are loaded */
 #define CFI_CODE_BYTES_MAX  (2 * MIB) /* of code that is gone through because nothing speaks of it */
 /* cfi_entry.kind of what has no FDE; others are the number of its source. */
-#define CFI_GO_SPECIAL	    5u /* a function of Go that changes stacks */
-#define CFI_GO		    6u
-#define CFI_STUB	    7u
+#define CFI_GO_SPECIAL 5u /* a function of Go that changes stacks */
+#define CFI_GO	       6u
+#define CFI_STUB       7u
 
 /* DWARF numbers of the registers that rules speak of. */
 struct cfi_machine {
@@ -142,8 +142,8 @@ struct cfi_reader {
 	size_t code_count, code_capacity, next_code;
 	bool has_code;
 	unsigned landing_count; /* functions that cfi_landing_find() went through */
-	bool listed_only;    /* code that nothing speaks of is not gone through */
-	union cfi_rule last; /* of the last row given out; zero is UNWIND_CFA_NONE */
+	bool listed_only;	/* code that nothing speaks of is not gone through */
+	union cfi_rule last;	/* of the last row given out; zero is UNWIND_CFA_NONE */
 };
 
 /* cfi_pages.c */
@@ -218,8 +218,8 @@ bool cfi_program_start(struct cfi_reader *reader, struct cfi_cie *cie, struct cf
 /* Gives out the rows of an FDE up to `end`. Returns 0, 1 if it is damaged, or a negative error. */
 int cfi_program_run(struct cfi_reader *reader, const struct cfi_entry *entry, uint64_t end);
 
-/* cfi_landing.c: where in a function that goes on in a landing pad the registers that it saved are no longer its caller's; false
- * if that is not known. */
+/* cfi_landing.c: where in a function that goes on in a landing pad the registers that it saved are no longer its caller's;
+ * false if that is not known. */
 bool cfi_landing_find(struct cfi_reader *reader, uint64_t start, uint64_t end, struct cfi_range *ret);
 
 /* cfi_expression.c: sets the CFA's part of the state. */

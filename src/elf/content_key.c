@@ -102,8 +102,8 @@ static int add_samples(struct hashing *h, uint64_t offset, uint64_t len, uint64_
 
 static bool is_frames(const struct elf_section *section)
 {
-	static const char *const names[] = {".eh_frame", ".eh_frame_hdr", ".bolt.org.eh_frame", ".debug_frame",
-					    ".zdebug_frame", ".gopclntab", ".data.rel.ro.gopclntab"};
+	static const char *const names[] = {".eh_frame",     ".eh_frame_hdr", ".bolt.org.eh_frame",    ".debug_frame",
+					    ".zdebug_frame", ".gopclntab",    ".data.rel.ro.gopclntab"};
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strcmp(section->name, names[i]) == 0)
 			return section->type != SHT_NOBITS;

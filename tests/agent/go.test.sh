@@ -36,27 +36,29 @@ record() {
 		"$work/out.folded" >"$work/folded"
 }
 # Where stacks begin: a goroutine, the scheduler, the program; C's threads.
-root='^(runtime\.(goexit|mcall|mstart|rt0_go|gogo|morestack)|gogo|_rt0_amd64(_linux)?|_start|__GI___clone3?|__clone3?|clone3?|start_thread|thread_start)(;|$)'
+root='^(runtime[.](goexit|mcall|mstart|clone|rt0_go|gogo|morestack)|gogo|_rt0_amd64(_linux)?|_start|__GI___clone3?|__clone3?|clone3?|start_thread|thread_start)(;|$)'
 # In Go code morestack() is behind the goroutine that it grows, but in the scheduler, which has left it.
-root_of_scheduler='^runtime\.morestack;runtime\.newstack;'
-main='^runtime\.goexit;runtime\.main;main\.main;main\.run;'
-c_and_back='runtime\.cgocall;(runtime\.asmcgocall;)+(_cgo_[^;]*;)?c_back;c_variable;goBack;crosscall2;(runtime\.)?cgocallback(_gofunc)?;([^;]*;)?runtime\.cgocallbackg;([^;]*;)*main\.goBack;'
-# NAME KIND FUNCTION FORM [LEAST]: stacks with FUNCTION have this form; all others begin at a root. At least LEAST % of all are complete. Three attempts
+root_of_scheduler='^runtime[.]morestack;runtime[.]newstack;'
+main='^runtime[.]goexit;runtime[.]main;main[.]main;main[.]run;'
+rest='(;(runtime[.]|[[]signal handler).*)?$' # below Go code that calls nothing but the runtime
+c_and_back='runtime[.]cgocall;(runtime[.]asmcgocall;)+(_cgo_[^;]*;)?c_back;c_variable;goBack;crosscall2;(_cgoexp[^;]*;)?runtime[.]cgocallback;([^;]*;)?runtime[.]cgocallbackg;(runtime[.][^;]*;)*[^;]*_goBack;main[.]goBack;'
+again="main[.]goAgain;(main[.]_Cfunc_c_back;)?$c_and_back"
+# NAME KIND WORKER FORM [LEAST]: stacks with the function WORKER have this form; all others begin at a root. At least LEAST % of all are complete. Three attempts
 # for these, since a busy machine keeps the agent from its work at first; none for wrong ones.
 stacks() {
-	name=$1 kind=$2 function=$3 form=$4 least=${5:-99}
+	name=$1 kind=$2 worker=$3 form=$4 least=${5:-99}
 	for attempt in 1 2 3; do
 		record "$name" "$kind" || return
-		shares=$(awk -v function="$function" -v form="$form" -v root="$root" -v scheduler="$root_of_scheduler" '
+		shares=$(awk -v worker="$worker" -v form="$form" -v root="$root" -v scheduler="$root_of_scheduler" '
 			{ w = $NF; sub(/ [0-9]+$/, ""); all += w }
 			/\[unknown stack\]|\[caller may be missing\]/ { flagged += w; next }
-			$0 ~ function { works += w }
-			$0 !~ root || ($0 ~ function && $0 !~ form) || (/^runtime\.morestack/ && ($0 !~ scheduler || /copystack/)) { wrong += w; print > "/dev/stderr" }
+			$0 ~ worker { works += w }
+			$0 !~ root || ($0 ~ worker && $0 !~ form) || (/^runtime\.morestack/ && ($0 !~ scheduler || /copystack/)) { wrong += w; print > "/dev/stderr" }
 			END { printf "%.2f %.2f %.2f", all ? 100 - 100 * flagged / all : 0, all ? 100 * wrong / all : 100, all ? 100 * works / all : 0 }' \
 			"$work/folded" 2>"$work/wrong")
 		complete=${shares%% *} works=${shares##* } wrong=${shares#* }
 		wrong=${wrong% *}
-		line="$name, $kind: $complete % are complete ($least asked for), $wrong % wrong, $works % in $function"
+		line="$name, $kind: $complete % are complete ($least asked for), $wrong % wrong, $works % in $worker"
 		[ "$wrong" = 0.00 ] || break
 		! awk -v least="$least" -v complete="$complete" -v works="$works" 'BEGIN { exit !(complete >= least && works > 1) }' || {
 			pass "$line"
@@ -70,23 +72,23 @@ stacks() {
 	)"
 }
 all_of() { # NAME
-	stacks "$1" alloc 'main\.allocLeaf' "${main}main\\.allocMiddle;main\\.allocLeaf(;runtime\\.|\$)"
-	stacks "$1" grow 'main\.growStack' \
-		'^runtime\.goexit;([^;]*(wrap|func|run)[^;]*;)?main\.growRoot;(main\.growStack;)*main\.growStack(;runtime\.[^;]*)*$'
+	stacks "$1" alloc 'main[.]allocLeaf' "${main}main[.]allocMiddle;main[.]allocLeaf$rest"
+	stacks "$1" grow 'main[.]growStack' \
+		"^runtime[.]goexit;(main[.]run[.][^;]*;)?main[.]growRoot;(main[.]growStack;)*main[.]growStack$rest"
 }
 more_of() { # NAME
-	stacks "$1" work 'main\.workLeaf' "${main}main\\.workMiddle;main\\.workLeaf(;runtime\\.|\$)"
-	stacks "$1" json 'main\.jsonMiddle' "${main}main\\.jsonMiddle(;|\$)"
-	stacks "$1" gc 'main\.gcMiddle' "${main}main\\.gcMiddle;runtime\\.GC(;|\$)"
-	stacks "$1" clock 'main\.clockMiddle' "${main}main\\.clockMiddle(;|\$)"
-	stacks "$1" channels 'main\.p[io]ngMiddle' '^runtime\.goexit;([^;]*;)?main\.p[io]ngMiddle(;|$)'
+	stacks "$1" work 'main[.]workLeaf' "${main}main[.]workMiddle;main[.]workLeaf$rest"
+	stacks "$1" json 'main[.]jsonMiddle' "${main}main[.]jsonMiddle(;|\$)"
+	stacks "$1" gc 'main[.]gcMiddle' "${main}main[.]gcMiddle;runtime[.]GC(;|\$)"
+	stacks "$1" clock 'main[.]clockMiddle' "${main}main[.]clockMiddle(;|\$)"
+	stacks "$1" channels 'main[.]p[io]ngMiddle' '^runtime[.]goexit;([^;]*;)?main[.]p[io]ngMiddle(;|$)'
 }
 c_of() { # NAME
-	stacks "$1" call 'c_leaf' "${main}(main\\.runMore;)?main\\.callMiddle;(main\\._Cfunc_c_middle;)?runtime\\.cgocall;(runtime\\.asmcgocall;)+(_cgo_[^;]*;)?c_middle;c_leaf\$"
-	stacks "$1" callback 'main\.(work|alloc)Middle' \
-		"${main}(main\\.runMore;)?(main\\.goAgain;(main\\._Cfunc_c_back;)?$c_and_back){3}main\\.(work|alloc)Middle(;|\$)"
-	stacks "$1" thread 'main\.(work|alloc)Middle' \
-		'^(__GI___clone3?|__clone3?|clone3?|thread_start);start_thread;c_thread;c_back;c_variable;goBack;crosscall2;(runtime\.)?cgocallback(_gofunc)?;([^;]*;)?runtime\.cgocallbackg;([^;]*;)*main\.goBack;main\.(work|alloc)Middle(;|$)'
+	stacks "$1" call 'c_leaf' "${main}(main[.]runMore;)?main[.]callMiddle;(main[.]_Cfunc_c_middle;)?runtime[.]cgocall;(runtime[.]asmcgocall;)+(_cgo_[^;]*;)?c_middle;c_leaf\$"
+	stacks "$1" callback 'main[.](work|alloc)Middle' \
+		"${main}(main[.]runMore;)?$again$again${again}main[.](work|alloc)Middle(;|\$)"
+	stacks "$1" thread 'main[.](work|alloc)Middle' \
+		'^(__GI___clone3?|__clone3?|clone3?|thread_start);start_thread;c_thread;c_back;c_variable;goBack;crosscall2;(_cgoexp[^;]*;)?runtime[.]cgocallback;([^;]*;)?runtime[.]cgocallbackg;(runtime[.][^;]*;)*[^;]*_goBack;main[.]goBack;main[.](work|alloc)Middle(;|$)'
 }
 
 count=0
