@@ -758,7 +758,8 @@ static __always_inline int walk_word(struct walk *walk, __u64 address, __u64 *re
 	return r;
 }
 
-/* Where the frame of asmcgocall() is on the goroutine's stack, which may have moved since: a depth was noted, not an address. */
+/* Where the frame of asmcgocall() is on the goroutine's stack, which may have moved since: a depth was noted, not an address.
+ */
 static __always_inline int walk_go_saved(struct walk *walk, const struct unwind_rule *rule, __u64 *ret_sp)
 {
 	__u64 sp = walk->registers[UNWIND_REGISTER_SP], g = 0, depth = 0, top = 0;

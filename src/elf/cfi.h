@@ -3,9 +3,10 @@
  * Call frame information (DWARF 5, 6.4; Linux Standard Base, .eh_frame) as rows: from each address on, by which rule the
  * caller's frame is found.
  *
- * Reads .eh_frame, and .debug_frame where that one says nothing (also compressed: zlib, zstd), through .eh_frame_hdr if it is
- * sound, without it otherwise, and through PT_GNU_EH_FRAME for files without section headers. Stubs of .plt, .plt.got, .plt.sec
- * and .iplt that no CFI covers get the rule that their code calls for. x86-64 and aarch64; 32-bit files are -ENOTSUP.
+ * Reads Go's table of functions, then .eh_frame, and .debug_frame where that one says nothing (also compressed: zlib, zstd),
+ * through .eh_frame_hdr if it is sound, without it otherwise, and through PT_GNU_EH_FRAME for files without section headers.
+ * Stubs of .plt, .plt.got, .plt.sec and .iplt that no CFI covers get the rule that their code calls for. x86-64 and aarch64;
+ * 32-bit files are -ENOTSUP.
  */
 #ifndef WICK_ELF_CFI_H
 #define WICK_ELF_CFI_H
@@ -18,6 +19,7 @@
 
 #define CFI_SECTION_BYTES_MAX (512u << 20) /* of one section; uncompressed */
 #define CFI_ROWS_MAX	      (64u << 20)  /* rows of one file */
+#define CFI_GO_BYTES_MAX      (64u << 20)  /* of Go's table of functions, which is held in memory while it is read */
 
 /*
  * Called for each row in strictly ascending order of address (virtual, as linked). The rule holds up to the next row. Ends of

@@ -34,9 +34,9 @@
 #include "elf/elf_file_int.h"
 #include "elf/pclntab_int.h"
 
-#define TABLE_BYTES_MAX	 (256 * MIB)
 #define SEARCH_BYTES_MAX (16 * MIB)
 #define POINTERS_MAX	 (4u * 1024 * 1024)
+#define PADDING_MAX	 64u
 #define CODE_BYTES_MAX	 1024u /* of a function that is gone through */
 #define CODE_MAX	 256u  /* its instructions */
 #define SPECIAL_MAX	 64u
@@ -539,6 +539,10 @@ int cfi_go_run(struct cfi_reader *reader, const struct cfi_entry *entry, uint64_
 	int r = pclntab_decode(&go->table, &function, function.sp_table, &go->steps, &problem);
 	if (r < 0)
 		return r == -ENOMEM ? error_nomem(reader->err) : 1;
+	/* What pads a function is not executed: no rows for it. */
+	struct pclntab_step *last = go->steps.count > 0 ? &go->steps.items[go->steps.count - 1] : NULL;
+	if (last && function.end - last->end < PADDING_MAX)
+		last->end = function.end;
 	if (entry->kind == CFI_GO_SPECIAL && read_code(reader->file, entry->start, end, &code))
 		find_pieces(go, &code, end, go->special[entry->place].special, &pieces);
 	for (uint64_t at = entry->start, next; r == 0 && at < end; at = next) {
@@ -606,7 +610,7 @@ static void learn_places(struct cfi_reader *reader)
 int cfi_go_read(struct cfi_reader *reader, struct cfi_entries *entries)
 {
 	static const struct pclntab_limits limits = {
-		.table_bytes = TABLE_BYTES_MAX, .search_bytes = SEARCH_BYTES_MAX, .pointers = POINTERS_MAX};
+		.table_bytes = CFI_GO_BYTES_MAX, .search_bytes = SEARCH_BYTES_MAX, .pointers = POINTERS_MAX};
 	struct error problem = {0};
 	if (reader->machine->machine != EM_X86_64)
 		return 0;

@@ -10,7 +10,9 @@
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "elf/cfi.h"
 #include "elf/elf_file.h"
+#include "elf/pclntab.h"
 
 #define KEY_VERSION	  "wick content key 3"
 #define PAGE		  4096u
@@ -100,10 +102,12 @@ static int add_samples(struct hashing *h, uint64_t offset, uint64_t len, uint64_
 	return r;
 }
 
-static bool is_frames(const struct elf_section *section)
+static bool is_frames(const struct elf_file *file, const struct elf_section *section)
 {
-	static const char *const names[] = {".eh_frame",     ".eh_frame_hdr", ".bolt.org.eh_frame",    ".debug_frame",
-					    ".zdebug_frame", ".gopclntab",    ".data.rel.ro.gopclntab"};
+	static const char *const names[] = {".eh_frame", ".eh_frame_hdr", ".bolt.org.eh_frame", ".debug_frame",
+					    ".zdebug_frame"};
+	if (section == pclntab_find_section(file))
+		return section->size <= CFI_GO_BYTES_MAX;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strcmp(section->name, names[i]) == 0)
 			return section->type != SHT_NOBITS;
@@ -135,7 +139,7 @@ static int add_frames(struct hashing *h, uint64_t *ret_bytes)
 	*ret_bytes = 0;
 	for (size_t i = 0; r == 0 && i < h->file->section_count && count < RANGES_MAX; i++) {
 		const struct elf_section *section = &h->file->sections[i];
-		if (!is_frames(section))
+		if (!is_frames(h->file, section))
 			continue;
 		count++;
 		*ret_bytes += section->size;

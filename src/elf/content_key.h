@@ -8,7 +8,8 @@
  *
  *   build-id, size, both ends      4 KiB each: headers, the section table
  *   call frame information         .eh_frame, .eh_frame_hdr, .debug_frame as it is stored: all of it, up to 32 MiB;
- *                                  beyond it, and where nothing says how long it is, samples
+ *                                  beyond it, and where nothing says how long it is, samples. Go's table of functions,
+ *                                  which rules are made from, counts as such
  *   symbol tables                  64 KiB in samples: where functions begin, for code without CFI
  *   string tables                  64 KiB in samples: what functions are called
  *   code                           2 MiB, which is what is gone through, if the file has no CFI; else 512 KiB in samples
