@@ -131,7 +131,7 @@ static int check_options(const struct agent_options *options, struct error *err)
 				 options->frequency_hz, FREQUENCY_MAX_HZ);
 	unsigned hz = options->frequency_hz ? options->frequency_hz : FREQUENCY_DEFAULT_HZ;
 	if (options->frequency_least_hz > hz)
-		return error_set(err, -EINVAL, "a lowest sampling frequency of %u Hz is above the frequency, %u Hz",
+		return error_set(err, -EINVAL, "the minimum sampling frequency, %u Hz, is above the frequency, %u Hz",
 				 options->frequency_least_hz, hz);
 	if (options->wall && (!is_filtered(options) || options->off_cpu_chance))
 		return error_set(

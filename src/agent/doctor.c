@@ -175,7 +175,8 @@ static void examine_pmu(struct doctor_row *row)
 		report(row, DOCTOR_OK, "timer", "", "cpu-clock; a cycle counter is available too");
 	else if (is_forbidden(errno))
 		report(row, DOCTOR_OK, "timer", "",
-		       "cpu-clock; whether there is a cycle counter cannot be told without privileges (%s)", strerror(errno));
+		       "cpu-clock; whether there is a cycle counter cannot be detected without privileges (%s)",
+		       strerror(errno));
 	else
 		report(row, DOCTOR_OK, "timer", "", "cpu-clock; no cycle counter (%s), as on most virtual machines",
 		       strerror(errno));

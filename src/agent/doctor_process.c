@@ -66,7 +66,7 @@ static void add_binary(struct report *report, const struct binary *binary, const
 		    "no unwind information: only frame pointers, if it has them");
 	else
 		add(report, DOCTOR_OK, binary_name(binary), "", "%" PRIu64 " rows of unwind information%s", stats.rows,
-		    build_id[0] ? "" : "; no build-id: known by a hash of the file");
+		    build_id[0] ? "" : "; no build-id: identified by a hash of the file");
 }
 
 static void examine_binaries(struct report *report)
@@ -136,7 +136,7 @@ static void examine_executable(struct report *report)
 		int fd = binary_open(binary, process->pid, &process->maps->items[i], build_id);
 		fd_closep(&fd);
 		add(report, DOCTOR_OK, "build-id", "", "%s",
-		    build_id[0] ? build_id : "none: it is known by a hash of the file");
+		    build_id[0] ? build_id : "none: it is identified by a hash of the file");
 		return;
 	}
 }
@@ -160,7 +160,7 @@ static void examine_walks(struct report *report, int64_t duration_ns)
 	for (int i = 0; results && i < UNWIND_RESULTS; i++)
 		total += results[i];
 	if (!total) {
-		add(report, DOCTOR_WARN, "samples", "give it work, or sample longer with --duration",
+		add(report, DOCTOR_WARN, "samples", "generate load, or sample longer with --duration",
 		    "none in %.1f s: it did not use a CPU", (double)duration_ns / NS_PER_S);
 		return;
 	}
@@ -193,7 +193,7 @@ int agent_examine_process(pid_t pid, int64_t duration_ns, struct doctor_row *ret
 		return r;
 	report.process = process_table_find(&agent->processes, pid);
 	if (!report.process || report.process->exit_ns)
-		return error_set(err, -ESRCH, "process %d ended meanwhile", (int)pid);
+		return error_set(err, -ESRCH, "process %d ended during the check", (int)pid);
 	examine_executable(&report);
 	examine_generated_code(&report);
 	examine_binaries(&report);

@@ -65,12 +65,11 @@ static int convert(struct annotation *annotation, struct error *err)
 	struct format_sink sink = {.out = &out, .flush = flush_to, .context = &fd};
 	int r = inputs_read(&inputs, &annotation->inputs, &profile, err);
 	if (r == 0 && profile->monotonic_ns == PROFILE_OTHER_CLOCK && annotation->options.clock != ANNOTATE_CLOCK_MONOTONIC)
-		r = error_set(
-			err, -EINVAL,
-			"%s: its times are by the kernel's sched_clock, which markers do not have and which is milliseconds "
-			"to seconds off the monotonic clock; record with 'perf record -k CLOCK_MONOTONIC', or take them for "
-			"the monotonic clock's with --clock monotonic, and correct them with --offset",
-			annotation->profile);
+		r = error_set(err, -EINVAL,
+			      "%s: its timestamps are from the kernel's sched_clock, which is milliseconds to seconds off the "
+			      "monotonic clock of the markers; record with 'perf record -k CLOCK_MONOTONIC', or use them as "
+			      "monotonic with --clock monotonic, and correct them with --offset",
+			      annotation->profile);
 	if (r == 0)
 		r = fd = input_make_nameless(err);
 	if (r >= 0)
@@ -132,8 +131,8 @@ static void report(const struct annotation *annotation)
 		text_format_count(stats->markers, numbers[0]), text_format_count(stats->threads, numbers[1]),
 		text_format_count(stats->new_threads, numbers[2]), text_format_count(stats->counters, numbers[3]),
 		text_format_count(stats->names, numbers[4]));
-	fprintf(stderr, "  times by the %s clock\n",
-		stats->by_wall_clock && stats->by_monotonic_clock ? "wall clock of some and the monotonic"
+	fprintf(stderr, "  times matched by the %s clock\n",
+		stats->by_wall_clock && stats->by_monotonic_clock ? "wall clock for some files, else the monotonic"
 		: stats->by_monotonic_clock			  ? "monotonic"
 								  : "wall");
 	if (stats->boots_differ)
@@ -145,7 +144,7 @@ static void report(const struct annotation *annotation)
 	} others[] = {
 		{stats->clamped, "markers cut to the time range of the profile"},
 		{stats->outside, "markers dropped: before or after the profile"},
-		{stats->malformed, "markers dropped: without a time, or malformed lines"},
+		{stats->malformed, "markers dropped: without a timestamp, or malformed lines"},
 	};
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (others[i].count)
@@ -209,7 +208,7 @@ int cmd_annotate(int argc, char **argv)
 		.synopsis = "PROFILE --markers FILE... [-o FILE] [--title TEXT]",
 		.description =
 			"Adds markers and counters to a profile that another profiler recorded at the same time: from\n"
-			"samply, saved by Firefox Profiler, or any with times and threads. The profile's own data stays\n"
+			"samply, saved by Firefox Profiler, or any with timestamps and threads. The profile's own data stays\n"
 			"unchanged; threads are matched by pid, tid and start.",
 		.options = options,
 		.examples = "wick annotate profile.json.gz --markers app.firefox.json -o app.json.gz --title pipeline\n"

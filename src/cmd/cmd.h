@@ -137,7 +137,7 @@ int parse_budget(const char *text, double *ret_share, struct error *err);
 	 10000,                                                                                                                \
 	 .help = "samples per second and CPU (default: 19)"},                                                                  \
 		OPTION_ROW(0, "min-frequency", "HZ", OPTION_UNSIGNED, &(options)->frequency_least_hz, 1, 10000,                \
-			   .help = "the lowest rate that --budget may lead to\n(default: a quarter of --frequency)")
+			   .help = "the minimum rate that --budget may choose\n(default: a quarter of --frequency)")
 /* --label K=V ... */
 int parse_labels(const struct option_list *list, struct labels *ret, struct error *err);
 /* Adds a comment to a profile. */

@@ -52,7 +52,7 @@ int cmd_import(int argc, char **argv)
 		FORMAT_VERSION_OPTION_ROW(&import.output.version),
 		SYMBOLS_OPTION_ROW(&import.inputs.symbols),
 		{'q', "quiet", NULL, OPTION_FLAG, &import.inputs.quiet,
-		 .help = "do not report what was dropped, and the output file"},
+		 .help = "do not report what was dropped, nor the output file"},
 		{0}};
 	const struct usage usage = {
 		.verb = "import",

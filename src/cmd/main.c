@@ -12,7 +12,7 @@ static const struct verb verbs[] = {
 	{"server", "store profiles, answer queries, serve the web UI", cmd_server, true},
 	{"agent", "sample this machine and send profiles to a server", cmd_agent, true},
 	{"record", "profile a command, a process or the machine into a file", cmd_record, true},
-	{"open", "show a profile in a browser: own viewer, Firefox Profiler", cmd_open, true},
+	{"open", "show a profile in a browser: local viewer, Firefox Profiler", cmd_open, true},
 	{"import", "convert recordings of other profilers for Firefox Profiler", cmd_import, true},
 	{"annotate", "add markers to a profile of another profiler", cmd_annotate},
 	{"query", "query a server: functions, tables, charts, stacks, pprof, SVG", cmd_query},
@@ -22,17 +22,17 @@ static const struct verb verbs[] = {
 	{"convert", "convert profile files to another format, merging several", cmd_convert},
 	{"merge", "merge profiles of several hosts into one, on one clock", cmd_merge},
 	{"report", "top, tree, peek, list, tags, dot ... like go tool pprof", cmd_report},
-	{"doctor", "check what works on this machine, and how to fix the rest", cmd_doctor},
+	{"doctor", "check what works on this machine, with a hint for each problem", cmd_doctor},
 };
 #define VERB_COUNT (sizeof(verbs) / sizeof(*verbs))
 
 static void print_help(FILE *out)
 {
-	fprintf(out, "usage: wick VERB [OPTION...]\n\nA continuous profiler: where does the CPU time of these machines "
-		     "go?\n\nverbs:\n");
+	fprintf(out, "usage: wick COMMAND [OPTION...]\n\nA continuous profiler: where does the CPU time of these machines "
+		     "go?\n\ncommands:\n");
 	for (size_t i = 0; i < VERB_COUNT; i++)
 		fprintf(out, "  %-9s %s\n", verbs[i].name, verbs[i].summary);
-	fprintf(out, "\nSee 'wick VERB --help' and the man page wick-VERB(1). Start with: wick up\n");
+	fprintf(out, "\nSee 'wick COMMAND --help' and the man page wick-COMMAND(1). Start with: wick up\n");
 }
 
 int main(int argc, char **argv)
@@ -73,6 +73,6 @@ int main(int argc, char **argv)
 		}
 		return status;
 	}
-	fprintf(stderr, "wick: unknown verb '%s'; 'wick --help' lists the verbs\n", argv[1]);
+	fprintf(stderr, "wick: unknown command '%s'; see 'wick --help'\n", argv[1]);
 	return EXIT_USAGE;
 }

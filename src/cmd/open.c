@@ -124,9 +124,10 @@ int cmd_open(int argc, char **argv)
 	const struct usage usage = {
 		.verb = "open",
 		.synopsis = "IN... [--listen ADDR:PORT] [--browser WHERE] [--from FORMAT]",
-		.description = "Shows a profile in a browser, in its own viewer or in Firefox Profiler, with source code and\n"
-			       "disassembly. Serves this machine only, until Ctrl-C. Reads the formats of convert; several\n"
-			       "inputs are merged.",
+		.description =
+			"Shows a profile in a browser, in the local viewer or in Firefox Profiler, with source code and\n"
+			"disassembly. Serves this machine only, until Ctrl-C. Reads the formats of convert; several\n"
+			"inputs are merged.",
 		.options = options,
 		.examples = "wick open wick.pb.gz\nwick open perf.data --browser page\nwick open profile.json.gz --listen "
 			    "127.0.0.1:3000"};

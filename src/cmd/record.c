@@ -619,7 +619,7 @@ static int run_markers(struct record *record, struct error *err)
 	wait_for_end(record);
 	r = record_markers_stop(&record->markers, &record->profile, err);
 	if (r == 0 && profile_marker_count(record->profile) == 0)
-		return error_set(err, -ENODATA, "no markers were made%s; nothing was written",
+		return error_set(err, -ENODATA, "no markers were recorded%s; nothing was written",
 				 record->markers.stats.processes ? "" : ": no process has libwickmark");
 	if (r < 0)
 		return r;
@@ -789,7 +789,11 @@ static int check_usage(const struct record *record, const struct usage *usage, b
 {
 	bool command = record->command.count > 0;
 
-	if (all + processes + command != 1)
+	if (all + processes + command > 1)
+		return usage_error(
+			usage,
+			"-a, a choice of processes (-p, --cgroup, --container, --unit) and a command exclude each other");
+	if (!all && !processes && !command)
 		return usage_error(
 			usage, "nothing to record; give one of -a, -p PID, or -- CMD; or a --cgroup, --container or --unit");
 	if (command && !record->command.after_dashes)

@@ -52,9 +52,9 @@ static void write_unwind_metrics(struct buffer *m, const struct link_stats *agen
 		agent->tables_failed);
 	COUNTER("wick_agent_unwind_build_seconds_total", "Time spent on building unwind tables.", SECONDS(agent->build_ns));
 	GAUGE("wick_agent_unwind_jit_rules", "Instructions of JIT code whose unwind rule is known.", agent->live_rules);
-	COUNTER("wick_agent_unwind_jit_pieces_total", "Pieces of JIT code searched for unwind rules.", agent->live_pieces);
+	COUNTER("wick_agent_unwind_jit_pieces_total", "JIT code regions searched for unwind rules.", agent->live_pieces);
 	COUNTER("wick_agent_unwind_jit_pieces_dropped_total",
-		"Pieces of JIT code that were replaced, or forgotten for lack of room.", agent->live_dropped);
+		"JIT code regions replaced, or evicted because the table was full.", agent->live_dropped);
 	GAUGE("wick_agent_unwind_heap_bytes", "Kernel memory reserved for unwind tables and mappings.", agent->heap_bytes);
 	GAUGE("wick_agent_unwind_heap_used_bytes", "Kernel memory in use for unwind tables and mappings.", agent->heap_used);
 	COUNTER("wick_agent_process_updates_total", "Updates of a process's mappings in the kernel.", agent->process_updates);
@@ -72,15 +72,14 @@ static void write_agent_markers(struct buffer *m, const struct link_markers *mar
 {
 	if (!markers->is_on)
 		return;
-	COUNTER("wick_agent_markers_total", "Markers of programs, and values of their counters, collected.",
-		markers->collected);
+	COUNTER("wick_agent_markers_total", "Markers and counter values collected.", markers->collected);
 	static const char lost[] = "wick_agent_markers_lost_total";
 	metric_head(m, lost, "counter", "Markers dropped, by reason.");
 	metric_of(m, lost, "reason", "ring_full", markers->lost);
 	metric_of(m, lost, "reason", "left_out", markers->left_out);
 	metric_of(m, lost, "reason", "malformed", markers->malformed);
 	metric_of(m, lost, "reason", "dropped", markers->markers_dropped);
-	COUNTER("wick_agent_marker_processes_total", "Processes that make markers.", markers->processes);
+	COUNTER("wick_agent_marker_processes_total", "Processes that emit markers.", markers->processes);
 	COUNTER("wick_agent_marker_processes_refused_total", "Processes whose markers could not be read.", markers->refused);
 	GAUGE("wick_agent_marker_processes_yielded", "Processes whose markers a recorder currently collects.",
 	      markers->yielded);
@@ -96,7 +95,7 @@ static void write_agent_markers(struct buffer *m, const struct link_markers *mar
 static void write_costs(struct buffer *m, const struct link_stats *agent)
 {
 	static const char name[] = "wick_agent_thread_cpu_seconds_total";
-	metric_head(m, name, "counter", "CPU time of the agent's main thread, by what it was used for.");
+	metric_head(m, name, "counter", "CPU time of the agent's main thread, by kind of work.");
 	for (size_t i = 0; i < agent->cost_count; i++)
 		buffer_printf(m, "%s{work=\"%s\"} %.9g\n", name, agent->costs[i].name, SECONDS(agent->costs[i].count));
 }
@@ -112,7 +111,9 @@ void agent_metrics_write(struct buffer *m, const struct link_stats *agent)
 	COUNTER("wick_agent_rate_changes_total", "Changes of the rate to stay within the budget.", agent->rate_changes);
 	GAUGE("wick_agent_cost_ratio", "CPU usage of the agent, as a share of one CPU, smoothed.", agent->cost_share);
 	GAUGE("wick_agent_sampling_cost_ratio",
-	      "The part of it that falls with the rate, and that the budget limits, smoothed.", agent->sampling_share);
+	      "CPU usage of the agent that depends on the sampling rate, as a share of one CPU, smoothed; the budget limits "
+	      "it.",
+	      agent->sampling_share);
 	GAUGE("wick_agent_budget_ratio", "Limit of the cost of sampling, as a share of one CPU; 0 = none.", agent->budget);
 	write_costs(m, agent);
 	COUNTER("wick_agent_off_cpu_intervals_total", "Off-CPU intervals that were sampled.", agent->off_cpu_intervals);
@@ -127,7 +128,7 @@ void agent_metrics_write(struct buffer *m, const struct link_stats *agent)
 	COUNTER("wick_agent_flushes_total", "Flushes.", agent->flushes);
 	COUNTER("wick_agent_flush_seconds_total", "Time spent in flushes.", SECONDS(agent->flush_ns_total));
 	GAUGE("wick_agent_flush_seconds_max", "Longest flush.", SECONDS(agent->flush_ns_max));
-	COUNTER("wick_agent_stacks_total", "Stacks passed from the kernel to the agent->", agent->stacks_sent);
+	COUNTER("wick_agent_stacks_total", "Stacks passed from the kernel to the agent.", agent->stacks_sent);
 	COUNTER("wick_agent_bpf_runs_total", "Runs of the BPF program, when kernel.bpf_stats_enabled is on.",
 		agent->bpf_run_count);
 	COUNTER("wick_agent_bpf_seconds_total", "Time in the BPF program, when kernel.bpf_stats_enabled is on.",
@@ -146,7 +147,7 @@ void agent_metrics_write(struct buffer *m, const struct link_stats *agent)
 	COUNTER("wick_agent_send_failures_total", "Attempts to send that failed.", agent->send_failures);
 	COUNTER("wick_agent_sent_bytes_total", "Compressed bytes of profiles acknowledged by the server.", agent->bytes_sent);
 	write_agent_markers(m, &agent->markers);
-	GAUGE("wick_agent_resident_bytes", "Resident memory of the agent->", agent->resident_bytes);
+	GAUGE("wick_agent_resident_bytes", "Resident memory of the agent.", agent->resident_bytes);
 	COUNTER("wick_agent_cpu_seconds_total", "CPU time of the agent, user and system.", SECONDS(agent->cpu_ns));
 	write_unwind_metrics(m, agent);
 	metric_targets(m, "wick_agent_export_", "a further target", agent->targets, agent->target_count);

@@ -25,7 +25,7 @@ static int wait_for(int64_t duration_ns, const atomic_bool *cancel, struct error
 	int64_t until_ns = time_monotonic_ns() + duration_ns, left_ns;
 	while ((left_ns = until_ns - time_monotonic_ns()) > 0) {
 		if (cancel && atomic_load(cancel))
-			return error_set(err, -ECANCELED, "nobody waits for the profile any more");
+			return error_set(err, -ECANCELED, "the client disconnected");
 		time_sleep_ns(left_ns < STEP_NS ? left_ns : STEP_NS);
 	}
 	return 0;
@@ -36,7 +36,7 @@ static int take_sums(struct heap_sums *sums, int64_t duration_ns, const atomic_b
 {
 	struct heap_stack stack;
 	if (atomic_flag_test_and_set(&is_busy))
-		return error_set(err, -EBUSY, "another change of this process's heap is being measured");
+		return error_set(err, -EBUSY, "another heap profile of this process is in progress");
 	for (uint32_t i = 0; i < HEAP_STACKS; i++)
 		if (heap_sampler_read(i, &stack))
 			sums[i] = stack.sums;
@@ -122,14 +122,13 @@ static int add_losses(struct self_writer *writer, struct error *err)
 	char text[192];
 	int r = 0;
 	if (losses.stacks) {
-		snprintf(text, sizeof(text), "lost: %" PRIu64 " samples found no room for their stacks: they have none",
-			 losses.stacks);
+		snprintf(text, sizeof(text), "lost: %" PRIu64 " stacks: the stack table was full", losses.stacks);
 		r = self_writer_add_comment(writer, text, err);
 	}
 	if (r == 0 && losses.live) {
 		snprintf(text, sizeof(text),
 			 "lost: %" PRIu64 " samples (%" PRIu64
-			 " bytes) found no room among what is in use: they count as freed",
+			 " bytes) in use: the table of live objects was full; they count as freed",
 			 losses.live, losses.live_bytes);
 		r = self_writer_add_comment(writer, text, err);
 	}

@@ -13,7 +13,7 @@
 #include "control/heap_sampler.h"
 #include "symbol/worker.h"
 
-#define SELF_HEAP_NOT_BUILT_IN "this program was built with AddressSanitizer, which has an allocator of its own."
+#define SELF_HEAP_NOT_BUILT_IN "this program was built with AddressSanitizer, which has its own allocator."
 
 /* What tools show first. */
 enum self_heap_default { SELF_HEAP_IN_USE, SELF_HEAP_ALLOCATED };

@@ -69,7 +69,7 @@ static int run(struct making *making, int64_t duration_ns, const atomic_bool *ca
 	int r = 0;
 	while (r == 0 && (left_ns = until_ns - time_monotonic_ns()) > 0) {
 		if (cancel && atomic_load(cancel))
-			return error_set(err, -ECANCELED, "nobody waits for the profile any more");
+			return error_set(err, -ECANCELED, "the client disconnected");
 		time_sleep_ns(left_ns < STEP_NS ? left_ns : STEP_NS);
 		r = take_samples(making, err);
 		if (r == 0)
@@ -100,7 +100,7 @@ static int finish(struct making *making, struct buffer *out, struct error *err)
 	char text[96];
 	int r = 0;
 	if (making->lost) {
-		snprintf(text, sizeof(text), "lost: %" PRIu64 " samples found no room", making->lost);
+		snprintf(text, sizeof(text), "lost: %" PRIu64 " samples: the buffer was full", making->lost);
 		r = self_writer_add_comment(&making->writer, text, err);
 	}
 	if (r == 0)

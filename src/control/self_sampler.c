@@ -232,7 +232,7 @@ static int install_handler(struct error *err)
 int self_sampler_start(struct error *err)
 {
 	if (atomic_flag_test_and_set(&is_busy))
-		return error_set(err, -EBUSY, "another CPU profile of this process is being made");
+		return error_set(err, -EBUSY, "another CPU profile of this process is in progress");
 	struct self_sampler *sampler = mem_zalloc(sizeof(*sampler));
 	int r = sampler && (sampler->slots = mem_zalloc_array(SLOTS, sizeof(*sampler->slots))) ? 0 : error_nomem(err);
 	if (r == 0)

@@ -133,7 +133,7 @@ static int find_reference(struct aligning *aligning, const char *name, struct er
 		if (strcmp(profile_string(profile, profile->markers->hosts[i].name), name) == 0)
 			aligning->reference = i;
 	if (aligning->reference == 0)
-		return error_set(err, -EINVAL, "no host '%.64s' to take the reference clock from", name);
+		return error_set(err, -EINVAL, "no host '%.64s' for the reference clock", name);
 	const struct profile_host *host = &profile->markers->hosts[aligning->reference];
 	aligning->has_back = host->is_aligned && host->reference && host->reference != host->name;
 	if (aligning->has_back)
@@ -583,7 +583,7 @@ static int name_method(struct aligning *aligning, uint32_t host, char *out, size
 		return snprintf(out, size, "flows and %.64s", way);
 	if (clock->known.bound_ns >= 0)
 		return snprintf(out, size, "flows");
-	return snprintf(out, size, "%.64s, as far as flows allow", way);
+	return snprintf(out, size, "%.64s, limited by flows", way);
 }
 
 static int describe_host(struct aligning *aligning, uint32_t host, struct error *err)

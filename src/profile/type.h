@@ -16,7 +16,7 @@ struct profile_type {
 int profile_type_parse(const char *text, struct profile_type *ret, struct error *err); /* -EINVAL naming text and fault */
 const char *profile_type_format(const struct profile_type *type, char out[static PROFILE_TYPE_TEXT_MAX]);
 bool profile_type_equal(const struct profile_type *a, const struct profile_type *b);
-/* What values of the type are, for people: "Heap in use: what is allocated and not freed yet". NULL for types that are not
+/* What values of the type are, for people: "Heap in use: bytes allocated and not freed". NULL for types that are not
  * known. */
 const char *profile_type_describe(const struct profile_type *type);
 /* The type of one of a profile's sample types under a name ("process_cpu"); characters outside the allowed set become '_'.

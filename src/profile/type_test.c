@@ -153,7 +153,7 @@ static void test_describe(void **state)
 {
 	struct profile_type type;
 	assert_int_equal(profile_type_parse("memory:inuse_space:bytes:space:bytes", &type, NULL), 0);
-	assert_non_null(strstr(profile_type_describe(&type), "not freed yet"));
+	assert_non_null(strstr(profile_type_describe(&type), "not freed"));
 	assert_int_equal(profile_type_parse("goroutine:goroutine:count::", &type, NULL), 0);
 	assert_non_null(strstr(profile_type_describe(&type), "Goroutines"));
 	assert_int_equal(profile_type_parse("queue:depth:count::", &type, NULL), 0);

@@ -47,8 +47,8 @@ static int compile(const char *value, bool anchored, pcre2_code **ret, const cha
 		return error_nomem(err);
 	char why[160] = "";
 	pcre2_get_error_message(fault, (PCRE2_UCHAR *)why, sizeof(why));
-	return error_set(err, -EINVAL, "%s: bad regular expression for %s at character %zu of \"%.100s\": %s", what, subject,
-			 (size_t)at, value, why);
+	return error_set(err, -EINVAL, "%s%sbad regular expression for %s at character %zu of \"%.100s\": %s", what,
+			 what[0] ? ": " : "", subject, (size_t)at, value, why);
 }
 
 static int code_new(const char *value, bool anchored, struct pattern_code **ret, const char *what, const char *subject,

@@ -20,7 +20,8 @@ struct pattern {
 	size_t len;
 	struct pattern_code *code; /* NULL unless op is one of the regular expressions */
 };
-/* Takes over value, also on failure. anchored: the expression must match the whole text. subject is what messages name. */
+/* Takes over value, also on failure. anchored: the expression must match the whole text. Messages start with what, if it is not
+ * empty, and name the subject. */
 int pattern_init(struct pattern *pattern, enum query_operator op, char *value, bool anchored, const char *what,
 		 const char *subject, struct error *err);
 void pattern_release(struct pattern *pattern);

@@ -181,8 +181,8 @@ static int check_listed(struct planner *planner, const struct stage *stage)
 		links |= link_label_is(plan->where[i].label);
 	if (!plan->frames_count && !plan->by_count && !links)
 		return 0;
-	return stage_refuse(planner->pipeline, stage, planner->err, "'%s' %s from the indexes, which have no %s",
-			    stage_name(stage->kind), stage->kind == STAGE_COUNT ? "of a selection counts" : "lists",
+	return stage_refuse(planner->pipeline, stage, planner->err, "'%s' %s the indexes, which have no %s",
+			    stage_name(stage->kind), stage->kind == STAGE_COUNT ? "of a selection reads" : "reads",
 			    links ? "spans" : "frames and groups");
 }
 
@@ -262,7 +262,7 @@ static const struct rule {
 	[STAGE_WHERE] = {READ, "no labels are left", true, SAME, plan_where},
 	[STAGE_FRAMES] = {READ, "no stacks are left", true, SAME, plan_frames},
 	[STAGE_FOCUS... STAGE_COLLAPSE] = {SELECTION | PROFILE | DIFF,
-					   "it changes flame graphs; 'frames' can choose stacks before", false, SAME,
+					   "it transforms flame graphs; to select stacks, put 'frames' before", false, SAME,
 					   plan_transform},
 	[STAGE_GROUP] = {READ, "no labels are left", true, SAME, plan_group},
 	[STAGE_BIN] = {SELECTION, "it aggregates the selection; put it before", false, FLOW_SERIES, plan_bin},
@@ -273,9 +273,10 @@ static const struct rule {
 	[STAGE_DIFF] = {SELECTION | PROFILE, "it compares flame graphs", false, FLOW_DIFF, plan_diff},
 	[STAGE_COMPARE] = {SELECTION | PROFILE, "it compares flame graphs", false, FLOW_COMPARISON, plan_compare},
 	[STAGE_JOIN] = {SELECTION | SERIES, "put it after 'bin' or the selection", true, FLOW_TABLE, plan_join},
-	[STAGE_SORT] = {TABLE, "it works on tables: 'top', 'sum' ... before", false, SAME, plan_tail},
-	[STAGE_LIMIT] = {TABLE | SERIES, "it works on tables: 'top', 'sum' ... before", false, SAME, plan_tail},
-	[STAGE_TYPES... STAGE_VALUES] = {SELECTION, "it lists what is stored", false, FLOW_TABLE, plan_catalogue},
+	[STAGE_SORT] = {TABLE, "it works on tables; put 'top' or 'sum' before", false, SAME, plan_tail},
+	[STAGE_LIMIT] = {TABLE | SERIES, "it works on tables; put 'top' or 'sum' before", false, SAME, plan_tail},
+	[STAGE_TYPES...
+		STAGE_VALUES] = {SELECTION, "it lists stored data and must come first", false, FLOW_TABLE, plan_catalogue},
 };
 
 static int plan_stage(struct planner *planner, const struct stage *stage)

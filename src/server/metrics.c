@@ -282,7 +282,7 @@ static void write_symbol_metrics(struct buffer *m, struct server *server)
 	COUNTER("wick_symbol_ambiguous_total",
 		"Addresses not symbolized because several files have the id and name the code differently.", symbols.ambiguous);
 	COUNTER("wick_symbol_contents_refused_total",
-		"Binaries not told apart because too many different ones have the same id.", symbols.contents_refused);
+		"Binaries not distinguished because too many different ones have the same id.", symbols.contents_refused);
 	COUNTER("wick_symbol_builds_total", "Symbol tables built.", symbols.builds);
 	COUNTER("wick_symbol_build_failures_total", "Symbol tables that could not be built.", symbols.build_failures);
 	COUNTER("wick_symbol_build_crashes_total",
@@ -385,9 +385,8 @@ static void write_snapshot_metrics(struct buffer *m, struct server *server)
 {
 	struct snapshots_stats sum = {0};
 	sum_tenants(server, add_snapshots, &sum);
-	COUNTER("wick_views_total", "Files that clients uploaded to be shown or converted.",
-		atomic_load(&server->counters.views));
-	COUNTER("wick_view_failures_total", "Files uploaded to be shown or converted that failed.",
+	COUNTER("wick_views_total", "Files uploaded by clients to view or convert.", atomic_load(&server->counters.views));
+	COUNTER("wick_view_failures_total", "Files uploaded to view or convert that failed.",
 		atomic_load(&server->counters.view_failures));
 	GAUGE("wick_snapshots", "Snapshots kept.", sum.snapshots);
 	GAUGE("wick_snapshot_bytes", "Size of snapshots.", sum.bytes);

@@ -144,7 +144,7 @@ else skip('without privileges', 'these tests have none');
 await test('what makes no markers, and formats that hold none, are told', () => {
 	const file = join(work, 'none.firefox.json');
 	const none = spawnSync(wick, ['record', '--markers-only', '-o', file, '--', 'true'], { encoding: 'utf8' });
-	assert.match(none.stderr, /no markers were made/);
+	assert.match(none.stderr, /no markers were recorded/);
 	assert.ok(!existsSync(file));
 	const pprof = record(join(work, 'x.pb'));
 	assert.equal(pprof.run.status, 2);

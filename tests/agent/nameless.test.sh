@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Programs without a GNU build-id (-Wl,--build-id=none, musl, Go with -B none as before 1.24): known by a hash of the file from the agent
+# Programs without a GNU build-id (-Wl,--build-id=none, musl, Go with -B none as before 1.24): identified by a hash of the file from the agent
 # to a server that may not open files, and named there (within some ten seconds on a calm machine).
 . tests/lib.inc
 can_sample || {

@@ -3,10 +3,10 @@
 # The command line's contract: exit status 0, 1, 2; help on stdout; errors on stderr, once, saying what, why and what to do.
 . tests/lib.inc
 
-expect "no verb is a usage error" 2 '^usage: wick VERB' "$WICK"
+expect "no command is a usage error" 2 '^usage: wick COMMAND' "$WICK"
 expect "--help works" 0 '^  record ' "$WICK" --help
 expect "--version works" 0 '^wick [0-9]+\.[0-9]+\.[0-9]+$' "$WICK" --version
-expect "an unknown verb is named" 2 "unknown verb 'recrod'" "$WICK" recrod
+expect "an unknown command is named" 2 "unknown command 'recrod'" "$WICK" recrod
 for verb in up server agent record open import annotate query diff store convert merge report debuginfo doctor; do
 	expect "$verb --help works" 0 "^usage: wick $verb" "$WICK" "$verb" --help
 	expect "$verb refuses an unknown option" 2 "unknown option '--nonsense'" "$WICK" "$verb" --nonsense
@@ -14,6 +14,7 @@ for verb in up server agent record open import annotate query diff store convert
 	[ -z "$stdout" ] && pass "$verb: errors go to stderr only" || fail "$verb: errors go to stderr only" "$stdout"
 done
 expect "record needs a target" 2 'one of -a, -p PID, or -- CMD' "$WICK" record
+expect "record takes one kind of target" 2 'a command exclude each other' "$WICK" record -a -p 1
 expect "record wants dashes before a command" 2 'put .--. before the command' "$WICK" record true
 expect "record refuses an unknown extension early" 2 'cannot determine the format' "$WICK" record -a -o out.xyz
 expect "record refuses a bad rate" 2 'not between 1 and 10000' "$WICK" record -F 0 -a

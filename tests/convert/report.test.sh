@@ -200,7 +200,7 @@ EOF
 expect "list does not open pipes" 0 'Error: open .*pipe.c: not a regular file' timeout 20 "$WICK" report list f "$work/fifo.json"
 printf '%s 1\n' aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab >"$work/slow.folded"
 expect "an expression that takes too long is an error" 1 'took too long' "$WICK" report -focus='(a+)+$' "$work/slow.folded"
-expect "a bad expression is named" 1 'bad regular expression for focus' "$WICK" report -focus='(' "$work/slow.folded"
+expect "a bad expression is named" 1 '^wick report: bad regular expression for focus' "$WICK" report -focus='(' "$work/slow.folded"
 expect "a filter that matches nothing is named" 0 'focus matched nothing' "$WICK" report -focus=nothing_is_called_so "$work/gobench.cpu.pb"
 expect "an unknown sample type is named" 1 "no sample type 'wall'; it has: samples, cpu" "$WICK" report -sample_index=wall "$work/gobench.cpu.pb"
 

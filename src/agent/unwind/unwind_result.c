@@ -37,11 +37,11 @@ static const struct result_text {
 			  "nothing, if there are few: the program loads, unloads or generates code all the time"},
 	[UNWIND_NO_USER] = {"no_user", "there was no user stack at that moment",
 			    "nothing: kernel threads, and processes that start or end"},
-	[UNWIND_ANALYSED] =
-		{"analysed",
-		 "the stack reaches its outermost frame; for code without unwind information, how was found from the "
-		 "code itself",
-		 ""},
+	[UNWIND_ANALYSED] = {"analysed",
+			     "the stack reaches its outermost frame; where code has no unwind information, the caller was "
+			     "found by analysing the "
+			     "code",
+			     ""},
 };
 _Static_assert(UNWIND_RESULTS == 14, "a result needs its row");
 

@@ -93,7 +93,7 @@ static int label_of_path(const struct call *call, char name[LIMIT_LABEL_NAME_BYT
 		len -= sizeof(suffix) - 1;
 	}
 	if (len == 0)
-		return error_set(err, -EINVAL, "parameter 'label' is missing: the label to list the values of");
+		return error_set(err, -EINVAL, "parameter 'label' is missing: give the label whose values to list");
 	if (len >= LIMIT_LABEL_NAME_BYTES)
 		return error_set(err, -EINVAL, "the label name is too long");
 	memcpy(name, text, len);

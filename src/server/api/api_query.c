@@ -295,7 +295,7 @@ static int answer_compare(struct call *call, struct error *err)
 	const char *label = call_parameter(call, "label", NULL);
 	uint64_t values = call_count(call, "values", 5, 0);
 	if (!label)
-		return call_refuse(call, "parameter 'label' is missing: the label to compare the values of");
+		return call_refuse(call, "parameter 'label' is missing: give the label whose values to compare");
 	call_text(call, "query");
 	call_append(call, " | compare label %s top %llu", label, (unsigned long long)values);
 	return answer_text(call, err);

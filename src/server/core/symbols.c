@@ -59,7 +59,7 @@ int symbols_open_debuginfod(struct server *server, struct error *err)
 
 static int open_nothing(void *context, const struct symbol_file_request *request, int *ret_fd, struct error *err)
 {
-	return error_set(err, -ENOENT, "%s: this is only a trial", request->name);
+	return error_set(err, -ENOENT, "%s: only a test of the sandbox", request->name);
 }
 
 /* Builds nothing in a sandbox, to see whether one can be made here. */

@@ -428,7 +428,7 @@ void api_debuginfo_wanted(void *context, const struct net_request *request, stru
 	if (!r && !json_is_array(binaries))
 		r = error_set(&err, -EINVAL, "'binaries' must be a list");
 	if (!r && json_array_size(binaries) > WANTED_MAX)
-		r = error_set(&err, -EINVAL, "'binaries' has more than %d entries; ask in several requests", WANTED_MAX);
+		r = error_set(&err, -EINVAL, "'binaries' has more than %d entries; split it into several requests", WANTED_MAX);
 	if (!r)
 		r = answer_wanted(context, binaries, &response->body, &err);
 	json_decref(body);

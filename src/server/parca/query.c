@@ -303,7 +303,7 @@ static int check_groups(struct parca *p, const struct rpc_list *groups, struct e
 		if (strcmp(groups->items[i], "function_name") == 0)
 			continue;
 		p->call.unimplemented = true;
-		return error_set(err, -EINVAL, "group_by '%.100s' is not supported; function_name is", groups->items[i]);
+		return error_set(err, -EINVAL, "group_by '%.100s' is not supported, only function_name", groups->items[i]);
 	}
 	return 0;
 }

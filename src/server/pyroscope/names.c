@@ -172,7 +172,7 @@ static int add_sets(struct query_label_sets *to, size_t *capacity, struct query_
 {
 	int r = array_reserve(&to->items, capacity, to->count + from->count, 2 * SETS_MAX);
 	if (r < 0)
-		return r == -E2BIG ? error_set(err, -EINVAL, "more than %d series; ask for fewer labels", SETS_MAX)
+		return r == -E2BIG ? error_set(err, -EINVAL, "more than %d series; request fewer labels", SETS_MAX)
 				   : error_nomem(err);
 	if (from->count)
 		memcpy(to->items + to->count, from->items, from->count * sizeof(*from->items));

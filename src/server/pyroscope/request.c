@@ -171,7 +171,7 @@ int pyroscope_merge(struct pyroscope *p, const struct pyroscope_request *in, str
 {
 	if (in->pgo) {
 		p->unimplemented = true;
-		return error_set(err, -EINVAL, "stack_trace_selector.go_pgo is not supported; ask for the whole profile");
+		return error_set(err, -EINVAL, "stack_trace_selector.go_pgo is not supported; request the whole profile");
 	}
 	if (in->call_site.count > CALL_SITE_MAX)
 		return error_set(err, -EINVAL, "the call site has more than %d frames", CALL_SITE_MAX);

@@ -275,7 +275,7 @@ int pyroscope_heatmap(struct pyroscope *p, const struct pyroscope_request *in, s
 	int r = select_steps(p, in, &frames, &steps, err);
 	if (!r && in->heatmap == HEATMAP_SPAN) {
 		p->unimplemented = true;
-		r = error_set(err, -EINVAL, "distributions of spans are not supported; those of profiles are");
+		r = error_set(err, -EINVAL, "heatmaps of spans are not supported, only heatmaps of profiles");
 	}
 	if (!r)
 		r = query_points(p->tenant->store, p->server->symbolizer, &p->query, in->labels.items, in->labels.count,

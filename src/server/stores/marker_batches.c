@@ -151,7 +151,7 @@ static int check_times(const struct marker_batch *batch, struct error *err)
 {
 	if (batch->from_ns <= 0 || batch->to_ns < batch->from_ns || batch->to_ns - batch->from_ns > MARKER_BATCH_NS_MAX ||
 	    batch->to_ns > INT64_MAX / 2)
-		return error_set(err, -EINVAL, "a marker batch is from from_ns to to_ns, at most 10 minutes");
+		return error_set(err, -EINVAL, "from_ns must be before to_ns, by at most 10 minutes");
 	if (batch->first_ns > batch->from_ns || batch->first_ns < batch->from_ns - MARKER_BATCH_REACH_NS)
 		return error_set(err, -EINVAL, "parameter 'first_ns' must be in the year before from_ns");
 	return 0;
@@ -170,7 +170,7 @@ static int begin_put(struct marker_batches *batches, const struct marker_batch *
 	make_room(batches, others, more, 1, now_ns);
 	if (batches->stats.bytes + batches->reserved + more > bytes_allowed(batches, others) ||
 	    batches->count >= MARKER_BATCHES_MAX)
-		return error_set(err, -ENOSPC, "the limit of marker batches is now %llu bytes, next to requested recordings",
+		return error_set(err, -ENOSPC, "marker batches may use %llu bytes beside the recordings",
 				 (unsigned long long)bytes_allowed(batches, others));
 	struct item *item = mem_zalloc(sizeof(*item));
 	if (!item)

@@ -28,7 +28,7 @@ struct noted_content {
 };
 /* A kind of note. */
 struct noted_form {
-	const char *torn; /* what a file of another content is: "not a whole recording" */
+	const char *torn; /* what a file of another content is: "an incomplete recording file" */
 	size_t content;	  /* where the struct noted_content is in the struct */
 	void (*write)(struct json_writer *json, const void *of); /* the members, but for its version, which is 1 */
 	bool (*read)(const struct json_t *note, void *ret);	 /* false: malformed. `ret` is uninitialised */

@@ -13,7 +13,7 @@
 #include "codec/json.h"
 #include "server/stores/recordings.h"
 
-#define TORN	      "not a whole recording"
+#define TORN	      "an incomplete recording file"
 #define MEASURE_BYTES (64u * 1024)
 
 static void write_note(struct json_writer *json, const void *of)

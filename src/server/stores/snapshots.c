@@ -92,8 +92,10 @@ static bool read_note(const json_t *root, void *to)
 	return true;
 }
 
-const struct noted_form snapshot_form = {
-	.torn = "not a whole snapshot", .content = offsetof(struct snapshot, content), .write = write_note, .read = read_note};
+const struct noted_form snapshot_form = {.torn = "an incomplete snapshot file",
+					 .content = offsetof(struct snapshot, content),
+					 .write = write_note,
+					 .read = read_note};
 
 static int path_of(const struct snapshots *snapshots, const char *id, char out[static PATH_MAX], struct error *err)
 {

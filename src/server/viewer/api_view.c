@@ -168,7 +168,7 @@ static int run(struct server *server, const struct work *work, struct error *err
 {
 	_cleanup_(given_release) struct given given = {0};
 	if (server->options.no_view)
-		return error_set(err, -EACCES, "showing files is disabled on this server (view.enabled)");
+		return error_set(err, -EACCES, "viewing files is disabled on this server (view.enabled)");
 	if (pthread_mutex_trylock(&server->view_turn) != 0)
 		return error_set(err, -EAGAIN, "another file is being read; try again");
 	int r = read_given(server, work->request, &given, err);

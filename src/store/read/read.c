@@ -135,7 +135,7 @@ static void note_done(struct reading *r, size_t source, int code, const struct e
 		/* The others would be divided by the number of all profiles, but not all be there. */
 		if (code == SELECT_LIMITED && r->phase == READ_AVERAGE && r->code == 0)
 			r->code = error_set(&r->error, -ETIME,
-					    "the limits of the query ended it before its averages were complete: narrow the "
+					    "the query reached a limit before its averages were complete: narrow the "
 					    "selector or the range");
 		if (code != SELECT_LIMITED && r->code == 0) {
 			r->code = code;

@@ -481,8 +481,8 @@ export const queries = {
 	},
 	stages: {
 		where: 'keep series with these labels',
-		frames: 'keep stacks with such a frame',
-		dropFrames: 'drop stacks with such a frame',
+		frames: 'keep stacks with a matching frame',
+		dropFrames: 'drop stacks with a matching frame',
 		focus: 'start stacks at these frames',
 		hide: 'hide frames; their cost goes to the callers',
 		callersOf: 'callers of a function, inverted',
