@@ -46,11 +46,13 @@ static int diff_files(const struct diff_arguments *arguments, const char *base_p
 			      side->unit);
 	if (!r)
 		r = diff_build(base, side, &diff, err);
+	bool json_wanted = strcmp(arguments->format, "json") == 0;
 	if (!r)
-		r = diff_table_build(diff, arguments->relative, &table, err);
+		r = json_wanted ? diff_table_build(diff, arguments->relative, &table, err)
+				: diff_table_build_by_name(diff, arguments->relative, &table, err);
 	if (r < 0)
 		return r;
-	if (strcmp(arguments->format, "json") == 0) {
+	if (json_wanted) {
 		struct json_writer json = {.out = &out};
 		diff_table_write_json(&table, arguments->limit, &json);
 		r = json_finish(&json, err);

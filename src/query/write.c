@@ -240,7 +240,7 @@ static int text_diff(const struct query_result *result, const struct query_write
 	_cleanup_(diff_table_release) struct diff_table table = {0};
 	int r = profile_diff(result->profile, &diff, err);
 	if (!r)
-		r = diff_table_build(diff, result->relative, &table, err);
+		r = diff_table_build_by_name(diff, result->relative, &table, err);
 	return r < 0 ? r : diff_table_write_text(&table, diff->tree->unit, options->limit, out, err);
 }
 

@@ -303,7 +303,7 @@ static int compare_functions(const void *left, const void *right)
 	return ORDER(a->name, b->name) ?: ORDER(a->file, b->file) ?: ORDER(a->binary, b->binary);
 }
 
-static int side_table(const struct diff *diff, bool is_base, struct table *ret, struct error *err)
+static int side_table(const struct diff *diff, bool is_base, bool by_name, struct table *ret, struct error *err)
 {
 	const struct flame *tree = diff->tree;
 	struct flame side = *tree;
@@ -316,7 +316,7 @@ static int side_table(const struct diff *diff, bool is_base, struct table *ret, 
 		nodes[i].self = diff->base[i].self;
 	}
 	side.nodes = nodes;
-	int r = table_build(&side, ret, err);
+	int r = by_name ? table_build_by_name(&side, ret, err) : table_build(&side, ret, err);
 	if (!r && ret->count)
 		qsort(ret->rows, ret->count, sizeof(*ret->rows), compare_functions);
 	return r;
@@ -343,14 +343,14 @@ static int compare_rows(const void *left, const void *right, void *context)
 		strcmp(a->now.name, b->now.name) ?: strcmp(a->now.binary, b->now.binary) ?: strcmp(a->now.file, b->now.file);
 }
 
-int diff_table_build(const struct diff *diff, bool relative, struct diff_table *ret, struct error *err)
+static int build_table(const struct diff *diff, bool relative, bool by_name, struct diff_table *ret, struct error *err)
 {
 	_cleanup_(table_release) struct table base = {0};
 	_cleanup_(table_release) struct table side = {0};
 	struct diff_table table = {.base_total = diff->base_total, .total = diff->tree->total, .relative = relative};
-	int r = side_table(diff, true, &base, err);
+	int r = side_table(diff, true, by_name, &base, err);
 	if (!r)
-		r = side_table(diff, false, &side, err);
+		r = side_table(diff, false, by_name, &side, err);
 	if (r < 0)
 		return r;
 	table.rows = mem_alloc_array(side.count, sizeof(*table.rows));
@@ -365,6 +365,16 @@ int diff_table_build(const struct diff *diff, bool relative, struct diff_table *
 		qsort_r(table.rows, table.count, sizeof(*table.rows), compare_rows, &table);
 	*ret = table;
 	return 0;
+}
+
+int diff_table_build(const struct diff *diff, bool relative, struct diff_table *ret, struct error *err)
+{
+	return build_table(diff, relative, false, ret, err);
+}
+
+int diff_table_build_by_name(const struct diff *diff, bool relative, struct diff_table *ret, struct error *err)
+{
+	return build_table(diff, relative, true, ret, err);
 }
 
 void diff_table_release(struct diff_table *table)

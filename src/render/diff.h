@@ -40,6 +40,8 @@ struct diff_table {
 /* relative: the change is that of shares: the new side is scaled to the base's total, where that is not 0. The rows' values are
  * the real ones. */
 int diff_table_build(const struct diff *diff, bool relative, struct diff_table *ret, struct error *err);
+/* One row a name, for text: see table_build_by_name(). */
+int diff_table_build_by_name(const struct diff *diff, bool relative, struct diff_table *ret, struct error *err);
 void diff_table_release(struct diff_table *table);
 /* new - base, scaled if the table is relative */
 int64_t diff_table_change(const struct diff_table *table, int64_t base, int64_t value);

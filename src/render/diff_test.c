@@ -76,6 +76,38 @@ static void test_table(void **state)
 	assert_non_null(strstr(buffer_string(&out), "-20ns 57.14%"));
 }
 
+static struct flame *flame_of_namesakes(int64_t of_a, int64_t of_b)
+{
+	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
+	struct flame *flame = NULL;
+	test_add_function_at(profile, "parse", "/src/a.c", 0, 0, of_a);
+	test_add_function_at(profile, "parse", "/src/b.c", 0, 0, of_b);
+	test_add_function_at(profile, "same", "/src/a.c", 0, 0, 5);
+	assert_int_equal(flame_build(profile, 0, FLAME_UNNAMED_BY_ADDRESS, &flame, NULL), 0);
+	return flame;
+}
+
+/* Functions of one name and different files: a row each, or, for text, one row with their sum. */
+static void test_table_by_name(void **state)
+{
+	(void)state;
+	_cleanup_(flame_freep) struct flame *base = flame_of_namesakes(10, 20);
+	_cleanup_(flame_freep) struct flame *side = flame_of_namesakes(25, 15);
+	_cleanup_(diff_freep) struct diff *diff = NULL;
+	assert_int_equal(diff_build(base, side, &diff, NULL), 0);
+	for (int by_name = 0; by_name < 2; by_name++) {
+		_cleanup_(diff_table_release) struct diff_table table = {0};
+		int r = by_name ? diff_table_build_by_name(diff, false, &table, NULL)
+				: diff_table_build(diff, false, &table, NULL);
+		assert_int_equal(r, 0);
+		assert_int_equal(table.count, by_name ? 2 : 3);
+		assert_string_equal(table.rows[0].now.name, "parse");
+		assert_int_equal(table.rows[0].base_self, by_name ? 30 : 10);
+		assert_int_equal(table.rows[0].now.self, by_name ? 40 : 25);
+		assert_int_equal(table.rows[0].now.total, by_name ? 40 : 25);
+	}
+}
+
 /* Of two sides, one of which knows only lines of samples, the smaller line: that of the declaration. */
 static void test_lines(void **state)
 {
@@ -188,6 +220,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nodes_of_both_sides),
 		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_table_by_name),
 		cmocka_unit_test(test_relative),
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_empty_sides),

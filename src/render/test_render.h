@@ -38,12 +38,12 @@ static inline uint32_t test_named_location(struct profile *profile, const char *
 	return id;
 }
 
-/* One sample of the function at a line of file.c; declared and line 0 = unknown. */
-static inline void test_add_function_line(struct profile *profile, const char *name, int64_t declared, int64_t line,
-					  int64_t value)
+/* One sample of the function at a line of the file; declared and line 0 = unknown. */
+static inline void test_add_function_at(struct profile *profile, const char *name, const char *file, int64_t declared,
+					int64_t line, int64_t value)
 {
 	struct profile_function function = {
-		.name = test_string(profile, name), .file_name = test_string(profile, "file.c"), .start_line = declared};
+		.name = test_string(profile, name), .file_name = test_string(profile, file), .start_line = declared};
 	struct profile_line at = {.line = line};
 	struct profile_sample sample = {0};
 	uint32_t id;
@@ -52,6 +52,12 @@ static inline void test_add_function_line(struct profile *profile, const char *n
 	    profile_add_stack(profile, 0, id, &sample.stack, NULL) < 0 ||
 	    profile_add_sample(profile, &sample, &value, NULL) < 0)
 		abort();
+}
+
+static inline void test_add_function_line(struct profile *profile, const char *name, int64_t declared, int64_t line,
+					  int64_t value)
+{
+	test_add_function_at(profile, name, "file.c", declared, line, value);
 }
 
 /* Adds "root;caller;leaf" with a value. */

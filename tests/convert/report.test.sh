@@ -167,6 +167,21 @@ go tool pprof -symbolize=none -top "$work/half.pb" 2>/dev/null | sed '1,/flat%/d
 "$WICK" report -top -focus=runtime -relative_percentages "$work/gobench.cpu.pb" 2>/dev/null | sed '1,/flat%/d' >"$work/wick"
 check "go tool pprof reads what -proto wrote of a filtered profile" diff "$work/pprof" "$work/wick"
 
+# wick diff: functions of one name and different files are one row, as there.
+namesakes() { # OUT OF_A OF_B
+	cat >"$work/namesakes.json" <<EOF
+{"\$schema": "https://www.speedscope.app/file-format-schema.json",
+ "shared": {"frames": [{"name": "main", "file": "/a.c"}, {"name": "parse", "file": "/a.c"}, {"name": "parse", "file": "/b.c"}]},
+ "profiles": [{"type": "sampled", "name": "x", "unit": "milliseconds", "startValue": 0, "endValue": 1, "samples": [[0, 1], [0, 2]], "weights": [$2, $3]}]}
+EOF
+	"$WICK" convert -q "$work/namesakes.json" -o "$1"
+}
+namesakes "$work/before.pb" 100 200 && namesakes "$work/after.pb" 250 150
+go tool pprof -symbolize=none -top -diff_base="$work/before.pb" "$work/after.pb" 2>/dev/null | sed '1,/flat%/d' >"$work/pprof"
+"$WICK" diff "$work/before.pb" "$work/after.pb" | sed '1,/flat%/d' >"$work/wick"
+check "diff adds up functions of one name as go tool pprof does" diff "$work/pprof" "$work/wick"
+check "... in one row" [ "$(grep -c parse "$work/wick")" = 1 ]
+
 # ---- sources and code ----
 mkdir -p "$work/src/sample"
 cp "$goldens/sample.go" "$work/src/sample/"
