@@ -195,7 +195,7 @@ static void wait_until_busy(void)
 		r = self_heap_make(SELF_HEAP_IN_USE, NS_PER_S, &cancelled, NULL, &out, &err);
 	}
 	assert_int_equal(r, -EBUSY);
-	assert_non_null(strstr(err.message, "another change"));
+	assert_non_null(strstr(err.message, "another heap profile"));
 }
 
 static void test_one_change_at_a_time(void **state)
