@@ -8,7 +8,7 @@ import type { Cell, ComparisonResponse, PipelineResponse, PipelineDiff, Pipeline
 import { ApiError } from '../api/client';
 import { digits, displayName, formatCount, formatValue } from '../base/format';
 import * as T from '../base/texts';
-import { Metrics } from '../chart/view';
+import { MetricsPanel } from '../chart/panel';
 import { ProfilePart } from '../profile/view';
 import type { Cover } from '../query/cover';
 import { pipeline } from '../query/pipeline';
@@ -116,13 +116,18 @@ function Difference({ query, response }: { query: string; response: PipelineDiff
 
 function Result({ response, query, view }: { response: PipelineResponse; query: string; view: Shown }) {
 	const chart = useMemo(() => (response.kind === 'series' ? chartOf(response, LINES) : null), [response]);
+	const [shown, setShown] = useState<string[]>([]);
 	switch (response.kind) {
 		case 'table':
 			return <ResultTable response={response} />;
 		case 'series':
 			return (
-				<Metrics
+				<MetricsPanel
 					chart={chart!}
+					unit={response.unit}
+					gauge
+					shown={shown}
+					onShown={setShown}
 					range={{ from: response.from_ms, to: response.to_ms }}
 					scale={scaleOf(response.unit)}
 					stacked={view.state.chart === 'stacked'}

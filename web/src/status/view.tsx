@@ -110,7 +110,7 @@ const AGENT_COLUMNS: AgentColumn[] = [
 	{ title: T.agents.lost, value: (h) => lostShare(h), text: (share) => formatShare(share, 1) },
 	{ title: T.agents.broken, wide: true, value: (h) => brokenShare(h), text: (share) => formatShare(share, 1) },
 	{ title: T.agents.cost, value: (h) => h.cost_ppm ?? null, text: (ppm) => `${digits(ppm / 1e4)}%` },
-	{ title: T.agents.memory, value: (h) => h.resident_bytes ?? null, text: formatBytes },
+	{ title: T.agents.memory, wide: true, value: (h) => h.resident_bytes ?? null, text: formatBytes },
 ];
 
 function AgentRow({ agent, silent, columns, version }: { agent: Agent; silent: boolean; columns: AgentColumn[]; version: boolean }) {
@@ -128,7 +128,7 @@ function AgentRow({ agent, silent, columns, version }: { agent: Agent; silent: b
 						<bdi>{displayName(agent.host, 120)}</bdi>
 					</button>
 				</td>
-				{version && <td>{displayName(agent.wick, 30)}</td>}
+				{version && <td class="home-wide">{displayName(agent.wick, 30)}</td>}
 				{silent || !health ? (
 					<td class="status-silent" colSpan={columns.length + 1}>
 						{silent ? T.agents.silentFor(formatDuration(agent.age_ms)) : T.agents.noReport}
@@ -184,7 +184,11 @@ function Agents({ resource }: { resource: Resource<AgentsResponse> }) {
 					<thead>
 						<tr>
 							<th scope="col">{T.agents.host}</th>
-							{version && <th scope="col">{T.agents.version}</th>}
+							{version && (
+								<th scope="col" class="home-wide">
+									{T.agents.version}
+								</th>
+							)}
 							{columns.map(({ title, wide }) => (
 								<th key={title} scope="col" class={wide ? 'num home-wide' : 'num'}>
 									{title}

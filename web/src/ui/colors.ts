@@ -42,7 +42,7 @@ export function hashText(text: string): number {
 const SHADES = 4; // neighbours of one binary differ a little, or a stack of them would be one block
 const SHADE = 0.018;
 const DOWN = 0.13; // more than all shades together
-const DOWN_DARK = 0.12;
+const DOWN_DARK = 0.105;
 
 export interface Palette {
 	text: string;
@@ -64,7 +64,7 @@ export function palette(dark: boolean): Palette {
 		const id = `${hue}/${chroma}/${shade}/${down}`;
 		let color = cache.get(id);
 		if (!color) {
-			const light = dark ? 0.46 + SHADE * shade - DOWN_DARK * down : 0.868 - SHADE * shade - DOWN * down;
+			const light = dark ? 0.475 + SHADE * shade - DOWN_DARK * down : 0.868 - SHADE * shade - DOWN * down;
 			color = oklch(light, dark ? chroma * 0.86 : chroma, hue);
 			cache.set(id, color);
 		}

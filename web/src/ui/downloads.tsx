@@ -78,7 +78,7 @@ export function Downloads({ items, endMs, testId = 'download', small, children }
 					<DownloadIcon />
 				) : (
 					<>
-						<DownloadIcon /> {T.download.label}
+						<DownloadIcon /> <span class="download-text">{T.download.label}</span>
 					</>
 				)
 			}
