@@ -105,6 +105,23 @@ for (const [name, viewport] of SCREENS) {
 	});
 }
 
+test('the header of the overview and the tools of a profile fit into one row at 1280 pixels', options, async () => {
+	const { page, leave } = await visit(base, '?view=home', { viewport: { width: 1280, height: 800 } });
+	const tops = async (selector) => {
+		const boxes = await page.locator(selector).evaluateAll((items) => items.map((item) => item.getBoundingClientRect()));
+		return new Set(boxes.filter(({ width }) => width > 1).map(({ y, height }) => Math.round(y + height / 2)));
+	};
+	await drawn(page);
+	await settled(page);
+	assert.equal((await tops('.bar > *:not(.spring)')).size, 1, 'the header');
+	await page.goto(new URL('?view=both', base).href);
+	await drawn(page);
+	await settled(page);
+	assert.equal((await tops('.tools > *:not(.spring)')).size, 1, 'the tools');
+	assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 1280);
+	await leave();
+});
+
 test('what every row lacks has no column, and figures stand beside names', options, async () => {
 	const { page, leave } = await visit(base, '?view=home', { viewport: { width: 2000, height: 900 } });
 	const table = page.locator(`${id('home-services')} table`);

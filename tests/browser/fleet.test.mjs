@@ -205,6 +205,11 @@ test('a query of my own: a fault at its place, then a table, a chart, a graph', 
 	await input.fill('process_cpu{service_name="beacon"} | group by k8s_pod_name | bin 5m | rate');
 	await page.locator(id('console-run')).click();
 	await page.locator(`${id('console-result')} ${id('metrics')} canvas`).waitFor();
+	await page
+		.locator(`${id('console-result')} ${id('chart-legend')} li`)
+		.filter({ hasText: 'beacon' })
+		.first()
+		.waitFor();
 	await input.fill('process_cpu{service_name="beacon"} | callers of "escape_html"');
 	await page.locator(id('console-run')).click();
 	await drawn(page);

@@ -64,7 +64,7 @@ export function palette(dark: boolean): Palette {
 		const id = `${hue}/${chroma}/${shade}/${down}`;
 		let color = cache.get(id);
 		if (!color) {
-			const light = dark ? 0.475 + SHADE * shade - DOWN_DARK * down : 0.868 - SHADE * shade - DOWN * down;
+			const light = dark ? 0.46 + SHADE * shade - DOWN_DARK * down : 0.868 - SHADE * shade - DOWN * down;
 			color = oklch(light, dark ? chroma * 0.86 : chroma, hue);
 			cache.set(id, color);
 		}
