@@ -170,6 +170,12 @@ static void count_states(struct waiting *waiting, const json_t *hosts, size_t co
 	waiting->done = counts[RECORDING_DONE];
 }
 
+/* As the page has it. */
+static const char *state_text(const char *state)
+{
+	return strcmp(state, recording_state_names[RECORDING_SILENT]) == 0 ? "not responding" : state;
+}
+
 static void report_hosts(const json_t *hosts)
 {
 	for (size_t i = 0; i < json_array_size(hosts); i++) {
@@ -182,7 +188,7 @@ static void report_hosts(const json_t *hosts)
 		fprintf(stderr, "wick record: host ");
 		cmd_print_harmless(stderr, name, 0);
 		fprintf(stderr, ": ");
-		cmd_print_harmless(stderr, state, 0);
+		cmd_print_harmless(stderr, state_text(state), 0);
 		fprintf(stderr, "%s", *why ? ": " : "");
 		cmd_print_harmless(stderr, why, 0);
 		fputc('\n', stderr);

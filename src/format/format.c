@@ -112,7 +112,7 @@ static int decode_plain(const struct format *format, struct bytes input, const s
 	if (!format)
 		format = format_detect(input);
 	if (!format)
-		return error_set(err, -EINVAL, "unknown profile format; give it with --from");
+		return error_set(err, -EINVAL, "unknown profile format; give it with --from (in the API: format=)");
 	if (!format->decode)
 		return error_set(err, -EINVAL, "%s can be written but not read", format->name);
 	return format->decode(input, options, ret, err);

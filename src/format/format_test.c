@@ -76,8 +76,10 @@ static void test_messages(void **state)
 {
 	struct format_options options = {.input_name = "my.file", .decompressed_max = 100};
 	refuse((struct bytes){NULL, 0}, &options, -EBADMSG, "my.file: the input is empty");
-	refuse(bytes_of_string("hello\n"), NULL, -EINVAL, "input: unknown profile format; give it with --from");
-	refuse(bytes_of_string("a;b x"), NULL, -EINVAL, "input: unknown profile format; give it with --from");
+	refuse(bytes_of_string("hello\n"), NULL, -EINVAL,
+	       "input: unknown profile format; give it with --from (in the API: format=)");
+	refuse(bytes_of_string("a;b x"), NULL, -EINVAL,
+	       "input: unknown profile format; give it with --from (in the API: format=)");
 	char large[102];
 	memset(large, 'x', 101);
 	large[101] = '\0';

@@ -263,9 +263,12 @@ static int parse_top_by(struct lexer *lexer, struct stage *stage)
 
 static int parse_top(struct lexer *lexer, struct stage *stage)
 {
-	int r = lex_number(lexer, "a number from 1 to 1000000", TOP_MAX, &stage->number);
+	static const char *const expected = "a number from 1 to 1000000";
+	lex_skip_space(lexer);
+	const char *at = lexer->at;
+	int r = lex_number(lexer, expected, TOP_MAX, &stage->number);
 	if (!r && stage->number == 0)
-		return lex_fault(lexer, "a number from 1 to 1000000 before this");
+		return lex_fault_at(lexer, at, expected);
 	if (!r && (stage->total = lex_word(lexer, "total")))
 		stage->total_given = true;
 	else if (!r && lex_word(lexer, "self"))
@@ -328,9 +331,13 @@ static int parse_compare(struct lexer *lexer, struct stage *stage)
 	lex_word(lexer, "label");
 	int r = parse_name(lexer, stage);
 	stage->number = 5;
-	if (!r && lex_word(lexer, "top"))
-		r = lex_number(lexer, "a number from 1 to 50", 50, &stage->number);
-	return !r && !stage->number ? lex_fault(lexer, "a number from 1 to 50 before this") : r;
+	if (r < 0 || !lex_word(lexer, "top"))
+		return r;
+	static const char *const expected = "a number from 1 to 50";
+	lex_skip_space(lexer);
+	const char *at = lexer->at;
+	r = lex_number(lexer, expected, 50, &stage->number);
+	return !r && !stage->number ? lex_fault_at(lexer, at, expected) : r;
 }
 
 static int parse_join(struct lexer *lexer, struct stage *stage)

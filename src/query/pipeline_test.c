@@ -136,6 +136,8 @@ static const char *const refused[][2] = {
 	{"c | frames function", "a field, an operator"},
 	{"c | frames =~ x", "a value in double quotes at column 15 near 'x'"},
 	{"c | frames =~ \"(\"", "bad regular expression for function"},
+	{"c | top 0", "expected a number from 1 to 1000000 at column 9 near '0'"},
+	{"c | compare label a top 0", "expected a number from 1 to 50 at column 25 near '0'"},
 	{"c | frames line", "a value in double quotes"},
 	{"c | frames line 99999999999", "a line number"},
 	{"c | frames \"a\" and !~ \"b\"", "!~ cannot be joined with 'and'"},

@@ -231,7 +231,7 @@ static void test_unknown_type(void **state)
 							"nothing{service=\"shop\"}"};
 		query.selector = selectors[i];
 		assert_int_equal(query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err), -EINVAL);
-		assert_non_null(strstr(err.message, "no such profile type"));
+		assert_non_null(strstr(err.message, "unknown profile type"));
 		assert_non_null(strstr(err.message, "process_cpu:cpu:nanoseconds::"));
 		assert_non_null(strstr(err.message, "memory:cpu:nanoseconds::"));
 		assert_int_equal(query_series(fixture->store, NULL, &query, &whole, &series, NULL, &err), -EINVAL);

@@ -195,7 +195,7 @@ static int check_known(struct query_scan *scan, struct store *store, struct erro
 	/* What is beyond the list may be it. */
 	if (r < 0 || known || count == 0 || count == QUERY_TYPES_MAX)
 		return r;
-	return refuse(types, count, "there is no such profile type; there are", err);
+	return refuse(types, count, "unknown profile type; the server has", err);
 }
 
 /* ---- which of several types has data ---- */

@@ -80,7 +80,7 @@ of_a_tenant() {
 }
 beside of_a_tenant
 expect "for no other one" 1 "no tenant 'others'.*only agents started with --tenant 'others'" remote --tenant others -d 1 -o "$work/none.firefox.json"
-expect "nor for that without a name" 1 'host gamma: silent: no agent' remote --host gamma -d 1 -o "$work/none.firefox.json"
+expect "nor for that without a name" 1 'host gamma: not responding: no agent' remote --host gamma -d 1 -o "$work/none.firefox.json"
 expect "what nobody makes is not written" 1 'no host completed a recording' remote --host nobody -d 1 -o "$work/none.pb.gz"
 expect "a wrong token is told" 1 'a token is required' "$WICK" record --remote "$url" -d 1 -o "$work/none.pb.gz"
 expect "--remote and a command are for different things" 2 'wick record' remote -- true
@@ -92,7 +92,7 @@ expect "three hosts of five are recorded, and the others named" 0 'of 3 of 5 hos
 	remote --host alpha --host beta --host unit --host delta --host nobody -d "$(if_full 12 7)" -F 199 -o "$work/all.firefox.json"
 printf '%s\n' "$expect_output" >"$work/said"
 check "an agent may refuse" grep -q 'host delta: failed: .*--no-remote-record' "$work/said"
-check "a host that is not there is named" grep -q 'host nobody: silent: no agent' "$work/said"
+check "a host that is not there is named" grep -q 'host nobody: not responding: no agent' "$work/said"
 [ -s "$work/all.firefox.json" ] || {
 	cat "$work"/*.log
 	join_parts

@@ -176,7 +176,7 @@ await test('bad questions get 400 and a message that names the fault', async () 
 		[`/api/v1/series?query=x&${range}&step=1ns`, /'step'/],
 		[`/api/v1/series?query=x&from=now-30d&step=1s`, /more than 11000 points/],
 		[`/api/v1/query?query=&${range}`, /matches \d+ profile types/],
-		[`/api/v1/query?query=nothing&${range}`, /no such profile type; there are: .*process_cpu:cpu:nanoseconds/],
+		[`/api/v1/query?query=nothing&${range}`, /unknown profile type; the server has: .*process_cpu:cpu:nanoseconds/],
 		[`/api/v1/label-values?label=a-b&${range}`, /not a label name/],
 	];
 	for (const [path, pattern] of cases) {

@@ -247,8 +247,9 @@ static int choose_binary(struct code_listing *c, const char *build_id, struct er
 			return 0;
 	if (!build_id)
 		return 0;
+	const char *most = c->function.binaries[0].build_id;
 	return error_set(err, -ENOENT, "'%.200s' has no samples in the binary %.129s; most are in %.129s", c->function.function,
-			 build_id, c->function.binaries[0].build_id);
+			 build_id, most[0] ? most : "one without a build-id");
 }
 
 static void cut_span(struct code_listing *c)
