@@ -32,8 +32,8 @@
  * The alternative, a preallocated hash map of counts drained by batch lookup-and-delete, was rejected: the bpf() calls that
  * drain it raise bpf_prog_active on their CPU, and every sample due meanwhile vanishes without a trace; counts need two maps
  * and a swap to be exact; a full map loses samples while half of it is reserved; and a count has no time, without which samples
- * of a process cannot be told apart from those before its exec or after its pid was reused. A record is 96 bytes, 95 KB a CPU
- * for 10 s at 99 Hz.
+ * of a process cannot be distinguished from those before its exec or after its pid was reused. A record is 96 bytes, 95 KB a
+ * CPU for 10 s at 99 Hz.
  */
 #ifndef WICK_BPF_ABI_H
 #define WICK_BPF_ABI_H

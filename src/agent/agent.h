@@ -185,7 +185,7 @@ enum agent_cost {
 	AGENT_COST_SAMPLES,   /* samples, from the rings to the profile being built */
 	AGENT_COST_PROCESSES, /* following processes and their mappings, and telling the kernel side */
 	AGENT_COST_TABLES,    /* unwind tables: opening files, building, loading */
-	AGENT_COST_SYMBOLS,   /* JIT code, and what is told of new binaries */
+	AGENT_COST_SYMBOLS,   /* JIT code, and reports of new binaries */
 	AGENT_COST_PROFILES,  /* finishing profiles and handing them over */
 	AGENT_COST_STATS,     /* process_stats and counters */
 	AGENT_COST_COUNT,

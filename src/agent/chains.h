@@ -38,7 +38,7 @@ int chains_put(struct chains *chains, uint64_t hash, const uint64_t *frames, siz
 bool chains_find(const struct chains *chains, uint64_t hash, const uint64_t **ret_frames, size_t *ret_count);
 /* Whether chains_turn() will begin a new epoch. */
 bool chains_are_due(const struct chains *chains);
-/* At a flush: true if a new epoch has begun, whose number (chains->tables[0].epoch) the kernel must be told. */
+/* At a flush: true if a new epoch has begun, whose number (chains->tables[0].epoch) must be sent to the kernel side. */
 bool chains_turn(struct chains *chains);
 
 #endif

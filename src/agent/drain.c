@@ -92,7 +92,7 @@ static int take_wait_end(struct agent *agent, struct sample_ring *ring, struct e
 	return r;
 }
 
-/* A wait that is not in the kernel's table any more has ended, and its end was lost or too short to be told. */
+/* A wait that is not in the kernel's table any more has ended, and its end was lost or too short to be reported. */
 int agent_close_off_cpu(struct agent *agent, int64_t until_ns, struct error *err)
 {
 	struct abi_sample begin;

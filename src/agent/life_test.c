@@ -543,7 +543,7 @@ static void test_births_and_deaths(void **state)
 		if (!survivors)
 			assert_int_equal(agent_run(agent, time_monotonic_ns() + NS_PER_S, NULL), 0);
 	}
-	if (wrong && !agent->events_lost) { /* of what is lost nobody is told */
+	if (wrong && !agent->events_lost) { /* lost events are not reported */
 		const struct process *told = process_table_find(&agent->processes, wrong);
 		const struct process *expected = process_table_find(&f->table, wrong);
 		fail_msg("process %d %s: %s, %u threads, %zu mappings for %s, %u threads, %zu mappings; %u events lost",

@@ -3,7 +3,7 @@
  * Private to src/agent: rules for the code that processes make at run time, found when a walk needs them (unwind/live_rules.h).
  *
  * The kernel side asks: a walk that meets such code with nothing known of it stops and leaves a tail. It is finished with what
- * is found here, in the code as it is now; the kernel side is told after the drain. What no rule can be found for is walked by
+ * is found here, in the code as it is now; the kernel side gets it after the drain. What no rule can be found for is walked by
  * the frame pointer.
  */
 #ifndef WICK_AGENT_LIVE_UNWINDER_H
@@ -30,7 +30,7 @@ void live_unwinder_verify(struct live_unwinder *live, struct process *process);
 struct unwind_rule live_unwinder_find(struct live_unwinder *live, struct process *process, uint64_t address);
 /* The slot for a mapping, when a process's mappings are written for the kernel side. */
 uint32_t live_unwinder_slot(struct process *process, uint64_t start, uint64_t end);
-/* Tells the kernel side what was found, before it is told of mappings. */
+/* Sends what was found to the kernel side, before mappings are sent. */
 void live_unwinder_publish(struct live_unwinder *live, struct process *process);
 
 #endif

@@ -160,7 +160,7 @@ static const char *stack_text(const struct profile *profile, size_t sample)
 	return text;
 }
 
-/* What the sink is told, and a line that it says. */
+/* What the sink receives, and a line that it prints. */
 static void test_jit_code_with_lines(void **state)
 {
 	struct fixture *f = *state;

@@ -256,7 +256,7 @@ static int map_address(struct walk *walk, uint64_t address)
 		return process->unknown ? UNWIND_NO_PROCESS : UNWIND_NO_MAPPING;
 	uint32_t known = mapping->file, number = slot_of(unwinder, process->pid, mapping);
 	if (known && known != mapping->file)
-		process->maps->changed = true; /* the kernel side was told of another one */
+		process->maps->changed = true; /* the kernel side has another one */
 	struct unwind_slot *slot = &unwinder->slots[number];
 	if (slot->state == UNWIND_SLOT_ABSENT) {
 		struct open_request request = {unwinder, process->pid, mapping};
@@ -656,7 +656,7 @@ void unwinder_update(struct unwinder *unwinder)
 	if (unwinder->sampler)
 		sampler_allow_tails(unwinder->sampler);
 	/* Released memory waits for two of these. That covers a process that inherited it in the moment before: its fork is
-	 * read by the next drain, and it is told the new place. */
+	 * read by the next drain, and it gets the new place. */
 	if (now - unwinder->settled_ns >= SETTLE_NS) {
 		heap_settle(unwinder->heap);
 		unwinder->settled_ns = now;

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Changes below this cannot be told from the time between two readings. */
+/* Changes below this cannot be distinguished from the time between two readings. */
 #define CLOCK_STEP_LEAST_NS 200000
 
 struct clock_steps {

@@ -39,7 +39,7 @@ static void test_variables(void **state)
 	assert_string_equal(err.message, "--env: '=x' is not of the form NAME=VALUE");
 }
 
-/* It does nothing until it may, then all it was told, with its environment, directory and output. */
+/* It does nothing until it is released, then runs with its environment, directory and output. */
 static void test_runs(void **state)
 {
 	static const char *const environment[] = {"WICK_A=one", "WICK_B=two=2"};

@@ -24,7 +24,7 @@ struct open_options {
 	OPTION_ROW(0, "browser", "WHERE", OPTION_CHOICE, browser, BROWSER_PROFILER, .choices = "firefox-profiler, page, none", \
 		   .help = "viewer to open: firefox-profiler, page, or\nnone (default: firefox-profiler on a "                 \
 			   "desktop, none for root)")
-/* Whether these make sense, to be told before long work. -EINVAL. */
+/* Checks these before long work. -EINVAL. */
 int open_check(const struct open_options *options, struct error *err);
 /* Prints where the profile can be seen, on stderr, and serves it. title: any text, such as the file's name. Positive: SIGTERM
  * ended it, which is meant for all that wick does; 0: Ctrl-C. */

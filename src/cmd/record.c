@@ -866,7 +866,7 @@ static int run_remote(struct record *record, const struct option_list cgroups[TA
 	return r < 0 ? cmd_fail("record", &err) : EXIT_DONE;
 }
 
-/* What agents cannot be told, and what only means something to them. */
+/* Options that agents do not accept, and options for agents only. */
 static int check_remote(const struct record *record, const struct usage *usage, bool processes, const char *event)
 {
 	const struct record_remote *remote = &record->remote;

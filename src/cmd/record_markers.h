@@ -32,7 +32,7 @@ void record_markers_open(struct record_markers *markers, bool all);
 /* Of these processes and their children, unless of all. begin_ns: what is earlier is left out; 0 = from now on. */
 void record_markers_start(struct record_markers *markers, const pid_t *pids, size_t count, int64_t begin_ns);
 /* Into *profile, which may be another one afterwards, and gets a type of samples if it had none to be of, because nothing used
- * the CPU. What was lost becomes comments of it. Markers that cannot be had are told of, and no failure. */
+ * the CPU. What was lost becomes comments of it. Markers that cannot be collected are reported, and no failure. */
 int record_markers_stop(struct record_markers *markers, struct profile **profile, struct error *err);
 /* output, format: what was written, for not all formats have a place for markers. */
 void record_markers_report(const struct record_markers *markers, const char *output, const char *format);

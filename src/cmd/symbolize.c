@@ -46,8 +46,8 @@ static void module_name(const char *file, char *out, size_t size)
 			*at = '_';
 }
 
-/* Core text is told from its beginning, which is elsewhere after each boot. A module's place is what it is only as long as it
- * is there, so its name must agree. */
+/* Offsets of core text count from its beginning, which is elsewhere after each boot. A module's place is what it is only as
+ * long as it is there, so its name must agree. */
 static bool name_kernel(struct host_symbols *symbols, const struct profile *profile, const struct profile_location *location,
 			struct agent_symbol *ret)
 {

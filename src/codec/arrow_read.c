@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reading Arrow IPC streams (https://arrow.apache.org/docs/format/Columnar.html, "Serialization and Interprocess
- * Communication"; the messages' tables are in the Arrow repository, format/Message.fbs). What a stream is made of is told by
+ * Communication"; the messages' tables are in the Arrow repository, format/Message.fbs). What a stream consists of is given by
  * arrow_write.c; its tables, by number of field:
  *
  *   Message           0 version  1 header_type (1 schema, 2 dictionary, 3 batch)  2 header  3 bodyLength

@@ -276,7 +276,7 @@ static void test_bit_flips(void **state)
 		}
 		bool same_footer = file && file->footer_hash == written.footer_hash;
 		parquet_close(file);
-		/* Whoever remembers the footer's hash is told at once. */
+		/* A reader that remembers the footer's hash gets the error at once. */
 		struct parquet_read_options options = {.expected_footer = &written.footer_hash};
 		file = NULL;
 		r = test_parquet_open_bytes(buffer_bytes(&bytes), &options, &file, &err);

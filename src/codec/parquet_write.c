@@ -476,7 +476,7 @@ static int put_pages(struct parquet_writer *writer, int encoding, bool has_dicti
 
 /* ---- page index ---- */
 
-/* What the indexes say of a page; false when the page has bounds that cannot be told. */
+/* The bounds of a page in the indexes; false when they are unknown. */
 static bool fill_entry(const struct parquet_column *column, struct page_work *page, uint8_t min_memory[PARQUET_BOUND_MAX],
 		       uint8_t max_memory[PARQUET_BOUND_MAX])
 {

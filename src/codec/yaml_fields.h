@@ -24,7 +24,7 @@ struct yaml_reader {
 	const char *file;    /* for messages */
 	struct arena *arena; /* of the texts that are kept */
 	struct error *err;
-	const char *manual; /* where all names are told: "docs/scraping.md" */
+	const char *manual; /* where all names are documented: "docs/scraping.md" */
 	bool suggests;	    /* says of an unknown name which one is most like it */
 };
 

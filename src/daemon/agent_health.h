@@ -19,7 +19,7 @@ struct agent_health {
 };
 /* At the agent's start. */
 void agent_health_init(struct agent_health *health, const struct agent_options *options, bool markers);
-/* server: what became of the profiles for the server that is told. *ret is zeroed. One thread. */
+/* server: what became of the profiles for the server that receives the report. *ret is zeroed. One thread. */
 struct export_stats;
 void agent_health_fill(struct agent_health *health, const struct agent_stats *agent, const struct export_stats *server,
 		       struct health *ret);

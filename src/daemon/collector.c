@@ -46,7 +46,7 @@ struct collector {
 	struct host_symbols symbols;
 	int link_fd;
 	struct agent_health health; /* of the control client's thread, once that runs */
-	unsigned frequency_hz;	    /* that was told last */
+	unsigned frequency_hz;	    /* that was reported last */
 };
 
 static void on_binary(void *context, const struct agent_binary *binary)

@@ -223,7 +223,7 @@ static void test_other_clock(void **state)
 	assert_true(off_ns > -NS_PER_MS && off_ns < NS_PER_MS);
 }
 
-/* The reason is told once, and the order forgotten when the server has heard it. */
+/* The reason is sent once, and the request is forgotten when the server has acknowledged it. */
 static void check_failure(struct world *world, const char *why)
 {
 	assert_int_equal(world->client->state, RECORDING_FAILED);
@@ -241,7 +241,7 @@ static void test_failures(void **state)
 	struct world *world = *state;
 	poll_with(world, 200, reply(world, "c1", request("a1", "just", test_clock.now_ns + WAIT_MAX_NS + NS_PER_S, NS_PER_S)));
 	check_failure(world, "start time is too far in the future");
-	/* A server that has forgotten it in a crash hears the same reason. */
+	/* A server that has forgotten it in a crash gets the same reason. */
 	poll_with(world, 200, reply(world, "c1", request("a1", "just", START_NS, NS_PER_S)));
 	check_failure(world, "start time is too far in the future");
 	poll_with(world, 200, reply(world, "c1", request("a2", "just", test_clock.now_ns - NS_PER_S, NS_PER_S)));
@@ -383,7 +383,7 @@ static void test_health(void **state)
 	test_pass(HEALTH_NS - 1);
 	poll_with(world, 200, reply(world, "c1", ""));
 	assert_int_equal(count, 2);
-	poll_with(world, 200, reply(world, "c2", "")); /* another one: it is told with the next */
+	poll_with(world, 200, reply(world, "c2", "")); /* another one: it is sent with the next poll */
 	poll_with(world, 200, reply(world, "c2", ""));
 	assert_int_equal(count, 3);
 	/* A server that cannot take it is not asked with it again soon. */

@@ -181,7 +181,7 @@ static const char *reason(struct recording_runner *runner)
 	return found;
 }
 
-/* What the recorder was told it may write. */
+/* The maximum size that was passed to the recorder. */
 static int check_file(const struct recording_runner *runner, struct error *err)
 {
 	struct stat file;

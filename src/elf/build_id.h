@@ -27,7 +27,7 @@ int build_id_from_notes(struct bytes notes, char out[static BUILD_ID_HEX_MAX]);
  */
 #define FILE_HASH_HEX 33 /* with the NUL */
 int file_hash_read_fd(int fd, char out[static FILE_HASH_HEX], struct error *err);
-/* What a binary is known by: its build-id, or, which is told by a positive result, the hash of an ELF file without one. Errors
+/* What a binary is known by: its build-id, or, if the result is positive, the hash of an ELF file without one. Errors
  * are those of build_id_read_fd(), but -ENOENT. */
 int binary_id_read_fd(int fd, char out[static BUILD_ID_HEX_MAX], struct error *err);
 /* As hex; of a longer one, its first BUILD_ID_BYTES_MAX bytes. */

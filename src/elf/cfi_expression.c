@@ -14,7 +14,7 @@
  *                                                   -> entries of .plt, which push 8 bytes in their first N bytes (linkers)
  *   breg R off as the place of one register         -> *(R + off)
  *
- * All else is told as unsupported, never guessed.
+ * All else is reported as unsupported, never guessed.
  */
 #include <string.h>
 

@@ -142,7 +142,7 @@ static struct stub decode_stub(const uint8_t *code, size_t len)
 	return stub;
 }
 
-/* Head of the table, or another chunk whose pushes are told one by one. */
+/* Head of the table, or another chunk whose pushes are described one by one. */
 static int add_steps(struct plt *plt, size_t at, size_t len, const struct stub *stub, int32_t cfa)
 {
 	size_t from = at;

@@ -46,7 +46,7 @@ int elf_versions_read(struct elf_versions *versions, struct elf_file *file, stru
 void elf_versions_release(struct elf_versions *versions);
 /* Where the version of a name ("@V", "@@V") begins, NULL when it has none. */
 char *elf_versions_find(const struct elf_versions *versions, char *name, size_t len);
-/* elf_plt.c: adds "NAME@plt" for every linkage table entry that can be told. Damage costs these names only. */
+/* elf_plt.c: adds "NAME@plt" for every linkage table entry that can be resolved. Damage costs these names only. */
 int elf_symbols_add_plt(struct symbol_reader *reader, struct error *err);
 /* Appends the contents of ELF_PLT_SECTION to *out; nothing when the file has no stubs. Needs elf_file_load_sections(). */
 int elf_plt_note(struct elf_file *file, struct buffer *out, struct error *err);

@@ -315,7 +315,7 @@ static int read_table(struct pclntab *table, uint64_t offset, uint64_t len, uint
 	return 0;
 }
 
-/* 1 when the first numbers of a table are possible, 0 when not. The older header is told by numbers far behind it too. */
+/* 1 when the first numbers of a table are possible, 0 when not. The older header also needs numbers far behind it. */
 static int try_header(const struct pclntab *table, uint64_t offset, uint64_t len, uint64_t address, struct error *err)
 {
 	uint8_t raw[HEADER_BYTES_MAX] = {0};

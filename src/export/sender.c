@@ -37,7 +37,7 @@ static void rest(struct sender *sender, int64_t pause_ns, int64_t asked_ns)
 	exporter_wait(sender->exporter, until_ns);
 }
 
-/* ---- what people are told ---- */
+/* ---- log messages ---- */
 
 /* The same reason with other numbers in it is the same reason. */
 static bool is_new_reason(struct sender *sender, const char *why)

@@ -339,7 +339,7 @@ static void write_labels(struct buffer *out, const struct labels *labels, bool n
 		pb_end(out, set);
 }
 
-/* Equal bytes have equal ids, so that what is sent twice can be told. */
+/* Equal bytes have equal ids, so that duplicates are recognized. */
 static void make_id(struct bytes profile, char out[40])
 {
 	struct hash128 hash = hash128(profile.data, profile.len);

@@ -263,7 +263,7 @@ static void test_damage(void **state)
 	spool_free(spool);
 }
 
-/* A disk that fails: records wait in memory, in their order, and the reason is told until the disk works again. */
+/* A disk that fails: records wait in memory, in their order, and the reason is reported until the disk works again. */
 static void test_disk_fails(void **state)
 {
 	(void)state;

@@ -408,7 +408,7 @@ static int add_stretch(struct reader *reader, uint32_t thread, uint32_t stack, i
 	return profile_add_sample(reader->profile, &sample, values, err);
 }
 
-/* Closes what has ended by `now`; *at is how far time is told. */
+/* Closes what has ended by `now`; *at is how far time is accounted for. */
 static int close_events(struct reader *reader, uint32_t thread, size_t *depth, int64_t now, int64_t *at, struct error *err)
 {
 	int r = 0;

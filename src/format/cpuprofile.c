@@ -78,7 +78,7 @@ static int read_function(struct cpuprofile_tree *tree, struct node *node, struct
 		r = profile_add_function(tree->profile, &function, &line.function, err);
 	if (r < 0)
 		return r;
-	/* Functions of one line are told apart by the column. */
+	/* Functions of one line are distinguished by the column. */
 	line.line = function.start_line;
 	if (json_node_integer(json_node_get(call, "columnNumber"), &column) && column >= 0 && column < INT32_MAX)
 		line.column = column + 1;
@@ -216,7 +216,7 @@ static int compare_samples(const void *a, const void *b)
 	return ORDER(x->time_us, y->time_us) ?: ORDER(x->number, y->number);
 }
 
-/* The leaf's location is where its function begins, unless the line of the sample is told. */
+/* The leaf's location is where its function begins, unless the line of the sample is known. */
 static int move_to_line(struct cpuprofile_tree *tree, const struct sample *sample, uint32_t *stack, struct error *err)
 {
 	const struct node *node = &tree->nodes[sample->node];

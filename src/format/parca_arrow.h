@@ -16,7 +16,7 @@ struct parca_profiles {
 void parca_profiles_init(struct parca_profiles *profiles);
 void parca_profiles_release(struct parca_profiles *profiles);
 
-/* Whether the samples' stacks are told by ids only: then 1, and a record that asks for them is appended; 0 if the stacks are
+/* Whether the samples' stacks are given by ids only: then 1, and a record that asks for them is appended; 0 if the stacks are
  * there. memory_max as arrow_stream_open()'s. -EBADMSG, -E2BIG, -ENOMEM. */
 int parca_arrow_request(struct bytes samples, size_t memory_max, struct buffer *out, struct error *err);
 /* A profile for each kind of sample, in the order in which they come. locations: the answer to what was asked, or empty.

@@ -9,7 +9,7 @@
  * What pprof has no place for:
  *   - times and links of samples: samples that differ in nothing else are summed
  *   - labels of the whole profile: every sample gets them, unless it has a label of that name
- *   - the frame type: kernel frames are told by their mapping's name, and get a mapping of that name if they have none
+ *   - the frame type: kernel frames are recognized by their mapping's name, and get a mapping of that name if they have none
  */
 #include <errno.h>
 #include <string.h>

@@ -149,7 +149,7 @@ static void test_order(void **state)
 	json_decref(root);
 }
 
-/* The latest go, of all threads alike, and that is told. */
+/* The latest are dropped, of all threads alike, and that is reported. */
 static void test_limits(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = make(20, true);

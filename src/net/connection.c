@@ -3,7 +3,7 @@
  * A connection: finds out which protocol the peer speaks, and moves bytes between it and the transport.
  *
  * HTTP/2 with prior knowledge opens with 24 fixed bytes, "PRI * HTTP/2.0 ...". As long as what came is a beginning of them, it
- * waits; at the first byte that differs it is HTTP/1.1. Nothing else is told apart: garbage, and TLS on a port without
+ * waits; at the first byte that differs it is HTTP/1.1. Nothing else is distinguished: garbage, and TLS on a port without
  * it, are refused by the HTTP/1.1 parser with a 400. What a TLS handshake agreed on (ALPN) is not asked: the bytes must say the
  * same.
  *
@@ -49,7 +49,7 @@ void connection_release(struct net_connection *connection)
 	server_count(server, connections_open, -1);
 }
 
-/* What waits for the peer in vain is told at once; memory goes when the transport has let go of it. */
+/* Whatever waits for the peer gets the error at once; memory is freed when the transport has released it. */
 void connection_close(struct net_connection *connection)
 {
 	if (connection->closing)

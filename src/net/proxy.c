@@ -157,7 +157,7 @@ static int take_user(struct bytes text, struct net_proxy *proxy)
 	struct bytes user = {text.data, user_len}, password = {colon ? colon + 1 : NULL, colon ? text.len - user_len - 1 : 0};
 	int r = text_url_decode(user, false, &plain, NULL);
 	if (r == 0 && memchr(plain.data, ':', plain.len))
-		r = -EINVAL; /* a user's name that holds one could not be told from the password (RFC 7617) */
+		r = -EINVAL; /* a user's name that holds one could not be distinguished from the password (RFC 7617) */
 	if (r == 0)
 		r = buffer_append_byte(&plain, ':');
 	if (r == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which proxy is the way, and what it is told; through one in C that says what it was asked, and may refuse. */
+/* Which proxy is used, and what it receives; through one in C that reports its requests, and may refuse them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -211,7 +211,7 @@ static void test_environment(void **state)
 	net_client_free(client);
 }
 
-/* ---- a proxy that answers what it is told to ---- */
+/* ---- a proxy with configured responses ---- */
 
 static struct {
 	int listener;

@@ -11,7 +11,7 @@
  * gathered. `sending` is what libuv has: it must not move while a write is under way, which memory BIOs do not promise.
  *
  * A handshake has NET_HEADER_SECONDS (connection.c looks at `securing`), as the head of a request has. Whoever speaks HTTP in
- * the clear to this port is told so in the clear.
+ * the clear to this port gets an error in the clear.
  */
 #include <errno.h>
 #include <openssl/err.h>

@@ -2,7 +2,7 @@
 /*
  * Worker threads. Handlers may read disks and wait for fsync; the loop may not. Three lists under one lock: jobs that wait for
  * a thread (bounded: beyond it the server says 503 rather than grow a backlog that nobody waits for any more), jobs that a
- * thread has finished, and streams that have something to send. The loop is told once, when the last two stop being empty.
+ * thread has finished, and streams that have something to send. The loop is woken once, when the last two stop being empty.
  *
  * Slow jobs (queries) wait in a list of their own and have threads of their own, so that whatever they cost, uploads and health
  * checks go on. Among them each client gets its turn: a job's tag is one more than that of the client's job before it, or than

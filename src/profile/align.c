@@ -5,7 +5,7 @@
  * A host's clock is a line against the reference's (base/clock_fit.h). Each exchange between two hosts is a fact: what A sent
  * at a arrived at B at b, so b - v_B(b) >= a - v_A(a), v being how far a clock is ahead of the reference's.
  *
- * Placing. The reference is placed; then, one by one, the host whose line can be told most narrowly from facts and fits against
+ * Placing. The reference is placed; then, one by one, the host whose line has the narrowest bounds from facts and fits against
  * those that are placed. Its line is fitted to all facts with them, their lines taken as they were chosen, so that every send
  * comes before its receive. What is known of the truth is kept beside it: the same fit, with each fact stretched by how far the
  * other host may be off. So the bound of a host holds whatever was chosen for others.
@@ -425,7 +425,7 @@ static void place_all(struct aligning *aligning)
 
 /* ---- easing ---- */
 
-/* A fact as a half-plane of the space of all lines, which are told by how far they were moved at both ends of their host's
+/* A fact as a half-plane of the space of all lines, which are given by how far they were moved at both ends of their host's
  * times: `late` plus what the receiver's moves there, less what the sender's does, must not be above 0. */
 struct half_space {
 	uint32_t from, to;
@@ -593,7 +593,7 @@ static int describe_host(struct aligning *aligning, uint32_t host, struct error 
 	struct profile_host *described = &markers->hosts[host];
 	struct clock_line line = clock->line, before = line_of(described);
 	char method[128];
-	/* What was taken off before is part of it. A line of 0 is that anywhere: it is told for times that the profile has. */
+	/* What was taken off before is part of it. A line of 0 is 0 anywhere: it is given for times that the profile has. */
 	if (described->reference == described->name)
 		before.at_ns = line.at_ns;
 	if (described->is_aligned && described->reference)

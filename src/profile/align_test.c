@@ -185,7 +185,7 @@ static void test_reference(void **state)
 	free_scene(scene);
 }
 
-/* CLOCK_MONOTONIC is told for the profile's own time: it goes with that, and means nothing for several machines. */
+/* CLOCK_MONOTONIC is given for the profile's own time: it goes with that, and means nothing for several machines. */
 static void test_monotonic(void **state)
 {
 	struct scene *one = new_scene(), *two = two_hosts();

@@ -18,7 +18,7 @@
 #include "base/limits.h"
 #include "query/query_int.h"
 
-/* The types behind the suffixes of FlameQL, as far as they are told apart: name and sample type. What is pushed under such a
+/* The types behind the suffixes of FlameQL, as far as they are distinguished: name and sample type. What is pushed under such a
  * name (server/pyroscope/ingest.c) must be found under it. */
 static const struct {
 	const char *suffix, *name, *sample_type;

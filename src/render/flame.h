@@ -9,8 +9,8 @@
 #include "codec/json.h"
 #include "profile/profile.h"
 
-/* How frames without a name are told apart: by address (BINARY+0xOFFSET, 0xADDRESS), or by binary alone as pprof's reports do
- * ([BINARY], <unknown>). */
+/* Frames without a name are distinguished by address (BINARY+0xOFFSET, 0xADDRESS), or, as in pprof's reports, by binary
+ * alone ([BINARY], <unknown>). */
 enum flame_unnamed { FLAME_UNNAMED_BY_ADDRESS, FLAME_UNNAMED_BY_BINARY };
 
 struct flame_node {

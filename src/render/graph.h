@@ -2,7 +2,7 @@
 /*
  * The call graph: one node a function (or source line, file, address: as fine as asked), with what was spent in it (flat) and
  * in it and all it called (cum), and an edge from each caller to each callee. What reports are made of; how it is cut down to
- * what can be read is told in graph_trim.c.
+ * graph_trim.c defines what is readable.
  *
  * Nodes and edges are numbers into tables. In a graph a node is what its info is; in a call tree each context has nodes of its
  * own.
@@ -13,7 +13,7 @@
 #include "base/arena.h"
 #include "profile/profile.h"
 
-/* As fine as nodes are told apart. */
+/* As fine as nodes are distinguished. */
 struct graph_detail {
 	bool functions, files, lines, columns, addresses;
 	bool inlines;  /* inlined functions are nodes of their own; otherwise they are part of what they are inlined into */

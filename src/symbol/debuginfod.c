@@ -332,7 +332,7 @@ static int too_large(const struct transfer *t, struct error *err)
 			 t->build_id, text_format_size(t->debuginfod->file_bytes_max, text));
 }
 
-/* What the library's error means. Local trouble is told as it is; what remains is that nobody answered. */
+/* What the library's error means. Local errors are reported as they are; all others mean that no server responded. */
 static int classify_error(const struct transfer *t, int code, struct error *err)
 {
 	if (t->end == END_CANCELLED)

@@ -77,7 +77,7 @@ int symbolizer_offer(struct symbolizer *symbolizer, const char *build_id, const 
 enum symbol_contents {
 	SYMBOL_CONTENT_ONLY,
 	SYMBOL_CONTENT_SEVERAL,
-	SYMBOL_CONTENT_TOO_MANY, /* and this is not among those that are told apart */
+	SYMBOL_CONTENT_TOO_MANY, /* and this is not among those that are distinguished */
 };
 enum symbol_contents symbolizer_note_content(struct symbolizer *symbolizer, const char *build_id, const char *content,
 					     const char *path);
@@ -139,7 +139,7 @@ struct symbolizer_stats {
 	uint64_t tables, table_bytes; /* mapped now */
 	uint64_t lookups, hits;	      /* of locations */
 	uint64_t ambiguous;	      /* of the lookups: several files have the id, and name the code differently */
-	uint64_t contents_refused;    /* binaries of an id that has too many to be told apart, each time one was seen */
+	uint64_t contents_refused;    /* binaries of an id that has too many to be distinguished, each time one was seen */
 	uint64_t builds, build_failures, build_ns_total, build_cpu_ns_total, build_crashes, cache_hits;
 	uint64_t waiting, running;		    /* builds, now */
 	uint64_t disk_bytes, disk_evicted, refused; /* refused: more binaries than are remembered */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The symbolizer's life, what it is told, and what it tells about itself. */
+/* The symbolizer's lifecycle, its inputs, and its statistics. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -12,8 +12,9 @@
  * holes of zeros in it, so its length is not believed: every SYNC_BYTES the part is synced, then its note says so, and that is
  * where an upload goes on after a restart that was not orderly. At most SYNC_BYTES are sent twice.
  *
- * At the end the part is checked, synced, renamed to its place, and both directories are synced, before anybody is told. The
- * note is removed last: a note without a part is swept away at start. A file is never seen in its place before it is whole.
+ * At the end the part is checked, synced, renamed to its place, and both directories are synced, before the client gets the
+ * response. The note is removed last: a note without a part is swept away at start. A file is never seen in its place before it
+ * is whole.
  *
  * Nobody can take much by announcing much: room is made, by removing what has not been used for longest, when bytes arrive, not
  * when they are promised. Announcing is limited by the number of uploads at once, and by the disk, which has to have room for

@@ -8,7 +8,7 @@
  *   TENANT    whose upload it is; "@all" for those of no tenant (no tenant's name begins with @)
  *   TYPE      of the id: gnu, hash, go (elf/file_ids.h)
  *   xx/yyyy   the first byte of the id, in hex, and the others
- *   CONTENT   the first 16 bytes of the file's SHA-256 in hex, so that two files under one id are told apart without reading
+ *   CONTENT   the first 16 bytes of the file's SHA-256 in hex, so that two files under one id are distinguished without reading
  *             them; zeros for a file from version 1 of which nobody has asked since
  *   KEY       of what binary it is (elf/content_key.h), where who sent it has said so: several binaries may have one id. A
  *             server that does not know it leaves these files alone

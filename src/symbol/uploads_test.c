@@ -233,7 +233,7 @@ static void test_what_is_sent_is_checked(void **state)
 	assert_int_equal(uploads_write(fixture->uploads, id, 0, (struct bytes){file.data, 601}, &offset, NULL), -EINVAL);
 	assert_int_equal(uploads_write(fixture->uploads, id, 0, (struct bytes){file.data, 599}, &offset, NULL), 0);
 	assert_int_equal(uploads_finish(fixture->uploads, id, NULL), -ERANGE);
-	/* Not given up while somebody is at it, and then nobody is told that it was. */
+	/* Not abandoned while a client is uploading; afterwards it is not reported as abandoned. */
 	fixture->uploads->open[0].busy = true;
 	assert_int_equal(uploads_abort(fixture->uploads, id, &err), -EBUSY);
 	assert_non_null(strstr(err.message, "is in progress"));

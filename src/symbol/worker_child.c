@@ -36,7 +36,7 @@ static int ask_for_file(void *context, const struct symbol_file_request *request
 	int r = worker_send(WORKER_SOCKET, &message, -1);
 	if (r == 0)
 		r = worker_receive(WORKER_SOCKET, &message, &fd);
-	/* Nothing can be done without the parent, and nobody is there to be told. */
+	/* Nothing can be done without the parent, and nobody can receive an error. */
 	if (r <= 0 || message.kind != WORKER_OPENED || (message.opened.code >= 0) != (fd >= 0))
 		_exit(1);
 	if (message.opened.code < 0)

@@ -537,7 +537,7 @@ static void *run(void *context)
 	struct pollfd polls[] = {{.fd = recorder->stop_fd, .events = POLLIN}, {.fd = recorder->socket, .events = POLLIN}};
 	int r = 0, wait_ms = VISIT_MS;
 	while (r == 0) {
-		/* Else it would be told again and again of those for whom there is no descriptor. */
+		/* Without free descriptors, poll() would report the same connections again and again. */
 		polls[1].fd = recorder->is_short ? -1 : recorder->socket;
 		poll(polls, 2, wait_ms);
 		if (polls[0].revents)

@@ -485,7 +485,7 @@ static void announce(struct binaries *binaries, struct binary *binary, pid_t pid
 			return;
 	}
 	learn_hash(binary, fd);
-	/* Too much was read of late, or it is no ELF file: then it is told by its id alone, if that is enough. */
+	/* Too much was read of late, or it is no ELF file: then it is identified by its id alone, if that is enough. */
 	struct contents_file content = {0};
 	bool is_hash, is_known = contents_of_fd(&binaries->contents, fd, binary->build_id[0] ? binary->build_id : NULL,
 						&content) == 0;

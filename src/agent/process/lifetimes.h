@@ -22,7 +22,8 @@ int lifetimes_before(struct lifetimes *lifetimes, const struct process_table *ta
 		     struct error *err);
 int lifetimes_after(struct lifetimes *lifetimes, const struct process_table *table, const struct event *event,
 		    struct error *err);
-/* Whether there is something to move. is_last: also what was told already and goes on, for the first may have been thrown away.
+/* Whether there is something to move. is_last: also what was reported already and goes on, for the first report may have been
+ * dropped.
  */
 bool lifetimes_are_pending(const struct lifetimes *lifetimes, bool is_last);
 int lifetimes_move(struct lifetimes *lifetimes, const struct process_table *table, bool is_last, int64_t wall_clock_ns,

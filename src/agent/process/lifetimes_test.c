@@ -129,7 +129,7 @@ static void test_programs_and_threads(void **state)
 	assert_lifetime(&f, FAR_PID + 1, FAR_PID + 1, 300, 400, "second");
 	assert_lifetime(&f, FAR_PID + 1, FAR_PID + 2, 350, 400, "");
 	assert_false(lifetimes_are_pending(f.lifetimes, false));
-	/* What goes on is told again at the end, as the same. */
+	/* A lifetime that goes on is reported again at the end, as the same one. */
 	move(&f, true);
 	assert_int_equal(count(&f), 8);
 	end(&f);

@@ -70,7 +70,7 @@ static void forget_exited(struct process_table *table, const struct process *pro
 	}
 }
 
-/* The kernel side forgets by itself, at an exec and after an exit. Only what it was told since then must be taken back: two
+/* The kernel side forgets by itself, at an exec and after an exit. Only what was sent to it since then must be taken back: two
  * system calls less for each process that is started. */
 static void forget_in_kernel(struct process_table *table, struct process *process, uint64_t since_ns)
 {

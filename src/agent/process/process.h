@@ -50,25 +50,25 @@ struct process {
 	struct mapping_changes *changes;	/* since first_version; NULL = none */
 	uint32_t executable;			/* binary; 0 = unknown */
 	uint32_t threads;
-	uint32_t lost_seen;		/* process_table.lost when it was last read from /proc */
-	bool read;			/* its mappings were read from /proc at some time */
-	bool unknown;			/* it could not be read and no event told of it */
-	uint32_t read_cost_us;		/* that reading it from /proc took */
-	uint64_t read_ns;		/* events up to this time are in already */
-	uint64_t exit_ns;		/* 0 = lives */
-	size_t reread_at;		/* mappings that make it worth to read the list again, since munmap is not reported */
-	char comm[16];			/* of the main thread */
-	bool told;			/* the kernel side knows its mappings (unwinder.c) */
-	uint64_t told_ns;		/* when it was told last; UINT64_MAX = perhaps after it had forgotten */
-	bool has_execed;		/* since it was forked or first read */
-	bool has_counters;		/* it was sampled, and counters.h told of it */
-	bool wanted;			/* it was sampled: the kernel side should know them */
-	bool changed;			/* it is in process_table.changed */
-	uint32_t fruitless;		/* tails in a row that did not help */
-	uint64_t quiet_until;		/* tick until when it sends no tails */
-	uint32_t *results;		/* samples by enum unwind_result; NULL = never sampled */
-	uint64_t started_ns;		/* of its fork or last exec; 0 = before the agent's start */
-	uid_t uid;			/* effective, of it or the parent when last read from /proc; (uid_t)-1 = never */
+	uint32_t lost_seen;    /* process_table.lost when it was last read from /proc */
+	bool read;	       /* its mappings were read from /proc at some time */
+	bool unknown;	       /* it could not be read and no event told of it */
+	uint32_t read_cost_us; /* that reading it from /proc took */
+	uint64_t read_ns;      /* events up to this time are in already */
+	uint64_t exit_ns;      /* 0 = lives */
+	size_t reread_at;      /* mappings that make it worth to read the list again, since munmap is not reported */
+	char comm[16];	       /* of the main thread */
+	bool told;	       /* the kernel side knows its mappings (unwinder.c) */
+	uint64_t told_ns;      /* when it was last sent to the kernel side; UINT64_MAX = perhaps after that had forgotten it */
+	bool has_execed;       /* since it was forked or first read */
+	bool has_counters;     /* it was sampled, and counters.h told of it */
+	bool wanted;	       /* it was sampled: the kernel side should know them */
+	bool changed;	       /* it is in process_table.changed */
+	uint32_t fruitless;    /* tails in a row that did not help */
+	uint64_t quiet_until;  /* tick until when it sends no tails */
+	uint32_t *results;     /* samples by enum unwind_result; NULL = never sampled */
+	uint64_t started_ns;   /* of its fork or last exec; 0 = before the agent's start */
+	uid_t uid;	       /* effective, of it or the parent when last read from /proc; (uid_t)-1 = never */
 	struct process_mapping jitdump; /* the page by which a jitdump is found; .binary BINARY_NONE = none */
 	struct mapping_list *maps;	/* NULL = none */
 	struct live_rules *live;	/* of code that it made at run time; NULL = none is known */
@@ -83,7 +83,7 @@ struct process_table {
 	uint32_t versions; /* given out so far */
 	struct heap *heap; /* the unwinder's; NULL without one */
 	struct sampler *sampler;
-	pid_t *changed; /* processes whose mappings the kernel side should be told */
+	pid_t *changed; /* processes whose mappings must be sent to the kernel side */
 	size_t changed_count, changed_capacity;
 	size_t mapping_count; /* as of process_table_check() */
 	struct process **exited;
@@ -112,7 +112,7 @@ void process_table_mark_binaries(struct process_table *table);
 const struct process_mapping *process_find_mapping(const struct process *process, uint64_t address);
 /* Whether a walk by the mappings of `version` may have gone wrong at this address, as the process is now. */
 bool process_is_in_doubt(const struct process *process, uint32_t version, uint64_t address);
-/* The kernel side should be told about it (again). */
+/* It must be sent to the kernel side (again). */
 void process_table_changed(struct process_table *table, struct process *process);
 /* The heap goes away: nothing refers to it from here on. */
 void process_table_leave_heap(struct process_table *table);

@@ -6,8 +6,8 @@
  * the first time and started before the last reading was missed by that reading (there was no room, or it hid in a race): what
  * it used since then is not known, and it gets no row until the next one.
  *
- * A process that ends is told of a moment after it has left the list of threads (an RCU grace period), so it may be in neither.
- * Its last totals are carried on for one reading for that reason.
+ * The exit of a process is reported a moment after it has left the list of threads (an RCU grace period), so it may be in
+ * neither. Its last totals are carried on for one reading for that reason.
  */
 #include "agent/process/process_stats.h"
 

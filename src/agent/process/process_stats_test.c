@@ -348,7 +348,7 @@ static void assert_near(const char *what, int64_t got, int64_t want, int64_t sla
 		fail_msg("%s is %lld instead of %lld +- %lld", what, (long long)got, (long long)want, (long long)slack);
 }
 
-/* A child that faults 32 MiB in, burns, says what it used, and waits to be told to end. */
+/* A child that faults 32 MiB in, uses CPU time, reports its usage, and waits for the signal to end. */
 static void child(int to_parent, int from_parent)
 {
 	struct rusage usage;
@@ -367,7 +367,8 @@ static void child(int to_parent, int from_parent)
 	_exit(0);
 }
 
-/* The end of a process is told when RCU has let go of it: membarrier() waits for as long, and what is left is the call itself.
+/* The end of a process is reported when RCU has released it: membarrier() waits for as long, and what is left is the call
+ * itself.
  */
 static void wait_grace_period(void)
 {

@@ -232,7 +232,7 @@ static void test_rules_drop(void **state)
 	assert_label(f, set, "env", NULL);
 }
 
-/* The name that a program gave its thread comes before the kernel's; threads of one kernel's name are told apart. */
+/* The name that a program gave its thread comes before the kernel's; threads of one kernel's name are distinguished. */
 static void test_full_names_of_threads(void **state)
 {
 	struct fixture *f = *state;

@@ -28,7 +28,7 @@ void thread_names_release(struct thread_names *names);
 void thread_names_clear(struct thread_names *names);
 /* The name of a thread (tid: as the agent sees it), valid until thread_names_clear(); NULL = none is known. */
 const char *thread_names_find(struct thread_names *names, const struct process *process, uint32_t tid);
-/* The inode of the shared file that a process maps. 0; -ENOENT: it maps none, or is gone; another errno: it cannot be told. */
+/* The inode of the shared file that a process maps. 0; -ENOENT: it maps none, or is gone; another errno: unknown. */
 int thread_names_mapped_file(pid_t pid, unsigned long *ret_inode);
 /* Opens the shared file of a process with these flags of open(2): a descriptor, or -ENOENT. */
 int thread_names_open_file(pid_t pid, int flags);

@@ -360,8 +360,8 @@ static int add_thread(struct events *events, pid_t tid, bool at_exec, struct err
 	return r < 0 ? r : 0;
 }
 
-/* Looks once. A thread that is started meanwhile by a followed one is followed already, and cannot be told from one that was
- * started by another, which is missed: to follow it twice would be worse. */
+/* Looks once. A thread that is started meanwhile by a followed one is followed already, and cannot be distinguished from one
+ * that was started by another, which is missed: to follow it twice would be worse. */
 int events_add_process(struct events *events, pid_t pid, bool at_exec, struct error *err)
 {
 	_cleanup_(dir_closep) DIR *threads = proc_open_threads(pid);

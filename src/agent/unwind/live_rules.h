@@ -48,7 +48,7 @@ void live_rules_drop(struct live_rules *rules, uint64_t start, uint64_t end);
 typedef bool live_read_function(void *context, void *to, size_t bytes, uint64_t address);
 typedef void live_change_function(void *context, uint64_t start, uint64_t end);
 /*
- * Reads again all code that rules were found in, and drops those of what has changed, which on_change is told of. Where calls
+ * Reads again all code that rules were found in, and drops those of what has changed, and calls on_change for them. Where calls
  * lead, and constants that are loaded, may change: they are patched in all the time. Returns 0 or -ENOMEM.
  */
 int live_rules_verify(struct live_rules *rules, live_read_function *read, live_change_function *on_change, void *context);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Purpose and method: live_code.h. What an instruction does to registers is told by x86_state.c, which counts how far below the
- * CFA each one is. Here the CFA is what is looked for. So each register that calls preserve begins with a distance of its own,
- * far from those of the others (its base): 64 KiB + 128 KiB times its place in `bases`. What is computed from a register keeps
- * the base. A return with the stack pointer at a distance near a base says how much all distances of that base are too large
- * (shift): there the true one is 8.
+ * Purpose and method: live_code.h. x86_state.c determines what an instruction does to registers, and counts how far below the
+ * CFA each one is. Here the CFA is what is looked for. So each register that calls preserve begins with a distance of its
+ * own, far from those of the others (its base): 64 KiB + 128 KiB times its place in `bases`. What is computed from a register
+ * keeps the base. A return with the stack pointer at a distance near a base says how much all distances of that base are too
+ * large (shift): there the true one is 8.
  *
  * The caller's frame pointer: x86_state knows whether rbp was saved on the way, and restored from there. Besides, a node
  * remembers from where rbp was loaded last (`from`). If all returns have rbp from one place, that is where the caller's was

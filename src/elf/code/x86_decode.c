@@ -5,9 +5,10 @@
  *   [prefixes] [REX | VEX | EVEX] opcode [ModRM [SIB] [displacement]] [immediate]
  *
  * Each opcode of a map has a byte of properties: what follows it, and which operand it writes. An instruction is first cut into
- * its parts by them, then those few that move the stack pointer or copy registers are told apart, and for all others what they
- * write is put together. Vector instructions write vector registers, but for some. What is not in the maps is no instruction:
- * privileged ones, 3DNow!, far calls and what 64-bit mode has dropped do not occur in functions that are to be unwound.
+ * its parts by them, then those few that move the stack pointer or copy registers are distinguished, and for all others what
+ * they write is put together. Vector instructions write vector registers, but for some. What is not in the maps is no
+ * instruction: privileged ones, 3DNow!, far calls and what 64-bit mode has dropped do not occur in functions that are to be
+ * unwound.
  */
 #include "elf/code/x86_decode.h"
 

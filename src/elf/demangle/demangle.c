@@ -163,7 +163,7 @@ static int demangle_go(const char *name, struct buffer *out)
 /*
  * OCaml's native compiler: "caml", the module (capital first), "__" between modules, "__" (up to 4.14) or "." before the name
  * with its number, "$" and two hexadecimal digits for what is neither letter, digit nor '_'. The number stays: functions of one
- * name are told apart by nothing else.
+ * name are distinguished by nothing else.
  */
 static bool is_ocaml(const char *name)
 {

@@ -127,7 +127,7 @@ int firefox_read_libs(struct firefox_reader *reader, struct error *err)
 /* ---- functions ---- */
 
 struct func {
-	uint32_t function, lib; /* lib: FIREFOX_NONE = none is told here */
+	uint32_t function, lib; /* lib: FIREFOX_NONE = none is given here */
 	bool is_js;
 };
 

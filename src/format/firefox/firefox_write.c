@@ -932,7 +932,7 @@ static void put_range(struct writer *writer)
 	json_member_int(&writer->json, "profilingEndTime", (writer->end_ns - writer->start_ns) / NS_PER_MS + 1);
 }
 
-/* As samply says it. Times of two files of one machine are told apart better by it than by the wall clock, which is set. */
+/* As samply says it. It relates the times of two files of one machine better than the wall clock, which can be set. */
 static void put_monotonic(struct writer *writer)
 {
 	const struct profile *profile = writer->profile;
@@ -1051,7 +1051,7 @@ static int write_all(struct writer *writer)
 	return writer->error;
 }
 
-/* Without them, viewers ask a symbol server: the one of whoever serves the profile, or Mozilla's, which would be told what
+/* Without them, viewers ask a symbol server: the one of whoever serves the profile, or Mozilla's, which would learn what
  * binaries there are. So only who has a server says that names are missing. */
 static bool has_all_names(const struct profile *profile)
 {

@@ -290,7 +290,7 @@ static int add_attribute(struct encoder *encoder, const char *key, struct bytes 
 	return r;
 }
 
-/* ---- writing: the results of a failed append are told apart at the end ---- */
+/* ---- writing: the results of a failed append are distinguished at the end ---- */
 
 static void write_bytes(struct encoder *encoder, uint32_t field, struct bytes bytes)
 {

@@ -4,8 +4,8 @@
  * hexadecimal. JSON has names where the wire has numbers, so the two layouts that otlp_decode.c tells apart are one here: it
  * becomes a message of the newer one. Names that fields had before 1.9 are taken too ("sample", "line").
  *
- * The collector's file exporter writes a request a line. Requests that take several lines are told from those by how lines
- * begin: only a request of its own begins with a brace at the very left.
+ * The collector's file exporter writes a request a line. Requests that take several lines are distinguished from those by how
+ * lines begin: only a request of its own begins with a brace at the very left.
  */
 #include <string.h>
 

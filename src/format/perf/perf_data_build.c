@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * perf.data: the profile. Records are looked at in the order of their times, so that a sample is told by the mappings and names
- * of that moment.
+ * perf.data: the profile. Records are looked at in the order of their times, so that a sample is resolved by the mappings and
+ * names of that moment.
  *
  * Addresses in files become offsets in them, so that a place is the same in all processes that map it; the kernel's become
  * offsets from its first symbol, the same after every boot. Code made at run time keeps its addresses, in a mapping named as

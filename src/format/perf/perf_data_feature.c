@@ -81,7 +81,7 @@ static int read_attr(const struct perf_reader *reader, struct bytes bytes, struc
 	return 0;
 }
 
-/* Records are told apart by an id, for which the fields before it must be the same. */
+/* Records are distinguished by an id, for which the fields before it must be the same. */
 static int check_event(const struct perf_reader *reader, const struct perf_event *event, struct error *err)
 {
 	const struct perf_event *first = reader->events;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* perf.data: the file, the pipe, and the records in them; the layout is told in perf_data.c. */
+/* perf.data: the file, the pipe, and the records in them; perf_data.c describes the layout. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>

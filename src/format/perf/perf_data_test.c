@@ -198,7 +198,7 @@ static uint64_t kernel_start(const char *name)
 
 static void append_frame(struct buffer *line, uint64_t address, const char *file, uint64_t kernel)
 {
-	/* perf has one map for all that no module has; which frames are the kernel's is told by the address. */
+	/* perf has one map for all that no module has; the address shows which frames are the kernel's. */
 	if (kernel && address < kernel && format_is_kernel_file(bytes_of_string(file)))
 		address += kernel;
 	if (address >> 63)

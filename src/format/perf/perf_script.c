@@ -15,7 +15,7 @@
  * records than samples (--show-mmap-events ...) are left out, except that lost samples are counted.
  *
  * What comes of it: a value "samples", and one for each event with the sums of its periods, where there are any (nanoseconds
- * for clocks); a sample of several events is told apart by the label "event", too. Times are those of perf's clock, which as a
+ * for clocks); a sample of several events also has the label "event". Times are those of perf's clock, which as a
  * rule counts from the start of the machine. Addresses are as perf writes them: in a call chain relative to the file, alone on
  * the line of the sample as they were in memory.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Forwarding: what was stored here goes on to other endpoints (`forward` of the configuration), from a queue on disk for each,
- * DATA/forward/TARGET. A profile is in the queues, synced, before whoever sent it is told that it is stored, so that it is
+ * DATA/forward/TARGET. A profile is in the queues, synced, before the sender gets the acknowledgement, so that it is
  * forwarded at least once whatever happens here afterwards. A queue that cannot take it does not make the profile unstored: it
  * is counted as lost for that target.
  */

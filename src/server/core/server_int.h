@@ -56,7 +56,7 @@ struct server {
 	struct net_route *routes;
 	int64_t started_ns; /* monotonic */
 	struct server_counters counters;
-	/* Rejected samples that the log was not told of yet, and when it will be told of more: monotonic */
+	/* Rejected samples that are not logged yet, and when more will be logged: monotonic */
 	atomic_uint_fast64_t rejected_unlogged;
 	atomic_int_fast64_t rejected_log_ns;
 	struct forward *forward;  /* NULL = nothing is forwarded */

@@ -98,7 +98,7 @@ int ingest_store(struct ingest *ingest, const struct profile *profile, const cha
 {
 	struct store_append_options options = {.name = name, .labels = labels, .received_ns = time_now_ns()};
 	struct store_append_result result = {0};
-	/* Nobody waits for the rest any more: who sends it again is told of those that are stored. */
+	/* The client is gone; a retry is deduplicated. */
 	if (cancel_requested(ingest->cancelled)) {
 		ingest->note = (struct refusal_note){.reason = REFUSED_OTHER};
 		return error_set(err, -ECANCELED, "client disconnected or timed out");
@@ -139,7 +139,7 @@ static void count_in(struct server_counters *counters, const struct ingest *inge
 		atomic_fetch_add(&counters->refusals[ingest->note.reason], 1);
 }
 
-/* Who failed for a limit has said for which; the rest is told by the code. */
+/* Limit checks set the reason; otherwise derive it from the error code. */
 static void find_reason(struct ingest *ingest, int r)
 {
 	if (r < 0 && ingest->note.reason == REFUSALS)

@@ -233,7 +233,7 @@ static void test_otlp_failures(void **state)
 	test_server_close(&test);
 }
 
-/* Who sends too fast is told when to come back, in the form of the protocol. */
+/* A client that sends too fast gets Retry-After, in the form of the protocol. */
 static void test_otlp_rate(void **state)
 {
 	_cleanup_(buffer_release) struct buffer body = otlp_request("work", time_now_ns() - NS_PER_S);

@@ -9,7 +9,7 @@
  *   WriteArrow  1 ipc_buffer  ->  (empty)
  *   Write (stream both ways)  1 record, twice  ->  1 record
  *
- * Arrow records are told about in format/parca_arrow.c; Write is in parca/write.c. A series of WriteRaw is as Pyroscope's push
+ * Arrow records are described in format/parca_arrow.c; Write is in parca/write.c. A series of WriteRaw is as Pyroscope's push
  * has it (pyroscope/push.c), with its labels in a message of their own. normalized: addresses are those of the files, so where
  * a file was mapped does not matter.
  */

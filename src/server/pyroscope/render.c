@@ -11,7 +11,7 @@
  *     "timeline": { "startTime", "samples", "durationDelta", "watermarks" },    seconds; null in a comparison
  *     "groups": { VALUE: timeline } or null, "heatmap": null, "leftTicks", "rightTicks" }
  *
- * CPU time is told as samples at a rate of 10^9 a second, as Pyroscope does.
+ * CPU time is returned as samples at a rate of 10^9 a second, as Pyroscope does.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -44,7 +44,7 @@ static int find_steps(struct pyroscope *p, const struct pyroscope_request *in, s
 	return 0;
 }
 
-/* Which frames a call site is about: exactly one can be told by the store, that at the root. */
+/* Which frames a call site is about: the store can select exactly one, that at the root. */
 static int set_frames(struct pyroscope *p, const struct pyroscope_request *in, struct query_frames *frames, struct error *err)
 {
 	if (in->pgo || in->call_site.count > 1) {

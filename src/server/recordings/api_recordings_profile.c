@@ -4,7 +4,7 @@
  * after the other; then the times are put on one clock (profile/align.h).
  *
  * That takes memory, several times what the files are unpacked, so what may be asked for at once is bounded
- * (recordings.profile), and one such profile is made at a time. Who asks for another meanwhile is told to come again, because
+ * (recordings.profile), and one such profile is made at a time. Another request meanwhile gets 503 with Retry-After, because
  * waiting would keep a worker from the questions of others.
  */
 #include <errno.h>
@@ -66,7 +66,7 @@ static int read_host(struct recordings *recordings, const char *id, const struct
 	return 0;
 }
 
-/* Without this host then, and everybody is told why: what one host sent is no reason to have nothing of the others. `first`
+/* Then without this host, and the response gives the reason: a bad profile of one host must not block the others. `first`
  * keeps the first such failure. */
 static void leave_out(struct recordings *recordings, const char *id, struct recording_host *host, int code,
 		      const struct error *why, struct error *first)

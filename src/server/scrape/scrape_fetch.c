@@ -76,7 +76,7 @@ static int open_client(const struct scrape_http *http, const char *url, bool tru
 	origin[len] = '\0';
 	options.url = origin;
 	options.tls = http->tls;
-	options.direct = true; /* as Prometheus: who scrapes is told where targets are, and they are near */
+	options.direct = true; /* as Prometheus: the configuration has the targets' addresses, and they are near */
 	int r = net_client_new(&options, ret, err);
 	if (r == 0 && trusted)
 		r = set_authorization(http, *ret, err);

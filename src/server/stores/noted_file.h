@@ -53,7 +53,7 @@ int noted_put(const char *path, struct bytes header, struct bytes rest, struct e
 
 /* ---- directories of such files ---- */
 
-/* Who hears of a file that was set aside, or cannot be removed; report may be NULL. */
+/* Receives files that were set aside, or cannot be removed; report may be NULL. */
 struct store_problems {
 	void (*report)(void *context, const char *message);
 	void *context;

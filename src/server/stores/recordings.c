@@ -565,7 +565,7 @@ static int begin_put(struct recordings *recordings, const struct recordings_uplo
 	return 0;
 }
 
-/* reserved: what begin_put() was told. */
+/* reserved: the size that begin_put() got. */
 static void end_put(struct recordings *recordings, struct entry *entry, const struct recording_file *file, uint64_t reserved,
 		    uint64_t bytes, int r)
 {

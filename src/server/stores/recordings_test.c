@@ -86,7 +86,7 @@ static struct recording_request create(struct world *world, int64_t now_ns)
 	return request;
 }
 
-/* The key that the host's agent was given, from the index: agents are told as long as there is something to do only. */
+/* The key that the host's agent was given, from the index: agents get requests only while there is something to do. */
 static bool key_of(struct world *world, const char *id, const char *host, char out[static CONTROL_KEY_SIZE])
 {
 	char path[PATH_MAX];

@@ -193,7 +193,7 @@ int snapshots_put(struct snapshots *snapshots, struct snapshot *snapshot, struct
 	pthread_mutex_lock(&snapshots->lock);
 	if (r == 0 && append(snapshots, snapshot) < 0)
 		r = error_nomem(err);
-	if (r < 0) /* it may have its name already: it is not to be there after a start, since nobody was told of it */
+	if (r < 0) /* it may have its name already: it must not exist after a restart, because no client has its id */
 		remove_file(snapshots, snapshot->id);
 	snapshots->stats.made += r == 0;
 	snapshots->stats.refused += r < 0;

@@ -14,7 +14,7 @@
  * at the rest as it is; it is compressed on the way as every answer is.
  *
  * A profile takes several times its size in memory, so what a file may have unpacked is bounded (view.size), and one is worked
- * on at a time. Who comes meanwhile is told to come again, because waiting would keep a worker from the questions of others.
+ * on at a time. Another request meanwhile gets 503 with Retry-After, because waiting would block a worker for other requests.
  */
 #include "server/viewer/api_view.h"
 

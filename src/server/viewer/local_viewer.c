@@ -271,7 +271,7 @@ int local_viewer_new(const struct local_viewer_options *options, struct local_vi
 	if (r < 0)
 		return r;
 	make_routes(viewer);
-	r = listen_here(viewer, options->listen, err); /* first: what is wrong with it is told before long work */
+	r = listen_here(viewer, options->listen, err); /* first: its errors must come before long work */
 	if (r == 0)
 		r = local_viewer_list_modules(viewer, err);
 	if (r == 0)

@@ -270,7 +270,7 @@ static int put_frame(struct job *job, size_t number, const struct json_node *fra
 	if (!json_node_integer(json_node_at(frame, 0), &index) || !json_node_integer(json_node_at(frame, 1), &offset) ||
 	    offset < 0)
 		return error_set(err, -EBADMSG, "frames of 'stacks' must be a module index and an offset");
-	/* -1 is how Tecken is told that the module is not known. */
+	/* -1 means to Tecken that the module is not known. */
 	struct job_module *module = index >= 0 && (uint64_t)index < job->module_count ? &job->modules[(size_t)index] : NULL;
 	const struct symbol_view *view = module ? view_of(job, module) : NULL;
 	json_begin_object(job->json);
@@ -495,7 +495,7 @@ static int write_code(const struct local_viewer *viewer, const struct local_view
 				cancel, &code, err);
 	if (r < 0)
 		return r;
-	/* Targets of branches are told as the viewer tells the instructions. */
+	/* Targets of branches are in the same form as the viewer's instructions. */
 	struct disassemble_options options = {
 		.machine = code.machine, .address = offset, .name = name.len ? buffer_string(&name) : NULL};
 	r = disassemble(buffer_bytes(&code.bytes), &options, &disassembly, err);

@@ -59,7 +59,7 @@ struct log_replay_result {
 	uint64_t first_segment, next_segment; /* numbers: the oldest there is, and one above the newest */
 	uint64_t records, skipped, damaged, bytes;
 };
-/* Reads all segments in order. A torn record at the very end, which nobody was told is safe, is cut off without a word. */
+/* Reads all segments in order. A torn record at the very end, which was never acknowledged, is cut off without a message. */
 int log_replay(const struct log_replay *replay, struct log_replay_result *ret, struct error *err);
 
 /* For the fuzzer and tests: the records of one segment in memory. Returns the number of records, or a negative errno. */

@@ -4,7 +4,7 @@
  *
  * A deploy is the first appearance of a value of a label that names versions, where there was another value before, of the same
  * service if there is a label for that. It is looked for in the sums by those labels over the range and as much again before half of
- * it (LOOK_BACK), so that a version that is sampled seldom, and was there before, does not look new. What cannot be told apart: a
+ * it (LOOK_BACK), so that a version that is sampled seldom, and was there before, does not look new. What cannot be distinguished: a
  * version that comes back after longer than that, and one of the first step, which may have been there always.
  */
 import type { MarkersResponse, SeriesResponse } from '../api/responses';

@@ -10,7 +10,7 @@ import type { Comparison, Drawn } from './model';
 
 const ORANGE = 58;
 const BLUE = 250;
-const STEPS = 12; // so many shades; more cannot be told apart
+const STEPS = 12; // number of shades; more cannot be distinguished
 
 /** share: how much of the larger of the two values has changed, 0 to 1. */
 export function changeColor(change: number, share: number, dark: boolean): string {

@@ -47,7 +47,7 @@ function ofFunction(name: string, short: boolean): string {
 	return longest === '' ? '' : pipeline(`frames =~ ${quote(escapeRegex(longest))}`);
 }
 
-// The functions that are declared there. Short names cannot be told from others, so there it is the file.
+// The functions that are declared there. Short names cannot be distinguished from others, so there it is the file.
 function ofLine({ base, short }: Cut, file: string, line: number): string {
 	const names = new Set<number>();
 	for (let i = 1; i < base.count && names.size <= FUNCTIONS_MAX; i++) if (base.line[i] === line && base.strings[base.file[i]] === file) names.add(base.name[i]);

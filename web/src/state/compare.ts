@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What of the URL belongs to a comparison. The head, B, is the page's own selector and range (q, from, to, sel), so the way from a
- * profile to a comparison and back changes nothing of it; the base, A, is told by how it differs:
+ * profile to a comparison and back changes nothing of it; the base, A, is described by how it differs:
  *
  *   base        its selector; absent: the head's
  *   before      how much earlier than the head it is: a duration; length: as much as the head is long, so that it ends where the head begins;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Numbers for what is told apart by a few numbers: 0 for the first that is met, 1 for the next. A Map would want one key of them,
+ * Numbers for keys of a few numbers: 0 for the first that is met, 1 for the next. A Map would want one key of them,
  * a text or a product that must not overflow, and takes half a second for a million; this is open addressing over typed arrays,
  * a tenth of that. What is hashed comes from outside: the seed keeps others from choosing what collides.
  */

@@ -2,7 +2,7 @@
 /*
  * How a tree is made of another. What is built here is a trie: a node's children differ in their frame, and asking for a child
  * that is there gives the one that is there. Values are put where stacks end; order, totals and places come at the end, in
- * one pass each. A frame is a function and the kind of its code (FRAME), as siblings are told apart by the server; what a
+ * one pass each. A frame is a function and the kind of its code (FRAME), as siblings are distinguished by the server; what a
  * node is called, and its file, line and binary, are those of a node of the source.
  *
  * Nodes of kind "rest", which stand for what the server left out, have no identity: those that come below the same node

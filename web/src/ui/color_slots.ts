@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which of the colours that can be told apart a binary has. There are SLOTS of them: eight hues 28 degrees apart, each light and less light. A
+ * Which of the distinguishable colours a binary has. There are SLOTS of them: eight hues 28 degrees apart, each light and less light. A
  * name begins with the one of its hash, so that it has the same in every view and every browser; of two in one legend that have the same, the one
  * that costs less moves to a free one, and keeps that from then on. What moved is remembered for the next visit. Pure.
  */

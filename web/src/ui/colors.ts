@@ -124,7 +124,7 @@ function known(): Map<string, number> {
 const LEGEND_MOST = 12;
 const distinct = new WeakSet<Tree>();
 
-/** Sees to it that the binaries of the legend of a tree have colours that can be told apart. */
+/** Sees to it that the binaries of the legend of a tree have distinguishable colours. */
 export function distinguish(tree: Tree): void {
 	if (distinct.has(tree)) return;
 	distinct.add(tree);
