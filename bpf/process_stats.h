@@ -16,7 +16,7 @@ enum stats_kind {
 	STATS_ENDED,  /* a process that is gone: all counters */
 };
 struct stats_record {
-	__u64 started_ns; /* CLOCK_MONOTONIC, of the process: tells owners of a pid apart */
+	__u64 started_ns; /* CLOCK_MONOTONIC, of the process: distinguishes owners of a pid */
 	__u64 cpu_ns, minor_faults, major_faults, voluntary_switches, involuntary_switches;
 	__u64 read_bytes, written_bytes; /* by storage */
 	__u64 rss_pages;		 /* of the process; of STATS_LEADER only, as are cgroup and threads */

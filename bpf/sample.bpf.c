@@ -798,8 +798,8 @@ int follow_exec(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* When a process has been reaped. Runs late, after its pid may have been given to another: the start time tells. A process that
- * is forgotten here by mistake is reported again when it is sampled. */
+/* When a process has been reaped. Runs late, after its pid may have been given to another: the start time distinguishes them. A
+ * process that is forgotten here by mistake is reported again when it is sampled. */
 SEC("raw_tp/sched_process_free")
 int follow_free(struct bpf_raw_tracepoint_args *ctx)
 {

@@ -6,7 +6,7 @@
  * sample (and each new stack once) to its CPU's ring; the agent drains the rings every flush interval, attributes user
  * addresses to the mappings that the process had at that time (followed by exec, mmap, fork and exit events), and builds one
  * profile: sample type cpu/nanoseconds, value = count x period, locations by build-id and file offset, and labels a sample
- * (docs/labels.md): of its process, the process's executable, its thread, and its cgroup, which tells container, pod and
+ * (docs/labels.md): of its process, the process's executable, its thread, and its cgroup, which gives container, pod and
  * systemd unit; resource labels host.name, os.version (kernel release), and those of --label. Rules may change labels and drop
  * samples (profile/relabel.h). Off-CPU time comes as a second profile, off_cpu/nanoseconds, value = time waited. What each
  * process used comes as another one, process_stats (profile/type.h), which has no stacks.
@@ -76,7 +76,7 @@ struct agent_sink {
 	/* true and *ret filled if the address has a name. */
 	bool (*kernel_symbol)(void *context, uint64_t address, struct agent_symbol *ret);
 	bool (*jit_symbol)(void *context, const struct agent_jit_address *address, struct agent_symbol *ret);
-	/* One flush. A profile has one sample type, which tells profiles apart: "cpu", and with off-CPU time another one a
+	/* One flush. A profile has one sample type, which distinguishes profiles: "cpu", and with off-CPU time another one a
 	 * flush, "off_cpu". (one_profile: both, "off_cpu" and "cpu"; wall: "wall".) With process_stats a last one comes that
 	 * has the columns of profile/type.h. The profile is borrowed, may be changed, is freed after the call. Not called for a
 	 * flush without samples. A negative return ends agent_run() with it. */

@@ -660,7 +660,7 @@ static void run_until_killed(const char *argument)
 }
 
 /* All CPUs are busy, so every tick of every CPU must be a sample; but for those of the time that a host takes from its guests,
- * of which no clock tells. So of some stretches of time one must be without a gap, and none may have more. */
+ * that no clock shows. So of some stretches of time one must be without a gap, and none may have more. */
 static void test_no_tick_is_missed(void **state)
 {
 	struct fixture *fixture = *state;

@@ -149,7 +149,7 @@ static struct process *check_runs_sleep(struct fixture *f)
 	close(fd);
 	assert_string_equal(build_id, f->sleep_id);
 
-	/* The same as an event tells it: by build-id, with a mapping whose addresses are no VMA's. */
+	/* The same as in an event: by build-id, with a mapping whose addresses are no VMA's. */
 	struct event event = {.kind = EVENT_MAP, .name = binary_get(&f->binaries, process->executable)->path};
 	for (; build_id[2 * event.build_id_bytes]; event.build_id_bytes++)
 		sscanf(build_id + 2 * event.build_id_bytes, "%2hhx", &event.build_id[event.build_id_bytes]);
@@ -437,7 +437,7 @@ static bool is_equal(const struct binaries *a, const struct process *x, const st
 {
 	size_t n = x->maps ? x->maps->count : 0;
 
-	if (n && x->maps->items[n - 1].start >> 63) /* vsyscall, of which no event tells */
+	if (n && x->maps->items[n - 1].start >> 63) /* vsyscall, which has no event */
 		n--;
 	if (n != (y->maps ? y->maps->count : 0) || x->threads != y->threads || strcmp(x->comm, y->comm) != 0)
 		return false;

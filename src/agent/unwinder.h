@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Private to src/agent: the user half of unwinding. Goes on with walks that the kernel side could not finish for lack of
- * knowledge (struct abi_tail), and tells it what it lacked: mappings of processes, tables of binaries.
+ * knowledge (struct abi_tail), and sends it what it lacked: mappings of processes, tables of binaries.
  *
  * Only processes that were sampled, and what they fork, are sent to the kernel side; only tables that a walk needed are loaded.
  * What idle processes map costs nothing.

@@ -2,7 +2,8 @@
 /*
  * How the clock of one host stands to that of another, from facts of one kind: "when clock B showed t, it was ahead of clock A
  * by at most (or at least) so much". Messages give them: what A sent when its clock showed a is received when B's shows b, so B
- * was ahead by at most b - a then. Pure arithmetic: no clock is read here, and nothing is allocated. clock_fit.c tells how.
+ * was ahead by at most b - a then. Pure arithmetic: no clock is read here, and nothing is allocated. The method is in
+ * clock_fit.c.
  *
  * All times are nanoseconds of whatever clocks, any 64-bit values; sums saturate.
  */

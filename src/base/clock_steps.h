@@ -18,7 +18,7 @@ struct clock_steps {
 	bool has_looked;
 };
 /* One pair of readings: the wall clock at some time between two readings of the monotonic clock. True if the wall clock was set
- * since the last call; a pair that was taken too slowly tells nothing. */
+ * since the last call; a pair that was taken too slowly is ignored. */
 bool clock_steps_check(struct clock_steps *steps, int64_t before_ns, int64_t wall_ns, int64_t after_ns);
 /* Reads the clocks, several times if need be. */
 bool clock_steps_check_now(struct clock_steps *steps);

@@ -19,8 +19,8 @@ struct disk_list { /* begins as zeroes */
 };
 int disk_list_add(struct disk_list *list, const char *name, uint64_t bytes, int64_t used_ns); /* 0 or -ENOMEM */
 void disk_list_release(struct disk_list *list);
-/* Removes those that were used longest ago until `wanted` bytes are left. remove() tells whether the file is gone; one that is
- * not is passed over. Returns how many were removed; list->bytes is what is left. */
+/* Removes those that were used longest ago until `wanted` bytes are left. remove() returns whether the file is gone; one that
+ * is not is passed over. Returns how many were removed; list->bytes is what is left. */
 size_t disk_list_trim(struct disk_list *list, uint64_t wanted, bool (*remove)(void *context, const char *name), void *context);
 
 #endif

@@ -21,7 +21,7 @@ int text_parse_size(const char *text, uint64_t *ret_bytes, struct error *err);
 const char *text_format_size(uint64_t bytes, char out[static TEXT_NUMBER_MAX]);	 /* "1.5 MiB" */
 const char *text_format_count(uint64_t count, char out[static TEXT_NUMBER_MAX]); /* "1,234,567" */
 
-/* Length of the UTF-8 sequence that text (not empty) starts with; *ret_valid tells whether it is well-formed. An ill-formed one
+/* Length of the UTF-8 sequence that text (not empty) starts with; *ret_valid: whether it is well-formed. An ill-formed one
  * counts as the Unicode standard recommends (chapter 3, "maximal subparts"), so that every decoder puts the same number of
  * U+FFFD. */
 size_t text_utf8_sequence(struct bytes text, bool *ret_valid);

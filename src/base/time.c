@@ -343,7 +343,7 @@ const char *time_format(int64_t ns, char out[static TIME_TEXT_MAX])
 	return out;
 }
 
-/* One decimal where it tells something: "1.5 s", "12 us", "340 ms". False when it rounds to `limit` units or more, so that the
+/* One decimal where it matters: "1.5 s", "12 us", "340 ms". False when it rounds to `limit` units or more, so that the
  * next larger unit is due. */
 static bool format_decimal(uint64_t ns, uint64_t unit, uint64_t limit, const char *sign, const char *name, char *out)
 {

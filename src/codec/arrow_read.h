@@ -57,7 +57,7 @@ struct arrow_field {
 struct arrow_dictionary;
 struct arrow_array {
 	const struct arrow_field *field;
-	uint32_t id; /* tells arrays of a stream apart, from 0 */
+	uint32_t id; /* distinguishes arrays of a stream, from 0 */
 	size_t length;
 	struct bytes validity;		     /* bits; empty = all are there */
 	struct bytes values, offsets, sizes; /* what of them the type has; values are indices with a dictionary */

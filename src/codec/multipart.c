@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A body is  [preamble] --B CRLF header CRLF CRLF data  CRLF --B CRLF header ...  CRLF --B-- [epilogue],  B being the boundary
- * that the content type names and no part holds. A header line "Content-Disposition: form-data; name="NAME"" tells the field.
+ * that the content type names and no part holds. A header line "Content-Disposition: form-data; name="NAME"" gives the field.
  * Each byte is looked at once or twice: what ends a part is searched for from where the part begins.
  */
 #include "codec/multipart.h"

@@ -33,7 +33,7 @@ struct parquet_file {
 	int fd;
 	char *name;
 	uint64_t size, footer_start, footer_hash, bytes_read;
-	uint64_t serial; /* of all files that were ever opened: tells one from another at the same address */
+	uint64_t serial; /* unique over all files ever opened: distinguishes two at the same address */
 	size_t memory_max;
 	uint8_t *footer; /* what statistics refer to */
 	struct parquet_metadata metadata;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an agent without a server on its machine tells about itself, over HTTP: /metrics (docs/metrics.md) and /healthz, which
+ * What an agent without a server on its machine reports about itself, over HTTP: /metrics (docs/metrics.md) and /healthz, which
  * is 503 once nothing has been flushed for a minute. It shows names of processes, so it listens on the loopback by default.
  */
 #ifndef WICK_DAEMON_AGENT_HTTP_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What an agent tells about itself, asked over a real connection. */
+/* What an agent reports about itself, over a real connection. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -13,9 +13,9 @@ struct net_client;
 
 extern const char *const upload_what_kinds[]; /* by enum upload_what: "debuginfo", "kallsyms" */
 
-/* Asks for what is due in the queue, and tells the queue the answers. What is not wanted, or was refused, is due again after
- * `again_ns`. 1 = asked, 0 = nothing is due. -ENOTSUP: no server of ours, or one that knows no debug information. -EACCES: the
- * token. Others: asked for again after `retry_ns`. */
+/* Asks for what is due in the queue, and passes the answers to the queue. What is not wanted, or was refused, is due again
+ * after `again_ns`. 1 = asked, 0 = nothing is due. -ENOTSUP: no server of ours, or one that knows no debug information.
+ * -EACCES: the token. Others: asked for again after `retry_ns`. */
 struct upload_ask {
 	int64_t now_ns, again_ns, retry_ns;
 	bool tells_only; /* which files there are: none is to be sent */

@@ -23,7 +23,7 @@
 
 #define WINDOW_BYTES (64 * KIB)
 #define ORDER_SYMTAB (1u << 31)
-_Static_assert(ELF_SYMBOLS_MAX < ORDER_SYMTAB, "a bit tells the tables apart");
+_Static_assert(ELF_SYMBOLS_MAX < ORDER_SYMTAB, "a bit distinguishes the tables");
 
 void elf_symbols_init(struct elf_symbols *symbols)
 {

@@ -2,7 +2,7 @@
 /*
  * The versions that a file defines (SHT_GNU_verdef; LSB Core, 10.7.2): a chain of entries, each with a chain of names, of which
  * the first is the version's own. Static linkers append them to names in .symtab ("memcpy@@GLIBC_2.14"), where nothing but the
- * list of versions tells them from an '@' that a compiler put into the name itself.
+ * list of versions distinguishes them from an '@' that a compiler put into the name itself.
  */
 #include <errno.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  *   1.16 to 1.19 (20 bytes)   i16 parent, u8 id, u8 0, i32 file, i32 line, u32 name, i32 parent pc
  *   1.20 and later (16)       u8 id, 3 zeros, u32 name, i32 parent pc, i32 line of the declaration
  *
- * and a pc table, PCDATA_InlTreeIndex, that tells the innermost call at a pc (-1: none). The parent of a call is the call that
+ * and a pc table, PCDATA_InlTreeIndex, that gives the innermost call at a pc (-1: none). The parent of a call is the call that
  * the same table tells at start + parent pc, an instruction left where the call was; the file and line of that instruction are
  * the call's. That holds for both layouts, so that the parent, file and line of the older one are not looked at.
  *

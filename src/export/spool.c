@@ -100,7 +100,7 @@ static struct record *take(struct spool *spool, struct record *before)
 	return record;
 }
 
-/* The one being delivered leaves the disk as well; whether it is lost, spool_done() tells. */
+/* The one being delivered leaves the disk as well; spool_done() decides whether it is lost. */
 static void lose_first(struct spool *spool, enum spool_loss why)
 {
 	struct record *record = take(spool, NULL);

@@ -6,7 +6,7 @@
  * Samples and markers of a thread are in the order of time, so that each part has a stretch of both. A sample belongs to the
  * last lifetime that began before it: also the first ones, if their start is not known, and what comes a little behind an end.
  *
- * A program that was run and never sampled has a main thread without samples, for it tells what the process did. What a process
+ * A program that was run and never sampled has a main thread without samples, for it shows what the process did. What a process
  * was between its fork and its first exec has one only if there is something in it.
  */
 #include <errno.h>

@@ -2,7 +2,7 @@
 /*
  * Records of samples as Parca's agent sends them (github.com/parca-dev/parca-agent, reporter/arrow.go and arrow_v2.go; how
  * Parca takes them: github.com/parca-dev/parca, pkg/normalizer). An Arrow stream whose schema has the metadata
- * parca_write_schema_version; a row is a sample, and tells everything about itself:
+ * parca_write_schema_version; a row is a sample, with everything about it:
  *
  *   column                     v1                          v2
  *   value                      int64                       int64
@@ -533,7 +533,7 @@ static int finish(struct builder *builder, struct parca_profiles *ret, struct er
 		profile->time_ns = kind->first_ns;
 		if (kind->delta && (__builtin_sub_overflow(kind->last_ns, kind->first_ns, &range) || range < kind->duration_ns))
 			range = kind->duration_ns;
-		/* That it has one is what tells a rate from an amount. */
+		/* Having one distinguishes a rate from an amount. */
 		profile->duration_ns = kind->delta ? range > 0 ? range : 1 : 0;
 		ret->items[i] = (struct parca_profile){profile, kind->texts[SAMPLE_PRODUCER - SAMPLE_TEXTS]};
 		kind->stacks.profile = NULL;

@@ -4,12 +4,12 @@
  * one unit, either "sampled" (stacks root first, and a weight for each) or "evented" (frames opened and closed at times).
  *
  * Reading. Each sample keeps its weight; time units become nanoseconds, rounded. Of an evented profile each stretch between two
- * events is a sample, with its time, which counts from 1970, since the file tells no date. A file of several profiles tells
+ * events is a sample, with its time, which counts from 1970, since the file has no date. A file of several profiles tells
  * their samples apart by the label thread.name. Events that do not nest, or go back in time, or leave frames open are refused,
  * as speedscope itself does.
  *
  * Writing. A profile for each thread and value, of the name "TYPE: THREAD [TID]". Units that the format does not know are
- * "none"; a member "wick", which other programs ignore, tells type, unit and thread, so that they come back as they were.
+ * "none"; a member "wick", which other programs ignore, has type, unit and thread, so that they come back as they were.
  * Samples of a thread come in the order of their times, if they have any; how far they are apart has no place. The largest
  * profiles come first, since speedscope shows the first, and people look at a few.
  */

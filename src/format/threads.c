@@ -100,7 +100,7 @@ static int find_threads(const struct profile *profile, struct sample_threads *th
 				return -ENOMEM;
 			threads->items[threads->count++] = thread;
 		}
-		/* Threads rename themselves, and processes become other programs; the last name tells most. */
+		/* Threads rename themselves, and processes become other programs; the last name is the most useful. */
 		struct sample_thread *item = &threads->items[known];
 		item->renamed |= thread.name && item->name != thread.name;
 		if (thread.name)

@@ -129,7 +129,7 @@ static int take_message(struct call *call, bool compressed)
 static int take_data(struct call *call, struct bytes data)
 {
 	if (!grpc_is_content_type(call->response->content_type))
-		return 0; /* not from a gRPC server; the HTTP status tells */
+		return 0; /* not from a gRPC server; the HTTP status has the error */
 	while (data.len > 0) {
 		struct grpc_head head;
 		int r = grpc_read(&call->reader, &data, &call->partial, &head);

@@ -67,7 +67,7 @@ struct net_request {
 	struct net_pairs headers, query;
 	size_t header_bytes; /* of names and values */
 	struct buffer body;
-	uint64_t peer; /* tells addresses apart */
+	uint64_t peer; /* distinguishes addresses */
 	bool grpc, loopback;
 	atomic_bool cancelled;
 };
@@ -106,7 +106,7 @@ struct grpc_reader {
 	size_t prefix_len;
 	uint32_t left; /* bytes of the message still to come */
 };
-/* Consumes some of *data and appends message bytes to message. 1 = message complete (*ret_head tells), 0 = all consumed,
+/* Consumes some of *data and appends message bytes to message. 1 = message complete (described by *ret_head), 0 = all consumed,
  * -EBADMSG = bad flag, -E2BIG = longer than message->max, -ENOMEM. */
 int grpc_read(struct grpc_reader *reader, struct bytes *data, struct buffer *message, struct grpc_head *ret_head);
 bool grpc_reader_is_between(const struct grpc_reader *reader); /* not in the middle of a message */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts the times of a profile of several hosts onto the clock of one of them. align.c tells how.
+ * Puts the times of a profile of several hosts onto the clock of one of them. The method is in align.c.
  *
  * What is known comes from three sources: fits that the hosts carry (struct profile_host: pings and the like), flows (markers
  * that say what was sent where and when it arrived), and the wall clocks themselves, which are all there is without the others.

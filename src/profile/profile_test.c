@@ -89,7 +89,7 @@ static void test_interning(void **state)
 	mapping.flags = PROFILE_MAPPING_HAS_FUNCTIONS;
 	assert_int_equal(profile_add_mapping(profile, &mapping, &b, NULL), 0);
 	assert_int_not_equal(a, b);
-	/* Locations: every part of the key tells two apart. */
+	/* Locations: every part of the key distinguishes two. */
 	struct profile_function function = {.name = test_string(profile, "main")};
 	struct profile_line lines[2] = {{.line = 1, .column = 2}, {.line = 3, .column = 4}};
 	assert_int_equal(profile_add_function(profile, &function, &lines[0].function, NULL), 0);

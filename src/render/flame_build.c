@@ -32,7 +32,7 @@
 #include "render/flame.h"
 #include "render/units.h"
 
-/* What tells siblings apart. */
+/* The key of siblings. */
 struct frame {
 	uint32_t name;	 /* string of the profile, or TEXT | string of builder.texts */
 	uint32_t file;	 /* string of the profile */

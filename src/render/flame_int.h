@@ -5,7 +5,7 @@
 
 #include "render/flame.h"
 
-/* Puts nodes in pre-order, siblings by falling total. ret_position (NULL allowed, room for all nodes) tells where each went. */
+/* Puts nodes in pre-order, siblings by falling total. ret_position (NULL allowed, room for all nodes): where each went. */
 int flame_put_in_order(struct flame *flame, uint32_t *ret_position, struct error *err);
 uint32_t flame_max_depth(const struct flame *flame);
 /* Children of all nodes, as qsort_r() has `compare` put them: those of node i are children[start[i] .. start[i + 1] - 1].

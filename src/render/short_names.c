@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Short names: a C++ template's name can be longer than a screen is wide, and what tells it from others is mostly in front of
- * the first bracket. Functions of one file and binary whose short names agree become one node or row, since a frame is known
- * by name, file and binary; their values add up.
+ * Short names: a C++ template's name can be longer than a screen is wide, and what distinguishes it from others is mostly in
+ * front of the first bracket. Functions of one file and binary whose short names agree become one node or row, since a frame is
+ * known by name, file and binary; their values add up.
  *
  * Only the names of functions change, in place: ids, files, lines and mangled names stay, so the profile remains what it is to
  * everything that goes by ids. Names that are not a compiler's (of interpreters, of JITs, of labels that stand as frames) may

@@ -278,7 +278,7 @@ static int list_known_values(struct listing *l, const struct block *block)
 {
 	struct values values = {.l = l, .texts.max_bytes = SIZE_MAX};
 	int r = 0;
-	/* The metadata tells at once whether there is any. */
+	/* The metadata shows at once whether there is any. */
 	if (!block->meta.labels_complete || block_meta_label(&block->meta, l->label))
 		r = block_labels_find(block, l->label, l->prefix, keep_value, &values, &l->stats->bytes, l->err);
 	for (size_t i = 0; r == 0 && i < values.count; i++)

@@ -216,7 +216,7 @@ static int64_t sum_all(struct store *store)
 	return sum;
 }
 
-/* Blocks whose samples are 1, 100 and 10,000: the sum tells which of them were read. */
+/* Blocks whose samples are 1, 100 and 10,000: the sum shows which of them were read. */
 static void fill_weighted(const char *directory)
 {
 	struct problems problems;

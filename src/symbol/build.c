@@ -191,7 +191,7 @@ static const struct elf_segment *first_executed(const struct elf_file *file)
 
 /*
  * Tools that split debug information off leave program headers behind whose addresses are right, but whose file offsets and
- * sizes are the binary's, 0, or neither (elfutils; binutils; binutils on files from gold), and nothing tells which.
+ * sizes are the binary's, 0, or neither (elfutils; binutils; binutils on files from gold), and nothing shows which.
  */
 static int make_writer(struct build *b, struct error *err)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tables on disk: DIRECTORY/xx/yyyy.sym, where xx are the first two digits of the build-id. A table is written beside its place
- * and renamed, but not synced: what a power cut damages the checksum tells, and it is made anew. Syncing would cost the first
- * look at a host's profiles a disk's latency for each binary. The time of last use is the file's modification time, so that it
- * survives a restart; above the limit the least recently used go.
+ * and renamed, but not synced: the checksum finds damage of a power cut, and the file is made anew. Syncing would cost the
+ * first look at a host's profiles a disk's latency for each binary. The time of last use is the file's modification time, so
+ * that it survives a restart; above the limit the least recently used go.
  */
 #include <dirent.h>
 #include <errno.h>

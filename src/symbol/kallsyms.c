@@ -238,7 +238,7 @@ static const char *without_padding_prefix(const char *name)
 	return strncmp(name, PADDING_PREFIX, PADDING_PREFIX_LEN) == 0 ? name + PADDING_PREFIX_LEN : name;
 }
 
-/* The order of table.c, as far as kallsyms tells: global first, fewest underscores in front, shortest, first in byte order. */
+/* The order of table.c, as far as kallsyms allows: global first, fewest underscores in front, shortest, first in byte order. */
 static bool is_better(const struct coder *coder, const struct entry *entry, bool is_global)
 {
 	const struct entry *best = &coder->best;

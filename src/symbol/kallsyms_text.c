@@ -9,7 +9,7 @@
 #include "base/text.h"
 
 #define SYMBOLS_MAX  (4u * 1024 * 1024)
-#define LAST_SIZE    4096 /* of the last function, whose end nobody tells */
+#define LAST_SIZE    4096 /* of the last function, whose end is unknown */
 #define NAME_MAX_LEN 512
 
 struct list {

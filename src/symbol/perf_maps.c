@@ -43,7 +43,7 @@
 struct process {
 	struct jit_file file;	      /* its map */
 	struct perf_maps_process who; /* namespace_pid is never 0 */
-	uint64_t start_time;	      /* in clock ticks since boot: tells one use of a pid from the next; 0 = not seen alive */
+	uint64_t start_time;	      /* in clock ticks since boot: distinguishes uses of a pid; 0 = not seen alive */
 	bool has_ended;		      /* and was looked at since */
 	dev_t device;
 	ino_t inode; /* 0 = no file was found yet */
@@ -135,7 +135,7 @@ static int open_map(struct perf_maps *maps, const char *root_path, const struct 
 	return jit_files_open_below(&maps->files, root_path, path, ret_stat);
 }
 
-/* Wall clock at which the process began, by what the caller knows or by start_time; INT64_MAX when neither tells. */
+/* Wall clock at which the process began, by what the caller knows or by start_time; INT64_MAX when neither is known. */
 static int64_t began_ns(const struct process *process)
 {
 	int64_t now = time_now_ns();

@@ -247,7 +247,7 @@ struct jitdumps;
 struct jitdump_file {
 	pid_t pid;		/* a process that maps it */
 	const char *path;	/* as the process sees it */
-	uint64_t device, inode; /* of the mapping, as an event or /proc/PID/maps tells it: what it is known by */
+	uint64_t device, inode; /* of the mapping, as in an event or /proc/PID/maps: its identity */
 	uint64_t start, end;	/* of the mapping */
 };
 struct jit_function {

@@ -628,7 +628,7 @@ static void test_threads(void **state)
 	symbolizer_free(s);
 }
 
-/* This program, by what the loader tells about it. */
+/* This program, as the loader describes it. */
 static void test_this_program(void **state)
 {
 	struct fixture *f = *state;

@@ -593,7 +593,7 @@ static int sync_dirs(const struct uploads *uploads, const char *folder, struct e
 	return r;
 }
 
-/* Renames the part, and tells the index. Then the upload is no more, but for its note. */
+/* Renames the part, and adds it to the index. Then the upload is no more, but for its note. */
 static int move_in_place(struct uploads *uploads, struct upload *upload, const char *path, struct upload_file *file,
 			 struct error *err)
 {

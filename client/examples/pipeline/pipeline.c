@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A streaming job of two nodes that tells what it is doing, as an example of libwickmark. run.sh runs and records it.
+ * A streaming job of two nodes that emits markers about its work, as an example of libwickmark. run.sh runs and records it.
  *
  *     pipeline NODE ADDRESS:PORT [STEPS [MICROSECONDS]]
  *

@@ -323,7 +323,7 @@ static int receive_file(int from)
 	return fd;
 }
 
-/* Takes what a process handed over. Positive if nothing was, so far. Who it is the kernel tells, in our numbers. */
+/* Takes what a process handed over. Positive if nothing was, so far. The kernel gives the sender's pid, in our namespace. */
 static int hear_caller(struct marker_recorder *recorder, int from, struct error *err)
 {
 	struct ucred who;

@@ -121,7 +121,7 @@ static bool has_name(const char *link, const char *path)
 }
 
 /* What is mapped there now may be another file, as large, than what the event told of: plugins take each other's place within
- * milliseconds. Its build-id tells, or else its name. */
+ * milliseconds. It is recognized by its build-id, or else its name. */
 static int look(struct binaries *binaries, const struct binary *binary, pid_t pid, const struct process_mapping *mapping,
 		struct contents_file *ret)
 {

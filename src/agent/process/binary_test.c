@@ -192,7 +192,7 @@ static void test_our_own_file(void **state)
 	binary_prepare(&f->binaries, id, getpid(), &mapping, &f->sink);
 	assert_int_equal(f->calls, 1);
 
-	/* The same file as an event of a process that has ended tells it: found by path, not shown again. */
+	/* The same file as in an event of a process that has ended: found by path, not shown again. */
 	struct event event = {.kind = EVENT_MAP, .name = path};
 	for (size_t i = 0; build_id[2 * i]; i++, event.build_id_bytes++)
 		sscanf(build_id + 2 * i, "%2hhx", &event.build_id[i]);

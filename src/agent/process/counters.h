@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Private to src/agent: what the recorded processes use, read at short intervals, as counters on the time line of their samples
- * (profile/markers.h): CPU use, context switches and memory of each process, and the frequency of the CPUs where /sys tells it.
+ * (profile/markers.h): CPU use, context switches and memory of each process, and the frequency of the CPUs where /sys has it.
  *
  * The readings are those of process_stats.h, which see every thread in one go; without privileges they are made of
  * /proc/PID/stat and /proc/PID/task/TID/status, with CPU time in units of 10 ms.

@@ -2,7 +2,7 @@
 /*
  * The process table.
  *
- * What the kernel tells: FORK (a copy of the parent's mappings, shared until one changes), COMM with is_exec (no mappings,
+ * Events of the kernel: FORK (a copy of the parent's mappings, shared until one changes), COMM with is_exec (no mappings,
  * another program; the first file mapped afterwards is the executable), MAP, EXIT of a thread. What it does not tell is read
  * from /proc: the processes that were there at the start, and all of a process that is sampled after records were lost.
  *

@@ -42,7 +42,7 @@ struct process {
 	pid_t pid;
 	pid_t namespace_pid;	/* 0 = not asked yet */
 	pid_t parent;		/* that forked it, or that it had when it was first read; 0 = none */
-	uint32_t id;		/* never reused: tells owners of a pid apart */
+	uint32_t id;		/* never reused: distinguishes owners of a pid */
 	uint32_t version;	/* changes whenever an address may mean something else than before; no two processes have the
 				   same, but for those that forked from each other and have not changed since */
 	uint32_t first_version; /* since its exec: what was walked by an earlier one was another program */
@@ -132,7 +132,7 @@ int process_snapshot_by_iterator(struct process_table *table, struct error *err)
 int process_snapshot_by_proc(struct process_table *table, struct error *err);
 
 /* process_read.c: what /proc knows. 0; positive when the process is gone; -ENOMEM. */
-/* Finds the page that tells where a jitdump is, among the mappings. */
+/* Finds the page that shows where a jitdump is, among the mappings. */
 void process_find_jitdump(struct process_table *table, struct process *process);
 void process_read_user(struct process *process); /* sets uid, if the process is still there */
 int process_read(struct process_table *table, struct process *process);
@@ -153,7 +153,7 @@ int mapping_list_compare(const struct mapping_list *a, const struct mapping_list
 			 void *context);
 bool mapping_list_equals(const struct mapping_list *a, const struct mapping_list *b); /* NULL = no mappings */
 struct mapping_list *mapping_list_unref(struct mapping_list *list);		      /* NULL allowed; returns NULL */
-/* Puts a mapping in, over whatever it overlaps. *list may be NULL or shared. *ret_replaced tells whether an address changed its
+/* Puts a mapping in, over whatever it overlaps. *list may be NULL or shared. *ret_replaced: whether an address changed its
  * meaning. In mapping->settles_s the time is expected; what is inserted settles some time later, if it replaces something, else
  * when what it overlaps does. 0, -ENOMEM, -E2BIG at PROCESS_MAPPINGS_MAX. */
 int mapping_list_insert(struct mapping_list **list, const struct process_mapping *mapping, bool *ret_replaced);

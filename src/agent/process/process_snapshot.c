@@ -93,7 +93,7 @@ static int take_mapping(void *context, const struct event *event, unsigned flags
 		snapshot->process = process_table_find(snapshot->table, event->pid);
 		snapshot->redirected = false;
 	}
-	if (!snapshot->process) /* started meanwhile: its FORK tells of it */
+	if (!snapshot->process) /* started meanwhile: there will be a FORK event for it */
 		return 0;
 	snapshot->redirected = snapshot->redirected || flags & VMA_REDIRECTED;
 	int r = binaries_add(snapshot->table->binaries, event, &mapping.binary);

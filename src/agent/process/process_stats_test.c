@@ -440,7 +440,7 @@ static void test_kernel(void **state)
 	close(up[0]), close(up[1]), close(down[0]), close(down[1]);
 }
 
-/* A whole life between two readings. The kernel tells of an end in its own time, and it must come before the second reading. */
+/* A whole life between two readings. The kernel reports an exit with a delay, and it must come before the second reading. */
 static const int64_t *take_short_life(struct fixture *f, int64_t pause_ns, struct process_stats **ret_stats,
 				      struct rusage *usage)
 {

@@ -17,7 +17,7 @@
  *
  * What is loaded is checked twice, by the checksum against damage and by unwind_table_check() against all else, for an image
  * goes on into the kernel's reach. A file that fails is removed and built again. Files are written aside and renamed, without a
- * sync: after a loss of power the checksum tells.
+ * sync: after a loss of power the checksum finds damage.
  *
  * The directory must be our own and nobody else may write to it, or whoever could would choose which frames we see. It is
  * opened once and reached through that descriptor from then on, so that nothing on the way to it can be exchanged; links are

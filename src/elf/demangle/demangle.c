@@ -215,7 +215,7 @@ int demangle_symbol(const char *name, struct buffer *out)
 	if (name[1] != 'Z' && strncmp(name, "_GLOBAL_", 8) != 0)
 		return 0;
 	if (strncmp(name, "_ZN", 3) == 0) {
-		/* Legacy Rust looks like C++ but for its hash; this one tells. */
+		/* Legacy Rust looks like C++ but for its hash; this one distinguishes them. */
 		int r = run_demangler(rust_demangle_callback, name, DMGL_AUTO, out);
 		if (r != 0)
 			return r;

@@ -96,7 +96,7 @@ enum swift_kind {
 	SWIFT_EMPTY_LIST,
 	SWIFT_FIRST_ELEMENT,
 	SWIFT_VARIADIC,
-	SWIFT_ANNOTATION, /* of a function type: `detail` tells which; [type] */
+	SWIFT_ANNOTATION, /* of a function type, given by `detail`; [type] */
 	SWIFT_SUFFIX,	  /* text */
 	/* whole symbols */
 	SWIFT_ATTRIBUTE,	/* text before the function */

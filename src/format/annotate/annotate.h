@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Markers and counters that were collected beside a recording, put into the profile that another profiler made of it: a profile
- * of the Firefox Profiler's processed format, which stays what it is, and gets more. annotate.c tells how.
+ * of the Firefox Profiler's processed format, which stays what it is, and gets more. The method is in annotate.c.
  */
 #ifndef WICK_FORMAT_ANNOTATE_ANNOTATE_H
 #define WICK_FORMAT_ANNOTATE_ANNOTATE_H

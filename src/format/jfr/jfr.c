@@ -13,7 +13,7 @@
  * All is big-endian. A field is a number, a string (of six encodings), an object in place, the key of a constant, or an array
  * of these. A stack is a constant, of frames in place, whose methods, classes and names are constants in turn.
  *
- * Which events are samples, and of what, tells the table below; each gives how many there were and what they stand for: the
+ * The table below defines which events are samples, and of what; each gives how many there were and what they stand for: the
  * time between samples (of the recording's settings), bytes, or how long it took. A value of another event is zero. Names are
  * those that Pyroscope has for the same. Frames are "package.Class.method"; those that the compiler inlined join the one that
  * they are inlined into. Which checkpoints belong together is not looked at: all of a chunk are read, since keys are unique in

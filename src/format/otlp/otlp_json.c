@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * OTLP profiles as JSON (opentelemetry.io/docs/specs/otlp, "JSON Protobuf Encoding"): protobuf's mapping, except that ids are
- * hexadecimal. JSON has names where the wire has numbers, so the two layouts that otlp_decode.c tells apart are one here: it
+ * hexadecimal. JSON has names where the wire has numbers, so the two layouts that otlp_decode.c distinguishes are one here: it
  * becomes a message of the newer one. Names that fields had before 1.9 are taken too ("sample", "line").
  *
  * The collector's file exporter writes a request a line. Requests that take several lines are distinguished from those by how

@@ -15,14 +15,14 @@
  *   COMPRESSED bytes of one zstd stream, which holds records, over all such records; a record may go on in the next
  *   AUXTRACE   and, in pipes, HEADER_TRACING_DATA are followed by bytes that their size does not count
  *
- * All numbers are in the order of the machine that recorded: the magic tells. Each processor has a buffer of its own, which
- * perf empties in turn, so records are in order by processor only. perf sorts them between two FINISHED_ROUND records; all are
- * sorted here, which needs no trust in those, and takes 16 bytes a record. Records without a time come first: perf writes them
- * before all others, to tell of processes that are there already.
+ * All numbers are in the order of the machine that recorded, which the magic shows. Each processor has a buffer of its own,
+ * which perf empties in turn, so records are in order by processor only. perf sorts them between two FINISHED_ROUND records;
+ * all are sorted here, which needs no trust in those, and takes 16 bytes a record. Records without a time come first: perf
+ * writes them before all others, to tell of processes that are there already.
  *
  * The values are "samples" and one for each event, of the sums of its periods (nanoseconds for cpu-clock and task-clock); where
- * there are several events the label "event" tells them apart, and more than 31 share one value. Threads, processes, CPUs and
- * cgroups are labels. Times are those of the clock that was recorded with, since boot, unless the recording tells how that
+ * there are several events the label "event" distinguishes them, and more than 31 share one value. Threads, processes, CPUs and
+ * cgroups are labels. Times are those of the clock that was recorded with, since boot, unless the recording has how that
  * stood to the time of day (perf record -k CLOCK_MONOTONIC).
  *
  * Where the samples of one event have the counters of a group with them ({a,b}:S), each of the group has a sample.

@@ -131,7 +131,7 @@ static int read_fork(struct builder *builder, const struct perf_record *record, 
 		r = get_process(builder, pid, &child, err);
 	if (r == 0)
 		r = get_process(builder, ppid, &parent, err); /* the array may have moved */
-	/* perf tells of those that were there before with forks that have no time: long ago, and followed by an exec. */
+	/* perf reports those that were there before as forks that have no time: long ago, and followed by an exec. */
 	if (r < 0 || (builder->has_times && time == 0))
 		return r;
 	child->executable_name = parent->executable_name;
@@ -487,7 +487,7 @@ static int64_t clamp(uint64_t value)
 	return value > INT64_MAX ? INT64_MAX : (int64_t)value;
 }
 
-/* Since 1970 if the recording tells how its clock stood then. */
+/* Since 1970 if the recording has the offset of its clock. */
 static int64_t time_of(const struct builder *builder, uint64_t time)
 {
 	const struct perf_reader *reader = builder->reader;

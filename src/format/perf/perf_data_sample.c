@@ -2,7 +2,7 @@
 /*
  * perf.data: the fields of a sample and those at the end of other records. The order is the kernel's, perf_output_sample() and
  * __perf_event__output_id_sample() of kernel/events/core.c: a field is there if its bit is set in the sample_type of the
- * record's event, so that has to be known first. Which it is tells an id, which stands first (PERF_SAMPLE_IDENTIFIER) or, in
+ * record's event, so that has to be known first. An id gives it, which stands first (PERF_SAMPLE_IDENTIFIER) or, in
  * files where all events have the same sample_type, at the same place in every record.
  */
 #include <errno.h>

@@ -206,7 +206,7 @@ static void append_frame(struct buffer *line, uint64_t address, const char *file
 	buffer_printf(line, "|%" PRIx64 " %s", address, file);
 }
 
-/* One line a sample, as perf tells it. only: an option of `perf script` that chooses. */
+/* One line a sample, as perf prints it. only: an option of `perf script` that chooses. */
 static struct lines theirs(const char *name, const char *only)
 {
 	char command[512];
@@ -245,7 +245,7 @@ static struct lines theirs(const char *name, const char *only)
 			uint64_t address = strtoull(row + m[at].rm_so, NULL, 16);
 			/* What a thread's first function would return to is no frame. */
 			if (is_head && !(address >> 63))
-				address = 0; /* without a call chain perf tells where it was in memory */
+				address = 0; /* without a call chain perf prints where it was in memory */
 			if (is_head || address > 0)
 				append_frame(&line, address, row + m[at + (is_head ? 1 : 2)].rm_so, 0);
 		}

@@ -473,7 +473,7 @@ static bool read_source(struct reader *reader, struct bytes text, struct error *
 	if (*r == 0)
 		*r = profile_add_function(reader->profile, &function, &line->function, err);
 	line->line = number;
-	/* The line of the frame no longer tells all of it. */
+	/* The line of the frame no longer has all of it. */
 	reader->text = (struct bytes){0};
 	return true;
 }
@@ -663,12 +663,12 @@ static int add_types(struct reader *reader, size_t columns[LIMIT_SAMPLE_TYPES], 
 	return r;
 }
 
-/* Where there are several events, a label tells which one a sample is of. */
+/* Where there are several events, a label gives the event of a sample. */
 static int label_event(struct reader *reader, struct map64 *known, struct record *record, struct error *err)
 {
 	uint64_t key = (uint64_t)record->sample.labels << 32 | record->event, set;
 	struct profile_label labels[5];
-	/* Of a record that tells none: a label without a value would be another thing than none. */
+	/* Of a record that has none: a label without a value would be another thing than none. */
 	if (!reader->events[record->event].name)
 		return 0;
 	if (map64_get(known, key, &set)) {

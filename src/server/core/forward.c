@@ -139,7 +139,7 @@ static int push(struct forward *forward, const struct profile *profile, const bo
 		const struct labels *more, uint64_t targets, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *copy = NULL;
-	/* One without a time is of now: it may wait, and be sent twice, which only a time tells. */
+	/* One without a time is of now: it may wait, and be sent twice, which only a time shows. */
 	bool plain = !sets && !more->count && profile->time_ns;
 	int r = plain ? 0 : export_copy_profile(profile, sets, more, &copy, err);
 	if (copy && !copy->time_ns)

@@ -12,7 +12,7 @@
  *              change nothing. Failures have an HTTP status and {"code": "invalid_argument", "message": "..."}.
  *
  * All carry the same protobuf messages; JSON is converted on the way in and out by the tables of the row, so a handler has one
- * form to read and to write. The path is the same in all, and tells the method.
+ * form to read and to write. The path is the same in all, and names the method.
  *
  * Pages. A browser asks before it sends such a request to another site (OPTIONS, "preflight"). The answer is yes where a token
  * is used: then the page must give the token itself, which no page gets to know by accident. Without a token pages of other

@@ -185,7 +185,7 @@ static const char *suffix_of_units(const struct push *push)
 	return "cpu";
 }
 
-/* The kind by the application's name, whose end is cut off if it tells, or else by the units. */
+/* The kind by the suffix of the application's name, which is then removed, or else by the units. */
 static const struct kind *take_kind(struct push *push)
 {
 	char *dot = strrchr(push->app, '.');
@@ -286,7 +286,7 @@ static void type_config(const struct push *push, const char *type, const char **
 		}
 }
 
-/* The first part of the profile type, as Pyroscope tells it from the sample types. */
+/* The first part of the profile type, as Pyroscope derives it from the sample types. */
 static const char *pprof_name(const struct push *push, const struct profile *profile)
 {
 	const char *display;
@@ -443,7 +443,7 @@ static int take_jfr(struct push *push, struct bytes body, struct error *err)
 		r = decode("jfr", "jfr", form.jfr, &profile, err);
 	if (r < 0)
 		return r;
-	take_kind(push); /* the recording tells what it holds */
+	take_kind(push); /* the recording declares its contents */
 	return store(push, profile, NULL, err);
 }
 

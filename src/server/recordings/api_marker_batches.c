@@ -301,7 +301,7 @@ static void cut(struct profile_markers *markers, const struct chosen *chosen)
 	markers->row_count = count;
 }
 
-/* Orders threads by what tells them apart but for their starts. */
+/* Orders threads by what distinguishes them, except for their starts. */
 static int compare_threads(const void *left, const void *right, void *context)
 {
 	const struct profile *profile = context;

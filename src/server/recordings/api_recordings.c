@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Recordings of many hosts at the same time: agents poll for recording requests, API clients make them, hosts send their
- * profiles. recordings.c keeps them; here it is turned into HTTP. docs/remote.md tells the story, protocol.h what agents and
- * server say to each other.
+ * profiles. recordings.c keeps them; here it is turned into HTTP. docs/remote.md describes the process, protocol.h what agents
+ * and server say to each other.
  *
  *   POST   /api/v1/agents/poll                   an agent asks
  *   GET    /api/v1/agents                        who does, how they are (agents.h), and who did

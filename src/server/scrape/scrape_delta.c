@@ -2,7 +2,7 @@
 /*
  * Differences of counters. Go's allocs, mutex and block profiles count since the program's start: what belongs to a time range
  * is what they grew by in it. So each scrape of such a profile is compared with the one before, stack by stack, labels included
- * (Go tells sizes of allocations apart by one).
+ * (Go distinguishes sizes of allocations by one).
  *
  * Remembered is, for each stack, a 64-bit hash of its content and labels, and its values: with 10,000 stacks the chance that
  * two share one is 3 in 10^12. Content, not addresses: the same stack has other ids in each profile.

@@ -144,7 +144,7 @@ int scrape_http_get(const struct scrape_http *http, const char *url, const char 
 
 /* ---- what came ---- */
 
-/* A line of the body tells more than the status alone; the body is the target's to choose. */
+/* A line of the body is more specific than the status alone; the body is the target's to choose. */
 static int bad_status(const struct net_client_response *response, struct error *err)
 {
 	char line[120] = "";

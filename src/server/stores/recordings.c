@@ -496,7 +496,7 @@ int recordings_remove(struct recordings *recordings, const char *id, struct erro
 
 /* ---- files ---- */
 
-/* In a time that tells nothing of where they differ. */
+/* In a time that does not depend on where they differ. */
 static bool key_is(const char *given, const char *key)
 {
 	size_t len = strlen(key);

@@ -17,8 +17,8 @@
 #include "store/block/block_write_int.h"
 
 /* What a fleet is looked at by: the service and its version, where it runs, what kind of thing it is. Names of the same thing
- * in different conventions stand next to each other. Not here: what tells instances apart (pod, host, container, instance), for
- * rollups are small because they leave that out. */
+ * in different conventions stand next to each other. Not here: what distinguishes instances (pod, host, container, instance),
+ * for rollups are small because they leave that out. */
 const char *const rollup_label_names[] = {
 	"service_name",
 	"service_namespace",

@@ -471,7 +471,7 @@ static void test_order(void **state)
 	}
 }
 
-/* A label that tells too many things apart is not kept, and does not come first in the order. */
+/* A label with too many values is not kept, and does not come first in the order. */
 static void test_too_many_values(void **state)
 {
 	size_t count = ROLLUP_VALUES_MAX + 1;

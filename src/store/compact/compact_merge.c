@@ -60,7 +60,7 @@ static bool has_file(const struct block *block, enum block_file file)
 
 /* ---- look ---- */
 
-/* Asks for each series what is left out of it; *ret_any tells whether some of it can be there at all. */
+/* Asks for each series what is left out of it; *ret_any: whether some of it can be there at all. */
 static int ask_drops(struct compacting *c, struct input *input, const struct block_series *series, bool *ret_any)
 {
 	size_t n = series->columns.count;

@@ -17,8 +17,8 @@
  * sequence it holds the log, so replay after a crash between publishing a block and removing its segments stores nothing twice.
  *
  * Why a header of its own for each record, with its own hash: when a payload is damaged, its length can still be trusted and
- * the next record is found at once; when the header is damaged, the magic is searched for, and the hash tells a header from
- * bytes that look like one.
+ * the next record is found at once; when the header is damaged, the magic is searched for, and the hash distinguishes a header
+ * from bytes that look like one.
  *
  * What is damaged and what is torn. A write that a crash cut short leaves less than a record, or zeros where the file system
  * had grown the file and not yet written it, at the end of the last segment. That was never acknowledged: the acknowledgement

@@ -27,7 +27,7 @@ struct log_segment {
 
 /* Makes segment `number`, whose directory entry is on disk when this returns. log_segment_begin() must follow. */
 int log_segment_create(const char *directory, uint64_t number, struct log_segment *ret, struct error *err);
-/* Writes the header, which tells the first sequence that the segment will have; not synced. */
+/* Writes the header, with the first sequence that the segment will have; not synced. */
 int log_segment_begin(struct log_segment *segment, uint64_t first_sequence, struct error *err);
 /* Adds a record; not synced. raw_len is the payload's length before compression, 0 if it is not compressed. After a failure the
  * segment is as before, even if the next call has to see to it first. */
@@ -55,7 +55,7 @@ struct log_replay {
 	void *context;
 };
 struct log_replay_result {
-	uint64_t last_sequence;		      /* the highest that any record or header tells of; at least `after` */
+	uint64_t last_sequence;		      /* the highest of any record or header; at least `after` */
 	uint64_t first_segment, next_segment; /* numbers: the oldest there is, and one above the newest */
 	uint64_t records, skipped, damaged, bytes;
 };

@@ -14,7 +14,7 @@ import { ApiError, errorIn } from './client';
 const BODY_MAX = 64 * 1024 * 1024; // bytes
 const WORTH_PACKING = 64 * 1024; // bytes: what is refused of less is refused for something else, such as its depth
 const RETRY_S = { least: 1, most: 30, otherwise: 2 };
-const NAME_MAX = 200; // characters of a name that are sent; its ending tells the format
+const NAME_MAX = 200; // characters of a name that are sent; its extension gives the format
 
 export type Stage =
 	| { at: 'packing' | 'sending' | 'receiving'; done: number; of: number } // bytes; of 0 = not known

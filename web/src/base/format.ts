@@ -200,7 +200,7 @@ export function displayName(name: string, limit = 400): string {
 	return cut.replace(HOSTILE, '\ufffd');
 }
 
-// The last part of a path: what tells files apart most of the time.
+// The last part of a path: what distinguishes files most of the time.
 export function baseName(path: string): string {
 	return path.slice(path.lastIndexOf('/', path.length - 2) + 1);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graphs of a comparison: one with both sides in it, or one a side; and what hovering over a box tells.
+// The graphs of a comparison: one with both sides in it, or one a side; and the tooltip of a box.
 import { useCallback, useMemo, useState } from 'preact/hooks';
 import { displayName } from '../base/format';
 import * as T from '../base/texts';

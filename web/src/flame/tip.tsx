@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hovering over a box tells.
+// The tooltip of a box.
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { displayName, formatCount, formatShare, formatValue } from '../base/format';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hovering over a marker tells.
+// The tooltip of a marker.
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { valuesOf, type Timeline } from '../api/timeline_data';
 import { displayName } from '../base/format';

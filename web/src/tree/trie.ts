@@ -17,7 +17,7 @@ import { KIND, kindOf, measure, type Tree } from './tree';
 /** The frame of all nodes of kind rest. */
 export const REST_FRAME = -2;
 
-/** What tells siblings apart, by node: function * 8 + kind, or REST_FRAME; the root's is negative and no other's. */
+/** The key of siblings, by node: function * 8 + kind, or REST_FRAME; the root's is negative and no other's. */
 export function treeFrames(tree: Tree): Int32Array {
 	const { of } = treeFunctions(tree);
 	const frames = new Int32Array(tree.count);

@@ -3,7 +3,7 @@
  * Tables of which only the rows in view are in the document, so that a million of them scroll like 20: which rows those are, where each
  * of them is, and the row that the keyboard is on.
  *
- * The body is as high as all its rows together, so that the scroll bar tells how much there is. Some browsers cut an element that is
+ * The body is as high as all its rows together, so that the scroll bar shows how much there is. Some browsers cut an element that is
  * higher than some 10 million pixels; beyond HEIGHT_MAX the scroll bar counts in larger steps instead.
  */
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
