@@ -64,7 +64,7 @@ static int diff_files(const struct diff_arguments *arguments, const char *base_p
 
 static int diff_remote(const struct diff_arguments *a, const char *base, const char *text, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
+	_cleanup_(buffer_release) struct buffer path = {0}, response = {0};
 	char limit[16];
 	snprintf(limit, sizeof(limit), "%u", a->limit);
 	const struct remote_value values[] = {{"query", text},
@@ -80,8 +80,8 @@ static int diff_remote(const struct diff_arguments *a, const char *base, const c
 	int r = remote_begin(&path, "/api/v1/diff", values, sizeof(values) / sizeof(*values));
 	if (r < 0)
 		return error_set(err, r, "the selectors are too long");
-	r = remote_request(&a->remote, "GET", &path, &answer, err);
-	return r < 0 ? r : io_write_file(a->output, answer.data, answer.len, 0644, err);
+	r = remote_request(&a->remote, "GET", &path, &response, err);
+	return r < 0 ? r : io_write_file(a->output, response.data, response.len, 0644, err);
 }
 
 int cmd_diff(int argc, char **argv)

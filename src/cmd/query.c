@@ -90,7 +90,7 @@ static void note_symbols(const char *symbols)
 
 static int run_query(const struct query_arguments *arguments, const char *text, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
+	_cleanup_(buffer_release) struct buffer path = {0}, response = {0};
 	char symbols[REMOTE_SYMBOLS_MAX] = "";
 	bool pipeline;
 	int r = ask_pipeline(arguments, text, &pipeline, err);
@@ -99,13 +99,13 @@ static int run_query(const struct query_arguments *arguments, const char *text, 
 	r = request_path(arguments, text, pipeline, &path);
 	if (r < 0)
 		return error_set(err, r, "the query is too long");
-	r = remote_query(&arguments->remote, &path, &answer, symbols, err);
+	r = remote_query(&arguments->remote, &path, &response, symbols, err);
 	if (r < 0)
 		return r;
 	note_symbols(symbols);
 	if (strcmp(arguments->output, "-") == 0 && strcmp(arguments->format, "pprof") == 0 && isatty(STDOUT_FILENO))
 		return error_set(err, -EINVAL, "refusing to write binary pprof to the terminal; give -o FILE");
-	return io_write_file(arguments->output, answer.data, answer.len, 0644, err);
+	return io_write_file(arguments->output, response.data, response.len, 0644, err);
 }
 
 static int check_format(const struct query_arguments *o, const struct usage *usage)

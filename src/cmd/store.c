@@ -83,12 +83,12 @@ static void print_head(void)
 	printf("%-32s %5s  %-24s  %-24s %12s %8s %10s\n", "block", "level", "from", "to", "samples", "series", "size");
 }
 
-/* The answer of a server, as the same lines. */
-static int print_blocks(struct bytes answer, struct error *err)
+/* The response of a server, as the same lines. */
+static int print_blocks(struct bytes response, struct error *err)
 {
 	json_error_t fault;
 	size_t i;
-	json_t *root = json_loadb((const char *)answer.data, answer.len, 0, &fault), *item;
+	json_t *root = json_loadb((const char *)response.data, response.len, 0, &fault), *item;
 	if (!json_is_array(json_object_get(root, "blocks"))) {
 		json_decref(root);
 		return error_set(err, -EBADMSG, "malformed response from the server: not a list of blocks");
@@ -113,23 +113,23 @@ static int print_blocks(struct bytes answer, struct error *err)
 	return 0;
 }
 
-static int print_answer(struct bytes answer, struct error *err)
+static int print_response(struct bytes response, struct error *err)
 {
 	(void)err;
-	printf("%.*s\n", (int)answer.len, answer.len ? (const char *)answer.data : "");
+	printf("%.*s\n", (int)response.len, response.len ? (const char *)response.data : "");
 	return 0;
 }
 
 static int ask(const struct store_arguments_of *a, const char *method, const char *call,
-	       int (*print)(struct bytes answer, struct error *err), struct error *err)
+	       int (*print)(struct bytes response, struct error *err), struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
+	_cleanup_(buffer_release) struct buffer path = {0}, response = {0};
 	const struct remote_value values[] = {{"query", a->selector}, {"from", a->from}, {"to", a->to}};
 	int r = remote_begin(&path, call, values, a->selector ? 3 : 0);
 	if (r < 0)
 		return error_set(err, r, "the selector is too long");
-	r = remote_request(&a->remote, method, &path, &answer, err);
-	return r < 0 ? r : print(buffer_bytes(&answer), err);
+	r = remote_request(&a->remote, method, &path, &response, err);
+	return r < 0 ? r : print(buffer_bytes(&response), err);
 }
 
 /* ---- verify ---- */
@@ -247,13 +247,13 @@ static int run_delete(struct store_arguments_of *a, struct error *err)
 static const struct action {
 	const char *name, *method, *call; /* method NULL = not a server's */
 	int (*run)(struct store_arguments_of *a, struct error *err);
-	int (*print)(struct bytes answer, struct error *err);
+	int (*print)(struct bytes response, struct error *err);
 	bool selects;
 } actions[] = {
 	{"verify", NULL, NULL, run_verify, NULL, false},
 	{"list", "GET", "/api/v1/blocks", run_list, print_blocks, false},
-	{"compact", "POST", "/api/v1/compact", run_compact, print_answer, false},
-	{"delete", "POST", "/api/v1/delete", run_delete, print_answer, true},
+	{"compact", "POST", "/api/v1/compact", run_compact, print_response, false},
+	{"delete", "POST", "/api/v1/delete", run_delete, print_response, true},
 };
 
 static const struct action *find_action(const char *name)

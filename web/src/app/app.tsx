@@ -109,16 +109,18 @@ function ScrapeButtons({ query, range, state, set }: { query: string; range: { f
 	const [busy, setBusy] = useState(false);
 	const { sel } = state;
 	const go = async (last: boolean) => {
-		const ask = async (from: number, to: number, step: number) => {
+		const fetchSteps = async (from: number, to: number, step: number) => {
 			const response = await apiGet<SeriesResponse>('series', { query, from: String(from), to: String(to), step: `${step}ms`, exact: '1' });
 			return response.series.flatMap((row) => row.points.map(([at]) => at));
 		};
 		setBusy(true);
 		try {
-			const found = await (last ? findScrape(ask, range.from, sel?.from ?? range.to, true) : findScrape(ask, sel?.to ?? range.from, range.to, false));
+			const found = await (last
+				? findScrape(fetchSteps, range.from, sel?.from ?? range.to, true)
+				: findScrape(fetchSteps, sel?.to ?? range.from, range.to, false));
 			if (found !== null) set({ sel: { from: found, to: found + 1 } });
 		} catch {
-			// The chart and the profile ask the same server, and say what is wrong.
+			// The chart and the profile use the same server, and show the error.
 		} finally {
 			setBusy(false);
 		}
