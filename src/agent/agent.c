@@ -614,7 +614,7 @@ static void fill_unwind_stats(struct agent *agent, const struct sampler_counters
 
 static void fill_stats(struct agent *agent, const struct sampler_counters *counters)
 {
-	pthread_mutex_lock(&agent->stats_lock);
+	THREAD_LOCK_SCOPE(&agent->stats_lock);
 	struct agent_stats *stats = &agent->stats;
 	for (size_t i = 0; i < AGENT_LOSS_COUNT; i++)
 		stats->samples_lost[i] = agent->builder.losses[i] + agent->off_cpu_builder.losses[i];
@@ -644,17 +644,15 @@ static void fill_stats(struct agent *agent, const struct sampler_counters *count
 	stats->rate_changes = agent->governor.changes;
 	memcpy(stats->cost_ns, agent->meter.ns, sizeof(stats->cost_ns));
 	snprintf(stats->event, sizeof(stats->event), "%s", agent->unprivileged ? "cpu-clock:u" : sampler_event(agent->sampler));
-	pthread_mutex_unlock(&agent->stats_lock);
 }
 
 static void count_flush(struct agent *agent, int64_t took_ns)
 {
-	pthread_mutex_lock(&agent->stats_lock);
+	THREAD_LOCK_SCOPE(&agent->stats_lock);
 	agent->stats.flushes++;
 	agent->stats.flush_ns_total += (uint64_t)took_ns;
 	if ((uint64_t)took_ns > agent->stats.flush_ns_max)
 		agent->stats.flush_ns_max = (uint64_t)took_ns;
-	pthread_mutex_unlock(&agent->stats_lock);
 }
 
 void agent_get_stats(struct agent *agent, struct agent_stats *ret)
@@ -726,11 +724,10 @@ static int hand_over(struct agent *agent, bool is_last, struct error *err)
 
 static void count_rows(struct agent *agent, const struct profile *profile, int64_t took_ns)
 {
-	pthread_mutex_lock(&agent->stats_lock);
+	THREAD_LOCK_SCOPE(&agent->stats_lock);
 	agent->stats.process_rows += profile ? profile->sample_count : 0;
 	agent->stats.process_rows_left_out = agent->process_stats->left_out;
 	agent->stats.process_stats_ns += (uint64_t)took_ns;
-	pthread_mutex_unlock(&agent->stats_lock);
 }
 
 /* What processes used between two flushes, however many profiles were built meanwhile. */

@@ -3,7 +3,6 @@
 #ifndef WICK_AGENT_AGENT_INT_H
 #define WICK_AGENT_AGENT_INT_H
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 
@@ -24,6 +23,7 @@
 #include "agent/sample/sampler.h"
 #include "agent/unprivileged.h"
 #include "agent/unwinder.h"
+#include "base/thread.h"
 
 /* The next record of one ring, in drain.c's heap. */
 struct drain_cursor {

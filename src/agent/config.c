@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/io.h"
 #include "base/time.h"
 #include "codec/yaml_fields.h"

@@ -2,7 +2,6 @@
 #include "base/log.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "base/thread.h"
 #include "base/time.h"
 
 /* The log works when memory is short, hence fixed sizes. An escaped byte takes four. */
@@ -93,7 +93,7 @@ static void append_start(struct line *line, enum log_level level)
 static void write_line(const struct line *line)
 {
 	size_t done = 0;
-	pthread_mutex_lock(&lock);
+	THREAD_LOCK_SCOPE(&lock);
 	while (done < line->len) {
 		ssize_t n = write(STDERR_FILENO, line->text + done, line->len - done);
 		if (n < 0 && errno == EINTR)
@@ -103,7 +103,6 @@ static void write_line(const struct line *line)
 			break;
 		done += (size_t)n;
 	}
-	pthread_mutex_unlock(&lock);
 }
 
 void log_write(enum log_level level, const char *format, ...)

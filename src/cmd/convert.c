@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/io.h"
 #include "base/limits.h"

@@ -2,7 +2,6 @@
 /* wick open: a profile in a browser. What is served, to whom, is in server/viewer/local_viewer.h. */
 #include "cmd/open.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>

@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "profile/downsample.h"
-#include "profile/markers.h"
 #include "profile/merge.h"
 
 #define SHIFT_MAX 20

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/agent_http.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -136,8 +135,7 @@ const char *agent_http_address(const struct agent_http *http)
 
 void agent_http_update(struct agent_http *http, const struct link_stats *stats)
 {
-	pthread_mutex_lock(&http->lock);
+	THREAD_LOCK_SCOPE(&http->lock);
 	http->stats = *stats;
 	http->updated_ns = time_monotonic_ns();
-	pthread_mutex_unlock(&http->lock);
 }

@@ -11,7 +11,6 @@
  */
 #include "daemon/agent_markers.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -358,7 +357,7 @@ static int post(struct agent_markers *markers, struct bytes record, int *ret_sta
 
 static void count_sent(struct agent_markers *markers, const struct spool_meta *meta, size_t bytes, bool is_sent)
 {
-	pthread_mutex_lock(&markers->lock);
+	THREAD_LOCK_SCOPE(&markers->lock);
 	struct link_markers *stats = &markers->stats;
 	if (is_sent) {
 		stats->batches_sent++;
@@ -368,7 +367,6 @@ static void count_sent(struct agent_markers *markers, const struct spool_meta *m
 		stats->batches_dropped++;
 		stats->markers_dropped += meta->samples;
 	}
-	pthread_mutex_unlock(&markers->lock);
 }
 
 /* 0: it is done with. Else how long to wait. */

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,10 +118,8 @@ static void forget_request(struct control_client *client)
 
 struct host_clock control_client_clock(struct control_client *client, int64_t from_ns, int64_t to_ns)
 {
-	pthread_mutex_lock(&client->lock);
-	struct host_clock clock = clock_sync_fit(&client->sync, from_ns, to_ns);
-	pthread_mutex_unlock(&client->lock);
-	return clock;
+	THREAD_LOCK_SCOPE(&client->lock);
+	return clock_sync_fit(&client->sync, from_ns, to_ns);
 }
 
 /* What this host's clock shows at a time of the server's. */
@@ -436,10 +433,9 @@ static int64_t next_due_ns(const struct control_client *client)
 
 static void wait_until(struct control_client *client, int64_t until_ns)
 {
-	pthread_mutex_lock(&client->lock);
+	THREAD_LOCK_SCOPE(&client->lock);
 	while (!is_stopped(client) && thread_wait_until(&client->wake, &client->lock, until_ns))
 		;
-	pthread_mutex_unlock(&client->lock);
 }
 
 static void *run(void *context)

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <linux/ioprio.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,14 +88,13 @@ static bool is_stopped(struct uploader *uploader)
 /* Until the time, a stop, or, if it may be woken, something new to ask for. */
 static void wait_until(struct uploader *uploader, int64_t until_ns, bool may_wake)
 {
-	pthread_mutex_lock(&uploader->lock);
+	THREAD_LOCK_SCOPE(&uploader->lock);
 	while (!is_stopped(uploader) && !(may_wake && uploader->woken)) {
 		if (!thread_wait_until(&uploader->wake, &uploader->lock, until_ns))
 			break;
 	}
 	if (may_wake)
 		uploader->woken = false;
-	pthread_mutex_unlock(&uploader->lock);
 }
 
 static void pause_for(struct uploader *uploader, int64_t duration_ns)
@@ -605,10 +603,9 @@ void uploader_see(struct uploader *uploader, const struct agent_binary *binary)
 		return;
 	/* What has no room is counted there. */
 	upload_queue_add(uploader->queue, UPLOAD_BINARY, &key, binary->path, binary->pid, binary->fd);
-	pthread_mutex_lock(&uploader->lock);
+	THREAD_LOCK_SCOPE(&uploader->lock);
 	uploader->woken = true;
 	pthread_cond_signal(&uploader->wake);
-	pthread_mutex_unlock(&uploader->lock);
 }
 
 const atomic_bool *uploader_server_names_kernel(const struct uploader *uploader)

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "codec/yaml_fields.h"

@@ -3,10 +3,11 @@
 #ifndef WICK_EXPORT_EXPORT_INT_H
 #define WICK_EXPORT_EXPORT_INT_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/cancel.h"
+#include "base/thread.h"
+#include "base/time.h"
 #include "export/export.h"
 #include "net/net.h"
 

@@ -10,7 +10,6 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/io.h"
-#include "base/thread.h"
 #include "base/time.h"
 #include "codec/compress.h"
 #include "export/export_int.h"
@@ -74,10 +73,9 @@ bool exporter_gave_up(struct exporter *exporter)
 
 void exporter_wait(struct exporter *exporter, int64_t until_ns)
 {
-	pthread_mutex_lock(&exporter->lock);
+	THREAD_LOCK_SCOPE(&exporter->lock);
 	while (time_monotonic_ns() < until_ns && !exporter_gave_up(exporter))
 		thread_wait_until(&exporter->gave_up, &exporter->lock, until_ns);
-	pthread_mutex_unlock(&exporter->lock);
 }
 
 /* ---- into the spools ---- */

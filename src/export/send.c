@@ -10,10 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/io.h"
 #include "base/text.h"
-#include "base/time.h"
 #include "codec/compress.h"
 #include "export/export_int.h"
 #include "format/otlp/otlp.h"

@@ -9,11 +9,9 @@
  * An absent server, and one that refuses who is asking, cannot tell one record from another, and are tried for as long as the
  * spool lasts.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/text.h"
 #include "base/time.h"
 #include "export/export_int.h"
 
@@ -116,7 +114,7 @@ static void count(struct sender *sender, const struct spool_meta *meta, size_t b
 {
 	bool delivered = attempt->verdict == DELIVERED;
 	uint64_t rejected = attempt->rejected < meta->profiles ? attempt->rejected : meta->profiles;
-	pthread_mutex_lock(&sender->lock);
+	THREAD_LOCK_SCOPE(&sender->lock);
 	struct export_stats *stats = &sender->stats;
 	stats->failures += !delivered;
 	stats->away = attempt->verdict == TRY_AGAIN;
@@ -133,7 +131,6 @@ static void count(struct sender *sender, const struct spool_meta *meta, size_t b
 		stats->refused_profiles += meta->profiles;
 		stats->refused_samples += meta->samples;
 	}
-	pthread_mutex_unlock(&sender->lock);
 }
 
 /* ---- the thread ---- */

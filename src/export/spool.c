@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -436,7 +435,7 @@ int spool_front(struct spool *spool, int64_t timeout_ns, struct spool_meta *ret_
 {
 	int64_t deadline_ns = time_monotonic_ns() + timeout_ns;
 	int r = 0;
-	pthread_mutex_lock(&spool->lock);
+	THREAD_LOCK_SCOPE(&spool->lock);
 	lose_old(spool);
 	do {
 		while (!spool->first && !spool->closed)
@@ -449,13 +448,12 @@ int spool_front(struct spool *spool, int64_t timeout_ns, struct spool_meta *ret_
 		spool->front_gone = false;
 		r = 1;
 	}
-	pthread_mutex_unlock(&spool->lock);
 	return r;
 }
 
 void spool_done(struct spool *spool, bool delivered)
 {
-	pthread_mutex_lock(&spool->lock);
+	THREAD_LOCK_SCOPE(&spool->lock);
 	if (spool->front_open && spool->front_gone && !delivered)
 		count_lost(spool, SPOOL_LOST_FULL, spool->gone_profiles, spool->gone_samples);
 	if (spool->front_open && !spool->front_gone && delivered) {
@@ -464,23 +462,19 @@ void spool_done(struct spool *spool, bool delivered)
 		record_free(record);
 	}
 	spool->front_open = spool->front_gone = false;
-	pthread_mutex_unlock(&spool->lock);
 }
 
 void spool_close(struct spool *spool)
 {
-	pthread_mutex_lock(&spool->lock);
+	THREAD_LOCK_SCOPE(&spool->lock);
 	spool->closed = true;
 	pthread_cond_broadcast(&spool->arrived);
-	pthread_mutex_unlock(&spool->lock);
 }
 
 bool spool_is_over(struct spool *spool)
 {
-	pthread_mutex_lock(&spool->lock);
-	bool over = spool->closed && !spool->first;
-	pthread_mutex_unlock(&spool->lock);
-	return over;
+	THREAD_LOCK_SCOPE(&spool->lock);
+	return spool->closed && !spool->first;
 }
 
 void spool_drop_memory(struct spool *spool)

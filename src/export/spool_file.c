@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/io.h"

@@ -20,7 +20,6 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "net/tls_int.h"

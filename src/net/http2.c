@@ -23,7 +23,6 @@
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "net/http2_int.h"

@@ -20,12 +20,12 @@
 #ifndef WICK_NET_NET_INT_H
 #define WICK_NET_NET_INT_H
 
-#include <pthread.h>
 #include <sys/socket.h>
 
 #include "base/arena.h"
 #include "base/cancel.h"
 #include "base/limits.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "net/net.h"
 

@@ -10,8 +10,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <signal.h>
-#include <string.h>
-#include <sys/uio.h>
 #include <time.h>
 
 #include "base/alloc.h"

@@ -15,7 +15,6 @@
  */
 #include <errno.h>
 #include <openssl/err.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "net/socket_int.h"

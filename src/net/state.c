@@ -2,7 +2,6 @@
 /* What a server is apart from its sockets: options with their defaults, the clock, counters, the walk over its connections. */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "net/net_int.h"

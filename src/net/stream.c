@@ -74,10 +74,9 @@ struct net_stream *stream_free(struct net_stream *stream)
 
 void stream_close(struct net_stream *stream)
 {
-	pthread_mutex_lock(&stream->lock);
+	THREAD_LOCK_SCOPE(&stream->lock);
 	stream->closed = true;
 	pthread_cond_broadcast(&stream->space);
-	pthread_mutex_unlock(&stream->lock);
 }
 
 bool stream_needs_close(const struct net_stream *stream)
@@ -262,12 +261,11 @@ bool stream_has_output(struct net_stream *stream)
 		return true;
 	buffer_clear(&stream->sending);
 	stream->sent = 0;
-	pthread_mutex_lock(&stream->lock);
+	THREAD_LOCK_SCOPE(&stream->lock);
 	struct buffer full = stream->queue;
 	stream->queue = stream->sending;
 	stream->sending = full;
 	pthread_cond_broadcast(&stream->space);
-	pthread_mutex_unlock(&stream->lock);
 	return stream->sending.len > 0;
 }
 

@@ -16,13 +16,13 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/x509.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "net/tls_int.h"
 
@@ -207,10 +207,8 @@ static int refresh(struct net_tls *tls, bool always, struct error *err)
 
 int net_tls_reload(struct net_tls *tls, struct error *err)
 {
-	pthread_mutex_lock(&tls->lock);
-	int r = refresh(tls, true, err);
-	pthread_mutex_unlock(&tls->lock);
-	return r;
+	THREAD_LOCK_SCOPE(&tls->lock);
+	return refresh(tls, true, err);
 }
 
 int tls_open(struct net_tls *tls, SSL **ret, struct error *err)
@@ -270,11 +268,10 @@ int tls_of_system(struct net_tls **ret, struct error *err)
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static struct net_tls *shared;
 	const struct net_tls_options options = {0};
-	pthread_mutex_lock(&lock);
+	THREAD_LOCK_SCOPE(&lock);
 	int r = shared ? 0 : net_tls_new_client(&options, &shared, err);
 	if (r == 0)
 		*ret = shared;
-	pthread_mutex_unlock(&lock);
 	return r;
 }
 

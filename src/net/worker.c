@@ -14,7 +14,6 @@
 #include <errno.h>
 
 #include "base/alloc.h"
-#include "base/thread.h"
 #include "net/net_int.h"
 
 static void jobs_init(struct net_jobs *jobs)
@@ -179,16 +178,15 @@ void workers_release(struct net_workers *workers)
 
 void workers_count_slow(struct net_workers *workers, uint64_t *ret_running, uint64_t *ret_waiting, uint64_t *ret_refused)
 {
-	pthread_mutex_lock(&workers->lock);
+	THREAD_LOCK_SCOPE(&workers->lock);
 	*ret_running = workers->slow_running;
 	*ret_waiting = workers->slow.count;
 	*ret_refused = workers->slow_refused;
-	pthread_mutex_unlock(&workers->lock);
 }
 
 int workers_submit(struct net_workers *workers, struct net_job *job, bool always)
 {
-	pthread_mutex_lock(&workers->lock);
+	THREAD_LOCK_SCOPE(&workers->lock);
 	/* A thread that is free has not taken its job yet. */
 	size_t slow_max = workers->slow_queue_max + workers->slow_slots - workers->slow_running;
 	bool full = job->slow ? workers->slow.count >= slow_max : workers->waiting.count >= NET_QUEUE_MAX;
@@ -203,7 +201,6 @@ int workers_submit(struct net_workers *workers, struct net_job *job, bool always
 		pthread_cond_signal(&workers->work);
 		workers->out++;
 	}
-	pthread_mutex_unlock(&workers->lock);
 	return full ? -EBUSY : 0;
 }
 

@@ -3,8 +3,6 @@
  * together. */
 #include <errno.h>
 #include <stddef.h>
-#include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/time.h"

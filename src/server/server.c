@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/log.h"
-#include "base/thread.h"
 #include "base/time.h"
 #include "control/heap_sampler.h"
 #include "server/api/routes.h"

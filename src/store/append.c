@@ -17,7 +17,6 @@
  * before; there is nothing to recover from when space returns.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/limits.h"
 #include "base/time.h"
@@ -43,12 +42,11 @@ static int refuse_failed(struct store *store, struct error *err)
 static void note_sync_time(struct store *store, int64_t started_ns)
 {
 	uint64_t took = (uint64_t)(time_monotonic_ns() - started_ns);
-	pthread_mutex_lock(&store->state_lock);
+	THREAD_LOCK_SCOPE(&store->state_lock);
 	store->stats.fsyncs++;
 	store->stats.fsync_ns_total += took;
 	if (took > store->stats.fsync_ns_max)
 		store->stats.fsync_ns_max = took;
-	pthread_mutex_unlock(&store->state_lock);
 }
 
 /* append_lock held. Takes back what is written and not synced. */
@@ -114,13 +112,12 @@ int store_sync_locked(struct store *store, struct error *err)
 
 static bool is_full(struct store *store, struct error *ret_cut_error)
 {
-	pthread_mutex_lock(&store->state_lock);
+	THREAD_LOCK_SCOPE(&store->state_lock);
 	const struct head *head = store->head, *frozen = store->frozen;
 	bool full = head_bytes(head) + (frozen ? head_bytes(frozen) : 0) >= 2 * store->options.head_size_bytes;
 	/* There is a frozen one: then a cut would not help the head yet. */
 	full = full || (frozen && head_stacks(head) >= store->options.stacks_max);
 	*ret_cut_error = store->cut_error;
-	pthread_mutex_unlock(&store->state_lock);
 	return full;
 }
 
@@ -224,7 +221,7 @@ static enum store_refusal reason_of(int r, const struct head_batch *batch)
 
 static void count_append(struct store *store, int r, const struct store_append_result *result, const struct head_batch *batch)
 {
-	pthread_mutex_lock(&store->state_lock);
+	THREAD_LOCK_SCOPE(&store->state_lock);
 	for (size_t i = 0; r == 0 && i < STORE_REFUSAL_COUNT; i++)
 		store->stats.refusals[i].count += batch->refused[i];
 	if (r < 0) {
@@ -236,7 +233,6 @@ static void count_append(struct store *store, int r, const struct store_append_r
 		store->stats.appends++;
 		store->stats.samples += result->samples;
 	}
-	pthread_mutex_unlock(&store->state_lock);
 }
 
 static int append_encoded(struct store *store, struct appending *a, struct bytes payload)

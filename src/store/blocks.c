@@ -42,7 +42,7 @@ void store_head_unref(struct store *store, struct head *head)
 int store_snapshot_take(struct store *store, struct store_snapshot *ret, struct error *err)
 {
 	*ret = (struct store_snapshot){0};
-	pthread_mutex_lock(&store->state_lock);
+	THREAD_LOCK_SCOPE(&store->state_lock);
 	ret->blocks = mem_alloc_array(store->block_count, sizeof(*ret->blocks));
 	if (ret->blocks) {
 		ret->heads[0] = store->frozen;
@@ -56,7 +56,6 @@ int store_snapshot_take(struct store *store, struct store_snapshot *ret, struct 
 		}
 		ret->block_count = store->block_count;
 	}
-	pthread_mutex_unlock(&store->state_lock);
 	return ret->blocks ? 0 : error_nomem(err);
 }
 
@@ -255,7 +254,7 @@ static bool must_wait(const struct store *store, const struct block *block)
 static struct block *next_dead(struct store *store)
 {
 	struct block *dead = NULL;
-	pthread_mutex_lock(&store->state_lock);
+	THREAD_LOCK_SCOPE(&store->state_lock);
 	for (size_t i = 0; i < store->doomed_count && !dead; i++) {
 		struct block *block = store->doomed[i];
 		if (block->refs || block->is_stuck || must_wait(store, block))
@@ -263,7 +262,6 @@ static struct block *next_dead(struct store *store)
 		dead = block;
 		dead->refs++;
 	}
-	pthread_mutex_unlock(&store->state_lock);
 	return dead;
 }
 
@@ -358,13 +356,12 @@ size_t blocks_pending_deletion(struct store *store, bool *ret_stuck)
 {
 	size_t waiting = 0;
 	*ret_stuck = false;
-	pthread_mutex_lock(&store->state_lock);
+	THREAD_LOCK_SCOPE(&store->state_lock);
 	for (size_t i = 0; i < store->doomed_count; i++) {
 		waiting++;
 		*ret_stuck |= store->doomed[i]->is_stuck;
 		store->doomed[i]->is_stuck = false;
 	}
-	pthread_mutex_unlock(&store->state_lock);
 	return waiting;
 }
 

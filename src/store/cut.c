@@ -25,7 +25,7 @@
 
 bool store_wants_cut(struct store *store)
 {
-	pthread_mutex_lock(&store->state_lock);
+	THREAD_LOCK_SCOPE(&store->state_lock);
 	const struct head *head = store->head;
 	int64_t started = atomic_load_explicit(&head->started_ns, memory_order_relaxed);
 	bool wants = store->frozen || head_bytes(head) > store->options.head_size_bytes ||
@@ -33,7 +33,6 @@ bool store_wants_cut(struct store *store)
 		     (started && time_monotonic_ns() - started > store->options.cut_age_ns);
 	if (store->options.manual)
 		wants = head_bytes(head) >= 2 * store->options.head_size_bytes; /* somebody waits for room */
-	pthread_mutex_unlock(&store->state_lock);
 	return wants;
 }
 
@@ -142,9 +141,8 @@ static void publish(struct store *store, struct block *block, int64_t took_ns)
 
 static int reserve_block(struct store *store, struct error *err)
 {
-	pthread_mutex_lock(&store->state_lock);
+	THREAD_LOCK_SCOPE(&store->state_lock);
 	int r = array_reserve(&store->blocks, &store->block_capacity, store->block_count + 1, SIZE_MAX);
-	pthread_mutex_unlock(&store->state_lock);
 	return r < 0 ? error_nomem(err) : 0;
 }
 

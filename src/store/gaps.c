@@ -53,7 +53,7 @@ void gaps_note(struct store *store, int64_t from_ns, int64_t to_ns, struct store
 {
 	int64_t age_ns = store->options.retention_age_ns, oldest_ns = age_ns > 0 ? time_now_ns() - age_ns : INT64_MIN;
 	size_t found = 0;
-	pthread_mutex_lock(&store->state_lock);
+	THREAD_LOCK_SCOPE(&store->state_lock);
 	for (size_t i = 0; i < store->gap_count; i++) {
 		const struct store_gap *gap = &store->gaps[i];
 		if (gap->from_ns >= to_ns || gap->to_ns <= from_ns || gap->to_ns < oldest_ns)
@@ -62,7 +62,6 @@ void gaps_note(struct store *store, int64_t from_ns, int64_t to_ns, struct store
 			snprintf(stats->why, sizeof(stats->why), "%s", gap->what);
 	}
 	stats->partial |= found > 0;
-	pthread_mutex_unlock(&store->state_lock);
 }
 
 /* ---- after a start ---- */

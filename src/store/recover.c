@@ -19,7 +19,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/thread.h"
 #include "store/store_int.h"
 
 struct handover {
@@ -49,7 +48,7 @@ static int add_record(struct store *store, const struct record *record, uint64_t
 /* Takes the waiting record; false at the end. */
 static bool take_record(struct handover *handover, struct record *ret, uint64_t *ret_sequence)
 {
-	pthread_mutex_lock(&handover->lock);
+	THREAD_LOCK_SCOPE(&handover->lock);
 	while (!handover->is_full && !handover->is_done)
 		pthread_cond_wait(&handover->changed, &handover->lock);
 	bool taken = handover->is_full;
@@ -59,7 +58,6 @@ static bool take_record(struct handover *handover, struct record *ret, uint64_t 
 		handover->is_full = false;
 		pthread_cond_signal(&handover->changed);
 	}
-	pthread_mutex_unlock(&handover->lock);
 	return taken;
 }
 
@@ -89,7 +87,7 @@ static int replay_record(void *context, uint64_t sequence, struct bytes payload,
 	int r = record_decode(payload, &record, err);
 	if (r < 0)
 		return r == -ENOMEM || r == -ENOTSUP ? r : -EBADMSG;
-	pthread_mutex_lock(&handover->lock);
+	THREAD_LOCK_SCOPE(&handover->lock);
 	while (handover->is_full)
 		pthread_cond_wait(&handover->changed, &handover->lock);
 	handover->record = record;
@@ -97,7 +95,6 @@ static int replay_record(void *context, uint64_t sequence, struct bytes payload,
 	handover->is_full = true;
 	struct error failure = handover->error;
 	pthread_cond_signal(&handover->changed);
-	pthread_mutex_unlock(&handover->lock);
 	return failure.code ? error_set(err, failure.code, "%s", failure.message) : 0;
 }
 

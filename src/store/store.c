@@ -12,7 +12,6 @@
  * Recovery: blocks first, because they say which records of the log are in them already; then the ids of their appends, so
  * that a retry that comes after the restart is still recognised; then the log (recover.c).
  */
-#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +20,6 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/limits.h"
-#include "base/thread.h"
 #include "base/time.h"
 #include "store/store_int.h"
 
@@ -65,30 +63,24 @@ void store_wake(struct store *store)
 static bool wait_for_work(struct store *store, pthread_cond_t *condition, bool *wake)
 {
 	int64_t until_ns = time_monotonic_ns() + THREAD_INTERVAL_NS;
-	pthread_mutex_lock(&store->wake_lock);
+	THREAD_LOCK_SCOPE(&store->wake_lock);
 	while (!*wake && !store->stop)
 		if (!thread_wait_until(condition, &store->wake_lock, until_ns))
 			break;
 	*wake = false;
-	bool go_on = !store->stop;
-	pthread_mutex_unlock(&store->wake_lock);
-	return go_on;
+	return !store->stop;
 }
 
 static bool has_failed(struct store *store)
 {
-	pthread_mutex_lock(&store->append_lock);
-	bool failed = store->failure.code != 0;
-	pthread_mutex_unlock(&store->append_lock);
-	return failed;
+	THREAD_LOCK_SCOPE(&store->append_lock);
+	return store->failure.code != 0;
 }
 
 static int64_t cut_retry_ns(struct store *store)
 {
-	pthread_mutex_lock(&store->cut_lock);
-	int64_t retry = store->cut_retry_ns;
-	pthread_mutex_unlock(&store->cut_lock);
-	return retry;
+	THREAD_LOCK_SCOPE(&store->cut_lock);
+	return store->cut_retry_ns;
 }
 
 static void *run_cuts(void *context)

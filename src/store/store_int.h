@@ -29,10 +29,10 @@
 #define WICK_STORE_STORE_INT_H
 
 #include <limits.h>
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/cancel.h"
+#include "base/thread.h"
 #include "store/block/block.h"
 #include "store/head/head.h"
 #include "store/head/log.h"

@@ -26,7 +26,6 @@
 #include "base/buffer.h"
 #include "base/hash.h"
 #include "base/io.h"
-#include "base/text.h"
 #include "base/time.h"
 #include "profile/downsample.h"
 

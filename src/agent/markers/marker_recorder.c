@@ -600,13 +600,12 @@ static int take(struct marker_recorder *recorder, struct profile **ret, struct e
 
 int marker_recorder_take(struct marker_recorder *recorder, struct profile **ret, struct error *err)
 {
-	pthread_mutex_lock(&recorder->lock);
+	THREAD_LOCK_SCOPE(&recorder->lock);
 	if (recorder->result == 0)
 		recorder->result = take(recorder, ret, &recorder->problem);
 	int r = recorder->result;
 	if (r < 0 && err)
 		*err = recorder->problem;
-	pthread_mutex_unlock(&recorder->lock);
 	return r;
 }
 
@@ -655,7 +654,7 @@ int marker_recorder_stop(struct marker_recorder *recorder, struct profile **prof
 
 void marker_recorder_get_stats(struct marker_recorder *recorder, struct marker_recorder_stats *ret)
 {
-	pthread_mutex_lock(&recorder->lock);
+	THREAD_LOCK_SCOPE(&recorder->lock);
 	const struct marker_output *output = &recorder->output;
 	const struct profile_markers *kept = output->profile ? output->profile->markers : NULL;
 	*ret = output->stats;
@@ -663,5 +662,4 @@ void marker_recorder_get_stats(struct marker_recorder *recorder, struct marker_r
 	ret->is_full =
 		recorder->is_continuous && (ret->waiting > output->max / 2 || output->text_bytes > output->text_max / 2 ||
 					    (kept && kept->value_count > output->values_max / 2));
-	pthread_mutex_unlock(&recorder->lock);
 }

@@ -19,7 +19,6 @@
 #include "agent/process/binary.h"
 #include "agent/unwind/unwind_tables.h"
 #include "base/alloc.h"
-#include "base/io.h"
 #include "base/text.h"
 #include "base/time.h"
 

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,6 @@
 #include "agent/proc.h"
 #include "base/alloc.h"
 #include "base/io.h"
-#include "base/text.h"
 #include "base/time.h"
 
 #define PENDING_MAX	 (1u << 20)

@@ -2,7 +2,6 @@
 #include "agent/process/lifetimes.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/map.h"

@@ -3,7 +3,6 @@
  * are shared with it, so that a hundred forked workers cost one list. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -14,7 +14,6 @@
 #include "agent/process/context.h"
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "base/text.h"
 
 #define DEPTH_MAX	   32 /* of control groups */
 #define PROCESSES_READ_MAX (1u << 20)

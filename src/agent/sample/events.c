@@ -24,7 +24,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -39,7 +38,6 @@
 #include "agent/sample/cpus.h"
 #include "base/alloc.h"
 #include "base/io.h"
-#include "base/time.h"
 
 #define UNPRIVILEGED_EVENTS_MAX 262144u
 #define OWN_RING_LEAST		65536u

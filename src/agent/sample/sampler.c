@@ -25,7 +25,6 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -35,6 +34,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "bpf/sample.skel.h"
 
@@ -73,9 +73,8 @@ static int libbpf_keep(enum libbpf_print_level level, const char *format, va_lis
 	if (strstr(line, "BPF PROG LOAD LOG") || !line[0])
 		return 0;
 	const char *text = strncmp(line, "libbpf: ", 8) ? line : line + 8;
-	pthread_mutex_lock(&libbpf_lock);
+	THREAD_LOCK_SCOPE(&libbpf_lock);
 	snprintf(libbpf_last, sizeof(libbpf_last), "%s", text);
-	pthread_mutex_unlock(&libbpf_lock);
 	return 0;
 }
 

@@ -10,7 +10,6 @@
  * inlined, that of a function which it is inlined into. All samples in that code are shown, whichever of the functions inlined
  * there they belong to; each instruction says whose it is.
  */
-#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,10 +18,8 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
-#include "base/time.h"
 #include "elf/demangle/demangle.h"
 #include "elf/disassemble.h"
-#include "render/flame.h"
 #include "render/listing.h"
 #include "server/api/api_int.h"
 #include "symbol/source_text.h"

@@ -7,9 +7,7 @@
  * itself gives it with -diff_base: the base's samples with their values negated and a label "pprof::base", by which its reports
  * know what percentages refer to (github.com/google/pprof, doc/README.md, "Comparing profiles").
  */
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/time.h"

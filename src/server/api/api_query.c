@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Merged profiles and pipelines: query, diff, compare, pipeline. */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
-#include "base/time.h"
 #include "format/format.h"
 #include "render/flame.h"
 #include "server/api/api_int.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values over time. */
 #include <errno.h>
-#include <string.h>
 
 #include "base/time.h"
 #include "server/api/api_int.h"

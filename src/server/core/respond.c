@@ -2,7 +2,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "server/core/server_int.h"
+#include "codec/json.h"
+#include "server/core/respond.h"
 
 static const struct {
 	int code, http;

@@ -3,10 +3,10 @@
 #ifndef WICK_SERVER_CORE_SERVER_INT_H
 #define WICK_SERVER_CORE_SERVER_INT_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/clock_steps.h"
+#include "base/thread.h"
 #include "codec/json.h"
 #include "control/link.h"
 #include "server/core/counters.h"

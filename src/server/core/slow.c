@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/text.h"
 #include "base/time.h"
 #include "server/core/server_int.h"
 

@@ -29,7 +29,6 @@
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/thread.h"
 #include "base/time.h"
 #include "server/core/server_int.h"
 #include "server/stores/agents.h"
@@ -209,7 +208,7 @@ static int tenant_open(struct server *server, struct tenant *tenant, struct erro
 {
 	char directory[PATH_BYTES_MAX];
 	struct store *store = NULL;
-	pthread_mutex_lock(&tenant->open_lock);
+	THREAD_LOCK_SCOPE(&tenant->open_lock);
 	int r = 0;
 	if (!tenant->store) {
 		struct store_options options;
@@ -229,7 +228,6 @@ static int tenant_open(struct server *server, struct tenant *tenant, struct erro
 		if (!r)
 			atomic_store_explicit(&tenant->store, store, memory_order_release);
 	}
-	pthread_mutex_unlock(&tenant->open_lock);
 	return r;
 }
 

@@ -13,8 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/limits.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/time.h"

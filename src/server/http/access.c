@@ -16,8 +16,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/limits.h"
-#include "base/text.h"
 #include "codec/base64.h"
 #include "server/http/access.h"
 #include "server/http/rpc.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The description of /api/v1 for programs, docs/openapi.json, embedded as it is. JSON is YAML as well. */
-#include <string.h>
 
 #include "base/text.h"
 #include "server/core/server_int.h"

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/time.h"
 #include "codec/protobuf.h"
 

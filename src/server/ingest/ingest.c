@@ -12,7 +12,6 @@
 
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "base/time.h"
 #include "format/format.h"
 #include "server/http/rpc.h"

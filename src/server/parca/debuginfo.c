@@ -25,7 +25,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
 #include "codec/protobuf.h"
 #include "server/debuginfo/api_debuginfo.h"
 #include "server/parca/routes.h"

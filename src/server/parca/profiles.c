@@ -13,9 +13,7 @@
  * has it (pyroscope/push.c), with its labels in a message of their own. normalized: addresses are those of the files, so where
  * a file was mapped does not matter.
  */
-#include <errno.h>
 
-#include "base/limits.h"
 #include "codec/protobuf.h"
 #include "format/parca_arrow.h"
 #include "server/http/rpc.h"

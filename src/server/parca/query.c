@@ -24,7 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "base/time.h"
 #include "codec/protobuf.h"
 #include "server/parca/parca_int.h"

@@ -18,10 +18,7 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <string.h>
 
-#include "base/text.h"
-#include "base/time.h"
 #include "codec/arrow_write.h"
 #include "codec/protobuf.h"
 #include "format/format.h"

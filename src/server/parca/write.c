@@ -11,7 +11,6 @@
  * stream, so the server does not wait for that. What the samples were is kept meanwhile, within limits for all streams
  * together.
  */
-#include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"

@@ -9,7 +9,6 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
-#include "base/text.h"
 #include "base/time.h"
 #include "server/pyroscope/pyroscope_int.h"
 

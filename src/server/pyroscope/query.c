@@ -28,8 +28,6 @@
  * pyroscope/messages.c has the same fields by name, for clients that speak JSON and for pyroscope/parse.c, which reads them.
  */
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/time.h"
 #include "codec/protobuf.h"

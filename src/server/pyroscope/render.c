@@ -14,11 +14,9 @@
  * CPU time is returned as samples at a rate of 10^9 a second, as Pyroscope does.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "format/format.h"

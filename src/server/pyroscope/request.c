@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
 #include "base/time.h"
 #include "render/report.h"
 #include "server/pyroscope/pyroscope_int.h"

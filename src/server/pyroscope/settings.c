@@ -17,10 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "codec/protobuf.h"
 #include "server/http/rpc.h"
@@ -262,9 +262,8 @@ static int handle_delete(struct rpc_call *call, struct bytes request, struct buf
 		r = find_file(call, &tenant, path, sizeof(path), err);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&tenant->settings_lock);
+	THREAD_LOCK_SCOPE(&tenant->settings_lock);
 	r = remove_setting(call, path, name, err);
-	pthread_mutex_unlock(&tenant->settings_lock);
 	return r;
 }
 

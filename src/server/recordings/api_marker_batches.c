@@ -24,7 +24,6 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "codec/compress.h"
 #include "format/format.h"
 #include "profile/align.h"
 #include "profile/hosts.h"

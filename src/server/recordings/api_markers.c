@@ -13,7 +13,6 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
-#include "base/text.h"
 #include "base/time.h"
 #include "server/api/api_int.h"
 #include "server/recordings/api_marker_batches.h"

@@ -20,9 +20,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/decimal.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "server/recordings/api_recordings.h"
 #include "server/stores/agents.h"
@@ -54,11 +54,10 @@ void api_respond_done(struct net_response *response, int r, struct error *err)
 
 static void server_clock(struct server *server, char out[static CONTROL_CLOCK_SIZE])
 {
-	pthread_mutex_lock(&server->agent_lock);
+	THREAD_LOCK_SCOPE(&server->agent_lock);
 	server->clock_step_count += clock_steps_check_now(&server->clock_steps);
 	snprintf(out, CONTROL_CLOCK_SIZE, "server-%016llx-%u", (unsigned long long)server->clock_number,
 		 server->clock_step_count);
-	pthread_mutex_unlock(&server->agent_lock);
 }
 
 void api_agent_poll(void *context, const struct net_request *request, struct net_response *response)

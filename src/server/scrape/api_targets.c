@@ -179,7 +179,7 @@ int scrape_get_stats(struct server *server, struct scrape_stats *ret)
 	*ret = (struct scrape_stats){0};
 	if (!scrape)
 		return 0;
-	pthread_mutex_lock(&scrape->lock);
+	THREAD_LOCK_SCOPE(&scrape->lock);
 	for (size_t i = 0; i < scrape->target_count; i++)
 		ret->targets[scrape->targets[i]->health]++;
 	for (size_t i = 0; i < scrape->discovery_count; i++) {
@@ -196,6 +196,5 @@ int scrape_get_stats(struct server *server, struct scrape_stats *ret)
 	ret->reload_failures = scrape->reload_failures;
 	ret->workers = scrape->threads;
 	ret->memory = atomic_load_explicit(&scrape->delta_bytes, memory_order_relaxed);
-	pthread_mutex_unlock(&scrape->lock);
 	return 1;
 }

@@ -10,7 +10,6 @@
  */
 #include <errno.h>
 #include <glob.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 

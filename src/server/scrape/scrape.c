@@ -22,7 +22,6 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/log.h"
-#include "base/thread.h"
 #include "base/time.h"
 #include "server/scrape/scrape_int.h"
 

@@ -4,8 +4,6 @@
  * http_sd_config, dns_sd_config, kubernetes_sd_config, tls_config) with the profiling_config of Parca and Grafana's agents.
  * What is not understood is refused.
  */
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 

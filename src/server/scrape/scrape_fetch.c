@@ -16,7 +16,6 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
-#include "base/text.h"
 #include "base/time.h"
 #include "codec/compress.h"
 #include "format/format.h"
@@ -292,23 +291,21 @@ static int keep(struct scrape *scrape, struct scrape_target *target, const struc
 
 static int wait_for_slot(struct scrape *scrape, struct scrape_target *target, struct error *err)
 {
-	pthread_mutex_lock(&scrape->lock);
+	THREAD_LOCK_SCOPE(&scrape->lock);
 	while (scrape->decoding >= SCRAPE_DECODERS && !scrape->workers_stop)
 		pthread_cond_wait(&scrape->slot, &scrape->lock);
 	bool go = !scrape->workers_stop && !target->gone;
 	scrape->decoding += go;
 	if (!go)
 		pthread_cond_signal(&scrape->slot); /* the place that woke it is another's */
-	pthread_mutex_unlock(&scrape->lock);
 	return go ? 0 : error_set(err, -ECANCELED, "cancelled");
 }
 
 static void leave_slot(struct scrape *scrape)
 {
-	pthread_mutex_lock(&scrape->lock);
+	THREAD_LOCK_SCOPE(&scrape->lock);
 	scrape->decoding--;
 	pthread_cond_signal(&scrape->slot);
-	pthread_mutex_unlock(&scrape->lock);
 }
 
 static int fetch(struct scrape *scrape, struct scrape_target *target, struct outcome *outcome, struct error *err)

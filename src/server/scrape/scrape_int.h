@@ -3,11 +3,11 @@
 #ifndef WICK_SERVER_SCRAPE_SCRAPE_INT_H
 #define WICK_SERVER_SCRAPE_SCRAPE_INT_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/cancel.h"
 #include "base/map.h"
+#include "base/thread.h"
 #include "profile/labels.h"
 #include "server/core/server_int.h"
 #include "server/scrape/routes.h"

@@ -15,7 +15,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/clock_fit.h"
 #include "base/io.h"
+#include "base/thread.h"
 #include "server/stores/recordings.h"
 #include "server/stores/recordings_file.h"
 
@@ -287,12 +287,11 @@ int marker_batches_read(struct marker_batches *batches, const struct marker_batc
 	r = noted_check(&recording_form, buffer_bytes(ret), &file, err);
 	if (r != -EBADMSG)
 		return r;
-	pthread_mutex_lock(&batches->lock);
+	THREAD_LOCK_SCOPE(&batches->lock);
 	if (find_item(batches, batch->host, batch->from_ns, &place)) { /* or somebody else found it, too */
 		set_aside(batches, path, err->message);
 		take_out(batches, place, 1);
 	}
-	pthread_mutex_unlock(&batches->lock);
 	return r;
 }
 
@@ -305,14 +304,13 @@ void marker_batches_make_room(struct marker_batches *batches, uint64_t others, i
 
 void marker_batches_remove(struct marker_batches *batches)
 {
-	pthread_mutex_lock(&batches->lock);
+	THREAD_LOCK_SCOPE(&batches->lock);
 	for (size_t i = batches->count; i > 0; i--) {
 		if (batches->items[i - 1]->is_writing)
 			continue;
 		remove_file(batches, &batches->items[i - 1]->batch);
 		take_out(batches, i - 1, 1);
 	}
-	pthread_mutex_unlock(&batches->lock);
 }
 
 /* ---- life ---- */
@@ -397,9 +395,8 @@ struct marker_batches *marker_batches_close(struct marker_batches *batches)
 
 void marker_batches_get_stats(struct marker_batches *batches, struct marker_batches_stats *ret)
 {
-	pthread_mutex_lock(&batches->lock);
+	THREAD_LOCK_SCOPE(&batches->lock);
 	*ret = batches->stats;
 	ret->batches = batches->count;
 	ret->bytes_max = batches->options.bytes_max / 2;
-	pthread_mutex_unlock(&batches->lock);
 }

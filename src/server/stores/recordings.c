@@ -262,7 +262,7 @@ int recordings_poll(struct recordings *recordings, const struct control_poll *po
 {
 	struct entry_host *host;
 	reply->poll_ns = RECORDINGS_POLL_NS;
-	pthread_mutex_lock(&recordings->lock);
+	THREAD_LOCK_SCOPE(&recordings->lock);
 	make_room(recordings, NULL, 0, 0, now_ns); /* of what is too old: agents ask all the time, people seldom */
 	struct recordings_agent *agent = agent_slot(recordings, poll->agent, now_ns, err);
 	if (agent) {
@@ -277,7 +277,6 @@ int recordings_poll(struct recordings *recordings, const struct control_poll *po
 			memcpy(reply->request.key, host->key, sizeof(host->key));
 		}
 	}
-	pthread_mutex_unlock(&recordings->lock);
 	return agent ? 0 : err && err->code ? err->code : -EDQUOT;
 }
 
@@ -404,14 +403,13 @@ int recordings_create(struct recordings *recordings, struct recording_request *r
 	request->start_ns = now_ns + RECORDINGS_LEAD_NS;
 	entry->request = *request;
 	entry->created_ns = now_ns;
-	pthread_mutex_lock(&recordings->lock);
+	THREAD_LOCK_SCOPE(&recordings->lock);
 	r = make_entry(recordings, entry, hosts, host_count, now_ns, err);
 	if (r < 0)
 		entry_free(entry);
 	else
 		r = save_new(recordings, entry, err);
 	recordings->stats.created += r == 0;
-	pthread_mutex_unlock(&recordings->lock);
 	return r;
 }
 
@@ -485,12 +483,11 @@ int recordings_list(struct recordings *recordings, int64_t now_ns, struct record
 
 int recordings_remove(struct recordings *recordings, const char *id, struct error *err)
 {
-	pthread_mutex_lock(&recordings->lock);
+	THREAD_LOCK_SCOPE(&recordings->lock);
 	size_t place = find_place(recordings, id);
 	bool is_there = place < recordings->count;
 	if (is_there)
 		take_out(recordings, place);
-	pthread_mutex_unlock(&recordings->lock);
 	return is_there ? 0 : not_there(id, err);
 }
 
@@ -536,10 +533,9 @@ int recordings_admit(struct recordings *recordings, const struct recordings_uplo
 {
 	struct entry *entry;
 	struct entry_host *host;
-	pthread_mutex_lock(&recordings->lock);
+	THREAD_LOCK_SCOPE(&recordings->lock);
 	int r = admit(recordings, upload, &entry, &host, err);
 	recordings->stats.refused += r < 0;
-	pthread_mutex_unlock(&recordings->lock);
 	return r;
 }
 
@@ -671,12 +667,11 @@ void recordings_count_refused(struct recordings *recordings)
 
 void recordings_give_up(struct recordings *recordings, const char *id, const char *host, const char *why)
 {
-	pthread_mutex_lock(&recordings->lock);
+	THREAD_LOCK_SCOPE(&recordings->lock);
 	struct entry *entry = find(recordings, id);
 	struct entry_host *part = entry ? entry_host_find(entry, host) : NULL;
 	if (part && part->shown.state == RECORDING_DONE)
 		host_set(part, RECORDING_FAILED, why);
-	pthread_mutex_unlock(&recordings->lock);
 }
 
 /* ---- life ---- */
@@ -723,7 +718,7 @@ struct recordings *recordings_close(struct recordings *recordings)
 void recordings_get_stats(struct recordings *recordings, struct recordings_stats *ret)
 {
 	int64_t now_ns = time_now_ns();
-	pthread_mutex_lock(&recordings->lock);
+	THREAD_LOCK_SCOPE(&recordings->lock);
 	*ret = recordings->stats;
 	ret->recordings = recordings->count;
 	ret->bytes_max = recordings->options.bytes_max;
@@ -732,5 +727,4 @@ void recordings_get_stats(struct recordings *recordings, struct recordings_stats
 			ret->files += recordings->entries[i]->hosts[k].shown.state == RECORDING_DONE;
 	for (size_t i = 0; i < recordings->agent_count; i++)
 		ret->agents += now_ns - recordings->agents[i].polled_ns <= RECORDINGS_AGENT_STALE_NS;
-	pthread_mutex_unlock(&recordings->lock);
 }

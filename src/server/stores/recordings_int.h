@@ -4,9 +4,9 @@
 #define WICK_SERVER_STORES_RECORDINGS_INT_H
 
 #include <limits.h>
-#include <pthread.h>
 #include <stdbool.h>
 
+#include "base/thread.h"
 #include "server/stores/recordings.h"
 #include "server/stores/recordings_file.h"
 

@@ -7,7 +7,6 @@
  * crash before that loses a reason, and the host waits again, until its agent is asked and says once more what became of it.
  * One thread writes the index of one recording at a time, so that the last one written is the newest.
  */
-#include "base/thread.h"
 #include "server/stores/recordings_int.h"
 
 static struct entry *next_changed(const struct recordings *recordings)

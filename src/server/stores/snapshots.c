@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +25,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "codec/json.h"
 
 #define ID_BYTES 16
@@ -190,7 +190,7 @@ static int write_file(const struct snapshots *snapshots, struct snapshot *snapsh
 int snapshots_put(struct snapshots *snapshots, struct snapshot *snapshot, struct bytes gzip, int64_t now_ns, struct error *err)
 {
 	int r = write_file(snapshots, snapshot, gzip, err);
-	pthread_mutex_lock(&snapshots->lock);
+	THREAD_LOCK_SCOPE(&snapshots->lock);
 	if (r == 0 && append(snapshots, snapshot) < 0)
 		r = error_nomem(err);
 	if (r < 0) /* it may have its name already: it must not exist after a restart, because no client has its id */
@@ -199,7 +199,6 @@ int snapshots_put(struct snapshots *snapshots, struct snapshot *snapshot, struct
 	snapshots->stats.refused += r < 0;
 	if (r == 0)
 		make_room(snapshots, now_ns);
-	pthread_mutex_unlock(&snapshots->lock);
 	return r;
 }
 
@@ -223,26 +222,24 @@ int snapshots_list(struct snapshots *snapshots, int64_t now_ns, size_t offset, s
 
 int snapshots_find(struct snapshots *snapshots, const char *id, int64_t now_ns, struct snapshot *ret, struct error *err)
 {
-	pthread_mutex_lock(&snapshots->lock);
+	THREAD_LOCK_SCOPE(&snapshots->lock);
 	make_room(snapshots, now_ns);
 	size_t place = find_place(snapshots, id);
 	bool is_there = place < snapshots->count;
 	if (is_there)
 		*ret = snapshots->items[place];
-	pthread_mutex_unlock(&snapshots->lock);
 	return is_there ? 0 : not_there(id, err);
 }
 
 /* Others may have found the same, and it may have gone in between. */
 static void drop_damaged(struct snapshots *snapshots, const char *id, const char *path, const char *why)
 {
-	pthread_mutex_lock(&snapshots->lock);
+	THREAD_LOCK_SCOPE(&snapshots->lock);
 	size_t place = find_place(snapshots, id);
 	if (place < snapshots->count) {
 		set_aside(snapshots, path, why);
 		take_out(snapshots, place, 1);
 	}
-	pthread_mutex_unlock(&snapshots->lock);
 }
 
 int snapshots_read(struct snapshots *snapshots, const char *id, int64_t now_ns, struct buffer *ret, struct error *err)
@@ -351,11 +348,10 @@ struct snapshots *snapshots_close(struct snapshots *snapshots)
 
 void snapshots_get_stats(struct snapshots *snapshots, int64_t now_ns, struct snapshots_stats *ret)
 {
-	pthread_mutex_lock(&snapshots->lock);
+	THREAD_LOCK_SCOPE(&snapshots->lock);
 	make_room(snapshots, now_ns);
 	*ret = snapshots->stats;
 	ret->snapshots = snapshots->count;
 	ret->bytes_max = snapshots->options.bytes_max;
 	ret->age_ns = snapshots->options.age_ns;
-	pthread_mutex_unlock(&snapshots->lock);
 }

@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "codec/compress.h"

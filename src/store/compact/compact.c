@@ -32,6 +32,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "store/compact/compact_int.h"
 
@@ -314,7 +315,7 @@ static void release_plan(struct store *store, const struct plan *plan)
 
 static void count_merge(struct store *store, const struct plan *plan, size_t used, uint64_t bytes_out, int64_t took_ns)
 {
-	pthread_mutex_lock(&store->state_lock);
+	THREAD_LOCK_SCOPE(&store->state_lock);
 	struct store_stats *stats = &store->stats;
 	stats->compactions++;
 	stats->compact_ns_total += (uint64_t)took_ns;
@@ -323,7 +324,6 @@ static void count_merge(struct store *store, const struct plan *plan, size_t use
 	for (size_t i = 0; i < used; i++)
 		stats->compact_bytes_in += block_meta_bytes(&plan->inputs[i]->meta);
 	stats->compact_bytes_out += bytes_out;
-	pthread_mutex_unlock(&store->state_lock);
 }
 
 /* A merge that would only copy its first input: the others do not fit beside it. */

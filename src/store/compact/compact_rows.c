@@ -14,7 +14,6 @@
  * the same rule. Where they do not (a block of an older version; a label that got too many values for rollups to keep it) the
  * rows are first copied to a temporary file without compression, and read from there series by series.
  */
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -20,6 +20,7 @@
 #include "base/fault.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "store/compact/compact_int.h"
 
@@ -50,7 +51,7 @@ static struct block *pick_surplus(struct store *store)
 {
 	struct block *oldest = NULL;
 	uint64_t total = 0;
-	pthread_mutex_lock(&store->state_lock);
+	THREAD_LOCK_SCOPE(&store->state_lock);
 	for (size_t i = 0; i < store->block_count; i++) {
 		struct block *block = store->blocks[i];
 		total += block_meta_bytes(&block->meta);
@@ -61,7 +62,6 @@ static struct block *pick_surplus(struct store *store)
 		oldest = NULL;
 	if (oldest)
 		oldest->refs++;
-	pthread_mutex_unlock(&store->state_lock);
 	return oldest;
 }
 

@@ -27,7 +27,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/hash.h"

@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -49,10 +48,8 @@ void read_note_partial(struct reading *r, const char *format, ...)
 
 int read_check(struct reading *r, uint64_t rows, struct error *err)
 {
-	pthread_mutex_lock(&r->lock);
-	int code = select_check(r->select, rows, r->done, r->source_count, r->stats, err);
-	pthread_mutex_unlock(&r->lock);
-	return code;
+	THREAD_LOCK_SCOPE(&r->lock);
+	return select_check(r->select, rows, r->done, r->source_count, r->stats, err);
 }
 
 /* ---- what is known of the selection ---- */
@@ -101,14 +98,13 @@ static int read_source(struct reading *r, size_t source, struct error *err)
 
 static bool take_next(struct reading *r, size_t *ret)
 {
-	pthread_mutex_lock(&r->lock);
+	THREAD_LOCK_SCOPE(&r->lock);
 	/* What could not be counted within the limits is not averaged either. */
 	while (r->phase == READ_AVERAGE && r->next < r->source_count && !r->counted[r->next])
 		r->next++;
 	bool taken = !r->stop && r->next < r->source_count;
 	if (taken)
 		*ret = r->next++;
-	pthread_mutex_unlock(&r->lock);
 	return taken;
 }
 
@@ -123,7 +119,7 @@ void read_note_spans(struct reading *r, size_t source)
 
 static void note_done(struct reading *r, size_t source, int code, const struct error *error)
 {
-	pthread_mutex_lock(&r->lock);
+	THREAD_LOCK_SCOPE(&r->lock);
 	if (code == 0) {
 		r->done++;
 		if (r->phase == READ_COUNT)
@@ -142,7 +138,6 @@ static void note_done(struct reading *r, size_t source, int code, const struct e
 			r->error = *error;
 		}
 	}
-	pthread_mutex_unlock(&r->lock);
 }
 
 static void *read_sources(void *context)

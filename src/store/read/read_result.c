@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a merge: frames for the distinct stacks, and a sample for each. */
 #include <errno.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/thread.h"
@@ -163,12 +162,11 @@ static struct tables_slot *take_tables(struct tables_ahead *a, size_t source)
 				       &a->stats, &slot->error);
 		return slot;
 	}
-	pthread_mutex_lock(&a->lock);
+	THREAD_LOCK_SCOPE(&a->lock);
 	a->used = source;
 	pthread_cond_broadcast(&a->changed);
 	while (a->loaded <= source)
 		pthread_cond_wait(&a->changed, &a->lock);
-	pthread_mutex_unlock(&a->lock);
 	return slot;
 }
 

@@ -2,9 +2,9 @@
 /* Reading one source: a block by its plan, the head as a whole. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "store/block/block_scan.h"
 #include "store/block/filter.h"
@@ -34,7 +34,7 @@ static int hand_over(struct reading *r, uint32_t source, struct source_sums *sum
 {
 	int64_t since = time_monotonic_ns();
 	int code;
-	pthread_mutex_lock(&r->lock);
+	THREAD_LOCK_SCOPE(&r->lock);
 	if (r->merge) {
 		struct stack_sums stacks = {lists->stacks, lists->groups, lists->values, lists->count};
 		code = stack_set_add(&r->set, source, &stacks, hashes, r->select->stacks_max, err);
@@ -48,7 +48,6 @@ static int hand_over(struct reading *r, uint32_t source, struct source_sums *sum
 		code = SELECT_LIMITED;
 	}
 	store_read_stats_add(r->stats, &sums->stats);
-	pthread_mutex_unlock(&r->lock);
 	return code;
 }
 
@@ -98,12 +97,11 @@ static int hand_over_averages(struct reading *r, uint32_t source, struct source_
 {
 	if (!averages->numbers || r->phase == READ_AVERAGE)
 		return 0;
-	pthread_mutex_lock(&r->lock);
+	THREAD_LOCK_SCOPE(&r->lock);
 	int code = averages_add(&r->averages, averages, err);
 	r->spans[source].spans = averages->spans;
 	r->spans[source].counted = true;
 	averages->spans = (struct average_spans){0};
-	pthread_mutex_unlock(&r->lock);
 	return code;
 }
 
@@ -168,7 +166,7 @@ static int note_block_series(struct block_source *b)
 	struct reading *r = b->r;
 	uint32_t last = UINT32_MAX;
 	int code = 0;
-	pthread_mutex_lock(&r->lock);
+	THREAD_LOCK_SCOPE(&r->lock);
 	for (size_t i = 0; code == 0 && i < b->selection.count; i++) {
 		if (!b->selection.wanted[i])
 			continue;
@@ -178,7 +176,6 @@ static int note_block_series(struct block_source *b)
 		last = type;
 		read_note_series(r, series->periods[i], series->first_ns[i], series->last_ns[i]);
 	}
-	pthread_mutex_unlock(&r->lock);
 	return code;
 }
 
@@ -433,7 +430,7 @@ static void note_plan(struct block_source *b, const struct plan *plan)
 	struct reading *r = b->r;
 	if (!plan->rounded && !plan->missing)
 		return;
-	pthread_mutex_lock(&r->lock);
+	THREAD_LOCK_SCOPE(&r->lock);
 	read_note_partial(r,
 			  r->select->link_count ? "block %s has only rollups, which have no spans"
 			  : plan->missing && plan->uncounted
@@ -441,7 +438,6 @@ static void note_plan(struct block_source *b, const struct plan *plan)
 			  : plan->missing ? "block %s has only rollups, which lack a requested label or step"
 					  : "block %s has only rollups, so the ends of the range are rounded to 5 minutes",
 			  b->block->meta.name);
-	pthread_mutex_unlock(&r->lock);
 }
 
 static int hand_over_counts(struct block_source *b)
@@ -531,7 +527,7 @@ static int choose_head_series(struct head_source *h)
 	int code = head_columns_get(h->head, &h->columns, h->err);
 	if (code < 0)
 		return code;
-	pthread_mutex_lock(&r->lock);
+	THREAD_LOCK_SCOPE(&r->lock);
 	code = selection_make(r->select, NULL, &h->columns->columns, &h->selection, h->err);
 	for (size_t i = 0; code == 0 && i < h->selection.count; i++) {
 		const struct series *series = &head->series[i];
@@ -557,7 +553,6 @@ static int choose_head_series(struct head_source *h)
 		code = filter_pool(r->select, head->pool, &h->accepted, h->err);
 	if (code == 0 && h->selection.matched && r->phase != READ_COUNT)
 		code = filter_pool_links(r->select, head->pool, &h->links, h->err);
-	pthread_mutex_unlock(&r->lock);
 	return code;
 }
 
