@@ -112,7 +112,7 @@ static int search_in(struct live_unwinder *live, struct process *process, const 
 		     uint64_t address, uint64_t before, size_t bytes, bool last)
 {
 	_cleanup_(mem_freep) uint8_t *code = mem_alloc(bytes);
-	struct live_code found = {0};
+	_cleanup_(live_code_release) struct live_code found = {0};
 	uint64_t start;
 
 	if (!code)
@@ -130,7 +130,6 @@ static int search_in(struct live_unwinder *live, struct process *process, const 
 			r = live_rules_add(process->live, start, code, n, &found);
 		process->live_verified = live->drains;
 	}
-	live_code_release(&found);
 	return r;
 }
 

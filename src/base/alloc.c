@@ -2,7 +2,6 @@
 #include "base/alloc.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "base/io.h"
 
 /* No single allocation is meant to be this large. The limit is below that of AddressSanitizer, which ends the process instead
  * of returning NULL. */
@@ -109,16 +109,9 @@ int array_reserve_bytes(void **array, size_t *capacity, size_t need, size_t elem
 
 uint64_t mem_resident_bytes(void)
 {
-	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
 	char text[128];
-	ssize_t len = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (len <= 0)
-		return 0;
-	text[len] = '\0';
 	unsigned long long total, resident;
+	io_read_text("/proc/self/statm", text, sizeof(text));
 	if (sscanf(text, "%llu %llu", &total, &resident) != 2)
 		return 0;
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -138,12 +131,7 @@ uint64_t mem_resident_peak_bytes(uint64_t now)
 {
 	char text[4096];
 	unsigned long long peak = 0;
-	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return now;
-	ssize_t len = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[len > 0 ? len : 0] = '\0';
+	io_read_text("/proc/self/status", text, sizeof(text));
 	const char *line = strstr(text, "\nVmHWM:");
 	if (!line || sscanf(line + strlen("\nVmHWM:"), "%llu", &peak) != 1)
 		return now;

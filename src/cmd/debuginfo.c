@@ -50,20 +50,17 @@ static void print_binary(const json_t *binary)
 
 static int print_list(struct bytes response, struct error *err)
 {
-	json_t *root = json_loadb((const char *)response.data, response.len, 0, NULL), *item;
-	json_t *binaries = json_object_get(root, "binaries"), *counts = json_object_get(root, "counts");
+	_cleanup_(json_decrefp) json_t *root = json_loadb((const char *)response.data, response.len, 0, NULL);
+	json_t *item, *binaries = json_object_get(root, "binaries"), *counts = json_object_get(root, "counts");
 	const char *state;
 	size_t i;
-	if (!json_is_array(binaries)) {
-		json_decref(root);
+	if (!json_is_array(binaries))
 		return error_set(err, -EBADMSG, "malformed response from the server: not a list of binaries");
-	}
 	printf("%-8s %14s %-21s %10s  %-40s %s\n", "state", "samples", "sources", "table", "build-id", "path (why)");
 	json_array_foreach(binaries, i, item) print_binary(item);
 	printf("\n%zu of %llu:", json_array_size(binaries), (unsigned long long)number(root, "total"));
 	json_object_foreach(counts, state, item) printf(" %llu %s", (unsigned long long)json_integer_value(item), state);
 	putchar('\n');
-	json_decref(root);
 	return 0;
 }
 

@@ -199,7 +199,7 @@ static int make_temporary(struct error *err)
 /* Pipes and files of /proc have no size. */
 static int copy_file(int from, int to, const char *name, struct error *err)
 {
-	uint8_t *piece = mem_alloc(MIB);
+	_cleanup_(mem_freep) uint8_t *piece = mem_alloc(MIB);
 	ssize_t len = piece ? 1 : error_nomem(err);
 	int r = 0;
 	while (len > 0 && !r) {
@@ -207,7 +207,6 @@ static int copy_file(int from, int to, const char *name, struct error *err)
 		if (len > 0)
 			r = io_write(to, piece, (size_t)len, "a temporary file", err);
 	}
-	mem_free(piece);
 	return len < 0 ? (int)len : r;
 }
 

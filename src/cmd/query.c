@@ -25,12 +25,11 @@ static bool is_listing(const struct query_arguments *arguments)
 static int ask_pipeline(const struct query_arguments *arguments, const char *text, bool *ret, struct error *err)
 {
 	bool readable = strcmp(arguments->format, "top") == 0 || strcmp(arguments->format, "json") == 0;
-	struct pipeline *pipeline;
+	_cleanup_(pipeline_freep) struct pipeline *pipeline = NULL;
 	int r = pipeline_parse(text, &pipeline, err);
 	if (r < 0)
 		return r;
 	*ret = readable && (arguments->explain || !pipeline_is_selector(pipeline));
-	pipeline_free(pipeline);
 	return 0;
 }
 

@@ -73,7 +73,8 @@ static int make_client(const struct waiting *waiting, int64_t timeout_ns, const 
 static int response_error(const struct net_client_response *response, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer safe = {.max = MIB}; /* it is printed */
-	json_t *json = json_loadb(response->body.len ? (const char *)response->body.data : "", response->body.len, 0, NULL);
+	_cleanup_(json_decrefp) json_t *json =
+		json_loadb(response->body.len ? (const char *)response->body.data : "", response->body.len, 0, NULL);
 	const char *text = json_string_value(json_object_get(json, "error"));
 	text_append_harmless(&safe, bytes_of_string(text ? text : response->message));
 	int r = error_set(err, response->status == 503 ? -EAGAIN : -EBADMSG, "the server responded with %d %.*s",
@@ -81,7 +82,6 @@ static int response_error(const struct net_client_response *response, struct err
 	if (response->status == 404 && !text)
 		r = error_set(err, -ENOTSUP,
 			      "the server does not support recordings of several hosts: it is older than this wick");
-	json_decref(json);
 	return r;
 }
 
@@ -102,7 +102,7 @@ static int send_request(struct net_client *net, const char *method, const char *
 static int request_recording(struct waiting *waiting, const struct recording_request *request, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer body = {.max = MIB};
-	json_t *json = NULL;
+	_cleanup_(json_decrefp) json_t *json = NULL;
 	int r = control_write_api_request(request, waiting->remote->hosts.items, waiting->remote->hosts.count, &body, err);
 	if (r == 0)
 		r = send_request(waiting->net, "POST", CONTROL_RECORDINGS_PATH, buffer_bytes(&body), 201, &json, err);
@@ -123,7 +123,6 @@ static int request_recording(struct waiting *waiting, const struct recording_req
 		waiting->start_ns = time_monotonic_ns() + lead_ms * NS_PER_MS;
 		waiting->end_ns = waiting->start_ns + request->duration_ns;
 	}
-	json_decref(json);
 	return r;
 }
 
@@ -233,7 +232,7 @@ static int check_hosts(struct waiting *waiting, struct error *err)
 {
 	size_t counts[RECORDING_STATES] = {0};
 	char path[PATH_SIZE];
-	json_t *json = NULL;
+	_cleanup_(json_decrefp) json_t *json = NULL;
 	snprintf(path, sizeof(path), CONTROL_RECORDINGS_PATH "/%s", waiting->id);
 	int r = send_request(waiting->net, "GET", path, (struct bytes){0}, 200, &json, err);
 	if (r == 0) {
@@ -246,7 +245,6 @@ static int check_hosts(struct waiting *waiting, struct error *err)
 		else if (terminal_is_interactive())
 			fprintf(stderr, "\r\033[K");
 	}
-	json_decref(json);
 	return r;
 }
 

@@ -39,13 +39,12 @@ int remote_add_list(struct buffer *path, const char *name, const struct option_l
 
 static int response_error(const struct net_client_response *response, const char *url, struct error *err)
 {
-	json_t *json = json_loadb((const char *)response->body.data, response->body.len, 0, NULL);
+	_cleanup_(json_decrefp) json_t *json = json_loadb((const char *)response->body.data, response->body.len, 0, NULL);
 	const char *text = json_string_value(json_object_get(json, "error"));
 	int r = error_set(err, -EBADMSG, "%s responded with status %d: %s", url, response->status,
 			  text ? text : response->message);
 	if (response->status == 400 && text)
 		r = error_set(err, -EINVAL, "%s", text);
-	json_decref(json);
 	return r;
 }
 

@@ -361,10 +361,8 @@ static int subtract_base(struct profile **profile, struct error *err)
 static bool is_executable(const char *path)
 {
 	char magic[4] = "";
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	bool is = fd >= 0 && pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && memcmp(magic, "\177ELF", 4) == 0;
-	io_close(fd);
-	return is;
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd >= 0 && pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && memcmp(magic, "\177ELF", 4) == 0;
 }
 
 static int set_executable(struct profile *profile, const char *path, struct error *err)

@@ -88,11 +88,10 @@ static int print_blocks(struct bytes response, struct error *err)
 {
 	json_error_t fault;
 	size_t i;
-	json_t *root = json_loadb((const char *)response.data, response.len, 0, &fault), *item;
-	if (!json_is_array(json_object_get(root, "blocks"))) {
-		json_decref(root);
+	_cleanup_(json_decrefp) json_t *root = json_loadb((const char *)response.data, response.len, 0, &fault);
+	json_t *item;
+	if (!json_is_array(json_object_get(root, "blocks")))
 		return error_set(err, -EBADMSG, "malformed response from the server: not a list of blocks");
-	}
 	print_head();
 	json_array_foreach(json_object_get(root, "blocks"), i, item)
 	{
@@ -109,7 +108,6 @@ static int print_blocks(struct bytes response, struct error *err)
 		};
 		print_block(NULL, &block, err);
 	}
-	json_decref(root);
 	return 0;
 }
 

@@ -326,7 +326,7 @@ int control_read_poll(struct bytes text, struct control_poll *ret, struct error 
 {
 	struct reader in = {err};
 	*ret = (struct control_poll){0};
-	json_t *root = read_root(&in, text);
+	_cleanup_(json_decrefp) json_t *root = read_root(&in, text);
 	const json_t *clock = json_object_get(root, "clock");
 	read_version(&in, root);
 	read_id(&in, root, "agent", false, ret->agent);
@@ -339,17 +339,14 @@ int control_read_poll(struct bytes text, struct control_poll *ret, struct error 
 		read_host_clock(&in, clock, &ret->clock);
 	read_report(&in, root, &ret->report);
 	ret->has_health = in.r == 0 && json_object_get(root, "health");
-	json_decref(root);
 	return in.r;
 }
 
 int control_read_health(struct bytes text, struct health *ret, struct error *err)
 {
 	struct reader in = {err};
-	json_t *root = read_root(&in, text);
-	int r = in.r < 0 ? in.r : health_read(json_object_get(root, "health"), ret, err);
-	json_decref(root);
-	return r;
+	_cleanup_(json_decrefp) json_t *root = read_root(&in, text);
+	return in.r < 0 ? in.r : health_read(json_object_get(root, "health"), ret, err);
 }
 
 /* ---- the answer ---- */
@@ -393,7 +390,7 @@ int control_read_reply(struct bytes text, struct control_reply *ret, struct erro
 	struct reader in = {err};
 	*ret = (struct control_reply){0};
 	int64_t poll_ms = 0;
-	json_t *root = read_root(&in, text);
+	_cleanup_(json_decrefp) json_t *root = read_root(&in, text);
 	const json_t *request = json_array_get(json_object_get(root, "orders"), 0);
 	read_version(&in, root);
 	read_time(&in, root, "received_ns", &ret->received_ns);
@@ -405,7 +402,6 @@ int control_read_reply(struct bytes text, struct control_reply *ret, struct erro
 	if (request)
 		read_recording_request(&in, request, &ret->request);
 	read_cancels(&in, json_object_get(root, "cancel"), ret);
-	json_decref(root);
 	return in.r;
 }
 
@@ -459,12 +455,10 @@ int control_read_api_request(struct bytes text, struct recording_request *ret, c
 			     size_t *ret_count, struct error *err)
 {
 	struct reader in = {err};
-	json_t *root = read_root(&in, text);
+	_cleanup_(json_decrefp) json_t *root = read_root(&in, text);
 	read_seconds(&in, root, &ret->duration_ns);
 	read_what(&in, root, ret);
-	int r = in.r < 0 ? in.r : read_hosts(json_object_get(root, "hosts"), ret_hosts, ret_count, err);
-	json_decref(root);
-	return r;
+	return in.r < 0 ? in.r : read_hosts(json_object_get(root, "hosts"), ret_hosts, ret_count, err);
 }
 
 int control_write_api_request(const struct recording_request *request, const char *const *hosts, size_t host_count,

@@ -91,19 +91,16 @@ static int read_answer(struct upload_queue *queue, struct upload_ask *ask, const
 		return error_set(err, -ENOTSUP, "the server accepts no debug information");
 	if (response->status != 200)
 		return error_set(err, -EAGAIN, "the server responded with status %d", response->status);
-	json_t *json = json_loadb((const char *)response->body.data, response->body.len, 0, NULL);
+	_cleanup_(json_decrefp) json_t *json = json_loadb((const char *)response->body.data, response->body.len, 0, NULL);
 	const json_t *wanted = json_object_get(json, "wanted");
-	if (!json_is_array(wanted)) {
-		json_decref(json);
+	if (!json_is_array(wanted))
 		return error_set(err, -ENOTSUP, "the server accepts no debug information");
-	}
 	json_int_t seconds = json_integer_value(json_object_get(json, "retry_after_s"));
 	seconds = seconds < 1 ? 1 : seconds > RETRY_SECONDS_MAX ? RETRY_SECONDS_MAX : seconds;
 	if (!ask->tells_only)
 		take_answers(queue, wanted, true, ask->now_ns);
 	take_answers(queue, json_object_get(json, "later"), false, ask->now_ns + seconds * NS_PER_S);
 	ask->is_enabled = !json_is_false(json_object_get(json, "enabled"));
-	json_decref(json);
 	return 0;
 }
 
@@ -138,7 +135,7 @@ static int call(struct net_client *client, const char *method, const char *path,
 	if (r < 0)
 		return r;
 	*ret = (struct upload_reply){.status = response.status};
-	json_t *json = json_loadb((const char *)response.body.data, response.body.len, 0, NULL);
+	_cleanup_(json_decrefp) json_t *json = json_loadb((const char *)response.body.data, response.body.len, 0, NULL);
 	const json_t *offset = json_object_get(json, "offset");
 	copy_text(ret->id, sizeof(ret->id), json_object_get(json, "id"));
 	copy_text(ret->reason, sizeof(ret->reason), json_object_get(json, "reason"));
@@ -150,7 +147,6 @@ static int call(struct net_client *client, const char *method, const char *path,
 		snprintf(ret->message, sizeof(ret->message), "%s", response.message);
 	if (!ret->why[0])
 		snprintf(ret->why, sizeof(ret->why), "%d %.200s", response.status, response.message);
-	json_decref(json);
 	return 0;
 }
 

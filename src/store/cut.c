@@ -96,14 +96,13 @@ int store_empty_directory(const char *path, struct error *err)
 static int write_block(struct store *store, struct head *head, struct block **ret, struct error *err)
 {
 	char temporary[PATH_MAX];
-	struct block_meta meta = {0};
+	_cleanup_(block_meta_release) struct block_meta meta = {0};
 	int r = io_join_path(temporary, sizeof(temporary), store->temporary_path, "block");
 	if (r < 0)
 		return error_set_errno(err, r, "%s", store->temporary_path);
 	r = store_empty_directory(temporary, err);
 	if (r == 0)
 		r = block_write(head, temporary, &meta, err);
-	block_meta_release(&meta);
 	if (r == 0)
 		r = blocks_move_in(store, temporary, ret, err);
 	if (r < 0)

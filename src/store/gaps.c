@@ -99,12 +99,11 @@ void gaps_add_entry(struct store *store, const char *name)
 
 int gaps_load(struct store *store, struct error *err)
 {
-	DIR *dir = opendir(store->quarantine_path);
+	_cleanup_(dir_closep) DIR *dir = opendir(store->quarantine_path);
 	if (!dir)
 		return errno == ENOENT ? 0 : error_set_errno(err, -errno, "cannot list %s", store->quarantine_path);
 	for (const struct dirent *entry; (entry = readdir(dir));)
 		if (entry->d_name[0] != '.')
 			gaps_add_entry(store, entry->d_name);
-	closedir(dir);
 	return 0;
 }

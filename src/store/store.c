@@ -274,14 +274,13 @@ static int open_block(struct store *store, const char *name, struct error *err)
 
 static int open_blocks(struct store *store, struct error *err)
 {
-	DIR *dir = opendir(store->blocks_path);
+	_cleanup_(dir_closep) DIR *dir = opendir(store->blocks_path);
 	if (!dir)
 		return error_set_errno(err, -errno, "cannot list %s", store->blocks_path);
 	int r = 0;
 	for (const struct dirent *entry; r == 0 && (entry = readdir(dir));)
 		if (entry->d_name[0] != '.')
 			r = open_block(store, entry->d_name, err);
-	closedir(dir);
 	return r;
 }
 

@@ -72,7 +72,7 @@ static int verify_block(struct verifying *v, const char *name, struct error *err
 static int each_entry(struct verifying *v, const char *path,
 		      int (*body)(struct verifying *v, const char *name, struct error *err), struct error *err)
 {
-	DIR *dir = opendir(path);
+	_cleanup_(dir_closep) DIR *dir = opendir(path);
 	if (!dir)
 		return error_set_errno(err, -errno, "cannot list %s", path);
 	int r = 0;
@@ -82,7 +82,6 @@ static int each_entry(struct verifying *v, const char *path,
 		else if (entry->d_name[0] != '.')
 			r = body(v, entry->d_name, err);
 	}
-	closedir(dir);
 	return r;
 }
 
@@ -141,13 +140,12 @@ int store_verify(const struct store_verify_options *options, struct store_verify
 	if (r < 0)
 		return r;
 	/* Without write permission, or on a disk that is mounted read-only, there is nobody to be kept out either. */
-	int lock_fd = io_lock_file(lock, NULL);
+	_cleanup_(fd_closep) int lock_fd = io_lock_file(lock, NULL);
 	ret->is_in_use = lock_fd == -EBUSY;
 	r = each_entry(&v, v.blocks, verify_block, err);
 	if (r == 0 && !ret->is_in_use)
 		r = verify_log(&v, err);
 	if (r == 0 && access(v.quarantine, F_OK) == 0)
 		r = each_entry(&v, v.quarantine, count_entry, err);
-	io_close(lock_fd);
 	return r;
 }

@@ -260,7 +260,7 @@ int process_stats_make(struct process_stats *stats, const struct process_table *
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	_cleanup_(mem_freep) struct row *rows = NULL;
-	struct sample_labels own = {
+	_cleanup_(sample_labels_release) struct sample_labels own = {
 		.binaries = labels->binaries,
 		.cgroups = labels->cgroups,
 		.host = labels->host,
@@ -279,7 +279,6 @@ int process_stats_make(struct process_stats *stats, const struct process_table *
 	profile->time_ns = start_ns;
 	profile->duration_ns = duration_ns;
 	r = add_rows(profile, &own, rows, count, err);
-	sample_labels_release(&own);
 	if (r < 0 || profile->sample_count == 0)
 		return r;
 	*ret = TAKE(profile);

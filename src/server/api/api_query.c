@@ -40,13 +40,12 @@ static int answer_json(const struct answer *answer, enum behind_head behind, str
 	call_write_partial(answer->call, &answer->result->explain, &json);
 	query_symbols_json(&answer->call->stats, &json);
 	if (behind == HEAD_TABLE) {
-		struct table rows;
+		_cleanup_(table_release) struct table rows = {0};
 		int r = table_build(answer->flame, &rows, err);
 		if (r < 0)
 			return r;
 		json_key(&json, "functions");
 		table_write_json(&rows, answer->limit, &json);
-		table_release(&rows);
 	} else {
 		json_key(&json, "flame");
 		(behind == HEAD_TREE ? flame_write_json : flame_write_head_json)(answer->flame, &json);
@@ -84,13 +83,9 @@ static int answer_columns(const struct answer *answer, struct error *err)
 
 static int answer_top(const struct answer *answer, struct error *err)
 {
-	struct table rows;
+	_cleanup_(table_release) struct table rows = {0};
 	int r = table_build_by_name(answer->flame, &rows, err);
-	if (r < 0)
-		return r;
-	r = table_write_text(&rows, answer->flame->unit, answer->limit, answer->out, err);
-	table_release(&rows);
-	return r;
+	return r < 0 ? r : table_write_text(&rows, answer->flame->unit, answer->limit, answer->out, err);
 }
 
 static int answer_folded(const struct answer *answer, struct error *err)

@@ -70,13 +70,9 @@ static int run_pipeline(struct call *call, const struct series_request *request,
 
 static bool is_plain(const char *text, struct error *err, int *ret_error)
 {
-	struct pipeline *pipeline;
+	_cleanup_(pipeline_freep) struct pipeline *pipeline = NULL;
 	*ret_error = pipeline_parse(text, &pipeline, err);
-	if (*ret_error)
-		return false;
-	bool plain = pipeline_is_selector(pipeline);
-	pipeline_free(pipeline);
-	return plain;
+	return *ret_error == 0 && pipeline_is_selector(pipeline);
 }
 
 int call_answer_series(struct call *call, struct error *err)

@@ -206,17 +206,14 @@ int pyroscope_dot(struct pyroscope *p, const struct pyroscope_request *in, struc
 		.divide_by = 1,
 		.unit = "minimum",
 	};
-	struct report report;
+	_cleanup_(report_release) struct report report = {0};
 	int r = in->max_nodes > 0 ? pyroscope_nodes(in->max_nodes, &options.trim.nodes_max, err) : 0;
 	if (!r)
 		r = pyroscope_merge(p, in, &profile, err);
 	if (r < 0 || !profile->sample_count)
 		return r;
 	r = report_begin(&report, profile, &options, err);
-	if (!r)
-		r = report_write(&report, out, err);
-	report_release(&report);
-	return r;
+	return r < 0 ? r : report_write(&report, out, err);
 }
 
 int pyroscope_diff(struct pyroscope *p, const struct pyroscope_request *left, const struct pyroscope_request *right,

@@ -157,7 +157,7 @@ static int read_yaml_group(struct yaml_reader *reader, const yaml_node_t *node, 
 int discovery_read_groups_yaml(struct bytes text, const char *source, struct discovered *found, struct error *err)
 {
 	yaml_document_t document;
-	struct arena arena = {.max_bytes = DISCOVERED_BYTES_MAX};
+	_cleanup_(arena_release) struct arena arena = {.max_bytes = DISCOVERED_BYTES_MAX};
 	int r = yaml_load(text, source, -EBADMSG, &document, err);
 	if (r < 0)
 		return r;
@@ -166,6 +166,5 @@ int discovery_read_groups_yaml(struct bytes text, const char *source, struct dis
 	const yaml_node_t *root = yaml_document_get_root_node(&document);
 	r = root ? yaml_read_list(&reader, root, "target groups", read_yaml_group, &yaml) : 0;
 	yaml_document_delete(&document);
-	arena_release(&arena);
 	return r;
 }

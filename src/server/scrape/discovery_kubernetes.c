@@ -608,7 +608,7 @@ static int find_cluster(struct cluster *cluster)
 static int look(struct cluster *cluster)
 {
 	enum kubernetes_role role = cluster->config->role;
-	struct list list = {0};
+	_cleanup_(list_release) struct list list = {0};
 	bool refers = role == KUBERNETES_ENDPOINTS || role == KUBERNETES_ENDPOINTSLICE;
 	int r = find_cluster(cluster);
 	if (r == 0 && refers)
@@ -622,7 +622,6 @@ static int look(struct cluster *cluster)
 		for (size_t i = 0; i < json_node_count(items) && r == 0; i++)
 			r = take_object(cluster, json_node_at(items, i));
 	}
-	list_release(&list);
 	return r;
 }
 

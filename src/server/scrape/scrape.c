@@ -396,9 +396,10 @@ static void start_threads(struct change *change)
 /* Takes over config. */
 static int apply(struct scrape *scrape, struct scrape_config *config, struct error *err)
 {
-	struct change *change = mem_zalloc(sizeof(*change));
-	struct discovery **gone = mem_alloc_array(scrape->discovery_count + 1, sizeof(*gone));
-	struct discovery **list = NULL, **old;
+	_cleanup_(mem_freep) struct change *change = mem_zalloc(sizeof(*change));
+	_cleanup_(mem_freep) struct discovery **gone = mem_alloc_array(scrape->discovery_count + 1, sizeof(*gone));
+	_cleanup_(mem_freep) struct discovery **old = NULL;
+	struct discovery **list = NULL;
 	size_t gone_count = 0;
 	int r = change && gone ? prepare(scrape, config, change, err) : error_nomem(err);
 	if (r == 0) {
@@ -409,8 +410,6 @@ static int apply(struct scrape *scrape, struct scrape_config *config, struct err
 		for (size_t i = 0; change && i < change->count; i++)
 			discovery_free(change->list[i]);
 		scrape_config_free(config);
-		mem_free(change);
-		mem_free(gone);
 		return r;
 	}
 	/* Who looks at the list holds the lock: until then the old one stays as it is. */
@@ -426,9 +425,6 @@ static int apply(struct scrape *scrape, struct scrape_config *config, struct err
 	start_threads(change);
 	for (size_t i = 0; i < gone_count; i++)
 		discovery_free(gone[i]);
-	mem_free(change);
-	mem_free(gone);
-	mem_free(old);
 	wake(scrape);
 	return 0;
 }

@@ -60,21 +60,18 @@ static uint64_t hash_labels(const struct profile *profile, uint32_t set)
 
 static int make_rows(const struct profile *profile, struct row **ret, struct error *err)
 {
-	struct hash128 *stacks = mem_alloc_array(profile->stack_count, sizeof(*stacks));
-	struct row *rows = mem_alloc_array(profile->sample_count + 1, sizeof(*rows));
+	_cleanup_(mem_freep) struct hash128 *stacks = mem_alloc_array(profile->stack_count, sizeof(*stacks));
+	_cleanup_(mem_freep) struct row *rows = mem_alloc_array(profile->sample_count + 1, sizeof(*rows));
 	int r = stacks && rows ? profile_hash_stacks(profile, stacks, err) : error_nomem(err);
 	for (size_t i = 0; r == 0 && i < profile->sample_count; i++) {
 		const struct profile_sample *sample = &profile->samples[i];
 		uint64_t labels = hash_labels(profile, sample->labels);
 		rows[i] = (struct row){hash64_seed(&stacks[sample->stack], sizeof(*stacks), labels), (uint32_t)i};
 	}
-	mem_free(stacks);
-	if (r < 0) {
-		mem_free(rows);
+	if (r < 0)
 		return r;
-	}
 	qsort(rows, profile->sample_count, sizeof(*rows), compare_rows);
-	*ret = rows;
+	*ret = TAKE(rows);
 	return 0;
 }
 

@@ -70,10 +70,10 @@ int noted_read_header(const struct noted_form *form, struct bytes begin, void *r
 	int r = gzip_note_read(begin, &note, ret_header, err);
 	if (r < 0)
 		return error_prefix(err, r, "%s", form->torn);
-	json_t *root = json_loadb((const char *)note.data, note.len, JSON_REJECT_DUPLICATES, NULL);
-	bool is_sound = noted_number(root, "version", 1, 1, &version) && form->read(root, ret);
-	json_decref(root);
-	return is_sound ? 0 : torn(form, err, "its header is malformed");
+	_cleanup_(json_decrefp) json_t *root = json_loadb((const char *)note.data, note.len, JSON_REJECT_DUPLICATES, NULL);
+	if (noted_number(root, "version", 1, 1, &version) && form->read(root, ret))
+		return 0;
+	return torn(form, err, "its header is malformed");
 }
 
 int noted_check(const struct noted_form *form, struct bytes whole, void *ret, struct error *err)
@@ -155,7 +155,7 @@ int noted_load(const char *path, int (*load)(void *context, const char *name, st
 	const struct dirent *entry;
 	char below[PATH_MAX];
 	int r = io_make_dirs(path, 0750, err);
-	DIR *directory = r == 0 ? opendir(path) : NULL;
+	_cleanup_(dir_closep) DIR *directory = r == 0 ? opendir(path) : NULL;
 	if (r == 0 && !directory)
 		r = error_set_errno(err, -errno, "cannot list %s", path);
 	while (r == 0 && (entry = readdir(directory))) {
@@ -164,7 +164,5 @@ int noted_load(const char *path, int (*load)(void *context, const char *name, st
 		else if (text_ends_with(entry->d_name, ".tmp") && io_join_path(below, sizeof(below), path, entry->d_name) == 0)
 			io_unlink(below, NULL); /* a crash left it */
 	}
-	if (directory)
-		closedir(directory);
 	return r;
 }

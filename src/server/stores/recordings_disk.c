@@ -93,7 +93,7 @@ static bool read_host(const json_t *node, struct entry_host *entry)
 
 static struct entry *parse_index(struct bytes text)
 {
-	json_t *root = json_loadb((const char *)text.data, text.len, 0, NULL);
+	_cleanup_(json_decrefp) json_t *root = json_loadb((const char *)text.data, text.len, 0, NULL);
 	const json_t *hosts = json_object_get(root, "hosts"), *created = json_object_get(root, "created_ns");
 	size_t count = json_array_size(hosts);
 	struct entry *entry = mem_zalloc(sizeof(*entry));
@@ -106,7 +106,6 @@ static struct entry *parse_index(struct bytes text)
 		is_sound = read_host(json_array_get(hosts, i), &entry->hosts[entry->host_count++]);
 	if (is_sound)
 		entry->created_ns = json_integer_value(created);
-	json_decref(root);
 	return is_sound ? entry : entry_free(entry);
 }
 
@@ -182,7 +181,7 @@ static int load_one(struct recordings *recordings, const char *id, struct error 
 {
 	char path[PATH_MAX];
 	int r = recordings_path(recordings, id, "", path, err);
-	DIR *directory = r == 0 ? opendir(path) : NULL;
+	_cleanup_(dir_closep) DIR *directory = r == 0 ? opendir(path) : NULL;
 	const struct dirent *file;
 	if (!directory)
 		return r;
@@ -197,7 +196,6 @@ static int load_one(struct recordings *recordings, const char *id, struct error 
 			 recordings_path(recordings, id, file->d_name, below, NULL) == 0)
 			io_unlink(below, NULL); /* a crash left it */
 	}
-	closedir(directory);
 	if (!entry)
 		return error_nomem(err);
 	if (!entry->request.id[0]) { /* neither an index nor a file */

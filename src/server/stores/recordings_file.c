@@ -66,11 +66,9 @@ int recording_file_measure(struct bytes gzip, uint64_t *ret_plain, struct error 
 	z_stream stream = {.next_in = (Bytef *)gzip.data, .avail_in = (uInt)gzip.len};
 	if (gzip.len > RECORDINGS_UPLOAD_MAX)
 		return error_set(err, -E2BIG, "more than %llu MiB", RECORDINGS_UPLOAD_MAX >> 20);
-	uint8_t *out = mem_alloc(MEASURE_BYTES);
-	if (!out || inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) {
-		mem_free(out);
+	_cleanup_(mem_freep) uint8_t *out = mem_alloc(MEASURE_BYTES);
+	if (!out || inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK)
 		return error_nomem(err);
-	}
 	int status;
 	do {
 		stream.next_out = out;
@@ -80,7 +78,6 @@ int recording_file_measure(struct bytes gzip, uint64_t *ret_plain, struct error 
 	bool is_whole = status == Z_STREAM_END && stream.avail_in == 0;
 	*ret_plain = stream.total_out;
 	inflateEnd(&stream);
-	mem_free(out);
 	if (*ret_plain > RECORDINGS_PLAIN_MAX)
 		return error_set(err, -E2BIG, "more than %llu MiB after decompression", RECORDINGS_PLAIN_MAX >> 20);
 	return is_whole ? 0 : error_set(err, -EBADMSG, TORN ": not a complete gzip file");

@@ -208,7 +208,7 @@ static int make(struct call *call, const char *title, const char *state, struct 
 static int answer_create(struct call *call, struct error *err)
 {
 	struct bytes body = net_request_body(call->request);
-	json_t *root = NULL;
+	_cleanup_(json_decrefp) json_t *root = NULL;
 	const char *title = call_parameter(call, "title", ""), *state = call_parameter(call, "state", "");
 	bool brings_file = strcmp(call_parameter(call, "call", ""), VIEW_CALL) == 0;
 	if (call->server->options.no_snapshots)
@@ -220,7 +220,6 @@ static int answer_create(struct call *call, struct error *err)
 		r = read_body(body, &root, &title, &state, err);
 	if (r == 0)
 		r = make(call, title, state, err);
-	json_decref(root);
 	return r;
 }
 

@@ -488,7 +488,7 @@ static int write_code(const struct local_viewer *viewer, const struct local_view
 {
 	_cleanup_(buffer_release) struct buffer name = {.max = DEMANGLE_OUTPUT_MAX};
 	struct code_bytes code;
-	struct disassembly disassembly = {0};
+	_cleanup_(disassembly_release) struct disassembly disassembly = {0};
 	if (name_code(view, range->start, &name) < 0)
 		return error_nomem(err);
 	int r = code_bytes_read(viewer->symbolizer, module->build_id, module->path, range->start, range->end - range->start,
@@ -501,7 +501,6 @@ static int write_code(const struct local_viewer *viewer, const struct local_view
 	r = disassemble(buffer_bytes(&code.bytes), &options, &disassembly, err);
 	if (r == 0)
 		r = write_instructions(&code, &disassembly, offset, out, err);
-	disassembly_release(&disassembly);
 	buffer_release(&code.bytes);
 	return r;
 }

@@ -106,12 +106,11 @@ static int verify_file(const struct block *block, enum block_file which, struct 
 
 int block_verify(const struct block *block, struct error *err)
 {
-	struct block_meta meta;
+	_cleanup_(block_meta_release) struct block_meta meta = {0};
 	int r = block_meta_read(block->path, &meta, err);
 	for (size_t i = 0; r == 0 && i < BLOCK_FILE_COUNT; i++)
 		if (block->meta.files[i].size)
 			r = verify_file(block, (enum block_file)i, err);
-	block_meta_release(&meta);
 	return r;
 }
 
@@ -124,7 +123,7 @@ int block_find_column(const struct parquet_file *file, const char *name, enum pa
 
 static int read_append_group(struct parquet_file *file, size_t group, struct head_append *to, struct error *err)
 {
-	struct parquet_data sequences = {0}, ids = {0};
+	_cleanup_(parquet_data_release) struct parquet_data sequences = {0}, ids = {0};
 	size_t sequence_column, id_column;
 	int r = block_find_column(file, "sequence", PARQUET_INT64, &sequence_column, err);
 	if (r == 0)
@@ -141,8 +140,6 @@ static int read_append_group(struct parquet_file *file, size_t group, struct hea
 		to[i].sequence = (uint64_t)sequences.i64[i];
 		memcpy(to[i].id, ids.bytes[i].data, STORE_ID_SIZE);
 	}
-	parquet_data_release(&sequences);
-	parquet_data_release(&ids);
 	return r;
 }
 

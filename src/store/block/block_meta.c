@@ -299,23 +299,19 @@ static int get_meta(const json_t *root, struct block_meta *ret)
 static int parse_meta(const char *path, struct bytes text, struct block_meta *ret, struct error *err)
 {
 	json_error_t fault;
-	json_t *root = json_loadb((const char *)text.data, text.len, 0, &fault);
+	_cleanup_(json_decrefp) json_t *root = json_loadb((const char *)text.data, text.len, 0, &fault);
 	const char *format = json_string_value(json_object_get(root, "format"));
 	int64_t version = 0;
 	bool is_ours = format && !strcmp(format, "wick block") && get_int(root, "version", &version);
 	int r = is_ours && version >= 1 ? 0 : -EBADMSG;
 	/* The version first: a newer one may have another layout, and must not be taken for damage. */
-	if (r == 0 && version > BLOCK_VERSION) {
-		r = error_set(err, -ENOTSUP,
-			      "%s has version %" PRId64 ", and this program supports versions up to %d: use a newer wick", path,
-			      version, BLOCK_VERSION);
-		json_decref(root);
-		return r;
-	}
+	if (r == 0 && version > BLOCK_VERSION)
+		return error_set(err, -ENOTSUP,
+				 "%s has version %" PRId64 ", and this program supports versions up to %d: use a newer wick",
+				 path, version, BLOCK_VERSION);
 	ret->version = (unsigned)version;
 	if (r == 0)
 		r = checksum_matches(text) ? get_meta(root, ret) : -EBADMSG;
-	json_decref(root);
 	if (r == -ENOMEM)
 		error_nomem(err);
 	else if (r < 0)

@@ -239,18 +239,16 @@ static int order_columns(const struct series_columns *columns, uint32_t keep, ui
 int block_order_of_series(const struct series *series, size_t count, uint32_t **ret_order, uint32_t *ret_keep,
 			  struct error *err)
 {
-	struct series_columns columns;
+	_cleanup_(series_columns_release) struct series_columns columns = {0};
 	int r = series_columns_build(series, count, &columns, err);
 	if (r < 0)
 		return r;
-	uint32_t keep = choose_kept(&columns), *order = mem_alloc_array(count, sizeof(*order));
+	uint32_t keep = choose_kept(&columns);
+	_cleanup_(mem_freep) uint32_t *order = mem_alloc_array(count, sizeof(*order));
 	r = order ? order_columns(&columns, keep, order, err) : error_nomem(err);
-	series_columns_release(&columns);
-	if (r < 0) {
-		mem_free(order);
+	if (r < 0)
 		return r;
-	}
-	*ret_order = order;
+	*ret_order = TAKE(order);
 	*ret_keep = keep;
 	return 0;
 }

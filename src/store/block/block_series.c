@@ -191,7 +191,7 @@ _Static_assert(PARQUET_CODE_NULL == SERIES_NO_VALUE, "codes are taken over as th
 
 static int load_label(struct loading *l, size_t column, const char *name)
 {
-	struct parquet_codes codes = {0};
+	_cleanup_(parquet_codes_release) struct parquet_codes codes = {0};
 	size_t to, first = 0;
 	if (!label_name_is_valid(name))
 		return malformed(l, "a label's name is not valid");
@@ -202,7 +202,6 @@ static int load_label(struct loading *l, size_t column, const char *name)
 			r = add_codes(l, to, &codes, first);
 		first += codes.count;
 	}
-	parquet_codes_release(&codes);
 	return r;
 }
 
@@ -233,7 +232,7 @@ static int add_rest(struct loading *l, struct bytes text, size_t series)
 /* The labels without a column of their own. */
 static int load_rest(struct loading *l)
 {
-	struct parquet_codes codes = {0};
+	_cleanup_(parquet_codes_release) struct parquet_codes codes = {0};
 	size_t column, first = 0;
 	int r = 0;
 	if (!parquet_find_column(l->file, "labels", &column) || parquet_column_at(l->file, column)->type != PARQUET_BYTE_ARRAY)
@@ -245,7 +244,6 @@ static int load_rest(struct loading *l)
 				r = add_rest(l, codes.values[codes.codes[i]], first + i);
 		first += codes.count;
 	}
-	parquet_codes_release(&codes);
 	return r;
 }
 

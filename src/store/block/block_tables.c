@@ -152,7 +152,7 @@ int block_read_column(struct parquet_file *file, const char *name, enum parquet_
 		      struct block_tables *strings, struct error *err)
 {
 	size_t column, size = block_value_size(type), at = 0;
-	struct parquet_data data = {0};
+	_cleanup_(parquet_data_release) struct parquet_data data = {0};
 	int r = block_find_column(file, name, type, &column, err);
 	for (size_t g = 0; r == 0 && g < parquet_group_count(file); g++) {
 		r = parquet_read(file, g, column, &data, err);
@@ -166,7 +166,6 @@ int block_read_column(struct parquet_file *file, const char *name, enum parquet_
 		if (r == 0 && type == PARQUET_BYTE_ARRAY)
 			r = keep_strings(strings, &data, err);
 	}
-	parquet_data_release(&data);
 	return r;
 }
 
@@ -307,7 +306,7 @@ static int read_hashes(struct parquet_file *file, struct block_hashes *hashes, s
 	if (!parquet_find_column(file, "hash", &column) || parquet_column_at(file, column)->type != PARQUET_FIXED ||
 	    parquet_column_at(file, column)->type_length != sizeof(struct hash128))
 		return error_set(err, -EBADMSG, "column hash is missing or has the wrong type");
-	struct parquet_data data = {0};
+	_cleanup_(parquet_data_release) struct parquet_data data = {0};
 	int r = 0;
 	for (size_t g = 0; r == 0 && g < parquet_group_count(file); g++) {
 		r = parquet_read(file, g, column, &data, err);
@@ -315,7 +314,6 @@ static int read_hashes(struct parquet_file *file, struct block_hashes *hashes, s
 			if (!data.present || data.present[i])
 				hashes->hashes[at] = hash_of_bytes(data.bytes[i].data);
 	}
-	parquet_data_release(&data);
 	return r;
 }
 

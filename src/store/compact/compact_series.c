@@ -168,21 +168,18 @@ int merged_series_add(struct merged_series *merged, const struct block_series *f
 		      struct error *err)
 {
 	struct interned interned;
-	struct arena arena = {.max_bytes = SIZE_MAX};
-	uint32_t *ids = mem_alloc_array(from->columns.count, sizeof(*ids));
+	_cleanup_(arena_release) struct arena arena = {.max_bytes = SIZE_MAX};
+	_cleanup_(mem_freep) uint32_t *ids = mem_alloc_array(from->columns.count, sizeof(*ids));
 	int r = ids ? intern_columns(merged, &from->columns, &arena, &interned) : -ENOMEM;
 	for (size_t i = 0; r == 0 && i < from->columns.count; i++) {
 		ids[i] = NOT_WANTED;
 		if (!wanted || wanted[i])
 			r = add_one(merged, from, &interned, i, &ids[i]);
 	}
-	arena_release(&arena);
-	if (r < 0) {
-		mem_free(ids);
+	if (r < 0)
 		return r == -EBADMSG ? error_set(err, r, "a series has more than %d labels", LIMIT_LABELS_PER_SERIES)
 				     : error_nomem(err);
-	}
-	*ret_ids = ids;
+	*ret_ids = TAKE(ids);
 	return 0;
 }
 

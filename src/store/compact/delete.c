@@ -43,7 +43,7 @@ static int remove_old_segments(struct store *store, struct error *err)
 	pthread_mutex_lock(&store->append_lock);
 	uint64_t first = store->head->first_segment;
 	pthread_mutex_unlock(&store->append_lock);
-	DIR *dir = opendir(store->log_path);
+	_cleanup_(dir_closep) DIR *dir = opendir(store->log_path);
 	if (!dir)
 		return error_set_errno(err, -errno, "cannot list %s", store->log_path);
 	int r = 0;
@@ -53,7 +53,6 @@ static int remove_old_segments(struct store *store, struct error *err)
 		if (end != entry->d_name && !strcmp(end, ".log") && number < first)
 			r = log_segment_remove(store->log_path, number, err);
 	}
-	closedir(dir);
 	return r == 0 ? io_sync_dir(store->log_path, err) : r;
 }
 

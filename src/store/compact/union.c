@@ -352,7 +352,7 @@ static int make_tables(struct stack_union *all, struct numbering *locations, str
 
 int stack_union_finish(struct stack_union *all, struct error *err)
 {
-	struct numbering locations = {0};
+	_cleanup_(numbering_release) struct numbering locations = {0};
 	assert(!all->ranks);
 	all->is_closed = true;
 	int r = order_stacks(all, err);
@@ -360,7 +360,6 @@ int stack_union_finish(struct stack_union *all, struct error *err)
 		r = make_stacks(all, err);
 	if (r == 0)
 		r = make_tables(all, &locations, err);
-	numbering_release(&locations);
 	return r;
 }
 

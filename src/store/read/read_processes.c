@@ -73,7 +73,7 @@ static int collect_rows(struct reading *r, struct head *head, struct selection *
 
 static int read_head(struct reading *r, struct head *head, struct error *err)
 {
-	struct selection selection = {0};
+	_cleanup_(selection_release) struct selection selection = {0};
 	_cleanup_(mem_freep) struct process_row *rows = NULL;
 	size_t count = 0;
 	pthread_rwlock_rdlock(&head->lock);
@@ -87,7 +87,6 @@ static int read_head(struct reading *r, struct head *head, struct error *err)
 	}
 	r->stats->rows += count;
 	r->stats->head_rows += count;
-	selection_release(&selection);
 	return code;
 }
 
@@ -140,7 +139,7 @@ static int scan_rows(struct reading *r, const struct block *block, const struct 
 static int scan_block(struct reading *r, struct block *block, struct error *err)
 {
 	struct block_series *series = NULL;
-	struct selection selection = {0};
+	_cleanup_(selection_release) struct selection selection = {0};
 	int64_t started = time_monotonic_ns();
 	int code = cache_get(r->store, block, BLOCK_PART_SERIES, (void **)&series, r->stats, err);
 	if (code < 0)
@@ -154,7 +153,6 @@ static int scan_block(struct reading *r, struct block *block, struct error *err)
 	if (code == 0 && selection.matched)
 		code = scan_rows(r, block, &selection, err);
 	r->stats->phase_ns[STORE_PHASE_SCAN] += (uint64_t)(time_monotonic_ns() - chosen);
-	selection_release(&selection);
 	cache_put(r->store, BLOCK_PART_SERIES, series);
 	return code;
 }

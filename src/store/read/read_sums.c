@@ -17,7 +17,7 @@ static uint64_t sum_key(uint32_t group, uint32_t low)
 static int number_locals(struct source_sums *sums, const uint32_t *groups, const uint8_t *wanted, size_t id_count,
 			 struct error *err)
 {
-	struct map64 seen = {0};
+	_cleanup_(map64_release) struct map64 seen = {0};
 	size_t capacity = 0;
 	int r = 0;
 	sums->locals = mem_zalloc_array(id_count, sizeof(*sums->locals));
@@ -37,7 +37,6 @@ static int number_locals(struct source_sums *sums, const uint32_t *groups, const
 		}
 		sums->locals[i] = (uint32_t)local;
 	}
-	map64_release(&seen);
 	return r < 0 ? error_nomem(err) : 0;
 }
 
