@@ -5,12 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/order.h"
 #include "base/thread.h"
 #include "base/time.h"
 
@@ -125,8 +125,7 @@ static void lose_old(struct spool *spool)
 
 static int compare_numbers(const void *left, const void *right)
 {
-	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-	return (a > b) - (a < b);
+	return ORDER(*(const uint64_t *)left, *(const uint64_t *)right);
 }
 
 static int list_files(struct spool *spool, uint64_t **ret, size_t *ret_count, struct error *err)
@@ -151,8 +150,7 @@ static int list_files(struct spool *spool, uint64_t **ret, size_t *ret_count, st
 	}
 	if (r < 0)
 		return error_nomem(err);
-	if (count)
-		qsort(numbers, count, sizeof(*numbers), compare_numbers);
+	SORT(numbers, count, compare_numbers);
 	*ret = TAKE(numbers);
 	*ret_count = count;
 	return 0;

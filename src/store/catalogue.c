@@ -11,10 +11,10 @@
  * that turns out to be damaged adds nothing.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "base/time.h"
 #include "store/read/select.h"
 #include "store/store_int.h"
@@ -137,8 +137,7 @@ static int list_values(struct listing *l, const struct source *source)
 		items[i].name = column->values[i];
 		items[kept++] = items[i];
 	}
-	if (kept)
-		qsort(items, kept, sizeof(*items), compare_items);
+	SORT(items, kept, compare_items);
 	for (size_t i = 0; r == 0 && i < kept; i++)
 		r = give(l, &items[i]);
 	return r;

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "store/store_int.h"
 
 struct handover {
@@ -224,7 +225,7 @@ static bool is_replaced(const struct store *store, const struct block *block)
 static int compare_generations(const void *a, const void *b)
 {
 	const struct block *x = *(struct block *const *)a, *y = *(struct block *const *)b;
-	return (x->meta.generation > y->meta.generation) - (x->meta.generation < y->meta.generation);
+	return ORDER(x->meta.generation, y->meta.generation);
 }
 
 int store_recover_replaced(struct store *store, struct error *err)
@@ -244,8 +245,7 @@ int store_recover_replaced(struct store *store, struct error *err)
 			store->blocks[kept++] = store->blocks[i];
 	}
 	store->block_count = kept;
-	if (count)
-		qsort(replaced, count, sizeof(struct block *), compare_generations);
+	SORT(replaced, count, compare_generations);
 	int r = 0;
 	for (size_t i = 0; i < count; i++) {
 		if (r == 0)

@@ -2,12 +2,12 @@
 #include "store/series_columns.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/limits.h"
+#include "base/order.h"
 
 /* A column while it grows. */
 struct building {
@@ -319,8 +319,7 @@ int series_builder_finish(struct series_builder *b, struct series_columns *ret, 
 		/* A column may have been made in vain. */
 		columns->label_count += b->labels[i].value_count > 0;
 	}
-	if (columns->label_count)
-		qsort(columns->labels, columns->label_count, sizeof(*columns->labels), compare_columns);
+	SORT(columns->labels, columns->label_count, compare_columns);
 	columns->bytes = columns->arena.used_bytes;
 	*ret = *columns;
 	*columns = (struct series_columns){0};

@@ -15,7 +15,6 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -211,8 +210,7 @@ static int make_rows(struct process_stats *stats, const struct process_table *ta
 		/* The table of a machine that starts processes all the time forgets the dead early. */
 		stats->left_out += !process && is_row;
 	}
-	if (count)
-		qsort(rows, count, sizeof(*rows), compare_rows);
+	SORT(rows, count, compare_rows);
 	*ret = rows;
 	*ret_count = count < PROCESS_STATS_ROWS_MAX ? count : PROCESS_STATS_ROWS_MAX;
 	stats->left_out += count - *ret_count;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The catalogue: types, labels, values, services, cardinality. All of it is answered from indexes. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "server/api/api_int.h"
@@ -118,9 +118,7 @@ static int answer_values(struct call *call, struct error *err)
 static int compare_last_seen(const void *left, const void *right)
 {
 	const struct query_name *a = left, *b = right;
-	if (a->last_ns != b->last_ns)
-		return a->last_ns < b->last_ns ? 1 : -1;
-	return strcmp(a->name, b->name);
+	return ORDER(b->last_ns, a->last_ns) ?: strcmp(a->name, b->name);
 }
 
 static void write_rate(struct json_writer *json, const struct query_series *series, const char *label, const char *name)
@@ -179,8 +177,7 @@ static int answer_services(struct call *call, struct error *err)
 			 &ignored);
 	if (r < 0 && r != -EINVAL)
 		return error_set(err, r, "%s", ignored.message);
-	if (names.count)
-		qsort(names.items, names.count, sizeof(*names.items), compare_last_seen);
+	SORT(names.items, names.count, compare_last_seen);
 	return write_services(call, label, &names, &series, err);
 }
 
@@ -189,17 +186,13 @@ static int answer_services(struct call *call, struct error *err)
 static int compare_values(const void *left, const void *right)
 {
 	const struct query_name *a = left, *b = right;
-	if (a->values != b->values)
-		return a->values < b->values ? 1 : -1;
-	return strcmp(a->name, b->name);
+	return ORDER(b->values, a->values) ?: strcmp(a->name, b->name);
 }
 
 static int compare_series(const void *left, const void *right)
 {
 	const struct query_name *a = left, *b = right;
-	if (a->series != b->series)
-		return a->series < b->series ? 1 : -1;
-	return strcmp(a->name, b->name);
+	return ORDER(b->series, a->series) ?: strcmp(a->name, b->name);
 }
 
 static int write_label(struct call *call, const struct query_name *label, size_t limit, struct json_writer *json,
@@ -209,8 +202,7 @@ static int write_label(struct call *call, const struct query_name *label, size_t
 	int r = query_label_values(call->tenant->store, &call->query, label->name, "", limit, &values, &call->stats, err);
 	if (r < 0)
 		return r;
-	if (values.count)
-		qsort(values.items, values.count, sizeof(*values.items), compare_series);
+	SORT(values.items, values.count, compare_series);
 	json_member_array(json, "top");
 	for (size_t i = 0; i < values.count; i++) {
 		json_begin_object(json);
@@ -261,8 +253,7 @@ static int answer_cardinality(struct call *call, struct error *err)
 		r = query_label_names(call->tenant->store, &call->query, &labels, &call->stats, err);
 	if (r < 0)
 		return r;
-	if (labels.count)
-		qsort(labels.items, labels.count, sizeof(*labels.items), compare_values);
+	SORT(labels.items, labels.count, compare_values);
 	struct json_writer json = {.out = &call->response->body};
 	r = write_cardinality(call, &types, &labels, (size_t)limit, &json, err);
 	return r < 0 ? r : json_finish(&json, err);

@@ -4,11 +4,12 @@
  * no range means all of time: these answers come from indexes, which are small.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "server/pyroscope/pyroscope_int.h"
 
@@ -63,11 +64,6 @@ int pyroscope_names_add(struct pyroscope_names *names, const char *text, struct 
 			   : 0;
 }
 
-static int compare_texts(const void *left, const void *right)
-{
-	return strcmp(*(const char *const *)left, *(const char *const *)right);
-}
-
 int pyroscope_names_finish(struct pyroscope_names *names, struct error *err)
 {
 	names->items = mem_alloc_array(names->texts.count, sizeof(*names->items));
@@ -75,8 +71,7 @@ int pyroscope_names_finish(struct pyroscope_names *names, struct error *err)
 		return error_nomem(err);
 	for (uint32_t i = 1; i < names->texts.count; i++) /* 0 is "" */
 		names->items[names->count++] = intern_string(&names->texts, i);
-	if (names->count)
-		qsort(names->items, names->count, sizeof(*names->items), compare_texts);
+	SORT(names->items, names->count, text_compare);
 	return 0;
 }
 
@@ -183,8 +178,7 @@ static int add_sets(struct query_label_sets *to, size_t *capacity, struct query_
 static void drop_doubles(struct query_label_sets *sets)
 {
 	size_t kept = 0;
-	if (sets->count)
-		qsort(sets->items, sets->count, sizeof(*sets->items), compare_sets);
+	SORT(sets->items, sets->count, compare_sets);
 	for (size_t i = 0; i < sets->count; i++) {
 		if (kept && labels_compare(&sets->items[kept - 1], &sets->items[i]) == 0)
 			labels_release(&sets->items[i]);

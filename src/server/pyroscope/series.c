@@ -6,9 +6,9 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "base/time.h"
 #include "server/pyroscope/pyroscope_int.h"
 
@@ -175,9 +175,7 @@ static int compare_labels(const void *left, const void *right)
 static int compare_totals(const void *left, const void *right)
 {
 	const struct pyroscope_row *a = left, *b = right;
-	if (a->total != b->total)
-		return a->total < b->total ? 1 : -1;
-	return compare_labels(left, right);
+	return ORDER(b->total, a->total) ?: compare_labels(left, right);
 }
 
 static void row_release(struct pyroscope_row *row)
@@ -199,8 +197,7 @@ int pyroscope_series(struct pyroscope *p, const struct pyroscope_request *in, st
 		pyroscope_series_release(ret);
 		return r;
 	}
-	if (ret->count)
-		qsort(ret->rows, ret->count, sizeof(*ret->rows), in->limit ? compare_totals : compare_labels);
+	SORT(ret->rows, ret->count, in->limit ? compare_totals : compare_labels);
 	while (in->limit && ret->count > (size_t)in->limit)
 		row_release(&ret->rows[--ret->count]);
 	return 0;

@@ -22,6 +22,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "format/format.h"
@@ -111,8 +112,7 @@ static void write_host(struct json_writer *json, const struct host_sum *sum)
 static void write_hosts(struct json_writer *json, struct marker_batch *all, size_t count)
 {
 	struct host_sum sum = {0};
-	if (count)
-		qsort(all, count, sizeof(*all), compare_hosts);
+	SORT(all, count, compare_hosts);
 	for (size_t i = 0; i < count; i++) {
 		int64_t from_ns = marker_batch_time(&all[i], all[i].from_ns), to_ns = marker_batch_time(&all[i], all[i].to_ns);
 		if (!sum.name || strcmp(sum.name, all[i].host) != 0) {
@@ -306,13 +306,7 @@ static int compare_threads(const void *left, const void *right, void *context)
 	const struct profile *profile = context;
 	const struct profile_thread *a = &profile->markers->threads[*(const uint32_t *)left],
 				    *b = &profile->markers->threads[*(const uint32_t *)right];
-	if (a->host != b->host)
-		return a->host < b->host ? -1 : 1;
-	if (a->pid != b->pid)
-		return a->pid < b->pid ? -1 : 1;
-	if (a->tid != b->tid)
-		return a->tid < b->tid ? -1 : 1;
-	return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
+	return ORDER(a->host, b->host) ?: ORDER(a->pid, b->pid) ?: ORDER(a->tid, b->tid) ?: ORDER(a->start_ns, b->start_ns);
 }
 
 /* Markers of threads that are one go to the one that began first. The others stay, without anything. */

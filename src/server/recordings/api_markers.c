@@ -8,11 +8,11 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/time.h"
 #include "server/api/api_int.h"
 #include "server/recordings/api_marker_batches.h"
@@ -83,7 +83,7 @@ static void rows_add(struct rows *rows, struct row row)
 static int compare_rows(const void *left, const void *right)
 {
 	const struct row *a = left, *b = right;
-	return a->time_ns < b->time_ns ? 1 : a->time_ns > b->time_ns ? -1 : 0;
+	return ORDER(b->time_ns, a->time_ns);
 }
 
 /* ---- one marker ---- */
@@ -238,8 +238,7 @@ static int write_answer(const struct call *call, struct rows *rows, size_t read,
 {
 	struct buffer *out = &call->response->body;
 	out->max = ANSWER_BYTES;
-	if (rows->count)
-		qsort(rows->items, rows->count, sizeof(*rows->items), compare_rows);
+	SORT(rows->items, rows->count, compare_rows);
 	buffer_append_string(out, "{\"markers\":[");
 	for (size_t i = 0; i < rows->count; i++) {
 		if (i)

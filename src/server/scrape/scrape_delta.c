@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "server/scrape/scrape_int.h"
 
 struct row {
@@ -25,7 +26,7 @@ struct row {
 static int compare_rows(const void *a, const void *b)
 {
 	const struct row *x = a, *y = b;
-	return x->key < y->key ? -1 : x->key > y->key;
+	return ORDER(x->key, y->key);
 }
 
 static size_t bytes_of(const struct scrape_delta *delta)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "codec/json.h"
 
 struct agents {
@@ -168,10 +169,7 @@ int agents_note(struct agents *agents, const struct control_poll *poll, const st
 static int compare_seen(const void *left, const void *right)
 {
 	const struct agent_seen *a = left, *b = right;
-	int by_host = strcmp(a->host, b->host);
-	if (by_host)
-		return by_host;
-	return a->polled_ns != b->polled_ns ? (a->polled_ns < b->polled_ns ? 1 : -1) : strcmp(a->agent, b->agent);
+	return strcmp(a->host, b->host) ?: ORDER(b->polled_ns, a->polled_ns) ?: strcmp(a->agent, b->agent);
 }
 
 static int copy_all(const struct agents *agents, struct agent_seen **ret, size_t *ret_count)

@@ -16,12 +16,12 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock_fit.h"
 #include "base/io.h"
+#include "base/order.h"
 #include "base/thread.h"
 #include "server/stores/recordings.h"
 #include "server/stores/recordings_file.h"
@@ -82,7 +82,7 @@ static int add_item(struct marker_batches *batches, struct item *item)
 static int compare_items(const void *left, const void *right)
 {
 	const struct item *a = *(const struct item *const *)left, *b = *(const struct item *const *)right;
-	return a->order_ns < b->order_ns ? -1 : a->order_ns > b->order_ns ? 1 : 0;
+	return ORDER(a->order_ns, b->order_ns);
 }
 
 static struct item *find_item(const struct marker_batches *batches, const char *host, int64_t from_ns, size_t *ret_place)
@@ -265,8 +265,7 @@ int marker_batches_find(struct marker_batches *batches, int64_t from_ns, int64_t
 		mem_free(found);
 		return error_nomem(err);
 	}
-	if (count)
-		qsort(found, count, sizeof(*found), compare_ends);
+	SORT(found, count, compare_ends);
 	*ret = found;
 	*ret_count = count;
 	return 0;
@@ -375,8 +374,7 @@ int marker_batches_open(const struct recordings_options *options, int64_t now_ns
 	int r = noted_load(batches->directory, load_file, batches, err);
 	if (r < 0)
 		return r;
-	if (batches->count)
-		qsort(batches->items, batches->count, sizeof(*batches->items), compare_items);
+	SORT(batches->items, batches->count, compare_items);
 	make_room(batches, 0, 0, 0, now_ns);
 	*ret = TAKE(batches);
 	return 0;

@@ -283,8 +283,7 @@ int recordings_poll(struct recordings *recordings, const struct control_poll *po
 static int compare_agents(const void *left, const void *right)
 {
 	const struct recordings_agent *a = left, *b = right;
-	int by_host = strcmp(a->poll.host, b->poll.host);
-	return by_host ? by_host : strcmp(a->poll.agent, b->poll.agent);
+	return strcmp(a->poll.host, b->poll.host) ?: strcmp(a->poll.agent, b->poll.agent);
 }
 
 int recordings_agents(struct recordings *recordings, int64_t now_ns, struct recordings_agent **ret, size_t *ret_count,

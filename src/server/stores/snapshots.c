@@ -24,6 +24,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "codec/json.h"
@@ -329,8 +330,7 @@ int snapshots_open(const struct snapshots_options *options, int64_t now_ns, stru
 	int r = noted_load(snapshots->directory, load_file, snapshots, err);
 	if (r < 0)
 		return r;
-	if (snapshots->count)
-		qsort(snapshots->items, snapshots->count, sizeof(*snapshots->items), compare);
+	SORT(snapshots->items, snapshots->count, compare);
 	make_room(snapshots, now_ns);
 	*ret = TAKE(snapshots);
 	return 0;

@@ -47,8 +47,7 @@
 static int compare_modules(const void *left, const void *right)
 {
 	const struct local_viewer_module *a = left, *b = right;
-	int order = strcmp(a->debug_id, b->debug_id);
-	return order ? order : strcmp(a->name, b->name);
+	return strcmp(a->debug_id, b->debug_id) ?: strcmp(a->name, b->name);
 }
 
 static int set_module(const struct profile *profile, uint32_t mapping, struct local_viewer_module *ret)

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "store/block/block_pool.h"
 #include "store/block/block_write_int.h"
 
@@ -108,9 +109,7 @@ static int compare_times(const void *a, const void *b, void *context)
 {
 	const struct head *head = context;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	if (head->times[x] != head->times[y])
-		return head->times[x] < head->times[y] ? -1 : 1;
-	return (x > y) - (x < y);
+	return ORDER(head->times[x], head->times[y]) ?: ORDER(x, y);
 }
 
 static int compare_links(const void *a, const void *b, void *context)

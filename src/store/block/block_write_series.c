@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "codec/json.h"
 #include "store/block/block_write_int.h"
 
@@ -46,9 +47,7 @@ struct choice {
 static int compare_use(const void *a, const void *b)
 {
 	const struct label_use *x = a, *y = b;
-	if (x->series != y->series)
-		return x->series > y->series ? -1 : 1;
-	return strcmp(x->column->name, y->column->name);
+	return ORDER(y->series, x->series) ?: strcmp(x->column->name, y->column->name);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -68,8 +67,7 @@ static int choose_columns(const struct series_columns *columns, struct choice *r
 		for (size_t s = 0; s < columns->count; s++)
 			use->series += use->column->codes[s] != SERIES_NO_VALUE;
 	}
-	if (columns->label_count)
-		qsort(ret->uses, columns->label_count, sizeof(*ret->uses), compare_use);
+	SORT(ret->uses, columns->label_count, compare_use);
 	for (size_t i = 0; i < columns->label_count; i++) {
 		if (i < BLOCK_LABEL_COLUMNS)
 			ret->own[ret->own_count++] = ret->uses[i].column;
@@ -77,8 +75,7 @@ static int choose_columns(const struct series_columns *columns, struct choice *r
 			ret->rest[ret->rest_count++] = ret->uses[i].column;
 	}
 	qsort(ret->own, ret->own_count, sizeof(*ret->own), compare_names);
-	if (ret->rest_count)
-		qsort(ret->rest, ret->rest_count, sizeof(*ret->rest), compare_names);
+	SORT(ret->rest, ret->rest_count, compare_names);
 	return 0;
 }
 

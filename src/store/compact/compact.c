@@ -32,6 +32,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/order.h"
 #include "base/thread.h"
 #include "base/time.h"
 #include "store/compact/compact_int.h"
@@ -176,15 +177,13 @@ static int compare_sizes(const void *a, const void *b)
 {
 	uint64_t x = block_meta_bytes(&(*(struct block *const *)a)->meta),
 		 y = block_meta_bytes(&(*(struct block *const *)b)->meta);
-	return (x > y) - (x < y);
+	return ORDER(x, y);
 }
 
 static int compare_times(const void *a, const void *b)
 {
 	const struct block_meta *x = &(*(struct block *const *)a)->meta, *y = &(*(struct block *const *)b)->meta;
-	if (x->mean_ns != y->mean_ns)
-		return x->mean_ns < y->mean_ns ? -1 : 1;
-	return strcmp(x->name, y->name);
+	return ORDER(x->mean_ns, y->mean_ns) ?: strcmp(x->name, y->name);
 }
 
 /* What a window has: blocks of lower levels, and of its own. */
@@ -210,8 +209,7 @@ static void collect_window(const struct candidates *all, size_t first, size_t co
 			ret->same[ret->same_count++] = block;
 		}
 	}
-	if (ret->same_count)
-		qsort(ret->same, ret->same_count, sizeof(struct block *), compare_sizes);
+	SORT(ret->same, ret->same_count, compare_sizes);
 }
 
 /* A window of `level` that is over. */

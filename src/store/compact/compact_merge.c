@@ -15,11 +15,11 @@
  * made within the same limits.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "store/compact/compact_int.h"
 #include "store/compact/union.h"
 
@@ -298,7 +298,7 @@ static int open_writer(struct compacting *c)
 static int compare_appends(const void *a, const void *b)
 {
 	const struct head_append *x = a, *y = b;
-	return (x->sequence > y->sequence) - (x->sequence < y->sequence);
+	return ORDER(x->sequence, y->sequence);
 }
 
 /* The newest ids, as many as are remembered. */
@@ -321,8 +321,7 @@ static int write_appends(struct compacting *c)
 			memcpy(all + count, appends, more * sizeof(*all));
 		mem_free(appends);
 		count += more;
-		if (count)
-			qsort(all, count, sizeof(*all), compare_appends);
+		SORT(all, count, compare_appends);
 		if (count > STORE_IDS_KEPT) {
 			memmove(all, all + count - STORE_IDS_KEPT, STORE_IDS_KEPT * sizeof(*all));
 			count = STORE_IDS_KEPT;

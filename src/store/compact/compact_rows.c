@@ -17,11 +17,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/order.h"
 #include "store/block/block_write_int.h"
 #include "store/compact/compact_int.h"
 
@@ -308,9 +308,7 @@ static int turned_write(const struct row_source *source, struct turned *turned, 
 static int compare_ranges(const void *a, const void *b)
 {
 	const struct range *x = a, *y = b;
-	if (x->series != y->series)
-		return x->series < y->series ? -1 : 1;
-	return (x->first > y->first) - (x->first < y->first);
+	return ORDER(x->series, y->series) ?: ORDER(x->first, y->first);
 }
 
 static int turn(struct row_source *source, struct error *err)
@@ -321,8 +319,7 @@ static int turn(struct row_source *source, struct error *err)
 	if (r < 0)
 		return r;
 	source->in.file = parquet_close(source->in.file);
-	if (source->turned->range_count)
-		qsort(source->turned->ranges, source->turned->range_count, sizeof(*source->turned->ranges), compare_ranges);
+	SORT(source->turned->ranges, source->turned->range_count, compare_ranges);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
 
 void averages_release(struct averages *averages)
 {
@@ -361,9 +362,7 @@ static int compare_rests(const void *a, const void *b, void *context)
 	if (more != 0)
 		return more > 0 ? -1 : 1;
 	/* Any order that is always the same. */
-	if (left->hash.high != right->hash.high)
-		return left->hash.high < right->hash.high ? -1 : 1;
-	return (left->hash.low > right->hash.low) - (left->hash.low < right->hash.low);
+	return ORDER(left->hash.high, right->hash.high) ?: ORDER(left->hash.low, right->hash.low);
 }
 
 /* Those with the largest fractions get the units that rounding down took from the group. */

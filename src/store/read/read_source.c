@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading one source: a block by its plan, the head as a whole. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "base/thread.h"
 #include "base/time.h"
 #include "store/block/block_scan.h"
@@ -564,9 +564,7 @@ struct head_profile {
 static int compare_profiles(const void *a, const void *b)
 {
 	const struct head_profile *x = a, *y = b;
-	if (x->series != y->series)
-		return x->series < y->series ? -1 : 1;
-	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+	return ORDER(x->series, y->series) ?: ORDER(x->time_ns, y->time_ns);
 }
 
 /* The rows of a profile are mostly neighbours, and those of one time need not be: they are sorted. */
@@ -587,8 +585,7 @@ static int count_head_profiles(struct head_source *h)
 			return error_nomem(h->err);
 		profiles[count++] = profile;
 	}
-	if (count)
-		qsort(profiles, count, sizeof(*profiles), compare_profiles);
+	SORT(profiles, count, compare_profiles);
 	for (size_t i = 0; i < count; i++) {
 		uint32_t number = h->averages.numbers[profiles[i].series];
 		if (i > 0 && compare_profiles(&profiles[i - 1], &profiles[i]) == 0)
