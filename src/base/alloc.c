@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/fault.h"
-#include "base/io.h"
 
 /* No single allocation is meant to be this large. The limit is below that of AddressSanitizer, which ends the process instead
  * of returning NULL. */
@@ -107,11 +108,19 @@ int array_reserve_bytes(void **array, size_t *capacity, size_t need, size_t elem
 	return 0;
 }
 
+/* "" if it cannot be read. */
+static void read_own(const char *path, char *text, size_t size)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? 0 : read(fd, text, size - 1);
+	text[len > 0 ? len : 0] = '\0';
+}
+
 uint64_t mem_resident_bytes(void)
 {
 	char text[128];
 	unsigned long long total, resident;
-	io_read_text("/proc/self/statm", text, sizeof(text));
+	read_own("/proc/self/statm", text, sizeof(text));
 	if (sscanf(text, "%llu %llu", &total, &resident) != 2)
 		return 0;
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -131,7 +140,7 @@ uint64_t mem_resident_peak_bytes(uint64_t now)
 {
 	char text[4096];
 	unsigned long long peak = 0;
-	io_read_text("/proc/self/status", text, sizeof(text));
+	read_own("/proc/self/status", text, sizeof(text));
 	const char *line = strstr(text, "\nVmHWM:");
 	if (!line || sscanf(line + strlen("\nVmHWM:"), "%llu", &peak) != 1)
 		return now;

@@ -10,8 +10,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/decimal.h"
-
 /* Bytes of a user's text that a message repeats. */
 #define QUOTE_MAX 64
 
@@ -55,6 +53,40 @@ int text_parse_i64(const char *text, int64_t *ret, struct error *err)
 		return out_of_range(err, text);
 	*ret = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
 	return 0;
+}
+
+#define FRACTION_ONE 1000000000000000000ull
+
+bool decimal_scan(const char **at, struct decimal *ret)
+{
+	struct decimal decimal = {0};
+	const char *p = *at;
+	for (; text_is_digit((uint8_t)*p); p++, decimal.whole_digits++)
+		if (__builtin_mul_overflow(decimal.whole, 10, &decimal.whole) ||
+		    __builtin_add_overflow(decimal.whole, (uint64_t)(*p - '0'), &decimal.whole))
+			return false;
+	if (decimal.whole_digits == 0)
+		return false;
+	if (*p == '.') {
+		p++;
+		if (!text_is_digit((uint8_t)*p))
+			return false;
+		decimal.has_fraction = true;
+		uint64_t place = FRACTION_ONE;
+		for (; text_is_digit((uint8_t)*p); p++) {
+			place /= 10;
+			decimal.fraction += place * (uint64_t)(*p - '0');
+		}
+	}
+	*at = p;
+	*ret = decimal;
+	return true;
+}
+
+bool decimal_scale(struct decimal decimal, uint64_t unit, uint64_t *ret)
+{
+	uint64_t whole, part = (uint64_t)((unsigned __int128)decimal.fraction * unit / FRACTION_ONE);
+	return !__builtin_mul_overflow(decimal.whole, unit, &whole) && !__builtin_add_overflow(whole, part, ret);
 }
 
 /* The decimal point must not depend on LC_NUMERIC, which terminal libraries set from the environment. */
@@ -217,6 +249,14 @@ static size_t utf8_prefix(struct bytes text)
 		at += len;
 	}
 	return at;
+}
+
+bool text_has_controls(struct bytes text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (text.data[i] < ' ' || text.data[i] == 0x7f)
+			return true;
+	return false;
 }
 
 bool text_is_utf8(struct bytes text)

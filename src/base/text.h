@@ -26,6 +26,7 @@ const char *text_format_count(uint64_t count, char out[static TEXT_NUMBER_MAX]);
  * U+FFFD. */
 size_t text_utf8_sequence(struct bytes text, bool *ret_valid);
 bool text_is_utf8(struct bytes text);
+bool text_has_controls(struct bytes text); /* of ASCII: below the space, or DEL */
 /* Appends text with each ill-formed sequence replaced by U+FFFD. What appends here fails as in base/buffer.h; a part of the
  * text may stand in the buffer then. */
 int text_append_utf8(struct buffer *out, struct bytes text);
@@ -65,5 +66,21 @@ int text_hex_byte(const uint8_t digits[static 2]);	    /* -1 if one is none */
 void text_format_hex(struct bytes data, char *out);	    /* lower case, and a NUL: 2 * data.len + 1 characters */
 int text_append_hex(struct buffer *out, struct bytes data); /* the same, without a NUL */
 int text_parse_hex(struct bytes text, struct buffer *out);  /* -EINVAL */
+
+/* ---- for src/base: decimal numbers with a fraction, kept exact until the unit behind them is known ---- */
+
+/* Through a double, "1700000000.123456789" would lose its last digits. */
+struct decimal {
+	uint64_t whole;
+	uint64_t fraction; /* in units of 10^-18; digits beyond are dropped */
+	unsigned whole_digits;
+	bool has_fraction;
+};
+
+/* Reads "12" or "12.5" at *at and moves *at behind it. False if there is none, if a digit is missing before or behind the
+ * point, or if the whole part does not fit. */
+bool decimal_scan(const char **at, struct decimal *ret);
+/* decimal * unit, rounded down; false when it does not fit. */
+bool decimal_scale(struct decimal decimal, uint64_t unit, uint64_t *ret);
 
 #endif

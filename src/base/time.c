@@ -8,7 +8,6 @@
 #include <sys/timex.h>
 #include <time.h>
 
-#include "base/decimal.h"
 #include "base/text.h"
 
 #define QUOTE_MAX 64

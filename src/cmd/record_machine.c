@@ -122,23 +122,12 @@ static bool read_number(struct bytes line, const char *key, uint64_t *ret)
 	return true;
 }
 
-static bool next_line(struct bytes *rest, struct bytes *ret)
-{
-	if (rest->len == 0)
-		return false;
-	const uint8_t *end = memchr(rest->data, '\n', rest->len);
-	*ret = (struct bytes){rest->data, end ? (size_t)(end - rest->data) : rest->len};
-	size_t used = ret->len + (end ? 1 : 0);
-	*rest = (struct bytes){rest->data + used, rest->len - used};
-	return true;
-}
-
 uint32_t record_count_cores(struct bytes cpuinfo)
 {
 	_cleanup_(map64_release) struct map64 cores = {0};
-	struct bytes line;
 	uint64_t package = 0, core;
-	while (next_line(&cpuinfo, &line)) {
+	while (cpuinfo.len) {
+		struct bytes line = bytes_take_line(&cpuinfo);
 		/* A package comes before its core. */
 		if (read_number(line, "physical id", &package) || !read_number(line, "core id", &core))
 			continue;
@@ -150,9 +139,9 @@ uint32_t record_count_cores(struct bytes cpuinfo)
 
 struct bytes record_cpu_name(struct bytes cpuinfo)
 {
-	struct bytes line, name;
-	while (next_line(&cpuinfo, &line))
-		if (read_field(line, "model name", &name))
+	struct bytes name;
+	while (cpuinfo.len)
+		if (read_field(bytes_take_line(&cpuinfo), "model name", &name))
 			return name;
 	return (struct bytes){0};
 }

@@ -129,10 +129,7 @@ static int read_text(const json_t *value, const char *name, char *ret, size_t si
 {
 	const char *text = value ? json_string_value(value) : "";
 	size_t len = text ? strlen(text) : 0;
-	bool is_plain = text && len < size && len == (value ? json_string_length(value) : 0);
-	for (size_t i = 0; is_plain && i < len; i++)
-		is_plain = (unsigned char)text[i] >= ' ' && text[i] != 0x7f;
-	if (!is_plain)
+	if (!text || len >= size || len != (value ? json_string_length(value) : 0) || text_has_controls(bytes_of_string(text)))
 		return error_set(err, -EINVAL, "'%s' of 'health' must have strings of at most %zu bytes, without line breaks",
 				 name, size - 1);
 	memcpy(ret, text, len + 1);

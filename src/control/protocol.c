@@ -65,19 +65,11 @@ int control_add_host_clock(struct profile *profile, const char *name, const stru
 	return r < 0 ? r : profile_add_host(profile, &host, &id, err);
 }
 
-static bool has_control(const char *text)
-{
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
-			return true;
-	return false;
-}
-
 bool control_host_is_valid(const char *host)
 {
-	size_t len = strlen(host);
-	return len > 0 && len < CONTROL_HOST_SIZE && text_is_utf8((struct bytes){(const uint8_t *)host, len}) &&
-	       !has_control(host) && !strchr(host, '/') && strcmp(host, ".") != 0 && strcmp(host, "..") != 0;
+	struct bytes text = bytes_of_string(host);
+	return text.len > 0 && text.len < CONTROL_HOST_SIZE && text_is_utf8(text) && !text_has_controls(text) &&
+	       !strchr(host, '/') && strcmp(host, ".") != 0 && strcmp(host, "..") != 0;
 }
 
 /* ---- reading ---- */
@@ -101,7 +93,8 @@ static void read_text(struct reader *in, const json_t *object, const char *name,
 	const char *text = value ? json_string_value(value) : "";
 	if (in->r < 0)
 		return;
-	if (!text || strlen(text) >= size || strlen(text) != (value ? json_string_length(value) : 0) || has_control(text))
+	if (!text || strlen(text) >= size || strlen(text) != (value ? json_string_length(value) : 0) ||
+	    text_has_controls(bytes_of_string(text)))
 		in->r = error_set(in->err, -EINVAL, "'%s' must be a string of at most %zu bytes, without line breaks", name,
 				  size - 1);
 	else

@@ -162,9 +162,8 @@ static int take_user(struct bytes text, struct net_proxy *proxy)
 		r = buffer_append_byte(&plain, ':');
 	if (r == 0)
 		r = text_url_decode(password, false, &plain, NULL);
-	for (size_t i = 0; r == 0 && i < plain.len; i++)
-		if (plain.data[i] < ' ' || plain.data[i] == 0x7f)
-			r = -EINVAL;
+	if (r == 0 && text_has_controls(buffer_bytes(&plain)))
+		r = -EINVAL;
 	if (r == 0)
 		r = base64_encode(buffer_bytes(&plain), &packed);
 	if (r == 0)

@@ -8,6 +8,8 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/order.h"
+#include "base/sorted.h"
+#include "base/text.h"
 
 /* A column while it grows. */
 struct building {
@@ -409,26 +411,7 @@ int series_columns_build(const struct series *series, size_t count, struct serie
 
 const struct series_column *series_columns_find(const struct series_columns *columns, const char *name)
 {
-	size_t low = 0, high = columns->label_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		int order = strcmp(columns->labels[middle].name, name);
-		if (order == 0)
-			return &columns->labels[middle];
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
-}
-
-static bool is_one_of(const char *name, const char *const *names, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!strcmp(names[i], name))
-			return true;
-	return false;
+	return sorted_find_name(columns->labels, columns->label_count, name);
 }
 
 struct labels series_columns_labels(const struct series_columns *columns, size_t series, const char *const *by, size_t by_count,
@@ -438,7 +421,7 @@ struct labels series_columns_labels(const struct series_columns *columns, size_t
 	for (size_t i = 0; i < columns->label_count && labels.count < LIMIT_LABELS_PER_SERIES; i++) {
 		const struct series_column *column = &columns->labels[i];
 		uint32_t code = column->codes[series];
-		if (code == SERIES_NO_VALUE || (by && !is_one_of(column->name, by, by_count)))
+		if (code == SERIES_NO_VALUE || (by && text_find_name(by, by_count, column->name) < 0))
 			continue;
 		/* Views: nobody changes them, but struct label has no const. */
 		items[labels.count++] = (struct label){(char *)column->name, (char *)column->values[code]};

@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
@@ -28,6 +27,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "codec/json.h"
+#include "control/protocol.h"
 
 #define ID_BYTES 16
 
@@ -42,11 +42,7 @@ struct snapshots {
 
 int snapshot_make_id(char out[static SNAPSHOT_ID_SIZE], struct error *err)
 {
-	uint8_t random[ID_BYTES];
-	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		return error_set_errno(err, -EIO, "cannot get random bytes for a snapshot's id");
-	text_format_hex((struct bytes){random, sizeof(random)}, out);
-	return 0;
+	return control_make_id(out, ID_BYTES, err);
 }
 
 bool snapshot_id_is_valid(const char *id)

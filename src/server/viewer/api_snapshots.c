@@ -67,14 +67,6 @@ static void write_listed(struct json_writer *json, const struct snapshot *snapsh
 
 /* ---- making ---- */
 
-static bool has_controls(const char *text)
-{
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 127)
-			return true;
-	return false;
-}
-
 /* The body: {"title", "state"}, both optional and before what parameters say; jansson takes UTF-8 without NUL only. The texts
  * live as long as the root. */
 static int read_body(struct bytes body, json_t **ret_root, const char **ret_title, const char **ret_state, struct error *err)
@@ -101,7 +93,7 @@ static int check_utf8(const char *title, const char *state, struct error *err)
 
 static int check_texts(const char *title, const char *state, struct error *err)
 {
-	if (text_width(bytes_of_string(title)) > SNAPSHOT_TITLE_MAX || has_controls(title))
+	if (text_width(bytes_of_string(title)) > SNAPSHOT_TITLE_MAX || text_has_controls(bytes_of_string(title)))
 		return error_set(err, -EINVAL, "'title' may have at most %d characters, and no control characters",
 				 SNAPSHOT_TITLE_MAX);
 	if (strlen(state) > STATE_BYTES_MAX)

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "codec/compress.h"
+#include "control/protocol.h"
 #include "format/format.h"
 #include "server/core/server_int.h"
 #include "server/viewer/local_viewer_int.h"
@@ -150,15 +150,6 @@ static void lead_once(void *context, const struct net_request *request, struct n
 
 /* ---- making it ---- */
 
-static int make_secret(char out[static LOCAL_VIEWER_TOKEN_SIZE], struct error *err)
-{
-	uint8_t random[LOCAL_VIEWER_TOKEN_BYTES];
-	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		return error_set_errno(err, -errno, "cannot create a token");
-	text_format_hex((struct bytes){random, sizeof(random)}, out);
-	return 0;
-}
-
 struct packing {
 	struct gzip_stream *gzip;
 	struct buffer *out;
@@ -265,9 +256,9 @@ int local_viewer_new(const struct local_viewer_options *options, struct local_vi
 	buffer_init(&viewer->page_link, LINK_BYTES_MAX);
 	buffer_init(&viewer->profiler_link, LINK_BYTES_MAX);
 	buffer_init(&viewer->once_link, LINK_BYTES_MAX);
-	int r = make_secret(viewer->token, err);
+	int r = control_make_id(viewer->token, LOCAL_VIEWER_TOKEN_BYTES, err);
 	if (r == 0)
-		r = make_secret(viewer->once, err);
+		r = control_make_id(viewer->once, LOCAL_VIEWER_TOKEN_BYTES, err);
 	if (r < 0)
 		return r;
 	make_routes(viewer);
@@ -278,10 +269,9 @@ int local_viewer_new(const struct local_viewer_options *options, struct local_vi
 		r = write_json(viewer, err);
 	if (r == 0 && make_links(viewer) < 0)
 		r = error_nomem(err);
-	if (r < 0)
-		return r;
-	*ret = TAKE(viewer);
-	return 0;
+	if (r == 0)
+		*ret = TAKE(viewer);
+	return r;
 }
 
 const char *local_viewer_page_link(const struct local_viewer *viewer)

@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/sorted.h"
 #include "codec/json.h"
 #include "store/block/block.h"
 
@@ -73,18 +74,7 @@ int block_meta_set_replaces(struct block_meta *meta, const char (*names)[BLOCK_N
 
 const struct block_label_name *block_meta_label(const struct block_meta *meta, const char *name)
 {
-	size_t low = 0, high = meta->label_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		int order = strcmp(meta->labels[middle].name, name);
-		if (order == 0)
-			return &meta->labels[middle];
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
+	return sorted_find_name(meta->labels, meta->label_count, name);
 }
 
 /* ---- reading ---- */
