@@ -176,24 +176,16 @@ void api_reload(void *context, const struct net_request *request, struct net_res
 int scrape_get_stats(struct server *server, struct scrape_stats *ret)
 {
 	struct scrape *scrape = server->scrape;
-	*ret = (struct scrape_stats){0};
 	if (!scrape)
 		return 0;
 	THREAD_LOCK_SCOPE(&scrape->lock);
+	*ret = scrape->stats;
 	for (size_t i = 0; i < scrape->target_count; i++)
 		ret->targets[scrape->targets[i]->health]++;
 	for (size_t i = 0; i < scrape->discovery_count; i++) {
 		ret->left_out += scrape->discoveries[i]->left_out;
 		ret->discoveries_failing += scrape->discoveries[i]->error[0] != '\0';
 	}
-	ret->scrapes = scrape->scrapes;
-	ret->failures = scrape->failures;
-	ret->samples = scrape->samples;
-	ret->bytes = scrape->bytes;
-	ret->missed = scrape->missed;
-	ret->restarts = scrape->restarts;
-	ret->reloads = scrape->reloads;
-	ret->reload_failures = scrape->reload_failures;
 	ret->workers = scrape->threads;
 	ret->memory = atomic_load_explicit(&scrape->delta_bytes, memory_order_relaxed);
 	return 1;

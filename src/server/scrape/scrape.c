@@ -138,7 +138,7 @@ static int64_t queue_due(struct scrape *scrape)
 			target->running = true;
 			target->next = NULL;
 			target->due_ns += (late + 1) * interval_ns;
-			scrape->missed += (uint64_t)late;
+			scrape->stats.missed += (uint64_t)late;
 			*scrape->last = target;
 			scrape->last = &target->next;
 		} else if (!target->running && target->due_ns < next_ns) {
@@ -241,10 +241,9 @@ int discovery_refresh(struct discovery *discovery, struct discovered **ret, stru
 	if (!found)
 		return error_nomem(err);
 	int r = kinds[discovery->config->kind](discovery, found, err);
-	if (r < 0)
-		return r;
-	*ret = TAKE(found);
-	return 0;
+	if (r == 0)
+		*ret = TAKE(found);
+	return r;
 }
 
 static void *run_discovery(void *context)
@@ -459,8 +458,8 @@ int scrape_reload(struct server *server, struct error *err)
 	if (r == 0 && server->tls)
 		r = net_tls_reload(server->tls, &problem);
 	pthread_mutex_lock(&scrape->lock);
-	scrape->reloads++;
-	scrape->reload_failures += r < 0;
+	scrape->stats.reloads++;
+	scrape->stats.reload_failures += r < 0;
 	if (r < 0)
 		snprintf(scrape->config_error, sizeof(scrape->config_error), "%.255s", problem.message);
 	pthread_mutex_unlock(&scrape->lock);

@@ -353,11 +353,11 @@ void scrape_fetch(struct scrape *scrape, struct scrape_target *target)
 		target->failures += r < 0;
 		target->restarts += outcome.restarted;
 		snprintf(target->error, sizeof(target->error), "%.255s", r < 0 ? err.message : "");
-		scrape->scrapes++;
-		scrape->failures += r < 0;
-		scrape->samples += outcome.samples;
-		scrape->bytes += outcome.bytes;
-		scrape->restarts += outcome.restarted;
+		scrape->stats.scrapes++;
+		scrape->stats.failures += r < 0;
+		scrape->stats.samples += outcome.samples;
+		scrape->stats.bytes += outcome.bytes;
+		scrape->stats.restarts += outcome.restarted;
 	}
 	pthread_mutex_unlock(&scrape->lock);
 }

@@ -130,9 +130,8 @@ struct scrape {
 	struct net_budget budget;
 	atomic_size_t delta_bytes;
 	_Atomic uint64_t sequence;
-	/* counters, atomic */
-	uint64_t scrapes, failures, samples, bytes, missed, restarts, reloads, reload_failures;
 	/* lock */
+	struct scrape_stats stats; /* its counters; scrape_get_stats() fills in the rest */
 	int64_t loaded_ns;
 	char config_error[SCRAPE_ERROR_MAX];
 	uint64_t config_stamp;
