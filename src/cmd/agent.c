@@ -101,10 +101,7 @@ int cmd_agent(int argc, char **argv)
 			"CAP_DAC_READ_SEARCH, CAP_SYSLOG, CAP_CHECKPOINT_RESTORE;\nall others are dropped after the start.",
 		.options = options,
 		.examples = "wick agent --server http://profiles.example:7070 --label env=prod"};
-	struct operands operands;
-	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
-	if (operands.count)
-		return usage_error(&usage, "unexpected operand '%s'", operands.items[0]);
+	OPTIONS_OR_RETURN(&usage, argc, argv, NULL);
 	struct error err = {0};
 	_cleanup_(agent_config_release) struct agent_config config = {0};
 	if (config_file && agent_config_load(config_file, &config, &err) < 0)

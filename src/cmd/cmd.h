@@ -86,7 +86,7 @@ struct operands {
 	bool after_dashes; /* "--" was there: operands are a command */
 };
 /* 0 = go on; otherwise an exit status plus 1 to return at once (help printed, or a usage error printed): use with
- * OPTIONS_OR_RETURN. */
+ * OPTIONS_OR_RETURN. ret_operands NULL: the verb takes none. */
 int options_parse(const struct usage *usage, int argc, char **argv, struct operands *ret_operands);
 #define OPTIONS_OR_RETURN(usage, argc, argv, operands)                                                                         \
 	do {                                                                                                                   \

@@ -121,10 +121,7 @@ int cmd_doctor(int argc, char **argv)
 					    "Checks what profiling requires on this machine, one line each, and prints how to "
 					    "fix\nwhat is missing. The exit status is 1 if something required is missing.",
 				    .options = options};
-	struct operands operands;
-	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
-	if (operands.count)
-		return usage_error(&usage, "unexpected operand '%s'", operands.items[0]);
+	OPTIONS_OR_RETURN(&usage, argc, argv, NULL);
 	static const char *const words[] = {"ok", "warn", "FAIL"}, *const colours[] = {"\033[32m", "\033[33m", "\033[31m"};
 	bool colour = isatty(STDOUT_FILENO);
 	struct doctor_row rows[ROWS_MAX];

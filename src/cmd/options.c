@@ -170,6 +170,9 @@ static int parse_option(const struct usage *usage, int argc, char **argv, int *a
 
 int options_parse(const struct usage *usage, int argc, char **argv, struct operands *ret)
 {
+	struct operands none;
+	bool takes_none = !ret;
+	ret = ret ? ret : &none;
 	memset(ret, 0, sizeof(*ret));
 	for (int i = 1; i < argc; i++) {
 		const char *text = argv[i];
@@ -187,6 +190,8 @@ int options_parse(const struct usage *usage, int argc, char **argv, struct opera
 				return status;
 			continue;
 		}
+		if (takes_none)
+			return usage_error(usage, "unexpected operand '%s'", text) + 1;
 		if (ret->count == OPERANDS_MAX)
 			return usage_error(usage, "more than %d operands", OPERANDS_MAX) + 1;
 		ret->items[ret->count++] = argv[i];

@@ -121,10 +121,7 @@ int cmd_server(int argc, char **argv)
 				    .options = options,
 				    .examples = "wick server --data /srv/wick --keep 90d --keep-size 200G\nwick server "
 						"--listen 0.0.0.0:7070 --token-file /etc/wick/token"};
-	struct operands operands;
-	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
-	if (operands.count)
-		return usage_error(&usage, "unexpected operand '%s'", operands.items[0]);
+	OPTIONS_OR_RETURN(&usage, argc, argv, NULL);
 	struct error err = {0};
 	return run_server(&arguments, &tls, config, tenants, otlp, &err) < 0 ? cmd_fail("server", &err) : EXIT_DONE;
 }

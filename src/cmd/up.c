@@ -310,10 +310,7 @@ int cmd_up(int argc, char **argv)
 			       "agent --help); the server half runs without privileges.",
 		.options = options,
 		.examples = "sudo wick up\nsudo wick up --data /srv/wick -F 97 --label env=test"};
-	struct operands operands;
-	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
-	if (operands.count)
-		return usage_error(&usage, "unexpected operand '%s'", operands.items[0]);
+	OPTIONS_OR_RETURN(&usage, argc, argv, NULL);
 	struct error err = {0};
 	if (parse_event(event, &up.collector.agent.cycles, &err) < 0 ||
 	    parse_budget(budget, &up.collector.agent.budget, &err) < 0 ||
