@@ -85,10 +85,9 @@ int read_merged(char *const *names, size_t count, read_input_function read, cons
 		if (!r && (r = profile_merge(merged, one, true, err)) < 0)
 			error_prefix(err, r, "cannot merge %s with the inputs before it", names[i]);
 	}
-	if (r < 0)
-		return r;
-	*ret = TAKE(merged);
-	return 0;
+	if (r == 0)
+		*ret = TAKE(merged);
+	return r;
 }
 
 int inputs_choose_type(struct profile *profile, const char *name, struct error *err)
@@ -122,10 +121,9 @@ int inputs_read(const struct operands *inputs, const struct inputs_options *opti
 	int r = read_merged(inputs->items, inputs->count, inputs_read_file, options, &profile, err);
 	if (r == 0 && options->sample_type)
 		r = inputs_choose_type(profile, options->sample_type, err);
-	if (r < 0)
-		return r;
-	*ret = TAKE(profile);
-	return 0;
+	if (r == 0)
+		*ret = TAKE(profile);
+	return r;
 }
 
 int cmd_convert(int argc, char **argv)

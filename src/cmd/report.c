@@ -296,10 +296,9 @@ static int read_inputs(char *const *names, size_t count, struct profile **ret, s
 	int r = read_merged(names, count, read_input, NULL, &all, err);
 	if (r == 0)
 		r = profile_spread_resource_labels(all, err);
-	if (r < 0)
-		return r;
-	*ret = TAKE(all);
-	return 0;
+	if (r == 0)
+		*ret = TAKE(all);
+	return r;
 }
 
 static void scale_values(struct profile *profile, const double *factors)
@@ -388,10 +387,9 @@ static int read_all(const struct operands *inputs, struct profile **ret, struct 
 		r = report_drop_frames(profile, err);
 	if (r == 0 && o.add_comment)
 		r = add_comment(profile, o.add_comment, err);
-	if (r < 0)
-		return r;
-	*ret = TAKE(profile);
-	return 0;
+	if (r == 0)
+		*ret = TAKE(profile);
+	return r;
 }
 
 /* ---- output ---- */

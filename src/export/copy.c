@@ -84,8 +84,7 @@ int export_copy_profile(const struct profile *from, const bool *selected, const 
 			r = profile_add_sample(to, &sample, &from->values[i * from->sample_type_count], err);
 	}
 	copy = profile_copy_free(copy);
-	if (r < 0)
-		return r;
-	*ret = TAKE(to);
-	return 0;
+	if (r == 0)
+		*ret = TAKE(to);
+	return r;
 }

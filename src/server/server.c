@@ -220,10 +220,9 @@ int server_new(const struct server_options *options, struct server **ret, struct
 	int r = 0;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts) && !r; i++)
 		r = parts[i](server, err);
-	if (r < 0)
-		return r;
-	*ret = TAKE(server);
-	return 0;
+	if (r == 0)
+		*ret = TAKE(server);
+	return r;
 }
 
 const char *server_address(const struct server *server)

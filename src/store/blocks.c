@@ -59,33 +59,28 @@ int store_snapshot_take(struct store *store, struct store_snapshot *ret, struct 
 	return ret->blocks ? 0 : error_nomem(err);
 }
 
-/* Drops one reference; true if the caller must free the block. state_lock held. */
+/* Drops one reference. True if the block was removed, and nobody uses it any more. */
 static bool unref_block(struct store *store, struct block *block)
 {
-	return --block->refs == 0 && block->is_set_aside;
+	pthread_mutex_lock(&store->state_lock);
+	bool is_unused = --block->refs == 0, is_removed = is_unused && block->removed;
+	bool is_over = is_unused && block->is_set_aside;
+	pthread_mutex_unlock(&store->state_lock);
+	if (is_over)
+		block_free(block);
+	return is_removed;
 }
 
 void blocks_unref(struct store *store, struct block *block)
 {
-	pthread_mutex_lock(&store->state_lock);
-	bool last = unref_block(store, block);
-	pthread_mutex_unlock(&store->state_lock);
-	if (last)
-		block_free(block);
+	unref_block(store, block);
 }
 
 void store_snapshot_release(struct store *store, struct store_snapshot *snapshot)
 {
 	bool has_removed = false;
-	for (size_t i = 0; i < snapshot->block_count; i++) {
-		struct block *block = snapshot->blocks[i];
-		pthread_mutex_lock(&store->state_lock);
-		bool last = unref_block(store, block);
-		has_removed |= block->refs == 0 && block->removed;
-		pthread_mutex_unlock(&store->state_lock);
-		if (last)
-			block_free(block);
-	}
+	for (size_t i = 0; i < snapshot->block_count; i++)
+		has_removed |= unref_block(store, snapshot->blocks[i]);
 	mem_free(snapshot->blocks);
 	store_head_unref(store, snapshot->heads[0]);
 	store_head_unref(store, snapshot->heads[1]);
@@ -176,11 +171,7 @@ void blocks_set_aside(struct store *store, struct block *block, const char *why)
 			      block->meta.name, why, err.message);
 	else
 		store_problem(store, "block %s is damaged and set aside as %s: %s", block->meta.name, to, why);
-	pthread_mutex_lock(&store->state_lock);
-	bool last = unref_block(store, block);
-	pthread_mutex_unlock(&store->state_lock);
-	if (last)
-		block_free(block);
+	unref_block(store, block);
 }
 
 void blocks_remove(struct store *store, struct block *block)

@@ -32,10 +32,9 @@ int counters_new(bool cgroup_v1, bool by_proc, int64_t interval_ns, struct count
 		r = process_stats_new(cgroup_v1, &counters->stats, err);
 	else if (!(counters->stats = process_stats_new_empty()))
 		r = error_nomem(err);
-	if (r < 0)
-		return r;
-	*ret = TAKE(counters);
-	return 0;
+	if (r == 0)
+		*ret = TAKE(counters);
+	return r;
 }
 
 struct counters *counters_free(struct counters *counters)

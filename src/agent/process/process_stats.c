@@ -415,10 +415,9 @@ int process_stats_new(bool cgroup_v1, struct process_stats **ret, struct error *
 		r = attach(stats, err);
 	if (r == 0)
 		r = take_reading(stats, err);
-	if (r < 0)
-		return r;
-	*ret = TAKE(stats);
-	return 0;
+	if (r == 0)
+		*ret = TAKE(stats);
+	return r;
 }
 
 struct process_stats *process_stats_free(struct process_stats *stats)

@@ -318,10 +318,9 @@ int events_new_unprivileged(size_t ring_bytes, unsigned frequency_hz, const stru
 		if (r == 0 && events->rings[i].fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, events->rings[i].fd, &wanted) < 0)
 			r = error_set_errno(err, -errno, "cannot wait for samples");
 	}
-	if (r < 0)
-		return r;
-	*ret = TAKE(events);
-	return 0;
+	if (r == 0)
+		*ret = TAKE(events);
+	return r;
 }
 
 /* Positive if the thread is gone. */

@@ -332,10 +332,9 @@ int sampler_new(const struct sampler_options *options, struct sampler **ret, str
 	sampler->map_bytes = sizeof(struct abi_ring) + options->ring_bytes + ABI_SLACK_BYTES;
 	raise_memlock();
 	r = load(sampler, options, err);
-	if (r < 0)
-		return r;
-	*ret = TAKE(sampler);
-	return 0;
+	if (r == 0)
+		*ret = TAKE(sampler);
+	return r;
 }
 
 struct sampler *sampler_free(struct sampler *sampler)

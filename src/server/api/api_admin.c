@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of the store, and what changes it: status, blocks, delete, compact. */
 #include <errno.h>
-#include <string.h>
 #include <sys/statvfs.h>
 #include <time.h>
 

@@ -27,9 +27,19 @@
 #define BINARIES_LIMIT	 10000
 #define KINDS_MAX	 16 /* asked for of a binary */
 
-static void respond_failure(struct net_response *response, int code, const char *reason, const uint64_t *offset,
-			    const struct error *err)
+static const char *reason_of(int code)
 {
+	return code == -EEXIST	 ? "exists"
+	       : code == -EBUSY	 ? "busy"
+	       : code == -EDQUOT ? "contents"
+	       : code == -EACCES ? "disabled"
+				 : NULL;
+}
+
+/* offset: where the client is to go on; NULL = nowhere. */
+static void respond_failure(struct net_response *response, int code, const uint64_t *offset, const struct error *err)
+{
+	const char *reason = reason_of(code);
 	int status = code == -EINVAL ? 400 : code == -EDQUOT ? 409 : http_status_of(code);
 	if (status == 503 || status == 507 || code == -EBUSY)
 		net_response_header(response, "Retry-After", BUSY_RETRY_S);
@@ -48,9 +58,11 @@ static void respond_failure(struct net_response *response, int code, const char 
 	json_finish(&json, NULL); /* without memory for the text the status still says it */
 }
 
-static void respond_done(struct net_response *response)
+static void respond_done(struct net_response *response, int r, const uint64_t *offset, const struct error *err)
 {
-	if (buffer_append_string(&response->body, "{}") < 0)
+	if (r < 0)
+		respond_failure(response, r, offset, err);
+	else if (buffer_append_string(&response->body, "{}") < 0)
 		respond_error(response, 503, "out of memory");
 }
 
@@ -207,7 +219,7 @@ void api_binaries(void *context, const struct net_request *request, struct net_r
 	struct error err = {0};
 	int r = list_binaries(context, request, &response->body, &err);
 	if (r < 0)
-		respond_failure(response, r, NULL, NULL, &err);
+		respond_failure(response, r, NULL, &err);
 }
 
 /* POST /api/v1/binaries/BUILDID/retry */
@@ -224,23 +236,17 @@ void api_binary_retry(void *context, const struct net_request *request, struct n
 	snprintf(build_id, sizeof(build_id), "%.*s", (int)(slash - name), name);
 	int r = build_id_is_valid(build_id) ? symbolizer_retry(server->symbolizer, build_id, &err)
 					    : error_set(&err, -EINVAL, "not a build-id");
-	if (r < 0)
-		respond_failure(response, r, NULL, NULL, &err);
-	else
-		respond_done(response);
+	respond_done(response, r, NULL, &err);
 }
 
 /* ---- what is wanted ---- */
 
 static int parse_kind(const char *text, enum upload_kind *ret)
 {
-	for (unsigned i = 0; i < UPLOAD_KINDS; i++) {
-		if (strcmp(upload_kind_names[i], text) != 0)
-			continue;
-		*ret = i;
-		return 0;
-	}
-	return -EINVAL;
+	int i = text_find_name(upload_kind_names, UPLOAD_KINDS, text);
+	if (i >= 0)
+		*ret = (enum upload_kind)i;
+	return i < 0 ? i : 0;
 }
 
 bool debuginfo_is_state(struct server *server, const char *build_id, uint32_t states)
@@ -420,7 +426,7 @@ static json_t *read_body(const struct net_request *request, struct error *err)
 void api_debuginfo_wanted(void *context, const struct net_request *request, struct net_response *response)
 {
 	struct error err = {0};
-	json_t *body = read_body(request, &err);
+	_cleanup_(json_decrefp) json_t *body = read_body(request, &err);
 	const json_t *binaries = json_object_get(body, "binaries");
 	int r = body ? 0 : -EINVAL;
 	if (!r && !json_is_array(binaries))
@@ -429,9 +435,8 @@ void api_debuginfo_wanted(void *context, const struct net_request *request, stru
 		r = error_set(&err, -EINVAL, "'binaries' has more than %d entries; split it into several requests", WANTED_MAX);
 	if (!r)
 		r = answer_wanted(context, binaries, &response->body, &err);
-	json_decref(body);
 	if (r < 0)
-		respond_failure(response, r, NULL, NULL, &err);
+		respond_failure(response, r, NULL, &err);
 }
 
 /* ---- uploads ---- */
@@ -481,15 +486,6 @@ static int check_enabled(const struct server *server, struct error *err)
 			 "this server accepts no debug information (symbols.uploads.enabled in its configuration)");
 }
 
-static const char *reason_of(int code)
-{
-	return code == -EEXIST	 ? "exists"
-	       : code == -EBUSY	 ? "busy"
-	       : code == -EDQUOT ? "contents"
-	       : code == -EACCES ? "disabled"
-				 : NULL;
-}
-
 /*
  * What is there may be worth little: an agent has sent a stripped program's names before somebody sends its debug information.
  * So a different file is taken as long as something is missing.
@@ -529,9 +525,8 @@ void api_upload_begin(void *context, const struct net_request *request, struct n
 	struct error err = {0};
 	char id[UPLOAD_ID_MAX];
 	uint64_t offset = 0;
-	json_t *body = read_body(request, &err);
+	_cleanup_(json_decrefp) json_t *body = read_body(request, &err);
 	int r = body ? parse_begin(body, &begin, &err) : -EINVAL;
-	json_decref(body);
 	if (!r)
 		r = check_enabled(server, &err);
 	if (!r)
@@ -539,7 +534,7 @@ void api_upload_begin(void *context, const struct net_request *request, struct n
 	if (!r)
 		r = begin_or_replace(server, &begin, id, &offset, &err);
 	if (r < 0) {
-		respond_failure(response, r, reason_of(r), NULL, &err);
+		respond_failure(response, r, NULL, &err);
 		return;
 	}
 	struct json_writer json = {.out = &response->body};
@@ -581,7 +576,7 @@ void api_upload_write(void *context, const struct net_request *request, struct n
 	if (!r)
 		r = uploads_write(server->uploads, id, offset, net_request_body(request), &next, &err);
 	if (r < 0)
-		respond_failure(response, r, reason_of(r), r == -ERANGE ? &next : NULL, &err);
+		respond_failure(response, r, r == -ERANGE ? &next : NULL, &err);
 	else
 		respond_offset(response, next);
 }
@@ -601,10 +596,7 @@ void api_upload_finish(void *context, const struct net_request *request, struct 
 		r = uploads_finish(server->uploads, id, &err);
 	if (r == -ERANGE)
 		uploads_get(server->uploads, id, &begin, &offset, NULL);
-	if (r < 0)
-		respond_failure(response, r, reason_of(r), r == -ERANGE ? &offset : NULL, &err);
-	else
-		respond_done(response);
+	respond_done(response, r, r == -ERANGE ? &offset : NULL, &err);
 }
 
 void api_upload_abort(void *context, const struct net_request *request, struct net_response *response)
@@ -615,10 +607,7 @@ void api_upload_abort(void *context, const struct net_request *request, struct n
 	const char *verb;
 	split_path(request, id, &verb);
 	int r = verb ? error_set(&err, -ENOENT, "no such path") : uploads_abort(server->uploads, id, &err);
-	if (r < 0)
-		respond_failure(response, r, reason_of(r), NULL, &err);
-	else
-		respond_done(response);
+	respond_done(response, r, NULL, &err);
 }
 
 /* ---- arrivals ---- */

@@ -180,10 +180,9 @@ int pyroscope_merge(struct pyroscope *p, const struct pyroscope_request *in, str
 		r = query_merge(p->tenant->store, p->server->symbolizer, &p->query, NULL, &profile, &p->stats, err);
 	if (!r && in->call_site.count)
 		r = keep_call_site(profile, &in->call_site, err);
-	if (r < 0)
-		return r;
-	*ret = TAKE(profile);
-	return 0;
+	if (r == 0)
+		*ret = TAKE(profile);
+	return r;
 }
 
 int pyroscope_flame(struct pyroscope *p, const struct pyroscope_request *in, size_t nodes_max, struct flame **ret,

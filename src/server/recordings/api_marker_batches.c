@@ -41,27 +41,18 @@
 
 /* ---- sending ---- */
 
-static int read_time(const char *name, const char *text, int64_t *ret, struct error *err)
-{
-	uint64_t value;
-	if (!text || text_parse_u64(text, &value, NULL) < 0 || value > INT64_MAX / 2)
-		return error_set(err, -EINVAL, "parameter '%s' must be a whole number of nanoseconds since 1970", name);
-	*ret = (int64_t)value;
-	return 0;
-}
-
 static int read_batch(const struct net_request *request, struct marker_batch *ret, struct error *err)
 {
-	const char *host = net_request_path(request) + strlen(BELOW), *first = net_request_query(request, "first_ns");
+	const char *host = net_request_path(request) + strlen(BELOW);
 	if (strlen(host) >= sizeof(ret->host) || !control_host_is_valid(host))
 		return error_set(err, -EINVAL, "not a valid host name");
 	snprintf(ret->host, sizeof(ret->host), "%s", host);
-	int r = read_time("from_ns", net_request_query(request, "from_ns"), &ret->from_ns, err);
+	int r = api_read_ns(request, "from_ns", false, &ret->from_ns, err);
 	if (r == 0)
-		r = read_time("to_ns", net_request_query(request, "to_ns"), &ret->to_ns, err);
+		r = api_read_ns(request, "to_ns", false, &ret->to_ns, err);
 	ret->first_ns = ret->from_ns;
-	if (r == 0 && first)
-		r = read_time("first_ns", first, &ret->first_ns, err);
+	if (r == 0 && net_request_query(request, "first_ns"))
+		r = api_read_ns(request, "first_ns", false, &ret->first_ns, err);
 	return r < 0 ? r : api_read_clock(request, &ret->clock, err);
 }
 

@@ -349,8 +349,9 @@ void api_recording_show(void *context, const struct net_request *request, struct
 		api_respond_failure(response, r, &err);
 }
 
-static int read_number(const char *name, const char *text, bool may_be_negative, int64_t *ret, struct error *err)
+int api_read_ns(const struct net_request *request, const char *name, bool may_be_negative, int64_t *ret, struct error *err)
 {
+	const char *text = net_request_query(request, name);
 	bool is_negative = may_be_negative && text && *text == '-';
 	uint64_t value;
 	if (!text || text_parse_u64(text + is_negative, &value, NULL) < 0 || value > INT64_MAX / 2)
@@ -370,11 +371,11 @@ int api_read_clock(const struct net_request *request, struct host_clock *ret, st
 	    strspn(reference, "0123456789abcdefghijklmnopqrstuvwxyz-") != strlen(reference))
 		return error_set(err, -EINVAL, "parameter 'reference' is not a known clock name");
 	memcpy(ret->reference, reference, strlen(reference) + 1);
-	int r = read_number("at_ns", net_request_query(request, "at_ns"), false, &ret->at_ns, err);
+	int r = api_read_ns(request, "at_ns", false, &ret->at_ns, err);
 	if (r == 0)
-		r = read_number("offset_ns", net_request_query(request, "offset_ns"), true, &ret->offset_ns, err);
+		r = api_read_ns(request, "offset_ns", true, &ret->offset_ns, err);
 	if (r == 0)
-		r = read_number("bound_ns", net_request_query(request, "bound_ns"), false, &ret->bound_ns, err);
+		r = api_read_ns(request, "bound_ns", false, &ret->bound_ns, err);
 	if (r < 0)
 		return r;
 	char *end = NULL;

@@ -21,6 +21,8 @@ int api_recording_profile(struct server *server, struct recordings *recordings, 
 /* What may be unpacked for one answer. */
 uint64_t api_profile_bytes_max(const struct server *server);
 
+/* A parameter that must be there, in nanoseconds. -EINVAL. */
+int api_read_ns(const struct net_request *request, const char *name, bool may_be_negative, int64_t *ret, struct error *err);
 /* How a host's clock stands, from the parameters of what it sends; all 0 where it says nothing. -EINVAL. */
 int api_read_clock(const struct net_request *request, struct host_clock *ret, struct error *err);
 /* What a host sent, as it was kept; `packed` is released early, for both may be large. -EBADMSG, -EINVAL, -E2BIG: it is no

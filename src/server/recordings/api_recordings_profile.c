@@ -60,10 +60,9 @@ static int read_host(struct recordings *recordings, const char *id, const struct
 		r = api_decode_upload(&packed, host->name, host->plain_bytes, &profile, err);
 	if (r == 0)
 		r = name_host(profile, host, err);
-	if (r < 0)
-		return r;
-	*ret = TAKE(profile);
-	return 0;
+	if (r == 0)
+		*ret = TAKE(profile);
+	return r;
 }
 
 /* Then without this host, and the response gives the reason: a bad profile of one host must not block the others. `first`
