@@ -24,197 +24,102 @@
 #define ARENA_BYTES_MAX (2 * MIB)
 #define LIST_MAX	32u
 #define SPOOL_SIZE_MIN	(1 * MIB)
-#define SELECTOR_NAME	"selector"
 
-struct reader {
-	struct export_config *config;
-	struct export_target *target;
-	yaml_document_t *document;
-	const char *name, *section;
-	bool with_selector;
-	struct error *err;
+/* A target that is being read. */
+struct reading {
+	struct export_target target; /* the first member: offsets in `settings` are the target's */
+	bool has_symbolize;
 };
-
-static int bad(struct reader *reader, const yaml_node_t *node, const char *name, const char *why)
-{
-	return error_set(reader->err, -EINVAL, "%s: line %zu: %s: '%.60s' %s", reader->name, node->start_mark.line + 1,
-			 reader->section, name, why);
-}
 
 /* ---- values ---- */
 
-static int copy_text(struct reader *reader, const char *text, const char **ret)
+static int read_kind(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
-	*ret = arena_strndup(&reader->config->arena, text, strlen(text));
-	return *ret ? 0 : error_nomem(reader->err);
-}
-
-static int read_kind(struct reader *reader, const yaml_node_t *node)
-{
-	const char *text = yaml_scalar(node);
-	for (int i = 0; i < EXPORT_KINDS && text; i++) {
-		if (strcmp(text, export_kind_names[i]) == 0) {
-			reader->target->kind = (enum export_kind)i;
-			return 0;
-		}
-	}
-	return bad(reader, node, "kind", "is not one of wick, otlp-grpc, otlp-http, pyroscope, parca");
-}
-
-static int read_headers(struct reader *reader, const yaml_node_t *node)
-{
-	struct export_header *headers = arena_zalloc(&reader->config->arena, LIST_MAX * sizeof(*headers));
-	size_t count = 0;
-	if (!headers)
-		return error_nomem(reader->err);
-	if (node->type != YAML_MAPPING_NODE)
-		return bad(reader, node, "headers", "must be `name: value` lines");
-	const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
-	for (; pair < node->data.mapping.pairs.top; pair++, count++) {
-		const char *name = yaml_scalar(yaml_document_get_node(reader->document, pair->key));
-		const char *value = yaml_scalar(yaml_document_get_node(reader->document, pair->value));
-		if (!name || !value || count == LIST_MAX)
-			return bad(reader, node, "headers", "must be at most 32 names with a single value each");
-		int r = copy_text(reader, name, &headers[count].name);
-		if (r == 0)
-			r = copy_text(reader, value, &headers[count].value);
-		if (r < 0)
-			return r;
-	}
-	reader->target->headers = headers;
-	reader->target->header_count = count;
+	struct reading *reading = object;
+	int kind = text_find_name(export_kind_names, EXPORT_KINDS, yaml_scalar(node));
+	if (kind < 0)
+		return yaml_fault(reader, node, "kind", "is not one of wick, otlp-grpc, otlp-http, pyroscope, parca");
+	reading->target.kind = (enum export_kind)kind;
 	return 0;
 }
 
-static int read_drops(struct reader *reader, const yaml_node_t *node)
+static int read_header(struct yaml_reader *reader, const char *name, const yaml_node_t *node, void *object)
 {
-	const char **names = arena_zalloc(&reader->config->arena, LIST_MAX * sizeof(*names));
-	size_t count = 0;
-	if (!names)
+	struct export_target *target = object;
+	struct export_header *header = (struct export_header *)&target->headers[target->header_count];
+	if (target->header_count++ == LIST_MAX)
+		return yaml_fault(reader, node, "headers", "must be at most 32 names with a single value each");
+	header->name = name;
+	return yaml_read_text(reader, node, name, &header->value);
+}
+
+static int read_headers(struct yaml_reader *reader, const yaml_node_t *node, void *object)
+{
+	struct reading *reading = object;
+	reading->target.headers = arena_zalloc(reader->arena, LIST_MAX * sizeof(struct export_header));
+	if (!reading->target.headers)
 		return error_nomem(reader->err);
+	return yaml_read_names(reader, node, "headers", read_header, &reading->target);
+}
+
+static int read_drops(struct yaml_reader *reader, const yaml_node_t *node, void *object)
+{
+	struct export_target *target = &((struct reading *)object)->target;
+	const char **names = NULL;
 	if (node->type != YAML_SEQUENCE_NODE)
-		return bad(reader, node, "drop_labels", "must be a list: [name, name]");
-	const yaml_node_item_t *item = node->data.sequence.items.start;
-	for (; item < node->data.sequence.items.top; item++, count++) {
-		const char *name = yaml_scalar(yaml_document_get_node(reader->document, *item));
-		if (!name || count == LIST_MAX)
-			return bad(reader, node, "drop_labels", "must be a list of at most 32 names");
-		int r = copy_text(reader, name, &names[count]);
-		if (r < 0)
-			return r;
-	}
-	reader->target->drop_labels = names;
-	reader->target->drop_label_count = count;
-	return 0;
+		return yaml_fault(reader, node, "drop_labels", "must be a list: [name, name]");
+	int r = yaml_read_texts(reader, node, "drop_labels", LIST_MAX, &names, &target->drop_label_count);
+	target->drop_labels = names;
+	return r;
+}
+
+static int read_symbolize(struct yaml_reader *reader, const yaml_node_t *node, void *object)
+{
+	struct reading *reading = object;
+	const char *text = yaml_scalar(node);
+	reading->has_symbolize = true;
+	reading->target.symbolize = text && strcmp(text, "true") == 0;
+	return text && (reading->target.symbolize || strcmp(text, "false") == 0)
+		       ? 0
+		       : yaml_fault(reader, node, "symbolize", "must be true or false");
 }
 
 /* ---- a target ---- */
 
-enum value_kind { VALUE_TEXT, VALUE_FLAG, VALUE_NOT, VALUE_SIZE, VALUE_DURATION, VALUE_CUSTOM };
-static const struct setting {
-	const char *name; /* "spool.size": size in a mapping under spool, or this name as it is */
-	enum value_kind kind;
-	size_t offset;
-	int (*read)(struct reader *reader, const yaml_node_t *node); /* CUSTOM */
-} settings[] = {
-#define SETTING(name, kind, member)                                                                                            \
-	{                                                                                                                      \
-		name, kind, offsetof(struct export_target, member)                                                             \
-	}
-	{"kind", VALUE_CUSTOM, .read = read_kind},
-	{"headers", VALUE_CUSTOM, .read = read_headers},
-	{"drop_labels", VALUE_CUSTOM, .read = read_drops},
-	SETTING("url", VALUE_TEXT, url),
-	SETTING("name", VALUE_TEXT, name),
-	SETTING("token_file", VALUE_TEXT, token_file),
-	SETTING("basic_auth.username", VALUE_TEXT, username),
-	SETTING("basic_auth.password_file", VALUE_TEXT, password_file),
-	SETTING("tenant", VALUE_TEXT, tenant),
-	SETTING("tls.ca_file", VALUE_TEXT, ca_file),
-	SETTING("tls.cert_file", VALUE_TEXT, cert_file),
-	SETTING("tls.key_file", VALUE_TEXT, key_file),
-	SETTING("tls.server_name", VALUE_TEXT, server_name),
-	SETTING("tls.insecure_skip_verify", VALUE_FLAG, insecure_skip_verify),
-	SETTING("compression", VALUE_NOT, no_compression),
-	SETTING("timeout", VALUE_DURATION, timeout_ns),
-	SETTING("retry_max", VALUE_DURATION, retry_max_ns),
-	SETTING("spool.size", VALUE_SIZE, spool_bytes),
-	SETTING("spool.age", VALUE_DURATION, spool_age_ns),
-	SETTING("symbolize", VALUE_FLAG, symbolize),
-	SETTING(SELECTOR_NAME, VALUE_TEXT, selector),
+#define SETTING(name, kind, member, ...) YAML_FIELD(struct export_target, name, kind, member, ##__VA_ARGS__)
+/* In a mapping of that name, or each by its whole name: `spool.size: 1GiB`. */
+#define AUTH_SETTINGS(prefix) SETTING(prefix "username", TEXT, username), SETTING(prefix "password_file", TEXT, password_file)
+#define TLS_SETTINGS(prefix)                                                                                                   \
+	SETTING(prefix "ca_file", TEXT, ca_file), SETTING(prefix "cert_file", TEXT, cert_file),                                \
+		SETTING(prefix "key_file", TEXT, key_file), SETTING(prefix "server_name", TEXT, server_name),                  \
+		SETTING(prefix "insecure_skip_verify", TRUE, insecure_skip_verify)
+#define SPOOL_SETTINGS(prefix)                                                                                                 \
+	SETTING(prefix "size", SIZE, spool_bytes, .least = SPOOL_SIZE_MIN), SETTING(prefix "age", DURATION, spool_age_ns)
+
+static const struct yaml_field auth_settings[] = {AUTH_SETTINGS(""), {0}};
+static const struct yaml_field tls_settings[] = {TLS_SETTINGS(""), {0}};
+static const struct yaml_field spool_settings[] = {SPOOL_SETTINGS(""), {0}};
+static const struct yaml_field settings[] = {
+	YAML_CUSTOM("kind", read_kind),
+	YAML_CUSTOM("headers", read_headers),
+	YAML_CUSTOM("drop_labels", read_drops),
+	YAML_CUSTOM("symbolize", read_symbolize),
+	SETTING("url", TEXT, url),
+	SETTING("name", TEXT, name),
+	SETTING("token_file", TEXT, token_file),
+	SETTING("tenant", TEXT, tenant),
+	SETTING("compression", NOT, no_compression),
+	SETTING("timeout", DURATION, timeout_ns),
+	SETTING("retry_max", DURATION, retry_max_ns),
+	SETTING("selector", TEXT, selector),
+	{"basic_auth", YAML_FIELD_FIELDS, .fields = auth_settings},
+	{"tls", YAML_FIELD_FIELDS, .fields = tls_settings},
+	{"spool", YAML_FIELD_FIELDS, .fields = spool_settings},
+	AUTH_SETTINGS("basic_auth."),
+	TLS_SETTINGS("tls."),
+	SPOOL_SETTINGS("spool."),
+	{0},
 };
-#define SETTING_COUNT (sizeof(settings) / sizeof(*settings))
-
-static int set_value(struct reader *reader, const struct setting *setting, const yaml_node_t *node)
-{
-	void *target = (char *)reader->target + setting->offset;
-	const char *text = yaml_scalar(node);
-	if (setting->kind == VALUE_CUSTOM)
-		return setting->read(reader, node);
-	if (!text || !*text)
-		return bad(reader, node, setting->name, "needs a single value");
-	switch (setting->kind) {
-	case VALUE_CUSTOM: break;
-	case VALUE_TEXT: return copy_text(reader, text, target);
-	case VALUE_FLAG:
-	case VALUE_NOT:
-		if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
-			return bad(reader, node, setting->name, "must be true or false");
-		*(bool *)target = (strcmp(text, "true") == 0) == (setting->kind == VALUE_FLAG);
-		return 0;
-	case VALUE_SIZE:
-		if (text_parse_size(text, target, NULL) < 0 || *(uint64_t *)target < SPOOL_SIZE_MIN)
-			return bad(reader, node, setting->name, "must be a size of at least 1MiB");
-		return 0;
-	case VALUE_DURATION:
-		if (time_parse_duration(text, target, NULL) < 0 || *(int64_t *)target < NS_PER_MS)
-			return bad(reader, node, setting->name, "must be a duration, such as 30s");
-		return 0;
-	}
-	return -EINVAL;
-}
-
-static bool is_group(const char *name)
-{
-	return strcmp(name, "basic_auth") == 0 || strcmp(name, "tls") == 0 || strcmp(name, "spool") == 0;
-}
-
-static int read_pairs(struct reader *reader, const yaml_node_t *node, const char *prefix, uint64_t *seen);
-
-static int read_pair(struct reader *reader, const yaml_node_t *key, const yaml_node_t *value, const char *name, uint64_t *seen)
-{
-	size_t i = 0;
-	if (is_group(name) && value->type == YAML_MAPPING_NODE)
-		return read_pairs(reader, value, name, seen);
-	while (i < SETTING_COUNT && strcmp(settings[i].name, name) != 0)
-		i++;
-	if (i == SETTING_COUNT || (!reader->with_selector && strcmp(name, SELECTOR_NAME) == 0))
-		return bad(reader, key, name, "is not a setting of a target; see docs/export.md");
-	if (*seen & 1ull << i)
-		return bad(reader, key, name, "is set twice");
-	*seen |= 1ull << i;
-	return set_value(reader, &settings[i], value);
-}
-
-static int read_pairs(struct reader *reader, const yaml_node_t *node, const char *prefix, uint64_t *seen)
-{
-	const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
-	for (; pair < node->data.mapping.pairs.top; pair++) {
-		char name[64];
-		const yaml_node_t *key = yaml_document_get_node(reader->document, pair->key);
-		const char *text = yaml_scalar(key);
-		if (!text || snprintf(name, sizeof(name), "%s%s%s", prefix, *prefix ? "." : "", text) >= (int)sizeof(name))
-			return bad(reader, key, text ? text : "a name", "is not a setting of a target");
-		/* One level only: aliases cannot make the document larger than it is written. */
-		const yaml_node_t *value = yaml_document_get_node(reader->document, pair->value);
-		if (*prefix && value->type == YAML_MAPPING_NODE)
-			return bad(reader, value, name, "needs a single value");
-		int r = read_pair(reader, key, value, name, seen);
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
 
 static int check_target(const struct export_target *target, const char **ret_why)
 {
@@ -227,49 +132,47 @@ static int check_target(const struct export_target *target, const char **ret_why
 		*ret_why = "has both a token_file and basic_auth";
 	else if (target->key_file && !target->cert_file)
 		*ret_why = "has a key_file without a cert_file";
+	else if ((target->timeout_ns && target->timeout_ns < NS_PER_MS) ||
+		 (target->retry_max_ns && target->retry_max_ns < NS_PER_MS) ||
+		 (target->spool_age_ns && target->spool_age_ns < NS_PER_MS))
+		*ret_why = "has a time of less than 1ms";
 	return *ret_why ? -EINVAL : 0;
 }
 
-static int read_target(struct reader *reader, const yaml_node_t *node)
+struct section {
+	struct export_config *config;
+	const char *name;
+	bool with_selector;
+};
+
+static int read_target(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
-	struct export_config *config = reader->config;
-	uint64_t seen = 0;
+	const struct section *section = object;
+	struct reading reading = {.target.kind = EXPORT_KINDS};
 	const char *why;
-	if (config->count == EXPORT_TARGETS_MAX)
-		return bad(reader, node, reader->section, "has more than 16 targets");
+	if (section->config->count == EXPORT_TARGETS_MAX)
+		return yaml_fault(reader, node, section->name, "has more than 16 targets");
 	if (node->type != YAML_MAPPING_NODE)
-		return bad(reader, node, reader->section, "must be a list of targets, each after a '-'");
-	reader->target = &config->targets[config->count];
-	*reader->target = (struct export_target){.kind = EXPORT_KINDS};
-	int r = read_pairs(reader, node, "", &seen);
+		return yaml_fault(reader, node, section->name, "must be a list of targets, each after a '-'");
+	int r = yaml_read_fields(reader, node, settings, &reading);
 	if (r < 0)
 		return r;
-	if (reader->target->kind == EXPORT_KINDS)
-		return bad(reader, node, reader->section, "has a target without a kind");
-	if (check_target(reader->target, &why) < 0)
-		return bad(reader, node, export_kind_names[reader->target->kind], why);
+	if (reading.target.kind == EXPORT_KINDS)
+		return yaml_fault(reader, node, section->name, "has a target without a kind");
+	if (reading.target.selector && !section->with_selector)
+		return yaml_fault(reader, node, "selector", "is not a setting of a target here; see docs/export.md");
+	if (check_target(&reading.target, &why) < 0)
+		return yaml_fault(reader, node, export_kind_names[reading.target.kind], why);
 	/* Pyroscope shows names only. */
-	for (size_t i = 0; i < SETTING_COUNT; i++)
-		if (strcmp(settings[i].name, "symbolize") == 0 && !(seen & 1ull << i))
-			reader->target->symbolize = reader->target->kind == EXPORT_PYROSCOPE;
-	config->count++;
+	if (!reading.has_symbolize)
+		reading.target.symbolize = reading.target.kind == EXPORT_PYROSCOPE;
+	section->config->targets[section->config->count++] = reading.target;
 	return 0;
 }
 
 /* ---- the section ---- */
 
-static int read_section(struct reader *reader, const yaml_node_t *node)
-{
-	int r = 0;
-	if (node->type != YAML_SEQUENCE_NODE)
-		return bad(reader, node, reader->section, "must be a list of targets, each after a '-'");
-	const yaml_node_item_t *item = node->data.sequence.items.start;
-	for (; item < node->data.sequence.items.top && r == 0; item++)
-		r = read_target(reader, yaml_document_get_node(reader->document, *item));
-	return r;
-}
-
-static int read_document(struct reader *reader)
+static int read_document(struct yaml_reader *reader, struct section *section)
 {
 	const yaml_node_t *root = yaml_document_get_root_node(reader->document);
 	if (!root || root->type != YAML_MAPPING_NODE)
@@ -277,16 +180,11 @@ static int read_document(struct reader *reader)
 	const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
 	for (; pair < root->data.mapping.pairs.top; pair++) {
 		const char *key = yaml_scalar(yaml_document_get_node(reader->document, pair->key));
-		if (key && strcmp(key, reader->section) == 0)
-			return read_section(reader, yaml_document_get_node(reader->document, pair->value));
+		if (key && strcmp(key, section->name) == 0)
+			return yaml_read_list(reader, yaml_document_get_node(reader->document, pair->value), key, read_target,
+					      section);
 	}
 	return 0;
-}
-
-static void init(struct export_config *config)
-{
-	*config = (struct export_config){0};
-	arena_init(&config->arena, ARENA_BYTES_MAX);
 }
 
 int export_config_parse(struct bytes text, const char *name, const char *section, bool with_selector, struct export_config *ret,
@@ -294,12 +192,12 @@ int export_config_parse(struct bytes text, const char *name, const char *section
 {
 	yaml_document_t document;
 
-	init(ret);
+	*ret = (struct export_config){.arena.max_bytes = ARENA_BYTES_MAX};
 	int r = text.len ? yaml_load(text, name, -EINVAL, &document, err) : 0;
 	if (r < 0 || !text.len)
 		return r;
-	struct reader reader = {ret, NULL, &document, name, section, with_selector, err};
-	r = read_document(&reader);
+	struct yaml_reader reader = {&document, name, &ret->arena, err, .manual = "docs/export.md"};
+	r = read_document(&reader, &(struct section){ret, section, with_selector});
 	yaml_document_delete(&document);
 	return r;
 }
@@ -307,8 +205,7 @@ int export_config_parse(struct bytes text, const char *name, const char *section
 int export_config_add(struct export_config *config, const char *text, struct error *err)
 {
 	const char *equals = strchr(text, '='), *why;
-	if (!config->arena.max_bytes)
-		arena_init(&config->arena, ARENA_BYTES_MAX);
+	config->arena.max_bytes = ARENA_BYTES_MAX;
 	if (config->count == EXPORT_TARGETS_MAX)
 		return error_set(err, -EINVAL, "more than %d targets", EXPORT_TARGETS_MAX);
 	struct export_target *target = &config->targets[config->count];

@@ -40,7 +40,7 @@ static void test_targets(void **state)
 			       "    compression: false\n"
 			       "    drop_labels: [thread.id]\n"
 			       "  - {kind: parca, url: 'http://h:7070', name: second}\n"
-			       "  - {kind: pyroscope, url: 'http://h', symbolize: false}\n"),
+			       "  - {kind: pyroscope, url: 'http://h', symbolize: false, spool.size: 3MiB}\n"),
 			 0);
 	assert_int_equal(config.count, 3);
 	const struct export_target *target = &config.targets[0];
@@ -58,6 +58,7 @@ static void test_targets(void **state)
 	assert_string_equal(target->drop_labels[0], "thread.id");
 	assert_string_equal(config.targets[1].name, "second");
 	assert_false(config.targets[1].symbolize || config.targets[2].symbolize);
+	assert_int_equal(config.targets[2].spool_bytes, 3 * MIB);
 	assert_int_equal(export_config_add(&config, "otlp-http=http://c:4318", &error), 0);
 	assert_int_equal(config.targets[3].kind, EXPORT_OTLP_HTTP);
 	assert_string_equal(config.targets[3].url, "http://c:4318");
@@ -74,26 +75,28 @@ static void test_faults(void **state)
 	static const struct {
 		const char *text, *message;
 	} cases[] = {
-		{"export: 1", "f: line 1: export: 'export' must be a list"},
+		{"export: 1", "f: line 1: 'export' must be a list"},
 		{"export: [1]", "must be a list of targets"},
-		{"export:\n  - {url: 'http://h'}", "f: line 2: export: 'export' has a target without a kind"},
+		{"export:\n  - {url: 'http://h'}", "f: line 2: 'export' has a target without a kind"},
 		{"export: [{kind: otlp, url: 'http://h'}]", "is not one of wick"},
 		{"export: [{kind: wick}]", "needs a url"},
 		{"export: [{kind: wick, url: h}]", "needs a url"},
-		{"export: [{kind: wick, url: 'http://h', colour: red}]", "'colour' is not a setting of a target"},
+		{"export: [{kind: wick, url: 'http://h', colour: red}]", "'colour' is not a setting; see docs/export.md"},
 		{"export: [{kind: wick, url: 'http://h', selector: x}]", "'selector' is not a setting of a target"},
 		{"export: [{kind: wick, url: 'http://h', url: 'http://i'}]", "'url' is set twice"},
 		{"export: [{kind: wick, url: 'http://h', kind: wick}]", "'kind' is set twice"},
-		{"export: [{kind: wick, url: 'http://h', spool: {size: 1k}}]", "at least 1MiB"},
-		{"export: [{kind: wick, url: 'http://h', spool: {age: never}}]", "must be a duration"},
-		{"export: [{kind: wick, url: 'http://h', spool: {age: {a: b}}}]", "needs a single value"},
+		{"export: [{kind: wick, url: 'http://h', spool: {size: 1k}}]", "'size' must be a size of at least 1.0 MiB"},
+		{"export: [{kind: wick, url: 'http://h', spool: {age: never}}]", "'age' must be a time of more than 0"},
+		{"export: [{kind: wick, url: 'http://h', spool: {age: {a: b}}}]", "'age' must be a single value"},
 		{"export: [{kind: wick, url: 'http://h', symbolize: maybe}]", "must be true or false"},
 		{"export: [{kind: wick, url: 'http://h', headers: [a]}]", "`name: value` lines"},
 		{"export: [{kind: wick, url: 'http://h', drop_labels: a}]", "must be a list"},
 		{"export: [{kind: wick, url: 'http://h', basic_auth: {password_file: a}}]", "without a username"},
 		{"export: [{kind: wick, url: 'http://h', token_file: b, basic_auth: {username: a}}]", "both a token_file"},
 		{"export: [{kind: wick, url: 'http://h', tls: {key_file: a}}]", "without a cert_file"},
-		{"export: [&a {kind: wick, url: 'http://h', tls: *a}]", "'tls.kind' is not a setting"},
+		{"export: [&a {kind: wick, url: 'http://h', tls: *a}]", "'kind' is not a setting"},
+		{"export: [{kind: wick, url: 'http://h', timeout: 1us}]", "less than 1ms"},
+		{"export: [{kind: wick, url: 'http://h', spool.size: 1k}]", "'spool.size' must be a size of at least"},
 		{"export: [\n", "f: line 2"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
