@@ -12,8 +12,9 @@
 #include "control/self_profile.h"
 #include "net/net.h"
 
+#define ROUTES_MAX 7
 struct agent_http {
-	struct net_route routes[8];
+	struct net_route routes[ROUTES_MAX + 1];
 	struct net_server *server;
 	pthread_t thread;
 	bool runs;
@@ -65,15 +66,13 @@ static void *serve(void *context)
 	return NULL;
 }
 
-/* On the one worker for what takes time. */
-static struct net_route self_profile_route(const char *path, net_handler_function *handler)
-{
-	return (struct net_route){.method = "GET",
-				  .path = path,
-				  .handler = handler,
-				  .slow = true,
-				  .seconds_max = SELF_PROFILE_REQUEST_SECONDS_MAX};
-}
+static const struct net_route routes[] = {
+	NET_ROUTE("GET", "/metrics", show_metrics),
+	NET_ROUTE("GET", "/healthz", show_health),
+	SELF_PROFILE_ROUTES,
+};
+#define ROUTES (sizeof(routes) / sizeof(*routes))
+_Static_assert(ROUTES == ROUTES_MAX, "the agent's routes have no room");
 
 bool agent_http_is_off(const char *listen)
 {
@@ -89,14 +88,10 @@ int agent_http_new(const char *listen, struct agent_http **ret, struct error *er
 		return error_nomem(err);
 	pthread_mutex_init(&http->lock, NULL);
 	http->updated_ns = time_monotonic_ns();
-	http->routes[0] = (struct net_route){.method = "GET", .path = "/metrics", .handler = show_metrics, .context = http};
-	http->routes[1] = (struct net_route){.method = "GET", .path = "/healthz", .handler = show_health, .context = http};
-	http->routes[2] = (struct net_route){.method = "GET", .path = SELF_PROFILE_INDEX, .handler = self_profile_show_index};
-	http->routes[3] =
-		(struct net_route){.method = "GET", .path = SELF_PROFILE_INDEX "/", .handler = self_profile_show_index};
-	http->routes[4] = self_profile_route(SELF_PROFILE_PATH, self_profile_show);
-	http->routes[5] = self_profile_route(SELF_PROFILE_HEAP_PATH, self_profile_show_heap);
-	http->routes[6] = self_profile_route(SELF_PROFILE_ALLOCS_PATH, self_profile_show_allocs);
+	for (size_t i = 0; i < ROUTES; i++) {
+		http->routes[i] = routes[i];
+		http->routes[i].context = http;
+	}
 	struct net_server_options options = {.listen = listen,
 					     .routes = http->routes,
 					     .body_max = 4096,

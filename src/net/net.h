@@ -113,6 +113,11 @@ struct net_route {
 	bool slow;
 	unsigned seconds_max; /* of the handler, waiting included; 0 = options.request_seconds_max */
 };
+/* A row of a table of routes; what more there is of it follows: `.slow = true`. */
+#define NET_ROUTE(method_text, path_text, function, ...)                                                                       \
+	{                                                                                                                      \
+		.method = method_text, .path = path_text, .handler = function, ##__VA_ARGS__                                   \
+	}
 
 /*
  * TLS (OpenSSL): 1.2 with forward secrecy and authenticated encryption only, and 1.3. The files are PEM. They are looked at

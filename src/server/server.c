@@ -25,9 +25,9 @@
 
 /* The areas; each has its routes. */
 static const struct net_route root_routes[] = {
-	{.method = "GET", .path = "/metrics", .handler = metrics_show},
-	{.method = "GET", .path = "/healthz", .handler = health_show},
-	{.method = "GET", .path = "/readyz", .handler = health_show},
+	NET_ROUTE("GET", "/metrics", metrics_show),
+	NET_ROUTE("GET", "/healthz", health_show),
+	NET_ROUTE("GET", "/readyz", health_show),
 	{0},
 };
 static const struct net_route *const route_tables[] = {

@@ -82,7 +82,7 @@ function registered() {
 	const macros = new Map(sources.flatMap((text) => [...text.matchAll(/#define\s+(\w+)\s+"([^"]*)"/g)].map(([, name, value]) => [name, value])));
 	return sources
 		.flatMap((text) =>
-			[...text.matchAll(/\.method = "(\w+)",\s*\.path = ([^,]+),/g)].map(([, method, path]) => [
+			[...text.matchAll(/NET_ROUTE\("(\w+)",\s*([^,]+),/g)].map(([, method, path]) => [
 				method,
 				path
 					.trim()
@@ -120,7 +120,7 @@ await test('every parameter that a call reads is in the file, and the other way 
 		.concat(readFileSync('src/server/ingest/ingest.c', 'utf8'), readFileSync('src/server/scrape/api_targets.c', 'utf8'))
 		.join('\n');
 	const read = new Set(
-		[...text.matchAll(/\b(?:call_(?:count|flag|parameter|text|time)|net_request_query(?:_nth)?|parse_count)\((?:call|request|call->request),\s*"(\w+)"/g)].map(
+		[...text.matchAll(/\b(?:call_(?:count|flag|parameter|text|time)|net_request_query(?:_nth)?|parse_count|api_read_ns)\((?:call|request|call->request),\s*"(\w+)"/g)].map(
 			(m) => m[1],
 		),
 	);

@@ -182,10 +182,10 @@ void otlp_on_refusal(const struct net_request *request, struct net_response *res
 /* ---- ports of their own ---- */
 
 static const struct net_route otlp_routes[] = {
-	{.method = "POST", .path = INGEST_OTLP_GRPC_PATH, .handler = ingest_otlp_grpc},
-	{.method = "POST", .path = INGEST_OTLP_HTTP_PATH, .handler = ingest_otlp_http},
-	{.method = "GET", .path = "/healthz", .handler = health_show},
-	{.method = "GET", .path = "/readyz", .handler = health_show},
+	NET_ROUTE("POST", INGEST_OTLP_GRPC_PATH, ingest_otlp_grpc),
+	NET_ROUTE("POST", INGEST_OTLP_HTTP_PATH, ingest_otlp_http),
+	NET_ROUTE("GET", "/healthz", health_show),
+	NET_ROUTE("GET", "/readyz", health_show),
 };
 #define ROUTE_COUNT  (sizeof(otlp_routes) / sizeof(otlp_routes[0]))
 #define OTLP_WORKERS 2

@@ -4,8 +4,8 @@
 #include "server/ingest/ingest_int.h"
 
 const struct net_route ingest_routes[] = {
-	{.method = "POST", .path = INGEST_OTLP_GRPC_PATH, .handler = ingest_otlp_grpc},
-	{.method = "POST", .path = INGEST_OTLP_HTTP_PATH, .handler = ingest_otlp_http},
-	{.method = "POST", .path = INGEST_PATH, .handler = ingest_profile},
+	NET_ROUTE("POST", INGEST_OTLP_GRPC_PATH, ingest_otlp_grpc),
+	NET_ROUTE("POST", INGEST_OTLP_HTTP_PATH, ingest_otlp_http),
+	NET_ROUTE("POST", INGEST_PATH, ingest_profile),
 	{0},
 };

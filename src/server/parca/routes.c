@@ -4,10 +4,10 @@
 #include "server/ingest/ingest_int.h"
 
 const struct net_route parca_routes[] = {
-	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "ShouldInitiateUpload", .handler = parca_should_initiate},
-	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "InitiateUpload", .handler = parca_initiate, .slow = true},
+	NET_ROUTE("POST", PARCA_DEBUGINFO_PATH "ShouldInitiateUpload", parca_should_initiate),
+	NET_ROUTE("POST", PARCA_DEBUGINFO_PATH "InitiateUpload", parca_initiate, .slow = true),
 	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "Upload", .stream = &parca_upload},
 	{.method = "POST", .path = INGEST_WRITE_PATH, .stream = &parca_write},
-	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "MarkUploadFinished", .handler = parca_finished, .slow = true},
+	NET_ROUTE("POST", PARCA_DEBUGINFO_PATH "MarkUploadFinished", parca_finished, .slow = true),
 	{0},
 };
