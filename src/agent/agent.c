@@ -422,9 +422,8 @@ static int go_without(struct agent *agent, int code, const struct error *why, ch
 {
 	if (code == -ENOMEM)
 		return error_nomem(err);
-	pthread_mutex_lock(&agent->stats_lock);
+	THREAD_LOCK_SCOPE(&agent->stats_lock);
 	memcpy(problem, why->message, ERROR_MESSAGE_MAX);
-	pthread_mutex_unlock(&agent->stats_lock);
 	return 0;
 }
 
@@ -657,9 +656,8 @@ static void count_flush(struct agent *agent, int64_t took_ns)
 
 void agent_get_stats(struct agent *agent, struct agent_stats *ret)
 {
-	pthread_mutex_lock(&agent->stats_lock);
+	THREAD_LOCK_SCOPE(&agent->stats_lock);
 	*ret = agent->stats;
-	pthread_mutex_unlock(&agent->stats_lock);
 }
 
 void agent_slow_counters(struct agent *agent)

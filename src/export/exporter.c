@@ -165,14 +165,13 @@ static int add_pending(struct exporter *exporter, const struct spool_meta *meta,
 	}
 	pending->meta = *meta;
 	pending->targets = targets;
-	pthread_mutex_lock(&exporter->lock);
+	THREAD_LOCK_SCOPE(&exporter->lock);
 	pending->body = *body;
 	buffer_init(body, body->max);
 	while (exporter->first && exporter->pending_bytes + pending->body.len > exporter->options.pending_max)
 		lose_pending(exporter, take_pending(exporter));
 	if (exporter->closed) {
 		lose_pending(exporter, pending);
-		pthread_mutex_unlock(&exporter->lock);
 		return error_set(err, -EPIPE, "a profile arrived after shutdown");
 	}
 	exporter->pending_bytes += pending->body.len;
@@ -182,7 +181,6 @@ static int add_pending(struct exporter *exporter, const struct spool_meta *meta,
 		exporter->first = pending;
 	exporter->last = pending;
 	pthread_cond_signal(&exporter->arrived);
-	pthread_mutex_unlock(&exporter->lock);
 	return 0;
 }
 

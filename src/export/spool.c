@@ -395,9 +395,8 @@ int spool_push(struct spool *spool, const struct spool_meta *meta, struct bytes 
 
 void spool_lose(struct spool *spool, const struct spool_meta *meta)
 {
-	pthread_mutex_lock(&spool->lock);
+	THREAD_LOCK_SCOPE(&spool->lock);
 	count_lost(spool, SPOOL_LOST_FULL, meta->profiles, meta->samples);
-	pthread_mutex_unlock(&spool->lock);
 }
 
 /* ---- out ---- */
@@ -477,14 +476,12 @@ bool spool_is_over(struct spool *spool)
 
 void spool_drop_memory(struct spool *spool)
 {
-	pthread_mutex_lock(&spool->lock);
+	THREAD_LOCK_SCOPE(&spool->lock);
 	lose_memory(spool, 0, SPOOL_LOST_ENDED);
-	pthread_mutex_unlock(&spool->lock);
 }
 
 void spool_get_stats(struct spool *spool, struct spool_stats *ret)
 {
-	pthread_mutex_lock(&spool->lock);
+	THREAD_LOCK_SCOPE(&spool->lock);
 	*ret = spool->stats;
-	pthread_mutex_unlock(&spool->lock);
 }

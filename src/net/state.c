@@ -49,10 +49,9 @@ int server_init(struct net_server *server, const struct net_server_options *opti
 	r = workers_init(&server->workers, threads ? threads + server->options.slow_workers : 0, notify, context, err);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&server->workers.lock);
+	THREAD_LOCK_SCOPE(&server->workers.lock);
 	server->workers.slow_slots = server->options.slow_workers;
 	server->workers.slow_queue_max = server->options.slow_queue_max;
-	pthread_mutex_unlock(&server->workers.lock);
 	return 0;
 }
 

@@ -213,7 +213,7 @@ int net_tls_reload(struct net_tls *tls, struct error *err)
 
 int tls_open(struct net_tls *tls, SSL **ret, struct error *err)
 {
-	pthread_mutex_lock(&tls->lock);
+	THREAD_LOCK_SCOPE(&tls->lock);
 	int64_t now_ns = time_monotonic_ns();
 	if (now_ns - tls->looked_ns >= LOOK_NS) {
 		tls->looked_ns = now_ns;
@@ -221,7 +221,6 @@ int tls_open(struct net_tls *tls, SSL **ret, struct error *err)
 	}
 	ERR_clear_error();
 	*ret = SSL_new(tls->context);
-	pthread_mutex_unlock(&tls->lock);
 	return *ret ? 0 : error_nomem(err);
 }
 

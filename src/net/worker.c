@@ -206,9 +206,8 @@ int workers_submit(struct net_workers *workers, struct net_job *job, bool always
 
 void workers_wake(struct net_workers *workers, struct net_job *woken)
 {
-	pthread_mutex_lock(&workers->lock);
+	THREAD_LOCK_SCOPE(&workers->lock);
 	hand_over(workers, &workers->woken, woken);
-	pthread_mutex_unlock(&workers->lock);
 }
 
 /* The woken first: done() of a finished job may free what a woken one points to. */

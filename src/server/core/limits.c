@@ -118,9 +118,8 @@ int limits_admit(struct tenant *tenant, size_t body_bytes, struct refusal_note *
 
 void limits_pay_samples(struct tenant *tenant, uint64_t samples)
 {
-	pthread_mutex_lock(&tenant->bucket_lock);
+	THREAD_LOCK_SCOPE(&tenant->bucket_lock);
 	bucket_pay(&tenant->samples, samples);
-	pthread_mutex_unlock(&tenant->bucket_lock);
 }
 
 /* ---- what a profile may hold ---- */

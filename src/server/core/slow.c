@@ -50,9 +50,8 @@ static void note(struct server *server, const struct tenant *tenant, const struc
 		 (unsigned long long)stats->read.rows, (unsigned long long)stats->read.blocks,
 		 (long long)(stats->read_ns / NS_PER_MS), (long long)(stats->symbolize_ns / NS_PER_MS), r < 0 ? ": " : "",
 		 entry.problem);
-	pthread_mutex_lock(&server->slow_lock);
+	THREAD_LOCK_SCOPE(&server->slow_lock);
 	server->slow[server->slow_count++ % SLOW_KEPT] = entry;
-	pthread_mutex_unlock(&server->slow_lock);
 }
 
 void query_account(struct server *server, struct tenant *tenant, const struct net_request *request,

@@ -284,7 +284,7 @@ static int add(struct server *server, const char *name, struct tenant **ret, str
 static int take(struct server *server, const char *name, bool create, struct tenant **ret, struct error *err)
 {
 	unsigned max = server->options.tenants_max ? server->options.tenants_max : TENANTS_DEFAULT;
-	pthread_mutex_lock(&server->tenants_lock);
+	THREAD_LOCK_SCOPE(&server->tenants_lock);
 	int r = 0;
 	struct tenant *tenant = find(server, name);
 	if (!tenant && !create)
@@ -294,7 +294,6 @@ static int take(struct server *server, const char *name, bool create, struct ten
 			      server->tenant_count, max);
 	else if (!tenant)
 		r = add(server, name, &tenant, err);
-	pthread_mutex_unlock(&server->tenants_lock);
 	*ret = tenant;
 	return r;
 }
@@ -339,12 +338,11 @@ uint64_t tenant_fair_key(void *context, const struct net_request *request)
 
 size_t tenants_snapshot(struct server *server, struct tenant ***ret)
 {
-	pthread_mutex_lock(&server->tenants_lock);
+	THREAD_LOCK_SCOPE(&server->tenants_lock);
 	size_t count = server->tenant_count;
 	struct tenant **copy = mem_alloc_array(count, sizeof(*copy));
 	for (size_t i = 0; i < count && copy; i++)
 		copy[i] = server->tenants[i];
-	pthread_mutex_unlock(&server->tenants_lock);
 	*ret = copy;
 	return copy ? count : 0;
 }

@@ -208,10 +208,9 @@ static bool stopped(const struct discovery *discovery)
 static void publish(struct discovery *discovery, int r, struct discovered *found, const struct error *err)
 {
 	struct scrape *scrape = discovery->scrape;
-	pthread_mutex_lock(&scrape->lock);
+	THREAD_LOCK_SCOPE(&scrape->lock);
 	/* A job of the same name may have taken its place. */
 	if (stopped(discovery)) {
-		pthread_mutex_unlock(&scrape->lock);
 		discovered_free(found);
 		return;
 	}
@@ -222,10 +221,8 @@ static void publish(struct discovery *discovery, int r, struct discovered *found
 		discovery->refreshed_ns = time_now_ns();
 		scrape_update_job(scrape, discovery->job);
 		discovered_free(old);
-	}
-	pthread_mutex_unlock(&scrape->lock);
-	if (r == 0)
 		wake(scrape);
+	}
 }
 
 int discovery_refresh(struct discovery *discovery, struct discovered **ret, struct error *err)

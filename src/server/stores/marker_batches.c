@@ -296,9 +296,8 @@ int marker_batches_read(struct marker_batches *batches, const struct marker_batc
 
 void marker_batches_make_room(struct marker_batches *batches, uint64_t others, int64_t now_ns)
 {
-	pthread_mutex_lock(&batches->lock);
+	THREAD_LOCK_SCOPE(&batches->lock);
 	make_room(batches, others, 0, 0, now_ns);
-	pthread_mutex_unlock(&batches->lock);
 }
 
 void marker_batches_remove(struct marker_batches *batches)

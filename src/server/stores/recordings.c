@@ -442,14 +442,13 @@ static struct recording *copy_entry(const struct entry *entry)
 
 int recordings_get(struct recordings *recordings, const char *id, int64_t now_ns, struct recording **ret, struct error *err)
 {
-	pthread_mutex_lock(&recordings->lock);
+	THREAD_LOCK_SCOPE(&recordings->lock);
 	struct entry *entry = find(recordings, id);
 	struct recording *copy = NULL;
 	if (entry) {
 		entry_update(recordings, entry, now_ns);
 		copy = copy_entry(entry);
 	}
-	pthread_mutex_unlock(&recordings->lock);
 	*ret = copy;
 	return !entry ? not_there(id, err) : copy ? 0 : error_nomem(err);
 }
@@ -659,9 +658,8 @@ int recordings_read(struct recordings *recordings, const char *id, const char *h
 
 void recordings_count_refused(struct recordings *recordings)
 {
-	pthread_mutex_lock(&recordings->lock);
+	THREAD_LOCK_SCOPE(&recordings->lock);
 	recordings->stats.refused++;
-	pthread_mutex_unlock(&recordings->lock);
 }
 
 void recordings_give_up(struct recordings *recordings, const char *id, const char *host, const char *why)
