@@ -51,11 +51,12 @@ static int read_flag(struct yaml_reader *reader, const yaml_node_t *node, const 
 {
 	static const char *const words[][2] = {{"false", "true"}, {"no", "yes"}, {"off", "on"}};
 	const char *text = yaml_scalar(node);
-	for (size_t i = 0; text && i < (field->kind == YAML_FIELD_FLAG ? 3 : 1); i++) {
+	bool is_strict = field->kind == YAML_FIELD_TRUE || field->kind == YAML_FIELD_NOT;
+	for (size_t i = 0; text && i < (is_strict ? 1 : 3); i++) {
 		bool is_true = strcmp(text, words[i][1]) == 0;
 		if (!is_true && strcmp(text, words[i][0]) != 0)
 			continue;
-		*ret = is_true != (field->kind == YAML_FIELD_NOT);
+		*ret = is_true != (field->kind == YAML_FIELD_NOT || field->kind == YAML_FIELD_NOT_FLAG);
 		return 0;
 	}
 	return yaml_fault(reader, node, field->name, "must be true or false");
@@ -89,17 +90,19 @@ static int read_number(struct yaml_reader *reader, const yaml_node_t *node, cons
 			 node->start_mark.line + 1, field->name, (unsigned long long)least, (unsigned long long)most);
 }
 
-static int read_duration(struct yaml_reader *reader, const yaml_node_t *node, const char *what, int64_t *ret)
+static int read_duration(struct yaml_reader *reader, const yaml_node_t *node, const struct yaml_field *field, int64_t *ret)
 {
-	const char *text = yaml_scalar(node);
+	const char *text = yaml_scalar(node), *what = field->name;
 	if (!text)
 		return yaml_fault(reader, node, what, "must be a single value");
-	if (time_parse_duration(text, ret, NULL) < 0 || *ret <= 0)
+	if (field->never && strcmp(text, field->never) == 0)
+		*ret = -1;
+	else if (time_parse_duration(text, ret, NULL) < 0 || *ret <= 0)
 		return yaml_fault(reader, node, what, "must be a time of more than 0, such as 15s");
 	return 0;
 }
 
-static int read_field(struct yaml_reader *reader, const yaml_node_t *node, const struct yaml_field *field, void *object)
+int yaml_read_field(struct yaml_reader *reader, const yaml_node_t *node, const struct yaml_field *field, void *object)
 {
 	void *to = (char *)object + field->offset;
 	uint64_t number = 0;
@@ -113,8 +116,9 @@ static int read_field(struct yaml_reader *reader, const yaml_node_t *node, const
 			       : r;
 	case YAML_FIELD_FLAG:
 	case YAML_FIELD_TRUE:
-	case YAML_FIELD_NOT: return read_flag(reader, node, field, to);
-	case YAML_FIELD_DURATION: return read_duration(reader, node, field->name, to);
+	case YAML_FIELD_NOT:
+	case YAML_FIELD_NOT_FLAG: return read_flag(reader, node, field, to);
+	case YAML_FIELD_DURATION: return read_duration(reader, node, field, to);
 	case YAML_FIELD_SIZE: return read_size(reader, node, field, to);
 	case YAML_FIELD_NUMBER: return read_number(reader, node, field, to);
 	case YAML_FIELD_COUNT:
@@ -193,7 +197,7 @@ int yaml_read_fields(struct yaml_reader *reader, const yaml_node_t *node, const 
 		if (seen & 1ull << which)
 			return yaml_fault(reader, key, name, "is set twice");
 		seen |= 1ull << which;
-		int r = read_field(reader, yaml_document_get_node(reader->document, pair->value), &fields[which], object);
+		int r = yaml_read_field(reader, yaml_document_get_node(reader->document, pair->value), &fields[which], object);
 		if (r < 0)
 			return r;
 	}

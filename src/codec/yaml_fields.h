@@ -36,7 +36,8 @@ enum yaml_kind {
 	YAML_FIELD_FLAG,       /* bool: true, yes, on; false, no, off */
 	YAML_FIELD_TRUE,       /* bool: true or false */
 	YAML_FIELD_NOT,	       /* the same, the other way round */
-	YAML_FIELD_DURATION,   /* int64_t ns, more than 0 */
+	YAML_FIELD_NOT_FLAG,   /* as FLAG, the other way round */
+	YAML_FIELD_DURATION,   /* int64_t ns, more than 0; -1 for the word `never` */
 	YAML_FIELD_SIZE,       /* uint64_t, more than 0, or at least `least` */
 	YAML_FIELD_COUNT,      /* unsigned, more than 0, or from `least` to `most` */
 	YAML_FIELD_NUMBER,     /* uint64_t from `least` to `most` */
@@ -53,6 +54,7 @@ struct yaml_field {
 	yaml_name_function read_name;
 	const struct yaml_field *fields;
 	uint64_t least, most;
+	const char *never; /* NULL = there is no such word */
 };
 #define YAML_FIELD(type, name, kind, member, ...)                                                                              \
 	{                                                                                                                      \
@@ -64,6 +66,8 @@ struct yaml_field {
 	}
 /* fields ends with a NULL name; at most 64. */
 int yaml_read_fields(struct yaml_reader *reader, const yaml_node_t *node, const struct yaml_field *fields, void *object);
+/* The value of one field. */
+int yaml_read_field(struct yaml_reader *reader, const yaml_node_t *node, const struct yaml_field *field, void *object);
 /* Calls read() for each item of a list; what is named in messages. */
 int yaml_read_list(struct yaml_reader *reader, const yaml_node_t *node, const char *what, yaml_read_function read,
 		   void *object);

@@ -35,42 +35,21 @@ struct server_config_text {
 struct config_reader {
 	struct server_options *options;
 	struct server_config_text *text;
-	yaml_document_t *document;
-	const char *path;
-	struct error *err;
+	struct yaml_reader yaml;
 };
 
 /* ---- values ---- */
 
-static int parse_bool(const char *value, bool *ret, struct error *err)
-{
-	if (strcmp(value, "true") == 0 || strcmp(value, "yes") == 0 || strcmp(value, "on") == 0)
-		*ret = true;
-	else if (strcmp(value, "false") == 0 || strcmp(value, "no") == 0 || strcmp(value, "off") == 0)
-		*ret = false;
-	else
-		return error_set(err, -EINVAL, "'%.60s' must be true or false", value);
-	return 0;
-}
-
 static int parse_string(struct config_reader *reader, const char *value, const char **ret)
 {
 	*ret = arena_strndup(&reader->text->arena, value, strlen(value));
-	return *ret ? 0 : error_nomem(reader->err);
+	return *ret ? 0 : error_nomem(reader->yaml.err);
 }
 
 static int parse_size(const char *value, uint64_t *ret, struct error *err)
 {
 	int r = text_parse_size(value, ret, err);
 	return r < 0 ? r : *ret == 0 ? error_set(err, -EINVAL, "must be more than 0") : 0;
-}
-
-/* A merge needs most of this for its buffers; with less, no two blocks would ever be merged. Nor would a table be made. */
-#define WORK_MEMORY_MIN (64 * MIB)
-static int parse_work_size(const char *value, uint64_t *ret, struct error *err)
-{
-	int r = parse_size(value, ret, err);
-	return r < 0 ? r : *ret < WORK_MEMORY_MIN ? error_set(err, -EINVAL, "must be at least 64M") : 0;
 }
 
 /* `never` is what "no end" is called: "forever", "off". */
@@ -82,17 +61,6 @@ static int parse_duration(const char *value, const char *never, int64_t *ret, st
 	}
 	int r = time_parse_duration(value, ret, err);
 	return r < 0 ? r : *ret <= 0 ? error_set(err, -EINVAL, "must be more than 0") : 0;
-}
-
-static int parse_count(const char *value, unsigned max, unsigned *ret, struct error *err)
-{
-	uint64_t number;
-	int r = text_parse_u64(value, &number, err);
-	if (!r && (number == 0 || number > max))
-		r = error_set(err, -EINVAL, "must be between 1 and %u", max);
-	if (!r)
-		*ret = (unsigned)number;
-	return r;
 }
 
 /* "none" lifts a limit that the tenants have in common. */
@@ -113,140 +81,99 @@ static int parse_limit(struct server_limits *limits, const char *name, const cha
 
 /* ---- settings ---- */
 
-enum setting_kind {
-	SETTING_STRING,
-	SETTING_BOOL,
-	SETTING_NOT,	  /* bool, the other way round */
-	SETTING_SIZE,	  /* uint64_t */
-	SETTING_WORK,	  /* the same, at least WORK_MEMORY_MIN */
-	SETTING_BODY,	  /* size_t */
-	SETTING_DURATION, /* int64_t */
-	SETTING_FOREVER,  /* likewise, or "forever" = -1 */
-	SETTING_OFF,	  /* likewise, or "off" = -1 */
-	SETTING_COUNT,	  /* unsigned up to max */
-};
-static const struct setting {
-	const char *name;
-	enum setting_kind kind;
-	size_t offset;
-	unsigned max;
-} settings[] = {
-#define SETTING(name, kind, member, ...)                                                                                       \
-	{                                                                                                                      \
-		name, kind, offsetof(struct server_options, member), ##__VA_ARGS__                                             \
-	}
-	SETTING("data", SETTING_STRING, data_directory),
-	SETTING("listen", SETTING_STRING, listen),
-	SETTING("token", SETTING_STRING, token),
-	SETTING("otlp.grpc_listen", SETTING_STRING, otlp_grpc_listen),
-	SETTING("otlp.http_listen", SETTING_STRING, otlp_http_listen),
-	SETTING("insecure", SETTING_BOOL, insecure),
-	SETTING("tls.cert_file", SETTING_STRING, tls_cert_file),
-	SETTING("tls.key_file", SETTING_STRING, tls_key_file),
-	SETTING("tls.client_ca_file", SETTING_STRING, tls_client_ca_file),
-	SETTING("host_files", SETTING_NOT, no_host_files),
-	SETTING("retention.age", SETTING_FOREVER, retention_age_ns),
-	SETTING("retention.size", SETTING_SIZE, retention_size_bytes),
-	SETTING("retention.samples", SETTING_DURATION, samples_age_ns),
-	SETTING("head.size", SETTING_SIZE, head_size_bytes),
-	SETTING("head.total", SETTING_SIZE, head_total_bytes),
-	SETTING("cut.age", SETTING_DURATION, cut_age_ns),
-	SETTING("compact.window", SETTING_OFF, window_ns[0]),
-	SETTING("compact.long_window", SETTING_OFF, window_ns[1]),
-	SETTING("compact.memory", SETTING_WORK, compact_memory_bytes),
-	SETTING("late_window", SETTING_FOREVER, late_window_ns),
-	SETTING("body.max", SETTING_BODY, body_bytes_max),
-	SETTING("tenants_max", SETTING_COUNT, tenants_max, TENANTS_MAX),
-	SETTING("symbols.workers", SETTING_COUNT, symbols.workers, 64),
-	SETTING("symbols.cache_size", SETTING_SIZE, symbols.cache_bytes),
-	SETTING("symbols.memory", SETTING_SIZE, symbols.memory_bytes),
-	SETTING("symbols.retry", SETTING_DURATION, symbols.retry_ns),
-	SETTING("symbols.host_files", SETTING_NOT, no_host_files),
-	SETTING("symbols.debuginfod.urls", SETTING_STRING, symbols.debuginfod_urls),
-	SETTING("symbols.debuginfod.cache_size", SETTING_SIZE, symbols.debuginfod_cache_bytes),
-	SETTING("symbols.debuginfod.timeout", SETTING_DURATION, symbols.debuginfod_timeout_ns),
-	SETTING("symbols.debuginfod.missing", SETTING_DURATION, symbols.debuginfod_missing_ns),
-	SETTING("symbols.uploads.enabled", SETTING_NOT, symbols.no_uploads),
-	SETTING("symbols.uploads.size", SETTING_SIZE, symbols.uploads_bytes),
-	SETTING("symbols.uploads.file_size", SETTING_SIZE, symbols.upload_file_bytes),
-	SETTING("symbols.worker.memory", SETTING_WORK, symbols.worker_memory_bytes),
-	SETTING("symbols.worker.cpu", SETTING_DURATION, symbols.worker_cpu_ns),
-	SETTING("symbols.worker.time", SETTING_DURATION, symbols.worker_wall_ns),
-	SETTING("scrape.targets", SETTING_COUNT, scrape_targets_max, 1000000),
-	SETTING("scrape.concurrency", SETTING_COUNT, scrape_concurrency, 10000),
-	SETTING("scrape.memory", SETTING_SIZE, scrape_bytes),
-	SETTING("scrape.dns_server", SETTING_STRING, scrape_dns_server),
-	SETTING("recordings.size", SETTING_SIZE, recordings_bytes),
-	SETTING("recordings.age", SETTING_FOREVER, recordings_age_ns),
-	SETTING("recordings.profile", SETTING_SIZE, recordings_profile_bytes),
-	SETTING("view.enabled", SETTING_NOT, no_view),
-	SETTING("view.size", SETTING_SIZE, view_bytes),
-	SETTING("snapshots.enabled", SETTING_NOT, no_snapshots),
-	SETTING("snapshots.size", SETTING_SIZE, snapshots_bytes),
-	SETTING("snapshots.age", SETTING_FOREVER, snapshots_age_ns),
-	SETTING("snapshots.count", SETTING_COUNT, snapshots_max, SNAPSHOTS_COUNT_MAX),
-	SETTING("queries.timeout", SETTING_DURATION, query_timeout_ns),
-	SETTING("queries.timeout_max", SETTING_DURATION, query_timeout_max_ns),
-	SETTING("queries.concurrent", SETTING_COUNT, queries_max, 64),
-	SETTING("queries.queued", SETTING_COUNT, queries_queued_max, 10000),
-	SETTING("queries.slow", SETTING_OFF, slow_query_ns),
-};
+/* A merge needs most of this for its buffers; with less, no two blocks would ever be merged. Nor would a table be made. */
+#define WORK_MEMORY_MIN (64 * MIB)
 
-static int set(struct config_reader *reader, const struct setting *setting, const char *value)
-{
-	void *target = (char *)reader->options + setting->offset;
-	struct error *err = reader->err;
-	uint64_t size = 0;
-	bool flag = false;
-	int r;
-	switch (setting->kind) {
-	case SETTING_STRING: return parse_string(reader, value, target);
-	case SETTING_BOOL: return parse_bool(value, target, err);
-	case SETTING_NOT:
-		r = parse_bool(value, &flag, err);
-		*(bool *)target = !flag;
-		return r;
-	case SETTING_SIZE: return parse_size(value, target, err);
-	case SETTING_WORK: return parse_work_size(value, target, err);
-	case SETTING_BODY:
-		r = parse_size(value, &size, err);
-		*(size_t *)target = (size_t)size;
-		return r;
-	case SETTING_DURATION: return parse_duration(value, NULL, target, err);
-	case SETTING_FOREVER: return parse_duration(value, "forever", target, err);
-	case SETTING_OFF: return parse_duration(value, "off", target, err);
-	case SETTING_COUNT: return parse_count(value, setting->max, target, err);
-	}
-	return -EINVAL;
-}
-
-static int set_by_name(struct config_reader *reader, const char *name, const char *value)
-{
-	if (strncmp(name, "limits.", 7) == 0)
-		return parse_limit(&reader->options->limits, name + 7, value, reader->err);
-	if (strcmp(name, "tenants") == 0)
-		return parse_bool(value, &reader->options->tenants, reader->err);
-	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
-		if (strcmp(settings[i].name, name) == 0)
-			return set(reader, &settings[i], value);
-	return error_set(reader->err, -EINVAL, "unknown setting; see wick-server(1)");
-}
+#define SETTING(name, kind, member, ...) YAML_FIELD(struct server_options, name, kind, member, ##__VA_ARGS__)
+static const struct yaml_field settings[] = {
+	SETTING("data", EMPTY_TEXT, data_directory),
+	SETTING("listen", EMPTY_TEXT, listen),
+	SETTING("token", EMPTY_TEXT, token),
+	SETTING("otlp.grpc_listen", EMPTY_TEXT, otlp_grpc_listen),
+	SETTING("otlp.http_listen", EMPTY_TEXT, otlp_http_listen),
+	SETTING("insecure", FLAG, insecure),
+	SETTING("tenants", FLAG, tenants),
+	SETTING("tls.cert_file", EMPTY_TEXT, tls_cert_file),
+	SETTING("tls.key_file", EMPTY_TEXT, tls_key_file),
+	SETTING("tls.client_ca_file", EMPTY_TEXT, tls_client_ca_file),
+	SETTING("host_files", NOT_FLAG, no_host_files),
+	SETTING("retention.age", DURATION, retention_age_ns, .never = "forever"),
+	SETTING("retention.size", SIZE, retention_size_bytes),
+	SETTING("retention.samples", DURATION, samples_age_ns),
+	SETTING("head.size", SIZE, head_size_bytes),
+	SETTING("head.total", SIZE, head_total_bytes),
+	SETTING("cut.age", DURATION, cut_age_ns),
+	SETTING("compact.window", DURATION, window_ns[0], .never = "off"),
+	SETTING("compact.long_window", DURATION, window_ns[1], .never = "off"),
+	SETTING("compact.memory", SIZE, compact_memory_bytes, .least = WORK_MEMORY_MIN),
+	SETTING("late_window", DURATION, late_window_ns, .never = "forever"),
+	SETTING("body.max", SIZE, body_bytes_max),
+	SETTING("tenants_max", COUNT, tenants_max, .least = 1, .most = TENANTS_MAX),
+	SETTING("symbols.workers", COUNT, symbols.workers, .least = 1, .most = 64),
+	SETTING("symbols.cache_size", SIZE, symbols.cache_bytes),
+	SETTING("symbols.memory", SIZE, symbols.memory_bytes),
+	SETTING("symbols.retry", DURATION, symbols.retry_ns),
+	SETTING("symbols.host_files", NOT_FLAG, no_host_files),
+	SETTING("symbols.debuginfod.urls", EMPTY_TEXT, symbols.debuginfod_urls),
+	SETTING("symbols.debuginfod.cache_size", SIZE, symbols.debuginfod_cache_bytes),
+	SETTING("symbols.debuginfod.timeout", DURATION, symbols.debuginfod_timeout_ns),
+	SETTING("symbols.debuginfod.missing", DURATION, symbols.debuginfod_missing_ns),
+	SETTING("symbols.uploads.enabled", NOT_FLAG, symbols.no_uploads),
+	SETTING("symbols.uploads.size", SIZE, symbols.uploads_bytes),
+	SETTING("symbols.uploads.file_size", SIZE, symbols.upload_file_bytes),
+	SETTING("symbols.worker.memory", SIZE, symbols.worker_memory_bytes, .least = WORK_MEMORY_MIN),
+	SETTING("symbols.worker.cpu", DURATION, symbols.worker_cpu_ns),
+	SETTING("symbols.worker.time", DURATION, symbols.worker_wall_ns),
+	SETTING("scrape.targets", COUNT, scrape_targets_max, .least = 1, .most = 1000000),
+	SETTING("scrape.concurrency", COUNT, scrape_concurrency, .least = 1, .most = 10000),
+	SETTING("scrape.memory", SIZE, scrape_bytes),
+	SETTING("scrape.dns_server", EMPTY_TEXT, scrape_dns_server),
+	SETTING("recordings.size", SIZE, recordings_bytes),
+	SETTING("recordings.age", DURATION, recordings_age_ns, .never = "forever"),
+	SETTING("recordings.profile", SIZE, recordings_profile_bytes),
+	SETTING("view.enabled", NOT_FLAG, no_view),
+	SETTING("view.size", SIZE, view_bytes),
+	SETTING("snapshots.enabled", NOT_FLAG, no_snapshots),
+	SETTING("snapshots.size", SIZE, snapshots_bytes),
+	SETTING("snapshots.age", DURATION, snapshots_age_ns, .never = "forever"),
+	SETTING("snapshots.count", COUNT, snapshots_max, .least = 1, .most = SNAPSHOTS_COUNT_MAX),
+	SETTING("queries.timeout", DURATION, query_timeout_ns),
+	SETTING("queries.timeout_max", DURATION, query_timeout_max_ns),
+	SETTING("queries.concurrent", COUNT, queries_max, .least = 1, .most = 64),
+	SETTING("queries.queued", COUNT, queries_queued_max, .least = 1, .most = 10000),
+	SETTING("queries.slow", DURATION, slow_query_ns, .never = "off"),
+	{0},
+};
 
 /* ---- the document ---- */
 
 static int fault(struct config_reader *reader, const yaml_node_t *at, const char *text)
 {
-	return error_set(reader->err, -EINVAL, "%s: line %zu: %s", reader->path, at->start_mark.line + 1, text);
+	return error_set(reader->yaml.err, -EINVAL, "%s: line %zu: %s", reader->yaml.file, at->start_mark.line + 1, text);
 }
 
 static int prefix_fault(struct config_reader *reader, int r, const yaml_node_t *at, const char *name)
 {
-	return r < 0 ? error_prefix(reader->err, r, "%s: line %zu: '%s'", reader->path, at->start_mark.line + 1, name) : 0;
+	return r < 0 ? error_prefix(reader->yaml.err, r, "%s: line %zu: '%s'", reader->yaml.file, at->start_mark.line + 1, name)
+		     : 0;
+}
+
+static int set_by_name(struct config_reader *reader, const char *name, const yaml_node_t *key, const yaml_node_t *value)
+{
+	int r = -EINVAL;
+	for (const struct yaml_field *field = settings; field->name; field++)
+		if (strcmp(field->name, name) == 0)
+			return yaml_read_field(&reader->yaml, value, field, reader->options);
+	if (text_starts_with(name, "limits."))
+		r = parse_limit(&reader->options->limits, name + 7, yaml_scalar(value), reader->yaml.err);
+	else
+		error_set(reader->yaml.err, r, "unknown setting; see wick-server(1)");
+	return prefix_fault(reader, r, key, name);
 }
 
 static yaml_node_t *node_of(struct config_reader *reader, int index)
 {
-	return yaml_document_get_node(reader->document, index);
+	return yaml_document_get_node(reader->yaml.document, index);
 }
 
 /* Calls visit() for each pair; `prefix` is what its names begin with in messages. */
@@ -282,7 +209,7 @@ static int visit_rule(struct config_reader *reader, void *context, const char *n
 	if (strcmp(name, "selector") == 0)
 		r = parse_string(reader, text, &rule->selector);
 	else if (strcmp(name, "age") == 0)
-		r = parse_duration(text, "forever", &rule->age_ns, reader->err);
+		r = parse_duration(text, "forever", &rule->age_ns, reader->yaml.err);
 	else
 		return fault(reader, key, "a rule of retention.rules may have a selector and an age only");
 	return prefix_fault(reader, r, key, name);
@@ -297,7 +224,7 @@ static int read_rules(struct config_reader *reader, const yaml_node_t *node)
 		return fault(reader, node, "'retention.rules' has more than 256 rules");
 	struct server_retention_rule *rules = arena_alloc(&reader->text->arena, (count + 1) * sizeof(*rules));
 	if (!rules)
-		return error_nomem(reader->err);
+		return error_nomem(reader->yaml.err);
 	for (size_t i = 0; i < count; i++) {
 		const yaml_node_t *item = node_of(reader, node->data.sequence.items.start[i]);
 		rules[i] = (struct server_retention_rule){0};
@@ -325,11 +252,11 @@ static int visit_tenant_setting(struct config_reader *reader, void *context, con
 	if (!text)
 		return fault(reader, value, "a tenant may have 'limits', 'retention.age' and 'retention.size'");
 	if (strncmp(name, "limits.", 7) == 0)
-		r = parse_limit(&tenant->limits, name + 7, text, reader->err);
+		r = parse_limit(&tenant->limits, name + 7, text, reader->yaml.err);
 	else if (strcmp(name, "retention.age") == 0)
-		r = parse_duration(text, "forever", &tenant->retention_age_ns, reader->err);
+		r = parse_duration(text, "forever", &tenant->retention_age_ns, reader->yaml.err);
 	else if (strcmp(name, "retention.size") == 0)
-		r = parse_size(text, &tenant->retention_size_bytes, reader->err);
+		r = parse_size(text, &tenant->retention_size_bytes, reader->yaml.err);
 	else
 		return fault(reader, key, "a tenant may have 'limits', 'retention.age' and 'retention.size' only");
 	return prefix_fault(reader, r, key, name);
@@ -374,7 +301,7 @@ static int read_tenants(struct config_reader *reader, const yaml_node_t *node)
 	struct tenants_reader tenants = {
 		.items = arena_alloc(&reader->text->arena, (count + 1) * sizeof(struct server_tenant_settings))};
 	if (!tenants.items)
-		return error_nomem(reader->err);
+		return error_nomem(reader->yaml.err);
 	int r = each_pair(reader, node, "", visit_tenant, &tenants);
 	reader->options->tenants = true;
 	reader->options->tenant_settings = tenants.items;
@@ -392,10 +319,10 @@ static int read_urls(struct config_reader *reader, const yaml_node_t *node)
 		if (!url || strpbrk(url, " \t\n"))
 			return fault(reader, node, "'symbols.debuginfod.urls' must be a list of URLs");
 		if (buffer_printf(&text, "%s%s", text.len ? " " : "", url) < 0)
-			return error_nomem(reader->err);
+			return error_nomem(reader->yaml.err);
 	}
 	const char *urls = buffer_string(&text);
-	return urls ? parse_string(reader, urls, &reader->options->symbols.debuginfod_urls) : error_nomem(reader->err);
+	return urls ? parse_string(reader, urls, &reader->options->symbols.debuginfod_urls) : error_nomem(reader->yaml.err);
 }
 
 static int visit_setting(struct config_reader *reader, void *context, const char *name, const yaml_node_t *key,
@@ -408,7 +335,8 @@ static int visit_setting(struct config_reader *reader, void *context, const char
 	if (strcmp(name, "forward") == 0)
 		return 0; /* read by export_config_parse() */
 	if (strcmp(name, "scrape_configs") == 0) {
-		int r = scrape_config_read(reader->document, value, reader->path, &reader->text->scrape, reader->err);
+		int r = scrape_config_read(reader->yaml.document, value, reader->yaml.file, &reader->text->scrape,
+					   reader->yaml.err);
 		reader->options->scrape = reader->text->scrape;
 		return r;
 	}
@@ -419,8 +347,8 @@ static int visit_setting(struct config_reader *reader, void *context, const char
 	if (value->type == YAML_MAPPING_NODE && (!inner || text_starts_with(name, "symbols.")))
 		return each_pair(reader, value, name, visit_setting, reader);
 	if (!text)
-		return prefix_fault(reader, error_set(reader->err, -EINVAL, "must be a single value"), value, name);
-	return prefix_fault(reader, set_by_name(reader, name, text), key, name);
+		return prefix_fault(reader, error_set(reader->yaml.err, -EINVAL, "must be a single value"), value, name);
+	return set_by_name(reader, name, key, value);
 }
 
 static int visit_tenants(struct config_reader *reader, void *context, const char *name, const yaml_node_t *key,
@@ -432,17 +360,17 @@ static int visit_tenants(struct config_reader *reader, void *context, const char
 static int config_parse(struct config_reader *reader, struct bytes input)
 {
 	yaml_document_t document;
-	int r = yaml_load(input, reader->path, -EINVAL, &document, reader->err);
+	int r = yaml_load(input, reader->yaml.file, -EINVAL, &document, reader->yaml.err);
 	if (r < 0)
 		return r;
 	yaml_node_t *root = yaml_document_get_root_node(&document);
-	reader->document = &document;
+	reader->yaml.document = &document;
 	if (root && root->type == YAML_MAPPING_NODE) {
 		r = each_pair(reader, root, "", visit_setting, NULL);
 		if (!r)
 			r = each_pair(reader, root, "", visit_tenants, NULL);
 	} else if (root) {
-		r = error_set(reader->err, -EINVAL, "%s: expected `name: value` lines", reader->path);
+		r = error_set(reader->yaml.err, -EINVAL, "%s: expected `name: value` lines", reader->yaml.file);
 	}
 	yaml_document_delete(&document);
 	return r;
@@ -459,7 +387,8 @@ int server_options_load(struct server_options *options, const char *path, struct
 	if (!text)
 		return error_nomem(err);
 	arena_init(&text->arena, CONFIG_ARENA_MAX);
-	struct config_reader reader = {.options = options, .text = text, .path = path, .err = err};
+	struct config_reader reader = {
+		.options = options, .text = text, .yaml = {.file = path, .arena = &text->arena, .err = err}};
 	r = config_parse(&reader, buffer_bytes(&file));
 	if (!r)
 		r = export_config_parse(buffer_bytes(&file), path, "forward", true, &text->forward, err);

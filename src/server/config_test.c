@@ -206,7 +206,7 @@ static void test_faults(void **state)
 		{"tenants: {a: {}, a: {}}\n", "listed twice"},
 		{"tenants: {a: 5}\n", "a tenant may have"},
 		{"tenants: perhaps\n", "must be true or false"},
-		{"queries: {concurrent: 65}\n", "between 1 and 64"},
+		{"queries: {concurrent: 65}\n", "'queries.concurrent' must be a whole number from 1 to 64"},
 		{"queries: {timeout: -1s}\n", "'queries.timeout'"},
 		{"compact: {window: forever}\n", "'compact.window'"},
 		{"retention: {age: {x: 1}}\n", "'retention.age': must be a single value"},
