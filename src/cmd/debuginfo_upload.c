@@ -298,7 +298,7 @@ unsigned debuginfo_upload_files(const struct debuginfo_upload *upload, char *con
 	unsigned failed = 0;
 	int r = piece ? 0 : error_nomem(err);
 	if (!r)
-		r = remote_connect(&upload->remote, TIMEOUT_NS, &client, err);
+		r = remote_connect(&upload->remote, TIMEOUT_NS, NULL, &client, err);
 	if (r < 0)
 		return (unsigned)count;
 	for (size_t i = 0; i < count; i++) {

@@ -871,14 +871,14 @@ static int check_remote(const struct record *record, const struct usage *usage, 
 {
 	const struct record_remote *remote = &record->remote;
 	struct error err = {0};
-	if (!remote->url && (remote->hosts.count || remote->token_file || remote->tenant))
+	if (!remote->server.url && (remote->hosts.count || remote->server.token_file || remote->server.tenant))
 		return usage_error(usage, "--host, --token-file and --tenant require --remote");
-	if (!remote->url)
+	if (!remote->server.url)
 		return -1;
 	if (processes || record->command.count || event || record->agent.wall || record->agent.off_cpu_chance || record->at_ns)
 		return usage_error(usage, "--remote records all processes of its hosts, or a --unit, --container or --cgroup; "
 					  "it excludes -p, --at, a command, --event, --wall and --off-cpu");
-	if (remote->tenant && tenant_name_check(remote->tenant, &err) < 0)
+	if (remote->server.tenant && tenant_name_check(remote->server.tenant, &err) < 0)
 		return usage_error(usage, "%s", err.message);
 	if (record->markers.only || record->markers.max || record->downsample.max || record->launch.environment_count ||
 	    record->launch.directory)
@@ -957,7 +957,7 @@ int cmd_record(int argc, char **argv)
 	int status = check_remote(&record, &usage, pids.count, event);
 	if (status >= 0)
 		return status;
-	if (record.remote.url)
+	if (record.remote.server.url)
 		return run_remote(&record, cgroups, &usage);
 	return run_here(&record, &pids, cgroups, all, &usage);
 }

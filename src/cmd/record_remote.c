@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "base/time.h"
@@ -22,7 +21,7 @@
 
 struct waiting {
 	const struct record_remote *remote;
-	char *token, id[CONTROL_ID_SIZE];
+	char id[CONTROL_ID_SIZE];
 	struct net_client *net;
 	atomic_bool stop;
 	int64_t start_ns, end_ns; /* monotonic, about */
@@ -56,18 +55,6 @@ int record_remote_order(const struct option_list *const lists[RECORDING_TARGET_K
 }
 
 /* ---- asking ---- */
-
-static int make_client(const struct waiting *waiting, int64_t timeout_ns, const atomic_bool *cancel, struct net_client **ret,
-		       struct error *err)
-{
-	struct net_client_options options = {.url = waiting->remote->url,
-					     .timeout_ns = timeout_ns,
-					     .response_max = PROFILE_MAX,
-					     .token = waiting->token,
-					     .tenant = waiting->remote->tenant,
-					     .cancel = cancel};
-	return net_client_new(&options, ret, err);
-}
 
 /* The text of {"error": ...}, or the status. */
 static int response_error(const struct net_client_response *response, struct error *err)
@@ -106,11 +93,11 @@ static int request_recording(struct waiting *waiting, const struct recording_req
 	int r = control_write_api_request(request, waiting->remote->hosts.items, waiting->remote->hosts.count, &body, err);
 	if (r == 0)
 		r = send_request(waiting->net, "POST", CONTROL_RECORDINGS_PATH, buffer_bytes(&body), 201, &json, err);
-	if (r == -EBADMSG && waiting->remote->tenant) {
+	if (r == -EBADMSG && waiting->remote->server.tenant) {
 		char message[ERROR_MESSAGE_MAX];
 		snprintf(message, sizeof(message), "%s", err->message);
 		r = error_set(err, r, "%.300s (only agents started with --tenant '%.150s' belong to this tenant)", message,
-			      waiting->remote->tenant);
+			      waiting->remote->server.tenant);
 	}
 	const char *id = json_string_value(json_object_get(json, "id"));
 	if (r == 0 && (!id || !control_id_is_valid(id)))
@@ -133,7 +120,7 @@ static void cancel_it(struct waiting *waiting)
 	char path[PATH_SIZE];
 	struct error err = {0};
 	snprintf(path, sizeof(path), CONTROL_RECORDINGS_PATH "/%s", waiting->id);
-	if (make_client(waiting, 5 * NS_PER_S, NULL, &net, &err) == 0)
+	if (remote_connect(&waiting->remote->server, 5 * NS_PER_S, NULL, &net, &err) == 0)
 		send_request(net, "DELETE", path, (struct bytes){0}, 200, &json, &err);
 	json_decref(json);
 }
@@ -273,7 +260,7 @@ static int fetch(struct waiting *waiting, struct profile **ret, struct error *er
 	char path[PATH_SIZE];
 	int64_t until_ns = time_monotonic_ns() + UNREACHABLE_NS;
 	snprintf(path, sizeof(path), CONTROL_RECORDINGS_PATH "/%s/profile?format=firefox", waiting->id);
-	int r = make_client(waiting, FETCH_TIMEOUT_NS, &waiting->stop, &net, err);
+	int r = remote_connect(&waiting->remote->server, FETCH_TIMEOUT_NS, &waiting->stop, &net, err);
 	while (r == 0) {
 		_cleanup_(net_client_response_release) struct net_client_response response = {0};
 		struct format_options options = {.input_name = "the server's profile", .decompressed_max = PROFILE_MAX};
@@ -342,15 +329,12 @@ int record_remote_make(const struct record_remote *remote, const struct recordin
 		       struct error *err)
 {
 	struct waiting waiting = {.remote = remote};
-	int r = remote->token_file ? read_token(remote->token_file, &waiting.token, err) : 0;
-	if (r == 0)
-		r = make_client(&waiting, 30 * NS_PER_S, &waiting.stop, &waiting.net, err);
+	int r = remote_connect(&remote->server, 30 * NS_PER_S, &waiting.stop, &waiting.net, err);
 	if (r == 0) {
 		signals_install(stop, &waiting, false);
 		r = run(&waiting, request, ret, err);
 		signals_reset();
 	}
 	net_client_free(waiting.net);
-	mem_free(waiting.token);
 	return r;
 }

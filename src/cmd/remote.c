@@ -54,7 +54,8 @@ const char *remote_url(const struct remote *remote)
 	return remote->url ? remote->url : environment ? environment : "http://127.0.0.1:7070";
 }
 
-int remote_connect(const struct remote *remote, int64_t timeout_ns, struct net_client **ret, struct error *err)
+int remote_connect(const struct remote *remote, int64_t timeout_ns, const atomic_bool *cancel, struct net_client **ret,
+		   struct error *err)
 {
 	_cleanup_(mem_freep) char *token = NULL;
 	int r = remote->token_file ? read_token(remote->token_file, &token, err) : 0;
@@ -62,7 +63,8 @@ int remote_connect(const struct remote *remote, int64_t timeout_ns, struct net_c
 						   .timeout_ns = timeout_ns,
 						   .response_max = GIB,
 						   .token = token,
-						   .tenant = remote->tenant};
+						   .tenant = remote->tenant,
+						   .cancel = cancel};
 	return r < 0 ? r : net_client_new(&options, ret, err);
 }
 
@@ -73,7 +75,7 @@ static int send_request(const struct remote *remote, const char *method, struct 
 	if (!text)
 		return error_nomem(err);
 	_cleanup_(net_client_freep) struct net_client *client = NULL;
-	int r = remote_connect(remote, TIMEOUT_NS, &client, err);
+	int r = remote_connect(remote, TIMEOUT_NS, NULL, &client, err);
 	if (r < 0)
 		return r;
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};

@@ -4,6 +4,7 @@
 #define WICK_CMD_REMOTE_H
 
 #include "base/buffer.h"
+#include "base/cancel.h"
 #include "cmd/cmd.h"
 
 #define REMOTE_PATH_MAX (128 * 1024)
@@ -21,8 +22,9 @@ struct remote {
 /* Which server. */
 const char *remote_url(const struct remote *remote);
 struct net_client;
-/* A client for it. */
-int remote_connect(const struct remote *remote, int64_t timeout_ns, struct net_client **ret, struct error *err);
+/* A client for it. cancel: NULL = nobody ends its calls. */
+int remote_connect(const struct remote *remote, int64_t timeout_ns, const atomic_bool *cancel, struct net_client **ret,
+		   struct error *err);
 /* Begins a request: path is a buffer that this initialises, call a path, and values what to ask with, encoded; NULL values are
  * left out. */
 struct remote_value {

@@ -336,23 +336,13 @@ static void free_store(struct store *store)
 
 static int open_all(struct store *store, struct error *err)
 {
-	int r = lock_directory(store, err);
-	if (r == 0)
-		r = make_directories(store, err);
-	if (r == 0)
-		r = gaps_load(store, err);
-	if (r == 0)
-		r = id_ring_init(&store->ids, err);
-	if (r == 0)
-		r = open_blocks(store, err);
-	if (r == 0)
-		r = store_recover_replaced(store, err);
-	if (r == 0)
-		r = load_ids(store, err);
-	if (r == 0)
-		r = store_recover_log(store, err);
-	if (r == 0)
-		r = start_threads(store, err);
+	static int (*const steps[])(struct store * store, struct error * err) = {
+		lock_directory,		make_directories, gaps_load,	     open_blocks,
+		store_recover_replaced, load_ids,	  store_recover_log, start_threads,
+	};
+	int r = id_ring_init(&store->ids, err);
+	for (size_t i = 0; r == 0 && i < sizeof(steps) / sizeof(*steps); i++)
+		r = steps[i](store, err);
 	return r;
 }
 

@@ -338,17 +338,11 @@ static int write_tables(struct writing *w)
 
 static int write_all(struct writing *w, struct block_meta *ret)
 {
-	int r = write_series(w);
-	if (r == 0)
-		r = order_stacks(w);
-	if (r == 0)
-		r = order_samples(w);
-	if (r == 0)
-		r = write_samples(w);
-	if (r == 0)
-		r = write_processes(w);
-	if (r == 0)
-		r = write_tables(w);
+	static int (*const steps[])(struct writing * w) = {write_series,  order_stacks,	   order_samples,
+							   write_samples, write_processes, write_tables};
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < sizeof(steps) / sizeof(*steps); i++)
+		r = steps[i](w);
 	if (r == 0)
 		r = block_writer_appends(w->writer, w->head->appends, w->head->append_count, w->err);
 	return r == 0 ? block_writer_finish(w->writer, ret, w->err) : r;
