@@ -13,7 +13,6 @@
  * is an error, and so is one that stands twice.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"

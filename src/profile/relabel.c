@@ -634,3 +634,51 @@ bool relabel_touches(struct relabel *relabel, const char *name)
 	}
 	return strncmp(name, "__", 2) == 0;
 }
+
+/* ---- in a configuration file ---- */
+
+static int read_source(struct yaml_reader *reader, const yaml_node_t *node, void *object)
+{
+	struct relabel_rule *rule = object;
+	int r = yaml_read_text(reader, node, "source_labels", &rule->source_labels[rule->source_count]);
+	if (r == 0 && !*rule->source_labels[rule->source_count])
+		return yaml_fault(reader, node, "source_labels", "has no value");
+	rule->source_count++;
+	return r;
+}
+
+static int read_sources(struct yaml_reader *reader, const yaml_node_t *node, void *object)
+{
+	struct relabel_rule *rule = object;
+	if (node->type != YAML_SEQUENCE_NODE)
+		return yaml_fault(reader, node, "source_labels", "must be a list: [name, name]");
+	if (node->data.sequence.items.top - node->data.sequence.items.start > RELABEL_SOURCES_MAX)
+		return yaml_fault(reader, node, "source_labels", "has too many names");
+	rule->has_sources = true;
+	return yaml_read_list(reader, node, "source_labels", read_source, rule);
+}
+
+int relabel_read_rule(struct yaml_reader *reader, const yaml_node_t *node, void *object)
+{
+	static const struct yaml_field fields[] = {
+		YAML_CUSTOM("source_labels", read_sources),
+		YAML_FIELD(struct relabel_rule, "separator", EMPTY_TEXT, separator),
+		YAML_FIELD(struct relabel_rule, "target_label", TEXT, target_label),
+		YAML_FIELD(struct relabel_rule, "regex", EMPTY_TEXT, regex),
+		YAML_FIELD(struct relabel_rule, "modulus", NUMBER, modulus, .least = 1, .most = UINT64_MAX),
+		YAML_FIELD(struct relabel_rule, "replacement", EMPTY_TEXT, replacement),
+		YAML_FIELD(struct relabel_rule, "action", TEXT, action),
+		{0}};
+	struct relabel **relabel = object;
+	struct relabel_rule rule = {0};
+	if (node->type != YAML_MAPPING_NODE)
+		return yaml_fault(reader, node, "relabel_configs", "must be a list of `name: value` lines");
+	int r = *relabel ? 0 : relabel_new(relabel, reader->err);
+	if (r == 0)
+		r = yaml_read_fields(reader, node, fields, &rule);
+	if (r < 0)
+		return r;
+	r = relabel_add(*relabel, &rule, reader->err);
+	return r < 0 ? error_prefix(reader->err, r, "%s: line %zu: relabel_configs", reader->file, node->start_mark.line + 1)
+		     : 0;
+}

@@ -27,6 +27,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "codec/yaml_fields.h"
 
 #define RELABEL_RULES_MAX   256u
 #define RELABEL_SOURCES_MAX 32u
@@ -48,6 +49,8 @@ DEFINE_CLEANUP_POINTER(relabel_free, struct relabel);
 /* Appends a rule; its texts are copied. -EINVAL says what is wrong with it, -E2BIG which limit is passed. */
 int relabel_add(struct relabel *relabel, const struct relabel_rule *rule, struct error *err);
 size_t relabel_count(const struct relabel *relabel);
+/* Of the items of a list relabel_configs; object: a struct relabel *, made when it is NULL. */
+int relabel_read_rule(struct yaml_reader *reader, const yaml_node_t *node, void *object);
 
 struct relabel_label {
 	const char *name, *value;

@@ -114,25 +114,12 @@ static int read_tls(struct yaml_reader *reader, const yaml_node_t *node, void *o
 	return r < 0 ? error_prefix(reader->err, r, "%s: line %zu: tls_config", reader->file, node->start_mark.line + 1) : 0;
 }
 
-static int read_redirects(struct yaml_reader *reader, const yaml_node_t *node, void *object)
-{
-	struct scrape_http *http = object;
-	const char *text;
-	int r = yaml_read_text(reader, node, "follow_redirects", &text);
-	if (r < 0)
-		return r;
-	http->no_redirects = strcmp(text, "false") == 0;
-	return http->no_redirects || strcmp(text, "true") == 0
-		       ? 0
-		       : yaml_fault(reader, node, "follow_redirects", "must be true or false");
-}
-
 /* Members of several structs. */
 #define HTTP_FIELDS(type)                                                                                                      \
 	YAML_FIELD(type, "basic_auth", CUSTOM, http, read_basic_auth),                                                         \
 		YAML_FIELD(type, "authorization", CUSTOM, http, read_authorization),                                           \
 		YAML_FIELD(type, "tls_config", CUSTOM, http, read_tls),                                                        \
-		YAML_FIELD(type, "follow_redirects", CUSTOM, http, read_redirects),                                            \
+		YAML_FIELD(type, "follow_redirects", NOT, http.no_redirects),                                                  \
 		YAML_FIELD(type, "bearer_token", TEXT, http.credentials),                                                      \
 		YAML_FIELD(type, "bearer_token_file", TEXT, http.credentials_file)
 
@@ -264,13 +251,12 @@ static int read_role(struct yaml_reader *reader, const yaml_node_t *node, void *
 	struct discovery_config *discovery = object;
 	const char *text;
 	int r = yaml_read_text(reader, node, "role", &text);
-	for (unsigned i = 0; r == 0 && i < KUBERNETES_ROLES; i++)
-		if (strcmp(text, kubernetes_role_names[i]) == 0) {
-			discovery->role = i;
-			discovery->port = 1; /* given */
-			return 0;
-		}
-	return r < 0 ? r : yaml_fault(reader, node, text, "must be pod, endpoints, endpointslice, node or service");
+	int role = r < 0 ? r : text_find_name(kubernetes_role_names, KUBERNETES_ROLES, text);
+	if (role < 0)
+		return r < 0 ? r : yaml_fault(reader, node, text, "must be pod, endpoints, endpointslice, node or service");
+	discovery->role = (enum kubernetes_role)role;
+	discovery->port = 1; /* given */
+	return 0;
 }
 
 static int read_namespaces(struct yaml_reader *reader, const yaml_node_t *node, void *object)
@@ -312,41 +298,6 @@ static int read_kubernetes(struct yaml_reader *reader, const yaml_node_t *node, 
 	if (r == 0 && !discovery->port)
 		return yaml_fault(reader, node, "kubernetes_sd_configs", "needs a role");
 	return r;
-}
-
-/* ---- relabel_configs ---- */
-
-static int read_sources(struct yaml_reader *reader, const yaml_node_t *node, void *object)
-{
-	struct relabel_rule *rule = object;
-	const char **texts;
-	int r = yaml_read_texts(reader, node, "source_labels", RELABEL_SOURCES_MAX, &texts, &rule->source_count);
-	for (size_t i = 0; r == 0 && i < rule->source_count; i++)
-		rule->source_labels[i] = texts[i];
-	rule->has_sources = true;
-	return r;
-}
-
-static int read_rule(struct yaml_reader *reader, const yaml_node_t *node, void *object)
-{
-	static const struct yaml_field fields[] = {YAML_CUSTOM("source_labels", read_sources),
-						   YAML_FIELD(struct relabel_rule, "separator", EMPTY_TEXT, separator),
-						   YAML_FIELD(struct relabel_rule, "regex", EMPTY_TEXT, regex),
-						   YAML_FIELD(struct relabel_rule, "replacement", EMPTY_TEXT, replacement),
-						   YAML_FIELD(struct relabel_rule, "target_label", TEXT, target_label),
-						   YAML_FIELD(struct relabel_rule, "action", TEXT, action),
-						   YAML_FIELD(struct relabel_rule, "modulus", SIZE, modulus),
-						   {0}};
-	struct scrape_job *job = object;
-	struct relabel_rule rule = {0};
-	int r = job->relabel ? 0 : relabel_new(&job->relabel, reader->err);
-	if (r == 0)
-		r = yaml_read_fields(reader, node, fields, &rule);
-	if (r < 0)
-		return r;
-	r = relabel_add(job->relabel, &rule, reader->err);
-	return r < 0 ? error_prefix(reader->err, r, "%s: line %zu: relabel_configs", reader->file, node->start_mark.line + 1)
-		     : 0;
 }
 
 /* ---- profiling_config ---- */
@@ -417,23 +368,24 @@ static int read_param(struct yaml_reader *reader, const char *name, const yaml_n
 	return yaml_read_texts(reader, node, name, 16, &param->values, &param->count);
 }
 
-static const struct yaml_field job_fields[] = {YAML_FIELD(struct scrape_job, "job_name", TEXT, name),
-					       YAML_FIELD(struct scrape_job, "scrape_interval", DURATION, interval_ns),
-					       YAML_FIELD(struct scrape_job, "scrape_timeout", DURATION, timeout_ns),
-					       YAML_FIELD(struct scrape_job, "scheme", TEXT, scheme),
-					       YAML_FIELD(struct scrape_job, "tenant", TEXT, tenant),
-					       YAML_FIELD(struct scrape_job, "body_size_limit", SIZE, body_max),
-					       YAML_FIELD(struct scrape_job, "target_limit", COUNT, targets_max),
-					       {"params", YAML_FIELD_NAMES, .read_name = read_param},
-					       {"static_configs", YAML_FIELD_LIST, .read = read_static},
-					       {"file_sd_configs", YAML_FIELD_LIST, .read = read_file},
-					       {"http_sd_configs", YAML_FIELD_LIST, .read = read_http},
-					       {"dns_sd_configs", YAML_FIELD_LIST, .read = read_dns},
-					       {"kubernetes_sd_configs", YAML_FIELD_LIST, .read = read_kubernetes},
-					       {"relabel_configs", YAML_FIELD_LIST, .read = read_rule},
-					       YAML_CUSTOM("profiling_config", read_profiling),
-					       HTTP_FIELDS(struct scrape_job),
-					       {0}};
+static const struct yaml_field job_fields[] = {
+	YAML_FIELD(struct scrape_job, "job_name", TEXT, name),
+	YAML_FIELD(struct scrape_job, "scrape_interval", DURATION, interval_ns),
+	YAML_FIELD(struct scrape_job, "scrape_timeout", DURATION, timeout_ns),
+	YAML_FIELD(struct scrape_job, "scheme", TEXT, scheme),
+	YAML_FIELD(struct scrape_job, "tenant", TEXT, tenant),
+	YAML_FIELD(struct scrape_job, "body_size_limit", SIZE, body_max),
+	YAML_FIELD(struct scrape_job, "target_limit", COUNT, targets_max),
+	{"params", YAML_FIELD_NAMES, .read_name = read_param},
+	{"static_configs", YAML_FIELD_LIST, .read = read_static},
+	{"file_sd_configs", YAML_FIELD_LIST, .read = read_file},
+	{"http_sd_configs", YAML_FIELD_LIST, .read = read_http},
+	{"dns_sd_configs", YAML_FIELD_LIST, .read = read_dns},
+	{"kubernetes_sd_configs", YAML_FIELD_LIST, .read = read_kubernetes},
+	YAML_FIELD(struct scrape_job, "relabel_configs", LIST, relabel, relabel_read_rule),
+	YAML_CUSTOM("profiling_config", read_profiling),
+	HTTP_FIELDS(struct scrape_job),
+	{0}};
 
 static int check_http(struct yaml_reader *reader, const yaml_node_t *node, const struct scrape_http *http)
 {
