@@ -672,14 +672,12 @@ void agent_slow_counters(struct agent *agent)
 static int note_rate(const struct agent *agent, struct profile *profile, struct error *err)
 {
 	char text[160];
-	uint32_t comment;
 
 	if (agent->governor.hz >= agent->frequency_hz)
 		return 0;
 	snprintf(text, sizeof(text), "sampled at %u Hz instead of %u Hz, to stay within %.3g%% of a CPU", agent->governor.hz,
 		 agent->frequency_hz, 100 * agent->governor.budget);
-	int r = profile_add_cstring(profile, text, &comment, err);
-	return r < 0 ? r : profile_add_comment(profile, comment, err);
+	return profile_add_comment_text(profile, text, err);
 }
 
 static int hand_over_profile(struct agent *agent, struct profile_builder *builder, bool is_last, struct error *err)

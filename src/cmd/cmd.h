@@ -140,8 +140,6 @@ int parse_budget(const char *text, double *ret_share, struct error *err);
 			   .help = "the minimum rate that --budget may choose\n(default: a quarter of --frequency)")
 /* --label K=V ... */
 int parse_labels(const struct option_list *list, struct labels *ret, struct error *err);
-/* Adds a comment to a profile. */
-int add_comment(struct profile *profile, const char *text, struct error *err);
 /* The cache directory of unwind tables: $WICK_CACHE ("" = none), or /var/cache/wick for root, else NULL. */
 const char *unwind_cache_directory(void);
 /* The default data directory: /var/lib/wick for root, else $XDG_DATA_HOME/wick or ~/.local/share/wick. */

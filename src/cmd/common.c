@@ -118,13 +118,6 @@ int parse_labels(const struct option_list *list, struct labels *ret, struct erro
 	return 0;
 }
 
-int add_comment(struct profile *profile, const char *text, struct error *err)
-{
-	uint32_t comment;
-	int r = profile_add_cstring(profile, text, &comment, err);
-	return r < 0 ? r : profile_add_comment(profile, comment, err);
-}
-
 int default_data_directory(char *out, size_t size, struct error *err)
 {
 	const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
@@ -196,25 +189,28 @@ static void on_signal(int number)
 	errno = saved;
 }
 
+static void set_action(int number, void (*handler)(int number), int flags)
+{
+	struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+	sigemptyset(&action.sa_mask);
+	sigaction(number, &action, NULL);
+}
+
 void signals_install(void (*stop)(void *context), void *context, bool on_child)
 {
 	stop_context = context;
 	stop_function = stop;
-	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-	sigemptyset(&action.sa_mask);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
+	set_action(SIGINT, on_signal, SA_RESTART);
+	set_action(SIGTERM, on_signal, SA_RESTART);
 	if (on_child)
-		sigaction(SIGCHLD, &action, NULL);
+		set_action(SIGCHLD, on_signal, SA_RESTART);
 }
 
 void signals_reset(void)
 {
-	struct sigaction action = {.sa_handler = SIG_DFL};
-	sigemptyset(&action.sa_mask);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGCHLD, &action, NULL);
+	set_action(SIGINT, SIG_DFL, 0);
+	set_action(SIGTERM, SIG_DFL, 0);
+	set_action(SIGCHLD, SIG_DFL, 0);
 	stop_function = NULL;
 	interrupted = 0;
 }
@@ -233,9 +229,7 @@ void signals_install_reload(void (*reload)(void *context), void *context)
 {
 	reload_context = context;
 	reload_function = reload;
-	struct sigaction action = {.sa_handler = on_reload, .sa_flags = SA_RESTART};
-	sigemptyset(&action.sa_mask);
-	sigaction(SIGHUP, &action, NULL);
+	set_action(SIGHUP, on_reload, SA_RESTART);
 }
 
 int signals_interrupted(void)

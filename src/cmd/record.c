@@ -411,7 +411,7 @@ static int add_losses(const struct record *record, struct error *err)
 			continue;
 		snprintf(text, sizeof(text), "wick record: %s: %llu", agent_loss_names[i],
 			 (unsigned long long)stats.samples_lost[i]);
-		r = add_comment(record->profile, text, err);
+		r = profile_add_comment_text(record->profile, text, err);
 	}
 	return r;
 }

@@ -42,7 +42,7 @@ int record_downsample_note(const struct record_downsample *downsample, struct pr
 		return 0;
 	describe(downsample, text);
 	snprintf(comment, sizeof(comment), "wick record: %s", text);
-	return add_comment(profile, comment, err);
+	return profile_add_comment_text(profile, comment, err);
 }
 
 void record_downsample_report(const struct record_downsample *downsample)

@@ -82,7 +82,7 @@ static int add_losses(const struct record_markers *markers, struct profile *prof
 		if (!losses[i].count)
 			continue;
 		snprintf(text, sizeof(text), "wick record: %s: %llu", losses[i].what, (unsigned long long)losses[i].count);
-		r = add_comment(profile, text, err);
+		r = profile_add_comment_text(profile, text, err);
 	}
 	return r;
 }

@@ -386,7 +386,7 @@ static int read_all(const struct operands *inputs, struct profile **ret, struct 
 	if (r == 0 && !o.all_frames)
 		r = report_drop_frames(profile, err);
 	if (r == 0 && o.add_comment)
-		r = add_comment(profile, o.add_comment, err);
+		r = profile_add_comment_text(profile, o.add_comment, err);
 	if (r == 0)
 		*ret = TAKE(profile);
 	return r;

@@ -123,14 +123,14 @@ static int add_losses(struct self_writer *writer, struct error *err)
 	int r = 0;
 	if (losses.stacks) {
 		snprintf(text, sizeof(text), "lost: %" PRIu64 " stacks: the stack table was full", losses.stacks);
-		r = self_writer_add_comment(writer, text, err);
+		r = profile_add_comment_text(writer->profile, text, err);
 	}
 	if (r == 0 && losses.live) {
 		snprintf(text, sizeof(text),
 			 "lost: %" PRIu64 " samples (%" PRIu64
 			 " bytes) in use: the table of live objects was full; they count as freed",
 			 losses.live, losses.live_bytes);
-		r = self_writer_add_comment(writer, text, err);
+		r = profile_add_comment_text(writer->profile, text, err);
 	}
 	return r;
 }

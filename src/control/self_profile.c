@@ -101,7 +101,7 @@ static int finish(struct making *making, struct buffer *out, struct error *err)
 	int r = 0;
 	if (making->lost) {
 		snprintf(text, sizeof(text), "lost: %" PRIu64 " samples: the buffer was full", making->lost);
-		r = self_writer_add_comment(&making->writer, text, err);
+		r = profile_add_comment_text(making->writer.profile, text, err);
 	}
 	if (r == 0)
 		r = self_writer_add_program(&making->writer, err);

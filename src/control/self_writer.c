@@ -121,13 +121,6 @@ int self_writer_add_stack(struct self_writer *writer, const uint64_t *addresses,
 	return profile_add_stack_leaf_first(writer->profile, locations, count, ret, err);
 }
 
-int self_writer_add_comment(struct self_writer *writer, const char *text, struct error *err)
-{
-	uint32_t comment;
-	int r = profile_add_cstring(writer->profile, text, &comment, err);
-	return r < 0 ? r : profile_add_comment(writer->profile, comment, err);
-}
-
 int self_writer_add_program(struct self_writer *writer, struct error *err)
 {
 	const int64_t values[SELF_VALUES_MAX] = {0};

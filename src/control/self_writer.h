@@ -29,7 +29,6 @@ int self_writer_read_mappings(struct self_writer *writer, struct error *err);
  * is what a register held that was no frame pointer: the stack ends there. */
 int self_writer_add_stack(struct self_writer *writer, const uint64_t *addresses, size_t depth, uint32_t *ret,
 			  struct error *err);
-int self_writer_add_comment(struct self_writer *writer, const char *text, struct error *err);
 /* A sample of nothing, so that the program is in the profile, and first, whatever was sampled. */
 int self_writer_add_program(struct self_writer *writer, struct error *err);
 /* Functions and lines of all locations. */

@@ -124,12 +124,10 @@ void agent_markers_get_stats(struct agent_markers *markers, struct link_markers 
 static int add_loss(struct profile *profile, const char *what, uint64_t now, uint64_t reported, struct error *err)
 {
 	char text[160];
-	uint32_t comment;
 	if (now <= reported)
 		return 0;
 	snprintf(text, sizeof(text), "wick agent: %s: %llu", what, (unsigned long long)(now - reported));
-	int r = profile_add_cstring(profile, text, &comment, err);
-	return r < 0 ? r : profile_add_comment(profile, comment, err);
+	return profile_add_comment_text(profile, text, err);
 }
 
 static int add_losses(struct agent_markers *markers, struct profile *profile, const struct losses *now, struct error *err)

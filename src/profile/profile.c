@@ -217,6 +217,13 @@ int profile_add_comment(struct profile *profile, uint32_t text, struct error *er
 	return 0;
 }
 
+int profile_add_comment_text(struct profile *profile, const char *text, struct error *err)
+{
+	uint32_t id;
+	int r = profile_add_cstring(profile, text, &id, err);
+	return r < 0 ? r : profile_add_comment(profile, id, err);
+}
+
 /* ---- mappings ---- */
 
 static uint64_t hash_mapping(const struct profile *profile, const struct profile_mapping *mapping)

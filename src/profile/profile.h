@@ -201,6 +201,7 @@ int profile_add_link(struct profile *profile, const struct profile_link *link, u
 /* values has sample_type_count entries. Samples are not interned: equal ones stay apart until profile_aggregate(). */
 int profile_add_sample(struct profile *profile, const struct profile_sample *sample, const int64_t *values, struct error *err);
 int profile_add_comment(struct profile *profile, uint32_t text, struct error *err);
+int profile_add_comment_text(struct profile *profile, const char *text, struct error *err);
 
 /* Reading */
 const char *profile_string(const struct profile *profile, uint32_t id);

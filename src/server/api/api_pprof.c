@@ -121,15 +121,10 @@ static int add_comments(struct profile *profile, const struct query_result *resu
 		return 0;
 	profile_type_format(&result->type, type);
 	snprintf(range, sizeof(range), "%s to %s", time_format(result->from_ns, from), time_format(result->to_ns, to));
-	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-		uint32_t id;
-		int r = texts[i] ? profile_add_cstring(profile, texts[i], &id, err) : 0;
-		if (!r && texts[i])
-			r = profile_add_comment(profile, id, err);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	int r = 0;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts) && !r; i++)
+		r = texts[i] ? profile_add_comment_text(profile, texts[i], err) : 0;
+	return r;
 }
 
 static int answer_pprof(struct call *call, struct error *err)

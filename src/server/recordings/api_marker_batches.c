@@ -347,13 +347,11 @@ static int add_batch(struct marker_batches *batches, const struct marker_batch *
 	_cleanup_(profile_copy_freep) struct profile_copy *copy = NULL;
 	struct error why = {0};
 	char text[ERROR_MESSAGE_MAX + 400];
-	uint32_t id;
 	int r = api_marker_batch_read(batches, batch, &profile, &why);
 	/* What one host sent is no reason to have nothing of the others. */
 	if (r == -EBADMSG || r == -EINVAL || r == -E2BIG || r == -ENOENT) {
 		snprintf(text, sizeof(text), "%.255s: a marker batch is missing: %s", batch->host, why.message);
-		r = to->comment_count < COMMENTS_MAX ? profile_add_cstring(to, text, &id, err) : 1;
-		return r < 0 ? r : r > 0 ? 0 : profile_add_comment(to, id, err);
+		return to->comment_count < COMMENTS_MAX ? profile_add_comment_text(to, text, err) : 0;
 	}
 	if (r < 0)
 		return error_set(err, r, "host %s: %s", batch->host, why.message);

@@ -204,13 +204,6 @@ static int merge_most(struct merging *merging, struct profile **ret, struct erro
 
 /* ---- writing ---- */
 
-static int add_comment(struct profile *profile, const char *text, struct error *err)
-{
-	uint32_t id;
-	int r = profile_add_cstring(profile, text, &id, err);
-	return r < 0 ? r : profile_add_comment(profile, id, err);
-}
-
 /* Who is missing stays with the profile. */
 static int note_missing(struct profile *profile, const struct recording *recording, struct error *err)
 {
@@ -222,7 +215,7 @@ static int note_missing(struct profile *profile, const struct recording *recordi
 			continue;
 		snprintf(text, sizeof(text), "recording %s: host %s is missing: %s%s%s", recording->request.id, host->name,
 			 recording_state_names[host->state], *host->why ? ": " : "", host->why);
-		r = add_comment(profile, text, err);
+		r = profile_add_comment_text(profile, text, err);
 	}
 	return r;
 }
