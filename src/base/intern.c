@@ -50,9 +50,8 @@ int intern_add(struct intern *table, const void *data, size_t len, uint32_t *ret
 		return 0;
 	/* Everything that can fail comes first, the copy last: a failed call leaves no bytes behind in the arena. */
 	int r = array_reserve(&table->strings, &table->capacity, table->count + 1, STRINGS_MAX);
-	if (r < 0)
-		return r;
-	r = index32_reserve(&table->index, 1);
+	if (r == 0)
+		r = index32_reserve(&table->index, 1);
 	if (r < 0)
 		return r;
 	const char *copy = arena_strndup(&table->arena, data, len);

@@ -114,9 +114,8 @@ static int run(struct annotation *annotation, struct error *err)
 	int r = annotate_new(&annotation->annotate, err);
 	for (size_t i = 0; r == 0 && i < annotation->markers.count; i++)
 		r = annotate_add_markers(annotation->annotate, annotation->markers.items[i], annotation->thread, err);
-	if (r < 0)
-		return r;
-	r = open_profile(annotation, err);
+	if (r == 0)
+		r = open_profile(annotation, err);
 	if (r < 0)
 		return r;
 	r = output_write_parts(annotation->out, text_ends_with(annotation->out, ".gz"), write_annotated, annotation, err);

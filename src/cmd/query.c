@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/io.h"
+#include "base/text.h"
 #include "cmd/remote.h"
 #include "query/pipeline.h"
 
@@ -110,10 +111,8 @@ static int run_query(const struct query_arguments *arguments, const char *text, 
 static int check_format(const struct query_arguments *o, const struct usage *usage)
 {
 	static const char *const known[] = {"top", "folded", "pprof", "json", "svg", "source", "asm"};
-	bool found = false, listing = is_listing(o);
-	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
-		found |= strcmp(o->format, known[i]) == 0;
-	if (!found)
+	bool listing = is_listing(o);
+	if (text_find_name(known, sizeof(known) / sizeof(*known), o->format) < 0)
 		return usage_error(usage, "--format: '%s' is not one of top, folded, pprof, json, svg, source, asm", o->format);
 	if (listing && !o->function)
 		return usage_error(usage, "--format %s: no function given; give --function NAME", o->format);

@@ -327,9 +327,8 @@ static int open_all(struct record *record, struct error *err)
 		r = symbolizer_new(&symbols, &record->symbolizer, err);
 	if (!r)
 		r = host_symbols_init(&record->symbols, err);
-	if (r < 0)
-		return r;
-	r = find_targets(record, err);
+	if (r == 0)
+		r = find_targets(record, err);
 	if (r < 0)
 		return r;
 	record->agent.at_exec = record->command.count > 0;
@@ -601,9 +600,8 @@ static int wait_to_begin(struct record *record, struct error *err)
 static int run_markers(struct record *record, struct error *err)
 {
 	int r = profile_new(&record->profile, err);
-	if (r < 0)
-		return r;
-	r = find_targets(record, err);
+	if (r == 0)
+		r = find_targets(record, err);
 	if (r < 0)
 		return r;
 	signals_install(wake, record, record->command.count != 0);

@@ -100,9 +100,8 @@ int agent_http_new(const char *listen, struct agent_http **ret, struct error *er
 					     .slow_workers = 1,
 					     .request_seconds_max = 10};
 	int r = net_server_new(&options, &http->server, err);
-	if (r < 0)
-		return r;
-	r = thread_start(&http->thread, "wick-metrics", serve, http, err);
+	if (r == 0)
+		r = thread_start(&http->thread, "wick-metrics", serve, http, err);
 	if (r < 0)
 		return r;
 	http->runs = true;

@@ -76,11 +76,6 @@ struct control_client {
 	int64_t from_ns, to_ns; /* of the recording, wall clock of this host */
 };
 
-static bool is_stopped(const struct control_client *client)
-{
-	return cancel_requested(&client->stop);
-}
-
 static int64_t least(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
@@ -257,7 +252,7 @@ static void send_recording(struct control_client *client)
 	char body[CONTROL_TEXT_SIZE], why[CONTROL_TEXT_SIZE + 64];
 	int status = 0;
 	int r = send_file(client, &status, body, sizeof(body), &err);
-	if (is_stopped(client))
+	if (cancel_requested(&client->stop))
 		return;
 	/* 409: it arrived the last time, and only the answer did not. */
 	if (r == 0 && (status == 200 || status == 409)) {
@@ -400,7 +395,7 @@ static void poll_server(struct control_client *client)
 	int status = 0;
 	check_clock(client);
 	int r = exchange(client, &status, &reply);
-	if (is_stopped(client))
+	if (cancel_requested(&client->stop))
 		return;
 	if (r == 0 && status == 200) {
 		take_reply(client, &reply);
@@ -434,17 +429,17 @@ static int64_t next_due_ns(const struct control_client *client)
 static void wait_until(struct control_client *client, int64_t until_ns)
 {
 	THREAD_LOCK_SCOPE(&client->lock);
-	while (!is_stopped(client) && thread_wait_until(&client->wake, &client->lock, until_ns))
+	while (!cancel_requested(&client->stop) && thread_wait_until(&client->wake, &client->lock, until_ns))
 		;
 }
 
 static void *run(void *context)
 {
 	struct control_client *client = context;
-	while (!is_stopped(client)) {
+	while (!cancel_requested(&client->stop)) {
 		if (time_monotonic_ns() >= client->poll_due_ns)
 			poll_server(client);
-		if (!is_stopped(client))
+		if (!cancel_requested(&client->stop))
 			work(client);
 		wait_until(client, next_due_ns(client));
 	}

@@ -80,16 +80,11 @@ struct uploader {
 
 /* ---- waiting ---- */
 
-static bool is_stopped(struct uploader *uploader)
-{
-	return cancel_requested(&uploader->stop);
-}
-
 /* Until the time, a stop, or, if it may be woken, something new to ask for. */
 static void wait_until(struct uploader *uploader, int64_t until_ns, bool may_wake)
 {
 	THREAD_LOCK_SCOPE(&uploader->lock);
-	while (!is_stopped(uploader) && !(may_wake && uploader->woken)) {
+	while (!cancel_requested(&uploader->stop) && !(may_wake && uploader->woken)) {
 		if (!thread_wait_until(&uploader->wake, &uploader->lock, until_ns))
 			break;
 	}
@@ -159,7 +154,7 @@ static void ask(struct uploader *uploader, int64_t now_ns)
 	struct upload_ask question = {
 		.now_ns = now_ns, .again_ns = AGAIN_NS, .retry_ns = pause_ns, .tells_only = uploader->options.tells_only};
 	int r = upload_client_ask(uploader->client, uploader->queue, &question, &err);
-	if (r == 0 || is_stopped(uploader))
+	if (r == 0 || cancel_requested(&uploader->stop))
 		return;
 	uploader->asked_ns = now_ns;
 	uploader->ask_credit_ns = (uploader->ask_credit_ns > now_ns ? uploader->ask_credit_ns : now_ns) + ASK_EVERY_NS;
@@ -309,7 +304,7 @@ static void put(struct sending *sending)
 	struct upload_reply reply = {0};
 	struct error err = {0};
 	wait_until(uploader, uploader->next_piece_ns, false);
-	if (is_stopped(uploader))
+	if (cancel_requested(&uploader->stop))
 		return;
 	ssize_t len = io_pread(sending->fd, sending->piece, piece_bytes(sending), sending->offset, sending->from, &err);
 	if (len <= 0) {
@@ -364,7 +359,7 @@ static enum end send_file(struct uploader *uploader, const struct upload_key *ke
 		return END_FAILED;
 	snprintf(sending.hash, sizeof(sending.hash), "%016llx%016llx", (unsigned long long)hash.high,
 		 (unsigned long long)hash.low);
-	while (!sending.is_over && !is_stopped(uploader)) {
+	while (!sending.is_over && !cancel_requested(&uploader->stop)) {
 		if (!sending.id[0])
 			begin(&sending);
 		else if (sending.offset < sending.size)
@@ -429,8 +424,9 @@ static enum end send_binary(struct uploader *uploader, const struct upload_item 
 	if (r < 0)
 		return r == -ENOMEM || r == -ENOSPC || r == -EMFILE || r == -ENFILE ? END_FAILED : END_NOT_NEEDED;
 	send_alt(uploader, &request, &copy);
-	enum end end =
-		is_stopped(uploader) ? END_FAILED : send_file(uploader, &key, upload_what_kinds[UPLOAD_BINARY], &copy, err);
+	enum end end = cancel_requested(&uploader->stop)
+			       ? END_FAILED
+			       : send_file(uploader, &key, upload_what_kinds[UPLOAD_BINARY], &copy, err);
 	uploader->batch_bytes += end == END_SENT ? copy.size : 0;
 	debug_copy_release(&copy);
 	return end;
@@ -463,7 +459,7 @@ static void send(struct uploader *uploader, struct upload_item *item)
 	struct error err = {0};
 	enum end end = item->what == UPLOAD_KERNEL ? send_kernel(uploader, item, &err) : send_binary(uploader, item, &err);
 	int64_t now_ns = time_monotonic_ns();
-	if (is_stopped(uploader)) {
+	if (cancel_requested(&uploader->stop)) {
 		upload_queue_done(uploader->queue, item, UPLOAD_DONE, now_ns);
 		return;
 	}
@@ -525,7 +521,7 @@ static void *uploader_run(void *context)
 	struct uploader *uploader = context;
 	syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0));
 	uploader->asked_ns = time_monotonic_ns(); /* the first binaries come in a crowd */
-	while (!is_stopped(uploader) && !atomic_load(&uploader->has_given_up))
+	while (!cancel_requested(&uploader->stop) && !atomic_load(&uploader->has_given_up))
 		step(uploader);
 	return NULL;
 }

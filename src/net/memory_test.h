@@ -115,7 +115,7 @@ static inline void memory_server_end(struct net_server *server)
 {
 	while (server->workers.out > 0)
 		workers_run_here(&server->workers);
-	server_release(server);
+	workers_release(&server->workers);
 }
 
 static inline void memory_wait(struct memory_peer *peer, int64_t seconds)

@@ -364,7 +364,6 @@ struct net_server {
 };
 int server_init(struct net_server *server, const struct net_server_options *options, unsigned threads,
 		void (*notify)(void *context), void *context, struct error *err);
-void server_release(struct net_server *server);
 int64_t server_now_ns(const struct net_server *server);
 const char *server_date(struct net_server *server);
 void server_check_time(struct net_server *server);

@@ -402,7 +402,7 @@ struct net_server *net_server_free(struct net_server *server)
 		return NULL;
 	assert(!server->connections); /* it never ran, or net_server_run() has returned */
 	struct net_server_uv *uv = server->uv;
-	server_release(server);
+	workers_release(&server->workers);
 	if (uv->loop_open) {
 		uv_walk(&uv->loop, close_handle, NULL);
 		uv_run(&uv->loop, UV_RUN_DEFAULT);

@@ -55,11 +55,6 @@ int server_init(struct net_server *server, const struct net_server_options *opti
 	return 0;
 }
 
-void server_release(struct net_server *server)
-{
-	workers_release(&server->workers);
-}
-
 int64_t server_now_ns(const struct net_server *server)
 {
 	return server->fake_now_ns ? server->fake_now_ns : time_monotonic_ns();

@@ -131,15 +131,10 @@ void stream_data(struct net_exchange *exchange, struct bytes data)
 	stream_dispatch(exchange);
 }
 
-static bool is_cancelled(const struct net_exchange *exchange)
-{
-	return cancel_requested(&exchange->request.cancelled);
-}
-
 void stream_dispatch(struct net_exchange *exchange)
 {
 	struct net_stream *stream = exchange->stream;
-	if (exchange->job_out || exchange->answered || stream->final || is_cancelled(exchange))
+	if (exchange->job_out || exchange->answered || stream->final || cancel_requested(&exchange->request.cancelled))
 		return;
 	if (!stream->first && !exchange->body_done)
 		return;
@@ -169,7 +164,7 @@ static void run_messages(struct net_exchange *exchange)
 	struct net_stream *stream = exchange->stream;
 	const struct net_stream_handler *handler = exchange->route->stream;
 	for (struct net_message *message = stream->batch; message; message = message->next) {
-		if (is_cancelled(exchange))
+		if (cancel_requested(&exchange->request.cancelled))
 			return;
 		if (message->compressed && !exchange_unpack(exchange, &message->data, "gzip", "a message")) {
 			stream->final = true;
@@ -201,7 +196,7 @@ void stream_run(struct net_exchange *exchange)
 	if (!stream->closing)
 		run_messages(exchange);
 	stream->batch = free_messages(stream->batch);
-	if (stream->ending && !stream->closing && !stream->final && !is_cancelled(exchange)) {
+	if (stream->ending && !stream->closing && !stream->final && !cancel_requested(&exchange->request.cancelled)) {
 		stream->touched = true;
 		end_with(exchange, exchange->route->stream->on_end(exchange->route->context, &exchange->request, stream,
 								   &exchange->response));

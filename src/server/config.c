@@ -67,16 +67,13 @@ static int parse_duration(const char *value, const char *never, int64_t *ret, st
 static int parse_limit(struct server_limits *limits, const char *name, const char *value, struct error *err)
 {
 	uint64_t *values = (uint64_t *)limits;
-	for (size_t i = 0; i < SERVER_LIMIT_COUNT; i++) {
-		if (strcmp(server_limit_names[i], name) != 0)
-			continue;
-		if (strcmp(value, "none") == 0) {
-			values[i] = 0;
-			return 0;
-		}
+	int i = text_find_name(server_limit_names, SERVER_LIMIT_COUNT, name);
+	if (i < 0)
+		return error_set(err, -EINVAL, "unknown limit; docs/configuration.md lists them");
+	if (strcmp(value, "none") != 0)
 		return parse_size(value, &values[i], err); /* "10M" is handy for counts as well */
-	}
-	return error_set(err, -EINVAL, "unknown limit; docs/configuration.md lists them");
+	values[i] = 0;
+	return 0;
 }
 
 /* ---- settings ---- */

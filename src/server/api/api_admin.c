@@ -57,8 +57,12 @@ static void write_agent(struct json_writer *json, struct server *server)
 	json_end_object(json);
 }
 
-static void write_counts(struct json_writer *json, const char *const *names, const uint64_t *values, size_t count)
+/* name: of the member that the object is; NULL = it is none. */
+static void write_counts(struct json_writer *json, const char *name, const char *const *names, const uint64_t *values,
+			 size_t count)
 {
+	if (name)
+		json_key(json, name);
 	json_begin_object(json);
 	for (size_t i = 0; i < count; i++)
 		json_member_uint(json, names[i], values[i]);
@@ -71,12 +75,11 @@ static void write_storage(struct json_writer *json, const struct store_stats *st
 					    "compactions", "compact_failures", "blocks_removed", "problems"};
 	const uint64_t values[] = {store->head_bytes,  store->head_samples,	store->head_series,    store->log_bytes,
 				   store->compactions, store->compact_failures, store->blocks_removed, store->problems};
-	json_key(json, "storage");
-	write_counts(json, names, values, sizeof(values) / sizeof(*values));
+	write_counts(json, "storage", names, values, sizeof(values) / sizeof(*values));
 	json_member_array(json, "levels");
 	for (size_t i = 0; i < sizeof(store->level_bytes) / sizeof(*store->level_bytes); i++) {
 		static const char *const members[] = {"level", "blocks", "bytes"};
-		write_counts(json, members, (uint64_t[]){i, store->blocks_by_level[i], store->level_bytes[i]}, 3);
+		write_counts(json, NULL, members, (uint64_t[]){i, store->blocks_by_level[i], store->level_bytes[i]}, 3);
 	}
 	json_end_array(json);
 }
@@ -113,8 +116,7 @@ static void write_queries(struct json_writer *json, struct server *server, const
 				   atomic_load(&c->query_cancelled),
 				   atomic_load(&c->query_partial),
 				   atomic_load(&c->query_slow)};
-	json_key(json, "queries");
-	write_counts(json, names, values, sizeof(values) / sizeof(*values));
+	write_counts(json, "queries", names, values, sizeof(values) / sizeof(*values));
 }
 
 static void write_process(struct json_writer *json, const struct server *server)
@@ -132,8 +134,7 @@ static void write_process(struct json_writer *json, const struct server *server)
 				   net.connections_refused,
 				   net.errors_4xx,
 				   net.errors_5xx};
-	json_key(json, "process");
-	write_counts(json, names, values, sizeof(values) / sizeof(*values));
+	write_counts(json, "process", names, values, sizeof(values) / sizeof(*values));
 }
 
 static void write_ingest(struct json_writer *json, const struct tenant *tenant)
@@ -146,8 +147,7 @@ static void write_ingest(struct json_writer *json, const struct tenant *tenant)
 				   atomic_load(&c->ingest_duplicates),	    atomic_load(&c->ingest_samples),
 				   atomic_load(&c->ingest_samples_refused), atomic_load(&c->ingest_bytes),
 				   atomic_load(&c->lost_profiles),	    atomic_load(&c->lost_samples)};
-	json_key(json, "ingest");
-	write_counts(json, names, values, sizeof(values) / sizeof(*values));
+	write_counts(json, "ingest", names, values, sizeof(values) / sizeof(*values));
 }
 
 /* Those that are set; the others have defaults of their own, or there is none. */
@@ -193,7 +193,7 @@ static void write_disk(struct json_writer *json, const struct server *server)
 		return;
 	}
 	const uint64_t values[] = {(uint64_t)disk.f_bavail * disk.f_frsize, (uint64_t)disk.f_blocks * disk.f_frsize};
-	write_counts(json, names, values, 2);
+	write_counts(json, NULL, names, values, 2);
 }
 
 static void write_symbols(struct json_writer *json, struct server *server)
@@ -204,8 +204,7 @@ static void write_symbols(struct json_writer *json, struct server *server)
 	symbolizer_get_stats(server->symbolizer, &symbols);
 	const uint64_t values[] = {symbols.waiting,	  symbols.running, symbols.builds,	symbols.build_failures,
 				   symbols.build_crashes, symbols.tables,  symbols.table_bytes, symbols.disk_bytes};
-	json_key(json, "symbols");
-	write_counts(json, names, values, sizeof(values) / sizeof(*values));
+	write_counts(json, "symbols", names, values, sizeof(values) / sizeof(*values));
 }
 
 /* ---- the server's time zone ---- */
@@ -371,7 +370,7 @@ static int answer_delete(struct call *call, struct error *err)
 		 TEXT_LOGGED, text, (unsigned long long)result.blocks, call->tenant->name);
 	static const char *const names[] = {"blocks", "samples", "kept"};
 	struct json_writer json = {.out = &call->response->body};
-	write_counts(&json, names, (uint64_t[]){result.blocks, result.samples, result.kept}, 3);
+	write_counts(&json, NULL, names, (uint64_t[]){result.blocks, result.samples, result.kept}, 3);
 	return json_finish(&json, err);
 }
 
@@ -394,7 +393,7 @@ static int answer_compact(struct call *call, struct error *err)
 	const uint64_t values[] = {after.compactions - before.compactions, before.blocks, after.blocks, before.block_bytes,
 				   after.block_bytes};
 	struct json_writer json = {.out = &call->response->body};
-	write_counts(&json, names, values, sizeof(values) / sizeof(*values));
+	write_counts(&json, NULL, names, values, sizeof(values) / sizeof(*values));
 	return json_finish(&json, err);
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "format/format.h"
 #include "server/http/rpc.h"
@@ -263,10 +264,7 @@ static bool is_ingest_path(const char *path)
 		INGEST_OTLP_HTTP_PATH, INGEST_OTLP_GRPC_PATH, INGEST_PATH, INGEST_PUSH_PATH,	INGEST_PARCA_PATH,
 		INGEST_ARROW_PATH,     INGEST_WRITE_PATH,     "/ingest",   "/pyroscope/ingest",
 	};
-	for (size_t i = 0; i < sizeof(doors) / sizeof(doors[0]); i++)
-		if (strcmp(path, doors[i]) == 0)
-			return true;
-	return false;
+	return text_find_name(doors, sizeof(doors) / sizeof(doors[0]), path) >= 0;
 }
 
 void ingest_on_refusal(void *context, const struct net_request *request, struct net_response *response)

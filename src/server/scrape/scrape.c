@@ -200,17 +200,12 @@ static void *run_manager(void *context)
 
 /* ---- discoveries ---- */
 
-static bool stopped(const struct discovery *discovery)
-{
-	return cancel_requested(&discovery->stop);
-}
-
 static void publish(struct discovery *discovery, int r, struct discovered *found, const struct error *err)
 {
 	struct scrape *scrape = discovery->scrape;
 	THREAD_LOCK_SCOPE(&scrape->lock);
 	/* A job of the same name may have taken its place. */
-	if (stopped(discovery)) {
+	if (cancel_requested(&discovery->stop)) {
 		discovered_free(found);
 		return;
 	}
@@ -246,7 +241,7 @@ int discovery_refresh(struct discovery *discovery, struct discovered **ret, stru
 static void *run_discovery(void *context)
 {
 	struct discovery *discovery = context;
-	while (!stopped(discovery)) {
+	while (!cancel_requested(&discovery->stop)) {
 		struct discovered *found = NULL;
 		struct error err = {0};
 		int r = discovery_refresh(discovery, &found, &err);
@@ -254,7 +249,8 @@ static void *run_discovery(void *context)
 		/* What does not answer keeps what it had found, and is asked again sooner. */
 		int64_t nap_ns = discovery->config->refresh_ns;
 		int64_t until_ns = time_monotonic_ns() + (r < 0 && nap_ns > RETRY_NS ? RETRY_NS : nap_ns);
-		while (!stopped(discovery) && time_monotonic_ns() < until_ns && !discovery_file_changed(discovery))
+		while (!cancel_requested(&discovery->stop) && time_monotonic_ns() < until_ns &&
+		       !discovery_file_changed(discovery))
 			time_sleep_ns(DISCOVERY_NAP_NS);
 	}
 	return NULL;

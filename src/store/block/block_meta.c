@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/sorted.h"
+#include "base/text.h"
 #include "codec/json.h"
 #include "store/block/block.h"
 
@@ -142,10 +143,8 @@ static bool get_file(const json_t *file, struct block_meta *ret, unsigned *seen)
 {
 	const char *name = json_string_value(json_object_get(file, "name"));
 	const char *hash = json_string_value(json_object_get(file, "footer_xxh3"));
-	size_t which = 0;
-	for (; name && which < BLOCK_FILE_COUNT && strcmp(name, block_file_names[which]); which++)
-		;
-	if (name && which == BLOCK_FILE_COUNT)
+	int which = text_find_name(block_file_names, BLOCK_FILE_COUNT, name);
+	if (name && which < 0)
 		return true;
 	if (!name || !hash || strlen(hash) != HASH_DIGITS || *seen & 1u << which)
 		return false;
