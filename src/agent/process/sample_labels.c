@@ -147,7 +147,7 @@ static int add_set(struct profile *profile, const struct relabel_set *set, uint3
 
 int sample_labels_add_resource(struct sample_labels *labels, struct profile *profile, struct error *err)
 {
-	_cleanup_(relabel_set_release) struct relabel_set set;
+	struct relabel_set set;
 	size_t kept = 0;
 
 	relabel_set_init(&set);
@@ -157,14 +157,15 @@ int sample_labels_add_resource(struct sample_labels *labels, struct profile *pro
 			set.items[kept++] = set.items[i];
 	}
 	set.count = kept;
-	return add_set(profile, &set, &profile->resource_labels, err);
+	int r = add_set(profile, &set, &profile->resource_labels, err);
+	relabel_set_release(&set);
+	return r;
 }
 
 /* Rules see the resource too; what they cannot have touched stays there. */
 static int relabel_draft(struct sample_labels *labels, struct draft *draft, struct error *err)
 {
-	_cleanup_(relabel_set_release) struct relabel_set resource;
-	struct relabel_set *set = &draft->set;
+	struct relabel_set resource, *set = &draft->set;
 
 	relabel_set_init(&resource);
 	put_resource(labels, &resource);
@@ -181,6 +182,7 @@ static int relabel_draft(struct sample_labels *labels, struct draft *draft, stru
 		    strcmp(relabel_set_get(set, label->name), label->value) == 0)
 			relabel_set_put(set, label->name, "");
 	}
+	relabel_set_release(&resource);
 	return r;
 }
 
