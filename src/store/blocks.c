@@ -320,7 +320,7 @@ int blocks_move_in(struct store *store, const char *temporary, struct block **re
 void blocks_delete_removed(struct store *store)
 {
 	/* Two at once would each leave what waits for the other's block, and one would return too early. */
-	pthread_mutex_lock(&store->deletion_lock);
+	THREAD_LOCK_SCOPE(&store->deletion_lock);
 	for (struct block *block; (block = next_dead(store));) {
 		struct error err = {0};
 		int r = blocks_discard(store, block->path, block->meta.name, &err);
@@ -340,7 +340,6 @@ void blocks_delete_removed(struct store *store)
 			store_problem(store, "block %s is no longer needed but cannot be removed: %s", block->meta.name,
 				      err.message);
 	}
-	pthread_mutex_unlock(&store->deletion_lock);
 }
 
 size_t blocks_pending_deletion(struct store *store, bool *ret_stuck)

@@ -32,7 +32,7 @@ void gaps_add(struct store *store, int64_t from_ns, int64_t to_ns, const char *f
 	va_start(arguments, format);
 	vsnprintf(gap.what, sizeof(gap.what), format, arguments);
 	va_end(arguments);
-	pthread_mutex_lock(&store->state_lock);
+	THREAD_LOCK_SCOPE(&store->state_lock);
 	if (array_reserve(&store->gaps, &store->gap_capacity, store->gap_count + 1, GAPS_MAX) == 0) {
 		store->gaps[store->gap_count++] = gap;
 	} else if (store->gap_count) {
@@ -41,7 +41,6 @@ void gaps_add(struct store *store, int64_t from_ns, int64_t to_ns, const char *f
 		last->from_ns = from_ns < last->from_ns ? from_ns : last->from_ns;
 		last->to_ns = to_ns > last->to_ns ? to_ns : last->to_ns;
 	}
-	pthread_mutex_unlock(&store->state_lock);
 }
 
 void gaps_add_log(struct store *store, int64_t written_ns, const char *what)

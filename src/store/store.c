@@ -52,11 +52,10 @@ void store_problem(struct store *store, const char *format, ...)
 
 void store_wake(struct store *store)
 {
-	pthread_mutex_lock(&store->wake_lock);
+	THREAD_LOCK_SCOPE(&store->wake_lock);
 	store->wake = store->compact_wake = true;
 	pthread_cond_signal(&store->wake_cond);
 	pthread_cond_signal(&store->compact_cond);
-	pthread_mutex_unlock(&store->wake_lock);
 }
 
 /* True until the store closes. */

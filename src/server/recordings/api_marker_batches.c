@@ -148,8 +148,7 @@ void api_marker_batches(void *context, const struct net_request *request, struct
 	json_end_object(&json);
 	if (r == 0)
 		r = json_finish(&json, &err);
-	if (r < 0)
-		api_respond_failure(response, r, &err);
+	api_respond_failure(response, r, &err);
 }
 
 void api_marker_batches_remove(void *context, const struct net_request *request, struct net_response *response)

@@ -36,6 +36,8 @@
 
 void api_respond_failure(struct net_response *response, int code, const struct error *err)
 {
+	if (code >= 0)
+		return;
 	int status = code == -EINVAL ? 400 : http_status_of(code);
 	if (status == 503 || status == 507)
 		net_response_header(response, "Retry-After", BUSY_RETRY_S);
@@ -46,8 +48,7 @@ void api_respond_done(struct net_response *response, int r, struct error *err)
 {
 	if (r == 0 && buffer_append_string(&response->body, "{}") < 0)
 		r = error_nomem(err);
-	if (r < 0)
-		api_respond_failure(response, r, err);
+	api_respond_failure(response, r, err);
 }
 
 /* ---- agents ---- */
@@ -84,8 +85,7 @@ void api_agent_poll(void *context, const struct net_request *request, struct net
 	reply.answered_ns = time_now_ns();
 	if (r == 0)
 		r = control_write_reply(&reply, &response->body, &err);
-	if (r < 0)
-		api_respond_failure(response, r, &err);
+	api_respond_failure(response, r, &err);
 }
 
 static void write_clock(struct json_writer *json, const struct host_clock *clock)
@@ -202,8 +202,7 @@ void api_agents(void *context, const struct net_request *request, struct net_res
 	agents_list_free(all.seen, all.seen_count);
 	if (r == 0)
 		r = json_finish(&json, &err);
-	if (r < 0)
-		api_respond_failure(response, r, &err);
+	api_respond_failure(response, r, &err);
 }
 
 /* ---- what there is ---- */
@@ -285,8 +284,7 @@ void api_recordings(void *context, const struct net_request *request, struct net
 	json_end_object(&json);
 	if (r == 0)
 		r = json_finish(&json, &err);
-	if (r < 0)
-		api_respond_failure(response, r, &err);
+	api_respond_failure(response, r, &err);
 }
 
 /* ---- making, taking, removing ---- */

@@ -30,7 +30,7 @@ int api_read_clock(const struct net_request *request, struct host_clock *ret, st
 int api_decode_upload(struct buffer *packed, const char *host, uint64_t plain_bytes, struct profile **ret, struct error *err);
 /* Whether the parameter `host` names it, or nobody. */
 bool api_host_is_wanted(const struct net_request *request, const char *host);
-/* The answer to a failure: its status, and when to come again. */
+/* The answer to a failure: its status, and when to come again. Nothing is changed where code tells of none. */
 void api_respond_failure(struct net_response *response, int code, const struct error *err);
 /* The answer to what changes something: {}, or that to the failure r. */
 void api_respond_done(struct net_response *response, int r, struct error *err);

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/order.h"
+#include "base/thread.h"
 #include "codec/json.h"
 
 struct agents {
@@ -129,15 +130,16 @@ static int health_text(const struct health *health, char **ret, struct error *er
 	return r == 0 && !*ret ? error_nomem(err) : r;
 }
 
-static int keep_health(struct agents *agents, const char *agent, char *text, int64_t now_ns, struct error *err)
+/* Takes *text, if it is kept. */
+static int keep_health(struct agents *agents, const char *agent, char **text, int64_t now_ns, struct error *err)
 {
-	while (agents->bytes + strlen(text) > AGENTS_BYTES_MAX)
+	while (agents->bytes + strlen(*text) > AGENTS_BYTES_MAX)
 		if (!make_room(agents, agent, now_ns))
 			return error_set(err, -EDQUOT, "the health reports of agents have reached the limit of %llu bytes",
 					 AGENTS_BYTES_MAX);
 	struct agent_seen *seen = find(agents, agent); /* it may have moved */
 	if (seen) {
-		set_health(agents, seen, text);
+		set_health(agents, seen, TAKE(*text));
 		seen->health_ns = now_ns;
 	}
 	return 0;
@@ -146,21 +148,18 @@ static int keep_health(struct agents *agents, const char *agent, char *text, int
 int agents_note(struct agents *agents, const struct control_poll *poll, const struct health *health, int64_t now_ns,
 		struct error *err)
 {
-	char *text = NULL;
+	_cleanup_(mem_freep) char *text = NULL;
 	int r = health ? health_text(health, &text, err) : 0;
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&agents->lock);
+	THREAD_LOCK_SCOPE(&agents->lock);
 	struct agent_seen *seen = slot(agents, poll, now_ns, &r, err);
 	if (seen) {
 		memcpy(seen->host, poll->host, sizeof(seen->host));
 		memcpy(seen->wick, poll->wick, sizeof(seen->wick));
 		seen->polled_ns = now_ns;
-		r = text ? keep_health(agents, poll->agent, text, now_ns, err) : 0;
+		r = text ? keep_health(agents, poll->agent, &text, now_ns, err) : 0;
 	}
-	pthread_mutex_unlock(&agents->lock);
-	if (r < 0)
-		mem_free(text);
 	return r;
 }
 

@@ -229,9 +229,8 @@ int marker_batches_put(struct marker_batches *batches, const struct marker_batch
 	r = path_of(batches, batch, path, err);
 	if (r == 0)
 		r = recording_file_put(path, &file, gzip, &bytes, err);
-	pthread_mutex_lock(&batches->lock);
+	THREAD_LOCK_SCOPE(&batches->lock);
 	end_put(batches, batch, &file, more, bytes, r);
-	pthread_mutex_unlock(&batches->lock);
 	return r;
 }
 

@@ -604,9 +604,8 @@ int recordings_put(struct recordings *recordings, const struct recordings_upload
 	r = recordings_path(recordings, file.id, name, path, err);
 	if (r == 0)
 		r = recording_file_put(path, &file, upload->gzip, &bytes, err);
-	pthread_mutex_lock(&recordings->lock);
+	THREAD_LOCK_SCOPE(&recordings->lock);
 	end_put(recordings, entry, &file, more, bytes, r);
-	pthread_mutex_unlock(&recordings->lock);
 	return r;
 }
 
@@ -648,11 +647,10 @@ int recordings_read(struct recordings *recordings, const char *id, const char *h
 	bool is_read = r == 0;
 	if (r == 0)
 		r = noted_check(&recording_form, buffer_bytes(ret), &file, err);
-	pthread_mutex_lock(&recordings->lock);
+	THREAD_LOCK_SCOPE(&recordings->lock);
 	if (is_read && r == -EBADMSG)
 		lose_file(recordings, entry, host, path, err);
 	recordings_leave(recordings, entry);
-	pthread_mutex_unlock(&recordings->lock);
 	return r;
 }
 

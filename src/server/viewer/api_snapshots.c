@@ -281,8 +281,7 @@ void api_snapshots(void *context, const struct net_request *request, struct net_
 		r = read_count(request, "offset", 0, UINT32_MAX, &offset, &err);
 	if (r == 0)
 		r = write_list(context, tenant->snapshots, offset, limit, &response->body, &err);
-	if (r < 0)
-		api_respond_failure(response, r, &err);
+	api_respond_failure(response, r, &err);
 }
 
 /* ---- one ---- */
@@ -348,8 +347,7 @@ void api_snapshot_show(void *context, const struct net_request *request, struct 
 		r = tenant_of_request(context, request, false, &tenant, &err);
 	if (r == 0)
 		r = show(tenant->snapshots, id, request, response, &err);
-	if (r < 0)
-		api_respond_failure(response, r, &err);
+	api_respond_failure(response, r, &err);
 }
 
 void api_snapshot_remove(void *context, const struct net_request *request, struct net_response *response)

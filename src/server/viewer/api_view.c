@@ -198,9 +198,7 @@ int api_view_write(struct server *server, const struct net_request *request, con
 void api_view(void *context, const struct net_request *request, struct net_response *response)
 {
 	struct error err = {0};
-	int r = api_view_write(context, request, NULL, response, &err);
-	if (r < 0)
-		api_respond_failure(response, r, &err);
+	api_respond_failure(response, api_view_write(context, request, NULL, response, &err), &err);
 }
 
 /* The name of the file without its endings; what a header has no place for becomes '_'. */
@@ -231,6 +229,5 @@ void api_convert(void *context, const struct net_request *request, struct net_re
 			  : error_set(&err, -EINVAL, "parameter 'to' is missing: the output format");
 	if (r == 0)
 		r = run(context, &work, &err);
-	if (r < 0)
-		api_respond_failure(response, r, &err);
+	api_respond_failure(response, r, &err);
 }
