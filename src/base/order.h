@@ -1,19 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Sorting arrays. */
 #ifndef WICK_BASE_ORDER_H
 #define WICK_BASE_ORDER_H
 
+#include <stdint.h>
 #include <stdlib.h>
 
 /* What a function for qsort() returns of two numbers, each of which is looked at twice. By one and then by another:
  *     return ORDER(a->pid, b->pid) ?: ORDER(a->tid, b->tid);   */
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
-/* qsort() for an array that may be NULL as long as it is empty. */
-#define SORT(items, count, compare) sort_array((items), (count), sizeof(*(items)), (compare))
-static inline void sort_array(void *items, size_t count, size_t size, int (*compare)(const void *a, const void *b))
+/* Defines a function for sort_array() of items of this type: `order` is the order of *a and *b.
+ *     DEFINE_ORDER(compare_events, struct event, ORDER(a->time_ns, b->time_ns));   */
+#define DEFINE_ORDER(name, type, order)                                                                                        \
+	static int name(const void *left, const void *right)                                                                   \
+	{                                                                                                                      \
+		const type *a = left, *b = right;                                                                              \
+		return (order);                                                                                                \
+	}                                                                                                                      \
+	struct wick_order_needs_a_semicolon
+
+/* qsort() of an array, which may be NULL when it is empty. */
+#define sort_array(items, count, compare) sort_bytes((items), (count), sizeof(*(items)), (compare))
+static inline void sort_bytes(void *items, size_t count, size_t size, int (*compare)(const void *, const void *))
 {
 	if (count > 1)
 		qsort(items, count, size, compare);
+}
+
+/* The same with qsort_r(): `compare` gets the context as its third argument, and does not change it. */
+#define sort_array_by(items, count, compare, context) sort_bytes_by((items), (count), sizeof(*(items)), (compare), (context))
+static inline void sort_bytes_by(void *items, size_t count, size_t size, int (*compare)(const void *, const void *, void *),
+				 const void *context)
+{
+	if (count > 1)
+		qsort_r(items, count, size, compare, (void *)(uintptr_t)context);
 }
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/order.h"
 #include "codec/parquet_file.h"
 
 struct extent {
@@ -123,11 +124,7 @@ static int check_footer(struct verifying *v)
 	return r;
 }
 
-static int compare_extents(const void *a, const void *b)
-{
-	const struct extent *x = a, *y = b;
-	return (x->start > y->start) - (x->start < y->start);
-}
+DEFINE_ORDER(compare_extents, struct extent, ORDER(a->start, b->start));
 
 /* Whether every chunk has hashes of ours: only then are all bytes ours to account for. */
 static bool is_hashed(const struct parquet_file *file)
@@ -142,8 +139,7 @@ static bool is_hashed(const struct parquet_file *file)
 static int check_gaps(struct verifying *v)
 {
 	uint64_t at = PARQUET_MAGIC_LEN;
-	if (v->count)
-		qsort(v->extents, v->count, sizeof(*v->extents), compare_extents);
+	sort_array(v->extents, v->count, compare_extents);
 	for (size_t i = 0; i < v->count; i++) {
 		if (v->extents[i].start != at)
 			return fault(v, "some bytes belong to no part of the file, or to two parts");

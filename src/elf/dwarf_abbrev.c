@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "base/sorted.h"
 #include "elf/dwarf_int.h"
 
@@ -43,13 +44,7 @@ static int read_attributes(struct dwarf_reader *reader, const struct dwarf_unit 
 	return 0;
 }
 
-static int compare_codes(const void *a, const void *b)
-{
-	const struct dwarf_abbrev *x = a, *y = b;
-	if (x->code != y->code)
-		return x->code < y->code ? -1 : 1;
-	return x->first < y->first ? -1 : x->first > y->first;
-}
+DEFINE_ORDER(compare_codes, struct dwarf_abbrev, ORDER(a->code, b->code) ?: ORDER(a->first, b->first));
 
 static int read_table(struct dwarf_reader *reader, const struct dwarf_unit *unit, struct dwarf_abbrev_table *table)
 {
@@ -77,7 +72,7 @@ static int read_table(struct dwarf_reader *reader, const struct dwarf_unit *unit
 		table->is_dense = table->is_dense && code == table->count;
 	}
 	if (!table->is_dense)
-		qsort(table->items, table->count, sizeof(*table->items), compare_codes);
+		sort_array(table->items, table->count, compare_codes);
 	return 0;
 }
 

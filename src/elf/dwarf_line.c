@@ -22,6 +22,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "elf/dwarf_int.h"
 
 #define FIELDS_MAX 64
@@ -365,13 +366,7 @@ int dwarf_line_file_id(struct dwarf_reader *reader, const struct dwarf_unit *uni
 
 /* ---- rows ---- */
 
-static int compare_sequences(const void *a, const void *b)
-{
-	const struct dwarf_line_sequence *x = a, *y = b;
-	if (x->high != y->high)
-		return x->high < y->high ? -1 : 1;
-	return x->first < y->first ? -1 : x->first > y->first;
-}
+DEFINE_ORDER(compare_sequences, struct dwarf_line_sequence, ORDER(a->high, b->high) ?: ORDER(a->first, b->first));
 
 /* Rows of a program that goes backwards, in the order of addresses; of one address, in the program's order. */
 static int order_rows(struct dwarf_reader *reader, struct dwarf_line_row *rows, size_t count)
@@ -440,8 +435,7 @@ static int put_sequence(struct dwarf_reader *reader, const struct dwarf_unit *un
 static int put_sequences(struct dwarf_reader *reader, const struct dwarf_unit *unit)
 {
 	uint64_t from = 0;
-	if (reader->sequence_count)
-		qsort(reader->sequences, reader->sequence_count, sizeof(*reader->sequences), compare_sequences);
+	sort_array(reader->sequences, reader->sequence_count, compare_sequences);
 	for (size_t i = 0; i < reader->sequence_count; i++) {
 		const struct dwarf_line_sequence *sequence = &reader->sequences[i];
 		if (sequence->high == from)

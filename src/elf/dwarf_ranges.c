@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "elf/dwarf_int.h"
 
 static int add_span(struct dwarf_reader *reader, const struct dwarf_unit *unit, uint64_t start, uint64_t end)
@@ -130,13 +131,7 @@ int dwarf_ranges_collect(struct dwarf_reader *reader, const struct dwarf_unit *u
 
 /* ---- flat --------------------------------------------------------------------------------------------------------------- */
 
-static int compare_spans(const void *a, const void *b)
-{
-	const struct dwarf_span *x = a, *y = b;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
-}
+DEFINE_ORDER(compare_spans, struct dwarf_span, ORDER(a->start, b->start) ?: ORDER(a->order, b->order));
 
 /* A heap of indices of spans, the latest order on top. */
 static void heap_push(const struct dwarf_span *spans, uint32_t *heap, size_t *count, uint32_t item)
@@ -189,7 +184,7 @@ int dwarf_ranges_flatten(struct dwarf_reader *reader)
 		return 0;
 	if (array_reserve(&reader->heap, &reader->heap_capacity, count, DWARF_UNIT_RANGES_MAX) < 0)
 		return error_nomem(reader->err);
-	qsort(reader->spans, count, sizeof(*spans), compare_spans);
+	sort_array(reader->spans, count, compare_spans);
 	while (next < count || open > 0) {
 		if (open == 0)
 			at = spans[next].start;

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "elf/elf_file_int.h"
 #include "elf/elf_symbols_int.h"
 
@@ -51,11 +52,7 @@ struct plt {
 	struct buffer *note;		       /* stubs go here instead of becoming symbols */
 };
 
-static int compare_slots(const void *a, const void *b)
-{
-	const struct slot *x = a, *y = b;
-	return x->address < y->address ? -1 : x->address > y->address;
-}
+DEFINE_ORDER(compare_slots, struct slot, ORDER(a->address, b->address));
 
 static bool is_slot_relocation(const struct elf_file *file, uint32_t type)
 {
@@ -210,8 +207,8 @@ static int add_stubs_aarch64(struct plt *plt, const struct elf_section *section,
 static int add_stubs(struct plt *plt, struct error *err)
 {
 	struct elf_file *file = plt->file;
-	if (file->machine == EM_X86_64 && plt->slot_count > 0)
-		qsort(plt->slots, plt->slot_count, sizeof(*plt->slots), compare_slots);
+	if (file->machine == EM_X86_64)
+		sort_array(plt->slots, plt->slot_count, compare_slots);
 	for (size_t i = 0, seen = 0; i < file->section_count && seen < SECTIONS_MAX; i++) {
 		const struct elf_section *s = &file->sections[i];
 		if (s->type != SHT_PROGBITS || strncmp(s->name, ".plt", 4) != 0 || s->size == 0)

@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "elf/elf_file_int.h"
 #include "elf/pclntab_int.h"
 
@@ -47,11 +48,7 @@ uint64_t pclntab_number(const struct pclntab *table, size_t at, size_t size)
 
 /* ---- pointers that the loader puts ---- */
 
-static int compare_pointers(const void *a, const void *b)
-{
-	const struct pclntab_pointer *x = a, *y = b;
-	return x->at < y->at ? -1 : x->at > y->at;
-}
+DEFINE_ORDER(compare_pointers, struct pclntab_pointer, ORDER(a->at, b->at));
 
 static bool find_pointer(const struct pclntab *table, uint64_t at, uint64_t *ret)
 {
@@ -135,8 +132,7 @@ static int read_relocations(struct pclntab *table, uint64_t offset, uint64_t len
 		if (r == 0)
 			r = add_relocations(table, window, some, &problem);
 	}
-	if (table->pointer_count > 1)
-		qsort(table->pointers, table->pointer_count, sizeof(*table->pointers), compare_pointers);
+	sort_array(table->pointers, table->pointer_count, compare_pointers);
 	return elf_pass_over(r, &problem, err);
 }
 

@@ -150,7 +150,7 @@ static int list_files(struct spool *spool, uint64_t **ret, size_t *ret_count, st
 	}
 	if (r < 0)
 		return error_nomem(err);
-	SORT(numbers, count, compare_numbers);
+	sort_array(numbers, count, compare_numbers);
 	*ret = TAKE(numbers);
 	*ret_count = count;
 	return 0;

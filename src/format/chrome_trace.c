@@ -318,19 +318,13 @@ static int read_event(struct reader *reader, const struct json_node *event, stru
 }
 
 /* By thread and time. Begins and ends keep the order of the file. */
-static int compare_in_file(const void *a, const void *b)
-{
-	const struct event *x = a, *y = b;
-	return ORDER(x->thread, y->thread) ?: ORDER(x->from_ns, y->from_ns) ?: ORDER(x->number, y->number);
-}
+DEFINE_ORDER(compare_in_file, struct event,
+	     ORDER(a->thread, b->thread) ?: ORDER(a->from_ns, b->from_ns) ?: ORDER(a->number, b->number));
 
 /* By thread and time; of those that begin at once the longest first. */
-static int compare_nested(const void *a, const void *b)
-{
-	const struct event *x = a, *y = b;
-	return ORDER(x->thread, y->thread) ?: ORDER(x->from_ns, y->from_ns) ?: ORDER(y->to_ns, x->to_ns) ?:
-		ORDER(x->number, y->number);
-}
+DEFINE_ORDER(compare_nested, struct event,
+	     ORDER(a->thread, b->thread) ?: ORDER(a->from_ns, b->from_ns) ?: ORDER(b->to_ns, a->to_ns) ?:
+		     ORDER(a->number, b->number));
 
 /* An end of that name ends what was begun inside of it, too. */
 static void end_event(struct reader *reader, const struct event *end, size_t *depth)
@@ -380,8 +374,7 @@ static int pair_events(struct reader *reader, struct error *err)
 {
 	int r = 0;
 	size_t kept = 0;
-	if (reader->event_count > 1)
-		qsort(reader->events, reader->event_count, sizeof(*reader->events), compare_in_file);
+	sort_array(reader->events, reader->event_count, compare_in_file);
 	for (size_t i = 0, next; r == 0 && i < reader->event_count; i = next) {
 		next = end_of_thread(reader, i);
 		r = pair_thread(reader, i, next, err);
@@ -390,8 +383,7 @@ static int pair_events(struct reader *reader, struct error *err)
 		if (reader->events[i].phase != 'E')
 			reader->events[kept++] = reader->events[i];
 	reader->event_count = kept;
-	if (kept > 1)
-		qsort(reader->events, kept, sizeof(*reader->events), compare_nested);
+	sort_array(reader->events, kept, compare_nested);
 	return r;
 }
 

@@ -210,11 +210,7 @@ int cpuprofile_tree_add(struct cpuprofile_tree *tree, const struct cpuprofile_pa
 	return r < 0 || !part->samples ? r : add_samples(tree, part, err);
 }
 
-static int compare_samples(const void *a, const void *b)
-{
-	const struct sample *x = a, *y = b;
-	return ORDER(x->time_us, y->time_us) ?: ORDER(x->number, y->number);
-}
+DEFINE_ORDER(compare_samples, struct sample, ORDER(a->time_us, b->time_us) ?: ORDER(a->number, b->number));
 
 /* The leaf's location is where its function begins, unless the line of the sample is known. */
 static int move_to_line(struct cpuprofile_tree *tree, const struct sample *sample, uint32_t *stack, struct error *err)
@@ -258,8 +254,7 @@ int cpuprofile_tree_finish(struct cpuprofile_tree *tree, int64_t end_us, uint32_
 	int r = 0;
 	if (!tree->has_samples)
 		return read_hits(tree, labels, err);
-	if (tree->sample_count > 0)
-		qsort(tree->samples, tree->sample_count, sizeof(*tree->samples), compare_samples);
+	sort_array(tree->samples, tree->sample_count, compare_samples);
 	for (size_t i = 0; r == 0 && i < tree->sample_count; i++) {
 		const struct sample *sample = &tree->samples[i];
 		int64_t next = i + 1 < tree->sample_count ? sample[1].time_us : end_us, lasts;

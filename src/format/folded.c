@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "format/format_int.h"
 
@@ -392,8 +393,7 @@ static int collect_lines(struct writer *writer)
 
 static void write_lines(struct writer *writer, struct buffer *out)
 {
-	if (writer->count > 1)
-		qsort_r(writer->lines, writer->count, sizeof(*writer->lines), compare_lines, writer->text.data);
+	sort_array_by(writer->lines, writer->count, compare_lines, writer->text.data);
 	for (size_t i = 0, next; i < writer->count && buffer_status(out) == 0; i = next) {
 		uint64_t sums[2] = {0};
 		for (next = i; next < writer->count; next++) {

@@ -298,7 +298,7 @@ static int sort_lifetimes(struct parting *parting)
 		return -ENOMEM;
 	for (uint32_t i = 1; i < count; i++)
 		parting->order[parting->order_count++] = i;
-	qsort_r(parting->order, parting->order_count, sizeof(*parting->order), compare_lifetimes, parting);
+	sort_array_by(parting->order, parting->order_count, compare_lifetimes, parting);
 	return 0;
 }
 
@@ -321,12 +321,12 @@ int sample_threads_part(const struct profile *profile, struct sample_threads *th
 	_cleanup_(mem_freep) bool *is_dropped = mem_zalloc_array(parting.count + 1, sizeof(*is_dropped));
 	if (!is_dropped)
 		return -ENOMEM;
-	qsort(parting.items, parting.count, sizeof(*parting.items), sample_threads_compare);
+	sort_array(parting.items, parting.count, sample_threads_compare);
 	drop_spare(&parting, is_dropped);
 	r = number_parts(&parting);
 	if (r < 0)
 		return r;
-	qsort(parting.items, parting.count, sizeof(*parting.items), sample_threads_compare);
+	sort_array(parting.items, parting.count, sample_threads_compare);
 	mem_free(threads->items);
 	threads->items = TAKE(parting.items);
 	threads->count = parting.count;

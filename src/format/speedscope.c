@@ -560,18 +560,14 @@ static bool has_values(const struct writer *writer, const struct sample_thread *
 	return false;
 }
 
-static int compare_counts(const void *a, const void *b)
-{
-	const struct sample_thread *x = a, *y = b;
-	return ORDER(y->count, x->count) ?: ORDER(x->first, y->first);
-}
+DEFINE_ORDER(compare_counts, struct sample_thread, ORDER(b->count, a->count) ?: ORDER(a->first, b->first));
 
 /* The default value first, for the same reason. */
 static void write_profiles(struct writer *writer)
 {
 	const struct profile *profile = writer->profile;
 	size_t first = profile_default_sample_type(profile), written = 0;
-	qsort(writer->threads.items, writer->threads.count, sizeof(*writer->threads.items), compare_counts);
+	sort_array(writer->threads.items, writer->threads.count, compare_counts);
 	for (size_t n = 0; n < profile->sample_type_count; n++) {
 		size_t type = n == 0 ? first : n <= first ? n - 1 : n;
 		for (size_t t = 0; t < writer->threads.count; t++) {

@@ -139,9 +139,8 @@ static void put_in_order(const struct profile *profile, struct sample_threads *t
 		threads->order[thread->first + thread->count++] = (uint32_t)i;
 	}
 	for (size_t t = 0; t < threads->count; t++)
-		if (threads->items[t].count > 1)
-			qsort_r(threads->order + threads->items[t].first, threads->items[t].count, sizeof(*threads->order),
-				compare_times, profile->samples);
+		sort_array_by(threads->order + threads->items[t].first, threads->items[t].count, compare_times,
+			      profile->samples);
 }
 
 int sample_threads_compare(const void *a, const void *b)
@@ -160,7 +159,7 @@ int sample_threads_build(const struct profile *profile, struct sample_threads *r
 		return error_nomem(err);
 	}
 	put_in_order(profile, &threads, of_set);
-	qsort(threads.items, threads.count, sizeof(*threads.items), sample_threads_compare);
+	sort_array(threads.items, threads.count, sample_threads_compare);
 	/* Label sets that no sample has. */
 	size_t used = 0;
 	for (size_t t = 0; t < threads.count; t++)
@@ -215,7 +214,7 @@ static int find_used(struct marking *marking)
 	for (uint32_t i = 0; i < markers->thread_count; i++)
 		if (is_used[i])
 			marking->used[marking->used_count++] = i;
-	qsort_r(marking->used, marking->used_count, sizeof(*marking->used), compare_marked, markers->threads);
+	sort_array_by(marking->used, marking->used_count, compare_marked, markers->threads);
 	return 0;
 }
 
@@ -328,9 +327,8 @@ static int order_markers(struct marking *marking, const uint32_t *place)
 		threads->marker_order[thread->marker_first + thread->marker_count++] = (uint32_t)i;
 	}
 	for (size_t t = 0; t < threads->count; t++)
-		if (threads->items[t].marker_count > 1)
-			qsort_r(threads->marker_order + threads->items[t].marker_first, threads->items[t].marker_count,
-				sizeof(*threads->marker_order), compare_marker_times, markers->markers);
+		sort_array_by(threads->marker_order + threads->items[t].marker_first, threads->items[t].marker_count,
+			      compare_marker_times, markers->markers);
 	return 0;
 }
 
@@ -364,7 +362,7 @@ int sample_threads_add_markers(const struct profile *profile, struct sample_thre
 	/* marker_first is free until the markers are in order. */
 	for (size_t i = 0; i < threads->count; i++)
 		threads->items[i].marker_first = i;
-	qsort(threads->items, threads->count, sizeof(*threads->items), sample_threads_compare);
+	sort_array(threads->items, threads->count, sample_threads_compare);
 	for (size_t i = 0; i < threads->count; i++)
 		place[threads->items[i].marker_first] = (uint32_t)i;
 	for (size_t i = 0; i < threads->count; i++)

@@ -96,11 +96,7 @@ static bool time_if_marker(const struct timeline *timeline, uint32_t number, int
 	return true;
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return ORDER(x, y);
-}
+DEFINE_ORDER(compare_numbers, int64_t, ORDER(*a, *b));
 
 /* The limit that keeps the `max` earliest of those with a time. times: room for `count`. Returns how many have a time. */
 static size_t find_limit(const struct timeline *timeline, uint32_t count, size_t max, time_function time_of, int64_t *times,
@@ -113,7 +109,7 @@ static size_t find_limit(const struct timeline *timeline, uint32_t count, size_t
 	*ret = (struct limit){INT64_MAX, UINT32_MAX};
 	if (timed <= max)
 		return timed;
-	qsort(times, timed, sizeof(*times), compare_numbers);
+	sort_array(times, timed, compare_numbers);
 	ret->end_ns = times[max];
 	while (earlier < max && times[earlier] < ret->end_ns)
 		earlier++;

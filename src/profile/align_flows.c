@@ -79,8 +79,7 @@ int align_find_exchanges(const struct profile *profile, struct align_exchanges *
 	for (size_t i = 0; i < markers->marker_count; i++)
 		if (markers->markers[i].flow)
 			ids[count++] = (uint32_t)i;
-	if (count > 1)
-		qsort_r(ids, count, sizeof(*ids), compare_flows, markers->markers);
+	sort_array_by(ids, count, compare_flows, markers->markers);
 	for (size_t first = 0, next; first < count; first = next) {
 		size_t sends = 0;
 		for (next = first; next < count && markers->markers[ids[next]].flow == markers->markers[ids[first]].flow;

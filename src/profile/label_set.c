@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "profile/profile_int.h"
 
 #define SMALL_SET 16
@@ -90,12 +91,12 @@ static int sort_large(const struct profile *profile, const struct profile_label 
 	for (size_t i = 0; i < count; i++)
 		ordered[i] = (struct ordered_label){
 			.label = labels[i], .key = intern_get(&profile->strings, labels[i].key), .order = i};
-	qsort(ordered, count, sizeof(*ordered), compare_content);
+	sort_array(ordered, count, compare_content);
 	size_t kept = 0;
 	for (size_t i = 0; i < count; i++)
 		if (kept == 0 || !profile_labels_equal(&ordered[kept - 1].label, &ordered[i].label))
 			ordered[kept++] = ordered[i];
-	qsort(ordered, kept, sizeof(*ordered), compare_place);
+	sort_array(ordered, kept, compare_place);
 	for (size_t i = 0; i < kept; i++)
 		out[i] = ordered[i].label;
 	*ret_kept = kept;

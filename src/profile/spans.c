@@ -106,8 +106,7 @@ static int sort_threads(struct walk *walk, struct error *err)
 		return error_nomem(err);
 	for (uint32_t i = 1; i < markers->thread_count; i++)
 		walk->order[walk->thread_count++] = i;
-	if (walk->thread_count > 1)
-		qsort_r(walk->order, walk->thread_count, sizeof(*walk->order), compare_threads, (void *)(uintptr_t)markers);
+	sort_array_by(walk->order, walk->thread_count, compare_threads, markers);
 	walk->place_of_thread[0] = NONE;
 	for (uint32_t i = 0; i < walk->thread_count; i++) {
 		bool same = i > 0 &&
@@ -237,20 +236,16 @@ struct edge {
 	bool is_end;
 };
 
-static int compare_edges(const void *a, const void *b)
-{
-	const struct edge *x = a, *y = b;
-	return ORDER(x->process, y->process) ?: ORDER(x->name, y->name) ?: ORDER(x->time_ns, y->time_ns) ?:
-		ORDER(x->is_end, y->is_end) ?: ORDER(x->marker, y->marker);
-}
+DEFINE_ORDER(compare_edges, struct edge,
+	     ORDER(a->process, b->process) ?: ORDER(a->name, b->name) ?: ORDER(a->time_ns, b->time_ns) ?:
+		     ORDER(a->is_end, b->is_end) ?: ORDER(a->marker, b->marker));
 
 /* open[]: room for all edges. */
 static int pair_edges(struct walk *walk, struct edge *edges, size_t count, uint32_t *open, struct error *err)
 {
 	size_t depth = 0;
 	int r = 0;
-	if (count > 1)
-		qsort(edges, count, sizeof(*edges), compare_edges);
+	sort_array(edges, count, compare_edges);
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		const struct edge *edge = &edges[i];
 		if (!edge->is_end) {
@@ -269,11 +264,8 @@ static int pair_edges(struct walk *walk, struct edge *edges, size_t count, uint3
 	return r;
 }
 
-static int compare_spans(const void *a, const void *b)
-{
-	const struct span *x = a, *y = b;
-	return ORDER(x->start_ns, y->start_ns) ?: ORDER(y->end_ns, x->end_ns) ?: ORDER(x->marker, y->marker);
-}
+DEFINE_ORDER(compare_spans, struct span,
+	     ORDER(a->start_ns, b->start_ns) ?: ORDER(b->end_ns, a->end_ns) ?: ORDER(a->marker, b->marker));
 
 static int find_spans(struct walk *walk, struct error *err)
 {
@@ -303,8 +295,8 @@ static int find_spans(struct walk *walk, struct error *err)
 		return error_nomem(err);
 	if (r == 0)
 		r = pair_edges(walk, edges, edge_count, open, err);
-	if (r == 0 && walk->span_count > 1)
-		qsort(walk->spans, walk->span_count, sizeof(*walk->spans), compare_spans);
+	if (r == 0)
+		sort_array(walk->spans, walk->span_count, compare_spans);
 	return r;
 }
 
@@ -326,8 +318,7 @@ static int sort_samples(struct walk *walk, struct error *err)
 	for (size_t i = 0; i < profile->sample_count; i++)
 		if (profile->samples[i].time_ns != 0)
 			walk->samples[walk->sample_count++] = (uint32_t)i;
-	if (walk->sample_count > 1)
-		qsort_r(walk->samples, walk->sample_count, sizeof(*walk->samples), compare_times, profile->samples);
+	sort_array_by(walk->samples, walk->sample_count, compare_times, profile->samples);
 	return 0;
 }
 

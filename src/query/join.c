@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/order.h"
 #include "query/run.h"
 
 #define CELLS_MAX    1000000 /* groups x bins, processes x bins */
@@ -213,13 +214,7 @@ static int read_processes(struct join *join, const struct query *query, struct e
 
 /* ---- the table ---- */
 
-static int compare_cells(const void *left, const void *right)
-{
-	const struct cell *a = left, *b = right;
-	if (a->group != b->group)
-		return a->group < b->group ? -1 : 1;
-	return (a->bin > b->bin) - (a->bin < b->bin);
-}
+DEFINE_ORDER(compare_cells, struct cell, ORDER(a->group, b->group) ?: ORDER(a->bin, b->bin));
 
 static void add_process_columns(struct run *run)
 {
@@ -271,8 +266,7 @@ static int put_table(struct join *join)
 {
 	struct run *run = join->run;
 	add_moments(join);
-	if (join->cell_count)
-		qsort(join->cells, join->cell_count, sizeof(*join->cells), compare_cells);
+	sort_array(join->cells, join->cell_count, compare_cells);
 	if (run->plan->binned)
 		query_table_add_column(&run->result->table, "time", "", QUERY_COLUMN_TIME);
 	run_add_labels(run, run->plan->by, run->plan->by_count);

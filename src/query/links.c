@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "query/query_int.h"
 
@@ -76,7 +77,7 @@ static int parse_list(size_t label, const char *text, struct link_ids *ret, stru
 		ret->count += r == 0;
 		at += id_len + 1;
 	}
-	qsort(ret->ids, ret->count, sizeof(*ret->ids), compare_ids);
+	sort_array(ret->ids, ret->count, compare_ids);
 	return r;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/time.h"
 #include "query/query_int.h"
 
@@ -52,20 +53,10 @@ static int names_on_item(void *context, const struct store_item *item, struct er
 	return 0;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	const struct query_name *x = a, *y = b;
-	return strcmp(x->name, y->name);
-}
+DEFINE_ORDER(compare_names, struct query_name, strcmp(a->name, b->name));
 
 /* With a limit the names of most series are kept: those a person looks for first. */
-static int compare_by_series(const void *a, const void *b)
-{
-	const struct query_name *x = a, *y = b;
-	if (x->series != y->series)
-		return x->series < y->series ? 1 : -1;
-	return compare_names(a, b);
-}
+DEFINE_ORDER(compare_by_series, struct query_name, ORDER(b->series, a->series) ?: compare_names(a, b));
 
 static int names_finish(struct names_build *build, size_t limit, struct query_names *ret, struct error *err)
 {
@@ -86,12 +77,11 @@ static int names_finish(struct names_build *build, size_t limit, struct query_na
 	}
 	names.count_before_limit = names.count;
 	if (limit && names.count > limit) {
-		qsort(names.items, names.count, sizeof(*names.items), compare_by_series);
+		sort_array(names.items, names.count, compare_by_series);
 		while (names.count > limit)
 			mem_free(names.items[--names.count].name);
 	}
-	if (names.count)
-		qsort(names.items, names.count, sizeof(*names.items), compare_names);
+	sort_array(names.items, names.count, compare_names);
 	*ret = names;
 	return 0;
 }
@@ -184,8 +174,7 @@ int query_label_sets(struct store *store, const struct query *query, const char 
 	r = query_scan_finish(&scan, store, r, stats, 0, err);
 	if (r < 0)
 		return r;
-	if (groups.count)
-		qsort(groups.items, groups.count, sizeof(*groups.items), compare_label_sets);
+	sort_array(groups.items, groups.count, compare_label_sets);
 	*ret = (struct query_label_sets){.items = groups.items, .count = groups.count, .count_before_limit = groups.count};
 	groups.items = NULL;
 	groups.count = 0;

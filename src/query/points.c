@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/order.h"
 #include "base/time.h"
 #include "query/query_int.h"
 
@@ -76,13 +77,7 @@ static int on_point(void *context, uint32_t series, uint64_t bucket, int64_t val
 	return 0;
 }
 
-static int compare_points(const void *left, const void *right)
-{
-	const struct query_group_point *a = left, *b = right;
-	if (a->group != b->group)
-		return a->group < b->group ? -1 : 1;
-	return (a->time_ns > b->time_ns) - (a->time_ns < b->time_ns);
-}
+DEFINE_ORDER(compare_points, struct query_group_point, ORDER(a->group, b->group) ?: ORDER(a->time_ns, b->time_ns));
 
 static int compare_groups(const void *left, const void *right, void *context)
 {
@@ -100,8 +95,7 @@ static int sort_groups(struct points_build *build, struct query_points *ret, uin
 		return error_nomem(err);
 	for (uint32_t i = 0; i < count; i++)
 		order[i] = i;
-	if (count)
-		qsort_r(order, count, sizeof(*order), compare_groups, build->groups.items);
+	sort_array_by(order, count, compare_groups, build->groups.items);
 	for (uint32_t i = 0; i < count; i++) {
 		place[order[i]] = i;
 		ret->groups[i] = build->groups.items[order[i]];
@@ -126,8 +120,7 @@ static int points_finish(struct points_build *build, int64_t from_ns, struct que
 		ret->points[ret->count++] = (struct query_group_point){.group = place[build->group_of[key >> 32]],
 								       .time_ns = from_ns + (int64_t)(uint32_t)key * NS_PER_MS,
 								       .value = (int64_t)value};
-	if (ret->count)
-		qsort(ret->points, ret->count, sizeof(*ret->points), compare_points);
+	sort_array(ret->points, ret->count, compare_points);
 	return 0;
 }
 

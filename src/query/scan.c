@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "base/time.h"
 #include "query/query_int.h"
 
@@ -146,8 +147,7 @@ static int compare_types(const void *left, const void *right)
 /* Sorts the types: where they were found first depends on what is in memory yet. */
 static int refuse(struct profile_type *types, size_t count, const char *what, struct error *err)
 {
-	if (count)
-		qsort(types, count, sizeof(*types), compare_types);
+	sort_array(types, count, compare_types);
 	_cleanup_(buffer_release) struct buffer list = {.max = SIZE_MAX}; /* the message is cut, and not the list */
 	for (size_t i = 0; i < count; i++) {
 		char type[PROFILE_TYPE_TEXT_MAX];

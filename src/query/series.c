@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/order.h"
 #include "base/time.h"
 #include "query/query_int.h"
 
@@ -44,19 +45,9 @@ static int build_on_point(void *context, uint32_t group, uint64_t bucket, int64_
 	return 0;
 }
 
-static int compare_points(const void *a, const void *b)
-{
-	const struct query_point *x = a, *y = b;
-	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
-}
+DEFINE_ORDER(compare_points, struct query_point, ORDER(a->time_ns, b->time_ns));
 
-static int compare_rows(const void *a, const void *b)
-{
-	const struct query_series_row *x = a, *y = b;
-	if (x->total != y->total)
-		return x->total < y->total ? 1 : -1;
-	return labels_compare(&x->labels, &y->labels);
-}
+DEFINE_ORDER(compare_rows, struct query_series_row, ORDER(b->total, a->total) ?: labels_compare(&a->labels, &b->labels));
 
 /* Distributes the sums over the groups' point arrays, and gives the groups their labels. */
 static int build_points(struct series_build *build, struct error *err)
@@ -81,8 +72,7 @@ static int build_points(struct series_build *build, struct error *err)
 		row->points[row->point_count++] = (struct query_point){.time_ns = time_ns, .value = (int64_t)value};
 	}
 	for (size_t i = 0; i < build->row_count; i++)
-		if (build->rows[i].point_count)
-			qsort(build->rows[i].points, build->rows[i].point_count, sizeof(struct query_point), compare_points);
+		sort_array(build->rows[i].points, build->rows[i].point_count, compare_points);
 	return 0;
 }
 
@@ -154,8 +144,7 @@ static int sum_rows(struct query_series_row *rows, size_t first, size_t count, s
 		at += rows[i].point_count;
 		sum.total = (int64_t)((uint64_t)sum.total + (uint64_t)rows[i].total);
 	}
-	if (points)
-		qsort(sum.points, points, sizeof(*sum.points), compare_points);
+	sort_array(sum.points, points, compare_points);
 	for (size_t i = 0; i < points; i++) {
 		struct query_point *last = sum.point_count ? &sum.points[sum.point_count - 1] : NULL;
 		if (last && last->time_ns == sum.points[i].time_ns)
@@ -206,8 +195,7 @@ static int series_finish(struct series_build *build, const struct query_series_o
 	if (r < 0)
 		return r;
 	drop_empty_rows(build);
-	if (build->row_count) /* qsort(NULL, 0) is undefined */
-		qsort(build->rows, build->row_count, sizeof(*build->rows), compare_rows);
+	sort_array(build->rows, build->row_count, compare_rows);
 	ret->rows = build->rows;
 	ret->count = ret->count_before_limit = build->row_count;
 	ret->step_ns = build->step_ns;

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "render/flame.h"
@@ -167,8 +168,7 @@ int query_table_sort(struct query_table *table, size_t column, bool descending, 
 	}
 	for (size_t i = 0; i < table->row_count; i++)
 		order[i] = i;
-	if (table->row_count)
-		qsort_r(order, table->row_count, sizeof(*order), compare_rows, &by);
+	sort_array_by(order, table->row_count, compare_rows, &by);
 	for (size_t i = 0; i < table->row_count; i++)
 		memcpy(cells + i * table->column_count, table->cells + order[i] * table->column_count, row_bytes);
 	mem_free(table->cells);

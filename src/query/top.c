@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "base/time.h"
 
@@ -503,8 +504,7 @@ static int add_rows(struct top *top, uint32_t label_set, struct query_table *tab
 	size_t found = top->touched_count;
 	if (top->options->limit < found)
 		select_first(top, top->options->limit);
-	if (top->touched_count)
-		qsort_r(top->touched, top->touched_count, sizeof(*top->touched), compare_keys, top);
+	sort_array_by(top->touched, top->touched_count, compare_keys, top);
 	for (size_t i = 0; i < top->touched_count; i++)
 		add_row(top, label_set, top->touched[i], table);
 	top->found += found;
@@ -529,13 +529,7 @@ static uint64_t sample_size(const struct profile *profile, size_t sample)
 	return size;
 }
 
-static int compare_groups(const void *left, const void *right)
-{
-	const struct group *a = left, *b = right;
-	if (a->size != b->size)
-		return a->size < b->size ? 1 : -1;
-	return (a->label_set > b->label_set) - (a->label_set < b->label_set);
-}
+DEFINE_ORDER(compare_groups, struct group, ORDER(b->size, a->size) ?: ORDER(a->label_set, b->label_set));
 
 /* Samples ordered by label set, and where each set begins. *ret_groups and *ret_order are the caller's. */
 static int find_groups(const struct profile *profile, struct group **ret_groups, size_t *ret_count, size_t **ret_order)
@@ -564,8 +558,7 @@ static int find_groups(const struct profile *profile, struct group **ret_groups,
 	for (size_t i = 0; i < profile->label_set_count; i++)
 		if (groups[i].count)
 			groups[count++] = groups[i];
-	if (count)
-		qsort(groups, count, sizeof(*groups), compare_groups);
+	sort_array(groups, count, compare_groups);
 	*ret_count = count;
 	return 0;
 }

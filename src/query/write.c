@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "query/run.h"
@@ -244,11 +245,7 @@ static int text_diff(const struct query_result *result, const struct query_write
 	return r < 0 ? r : diff_table_write_text(&table, diff->tree->unit, options->limit, out, err);
 }
 
-static int compare_times(const void *left, const void *right)
-{
-	int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-	return (a > b) - (a < b);
-}
+DEFINE_ORDER(compare_times, int64_t, ORDER(*a, *b));
 
 /* All times at which a series has a point, rising, once each. */
 static int series_times(const struct query_series *series, size_t columns, int64_t **ret, size_t *ret_count)
@@ -263,8 +260,7 @@ static int series_times(const struct query_series *series, size_t columns, int64
 	for (size_t i = 0; i < columns; i++)
 		for (size_t k = 0; k < series->rows[i].point_count; k++)
 			times[count++] = series->rows[i].points[k].time_ns;
-	if (count)
-		qsort(times, count, sizeof(*times), compare_times);
+	sort_array(times, count, compare_times);
 	for (size_t i = 0; i < count; i++)
 		if (!kept || times[kept - 1] != times[i])
 			times[kept++] = times[i];

@@ -297,11 +297,8 @@ void diff_write_json(const struct diff *diff, struct json_writer *json)
 /* ---- the table ---- */
 
 /* Texts of one tree are interned: equal ones are the same pointer. */
-static int compare_functions(const void *left, const void *right)
-{
-	const struct table_row *a = left, *b = right;
-	return ORDER(a->name, b->name) ?: ORDER(a->file, b->file) ?: ORDER(a->binary, b->binary);
-}
+DEFINE_ORDER(compare_functions, struct table_row,
+	     ORDER(a->name, b->name) ?: ORDER(a->file, b->file) ?: ORDER(a->binary, b->binary));
 
 static int side_table(const struct diff *diff, bool is_base, bool by_name, struct table *ret, struct error *err)
 {
@@ -317,8 +314,8 @@ static int side_table(const struct diff *diff, bool is_base, bool by_name, struc
 	}
 	side.nodes = nodes;
 	int r = by_name ? table_build_by_name(&side, ret, err) : table_build(&side, ret, err);
-	if (!r && ret->count)
-		qsort(ret->rows, ret->count, sizeof(*ret->rows), compare_functions);
+	if (!r)
+		sort_array(ret->rows, ret->count, compare_functions);
 	return r;
 }
 
@@ -361,8 +358,7 @@ static int build_table(const struct diff *diff, bool relative, bool by_name, str
 		const struct table_row *before = &base.rows[table.count];
 		table.rows[table.count] = (struct diff_row){side.rows[table.count], before->self, before->total};
 	}
-	if (table.count)
-		qsort_r(table.rows, table.count, sizeof(*table.rows), compare_rows, &table);
+	sort_array_by(table.rows, table.count, compare_rows, &table);
 	*ret = table;
 	return 0;
 }

@@ -35,8 +35,7 @@ void flame_sort_children(const struct flame *flame, uint32_t *start, uint32_t *c
 	memmove(start, start + 1, flame->count * sizeof(*start));
 	start[flame->count] = (uint32_t)flame->count - 1;
 	for (size_t i = 0; i < flame->count; i++)
-		if (start[i + 1] - start[i] > 1)
-			qsort_r(children + start[i], start[i + 1] - start[i], sizeof(*children), compare, (void *)flame);
+		sort_array_by(children + start[i], start[i + 1] - start[i], compare, flame);
 }
 
 uint32_t flame_max_depth(const struct flame *flame)
@@ -48,15 +47,11 @@ uint32_t flame_max_depth(const struct flame *flame)
 	return max;
 }
 
-static int compare_sizes(const void *left, const void *right)
-{
-	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-	return (a < b) - (a > b);
-}
+DEFINE_ORDER(compare_sizes, uint64_t, ORDER(*b, *a));
 
 uint64_t flame_threshold(uint64_t *sizes, size_t count, size_t nodes_max)
 {
-	qsort(sizes, count, sizeof(*sizes), compare_sizes);
+	sort_array(sizes, count, compare_sizes);
 	return sizes[nodes_max - 1];
 }
 

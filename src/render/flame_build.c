@@ -417,7 +417,7 @@ static int compare_siblings(const void *left, const void *right, void *context)
 static void sort_siblings(struct builder *b, struct node *nodes, size_t count)
 {
 	if (count > SORT_SMALL)
-		qsort_r(nodes, count, sizeof(*nodes), compare_siblings, b);
+		sort_array_by(nodes, count, compare_siblings, b);
 	for (size_t i = 1; i < count && count <= SORT_SMALL; i++) {
 		struct node node = nodes[i];
 		size_t at = i;
@@ -743,7 +743,7 @@ static int put_binaries(struct builder *b, struct error *err)
 		if (r < 0)
 			return r;
 	}
-	qsort_r(flame->binaries, flame->binary_count, sizeof(*flame->binaries), compare_binaries, flame);
+	sort_array_by(flame->binaries, flame->binary_count, compare_binaries, flame);
 	unite_binaries(flame);
 	return 0;
 }

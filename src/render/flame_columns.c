@@ -114,7 +114,7 @@ static int number_frames(struct columns *columns)
 		return -ENOMEM;
 	for (size_t i = 0; i < columns->frame_count; i++)
 		columns->order[i] = (uint32_t)i;
-	qsort_r(columns->order, columns->frame_count, sizeof(*columns->order), compare_frequency, columns->frames);
+	sort_array_by(columns->order, columns->frame_count, compare_frequency, columns->frames);
 	for (size_t i = 0; i < columns->frame_count; i++)
 		columns->frames[columns->order[i]].number = (uint32_t)i;
 	return 0;

@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "render/units.h"
 
@@ -194,7 +195,7 @@ static int join_labels(struct build *build, uint32_t set, uint32_t *ret, struct 
 		r = texts[count] ? 0 : -ENOMEM;
 		count += r == 0;
 	}
-	qsort(texts, count, sizeof(*texts), text_compare);
+	sort_array(texts, count, text_compare);
 	buffer_clear(&joined);
 	for (size_t i = 0; i < count && r == 0; i++)
 		r = buffer_printf(&joined, "%s%s", i ? "\n" : "", texts[i]);

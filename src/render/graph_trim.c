@@ -141,7 +141,7 @@ int graph_sort(const struct graph *graph, uint32_t *nodes, size_t count, enum gr
 		}
 		context.scores = scores;
 	}
-	qsort_r(nodes, count, sizeof(*nodes), compare_nodes, &context);
+	sort_array_by(nodes, count, compare_nodes, &context);
 	return 0;
 }
 
@@ -167,7 +167,7 @@ size_t graph_sort_edges(const struct graph *graph, const uint32_t *edges, size_t
 	for (size_t i = 0; i < count; i++)
 		if (!graph->edges[edges[i]].removed)
 			ret[kept++] = edges[i];
-	qsort_r(ret, kept, sizeof(*ret), compare_edges, (void *)(uintptr_t)graph);
+	sort_array_by(ret, kept, compare_edges, graph);
 	return kept;
 }
 
@@ -193,7 +193,7 @@ static int compare_tags(const void *left, const void *right, void *context)
 void graph_sort_tags(const struct graph *graph, uint32_t *tags, size_t count, bool flat)
 {
 	struct tag_order order = {graph, flat};
-	qsort_r(tags, count, sizeof(*tags), compare_tags, &order);
+	sort_array_by(tags, count, compare_tags, &order);
 }
 
 /* ---- cutting ---- */

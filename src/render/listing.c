@@ -317,11 +317,7 @@ static bool key_of_file(const struct choice *choice, const struct profile_locati
 	return true;
 }
 
-static int compare_files(const void *left, const void *right)
-{
-	const struct listing_file *a = left, *b = right;
-	return units_compare(a->total, b->total) ?: strcmp(a->file, b->file);
-}
+DEFINE_ORDER(compare_files, struct listing_file, units_compare(a->total, b->total) ?: strcmp(a->file, b->file));
 
 static int find_files(const struct choice *choice, const struct listing_options *options, struct touched *ret_touched,
 		      struct listing_lines *ret, struct error *err)
@@ -344,7 +340,7 @@ static int find_files(const struct choice *choice, const struct listing_options 
 		ret->files[i] = (struct listing_file){.file = profile_string(choice->profile, (uint32_t)c.keys[i]),
 						      .self = c.counters[i].self,
 						      .total = c.counters[i].total};
-	qsort(ret->files, ret->file_count, sizeof(*ret->files), compare_files);
+	sort_array(ret->files, ret->file_count, compare_files);
 	return 0;
 }
 
@@ -386,11 +382,7 @@ static bool key_of_binary(const struct choice *choice, const struct profile_loca
 	return choice->profile->functions[line->function].file_name == file;
 }
 
-static int compare_lines(const void *left, const void *right)
-{
-	const struct listing_line *a = left, *b = right;
-	return ORDER(a->line, b->line);
-}
+DEFINE_ORDER(compare_lines, struct listing_line, ORDER(a->line, b->line));
 
 static int sum_lines(const struct choice *choice, const struct touched *touched, uint32_t file, struct listing_lines *ret,
 		     struct error *err)
@@ -407,8 +399,7 @@ static int sum_lines(const struct choice *choice, const struct touched *touched,
 		if (c.counters[i].self || c.counters[i].total)
 			ret->lines[ret->line_count++] =
 				(struct listing_line){(uint32_t)c.keys[i], c.counters[i].self, c.counters[i].total};
-	if (ret->line_count > 1)
-		qsort(ret->lines, ret->line_count, sizeof(*ret->lines), compare_lines);
+	sort_array(ret->lines, ret->line_count, compare_lines);
 	return 0;
 }
 
@@ -552,11 +543,8 @@ static int find_sites_in_range(const struct profile *p, uint32_t binary, uint64_
 	return r;
 }
 
-static int compare_sites(const void *left, const void *right)
-{
-	const struct site *a = left, *b = right;
-	return ORDER(a->binary, b->binary) ?: ORDER(a->offset, b->offset) ?: ORDER(a->location, b->location);
-}
+DEFINE_ORDER(compare_sites, struct site,
+	     ORDER(a->binary, b->binary) ?: ORDER(a->offset, b->offset) ?: ORDER(a->location, b->location));
 
 /* Counters of sites that are in order of binary and offset: one for each address and, after them, one for each binary.
  * by_site[i] is the address's counter; binary_of_counter[] the binary's. */
@@ -581,11 +569,7 @@ struct numbered {
 	uint32_t location, address, binary;
 };
 
-static int compare_numbered(const void *left, const void *right)
-{
-	const struct numbered *a = left, *b = right;
-	return ORDER(a->location, b->location);
-}
+DEFINE_ORDER(compare_numbered, struct numbered, ORDER(a->location, b->location));
 
 static int count_sites(struct counting *c, const struct sites *sites, const struct numbering *n, size_t sample_type,
 		       struct error *err)
@@ -601,8 +585,7 @@ static int count_sites(struct counting *c, const struct sites *sites, const stru
 	for (size_t i = 0; i < sites->count; i++)
 		by_location[i] =
 			(struct numbered){sites->items[i].location, n->address[i], (uint32_t)n->address_count + n->binary[i]};
-	if (sites->count > 1)
-		qsort(by_location, sites->count, sizeof(*by_location), compare_numbered);
+	sort_array(by_location, sites->count, compare_numbered);
 	size_t at = 0;
 	for (uint32_t i = 0; i < p->location_count && r == 0; i++) {
 		c->first[i] = (uint32_t)c->of_count;
@@ -676,8 +659,7 @@ static int copy_binaries(const struct counting *c, const struct sites *sites, co
 			return r;
 		ret->binary_count++;
 	}
-	if (ret->binary_count > 1)
-		qsort(ret->binaries, ret->binary_count, sizeof(*ret->binaries), compare_binaries);
+	sort_array(ret->binaries, ret->binary_count, compare_binaries);
 	return 0;
 }
 
@@ -693,8 +675,7 @@ static int sum_sites(const struct profile *profile, struct sites *sites, size_t 
 		return r;
 	if (!address || !binary)
 		return error_nomem(err);
-	if (sites->count > 1)
-		qsort(sites->items, sites->count, sizeof(*sites->items), compare_sites);
+	sort_array(sites->items, sites->count, compare_sites);
 	number_sites(sites, &n);
 	r = count_sites(&c, sites, &n, sample_type, err);
 	if (r == 0 && copy_binaries(&c, sites, &n, ret) < 0)

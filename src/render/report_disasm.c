@@ -198,11 +198,7 @@ static int match_symbol(const struct disasm *d, const struct elf_symbol *symbol,
 	return r < 0 || matcher->finds(matcher->context, buffer_bytes(name)) ? r : 1;
 }
 
-static int compare_symbols(const void *left, const void *right)
-{
-	const struct elf_symbol *a = left, *b = right;
-	return strcmp(a->name, b->name) ?: ORDER(a->address, b->address);
-}
+DEFINE_ORDER(compare_symbols, struct elf_symbol, strcmp(a->name, b->name) ?: ORDER(a->address, b->address));
 
 /* The functions of one binary that match and have samples. */
 static int put_symbols(struct disasm *d, struct elf_file *elf, uint64_t address, struct error *err)
@@ -210,8 +206,7 @@ static int put_symbols(struct disasm *d, struct elf_file *elf, uint64_t address,
 	_cleanup_(buffer_release) struct buffer name = {.max = MIB};
 	struct map64 done = {0};
 	int r = 0;
-	if (d->symbols.count > 0)
-		qsort(d->symbols.items, d->symbols.count, sizeof(*d->symbols.items), compare_symbols);
+	sort_array(d->symbols.items, d->symbols.count, compare_symbols);
 	for (size_t i = 0; i < d->symbols.count && r == 0; i++) {
 		const struct elf_symbol *symbol = &d->symbols.items[i];
 		size_t at = first_node(d, symbol->address);
@@ -237,11 +232,7 @@ static int put_symbols(struct disasm *d, struct elf_file *elf, uint64_t address,
 	return r;
 }
 
-static int compare_nodes(const void *left, const void *right)
-{
-	const struct code_node *a = left, *b = right;
-	return ORDER(a->address, b->address);
-}
+DEFINE_ORDER(compare_nodes, struct code_node, ORDER(a->address, b->address));
 
 static bool to_address(const struct elf_file *elf, const struct profile_mapping *mapping, uint64_t address, uint64_t *ret)
 {
@@ -259,7 +250,7 @@ static void collect_nodes(struct disasm *d, const struct elf_file *elf, const st
 		if (node.info->binary == binary && to_address(elf, mapping, node.info->address, &node.address))
 			d->nodes[d->node_count++] = node;
 	}
-	qsort(d->nodes, d->node_count, sizeof(*d->nodes), compare_nodes);
+	sort_array(d->nodes, d->node_count, compare_nodes);
 }
 
 static int put_binary(struct disasm *d, const struct profile_mapping *mapping, uint32_t binary, int fd, struct error *err)

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "render/report_int.h"
 
@@ -316,7 +317,7 @@ static size_t collapse(const struct graph *graph, uint32_t *tags, size_t count, 
 	}
 	for (uint8_t k = 0; k < GRAPH_TAGS_SHOWN; k++)
 		sum_group(graph, tags, count, groups, k, &boxes[k]);
-	qsort_r(boxes, GRAPH_TAGS_SHOWN, sizeof(*boxes), compare_boxes, &flat);
+	sort_array_by(boxes, GRAPH_TAGS_SHOWN, compare_boxes, &flat);
 	return GRAPH_TAGS_SHOWN;
 }
 

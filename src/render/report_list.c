@@ -237,7 +237,7 @@ int report_write_list(struct report *report, struct error *err)
 	size_t count = select_nodes(report, &graph, nodes, err);
 	if (count == 0)
 		return error_set(err, -EINVAL, "no function matches \"%.200s\"", report->options.symbol_text);
-	qsort_r(nodes, count, sizeof(*nodes), compare_listed, &graph);
+	sort_array_by(nodes, count, compare_listed, &graph);
 	const char *search_path = report->options.source_path;
 	if (!search_path || !search_path[0])
 		search_path = getcwd(directory, sizeof(directory)) ? directory : "/";

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "render/report_int.h"
@@ -114,7 +115,7 @@ static int put_labels(struct report *report, const struct profile_label_set *set
 		r = texts[count] ? 0 : -ENOMEM;
 		count += r == 0;
 	}
-	qsort(texts, count, sizeof(*texts), text_compare);
+	sort_array(texts, count, text_compare);
 	for (size_t i = 0; i < count; i++) {
 		buffer_printf(report->out, "%s", i ? " " : "                ");
 		text_append_harmless(report->out, bytes_of_string(texts[i]));

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "render/report_int.h"
 
@@ -152,8 +153,7 @@ int report_write_tags(struct report *report, struct error *err)
 		if (r < 0)
 			return r == -ENOMEM ? error_nomem(err) : error_set(err, r, "too many labels");
 	}
-	if (table.count > 0)
-		qsort_r(table.values, table.count, sizeof(*table.values), compare_values, &table);
+	sort_array_by(table.values, table.count, compare_values, &table);
 	for (size_t first = 0, end; first < table.count; first = end) {
 		for (end = first + 1; end < table.count && table.values[end].key == table.values[first].key;)
 			end++;

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "render/report_int.h"
 
@@ -144,7 +145,7 @@ static int put_labels(struct report *report, const struct profile_label_set *set
 		r = lines[count] ? r : -ENOMEM;
 		count += r == 0;
 	}
-	qsort(lines, count, sizeof(*lines), text_compare);
+	sort_array(lines, count, text_compare);
 	for (size_t i = 0; i < count; i++) {
 		text_append_harmless(report->out, bytes_of_string(lines[i]));
 		buffer_printf(report->out, "\n");

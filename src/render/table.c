@@ -89,12 +89,9 @@ static void add_values(struct table *table, const struct flame *flame, const uin
 	}
 }
 
-static int compare_rows(const void *left, const void *right)
-{
-	const struct table_row *a = left, *b = right;
-	return ORDER(b->self, a->self) ?: ORDER(b->total, a->total) ?: strcmp(a->name, b->name) ?:
-		strcmp(a->binary, b->binary) ?: strcmp(a->file, b->file);
-}
+DEFINE_ORDER(compare_rows, struct table_row,
+	     ORDER(b->self, a->self) ?: ORDER(b->total, a->total) ?: strcmp(a->name, b->name) ?: strcmp(a->binary, b->binary) ?:
+		     strcmp(a->file, b->file));
 
 static int build(const struct flame *flame, bool by_name, struct table *ret, struct error *err)
 {
@@ -108,8 +105,7 @@ static int build(const struct flame *flame, bool by_name, struct table *ret, str
 	if (!on_path)
 		return error_nomem(err);
 	add_values(&table, flame, rows, path, on_path);
-	if (table.count > 1)
-		qsort(table.rows, table.count, sizeof(*table.rows), compare_rows);
+	sort_array(table.rows, table.count, compare_rows);
 	*ret = table;
 	table.rows = NULL;
 	return 0;

@@ -115,8 +115,7 @@ int table_write_text(const struct table *table, const char *unit, size_t limit, 
 		return error_nomem(err);
 	for (size_t i = 0; i < table->count; i++)
 		rows[i] = &table->rows[i];
-	if (table->count > 1)
-		qsort(rows, table->count, sizeof(*rows), compare_for_text);
+	sort_array(rows, table->count, compare_for_text);
 	write_rows(table, rows, count, unit, out);
 	int r = buffer_status(out);
 	if (r == 0)

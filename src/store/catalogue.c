@@ -137,7 +137,7 @@ static int list_values(struct listing *l, const struct source *source)
 		items[i].name = column->values[i];
 		items[kept++] = items[i];
 	}
-	SORT(items, kept, compare_items);
+	sort_array(items, kept, compare_items);
 	for (size_t i = 0; r == 0 && i < kept; i++)
 		r = give(l, &items[i]);
 	return r;

@@ -245,7 +245,7 @@ int store_recover_replaced(struct store *store, struct error *err)
 			store->blocks[kept++] = store->blocks[i];
 	}
 	store->block_count = kept;
-	SORT(replaced, count, compare_generations);
+	sort_array(replaced, count, compare_generations);
 	int r = 0;
 	for (size_t i = 0; i < count; i++) {
 		if (r == 0)

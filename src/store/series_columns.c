@@ -321,7 +321,7 @@ int series_builder_finish(struct series_builder *b, struct series_columns *ret, 
 		/* A column may have been made in vain. */
 		columns->label_count += b->labels[i].value_count > 0;
 	}
-	SORT(columns->labels, columns->label_count, compare_columns);
+	sort_array(columns->labels, columns->label_count, compare_columns);
 	columns->bytes = columns->arena.used_bytes;
 	*ret = *columns;
 	*columns = (struct series_columns){0};

@@ -36,6 +36,7 @@
 #include "base/arena.h"
 #include "base/io.h"
 #include "base/map.h"
+#include "base/order.h"
 #include "base/sorted.h"
 #include "base/text.h"
 #include "codec/protobuf.h"
@@ -453,7 +454,7 @@ static int code_late(struct loader *loader)
 {
 	if (loader->late_count == 0)
 		return 0;
-	qsort(loader->late, loader->late_count, sizeof(*loader->late), compare_late);
+	sort_array(loader->late, loader->late_count, compare_late);
 	_cleanup_(mem_freep) struct coder *coder = mem_zalloc(sizeof(*coder));
 	if (!coder)
 		return -ENOMEM;

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/order.h"
 
 #define RANGES_MAX (2u * ELF_SYMBOLS_MAX + 1)
 
@@ -147,8 +148,7 @@ static int push_symbol(struct builder *b, const struct elf_symbol *symbol, struc
 static int make_ranges(struct builder *b, struct error *err)
 {
 	struct elf_symbol *items = b->symbols->items;
-	if (b->symbols->count > 0)
-		qsort(items, b->symbols->count, sizeof(*items), compare_symbols);
+	sort_array(items, b->symbols->count, compare_symbols);
 	for (size_t i = 0, count; i < b->symbols->count; i += count) {
 		for (count = 1; i + count < b->symbols->count && items[i + count].address == items[i].address;)
 			count++;

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "elf/demangle/demangle.h"
@@ -67,9 +68,7 @@ static int collect_locations(struct resolver *resolver, uint32_t first, struct e
 		if (location->line_count == 0 && location->mapping != 0)
 			resolver->locations[resolver->location_count++] = i;
 	}
-	if (resolver->location_count > 1)
-		qsort_r(resolver->locations, resolver->location_count, sizeof(*resolver->locations), compare_locations,
-			profile);
+	sort_array_by(resolver->locations, resolver->location_count, compare_locations, profile);
 	return 0;
 }
 
@@ -321,8 +320,8 @@ static int resolve_all(struct resolver *resolver, const struct symbolizer_want *
 	_cleanup_(mem_freep) struct group *groups = NULL;
 	size_t count = 0;
 	int r = make_groups(resolver, &groups, &count, err);
-	if (r == 0 && count > 1)
-		qsort(groups, count, sizeof(*groups), compare_groups);
+	if (r == 0)
+		sort_array(groups, count, compare_groups);
 	if (r == 0 && want && want->wait_ns && count)
 		r = wait_for_tables(resolver, groups, count, want, err);
 	for (size_t i = 0; r == 0 && i < count; i++)

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/order.h"
 #include "base/thread.h"
 #include "base/time.h"
 #include "symbol/debuginfod.h"
@@ -356,8 +357,7 @@ int symbolizer_list(struct symbolizer *s, const struct symbol_list_options *opti
 		if (is_wanted(options, entry))
 			all[total++] = entry;
 	}
-	if (total > 1)
-		qsort(all, total, sizeof(*all), compare_entries);
+	sort_array(all, total, compare_entries);
 	if (options->offset < total)
 		count = total - options->offset;
 	if (options->limit && count > options->limit)

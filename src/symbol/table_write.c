@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "base/intern.h"
 #include "base/io.h"
+#include "base/order.h"
 #include "codec/protobuf.h"
 #include "symbol/table_int.h"
 
@@ -359,13 +360,7 @@ int table_writer_add_unit(void *writer, const struct code_unit *unit, struct err
 
 /* ---- putting in order ---- */
 
-static int compare_ranges(const void *a, const void *b)
-{
-	const struct range *x = a, *y = b;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return (x->order > y->order) - (x->order < y->order);
-}
+DEFINE_ORDER(compare_ranges, struct range, ORDER(a->start, b->start) ?: ORDER(a->order, b->order));
 
 /* Ranges that hold the address where the sweep is, the one of the first unit on top: a binary heap. */
 struct heap {
@@ -434,7 +429,7 @@ static int put_in_order(struct range_list *ranges)
 	struct range_list kept = {0};
 	if (ranges->count == 0)
 		return 0;
-	qsort(ranges->items, ranges->count, sizeof(*ranges->items), compare_ranges);
+	sort_array(ranges->items, ranges->count, compare_ranges);
 	int r = sweep(ranges, &heap, &kept);
 	mem_free(heap.items);
 	mem_free(ranges->items);

@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "symbol/uploads_int.h"
@@ -332,8 +333,8 @@ int uploads_files_load(struct uploads *uploads, struct error *err)
 	int r = uploads_layout_migrate(uploads->options.directory, err);
 	if (!r)
 		r = uploads_layout_read(uploads->options.directory, found_add, &found, err);
-	if (!r && found.count)
-		qsort(found.files, found.count, sizeof(*found.files), compare_use);
+	if (!r)
+		sort_array(found.files, found.count, compare_use);
 	for (size_t i = 0; i < found.count; i++) {
 		if (r < 0) {
 			mem_free(found.files[i]);

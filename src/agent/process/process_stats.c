@@ -210,7 +210,7 @@ static int make_rows(struct process_stats *stats, const struct process_table *ta
 		/* The table of a machine that starts processes all the time forgets the dead early. */
 		stats->left_out += !process && is_row;
 	}
-	SORT(rows, count, compare_rows);
+	sort_array(rows, count, compare_rows);
 	*ret = rows;
 	*ret_count = count < PROCESS_STATS_ROWS_MAX ? count : PROCESS_STATS_ROWS_MAX;
 	stats->left_out += count - *ret_count;

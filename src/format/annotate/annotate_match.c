@@ -99,7 +99,7 @@ static int find_successors(struct annotate *annotate, uint32_t *order)
 		order[i] = i;
 		annotate->threads[i].next_ns = ANNOTATE_UNKNOWN;
 	}
-	qsort_r(order, annotate->thread_count, sizeof(*order), compare_threads, annotate->threads);
+	sort_array_by(order, annotate->thread_count, compare_threads, annotate->threads);
 	for (size_t i = 1; i < annotate->thread_count; i++) {
 		struct annotate_thread *a = &annotate->threads[order[i - 1]], *b = &annotate->threads[order[i]];
 		if (a->tid.number == b->tid.number && a->pid.number == b->pid.number && a->source == b->source &&
@@ -202,11 +202,7 @@ struct offer {
 	uint32_t thread;
 };
 
-static int compare_offers(const void *a, const void *b)
-{
-	const struct offer *x = a, *y = b;
-	return ORDER(y->overlap, x->overlap) ?: ORDER(x->thread, y->thread);
-}
+DEFINE_ORDER(compare_offers, struct offer, ORDER(b->overlap, a->overlap) ?: ORDER(a->thread, b->thread));
 
 /* Those who fit best choose first. */
 static void place_threads(struct match *match, struct offer *offers)
@@ -221,7 +217,7 @@ static void place_threads(struct match *match, struct offer *offers)
 		best_of(match, &annotate->threads[i], &ns);
 		offers[count++] = (struct offer){.overlap = ns, .thread = i};
 	}
-	qsort(offers, count, sizeof(*offers), compare_offers);
+	sort_array(offers, count, compare_offers);
 	for (size_t i = 0; i < count; i++) {
 		struct annotate_thread *thread = &annotate->threads[offers[i].thread];
 		int64_t ns;

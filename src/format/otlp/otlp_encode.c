@@ -211,11 +211,8 @@ static int copy_stack(struct encoder *encoder, uint32_t id, uint64_t *ret, struc
 
 /* ---- labels ---- */
 
-static int compare_label_keys(const void *left, const void *right)
-{
-	const struct profile_label *a = left, *b = right;
-	return ORDER(a->key, b->key) ?: ORDER(a->value, b->value) ?: ORDER(a->number, b->number);
-}
+DEFINE_ORDER(compare_label_keys, struct profile_label,
+	     ORDER(a->key, b->key) ?: ORDER(a->value, b->value) ?: ORDER(a->number, b->number));
 
 /* The set's labels with strings of `attributes`, equal keys side by side, in encoder->labels. Keys can become equal only here,
  * when they are repaired, which is why it is not left to the set's own order. */
@@ -238,8 +235,7 @@ static int convert_labels(struct encoder *encoder, uint32_t label_set, size_t *r
 			return r;
 		encoder->labels[count++] = label;
 	}
-	if (count > 1)
-		qsort(encoder->labels, count, sizeof(*encoder->labels), compare_label_keys);
+	sort_array(encoder->labels, count, compare_label_keys);
 	*ret_count = count;
 	return 0;
 }

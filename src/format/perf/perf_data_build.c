@@ -668,11 +668,7 @@ static int add_origin(struct builder *builder, struct error *err)
 	return r;
 }
 
-static int compare_places(const void *a, const void *b)
-{
-	const struct perf_place *x = a, *y = b;
-	return ORDER(x->time, y->time) ?: ORDER(x->at, y->at);
-}
+DEFINE_ORDER(compare_places, struct perf_place, ORDER(a->time, b->time) ?: ORDER(a->at, b->at));
 
 static bool all_use_clock(const struct perf_reader *reader, int32_t clock_id)
 {
@@ -700,8 +696,7 @@ static int build(struct builder *builder, struct error *err)
 	struct perf_reader *reader = builder->reader;
 	for (size_t i = 0; i < reader->event_count; i++)
 		builder->has_times |= !!(reader->events[i].sample_type & PERF_S_TIME);
-	if (reader->place_count > 1)
-		qsort(reader->places, reader->place_count, sizeof(*reader->places), compare_places);
+	sort_array(reader->places, reader->place_count, compare_places);
 	int r = add_names(builder, err);
 	if (r == 0)
 		r = add_values(builder, err);

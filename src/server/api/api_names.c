@@ -177,7 +177,7 @@ static int answer_services(struct call *call, struct error *err)
 			 &ignored);
 	if (r < 0 && r != -EINVAL)
 		return error_set(err, r, "%s", ignored.message);
-	SORT(names.items, names.count, compare_last_seen);
+	sort_array(names.items, names.count, compare_last_seen);
 	return write_services(call, label, &names, &series, err);
 }
 
@@ -202,7 +202,7 @@ static int write_label(struct call *call, const struct query_name *label, size_t
 	int r = query_label_values(call->tenant->store, &call->query, label->name, "", limit, &values, &call->stats, err);
 	if (r < 0)
 		return r;
-	SORT(values.items, values.count, compare_series);
+	sort_array(values.items, values.count, compare_series);
 	json_member_array(json, "top");
 	for (size_t i = 0; i < values.count; i++) {
 		json_begin_object(json);
@@ -253,7 +253,7 @@ static int answer_cardinality(struct call *call, struct error *err)
 		r = query_label_names(call->tenant->store, &call->query, &labels, &call->stats, err);
 	if (r < 0)
 		return r;
-	SORT(labels.items, labels.count, compare_values);
+	sort_array(labels.items, labels.count, compare_values);
 	struct json_writer json = {.out = &call->response->body};
 	r = write_cardinality(call, &types, &labels, (size_t)limit, &json, err);
 	return r < 0 ? r : json_finish(&json, err);

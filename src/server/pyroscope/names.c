@@ -71,7 +71,7 @@ int pyroscope_names_finish(struct pyroscope_names *names, struct error *err)
 		return error_nomem(err);
 	for (uint32_t i = 1; i < names->texts.count; i++) /* 0 is "" */
 		names->items[names->count++] = intern_string(&names->texts, i);
-	SORT(names->items, names->count, text_compare);
+	sort_array(names->items, names->count, text_compare);
 	return 0;
 }
 
@@ -178,7 +178,7 @@ static int add_sets(struct query_label_sets *to, size_t *capacity, struct query_
 static void drop_doubles(struct query_label_sets *sets)
 {
 	size_t kept = 0;
-	SORT(sets->items, sets->count, compare_sets);
+	sort_array(sets->items, sets->count, compare_sets);
 	for (size_t i = 0; i < sets->count; i++) {
 		if (kept && labels_compare(&sets->items[kept - 1], &sets->items[i]) == 0)
 			labels_release(&sets->items[i]);

@@ -197,7 +197,7 @@ int pyroscope_series(struct pyroscope *p, const struct pyroscope_request *in, st
 		pyroscope_series_release(ret);
 		return r;
 	}
-	SORT(ret->rows, ret->count, in->limit ? compare_totals : compare_labels);
+	sort_array(ret->rows, ret->count, in->limit ? compare_totals : compare_labels);
 	while (in->limit && ret->count > (size_t)in->limit)
 		row_release(&ret->rows[--ret->count]);
 	return 0;

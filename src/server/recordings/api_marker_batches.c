@@ -103,7 +103,7 @@ static void write_host(struct json_writer *json, const struct host_sum *sum)
 static void write_hosts(struct json_writer *json, struct marker_batch *all, size_t count)
 {
 	struct host_sum sum = {0};
-	SORT(all, count, compare_hosts);
+	sort_array(all, count, compare_hosts);
 	for (size_t i = 0; i < count; i++) {
 		int64_t from_ns = marker_batch_time(&all[i], all[i].from_ns), to_ns = marker_batch_time(&all[i], all[i].to_ns);
 		if (!sum.name || strcmp(sum.name, all[i].host) != 0) {

@@ -238,7 +238,7 @@ static int write_answer(const struct call *call, struct rows *rows, size_t read,
 {
 	struct buffer *out = &call->response->body;
 	out->max = ANSWER_BYTES;
-	SORT(rows->items, rows->count, compare_rows);
+	sort_array(rows->items, rows->count, compare_rows);
 	buffer_append_string(out, "{\"markers\":[");
 	for (size_t i = 0; i < rows->count; i++) {
 		if (i)

@@ -264,7 +264,7 @@ int marker_batches_find(struct marker_batches *batches, int64_t from_ns, int64_t
 		mem_free(found);
 		return error_nomem(err);
 	}
-	SORT(found, count, compare_ends);
+	sort_array(found, count, compare_ends);
 	*ret = found;
 	*ret_count = count;
 	return 0;
@@ -372,7 +372,7 @@ int marker_batches_open(const struct recordings_options *options, int64_t now_ns
 	int r = noted_load(batches->directory, load_file, batches, err);
 	if (r < 0)
 		return r;
-	SORT(batches->items, batches->count, compare_items);
+	sort_array(batches->items, batches->count, compare_items);
 	make_room(batches, 0, 0, 0, now_ns);
 	*ret = TAKE(batches);
 	return 0;

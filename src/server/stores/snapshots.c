@@ -326,7 +326,7 @@ int snapshots_open(const struct snapshots_options *options, int64_t now_ns, stru
 	int r = noted_load(snapshots->directory, load_file, snapshots, err);
 	if (r < 0)
 		return r;
-	SORT(snapshots->items, snapshots->count, compare);
+	sort_array(snapshots->items, snapshots->count, compare);
 	make_room(snapshots, now_ns);
 	*ret = TAKE(snapshots);
 	return 0;

@@ -67,7 +67,7 @@ static int choose_columns(const struct series_columns *columns, struct choice *r
 		for (size_t s = 0; s < columns->count; s++)
 			use->series += use->column->codes[s] != SERIES_NO_VALUE;
 	}
-	SORT(ret->uses, columns->label_count, compare_use);
+	sort_array(ret->uses, columns->label_count, compare_use);
 	for (size_t i = 0; i < columns->label_count; i++) {
 		if (i < BLOCK_LABEL_COLUMNS)
 			ret->own[ret->own_count++] = ret->uses[i].column;
@@ -75,7 +75,7 @@ static int choose_columns(const struct series_columns *columns, struct choice *r
 			ret->rest[ret->rest_count++] = ret->uses[i].column;
 	}
 	qsort(ret->own, ret->own_count, sizeof(*ret->own), compare_names);
-	SORT(ret->rest, ret->rest_count, compare_names);
+	sort_array(ret->rest, ret->rest_count, compare_names);
 	return 0;
 }
 

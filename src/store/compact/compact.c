@@ -209,7 +209,7 @@ static void collect_window(const struct candidates *all, size_t first, size_t co
 			ret->same[ret->same_count++] = block;
 		}
 	}
-	SORT(ret->same, ret->same_count, compare_sizes);
+	sort_array(ret->same, ret->same_count, compare_sizes);
 }
 
 /* A window of `level` that is over. */

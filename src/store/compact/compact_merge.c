@@ -321,7 +321,7 @@ static int write_appends(struct compacting *c)
 			memcpy(all + count, appends, more * sizeof(*all));
 		mem_free(appends);
 		count += more;
-		SORT(all, count, compare_appends);
+		sort_array(all, count, compare_appends);
 		if (count > STORE_IDS_KEPT) {
 			memmove(all, all + count - STORE_IDS_KEPT, STORE_IDS_KEPT * sizeof(*all));
 			count = STORE_IDS_KEPT;

@@ -319,7 +319,7 @@ static int turn(struct row_source *source, struct error *err)
 	if (r < 0)
 		return r;
 	source->in.file = parquet_close(source->in.file);
-	SORT(source->turned->ranges, source->turned->range_count, compare_ranges);
+	sort_array(source->turned->ranges, source->turned->range_count, compare_ranges);
 	return 0;
 }
 

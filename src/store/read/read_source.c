@@ -585,7 +585,7 @@ static int count_head_profiles(struct head_source *h)
 			return error_nomem(h->err);
 		profiles[count++] = profile;
 	}
-	SORT(profiles, count, compare_profiles);
+	sort_array(profiles, count, compare_profiles);
 	for (size_t i = 0; i < count; i++) {
 		uint32_t number = h->averages.numbers[profiles[i].series];
 		if (i > 0 && compare_profiles(&profiles[i - 1], &profiles[i]) == 0)
