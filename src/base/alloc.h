@@ -25,6 +25,15 @@ int array_reserve_bytes(void **array, size_t *capacity, size_t need, size_t elem
 #define array_reserve(array, capacity, need, max)                                                                              \
 	array_reserve_bytes((void **)(array), (capacity), (need), sizeof(**(array)), (max))
 
+/* Appends an item, which is evaluated only when there is room for it. Returns as array_reserve(). */
+#define array_push(array, count, capacity, max, ...)                                                                           \
+	({                                                                                                                     \
+		int push_result = array_reserve((array), (capacity), *(count) + 1, (max));                                     \
+		if (push_result == 0)                                                                                          \
+			(*(array))[(*(count))++] = (__VA_ARGS__);                                                              \
+		push_result;                                                                                                   \
+	})
+
 /* Gives the kernel back the pages that lie wholly within a range of a large array, which is consumed in one direction: the
  * contents are lost, the array is still to be freed. */
 void mem_give_back(void *array, size_t begin_bytes, size_t end_bytes);

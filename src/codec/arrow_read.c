@@ -314,11 +314,11 @@ static int read_dictionary(struct arrow_stream *stream, struct flat_reader *flat
 		return r;
 	if (!flat_get(flat, head, 2, 1, 0))
 		dictionary->chunk_count = dictionary->length = 0;
-	r = array_reserve(&dictionary->chunks, &dictionary->chunk_capacity, dictionary->chunk_count + 1, CHUNKS_MAX);
+	r = array_push(&dictionary->chunks, &dictionary->chunk_count, &dictionary->chunk_capacity, CHUNKS_MAX,
+		       (struct arrow_chunk){dictionary->length, array});
 	if (r < 0)
 		return r == -E2BIG ? error_set(err, r, "more than %d delta batches of an Arrow dictionary", CHUNKS_MAX)
 				   : error_nomem(err);
-	dictionary->chunks[dictionary->chunk_count++] = (struct arrow_chunk){dictionary->length, array};
 	dictionary->length += array->length;
 	return 0;
 }

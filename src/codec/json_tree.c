@@ -49,11 +49,8 @@ static int no_room(struct builder *b, int r)
 
 static int push(struct builder *b, struct json_node node)
 {
-	int r = array_reserve(&b->stack, &b->capacity, b->count + 1, b->stack_max);
-	if (r < 0)
-		return no_room(b, r);
-	b->stack[b->count++] = node;
-	return 0;
+	int r = array_push(&b->stack, &b->count, &b->capacity, b->stack_max, node);
+	return r < 0 ? no_room(b, r) : 0;
 }
 
 static int push_text(struct builder *b, struct bytes text)

@@ -35,10 +35,9 @@ static int add_extent(struct verifying *v, int64_t start, int64_t len)
 {
 	if (len == 0)
 		return 0;
-	if (array_reserve(&v->extents, &v->capacity, v->count + 1, SIZE_MAX) < 0)
-		return error_nomem(v->err);
-	v->extents[v->count++] = (struct extent){(uint64_t)start, (uint64_t)start + (uint64_t)len};
-	return 0;
+	int r = array_push(&v->extents, &v->count, &v->capacity, SIZE_MAX,
+			   (struct extent){(uint64_t)start, (uint64_t)start + (uint64_t)len});
+	return r < 0 ? error_nomem(v->err) : 0;
 }
 
 /* Reads and hashes bytes that have the hash number `which` of the chunk. */

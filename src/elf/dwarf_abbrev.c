@@ -30,12 +30,10 @@ static int read_attributes(struct dwarf_reader *reader, const struct dwarf_unit 
 		if (name == 0 && form == 0)
 			break;
 		int64_t implicit = form == DW_FORM_implicit_const ? dwarf_sleb(c) : 0;
-		int r = array_reserve(&table->attributes, &table->attribute_capacity, table->attribute_count + 1,
-				      DWARF_ATTRIBUTES_MAX);
+		int r = array_push(&table->attributes, &table->attribute_count, &table->attribute_capacity,
+				   DWARF_ATTRIBUTES_MAX, (struct dwarf_attribute){(uint16_t)name, (uint16_t)form, implicit});
 		if (r < 0)
 			return r == -E2BIG ? -EBADMSG : error_nomem(reader->err);
-		table->attributes[table->attribute_count++] =
-			(struct dwarf_attribute){(uint16_t)name, (uint16_t)form, implicit};
 		uint32_t bytes = dwarf_form_size(unit, form);
 		size = size == UINT32_MAX || bytes == UINT32_MAX || size + bytes > UINT32_MAX ? UINT32_MAX : size + bytes;
 	}

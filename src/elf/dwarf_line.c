@@ -48,21 +48,16 @@ static int limit_error(struct dwarf_reader *reader, int r, const char *what)
 static int add_directory(struct dwarf_reader *reader, const char *name)
 {
 	struct dwarf_line_table *t = &reader->lines;
-	int r = array_reserve(&t->directories, &t->directory_capacity, t->directory_count + 1, DWARF_UNIT_FILES_MAX);
-	if (r < 0)
-		return limit_error(reader, r, "directories");
-	t->directories[t->directory_count++] = name;
-	return 0;
+	int r = array_push(&t->directories, &t->directory_count, &t->directory_capacity, DWARF_UNIT_FILES_MAX, name);
+	return r < 0 ? limit_error(reader, r, "directories") : 0;
 }
 
 static int add_file(struct dwarf_reader *reader, const char *name, uint64_t directory)
 {
 	struct dwarf_line_table *t = &reader->lines;
-	int r = array_reserve(&t->files, &t->file_capacity, t->file_count + 1, DWARF_UNIT_FILES_MAX);
-	if (r < 0)
-		return limit_error(reader, r, "files");
-	t->files[t->file_count++] = (struct dwarf_line_file){name, directory, CODE_NONE};
-	return 0;
+	int r = array_push(&t->files, &t->file_count, &t->file_capacity, DWARF_UNIT_FILES_MAX,
+			   (struct dwarf_line_file){name, directory, CODE_NONE});
+	return r < 0 ? limit_error(reader, r, "files") : 0;
 }
 
 static int read_old_names(struct dwarf_reader *reader, struct dwarf_cursor *c)
@@ -200,11 +195,9 @@ static int end_sequence(struct dwarf_reader *reader, struct line_state *s, const
 	reset(s);
 	if (!is_good)
 		return 0;
-	int r = array_reserve(&reader->sequences, &reader->sequence_capacity, reader->sequence_count + 1, DWARF_UNIT_ROWS_MAX);
-	if (r < 0)
-		return limit_error(reader, r, "sequences");
-	reader->sequences[reader->sequence_count++] = sequence;
-	return 0;
+	int r = array_push(&reader->sequences, &reader->sequence_count, &reader->sequence_capacity, DWARF_UNIT_ROWS_MAX,
+			   sequence);
+	return r < 0 ? limit_error(reader, r, "sequences") : 0;
 }
 
 static int run_extended(struct dwarf_reader *reader, const struct line_header *h, struct dwarf_cursor *c, struct line_state *s)

@@ -167,11 +167,9 @@ static int put_range(struct dwarf_reader *reader, uint64_t start, uint64_t end, 
 		last->end = end;
 		return 0;
 	}
-	int r = array_reserve(&reader->ranges, &reader->range_capacity, reader->range_count + 1, 2 * DWARF_UNIT_RANGES_MAX);
-	if (r < 0)
-		return error_nomem(reader->err);
-	reader->ranges[reader->range_count++] = (struct code_range){start, end, scope};
-	return 0;
+	int r = array_push(&reader->ranges, &reader->range_count, &reader->range_capacity, 2 * DWARF_UNIT_RANGES_MAX,
+			   (struct code_range){start, end, scope});
+	return r < 0 ? error_nomem(reader->err) : 0;
 }
 
 int dwarf_ranges_flatten(struct dwarf_reader *reader)

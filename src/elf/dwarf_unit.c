@@ -41,11 +41,11 @@ int dwarf_units_find(struct dwarf_reader *reader, struct dwarf_file *file)
 		dwarf_skip(&c, length);
 		if (length == 0)
 			continue;
-		int r = array_reserve(&file->units, &file->unit_capacity, file->unit_count + 1, DWARF_UNITS_MAX);
+		int r = array_push(&file->units, &file->unit_count, &file->unit_capacity, DWARF_UNITS_MAX,
+				   (struct dwarf_unit_place){offset, (uint64_t)(c.at - info.data)});
 		if (r < 0)
 			return r == -ENOMEM ? error_nomem(reader->err)
 					    : error_set(reader->err, r, "%s: more than %u units", file->name, DWARF_UNITS_MAX);
-		file->units[file->unit_count++] = (struct dwarf_unit_place){offset, (uint64_t)(c.at - info.data)};
 	}
 	return 0;
 }

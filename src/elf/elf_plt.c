@@ -67,10 +67,10 @@ static int add_slot(struct plt *plt, const uint8_t *raw, struct error *err)
 	memcpy(&rela, raw, sizeof(rela));
 	if (!is_slot_relocation(plt->file, (uint32_t)ELF64_R_TYPE(rela.r_info)))
 		return 0;
-	int r = array_reserve(&plt->slots, &plt->slot_capacity, plt->slot_count + 1, ELF_PLT_STUBS_MAX);
+	int r = array_push(&plt->slots, &plt->slot_count, &plt->slot_capacity, ELF_PLT_STUBS_MAX,
+			   (struct slot){rela.r_offset, (uint32_t)ELF64_R_SYM(rela.r_info)});
 	if (r < 0)
 		return r == -ENOMEM ? error_nomem(err) : r;
-	plt->slots[plt->slot_count++] = (struct slot){rela.r_offset, (uint32_t)ELF64_R_SYM(rela.r_info)};
 	return 0;
 }
 

@@ -58,13 +58,10 @@ void elf_symbol_convert(const struct elf_file *file, const uint8_t *raw, Elf64_S
 
 int elf_symbols_append(struct elf_symbols *symbols, const struct elf_symbol *symbol, struct error *err)
 {
-	int r = array_reserve(&symbols->items, &symbols->capacity, symbols->count + 1, ELF_SYMBOLS_MAX);
+	int r = array_push(&symbols->items, &symbols->count, &symbols->capacity, ELF_SYMBOLS_MAX, *symbol);
 	if (r == -E2BIG)
 		return error_set(err, r, "more than %u function symbols, the limit", ELF_SYMBOLS_MAX);
-	if (r < 0)
-		return error_nomem(err);
-	symbols->items[symbols->count++] = *symbol;
-	return 0;
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 int elf_symbols_read_strings(struct elf_symbols *symbols, struct elf_file *file, const struct elf_section *table,

@@ -111,9 +111,9 @@ int pclntab_decode(struct pclntab *table, const struct pclntab_function *functio
 		value += (change >> 1) ^ -(change & 1);
 		uint64_t bytes = (uint64_t)distance * table->quantum;
 		pc = bytes < function->end - pc ? pc + bytes : function->end;
-		if (array_reserve(&ret->items, &ret->capacity, ret->count + 1, SIZE_MAX) < 0)
+		if (array_push(&ret->items, &ret->count, &ret->capacity, SIZE_MAX, (struct pclntab_step){pc, (int32_t)value}) <
+		    0)
 			return error_nomem(err);
-		ret->items[ret->count++] = (struct pclntab_step){pc, (int32_t)value};
 	}
 	return 0;
 }
@@ -174,10 +174,7 @@ static int add_row(struct reader *reader, const struct code_row *row, struct err
 	}
 	if (last && !row->end && !last->end && last->file == row->file && last->line == row->line)
 		return 0;
-	if (array_reserve(&reader->rows, &reader->row_capacity, reader->row_count + 1, SIZE_MAX) < 0)
-		return error_nomem(err);
-	reader->rows[reader->row_count++] = *row;
-	return 0;
+	return array_push(&reader->rows, &reader->row_count, &reader->row_capacity, SIZE_MAX, *row) < 0 ? error_nomem(err) : 0;
 }
 
 /* Where the function's code ends: what follows up to the next one is padding. */
@@ -238,11 +235,8 @@ static int name_scope(struct reader *reader, const char *raw, struct code_scope 
 
 static int add_scope(struct reader *reader, const struct code_scope *scope, struct error *err)
 {
-	int r = array_reserve(&reader->scopes, &reader->scope_capacity, reader->scope_count + 1, UINT32_MAX);
-	if (r < 0)
-		return error_nomem(err);
-	reader->scopes[reader->scope_count++] = *scope;
-	return 0;
+	int r = array_push(&reader->scopes, &reader->scope_count, &reader->scope_capacity, UINT32_MAX, *scope);
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 static int add_range(struct reader *reader, uint64_t start, uint64_t end, uint32_t scope, struct error *err)
@@ -254,10 +248,9 @@ static int add_range(struct reader *reader, uint64_t start, uint64_t end, uint32
 		last->end = end;
 		return 0;
 	}
-	if (array_reserve(&reader->ranges, &reader->range_capacity, reader->range_count + 1, SIZE_MAX) < 0)
-		return error_nomem(err);
-	reader->ranges[reader->range_count++] = (struct code_range){start, end, scope};
-	return 0;
+	int r = array_push(&reader->ranges, &reader->range_count, &reader->range_capacity, SIZE_MAX,
+			   (struct code_range){start, end, scope});
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 static int locate(struct reader *reader, const struct pclntab_function *function, uint64_t address, uint32_t *ret_file,

@@ -106,11 +106,10 @@ static int add_relocations(struct pclntab *table, const uint8_t *data, size_t le
 		memcpy(&rela, data + at, sizeof(rela));
 		if (ELF64_R_TYPE(rela.r_info) != relative)
 			continue;
-		int r = array_reserve(&table->pointers, &table->pointer_capacity, table->pointer_count + 1,
-				      table->limits.pointers);
+		int r = array_push(&table->pointers, &table->pointer_count, &table->pointer_capacity, table->limits.pointers,
+				   (struct pclntab_pointer){rela.r_offset, (uint64_t)rela.r_addend});
 		if (r < 0)
 			return r == -E2BIG ? 1 : error_nomem(err);
-		table->pointers[table->pointer_count++] = (struct pclntab_pointer){rela.r_offset, (uint64_t)rela.r_addend};
 	}
 	return 0;
 }

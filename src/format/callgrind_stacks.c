@@ -378,9 +378,9 @@ static int follow(struct callgrind *graph, struct heap *heap, const struct path 
 		function->has_prefix = true;
 		function->prefix = path->prefix;
 	}
-	if (array_reserve(&heap->steps, &heap->step_capacity, heap->step_count + 1, UINT32_MAX - 1) < 0)
+	if (array_push(&heap->steps, &heap->step_count, &heap->step_capacity, UINT32_MAX - 1,
+		       (struct step){path->function, path->parent}) < 0)
 		return error_nomem(err);
-	heap->steps[heap->step_count++] = (struct step){path->function, path->parent};
 	uint32_t step = (uint32_t)heap->step_count;
 	int r = append_costs(graph, function, path->prefix, path->share, false, samples, err);
 	for (uint32_t at = function->first_call; r == 0 && at; at = graph->calls[at - 1].next) {

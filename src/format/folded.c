@@ -133,10 +133,8 @@ static int read_frame(struct reader *reader, struct bytes name, struct error *er
 		r = profile_add_function(reader->profile, &function, &line.function, err);
 	if (r < 0)
 		return r;
-	if (array_reserve(&reader->lines, &reader->line_capacity, reader->frame_line_count + 1, SIZE_MAX) < 0)
-		return error_nomem(err);
-	reader->lines[reader->frame_line_count++] = line;
-	return 0;
+	r = array_push(&reader->lines, &reader->frame_line_count, &reader->line_capacity, SIZE_MAX, line);
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 static int read_stack(struct reader *reader, struct bytes text, uint32_t *ret, struct error *err)

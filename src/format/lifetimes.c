@@ -120,10 +120,8 @@ static size_t lifetime_of_time(const struct parting *parting, struct span lifeti
 
 static int add_item(struct parting *parting, const struct sample_thread *item)
 {
-	if (array_reserve(&parting->items, &parting->capacity, parting->count + 1, SIZE_MAX / sizeof(*item)) < 0)
-		return -ENOMEM;
-	parting->items[parting->count++] = *item;
-	return 0;
+	int r = array_push(&parting->items, &parting->count, &parting->capacity, SIZE_MAX / sizeof(*item), *item);
+	return r < 0 ? -ENOMEM : 0;
 }
 
 /* Its names, as of this part: of its markers, of its last sample, or of the program. */

@@ -182,10 +182,8 @@ static int id_table_add(struct id_table *table, uint64_t id, uint32_t value, con
 		return error_set(err, -EBADMSG, "several %ss have the id %llu", what, (unsigned long long)id);
 	if (id - 1 != table->dense_count)
 		return map64_put(&table->sparse, id, value) < 0 ? error_nomem(err) : 0;
-	if (array_reserve(&table->dense, &table->dense_capacity, table->dense_count + 1, SIZE_MAX) < 0)
-		return error_nomem(err);
-	table->dense[table->dense_count++] = value;
-	return 0;
+	int r = array_push(&table->dense, &table->dense_count, &table->dense_capacity, SIZE_MAX, value);
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 /* ---- the top level ---- */
@@ -445,13 +443,10 @@ static int read_line(struct decoder *decoder, struct pb_cursor cursor, struct er
 		return error_set(err, -EBADMSG, "a line refers to function %llu, which does not exist",
 				 (unsigned long long)v[1]);
 	/* Lines are frames, those of functions inlined here. */
-	r = array_reserve(&decoder->lines, &decoder->line_capacity, decoder->line_count + 1, LIMIT_STACK_DEPTH);
+	r = array_push(&decoder->lines, &decoder->line_count, &decoder->line_capacity, LIMIT_STACK_DEPTH, line);
 	if (r == -E2BIG)
 		return error_set(err, r, "more than %d lines, the limit", LIMIT_STACK_DEPTH);
-	if (r < 0)
-		return error_nomem(err);
-	decoder->lines[decoder->line_count++] = line;
-	return 0;
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 static enum profile_frame_type frame_type_of(const struct profile *profile, const struct profile_location *location)
@@ -598,11 +593,8 @@ static int read_label(struct decoder *decoder, struct pb_cursor cursor, struct e
 		label.number = (int64_t)v[3];
 	if (!label.value && !label.number && !label.unit)
 		return 0;
-	r = array_reserve(&decoder->labels, &decoder->label_capacity, decoder->label_count + 1, LIMIT_PROFILE_ENTITIES);
-	if (r < 0)
-		return error_nomem(err);
-	decoder->labels[decoder->label_count++] = label;
-	return 0;
+	r = array_push(&decoder->labels, &decoder->label_count, &decoder->label_capacity, LIMIT_PROFILE_ENTITIES, label);
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 static int read_sample_fields(struct decoder *decoder, struct pb_cursor *cursor, struct error *err)

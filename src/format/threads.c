@@ -221,10 +221,8 @@ static int find_used(struct marking *marking)
 static int add_item(struct marking *marking, const struct sample_thread *item)
 {
 	struct sample_threads *threads = marking->threads;
-	if (array_reserve(&threads->items, &marking->capacity, threads->count + 1, SIZE_MAX / sizeof(*item)) < 0)
-		return -ENOMEM;
-	threads->items[threads->count++] = *item;
-	return 0;
+	int r = array_push(&threads->items, &threads->count, &marking->capacity, SIZE_MAX / sizeof(*item), *item);
+	return r < 0 ? -ENOMEM : 0;
 }
 
 /* The samples of `first` from this time on become those of the next owner of its tid. */

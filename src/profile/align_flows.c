@@ -62,9 +62,9 @@ static int add_flow(const struct profile_markers *markers, const uint32_t *ids, 
 		for (size_t k = sends; k < count; k++) {
 			if (!is_far(markers, &markers->markers[ids[i]], &markers->markers[ids[k]]))
 				continue;
-			if (array_reserve(&exchanges->items, &exchanges->capacity, exchanges->count + 1, UINT32_MAX) < 0)
+			if (array_push(&exchanges->items, &exchanges->count, &exchanges->capacity, UINT32_MAX,
+				       (struct align_exchange){ids[i], ids[k]}) < 0)
 				return -ENOMEM;
-			exchanges->items[exchanges->count++] = (struct align_exchange){ids[i], ids[k]};
 		}
 	return 0;
 }

@@ -187,14 +187,11 @@ int profile_add_sample_type(struct profile *profile, uint32_t type, uint32_t uni
 	if (profile->sample_count > 0)
 		return error_set(err, -EINVAL, "sample type '%.64s' comes after the first sample; declare it first",
 				 profile_string(profile, type));
-	int r = array_reserve(&profile->sample_types, &profile->index->sample_type_capacity, profile->sample_type_count + 1,
-			      LIMIT_SAMPLE_TYPES);
+	int r = array_push(&profile->sample_types, &profile->sample_type_count, &profile->index->sample_type_capacity,
+			   LIMIT_SAMPLE_TYPES, (struct profile_value_type){.type = type, .unit = unit});
 	if (r == -E2BIG)
 		return error_set(err, r, "the profile has more than %d sample types, the limit", LIMIT_SAMPLE_TYPES);
-	if (r < 0)
-		return error_nomem(err);
-	profile->sample_types[profile->sample_type_count++] = (struct profile_value_type){.type = type, .unit = unit};
-	return 0;
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 int profile_add_named_type(struct profile *profile, const char *type, const char *unit, struct error *err)

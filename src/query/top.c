@@ -173,9 +173,8 @@ static int add_frame(struct top *top, uint32_t key, const int64_t *values, bool 
 {
 	struct top_value *value = &top->values[key];
 	if (value->touched != group + 1) {
-		if (array_reserve(&top->touched, &top->touched_capacity, top->touched_count + 1, UINT32_MAX) < 0)
+		if (array_push(&top->touched, &top->touched_count, &top->touched_capacity, UINT32_MAX, key) < 0)
 			return -ENOMEM;
-		top->touched[top->touched_count++] = key;
 		*value = (struct top_value){.touched = group + 1};
 	}
 	bool first = value->stamp != sample + 1;

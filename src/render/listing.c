@@ -81,10 +81,9 @@ static int count_for(struct counting *c, uint32_t location, uint32_t counter)
 {
 	if (c->counters[counter].location == location + 1)
 		return 0;
-	int r = array_reserve(&c->counters_of, &c->of_capacity, c->of_count + 1, LIMIT_PROFILE_ENTITIES);
+	int r = array_push(&c->counters_of, &c->of_count, &c->of_capacity, LIMIT_PROFILE_ENTITIES, counter);
 	if (r < 0)
 		return r;
-	c->counters_of[c->of_count++] = counter;
 	c->counters[counter].location = location + 1;
 	return 0;
 }

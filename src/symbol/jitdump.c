@@ -370,10 +370,9 @@ static int add_line(struct jitdump *dump, uint64_t start, const uint8_t **at, co
 			return r;
 		*last_file = file;
 	}
-	int r = array_reserve(&dump->lines, &dump->line_capacity, dump->line_count + 1, JITDUMP_LINES_MAX);
+	int r = array_push(&dump->lines, &dump->line_count, &dump->line_capacity, JITDUMP_LINES_MAX, line);
 	if (r < 0)
 		return r;
-	dump->lines[dump->line_count++] = line;
 	dump->pending_count++;
 	*at = name_end + 1;
 	return 0;

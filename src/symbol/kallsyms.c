@@ -128,10 +128,10 @@ static size_t common_prefix(const struct entry *a, const struct entry *b)
 static int start_block(struct coder *coder, uint64_t start)
 {
 	struct run *run = coder->run;
-	int r = array_reserve(&run->blocks, &run->block_capacity, run->block_count + 1, SYMBOLS_MAX / BLOCK_SYMBOLS + 1);
+	int r = array_push(&run->blocks, &run->block_count, &run->block_capacity, SYMBOLS_MAX / BLOCK_SYMBOLS + 1,
+			   (struct block){start, (uint32_t)run->data.len});
 	if (r < 0)
 		return r;
-	run->blocks[run->block_count++] = (struct block){start, (uint32_t)run->data.len};
 	coder->previous.start = start;
 	coder->previous.name_len = 0;
 	return 0;

@@ -61,10 +61,10 @@ static int add_line(struct list *list, char *line, size_t number, struct error *
 		return 0;
 	if (before)
 		before->end = (uint32_t)offset;
-	int r = array_reserve(&list->ranges, &list->capacity, list->count + 1, SYMBOLS_MAX);
+	int r = array_push(&list->ranges, &list->count, &list->capacity, SYMBOLS_MAX,
+			   (struct symbol_range){(uint32_t)offset, (uint32_t)offset + LAST_SIZE, name});
 	if (r < 0)
 		return r == -E2BIG ? error_set(err, r, "more than %u symbols of a kernel", SYMBOLS_MAX) : error_nomem(err);
-	list->ranges[list->count++] = (struct symbol_range){(uint32_t)offset, (uint32_t)offset + LAST_SIZE, name};
 	return 0;
 }
 

@@ -138,9 +138,9 @@ static int push_symbol(struct builder *b, const struct elf_symbol *symbol, struc
 		if (r < 0)
 			return r;
 	}
-	if (array_reserve(&b->open, &b->open_capacity, b->open_count + 1, ELF_SYMBOLS_MAX) < 0)
+	if (array_push(&b->open, &b->open_count, &b->open_capacity, ELF_SYMBOLS_MAX,
+		       (struct open_symbol){symbol->address, end, symbol->name, symbol->file, symbol->is_unsized}) < 0)
 		return error_nomem(err);
-	b->open[b->open_count++] = (struct open_symbol){symbol->address, end, symbol->name, symbol->file, symbol->is_unsized};
 	b->done_until = symbol->address;
 	return 0;
 }

@@ -318,10 +318,10 @@ static int add_rows(struct table_writer *w, const struct code_unit *unit, struct
 		if (!open) {
 			if (in->end)
 				continue;
-			r = array_reserve(&w->runs, &w->run_capacity, w->run_count + 1, ROWS_MAX);
+			r = array_push(&w->runs, &w->run_count, &w->run_capacity, ROWS_MAX,
+				       (struct run){.first = w->row_count, .order = w->units});
 			if (r < 0)
 				return too_many(r, "lines", err);
-			w->runs[w->run_count++] = (struct run){.first = w->row_count, .order = w->units};
 			open = true;
 		}
 		struct run *run = &w->runs[w->run_count - 1];

@@ -40,9 +40,9 @@ static int read_strings(struct pass *pass, size_t *ret_first, size_t *ret_known,
 		if (*ret_count == LIMIT_PROFILE_ENTITIES)
 			return annotate_room(-E2BIG, "strings", LIMIT_PROFILE_ENTITIES, pass->err);
 		if (is_text && intern_find(&pass->annotate->strings, text.data, text.len, &id)) {
-			if (array_reserve(&base->known, &base->known_capacity, base->known_count + 1, SIZE_MAX / 64) < 0)
+			if (array_push(&base->known, &base->known_count, &base->known_capacity, SIZE_MAX / 64,
+				       (struct known_string){.id = id, .index = (uint32_t)*ret_count}) < 0)
 				return error_nomem(pass->err);
-			base->known[base->known_count++] = (struct known_string){.id = id, .index = (uint32_t)*ret_count};
 		}
 		++*ret_count;
 	}

@@ -712,11 +712,9 @@ static int read_file(struct reader *reader, struct input *input)
 
 static int add_source(struct annotate *annotate, struct error *err)
 {
-	if (array_reserve(&annotate->sources, &annotate->source_capacity, annotate->source_count + 1, UINT32_MAX) < 0)
-		return error_nomem(err);
-	annotate->sources[annotate->source_count++] =
-		(struct annotate_source){.wall_ns = ANNOTATE_UNKNOWN, .monotonic_ns = ANNOTATE_UNKNOWN};
-	return 0;
+	int r = array_push(&annotate->sources, &annotate->source_count, &annotate->source_capacity, UINT32_MAX,
+			   (struct annotate_source){.wall_ns = ANNOTATE_UNKNOWN, .monotonic_ns = ANNOTATE_UNKNOWN});
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 static int read_json(struct annotate *annotate, struct input *input, struct error *err)

@@ -55,12 +55,9 @@ static int add_line(struct annotate *annotate, struct bytes line, uint32_t schem
 		r = intern_add(&annotate->strings, name.data, name.len, &marker.name);
 	buffer_release(&name);
 	if (r == 0)
-		r = array_reserve(&annotate->markers, &annotate->marker_capacity, annotate->marker_count + 1,
-				  ANNOTATE_MARKERS_MAX);
-	if (r < 0)
-		return error_set(err, r, "too many markers");
-	annotate->markers[annotate->marker_count++] = marker;
-	return 0;
+		r = array_push(&annotate->markers, &annotate->marker_count, &annotate->marker_capacity, ANNOTATE_MARKERS_MAX,
+			       marker);
+	return r < 0 ? error_set(err, r, "too many markers") : 0;
 }
 
 /* "PID:TID" or "TID". */

@@ -72,10 +72,9 @@ static int add_source(struct firefox_tables *tables, uint32_t string)
 {
 	if (string == 0 || tables->source_of_string[string])
 		return 0;
-	int r = array_reserve(&tables->sources, &tables->source_capacity, tables->source_count + 1, UINT32_MAX);
+	int r = array_push(&tables->sources, &tables->source_count, &tables->source_capacity, UINT32_MAX, string);
 	if (r < 0)
 		return r;
-	tables->sources[tables->source_count++] = string;
 	tables->source_of_string[string] = (uint32_t)tables->source_count;
 	return 0;
 }

@@ -258,14 +258,14 @@ static int add_field(struct jfr_chunk *chunk, const struct attributes *attribute
 {
 	if (chunk->field_count == FIELDS_MAX)
 		return error_set(err, -E2BIG, "more than %u fields", FIELDS_MAX);
-	if (array_reserve(&chunk->fields, &chunk->field_capacity, chunk->field_count + 1, FIELDS_MAX) < 0)
+	if (array_push(&chunk->fields, &chunk->field_count, &chunk->field_capacity, FIELDS_MAX,
+		       (struct jfr_field){
+			       .name = attributes->name,
+			       .class_id = parse_number(attributes->class),
+			       .is_constant = bytes_equal_string(attributes->constant, "true"),
+			       .is_array = attributes->dimension.len > 0 && !bytes_equal_string(attributes->dimension, "0"),
+		       }) < 0)
 		return error_nomem(err);
-	chunk->fields[chunk->field_count++] = (struct jfr_field){
-		.name = attributes->name,
-		.class_id = parse_number(attributes->class),
-		.is_constant = bytes_equal_string(attributes->constant, "true"),
-		.is_array = attributes->dimension.len > 0 && !bytes_equal_string(attributes->dimension, "0"),
-	};
 	chunk->classes[chunk->class_count - 1].field_count++;
 	return 0;
 }

@@ -158,11 +158,9 @@ static int read_resource_attribute(struct decoder *decoder, struct pb_cursor cur
 	}
 	if (r < 0)
 		return r;
-	r = array_reserve(&decoder->resource, &decoder->resource_capacity, decoder->resource_count + 1, LIMIT_PROFILE_ENTITIES);
-	if (r < 0)
-		return error_nomem(err);
-	decoder->resource[decoder->resource_count++] = attribute;
-	return 0;
+	r = array_push(&decoder->resource, &decoder->resource_count, &decoder->resource_capacity, LIMIT_PROFILE_ENTITIES,
+		       attribute);
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 static int read_resource(struct decoder *decoder, struct pb_cursor cursor, struct error *err)
@@ -426,10 +424,8 @@ static int read_profile(struct decoder *decoder, struct pb_cursor cursor, struct
 		r = fill_profile(decoder, profile, cursor, err);
 	if (r < 0)
 		return r;
-	if (array_reserve(&request->profiles, &request->capacity, request->count + 1, LIMIT_PROFILE_ENTITIES) < 0)
-		return error_nomem(err);
-	request->profiles[request->count++] = TAKE(profile);
-	return 0;
+	r = array_push(&request->profiles, &request->count, &request->capacity, LIMIT_PROFILE_ENTITIES, TAKE(profile));
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 static int read_scope(struct decoder *decoder, struct pb_cursor cursor, struct error *err)

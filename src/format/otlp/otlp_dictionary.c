@@ -158,10 +158,7 @@ static int add_index(const struct otlp_dictionary *dictionary, struct otlp_index
 	int r = check_reference(dictionary, table, index, name, err);
 	if (r < 0)
 		return r;
-	if (array_reserve(&list->items, &list->capacity, list->count + 1, SIZE_MAX) < 0)
-		return error_nomem(err);
-	list->items[list->count++] = (uint32_t)index;
-	return 0;
+	return array_push(&list->items, &list->count, &list->capacity, SIZE_MAX, (uint32_t)index) < 0 ? error_nomem(err) : 0;
 }
 
 int otlp_read_indexes(const struct otlp_dictionary *dictionary, struct otlp_indexes *list, const struct pb_cursor *cursor,
@@ -247,14 +244,11 @@ static int parse_line(struct otlp_dictionary *dictionary, struct pb_cursor curso
 	if (r < 0)
 		return r;
 	/* Lines are frames, those of functions inlined here. */
-	r = array_reserve(&dictionary->lines, &dictionary->line_capacity, dictionary->line_count + 1, LIMIT_STACK_DEPTH);
+	r = array_push(&dictionary->lines, &dictionary->line_count, &dictionary->line_capacity, LIMIT_STACK_DEPTH,
+		       (struct profile_line){.function = (uint32_t)v[1], .line = (int64_t)v[2], .column = (int64_t)v[3]});
 	if (r == -E2BIG)
 		return error_set(err, r, "a location has more than %d lines, the limit", LIMIT_STACK_DEPTH);
-	if (r < 0)
-		return error_nomem(err);
-	dictionary->lines[dictionary->line_count++] =
-		(struct profile_line){.function = (uint32_t)v[1], .line = (int64_t)v[2], .column = (int64_t)v[3]};
-	return 0;
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 /* lines go to dictionary->lines, attributes to dictionary->attributes */
@@ -651,10 +645,8 @@ int otlp_get(struct otlp_dictionary *dictionary, enum otlp_table_number number, 
 
 static int add_label(struct otlp_dictionary *dictionary, struct profile_label label, struct error *err)
 {
-	if (array_reserve(&dictionary->labels, &dictionary->label_capacity, dictionary->label_count + 1, SIZE_MAX) < 0)
-		return error_nomem(err);
-	dictionary->labels[dictionary->label_count++] = label;
-	return 0;
+	int r = array_push(&dictionary->labels, &dictionary->label_count, &dictionary->label_capacity, SIZE_MAX, label);
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 static int add_scalar(struct otlp_dictionary *dictionary, uint32_t key, const struct otlp_value *value, uint32_t unit,

@@ -399,9 +399,8 @@ static int collect_group(struct encoder *encoder, const struct selection *select
 			encoder->values[0] += value;
 			continue;
 		}
-		if (array_reserve(&encoder->values, &encoder->value_capacity, encoder->value_count + 1, SIZE_MAX) < 0)
+		if (array_push(&encoder->values, &encoder->value_count, &encoder->value_capacity, SIZE_MAX, value) < 0)
 			return -ENOMEM;
-		encoder->values[encoder->value_count++] = value;
 		int r = selection->timed ? add_time(encoder, (uint64_t)encoder->from->samples[i].time_ns) : 0;
 		if (r < 0)
 			return r;

@@ -52,10 +52,9 @@ struct perf_record perf_data_record(const struct perf_reader *reader, uint64_t a
 
 static int add_place(struct perf_reader *reader, uint64_t at, uint64_t time, struct error *err)
 {
-	if (array_reserve(&reader->places, &reader->place_capacity, reader->place_count + 1, PLACES_MAX) < 0)
-		return error_nomem(err);
-	reader->places[reader->place_count++] = (struct perf_place){time, at};
-	return 0;
+	int r = array_push(&reader->places, &reader->place_count, &reader->place_capacity, PLACES_MAX,
+			   (struct perf_place){time, at});
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 static int scan_sample(struct perf_reader *reader, uint64_t at, const struct perf_record *record, struct error *err)
