@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays that ascend by a number, or a name. */
+/* Searching arrays that are in order: by a number, a name, or any condition. */
 #ifndef WICK_BASE_SORTED_H
 #define WICK_BASE_SORTED_H
 
@@ -7,6 +7,22 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Of `count` items of which those come first that the condition holds of, how many those are; `at` is its name for the place of
+ * an item:
+ *     sorted_count_while(count, i, items[i].time_ns < time_ns)   */
+#define sorted_count_while(count, at, condition)                                                                               \
+	({                                                                                                                     \
+		size_t sorted_low = 0, sorted_high = (count);                                                                  \
+		while (sorted_low < sorted_high) {                                                                             \
+			size_t at = sorted_low + (sorted_high - sorted_low) / 2;                                               \
+			if (condition)                                                                                         \
+				sorted_low = at + 1;                                                                           \
+			else                                                                                                   \
+				sorted_high = at;                                                                              \
+		}                                                                                                              \
+		sorted_low;                                                                                                    \
+	})
 
 /* How many of `count` items have a uint64_t `member` of `most` at most. */
 #define sorted_count_up_to(items, count, member, most)                                                                         \
@@ -17,16 +33,7 @@
 
 static inline size_t sorted_count(const void *items, size_t count, size_t stride, size_t offset, uint64_t most)
 {
-	size_t low = 0, high = count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const void *key = (const char *)items + middle * stride + offset;
-		if (*(const uint64_t *)key <= most)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return sorted_count_while(count, i, *(const uint64_t *)((const char *)items + i * stride + offset) <= most);
 }
 
 /* The item of that name among `count` items that are sorted by their first member, a string; NULL if there is none. */

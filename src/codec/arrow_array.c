@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "codec/arrow_read_int.h"
 
 #define VIEW_BYTES  16
@@ -27,29 +28,15 @@ static bool bit_at(struct bytes bits, size_t row)
 /* Which run a row is in: the first that ends behind it. */
 static size_t find_run(const struct arrow_array *ends, size_t row)
 {
-	size_t low = 0, high = ends->length;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if ((uint64_t)arrow_number_at(ends->values, middle, ends->field->width, true) > row)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
+	return sorted_count_while(ends->length, i, (uint64_t)arrow_number_at(ends->values, i, ends->field->width, true) <= row);
 }
 
 static const struct arrow_array *find_chunk(const struct arrow_dictionary *dictionary, size_t *index)
 {
-	size_t low = 0, high = dictionary->chunk_count;
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-		if (dictionary->chunks[middle].first <= *index)
-			low = middle;
-		else
-			high = middle;
-	}
-	*index -= dictionary->chunks[low].first;
-	return dictionary->chunks[low].values;
+	size_t begun = sorted_count_while(dictionary->chunk_count, i, dictionary->chunks[i].first <= *index);
+	const struct arrow_chunk *chunk = &dictionary->chunks[begun > 0 ? begun - 1 : 0];
+	*index -= chunk->first;
+	return chunk->values;
 }
 
 /* It ends: each turn leads from a dictionary to its values, or from run ends to theirs, which are further down in the schema.

@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/order.h"
+#include "base/sorted.h"
 #include "format/format_int.h"
 #include "profile/markers.h"
 
@@ -86,15 +87,8 @@ static int compare_lifetimes(const void *a, const void *b, void *context)
 /* How many come before a thread's, or up to their end. */
 static size_t count_before(const struct parting *parting, uint32_t host, int64_t pid, int64_t tid, bool with_its_own)
 {
-	size_t low = 0, high = parting->order_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (compare_ids(parting, lifetime_at(parting, middle), host, pid, tid) < (with_its_own ? 1 : 0))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return sorted_count_while(parting->order_count, i,
+				  compare_ids(parting, lifetime_at(parting, i), host, pid, tid) < (with_its_own ? 1 : 0));
 }
 
 /* The lifetimes of a thread. */
@@ -107,15 +101,8 @@ static struct span find_span(const struct parting *parting, uint32_t host, int64
 /* Which lifetime of a thread a time is of. */
 static size_t lifetime_of_time(const struct parting *parting, struct span lifetimes, int64_t time_ns)
 {
-	size_t low = 1, high = lifetimes.count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (lifetime_at(parting, lifetimes.first + middle)->start_ns <= time_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low - 1;
+	size_t begun = sorted_count_while(lifetimes.count, i, lifetime_at(parting, lifetimes.first + i)->start_ns <= time_ns);
+	return begun > 0 ? begun - 1 : 0;
 }
 
 static int add_item(struct parting *parting, const struct sample_thread *item)

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/order.h"
+#include "base/sorted.h"
 #include "base/text.h"
 #include "profile/filter.h"
 #include "profile/markers.h"
@@ -121,15 +122,8 @@ static int sort_threads(struct walk *walk, struct error *err)
 /* The first place at or behind this host, pid and tid. */
 static uint32_t find_place(const struct walk *walk, const struct profile_thread *thread)
 {
-	size_t low = 0, high = walk->thread_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (compare_ids(walk->markers, &walk->markers->threads[walk->order[middle]], thread) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return (uint32_t)low;
+	return (uint32_t)sorted_count_while(walk->thread_count, i,
+					    compare_ids(walk->markers, &walk->markers->threads[walk->order[i]], thread) < 0);
 }
 
 static bool read_number(const struct profile *profile, const struct profile_label *label, int64_t *ret)

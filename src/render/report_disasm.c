@@ -16,6 +16,7 @@
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/order.h"
+#include "base/sorted.h"
 #include "base/text.h"
 #include "elf/build_id.h"
 #include "elf/demangle/demangle.h"
@@ -117,15 +118,7 @@ static const struct graph_info *sum_nodes(const struct disasm *d, size_t *at, ui
 
 static size_t first_node(const struct disasm *d, uint64_t address)
 {
-	size_t low = 0, high = d->node_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (d->nodes[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return sorted_count_while(d->node_count, i, d->nodes[i].address < address);
 }
 
 static void put_routine(struct disasm *d, const char *name, uint64_t start, uint64_t end)

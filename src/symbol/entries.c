@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "base/time.h"
 #include "symbol/symbol_int.h"
+#include "symbol/use_order.h"
 
 void entries_set_text(char **text, const char *value)
 {
@@ -38,26 +39,12 @@ static struct symbol_entry **find_link(struct symbolizer *s, const char *key)
 	return link;
 }
 
-static void unlink_by_use(struct symbolizer *s, struct symbol_entry *entry)
-{
-	*(entry->newer ? &entry->newer->older : &s->newest) = entry->older;
-	*(entry->older ? &entry->older->newer : &s->oldest) = entry->newer;
-	entry->newer = entry->older = NULL;
-}
-
-static void link_newest(struct symbolizer *s, struct symbol_entry *entry)
-{
-	entry->older = s->newest;
-	*(s->newest ? &s->newest->newer : &s->oldest) = entry;
-	s->newest = entry;
-}
-
 void entries_touch(struct symbolizer *s, struct symbol_entry *entry)
 {
 	if (s->newest == entry)
 		return;
-	unlink_by_use(s, entry);
-	link_newest(s, entry);
+	use_order_remove(s, entry);
+	use_order_add(s, entry);
 }
 
 struct symbol_entry *entries_find(struct symbolizer *s, const char *key)
@@ -90,7 +77,7 @@ static void set_shared(struct symbolizer *s, struct symbol_entry *entry, struct 
 static void remove_entry(struct symbolizer *s, struct symbol_entry *entry)
 {
 	*find_link(s, entry->key) = entry->bucket_next;
-	unlink_by_use(s, entry);
+	use_order_remove(s, entry);
 	entries_unqueue(s, entry);
 	set_shared(s, entry, NULL);
 	if (entry->offered_fd >= 0)
@@ -197,7 +184,7 @@ struct symbol_entry *entries_get(struct symbolizer *s, const char *key, const ch
 	struct symbol_entry **link = find_link(s, key);
 	entry->bucket_next = *link;
 	*link = entry;
-	link_newest(s, entry);
+	use_order_add(s, entry);
 	s->entry_count++;
 	return entry;
 }

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/time.h"
 #include "symbol/symbol_int.h"
+#include "symbol/use_order.h"
 
 #define TOTAL_BYTES_MAX (64 * MIB)
 
@@ -30,24 +31,10 @@ void jit_files_init(struct jit_files *files, const struct jit_files_kind *kind)
 	};
 }
 
-static void unlink_file(struct jit_files *files, struct jit_file *file)
-{
-	*(file->newer ? &file->newer->older : &files->newest) = file->older;
-	*(file->older ? &file->older->newer : &files->oldest) = file->newer;
-	file->newer = file->older = NULL;
-}
-
-static void link_newest(struct jit_files *files, struct jit_file *file)
-{
-	file->older = files->newest;
-	*(files->newest ? &files->newest->newer : &files->oldest) = file;
-	files->newest = file;
-}
-
 static void remove_file(struct jit_files *files, struct jit_file *file)
 {
 	map64_remove(&files->by_key, file->key);
-	unlink_file(files, file);
+	use_order_remove(files, file);
 	jit_files_forget(files, file);
 	files->count--;
 	mem_free(file);
@@ -75,8 +62,8 @@ struct jit_file *jit_files_get(struct jit_files *files, uint64_t key)
 	struct jit_file *file;
 	if (map64_get(&files->by_key, key, &known)) {
 		file = (struct jit_file *)(uintptr_t)known;
-		unlink_file(files, file);
-		link_newest(files, file);
+		use_order_remove(files, file);
+		use_order_add(files, file);
 		return file;
 	}
 	file = mem_zalloc(files->kind->size);
@@ -84,7 +71,7 @@ struct jit_file *jit_files_get(struct jit_files *files, uint64_t key)
 		return mem_free(file);
 	file->key = key;
 	files->kind->init(file, files->entries_max);
-	link_newest(files, file);
+	use_order_add(files, file);
 	files->count++;
 	jit_files_make_room(files);
 	return file;

@@ -31,6 +31,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/sorted.h"
 #include "base/text.h"
 
 #define MAGIC		0x4a695444u
@@ -478,13 +479,6 @@ const struct jitdump_line *jitdump_find_line(const struct jitdump *dump, const s
 	if (!entry->line_count)
 		return NULL;
 	const struct jitdump_line *lines = &dump->lines[entry->first_line];
-	size_t low = 0, high = entry->line_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (lines[middle].offset <= address - entry->start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? &lines[low - 1] : NULL;
+	size_t before = sorted_count_while(entry->line_count, i, lines[i].offset <= address - entry->start);
+	return before ? &lines[before - 1] : NULL;
 }

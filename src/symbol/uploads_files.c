@@ -22,6 +22,7 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "symbol/uploads_int.h"
+#include "symbol/use_order.h"
 
 static struct upload_file **bucket_of(struct uploads *uploads, const char *build_id, enum upload_kind kind)
 {
@@ -94,24 +95,10 @@ struct upload_file *uploads_file_new(const struct upload_place *place, uint64_t 
 
 /* ---- the order of use ---- */
 
-static void unlink_use(struct uploads *uploads, struct upload_file *file)
-{
-	*(file->newer ? &file->newer->older : &uploads->newest) = file->older;
-	*(file->older ? &file->older->newer : &uploads->oldest) = file->newer;
-	file->newer = file->older = NULL;
-}
-
-static void link_newest(struct uploads *uploads, struct upload_file *file)
-{
-	file->older = uploads->newest;
-	*(file->older ? &file->older->newer : &uploads->oldest) = file;
-	uploads->newest = file;
-}
-
 void uploads_file_use(struct uploads *uploads, struct upload_file *file, int64_t now_ns)
 {
-	unlink_use(uploads, file);
-	link_newest(uploads, file);
+	use_order_remove(uploads, file);
+	use_order_add(uploads, file);
 	file->used_ns = now_ns;
 }
 
@@ -121,7 +108,7 @@ static void forget(struct uploads *uploads, struct upload_file *file)
 	while (*at != file)
 		at = &(*at)->next;
 	*at = file->next;
-	unlink_use(uploads, file);
+	use_order_remove(uploads, file);
 	uploads->stats.files--;
 	uploads->stats.bytes -= file->size;
 	mem_free(file);
@@ -158,7 +145,7 @@ void uploads_file_add(struct uploads *uploads, struct upload_file *file, bool ar
 	struct upload_file **bucket = bucket_of(uploads, file->build_id, file->kind);
 	file->next = *bucket;
 	*bucket = file;
-	link_newest(uploads, file);
+	use_order_add(uploads, file);
 	uploads->stats.files++;
 	uploads->stats.bytes += file->size;
 }

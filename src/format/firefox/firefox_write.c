@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/sorted.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "codec/json.h"
@@ -778,14 +779,9 @@ static int64_t start_of(const struct writer *writer, size_t place)
 static size_t find_program_after(const struct writer *writer, size_t first, size_t end, int64_t time_ns)
 {
 	uint32_t exec = writer->threads.items[first].exec;
-	while (first < end) {
-		size_t middle = first + (end - first) / 2;
-		if (writer->threads.items[middle].exec == exec || start_of(writer, middle) <= time_ns)
-			first = middle + 1;
-		else
-			end = middle;
-	}
-	return first;
+	return first +
+	       sorted_count_while(end - first, i,
+				  writer->threads.items[first + i].exec == exec || start_of(writer, first + i) <= time_ns);
 }
 
 /* A counter of a process that became another program is one of each. Viewers fail on those of processes that are not there. */

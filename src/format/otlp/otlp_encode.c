@@ -81,63 +81,54 @@ static int add_text(struct encoder *encoder, struct profile *to, uint32_t id, ui
 	return r < 0 ? r : profile_add_bytes(to, text, ret, err);
 }
 
+/* What `copied` has for `id`, by add() if that is nothing yet. */
+static inline int copy_once(struct encoder *encoder, uint32_t *copied, uint32_t id,
+			    int (*add)(struct encoder *encoder, uint32_t id, uint32_t *ret, struct error *err), uint32_t *ret,
+			    struct error *err)
+{
+	if (copied[id] == 0) {
+		uint32_t copy;
+		int r = add(encoder, id, &copy, err);
+		if (r < 0)
+			return r;
+		copied[id] = copy + 1;
+	}
+	*ret = copied[id] - 1;
+	return 0;
+}
+
+static int add_string(struct encoder *encoder, uint32_t id, uint32_t *ret, struct error *err)
+{
+	return add_text(encoder, encoder->tables, id, ret, err);
+}
+
 static int copy_string(struct encoder *encoder, uint32_t id, uint32_t *ret, struct error *err)
 {
-	if (encoder->strings[id] == 0) {
-		uint32_t copy;
-		int r = add_text(encoder, encoder->tables, id, &copy, err);
-		if (r < 0)
-			return r;
-		encoder->strings[id] = copy + 1;
-	}
-	*ret = encoder->strings[id] - 1;
-	return 0;
+	return copy_once(encoder, encoder->strings, id, add_string, ret, err);
 }
 
-static int copy_mapping(struct encoder *encoder, uint32_t id, uint32_t *ret, struct error *err)
+static int add_mapping(struct encoder *encoder, uint32_t id, uint32_t *ret, struct error *err)
 {
-	if (encoder->mappings[id] == 0) {
-		struct profile_mapping mapping = encoder->from->mappings[id];
-		uint32_t copy;
-		mapping.flags &= PROFILE_MAPPING_ID_TYPE;
-		mapping.content = 0;
-		int r = copy_string(encoder, mapping.file_name, &mapping.file_name, err);
-		if (r == 0)
-			r = copy_string(encoder, mapping.build_id, &mapping.build_id, err);
-		if (r == 0)
-			r = copy_string(encoder, mapping.go_id, &mapping.go_id, err);
-		if (r == 0)
-			r = profile_add_mapping(encoder->tables, &mapping, &copy, err);
-		if (r < 0)
-			return r;
-		encoder->mappings[id] = copy + 1;
-	}
-	*ret = encoder->mappings[id] - 1;
-	return 0;
+	struct profile_mapping mapping = encoder->from->mappings[id];
+	mapping.flags &= PROFILE_MAPPING_ID_TYPE;
+	mapping.content = 0;
+	int r = copy_string(encoder, mapping.file_name, &mapping.file_name, err);
+	if (r == 0)
+		r = copy_string(encoder, mapping.build_id, &mapping.build_id, err);
+	if (r == 0)
+		r = copy_string(encoder, mapping.go_id, &mapping.go_id, err);
+	return r < 0 ? r : profile_add_mapping(encoder->tables, &mapping, ret, err);
 }
 
-static int copy_function(struct encoder *encoder, uint32_t id, uint32_t *ret, struct error *err)
+static int add_function(struct encoder *encoder, uint32_t id, uint32_t *ret, struct error *err)
 {
-	if (id == 0) {
-		*ret = 0;
-		return 0;
-	}
-	if (encoder->functions[id] == 0) {
-		struct profile_function function = encoder->from->functions[id];
-		uint32_t copy;
-		int r = copy_string(encoder, function.name, &function.name, err);
-		if (r == 0)
-			r = copy_string(encoder, function.system_name, &function.system_name, err);
-		if (r == 0)
-			r = copy_string(encoder, function.file_name, &function.file_name, err);
-		if (r == 0)
-			r = profile_add_function(encoder->tables, &function, &copy, err);
-		if (r < 0)
-			return r;
-		encoder->functions[id] = copy + 1;
-	}
-	*ret = encoder->functions[id] - 1;
-	return 0;
+	struct profile_function function = encoder->from->functions[id];
+	int r = copy_string(encoder, function.name, &function.name, err);
+	if (r == 0)
+		r = copy_string(encoder, function.system_name, &function.system_name, err);
+	if (r == 0)
+		r = copy_string(encoder, function.file_name, &function.file_name, err);
+	return r < 0 ? r : profile_add_function(encoder->tables, &function, ret, err);
 }
 
 static int add_location(struct encoder *encoder, uint32_t id, uint32_t *ret, struct error *err)
@@ -146,29 +137,13 @@ static int add_location(struct encoder *encoder, uint32_t id, uint32_t *ret, str
 	location.folded = false;
 	if (array_reserve(&encoder->lines, &encoder->line_capacity, location.line_count, SIZE_MAX) < 0)
 		return error_nomem(err);
-	int r = copy_mapping(encoder, location.mapping, &location.mapping, err);
+	int r = copy_once(encoder, encoder->mappings, location.mapping, add_mapping, &location.mapping, err);
 	for (uint32_t i = 0; i < location.line_count && r == 0; i++) {
-		encoder->lines[i] = encoder->from->lines[location.line_first + i];
-		r = copy_function(encoder, encoder->lines[i].function, &encoder->lines[i].function, err);
+		struct profile_line *line = &encoder->lines[i];
+		*line = encoder->from->lines[location.line_first + i];
+		r = copy_once(encoder, encoder->functions, line->function, add_function, &line->function, err);
 	}
 	return r < 0 ? r : profile_add_location(encoder->tables, &location, encoder->lines, location.line_count, ret, err);
-}
-
-static int copy_location(struct encoder *encoder, uint32_t id, uint32_t *ret, struct error *err)
-{
-	if (id == 0) {
-		*ret = 0;
-		return 0;
-	}
-	if (encoder->locations[id] == 0) {
-		uint32_t copy;
-		int r = add_location(encoder, id, &copy, err);
-		if (r < 0)
-			return r;
-		encoder->locations[id] = copy + 1;
-	}
-	*ret = encoder->locations[id] - 1;
-	return 0;
 }
 
 /* Goes up to the nearest caller that has been copied, and down again. */
@@ -176,13 +151,14 @@ static int copy_trie(struct encoder *encoder, uint32_t id, uint32_t *ret, struct
 {
 	size_t depth = 0;
 	uint32_t at = id;
-	for (; at != 0 && encoder->trie[at] == 0; at = encoder->from->stacks[at].parent)
+	for (; encoder->trie[at] == 0; at = encoder->from->stacks[at].parent)
 		encoder->path[depth++] = at;
-	uint32_t copy = at == 0 ? 0 : encoder->trie[at] - 1;
+	uint32_t copy = encoder->trie[at] - 1;
 	while (depth > 0) {
 		uint32_t location;
 		at = encoder->path[--depth];
-		int r = copy_location(encoder, encoder->from->stacks[at].location, &location, err);
+		int r = copy_once(encoder, encoder->locations, encoder->from->stacks[at].location, add_location, &location,
+				  err);
 		if (r == 0)
 			r = profile_add_stack(encoder->tables, copy, location, &copy, err);
 		if (r < 0)
@@ -546,6 +522,8 @@ static int write_resource_profiles(struct encoder *encoder, const struct profile
 	encoder->label_lists = mem_zalloc_array(from->label_set_count, sizeof(*encoder->label_lists));
 	bool ok = encoder->strings && encoder->mappings && encoder->functions && encoder->locations && encoder->trie &&
 		  encoder->label_lists;
+	if (ok) /* entry 0 of each is that of the tables */
+		encoder->functions[0] = encoder->locations[0] = encoder->trie[0] = 1;
 	int r = ok ? write_scope(encoder, err) : error_nomem(err);
 	forget_profile(encoder);
 	return r;
