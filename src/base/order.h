@@ -15,7 +15,18 @@
 #define DEFINE_ORDER(name, type, order)                                                                                        \
 	static int name(const void *left, const void *right)                                                                   \
 	{                                                                                                                      \
-		const type *a = left, *b = right;                                                                              \
+		const type *a = left;                                                                                          \
+		const type *b = right;                                                                                         \
+		return (order);                                                                                                \
+	}                                                                                                                      \
+	struct wick_order_needs_a_semicolon
+
+/* The same for sort_array_by() of places in a table, 32 bits each, which is the context: `order` is that of its items there. */
+#define DEFINE_ORDER_OF_PLACES(name, type, order)                                                                              \
+	static int name(const void *left, const void *right, void *table)                                                      \
+	{                                                                                                                      \
+		const type *a = (const type *)table + *(const uint32_t *)left;                                                 \
+		const type *b = (const type *)table + *(const uint32_t *)right;                                                \
 		return (order);                                                                                                \
 	}                                                                                                                      \
 	struct wick_order_needs_a_semicolon

@@ -116,12 +116,7 @@ static int find_threads(const struct profile *profile, struct sample_threads *th
 	return 0;
 }
 
-static int compare_times(const void *a, const void *b, void *context)
-{
-	const struct profile_sample *samples = context, *x = &samples[*(const uint32_t *)a],
-				    *y = &samples[*(const uint32_t *)b];
-	return ORDER(x->time_ns, y->time_ns) ?: ORDER(*(const uint32_t *)a, *(const uint32_t *)b);
-}
+DEFINE_ORDER_OF_PLACES(compare_times, struct profile_sample, ORDER(a->time_ns, b->time_ns) ?: ORDER(a, b));
 
 /* Samples of each thread together, by time. */
 static void put_in_order(const struct profile *profile, struct sample_threads *threads, const uint32_t *of_set)
@@ -192,12 +187,9 @@ static void marking_release(struct marking *marking)
 	mem_free(marking->item_of);
 }
 
-static int compare_marked(const void *a, const void *b, void *context)
-{
-	const struct profile_thread *threads = context, *x = &threads[*(const uint32_t *)a],
-				    *y = &threads[*(const uint32_t *)b];
-	return ORDER(x->host, y->host) ?: ORDER(x->pid, y->pid) ?: ORDER(x->tid, y->tid) ?: ORDER(x->start_ns, y->start_ns);
-}
+DEFINE_ORDER_OF_PLACES(compare_marked, struct profile_thread,
+		       ORDER(a->host, b->host) ?: ORDER(a->pid, b->pid) ?: ORDER(a->tid, b->tid) ?:
+			       ORDER(a->start_ns, b->start_ns));
 
 static int find_used(struct marking *marking)
 {
@@ -292,17 +284,14 @@ static int add_main_threads(struct marking *marking)
 	return 0;
 }
 
-static int compare_marker_times(const void *a, const void *b, void *context)
+static int64_t order_time(const struct profile_marker *marker)
 {
-	const struct profile_marker *markers = context, *x = &markers[*(const uint32_t *)a],
-				    *y = &markers[*(const uint32_t *)b];
-	int64_t x_ns = x->phase == PROFILE_MARKER_END ? x->end_ns : x->start_ns,
-		y_ns = y->phase == PROFILE_MARKER_END ? y->end_ns : y->start_ns;
-	if (x_ns != y_ns)
-		return x_ns < y_ns ? -1 : 1;
-	/* The outer span first. */
-	return ORDER(y->end_ns, x->end_ns) ?: ORDER(*(const uint32_t *)a, *(const uint32_t *)b);
+	return marker->phase == PROFILE_MARKER_END ? marker->end_ns : marker->start_ns;
 }
+
+/* At one time, the outer span first. */
+DEFINE_ORDER_OF_PLACES(compare_marker_times, struct profile_marker,
+		       ORDER(order_time(a), order_time(b)) ?: ORDER(b->end_ns, a->end_ns) ?: ORDER(a, b));
 
 /* The place of an item before and after sorting differ; threads of the profile lead to the place before. */
 static int order_markers(struct marking *marking, const uint32_t *place)

@@ -35,13 +35,8 @@ int64_t align_received_ns(const struct profile_marker *marker)
 /* ---- finding ---- */
 
 /* By flow, sends before ends. */
-static int compare_flows(const void *a, const void *b, void *context)
-{
-	const struct profile_marker *markers = context, *x = &markers[*(const uint32_t *)a],
-				    *y = &markers[*(const uint32_t *)b];
-	return ORDER(x->flow, y->flow) ?: ORDER(x->flow_ends, y->flow_ends) ?:
-		ORDER(*(const uint32_t *)a, *(const uint32_t *)b);
-}
+DEFINE_ORDER_OF_PLACES(compare_flows, struct profile_marker,
+		       ORDER(a->flow, b->flow) ?: ORDER(a->flow_ends, b->flow_ends) ?: ORDER(a, b));
 
 static bool is_far(const struct profile_markers *markers, const struct profile_marker *a, const struct profile_marker *b)
 {

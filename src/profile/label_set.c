@@ -57,30 +57,13 @@ struct ordered_label {
 	size_t order;
 };
 
-static int compare_sizes(uint64_t a, uint64_t b)
-{
-	return (a > b) - (a < b);
-}
+DEFINE_ORDER(compare_content, struct ordered_label,
+	     ORDER(a->label.key, b->label.key) ?: ORDER(a->label.value, b->label.value) ?:
+		     ORDER((uint64_t)a->label.number, (uint64_t)b->label.number) ?: ORDER(a->label.unit, b->label.unit) ?:
+		     ORDER(a->order, b->order));
 
-static int compare_content(const void *left, const void *right)
-{
-	const struct ordered_label *a = left, *b = right;
-	int order = compare_sizes(a->label.key, b->label.key);
-	if (order == 0)
-		order = compare_sizes(a->label.value, b->label.value);
-	if (order == 0)
-		order = compare_sizes((uint64_t)a->label.number, (uint64_t)b->label.number);
-	if (order == 0)
-		order = compare_sizes(a->label.unit, b->label.unit);
-	return order ? order : compare_sizes(a->order, b->order);
-}
-
-static int compare_place(const void *left, const void *right)
-{
-	const struct ordered_label *a = left, *b = right;
-	int order = a->label.key == b->label.key ? 0 : bytes_compare(a->key, b->key);
-	return order ? order : compare_sizes(a->order, b->order);
-}
+DEFINE_ORDER(compare_place, struct ordered_label,
+	     (a->label.key == b->label.key ? 0 : bytes_compare(a->key, b->key)) ?: ORDER(a->order, b->order));
 
 static int sort_large(const struct profile *profile, const struct profile_label *labels, size_t count,
 		      struct profile_label *out, size_t *ret_kept)

@@ -296,12 +296,7 @@ static int find_spans(struct walk *walk, struct error *err)
 
 /* ---- samples ---- */
 
-static int compare_times(const void *a, const void *b, void *context)
-{
-	const struct profile_sample *samples = context, *x = &samples[*(const uint32_t *)a],
-				    *y = &samples[*(const uint32_t *)b];
-	return ORDER(x->time_ns, y->time_ns) ?: ORDER(*(const uint32_t *)a, *(const uint32_t *)b);
-}
+DEFINE_ORDER_OF_PLACES(compare_times, struct profile_sample, ORDER(a->time_ns, b->time_ns) ?: ORDER(a, b));
 
 static int sort_samples(struct walk *walk, struct error *err)
 {

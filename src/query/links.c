@@ -52,10 +52,7 @@ static int parse_id(size_t label, struct bytes text, struct store_id *ret, struc
 			 link_labels[label].digits);
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-	return memcmp(a, b, sizeof(struct store_id));
-}
+DEFINE_ORDER(compare_ids, struct store_id, memcmp(a, b, sizeof(*a)));
 
 static int parse_list(size_t label, const char *text, struct link_ids *ret, struct error *err)
 {

@@ -79,11 +79,7 @@ static int on_point(void *context, uint32_t series, uint64_t bucket, int64_t val
 
 DEFINE_ORDER(compare_points, struct query_group_point, ORDER(a->group, b->group) ?: ORDER(a->time_ns, b->time_ns));
 
-static int compare_groups(const void *left, const void *right, void *context)
-{
-	const struct labels *items = context;
-	return labels_compare(&items[*(const uint32_t *)left], &items[*(const uint32_t *)right]);
-}
+DEFINE_ORDER_OF_PLACES(compare_groups, struct labels, labels_compare(a, b));
 
 /* Puts the groups in order of their labels. */
 static int sort_groups(struct points_build *build, struct query_points *ret, uint32_t *place, struct error *err)

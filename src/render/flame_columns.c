@@ -90,12 +90,7 @@ static int take_frame(struct columns *columns, const struct flame_node *node, ui
 	return r;
 }
 
-static int compare_frequency(const void *left, const void *right, void *context)
-{
-	const struct frame *frames = context;
-	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
-	return ORDER(frames[b].nodes, frames[a].nodes) ?: ORDER(a, b);
-}
+DEFINE_ORDER_OF_PLACES(compare_frequency, struct frame, ORDER(b->nodes, a->nodes) ?: ORDER(a, b));
 
 static int number_frames(struct columns *columns)
 {

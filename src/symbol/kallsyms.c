@@ -439,16 +439,9 @@ static int read_symbols(struct loader *loader, const char *path, struct error *e
 	}
 }
 
-static int compare_late(const void *a, const void *b)
-{
-	const struct late *x = a, *y = b;
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	/* Text last: add_symbol() lets it win over an end at its address. */
-	if (is_text(x->type) != is_text(y->type))
-		return is_text(x->type) ? 1 : -1;
-	return x->name < y->name ? -1 : x->name > y->name;
-}
+/* Text last: add_symbol() lets it win over an end at its address. */
+DEFINE_ORDER(compare_late, struct late,
+	     ORDER(a->address, b->address) ?: ORDER(is_text(a->type), is_text(b->type)) ?: ORDER(a->name, b->name));
 
 static int code_late(struct loader *loader)
 {

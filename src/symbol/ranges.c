@@ -43,26 +43,12 @@ static int binding_rank(uint8_t binding)
 	return binding == STB_GLOBAL ? 0 : binding == STB_WEAK ? 1 : 2;
 }
 
-static int compare_symbols(const void *a, const void *b)
-{
-	const struct elf_symbol *x = a, *y = b;
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	if (x->is_unsized != y->is_unsized)
-		return x->is_unsized ? 1 : -1;
-	if ((x->type == STT_NOTYPE) != (y->type == STT_NOTYPE))
-		return x->type == STT_NOTYPE ? 1 : -1;
-	int order = binding_rank(x->binding) - binding_rank(y->binding);
-	if (order)
-		return order;
-	size_t x_under = strspn(x->name, "_"), y_under = strspn(y->name, "_");
-	if (x_under != y_under)
-		return x_under < y_under ? -1 : 1;
-	if (x->order != y->order)
-		return x->order > y->order ? -1 : 1;
-	order = strcmp(x->name, y->name);
-	return order ? order : x->size < y->size ? 1 : x->size > y->size ? -1 : 0;
-}
+DEFINE_ORDER(compare_symbols, struct elf_symbol,
+	     ORDER(a->address, b->address) ?: ORDER(a->is_unsized, b->is_unsized) ?:
+		     ORDER(a->type == STT_NOTYPE, b->type == STT_NOTYPE) ?:
+		     ORDER(binding_rank(a->binding), binding_rank(b->binding)) ?:
+		     ORDER(strspn(a->name, "_"), strspn(b->name, "_")) ?: ORDER(b->order, a->order) ?:
+		     strcmp(a->name, b->name) ?: ORDER(b->size, a->size));
 
 static bool is_as_good(const struct elf_symbol *x, const struct elf_symbol *y)
 {

@@ -42,19 +42,14 @@ struct group {
 };
 
 /* Locations of one binary are neighbours; which order the binaries have does not matter. */
-static int compare_locations(const void *a, const void *b, void *context)
+static int compare_locations(const void *left, const void *right, void *context)
 {
 	const struct profile *profile = context;
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	const struct profile_mapping *mx = &profile->mappings[profile->locations[x].mapping];
-	const struct profile_mapping *my = &profile->mappings[profile->locations[y].mapping];
-	if (mx->build_id != my->build_id)
-		return mx->build_id < my->build_id ? -1 : 1;
-	if (mx->file_name != my->file_name)
-		return mx->file_name < my->file_name ? -1 : 1;
-	if (mx->content != my->content)
-		return mx->content < my->content ? -1 : 1;
-	return x < y ? -1 : x > y;
+	uint32_t x = *(const uint32_t *)left, y = *(const uint32_t *)right;
+	const struct profile_mapping *a = &profile->mappings[profile->locations[x].mapping],
+				     *b = &profile->mappings[profile->locations[y].mapping];
+	return ORDER(a->build_id, b->build_id) ?: ORDER(a->file_name, b->file_name) ?: ORDER(a->content, b->content) ?:
+		ORDER(x, y);
 }
 
 static int collect_locations(struct resolver *resolver, uint32_t first, struct error *err)
@@ -279,12 +274,7 @@ static int wait_for_tables(struct resolver *resolver, const struct group *groups
 	return 0;
 }
 
-static int compare_groups(const void *a, const void *b)
-{
-	const struct group *x = a, *y = b;
-	size_t n = x->end - x->first, m = y->end - y->first;
-	return n != m ? (n < m ? -1 : 1) : (x->first > y->first) - (x->first < y->first);
-}
+DEFINE_ORDER(compare_groups, struct group, ORDER(a->end - a->first, b->end - b->first) ?: ORDER(a->first, b->first));
 
 static int resolve_group(struct resolver *resolver, const struct group *group, struct error *err)
 {

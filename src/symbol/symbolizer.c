@@ -338,13 +338,7 @@ static bool is_wanted(const struct symbol_list_options *options, const struct sy
 	       (entry->path && strstr(entry->path, options->text));
 }
 
-static int compare_entries(const void *a, const void *b)
-{
-	const struct symbol_entry *x = *(struct symbol_entry *const *)a, *y = *(struct symbol_entry *const *)b;
-	if (x->samples != y->samples)
-		return x->samples > y->samples ? -1 : 1;
-	return strcmp(x->key, y->key);
-}
+DEFINE_ORDER(compare_entries, struct symbol_entry *const, ORDER((*b)->samples, (*a)->samples) ?: strcmp((*a)->key, (*b)->key));
 
 int symbolizer_list(struct symbolizer *s, const struct symbol_list_options *options, struct symbol_status **ret,
 		    size_t *ret_count, size_t *ret_total, size_t ret_counts[SYMBOL_STATES], struct error *err)

@@ -308,11 +308,7 @@ static int found_add(void *context, const struct upload_place *place, uint64_t s
 	return 0;
 }
 
-static int compare_use(const void *a, const void *b)
-{
-	const struct upload_file *x = *(struct upload_file *const *)a, *y = *(struct upload_file *const *)b;
-	return (x->used_ns > y->used_ns) - (x->used_ns < y->used_ns);
-}
+DEFINE_ORDER(compare_use, struct upload_file *const, ORDER((*a)->used_ns, (*b)->used_ns));
 
 int uploads_files_load(struct uploads *uploads, struct error *err)
 {

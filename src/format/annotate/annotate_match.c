@@ -86,11 +86,7 @@ static int order_of(const struct annotate_thread *a, const struct annotate_threa
 		ORDER(a->start_ns, b->start_ns);
 }
 
-static int compare_threads(const void *a, const void *b, void *context)
-{
-	const struct annotate_thread *threads = context;
-	return order_of(&threads[*(const uint32_t *)a], &threads[*(const uint32_t *)b]);
-}
+DEFINE_ORDER_OF_PLACES(compare_threads, struct annotate_thread, order_of(a, b));
 
 /* When the next owner of a number began, the one before it had ended. */
 static int find_successors(struct annotate *annotate, uint32_t *order)
