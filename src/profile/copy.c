@@ -115,6 +115,18 @@ int profile_copy_strings(struct profile_copy *copy, uint32_t *const *ids, size_t
 	return r;
 }
 
+int profile_copy_sample_types(struct profile_copy *copy, struct error *err)
+{
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < copy->from->sample_type_count; i++) {
+		struct profile_value_type type = copy->from->sample_types[i];
+		r = PROFILE_COPY_STRINGS(copy, err, &type.type, &type.unit);
+		if (r == 0)
+			r = profile_add_sample_type(copy->to, type.type, type.unit, err);
+	}
+	return r;
+}
+
 /* ---- mappings ---- */
 
 struct mapping_key {

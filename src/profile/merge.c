@@ -66,13 +66,7 @@ static int copy_headers(struct profile *to, const struct profile *from, struct p
 	to->period_type = period;
 	to->drop_frames = drop;
 	to->keep_frames = keep;
-	for (size_t i = 0; r == 0 && i < from->sample_type_count; i++) {
-		struct profile_value_type type = from->sample_types[i];
-		r = PROFILE_COPY_STRINGS(copy, err, &type.type, &type.unit);
-		if (r == 0)
-			r = profile_add_sample_type(to, type.type, type.unit, err);
-	}
-	return r;
+	return profile_copy_sample_types(copy, err);
 }
 
 int profile_unite_comments(struct profile *to, const struct profile *from, struct profile_copy *copy, struct error *err)

@@ -17,6 +17,13 @@ int profile_copy_new(struct profile *to, const struct profile *from, struct prof
 struct profile_copy *profile_copy_free(struct profile_copy *copy);
 DEFINE_CLEANUP_POINTER(profile_copy_free, struct profile_copy);
 int profile_copy_string(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err);
+/* Several strings of the source, where they stand. */
+int profile_copy_strings(struct profile_copy *copy, uint32_t *const *ids, size_t count, struct error *err);
+#define PROFILE_COPY_STRINGS(copy, err, ...)                                                                                   \
+	profile_copy_strings((copy), (uint32_t *const[]){__VA_ARGS__},                                                         \
+			     sizeof((uint32_t *const[]){__VA_ARGS__}) / sizeof(uint32_t *), (err))
+/* Adds the source's sample types. */
+int profile_copy_sample_types(struct profile_copy *copy, struct error *err);
 int profile_copy_mapping(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err);
 int profile_copy_location(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err);
 int profile_copy_stack(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err);

@@ -106,13 +106,7 @@ static inline __attribute__((always_inline)) int profile_intern(struct profile *
 /* markers.c */
 struct profile_markers *profile_markers_free(struct profile_markers *markers); /* NULL allowed; returns NULL */
 
-/* copy.c: several strings of the source, where they stand. */
 struct profile_copy;
-int profile_copy_strings(struct profile_copy *copy, uint32_t *const *ids, size_t count, struct error *err);
-#define PROFILE_COPY_STRINGS(copy, err, ...)                                                                                   \
-	profile_copy_strings((copy), (uint32_t *const[]){__VA_ARGS__},                                                         \
-			     sizeof((uint32_t *const[]){__VA_ARGS__}) / sizeof(uint32_t *), (err))
-
 /* merge.c: adds the comments that `to` does not have. copy: from `from` to `to`. */
 int profile_unite_comments(struct profile *to, const struct profile *from, struct profile_copy *copy, struct error *err);
 

@@ -15,17 +15,11 @@ static int take_value(const struct profile *from, const char *label, const char 
 {
 	_cleanup_(profile_freep) struct profile *to = NULL;
 	_cleanup_(profile_copy_freep) struct profile_copy *copy = NULL;
-	uint32_t type, unit;
 	int r = profile_new(&to, err);
 	if (!r)
 		r = profile_copy_new(to, from, &copy, err);
-	for (size_t i = 0; !r && i < from->sample_type_count; i++) {
-		r = profile_copy_string(copy, from->sample_types[i].type, &type, err);
-		if (!r)
-			r = profile_copy_string(copy, from->sample_types[i].unit, &unit, err);
-		if (!r)
-			r = profile_add_sample_type(to, type, unit, err);
-	}
+	if (!r)
+		r = profile_copy_sample_types(copy, err);
 	for (size_t i = 0; !r && i < from->sample_count; i++) {
 		const char *own = profile_label_value(from, from->samples[i].labels, label);
 		if (strcmp(own ? own : "", value) != 0)

@@ -191,19 +191,13 @@ static int add_side(struct profile *to, const struct profile *from, size_t colum
 
 static int add_types(struct profile *to, const struct profile *side, struct error *err)
 {
-	uint32_t base, type, unit;
-	const char *name = side->sample_type_count ? profile_string(side, side->sample_types[0].type) : "";
-	int r = profile_add_cstring(to, "base", &base, err);
+	bool known = side->sample_type_count > 0;
+	const char *name = known ? profile_string(side, side->sample_types[0].type) : "",
+		   *unit = known ? profile_string(side, side->sample_types[0].unit) : "";
+	int r = profile_add_named_type(to, "base", unit, err);
 	if (!r)
-		r = profile_add_cstring(to, *name ? name : "value", &type, err);
-	if (!r)
-		r = profile_add_cstring(to, side->sample_type_count ? profile_string(side, side->sample_types[0].unit) : "",
-					&unit, err);
-	if (!r)
-		r = profile_add_sample_type(to, base, unit, err);
-	if (!r)
-		r = profile_add_sample_type(to, type, unit, err);
-	to->default_sample_type = r < 0 ? 0 : type;
+		r = profile_add_named_type(to, *name ? name : "value", unit, err);
+	to->default_sample_type = r < 0 ? 0 : to->sample_types[1].type;
 	return r;
 }
 

@@ -68,25 +68,19 @@ static int copy_head(struct rewrite *rewrite, struct error *err)
 {
 	const struct profile *from = rewrite->from;
 	struct profile *to = rewrite->to;
-	int r = 0;
-	for (size_t i = 0; !r && i < from->sample_type_count; i++) {
-		uint32_t type, unit;
-		r = profile_copy_string(rewrite->copy, from->sample_types[i].type, &type, err);
-		if (!r)
-			r = profile_copy_string(rewrite->copy, from->sample_types[i].unit, &unit, err);
-		if (!r)
-			r = profile_add_sample_type(to, type, unit, err);
-	}
+	struct profile_value_type period = from->period_type;
+	uint32_t shown = from->default_sample_type;
+	int r = profile_copy_sample_types(rewrite->copy, err);
 	if (!r)
-		r = profile_copy_string(rewrite->copy, from->period_type.type, &to->period_type.type, err);
-	if (!r)
-		r = profile_copy_string(rewrite->copy, from->period_type.unit, &to->period_type.unit, err);
-	if (!r)
-		r = profile_copy_string(rewrite->copy, from->default_sample_type, &to->default_sample_type, err);
+		r = PROFILE_COPY_STRINGS(rewrite->copy, err, &period.type, &period.unit, &shown);
+	if (r < 0)
+		return r;
+	to->period_type = period;
+	to->default_sample_type = shown;
 	to->period = from->period;
 	to->time_ns = from->time_ns;
 	to->duration_ns = from->duration_ns;
-	return r;
+	return 0;
 }
 
 static int rewrite_init(struct rewrite *rewrite, const struct profile *from, struct error *err)

@@ -5,19 +5,6 @@
 
 #include "render/report_int.h"
 
-static int add_types(struct report *report, struct profile *profile, struct error *err)
-{
-	static const char *const names[] = {"cum", "flat"};
-	uint32_t unit, type;
-	int r = profile_add_cstring(profile, report->unit, &unit, err);
-	for (size_t i = 0; i < 2 && r == 0; i++) {
-		r = profile_add_cstring(profile, names[i], &type, err);
-		if (r == 0)
-			r = profile_add_sample_type(profile, type, unit, err);
-	}
-	return r;
-}
-
 static int copy_string(const struct profile *from, uint32_t id, struct profile *to, uint32_t *ret, struct error *err)
 {
 	struct bytes text = profile_string_bytes(from, id);
@@ -61,7 +48,9 @@ int report_make_top(struct report *report, struct profile **ret, struct error *e
 	if (r == 0)
 		r = profile_new(&profile, err);
 	if (r == 0)
-		r = add_types(report, profile, err);
+		r = profile_add_named_type(profile, "cum", report->unit, err);
+	if (r == 0)
+		r = profile_add_named_type(profile, "flat", report->unit, err);
 	if (r == 0)
 		r = copy_string(from, from->period_type.type, profile, &profile->period_type.type, err);
 	if (r == 0)

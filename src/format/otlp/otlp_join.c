@@ -71,16 +71,11 @@ static int find_row(struct joiner *j, const struct profile_sample *sample, size_
 static int add_column(struct joiner *j, const struct profile *from, size_t column)
 {
 	_cleanup_(profile_copy_freep) struct profile_copy *copy = NULL;
-	uint32_t type = 0, unit = 0;
 	int r = profile_copy_new(j->wide, from, &copy, j->err);
 	if (r == 0 && column == 0)
 		r = profile_copy_label_set(copy, from->resource_labels, &j->wide->resource_labels, j->err);
 	if (r == 0)
-		r = profile_copy_string(copy, from->sample_types[0].type, &type, j->err);
-	if (r == 0)
-		r = profile_copy_string(copy, from->sample_types[0].unit, &unit, j->err);
-	if (r == 0)
-		r = profile_add_sample_type(j->wide, type, unit, j->err);
+		r = profile_copy_sample_types(copy, j->err);
 	for (size_t i = 0; r == 0 && i < from->sample_count; i++) {
 		struct profile_sample row = {.time_ns = from->samples[i].time_ns};
 		size_t at = 0;
