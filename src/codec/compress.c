@@ -14,7 +14,6 @@
 #include <libdeflate.h>
 #include <lz4frame.h>
 #include <pthread.h>
-#include <string.h>
 #include <zlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>

@@ -13,7 +13,6 @@
  */
 #include "codec/parquet_int.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "codec/protobuf.h"

@@ -15,10 +15,8 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/hash.h"
 #include "codec/parquet_file.h"
 

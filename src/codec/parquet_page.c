@@ -2,8 +2,6 @@
 /* Parquet's page headers, both ways. */
 #include "codec/parquet_int.h"
 
-#include <string.h>
-
 /* Of a data page (v1) or a dictionary. */
 static void read_data_header(struct thrift_reader *thrift, uint8_t type, bool is_dictionary, struct parquet_page *ret)
 {

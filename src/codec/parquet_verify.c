@@ -7,7 +7,6 @@
  * read one at a time, as long as their headers say, or, where their place is known from a good offset index, as that says.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -27,7 +27,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libdeflate.h>
-#include <stdio.h>
 #include <string.h>
 #include <zstd.h>
 

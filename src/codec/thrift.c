@@ -16,7 +16,6 @@
 #include "codec/thrift.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <string.h>
 
 #include "codec/protobuf.h"

@@ -12,7 +12,6 @@
 #include <openssl/evp.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/text.h"

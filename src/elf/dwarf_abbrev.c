@@ -12,7 +12,6 @@
  */
 #include <dwarf.h>
 #include <errno.h>
-#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/order.h"

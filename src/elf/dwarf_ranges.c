@@ -14,7 +14,6 @@
  */
 #include <dwarf.h>
 #include <errno.h>
-#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/order.h"

@@ -10,7 +10,6 @@
  * count from 0 in the file; they are those of the functions, and where in them time was spent is not told by sample.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

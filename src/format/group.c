@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Helpers that several formats share. */
 #include <errno.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/map.h"

@@ -10,7 +10,6 @@
  * was between its fork and its first exec has one only if there is something in it.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -7,7 +7,6 @@
  * its work once for each profile.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/limits.h"
 #include "format/format_int.h"

@@ -25,7 +25,6 @@
  * index that does not matter, this one is not: an index outside the table is refused wherever it stands.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"

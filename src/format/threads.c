@@ -4,7 +4,6 @@
  * or thread.name where there is no id, or the process where there is neither; and of several hosts also host.name.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -25,15 +25,12 @@
  */
 #include "profile/align.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/map.h"
 #include "base/time.h"
 #include "profile/align_int.h"
 #include "profile/hosts.h"

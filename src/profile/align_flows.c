@@ -7,7 +7,6 @@
  * to which receive could only be told by times, which is what is to be found out, so it is left alone.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

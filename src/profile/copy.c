@@ -16,7 +16,6 @@
  * down again adding one frame at a time. No recursion: depth comes from outside.
  */
 #include <assert.h>
-#include <errno.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"

@@ -22,7 +22,6 @@
  * stack in blocks of two versions is then merely stored twice. Rejected: hashing the whole stack as one string, which costs
  * O(depth) for each of a trie's nodes where this is O(1), and gives no hash for inner nodes.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"

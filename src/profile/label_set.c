@@ -3,7 +3,6 @@
  * hostile profile may hold sets of a hundred thousand, for which everything must stay O(n log n). */
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -3,7 +3,6 @@
  * of it, so that inlined frames that differ only in an inner column stay apart, and that resource labels and links exist. */
 #include "profile/merge.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

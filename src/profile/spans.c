@@ -8,8 +8,6 @@
  */
 #include "profile/spans.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -3,7 +3,6 @@
  * One profile for each of the largest values of a label. Their sums come first, without stacks and so from rollups and totals
  * where there are some; only then the stacks of those that are shown are read, in one pass, and distributed.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"

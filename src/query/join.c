@@ -12,11 +12,9 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/limits.h"
 #include "base/map.h"
 #include "base/order.h"
 #include "query/run.h"

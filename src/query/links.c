@@ -8,7 +8,6 @@
  * known.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -6,7 +6,6 @@
  * which is a lower bound of the truth.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -16,7 +16,6 @@
  */
 #include "query/pipeline_int.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"

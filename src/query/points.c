@@ -8,8 +8,6 @@
  * together. This is more than a sum costs, and bounded by QUERY_POINTS_MAX.
  */
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/map.h"

@@ -4,7 +4,6 @@
 #include "query/run.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -22,7 +22,6 @@
  * but a graph whose boxes grow while one looks at it helps nobody.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -21,10 +21,6 @@
 #include "render/flame_int.h"
 #include "render/units.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/alloc.h"
 #include "base/order.h"
 #include "base/text.h"

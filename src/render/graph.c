@@ -14,7 +14,6 @@
 #include "render/graph.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

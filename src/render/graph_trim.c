@@ -15,9 +15,7 @@
  * Finding another way is a walk over all that leads to the edge's target; with all nodes kept and many residual edges that
  * could take as long as one likes, so the steps are counted, and edges stay once they are used up.
  */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/limits.h"
 #include "base/text.h"
 #include "render/flame.h"
 #include "render/listing.h"

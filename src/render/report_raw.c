@@ -3,7 +3,6 @@
  * memory, which is the order of the file where that has no entry twice. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of a report as a profile, each a stack of one frame. */
-#include <errno.h>
-#include <string.h>
 
 #include "render/report_int.h"
 

@@ -7,7 +7,6 @@
  * its nodes on the path from the root.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

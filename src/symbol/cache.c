@@ -11,12 +11,10 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/disk_list.h"
 #include "base/io.h"
 #include "base/text.h"

@@ -21,7 +21,6 @@
  * stacks of agents that send it would be others than those of before and than those that other clients send, and the stacks of
  * a program and of its stripped copy would fall apart, for the sake of what is rare.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>

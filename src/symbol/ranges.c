@@ -12,7 +12,6 @@
 #include "symbol/ranges.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

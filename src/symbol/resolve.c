@@ -8,7 +8,6 @@
  * First all binaries are asked for, then, if the caller wants to wait, those that are not there are waited for together, then
  * names are given binary by binary.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

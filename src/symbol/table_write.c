@@ -9,7 +9,6 @@
 #include "symbol/table_write.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

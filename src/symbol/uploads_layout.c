@@ -30,7 +30,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/io.h"
 #include "base/text.h"
 #include "base/time.h"

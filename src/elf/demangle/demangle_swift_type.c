@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of Swift: types, generic signatures and requirements. demangle_swift.c explains the mangling. */
-#include <ctype.h>
 #include <string.h>
 
 #include "elf/demangle/demangle_swift_int.h"

@@ -2,7 +2,6 @@
 /* The first pass over the profile: what it is, its threads, from when to when it is, and which of the markers' strings it has.
  * All of it is checked to be JSON here, so that the second pass may copy. */
 #include <errno.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "format/annotate/annotate_int.h"

@@ -10,7 +10,6 @@
  */
 #include "format/firefox/firefox_read.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

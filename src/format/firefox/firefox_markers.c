@@ -12,9 +12,7 @@
 #include "format/firefox/firefox_markers.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/map.h"

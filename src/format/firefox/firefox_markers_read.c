@@ -3,9 +3,7 @@
  * Reading markers and counters. A marker's fields are those that the schema named by its "type" has; what the schema does not
  * have is left out. Markers without a schema keep their name and times.
  */
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
  * location becomes one frame or more, and a stack as many rows as its location has frames, numbered so that both are found by
  * adding: of the rows of stacks, of which there may be tens of millions, only every 16th is kept beside the profile.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 

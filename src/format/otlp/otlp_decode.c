@@ -24,7 +24,6 @@
  * twice. The original payload is not looked at.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"

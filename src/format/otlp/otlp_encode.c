@@ -15,8 +15,6 @@
  * Of a profile's parts, comments, drop and keep frames, the default sample type, doc_url and is_folded have no place in OTLP.
  */
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"

@@ -30,7 +30,6 @@
  * Left out, and said: fields of tracepoints, branch stacks, addresses and weights of memory samples,
  * hardware traces (AUX), stacks of virtual machines' guests.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/limits.h"
 #include "format/perf/perf_data_int.h"
 
 #define MAGIC_BYTES    8
