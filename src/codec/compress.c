@@ -182,13 +182,11 @@ struct gzip_stream {
 
 void *compress_alloc_for_zlib(void *context, unsigned count, unsigned size)
 {
-	(void)context;
 	return mem_alloc_array(count, size);
 }
 
 void compress_free_for_zlib(void *context, void *ptr)
 {
-	(void)context;
 	mem_free(ptr);
 }
 

@@ -110,7 +110,7 @@ static int check_footer(struct verifying *v)
 	struct parquet_file *file = v->file;
 	uint8_t magic[PARQUET_MAGIC_LEN];
 	size_t len = file->size - file->footer_start;
-	uint8_t *footer = mem_alloc(len);
+	_cleanup_(mem_freep) uint8_t *footer = mem_alloc(len);
 	if (!footer)
 		return error_nomem(v->err);
 	int r = parquet_read_at(file, 0, magic, sizeof(magic), v->err);
@@ -118,7 +118,6 @@ static int check_footer(struct verifying *v)
 		r = parquet_read_at(file, file->footer_start, footer, len, v->err);
 	if (r == 0 && (memcmp(magic, "PAR1", sizeof(magic)) || hash64(footer, len) != file->footer_hash))
 		r = fault(v, "the footer does not match its checksum");
-	mem_free(footer);
 	return r;
 }
 

@@ -504,31 +504,27 @@ static int put_indexes(struct parquet_writer *writer, const struct parquet_colum
 	struct buffer *out = &writer->indexes;
 	size_t count = writer->page_count - 1, start = out->len;
 	bool has_bounds = true;
-	uint8_t *memory = mem_alloc_array(count, 2 * PARQUET_BOUND_MAX);
-	struct parquet_index_entry *entries = mem_alloc_array(count, sizeof(*entries));
-	int r = memory && entries ? 0 : -ENOMEM;
-	for (size_t i = 0; r == 0 && i < count; i++) {
+	_cleanup_(mem_freep) uint8_t *memory = mem_alloc_array(count, 2 * PARQUET_BOUND_MAX);
+	_cleanup_(mem_freep) struct parquet_index_entry *entries = mem_alloc_array(count, sizeof(*entries));
+	if (!memory || !entries)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
 		uint8_t *at = memory + i * 2 * PARQUET_BOUND_MAX;
 		has_bounds &= fill_entry(column, &writer->pages[i + 1], at, at + PARQUET_BOUND_MAX);
 		entries[i] = writer->pages[i + 1].entry;
 	}
-	if (r == 0 && has_bounds) {
+	if (has_bounds) {
 		parquet_column_index_write(column, entries, count, out);
 		chunk->column_index_offset = (int64_t)start;
 		chunk->column_index_length = (int32_t)(out->len - start);
 		put_hash(hashes, out->data + start, out->len - start);
 		start = out->len;
 	}
-	if (r == 0) {
-		parquet_offset_index_write(entries, count, out);
-		chunk->offset_index_offset = (int64_t)start;
-		chunk->offset_index_length = (int32_t)(out->len - start);
-		put_hash(hashes, out->data + start, out->len - start);
-		r = buffer_status(out) < 0 ? buffer_status(out) : buffer_status(hashes);
-	}
-	mem_free(memory);
-	mem_free(entries);
-	return r;
+	parquet_offset_index_write(entries, count, out);
+	chunk->offset_index_offset = (int64_t)start;
+	chunk->offset_index_length = (int32_t)(out->len - start);
+	put_hash(hashes, out->data + start, out->len - start);
+	return buffer_status(out) < 0 ? buffer_status(out) : buffer_status(hashes);
 }
 
 /* ---- chunks and groups ---- */

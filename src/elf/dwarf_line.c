@@ -369,7 +369,7 @@ static int order_rows(struct dwarf_reader *reader, struct dwarf_line_row *rows, 
 	if (is_ordered)
 		return 0;
 	/* Merge sort, since the order of equal ones matters. */
-	struct dwarf_line_row *other = mem_alloc_array(count, sizeof(*other));
+	_cleanup_(mem_freep) struct dwarf_line_row *other = mem_alloc_array(count, sizeof(*other));
 	if (!other)
 		return error_nomem(reader->err);
 	for (size_t width = 1; width < count; width *= 2) {
@@ -382,7 +382,6 @@ static int order_rows(struct dwarf_reader *reader, struct dwarf_line_row *rows, 
 		}
 		memcpy(rows, other, count * sizeof(*rows));
 	}
-	mem_free(other);
 	return 0;
 }
 

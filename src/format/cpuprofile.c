@@ -315,7 +315,6 @@ static int read_all(struct profile *profile, const struct json_node *root, struc
 
 static int decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)
 {
-	(void)options;
 	_cleanup_(json_tree_freep) struct json_tree *json = NULL;
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = json_tree_read(input, 0, &json, err);

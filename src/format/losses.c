@@ -152,7 +152,7 @@ static void add_type(const struct format *format, const struct profile *profile,
 int format_losses(const struct format *format, const struct profile *profile, struct buffer *out)
 {
 	struct finding f = {0};
-	struct buffer found = {.max = SIZE_MAX};
+	_cleanup_(buffer_release) struct buffer found = {.max = SIZE_MAX};
 	size_t values = format == &format_folded && folded_holds_both(profile) ? 2 : 1;
 	scan_frames(profile, &f);
 	for (size_t i = 0; i < profile->sample_count; i++) {
@@ -185,10 +185,5 @@ int format_losses(const struct format *format, const struct profile *profile, st
 	int r = add_names(format, profile, &found);
 	if (r == 0)
 		r = add_labels(format, profile, &found);
-	if (r == 0)
-		r = buffer_status(&found);
-	if (r == 0)
-		r = buffer_append(out, found.data, found.len);
-	buffer_release(&found);
-	return r;
+	return r < 0 ? r : buffer_append_buffer(out, &found);
 }

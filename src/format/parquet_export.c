@@ -497,7 +497,6 @@ static void release(struct export *export)
 static int export_write(const struct profile *profile, const struct format_options *options, struct format_sink *sink,
 			struct error *err)
 {
-	(void)options;
 	struct export *export = mem_zalloc(sizeof(*export));
 	if (!export)
 		return error_nomem(err);

@@ -346,7 +346,6 @@ static int read_all(struct reader *reader, const struct json_node *root, struct 
 
 static int decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)
 {
-	(void)options;
 	_cleanup_(json_tree_freep) struct json_tree *tree = NULL;
 	int r = json_tree_read(input, 0, &tree, err);
 	if (r < 0)
@@ -607,7 +606,6 @@ static int write_all(struct writer *writer, struct error *err)
 
 static int encode(const struct profile *profile, const struct format_options *options, struct buffer *out, struct error *err)
 {
-	(void)options;
 	struct writer *writer = mem_zalloc(sizeof(*writer));
 	size_t before = out->len;
 	if (!writer)

@@ -328,7 +328,7 @@ static int comparison_table(const struct query_result *result, struct query_tabl
 	for (size_t i = 0; i < comparison->count; i++)
 		query_table_add_column(table, comparison->items[i].value, "percent", QUERY_COLUMN_NUMBER);
 	int r = query_table_status(table, err);
-	struct intern names;
+	_cleanup_(intern_release) struct intern names = {0};
 	if (!r && intern_init(&names, SIZE_MAX) < 0)
 		r = error_nomem(err);
 	if (r < 0)
@@ -354,7 +354,6 @@ static int comparison_table(const struct query_result *result, struct query_tabl
 		}
 		query_table_release(&one);
 	}
-	intern_release(&names);
 	return r;
 }
 

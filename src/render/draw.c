@@ -12,7 +12,6 @@ int render_svg(const struct profile *profile, const char *title, struct buffer *
 
 int render_top(const struct profile *profile, const char *title, struct buffer *out, struct error *err)
 {
-	(void)title;
 	_cleanup_(flame_freep) struct flame *flame = NULL;
 	int r = flame_build(profile, profile_default_sample_type(profile), FLAME_UNNAMED_BY_BINARY, &flame, err);
 	if (r < 0)

@@ -84,7 +84,7 @@ static int add_to_group(struct build *build, struct map64 *known, const struct s
 static int make_groups(struct build *build, struct error *err)
 {
 	const struct profile *profile = build->profile;
-	struct map64 known = {0};
+	_cleanup_(map64_release) struct map64 known = {0};
 	int r = 0;
 	for (size_t i = 0; i < profile->sample_count && r == 0; i++) {
 		const int64_t *values = &profile->values[i * profile->sample_type_count];
@@ -95,7 +95,6 @@ static int make_groups(struct build *build, struct error *err)
 		if (sample.value || sample.divisor)
 			r = add_to_group(build, &known, &sample, err);
 	}
-	map64_release(&known);
 	return r;
 }
 

@@ -37,7 +37,7 @@ static void callgrind_release(struct callgrind *c)
 static int number_functions(struct callgrind *c, struct error *err)
 {
 	const struct graph *graph = &c->graph.graph;
-	struct map64 counts = {0}, places = {0};
+	_cleanup_(map64_release) struct map64 counts = {0}, places = {0};
 	int r = 0;
 	for (size_t i = 0; i < graph->order_count && r == 0; i++) {
 		const struct graph_node *node = &graph->nodes[graph->order[i]];
@@ -58,8 +58,6 @@ static int number_functions(struct callgrind *c, struct error *err)
 		c->suffixes[id] = total > 1 ? (uint32_t)at : 0;
 		c->totals[id] = (uint32_t)total;
 	}
-	map64_release(&counts);
-	map64_release(&places);
 	return r < 0 ? error_nomem(err) : 0;
 }
 

@@ -197,7 +197,7 @@ DEFINE_ORDER(compare_symbols, struct elf_symbol, strcmp(a->name, b->name) ?: ORD
 static int put_symbols(struct disasm *d, struct elf_file *elf, uint64_t address, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer name = {.max = MIB};
-	struct map64 done = {0};
+	_cleanup_(map64_release) struct map64 done = {0};
 	int r = 0;
 	sort_array(d->symbols.items, d->symbols.count, compare_symbols);
 	for (size_t i = 0; i < d->symbols.count && r == 0; i++) {
@@ -221,7 +221,6 @@ static int put_symbols(struct disasm *d, struct elf_file *elf, uint64_t address,
 		}
 		r = r > 0 ? 0 : r;
 	}
-	map64_release(&done);
 	return r;
 }
 
@@ -287,17 +286,14 @@ static int put_mapping(struct disasm *d, const struct profile_mapping *mapping, 
 	if (!wanted[binary] && !covers)
 		return 0;
 	const char *path = profile_string(profile, mapping->file_name);
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &info) < 0 || !S_ISREG(info.st_mode)) {
 		report_note(d->report, "%.300s: %s", path, fd < 0 ? "cannot be opened" : "not a regular file");
-		io_close(fd);
 		return 0;
 	}
 	elf_symbols_release(&d->symbols);
 	elf_symbols_init(&d->symbols);
-	int r = put_binary(d, mapping, binary, fd, err);
-	io_close(fd);
-	return r;
+	return put_binary(d, mapping, binary, fd, err);
 }
 
 /* Which binaries have frames that match, by string of the infos. */

@@ -367,7 +367,7 @@ static int finish(struct build *b, uint32_t machine, int out_fd, struct error *e
 
 static int build_kallsyms(struct build *b, int out_fd, struct error *err)
 {
-	int fd;
+	_cleanup_(fd_closep) int fd = -1;
 	int r = ask(b, SYMBOL_FILE_KALLSYMS, b->options->build_id, "", &fd, err);
 	if (r < 0)
 		return r;
@@ -375,7 +375,6 @@ static int build_kallsyms(struct build *b, int out_fd, struct error *err)
 	r = table_writer_new(NULL, 0, b->flags, &b->writer, err);
 	if (r == 0)
 		r = kallsyms_text_add(fd, b->options->build_id, b->writer, err);
-	io_close(fd);
 	b->result->sources |= SYMBOL_SOURCE_KALLSYMS;
 	return r < 0 ? r : finish(b, 0, out_fd, err);
 }
@@ -391,7 +390,7 @@ static int build_elf(struct build *b, int out_fd, struct error *err)
 	if (r < 0 && r != -ENOENT)
 		note_problem(b, &why);
 	take_extract_as_binary(b);
-	struct symbol_range *ranges = NULL;
+	_cleanup_(mem_freep) struct symbol_range *ranges = NULL;
 	size_t range_count = 0;
 	r = make_writer(b, err);
 	if (r == 0)
@@ -400,7 +399,6 @@ static int build_elf(struct build *b, int out_fd, struct error *err)
 		r = add_lines(b, err);
 	if (r == 0)
 		r = add_symbol_files(b, ranges, range_count, err);
-	mem_free(ranges);
 	const struct elf_file *file = b->binary.is_open ? &b->binary.file : &b->debug.file;
 	return r < 0 ? r : finish(b, file->machine, out_fd, err);
 }

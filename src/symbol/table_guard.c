@@ -39,7 +39,6 @@ static struct guard *find_guard(uintptr_t address)
 
 static void on_bus_error(int number, siginfo_t *info, void *context)
 {
-	(void)context;
 	uintptr_t address = (uintptr_t)info->si_addr;
 	struct guard *guard = info->si_code > 0 ? find_guard(address) : NULL;
 	if (guard) {

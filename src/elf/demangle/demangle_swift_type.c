@@ -83,8 +83,7 @@ static bool read_impl_attributes(struct swift_reader *reader, struct swift_node 
 							    {0}};
 	static const struct convention coroutines[] = {{'A', "@yield_once"}, {'I', "@yield_once_2"}, {'G', "@yield_many"}, {0}};
 	static const struct convention rest[] = {{'h', "@Sendable"}, {'H', "@async"}, {0}};
-	bool is_pseudogeneric = swift_next_if(reader, 'P');
-	(void)is_pseudogeneric;
+	swift_next_if(reader, 'P'); /* pseudogeneric, which is not written */
 	if (swift_next_if(reader, 'e') && !add_attribute(reader, node, "@escaping"))
 		return false;
 	if (swift_next_if(reader, 'A') && !add_attribute(reader, node, "@isolated(any)"))

@@ -49,11 +49,10 @@ static int add_line(struct annotate *annotate, struct bytes line, uint32_t schem
 		marker.phase = 0;
 		marker.end_ns = ANNOTATE_UNKNOWN;
 	}
-	struct buffer name = {.max = 4 * LINE_MAX_BYTES};
+	_cleanup_(buffer_release) struct buffer name = {.max = 4 * LINE_MAX_BYTES};
 	int r = text_append_utf8(&name, (struct bytes){at, (size_t)(end - at)});
 	if (r == 0)
 		r = intern_add(&annotate->strings, name.data, name.len, &marker.name);
-	buffer_release(&name);
 	if (r == 0)
 		r = array_push(&annotate->markers, &annotate->marker_count, &annotate->marker_capacity, ANNOTATE_MARKERS_MAX,
 			       marker);

@@ -258,7 +258,7 @@ static void put_field(struct json_writer *json, struct bytes key, struct bytes l
 static void put_table_label(const struct firefox_markers *markers, const struct profile_marker_schema *schema,
 			    struct json_writer *json)
 {
-	struct buffer text = {.max = SIZE_MAX};
+	_cleanup_(buffer_release) struct buffer text = {.max = SIZE_MAX};
 	for (uint32_t i = 0; i < schema->field_count; i++) {
 		char key_text[KEY_MAX];
 		struct bytes key = key_of_field(markers, schema, i, key_text),
@@ -270,7 +270,6 @@ static void put_table_label(const struct firefox_markers *markers, const struct 
 	buffer_fail(json->out, buffer_status(&text));
 	if (schema->field_count > 0)
 		json_member_bytes(json, "tableLabel", buffer_bytes(&text));
-	buffer_release(&text);
 }
 
 static void put_schema(const struct firefox_markers *markers, uint32_t number, struct json_writer *json)

@@ -974,7 +974,6 @@ static void put_meta(struct writer *writer)
 
 static void put_lib(struct writer *writer, enum cell cell, size_t row)
 {
-	(void)cell;
 	const struct profile_mapping *mapping = mapping_of_lib(writer, row);
 	struct bytes path = profile_string_bytes(writer->profile, mapping->file_name), name = lib_name(writer, row),
 		     build_id = profile_string_bytes(writer->profile, mapping->build_id);

@@ -406,7 +406,6 @@ static size_t kind_of_event(const struct reader *reader, const struct jfr_class 
 static int on_count(struct reader *reader, struct jfr_value event, struct error *err)
 {
 	size_t kind = kind_of_event(reader, event.class);
-	(void)err;
 	*(kind < KINDS ? &reader->counts[kind] : &reader->other_events) += 1;
 	return 0;
 }

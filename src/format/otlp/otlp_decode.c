@@ -170,7 +170,7 @@ static int read_resource(struct decoder *decoder, struct pb_cursor cursor, struc
 /* Refuses keys that come twice, then forgets attributes without a value, so that no profile of the resource looks at them. */
 static int check_resource(struct decoder *decoder, struct error *err)
 {
-	struct intern keys;
+	_cleanup_(intern_release) struct intern keys = {0};
 	if (intern_init(&keys, SIZE_MAX) < 0)
 		return error_nomem(err);
 	int r = 0;
@@ -186,7 +186,6 @@ static int check_resource(struct decoder *decoder, struct error *err)
 			decoder->resource[kept++] = attribute;
 	}
 	decoder->resource_count = kept;
-	intern_release(&keys);
 	return r;
 }
 
