@@ -14,7 +14,6 @@
 #include <zstd_errors.h>
 
 #include "base/alloc.h"
-#include "base/buffer.h"
 #include "base/fault.h"
 #include "base/io.h"
 #include "codec/compress.h"

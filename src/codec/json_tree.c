@@ -146,14 +146,11 @@ static int parse(struct builder *b, struct bytes text, struct error *err)
 
 int json_tree_read(struct bytes text, size_t memory_max, struct json_tree **ret, struct error *err)
 {
-	struct json_tree *tree = mem_zalloc(sizeof(*tree));
-	struct builder *b = mem_zalloc(sizeof(*b));
+	_cleanup_(json_tree_freep) struct json_tree *tree = mem_zalloc(sizeof(*tree));
+	_cleanup_(mem_freep) struct builder *b = mem_zalloc(sizeof(*b));
 	size_t most = memory_max ? memory_max : text.len > SIZE_MAX / MEMORY_FACTOR ? SIZE_MAX : text.len * MEMORY_FACTOR;
-	if (!tree || !b) {
-		mem_free(tree);
-		mem_free(b);
+	if (!tree || !b)
 		return error_nomem(err);
-	}
 	most = most < MEMORY_MIN ? MEMORY_MIN : most;
 	arena_init(&tree->arena, most);
 	*b = (struct builder){.tree = tree, .stack_max = most / sizeof(struct json_node)};
@@ -161,12 +158,9 @@ int json_tree_read(struct bytes text, size_t memory_max, struct json_tree **ret,
 	if (r == 0)
 		tree->root = b->stack[0];
 	mem_free(b->stack);
-	mem_free(b);
-	if (r < 0) {
-		json_tree_free(tree);
+	if (r < 0)
 		return r;
-	}
-	*ret = tree;
+	*ret = TAKE(tree);
 	return 0;
 }
 

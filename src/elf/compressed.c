@@ -13,7 +13,6 @@
  * zlib stream.
  */
 #include <endian.h>
-#include <errno.h>
 #include <libdeflate.h>
 #include <string.h>
 #include <zstd.h>

@@ -21,7 +21,6 @@
  */
 #include "elf/elf_file_int.h"
 
-#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 

@@ -13,7 +13,6 @@
  *
  *   u32 "WPL1", u32 number of stubs; each: u64 address, u32 size, u32 index into .dynsym
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

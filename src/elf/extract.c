@@ -25,12 +25,10 @@
  */
 #include "elf/extract.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
-#include "base/limits.h"
 #include "base/text.h"
 #include "elf/elf_file_int.h"
 #include "elf/elf_symbols_int.h"

@@ -20,7 +20,6 @@
  *
  * The last of these moves when the runtime grows a field, so a few words are tried until the inline trees there make sense.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -27,7 +27,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/limits.h"
 #include "base/text.h"
 
 #define EVENT_NAME_MAX 128

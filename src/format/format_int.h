@@ -113,7 +113,6 @@ int format_read_varints(struct pb_cursor *cursor, const char *message, uint64_t 
 int format_add_origin(struct profile *profile, struct bytes command, int64_t pid, struct error *err);
 
 /* Whether a map of ids has one for the key. */
-struct map64;
 bool format_known(const struct map64 *ids, uint64_t key, uint32_t *ret);
 
 /* The end of a decoder whose result is r: *ret becomes the profile, or, after a failure, the profile is freed. Returns r. */

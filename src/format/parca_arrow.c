@@ -41,7 +41,6 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "codec/arrow_read.h"
 #include "codec/arrow_write.h"
 #include "format/format_int.h"
 #include "format/parca_arrow_int.h"

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/map.h"
 #include "base/order.h"
 #include "base/sorted.h"
 #include "base/text.h"

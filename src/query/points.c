@@ -10,7 +10,6 @@
 #include <errno.h>
 
 #include "base/alloc.h"
-#include "base/map.h"
 #include "base/order.h"
 #include "base/time.h"
 #include "query/query_int.h"

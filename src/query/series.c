@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/map.h"
 #include "base/order.h"
 #include "base/time.h"
 #include "query/query_int.h"

@@ -9,7 +9,6 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
-#include "base/limits.h"
 #include "base/time.h"
 #include "symbol/symbol_int.h"
 #include "symbol/use_order.h"

@@ -23,7 +23,6 @@
 #include "base/time.h"
 #include "symbol/symbol_int.h"
 #include "symbol/table_int.h"
-#include "symbol/uploads.h"
 #include "symbol/worker.h"
 
 /* What a build needs of its entry, copied: the entry may change meanwhile. */

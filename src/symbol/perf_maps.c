@@ -16,7 +16,6 @@
  * while the process lived. What was read stays until others need the room.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

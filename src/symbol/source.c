@@ -31,7 +31,6 @@
 #include "elf/pclntab.h"
 #include "symbol/debuginfod.h"
 #include "symbol/symbol_int.h"
-#include "symbol/uploads.h"
 
 #define DEBUG_ROOT "/usr/lib/debug"
 

@@ -31,7 +31,6 @@
 #include "symbol/debuginfod.h"
 #include "symbol/source_text_int.h"
 #include "symbol/symbol_int.h"
-#include "symbol/uploads.h"
 
 /* ---- files of this host ---- */
 

@@ -12,7 +12,6 @@
 #include "base/time.h"
 #include "symbol/debuginfod.h"
 #include "symbol/symbol_int.h"
-#include "symbol/uploads.h"
 
 const char *const symbol_state_names[SYMBOL_STATES] = {
 	[SYMBOL_QUEUED] = "queued",   [SYMBOL_WORKING] = "working", [SYMBOL_COMPLETE] = "complete",

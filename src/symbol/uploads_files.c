@@ -6,7 +6,6 @@
  * When a file was used is kept in its mtime, which is set whenever it is opened: atime is not written on most systems, or once
  * a day. So the order survives a restart, and anybody can see it with ls -lt.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -424,12 +424,10 @@ static int read_threads(struct firefox_reader *reader, const struct json_node *t
 	r = firefox_read_stacks(reader, &source, stacks, rows, err);
 	for (size_t i = first; r == 0 && i < first + count; i++) {
 		r = read_samples(reader, json_node_at(threads, i), stacks, err);
-		if (r < 0)
-			return error_prefix(err, r, "thread %zu", i);
-		r = firefox_read_markers(reader, json_node_at(threads, i), source.strings, err);
-		if (r < 0)
-			return error_prefix(err, r, "thread %zu", i);
-		r = firefox_read_lifetime(reader, json_node_at(threads, i), err);
+		if (r == 0)
+			r = firefox_read_markers(reader, json_node_at(threads, i), source.strings, err);
+		if (r == 0)
+			r = firefox_read_lifetime(reader, json_node_at(threads, i), err);
 		if (r < 0)
 			return error_prefix(err, r, "thread %zu", i);
 		count_left_out(reader, json_node_at(threads, i));

@@ -12,7 +12,6 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
-#include "codec/protobuf.h"
 #include "format/format_int.h"
 #include "format/otlp/otlp_int.h"
 #include "profile/merge.h"
