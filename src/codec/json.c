@@ -243,41 +243,18 @@ int json_finish(struct json_writer *json, struct error *err)
 	return 0;
 }
 
-void json_member_cstring(struct json_writer *json, const char *key, const char *text)
-{
-	json_key(json, key);
-	json_cstring(json, text);
-}
-
-void json_member_bytes(struct json_writer *json, const char *key, struct bytes text)
-{
-	json_key(json, key);
-	json_bytes(json, text);
-}
-
-void json_member_int(struct json_writer *json, const char *key, int64_t value)
-{
-	json_key(json, key);
-	json_int(json, value);
-}
-
-void json_member_uint(struct json_writer *json, const char *key, uint64_t value)
-{
-	json_key(json, key);
-	json_uint(json, value);
-}
-
-void json_member_double(struct json_writer *json, const char *key, double value)
-{
-	json_key(json, key);
-	json_double(json, value);
-}
-
-void json_member_bool(struct json_writer *json, const char *key, bool value)
-{
-	json_key(json, key);
-	json_bool(json, value);
-}
+#define DEFINE_MEMBER(kind, type)                                                                                              \
+	void json_member_##kind(struct json_writer *json, const char *key, type value)                                         \
+	{                                                                                                                      \
+		json_key(json, key);                                                                                           \
+		json_##kind(json, value);                                                                                      \
+	}
+DEFINE_MEMBER(cstring, const char *)
+DEFINE_MEMBER(bytes, struct bytes)
+DEFINE_MEMBER(int, int64_t)
+DEFINE_MEMBER(uint, uint64_t)
+DEFINE_MEMBER(double, double)
+DEFINE_MEMBER(bool, bool)
 
 void json_member_null(struct json_writer *json, const char *key)
 {
