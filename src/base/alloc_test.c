@@ -120,6 +120,20 @@ static void test_array_is_untouched_on_failure(void **state)
 	mem_free(array);
 }
 
+static void test_items_are_pushed_up_to_the_maximum(void **state)
+{
+	int *items = NULL, evaluated = 0;
+	size_t count = 0, capacity = 0;
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(array_push(&items, &count, &capacity, 5, (evaluated++, 10 * i)), 0);
+	assert_int_equal(array_push(&items, &count, &capacity, 5, (evaluated++, 0)), -E2BIG);
+	assert_int_equal(count, 5);
+	assert_int_equal(evaluated, 5);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(items[i], 10 * i);
+	mem_free(items);
+}
+
 static void test_scope_exit(void **state)
 {
 	/* The leak check of the sanitizer build is what fails here. */
@@ -159,6 +173,7 @@ int main(void)
 		cmocka_unit_test(test_every_function_can_fail),
 		cmocka_unit_test(test_array_grows_to_its_maximum),
 		cmocka_unit_test(test_array_is_untouched_on_failure),
+		cmocka_unit_test(test_items_are_pushed_up_to_the_maximum),
 		cmocka_unit_test(test_scope_exit),
 		cmocka_unit_test(test_resident_bytes),
 		cmocka_unit_test(test_resident_peak),

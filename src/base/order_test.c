@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/order.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#include "base/sorted.h"
+
+struct event {
+	int64_t time_ns;
+	uint32_t number;
+};
+
+DEFINE_ORDER(compare_events, struct event, ORDER(a->time_ns, b->time_ns) ?: ORDER(b->number, a->number));
+DEFINE_ORDER(compare_pointers, struct event *const, ORDER((*a)->number, (*b)->number));
+DEFINE_ORDER_OF_PLACES(compare_places, struct event, ORDER(a->time_ns, b->time_ns) ?: ORDER(a, b));
+
+static void test_an_order_is_of_what_it_says(void **state)
+{
+	struct event events[] = {{5, 1}, {-3, 2}, {5, 4}, {5, 3}, {INT64_MIN, 5}, {INT64_MAX, 6}};
+	const uint32_t numbers[] = {5, 2, 4, 3, 1, 6};
+	sort_array(events, 6, compare_events);
+	for (size_t i = 0; i < 6; i++)
+		assert_int_equal(events[i].number, numbers[i]);
+}
+
+static void test_arrays_of_pointers_are_sorted_by_what_they_point_to(void **state)
+{
+	struct event events[] = {{0, 9}, {0, 7}, {0, 8}};
+	struct event *pointers[] = {&events[0], &events[1], &events[2]};
+	sort_array(pointers, 3, compare_pointers);
+	assert_ptr_equal(pointers[0], &events[1]);
+	assert_ptr_equal(pointers[1], &events[2]);
+	assert_ptr_equal(pointers[2], &events[0]);
+}
+
+static void test_places_are_sorted_by_the_items_there(void **state)
+{
+	static const struct event events[] = {{4, 0}, {1, 0}, {4, 0}, {0, 0}};
+	uint32_t places[] = {2, 1, 0, 3};
+	sort_array_by(places, 4, compare_places, events);
+	assert_int_equal(places[0], 3);
+	assert_int_equal(places[1], 1);
+	assert_int_equal(places[2], 0);
+	assert_int_equal(places[3], 2);
+}
+
+static void test_nothing_is_sorted_already(void **state)
+{
+	struct event *none = NULL;
+	uint32_t *nowhere = NULL;
+	sort_array(none, 0, compare_events);
+	sort_array_by(nowhere, 0, compare_places, none);
+}
+
+static void test_those_of_whom_it_holds_are_counted(void **state)
+{
+	static const int values[] = {1, 3, 3, 7};
+	for (int most = 0; most < 9; most++) {
+		size_t expected = 0;
+		while (expected < 4 && values[expected] <= most)
+			expected++;
+		assert_int_equal(sorted_count_while(4, i, values[i] <= most), expected);
+	}
+	assert_int_equal(sorted_count_while(0, i, values[i] <= 9), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_an_order_is_of_what_it_says),
+		cmocka_unit_test(test_arrays_of_pointers_are_sorted_by_what_they_point_to),
+		cmocka_unit_test(test_places_are_sorted_by_the_items_there),
+		cmocka_unit_test(test_nothing_is_sorted_already),
+		cmocka_unit_test(test_those_of_whom_it_holds_are_counted),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
