@@ -110,10 +110,8 @@ static void touched_release(struct touched *touched)
 
 static int add_touched(struct touched *touched, uint32_t stack, int64_t value)
 {
-	int r = array_reserve(&touched->items, &touched->capacity, touched->count + 1, LIMIT_PROFILE_ENTITIES);
-	if (r == 0)
-		touched->items[touched->count++] = (struct touched_stack){stack, value};
-	return r;
+	return array_push(&touched->items, &touched->count, &touched->capacity, LIMIT_PROFILE_ENTITIES,
+			  (struct touched_stack){stack, value});
 }
 
 /* All locations have been filled in. What is found serves for any countings of the same locations, or of fewer. */
@@ -500,13 +498,11 @@ static uint32_t binary_of(const struct profile *p, const struct profile_location
 
 static int add_site(struct sites *sites, const struct profile *p, uint32_t location, bool outermost)
 {
-	int r = array_reserve(&sites->items, &sites->capacity, sites->count + 1, LIMIT_PROFILE_ENTITIES);
-	if (r == 0)
-		sites->items[sites->count++] = (struct site){.location = location,
-							     .binary = binary_of(p, &p->locations[location]),
-							     .offset = profile_location_file_offset(p, location),
-							     .outermost = outermost};
-	return r;
+	return array_push(&sites->items, &sites->count, &sites->capacity, LIMIT_PROFILE_ENTITIES,
+			  (struct site){.location = location,
+					.binary = binary_of(p, &p->locations[location]),
+					.offset = profile_location_file_offset(p, location),
+					.outermost = outermost});
 }
 
 static int find_sites(const struct choice *choice, struct sites *ret)

@@ -414,9 +414,7 @@ static int sweep(const struct range_list *ranges, struct heap *heap, struct rang
 		if (next < ranges->count && ranges->items[next].start < range.end)
 			range.end = ranges->items[next].start;
 		at = range.end;
-		r = array_reserve(&ret->items, &ret->capacity, ret->count + 1, 2 * (size_t)RANGES_MAX);
-		if (r == 0)
-			ret->items[ret->count++] = range;
+		r = array_push(&ret->items, &ret->count, &ret->capacity, 2 * (size_t)RANGES_MAX, range);
 	}
 	return r;
 }

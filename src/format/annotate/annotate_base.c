@@ -233,12 +233,9 @@ static int read_thread(struct pass *pass)
 		widen(base, thread.unregistered_ns);
 	else
 		thread.unregistered_ns = ANNOTATE_UNKNOWN;
-	r = annotate_room(array_reserve(&base->threads, &base->thread_capacity, base->thread_count + 1, ANNOTATE_THREADS_MAX),
-			  "threads", ANNOTATE_THREADS_MAX, pass->err);
-	if (r < 0)
-		return r;
-	base->threads[base->thread_count++] = thread;
-	return 0;
+	return annotate_room(
+		array_push(&base->threads, &base->thread_count, &base->thread_capacity, ANNOTATE_THREADS_MAX, thread),
+		"threads", ANNOTATE_THREADS_MAX, pass->err);
 }
 
 static int read_threads(struct pass *pass)

@@ -189,11 +189,7 @@ int annotate_read_lines(struct annotate *annotate, struct input *input, const ch
 			added.last_ns = last;
 	}
 	added.is_main = added.pid.is_known && added.pid.number == added.tid.number;
-	r = annotate_room(
-		array_reserve(&annotate->threads, &annotate->thread_capacity, annotate->thread_count + 1, ANNOTATE_THREADS_MAX),
-		"threads", ANNOTATE_THREADS_MAX, err);
-	if (r < 0)
-		return r;
-	annotate->threads[annotate->thread_count++] = added;
-	return 0;
+	return annotate_room(array_push(&annotate->threads, &annotate->thread_count, &annotate->thread_capacity,
+					ANNOTATE_THREADS_MAX, added),
+			     "threads", ANNOTATE_THREADS_MAX, err);
 }
