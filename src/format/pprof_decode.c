@@ -468,9 +468,7 @@ static int read_location(struct decoder *decoder, struct pb_cursor *cursor, cons
 			continue;
 		r = pb_expect(cursor, &field, field.number == 4 ? PB_BYTES : PB_VARINT, "Location", err);
 		if (r == 0 && field.number == 4)
-			r = read_line(decoder,
-				      (struct pb_cursor){field.bytes.data, field.bytes.data + field.bytes.len, cursor->start},
-				      err);
+			r = read_line(decoder, pb_open_nested(cursor, field.bytes), err);
 		if (r < 0)
 			return r;
 		v[field.number] = field.value;
@@ -607,10 +605,7 @@ static int read_sample_fields(struct decoder *decoder, struct pb_cursor *cursor,
 		case 3:
 			r = pb_expect(cursor, &field, PB_BYTES, "Sample.label", err);
 			if (r == 0)
-				r = read_label(
-					decoder,
-					(struct pb_cursor){field.bytes.data, field.bytes.data + field.bytes.len, cursor->start},
-					err);
+				r = read_label(decoder, pb_open_nested(cursor, field.bytes), err);
 			break;
 		default: continue;
 		}

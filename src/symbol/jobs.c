@@ -122,8 +122,7 @@ static void append_wrong(struct outcome *ret, const struct source_job *source)
 	snprintf(ret->why + len, sizeof(ret->why) - len, "%s%s", len > 0 ? "; " : "", source->wrong);
 }
 
-static int build_into(struct symbolizer *s, const struct job *job, struct source_job *source, int fd, struct outcome *ret,
-		      struct error *err)
+static int build_into(struct symbolizer *s, struct source_job *source, int fd, struct outcome *ret, struct error *err)
 {
 	struct symbol_build_options options = {.build_id = source->build_id, .open_file = source_open_file, .context = source};
 	if (s->worker) {
@@ -148,7 +147,7 @@ static int build_table(struct symbolizer *s, const struct job *job, struct sourc
 		return r;
 	r = source_prepare(source, err);
 	if (r == 0)
-		r = build_into(s, job, source, fd, ret, err);
+		r = build_into(s, source, fd, ret, err);
 	if ((r == -ENOSPC || r == -EIO || r == -EDQUOT) && temporary[0]) {
 		cache_end(s, disk_name(job), temporary, 0, false);
 		io_close(fd);
@@ -159,7 +158,7 @@ static int build_table(struct symbolizer *s, const struct job *job, struct sourc
 		source_release(source);
 		r = source_prepare(source, err);
 		if (r == 0)
-			r = build_into(s, job, source, fd, ret, err);
+			r = build_into(s, source, fd, ret, err);
 	}
 	source_release(source);
 	if (r == 0)
@@ -411,7 +410,7 @@ void jobs_stop(struct symbolizer *s)
 /* ---- asking ---- */
 
 /* Nothing better can be had by looking. */
-static bool is_settled(struct symbolizer *s, const struct symbol_entry *entry)
+static bool is_settled(const struct symbol_entry *entry)
 {
 	if (!entry->was_built || entry->offered_fd >= 0)
 		return false;
@@ -428,7 +427,7 @@ static bool may_complete(struct symbolizer *s, const struct symbol_entry *entry)
 
 void jobs_want(struct symbolizer *s, struct symbol_entry *entry, enum symbol_queue queue)
 {
-	if (entry->state == SYMBOL_WORKING || is_settled(s, entry) || cancel_requested(&s->stop))
+	if (entry->state == SYMBOL_WORKING || is_settled(entry) || cancel_requested(&s->stop))
 		return;
 	/* A table that is there and may be no better the next time is not made again. */
 	if (entry->was_built && entry->sources && !entry->by_path && entry->offered_fd < 0 &&

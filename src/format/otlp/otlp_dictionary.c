@@ -381,7 +381,7 @@ static int parse_stack(struct otlp_dictionary *dictionary, struct pb_cursor curs
 /* ---- checking ---- */
 
 /* Whatever fields it has, all are zero or empty. */
-static int check_is_zero(struct pb_cursor cursor, const char *name, struct error *err)
+static int check_is_zero(struct pb_cursor cursor, struct error *err)
 {
 	struct pb_field field;
 	int r;
@@ -404,7 +404,7 @@ static int check_entry(struct otlp_dictionary *dictionary, enum otlp_table_numbe
 	if (index == 0 && number == OTLP_STRINGS)
 		return cursor.at == cursor.end ? 0 : error_set(err, -EBADMSG, "must be the empty string");
 	if (index == 0)
-		return check_is_zero(cursor, table_names[number], err);
+		return check_is_zero(cursor, err);
 	switch (number) {
 	case OTLP_MAPPINGS: return parse_mapping(dictionary, cursor, &mapping, err);
 	case OTLP_LOCATIONS: return parse_location(dictionary, cursor, &location, err);
