@@ -65,6 +65,13 @@ static void print_between(struct printer *p, const struct swift_node *node, cons
 	put(p, after);
 }
 
+static void print_in(struct printer *p, const char *before, const struct swift_node *node, const char *after)
+{
+	put(p, before);
+	print(p, node);
+	put(p, after);
+}
+
 static const struct swift_node *without_type(const struct swift_node *node)
 {
 	while (node->kind == SWIFT_TYPE)
@@ -118,9 +125,7 @@ static void print_function_type(struct printer *p, const struct swift_node *labe
 	const struct swift_node *note;
 	put_bytes(p, function->text);
 	if ((note = find_annotation(function, 'c'))) {
-		put(p, "@");
-		print(p, note->children[0]);
-		put(p, " ");
+		print_in(p, "@", note->children[0], " ");
 	}
 	if (find_annotation(function, 'A'))
 		put(p, "@isolated(any) ");
@@ -134,9 +139,7 @@ static void print_function_type(struct printer *p, const struct swift_node *labe
 	if (find_annotation(function, 't'))
 		put(p, " throws");
 	if ((note = find_annotation(function, 'K'))) {
-		put(p, " throws(");
-		print(p, note->children[0]);
-		put(p, ")");
+		print_in(p, " throws(", note->children[0], ")");
 	}
 	put(p, find_annotation(function, 'T') ? " -> sending " : " -> ");
 	print(p, function->children[function->count - 1]->children[0]);
@@ -156,9 +159,7 @@ static void print_impl_function(struct printer *p, const struct swift_node *node
 			put(p, ", ");
 		for (; state < next; state++) {
 			if (state == 0 && pattern) {
-				put(p, "@substituted ");
-				print(p, pattern->children[0]);
-				put(p, " ");
+				print_in(p, "@substituted ", pattern->children[0], " ");
 			}
 			put(p, state == 0 ? "(" : node->detail == 'T' ? ") -> sending (" : ") -> (");
 		}
@@ -172,9 +173,7 @@ static void print_impl_function(struct printer *p, const struct swift_node *node
 		const struct swift_node *with = i == 0 ? pattern : invocation;
 		if (!with)
 			continue;
-		put(p, " for <");
-		print_list(p, with->children[with->count - 1], 0, ", ");
-		put(p, ">");
+		print_between(p, with->children[with->count - 1], " for <", ", ", ">");
 	}
 }
 
@@ -272,9 +271,7 @@ static bool is_simple(const struct swift_node *node)
 static void print_guarded(struct printer *p, const struct swift_node *node)
 {
 	bool needs_parentheses = !is_simple(node);
-	put(p, needs_parentheses ? "(" : "");
-	print(p, node);
-	put(p, needs_parentheses ? ")" : "");
+	print_in(p, needs_parentheses ? "(" : "", node, needs_parentheses ? ")" : "");
 }
 
 static bool is_standard(const struct swift_node *type, enum swift_kind kind, const char *name)
@@ -292,13 +289,9 @@ static void print_bound_generic(struct printer *p, const struct swift_node *node
 		print_guarded(p, arguments->children[0]);
 		put(p, "?");
 	} else if (node->count == 2 && arguments->count == 1 && is_standard(node->children[0], SWIFT_STRUCTURE, "Array")) {
-		put(p, "[");
-		print(p, arguments->children[0]);
-		put(p, "]");
+		print_in(p, "[", arguments->children[0], "]");
 	} else if (node->count == 2 && arguments->count == 2 && is_standard(node->children[0], SWIFT_STRUCTURE, "Dictionary")) {
-		put(p, "[");
-		print_list(p, arguments, 0, " : ");
-		put(p, "]");
+		print_between(p, arguments, "[", " : ", "]");
 	} else if (node->detail == SWIFT_FUNCTION || node->detail == SWIFT_CONSTRUCTOR) {
 		print_bound_function(p, without_type(node->children[0]), arguments);
 	} else if (node->detail == SWIFT_PROTOCOL) {
@@ -307,9 +300,7 @@ static void print_bound_generic(struct printer *p, const struct swift_node *node
 		print(p, node->children[0]);
 	} else {
 		print(p, node->children[0]);
-		put(p, "<");
-		print_list(p, arguments, 0, ", ");
-		put(p, ">");
+		print_between(p, arguments, "<", ", ", ">");
 	}
 }
 
@@ -486,9 +477,7 @@ static const struct swift_node *print_named_entity(struct printer *p, const stru
 
 static void print_extension(struct printer *p, const struct swift_node *node)
 {
-	put(p, "(extension in ");
-	print(p, node->children[0]);
-	put(p, "):");
+	print_in(p, "(extension in ", node->children[0], "):");
 	print(p, node->children[1]);
 	if (node->count > 2)
 		print(p, node->children[2]);
@@ -671,9 +660,7 @@ static void print_declaration_name(struct printer *p, const struct swift_node *n
 			print(p, node->children[1]);
 			put(p, " ");
 		}
-		put(p, "in ");
-		print(p, node->children[0]);
-		put(p, ")");
+		print_in(p, "in ", node->children[0], ")");
 		break;
 	case SWIFT_RELATED_NAME:
 		put(p, "related decl '");
@@ -727,9 +714,7 @@ static void print_box(struct printer *p, const struct swift_node *node)
 	}
 	put(p, any ? " }" : "}");
 	if (at < node->count) {
-		put(p, " <");
-		print_list(p, node->children[at], 0, ", ");
-		put(p, ">");
+		print_between(p, node->children[at], " <", ", ", ">");
 	}
 }
 
@@ -740,9 +725,7 @@ static void print_sugared(struct printer *p, const struct swift_node *node)
 		print_guarded(p, node->children[0]);
 		put(p, "?");
 	} else {
-		put(p, is_tuple ? "(" : "[");
-		print_list(p, node, 0, " : ");
-		put(p, is_tuple ? ")" : "]");
+		print_between(p, node, is_tuple ? "(" : "[", " : ", is_tuple ? ")" : "]");
 	}
 }
 
@@ -824,9 +807,7 @@ static void print_tuple_element(struct printer *p, const struct swift_node *node
 static void print_conformance(struct printer *p, const struct swift_node *node)
 {
 	print(p, node->children[0]);
-	put(p, " : ");
-	print(p, node->children[1]);
-	put(p, " in ");
+	print_in(p, " : ", node->children[1], " in ");
 	print(p, node->children[2]);
 }
 

@@ -497,27 +497,18 @@ int otlp_decode(struct bytes input, const struct format_options *options, struct
 
 int otlp_decode_response(struct bytes input, uint64_t *ret_rejected, struct buffer *ret_message, struct error *err)
 {
-	struct pb_cursor nested;
-	struct pb_field field, part;
+	struct pb_field field;
 	uint64_t rejected = 0;
-	struct bytes message = {0};
-	struct pb_cursor cursor = pb_open(input);
-	int r;
+	struct bytes partial_success, message = {0};
+	int r = pb_find_bytes(NULL, input, 1, &partial_success, err);
+	if (r < 0)
+		return r;
+	struct pb_cursor cursor = pb_open(partial_success);
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
-		if (field.number != 1)
-			continue;
-		r = pb_expect(&cursor, &field, PB_BYTES, "partial_success", err);
-		if (r < 0)
-			return r;
-		nested = pb_open_nested(&cursor, field.bytes);
-		while ((r = pb_next(&nested, &part, err)) > 0) {
-			if (part.number == 1 && part.wire == PB_VARINT)
-				rejected = part.value;
-			else if (part.number == 2 && part.wire == PB_BYTES)
-				message = part.bytes;
-		}
-		if (r < 0)
-			return r;
+		if (field.number == 1 && field.wire == PB_VARINT)
+			rejected = field.value;
+		else if (field.number == 2 && field.wire == PB_BYTES)
+			message = field.bytes;
 	}
 	if (r < 0)
 		return r;
