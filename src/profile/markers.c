@@ -127,17 +127,13 @@ int profile_add_host(struct profile *profile, const struct profile_host *host, u
 	return 0;
 }
 
-static uint64_t hash_thread(const struct profile *profile, const struct profile_thread *thread)
+/* Of a thread or a lifetime. */
+static uint64_t hash_start(const struct profile *profile, uint32_t host, int64_t pid, int64_t tid, int64_t start_ns)
 {
-	uint64_t hash = profile_hash_add(profile_hash_add(profile->index->seed, thread->host), (uint64_t)thread->pid);
-	return profile_hash_add(profile_hash_add(hash, (uint64_t)thread->tid), (uint64_t)thread->start_ns);
+	uint64_t hash = profile_hash_add(profile_hash_add(profile->index->seed, host), (uint64_t)pid);
+	return profile_hash_add(profile_hash_add(hash, (uint64_t)tid), (uint64_t)start_ns);
 }
-
-static uint64_t hash_lifetime(const struct profile *profile, const struct profile_lifetime *lifetime)
-{
-	uint64_t hash = profile_hash_add(profile_hash_add(profile->index->seed, lifetime->host), (uint64_t)lifetime->pid);
-	return profile_hash_add(profile_hash_add(hash, (uint64_t)lifetime->tid), (uint64_t)lifetime->start_ns);
-}
+#define HASH_START(profile, entry) hash_start((profile), (entry)->host, (entry)->pid, (entry)->tid, (entry)->start_ns)
 
 static uint64_t hash_counter(const struct profile *profile, const struct profile_counter *counter)
 {
@@ -158,11 +154,11 @@ int profile_reindex_markers(struct profile *profile, struct error *err)
 	for (uint32_t i = 1; r == 0 && i < markers->host_count; i++)
 		r = index32_add(&index->hosts, profile_hash_add(profile->index->seed, markers->hosts[i].name), i);
 	for (uint32_t i = 1; r == 0 && i < markers->thread_count; i++)
-		r = index32_add(&index->threads, hash_thread(profile, &markers->threads[i]), i);
+		r = index32_add(&index->threads, HASH_START(profile, &markers->threads[i]), i);
 	for (uint32_t i = 1; r == 0 && i < markers->counter_count; i++)
 		r = index32_add(&index->counters, hash_counter(profile, &markers->counters[i]), i);
 	for (uint32_t i = 1; r == 0 && i < markers->lifetime_count; i++)
-		r = index32_add(&index->lifetimes, hash_lifetime(profile, &markers->lifetimes[i]), i);
+		r = index32_add(&index->lifetimes, HASH_START(profile, &markers->lifetimes[i]), i);
 	return r < 0 ? error_nomem(err) : 0;
 }
 
@@ -182,7 +178,7 @@ int profile_add_thread(struct profile *profile, const struct profile_thread *thr
 	struct profile_markers *markers = profile->markers;
 	assert(entry.host < markers->host_count);
 	r = profile_intern(profile, PROFILE_TABLE(markers, thread, threads, "threads", threads_equal), &entry,
-			   hash_thread(profile, &entry), ret_id, err);
+			   HASH_START(profile, &entry), ret_id, err);
 	if (r < 0)
 		return r;
 	struct profile_thread *have = &markers->threads[*ret_id];
@@ -209,7 +205,7 @@ int profile_add_lifetime(struct profile *profile, const struct profile_lifetime 
 	struct profile_markers *markers = profile->markers;
 	assert(entry.host < markers->host_count);
 	r = profile_intern(profile, PROFILE_TABLE(markers, lifetime, lifetimes, "lifetimes of threads", lifetimes_equal),
-			   &entry, hash_lifetime(profile, &entry), ret_id, err);
+			   &entry, HASH_START(profile, &entry), ret_id, err);
 	if (r < 0)
 		return r;
 	struct profile_lifetime *have = &markers->lifetimes[*ret_id];
@@ -516,14 +512,11 @@ int profile_copy_markers(struct profile *to, const struct profile *from, struct 
 	};
 	if (!copy.hosts || !copy.threads || !copy.categories || !copy.schemas || !copy.counters)
 		return error_nomem(err);
-	int r = copy_hosts(&copy, err);
-	if (r == 0)
-		r = copy_lifetimes(&copy, err);
-	if (r == 0)
-		r = copy_threads_and_categories(&copy, err);
-	if (r == 0)
-		r = copy_schemas(&copy, err);
-	if (r == 0)
-		r = copy_markers(&copy, err);
-	return r < 0 ? r : copy_counters(&copy, err);
+	/* Each refers to those before it. */
+	static int (*const steps[])(struct marker_copy * copy, struct error * err) = {
+		copy_hosts, copy_lifetimes, copy_threads_and_categories, copy_schemas, copy_markers, copy_counters};
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < sizeof(steps) / sizeof(steps[0]); i++)
+		r = steps[i](&copy, err);
+	return r;
 }
