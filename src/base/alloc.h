@@ -25,10 +25,11 @@ int array_reserve_bytes(void **array, size_t *capacity, size_t need, size_t elem
 #define array_reserve(array, capacity, need, max)                                                                              \
 	array_reserve_bytes((void **)(array), (capacity), (need), sizeof(**(array)), (max))
 
-/* Appends an item, which is evaluated only when there is room for it. Returns as array_reserve(). */
+/* Appends an item, which is evaluated only when there is room for it. Returns as array_reserve(), which is not called while
+ * there is: `max` is the same each time. */
 #define array_push(array, count, capacity, max, ...)                                                                           \
 	({                                                                                                                     \
-		int push_result = array_reserve((array), (capacity), *(count) + 1, (max));                                     \
+		int push_result = *(count) < *(capacity) ? 0 : array_reserve((array), (capacity), *(count) + 1, (max));        \
 		if (push_result == 0)                                                                                          \
 			(*(array))[(*(count))++] = (__VA_ARGS__);                                                              \
 		push_result;                                                                                                   \

@@ -171,14 +171,9 @@ static int put_row(struct dwarf_reader *reader, struct line_state *s)
 		s->is_open = true;
 		s->sequence = (struct dwarf_line_sequence){.low = s->row.address, .first = reader->line_row_count};
 	}
-	if (reader->line_row_count == reader->line_row_capacity) {
-		int r = array_reserve(&reader->line_rows, &reader->line_row_capacity, reader->line_row_count + 1,
-				      DWARF_UNIT_ROWS_MAX);
-		if (r < 0)
-			return limit_error(reader, r, "rows");
-	}
-	reader->line_rows[reader->line_row_count++] = s->row;
-	return 0;
+	int r = array_push(&reader->line_rows, &reader->line_row_count, &reader->line_row_capacity, DWARF_UNIT_ROWS_MAX,
+			   s->row);
+	return r < 0 ? limit_error(reader, r, "rows") : 0;
 }
 
 static int end_sequence(struct dwarf_reader *reader, struct line_state *s, const struct line_header *h)
@@ -395,13 +390,8 @@ static int put_code_row(struct dwarf_reader *reader, const struct code_row *row)
 	if (last && !row->end && !last->end && last->file == row->file && last->line == row->line &&
 	    last->column == row->column)
 		return 0;
-	if (reader->row_count == reader->row_capacity) {
-		int r = array_reserve(&reader->rows, &reader->row_capacity, reader->row_count + 1, 2 * DWARF_UNIT_ROWS_MAX);
-		if (r < 0)
-			return limit_error(reader, r, "rows");
-	}
-	reader->rows[reader->row_count++] = *row;
-	return 0;
+	int r = array_push(&reader->rows, &reader->row_count, &reader->row_capacity, 2 * DWARF_UNIT_ROWS_MAX, *row);
+	return r < 0 ? limit_error(reader, r, "rows") : 0;
 }
 
 /* What of a sequence lies behind `from`, where the one before it ends. */
