@@ -2,6 +2,7 @@
 /* The state of the store, and what changes it: status, blocks, delete, compact. */
 #include <errno.h>
 #include <sys/statvfs.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
