@@ -144,8 +144,6 @@ for i in 1 2 3 4 5 6 7 8; do ./twin_a 0.2 & ./twin_b 0.05; done
 wait
 END
 named "both at once, again and again" "sh ./many"
-check "one is stripped" strip -o "$work/bare_a" "$work/twin_a"
-
 # Over the wire, to servers that have no files of this host.
 printf 'symbols: {host_files: false, debuginfod: {urls: ""}}\n' >"$work/wick.yaml"
 # NAME: samples of its process. Prints the names of its frames, and how many addresses are ambiguous.
@@ -163,14 +161,11 @@ is_named() {
 	curl -s "$url/api/v1/binaries?text=twin"
 	return 1
 }
-# A stripped copy is the same program: its server names it by the symbols of the other.
 run_twins() {
-	"$work/bare_a" 4 &
-	bare=$!
 	"$work/twin_a" 4 &
 	twins=$!
 	"$work/twin_b" 4
-	wait "$twins" "$bare"
+	wait "$twins"
 }
 start_server --config "$work/wick.yaml" || {
 	fail "the server starts" "$(cat "$work/server.log")"
@@ -181,7 +176,6 @@ wait_sampling "$work/agent.log" "$!" || fail "the agent samples" "$(cat "$work/a
 run_twins
 check "over the wire, each is named by its own file: twin_a" wait_for is_named twin_a a b
 check "and twin_b" wait_for is_named twin_b b a
-check "a stripped copy has the names of its program" wait_for is_named bare_a a b
 # Each of the other two has an id of its own, so that nothing is ambiguous.
 listed() {
 	curl -s "$url/api/v1/binaries?text=twin" >"$work/listed"
