@@ -107,8 +107,7 @@ start_server --data "$work/other" --config "$work/server.yaml" || {
 	fail "the second server starts"
 	finish
 }
-"$WICK" agent --server "$url" -F 97 --no-debuginfo-upload 2>"$work/agent.log" &
-pids="$pids $!"
+launch "$WICK" agent --server "$url" -F 97 --no-debuginfo-upload 2>"$work/agent.log"
 go_id=$(go tool buildid "$work/go_spin" | tr -d '\n' | head -c 64 | od -An -tx1 | tr -d ' \n')
 check "the Go program is uploaded by its Go build-id" "$WICK" debuginfo upload "$work/go_spin" --build-id "$go_id" --url "$url"
 check "it is named by that" wait_for is_named go_spin main.spinInGo

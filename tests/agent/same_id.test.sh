@@ -187,9 +187,8 @@ listed() {
 check "they are two binaries in the list" listed
 check "nothing was ambiguous" sh -c "curl -s '$url/metrics' | grep -q '^wick_symbol_ambiguous_total 0'"
 # Without a server's store in between: the agent passes its files.
-"$WICK" up --listen 127.0.0.1:0 --data "$work/up" -F 99 --budget 0 2>"$work/agent.log" &
+launch "$WICK" up --listen 127.0.0.1:0 --data "$work/up" -F 99 --budget 0 2>"$work/agent.log"
 up=$!
-pids="$pids $up"
 wait_url "$work/agent.log" "$up" || fail "wick up starts" "$(cat "$work/agent.log")"
 wait_sampling "$work/agent.log" "$up" || fail "its agent samples" "$(cat "$work/agent.log")"
 run_twins

@@ -48,9 +48,8 @@ host_runs() {
 	host=$1 program=$2
 	shift 2
 	# shellcheck disable=SC2016 # of the inner shell
-	unshare --uts sh -c 'hostname "$1" && shift && exec "$@"' - "$host" "$WICK" agent --server "$url" -F 99 --budget 0 "$@" 2>"$work/$host.log" &
+	launch unshare --uts sh -c 'hostname "$1" && shift && exec "$@"' - "$host" "$WICK" agent --server "$url" -F 99 --budget 0 "$@" 2>"$work/$host.log"
 	agent=$!
-	pids="$pids $agent"
 	wait_sampling "$work/$host.log" "$agent" || fail "the agent of $host samples" "$(cat "$work/$host.log")"
 	"$work/$program" 3
 	# Until all it has to say is said.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of the store, and what changes it: status, blocks, delete, compact. */
 #include <errno.h>
-#include <sys/statvfs.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
 #include "base/alloc.h"
