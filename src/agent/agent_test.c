@@ -837,7 +837,7 @@ static void test_bad_options(void **state)
 	assert_int_equal(agent_new(&(struct agent_options){.frequency_hz = 10001}, &sink, &fixture->agent, &error), -EINVAL);
 	assert_int_equal(agent_new(&(struct agent_options){.flush_interval_ns = -1}, &sink, &fixture->agent, &error), -EINVAL);
 	assert_int_equal(agent_new(&(struct agent_options){.frequency_least_hz = 20}, &sink, &fixture->agent, &error), -EINVAL);
-	assert_string_equal(error.message, "a lowest sampling frequency of 20 Hz is above the frequency, 19 Hz");
+	assert_string_equal(error.message, "the minimum sampling frequency, 20 Hz, is above the frequency, 19 Hz");
 	assert_null(fixture->agent);
 }
 

@@ -142,7 +142,7 @@ static void show_progress(const struct waiting *waiting, const size_t counts[REC
 	fprintf(stderr, "; %zu hosts", waiting->hosts);
 	for (size_t i = 0; i < RECORDING_STATES; i++)
 		if (counts[i])
-			fprintf(stderr, ", %zu %s", counts[i], recording_state_names[i]);
+			fprintf(stderr, ", %zu %s", counts[i], recording_state_text((enum recording_state)i));
 	fprintf(stderr, "; Ctrl-C cancels ");
 }
 
@@ -156,10 +156,11 @@ static void count_states(struct waiting *waiting, const json_t *hosts, size_t co
 	waiting->done = counts[RECORDING_DONE];
 }
 
-/* As the page has it. */
-static const char *state_text(const char *state)
+/* A state that a newer server may have is shown by its name. */
+static const char *state_text(const char *name)
 {
-	return strcmp(state, recording_state_names[RECORDING_SILENT]) == 0 ? "not responding" : state;
+	enum recording_state state;
+	return recording_state_parse(name, &state) == 0 ? recording_state_text(state) : name;
 }
 
 static void report_hosts(const json_t *hosts)

@@ -31,6 +31,11 @@ int recording_state_parse(const char *name, enum recording_state *ret)
 	return 0;
 }
 
+const char *recording_state_text(enum recording_state state)
+{
+	return state == RECORDING_SILENT ? "not responding" : recording_state_names[state];
+}
+
 /* ---- texts ---- */
 
 bool control_id_is_valid(const char *id)

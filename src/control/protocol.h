@@ -87,6 +87,7 @@ enum recording_state {
 };
 extern const char *const recording_state_names[RECORDING_STATES]; /* "waiting", "taken" ... */
 int recording_state_parse(const char *name, enum recording_state *ret);
+const char *recording_state_text(enum recording_state state); /* for people, as the page has it */
 
 struct recording_report {
 	char id[CONTROL_ID_SIZE]; /* "" = no report */

@@ -866,7 +866,7 @@ static void test_catalogue(void **state)
 		assert_int_equal(empty.table.row_count, 0);
 		snprintf(text, sizeof(text), "nothing | %s", stages[i]);
 		assert_int_equal(query_run(fixture->store, NULL, text, &the_range, &failed, NULL, &err), -EINVAL);
-		assert_non_null(strstr(err.message, "there is no such profile type; there are: process_cpu"));
+		assert_non_null(strstr(err.message, "unknown profile type; the server has: process_cpu"));
 	}
 }
 

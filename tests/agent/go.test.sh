@@ -40,7 +40,8 @@ root='^(runtime[.](goexit|mcall|mstart|clone|rt0_go|gogo|morestack)|gogo|_rt0_am
 # In Go code morestack() is behind the goroutine that it grows, but in the scheduler, which has left it.
 root_of_scheduler='^runtime[.]morestack;runtime[.]newstack;'
 main='^runtime[.]goexit;runtime[.]main;main[.]main;main[.]run;'
-rest='(;(runtime[.]|[[]signal handler).*)?$' # below Go code that calls nothing but the runtime
+# Below Go code that calls nothing but the runtime, some functions of which have no package.
+rest='(;(runtime[.]|[[]signal handler|gcWriteBarrier(;|$)|(memeq|cmp|aeshash|indexbyte|count)body(;|$)).*)?$'
 c_and_back='runtime[.]cgocall;(runtime[.]asmcgocall;)+(_cgo_[^;]*;)?c_back;c_variable;goBack;crosscall2;(_cgoexp[^;]*;)?runtime[.]cgocallback;([^;]*;)?runtime[.]cgocallbackg;(runtime[.][^;]*;)*[^;]*_goBack;main[.]goBack;'
 again="main[.]goAgain;(main[.]_Cfunc_c_back;)?$c_and_back"
 # NAME KIND WORKER FORM [LEAST]: stacks with the function WORKER have this form; all others begin at a root. At least LEAST % of all are complete. Three attempts

@@ -83,7 +83,7 @@ else
 		check "$value has a unit that pprof knows" sh -c 'go tool pprof -timeout 600 -raw "$0/debug/pprof/heap" 2>"$2" | grep -q "$1/"' "$url" $value "$work/err"
 	done
 	check "its own command line reads it" sh -c 'curl -sf -o "$1/heap.pb.gz" "$0/debug/pprof/heap" && "$WICK" report top --sample-index alloc_space "$1/heap.pb.gz" | grep -q "[a-z]_"' "$url" "$work"
-	one_at_a_time "one change is measured at a time" heap allocs 'another change'
+	one_at_a_time "one change is measured at a time" heap allocs 'another heap profile'
 	check "what is in use is there meanwhile" test "$(status "$url/debug/pprof/heap")" = 200
 	kill $first
 	wait $first

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Endpoints of others, for what is exported to them: OTLP over gRPC and HTTP, Pyroscope's push, Parca's WriteRaw. They are servers of
 // the gRPC project and of node; messages are decoded by protobuf.js from definitions written here, pprof by DataDog's pprof-format.
+import { createHash } from 'node:crypto';
 import http from 'node:http';
 import https from 'node:https';
 import { createRequire } from 'node:module';
@@ -61,6 +62,16 @@ export class Received {
 	requests = 0;
 	headers = [];
 	unnamed = 0;
+	repeated = 0;
+	bodies = new Set();
+	// Delivery is at least once: an agent that ends before it has read the response sends the same bytes again.
+	isNew(body) {
+		const hash = createHash('sha256').update(body).digest('hex'),
+			isNew = !this.bodies.has(hash);
+		this.bodies.add(hash);
+		this.repeated += isNew ? 0 : 1;
+		return isNew;
+	}
 	add(type, value, stack) {
 		this.totals.set(type, (this.totals.get(type) ?? 0n) + value);
 		const key = `${type} ${stack}`;
@@ -143,7 +154,7 @@ export async function grpcEndpoint(answer = () => undefined, tls) {
 			for (const [name, value] of Object.entries(refusal.metadata ?? {})) metadata.set(name, value);
 			return callback({ code: refusal.code, details: refusal.details ?? 'no', metadata });
 		}
-		take(received, call.request);
+		if (received.isNew(call.request)) take(received, call.request);
 		callback(null, refusal?.body ?? Buffer.alloc(0));
 	};
 	const server = new grpc.Server({ 'grpc.max_receive_message_length': 64 << 20 });
@@ -186,10 +197,10 @@ export async function httpEndpoint(answer = () => undefined, port = 0, tls) {
 				return response.end(refusal.text ?? 'no');
 			}
 			if (request.url === '/v1development/profiles' && request.headers['content-type'] === 'application/x-protobuf') {
-				takeOtlp(received, body);
+				if (received.isNew(body)) takeOtlp(received, body);
 				response.writeHead(200, { 'content-type': 'application/x-protobuf' });
 			} else if (request.url.endsWith('/push.v1.PusherService/Push') && request.headers['content-type'] === 'application/proto') {
-				for (const series of push.lookupType('push.PushRequest').decode(body).series)
+				for (const series of received.isNew(body) ? push.lookupType('push.PushRequest').decode(body).series : [])
 					for (const sample of series.samples) takePprof(received, toObject(series.labels), sample.raw_profile);
 				response.writeHead(200, { 'content-type': 'application/proto' });
 			} else {

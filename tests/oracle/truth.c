@@ -233,9 +233,11 @@ static bool is_root(const struct space *space, uint64_t ip)
 	uint64_t address;
 	size_t len;
 	const uint8_t *code = space_code(space, ip, &len);
+	/* By the byte before it: the call may be the last instruction of all code (musl's _dlstart()). */
 	if (!mapping || !mapping->binary || !code ||
-	    !elf_file_offset_to_address(&mapping->binary->file, ip - mapping->start + mapping->offset, &address))
+	    !elf_file_offset_to_address(&mapping->binary->file, ip - 1 - mapping->start + mapping->offset, &address))
 		return false;
+	address++;
 	if (address >= mapping->binary->file.entry && address <= mapping->binary->file.entry + 64)
 		return true;
 	/* exit(2): mov $60,%eax or mov $60,%al, then syscall, close behind the return address. In the clone call's own frame,

@@ -48,6 +48,7 @@ for (let i = 0; i < 210; i++) {
 		['alloc_space', 'bytes'],
 	][i % 3];
 	await send(i % 3 < 2 ? 'process_cpu' : 'memory', stacks, labels, { ...options, type, unit });
+	if (i % 10 === 0) await send('memory', stacks, labels, { ...options, type: 'inuse_space', unit: 'bytes' }); // a gauge
 	if (i % 7 === 0)
 		for (const [column, of] of [
 			['cpu', 'nanoseconds'],

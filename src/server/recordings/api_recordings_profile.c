@@ -214,7 +214,7 @@ static int note_missing(struct profile *profile, const struct recording *recordi
 		if (host->state == RECORDING_DONE)
 			continue;
 		snprintf(text, sizeof(text), "recording %s: host %s is missing: %s%s%s", recording->request.id, host->name,
-			 recording_state_names[host->state], *host->why ? ": " : "", host->why);
+			 recording_state_text(host->state), *host->why ? ": " : "", host->why);
 		r = profile_add_comment_text(profile, text, err);
 	}
 	return r;
