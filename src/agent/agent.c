@@ -843,6 +843,18 @@ static int64_t wakeup_interval_ns(const struct agent *agent)
 	return period_ns < WAKEUP_LEAST_NS ? WAKEUP_LEAST_NS : period_ns > WAKEUP_MOST_NS ? WAKEUP_MOST_NS : period_ns;
 }
 
+/* On a machine that starts processes by the thousand, the dead cannot wait for the flush, where they would have a row of
+ * process_stats. Those that were sampled, which used most of the CPU time, wait as long as they are not too many themselves. */
+static void reap_early(struct agent *agent)
+{
+	uint64_t before_ns = (uint64_t)agent->reaped_ns;
+
+	process_table_reap_unsampled(&agent->processes, before_ns);
+	if (!agent->process_stats || agent->processes.exited_count > EXITED_KEPT)
+		process_table_reap(&agent->processes, before_ns);
+	agent->reaped_ns = agent->drained_ns;
+}
+
 /* Between flushes, when a ring has filled up, or a walk could not be finished: what it lacked is to be provided soon, but a
  * wake-up may come with every sample of a busy machine that starts processes all the time. */
 static int drain_only(struct agent *agent, struct error *err)
@@ -858,13 +870,9 @@ static int drain_only(struct agent *agent, struct error *err)
 
 	if (r > 0)
 		return flush(agent, until, false, err);
-	/* On a machine that starts processes by the thousand, the dead cannot wait for the flush, where they would have a row.
-	 */
 	bool many = !agent->process_stats || agent->processes.exited_count > EXITED_KEPT;
-	if (r == 0 && many && agent->drained_ns - agent->reaped_ns > REAP_NS) {
-		process_table_reap(&agent->processes, (uint64_t)agent->reaped_ns);
-		agent->reaped_ns = agent->drained_ns;
-	}
+	if (r == 0 && many && agent->drained_ns - agent->reaped_ns > REAP_NS)
+		reap_early(agent);
 	return r;
 }
 

@@ -41,6 +41,12 @@ run ends false 0.2 8 2 "$work/file2"
 wait "${pids##* }" # what it used is known when it has ended, and the kernel has freed it, which may be later: a flush more
 wait_flush || fail "a flush is sent"
 stop_agent
+# One that stays may be stopped and continued by somebody, which is a switch, after it has given its account.
+stays=$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$work/stays.json")
+for switches in voluntary nonvoluntary; do
+	most=$(cat "/proc/$stays/task"/*/status | awk -v name="${switches}_ctxt_switches:" '$1 == name { n += $2 } END { print n }')
+	sed -i "s/}/, \"most_$switches\": $most}/" "$work/stays.json"
+done
 stop_server # writes the block
 node tests/agent/process_stats.mjs "$work/data" "$work/stays.json" "$work/ends.json" >"$work/verdict" 2>&1 || echo "FAILED $(cat "$work/verdict")" >>"$work/verdict"
 while read -r verdict text; do

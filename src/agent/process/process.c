@@ -405,15 +405,25 @@ int process_table_lookup(struct process_table *table, pid_t pid, uint64_t time_n
 
 /* ---- the whole table ---- */
 
-void process_table_reap(struct process_table *table, uint64_t before_ns)
+static void reap(struct process_table *table, uint64_t before_ns, bool keeps_sampled)
 {
 	for (size_t i = 0; i < table->exited_count;) {
 		struct process *process = table->exited[i];
-		if (process->exit_ns < before_ns)
+		if (process->exit_ns < before_ns && !(keeps_sampled && process->wanted))
 			process_table_remove(table, process); /* puts another into [i] */
 		else
 			i++;
 	}
+}
+
+void process_table_reap(struct process_table *table, uint64_t before_ns)
+{
+	reap(table, before_ns, false);
+}
+
+void process_table_reap_unsampled(struct process_table *table, uint64_t before_ns)
+{
+	reap(table, before_ns, true);
 }
 
 void process_table_check(struct process_table *table)

@@ -106,6 +106,8 @@ int process_table_lookup(struct process_table *table, pid_t pid, uint64_t time_n
 struct process *process_table_find(const struct process_table *table, pid_t pid); /* NULL if unknown */
 /* Forgets processes that ended before the time. */
 void process_table_reap(struct process_table *table, uint64_t before_ns);
+/* The same for those that were never sampled. */
+void process_table_reap_unsampled(struct process_table *table, uint64_t before_ns);
 /* Walks the table: forgets processes that are gone although no event said so, and counts mappings. For once in ten minutes. */
 void process_table_check(struct process_table *table);
 void process_table_mark_binaries(struct process_table *table);

@@ -345,6 +345,24 @@ static void test_a_pid_is_used_again(void **state)
 	assert_non_null(process_table_find(&fixture->table, FAR_PID));
 }
 
+static void test_sampled_processes_are_kept_longer(void **state)
+{
+	struct fixture *fixture = *state;
+
+	for (pid_t pid = FAR_PID; pid < FAR_PID + 4; pid++)
+		apply_fork(fixture, 10, 1, pid);
+	process_table_find(&fixture->table, FAR_PID + 1)->wanted = true;
+	for (pid_t pid = FAR_PID; pid < FAR_PID + 3; pid++)
+		apply_exit(fixture, 20, pid, pid);
+	process_table_reap_unsampled(&fixture->table, 21);
+	assert_null(process_table_find(&fixture->table, FAR_PID));
+	assert_non_null(process_table_find(&fixture->table, FAR_PID + 1));
+	assert_null(process_table_find(&fixture->table, FAR_PID + 2));
+	assert_non_null(process_table_find(&fixture->table, FAR_PID + 3)); /* lives */
+	process_table_reap(&fixture->table, 21);
+	assert_null(process_table_find(&fixture->table, FAR_PID + 1));
+}
+
 static void test_unknown_processes_are_made_up(void **state)
 {
 	struct fixture *fixture = *state;
@@ -602,6 +620,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_life, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_names_of_jit_code_need, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_pid_is_used_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_sampled_processes_are_kept_longer, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_processes_are_made_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_snapshot_knows_us, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_children_share_and_losses_heal, setup, teardown),
