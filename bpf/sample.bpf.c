@@ -253,10 +253,11 @@ __attribute__((noinline)) int walk_go_frame(__u32 cpu)
 	return walk ? walk_go(walk, &walk->live) : UNWIND_NO_USER;
 }
 
+/* Not called from the step itself: the stacks of functions that call each other may take 512 bytes in all. */
 static __always_inline int go_over(struct walk *walk, const struct unwind_rule *rule)
 {
 	walk->live = *rule;
-	return walk_go_frame(walk->cpu);
+	return WALK_GOES_OVER;
 }
 
 __attribute__((noinline)) int walk_frame(__u32 cpu)
@@ -271,6 +272,8 @@ __attribute__((noinline)) int walk_frames(__u32 cpu)
 {
 	for (int i = 0; i < UNWIND_FRAMES_MAX; i++) {
 		int result = walk_frame(cpu);
+		if (result == WALK_GOES_OVER)
+			result = walk_go_frame(cpu);
 		if (result != WALK_GOES_ON)
 			return result;
 	}

@@ -8,7 +8,7 @@
  *   WALK_KNOWS_ALL			  WALK_MAP's UNWIND_NO_MAPPING is the last word, not for lack of knowledge
  *   WALK_LIVE(walk, rule)		  the rule in code made at run time; 0, or the result to stop with
  *   WALK_THREAD(walk, ret)		  the thread pointer (fs) of the thread; 0, or the result to stop with
- *   WALK_GO(walk, rule)		  walk_go(), likewise by itself
+ *   WALK_GO(walk, rule)		  walk_go(); or WALK_GOES_OVER, for whoever makes the steps to call it
  *   WALK_ESCAPE, WALK_RULE		  walk_escape() and walk_find_rule(), which the verifier wants by themselves
  *   WALK_HEAP16(place) ... WALK_HEAP64	  what lies in the heap; any place must be safe to read
  *
@@ -37,7 +37,8 @@
 
 #include "bpf/unwind.h"
 
-#define WALK_GOES_ON 255
+#define WALK_GOES_ON   255
+#define WALK_GOES_OVER 254 /* the step is to be made by WALK_GO, later */
 
 struct walk_map {
 	__u64 start, end; /* [start, end): the mapping; 0, 0 = none yet */
