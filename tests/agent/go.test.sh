@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Stacks of Go programs (tests/programs/go), whose runtime goes over to other stacks: each stack begins where Go's own profiler ends it, and leads to
-# the function that works through exactly the functions that call it. With every Go that is here, stripped, position-independent, with C; and the
-# shares of functions are those of Go's own profile of the same time.
+# the function that works through exactly the functions that call it. With every Go that is here, stripped, position-independent, with C.
 . tests/lib.inc
 can_sample || {
 	skip "go" "$no_sampling"

@@ -154,10 +154,8 @@ func main() {
 	for settled := time.Now().Add(300 * time.Millisecond); time.Now().Before(settled); {
 		settle(1000000)
 	}
-	stop := startProfile()
 	if !run(os.Args[2], time.Now().Add(time.Duration(seconds*1e9))) {
 		fmt.Fprintln(os.Stderr, "unknown kind")
 		os.Exit(2)
 	}
-	stop()
 }
