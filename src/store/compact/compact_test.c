@@ -523,6 +523,25 @@ static void rollups_alone_are_deleted_whole_or_kept(void **state)
 	test_directory_remove(directory);
 }
 
+/* A damaged block that a reader moved to the quarantine would be back after a crash, and what was deleted with it, if that were
+ * not synced, also where the deletion itself finds nothing to do. */
+static void a_deletion_is_durable_beside_damage(void **state)
+{
+	char *directory = test_directory();
+	struct store *store = test_open_manual(directory, NULL);
+	struct store_delete_result result;
+	assert_int_equal(test_append_at(store, NULL, TEST_DAY_0, TEST_MINUTE, 50), 0);
+	test_cut(store);
+	assert_int_equal(store_delete(store, is_service, (void *)"nobody", INT64_MIN, INT64_MAX, &result, NULL), 0);
+	fault_arm(FAULT_SYNC, 2, 0); /* the first one is of the log */
+	int r = store_delete(store, is_service, (void *)"nobody", INT64_MIN, INT64_MAX, &result, NULL);
+	assert_true(fault_disarm(FAULT_SYNC));
+	assert_int_equal(r, -EIO);
+	assert_int_equal(store_delete(store, is_service, (void *)"nobody", INT64_MIN, INT64_MAX, &result, NULL), 0);
+	store_close(store);
+	test_directory_remove(directory);
+}
+
 /* ---- failures ---- */
 
 /* What is done with a store whose n-th call of a kind fails: it still answers right, and does what it could not do later. */
@@ -897,6 +916,7 @@ int main(void)
 		cmocka_unit_test(blocks_of_short_lived_series_go_whole),
 		cmocka_unit_test(deleted_samples_are_gone),
 		cmocka_unit_test(rollups_alone_are_deleted_whole_or_kept),
+		cmocka_unit_test(a_deletion_is_durable_beside_damage),
 		cmocka_unit_test(failed_writes_change_nothing),
 		cmocka_unit_test(failed_syncs_change_nothing),
 		cmocka_unit_test(failed_renames_change_nothing),

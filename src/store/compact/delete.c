@@ -161,6 +161,9 @@ int store_delete(struct store *store, store_match matches, void *context, int64_
 		r = remove_old_segments(store, err);
 	if (r == 0)
 		r = delete_from_all(store, &deleting, ret, err);
+	/* A damaged block that was moved to the quarantine, here or by a reader before, must not be back after a crash. */
+	if (r == 0)
+		r = io_sync_dir(store->blocks_path, err);
 	pthread_mutex_unlock(&store->compact_lock);
 	return r == 0 ? wait_for_readers(store, err) : r;
 }
