@@ -401,7 +401,7 @@ static __always_inline void take_kernel_stack(void *from, bool sleeps, struct ab
 	stacks->position += chain_head(ring, chain, stacks->kernel_chain, count - 1);
 }
 
-#define ABSENT_MAX 20 /* pages that cannot be read: each takes as long as many that can */
+#define ABSENT_MAX 40 /* pages that cannot be read: each takes as long as many that can */
 
 /* One page, or what there is room for. 1 = that was the last one. Verified by itself, as a step of the walk is. */
 __attribute__((noinline)) int copy_page(__u32 cpu)

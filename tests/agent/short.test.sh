@@ -57,7 +57,7 @@ build() { # PROGRAM OPTION...
 check "a binary is built" build "$work/short_fresh"
 check "$processes processes of it" run_often "$work/short_fresh"
 # The first stack of each is longer than what is copied of one, but the most of it was never touched.
-check "a binary with 64 KiB in a frame is built" build "$work/short_room" -DROOM=65536
+check "a binary with 128 KiB in a frame is built" build "$work/short_room" -DROOM=131072
 check "$processes processes of it" run_often "$work/short_room"
 # Their last samples come with the next flush, or the one after it.
 wait_for all_come short_room "$processes" >/dev/null && wait_for all_come short_fresh "$processes" >/dev/null && wait_for all_come short_known "$((processes + 50))" >/dev/null
