@@ -845,12 +845,17 @@ static int64_t wakeup_interval_ns(const struct agent *agent)
 
 /* On a machine that starts processes by the thousand, the dead cannot wait for the flush, where they would have a row of
  * process_stats. Those that were sampled, which used most of the CPU time, wait as long as they are not too many themselves. */
+static bool may_reap_early(const struct agent *agent)
+{
+	return !agent->process_stats || agent->processes.exited_count > EXITED_KEPT;
+}
+
 static void reap_early(struct agent *agent)
 {
 	uint64_t before_ns = (uint64_t)agent->reaped_ns;
 
 	process_table_reap_unsampled(&agent->processes, before_ns);
-	if (!agent->process_stats || agent->processes.exited_count > EXITED_KEPT)
+	if (may_reap_early(agent))
 		process_table_reap(&agent->processes, before_ns);
 	agent->reaped_ns = agent->drained_ns;
 }
@@ -870,8 +875,7 @@ static int drain_only(struct agent *agent, struct error *err)
 
 	if (r > 0)
 		return flush(agent, until, false, err);
-	bool many = !agent->process_stats || agent->processes.exited_count > EXITED_KEPT;
-	if (r == 0 && many && agent->drained_ns - agent->reaped_ns > REAP_NS)
+	if (r == 0 && may_reap_early(agent) && agent->drained_ns - agent->reaped_ns > REAP_NS)
 		reap_early(agent);
 	return r;
 }
