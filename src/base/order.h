@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* What a function for qsort() returns of two numbers, each of which is looked at twice. By one and then by another:
  *     return ORDER(a->pid, b->pid) ?: ORDER(a->tid, b->tid);   */
@@ -39,7 +40,24 @@ static inline void sort_bytes(void *items, size_t count, size_t size, int (*comp
 		qsort(items, count, size, compare);
 }
 
-/* The same with qsort_r(): `compare` gets the context as its third argument, and does not change it. */
+/* Sorts, and leaves one of items that are equal in this order. Returns how many remain. */
+#define sort_array_once(items, count, compare) sort_bytes_once((items), (count), sizeof(*(items)), (compare))
+static inline size_t sort_bytes_once(void *items, size_t count, size_t size, int (*compare)(const void *, const void *))
+{
+	char *bytes = items;
+	size_t kept = 0;
+	sort_bytes(items, count, size, compare);
+	for (size_t i = 0; i < count; i++) {
+		if (kept && compare(bytes + (kept - 1) * size, bytes + i * size) == 0)
+			continue;
+		if (kept != i)
+			memcpy(bytes + kept * size, bytes + i * size, size);
+		kept++;
+	}
+	return kept;
+}
+
+/* sort_array() with qsort_r(): `compare` gets the context as its third argument, and does not change it. */
 #define sort_array_by(items, count, compare, context) sort_bytes_by((items), (count), sizeof(*(items)), (compare), (context))
 static inline void sort_bytes_by(void *items, size_t count, size_t size, int (*compare)(const void *, const void *, void *),
 				 const void *context)

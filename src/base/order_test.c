@@ -49,9 +49,21 @@ static void test_places_are_sorted_by_the_items_there(void **state)
 	assert_int_equal(places[3], 2);
 }
 
+static void test_of_equal_items_one_remains(void **state)
+{
+	struct event events[] = {{5, 1}, {-3, 2}, {5, 1}, {5, 3}, {-3, 2}, {-3, 2}};
+	assert_int_equal(sort_array_once(events, 6, compare_events), 3);
+	assert_int_equal(events[0].number, 2);
+	assert_int_equal(events[1].number, 3);
+	assert_int_equal(events[2].number, 1);
+	assert_int_equal(sort_array_once(events, 3, compare_events), 3);
+	assert_int_equal(sort_array_once(events, 1, compare_events), 1);
+}
+
 static void test_nothing_is_sorted_already(void **state)
 {
 	struct event *none = NULL;
+	assert_int_equal(sort_array_once(none, 0, compare_events), 0);
 	uint32_t *nowhere = NULL;
 	sort_array(none, 0, compare_events);
 	sort_array_by(nowhere, 0, compare_places, none);
@@ -75,6 +87,7 @@ int main(void)
 		cmocka_unit_test(test_an_order_is_of_what_it_says),
 		cmocka_unit_test(test_arrays_of_pointers_are_sorted_by_what_they_point_to),
 		cmocka_unit_test(test_places_are_sorted_by_the_items_there),
+		cmocka_unit_test(test_of_equal_items_one_remains),
 		cmocka_unit_test(test_nothing_is_sorted_already),
 		cmocka_unit_test(test_those_of_whom_it_holds_are_counted),
 	};

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/time.h"
 #include "profile/keys.h"
 
@@ -303,34 +304,20 @@ struct instants {
 	size_t count, capacity;
 };
 
-static int compare_instants(const void *a, const void *b)
-{
-	const struct instant *x = a, *y = b;
-	if (x->series != y->series)
-		return x->series < y->series ? -1 : 1;
-	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
-}
+DEFINE_ORDER(compare_instants, struct instant, ORDER(a->series, b->series) ?: ORDER(a->time_ns, b->time_ns));
 
 /* Those of one profile are mostly all the same: what is added again at once is left out here, the rest by sorting. */
 static int add_instant(struct instants *instants, struct instant instant, struct error *err)
 {
 	if (instants->count && compare_instants(&instants->items[instants->count - 1], &instant) == 0)
 		return 0;
-	if (array_reserve(&instants->items, &instants->capacity, instants->count + 1, SIZE_MAX) < 0)
-		return error_nomem(err);
-	instants->items[instants->count++] = instant;
-	return 0;
+	return array_push(&instants->items, &instants->count, &instants->capacity, SIZE_MAX, instant) < 0 ? error_nomem(err)
+													  : 0;
 }
 
 static void sort_instants(struct instants *instants)
 {
-	size_t kept = 0;
-	if (instants->count)
-		qsort(instants->items, instants->count, sizeof(*instants->items), compare_instants);
-	for (size_t i = 0; i < instants->count; i++)
-		if (kept == 0 || compare_instants(&instants->items[kept - 1], &instants->items[i]) != 0)
-			instants->items[kept++] = instants->items[i];
-	instants->count = kept;
+	instants->count = sort_array_once(instants->items, instants->count, compare_instants);
 }
 
 /* Where the values of a type are 0, and where they are not. */

@@ -16,10 +16,10 @@
  * Left as they are: blocks of which only rollups are left. Nothing is known of single profiles there.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "store/block/block_scan.h"
 #include "store/read/read_int.h"
 
@@ -55,7 +55,7 @@ static int add_time(struct overlaps *o, uint32_t id, int64_t time_ns)
 	const struct profile_time *last = o->count > o->source_first ? &o->times[o->count - 1] : NULL;
 	if (last && last->number == number && last->time_ns == time_ns)
 		return 0;
-	int r = array_reserve(&o->times, &o->capacity, o->count + 1, o->times_max);
+	int r = array_reserve(&o->times, &o->capacity, o->count + 1, o->times_max); /* which changes: not array_push() */
 	if (r == -ENOMEM)
 		return error_nomem(o->err);
 	if (r == 0)
@@ -63,24 +63,13 @@ static int add_time(struct overlaps *o, uint32_t id, int64_t time_ns)
 	return r;
 }
 
-static int compare_times(const void *a, const void *b)
-{
-	const struct profile_time *x = a, *y = b;
-	if (x->number != y->number)
-		return x->number < y->number ? -1 : 1;
-	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
-}
+DEFINE_ORDER(compare_times, struct profile_time, ORDER(a->number, b->number) ?: ORDER(a->time_ns, b->time_ns));
 
 /* Those of one source, each once. */
 static void sort_times(struct overlaps *o)
 {
-	size_t first = o->source_first, kept = first;
-	if (o->count > first)
-		qsort(o->times + first, o->count - first, sizeof(*o->times), compare_times);
-	for (size_t i = first; i < o->count; i++)
-		if (kept == first || compare_times(&o->times[kept - 1], &o->times[i]) != 0)
-			o->times[kept++] = o->times[i];
-	o->count = kept;
+	size_t first = o->source_first;
+	o->count = first + sort_array_once(o->times + first, o->count - first, compare_times);
 }
 
 static int on_run(void *context, const struct block_run *run, struct error *err)
@@ -118,9 +107,8 @@ static int scan_samples(struct overlaps *o, struct block *block)
 				  .context = o};
 	o->scan = &scan;
 	int code = block_scan(&scan, &own);
-	pthread_mutex_lock(&o->r->lock);
+	THREAD_LOCK_SCOPE(&o->r->lock);
 	block_scan_add_counts(&scan, o->r->stats);
-	pthread_mutex_unlock(&o->r->lock);
 	if (code < 0 && own.message[0])
 		error_set(o->err, code, "%s", own.message);
 	return code;
@@ -227,8 +215,7 @@ static int scan_sources(struct overlaps *o)
 
 static int take_doubles(struct overlaps *o)
 {
-	if (o->count)
-		qsort(o->times, o->count, sizeof(*o->times), compare_times);
+	sort_array(o->times, o->count, compare_times);
 	for (size_t i = 1; i < o->count; i++) {
 		const struct profile_time *time = &o->times[i];
 		if (compare_times(&o->times[i - 1], time) != 0)
