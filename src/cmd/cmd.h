@@ -96,7 +96,7 @@ int options_parse(const struct usage *usage, int argc, char **argv, struct opera
 	} while (0)
 /* Prints "wick VERB: message" and the hint at --help on stderr; returns EXIT_USAGE. */
 int usage_error(const struct usage *usage, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Prints "wick VERB: message" on stderr; returns EXIT_FAILED. */
+/* Prints "wick VERB: message" on stderr, VERB once where the message begins with it; returns EXIT_FAILED. */
 int cmd_fail(const char *verb, const struct error *err);
 
 /* ---- shared between verbs ---- */

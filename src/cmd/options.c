@@ -201,6 +201,10 @@ int options_parse(const struct usage *usage, int argc, char **argv, struct opera
 
 int cmd_fail(const char *verb, const struct error *err)
 {
-	fprintf(stderr, "wick %s: %s\n", verb, err->message[0] ? err->message : "failed");
+	const char *message = err->message[0] ? err->message : "failed";
+	size_t len = strlen(verb);
+	if (strncmp(message, verb, len) == 0 && strncmp(message + len, ": ", 2) == 0)
+		message += len + 2; /* faults of a query begin with that word */
+	fprintf(stderr, "wick %s: %s\n", verb, message);
 	return EXIT_FAILED;
 }

@@ -317,9 +317,14 @@ static void test_fail(void **state)
 	int status = cmd_fail("try", &err);
 	error_set(&err, -EIO, "the disk is full");
 	status |= cmd_fail("try", &err);
+	error_set(&err, -EINVAL, "try: a number is expected");
+	status |= cmd_fail("try", &err);
+	error_set(&err, -EINVAL, "trying: a number is expected");
+	status |= cmd_fail("try", &err);
 	test_capture_end(&parsed.printed);
 	assert_int_equal(status, EXIT_FAILED);
-	assert_string_equal(parsed.printed.err, "wick try: failed\nwick try: the disk is full\n");
+	assert_string_equal(parsed.printed.err, "wick try: failed\nwick try: the disk is full\nwick try: a number is expected\n"
+						"wick try: trying: a number is expected\n");
 }
 
 int main(void)
