@@ -1,42 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Recordings of several hosts: agents with host names of their own, one of which has no privileges but those of the systemd unit,
-# make one profile; failures are named; servers may be killed.
+# make one profile; failures are named. remote_restart.test.sh kills their server.
 . tests/network.inc
 . tests/lib.inc
-can_sample || {
-	skip "remote recordings" "$no_sampling"
-	finish
-}
-unshare --uts true 2>/dev/null || {
-	skip "remote recordings" "no namespaces of host names"
-	finish
-}
-case $O in /*) bin=$O ;; *) bin=$PWD/$O ;; esac
-[ -x "$bin/programs/workload" ] || make -s programs
-umask 077
-echo secret-of-the-tests >"$work/token"
-umask 022
-mkdir -m 1777 "$work/tmp" # of the recorders of this test
-export TMPDIR="$work/tmp"
+. tests/agent/remote.inc
 mkdir -m 700 "$work/tmp/wick-order-killed" # as an agent leaves it that was killed
-verify() { node tests/agent/remote.mjs "$@"; }
-# Without markers, which are those of all programs, and of tests beside this one: agent_markers.test.sh has them.
-remote() { "$WICK" record --remote "$url" --token-file "$work/token" --no-markers "$@"; }
-
-# Sets url; on the port that it had before, if there was one.
-serve() { # PORT
-	launch "$WICK" server --tenants --data "$work/data" --listen "127.0.0.1:$1" --token-file "$work/token" 2>"$work/server.log"
-	server_pid=$!
-	wait_url "$work/server.log" "$server_pid"
-}
-# NAME COMMAND...: an agent on a host of that name; the command runs it.
-agent() {
-	agent_name=$1
-	shift
-	launch unshare --uts sh -c 'hostname "$0" && exec "$@"' "$agent_name" "$@" 2>"$work/$agent_name.log"
-}
-asking() { verify asking "$url" "$work/token" "$1"; }
 
 # The server and an agent of one command, on a machine where nothing has ever waited to be sent.
 all_in_one() {
@@ -57,12 +26,9 @@ all_in_one() {
 beside all_in_one
 
 serve 0
-port=${url##*:}
-ours="$WICK agent --server $url --token-file $work/token --no-debuginfo-upload --spool off"
+agent_command
 agent alpha $ours
-alpha=$!
 agent beta $ours
-beta=$!
 agent delta $ours --no-remote-record
 capabilities=+bpf,+perfmon,+sys_ptrace,+dac_read_search,+syslog,+checkpoint_restore
 agent gamma $ours --tenant team
@@ -107,7 +73,7 @@ run_together() {
 }
 check "what ran on all of them ran at one time" run_together
 
-# A failure that the server will have forgotten.
+# A unit that its host does not have
 launch remote --host unit --unit none-of-this-name -d 1 -o "$work/none.firefox.json" 2>"$work/failed.log"
 failing=$!
 # A signal while it waits, as Ctrl-C is one
@@ -125,22 +91,6 @@ check "on the host too" verify gone "$url" "$work/token" alpha
 [ ! -e "$work/none.firefox.json" ] && pass "nothing is written then" || fail "nothing is written then"
 
 join_parts
-# The server goes away while hosts record, and comes back. They record for as long as a busy machine may take to look at them.
-launch "$WICK" record --remote "$url" --token-file "$work/token" --no-markers --host alpha --host beta -d 20 -o "$work/after.firefox.json" 2>"$work/after.log"
-recorder=$!
-check "two hosts record" verify state "$url" "$work/token" alpha beta recording
-kill -9 $server_pid
-wait $server_pid 2>/dev/null
-recorded() { ! pgrep -P "$alpha,$beta" -f -- ' --at ' >/dev/null; }
-check "they have recorded before it comes back" wait_for recorded
-# What it does not know any more, as after a crash, is why a recording failed; its agent says it again.
-index=$(grep -l 'none-of-this-name' "$work"/data/recordings/*/recording.json)
-sed -i 's/"state":"failed","why":"[^"]*"/"state":"waiting","why":""/' "$index"
-serve "$port"
-wait $recorder && pass "a server that was killed and started anew gets what was recorded" ||
-	fail "a server that was killed and started anew gets what was recorded" "$(cat "$work/after.log" "$work/alpha.log" "$work/server.log")"
-check "from all" grep -q 'of 2 of 2 hosts' "$work/after.log"
-check "an agent tells the reason of a failure again after a crash" verify reason "$url" "$work/token" unit "$reason"
 nothing_left() { ! ls -d "$TMPDIR"/wick-order-* 2>/dev/null; }
 check "nothing is left behind" wait_for nothing_left
 finish

@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The server of agents that record is killed and started anew: it gets what was recorded, and why a recording failed that it has forgotten.
+. tests/network.inc
+. tests/lib.inc
+. tests/agent/remote.inc
+serve 0
+agent_command
+agent alpha $ours
+alpha=$!
+agent beta $ours
+beta=$!
+check "agents ask the server" asking 2
+
+# A failure that the server will have forgotten.
+remote --host beta --unit none-of-this-name -d 1 -o "$work/none.firefox.json" >"$work/failed.log" 2>&1
+reason=none-of-this-name
+"$WICK" record --unit $reason -d 1 -o "$work/none.folded" 2>&1 | grep -q 'no cgroup hierarchy' && reason='no cgroup hierarchy' # as in a chroot
+check "a unit that is not there is reported" grep -q "host beta: failed: .*$reason" "$work/failed.log"
+
+# The server goes away while hosts record, and comes back. They record for as long as a busy machine may take to look at them.
+launch "$WICK" record --remote "$url" --token-file "$work/token" --no-markers --host alpha --host beta -d 20 -o "$work/after.firefox.json" 2>"$work/after.log"
+recorder=$!
+check "two hosts record" verify state "$url" "$work/token" alpha beta recording
+kill -9 $server_pid
+wait $server_pid 2>/dev/null
+recorded() { ! pgrep -P "$alpha,$beta" -f -- ' --at ' >/dev/null; }
+check "they have recorded before it comes back" wait_for recorded
+# What it does not know any more, as after a crash, is why a recording failed; its agent says it again.
+index=$(grep -l 'none-of-this-name' "$work"/data/recordings/*/recording.json)
+sed -i 's/"state":"failed","why":"[^"]*"/"state":"waiting","why":""/' "$index"
+serve "${url##*:}"
+wait $recorder && pass "a server that was killed and started anew gets what was recorded" ||
+	fail "a server that was killed and started anew gets what was recorded" "$(cat "$work/after.log" "$work/alpha.log" "$work/server.log")"
+check "from all" grep -q 'of 2 of 2 hosts' "$work/after.log"
+check "an agent tells the reason of a failure again after a crash" verify reason "$url" "$work/token" beta "$reason"
+nothing_left() { ! ls -d "$TMPDIR"/wick-order-* 2>/dev/null; }
+check "nothing is left behind" wait_for nothing_left
+finish
