@@ -10,13 +10,14 @@ agent alpha $ours
 alpha=$!
 agent beta $ours
 beta=$!
-check "agents ask the server" asking 2
+agent gamma $ours # an agent reports again what became of its last recording
+check "agents ask the server" asking 3
 
 # A failure that the server will have forgotten.
-remote --host beta --unit none-of-this-name -d 1 -o "$work/none.firefox.json" >"$work/failed.log" 2>&1
+remote --host gamma --unit none-of-this-name -d 1 -o "$work/none.firefox.json" >"$work/failed.log" 2>&1
 reason=none-of-this-name
 "$WICK" record --unit $reason -d 1 -o "$work/none.folded" 2>&1 | grep -q 'no cgroup hierarchy' && reason='no cgroup hierarchy' # as in a chroot
-check "a unit that is not there is reported" grep -q "host beta: failed: .*$reason" "$work/failed.log"
+check "a unit that is not there is reported" grep -q "host gamma: failed: .*$reason" "$work/failed.log"
 
 # The server goes away while hosts record, and comes back. They record for as long as a busy machine may take to look at them.
 launch "$WICK" record --remote "$url" --token-file "$work/token" --no-markers --host alpha --host beta -d 20 -o "$work/after.firefox.json" 2>"$work/after.log"
@@ -33,7 +34,7 @@ serve "${url##*:}"
 wait $recorder && pass "a server that was killed and started anew gets what was recorded" ||
 	fail "a server that was killed and started anew gets what was recorded" "$(cat "$work/after.log" "$work/alpha.log" "$work/server.log")"
 check "from all" grep -q 'of 2 of 2 hosts' "$work/after.log"
-check "an agent tells the reason of a failure again after a crash" verify reason "$url" "$work/token" beta "$reason"
+check "an agent reports the reason of a failure again after a crash" verify reason "$url" "$work/token" gamma "$reason"
 nothing_left() { ! ls -d "$TMPDIR"/wick-order-* 2>/dev/null; }
 check "nothing is left behind" wait_for nothing_left
 finish
