@@ -660,14 +660,16 @@ static void run_until_killed(const char *argument)
 }
 
 /* All CPUs are busy, so every tick of every CPU must be a sample; but for those of the time that a host takes from its guests,
- * that no clock shows. So of some stretches of time one must be without a gap, and none may have more. */
+ * that no clock shows. So of some stretches of time one must be without a gap, and all of them together must not have more than
+ * there were ticks. One stretch may: on a busy machine a profile ends some ticks after the time that it says, which the next
+ * one lacks. */
 static void test_no_tick_is_missed(void **state)
 {
 	struct fixture *fixture = *state;
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	pid_t pids[64];
-	bool is_whole = false, has_more = false;
-	double covered = 0, total = 0, lost_before = 0;
+	bool is_whole = false;
+	double expected_before = 0, seen_before = 0, lost_before = 0;
 
 	assert_true(cpus > 0);
 	cpus = cpus < 64 ? cpus : 64;
@@ -678,18 +680,18 @@ static void test_no_tick_is_missed(void **state)
 	}
 	time_sleep_ns(300 * NS_PER_MS); /* until each has its CPU */
 	start(fixture, (struct agent_options){.flush_interval_ns = NS_PER_S});
-	for (int i = 0; i < 6 && !is_whole && !has_more; i++) {
+	for (int i = 0; i < 6 && !is_whole; i++) {
 		run_for(fixture, 4);
 		struct agent_stats stats = stats_of(fixture);
-		double full = (double)stats.samples_lost[AGENT_LOSS_COUNTS_FULL],
-		       expected = ((double)fixture->covered_ns - covered) / (double)PERIOD_NS * (double)stats.cpus_online,
-		       seen = ((double)profile_total(fixture->all, 0) - total) / (double)PERIOD_NS;
-		print_message("%.0f samples of all CPUs, %.0f expected, %.0f lost\n", seen, expected, full - lost_before);
-		is_whole = fabs(seen - expected) < 0.03 * expected && full == lost_before;
-		has_more = seen >= 1.03 * expected;
-		covered = (double)fixture->covered_ns;
-		total = (double)profile_total(fixture->all, 0);
-		lost_before = full;
+		double lost = (double)stats.samples_lost[AGENT_LOSS_COUNTS_FULL],
+		       expected = (double)fixture->covered_ns / (double)PERIOD_NS * (double)stats.cpus_online,
+		       seen = (double)profile_total(fixture->all, 0) / (double)PERIOD_NS, here = expected - expected_before;
+		print_message("%.0f samples of all CPUs, %.0f expected, %.0f lost\n", seen - seen_before, here,
+			      lost - lost_before);
+		is_whole = seen < 1.03 * expected && fabs(seen - seen_before - here) < 0.03 * here && lost == lost_before;
+		expected_before = expected;
+		seen_before = seen;
+		lost_before = lost;
 	}
 	for (long i = 0; i < cpus; i++) {
 		kill(pids[i], SIGKILL);
