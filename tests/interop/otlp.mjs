@@ -211,6 +211,27 @@ await test('partial success: what could be stored is, and the rest is said', asy
 	const decoded = type('Response').toObject(type('Response').decode(again.body), { longs: String });
 	assert.equal(decoded.partialSuccess.rejectedProfiles, '1');
 });
+await test('entries 0 that are filled: taken where nothing else can be meant, counted, logged once', async () => {
+	// A link of zero bytes, as async-profiler writes it; the first location in entry 0, as Pyroscope's canary has it.
+	const zeros = message('zeros'),
+		first = message('first');
+	zeros.dictionary.linkTable[0] = { traceId: '00'.repeat(16), spanId: '00'.repeat(8) };
+	first.dictionary.locationTable.shift();
+	for (const stack of first.dictionary.stackTable) stack.locationIndices = stack.locationIndices?.map((index) => index - 1);
+	for (const json of [zeros, first])
+		for (let i = 0; i < 2; i++) {
+			const response = i ? await post(port, text(json)) : await post(port, binary(json), { 'content-type': 'application/x-protobuf' });
+			assert.equal(response.status, 200, response.body.toString());
+		}
+	for (const service of ['zeros', 'first']) {
+		assert.equal(await total(port, `process_cpu{service_name="${service}"}`), 2000, 'in each form once');
+		assert.equal(await total(port, `process_cpu{service_name="${service}"} | frames = "leaf"`), 1800);
+	}
+	const metrics = (await request(port, 'GET', '/metrics')).body.toString();
+	assert.match(metrics, /^wick_ingest_otlp_nonzero_entries_total 4$/m);
+	assert.equal(server.log().match(/fills entry 0 of link_table, which is reserved/g).length, 1);
+	assert.doesNotMatch(server.log(), /location_table/);
+});
 await test("failures are a Status in the request's form", async () => {
 	for (const [body, pattern] of [
 		['{', /JSON/],

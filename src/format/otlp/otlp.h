@@ -17,7 +17,13 @@
 struct otlp_request {
 	struct profile **profiles; /* owned */
 	size_t count, capacity;
+	/* Of the dictionary's tables, by field number, those whose entry 0, which is reserved for the zero value, has fields;
+	 * and of these, those where they are not all zero. Essay at the top of otlp_dictionary.c. */
+	unsigned odd_tables, filled_tables;
 };
+/* "link_table, location_table": the names of such tables, cut at the size of `out`. */
+#define OTLP_TABLES_TEXT_MAX 128
+const char *otlp_table_list(unsigned tables, char out[static OTLP_TABLES_TEXT_MAX]);
 void otlp_request_release(struct otlp_request *request);
 /* The input may be empty of profiles (count 0). All or nothing: one malformed profile refuses the request. */
 int otlp_decode(struct bytes input, const struct format_options *options, struct otlp_request *ret, struct error *err);

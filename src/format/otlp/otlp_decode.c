@@ -15,7 +15,8 @@
  *               Sample   1 stack  2 values  3 attributes  4 link  5 timestamps
  *
  * A request does not say which it is, but a field whose wire type fits only one of them does: Sample 3 and 4 and Profile 8. The
- * first such field decides for the whole request; if there is none, it is the newer one.
+ * first such field decides for the whole request; if there is none, it is the newer one. Lists may be written packed or as
+ * single numbers (async-profiler's are), so a number in Sample 3 or 4 is a link's only if there is such a link.
  *
  * Samples of one profile all have the same shape: one value; or timestamps, each of which counts as 1; or as many values as
  * timestamps. With timestamps, each becomes a sample of its own.
@@ -86,16 +87,23 @@ static int for_each(struct decoder *decoder, struct pb_cursor cursor, uint32_t n
 
 /* ---- which layout ---- */
 
+/* Field 3 is a link in the newer one and attributes in the older, field 4 values in the newer and a link in the older. */
+static enum layout layout_of_field(const struct decoder *decoder, const struct pb_field *field)
+{
+	bool is_list = field->wire == PB_BYTES;
+	if ((field->number != 3 && field->number != 4) || (!is_list && (field->wire != PB_VARINT || field->value == 0)))
+		return LAYOUT_UNKNOWN;
+	is_list = is_list || field->value >= decoder->dictionary.tables[OTLP_LINKS].count;
+	return is_list == (field->number == 3) ? LAYOUT_1_9 : LAYOUT_1_10;
+}
+
 /* These return 1 when the layout is known, to stop the walk. */
 static int sniff_sample(struct decoder *decoder, struct pb_cursor cursor, struct error *err)
 {
 	struct pb_field field;
 	int r;
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
-		if ((field.number == 3 && field.wire == PB_BYTES) || (field.number == 4 && field.wire == PB_VARINT))
-			decoder->layout = LAYOUT_1_9;
-		if ((field.number == 3 && field.wire == PB_VARINT) || (field.number == 4 && field.wire == PB_BYTES))
-			decoder->layout = LAYOUT_1_10;
+		decoder->layout = layout_of_field(decoder, &field);
 		if (decoder->layout != LAYOUT_UNKNOWN)
 			return 1;
 	}
@@ -364,7 +372,7 @@ static int read_value_type(struct decoder *decoder, const struct pb_cursor *oute
 	struct pb_cursor cursor = pb_open_nested(outer, message);
 	int r = format_read_varints(&cursor, name, v, 2, err);
 	if (r == 0)
-		r = otlp_get(&decoder->dictionary, OTLP_STRINGS, v[1], name, &ret->type, err);
+		r = otlp_get_name(&decoder->dictionary, v[1], name, &ret->type, err);
 	return r < 0 ? r : otlp_get(&decoder->dictionary, OTLP_STRINGS, v[2], name, &ret->unit, err);
 }
 
@@ -458,6 +466,8 @@ static int decode(struct decoder *decoder, struct bytes input, struct error *err
 		r = for_each(decoder, cursor, 1, "resource_profiles", sniff_resource, err);
 	if (r < 0)
 		return r;
+	decoder->request->odd_tables = decoder->dictionary.odd;
+	decoder->request->filled_tables = decoder->dictionary.filled;
 	r = for_each(decoder, cursor, 1, "resource_profiles", read_resource_profiles, err);
 	return r < 0 ? r : otlp_join_process_stats(decoder->request, err);
 }

@@ -12,6 +12,13 @@
  *
  * Entry 0 of each table is the zero value, so index 0 means "none". A table that is missing is taken to hold just that.
  *
+ * Writers that fill entry 0 are in use: async-profiler (a link of 16 and 8 zero bytes), Pyroscope's canary (its first
+ * location). A link whose bytes are all zero is the zero value. Otherwise the entry is taken where index 0 can mean nothing
+ * else: in lists (frames of a stack, attributes), where it is written out; as the function of a line, the stack of a sample,
+ * the name of a function, of a value type or of an attribute, which have no use for "none"; as the mapping of an address that
+ * lies in it. A link stays "none", since most samples have none and proto3 does not tell 0 from absent, and so do other texts.
+ * Requests with such entries are counted (struct otlp_request).
+ *
  * The tables are kept as offsets into the input, four bytes an entry, and an entry is parsed when a profile first uses it; a
  * request of many profiles (one a process) uses each entry in few of them. Everything is parsed once before, to check all
  * references, so that a bad entry is refused whether it is used or not.
@@ -23,6 +30,7 @@
  * Duplicate attribute keys are found by stamping the key's string with the number of the list, which takes no clearing.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -37,6 +45,16 @@
 static const char *const table_names[OTLP_TABLE_END] = {
 	"", "mapping_table", "location_table", "function_table", "link_table", "string_table", "attribute_table", "stack_table",
 };
+
+const char *otlp_table_list(unsigned tables, char out[static OTLP_TABLES_TEXT_MAX])
+{
+	size_t len = 0;
+	out[0] = '\0';
+	for (unsigned i = 1; i < OTLP_TABLE_END; i++)
+		if (tables & 1u << i)
+			len += (size_t)snprintf(out + len, OTLP_TABLES_TEXT_MAX - len, "%s%s", len ? ", " : "", table_names[i]);
+	return out;
+}
 
 /* ---- life ---- */
 
@@ -179,11 +197,22 @@ int otlp_read_indexes(const struct otlp_dictionary *dictionary, struct otlp_inde
 	return r;
 }
 
+static bool is_filled(const struct otlp_dictionary *dictionary, enum otlp_table_number number)
+{
+	return dictionary->filled & 1u << number;
+}
+
+/* An index of a list that means no attribute. */
+static bool is_no_attribute(const struct otlp_dictionary *dictionary, uint32_t index)
+{
+	return index == 0 && !is_filled(dictionary, OTLP_ATTRIBUTES);
+}
+
 static int check_duplicate_keys(struct otlp_dictionary *dictionary, const struct otlp_indexes *list, struct error *err)
 {
 	uint32_t stamp = ++dictionary->stamp;
 	for (size_t i = 0; i < list->count; i++) {
-		if (list->items[i] == 0)
+		if (is_no_attribute(dictionary, list->items[i]))
 			continue;
 		uint32_t key = dictionary->attribute_keys[list->items[i]];
 		if (dictionary->key_stamps[key] == stamp) {
@@ -380,15 +409,29 @@ static int parse_stack(struct otlp_dictionary *dictionary, struct pb_cursor curs
 
 /* ---- checking ---- */
 
-/* Whatever fields it has, all are zero or empty. */
-static int check_is_zero(struct pb_cursor cursor, struct error *err)
+static bool is_zero_bytes(struct bytes bytes)
+{
+	for (size_t i = 0; i < bytes.len; i++)
+		if (bytes.data[i] != 0)
+			return false;
+	return true;
+}
+
+/* Notes whether entry 0 of a table is more than the zero value: whether it has fields that are neither zero nor empty. */
+static int note_entry_0(struct otlp_dictionary *dictionary, enum otlp_table_number number, struct pb_cursor cursor,
+			struct error *err)
 {
 	struct pb_field field;
-	int r;
-	while ((r = pb_next(&cursor, &field, err)) > 0) {
-		if (field.wire == PB_BYTES ? field.bytes.len != 0 : field.value != 0)
-			return error_set(err, -EBADMSG, "must be the zero value, but has field %u set", field.number);
+	bool odd = number == OTLP_STRINGS && cursor.at != cursor.end, filled = odd;
+	int r = 0;
+	while (number != OTLP_STRINGS && (r = pb_next(&cursor, &field, err)) > 0) {
+		/* An element of a list may be 0. */
+		bool is_set = field.wire == PB_BYTES ? field.bytes.len != 0 : field.value != 0 || number == OTLP_STACKS;
+		odd |= is_set;
+		filled |= is_set && !(number == OTLP_LINKS && field.wire == PB_BYTES && is_zero_bytes(field.bytes));
 	}
+	dictionary->odd |= (unsigned)odd << number;
+	dictionary->filled |= (unsigned)filled << number;
 	return r;
 }
 
@@ -401,10 +444,11 @@ static int check_entry(struct otlp_dictionary *dictionary, enum otlp_table_numbe
 	struct profile_link link;
 	struct otlp_value value;
 	uint64_t function[5];
-	if (index == 0 && number == OTLP_STRINGS)
-		return cursor.at == cursor.end ? 0 : error_set(err, -EBADMSG, "must be the empty string");
-	if (index == 0)
-		return check_is_zero(cursor, err);
+	if (index == 0) {
+		int r = note_entry_0(dictionary, number, cursor, err);
+		if (r < 0 || !is_filled(dictionary, number))
+			return r;
+	}
 	switch (number) {
 	case OTLP_MAPPINGS: return parse_mapping(dictionary, cursor, &mapping, err);
 	case OTLP_LOCATIONS: return parse_location(dictionary, cursor, &location, err);
@@ -466,12 +510,26 @@ int otlp_dictionary_begin(struct otlp_dictionary *dictionary, struct profile *pr
 
 static int get_entry(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret,
 		     struct error *err);
+static int get_entry_at(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret,
+			struct error *err);
 
 static int add_string(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
 {
 	struct bytes text = otlp_string_bytes(dictionary, index);
 	int r = otlp_spend(dictionary, text.len + 48, err);
 	return r < 0 ? r : profile_add_bytes(dictionary->profile, text, ret, err);
+}
+
+/* Of a text that cannot be absent: entry 0, too, is what it says. */
+static int get_name(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
+{
+	return get_entry_at(dictionary, OTLP_STRINGS, index, ret, err);
+}
+
+int otlp_get_name(struct otlp_dictionary *dictionary, uint64_t index, const char *name, uint32_t *ret, struct error *err)
+{
+	int r = check_reference(dictionary, OTLP_STRINGS, index, name, err);
+	return r < 0 ? r : get_name(dictionary, index, ret, err);
 }
 
 /* The text of the string attribute with this key in dictionary->attributes. */
@@ -481,7 +539,8 @@ static bool find_attribute(const struct otlp_dictionary *dictionary, const char 
 		uint32_t index = dictionary->attributes.items[i];
 		struct raw_attribute attribute;
 		struct otlp_value value;
-		if (index == 0 || !bytes_equal_string(otlp_string_bytes(dictionary, dictionary->attribute_keys[index]), key))
+		if (is_no_attribute(dictionary, index) ||
+		    !bytes_equal_string(otlp_string_bytes(dictionary, dictionary->attribute_keys[index]), key))
 			continue;
 		if (parse_attribute(dictionary, entry_at(dictionary, OTLP_ATTRIBUTES, index), &attribute, NULL) < 0 ||
 		    otlp_read_value(dictionary, attribute.value, &value, NULL) < 0 || value.kind != OTLP_STRING)
@@ -534,8 +593,10 @@ static int add_function(struct otlp_dictionary *dictionary, uint64_t index, uint
 	struct profile_function function = {.start_line = (int64_t)v[4]};
 	if (r == 0)
 		r = otlp_spend(dictionary, 64, err);
+	/* One that has a system name only has no other. */
 	if (r == 0)
-		r = get_entry(dictionary, OTLP_STRINGS, v[1], &function.name, err);
+		r = v[2] ? get_entry(dictionary, OTLP_STRINGS, v[1], &function.name, err)
+			 : get_name(dictionary, v[1], &function.name, err);
 	if (r == 0)
 		r = get_entry(dictionary, OTLP_STRINGS, v[2], &function.system_name, err);
 	if (r == 0)
@@ -571,6 +632,22 @@ enum profile_frame_type format_frame_type(struct bytes name)
 	return PROFILE_FRAME_UNKNOWN;
 }
 
+/* Entry 0, too, if there is more in it than the zero value. */
+static int get_filled(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret,
+		      struct error *err)
+{
+	bool is_entry = index || is_filled(dictionary, number);
+	return is_entry ? get_entry_at(dictionary, number, index, ret, err) : get_entry(dictionary, number, 0, ret, err);
+}
+
+static bool lies_in_mapping_0(struct otlp_dictionary *dictionary, uint64_t address)
+{
+	struct raw_mapping raw;
+	return is_filled(dictionary, OTLP_MAPPINGS) &&
+	       parse_mapping(dictionary, entry_at(dictionary, OTLP_MAPPINGS, 0), &raw, NULL) == 0 && address >= raw.start &&
+	       address < raw.limit;
+}
+
 static int add_location(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
 {
 	struct raw_location raw;
@@ -584,9 +661,10 @@ static int add_location(struct otlp_dictionary *dictionary, uint64_t index, uint
 	if (find_attribute(dictionary, "profile.frame.type", &type))
 		location.frame_type = format_frame_type(type);
 	/* Only now, since it uses the same list of attributes. */
-	r = get_entry(dictionary, OTLP_MAPPINGS, raw.mapping, &location.mapping, err);
+	if (raw.mapping || lies_in_mapping_0(dictionary, raw.address))
+		r = get_entry_at(dictionary, OTLP_MAPPINGS, raw.mapping, &location.mapping, err);
 	for (size_t i = 0; i < dictionary->line_count && r == 0; i++)
-		r = get_entry(dictionary, OTLP_FUNCTIONS, dictionary->lines[i].function, &dictionary->lines[i].function, err);
+		r = get_filled(dictionary, OTLP_FUNCTIONS, dictionary->lines[i].function, &dictionary->lines[i].function, err);
 	return r < 0 ? r
 		     : profile_add_location(dictionary->profile, &location, dictionary->lines, dictionary->line_count, ret,
 					    err);
@@ -599,7 +677,7 @@ static int add_stack(struct otlp_dictionary *dictionary, uint64_t index, uint32_
 	if (r == 0)
 		r = otlp_spend(dictionary, 16 * frames->count, err);
 	for (size_t i = 0; i < frames->count && r == 0; i++)
-		r = get_entry(dictionary, OTLP_LOCATIONS, frames->items[i], &frames->items[i], err);
+		r = get_filled(dictionary, OTLP_LOCATIONS, frames->items[i], &frames->items[i], err);
 	return r < 0 ? r : profile_add_stack_leaf_first(dictionary->profile, frames->items, frames->count, ret, err);
 }
 
@@ -612,9 +690,9 @@ static int add_link(struct otlp_dictionary *dictionary, uint64_t index, uint32_t
 	return r < 0 ? r : profile_add_link(dictionary->profile, &link, ret, err);
 }
 
-/* What an entry, by an index that is in its table, is in the profile. */
-static int get_entry(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret,
-		     struct error *err)
+/* What an entry, by an index that is in its table, is in the profile; entry 0 of a table that is not there is none. */
+static int get_entry_at(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret,
+			struct error *err)
 {
 	static int (*const add[OTLP_TABLE_END])(struct otlp_dictionary * dictionary, uint64_t index, uint32_t * ret,
 						struct error * err) = {
@@ -622,8 +700,11 @@ static int get_entry(struct otlp_dictionary *dictionary, enum otlp_table_number 
 		[OTLP_FUNCTIONS] = add_function, [OTLP_LINKS] = add_link,	[OTLP_STACKS] = add_stack,
 	};
 	struct otlp_table *table = &dictionary->tables[number];
-	if (index == 0 || table->epochs[index] == dictionary->epoch) {
-		*ret = index ? table->ids[index] : 0;
+	*ret = 0;
+	if (table->count == 0)
+		return 0;
+	if (table->epochs[index] == dictionary->epoch) {
+		*ret = table->ids[index];
 		return 0;
 	}
 	int r = add[number](dictionary, index, ret, err);
@@ -634,11 +715,22 @@ static int get_entry(struct otlp_dictionary *dictionary, enum otlp_table_number 
 	return 0;
 }
 
+/* The same; index 0 is none. */
+static int get_entry(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret,
+		     struct error *err)
+{
+	*ret = 0;
+	return index ? get_entry_at(dictionary, number, index, ret, err) : 0;
+}
+
 int otlp_get(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, const char *name, uint32_t *ret,
 	     struct error *err)
 {
 	int r = check_reference(dictionary, number, index, name, err);
-	return r < 0 ? r : get_entry(dictionary, number, index, ret, err);
+	if (r < 0)
+		return r;
+	return number == OTLP_STACKS ? get_filled(dictionary, number, index, ret, err)
+				     : get_entry(dictionary, number, index, ret, err);
 }
 
 /* ---- attributes become labels ---- */
@@ -741,11 +833,11 @@ int otlp_get_attributes(struct otlp_dictionary *dictionary, const struct otlp_in
 	for (size_t i = 0; i < indexes->count && r == 0; i++) {
 		struct raw_attribute attribute;
 		uint32_t key = 0, unit = 0;
-		if (indexes->items[i] == 0)
+		if (is_no_attribute(dictionary, indexes->items[i]))
 			continue;
 		r = parse_attribute(dictionary, entry_at(dictionary, OTLP_ATTRIBUTES, indexes->items[i]), &attribute, err);
 		if (r == 0)
-			r = get_entry(dictionary, OTLP_STRINGS, attribute.key, &key, err);
+			r = get_name(dictionary, attribute.key, &key, err);
 		if (r == 0)
 			r = get_entry(dictionary, OTLP_STRINGS, attribute.unit, &unit, err);
 		if (r == 0)

@@ -42,6 +42,8 @@ static int append_profiles(struct otlp_request *to, struct otlp_request *from, s
 	if (from->count > 0)
 		memcpy(to->profiles + to->count, from->profiles, from->count * sizeof(*from->profiles));
 	to->count += from->count;
+	to->odd_tables |= from->odd_tables;
+	to->filled_tables |= from->filled_tables;
 	from->count = 0;
 	return 0;
 }
@@ -211,12 +213,32 @@ static int join_profiles(const struct otlp_request *request, struct profile **re
 	return 0;
 }
 
+/* What entries 0 that are no zero value have, and references do not: see otlp_dictionary.c. */
+static int note_dropped(const struct otlp_request *request, const struct format_options *options, struct error *err)
+{
+	static const struct {
+		enum otlp_table_number table;
+		const char *text;
+	} dropped[] = {
+		{OTLP_LINKS, "the trace and span id in entry 0 of link_table, which stands for none\n"},
+		{OTLP_STRINGS, "the text in entry 0 of string_table, which stands for none, but where there must be a name\n"},
+		{OTLP_MAPPINGS, "the mapping in entry 0 of mapping_table, which stands for none, but of addresses in it\n"},
+	};
+	struct buffer *notes = options ? options->notes : NULL;
+	for (size_t i = 0; notes && i < sizeof(dropped) / sizeof(dropped[0]); i++)
+		if (request->filled_tables & 1u << dropped[i].table)
+			buffer_append_string(notes, dropped[i].text);
+	return notes ? format_note_status(notes, err) : 0;
+}
+
 static int decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)
 {
 	_cleanup_(otlp_request_release) struct otlp_request request = {0};
 	int r = is_framed(input)	  ? decode_frames(input, options, &request, err)
 		: otlp_json_detect(input) ? decode_json(input, options, &request, err)
 					  : otlp_decode(input, options, &request, err);
+	if (r == 0)
+		r = note_dropped(&request, options, err);
 	if (r < 0)
 		return r;
 	if (request.count == 0)

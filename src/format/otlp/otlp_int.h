@@ -46,6 +46,8 @@ struct otlp_dictionary {
 	struct profile *profile;     /* being built */
 	uint32_t epoch;
 	uint64_t spent, budget; /* bytes */
+	/* Bits by table number: entry 0 has fields set; and they are not all zero bytes. */
+	unsigned odd, filled;
 
 	/* Scratch */
 	struct otlp_indexes attributes, frames;
@@ -66,10 +68,12 @@ int otlp_dictionary_check(struct otlp_dictionary *dictionary, struct error *err)
 
 /* From here on entries become parts of this profile. */
 int otlp_dictionary_begin(struct otlp_dictionary *dictionary, struct profile *profile, struct error *err);
-/* What an entry of any table but that of attributes is in the profile. name: of the field that has the index; -EBADMSG if it is
- * outside the table. */
+/* What an entry of any table but that of attributes is in the profile; index 0 is none, but a stack that is there. name: of the
+ * field that has the index; -EBADMSG if it is outside the table. */
 int otlp_get(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, const char *name, uint32_t *ret,
 	     struct error *err);
+/* The same of a text that cannot be absent: entry 0 is what it says. */
+int otlp_get_name(struct otlp_dictionary *dictionary, uint64_t index, const char *name, uint32_t *ret, struct error *err);
 /* Appends the label(s) of the attributes to dictionary->labels; a key that occurs twice is refused. */
 int otlp_get_attributes(struct otlp_dictionary *dictionary, const struct otlp_indexes *indexes, struct error *err);
 /* The same for an AnyValue under a key: strings, booleans, doubles, bytes (in hexadecimal) become text, integers numbers, a

@@ -67,6 +67,12 @@ static void check_verdict(const char *path, const char *name, const char *verdic
 	struct otlp_request request;
 	struct error err = {0};
 	int r = decode(buffer_bytes(&file), &request, &err);
+	/* The zero value spelled out is not conformant, but nothing else. */
+	if (strcmp(name, "x_link0_zero_bytes_16_8.otlp") == 0) {
+		assert_int_equal(request.odd_tables, 1u << 4);
+		assert_int_equal(request.filled_tables, 0);
+		verdict = "0";
+	}
 	if ((r == 0) != (strcmp(verdict, "0") == 0))
 		fail_msg("%s: the verdict is %s, we say %d %s", name, verdict, r, err.message);
 	if (r < 0 && (r != -EBADMSG || err.message[0] == '\0'))
@@ -513,6 +519,173 @@ static void test_protoc_reads_it(void **state)
 	profile_free(profile);
 }
 
+/* ---- entry 0 ---- */
+
+struct field {
+	uint32_t number;
+	uint64_t value;
+};
+
+/* Appends a message of varints; those with the number 0 are not there. */
+static void put_fields(struct buffer *out, uint32_t field, const struct field *fields, size_t count)
+{
+	size_t message = begin(out, field);
+	for (size_t i = 0; i < count; i++)
+		if (fields[i].number)
+			assert_int_equal(pb_write_varint(out, fields[i].number, fields[i].value), 0);
+	end(out, message);
+}
+#define PUT(out, number, ...)                                                                                                  \
+	put_fields(out, number, (const struct field[]){__VA_ARGS__},                                                           \
+		   sizeof((const struct field[]){__VA_ARGS__}) / sizeof(struct field))
+#define ZERO                                                                                                                   \
+	{                                                                                                                      \
+		0, 0                                                                                                           \
+	}
+
+static void put_location(struct buffer *out, uint64_t address, uint64_t function)
+{
+	size_t location = begin(out, 2);
+	assert_int_equal(pb_write_varint(out, 2, address), 0);
+	PUT(out, 3, {1, function});
+	end(out, location);
+}
+
+/* Request, resource and scope, with one profile of type "cpu" (string 1) whose samples are of these stacks, with the value 1.
+ */
+static void put_profile(struct buffer *out, const uint64_t *stacks, size_t count, uint32_t attributes)
+{
+	size_t resource_profiles = begin(out, 1), scope = begin(out, 2), profile = begin(out, 2);
+	PUT(out, 1, {1, 1}, {2, 2});
+	for (size_t i = 0; i < count; i++)
+		PUT(out, 2, {1, stacks[i]}, {attributes, 0}, {4, 1});
+	/* Field 8 as a number: the layout since 1.10. */
+	assert_int_equal(pb_write_varint(out, 8, 0), 0);
+	end(out, profile);
+	end(out, scope);
+	end(out, resource_profiles);
+}
+
+static void put_strings(struct buffer *out, const char *const *strings, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(pb_write_string(out, 5, strings[i]), 0);
+}
+
+/* "leaf;caller" of a sample. */
+static void check_stack(const struct profile *profile, size_t sample, const char *expected)
+{
+	uint32_t locations[8];
+	struct buffer text = {.max = KIB};
+	size_t depth = profile_stack_locations(profile, profile->samples[sample].stack, locations, 8);
+	for (size_t i = 0; i < depth; i++) {
+		const struct profile_location *location = &profile->locations[locations[i]];
+		assert_int_equal(location->line_count, 1);
+		uint32_t function = profile->lines[location->line_first].function;
+		buffer_printf(&text, "%s%s", i ? ";" : "", profile_string(profile, profile->functions[function].name));
+	}
+	assert_string_equal(buffer_string(&text), expected);
+	buffer_release(&text);
+}
+
+/* Pyroscope's canary: the first location is in entry 0, and stacks have it. */
+static void test_location_0(void **state)
+{
+	struct buffer out;
+	buffer_init(&out, 64 * KIB);
+	put_profile(&out, (const uint64_t[]){1, 2}, 2, 0);
+	size_t dictionary = begin(&out, 2);
+	PUT(&out, 1, ZERO);
+	PUT(&out, 3, ZERO);
+	PUT(&out, 3, {1, 3});
+	PUT(&out, 3, {1, 4});
+	put_location(&out, 0, 1);
+	put_location(&out, 0, 2);
+	PUT(&out, 7, ZERO);
+	PUT(&out, 7, {1, 1}, {1, 0});
+	PUT(&out, 7, {1, 0});
+	put_strings(&out, (const char *const[]){"", "cpu", "count", "func1", "func2"}, 5);
+	end(&out, dictionary);
+	struct otlp_request request = decode_request(buffer_bytes(&out));
+	assert_int_equal(request.count, 1);
+	assert_int_equal(request.odd_tables, 1u << 2);
+	assert_int_equal(request.filled_tables, 1u << 2);
+	check_stack(request.profiles[0], 0, "func2;func1");
+	check_stack(request.profiles[0], 1, "func1");
+	char tables[OTLP_TABLES_TEXT_MAX];
+	assert_string_equal(otlp_table_list(request.odd_tables, tables), "location_table");
+	otlp_request_release(&request);
+	buffer_release(&out);
+}
+
+static struct buffer message_of_entries_0(void)
+{
+	struct buffer out;
+	buffer_init(&out, 64 * KIB);
+	put_profile(&out, (const uint64_t[]){0, 1}, 2, 2);
+	size_t dictionary = begin(&out, 2);
+	PUT(&out, 1, {1, 0x1000}, {2, 0x2000}, {4, 1});
+	PUT(&out, 3, {4, 7}); /* its name is string 0 */
+	put_location(&out, 0x1500, 0);
+	put_location(&out, 0x2500, 0);
+	size_t link = begin(&out, 4);
+	assert_int_equal(pb_write_bytes(&out, 1, "0123456789abcdef", 16), 0);
+	assert_int_equal(pb_write_bytes(&out, 2, "01234567", 8), 0);
+	end(&out, link);
+	size_t attribute = begin(&out, 6), value;
+	assert_int_equal(pb_write_varint(&out, 1, 3), 0);
+	value = begin(&out, 2);
+	assert_int_equal(pb_write_string(&out, 1, "v"), 0);
+	end(&out, value);
+	end(&out, attribute);
+	PUT(&out, 7, {1, 0});
+	PUT(&out, 7, {1, 1});
+	put_strings(&out, (const char *const[]){"main", "cpu", "count", "k"}, 4);
+	end(&out, dictionary);
+	return out;
+}
+
+/* A writer that knows nothing of the rule: what can mean nothing else is taken, the link and texts that may be absent are not.
+ */
+static void test_entries_0(void **state)
+{
+	struct buffer out = message_of_entries_0();
+	struct otlp_request request = decode_request(buffer_bytes(&out));
+	assert_int_equal(request.count, 1);
+	assert_int_equal(request.filled_tables, 0xfe);
+	const struct profile *profile = request.profiles[0];
+	assert_int_equal(profile->sample_count, 2);
+	for (size_t i = 0; i < 2; i++) {
+		uint32_t location;
+		check_stack(profile, i, "main");
+		assert_string_equal(profile_label_value(profile, profile->samples[i].labels, "k"), "v");
+		assert_int_equal(profile->samples[i].link, 0);
+		profile_stack_locations(profile, profile->samples[i].stack, &location, 1);
+		assert_int_equal(profile->locations[location].mapping != 0, i == 0);
+	}
+	const struct profile_function *function = &profile->functions[1];
+	assert_int_equal(function->start_line, 7);
+	assert_string_equal(profile_string(profile, function->system_name), "");
+	assert_string_equal(profile_string(profile, function->file_name), "");
+	char tables[OTLP_TABLES_TEXT_MAX];
+	assert_string_equal(otlp_table_list(request.filled_tables, tables),
+			    "mapping_table, location_table, function_table, link_table, string_table, attribute_table, "
+			    "stack_table");
+	otlp_request_release(&request);
+	/* As a file: what is left out is in the notes. */
+	struct buffer notes;
+	buffer_init(&notes, KIB);
+	struct format_options options = {.notes = &notes};
+	struct profile *file = NULL;
+	assert_int_equal(format_decode(&format_otlp, buffer_bytes(&out), &options, &file, NULL), 0);
+	assert_non_null(strstr(buffer_string(&notes), "entry 0 of link_table"));
+	assert_non_null(strstr(buffer_string(&notes), "entry 0 of string_table"));
+	assert_non_null(strstr(buffer_string(&notes), "entry 0 of mapping_table"));
+	profile_free(file);
+	buffer_release(&notes);
+	buffer_release(&out);
+}
+
 /* ---- values of attributes ---- */
 
 static void put_nested_list(struct buffer *out, uint32_t field, unsigned depth)
@@ -901,6 +1074,8 @@ int main(void)
 		cmocka_unit_test(test_several_profiles_share_the_dictionary),
 		cmocka_unit_test(test_process_stats),
 		cmocka_unit_test(test_text_is_repaired),
+		cmocka_unit_test(test_location_0),
+		cmocka_unit_test(test_entries_0),
 		cmocka_unit_test(test_protoc_reads_it),
 		cmocka_unit_test(test_attribute_values),
 		cmocka_unit_test(test_bad_attribute_values),

@@ -58,6 +58,7 @@ struct server {
 	struct server_counters counters;
 	/* Rejected samples that are not logged yet, and when more will be logged: monotonic */
 	atomic_uint_fast64_t rejected_unlogged;
+	atomic_bool odd_tables_logged; /* ingest/otlp.c */
 	atomic_int_fast64_t rejected_log_ns;
 	struct forward *forward;  /* NULL = nothing is forwarded */
 	atomic_size_t write_held; /* bytes that streams of Parca's Write wait with */

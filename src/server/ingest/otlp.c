@@ -43,10 +43,27 @@ static int decode_json(struct bytes json, struct otlp_request *ret, struct error
 	return r < 0 ? r : otlp_decode(buffer_bytes(&message), NULL, ret, err);
 }
 
+/* Senders that fill entries that are reserved: counted, and in the log once. */
+static void note_odd_tables(struct ingest *ingest, const struct otlp_request *request)
+{
+	char tables[OTLP_TABLES_TEXT_MAX];
+	if (!request->odd_tables)
+		return;
+	atomic_fetch_add(&ingest->server->counters.ingest_nonzero_entries, 1);
+	atomic_fetch_add(&ingest->tenant->counters.ingest_nonzero_entries, 1);
+	if (!atomic_exchange(&ingest->server->odd_tables_logged, true))
+		log_warn("OTLP: a sender fills entry 0 of %s, which is reserved for the zero value; accepted, and not logged "
+			 "again "
+			 "(wick_ingest_otlp_nonzero_entries_total)",
+			 otlp_table_list(request->odd_tables, tables));
+}
+
 static int store_all(struct ingest *ingest, bool json, struct error *err)
 {
 	_cleanup_(otlp_request_release) struct otlp_request request = {0};
 	int r = json ? decode_json(ingest->body, &request, err) : otlp_decode(ingest->body, NULL, &request, err);
+	if (!r)
+		note_odd_tables(ingest, &request);
 	for (size_t i = 0; i < request.count && !r; i++)
 		r = ingest_store_next(ingest, request.profiles[i], forward_take_name(request.profiles[i]), NULL, i, err);
 	/* Samples that are too old are no mistake of the request: it was taken, and says how many profiles are not stored. */
