@@ -176,8 +176,12 @@ export const fixed64Field = (number, value) => {
 	return [...varint((number << 3) | 1), ...b];
 };
 
-// A pprof profile: stacks = [[["leaf", ..., "root"], value, {label: text}], ...].
-export function pprofProfile(stacks, { type = 'cpu', unit = 'nanoseconds', timeNs = BigInt(Date.now()) * 1000000n, durationNs = 0 } = {}) {
+// A pprof profile: stacks = [[["leaf", ..., "root"], value, {label: text or number}], ...]. files: of functions, by name. functionIds: 0 writes functions
+// without an id.
+export function pprofProfile(
+	stacks,
+	{ type = 'cpu', unit = 'nanoseconds', timeNs = BigInt(Date.now()) * 1000000n, durationNs = 0, files = {}, functionIds = 1 } = {},
+) {
 	const strings = [''],
 		functions = new Map();
 	const id = (text) => {
@@ -198,12 +202,13 @@ export function pprofProfile(stacks, { type = 'cpu', unit = 'nanoseconds', timeN
 			),
 			...bytesField(2, varint(value)),
 		];
-		for (const [key, text] of Object.entries(labels ?? {})) sample.push(...bytesField(3, [...intField(1, id(key)), ...intField(2, id(text))]));
+		for (const [key, text] of Object.entries(labels ?? {}))
+			sample.push(...bytesField(3, [...intField(1, id(key)), ...(typeof text === 'number' ? intField(3, text) : intField(2, id(text)))]));
 		out.push(...bytesField(2, sample));
 	}
 	for (const [name, n] of functions) {
 		out.push(...bytesField(4, [...intField(1, n), ...bytesField(4, intField(1, n))]));
-		out.push(...bytesField(5, [...intField(1, n), ...intField(2, id(name))]));
+		out.push(...bytesField(5, [...intField(1, n * functionIds), ...intField(2, id(name)), ...(files[name] ? intField(4, id(files[name])) : [])]));
 	}
 	for (const text of strings) out.push(...bytesField(6, text));
 	out.push(...intField(9, timeNs), ...(durationNs ? intField(10, durationNs) : []));

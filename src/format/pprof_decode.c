@@ -21,8 +21,9 @@
  * Consecutive samples mostly share the callers: the previous stack is kept, and the trie is asked only from the first frame on
  * that differs, which halves the time to decode.
  *
- * What is refused and accepted follows google/pprof's own reader. Where it is more lenient, since it never looks at a string
- * index that does not matter, this one is not: an index outside the table is refused wherever it stands.
+ * What is refused and accepted follows google/pprof's own reader, but for functions of which none has an id (borrow_id). Where
+ * it is more lenient, since it never looks at a string index that does not matter, this one is not: an index outside the table
+ * is refused wherever it stands.
  */
 #include <errno.h>
 
@@ -55,6 +56,9 @@ struct decoder {
 	uint32_t *strings;
 	size_t string_count, string_capacity;
 	struct id_table mappings, functions, locations;
+	/* Ids of locations in their order, which functions without any get; NULL = they have their own. */
+	uint64_t *borrowed_ids;
+	size_t borrowed_count, borrowed_capacity, function_count;
 	/* Indexes in the string table */
 	uint64_t drop_frames, keep_frames, default_sample_type, doc_url;
 	struct bytes period_type;
@@ -411,10 +415,48 @@ static int read_mapping(struct decoder *decoder, struct pb_cursor *cursor, const
 	return r < 0 ? r : id_table_add(&decoder->mappings, v[1], id, "mapping", err);
 }
 
+static int borrow_location_id(struct decoder *decoder, struct pb_cursor *cursor, const struct pb_field *outer,
+			      struct error *err)
+{
+	struct pb_field field;
+	uint64_t id = 0;
+	int r;
+	while ((r = pb_next(cursor, &field, err)) > 0)
+		if (field.number == 1 && field.wire == PB_VARINT)
+			id = field.value;
+	if (r < 0)
+		return r;
+	r = array_push(&decoder->borrowed_ids, &decoder->borrowed_count, &decoder->borrowed_capacity, LIMIT_PROFILE_ENTITIES,
+		       id);
+	return r == -E2BIG ? error_set(err, r, "more than %u locations, the limit", LIMIT_PROFILE_ENTITIES)
+	       : r < 0	   ? error_nomem(err)
+			   : 0;
+}
+
+/* A function without an id. Old versions of Pyroscope's client for .NET write none at all, and one function a location, to
+ * which the location refers by its own id: so says Pyroscope, which repairs them. */
+static int borrow_id(struct decoder *decoder, uint64_t *id, struct error *err)
+{
+	size_t ordinal = decoder->function_count - 1;
+	if (ordinal == 0) {
+		int r = for_each(decoder, 4, borrow_location_id, err);
+		if (r < 0)
+			return r;
+	}
+	if (ordinal < decoder->borrowed_count)
+		*id = decoder->borrowed_ids[ordinal];
+	return 0;
+}
+
 static int read_function(struct decoder *decoder, struct pb_cursor *cursor, const struct pb_field *field, struct error *err)
 {
 	uint64_t v[6] = {0};
 	int r = format_read_varints(cursor, "Function", v, 5, err);
+	decoder->function_count++;
+	if (r == 0 && v[1] == 0)
+		r = borrow_id(decoder, &v[1], err);
+	else if (r == 0 && decoder->borrowed_ids)
+		r = error_set(err, -EBADMSG, "functions before it have the reserved id 0");
 	if (r < 0)
 		return r;
 	struct profile_function function = {.start_line = (int64_t)v[5]};
@@ -673,8 +715,12 @@ static int decode(struct decoder *decoder, struct bytes input, struct error *err
 		r = check_string_table(decoder, err);
 	if (r == 0)
 		r = read_scalars(decoder, err);
-	for (size_t i = 0; r == 0 && i < sizeof(passes) / sizeof(passes[0]); i++)
+	for (size_t i = 0; r == 0 && i < sizeof(passes) / sizeof(passes[0]); i++) {
 		r = for_each(decoder, passes[i].number, passes[i].read, err);
+		if (r == 0 && passes[i].number == 5 && decoder->borrowed_count != 0 &&
+		    decoder->borrowed_count != decoder->function_count)
+			r = error_set(err, -EBADMSG, "functions have the reserved id 0");
+	}
 	return r;
 }
 
@@ -700,6 +746,7 @@ int pprof_decode(struct bytes input, const struct format_options *options, struc
 	id_table_release(&decoder->functions);
 	id_table_release(&decoder->locations);
 	mem_free(decoder->strings);
+	mem_free(decoder->borrowed_ids);
 	mem_free(decoder->lines);
 	mem_free(decoder->labels);
 	mem_free(decoder);

@@ -289,6 +289,51 @@ static void test_references(void **state)
 	refuse_message(&message, -EBADMSG, "Profile.doc_url: string index -1 is outside the string table of 8 entries");
 }
 
+static void put_line(struct buffer *out, uint64_t location, uint64_t function)
+{
+	size_t mark;
+	assert_int_equal(pb_begin(out, 4, &mark), 0);
+	assert_int_equal(pb_write_varint(out, 1, location), 0);
+	put_numbers(out, 4, NUMBERS(function));
+	assert_int_equal(pb_end(out, mark), 0);
+}
+
+/* Locations 7 and 9, and functions with these ids. */
+static struct buffer message_without_ids(uint64_t first, uint64_t second)
+{
+	struct buffer out;
+	buffer_init(&out, MIB);
+	put_strings(&out, some_strings);
+	put_numbers(&out, 1, NUMBERS(1, 2));
+	put_line(&out, 7, 7);
+	put_line(&out, 9, 9);
+	put_numbers(&out, 5, NUMBERS(first, 3));
+	put_numbers(&out, 5, NUMBERS(second, 5));
+	put_sample(&out, 9, 1);
+	return out;
+}
+
+static void test_functions_without_ids(void **state)
+{
+	struct buffer message = message_without_ids(0, 0);
+	struct profile *profile = decode_message(&message);
+	uint32_t location = profile->stacks[profile->samples[0].stack].location;
+	uint32_t function = profile->lines[profile->locations[location].line_first].function;
+	assert_string_equal(profile_string(profile, profile->functions[function].name), "key");
+	profile_free(profile);
+	message = message_without_ids(0, 9);
+	refuse_message(&message, -EBADMSG, "functions before it have the reserved id 0");
+	message = message_without_ids(7, 0);
+	refuse_message(&message, -EBADMSG, "function has the reserved id 0");
+	/* One more than there are locations, and one less. */
+	message = message_without_ids(0, 0);
+	put_numbers(&message, 5, NUMBERS(0, 6));
+	refuse_message(&message, -EBADMSG, "function has the reserved id 0");
+	message = message_without_ids(0, 0);
+	put_line(&message, 11, 7);
+	refuse_message(&message, -EBADMSG, "functions have the reserved id 0");
+}
+
 /* Ids that come out of order, with holes, at the ends of the range, and again. */
 static void test_sparse_ids(void **state)
 {
@@ -639,6 +684,7 @@ int main(void)
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_labels),
 		cmocka_unit_test(test_references),
+		cmocka_unit_test(test_functions_without_ids),
 		cmocka_unit_test(test_sparse_ids),
 		cmocka_unit_test(test_header_rules),
 		cmocka_unit_test(test_depth),

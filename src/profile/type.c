@@ -84,8 +84,9 @@ bool profile_type_equal(const struct profile_type *a, const struct profile_type 
 bool profile_type_is_gauge(const struct profile_type *type)
 {
 	/* "_" at the end: whatever begins so. */
-	static const char *const flows[] = {"cpu",   "samples", "wall",	  "itimer", "off_cpu",	  "alloc_",    "contentions",
-					    "delay", "mutex_",	"block_", "lock_",  "exception_", "exception", "exceptions"};
+	static const char *const flows[] = {"cpu",     "sample", "samples",	"wall",	     "itimer",
+					    "off_cpu", "alloc_", "contentions", "delay",     "mutex_",
+					    "block_",  "lock_",	 "exception_",	"exception", "exceptions"};
 	if (type->delta || profile_type_is_process_stats(type) || strcmp(type->name, "process_cpu") == 0)
 		return false;
 	for (size_t i = 0; i < sizeof(flows) / sizeof(*flows); i++) {
@@ -146,9 +147,12 @@ const char *profile_type_describe(const struct profile_type *type)
 /* NULL when the sample type itself must do. */
 static const char *guess_name(struct bytes sample, struct bytes period)
 {
-	static const char *const cpu[] = {"cpu", "samples", "wall"};
+	static const char *const cpu[] = {"cpu", "samples"};
 	if (bytes_equal_string(period, PROCESS_STATS_NAME))
 		return PROCESS_STATS_NAME;
+	bool counts = bytes_equal_string(sample, "samples") || bytes_equal_string(sample, "sample");
+	if (bytes_equal_string(sample, "wall") || (counts && bytes_equal_string(period, "wall")))
+		return "wall";
 	for (size_t i = 0; i < sizeof(cpu) / sizeof(*cpu); i++)
 		if (bytes_equal_string(sample, cpu[i]))
 			return "process_cpu";
@@ -179,6 +183,9 @@ void profile_type_of(const struct profile *profile, size_t sample_type, const ch
 	if (sample.len == 0)
 		sample = bytes_of_string("unknown");
 	const char *guessed = name && *name ? name : guess_name(sample, period);
+	/* CPU time that was measured beside wall-clock time is CPU time. Pyroscope renames it likewise. */
+	if (guessed && strcmp(guessed, "wall") == 0 && bytes_equal_string(sample, "cpu"))
+		guessed = "process_cpu";
 	*ret = (struct profile_type){.delta = profile->duration_ns != 0};
 	set_part(ret->name, sizeof(ret->name), guessed ? bytes_of_string(guessed) : sample);
 	set_part(ret->sample_type, sizeof(ret->sample_type), sample);

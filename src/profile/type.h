@@ -20,7 +20,8 @@ bool profile_type_equal(const struct profile_type *a, const struct profile_type 
  * known. */
 const char *profile_type_describe(const struct profile_type *type);
 /* The type of one of a profile's sample types under a name ("process_cpu"); characters outside the allowed set become '_'.
- * delta = the profile has a duration. A NULL or empty name is guessed from the sample types: cpu/samples/wall -> process_cpu;
+ * delta = the profile has a duration. The type cpu of a profile of the name wall is of the name process_cpu. A NULL or empty
+ * name is guessed from the sample types: cpu -> process_cpu; wall -> wall; samples -> either, by the period type;
  * alloc_*, inuse_* -> memory; contentions, delay -> mutex (block when period type says so); goroutine(s) -> goroutine;
  * otherwise the sample type itself. */
 void profile_type_of(const struct profile *profile, size_t sample_type, const char *name, struct profile_type *ret);

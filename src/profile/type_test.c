@@ -103,7 +103,13 @@ static void test_type_of(void **state)
 {
 	assert_type_of(NULL, "cpu", "nanoseconds", "cpu", "process_cpu:cpu:nanoseconds:cpu:");
 	assert_type_of("", "samples", "count", "", "process_cpu:samples:count::");
-	assert_type_of(NULL, "wall", "ns", "", "process_cpu:wall:ns::");
+	assert_type_of(NULL, "wall", "ns", "", "wall:wall:ns::");
+	assert_type_of(NULL, "wall", "nanoseconds", "wall", "wall:wall:nanoseconds:wall:");
+	assert_type_of(NULL, "sample", "count", "wall", "wall:sample:count:wall:");
+	assert_type_of(NULL, "samples", "count", "wall", "wall:samples:count:wall:");
+	assert_type_of("wall", "cpu", "nanoseconds", "wall", "process_cpu:cpu:nanoseconds:wall:");
+	assert_type_of("wall", "wall", "nanoseconds", "wall", "wall:wall:nanoseconds:wall:");
+	assert_type_of("walls", "cpu", "nanoseconds", "wall", "walls:cpu:nanoseconds:wall:");
 	assert_type_of(NULL, "alloc_space", "bytes", "space", "memory:alloc_space:bytes:space:");
 	assert_type_of(NULL, "inuse_objects", "count", "space", "memory:inuse_objects:count:space:");
 	assert_type_of(NULL, "contentions", "count", "contentions", "mutex:contentions:count:contentions:");

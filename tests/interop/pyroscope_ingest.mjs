@@ -168,22 +168,65 @@ await test('pprof: the type is told by its sample types and the configuration', 
 	);
 	assert.equal(await total('memory:inuse_space:bytes{service_name="dotnet"}'), 9);
 });
-await test('pprof: the difference to prev_profile, for what counts from the start', async () => {
-	const heap = (a, b) =>
-		pprofProfile(
-			[
-				[['a', 'main'], a, {}],
-				[['b', 'main'], b, {}],
-			],
-			{ type: 'alloc_space', unit: 'bytes' },
-		);
-	const [body, headers] = form({ profile: heap(100, 50), prev_profile: gzipSync(heap(30, 60)) });
-	ok(await send('delta', body, {}, headers));
-	assert.deepEqual(await functions('memory:alloc_space:bytes{service_name="delta"}'), { a: 70 });
-	const inuse = (value) => pprofProfile([[['a', 'main'], value, {}]], { type: 'inuse_space', unit: 'bytes' });
-	const [body2, headers2] = form({ profile: inuse(100), prev_profile: inuse(30) });
-	ok(await send('nodelta', body2, {}, headers2));
-	assert.equal(await total('memory:inuse_space:bytes{service_name="nodelta"}'), 100);
+await test('pprof: prev_profile is refused, as Pyroscope does', async () => {
+	const heap = pprofProfile([[['a', 'main'], 100, {}]], { type: 'alloc_space', unit: 'bytes' });
+	const [body, headers] = form({ profile: heap, prev_profile: gzipSync(heap) });
+	const response = await send('delta', body, {}, headers);
+	assert.equal(response.status, 422);
+	assert.match(JSON.parse(response.body).message, /prev_profile.*update the client/);
+});
+const types = async () => JSON.parse((await request(server.port, 'GET', '/api/v1/types?from=now-1h&to=now%2B1h')).body).types.map((t) => t.name);
+await test('pprof: numeric labels make no series, and are counted', async () => {
+	const stacks = Array.from({ length: 20 }, (_, i) => [['leaf', 'main'], 5, { bytes: 16 << i, tier: i, thread: `t${i % 2}` }]);
+	ok(await send('numbers', pprofProfile(stacks, { type: 'inuse_space', unit: 'bytes' }), { format: 'pprof' }));
+	const { stats } = await query('memory:inuse_space:bytes{service_name="numbers"}');
+	assert.equal(stats.series, 2, 'one for each thread');
+	assert.equal(await total('memory:inuse_space:bytes{service_name="numbers"}'), 100);
+	assert.equal(await total('memory:inuse_space:bytes{service_name="numbers", thread="t1", bytes="", tier=""}'), 50);
+	assert.match((await request(server.port, 'GET', '/metrics')).body.toString(), /^wick_ingest_numeric_labels_dropped_total 20$/m);
+});
+await test('pprof: what Go counts covers no duration, whatever the client says', async () => {
+	ok(await send('lasting', pprofProfile([[['leaf', 'main'], 6, {}]], { type: 'contentions', unit: 'count', durationNs: 10e9 }), { format: 'pprof' }));
+	assert.equal(await total('mutex:contentions:count::{service_name="lasting"}'), 6);
+	assert.deepEqual(
+		(await types()).filter((type) => /^(mutex|block|memory).*:delta$/.test(type)),
+		[],
+	);
+	assert.ok((await types()).includes('process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta'));
+});
+await test('pprof: functions of scripting languages are named with their file', async () => {
+	const profile = pprofProfile([[['find', 'run', 'bare', 'main'], 7, {}]], { files: { find: 'app/models.rb', run: '/opt/app/run.py', main: 'main.rb' } });
+	for (const [spyName, expected] of [
+		['rbspy', ['app/models.rb find', '/opt/app/run.py run', 'bare', 'main.rb main']],
+		['pyspy', ['app/models.rb find', 'run', 'bare', 'main.rb main']],
+		['scripting', ['app/models.rb find', '/opt/app/run.py run', 'bare', 'main.rb main']],
+		['gospy', ['find', 'run', 'bare', 'main']],
+	]) {
+		ok(await send(`of_${spyName}`, profile, { format: 'pprof', spyName }));
+		const rows = (await query(`process_cpu{service_name="of_${spyName}"}`)).functions.rows;
+		assert.deepEqual(rows.map((row) => row.name).sort(), expected.sort(), spyName);
+		assert.equal(rows.find((row) => row.name.includes('find')).file, 'app/models.rb');
+	}
+});
+await test("pprof: .NET's functions without ids get those of their locations", async () => {
+	const profile = pprofProfile([[['leaf', 'main'], 9, {}]], { type: 'inuse-space', unit: 'bytes', functionIds: 0 });
+	const [body, headers] = form({ profile, sample_type_config: '{"inuse-space":{"units":"bytes"}}' });
+	ok(await send('dotnetids', body, { spyName: 'dotnetspy' }, headers));
+	assert.deepEqual(await functions('memory:inuse_space:bytes{service_name="dotnetids"}'), { leaf: 9 });
+});
+await test('pprof: CPU time of a wall profile is CPU time', async () => {
+	ok(await send('walls', pprofProfile([[['leaf'], 4, {}]], { type: 'wall' }), { format: 'pprof' }));
+	assert.equal(await total('wall:wall:nanoseconds{service_name="walls"}'), 4);
+	for (const [type, unit, expected] of [
+		['wall', 'nanoseconds', 'wall:wall:nanoseconds::'],
+		['cpu', 'nanoseconds', 'process_cpu:cpu:nanoseconds::'],
+	]) {
+		const response = await request(server.port, 'POST', '/api/v1/ingest?name=wall&label=service_name%3Drenamed', {
+			body: pprofProfile([[['leaf'], 3, {}]], { type, unit }),
+		});
+		assert.equal(response.status, 200, response.body.toString());
+		assert.equal(await total(`${expected}{service_name="renamed"}`), 3);
+	}
 });
 await test('pprof: a time of 1970 is replaced by `from`', async () => {
 	ok(await send('old', pprofProfile([[['leaf'], 8, {}]], { timeNs: 1700000000000000n / 1000n }), { format: 'pprof' }));

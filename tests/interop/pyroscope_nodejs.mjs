@@ -55,7 +55,7 @@ const row = async (selector, name) => {
 const service = 'service_name="shop.node", pyroscope_spy="nodespy"';
 await test('wall and CPU time, with the label of the code that ran', async () => {
 	assert.ok((await row(`wall:wall:nanoseconds{${service}, vehicle="bike"}`, 'spinHere')).total > 0);
-	assert.ok((await row(`wall:cpu:nanoseconds{${service}, vehicle="bike"}`, 'spinHere')).total > 0);
+	assert.ok((await row(`process_cpu:cpu:nanoseconds{${service}, vehicle="bike"}`, 'spinHere')).total > 0);
 });
 await test('the heap', async () => {
 	assert.ok((await row(`memory:inuse_space:bytes{${service}}`, 'keepHere')).total > 0);

@@ -126,6 +126,19 @@ await test('Connect, JSON, in both spellings', async () => {
 	assert.equal((await post(Buffer.from(camel), 'application/json')).status, 200);
 	await stored('camel');
 });
+await test("godeltaprof's profiles are those without the prefix; numeric labels make no series", async () => {
+	const profile = pprofProfile(
+		Array.from({ length: 12 }, (_, i) => [['leaf', 'main'], 10, { bytes: 16 << i }]),
+		{ type: 'alloc_space', unit: 'bytes', durationNs: 15e9 },
+	);
+	const message = push('deltaprof', { profile });
+	message.series[0].labels[0].value = 'godeltaprof_memory';
+	assert.equal((await post(encode(message), 'application/proto')).status, 200);
+	const response = await request(server.port, 'GET', '/api/v1/query?query=memory:alloc_space:bytes::%7Bservice_name%3D%22deltaprof%22%7D&from=now-1h');
+	const { flame, stats } = JSON.parse(response.body);
+	assert.equal(flame.total, 120);
+	assert.equal(stats.series, 1);
+});
 await test('several series, and profiles in a series', async () => {
 	const many = { series: [push('a').series[0], push('b').series[0]] };
 	many.series[0].samples.push(push('a').series[0].samples[0]);

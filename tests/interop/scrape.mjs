@@ -589,6 +589,36 @@ await test('a heap that becomes empty, or zero, lowers the average, series by se
 	heaps.close();
 });
 
+await test("godeltaprof's profiles are those without the prefix, of one series whatever numbers samples have", async () => {
+	const stacks = Array.from({ length: 12 }, (_, i) => [['leaf', 'main'], 10, { bytes: 16 << i }]);
+	const deltas = http.createServer((req, res) => res.end(pprofProfile(stacks, { type: 'alloc_space', unit: 'bytes', durationNs: 15e9 })));
+	const port = await new Promise((resolve) => deltas.listen(0, '127.0.0.1', () => resolve(deltas.address().port)));
+	const off = Object.fromEntries(['process_cpu', 'goroutine', 'block', 'mutex', 'memory'].map((name) => [name, { enabled: false }]));
+	const jobs = [
+		{
+			job_name: 'deltas',
+			scrape_interval: '1s',
+			scrape_timeout: '900ms',
+			static_configs: [{ targets: [`127.0.0.1:${port}`] }],
+			profiling_config: { pprof_config: { ...off, godeltaprof_memory: { enabled: true } } },
+		},
+	];
+	writeFileSync(file('deltas.yml'), JSON.stringify({ scrape_configs: jobs }));
+	const scraping = await startServer(file('deltas'), ['--config', file('deltas.yml')]);
+	const path = `/api/v1/query?${new URLSearchParams({ query: 'memory:alloc_space:bytes::{job="deltas"}', from: 'now-1h', to: 'now+1h' })}`;
+	let found;
+	for (let i = 0; i < 600 && !(found?.total > 0); i++) {
+		await sleep(200);
+		found = JSON.parse((await request(scraping.port, 'GET', path)).body);
+	}
+	assert.ok(found.total > 0 && found.total % 120 === 0, `${found.total}`);
+	assert.equal(found.stats.series, 1);
+	const types = JSON.parse((await request(scraping.port, 'GET', '/api/v1/types?from=now-1h&to=now%2B1h')).body).types.map((t) => t.name);
+	assert.deepEqual(types, ['memory:alloc_space:bytes::']);
+	assert.equal(await scraping.stop(), 0);
+	deltas.close();
+});
+
 await test('a thousand targets, bounded memory, spread over the interval', async () => {
 	const server1000 = http.createServer((req, res) => setTimeout(() => res.end(plainProfile), 50));
 	const many = await new Promise((resolve) => server1000.listen(0, '0.0.0.0', () => resolve(server1000.address().port)));

@@ -134,6 +134,7 @@ static void count_in(struct server_counters *counters, const struct ingest *inge
 	atomic_fetch_add(&counters->ingest_profiles, ingest->profiles);
 	atomic_fetch_add(&counters->ingest_samples, ingest->samples);
 	atomic_fetch_add(&counters->ingest_duplicates, ingest->duplicates);
+	atomic_fetch_add(&counters->ingest_numbers_dropped, ingest->numbers_dropped);
 	atomic_fetch_add(&counters->ingest_bytes, ingest->body.len);
 	if (r < 0 && !ingest->counted)
 		atomic_fetch_add(&counters->refusals[ingest->note.reason], 1);

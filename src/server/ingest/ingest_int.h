@@ -27,6 +27,7 @@ struct ingest {
 	struct hash128 hash; /* of the body; 0 = not made yet */
 	uint64_t salt;	     /* what besides the body makes a request itself: a hash, 0 = nothing */
 	uint64_t profiles, samples, series, duplicates;
+	uint64_t numbers_dropped;    /* samples that lost numeric labels: ingest_take_pprof() */
 	uint64_t rejected;	     /* profiles of it that were not stored, and never will be */
 	uint64_t rejected_samples;   /* of profiles, whether the rest was stored or there was none */
 	uint64_t late, future;	     /* of these: too old, too far in the future; the others are in unknown columns */
@@ -45,8 +46,12 @@ int ingest_begin(struct ingest *ingest, struct server *server, const struct net_
  * apart. -EINVAL: it can never be stored; -ECANCELED: nobody waits for it. */
 int ingest_store(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
 		 size_t index, struct error *err);
-/* ingest_links.c: labels of samples that say a span (span_id, profile_id, trace_id) become links. */
-int ingest_take_links(struct profile *profile, struct error *err);
+/* ingest_pprof.c: the first part of the profile types that a pprof of this name has; NULL as it is. A part of `name`. */
+const char *ingest_pprof_name(const char *name);
+/* Makes a pprof that is pushed or scraped under that name, before it is stored, what it is to Pyroscope: labels that say a span
+ * (span_id, profile_id, trace_id) become links, numeric ones are left out (to numbers_dropped the samples that had some are
+ * added), and the duration is as the name has it. */
+int ingest_take_pprof(struct profile *profile, const char *name, uint64_t *numbers_dropped, struct error *err);
 /* The same for one of several: a profile that can never be stored must not keep those beside it from being stored, nor have
  * them sent again. It is counted and its message kept, and the others go on: 0 for it, too. */
 int ingest_store_next(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
@@ -66,11 +71,11 @@ void ingest_warn(const struct ingest *ingest, struct net_response *response);
 /* A request of series, each with labels and pprofs: Pyroscope's push and Parca's WriteRaw (pyroscope/push.c). */
 struct rpc_call;
 struct raw_series {
-	uint32_t field;	  /* of the series in the request */
-	const char *what; /* for messages */
-	bool label_sets;  /* labels are in a message of their own */
-	bool normalized;  /* addresses are the file's */
-	bool span_labels; /* labels of samples may say spans: ingest_take_links() */
+	uint32_t field;	   /* of the series in the request */
+	const char *what;  /* for messages */
+	bool label_sets;   /* labels are in a message of their own */
+	bool normalized;   /* addresses are the file's */
+	bool of_pyroscope; /* ingest_take_pprof() */
 };
 int ingest_raw_series(const struct raw_series *form, struct rpc_call *call, struct bytes request, struct error *err);
 

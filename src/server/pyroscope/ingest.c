@@ -9,16 +9,17 @@
  *   format lines
  *   format jfr         a recording, or a form with it in `jfr`
  *   format pprof, speedscope
- *   content type multipart/form-data   a form with a pprof in `profile`, and perhaps one in `prev_profile`
+ *   content type multipart/form-data   a form with a pprof in `profile`
  *   anything else      groups: folded stacks
  *
  * Stacks say nothing of what they count. The end of the application's name does ("app.alloc_space"), or `units`, or else it is
  * CPU time: so many samples at sampleRate a second. The application's name without that end becomes the label service_name, if
  * the labels do not have one.
  *
- * A pprof of Go's heap counts from the start of the process. Old clients send it with the one before, in `prev_profile`; what
- * came in between is the difference, for those of its types that `sample_type_config` (or, without one, what is known of Go's
- * types) calls cumulative. Newer ones subtract by themselves.
+ * A pprof of Go's heap counts from the start of the process. Clients subtract by themselves; old ones send it with the one
+ * before, in `prev_profile`, which Pyroscope refuses, and so do we.
+ *
+ * Functions of scripting languages (by spyName) are named with their file, "app/models.rb find", as Pyroscope has them.
  *
  * Status: 200; 400 the parameters are wrong; 408 and 413 the body did not come or is too large; 422 it is malformed; 429 a
  * limit; 507, 503 later.
@@ -35,7 +36,6 @@
 #include "codec/multipart.h"
 #include "format/format.h"
 #include "format/pyroscope.h"
-#include "profile/merge.h"
 #include "server/ingest/ingest_int.h"
 #include "server/pyroscope/routes.h"
 
@@ -242,7 +242,7 @@ static int store(struct push *push, struct profile *profile, const char *name, s
 	if (!profile->duration_ns && push->until_ns > push->from_ns && !has_level(profile) &&
 	    !__builtin_sub_overflow(push->until_ns, push->from_ns, &duration_ns))
 		profile->duration_ns = duration_ns;
-	r = ingest_take_links(profile, err);
+	r = ingest_take_pprof(profile, name, &push->ingest.numbers_dropped, err);
 	return r < 0 ? r : ingest_store(&push->ingest, profile, name, &push->labels, push->ingest.profiles, err);
 }
 
@@ -259,43 +259,32 @@ static int take_stacks(struct push *push, enum pyroscope_stacks form, struct byt
 	return r < 0 ? r : store(push, profile, kind->name, err);
 }
 
-/* What the configuration, or without one what is known of Go's types, says of a sample type. */
-static void type_config(const struct push *push, const char *type, const char **ret_display, bool *ret_cumulative)
+/* What the configuration, or without one what is known of Go's types, calls a sample type. */
+static const char *display_name(const struct push *push, const char *type)
 {
 	static const struct {
 		const char *type, *display;
-		bool cumulative;
 	} defaults[] = {
-		{"samples", "cpu", false},   {"goroutine", "goroutines", false},   {"alloc_objects", NULL, true},
-		{"alloc_space", NULL, true}, {"contentions", "mutex_count", true}, {"delay", "mutex_duration", true},
-	};
-	*ret_display = type;
-	*ret_cumulative = false;
+		{"samples", "cpu"}, {"goroutine", "goroutines"}, {"contentions", "mutex_count"}, {"delay", "mutex_duration"}};
 	if (push->config) {
 		const struct json_node *entry = json_node_get(json_tree_root(push->config), type);
-		const struct json_node *cumulative = json_node_get(entry, "cumulative");
 		const char *display = json_node_text(json_node_get(entry, "display-name"));
-		*ret_display = display && *display ? display : type;
-		*ret_cumulative = json_node_is(cumulative, JSON_NODE_BOOLEAN) && cumulative->boolean;
-		return;
+		return display && *display ? display : type;
 	}
 	for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
-		if (strcmp(defaults[i].type, type) == 0) {
-			*ret_display = defaults[i].display ? defaults[i].display : type;
-			*ret_cumulative = defaults[i].cumulative;
-		}
+		if (strcmp(defaults[i].type, type) == 0)
+			return defaults[i].display;
+	return type;
 }
 
 /* The first part of the profile type, as Pyroscope derives it from the sample types. */
 static const char *pprof_name(const struct push *push, const struct profile *profile)
 {
-	const char *display;
-	bool cumulative;
 	for (size_t i = 0; i < profile->sample_type_count; i++)
 		if (strcmp(profile_string(profile, profile->sample_types[i].type), "wall") == 0)
 			return "wall";
 	for (size_t i = 0; i < profile->sample_type_count; i++) {
-		type_config(push, profile_string(profile, profile->sample_types[i].type), &display, &cumulative);
+		const char *display = display_name(push, profile_string(profile, profile->sample_types[i].type));
 		if (strstr(display, "cpu"))
 			return "process_cpu";
 		if (strstr(display, "alloc_") || strstr(display, "inuse_") || strstr(display, "alloc-") ||
@@ -320,31 +309,6 @@ static int decode(const char *format, const char *what, struct bytes body, struc
 	return format_decode(reader, body, &options, ret, err);
 }
 
-/* profile - previous, for the types that count from the start of the process; what went down is 0. */
-static int subtract(const struct push *push, struct profile *profile, struct bytes body, struct error *err)
-{
-	_cleanup_(profile_freep) struct profile *previous = NULL;
-	int64_t time_ns = profile->time_ns, duration_ns = profile->duration_ns;
-	int r = decode("pprof", "prev_profile", body, &previous, err);
-	if (r < 0)
-		return r;
-	for (size_t type = 0; type < previous->sample_type_count; type++) {
-		const char *display;
-		bool cumulative;
-		type_config(push, profile_string(previous, previous->sample_types[type].type), &display, &cumulative);
-		for (size_t i = 0; i < previous->sample_count; i++) {
-			int64_t *value = &previous->values[i * previous->sample_type_count + type];
-			*value = cumulative ? (int64_t)(0 - (uint64_t)*value) : 0;
-		}
-	}
-	r = profile_merge(profile, previous, false, err);
-	profile->time_ns = time_ns;
-	profile->duration_ns = duration_ns;
-	for (size_t i = 0; i < profile->sample_count * profile->sample_type_count && !r; i++)
-		profile->values[i] = profile->values[i] < 0 ? 0 : profile->values[i];
-	return r < 0 ? error_prefix(err, r, "prev_profile") : profile_aggregate(profile, err);
-}
-
 /* .NET's client writes "inuse-space". */
 static int fix_types(struct profile *profile, struct error *err)
 {
@@ -361,14 +325,37 @@ static int fix_types(struct profile *profile, struct error *err)
 	return r;
 }
 
-static int take_pprof(struct push *push, struct bytes body, struct bytes previous, struct error *err)
+/* Function names of scripting languages begin with the file, but for py-spy's absolute paths. */
+static int join_files(const struct push *push, struct profile *profile, struct error *err)
+{
+	static const char *const scripting[] = {"pyspy", "rbspy", "scripting"};
+	if (!push->spy || text_find_name(scripting, sizeof(scripting) / sizeof(scripting[0]), push->spy) < 0)
+		return 0;
+	bool is_python = strcmp(push->spy, "pyspy") == 0;
+	_cleanup_(buffer_release) struct buffer name = {.max = LIMIT_PROFILE_INPUT_BYTES};
+	for (size_t i = 1; i < profile->function_count; i++) {
+		struct profile_function *function = &profile->functions[i];
+		const char *file = profile_string(profile, function->file_name);
+		if (!*file || (is_python && *file == '/'))
+			continue;
+		buffer_clear(&name);
+		if (buffer_printf(&name, "%s %s", file, profile_string(profile, function->name)) < 0)
+			return error_nomem(err);
+		int r = profile_add_bytes(profile, buffer_bytes(&name), &function->name, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int take_pprof(struct push *push, struct bytes body, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	if (body.len == 0)
 		return 0;
 	int r = decode("pprof", "profile", body, &profile, err);
-	if (!r && previous.len)
-		r = subtract(push, profile, previous, err);
+	if (!r)
+		r = join_files(push, profile, err);
 	if (r < 0)
 		return r;
 	const char *name = pprof_name(push, profile);
@@ -429,7 +416,10 @@ static int take_form(struct push *push, struct bytes body, struct error *err)
 		r = json_tree_read(form.config, 0, &push->config, err);
 		r = r < 0 ? error_prefix(err, r, "sample_type_config") : 0;
 	}
-	return r < 0 ? r : take_pprof(push, form.profile, form.previous, err);
+	if (!r && form.previous.data)
+		r = error_set(err, -EBADMSG,
+			      "prev_profile is not supported: update the client (github.com/grafana/pyroscope-go)");
+	return r < 0 ? r : take_pprof(push, form.profile, err);
 }
 
 static int take_jfr(struct push *push, struct bytes body, struct error *err)
@@ -459,8 +449,7 @@ static int take_body(struct push *push, struct bytes body, struct error *err)
 	if (strcmp(format, "jfr") == 0)
 		return take_jfr(push, body, err);
 	if (strcmp(format, "pprof") == 0)
-		return strstr(type, "multipart/form-data") ? take_form(push, body, err)
-							   : take_pprof(push, body, (struct bytes){0}, err);
+		return strstr(type, "multipart/form-data") ? take_form(push, body, err) : take_pprof(push, body, err);
 	if (strcmp(format, "speedscope") == 0)
 		return take_speedscope(push, body, err);
 	if (strstr(type, "multipart/form-data"))

@@ -4,7 +4,8 @@
  *
  *   PushRequest { 1 series[] { 1 labels[] { 1 name  2 value }  2 samples[] { 1 raw_profile  2 ID } } }  ->  (empty)
  *
- * raw_profile is a pprof, compressed or not. The label __name__ is the first part of the profile type ("process_cpu"); other
+ * raw_profile is a pprof, compressed or not (ingest/ingest_pprof.c). The label __name__ is the first part of the profile type
+ * ("process_cpu"; "godeltaprof_memory" is "memory"); other
  * names that begin with two underscores are between a client and Pyroscope (__delta__, __session_id__, __period_type__ ...) and
  * no labels of the series. ID tells profiles apart for whoever logs them; here equal bytes do.
  *
@@ -117,10 +118,12 @@ static int store_sample(const struct raw_series *form, struct ingest *ingest, st
 		return r == -EINVAL ? -EBADMSG : r;
 	if (form->normalized)
 		place_at_zero(profile);
-	if (form->span_labels && (r = ingest_take_links(profile, err)) < 0)
-		return r;
-	return ingest_store_next(ingest, profile, series->name.len ? buffer_string(&series->name) : NULL, &series->labels,
-				 index, err);
+	const char *name = series->name.len ? buffer_string(&series->name) : NULL;
+	if (form->of_pyroscope) {
+		name = ingest_pprof_name(name);
+		r = ingest_take_pprof(profile, name, &ingest->numbers_dropped, err);
+	}
+	return r < 0 ? r : ingest_store_next(ingest, profile, name, &series->labels, index, err);
 }
 
 static int push_series(const struct raw_series *form, struct ingest *ingest, struct pb_cursor *outer, struct bytes message,
@@ -183,7 +186,7 @@ int ingest_raw_series(const struct raw_series *form, struct rpc_call *call, stru
 
 static int push(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)
 {
-	static const struct raw_series form = {.field = 1, .what = "PushRequest.series", .span_labels = true};
+	static const struct raw_series form = {.field = 1, .what = "PushRequest.series", .of_pyroscope = true};
 	return ingest_raw_series(&form, call, request, err);
 }
 

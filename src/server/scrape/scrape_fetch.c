@@ -173,40 +173,17 @@ static int decode(const struct net_client_response *response, size_t body_max, s
 	return format_decode(format_by_name("pprof"), body, &options, ret, err);
 }
 
-/* Go's heap profiles say of each stack how large its objects are, as a label: a series for each size class, of each target, for
- * what is hardly ever asked. The sizes' sum stays; that it is left out is documented. */
-static int drop_sizes(struct profile *profile, struct error *err)
-{
-	size_t count = profile->label_set_count;
-	_cleanup_(mem_freep) uint32_t *sets = mem_zalloc_array(count, sizeof(*sets));
-	struct profile_label kept[LIMIT_LABELS_PER_SERIES];
-	if (!sets)
-		return error_nomem(err);
-	for (size_t i = 1; i < count; i++) {
-		struct profile_label_set set = profile->label_sets[i];
-		size_t n = 0;
-		sets[i] = (uint32_t)i;
-		if (set.count > LIMIT_LABELS_PER_SERIES)
-			continue;
-		for (uint32_t k = 0; k < set.count; k++) {
-			struct profile_label label = profile->labels[set.first + k];
-			if (label.value || strcmp(profile_string(profile, label.key), "bytes"))
-				kept[n++] = label;
-		}
-		int r = n < set.count ? profile_add_label_set(profile, kept, n, &sets[i], err) : 0;
-		if (r < 0)
-			return r;
-	}
-	for (size_t i = 0; i < profile->sample_count; i++)
-		profile->samples[i].labels = sets[profile->samples[i].labels];
-	return 0;
-}
-
 /* Marks the label sets that samples have. */
 static void mark_sets(const struct profile *profile, bool *sets)
 {
 	for (size_t i = 0; i < profile->sample_count; i++)
 		sets[profile->samples[i].labels] = true;
+}
+
+/* The first part of its profile types. */
+static const char *name_of(const struct scrape_target *target)
+{
+	return ingest_pprof_name(target->profile->name);
 }
 
 /* Sums equal samples and takes differences, which leaves out samples that are zero. Of label sets that lost all of theirs one
@@ -225,7 +202,7 @@ static int sum_samples(struct scrape *scrape, struct scrape_target *target, stru
 	if (r == 0 && target->profile->cumulative)
 		r = scrape_delta_apply(&target->delta, profile, &scrape->delta_bytes, next, ret_restarted, err);
 	mark_sets(profile, after);
-	if (profile->sample_type_count > LIMIT_SAMPLE_TYPES || !profile_has_gauge(profile, target->profile->name))
+	if (profile->sample_type_count > LIMIT_SAMPLE_TYPES || !profile_has_gauge(profile, name_of(target)))
 		return r;
 	for (uint32_t i = 0; r == 0 && i < count; i++)
 		if (before[i] && !after[i])
@@ -234,9 +211,10 @@ static int sum_samples(struct scrape *scrape, struct scrape_target *target, stru
 }
 
 static int store(struct scrape *scrape, struct scrape_target *target, struct profile *profile, struct bytes body,
-		 uint64_t *ret_samples, struct error *err)
+		 uint64_t numbers_dropped, uint64_t *ret_samples, struct error *err)
 {
-	struct ingest ingest = {.server = scrape->server, .body = body, .note.reason = REFUSALS};
+	struct ingest ingest = {
+		.server = scrape->server, .body = body, .note.reason = REFUSALS, .numbers_dropped = numbers_dropped};
 	/* Equal bodies of two scrapes are two measurements. */
 	uint64_t number = atomic_fetch_add_explicit(&scrape->sequence, 1, memory_order_relaxed) + 1;
 	int r = tenant_by_name(scrape->server, target->job->tenant, true, &ingest.tenant, err);
@@ -245,7 +223,7 @@ static int store(struct scrape *scrape, struct scrape_target *target, struct pro
 	if (r < 0 && ingest.note.reason == REFUSALS)
 		ingest.note.reason = refusal_of(r);
 	if (r == 0)
-		r = ingest_store(&ingest, profile, target->profile->name, &target->labels, number, err);
+		r = ingest_store(&ingest, profile, name_of(target), &target->labels, number, err);
 	ingest_count(&ingest, r);
 	*ret_samples = ingest.samples;
 	return r;
@@ -257,26 +235,34 @@ struct outcome {
 	bool restarted;
 };
 
+/* How long a target is told to measure, as far as that is known. */
+static int64_t measured_ns(const struct scrape_target *target)
+{
+	return target->profile->duration_ns ? target->profile->duration_ns : target->job->interval_ns;
+}
+
 static int keep(struct scrape *scrape, struct scrape_target *target, const struct net_client_response *response,
 		struct outcome *outcome, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	struct scrape_delta next = {0};
+	uint64_t numbers_dropped = 0;
 	int r = decode(response, target->job->body_max, &profile, err);
 	if (r < 0)
 		return r;
 	profile->time_ns = outcome->started_ns;
+	/* Others than Go may not say how long they measured. */
 	if (!target->profile->delta)
 		profile->duration_ns = 0;
+	else if (profile->duration_ns == 0)
+		profile->duration_ns = measured_ns(target);
 	for (size_t i = 0; i < profile->sample_count; i++)
 		profile->samples[i].time_ns = 0;
-	r = ingest_take_links(profile, err);
-	if (r == 0 && strcmp(target->profile->name, "memory") == 0)
-		r = drop_sizes(profile, err);
+	r = ingest_take_pprof(profile, name_of(target), &numbers_dropped, err);
 	if (r == 0)
 		r = sum_samples(scrape, target, profile, &next, &outcome->restarted, err);
-	if (r == 0 && (profile->sample_count > 0 || profile_has_gauge(profile, target->profile->name)))
-		r = store(scrape, target, profile, buffer_bytes(&response->body), &outcome->samples, err);
+	if (r == 0 && (profile->sample_count > 0 || profile_has_gauge(profile, name_of(target))))
+		r = store(scrape, target, profile, buffer_bytes(&response->body), numbers_dropped, &outcome->samples, err);
 	if (!target->profile->cumulative)
 		return r;
 	/* What was not stored is in the next difference. */
@@ -314,12 +300,10 @@ static int fetch(struct scrape *scrape, struct scrape_target *target, struct out
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
 	_cleanup_(buffer_release) struct buffer url = {.max = URL_BYTES_MAX};
 	const struct scrape_job *job = target->job;
-	int64_t measured_ns = 0;
-	if (target->profile->delta)
-		measured_ns = target->profile->duration_ns ? target->profile->duration_ns : job->interval_ns;
+	int64_t extra_ns = target->profile->delta ? measured_ns(target) : 0;
 	if (buffer_printf(&url, "%s%s", target->origin, target->path) < 0 || !buffer_string(&url))
 		return error_set(err, -E2BIG, "the address is too long");
-	int r = scrape_http_get(&job->http, (const char *)url.data, NULL, job->timeout_ns + measured_ns, job->body_max,
+	int r = scrape_http_get(&job->http, (const char *)url.data, NULL, job->timeout_ns + extra_ns, job->body_max,
 				&target->cancel, &scrape->budget, &client, &response, err);
 	if (r < 0)
 		return r;
