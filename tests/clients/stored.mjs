@@ -18,7 +18,7 @@ const get = async (path, parameters) => {
 	if (!response.ok) throw new Error(`${path}: ${response.status}: ${text}`);
 	return JSON.parse(text);
 };
-const query = (selector) => get('/api/v1/query', { query: selector, ...range, format: 'json', limit: '0', max_nodes: '1000000' });
+const query = (selector) => get('/api/v1/query', { query: selector, ...range, format: 'flame', max_nodes: '1000000' });
 const must = (condition, ...what) => {
 	if (!condition) throw new Error(what.map((w) => (typeof w === 'string' ? w : JSON.stringify(w))).join(' '));
 };
