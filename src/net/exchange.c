@@ -261,6 +261,8 @@ static void begin_route(struct net_exchange *exchange, int64_t content_length, i
 	} else if (exchange->route->stream && !request->grpc) {
 		exchange_refuse(exchange, 415, -1, "%s speaks gRPC only (HTTP/2, content-type application/grpc)",
 				request->path);
+	} else if (exchange->route->stream && exchange->connection->protocol != &http2_protocol) {
+		exchange_refuse(exchange, 505, GRPC_UNIMPLEMENTED, "%s is a stream, which needs HTTP/2", request->path);
 	}
 	if (exchange->answered)
 		return;
@@ -299,8 +301,7 @@ void exchange_begin(struct net_exchange *exchange, int64_t content_length, int64
 	server_count(server, requests, 1);
 	exchange->head_done = true;
 	exchange->started_ns = exchange->active_ns = now_ns;
-	request->grpc = exchange->connection->protocol == &http2_protocol && !strcmp(request->method, "POST") &&
-			grpc_is_content_type(net_request_header(request, "content-type"));
+	request->grpc = !strcmp(request->method, "POST") && grpc_is_content_type(net_request_header(request, "content-type"));
 	if (exchange->too_large)
 		exchange_refuse(exchange, 431, -1, "the header has more than %zu bytes or %d fields",
 				server->options.header_max, NET_HEADERS_MAX);

@@ -10,6 +10,16 @@
  * one parser alone, so every byte of the head is also looked at here: lines end in CRLF, no folded lines, no control
  * characters, names are tokens, and what frames the body is said once. After a refusal whose request was not read to its end
  * the connection closes: nobody can know where the next request would start.
+ *
+ * gRPC is specified for HTTP/2, but clients of connect-go whose HTTP library negotiated HTTP/1.1 send unary calls over it, and
+ * its servers take them (connectrpc.com/connect, handler.go). The body is the same run of frames, and the status comes in the
+ * trailers of a chunked body:
+ *
+ *   HTTP/1.1 200 OK, Content-Type, Trailer: Grpc-Status, Grpc-Message, Transfer-Encoding: chunked
+ *   one chunk: prefix, message     (none after a failure)
+ *   last chunk, Grpc-Status: N, Grpc-Message: TEXT
+ *
+ * A stream needs both directions at a time and therefore HTTP/2.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -179,8 +189,8 @@ static int check_head(const struct http1 *http, const char **ret_why)
 		return *ret_why = "the only supported Transfer-Encoding is chunked", 501;
 	if (expect && strcasecmp(expect, "100-continue"))
 		return *ret_why = "the only supported Expect is 100-continue", 417;
-	if (grpc_is_content_type(net_request_header(request, "content-type")))
-		return *ret_why = "gRPC needs HTTP/2", 415;
+	if (!minor && grpc_is_content_type(net_request_header(request, "content-type")))
+		return *ret_why = "gRPC needs HTTP/1.1 or HTTP/2", 505;
 	return 0;
 }
 
@@ -301,6 +311,41 @@ static size_t input(struct net_connection *connection, struct bytes data)
 
 /* ---- the answer ---- */
 
+/* The head of a gRPC response, with the size of its chunk and the prefix of the message; the body gets the rest. */
+static int write_grpc(struct net_exchange *exchange, bool keep_alive, struct buffer *out)
+{
+	const char *content_type = net_request_header(&exchange->request, "content-type");
+	struct net_response *response = &exchange->response;
+	char message[3 * sizeof(response->message)];
+	bool ok = response->grpc_status == GRPC_OK;
+	size_t len = response->body.len;
+	if (!ok)
+		buffer_clear(&response->body);
+	buffer_printf(out, "HTTP/1.1 200 OK\r\nDate: %s\r\nContent-Type: %s\r\n", server_date(exchange->server), content_type);
+	buffer_append_string(out, "Transfer-Encoding: chunked\r\nTrailer: Grpc-Status, Grpc-Message\r\n"
+				  "Grpc-Accept-Encoding: identity,gzip\r\n");
+	if (ok && exchange->message_compressed)
+		buffer_append_string(out, "Grpc-Encoding: gzip\r\n");
+	buffer_append(out, response->headers.data, response->headers.len);
+	buffer_append_string(out, keep_alive ? "\r\n" : "Connection: close\r\n\r\n");
+	if (ok) {
+		buffer_printf(out, "%zx\r\n", GRPC_PREFIX_BYTES + len);
+		buffer_append(out, exchange->prefix, GRPC_PREFIX_BYTES);
+		buffer_append_string(&response->body, "\r\n");
+	}
+	grpc_encode_status_message(ok ? "" : response->message, message, sizeof(message));
+	buffer_printf(&response->body, "0\r\nGrpc-Status: %d\r\nGrpc-Message: %s\r\n\r\n", (int)response->grpc_status, message);
+	int r = buffer_status(&response->body);
+	return r < 0 ? r : buffer_status(out);
+}
+
+static int write_head(struct net_exchange *exchange, bool keep_alive, struct buffer *out)
+{
+	return exchange->request.grpc ? write_grpc(exchange, keep_alive, out)
+				      : response_write_head(&exchange->response, exchange->response.body.len,
+							    server_date(exchange->server), keep_alive, out);
+}
+
 static void answer(struct net_exchange *exchange)
 {
 	struct net_connection *connection = exchange->connection;
@@ -311,8 +356,7 @@ static void answer(struct net_exchange *exchange)
 	http->keep_alive = keep;
 	http->state = HTTP1_SEND;
 	http->continue_due = false;
-	if (response_write_head(&exchange->response, exchange->response.body.len, server_date(connection->server), keep,
-				&http->head) < 0)
+	if (write_head(exchange, keep, &http->head) < 0)
 		connection_close(connection);
 	connection_run(connection);
 }
@@ -330,7 +374,7 @@ static size_t output(struct net_connection *connection, struct bytes parts[2])
 		return 0;
 	struct net_exchange *exchange = http->exchange;
 	parts[0] = buffer_bytes(&http->head);
-	if (exchange_output_left(exchange) == 0)
+	if (!exchange->request.grpc && exchange_output_left(exchange) == 0)
 		return 1;
 	parts[1] = buffer_bytes(&exchange->response.body);
 	return 2;

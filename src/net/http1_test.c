@@ -121,8 +121,8 @@ static void test_refusals(void **state)
 	       false);
 	expect("GET /test.Echo/Stream HTTP/1.1\r\n" HEAD "\r\n", "405", "Allow: POST", false);
 	expect("POST /test.Echo/Stream HTTP/1.1\r\n" HEAD "Content-Length: 1\r\n\r\n", "415", "gRPC only", true);
-	expect("POST /test.Echo/Unary HTTP/1.1\r\n" HEAD "Content-Type: application/grpc\r\nContent-Length: 1\r\n\r\n", "415",
-	       "gRPC needs HTTP/2", true);
+	expect("POST /test.Echo/Unary HTTP/1.0\r\nContent-Type: application/grpc\r\nContent-Length: 1\r\n\r\n", "505",
+	       "gRPC needs HTTP/1.1 or HTTP/2", true);
 	expect("POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 100001\r\n\r\n", "413 Content Too Large",
 	       "the body has 100001 bytes", true);
 	expect("POST /small HTTP/1.1\r\n" HEAD "Content-Length: 101\r\n\r\n", "413", "the limit is 100 B", true);
@@ -144,6 +144,55 @@ static void reshape(void *context, const struct net_request *request, struct net
 	buffer_clear(&response->body);
 	buffer_printf(&response->body, "%s|%d|%s", net_request_path(request), response->status, response->message);
 	response->content_type = "text/x-refusal";
+}
+
+/* A unary call with this body; what comes back. */
+static const char *call(const char *path, const char *headers, const char *body, size_t len)
+{
+	static char request[1024];
+	int n = snprintf(request, sizeof(request),
+			 "POST %s HTTP/1.1\r\n" HEAD
+			 "Content-Type: application/grpc\r\nTE: trailers\r\n%sContent-Length: %zu\r\n\r\n",
+			 path, headers, len);
+	memcpy(request + n, body, len);
+	return talk_bytes(request, (size_t)n + len);
+}
+
+static void assert_ends(const char *text, const char *end)
+{
+	size_t n = strlen(end);
+	if (peer.out.len < n || memcmp(peer.out.data + peer.out.len - n, end, n))
+		fail_msg("no \"%s\" at the end of:\n%s", end, text);
+}
+
+static void test_grpc(void **state)
+{
+	static const char good[] = "\0\0\0\0\3abc", two[] = "\0\0\0\0\1a\0\0\0\0\1b", cut[] = "\0\0\0\0\3ab";
+	const char *answer = call("/test.Echo/Unary", "", good, sizeof(good) - 1);
+	assert_has(answer, "HTTP/1.1 200 OK\r\n");
+	assert_has(answer, "Content-Type: application/grpc\r\n");
+	assert_has(answer, "Transfer-Encoding: chunked\r\n");
+	assert_null(strstr(answer, "Content-Length"));
+	static const char end[] = "\r\n\r\n8\r\n\0\0\0\0\3abc\r\n0\r\nGrpc-Status: 0\r\nGrpc-Message: \r\n\r\n";
+	assert_true(peer.out.len > sizeof(end));
+	assert_memory_equal(peer.out.data + peer.out.len - (sizeof(end) - 1), end, sizeof(end) - 1);
+	assert_false(peer.shut); /* the connection is kept */
+	hang_up();
+	answer = call("/test.Echo/Unary", "", good, 0);
+	assert_ends(answer, "\r\n\r\n0\r\nGrpc-Status: 13\r\nGrpc-Message: the stream ended without a message\r\n\r\n");
+	hang_up();
+	assert_has(call("/test.Echo/Unary", "", cut, sizeof(cut) - 1), "Grpc-Status: 13\r\n");
+	hang_up();
+	assert_has(call("/test.Echo/Unary", "", two, sizeof(two) - 1), "Grpc-Status: 13\r\n");
+	hang_up();
+	assert_has(call("/test.Echo/Nothing", "", good, sizeof(good) - 1), "Grpc-Status: 12\r\n");
+	hang_up();
+	assert_has(call("/test.Echo/Stream", "", good, sizeof(good) - 1), "a stream, which needs HTTP/2");
+	hang_up();
+	assert_has(call("/test.Echo/Unary", "X-Refuse: 401\r\n", good, sizeof(good) - 1), "Grpc-Status: 16\r\n");
+	hang_up();
+	assert_has(call("/test.Echo/Unary", "Grpc-Encoding: br\r\n", good, sizeof(good) - 1), "Grpc-Status: 12\r\n");
+	hang_up();
 }
 
 static void test_refusals_reshaped(void **state)
@@ -675,6 +724,7 @@ int main(void)
 		TEST(test_answers),
 		TEST(test_head_and_headers),
 		TEST(test_refusals),
+		TEST(test_grpc),
 		TEST(test_refusals_reshaped),
 		TEST(test_malformed),
 		TEST(test_malformed_framing),
