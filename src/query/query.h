@@ -112,6 +112,9 @@ const char *query_type_label_name(size_t index);
 /* What such a label says of a type; NULL if the name is none of them. */
 const char *query_type_label_value(const char *name, const struct profile_type *type, char out[static PROFILE_TYPE_TEXT_MAX]);
 
+/* What Pyroscope's clients also call service_name; selectors take it. */
+#define QUERY_SERVICE_NAME_ALIAS "__service_name__"
+
 /* A range of six hours or more is widened to whole buckets of five minutes, so that it is answered from rollups and totals
  * alone: the rows of all series in a few minutes of a day lie on nearly all pages of that day's samples. Shorter ranges stay.
  */

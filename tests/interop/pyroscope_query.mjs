@@ -2,6 +2,7 @@
 // Pyroscope's query service, asked as Grafana's data source (Connect, protobuf), Profiles Drilldown (Connect, JSON) and gRPC clients
 // ask it. What must come out is computed here, from the list of samples that went in.
 import assert from 'node:assert/strict';
+import http from 'node:http';
 import { createRequire } from 'node:module';
 import { writeFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
@@ -108,7 +109,17 @@ await test('types', async () => {
 });
 await test('label names and values', async () => {
 	const { names } = await grafana('LabelNames', { matchers: [`{service_name="shop"}`], start, end });
-	assert.deepEqual(names, ['__name__', '__period_type__', '__period_unit__', '__profile_type__', '__type__', '__unit__', 'region', 'service_name']);
+	assert.deepEqual(names, [
+		'__name__',
+		'__period_type__',
+		'__period_unit__',
+		'__profile_type__',
+		'__service_name__',
+		'__type__',
+		'__unit__',
+		'region',
+		'service_name',
+	]);
 	const values = async (name, ...matchers) => (await grafana('LabelValues', { name, matchers, start, end })).names;
 	assert.deepEqual(await values('service_name'), ['ads', 'mail', 'shop']);
 	assert.deepEqual(await values('service_name', `{service_name=~"m.*|s.*"}`), ['mail', 'shop']);
@@ -117,6 +128,7 @@ await test('label names and values', async () => {
 	assert.deepEqual(await values('__profile_type__', `{service_name="shop"}`), [HEAP, CPU]);
 	assert.deepEqual(await values('__unit__'), ['bytes', 'nanoseconds']);
 	assert.deepEqual(await values('no_such_label'), []);
+	assert.deepEqual(await values('__service_name__', `{__service_name__!="ads"}`), ['mail', 'shop']);
 });
 await test('series: services with their types, as the first page asks', async () => {
 	const response = await drilldown('/querier.v1.QuerierService/Series', { start, end, labelNames: ['service_name', '__profile_type__'], matchers: [] });
@@ -378,6 +390,55 @@ await test('bad questions are invalid arguments that say why', async () => {
 	}
 	assert.equal((await refused('SelectMergeStacktraces', { ...ask, format: 9 })).code, 'unimplemented');
 	assert.equal((await refused('SelectSeries', { ...ask, step: 60, exemplarType: 'EXEMPLAR_TYPE_SPAN' })).code, 'unimplemented');
+});
+await test('unknown procedures, in the form of each protocol', async () => {
+	const path = '/querier.v1.QuerierService/Nothing';
+	for (const [type, body] of [
+		['application/json', '{}'],
+		['application/proto', ''],
+	]) {
+		const response = await request(server.port, 'POST', path, { body: Buffer.from(body), headers: { 'content-type': type } });
+		assert.equal(response.status, 404);
+		assert.deepEqual(JSON.parse(response.body), { code: 'unimplemented', message: `unknown procedure ${path}` });
+	}
+	const web = await request(server.port, 'POST', path, { body: Buffer.from([0, 0, 0, 0, 0]), headers: { 'content-type': 'application/grpc-web+proto' } });
+	assert.match(web.body.toString(), /grpc-status: 12\r\n/);
+	const other = await request(server.port, 'POST', '/nothing/there', { body: Buffer.from('{}'), headers: { 'content-type': 'application/json' } });
+	assert.deepEqual([other.status, Object.keys(JSON.parse(other.body))], [405, ['error']], 'no procedure has such a path');
+});
+await test('readiness', async () => {
+	const response = await request(server.port, 'GET', '/ready');
+	assert.deepEqual([response.status, response.body.toString()], [200, 'ready\n']);
+});
+await test('gRPC over HTTP/1.1, as connect-go sends it where HTTP/2 is not to be had', async () => {
+	const In = root.lookupType('querier.v1.ProfileTypesRequest'),
+		Out = root.lookupType('querier.v1.ProfileTypesResponse');
+	const message = Buffer.from(In.encode(In.fromObject({ start, end })).finish()),
+		body = Buffer.concat([Buffer.from([0, 0, 0, 0, message.length]), message]);
+	const call = (path, data) =>
+		new Promise((resolve, reject) => {
+			const headers = { 'content-type': 'application/grpc', te: 'trailers', 'content-length': data.length };
+			http.request({ host: '127.0.0.1', port: server.port, method: 'POST', path, headers, agent: false }, (response) => {
+				const chunks = [];
+				response.on('data', (chunk) => chunks.push(chunk));
+				response.on('end', () => resolve({ status: response.statusCode, trailers: response.trailers, body: Buffer.concat(chunks) }));
+			})
+				.on('error', reject)
+				.end(data);
+		});
+	const good = await call('/querier.v1.QuerierService/ProfileTypes', body);
+	assert.deepEqual([good.status, good.trailers['grpc-status']], [200, '0']);
+	assert.equal(good.body.readUInt32BE(1), good.body.length - 5);
+	assert.deepEqual(
+		Out.decode(good.body.subarray(5)).profile_types.map((type) => type.ID),
+		[HEAP, CPU],
+	);
+	const bad = await call('/querier.v1.QuerierService/SelectSeries', Buffer.from([0, 0, 0, 0, 0]));
+	assert.deepEqual([bad.status, bad.trailers['grpc-status'], bad.body.length], [200, '3', 0]);
+	assert.match(decodeURIComponent(bad.trailers['grpc-message']), /time range/);
+	const unknown = await call('/querier.v1.QuerierService/Nothing', body);
+	assert.deepEqual([unknown.status, unknown.trailers['grpc-status']], [200, '12']);
+	assert.match(decodeURIComponent(unknown.trailers['grpc-message']), /unknown procedure/);
 });
 await test("gRPC, by the gRPC project's client", async () => {
 	const Client = grpc.loadPackageDefinition(loader.loadSync(`${directory}/querier.proto`, { keepCase: true, longs: Number })).querier.v1.QuerierService;

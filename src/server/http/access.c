@@ -162,7 +162,7 @@ bool access_authorize(void *context, const struct net_request *request, struct n
 	const char *host = net_request_header(request, "host");
 	const char *origin = net_request_header(request, "origin");
 	net_response_header(response, "X-Content-Type-Options", "nosniff"); /* stays on whatever is answered */
-	if (strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0)
+	if (strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0 || strcmp(path, "/ready") == 0)
 		return true;
 	if (server->loopback_only && host && !host_is_loopback(host, host_length(host)))
 		return refuse(

@@ -71,6 +71,7 @@ static void test_hosts(void **state)
 		{"GET /\nHost: ", 403},
 		{"GET /healthz\nHost: evil.example", 0},
 		{"GET /readyz\nHost: evil.example", 0},
+		{"GET /ready\nHost: evil.example", 0},
 		{"GET /healthz/\nHost: evil.example", 403},
 		{"GET /healthzz\nHost: evil.example", 403},
 	};

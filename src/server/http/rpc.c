@@ -2,7 +2,7 @@
 /*
  * Remote procedure calls over the protocols that their clients speak:
  *
- *   gRPC       HTTP/2, "application/grpc[+proto]". src/net does the framing, so the body is the message.
+ *   gRPC       HTTP/2, also HTTP/1.1, "application/grpc[+proto]". src/net does the framing, so the body is the message.
  *   gRPC-Web   (github.com/grpc/grpc, doc/PROTOCOL-WEB.md) any HTTP, "application/grpc-web[+proto]". The body of request and
  *              answer is a run of frames: a byte of flags (1 = compressed by grpc-encoding, 0x80 = trailers), four bytes of
  *              length, that many bytes. Trailers are a frame of header lines, since browsers do not show real ones.
@@ -12,7 +12,8 @@
  *              change nothing. Failures have an HTTP status and {"code": "invalid_argument", "message": "..."}.
  *
  * All carry the same protobuf messages; JSON is converted on the way in and out by the tables of the row, so a handler has one
- * form to read and to write. The path is the same in all, and names the method.
+ * form to read and to write. The path is the same in all, and names the method. One that is not known is UNIMPLEMENTED in all
+ * of them, and 404 over Connect, as a server that does not know the path at all would answer.
  *
  * Pages. A browser asks before it sends such a request to another site (OPTIONS, "preflight"). The answer is yes where a token
  * is used: then the page must give the token itself, which no page gets to know by accident. Without a token pages of other
@@ -361,12 +362,33 @@ static void rpc_handle(void *context, const struct net_request *request, struct 
 		answer_failure(protocol, request, response, call.code ? call.code : grpc_code_of(r), err.message);
 }
 
+/* "/package.v1.Service/Method", and called as one: its clients want to hear of it in their form. */
+static bool is_procedure(const struct net_request *request)
+{
+	const char *path = net_request_path(request) + 1, *slash = strchr(path, '/'), *dot = strchr(path, '.');
+	return slash && dot && dot < slash && slash[1] && !strchr(slash + 1, '/') && protocol_of(request) != PROTOCOL_UNKNOWN;
+}
+
+/* The page is at all paths for GET, so an unknown one is not allowed to be posted to. */
+static bool is_unknown_procedure(const struct net_request *request, const struct net_response *response)
+{
+	return (response->status == 404 || response->status == 405) && !find_method(net_request_path(request)) &&
+	       is_procedure(request);
+}
+
 bool rpc_on_refusal(const struct net_request *request, struct net_response *response)
 {
-	if (!find_method(net_request_path(request)) || net_request_is_grpc(request))
+	char text[sizeof(response->message)];
+	if (is_unknown_procedure(request, response)) {
+		response->status = 404;
+		response->grpc_status = GRPC_UNIMPLEMENTED;
+		snprintf(response->message, sizeof(response->message), "unknown procedure %.200s", net_request_path(request));
+	} else if (!find_method(net_request_path(request))) {
+		return false;
+	}
+	if (net_request_is_grpc(request))
 		return false;
 	int status = response->status;
-	char text[sizeof(response->message)];
 	snprintf(text, sizeof(text), "%s", response->message);
 	enum grpc_code code = status == 413 ? GRPC_RESOURCE_EXHAUSTED : response->grpc_status;
 	answer_failure(protocol_of(request), request, response, code ? code : GRPC_UNKNOWN, text);

@@ -47,7 +47,8 @@ size_t rpc_route_count(void);
 void rpc_add_routes(struct net_route *routes);
 /* Whether a page of another site may call this path once it gives the token by itself. */
 bool rpc_is_for_pages(const char *path);
-/* An answer of the network layer's own, in the form that the client of a method understands. False: not a method's path. */
+/* An answer of the network layer's own, in the form that the client of a method understands; also that there is no such method.
+ * False: not a method's path, or gRPC, whose form it has already. */
 bool rpc_on_refusal(const struct net_request *request, struct net_response *response);
 
 #endif

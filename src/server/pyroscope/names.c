@@ -111,8 +111,11 @@ static int add_label_names(struct pyroscope *p, struct pyroscope_names *to, stru
 	_cleanup_(query_names_release) struct query_names found = {0};
 	const char *name;
 	int r = query_label_names(p->tenant->store, &p->query, &found, &p->stats, err);
-	for (size_t i = 0; !r && i < found.count; i++)
+	for (size_t i = 0; !r && i < found.count; i++) {
 		r = pyroscope_names_add(to, found.items[i].name, err);
+		if (!r && strcmp(found.items[i].name, "service_name") == 0)
+			r = pyroscope_names_add(to, QUERY_SERVICE_NAME_ALIAS, err);
+	}
 	for (size_t i = 0; !r && found.count && (name = query_type_label_name(i)); i++)
 		r = pyroscope_names_add(to, name, err);
 	return r;
@@ -143,13 +146,14 @@ int pyroscope_label_values(struct pyroscope *p, const struct pyroscope_request *
 {
 	char text[PROFILE_TYPE_TEXT_MAX];
 	static const struct profile_type none;
+	const char *label = strcmp(in->name, QUERY_SERVICE_NAME_ALIAS) == 0 ? "service_name" : in->name;
 	int r = begin_names(p, in, ret, err);
 	if (!r && !*in->name)
 		r = error_set(err, -EINVAL, "the label name is missing");
 	for (size_t i = 0; !r && i < matcher_count(in); i++) {
 		p->query.selector = matcher(in, i);
-		r = query_type_label_value(in->name, &none, text) ? add_types(p, in->name, ret, err)
-								  : add_label_values(p, in->name, ret, err);
+		r = query_type_label_value(label, &none, text) ? add_types(p, label, ret, err)
+							       : add_label_values(p, label, ret, err);
 	}
 	return r < 0 ? r : pyroscope_names_finish(ret, err);
 }
