@@ -344,6 +344,57 @@ struct store_stack_condition frame_filter_condition(struct frame_filter *filter)
 		.where = filter->where, .negate = filter->drop, .matches = condition_matches, .context = filter};
 }
 
+/* ---- call sites ---- */
+
+static bool function_is(struct bytes name, struct bytes system_name, const char *text)
+{
+	return bytes_equal_string(name, text) || (system_name.len && bytes_equal_string(system_name, text));
+}
+
+/* The lines of a location from the outermost function on. */
+static unsigned follow_lines(const struct frame_path *path, const struct store_line *lines, size_t count, unsigned passed)
+{
+	for (size_t i = count; i-- > 0 && passed < path->count; passed++)
+		if (!function_is(lines[i].function, lines[i].system_name, path->functions[passed]))
+			return STORE_PATH_LOST;
+	return passed;
+}
+
+/* An address: by the names that the symbolizer has for it, or by the one that flame graphs show. */
+static unsigned follow_address(struct frame_path *path, const struct store_frame *frame, unsigned passed)
+{
+	struct store_line named;
+	uint32_t location;
+	if (frame_names_get(path->names, frame, &named) < 0 || find_address(path->names, frame, &location) < 0) {
+		path->out_of_memory = true;
+		return STORE_PATH_LOST;
+	}
+	const struct profile *profile = path->names->profile;
+	const struct profile_location *entry = &profile->locations[location];
+	if (!entry->line_count)
+		return follow_lines(path, &named, 1, passed);
+	for (uint32_t i = entry->line_count; i-- > 0 && passed < path->count; passed++) {
+		const struct profile_function *function = &profile->functions[profile->lines[entry->line_first + i].function];
+		if (!function_is(profile_string_bytes(profile, function->name),
+				 profile_string_bytes(profile, function->system_name), path->functions[passed]))
+			return STORE_PATH_LOST;
+	}
+	return passed;
+}
+
+static unsigned path_follow(void *context, const struct store_frame *frame, unsigned passed)
+{
+	struct frame_path *path = context;
+	return frame->line_count ? follow_lines(path, frame->lines, frame->line_count, passed)
+				 : follow_address(path, frame, passed);
+}
+
+struct store_stack_condition frame_path_condition(struct frame_path *path)
+{
+	return (struct store_stack_condition){
+		.where = STORE_PATH, .follow = path_follow, .path_length = (unsigned)path->count, .context = path};
+}
+
 void frame_of_location(const struct profile *profile, uint32_t id, struct store_line *lines, struct store_frame *ret)
 {
 	const struct profile_location *location = &profile->locations[id];

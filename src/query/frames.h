@@ -30,6 +30,16 @@ int frame_filter_failure(const struct frame_filter *filter, struct error *err);
 /* A location of a profile as a frame; lines are written to `lines`, which has room for all of them. */
 void frame_of_location(const struct profile *profile, uint32_t location, struct store_line *lines, struct store_frame *ret);
 
+/* A call site: the functions that stacks begin with, the outermost first, each by its name or its system name, inlined ones as
+ * well. Nothing to release. */
+struct frame_path {
+	const char *const *functions;
+	size_t count; /* 1 to STORE_PATH_MAX */
+	struct frame_names *names;
+	bool out_of_memory; /* afterwards: the condition did not hold for all that it should have */
+};
+struct store_stack_condition frame_path_condition(struct frame_path *path);
+
 const char *frame_field_name(enum query_frame_field field);
 int frame_tests_check(const struct query_frames *frames, struct error *err);
 

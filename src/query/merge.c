@@ -50,6 +50,43 @@ static bool is_wanted(const struct query_merge_options *options, const struct la
 	return !options->only;
 }
 
+int query_series_key(const struct profile_type *type, const struct labels *labels, uint64_t *ret, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer text = {.max = SIZE_MAX};
+	char id[PROFILE_TYPE_TEXT_MAX];
+	struct profile_type plain = *type;
+	plain.delta = false;
+	profile_type_format(&plain, id);
+	buffer_append(&text, id, strlen(id) + 1);
+	for (size_t i = 0; i < labels->count; i++) {
+		const struct label *label = &labels->items[i];
+		if (type_label_of(label->name) != TYPE_LABEL_NONE)
+			continue;
+		buffer_append(&text, label->name, strlen(label->name) + 1);
+		buffer_append(&text, label->value, strlen(label->value) + 1);
+	}
+	if (buffer_status(&text) < 0)
+		return error_nomem(err);
+	*ret = hash64(text.data, text.len);
+	return 0;
+}
+
+/* For options->series: all that are wanted are one group. */
+static int merge_on_series(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
+			   struct error *err)
+{
+	struct merge_build *build = context;
+	uint64_t key;
+	int r = query_series_key(type, labels, &key, err);
+	if (r < 0)
+		return r;
+	*ret = UINT32_MAX;
+	for (size_t i = 0; i < build->options->series_count; i++)
+		if (build->options->series[i] == key)
+			*ret = 0;
+	return *ret == 0 ? query_scan_take_type(build->groups.scan, type, err) : 0;
+}
+
 static int merge_on_group(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
 			  struct error *err)
 {
@@ -106,6 +143,10 @@ static int merge_once(struct store *store, struct symbolizer *symbolizer, const 
 
 	struct store_grouping grouping = {
 		.by = build.groups.by, .by_count = options->by_count, .group = merge_on_group, .context = &build};
+	if (options->series_count) {
+		grouping.by = NULL; /* each series by itself */
+		grouping.group = merge_on_series;
+	}
 	r = store_merge(store, &scan.select, &grouping, profile, &scan.read, err);
 	r = query_scan_finish(&scan, store, r, stats, parsed, err);
 	*ret_several = scan.several_types;
@@ -126,6 +167,8 @@ int query_merge_read(struct store *store, struct symbolizer *symbolizer, const s
 	struct error why = {0};
 	bool several = false;
 	options = options ? options : &none;
+	if (options->series_count && options->by_count)
+		return error_set(err, -EINVAL, "query: given series cannot be grouped");
 	int r = merge_once(store, symbolizer, query, options, ret, type, &several, stats, err);
 	if (r == 0 || !several || query_only_type(store, query, text, &why) <= 0)
 		return r;
@@ -245,6 +288,8 @@ int query_diff_read(struct store *store, struct symbolizer *symbolizer, const st
 	both.where_count = query->where_count;
 	both.frames = query->frames;
 	both.frames_count = query->frames_count;
+	both.call_site = query->call_site;
+	both.call_site_count = query->call_site_count;
 	if (!both.type && type->name[0] && !selector_names_type(both.selector))
 		both.type = profile_type_format(type, text);
 	r = query_merge_read(store, symbolizer, &both, options, &before, &base_type, stats, err);

@@ -74,7 +74,8 @@ static int on_point(void *context, uint32_t series, uint64_t bucket, int64_t val
 	return 0;
 }
 
-DEFINE_ORDER(compare_points, struct query_group_point, ORDER(a->group, b->group) ?: ORDER(a->time_ns, b->time_ns));
+DEFINE_ORDER(compare_points, struct query_group_point,
+	     ORDER(a->group, b->group) ?: ORDER(a->time_ns, b->time_ns) ?: ORDER(a->series, b->series));
 
 DEFINE_ORDER_OF_PLACES(compare_groups, struct labels, labels_compare(a, b));
 
@@ -111,9 +112,14 @@ static int points_finish(struct points_build *build, int64_t from_ns, struct que
 		return r;
 	while (map64_next(&build->sums, &cursor, &key, &value))
 		ret->points[ret->count++] = (struct query_group_point){.group = place[build->group_of[key >> 32]],
+								       .series = (uint32_t)(key >> 32),
 								       .time_ns = from_ns + (int64_t)(uint32_t)key * NS_PER_MS,
 								       .value = (int64_t)value};
 	sort_array(ret->points, ret->count, compare_points);
+	ret->series = build->series.items; /* taken over */
+	ret->series_count = build->series.count;
+	build->series.items = NULL;
+	build->series.count = 0;
 	return 0;
 }
 
@@ -153,7 +159,10 @@ void query_points_release(struct query_points *points)
 {
 	for (size_t i = 0; i < points->group_count; i++)
 		labels_release(&points->groups[i]);
+	for (size_t i = 0; i < points->series_count; i++)
+		labels_release(&points->series[i]);
 	mem_free(points->groups);
+	mem_free(points->series);
 	mem_free(points->points);
 	*points = (struct query_points){0};
 }

@@ -79,6 +79,8 @@ struct query {
 	size_t where_count;
 	const struct query_frames *frames; /* conditions on stacks; all must hold */
 	size_t frames_count;		   /* at most QUERY_FRAMES_MAX */
+	const char *const *call_site;	   /* and stacks must begin with these functions, the outermost first */
+	size_t call_site_count;		   /* at most STORE_PATH_MAX; 0 = none */
 	int64_t from_ns, to_ns;
 	const atomic_bool *cancel; /* NULL = never */
 	int64_t deadline_ns; /* monotonic; when it has passed, the answer is of what was read: stats.read.partial; 0 = none */
@@ -102,7 +104,12 @@ struct query_merge_options {
 	size_t groups_max;	 /* 0 = 1,000; more is -EINVAL */
 	const char *const *only; /* groups whose first label has one of these values, the others are left out; NULL = all */
 	size_t only_count;
+	const uint64_t *series; /* only these, by query_series_key(); not with groups */
+	size_t series_count;	/* 0 = all */
 };
+/* A number for a series, the same on all servers and at all times; absolute and delta values of one name have the same. Labels
+ * of the type (query_type_label_name) are passed over. */
+int query_series_key(const struct profile_type *type, const struct labels *labels, uint64_t *ret, struct error *err);
 
 /*
  * Labels that no series has and that stand for its profile type, in conditions, groups and lists of names: __profile_type__,
@@ -195,8 +202,10 @@ int query_label_values(struct store *store, const struct query *query, const cha
 struct query_points {
 	struct labels *groups; /* sorted */
 	size_t group_count;
+	struct labels *series; /* each by all its labels */
+	size_t series_count;
 	struct query_group_point {
-		uint32_t group;
+		uint32_t group, series;
 		int64_t time_ns; /* a whole millisecond */
 		int64_t value;
 	} * points; /* by group, then time */

@@ -97,7 +97,8 @@ struct query_scan {
 	size_t link_count;
 	struct frame_names *names;
 	struct frame_filter *filters[QUERY_FRAMES_MAX];
-	struct store_stack_condition conditions[QUERY_FRAMES_MAX];
+	struct frame_path path;
+	struct store_stack_condition conditions[QUERY_FRAMES_MAX + 1]; /* of filters, then of the path */
 	size_t filter_count;
 	struct profile_type type; /* of the first series */
 	bool has_type;

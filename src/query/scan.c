@@ -50,7 +50,10 @@ static int init_filters(struct query_scan *scan, struct symbolizer *symbolizer, 
 {
 	if (query->frames_count > QUERY_FRAMES_MAX)
 		return error_set(err, -EINVAL, "query: more than %d conditions on frames", QUERY_FRAMES_MAX);
-	int r = query->frames_count ? frame_names_new(symbolizer, query->symbols_wait_ns, &scan->names, err) : 0;
+	if (query->call_site_count > STORE_PATH_MAX)
+		return error_set(err, -EINVAL, "query: the call site has more than %u frames", STORE_PATH_MAX);
+	bool any = query->frames_count || query->call_site_count;
+	int r = any ? frame_names_new(symbolizer, query->symbols_wait_ns, &scan->names, err) : 0;
 	for (size_t i = 0; !r && i < query->frames_count; i++) {
 		r = frame_filter_new(&query->frames[i], scan->names, &scan->filters[i], err);
 		if (!r) {
@@ -58,6 +61,9 @@ static int init_filters(struct query_scan *scan, struct symbolizer *symbolizer, 
 			scan->filter_count++;
 		}
 	}
+	scan->path = (struct frame_path){.functions = query->call_site, .count = query->call_site_count, .names = scan->names};
+	if (!r && query->call_site_count)
+		scan->conditions[scan->filter_count] = frame_path_condition(&scan->path);
 	return r;
 }
 
@@ -78,7 +84,7 @@ int query_scan_init(struct query_scan *scan, struct symbolizer *symbolizer, cons
 					     .matchers = scan->matchers,
 					     .matcher_count = scan->matcher_count,
 					     .conditions = scan->conditions,
-					     .condition_count = scan->filter_count,
+					     .condition_count = scan->filter_count + (scan->path.count > 0),
 					     .links = scan->links,
 					     .link_count = scan->link_count,
 					     .samples_only = query->samples_only,
@@ -238,7 +244,7 @@ int query_only_type(struct store *store, const struct query *query, char ret[sta
 	_cleanup_(mem_freep) struct profile_type *types = mem_zalloc_array(QUERY_TYPES_MAX, sizeof(*types));
 	struct query plain = *query;
 	size_t count = 0, found = 0, at = 0;
-	plain.frames_count = 0;
+	plain.frames_count = plain.call_site_count = 0;
 	if (!types)
 		return error_nomem(err);
 	int r = query_scan_init(&scan, NULL, &plain, err);
@@ -272,6 +278,8 @@ static int check_outcome(struct query_scan *scan, struct store *store, int r, st
 	int check = selector_failure(scan->selector, err);
 	for (size_t i = 0; !check && i < scan->filter_count; i++)
 		check = frame_filter_failure(scan->filters[i], err);
+	if (!check && scan->path.out_of_memory)
+		check = error_nomem(err);
 	if (check < 0 || r < 0)
 		return check < 0 ? check : r;
 	if (!scan->has_type && scan->must_know_type && !scan->read.partial && names_type(scan->selector))
@@ -283,7 +291,7 @@ int query_check_type(struct store *store, const struct query *query, struct erro
 {
 	_cleanup_(query_scan_release) struct query_scan scan = {0};
 	struct query plain = *query;
-	plain.frames_count = 0;
+	plain.frames_count = plain.call_site_count = 0;
 	int r = query_scan_init(&scan, NULL, &plain, err);
 	return r == 0 && names_type(scan.selector) ? check_known(&scan, store, err) : r;
 }

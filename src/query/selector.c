@@ -102,7 +102,7 @@ static int add_matcher(struct lexer *lexer, struct selector *selector, char *nam
 	struct label_matcher *matcher = &selector->matchers[selector->matcher_count];
 	bool is_link = link_label_is(name);
 	if (strcmp(name, QUERY_SERVICE_NAME_ALIAS) == 0)
-		strcpy(name, "service_name"); /* shorter */
+		memcpy(name, "service_name", sizeof("service_name")); /* shorter */
 	*matcher = (struct label_matcher){.is_link = is_link};
 	int r = is_link ? link_ids_parse(name, op, value, &matcher->links, lexer->err) : 0;
 	if (r < 0) {

@@ -354,6 +354,7 @@ static void match_stacks(struct rewrite *rewrite, const struct store_stack_condi
 		case STORE_ROOT:
 			passes = parent ? rewrite->states[parent].started : frame_passes(rewrite, outermost(from, location));
 			break;
+		case STORE_PATH: break; /* no filter has it */
 		case STORE_ANYWHERE:
 			passes = rewrite->states[parent].started;
 			for (int k = outermost(from, location).index, first = k < 0 ? -1 : 0; !passes && k >= first; k--)

@@ -89,8 +89,18 @@ void store_snapshot_release(struct store *store, struct store_snapshot *snapshot
 	*snapshot = (struct store_snapshot){0};
 }
 
+static uint64_t files_bytes(const struct block_meta *meta, const enum block_file *files, size_t count)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < count; i++)
+		bytes += meta->files[files[i]].size;
+	return bytes;
+}
+
 int store_list_blocks(struct store *store, store_on_block on_block, void *context, struct error *err)
 {
+	static const enum block_file index[] = {BLOCK_SERIES, BLOCK_LABELS};
+	static const enum block_file symbols[] = {BLOCK_STACKS, BLOCK_LOCATIONS, BLOCK_LINES, BLOCK_FUNCTIONS, BLOCK_MAPPINGS};
 	struct store_snapshot snapshot;
 	int r = store_snapshot_take(store, &snapshot, err);
 	if (r < 0)
@@ -107,6 +117,8 @@ int store_list_blocks(struct store *store, store_on_block on_block, void *contex
 					    .samples = meta->samples,
 					    .series = meta->series,
 					    .bytes = block_meta_bytes(meta),
+					    .index_bytes = files_bytes(meta, index, sizeof(index) / sizeof(*index)),
+					    .symbol_bytes = files_bytes(meta, symbols, sizeof(symbols) / sizeof(*symbols)),
 					    .has_samples = meta->files[BLOCK_SAMPLES].size > 0};
 		r = on_block(context, &block, err);
 	}

@@ -131,12 +131,19 @@ enum store_frame_match {
 	STORE_MATCH_OUTERMOST = 4, /* the last one does */
 };
 struct store_stack_condition {
-	enum store_where { STORE_ANYWHERE, STORE_LEAF, STORE_ROOT } where;
+	enum store_where { STORE_ANYWHERE, STORE_LEAF, STORE_ROOT, STORE_PATH } where;
 	bool negate;							     /* keep the stacks for which it does not hold */
 	unsigned (*matches)(void *context, const struct store_frame *frame); /* enum store_frame_match bits; called once a
 										location of each source */
+	/* STORE_PATH, instead of matches: the stack begins with a path of path_length functions, 1 to STORE_PATH_MAX. How many
+	 * of them are passed after this frame, of which `passed` (less than all) were before it; STORE_PATH_LOST: it is another
+	 * way. Called once a stack of each source whose callers are on the path. */
+	unsigned (*follow)(void *context, const struct store_frame *frame, unsigned passed);
+	unsigned path_length;
 	void *context;
 };
+#define STORE_PATH_MAX	1000u
+#define STORE_PATH_LOST UINT16_MAX
 
 /* A condition on the trace or the span that samples belong to (W3C ids; profile_link): it is one of `ids`, or with `negate`
  * none of them. Samples without a span have the zero id. Rollups have no spans, so results from rollups are partial. Lists of
@@ -258,7 +265,8 @@ struct store_block {
 	unsigned version, level, generation;
 	int64_t created_ns, min_ns, max_ns;
 	uint64_t samples, series, bytes;
-	bool has_samples; /* false: only rollups were kept */
+	uint64_t index_bytes, symbol_bytes; /* of bytes: series and labels; stacks, locations, functions, mappings */
+	bool has_samples;		    /* false: only rollups were kept */
 };
 typedef int (*store_on_block)(void *context, const struct store_block *block, struct error *err);
 int store_list_blocks(struct store *store, store_on_block on_block, void *context, struct error *err);

@@ -32,6 +32,28 @@ static void spread(const struct trie *trie, const uint8_t *bits, enum store_wher
 	}
 }
 
+/* How much of the condition's path each stack has passed, by parents first; those that have passed all of it, or have left it,
+ * need no look at their frames. */
+static int spread_path(const struct trie *trie, const struct store_stack_condition *condition, struct store_line *lines,
+		       uint8_t *found, struct error *err)
+{
+	_cleanup_(mem_freep) uint16_t *passed = mem_alloc_array(trie->stack_count, sizeof(*passed));
+	if (!passed)
+		return error_nomem(err);
+	passed[0] = found[0] = 0;
+	for (size_t i = 1; i < trie->stack_count; i++) {
+		uint16_t at = passed[trie->parents[i]];
+		if (at < condition->path_length) {
+			struct store_frame frame;
+			trie->frame(trie->source, (size_t)trie->locations[i], lines, &frame);
+			at = (uint16_t)condition->follow(condition->context, &frame, at);
+		}
+		passed[i] = at;
+		found[i] = at == condition->path_length;
+	}
+	return 0;
+}
+
 static void match_locations(const struct trie *trie, const struct store_stack_condition *condition, struct store_line *lines,
 			    uint8_t *bits)
 {
@@ -57,8 +79,16 @@ static int filter(const struct store_select *select, const struct trie *trie, ui
 		accepted[i] = 1;
 	for (size_t c = 0; c < select->condition_count; c++) {
 		const struct store_stack_condition *condition = &select->conditions[c];
-		match_locations(trie, condition, lines, bits);
-		spread(trie, bits, condition->where, found);
+		if (condition->where == STORE_PATH) {
+			int r = spread_path(trie, condition, lines, found, err);
+			if (r < 0) {
+				mem_free(accepted);
+				return r;
+			}
+		} else {
+			match_locations(trie, condition, lines, bits);
+			spread(trie, bits, condition->where, found);
+		}
 		for (size_t i = 0; i < trie->stack_count; i++)
 			accepted[i] &= (uint8_t)(found[i] ^ (condition->negate ? 1 : 0));
 	}
