@@ -352,9 +352,12 @@ await test('about the data', async () => {
 	const stats = await drilldown('/querier.v1.QuerierService/GetProfileStats', {});
 	assert.deepEqual(stats, { dataIngested: true, oldestProfileTime: String(now), newestProfileTime: String(Math.max(...samples.map((s) => s.time))) });
 	const analysis = await drilldown('/querier.v1.QuerierService/AnalyzeQuery', { start, end, query: `${CPU}{service_name="shop"}` });
-	assert.equal(analysis.queryScopes[0].componentType, 'store');
-	assert.equal(analysis.queryScopes[0].sampleCount, String(chosen(CPU, { service: 'shop' }).length));
-	assert.equal(analysis.queryImpact.totalQueriedSeries, analysis.queryScopes[0].seriesCount);
+	const [head, blocks] = analysis.queryScopes;
+	assert.deepEqual([head.componentType, blocks], ['Short term storage', { componentType: 'Long term storage' }]);
+	assert.equal(head.sampleCount, String(new Set(samples.map((s) => JSON.stringify(s))).size));
+	assert.equal(head.profileCount, String(new Set(chosen(CPU, { service: 'shop' }).map((s) => s.time)).size));
+	assert.equal(analysis.queryImpact.totalBytesInTimeRange, head.profileBytes);
+	assert.equal(analysis.queryImpact.totalQueriedSeries, '2', 'of shop in two regions');
 });
 await test("what Grafana's pages ask besides", async () => {
 	assert.deepEqual(await drilldown('/settings.v1.SettingsService/Get', {}), {});
@@ -389,7 +392,6 @@ await test('bad questions are invalid arguments that say why', async () => {
 		assert.match(text, pattern);
 	}
 	assert.equal((await refused('SelectMergeStacktraces', { ...ask, format: 9 })).code, 'unimplemented');
-	assert.equal((await refused('SelectSeries', { ...ask, step: 60, exemplarType: 'EXEMPLAR_TYPE_SPAN' })).code, 'unimplemented');
 });
 await test('unknown procedures, in the form of each protocol', async () => {
 	const path = '/querier.v1.QuerierService/Nothing';

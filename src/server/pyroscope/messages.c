@@ -69,7 +69,13 @@ const struct pb_json_message pyroscope_select_series_request =
 		{"stackTraceSelector", 8, PB_JSON_MESSAGE, .message = &stack_selector},
 		{"limit", 9, PB_JSON_INT64, .explicit_presence = true}, {"exemplarType", 10, PB_JSON_ENUM, .names = exemplars});
 
-static const struct pb_json_message point = MESSAGE("Point", {"value", 1, PB_JSON_DOUBLE}, {"timestamp", 2, PB_JSON_INT64});
+static const struct pb_json_message exemplar =
+	MESSAGE("Exemplar", {"timestamp", 1, PB_JSON_INT64}, {"profileId", 2, PB_JSON_STRING}, {"spanId", 3, PB_JSON_STRING},
+		{"value", 4, PB_JSON_INT64}, {"labels", 5, PB_JSON_MESSAGE, .repeated = true, .message = &label_pair},
+		{"traceId", 6, PB_JSON_STRING});
+
+static const struct pb_json_message point = MESSAGE("Point", {"value", 1, PB_JSON_DOUBLE}, {"timestamp", 2, PB_JSON_INT64},
+						    {"exemplars", 4, PB_JSON_MESSAGE, .repeated = true, .message = &exemplar});
 
 static const struct pb_json_message series =
 	MESSAGE("Series", {"labels", 1, PB_JSON_MESSAGE, .repeated = true, .message = &label_pair},
@@ -162,7 +168,8 @@ const struct pb_json_message pyroscope_heatmap_request =
 
 static const struct pb_json_message slot =
 	MESSAGE("HeatmapSlot", {"timestamp", 1, PB_JSON_INT64}, {"yMin", 2, PB_JSON_DOUBLE, .repeated = true},
-		{"counts", 3, PB_JSON_INT32, .repeated = true});
+		{"counts", 3, PB_JSON_INT32, .repeated = true},
+		{"exemplars", 4, PB_JSON_MESSAGE, .repeated = true, .message = &exemplar});
 
 static const struct pb_json_message heatmap_series =
 	MESSAGE("HeatmapSeries", {"labels", 1, PB_JSON_MESSAGE, .repeated = true, .message = &label_pair},

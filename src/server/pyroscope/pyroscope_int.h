@@ -8,6 +8,7 @@
 #include "render/flamebearer.h"
 #include "server/core/server_int.h"
 #include "server/http/rpc_read.h"
+#include "server/pyroscope/profile_id.h"
 #include "server/pyroscope/routes.h"
 
 #define PYROSCOPE_LIST_MAX	1000 /* texts in one list of a request */
@@ -22,8 +23,11 @@ struct pyroscope_request {
 	double step;			    /* s */
 	const char *type, *selector, *name; /* "" = not there */
 	struct rpc_list matchers, labels, profiles, traces, spans, call_site;
-	bool pgo;
-	bool any_type; /* no type of its own: the selector may have one */
+	bool pgo, pgo_callees;
+	uint64_t pgo_keep;    /* locations; 0 = all */
+	uint64_t async;	      /* 0 = no */
+	const char *async_id; /* of a request to poll; "" = none */
+	bool any_type;	      /* no type of its own: the selector may have one */
 	struct bytes left, right;
 };
 enum { PYROSCOPE_FLAMEGRAPH_UNSPECIFIED, PYROSCOPE_FLAMEGRAPH, PYROSCOPE_TREE, PYROSCOPE_DOT, PYROSCOPE_PPROF };
@@ -37,6 +41,8 @@ struct pyroscope {
 	struct arena arena;
 	struct query query;	       /* limits and cancellation; range and selection by pyroscope_select() */
 	struct query_matcher links[2]; /* of the query: spans and traces */
+	struct pyroscope_profile_id ids[PYROSCOPE_IDS_MAX]; /* of pyroscope_select(), by time */
+	size_t id_count;
 	struct query_stats stats;
 	int64_t started_ns;
 	bool unimplemented; /* why it failed */
@@ -54,6 +60,8 @@ int pyroscope_parse(struct pyroscope *p, struct bytes message, const struct pb_j
 int pyroscope_select(struct pyroscope *p, const struct pyroscope_request *in, struct error *err);
 /* A profile of what a request selects, with names; stacks are those below its call site. */
 int pyroscope_merge(struct pyroscope *p, const struct pyroscope_request *in, struct profile **ret, struct error *err);
+/* Such a profile as it is wanted in pprof: with max_nodes, or for Go's PGO (pyroscope/shape.c). */
+int pyroscope_shape(struct profile *profile, const struct pyroscope_request *in, struct error *err);
 /* How many nodes are asked for. -EINVAL: too many. */
 int pyroscope_nodes(int64_t asked, size_t *ret, struct error *err);
 int pyroscope_flame(struct pyroscope *p, const struct pyroscope_request *in, size_t nodes_max, struct flame **ret,
@@ -63,10 +71,13 @@ int pyroscope_dot(struct pyroscope *p, const struct pyroscope_request *in, struc
 int pyroscope_diff(struct pyroscope *p, const struct pyroscope_request *left, const struct pyroscope_request *right,
 		   struct diff **ret, struct error *err);
 
+enum { PYROSCOPE_EXEMPLARS_UNSPECIFIED, PYROSCOPE_EXEMPLARS_NONE, PYROSCOPE_EXEMPLARS_PROFILES, PYROSCOPE_EXEMPLARS_SPANS };
+
 /* Values over time: a point stands for the step that ends with it. By rising labels, or, with a limit, by falling total. */
 struct pyroscope_point {
 	int64_t time_ms;
 	double value;
+	uint32_t exemplar; /* of series->points, and 1; 0 = none */
 };
 struct pyroscope_row {
 	struct labels labels;
@@ -78,6 +89,7 @@ struct pyroscope_series {
 	struct pyroscope_row *rows;
 	size_t count;
 	struct profile_type type;
+	struct query_points points; /* profiles, if exemplars are wanted */
 };
 int pyroscope_series(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_series *ret, struct error *err);
 void pyroscope_series_release(struct pyroscope_series *series);
@@ -110,6 +122,7 @@ int pyroscope_label_sets(struct pyroscope *p, const struct pyroscope_request *in
 struct pyroscope_slot {
 	int64_t time_ms; /* when it ends */
 	int32_t counts[PYROSCOPE_HEATMAP_ROWS];
+	uint32_t exemplars[PYROSCOPE_HEATMAP_ROWS]; /* as of points */
 };
 struct pyroscope_heatmap {
 	struct labels *groups;
@@ -117,6 +130,7 @@ struct pyroscope_heatmap {
 	size_t *slot_counts;
 	size_t group_count;
 	double rows[PYROSCOPE_HEATMAP_ROWS]; /* their least values */
+	struct query_points points;	     /* what the slots count */
 };
 int pyroscope_heatmap(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_heatmap *ret,
 		      struct error *err);

@@ -28,6 +28,7 @@
  * pyroscope/messages.c has the same fields by name, for clients that speak JSON and for pyroscope/parse.c, which reads them.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "base/time.h"
 #include "codec/protobuf.h"
@@ -146,18 +147,58 @@ HANDLER(series_sets)
 
 /* ---- values over time ---- */
 
-static int write_row(struct buffer *out, const struct pyroscope_row *row)
+static bool is_listed(const struct rpc_list *names, const char *name)
+{
+	for (size_t i = 0; i < names->count; i++)
+		if (strcmp(names->items[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* Labels are those of the series that the answer is not grouped by. */
+static int write_exemplar(struct buffer *out, uint32_t field, const struct query_points *points, uint32_t exemplar,
+			  const struct pyroscope_request *in, struct error *err)
+{
+	const struct query_group_point *point = &points->points[exemplar - 1];
+	const struct labels *labels = &points->series[point->series];
+	struct pyroscope_profile_id id = {.time_ms = point->time_ns / NS_PER_MS};
+	char text[PYROSCOPE_ID_TEXT];
+	size_t mark, label;
+	int r = query_series_key(&points->type, labels, &id.series, err);
+	if (r < 0)
+		return r;
+	pyroscope_profile_id_format(&id, text);
+	pb_begin(out, field, &mark);
+	pb_put_varint(out, 1, (uint64_t)id.time_ms);
+	pb_put_string(out, 2, text);
+	pb_put_varint(out, 4, (uint64_t)point->value);
+	for (size_t i = 0; i < labels->count; i++) {
+		if (is_listed(&in->labels, labels->items[i].name))
+			continue;
+		pb_begin(out, 5, &label);
+		pb_put_string(out, 1, labels->items[i].name);
+		pb_put_string(out, 2, labels->items[i].value);
+		pb_end(out, label);
+	}
+	return rpc_too_large(pb_end(out, mark), err);
+}
+
+static int write_row(struct buffer *out, const struct pyroscope_row *row, const struct query_points *points,
+		     const struct pyroscope_request *in, struct error *err)
 {
 	size_t mark, point;
+	int r = 0;
 	pb_begin(out, 1, &mark);
 	pyroscope_write_labels(out, &row->labels);
-	for (size_t i = 0; i < row->count; i++) {
+	for (size_t i = 0; !r && i < row->count; i++) {
 		pb_begin(out, 2, &point);
 		pb_put_double(out, 1, row->points[i].value);
 		pb_put_varint(out, 2, (uint64_t)row->points[i].time_ms);
+		if (row->points[i].exemplar)
+			r = write_exemplar(out, 4, points, row->points[i].exemplar, in, err);
 		pb_end(out, point);
 	}
-	return pb_end(out, mark);
+	return r < 0 ? r : rpc_too_large(pb_end(out, mark), err);
 }
 
 static int answer_select_series(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
@@ -166,15 +207,17 @@ static int answer_select_series(struct pyroscope *p, const struct pyroscope_requ
 	int r = pyroscope_series(p, in, &series, err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < series.count; i++)
-		write_row(out, &series.rows[i]);
-	return rpc_too_large(buffer_status(out), err);
+	for (size_t i = 0; !r && i < series.count; i++)
+		r = write_row(out, &series.rows[i], &series.points, in, err);
+	return r;
 }
 HANDLER(select_series)
 
-static int write_slot(struct buffer *out, const struct pyroscope_heatmap *heatmap, const struct pyroscope_slot *slot)
+static int write_slot(struct buffer *out, const struct pyroscope_heatmap *heatmap, const struct pyroscope_slot *slot,
+		      const struct pyroscope_request *in, struct error *err)
 {
 	size_t mark;
+	int r = 0;
 	uint64_t counts[PYROSCOPE_HEATMAP_ROWS];
 	for (size_t i = 0; i < PYROSCOPE_HEATMAP_ROWS; i++)
 		counts[i] = (uint64_t)slot->counts[i];
@@ -183,7 +226,10 @@ static int write_slot(struct buffer *out, const struct pyroscope_heatmap *heatma
 	/* Packed doubles: little-endian as they are in memory. */
 	pb_write_bytes(out, 2, heatmap->rows, sizeof(heatmap->rows));
 	pb_write_packed(out, 3, counts, PYROSCOPE_HEATMAP_ROWS);
-	return pb_end(out, mark);
+	for (size_t i = 0; !r && in->exemplars == PYROSCOPE_EXEMPLARS_PROFILES && i < PYROSCOPE_HEATMAP_ROWS; i++)
+		if (slot->exemplars[i])
+			r = write_exemplar(out, 4, &heatmap->points, slot->exemplars[i], in, err);
+	return r < 0 ? r : rpc_too_large(pb_end(out, mark), err);
 }
 
 static int answer_heatmap(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
@@ -192,15 +238,15 @@ static int answer_heatmap(struct pyroscope *p, const struct pyroscope_request *i
 	int r = pyroscope_heatmap(p, in, &heatmap, err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < heatmap.group_count && (!in->limit || i < (size_t)in->limit); i++) {
+	for (size_t i = 0; !r && i < heatmap.group_count && (!in->limit || i < (size_t)in->limit); i++) {
 		size_t mark;
 		pb_begin(out, 1, &mark);
 		pyroscope_write_labels(out, &heatmap.groups[i]);
-		for (size_t k = 0; k < heatmap.slot_counts[i]; k++)
-			write_slot(out, &heatmap, &heatmap.slots[i][k]);
+		for (size_t k = 0; !r && k < heatmap.slot_counts[i]; k++)
+			r = write_slot(out, &heatmap, &heatmap.slots[i][k], in, err);
 		pb_end(out, mark);
 	}
-	return rpc_too_large(buffer_status(out), err);
+	return r < 0 ? r : rpc_too_large(buffer_status(out), err);
 }
 HANDLER(heatmap)
 
@@ -237,6 +283,8 @@ static int answer_pprof(struct pyroscope *p, const struct pyroscope_request *in,
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = pyroscope_merge(p, in, &profile, err);
+	if (!r)
+		r = pyroscope_shape(profile, in, err);
 	return r < 0 ? r : pprof_encode(profile, &(struct format_options){0}, out, err);
 }
 HANDLER(pprof)
@@ -312,6 +360,8 @@ HANDLER(diff)
 
 /* ---- about the data ---- */
 
+#define ANALYZE_SAMPLES_MAX (4ull * 1024 * 1024)
+
 static int answer_stats(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
 {
 	struct store_stats stats;
@@ -323,54 +373,105 @@ static int answer_stats(struct pyroscope *p, const struct pyroscope_request *in,
 }
 HANDLER(stats)
 
+/* A part of the store that a query would look at, as QueryScope has it. */
+struct scope {
+	const char *type;
+	uint64_t blocks, series, profiles, samples, index_bytes, profile_bytes, symbol_bytes;
+};
 struct extent {
 	const struct query *query;
-	uint64_t blocks, bytes;
+	struct scope blocks;
 };
 
 static int add_block(void *context, const struct store_block *block, struct error *err)
 {
 	struct extent *extent = context;
+	struct scope *scope = &extent->blocks;
 	if (block->max_ns < extent->query->from_ns || block->min_ns >= extent->query->to_ns)
 		return 0;
-	extent->blocks++;
-	extent->bytes += block->bytes;
+	scope->blocks++;
+	scope->series += block->series;
+	scope->samples += block->samples;
+	scope->index_bytes += block->index_bytes;
+	scope->symbol_bytes += block->symbol_bytes;
+	scope->profile_bytes += block->bytes - block->index_bytes - block->symbol_bytes;
 	return 0;
 }
 
-/* What a query would have to look at: QueryScope { 1 type 2 count 3 blocks 4 series 6 samples 8 bytes }, QueryImpact { 2 bytes
- * 3 series }. */
-static int answer_analyze(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
+static uint64_t write_scope(struct buffer *out, const struct scope *scope)
+{
+	const uint64_t values[] = {scope->blocks > 0, scope->blocks,	  scope->series,	scope->profiles,
+				   scope->samples,    scope->index_bytes, scope->profile_bytes, scope->symbol_bytes};
+	size_t mark;
+	pb_begin(out, 1, &mark);
+	pb_write_string(out, 1, scope->type);
+	for (uint32_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+		pb_put_varint(out, i + 2, values[i]);
+	pb_end(out, mark);
+	return scope->index_bytes + scope->profile_bytes + scope->symbol_bytes;
+}
+
+/* Which series the query selects: label sets, over all types. */
+static int count_selected(struct pyroscope *p, uint64_t *ret_series, uint64_t *ret_samples, struct error *err)
 {
 	_cleanup_(query_names_release) struct query_names types = {0};
-	struct extent extent = {.query = &p->query};
-	uint64_t series = 0, samples = 0;
+	int r = query_types(p->tenant->store, &p->query, &types, &p->stats, err);
+	*ret_series = *ret_samples = 0;
+	for (size_t i = 0; i < types.count; i++) {
+		*ret_series += types.items[i].series;
+		*ret_samples += types.items[i].samples;
+	}
+	return r;
+}
+
+/* The profiles of the selection. The store has samples, so they are counted by reading, and only where that is quickly done. */
+static uint64_t count_profiles(struct pyroscope *p, uint64_t samples)
+{
+	_cleanup_(query_points_release) struct query_points points = {0};
+	struct error why = {0};
+	if (samples == 0 || samples > ANALYZE_SAMPLES_MAX)
+		return 0;
+	return query_points(p->tenant->store, p->server->symbolizer, &p->query, NULL, 0, &points, &p->stats, &why) < 0
+		       ? 0
+		       : points.count;
+}
+
+/*
+ * What a query would have to look at: the head and the blocks of its range, as a whole, like Pyroscope's ingesters and store
+ * gateways; and what of it is selected.
+ *   QueryScope  1 type  2 components  3 blocks  4 series  5 profiles  6 samples  7 index bytes  8 profile bytes  9 symbol bytes
+ *   QueryImpact 2 bytes  3 series selected
+ */
+static int answer_analyze(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
+{
+	struct extent extent = {.query = &p->query, .blocks.type = "Long term storage"};
+	struct scope head = {.type = "Short term storage"};
+	struct store_stats stats;
+	uint64_t series, samples;
+	size_t mark;
 	if (in->start <= 0 || in->end < in->start || in->end > INT64_MAX / NS_PER_MS - 1)
 		return error_set(err, -EINVAL, "missing time range in the query");
 	p->query.selector = in->selector;
 	p->query.from_ns = in->start * NS_PER_MS;
 	p->query.to_ns = (in->end + 1) * NS_PER_MS;
-	int r = query_types(p->tenant->store, &p->query, &types, &p->stats, err);
+	int r = count_selected(p, &series, &samples, err);
 	if (!r)
 		r = store_list_blocks(p->tenant->store, add_block, &extent, err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < types.count; i++) {
-		series += types.items[i].series;
-		samples += types.items[i].samples;
-	}
-	size_t mark;
-	const struct {
-		uint32_t field;
-		uint64_t value;
-	} scope[] = {{2, 1}, {3, extent.blocks}, {4, series}, {6, samples}, {8, extent.bytes}};
-	pb_begin(out, 1, &mark);
-	pb_write_string(out, 1, "store");
-	for (size_t i = 0; i < sizeof(scope) / sizeof(*scope); i++)
-		pb_put_varint(out, scope[i].field, scope[i].value);
-	pb_end(out, mark);
+	store_get_stats(p->tenant->store, &stats);
+	if (stats.head_samples && stats.newest_ns >= p->query.from_ns)
+		head = (struct scope){.type = head.type,
+				      .blocks = 1,
+				      .series = stats.head_series,
+				      .samples = stats.head_samples,
+				      .profile_bytes = stats.head_bytes};
+	uint64_t profiles = count_profiles(p, samples);
+	(head.blocks && !extent.blocks.blocks ? &head : &extent.blocks)->profiles = profiles;
+	uint64_t bytes = write_scope(out, &head);
+	bytes += write_scope(out, &extent.blocks);
 	pb_begin(out, 2, &mark);
-	pb_put_varint(out, 2, extent.bytes);
+	pb_put_varint(out, 2, bytes);
 	pb_put_varint(out, 3, series);
 	return rpc_too_large(pb_end(out, mark), err);
 }

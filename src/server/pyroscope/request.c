@@ -5,11 +5,11 @@
 
 #include "base/alloc.h"
 #include "base/time.h"
+#include "profile/merge.h"
 #include "render/report.h"
 #include "server/pyroscope/pyroscope_int.h"
 
 #define TEXT_BYTES_MAX (4 * 1024 * 1024) /* of one call: its request, and the names that it is answered with */
-#define CALL_SITE_MAX  1000
 
 int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_request *request, struct net_response *response,
 		   int64_t timeout_ns, struct error *err)
@@ -100,16 +100,19 @@ int pyroscope_select(struct pyroscope *p, const struct pyroscope_request *in, st
 		return error_set(err, -EINVAL, "invalid time range in the query: the start is after the end");
 	if (in->start < 0 || in->end > MS_MAX)
 		return error_set(err, -EINVAL, "invalid time range in the query: times are milliseconds since 1970");
-	if (in->profiles.count) {
-		p->unimplemented = true;
-		return error_set(err, -EINVAL, "profile_id_selector is not supported: profiles have no ids here");
-	}
+	if (in->call_site.count > STORE_PATH_MAX)
+		return error_set(err, -EINVAL, "the call site has more than %u frames", STORE_PATH_MAX);
+	/* One for Go's PGO keeps all stacks, and shortens them (pyroscope_shape). */
+	p->query.call_site = in->call_site.items;
+	p->query.call_site_count = in->pgo ? 0 : in->call_site.count;
 	p->query.selector = in->selector;
 	p->query.from_ns = in->start * NS_PER_MS;
 	p->query.to_ns = (in->end + 1) * NS_PER_MS;
 	query_round_range(&p->query.from_ns, &p->query.to_ns);
 	p->query.type = NULL;
 	int r = select_links(p, in, err);
+	if (!r)
+		r = pyroscope_profile_ids(&in->profiles, p->ids, &p->id_count, err);
 	if (r < 0)
 		return r;
 	return in->any_type ? 0 : take_type(p, in->type, &p->query.type, err);
@@ -124,65 +127,41 @@ int pyroscope_nodes(int64_t asked, size_t *ret, struct error *err)
 	return 0;
 }
 
-/* ---- the call site ---- */
+/* ---- merged profiles ---- */
 
-static bool is_named(const struct profile *profile, uint32_t function, const char *name)
+/* What the ids of profiles select, one time after the other: each is a millisecond of one series (pyroscope/profile_id.h). */
+static int merge_ids(struct pyroscope *p, const struct pyroscope_request *in, struct profile **ret, struct error *err)
 {
-	const struct profile_function *f = &profile->functions[function];
-	return strcmp(profile_string(profile, f->name ? f->name : f->system_name), name) == 0;
-}
-
-/* Goes on along the call site by one location, its outermost function first; -1 = another way. */
-static int follow(const struct profile *profile, const struct rpc_list *site, uint32_t location, int matched)
-{
-	const struct profile_location *at = &profile->locations[location];
-	if (matched < 0 || (size_t)matched == site->count)
-		return matched;
-	if (at->line_count == 0)
-		return -1;
-	for (uint32_t i = at->line_count; i-- > 0 && (size_t)matched < site->count; matched++)
-		if (!is_named(profile, profile->lines[at->line_first + i].function, site->items[matched]))
-			return -1;
-	return matched;
-}
-
-/* Drops the samples whose stacks do not begin with the call site. */
-static int keep_call_site(struct profile *profile, const struct rpc_list *site, struct error *err)
-{
-	_cleanup_(mem_freep) int *matched = mem_zalloc_array(profile->stack_count, sizeof(*matched));
-	size_t types = profile->sample_type_count, kept = 0;
-	if (!matched)
-		return error_nomem(err);
-	for (size_t i = 1; i < profile->stack_count; i++)
-		matched[i] = follow(profile, site, profile->stacks[i].location, matched[profile->stacks[i].parent]);
-	for (size_t i = 0; i < profile->sample_count; i++) {
-		if (matched[profile->samples[i].stack] < 0 || (size_t)matched[profile->samples[i].stack] != site->count)
+	_cleanup_(profile_freep) struct profile *whole = NULL;
+	uint64_t keys[PYROSCOPE_IDS_MAX];
+	struct pyroscope_profile_id *ids = p->ids;
+	struct query query = p->query;
+	int r = profile_new(&whole, err);
+	for (size_t i = 0, end; !r && i < p->id_count; i = end) {
+		_cleanup_(profile_freep) struct profile *one = NULL;
+		for (end = i; end < p->id_count && ids[end].time_ms == ids[i].time_ms; end++)
+			keys[end - i] = ids[end].series;
+		query.from_ns = ids[i].time_ms * NS_PER_MS;
+		query.to_ns = query.from_ns + NS_PER_MS;
+		if (query.from_ns < p->query.from_ns || query.to_ns > p->query.to_ns)
 			continue;
-		profile->samples[kept] = profile->samples[i];
-		memmove(profile->values + kept * types, profile->values + i * types, types * sizeof(*profile->values));
-		kept++;
+		const struct query_merge_options options = {.series = keys, .series_count = end - i};
+		r = query_merge(p->tenant->store, p->server->symbolizer, &query, &options, &one, &p->stats, err);
+		if (!r && one->sample_count)
+			r = profile_merge(whole, one, true, err);
 	}
-	profile->sample_count = kept;
-	return 0;
+	if (r == 0)
+		*ret = TAKE(whole);
+	return r;
 }
 
 int pyroscope_merge(struct pyroscope *p, const struct pyroscope_request *in, struct profile **ret, struct error *err)
 {
-	if (in->pgo) {
-		p->unimplemented = true;
-		return error_set(err, -EINVAL, "stack_trace_selector.go_pgo is not supported; request the whole profile");
-	}
-	if (in->call_site.count > CALL_SITE_MAX)
-		return error_set(err, -EINVAL, "the call site has more than %d frames", CALL_SITE_MAX);
-	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = pyroscope_select(p, in, err);
-	if (!r)
-		r = query_merge(p->tenant->store, p->server->symbolizer, &p->query, NULL, &profile, &p->stats, err);
-	if (!r && in->call_site.count)
-		r = keep_call_site(profile, &in->call_site, err);
-	if (r == 0)
-		*ret = TAKE(profile);
-	return r;
+	if (r < 0)
+		return r;
+	return in->profiles.count ? merge_ids(p, in, ret, err)
+				  : query_merge(p->tenant->store, p->server->symbolizer, &p->query, NULL, ret, &p->stats, err);
 }
 
 int pyroscope_flame(struct pyroscope *p, const struct pyroscope_request *in, size_t nodes_max, struct flame **ret,

@@ -9,15 +9,15 @@
 
 #include "base/alloc.h"
 #include "base/order.h"
+#include "base/sorted.h"
 #include "base/time.h"
 #include "server/pyroscope/pyroscope_int.h"
 
-#define ROWS_MAX       100000
-#define POINTS_MAX     11000
-#define ROLLUP_MS      (300 * 1000)
-#define AVERAGE	       1
-#define EXEMPLARS_NONE 1
-#define HEATMAP_SPAN   2
+#define ROWS_MAX     100000
+#define POINTS_MAX   11000
+#define ROLLUP_MS    (300 * 1000)
+#define AVERAGE	     1
+#define HEATMAP_SPAN 2
 
 struct steps {
 	int64_t first_ms, step_ms; /* the first T */
@@ -43,35 +43,16 @@ static int find_steps(struct pyroscope *p, const struct pyroscope_request *in, s
 	return 0;
 }
 
-/* Which frames a call site is about: the store can select exactly one, that at the root. */
-static int set_frames(struct pyroscope *p, const struct pyroscope_request *in, struct query_frames *frames, struct error *err)
-{
-	if (in->pgo || in->call_site.count > 1) {
-		p->unimplemented = true;
-		return error_set(err, -EINVAL, "values over time are not supported for a call site of more than one frame");
-	}
-	if (!in->call_site.count)
-		return 0;
-	*frames = (struct query_frames){
-		.where = STORE_ROOT, .test_count = 1, .tests = {{QUERY_FRAME_FUNCTION, QUERY_EQUAL, in->call_site.items[0]}}};
-	p->query.frames = frames;
-	p->query.frames_count = 1;
-	return 0;
-}
-
-static int select_steps(struct pyroscope *p, const struct pyroscope_request *in, struct query_frames *frames, struct steps *ret,
-			struct error *err)
+static int select_steps(struct pyroscope *p, const struct pyroscope_request *in, struct steps *ret, struct error *err)
 {
 	int r = pyroscope_select(p, in, err);
 	if (!r)
 		r = find_steps(p, in, ret, err);
 	if (!r && in->limit < 0)
 		r = error_set(err, -EINVAL, "limit must be non-negative");
-	if (!r && in->exemplars > EXEMPLARS_NONE) {
-		p->unimplemented = true;
-		r = error_set(err, -EINVAL, "exemplars are not supported");
-	}
-	return r < 0 ? r : set_frames(p, in, frames, err);
+	if (!r && in->exemplars > PYROSCOPE_EXEMPLARS_SPANS)
+		r = error_set(err, -EINVAL, "unknown exemplar type: %llu", (unsigned long long)in->exemplars);
+	return r;
 }
 
 /* ---- sums ---- */
@@ -94,8 +75,8 @@ static int take_sums(struct query_series *from, const struct steps *steps, int64
 			return error_nomem(err);
 		for (size_t k = 0; k < row->point_count; k++) {
 			int64_t step = (row->points[k].time_ns - from_ns) / (steps->step_ms * NS_PER_MS);
-			to->points[to->count++] =
-				(struct pyroscope_point){steps->first_ms + step * steps->step_ms, (double)row->points[k].value};
+			to->points[to->count++] = (struct pyroscope_point){steps->first_ms + step * steps->step_ms,
+									   (double)row->points[k].value, 0};
 		}
 	}
 	return 0;
@@ -139,7 +120,7 @@ static int average_group(const struct pyroscope *p, const struct steps *steps, c
 		for (; *at < end && step_of(p, steps, points->points[*at].time_ns) == step; ++*at, count++)
 			sum += (double)points->points[*at].value;
 		row->points[row->count++] =
-			(struct pyroscope_point){steps->first_ms + step * steps->step_ms, sum / (double)count};
+			(struct pyroscope_point){steps->first_ms + step * steps->step_ms, sum / (double)count, 0};
 		row->total += sum / (double)count;
 	}
 	return 0;
@@ -162,6 +143,51 @@ static int average_series(struct pyroscope *p, const struct pyroscope_request *i
 		r = average_group(p, steps, &points, &at, row, err);
 	}
 	return r;
+}
+
+/* ---- exemplars ---- */
+
+/* The largest profile of each point of one row; `at` is where those of its group begin. */
+static void mark_exemplars(const struct pyroscope *p, const struct steps *steps, const struct query_points *points, size_t at,
+			   struct pyroscope_row *row)
+{
+	uint32_t group = points->points[at].group;
+	size_t k = 0;
+	for (; at < points->count && points->points[at].group == group; at++) {
+		const struct query_group_point *point = &points->points[at];
+		int64_t time_ms = steps->first_ms + step_of(p, steps, point->time_ns) * steps->step_ms;
+		while (k < row->count && row->points[k].time_ms < time_ms)
+			k++;
+		if (k == row->count || row->points[k].time_ms != time_ms)
+			continue;
+		uint32_t *best = &row->points[k].exemplar;
+		if (!*best || points->points[*best - 1].value < point->value)
+			*best = (uint32_t)at + 1;
+	}
+}
+
+/* Rows have their labels and points. Too many profiles for the memory that a query may take are no reason to refuse the values:
+ * then they come without exemplars, and the response says so. */
+static int add_exemplars(struct pyroscope *p, const struct pyroscope_request *in, const struct steps *steps,
+			 struct pyroscope_series *series, struct error *err)
+{
+	struct query_points *points = &series->points;
+	struct error why = {0};
+	int r = query_points(p->tenant->store, p->server->symbolizer, &p->query, in->labels.items, in->labels.count, points,
+			     &p->stats, &why);
+	if (r == -EINVAL)
+		return net_response_header(p->response, "X-Wick-Partial", why.message) == -ENOMEM ? error_nomem(err) : 0;
+	if (r < 0)
+		return error_set(err, r, "%s", why.message);
+	for (size_t i = 0; i < series->count; i++) {
+		struct pyroscope_row *row = &series->rows[i];
+		size_t group = sorted_count_while(points->group_count, k, labels_compare(&points->groups[k], &row->labels) < 0);
+		size_t at = sorted_count_while(points->count, k, points->points[k].group < group);
+		if (group < points->group_count && labels_compare(&points->groups[group], &row->labels) == 0 &&
+		    at < points->count)
+			mark_exemplars(p, steps, points, at, row);
+	}
+	return 0;
 }
 
 /* ---- both ---- */
@@ -187,20 +213,20 @@ static void row_release(struct pyroscope_row *row)
 int pyroscope_series(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_series *ret, struct error *err)
 {
 	struct steps steps;
-	struct query_frames frames;
 	*ret = (struct pyroscope_series){0};
-	int r = select_steps(p, in, &frames, &steps, err);
+	int r = select_steps(p, in, &steps, err);
 	if (!r)
 		r = in->aggregation == AVERAGE ? average_series(p, in, &steps, ret, err) : sum_series(p, in, &steps, ret, err);
-	p->query.frames_count = 0; /* they were of this call */
-	if (r < 0) {
-		pyroscope_series_release(ret);
-		return r;
+	if (!r) {
+		sort_array(ret->rows, ret->count, in->limit ? compare_totals : compare_labels);
+		while (in->limit && ret->count > (size_t)in->limit)
+			row_release(&ret->rows[--ret->count]);
 	}
-	sort_array(ret->rows, ret->count, in->limit ? compare_totals : compare_labels);
-	while (in->limit && ret->count > (size_t)in->limit)
-		row_release(&ret->rows[--ret->count]);
-	return 0;
+	if (!r && in->exemplars == PYROSCOPE_EXEMPLARS_PROFILES)
+		r = add_exemplars(p, in, &steps, ret, err);
+	if (r < 0)
+		pyroscope_series_release(ret);
+	return r;
 }
 
 void pyroscope_series_release(struct pyroscope_series *series)
@@ -208,6 +234,7 @@ void pyroscope_series_release(struct pyroscope_series *series)
 	for (size_t i = 0; i < series->count; i++)
 		row_release(&series->rows[i]);
 	mem_free(series->rows);
+	query_points_release(&series->points);
 	*series = (struct pyroscope_series){0};
 }
 
@@ -232,7 +259,11 @@ static int fill_group(const struct pyroscope *p, const struct steps *steps, cons
 				return error_nomem(err);
 			(*slots)[(*count)++] = (struct pyroscope_slot){.time_ms = time_ms};
 		}
-		(*slots)[*count - 1].counts[row_of(points->points[*at].value, least, most)]++;
+		size_t row = row_of(points->points[*at].value, least, most);
+		uint32_t *best = &(*slots)[*count - 1].exemplars[row];
+		if (!*best || points->points[*best - 1].value < points->points[*at].value)
+			*best = (uint32_t)*at + 1;
+		(*slots)[*count - 1].counts[row]++;
 	}
 	return 0;
 }
@@ -262,22 +293,32 @@ static int fill(const struct pyroscope *p, const struct steps *steps, struct que
 	return r;
 }
 
+/* Exemplars are of what is counted. */
+static int check_exemplars(const struct pyroscope_request *in, struct error *err)
+{
+	bool spans = in->heatmap == HEATMAP_SPAN;
+	if (in->heatmap > HEATMAP_SPAN)
+		return error_set(err, -EINVAL, "unknown heatmap query type: %llu", (unsigned long long)in->heatmap);
+	if (in->exemplars == PYROSCOPE_EXEMPLARS_PROFILES && spans)
+		return error_set(err, -EINVAL, "individual exemplars only available for individual query type");
+	if (in->exemplars == PYROSCOPE_EXEMPLARS_SPANS && !spans)
+		return error_set(err, -EINVAL, "span exemplars only available for span query type");
+	return 0;
+}
+
 int pyroscope_heatmap(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_heatmap *ret, struct error *err)
 {
 	struct steps steps;
-	struct query_frames frames;
-	_cleanup_(query_points_release) struct query_points points = {0};
 	*ret = (struct pyroscope_heatmap){0};
-	int r = select_steps(p, in, &frames, &steps, err);
-	if (!r && in->heatmap == HEATMAP_SPAN) {
-		p->unimplemented = true;
-		r = error_set(err, -EINVAL, "heatmaps of spans are not supported, only heatmaps of profiles");
-	}
+	int r = select_steps(p, in, &steps, err);
 	if (!r)
-		r = query_points(p->tenant->store, p->server->symbolizer, &p->query, in->labels.items, in->labels.count,
-				 &points, &p->stats, err);
+		r = check_exemplars(in, err);
+	if (r < 0 || in->heatmap == HEATMAP_SPAN) /* spans are not read one by one: none */
+		return r;
+	r = query_points(p->tenant->store, p->server->symbolizer, &p->query, in->labels.items, in->labels.count, &ret->points,
+			 &p->stats, err);
 	if (!r)
-		r = fill(p, &steps, &points, ret, err);
+		r = fill(p, &steps, &ret->points, ret, err);
 	if (r < 0)
 		pyroscope_heatmap_release(ret);
 	return r;
@@ -292,5 +333,6 @@ void pyroscope_heatmap_release(struct pyroscope_heatmap *heatmap)
 	mem_free(heatmap->groups);
 	mem_free(heatmap->slots);
 	mem_free(heatmap->slot_counts);
+	query_points_release(&heatmap->points);
 	*heatmap = (struct pyroscope_heatmap){0};
 }
