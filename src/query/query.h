@@ -28,6 +28,9 @@ struct selector *selector_free(struct selector *selector);
 DEFINE_CLEANUP_POINTER(selector_free, struct selector);
 bool selector_matches(const struct selector *selector, const struct profile_type *type,
 		      const struct labels *labels); /* thread-safe */
+/* How many conditions on __profile_type__ it has. *ret is what one of them must equal, and lives as long as the selector; NULL:
+ * there is none that is an equality. */
+size_t selector_profile_types(const struct selector *selector, const char **ret);
 /* As text again, in the one form that equal selectors have; parsing it gives an equal selector. */
 int selector_format(const struct selector *selector, struct buffer *out);
 /* The same in the form of store_retention_rule.matches and store_delete(): context is a struct selector. */

@@ -150,6 +150,21 @@ static int parse_flameql(struct lexer *lexer, struct selector *selector)
 	return 0;
 }
 
+size_t selector_profile_types(const struct selector *selector, const char **ret)
+{
+	size_t count = 0;
+	*ret = NULL;
+	for (size_t i = 0; i < selector->matcher_count; i++) {
+		const struct label_matcher *matcher = &selector->matchers[i];
+		if (matcher->type_label != TYPE_LABEL_PROFILE_TYPE)
+			continue;
+		count++;
+		if (matcher->pattern.op == QUERY_EQUAL)
+			*ret = matcher->pattern.value;
+	}
+	return count;
+}
+
 int selector_parse_matcher(struct lexer *lexer, struct selector *selector)
 {
 	_cleanup_(mem_freep) char *name = NULL;

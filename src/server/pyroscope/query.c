@@ -477,7 +477,7 @@ static int answer_analyze(struct pyroscope *p, const struct pyroscope_request *i
 }
 HANDLER(analyze)
 
-/* Services whose state is empty here, and that clients ask for all the same: recording rules, features. */
+/* Features, none of which can be switched here, and that clients ask for all the same. */
 static int handle_nothing(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)
 {
 	return 0;
@@ -506,8 +506,6 @@ const struct rpc_method rpc_pyroscope_query[] = {
 	{QUERIER "Diff", &pyroscope_diff_request, &pyroscope_diff_answer, handle_diff, SLOW_READ},
 	{QUERIER "GetProfileStats", &pyroscope_empty, &pyroscope_stats_answer, handle_stats, RPC_READ_ONLY},
 	{QUERIER "AnalyzeQuery", &pyroscope_analyze_request, &pyroscope_analyze_answer, handle_analyze, SLOW_READ},
-	{"/settings.v1.RecordingRulesService/ListRecordingRules", &pyroscope_empty, &pyroscope_empty, handle_nothing,
-	 RPC_READ_ONLY},
 	{"/capabilities.v1.FeatureFlagsService/GetFeatureFlags", &pyroscope_empty, &pyroscope_empty, handle_nothing,
 	 RPC_READ_ONLY},
 	{"/version.v1.Version/Version", &pyroscope_empty, &pyroscope_version_answer, handle_version, RPC_READ_ONLY},

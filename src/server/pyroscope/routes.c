@@ -21,5 +21,8 @@ const struct net_route pyroscope_routes[] = {
 	NET_ROUTE("GET", "/pyroscope/labels", pyroscope_render_labels, .slow = true),
 	NET_ROUTE("GET", "/labels", pyroscope_render_labels, .slow = true),
 	NET_ROUTE("GET", "/ready", show_ready),
+	NET_ROUTE("GET", "/api/v1/status/config", pyroscope_config),
+	NET_ROUTE("GET", "/api/v1/status/config/diff", pyroscope_config_diff),
+	NET_ROUTE("GET", "/api/v1/status/config/default", pyroscope_config_default),
 	{0},
 };

@@ -8,6 +8,6 @@
 extern const struct net_route pyroscope_routes[]; /* ends with a row without a path */
 
 extern net_handler_function pyroscope_ingest, pyroscope_render, pyroscope_render_diff, pyroscope_render_label_values,
-	pyroscope_render_labels;
+	pyroscope_render_labels, pyroscope_config, pyroscope_config_diff, pyroscope_config_default;
 
 #endif
