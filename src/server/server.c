@@ -192,8 +192,9 @@ static int open_forward(struct server *server, struct error *err)
 int server_new(const struct server_options *options, struct server **ret, struct error *err)
 {
 	static int (*const parts[])(struct server * server, struct error * err) = {
-		access_check_options, open_tls,	    make_rules, make_directory,	 symbols_open_debuginfod, tenants_open,
-		symbols_open,	      open_forward, open_net,	otlp_ports_open, link_thread_start,	  scrape_start};
+		access_check_options, open_tls,		 make_rules,   make_directory,	     symbols_open_debuginfod,
+		tenants_open,	      symbols_open,	 open_forward, pyroscope_async_open, open_net,
+		otlp_ports_open,      link_thread_start, scrape_start};
 	_cleanup_(server_freep) struct server *server = mem_zalloc(sizeof(*server));
 	if (!server) {
 		io_close(options->link_fd);
@@ -261,6 +262,7 @@ struct server *server_free(struct server *server)
 	otlp_ports_close(server);
 	server->net = net_server_free(server->net);
 	server->tls = net_tls_free(server->tls);
+	pyroscope_async_close(server);			  /* they read stores, and ask for names */
 	server->forward = forward_close(server->forward); /* it asks for names */
 	tenants_close(server);
 	free_rules(server);

@@ -260,5 +260,63 @@ await test("for Go's compiler: a few frames from the leaf, callees as one", asyn
 	assert.deepEqual(entries(pathsOf(flamegraph)), entries(treeOf(chosen())), 'a flame graph stays whole');
 	assert.equal((await binary('SelectSeries', { ...ask, step: 660, stack_trace_selector: { go_pgo: {} } })).series[0].points.reduce((n, p) => n + p.value, 0), sum(chosen()));
 });
+await test('queries in the background', async () => {
+	const force = (request_id) => ({ async: { type: 1, request_id } });
+	const submitted = await binary('SelectMergeStacktraces', { ...ask, ...force('') });
+	assert.equal(submitted.async.status, 1);
+	assert.match(submitted.async.request_id, /^[0-9a-f]{32}$/);
+	assert.ok(!submitted.flamegraph);
+	const ended = async (id, poll = (wanted) => binary('SelectMergeStacktraces', force(wanted))) => {
+		for (const until = Date.now() + 60000; Date.now() < until; await new Promise((resolve) => setTimeout(resolve, 20))) {
+			const response = await poll(id);
+			if (![1, 'ASYNC_QUERY_STATUS_IN_PROGRESS'].includes(response.async.status)) return response;
+		}
+		throw new Error('it does not end');
+	};
+	for (let i = 0; i < 2; i++) {
+		const response = await ended(submitted.async.request_id);
+		assert.deepEqual([response.async.status, response.async.request_id], [2, submitted.async.request_id]);
+		assert.deepEqual(entries(pathsOf(response.flamegraph)), entries(treeOf(chosen())), 'also when it is fetched again');
+	}
+	// In JSON; pprof; and a failure.
+	const request = { profileTypeID: CPU, labelSelector: '{service_name="shop"}', start, end, format: 'PROFILE_FORMAT_PPROF' };
+	const text = await json('SelectMergeStacktraces', { ...request, async: { type: 'ASYNC_QUERY_TYPE_FORCE' } });
+	assert.equal(text.async.status, 'ASYNC_QUERY_STATUS_IN_PROGRESS');
+	const pollText = (requestId) => json('SelectMergeStacktraces', { async: { requestId, type: 'ASYNC_QUERY_TYPE_FORCE' } });
+	const { async: state, pprof } = await ended(text.async.requestId, pollText);
+	assert.equal(state.status, 'ASYNC_QUERY_STATUS_SUCCESS');
+	assert.equal(
+		pprof.profile.sample.reduce((n, s) => n + Number(s.value[0]), 0),
+		sum(chosen({ service: 'shop' })),
+	);
+	const bad = await json('SelectMergeStacktraces', { ...request, start: 0, async: { type: 'ASYNC_QUERY_TYPE_FORCE' } });
+	const failed = await ended(bad.async.requestId, pollText);
+	assert.equal(failed.async.status, 'ASYNC_QUERY_STATUS_FAILURE');
+	assert.match(failed.async.errorMessage, /missing time range/);
+	assert.ok(!failed.flamegraph);
+	const nobody = await json('SelectMergeStacktraces', { async: { requestId: 'f'.repeat(32), type: 'ASYNC_QUERY_TYPE_FORCE' } }, 404);
+	assert.deepEqual(nobody, { code: 'not_found', message: 'async query not found' });
+	const plainly = await json('SelectMergeStacktraces', { ...request, format: 1, async: { type: 'ASYNC_QUERY_TYPE_DISABLED' } });
+	assert.ok(plainly.flamegraph && !plainly.async);
+});
+await test('more in the background than are kept: the oldest go, none is answered wrongly', async () => {
+	const ids = [];
+	for (let i = 0; i < 70; i++) {
+		for (const until = Date.now() + 60000; ; await new Promise((resolve) => setTimeout(resolve, 10))) {
+			const body = Buffer.from(JSON.stringify({ profileTypeID: CPU, labelSelector: '{}', start, end, async: { type: 1 } }));
+			const response = await request(server.port, 'POST', path('SelectMergeStacktraces'), { body, headers: { 'content-type': 'application/json' } });
+			if (response.status === 200) {
+				ids.push(JSON.parse(response.body).async.requestId);
+				break;
+			}
+			assert.equal(JSON.parse(response.body).code, 'resource_exhausted');
+			assert.ok(Date.now() < until);
+		}
+	}
+	assert.equal(new Set(ids).size, 70);
+	await json('SelectMergeStacktraces', { async: { requestId: ids[0], type: 1 } }, 404);
+	const { async: last } = await json('SelectMergeStacktraces', { async: { requestId: ids[69], type: 1 } });
+	assert.ok(['ASYNC_QUERY_STATUS_IN_PROGRESS', 'ASYNC_QUERY_STATUS_SUCCESS'].includes(last.status));
+});
 await server.stop();
 finish();

@@ -63,6 +63,8 @@ struct server {
 	struct forward *forward;  /* NULL = nothing is forwarded */
 	atomic_size_t write_held; /* bytes that streams of Parca's Write wait with */
 
+	struct async_queries *async; /* pyroscope/async.c */
+
 	pthread_mutex_t recordings_turn; /* one profile of several hosts is made at a time */
 	pthread_mutex_t view_turn;	 /* one file that somebody brings is read at a time */
 	int link_fd;

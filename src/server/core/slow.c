@@ -27,6 +27,10 @@ static void describe(const struct net_request *request, struct slow_query *entry
 {
 	static const char *const names[] = {"query", "q", "base", "label", "from", "to", "format"};
 	size_t at = 0;
+	if (!request) {
+		snprintf(entry->path, sizeof(entry->path), "(in the background)");
+		return;
+	}
 	snprintf(entry->path, sizeof(entry->path), "%s", net_request_path(request));
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && at < sizeof(entry->text); i++) {
 		const char *value = net_request_query(request, names[i]);

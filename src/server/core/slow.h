@@ -15,7 +15,8 @@ struct slow_query {
 	struct query_stats stats;
 };
 
-/* Adds to a query's account: counters of server and tenant, the log and the list of slow ones. tenant and err may be NULL. */
+/* Adds to a query's account: counters of server and tenant, the log and the list of slow ones. tenant, request (of what runs in
+ * the background) and err may be NULL. */
 void query_account(struct server *server, struct tenant *tenant, const struct net_request *request,
 		   const struct query_stats *stats, int64_t took_ns, int r, const struct error *err);
 

@@ -84,12 +84,24 @@ static const struct pb_json_message series =
 const struct pb_json_message pyroscope_select_series_answer =
 	MESSAGE("SelectSeriesResponse", {"series", 1, PB_JSON_MESSAGE, .repeated = true, .message = &series});
 
+static const struct pb_json_enum async_types[] = {{"ASYNC_QUERY_TYPE_DISABLED", 0}, {"ASYNC_QUERY_TYPE_FORCE", 1}, {0}};
+static const struct pb_json_enum async_statuses[] = {{"ASYNC_QUERY_STATUS_UNKNOWN", 0},
+						     {"ASYNC_QUERY_STATUS_IN_PROGRESS", 1},
+						     {"ASYNC_QUERY_STATUS_SUCCESS", 2},
+						     {"ASYNC_QUERY_STATUS_FAILURE", 3},
+						     {0}};
+static const struct pb_json_message async_request =
+	MESSAGE("AsyncQueryRequest", {"requestId", 1, PB_JSON_STRING}, {"type", 2, PB_JSON_ENUM, .names = async_types});
+static const struct pb_json_message async_answer =
+	MESSAGE("AsyncQueryResponse", {"requestId", 1, PB_JSON_STRING}, {"status", 2, PB_JSON_ENUM, .names = async_statuses},
+		{"errorMessage", 3, PB_JSON_STRING});
+
 const struct pb_json_message pyroscope_stacktraces_request = MESSAGE(
 	"SelectMergeStacktracesRequest", {"profileTypeID", 1, PB_JSON_STRING}, {"labelSelector", 2, PB_JSON_STRING},
 	{"start", 3, PB_JSON_INT64}, {"end", 4, PB_JSON_INT64}, {"maxNodes", 5, PB_JSON_INT64, .explicit_presence = true},
 	{"format", 6, PB_JSON_ENUM, .names = formats}, {"stackTraceSelector", 7, PB_JSON_MESSAGE, .message = &stack_selector},
-	{"profileIdSelector", 8, PB_JSON_STRING, .repeated = true}, {"traceIdSelector", 10, PB_JSON_STRING, .repeated = true},
-	{"spanSelector", 11, PB_JSON_STRING, .repeated = true});
+	{"profileIdSelector", 8, PB_JSON_STRING, .repeated = true}, {"async", 9, PB_JSON_MESSAGE, .message = &async_request},
+	{"traceIdSelector", 10, PB_JSON_STRING, .repeated = true}, {"spanSelector", 11, PB_JSON_STRING, .repeated = true});
 
 static const struct pb_json_message level = MESSAGE("Level", {"values", 1, PB_JSON_INT64, .repeated = true});
 
@@ -141,9 +153,10 @@ const struct pb_json_message pyroscope_profile_answer =
 static const struct pb_json_message pprof_profile =
 	MESSAGE("PprofProfile", {"profile", 1, PB_JSON_MESSAGE, .message = &pyroscope_profile_answer});
 
-const struct pb_json_message pyroscope_stacktraces_answer = MESSAGE(
-	"SelectMergeStacktracesResponse", {"flamegraph", 1, PB_JSON_MESSAGE, .message = &flame_graph},
-	{"tree", 2, PB_JSON_BYTES}, {"dot", 3, PB_JSON_STRING}, {"pprof", 5, PB_JSON_MESSAGE, .message = &pprof_profile});
+const struct pb_json_message pyroscope_stacktraces_answer =
+	MESSAGE("SelectMergeStacktracesResponse", {"flamegraph", 1, PB_JSON_MESSAGE, .message = &flame_graph},
+		{"tree", 2, PB_JSON_BYTES}, {"dot", 3, PB_JSON_STRING}, {"async", 4, PB_JSON_MESSAGE, .message = &async_answer},
+		{"pprof", 5, PB_JSON_MESSAGE, .message = &pprof_profile});
 
 const struct pb_json_message pyroscope_spans_request =
 	MESSAGE("SelectMergeSpanProfileRequest", {"profileTypeID", 1, PB_JSON_STRING}, {"labelSelector", 2, PB_JSON_STRING},

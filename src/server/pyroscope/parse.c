@@ -8,7 +8,6 @@
 static const struct rpc_member pgo_members[] = {{"keepLocations", IN(pgo_keep)}, {"aggregateCallees", IN(pgo_callees)}, {0}};
 static const struct rpc_member stack_members[] = {
 	{"callSite", IN(call_site), RPC_LIST}, {"goPgo", IN(pgo), RPC_GIVEN}, {"goPgo", 0, RPC_WITHIN, pgo_members}, {0}};
-static const struct rpc_member async_members[] = {{"requestId", IN(async_id)}, {"type", IN(async)}, {0}};
 
 static const struct rpc_member members[] = {
 	{"start", IN(start)},
@@ -31,7 +30,6 @@ static const struct rpc_member members[] = {
 	{"traceIdSelector", IN(traces), RPC_LIST},
 	{"spanSelector", IN(spans), RPC_LIST},
 	{"stackTraceSelector", 0, RPC_WITHIN, stack_members},
-	{"async", 0, RPC_WITHIN, async_members},
 	{"left", IN(left), RPC_BYTES},
 	{"right", IN(right), RPC_BYTES},
 	{0},
@@ -41,6 +39,6 @@ int pyroscope_parse(struct pyroscope *p, struct bytes message, const struct pb_j
 		    struct pyroscope_request *ret, struct error *err)
 {
 	const struct rpc_reader reader = {members, &p->arena, PYROSCOPE_LIST_MAX};
-	*ret = (struct pyroscope_request){.type = "", .selector = "", .name = "", .async_id = ""};
+	*ret = (struct pyroscope_request){.type = "", .selector = "", .name = ""};
 	return rpc_read(&reader, message, form, ret, err);
 }

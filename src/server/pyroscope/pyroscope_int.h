@@ -24,10 +24,8 @@ struct pyroscope_request {
 	const char *type, *selector, *name; /* "" = not there */
 	struct rpc_list matchers, labels, profiles, traces, spans, call_site;
 	bool pgo, pgo_callees;
-	uint64_t pgo_keep;    /* locations; 0 = all */
-	uint64_t async;	      /* 0 = no */
-	const char *async_id; /* of a request to poll; "" = none */
-	bool any_type;	      /* no type of its own: the selector may have one */
+	uint64_t pgo_keep; /* locations; 0 = all */
+	bool any_type;	   /* no type of its own: the selector may have one */
 	struct bytes left, right;
 };
 enum { PYROSCOPE_FLAMEGRAPH_UNSPECIFIED, PYROSCOPE_FLAMEGRAPH, PYROSCOPE_TREE, PYROSCOPE_DOT, PYROSCOPE_PPROF };
@@ -36,8 +34,8 @@ enum { PYROSCOPE_FLAMEGRAPH_UNSPECIFIED, PYROSCOPE_FLAMEGRAPH, PYROSCOPE_TREE, P
 struct pyroscope {
 	struct server *server;
 	struct tenant *tenant;
-	const struct net_request *request;
-	struct net_response *response; /* for headers */
+	const struct net_request *request; /* NULL = none, in the background */
+	struct net_response *response;	   /* for headers; likewise */
 	struct arena arena;
 	struct query query;	       /* limits and cancellation; range and selection by pyroscope_select() */
 	struct query_matcher links[2]; /* of the query: spans and traces */
@@ -49,6 +47,8 @@ struct pyroscope {
 };
 int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_request *request, struct net_response *response,
 		   int64_t timeout_ns, struct error *err);
+/* The same without a request: in the background, with the longest deadline. */
+void pyroscope_init_background(struct pyroscope *p, struct server *server, struct tenant *tenant, const atomic_bool *cancel);
 /* Keeps the account of the call and adds its headers; r is its outcome. */
 void pyroscope_finish(struct pyroscope *p, int r, const struct error *err);
 
@@ -72,6 +72,14 @@ int pyroscope_diff(struct pyroscope *p, const struct pyroscope_request *left, co
 		   struct diff **ret, struct error *err);
 
 enum { PYROSCOPE_EXEMPLARS_UNSPECIFIED, PYROSCOPE_EXEMPLARS_NONE, PYROSCOPE_EXEMPLARS_PROFILES, PYROSCOPE_EXEMPLARS_SPANS };
+
+/* A request of SelectMergeStacktraces that is to run in the background, or a poll of one: 1, and out has the response; 0: it is
+ * neither. */
+struct rpc_call;
+int pyroscope_async_call(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err);
+/* One that runs there. partial: why the response is; "" = it is not. */
+int pyroscope_run_stacktraces(struct server *server, struct tenant *tenant, struct bytes request, const atomic_bool *cancel,
+			      struct buffer *out, char *partial, size_t partial_size, struct error *err);
 
 /* Values over time: a point stands for the step that ends with it. By rising labels, or, with a limit, by falling total. */
 struct pyroscope_point {

@@ -28,6 +28,7 @@
  * pyroscope/messages.c has the same fields by name, for clients that speak JSON and for pyroscope/parse.c, which reads them.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/time.h"
@@ -323,7 +324,25 @@ static int answer_stacktraces(struct pyroscope *p, const struct pyroscope_reques
 				 (unsigned long long)in->format);
 	}
 }
-HANDLER(stacktraces)
+int pyroscope_run_stacktraces(struct server *server, struct tenant *tenant, struct bytes request, const atomic_bool *cancel,
+			      struct buffer *out, char *partial, size_t partial_size, struct error *err)
+{
+	struct pyroscope p;
+	struct pyroscope_request in;
+	pyroscope_init_background(&p, server, tenant, cancel);
+	int r = pyroscope_parse(&p, request, &pyroscope_stacktraces_request, &in, err);
+	if (!r)
+		r = answer_stacktraces(&p, &in, out, err);
+	snprintf(partial, partial_size, "%s", !r && p.stats.read.partial ? p.stats.read.why : "");
+	pyroscope_finish(&p, r, err);
+	return r;
+}
+
+static int handle_stacktraces(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)
+{
+	int r = pyroscope_async_call(call, request, out, err);
+	return r < 0 ? r : r > 0 ? 0 : run(call, request, answer_stacktraces, out, err);
+}
 
 /* SelectMergeSpanProfile is the same question, in other fields, and with less to choose from. */
 static int answer_spans(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)

@@ -11,6 +11,22 @@
 
 #define TEXT_BYTES_MAX (4 * 1024 * 1024) /* of one call: its request, and the names that it is answered with */
 
+static void init_query(struct pyroscope *p, const atomic_bool *cancel)
+{
+	p->query.sum_gauges = p->query.any_type = true; /* as their servers do: docs/ingest.md */
+	p->query.cancel = cancel;
+	limits_of_query(p->tenant, &p->query);
+	p->query.symbols_wait_ns = SYMBOLS_WAIT_DEFAULT_NS;
+}
+
+void pyroscope_init_background(struct pyroscope *p, struct server *server, struct tenant *tenant, const atomic_bool *cancel)
+{
+	*p = (struct pyroscope){
+		.server = server, .tenant = tenant, .started_ns = time_monotonic_ns(), .arena.max_bytes = TEXT_BYTES_MAX};
+	init_query(p, cancel);
+	p->query.deadline_ns = p->started_ns + server->options.query_timeout_max_ns;
+}
+
 int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_request *request, struct net_response *response,
 		   int64_t timeout_ns, struct error *err)
 {
@@ -23,17 +39,14 @@ int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_
 	if (r < 0)
 		return r;
 	int64_t most_ns = server->options.query_timeout_ns;
-	p->query.sum_gauges = p->query.any_type = true; /* as their servers do: docs/ingest.md */
-	p->query.cancel = net_request_cancelled(request);
-	limits_of_query(p->tenant, &p->query);
-	p->query.symbols_wait_ns = SYMBOLS_WAIT_DEFAULT_NS;
+	init_query(p, net_request_cancelled(request));
 	p->query.deadline_ns = p->started_ns + (timeout_ns > 0 && timeout_ns < most_ns ? timeout_ns : most_ns);
 	return 0;
 }
 
 void pyroscope_finish(struct pyroscope *p, int r, const struct error *err)
 {
-	if (!r && p->stats.read.partial)
+	if (!r && p->stats.read.partial && p->response)
 		net_response_header(p->response, "X-Wick-Partial", p->stats.read.why);
 	query_account(p->server, p->tenant, p->request, &p->stats, time_monotonic_ns() - p->started_ns, r, err);
 	arena_release(&p->arena);

@@ -10,4 +10,10 @@ extern const struct net_route pyroscope_routes[]; /* ends with a row without a p
 extern net_handler_function pyroscope_ingest, pyroscope_render, pyroscope_render_diff, pyroscope_render_label_values,
 	pyroscope_render_labels, pyroscope_config, pyroscope_config_diff, pyroscope_config_default;
 
+/* Queries in the background; closed once no handler is called any more. */
+struct error;
+struct server;
+int pyroscope_async_open(struct server *server, struct error *err);
+void pyroscope_async_close(struct server *server);
+
 #endif
