@@ -45,6 +45,7 @@
 #define RECORDINGS_DIRECTORY	 "recordings"
 #define MARKER_BATCHES_DIRECTORY RECORDINGS_DIRECTORY "/" CONTROL_CONTINUOUS
 #define SNAPSHOTS_DIRECTORY	 "snapshots"
+#define ADHOC_DIRECTORY		 "adhoc"
 #define CACHE_TOTAL		 (96 * MIB)
 #define CACHE_IDLE		 (MIB / 2)
 #define CACHE_KEPT_NS		 (300 * NS_PER_S)
@@ -169,7 +170,8 @@ static int open_recordings(struct server *server, struct tenant *tenant, struct 
 	return r < 0 ? r : marker_batches_open(&options, time_now_ns(), &tenant->batches, err);
 }
 
-static int open_snapshots(struct server *server, struct tenant *tenant, struct error *err)
+static int open_snapshots(struct server *server, struct tenant *tenant, const char *name, struct snapshots **ret,
+			  struct error *err)
 {
 	char directory[PATH_BYTES_MAX];
 	struct snapshots_options options = {.directory = directory,
@@ -177,8 +179,8 @@ static int open_snapshots(struct server *server, struct tenant *tenant, struct e
 					    .age_ns = server->options.snapshots_age_ns,
 					    .count_max = server->options.snapshots_max,
 					    .problems = {on_snapshots_problem, tenant}};
-	int r = tenant_path(server, tenant, SNAPSHOTS_DIRECTORY, directory, sizeof(directory), err);
-	return r < 0 ? r : snapshots_open(&options, time_now_ns(), &tenant->snapshots, err);
+	int r = tenant_path(server, tenant, name, directory, sizeof(directory), err);
+	return r < 0 ? r : snapshots_open(&options, time_now_ns(), ret, err);
 }
 
 /* What a tenant has beside the store: all of it, or none. */
@@ -196,9 +198,12 @@ static int open_others(struct server *server, struct tenant *tenant, struct erro
 {
 	int r = open_recordings(server, tenant, err);
 	if (!r)
-		r = open_snapshots(server, tenant, err);
+		r = open_snapshots(server, tenant, SNAPSHOTS_DIRECTORY, &tenant->snapshots, err);
+	if (!r)
+		r = open_snapshots(server, tenant, ADHOC_DIRECTORY, &tenant->adhoc, err);
 	if (!r)
 		return 0;
+	tenant->snapshots = snapshots_close(tenant->snapshots);
 	tenant->batches = marker_batches_close(tenant->batches);
 	tenant->recordings = recordings_close(tenant->recordings);
 	return r;
@@ -240,6 +245,7 @@ static struct tenant *tenant_free(struct tenant *tenant)
 	marker_batches_close(tenant->batches);
 	agents_free(tenant->agents);
 	snapshots_close(tenant->snapshots);
+	snapshots_close(tenant->adhoc);
 	pthread_mutex_destroy(&tenant->open_lock);
 	pthread_mutex_destroy(&tenant->bucket_lock);
 	pthread_mutex_destroy(&tenant->settings_lock);

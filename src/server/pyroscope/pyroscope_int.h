@@ -81,6 +81,13 @@ int pyroscope_async_call(struct rpc_call *call, struct bytes request, struct buf
 int pyroscope_run_stacktraces(struct server *server, struct tenant *tenant, struct bytes request, const atomic_bool *cancel,
 			      struct buffer *out, char *partial, size_t partial_size, struct error *err);
 
+/* A flamebearer in JSON, as /render and ad hoc profiles have it: begin, the metadata, other members, end. format: "single",
+ * "double". */
+void pyroscope_begin_flamebearer(struct json_writer *json, const struct flamebearer *flamebearer);
+void pyroscope_write_metadata(struct json_writer *json, const char *format, const char *type, const char *unit);
+/* Without a timeline. */
+int pyroscope_end_flamebearer(struct json_writer *json, const struct flamebearer *flamebearer, struct error *err);
+
 /* Values over time: a point stands for the step that ends with it. By rising labels, or, with a limit, by falling total. */
 struct pyroscope_point {
 	int64_t time_ms;

@@ -175,7 +175,7 @@ static void write_groups(struct render *render, struct json_writer *json, const 
 
 /* ---- flamebearers ---- */
 
-static void write_metadata(struct json_writer *json, const char *format, const char *type, const char *unit)
+void pyroscope_write_metadata(struct json_writer *json, const char *format, const char *type, const char *unit)
 {
 	static const char *const objects[] = {"inuse_objects", "alloc_objects", "goroutine", "samples"};
 	bool cpu = strcmp(type, "cpu") == 0;
@@ -191,13 +191,26 @@ static void write_metadata(struct json_writer *json, const char *format, const c
 	json_end_object(json);
 }
 
-static void begin_flamebearer(struct json_writer *json, const struct flamebearer *flamebearer)
+void pyroscope_begin_flamebearer(struct json_writer *json, const struct flamebearer *flamebearer)
 {
 	json_begin_object(json);
 	json_member_int(json, "version", 1);
 	json_member_object(json, "flamebearer");
 	flamebearer_write_json(flamebearer, json);
 	json_end_object(json);
+}
+
+int pyroscope_end_flamebearer(struct json_writer *json, const struct flamebearer *flamebearer, struct error *err)
+{
+	static const char *const nulls[] = {"timeline", "groups", "heatmap"};
+	for (size_t i = 0; i < sizeof(nulls) / sizeof(*nulls); i++)
+		json_member_null(json, nulls[i]);
+	if (flamebearer->node_values == FLAMEBEARER_DOUBLE) {
+		json_member_int(json, "leftTicks", flamebearer->left_total);
+		json_member_int(json, "rightTicks", flamebearer->right_total);
+	}
+	json_end_object(json);
+	return json_finish(json, err);
 }
 
 static int render_json(struct render *render, const struct pyroscope_request *in, struct error *err)
@@ -217,8 +230,8 @@ static int render_json(struct render *render, const struct pyroscope_request *in
 	if (r < 0)
 		return r;
 	struct json_writer json = {.out = &render->response->body};
-	begin_flamebearer(&json, &flamebearer);
-	write_metadata(&json, "single", flame->type, flame->unit);
+	pyroscope_begin_flamebearer(&json, &flamebearer);
+	pyroscope_write_metadata(&json, "single", flame->type, flame->unit);
 	json_key(&json, "timeline");
 	write_timeline(&json, whole.count ? &whole.rows[0] : NULL, in, step_s);
 	write_groups(render, &json, &groups, in, step_s);
@@ -294,15 +307,9 @@ static int answer_render_diff(struct render *render, struct error *err)
 	if (r < 0)
 		return r;
 	struct json_writer json = {.out = &render->response->body};
-	begin_flamebearer(&json, &flamebearer);
-	write_metadata(&json, "double", diff->tree->type, diff->tree->unit);
-	static const char *const nulls[] = {"timeline", "groups", "heatmap"};
-	for (size_t i = 0; i < sizeof(nulls) / sizeof(*nulls); i++)
-		json_member_null(&json, nulls[i]);
-	json_member_int(&json, "leftTicks", flamebearer.left_total);
-	json_member_int(&json, "rightTicks", flamebearer.right_total);
-	json_end_object(&json);
-	return json_finish(&json, err);
+	pyroscope_begin_flamebearer(&json, &flamebearer);
+	pyroscope_write_metadata(&json, "double", diff->tree->type, diff->tree->unit);
+	return pyroscope_end_flamebearer(&json, &flamebearer, err);
 }
 
 /* ---- names ---- */
