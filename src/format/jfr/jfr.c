@@ -29,10 +29,8 @@
 #include "base/time.h"
 #include "format/jfr/jfr_int.h"
 
-#define TEXT_MAX	  65536 /* of a name */
 #define COMMAND_BYTES_MAX 16384
 #define INTERVAL_DEFAULT  (10 * NS_PER_MS) /* async-profiler's */
-#define FIRST_EVENT	  2		   /* classes before it are metadata and checkpoints */
 
 /* What an event stands for. */
 enum amount { AMOUNT_PERIOD, AMOUNT_DURATION, AMOUNT_FIELD };
@@ -59,28 +57,17 @@ static const struct kind {
 #define KIND_WALL 1
 _Static_assert(2 * KINDS <= LIMIT_SAMPLE_TYPES, "each kind has two values");
 
-struct state {
-	struct jfr_chunk chunk;
-	const struct jfr_class *thread_class, *stack_class; /* NULL = it has none */
-	struct map64 stacks, threads, functions;	    /* key of the constant -> here */
-};
-
 struct reader {
-	struct profile *profile;
-	struct buffer text, name;
+	struct jfr_walk walk;
 	uint64_t counts[KINDS]; /* of events in the file */
 	size_t columns[KINDS];
-	uint64_t other_events, cut_stacks, no_stack;
+	uint64_t other_events, no_stack;
 	uint32_t thread_name, thread_id, process_pid, executable, java;
-	int64_t pid, first_ns, last_ns;
-	uint32_t command;	/* string */
-	struct state states[2]; /* of the chunk, and of the one before: what began in that may end in this */
-	struct state *here, *before;
+	int64_t pid;
+	uint32_t command; /* string */
 	/* of the chunk */
 	int64_t periods_ns[KINDS];
 	bool is_wall; /* async-profiler, -e wall: all samples are by the clock on the wall */
-	uint32_t frames[LIMIT_STACK_DEPTH];
-	struct profile_line lines[LIMIT_STACK_DEPTH];
 };
 
 /* KINDS if it is none. */
@@ -90,16 +77,6 @@ static size_t kind_of(const struct jfr_class *class)
 	while (kind < KINDS && !(class && bytes_equal_string(class->name, kinds[kind].event)))
 		kind++;
 	return kind;
-}
-
-static int64_t nanoseconds(const struct jfr_chunk *chunk, int64_t ticks)
-{
-	int64_t rate = chunk->ticks_per_s > INT64_MAX / NS_PER_S ? INT64_MAX / NS_PER_S : (int64_t)chunk->ticks_per_s;
-	int64_t seconds = ticks / rate, rest;
-	if (__builtin_mul_overflow(seconds, NS_PER_S, &seconds))
-		return 0;
-	rest = ticks % rate * NS_PER_S / rate;
-	return __builtin_add_overflow(seconds, rest, &rest) ? seconds : rest;
 }
 
 /* ---- settings ---- */
@@ -124,13 +101,13 @@ static int64_t parse_period(const char *text)
 
 static void read_setting(struct reader *reader, struct jfr_value event)
 {
-	struct jfr_chunk *chunk = &reader->here->chunk;
+	struct jfr_chunk *chunk = &reader->walk.here->chunk;
 	int64_t id = jfr_number(jfr_get(chunk, event, "id"));
-	if (!jfr_string(chunk, jfr_get(chunk, event, "name"), &reader->name) ||
-	    !jfr_string(chunk, jfr_get(chunk, event, "value"), &reader->text))
+	if (!jfr_string(chunk, jfr_get(chunk, event, "name"), &reader->walk.name) ||
+	    !jfr_string(chunk, jfr_get(chunk, event, "value"), &reader->walk.text))
 		return;
-	struct bytes name = buffer_bytes(&reader->name);
-	const char *value = buffer_string(&reader->text);
+	struct bytes name = buffer_bytes(&reader->walk.name);
+	const char *value = buffer_string(&reader->walk.text);
 	size_t kind = kind_of(jfr_class_by_id(chunk, (uint64_t)id));
 	if (!value)
 		return;
@@ -146,179 +123,52 @@ static void read_setting(struct reader *reader, struct jfr_value event)
 
 static int read_machine(struct reader *reader, struct jfr_value event, struct error *err)
 {
-	struct jfr_chunk *chunk = &reader->here->chunk;
+	struct jfr_chunk *chunk = &reader->walk.here->chunk;
 	int64_t pid = jfr_number(jfr_get(chunk, event, "pid"));
 	reader->pid = pid > 0 ? pid : reader->pid;
-	if (!jfr_string(chunk, jfr_get(chunk, event, "javaArguments"), &reader->text))
+	if (!jfr_string(chunk, jfr_get(chunk, event, "javaArguments"), &reader->walk.text))
 		return 0;
-	size_t len = text_cut(buffer_bytes(&reader->text), COMMAND_BYTES_MAX);
-	return profile_add_string(reader->profile, reader->text.data, len, &reader->command, err);
+	size_t len = text_cut(buffer_bytes(&reader->walk.text), COMMAND_BYTES_MAX);
+	return profile_add_string(reader->walk.profile, reader->walk.text.data, len, &reader->command, err);
 }
 
 /* ---- threads ---- */
 
-static void swap_states(struct reader *reader)
-{
-	struct state *state = reader->here;
-	reader->here = reader->before;
-	reader->before = state;
-}
-
 static int add_thread(struct reader *reader, struct jfr_value thread, uint32_t *ret, struct error *err)
 {
-	struct jfr_chunk *chunk = &reader->here->chunk;
+	struct jfr_chunk *chunk = &reader->walk.here->chunk;
 	struct profile_label labels[2];
 	size_t count = 0;
 	int64_t id = jfr_number(jfr_get(chunk, thread, "osThreadId"));
 	id = id ? id : jfr_number(jfr_get(chunk, thread, "javaThreadId"));
 	if (id)
 		labels[count++] = (struct profile_label){.key = reader->thread_id, .number = id};
-	if ((jfr_string(chunk, jfr_get(chunk, thread, "javaName"), &reader->text) && reader->text.len > 0) ||
-	    (jfr_string(chunk, jfr_get(chunk, thread, "osName"), &reader->text) && reader->text.len > 0)) {
+	if ((jfr_string(chunk, jfr_get(chunk, thread, "javaName"), &reader->walk.text) && reader->walk.text.len > 0) ||
+	    (jfr_string(chunk, jfr_get(chunk, thread, "osName"), &reader->walk.text) && reader->walk.text.len > 0)) {
 		labels[count] = (struct profile_label){.key = reader->thread_name};
-		int r = profile_add_bytes(reader->profile, buffer_bytes(&reader->text), &labels[count++].value, err);
+		int r = profile_add_bytes(reader->walk.profile, buffer_bytes(&reader->walk.text), &labels[count++].value, err);
 		if (r < 0)
 			return r;
 	}
-	return profile_add_label_set(reader->profile, labels, count, ret, err);
-}
-
-/* What the constant with this key became in the profile; `add` adds it when it is met for the first time. */
-static int find(struct reader *reader, struct map64 *known, uint64_t key, struct jfr_value constant,
-		int (*add)(struct reader *reader, struct jfr_value constant, uint32_t *ret, struct error *err), uint32_t *ret,
-		struct error *err)
-{
-	if (format_known(known, key, ret))
-		return 0;
-	int r = add(reader, constant, ret, err);
-	return r == 0 && map64_put(known, key, *ret) < 0 ? error_nomem(err) : r;
-}
-
-/* A constant that this chunk does not have may be in the one before. */
-static bool go_back(struct reader *reader, const struct jfr_class *class, uint64_t key, struct jfr_value *ret)
-{
-	if (ret->class || key == 0)
-		return false;
-	*ret = jfr_constant(&reader->before->chunk, class, key);
-	if (!ret->class)
-		return false;
-	swap_states(reader);
-	return true;
+	return profile_add_label_set(reader->walk.profile, labels, count, ret, err);
 }
 
 static int read_thread(struct reader *reader, struct jfr_value event, uint32_t *ret, struct error *err)
 {
+	struct jfr_walk *walk = &reader->walk;
 	uint64_t key;
-	struct jfr_value thread = jfr_get_keyed(&reader->here->chunk, event, "sampledThread", &key);
+	struct jfr_value thread = jfr_get_keyed(&walk->here->chunk, event, "sampledThread", &key);
 	if (!thread.class && key == 0)
-		thread = jfr_get_keyed(&reader->here->chunk, event, "eventThread", &key);
-	bool is_back = go_back(reader, reader->before->thread_class, key, &thread);
-	*ret = 0;
-	int r = thread.class ? find(reader, &reader->here->threads, key, thread, add_thread, ret, err) : 0;
-	if (is_back)
-		swap_states(reader);
-	return r;
-}
-
-/* ---- stacks ---- */
-
-/* The name that a symbol holds, appended. */
-static bool append_symbol(struct reader *reader, struct jfr_value symbol, bool is_class)
-{
-	if (!jfr_string(&reader->here->chunk, jfr_get(&reader->here->chunk, symbol, "string"), &reader->text))
-		return false;
-	for (size_t i = 0; is_class && i < reader->text.len; i++)
-		if (reader->text.data[i] == '/')
-			reader->text.data[i] = '.';
-	size_t len = text_cut(buffer_bytes(&reader->text), TEXT_MAX);
-	return buffer_append(&reader->name, reader->text.data, len) == 0 && len > 0;
-}
-
-static int add_function(struct reader *reader, struct jfr_value method, uint32_t *ret, struct error *err)
-{
-	struct jfr_chunk *chunk = &reader->here->chunk;
-	struct profile_function function = {0};
-	struct jfr_value class = jfr_get(chunk, method, "type");
-	buffer_clear(&reader->name);
-	if (append_symbol(reader, jfr_get(chunk, class, "name"), true) && buffer_append_byte(&reader->name, '.') < 0)
-		return error_nomem(err);
-	append_symbol(reader, jfr_get(chunk, method, "name"), false);
-	int r = profile_add_bytes(reader->profile, buffer_bytes(&reader->name), &function.name, err);
-	append_symbol(reader, jfr_get(chunk, method, "descriptor"), false);
-	if (r == 0)
-		r = profile_add_bytes(reader->profile, buffer_bytes(&reader->name), &function.system_name, err);
-	return r < 0 ? r : profile_add_function(reader->profile, &function, ret, err);
-}
-
-static enum profile_frame_type read_type(struct reader *reader, struct jfr_value frame, bool *ret_is_inlined)
-{
-	static const struct {
-		const char *name;
-		enum profile_frame_type type;
-	} types[] = {{"Interpreted", PROFILE_FRAME_INTERPRETED},
-		     {"JIT compiled", PROFILE_FRAME_JIT},
-		     {"Inlined", PROFILE_FRAME_JIT},
-		     {"C1 compiled", PROFILE_FRAME_JIT},
-		     {"Native", PROFILE_FRAME_NATIVE},
-		     {"C++", PROFILE_FRAME_NATIVE},
-		     {"Kernel", PROFILE_FRAME_KERNEL}};
-	struct jfr_value type = jfr_get(&reader->here->chunk, frame, "type");
-	*ret_is_inlined = false;
-	if (!jfr_string(&reader->here->chunk, jfr_get(&reader->here->chunk, type, "description"), &reader->text))
-		return PROFILE_FRAME_UNKNOWN;
-	*ret_is_inlined = bytes_equal_string(buffer_bytes(&reader->text), "Inlined");
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-		if (bytes_equal_string(buffer_bytes(&reader->text), types[i].name))
-			return types[i].type;
-	return PROFILE_FRAME_UNKNOWN;
-}
-
-static int read_line(struct reader *reader, struct jfr_value frame, struct profile_line *ret, struct error *err)
-{
-	struct jfr_chunk *chunk = &reader->here->chunk;
-	uint64_t key;
-	struct jfr_value method = jfr_get_keyed(chunk, frame, "method", &key);
-	int64_t line = jfr_number(jfr_get(chunk, frame, "lineNumber"));
-	*ret = (struct profile_line){.line = line > 0 ? line : 0};
-	return find(reader, &reader->here->functions, key, method, add_function, &ret->function, err);
-}
-
-/* Leaf first, as profiles have them. */
-static int add_stack(struct reader *reader, struct jfr_value trace, uint32_t *ret, struct error *err)
-{
-	struct jfr_chunk *chunk = &reader->here->chunk;
-	struct jfr_value frames = jfr_get(chunk, trace, "frames");
-	uint64_t count = jfr_array_begin(&frames);
-	size_t depth = 0, lines = 0;
-	bool is_inlined = false;
+		thread = jfr_get_keyed(&walk->here->chunk, event, "eventThread", &key);
+	bool entered = jfr_walk_enter(walk, walk->before->thread_class, key, &thread);
 	int r = 0;
-	for (uint64_t i = 0; r == 0 && i < count && depth + lines < LIMIT_STACK_DEPTH; i++) {
-		struct jfr_value frame = jfr_array_next(chunk, &frames);
-		if (!frame.class)
-			return error_set(err, -EBADMSG, "a stack is truncated or damaged");
-		struct profile_location location = {.frame_type = read_type(reader, frame, &is_inlined)};
-		r = read_line(reader, frame, &reader->lines[lines++], err);
-		/* What was inlined waits for the frame that it was inlined into. */
-		if (r < 0 || (is_inlined && i + 1 < count))
-			continue;
-		r = profile_add_location(reader->profile, &location, reader->lines, lines, &reader->frames[depth++], err);
-		lines = 0;
-	}
-	bool is_cut = jfr_number(jfr_get(chunk, trace, "truncated")) != 0 || depth + lines == LIMIT_STACK_DEPTH;
-	reader->cut_stacks += is_cut;
-	return r < 0 ? r : profile_add_stack_leaf_first(reader->profile, reader->frames, depth, ret, err);
-}
-
-static int read_stack(struct reader *reader, struct jfr_value event, uint32_t *ret, struct error *err)
-{
-	uint64_t key;
-	struct jfr_value trace = jfr_get_keyed(&reader->here->chunk, event, "stackTrace", &key);
-	bool is_back = go_back(reader, reader->before->stack_class, key, &trace);
 	*ret = 0;
-	reader->no_stack += !trace.class;
-	int r = trace.class ? find(reader, &reader->here->stacks, key, trace, add_stack, ret, err) : 0;
-	if (is_back)
-		swap_states(reader);
+	if (thread.class && !format_known(&walk->here->threads, key, ret)) {
+		r = add_thread(reader, thread, ret, err);
+		if (r == 0 && map64_put(&walk->here->threads, key, *ret) < 0)
+			r = error_nomem(err);
+	}
+	jfr_walk_leave(walk, entered);
 	return r;
 }
 
@@ -326,7 +176,7 @@ static int read_stack(struct reader *reader, struct jfr_value event, uint32_t *r
 
 static void read_amounts(struct reader *reader, size_t kind, struct jfr_value event, int64_t ret[2])
 {
-	struct jfr_chunk *chunk = &reader->here->chunk;
+	struct jfr_chunk *chunk = &reader->walk.here->chunk;
 	struct jfr_value field = {0};
 	ret[0] = 1;
 	switch (kinds[kind].amount) {
@@ -338,7 +188,7 @@ static void read_amounts(struct reader *reader, size_t kind, struct jfr_value ev
 		if (__builtin_mul_overflow(ret[0], reader->periods_ns[kind], &ret[1]))
 			ret[1] = INT64_MAX;
 		break;
-	case AMOUNT_DURATION: ret[1] = nanoseconds(chunk, jfr_number(jfr_get(chunk, event, "duration"))); break;
+	case AMOUNT_DURATION: ret[1] = jfr_nanoseconds(chunk, jfr_number(jfr_get(chunk, event, "duration"))); break;
 	default: ret[1] = jfr_number(jfr_get(chunk, event, kinds[kind].field));
 	}
 }
@@ -346,50 +196,28 @@ static void read_amounts(struct reader *reader, size_t kind, struct jfr_value ev
 static int read_sample(struct reader *reader, size_t kind, struct jfr_value event, struct error *err)
 {
 	int64_t values[LIMIT_SAMPLE_TYPES] = {0};
-	struct jfr_chunk *chunk = &reader->here->chunk;
+	struct jfr_chunk *chunk = &reader->walk.here->chunk;
 	struct profile_sample sample = {0};
 	int64_t ticks = jfr_number(jfr_get(chunk, event, "startTime")), since;
 	if (__builtin_sub_overflow(ticks, (int64_t)chunk->start_ticks, &since))
 		since = 0;
-	if (__builtin_add_overflow(chunk->start_ns, nanoseconds(chunk, since), &sample.time_ns))
+	if (__builtin_add_overflow(chunk->start_ns, jfr_nanoseconds(chunk, since), &sample.time_ns))
 		sample.time_ns = 0;
-	int r = read_stack(reader, event, &sample.stack, err);
-	if (r == 0)
+	uint64_t key;
+	struct jfr_value trace = jfr_get_keyed(chunk, event, "stackTrace", &key);
+	int r = jfr_walk_stack(&reader->walk, trace, key, &sample.stack, err);
+	reader->no_stack += r > 0;
+	if (r >= 0)
 		r = read_thread(reader, event, &sample.labels, err);
 	if (r < 0)
 		return r;
 	read_amounts(reader, kind, event, &values[reader->columns[kind]]);
-	return profile_add_sample(reader->profile, &sample, values, err);
+	return profile_add_sample(reader->walk.profile, &sample, values, err);
 }
 
-static void reset_state(struct state *state)
+static int on_setting(void *context, struct jfr_value event, struct error *err)
 {
-	jfr_chunk_release(&state->chunk);
-	state->thread_class = state->stack_class = NULL;
-	map64_clear(&state->stacks);
-	map64_clear(&state->threads);
-	map64_clear(&state->functions);
-}
-
-typedef int event_function(struct reader *reader, struct jfr_value event, struct error *err);
-
-static int for_each_event(struct reader *reader, event_function *function, struct error *err)
-{
-	struct jfr_cursor fields;
-	uint64_t id;
-	size_t at = 0;
-	int r;
-	while ((r = jfr_chunk_next_event(&reader->here->chunk, &at, &id, &fields, err)) > 0) {
-		struct jfr_value event = {.class = jfr_class_by_id(&reader->here->chunk, id), .at = fields};
-		if (id >= FIRST_EVENT && event.class && (r = function(reader, event, err)) < 0)
-			return error_prefix(err, r, "%.*s", (int)(event.class->name.len < 60 ? event.class->name.len : 60),
-					    (const char *)event.class->name.data);
-	}
-	return r;
-}
-
-static int on_setting(struct reader *reader, struct jfr_value event, struct error *err)
-{
+	struct reader *reader = context;
 	if (bytes_equal_string(event.class->name, "jdk.ActiveSetting"))
 		read_setting(reader, event);
 	else if (bytes_equal_string(event.class->name, "jdk.JVMInformation"))
@@ -403,64 +231,34 @@ static size_t kind_of_event(const struct reader *reader, const struct jfr_class 
 	return kind == KIND_CPU && reader->is_wall ? KIND_WALL : kind;
 }
 
-static int on_count(struct reader *reader, struct jfr_value event, struct error *err)
+static int on_count(void *context, struct jfr_value event, struct error *err)
 {
+	struct reader *reader = context;
 	size_t kind = kind_of_event(reader, event.class);
 	*(kind < KINDS ? &reader->counts[kind] : &reader->other_events) += 1;
 	return 0;
 }
 
-static int on_sample(struct reader *reader, struct jfr_value event, struct error *err)
+static int on_sample(void *context, struct jfr_value event, struct error *err)
 {
+	struct reader *reader = context;
 	size_t kind = kind_of_event(reader, event.class);
 	return kind < KINDS ? read_sample(reader, kind, event, err) : 0;
 }
 
 /* ---- all ---- */
 
-static int open_chunk(struct reader *reader, struct bytes input, struct error *err)
+static int on_chunk(void *context, struct error *err)
 {
-	swap_states(reader);
-	reset_state(reader->here);
+	struct reader *reader = context;
 	memset(reader->periods_ns, 0, sizeof(reader->periods_ns));
 	reader->is_wall = false;
-	int r = jfr_chunk_open(input, &reader->here->chunk, err);
-	reader->here->thread_class = jfr_class_by_name(&reader->here->chunk, "java.lang.Thread");
-	reader->here->stack_class = jfr_class_by_name(&reader->here->chunk, "jdk.types.StackTrace");
-	if (r == 0)
-		r = jfr_chunk_read_constants(&reader->here->chunk, err);
-	if (r == 0)
-		r = for_each_event(reader, on_setting, err);
-	if (reader->is_wall)
-		reader->periods_ns[KIND_WALL] = reader->periods_ns[KIND_CPU];
-	return r;
-}
-
-/* Calls a function for the events of each chunk. */
-static int for_each_chunk(struct reader *reader, struct bytes input, event_function *function, struct error *err)
-{
-	reset_state(reader->here);
-	for (size_t at = 0, number = 1; at < input.len; at += reader->here->chunk.bytes.len, number++) {
-		int r = open_chunk(reader, (struct bytes){input.data + at, input.len - at}, err);
-		if (r == 0)
-			r = for_each_event(reader, function, err);
-		if (r == 0 && reader->here->chunk.work == 0)
-			r = error_set(err, -EBADMSG, "its values are nested too deeply, or repeated too often");
-		if (r < 0)
-			return error_prefix(err, r, "chunk %zu", number);
-		int64_t start_ns = reader->here->chunk.start_ns, end_ns;
-		if (__builtin_add_overflow(start_ns, reader->here->chunk.duration_ns, &end_ns))
-			end_ns = start_ns;
-		if (!reader->first_ns || start_ns < reader->first_ns)
-			reader->first_ns = start_ns;
-		reader->last_ns = end_ns > reader->last_ns ? end_ns : reader->last_ns;
-	}
 	return 0;
 }
 
 static int add_types(struct reader *reader, struct error *err)
 {
-	struct profile *profile = reader->profile;
+	struct profile *profile = reader->walk.profile;
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < KINDS; i++) {
 		if (reader->counts[i] == 0)
@@ -480,32 +278,33 @@ static int add_types(struct reader *reader, struct error *err)
 
 static int add_origin(struct reader *reader, struct error *err)
 {
-	struct profile *profile = reader->profile;
+	struct profile *profile = reader->walk.profile;
 	struct profile_label labels[2] = {{.key = reader->executable, .value = reader->java},
 					  {.key = reader->process_pid, .number = reader->pid}};
 	int r = profile_add_label_set(profile, labels, 1 + (reader->pid != 0), &profile->resource_labels, err);
 	if (r == 0 && reader->command)
 		r = profile_add_comment(profile, reader->command, err);
-	profile->time_ns = reader->first_ns;
-	profile->duration_ns =
-		reader->last_ns > reader->first_ns && reader->first_ns > 0 ? reader->last_ns - reader->first_ns : 0;
+	profile->time_ns = reader->walk.first_ns;
+	profile->duration_ns = jfr_walk_duration(&reader->walk);
 	return r;
 }
 
 static int read_all(struct reader *reader, struct bytes input, struct error *err)
 {
+	static const struct jfr_visitor counting = {on_chunk, on_setting, on_count},
+					sampling = {on_chunk, on_setting, on_sample};
 	const struct format_string names[] = {{"thread.name", &reader->thread_name},
 					      {"thread.id", &reader->thread_id},
 					      {"process.pid", &reader->process_pid},
 					      {"process.executable.name", &reader->executable},
 					      {"java", &reader->java}};
-	int r = format_add_strings(reader->profile, names, sizeof(names) / sizeof(names[0]), err);
+	int r = format_add_strings(reader->walk.profile, names, sizeof(names) / sizeof(names[0]), err);
 	if (r == 0)
-		r = for_each_chunk(reader, input, on_count, err);
+		r = jfr_walk_chunks(&reader->walk, input, &counting, reader, err);
 	if (r == 0)
 		r = add_types(reader, err);
 	if (r == 0)
-		r = for_each_chunk(reader, input, on_sample, err);
+		r = jfr_walk_chunks(&reader->walk, input, &sampling, reader, err);
 	return r < 0 ? r : add_origin(reader, err);
 }
 
@@ -513,7 +312,7 @@ static int note(const struct reader *reader, const struct format_options *option
 {
 	const struct format_left_out left_out[] = {
 		{reader->other_events, "events other than samples"},
-		{reader->cut_stacks, "stacks: outermost frames, cut by the recorder or by the limit"},
+		{reader->walk.cut_stacks, "stacks: outermost frames, cut by the recorder or by the limit"},
 		{reader->no_stack, "samples without a stack"},
 	};
 	return format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
@@ -524,29 +323,14 @@ int jfr_decode(struct bytes input, const struct format_options *options, struct 
 	struct reader *reader = mem_zalloc(sizeof(*reader));
 	if (!reader)
 		return error_nomem(err);
-	reader->here = &reader->states[0];
-	reader->before = &reader->states[1];
-	for (size_t i = 0; i < 2; i++) {
-		map64_init_guarded(&reader->states[i].stacks);
-		map64_init_guarded(&reader->states[i].threads);
-		map64_init_guarded(&reader->states[i].functions);
-	}
-	buffer_init(&reader->text, LIMIT_PROFILE_STRING_BYTES);
-	buffer_init(&reader->name, LIMIT_PROFILE_STRING_BYTES);
-	int r = profile_new(&reader->profile, err);
+	int r = jfr_walk_init(&reader->walk, JFR_NAMES_DOTTED, err);
 	if (r == 0)
 		r = read_all(reader, input, err);
 	if (r == 0)
 		r = note(reader, options, err);
-	r = format_finish(r, reader->profile, ret);
-	for (size_t i = 0; i < 2; i++) {
-		reset_state(&reader->states[i]);
-		map64_release(&reader->states[i].stacks);
-		map64_release(&reader->states[i].threads);
-		map64_release(&reader->states[i].functions);
-	}
-	buffer_release(&reader->text);
-	buffer_release(&reader->name);
+	if (r == 0)
+		*ret = TAKE(reader->walk.profile);
+	jfr_walk_release(&reader->walk);
 	mem_free(reader);
 	return r;
 }

@@ -464,6 +464,37 @@ struct jfr_value jfr_constant(const struct jfr_chunk *chunk, const struct jfr_cl
 	return (struct jfr_value){.class = class, .at = cursor_at(chunk, where)};
 }
 
+size_t jfr_find_field(const struct jfr_chunk *chunk, const struct jfr_class *class, const char *name)
+{
+	for (size_t i = 0; i < class->field_count; i++)
+		if (bytes_equal_string(chunk->fields[class->first_field + i].name, name))
+			return i;
+	return SIZE_MAX;
+}
+
+struct jfr_value jfr_take_field(struct jfr_chunk *chunk, struct jfr_fields *fields, size_t number, uint64_t *ret_key)
+{
+	*ret_key = 0;
+	for (; fields->next < fields->class->field_count; fields->next++) {
+		const struct jfr_field *field = &chunk->fields[fields->class->first_field + fields->next];
+		struct jfr_cursor at = fields->at;
+		if (fields->next == number && field->class == UINT32_MAX)
+			break;
+		if (!skip_field(chunk, field, &fields->at, 0))
+			break;
+		if (fields->next < number)
+			continue;
+		fields->next++;
+		const struct jfr_class *class = &chunk->classes[field->class];
+		if (!field->is_constant || field->is_array)
+			return (struct jfr_value){.class = class, .at = at, .is_array = field->is_array};
+		*ret_key = take_long(&at);
+		return jfr_constant(chunk, class, *ret_key);
+	}
+	fields->next = fields->class->field_count;
+	return (struct jfr_value){0};
+}
+
 struct jfr_value jfr_get_keyed(struct jfr_chunk *chunk, struct jfr_value object, const char *name, uint64_t *ret_key)
 {
 	*ret_key = 0;
