@@ -4,8 +4,9 @@
  *
  * A file holds one request, or, as the collector's file exporter writes them, several, each behind its length in four bytes,
  * big-endian; or requests in JSON, one a line. All their profiles become one: those of the same type are merged, and those of
- * different types (which OTLP keeps apart, even if they came from the same samples) become the columns of one profile, if their
- * period types agree.
+ * different types (which OTLP keeps apart, even if they came from the same samples) become the columns of one profile. Its
+ * period is that of the first profile that has one: OpenTelemetry's profiler sends off-CPU time, which has none, beside CPU
+ * samples. The periods of others are left out, and reported.
  */
 #include <errno.h>
 #include <string.h>
@@ -92,9 +93,34 @@ static int decode_json(struct bytes input, const struct format_options *options,
 
 struct joiner {
 	const struct otlp_request *request;
-	struct profile *columns; /* the sample types of all of them, nothing else */
+	struct profile *columns;	/* the sample types of all of them, nothing else */
+	const struct profile *periodic; /* whose period the result has */
 	struct profile *result;
 };
+
+static bool has_period(const struct profile *profile)
+{
+	return profile->period_type.type || profile->period_type.unit;
+}
+
+static bool same_period_type(const struct profile *a, const struct profile *b)
+{
+	return bytes_equal(profile_string_bytes(a, a->period_type.type), profile_string_bytes(b, b->period_type.type)) &&
+	       bytes_equal(profile_string_bytes(a, a->period_type.unit), profile_string_bytes(b, b->period_type.unit));
+}
+
+/* The first profile with a period; *ret_same: all have that one. */
+static const struct profile *find_periodic(const struct otlp_request *request, bool *ret_same)
+{
+	size_t first = 0;
+	while (first < request->count - 1 && !has_period(request->profiles[first]))
+		first++;
+	const struct profile *found = request->profiles[first];
+	*ret_same = true;
+	for (size_t i = 0; i < request->count; i++)
+		*ret_same &= same_period_type(found, request->profiles[i]);
+	return found;
+}
 
 static int copy_type(struct profile *to, const struct profile *from, struct profile_value_type type,
 		     struct profile_value_type *ret, struct error *err)
@@ -160,14 +186,14 @@ static int join_widened(struct joiner *joiner, const struct profile *profile, st
 	if (r == 0)
 		r = add_columns(wide, joiner->columns, err);
 	if (r == 0)
-		r = copy_type(wide, profile, profile->period_type, &wide->period_type, err);
+		r = copy_type(wide, joiner->periodic, joiner->periodic->period_type, &wide->period_type, err);
 	if (r == 0)
 		r = copy_type(wide, profile, profile->sample_types[0], &type, err);
 	if (r == 0)
 		r = copy_samples(wide, profile, find_column(wide, type), err);
 	if (r < 0)
 		return r;
-	wide->period = profile->period;
+	wide->period = same_period_type(profile, joiner->periodic) ? profile->period : 0;
 	wide->time_ns = profile->time_ns;
 	return profile_merge(joiner->result, wide, false, err);
 }
@@ -193,19 +219,35 @@ static void set_time_range(struct joiner *joiner)
 	joiner->result->duration_ns = start ? end - start : longest;
 }
 
-static int join_profiles(const struct otlp_request *request, struct profile **ret, struct error *err)
+/* Periods that the joined profile has no place for. */
+static int note_periods(const struct joiner *joiner, const struct format_options *options, struct error *err)
+{
+	struct format_left_out left_out = {0, "profiles: period, of another type than that of the first"};
+	for (size_t i = 0; i < joiner->request->count; i++) {
+		const struct profile *profile = joiner->request->profiles[i];
+		left_out.count += has_period(profile) && !same_period_type(profile, joiner->periodic);
+	}
+	return format_note(options, &left_out, 1, err);
+}
+
+static int join_profiles(const struct otlp_request *request, const struct format_options *options, struct profile **ret,
+			 struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *columns = NULL;
 	_cleanup_(profile_freep) struct profile *result = NULL;
+	bool same;
+	const struct profile *periodic = find_periodic(request, &same);
 	int r = profile_new(&columns, err);
 	if (r == 0)
 		r = profile_new(&result, err);
 	for (size_t i = 0; i < request->count && r == 0; i++)
 		r = add_columns(columns, request->profiles[i], err);
-	struct joiner joiner = {request, columns, result};
+	struct joiner joiner = {request, columns, periodic, result};
 	for (size_t i = 0; i < request->count && r == 0; i++)
-		r = columns->sample_type_count == 1 ? profile_merge(result, request->profiles[i], false, err)
-						    : join_widened(&joiner, request->profiles[i], err);
+		r = columns->sample_type_count == 1 && same ? profile_merge(result, request->profiles[i], false, err)
+							    : join_widened(&joiner, request->profiles[i], err);
+	if (r == 0)
+		r = note_periods(&joiner, options, err);
 	if (r < 0)
 		return r;
 	set_time_range(&joiner);
@@ -248,7 +290,7 @@ static int decode(struct bytes input, const struct format_options *options, stru
 		request.count = 0;
 		return 0;
 	}
-	return join_profiles(&request, ret, err);
+	return join_profiles(&request, options, ret, err);
 }
 
 static int encode(const struct profile *profile, const struct format_options *options, struct buffer *out, struct error *err)

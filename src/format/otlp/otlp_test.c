@@ -268,6 +268,59 @@ static void test_shapes_and_types(void **state)
 	}
 }
 
+/* CPU samples and off-CPU time of one capture, as OpenTelemetry's profiler sends them: the latter has no period. */
+static struct profile *capture_profile(const char *type, const char *unit, const char *period, int64_t value)
+{
+	struct profile *profile;
+	struct profile_sample sample = {0};
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	assert_int_equal(profile_add_named_type(profile, type, unit, NULL), 0);
+	if (period) {
+		profile->period_type = (struct profile_value_type){add_text(profile, period), add_text(profile, "nanoseconds")};
+		profile->period = 52631578;
+	}
+	profile->time_ns = NS_PER_S;
+	sample.stack = add_stack(profile);
+	assert_int_equal(profile_add_sample(profile, &sample, &value, NULL), 0);
+	return profile;
+}
+
+static void check_joined(const char *second_type, const char *second_unit, const char *second_period, size_t columns,
+			 const char *notes_wanted)
+{
+	for (unsigned swapped = 0; swapped < 2; swapped++) {
+		struct profile *both[] = {capture_profile("samples", "count", "cpu", 7),
+					  capture_profile(second_type, second_unit, second_period, 1234)};
+		struct otlp_request request = {.profiles = (struct profile *[]){both[swapped], both[!swapped]}, .count = 2};
+		struct buffer message = encode_request(&request), notes;
+		struct profile *joined = NULL;
+		buffer_init(&notes, KIB);
+		struct format_options options = {.notes = &notes};
+		struct error err = {0};
+		if (format_decode(NULL, buffer_bytes(&message), &options, &joined, &err) < 0)
+			fail_msg("%s", err.message);
+		assert_int_equal(joined->sample_type_count, columns);
+		int64_t total = profile_total(joined, 0) + (columns > 1 ? profile_total(joined, 1) : 0);
+		assert_int_equal(total, 7 + 1234);
+		const char *period = profile_string(joined, joined->period_type.type);
+		assert_string_equal(period, swapped && second_period ? second_period : "cpu");
+		assert_int_equal(joined->period, 52631578);
+		assert_string_equal(buffer_string(&notes), notes_wanted);
+		profile_free(joined);
+		profile_free(both[0]);
+		profile_free(both[1]);
+		buffer_release(&message);
+		buffer_release(&notes);
+	}
+}
+
+static void test_joined_periods(void **state)
+{
+	check_joined("off_cpu", "nanoseconds", NULL, 2, "");
+	check_joined("samples", "count", NULL, 1, "");
+	check_joined("events", "count", "wall", 2, "1 profiles: period, of another type than that of the first\n");
+}
+
 /* Values that say nothing beyond the timestamps are left out. */
 /* A file's hash is not sent as a GNU build-id, though it looks like one. */
 static void test_hashes_are_no_build_ids(void **state)
@@ -1068,6 +1121,7 @@ int main(void)
 		cmocka_unit_test(test_framed_file),
 		cmocka_unit_test(test_round_trip_files),
 		cmocka_unit_test(test_shapes_and_types),
+		cmocka_unit_test(test_joined_periods),
 		cmocka_unit_test(test_hashes_are_no_build_ids),
 		cmocka_unit_test(test_a_go_build_id),
 		cmocka_unit_test(test_timestamps_only),
