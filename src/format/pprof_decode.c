@@ -21,6 +21,8 @@
  * Consecutive samples mostly share the callers: the previous stack is kept, and the trie is asked only from the first frame on
  * that differs, which halves the time to decode.
  *
+ * What came before protocol buffers is read in legacy/.
+ *
  * What is refused and accepted follows google/pprof's own reader, but for functions of which none has an id (borrow_id). Where
  * it is more lenient, since it never looks at a string index that does not matter, this one is not: an index outside the table
  * is refused wherever it stands.
@@ -32,6 +34,7 @@
 #include "base/map.h"
 #include "codec/protobuf.h"
 #include "format/format_int.h"
+#include "format/legacy/legacy.h"
 
 #define FIELD_MAX 15
 
@@ -78,55 +81,6 @@ struct decoder {
 
 #define STRING_KNOWN	(1u << 31)
 #define INPUT_BYTES_MAX (STRING_KNOWN - 1)
-
-/* ---- legacy formats ---- */
-
-static const char *legacy_text_kind(struct bytes input)
-{
-	static const struct {
-		const char *prefix, *kind;
-	} heads[] = {
-		{"heap profile:", "heap"},
-		{"--- heapz", "heap"},
-		{"--- growthz", "growth"},
-		{"--- contentionz", "contention"},
-		{"--- contention", "contention"},
-		{"--- mutex", "contention"},
-		{"--- threadz", "thread"},
-		{"--- Thread", "thread"},
-		{"threadcreate profile:", "thread"},
-		{"goroutine profile:", "goroutine"},
-		{"# --", "text"},
-	};
-	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
-		if (bytes_start_with(input, heads[i].prefix))
-			return heads[i].kind;
-	return NULL;
-}
-
-/* gperftools' CPU profile: words 0, 3 (or more), 0, period, 0; 32 or 64 bits, either byte order. Protocol buffers never start
- * with a zero byte, a little-endian one always does. */
-static bool is_legacy_cpu(struct bytes input)
-{
-	for (size_t word = 4; word <= 8; word += 4) {
-		if (input.len < 5 * word)
-			return false;
-		uint64_t first = 0, little = 0, big = 0;
-		for (size_t i = 0; i < word; i++) {
-			first |= input.data[i];
-			little |= (uint64_t)input.data[word + i] << (8 * i);
-			big = big << 8 | input.data[word + i];
-		}
-		if (first == 0 && ((little >= 3 && little <= 16) || (big >= 3 && big <= 16)))
-			return true;
-	}
-	return false;
-}
-
-static const char *legacy_kind(struct bytes input)
-{
-	return is_legacy_cpu(input) ? "CPU" : legacy_text_kind(input);
-}
 
 /* ---- strings and identifiers ---- */
 
@@ -731,9 +685,8 @@ int pprof_decode(struct bytes input, const struct format_options *options, struc
 	if (input.len > INPUT_BYTES_MAX)
 		return error_set(err, -E2BIG, "a pprof profile of %zu bytes is too large, the limit is %u", input.len,
 				 INPUT_BYTES_MAX);
-	const char *legacy = legacy_kind(input);
-	if (legacy)
-		return error_set(err, -EBADMSG, "legacy %s profile: convert it with `go tool pprof -proto` first", legacy);
+	if (legacy_kind(input))
+		return legacy_decode(input, options, ret, err);
 	struct decoder *decoder = mem_zalloc(sizeof(*decoder));
 	if (!decoder)
 		return error_nomem(err);

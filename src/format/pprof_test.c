@@ -438,36 +438,6 @@ static void test_inlined_depth(void **state)
 	refuse_message(&message, -E2BIG, "Profile.location 1: more than 16384 lines");
 }
 
-static void test_legacy(void **state)
-{
-	static const char *const files[] = {
-		"pprof/google-profile/cppbench.contention",
-		"pprof/google-profile/cppbench.cpu",
-		"pprof/google-profile/cppbench.growth",
-		"pprof/google-profile/cppbench.heap",
-		"pprof/google-profile/cppbench.thread",
-		"pprof/google-profile/cppbench.thread.all",
-		"pprof/google-profile/cppbench.thread.none",
-		"pprof/google-profile/go.crc32.cpu",
-		"pprof/google-profile/go.godoc.thread",
-		"pprof/google-profile/gobench.cpu",
-		"pprof/google-profile/gobench.heap",
-		"pprof/google-profile/java.contention",
-		"pprof/google-profile/java.cpu",
-		"pprof/google-profile/java.heap",
-		"pprof/google-driver/cppbench.cpu",
-	};
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		struct buffer file = read_data(files[i]);
-		struct profile *profile = NULL;
-		struct error err = {0};
-		assert_int_equal(format_decode(NULL, buffer_bytes(&file), NULL, &profile, &err), -EBADMSG);
-		if (!strstr(err.message, "legacy") || !strstr(err.message, "go tool pprof -proto"))
-			fail_msg("%s: %s", files[i], err.message);
-		buffer_release(&file);
-	}
-}
-
 /* ---- what pprof cannot say ---- */
 
 static uint32_t add_text(struct profile *profile, const char *text)
@@ -689,7 +659,6 @@ int main(void)
 		cmocka_unit_test(test_header_rules),
 		cmocka_unit_test(test_depth),
 		cmocka_unit_test(test_inlined_depth),
-		cmocka_unit_test(test_legacy),
 		cmocka_unit_test(test_encode_sums_and_labels),
 		cmocka_unit_test(test_kernel_names),
 		cmocka_unit_test(test_faults),

@@ -83,6 +83,15 @@ for case in "pprof.cpu.cum.lines.topproto.hide --lines --cum --hide=mangled[X3]0
 	fi
 done
 
+# The formats from before protocol buffers: google/pprof's goldens have the whole of each profile.
+for profile in "$profiles"/*.string; do
+	profile=${profile%.string}
+	"$WICK" report raw --symbolize none --all-frames -q "$profile" >"$work/raw" 2>"$work/err" || fail "$(basename "$profile") is read" "$(cat "$work/err")"
+	# An empty type of periods is none here.
+	grep -v '^PeriodType:  $' "$profile.string" >"$work/want"
+	check "$(basename "$profile") is what google/pprof reads" diff "$work/want" "$work/raw"
+done
+
 # ---- beside `go tool pprof`, on real profiles ----
 # Debian's is older than the goldens: it writes times another way and no columns; `tags` have other totals there, so they are left to the goldens. Trees of
 # calls have nodes of one name and value, of which the order is pprof's luck.
