@@ -15,13 +15,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/unwind/test_cfi.h"
-#include "agent/unwind/unwind_table.h"
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "elf/content_key.h"
+#include "unwind/test_cfi.h"
+#include "unwind/unwind_table.h"
 
 #define MADE_ROWS 5000000u
 #define CACHE_ID  "0123456789abcdef"

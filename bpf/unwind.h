@@ -173,7 +173,7 @@ enum unwind_process_flags {
 	UNWIND_PROCESS_QUIET = 1, /* tails of it did not help: send none for a while */
 };
 
-/* Why a walk ended. Append-only: numbers go to metrics by name (agent/unwind/unwind_result.c). */
+/* Why a walk ended. Append-only: numbers go to metrics by name (unwind/unwind_result.c). */
 enum unwind_result {
 	UNWIND_COMPLETE = 0,	/* reached the outermost frame */
 	UNWIND_NO_PROCESS = 1,	/* the kernel side does not know the process (yet) */

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "agent/agent_int.h"
-#include "agent/unwind/unwind_result.h"
-#include "agent/unwind/unwind_table.h"
 #include "base/time.h"
+#include "unwind/unwind_result.h"
+#include "unwind/unwind_table.h"
 
 #define BINARY_ROWS_MAX 48u /* of mapped files */
 

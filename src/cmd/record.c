@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "agent/process/targets.h"
-#include "agent/unwind/unwind_result.h"
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/io.h"
@@ -42,6 +41,7 @@
 #include "profile/merge.h"
 #include "server/server.h"
 #include "symbol/worker.h"
+#include "unwind/unwind_result.h"
 
 #define FREQUENCY_DEFAULT_HZ 99
 #define FLUSH_NS	     (2 * NS_PER_S)

@@ -4,10 +4,10 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "agent/unwind/unwind_table.h"
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "elf/elf_file.h"
+#include "unwind/unwind_table.h"
 
 /* ---- tables ---- */
 

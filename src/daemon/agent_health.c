@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <sys/utsname.h>
 
-#include "agent/unwind/unwind_result.h"
 #include "base/alloc.h"
 #include "base/time.h"
 #include "export/export.h"
+#include "unwind/unwind_result.h"
 
 #define EXAMINE_NS (3600 * NS_PER_S)
 

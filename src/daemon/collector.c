@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "agent/unwind/unwind_result.h"
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/limits.h"
@@ -25,6 +24,7 @@
 #include "export/export.h"
 #include "symbol/symbol.h"
 #include "symbol/worker.h"
+#include "unwind/unwind_result.h"
 
 #define LEADER_NICE	    (-10)
 #define FINISH_NS	    (3 * NS_PER_S)

@@ -23,11 +23,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/unwind/unwind_result.h"
 #include "base/alloc.h"
 #include "base/time.h"
 #include "tests/oracle/pipeline.h"
 #include "tests/oracle/truth.h"
+#include "unwind/unwind_result.h"
 
 #define DRAIN_US      20000
 #define SCENARIOS_MAX 128

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/unwind/unwind_table.h"
 #include "base/alloc.h"
 #include "base/io.h"
+#include "unwind/unwind_table.h"
 
 #define FILE_BYTES_MAX (512u << 20)
 

@@ -7,7 +7,7 @@
 #define WICK_AGENT_UNWIND_UNWIND_TABLES_H
 
 #include "agent/sample/heap.h"
-#include "agent/unwind/unwind_table.h"
+#include "unwind/unwind_table.h"
 
 struct unwind_tables;
 /* slots: UNWIND_SLOTS_MAX of them, shared with the programs, zeroed; clock: the programs' unwind_clock, advanced by

@@ -16,8 +16,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/unwind/test_cfi.h"
-#include "agent/unwind/unwind_table.h"
+#include "unwind/test_cfi.h"
+#include "unwind/unwind_table.h"
 #include "agent/unwind/unwind_tables.h"
 #include "base/fault.h"
 #include "base/io.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One row a result. A new enum unwind_result needs a row here, and one in docs/metrics.md. */
-#include "agent/unwind/unwind_result.h"
+#include "unwind/unwind_result.h"
 
 static const struct result_text {
 	const char *name, *meaning, *advice;

@@ -36,7 +36,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/unwind/unwind_table.h"
 #include "base/alloc.h"
 #include "base/disk_list.h"
 #include "base/hash.h"
@@ -44,6 +43,7 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "elf/build_id.h"
+#include "unwind/unwind_table.h"
 
 #define CACHE_MAGIC	  "wickunwt"
 #define CACHE_VERSION	  2u

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "agent/unwind/unwind_result.h"
+#include "unwind/unwind_result.h"
 
 /* Names are published, as labels of a metric: lower case and underscores, each once. */
 static void test_every_result_has_its_words(void **state)

@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/unwind/test_cfi.h"
-#include "agent/unwind/unwind_table.h"
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/time.h"
 #include "elf/cfi.h"
+#include "unwind/test_cfi.h"
+#include "unwind/unwind_table.h"
 
 #define CODE (PF_R | PF_X)
 

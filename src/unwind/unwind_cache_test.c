@@ -17,11 +17,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/unwind/test_cfi.h"
-#include "agent/unwind/unwind_table.h"
 #include "base/fault.h"
 #include "base/io.h"
 #include "base/time.h"
+#include "unwind/test_cfi.h"
+#include "unwind/unwind_table.h"
 
 #define ID_A "00112233445566778899aabbccddeeff00112233"
 #define ID_B "ab"

@@ -5,8 +5,8 @@
  * Each function becomes an FDE of absolute addresses; its rows are DW_CFA_def_cfa_offset with advances in between. The rule of
  * a row is test_cfi_rule(cfa_offset).
  */
-#ifndef WICK_AGENT_UNWIND_TEST_CFI_H
-#define WICK_AGENT_UNWIND_TEST_CFI_H
+#ifndef WICK_UNWIND_TEST_CFI_H
+#define WICK_UNWIND_TEST_CFI_H
 
 #include <elf.h>
 #include <stdint.h>

@@ -26,7 +26,7 @@
  * but exact only if the instruction's length is known at each lookup), and more than one byte for a rule (the escapes of
  * libLLVM take less than 1% of its table).
  */
-#include "agent/unwind/unwind_table.h"
+#include "unwind/unwind_table.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to src/agent: builds, checks and keeps the tables of bpf/unwind.h.
+ * Builds, checks and keeps the tables of bpf/unwind.h.
  */
-#ifndef WICK_AGENT_UNWIND_UNWIND_TABLE_H
-#define WICK_AGENT_UNWIND_UNWIND_TABLE_H
+#ifndef WICK_UNWIND_UNWIND_TABLE_H
+#define WICK_UNWIND_UNWIND_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to src/agent: the results of walks (bpf/unwind.h) in words. */
-#ifndef WICK_AGENT_UNWIND_UNWIND_RESULT_H
-#define WICK_AGENT_UNWIND_UNWIND_RESULT_H
+/* The results of walks (bpf/unwind.h) in words. */
+#ifndef WICK_UNWIND_UNWIND_RESULT_H
+#define WICK_UNWIND_UNWIND_RESULT_H
 
 #include "bpf/unwind.h"
 
