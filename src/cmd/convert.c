@@ -52,8 +52,12 @@ int inputs_read_file(const void *options, const char *path, struct profile **ret
 									    : format_by_extension(path);
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	_cleanup_(buffer_release) struct buffer notes = {.max = NOTES_BYTES_MAX};
-	struct format_options decoding = {
-		.input_name = path, .decompressed_max = LIMIT_PROFILE_FILE_BYTES, .notes = how->quiet ? NULL : &notes};
+	enum symbols_how symbols = how->symbols;
+	struct format_options decoding = {.input_name = path,
+					  .decompressed_max = LIMIT_PROFILE_FILE_BYTES,
+					  .open_binary = symbolize_open_binary,
+					  .open_context = &symbols,
+					  .notes = how->quiet ? NULL : &notes};
 	r = format_decode(by_name, buffer_bytes(&file), &decoding, &profile, err);
 	if (r == 0)
 		r = symbolize_profile(profile, how->symbols, err);

@@ -1,21 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/symbolize.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "daemon/host_symbols.h"
+#include "elf/build_id.h"
 #include "symbol/worker.h"
 
 #define KERNEL_FILE "[kernel.kallsyms]"
 
-static bool is_of_this_machine(const struct profile *profile)
+static bool is_this_machine(const char *host)
 {
-	const char *host = profile_label_value(profile, profile->resource_labels, "host.name");
 	struct utsname here;
 	return host && uname(&here) == 0 && strcmp(host, here.nodename) == 0;
+}
+
+static bool is_of_this_machine(const struct profile *profile)
+{
+	return is_this_machine(profile_label_value(profile, profile->resource_labels, "host.name"));
 }
 
 static bool lacks_name(const struct profile_location *location)
@@ -133,4 +142,45 @@ int symbolize_profile(struct profile *profile, enum symbols_how how, struct erro
 	r = name_by_host(profile, &symbols, err);
 	host_symbols_release(&symbols);
 	return r < 0 ? r : name_by_files(profile, err);
+}
+
+/* ---- files for unwinding ---- */
+
+static int open_of_build_id(const char *path, const char *build_id)
+{
+	char found[BUILD_ID_HEX_MAX];
+	_cleanup_(fd_closep) int fd = io_open_regular(path, NULL);
+	if (fd < 0)
+		return fd;
+	int r = build_id_read_fd(fd, found, NULL);
+	if (r < 0)
+		return r;
+	return strcmp(found, build_id) == 0 ? fd_take(&fd) : -ESTALE;
+}
+
+/* perf record keeps a copy of what was sampled in ~/.debug/.build-id/XX/YYYY.../elf. */
+static int open_of_perf(const struct format_binary *binary)
+{
+	char path[PATH_MAX];
+	const char *home = getenv("HOME"), *id = binary->build_id;
+	const char *name = strcmp(binary->path, "[vdso]") == 0 ? "vdso" : "elf";
+	if (!home || !build_id_is_valid(id) ||
+	    snprintf(path, sizeof(path), "%s/.debug/.build-id/%.2s/%s/%s", home, id, id + 2, name) >= (int)sizeof(path))
+		return -ENOENT;
+	return open_of_build_id(path, id);
+}
+
+int symbolize_open_binary(void *context, const struct format_binary *binary)
+{
+	enum symbols_how how = *(const enum symbols_how *)context;
+	bool is_path = binary->path[0] == '/';
+	if (how == SYMBOLS_NEVER)
+		return -EPERM;
+	if (binary->build_id[0]) {
+		int fd = is_path ? open_of_build_id(binary->path, binary->build_id) : -ENOENT;
+		return fd >= 0 ? fd : open_of_perf(binary);
+	}
+	if (!is_path || (how != SYMBOLS_ALWAYS && !is_this_machine(binary->host)))
+		return -ENOENT;
+	return io_open_regular(binary->path, NULL);
 }

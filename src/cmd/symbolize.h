@@ -4,6 +4,7 @@
 #define WICK_CMD_SYMBOLIZE_H
 
 #include "base/error.h"
+#include "format/format.h"
 #include "profile/profile.h"
 
 /* As SYMBOLS_OPTION_ROW (convert.h) names them. */
@@ -20,5 +21,11 @@ enum symbols_how {
  * is no error.
  */
 int symbolize_profile(struct profile *profile, enum symbols_how how, struct error *err);
+
+/*
+ * For format_options.open_binary; context: an enum symbols_how. The file of that path, or perf's copy of it (~/.debug), if it
+ * has the build-id; where no build-id is known, the file of that path, if it is of this machine or always believed.
+ */
+int symbolize_open_binary(void *context, const struct format_binary *binary);
 
 #endif

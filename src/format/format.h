@@ -26,6 +26,11 @@ enum format_holds {
 	FORMAT_HOLDS_RESOURCE_LABELS = 8192, /* labels of the whole profile only */
 };
 
+/* A file that was mapped where a profile was recorded; "" = not known. */
+struct format_binary {
+	const char *host, *path, *build_id;
+};
+
 struct format_options {
 	const char *input_name;	 /* for messages; NULL = "input" */
 	size_t decompressed_max; /* bytes after decompression; 0 = LIMIT_PROFILE_INPUT_BYTES */
@@ -33,7 +38,11 @@ struct format_options {
 	unsigned version;	 /* of formats that have several to write (firefox); 0 = the usual one */
 	bool symbol_server;	 /* firefox: the viewer has a symbol server for missing symbols */
 	bool compress;		 /* encode: gzip where the format usually is (pprof); set by default from the extension */
-	struct buffer *notes;	 /* decode: one line per kind of data that was dropped from the input; NULL = not needed */
+	/* decode: the file, for stacks that are yet to be unwound (perf.data): a descriptor, which becomes the decoder's, or a
+	 * negative errno. NULL: no file is opened. */
+	int (*open_binary)(void *context, const struct format_binary *binary);
+	void *open_context;
+	struct buffer *notes; /* decode: one line per kind of data that was dropped from the input; NULL = not needed */
 };
 
 /* The output of a streaming encoder: whenever `out` is long, format_sink_drain() passes it to flush and empties it. Without

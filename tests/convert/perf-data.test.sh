@@ -18,6 +18,9 @@ gcc -O0 -g -fno-omit-frame-pointer -pthread "$work/spin.c" -o "$work/spin" || {
 	skip "perf.data" "no compiler"
 	finish
 }
+# The same without frame pointers, and deeper.
+sed -e 's/for (int i = 0; i < 20; i++) outer(3000)/down(12)/' -e 's/static void \*run/__attribute__((noinline)) void down(int n) { if (n) down(n - 1); else for (int i = 0; i < 20; i++) outer(3000); sum++; }\n&/' "$work/spin.c" >"$work/deep.c"
+gcc -O1 -g -fomit-frame-pointer -fno-optimize-sibling-calls -pthread "$work/deep.c" -o "$work/deep"
 # Some versions of perf die at the end over build-ids that they have misread (-B: without them).
 if ! perf record -q -F 999 -g -o "$work/perf.data" "$work/spin" 2>"$work/err" && ! perf record -q -B -F 999 -g -o "$work/perf.data" "$work/spin" 2>"$work/err"; then
 	skip "perf.data" "perf cannot record: $(head -n 1 "$work/err")"
@@ -38,7 +41,7 @@ script "$work/files.txt" ip,sym,dso
 
 # Stacks of the program's own functions and how many samples each has, root first.
 awk '$2 ~ /^(main|run|outer|inner)$/ { s = s ? $2 ";" s : $2 } NF == 0 { if (s) n[s]++; s = "" } END { for (s in n) print s, n[s] }' "$work/stacks.txt" | sort >"$work/want"
-own_stacks() { awk '{ c = $NF; sub(/ [0-9]+$/, ""); k = split($0, f, ";"); s = ""; for (i = 1; i <= k; i++) if (f[i] ~ /^(main|run|outer|inner)$/) s = s ? s ";" f[i] : f[i]; if (s) n[s] += c } END { for (s in n) print s, n[s] }' "$1" | sort; }
+own_stacks() { awk '{ c = $NF; sub(/ [0-9]+$/, ""); k = split($0, f, ";"); s = ""; for (i = 1; i <= k; i++) if (f[i] ~ /^(main|run|outer|inner|down)$/) s = s ? s ";" f[i] : f[i]; if (s) n[s] += c } END { for (s in n) print s, n[s] }' "$1" | sort; }
 convert "$work/perf.data" --sample-type samples -o "$work/out.folded"
 own_stacks "$work/out.folded" >"$work/got"
 check "there are stacks of the program" grep -q 'run;outer;inner' "$work/want"
@@ -61,6 +64,20 @@ if [ -s "$work/kernel" ] && [ "$(id -u)" -eq 0 ]; then
 	check "kernel functions have perf's names ($missing of $all differ)" [ $((missing * 10)) -le $((all + 9)) ]
 else
 	skip "kernel functions have perf's names" "perf names none here"
+fi
+
+# Copies of stacks: unwound here, and by perf with the library that it is built with.
+if perf record -q -F 999 --call-graph dwarf -o "$work/dwarf.data" "$work/deep" 2>"$work/err" || perf record -q -B -F 999 --call-graph dwarf -o "$work/dwarf.data" "$work/deep" 2>"$work/err"; then
+	perf script -i "$work/dwarf.data" --no-inline -F ip,sym >"$work/stacks.txt" 2>"$work/err"
+	awk '$2 ~ /^(main|run|outer|inner|down)$/ { s = s ? $2 ";" s : $2 } NF == 0 { if (s) n[s]++; s = "" } END { for (s in n) print s, n[s] }' "$work/stacks.txt" | sort >"$work/want"
+	convert "$work/dwarf.data" --sample-type samples -o "$work/dwarf.folded"
+	own_stacks "$work/dwarf.folded" >"$work/got"
+	check "perf unwinds copies of stacks" grep -q 'down;down;down;down;outer;inner' "$work/want"
+	check "copied stacks are unwound as perf does" cmp "$work/want" "$work/got"
+	"$WICK" convert "$work/dwarf.data" --symbols never --sample-type samples -o "$work/dwarf.folded" 2>"$work/err"
+	check "without files only the innermost frame is known, which is reported" grep -q 'copies of stacks (--call-graph dwarf): user frames\|could not be unwound' "$work/err"
+else
+	skip "copied stacks are unwound as perf does" "perf cannot copy stacks: $(head -n 1 "$work/err")"
 fi
 
 # Without names, and when the recording says that it is of another machine.

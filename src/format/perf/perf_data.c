@@ -27,6 +27,8 @@
  *
  * Where the samples of one event have the counters of a group with them ({a,b}:S), each of the group has a sample.
  *
+ * Copies of user stacks are unwound (perf_data_unwind.c).
+ *
  * Left out, and said: fields of tracepoints, branch stacks, addresses and weights of memory samples,
  * hardware traces (AUX), stacks of virtual machines' guests.
  */
@@ -46,6 +48,9 @@ static int note(const struct perf_reader *reader, const struct format_options *o
 		{counts->throttled, "times the kernel throttled sampling"},
 		{counts->cut_stacks, "stacks: outermost frames beyond the depth limit"},
 		{counts->stacks, "copies of stacks (--call-graph dwarf): user frames except the innermost"},
+		{counts->short_copies, "stacks: outermost frames that the copy of the stack does not reach (perf record "
+				       "--call-graph dwarf,BYTES)"},
+		{counts->incomplete, "stacks: outermost frames that could not be unwound"},
 		{counts->deferred, "user stacks that were recorded later than their samples"},
 		{counts->raws, "samples: fields of tracepoints"},
 		{counts->branches, "samples: branch stacks"},
@@ -85,7 +90,7 @@ static int decode(struct bytes input, const struct format_options *options, stru
 	if (r == 0)
 		r = perf_data_scan(&reader, err);
 	if (r == 0)
-		r = perf_data_build(&reader, err);
+		r = perf_data_build(&reader, options, err);
 	if (r == 0)
 		r = note(&reader, options, err);
 	r = format_finish(r, reader.profile, ret);

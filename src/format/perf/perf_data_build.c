@@ -39,6 +39,8 @@ struct mapped {
 	uint64_t start, base;
 	uint32_t mapping, frame_type;
 	uint32_t location; /* of all of it; 0 = each address has its own */
+	uint64_t end;
+	uint32_t binary; /* of the unwinder */
 };
 struct process {
 	struct address_space space;
@@ -48,6 +50,9 @@ struct process {
 struct builder {
 	struct perf_reader *reader;
 	struct profile *profile;
+	struct perf_unwinder *unwinder;	     /* NULL: copies of stacks are not unwound */
+	const struct address_space *walking; /* of the process that is being unwound */
+	uint64_t walked[UNWIND_FRAMES_MAX];
 	struct address_map map;
 	struct address_space kernel;
 	struct mapped *mapped;
@@ -191,9 +196,10 @@ static int map_range(struct builder *builder, struct address_space *space, uint6
 {
 	uint32_t number = 0;
 	int r = profile_add_mapping(builder->profile, mapping, &mapped.mapping, err);
+	mapped.end = end_of(start, len);
 	if (r == 0)
 		r = add_mapped(builder, &mapped, &number, err);
-	if (r == 0 && address_space_put(&builder->map, space, start, end_of(start, len), number) < 0)
+	if (r == 0 && address_space_put(&builder->map, space, start, mapped.end, number) < 0)
 		r = error_nomem(err);
 	return r;
 }
@@ -268,7 +274,10 @@ static int note_executable(struct builder *builder, struct process *process, con
 static int map_user(struct builder *builder, const struct mmap_record *record, struct error *err)
 {
 	struct profile_mapping mapping = {.start = record->offset, .offset = record->offset};
-	struct mapped mapped = {.start = record->start, .base = record->offset, .frame_type = PROFILE_FRAME_NATIVE};
+	struct mapped mapped = {.start = record->start,
+				.base = record->offset,
+				.frame_type = PROFILE_FRAME_NATIVE,
+				.binary = STACK_WALK_NO_BINARY};
 	struct process *process;
 	char jit[32];
 	struct bytes file = record->file;
@@ -289,6 +298,8 @@ static int map_user(struct builder *builder, const struct mmap_record *record, s
 		r = add_build_id(builder, record, mapping.file_name, &mapping.build_id, err);
 	if (r == 0 && (record->protection & PROT_EXECUTE) && mapped.frame_type == PROFILE_FRAME_NATIVE)
 		r = note_executable(builder, process, record, mapping.file_name, err);
+	if (r == 0 && builder->unwinder && !is_memory(record->file))
+		r = perf_unwinder_add_file(builder->unwinder, mapping.file_name, mapping.build_id, &mapped.binary, err);
 	return r < 0 ? r : map_range(builder, &process->space, record->start, record->len, &mapping, mapped, err);
 }
 
@@ -422,6 +433,34 @@ static int add_chain(struct builder *builder, const struct process *process, con
 	return r;
 }
 
+static bool find_mapping(void *context, uint64_t address, struct stack_walk_mapping *ret)
+{
+	const struct builder *builder = context;
+	uint32_t number;
+	if (!address_space_find(&builder->map, builder->walking, address, &number))
+		return false;
+	const struct mapped *mapped = &builder->mapped[number];
+	*ret = (struct stack_walk_mapping){
+		.start = mapped->start, .end = mapped->end, .file_offset = mapped->base, .binary = mapped->binary};
+	return true;
+}
+
+static int add_copied_stack(struct builder *builder, const struct process *process, const struct perf_sample *sample,
+			    struct error *err)
+{
+	enum unwind_result result;
+	size_t count;
+	builder->walking = &process->space;
+	int r = perf_unwinder_walk(builder->unwinder, sample, find_mapping, builder, builder->walked, &count, &result, err);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = add_frame_of(builder, process, CONTEXT_USER, builder->walked[i], err);
+	if (r == 0 && result == UNWIND_STACK_CUT)
+		builder->reader->counts.short_copies++;
+	else if (r == 0 && !UNWIND_IS_COMPLETE(result))
+		builder->reader->counts.incomplete++;
+	return r;
+}
+
 static int add_stack(struct builder *builder, const struct process *process, const struct perf_record *record,
 		     const struct perf_sample *sample, uint32_t *ret, struct error *err)
 {
@@ -430,15 +469,19 @@ static int add_stack(struct builder *builder, const struct process *process, con
 	builder->frame_count = 0;
 	builder->is_cut = false;
 	int r = add_chain(builder, process, sample, context, &has_user, err);
-	if (r == 0 && builder->frame_count == 0 && (sample->event->sample_type & PERF_S_IP)) {
+	bool is_copied = !has_user && perf_unwinder_can(builder->unwinder, sample);
+	if (r == 0 && builder->frame_count == 0 && (sample->event->sample_type & PERF_S_IP) &&
+	    !(is_copied && context == CONTEXT_USER)) {
 		r = add_frame_of(builder, process, context, sample->ip, err);
 		has_user = context == CONTEXT_USER;
 	}
 	uint64_t address;
-	if (r == 0 && !has_user && perf_data_register(builder->reader, sample, PERF_REGISTER_IP, &address))
+	if (r == 0 && is_copied)
+		r = add_copied_stack(builder, process, sample, err);
+	else if (r == 0 && !has_user && perf_data_register(builder->reader, sample, PERF_REGISTER_IP, &address))
 		r = add_frame_of(builder, process, CONTEXT_USER, address, err);
 	builder->reader->counts.cut_stacks += builder->is_cut;
-	builder->reader->counts.stacks += sample->stack.len > 0;
+	builder->reader->counts.stacks += sample->stack.len > 0 && !is_copied;
 	return r < 0 ? r : profile_add_stack_leaf_first(builder->profile, builder->frames, builder->frame_count, ret, err);
 }
 
@@ -711,7 +754,7 @@ static int build(struct builder *builder, struct error *err)
 	return 0;
 }
 
-int perf_data_build(struct perf_reader *reader, struct error *err)
+int perf_data_build(struct perf_reader *reader, const struct format_options *options, struct error *err)
 {
 	struct builder *builder = mem_zalloc(sizeof(*builder));
 	if (!builder)
@@ -723,7 +766,10 @@ int perf_data_build(struct perf_reader *reader, struct error *err)
 	map64_init_guarded(&builder->name_of_tid);
 	map64_init_guarded(&builder->name_of_cgroup);
 	map64_init_guarded(&builder->counters);
-	int r = build(builder, err);
+	int r = perf_unwinder_new(reader, options, &builder->unwinder, err);
+	if (r == 0)
+		r = build(builder, err);
+	perf_unwinder_free(builder->unwinder);
 	address_map_release(&builder->map);
 	map64_release(&builder->process_of_pid);
 	map64_release(&builder->name_of_tid);

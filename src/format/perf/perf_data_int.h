@@ -7,6 +7,7 @@
 #include "codec/compress.h"
 #include "format/address_map.h"
 #include "format/format_int.h"
+#include "unwind/stack_walk.h"
 
 /* ---- bytes, of the order that the file has ---- */
 
@@ -125,6 +126,7 @@ struct perf_sample {
 	const uint8_t *registers; /* of user space, u64 each, by the bits of event->regs_user */
 	uint64_t registers_abi;	  /* 0 = none, 1 = 32 bits, 2 = 64 bits */
 	struct bytes stack;	  /* copy of the user stack, from its pointer upwards */
+	bool stack_is_cut;	  /* it was longer than what was to be copied */
 	/* Values of counters, each with the id of its event: value at reads + i * read_bytes, id behind it at read_id. */
 	const uint8_t *reads;
 	size_t read_count, read_bytes, read_id;
@@ -142,6 +144,7 @@ struct perf_place { /* a record that is looked at again, in the order of times *
 struct perf_counts {
 	uint64_t samples, lost_events, lost_samples, lost_records, throttled, aux_bytes, unknown_records;
 	uint64_t reads, raws, branches, memory, stacks, deferred, cut_stacks, guests;
+	uint64_t short_copies, incomplete; /* stacks that were unwound, but not to their end */
 	bool is_unfinished;
 };
 
@@ -192,7 +195,23 @@ bool perf_data_register(const struct perf_reader *reader, const struct perf_samp
 /* The time of a record that is no sample, from the fields that its end holds; 0 when it has none. */
 uint64_t perf_data_record_time(const struct perf_reader *reader, const struct perf_record *record);
 
+/* perf_data_unwind.c: walks over copied user stacks. */
+struct perf_unwinder;
+typedef bool perf_find_mapping(void *context, uint64_t address, struct stack_walk_mapping *ret);
+/* *ret is NULL if files cannot be had, or the recording is of another architecture. */
+int perf_unwinder_new(const struct perf_reader *reader, const struct format_options *options, struct perf_unwinder **ret,
+		      struct error *err);
+struct perf_unwinder *perf_unwinder_free(struct perf_unwinder *unwinder);
+DEFINE_CLEANUP_POINTER(perf_unwinder_free, struct perf_unwinder);
+/* The number of a file for struct stack_walk_mapping, by the strings of its path and build-id. */
+int perf_unwinder_add_file(struct perf_unwinder *unwinder, uint32_t path, uint32_t build_id, uint32_t *ret, struct error *err);
+/* Whether the sample has what a walk needs; unwinder may be NULL. */
+bool perf_unwinder_can(const struct perf_unwinder *unwinder, const struct perf_sample *sample);
+/* As stack_walker_walk(), of such a sample. */
+int perf_unwinder_walk(struct perf_unwinder *unwinder, const struct perf_sample *sample, perf_find_mapping *find, void *context,
+		       uint64_t *ret_frames, size_t *ret_count, enum unwind_result *ret_result, struct error *err);
+
 /* perf_data_build.c: the profile of it all. */
-int perf_data_build(struct perf_reader *reader, struct error *err);
+int perf_data_build(struct perf_reader *reader, const struct format_options *options, struct error *err);
 
 #endif

@@ -157,6 +157,7 @@ static void read_middle(struct perf_cursor *body, const struct perf_event *event
 		uint64_t used = size ? perf_take_u64(body) : 0;
 		if (stack)
 			ret->stack = (struct bytes){stack, used < size ? used : size};
+		ret->stack_is_cut = used >= size;
 	}
 }
 
