@@ -505,7 +505,15 @@ static int read_all(struct reader *reader, const struct json_node *root, struct 
 
 static int note(const struct reader *reader, const struct format_options *options, struct error *err)
 {
+	struct cpuprofile_missing missing = {0};
+	for (size_t i = 0; i < reader->cpu_profile_count; i++) {
+		struct cpuprofile_missing more = cpuprofile_tree_missing(reader->cpu_profiles[i].tree);
+		missing.samples += more.samples;
+		missing.children += more.children;
+		missing.parents += more.parents;
+	}
 	const struct format_left_out left_out[] = {
+		CPUPROFILE_NOTES(missing),
 		{reader->others, "events without a duration or a thread: instants, counters, flows and the like"},
 		{reader->unmatched, "ends of events without a begin"},
 		{reader->unended, "missing ends: the events last as long as their thread"},

@@ -32,6 +32,7 @@ struct sample {
 	int32_t line, column; /* where in the leaf's function; 0 = not told */
 	uint32_t node;
 	uint32_t number; /* in the file */
+	bool is_missing; /* its node; the sample before it ends here all the same */
 };
 
 struct cpuprofile_tree {
@@ -43,15 +44,14 @@ struct cpuprofile_tree {
 	size_t sample_count, sample_capacity;
 	int64_t time_us; /* of the last sample */
 	bool has_samples;
+	struct cpuprofile_missing missing;
 	uint32_t path[LIMIT_STACK_DEPTH];
 };
 
-static int find_node(const struct cpuprofile_tree *tree, const struct json_node *id, uint32_t *ret, struct error *err)
+static bool find_node(const struct cpuprofile_tree *tree, const struct json_node *id, uint32_t *ret)
 {
 	int64_t number;
-	return json_node_integer(id, &number) && format_known(&tree->by_id, (uint64_t)number, ret)
-		       ? 0
-		       : error_set(err, -EBADMSG, "no node with that id");
+	return json_node_integer(id, &number) && format_known(&tree->by_id, (uint64_t)number, ret);
 }
 
 static int read_function(struct cpuprofile_tree *tree, struct node *node, struct error *err)
@@ -123,14 +123,16 @@ static int link_nodes(struct cpuprofile_tree *tree, size_t first, struct error *
 		uint32_t other;
 		int r = 0;
 		for (size_t k = 0; r == 0 && k < json_node_count(children); k++) {
-			r = find_node(tree, json_node_at(children, k), &other, err);
-			if (r == 0)
+			if (find_node(tree, json_node_at(children, k), &other))
 				r = set_parent(tree, other, i, err);
+			else
+				tree->missing.children++;
 		}
 		if (r == 0 && parent && parent->kind != JSON_NODE_NULL) {
-			r = find_node(tree, parent, &other, err);
-			if (r == 0)
+			if (find_node(tree, parent, &other))
 				r = set_parent(tree, i, other, err);
+			else
+				tree->missing.parents++;
 		}
 		if (r < 0)
 			return error_prefix(err, r, "node %u", i);
@@ -190,9 +192,8 @@ static int add_samples(struct cpuprofile_tree *tree, const struct cpuprofile_par
 					  .number = (uint32_t)tree->sample_count,
 					  .line = small_number(part->lines, i),
 					  .column = small_number(part->columns, i)};
-		int r = find_node(tree, json_node_at(samples, i), &sample->node, err);
-		if (r < 0)
-			return error_prefix(err, r, "sample %u", i);
+		sample->is_missing = !find_node(tree, json_node_at(samples, i), &sample->node);
+		tree->missing.samples += sample->is_missing;
 		tree->sample_count++;
 	}
 	return 0;
@@ -259,7 +260,8 @@ int cpuprofile_tree_finish(struct cpuprofile_tree *tree, int64_t end_us, uint32_
 		int64_t next = i + 1 < tree->sample_count ? sample[1].time_us : end_us, lasts;
 		if (__builtin_sub_overflow(next, sample->time_us, &lasts) || lasts > INT64_MAX / NS_PER_US)
 			return error_set(err, -EBADMSG, "a time is out of range");
-		r = add_sample(tree, sample, labels, 1, lasts > 0 ? lasts : 0, err);
+		if (!sample->is_missing)
+			r = add_sample(tree, sample, labels, 1, lasts > 0 ? lasts : 0, err);
 	}
 	return r;
 }
@@ -274,6 +276,11 @@ int cpuprofile_tree_new(struct profile *profile, int64_t start_us, struct cpupro
 	tree->time_us = start_us;
 	*ret = tree;
 	return 0;
+}
+
+struct cpuprofile_missing cpuprofile_tree_missing(const struct cpuprofile_tree *tree)
+{
+	return tree->missing;
 }
 
 struct cpuprofile_tree *cpuprofile_tree_free(struct cpuprofile_tree *tree)
@@ -292,7 +299,8 @@ int cpuprofile_add_types(struct profile *profile, struct error *err)
 	return r < 0 ? r : profile_add_named_type(profile, "wall", "nanoseconds", err);
 }
 
-static int read_all(struct profile *profile, const struct json_node *root, struct error *err)
+static int read_all(struct profile *profile, const struct json_node *root, const struct format_options *options,
+		    struct error *err)
 {
 	_cleanup_(cpuprofile_tree_freep) struct cpuprofile_tree *tree = NULL;
 	struct cpuprofile_part part = {
@@ -310,7 +318,13 @@ static int read_all(struct profile *profile, const struct json_node *root, struc
 		r = cpuprofile_tree_new(profile, start, &tree, err);
 	if (r == 0)
 		r = cpuprofile_tree_add(tree, &part, err);
-	return r < 0 ? r : cpuprofile_tree_finish(tree, end, 0, err);
+	if (r == 0)
+		r = cpuprofile_tree_finish(tree, end, 0, err);
+	if (r < 0)
+		return r;
+	struct cpuprofile_missing missing = cpuprofile_tree_missing(tree);
+	const struct format_left_out left_out[] = {CPUPROFILE_NOTES(missing)};
+	return format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
 }
 
 static int decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)
@@ -321,7 +335,7 @@ static int decode(struct bytes input, const struct format_options *options, stru
 	if (r == 0)
 		r = profile_new(&profile, err);
 	if (r == 0)
-		r = read_all(profile, json_tree_root(json), err);
+		r = read_all(profile, json_tree_root(json), options, err);
 	if (r < 0)
 		return r;
 	*ret = TAKE(profile);

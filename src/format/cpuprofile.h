@@ -19,6 +19,17 @@ struct cpuprofile_part {
 	const struct json_node *nodes, *samples, *deltas, *lines, *columns;
 };
 int cpuprofile_tree_add(struct cpuprofile_tree *tree, const struct cpuprofile_part *part, struct error *err);
+/* What refers to nodes that are not there is left out. */
+struct cpuprofile_missing {
+	uint64_t samples, children, parents;
+};
+struct cpuprofile_missing cpuprofile_tree_missing(const struct cpuprofile_tree *tree);
+#define CPUPROFILE_NOTES(missing)                                                                                              \
+	{(missing).samples, "samples of nodes that are not in the file"},                                                      \
+		{(missing).children, "children that are not in the file"},                                                     \
+	{                                                                                                                      \
+		(missing).parents, "nodes: callers, since the parent is not in the file"                                       \
+	}
 /* Adds the samples to the profile; the last one lasts until end_us. */
 int cpuprofile_tree_finish(struct cpuprofile_tree *tree, int64_t end_us, uint32_t labels, struct error *err);
 

@@ -47,6 +47,20 @@ static void test_lines(void **state)
 	profile_free(profile);
 }
 
+/* What refers to nodes that are not there is left out; the time of the sample before does not grow by that. */
+static void test_dangling(void **state)
+{
+	check("{" TREE ", \"startTime\": 90, \"endTime\": 145, \"samples\": [3, 8, 2], \"timeDeltas\": [10, 10, 30]}",
+	      "f_[j] 1\nf_[j];(anonymous)_[j] 1\n", "f_[j] 5000\nf_[j];(anonymous)_[j] 10000\n");
+	assert_string_equal(buffer_string(&notes), "1 samples of nodes that are not in the file\n");
+	check_text("{\"nodes\": [" NODE(1, "(root)", ", \"children\": [2, 5]") "," NODE(2, "f", ", \"hitCount\": 3") "," NODE(
+			   9, "g", ", \"parent\": 7, \"hitCount\": 2") "]}",
+		   "samples", "[unknown] 2\nf_[j] 3\n");
+	assert_string_equal(buffer_string(&notes),
+			    "1 children that are not in the file\n1 nodes: callers, since the parent is not "
+			    "in the file\n");
+}
+
 static void test_refused(void **state)
 {
 	refuse("{", "not JSON");
@@ -55,7 +69,6 @@ static void test_refused(void **state)
 	refuse("{\"nodes\": [{\"id\": 1}]}", "node 0: no functionName");
 	refuse("{\"nodes\": [{\"callFrame\": {\"functionName\": \"f\"}}]}", "node 0 has no id");
 	refuse("{\"nodes\": [" NODE(1, "f", "") "," NODE(1, "g", "") "]}", "nodes 0 and 1 have the same id");
-	refuse("{\"nodes\": [" NODE(1, "f", ", \"children\": [5]") "]}", "node 0: no node with that id");
 	refuse("{\"nodes\": [" NODE(1, "f", ", \"children\": [3]") "," NODE(2, "g", ", \"children\": [3]") "," NODE(3, "h",
 														    "") "]}",
 	       "two parents");
@@ -63,7 +76,6 @@ static void test_refused(void **state)
 									    ", \"children\": [1], \"hitCount\": 1") "]}",
 	       "or its own parent");
 	refuse("{" TREE ", \"samples\": [3], \"timeDeltas\": []}", "1 samples, but 0 time differences");
-	refuse("{" TREE ", \"samples\": [8], \"timeDeltas\": [1]}", "sample 0: no node with that id");
 	refuse("{" TREE ", \"samples\": [3], \"timeDeltas\": [9223372036854775807]}", "out of range");
 	refuse("{" TREE ", \"samples\": [3], \"timeDeltas\": [\"x\"]}", "has no time");
 }
@@ -84,8 +96,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_samples), cmocka_unit_test(test_lines),	  cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_damaged), cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_samples), cmocka_unit_test(test_lines),	cmocka_unit_test(test_dangling),
+		cmocka_unit_test(test_refused), cmocka_unit_test(test_damaged), cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, release_notes);
 }

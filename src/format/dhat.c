@@ -39,7 +39,7 @@ struct reader {
 	struct entry *entries;
 	size_t entry_count;
 	bool has_lifetimes;
-	uint64_t accesses;
+	uint64_t accesses, missing;
 	uint32_t stack[LIMIT_STACK_DEPTH];
 };
 
@@ -156,9 +156,10 @@ static int read_stack(struct reader *reader, const struct json_node *frames, uin
 	for (size_t i = 0, run = 0; i < count; i++) {
 		int64_t number, next = -1;
 		if (!json_node_integer(json_node_at(frames, i), &number) || number < 0 ||
-		    (uint64_t)number >= reader->entry_count)
-			return error_set(err, -EBADMSG, "its stack refers to a missing entry of ftbl, which has %zu",
-					 reader->entry_count);
+		    (uint64_t)number >= reader->entry_count) {
+			reader->missing++;
+			continue;
+		}
 		numbers[run++] = (uint32_t)number;
 		uint64_t address = reader->entries[number].address;
 		if (address && run < 64 && json_node_integer(json_node_at(frames, i + 1), &next) && next >= 0 &&
@@ -259,7 +260,9 @@ static int note(const struct reader *reader, const struct format_options *option
 	if (reader->accesses)
 		buffer_printf(notes, "reads and writes of the blocks of %llu program points\n",
 			      (unsigned long long)reader->accesses);
-	return format_note_status(notes, err);
+	const struct format_left_out left_out = {reader->missing, "frames that are missing in ftbl"};
+	int r = format_note_status(notes, err);
+	return r < 0 ? r : format_note(options, &left_out, 1, err);
 }
 
 static int decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)

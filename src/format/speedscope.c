@@ -75,6 +75,7 @@ struct reader {
 	uint32_t labels;
 	uint32_t stack[LIMIT_STACK_DEPTH]; /* trie nodes of the frames that are open, and their frames */
 	uint64_t open[LIMIT_STACK_DEPTH];
+	uint64_t missing; /* frames that stacks refer to */
 };
 
 static int read_frame(struct reader *reader, const struct json_node *frame, uint32_t *ret, struct error *err)
@@ -209,8 +210,11 @@ static int add_sample(struct reader *reader, uint32_t stack, int64_t time_ns, in
 static int push_frame(struct reader *reader, const struct json_node *node, uint32_t parent, uint32_t *ret, struct error *err)
 {
 	int64_t frame;
-	if (!json_node_integer(node, &frame) || frame < 0 || (uint64_t)frame >= reader->frame_count)
-		return error_set(err, -EBADMSG, "a stack refers to a missing frame, of %zu", reader->frame_count);
+	if (!json_node_integer(node, &frame) || frame < 0 || (uint64_t)frame >= reader->frame_count) {
+		reader->missing++;
+		*ret = parent;
+		return 0;
+	}
 	return profile_add_stack(reader->profile, parent, reader->locations[frame], ret, err);
 }
 
@@ -356,6 +360,9 @@ static int decode(struct bytes input, const struct format_options *options, stru
 	r = profile_new(&reader->profile, err);
 	if (r == 0)
 		r = read_all(reader, json_tree_root(tree), err);
+	if (r == 0)
+		r = format_note(options, &(struct format_left_out){reader->missing, "frames of stacks that are missing"}, 1,
+				err);
 	r = format_finish(r, reader->profile, ret);
 	mem_free(reader->locations);
 	mem_free(reader->values);

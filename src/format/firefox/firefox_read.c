@@ -350,27 +350,38 @@ static int mark_rows(const struct json_node *thread, uint32_t *stacks, size_t co
 		int64_t row;
 		if (!json_node_integer(json_node_at(column, i), &row))
 			continue;
-		if (row < 0 || (uint64_t)row >= count)
-			return error_set(err, -EBADMSG, "sample %zu: stack is %lld, of %zu", i, (long long)row, count);
-		stacks[row] = FIREFOX_NONE;
+		if (row >= 0 && (uint64_t)row < count)
+			stacks[row] = FIREFOX_NONE;
 	}
 	return 0;
 }
 
+/* The stack of a sample; none where its row is not there. */
+static uint32_t stack_of(struct firefox_reader *reader, const struct json_node *row, const uint32_t *stacks, size_t count)
+{
+	int64_t number;
+	if (!json_node_integer(row, &number))
+		return 0;
+	if (number >= 0 && (uint64_t)number < count)
+		return stacks[number];
+	reader->dangling++;
+	return 0;
+}
+
 static int read_samples(struct firefox_reader *reader, const struct json_node *thread, const uint32_t *stacks,
-			struct error *err)
+			size_t stack_count, struct error *err)
 {
 	struct firefox_table samples = {.node = json_node_get(thread, "samples")};
 	const struct json_node *column = firefox_column(&samples, "stack");
 	struct profile_sample sample = {0};
-	int64_t values[FIREFOX_VALUES_MAX], row;
+	int64_t values[FIREFOX_VALUES_MAX];
 	double since_start = 0;
 	size_t count;
 	int r = firefox_table_length(samples.node, "samples", "stack", &count, err);
 	if (r == 0)
 		r = read_labels(reader, thread, &sample.labels, err);
 	for (size_t i = 0; r == 0 && i < count; i++) {
-		sample.stack = json_node_integer(json_node_at(column, i), &row) ? stacks[row] : 0;
+		sample.stack = stack_of(reader, json_node_at(column, i), stacks, stack_count);
 		r = read_time(reader, &samples, i, &since_start, &sample.time_ns, err);
 		if (r == 0)
 			r = read_weight(reader, &samples, i, values, err);
@@ -423,7 +434,7 @@ static int read_threads(struct firefox_reader *reader, const struct json_node *t
 	}
 	r = firefox_read_stacks(reader, &source, stacks, rows, err);
 	for (size_t i = first; r == 0 && i < first + count; i++) {
-		r = read_samples(reader, json_node_at(threads, i), stacks, err);
+		r = read_samples(reader, json_node_at(threads, i), stacks, rows, err);
 		if (r == 0)
 			r = firefox_read_markers(reader, json_node_at(threads, i), source.strings, err);
 		if (r == 0)
@@ -476,7 +487,8 @@ static int add_notes(const struct firefox_reader *reader, const struct format_op
 {
 	const struct format_left_out left_out[] = {{reader->markers, "markers without a time"},
 						   {reader->allocations, "allocations"},
-						   {reader->without_time, "times of samples that have none"}};
+						   {reader->without_time, "times of samples that have none"},
+						   {reader->dangling, "references to missing rows of tables"}};
 	return format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
 }
 

@@ -41,6 +41,7 @@ struct firefox_reader {
 	uint32_t name_key, tid_key, pid_key, process_key, host_key;
 	uint64_t markers, allocations; /* what is left out */
 	uint64_t without_time;
+	uint64_t dangling; /* references to rows that are not there */
 	struct firefox_schema *schemas;
 	size_t schema_count, schema_capacity;
 	struct map64 schema_by_name; /* string of the profile -> place in schemas */

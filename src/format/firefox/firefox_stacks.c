@@ -51,18 +51,17 @@ static bool get(struct firefox_table *table, const char *column, size_t row, int
 	return json_node_integer(cell(table, column, row), ret);
 }
 
-/* The same for an index into a table of so many rows. */
-static int get_index(struct firefox_table *table, const char *column, size_t row, int64_t flag, size_t rows, uint32_t *ret,
-		     struct error *err)
+/* The same for an index into a table of so many rows. FIREFOX_NONE also for a row that is not there, which is counted. */
+static uint32_t get_index(struct firefox_reader *reader, struct firefox_table *table, const char *column, size_t row,
+			  int64_t flag, size_t rows)
 {
 	int64_t number;
-	*ret = FIREFOX_NONE;
 	if (!get(table, column, row, flag, &number) || number == -1)
-		return 0;
-	if (number < 0 || (uint64_t)number >= rows)
-		return error_set(err, -EBADMSG, "row %zu: %s is %lld, of %zu", row, column, (long long)number, rows);
-	*ret = (uint32_t)number;
-	return 0;
+		return FIREFOX_NONE;
+	if (number >= 0 && (uint64_t)number < rows)
+		return (uint32_t)number;
+	reader->dangling++;
+	return FIREFOX_NONE;
 }
 
 static int check_columns(const struct json_node *table, const char *name, struct error *err)
@@ -151,9 +150,10 @@ static int read_text(struct reading *reading, struct firefox_table *table, const
 	if (!json_node_integer(cell(table, column, row), &index))
 		return 0;
 	const struct json_node *text = index < 0 ? NULL : json_node_at(reading->source->strings, (size_t)index);
-	if (!json_node_is(text, JSON_NODE_TEXT))
-		return error_set(err, -EBADMSG, "row %zu: %s is string %lld, of %zu", row, column, (long long)index,
-				 json_node_count(reading->source->strings));
+	if (!json_node_is(text, JSON_NODE_TEXT)) {
+		reading->reader->dangling++;
+		return 0;
+	}
 	struct bytes bytes = json_node_bytes(text);
 	return profile_add_bytes(reading->reader->profile, bytes, ret, err);
 }
@@ -165,9 +165,9 @@ static int read_file_name(struct reading *reading, size_t row, uint32_t *ret, st
 	if (reading->reader->version < FIREFOX_SOURCES)
 		return read_text(reading, funcs, "fileName", row, ret, err);
 	*ret = 0;
-	int r = get_index(funcs, "source", row, FIREFOX_FUNC_HAS_SOURCE, json_node_count(firefox_column(sources, "filename")),
-			  &source, err);
-	return r < 0 || source == FIREFOX_NONE ? r : read_text(reading, sources, "filename", source, ret, err);
+	source = get_index(reading->reader, funcs, "source", row, FIREFOX_FUNC_HAS_SOURCE,
+			   json_node_count(firefox_column(sources, "filename")));
+	return source == FIREFOX_NONE ? 0 : read_text(reading, sources, "filename", source, ret, err);
 }
 
 static int read_func(struct reading *reading, size_t row, struct error *err)
@@ -176,17 +176,16 @@ static int read_func(struct reading *reading, size_t row, struct error *err)
 	struct func *func = &reading->funcs[row];
 	struct profile_function function = {0};
 	int64_t line, flags;
-	uint32_t resource;
 	int r = read_text(reading, table, "name", row, &function.name, err);
 	if (r == 0)
 		r = read_file_name(reading, row, &function.file_name, err);
-	if (r == 0)
-		r = get_index(table, "resource", row, FIREFOX_FUNC_HAS_RESOURCE, reading->resource_count, &resource, err);
-	func->lib = FIREFOX_NONE;
-	if (r == 0 && resource != FIREFOX_NONE && reading->reader->version < FIREFOX_FRAME_LIBS)
-		r = get_index(resources, "lib", resource, 0, reading->reader->lib_count, &func->lib, err);
 	if (r < 0)
 		return r;
+	uint32_t resource =
+		get_index(reading->reader, table, "resource", row, FIREFOX_FUNC_HAS_RESOURCE, reading->resource_count);
+	func->lib = FIREFOX_NONE;
+	if (resource != FIREFOX_NONE && reading->reader->version < FIREFOX_FRAME_LIBS)
+		func->lib = get_index(reading->reader, resources, "lib", resource, 0, reading->reader->lib_count);
 	if (get(table, "lineNumber", row, FIREFOX_FUNC_HAS_LINE, &line) && line > 0)
 		function.start_line = line;
 	const struct json_node *is_js = cell(table, "isJS", row);
@@ -202,7 +201,7 @@ static int read_funcs(struct reading *reading, struct error *err)
 	if (r < 0)
 		return r;
 	reading->resource_count = json_node_count(firefox_column(&reading->source->resources, "name"));
-	reading->funcs = mem_alloc_array(reading->func_count, sizeof(*reading->funcs));
+	reading->funcs = mem_alloc_array(reading->func_count + 1, sizeof(*reading->funcs));
 	if (!reading->funcs)
 		return error_nomem(err);
 	for (size_t i = 0; i < reading->func_count; i++) {
@@ -210,25 +209,27 @@ static int read_funcs(struct reading *reading, struct error *err)
 		if (r < 0)
 			return error_prefix(err, r, "funcTable");
 	}
-	return 0;
+	/* Behind the others: what frames have whose function is not there. */
+	struct func *missing = &reading->funcs[reading->func_count];
+	*missing = (struct func){.lib = FIREFOX_NONE};
+	return profile_add_function(reading->reader->profile, &(struct profile_function){0}, &missing->function, err);
 }
 
 /* ---- frames ---- */
 
-static int read_frame(struct reading *reading, size_t row, struct firefox_read_frame *frame, struct error *err)
+static void read_frame(struct reading *reading, size_t row, struct firefox_read_frame *frame)
 {
 	struct firefox_table *table = &reading->source->frames;
 	int64_t flags, number;
 	*frame = (struct firefox_read_frame){.lib = FIREFOX_NONE, .address = -1, .category = -1};
-	int r = get_index(table, "func", row, 0, reading->func_count, &frame->func, err);
-	if (r == 0 && frame->func == FIREFOX_NONE)
-		r = error_set(err, -EBADMSG, "row %zu has no func", row);
-	if (r == 0 && reading->reader->version >= FIREFOX_FRAME_LIBS)
-		r = get_index(table, "lib", row, FIREFOX_FRAME_HAS_ADDRESS, reading->reader->lib_count, &frame->lib, err);
-	else if (r == 0)
+	frame->func = get_index(reading->reader, table, "func", row, 0, reading->func_count);
+	if (frame->func == FIREFOX_NONE)
+		frame->func = (uint32_t)reading->func_count;
+	if (reading->reader->version >= FIREFOX_FRAME_LIBS)
+		frame->lib =
+			get_index(reading->reader, table, "lib", row, FIREFOX_FRAME_HAS_ADDRESS, reading->reader->lib_count);
+	else
 		frame->lib = reading->funcs[frame->func].lib;
-	if (r < 0)
-		return r;
 	if (get(table, "address", row, FIREFOX_FRAME_HAS_ADDRESS, &number) && number >= 0 && (uint64_t)number < LIB_BYTES)
 		frame->address = number;
 	if (get(table, "category", row, FIREFOX_FRAME_HAS_CATEGORY, &number))
@@ -243,7 +244,6 @@ static int read_frame(struct reading *reading, size_t row, struct firefox_read_f
 		frame->is_inlined = flags & FIREFOX_FRAME_IS_INLINED;
 	else
 		frame->is_inlined = json_node_integer(cell(table, "inlineDepth", row), &number) && number > 0;
-	return 0;
 }
 
 static uint32_t frame_type_of(const struct reading *reading, const struct firefox_read_frame *frame)
@@ -297,15 +297,14 @@ static int read_prefix(struct reading *reading, size_t row, struct error *err)
 	int64_t number;
 	uint32_t prefix = FIREFOX_NONE;
 	if (reading->reader->version >= FIREFOX_PREFIX_OFFSETS) {
-		if (!json_node_integer(cell(table, "prefixOffset", row), &number) || number < 0 || (uint64_t)number > row)
-			return error_set(err, -EBADMSG, "row %zu has no prefixOffset, or one that is not of an earlier row",
-					 row);
-		prefix = number ? (uint32_t)(row - (size_t)number) : FIREFOX_NONE;
+		bool is_good =
+			json_node_integer(cell(table, "prefixOffset", row), &number) && number >= 0 && (uint64_t)number <= row;
+		prefix = is_good && number ? (uint32_t)(row - (size_t)number) : FIREFOX_NONE;
+		reading->reader->dangling += !is_good;
 	} else if (json_node_integer(cell(table, "prefix", row), &number)) {
-		if (number < 0 || (uint64_t)number >= row)
-			return error_set(err, -EBADMSG, "row %zu has the prefix %lld, which is not an earlier row", row,
-					 (long long)number);
-		prefix = (uint32_t)number;
+		bool is_good = number >= 0 && (uint64_t)number < row;
+		prefix = is_good ? (uint32_t)number : FIREFOX_NONE;
+		reading->reader->dangling += !is_good;
 	}
 	reading->prefixes[row] = prefix;
 	reading->depths[row] = prefix == FIREFOX_NONE ? 1 : reading->depths[prefix] + 1;
@@ -328,24 +327,25 @@ static int read_rows(struct reading *reading, struct error *err)
 	if (!reading->prefixes || !reading->frames || !reading->depths)
 		return error_nomem(err);
 	for (size_t i = 0; r == 0 && i < reading->row_count; i++) {
-		r = get_index(table, "frame", i, 0, reading->frame_count, &reading->frames[i], err);
-		if (r == 0 && reading->frames[i] == FIREFOX_NONE)
-			r = error_set(err, -EBADMSG, "row %zu has no frame", i);
-		if (r == 0)
-			r = read_prefix(reading, i, err);
+		reading->frames[i] = get_index(reading->reader, table, "frame", i, 0, reading->frame_count);
+		if (reading->frames[i] == FIREFOX_NONE)
+			reading->frames[i] = (uint32_t)reading->frame_count;
+		r = read_prefix(reading, i, err);
 	}
 	return r < 0 ? error_prefix(err, r, "stackTable") : 0;
 }
 
 static int read_frames(struct reading *reading, struct error *err)
 {
-	reading->known = mem_alloc_array(reading->frame_count, sizeof(*reading->known));
+	reading->known = mem_alloc_array(reading->frame_count + 1, sizeof(*reading->known));
 	if (!reading->known)
 		return error_nomem(err);
-	int r = 0;
-	for (size_t i = 0; r == 0 && i < reading->frame_count; i++)
-		r = read_frame(reading, i, &reading->known[i], err);
-	return r < 0 ? error_prefix(err, r, "frameTable") : 0;
+	for (size_t i = 0; i < reading->frame_count; i++)
+		read_frame(reading, i, &reading->known[i]);
+	/* Of rows whose frame is not there. */
+	reading->known[reading->frame_count] = (struct firefox_read_frame){
+		.func = (uint32_t)reading->func_count, .lib = FIREFOX_NONE, .address = -1, .category = -1};
+	return 0;
 }
 
 /* The frames of a row and of those above it that it is inlined into, innermost first; *ret_above: the row above all of them. */

@@ -121,7 +121,7 @@ static void test_versions(void **state)
 /* ---- refused ---- */
 
 /* version_60 with one piece replaced. */
-static void refuse_changed(const char *from, const char *to, const char *expected_message)
+static struct buffer changed(const char *from, const char *to)
 {
 	const char *at = strstr(version_60, from);
 	struct buffer text;
@@ -130,8 +130,42 @@ static void refuse_changed(const char *from, const char *to, const char *expecte
 	buffer_append(&text, version_60, (size_t)(at - version_60));
 	buffer_append_string(&text, to);
 	buffer_append_string(&text, at + strlen(from));
+	return text;
+}
+
+static void refuse_changed(const char *from, const char *to, const char *expected_message)
+{
+	struct buffer text = changed(from, to);
 	refuse(buffer_string(&text), expected_message);
 	buffer_release(&text);
+}
+
+/* A reference to what is not there loses just that, and is reported; all values are kept. */
+static void check_dangling(const char *from, const char *to)
+{
+	struct buffer text = changed(from, to);
+	struct profile *whole = read_text(version_60), *profile = read_text(buffer_string(&text));
+	assert_int_equal(profile->sample_count, whole->sample_count);
+	for (size_t i = 0; i < whole->sample_type_count; i++)
+		assert_int_equal(profile_total(profile, i), profile_total(whole, i));
+	if (!strstr(buffer_string(&notes), "1 references to missing rows of tables\n"))
+		fail_msg("%s: \"%s\"", to, buffer_string(&notes));
+	profile_free(profile);
+	profile_free(whole);
+	buffer_release(&text);
+}
+
+static void test_dangling(void **state)
+{
+	check_dangling("\"prefix\":[null,0,1,2]", "\"prefix\":[null,0,2,2]");
+	check_dangling("\"prefix\":[null,0,1,2]", "\"prefix\":[null,0,-1,2]");
+	check_dangling("\"frame\":[0,1,2,3]", "\"frame\":[0,1,2,4]");
+	check_dangling("\"func\":[0,1,2,3]", "\"func\":[0,1,2,9]");
+	check_dangling("\"resource\":[0,0,0,1]", "\"resource\":[0,0,0,2]");
+	check_dangling("\"lib\":[0,1]", "\"lib\":[0,7]");
+	check_dangling("\"source\":[0,0,null,null]", "\"source\":[0,1,null,null]");
+	check_dangling("\"name\":[0,1,2,3]", "\"name\":[0,1,2,7]");
+	check_dangling("\"stack\":[2,3,null]", "\"stack\":[2,4,null]");
 }
 
 /* Columns are looked for by name. */
@@ -157,16 +191,6 @@ static void test_refused(void **state)
 	       "version 48 of the processed format is not supported; 49 to 75");
 	refuse("{\"meta\":{\"preprocessedProfileVersion\":76}}", "version 76");
 	refuse("{\"meta\":{\"preprocessedProfileVersion\":60}}", "no array threads");
-	refuse_changed("\"prefix\":[null,0,1,2]", "\"prefix\":[null,0,2,2]", "stackTable: row 2 has the prefix 2");
-	refuse_changed("\"prefix\":[null,0,1,2]", "\"prefix\":[null,0,-1,2]", "row 2 has the prefix -1");
-	refuse_changed("\"frame\":[0,1,2,3]", "\"frame\":[0,1,2,4]", "row 3: frame is 4, of 4");
-	refuse_changed("\"frame\":[0,1,2,3]", "\"frame\":[0,1,2,null]", "row 3 has no frame");
-	refuse_changed("\"func\":[0,1,2,3]", "\"func\":[0,1,2,9]", "frameTable: row 3: func is 9, of 4");
-	refuse_changed("\"resource\":[0,0,0,1]", "\"resource\":[0,0,0,2]", "funcTable: row 3: resource is 2, of 2");
-	refuse_changed("\"lib\":[0,1]", "\"lib\":[0,7]", "lib is 7, of 2");
-	refuse_changed("\"source\":[0,0,null,null]", "\"source\":[0,1,null,null]", "row 1: source is 1, of 1");
-	refuse_changed("\"name\":[0,1,2,3]", "\"name\":[0,1,2,7]", "row 3: name is string 7, of 7");
-	refuse_changed("\"stack\":[2,3,null]", "\"stack\":[2,4,null]", "thread 0: sample 1: stack is 4, of 4");
 	refuse_changed("\"length\":3,\"stack\"", "\"length\":4,\"stack\"", "samples declares 4 rows and has 3");
 	refuse_changed("\"frame\":[0,1,2,3],\"length\":4", "\"frame\":[0,1,2,3],\"length\":-1", "stackTable declares -1 rows");
 	refuse_changed("\"weight\":null", "\"weight\":[1e300]", "sample 0: weight is out of range");
@@ -863,6 +887,7 @@ int main(void)
 		cmocka_unit_test(test_versions),
 		cmocka_unit_test(test_markers),
 		cmocka_unit_test(test_resource_labels),
+		cmocka_unit_test(test_dangling),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_many_columns),

@@ -45,6 +45,7 @@ static int note(const struct perf_reader *reader, const struct format_options *o
 	const struct format_left_out left_out[] = {
 		{counts->lost_events, "events that were lost while recording"},
 		{counts->lost_samples, "samples that were lost while recording"},
+		{counts->strays, "samples that have the id of no event"},
 		{counts->throttled, "times the kernel throttled sampling"},
 		{counts->cut_stacks, "stacks: outermost frames beyond the depth limit"},
 		{counts->stacks, "copies of stacks (--call-graph dwarf): user frames except the innermost"},

@@ -572,6 +572,10 @@ static int read_sample(struct builder *builder, const struct perf_record *record
 	struct perf_sample sample;
 	struct process *process;
 	int r = perf_data_read_sample(builder->reader, record, &sample, err);
+	if (r > 0) { /* events that came later made it ambiguous */
+		builder->reader->counts.strays++;
+		return 0;
+	}
 	if (r == 0)
 		r = get_process(builder, sample.pid, &process, err);
 	if (r == 0)

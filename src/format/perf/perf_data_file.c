@@ -60,8 +60,9 @@ static int scan_sample(struct perf_reader *reader, uint64_t at, const struct per
 {
 	struct perf_sample sample;
 	int r = perf_data_read_sample(reader, record, &sample, err);
-	if (r < 0)
-		return r;
+	reader->counts.strays += r > 0;
+	if (r != 0)
+		return r < 0 ? r : 0;
 	reader->events[sample.event - reader->events].samples++;
 	for (size_t i = 0; i < sample.read_count; i++) {
 		const uint8_t *value = sample.reads + i * sample.read_bytes;

@@ -144,6 +144,7 @@ struct perf_place { /* a record that is looked at again, in the order of times *
 struct perf_counts {
 	uint64_t samples, lost_events, lost_samples, lost_records, throttled, aux_bytes, unknown_records;
 	uint64_t reads, raws, branches, memory, stacks, deferred, cut_stacks, guests;
+	uint64_t strays;		   /* samples of no event */
 	uint64_t short_copies, incomplete; /* stacks that were unwound, but not to their end */
 	bool is_unfinished;
 };
@@ -186,6 +187,7 @@ struct perf_event *perf_data_event_of(const struct perf_reader *reader, uint64_t
 int perf_data_name_events(struct perf_reader *reader, struct error *err);
 
 /* perf_data_sample.c */
+/* 1: it has an id of no event. */
 int perf_data_read_sample(const struct perf_reader *reader, const struct perf_record *record, struct perf_sample *ret,
 			  struct error *err);
 /* A register of user space, 64 bits; false if it was not recorded, or the machine is another than x86-64 or aarch64. */

@@ -225,7 +225,7 @@ int perf_data_read_sample(const struct perf_reader *reader, const struct perf_re
 		return error_set(err, -EBADMSG, "a sample comes before any event");
 	const struct perf_event *event = event_of_sample(reader, record);
 	if (!event)
-		return error_set(err, -EBADMSG, "a sample has an id of no event");
+		return 1;
 	*ret = (struct perf_sample){.event = event};
 	read_first(&body, event, ret);
 	if (event->sample_type & PERF_S_CALLCHAIN) {
