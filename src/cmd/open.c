@@ -58,7 +58,14 @@ static int spawn_apart(char *const argv[])
 	return r;
 }
 
-/* Nothing waits for it: it may be the browser itself, and last as long. A browser is not run as root unless asked for. */
+/* Nothing waits for it: it may be the browser itself, and last as long. */
+int open_browser(const char *link)
+{
+	char *const argv[] = {(char *)(uintptr_t) "xdg-open", (char *)(uintptr_t)link, NULL};
+	return spawn_apart(argv);
+}
+
+/* A browser is not run as root unless asked for. */
 static void start_browser(enum browser browser, struct local_viewer *viewer, const char *verb)
 {
 	if (browser == BROWSER_AUTO)
@@ -66,8 +73,7 @@ static void start_browser(enum browser browser, struct local_viewer *viewer, con
 	if (browser == BROWSER_NONE)
 		return;
 	const char *link = browser == BROWSER_PAGE ? local_viewer_page_link(viewer) : local_viewer_profiler_link(viewer);
-	char *const argv[] = {(char *)(uintptr_t) "xdg-open", (char *)(uintptr_t)local_viewer_link_once(viewer, link), NULL};
-	int r = spawn_apart(argv);
+	int r = open_browser(local_viewer_link_once(viewer, link));
 	if (r != 0)
 		fprintf(stderr, "wick %s: cannot start a browser: cannot run xdg-open: %s\n", verb, strerror(r));
 }

@@ -15,7 +15,9 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "cmd/convert.h"
+#include "cmd/open.h"
 #include "cmd/remote.h"
 #include "cmd/report.h"
 #include "format/format.h"
@@ -27,14 +29,30 @@ static const struct report_verb {
 	const char *name;
 	enum report_mode mode;
 	bool has_regex;
+	const char *image; /* that dot makes of it; NULL = the report itself */
+	bool is_shown;	   /* in a browser, unless it goes to a file */
 } verbs[] = {
-	{"top", REPORT_TOP, false},	      {"text", REPORT_TOP, false},
-	{"tree", REPORT_TREE, false},	      {"peek", REPORT_PEEK, true},
-	{"traces", REPORT_TRACES, false},     {"list", REPORT_LIST, true},
-	{"disasm", REPORT_DISASM, true},      {"tags", REPORT_TAGS, false},
-	{"raw", REPORT_RAW, false},	      {"callgrind", REPORT_CALLGRIND, false},
-	{"dot", REPORT_DOT, false},	      {"comments", REPORT_COMMENTS, false},
-	{"topproto", REPORT_TOPPROTO, false}, {"proto", REPORT_PROTO, false},
+	{"top", REPORT_TOP, false},
+	{"text", REPORT_TOP, false},
+	{"tree", REPORT_TREE, false},
+	{"peek", REPORT_PEEK, true},
+	{"traces", REPORT_TRACES, false},
+	{"list", REPORT_LIST, true},
+	{"disasm", REPORT_DISASM, true},
+	{"tags", REPORT_TAGS, false},
+	{"raw", REPORT_RAW, false},
+	{"callgrind", REPORT_CALLGRIND, false},
+	{"dot", REPORT_DOT, false},
+	{"comments", REPORT_COMMENTS, false},
+	{"topproto", REPORT_TOPPROTO, false},
+	{"proto", REPORT_PROTO, false},
+	{"svg", REPORT_DOT, false, "svg"},
+	{"png", REPORT_DOT, false, "png"},
+	{"gif", REPORT_DOT, false, "gif"},
+	{"pdf", REPORT_DOT, false, "pdf"},
+	{"ps", REPORT_DOT, false, "ps"},
+	{"web", REPORT_DOT, false, "svg", true},
+	{"weblist", REPORT_WEBLIST, true, NULL, true},
 };
 #define VERBS (sizeof(verbs) / sizeof(*verbs))
 
@@ -44,6 +62,13 @@ static const struct option_row options[] = {
 	{'o', "output", "FILE", OPTION_TEXT, &o.output, .help = "where to write (default: standard output)"},
 	{0, "format", "FORMAT", OPTION_FORMAT, &o.format, .help = "format of the inputs (default: by content)"},
 	REMOTE_OPTION_ROWS(&o.remote),
+	{0, "seconds", "N", OPTION_TEXT, &o.seconds,
+	 .help = "of URLs: how long to profile (default: the URL's, else 30\nfor /debug/pprof/profile)"},
+	{0, "timeout", "N", OPTION_TEXT, &o.timeout,
+	 .help = "of URLs: seconds to wait (default: 1.5 times --seconds,\nelse 60)"},
+	{0, "http", "ADDR:PORT", OPTION_TEXT, &o.http,
+	 .help = "serve the profile on this machine and show it in a\nbrowser, instead of a report: [127.0.0.1]:[PORT]"},
+	{0, "no-browser", NULL, OPTION_FLAG, &o.no_browser, .help = "with --http: start no browser"},
 	{0, "from", "TIME", OPTION_TEXT, &o.from,
 	 .help = "with --url: start: now-1h, -15m, RFC 3339 or unix\n(default: now-1h)"},
 	{0, "to", "TIME", OPTION_TEXT, &o.to, .help = "with --url: end (default: now)"},
@@ -100,8 +125,9 @@ static const struct option_row options[] = {
 static const struct usage usage = {
 	.verb = "report",
 	.synopsis = "[MODE [REGEX]] [OPTION...] [BINARY] INPUT...",
-	.description = "Shows profiles as `go tool pprof` does: files of any format that can be read, or,\n"
-		       "with --url, the result of a selector on a server. Several inputs are merged.\n"
+	.description = "Shows profiles as `go tool pprof` does: files of any format that can be read, URLs of\n"
+		       "profiles (http://HOST:PORT/debug/pprof/heap), or, with --url, the result of a selector\n"
+		       "on a server. Several inputs are merged.\n"
 		       "\n"
 		       "modes:\n"
 		       "  top            functions by value (the default; also: text)\n"
@@ -113,7 +139,10 @@ static const struct usage usage = {
 		       "  tags           labels and their values\n"
 		       "  raw            everything in the profile\n"
 		       "  callgrind      for KCachegrind\n"
-		       "  dot            the call graph for Graphviz: wick report dot IN | dot -Tsvg\n"
+		       "  weblist REGEX  list and disasm as one HTML file, in the browser or with -o FILE\n"
+		       "  dot            the call graph for Graphviz\n"
+		       "  svg, png, gif, pdf, ps  the call graph, drawn by Graphviz's dot\n"
+		       "  web            the call graph in the browser\n"
 		       "  comments       the profile's comments\n"
 		       "  topproto       top as a pprof profile\n"
 		       "  proto          the profile as pprof, filtered",
@@ -221,6 +250,10 @@ static int rewrite(struct rewriting *to, int argc, char **argv, int *at)
 	if (set_sample_index(name))
 		return 0;
 	const struct option_row *row = find_row(name);
+	/* The opposite of a flag. */
+	const struct option_row *negated = !row && text_starts_with(name, "no-") ? find_row(name + 3) : NULL;
+	if (negated && negated->kind == OPTION_FLAG && !value)
+		return 0;
 	bool is_trim = strcmp(name, "trim") == 0;
 	if (value && (is_trim || (row && row->kind == OPTION_FLAG)))
 		return rewrite_flag(to, name, value, copy);
@@ -248,8 +281,12 @@ static int parse_arguments(int argc, char **argv, struct rewriting *to, struct o
 		to->verb = find_verb(operands->items[0], strlen(operands->items[0]));
 		used = to->verb != NULL;
 	}
+	if (to->verb && o.http)
+		return usage_error(&usage, "--http shows the profile itself: give no report with it") + 1;
+	if (o.no_browser && !o.http)
+		return usage_error(&usage, "--no-browser requires --http") + 1;
 	if (!to->verb)
-		to->verb = &verbs[0];
+		to->verb = o.http ? find_verb("proto", 5) : &verbs[0];
 	if (to->verb->has_regex && !to->regex && used < operands->count)
 		to->regex = operands->items[used++];
 	operands->count -= used;
@@ -280,6 +317,9 @@ static int read_input(const void *context, const char *name, struct profile **re
 	(void)context;
 	struct stat info;
 	bool is_file = strcmp(name, "-") == 0 || stat(name, &info) == 0;
+	if (!is_file && report_is_url(name))
+		return o.during.count || o.spans ? error_set(err, -EINVAL, "--during and --spans: %.80s is not a file", name)
+						 : report_fetch(&o, name, ret, err);
 	if (!is_file && (o.remote.url || strchr(name, '{')))
 		return o.during.count || o.spans
 			       ? error_set(err, -EINVAL,
@@ -401,7 +441,34 @@ static int write_profile(const struct profile *profile, struct error *err)
 	return output_write(profile, o.output, "pprof", "", NULL, err);
 }
 
-static int write_report(struct report *report, struct error *err)
+static int write_output(struct bytes output, const struct report_verb *verb, struct error *err)
+{
+	bool is_standard = strcmp(o.output, "-") == 0;
+	if (is_standard && verb->is_shown)
+		return report_show(output, verb->image ? ".svg" : ".html", err);
+	if (is_standard && verb->image && strcmp(verb->image, "svg") != 0 && isatty(STDOUT_FILENO))
+		return error_set(err, -EINVAL, "refusing to write an image to the terminal; give -o FILE");
+	return io_write_file(o.output, output.data, output.len, 0644, err);
+}
+
+/* The profile itself, in a browser. */
+static int serve(const struct report *report, const char *title, struct error *err)
+{
+	const char *text = o.http;
+	char listen[64];
+	size_t host = strrchr(text, ':') ? (size_t)(strrchr(text, ':') - text) : strlen(text);
+	const char *port = text[host] ? text + host + 1 : "";
+	bool is_default = host == 0 || (host == 9 && memcmp(text, "localhost", 9) == 0);
+	snprintf(listen, sizeof(listen), "%.*s:%s", is_default ? 9 : (int)(host < 40 ? host : 40),
+		 is_default ? "127.0.0.1" : text, *port ? port : "0");
+	struct open_options open = {.listen = listen, .browser = o.no_browser ? BROWSER_NONE : BROWSER_PAGE};
+	int r = open_check(&open, err);
+	if (r == 0)
+		r = open_serve(&open, "report", report->profile, title, err);
+	return r < 0 ? r : 0;
+}
+
+static int write_report(struct report *report, const struct report_verb *verb, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *top = NULL;
 	_cleanup_(buffer_release) struct buffer out = {.max = REPORT_BYTES_MAX};
@@ -417,8 +484,11 @@ static int write_report(struct report *report, struct error *err)
 		int r = report_make_top(report, &top, err);
 		return r < 0 ? r : write_profile(top, err);
 	}
+	_cleanup_(buffer_release) struct buffer image = {.max = REPORT_BYTES_MAX};
 	int r = report_write(report, &out, err);
-	return r < 0 ? r : io_write_file(o.output, out.data, out.len, 0644, err);
+	if (r == 0 && verb->image)
+		r = report_draw(buffer_bytes(&out), verb->image, &image, err);
+	return r < 0 ? r : write_output(buffer_bytes(verb->image ? &image : &out), verb, err);
 }
 
 static int run(const struct operands *inputs, const struct report_verb *verb, const char *regex, struct error *err)
@@ -450,7 +520,7 @@ static int run(const struct operands *inputs, const struct report_verb *verb, co
 		r = report_begin(&report, profile, &settings, err);
 	}
 	if (r == 0)
-		r = write_report(&report, err);
+		r = o.http ? serve(&report, inputs->items[0], err) : write_report(&report, verb, err);
 	if (r == 0)
 		r = report_filters_failure(&filters, err);
 	if (!o.quiet && notes.len > 0)

@@ -22,6 +22,9 @@ struct report_arguments {
 	const char *sample_index, *unit, *divide_by;
 	bool mean, drop_negative, call_tree, compact_labels, relative, intel_syntax, all_frames, quiet;
 	const char *source_path, *trim_path, *symbolize, *add_comment;
+	const char *seconds, *timeout; /* of fetching */
+	const char *http;	       /* where to serve the profile */
+	bool no_browser;
 };
 
 /* The report's options, with what pprof does differently for some modes. -EINVAL. */
@@ -52,5 +55,20 @@ int report_filters_failure(const struct report_filters *filters, struct error *e
 int report_drop_frames(struct profile *profile, struct error *err);
 int report_apply_tag_frames(const struct report_arguments *arguments, struct profile *profile, struct buffer *notes,
 			    struct error *err);
+
+/* ---- report_fetch.c ---- */
+
+/* Whether an input that is no file is a URL, also one without http://, as HOST:PORT/PATH. */
+bool report_is_url(const char *input);
+/* Fetches it; a URL without a path is that of Go's CPU profile, which takes --seconds (default: 30). -EINVAL, and errors of
+ * the client. */
+int report_fetch(const struct report_arguments *arguments, const char *url, struct profile **ret, struct error *err);
+
+/* ---- report_draw.c ---- */
+
+/* Graphviz's dot: text to an image, "svg", "png" ... -ENOENT when it is not installed. */
+int report_draw(struct bytes dot, const char *format, struct buffer *ret, struct error *err);
+/* Writes a file with this suffix to the directory for temporary files, prints where it is and opens it in the browser. */
+int report_show(struct bytes contents, const char *suffix, struct error *err);
 
 #endif

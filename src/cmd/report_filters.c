@@ -28,7 +28,7 @@ static int choose_detail(const struct report_arguments *o, enum report_mode mode
 		return error_set(err, -EINVAL,
 				 "--functions, --filefunctions, --files, --lines and --addresses exclude each other");
 	*ret = (struct graph_detail){.inlines = !o->no_inlines, .trim_path = o->trim_path, .source_path = o->source_path};
-	if (mode == REPORT_LIST)
+	if (mode == REPORT_LIST || mode == REPORT_WEBLIST)
 		lines = true, addresses = false;
 	if (mode == REPORT_DISASM) {
 		addresses = true;
@@ -42,7 +42,8 @@ static int choose_detail(const struct report_arguments *o, enum report_mode mode
 	ret->lines = exact;
 	ret->addresses = addresses;
 	ret->columns = exact && (o->show_columns || (addresses && ret->inlines));
-	ret->binaries = mode == REPORT_RAW || mode == REPORT_LIST || mode == REPORT_DISASM || mode == REPORT_CALLGRIND;
+	ret->binaries = mode == REPORT_RAW || mode == REPORT_LIST || mode == REPORT_WEBLIST || mode == REPORT_DISASM ||
+			mode == REPORT_CALLGRIND;
 	return 0;
 }
 
@@ -62,8 +63,8 @@ static int choose_trim(const struct report_arguments *o, enum report_mode mode, 
 	if (count == -1)
 		count = all ? 0 : 80;
 	ret->nodes_max = count > 0 ? (size_t)count : 0;
-	if (o->no_trim || mode == REPORT_DISASM || mode == REPORT_PEEK || mode == REPORT_LIST || mode == REPORT_RAW ||
-	    mode == REPORT_PROTO || mode == REPORT_CALLGRIND) {
+	if (o->no_trim || mode == REPORT_DISASM || mode == REPORT_PEEK || mode == REPORT_LIST || mode == REPORT_WEBLIST ||
+	    mode == REPORT_RAW || mode == REPORT_PROTO || mode == REPORT_CALLGRIND) {
 		ret->nodes_max = 0;
 		ret->node_fraction = ret->edge_fraction = 0;
 	}

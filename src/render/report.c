@@ -417,6 +417,7 @@ int report_write(struct report *report, struct buffer *out, struct error *err)
 	case REPORT_RAW: r = report_write_raw(report, err); break;
 	case REPORT_CALLGRIND: r = report_write_callgrind(report, err); break;
 	case REPORT_DOT: r = report_write_dot(report, err); break;
+	case REPORT_WEBLIST: r = report_write_weblist(report, err); break;
 	case REPORT_COMMENTS: put_comments(report); break;
 	case REPORT_TOPPROTO:
 	case REPORT_PROTO: return error_set(err, -ENOTSUP, "this report is a profile, not text");

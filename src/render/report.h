@@ -27,6 +27,7 @@ enum report_mode {
 	REPORT_COMMENTS,
 	REPORT_TOPPROTO, /* a profile: report_make_top() */
 	REPORT_PROTO,	 /* the profile itself, filtered: not written here */
+	REPORT_WEBLIST,	 /* LIST and DISASM as one HTML file */
 };
 
 #define REPORT_FILTERS_MAX 16
@@ -61,6 +62,7 @@ struct report {
 	uint32_t *label_units; /* by string: the unit of numeric labels of this name, as string plus 1; 0 = none */
 	size_t label_unit_count;
 	struct buffer *out;
+	struct report_code *code; /* of WEBLIST, while it is written */
 };
 /* -EINVAL: no such sample type, or one without a profile that has any. The profile must stay. */
 int report_begin(struct report *ret, struct profile *profile, const struct report_options *options, struct error *err);

@@ -82,6 +82,15 @@ static void put_instruction(struct disasm *d, const struct instruction *instruct
 	struct report *report = d->report;
 	char texts[2][UNITS_TEXT_MAX];
 	_cleanup_(buffer_release) struct buffer place = {.max = MIB};
+	if (report->code) {
+		if (info) {
+			d->file = info->file;
+			d->line = info->line;
+		}
+		const char *file = d->file ? graph_infos_string(&d->graph.infos, d->file) : NULL;
+		weblist_add_instruction(report, file, d->line, instruction->address, flat, cum, text);
+		return;
+	}
 	if (info)
 		append_place(d, info, &place);
 	const char *beside = buffer_string(&place);
@@ -128,10 +137,13 @@ static void put_routine(struct disasm *d, const char *name, uint64_t start, uint
 	size_t at = first_node(d, start), all = at;
 	struct graph_node sum;
 	sum_nodes(d, &all, end, &sum);
-	buffer_printf(report->out, "ROUTINE ======================== ");
-	text_append_harmless(report->out, bytes_of_string(name));
-	buffer_printf(report->out, "\n%10s %10s (flat, cum) %s of Total\n", report_format_value(report, sum.flat, texts[0]),
-		      report_format_value(report, sum.cum, texts[1]), units_format_percent(sum.cum, report->total, share));
+	if (!report->code) {
+		buffer_printf(report->out, "ROUTINE ======================== ");
+		text_append_harmless(report->out, bytes_of_string(name));
+		buffer_printf(report->out, "\n%10s %10s (flat, cum) %s of Total\n",
+			      report_format_value(report, sum.flat, texts[0]), report_format_value(report, sum.cum, texts[1]),
+			      units_format_percent(sum.cum, report->total, share));
+	}
 	d->name = d->file = 0;
 	d->line = 0;
 	for (size_t i = 0; i < d->code.count; i++) {
@@ -327,7 +339,8 @@ int report_write_disasm(struct report *report, struct error *err)
 	const char *text = report->options.symbol_text;
 	d.address = strtoull(text, &end, 0);
 	d.has_address = end != text && *end == '\0';
-	buffer_printf(report->out, "Total: %s\n", report_format_value(report, report->total, total));
+	if (!report->code)
+		buffer_printf(report->out, "Total: %s\n", report_format_value(report, report->total, total));
 	r = find_binaries(&d, wanted, err);
 	for (uint32_t i = 1; i < profile->mapping_count && r == 0; i++)
 		r = put_mapping(&d, &profile->mappings[i], wanted, err);

@@ -52,5 +52,16 @@ int report_write_callgrind(struct report *report, struct error *err);
 int report_write_dot(struct report *report, struct error *err);
 int report_write_list(struct report *report, struct error *err);
 int report_write_disasm(struct report *report, struct error *err);
+int report_write_weblist(struct report *report, struct error *err);
+
+/* ---- report_weblist.c: what `list` and `disasm` hand over instead of writing text, while report->code is there ---- */
+
+/* An instruction, and the line of the sample that was met last before it. file NULL = none was. Failures are kept. */
+void weblist_add_instruction(struct report *report, const char *file, int64_t line, uint64_t address, int64_t flat, int64_t cum,
+			     const char *text);
+void weblist_put_total(struct report *report);
+void weblist_begin_function(struct report *report, struct bytes name, const char *file, int64_t flat, int64_t cum);
+void weblist_put_line(struct report *report, const char *file, int64_t line, int64_t flat, int64_t cum, struct bytes text);
+void weblist_end_function(struct report *report, const char *why); /* why there is no source; "" = there is */
 
 #endif

@@ -126,7 +126,7 @@ static void put_source_line(struct report *report, const uint8_t *text, size_t l
 	buffer_printf(report->out, "\n");
 }
 
-static void put_lines(const struct function_file *file, struct bytes source, int64_t first, int64_t last)
+static void put_lines(const struct function_file *file, const char *name, struct bytes source, int64_t first, int64_t last)
 {
 	struct report *report = file->report;
 	size_t at = 0, node = 0;
@@ -143,12 +143,33 @@ static void put_lines(const struct function_file *file, struct bytes source, int
 				sums[0] += (uint64_t)entry->flat;
 				sums[1] += (uint64_t)entry->cum;
 			}
-			buffer_printf(report->out, "%10s %10s %6lld:", report_format_or_dot(report, (int64_t)sums[0], flat),
-				      report_format_or_dot(report, (int64_t)sums[1], cum), (long long)line);
-			put_source_line(report, source.data + at, end - at);
+			struct bytes text = {source.data + at, end - at};
+			if (report->code) {
+				weblist_put_line(report, name, line, (int64_t)sums[0], (int64_t)sums[1], text);
+			} else {
+				buffer_printf(report->out,
+					      "%10s %10s %6lld:", report_format_or_dot(report, (int64_t)sums[0], flat),
+					      report_format_or_dot(report, (int64_t)sums[1], cum), (long long)line);
+				put_source_line(report, text.data, text.len);
+			}
 		}
 		at = end + 1;
 	}
+}
+
+static void put_head(struct report *report, struct bytes function, const char *name, int64_t flat, int64_t cum)
+{
+	char texts[2][UNITS_TEXT_MAX], share[UNITS_TEXT_MAX];
+	if (report->code) {
+		weblist_begin_function(report, function, name, flat, cum);
+		return;
+	}
+	buffer_printf(report->out, "ROUTINE ======================== ");
+	text_append_harmless(report->out, function);
+	buffer_printf(report->out, " in ");
+	text_append_harmless(report->out, bytes_of_string(name));
+	buffer_printf(report->out, "\n%10s %10s (flat, cum) %s of Total\n", report_format_value(report, flat, texts[0]),
+		      report_format_value(report, cum, texts[1]), units_format_percent(cum, report->total, share));
 }
 
 static void put_file(const struct function_file *file, const char *search_path)
@@ -159,7 +180,7 @@ static void put_file(const struct function_file *file, const char *search_path)
 	const char *name = graph_infos_string(infos, info->file);
 	int64_t first = INT64_MAX, last = 0;
 	uint64_t flat = 0, cum = 0;
-	char texts[2][UNITS_TEXT_MAX], share[UNITS_TEXT_MAX], why[512] = "";
+	char why[512] = "";
 	for (size_t i = 0; i < file->count; i++) {
 		const struct graph_node *node = &file->graph->graph.nodes[file->nodes[i]];
 		const struct graph_info *at = &infos->items[node->info];
@@ -169,26 +190,22 @@ static void put_file(const struct function_file *file, const char *search_path)
 		flat += (uint64_t)node->flat;
 		cum += (uint64_t)node->cum;
 	}
-	buffer_printf(report->out, "ROUTINE ======================== ");
-	text_append_harmless(report->out, intern_get(&infos->strings, info->name));
-	buffer_printf(report->out, " in ");
-	text_append_harmless(report->out, bytes_of_string(name));
-	buffer_printf(report->out, "\n%10s %10s (flat, cum) %s of Total\n",
-		      report_format_value(report, (int64_t)flat, texts[0]), report_format_value(report, (int64_t)cum, texts[1]),
-		      units_format_percent((int64_t)cum, report->total, share));
+	put_head(report, intern_get(&infos->strings, info->name), name, (int64_t)flat, (int64_t)cum);
 	_cleanup_(buffer_release) struct buffer source = {.max = SOURCE_BYTES_MAX + 128 * KIB};
 	int fd = open_source(report, name, search_path, why, sizeof(why));
 	if (fd >= 0 && read_source(fd, name, &source) < 0)
 		snprintf(why, sizeof(why), "cannot read %.400s", name);
 	if (fd >= 0)
 		io_close(fd);
-	if (why[0]) {
+	if (!why[0])
+		put_lines(file, name, buffer_bytes(&source), first, last > INT64_MAX - MARGIN ? last : last + MARGIN);
+	if (report->code) {
+		weblist_end_function(report, why);
+	} else if (why[0]) {
 		buffer_printf(report->out, " Error: ");
 		text_append_harmless(report->out, bytes_of_string(why));
 		buffer_printf(report->out, "\n");
-		return;
 	}
-	put_lines(file, buffer_bytes(&source), first, last > INT64_MAX - MARGIN ? last : last + MARGIN);
 }
 
 static const struct graph_info *info_of(const struct report_graph *graph, uint32_t node)
@@ -240,7 +257,10 @@ int report_write_list(struct report *report, struct error *err)
 	const char *search_path = report->options.source_path;
 	if (!search_path || !search_path[0])
 		search_path = getcwd(directory, sizeof(directory)) ? directory : "/";
-	buffer_printf(report->out, "Total: %s\n", report_format_value(report, report->total, total));
+	if (report->code)
+		weblist_put_total(report);
+	else
+		buffer_printf(report->out, "Total: %s\n", report_format_value(report, report->total, total));
 	for (size_t first = 0, end; first < count; first = end) {
 		const struct graph_info *info = info_of(&graph, nodes[first]), *next = info;
 		for (end = first + 1; end < count; end++) {
@@ -253,6 +273,9 @@ int report_write_list(struct report *report, struct error *err)
 		bool is_last = end == count || next->name != info->name;
 		if (info->file) {
 			put_file(&file, search_path);
+		} else if (is_first && is_last && report->code) {
+			weblist_begin_function(report, intern_get(&graph.infos.strings, info->name), "", 0, 0);
+			weblist_end_function(report, "no source information");
 		} else if (is_first && is_last) {
 			buffer_printf(report->out, "No source information for ");
 			text_append_harmless(report->out, intern_get(&graph.infos.strings, info->name));
