@@ -21,6 +21,7 @@ const struct format *const formats[] = {
 	&format_chrome_trace,
 	&format_dhat,
 	&format_cpuprofile,
+	&format_heapprofile,
 	&format_callgrind,
 	&format_perf_script,
 	&format_folded,
@@ -109,6 +110,9 @@ static int decode_plain(const struct format *format, struct bytes input, const s
 {
 	if (input.len == 0)
 		return error_set(err, -EBADMSG, "the input is empty");
+	const char *foreign = format_foreign(input);
+	if (foreign)
+		return error_set(err, -EINVAL, "this is %s", foreign);
 	if (!format)
 		format = format_detect(input);
 	if (!format)

@@ -15,10 +15,11 @@
  *   COMPRESSED bytes of one zstd stream, which holds records, over all such records; a record may go on in the next
  *   AUXTRACE   and, in pipes, HEADER_TRACING_DATA are followed by bytes that their size does not count
  *
- * All numbers are in the order of the machine that recorded, which the magic shows. Each processor has a buffer of its own,
- * which perf empties in turn, so records are in order by processor only. perf sorts them between two FINISHED_ROUND records;
- * all are sorted here, which needs no trust in those, and takes 16 bytes a record. Records without a time come first: perf
- * writes them before all others, to tell of processes that are there already.
+ * All numbers are in the order of the machine that recorded, which the magic shows. Version 1 (before Linux 3.9, perf of 2013)
+ * has the magic "PERFFILE" on all machines; there the size of the header shows the order. Each processor has a buffer of its
+ * own, which perf empties in turn, so records are in order by processor only. perf sorts them between two FINISHED_ROUND
+ * records; all are sorted here, which needs no trust in those, and takes 16 bytes a record. Records without a time come first:
+ * perf writes them before all others, to tell of processes that are there already.
  *
  * The values are "samples" and one for each event, of the sums of its periods (nanoseconds for cpu-clock and task-clock); where
  * there are several events the label "event" distinguishes them, and more than 31 share one value. Threads, processes, CPUs and
@@ -101,7 +102,7 @@ static int decode(struct bytes input, const struct format_options *options, stru
 
 static bool detect(struct bytes input)
 {
-	return input.len >= 16 && (memcmp(input.data, "PERFILE2", 8) == 0 || memcmp(input.data, "2ELIFREP", 8) == 0);
+	return perf_data_is_magic(input);
 }
 
 const struct format format_perf_data = {

@@ -315,13 +315,24 @@ static int scan_file(struct perf_reader *reader, struct error *err)
 	return r < 0 ? r : scan_records(reader, data.offset, data.offset + data.size, err);
 }
 
+bool perf_data_is_magic(struct bytes input)
+{
+	static const char *const magics[] = {"PERFILE2", "2ELIFREP", "PERFFILE"};
+	for (size_t i = 0; input.len >= PIPE_HEADER && i < sizeof(magics) / sizeof(magics[0]); i++)
+		if (memcmp(input.data, magics[i], MAGIC_BYTES) == 0)
+			return true;
+	return false;
+}
+
 int perf_data_scan(struct perf_reader *reader, struct error *err)
 {
 	if (reader->input.len < PIPE_HEADER)
 		return error_set(err, -EBADMSG, "it is shorter than its header");
+	if (!perf_data_is_magic(reader->input))
+		return error_set(err, -EBADMSG, "not a perf.data file of version 1 or 2");
 	reader->is_swapped = memcmp(reader->input.data, "2ELIFREP", MAGIC_BYTES) == 0;
-	if (!reader->is_swapped && memcmp(reader->input.data, "PERFILE2", MAGIC_BYTES) != 0)
-		return error_set(err, -EBADMSG, "not a perf.data file of version 2");
+	if (memcmp(reader->input.data, "PERFFILE", MAGIC_BYTES) == 0)
+		reader->is_swapped = perf_load_u64(reader->input.data + MAGIC_BYTES, false) >> 32 != 0;
 	uint64_t size = perf_load_u64(reader->input.data + MAGIC_BYTES, reader->is_swapped);
 	reader->is_pipe = size == PIPE_HEADER;
 	int r;

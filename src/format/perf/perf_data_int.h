@@ -171,7 +171,9 @@ struct perf_reader {
 	uint64_t clock_wall_ns, clock_ns;
 };
 
-/* perf_data_file.c: reads the header and its features, and every record once: fills events, places, build_ids, counts. */
+/* perf_data_file.c: whether a file begins as one. */
+bool perf_data_is_magic(struct bytes input);
+/* Reads the header and its features, and every record once: fills events, places, build_ids, counts. */
 int perf_data_scan(struct perf_reader *reader, struct error *err);
 /* The record at a place that the scan found. */
 struct perf_record perf_data_record(const struct perf_reader *reader, uint64_t at);

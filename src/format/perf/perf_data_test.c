@@ -789,6 +789,11 @@ static void test_refused(void **state)
 	assert_string_equal(profile_string(profile, profile->sample_types[1].type), "cpu-clock");
 	assert_int_equal(profile->locations[profile->stacks[profile->samples[0].stack].location].address, 0x1234);
 	profile_free(profile);
+	/* Version 1 has another magic. */
+	memcpy(file, "PERFFILE", 8);
+	profile = decode_or_fail(NULL, (struct bytes){file, sizeof(file)}, "version 1");
+	assert_int_equal(profile->values[1], 1000);
+	profile_free(profile);
 	refuse(8, 105, 8, "its header has 105 bytes");
 	refuse(16, 79, 8, "79 bytes each, less than");
 	refuse(24, 4096, 8, "the section of the events lies outside");
