@@ -47,18 +47,16 @@ int inputs_read_file(const void *options, const char *path, struct profile **ret
 	int r = io_read_file(path, LIMIT_PROFILE_FILE_BYTES, &file, err);
 	if (r < 0)
 		return r;
-	const struct format *by_name = how->format			    ? how->format
-				       : format_detect(buffer_bytes(&file)) ? NULL
-									    : format_by_extension(path);
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	_cleanup_(buffer_release) struct buffer notes = {.max = NOTES_BYTES_MAX};
 	enum symbols_how symbols = how->symbols;
 	struct format_options decoding = {.input_name = path,
+					  .fallback = format_by_extension(path),
 					  .decompressed_max = LIMIT_PROFILE_FILE_BYTES,
 					  .open_binary = symbolize_open_binary,
 					  .open_context = &symbols,
 					  .notes = how->quiet ? NULL : &notes};
-	r = format_decode(by_name, buffer_bytes(&file), &decoding, &profile, err);
+	r = format_decode(how->format, buffer_bytes(&file), &decoding, &profile, err);
 	if (r == 0)
 		r = symbolize_profile(profile, how->symbols, err);
 	if (r == 0)

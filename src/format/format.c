@@ -14,6 +14,8 @@
 const struct format *const formats[] = {
 	&format_perf_data,
 	&format_jfr,
+	&format_simpleperf,
+	&format_art_trace,
 	&format_pprof,
 	&format_otlp,
 	&format_firefox,
@@ -115,6 +117,8 @@ static int decode_plain(const struct format *format, struct bytes input, const s
 		return error_set(err, -EINVAL, "this is %s", foreign);
 	if (!format)
 		format = format_detect(input);
+	if (!format && options)
+		format = options->fallback;
 	if (!format)
 		return error_set(err, -EINVAL, "unknown profile format; give it with --from (in the API: format=)");
 	if (!format->decode)

@@ -32,12 +32,13 @@ struct format_binary {
 };
 
 struct format_options {
-	const char *input_name;	 /* for messages; NULL = "input" */
-	size_t decompressed_max; /* bytes after decompression; 0 = LIMIT_PROFILE_INPUT_BYTES */
-	const char *sample_type; /* for formats that hold one value a stack (folded): which; NULL = default */
-	unsigned version;	 /* of formats that have several to write (firefox); 0 = the usual one */
-	bool symbol_server;	 /* firefox: the viewer has a symbol server for missing symbols */
-	bool compress;		 /* encode: gzip where the format usually is (pprof); set by default from the extension */
+	const char *input_name;	       /* for messages; NULL = "input" */
+	const struct format *fallback; /* decode: where no format is given and the content shows none; NULL = refuse */
+	size_t decompressed_max;       /* bytes after decompression; 0 = LIMIT_PROFILE_INPUT_BYTES */
+	const char *sample_type;       /* for formats that hold one value a stack (folded): which; NULL = default */
+	unsigned version;	       /* of formats that have several to write (firefox); 0 = the usual one */
+	bool symbol_server;	       /* firefox: the viewer has a symbol server for missing symbols */
+	bool compress;		       /* encode: gzip where the format usually is (pprof); set by default from the extension */
 	/* decode: the file, for stacks that are yet to be unwound (perf.data): a descriptor, which becomes the decoder's, or a
 	 * negative errno. NULL: no file is opened. */
 	int (*open_binary)(void *context, const struct format_binary *binary);

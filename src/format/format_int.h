@@ -136,6 +136,8 @@ extern const struct format format_chrome_trace;
 extern const struct format format_dhat;
 extern const struct format format_cpuprofile;
 extern const struct format format_heapprofile;
+extern const struct format format_simpleperf;
+extern const struct format format_art_trace;
 extern const struct format format_callgrind;
 extern const struct format format_perf_script;
 extern const struct format format_folded;

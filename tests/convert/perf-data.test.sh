@@ -68,12 +68,12 @@ fi
 
 # Copies of stacks: unwound here, and by perf with the library that it is built with.
 if perf record -q -F 999 --call-graph dwarf -o "$work/dwarf.data" "$work/deep" 2>"$work/err" || perf record -q -B -F 999 --call-graph dwarf -o "$work/dwarf.data" "$work/deep" 2>"$work/err"; then
-	perf script -i "$work/dwarf.data" --no-inline -F ip,sym >"$work/stacks.txt" 2>"$work/err"
-	awk '$2 ~ /^(main|run|outer|inner|down)$/ { s = s ? $2 ";" s : $2 } NF == 0 { if (s) n[s]++; s = "" } END { for (s in n) print s, n[s] }' "$work/stacks.txt" | sort >"$work/want"
+	perf script -i "$work/dwarf.data" --no-inline -F ip,sym >"$work/dwarf.txt" 2>"$work/err"
+	awk '$2 ~ /^(main|run|outer|inner|down)$/ { s = s ? $2 ";" s : $2 } NF == 0 { if (s) n[s]++; s = "" } END { for (s in n) print s, n[s] }' "$work/dwarf.txt" | sort >"$work/dwarf.want"
 	convert "$work/dwarf.data" --sample-type samples -o "$work/dwarf.folded"
-	own_stacks "$work/dwarf.folded" >"$work/got"
-	check "perf unwinds copies of stacks" grep -q 'down;down;down;down;outer;inner' "$work/want"
-	check "copied stacks are unwound as perf does" cmp "$work/want" "$work/got"
+	own_stacks "$work/dwarf.folded" >"$work/dwarf.got"
+	check "perf unwinds copies of stacks" grep -q 'down;down;down;down;outer;inner' "$work/dwarf.want"
+	check "copied stacks are unwound as perf does" cmp "$work/dwarf.want" "$work/dwarf.got"
 	"$WICK" convert "$work/dwarf.data" --symbols never --sample-type samples -o "$work/dwarf.folded" 2>"$work/err"
 	check "without files only the innermost frame is known, which is reported" grep -q 'copies of stacks (--call-graph dwarf): user frames\|could not be unwound' "$work/err"
 else
