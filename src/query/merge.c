@@ -244,7 +244,7 @@ static int add_types(struct profile *to, const struct profile *side, struct erro
 	return r;
 }
 
-static int join_sides(const struct profile *base, const struct profile *side, struct profile **ret, struct error *err)
+int query_join_sides(const struct profile *base, const struct profile *side, struct profile **ret, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *joined = NULL;
 	int r = profile_new(&joined, err);
@@ -300,5 +300,5 @@ int query_diff_read(struct store *store, struct symbolizer *symbolizer, const st
 	else if (base_type.name[0] && strcmp(type->sample_unit, base_type.sample_unit) != 0)
 		return error_set(err, -EINVAL, "query: the base of the comparison is in %s, the other side in %s",
 				 base_type.sample_unit, type->sample_unit);
-	return join_sides(before, side, ret, err);
+	return query_join_sides(before, side, ret, err);
 }

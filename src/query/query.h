@@ -136,6 +136,15 @@ void query_round_range(int64_t *from_ns, int64_t *to_ns);
 int query_merge(struct store *store, struct symbolizer *symbolizer, const struct query *query,
 		const struct query_merge_options *options, struct profile **ret, struct query_stats *stats, struct error *err);
 
+/* The same with the times of samples, to the millisecond: one sample for each stack, group and time. Never from rollups. More
+ * than QUERY_TIMES_MAX times are -EINVAL. stats must be there. */
+#define QUERY_TIMES_MAX 5000
+int query_merge_timed(struct store *store, struct symbolizer *symbolizer, const struct query *query,
+		      const struct query_merge_options *options, struct profile **ret, struct query_stats *stats,
+		      struct error *err);
+/* Two merged profiles as one with two sample types, "base" and that of `side`: for comparisons. */
+int query_join_sides(const struct profile *base, const struct profile *side, struct profile **ret, struct error *err);
+
 /* Sums per step, of gauges averages (docs/query.md), grouped by label names (none = one series). The total of a row is its
  * value over the whole range: of gauges not the sum of its points. */
 struct query_point {

@@ -453,6 +453,38 @@ static void test_points(void **state)
 	assert_non_null(strstr(err.message, "matches 22 profile types; put one of them before the '{': a00_type"));
 }
 
+static void test_timed(void **state)
+{
+	struct fixture *fixture = *state;
+	struct error err = {0};
+	struct query_stats stats = {0};
+	struct profile *profile;
+	const char *by[] = {"service"};
+	const struct query_merge_options options = {.by = by, .by_count = 1};
+	struct query query = {.selector = "process_cpu", .from_ns = START_NS - 1, .to_ns = START_NS + 100 * NS_PER_S};
+	assert_int_equal(query_merge_timed(fixture->store, NULL, &query, &options, &profile, &stats, &err), 0);
+	const int64_t seconds[] = {0, 5, 15, 16}, values[] = {10, 20, 40, 80};
+	assert_int_equal(profile->sample_count, 4);
+	for (size_t i = 0; i < 4; i++) {
+		const char *service = profile_label_value(profile, profile->samples[i].labels, "service");
+		assert_int_equal(profile->samples[i].time_ns, START_NS + seconds[i] * NS_PER_S);
+		assert_int_equal(profile->values[i], values[i]);
+		assert_string_equal(service, i == 3 ? "bank" : "shop");
+	}
+	profile_free(profile);
+	/* A part of a millisecond is no more than was asked for. */
+	query.from_ns = START_NS + 1;
+	query.to_ns = START_NS + 5 * NS_PER_S;
+	assert_int_equal(query_merge_timed(fixture->store, NULL, &query, &options, &profile, &stats, &err), 0);
+	assert_int_equal(profile->sample_count, 0);
+	profile_free(profile);
+	for (int i = 0; i <= QUERY_TIMES_MAX; i++)
+		append(fixture->store, "many", START_NS + i * NS_PER_MS, "late", "wait", 1);
+	query = (struct query){.selector = "many", .from_ns = START_NS, .to_ns = START_NS + 100 * NS_PER_S};
+	assert_int_equal(query_merge_timed(fixture->store, NULL, &query, NULL, &profile, &stats, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "5001 times"));
+}
+
 static void test_long_ranges_are_rounded(void **state)
 {
 	(void)state;
@@ -489,6 +521,7 @@ int main(void)
 		cmocka_unit_test(test_labels_of_the_type),
 		cmocka_unit_test(test_unaligned_steps),
 		cmocka_unit_test(test_points),
+		cmocka_unit_test(test_timed),
 		cmocka_unit_test(test_type_outside_of_the_range),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
