@@ -25,6 +25,7 @@
 #include "server/http/access.h"
 #include "server/recordings/api_recordings.h"
 #include "server/stores/snapshots.h"
+#include "server/viewer/api_snapshots.h"
 #include "server/viewer/api_view.h"
 
 #define BELOW		SNAPSHOTS_PATH "/"
@@ -122,7 +123,8 @@ static void cut_into(char *out, size_t size, const char *text)
 }
 
 /* All of it, unpacked, which is released early, for both may be large. */
-static int keep(struct call *call, struct snapshot *snapshot, struct buffer *document, struct error *err)
+static int keep(struct tenant *tenant, const atomic_bool *cancel, struct snapshot *snapshot, struct buffer *document,
+		struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer packed = {.max = SIZE_MAX};
 	if (document->len > PLAIN_BYTES_MAX)
@@ -131,9 +133,9 @@ static int keep(struct call *call, struct snapshot *snapshot, struct buffer *doc
 	int r = gzip_compress(buffer_bytes(document), GZIP_LEVEL, &packed, err);
 	buffer_release(document);
 	/* Nobody would know of it. */
-	if (r == 0 && cancel_requested(call->query.cancel))
+	if (r == 0 && cancel_requested(cancel))
 		r = error_set(err, -ECANCELED, "the client disconnected");
-	return r < 0 ? r : snapshots_put(call->tenant->snapshots, snapshot, buffer_bytes(&packed), snapshot->made_ns, err);
+	return r < 0 ? r : snapshots_put(tenant->snapshots, snapshot, buffer_bytes(&packed), snapshot->made_ns, err);
 }
 
 static int keep_answer(struct call *call, struct snapshot *snapshot, const char *state, struct error *err)
@@ -158,7 +160,7 @@ static int keep_answer(struct call *call, struct snapshot *snapshot, const char 
 	if (r == 0 && (buffer_append(&document, answer->data, answer->len) < 0 || buffer_append_byte(&document, '}') < 0))
 		r = error_nomem(err);
 	buffer_release(answer);
-	return r < 0 ? r : keep(call, snapshot, &document, err);
+	return r < 0 ? r : keep(call->tenant, call->query.cancel, snapshot, &document, err);
 }
 
 /* What the page shows of the file in the body: the same object, and columns behind it (api_view.c). */
@@ -173,7 +175,7 @@ static int keep_view(struct call *call, struct snapshot *snapshot, const char *s
 	if (!wrap.before)
 		return error_nomem(err);
 	r = api_view_write(call->server, call->request, &wrap, call->response, err);
-	return r < 0 ? r : keep(call, snapshot, &call->response->body, err);
+	return r < 0 ? r : keep(call->tenant, call->query.cancel, snapshot, &call->response->body, err);
 }
 
 static int make(struct call *call, const char *title, const char *state, struct error *err)
@@ -223,6 +225,54 @@ void api_snapshot_create(void *context, const struct net_request *request, struc
 		net_response_header(response, "Retry-After", BUSY_RETRY_S);
 	if (status)
 		respond_error(response, status, err.message);
+}
+
+/* ---- profiles that other parts of the server bring ---- */
+
+/* A title is a line: what would control something becomes a space. */
+static int clean_title(const char *text, char out[static SNAPSHOT_TITLE_SIZE], struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer clean = {.max = SIZE_MAX};
+	int r = text_append_utf8(&clean, bytes_of_string(text));
+	for (size_t i = 0; i < clean.len; i++)
+		clean.data[i] = clean.data[i] < ' ' || clean.data[i] == 0x7f ? ' ' : clean.data[i];
+	const char *line = r < 0 ? NULL : buffer_string(&clean);
+	if (!line)
+		return error_nomem(err);
+	size_t len = text_cut(bytes_of_string(line), SNAPSHOT_TITLE_SIZE - 1);
+	while (text_width((struct bytes){(const uint8_t *)line, len}) > SNAPSHOT_TITLE_MAX)
+		len = text_cut((struct bytes){(const uint8_t *)line, len}, len - 1);
+	snprintf(out, SNAPSHOT_TITLE_SIZE, "%.*s", (int)len, line);
+	return 0;
+}
+
+int api_snapshot_keep_profile(struct server *server, struct tenant *tenant, const struct api_snapshot_profile *profile,
+			      char ret_id[static SNAPSHOT_ID_SIZE], struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer head = {.max = SIZE_MAX}, document = {.max = SIZE_MAX};
+	struct snapshot snapshot = {.made_ns = time_now_ns(), .call = VIEW_CALL};
+	struct api_view_wrap wrap = {.behind = profile->more};
+	struct view_options options = {.title = profile->name, .format = "pprof", .cancel = profile->cancel};
+	if (server->options.no_snapshots)
+		return error_set(err, -EACCES, "snapshots are disabled on this server (snapshots.enabled)");
+	int r = clean_title(profile->title, snapshot.title, err);
+	if (r == 0)
+		r = snapshot_make_id(snapshot.id, err);
+	if (r == 0)
+		r = write_head(&snapshot, "", "", "", &head, err);
+	wrap.before = r < 0 ? NULL : buffer_string(&head);
+	if (r == 0 && !wrap.before)
+		r = error_nomem(err);
+	if (r == 0 && pthread_mutex_trylock(&server->view_turn) != 0)
+		return error_set(err, -EAGAIN, "another file is being read; try again");
+	if (r < 0)
+		return r;
+	r = api_view_frame(profile->profile, &options, &wrap, &document, err);
+	if (r == 0)
+		r = keep(tenant, profile->cancel, &snapshot, &document, err);
+	pthread_mutex_unlock(&server->view_turn);
+	memcpy(ret_id, snapshot.id, SNAPSHOT_ID_SIZE);
+	return r;
 }
 
 /* ---- listing ---- */

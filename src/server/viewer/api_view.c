@@ -27,7 +27,6 @@
 #include "format/format.h"
 #include "server/api/api_profile.h"
 #include "server/recordings/api_recordings.h"
-#include "server/viewer/view.h"
 
 #define VIEW_MAGIC	  "WICKVIEW"
 #define FRAME_BYTES	  (sizeof(VIEW_MAGIC) - 1 + 4)
@@ -122,25 +121,16 @@ static int read_nodes(const struct net_request *request, uint64_t *ret, struct e
 	return error_set(err, -EINVAL, "parameter 'max_nodes': '%.40s' is not a number from 1 to %d", text, VIEW_NODES_MAX);
 }
 
-static int write_frame(const struct net_request *request, const struct given *given, const struct api_view_wrap *wrap,
-		       struct buffer *out, struct error *err)
+int api_view_frame(const struct profile *profile, const struct view_options *options, const struct api_view_wrap *wrap,
+		   struct buffer *out, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer columns = {.max = COLUMNS_BYTES_MAX};
 	size_t start = out->len;
-	uint64_t nodes_max;
-	struct view_options options = {.title = given->name,
-				       .format = given->format->name,
-				       .left_out = &given->notes,
-				       .cancel = net_request_cancelled(request)};
 	out->max = ANSWER_BYTES_MAX;
-	int r = read_nodes(request, &nodes_max, err);
-	if (r < 0)
-		return r;
-	options.nodes_max = (size_t)nodes_max;
 	buffer_append(out, VIEW_MAGIC "\0\0\0", FRAME_BYTES);
 	if (wrap)
 		buffer_append_string(out, wrap->before);
-	r = view_write(given->profile, &options, out, &columns, err);
+	int r = view_write(profile, options, out, &columns, err);
 	if (r < 0)
 		return r;
 	r = wrap ? buffer_append_string(out, wrap->behind) : 0;
@@ -149,10 +139,36 @@ static int write_frame(const struct net_request *request, const struct given *gi
 		out->data[start + FRAME_BYTES - 4 + i] = (uint8_t)(len >> (8 * i));
 	if (r == 0)
 		r = buffer_append(out, columns.data, columns.len);
-	return r == -E2BIG ? error_set(err, r, "%s: the converted profile exceeds the limit of %llu MiB", given->name,
+	return r == -E2BIG ? error_set(err, r, "%s: the converted profile exceeds the limit of %llu MiB", options->title,
 				       ANSWER_BYTES_MAX / MIB)
 	       : r < 0	   ? error_nomem(err)
 			   : 0;
+}
+
+int api_view_unframe(struct bytes frame, struct bytes *ret_json, struct error *err)
+{
+	size_t len = 0;
+	for (size_t i = 0; frame.len >= FRAME_BYTES && i < 4; i++)
+		len |= (size_t)frame.data[FRAME_BYTES - 4 + i] << (8 * i);
+	if (frame.len < FRAME_BYTES || !bytes_start_with(frame, VIEW_MAGIC) || len > frame.len - FRAME_BYTES)
+		return error_set(err, -EBADMSG, "this is no view of a profile");
+	*ret_json = (struct bytes){frame.data + FRAME_BYTES, len};
+	return 0;
+}
+
+static int write_frame(const struct net_request *request, const struct given *given, const struct api_view_wrap *wrap,
+		       struct buffer *out, struct error *err)
+{
+	uint64_t nodes_max;
+	struct view_options options = {.title = given->name,
+				       .format = given->format->name,
+				       .left_out = &given->notes,
+				       .cancel = net_request_cancelled(request)};
+	int r = read_nodes(request, &nodes_max, err);
+	if (r < 0)
+		return r;
+	options.nodes_max = (size_t)nodes_max;
+	return api_view_frame(given->profile, &options, wrap, out, err);
 }
 
 /* ---- the calls ---- */
