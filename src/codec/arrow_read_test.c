@@ -31,7 +31,7 @@ static const struct arrow_column columns[] = {
 	{.name = "number", .kind = ARROW_INT64, .values = numbers},
 	{.name = "small", .kind = ARROW_INT32, .values = small},
 	{.name = "flag", .kind = ARROW_BOOL, .values = flags},
-	{.name = "list", .kind = ARROW_UINT32_LIST, .values = items, .offsets = offsets},
+	{.name = "list", .kind = ARROW_LIST, .item = ARROW_UINT32, .values = items, .offsets = offsets},
 	{.name = "binary", .kind = ARROW_BINARY, .values = texts},
 };
 #define COLUMNS (sizeof(columns) / sizeof(*columns))

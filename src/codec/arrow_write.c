@@ -221,10 +221,26 @@ static size_t write_field(struct flat *flat, const char *name, uint8_t type_type
 	return table_end(flat);
 }
 
-/* DictionaryEncoding { 0 id  1 indexType } */
-static size_t write_encoding(struct flat *flat, int64_t id)
+/* Of the kinds that are numbers. */
+static int32_t bits_of(enum arrow_kind kind)
 {
-	size_t index = write_int_type(flat, 32, true);
+	return 8 << (kind <= ARROW_INT64 ? kind - ARROW_INT8 : kind - ARROW_UINT8);
+}
+
+static size_t write_number_type(struct flat *flat, enum arrow_kind kind)
+{
+	return write_int_type(flat, bits_of(kind), kind <= ARROW_INT64);
+}
+
+static enum arrow_kind index_of(const struct arrow_column *column)
+{
+	return column->item == ARROW_INT8 ? ARROW_INT32 : column->item;
+}
+
+/* DictionaryEncoding { 0 id  1 indexType } */
+static size_t write_encoding(struct flat *flat, int64_t id, enum arrow_kind kind)
+{
+	size_t index = write_number_type(flat, kind);
 	table_begin(flat);
 	table_scalar(flat, 0, &id, 8);
 	table_refer(flat, 1, index);
@@ -234,25 +250,19 @@ static size_t write_encoding(struct flat *flat, int64_t id)
 static size_t write_column_field(struct flat *flat, const struct arrow_column *column, size_t number)
 {
 	const char *name = column->name;
-	bool is_wide = column->kind == ARROW_INT64 || column->kind == ARROW_UINT64;
-	bool is_signed = column->kind == ARROW_INT64 || column->kind == ARROW_INT32;
 	size_t child;
 	switch (column->kind) {
-	case ARROW_INT32:
-	case ARROW_UINT32:
-	case ARROW_INT64:
-	case ARROW_UINT64:
-		return write_field(flat, name, ARROW_TYPE_INT, write_int_type(flat, is_wide ? 64 : 32, is_signed), 0, NULL, 0);
 	case ARROW_BOOL: return write_field(flat, name, ARROW_TYPE_BOOL, write_empty_table(flat), 0, NULL, 0);
 	case ARROW_DICTIONARY: {
-		size_t encoding = write_encoding(flat, (int64_t)number);
-		return write_field(flat, name, ARROW_TYPE_BINARY, write_empty_table(flat), encoding, NULL, 0);
+		size_t encoding = write_encoding(flat, (int64_t)number, index_of(column));
+		return write_field(flat, name, column->is_utf8 ? ARROW_TYPE_UTF8 : ARROW_TYPE_BINARY, write_empty_table(flat),
+				   encoding, NULL, 0);
 	}
 	case ARROW_BINARY: return write_field(flat, name, ARROW_TYPE_BINARY, write_empty_table(flat), 0, NULL, 0);
-	case ARROW_UINT32_LIST:
-	default:
-		child = write_field(flat, "item", ARROW_TYPE_INT, write_int_type(flat, 32, false), 0, NULL, 0);
+	case ARROW_LIST:
+		child = write_field(flat, "item", ARROW_TYPE_INT, write_number_type(flat, column->item), 0, NULL, 0);
 		return write_field(flat, name, ARROW_TYPE_LIST, write_empty_table(flat), 0, &child, 1);
+	default: return write_field(flat, name, ARROW_TYPE_INT, write_number_type(flat, column->kind), 0, NULL, 0);
 	}
 }
 
@@ -321,6 +331,26 @@ static void add_texts(struct writer *w, const struct bytes *texts, size_t count)
 	buffer_fail(w->out, buffer_status(&all));
 }
 
+/* The numbers of a dictionary's texts, in the width that its type has. */
+static void add_indexes(struct writer *w, const struct arrow_column *column)
+{
+	enum arrow_kind kind = index_of(column);
+	size_t size = (size_t)bits_of(kind) / 8;
+	const uint32_t *from = column->values;
+	if (size == sizeof(*from)) {
+		add_buffer(w, from, w->rows * size);
+		return;
+	}
+	_cleanup_(mem_freep) uint8_t *narrow = mem_alloc_array(w->rows, size);
+	if (!narrow) {
+		buffer_fail(w->out, -ENOMEM);
+		return;
+	}
+	for (size_t i = 0; i < w->rows; i++)
+		memcpy(narrow + i * size, &from[i], size); /* little endian, as all of the stream */
+	add_buffer(w, narrow, w->rows * size);
+}
+
 static void add_column(struct writer *w, const struct arrow_column *column)
 {
 	size_t nulls = 0, rows = w->rows;
@@ -335,15 +365,16 @@ static void add_column(struct writer *w, const struct arrow_column *column)
 		add_bits(w, column->values, rows);
 	} else if (column->kind == ARROW_BINARY) {
 		add_texts(w, column->values, rows);
-	} else if (column->kind == ARROW_UINT32_LIST) {
+	} else if (column->kind == ARROW_DICTIONARY) {
+		add_indexes(w, column);
+	} else if (column->kind == ARROW_LIST) {
 		size_t items = rows ? (size_t)column->offsets[rows] : 0;
 		add_buffer(w, column->offsets, (rows + 1) * sizeof(*column->offsets));
 		add_node(w, items, 0);
 		add_buffer(w, NULL, 0);
-		add_buffer(w, column->values, items * sizeof(uint32_t));
+		add_buffer(w, column->values, items * (size_t)bits_of(column->item) / 8);
 	} else {
-		bool wide = column->kind == ARROW_INT64 || column->kind == ARROW_UINT64;
-		add_buffer(w, column->values, rows * (wide ? 8 : 4));
+		add_buffer(w, column->values, rows * (size_t)bits_of(column->kind) / 8);
 	}
 }
 

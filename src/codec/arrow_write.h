@@ -11,22 +11,28 @@
 #include "base/error.h"
 
 enum arrow_kind {
+	ARROW_INT8,
+	ARROW_INT16,
 	ARROW_INT32,
-	ARROW_UINT32,
 	ARROW_INT64,
+	ARROW_UINT8,
+	ARROW_UINT16,
+	ARROW_UINT32,
 	ARROW_UINT64,
-	ARROW_BOOL,	   /* bytes, 0 or 1 */
-	ARROW_DICTIONARY,  /* uint32_t by row, each the number of one of `texts`; binary values */
-	ARROW_BINARY,	   /* struct bytes by row */
-	ARROW_UINT32_LIST, /* offsets by row, and one more, into `items` */
+	ARROW_BOOL,	  /* bytes, 0 or 1 */
+	ARROW_DICTIONARY, /* uint32_t by row, each the number of one of `texts` */
+	ARROW_BINARY,	  /* struct bytes by row */
+	ARROW_LIST,	  /* offsets by row, and one more, into the items */
 };
 struct arrow_column {
 	const char *name;
 	enum arrow_kind kind;
+	enum arrow_kind item;	/* of lists: a number; of dictionaries: the type of their numbers, a 0 (INT8) = INT32 */
+	bool is_utf8;		/* of dictionaries: the texts are UTF-8, not any bytes */
 	const void *values;	/* by row, of the kind's type; of a list: items */
 	const uint8_t *present; /* by row; NULL = all */
 	const struct bytes *texts;
-	size_t text_count;
+	size_t text_count; /* a dictionary's numbers must have room for it */
 	const int32_t *offsets;
 };
 /* Appends a stream of one record batch of `rows` rows. -E2BIG for texts of 2 GiB or more, and past out->max; -ENOMEM. */

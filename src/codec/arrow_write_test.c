@@ -24,7 +24,15 @@ static const struct arrow_column columns[] = {
 	{.name = "text", .kind = ARROW_DICTIONARY, .values = ids, .present = present, .texts = texts, .text_count = 2},
 	{.name = "number", .kind = ARROW_INT64, .values = numbers},
 	{.name = "flag", .kind = ARROW_BOOL, .values = flags},
-	{.name = "list", .kind = ARROW_UINT32_LIST, .values = items, .offsets = offsets},
+	{.name = "list", .kind = ARROW_LIST, .item = ARROW_UINT32, .values = items, .present = present, .offsets = offsets},
+	{.name = "narrow",
+	 .kind = ARROW_DICTIONARY,
+	 .item = ARROW_UINT16,
+	 .is_utf8 = true,
+	 .values = ids,
+	 .texts = texts,
+	 .text_count = 2},
+	{.name = "byte", .kind = ARROW_UINT8, .values = flags},
 };
 #define COLUMNS (sizeof(columns) / sizeof(*columns))
 
@@ -69,7 +77,7 @@ static void test_messages(void **state)
 		at += 8 + metadata + (size_t)body;
 	}
 	assert_int_equal(at + 8, out.len);
-	assert_int_equal(messages, 3); /* schema, one dictionary, one batch */
+	assert_int_equal(messages, 4); /* schema, two dictionaries, one batch */
 }
 
 static void test_no_rows(void **state)

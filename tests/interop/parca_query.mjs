@@ -5,96 +5,19 @@ import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { writeFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
-import { startServer, request, temporaryDirectory, test, finish } from '../harness.mjs';
+import { startServer, temporaryDirectory, test, finish } from '../harness.mjs';
+import { clientOf, queryProto, seconds } from './parca_client.mjs';
 import { CPU, HEAP, now, minute, knownSamples, send, choose, sum, treeOf, entries } from './known.mjs';
 
 const require = createRequire(new URL('../package.json', import.meta.url));
 const grpc = require('@grpc/grpc-js'),
 	loader = require('@grpc/proto-loader'),
-	protobuf = require('protobufjs'),
 	arrow = require('apache-arrow');
 const directory = temporaryDirectory();
-const proto = `syntax = "proto3"; package parca.query.v1alpha1;
-service QueryService {
-  rpc ProfileTypes(ProfileTypesRequest) returns (ProfileTypesResponse) {}
-  rpc Labels(LabelsRequest) returns (LabelsResponse) {}
-  rpc Values(ValuesRequest) returns (ValuesResponse) {}
-  rpc QueryRange(QueryRangeRequest) returns (QueryRangeResponse) {}
-  rpc Query(QueryRequest) returns (QueryResponse) {}
-  rpc HasProfileData(Empty) returns (HasProfileDataResponse) {}
-}
-message Empty {}
-message Timestamp { int64 seconds = 1; int32 nanos = 2; }
-message ProfileTypesRequest { Timestamp start = 1; Timestamp end = 2; }
-message ProfileType { string name = 1; string sample_type = 2; string sample_unit = 3; string period_type = 4; string period_unit = 5; bool delta = 6; }
-message ProfileTypesResponse { repeated ProfileType types = 1; }
-message LabelsRequest { repeated string match = 1; Timestamp start = 2; Timestamp end = 3; string profile_type = 4; }
-message LabelsResponse { repeated string label_names = 1; }
-message ValuesRequest { string label_name = 1; repeated string match = 2; Timestamp start = 3; Timestamp end = 4; string profile_type = 5; }
-message ValuesResponse { repeated string label_values = 1; }
-message QueryRangeRequest { string query = 1; Timestamp start = 2; Timestamp end = 3; uint32 limit = 4; Timestamp step = 5; repeated string sum_by = 6; }
-message Label { string name = 1; string value = 2; }
-message LabelSet { repeated Label labels = 1; }
-message ValueType { string type = 1; string unit = 2; }
-message MetricsSample { Timestamp timestamp = 1; int64 value = 2; double value_per_second = 3; int64 duration = 4; }
-message MetricsSeries { LabelSet labelset = 1; repeated MetricsSample samples = 2; ValueType period_type = 3; ValueType sample_type = 4; }
-message QueryRangeResponse { repeated MetricsSeries series = 1; }
-message MergeProfile { string query = 1; Timestamp start = 2; Timestamp end = 3; }
-message SingleProfile { Timestamp time = 1; string query = 2; }
-message ProfileDiffSelection { int32 mode = 1; MergeProfile merge = 2; SingleProfile single = 3; }
-message DiffProfile { ProfileDiffSelection a = 1; ProfileDiffSelection b = 2; bool absolute = 3; }
-message GroupBy { repeated string fields = 1; }
-message QueryRequest { int32 mode = 1; DiffProfile diff = 2; MergeProfile merge = 3; SingleProfile single = 4; int32 report_type = 5; float node_trim_threshold = 7; GroupBy group_by = 8; bool invert_call_stack = 11; }
-message Mapping { string file = 5; }
-message Function { int64 start_line = 2; string name = 3; string filename = 5; }
-message Meta { Mapping mapping = 2; Function function = 3; }
-message Node { Meta meta = 1; int64 cumulative = 2; int64 diff = 3; repeated Node children = 4; }
-message Root { int64 cumulative = 1; int64 diff = 2; repeated Node children = 3; }
-message Flamegraph { Root root = 1; int64 total = 2; string unit = 3; int32 height = 4; int64 trimmed = 10; }
-message TopNode { Meta meta = 1; int64 cumulative = 2; int64 flat = 3; int64 diff = 4; }
-message Top { repeated TopNode list = 1; int32 reported = 2; int32 total = 3; string unit = 4; }
-message FlamegraphArrow { bytes record = 1; string unit = 2; int32 height = 3; int64 trimmed = 4; }
-message QueryResponse { Flamegraph flamegraph = 5; bytes pprof = 6; Top top = 7; int64 total = 9; FlamegraphArrow flamegraph_arrow = 11; }
-message HasProfileDataResponse { bool has_data = 1; }`;
-writeFileSync(`${directory}/query.proto`, proto);
-const root = protobuf.parse(proto, { keepCase: true }).root,
-	service = root.lookupService('parca.query.v1alpha1.QueryService');
+writeFileSync(`${directory}/query.proto`, queryProto);
 const server = await startServer(`${directory}/data`),
-	samples = knownSamples();
-// As connect-go does it WithGRPCWeb(): a frame of flags, length and message; the response's last frame is the trailers.
-async function web(method, message) {
-	const { requestType, responseType } = service.methods[method];
-	const In = root.lookupType(`parca.query.v1alpha1.${requestType}`),
-		Out = root.lookupType(`parca.query.v1alpha1.${responseType}`);
-	const bytes = Buffer.from(In.encode(In.fromObject(message)).finish()),
-		head = Buffer.alloc(5);
-	head.writeUInt32BE(bytes.length, 1);
-	const response = await request(server.port, 'POST', `/parca.query.v1alpha1.QueryService/${method}`, {
-		body: Buffer.concat([head, bytes]),
-		headers: {
-			'content-type': 'application/grpc-web+proto',
-			'grpc-accept-encoding': 'gzip',
-			'user-agent': 'grpc-go-connect/1.16.2 (go1.23.1)',
-			'x-user-agent': 'grpc-go-connect/1.16.2',
-		},
-	});
-	assert.equal(response.status, 200, response.body.toString());
-	let data = Buffer.alloc(0),
-		trailers = '';
-	for (let at = 0; at < response.body.length;) {
-		const flags = response.body[at],
-			length = response.body.readUInt32BE(at + 1),
-			frame = response.body.subarray(at + 5, at + 5 + length),
-			plain = flags & 1 ? gunzipSync(frame) : frame;
-		if (flags & 0x80) trailers += plain;
-		else data = plain;
-		at += 5 + length;
-	}
-	const status = Number(/grpc-status: (\d+)/.exec(trailers)[1]);
-	if (status) return { status, message: decodeURIComponent(/grpc-message: (.*)\r/.exec(trailers)[1]) };
-	return Out.toObject(Out.decode(data), { longs: Number, defaults: true, arrays: true, bytes: Buffer });
-}
-const seconds = (ms) => ({ seconds: Math.floor(ms / 1000), nanos: (ms % 1000) * 1e6 });
+	samples = knownSamples(),
+	web = clientOf(server.port);
 const start = now - minute,
 	end = now + 10 * minute,
 	DELTA = `${CPU}:delta`;
@@ -119,23 +42,29 @@ await test('types, labels, values', async () => {
 		'shop',
 	]);
 });
-await test('values over time, as Grafana asks: each series by itself', async () => {
+await test('values over time, as Grafana asks, without step and sum_by: one series', async () => {
 	const { series } = await web('QueryRange', { query: `${DELTA}{service_name="shop"}`, start: seconds(start), end: seconds(end), limit: 1000 });
+	assert.deepEqual(
+		series.map((s) => s.labelset.labels),
+		[[]],
+	);
+	const expected = new Map();
+	for (const s of chosen(CPU, { service: 'shop' })) expected.set(s.time, (expected.get(s.time) ?? 0) + s.value);
+	assert.deepEqual(
+		series[0].samples.map((s) => [s.timestamp.seconds * 1000, s.value]),
+		[...expected],
+	);
+	assert.deepEqual(series[0].sample_type, { type: 'cpu', unit: 'nanoseconds' });
+	// Nanoseconds per second are cores; one profile is in each step.
+	for (const { value, value_per_second, duration, count } of series[0].samples) assert.deepEqual([value_per_second, count], [value / duration, 1]);
+});
+await test('a gauge without sum_by: each series by itself', async () => {
+	const { series } = await web('QueryRange', { query: HEAP, start: seconds(start), end: seconds(end), step: { seconds: 60 } });
 	assert.deepEqual(series.map((s) => s.labelset.labels.map((l) => `${l.name}=${l.value}`).join()).sort(), [
+		'region=eu,service_name=ads',
+		'region=eu,service_name=mail',
 		'region=eu,service_name=shop',
-		'region=us,service_name=shop',
 	]);
-	for (const one of series) {
-		const region = one.labelset.labels[0].value,
-			expected = new Map();
-		for (const s of chosen(CPU, { service: 'shop', region })) expected.set(s.time, (expected.get(s.time) ?? 0) + s.value);
-		assert.deepEqual(
-			one.samples.map((s) => [s.timestamp.seconds * 1000, s.value]),
-			[...expected],
-		);
-		assert.deepEqual(one.sample_type, { type: 'cpu', unit: 'nanoseconds' });
-		assert.equal(one.samples[0].value_per_second, one.samples[0].value / (one.samples[0].duration / 1e9));
-	}
 });
 await test('values over time by label and step', async () => {
 	const { series } = await web('QueryRange', { query: DELTA, start: seconds(start), end: seconds(end), step: { seconds: 120 }, sum_by: ['service_name'] });
@@ -161,7 +90,10 @@ await test('a gauge over time is the average of each series in a step; a merge a
 	}
 	const average = (values) => values.reduce((a, b) => a + b) / values.length;
 	const expected = [...profiles].map(([at, services]) => [at, Object.values(services).reduce((sum, values) => sum + average(values), 0)]);
-	assert.ok([...profiles.values()].some((services) => services.shop.length === 2), 'a step with two scrapes');
+	assert.ok(
+		[...profiles.values()].some((services) => services.shop.length === 2),
+		'a step with two scrapes',
+	);
 	assert.deepEqual(
 		series.map((one) => one.samples.map((s) => [s.timestamp.seconds, s.value])),
 		[expected],
@@ -180,16 +112,16 @@ function pathsOfTable({ record }) {
 		};
 	assert.equal(table.schema.fields.find((f) => f.name === 'function_name').type.toString(), 'Dictionary<Int32, Binary>');
 	assert.equal(table.schema.fields.find((f) => f.name === 'children').type.toString(), 'List<Uint32>');
-	assert.equal(table.schema.fields.find((f) => f.name === 'cumulative').type.toString(), 'Uint64');
+	assert.match(table.schema.fields.find((f) => f.name === 'cumulative').type.toString(), /^Uint(8|16|32|64)$/);
 	const found = new Map(),
 		values = (row) => ({ total: Number(column('cumulative').get(row)), self: Number(column('flat').get(row)), diff: Number(column('diff').get(row)) });
 	const walk = (row, path) => {
 		let below = 0;
-		for (const child of column('children').get(row)) {
+		for (const child of column('children').get(row) ?? []) {
 			const name = text('function_name', child),
 				own = path ? `${path};${name}` : name;
 			assert.equal(column('parent').get(child), row);
-			assert.equal(column('location_address').get(child), null);
+			assert.equal(column('location_address').get(child), 0n);
 			found.set(own, values(child));
 			below += values(child).total;
 			walk(child, own);
@@ -208,7 +140,7 @@ await test('flame graph in Arrow', async () => {
 		list = chosen(CPU, { service: 'shop' });
 	assert.equal(response.total, sum(list));
 	assert.equal(response.flamegraph_arrow.unit, 'nanoseconds');
-	assert.equal(response.flamegraph_arrow.height, Math.max(...list.map((s) => s.stack.length)));
+	assert.equal(response.flamegraph_arrow.height, Math.max(...list.map((s) => s.stack.length)) + 1);
 	const { found, total } = pathsOfTable(response.flamegraph_arrow);
 	assert.equal(total.total, sum(list));
 	assert.deepEqual(plain(found), entries(treeOf(list)));
@@ -227,16 +159,22 @@ await test('flame graph in nested messages, as older versions ask', async () => 
 	assert.equal(flamegraph.root.cumulative, sum(list));
 	assert.deepEqual(entries(pathsOfNodes(flamegraph.root)), entries(treeOf(list)));
 });
-await test('nodes below a share are trimmed, and it is said', async () => {
-	const { flamegraph_arrow } = await web('Query', ask(DELTA, { node_trim_threshold: 10 })),
+await test('nodes below a share of their parent are trimmed, and it is said', async () => {
+	const { flamegraph_arrow, total } = await web('Query', ask(DELTA, { node_trim_threshold: 20 })),
 		whole = treeOf(chosen(CPU)),
-		least = sum(chosen(CPU)) / 10,
-		kept = [...whole].filter(([, n]) => n.total >= least);
+		parentOf = (path) => path.slice(0, Math.max(path.lastIndexOf(';'), 0)),
+		kept = new Map([['', { total: sum(chosen(CPU)) }]]);
+	let trimmed = 0;
+	for (const [path, node] of [...whole].sort(([a], [b]) => a.length - b.length)) {
+		const parent = kept.get(parentOf(path));
+		if (!parent) continue;
+		if (node.total > Math.floor(Math.fround(Math.fround(parent.total) * Math.fround(0.2)))) kept.set(path, node);
+		else trimmed += node.total;
+	}
 	const table = arrow.tableFromIPC(flamegraph_arrow.record);
-	assert.equal(table.numRows, kept.length + 1);
-	const trimmed = [...whole]
-		.filter(([path, n]) => n.total < least && (!path.includes(';') || whole.get(path.slice(0, path.lastIndexOf(';'))).total >= least))
-		.reduce((n, [, node]) => n + node.total, 0);
+	assert.equal(total, sum(chosen(CPU)));
+	assert.ok(trimmed > 0);
+	assert.equal(table.numRows, kept.size);
 	assert.equal(flamegraph_arrow.trimmed, trimmed);
 });
 await test('top and pprof', async () => {
@@ -267,7 +205,8 @@ await test('comparisons: b against a, as they are or scaled', async () => {
 		});
 		const { found } = pathsOfTable(response.flamegraph_arrow),
 			scale = absolute ? 1 : sum(right) / sum(left);
-		assert.equal(found.size, new Set([...before.keys(), ...after.keys()]).size);
+		// What only the base has is no row, as in Parca: it would have no width.
+		assert.equal(found.size, after.size);
 		for (const [path, node] of found) {
 			assert.equal(node.total, after.get(path)?.total ?? 0);
 			assert.equal(node.diff, node.total - Math.round((before.get(path)?.total ?? 0) * scale), path);
@@ -291,9 +230,11 @@ await test('bad questions say why', async () => {
 		['Query', { mode: 2 }, 3, /selection is missing/],
 		['Query', { mode: 2, merge: merge(DELTA, end, start) }, 3, /start must be before end/],
 		['Query', { mode: 1, diff: { b: { mode: 1, merge: merge(DELTA) } } }, 3, /diff.a is missing/],
-		['Query', ask(DELTA, { report_type: 3 }), 12, /report type 3/],
-		['Query', ask(DELTA, { group_by: { fields: ['labels.pid'] } }), 12, /group_by 'labels.pid'/],
-		['Query', ask(DELTA, { invert_call_stack: true }), 12, /invert_call_stack/],
+		['Query', ask(DELTA, { report_type: 4 }), 12, /REPORT_TYPE_FLAMEGRAPH_TABLE is not supported/],
+		['Query', ask(DELTA, { report_type: 10 }), 3, /report type 10 is unknown/],
+		['Query', ask(DELTA, { report_type: 6 }), 3, /source_reference is missing/],
+		['Query', ask(DELTA, { group_by: { fields: ['labels'] } }), 3, /invalid group by field: labels/],
+		['Query', ask(DELTA, { group_by: { fields: Array.from({ length: 17 }, (_, i) => `labels.l${i}`) } }), 3, /more than 16 labels/],
 		['QueryRange', { query: DELTA }, 3, /start and end are required/],
 		['Values', {}, 3, /label_name is missing/],
 	]) {

@@ -61,6 +61,7 @@ static enum pb_wire wire_of(enum pb_json_kind kind)
 {
 	switch (kind) {
 	case PB_JSON_STRING:
+	case PB_JSON_BYTES:
 	case PB_JSON_MESSAGE:
 	case PB_JSON_TIMESTAMP:
 	case PB_JSON_DURATION: return PB_BYTES;

@@ -21,7 +21,7 @@ enum rpc_member_kind {
 	RPC_LIST,   /* struct rpc_list: texts are appended; of messages their field 1 */
 	RPC_WITHIN, /* of a message: `members`, from the offset on */
 	RPC_GIVEN,  /* bool: it is there */
-	RPC_BYTES,  /* struct bytes: the message */
+	RPC_BYTES,  /* struct bytes: the message, or the bytes */
 };
 /* A field may have several rows. The last row has no name. */
 struct rpc_member {

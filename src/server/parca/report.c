@@ -1,31 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports of Parca's query service. The flame graph comes in two forms: a message of nested nodes, as older versions of
- * Grafana's data source ask for it, and a table in an Arrow stream, as newer ones and Parca's page do.
+ * Reports of Parca's query service (pkg/query/columnquery.go, RenderReport): what is selected is merged, filtered, and written
+ * as one of
  *
- *   Flamegraph { 1 root { 1 cumulative 2 diff 3 children* }  2 total  3 unit  4 height  10 trimmed }
- *   FlamegraphNode { 1 meta { 2 mapping { 5 file }  3 function { 2 start_line 3 name 5 filename } }  2 cumulative  3 diff
- *                    4 children* }
- *   Top { 1 list { 1 meta { ... }  2 cumulative  3 flat  4 diff }  2 reported  3 total  4 unit }
- *   FlamegraphArrow { 1 record  2 unit  3 height  4 trimmed }
- *
- * The table has a row a node, in pre-order, the root first: function_name, function_file_name and mapping_file as dictionaries
- * (null = unknown), function_startline, inlined, children (lists of rows), parent (-1 at the root), cumulative, flat, diff,
- * depth.
+ *   Flamegraph       nested messages, as older versions of Grafana's data source ask for them:
+ *                    { 1 root { 1 cumulative 2 diff 3 children* }  2 total  3 unit  4 height  10 trimmed }
+ *   FlamegraphNode   { 1 meta { 2 mapping { 5 file }  3 function { 2 start_line 3 name 5 filename } }  2 cumulative  3 diff
+ *                      4 children* }
+ *   Top              { 1 list { 1 meta { ... }  2 cumulative  3 flat  4 diff }  2 reported  3 total  4 unit }
+ *   FlamegraphArrow  { 1 record  2 unit  3 height  4 trimmed }, graphs and charts: graph_arrow.c
+ *   TableArrow       { 1 record  2 unit }: table.c
+ *   Source           source.c
+ *   Callgraph        callgraph.c
+ *   ProfileMetadata  { 1 mapping_files*  2 labels* }
+ *   a pprof profile; of a comparison one with the differences
  *
  * Of a comparison, values are those of b and diff is how much more that is than a: relative, unless it says absolute: a is
  * scaled to b's total first.
+ *
+ * Types samples:count are given as CPU time where it is known what a sample stands for: values times the period, in its unit.
  */
+#include "server/parca/report.h"
+
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
-#include "codec/arrow_write.h"
+#include "base/order.h"
+#include "base/time.h"
 #include "codec/protobuf.h"
 #include "format/format.h"
-#include "server/parca/parca_int.h"
+#include "profile/merge.h"
+#include "render/diff.h"
+#include "server/parca/graph.h"
 
 #define NODES_MAX 100000
-enum { REPORT_FLAMEGRAPH, REPORT_PPROF, REPORT_TOP, REPORT_FLAMEGRAPH_ARROW = 5 };
+
+const struct parca_response_fields parca_query_fields = {.flamegraph = 5,
+							 .pprof = 6,
+							 .top = 7,
+							 .callgraph = 8,
+							 .arrow = 11,
+							 .source = 12,
+							 .table = 13,
+							 .metadata = 14,
+							 .total = 9,
+							 .filtered = 10};
+const struct parca_response_fields parca_share_fields = {.flamegraph = 1,
+							 .pprof = 2,
+							 .top = 3,
+							 .callgraph = 4,
+							 .arrow = 7,
+							 .source = 8,
+							 .table = 9,
+							 .metadata = 10,
+							 .total = 5,
+							 .filtered = 6};
+
+static const char *unit_of(const struct parca_view *view)
+{
+	const struct profile *profile = view->profile;
+	size_t types = profile->sample_type_count;
+	return types ? profile_string(profile, profile->sample_types[types - 1].unit) : "";
+}
 
 /* What is drawn: a tree, without what is too small. */
 struct graph {
@@ -139,282 +176,394 @@ static int write_nodes(const struct graph *graph, struct buffer *out, struct err
 	return rpc_too_large(r, err);
 }
 
-static int report_flamegraph(struct parca *p, const struct graph *graph, struct error *err)
+static int write_nested(struct parca *p, const struct graph *graph, uint32_t number, struct error *err)
 {
 	size_t mark;
-	pb_begin(p->out, 5, &mark);
+	pb_begin(p->out, number, &mark);
 	int r = write_nodes(graph, p->out, err);
 	if (r < 0)
 		return r;
 	pb_put_varint(p->out, 2, (uint64_t)graph->tree->total);
 	pb_put_string(p->out, 3, graph->tree->unit);
-	pb_put_varint(p->out, 4, (uint64_t)graph->height);
+	pb_put_varint(p->out, 4, (uint64_t)graph->height + 1);
 	pb_put_varint(p->out, 10, (uint64_t)graph->trimmed);
 	return rpc_too_large(pb_end(p->out, mark), err);
 }
 
-/* ---- a table ---- */
-
-enum column {
-	NAME,
-	FILE_NAME,
-	MAPPING,
-	LINE,
-	INLINED,
-	CHILDREN,
-	PARENT,
-	CUMULATIVE,
-	FLAT,
-	DIFF,
-	DEPTH,
-	LABELS_ONLY,
-	ADDRESS,
-	COLUMNS
-};
-static const struct {
-	const char *name;
-	enum arrow_kind kind;
-} columns[COLUMNS] = {
-	[NAME] = {"function_name", ARROW_DICTIONARY},
-	[FILE_NAME] = {"function_file_name", ARROW_DICTIONARY},
-	[MAPPING] = {"mapping_file", ARROW_DICTIONARY},
-	[LINE] = {"function_startline", ARROW_INT64},
-	[INLINED] = {"inlined", ARROW_BOOL},
-	[CHILDREN] = {"children", ARROW_UINT32_LIST},
-	[PARENT] = {"parent", ARROW_INT32},
-	[CUMULATIVE] = {"cumulative", ARROW_UINT64},
-	[FLAT] = {"flat", ARROW_UINT64},
-	[DIFF] = {"diff", ARROW_INT64},
-	[DEPTH] = {"depth", ARROW_UINT32},
-	[LABELS_ONLY] = {"labels_only", ARROW_BOOL},
-	[ADDRESS] = {"location_address", ARROW_UINT64},
-};
-
-struct table_columns {
-	uint8_t *bytes[COLUMNS], *present[COLUMNS];
-	int32_t *offsets;
-	struct bytes *texts; /* all strings of the tree, shared by the dictionaries */
-};
-
-static void columns_release(struct table_columns *table)
+/* Both sides of a comparison are sample types of one profile. */
+static int report_nested(struct parca *p, const struct parca_request *in, const struct parca_view *view, uint32_t number,
+			 struct error *err)
 {
-	for (size_t i = 0; i < COLUMNS; i++) {
-		mem_free(table->bytes[i]);
-		mem_free(table->present[i]);
-	}
-	mem_free(table->offsets);
-	mem_free(table->texts);
+	_cleanup_(graph_release) struct graph graph = {.scale = view->scale};
+	_cleanup_(flame_freep) struct flame *base = NULL;
+	_cleanup_(flame_freep) struct flame *side = NULL;
+	_cleanup_(diff_freep) struct diff *diff = NULL;
+	bool compared = view->profile->sample_type_count > 1;
+	int r = flame_build_largest(view->profile, compared, FLAME_UNNAMED_BY_ADDRESS, compared ? 0 : NODES_MAX, &side, err);
+	if (!r && compared)
+		r = flame_build(view->profile, 0, FLAME_UNNAMED_BY_ADDRESS, &base, err);
+	if (!r && compared)
+		r = diff_build(base, side, &diff, err);
+	if (!r && compared)
+		r = diff_trim(diff, NODES_MAX, err);
+	graph.tree = r < 0 ? NULL : compared ? diff->tree : side;
+	graph.base = r < 0 || !compared ? NULL : diff->base;
+	if (!r)
+		r = graph_build(&graph, (double)in->threshold, err);
+	return r < 0 ? r : write_nested(p, &graph, number, err);
 }
 
-static int columns_init(struct table_columns *table, const struct graph *graph, struct error *err)
-{
-	bool complete = true;
-	*table = (struct table_columns){0};
-	for (size_t i = 0; i < COLUMNS; i++) {
-		table->bytes[i] = mem_zalloc_array(graph->count + 1, 8);
-		table->present[i] = mem_zalloc(graph->count + 1);
-		complete &= table->bytes[i] && table->present[i];
-	}
-	table->offsets = mem_zalloc_array(graph->count + 1, sizeof(*table->offsets));
-	table->texts = mem_alloc_array(graph->tree->strings.count, sizeof(*table->texts));
-	if (!complete || !table->offsets || !table->texts)
-		return error_nomem(err);
-	for (uint32_t i = 0; i < graph->tree->strings.count; i++)
-		table->texts[i] = intern_get(&graph->tree->strings, i);
-	return 0;
-}
+/* ---- Arrow ---- */
 
-static void fill_row(struct table_columns *table, const struct graph *graph, uint32_t row)
+static int report_arrow(struct parca *p, const struct parca_request *in, const struct parca_view *view, uint32_t number,
+			struct error *err)
 {
-	const struct flame_node *node = &graph->tree->nodes[graph->nodes[row]];
-	((uint32_t *)table->bytes[NAME])[row] = node->name;
-	((uint32_t *)table->bytes[FILE_NAME])[row] = node->file;
-	((uint32_t *)table->bytes[MAPPING])[row] = node->binary;
-	((int64_t *)table->bytes[LINE])[row] = node->line;
-	table->bytes[INLINED][row] = node->inlined;
-	((int32_t *)table->bytes[PARENT])[row] = row ? (int32_t)graph->rows[node->parent] : -1;
-	((int64_t *)table->bytes[CUMULATIVE])[row] = node->total;
-	((int64_t *)table->bytes[FLAT])[row] = node->self;
-	((int64_t *)table->bytes[DIFF])[row] = diff_of(graph, graph->nodes[row]);
-	((uint32_t *)table->bytes[DEPTH])[row] = node->depth;
-	table->present[NAME][row] = row > 0;
-	table->present[FILE_NAME][row] = node->file != 0;
-	table->present[MAPPING][row] = node->binary != 0;
-	table->offsets[row + 1] = table->offsets[row] + (int32_t)graph->children[row];
-}
-
-/* Rows are in pre-order, so the children of each come in order, too. */
-static int fill(struct table_columns *table, const struct graph *graph, struct error *err)
-{
-	_cleanup_(mem_freep) int32_t *at = mem_alloc_array(graph->count, sizeof(*at));
-	uint32_t *children = (uint32_t *)table->bytes[CHILDREN];
-	if (!at)
-		return error_nomem(err);
-	for (uint32_t row = 0; row < graph->count; row++) {
-		fill_row(table, graph, row);
-		at[row] = table->offsets[row];
-		if (row)
-			children[at[graph->rows[graph->tree->nodes[graph->nodes[row]].parent]]++] = row;
-	}
-	return 0;
-}
-
-static int report_arrow(struct parca *p, const struct graph *graph, struct error *err)
-{
-	_cleanup_(columns_release) struct table_columns table = {0};
+	_cleanup_(parca_graph_release) struct parca_graph graph = {0};
 	_cleanup_(buffer_release) struct buffer record = {.max = p->out->max};
-	struct arrow_column out[COLUMNS];
+	const struct parca_graph_options options = {.by_labels = in->label_count > 0,
+						    .by_mapping = in->by_mapping,
+						    .by_address = in->by_address,
+						    .by_file = in->by_file,
+						    .by_time = in->by_time,
+						    .inverted = in->filters.invert,
+						    .scale = view->scale,
+						    .threshold = (double)in->threshold,
+						    .period_ns = view->profile->period,
+						    .cancel = view->cancel};
 	size_t mark;
-	int r = columns_init(&table, graph, err);
+	int r = parca_graph_build(view->profile, &options, &graph, err);
 	if (!r)
-		r = fill(&table, graph, err);
-	for (size_t i = 0; !r && i < COLUMNS; i++) {
-		bool nullable = columns[i].kind == ARROW_DICTIONARY || i == ADDRESS;
-		out[i] = (struct arrow_column){.name = columns[i].name,
-					       .kind = columns[i].kind,
-					       .values = table.bytes[i],
-					       .present = nullable ? table.present[i] : NULL,
-					       .texts = table.texts,
-					       .text_count =
-						       columns[i].kind == ARROW_DICTIONARY ? graph->tree->strings.count : 0,
-					       .offsets = table.offsets};
-	}
-	if (!r)
-		r = arrow_write_stream(out, COLUMNS, graph->count, &record, err);
+		r = parca_graph_write(&graph, in->labels, in->label_count, &record, err);
 	if (r < 0)
 		return r;
-	pb_begin(p->out, 11, &mark);
+	pb_begin(p->out, number, &mark);
 	pb_write_bytes(p->out, 1, record.data, record.len);
-	pb_put_string(p->out, 2, graph->tree->unit);
-	pb_put_varint(p->out, 3, (uint64_t)graph->height);
-	pb_put_varint(p->out, 4, (uint64_t)graph->trimmed);
+	pb_put_string(p->out, 2, unit_of(view));
+	pb_put_varint(p->out, 3, (uint64_t)graph.height);
+	pb_put_varint(p->out, 4, (uint64_t)graph.trimmed);
+	return rpc_too_large(pb_end(p->out, mark), err);
+}
+
+static int report_table(struct parca *p, const struct parca_view *view, uint32_t number, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer record = {.max = p->out->max};
+	size_t mark;
+	int r = parca_table_write(view, &record, err);
+	if (r < 0)
+		return r;
+	pb_begin(p->out, number, &mark);
+	pb_write_bytes(p->out, 1, record.data, record.len);
+	pb_put_string(p->out, 2, unit_of(view));
+	return rpc_too_large(pb_end(p->out, mark), err);
+}
+
+/* Without a text the lines are there all the same; what went wrong otherwise is a failure. */
+static int report_source(struct parca *p, const struct parca_request *in, const struct parca_view *view, uint32_t number,
+			 struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer record = {.max = p->out->max}, text = {.max = p->out->max};
+	size_t mark;
+	int r = parca_source_text(p, &in->source, view->profile, &text, NULL);
+	if (r == -ENOMEM || r == -ECANCELED)
+		return error_set(err, r, r == -ENOMEM ? "out of memory" : "the client disconnected");
+	r = parca_source_write(view, &in->source, &record, err);
+	if (r < 0)
+		return r;
+	pb_begin(p->out, number, &mark);
+	pb_write_bytes(p->out, 1, record.data, record.len);
+	pb_put_text(p->out, 2, buffer_bytes(&text));
+	pb_put_string(p->out, 3, unit_of(view));
 	return rpc_too_large(pb_end(p->out, mark), err);
 }
 
 /* ---- the rest ---- */
 
-static int write_top_row(struct buffer *out, struct bytes name, struct bytes file, struct bytes binary, uint32_t line,
-			 const int64_t values[3])
+static int report_callgraph(struct parca *p, const struct parca_view *view, uint32_t number, struct error *err)
 {
 	size_t mark;
-	pb_begin(out, 1, &mark);
-	write_meta(out, name, file, binary, line);
-	for (uint32_t i = 0; i < 3; i++)
-		pb_put_varint(out, i + 2, (uint64_t)values[i]);
-	return pb_end(out, mark);
+	pb_begin(p->out, number, &mark);
+	int r = parca_callgraph_write(view, p->out, err);
+	return r < 0 ? r : rpc_too_large(pb_end(p->out, mark), err);
 }
 
-static int write_top_rows(struct parca *p, const struct parca_request *in, const struct flame *flame, const struct diff *diff,
-			  size_t *ret_count, struct error *err)
-{
-	_cleanup_(table_release) struct table table = {0};
-	_cleanup_(diff_table_release) struct diff_table compared = {0};
-	int r = diff ? diff_table_build(diff, !in->absolute, &compared, err) : table_build(flame, &table, err);
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < table.count; i++) {
-		const struct table_row *row = &table.rows[i];
-		write_top_row(p->out, bytes_of_string(row->name), bytes_of_string(row->file), bytes_of_string(row->binary),
-			      row->line, (int64_t[]){row->total, row->self, 0});
-	}
-	/* The change as render/diff.h counts it. */
-	for (size_t i = 0; i < compared.count; i++) {
-		const struct diff_row *row = &compared.rows[i];
-		write_top_row(p->out, bytes_of_string(row->now.name), bytes_of_string(row->now.file),
-			      bytes_of_string(row->now.binary), row->now.line,
-			      (int64_t[]){row->now.total, row->now.self,
-					  diff_table_change(&compared, row->base_total, row->now.total)});
-	}
-	*ret_count = table.count + compared.count;
-	return rpc_too_large(buffer_status(p->out), err);
-}
+DEFINE_ORDER(compare_top, struct parca_function, ORDER(b->flat, a->flat) ?: ORDER(b->total, a->total));
 
-static int report_top(struct parca *p, const struct parca_request *in, const struct flame *flame, const struct diff *diff,
-		      struct error *err)
+static int report_top(struct parca *p, const struct parca_view *view, uint32_t number, struct error *err)
 {
-	size_t mark, count = 0;
-	pb_begin(p->out, 7, &mark);
-	int r = write_top_rows(p, in, flame, diff, &count, err);
+	_cleanup_(parca_functions_release) struct parca_functions functions = {0};
+	bool compared = view->profile->sample_type_count > 1;
+	size_t mark, part;
+	int r = parca_functions_build(view->profile, false, view->cancel, &functions, err);
 	if (r < 0)
 		return r;
-	pb_put_varint(p->out, 2, count);
-	pb_put_varint(p->out, 3, count);
-	pb_put_string(p->out, 4, diff ? diff->tree->unit : flame->unit);
+	sort_array(functions.items, functions.count, compare_top);
+	pb_begin(p->out, number, &mark);
+	for (size_t i = 0; i < functions.count; i++) {
+		const struct parca_function *function = &functions.items[i];
+		pb_begin(p->out, 1, &part);
+		parca_write_meta(p->out, 1, view->profile, function);
+		pb_put_varint(p->out, 2, (uint64_t)function->total);
+		pb_put_varint(p->out, 3, (uint64_t)function->flat);
+		if (compared)
+			pb_put_varint(p->out, 4,
+				      (uint64_t)parca_difference(function->total, function->total_base, view->scale));
+		pb_end(p->out, part);
+	}
+	pb_put_varint(p->out, 2, functions.count);
+	pb_put_varint(p->out, 3, (uint64_t)(int64_t)(int32_t)view->total);
+	pb_put_string(p->out, 4, unit_of(view));
 	return rpc_too_large(pb_end(p->out, mark), err);
 }
 
-static int merge(struct parca *p, const struct parca_selection *selection, struct profile **ret, struct error *err)
+/* Samples whose stacks became equal are one, and differences take the place of two sides. */
+int parca_view_pprof(const struct parca_view *view, struct profile **ret, struct error *err)
 {
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	_cleanup_(profile_copy_freep) struct profile_copy *copy = NULL;
+	const struct profile *from = view->profile;
+	size_t types = from->sample_type_count;
+	struct profile_value_type type = types ? from->sample_types[types - 1] : (struct profile_value_type){0},
+				  period = from->period_type;
+	int r = profile_new(&profile, err);
+	if (!r)
+		r = profile_copy_new(profile, from, &copy, err);
+	if (!r)
+		r = PROFILE_COPY_STRINGS(copy, err, &type.type, &type.unit, &period.type, &period.unit);
+	if (!r)
+		r = profile_add_sample_type(profile, type.type, type.unit, err);
+	for (size_t i = 0; !r && i < from->sample_count; i++) {
+		struct profile_sample sample = {0};
+		int64_t value = from->values[i * types + types - 1];
+		if (types > 1)
+			value = parca_difference(value, from->values[i * types], view->scale);
+		if (!from->samples[i].stack)
+			continue;
+		r = profile_copy_stack(copy, from->samples[i].stack, &sample.stack, err);
+		if (!r)
+			r = profile_copy_label_set(copy, from->samples[i].labels, &sample.labels, err);
+		if (!r)
+			r = profile_add_sample(profile, &sample, &value, err);
+	}
+	if (!r)
+		r = profile_aggregate(profile, err);
+	if (r < 0)
+		return r;
+	profile->period_type = period;
+	profile->period = from->period;
+	profile->time_ns = from->time_ns;
+	profile->duration_ns = from->duration_ns;
+	*ret = TAKE(profile);
+	return 0;
+}
+
+static int report_pprof(struct parca *p, const struct parca_view *view, uint32_t number, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	_cleanup_(buffer_release) struct buffer pprof = {.max = p->out->max};
+	int r = parca_view_pprof(view, &profile, err);
+	if (!r)
+		r = pprof_encode(profile, &(struct format_options){.compress = true}, &pprof, err);
+	return r < 0 ? r : rpc_too_large(pb_write_bytes(p->out, number, pprof.data, pprof.len), err);
+}
+
+/* ---- metadata ---- */
+
+static int write_names(struct pyroscope_names *names, struct buffer *out, uint32_t number, struct error *err)
+{
+	int r = pyroscope_names_finish(names, err);
+	for (size_t i = 0; !r && i < names->count; i++)
+		pb_write_string(out, number, names->items[i]);
+	return r;
+}
+
+/* The files of mappings that frames are in; "" if some are in none. */
+static int find_mapping_files(const struct profile *profile, struct pyroscope_names *ret, struct error *err)
+{
+	_cleanup_(mem_freep) bool *used = mem_zalloc_array(profile->mapping_count, sizeof(*used));
+	int r = used ? 0 : error_nomem(err);
+	for (size_t i = 1; !r && i < profile->stack_count; i++)
+		used[profile->locations[profile->stacks[i].location].mapping] = true;
+	for (size_t i = 0; !r && i < profile->mapping_count; i++)
+		if (used[i])
+			r = pyroscope_names_add(ret, profile_string(profile, profile->mappings[i].file_name), err);
+	return r;
+}
+
+static int find_labels(struct parca *p, const struct parca_view *view, struct pyroscope_names *ret, struct error *err)
+{
+	_cleanup_(query_names_release) struct query_names found = {0};
+	const struct profile *profile = view->profile;
+	int r = 0;
+	if (p->call.query.selector) {
+		r = query_label_names(p->call.tenant->store, &p->call.query, &found, &p->call.stats, err);
+		for (size_t i = 0; !r && i < found.count; i++)
+			r = pyroscope_names_add(ret, found.items[i].name, err);
+		return r;
+	}
+	for (size_t i = 0; !r && i < profile->label_count; i++)
+		if (profile->labels[i].value)
+			r = pyroscope_names_add(ret, profile_string(profile, profile->labels[i].key), err);
+	return r;
+}
+
+static int report_metadata(struct parca *p, const struct parca_view *view, uint32_t number, struct error *err)
+{
+	_cleanup_(pyroscope_names_release) struct pyroscope_names files = {0}, labels = {0};
+	size_t mark;
+	int r = pyroscope_names_init(&files, err);
+	if (!r)
+		r = pyroscope_names_init(&labels, err);
+	if (!r)
+		r = find_mapping_files(view->profile, &files, err);
+	if (!r)
+		r = find_labels(p, view, &labels, err);
+	if (r < 0)
+		return r;
+	pb_begin(p->out, number, &mark);
+	r = write_names(&files, p->out, 1, err);
+	if (!r)
+		r = write_names(&labels, p->out, 2, err);
+	return r < 0 ? r : rpc_too_large(pb_end(p->out, mark), err);
+}
+
+/* ---- any report ---- */
+
+int parca_report_check(struct parca *p, const struct parca_request *in, struct error *err)
+{
+	if (in->report >= PARCA_REPORTS)
+		return error_set(err, -EINVAL, "report type %llu is unknown", (unsigned long long)in->report);
+	if (in->report == PARCA_FLAMEGRAPH_TABLE) {
+		p->call.unimplemented = true;
+		return error_set(err, -EINVAL,
+				 "REPORT_TYPE_FLAMEGRAPH_TABLE is not supported; use REPORT_TYPE_FLAMEGRAPH_ARROW");
+	}
+	if (in->report == PARCA_SOURCE && !in->source.given)
+		return error_set(err, -EINVAL, "source_reference is missing");
+	return 0;
+}
+
+static int write_report(struct parca *p, const struct parca_request *in, const struct parca_view *view,
+			const struct parca_response_fields *fields, struct error *err)
+{
+	switch ((enum parca_report)in->report) {
+	case PARCA_PPROF: return report_pprof(p, view, fields->pprof, err);
+	case PARCA_TOP: return report_top(p, view, fields->top, err);
+	case PARCA_CALLGRAPH: return report_callgraph(p, view, fields->callgraph, err);
+	case PARCA_FLAMEGRAPH_ARROW:
+	case PARCA_FLAMECHART: return report_arrow(p, in, view, fields->arrow, err);
+	case PARCA_SOURCE: return report_source(p, in, view, fields->source, err);
+	case PARCA_TABLE_ARROW: return report_table(p, view, fields->table, err);
+	case PARCA_PROFILE_METADATA: return report_metadata(p, view, fields->metadata, err);
+	default: return report_nested(p, in, view, fields->flamegraph, err);
+	}
+}
+
+int parca_report_write(struct parca *p, const struct parca_request *in, const struct parca_view *view,
+		       const struct parca_response_fields *fields, struct error *err)
+{
+	int r = write_report(p, in, view, fields, err);
+	if (r < 0 || in->report == PARCA_PROFILE_METADATA)
+		return r;
+	pb_put_varint(p->out, fields->total, (uint64_t)view->total);
+	return rpc_too_large(pb_put_varint(p->out, fields->filtered, (uint64_t)view->filtered), err);
+}
+
+/* ---- what is selected ---- */
+
+void parca_view_release(struct parca_view *view)
+{
+	view->profile = profile_free(view->profile);
+}
+
+bool parca_counts_samples(const char *type, const char *unit)
+{
+	return strcmp(type, "samples") == 0 && strcmp(unit, "count") == 0;
+}
+
+/* Of what counts samples, CPU time. */
+static void scale_samples(struct profile *profile)
+{
+	struct profile_value_type *type = profile->sample_types;
+	if (profile->sample_type_count != 1 || profile->period <= 0 || !profile->period_type.type ||
+	    !parca_counts_samples(profile_string(profile, type->type), profile_string(profile, type->unit)))
+		return;
+	for (size_t i = 0; i < profile->sample_count; i++)
+		if (__builtin_mul_overflow(profile->values[i], profile->period, &profile->values[i]))
+			profile->values[i] = INT64_MAX;
+	*type = profile->period_type;
+}
+
+static int merge(struct parca *p, const struct parca_request *in, const struct parca_selection *selection, struct profile **ret,
+		 struct error *err)
+{
+	const struct query_merge_options options = {.by = in->labels, .by_count = in->is_diff ? 0 : in->label_count};
 	struct query *query = &p->call.query;
+	struct symbolizer *symbolizer = in->report == PARCA_PROFILE_METADATA ? NULL : p->call.server->symbolizer;
 	query->selector = selection->query;
 	query->from_ns = selection->from_ns;
 	query->to_ns = selection->to_ns + 1;
-	query_round_range(&query->from_ns, &query->to_ns);
-	return query_merge(p->call.tenant->store, p->call.server->symbolizer, query, NULL, ret, &p->call.stats, err);
-}
-
-static int report_pprof(struct parca *p, const struct profile *profile, struct error *err)
-{
-	_cleanup_(buffer_release) struct buffer pprof = {.max = p->out->max};
-	int r = pprof_encode(profile, &(struct format_options){.compress = true}, &pprof, err);
-	if (r < 0)
-		return r;
-	pb_write_bytes(p->out, 6, pprof.data, pprof.len);
-	return rpc_too_large(pb_put_varint(p->out, 9, (uint64_t)profile_total(profile, 0)), err);
-}
-
-static int report_graph(struct parca *p, const struct parca_request *in, const struct flame *tree, const struct diff *diff,
-			struct error *err)
-{
-	_cleanup_(graph_release) struct graph graph = {.tree = tree, .base = diff ? diff->base : NULL, .scale = 1};
-	if (diff && !in->absolute && diff->base_total)
-		graph.scale = (double)tree->total / (double)diff->base_total;
-	int r = graph_build(&graph, (double)in->threshold, err);
-	if (r < 0)
-		return r;
-	return in->report == REPORT_FLAMEGRAPH_ARROW ? report_arrow(p, &graph, err) : report_flamegraph(p, &graph, err);
-}
-
-static int report_diff(struct parca *p, const struct parca_request *in, struct profile *profile, struct error *err)
-{
-	_cleanup_(profile_freep) struct profile *before = NULL;
-	_cleanup_(flame_freep) struct flame *base = NULL;
-	_cleanup_(flame_freep) struct flame *side = NULL;
-	_cleanup_(diff_freep) struct diff *diff = NULL;
-	int r = merge(p, &in->base, &before, err);
-	if (!r)
-		r = flame_build(before, 0, FLAME_UNNAMED_BY_ADDRESS, &base, err);
-	if (!r)
-		r = flame_build(profile, 0, FLAME_UNNAMED_BY_ADDRESS, &side, err);
-	if (!r)
-		r = diff_build(base, side, &diff, err);
-	if (!r && in->report != REPORT_TOP)
-		r = diff_trim(diff, NODES_MAX, err);
-	if (!r)
-		r = in->report == REPORT_TOP ? report_top(p, in, NULL, diff, err) : report_graph(p, in, diff->tree, diff, err);
-	return r < 0 ? r : rpc_too_large(pb_put_varint(p->out, 9, (uint64_t)diff->tree->total), err);
-}
-
-int parca_report(struct parca *p, const struct parca_request *in, struct error *err)
-{
-	_cleanup_(profile_freep) struct profile *profile = NULL;
-	_cleanup_(flame_freep) struct flame *flame = NULL;
-	bool known = in->report <= REPORT_TOP || in->report == REPORT_FLAMEGRAPH_ARROW;
-	if (!known || (in->is_diff && in->report == REPORT_PPROF)) {
-		p->call.unimplemented = true;
-		return error_set(err, -EINVAL, "report type %llu is not supported%s", (unsigned long long)in->report,
-				 known ? " for comparisons" : "");
+	int r;
+	if (in->by_time) {
+		r = query_merge_timed(p->call.tenant->store, symbolizer, query, &options, ret, &p->call.stats, err);
+	} else {
+		query_round_range(&query->from_ns, &query->to_ns);
+		r = query_merge(p->call.tenant->store, symbolizer, query, &options, ret, &p->call.stats, err);
 	}
-	int r = merge(p, &in->selection, &profile, err);
+	if (!r)
+		scale_samples(*ret);
+	return r;
+}
+
+/* The base first, so that the query that stays is that of b. */
+static int merge_sides(struct parca *p, const struct parca_request *in, struct parca_view *view, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *base = NULL;
+	_cleanup_(profile_freep) struct profile *side = NULL;
+	int r = merge(p, in, &in->base, &base, err);
+	if (!r)
+		r = merge(p, in, &in->selection, &side, err);
+	if (!r)
+		r = query_join_sides(base, side, &view->profile, err);
+	int64_t before = r < 0 ? 0 : profile_total(view->profile, 0);
+	if (before && !in->absolute)
+		view->scale = (double)profile_total(view->profile, 1) / (double)before;
+	return r;
+}
+
+int parca_view_prepare(struct parca_view *view, const struct parca_request *in, struct error *err)
+{
+	int r = parca_filters_apply(&in->filters, view->profile, &view->filtered, err);
+	if (!r && view->profile->sample_type_count)
+		view->total = profile_total(view->profile, view->profile->sample_type_count - 1);
+	return r;
+}
+
+/* Whether a text can be had: an empty Source. */
+static int answer_question(struct parca *p, const struct parca_request *in, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer text = {.max = p->out->max};
+	int r = parca_source_text(p, &in->source, NULL, &text, err);
+	return r < 0 ? r : rpc_too_large(pb_write_bytes(p->out, parca_query_fields.source, "", 0), err);
+}
+
+int parca_view_select(struct parca *p, struct parca_request *in, struct parca_view *ret, struct error *err)
+{
+	*ret = (struct parca_view){.scale = 1, .cancel = p->call.query.cancel};
+	/* When comparing, metadata are those of what is shown. */
+	if (in->report == PARCA_PROFILE_METADATA)
+		in->is_diff = false;
+	int r = in->is_diff ? merge_sides(p, in, ret, err) : merge(p, in, &in->selection, &ret->profile, err);
+	return r < 0 || in->report == PARCA_PROFILE_METADATA ? r : parca_view_prepare(ret, in, err);
+}
+
+int parca_report(struct parca *p, struct parca_request *in, struct error *err)
+{
+	_cleanup_(parca_view_release) struct parca_view view = {0};
+	int r = parca_report_check(p, in, err);
 	if (r < 0)
 		return r;
-	if (in->is_diff)
-		return report_diff(p, in, profile, err);
-	if (in->report == REPORT_PPROF)
-		return report_pprof(p, profile, err);
-	bool top = in->report == REPORT_TOP;
-	r = flame_build_largest(profile, 0, FLAME_UNNAMED_BY_ADDRESS, top ? 0 : NODES_MAX, &flame, err);
-	if (!r)
-		r = top ? report_top(p, in, flame, NULL, err) : report_graph(p, in, flame, NULL, err);
-	return r < 0 ? r : rpc_too_large(pb_put_varint(p->out, 9, (uint64_t)flame->total), err);
+	if (in->source.given && in->source.is_question)
+		return answer_question(p, in, err);
+	r = parca_view_select(p, in, &view, err);
+	return r < 0 ? r : parca_report_write(p, in, &view, &parca_query_fields, err);
 }
