@@ -2,75 +2,19 @@
 // Reports of Parca's query service with filters, groups, inverted and cut stacks, and what is shared: everything that Parca's page
 // asks for. What must come out is computed here, from the stacks that went in; Arrow streams are read by Apache Arrow's own library.
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { gunzipSync } from 'node:zlib';
-import { startServer, request, temporaryDirectory, test, finish, intField, bytesField, varint } from '../harness.mjs';
+import { startServer, request, temporaryDirectory, test, finish } from '../harness.mjs';
 import { clientOf, seconds } from './parca_client.mjs';
+import { app, at, lib, line, main, parse, PERIOD, pprof, reversed, stacks, work } from './parca_stacks.mjs';
 
 const arrow = createRequire(new URL('../package.json', import.meta.url))('apache-arrow');
 const directory = temporaryDirectory(),
 	now = Math.floor(Date.now() / 60000) * 60000 - 600000,
-	TYPE = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta',
-	PERIOD = 10_000_000;
+	TYPE = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta';
 
-// ---- what goes in ----
-const reversed = (list) => [...list].reverse();
-const app = { file: '/usr/bin/app', build: 'aa11', start: 0x400000, limit: 0x500000, offset: 0x1000 },
-	lib = { file: '/usr/lib/libx.so', build: 'bb22', start: 0x7000000, limit: 0x7100000, offset: 0 };
-const line = (name, file, number, start = 1) => ({ name, system: `_Z${name}`, file, line: number, start });
-const at = (mapping, address, ...lines) => ({ mapping, address: mapping.start + address, lines });
-const main = at(app, 0x10, line('main', 'src/main.c', 10)),
-	work = at(app, 0x20, line('work', 'src/work.c', 20)),
-	workElsewhere = at(app, 0x28, line('work', 'src/work.c', 21)),
-	// inner is inlined into outer
-	inlined = at(app, 0x30, line('inner', 'src/inner.h', 5), line('outer', 'src/work.c', 30)),
-	parse = at(lib, 0x40, line('Parse', '/build/src/parse.c', 40)),
-	parseOfApp = at(app, 0x50, line('Parse', 'src/other.c', 50)),
-	unnamed = at(lib, 0x60),
-	unnamedToo = at(lib, 0x70);
-const stacks = [
-	{ thread: 'one', value: 100, frames: [main, work] },
-	{ thread: 'one', value: 50, frames: [main, workElsewhere, parse] },
-	{ thread: 'two', value: 30, frames: [main, work, inlined] },
-	{ thread: 'two', value: 20, frames: [main, inlined, unnamed] },
-	{ thread: 'two', value: 7, frames: [main, inlined, unnamedToo] },
-	{ thread: '', value: 5, frames: [main, parseOfApp, work, parse, work] }, // it calls itself
-	{ thread: '', value: 3, frames: [unnamed, main, parseOfApp] },
-].map((s) => ({ ...s, frames: reversed(s.frames) })); // leaf first, as pprof has them
-
-function pprof(list, timeMs) {
-	const strings = [''],
-		id = (text) => (strings.includes(text) ? strings.indexOf(text) : strings.push(text) - 1),
-		tables = { location: [], function: [], mapping: [] };
-	const number = (table, item) => (tables[table].includes(item) ? tables[table].indexOf(item) : tables[table].push(item) - 1) + 1;
-	const out = [...bytesField(1, [...intField(1, id('cpu')), ...intField(2, id('nanoseconds'))])];
-	for (const { frames, value } of list)
-		out.push(
-			...bytesField(2, [
-				...bytesField(
-					1,
-					frames.flatMap((f) => varint(number('location', f))),
-				),
-				...bytesField(2, varint(value)),
-			]),
-		);
-	for (const l of tables.location) {
-		const lines = l.lines.flatMap((one) => bytesField(4, [...intField(1, number('function', one)), ...intField(2, one.line)]));
-		out.push(...bytesField(4, [...intField(1, number('location', l)), ...intField(2, number('mapping', l.mapping)), ...intField(3, l.address), ...lines]));
-	}
-	for (const m of tables.mapping) {
-		const texts = [...intField(5, id(m.file)), ...intField(6, id(m.build)), ...intField(7, 1)];
-		out.push(...bytesField(3, [...intField(1, number('mapping', m)), ...intField(2, m.start), ...intField(3, m.limit), ...intField(4, m.offset), ...texts]));
-	}
-	for (const f of tables.function) {
-		const texts = [...intField(2, id(f.name)), ...intField(3, id(f.system)), ...intField(4, id(f.file)), ...intField(5, f.start)];
-		out.push(...bytesField(5, [...intField(1, number('function', f)), ...texts]));
-	}
-	out.push(...intField(9, BigInt(timeMs) * 1000000n), ...intField(10, 10_000_000_000));
-	out.push(...bytesField(11, [...intField(1, id('cpu')), ...intField(2, id('nanoseconds'))]), ...intField(12, PERIOD));
-	for (const text of strings) out.push(...bytesField(6, text));
-	return Buffer.from(out);
-}
 const server = await startServer(`${directory}/data`),
 	web = clientOf(server.port);
 async function send(list, timeMs, name = 'process_cpu') {
@@ -606,13 +550,70 @@ await test("below /api, as Parca's page asks", async () => {
 	same(graphOf(await page('Query', { mode: 2, merge, report_type: 5 })), treeOf(list()));
 	assert.deepEqual((await page('Targets', {}, 'ScrapeService')).targets, {});
 	assert.deepEqual((await page('Agents', {}, 'AgentsService')).agents, []);
+	const poll = await request(server.port, 'POST', '/api/v1/agents/poll', { body: JSON.stringify({ version: 1, agent: 'beef', host: 'well', wick: '9' }) });
+	assert.equal(poll.status, 200);
+	const { agents } = await page('Agents', {}, 'AgentsService');
+	assert.deepEqual(
+		agents.map((a) => [a.id, a.last_error, Math.abs(a.last_push.seconds - Date.now() / 1000) < 60]),
+		[['well', '', true]],
+	);
 });
-await test('values over time of samples that were counted are CPU time', async () => {
-	const folded = await request(server.port, 'POST', `/api/v1/ingest?format=folded&name=counted`, { body: 'main;a 5\n' });
-	assert.equal(folded.status, 200);
-	const range = { start: seconds(now - 3600000), end: seconds(Date.now() + 60000), step: seconds(3600000) };
-	const { series } = await web('QueryRange', { query: 'counted:samples:count::', ...range });
-	assert.deepEqual(series[0].sample_type, { type: 'samples', unit: 'count' }, 'what a sample stands for is not known');
+await test('Targets are what is scraped, by job', async () => {
+	const program = createServer((_, response) => response.end(pprof(stacks, Date.now()))),
+		config = `${directory}/config.yaml`;
+	await new Promise((resolve) => program.listen(0, '127.0.0.1', resolve));
+	const address = `127.0.0.1:${program.address().port}`,
+		profiles =
+			'    profiling_config: {pprof_config: {memory: {enabled: true, path: /heap}, process_cpu: {enabled: false}, goroutine: {enabled: false}, mutex: {enabled: false}, block: {enabled: false}}}\n';
+	writeFileSync(
+		config,
+		`scrape_configs:\n${['one', 'two'].map((job) => `  - job_name: ${job}\n    scrape_interval: 1s\n    static_configs: [{targets: ['${job === 'one' ? address : '127.0.0.1:1'}'], labels: {env: test}}]\n${profiles}`).join('')}`,
+	);
+	const scraper = await startServer(`${directory}/scraper`, ['--config', config]),
+		page = clientOf(scraper.port, '/api'),
+		deadline = Date.now() + 60000;
+	let targets = {};
+	const ready = () => targets.one?.targets.some((t) => t.health === 1) && targets.two?.targets.some((t) => t.health === 2);
+	while (!ready() && Date.now() < deadline) {
+		({ targets } = await page('Targets', { state: 1 }, 'ScrapeService'));
+		await new Promise((resolve) => setTimeout(resolve, 100));
+	}
+	assert.ok(ready(), JSON.stringify(targets));
+	assert.deepEqual(Object.keys(targets).sort(), ['one', 'two']);
+	const good = targets.one.targets.find((t) => t.health === 1),
+		bad = targets.two.targets.find((t) => t.health === 2),
+		labels = Object.fromEntries(good.labels.labels.map((l) => [l.name, l.value])),
+		discovered = Object.fromEntries(good.discovered_labels.labels.map((l) => [l.name, l.value]));
+	assert.deepEqual([labels.env, labels.instance, good.last_error], ['test', address, '']);
+	assert.deepEqual(discovered, { __address__: address, __scheme__: 'http', job: 'one' });
+	assert.ok(good.url.startsWith(`http://${address}/`) && good.last_scrape.seconds > now / 1000);
+	assert.match(bad.last_error, /127\.0\.0\.1:1/);
+	assert.deepEqual((await page('Targets', { state: 2 }, 'ScrapeService')).targets, {});
+	const json = await request(scraper.port, 'POST', '/parca.scrape.v1alpha1.ScrapeService/Targets', {
+		body: '{"state":"STATE_ACTIVE"}',
+		headers: { 'content-type': 'application/json' },
+	});
+	assert.equal(JSON.parse(json.body).targets.one.targets.find((t) => t.health === 'HEALTH_GOOD').url, good.url);
+	await scraper.stop();
+	program.closeAllConnections();
+	program.close();
+});
+await test('samples that were counted are CPU time, where it is known what one stands for', async () => {
+	const range = { start: seconds(now - 60000), end: seconds(now + 60000), step: seconds(600000) };
+	for (const [name, options] of [
+		['ticks', { type: 'samples', unit: 'count' }],
+		['events', { type: 'samples', unit: 'count', period: 0 }],
+	]) {
+		const response = await request(server.port, 'POST', `/api/v1/ingest?name=${name}`, { body: pprof(stacks, now, options) });
+		assert.equal(response.status, 200);
+		const query = `${name}:samples:count:cpu:nanoseconds:delta`,
+			scale = name === 'ticks' ? PERIOD : 1,
+			{ series } = await web('QueryRange', { query, ...range }),
+			graph = await web('Query', { mode: 2, report_type: 5, merge: { ...merge, query } });
+		assert.deepEqual(series[0].sample_type, name === 'ticks' ? { type: 'cpu', unit: 'nanoseconds' } : { type: 'samples', unit: 'count' });
+		assert.equal(series[0].samples[0].value, total(stacks) * scale);
+		assert.deepEqual([graph.total, graph.flamegraph_arrow.unit], [total(stacks) * scale, name === 'ticks' ? 'nanoseconds' : 'count']);
+	}
 });
 await server.stop();
 finish();
