@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "base/alloc.h"
 
@@ -65,6 +66,34 @@ static void set_authority(struct net_client *client)
 		snprintf(client->authority, sizeof(client->authority), v6 ? "[%s]:%u" : "%s:%u", address->host, address->port);
 }
 
+/* In messages the socket stands for the URL. */
+static int set_unix_path(struct net_client *client, const char *path, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer url = {.max = 256};
+	if (!*path || strlen(path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
+		return error_set(err, -EINVAL, "bad socket path \"%.150s\": at most %zu bytes", path,
+				 sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
+	buffer_printf(&url, "unix://%s", path);
+	const char *text = buffer_string(&url);
+	mem_free(client->url);
+	client->url = text ? mem_strdup(text) : NULL;
+	client->unix_path = mem_strdup(path);
+	return client->unix_path ? 0 : error_nomem(err);
+}
+
+/* 1 = there is a proxy on the way. */
+static int set_proxy(struct net_client *client, const struct net_client_options *options, struct error *err)
+{
+	if (options->unix_path || (options->direct && !options->proxy_url))
+		return 0;
+	if (!options->proxy_url)
+		return proxy_from_environment(&client->address, &client->proxy, err);
+	if (options->no_proxy && proxy_is_bypassed(&client->address, options->no_proxy))
+		return 0;
+	int r = proxy_parse(PROXY_URL_OPTION, options->proxy_url, &client->proxy, err);
+	return r < 0 ? r : 1;
+}
+
 static int set_target(struct net_client *client, const struct net_client_options *options, struct error *err)
 {
 	int r = address_parse_url(options->url, &client->address, client->prefix, sizeof(client->prefix), err);
@@ -74,10 +103,14 @@ static int set_target(struct net_client *client, const struct net_client_options
 	if (options->token && !http_is_field_value(options->token))
 		return error_set(err, -EINVAL, "the token has a control character (a newline at the end of its file?)");
 	client->url = mem_strdup(options->url);
+	client->keep_header = options->keep_header;
 	if (options->tenant && !http_is_field_value(options->tenant))
 		return error_set(err, -EINVAL, "the tenant's name has a control character");
 	client->token = options->token ? mem_strdup(options->token) : NULL;
 	client->tenant = options->tenant ? mem_strdup(options->tenant) : NULL;
+	r = options->unix_path ? set_unix_path(client, options->unix_path, err) : 0;
+	if (r < 0)
+		return r;
 	bool whole = client->url && (client->token || !options->token) && (client->tenant || !options->tenant);
 	return whole ? 0 : error_nomem(err);
 }
@@ -96,8 +129,8 @@ int net_client_new(const struct net_client_options *options, struct net_client *
 	client->keep_encoded = options->keep_encoded;
 	client->budget = options->budget;
 	int r = set_target(client, options, err);
-	if (r == 0 && !options->direct)
-		r = proxy_from_environment(&client->address, &client->proxy, err);
+	if (r == 0)
+		r = set_proxy(client, options, err);
 	client->has_proxy = r == 1;
 	if (r < 0) {
 		net_client_free(client);
@@ -118,8 +151,14 @@ struct net_client *net_client_free(struct net_client *client)
 	mem_free(client->url);
 	mem_free(client->token);
 	mem_free(client->tenant);
-	client_headers_release(client);
+	mem_free(client->unix_path);
+	net_client_clear_headers(client);
 	return mem_free(client);
+}
+
+void net_client_set_timeout(struct net_client *client, int64_t timeout_ns)
+{
+	client->timeout_ns = timeout_ns > 0 ? timeout_ns : TIMEOUT_NS_DEFAULT;
 }
 
 void net_client_response_release(struct net_client_response *response)
@@ -131,7 +170,7 @@ void client_reset_response(struct net_client_response *response)
 {
 	response->status = 0;
 	response->grpc_status = -1;
-	response->location[0] = response->encoding[0] = response->symbols[0] = '\0';
+	response->location[0] = response->encoding[0] = response->symbols[0] = response->kept[0] = '\0';
 	response->message[0] = response->content_type[0] = '\0';
 	response->retry_after_ns = 0;
 	response->never_retry = false;

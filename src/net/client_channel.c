@@ -20,9 +20,13 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
+#include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "net/tls_int.h"
+
+#define UNIX_RETRY_NS (10 * NS_PER_MS)
 
 /* ---- the socket as a BIO ---- */
 
@@ -206,7 +210,32 @@ static int connect_to(struct net_client *client, const struct addrinfo *to, stru
 	return fd;
 }
 
-int channel_open(struct net_client *client, struct client_channel *channel, bool http2, struct error *err)
+/* A socket of the file system connects at once or not at all; EAGAIN says that too many wait to be accepted. */
+static int connect_unix(struct net_client *client, struct error *err)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	memcpy(address.sun_path, client->unix_path, strlen(client->unix_path));
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int code = fd < 0 ? errno : EAGAIN;
+	while (fd >= 0 && code == EAGAIN) {
+		code = connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ? errno : 0;
+		if (code != EAGAIN)
+			break;
+		if (cancel_requested(client->cancel))
+			code = ECANCELED;
+		else if (time_monotonic_ns() >= client->deadline_ns)
+			code = ETIMEDOUT;
+		else
+			time_sleep_ns(UNIX_RETRY_NS);
+	}
+	if (code == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return connect_failed(client, -code, err);
+}
+
+static int connect_tcp(struct net_client *client, struct error *err)
 {
 	struct addrinfo *found;
 	int code = address_resolve(client->has_proxy ? &client->proxy.address : &client->address, 0, &found);
@@ -219,6 +248,12 @@ int channel_open(struct net_client *client, struct client_channel *channel, bool
 	for (const struct addrinfo *to = found; to && fd < 0 && fd != -ETIMEDOUT && fd != -ECANCELED; to = to->ai_next)
 		fd = connect_to(client, to, err);
 	freeaddrinfo(found);
+	return fd;
+}
+
+int channel_open(struct net_client *client, struct client_channel *channel, bool http2, struct error *err)
+{
+	int fd = client->unix_path ? connect_unix(client, err) : connect_tcp(client, err);
 	if (fd < 0)
 		return fd;
 	*channel = (struct client_channel){.fd = fd};

@@ -55,7 +55,7 @@ static void remove_header(struct net_client *client, size_t i)
 	client->headers[i] = client->headers[--client->header_count];
 }
 
-void client_headers_release(struct net_client *client)
+void net_client_clear_headers(struct net_client *client)
 {
 	while (client->header_count)
 		remove_header(client, client->header_count - 1);

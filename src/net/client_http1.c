@@ -81,6 +81,8 @@ static void take_header(struct call *call)
 		snprintf(call->response->symbols, sizeof(call->response->symbols), "%.127s", call->value);
 	else if (!strcasecmp(call->name, "content-encoding"))
 		snprintf(call->encoding, sizeof(call->encoding), "%.31s", call->value);
+	else if (call->client->keep_header && !strcasecmp(call->name, call->client->keep_header))
+		snprintf(call->response->kept, sizeof(call->response->kept), "%.127s", call->value);
 	else
 		take_retry(call);
 }

@@ -23,6 +23,8 @@ struct client_http2;
 struct net_client {
 	char *url, *token;
 	char *tenant;
+	char *unix_path; /* NULL = by address */
+	const char *keep_header;
 	struct {
 		char *name, *value; /* the name in lower case */
 	} headers[NET_CLIENT_HEADERS_MAX];
@@ -49,7 +51,6 @@ struct net_client {
 int client_wait(struct net_client *client, int fd, short events, struct error *err);
 bool client_is_path(const char *text); /* '/' and nothing that must be encoded */
 int client_failed(const struct net_client *client, int code, const char *what, struct error *err);
-void client_headers_release(struct net_client *client);
 /* Before each try. */
 void client_reset_response(struct net_client_response *response);
 /* Fills retry_after_ns and never_retry if the header, its name in lower case, is one that says. */

@@ -208,10 +208,20 @@ struct net_client_options {
 	const char *tenant;	   /* sent as "X-Scope-OrgID"; NULL = none */
 	const atomic_bool *cancel; /* looked at every cancel_ms; -ECANCELED */
 	bool direct;		   /* never through a proxy; else as the environment says (proxy.c) */
+	/* Through this proxy, "http://[USER[:PASSWORD]@]HOST[:PORT]", whatever `direct` and the environment say, unless
+	 * no_proxy (NULL = nothing) lists the host: then, and only then, loopback is reached without it as well. */
+	const char *proxy_url, *no_proxy;
+	const char *unix_path; /* connect to this socket; the URL's host is what the header Host says */
+	const char
+		*keep_header; /* HTTP/1.1: the response's header of this name is kept; NULL = none. Must outlive the client */
 };
 int net_client_new(const struct net_client_options *options, struct net_client **ret, struct error *err);
 struct net_client *net_client_free(struct net_client *client);
 DEFINE_CLEANUP_POINTER(net_client_free, struct net_client);
+/* The time of each call from now on, as options.timeout_ns. */
+void net_client_set_timeout(struct net_client *client, int64_t timeout_ns);
+/* Whether options.proxy_url can be this; -EINVAL with a message that holds nothing of a password. */
+int net_proxy_check(const char *proxy_url, struct error *err);
 
 /* Zero before the first call; each call sets it anew. */
 struct net_client_response {
@@ -224,6 +234,7 @@ struct net_client_response {
 	char encoding[32];   /* Content-Encoding, of HTTP/1.1 with keep_encoded; "" = none */
 	char location[1024]; /* of HTTP/1.1; "" = none, or longer than this */
 	char symbols[128];   /* X-Wick-Symbols, which our own server sends; "" = none */
+	char kept[128];	     /* options.keep_header; "" = none */
 	/* How long the server asks to wait before the next try, an hour at most: by Retry-After, gRPC's pushback or
 	 * google.rpc.RetryInfo; 0 = it does not say. never_retry: it asks not to try again. */
 	int64_t retry_after_ns;
@@ -238,6 +249,7 @@ int net_client_set_header(struct net_client *client, const char *name, const cha
 /* The header Authorization: a scheme, such as "Bearer", and what it asks for; or Basic (RFC 7617). */
 int net_client_set_authorization(struct net_client *client, const char *scheme, const char *credentials, struct error *err);
 int net_client_set_basic_auth(struct net_client *client, const char *user, const char *password, struct error *err);
+void net_client_clear_headers(struct net_client *client); /* those that were set so */
 enum net_gzip {
 	NET_PLAIN,   /* false: as it is */
 	NET_GZIP,    /* true: to be compressed */

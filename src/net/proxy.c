@@ -144,8 +144,9 @@ bool proxy_is_bypassed(const struct net_address *target, const char *no_proxy)
 
 static int bad_proxy(const char *variable, const char *what, struct error *err)
 {
-	return error_set(err, -EINVAL, "bad proxy in the environment's %s: %s; use http://[USER:PASSWORD@]HOST:PORT", variable,
-			 what);
+	bool is_option = !strcmp(variable, PROXY_URL_OPTION);
+	return error_set(err, -EINVAL, "bad %s%s: %s; use http://[USER:PASSWORD@]HOST:PORT",
+			 is_option ? "" : "proxy in the environment's ", variable, what);
 }
 
 static int take_user(struct bytes text, struct net_proxy *proxy)
@@ -197,6 +198,12 @@ int proxy_parse(const char *variable, const char *text, struct net_proxy *ret, s
 		 proxy.address.host, proxy.address.port, variable);
 	*ret = proxy;
 	return 0;
+}
+
+int net_proxy_check(const char *proxy_url, struct error *err)
+{
+	struct net_proxy proxy;
+	return proxy_parse(PROXY_URL_OPTION, proxy_url, &proxy, err);
 }
 
 /* The value of the first of these that is not empty, and its name. */

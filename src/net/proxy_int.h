@@ -7,6 +7,8 @@
 
 #define PROXY_USER_BYTES_MAX 1024 /* "user:password", decoded */
 
+#define PROXY_URL_OPTION "proxy_url" /* in the place of a variable's name: an option says it, not the environment */
+
 struct net_proxy {
 	struct net_address address;
 	char name[NET_NAME_MAX + 64];			  /* for messages: "http://HOST:PORT (https_proxy)", no password */

@@ -211,6 +211,34 @@ static void test_environment(void **state)
 	net_client_free(client);
 }
 
+/* An option instead of the environment: it is for loopback, too, unless there is a list. */
+static void expect_option(const char *url, const char *no_proxy, const char *name)
+{
+	struct net_client *client;
+	struct net_client_options options = {
+		.url = url, .direct = true, .proxy_url = "http://u:secret@option:1", .no_proxy = no_proxy};
+	assert_int_equal(net_client_new(&options, &client, NULL), 0);
+	assert_int_equal(client->has_proxy, name != NULL);
+	if (name)
+		assert_string_equal(client->proxy.name, name);
+	net_client_free(client);
+}
+
+static void test_option(void **state)
+{
+	struct error error = {0};
+	setenv("ALL_PROXY", "environment:1", 1);
+	expect_option("http://x", NULL, "http://option:1 (proxy_url)");
+	expect_option("http://127.0.0.1", NULL, "http://option:1 (proxy_url)");
+	expect_option("https://x", "y", "http://option:1 (proxy_url)");
+	expect_option("https://x", "y, x", NULL);
+	expect_option("http://127.0.0.1", "y", NULL);
+	assert_int_equal(net_proxy_check("http://u:secret@p:1", &error), 0);
+	assert_int_equal(net_proxy_check("socks5://u:secret@p:1", &error), -EINVAL);
+	assert_string_equal(error.message,
+			    "bad proxy_url: only http proxies are supported; use http://[USER:PASSWORD@]HOST:PORT");
+}
+
 /* ---- a proxy with configured responses ---- */
 
 static struct {
@@ -379,8 +407,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, setup)
 	const struct CMUnitTest tests[] = {
-		TEST(test_no_proxy),   TEST(test_parse),	  TEST(test_environment),
-		TEST(test_plain),      TEST(test_tunnel_refused), TEST(test_tunnel_leaves_the_rest),
+		TEST(test_no_proxy),
+		TEST(test_parse),
+		TEST(test_environment),
+		TEST(test_option),
+		TEST(test_plain),
+		TEST(test_tunnel_refused),
+		TEST(test_tunnel_leaves_the_rest),
 		TEST(test_proxy_away),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
