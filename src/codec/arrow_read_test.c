@@ -12,8 +12,8 @@
 #include <lz4frame.h>
 #include <string.h>
 
-#include "base/fault.h"
 #include "base/limits.h"
+#include "base/test_faults.h"
 #include "codec/arrow_read.h"
 #include "codec/arrow_write.h"
 #include "codec/compress.h"
@@ -174,20 +174,19 @@ static void test_limits(void **state)
 	assert_int_equal(read_all(buffer_bytes(&out), 64, &rows), -E2BIG);
 }
 
+static int read_table(void *context)
+{
+	const struct buffer *table = context;
+	size_t rows;
+	return read_all(buffer_bytes(table), MIB, &rows);
+}
+
 static void test_without_memory(void **state)
 {
 	(void)state;
 	_cleanup_(buffer_release) struct buffer out = {0};
-	size_t rows;
 	write_table(&out);
-	for (uint64_t n = 1;; n++) {
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = read_all(buffer_bytes(&out), MIB, &rows);
-		bool reached = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, reached ? -ENOMEM : 0);
-		if (!reached)
-			break;
-	}
+	test_each_allocation(read_table, &out);
 }
 
 static void test_frames(void **state)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
+#include "base/test_faults.h"
 #include "codec/json.h"
 #include "codec/json_tree.h"
 
@@ -115,20 +115,15 @@ static void test_limits(void **state)
 	buffer_release(&text);
 }
 
+static int read_a_tree(void *context)
+{
+	_cleanup_(json_tree_freep) struct json_tree *tree = NULL;
+	return read_text("{\"a\": [1, \"b\", {\"c\": [2, 3]}]}", &tree, NULL);
+}
+
 static void test_no_memory(void **state)
 {
-	for (uint64_t n = 1;; n++) {
-		struct json_tree *tree = NULL;
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = read_text("{\"a\": [1, \"b\", {\"c\": [2, 3]}]}", &tree, NULL);
-		if (!fault_disarm(FAULT_ALLOC)) {
-			assert_int_equal(r, 0);
-			json_tree_free(tree);
-			assert_true(n > 3);
-			return;
-		}
-		assert_int_equal(r, -ENOMEM);
-	}
+	assert_true(test_each_allocation(read_a_tree, NULL) > 2);
 }
 
 static void test_looks(void **state)

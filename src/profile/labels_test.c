@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fault.h"
 #include "base/hash.h"
 #include "base/limits.h"
+#include "base/test_faults.h"
 #include "base/text.h"
 #include "profile/labels.h"
 #include "profile/test_labels.h"
@@ -278,6 +278,14 @@ static int use_labels(const struct profile *profile, struct error *err)
 	return r;
 }
 
+static int use_all_labels(void *context)
+{
+	struct error err = {0};
+	int r = use_labels(context, &err);
+	assert_int_equal(err.code, r);
+	return r;
+}
+
 static void test_allocation_failures(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
@@ -287,19 +295,7 @@ static void test_allocation_failures(void **state)
 		{.key = test_string(profile, "s"), .value = test_string(profile, "t")},
 	};
 	assert_int_equal(add_set(profile, own, 2), 1);
-	uint64_t nth = 1;
-	for (;; nth++) {
-		struct error err = {0};
-		fault_arm(FAULT_ALLOC, nth, 0);
-		int r = use_labels(profile, &err);
-		if (!fault_disarm(FAULT_ALLOC)) {
-			assert_int_equal(r, 0);
-			break;
-		}
-		assert_int_equal(r, -ENOMEM);
-		assert_int_equal(err.code, -ENOMEM);
-	}
-	assert_true(nth > 20);
+	assert_true(test_each_allocation(use_all_labels, profile) > 19);
 }
 
 int main(void)

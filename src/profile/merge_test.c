@@ -11,6 +11,7 @@
 
 #include "base/fault.h"
 #include "base/limits.h"
+#include "base/test_faults.h"
 #include "profile/merge.h"
 #include "profile/profile_int.h"
 #include "profile/test_profile.h"
@@ -395,23 +396,18 @@ static int merge_three(struct error *err)
 	return 0;
 }
 
-static void test_allocation_failures(void **state)
+static int merge_all(void *context)
 {
 	struct error err = {0};
-	assert_int_equal(merge_three(&err), 0);
-	uint64_t nth = 1;
-	for (;; nth++) {
-		err = (struct error){0};
-		fault_arm(FAULT_ALLOC, nth, 0);
-		int r = merge_three(&err);
-		if (!fault_disarm(FAULT_ALLOC)) {
-			assert_int_equal(r, 0);
-			break;
-		}
-		assert_int_equal(r, -ENOMEM);
-		assert_int_equal(err.code, -ENOMEM);
-	}
-	assert_true(nth > 50);
+	int r = merge_three(&err);
+	assert_int_equal(err.code, r);
+	return r;
+}
+
+static void test_allocation_failures(void **state)
+{
+	assert_int_equal(merge_all(NULL), 0);
+	assert_true(test_each_allocation(merge_all, NULL) > 49);
 	merge_three(NULL);
 }
 

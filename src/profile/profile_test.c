@@ -11,6 +11,7 @@
 
 #include "base/fault.h"
 #include "base/limits.h"
+#include "base/test_faults.h"
 #include "profile/profile_int.h"
 #include "profile/test_profile.h"
 
@@ -524,21 +525,17 @@ static int build_and_use(struct error *err)
 	return r < 0 ? r : profile_aggregate(profile, err);
 }
 
+static int build_and_use_all(void *context)
+{
+	struct error err = {0};
+	int r = build_and_use(&err);
+	assert_int_equal(err.code, r);
+	return r;
+}
+
 static void test_allocation_failures(void **state)
 {
-	uint64_t nth = 1;
-	for (;; nth++) {
-		struct error err = {0};
-		fault_arm(FAULT_ALLOC, nth, 0);
-		int r = build_and_use(&err);
-		if (!fault_disarm(FAULT_ALLOC)) {
-			assert_int_equal(r, 0);
-			break;
-		}
-		assert_int_equal(r, -ENOMEM);
-		assert_int_equal(err.code, -ENOMEM);
-	}
-	assert_true(nth > 30);
+	assert_true(test_each_allocation(build_and_use_all, NULL) > 29);
 }
 
 /* A failed addition leaves no trace: the profile goes on to become what it would have become. */

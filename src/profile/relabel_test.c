@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
+#include "base/test_faults.h"
 #include "profile/relabel.h"
 
 #define RULES_MAX 4
@@ -319,7 +319,7 @@ static void test_too_much_text(void **state)
 	assert_in_range(relabel_count(relabel), 200, RELABEL_RULES_MAX - 1);
 }
 
-static int some_rules(void)
+static int some_rules(void *context)
 {
 	_cleanup_(relabel_freep) struct relabel *relabel = NULL;
 	struct relabel_set set;
@@ -341,17 +341,7 @@ static int some_rules(void)
 
 static void test_memory_runs_out(void **state)
 {
-	bool reached = true;
-	uint64_t n = 1;
-
-	for (; reached; n++) {
-		assert_true(n < 1000);
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = some_rules();
-		reached = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, reached ? -ENOMEM : 0);
-	}
-	assert_true(n > 5);
+	assert_true(test_each_allocation(some_rules, NULL) > 3);
 }
 
 int main(void)

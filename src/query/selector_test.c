@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/limits.h"
+#include "base/test_faults.h"
 #include "profile/test_labels.h"
 #include "query/query_int.h"
 
@@ -160,22 +160,16 @@ static void test_runaway_regex_is_an_error(void **state)
 	assert_non_null(strstr(err.message, "too long"));
 }
 
+static int parse_one(void *context)
+{
+	_cleanup_(selector_freep) struct selector *selector = NULL;
+	return selector_parse("a:b{c=\"d\", e=~\"f\"}", &selector, NULL);
+}
+
 static void test_out_of_memory(void **state)
 {
 	(void)state;
-	for (uint64_t n = 1;; n++) {
-		struct selector *selector = NULL;
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = selector_parse("a:b{c=\"d\", e=~\"f\"}", &selector, NULL);
-		bool reached = fault_disarm(FAULT_ALLOC);
-		selector_free(selector);
-		if (!reached) {
-			assert_int_equal(r, 0);
-			assert_true(n > 5);
-			break;
-		}
-		assert_int_equal(r, -ENOMEM);
-	}
+	assert_true(test_each_allocation(parse_one, NULL) > 4);
 }
 
 /* The ids of a condition, as hexadecimal digits of those bytes that matter; NULL when it is refused. */

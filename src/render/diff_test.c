@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "base/fault.h"
+#include "base/test_faults.h"
 #include "render/diff.h"
 #include "render/test_render.h"
 
@@ -188,31 +188,24 @@ static void test_empty_sides(void **state)
 	assert_non_null(strstr(buffer_string(&out), "\"base_total\":[0,0],\"base_self\":[0,0]"));
 }
 
+static int make_table(void *context)
+{
+	struct flame *const *sides = context;
+	_cleanup_(diff_freep) struct diff *diff = NULL;
+	_cleanup_(diff_table_release) struct diff_table table = {0};
+	int r = diff_build(sides[0], sides[1], &diff, NULL);
+	if (!r)
+		r = diff_trim(diff, 2, NULL);
+	return r < 0 ? r : diff_table_build(diff, false, &table, NULL);
+}
+
 static void test_out_of_memory(void **state)
 {
 	(void)state;
 	static const char *const stacks[] = {"a;b", "c"};
 	_cleanup_(flame_freep) struct flame *base = flame_of(stacks, (int64_t[]){1, 2}, 2);
 	_cleanup_(flame_freep) struct flame *side = flame_of(stacks, (int64_t[]){3, 4}, 1);
-	for (uint64_t n = 1;; n++) {
-		struct diff *diff = NULL;
-		struct diff_table table = {0};
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = diff_build(base, side, &diff, NULL);
-		if (!r)
-			r = diff_trim(diff, 2, NULL);
-		if (!r)
-			r = diff_table_build(diff, false, &table, NULL);
-		bool reached = fault_disarm(FAULT_ALLOC);
-		diff_table_release(&table);
-		diff_free(diff);
-		if (!reached) {
-			assert_int_equal(r, 0);
-			assert_true(n > 8);
-			break;
-		}
-		assert_int_equal(r, -12);
-	}
+	assert_true(test_each_allocation(make_table, (struct flame *[]){base, side}) > 7);
 }
 
 int main(void)

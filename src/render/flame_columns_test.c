@@ -9,8 +9,8 @@
 
 #include <errno.h>
 
-#include "base/fault.h"
 #include "base/limits.h"
+#include "base/test_faults.h"
 #include "render/test_render.h"
 
 static struct flame *build(const struct profile *profile, size_t nodes_max)
@@ -268,26 +268,22 @@ static void test_full(void **state)
 	assert_int_equal(max - 1, 4 + 5 + 11 + 4 * 5 + 4 * 3);
 }
 
+static int write_columns(void *context)
+{
+	_cleanup_(buffer_release) struct buffer out = {0};
+	struct error err = {0};
+	buffer_init(&out, MIB);
+	int r = flame_write_columns(context, &out, &err);
+	assert_int_equal(err.code, r);
+	return r;
+}
+
 static void test_allocation_failures(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
 	test_add_stack(profile, "main;a;b", 5);
 	_cleanup_(flame_freep) struct flame *flame = build(profile, 0);
-	uint64_t nth = 1;
-	for (;; nth++) {
-		_cleanup_(buffer_release) struct buffer out = {0};
-		struct error err = {0};
-		buffer_init(&out, MIB);
-		fault_arm(FAULT_ALLOC, nth, 0);
-		int r = flame_write_columns(flame, &out, &err);
-		if (!fault_disarm(FAULT_ALLOC)) {
-			assert_int_equal(r, 0);
-			break;
-		}
-		assert_int_equal(r, -ENOMEM);
-		assert_int_equal(err.code, -ENOMEM);
-	}
-	assert_true(nth > 5);
+	assert_true(test_each_allocation(write_columns, flame) > 4);
 }
 
 int main(void)

@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <jansson.h>
 
-#include "base/fault.h"
 #include "base/limits.h"
+#include "base/test_faults.h"
 #include "render/test_render.h"
 
 static const struct test_shape shape = {
@@ -564,25 +564,21 @@ static int render_all(const struct profile *profile, struct error *err)
 	return json_finish(&json, err);
 }
 
+static int render_everything(void *context)
+{
+	struct error err = {0};
+	int r = render_all(context, &err);
+	assert_int_equal(err.code, r);
+	return r;
+}
+
 static void test_allocation_failures(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	struct test_shape tiny = shape;
 	tiny.samples = 12;
 	assert_int_equal(test_random_profile(1, &tiny, &profile, NULL), 0);
-	uint64_t nth = 1;
-	for (;; nth++) {
-		struct error err = {0};
-		fault_arm(FAULT_ALLOC, nth, 0);
-		int r = render_all(profile, &err);
-		if (!fault_disarm(FAULT_ALLOC)) {
-			assert_int_equal(r, 0);
-			break;
-		}
-		assert_int_equal(r, -ENOMEM);
-		assert_int_equal(err.code, -ENOMEM);
-	}
-	assert_true(nth > 30);
+	assert_true(test_each_allocation(render_everything, profile) > 29);
 }
 
 static void test_small_buffers(void **state)

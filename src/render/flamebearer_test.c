@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-#include "base/fault.h"
+#include "base/test_faults.h"
 #include "codec/protobuf.h"
 #include "render/flamebearer.h"
 #include "render/test_render.h"
@@ -164,20 +164,19 @@ static void test_protobuf(void **state)
 	assert_memory_equal(out.data, expected, out.len);
 }
 
+static int make_flamebearer(void *context)
+{
+	struct flamebearer flamebearer;
+	int r = flamebearer_of_diff(context, 3, &flamebearer, NULL);
+	flamebearer_release(&flamebearer);
+	return r;
+}
+
 static void test_without_memory(void **state)
 {
 	(void)state;
 	_cleanup_(diff_freep) struct diff *diff = make_diff();
-	for (uint64_t n = 1;; n++) {
-		struct flamebearer flamebearer;
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = flamebearer_of_diff(diff, 3, &flamebearer, NULL);
-		bool reached = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, reached ? -ENOMEM : 0);
-		flamebearer_release(&flamebearer);
-		if (!reached)
-			break;
-	}
+	test_each_allocation(make_flamebearer, diff);
 }
 
 int main(void)

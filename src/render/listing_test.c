@@ -11,8 +11,8 @@
 #include <jansson.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/limits.h"
+#include "base/test_faults.h"
 #include "render/listing.h"
 #include "render/test_render.h"
 
@@ -568,12 +568,19 @@ static void test_code(void **state)
 	json_decref(root);
 }
 
-static int build_everything(const struct profile *p, const char *function)
+struct wanted {
+	const struct profile *profile;
+	const char *function;
+};
+
+static int build_everything(void *context)
 {
+	const struct wanted *wanted = context;
+	const struct profile *p = wanted->profile;
 	_cleanup_(listing_lines_release) struct listing_lines lines = {0};
 	_cleanup_(listing_addresses_release) struct listing_addresses addresses = {0}, range = {0};
 	_cleanup_(buffer_release) struct buffer out = {0};
-	struct listing_options options = {.function = function};
+	struct listing_options options = {.function = wanted->function};
 	buffer_init(&out, MIB);
 	int r = listing_build_lines(p, &options, &lines, NULL);
 	if (r == 0)
@@ -588,13 +595,8 @@ static int build_everything(const struct profile *p, const char *function)
 static void test_faults(void **state)
 {
 	_cleanup_(profile_freep) struct profile *p = example();
-	bool reached = true;
-	for (uint64_t n = 1; reached; n++) {
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = build_everything(p, n % 2 ? "hot(int)" : "hot");
-		reached = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, reached ? -ENOMEM : 0);
-	}
+	test_each_allocation(build_everything, &(struct wanted){p, "hot(int)"});
+	test_each_allocation(build_everything, &(struct wanted){p, "hot"});
 }
 
 int main(void)

@@ -22,10 +22,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/fault.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/test_fixture.h"
 #include "base/test_programs.h"
 #include "base/thread.h"
 #include "base/time.h"
@@ -50,6 +50,7 @@ struct fixture {
 	atomic_bool stop, release;
 	char last[512]; /* request line */
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
 static bool is_set(const atomic_bool *flag)
 {
@@ -170,9 +171,8 @@ static void stop_listening(struct fixture *f)
 	f->listener = -1;
 }
 
-static int set_up(void **state)
+static int fixture_init(struct fixture *f)
 {
-	struct fixture *f = mem_zalloc(sizeof(*f));
 	snprintf(f->directory, sizeof(f->directory), "/tmp/wick-debuginfod-test-XXXXXX");
 	assert_non_null(mkdtemp(f->directory));
 	snprintf(f->cache, sizeof(f->cache), "%s/a/cache", f->directory);
@@ -181,18 +181,14 @@ static int set_up(void **state)
 	test_elf_build(&(struct test_elf){.symbols = symbols, .symbol_count = 1}, &f->file);
 	listen_on(f, 0);
 	snprintf(f->url, sizeof(f->url), "http://127.0.0.1:%u", f->port);
-	*state = f;
 	return 0;
 }
 
-static int tear_down(void **state)
+static void fixture_release(struct fixture *f)
 {
-	struct fixture *f = *state;
 	stop_listening(f);
 	buffer_release(&f->file);
 	assert_int_equal(io_remove_tree(f->directory, NULL), 0);
-	mem_free(f);
-	return 0;
 }
 
 static struct debuginfod *open_client(const struct fixture *f, const struct debuginfod_options *more)
@@ -889,27 +885,27 @@ static void test_real_server(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_none_configured, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_library_missing, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_found_and_cached, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_bad_names, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_missing_is_remembered, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_missing_is_forgotten_before_a_retry, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_missing_survives_restart_until_forgotten, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_wrong_file, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_broken_transfer_is_no_miss, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_backoff, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_stalled, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_too_large, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_cancel_is_no_miss, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_one_transfer_for_many, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_no_foreign_descriptors, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_cache_limit, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_misses_count, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_too_many_to_order, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_directory_removed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_faults, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_real_server, set_up, tear_down),
+		FIXTURE_TEST(test_none_configured),
+		FIXTURE_TEST(test_library_missing),
+		FIXTURE_TEST(test_found_and_cached),
+		FIXTURE_TEST(test_bad_names),
+		FIXTURE_TEST(test_missing_is_remembered),
+		FIXTURE_TEST(test_missing_is_forgotten_before_a_retry),
+		FIXTURE_TEST(test_missing_survives_restart_until_forgotten),
+		FIXTURE_TEST(test_wrong_file),
+		FIXTURE_TEST(test_broken_transfer_is_no_miss),
+		FIXTURE_TEST(test_backoff),
+		FIXTURE_TEST(test_stalled),
+		FIXTURE_TEST(test_too_large),
+		FIXTURE_TEST(test_cancel_is_no_miss),
+		FIXTURE_TEST(test_one_transfer_for_many),
+		FIXTURE_TEST(test_no_foreign_descriptors),
+		FIXTURE_TEST(test_cache_limit),
+		FIXTURE_TEST(test_misses_count),
+		FIXTURE_TEST(test_too_many_to_order),
+		FIXTURE_TEST(test_directory_removed),
+		FIXTURE_TEST(test_faults),
+		FIXTURE_TEST(test_real_server),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

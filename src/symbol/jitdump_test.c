@@ -16,10 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/test_fixture.h"
 #include "base/time.h"
 #include "symbol/jit_files.h"
 #include "symbol/jitdump.h"
@@ -480,6 +480,7 @@ struct fixture {
 	struct jitdumps *dumps;
 	struct buffer text;
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
 static void map_file(struct fixture *f)
 {
@@ -494,9 +495,8 @@ static void map_file(struct fixture *f)
 	f->file.end = f->file.start + 4096;
 }
 
-static int set_up(void **state)
+static int fixture_init(struct fixture *f)
 {
-	struct fixture *f = mem_zalloc(sizeof(*f));
 	snprintf(f->path, sizeof(f->path), "/tmp/jit-%d.dump", (int)getpid());
 	unlink(f->path);
 	buffer_init(&f->text, 1 << 26);
@@ -504,20 +504,16 @@ static int set_up(void **state)
 	assert_int_equal(jitdumps_new(&f->dumps, NULL), 0);
 	f->dumps->files.pace = (struct jit_pace){0, INT64_MAX};
 	put_header(&f->text, 0, 0);
-	*state = f;
 	return 0;
 }
 
-static int tear_down(void **state)
+static void fixture_release(struct fixture *f)
 {
-	struct fixture *f = *state;
 	unlink(f->path);
 	jitdumps_free(f->dumps);
 	munmap(f->page, 4096);
 	close(f->fd);
 	buffer_release(&f->text);
-	mem_free(f);
-	return 0;
 }
 
 static void append(struct fixture *f)
@@ -715,7 +711,6 @@ static void test_files_of_others(void **state)
 }
 
 #define MEMORY(name) cmocka_unit_test_setup_teardown(name, memory_set_up, memory_tear_down)
-#define TEST(name)   cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
@@ -734,13 +729,13 @@ int main(void)
 		MEMORY(test_room_for_the_latest),
 		MEMORY(test_limits_and_faults),
 		MEMORY(test_files_of_others),
-		TEST(test_growth),
-		TEST(test_rewritten_files),
-		TEST(test_deleted_file),
-		TEST(test_ended_process),
-		TEST(test_what_is_no_jitdump),
-		TEST(test_lying_lengths),
-		TEST(test_memory_is_shared_out),
+		FIXTURE_TEST(test_growth),
+		FIXTURE_TEST(test_rewritten_files),
+		FIXTURE_TEST(test_deleted_file),
+		FIXTURE_TEST(test_ended_process),
+		FIXTURE_TEST(test_what_is_no_jitdump),
+		FIXTURE_TEST(test_lying_lengths),
+		FIXTURE_TEST(test_memory_is_shared_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/test_fixture.h"
 #include "base/time.h"
 #include "elf/build_id.h"
 #include "elf/test_elf.h"
@@ -37,6 +38,7 @@ struct fixture {
 	struct uploads *store;
 	struct symbolizer *s;
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
 static void on_arrival(void *context, const char *build_id, enum upload_kind kind)
 {
@@ -50,9 +52,8 @@ static void open_symbolizer(struct fixture *f, unsigned workers)
 	f->s->debug_directory = f->debug;
 }
 
-static int set_up(void **state)
+static int fixture_init(struct fixture *f)
 {
-	struct fixture *f = mem_zalloc(sizeof(*f));
 	snprintf(f->directory, sizeof(f->directory), "/tmp/wick-jobs-test-XXXXXX");
 	assert_non_null(mkdtemp(f->directory));
 	snprintf(f->cache, sizeof(f->cache), "%s/cache", f->directory);
@@ -61,18 +62,14 @@ static int set_up(void **state)
 	struct uploads_options options = {.directory = f->uploads, .on_arrival = on_arrival, .context = f};
 	assert_int_equal(uploads_open(&options, &f->store, NULL), 0);
 	open_symbolizer(f, 2);
-	*state = f;
 	return 0;
 }
 
-static int tear_down(void **state)
+static void fixture_release(struct fixture *f)
 {
-	struct fixture *f = *state;
 	symbolizer_free(f->s);
 	uploads_close(f->store);
 	assert_int_equal(io_remove_tree(f->directory, NULL), 0);
-	mem_free(f);
-	return 0;
 }
 
 static void make_id(unsigned number, char out[static BUILD_ID_HEX_MAX])
@@ -504,24 +501,22 @@ static void test_end_with_work_left(void **state)
 	f->s = symbolizer_free(f->s);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_pending_then_named),
-		TEST(test_seen_is_built),
-		TEST(test_late_upload),
-		TEST(test_shared_file),
-		TEST(test_upload_first),
-		TEST(test_retry),
-		TEST(test_retries_by_itself),
-		TEST(test_other_paths),
-		TEST(test_no_room),
-		TEST(test_many),
-		TEST(test_asked_goes_first),
-		TEST(test_disk_limit),
-		TEST(test_end_with_work_left),
+		FIXTURE_TEST(test_pending_then_named),
+		FIXTURE_TEST(test_seen_is_built),
+		FIXTURE_TEST(test_late_upload),
+		FIXTURE_TEST(test_shared_file),
+		FIXTURE_TEST(test_upload_first),
+		FIXTURE_TEST(test_retry),
+		FIXTURE_TEST(test_retries_by_itself),
+		FIXTURE_TEST(test_other_paths),
+		FIXTURE_TEST(test_no_room),
+		FIXTURE_TEST(test_many),
+		FIXTURE_TEST(test_asked_goes_first),
+		FIXTURE_TEST(test_disk_limit),
+		FIXTURE_TEST(test_end_with_work_left),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

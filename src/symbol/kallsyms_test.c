@@ -11,33 +11,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/test_fixture.h"
 #include "symbol/symbol_int.h"
 
 struct fixture {
 	char directory[64], symbols[128], modules[128];
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
-static int set_up(void **state)
+static int fixture_init(struct fixture *f)
 {
-	struct fixture *f = mem_zalloc(sizeof(*f));
 	snprintf(f->directory, sizeof(f->directory), "/tmp/wick-kallsyms-test-XXXXXX");
 	assert_non_null(mkdtemp(f->directory));
 	snprintf(f->symbols, sizeof(f->symbols), "%s/kallsyms", f->directory);
 	snprintf(f->modules, sizeof(f->modules), "%s/modules", f->directory);
-	*state = f;
 	return 0;
 }
 
-static int tear_down(void **state)
+static void fixture_release(struct fixture *f)
 {
-	struct fixture *f = *state;
 	assert_int_equal(io_remove_tree(f->directory, NULL), 0);
-	mem_free(f);
-	return 0;
 }
 
 static int load(const struct fixture *f, const char *text, struct kallsyms **ret, struct error *err)
@@ -280,8 +276,6 @@ static void test_this_kernel(void **state)
 	kallsyms_free(k);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 static int write_core(const struct kallsyms *kallsyms, char *ret, size_t size)
 {
 	uint64_t len = 0;
@@ -385,15 +379,15 @@ static void test_code_made_at_run_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_typical),
-		TEST(test_hidden_addresses),
-		TEST(test_lines_that_make_no_sense),
-		TEST(test_many_symbols),
-		TEST(test_staleness),
-		TEST(test_faults),
-		TEST(test_this_kernel),
-		cmocka_unit_test_setup_teardown(test_core_list, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_core_list_without_bounds, set_up, tear_down),
+		FIXTURE_TEST(test_typical),
+		FIXTURE_TEST(test_hidden_addresses),
+		FIXTURE_TEST(test_lines_that_make_no_sense),
+		FIXTURE_TEST(test_many_symbols),
+		FIXTURE_TEST(test_staleness),
+		FIXTURE_TEST(test_faults),
+		FIXTURE_TEST(test_this_kernel),
+		FIXTURE_TEST(test_core_list),
+		FIXTURE_TEST(test_core_list_without_bounds),
 		cmocka_unit_test(test_core_list_of_this_kernel),
 		cmocka_unit_test(test_code_made_at_run_time),
 	};

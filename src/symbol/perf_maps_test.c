@@ -16,10 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/test_fixture.h"
 #include "base/time.h"
 #include "symbol/jit_files.h"
 #include "symbol/perf_map.h"
@@ -176,25 +176,21 @@ struct fixture {
 	char path[64];
 	struct perf_maps *maps;
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
-static int set_up(void **state)
+static int fixture_init(struct fixture *f)
 {
-	struct fixture *f = mem_zalloc(sizeof(*f));
 	snprintf(f->path, sizeof(f->path), "/tmp/perf-%d.map", (int)getpid());
 	unlink(f->path);
 	assert_int_equal(perf_maps_new(&f->maps, NULL), 0);
 	f->maps->files.pace = (struct jit_pace){0, INT64_MAX};
-	*state = f;
 	return 0;
 }
 
-static int tear_down(void **state)
+static void fixture_release(struct fixture *f)
 {
-	struct fixture *f = *state;
 	unlink(f->path);
 	perf_maps_free(f->maps);
-	mem_free(f);
-	return 0;
 }
 
 static void write_map(const char *path, int flags, const char *text)
@@ -581,8 +577,6 @@ static void test_files_of_others(void **state)
 	buffer_release(&text);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 /* A name that finds no room costs its own line only. */
 static void test_room_for_shorter_names(void **state)
 {
@@ -608,20 +602,20 @@ int main(void)
 		cmocka_unit_test(test_limits_and_faults),
 		cmocka_unit_test(test_names_of_covered_entries_make_room),
 		cmocka_unit_test(test_files_of_others),
-		TEST(test_growth),
-		TEST(test_reads_at_most_once_an_interval),
+		FIXTURE_TEST(test_growth),
+		FIXTURE_TEST(test_reads_at_most_once_an_interval),
 		cmocka_unit_test(test_checks_take_a_bounded_share),
-		TEST(test_rewritten_files),
-		TEST(test_what_is_no_regular_file),
-		TEST(test_files_of_other_users),
-		TEST(test_ended_process),
-		TEST(test_namespace_pid),
-		TEST(test_many_processes),
-		TEST(test_file_of_an_earlier_process),
-		TEST(test_process_that_ended_unseen),
-		TEST(test_last_words),
-		TEST(test_file_written_again),
-		TEST(test_huge_files),
+		FIXTURE_TEST(test_rewritten_files),
+		FIXTURE_TEST(test_what_is_no_regular_file),
+		FIXTURE_TEST(test_files_of_other_users),
+		FIXTURE_TEST(test_ended_process),
+		FIXTURE_TEST(test_namespace_pid),
+		FIXTURE_TEST(test_many_processes),
+		FIXTURE_TEST(test_file_of_an_earlier_process),
+		FIXTURE_TEST(test_process_that_ended_unseen),
+		FIXTURE_TEST(test_last_words),
+		FIXTURE_TEST(test_file_written_again),
+		FIXTURE_TEST(test_huge_files),
 		cmocka_unit_test(test_room_for_shorter_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

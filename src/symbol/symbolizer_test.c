@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/io.h"
+#include "base/test_fixture.h"
 #include "base/time.h"
 #include "elf/build_id.h"
 #include "elf/elf_symbols.h"
@@ -43,25 +44,21 @@ static const struct test_elf separate = {all, COUNT(all), .debug_only = true};
 struct fixture {
 	char directory[64], cache[128], debug[128], program[128];
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
-static int set_up(void **state)
+static int fixture_init(struct fixture *f)
 {
-	struct fixture *f = mem_zalloc(sizeof(*f));
 	snprintf(f->directory, sizeof(f->directory), "/tmp/wick-symbol-test-XXXXXX");
 	assert_non_null(mkdtemp(f->directory));
 	snprintf(f->cache, sizeof(f->cache), "%s/cache", f->directory);
 	snprintf(f->debug, sizeof(f->debug), "%s/debug", f->directory);
 	snprintf(f->program, sizeof(f->program), "%s/program", f->directory);
-	*state = f;
 	return 0;
 }
 
-static int tear_down(void **state)
+static void fixture_release(struct fixture *f)
 {
-	struct fixture *f = *state;
 	assert_int_equal(io_remove_tree(f->directory, NULL), 0);
-	mem_free(f);
-	return 0;
 }
 
 static void write_elf(const char *path, const struct test_elf *elf)
@@ -700,8 +697,6 @@ static void test_vdso(void **state)
 	close(fd);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 /* ---- several files of one id ---- */
 
 static void upload_content(struct uploads *uploads, const char *tenant, const char *content, const struct test_elf *elf)
@@ -908,8 +903,8 @@ static void check_programs(struct fixture *f, bool is_one_old)
 static void test_programs_that_agents_tell_of(void **state)
 {
 	check_programs(*state, false);
-	assert_int_equal(tear_down(state), 0);
-	assert_int_equal(set_up(state), 0);
+	assert_int_equal(fixture_tear_down(state), 0);
+	assert_int_equal(fixture_set_up(state), 0);
 	check_programs(*state, true);
 }
 
@@ -1080,31 +1075,31 @@ static void test_contents_that_are_offered(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_a_whole_profile),
-		TEST(test_offers),
-		TEST(test_deleted_file),
-		TEST(test_files_of_this_host),
-		TEST(test_paths_that_would_block),
-		TEST(test_without_a_build_id),
-		TEST(test_cache_on_disk),
-		TEST(test_damaged_cache),
-		TEST(test_cache_that_cannot_be_written),
-		TEST(test_separate_debug_file),
-		TEST(test_debug_file_of_another_build),
-		TEST(test_debug_file_alone),
-		TEST(test_a_miss_is_remembered),
-		TEST(test_memory_limit),
-		TEST(test_faults),
-		TEST(test_threads),
-		TEST(test_this_program),
-		TEST(test_vdso),
-		cmocka_unit_test_setup_teardown(test_ambiguous_ids, set_up, tear_down),
-		TEST(test_contents_that_agents_tell_of),
-		TEST(test_programs_that_agents_tell_of),
-		TEST(test_a_stripped_copy_that_comes_last),
-		TEST(test_go_ids),
-		TEST(test_contents_that_are_offered),
-		TEST(test_contents_after_a_restart),
+		FIXTURE_TEST(test_a_whole_profile),
+		FIXTURE_TEST(test_offers),
+		FIXTURE_TEST(test_deleted_file),
+		FIXTURE_TEST(test_files_of_this_host),
+		FIXTURE_TEST(test_paths_that_would_block),
+		FIXTURE_TEST(test_without_a_build_id),
+		FIXTURE_TEST(test_cache_on_disk),
+		FIXTURE_TEST(test_damaged_cache),
+		FIXTURE_TEST(test_cache_that_cannot_be_written),
+		FIXTURE_TEST(test_separate_debug_file),
+		FIXTURE_TEST(test_debug_file_of_another_build),
+		FIXTURE_TEST(test_debug_file_alone),
+		FIXTURE_TEST(test_a_miss_is_remembered),
+		FIXTURE_TEST(test_memory_limit),
+		FIXTURE_TEST(test_faults),
+		FIXTURE_TEST(test_threads),
+		FIXTURE_TEST(test_this_program),
+		FIXTURE_TEST(test_vdso),
+		FIXTURE_TEST(test_ambiguous_ids),
+		FIXTURE_TEST(test_contents_that_agents_tell_of),
+		FIXTURE_TEST(test_programs_that_agents_tell_of),
+		FIXTURE_TEST(test_a_stripped_copy_that_comes_last),
+		FIXTURE_TEST(test_go_ids),
+		FIXTURE_TEST(test_contents_that_are_offered),
+		FIXTURE_TEST(test_contents_after_a_restart),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
