@@ -74,37 +74,40 @@ static int find_in_range(struct elf_file *file, uint64_t offset, uint64_t len, u
 	return find_in_notes((struct bytes){data, (size_t)len}, align == 8 ? 8 : 4, out);
 }
 
+/* Of a segment or section, if it has notes and few others were searched. -ENOENT: not there. */
+static int try_range(struct elf_file *file, bool has_notes, unsigned *searched, uint64_t offset, uint64_t len, uint64_t align,
+		     char out[static BUILD_ID_HEX_MAX], struct error *err)
+{
+	if (!has_notes || *searched == NOTE_SEGMENTS_MAX)
+		return -ENOENT;
+	++*searched;
+	return find_in_range(file, offset, len, align, out, err);
+}
+
 static int find_in_sections(struct elf_file *file, char out[static BUILD_ID_HEX_MAX], struct error *err)
 {
 	int r = elf_file_load_sections(file, err);
 	if (r < 0)
 		return r == -EBADMSG ? -ENOENT : r;
 	unsigned searched = 0;
-	for (size_t i = 0; i < file->section_count && searched < NOTE_SEGMENTS_MAX; i++) {
+	r = -ENOENT;
+	for (size_t i = 0; i < file->section_count && r == -ENOENT; i++) {
 		const struct elf_section *s = &file->sections[i];
-		if (s->type != SHT_NOTE)
-			continue;
-		searched++;
-		r = find_in_range(file, s->offset, s->size, s->align, out, err);
-		if (r != -ENOENT)
-			return r;
+		r = try_range(file, s->type == SHT_NOTE, &searched, s->offset, s->size, s->align, out, err);
 	}
-	return -ENOENT;
+	return r;
 }
 
 int build_id_read(struct elf_file *file, char out[static BUILD_ID_HEX_MAX], struct error *err)
 {
 	unsigned searched = 0;
-	for (size_t i = 0; i < file->segment_count && searched < NOTE_SEGMENTS_MAX; i++) {
+	int r = -ENOENT;
+	for (size_t i = 0; i < file->segment_count && r == -ENOENT; i++) {
 		const struct elf_segment *s = &file->segments[i];
-		if (s->type != PT_NOTE)
-			continue;
-		searched++;
-		int r = find_in_range(file, s->offset, s->file_size, s->align, out, err);
-		if (r != -ENOENT)
-			return r;
+		r = try_range(file, s->type == PT_NOTE, &searched, s->offset, s->file_size, s->align, out, err);
 	}
-	int r = find_in_sections(file, out, err);
+	if (r == -ENOENT)
+		r = find_in_sections(file, out, err);
 	if (r == -ENOENT)
 		return error_set(err, -ENOENT, "%s: has no build-id; link it with -Wl,--build-id", file->name);
 	return r;
@@ -112,13 +115,9 @@ int build_id_read(struct elf_file *file, char out[static BUILD_ID_HEX_MAX], stru
 
 int build_id_read_fd(int fd, char out[static BUILD_ID_HEX_MAX], struct error *err)
 {
-	struct elf_file file;
+	_cleanup_(elf_file_release) struct elf_file file = {0};
 	int r = elf_file_open(&file, fd, "the file", err);
-	if (r < 0)
-		return r;
-	r = build_id_read(&file, out, err);
-	elf_file_release(&file);
-	return r;
+	return r < 0 ? r : build_id_read(&file, out, err);
 }
 
 #define HASHED_BYTES 4096u /* of each end */

@@ -53,6 +53,17 @@ static struct unwind_rule rule_at(const struct rows *rows, uint64_t address)
 	return low ? rows->items[low - 1].rule : (struct unwind_rule){0};
 }
 
+static Elf64_Phdr text_segment(size_t len)
+{
+	return (Elf64_Phdr){.p_type = PT_LOAD,
+			    .p_flags = PF_R | PF_X,
+			    .p_offset = TEXT_OFFSET,
+			    .p_vaddr = TEXT_OFFSET,
+			    .p_filesz = len,
+			    .p_memsz = len,
+			    .p_align = 4096};
+}
+
 /* A file with one executed segment and nothing else. */
 static void read_code(const uint8_t *code, size_t len, struct rows *ret)
 {
@@ -65,13 +76,7 @@ static void read_code(const uint8_t *code, size_t len, struct rows *ret)
 			     .e_ehsize = sizeof(Elf64_Ehdr),
 			     .e_phentsize = sizeof(Elf64_Phdr),
 			     .e_phnum = 1};
-	Elf64_Phdr segment = {.p_type = PT_LOAD,
-			      .p_flags = PF_R | PF_X,
-			      .p_offset = TEXT_OFFSET,
-			      .p_vaddr = TEXT_OFFSET,
-			      .p_filesz = len,
-			      .p_memsz = len,
-			      .p_align = 4096};
+	Elf64_Phdr segment = text_segment(len);
 	struct elf_file file;
 	memcpy(header.e_ident, ELFMAG "\2\1\1", 7);
 	memcpy(image, &header, sizeof(header));
@@ -383,12 +388,7 @@ static int64_t read_hostile(const Elf64_Shdr *section, enum change change)
 			     .e_shentsize = sizeof(Elf64_Shdr),
 			     .e_shnum = HOSTILE_SECTIONS,
 			     .e_shstrndx = 2};
-	Elf64_Phdr segment = {.p_type = PT_LOAD,
-			      .p_flags = PF_R | PF_X,
-			      .p_offset = TEXT_OFFSET,
-			      .p_vaddr = TEXT_OFFSET,
-			      .p_filesz = text,
-			      .p_memsz = text};
+	Elf64_Phdr segment = text_segment(text);
 	memcpy(image.bytes, &header, sizeof(header));
 	memcpy(image.bytes + sizeof(header), &segment, sizeof(segment));
 	struct elf_file file;

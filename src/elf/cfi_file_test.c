@@ -352,11 +352,7 @@ static void test_stubs_give_way_to_frames(void **state)
 
 static void check_aarch64(struct bytes cie, struct bytes program, const char *what, const char *want)
 {
-	struct section s;
-	section_init(&s, false);
-	put_raw_cie(&s, cie);
-	put_fde(&s, 0, 0x100, program);
-	check_section(&s, EM_AARCH64, what, want, 0);
+	check_fde(EM_AARCH64, cie, program, what, want);
 }
 
 static void test_reads_aarch64(void **state)

@@ -255,11 +255,7 @@ static void test_knows_the_expressions_that_occur(void **state)
 
 static void check_signal(struct bytes cie, struct bytes program, const char *what, const char *want)
 {
-	struct section s;
-	section_init(&s, false);
-	put_raw_cie(&s, cie);
-	put_fde(&s, 0, 0x100, program);
-	check_section(&s, EM_X86_64, what, want, 0);
+	check_fde(EM_X86_64, cie, program, what, want);
 }
 
 static void test_knows_signal_frames(void **state)

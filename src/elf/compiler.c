@@ -254,13 +254,9 @@ int compiler_read(struct elf_file *file, struct compiler *ret, struct error *err
 
 int compiler_read_fd(int fd, struct compiler *ret, struct error *err)
 {
-	struct elf_file file;
+	_cleanup_(elf_file_release) struct elf_file file = {0};
 
 	*ret = (struct compiler){0};
 	int r = elf_file_open(&file, fd, "the file", err);
-	if (r < 0)
-		return r;
-	r = compiler_read(&file, ret, err);
-	elf_file_release(&file);
-	return r;
+	return r < 0 ? r : compiler_read(&file, ret, err);
 }

@@ -17,8 +17,8 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "base/fault.h"
 #include "base/io.h"
+#include "base/test_faults.h"
 #include "base/test_programs.h"
 #include "elf/compiler.h"
 
@@ -254,30 +254,23 @@ static void test_no_elf(void **state)
 	assert_string_equal(got.name, "");
 }
 
+static int read_image(void *context)
+{
+	const struct buffer *image = context;
+	_cleanup_(elf_file_release) struct elf_file file = {0};
+	struct compiler got;
+	int r = elf_file_open_memory(&file, buffer_bytes(image), "test", NULL);
+	return r < 0 ? r : compiler_read(&file, &got, NULL);
+}
+
 static void test_memory_runs_out(void **state)
 {
 	static const struct part parts[PARTS_MAX] = {TEXT(".comment", "GCC: (x) 1.0\0"),
 						     TEXT(".go.buildinfo", GO_INFO "\x08go1.19.8\0"),
 						     TEXT(".note.go.buildid", GO_NOTE "abcdefgh/1234567")};
 	_cleanup_(buffer_release) struct buffer image = {0};
-	bool reached = true;
-	uint64_t n = 1;
-
 	build(parts, &image);
-	for (; reached; n++) {
-		struct elf_file file;
-		struct compiler got;
-		assert_true(n < 100);
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = elf_file_open_memory(&file, buffer_bytes(&image), "test", NULL);
-		if (r == 0) {
-			r = compiler_read(&file, &got, NULL);
-			elf_file_release(&file);
-		}
-		reached = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, reached ? -ENOMEM : 0);
-	}
-	assert_true(n > 4);
+	assert_true(test_each_allocation(read_image, &image) > 2);
 }
 
 int main(void)

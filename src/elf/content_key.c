@@ -283,11 +283,7 @@ bool content_key_is_valid(const char *key)
 
 int content_key_read_fd(int fd, struct content_key *ret, struct error *err)
 {
-	struct elf_file file;
+	_cleanup_(elf_file_release) struct elf_file file = {0};
 	int r = elf_file_open(&file, fd, "the file", err);
-	if (r < 0)
-		return r;
-	r = hash_file(&file, ret, err);
-	elf_file_release(&file);
-	return r;
+	return r < 0 ? r : hash_file(&file, ret, err);
 }

@@ -14,8 +14,8 @@
 #include <zstd.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/limits.h"
+#include "base/test_faults.h"
 #include "elf/debug_links.h"
 #include "elf/elf_symbols.h"
 #include "elf/test_elf.h"
@@ -336,16 +336,13 @@ static void pack_in_place(struct buffer *elf, size_t index, uint32_t algorithm)
 
 static int read_symbols(struct bytes bytes, size_t *ret_count, struct error *err)
 {
-	struct elf_file file;
-	struct elf_symbols list;
+	_cleanup_(elf_file_release) struct elf_file file = {0};
+	_cleanup_(elf_symbols_release) struct elf_symbols list = {0};
 	elf_symbols_init(&list);
 	int r = elf_file_open_memory(&file, bytes, "test", err);
-	if (r == 0) {
+	if (r == 0)
 		r = elf_symbols_add_file(&list, &file, err);
-		*ret_count = list.count;
-		elf_file_release(&file);
-	}
-	elf_symbols_release(&list);
+	*ret_count = list.count;
 	return r;
 }
 
@@ -363,10 +360,16 @@ static void test_compressed_symbols(void **state)
 
 /* ---- memory that runs out ---- */
 
-static int run_all(const struct buffer *packed_elf, const struct buffer *links, struct error *err)
+struct images {
+	struct buffer elf, links;
+};
+
+static int run_all(void *context)
 {
+	const struct images *images = context;
+	struct error *err = NULL;
 	size_t count = 0;
-	int r = read_symbols(buffer_bytes(packed_elf), &count, err);
+	int r = read_symbols(buffer_bytes(&images->elf), &count, err);
 	if (r == 0)
 		assert_int_equal(count, 2);
 	struct elf_file file, inner;
@@ -374,7 +377,7 @@ static int run_all(const struct buffer *packed_elf, const struct buffer *links, 
 	uint32_t crc;
 	uint8_t *memory;
 	if (r == 0)
-		r = elf_file_open_memory(&file, buffer_bytes(links), "test", err);
+		r = elf_file_open_memory(&file, buffer_bytes(&images->links), "test", err);
 	if (r < 0)
 		return r;
 	r = elf_read_debuglink(&file, name, &crc, err);
@@ -392,31 +395,22 @@ static int run_all(const struct buffer *packed_elf, const struct buffer *links, 
 
 static void test_faults(void **state)
 {
-	struct buffer elf, inner, packed, links;
-	struct error err = {0};
-	test_elf_build(&good, &elf);
-	pack_in_place(&elf, 2, 1);
-	pack_in_place(&elf, 3, 2);
+	struct buffer inner, packed;
+	struct images images;
+	test_elf_build(&good, &images.elf);
+	pack_in_place(&images.elf, 2, 1);
+	pack_in_place(&images.elf, 3, 2);
 	test_elf_build(&good, &inner);
 	pack_xz(buffer_bytes(&inner), &packed);
 	struct section sections[] = {{.name = ".gnu_debuglink", .data = BYTES("a.debug\0\x44\x33\x22\x11")},
 				     {.name = ".gnu_debugaltlink", .data = BYTES("alt\0\xab\xcd")},
 				     {.name = ".gnu_debugdata", .data = buffer_bytes(&packed)}};
-	build(sections, 3, &links);
-	for (uint64_t n = 1;; n++) {
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = run_all(&elf, &links, &err);
-		if (!fault_disarm(FAULT_ALLOC)) {
-			assert_int_equal(r, 0);
-			assert_true(n > 15);
-			break;
-		}
-		assert_int_equal(r, -ENOMEM);
-	}
-	buffer_release(&links);
+	build(sections, 3, &images.links);
+	assert_true(test_each_allocation(run_all, &images) > 14);
+	buffer_release(&images.links);
 	buffer_release(&packed);
 	buffer_release(&inner);
-	buffer_release(&elf);
+	buffer_release(&images.elf);
 }
 
 int main(void)

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fault.h"
 #include "base/limits.h"
+#include "base/test_faults.h"
 #include "base/test_programs.h"
 #include "elf/disassemble.h"
 #include "elf/elf_file.h"
@@ -110,20 +110,20 @@ static void test_refusals(void **state)
 	assert_int_equal(d.count, 0);
 }
 
-static void test_faults(void **state)
+static int disassemble_some(void *context)
 {
 	static const uint8_t code[] = {0x90, 0x90, 0x06, 0xc3, 0xeb, 0xfa};
 	struct disassemble_options options = {.machine = EM_X86_64, .name = "f"};
-	bool reached = true;
-	for (uint64_t n = 1; reached; n++) {
-		struct disassembly d;
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = disassemble((struct bytes){code, sizeof(code)}, &options, &d, NULL);
-		reached = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, reached ? -ENOMEM : 0);
-		assert_int_equal(d.count, reached ? 0 : 5);
-		disassembly_release(&d);
-	}
+	struct disassembly d;
+	int r = disassemble((struct bytes){code, sizeof(code)}, &options, &d, NULL);
+	assert_int_equal(d.count, r < 0 ? 0 : 5);
+	disassembly_release(&d);
+	return r;
+}
+
+static void test_faults(void **state)
+{
+	test_each_allocation(disassemble_some, NULL);
 }
 
 /* ---- beside objdump ---- */

@@ -324,6 +324,15 @@ const struct elf_section *elf_file_find_contents(const struct elf_file *file, co
 	return section && section->type != SHT_NOBITS ? section : NULL;
 }
 
+int elf_file_read_contents(struct elf_file *file, const char *name, uint64_t max, struct bytes *ret, struct error *err)
+{
+	const struct elf_section *section = elf_file_find_contents(file, name);
+	if (!section)
+		return -ENOENT;
+	int r = elf_file_read_section(file, section, max, ret, err);
+	return r == -ENOENT ? -EBADMSG : r;
+}
+
 bool elf_file_has_dwarf(const struct elf_file *file)
 {
 	const struct elf_section *section = elf_file_find_contents(file, ".debug_info");

@@ -88,6 +88,9 @@ int elf_file_read_range(struct elf_file *file, uint64_t offset, uint64_t len, ui
  * sides. SHT_NOBITS and other compressions are -ENOTSUP. */
 int elf_file_read_section(struct elf_file *file, const struct elf_section *section, uint64_t max, struct bytes *ret,
 			  struct error *err);
+/* The same for the section of a name; -ENOENT, without a message, if there is none whose bytes are in this file. Needs
+ * elf_file_load_sections(). */
+int elf_file_read_contents(struct elf_file *file, const char *name, uint64_t max, struct bytes *ret, struct error *err);
 
 /* The segment whose contents are loaded at an address, and where in the file they are; NULL if there is none. */
 const struct elf_segment *elf_file_find_loaded(const struct elf_file *file, uint64_t address, uint64_t *ret_offset);

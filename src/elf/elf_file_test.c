@@ -49,6 +49,14 @@ static int read_all(struct bytes bytes, int fd, size_t *ret_symbols, struct erro
 	return r;
 }
 
+/* To be released, both. */
+static void open_symbols(const struct buffer *image, struct elf_file *ret_file, struct elf_symbols *ret_list)
+{
+	elf_symbols_init(ret_list);
+	assert_int_equal(elf_file_open_memory(ret_file, buffer_bytes(image), "test", NULL), 0);
+	assert_int_equal(elf_symbols_add_file(ret_list, ret_file, NULL), 0);
+}
+
 static void test_reads_headers_and_sections(void **state)
 {
 	struct buffer b;
@@ -79,9 +87,7 @@ static void test_reads_function_symbols_only(void **state)
 	test_elf_build(&good, &b);
 	struct elf_file file;
 	struct elf_symbols list;
-	elf_symbols_init(&list);
-	assert_int_equal(elf_file_open_memory(&file, buffer_bytes(&b), "test", NULL), 0);
-	assert_int_equal(elf_symbols_add_file(&list, &file, NULL), 0);
+	open_symbols(&b, &file, &list);
 	static const char *const names[] = {"alpha", "beta", "resolver", "label", "$x", "too_long"};
 	assert_int_equal(list.count, 6);
 	assert_true(list.has_symtab);
@@ -107,9 +113,7 @@ static void check_names(const struct test_elf *elf, const char *const *names, si
 	test_elf_build(elf, &b);
 	struct elf_file file;
 	struct elf_symbols list;
-	elf_symbols_init(&list);
-	assert_int_equal(elf_file_open_memory(&file, buffer_bytes(&b), "test", NULL), 0);
-	assert_int_equal(elf_symbols_add_file(&list, &file, NULL), 0);
+	open_symbols(&b, &file, &list);
 	assert_int_equal(list.count, count);
 	for (size_t i = 0; i < count; i++) {
 		assert_string_equal(list.items[i].name, names[i]);
@@ -181,9 +185,7 @@ static void test_stripped_file_has_exported_names(void **state)
 	test_elf_build(&stripped, &b);
 	struct elf_file file;
 	struct elf_symbols list;
-	elf_symbols_init(&list);
-	assert_int_equal(elf_file_open_memory(&file, buffer_bytes(&b), "test", NULL), 0);
-	assert_int_equal(elf_symbols_add_file(&list, &file, NULL), 0);
+	open_symbols(&b, &file, &list);
 	assert_int_equal(list.count, 6);
 	assert_false(list.has_symtab);
 	elf_symbols_release(&list);

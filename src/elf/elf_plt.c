@@ -225,13 +225,10 @@ static int add_stubs(struct plt *plt, struct error *err)
 /* The stubs that an extract notes. -ENOENT when the file is none. */
 static int add_noted_stubs(struct plt *plt, struct error *err)
 {
-	const struct elf_section *section = elf_file_find_contents(plt->file, ELF_PLT_SECTION);
-	if (!section)
-		return -ENOENT;
 	struct bytes data;
-	int r = elf_file_read_section(plt->file, section, ELF_PLT_NOTE_BYTES_MAX, &data, err);
+	int r = elf_file_read_contents(plt->file, ELF_PLT_SECTION, ELF_PLT_NOTE_BYTES_MAX, &data, err);
 	if (r < 0)
-		return r == -ENOENT ? -EBADMSG : r;
+		return r;
 	uint32_t header[2] = {0};
 	if (data.len >= sizeof(header))
 		memcpy(header, data.data, sizeof(header));

@@ -149,13 +149,10 @@ static int index_functions(struct pclntab *table, struct error *err)
 
 int pclntab_load_inline(struct pclntab *table, struct error *err)
 {
-	const struct elf_section *section = elf_file_find_contents(table->file, PCLNTAB_INLINE_SECTION);
-	if (!section)
-		return -ENOENT;
 	struct bytes data;
-	int r = elf_file_read_section(table->file, section, PCLNTAB_INLINE_BYTES_MAX, &data, err);
+	int r = elf_file_read_contents(table->file, PCLNTAB_INLINE_SECTION, PCLNTAB_INLINE_BYTES_MAX, &data, err);
 	if (r < 0)
-		return r == -ENOENT ? -EBADMSG : r;
+		return r;
 	table->inline_data = (uint8_t *)data.data;
 	table->inline_len = data.len;
 	return index_functions(table, err);

@@ -53,13 +53,9 @@ static int write_unit(void *context, const struct code_unit *unit, struct error 
 
 static int read_bytes(struct bytes bytes, struct pclntab_result *result, struct buffer *out, struct error *err)
 {
-	struct elf_file file;
+	_cleanup_(elf_file_release) struct elf_file file = {0};
 	int r = elf_file_open_memory(&file, bytes, "test", err);
-	if (r < 0)
-		return r;
-	r = pclntab_read(&file, write_unit, out, result, err);
-	elf_file_release(&file);
-	return r;
+	return r < 0 ? r : pclntab_read(&file, write_unit, out, result, err);
 }
 
 #define ROWS                                                                                                                   \

@@ -309,6 +309,16 @@ static inline void check_section(struct section *s, uint16_t machine, const char
 	buffer_release(&s->data);
 }
 
+/* A CIE, and an FDE of 256 bytes from the text's beginning on. */
+static inline void check_fde(uint16_t machine, struct bytes cie, struct bytes program, const char *what, const char *want)
+{
+	struct section s;
+	section_init(&s, false);
+	put_raw_cie(&s, cie);
+	put_fde(&s, 0, 0x100, program);
+	check_section(&s, machine, what, want, 0);
+}
+
 /* An FDE whose CFA is r7+cfa throughout. */
 static inline void put_simple(struct section *s, uint64_t start, uint64_t len, uint8_t cfa)
 {

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/test_faults.h"
 #include "elf/demangle/demangle.h"
 
 static const struct {
@@ -184,25 +184,26 @@ static void test_cuts(void **state)
 	}
 }
 
+static const char full[] = "std::vector<int, std::allocator<int> >::push_back(int const&)";
+
+static int shorten_full(void *context)
+{
+	struct buffer out;
+	buffer_init(&out, 1 << 16);
+	int r = demangle_short(full, &out);
+	assert_int_equal(out.len, r < 0 ? 0 : strlen("std::vector::push_back"));
+	buffer_release(&out);
+	return r;
+}
+
 static void test_faults_and_full_buffers(void **state)
 {
-	static const char full[] = "std::vector<int, std::allocator<int> >::push_back(int const&)";
 	struct buffer out;
 	buffer_init(&out, 10);
 	assert_int_equal(demangle_short(full, &out), -E2BIG);
 	assert_int_equal(out.len, 0);
 	buffer_release(&out);
-	for (uint64_t n = 1;; n++) {
-		buffer_init(&out, 1 << 16);
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = demangle_short(full, &out);
-		bool reached = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, reached ? -ENOMEM : 0);
-		assert_int_equal(out.len, reached ? 0 : strlen("std::vector::push_back"));
-		buffer_release(&out);
-		if (!reached)
-			break;
-	}
+	test_each_allocation(shorten_full, NULL);
 }
 
 int main(void)
