@@ -47,7 +47,7 @@ static int check_files(const char *directory, const struct block_meta *meta, str
 
 int block_open(const char *path, struct block **ret, struct error *err)
 {
-	struct block *block = mem_zalloc(sizeof(*block));
+	_cleanup_(block_freep) struct block *block = mem_zalloc(sizeof(*block));
 	if (!block)
 		return error_nomem(err);
 	block->refs = 1;
@@ -55,11 +55,9 @@ int block_open(const char *path, struct block **ret, struct error *err)
 	int r = block->path ? block_meta_read(path, &block->meta, err) : error_nomem(err);
 	if (r == 0)
 		r = check_files(path, &block->meta, err);
-	if (r < 0) {
-		block_free(block);
+	if (r < 0)
 		return r;
-	}
-	*ret = block;
+	*ret = TAKE(block);
 	return 0;
 }
 
@@ -69,8 +67,7 @@ struct block *block_free(struct block *block)
 		return NULL;
 	mem_free(block->path);
 	block_meta_release(&block->meta);
-	mem_free(block);
-	return NULL;
+	return mem_free(block);
 }
 
 /* ---- files ---- */

@@ -192,6 +192,7 @@ struct block {
 /* Reads and checks the metadata and the files' sizes. */
 int block_open(const char *path, struct block **ret, struct error *err);
 struct block *block_free(struct block *block);
+DEFINE_CLEANUP_POINTER(block_free, struct block);
 
 /* Errors: -EBADMSG when the block is damaged, others when reading failed. *bytes grows by what was read from disk. */
 int block_series_load(const struct block *block, struct block_series **ret, uint64_t *bytes, struct error *err);

@@ -23,7 +23,7 @@
 
 int block_writer_new(const struct block_write_options *options, struct block_writer **ret, struct error *err)
 {
-	struct block_writer *writer = mem_zalloc(sizeof(*writer));
+	_cleanup_(block_writer_freep) struct block_writer *writer = mem_zalloc(sizeof(*writer));
 	if (!writer)
 		return error_nomem(err);
 	writer->options = *options;
@@ -45,12 +45,10 @@ int block_writer_new(const struct block_write_options *options, struct block_wri
 	int r = writer->directory ? 0 : error_nomem(err);
 	if (r == 0)
 		r = block_meta_set_replaces(&writer->meta, options->replaces, options->replace_count, err);
-	if (r < 0) {
-		block_writer_free(writer);
+	if (r < 0)
 		return r;
-	}
 	writer->options.directory = writer->directory;
-	*ret = writer;
+	*ret = TAKE(writer);
 	return 0;
 }
 
@@ -68,8 +66,7 @@ struct block_writer *block_writer_free(struct block_writer *writer)
 	mem_free(writer->rollup_ids);
 	mem_free(writer->gauges);
 	mem_free(writer->directory);
-	mem_free(writer);
-	return NULL;
+	return mem_free(writer);
 }
 
 int block_write_check_cancel(const atomic_bool *cancel, struct error *err)

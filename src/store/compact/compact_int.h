@@ -78,6 +78,7 @@ struct row_source_options {
 };
 int row_source_open(const struct row_source_options *options, struct row_source **ret, struct error *err);
 struct row_source *row_source_close(struct row_source *source);
+DEFINE_CLEANUP_POINTER(row_source_close, struct row_source);
 
 /* Merges them, and hands them to the writer. */
 struct row_merge {

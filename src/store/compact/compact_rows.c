@@ -386,7 +386,7 @@ static bool must_turn(const struct row_mapping *mapping)
 
 int row_source_open(const struct row_source_options *options, struct row_source **ret, struct error *err)
 {
-	struct row_source *source = mem_zalloc(sizeof(*source));
+	_cleanup_(row_source_closep) struct row_source *source = mem_zalloc(sizeof(*source));
 	if (!source)
 		return error_nomem(err);
 	source->options = *options;
@@ -396,11 +396,9 @@ int row_source_open(const struct row_source_options *options, struct row_source 
 		r = turn(source, err);
 	if (r == 0)
 		r = next_rows(source, err);
-	if (r < 0) {
-		row_source_close(source);
+	if (r < 0)
 		return r;
-	}
-	*ret = source;
+	*ret = TAKE(source);
 	return 0;
 }
 

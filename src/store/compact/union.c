@@ -75,18 +75,16 @@ static int reserve_nodes(struct stack_union *all, size_t need)
 
 int stack_union_new(struct stack_union **ret, struct error *err)
 {
-	struct stack_union *all = mem_zalloc(sizeof(*all));
+	_cleanup_(stack_union_freep) struct stack_union *all = mem_zalloc(sizeof(*all));
 	if (!all)
 		return error_nomem(err);
 	int r = profile_new(&all->pool, err);
 	if (r == 0 && reserve_nodes(all, 1) < 0)
 		r = error_nomem(err);
 	all->count = 1;
-	if (r < 0) {
-		stack_union_free(all);
+	if (r < 0)
 		return r;
-	}
-	*ret = all;
+	*ret = TAKE(all);
 	return 0;
 }
 

@@ -18,7 +18,7 @@
 
 int head_new(size_t series_max, struct head **ret, struct error *err)
 {
-	struct head *head = mem_zalloc(sizeof(*head));
+	_cleanup_(head_freep) struct head *head = mem_zalloc(sizeof(*head));
 	if (!head)
 		return error_nomem(err);
 	pthread_rwlockattr_t attributes;
@@ -32,11 +32,9 @@ int head_new(size_t series_max, struct head **ret, struct error *err)
 	head_processes_init(&head->processes);
 	pthread_mutex_init(&head->index.lock, NULL);
 	int r = profile_new(&head->pool, err);
-	if (r < 0) {
-		head_free(head);
+	if (r < 0)
 		return r;
-	}
-	*ret = head;
+	*ret = TAKE(head);
 	return 0;
 }
 
@@ -68,8 +66,7 @@ struct head *head_free(struct head *head)
 	mem_free(head->appends);
 	head_processes_release(&head->processes);
 	pthread_rwlock_destroy(&head->lock);
-	mem_free(head);
-	return NULL;
+	return mem_free(head);
 }
 
 /* ---- series ---- */
