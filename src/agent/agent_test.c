@@ -33,8 +33,10 @@
 #include <unistd.h>
 
 #include "agent/agent_int.h"
+#include "agent/test_child.h"
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/test_fixture.h"
 #include "base/time.h"
 #include "elf/build_id.h"
 #include "profile/merge.h"
@@ -60,6 +62,7 @@ struct fixture {
 	pid_t until_ended;  /* stop when this child has ended */
 	double cpu_seconds; /* that it used */
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
 static void on_binary(void *context, const struct agent_binary *binary)
 {
@@ -125,21 +128,16 @@ static bool on_idle(void *context)
 	return !fixture->stop_when_idle;
 }
 
-static int setup(void **state)
+static int fixture_init(struct fixture *fixture)
 {
-	struct fixture *fixture = mem_zalloc(sizeof(*fixture));
 	assert_int_equal(profile_new(&fixture->all, NULL), 0);
-	*state = fixture;
 	return 0;
 }
 
-static int teardown(void **state)
+static void fixture_release(struct fixture *fixture)
 {
-	struct fixture *fixture = *state;
 	agent_free(fixture->agent);
 	profile_free(fixture->all);
-	mem_free(fixture);
-	return 0;
 }
 
 static void start(struct fixture *fixture, struct agent_options options)
@@ -1082,33 +1080,26 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_doctor_of_a_user),
-		cmocka_unit_test_setup_teardown(test_a_known_program, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_short_lived_processes, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_lives, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_everything, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_no_tick_is_missed, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_full_rings_are_counted, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_wakeup, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_lost_events_heal, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_stopping, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_bad_options, setup, teardown),
+		FIXTURE_TEST(test_a_known_program),
+		FIXTURE_TEST(test_short_lived_processes),
+		FIXTURE_TEST(test_lives),
+		FIXTURE_TEST(test_everything),
+		FIXTURE_TEST(test_no_tick_is_missed),
+		FIXTURE_TEST(test_full_rings_are_counted),
+		FIXTURE_TEST(test_wakeup),
+		FIXTURE_TEST(test_lost_events_heal),
+		FIXTURE_TEST(test_stopping),
+		FIXTURE_TEST(test_bad_options),
 		cmocka_unit_test(test_privileges_are_dropped),
-		cmocka_unit_test_setup_teardown(test_totals_hold_when_the_rate_changes, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_the_budget_lowers_the_rate, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_the_default_budget, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_waits_by_chance, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_waits_by_duration, setup, teardown),
+		FIXTURE_TEST(test_totals_hold_when_the_rate_changes),
+		FIXTURE_TEST(test_the_budget_lowers_the_rate),
+		FIXTURE_TEST(test_the_default_budget),
+		FIXTURE_TEST(test_waits_by_chance),
+		FIXTURE_TEST(test_waits_by_duration),
 		cmocka_unit_test(test_the_doctor),
 	};
-	char self[4096] = "";
-
-	/* DIR/test/agent/agent_test -> DIR/programs/workload */
-	if (readlink("/proc/self/exe", self, sizeof(self) - 1) > 0) {
-		for (int i = 0; i < 3 && strrchr(self, '/'); i++)
-			*strrchr(self, '/') = 0;
-		snprintf(workload, sizeof(workload), "%.4000s/programs/workload", self);
-		if (access(workload, X_OK) != 0)
-			workload[0] = 0;
-	}
+	child_program("workload", workload, sizeof(workload));
+	if (access(workload, X_OK) != 0)
+		workload[0] = 0;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 
 #include "agent/config.h"
 #include "base/alloc.h"
-#include "base/fault.h"
+#include "base/test_faults.h"
 
 static int parse(const char *text, struct agent_config *ret, struct error *err)
 {
@@ -169,21 +169,17 @@ static void test_example(void **state)
 	agent_config_release(&config);
 }
 
+static int parse_all(void *context)
+{
+	struct agent_config config;
+	int r = parse(all, &config, NULL);
+	agent_config_release(&config);
+	return r;
+}
+
 static void test_memory_runs_out(void **state)
 {
-	bool reached = true;
-	uint64_t n = 1;
-
-	for (; reached; n++) {
-		struct agent_config config;
-		assert_true(n < 1000);
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = parse(all, &config, NULL);
-		agent_config_release(&config);
-		reached = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, reached ? -ENOMEM : 0);
-	}
-	assert_true(n > 5);
+	assert_true(test_each_allocation(parse_all, NULL) > 3);
 }
 
 int main(void)

@@ -28,7 +28,7 @@
 #include "agent/agent_int.h"
 #include "agent/process/process.h"
 #include "agent/test_child.h"
-#include "base/alloc.h"
+#include "base/test_fixture.h"
 #include "base/time.h"
 
 #define FAR_PID 4000000 /* beyond the kernel's pid_max: never a real process */
@@ -40,6 +40,7 @@ struct fixture {
 	char sleep_id[BUILD_ID_HEX_MAX], other_id[BUILD_ID_HEX_MAX];
 	pid_t child;
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
 static void copy(const char *from, const char *to)
 {
@@ -63,9 +64,8 @@ static void read_id(const char *path, char *ret)
 	close(fd);
 }
 
-static int setup(void **state)
+static int fixture_init(struct fixture *f)
 {
-	struct fixture *f = mem_zalloc(sizeof(*f));
 	assert_int_equal(binaries_init(&f->binaries), 0);
 	assert_int_equal(process_table_init(&f->table, &f->binaries), 0);
 	snprintf(f->directory, sizeof(f->directory), "/tmp/wick-life-XXXXXX");
@@ -74,13 +74,11 @@ static int setup(void **state)
 	copy("/bin/sleep", f->program);
 	read_id("/bin/sleep", f->sleep_id);
 	read_id("/bin/ls", f->other_id);
-	*state = f;
 	return 0;
 }
 
-static int teardown(void **state)
+static void fixture_release(struct fixture *f)
 {
-	struct fixture *f = *state;
 	if (f->child > 0) {
 		kill(-f->child, SIGKILL); /* those of a storm */
 		kill(f->child, SIGKILL);
@@ -90,8 +88,6 @@ static int teardown(void **state)
 	rmdir(f->directory);
 	process_table_release(&f->table);
 	binaries_release(&f->binaries);
-	mem_free(f);
-	return 0;
 }
 
 static void need_root(void)
@@ -571,14 +567,14 @@ static void test_births_and_deaths(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_replaced_and_deleted_file, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_another_mount_namespace, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_an_overlay, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_program_in_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_code_made_in_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_another_pid_namespace, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_births_and_deaths, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_changes_of_a_long_list_are_cheap, setup, teardown),
+		FIXTURE_TEST(test_a_replaced_and_deleted_file),
+		FIXTURE_TEST(test_another_mount_namespace),
+		FIXTURE_TEST(test_an_overlay),
+		FIXTURE_TEST(test_a_program_in_memory),
+		FIXTURE_TEST(test_code_made_in_memory),
+		FIXTURE_TEST(test_another_pid_namespace),
+		FIXTURE_TEST(test_births_and_deaths),
+		FIXTURE_TEST(test_changes_of_a_long_list_are_cheap),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,8 +14,9 @@
 #include <string.h>
 
 #include "agent/profile_builder.h"
-#include "base/alloc.h"
 #include "base/fault.h"
+#include "base/test_faults.h"
+#include "base/test_fixture.h"
 
 #define PID	   4000000
 #define KERNEL	   0xffffffff81000000ull
@@ -35,6 +36,7 @@ struct fixture {
 	struct agent_jit_address jit_asked;
 	bool jit_has_lines;
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
 static bool kernel_symbol(void *context, uint64_t address, struct agent_symbol *ret)
 {
@@ -105,21 +107,6 @@ static void fixture_release(struct fixture *f)
 	process_table_release(&f->table);
 	binaries_release(&f->binaries);
 	chains_release(&f->chains);
-}
-
-static int setup(void **state)
-{
-	struct fixture *f = mem_zalloc(sizeof(*f));
-	assert_int_equal(fixture_init(f), 0);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	fixture_release(*state);
-	mem_free(*state);
-	return 0;
 }
 
 static int add_chain(struct fixture *f, uint64_t hash, unsigned count, const uint64_t *frames)
@@ -375,7 +362,7 @@ static void test_deep_stacks(void **state)
 			 ABI_FRAMES_MAX + ABI_KERNEL_FRAMES_MAX + 1);
 }
 
-static int some_samples(void)
+static int some_samples(void *context)
 {
 	struct fixture f;
 	int r = fixture_init(&f);
@@ -391,17 +378,7 @@ static int some_samples(void)
 
 static void test_memory_runs_out(void **state)
 {
-	bool reached = true;
-	uint64_t n = 1;
-
-	for (; reached; n++) {
-		assert_true(n < 10000);
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = some_samples();
-		reached = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, reached ? -ENOMEM : 0);
-	}
-	assert_true(n > 30);
+	assert_true(test_each_allocation(some_samples, NULL) > 28);
 }
 
 static bool tracing_symbol(void *context, uint64_t address, struct agent_symbol *ret)
@@ -506,16 +483,16 @@ static void test_kernel_addresses(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_kernel_addresses, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_addresses_become_locations, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_jit_code_with_lines, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_equal_samples_are_counted, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_what_is_missing_is_counted, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_timed_samples, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_opened, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_dropped_samples_are_counted, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_deep_stacks, setup, teardown),
+		FIXTURE_TEST(test_waits),
+		FIXTURE_TEST(test_kernel_addresses),
+		FIXTURE_TEST(test_addresses_become_locations),
+		FIXTURE_TEST(test_jit_code_with_lines),
+		FIXTURE_TEST(test_equal_samples_are_counted),
+		FIXTURE_TEST(test_what_is_missing_is_counted),
+		FIXTURE_TEST(test_timed_samples),
+		FIXTURE_TEST(test_opened),
+		FIXTURE_TEST(test_dropped_samples_are_counted),
+		FIXTURE_TEST(test_deep_stacks),
 		cmocka_unit_test(test_memory_runs_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,15 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by tests of this folder: waiting for what a child does, however slow the machine is. */
+/* Shared by tests of this folder: the programs that they start, and waiting for what a child does, however slow the machine is.
+ */
 #ifndef WICK_AGENT_TEST_CHILD_H
 #define WICK_AGENT_TEST_CHILD_H
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/time.h"
+
+/* The path of tests/programs/NAME.c, built: DIR/programs/NAME, where the test is DIR/test/.... "" if that cannot be found. */
+static inline void child_program(const char *name, char *ret, size_t size)
+{
+	char self[4096];
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *end = NULL;
+	self[len > 0 ? len : 0] = 0;
+	for (char *at = self; (at = strstr(at, "/test/")); at++)
+		end = at;
+	snprintf(ret, size, "%.*s%s%s", end ? (int)(end - self) : 0, self, end ? "/programs/" : "", end ? name : "");
+}
 
 /* Whether the process is in a call that does nothing but sleep. */
 static inline bool child_sleeps(pid_t pid)

@@ -268,7 +268,7 @@ static int open_directory(const char *path, struct error *err)
 
 int unwind_cache_open(const char *directory, uint64_t bytes_max, struct unwind_cache **ret, struct error *err)
 {
-	struct unwind_cache *cache = mem_zalloc(sizeof(*cache));
+	_cleanup_(unwind_cache_closep) struct unwind_cache *cache = mem_zalloc(sizeof(*cache));
 	if (!cache)
 		return error_nomem(err);
 	cache->bytes_max = bytes_max;
@@ -276,11 +276,9 @@ int unwind_cache_open(const char *directory, uint64_t bytes_max, struct unwind_c
 	int r = cache->directory < 0 ? cache->directory : measure_and_shrink(cache);
 	if (cache->directory >= 0 && r < 0)
 		error_set_errno(err, r, "cannot list the table cache %s", directory);
-	if (r < 0) {
-		unwind_cache_close(cache);
+	if (r < 0)
 		return r;
-	}
-	*ret = cache;
+	*ret = TAKE(cache);
 	return 0;
 }
 

@@ -19,6 +19,7 @@
 
 #include "base/fault.h"
 #include "base/io.h"
+#include "base/test_fixture.h"
 #include "base/time.h"
 #include "unwind/test_cfi.h"
 #include "unwind/unwind_table.h"
@@ -31,6 +32,7 @@ struct fixture {
 	struct buffer image, loaded;
 	struct unwind_cache *cache;
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
 static void make_image(uint32_t row_count, struct buffer *image)
 {
@@ -57,28 +59,23 @@ static void open_cache(struct fixture *f, uint64_t bytes_max)
 		fail_msg("%s", err.message);
 }
 
-static int set_up(void **state)
+static int fixture_init(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
 	snprintf(f->parent, sizeof(f->parent), "/tmp/wick-cache-XXXXXX");
 	assert_non_null(mkdtemp(f->parent));
 	snprintf(f->directory, sizeof(f->directory), "%s/tables", f->parent);
 	snprintf(f->file, sizeof(f->file), "%s/" ID_A ".unwind", f->directory);
 	make_image(1000, &f->image);
 	buffer_init(&f->loaded, UNWIND_TABLE_BYTES_MAX);
-	*state = f;
 	return 0;
 }
 
-static int tear_down(void **state)
+static void fixture_release(struct fixture *f)
 {
-	struct fixture *f = *state;
 	unwind_cache_close(f->cache);
 	buffer_release(&f->image);
 	buffer_release(&f->loaded);
 	io_remove_tree(f->parent, NULL);
-	free(f);
-	return 0;
 }
 
 static struct unwind_cache_stats stats_of(const struct fixture *f)
@@ -181,15 +178,21 @@ static void test_damage_is_found(void **state)
 	assert_int_equal(unwind_cache_load(f->cache, ID_A, &f->loaded), 1);
 }
 
+/* Stores the table of ID_A, and moves its file. */
+static void store_and_move(struct fixture *f, const char *to)
+{
+	open_cache(f, 1 << 20);
+	unwind_cache_store(f->cache, ID_A, &f->image);
+	assert_int_equal(rename(f->file, to), 0);
+}
+
 /* A file under another name is another binary's. */
 static void test_a_renamed_file_is_refused(void **state)
 {
 	struct fixture *f = *state;
 	char other[256];
-	open_cache(f, 1 << 20);
-	unwind_cache_store(f->cache, ID_A, &f->image);
 	snprintf(other, sizeof(other), "%s/abcdef.unwind", f->directory);
-	assert_int_equal(rename(f->file, other), 0);
+	store_and_move(f, other);
 	assert_int_equal(unwind_cache_load(f->cache, "abcdef", &f->loaded), 0);
 	assert_int_equal(stats_of(f).damaged, 1);
 }
@@ -198,10 +201,8 @@ static void test_links_and_pipes_are_not_followed(void **state)
 {
 	struct fixture *f = *state;
 	char elsewhere[256];
-	open_cache(f, 1 << 20);
-	unwind_cache_store(f->cache, ID_A, &f->image);
 	snprintf(elsewhere, sizeof(elsewhere), "%s/elsewhere", f->parent);
-	assert_int_equal(rename(f->file, elsewhere), 0);
+	store_and_move(f, elsewhere);
 	assert_int_equal(symlink(elsewhere, f->file), 0);
 	assert_int_equal(unwind_cache_load(f->cache, ID_A, &f->loaded), 0);
 	assert_int_equal(stats_of(f).failed, 1);
@@ -357,21 +358,19 @@ static void test_faults(void **state)
 	assert_int_equal(unwind_cache_load(f->cache, ID_A, &f->loaded), 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_what_is_stored_comes_back),
-		TEST(test_no_cache),
-		TEST(test_hostile_names),
-		TEST(test_damage_is_found),
-		TEST(test_a_renamed_file_is_refused),
-		TEST(test_links_and_pipes_are_not_followed),
-		TEST(test_directories_of_others_are_refused),
-		TEST(test_the_longest_unused_go_first),
-		TEST(test_leftovers_of_a_crash),
-		TEST(test_faults),
+		FIXTURE_TEST(test_what_is_stored_comes_back),
+		FIXTURE_TEST(test_no_cache),
+		FIXTURE_TEST(test_hostile_names),
+		FIXTURE_TEST(test_damage_is_found),
+		FIXTURE_TEST(test_a_renamed_file_is_refused),
+		FIXTURE_TEST(test_links_and_pipes_are_not_followed),
+		FIXTURE_TEST(test_directories_of_others_are_refused),
+		FIXTURE_TEST(test_the_longest_unused_go_first),
+		FIXTURE_TEST(test_leftovers_of_a_crash),
+		FIXTURE_TEST(test_faults),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -188,26 +188,15 @@ static void test_segments_in_another_order(void **state)
 	};
 	struct test_cfi cfi = {rows, 12, segments, 4};
 	_cleanup_(buffer_release) struct buffer image = {0};
+	static const struct test_cfi_row expected[] = {
+		{0x2ff, 0},    {0x300, 24},   {0x3ff, 24},   {0x400, 40},   {0x4ff, 40},   {0x500, 0},	 {0xffff, 0},
+		{0x10000, 24}, {0x1000f, 24}, {0x10010, 32}, {0x100ff, 32}, {0x10100, 8}, /* A's first byte instead of the NONE
+											     at B's end */
+		{0x1010f, 8},  {0x10110, 16}, {0x1117f, 16}, {0x11180, 24}, {0x111ff, 24}, {0x11200, 0}, {0x30000, 0},
+	};
 	build_or_fail(&cfi, &image, NULL);
-	expect(&image, 0x2ff, 0);
-	expect(&image, 0x300, 24);
-	expect(&image, 0x3ff, 24);
-	expect(&image, 0x400, 40);
-	expect(&image, 0x4ff, 40);
-	expect(&image, 0x500, 0);
-	expect(&image, 0xffff, 0);
-	expect(&image, 0x10000, 24);
-	expect(&image, 0x1000f, 24);
-	expect(&image, 0x10010, 32);
-	expect(&image, 0x100ff, 32);
-	expect(&image, 0x10100, 8); /* A's first byte instead of the NONE at B's end */
-	expect(&image, 0x1010f, 8);
-	expect(&image, 0x10110, 16);
-	expect(&image, 0x1117f, 16);
-	expect(&image, 0x11180, 24);
-	expect(&image, 0x111ff, 24);
-	expect(&image, 0x11200, 0);
-	expect(&image, 0x30000, 0);
+	for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++)
+		expect(&image, expected[i].address, expected[i].cfa_offset);
 }
 
 /* Two segments of the same bytes: those of the one that begins first in the file hold. */

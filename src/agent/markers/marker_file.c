@@ -147,7 +147,7 @@ static int open_file(struct marker_file *file, struct error *err)
 int marker_file_open(struct marker_output *output, int fd, pid_t pid, struct marker_file **ret, struct error *err)
 {
 	char name[256];
-	struct marker_file *file = mem_zalloc(sizeof(*file));
+	_cleanup_(marker_file_freep) struct marker_file *file = mem_zalloc(sizeof(*file));
 	if (!file) {
 		io_close(fd);
 		return error_nomem(err);
@@ -165,11 +165,9 @@ int marker_file_open(struct marker_output *output, int fd, pid_t pid, struct mar
 		marker_process_name(pid, name, sizeof(name));
 		r = profile_add_cstring(output->profile, name, &file->process, err);
 	}
-	if (r < 0) {
-		marker_file_free(file);
+	if (r < 0)
 		return r;
-	}
-	*ret = file;
+	*ret = TAKE(file);
 	return 0;
 }
 

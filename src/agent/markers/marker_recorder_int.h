@@ -126,6 +126,7 @@ static inline uint64_t marker_async_key(uint64_t key)
  * only just made it. */
 int marker_file_open(struct marker_output *output, int fd, pid_t pid, struct marker_file **ret, struct error *err);
 struct marker_file *marker_file_free(struct marker_file *file);
+DEFINE_CLEANUP_POINTER(marker_file_free, struct marker_file);
 /* Whether the file says that it is this process's. */
 bool marker_file_is_of(const struct marker_file *file, pid_t pid);
 /* After marker_output_renew(), which gave `old`: forgets what it knew by numbers of that. */

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "agent/markers/marker_recorder_int.h"
+#include "agent/test_child.h"
 #include "base/time.h"
 
 static char program[4200];
@@ -63,6 +64,15 @@ static struct profile *collect(const char *what, const char *count, bool announc
 	marker_recorder_free(recorder);
 	close(go[0]);
 	close(go[1]);
+	return profile;
+}
+
+/* The same of one that succeeds. */
+static struct profile *collect_all(const char *what, const char *count, bool announce, struct marker_recorder_stats *ret_stats)
+{
+	int status;
+	struct profile *profile = collect(what, count, announce, ret_stats, &status);
+	assert_int_equal(status, 0);
 	return profile;
 }
 
@@ -150,10 +160,8 @@ static void test_all(void **state)
 {
 	for (int announce = 0; announce < 2 && !no_program(); announce++) {
 		struct marker_recorder_stats stats;
-		int status;
 		int64_t before_ns = time_now_ns() - NS_PER_S;
-		struct profile *profile = collect("all", NULL, announce, &stats, &status);
-		assert_int_equal(status, 0);
+		struct profile *profile = collect_all("all", NULL, announce, &stats);
 		assert_int_equal(stats.lost + stats.malformed + stats.refused + stats.busy + stats.left_out, 0);
 		assert_int_equal(stats.processes, 1);
 		check_step(profile);
@@ -170,11 +178,9 @@ static void test_all(void **state)
 static void test_flood(void **state)
 {
 	struct marker_recorder_stats stats;
-	int status;
 	if (no_program())
 		return;
-	struct profile *profile = collect("flood", "300000", true, &stats, &status);
-	assert_int_equal(status, 0);
+	struct profile *profile = collect_all("flood", "300000", true, &stats);
 	assert_true(count_of(profile, "tick") >= WICKMARK_RECORDS);
 	assert_int_equal(count_of(profile, "tick") + stats.lost, 300000);
 	profile_free(profile);
@@ -232,11 +238,9 @@ static void test_take(void **state)
 static void test_threads(void **state)
 {
 	struct marker_recorder_stats stats;
-	int status;
 	if (no_program())
 		return;
-	struct profile *profile = collect("threads", "500", true, &stats, &status);
-	assert_int_equal(status, 0);
+	struct profile *profile = collect_all("threads", "500", true, &stats);
 	assert_int_equal(count_of(profile, "inner"), 500);
 	bool seen[500] = {0};
 	for (size_t i = 0; i < 500; i++) {
@@ -983,12 +987,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_clock),	    cmocka_unit_test(test_thinned),
 		cmocka_unit_test(test_gives_way),
 	};
-	/* DIR/test/agent/markers/marker_recorder_test -> DIR/programs/markers */
-	char self[4096];
-	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	self[len > 0 ? len : 0] = 0;
-	for (int i = 0; i < 4 && strrchr(self, '/'); i++)
-		*strrchr(self, '/') = 0;
-	snprintf(program, sizeof(program), "%s/programs/markers", self);
+	child_program("markers", program, sizeof(program));
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

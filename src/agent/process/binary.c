@@ -321,13 +321,16 @@ static bool links_to(const char *link, const struct binary *binary)
 	return strncmp(target, binary->path, len) == 0 && (!target[len] || strcmp(target + len, " (deleted)") == 0);
 }
 
-/* `link`: in map_files, hence mapped by the process just now. The inode of the maps file need not be that of stat() (overlayfs,
- * btrfs), so the path decides. */
-static int open_link(const char *link, const struct binary *binary)
+/* Opens a file if it is the binary's: by its build-id, or for want of one by its inode, or by what the link in map_files leads
+ * to, which the process has mapped just now. For that one the path decides, since the inode of the maps file need not be that
+ * of stat() (overlayfs, btrfs). */
+static int open_if_same(const char *path, bool is_link, const struct binary *binary)
 {
-	int fd = io_open_regular(link, NULL);
+	int fd = io_open_regular(path, NULL);
 
-	if (fd >= 0 && !(is_build_id_known(binary) ? has_build_id(binary, fd) : links_to(link, binary)))
+	if (fd >= 0 && !(is_build_id_known(binary) ? has_build_id(binary, fd)
+			 : is_link		   ? links_to(path, binary)
+						   : is_same_inode(binary, fd)))
 		fd_closep(&fd);
 	return fd;
 }
@@ -348,18 +351,8 @@ static int open_overlapping(const struct binary *binary, pid_t pid, const struct
 		    end <= mapping->start)
 			continue;
 		snprintf(path, sizeof(path), "/proc/%d/map_files/%.60s", (int)pid, entry->d_name);
-		fd = open_link(path, binary);
+		fd = open_if_same(path, true, binary);
 	}
-	return fd;
-}
-
-/* By name, for processes that have ended or that we may not look into. */
-static int open_path(const char *path, const struct binary *binary)
-{
-	int fd = io_open_regular(path, NULL);
-
-	if (fd >= 0 && !(is_build_id_known(binary) ? has_build_id(binary, fd) : is_same_inode(binary, fd)))
-		fd_closep(&fd);
 	return fd;
 }
 
@@ -368,13 +361,13 @@ static int open_binary(const struct binary *binary, pid_t pid, const struct proc
 	char path[4096 + 64];
 
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, mapping->start, mapping->end);
-	int fd = open_link(path, binary);
+	int fd = open_if_same(path, true, binary);
 	if (fd < 0)
 		fd = open_overlapping(binary, pid, mapping);
 	if (fd < 0 && snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, binary->path) < (int)sizeof(path))
-		fd = open_path(path, binary);
-	if (fd < 0)
-		fd = open_path(binary->path, binary);
+		fd = open_if_same(path, false, binary);
+	if (fd < 0) /* of a process that has ended, or that we may not look into */
+		fd = open_if_same(binary->path, false, binary);
 	return fd < 0 ? -ENOENT : fd;
 }
 

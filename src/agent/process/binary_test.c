@@ -19,7 +19,7 @@
 
 #include "agent/process/binary.h"
 #include "agent/process/process.h"
-#include "base/alloc.h"
+#include "base/test_fixture.h"
 #include "elf/build_id.h"
 #include "elf/test_elf.h"
 
@@ -29,6 +29,7 @@ struct fixture {
 	unsigned calls;
 	char build_id[BUILD_ID_HEX_MAX], content[CONTENT_KEY_HEX], path[4096], first_bytes[5];
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
 static void remember(void *context, const struct agent_binary *binary)
 {
@@ -41,21 +42,16 @@ static void remember(void *context, const struct agent_binary *binary)
 	assert_true(pread(binary->fd, fixture->first_bytes, 4, 0) >= 0);
 }
 
-static int setup(void **state)
+static int fixture_init(struct fixture *fixture)
 {
-	struct fixture *fixture = mem_zalloc(sizeof(*fixture));
 	assert_int_equal(binaries_init(&fixture->binaries), 0);
 	fixture->sink = (struct agent_sink){.context = fixture, .on_binary = remember};
-	*state = fixture;
 	return 0;
 }
 
-static int teardown(void **state)
+static void fixture_release(struct fixture *fixture)
 {
-	struct fixture *fixture = *state;
 	binaries_release(&fixture->binaries);
-	mem_free(fixture);
-	return 0;
 }
 
 static uint32_t add(struct fixture *fixture, const char *name, uint8_t build_id, uint64_t inode)
@@ -565,19 +561,19 @@ static void test_files_are_swept(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_what_is_one_and_what_is_not, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_what_is_a_jitdump, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_unused_ones_are_swept, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_our_own_file, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_file_is_opened, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_file_without_build_id, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_rewritten_file_without_build_id, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_the_vdso, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_strangers_are_not_shown, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_files_of_one_build_id, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_files_of_one_build_id_are_shown, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_what_is_assumed_is_looked_at_later, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_files_are_swept, setup, teardown),
+		FIXTURE_TEST(test_what_is_one_and_what_is_not),
+		FIXTURE_TEST(test_what_is_a_jitdump),
+		FIXTURE_TEST(test_unused_ones_are_swept),
+		FIXTURE_TEST(test_our_own_file),
+		FIXTURE_TEST(test_a_file_is_opened),
+		FIXTURE_TEST(test_a_file_without_build_id),
+		FIXTURE_TEST(test_a_rewritten_file_without_build_id),
+		FIXTURE_TEST(test_the_vdso),
+		FIXTURE_TEST(test_strangers_are_not_shown),
+		FIXTURE_TEST(test_files_of_one_build_id),
+		FIXTURE_TEST(test_files_of_one_build_id_are_shown),
+		FIXTURE_TEST(test_what_is_assumed_is_looked_at_later),
+		FIXTURE_TEST(test_files_are_swept),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,8 @@
 
 #include "agent/process/process_stats.h"
 #include "base/alloc.h"
-#include "base/fault.h"
+#include "base/test_faults.h"
+#include "base/test_fixture.h"
 #include "base/time.h"
 
 struct fixture {
@@ -32,6 +33,7 @@ struct fixture {
 	struct process_stats *stats;
 	struct profile *profile;
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
 static int add_process(struct fixture *f, pid_t pid, const char *comm)
 {
@@ -64,21 +66,6 @@ static void fixture_release(struct fixture *f)
 	binaries_release(&f->binaries);
 	map64_release(&f->cgroups.known);
 	intern_release(&f->cgroups.paths);
-}
-
-static int setup(void **state)
-{
-	struct fixture *f = mem_zalloc(sizeof(*f));
-	assert_int_equal(fixture_init(f), 0);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	fixture_release(*state);
-	mem_free(*state);
-	return 0;
 }
 
 /* A record whose counters are all `total`, in a process that began at `started`. */
@@ -188,15 +175,21 @@ static void test_profile(void **state)
 	assert_string_equal(profile_label_value(profile, profile->resource_labels, "host.name"), "h");
 }
 
-static void test_ends(void **state)
+/* Process 42 has used 1000 at the first reading, and 1300 when it ends before the second. */
+static void add_ended(struct fixture *f)
 {
-	struct fixture *f = *state;
-
 	assert_int_equal(add_process(f, 42, "worker"), 0);
 	process_stats_begin(f->stats, NS_PER_S);
 	assert_int_equal(add(f, STATS_LEADER, 42, 5, 1000), 0);
 	process_stats_begin(f->stats, 2 * NS_PER_S);
 	assert_int_equal(add(f, STATS_ENDED, 42, 5, 1300), 0);
+}
+
+static void test_ends(void **state)
+{
+	struct fixture *f = *state;
+
+	add_ended(f);
 	assert_int_equal(add(f, STATS_THREAD, 42, 5, 300), 0); /* on its way out: in the total already */
 	assert_int_equal(make(f), 0);
 	assert_row(f, 42, (const int64_t[]){300, 0, 300, 300, 300, 300, 300, 300, 0});
@@ -255,11 +248,7 @@ static void test_pid_used_again(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_int_equal(add_process(f, 42, "worker"), 0);
-	process_stats_begin(f->stats, NS_PER_S);
-	assert_int_equal(add(f, STATS_LEADER, 42, 5, 1000), 0);
-	process_stats_begin(f->stats, 2 * NS_PER_S);
-	assert_int_equal(add(f, STATS_ENDED, 42, 5, 1300), 0);
+	add_ended(f);
 	assert_int_equal(add(f, STATS_LEADER, 42, NS_PER_S + 5, 20), 0);
 	assert_int_equal(make(f), 0);
 	assert_int_equal(row_of(f, 42)[PROCESS_STATS_CPU], 20); /* not 20 - 1000 */
@@ -288,7 +277,7 @@ static void test_most(void **state)
 
 /* ---- failures ---- */
 
-static int round_trip(void)
+static int round_trip(void *context)
 {
 	struct fixture f;
 	int r = fixture_init(&f);
@@ -311,17 +300,7 @@ static int round_trip(void)
 
 static void test_memory(void **state)
 {
-	bool reached = true;
-	uint64_t n = 1;
-
-	for (; reached; n++) {
-		assert_true(n < 10000);
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = round_trip();
-		reached = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, reached ? -ENOMEM : 0);
-	}
-	assert_true(n > 15);
+	assert_true(test_each_allocation(round_trip, NULL) > 13);
 }
 
 /* ---- the kernel ---- */
@@ -482,16 +461,10 @@ static void test_short_life(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_differences, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_profile, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_ends, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_late_end, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_brief, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_pid_used_again, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_most, setup, teardown),
-		cmocka_unit_test(test_memory),
-		cmocka_unit_test_setup_teardown(test_kernel, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_short_life, setup, teardown),
+		FIXTURE_TEST(test_differences), FIXTURE_TEST(test_profile),    FIXTURE_TEST(test_ends),
+		FIXTURE_TEST(test_late_end),	FIXTURE_TEST(test_brief),      FIXTURE_TEST(test_pid_used_again),
+		FIXTURE_TEST(test_most),	cmocka_unit_test(test_memory), FIXTURE_TEST(test_kernel),
+		FIXTURE_TEST(test_short_life),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

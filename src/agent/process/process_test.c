@@ -19,8 +19,8 @@
 
 #include "agent/process/process.h"
 #include "agent/test_child.h"
-#include "base/alloc.h"
-#include "base/fault.h"
+#include "base/test_faults.h"
+#include "base/test_fixture.h"
 #include "base/time.h"
 
 #define FAR_PID 4000000 /* beyond the kernel's pid_max: never a real process */
@@ -29,23 +29,19 @@ struct fixture {
 	struct binaries binaries;
 	struct process_table table;
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
-static int setup(void **state)
+static int fixture_init(struct fixture *fixture)
 {
-	struct fixture *fixture = mem_zalloc(sizeof(*fixture));
 	assert_int_equal(binaries_init(&fixture->binaries), 0);
 	assert_int_equal(process_table_init(&fixture->table, &fixture->binaries), 0);
-	*state = fixture;
 	return 0;
 }
 
-static int teardown(void **state)
+static void fixture_release(struct fixture *fixture)
 {
-	struct fixture *fixture = *state;
 	process_table_release(&fixture->table);
 	binaries_release(&fixture->binaries);
-	mem_free(fixture);
-	return 0;
 }
 
 /* ---- lists of mappings ---- */
@@ -503,9 +499,9 @@ static int compare_snapshots(unsigned *ret_count, const void *code, pid_t child_
 	void *before = NULL, *between = NULL, *after = NULL;
 	int64_t times[3];
 
-	assert_int_equal(setup(&before), 0);
-	assert_int_equal(setup(&between), 0);
-	assert_int_equal(setup(&after), 0);
+	assert_int_equal(fixture_set_up(&before), 0);
+	assert_int_equal(fixture_set_up(&between), 0);
+	assert_int_equal(fixture_set_up(&after), 0);
 	struct fixture *fixture = between;
 	assert_int_equal(process_snapshot_by_proc(&((struct fixture *)before)->table, NULL), 0);
 	times[0] = time_monotonic_ns();
@@ -522,9 +518,9 @@ static int compare_snapshots(unsigned *ret_count, const void *code, pid_t child_
 		assert_non_null(child);
 		assert_string_equal(binary_get(&fixture->binaries, child->executable)->path, child_path);
 	}
-	teardown(&before);
-	teardown(&between);
-	teardown(&after);
+	fixture_tear_down(&before);
+	fixture_tear_down(&between);
+	fixture_tear_down(&after);
 	return r < 0 ? r : 0;
 }
 
@@ -568,7 +564,7 @@ static void test_two_ways_of_a_snapshot_agree(void **state)
 	rmdir(directory);
 }
 
-static int some_life(void)
+static int some_life(void *context)
 {
 	struct binaries binaries = {0};
 	struct process_table table = {0};
@@ -596,17 +592,7 @@ static int some_life(void)
 
 static void test_memory_runs_out(void **state)
 {
-	bool reached = true;
-	uint64_t n = 1;
-
-	for (; reached; n++) {
-		assert_true(n < 10000);
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = some_life();
-		reached = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, reached ? -ENOMEM : 0);
-	}
-	assert_true(n > 10);
+	assert_true(test_each_allocation(some_life, NULL) > 8);
 }
 
 int main(void)
@@ -615,16 +601,16 @@ int main(void)
 		cmocka_unit_test(test_mappings_agree_with_a_page_table),
 		cmocka_unit_test(test_mappings_are_bounded),
 		cmocka_unit_test(test_lines_of_maps),
-		cmocka_unit_test_setup_teardown(test_doubt_is_where_mappings_changed, setup, teardown),
+		FIXTURE_TEST(test_doubt_is_where_mappings_changed),
 		cmocka_unit_test(test_replaced_ranges_settle),
-		cmocka_unit_test_setup_teardown(test_a_life, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_what_names_of_jit_code_need, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_pid_is_used_again, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_sampled_processes_are_kept_longer, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_unknown_processes_are_made_up, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_the_snapshot_knows_us, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_children_share_and_losses_heal, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_two_ways_of_a_snapshot_agree, setup, teardown),
+		FIXTURE_TEST(test_a_life),
+		FIXTURE_TEST(test_what_names_of_jit_code_need),
+		FIXTURE_TEST(test_a_pid_is_used_again),
+		FIXTURE_TEST(test_sampled_processes_are_kept_longer),
+		FIXTURE_TEST(test_unknown_processes_are_made_up),
+		FIXTURE_TEST(test_the_snapshot_knows_us),
+		FIXTURE_TEST(test_children_share_and_losses_heal),
+		FIXTURE_TEST(test_two_ways_of_a_snapshot_agree),
 		cmocka_unit_test(test_memory_runs_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

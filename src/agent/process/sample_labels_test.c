@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "agent/process/sample_labels.h"
-#include "base/alloc.h"
 #include "base/cleanup.h"
-#include "base/fault.h"
+#include "base/test_faults.h"
+#include "base/test_fixture.h"
 #include "client/wickmark_abi.h"
 #include "elf/build_id.h"
 
@@ -35,6 +35,7 @@ struct fixture {
 	struct labels given;
 	struct relabel *relabel;
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
 static int add_cgroup(struct cgroups *cgroups, uint64_t id, const char *path)
 {
@@ -71,21 +72,6 @@ static void fixture_release(struct fixture *f)
 	map64_release(&f->cgroups.known);
 	intern_release(&f->cgroups.paths);
 	binaries_release(&f->binaries);
-}
-
-static int setup(void **state)
-{
-	struct fixture *f = mem_zalloc(sizeof(*f));
-	assert_int_equal(fixture_init(f), 0);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	fixture_release(*state);
-	mem_free(*state);
-	return 0;
 }
 
 static int add(struct fixture *f, const char *thread, uint64_t cgroup, uint32_t *ret_set)
@@ -285,7 +271,7 @@ static void test_pid_is_a_number(void **state)
 	assert_label(f, set, "process.pid", "42x");
 }
 
-static int some_labels(void)
+static int some_labels(void *context)
 {
 	struct fixture f;
 	uint32_t set;
@@ -302,29 +288,19 @@ static int some_labels(void)
 
 static void test_memory_runs_out(void **state)
 {
-	bool reached = true;
-	uint64_t n = 1;
-
-	for (; reached; n++) {
-		assert_true(n < 10000);
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = some_labels();
-		reached = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, reached ? -ENOMEM : 0);
-	}
-	assert_true(n > 15);
+	assert_true(test_each_allocation(some_labels, NULL) > 13);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_labels, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_executable, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_sets_are_made_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_resource, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_rules_drop, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_full_names_of_threads, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_pid_is_a_number, setup, teardown),
+		FIXTURE_TEST(test_labels),
+		FIXTURE_TEST(test_executable),
+		FIXTURE_TEST(test_sets_are_made_once),
+		FIXTURE_TEST(test_resource),
+		FIXTURE_TEST(test_rules_drop),
+		FIXTURE_TEST(test_full_names_of_threads),
+		FIXTURE_TEST(test_pid_is_a_number),
 		cmocka_unit_test(test_memory_runs_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

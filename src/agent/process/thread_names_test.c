@@ -19,6 +19,7 @@
 
 #include "agent/proc.h"
 #include "agent/process/thread_names.h"
+#include "agent/test_child.h"
 #include "base/time.h"
 #include "client/wickmark_abi.h"
 
@@ -147,12 +148,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_short_processes_cost_nothing),
 		cmocka_unit_test(test_hostile_files),
 	};
-	/* DIR/test/agent/markers/marker_recorder_test -> DIR/programs/markers */
-	char self[4096];
-	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	self[len > 0 ? len : 0] = 0;
-	for (int i = 0; i < 4 && strrchr(self, '/'); i++)
-		*strrchr(self, '/') = 0;
-	snprintf(program, sizeof(program), "%s/programs/markers", self);
+	child_program("markers", program, sizeof(program));
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,3 +77,12 @@ int cpu_set_read(const char *name, struct cpu_set *ret, struct error *err)
 	const char *list = buffer_string(&text);
 	return list ? cpu_set_parse(list, ret, err) : error_nomem(err);
 }
+
+int cpu_limit_read(unsigned *ret, struct error *err)
+{
+	struct cpu_set possible;
+	int r = cpu_set_read("possible", &possible, err);
+	if (r == 0)
+		*ret = cpu_set_limit(&possible);
+	return r;
+}

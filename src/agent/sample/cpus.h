@@ -25,5 +25,7 @@ unsigned cpu_set_limit(const struct cpu_set *set);
 int cpu_set_parse(const char *text, struct cpu_set *ret, struct error *err);
 /* Reads /sys/devices/system/cpu/NAME, NAME being "online" or "possible". */
 int cpu_set_read(const char *name, struct cpu_set *ret, struct error *err);
+/* The limit of the set in "possible": how many there have to be of what there is one of for each CPU. */
+int cpu_limit_read(unsigned *ret, struct error *err);
 
 #endif

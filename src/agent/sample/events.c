@@ -141,16 +141,15 @@ static void close_ring(struct events *events, struct event_ring *ring)
 int events_new(size_t ring_bytes, struct events **ret, struct error *err)
 {
 	_cleanup_(events_freep) struct events *events = mem_zalloc(sizeof(*events));
-	struct cpu_set possible;
+	unsigned limit;
 
 	if (!events)
 		return error_nomem(err);
-	int r = cpu_set_read("possible", &possible, err);
+	int r = cpu_limit_read(&limit, err);
 	if (r < 0)
 		return r;
 	events->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	events->ring_bytes = ring_bytes < events->page_bytes ? events->page_bytes : ring_bytes;
-	unsigned limit = cpu_set_limit(&possible);
 	events->rings = mem_alloc_array(limit, sizeof(*events->rings));
 	if (!events->rings)
 		return error_nomem(err);
@@ -490,24 +489,29 @@ struct lost_body {
 	uint64_t id, lost;
 };
 
-/* The text that fills a record from `from`; NULL if it does not end within. */
-static const char *name_at(const void *body, size_t len, size_t from)
+/* A record that begins with a pid and a tid: its fixed part, and the text that fills the rest; false if that does not end
+ * within. */
+static bool read_named(const void *data, size_t len, enum event_kind kind, void *body, size_t body_size, struct event *event)
 {
-	const char *name = (const char *)body + from;
-	return from < len && memchr(name, 0, len - from) ? name : NULL;
+	struct comm_body begin;
+
+	if (body_size >= len)
+		return false;
+	memcpy(&begin, data, sizeof(begin));
+	memcpy(body, data, body_size);
+	event->kind = kind;
+	event->pid = (pid_t)begin.pid;
+	event->tid = (pid_t)begin.tid;
+	event->name = (const char *)data + body_size;
+	return memchr(event->name, 0, len - body_size);
 }
 
 static bool decode_map(const void *data, size_t len, unsigned misc, struct event *event)
 {
 	struct map_body body;
 
-	event->name = name_at(data, len, sizeof(body));
-	if (!event->name)
+	if (!read_named(data, len, EVENT_MAP, &body, sizeof(body), event))
 		return false;
-	memcpy(&body, data, sizeof(body));
-	event->kind = EVENT_MAP;
-	event->pid = (pid_t)body.pid;
-	event->tid = (pid_t)body.tid;
 	event->start = body.start;
 	event->length = body.length;
 	event->offset = body.offset;
@@ -525,13 +529,8 @@ static bool decode_comm(const void *data, size_t len, unsigned misc, struct even
 {
 	struct comm_body body;
 
-	event->name = name_at(data, len, sizeof(body));
-	if (!event->name)
+	if (!read_named(data, len, EVENT_COMM, &body, sizeof(body), event))
 		return false;
-	memcpy(&body, data, sizeof(body));
-	event->kind = EVENT_COMM;
-	event->pid = (pid_t)body.pid;
-	event->tid = (pid_t)body.tid;
 	event->is_exec = misc & PERF_RECORD_MISC_COMM_EXEC;
 	return true;
 }

@@ -32,6 +32,13 @@ static void run(struct governor *governor, struct machine *machine, double secon
 	}
 }
 
+/* Runs, and is at that rate then. */
+static void settle(struct governor *governor, struct machine *machine, double seconds, double step_s, unsigned hz)
+{
+	run(governor, machine, seconds, step_s);
+	assert_int_equal(governor->hz, hz);
+}
+
 static struct machine begin(struct governor *governor, double budget, unsigned configured_hz, double fixed, double per_hz)
 {
 	struct machine machine = {fixed, per_hz, 5 * NS_PER_S, 1e9, configured_hz, 0};
@@ -45,8 +52,7 @@ static void test_within_budget_nothing_changes(void **state)
 	struct governor governor;
 	struct machine machine = begin(&governor, 0.005, 19, 0.001, 0.0001);
 
-	run(&governor, &machine, 3600, 10);
-	assert_int_equal(governor.hz, 19);
+	settle(&governor, &machine, 3600, 10, 19);
 	assert_int_equal(governor.changes, 0);
 	assert_true(fabs(governor.share.share - 0.0029) < 0.0001);
 }
@@ -73,12 +79,10 @@ static void test_raises_again_but_not_above(void **state)
 	struct governor governor;
 	struct machine machine = begin(&governor, 0.005, 99, 0, 0.001);
 
-	run(&governor, &machine, 300, 10);
-	assert_int_equal(governor.hz, 25);
+	settle(&governor, &machine, 300, 10, 25);
 	machine.per_hz = 0.000001;
 	machine.highest_hz = 0;
-	run(&governor, &machine, 1200, 10);
-	assert_int_equal(governor.hz, 99);
+	settle(&governor, &machine, 1200, 10, 99);
 	assert_int_equal(machine.highest_hz, 99);
 }
 
@@ -106,14 +110,11 @@ static void test_recovers_within_a_minute(void **state)
 	struct governor governor;
 	struct machine machine = begin(&governor, 0.005, 19, 0, 0.00005);
 
-	run(&governor, &machine, 600, 10);
-	assert_int_equal(governor.hz, 19);
+	settle(&governor, &machine, 600, 10, 19);
 	machine.per_hz = 0.001;
-	run(&governor, &machine, 120, 10);
-	assert_int_equal(governor.hz, 5);
+	settle(&governor, &machine, 120, 10, 5);
 	machine.per_hz = 0.00005;
-	run(&governor, &machine, 60, 10);
-	assert_int_equal(governor.hz, 19);
+	settle(&governor, &machine, 60, 10, 19);
 	uint64_t changes = governor.changes;
 	run(&governor, &machine, 3600, 10);
 	assert_int_equal(governor.changes, changes);
@@ -125,8 +126,7 @@ static void test_fixed_cost_within_the_budget(void **state)
 	struct governor governor;
 	struct machine machine = begin(&governor, 0.005, 19, 0.02, 0.0001);
 
-	run(&governor, &machine, 120, 10);
-	assert_int_equal(governor.hz, 5);
+	settle(&governor, &machine, 120, 10, 5);
 	machine.fixed = 0.003;
 	run(&governor, &machine, 1200, 10);
 	assert_true(governor.hz >= 15);
@@ -142,8 +142,7 @@ static void test_lowest_rate_as_asked(void **state)
 	struct machine machine = {0.5, 0.0001, 5 * NS_PER_S, 1e9, 19, 0};
 
 	governor_init(&governor, 0.005, 19, 1, machine.now_ns, (uint64_t)machine.cost_ns);
-	run(&governor, &machine, 1800, 10);
-	assert_int_equal(governor.hz, 1);
+	settle(&governor, &machine, 1800, 10, 1);
 }
 
 static void test_no_budget_no_change(void **state)
@@ -151,8 +150,7 @@ static void test_no_budget_no_change(void **state)
 	struct governor governor;
 	struct machine machine = begin(&governor, 0, 997, 2, 0.001);
 
-	run(&governor, &machine, 600, 1);
-	assert_int_equal(governor.hz, 997);
+	settle(&governor, &machine, 600, 1, 997);
 	assert_true(governor.share.share > 1);
 }
 

@@ -451,7 +451,7 @@ int heap_new(int map_fd, uint32_t bytes, uint32_t *reuses, struct heap **ret, st
 	if (bytes == 0 || bytes % HEAP_WINDOW_BYTES)
 		return error_set(err, -EINVAL, "the table heap's size, %u bytes, must be a multiple of %u", bytes,
 				 HEAP_WINDOW_BYTES);
-	struct heap *heap = mem_zalloc(sizeof(*heap));
+	_cleanup_(heap_freep) struct heap *heap = mem_zalloc(sizeof(*heap));
 	if (!heap)
 		return error_nomem(err);
 	heap->fd = -1;
@@ -461,11 +461,9 @@ int heap_new(int map_fd, uint32_t bytes, uint32_t *reuses, struct heap **ret, st
 	heap->unused = heap->fresh = heap->older = NONE;
 	memset(heap->bins, 0xff, sizeof(heap->bins));
 	int r = set_up(heap, map_fd, err);
-	if (r < 0) {
-		heap_free(heap);
+	if (r < 0)
 		return r;
-	}
-	*ret = heap;
+	*ret = TAKE(heap);
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "agent/chains.h"
 #include "agent/sample/sampler.h"
 #include "base/alloc.h"
+#include "base/test_fixture.h"
 
 #define RING_BYTES 16384u
 
@@ -20,22 +21,18 @@ struct fixture {
 	struct abi_ring *shared;
 	struct sample_ring ring;
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
-static int setup(void **state)
+static int fixture_init(struct fixture *fixture)
 {
-	struct fixture *fixture = mem_zalloc(sizeof(*fixture));
 	fixture->shared = mem_zalloc(sizeof(struct abi_ring) + RING_BYTES + ABI_SLACK_BYTES);
 	fixture->ring = (struct sample_ring){.shared = fixture->shared, .mask = RING_BYTES - 1};
-	*state = fixture;
 	return 0;
 }
 
-static int teardown(void **state)
+static void fixture_release(struct fixture *fixture)
 {
-	struct fixture *fixture = *state;
 	mem_free(fixture->shared);
-	mem_free(fixture);
-	return 0;
 }
 
 static void *next_record(struct abi_ring *ring)
@@ -184,8 +181,8 @@ static void test_chains_are_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_records_come_out_as_they_went_in, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_damage_empties_the_ring, setup, teardown),
+		FIXTURE_TEST(test_records_come_out_as_they_went_in),
+		FIXTURE_TEST(test_damage_empties_the_ring),
 		cmocka_unit_test(test_chains_live_for_two_epochs),
 		cmocka_unit_test(test_chains_are_bounded),
 	};

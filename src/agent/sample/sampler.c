@@ -314,14 +314,11 @@ static void raise_memlock(void)
 int sampler_new(const struct sampler_options *options, struct sampler **ret, struct error *err)
 {
 	_cleanup_(sampler_freep) struct sampler *sampler = mem_zalloc(sizeof(*sampler));
-	struct cpu_set possible;
-
 	if (!sampler)
 		return error_nomem(err);
-	int r = cpu_set_read("possible", &possible, err);
+	int r = cpu_limit_read(&sampler->cpu_limit, err);
 	if (r < 0)
 		return r;
-	sampler->cpu_limit = cpu_set_limit(&possible);
 	sampler->cpus = mem_zalloc_array(sampler->cpu_limit, sizeof(*sampler->cpus));
 	if (!sampler->cpus)
 		return error_nomem(err);

@@ -118,19 +118,24 @@ static size_t bytes_that_count(const uint8_t *code, size_t len)
 	return len == 10 && (code[0] & 0xf8) == 0x48 && (code[1] & 0xf8) == 0xb8 ? 2 : len;
 }
 
+/* The first row from rows[*i] on that a piece has, NULL behind its last one. Leaves *i behind it. */
+static const struct row *next_row_of(const struct live_rules *rules, size_t number, size_t *i)
+{
+	const struct piece *piece = &rules->pieces[number];
+	for (; *i < rules->count && rules->rows[*i].address - piece->start < piece->bytes; ++*i)
+		if (rules->rows[*i].piece == number)
+			return &rules->rows[(*i)++];
+	return NULL;
+}
+
 /* code: what lies at the piece's start. */
 static uint64_t hash_piece(const struct live_rules *rules, size_t number, const uint8_t *code)
 {
 	const struct piece *piece = &rules->pieces[number];
 	uint64_t hash = piece->start;
-	for (size_t i = rows_before(rules, piece->start); i < rules->count; i++) {
-		const struct row *row = &rules->rows[i];
-		uint64_t offset = row->address - piece->start;
-		if (offset >= piece->bytes)
-			break;
-		if (row->piece != number)
-			continue;
-		const uint8_t *at = code + offset;
+	const struct row *row;
+	for (size_t i = rows_before(rules, piece->start); (row = next_row_of(rules, number, &i));) {
+		const uint8_t *at = code + (row->address - piece->start);
 		hash = mix(hash, hash64(at, bytes_that_count(at, row->len)));
 	}
 	return hash;
@@ -276,13 +281,9 @@ static bool confirms(const struct live_rules *rules, size_t number, const uint8_
 	struct live_code found;
 	size_t at = 0;
 	bool same = live_code_analyse(code, piece->bytes, piece->start, piece->asked, &found) == 0;
-	for (size_t i = rows_before(rules, piece->start); same && i < rules->count; i++) {
-		const struct row *row = &rules->rows[i];
+	const struct row *row;
+	for (size_t i = rows_before(rules, piece->start); same && (row = next_row_of(rules, number, &i));) {
 		uint64_t offset = row->address - piece->start;
-		if (offset >= piece->bytes)
-			break;
-		if (row->piece != number)
-			continue;
 		while (at < found.count && found.rows[at].offset < offset)
 			at++;
 		same = at < found.count && found.rows[at].offset == offset && found.rows[at].len == row->len &&

@@ -53,6 +53,7 @@ static int read_memory(void *to, size_t bytes, uint64_t address)
 #define WALK_LIVE(walk, rule)		    walk_find_live_rule(walk, rule)
 #define WALK_THREAD(walk, ret)		    ((void)(ret), UNWIND_STACK_CUT)
 #define WALK_GO(walk, rule)		    walk_go(walk, rule)
+#include "base/test_fixture.h"
 #include "bpf/walk.h"
 
 static struct unwind_rule find_by_walk(const struct buffer *image, uint64_t end, uint64_t address)
@@ -79,10 +80,10 @@ struct fixture {
 	uint8_t *code;
 	size_t code_bytes;
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
-static int set_up(void **state)
+static int fixture_init(struct fixture *f)
 {
-	struct fixture *f = mem_zalloc(sizeof(*f));
 	f->slots = mem_zalloc_array(UNWIND_SLOTS_MAX, sizeof(*f->slots));
 	f->clock = 1;
 	assert_int_equal(heap_new(-1, HEAP_BYTES, NULL, &f->heap, NULL), 0);
@@ -96,21 +97,17 @@ static int set_up(void **state)
 		f->code[i] = (uint8_t)(i * 7 + i / 251);
 	memory = f->code;
 	memory_bytes = f->code_bytes;
-	*state = f;
 	return 0;
 }
 
-static int tear_down(void **state)
+static void fixture_release(struct fixture *f)
 {
-	struct fixture *f = *state;
 	live_rules_free(f->rules);
 	assert_int_equal(f->budget.rows, 0);
 	unwind_tables_free(f->tables);
 	heap_free(f->heap);
 	mem_free(f->slots);
 	mem_free(f->code);
-	mem_free(f);
-	return 0;
 }
 
 static struct unwind_rule rule_of(int32_t cfa)
@@ -335,14 +332,10 @@ static void test_rules_are_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_the_walk_finds_them, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_walk_sees_that_code_was_replaced, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_has_changed_is_dropped, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_calls_that_are_patched, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_changes_without_effect, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_kernel_side_is_told, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_areas_are_bounded, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_rules_are_bounded, set_up, tear_down),
+		FIXTURE_TEST(test_the_walk_finds_them),		FIXTURE_TEST(test_the_walk_sees_that_code_was_replaced),
+		FIXTURE_TEST(test_what_has_changed_is_dropped), FIXTURE_TEST(test_calls_that_are_patched),
+		FIXTURE_TEST(test_what_changes_without_effect), FIXTURE_TEST(test_the_kernel_side_is_told),
+		FIXTURE_TEST(test_areas_are_bounded),		FIXTURE_TEST(test_rules_are_bounded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@
 #include "agent/unwind/unwind_tables.h"
 #include "base/fault.h"
 #include "base/io.h"
+#include "base/test_fixture.h"
 #include "base/time.h"
 #include "elf/build_id.h"
 
@@ -35,6 +36,7 @@ struct fixture {
 	struct unwind_tables *tables;
 	char directory[64];
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
 /* A file to be opened: a made one of so many rows, or a failure. */
 struct source {
@@ -72,20 +74,17 @@ static int open_source(void *context, char *ret_build_id)
 	return fd;
 }
 
-static int set_up(void **state)
+static int fixture_init(struct fixture *f)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
 	f->slots = calloc(UNWIND_SLOTS_MAX, sizeof(*f->slots));
 	f->clock = 100;
 	assert_int_equal(heap_new(-1, HEAP_BYTES, &f->reuses, &f->heap, NULL), 0);
 	assert_int_equal(unwind_tables_new(f->heap, f->slots, &f->clock, NULL, &f->tables, NULL), 0);
-	*state = f;
 	return 0;
 }
 
-static int tear_down(void **state)
+static void fixture_release(struct fixture *f)
 {
-	struct fixture *f = *state;
 	struct heap_stats stats;
 	unwind_tables_free(f->tables);
 	heap_get_stats(f->heap, &stats);
@@ -95,8 +94,6 @@ static int tear_down(void **state)
 	if (f->directory[0])
 		io_remove_tree(f->directory, NULL);
 	free(f->slots);
-	free(f);
-	return 0;
 }
 
 static struct unwind_tables_stats stats_of(const struct fixture *f)
@@ -554,27 +551,25 @@ static void test_without_memory(void **state)
 	}
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_slot_of_code_without_a_file),
-		TEST(test_binaries_share_by_build_id),
-		TEST(test_numbers_rest_for_two_ticks),
-		TEST(test_all_numbers_taken),
-		TEST(test_files_without_cfi_and_damaged_ones),
-		TEST(test_files_that_cannot_be_had),
-		TEST(test_nothing_is_loaded_after_a_time),
-		TEST(test_a_file_that_was_replaced),
-		TEST(test_eviction_by_last_use),
-		TEST(test_recently_used_go_last_but_go),
-		TEST(test_what_never_fits_is_not_tried_each_time),
-		TEST(test_thrashing_is_bounded),
-		TEST(test_ticks_keep_a_reserve),
-		TEST(test_from_disk),
-		TEST(test_readers_see_whole_tables),
-		TEST(test_without_memory),
+		FIXTURE_TEST(test_slot_of_code_without_a_file),
+		FIXTURE_TEST(test_binaries_share_by_build_id),
+		FIXTURE_TEST(test_numbers_rest_for_two_ticks),
+		FIXTURE_TEST(test_all_numbers_taken),
+		FIXTURE_TEST(test_files_without_cfi_and_damaged_ones),
+		FIXTURE_TEST(test_files_that_cannot_be_had),
+		FIXTURE_TEST(test_nothing_is_loaded_after_a_time),
+		FIXTURE_TEST(test_a_file_that_was_replaced),
+		FIXTURE_TEST(test_eviction_by_last_use),
+		FIXTURE_TEST(test_recently_used_go_last_but_go),
+		FIXTURE_TEST(test_what_never_fits_is_not_tried_each_time),
+		FIXTURE_TEST(test_thrashing_is_bounded),
+		FIXTURE_TEST(test_ticks_keep_a_reserve),
+		FIXTURE_TEST(test_from_disk),
+		FIXTURE_TEST(test_readers_see_whole_tables),
+		FIXTURE_TEST(test_without_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #include "agent/upload/debug_copy.h"
-#include "base/alloc.h"
 #include "base/fault.h"
 #include "base/io.h"
+#include "base/test_fixture.h"
 #include "elf/content_key.h"
 #include "elf/extract.h"
 #include "elf/test_elf.h"
@@ -28,25 +28,21 @@
 struct fixture {
 	char path[PATH_MAX], build_id[BUILD_ID_HEX_MAX], directory[64];
 };
+static const size_t fixture_bytes = sizeof(struct fixture);
 
-static int set_up(void **state)
+static int fixture_init(struct fixture *f)
 {
-	struct fixture *f = mem_zalloc(sizeof(*f));
 	assert_true(readlink("/proc/self/exe", f->path, sizeof(f->path) - 1) > 0);
 	_cleanup_(fd_closep) int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	assert_int_equal(build_id_read_fd(fd, f->build_id, NULL), 0);
 	snprintf(f->directory, sizeof(f->directory), "/tmp/wick-debug-copy-test-XXXXXX");
 	assert_non_null(mkdtemp(f->directory));
-	*state = f;
 	return 0;
 }
 
-static int tear_down(void **state)
+static void fixture_release(struct fixture *f)
 {
-	struct fixture *f = *state;
 	assert_int_equal(io_remove_tree(f->directory, NULL), 0);
-	mem_free(f);
-	return 0;
 }
 
 static struct debug_copy_request request_of(const struct fixture *f)
@@ -74,6 +70,13 @@ static void assert_good(const struct fixture *f, struct debug_copy *copy)
 	assert_int_equal(copy->fd, -1);
 }
 
+static void make_good(const struct fixture *f, const struct debug_copy_request *request)
+{
+	struct debug_copy copy;
+	assert_int_equal(debug_copy_make(request, &copy, NULL), 0);
+	assert_good(f, &copy);
+}
+
 static void test_by_path(void **state)
 {
 	struct fixture *f = *state;
@@ -96,12 +99,10 @@ static void test_by_descriptor(void **state)
 	static const char *const paths[] = {"/gone/long/ago", "[vdso]", ""};
 	_cleanup_(fd_closep) int fd = open(f->path, O_RDONLY | O_CLOEXEC);
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
-		struct debug_copy copy;
 		struct debug_copy_request request = request_of(f);
 		request.fd = fd;
 		request.path = paths[i];
-		assert_int_equal(debug_copy_make(&request, &copy, NULL), 0);
-		assert_good(f, &copy);
+		make_good(f, &request);
 	}
 }
 
@@ -115,15 +116,13 @@ static void test_by_content(void **state)
 	_cleanup_(fd_closep) int fd = open(f->path, O_RDONLY | O_CLOEXEC);
 	assert_int_equal(content_key_read_fd(fd, &key, NULL), 0);
 	request.content = key.key;
-	assert_int_equal(debug_copy_make(&request, &copy, NULL), 0);
-	assert_good(f, &copy);
+	make_good(f, &request);
 	request.content = "00000000000000000000000000000000";
 	assert_int_equal(debug_copy_make(&request, &copy, NULL), -ENOENT);
 	request.fd = fd;
 	assert_int_equal(debug_copy_make(&request, &copy, NULL), -ENOENT);
 	request.content = "";
-	assert_int_equal(debug_copy_make(&request, &copy, NULL), 0);
-	assert_good(f, &copy);
+	make_good(f, &request);
 }
 
 /* What is not to be known by its build-id is sent without it, or a server would take it for another file. */
@@ -290,14 +289,14 @@ static void test_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_by_path, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_by_descriptor, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_by_content, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_by_hash, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_what_is_not_opened, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_offsets_of_debug_file, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_limit, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_faults, set_up, tear_down),
+		FIXTURE_TEST(test_by_path),
+		FIXTURE_TEST(test_by_descriptor),
+		FIXTURE_TEST(test_by_content),
+		FIXTURE_TEST(test_by_hash),
+		FIXTURE_TEST(test_what_is_not_opened),
+		FIXTURE_TEST(test_offsets_of_debug_file),
+		FIXTURE_TEST(test_limit),
+		FIXTURE_TEST(test_faults),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

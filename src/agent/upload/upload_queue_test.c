@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "agent/upload/upload_queue.h"
-#include "base/fault.h"
+#include "base/test_faults.h"
 #include "base/time.h"
 
 #define HOUR_NS (3600 * NS_PER_S)
@@ -204,7 +204,7 @@ static void test_kernel(void **state)
 	assert_false(upload_queue_is_settled(queue, &(struct upload_key){.id = "ffff"}));
 }
 
-static int body(void)
+static int body(void *context)
 {
 	_cleanup_(upload_queue_freep) struct upload_queue *queue = NULL;
 	struct upload_item item;
@@ -272,15 +272,7 @@ static void test_contents(void **state)
 
 static void test_memory(void **state)
 {
-	for (uint64_t n = 1;; n++) {
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = body();
-		if (!fault_disarm(FAULT_ALLOC)) {
-			assert_int_equal(r, 0);
-			break;
-		}
-		assert_int_equal(r, -ENOMEM);
-	}
+	test_each_allocation(body, NULL);
 }
 
 int main(void)
