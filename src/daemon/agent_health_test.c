@@ -50,6 +50,10 @@ static struct health fill(struct agent_health *health, const struct agent_stats 
 	return ret;
 }
 
+static const struct agent_options no_options;
+static const struct agent_stats no_agent;
+static const struct export_stats no_server;
+
 static void test_counts(void **state)
 {
 	struct agent_options options = {.off_cpu_chance = 1, .process_stats = true};
@@ -115,31 +119,27 @@ static void test_modes(void **state)
 /* Once an hour, whoever asks how often. */
 static void test_examines_seldom(void **state)
 {
-	struct agent_options options = {0};
-	struct agent_stats agent = {0};
-	struct export_stats server = {0};
 	struct agent_health health;
 	(void)state;
 	faults = 2;
 	examined = 0;
-	agent_health_init(&health, &options, false);
-	struct health got = fill(&health, &agent, &server);
+	agent_health_init(&health, &no_options, false);
+	struct health got = fill(&health, &no_agent, &no_server);
 	assert_int_equal(got.warning_count, 2);
 	assert_string_equal(got.warnings[0], "kernel: fault 0; set it");
 	assert_string_equal(got.warnings[1], "kernel: fault 1");
 	faults = 0;
 	test_pass(EXAMINE_NS - 1);
-	assert_int_equal(fill(&health, &agent, &server).warning_count, 2);
+	assert_int_equal(fill(&health, &no_agent, &no_server).warning_count, 2);
 	assert_int_equal(examined, 1);
 	test_pass(1);
-	assert_int_equal(fill(&health, &agent, &server).warning_count, 0);
+	assert_int_equal(fill(&health, &no_agent, &no_server).warning_count, 0);
 	assert_int_equal(examined, 2);
 }
 
 /* More warnings than there is room for, and one that is too long: it can still be written and read. */
 static void test_limits(void **state)
 {
-	struct agent_options options = {0};
 	struct agent_stats agent = {0};
 	struct export_stats server = {0};
 	struct agent_health health;
@@ -147,7 +147,7 @@ static void test_limits(void **state)
 	faults = 100;
 	memset(server.spool.problem, 'p', sizeof(server.spool.problem) - 1);
 	memset(agent.process_stats_problem, 'q', sizeof(agent.process_stats_problem) - 1);
-	agent_health_init(&health, &options, false);
+	agent_health_init(&health, &no_options, false);
 	struct health got = fill(&health, &agent, &server);
 	assert_int_equal(health.fault_count, AGENT_HEALTH_FAULTS);
 	assert_int_equal(got.warning_count, HEALTH_WARNINGS_MAX);

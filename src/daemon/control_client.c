@@ -211,6 +211,17 @@ static const char *make_path(const struct control_client *client, struct buffer 
 	return buffer_string(out);
 }
 
+static int open_net(struct control_client *client, int64_t timeout_ns, struct net_client **ret, struct error *err)
+{
+	struct net_client_options options = {.url = client->url,
+					     .token = client->token,
+					     .tenant = client->tenant,
+					     .timeout_ns = timeout_ns,
+					     .response_max = CONTROL_BODY_BYTES_MAX,
+					     .cancel = &client->stop};
+	return net_client_new(&options, ret, err);
+}
+
 /* The file is mapped, so that it is never in the agent's memory as a whole. */
 static int send_file(struct control_client *client, int *ret_status, char *ret_body, size_t body_size, struct error *err)
 {
@@ -218,19 +229,13 @@ static int send_file(struct control_client *client, int *ret_status, char *ret_b
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
 	_cleanup_(buffer_release) struct buffer path = {.max = PATH_BYTES_MAX};
 	_cleanup_(fd_closep) int fd = io_open(client->runner.path, O_RDONLY, 0, err);
-	struct net_client_options options = {.url = client->url,
-					     .token = client->token,
-					     .tenant = client->tenant,
-					     .timeout_ns = SEND_TIMEOUT_NS,
-					     .response_max = CONTROL_BODY_BYTES_MAX,
-					     .cancel = &client->stop};
 	uint64_t size = 0;
 	int r = fd < 0 ? fd : io_file_size(fd, &size, client->runner.path, err);
 	const char *call = make_path(client, &path);
 	if (r == 0 && !call)
 		r = error_nomem(err);
 	if (r == 0)
-		r = net_client_new(&options, &net, err);
+		r = open_net(client, SEND_TIMEOUT_NS, &net, err);
 	if (r == 0 && client->request.key[0])
 		r = net_client_set_header(net, CONTROL_KEY_HEADER, client->request.key, err);
 	if (r < 0)
@@ -487,14 +492,8 @@ int control_client_new(const struct control_client_options *options, struct cont
 	if (!client)
 		return error_nomem(err);
 	int r = fill(client, options, err);
-	struct net_client_options net = {.url = client->url,
-					 .token = client->token,
-					 .tenant = client->tenant,
-					 .timeout_ns = CALL_TIMEOUT_NS,
-					 .response_max = CONTROL_BODY_BYTES_MAX,
-					 .cancel = &client->stop};
 	if (r == 0)
-		r = net_client_new(&net, &client->net, err);
+		r = open_net(client, CALL_TIMEOUT_NS, &client->net, err);
 	if (r == 0)
 		recording_runner_sweep(client->directory);
 	if (r == 0)
