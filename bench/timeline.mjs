@@ -3,6 +3,7 @@
 // functions, and COUNT markers: steps with a parse, a merge and an instant in each, every one with a field. show FILE: in Chromium.
 import { createWriteStream } from 'node:fs';
 import { pathToFileURL } from 'node:url';
+import { sharedTables, wholeLife } from '../tests/lib/firefox.mjs';
 
 const THREADS = 4,
 	FUNCS = 2000,
@@ -32,15 +33,10 @@ function makeThread(t, count) {
 	return {
 		name: `worker-${t}`,
 		processName: 'bench',
-		processType: 'default',
 		isMainThread: t === 0,
 		pid: '100',
 		tid: 100 + t,
-		registerTime: 0,
-		unregisterTime: null,
-		pausedRanges: [],
-		processStartupTime: 0,
-		processShutdownTime: null,
+		...wholeLife,
 		samples: {
 			length: count,
 			stack: numbers(count, () => below(STACKS)),
@@ -55,43 +51,17 @@ function makeThread(t, count) {
 async function write(path, count) {
 	const out = createWriteStream(path);
 	const put = (text) => out.write(text) || new Promise((resolve) => out.once('drain', resolve));
-	const fill = (v) => numbers(FUNCS, () => v),
-		own = (n) => numbers(n, (i) => i);
-	const shared = {
-		stringArray: ['step', 'parse', 'merge', 'send', ...numbers(FUNCS, (i) => `function_${i}`)],
-		frameTable: {
-			length: FUNCS,
-			address: fill(-1),
-			inlineDepth: fill(0),
-			category: fill(0),
-			subcategory: fill(0),
-			func: own(FUNCS),
-			nativeSymbol: fill(null),
-			innerWindowID: fill(0),
-			line: fill(null),
-			column: fill(null),
-		},
-		funcTable: {
-			length: FUNCS,
-			name: numbers(FUNCS, (i) => i + 4),
-			isJS: fill(false),
-			relevantForJS: fill(false),
-			resource: fill(-1),
-			source: fill(null),
-			lineNumber: fill(null),
-			columnNumber: fill(null),
-		},
-		stackTable: {
+	const shared = sharedTables(
+		['step', 'parse', 'merge', 'send', ...numbers(FUNCS, (i) => `function_${i}`)],
+		numbers(FUNCS, (i) => i + 4),
+		{
 			length: STACKS,
 			frame: numbers(STACKS, () => below(FUNCS)),
 			prefix: numbers(STACKS, (i) => (i === 0 ? null : Math.max(0, i - 1 - below(Math.max(50, i))))),
 			category: numbers(STACKS, () => 0),
 			subcategory: numbers(STACKS, () => 0),
 		},
-		resourceTable: { length: 0, lib: [], name: [], host: [], type: [] },
-		nativeSymbols: { length: 0, address: [], functionSize: [], libIndex: [], name: [] },
-		sources: { length: 0, id: [], filename: [] },
-	};
+	);
 	const meta = {
 		version: 30,
 		preprocessedProfileVersion: 60,

@@ -3,10 +3,7 @@
 # A program that spends its time 90:10 in two functions, beside another busy process: what agent, server and store say, and what record says.
 # Shares may be off by five standard errors of as many samples: 4.0 % for 7 s of CPU time at 199 Hz, 1.9 % for 30 s.
 . tests/lib.inc
-can_sample || {
-	skip "accuracy" "$no_sampling"
-	finish
-}
+need_sampling "accuracy"
 seconds=${WICK_TEST_SECONDS:-$(if_full 30 7)}
 allowed=$(awk -v n=$((seconds * 199)) 'BEGIN { printf "%.2f", 500 * sqrt(0.09 / n) }')
 workload="$O/programs/workload"

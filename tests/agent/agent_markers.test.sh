@@ -3,10 +3,7 @@
 # Markers of all programs, all the time: an agent collects them, the server answers; recorders go first; servers may be away.
 . tests/network.inc
 . tests/lib.inc
-can_sample || {
-	skip "markers all the time" "$no_sampling"
-	finish
-}
+need_sampling "markers all the time"
 unshare --uts true 2>/dev/null || {
 	skip "markers all the time" "no namespaces of host names"
 	finish

@@ -5,6 +5,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { finish, skip, temporaryDirectory, test, wick } from '../harness.mjs';
+import { sharedTables, wholeLife } from '../lib/firefox.mjs';
 import { threadList, withProfile } from '../profiler.mjs';
 
 const work = temporaryDirectory();
@@ -70,34 +71,10 @@ await test('they come to the threads of a profile whose wall clock is wrong, and
 		libs: [],
 		pages: [],
 		counters: [],
-		shared: {
-			stringArray: ['f'],
-			sources: columns(['uuid', 'filename']),
-			resourceTable: columns(['lib', 'name', 'host', 'type']),
-			nativeSymbols: columns(['libIndex', 'address', 'name', 'functionSize']),
-			funcTable: { name: [0], isJS: [false], relevantForJS: [false], resource: [-1], source: [null], lineNumber: [null], columnNumber: [null], length: 1 },
-			frameTable: {
-				address: [-1],
-				inlineDepth: [0],
-				category: [0],
-				subcategory: [0],
-				func: [0],
-				nativeSymbol: [null],
-				innerWindowID: [0],
-				line: [null],
-				column: [null],
-				length: 1,
-			},
-			stackTable: { frame: [0], prefix: [null], length: 1 },
-		},
+		shared: sharedTables(['f'], [0], { frame: [0], prefix: [null], length: 1 }),
 		threads: threads.map((t) => ({
-			processType: 'default',
 			processName: 'marks',
-			processStartupTime: 0,
-			processShutdownTime: null,
-			registerTime: 0,
-			unregisterTime: null,
-			pausedRanges: [],
+			...wholeLife,
 			name: t.name.slice(0, 15),
 			isMainThread: t.isMainThread,
 			pid: t.pid,

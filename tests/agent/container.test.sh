@@ -3,10 +3,7 @@
 # A program with libwickmark, linked statically, in a container that runc runs: recorded from outside it has the names, markers and
 # samples, and the process and thread ids that the host knows it by.
 . tests/lib.inc
-can_sample || {
-	skip "containers" "$no_sampling"
-	finish
-}
+need_sampling "containers"
 command -v runc >/dev/null 2>&1 || {
 	skip "containers" "no runc"
 	finish

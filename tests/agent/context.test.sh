@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A busy process in a cgroup named as a container's is labelled so, through agent, server and store; and rules of relabel_configs keep, drop and change what is sent.
 . tests/lib.inc
-can_sample || {
-	skip "context" "$no_sampling"
-	finish
-}
+need_sampling "context"
 # Of this run: cgroups are the machine's.
 id=$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')
 uid=$(cat /proc/sys/kernel/random/uuid)
@@ -102,10 +99,7 @@ else
 	kill "$busy"
 fi
 
-start_server || {
-	fail "the server starts" "$(cat "$work/server.log")"
-	finish
-}
+need_server
 cat >"$work/agent.yaml" <<YAML
 server: $url
 frequency: 99

@@ -3,10 +3,7 @@
 # Stacks of Go programs (tests/programs/go), whose runtime goes over to other stacks: each stack begins where Go's own profiler ends it, and leads to
 # the function that works through exactly the functions that call it. With every Go that is here, stripped, position-independent, with C.
 . tests/lib.inc
-can_sample || {
-	skip "go" "$no_sampling"
-	finish
-}
+need_sampling "go"
 [ "$(uname -m)" = x86_64 ] || {
 	skip "go" "only x86-64 so far"
 	finish

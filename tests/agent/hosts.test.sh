@@ -3,10 +3,7 @@
 # Two hosts, which are network namespaces, with clocks that are 5 s apart and drift by 50 ppm: client/examples/pipeline/run.sh records
 # both and merges them. It leaves the true times in its markers, against which hosts.mjs checks the merged profile.
 . tests/lib.inc
-can_sample || {
-	skip "hosts" "$no_sampling"
-	finish
-}
+need_sampling "hosts"
 net=wick-test-$$
 if ip netns add "$net" 2>"$work/err" && nsenter --net="/run/netns/$net" unshare --uts true 2>>"$work/err"; then
 	ip netns del "$net"

@@ -3,10 +3,7 @@
 # Code made at run time: names and shares of node's and Java's functions against what the programs measured themselves and what perf says of the
 # same jitdump; files in other namespaces; files that somebody put there to fool the agent.
 . tests/lib.inc
-can_sample || {
-	skip "jit" "$no_sampling"
-	finish
-}
+need_sampling "jit"
 # From its first moment on, a program is recorded for so long, of which node takes some seconds until it has compiled what it runs. One that runs
 # already needs fewer.
 warming=${WICK_TEST_SECONDS:-8} seconds=${WICK_TEST_SECONDS:-$(if_full 8 3)}

@@ -3,10 +3,7 @@
 # Stacks through code made at run time: hand-made code that keeps no frame pointer, also where it is replaced at the same address all the time
 # (then each stack is right, or it says that it is not complete); Java without frame pointers, and node.
 . tests/lib.inc
-can_sample || {
-	skip "jit_stacks" "$no_sampling"
-	finish
-}
+need_sampling "jit_stacks"
 programs=$PWD/tests/programs
 # NAME COMMAND...: records it into $work/NAME.folded.
 record() {

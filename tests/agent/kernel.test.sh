@@ -3,10 +3,7 @@
 # Kernel code: named by the agent at first, addresses that the server names once it has the list of the kernel's functions. The list is made here, from /proc/kallsyms, and sent before the agent starts, so that
 # it is not checked by what the agent makes of it.
 . tests/lib.inc
-can_sample || {
-	skip "kernel" "$no_sampling"
-	finish
-}
+need_sampling "kernel"
 unset DEBUGINFOD_URLS
 cat >"$work/list.mjs" <<'END'
 import { readFileSync, writeFileSync } from "node:fs";
@@ -34,10 +31,7 @@ if [ -z "$build_id" ]; then
 	finish
 fi
 echo "host_files: false" >"$work/server.yaml"
-start_server --config "$work/server.yaml" || {
-	fail "the server starts"
-	finish
-}
+need_server --config "$work/server.yaml"
 send_list() {
 	id=$(curl -sf "$url/api/v1/debuginfo/uploads" -H 'Content-Type: application/json' -d "{\"build_id\":\"$build_id\",\"kind\":\"kallsyms\",\"size\":$(wc -c <"$work/list")}" | sed -n 's/.*"id":"\([^"]*\)".*/\1/p')
 	[ -n "$id" ] && curl -sf -X PUT --data-binary "@$work/list" -H 'Content-Type: application/octet-stream' "$url/api/v1/debuginfo/uploads/$id?offset=0" && curl -sf -X POST "$url/api/v1/debuginfo/uploads/$id/finish"

@@ -3,10 +3,7 @@
 # wick doctor --pid: a busy process, an idle one, one that runs a file that is gone, and none.
 . tests/lib.inc
 expect "doctor --pid wants a number" 2 "pid" "$WICK" doctor --pid x
-can_sample || {
-	skip "doctor --pid" "$no_sampling"
-	finish
-}
+need_sampling "doctor --pid"
 expect "there is no such process" 1 "no process 4194303" "$WICK" doctor --pid 4194303 -d 1
 cp "$O/programs/load" "$work/program"
 "$work/program" 3600 >/dev/null &

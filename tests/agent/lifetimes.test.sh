@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs that become other programs, as Firefox Profiler sees them: a process of each, with its times, and what the machine is.
 . tests/lib.inc
-can_sample || {
-	skip "lifetimes" "$no_sampling"
-	finish
-}
+need_sampling "lifetimes"
 burn='i=0; while [ $i -lt 500000 ]; do i=$((i+1)); done' # a third of a second of CPU time, at least
 odd=$(printf 'a "b"\\ \377\001')
 cp "$O/programs/deep" "$work/$odd"

@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Markers of real programs, through wick record, as Firefox Profiler sees them.
 . tests/lib.inc
-can_sample || {
-	skip "markers" "$no_sampling"
-	finish
-}
+need_sampling "markers"
 case $O in /*) bin=$O ;; *) bin=$PWD/$O ;; esac
 marks=$bin/programs/markers
 [ -x "$marks" ] || make -s programs client

@@ -3,10 +3,7 @@
 # Programs without a GNU build-id (-Wl,--build-id=none, musl, Go with -B none as before 1.24): identified by a hash of the file from the agent
 # to a server that may not open files, and named there (within some ten seconds on a calm machine).
 . tests/lib.inc
-can_sample || {
-	skip "nameless" "$no_sampling"
-	finish
-}
+need_sampling "nameless"
 uses gcc go readelf curl node || {
 	skip "nameless" "$missing"
 	finish
@@ -68,10 +65,7 @@ fi
 has_none() { ! readelf -n "$1" | grep -q 'Build ID: [0-9a-f]*$'; }
 for program in $programs; do check "$program has no build-id" has_none "$work/$program"; done
 echo "host_files: false" >"$work/server.yaml"
-start_server --config "$work/server.yaml" || {
-	fail "the server starts"
-	finish
-}
+need_server --config "$work/server.yaml"
 launch "$WICK" agent --server "$url" -F 97 2>"$work/agent.log"
 agent_pid=$!
 for program in $programs; do

@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A program that says how long it waited where: what record --wall and --off-cpu make of it, and off-CPU time through agent, server and query.
 . tests/lib.inc
-can_sample || {
-	skip "offcpu" "$no_sampling"
-	finish
-}
+need_sampling "offcpu"
 program="$O/programs/offcpu"
 seconds=$(if_full 10 5)
 # FILE PATTERN: sum of the folded stacks with a frame that matches.
@@ -99,10 +96,7 @@ check "/metrics shows rate and cost" awk '/^wick_agent_frequency_configured_hz 1
 # What it has seen so far it sends at its end.
 kill -INT "$up_pid"
 wait "$up_pid"
-start_server || {
-	fail "the server starts" "$(cat "$work/server.log")"
-	finish
-}
+need_server
 "$WICK" query "off_cpu:off_cpu:nanoseconds:off_cpu:nanoseconds:delta{process_pid=\"$target\"}" --url "$url" --from now-30m --format json -n 0 -o "$work/off.json" || fail "the query answers"
 # 100 waits (full: 200), one in two of them looked at: a standard deviation of 10 %.
 near "off-CPU time below sleepLong, half of it looked at" "$(total_of "$work/off.json" sleepLong)" "$(said sleepLong)" 40

@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # wick record --open: what was recorded is written and shown, until Ctrl-C. What is served, and to whom: tests/convert/open.mjs.
 . tests/lib.inc
-can_sample || {
-	skip "record --open" "$no_sampling"
-	finish
-}
+need_sampling "record --open"
 # NAME LOG: waits for the links of the process $pid; sets page.
 wait_page() {
 	page=

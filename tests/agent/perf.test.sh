@@ -5,10 +5,7 @@
 # recorder and now in that of the other.
 # 397 Hz make 5 sigma as narrow as 2.5 are at 99 Hz, and chance stay within them.
 . tests/lib.inc
-can_sample || {
-	skip "perf" "$no_sampling"
-	finish
-}
+need_sampling "perf"
 uses perf || {
 	skip "perf" "no perf"
 	finish

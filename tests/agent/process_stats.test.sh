@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the agent says that processes used is what they say themselves, by getrusage() and /proc: through agent, server and store, read from the blocks by DuckDB. One process stays, one ends before anybody looked.
 . tests/lib.inc
-can_sample || {
-	skip "process_stats" "$no_sampling"
-	finish
-}
+need_sampling "process_stats"
 [ -d tests/node_modules/@duckdb ] || {
 	skip "process_stats" "no DuckDB: run npm ci in tests"
 	finish
@@ -31,10 +28,7 @@ stop_agent() {
 	wait "$agent"
 }
 
-start_server || {
-	fail "the server starts"
-	finish
-}
+need_server
 start_agent
 run stays true 0.4 24 3 "$work/file1" stay
 run ends false 0.2 8 2 "$work/file2"

@@ -3,10 +3,7 @@
 # The sampling rate of `wick up` on a busy machine: it is lowered while sampling is dear, to the lowest rate at most, whatever else the agent has to do, and
 # is back soon after the load has gone. The budget is so small here that two threads exceed it which rest most of the time.
 . tests/lib.inc
-can_sample || {
-	skip "rate" "$no_sampling"
-	finish
-}
+need_sampling "rate"
 launch "$WICK" up --data "$work/up" --listen 127.0.0.1:0 -F 40 --budget 0.001 2>"$work/up.log"
 up_pid=$!
 wait_url "$work/up.log" "$up_pid" || {

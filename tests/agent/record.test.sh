@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # wick record as a command line tool: what a command is started with and ends with, what is followed, and where recording ends.
 . tests/lib.inc
-can_sample || {
-	skip "record" "$no_sampling"
-	finish
-}
+need_sampling "record"
 # FILE: the names of the processes in a Firefox profile, each between spaces.
 tracks() { node -e 'const d = JSON.parse(require("fs").readFileSync(process.argv[1])); console.log(" " + [...new Set(d.threads.filter(t => t.isMainThread).map(t => t.processName))].join(" ") + " ")' "$1"; }
 burn='i=0; while [ $i -lt 500000 ]; do i=$((i+1)); done' # a third of a second of CPU time, at least: no recording of it is without a sample

@@ -3,10 +3,7 @@
 # Processes that are awkward to record, each with what its profile must hold. CPU time is held against what the program says of itself; the bounds are wide, for a sample
 # stands for 2 ms and a virtual machine loses time that no clock shows.
 . tests/lib.inc
-can_sample || {
-	skip "record_cases" "$no_sampling"
-	finish
-}
+need_sampling "record_cases"
 cases="$O/programs/cases"
 record() { # FILE COMMAND...: what the program says goes to $work/said, what wick says to $work/err
 	record_file=$work/$1

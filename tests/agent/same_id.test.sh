@@ -3,10 +3,7 @@
 # Files of one build-id that are not the same: each is unwound by what is in it, and named by it. (same_id_hosts: on two machines.) The programs have the same functions at the same addresses, in frames
 # of different sizes, so that the one's table leads astray in the other; and what their stack is, is known.
 . tests/lib.inc
-can_sample || {
-	skip "same_id" "$no_sampling"
-	finish
-}
+need_sampling "same_id"
 [ "$(uname -m)" = x86_64 ] || {
 	skip "same_id" "only x86-64 so far"
 	finish
@@ -167,10 +164,7 @@ run_twins() {
 	"$work/twin_b" 4
 	wait "$twins"
 }
-start_server --config "$work/wick.yaml" || {
-	fail "the server starts" "$(cat "$work/server.log")"
-	finish
-}
+need_server --config "$work/wick.yaml"
 launch "$WICK" agent --server "$url" -F 99 --budget 0 2>"$work/agent.log"
 wait_sampling "$work/agent.log" "$!" || fail "the agent samples" "$(cat "$work/agent.log")"
 run_twins

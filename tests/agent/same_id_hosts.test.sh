@@ -3,10 +3,7 @@
 # Different programs of one build-id on two hosts (each agent in a UTS namespace of its own, one after the other) and one server: no stack of one has names of the
 # other. What both call so has a name, and what they call differently has none and is counted, with uploads; without them, nothing is named by a file that is but one of theirs.
 . tests/lib.inc
-can_sample || {
-	skip "same_id_hosts" "$no_sampling"
-	finish
-}
+need_sampling "same_id_hosts"
 uses gcc curl node || {
 	skip "same_id_hosts" "$missing"
 	finish
@@ -84,10 +81,7 @@ flagged() {
 }
 
 printf 'symbols: {host_files: false, debuginfod: {urls: ""}}\n' >"$work/wick.yaml"
-start_server --config "$work/wick.yaml" || {
-	fail "the server starts" "$(cat "$work/server.log")"
-	finish
-}
+need_server --config "$work/wick.yaml"
 data_dir=$work/data
 until=has_sent_one host_runs alpha build_a
 check "as long as there is one, it is named" wait_for named alpha a b

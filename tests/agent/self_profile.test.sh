@@ -3,10 +3,7 @@
 # A standalone agent's own CPU and heap profiles, by go tool pprof.
 . tests/network.inc
 . tests/lib.inc
-can_sample || {
-	skip "/debug/pprof of an agent" "$no_sampling"
-	finish
-}
+need_sampling "/debug/pprof of an agent"
 uses go || {
 	skip "/debug/pprof of an agent" "there is no go tool pprof"
 	finish

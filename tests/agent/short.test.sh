@@ -3,10 +3,7 @@
 # Processes that live for 30 ms of CPU time: their stacks are complete from the first sample on, of a binary that the agent knows and of one that was linked seconds before. A complete stack is one that ends in _start,
 # the program's own or the dynamic linker's.
 . tests/lib.inc
-can_sample || {
-	skip "short" "$no_sampling"
-	finish
-}
+need_sampling "short"
 processes=${WICK_TEST_PROCESSES:-$(if_full 300 200)}
 # It has the CPU when it wants it. One that is kept from it for a third of a second gets no more copies of stacks than the kernel side may make between two
 # looks (SAMPLER_TAILS), and counts the others: no_process.

@@ -3,10 +3,7 @@
 # Unusual stacks (tests/programs/stacks.c): plugins that come and go, coroutines, calls on other stacks. The share of complete stacks, and that
 # what is complete begins and goes on as it must.
 . tests/lib.inc
-can_sample || {
-	skip "stacks" "$no_sampling"
-	finish
-}
+need_sampling "stacks"
 make -s O="$O" "$O/programs/stacks" >"$work/make.log" 2>&1 || {
 	fail "the program is built" "$(tail -n 20 "$work/make.log")"
 	finish

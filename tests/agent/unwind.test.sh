@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs that know their own stack (tests/programs/unwind), sampled and checked (tests/oracle/harness): the share of complete stacks, and no wrong frame.
 . tests/lib.inc
-can_sample || {
-	skip "unwind" "$no_sampling"
-	finish
-}
+need_sampling "unwind"
 [ "$(uname -m)" = x86_64 ] || {
 	skip "unwind" "only x86-64 so far"
 	finish

@@ -3,10 +3,7 @@
 # Agents send what names a binary's addresses to a server that may not open files: once, without a byte of code or data, at the rate that is set, going on where a connection broke. A proxy in between writes
 # everything down.
 . tests/lib.inc
-can_sample || {
-	skip "upload" "$no_sampling"
-	finish
-}
+need_sampling "upload"
 uses go gcc objcopy dwz node || {
 	skip "upload" "$missing"
 	finish
@@ -71,10 +68,7 @@ common_id=$(id_of "$work/.debug/common.debug")
 cat >"$work/server.yaml" <<END
 host_files: false
 END
-start_server --config "$work/server.yaml" || {
-	fail "the server starts"
-	finish
-}
+need_server --config "$work/server.yaml"
 cat >"$work/agent.yaml" <<END
 debuginfo: {rate: ${rate}, file_size: 4MiB}
 END

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { startServer, request, pprofProfile, temporaryDirectory, test, finish, intField, bytesField, fixed64Field, varint } from '../harness.mjs';
+import { oneStackDictionary } from '../lib/otlp.mjs';
 
 const grpc = createRequire(new URL('../package.json', import.meta.url))('@grpc/grpc-js');
 const directory = temporaryDirectory();
@@ -149,18 +150,7 @@ await test('the number of tenants is bounded', async () => {
 // An OTLP request of one profile for each host.
 function otlp(hosts, timeNs) {
 	const strings = ['', 'cpu', 'nanoseconds', 'main'];
-	const dictionary = [
-		...bytesField(1, []),
-		...bytesField(2, []),
-		...bytesField(2, bytesField(3, intField(1, 1))),
-		...bytesField(3, []),
-		...bytesField(3, intField(1, 3)),
-		...bytesField(4, []),
-		...strings.flatMap((text) => bytesField(5, text)),
-		...bytesField(6, []),
-		...bytesField(7, []),
-		...bytesField(7, bytesField(1, [1])),
-	];
+	const dictionary = oneStackDictionary(strings);
 	const one = (host) => {
 		const sample = bytesField(2, [...intField(1, 1), ...bytesField(4, varint(7))]);
 		const body = [...bytesField(1, [...intField(1, 1), ...intField(2, 2)]), ...sample, ...fixed64Field(3, timeNs), ...intField(4, 1000000000)];

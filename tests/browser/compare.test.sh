@@ -4,10 +4,4 @@
 . tests/lib.inc
 . tests/lib/browser.inc
 . tests/browser/fleet.inc
-need_browser "comparisons on the page"
-use_fleet || {
-	fail "a fleet starts" "$fleet_fault"
-	finish
-}
-browser_tests tests/browser/compare.test.mjs
-finish
+browser_tests_on_fleet "comparisons on the page" tests/browser/compare.test.mjs

@@ -4,10 +4,4 @@
 . tests/lib.inc
 . tests/lib/browser.inc
 . tests/browser/fleet.inc
-need_browser "a server in trouble"
-use_fleet || {
-	fail "a fleet starts" "$fleet_fault"
-	finish
-}
-browser_tests tests/browser/faults.test.mjs
-finish
+browser_tests_on_fleet "a server in trouble" tests/browser/faults.test.mjs

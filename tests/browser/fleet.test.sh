@@ -4,10 +4,4 @@
 . tests/lib.inc
 . tests/lib/browser.inc
 . tests/browser/fleet.inc
-need_browser "the page on a fleet"
-use_fleet || {
-	fail "a fleet starts" "$fleet_fault"
-	finish
-}
-browser_tests tests/browser/fleet.test.mjs
-finish
+browser_tests_on_fleet "the page on a fleet" tests/browser/fleet.test.mjs

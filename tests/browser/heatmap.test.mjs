@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { begun, checkAccess, checkWidth, colorAt, drawn, id, LOOKS, PHONE, picture, settled, visit } from '../lib/browser.mjs';
+import { sharedTables, wholeLife } from '../lib/firefox.mjs';
 
 const wick = process.env.WICK,
 	work = process.env.WICK_WORK;
@@ -45,48 +46,15 @@ function write(path) {
 				markerSchema: [],
 			},
 			libs: [],
-			shared: {
-				stringArray: FUNCS,
-				frameTable: {
-					length: n,
-					address: fill(-1),
-					inlineDepth: fill(0),
-					category: fill(0),
-					subcategory: fill(0),
-					func: each,
-					nativeSymbol: fill(null),
-					innerWindowID: fill(0),
-					line: fill(null),
-					column: fill(null),
-				},
-				funcTable: {
-					length: n,
-					name: each,
-					isJS: fill(false),
-					relevantForJS: fill(false),
-					resource: fill(-1),
-					source: fill(null),
-					lineNumber: fill(null),
-					columnNumber: fill(null),
-				},
-				stackTable: { length: n, frame: each, prefix: [null, 0, 0, 0], category: fill(0), subcategory: fill(0) },
-				resourceTable: { length: 0, lib: [], name: [], host: [], type: [] },
-				nativeSymbols: { length: 0, address: [], functionSize: [], libIndex: [], name: [] },
-				sources: { length: 0, id: [], filename: [] },
-			},
+			shared: sharedTables(FUNCS, each, { length: n, frame: each, prefix: [null, 0, 0, 0], category: fill(0), subcategory: fill(0) }),
 			threads: [
 				{
 					name: 'worker',
 					processName: 'beats',
-					processType: 'default',
 					isMainThread: true,
 					pid: '1',
 					tid: 1,
-					registerTime: 0,
-					unregisterTime: null,
-					pausedRanges: [],
-					processStartupTime: 0,
-					processShutdownTime: null,
+					...wholeLife,
 					samples: { length: samples.length, stack: samples.map((s) => s.func), time: samples.map((s) => s.at), weight: null, weightType: 'samples' },
 					markers: { length: 0, name: [], startTime: [], endTime: [], phase: [], category: [], data: [] },
 				},

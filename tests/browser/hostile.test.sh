@@ -3,10 +3,4 @@
 # Hostile names in every view, in headless Chromium: an empty server, and profiles that tests/browser/hostile.test.mjs pushes.
 . tests/lib.inc
 . tests/lib/browser.inc
-need_browser "hostile names"
-start_server || {
-	fail "the server starts"
-	finish
-}
-WICK_URL=$url browser_tests tests/browser/hostile.test.mjs
-finish
+browser_tests_on_server "hostile names" tests/browser/hostile.test.mjs

@@ -3,10 +3,4 @@
 # The list of keys, in headless Chromium: an empty server, and a profile that tests/browser/keys.test.mjs pushes.
 . tests/lib.inc
 . tests/lib/browser.inc
-need_browser "the list of keys"
-start_server || {
-	fail "the server starts"
-	finish
-}
-WICK_URL=$url browser_tests tests/browser/keys.test.mjs
-finish
+browser_tests_on_server "the list of keys" tests/browser/keys.test.mjs

@@ -9,6 +9,7 @@ import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { begun, checkWidth, id, LOOKS, PHONE, visit } from '../lib/browser.mjs';
+import { sharedTables, wholeLife } from '../lib/firefox.mjs';
 
 const wick = process.env.WICK,
 	work = process.env.WICK_WORK;
@@ -53,15 +54,10 @@ function write(path) {
 		return {
 			name,
 			processName: 'engine',
-			processType: 'default',
 			isMainThread: i === 0,
 			pid: '100',
 			tid: 100 + i,
-			registerTime: 0,
-			unregisterTime: null,
-			pausedRanges: [],
-			processStartupTime: 0,
-			processShutdownTime: null,
+			...wholeLife,
 			samples: { length: own.length, stack: own.map((s) => s.func), time: own.map((s) => s.at), weight: null, weightType: 'samples' },
 			markers: {
 				length: marks.length,
@@ -113,35 +109,11 @@ function write(path) {
 				],
 			},
 			libs: [],
-			shared: {
-				stringArray: strings,
-				frameTable: {
-					length: n,
-					address: fill(-1),
-					inlineDepth: fill(0),
-					category: fill(0),
-					subcategory: fill(0),
-					func: FUNCS.map((_, i) => i),
-					nativeSymbol: fill(null),
-					innerWindowID: fill(0),
-					line: fill(null),
-					column: fill(null),
-				},
-				funcTable: {
-					length: n,
-					name: FUNCS.map((f) => text(f)),
-					isJS: fill(false),
-					relevantForJS: fill(false),
-					resource: fill(-1),
-					source: fill(null),
-					lineNumber: fill(null),
-					columnNumber: fill(null),
-				},
-				stackTable: { length: n, frame: FUNCS.map((_, i) => i), prefix: [null, 0, 0, 0], category: fill(0), subcategory: fill(0) },
-				resourceTable: { length: 0, lib: [], name: [], host: [], type: [] },
-				nativeSymbols: { length: 0, address: [], functionSize: [], libIndex: [], name: [] },
-				sources: { length: 0, id: [], filename: [] },
-			},
+			shared: sharedTables(
+				strings,
+				FUNCS.map((f) => text(f)),
+				{ length: n, frame: FUNCS.map((_, i) => i), prefix: [null, 0, 0, 0], category: fill(0), subcategory: fill(0) },
+			),
 			threads,
 		}),
 	);

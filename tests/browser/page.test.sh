@@ -4,14 +4,4 @@
 . tests/lib.inc
 . tests/lib/browser.inc
 . tests/browser/machine.inc
-can_sample || {
-	skip "the page on live data" "$no_sampling"
-	finish
-}
-need_browser "the page on live data"
-use_machine || {
-	fail "this machine is sampled" "$machine_fault"
-	finish
-}
-browser_tests tests/browser/page.test.mjs
-finish
+browser_tests_on_machine "the page on live data" tests/browser/page.test.mjs

@@ -8,9 +8,6 @@ need_browser "recordings in the page"
 can_sample && unshare --uts true 2>/dev/null && export WICK_AGENT=1
 mkdir -m 1777 "$work/tmp" # of the recorders of this test
 export TMPDIR="$work/tmp"
-start_server || {
-	fail "the server starts"
-	finish
-}
+need_server
 WICK_URL=$url browser_tests tests/browser/recordings.test.mjs
 finish

@@ -4,9 +4,6 @@
 . tests/lib.inc
 . tests/lib/browser.inc
 need_browser "sharing"
-start_server || {
-	fail "the server starts"
-	finish
-}
+need_server
 WICK_URL=$url/ browser_tests tests/browser/share.test.mjs
 finish

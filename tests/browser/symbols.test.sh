@@ -5,14 +5,4 @@
 . tests/lib.inc
 . tests/lib/browser.inc
 . tests/browser/machine.inc
-can_sample || {
-	skip "files and lines in the page" "$no_sampling"
-	finish
-}
-need_browser "files and lines in the page"
-use_machine || {
-	fail "this machine is sampled" "$machine_fault"
-	finish
-}
-browser_tests tests/browser/symbols.test.mjs
-finish
+browser_tests_on_machine "files and lines in the page" tests/browser/symbols.test.mjs

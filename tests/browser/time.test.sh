@@ -4,10 +4,4 @@
 . tests/lib.inc
 . tests/lib/browser.inc
 . tests/browser/fleet.inc
-need_browser "the graph over time"
-use_fleet || {
-	fail "a fleet starts" "$fleet_fault"
-	finish
-}
-browser_tests tests/browser/time.test.mjs
-finish
+browser_tests_on_fleet "the graph over time" tests/browser/time.test.mjs

@@ -6,6 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { finish, temporaryDirectory, test, wick } from '../harness.mjs';
+import { sharedTables, wholeLife } from '../lib/firefox.mjs';
 import { cli, withProfile } from '../profiler.mjs';
 
 const work = temporaryDirectory();
@@ -67,39 +68,15 @@ function writeHost(path, name, show, markers, lengthMs) {
 				sampleUnits: { time: 'ms', eventDelay: 'ms', threadCPUDelta: 'ns' },
 			},
 			libs: [],
-			shared: {
-				stringArray: strings,
-				sources: { length: 0, uuid: [], filename: [] },
-				resourceTable: { length: 0, lib: [], name: [], host: [], type: [] },
-				nativeSymbols: { length: 0, libIndex: [], address: [], name: [], functionSize: [] },
-				funcTable: { length: 1, name: [0], isJS: [false], relevantForJS: [false], resource: [-1], source: [null], lineNumber: [null], columnNumber: [null] },
-				frameTable: {
-					length: 1,
-					address: [-1],
-					inlineDepth: [0],
-					category: [0],
-					subcategory: [0],
-					func: [0],
-					nativeSymbol: [null],
-					innerWindowID: [0],
-					line: [null],
-					column: [null],
-				},
-				stackTable: { length: 1, frame: [0], prefix: [null] },
-			},
+			shared: sharedTables(strings, [0], { length: 1, frame: [0], prefix: [null] }),
 			threads: [
 				{
-					processType: 'default',
 					name: 'engine',
 					processName: 'pipeline',
 					isMainThread: true,
 					pid: '100',
 					tid: 100,
-					processStartupTime: 0,
-					processShutdownTime: null,
-					registerTime: 0,
-					unregisterTime: null,
-					pausedRanges: [],
+					...wholeLife,
 					samples: { length: samples.length, stack: column(0), time: samples, weight: column(1), weightType: 'samples' },
 					markers: {
 						length: rows.length,

@@ -2,8 +2,5 @@
 # SPDX-License-Identifier: Apache-2.0
 . tests/network.inc
 . tests/lib.inc
-if ! can_sample; then
-	skip "export of what the agent samples" "$no_sampling"
-	finish
-fi
+need_sampling "export of what the agent samples"
 WICK_CACHE=$work/cache node tests/interop/export.mjs

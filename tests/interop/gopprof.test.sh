@@ -8,10 +8,7 @@ if ! uses go; then
 	finish
 fi
 export PPROF_TMPDIR="$work/pprof" HOME="$work" PPROF_BINARY_PATH="$work"
-start_server || {
-	fail "the server starts"
-	finish
-}
+need_server
 # Two hours, two services: what is asked for is known to the last nanosecond.
 cat >"$work/send.mjs" <<'SCRIPT'
 const { request, pprofProfile } = await import(`${process.cwd()}/tests/harness.mjs`);

@@ -6,6 +6,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { bytesField, finish, fixed64Field, intField, pprofProfile, request, startServer, test, varint } from '../harness.mjs';
+import { oneStackDictionary } from '../lib/otlp.mjs';
 
 const grpc = createRequire(new URL('../package.json', import.meta.url))('@grpc/grpc-js');
 const [disk] = process.argv.slice(2);
@@ -46,18 +47,7 @@ async function upload() {
 }
 function uploadByGrpc() {
 	const strings = ['', 'samples', 'count', `grpc${counter++}`];
-	const dictionary = [
-		...bytesField(1, []),
-		...bytesField(2, []),
-		...bytesField(2, bytesField(3, intField(1, 1))),
-		...bytesField(3, []),
-		...bytesField(3, intField(1, 3)),
-		...bytesField(4, []),
-		...strings.flatMap((text) => bytesField(5, text)),
-		...bytesField(6, []),
-		...bytesField(7, []),
-		...bytesField(7, bytesField(1, [1])),
-	];
+	const dictionary = oneStackDictionary(strings);
 	const profile = [
 		...bytesField(1, [...intField(1, 1), ...intField(2, 2)]),
 		...bytesField(2, [...intField(1, 1), ...bytesField(4, varint(1))]),

@@ -2,19 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # The build-ids that come with a flame graph, in all of its forms, are those that readelf finds in the files that ran.
 . tests/lib.inc
-can_sample || {
-	skip "build-ids of a flame graph" "$no_sampling"
-	finish
-}
+need_sampling "build-ids of a flame graph"
 id_of() { readelf -n "$1" 2>/dev/null | sed -n 's/.*Build ID: //p' | head -n 1; } # FILE
 burn='i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done'
 shell=$(readlink -f /bin/sh)
 "$WICK" record --no-markers -o "$work/x.pb.gz" -- "$shell" -c "$burn" >/dev/null 2>"$work/err"
 check "a program is recorded" test -s "$work/x.pb.gz"
-start_server || {
-	fail "the server starts"
-	finish
-}
+need_server
 curl -fsS --data-binary "@$work/x.pb.gz" "$url/api/v1/ingest?name=process_cpu&label=case=ids" >/dev/null
 cat >"$work/ids.mjs" <<'EOF'
 // URL FILE: of each form of the answer a line: NAME BINARY=ID,ID...

@@ -79,15 +79,17 @@ async function push(server) {
 	const sent = await request(server.port, 'POST', '/api/v1/ingest?name=process_cpu', { body: profile });
 	assert.equal(sent.status, 200, sent.body.toString());
 }
+// What a server's symbols and names are now.
+async function namesBy(json) {
+	const { symbols, flame } = await json('/api/v1/query?query=process_cpu&from=now-1h&symbols_wait=10s');
+	return { symbols, strings: flame.strings };
+}
 await test('files of one id that name code differently: what they agree on has a name', async () => {
 	assert.deepEqual([first.both, first.odd], [second.both, second.odd], 'the programs have one layout');
 	const server = await options('tenants', 'tenants: {one: {}, two: {}}\n');
 	const { json } = api(server.port);
 	await push(server);
-	const names = async () => {
-		const { symbols, flame } = await json('/api/v1/query?query=process_cpu&from=now-1h&symbols_wait=10s');
-		return { symbols, strings: flame.strings };
-	};
+	const names = () => namesBy(json);
 	const upload = (tenant, program) => run(wick, ['debuginfo', 'upload', program.path, '--url', server.url, '--tenant', tenant, '--force']);
 	await upload('one', first);
 	assert.ok(await until(async () => (await names()).symbols.resolved === 2));
@@ -114,10 +116,7 @@ await test('programs of one id that agents tell of, and do not send: no names of
 	const server = await options('told', '');
 	const { json } = api(server.port);
 	await push(server);
-	const names = async () => {
-		const { symbols, flame } = await json('/api/v1/query?query=process_cpu&from=now-1h&symbols_wait=10s');
-		return { symbols, strings: flame.strings };
-	};
+	const names = () => namesBy(json);
 	const tell = async (content, code) => {
 		const asked = await request(server.port, 'POST', '/api/v1/debuginfo/wanted', {
 			headers: { 'content-type': 'application/json' },

@@ -4,10 +4,7 @@
 name="names of a sampled program"
 . tests/network.inc
 . tests/lib.inc
-can_sample || {
-	skip "$name" "$no_sampling"
-	finish
-}
+need_sampling "$name"
 
 # NAME NUMBER: $work/NAME is stripped, $work/NAME.debug has what was taken away.
 build() {
@@ -19,10 +16,7 @@ check "and one whose debug information is sent" build sent 12
 mkdir "$work/files"
 launch debuginfod -F "$work/files" -d :memory: -p 8002 -t 1 >"$work/debuginfod.log" 2>&1
 printf 'symbols:\n  retry: 1s\n  debuginfod: {urls: "http://127.0.0.1:8002", missing: 1s}\n' >"$work/wick.yaml"
-start_server --config "$work/wick.yaml" || {
-	fail "the server starts" "$(cat "$work/server.log")"
-	finish
-}
+need_server --config "$work/wick.yaml"
 launch "$WICK" agent --server "$url" -F 99 --budget 0 2>"$work/agent.log"
 wait_sampling "$work/agent.log" "$!" || fail "the agent samples"
 "$work/fetched" 4 >/dev/null &
