@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the scripts of tests/clients/ check about a server: node stored.mjs URL COMMAND ARGUMENT... Exits with 0 if it is so, else prints what is there.
+// What the scripts of tests/clients/ check about a server: node stored.mjs URL [--wait] COMMAND ARGUMENT... Exits with 0 if it is so, with --wait as soon
+// as it is, else prints what is there; after a minute with --wait.
 //
 //   types TYPE...                     the profile types are these and no others
 //   total SELECTOR VALUE PERCENT      the sum of the selector is VALUE, give or take
@@ -10,7 +11,9 @@
 //   labels NAME=VALUE...              some series have these labels; NAME=: none has one of that name
 //   refused COUNT                     requests refused
 //   pyroscope TYPE SELECTOR HEAVY LIGHT   split, by SelectMergeStacktraces of Pyroscope's API
-const [url, command, ...args] = process.argv.slice(2);
+const [url, ...rest] = process.argv.slice(2);
+const attempts = rest[0] === '--wait' ? 120 : 1;
+const [command, ...args] = attempts > 1 ? rest.slice(1) : rest;
 const range = { from: 'now-2h', to: 'now+1h' };
 const get = async (path, parameters) => {
 	const response = await fetch(`${url}${path}?${new URLSearchParams(parameters)}`);
@@ -119,10 +122,16 @@ const commands = {
 		checkSplit(sum(heavy), sum(light), 0, names);
 	},
 };
-try {
-	must(commands[command], `unknown command ${command}`);
-	await commands[command](...args);
-} catch (error) {
-	console.log(error.message);
-	process.exit(1);
-}
+must(commands[command], `unknown command ${command}`);
+for (let i = 1; ; i++)
+	try {
+		await commands[command](...args);
+		break;
+	} catch (error) {
+		if (i < attempts) {
+			await new Promise((resolve) => setTimeout(resolve, 500));
+			continue;
+		}
+		console.log(error.message);
+		process.exit(1);
+	}
