@@ -130,6 +130,7 @@ static const struct yaml_field settings[] = {
 	SETTING("recordings.profile", SIZE, recordings_profile_bytes),
 	SETTING("view.enabled", NOT_FLAG, no_view),
 	SETTING("view.size", SIZE, view_bytes),
+	SETTING("vcs.directory", EMPTY_TEXT, vcs_directory),
 	SETTING("snapshots.enabled", NOT_FLAG, no_snapshots),
 	SETTING("snapshots.size", SIZE, snapshots_bytes),
 	SETTING("snapshots.age", DURATION, snapshots_age_ns, .never = "forever"),

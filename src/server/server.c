@@ -36,17 +36,9 @@ static const struct net_route *const route_tables[] = {
 };
 #define ROUTE_TABLES (sizeof(route_tables) / sizeof(*route_tables))
 const struct rpc_method *const rpc_services[] = {
-	rpc_parca_profiles,
-	rpc_pyroscope_push,
-	rpc_pyroscope_query,
-	rpc_pyroscope_settings,
-	rpc_pyroscope_rules,
-	rpc_pyroscope_status,
-	rpc_pyroscope_adhoc,
-	rpc_parca_query,
-	rpc_parca_share,
-	rpc_parca_targets,
-	NULL,
+	rpc_parca_profiles,  rpc_pyroscope_push,   rpc_pyroscope_query, rpc_pyroscope_settings,
+	rpc_pyroscope_rules, rpc_pyroscope_status, rpc_pyroscope_adhoc, rpc_pyroscope_vcs,
+	rpc_parca_query,     rpc_parca_share,	   rpc_parca_targets,	NULL,
 };
 
 static void take_binary(struct server *server, const struct link_binary *binary, int fd)

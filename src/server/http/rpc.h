@@ -40,8 +40,8 @@ int rpc_too_large(int r, struct error *err);
 /* The tables; server.c lists them. NULL after the last. */
 extern const struct rpc_method *const rpc_services[];
 extern const struct rpc_method rpc_parca_profiles[], rpc_pyroscope_push[], rpc_pyroscope_query[], rpc_pyroscope_settings[],
-	rpc_pyroscope_rules[], rpc_pyroscope_status[], rpc_pyroscope_adhoc[], rpc_parca_query[], rpc_parca_share[],
-	rpc_parca_targets[];
+	rpc_pyroscope_rules[], rpc_pyroscope_status[], rpc_pyroscope_adhoc[], rpc_pyroscope_vcs[], rpc_parca_query[],
+	rpc_parca_share[], rpc_parca_targets[];
 
 /* How many routes there are, and the routes, without context. */
 size_t rpc_route_count(void);
