@@ -39,7 +39,8 @@ message SelectHeatmapResponse { repeated HeatmapSeries series = 1; }`,
 	{ keepCase: true },
 ).root;
 const plain = { longs: Number, defaults: true, arrays: true, bytes: Buffer };
-const server = await startServer(`${temporaryDirectory()}/data`);
+const directory = `${temporaryDirectory()}/data`;
+let server = await startServer(directory);
 const samples = knownSamples(),
 	start = now - minute,
 	end = now + 10 * minute;
@@ -317,6 +318,39 @@ await test('more in the background than are kept: the oldest go, none is answere
 	await json('SelectMergeStacktraces', { async: { requestId: ids[0], type: 1 } }, 404);
 	const { async: last } = await json('SelectMergeStacktraces', { async: { requestId: ids[69], type: 1 } });
 	assert.ok(['ASYNC_QUERY_STATUS_IN_PROGRESS', 'ASYNC_QUERY_STATUS_SUCCESS'].includes(last.status));
+});
+await test('the same from blocks on disk, after a restart', async () => {
+	const site = ['main', 'f1', 'f2'],
+		stack_trace_selector = { call_site: site.map((name) => ({ name })) },
+		all = [
+			() => idsOf('{}'),
+			() => binary('SelectSeries', { ...ask, step: 60, stack_trace_selector, exemplar_type: 2 }),
+			() => binary('SelectMergeProfile', { ...ask, max_nodes: 5 }, 'Profile').then((p) => sumsOf(stacksOf(p))),
+			() => binary('SelectMergeStacktraces', { ...ask, stack_trace_selector }).then((r) => entries(pathsOf(r.flamegraph))),
+		],
+		before = [];
+	for (const call of all) before.push(await call());
+	assert.ok(before[1].series[0].points.length > 0 && before[3].length > 2);
+	const analyze = () => json('AnalyzeQuery', { start, end, query: `${CPU}{service_name="shop"}` });
+	const { queryScopes: head, queryImpact: impact } = await analyze();
+	const select = { ...ask, profile_id_selector: [before[0][0].profile_id] };
+	const profile = await binary('SelectMergeStacktraces', select);
+	assert.equal(await server.stop(), 0);
+	server = await startServer(directory);
+	for (const [i, call] of all.entries()) assert.deepEqual(await call(), before[i], String(all[i]));
+	assert.deepEqual(await binary('SelectMergeStacktraces', select), profile);
+	await json('SelectMergeStacktraces', { async: { requestId: 'f'.repeat(32), type: 1 } }, 404);
+	const {
+		queryScopes: [none, blocks],
+		queryImpact,
+	} = await analyze();
+	assert.deepEqual(none, { componentType: 'Short term storage' });
+	for (const member of ['componentCount', 'blockCount']) assert.equal(blocks[member], '1');
+	for (const member of ['seriesCount', 'profileCount']) assert.equal(blocks[member], head[0][member], member);
+	assert.ok(Number(blocks.sampleCount) > 0 && Number(blocks.sampleCount) <= Number(head[0].sampleCount), 'a block has equal stacks once');
+	for (const member of ['indexBytes', 'profileBytes', 'symbolBytes']) assert.ok(Number(blocks[member]) > 0, member);
+	assert.equal(Number(queryImpact.totalBytesInTimeRange), Number(blocks.indexBytes) + Number(blocks.profileBytes) + Number(blocks.symbolBytes));
+	assert.equal(queryImpact.totalQueriedSeries, impact.totalQueriedSeries);
 });
 await server.stop();
 finish();

@@ -56,6 +56,11 @@ void pyroscope_finish(struct pyroscope *p, int r, const struct error *err);
 int pyroscope_parse(struct pyroscope *p, struct bytes message, const struct pb_json_message *form,
 		    struct pyroscope_request *ret, struct error *err);
 
+/* A type as the store's queries take it: one with five parts is that of absolute and of delta values, since these clients do
+ * not know the difference. -EINVAL: it is none. */
+int pyroscope_take_type(struct pyroscope *p, const char *text, const char **ret, struct error *err);
+/* TYPE{matchers} where TYPE is whole; whatever else a selector may be stays one. */
+int pyroscope_split_query(struct pyroscope *p, const char *text, struct pyroscope_request *ret, struct error *err);
 /* The type and the selector of a request, and its range, which must be there. */
 int pyroscope_select(struct pyroscope *p, const struct pyroscope_request *in, struct error *err);
 /* A profile of what a request selects, with names; stacks are those below its call site. */

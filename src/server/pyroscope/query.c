@@ -466,14 +466,19 @@ static int answer_analyze(struct pyroscope *p, const struct pyroscope_request *i
 	struct extent extent = {.query = &p->query, .blocks.type = "Long term storage"};
 	struct scope head = {.type = "Short term storage"};
 	struct store_stats stats;
-	uint64_t series, samples;
+	uint64_t series = 0, samples = 0;
 	size_t mark;
 	if (in->start <= 0 || in->end < in->start || in->end > INT64_MAX / NS_PER_MS - 1)
 		return error_set(err, -EINVAL, "missing time range in the query");
-	p->query.selector = in->selector;
 	p->query.from_ns = in->start * NS_PER_MS;
 	p->query.to_ns = (in->end + 1) * NS_PER_MS;
-	int r = count_selected(p, &series, &samples, err);
+	struct pyroscope_request parts = *in;
+	int r = pyroscope_split_query(p, in->selector, &parts, err);
+	if (!r && !parts.any_type)
+		r = pyroscope_take_type(p, parts.type, &p->query.type, err);
+	p->query.selector = parts.selector;
+	if (!r)
+		r = count_selected(p, &series, &samples, err);
 	if (!r)
 		r = store_list_blocks(p->tenant->store, add_block, &extent, err);
 	if (r < 0)

@@ -72,23 +72,13 @@ static int read_time(const struct render *render, const char *name, const char *
 	return 0;
 }
 
-/* Splits TYPE{matchers} where TYPE is whole; whatever else a selector may be stays one. */
 static int read_query(struct render *render, const char *name, struct pyroscope_request *ret, struct error *err)
 {
 	const char *text = parameter(render, name);
-	size_t len = strcspn(text, "{"), colons = 0;
 	if (!*text)
 		return error_set(err, -EINVAL, "parameter '%s' is missing: a profile type and label matchers, TYPE{a=\"b\"}",
 				 name);
-	for (size_t i = 0; i < len; i++)
-		colons += text[i] == ':';
-	ret->selector = text;
-	ret->any_type = colons < 4;
-	if (ret->any_type)
-		return 0;
-	ret->type = arena_strndup(&render->p.arena, text, len);
-	ret->selector = text + len;
-	return ret->type ? 0 : error_nomem(err);
+	return pyroscope_split_query(&render->p, text, ret, err);
 }
 
 static int read_side(struct render *render, const char *query, const char *from, const char *until,

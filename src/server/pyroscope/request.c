@@ -54,8 +54,7 @@ void pyroscope_finish(struct pyroscope *p, int r, const struct error *err)
 
 /* ---- meaning ---- */
 
-/* A type with five parts is that of absolute and of delta values: these clients do not know the difference. */
-static int take_type(struct pyroscope *p, const char *text, const char **ret, struct error *err)
+int pyroscope_take_type(struct pyroscope *p, const char *text, const char **ret, struct error *err)
 {
 	struct profile_type type;
 	size_t colons = 0;
@@ -74,6 +73,20 @@ static int take_type(struct pyroscope *p, const char *text, const char **ret, st
 	memcpy(wild + len, colons == 4 ? ":*" : "", colons == 4 ? sizeof(":*") : 1);
 	*ret = wild;
 	return 0;
+}
+
+int pyroscope_split_query(struct pyroscope *p, const char *text, struct pyroscope_request *ret, struct error *err)
+{
+	size_t len = strcspn(text, "{"), colons = 0;
+	for (size_t i = 0; i < len; i++)
+		colons += text[i] == ':';
+	ret->selector = text;
+	ret->any_type = colons < 4;
+	if (ret->any_type)
+		return 0;
+	ret->type = arena_strndup(&p->arena, text, len);
+	ret->selector = text + len;
+	return ret->type ? 0 : error_nomem(err);
 }
 
 /* One more condition of the query: that the span, or the trace, is one of these. */
@@ -128,7 +141,7 @@ int pyroscope_select(struct pyroscope *p, const struct pyroscope_request *in, st
 		r = pyroscope_profile_ids(&in->profiles, p->ids, &p->id_count, err);
 	if (r < 0)
 		return r;
-	return in->any_type ? 0 : take_type(p, in->type, &p->query.type, err);
+	return in->any_type ? 0 : pyroscope_take_type(p, in->type, &p->query.type, err);
 }
 
 int pyroscope_nodes(int64_t asked, size_t *ret, struct error *err)
