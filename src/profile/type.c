@@ -84,9 +84,9 @@ bool profile_type_equal(const struct profile_type *a, const struct profile_type 
 bool profile_type_is_gauge(const struct profile_type *type)
 {
 	/* "_" at the end: whatever begins so. */
-	static const char *const flows[] = {"cpu",     "sample", "samples",	"wall",	     "itimer",
-					    "off_cpu", "alloc_", "contentions", "delay",     "mutex_",
-					    "block_",  "lock_",	 "exception_",	"exception", "exceptions"};
+	static const char *const flows[] = {"cpu",    "sample",	    "samples",	   "wall",	"itimer", "off_cpu",
+					    "alloc_", "malloc_",    "contentions", "delay",	"mutex_", "block_",
+					    "lock_",  "exception_", "exception",   "exceptions"};
 	if (type->delta || profile_type_is_process_stats(type) || strcmp(type->name, "process_cpu") == 0)
 		return false;
 	for (size_t i = 0; i < sizeof(flows) / sizeof(*flows); i++) {

@@ -271,7 +271,7 @@ else
 		const [body, headers] = form({ jfr: gzipSync(recording) });
 		ok(await send('jfr2{pool=a}', body, { format: 'jfr' }, headers));
 		for (const selector of [
-			'process_cpu:cpu:nanoseconds{service_name="jfr1", pyroscope_spy="javaspy"}',
+			'process_cpu:cpu:nanoseconds{service_name="jfr1.cpu", pyroscope_spy="javaspy"}',
 			'process_cpu:cpu:nanoseconds{service_name="jfr2", pool="a"}',
 		]) {
 			const found = (await query(selector)).functions.rows.find((row) => row.name.includes('Busy.spinHere'));

@@ -7,7 +7,7 @@
  *   format trie, or content type binary/octet-stream+trie     stacks (format/pyroscope.c), as are the next two and the last
  *   format tree, or content type binary/octet-stream+tree
  *   format lines
- *   format jfr         a recording, or a form with it in `jfr`
+ *   format jfr         a recording, or a form with it in `jfr`, and perhaps labels in `labels` (format/jfr/jfr_upload.h)
  *   format pprof, speedscope
  *   content type multipart/form-data   a form with a pprof in `profile`
  *   anything else      groups: folded stacks
@@ -25,6 +25,7 @@
  * limit; 507, 503 later.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,6 +36,7 @@
 #include "codec/json_tree.h"
 #include "codec/multipart.h"
 #include "format/format.h"
+#include "format/jfr/jfr_upload.h"
 #include "format/pyroscope.h"
 #include "server/ingest/ingest_int.h"
 #include "server/pyroscope/routes.h"
@@ -52,6 +54,7 @@ struct push {
 	uint64_t sample_rate;
 	bool average;
 	struct json_tree *config; /* sample_type_config; NULL = none */
+	uint64_t without_stack;	  /* events of a recording that were left out */
 	bool bad_parameters;	  /* why it failed */
 };
 
@@ -229,19 +232,28 @@ static bool has_level(const struct profile *profile)
 	return false;
 }
 
+/* The request's time, unless the profile has its own. fallback_ns: the duration if the request has none. */
+static void date_profile(const struct push *push, struct profile *profile, int64_t fallback_ns)
+{
+	int64_t duration_ns;
+	/* Old clients have no time, or one in microseconds, which is a few minutes of 1970. */
+	if (profile->time_ns < 366ll * 24 * 3600 * NS_PER_S)
+		profile->time_ns = push->from_ns;
+	if (profile->duration_ns || has_level(profile))
+		return;
+	if (push->until_ns <= push->from_ns)
+		profile->duration_ns = fallback_ns;
+	else if (!__builtin_sub_overflow(push->until_ns, push->from_ns, &duration_ns))
+		profile->duration_ns = duration_ns;
+}
+
 static int store(struct push *push, struct profile *profile, const char *name, struct error *err)
 {
 	int r = name_service(push, err);
 	/* Without samples, a level says that there was nothing, which averages count. */
 	if (r < 0 || (!profile->sample_count && !has_level(profile)))
 		return r;
-	/* Old clients have no time, or one in microseconds, which is a few minutes of 1970. */
-	if (profile->time_ns < 366ll * 24 * 3600 * NS_PER_S)
-		profile->time_ns = push->from_ns;
-	int64_t duration_ns;
-	if (!profile->duration_ns && push->until_ns > push->from_ns && !has_level(profile) &&
-	    !__builtin_sub_overflow(push->until_ns, push->from_ns, &duration_ns))
-		profile->duration_ns = duration_ns;
+	date_profile(push, profile, 0);
 	r = ingest_take_pprof(profile, name, &push->ingest.numbers_dropped, err);
 	return r < 0 ? r : ingest_store(&push->ingest, profile, name, &push->labels, push->ingest.profiles, err);
 }
@@ -379,7 +391,7 @@ static int take_speedscope(struct push *push, struct bytes body, struct error *e
 }
 
 struct form {
-	struct bytes profile, previous, config, jfr;
+	struct bytes profile, previous, config, jfr, labels;
 };
 
 static int read_form(const char *content_type, struct bytes body, struct form *ret, struct error *err)
@@ -392,7 +404,8 @@ static int read_form(const char *content_type, struct bytes body, struct form *r
 	} fields[] = {{"profile", &ret->profile},
 		      {"prev_profile", &ret->previous},
 		      {"sample_type_config", &ret->config},
-		      {"jfr", &ret->jfr}};
+		      {"jfr", &ret->jfr},
+		      {"labels", &ret->labels}};
 	*ret = (struct form){0};
 	int r = multipart_open(&multipart, content_type, body, err);
 	while (!r && (r = multipart_next(&multipart, &part, err)) > 0) {
@@ -422,19 +435,66 @@ static int take_form(struct push *push, struct bytes body, struct error *err)
 	return r < 0 ? r : take_pprof(push, form.profile, err);
 }
 
+/* Labels as Pyroscope gives them to the profiles of a recording. */
+static int label_jfr(struct push *push, const char *event, struct error *err)
+{
+	bool is_named = labels_get(&push->labels, "service_name") != NULL;
+	int r = name_service(push, err);
+	if (!r && is_named && !labels_get(&push->labels, "app_name"))
+		r = labels_set(&push->labels, "app_name", push->app, err);
+	if (!r && !(push->spy && *push->spy))
+		r = labels_set(&push->labels, "pyroscope_spy", "unknown", err);
+	return r < 0 ? r : labels_set(&push->labels, "jfr_event", event, err);
+}
+
+static int store_jfr(struct push *push, const struct jfr_profiles *profiles, struct error *err)
+{
+	int r = 0;
+	for (size_t i = 0; !r && i < profiles->count; i++) {
+		struct profile *profile = profiles->items[i].profile;
+		const char *name = profiles->items[i].name;
+		date_profile(push, profile, profiles->duration_ns);
+		r = ingest_take_pprof(profile, name, &push->ingest.numbers_dropped, err);
+		if (!r)
+			r = ingest_store_next(&push->ingest, profile, name, &push->labels, profiles->items[i].kind, err);
+	}
+	return ingest_finish_all(&push->ingest, r, "jfr", err);
+}
+
+static int take_recording(struct push *push, struct bytes recording, struct bytes labels, struct error *err)
+{
+	_cleanup_(jfr_profiles_release) struct jfr_profiles profiles = {0};
+	const struct jfr_upload upload = {.recording = recording,
+					  .labels = labels,
+					  .series = &push->labels,
+					  .period_ns = NS_PER_S / (int64_t)push->sample_rate};
+	int r = jfr_decode_upload(&upload, &profiles, err);
+	if (r < 0)
+		return error_prefix(err, r, "jfr");
+	push->without_stack = profiles.without_stack;
+	r = label_jfr(push, profiles.event, err);
+	return r < 0 ? r : store_jfr(push, &profiles, err);
+}
+
+#define JFR_LABELS_BYTES_MAX (16 * MIB)
+
 static int take_jfr(struct push *push, struct bytes body, struct error *err)
 {
-	_cleanup_(profile_freep) struct profile *profile = NULL;
+	_cleanup_(buffer_release) struct buffer recording = {.max = LIMIT_PROFILE_INPUT_BYTES};
+	_cleanup_(buffer_release) struct buffer labels = {.max = JFR_LABELS_BYTES_MAX};
 	struct form form = {.jfr = body};
 	int r = strstr(push->content_type, "multipart/form-data") ? read_form(push->content_type, body, &form, err) : 0;
 	if (!r && !form.jfr.len)
 		r = error_set(err, -EBADMSG, "the recording is missing: send it as the body, or as the field `jfr` of a form");
-	if (!r)
-		r = decode("jfr", "jfr", form.jfr, &profile, err);
 	if (r < 0)
 		return r;
-	take_kind(push); /* the recording declares its contents */
-	return store(push, profile, NULL, err);
+	r = format_unpack(&form.jfr, &recording, err);
+	if (r < 0)
+		return error_prefix(err, r, "jfr");
+	r = form.labels.len ? format_unpack(&form.labels, &labels, err) : 0;
+	if (r < 0)
+		return error_prefix(err, r, "labels");
+	return take_recording(push, form.jfr, form.labels, err);
 }
 
 static int take_body(struct push *push, struct bytes body, struct error *err)
@@ -491,6 +551,15 @@ void pyroscope_respond(struct net_response *response, int status, const char *te
 	respond_code(response, status, code, text);
 }
 
+/* Pyroscope leaves them out, too, and does not say so. */
+static void warn_stacks(const struct push *push, struct net_response *response)
+{
+	char text[80];
+	snprintf(text, sizeof(text), "%" PRIu64 " events without a stack were left out", push->without_stack);
+	if (push->without_stack)
+		net_response_header(response, "X-Wick-Warning", text);
+}
+
 void pyroscope_ingest(void *context, const struct net_request *request, struct net_response *response)
 {
 	_cleanup_(push_release) struct push push = {.request = request, .received_ns = time_now_ns()};
@@ -502,6 +571,7 @@ void pyroscope_ingest(void *context, const struct net_request *request, struct n
 	ingest_count(&push.ingest, r);
 	if (!r) {
 		ingest_warn(&push.ingest, response);
+		warn_stacks(&push, response);
 		return;
 	}
 	refusal_headers(response, r, &push.ingest.note);
