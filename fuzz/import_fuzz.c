@@ -5,9 +5,7 @@
 #include "format/format_int.h"
 
 static const struct format *const imports[] = {
-	&format_heapprofile,
-	&format_simpleperf,
-	&format_art_trace,
+	&format_heapprofile, &format_simpleperf, &format_art_trace, &format_hermes, &format_stackprof, &format_instruments,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
