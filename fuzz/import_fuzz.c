@@ -5,7 +5,8 @@
 #include "format/format_int.h"
 
 static const struct format *const imports[] = {
-	&format_heapprofile, &format_simpleperf, &format_art_trace, &format_hermes, &format_stackprof, &format_instruments,
+	&format_heapprofile, &format_simpleperf,  &format_art_trace, &format_hermes,
+	&format_stackprof,   &format_instruments, &format_gecko,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

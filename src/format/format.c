@@ -20,6 +20,7 @@ const struct format *const formats[] = {
 	&format_pprof,
 	&format_otlp,
 	&format_firefox,
+	&format_gecko,
 	&format_speedscope,
 	&format_hermes,
 	&format_chrome_trace,

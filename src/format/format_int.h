@@ -141,6 +141,7 @@ extern const struct format format_art_trace;
 extern const struct format format_hermes;
 extern const struct format format_stackprof;
 extern const struct format format_instruments;
+extern const struct format format_gecko;
 extern const struct format format_callgrind;
 extern const struct format format_perf_script;
 extern const struct format format_folded;

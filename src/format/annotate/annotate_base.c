@@ -293,9 +293,9 @@ static int read_meta(struct base *base, struct error *err)
 			err, -EBADMSG,
 			"meta has no preprocessedProfileVersion: what Firefox itself writes is not a processed profile; open "
 			"it in profiler.firefox.com and save it there");
-	if (version < FIREFOX_READ_FIRST || version > FIREFOX_LAST)
+	if (version < FIREFOX_ANNOTATE_FIRST || version > FIREFOX_LAST)
 		return error_set(err, -ENOTSUP, "version %lld of the processed format is not supported; %d to %d are",
-				 (long long)version, FIREFOX_READ_FIRST, FIREFOX_LAST);
+				 (long long)version, FIREFOX_ANNOTATE_FIRST, FIREFOX_LAST);
 	base->version = (unsigned)version;
 	annotate_read_start(base->meta, &base->wall_ns, &base->monotonic_ns);
 	if (base->version >= FIREFOX_SHARED_STRINGS && !base->has_shared_strings)

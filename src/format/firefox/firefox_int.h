@@ -9,10 +9,11 @@
 #include "format/firefox/firefox_ids.h"
 #include "format/format_int.h"
 
-#define FIREFOX_READ_FIRST  49
-#define FIREFOX_WRITE_FIRST 60
-#define FIREFOX_DEFAULT	    60
-#define FIREFOX_LAST	    75
+#define FIREFOX_READ_FIRST     41 /* since then, libs are of the profile and not of its threads */
+#define FIREFOX_ANNOTATE_FIRST 49
+#define FIREFOX_WRITE_FIRST    60
+#define FIREFOX_DEFAULT	       60
+#define FIREFOX_LAST	       75
 
 /* The versions that change what a table looks like. */
 #define FIREFOX_SHARED_STRINGS	 56 /* one stringArray, not one a thread */

@@ -44,8 +44,8 @@ static int check_version(struct firefox_reader *reader, struct error *err)
 	if (!json_node_integer(json_node_get(reader->meta, "preprocessedProfileVersion"), &version))
 		return error_set(
 			err, -EBADMSG,
-			"meta has no preprocessedProfileVersion: what Firefox itself writes is not a processed profile; open "
-			"it in profiler.firefox.com and save it there");
+			"meta has no preprocessedProfileVersion: it is not a processed profile (what Firefox itself writes is "
+			"the format gecko)");
 	if (version < FIREFOX_READ_FIRST || version > FIREFOX_LAST)
 		return error_set(err, -ENOTSUP, "version %lld of the processed format is not supported; %d to %d are%s",
 				 (long long)version, FIREFOX_READ_FIRST, FIREFOX_LAST,

@@ -111,6 +111,28 @@ static void check_version(const char *text)
 	profile_free(profile);
 }
 
+/* From 41 on, nothing changed in what is read, but that pids were numbers until 47. */
+static void test_old_versions(void **state)
+{
+	static const char member[] = "\"preprocessedProfileVersion\":49";
+	for (int version = 41; version < 49; version++) {
+		struct buffer text = {.max = MIB};
+		const char *at = strstr(version_49, member);
+		assert_non_null(at);
+		buffer_append(&text, version_49, (size_t)(at - version_49));
+		buffer_printf(&text, "\"preprocessedProfileVersion\":%d", version);
+		buffer_append_string(&text, at + strlen(member));
+		const char *whole = buffer_string(&text);
+		char *pid = strstr(whole, "\"pid\":\"");
+		if (version < 47 && pid) {
+			pid[6] = ' ';
+			*strchr(pid + 7, '"') = ' ';
+		}
+		check_version(whole);
+		buffer_release(&text);
+	}
+}
+
 static void test_versions(void **state)
 {
 	check_version(version_49);
@@ -187,8 +209,8 @@ static void test_refused(void **state)
 {
 	refuse("[]", "no object meta");
 	refuse("{\"meta\":{\"version\":30}}", "not a processed profile");
-	refuse("{\"meta\":{\"preprocessedProfileVersion\":48}}",
-	       "version 48 of the processed format is not supported; 49 to 75");
+	refuse("{\"meta\":{\"preprocessedProfileVersion\":40}}",
+	       "version 40 of the processed format is not supported; 41 to 75");
 	refuse("{\"meta\":{\"preprocessedProfileVersion\":76}}", "version 76");
 	refuse("{\"meta\":{\"preprocessedProfileVersion\":60}}", "no array threads");
 	refuse_changed("\"length\":3,\"stack\"", "\"length\":4,\"stack\"", "samples declares 4 rows and has 3");
@@ -884,25 +906,16 @@ static void test_machine(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_versions),
-		cmocka_unit_test(test_markers),
-		cmocka_unit_test(test_resource_labels),
-		cmocka_unit_test(test_dangling),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_deep),
-		cmocka_unit_test(test_many_columns),
-		cmocka_unit_test(test_sink_failure),
-		cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_sink),
-		cmocka_unit_test(test_exec),
-		cmocka_unit_test(test_ids),
-		cmocka_unit_test(test_hosts),
-		cmocka_unit_test(test_one_host),
-		cmocka_unit_test(test_damaged),
-		cmocka_unit_test(test_no_memory),
-		cmocka_unit_test(test_lifetimes),
-		cmocka_unit_test(test_ids_of_others),
-		cmocka_unit_test(test_many_lifetimes),
+		cmocka_unit_test(test_old_versions),  cmocka_unit_test(test_versions),
+		cmocka_unit_test(test_markers),	      cmocka_unit_test(test_resource_labels),
+		cmocka_unit_test(test_dangling),      cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_deep),	      cmocka_unit_test(test_many_columns),
+		cmocka_unit_test(test_sink_failure),  cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_sink),	      cmocka_unit_test(test_exec),
+		cmocka_unit_test(test_ids),	      cmocka_unit_test(test_hosts),
+		cmocka_unit_test(test_one_host),      cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_lifetimes),
+		cmocka_unit_test(test_ids_of_others), cmocka_unit_test(test_many_lifetimes),
 		cmocka_unit_test(test_machine),
 	};
 	return cmocka_run_group_tests(tests, NULL, release_notes);
