@@ -137,7 +137,7 @@ int query_merge(struct store *store, struct symbolizer *symbolizer, const struct
 		const struct query_merge_options *options, struct profile **ret, struct query_stats *stats, struct error *err);
 
 /* The same with the times of samples, to the millisecond: one sample for each stack, group and time. Never from rollups. More
- * than QUERY_TIMES_MAX times are -EINVAL. stats must be there. */
+ * than QUERY_TIMES_MAX times are -EINVAL, and ranges of more than 49 days. stats must be there. */
 #define QUERY_TIMES_MAX 5000
 int query_merge_timed(struct store *store, struct symbolizer *symbolizer, const struct query *query,
 		      const struct query_merge_options *options, struct profile **ret, struct query_stats *stats,

@@ -71,6 +71,8 @@ int query_merge_timed(struct store *store, struct symbolizer *symbolizer, const 
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	struct query samples = *query;
 	samples.samples_only = true;
+	if (query->to_ns > query->from_ns && (query->to_ns - query->from_ns) / NS_PER_MS >= UINT32_MAX)
+		return error_set(err, -EINVAL, "query: stacks over time are for ranges of at most 49 days");
 	int r = query_points(store, symbolizer, &samples, NULL, 0, &points, stats, err);
 	unite_times(&points);
 	if (!r && points.count > QUERY_TIMES_MAX)

@@ -93,10 +93,63 @@ static void test_merge(void **state)
 		    "\"series\"");
 }
 
+#define ALL "\"mode\":\"MODE_MERGE\",\"merge\":{\"query\":\"cpu:samples:count::{}\"," RANGE "}"
+
+/* Reports and filters by their names, as clients that speak JSON have them. */
+static void test_reports(void **state)
+{
+	static const struct {
+		const char *more, *found;
+	} cases[] = {
+		{"\"reportType\":\"REPORT_TYPE_CALLGRAPH\"", "\"cumulative\":\"6\""},
+		{"\"reportType\":\"REPORT_TYPE_TABLE_ARROW\"", "\"tableArrow\":{\"record\":\""},
+		{"\"reportType\":\"REPORT_TYPE_PROFILE_METADATA\"", "\"labels\":[\"env\"]"},
+		{"\"reportType\":\"REPORT_TYPE_SOURCE\",\"sourceReference\":{\"filename\":\"a.c\"}",
+		 "\"source\":{\"record\":\""},
+		{"\"reportType\":\"REPORT_TYPE_TOP\",\"filter\":[{\"stackFilter\":{\"criteria\":{\"functionName\":{\"equal\":"
+		 "\"A\"}}}}]",
+		 "\"total\":\"5\",\"filtered\":\"1\""},
+		{"\"reportType\":\"REPORT_TYPE_TOP\",\"filter\":[{\"frameFilter\":{\"criteria\":{\"functionName\":{"
+		 "\"notEqual\":\"main\"}}}}]",
+		 "\"reported\":2"},
+		{"\"reportType\":\"REPORT_TYPE_FLAMEGRAPH_ARROW\",\"groupBy\":{\"fields\":[\"labels.env\"]}", "\"height\":4"},
+	};
+	struct test_server *test = *state;
+	char text[600];
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(text, sizeof(text), QUERY "Query" JSON "{" ALL ",%s}", cases[i].more);
+		test_expect(test, text, 200, cases[i].found);
+	}
+	test_expect(test, QUERY "Query" JSON "{" ALL ",\"reportType\":\"REPORT_TYPE_FLAMECHART\"}", 400, "at most 49 days");
+}
+
+/* What is shared is a snapshot, and can be asked as if it were stored. */
+static void test_shared(void **state)
+{
+	struct test_server *test = *state;
+	char text[600], id[33];
+	test_expect(test, QUERY "ShareProfile" JSON "{\"queryRequest\":{" ALL "},\"description\":\"both\"}", 200,
+		    "?view=shared&id=");
+	snprintf(id, sizeof(id), "%s", strstr(test->text, "&id=") + 4);
+	snprintf(text, sizeof(text), "POST /parca.share.v1alpha1.ShareService/ProfileTypes" JSON "{\"id\":\"%s\"}", id);
+	test_expect(test, text, 200, "\"description\":\"both\"");
+	snprintf(text, sizeof(text),
+		 "POST /parca.share.v1alpha1.ShareService/Query" JSON
+		 "{\"id\":\"%s\",\"reportType\":\"REPORT_TYPE_TOP\",\"filter\":[{\"stackFilter\":{\"criteria\":"
+		 "{\"functionName\":{\"equal\":\"b\"}}}}]}",
+		 id);
+	test_expect(test, text, 200, "\"total\":\"1\",\"filtered\":\"5\"");
+	snprintf(text, sizeof(text), "DELETE /api/v1/snapshots/%s\n\n", id);
+	test_expect(test, text, 200, "{");
+	snprintf(text, sizeof(text), "POST /parca.share.v1alpha1.ShareService/ProfileTypes" JSON "{\"id\":\"%s\"}", id);
+	test_expect(test, text, 404, "\"code\":\"not_found\"");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {TEST(test_names), TEST(test_refusals), TEST(test_long_list), TEST(test_merge)};
+	const struct CMUnitTest tests[] = {TEST(test_names), TEST(test_refusals), TEST(test_long_list),
+					   TEST(test_merge), TEST(test_reports),  TEST(test_shared)};
 	log_set_level(LOG_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
