@@ -110,7 +110,7 @@ function pathsOfTable({ record }) {
 			const value = column(name).get(row);
 			return value === null ? null : Buffer.from(value).toString();
 		};
-	assert.equal(table.schema.fields.find((f) => f.name === 'function_name').type.toString(), 'Dictionary<Int32, Binary>');
+	assert.equal(table.schema.fields.find((f) => f.name === 'function_name').type.toString(), 'Dictionary<Uint8, Binary>');
 	assert.equal(table.schema.fields.find((f) => f.name === 'children').type.toString(), 'List<Uint32>');
 	assert.match(table.schema.fields.find((f) => f.name === 'cumulative').type.toString(), /^Uint(8|16|32|64)$/);
 	const found = new Map(),

@@ -103,7 +103,7 @@ const same = (graph, expected) => assert.deepEqual(entries(graph.found), entries
 await test('the table of a flame graph is as Parca lays it out', async () => {
 	const response = await ask(),
 		table = arrow.tableFromIPC(response.flamegraph_arrow.record),
-		bytes = 'Dictionary<Int32, Binary>';
+		bytes = 'Dictionary<Uint8, Binary>';
 	assert.deepEqual(Object.entries(schemaOf(table)), [
 		['labels_only', 'Bool'],
 		['location_address', 'Uint64'],
@@ -276,7 +276,7 @@ await test('grouped by binary, file, address, and labels', async () => {
 	);
 	for (const [path, row] of [...graph.found.keys()].map((path) => [path, graph.at(path)]))
 		assert.equal(row['labels.thread'], /^\{(\w+)\}/.exec(path)?.[1] ?? null, 'all rows below have the label');
-	assert.equal(schemaOf(arrow.tableFromIPC(response.flamegraph_arrow.record))['labels.thread'], 'Dictionary<Int32, Binary>');
+	assert.equal(schemaOf(arrow.tableFromIPC(response.flamegraph_arrow.record))['labels.thread'], 'Dictionary<Uint8, Binary>');
 });
 
 // ---- other reports ----

@@ -77,12 +77,17 @@ static void narrow(uint64_t *values, size_t count, size_t size)
 }
 
 /* Parca's server leaves out the largest number of each type; so its columns and ours are of the same. */
+static unsigned width_of(uint64_t largest)
+{
+	return largest < UINT8_MAX ? 0 : largest < UINT16_MAX ? 1 : largest < UINT32_MAX ? 2 : 3;
+}
+
 static unsigned least_unsigned(const struct parca_column *column, size_t rows)
 {
-	uint64_t largest = 0;
+	uint64_t largest = column->largest;
 	for (size_t i = 0; i < rows; i++)
 		largest = column->values[i] > largest ? column->values[i] : largest;
-	return largest < UINT8_MAX ? 0 : largest < UINT16_MAX ? 1 : largest < UINT32_MAX ? 2 : 3;
+	return width_of(largest);
 }
 
 static unsigned least_signed(const struct parca_column *column, size_t rows)
@@ -151,6 +156,16 @@ static int write_texts(struct parca_columns *columns, struct parca_column *colum
 	return is_utf8 ? clean_texts(column, used, err) : 0;
 }
 
+static enum arrow_kind index_kind(enum parca_column_kind kind, size_t texts)
+{
+	switch (kind) {
+	case PARCA_COLUMN_BYTES: return (enum arrow_kind)(ARROW_UINT8 + width_of(texts));
+	case PARCA_COLUMN_TEXT_INT32: return ARROW_INT32;
+	case PARCA_COLUMN_TEXT_UINT16: return texts <= UINT16_MAX ? ARROW_UINT16 : ARROW_UINT32;
+	default: return ARROW_UINT32;
+	}
+}
+
 static int write_column(struct parca_columns *columns, size_t which, struct arrow_column *out, struct error *err)
 {
 	struct parca_column *column = &columns->columns[which];
@@ -182,11 +197,7 @@ static int write_column(struct parca_columns *columns, size_t which, struct arro
 	default:
 		r = write_texts(columns, column, kind != PARCA_COLUMN_BYTES, out, err);
 		out->kind = ARROW_DICTIONARY;
-		out->item =
-			kind == PARCA_COLUMN_TEXT_UINT32 || (kind == PARCA_COLUMN_TEXT_UINT16 && out->text_count > UINT16_MAX)
-				? ARROW_UINT32
-			: kind == PARCA_COLUMN_TEXT_UINT16 ? ARROW_UINT16
-							   : ARROW_INT32;
+		out->item = index_kind(kind, out->text_count);
 		break;
 	}
 	return r;

@@ -14,7 +14,7 @@ enum parca_column_kind {
 	PARCA_COLUMN_UINT64,
 	PARCA_COLUMN_LEAST_SIGNED, /* the narrowest type that holds all values */
 	PARCA_COLUMN_LEAST_UNSIGNED,
-	PARCA_COLUMN_BYTES,	  /* strings of the profile: dictionary(int32, binary) */
+	PARCA_COLUMN_BYTES,	  /* strings of the profile: dictionary(binary) of the narrowest unsigned numbers */
 	PARCA_COLUMN_TEXT_INT32,  /* dictionary(int32, utf8) */
 	PARCA_COLUMN_TEXT_UINT16, /* with uint16, uint32 where there are too many */
 	PARCA_COLUMN_TEXT_UINT32,
@@ -36,6 +36,7 @@ struct parca_columns {
 		int32_t *offsets;    /* of a list, and its items: */
 		uint64_t *items;
 		size_t item_count, item_capacity;
+		uint64_t largest; /* LEAST_UNSIGNED: the type has room for this, too */
 	} columns[PARCA_COLUMNS_MAX];
 	size_t count, rows;
 	int failed; /* of adding items */

@@ -5,21 +5,22 @@
  *
  *   labels_only         bool                    a row of labels, and of no function; null at the root
  *   location_address    uint64                  offset in the binary's file
- *   mapping_file, mapping_build_id              dictionary(int32, binary)
+ *   mapping_file, mapping_build_id              dictionary(uint8 ..., binary)
  *   location_line       uint8 ... uint64
  *   inlined             bool
  *   function_startline  uint8 ... uint64
- *   function_name, function_system_name, function_file_name      dictionary(int32, binary)
+ *   function_name, function_system_name, function_file_name      dictionary(uint8 ..., binary)
  *   children            list<uint32>            rows; null at leaves
  *   parent              int32                   -1 at the root
  *   cumulative, flat    uint8 ... uint64
  *   diff                int8 ... int64
  *   timestamp           int64                   ns since 1970; 0 in graphs
  *   depth, value_offset uint8 ... uint64
- *   labels.NAME ...     dictionary(int32, binary)                of group_by
+ *   labels.NAME ...     dictionary(uint8 ..., binary)                of group_by
  *
  * Null is what is not known, or not the same for all that is in the row. Columns of several widths have the least that holds
- * their largest number. Theirs is compressed with LZ4, ours is not: the response as a whole can be.
+ * their largest number, value_offset that of the total. Theirs is compressed with LZ4, ours is not: the response as a whole can
+ * be.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -151,5 +152,6 @@ int parca_graph_write(const struct parca_graph *graph, const char *const *by, si
 		fill_labels(&columns, graph, by, by_count, at);
 	}
 	fill_children(&columns, graph);
+	columns.columns[VALUE_OFFSET].largest = graph->total > 0 ? (uint64_t)graph->total : 0;
 	return parca_columns_write(&columns, out, err);
 }

@@ -215,6 +215,20 @@ static int report_nested(struct parca *p, const struct parca_request *in, const 
 
 /* ---- Arrow ---- */
 
+/* Of the labels grouped by, those that some sample has: the others get no column. */
+static size_t choose_labels(const struct parca_request *in, const struct profile *profile, const char **out)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < in->label_count; i++) {
+		bool found = false;
+		for (size_t k = 0; k < profile->label_count && !found; k++)
+			found = strcmp(profile_string(profile, profile->labels[k].key), in->labels[i]) == 0;
+		if (found)
+			out[count++] = in->labels[i];
+	}
+	return count;
+}
+
 static int report_arrow(struct parca *p, const struct parca_request *in, const struct parca_view *view, uint32_t number,
 			struct error *err)
 {
@@ -230,10 +244,11 @@ static int report_arrow(struct parca *p, const struct parca_request *in, const s
 						    .threshold = (double)in->threshold,
 						    .period_ns = view->profile->period,
 						    .cancel = view->cancel};
-	size_t mark;
+	const char *labels[STORE_GROUP_BY_MAX];
+	size_t mark, label_count = choose_labels(in, view->profile, labels);
 	int r = parca_graph_build(view->profile, &options, &graph, err);
 	if (!r)
-		r = parca_graph_write(&graph, in->labels, in->label_count, &record, err);
+		r = parca_graph_write(&graph, labels, label_count, &record, err);
 	if (r < 0)
 		return r;
 	pb_begin(p->out, number, &mark);
