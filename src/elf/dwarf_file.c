@@ -128,6 +128,20 @@ static int load_alt_name(struct dwarf_reader *reader, struct elf_file *elf)
 	return r;
 }
 
+static void add_all_code(struct dwarf_reader *reader, const struct elf_file *elf)
+{
+	struct elf_segment runs[DWARF_CODE_MAX];
+	for (size_t i = 0; i < elf->segment_count; i++)
+		if (elf_segment_is_executed(&elf->segments[i]))
+			add_code(reader, elf->segments[i].address, elf->segments[i].memory_size);
+	size_t count = reader->code_count ? 0 : elf_file_find_code(elf, runs, DWARF_CODE_MAX);
+	for (size_t i = 0; i < count; i++)
+		add_code(reader, runs[i].address, runs[i].memory_size);
+	for (size_t i = 0; reader->code_count == 0 && i < elf->section_count; i++)
+		if (elf->sections[i].flags & SHF_EXECINSTR && elf->sections[i].flags & SHF_ALLOC)
+			add_code(reader, elf->sections[i].address, elf->sections[i].size);
+}
+
 int dwarf_file_load_main(struct dwarf_reader *reader, int fd)
 {
 	struct elf_file elf;
@@ -137,14 +151,10 @@ int dwarf_file_load_main(struct dwarf_reader *reader, int fd)
 	r = elf_file_load_sections(&elf, reader->err);
 	if (r == 0 && elf.type == ET_REL)
 		r = error_set(reader->err, -ENOTSUP, "%s: an object file; its debug information is not linked yet", elf.name);
-	for (size_t i = 0; r == 0 && i < elf.segment_count; i++)
-		if (elf_segment_is_executed(&elf.segments[i]))
-			add_code(reader, elf.segments[i].address, elf.segments[i].memory_size);
-	for (size_t i = 0; r == 0 && reader->code_count == 0 && i < elf.section_count; i++)
-		if (elf.sections[i].flags & SHF_EXECINSTR && elf.sections[i].flags & SHF_ALLOC)
-			add_code(reader, elf.sections[i].address, elf.sections[i].size);
-	if (r == 0)
+	if (r == 0) {
+		add_all_code(reader, &elf);
 		r = load_alt_name(reader, &elf);
+	}
 	elf_file_release(&elf);
 	return r < 0 ? r : dwarf_file_load(reader, &reader->main, fd, reader->options->name, false);
 }

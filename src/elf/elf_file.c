@@ -349,6 +349,50 @@ const struct elf_section *elf_file_find_section_type(const struct elf_file *file
 	return NULL;
 }
 
+/* Of a file without loaded segments. Sections are in order of address, but for what is damaged. */
+static size_t find_code_of_sections(const struct elf_file *file, struct elf_segment *ret, size_t max)
+{
+	const uint64_t executed = SHF_ALLOC | SHF_EXECINSTR;
+	size_t count = 0;
+	bool is_open = false, is_cleared = false; /* a run goes on; the size of its last section was cleared */
+	for (size_t i = 0; file->sections && i < file->section_count && count < max; i++) {
+		const struct elf_section *s = &file->sections[i];
+		struct elf_segment *run = &ret[count];
+		bool is_code = (s->flags & executed) == executed;
+		if (!(s->flags & SHF_ALLOC) || (s->flags & SHF_TLS) || s->size > UINT64_MAX - s->address)
+			continue;
+		bool is_behind = is_open && s->address >= run->address + run->memory_size;
+		if (is_behind && is_cleared)
+			run->memory_size = s->address - run->address;
+		if (is_open && !(is_behind && is_code)) {
+			count += run->memory_size > 0;
+			is_open = false;
+		}
+		if (!is_code || count == max)
+			continue;
+		run = &ret[count];
+		if (!is_open)
+			*run = (struct elf_segment){.type = PT_LOAD, .flags = PF_R | PF_X, .address = s->address};
+		run->memory_size = s->address + s->size - run->address;
+		is_open = true;
+		is_cleared = s->size == 0;
+	}
+	return is_open && ret[count].memory_size > 0 ? count + 1 : count;
+}
+
+size_t elf_file_find_code(const struct elf_file *file, struct elf_segment *ret, size_t max)
+{
+	size_t count = 0;
+	bool has_loaded = false;
+	for (size_t i = 0; i < file->segment_count && count < max; i++) {
+		const struct elf_segment *s = &file->segments[i];
+		has_loaded |= s->type == PT_LOAD;
+		if (elf_segment_is_executed(s) && s->memory_size > 0 && s->memory_size <= UINT64_MAX - s->address)
+			ret[count++] = *s;
+	}
+	return has_loaded ? count : find_code_of_sections(file, ret, max);
+}
+
 const struct elf_segment *elf_file_find_loaded(const struct elf_file *file, uint64_t address, uint64_t *ret_offset)
 {
 	for (size_t i = 0; i < file->segment_count; i++) {

@@ -92,6 +92,14 @@ int elf_file_read_section(struct elf_file *file, const struct elf_section *secti
  * elf_file_load_sections(). */
 int elf_file_read_contents(struct elf_file *file, const char *name, uint64_t max, struct bytes *ret, struct error *err);
 
+/*
+ * Where the file's code is, as linked: its executed segments, of which up to `max` are listed; none is empty or wraps around.
+ *
+ * Tools that split debug information off may leave no loaded segment behind (Parca Agent keeps PT_NOTE only). Then a segment
+ * without contents stands for each run of executed sections: from the first section of the run to the end of the last one, or
+ * to the next section that is loaded where the size of the last was cleared, too. Needs elf_file_load_sections() for that.
+ */
+size_t elf_file_find_code(const struct elf_file *file, struct elf_segment *ret, size_t max);
 /* The segment whose contents are loaded at an address, and where in the file they are; NULL if there is none. */
 const struct elf_segment *elf_file_find_loaded(const struct elf_file *file, uint64_t address, uint64_t *ret_offset);
 /* The virtual address of a file offset, through the PT_LOAD segments; false when no segment holds it. */

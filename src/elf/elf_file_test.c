@@ -68,7 +68,7 @@ static void test_reads_headers_and_sections(void **state)
 	assert_int_equal(file.segment_count, 2);
 	assert_int_equal(elf_file_load_sections(&file, NULL), 0);
 	assert_int_equal(elf_file_load_sections(&file, NULL), 0);
-	assert_int_equal(file.section_count, 7);
+	assert_int_equal(file.section_count, 8);
 	assert_non_null(elf_file_find_section(&file, ".text"));
 	assert_null(elf_file_find_section(&file, ".data"));
 	assert_ptr_equal(elf_file_find_section_type(&file, SHT_SYMTAB), elf_file_find_section(&file, ".symtab"));

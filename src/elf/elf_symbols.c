@@ -5,8 +5,8 @@
  * What counts. STT_FUNC and STT_GNU_IFUNC that are defined; STT_NOTYPE only in executable sections and only with a name that a
  * person gave: mapping symbols of ARM, AArch64 and RISC-V ("$x", "$d.12") and assemblers' local labels (".L12") are left out.
  * On other machines, and behind anything but those letters, '$' is part of a name: every function of Swift begins with "$s".
- * The address must lie in a PT_LOAD segment that is executed; anything else cannot be sampled. Relocatable objects have no
- * segments and so no symbols here: their addresses mean nothing until a loader places them.
+ * The address must lie where code is (elf_file_find_code()); anything else cannot be sampled. Relocatable objects have no
+ * symbols here: their addresses mean nothing until a loader places them.
  *
  * Extent. A symbol without a size reaches to the end of its section (of its segment, when the section table is stripped); who
  * builds a table cuts it at the next symbol. A size that reaches beyond the segment is cut there.
@@ -124,19 +124,10 @@ static const char *source_file_name(struct elf_symbols *symbols, struct bytes st
 	return len > ELF_SYMBOL_NAME_MAX ? "" : name;
 }
 
-static void find_executed_segments(struct symbol_reader *reader)
-{
-	for (size_t i = 0; i < reader->file->segment_count && reader->executed_count < EXECUTED_SEGMENTS_MAX; i++) {
-		const struct elf_segment *s = &reader->file->segments[i];
-		if (elf_segment_is_executed(s) && s->memory_size <= UINT64_MAX - s->address)
-			reader->executed[reader->executed_count++] = s;
-	}
-}
-
 const struct elf_segment *symbol_reader_find_segment(const struct symbol_reader *reader, uint64_t address)
 {
 	for (size_t i = 0; i < reader->executed_count; i++) {
-		const struct elf_segment *s = reader->executed[i];
+		const struct elf_segment *s = &reader->executed[i];
 		if (address >= s->address && address - s->address < s->memory_size)
 			return s;
 	}
@@ -313,7 +304,7 @@ int elf_symbols_add_file(struct elf_symbols *symbols, struct elf_file *file, str
 	if (r < 0)
 		return r;
 	struct symbol_reader reader = {.symbols = symbols, .file = file};
-	find_executed_segments(&reader);
+	reader.executed_count = elf_file_find_code(file, reader.executed, EXECUTED_SEGMENTS_MAX);
 	r = elf_versions_read(&reader.versions, file, err);
 	if (r < 0)
 		return r;

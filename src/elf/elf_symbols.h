@@ -16,7 +16,7 @@
 #define ELF_PLT_RELOCATION_BYTES_MAX (128 * MIB)
 
 struct elf_symbol {
-	uint64_t address, size; /* as linked; never empty: [address, address + size) lies inside a segment that is executed */
+	uint64_t address, size; /* as linked; never empty: [address, address + size) lies where code is */
 	const char *name;	/* mangled, never empty; without the "@VERSION" that .symtab adds; lives as long as the list */
 	const char *file;	/* base name of the source file (STT_FILE), of local symbols only; "" = unknown */
 	uint32_t name_len;

@@ -25,7 +25,7 @@ struct elf_versions {
 struct symbol_reader {
 	struct elf_symbols *symbols;
 	struct elf_file *file;
-	const struct elf_segment *executed[EXECUTED_SEGMENTS_MAX]; /* PT_LOAD with PF_X; none wraps around the address space */
+	struct elf_segment executed[EXECUTED_SEGMENTS_MAX]; /* elf_file_find_code() */
 	size_t executed_count;
 	struct elf_versions versions;
 	const char *source_file; /* the STT_FILE that was read last; "" = none */

@@ -16,6 +16,7 @@
 
 #include "base/buffer.h"
 #include "elf/build_id.h"
+#include "elf/elf_file.h"
 
 /* Append-only; stored in notes of uploads and as names of directories. */
 enum file_id_type {
@@ -33,5 +34,15 @@ bool file_id_of_go(struct bytes go_build_id, char out[static BUILD_ID_HEX_MAX]);
 /* Is the file behind fd (a regular file; kept open) one of that id, of whatever type? 0: it is its build-id; positive: another
  * of its ids. -ENOENT: none of them, -ENOMEM. */
 int file_has_id(int fd, const char *id);
+
+/* Does the file hold its code where its segments say, as a program does, and debug information that was split off does not?
+ * Needs elf_file_load_sections(). */
+bool file_has_code(const struct elf_file *file);
+/* All ids that the file behind fd (as above) carries, by type; "" = none of that type. A hash is of a program only: that of a
+ * debug file is nobody's id. -ENOEXEC and others when it is no ELF file, -ENOMEM. */
+struct file_ids {
+	char ids[FILE_ID_TYPES][BUILD_ID_HEX_MAX];
+};
+int file_ids_read_fd(int fd, struct file_ids *ret, struct error *err);
 
 #endif

@@ -16,6 +16,7 @@
 #define TEST_ELF_TEXT_OFFSET  0x400u /* in the file */
 #define TEST_ELF_TEXT_SIZE    0x400u
 #define TEST_ELF_TEXT_ADDRESS 0x402400ull
+#define TEST_ELF_TEXT_END     (TEST_ELF_TEXT_ADDRESS + TEST_ELF_TEXT_SIZE)
 #define TEST_ELF_NOTE_OFFSET  0x200u
 #define TEST_ELF_BUILD_ID     "0123456789abcdef0123456789abcdef01234567"
 
@@ -32,6 +33,7 @@ struct test_elf {
 	bool stripped;		/* .dynsym instead of .symtab */
 	bool no_build_id;	/* no note at all */
 	bool debug_only;	/* as objcopy --only-keep-debug leaves it: no contents, sizes of 0 in the file */
+	bool notes_only;	/* as Parca Agent's OnlyKeepDebug leaves it: no segment but of notes, an empty text section */
 	uint8_t build_id_first; /* replaces the first byte when not 0 */
 	const char *version;	/* that the file defines for its symbols; NULL = none */
 	bool version_is_absent; /* the section of versions has no contents */
@@ -107,36 +109,35 @@ static inline size_t test_elf_put_version(const struct test_elf *elf, size_t str
 
 /*
  * Layout: header, two program headers (notes; text), notes at 0x200, text at 0x400 (address 0x402400), symbols, strings,
- * section names, section headers: 0 null, 1 .text, 2 .symtab or .dynsym, 3 .strtab, 4 .shstrtab, 5 .note, 6 .gnu.version_d if
- * any.
+ * section names, section headers: 0 null, 1 .text, 2 .symtab or .dynsym, 3 .strtab, 4 .shstrtab, 5 .note, 6 .rodata behind the
+ * text (empty), 7 .gnu.version_d if any.
  */
 static inline void test_elf_build(const struct test_elf *elf, struct buffer *out)
 {
-	static const char section_names[] = "\0.text\0.symtab\0.strtab\0.shstrtab\0.note\0.gnu.version_d";
+	static const char section_names[] = "\0.text\0.symtab\0.strtab\0.shstrtab\0.note\0.gnu.version_d\0.rodata";
 	static const uint8_t zeros[TEST_ELF_TEXT_SIZE];
 	buffer_init(out, 1 << 20);
 	test_elf_pad(out, TEST_ELF_NOTE_OFFSET);
 	test_elf_put_note(elf, out);
 	size_t note_len = elf->no_build_id ? 0 : out->len - TEST_ELF_NOTE_OFFSET;
 	test_elf_pad(out, TEST_ELF_TEXT_OFFSET);
-	if (!elf->debug_only)
+	bool has_text = !elf->debug_only && !elf->notes_only;
+	if (has_text)
 		test_elf_put(out, zeros, sizeof(zeros));
-
 	size_t symbols_at = out->len;
 	size_t strings_at = test_elf_put_symbols(elf, out);
 	size_t version_at = test_elf_put_version(elf, strings_at, out), version_end = out->len;
 	size_t names_at = out->len;
 	test_elf_put(out, section_names, sizeof(section_names));
 	test_elf_pad(out, (out->len + 7) & ~(size_t)7);
-
-	Elf64_Shdr sections[7] = {
+	Elf64_Shdr sections[8] = {
 		{0},
 		{.sh_name = 1,
-		 .sh_type = elf->debug_only ? SHT_NOBITS : SHT_PROGBITS,
+		 .sh_type = has_text ? SHT_PROGBITS : SHT_NOBITS,
 		 .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
 		 .sh_addr = TEST_ELF_TEXT_ADDRESS,
 		 .sh_offset = TEST_ELF_TEXT_OFFSET,
-		 .sh_size = TEST_ELF_TEXT_SIZE},
+		 .sh_size = elf->notes_only ? 0 : TEST_ELF_TEXT_SIZE},
 		{.sh_name = 7,
 		 .sh_type = elf->stripped ? SHT_DYNSYM : SHT_SYMTAB,
 		 .sh_offset = symbols_at,
@@ -146,6 +147,7 @@ static inline void test_elf_build(const struct test_elf *elf, struct buffer *out
 		{.sh_name = 15, .sh_type = SHT_STRTAB, .sh_offset = strings_at, .sh_size = version_at - strings_at},
 		{.sh_name = 23, .sh_type = SHT_STRTAB, .sh_offset = names_at, .sh_size = sizeof(section_names)},
 		{.sh_name = 33, .sh_type = SHT_NOTE, .sh_offset = TEST_ELF_NOTE_OFFSET, .sh_size = note_len},
+		{.sh_name = 54, .sh_type = SHT_NOBITS, .sh_flags = SHF_ALLOC, .sh_addr = TEST_ELF_TEXT_END},
 		{.sh_name = 39,
 		 .sh_type = elf->version_is_absent ? SHT_NOBITS : SHT_GNU_verdef,
 		 .sh_offset = version_at,
@@ -153,7 +155,7 @@ static inline void test_elf_build(const struct test_elf *elf, struct buffer *out
 		 .sh_link = 3},
 	};
 	size_t sections_at = out->len;
-	uint16_t section_count = elf->version ? 7 : 6;
+	uint16_t section_count = elf->version ? 8 : 7;
 	test_elf_put(out, sections, section_count * sizeof(sections[0]));
 	Elf64_Ehdr header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
 			     .e_type = ET_DYN,
@@ -163,7 +165,7 @@ static inline void test_elf_build(const struct test_elf *elf, struct buffer *out
 			     .e_shoff = sections_at,
 			     .e_ehsize = sizeof(Elf64_Ehdr),
 			     .e_phentsize = sizeof(Elf64_Phdr),
-			     .e_phnum = 2,
+			     .e_phnum = elf->notes_only ? 1 : 2,
 			     .e_shentsize = sizeof(Elf64_Shdr),
 			     .e_shnum = section_count,
 			     .e_shstrndx = 4};
@@ -173,7 +175,7 @@ static inline void test_elf_build(const struct test_elf *elf, struct buffer *out
 		 .p_flags = PF_R | PF_X,
 		 .p_offset = TEST_ELF_TEXT_OFFSET,
 		 .p_vaddr = TEST_ELF_TEXT_ADDRESS,
-		 .p_filesz = elf->debug_only ? 0 : TEST_ELF_TEXT_SIZE,
+		 .p_filesz = has_text ? TEST_ELF_TEXT_SIZE : 0,
 		 .p_memsz = TEST_ELF_TEXT_SIZE,
 		 .p_align = 0x1000},
 	};

@@ -131,7 +131,7 @@ static int normalize(struct sender *sender, struct profile *profile, struct erro
 		struct profile_location *location = &profile->locations[i];
 		const struct profile_mapping *mapping = &profile->mappings[location->mapping];
 		const struct segment_file *file;
-		if (!location->mapping)
+		if (!location->mapping || profile_mapping_is_linked(mapping->start, mapping->limit, mapping->offset))
 			continue;
 		int r = find_segments(sender, profile_string(profile, mapping->file_name),
 				      profile_string(profile, mapping->build_id), &file, err);
@@ -140,10 +140,8 @@ static int normalize(struct sender *sender, struct profile *profile, struct erro
 		location->address = linked_address(file, profile_location_file_offset(profile, i));
 	}
 	/* What says to whoever looks that addresses need no shift. */
-	for (uint32_t i = 1; i < profile->mapping_count; i++) {
-		profile->mappings[i].start = profile->mappings[i].offset = 0;
-		profile->mappings[i].limit = UINT64_MAX;
-	}
+	for (uint32_t i = 1; i < profile->mapping_count; i++)
+		profile_mapping_set_linked(&profile->mappings[i]);
 	return 0;
 }
 

@@ -196,7 +196,7 @@ static int read_lines(struct parca_stacks *stacks, const struct parca_layout *la
 	return r;
 }
 
-/* Addresses are those of the file if no mapping says otherwise. */
+/* Addresses are as linked if no mapping says otherwise. */
 static int read_mapping(struct profile *profile, const int *at, const struct arrow_array *columns, size_t row, uint32_t *ret,
 			struct error *err)
 {
@@ -216,7 +216,7 @@ static int read_mapping(struct profile *profile, const int *at, const struct arr
 	mapping.offset = (uint64_t)offset;
 	bool told = mapping.file_name || mapping.build_id || limit;
 	if (!start && !limit && !offset)
-		mapping.limit = UINT64_MAX;
+		profile_mapping_set_linked(&mapping);
 	*ret = 0;
 	return r < 0 || !told ? r : profile_add_mapping(profile, &mapping, ret, err);
 }

@@ -11,7 +11,8 @@
  *                  kind 1, has lines:   count u32, then for each line, innermost first: function hash, line i64, column i64
  *                  kind 2, build-id:    string, file offset u64
  *                  kind 3, file name:   string, file offset u64        (the mapping has no build-id)
- *                  kind 4, no mapping:  address u64                    (or a mapping that has neither) )
+ *                  kind 4, no mapping:  address u64                    (or a mapping that has neither)
+ *                  kind 5, build-id:    string, linked address u64     (profile_mapping_is_linked(), and not the kernel's) )
  *   stack    = H(  parent's stack hash, location hash ), 32 bytes;  the empty stack's hash is 0
  *
  * What is left out is left out on purpose: ids, where a mapping was loaded (start, limit), its flags, and pprof's is_folded
@@ -35,6 +36,7 @@ enum location_kind {
 	LOCATION_BY_BUILD_ID = 2,
 	LOCATION_BY_FILE_NAME = 3,
 	LOCATION_BY_ADDRESS = 4,
+	LOCATION_BY_LINKED_ADDRESS = 5,
 };
 
 static void store_u64(uint8_t *out, uint64_t value)
@@ -106,8 +108,10 @@ static enum location_kind kind_of(const struct profile *profile, const struct pr
 	const struct profile_mapping *mapping = &profile->mappings[location->mapping];
 	if (location->line_count > 0)
 		return LOCATION_HAS_LINES;
+	bool is_linked = location->frame_type != PROFILE_FRAME_KERNEL &&
+			 profile_mapping_is_linked(mapping->start, mapping->limit, mapping->offset);
 	if (mapping->build_id)
-		return LOCATION_BY_BUILD_ID;
+		return is_linked ? LOCATION_BY_LINKED_ADDRESS : LOCATION_BY_BUILD_ID;
 	return mapping->file_name ? LOCATION_BY_FILE_NAME : LOCATION_BY_ADDRESS;
 }
 
@@ -122,7 +126,7 @@ static void hash_location(const struct profile *profile, uint32_t id, const stru
 	buffer_append_byte(scratch, (uint8_t)kind);
 	if (kind == LOCATION_HAS_LINES)
 		put_lines(profile, location, functions, scratch);
-	if (kind == LOCATION_BY_BUILD_ID)
+	if (kind == LOCATION_BY_BUILD_ID || kind == LOCATION_BY_LINKED_ADDRESS)
 		put_string(scratch, profile_string_bytes(profile, mapping->build_id));
 	if (kind == LOCATION_BY_FILE_NAME)
 		put_string(scratch, profile_string_bytes(profile, mapping->file_name));

@@ -22,7 +22,9 @@
  *
  * Addresses. location.address is in the same space as its mapping's start..limit; the file offset of the instruction is address
  * - start + offset (profile_location_file_offset), which is the same in all processes and hosts. Addresses of callers (all but
- * the leaf frame) point into the call instruction (return address - 1), as symbolizers expect.
+ * the leaf frame) point into the call instruction (return address - 1), as symbolizers expect. Some clients send addresses as
+ * the file was linked (virtual addresses of its symbols) and no mappings: such a mapping goes from 0 to UINT64_MAX, offset 0
+ * (profile_mapping_is_linked), and what profile_location_file_offset gives is the linked address then.
  *
  * Limits: LIMIT_PROFILE_*; adding past one is -E2BIG. Ownership: the profile owns all it holds. Not thread-safe; reading from
  * several threads is fine while nobody writes.
@@ -66,6 +68,17 @@ struct profile_mapping {
 	 * who has symbols under that. No part of an identity either, and not stored. */
 	uint32_t go_id;
 };
+
+/* Are addresses in a mapping of these bounds those of the file as it was linked? */
+static inline bool profile_mapping_is_linked(uint64_t start, uint64_t limit, uint64_t offset)
+{
+	return start == 0 && limit == UINT64_MAX && offset == 0;
+}
+static inline void profile_mapping_set_linked(struct profile_mapping *mapping)
+{
+	mapping->start = mapping->offset = 0;
+	mapping->limit = UINT64_MAX;
+}
 
 struct profile_function {
 	uint32_t name, system_name, file_name; /* strings; system_name is the mangled one */
@@ -206,7 +219,8 @@ int profile_add_comment_text(struct profile *profile, const char *text, struct e
 /* Reading */
 const char *profile_string(const struct profile *profile, uint32_t id);
 struct bytes profile_string_bytes(const struct profile *profile, uint32_t id);
-/* address - start + offset of a location with a mapping; the address itself without one. */
+/* address - start + offset of a location with a mapping, which of a linked one is the linked address; the address itself
+ * without one. */
 uint64_t profile_location_file_offset(const struct profile *profile, uint32_t location);
 size_t profile_stack_depth(const struct profile *profile, uint32_t stack);
 /* Writes up to max location ids, leaf first; returns the full depth. */

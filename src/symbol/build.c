@@ -17,6 +17,7 @@
 #include "elf/debug_links.h"
 #include "elf/dwarf.h"
 #include "elf/extract.h"
+#include "elf/file_ids.h"
 #include "elf/pclntab.h"
 #include "symbol/kallsyms_text.h"
 #include "symbol/table_write.h"
@@ -146,9 +147,10 @@ static bool is_extract(const struct input *input)
 	       memcmp(mark, EXTRACT_MARK, sizeof(mark)) == 0;
 }
 
-static void take_extract_as_binary(struct build *b)
+/* So is the program itself, which some agents send for its debug information. */
+static void take_whole_as_binary(struct build *b)
 {
-	if (b->binary.is_open || !b->debug.is_open || !is_extract(&b->debug))
+	if (b->binary.is_open || !b->debug.is_open || (!is_extract(&b->debug) && !file_has_code(&b->debug.file)))
 		return;
 	b->binary = b->debug;
 	b->debug = (struct input){.fd = -1};
@@ -169,17 +171,19 @@ static int open_debug(struct build *b, struct error *err)
 
 static size_t executed_segments(const struct elf_file *file, bool offsets, struct symbol_table_segment *ret)
 {
-	size_t count = 0;
-	for (size_t i = 0; i < file->segment_count && count < SYMBOL_TABLE_SEGMENTS_MAX; i++) {
-		const struct elf_segment *s = &file->segments[i];
+	struct elf_segment code[SYMBOL_TABLE_SEGMENTS_MAX];
+	size_t count = 0, found = elf_file_find_code(file, code, SYMBOL_TABLE_SEGMENTS_MAX);
+	for (size_t i = 0; i < found; i++) {
+		const struct elf_segment *s = &code[i];
 		uint64_t size = offsets ? s->file_size : s->memory_size;
-		if (!elf_segment_is_executed(s) || size == 0 || size > UINT64_MAX - s->offset || size > UINT64_MAX - s->address)
+		if (size == 0 || size > UINT64_MAX - s->offset || size > UINT64_MAX - s->address)
 			continue;
 		ret[count++] = (struct symbol_table_segment){offsets ? s->offset : 0, size, s->address};
 	}
 	return count;
 }
 
+/* Segments only: what sections say of a file without any is not where a linker put its segment. */
 static const struct elf_segment *first_executed(const struct elf_file *file)
 {
 	for (size_t i = 0; i < file->segment_count; i++)
@@ -190,7 +194,8 @@ static const struct elf_segment *first_executed(const struct elf_file *file)
 
 /*
  * Tools that split debug information off leave program headers behind whose addresses are right, but whose file offsets and
- * sizes are the binary's, 0, or neither (elfutils; binutils; binutils on files from gold), and nothing shows which.
+ * sizes are the binary's, 0, or neither (elfutils; binutils; binutils on files from gold), and nothing shows which. Parca Agent
+ * leaves none of them, and sections whose sizes are 0.
  */
 static int make_writer(struct build *b, struct error *err)
 {
@@ -250,7 +255,7 @@ static int add_symbols(struct build *b, struct symbol_range **ret_ranges, size_t
 			      err);
 	size_t own = b->symbols.count;
 	if (r == 0 && b->debug.is_open)
-		r = add_names(b, &b->debug.file, SYMBOL_SOURCE_SYMTAB, err);
+		r = add_names(b, &b->debug.file, has_symtab(&b->debug.file) ? SYMBOL_SOURCE_SYMTAB : SYMBOL_SOURCE_DYNSYM, err);
 	uint64_t bias = debug_bias(b);
 	for (size_t i = own; r == 0 && bias && i < b->symbols.count; i++)
 		b->symbols.items[i].address += bias;
@@ -325,11 +330,11 @@ static int add_dwarf(struct build *b, struct input *input, uint64_t bias, struct
 	return r == -ENOENT ? 0 : go_without(b, r, &why, err);
 }
 
-static int add_pclntab(struct build *b, struct error *err)
+static int add_pclntab(struct build *b, struct input *input, struct error *err)
 {
 	struct error why = {0};
 	struct pclntab_result result = {0};
-	int r = pclntab_read(&b->binary.file, table_writer_add_unit, b->writer, &result, &why);
+	int r = pclntab_read(&input->file, table_writer_add_unit, b->writer, &result, &why);
 	if (result.functions > 0)
 		b->result->sources |= SYMBOL_SOURCE_PCLNTAB;
 	return r == -ENOENT ? 0 : go_without(b, r, &why, err);
@@ -342,8 +347,12 @@ static int add_lines(struct build *b, struct error *err)
 		r = add_dwarf(b, &b->binary, 0, err);
 	else if (b->debug.is_open && elf_file_has_dwarf(&b->debug.file))
 		r = add_dwarf(b, &b->debug, debug_bias(b), err);
-	if (r == 0 && b->binary.is_open && !(b->result->sources & SYMBOL_SOURCE_DWARF))
-		r = add_pclntab(b, err);
+	if (r < 0 || (b->result->sources & SYMBOL_SOURCE_DWARF))
+		return r;
+	if (b->binary.is_open)
+		r = add_pclntab(b, &b->binary, err);
+	else if (b->debug.is_open && pclntab_find_section(&b->debug.file))
+		r = add_pclntab(b, &b->debug, err);
 	return r;
 }
 
@@ -389,7 +398,7 @@ static int build_elf(struct build *b, int out_fd, struct error *err)
 		return error_set(err, r, "%s", why.message);
 	if (r < 0 && r != -ENOENT)
 		note_problem(b, &why);
-	take_extract_as_binary(b);
+	take_whole_as_binary(b);
 	_cleanup_(mem_freep) struct symbol_range *ranges = NULL;
 	size_t range_count = 0;
 	r = make_writer(b, err);

@@ -127,6 +127,10 @@ static bool find_address(const struct profile *profile, const struct symbol_tabl
 		return false;
 	if (location->frame_type == PROFILE_FRAME_KERNEL)
 		return symbol_table_kernel_to_address(table, offset, ret);
+	if (profile_mapping_is_linked(mapping->start, mapping->limit, mapping->offset)) {
+		*ret = location->address;
+		return true;
+	}
 	if (symbol_table_flags(table) & SYMBOL_TABLE_NO_OFFSETS)
 		return symbol_table_mapped_to_address(table, mapping->start, mapping->limit, location->address, ret);
 	return symbol_table_offset_to_address(table, offset, ret);

@@ -166,7 +166,9 @@ int symbolizer_view(struct symbolizer *symbolizer, const char *build_id, const c
 struct symbol_view *symbol_view_free(struct symbol_view *view);
 DEFINE_CLEANUP_POINTER(symbol_view_free, struct symbol_view);
 bool symbol_view_address(const struct symbol_view *view, uint64_t file_offset, uint64_t *ret_address);
-/* The same for an address within a mapping [start, limit), for tables that do not know the binary's file offsets. */
+/* The same for an address within a mapping [start, limit), for tables that do not know the binary's file offsets, and for
+ * linked mappings (profile_mapping_is_linked()), whose addresses are no offsets whatever the table knows: ask this one first.
+ */
 bool symbol_view_mapped_address(const struct symbol_view *view, uint64_t start, uint64_t limit, uint64_t address,
 				uint64_t *ret_address);
 /* The same for a kernel's frame: its offset counts from _stext, and its binary's segments mean nothing to it. */

@@ -440,6 +440,10 @@ bool symbol_view_address(const struct symbol_view *view, uint64_t file_offset, u
 bool symbol_view_mapped_address(const struct symbol_view *view, uint64_t start, uint64_t limit, uint64_t address,
 				uint64_t *ret_address)
 {
+	if (profile_mapping_is_linked(start, limit, 0)) {
+		*ret_address = address;
+		return true;
+	}
 	return (symbol_table_flags(view->shared->table) & SYMBOL_TABLE_NO_OFFSETS) &&
 	       symbol_table_mapped_to_address(view->shared->table, start, limit, address, ret_address);
 }

@@ -308,9 +308,8 @@ bool symbol_table_mapped_to_address(const struct symbol_table *table, uint64_t s
 	if (limit <= start || address < start || address >= limit)
 		return false;
 	const struct symbol_table_segment *segment = find_segment_of_size(table, limit - start, &page);
-	if (segment)
-		*ret = (segment->address & ~(page - 1)) + (address - start);
-	return segment;
+	*ret = segment ? (segment->address & ~(page - 1)) + (address - start) : address;
+	return segment || symbol_table_find(table, address) != CODE_NONE;
 }
 
 bool symbol_table_kernel_to_address(const struct symbol_table *table, uint64_t offset, uint64_t *ret)

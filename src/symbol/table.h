@@ -95,8 +95,10 @@ static inline bool symbol_table_names_kernel(const struct symbol_table_header *h
 /* The address as linked of a file offset; false outside of what is executed, and always with SYMBOL_TABLE_NO_OFFSETS. */
 bool symbol_table_offset_to_address(const struct symbol_table *table, uint64_t offset, uint64_t *ret);
 bool symbol_table_address_to_offset(const struct symbol_table *table, uint64_t address, uint64_t *ret);
-/* The same for an address in a mapping [start, limit), for tables without offsets: known only if the mapping has the size of
- * exactly one segment that is executed, and so is that segment. */
+/* The same for an address in a mapping [start, limit), for tables without offsets: known if the mapping has the size of exactly
+ * one segment that is executed, and so is that segment; and if the address itself is one of the table's code, as it is of a
+ * program that is not position-independent, and in mappings that give linked addresses (OpenTelemetry's profiler). What is
+ * position-independent is loaded far above where it was linked. */
 bool symbol_table_mapped_to_address(const struct symbol_table *table, uint64_t start, uint64_t limit, uint64_t address,
 				    uint64_t *ret);
 /* The same for a kernel's frame, whose offset counts from _stext whatever file the table is of; false where that has none. */

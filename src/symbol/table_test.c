@@ -272,6 +272,50 @@ static void test_debug_file_takes_the_layout_of_the_binary(void **state)
 	buffer_release(&b);
 }
 
+/* No segment says where code is: symbols and sections do. */
+static void test_a_debug_file_without_segments(void **state)
+{
+	static const struct test_symbol all[] = {{"sized", 0x10, 0x10, STT_FUNC, STB_GLOBAL},
+						 {"unsized", 0x40, 0, STT_FUNC, STB_LOCAL},
+						 {"outside", TEST_ELF_TEXT_SIZE, 0x10, STT_FUNC, STB_LOCAL}};
+	struct test_elf separate = {all, 3, .notes_only = true};
+	struct buffer b;
+	struct symbol_table *table;
+	uint64_t found;
+	test_elf_build(&separate, &b);
+	assert_int_equal(try_build((struct files){.debug = buffer_bytes(&b)}, TEST_ELF_BUILD_ID, &table, NULL), 0);
+	assert_int_equal(symbol_table_sources(table), SYMBOL_SOURCE_SYMTAB);
+	assert_int_equal(symbol_table_flags(table), SYMBOL_TABLE_NO_OFFSETS);
+	assert_string_equal(name_at(table, TEST_ELF_TEXT_ADDRESS + 0x18), "sized");
+	assert_string_equal(name_at(table, TEST_ELF_TEXT_ADDRESS + 0x30), "");
+	assert_string_equal(name_at(table, TEST_ELF_TEXT_ADDRESS + TEST_ELF_TEXT_SIZE - 1), "unsized");
+	assert_string_equal(name_at(table, TEST_ELF_TEXT_ADDRESS + TEST_ELF_TEXT_SIZE), "");
+	/* The address itself is one of its code, as linked, wherever the mapping begins and ends. */
+	uint64_t at = TEST_ELF_TEXT_ADDRESS + 0x18;
+	assert_true(symbol_table_mapped_to_address(table, 0x400000, 0x700000, at, &found));
+	assert_int_equal(found, at);
+	assert_false(symbol_table_mapped_to_address(table, 0x400000, 0x700000, at + 0x10, &found));
+	symbol_table_free(table);
+	buffer_release(&b);
+}
+
+/* The program itself, sent for its debug information: its offsets are known. */
+static void test_a_program_in_place_of_a_debug_file(void **state)
+{
+	static const struct test_symbol all[] = {{"sized", 0x10, 0x10, STT_FUNC, STB_GLOBAL}};
+	struct test_elf program = {all, 1};
+	struct buffer b;
+	struct symbol_table *table;
+	uint64_t found;
+	test_elf_build(&program, &b);
+	assert_int_equal(try_build((struct files){.debug = buffer_bytes(&b)}, "", &table, NULL), 0);
+	assert_int_equal(symbol_table_flags(table), 0);
+	assert_true(symbol_table_offset_to_address(table, TEST_ELF_TEXT_OFFSET + 0x18, &found));
+	assert_string_equal(name_at(table, found), "sized");
+	symbol_table_free(table);
+	buffer_release(&b);
+}
+
 static void check_bounds(const struct symbol_table *table, uint32_t at, uint32_t start, uint32_t end)
 {
 	uint64_t got_start, got_end;
@@ -635,6 +679,8 @@ int main(void)
 		cmocka_unit_test(test_a_file_without_symbols),
 		cmocka_unit_test(test_random_overlaps),
 		cmocka_unit_test(test_debug_file_takes_the_layout_of_the_binary),
+		cmocka_unit_test(test_a_debug_file_without_segments),
+		cmocka_unit_test(test_a_program_in_place_of_a_debug_file),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_binaries_that_were_changed_later),
 		cmocka_unit_test(test_kernel_offsets),

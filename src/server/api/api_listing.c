@@ -105,8 +105,8 @@ static bool to_address(const struct symbol_view *view, const struct listing_bina
 {
 	if (binary->kernel)
 		return symbol_view_kernel_address(view, offset, ret);
-	return symbol_view_address(view, offset, ret) ||
-	       symbol_view_mapped_address(view, binary->start, binary->limit, binary->start + (offset - binary->offset), ret);
+	return symbol_view_mapped_address(view, binary->start, binary->limit, binary->start + (offset - binary->offset), ret) ||
+	       symbol_view_address(view, offset, ret);
 }
 
 /* The symbol that has most of the function's samples. False when there are no symbols. */

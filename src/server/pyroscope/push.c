@@ -95,13 +95,11 @@ static int read_labels(struct pb_cursor *outer, struct bytes message, bool set, 
 	return r;
 }
 
-/* Addresses that are those of the file already, whatever its mapping says. */
-static void place_at_zero(struct profile *profile)
+/* Addresses that are as linked already, whatever the mappings say. */
+static void take_as_linked(struct profile *profile)
 {
-	for (size_t i = 1; i < profile->mapping_count; i++) {
-		profile->mappings[i].start = profile->mappings[i].offset = 0;
-		profile->mappings[i].limit = UINT64_MAX;
-	}
+	for (size_t i = 1; i < profile->mapping_count; i++)
+		profile_mapping_set_linked(&profile->mappings[i]);
 }
 
 static int store_sample(const struct raw_series *form, struct ingest *ingest, struct series *series, struct pb_cursor *outer,
@@ -117,7 +115,7 @@ static int store_sample(const struct raw_series *form, struct ingest *ingest, st
 	if (r < 0)
 		return r == -EINVAL ? -EBADMSG : r;
 	if (form->normalized)
-		place_at_zero(profile);
+		take_as_linked(profile);
 	const char *name = series->name.len ? buffer_string(&series->name) : NULL;
 	if (form->of_pyroscope) {
 		name = ingest_pprof_name(name);

@@ -98,8 +98,8 @@ static bool to_address(const struct symbol_view *view, const struct local_viewer
 {
 	if (module->kernel)
 		return symbol_view_kernel_address(view, offset, ret);
-	return symbol_view_address(view, offset, ret) ||
-	       symbol_view_mapped_address(view, module->start, module->limit, module->start + (offset - module->offset), ret);
+	return symbol_view_mapped_address(view, module->start, module->limit, module->start + (offset - module->offset), ret) ||
+	       symbol_view_address(view, offset, ret);
 }
 
 static int open_view(const struct local_viewer *viewer, const struct local_viewer_module *module, const atomic_bool *cancel,
