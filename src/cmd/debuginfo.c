@@ -127,7 +127,8 @@ int cmd_debuginfo(int argc, char **argv)
 		 .help = "upload: debuginfo, executable (for disassembly),\nsources (a tar archive), kallsyms (default: "
 			 "debuginfo)"},
 		{0, "build-id", "HEX", OPTION_TEXT, &upload.build_id,
-		 .help = "upload: build-id that the sources or kallsyms belong to,\nor that identifies a program without one"},
+		 .help = "upload: build-id that the sources or kallsyms belong to,\nor the id that profiles have for the "
+			 "program"},
 		{0, "whole", NULL, OPTION_FLAG, &upload.whole, .help = "upload: the whole file, including code and data"},
 		{0, "force", NULL, OPTION_FLAG, &upload.force, .help = "upload: replace the file on the server"},
 		{0, "state", "STATE", OPTION_TEXT, &a.state,

@@ -41,8 +41,9 @@ struct sending {
 	uint64_t size, offset, resumed;
 	uint8_t *piece;
 	int64_t shown_ns;
-	bool without_build_id;	/* the file has none of its own: it is known by its hash, or by what the user says */
-	bool reached, reported; /* the server has answered; what is waited for has been said */
+	char own_id[BUILD_ID_HEX_MAX]; /* the file's, where the user says another; "" = none */
+	bool without_build_id;	       /* it is known by its hash, or by what the user says */
+	bool reached, reported;	       /* the server has answered; what is waited for has been said */
 };
 
 /* ---- talking to the server ---- */
@@ -239,12 +240,16 @@ static int prepare(struct sending *sending, int file_fd, struct error *err)
 	struct stat info;
 	struct hash128 hash;
 	int r = 0;
-	if (sending->upload->build_id)
+	if (sending->upload->build_id) {
 		snprintf(sending->build_id, sizeof(sending->build_id), "%s", sending->upload->build_id);
-	else if (is_elf)
+		if (!is_elf || build_id_read_fd(file_fd, sending->own_id, NULL) < 0 ||
+		    strcmp(sending->own_id, sending->build_id) == 0)
+			*sending->own_id = 0;
+	} else if (is_elf) {
 		r = binary_id_read_fd(file_fd, sending->build_id, err);
-	else
+	} else {
 		r = error_set(err, -EINVAL, "give its build-id with --build-id");
+	}
 	if (r < 0)
 		return r;
 	sending->without_build_id = sending->upload->build_id || r > 0;
@@ -288,6 +293,8 @@ static int upload_one(struct sending *sending, struct error *err)
 	else
 		fprintf(stderr, "%s: build-id %s, %s sent\n", sending->name, sending->build_id,
 			text_format_size(sending->size, size));
+	if (*sending->own_id)
+		fprintf(stderr, "%s: its own build-id is %s; it is found by both\n", sending->name, sending->own_id);
 	return 0;
 }
 

@@ -217,7 +217,7 @@ static int try_build_id(struct source_job *job, const char *build_id, int *ret_f
 	return try_path(job, path, build_id, ret_fd);
 }
 
-/* What was uploaded has that build-id, or was announced as having none: upload_check() took it for no other reason. */
+/* What was uploaded has that build-id, or is known by this id of another type: upload_check() took it for no other reason. */
 static int try_upload(struct source_job *job, const char *build_id, enum upload_kind kind, int *ret_fd)
 {
 	struct symbolizer *s = job->symbolizer;
@@ -226,15 +226,17 @@ static int try_upload(struct source_job *job, const char *build_id, enum upload_
 		return -ENOENT;
 	/* Only of the binary itself: another file that is asked for has no other id. */
 	bool has_go_id = job->go_id && job->go_id[0] && build_id == job->build_id;
-	if (uploads_open_file(s->uploads, build_id, kind, ret_fd, NULL) < 0) {
-		if (!has_go_id || uploads_open_file(s->uploads, job->go_id, kind, ret_fd, NULL) < 0)
-			return -ENOENT;
-		job->is_by_go_id = true;
+	int r = uploads_open_file(s->uploads, build_id, kind, ret_fd, NULL);
+	if (r < 0 && has_go_id) {
+		r = uploads_open_file(s->uploads, job->go_id, kind, ret_fd, NULL);
+		job->is_by_go_id = r >= 0;
 	}
+	if (r < 0)
+		return -ENOENT;
 	snprintf(text, sizeof(text), "uploaded %s", upload_kind_names[kind]);
 	note_from(job, text);
 	job->is_foreign = true;
-	return SYMBOL_FILE_ANNOUNCED;
+	return r > 0 ? SYMBOL_FILE_COMPARED : SYMBOL_FILE_ANNOUNCED;
 }
 
 static int try_debuginfod(struct source_job *job, const char *build_id, int *ret_fd, struct error *err)
@@ -285,11 +287,13 @@ static int open_content(struct source_job *job, uint32_t kind, int *ret_fd)
 {
 	if (kind == SYMBOL_FILE_BINARY)
 		return open_binary_of_content(job, ret_fd);
-	if (kind != SYMBOL_FILE_DEBUG || !job->symbolizer->uploads ||
-	    uploads_open_content(job->symbolizer->uploads, job->build_id, job->content, ret_fd, NULL) < 0)
+	int r = kind != SYMBOL_FILE_DEBUG || !job->symbolizer->uploads
+			? -ENOENT
+			: uploads_open_content(job->symbolizer->uploads, job->build_id, job->content, ret_fd, NULL);
+	if (r < 0)
 		return -ENOENT;
 	job->is_foreign = true;
-	return SYMBOL_FILE_ANNOUNCED;
+	return r > 0 ? SYMBOL_FILE_COMPARED : SYMBOL_FILE_ANNOUNCED;
 }
 
 static int open_binary(struct source_job *job, int *ret_fd)

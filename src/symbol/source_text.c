@@ -305,7 +305,7 @@ static int open_uploaded_code(struct places *places, int *ret_fd, struct error *
 {
 	struct uploads *uploads = places->symbolizer->uploads;
 	if (uploads && places->build_id[0] &&
-	    uploads_open_file(uploads, places->build_id, UPLOAD_EXECUTABLE, ret_fd, NULL) == 0)
+	    uploads_open_file(uploads, places->build_id, UPLOAD_EXECUTABLE, ret_fd, NULL) >= 0)
 		return 0;
 	return error_set(err, -ENOENT, "no executable was uploaded");
 }

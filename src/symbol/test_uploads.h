@@ -113,7 +113,7 @@ static inline void assert_stored(struct uploads *uploads, const char *build_id, 
 	int fd = -1;
 	uint8_t *data = malloc(file.len + 1);
 	assert_true(uploads_has(uploads, build_id, kind));
-	assert_int_equal(uploads_open_file(uploads, build_id, kind, &fd, NULL), 0);
+	assert_in_range(uploads_open_file(uploads, build_id, kind, &fd, NULL), 0, 1); /* 1: it is not its build-id */
 	assert_int_equal(io_pread(fd, data, file.len + 1, 0, "test", NULL), file.len);
 	assert_memory_equal(data, file.data, file.len);
 	free(data);

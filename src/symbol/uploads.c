@@ -621,8 +621,25 @@ static int move_in_place(struct uploads *uploads, struct upload *upload, const c
 	return r;
 }
 
+/* By what it is going to be found. An id whose type nobody has said is what the file says it is. */
+static int read_ids(int fd, const struct upload_begin *begin, struct upload_file *file, struct file_ids *ret, struct error *err)
+{
+	*ret = (struct file_ids){0};
+	if (begin->kind != UPLOAD_DEBUGINFO && begin->kind != UPLOAD_EXECUTABLE)
+		return 0;
+	int r = file_ids_read_fd(fd, ret, err);
+	if (r < 0)
+		return r;
+	if (begin->without_build_id && begin->id_type == FILE_ID_GNU)
+		file->id_type = strcmp(ret->ids[FILE_ID_GNU], begin->build_id) == 0  ? FILE_ID_GNU
+				: strcmp(ret->ids[FILE_ID_GO], begin->build_id) == 0 ? FILE_ID_GO
+										     : FILE_ID_HASH;
+	return uploads_alias_set(file, ret, err);
+}
+
 /* -EBADMSG is about the file, everything else about this machine. Positive: it is there, but a power cut may lose it. */
-static int put_in_place(struct uploads *uploads, struct upload *upload, struct upload_file *file, struct error *err)
+static int put_in_place(struct uploads *uploads, struct upload *upload, struct upload_file *file, struct file_ids *ret_ids,
+			struct error *err)
 {
 	char path[PATH_MAX], folder[PATH_MAX], id[UPLOAD_ID_MAX];
 	memcpy(id, upload->id, sizeof(id));
@@ -634,6 +651,8 @@ static int put_in_place(struct uploads *uploads, struct upload *upload, struct u
 		r = upload_check(fd, &upload->begin, err);
 	if (!r)
 		r = upload_content(fd, file->content, err);
+	if (!r)
+		r = read_ids(fd, &upload->begin, file, ret_ids, err);
 	if (!r)
 		r = uploads_file_path(uploads, file, path, err);
 	if (!r && *upload->begin.hash) /* only to know it again: goes without where attributes are not to be had */
@@ -647,9 +666,13 @@ static int put_in_place(struct uploads *uploads, struct upload *upload, struct u
 	if (!r)
 		r = sync_dirs(uploads, folder, err);
 	if (!r)
+		r = uploads_alias_link(uploads, file, err);
+	if (!r)
 		r = move_in_place(uploads, upload, path, file, err);
-	if (r < 0)
+	if (r < 0) {
+		uploads_alias_unlink(uploads, file);
 		return r;
+	}
 	/* It is there. Should the directory not be synced, a power cut may lose it, and then it is wanted again. */
 	remove_part(uploads, id);
 	uploads_make_room(uploads, NULL);
@@ -662,7 +685,8 @@ static int being_written(struct error *err)
 }
 
 /* Returns what to tell the client; *ret_there: the file is in its place. */
-static int finish_locked(struct uploads *uploads, struct upload *upload, bool *ret_there, struct error *err)
+static int finish_locked(struct uploads *uploads, struct upload *upload, bool *ret_there, struct file_ids *ret_ids,
+			 struct error *err)
 {
 	struct error problem = {0};
 	const struct upload_begin *begin = &upload->begin;
@@ -684,11 +708,11 @@ static int finish_locked(struct uploads *uploads, struct upload *upload, bool *r
 		return error_nomem(err);
 	upload->busy = true;
 	pthread_mutex_unlock(&uploads->lock);
-	int r = put_in_place(uploads, upload, file, &problem);
+	int r = put_in_place(uploads, upload, file, ret_ids, &problem);
 	pthread_mutex_lock(&uploads->lock);
 	*ret_there = r >= 0;
 	if (r < 0) {
-		mem_free(file);
+		uploads_file_free(file);
 		upload->busy = false;
 		upload->active_ns = time_now_ns();
 		if (r == -EBADMSG)
@@ -700,6 +724,7 @@ static int finish_locked(struct uploads *uploads, struct upload *upload, bool *r
 int uploads_finish(struct uploads *uploads, const char *id, struct error *err)
 {
 	char build_id[BUILD_ID_HEX_MAX] = "";
+	struct file_ids ids = {0};
 	enum upload_kind kind = 0;
 	bool there = false;
 	pthread_mutex_lock(&uploads->lock);
@@ -708,10 +733,14 @@ int uploads_finish(struct uploads *uploads, const char *id, struct error *err)
 		snprintf(build_id, sizeof(build_id), "%s", upload->begin.build_id);
 		kind = upload->begin.kind;
 	}
-	int r = upload ? finish_locked(uploads, upload, &there, err) : unknown_id(err);
+	int r = upload ? finish_locked(uploads, upload, &there, &ids, err) : unknown_id(err);
 	unlock_and_remove(uploads);
-	if (there && uploads->options.on_arrival)
-		uploads->options.on_arrival(uploads->options.context, build_id, kind);
+	if (!there || !uploads->options.on_arrival)
+		return r;
+	for (unsigned i = 0; i < FILE_ID_TYPES; i++)
+		if (ids.ids[i][0] && strcmp(ids.ids[i], build_id) != 0)
+			uploads->options.on_arrival(uploads->options.context, ids.ids[i], kind);
+	uploads->options.on_arrival(uploads->options.context, build_id, kind);
 	return r;
 }
 
@@ -743,7 +772,7 @@ int uploads_get(struct uploads *uploads, const char *id, struct upload_begin *re
 bool uploads_has(struct uploads *uploads, const char *build_id, enum upload_kind kind)
 {
 	pthread_mutex_lock(&uploads->lock);
-	bool has = kind < UPLOAD_KINDS && uploads_file_find(uploads, NULL, build_id, kind);
+	bool has = uploads_find(uploads, build_id, kind);
 	pthread_mutex_unlock(&uploads->lock);
 	return has;
 }
@@ -758,12 +787,13 @@ bool uploads_has_content(struct uploads *uploads, const char *build_id, enum upl
 
 /* Its path, for somebody who is going to use it. */
 static int use_file(struct uploads *uploads, const char *build_id, enum upload_kind kind, char path[static PATH_MAX],
-		    struct error *err)
+		    bool *ret_is_build_id, struct error *err)
 {
 	int r;
 	pthread_mutex_lock(&uploads->lock);
-	struct upload_file *file = kind < UPLOAD_KINDS ? uploads_file_find(uploads, NULL, build_id, kind) : NULL;
+	struct upload_file *file = uploads_find(uploads, build_id, kind);
 	if (file) {
+		*ret_is_build_id = uploads_file_has_build_id(file, build_id);
 		r = uploads_file_path(uploads, file, path, err);
 		uploads_file_use(uploads, file, time_now_ns());
 	} else {
@@ -777,7 +807,8 @@ static int use_file(struct uploads *uploads, const char *build_id, enum upload_k
 int uploads_open_file(struct uploads *uploads, const char *build_id, enum upload_kind kind, int *ret_fd, struct error *err)
 {
 	char path[PATH_MAX];
-	int r = use_file(uploads, build_id, kind, path, err);
+	bool is_build_id = false;
+	int r = use_file(uploads, build_id, kind, path, &is_build_id, err);
 	int fd = r < 0 ? r : io_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
 	if (!r && fd == -ENOENT)
 		uploads_file_forget_lost(uploads, build_id, kind);
@@ -785,14 +816,14 @@ int uploads_open_file(struct uploads *uploads, const char *build_id, enum upload
 		return fd;
 	futimens(fd, NULL); /* it only orders; what cannot be set is ordered by its arrival */
 	*ret_fd = fd;
-	return 0;
+	return !is_build_id;
 }
 
 bool uploads_has_same(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *hash)
 {
 	char path[PATH_MAX], known[sizeof(((struct upload_begin *)0)->hash)];
 	pthread_mutex_lock(&uploads->lock);
-	const struct upload_file *file = kind < UPLOAD_KINDS ? uploads_file_find(uploads, NULL, build_id, kind) : NULL;
+	const struct upload_file *file = uploads_find(uploads, build_id, kind);
 	bool there = file && uploads_file_path(uploads, file, path, NULL) == 0;
 	pthread_mutex_unlock(&uploads->lock);
 	ssize_t len = there && *hash ? lgetxattr(path, UPLOADS_HASH_ATTRIBUTE, known, sizeof(known)) : -1;

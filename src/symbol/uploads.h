@@ -36,7 +36,8 @@ struct uploads_options {
 	uint64_t file_bytes_max; /* 0 = 2 GiB */
 	int64_t lease_ns;	 /* an upload that made no progress for so long may be begun by another; 0 = 15 min */
 	size_t open_max;	 /* uploads at once; 0 = 64 */
-	/* A file is there, whole. May be called on any thread that finishes an upload. NULL allowed. */
+	/* A file is there, whole: for each id that it carries, then for the one that it was announced with. May be called on
+	 * any thread that finishes an upload. NULL allowed. */
 	void (*on_arrival)(void *context, const char *build_id, enum upload_kind kind);
 	void *context;
 };
@@ -58,8 +59,8 @@ struct upload_begin {
 	 * and are checked at the end; whatever else is only compared. */
 	char hash[65];
 	bool force; /* although there is one already */
-	/* The id is the client's own, a hash of the file for instance, because the file has no GNU build-id: then one without
-	 * is taken. A file that has another build-id is refused all the same. */
+	/* The id is what the client knows the file by, a hash for instance: whatever build-id the file has. Of id_type
+	 * FILE_ID_GNU, the file decides which type it is. Otherwise a file that has not this build-id is refused. */
 	bool without_build_id;
 };
 /* *ret_offset: from where to send; more than 0 when an earlier attempt of the same file (size and hash) is resumed, which it is
@@ -81,14 +82,17 @@ int uploads_abort(struct uploads *uploads, const char *id, struct error *err);
 /* What was announced, and how much of it has arrived. -ENOENT no such upload. */
 int uploads_get(struct uploads *uploads, const char *id, struct upload_begin *ret, uint64_t *ret_offset, struct error *err);
 
+/* A file is found by the id that it was announced with, and by those that it carries: its build-id, its Go build-id, the hash
+ * of its bytes if it is a program (uploads_ids.c). */
 bool uploads_has(struct uploads *uploads, const char *build_id, enum upload_kind kind);
 /* Of the binary of that content, and known to be. */
 bool uploads_has_content(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *content_key);
+/* Positive: the id is not the file's build-id, so it may have another one. */
 int uploads_open_file(struct uploads *uploads, const char *build_id, enum upload_kind kind, int *ret_fd, struct error *err);
 /* Of the binary of another content. */
 bool uploads_has_other_content(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *content_key);
 /* The different contents that were sent as debug information of one id (UPLOAD_CONTENT_HEX), the last that came first;
- * returns how many there are, of which up to `max` are listed. And one of them. */
+ * returns how many there are, of which up to `max` are listed. And one of them, as uploads_open_file(). */
 #define UPLOAD_CONTENT_HEX 33 /* with the NUL */
 size_t uploads_list_contents(struct uploads *uploads, const char *build_id, char (*ret)[UPLOAD_CONTENT_HEX], size_t max);
 int uploads_open_content(struct uploads *uploads, const char *build_id, const char *content, int *ret_fd, struct error *err);

@@ -45,7 +45,7 @@ static int check_elf(int fd, const struct upload_begin *begin, struct error *err
 	char build_id[BUILD_ID_HEX_MAX];
 	struct error problem = {0};
 	int r = build_id_read_fd(fd, build_id, &problem);
-	if (r == -ENOENT && begin->without_build_id)
+	if ((r == 0 || r == -ENOENT) && begin->without_build_id)
 		return 0;
 	if (r == -ENOMEM || r == -EIO)
 		return error_set(err, r, "%s", problem.message);

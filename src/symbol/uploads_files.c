@@ -27,7 +27,7 @@ static struct upload_file **bucket_of(struct uploads *uploads, const char *build
 	return &uploads->buckets[hash64_seed(build_id, strlen(build_id), kind) % UPLOADS_BUCKETS];
 }
 
-static struct upload_place place_of(const struct upload_file *file)
+struct upload_place uploads_file_place(const struct upload_file *file)
 {
 	return (struct upload_place){.tenant = file->tenant,
 				     .id_type = file->id_type,
@@ -40,7 +40,7 @@ static struct upload_place place_of(const struct upload_file *file)
 int uploads_file_path(const struct uploads *uploads, const struct upload_file *file, char out[static PATH_MAX],
 		      struct error *err)
 {
-	struct upload_place place = place_of(file);
+	struct upload_place place = uploads_file_place(file);
 	return uploads_place_path(uploads->options.directory, &place, out, err);
 }
 
@@ -62,6 +62,15 @@ struct upload_file *uploads_file_find_content(struct uploads *uploads, const cha
 {
 	struct upload_file *file = *bucket_of(uploads, build_id, kind);
 	while (file && (!is_of(file, tenant, build_id, kind) || strcmp(file->content_key, content_key) != 0))
+		file = file->next;
+	return file;
+}
+
+struct upload_file *uploads_file_find_exact(struct uploads *uploads, const struct upload_place *place)
+{
+	struct upload_file *file = *bucket_of(uploads, place->build_id, place->kind);
+	while (file && (!is_of(file, place->tenant, place->build_id, place->kind) || file->id_type != place->id_type ||
+			strcmp(file->content, place->content) != 0 || strcmp(file->content_key, place->content_key) != 0))
 		file = file->next;
 	return file;
 }
@@ -91,6 +100,17 @@ struct upload_file *uploads_file_new(const struct upload_place *place, uint64_t 
 	return file;
 }
 
+struct upload_file *uploads_file_free(struct upload_file *file)
+{
+	struct upload_alias *alias = file ? file->aliases : NULL;
+	while (alias) {
+		struct upload_alias *next = alias->next_of_file;
+		mem_free(alias);
+		alias = next;
+	}
+	return mem_free(file);
+}
+
 /* ---- the order of use ---- */
 
 void uploads_file_use(struct uploads *uploads, struct upload_file *file, int64_t now_ns)
@@ -107,9 +127,10 @@ static void forget(struct uploads *uploads, struct upload_file *file)
 		at = &(*at)->next;
 	*at = file->next;
 	use_order_remove(uploads, file);
+	uploads_alias_forget(uploads, file);
 	uploads->stats.files--;
 	uploads->stats.bytes -= file->size;
-	mem_free(file);
+	uploads_file_free(file);
 }
 
 /* The first that `file`, which is not in the index yet, replaces, from `at` on. What one without a key replaces, it does as it
@@ -144,16 +165,31 @@ void uploads_file_add(struct uploads *uploads, struct upload_file *file, bool ar
 	file->next = *bucket;
 	*bucket = file;
 	use_order_add(uploads, file);
+	uploads_alias_add(uploads, file);
 	uploads->stats.files++;
 	uploads->stats.bytes += file->size;
+}
+
+/* What is found by an id: all that was announced by it; if there is none, all that carries it. file NULL: the first. */
+static const struct upload_file *next_found(struct uploads *uploads, const char *build_id, enum upload_kind kind,
+					    const struct upload_file *file)
+{
+	bool is_announced = file && strcmp(file->build_id, build_id) == 0;
+	if (file && !is_announced)
+		return uploads_alias_find(uploads, build_id, kind, file);
+	const struct upload_file *next = file ? file->next : *bucket_of(uploads, build_id, kind);
+	while (next && !is_of(next, NULL, build_id, kind))
+		next = next->next;
+	return next || is_announced ? next : uploads_alias_find(uploads, build_id, kind, NULL);
 }
 
 bool uploads_has_other_content(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *content_key)
 {
 	bool has = false;
+	const struct upload_file *file = NULL;
 	pthread_mutex_lock(&uploads->lock);
-	for (const struct upload_file *file = *bucket_of(uploads, build_id, kind); file && !has; file = file->next)
-		has = is_of(file, NULL, build_id, kind) && file->content_key[0] && strcmp(file->content_key, content_key) != 0;
+	while (!has && (file = next_found(uploads, build_id, kind, file)))
+		has = file->content_key[0] && strcmp(file->content_key, content_key) != 0;
 	pthread_mutex_unlock(&uploads->lock);
 	return has;
 }
@@ -161,9 +197,10 @@ bool uploads_has_other_content(struct uploads *uploads, const char *build_id, en
 size_t uploads_list_contents(struct uploads *uploads, const char *build_id, char (*ret)[UPLOAD_CONTENT_HEX], size_t max)
 {
 	size_t count = 0;
+	const struct upload_file *file = NULL;
 	pthread_mutex_lock(&uploads->lock);
-	for (const struct upload_file *file = *bucket_of(uploads, build_id, UPLOAD_DEBUGINFO); file; file = file->next) {
-		bool is_new = is_of(file, NULL, build_id, UPLOAD_DEBUGINFO);
+	while ((file = next_found(uploads, build_id, UPLOAD_DEBUGINFO, file))) {
+		bool is_new = true;
 		for (size_t i = 0; is_new && i < count && i < max; i++)
 			is_new = strcmp(ret[i], file->content) != 0;
 		if (is_new && count < max)
@@ -177,10 +214,13 @@ size_t uploads_list_contents(struct uploads *uploads, const char *build_id, char
 int uploads_open_content(struct uploads *uploads, const char *build_id, const char *content, int *ret_fd, struct error *err)
 {
 	char path[PATH_MAX];
+	bool is_build_id = false;
 	pthread_mutex_lock(&uploads->lock);
-	const struct upload_file *file = *bucket_of(uploads, build_id, UPLOAD_DEBUGINFO);
-	while (file && (!is_of(file, NULL, build_id, UPLOAD_DEBUGINFO) || strcmp(file->content, content) != 0))
-		file = file->next;
+	const struct upload_file *file = next_found(uploads, build_id, UPLOAD_DEBUGINFO, NULL);
+	while (file && strcmp(file->content, content) != 0)
+		file = next_found(uploads, build_id, UPLOAD_DEBUGINFO, file);
+	if (file)
+		is_build_id = uploads_file_has_build_id(file, build_id);
 	int r = file ? uploads_file_path(uploads, file, path, err)
 		     : error_set(err, -ENOENT, "no upload of that content for build-id %.128s", build_id);
 	pthread_mutex_unlock(&uploads->lock);
@@ -188,17 +228,17 @@ int uploads_open_content(struct uploads *uploads, const char *build_id, const ch
 	if (fd < 0)
 		return fd;
 	*ret_fd = fd;
-	return 0;
+	return !is_build_id;
 }
 
 /* ---- room ---- */
 
 /* The path of the file that there is; 0 if there is none, else positive. */
-static int find_path(struct uploads *uploads, const char *tenant, const char *build_id, enum upload_kind kind,
-		     char out[static PATH_MAX], struct error *err)
+static int find_path(struct uploads *uploads, const char *build_id, enum upload_kind kind, char out[static PATH_MAX],
+		     struct error *err)
 {
 	pthread_mutex_lock(&uploads->lock);
-	const struct upload_file *file = uploads_file_find(uploads, tenant, build_id, kind);
+	const struct upload_file *file = uploads_find(uploads, build_id, kind);
 	int r = file ? uploads_file_path(uploads, file, out, err) : 0;
 	pthread_mutex_unlock(&uploads->lock);
 	return r < 0 ? r : file != NULL;
@@ -214,6 +254,7 @@ int uploads_file_remove(struct uploads *uploads, struct upload_file *file, struc
 		return r;
 	*strrchr(path, '/') = 0;
 	rmdir(path); /* stays if there is another kind, or content */
+	uploads_alias_unlink(uploads, file);
 	pthread_mutex_lock(&uploads->lock);
 	forget(uploads, file);
 	pthread_mutex_unlock(&uploads->lock);
@@ -231,8 +272,10 @@ void uploads_file_remove_others(struct uploads *uploads, const struct upload_fil
 	while ((old = find_replaced(uploads, file, arrives, old))) {
 		bool is_other = uploads_file_path(uploads, old, path, NULL) == 0 && strcmp(path, own) != 0;
 		pthread_mutex_unlock(&uploads->lock);
-		if (is_other)
+		if (is_other) {
 			io_unlink(path, NULL);
+			uploads_alias_unlink(uploads, old);
+		}
 		pthread_mutex_lock(&uploads->lock);
 		old = old->next;
 	}
@@ -244,9 +287,9 @@ void uploads_file_forget_lost(struct uploads *uploads, const char *build_id, enu
 	char path[PATH_MAX];
 	struct stat info;
 	pthread_mutex_lock(&uploads->place_lock);
-	bool lost = find_path(uploads, NULL, build_id, kind, path, NULL) > 0 && lstat(path, &info) < 0 && errno == ENOENT;
+	bool lost = find_path(uploads, build_id, kind, path, NULL) > 0 && lstat(path, &info) < 0 && errno == ENOENT;
 	pthread_mutex_lock(&uploads->lock);
-	struct upload_file *file = lost ? uploads_file_find(uploads, NULL, build_id, kind) : NULL;
+	struct upload_file *file = lost ? uploads_find(uploads, build_id, kind) : NULL;
 	if (file)
 		forget(uploads, file);
 	pthread_mutex_unlock(&uploads->lock);
@@ -289,14 +332,38 @@ int uploads_make_room(struct uploads *uploads, struct error *err)
 
 /* ---- reading the directory ---- */
 
+/* A link, in the place that `link` is of, to a file announced by that id. */
+struct found_link {
+	struct upload_file *link;
+	enum file_id_type type;
+	char id[BUILD_ID_HEX_MAX];
+};
 struct found {
 	struct upload_file **files;
-	size_t count, capacity;
+	struct found_link *links;
+	size_t count, capacity, link_count, link_capacity;
 };
 
-static int found_add(void *context, const struct upload_place *place, uint64_t size, int64_t used_ns, struct error *err)
+static int found_add_link(struct found *found, const struct upload_place *place, const char *target, struct error *err)
+{
+	struct found_link item = {0};
+	if (!uploads_alias_parse(target, &item.type, item.id))
+		return 0;
+	item.link = uploads_file_new(place, 0);
+	if (!item.link ||
+	    array_push(&found->links, &found->link_count, &found->link_capacity, UPLOADS_FILES_MAX * FILE_ID_TYPES, item) < 0) {
+		uploads_file_free(item.link);
+		return error_nomem(err);
+	}
+	return 0;
+}
+
+static int found_add(void *context, const struct upload_place *place, const char *target, uint64_t size, int64_t used_ns,
+		     struct error *err)
 {
 	struct found *found = context;
+	if (target)
+		return found_add_link(found, place, target, err);
 	int r = array_reserve(&found->files, &found->capacity, found->count + 1, SIZE_MAX / sizeof(*found->files));
 	struct upload_file *file = r < 0 ? NULL : uploads_file_new(place, size);
 	if (!file)
@@ -308,6 +375,39 @@ static int found_add(void *context, const struct upload_place *place, uint64_t s
 
 DEFINE_ORDER(compare_use, struct upload_file *const, ORDER((*a)->used_ns, (*b)->used_ns));
 
+/* Takes the link in; one that leads nowhere is removed: its file has gone, or never came. */
+static int take_link(struct uploads *uploads, const struct found_link *found, struct error *err)
+{
+	char path[PATH_MAX];
+	struct upload_place place = uploads_file_place(found->link);
+	place.id_type = found->type;
+	place.build_id = found->id;
+	struct upload_file *file = uploads_file_find_exact(uploads, &place);
+	if (!file) {
+		if (uploads_file_path(uploads, found->link, path, NULL) == 0)
+			io_unlink(path, NULL);
+		return 0;
+	}
+	struct file_ids ids = {0};
+	snprintf(ids.ids[found->link->id_type], BUILD_ID_HEX_MAX, "%s", found->link->build_id);
+	uploads_alias_forget(uploads, file);
+	int r = uploads_alias_set(file, &ids, err);
+	uploads_alias_add(uploads, file);
+	return r;
+}
+
+/* And releases them, also after a failure r. */
+static int take_links(struct uploads *uploads, struct found *found, int r, struct error *err)
+{
+	for (size_t i = 0; i < found->link_count; i++) {
+		if (r == 0)
+			r = take_link(uploads, &found->links[i], err);
+		uploads_file_free(found->links[i].link);
+	}
+	mem_free(found->links);
+	return r;
+}
+
 int uploads_files_load(struct uploads *uploads, struct error *err)
 {
 	struct found found = {0};
@@ -318,7 +418,7 @@ int uploads_files_load(struct uploads *uploads, struct error *err)
 		sort_array(found.files, found.count, compare_use);
 	for (size_t i = 0; i < found.count; i++) {
 		if (r < 0) {
-			mem_free(found.files[i]);
+			uploads_file_free(found.files[i]);
 			continue;
 		}
 		/* Two, after a crash before the older one was removed. What cannot be removed now is found again. */
@@ -326,14 +426,14 @@ int uploads_files_load(struct uploads *uploads, struct error *err)
 		uploads_file_add(uploads, found.files[i], false);
 	}
 	mem_free(found.files);
-	return r;
+	return take_links(uploads, &found, r, err);
 }
 
 void uploads_files_release(struct uploads *uploads)
 {
 	for (struct upload_file *file = uploads->newest, *older; file; file = older) {
 		older = file->older;
-		mem_free(file);
+		uploads_file_free(file);
 	}
 	uploads->newest = uploads->oldest = NULL;
 }

@@ -14,6 +14,9 @@
  *             server that does not know it leaves these files alone
  *   KIND      debuginfo, executable, sources, kallsyms
  *
+ * ID is the one that the file was announced with. Under each other id that it carries lies a link of the same name, by which it
+ * is found (uploads_ids.c); servers that do not know it pass over links.
+ *
  * Version 1 had xx/yyyy.KIND in DIRECTORY. Its files are moved when the server starts, each by one rename, so that at any
  * moment each is in one of the two places; a start that was cut short is finished by the next. Files are not read for that, but
  * for the notes of executables and debug information, which say of what type their id is. All of it is synced before anybody is
@@ -74,13 +77,14 @@ static bool is_hex(const char *text, size_t len)
 
 /* ---- reading it ---- */
 
-#define LEVELS 5 /* below DIRECTORY/files: tenant, type, xx, yyyy, file */
+#define LINK_BYTES_MAX 512
+#define LEVELS	       5 /* below DIRECTORY/files: tenant, type, xx, yyyy, file */
 struct walk {
 	uploads_place_function *function;
 	void *context;
 	struct upload_place place;
 	char tenant[UPLOAD_TENANT_MAX + 1], build_id[BUILD_ID_HEX_MAX], content[UPLOAD_CONTENT_HEX];
-	char content_key[CONTENT_KEY_HEX];
+	char content_key[CONTENT_KEY_HEX], target[LINK_BYTES_MAX];
 };
 
 /* "CONTENT.KIND" or "CONTENT-KEY.KIND". */
@@ -123,9 +127,22 @@ static bool read_name(struct walk *walk, unsigned level, const char *name)
 	}
 }
 
-static int walk_level(struct walk *walk, int at, const char *name, unsigned level, struct error *err)
+/* The last level. */
+static int walk_file(struct walk *walk, int at, const char *name, struct error *err)
 {
 	struct stat info;
+	if (fstatat(at, name, &info, AT_SYMLINK_NOFOLLOW) < 0 || (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)))
+		return 0;
+	ssize_t len = S_ISLNK(info.st_mode) ? readlinkat(at, name, walk->target, sizeof(walk->target) - 1) : 0;
+	if (len < 0)
+		return 0;
+	walk->target[len] = 0;
+	return walk->function(walk->context, &walk->place, S_ISLNK(info.st_mode) ? walk->target : NULL, (uint64_t)info.st_size,
+			      time_of_timespec(info.st_mtim), err);
+}
+
+static int walk_level(struct walk *walk, int at, const char *name, unsigned level, struct error *err)
+{
 	_cleanup_(dir_closep) DIR *dir = io_open_dir_at(at, name);
 	if (!dir)
 		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
@@ -139,9 +156,8 @@ static int walk_level(struct walk *walk, int at, const char *name, unsigned leve
 			continue;
 		if (level + 1 < LEVELS)
 			r = walk_level(walk, dirfd(dir), entry->d_name, level + 1, err);
-		else if (fstatat(dirfd(dir), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode))
-			r = walk->function(walk->context, &walk->place, (uint64_t)info.st_size, time_of_timespec(info.st_mtim),
-					   err);
+		else
+			r = walk_file(walk, dirfd(dir), entry->d_name, err);
 	}
 	return r;
 }

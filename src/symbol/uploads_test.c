@@ -152,7 +152,7 @@ static void test_a_file_arrives(void **state)
 	set_hash(&begin, file);
 	assert_false(uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
 	assert_int_equal(send_all(fixture->uploads, &begin, file), 0);
-	assert_int_equal(fixture->arrivals.count, 1);
+	assert_int_equal(fixture->arrivals.count, 2); /* also by the hash of the program */
 	assert_string_equal(fixture->arrivals.build_id, TEST_ELF_BUILD_ID);
 	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, file);
 	assert_false(uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_EXECUTABLE));
@@ -243,7 +243,7 @@ static void test_what_is_sent_is_checked(void **state)
 	assert_int_equal(uploads_abort(fixture->uploads, id, NULL), 0);
 	assert_int_equal(uploads_abort(fixture->uploads, id, NULL), -ENOENT);
 	assert_int_equal(count_incoming(fixture), 0);
-	assert_int_equal(fixture->arrivals.count, 1);
+	assert_int_equal(fixture->arrivals.count, 2);
 }
 
 static void test_ids_that_are_no_build_ids(void **state)
@@ -256,10 +256,107 @@ static void test_ids_that_are_no_build_ids(void **state)
 	assert_int_equal(send_all(fixture->uploads, &begin, buffer_bytes(&file)), -EBADMSG);
 	begin.without_build_id = true;
 	assert_int_equal(send_all(fixture->uploads, &begin, buffer_bytes(&file)), 0);
-	begin = begin_of("abcdef01", fixture->elf.len);
-	begin.without_build_id = true;
-	assert_int_equal(send_all(fixture->uploads, &begin, buffer_bytes(&fixture->elf)), -EBADMSG);
 	buffer_release(&file);
+	/* Whatever build-id a file has that is known by something else; not one that is announced by its build-id. */
+	begin = begin_of("abcdef01", fixture->elf.len);
+	assert_int_equal(send_all(fixture->uploads, &begin, buffer_bytes(&fixture->elf)), -EBADMSG);
+	begin.without_build_id = true;
+	assert_int_equal(send_all(fixture->uploads, &begin, buffer_bytes(&fixture->elf)), 0);
+}
+
+static bool opens(struct uploads *uploads, const char *id, bool is_build_id)
+{
+	int fd = -1, r = uploads_open_file(uploads, id, UPLOAD_DEBUGINFO, &fd, NULL);
+	if (r < 0)
+		return false;
+	io_close(fd);
+	assert_int_equal(r, !is_build_id);
+	return true;
+}
+
+static unsigned count_links(const struct fixture *fixture)
+{
+	char command[128];
+	unsigned count = 0;
+	snprintf(command, sizeof(command), "find %s/files -type l | wc -l", fixture->directory);
+	FILE *pipe = popen(command, "r");
+	assert_int_equal(fscanf(pipe, "%u", &count), 1);
+	pclose(pipe);
+	return count;
+}
+
+/* A file is found by the id that it was announced with and by those that it carries, also after a restart, until it goes. */
+static void test_ids_that_a_file_carries(void **state)
+{
+	struct fixture *fixture = *state;
+	static const char announced[] = "00112233445566778899aabbccddeeff";
+	char hash[FILE_HASH_HEX], contents[4][UPLOAD_CONTENT_HEX];
+	struct bytes file = buffer_bytes(&fixture->elf);
+	int fd = test_elf_file(file);
+	assert_int_equal(file_hash_read_fd(fd, hash, NULL), 0);
+	io_close(fd);
+	struct upload_begin begin = begin_of(announced, file.len);
+	begin.without_build_id = true;
+	begin.id_type = FILE_ID_HASH;
+	assert_int_equal(send_all(fixture->uploads, &begin, file), 0);
+	for (unsigned start = 0; start < 2; start++) {
+		assert_true(opens(fixture->uploads, announced, false));
+		assert_true(opens(fixture->uploads, TEST_ELF_BUILD_ID, true));
+		assert_true(opens(fixture->uploads, hash, false));
+		assert_false(opens(fixture->uploads, OTHER_BUILD_ID, true));
+		assert_true(uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+		assert_false(uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_EXECUTABLE));
+		assert_int_equal(uploads_list_contents(fixture->uploads, TEST_ELF_BUILD_ID, contents, 4), 1);
+		assert_int_equal(uploads_open_content(fixture->uploads, TEST_ELF_BUILD_ID, contents[0], &fd, NULL), 0);
+		io_close(fd);
+		assert_int_equal(count_links(fixture), 2);
+		reopen(fixture, NULL);
+	}
+	/* What was announced by an id goes before what carries it, and is no reason to lose that. */
+	struct buffer other;
+	test_elf_build(&(struct test_elf){.symbols = symbols, .symbol_count = 1, .debug_only = true}, &other);
+	begin = begin_of(TEST_ELF_BUILD_ID, other.len);
+	assert_int_equal(send_all(fixture->uploads, &begin, buffer_bytes(&other)), 0);
+	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, buffer_bytes(&other));
+	assert_int_equal(uploads_list_contents(fixture->uploads, TEST_ELF_BUILD_ID, contents, 4), 1);
+	assert_int_equal(remove_file_of(fixture->uploads, TEST_ELF_BUILD_ID, NULL), 0);
+	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, file);
+	buffer_release(&other);
+	/* All ids go with the file. */
+	assert_int_equal(remove_file_of(fixture->uploads, announced, NULL), 0);
+	for (unsigned start = 0; start < 2; start++) {
+		assert_false(uploads_has(fixture->uploads, announced, UPLOAD_DEBUGINFO));
+		assert_false(uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+		assert_false(uploads_has(fixture->uploads, hash, UPLOAD_DEBUGINFO));
+		assert_int_equal(count_links(fixture), 0);
+		reopen(fixture, NULL);
+	}
+}
+
+/* Links that lead nowhere, and what is no link of ours. */
+static void test_links_that_lead_nowhere(void **state)
+{
+	static const char *const targets[] = {
+		"../../../hash/00/112233445566778899aabbccddeeff/0000000000000000000000000000000a.debuginfo",
+		"../../../hash/00/1122/0000000000000000000000000000000a.debuginfo",
+		"/etc/passwd",
+		"../../../nothing/00/1122/x",
+		"../../../hash/00/112",
+		"../../../hash/",
+	};
+	struct fixture *fixture = *state;
+	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+		char folder[160], path[256];
+		snprintf(folder, sizeof(folder), "%s/files/@all/gnu/01/23456789abcdef0123456789abcdef01234567",
+			 fixture->directory);
+		snprintf(path, sizeof(path), "%s/0000000000000000000000000000000a.debuginfo", folder);
+		assert_int_equal(io_make_dirs(folder, 0750, NULL), 0);
+		unlink(path);
+		assert_int_equal(symlink(targets[i], path), 0);
+		reopen(fixture, NULL);
+		assert_false(uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+		assert_int_equal(count_links(fixture), i >= 2); /* what somebody else has put there is left alone */
+	}
 }
 
 static void test_other_kinds(void **state)
@@ -696,7 +793,7 @@ static void *race(void *context)
 		snprintf(begin.hash, sizeof(begin.hash), "%u", i % 3);
 		begin.force = i % 7 == 0;
 		racer->sent += send_all(racer->uploads, &begin, racer->file) == 0;
-		if (uploads_open_file(racer->uploads, begin.build_id, begin.kind, &fd, NULL) == 0)
+		if (uploads_open_file(racer->uploads, begin.build_id, begin.kind, &fd, NULL) >= 0)
 			close(fd);
 		if (i % 11 == 0)
 			remove_file_of(racer->uploads, begin.build_id, NULL);
@@ -895,7 +992,7 @@ static void test_what_is_found_at_start(void **state)
 						"files/.hidden", "files/@all/pdb"};
 	for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++)
 		write_text(fixture->directory, strangers[i], "mine");
-	snprintf(command, sizeof(command), "ln -s / %s/files/link && ln -s / %s/files/@all/hash", fixture->directory,
+	snprintf(command, sizeof(command), "ln -s / %s/files/link && ln -s / %s/files/@all/go", fixture->directory,
 		 fixture->directory);
 	assert_int_equal(system(command), 0);
 	assert_int_equal(try_open(fixture, NULL), 0);
@@ -918,6 +1015,8 @@ int main(void)
 		TEST(test_what_is_announced_is_checked),
 		TEST(test_what_is_sent_is_checked),
 		TEST(test_ids_that_are_no_build_ids),
+		TEST(test_ids_that_a_file_carries),
+		TEST(test_links_that_lead_nowhere),
 		TEST(test_other_kinds),
 		TEST(test_two_at_once),
 		TEST(test_too_many_at_once),

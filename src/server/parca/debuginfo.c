@@ -10,11 +10,15 @@
  *                         ->  1 build_id  2 size
  *   MarkUploadFinished    1 build_id  2 upload_id  3 type  ->  (empty)
  *
- * type: 0 debuginfo, 1 executable, 2 sources, as enum upload_kind; build_id_type: 0 unknown, 1 GNU, 2 a hash, 3 Go's.
+ * type: 0 debuginfo, 1 executable, 2 sources, as enum upload_kind; build_id_type: 0 unknown, 1 GNU, 2 a hash, 3 Go's. A file
+ * that is known by a hash may well have a build-id: Parca Agent reads the first segment of notes only, and sends a hash of the
+ * file for most of Debian's binaries and for all of Go's. An id of unknown type is a build-id.
  *
- * Agents decide by the text of a reason and by status codes: "still in-progress" brings them back after five minutes, any other
- * refusal never, so that text is also the answer while it is being found out whether the file is needed. FAILED_PRECONDITION
- * means later, ALREADY_EXISTS and INVALID_ARGUMENT never.
+ * The first response is the last that an agent asks for: it offers a file when it first sees it, and again when its cache has
+ * forgotten the file, hours later (parca-agent, reporter/parca_uploader.go), also where the reason is "still in-progress",
+ * which only keeps it from asking within five minutes. So whatever is not known to be needless is wanted, although it may turn
+ * out later that it can be had elsewhere. FAILED_PRECONDITION means the same as in-progress, ALREADY_EXISTS and
+ * INVALID_ARGUMENT that nobody needs it.
  *
  * An agent that is interrupted sends its file from the beginning again: what has arrived of it before is skipped. Its hash is
  * that of the program, not of the file that is sent, so it tells attempts apart but cannot be checked; it is given a prefix so
@@ -136,10 +140,11 @@ static const char *decide_upload(struct server *server, const struct subject *su
 	}
 	if (uploads_has(uploads, begin->build_id, begin->kind))
 		return decide_existing(server, begin, ret_should);
-	bool wanted = begin->force || begin->kind != UPLOAD_DEBUGINFO, later = false;
-	*ret_should = wanted || symbolizer_wants(server->symbolizer, begin->build_id, "", &later);
+	bool is_debuginfo = begin->kind == UPLOAD_DEBUGINFO, later = false;
+	bool wanted = !is_debuginfo || symbolizer_wants(server->symbolizer, begin->build_id, "", &later);
+	*ret_should = begin->force || wanted || later;
 	if (!*ret_should)
-		return later ? REASON_IN_PROGRESS : REASON_KNOWN;
+		return REASON_KNOWN;
 	return uploads_is_stale(uploads, begin->build_id, begin->kind) ? REASON_STALE : REASON_FIRST;
 }
 
