@@ -31,7 +31,8 @@
  * Samples that agree in producer, types, period and in whether they have a duration become one profile; its name is the
  * producer. Each sample keeps its time; the profile's time is from the first to the last, or its duration if that is longer.
  *
- * Addresses are those of the files, as in WriteRaw's normalized profiles; a mapping_start beside zero says otherwise.
+ * Addresses are those of the files as they were linked, as in WriteRaw's normalized profiles; a mapping_start beside zero says
+ * otherwise.
  */
 #include "format/parca_arrow.h"
 
@@ -240,9 +241,9 @@ int parca_arrow_request(struct bytes record, size_t memory_max, struct buffer *o
 		return error_nomem(err);
 	int r = samples_open(record, memory_max, samples, err);
 	bool complete = samples->at[SAMPLE_STACK] >= 0;
-	if (r == 0 && !complete)
+	if (r == 0)
 		r = gather_ids(samples, &ids, err);
-	if (r == 0 && !complete)
+	if (r == 0)
 		r = ask_for(&ids, out, err);
 	ids_release(&ids);
 	samples_release(samples);

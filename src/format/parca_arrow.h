@@ -16,8 +16,8 @@ struct parca_profiles {
 void parca_profiles_init(struct parca_profiles *profiles);
 void parca_profiles_release(struct parca_profiles *profiles);
 
-/* Whether the samples' stacks are given by ids only: then 1, and a record that asks for them is appended; 0 if the stacks are
- * there. memory_max as arrow_stream_open()'s. -EBADMSG, -E2BIG, -ENOMEM. */
+/* Appends a record that asks for the stacks of the samples' ids. 1: they are given by ids only; 0: the stacks are there.
+ * memory_max as arrow_stream_open()'s. -EBADMSG, -E2BIG, -ENOMEM. */
 int parca_arrow_request(struct bytes samples, size_t memory_max, struct buffer *out, struct error *err);
 /* A profile for each kind of sample, in the order in which they come. locations: the answer to what was asked, or empty.
  * memory_max is that of each of the two. -EBADMSG; -E2BIG for more than LIMIT_SAMPLE_TYPES kinds, 512 labels, or more

@@ -109,7 +109,7 @@ static void test_version2(void **state)
 		buffer_init(&asked, MIB);
 		read_record(names[i], &record);
 		assert_int_equal(parca_arrow_request(record.samples, MIB, &asked, NULL), 0);
-		assert_int_equal(asked.len, 0);
+		assert_true(asked.len > 0); /* for those who wait for it: parca/write.c */
 		assert_int_equal(parca_arrow_decode(record.samples, record.locations, MIB, &profiles, NULL), 0);
 		check_version2(&profiles);
 	}

@@ -231,6 +231,9 @@ static void write_server_metrics(struct buffer *m, struct server *server)
 	COUNTER("wick_query_seconds_total", "Time spent in queries.", SECONDS(atomic_load(&c->query_ns_total)));
 	GAUGE("wick_query_seconds_max", "Longest query.", SECONDS(atomic_load(&c->query_ns_max)));
 	COUNTER("wick_query_rows_total", "Sample rows read by queries.", atomic_load(&c->query_rows));
+	COUNTER("wick_signals_dropped_total", "Requests with logs, traces or metrics, which are dropped.",
+		atomic_load(&c->signals_dropped));
+	COUNTER("wick_agent_panics_total", "Crashes that Parca Agents have reported.", atomic_load(&c->panics_reported));
 	COUNTER("wick_binaries_offered_total", "Binaries whose symbols the agent offered.", atomic_load(&c->binaries_offered));
 	COUNTER("wick_binaries_refused_total", "Binaries whose symbols could not be read.", atomic_load(&c->binaries_refused));
 	show_scraping(m, server);

@@ -455,8 +455,13 @@ await test('Write: the server asks for the stacks, takes their locations, and en
 	);
 	await check('agent_stream');
 });
-await test('Write: samples that have their stacks are stored at once', async () => {
-	const status = await write(version2('agent_inline'), () => assert.fail('there is nothing to ask for'));
+await test('Write: samples that have their stacks are stored at once, and their ids are listed as Parca does it', async () => {
+	let listed;
+	const status = await write(version2('agent_inline'), (record, call) => {
+		listed = arrow.tableFromIPC(record).numRows;
+		call.end();
+	});
+	assert.equal(listed, 3);
 	assert.equal(status.code, grpc.status.OK, status.details);
 	await check('agent_inline');
 });

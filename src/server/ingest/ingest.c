@@ -93,6 +93,16 @@ static int take_rejected(struct ingest *ingest, const struct store_append_result
 	return error_set(err, -EINVAL, "nothing was stored: %s", text);
 }
 
+int ingest_store_derived(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
+			 size_t index, struct error *err)
+{
+	struct store_append_options options = {.name = name, .labels = labels, .received_ns = time_now_ns()};
+	struct store_append_result result = {0};
+	identify(ingest, profile, name, labels, index, &options);
+	memset(options.older_id, 0, sizeof(options.older_id));
+	return store_append(ingest->tenant->store, profile, &options, &result, err);
+}
+
 int ingest_store(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
 		 size_t index, struct error *err)
 {

@@ -17,6 +17,10 @@
 #define INGEST_ARROW_PATH     PARCA_PROFILES_PATH "WriteArrow"
 #define INGEST_WRITE_PATH     PARCA_PROFILES_PATH "Write"
 #define INGEST_PUSH_PATH      "/push.v1.PusherService/Push"
+/* What is not stored. */
+#define OTLP_LOGS_PATH	  "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
+#define OTLP_TRACES_PATH  "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+#define OTLP_METRICS_PATH "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
 
 /* One request on its way in. */
 struct ingest {
@@ -46,6 +50,9 @@ int ingest_begin(struct ingest *ingest, struct server *server, const struct net_
  * apart. -EINVAL: it can never be stored; -ECANCELED: nobody waits for it. */
 int ingest_store(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
 		 size_t index, struct error *err);
+/* What was made here of a profile that was stored: it is not counted, nor checked again, nor forwarded. */
+int ingest_store_derived(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
+			 size_t index, struct error *err);
 /* ingest_pprof.c: the first part of the profile types that a pprof of this name has; NULL as it is. A part of `name`. */
 const char *ingest_pprof_name(const char *name);
 /* Makes a pprof that is pushed or scraped under that name, before it is stored, what it is to Pyroscope: labels that say a span
@@ -56,6 +63,12 @@ int ingest_take_pprof(struct profile *profile, const char *name, uint64_t *numbe
  * them sent again. It is counted and its message kept, and the others go on: 0 for it, too. */
 int ingest_store_next(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
 		      size_t index, struct error *err);
+/* ingest_agents.c. The same for what profilers of whole machines send: beside counts of samples, their CPU time. The profile is
+ * changed. */
+int ingest_store_counted(struct ingest *ingest, struct profile *profile, const char *name, const struct labels *labels,
+			 size_t index, struct error *err);
+/* Samples without a service get one of their executable's name. -ENOMEM, -E2BIG. */
+int ingest_name_services(struct profile *profile, struct error *err);
 /* Such a profile that has not come as far. */
 void ingest_reject(struct ingest *ingest, const struct error *err);
 /* What all of them come to, r being the result so far: -EINVAL if none was stored because all were rejected. */
@@ -74,7 +87,7 @@ struct raw_series {
 	uint32_t field;	   /* of the series in the request */
 	const char *what;  /* for messages */
 	bool label_sets;   /* labels are in a message of their own */
-	bool normalized;   /* addresses are the file's */
+	bool normalized;   /* addresses are the file's as linked */
 	bool of_pyroscope; /* ingest_take_pprof() */
 };
 int ingest_raw_series(const struct raw_series *form, struct rpc_call *call, struct bytes request, struct error *err);

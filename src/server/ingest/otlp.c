@@ -24,6 +24,7 @@
 #include "codec/protobuf.h"
 #include "export/export.h"
 #include "format/otlp/otlp.h"
+#include "profile/cpu_time.h"
 #include "server/http/access.h"
 #include "server/ingest/ingest_int.h"
 #include "server/metrics.h"
@@ -58,14 +59,36 @@ static void note_odd_tables(struct ingest *ingest, const struct otlp_request *re
 			 otlp_table_list(request->odd_tables, tables));
 }
 
+/* Of a profiler that counts samples, and does not send their CPU time beside it: see ingest_agents.c. */
+static bool counts_samples(const struct otlp_request *request)
+{
+	bool counts = false, has_time = false;
+	for (size_t i = 0; i < request->count; i++) {
+		counts |= profile_counts_cpu_samples(request->profiles[i]);
+		has_time |= profile_has_cpu_time(request->profiles[i]);
+	}
+	return counts && !has_time;
+}
+
+static int store_counted(struct ingest *ingest, struct profile *profile, size_t index, struct error *err)
+{
+	const char *name = forward_take_name(profile);
+	int r = ingest_name_services(profile, err);
+	return r < 0 ? r : ingest_store_counted(ingest, profile, name, NULL, index, err);
+}
+
 static int store_all(struct ingest *ingest, bool json, struct error *err)
 {
 	_cleanup_(otlp_request_release) struct otlp_request request = {0};
 	int r = json ? decode_json(ingest->body, &request, err) : otlp_decode(ingest->body, NULL, &request, err);
 	if (!r)
 		note_odd_tables(ingest, &request);
-	for (size_t i = 0; i < request.count && !r; i++)
-		r = ingest_store_next(ingest, request.profiles[i], forward_take_name(request.profiles[i]), NULL, i, err);
+	bool counts = !r && counts_samples(&request);
+	for (size_t i = 0; i < request.count && !r; i++) {
+		struct profile *profile = request.profiles[i];
+		r = counts ? store_counted(ingest, profile, i, err)
+			   : ingest_store_next(ingest, profile, forward_take_name(profile), NULL, i, err);
+	}
 	/* Samples that are too old are no mistake of the request: it was taken, and says how many profiles are not stored. */
 	if (!r && ingest->rejected && ingest->rejected == ingest->rejected_old)
 		return 0;
@@ -196,11 +219,30 @@ void otlp_on_refusal(const struct net_request *request, struct net_response *res
 		       response->status == 413 ? GRPC_RESOURCE_EXHAUSTED : response->grpc_status, text);
 }
 
+/* ---- what is not stored ---- */
+
+/*
+ * Agents that send profiles send their own logs and traces to the same server (Parca Agent's --otlp-logging and probes), and
+ * log each failure to do so. They are taken, counted and dropped: an empty message is a success in all of these protocols.
+ */
+void ingest_drop_signal(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct server *server = context;
+	uint64_t before = atomic_fetch_add(&server->counters.signals_dropped, 1);
+	if (!before)
+		log_info("ingest: logs, traces and metrics are not stored here; what clients send of them is dropped (%s)",
+			 net_request_path(request));
+	buffer_clear(&response->body);
+}
+
 /* ---- ports of their own ---- */
 
 static const struct net_route otlp_routes[] = {
 	NET_ROUTE("POST", INGEST_OTLP_GRPC_PATH, ingest_otlp_grpc),
 	NET_ROUTE("POST", INGEST_OTLP_HTTP_PATH, ingest_otlp_http),
+	NET_ROUTE("POST", OTLP_LOGS_PATH, ingest_drop_signal),
+	NET_ROUTE("POST", OTLP_TRACES_PATH, ingest_drop_signal),
+	NET_ROUTE("POST", OTLP_METRICS_PATH, ingest_drop_signal),
 	NET_ROUTE("GET", "/healthz", health_show),
 	NET_ROUTE("GET", "/readyz", health_show),
 };

@@ -6,6 +6,9 @@
 const struct net_route ingest_routes[] = {
 	NET_ROUTE("POST", INGEST_OTLP_GRPC_PATH, ingest_otlp_grpc),
 	NET_ROUTE("POST", INGEST_OTLP_HTTP_PATH, ingest_otlp_http),
+	NET_ROUTE("POST", OTLP_LOGS_PATH, ingest_drop_signal),
+	NET_ROUTE("POST", OTLP_TRACES_PATH, ingest_drop_signal),
+	NET_ROUTE("POST", OTLP_METRICS_PATH, ingest_drop_signal),
 	NET_ROUTE("POST", INGEST_PATH, ingest_profile),
 	{0},
 };

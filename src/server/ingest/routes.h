@@ -7,6 +7,6 @@
 
 extern const struct net_route ingest_routes[]; /* ends with a row without a path */
 
-extern net_handler_function ingest_otlp_grpc, ingest_otlp_http, ingest_profile;
+extern net_handler_function ingest_otlp_grpc, ingest_otlp_http, ingest_drop_signal, ingest_profile;
 
 #endif

@@ -10,8 +10,8 @@
  *   Write (stream both ways)  1 record, twice  ->  1 record
  *
  * Arrow records are described in format/parca_arrow.c; Write is in parca/write.c. A series of WriteRaw is as Pyroscope's push
- * has it (pyroscope/push.c), with its labels in a message of their own. normalized: addresses are those of the files, so where
- * a file was mapped does not matter.
+ * has it (pyroscope/push.c), with its labels in a message of their own. normalized: addresses are those of the files as they
+ * were linked, so where a file was mapped does not matter.
  */
 
 #include "codec/protobuf.h"
@@ -54,7 +54,9 @@ static int store_records(struct ingest *ingest, struct bytes samples, struct byt
 	int r = parca_arrow_decode(samples, locations, server_body_max(ingest->server), &profiles, err);
 	for (size_t i = 0; i < profiles.count && !r; i++) {
 		const struct parca_profile *item = &profiles.items[i];
-		r = ingest_store_next(ingest, item->profile, *item->name ? item->name : NULL, NULL, i, err);
+		r = ingest_name_services(item->profile, err);
+		if (!r)
+			r = ingest_store_counted(ingest, item->profile, *item->name ? item->name : NULL, NULL, i, err);
 	}
 	return ingest_finish_all(ingest, r, "Arrow record", err);
 }

@@ -9,5 +9,6 @@ const struct net_route parca_routes[] = {
 	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "Upload", .stream = &parca_upload},
 	{.method = "POST", .path = INGEST_WRITE_PATH, .stream = &parca_write},
 	NET_ROUTE("POST", PARCA_DEBUGINFO_PATH "MarkUploadFinished", parca_finished, .slow = true),
+	NET_ROUTE("POST", PARCA_TELEMETRY_PATH "ReportPanic", parca_report_panic),
 	{0},
 };

@@ -7,9 +7,11 @@
 
 #define PARCA_DEBUGINFO_PATH "/parca.debuginfo.v1alpha1.DebuginfoService/"
 
+#define PARCA_TELEMETRY_PATH "/parca.telemetry.v1alpha1.TelemetryService/"
+
 extern const struct net_route parca_routes[]; /* ends with a row without a path */
 
-extern net_handler_function parca_should_initiate, parca_initiate, parca_finished;
+extern net_handler_function parca_should_initiate, parca_initiate, parca_finished, parca_report_panic;
 extern const struct net_stream_handler parca_upload, parca_write;
 
 #endif

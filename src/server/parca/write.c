@@ -3,13 +3,17 @@
  * parca.profilestore.v1alpha1.ProfileStoreService/Write, a stream both ways:
  *
  *   agent     1 record: samples, with ids of their stacks
- *   server    1 record: the ids that it wants to know; the end instead, if the samples have their stacks
+ *   server    1 record: the ids that it wants to know
  *   agent     1 record: the locations of these stacks
  *   server    the end
  *
  * All ids are asked for: stacks are known here by what is in them. The agent ends its half only after the server has ended the
  * stream, so the server does not wait for that. What the samples were is kept meanwhile, within limits for all streams
  * together.
+ *
+ * Samples of version 2 have their stacks, and agents send them by WriteArrow; but what an agent has recorded while it was
+ * offline comes by Write whatever its version, and that agent cannot do without a record of ids (it crashes). Parca asks for
+ * ids there, too. So does this, when the samples are stored; what comes then, if anything does, says nothing new.
  */
 
 #include "base/alloc.h"
@@ -24,6 +28,7 @@
 
 struct writing {
 	struct server *server;
+	bool is_stored; /* the samples had their stacks */
 	struct buffer samples;
 	size_t held; /* of server->write_held */
 };
@@ -48,13 +53,9 @@ static enum grpc_code keep(struct server *server, struct net_stream *stream, str
 		       : GRPC_OK;
 }
 
-static enum grpc_code ask(struct server *server, struct net_stream *stream, struct bytes samples, struct bytes ids,
-			  struct net_response *response)
+static enum grpc_code send_ids(struct net_stream *stream, struct bytes ids, struct net_response *response)
 {
 	_cleanup_(buffer_release) struct buffer message = {.max = ids.len + KIB};
-	enum grpc_code code = keep(server, stream, samples, response);
-	if (code != GRPC_OK)
-		return code;
 	if (pb_write_bytes(&message, 1, ids.data, ids.len) < 0)
 		return respond_grpc(response, GRPC_UNAVAILABLE, "out of memory");
 	return net_stream_send(stream, buffer_bytes(&message)) < 0
@@ -62,13 +63,41 @@ static enum grpc_code ask(struct server *server, struct net_stream *stream, stru
 		       : GRPC_OK;
 }
 
-static enum grpc_code store(struct server *server, const struct net_request *request, struct net_stream *stream,
-			    struct bytes samples, struct bytes locations, struct net_response *response)
+static enum grpc_code store(struct server *server, const struct net_request *request, struct bytes samples,
+			    struct bytes locations, struct net_response *response)
 {
 	struct error err = {0};
 	int r = ingest_parca_arrow(server, request, samples, locations, response, &err);
-	net_stream_end(stream);
 	return r < 0 ? respond_grpc(response, grpc_code_of(r), err.message) : GRPC_OK;
+}
+
+/* The second record. */
+static enum grpc_code finish(struct server *server, const struct net_request *request, struct net_stream *stream,
+			     struct bytes locations, struct net_response *response)
+{
+	const struct writing *writing = *net_stream_slot(stream);
+	enum grpc_code code =
+		writing->is_stored ? GRPC_OK : store(server, request, buffer_bytes(&writing->samples), locations, response);
+	net_stream_end(stream);
+	return code;
+}
+
+/* The first one. */
+static enum grpc_code begin(struct server *server, const struct net_request *request, struct net_stream *stream,
+			    struct bytes samples, struct net_response *response)
+{
+	struct error err = {0};
+	_cleanup_(buffer_release) struct buffer ids = {.max = ASKED_MAX};
+	int r = parca_arrow_request(samples, server_body_max(server), &ids, &err);
+	if (r < 0)
+		return respond_grpc(response, grpc_code_of(r), err.message);
+	enum grpc_code code = r > 0 ? GRPC_OK : store(server, request, samples, (struct bytes){0}, response);
+	if (code == GRPC_OK)
+		code = keep(server, stream, r > 0 ? samples : (struct bytes){0}, response);
+	if (code != GRPC_OK)
+		return code;
+	((struct writing *)*net_stream_slot(stream))->is_stored = r == 0;
+	return send_ids(stream, buffer_bytes(&ids), response);
 }
 
 static enum grpc_code on_message(void *context, const struct net_request *request, struct net_stream *stream,
@@ -83,22 +112,18 @@ static enum grpc_code on_message(void *context, const struct net_request *reques
 		return respond_grpc(response, GRPC_INVALID_ARGUMENT, err.message);
 	if (record.len == 0)
 		return respond_grpc(response, GRPC_INVALID_ARGUMENT, "a message without a record");
-	if (writing)
-		return store(server, request, stream, buffer_bytes(&writing->samples), record, response);
-	_cleanup_(buffer_release) struct buffer ids = {.max = ASKED_MAX};
-	r = parca_arrow_request(record, server_body_max(server), &ids, &err);
-	if (r < 0)
-		return respond_grpc(response, grpc_code_of(r), err.message);
-	return r > 0 ? ask(server, stream, record, buffer_bytes(&ids), response)
-		     : store(server, request, stream, record, (struct bytes){0}, response);
+	return writing ? finish(server, request, stream, record, response) : begin(server, request, stream, record, response);
 }
 
 static enum grpc_code on_end(void *context, const struct net_request *request, struct net_stream *stream,
 			     struct net_response *response)
 {
+	const struct writing *writing = *net_stream_slot(stream);
+	if (writing && writing->is_stored)
+		return GRPC_OK;
 	return respond_grpc(response, GRPC_INVALID_ARGUMENT,
-			    *net_stream_slot(stream) ? "the stream ended before the locations of its samples"
-						     : "the stream ended before a record of samples");
+			    writing ? "the stream ended before the locations of its samples"
+				    : "the stream ended before a record of samples");
 }
 
 static void on_close(void *context, struct net_stream *stream)
