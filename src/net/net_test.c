@@ -20,6 +20,7 @@
 #include "base/thread.h"
 #include "codec/compress.h"
 #include "net/certificates_test.h"
+#include "net/dial_test.h"
 #include "net/routes_test.h"
 
 static struct net_server *server;
@@ -82,20 +83,16 @@ static struct net_server_stats stats(void)
 
 /* ---- raw sockets ---- */
 
-static int dial(void)
-{
-	const char *colon = strrchr(net_server_address(server), ':');
-	struct sockaddr_in to = {.sin_family = AF_INET,
-				 .sin_port = htons((uint16_t)strtol(colon + 1, NULL, 10)),
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-	return fd;
-}
-
 static void put(int fd, const char *text)
 {
 	assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+}
+
+static int dial_and_put(const char *text)
+{
+	int fd = test_dial(server);
+	put(fd, text);
+	return fd;
 }
 
 /* Until the server closes, or until text is there. */
@@ -122,8 +119,7 @@ static void test_garbage(void **state)
 	static const char *const garbage[] = {"\x16\x03\x01\x02", "SSH-2.0-x\r\n", "\n\n\n\n\n",
 					      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nrubbish rubbish rubbish"};
 	for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
-		int fd = dial();
-		put(fd, garbage[i]);
+		int fd = dial_and_put(garbage[i]);
 		get_until(fd, NULL);
 		close(fd);
 	}
@@ -132,15 +128,14 @@ static void test_garbage(void **state)
 
 static void test_raw_http1(void **state)
 {
-	int fd = dial();
-	put(fd, "GET /show HTTP/1.1\r\nHost: x\r\n\r\nGET /show?a=2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+	int fd = dial_and_put(
+		"GET /show HTTP/1.1\r\nHost: x\r\n\r\nGET /show?a=2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
 	const char *answer = get_until(fd, NULL);
 	assert_non_null(strstr(answer, "GET /show a=- "));
 	assert_non_null(strstr(answer, "GET /show a=2 "));
 	close(fd);
 	/* Refused with megabytes under way: the answer arrives all the same. */
-	fd = dial();
-	put(fd, "POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n");
+	fd = dial_and_put("POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n");
 	char chunk[30000] = {0};
 	for (int i = 0; i < 100; i++)
 		if (send(fd, chunk, sizeof(chunk), MSG_NOSIGNAL) < 0)
@@ -155,18 +150,18 @@ static void test_connections_max(void **state)
 	assert_int_equal(start(3, 0), 0);
 	int fds[5];
 	for (int i = 0; i < 3; i++) {
-		fds[i] = dial();
+		fds[i] = test_dial(server);
 		put(fds[i], "GET /show HTTP/1.1\r\nHost: x\r\n\r\n");
 		get_until(fds[i], "body=0");
 	}
-	fds[3] = dial();
+	fds[3] = test_dial(server);
 	assert_non_null(strstr(get_until(fds[3], NULL), "503 Service Unavailable"));
 	assert_int_equal(stats().connections_refused, 1);
 	close(fds[3]);
 	close(fds[0]);
 	for (int i = 0; i < 24000 && stats().connections_open > 2; i++)
 		time_sleep_ns(5 * NS_PER_MS);
-	fds[0] = dial();
+	fds[0] = test_dial(server);
 	put(fds[0], "GET /show HTTP/1.1\r\nHost: x\r\n\r\n");
 	get_until(fds[0], "body=0");
 	for (int i = 0; i < 3; i++)
@@ -182,8 +177,7 @@ static void wait_for(const int *count, int value)
 
 static void test_cancelled_when_peer_goes(void **state)
 {
-	int fd = dial();
-	put(fd, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
+	int fd = dial_and_put("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
 	time_sleep_ns(50 * NS_PER_MS);
 	close(fd);
 	wait_for(&test_cancelled_count, 1);
@@ -193,16 +187,14 @@ static void test_handler_deadline(void **state)
 {
 	teardown(state);
 	assert_int_equal(start(0, 1), 0);
-	int fd = dial();
-	put(fd, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
+	int fd = dial_and_put("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
 	const char *answer = get_until(fd, NULL);
 	assert_non_null(strstr(answer, "HTTP/1.1 503 "));
 	assert_non_null(strstr(answer, "took longer than 1 s"));
 	close(fd);
 	wait_for(&test_cancelled_count, 1);
 	/* Slowloris, with the one second given here */
-	fd = dial();
-	put(fd, "GET /sl");
+	fd = dial_and_put("GET /sl");
 	assert_non_null(strstr(get_until(fd, NULL), "HTTP/1.1 408 "));
 	close(fd);
 }
@@ -211,7 +203,7 @@ static void test_handler_deadline(void **state)
 
 static void test_stop_during_a_request(void **state)
 {
-	int busy = dial(), idle = dial();
+	int busy = test_dial(server), idle = test_dial(server);
 	put(idle, "GET /show HTTP/1.1\r\nHost: x\r\n\r\n");
 	get_until(idle, "body=0");
 	uint64_t before = stats().requests;
@@ -496,7 +488,7 @@ static void test_client_leaves_a_stream(void **state)
 	static atomic_bool cancel;
 	cancel = false;
 	connect_client(&(struct net_client_options){.timeout_ns = 200 * NS_PER_MS, .cancel = &cancel});
-	int fd = dial();
+	int fd = test_dial(server);
 	/* A peer that asks for 100 MB and reads nothing, by hand */
 	static const char opening[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 				      "\0\0\0\4\0\0\0\0\0";

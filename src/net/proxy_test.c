@@ -171,32 +171,28 @@ static void expect_way(const char *url, const char *name)
 		assert_string_equal(proxy.name, name);
 }
 
+static void expect_with(const char *variable, const char *value, const char *url, const char *name)
+{
+	setenv(variable, value, 1);
+	expect_way(url, name);
+}
+
 static void test_environment(void **state)
 {
 	expect_way("http://x", NULL);
-	setenv("HTTP_PROXY", "cgi:1", 1);
-	expect_way("http://x", NULL);
-	setenv("ALL_PROXY", "all:1", 1);
-	expect_way("http://x", "http://all:1 (ALL_PROXY)");
-	setenv("all_proxy", "small:1", 1);
-	expect_way("http://x", "http://small:1 (all_proxy)");
-	setenv("http_proxy", "plain:1", 1);
-	expect_way("http://x", "http://plain:1 (http_proxy)");
+	expect_with("HTTP_PROXY", "cgi:1", "http://x", NULL);
+	expect_with("ALL_PROXY", "all:1", "http://x", "http://all:1 (ALL_PROXY)");
+	expect_with("all_proxy", "small:1", "http://x", "http://small:1 (all_proxy)");
+	expect_with("http_proxy", "plain:1", "http://x", "http://plain:1 (http_proxy)");
 	expect_way("https://x", "http://small:1 (all_proxy)");
-	setenv("HTTPS_PROXY", "secure:1", 1);
-	expect_way("https://x", "http://secure:1 (HTTPS_PROXY)");
-	setenv("https_proxy", "", 1);
-	expect_way("https://x", "http://secure:1 (HTTPS_PROXY)");
-	setenv("https_proxy", "first:1", 1);
-	expect_way("https://x", "http://first:1 (https_proxy)");
+	expect_with("HTTPS_PROXY", "secure:1", "https://x", "http://secure:1 (HTTPS_PROXY)");
+	expect_with("https_proxy", "", "https://x", "http://secure:1 (HTTPS_PROXY)");
+	expect_with("https_proxy", "first:1", "https://x", "http://first:1 (https_proxy)");
 	expect_way("https://localhost", NULL);
-	setenv("NO_PROXY", "x", 1);
-	expect_way("https://x", NULL);
-	setenv("no_proxy", "y", 1);
-	expect_way("https://x", "http://first:1 (https_proxy)");
+	expect_with("NO_PROXY", "x", "https://x", NULL);
+	expect_with("no_proxy", "y", "https://x", "http://first:1 (https_proxy)");
 	/* A bad one matters only where it would be the way. */
-	setenv("https_proxy", "socks5://secret@x", 1);
-	expect_way("https://y", NULL);
+	expect_with("https_proxy", "socks5://secret@x", "https://y", NULL);
 	struct net_proxy proxy;
 	struct net_address target = target_of("https://x");
 	assert_int_equal(proxy_from_environment(&target, &proxy, NULL), -EINVAL);

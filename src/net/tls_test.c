@@ -18,6 +18,7 @@
 #include "base/thread.h"
 #include "net/certificates_test.h"
 #include "net/client_int.h"
+#include "net/dial_test.h"
 #include "net/routes_test.h"
 
 #define NAMES "DNS:localhost,IP:127.0.0.1"
@@ -285,17 +286,6 @@ static void test_system_authorities(void **state)
 
 /* ---- strange peers ---- */
 
-static int dial(void)
-{
-	const char *colon = strrchr(net_server_address(server), ':');
-	struct sockaddr_in to = {.sin_family = AF_INET,
-				 .sin_port = htons((uint16_t)strtol(colon + 1, NULL, 10)),
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-	return fd;
-}
-
 /* Until the server closes. */
 static const char *get(int fd)
 {
@@ -318,7 +308,7 @@ static const char *get(int fd)
 static void test_garbage(void **state)
 {
 	start("good", NULL, 0);
-	int fd = dial();
+	int fd = test_dial(server);
 	static const char plain[] = "GET /show HTTP/1.1\r\nHost: x\r\n\r\n";
 	assert_int_equal(send(fd, plain, sizeof(plain) - 1, MSG_NOSIGNAL), sizeof(plain) - 1);
 	const char *answer = get(fd);
@@ -327,7 +317,7 @@ static void test_garbage(void **state)
 	static const char *const garbage[] = {"SSH-2.0-x\r\n", "\x16\x03\x01\x40\x01\x01\xff\xff\xff",
 					      "PRI * HTTP/2.0\r\n\r\nSM\r\n"};
 	for (size_t i = 0; i < 3; i++) {
-		fd = dial();
+		fd = test_dial(server);
 		assert_int_equal(send(fd, garbage[i], strlen(garbage[i]), MSG_NOSIGNAL), strlen(garbage[i]));
 		shutdown(fd, SHUT_WR);
 		get(fd);
@@ -341,7 +331,7 @@ static void test_garbage(void **state)
 static void test_slow_handshake(void **state)
 {
 	start("good", NULL, 0);
-	int fd = dial();
+	int fd = test_dial(server);
 	assert_int_equal(send(fd, "\x16\x03\x01\x02", 4, MSG_NOSIGNAL), 4);
 	get(fd);
 	assert_true(stats().timeouts >= 1);
@@ -359,7 +349,7 @@ static void test_refusals(void **state)
 		SSL_CTX_set_min_proto_version(context, versions[i]);
 		SSL_CTX_set_max_proto_version(context, versions[i]);
 		SSL *session = SSL_new(context);
-		int fd = dial();
+		int fd = test_dial(server);
 		SSL_set_fd(session, fd);
 		int r = SSL_connect(session);
 		assert_int_equal(r == 1, i > 0);
@@ -381,7 +371,7 @@ static void test_peer_reads_nothing(void **state)
 	test_closed_count = 0;
 	SSL_CTX *context = SSL_CTX_new(TLS_client_method());
 	SSL *session = SSL_new(context);
-	int fd = dial();
+	int fd = test_dial(server);
 	SSL_set_fd(session, fd);
 	assert_int_equal(SSL_connect(session), 1);
 	static const char opening[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
