@@ -14,9 +14,12 @@ static void make_one_line(char *text)
 }
 
 /* Goes through a copy because arguments may point into err->message, as in error_set(err, code, "...: %s", err->message). */
-static void __attribute__((format(printf, 2, 0))) format_message(struct error *err, const char *format, va_list args)
+static void __attribute__((format(printf, 3, 0))) set(struct error *err, int code, const char *format, va_list args)
 {
 	char text[ERROR_MESSAGE_MAX];
+	if (!err)
+		return;
+	err->code = code;
 	if (vsnprintf(text, sizeof(text), format, args) < 0)
 		text[0] = '\0';
 	make_one_line(text);
@@ -31,25 +34,21 @@ static void append_message(struct error *err, const char *text)
 
 int error_set(struct error *err, int code, const char *format, ...)
 {
-	if (!err)
-		return code;
 	va_list args;
 	va_start(args, format);
-	format_message(err, format, args);
+	set(err, code, format, args);
 	va_end(args);
-	err->code = code;
 	return code;
 }
 
 int error_set_errno(struct error *err, int code, const char *format, ...)
 {
-	if (!err)
-		return code;
 	va_list args;
 	va_start(args, format);
-	format_message(err, format, args);
+	set(err, code, format, args);
 	va_end(args);
-	err->code = code;
+	if (!err)
+		return code;
 	/* Not strerror(): its buffer is shared by threads. Codes that libc does not know come from libbpf and the kernel. */
 	const char *description = strerrordesc_np(-code);
 	char number[32];
@@ -69,12 +68,10 @@ int error_prefix(struct error *err, int code, const char *format, ...)
 	memcpy(old, err->message, sizeof(old));
 	va_list args;
 	va_start(args, format);
-	format_message(err, format, args);
+	set(err, err->code ? err->code : code, format, args);
 	va_end(args);
 	if (old[0])
 		append_message(err, old);
-	if (!err->code)
-		err->code = code;
 	return err->code;
 }
 

@@ -38,20 +38,29 @@ static void test_u64(void **state)
 
 static void test_i64(void **state)
 {
+	static const struct {
+		const char *text;
+		int r;
+		int64_t value; /* then; what failed changes nothing */
+	} cases[] = {
+		{"-9223372036854775808", 0, INT64_MIN},
+		{"9223372036854775807", 0, INT64_MAX},
+		{"-0", 0, 0},
+		{"9223372036854775808", -ERANGE, 0},
+		{"-9223372036854775809", -ERANGE, 0},
+		{"-99999999999999999999999", -ERANGE, 0},
+		{"", -EINVAL, 0},
+		{"-", -EINVAL, 0},
+		{"--1", -EINVAL, 0},
+		{"+1", -EINVAL, 0},
+		{"- 1", -EINVAL, 0},
+		{"1-", -EINVAL, 0},
+	};
 	int64_t value = 42;
-	assert_int_equal(text_parse_i64("-9223372036854775808", &value, NULL), 0);
-	assert_true(value == INT64_MIN);
-	assert_int_equal(text_parse_i64("9223372036854775807", &value, NULL), 0);
-	assert_true(value == INT64_MAX);
-	assert_int_equal(text_parse_i64("-0", &value, NULL), 0);
-	assert_true(value == 0);
-	assert_int_equal(text_parse_i64("9223372036854775808", &value, NULL), -ERANGE);
-	assert_int_equal(text_parse_i64("-9223372036854775809", &value, NULL), -ERANGE);
-	assert_int_equal(text_parse_i64("-99999999999999999999999", &value, NULL), -ERANGE);
-	static const char *const refused[] = {"", "-", "--1", "+1", "- 1", "1-"};
-	for (size_t i = 0; i < COUNT(refused); i++)
-		assert_int_equal(text_parse_i64(refused[i], &value, NULL), -EINVAL);
-	assert_true(value == 0);
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		assert_int_equal(text_parse_i64(cases[i].text, &value, NULL), cases[i].r);
+		assert_true(value == cases[i].value);
+	}
 }
 
 static void test_double(void **state)

@@ -38,6 +38,12 @@ static void check_time_refused(const char *text)
 	assert_non_null(strstr(err.message, text));
 }
 
+static void check_times_refused(const char *const *texts, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		check_time_refused(texts[i]);
+}
+
 static void test_relative_times(void **state)
 {
 	check_time("now", NOW);
@@ -50,8 +56,7 @@ static void test_relative_times(void **state)
 	check_time("now-90", NOW - 90 * NS_PER_S);
 	static const char *const refused[] = {"1h",	 "+1h",	    "now1h", "now -1h", "now-", "-",
 					      "now--1h", "nowhere", "Now",   " now",	"now "};
-	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
-		check_time_refused(refused[i]);
+	check_times_refused(refused, sizeof(refused) / sizeof(refused[0]));
 }
 
 static void test_relative_times_overflow(void **state)
@@ -96,25 +101,22 @@ static void test_unix_times(void **state)
 		"1.7e9",
 		"9223372036.9",
 	};
-	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
-		check_time_refused(refused[i]);
+	check_times_refused(refused, sizeof(refused) / sizeof(refused[0]));
 }
 
 static void test_calendar_times(void **state)
 {
 	const int64_t ten = 1795255200; /* date -u -d 2026-11-21T10:00:00Z +%s */
-	check_time("2026-11-21T10:00:00Z", ten * NS_PER_S);
-	check_time("2026-11-21t10:00:00z", ten * NS_PER_S);
-	check_time("2026-11-21T10:00:00", ten * NS_PER_S);
-	check_time("2026-11-21 10:00:00Z", ten * NS_PER_S);
-	check_time("2026-11-21 10:00", ten * NS_PER_S);
+	static const char *const at_ten[] = {
+		"2026-11-21T10:00:00Z",	     "2026-11-21t10:00:00z",	  "2026-11-21T10:00:00",
+		"2026-11-21 10:00:00Z",	     "2026-11-21 10:00",	  "2026-11-21T12:00:00+02:00",
+		"2026-11-21T04:30:00-05:30", "2026-11-21T10:00:00-00:00", "2026-11-21T10:00+00:00",
+	};
+	for (size_t i = 0; i < sizeof(at_ten) / sizeof(at_ten[0]); i++)
+		check_time(at_ten[i], ten * NS_PER_S);
 	check_time("2026-11-21", (ten - 10 * HOUR_S) * NS_PER_S);
 	check_time("2026-11-21T10:00:00.25Z", ten * NS_PER_S + 250000000);
 	check_time("2026-11-21T10:00:00.1234567899Z", ten * NS_PER_S + 123456789);
-	check_time("2026-11-21T12:00:00+02:00", ten * NS_PER_S);
-	check_time("2026-11-21T04:30:00-05:30", ten * NS_PER_S);
-	check_time("2026-11-21T10:00:00-00:00", ten * NS_PER_S);
-	check_time("2026-11-21T10:00+00:00", ten * NS_PER_S);
 	check_time("1970-01-01", 0);
 	check_time("1969-12-31T23:59:59.5Z", -500000000);
 	check_time("2024-02-29", 1709164800 * NS_PER_S);
@@ -159,8 +161,7 @@ static void test_calendar_times_refused(void **state)
 		"-2026-11-21",
 		"2026-11-21T1O:00",
 	};
-	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
-		check_time_refused(refused[i]);
+	check_times_refused(refused, sizeof(refused) / sizeof(refused[0]));
 }
 
 static void check_duration(const char *text, int64_t expected)
@@ -175,23 +176,30 @@ static void check_duration(const char *text, int64_t expected)
 
 static void test_durations(void **state)
 {
-	check_duration("250ms", 250 * NS_PER_MS);
-	check_duration("10s", 10 * NS_PER_S);
-	check_duration("1.5h", 90 * MINUTE_S * NS_PER_S);
-	check_duration("2d", 48 * HOUR_S * NS_PER_S);
-	check_duration("1w", 168 * HOUR_S * NS_PER_S);
-	check_duration("1h30m", 90 * MINUTE_S * NS_PER_S);
-	check_duration("1w2d3h4m5s6ms7us8ns", 788645006007008ll);
-	check_duration("12us", 12000);
-	check_duration("12µs", 12000);
-	check_duration("7ns", 7);
-	check_duration("0.9ns", 0);
-	check_duration("0", 0);
-	check_duration("90", 90 * NS_PER_S);
-	check_duration("0.1", NS_PER_S / 10);
-	check_duration("0.3s", 300 * NS_PER_MS);
-	check_duration("9223372036854775807ns", INT64_MAX);
-	check_duration("9223372036.854775807", INT64_MAX);
+	static const struct {
+		const char *text;
+		int64_t ns;
+	} cases[] = {
+		{"250ms", 250 * NS_PER_MS},
+		{"10s", 10 * NS_PER_S},
+		{"1.5h", 90 * MINUTE_S * NS_PER_S},
+		{"2d", 48 * HOUR_S * NS_PER_S},
+		{"1w", 168 * HOUR_S * NS_PER_S},
+		{"1h30m", 90 * MINUTE_S * NS_PER_S},
+		{"1w2d3h4m5s6ms7us8ns", 788645006007008ll},
+		{"12us", 12000},
+		{"12µs", 12000},
+		{"7ns", 7},
+		{"0.9ns", 0},
+		{"0", 0},
+		{"90", 90 * NS_PER_S},
+		{"0.1", NS_PER_S / 10},
+		{"0.3s", 300 * NS_PER_MS},
+		{"9223372036854775807ns", INT64_MAX},
+		{"9223372036.854775807", INT64_MAX},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		check_duration(cases[i].text, cases[i].ns);
 }
 
 static void test_durations_refused(void **state)
