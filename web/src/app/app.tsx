@@ -127,28 +127,23 @@ function ScrapeButtons({ query, range, state, set }: { query: string; range: { f
 	};
 	return (
 		<span class="joined small" role="group" aria-label={T.chart.scrape}>
-			<button
-				type="button"
-				class="button"
-				disabled={busy}
-				title={T.chart.scrapeBefore}
-				aria-label={T.chart.scrapeBefore}
-				data-testid="scrape-before"
-				onClick={() => void go(true)}
-			>
-				‹
-			</button>
-			<button
-				type="button"
-				class="button"
-				disabled={busy}
-				title={T.chart.scrapeAfter}
-				aria-label={T.chart.scrapeAfter}
-				data-testid="scrape-after"
-				onClick={() => void go(false)}
-			>
-				›
-			</button>
+			{[
+				{ to: 'before', hint: T.chart.scrapeBefore, sign: '‹' },
+				{ to: 'after', hint: T.chart.scrapeAfter, sign: '›' },
+			].map(({ to, hint, sign }) => (
+				<button
+					key={to}
+					type="button"
+					class="button"
+					disabled={busy}
+					title={hint}
+					aria-label={hint}
+					data-testid={`scrape-${to}`}
+					onClick={() => void go(to === 'before')}
+				>
+					{sign}
+				</button>
+			))}
 		</span>
 	);
 }

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import * as T from '../base/texts';
 import { NO_COMPARE } from '../state/compare';
-import { formatState, isListing, isWide, UNTOUCHED, type PageState, type View } from '../state/page';
+import { formatState, isListing, isWide, NOT_LISTED, UNTOUCHED, type PageState, type View } from '../state/page';
 import type { SetState } from '../ui/hooks';
 
 type Place = keyof typeof T.page.views;
@@ -24,13 +24,7 @@ export function stateAt(state: PageState, place: Place): PageState {
 		...state,
 		...file,
 		view: place === 'profile' ? '' : place,
-		function: '',
-		file: null,
-		build: null,
-		binary: null,
-		at: '',
-		state: '',
-		text: '',
+		...NOT_LISTED,
 		compare,
 	};
 }

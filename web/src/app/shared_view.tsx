@@ -81,20 +81,7 @@ function SharedResponse({ kept, base, state, set, dark, narrow }: SharedProps & 
 					narrow={narrow}
 				/>
 			) : (
-				<ProfilePart
-					profile={profile}
-					query=""
-					state={state}
-					set={setIn}
-					view={pane}
-					dark={dark}
-					stale={false}
-					gaveUp={false}
-					names="full"
-					onNames={() => undefined}
-					alone
-					calls
-				/>
+				<ProfilePart profile={profile} state={state} set={setIn} view={pane} dark={dark} alone calls />
 			)}
 		</>
 	);

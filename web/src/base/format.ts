@@ -223,3 +223,11 @@ export function shortName(name: string): string {
 	}
 	return depth === 0 && out.trim() !== '' ? out.trim() : name;
 }
+
+/** Names in one line, without those that are empty, each of at most `most` characters. */
+export function joinNames(names: readonly string[], most: number): string {
+	return names
+		.filter((name) => name !== '')
+		.map((name) => displayName(name, most))
+		.join(' · ');
+}

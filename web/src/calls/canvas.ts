@@ -10,6 +10,7 @@ import type { CallGraph } from '../model/callgraph';
 import type { GraphLayout, LayoutInput, Point } from '../model/callgraph_layout';
 import type { Tree } from '../tree/tree';
 import { frameColors, palette, type FrameColors, type Palette } from '../ui/colors';
+import { Drawing } from '../ui/drawing';
 import { boundView, fitView, type View } from './bounds';
 import { hitAt, type BoxText, type Hit } from './boxes';
 
@@ -40,7 +41,7 @@ function trace(context: CanvasRenderingContext2D, points: Point[]): void {
 	if (points.length === 2) context.lineTo(points[1].x, points[1].y);
 }
 
-export class CallsCanvas {
+export class CallsCanvas extends Drawing {
 	hovered: Hit = NO_HIT;
 	private readonly context: CanvasRenderingContext2D;
 	private scene: CallsScene | null = null;
@@ -49,14 +50,10 @@ export class CallsCanvas {
 	private view: View = { x: 0, y: 0, scale: 1 };
 	width = 0; // of the pane
 	height = 0;
-	private frame = 0;
 
 	constructor(private readonly canvas: HTMLCanvasElement) {
+		super();
 		this.context = canvas.getContext('2d', { alpha: false })!;
-	}
-
-	destroy(): void {
-		cancelAnimationFrame(this.frame);
 	}
 
 	resize(width: number, height: number): void {
@@ -141,15 +138,7 @@ export class CallsCanvas {
 		this.schedule();
 	}
 
-	schedule(): void {
-		if (this.frame) return;
-		this.frame = requestAnimationFrame(() => {
-			this.frame = 0;
-			this.draw();
-		});
-	}
-
-	private draw(): void {
+	protected draw(): void {
 		if (this.width === 0 || this.height === 0) return;
 		const ratio = devicePixelRatio || 1;
 		const [w, h] = [Math.round(this.width * ratio), Math.round(this.height * ratio)];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The call graph as a part of the page: how much of it is asked for, pointer and keys, its tooltip, and its calls as a list.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { displayName, formatCount, formatShare, formatValue } from '../base/format';
+import { displayName, formatCount, formatShare, formatValue, joinNames } from '../base/format';
 import * as T from '../base/texts';
 import { FONT } from '../flame/draw';
 import { callGraph, type CallGraph } from '../model/callgraph';
@@ -9,6 +9,7 @@ import { functionsNamed } from '../model/find_function';
 import { LEAST_CHOICES, type ListingView, type PageState } from '../state/page';
 import { findNodes } from '../tree/search';
 import { placeOf, type Tree } from '../tree/tree';
+import { IconButton } from '../ui/buttons';
 import { useDebounced, useLater, useSize } from '../ui/hooks';
 import { press } from '../ui/keymap';
 import { foldTo } from './bounds';
@@ -117,12 +118,7 @@ function Tip({ tree, pointed }: { tree: Tree; pointed: Pointed }) {
 	return (
 		<div class="tip" ref={ref} role="presentation">
 			<div class="tip-name">{nameOf(pointed.box)}</div>
-			<div class="tip-where">
-				{where
-					.filter((part) => part !== '')
-					.map((part) => displayName(part, 160))
-					.join(' · ')}
-			</div>
+			<div class="tip-where">{joinNames(where, 160)}</div>
 			<table>
 				<tbody>
 					{row(T.flame.total, total)}
@@ -414,27 +410,15 @@ function Drawn({ made: wanted, busy, fold, onFold, state, dark, picture, onLeast
 				)}
 				<span class="spring" />
 				<div class="joined small" role="group" aria-label={T.callGraph.zoom}>
-					<button
-						type="button"
-						class="button icon-only"
-						aria-label={T.callGraph.zoomOut}
-						title={T.callGraph.zoomOut}
-						onClick={() => view.current!.zoom(1 / ZOOM_STEP)}
-					>
-						{'−'}
-					</button>
+					<IconButton label={T.callGraph.zoomOut} onClick={() => view.current!.zoom(1 / ZOOM_STEP)}>
+						−
+					</IconButton>
 					<button type="button" class="button" title={T.callGraph.fitHint} onClick={() => view.current!.fit()}>
 						{T.callGraph.fit}
 					</button>
-					<button
-						type="button"
-						class="button icon-only"
-						aria-label={T.callGraph.zoomIn}
-						title={T.callGraph.zoomIn}
-						onClick={() => view.current!.zoom(ZOOM_STEP)}
-					>
-						{'+'}
-					</button>
+					<IconButton label={T.callGraph.zoomIn} onClick={() => view.current!.zoom(ZOOM_STEP)}>
+						+
+					</IconButton>
 				</div>
 			</div>
 			{fault && (

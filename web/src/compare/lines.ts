@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a series without labels to a line in a drawing.
 import type { SeriesResponse } from '../api/responses';
+import { svgPath } from '../base/svg_path';
 
 const MOST = 20_000; // steps
 
@@ -23,16 +24,5 @@ export function seriesValues(response: SeriesResponse): (number | null)[] {
 export function seriesPath(values: readonly (number | null)[], top: number, width: number, height: number): string {
 	if (!(top > 0)) return '';
 	const dx = width / values.length;
-	let path = '';
-	let pen = false;
-	values.forEach((value, i) => {
-		if (value === null) {
-			pen = false;
-			return;
-		}
-		const y = (height - (0.94 * height * value) / top).toFixed(1);
-		path += `${pen ? 'L' : 'M'}${(i * dx).toFixed(1)} ${y}H${((i + 1) * dx).toFixed(1)}`;
-		pen = true;
-	});
-	return path;
+	return svgPath(values, (value, i) => `${(i * dx).toFixed(1)} ${(height - (0.94 * height * value) / top).toFixed(1)}H${((i + 1) * dx).toFixed(1)}`);
 }

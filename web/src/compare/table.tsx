@@ -4,9 +4,12 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { baseName, displayName, formatCount } from '../base/format';
 import * as T from '../base/texts';
 import { CHANGES, type ChangeName, type CompareState, type Order } from '../state/compare';
+import { SortHead } from '../table/sort_head';
 import { compileSearch } from '../tree/search';
 import { placeOf } from '../tree/tree';
+import { Switch } from '../ui/buttons';
 import { csvOf } from '../ui/downloads';
+import { FilterInput } from '../ui/filter_input';
 import { useDebounced } from '../ui/hooks';
 import { press } from '../ui/keymap';
 import { useSeenRows } from '../ui/seen_rows';
@@ -47,25 +50,17 @@ function Head({ state, onState }: Pick<CompareTableProps, 'state' | 'onState'>) 
 				const active = state.order === order;
 				const rising = (order === 'name') !== state.reverse;
 				return (
-					<div
+					<SortHead
 						key={order}
-						role="columnheader"
-						class={`td td-${order}`}
-						aria-colindex={i + 1}
-						aria-sort={active ? (rising ? 'ascending' : 'descending') : 'none'}
-					>
-						<button
-							type="button"
-							title={T.table.sort(hint)}
-							data-testid={`order-${order}`}
-							onClick={() => onState({ order, reverse: active ? !state.reverse : false })}
-						>
-							{title}
-							<span class="sort-mark" aria-hidden="true">
-								{active ? (rising ? '▲' : '▼') : ''}
-							</span>
-						</button>
-					</div>
+						column={order}
+						index={i}
+						title={title}
+						hint={hint}
+						active={active}
+						rising={rising}
+						testId={`order-${order}`}
+						onSort={() => onState({ order, reverse: active ? !state.reverse : false })}
+					/>
 				);
 			})}
 		</div>
@@ -147,49 +142,32 @@ function Tools({ state, onState, filter, onFilter, dark, counts, shown, unit }: 
 	return (
 		<>
 			<div class="table-tools">
-				<input
-					type="search"
-					placeholder={T.table.filter}
-					aria-label={T.table.filter}
-					data-testid="compare-filter"
-					value={filter}
-					spellcheck={false}
-					onInput={(event) => onFilter(event.currentTarget.value)}
-				/>
+				<FilterInput label={T.table.filter} testId="compare-filter" value={filter} onValue={onFilter} />
 				<span class="count" role="status">
 					{[shown, unit].filter((part) => part !== '').join(' · ')}
 				</span>
 				<div class="joined small" role="group" aria-label={T.compare.by}>
 					{(['self', 'total'] as const).map((of) => (
-						<button
-							key={of}
-							type="button"
-							class="button"
-							title={T.compare[of].hint}
-							aria-pressed={state.of === of}
-							data-testid={`of-${of}`}
-							onClick={() => onState({ of })}
-						>
+						<Switch key={of} testId={`of-${of}`} pressed={state.of === of} title={T.compare[of].hint} onPress={() => onState({ of })}>
 							{T.compare[of].title}
-						</button>
+						</Switch>
 					))}
 				</div>
 			</div>
 			<div class="compare-only" role="group" aria-label={T.compare.only}>
 				{listed.map((change) => (
-					<button
+					<Switch
 						key={change}
-						type="button"
-						class="compare-state"
-						aria-pressed={state.only.includes(change)}
+						testId={`only-${change}`}
+						pressed={state.only.includes(change)}
 						title={T.compare.onlyHint(T.compare.states[change].hint, formatCount(counts[change]))}
-						data-testid={`only-${change}`}
-						onClick={() => toggle(change)}
+						class="compare-state"
+						onPress={() => toggle(change)}
 					>
 						<ChangeMark change={change} share={change === 'more' || change === 'less' ? 0.5 : 1} dark={dark} />
 						{T.compare.states[change].title}
 						<b>{formatCount(counts[change])}</b>
-					</button>
+					</Switch>
 				))}
 			</div>
 		</>

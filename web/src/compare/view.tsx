@@ -26,6 +26,7 @@ import { JUST_BEFORE, NO_COMPARE, SHOWS, WIDTHS, type ChangeName, type CompareSt
 import { parseTime, type PageState } from '../state/page';
 import { findNodes, largestFirst, sumMatched } from '../tree/search';
 import { isSmall } from '../tree/tree';
+import { Switch } from '../ui/buttons';
 import { CSV, Downloads, PNG, pngOf, type Download } from '../ui/downloads';
 import { useApi, useDebounced, useLater, type Resource, type SetState } from '../ui/hooks';
 import { CloseIcon, SwapIcon } from '../ui/icons';
@@ -375,25 +376,23 @@ function Tools({ props, found, show, patch, onNext, more }: ToolsProps) {
 		<div class="tools" role="toolbar" aria-label={T.compare.tools}>
 			<div class="joined" role="group" aria-label={T.compare.show}>
 				{SHOWS.map((name) => (
-					<button key={name} type="button" class="button" aria-pressed={show === name} data-testid={`show-${name}`} onClick={() => patch({ show: name })}>
+					<Switch key={name} testId={`show-${name}`} pressed={show === name} onPress={() => patch({ show: name })}>
 						{T.compare.shows[name]}
-					</button>
+					</Switch>
 				))}
 			</div>
 			<Search find={state.find} regex={state.regex} fault={found.fault} matched={found.text} count={count} set={set} onNext={onNext} />
 			<div class="joined" role="group" aria-label={T.compare.mode}>
 				{(['absolute', 'relative'] as const).map((mode) => (
-					<button
+					<Switch
 						key={mode}
-						type="button"
-						class="button"
+						testId={mode}
+						pressed={relative === (mode === 'relative')}
 						title={T.compare[mode].hint}
-						aria-pressed={relative === (mode === 'relative')}
-						data-testid={mode}
-						onClick={() => patch({ relative: mode === 'relative' })}
+						onPress={() => patch({ relative: mode === 'relative' })}
 					>
 						{T.compare[mode].title}
-					</button>
+					</Switch>
 				))}
 			</div>
 			{(show === 'graph' || show === 'both') && (

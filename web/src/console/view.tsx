@@ -57,21 +57,7 @@ function Flame({ response, flame, query, view }: { response: PipelineResponse; f
 	}, [response, flame]);
 	const { state, set, dark, narrow, names } = view;
 	const shape: ProfileView = narrow ? 'graph' : 'both';
-	return (
-		<ProfilePart
-			profile={profile}
-			query={query}
-			state={state}
-			set={set}
-			view={shape}
-			dark={dark}
-			stale={false}
-			gaveUp={false}
-			names={names.choice}
-			onNames={names.set}
-			alone
-		/>
-	);
+	return <ProfilePart profile={profile} query={query} state={state} set={set} view={shape} dark={dark} names={names.choice} onNames={names.set} alone />;
 }
 
 function Comparison({ response, view }: { response: ComparisonResponse; view: Shown }) {

@@ -7,6 +7,7 @@
 import type { ColorBy } from '../state/page';
 import { NO_ZOOM, zoomRange, type Tree, type Zoom } from '../tree/tree';
 import { frameColors, palette, type FrameColors, type Palette } from '../ui/colors';
+import { Drawing } from '../ui/drawing';
 import { FONT, paint, TextFitter, type Scene } from './draw';
 import { boxAt, deepestRow, layout, type Box } from './layout';
 import { nodeFits, type Target } from './pointed';
@@ -28,7 +29,7 @@ const GLIDE_MS = 170;
 const NARROWEST = 1e-9;
 const PICTURE_MAX = 8192; // px on a side
 
-export class FlameCanvas {
+export class FlameCanvas extends Drawing {
 	readonly rowHeight = matchMedia('(pointer: coarse)').matches ? 24 : 20;
 	boxes: Box[] = [];
 	hovered: Box | null = null;
@@ -46,8 +47,6 @@ export class FlameCanvas {
 	private width = 0;
 	private height = 0;
 	private contentHeight = 0;
-	private frame = 0;
-	private destroyed = false;
 	private pointed: Target | null = null;
 
 	constructor(
@@ -55,14 +54,9 @@ export class FlameCanvas {
 		private scroller: HTMLElement,
 		private spacer: HTMLElement,
 	) {
+		super();
 		this.context = canvas.getContext('2d', { alpha: false })!;
 		if ('fontKerning' in this.context) this.context.fontKerning = 'none';
-	}
-
-	/** Calls from then on draw nothing: parts that go at the same time may still do so. */
-	destroy(): void {
-		cancelAnimationFrame(this.frame);
-		this.destroyed = true;
 	}
 
 	get tree(): Tree | null {
@@ -187,14 +181,6 @@ export class FlameCanvas {
 		else if (bottom > at + this.height) this.scroller.scrollTop = bottom - this.height;
 	}
 
-	schedule(): void {
-		if (this.frame || this.destroyed) return;
-		this.frame = requestAnimationFrame((now) => {
-			this.frame = 0;
-			this.draw(now);
-		});
-	}
-
 	private advance(now: number): void {
 		if (!this.departed) return;
 		const t = Math.min(1, Math.max(0, (now - this.departed.at) / GLIDE_MS));
@@ -209,7 +195,7 @@ export class FlameCanvas {
 		}
 	}
 
-	private draw(now: number): void {
+	protected draw(now: number): void {
 		const { props, width, height } = this;
 		if (!props || !this.frames || !this.fitter || width === 0 || height === 0) return;
 		this.advance(now);

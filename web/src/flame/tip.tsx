@@ -2,7 +2,7 @@
 // The tooltip of a box.
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
-import { displayName, formatCount, formatShare, formatValue } from '../base/format';
+import { displayName, formatCount, formatShare, formatValue, joinNames } from '../base/format';
 import * as T from '../base/texts';
 import { shareInterval } from '../model/noise';
 import { shownIds, type BuildIds } from '../tree/build_ids';
@@ -122,12 +122,7 @@ function FrameTip({ tree, node, facts, view }: { tree: Tree; node: number; facts
 					{displayName(place)} {isInlined(tree, node) && <span class="mark">{T.flame.inlined}</span>}
 				</div>
 			)}
-			<div class="tip-where">
-				{where
-					.filter((part) => part !== '')
-					.map((part) => displayName(part, 120))
-					.join(' · ')}
-			</div>
+			<div class="tip-where">{joinNames(where, 120)}</div>
 			{builds && <Builds of={builds} />}
 			<Figures
 				tree={tree}

@@ -4,6 +4,7 @@
  * them, and what changed most. Pure; the questions are in view.tsx.
  */
 import type { Series, SeriesResponse, TableResponse } from '../api/responses';
+import { svgPath } from '../base/svg_path';
 
 /**
  * For how long, in ms, there can be data within a range: what came in before `oldest`, the beginning of all data (0 = unknown), would
@@ -102,17 +103,7 @@ export function sparkline(values: readonly (number | null)[], width: number, hei
 	if (known.length < 2) return '';
 	const top = Math.max(...known) || 1;
 	const dx = width / Math.max(1, values.length - 1);
-	let path = '';
-	let pen = false;
-	values.forEach((value, i) => {
-		if (value === null) {
-			pen = false;
-			return;
-		}
-		path += `${pen ? 'L' : 'M'}${(i * dx).toFixed(1)} ${(height - (height * value) / top).toFixed(1)}`;
-		pen = true;
-	});
-	return path;
+	return svgPath(values, (value, i) => `${(i * dx).toFixed(1)} ${(height - (height * value) / top).toFixed(1)}`);
 }
 
 export interface Mover {

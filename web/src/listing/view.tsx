@@ -4,7 +4,7 @@ import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { AsmResponse, SourceResponse } from '../api/responses';
 import type { ApiError } from '../api/client';
-import { baseName, displayName, formatShare, formatValue } from '../base/format';
+import { baseName, displayName, formatShare, formatValue, joinNames } from '../base/format';
 import * as T from '../base/texts';
 import { openListing, type ListingView, type NamesChoice, type PageState } from '../state/page';
 import { useApi, useSize, useStored, type SetState } from '../ui/hooks';
@@ -110,10 +110,7 @@ function Facts({ kind, source, asm }: { kind: ListingView; source: SourceRespons
 				<bdi>{displayName(path) || T.listing.unknown}</bdi>
 			</span>
 			<span class="hint listing-details" title={response.build_id}>
-				{details
-					.filter((part) => part)
-					.map((part) => displayName(part, 120))
-					.join(' · ')}
+				{joinNames(details, 120)}
 			</span>
 			<span class="spring" />
 			<span class="zoom-value">

@@ -2,7 +2,7 @@
 // One function between its callers (above, the function at their foot) and what it calls (below): two flame graphs around a head
 // that says what it costs. A click on a frame chooses that function instead.
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { displayName, formatCount, formatShare, formatValue } from '../base/format';
+import { displayName, formatCount, formatShare, formatValue, joinNames } from '../base/format';
 import * as T from '../base/texts';
 import type { TipFacts } from '../flame/tip';
 import { FlameView, type Picture } from '../flame/view';
@@ -104,13 +104,7 @@ function Facts({ tree, fn, made, among, onChoose }: { tree: Tree; fn: number; ma
 	const { first } = treeFunctions(tree);
 	const whereOf = (f: number): string => {
 		const node = first[f];
-		const parts = [placeOf(tree.strings[tree.file[node]], tree.line[node]), tree.strings[tree.binary[node]]];
-		return (
-			parts
-				.filter((part) => part !== '')
-				.map((part) => displayName(part, 120))
-				.join(' · ') || T.sandwich.unknownPlace
-		);
+		return joinNames([placeOf(tree.strings[tree.file[node]], tree.line[node]), tree.strings[tree.binary[node]]], 120) || T.sandwich.unknownPlace;
 	};
 	const name = tree.strings[tree.name[first[fn]]];
 	const { self, total, paths } = made.made;
@@ -140,18 +134,19 @@ function Facts({ tree, fn, made, among, onChoose }: { tree: Tree; fn: number; ma
 			)}
 			<div class="sandwich-sums" data-testid="sandwich-sums">
 				<dl>
-					<div>
-						<dt>{T.sandwich.total}</dt>
-						<dd>
-							<b>{formatValue(total, tree.unit)}</b> {T.sandwich.ofAll(formatShare(total, tree.total[0]))}
-						</dd>
-					</div>
-					<div>
-						<dt>{T.sandwich.self}</dt>
-						<dd>
-							<b>{formatValue(self, tree.unit)}</b> {T.sandwich.ofAll(formatShare(self, tree.total[0]))}
-						</dd>
-					</div>
+					{(
+						[
+							[T.sandwich.total, total],
+							[T.sandwich.self, self],
+						] as const
+					).map(([title, value]) => (
+						<div key={title}>
+							<dt>{title}</dt>
+							<dd>
+								<b>{formatValue(value, tree.unit)}</b> {T.sandwich.ofAll(formatShare(value, tree.total[0]))}
+							</dd>
+						</div>
+					))}
 				</dl>
 				<span class="sandwich-around">{T.sandwich.around(made.callersCount, made.calleesCount, formatCount(paths))}</span>
 			</div>

@@ -60,6 +60,7 @@ import {
 	type Tree,
 	type Zoom,
 } from '../tree/tree';
+import { IconButton } from '../ui/buttons';
 import { legend, palette } from '../ui/colors';
 import { Downloads, PNG, pngOf, type Download } from '../ui/downloads';
 import { useDebounced, useLater, type SetState } from '../ui/hooks';
@@ -71,16 +72,16 @@ import { SandwichView } from './sandwich_view';
 
 export interface ProfileProps {
 	profile: Profile;
-	query: string; // the selector
+	query?: string; // the selector, if there is a server that it can be sent to
 	partQuery?: string; // with the stages for a part of it, if there are any
 	state: PageState;
 	set: SetState;
 	view: ProfileView;
 	dark: boolean;
-	stale: boolean;
-	gaveUp: boolean; // symbols are still missing, and the page has stopped polling
-	names: NamesChoice;
-	onNames: (names: NamesChoice) => void;
+	stale?: boolean;
+	gaveUp?: boolean; // symbols are still missing, and the page has stopped polling
+	names?: NamesChoice;
+	onNames?: (names: NamesChoice) => void;
 	labels?: string[]; // that the graph can have at its root, and rows of the table can be by
 	more?: ComponentChildren; // among the tools
 	alone?: boolean; // without a server: what only a server can give is not there
@@ -232,33 +233,23 @@ function PngButton({ picture }: { picture: { current: Picture | null } }) {
 export function ZoomButtons({ zoomed, flip, onAll, set }: { zoomed: boolean; flip: boolean; onAll: () => void; set: SetState }) {
 	return (
 		<>
-			<button
-				type="button"
-				class="button icon-only"
-				aria-label={T.profile.all}
-				title={T.profile.all}
-				data-testid="reset-zoom"
-				disabled={!zoomed}
-				onClick={onAll}
-			>
+			<IconButton label={T.profile.all} testId="reset-zoom" disabled={!zoomed} onClick={onAll}>
 				<ResetIcon />
-			</button>
-			<button
-				type="button"
-				class="button icon-only"
-				aria-pressed={flip}
-				aria-label={flip ? T.profile.rootBottomLong : T.profile.rootTopLong}
+			</IconButton>
+			<IconButton
+				label={flip ? T.profile.rootBottomLong : T.profile.rootTopLong}
 				title={flip ? T.profile.rootBottom : T.profile.rootTop}
-				data-testid="flip"
+				testId="flip"
+				pressed={flip}
 				onClick={() => set({ dir: flip ? 'icicle' : 'flame' })}
 			>
 				<FlipIcon />
-			</button>
+			</IconButton>
 		</>
 	);
 }
 
-export function ShortNames({ names, onNames }: Pick<ProfileProps, 'names' | 'onNames'>) {
+export function ShortNames({ names, onNames }: Required<Pick<ProfileProps, 'names' | 'onNames'>>) {
 	return (
 		<button
 			type="button"
@@ -546,7 +537,22 @@ const OPEN = {
 };
 
 export function ProfilePart(props: ProfileProps) {
-	const { profile, query, partQuery = query, state, set, view, dark, stale, gaveUp, names, onNames, labels = [], more, alone = false, calls = !alone } = props;
+	const {
+		profile,
+		query = '',
+		partQuery = query,
+		state,
+		set,
+		view,
+		dark,
+		stale = false,
+		gaveUp = false,
+		labels = [],
+		more,
+		alone = false,
+		calls = !alone,
+	} = props;
+	const { names = 'full', onNames = () => undefined } = props;
 	const pointed = useMemo(() => new Pointed(), []);
 	const picture = useRef<Picture | null>(null);
 	const { response } = profile;

@@ -134,21 +134,7 @@ export function ViewedParts({ viewed, state, set, setTime, view, dark, more, cal
 					}}
 				/>
 			)}
-			<ProfilePart
-				profile={profile}
-				query=""
-				state={state}
-				set={set}
-				view={view}
-				dark={dark}
-				stale={false}
-				gaveUp={false}
-				names="full"
-				onNames={() => undefined}
-				more={more}
-				calls={calls}
-				alone
-			/>
+			<ProfilePart profile={profile} state={state} set={set} view={view} dark={dark} more={more} calls={calls} alone />
 		</>
 	);
 }

@@ -95,6 +95,9 @@ export interface PageState {
 	match: Match;
 }
 
+/** No listing of a function's code, and nothing chosen in the list of binaries. */
+export const NOT_LISTED = { function: '', file: null, build: null, binary: null, at: '', state: '', text: '' };
+
 export const DEFAULTS: PageState = {
 	q: '',
 	from: 'now-1h',
@@ -122,13 +125,7 @@ export const DEFAULTS: PageState = {
 	eachAddress: false,
 	names: '',
 	tz: '',
-	function: '',
-	file: null,
-	build: null,
-	binary: null,
-	at: '',
-	state: '',
-	text: '',
+	...NOT_LISTED,
 	run: '',
 	explain: false,
 	id: '',

@@ -6,6 +6,7 @@ import { apiPost } from '../api/client';
 import { baseName, displayName, formatBytes, formatCount, formatDateTime, formatDuration, lookUp } from '../base/format';
 import * as T from '../base/texts';
 import type { PageState } from '../state/page';
+import { Switch } from '../ui/buttons';
 import { hasSome } from '../ui/columns';
 import { useApi, useDebounced, useEvery, type SetState } from '../ui/hooks';
 import { BackIcon, CopyIcon, RefreshIcon, SearchIcon } from '../ui/icons';
@@ -32,18 +33,16 @@ function States({ counts, state, set }: { counts: Record<string, number>; state:
 	return (
 		<div class="joined states" role="group" aria-label={T.binaries.state}>
 			{choices.map((s) => (
-				<button
+				<Switch
 					key={s}
-					type="button"
-					class="button"
-					aria-pressed={state.split(',').includes(s)}
+					testId={`state-${s || 'all'}`}
+					pressed={state.split(',').includes(s)}
 					title={s === '' ? T.binaries.all.hint : STATES[s].hint}
-					data-testid={`state-${s || 'all'}`}
-					onClick={() => set({ state: s })}
+					onPress={() => set({ state: s })}
 				>
 					{s === '' ? T.binaries.all.title : STATES[s].choice}
 					<span class="tally">{formatCount(s === '' ? all : (counts[s] ?? 0))}</span>
-				</button>
+				</Switch>
 			))}
 		</div>
 	);

@@ -10,13 +10,16 @@ import { compileFilter, type Filter } from '../model/fuzzy';
 import { filterRows, sortRows, type Row } from '../model/rows';
 import type { ListingView, Match, Rows, SortKey } from '../state/page';
 import { KIND, placeOf, type Tree } from '../tree/tree';
+import { Switch } from '../ui/buttons';
 import { hueOf, palette, type Palette } from '../ui/colors';
 import { csvOf } from '../ui/downloads';
 import { hasSome } from '../ui/columns';
+import { FilterInput } from '../ui/filter_input';
 import { useDebounced } from '../ui/hooks';
 import { MoreIcon } from '../ui/icons';
 import { press } from '../ui/keymap';
 import { useSeenRows } from '../ui/seen_rows';
+import { SortHead } from './sort_head';
 import { isOfTree, labelOfRows, useRows, type MadeRows, type RowsQuery } from './use_rows';
 
 export interface TableProps {
@@ -96,14 +99,17 @@ function Head({ sort, reverse, columns, onSort }: HeadProps) {
 				const active = key === sort;
 				const rising = (key === 'name' || key === 'file' || key === 'binary') !== reverse;
 				return (
-					<div key={key} role="columnheader" class={`td td-${key}`} aria-colindex={i + 1} aria-sort={active ? (rising ? 'ascending' : 'descending') : 'none'}>
-						<button type="button" title={T.table.sort(hint)} onClick={() => onSort(key, active ? !reverse : false)} data-testid={`sort-${key}`}>
-							{title}
-							<span class="sort-mark" aria-hidden="true">
-								{active ? (rising ? '▲' : '▼') : ''}
-							</span>
-						</button>
-					</div>
+					<SortHead
+						key={key}
+						column={key}
+						index={i}
+						title={title}
+						hint={hint}
+						active={active}
+						rising={rising}
+						testId={`sort-${key}`}
+						onSort={() => onSort(key, active ? !reverse : false)}
+					/>
 				);
 			})}
 		</div>
@@ -259,33 +265,23 @@ function Tools({ query, labels, by, filter, match, fault, count, onBy, onFilter,
 					</optgroup>
 				)}
 			</select>
-			<input
-				type="search"
-				placeholder={T.table.filter}
-				aria-label={T.table.filter}
-				aria-invalid={fault !== null}
-				data-testid="table-filter"
-				value={filter}
-				spellcheck={false}
-				onInput={(event) => onFilter(event.currentTarget.value)}
-			/>
+			<FilterInput label={T.table.filter} testId="table-filter" value={filter} isBad={fault !== null} onValue={onFilter} />
 			<span class={fault ? 'count field-fault' : 'count'} role="status" data-testid="table-count">
 				{fault ?? count}
 			</span>
 			<span class="joined small" role="group" aria-label={T.table.match}>
 				{MATCHES.map((kind) => (
-					<button
+					<Switch
 						key={kind}
-						type="button"
-						class="button mono"
-						aria-pressed={match === kind}
-						aria-label={`${T.table.matches[kind].title}, ${T.table.matches[kind].hint}`}
+						testId={`match-${kind}`}
+						pressed={match === kind}
 						title={T.table.matches[kind].hint}
-						data-testid={`match-${kind}`}
-						onClick={() => onMatch(kind)}
+						label={`${T.table.matches[kind].title}, ${T.table.matches[kind].hint}`}
+						class="button mono"
+						onPress={() => onMatch(kind)}
 					>
 						{T.table.matches[kind].title}
-					</button>
+					</Switch>
 				))}
 			</span>
 			<button type="button" class="ghost table-csv" title={T.table.csvHint} data-testid="table-csv" onClick={onCsv}>

@@ -8,6 +8,7 @@ import { lowerBound, type Timeline } from '../api/timeline_data';
 import { displayName } from '../base/format';
 import { FONT, TextFitter } from '../flame/draw';
 import { oklch, palette, type Palette } from '../ui/colors';
+import { Drawing } from '../ui/drawing';
 import type { Rows, Spans } from './spans';
 import type { Range } from './state';
 import { extentOf, formatMoment, hueOfCategory } from './text';
@@ -82,13 +83,12 @@ export function axisLines([from, to]: Range, step: number): number[] {
 	return Array.from({ length: Math.max(0, Math.ceil((to - first) / step)) }, (_, i) => first + i * step);
 }
 
-export class TimeCanvas {
+export class TimeCanvas extends Drawing {
 	private context: CanvasRenderingContext2D;
 	private axisContext: CanvasRenderingContext2D;
 	private scene: Scene | null = null;
 	private width = 0;
 	private height = 0;
-	private frame = 0;
 	private fitter: TextFitter | null = null;
 	private colors: Palette = palette(false);
 	private categories: { fill: string; strong: string }[] = [];
@@ -101,13 +101,10 @@ export class TimeCanvas {
 		private axis: HTMLCanvasElement,
 		private scroller: HTMLElement,
 	) {
+		super();
 		this.context = canvas.getContext('2d', { alpha: false })!;
 		this.axisContext = axis.getContext('2d', { alpha: false })!;
 		if ('fontKerning' in this.context) this.context.fontKerning = 'none';
-	}
-
-	destroy(): void {
-		cancelAnimationFrame(this.frame);
 	}
 
 	resize(width: number, height: number): void {
@@ -134,14 +131,6 @@ export class TimeCanvas {
 			});
 		}
 		this.schedule();
-	}
-
-	schedule(): void {
-		if (this.frame) return;
-		this.frame = requestAnimationFrame(() => {
-			this.frame = 0;
-			this.draw();
-		});
 	}
 
 	xOf(time: number): number {
@@ -171,7 +160,7 @@ export class TimeCanvas {
 		context.textBaseline = 'middle';
 	}
 
-	private draw(): void {
+	protected draw(): void {
 		const { scene, context, width, height } = this;
 		if (!scene || width <= 0 || height <= 0) return;
 		this.fit(this.canvas, context, width, height);

@@ -4,6 +4,7 @@ import { useMemo } from 'preact/hooks';
 import { valuesOf, type Timeline } from '../api/timeline_data';
 import { displayName, formatCount } from '../base/format';
 import * as T from '../base/texts';
+import { FilterInput } from '../ui/filter_input';
 import { useDebounced } from '../ui/hooks';
 import { press } from '../ui/keymap';
 import { useSeenRows } from '../ui/seen_rows';
@@ -85,15 +86,7 @@ export function MarkerTable({ t, spans, state, onState, onPick, onMenu }: Marker
 	return (
 		<section class="table-pane mtable-pane" aria-label={T.markers.label}>
 			<div class="table-tools">
-				<input
-					type="search"
-					placeholder={T.markers.filterHint}
-					aria-label={T.markers.filter}
-					data-testid="marker-filter"
-					value={state.mfind}
-					spellcheck={false}
-					onInput={(event) => onState({ mfind: event.currentTarget.value })}
-				/>
+				<FilterInput label={T.markers.filter} hint={T.markers.filterHint} testId="marker-filter" value={state.mfind} onValue={(mfind) => onState({ mfind })} />
 				<span class="count" role="status" data-testid="marker-count">
 					{T.markers.count(formatCount(rows.length))}
 				</span>

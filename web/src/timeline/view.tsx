@@ -4,6 +4,7 @@ import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } fr
 import { lostMarkers, type Thread, type Timeline } from '../api/timeline_data';
 import { displayName, formatCount, formatShare, formatValue } from '../base/format';
 import * as T from '../base/texts';
+import { IconButton } from '../ui/buttons';
 import { useMedia, useSize } from '../ui/hooks';
 import { CloseIcon, FoldIcon, ResetIcon } from '../ui/icons';
 import { press } from '../ui/keymap';
@@ -222,12 +223,12 @@ function Tools({ t, state, set, shown, actions }: ToolsProps) {
 			</label>
 			{!state.folded && (
 				<div class="joined">
-					<button type="button" class="button icon-only" aria-label={T.timeline.zoomIn} title={T.timeline.zoomInKey} onClick={() => actions.zoom(0.5)}>
+					<IconButton label={T.timeline.zoomIn} title={T.timeline.zoomInKey} onClick={() => actions.zoom(0.5)}>
 						+
-					</button>
-					<button type="button" class="button icon-only" aria-label={T.timeline.zoomOut} title={T.timeline.zoomOutKey} onClick={() => actions.zoom(2)}>
+					</IconButton>
+					<IconButton label={T.timeline.zoomOut} title={T.timeline.zoomOutKey} onClick={() => actions.zoom(2)}>
 						−
-					</button>
+					</IconButton>
 					<button
 						type="button"
 						class="button"
@@ -238,17 +239,9 @@ function Tools({ t, state, set, shown, actions }: ToolsProps) {
 					>
 						{T.timeline.fit}
 					</button>
-					<button
-						type="button"
-						class="button icon-only"
-						aria-label={T.timeline.whole}
-						title={T.timeline.whole}
-						data-testid="tl-all"
-						disabled={!state.view}
-						onClick={() => actions.look(null, 'push')}
-					>
+					<IconButton label={T.timeline.whole} testId="tl-all" disabled={!state.view} onClick={() => actions.look(null, 'push')}>
 						<ResetIcon />
-					</button>
+					</IconButton>
 				</div>
 			)}
 			<button

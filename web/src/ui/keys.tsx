@@ -3,6 +3,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import * as T from '../base/texts';
 import type { View } from '../state/page';
+import { IconButton } from './buttons';
 import { CloseIcon, SearchIcon } from './icons';
 import { actionOf, KEYS, partsOf, press, type Action, type Does, type Part } from './keymap';
 
@@ -142,16 +143,9 @@ function Dialog({ view, onClose }: { view: View | '' | 'report'; onClose: () => 
 							onInput={(event) => setFind(event.currentTarget.value)}
 						/>
 					</label>
-					<button
-						type="button"
-						class="button icon-only"
-						aria-label={T.keys.close}
-						title={T.keys.close}
-						data-testid="keys-close"
-						onClick={() => dialog.current!.close()}
-					>
+					<IconButton label={T.keys.close} testId="keys-close" onClick={() => dialog.current!.close()}>
 						<CloseIcon />
-					</button>
+					</IconButton>
 				</header>
 				<div class="keys-parts" tabIndex={0} role="group" aria-label={T.keys.label}>
 					{parts.map(({ part, title, rows }) => (

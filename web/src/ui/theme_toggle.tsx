@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import * as T from '../base/texts';
+import { IconButton } from './buttons';
 import { MoonIcon, SunIcon, SystemIcon } from './icons';
 import type { useTheme } from './theme';
 
@@ -7,8 +8,8 @@ export function ThemeToggle({ theme }: { theme: ReturnType<typeof useTheme> }) {
 	const icon = { system: <SystemIcon />, light: <SunIcon />, dark: <MoonIcon /> }[theme.choice];
 	const title = T.theme[theme.choice];
 	return (
-		<button type="button" class="button icon-only" data-testid="theme-toggle" aria-label={title} title={title} onClick={theme.next}>
+		<IconButton label={title} testId="theme-toggle" onClick={theme.next}>
 			{icon}
-		</button>
+		</IconButton>
 	);
 }
