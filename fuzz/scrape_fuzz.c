@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What says what to scrape: target groups as JSON and as YAML, and scrape_configs. Whatever they hold, a failure says why, and
- * what was found has an address each. */
+/* What says what to scrape: target groups as JSON and as YAML, scrape_configs, and the XML and the tokens that services respond
+ * with. Whatever they hold, a failure says why, and what was found has an address each. */
 #include <string.h>
 
+#include "codec/xml_tree.h"
 #include "server/scrape/scrape_int.h"
 
 #include "must.h"
@@ -40,6 +41,29 @@ static void check_config(struct bytes text)
 	scrape_config_free(config);
 }
 
+static void walk(const struct xml_node *node, unsigned depth)
+{
+	must(depth < XML_TREE_DEPTH_MAX && node->name[0] && node->text);
+	for (const struct xml_node *child = node->child; child; child = child->next)
+		walk(child, depth + 1);
+}
+
+static void check_responses(struct bytes text)
+{
+	struct xml_tree *tree = NULL;
+	struct scrape_grant grant = {.value.max = 8192};
+	struct error err = {0};
+	int r = xml_tree_read(text, 1 << 24, &tree, &err);
+	must(r == 0 || err.message[0]);
+	if (r == 0)
+		walk(xml_tree_root(tree), 0);
+	xml_tree_free(tree);
+	err.message[0] = '\0';
+	r = scrape_read_grant(text, &grant, &err);
+	must(r == 0 || err.message[0]);
+	buffer_release(&grant.value);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct bytes text = {data, size};
@@ -52,5 +76,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	r = discovery_read_groups_yaml(text, "fuzz", found, &err);
 	check_found(found, r, &err);
 	check_config(text);
+	check_responses(text);
 	return 0;
 }

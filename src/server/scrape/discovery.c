@@ -18,12 +18,12 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "codec/compress.h"
+#include "codec/json_tree.h"
+#include "codec/xml_tree.h"
 #include "server/scrape/scrape_int.h"
 
-#define FILE_BYTES_MAX	(16 * MIB)
-#define FILES_MAX	1000
-#define HTTP_TIMEOUT_NS (30 * NS_PER_S)
+#define FILE_BYTES_MAX (16 * MIB)
+#define FILES_MAX      1000
 
 int discovery_static(struct discovery *discovery, struct discovered *found, struct error *err)
 {
@@ -99,23 +99,96 @@ bool discovery_file_changed(struct discovery *discovery)
 
 /* ---- HTTP ---- */
 
+void discovery_append_parameter(struct buffer *url, const char *name, const char *value)
+{
+	bool first = !url->len || !memchr(url->data, '?', url->len);
+	buffer_append_byte(url, first ? '?' : '&');
+	text_url_encode(url, bytes_of_string(name));
+	buffer_append_byte(url, '=');
+	text_url_encode(url, bytes_of_string(value));
+}
+
+/* <Response><Errors><Error><Code/><Message/></Error></Errors></Response>, or <ErrorResponse><Error>... */
+static const char *find_message(const struct xml_node *node)
+{
+	const char *text = xml_node_text(node, "Message");
+	for (const struct xml_node *child = node->child; child && !*text; child = child->next)
+		text = find_message(child);
+	return text;
+}
+
+/* What a service reports: {"message": ...}, {"error": {"message": ...}}, <Message>...</Message>, or the first line of something
+ * else. */
+static int describe(const struct net_client_response *response, struct bytes body, struct error *err)
+{
+	_cleanup_(json_tree_freep) struct json_tree *tree = NULL;
+	_cleanup_(buffer_release) struct buffer text = {.max = 4 * KIB};
+	struct net_client_response plain = {.status = response->status};
+	_cleanup_(xml_tree_freep) struct xml_tree *xml = NULL;
+	const struct json_node *root = json_tree_read(body, 0, &tree, NULL) == 0 ? json_tree_root(tree) : NULL;
+	const struct json_node *error = json_node_get(root, "error");
+	const struct json_node *message = json_node_get(json_node_is(error, JSON_NODE_OBJECT) ? error : root, "message");
+	struct bytes words = json_node_bytes(message);
+	if (!words.len && body.len && *body.data == '<' && xml_tree_read(body, 16 * MIB, &xml, NULL) == 0)
+		words = bytes_of_string(find_message(xml_tree_root(xml)));
+	if (!words.len)
+		words = json_node_is(error, JSON_NODE_TEXT) ? json_node_bytes(error) : body;
+	size_t len = 0, most = text_cut(words, 200); /* of its first line */
+	while (len < most && words.data[len] != '\n' && words.data[len] != '\r')
+		len++;
+	memcpy(plain.message, response->message, sizeof(plain.message));
+	if (text_append_harmless(&text, (struct bytes){words.data, len}) == 0)
+		plain.body = text;
+	int r = scrape_http_status(&plain, err);
+	if (response->status == 404)
+		return -ENOENT;
+	return response->status == 401 || response->status == 403 ? -EACCES : r;
+}
+
+int discovery_request(struct discovery *discovery, const struct scrape_http *http, struct scrape_request *request, size_t max,
+		      struct buffer *ret, struct error *err)
+{
+	_cleanup_(net_client_response_release) struct net_client_response response = {0};
+	int len = scrape_url_length(request->url);
+	if (!request->timeout_ns)
+		request->timeout_ns = DISCOVERY_TIMEOUT_NS;
+	if (!request->accept)
+		request->accept = "application/json";
+	request->body_max = max;
+	request->cancel = &discovery->stop;
+	discovery->status = 0;
+	discovery->kept[0] = '\0';
+	int r = scrape_http_request(&discovery->session, http, request, &response, err);
+	if (r < 0)
+		return r;
+	discovery->status = response.status;
+	discovery->retry_after_ns = response.retry_after_ns;
+	memcpy(discovery->kept, response.kept, sizeof(discovery->kept));
+	r = scrape_http_body(&response, max, ret, err);
+	if (r == 0 && response.status != 200)
+		r = describe(&response, buffer_bytes(ret), err);
+	if (r < 0)
+		error_prefix(err, r, "%.*s", len < 200 ? len : 200, request->url);
+	return r;
+}
+
 int discovery_get(struct discovery *discovery, const struct scrape_http *http, const char *url, size_t max, struct buffer *ret,
 		  struct error *err)
 {
-	_cleanup_(net_client_freep) struct net_client *client = NULL;
-	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	int r = scrape_http_get(http, url, "application/json", HTTP_TIMEOUT_NS, max, &discovery->stop, NULL, &client, &response,
-				err);
+	struct scrape_request request = {.url = url};
+	return discovery_request(discovery, http, &request, max, ret, err);
+}
+
+int discovery_get_json(struct discovery *discovery, const struct scrape_http *http, struct scrape_request *request,
+		       struct json_tree **ret, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer body = {0};
+	int r = discovery_request(discovery, http, request, DISCOVERY_BODY_MAX, &body, err);
 	if (r < 0)
 		return r;
-	if (response.status != 200)
-		return error_set(err, -EPROTO, "%s responded with %d %.100s", url, response.status, response.message);
-	buffer_init(ret, max);
-	if (!strcmp(response.encoding, "gzip"))
-		return gzip_decompress(buffer_bytes(&response.body), ret, err);
-	*ret = response.body;
-	response.body = (struct buffer){0};
-	return 0;
+	int len = scrape_url_length(request->url);
+	r = json_tree_read(buffer_bytes(&body), 0, ret, err);
+	return r < 0 ? error_prefix(err, r, "%.*s", len < 200 ? len : 200, request->url) : 0;
 }
 
 int discovery_http(struct discovery *discovery, struct discovered *found, struct error *err)

@@ -45,7 +45,10 @@ int discovered_add(struct discovered *found, const struct relabel_label *labels,
 		copy[i].name = arena_strndup(&found->arena, labels[i].name, strlen(labels[i].name));
 		copy[i].value = arena_strndup(&found->arena, labels[i].value, strlen(labels[i].value));
 		whole = copy[i].name && copy[i].value;
+		found->hash = hash64_seed(labels[i].name, strlen(labels[i].name) + 1, found->hash);
+		found->hash = hash64_seed(labels[i].value, strlen(labels[i].value) + 1, found->hash);
 	}
+	found->hash = hash64_seed(&count, sizeof(count), found->hash);
 	if (!whole)
 		return error_set(err, -E2BIG, "more than 64 MiB of labels");
 	found->sets[found->count++] = (struct discovered_set){copy, count};

@@ -25,21 +25,15 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/text.h"
-#include "codec/json_tree.h"
-#include "server/scrape/scrape_int.h"
+#include "server/scrape/discovery_set.h"
 
 #define ACCOUNT		"/var/run/secrets/kubernetes.io/serviceaccount/"
 #define META		"__meta_kubernetes_"
 #define PAGE_BYTES_MAX	(64 * MIB)
 #define PAGE_OBJECTS	500
 #define PAGES_MAX	200
-#define SCRATCH_MAX	(1 * MIB)
 #define NAMESPACE_BYTES 256
 #define PATH_BYTES	2048
-/* The rest is for what every target has (job, instance, service_name, parameters), and for what rules add. */
-#define SET_LABELS_MAX (RELABEL_LABELS_MAX - SCRAPE_PARAMS_MAX - 32)
-#define SET_LABELS_OWN 48 /* room that labels and annotations of objects leave to what comes behind them */
-
 /* A list, page by page. */
 struct list {
 	struct json_tree **pages;
@@ -57,86 +51,34 @@ struct cluster {
 	struct error *err;
 };
 
-/* The labels of one target. [0] is its address: however much a pod says about itself, that has room. An object can have
- * thousands of targets, so the texts that were made for one go with it. */
-struct set {
-	struct relabel_label labels[SET_LABELS_MAX];
-	size_t count;
-	struct arena shared, own; /* texts of what all targets of the object have, and of the target at hand */
-	struct arena *texts;	  /* where new ones go */
-};
-
-static void end_target(struct set *set, size_t shared_count)
-{
-	set->count = shared_count;
-	arena_release(&set->own);
-}
-
 /* ---- labels ---- */
 
-static const char *text_at(const struct json_node *node, const char *name)
-{
-	const char *text = json_node_text(json_node_get(node, name));
-	return text ? text : "";
-}
-
-static void put(struct set *set, const char *name, const char *value)
-{
-	if (value && *value && set->count < SET_LABELS_MAX)
-		set->labels[set->count++] = (struct relabel_label){name, value};
-}
-
-static const char *number_text(struct set *set, const struct json_node *node)
-{
-	char text[24];
-	int64_t number;
-	if (!json_node_integer(node, &number))
-		return "";
-	int len = snprintf(text, sizeof(text), "%lld", (long long)number);
-	const char *copy = arena_strndup(set->texts, text, (size_t)len);
-	return copy ? copy : "";
-}
-
-static const char *yes(const struct json_node *node)
-{
-	return !json_node_is(node, JSON_NODE_BOOLEAN) ? "" : node->boolean ? "true" : "false";
-}
-
 /* "pod_label" and {"app": "x"}: ..._pod_label_app="x", ..._pod_labelpresent_app="true". */
-static void put_map(struct set *set, const char *prefix, const struct json_node *map)
+static void put_map(struct discovery_set *set, const char *prefix, const struct json_node *map)
 {
+	char value[80], present[80];
 	size_t count = json_node_is(map, JSON_NODE_OBJECT) ? json_node_count(map) : 0;
-	for (size_t i = 0; i < count && set->count + SET_LABELS_OWN < SET_LABELS_MAX; i++) {
-		char key[LIMIT_LABEL_NAME_BYTES], name[LIMIT_LABEL_NAME_BYTES + 80];
-		const char *value = json_node_text(&map->items[2 * i + 1]);
-		if (!value)
+	snprintf(value, sizeof(value), META "%.40s_", prefix);
+	snprintf(present, sizeof(present), META "%.40spresent_", prefix);
+	for (size_t i = 0; i < count; i++) {
+		const char *text = json_node_text(&map->items[2 * i + 1]);
+		if (!text)
 			continue;
-		label_name_sanitize(json_node_bytes(&map->items[2 * i]), key);
-		int len = snprintf(name, sizeof(name), META "%s_%s", prefix, key);
-		const char *copy = arena_strndup(set->texts, name, (size_t)len);
-		if (copy)
-			put(set, copy, value);
-		len = snprintf(name, sizeof(name), META "%spresent_%s", prefix, key);
-		copy = arena_strndup(set->texts, name, (size_t)len);
-		if (copy)
-			put(set, copy, "true");
+		discovery_put_key(set, value, json_node_bytes(&map->items[2 * i]), text);
+		discovery_put_key(set, present, json_node_bytes(&map->items[2 * i]), "true");
 	}
 }
 
-static void put_metadata(struct set *set, const char *label, const char *annotation, const struct json_node *object)
+static void put_metadata(struct discovery_set *set, const char *label, const char *annotation, const struct json_node *object)
 {
 	const struct json_node *metadata = json_node_get(object, "metadata");
 	put_map(set, label, json_node_get(metadata, "labels"));
 	put_map(set, annotation, json_node_get(metadata, "annotations"));
 }
 
-static int add(struct cluster *cluster, struct set *set, const char *host, const char *port)
+static int add(struct cluster *cluster, struct discovery_set *set, const char *host, const char *port)
 {
-	char address[400];
-	bool v6 = strchr(host, ':');
-	snprintf(address, sizeof(address), *port ? v6 ? "[%.300s]:%s" : "%.300s:%s" : v6 ? "[%.300s]" : "%.300s", host, port);
-	set->labels[0] = (struct relabel_label){"__address__", address};
-	return discovered_add(cluster->found, set->labels, set->count, cluster->err);
+	return discovery_set_add(set, host, port, cluster->found, cluster->err);
 }
 
 /* ---- lists ---- */
@@ -171,7 +113,7 @@ static void append_selector(struct cluster *cluster, enum kubernetes_role role, 
 static const char *continued(const struct list *list)
 {
 	const struct json_tree *last = list->count ? list->pages[list->count - 1] : NULL;
-	return last ? text_at(json_node_get(json_tree_root(last), "metadata"), "continue") : "";
+	return last ? discovery_text(json_node_get(json_tree_root(last), "metadata"), "continue") : "";
 }
 
 static int get_page(struct cluster *cluster, enum kubernetes_role role, const char *path, bool first, struct list *list)
@@ -241,7 +183,7 @@ static int index_list(struct cluster *cluster, enum kubernetes_role role, struct
 		const struct json_node *items = json_node_get(json_tree_root(list->pages[p]), "items");
 		for (size_t i = 0; i < json_node_count(items) && r == 0; i++) {
 			const struct json_node *object = json_node_at(items, i), *metadata = json_node_get(object, "metadata");
-			uint64_t key = name_key(text_at(metadata, "namespace"), text_at(metadata, "name"));
+			uint64_t key = name_key(discovery_text(metadata, "namespace"), discovery_text(metadata, "name"));
 			r = map64_put(names, key, (uint64_t)(uintptr_t)object) < 0 ? error_nomem(cluster->err) : 0;
 		}
 	}
@@ -256,7 +198,7 @@ static const struct json_node *find(const struct map64 *names, const char *space
 		return NULL;
 	const struct json_node *object = (const struct json_node *)(uintptr_t)value;
 	const struct json_node *metadata = json_node_get(object, "metadata");
-	bool same = !strcmp(text_at(metadata, "namespace"), space) && !strcmp(text_at(metadata, "name"), name);
+	bool same = !strcmp(discovery_text(metadata, "namespace"), space) && !strcmp(discovery_text(metadata, "name"), name);
 	return same ? object : NULL;
 }
 
@@ -267,30 +209,30 @@ static const char *is_ready(const struct json_node *status)
 	const struct json_node *conditions = json_node_get(status, "conditions");
 	for (size_t i = 0; i < json_node_count(conditions); i++) {
 		const struct json_node *condition = json_node_at(conditions, i);
-		const char *is = text_at(condition, "status");
-		if (!strcmp(text_at(condition, "type"), "Ready"))
+		const char *is = discovery_text(condition, "status");
+		if (!strcmp(discovery_text(condition, "type"), "Ready"))
 			return !strcmp(is, "True") ? "true" : !strcmp(is, "False") ? "false" : "unknown";
 	}
 	return "unknown";
 }
 
-static void put_pod(struct set *set, const struct json_node *pod)
+static void put_pod(struct discovery_set *set, const struct json_node *pod)
 {
 	const struct json_node *metadata = json_node_get(pod, "metadata"), *spec = json_node_get(pod, "spec");
 	const struct json_node *status = json_node_get(pod, "status"), *owners = json_node_get(metadata, "ownerReferences");
-	put(set, META "pod_name", text_at(metadata, "name"));
-	put(set, META "pod_ip", text_at(status, "podIP"));
-	put(set, META "pod_ready", is_ready(status));
-	put(set, META "pod_phase", text_at(status, "phase"));
-	put(set, META "pod_node_name", text_at(spec, "nodeName"));
-	put(set, META "pod_host_ip", text_at(status, "hostIP"));
-	put(set, META "pod_uid", text_at(metadata, "uid"));
+	discovery_put(set, META "pod_name", discovery_text(metadata, "name"));
+	discovery_put(set, META "pod_ip", discovery_text(status, "podIP"));
+	discovery_put(set, META "pod_ready", is_ready(status));
+	discovery_put(set, META "pod_phase", discovery_text(status, "phase"));
+	discovery_put(set, META "pod_node_name", discovery_text(spec, "nodeName"));
+	discovery_put(set, META "pod_host_ip", discovery_text(status, "hostIP"));
+	discovery_put(set, META "pod_uid", discovery_text(metadata, "uid"));
 	for (size_t i = 0; i < json_node_count(owners); i++) {
 		const struct json_node *owner = json_node_at(owners, i);
-		if (strcmp(yes(json_node_get(owner, "controller")), "true"))
+		if (strcmp(discovery_flag(json_node_get(owner, "controller")), "true"))
 			continue;
-		put(set, META "pod_controller_kind", text_at(owner, "kind"));
-		put(set, META "pod_controller_name", text_at(owner, "name"));
+		discovery_put(set, META "pod_controller_kind", discovery_text(owner, "kind"));
+		discovery_put(set, META "pod_controller_name", discovery_text(owner, "name"));
 		break;
 	}
 	put_metadata(set, "pod_label", "pod_annotation", pod);
@@ -301,32 +243,32 @@ static const char *container_id(const struct json_node *pod, bool init, const ch
 	const struct json_node *status = json_node_get(pod, "status");
 	const struct json_node *list = json_node_get(status, init ? "initContainerStatuses" : "containerStatuses");
 	for (size_t i = 0; i < json_node_count(list); i++)
-		if (!strcmp(text_at(json_node_at(list, i), "name"), name))
-			return text_at(json_node_at(list, i), "containerID");
+		if (!strcmp(discovery_text(json_node_at(list, i), "name"), name))
+			return discovery_text(json_node_at(list, i), "containerID");
 	return "";
 }
 
-static void put_container(struct set *set, const struct json_node *pod, const struct json_node *container, bool init)
+static void put_container(struct discovery_set *set, const struct json_node *pod, const struct json_node *container, bool init)
 {
-	put(set, META "pod_container_name", text_at(container, "name"));
-	put(set, META "pod_container_image", text_at(container, "image"));
-	put(set, META "pod_container_id", container_id(pod, init, text_at(container, "name")));
-	put(set, META "pod_container_init", init ? "true" : "false");
+	discovery_put(set, META "pod_container_name", discovery_text(container, "name"));
+	discovery_put(set, META "pod_container_image", discovery_text(container, "image"));
+	discovery_put(set, META "pod_container_id", container_id(pod, init, discovery_text(container, "name")));
+	discovery_put(set, META "pod_container_init", init ? "true" : "false");
 }
 
-static const char *put_port(struct set *set, const struct json_node *port)
+static const char *put_port(struct discovery_set *set, const struct json_node *port)
 {
-	const char *number = number_text(set, json_node_get(port, "containerPort"));
-	put(set, META "pod_container_port_name", text_at(port, "name"));
-	put(set, META "pod_container_port_number", number);
-	put(set, META "pod_container_port_protocol", text_at(port, "protocol"));
+	const char *number = discovery_number(set, json_node_get(port, "containerPort"));
+	discovery_put(set, META "pod_container_port_name", discovery_text(port, "name"));
+	discovery_put(set, META "pod_container_port_number", number);
+	discovery_put(set, META "pod_container_port_protocol", discovery_text(port, "protocol"));
 	return number;
 }
 
-static int take_containers(struct cluster *cluster, struct set *set, const struct json_node *pod, bool init)
+static int take_containers(struct cluster *cluster, struct discovery_set *set, const struct json_node *pod, bool init)
 {
 	const struct json_node *list = json_node_get(json_node_get(pod, "spec"), init ? "initContainers" : "containers");
-	const char *ip = text_at(json_node_get(pod, "status"), "podIP");
+	const char *ip = discovery_text(json_node_get(pod, "status"), "podIP");
 	size_t own = set->count;
 	int r = 0;
 	for (size_t i = 0; i < json_node_count(list) && r == 0; i++) {
@@ -337,94 +279,95 @@ static int take_containers(struct cluster *cluster, struct set *set, const struc
 			r = add(cluster, set, ip, "");
 		for (size_t k = 0; k < json_node_count(ports) && r == 0; k++) {
 			r = add(cluster, set, ip, put_port(set, json_node_at(ports, k)));
-			end_target(set, with_container);
+			discovery_set_cut(set, with_container);
 		}
 		set->count = own;
 	}
 	return r;
 }
 
-static int take_pod(struct cluster *cluster, struct set *set, const struct json_node *pod)
+static int take_pod(struct cluster *cluster, struct discovery_set *set, const struct json_node *pod)
 {
-	if (!*text_at(json_node_get(pod, "status"), "podIP"))
+	if (!*discovery_text(json_node_get(pod, "status"), "podIP"))
 		return 0; /* not yet placed */
 	put_pod(set, pod);
-	set->texts = &set->own;
+	discovery_set_mark(set);
 	int r = take_containers(cluster, set, pod, false);
 	return r < 0 ? r : take_containers(cluster, set, pod, true);
 }
 
 /* ---- services and nodes ---- */
 
-static void put_service(struct set *set, const struct json_node *service)
+static void put_service(struct discovery_set *set, const struct json_node *service)
 {
 	const struct json_node *spec = json_node_get(service, "spec");
-	put(set, META "service_name", text_at(json_node_get(service, "metadata"), "name"));
-	put(set, META "service_cluster_ip", text_at(spec, "clusterIP"));
-	put(set, META "service_external_name", text_at(spec, "externalName"));
-	put(set, META "service_type", text_at(spec, "type"));
+	discovery_put(set, META "service_name", discovery_text(json_node_get(service, "metadata"), "name"));
+	discovery_put(set, META "service_cluster_ip", discovery_text(spec, "clusterIP"));
+	discovery_put(set, META "service_external_name", discovery_text(spec, "externalName"));
+	discovery_put(set, META "service_type", discovery_text(spec, "type"));
 	put_metadata(set, "service_label", "service_annotation", service);
 }
 
-static int take_service(struct cluster *cluster, struct set *set, const struct json_node *service)
+static int take_service(struct cluster *cluster, struct discovery_set *set, const struct json_node *service)
 {
 	const struct json_node *metadata = json_node_get(service, "metadata");
 	const struct json_node *ports = json_node_get(json_node_get(service, "spec"), "ports");
 	char host[300];
-	snprintf(host, sizeof(host), "%.140s.%.140s.svc", text_at(metadata, "name"), text_at(metadata, "namespace"));
+	snprintf(host, sizeof(host), "%.140s.%.140s.svc", discovery_text(metadata, "name"),
+		 discovery_text(metadata, "namespace"));
 	put_service(set, service);
-	set->texts = &set->own;
+	discovery_set_mark(set);
 	size_t own = set->count;
 	int r = 0;
 	for (size_t i = 0; i < json_node_count(ports) && r == 0; i++) {
 		const struct json_node *port = json_node_at(ports, i);
-		const char *number = number_text(set, json_node_get(port, "port"));
-		put(set, META "service_port_name", text_at(port, "name"));
-		put(set, META "service_port_number", number);
-		put(set, META "service_port_protocol", text_at(port, "protocol"));
+		const char *number = discovery_number(set, json_node_get(port, "port"));
+		discovery_put(set, META "service_port_name", discovery_text(port, "name"));
+		discovery_put(set, META "service_port_number", number);
+		discovery_put(set, META "service_port_protocol", discovery_text(port, "protocol"));
 		r = add(cluster, set, host, number);
-		end_target(set, own);
+		discovery_set_cut(set, own);
 	}
 	return r;
 }
 
-static int take_node(struct cluster *cluster, struct set *set, const struct json_node *node)
+static int take_node(struct cluster *cluster, struct discovery_set *set, const struct json_node *node)
 {
 	static const char *const best[] = {"InternalIP", "InternalDNS", "ExternalIP", "ExternalDNS", "Hostname"};
 	const struct json_node *status = json_node_get(node, "status"), *addresses = json_node_get(status, "addresses");
 	const struct json_node *kubelet = json_node_get(json_node_get(status, "daemonEndpoints"), "kubeletEndpoint");
-	const char *host = "", *name = text_at(json_node_get(node, "metadata"), "name");
+	const char *host = "", *name = discovery_text(json_node_get(node, "metadata"), "name");
 	size_t rank = sizeof(best) / sizeof(*best);
-	put(set, META "node_name", name);
-	put(set, "instance", name);
-	put(set, META "node_provider_id", text_at(json_node_get(node, "spec"), "providerID"));
+	discovery_put(set, META "node_name", name);
+	discovery_put(set, "instance", name);
+	discovery_put(set, META "node_provider_id", discovery_text(json_node_get(node, "spec"), "providerID"));
 	put_metadata(set, "node_label", "node_annotation", node);
 	for (size_t i = 0; i < json_node_count(addresses); i++) {
 		const struct json_node *address = json_node_at(addresses, i);
-		const char *type = text_at(address, "type");
+		const char *type = discovery_text(address, "type");
 		char label[100];
 		int len = snprintf(label, sizeof(label), META "node_address_%.40s", type);
 		const char *copy = arena_strndup(set->texts, label, (size_t)len);
 		if (copy && label_name_is_valid(copy))
-			put(set, copy, text_at(address, "address"));
+			discovery_put(set, copy, discovery_text(address, "address"));
 		for (size_t k = 0; k < rank; k++)
 			if (!strcmp(best[k], type)) {
 				rank = k;
-				host = text_at(address, "address");
+				host = discovery_text(address, "address");
 			}
 	}
-	set->texts = &set->own;
-	return *host ? add(cluster, set, host, number_text(set, json_node_get(kubelet, "Port"))) : 0;
+	discovery_set_mark(set);
+	return *host ? add(cluster, set, host, discovery_number(set, json_node_get(kubelet, "Port"))) : 0;
 }
 
 /* ---- endpoints ---- */
 
-static bool has_port(const struct json_node *container, const char *number, struct set *set)
+static bool has_port(const struct json_node *container, const char *number, struct discovery_set *set)
 {
 	const struct json_node *ports = json_node_get(container, "ports");
 	for (size_t i = 0; i < json_node_count(ports); i++) {
 		const struct json_node *port = json_node_at(ports, i);
-		if (strcmp(number_text(set, json_node_get(port, "containerPort")), number))
+		if (strcmp(discovery_number(set, json_node_get(port, "containerPort")), number))
 			continue;
 		put_port(set, port);
 		return true;
@@ -433,12 +376,12 @@ static bool has_port(const struct json_node *container, const char *number, stru
 }
 
 /* The pod behind an address, and which of its containers has the port. */
-static void put_target(struct cluster *cluster, struct set *set, const char *space, const struct json_node *reference,
+static void put_target(struct cluster *cluster, struct discovery_set *set, const char *space, const struct json_node *reference,
 		       const char *port)
 {
-	if (strcmp(text_at(reference, "kind"), "Pod"))
+	if (strcmp(discovery_text(reference, "kind"), "Pod"))
 		return;
-	const struct json_node *pod = find(&cluster->pod_names, space, text_at(reference, "name"));
+	const struct json_node *pod = find(&cluster->pod_names, space, discovery_text(reference, "name"));
 	const struct json_node *containers = json_node_get(json_node_get(pod, "spec"), "containers");
 	if (!pod)
 		return;
@@ -450,7 +393,7 @@ static void put_target(struct cluster *cluster, struct set *set, const char *spa
 		}
 }
 
-static int take_addresses(struct cluster *cluster, struct set *set, const char *space, const struct json_node *subset,
+static int take_addresses(struct cluster *cluster, struct discovery_set *set, const char *space, const struct json_node *subset,
 			  bool ready)
 {
 	const struct json_node *addresses = json_node_get(subset, ready ? "addresses" : "notReadyAddresses");
@@ -461,32 +404,32 @@ static int take_addresses(struct cluster *cluster, struct set *set, const char *
 		const struct json_node *address = json_node_at(addresses, i), *reference = json_node_get(address, "targetRef");
 		for (size_t k = 0; k < json_node_count(ports) && r == 0; k++) {
 			const struct json_node *port = json_node_at(ports, k);
-			const char *number = number_text(set, json_node_get(port, "port"));
-			put(set, META "endpoint_port_name", text_at(port, "name"));
-			put(set, META "endpoint_port_protocol", text_at(port, "protocol"));
-			put(set, META "endpoint_ready", ready ? "true" : "false");
-			put(set, META "endpoint_hostname", text_at(address, "hostname"));
-			put(set, META "endpoint_node_name", text_at(address, "nodeName"));
-			put(set, META "endpoint_address_target_kind", text_at(reference, "kind"));
-			put(set, META "endpoint_address_target_name", text_at(reference, "name"));
+			const char *number = discovery_number(set, json_node_get(port, "port"));
+			discovery_put(set, META "endpoint_port_name", discovery_text(port, "name"));
+			discovery_put(set, META "endpoint_port_protocol", discovery_text(port, "protocol"));
+			discovery_put(set, META "endpoint_ready", ready ? "true" : "false");
+			discovery_put(set, META "endpoint_hostname", discovery_text(address, "hostname"));
+			discovery_put(set, META "endpoint_node_name", discovery_text(address, "nodeName"));
+			discovery_put(set, META "endpoint_address_target_kind", discovery_text(reference, "kind"));
+			discovery_put(set, META "endpoint_address_target_name", discovery_text(reference, "name"));
 			put_target(cluster, set, space, reference, number);
-			r = add(cluster, set, text_at(address, "ip"), number);
-			end_target(set, own);
+			r = add(cluster, set, discovery_text(address, "ip"), number);
+			discovery_set_cut(set, own);
 		}
 	}
 	return r;
 }
 
-static int take_endpoints(struct cluster *cluster, struct set *set, const struct json_node *object)
+static int take_endpoints(struct cluster *cluster, struct discovery_set *set, const struct json_node *object)
 {
 	const struct json_node *metadata = json_node_get(object, "metadata"), *subsets = json_node_get(object, "subsets");
-	const char *space = text_at(metadata, "namespace");
-	const struct json_node *service = find(&cluster->service_names, space, text_at(metadata, "name"));
-	put(set, META "endpoints_name", text_at(metadata, "name"));
+	const char *space = discovery_text(metadata, "namespace");
+	const struct json_node *service = find(&cluster->service_names, space, discovery_text(metadata, "name"));
+	discovery_put(set, META "endpoints_name", discovery_text(metadata, "name"));
 	put_metadata(set, "endpoints_label", "endpoints_annotation", object);
 	if (service)
 		put_service(set, service);
-	set->texts = &set->own;
+	discovery_set_mark(set);
 	int r = 0;
 	for (size_t i = 0; i < json_node_count(subsets) && r == 0; i++) {
 		r = take_addresses(cluster, set, space, json_node_at(subsets, i), true);
@@ -496,47 +439,49 @@ static int take_endpoints(struct cluster *cluster, struct set *set, const struct
 	return r;
 }
 
-static int take_slice_endpoint(struct cluster *cluster, struct set *set, const char *space, const struct json_node *endpoint,
-			       const struct json_node *port)
+static int take_slice_endpoint(struct cluster *cluster, struct discovery_set *set, const char *space,
+			       const struct json_node *endpoint, const struct json_node *port)
 {
 	const struct json_node *conditions = json_node_get(endpoint, "conditions"),
 			       *addresses = json_node_get(endpoint, "addresses");
 	const struct json_node *reference = json_node_get(endpoint, "targetRef");
-	const char *number = number_text(set, json_node_get(port, "port"));
+	const char *number = discovery_number(set, json_node_get(port, "port"));
 	size_t own = set->count;
 	int r = 0;
-	put(set, META "endpointslice_port", number);
-	put(set, META "endpointslice_port_name", text_at(port, "name"));
-	put(set, META "endpointslice_port_protocol", text_at(port, "protocol"));
-	put(set, META "endpointslice_endpoint_conditions_ready", yes(json_node_get(conditions, "ready")));
-	put(set, META "endpointslice_endpoint_conditions_serving", yes(json_node_get(conditions, "serving")));
-	put(set, META "endpointslice_endpoint_conditions_terminating", yes(json_node_get(conditions, "terminating")));
-	put(set, META "endpointslice_endpoint_hostname", text_at(endpoint, "hostname"));
-	put(set, META "endpointslice_endpoint_node_name", text_at(endpoint, "nodeName"));
-	put(set, META "endpointslice_address_target_kind", text_at(reference, "kind"));
-	put(set, META "endpointslice_address_target_name", text_at(reference, "name"));
+	discovery_put(set, META "endpointslice_port", number);
+	discovery_put(set, META "endpointslice_port_name", discovery_text(port, "name"));
+	discovery_put(set, META "endpointslice_port_protocol", discovery_text(port, "protocol"));
+	discovery_put(set, META "endpointslice_endpoint_conditions_ready", discovery_flag(json_node_get(conditions, "ready")));
+	discovery_put(set, META "endpointslice_endpoint_conditions_serving",
+		      discovery_flag(json_node_get(conditions, "serving")));
+	discovery_put(set, META "endpointslice_endpoint_conditions_terminating",
+		      discovery_flag(json_node_get(conditions, "terminating")));
+	discovery_put(set, META "endpointslice_endpoint_hostname", discovery_text(endpoint, "hostname"));
+	discovery_put(set, META "endpointslice_endpoint_node_name", discovery_text(endpoint, "nodeName"));
+	discovery_put(set, META "endpointslice_address_target_kind", discovery_text(reference, "kind"));
+	discovery_put(set, META "endpointslice_address_target_name", discovery_text(reference, "name"));
 	put_target(cluster, set, space, reference, number);
 	for (size_t i = 0; i < json_node_count(addresses) && r == 0; i++) {
 		const char *address = json_node_text(json_node_at(addresses, i));
 		r = address ? add(cluster, set, address, number) : 0;
 	}
-	end_target(set, own);
+	discovery_set_cut(set, own);
 	return r;
 }
 
-static int take_slice(struct cluster *cluster, struct set *set, const struct json_node *object)
+static int take_slice(struct cluster *cluster, struct discovery_set *set, const struct json_node *object)
 {
 	const struct json_node *metadata = json_node_get(object, "metadata"), *ports = json_node_get(object, "ports");
 	const struct json_node *endpoints = json_node_get(object, "endpoints");
-	const char *space = text_at(metadata, "namespace");
-	const char *owner = text_at(json_node_get(metadata, "labels"), "kubernetes.io/service-name");
+	const char *space = discovery_text(metadata, "namespace");
+	const char *owner = discovery_text(json_node_get(metadata, "labels"), "kubernetes.io/service-name");
 	const struct json_node *service = find(&cluster->service_names, space, owner);
-	put(set, META "endpointslice_name", text_at(metadata, "name"));
-	put(set, META "endpointslice_address_type", text_at(object, "addressType"));
+	discovery_put(set, META "endpointslice_name", discovery_text(metadata, "name"));
+	discovery_put(set, META "endpointslice_address_type", discovery_text(object, "addressType"));
 	put_metadata(set, "endpointslice_label", "endpointslice_annotation", object);
 	if (service)
 		put_service(set, service);
-	set->texts = &set->own;
+	discovery_set_mark(set);
 	int r = 0;
 	for (size_t k = 0; k < json_node_count(ports) && r == 0; k++)
 		for (size_t i = 0; i < json_node_count(endpoints) && r == 0; i++)
@@ -548,19 +493,15 @@ static int take_slice(struct cluster *cluster, struct set *set, const struct jso
 
 static int take_object(struct cluster *cluster, const struct json_node *object)
 {
-	static int (*const roles[])(struct cluster * cluster, struct set * set, const struct json_node *object) = {
+	static int (*const roles[])(struct cluster * cluster, struct discovery_set * set, const struct json_node *object) = {
 		[KUBERNETES_POD] = take_pod,   [KUBERNETES_ENDPOINTS] = take_endpoints, [KUBERNETES_ENDPOINTSLICE] = take_slice,
 		[KUBERNETES_NODE] = take_node, [KUBERNETES_SERVICE] = take_service,
 	};
-	struct set set;
-	set.count = 1;
-	arena_init(&set.shared, SCRATCH_MAX);
-	arena_init(&set.own, SCRATCH_MAX);
-	set.texts = &set.shared;
-	put(&set, META "namespace", text_at(json_node_get(object, "metadata"), "namespace"));
+	struct discovery_set set;
+	discovery_set_init(&set);
+	discovery_put(&set, META "namespace", discovery_text(json_node_get(object, "metadata"), "namespace"));
 	int r = roles[cluster->config->role](cluster, &set, object);
-	arena_release(&set.shared);
-	arena_release(&set.own);
+	discovery_set_release(&set);
 	return r;
 }
 

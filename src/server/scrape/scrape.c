@@ -158,6 +158,8 @@ static uint64_t stamp_of(const char *path)
 	return hash64(parts, sizeof(parts));
 }
 
+static void free_ended(struct scrape *scrape, bool all);
+
 static void reload_if_changed(struct scrape *scrape)
 {
 	struct error err = {0};
@@ -179,6 +181,9 @@ static void *run_manager(void *context)
 		int64_t now_ns = time_monotonic_ns();
 		if (now_ns >= check_ns || atomic_load_explicit(&scrape->reload, memory_order_relaxed)) {
 			reload_if_changed(scrape);
+			pthread_mutex_lock(&scrape->reload_lock);
+			free_ended(scrape, false);
+			pthread_mutex_unlock(&scrape->reload_lock);
 			check_ns = now_ns + FILE_CHECK_NS;
 		}
 		pthread_mutex_lock(&scrape->lock);
@@ -210,14 +215,19 @@ static void publish(struct discovery *discovery, int r, struct discovered *found
 		return;
 	}
 	snprintf(discovery->error, sizeof(discovery->error), "%.255s", r < 0 ? err->message : "");
-	if (r == 0) {
-		struct discovered *old = discovery->found;
-		discovery->found = found;
-		discovery->refreshed_ns = time_now_ns();
-		scrape_update_job(scrape, discovery->job);
-		discovered_free(old);
-		wake(scrape);
+	if (r < 0)
+		return;
+	discovery->refreshed_ns = time_now_ns();
+	struct discovered *old = discovery->found;
+	if (old && !discovery->inherited && old->count == found->count && old->hash == found->hash) {
+		discovered_free(found);
+		return;
 	}
+	discovery->found = found;
+	discovery->inherited = false;
+	scrape_update_job(scrape, discovery->job);
+	discovered_free(old);
+	wake(scrape);
 }
 
 int discovery_refresh(struct discovery *discovery, struct discovered **ret, struct error *err)
@@ -228,14 +238,45 @@ int discovery_refresh(struct discovery *discovery, struct discovered **ret, stru
 		[DISCOVERY_HTTP] = discovery_http,
 		[DISCOVERY_DNS] = discovery_dns,
 		[DISCOVERY_KUBERNETES] = discovery_kubernetes,
+		[DISCOVERY_CONSUL] = discovery_consul,
+		[DISCOVERY_DOCKER] = discovery_docker,
+		[DISCOVERY_SWARM] = discovery_swarm,
+		[DISCOVERY_EC2] = discovery_ec2,
+		[DISCOVERY_GCE] = discovery_gce,
+		[DISCOVERY_AZURE] = discovery_azure,
+		[DISCOVERY_NOMAD] = discovery_nomad,
 	};
 	_cleanup_(discovered_freep) struct discovered *found = discovered_new();
 	if (!found)
 		return error_nomem(err);
+	discovery->retry_after_ns = 0;
 	int r = kinds[discovery->config->kind](discovery, found, err);
+	scrape_session_release(&discovery->session);
 	if (r == 0)
 		*ret = TAKE(found);
 	return r;
+}
+
+/* What does not respond keeps what it had found, and is tried again sooner, but not more and more often: clouds count requests.
+ */
+static int64_t nap(struct discovery *discovery, int r)
+{
+	int64_t refresh_ns = discovery->config->refresh_ns, nap_ns = RETRY_NS;
+	discovery->failures = r < 0 ? discovery->failures + 1 : 0;
+	for (unsigned i = 1; i < discovery->failures && nap_ns < refresh_ns; i++)
+		nap_ns *= 2;
+	if (r == 0 || nap_ns > refresh_ns)
+		nap_ns = refresh_ns;
+	return r < 0 && discovery->retry_after_ns > nap_ns ? discovery->retry_after_ns : nap_ns;
+}
+
+/* Positive: look now. */
+static bool is_due(struct discovery *discovery, int64_t until_ns)
+{
+	if (discovery->config->kind == DISCOVERY_CONSUL && !discovery->failures)
+		return discovery_consul_wait(discovery, until_ns);
+	time_sleep_ns(DISCOVERY_NAP_NS);
+	return discovery_file_changed(discovery);
 }
 
 static void *run_discovery(void *context)
@@ -246,13 +287,12 @@ static void *run_discovery(void *context)
 		struct error err = {0};
 		int r = discovery_refresh(discovery, &found, &err);
 		publish(discovery, r, found, &err);
-		/* What does not answer keeps what it had found, and is asked again sooner. */
-		int64_t nap_ns = discovery->config->refresh_ns;
-		int64_t until_ns = time_monotonic_ns() + (r < 0 && nap_ns > RETRY_NS ? RETRY_NS : nap_ns);
-		while (!cancel_requested(&discovery->stop) && time_monotonic_ns() < until_ns &&
-		       !discovery_file_changed(discovery))
-			time_sleep_ns(DISCOVERY_NAP_NS);
+		int64_t until_ns = time_monotonic_ns() + nap(discovery, r);
+		while (!cancel_requested(&discovery->stop) && time_monotonic_ns() < until_ns && !is_due(discovery, until_ns))
+			;
 	}
+	scrape_session_release(&discovery->session);
+	atomic_store(&discovery->ended, true);
 	return NULL;
 }
 
@@ -262,6 +302,9 @@ static void discovery_free(struct discovery *discovery)
 	if (discovery->has_thread)
 		pthread_join(discovery->thread, NULL);
 	discovered_free(discovery->found);
+	scrape_session_release(&discovery->session);
+	discovery_consul_free(discovery->consul);
+	discovery_cloud_free(discovery->cloud);
 	net_tls_free(discovery->own_tls);
 	scrape_job_release(discovery->job);
 	mem_free(discovery);
@@ -275,7 +318,8 @@ static int discovery_new(struct scrape *scrape, struct scrape_job *job, size_t w
 		return error_nomem(err);
 	discovery->scrape = scrape;
 	discovery->job = scrape_job_use(job);
-	discovery->config = &job->discoveries[which];
+	discovery->config = job->discoveries[which];
+	discovery->place = which;
 	int r = discovery->config->kind == DISCOVERY_STATIC ? discovery_refresh(discovery, &discovery->found, err) : 0;
 	if (r < 0) {
 		discovery_free(discovery);
@@ -313,7 +357,7 @@ static int prepare(struct scrape *scrape, struct scrape_config *config, struct c
 		}
 		struct scrape_job *job = config->jobs[i];
 		for (size_t k = 0; k < job->discovery_count; k++)
-			change->threads += job->discoveries[k].kind != DISCOVERY_STATIC;
+			change->threads += job->discoveries[k]->kind != DISCOVERY_STATIC;
 		if (change->threads > DISCOVERIES_MAX)
 			return error_set(err, -E2BIG, "scrape_configs: more than %d service discoveries that are not static",
 					 DISCOVERIES_MAX);
@@ -335,12 +379,12 @@ static bool is_used(const struct scrape_config *config, const struct scrape_job 
 /* What an old discovery has found stands in for the new one of the same kind and place. */
 static void inherit(struct discovery *discovery, struct discovery *old)
 {
-	size_t place = (size_t)(discovery->config - discovery->job->discoveries);
 	bool same = !strcmp(old->job->name, discovery->job->name) && old->config->kind == discovery->config->kind &&
-		    (size_t)(old->config - old->job->discoveries) == place;
+		    old->place == discovery->place;
 	if (!same || discovery->found)
 		return;
 	discovery->found = TAKE(old->found);
+	discovery->inherited = true;
 }
 
 /* Under the lock. Discoveries of jobs that are no more go to *gone, which has room. */
@@ -385,7 +429,21 @@ static void start_threads(struct change *change)
 	}
 }
 
-/* Takes over config. */
+/* Under reload_lock. A service that does not respond can hold a thread for half a minute, in which others go on: it is joined
+ * once it has ended. */
+static void free_ended(struct scrape *scrape, bool all)
+{
+	for (struct discovery **at = &scrape->retired, *discovery; (discovery = *at);) {
+		if (!all && discovery->has_thread && !atomic_load(&discovery->ended)) {
+			at = &discovery->next;
+			continue;
+		}
+		*at = discovery->next;
+		discovery_free(discovery);
+	}
+}
+
+/* Takes over config, under reload_lock or before there are other threads. */
 static int apply(struct scrape *scrape, struct scrape_config *config, struct error *err)
 {
 	_cleanup_(mem_freep) struct change *change = mem_zalloc(sizeof(*change));
@@ -415,8 +473,11 @@ static int apply(struct scrape *scrape, struct scrape_config *config, struct err
 	scrape->config_error[0] = '\0';
 	pthread_mutex_unlock(&scrape->lock);
 	start_threads(change);
-	for (size_t i = 0; i < gone_count; i++)
-		discovery_free(gone[i]);
+	for (size_t i = 0; i < gone_count; i++) {
+		gone[i]->next = scrape->retired;
+		scrape->retired = gone[i];
+	}
+	free_ended(scrape, false);
 	wake(scrape);
 	return 0;
 }
@@ -464,6 +525,7 @@ int scrape_reload(struct server *server, struct error *err)
 
 static struct scrape *scrape_free(struct scrape *scrape)
 {
+	free_ended(scrape, true);
 	for (size_t i = 0; i < scrape->discovery_count; i++)
 		discovery_free(scrape->discoveries[i]);
 	/* What no worker has taken any more, and is in no list. */

@@ -8,8 +8,9 @@
  *                                                              │ every scrape_interval, spread by the target's hash
  *                                             fetch ── decode ── difference ── store, as what is pushed
  *
- * Files: scrape_config.c (YAML to jobs), discovery*.c (each kind of who is there), scrape_targets.c (groups to targets, and
- * what becomes of targets when groups change), scrape_fetch.c (one scrape), scrape_delta.c (differences of counters), scrape.c
+ * Files: scrape_config*.c (YAML to jobs), discovery*.c and aws_*.c (each kind of who is there), scrape_targets.c (groups to
+ * targets, and what becomes of targets when groups change), scrape_http.c and scrape_token.c (requests, and who makes them),
+ * scrape_fetch.c (one scrape), scrape_delta.c (differences of counters), scrape_labels.c (labels of what was scraped), scrape.c
  * (threads, reloading), api_targets.c.
  *
  * Ownership and locks. A job is counted: the configuration, its discoveries and its targets hold it, and nothing in it changes
@@ -25,6 +26,7 @@
 
 #include <yaml.h>
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/arena.h"
@@ -37,9 +39,11 @@
 #define SCRAPE_DISCOVERIES_MAX 64 /* of a job */
 #define SCRAPE_TEXTS_MAX       10000
 #define SCRAPE_PARAMS_MAX      32
+#define SCRAPE_FILTERS_MAX     32 /* of a discovery */
 
 struct server;
 struct scrape;
+struct scrape_oauth2;
 
 /* ---- configuration ---- */
 
@@ -58,7 +62,10 @@ struct scrape_http {
 	const char *auth_type, *credentials, *credentials_file; /* "Bearer" by default */
 	struct net_tls_options tls_options;
 	bool has_tls, no_redirects;
-	struct net_tls *tls; /* owned by the job; NULL = the system's authorities */
+	struct net_tls *tls;	      /* owned by the job; NULL = the system's authorities */
+	struct scrape_oauth2 *oauth2; /* owned by the job; NULL = none */
+	const char *proxy_url, *no_proxy;
+	bool proxy_from_environment;
 };
 
 struct scrape_param {
@@ -73,6 +80,14 @@ enum discovery_kind {
 	DISCOVERY_HTTP,
 	DISCOVERY_DNS,
 	DISCOVERY_KUBERNETES,
+	DISCOVERY_CONSUL,
+	DISCOVERY_DOCKER,
+	DISCOVERY_SWARM,
+	DISCOVERY_EC2,
+	DISCOVERY_GCE,
+	DISCOVERY_AZURE,
+	DISCOVERY_NOMAD,
+	DISCOVERY_KINDS,
 };
 extern const char *const discovery_kind_names[];
 
@@ -89,6 +104,39 @@ extern const char *const kubernetes_role_names[KUBERNETES_ROLES + 1];
 struct discovery_selector {
 	const char *role, *label, *field;
 };
+
+/* What Prometheus' configuration calls the same. */
+struct consul_config {
+	const char *server, *scheme, *path_prefix, *token, *datacenter, *namespace, *partition, *tag_separator;
+	const char *username, *password, *filter, *health_filter;
+	bool allow_stale;
+	const char **services, **tags;
+	size_t service_count, tag_count;
+	struct relabel_label node_meta[SCRAPE_FILTERS_MAX];
+	size_t node_meta_count;
+};
+enum swarm_role { SWARM_SERVICES, SWARM_TASKS, SWARM_NODES, SWARM_ROLES };
+struct docker_config { /* and of swarms */
+	const char *host, *host_networking_host;
+	const char *url, *unix_path; /* of host */
+	bool first_network, has_role;
+	enum swarm_role role;
+};
+struct ec2_config {
+	const char *endpoint, *region, *access_key, *secret_key, *profile, *role_arn, *external_id;
+};
+struct gce_config {
+	const char *project, *zone, *filter, *tag_separator;
+};
+enum azure_login { AZURE_OAUTH, AZURE_MANAGED_IDENTITY, AZURE_SDK, AZURE_WORKLOAD_IDENTITY, AZURE_LOGINS };
+struct azure_config {
+	const char *environment, *subscription_id, *tenant_id, *client_id, *client_secret, *resource_group;
+	enum azure_login login;
+};
+struct nomad_config {
+	const char *server, *namespace, *region, *tag_separator;
+	bool allow_stale;
+};
 struct discovery_config {
 	enum discovery_kind kind;
 	int64_t refresh_ns;
@@ -98,11 +146,21 @@ struct discovery_config {
 	struct relabel_label *labels; /* static */
 	size_t label_count;
 	enum { DISCOVERY_SRV, DISCOVERY_A, DISCOVERY_AAAA } dns_type;
-	unsigned port; /* dns A and AAAA */
+	unsigned port; /* dns A and AAAA; docker, swarm, ec2, gce and azure: where no other is known */
 	enum kubernetes_role role;
 	bool own_namespace;
 	struct discovery_selector selectors[KUBERNETES_ROLES];
 	size_t selector_count;
+	struct scrape_param filters[SCRAPE_FILTERS_MAX]; /* docker, swarm, ec2 */
+	size_t filter_count;
+	union {
+		struct consul_config consul;
+		struct docker_config docker;
+		struct ec2_config ec2;
+		struct gce_config gce;
+		struct azure_config azure;
+		struct nomad_config nomad;
+	};
 	struct scrape_http http;
 };
 
@@ -117,9 +175,13 @@ struct scrape_job {
 	struct scrape_http http;
 	struct scrape_profile profiles[SCRAPE_PROFILES_MAX];
 	size_t profile_count;
-	struct discovery_config discoveries[SCRAPE_DISCOVERIES_MAX];
+	struct discovery_config *discoveries[SCRAPE_DISCOVERIES_MAX];
 	size_t discovery_count;
-	struct relabel *relabel; /* NULL = no rules */
+	struct relabel *relabel;	/* NULL = no rules */
+	struct relabel *sample_relabel; /* of what was scraped; used under sample_relabel_lock */
+	pthread_mutex_t sample_relabel_lock;
+	bool honor_labels;
+	unsigned samples_max; /* of a scrape; 0 = no limit */
 	uint64_t body_max;
 	unsigned targets_max; /* 0 = the scraper's */
 };

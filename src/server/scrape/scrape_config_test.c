@@ -2,7 +2,7 @@
 /* scrape_configs: what each setting becomes, and that what is not understood is refused with its line. */
 #include "server/test_server.h"
 
-#include "server/scrape/scrape.h"
+#include "server/scrape/scrape_http.h"
 
 static int read_config(const char *text, struct scrape_config **ret, struct error *err)
 {
@@ -91,20 +91,20 @@ static void test_everything(void **state)
 	assert_true(job->http.no_redirects);
 	assert_int_equal(job->discovery_count, 6);
 	/* In the order of the settings' text. */
-	const struct discovery_config *found = job->discoveries;
-	assert_int_equal(found[0].kind, DISCOVERY_STATIC);
-	assert_int_equal(found[0].item_count, 2);
-	assert_string_equal(found[0].labels[0].value, "prod");
-	assert_int_equal(found[1].kind, DISCOVERY_FILE);
-	assert_int_equal(found[1].refresh_ns, 120 * NS_PER_S);
-	assert_int_equal(found[2].kind, DISCOVERY_HTTP);
-	assert_string_equal(found[2].http.credentials, "tok");
-	assert_int_equal(found[3].dns_type, DISCOVERY_AAAA);
-	assert_int_equal(found[3].port, 80);
-	assert_int_equal(found[4].dns_type, DISCOVERY_SRV);
-	assert_int_equal(found[5].role, KUBERNETES_POD);
-	assert_true(found[5].own_namespace);
-	assert_string_equal(found[5].selectors[0].label, "app=x");
+	struct discovery_config *const *found = job->discoveries;
+	assert_int_equal(found[0]->kind, DISCOVERY_STATIC);
+	assert_int_equal(found[0]->item_count, 2);
+	assert_string_equal(found[0]->labels[0].value, "prod");
+	assert_int_equal(found[1]->kind, DISCOVERY_FILE);
+	assert_int_equal(found[1]->refresh_ns, 120 * NS_PER_S);
+	assert_int_equal(found[2]->kind, DISCOVERY_HTTP);
+	assert_string_equal(found[2]->http.credentials, "tok");
+	assert_int_equal(found[3]->dns_type, DISCOVERY_AAAA);
+	assert_int_equal(found[3]->port, 80);
+	assert_int_equal(found[4]->dns_type, DISCOVERY_SRV);
+	assert_int_equal(found[5]->role, KUBERNETES_POD);
+	assert_true(found[5]->own_namespace);
+	assert_string_equal(found[5]->selectors[0].label, "app=x");
 	assert_non_null(job->relabel);
 	assert_string_equal(job->path_prefix, "/p");
 	assert_true(profile_of(job, "memory")->disabled);
@@ -174,8 +174,10 @@ static void test_refusals(void **state)
 		{"- job_name: a\n  file_sd_configs: [{files: [a.txt]}]\n", "must end in .json, .yml or .yaml"},
 		{"- job_name: a\n  file_sd_configs: [{files: ['*/*.json']}]\n", "has more than one '*'"},
 		{"- job_name: a\n  file_sd_configs: [{files: [a.yml], refresh_interval: 10ms}]\n", "must be at least 1s"},
-		{"- job_name: a\n  http_sd_configs: [{refresh_interval: 5s}]\n", "needs a url that begins with http"},
-		{"- job_name: a\n  http_sd_configs: [{url: 'file:///etc/passwd'}]\n", "needs a url that begins with http"},
+		{"- job_name: a\n  http_sd_configs: [{refresh_interval: 5s}]\n", "needs a url"},
+		{"- job_name: a\n  http_sd_configs: [{url: 'file:///etc/passwd'}]\n",
+		 "line 2: 'url' must be a URL that begins with http:// or https://"},
+		{"- job_name: a\n  http_sd_configs: [{url: 'http://user:hunter2@sd/'}]\n", "'url' has a user or password"},
 		{"- job_name: a\n  dns_sd_configs: [{type: A, port: 80}]\n", "needs names"},
 		{"- job_name: a\n  dns_sd_configs: [{names: [a], type: A}]\n", "needs a port"},
 		{"- job_name: a\n  dns_sd_configs: [{names: [a], type: A, port: 65536}]\n", "up to 65535"},
@@ -200,6 +202,146 @@ static void test_refusals(void **state)
 		if ((r < 0) != (cases[i].message[0] != 0) || !strstr(err.message, cases[i].message))
 			fail_msg("%s: %d %s", cases[i].text, r, err.message);
 	}
+}
+
+#define SD(kind, body) "- job_name: a\n  " kind "_sd_configs:\n    - {" body "}\n"
+#define AZURE(body)    SD("azure", "subscription_id: s, " body)
+
+/* What asks services is refused with its line, and no message has a secret. */
+static void test_discovery_refusals(void **state)
+{
+	static const struct {
+		const char *text, *message;
+	} cases[] = {
+		{SD("consul", ""), ""},
+		{SD("consul", "server: 'https://c:8501', services: [a], tags: [b], node_meta: {a: b}"), ""},
+		{SD("consul", "server: 'ftp://c'"), "line 3: 'server' must be a URL"},
+		{SD("consul", "server: 'u:hunter2@c:8500'"), "'server' must be HOST:PORT"},
+		{SD("consul", "server: 'c:8500/x'"), "a path belongs in path_prefix"},
+		{SD("consul", "scheme: ftp"), "'scheme' must be http or https"},
+		{SD("consul", "token: hunter2, authorization: {credentials: hunter2}"), "'token' cannot be used with"},
+		{SD("consul", "username: u, password: hunter2, basic_auth: {username: u}"), "cannot be used with basic_auth"},
+		{SD("consul", "password: hunter2"), "'username' needs a password"},
+		{SD("consul", "allow_stale: perhaps"), "must be true or false"},
+		{SD("consul", "refresh_interval: 1ms"), "must be at least 1s"},
+		{SD("docker", ""), "'host' is missing"},
+		{SD("docker", "host: 'unix:///run/docker.sock', filters: [{name: a, values: [b]}]"), ""},
+		{SD("docker", "host: 'tcp://d:2375', port: 8080, match_first_network: false"), ""},
+		{SD("docker", "host: 'unix://docker.sock'"), "needs an absolute path behind unix://"},
+		{SD("docker", "host: 'npipe:////./pipe/docker'"), "'host' must be a URL"},
+		{SD("docker", "host: 'tcp://u:hunter2@d'"), "'host' has a user or password"},
+		{SD("docker", "host: 'http://d', filters: [{name: a}]"), "'filters' needs a name and values"},
+		{SD("docker", "host: 'http://d', port: 65536"), "'port' must be a whole number from 1 to 65535"},
+		{SD("docker", "host: 'http://d', role: tasks"), "'role' is not a setting"},
+		{SD("dockerswarm", "host: 'http://d', role: tasks"), ""},
+		{SD("dockerswarm", "host: 'http://d'"), "needs a role"},
+		{SD("dockerswarm", "host: 'http://d', role: pods"), "'pods' must be services, tasks or nodes"},
+		{SD("nomad", ""), ""},
+		{SD("nomad", "server: n"), "'server' must be a URL"},
+		{SD("ec2", "region: eu-west-1, access_key: a, secret_key: hunter2"), ""},
+		{SD("ec2", "secret_key: hunter2"), "'access_key' and secret_key are given together"},
+		{SD("ec2", "region: 'evil.example/'"), "'region' must be the name of a region"},
+		{SD("ec2", "external_id: x"), "'external_id' needs a role_arn"},
+		{SD("ec2", "endpoint: ec2"), "'endpoint' must be a URL"},
+		{SD("ec2", "bearer_token: hunter2"), "it takes no other authorization"},
+		{SD("ec2", "filters: [{values: [a]}]"), "'filters' needs a name and values"},
+		{SD("gce", "project: p, zone: z, filter: f"), ""},
+		{SD("gce", "project: p"), "needs a project and a zone"},
+		{SD("gce", "project: p, zone: z, bearer_token: hunter2"), "'bearer_token' is not a setting"},
+		{AZURE("tenant_id: t, client_id: c, client_secret: hunter2"), ""},
+		{AZURE("tenant_id: t, client_id: c"), "and a client_secret with OAuth"},
+		{AZURE("authentication_method: ManagedIdentity, environment: AZURECHINACLOUD"), ""},
+		{AZURE("authentication_method: Guess"), "'Guess' must be OAuth, ManagedIdentity"},
+		{AZURE("authentication_method: SDK, environment: Moon"), "'Moon' is not an environment"},
+		{AZURE("authentication_method: SDK, bearer_token: hunter2"), "it takes no other authorization"},
+		{SD("azure", "authentication_method: SDK"), "needs a subscription_id"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		_cleanup_(scrape_config_freep) struct scrape_config *config = NULL;
+		struct error err = {0};
+		int r = read_config(cases[i].text, &config, &err);
+		if ((r < 0) != (cases[i].message[0] != 0) || !strstr(err.message, cases[i].message) ||
+		    strstr(err.message, "hunter2") || (r < 0 && !strstr(err.message, "wick.yaml: line ")))
+			fail_msg("%s: %d %s", cases[i].text, r, err.message);
+	}
+}
+
+#define JOB(body)    "- job_name: a\n  " body "\n"
+#define OAUTH2(body) JOB("oauth2: {client_id: c, " body "}")
+
+static void test_request_refusals(void **state)
+{
+	static const struct {
+		const char *text, *message;
+	} cases[] = {
+		{OAUTH2("client_secret: hunter2, token_url: 'https://t/', scopes: [a], endpoint_params: {b: c}"), ""},
+		{OAUTH2("client_secret_file: f, token_url: 'https://t/', proxy_url: 'http://p:1', no_proxy: x"), ""},
+		{OAUTH2("client_secret: hunter2"), "line 2: 'oauth2' needs a client_id and a token_url"},
+		{OAUTH2("token_url: 'https://t/'"), "needs one of client_secret and client_secret_file"},
+		{OAUTH2("client_secret: hunter2, token_url: t"), "'token_url' must be a URL"},
+		{OAUTH2("client_secret: hunter2, token_url: 'https://c:hunter2@t/'"), "'token_url' has a user or password"},
+		{OAUTH2("client_secret: hunter2, token_url: 'https://t/', scope: a"), "'scope' is not a setting"},
+		{OAUTH2("client_secret: hunter2, token_url: 'https://t/', tls_config: {ca_file: /nowhere}"), "tls_config"},
+		{OAUTH2("client_secret: hunter2, token_url: 'https://t/'}\n  bearer_token: hunter2\n  params: {"),
+		 "is given in more than one way"},
+		{JOB("proxy_url: 'http://u:hunter2@p:3128'"), ""},
+		{JOB("proxy_url: 'socks5://u:hunter2@p:1080'"), "line 1: bad proxy_url: only http proxies are supported"},
+		{JOB("proxy_url: 'http://u:hunter2@p:x'"), "bad proxy_url: not a URL of a host"},
+		{JOB("no_proxy: x"), "'no_proxy' needs a proxy_url"},
+		{JOB("proxy_from_environment: true"), ""},
+		{JOB("proxy_url: 'http://p'\n  proxy_from_environment: true"), "cannot be used with proxy_url"},
+		{JOB("sample_limit: 0"), ""},
+		{JOB("sample_limit: 4294967295"), ""},
+		{JOB("sample_limit: 4294967296"), "'sample_limit' must be a whole number"},
+		{JOB("sample_limit: -1"), "'sample_limit' must be a whole number"},
+		{JOB("honor_labels: maybe"), "'honor_labels' must be true or false"},
+		{JOB("metric_relabel_configs: [{action: explode}]"), "line 2: "},
+		{JOB("basic_auth: {username: u, password: [hunter2]}"), "'password' must be a single value"},
+		{JOB("bearer_token: {hunter2: hunter2}"), "'bearer_token' must be a single value"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		_cleanup_(scrape_config_freep) struct scrape_config *config = NULL;
+		struct error err = {0};
+		int r = read_config(cases[i].text, &config, &err);
+		if ((r < 0) != (cases[i].message[0] != 0) || !strstr(err.message, cases[i].message) ||
+		    strstr(err.message, "hunter2"))
+			fail_msg("%s: %d %s", cases[i].text, r, err.message);
+	}
+}
+
+static void test_discovery_settings(void **state)
+{
+	_cleanup_(scrape_config_freep) struct scrape_config *config = must_read(
+		"- job_name: a\n  honor_labels: true\n  sample_limit: 9\n  metric_relabel_configs: [{action: drop, regex: x}]\n"
+		"  oauth2: {client_id: c, client_secret: s, token_url: 'https://t/'}\n"
+		"  consul_sd_configs: [{server: 'c:1', path_prefix: /p, scheme: https, username: u, password: w}]\n"
+		"  docker_sd_configs: [{host: 'unix:///d.sock'}]\n"
+		"  dockerswarm_sd_configs: [{host: 'tcp://d:2375', role: nodes, port: 9}]\n"
+		"  nomad_sd_configs: [{}]\n  ec2_sd_configs: [{}]\n  gce_sd_configs: [{project: p, zone: z}]\n"
+		"  azure_sd_configs: [{subscription_id: s, authentication_method: SDK}]\n");
+	const struct scrape_job *job = config->jobs[0];
+	struct discovery_config *const *found = job->discoveries;
+	assert_true(job->honor_labels);
+	assert_int_equal(job->samples_max, 9);
+	assert_non_null(job->sample_relabel);
+	assert_string_equal(job->http.oauth2->client_secret, "s");
+	assert_int_equal(job->discovery_count, 7);
+	assert_string_equal(found[0]->url, "https://c:1/p");
+	assert_string_equal(found[0]->http.user, "u");
+	assert_int_equal(found[0]->refresh_ns, 30 * NS_PER_S);
+	assert_true(found[0]->consul.allow_stale);
+	assert_string_equal(found[1]->docker.unix_path, "/d.sock");
+	assert_int_equal(found[1]->port, 80);
+	assert_true(found[1]->docker.first_network);
+	assert_string_equal(found[2]->docker.url, "http://d:2375");
+	assert_int_equal(found[2]->docker.role, SWARM_NODES);
+	assert_int_equal(found[2]->port, 9);
+	assert_string_equal(found[3]->url, "http://localhost:4646");
+	assert_string_equal(found[3]->nomad.region, "global");
+	assert_int_equal(found[4]->refresh_ns, 60 * NS_PER_S);
+	assert_true(found[5]->http.proxy_from_environment);
+	assert_int_equal(found[6]->refresh_ns, 300 * NS_PER_S);
+	assert_int_equal(found[6]->azure.login, AZURE_SDK);
 }
 
 /* Lists have an end, whoever writes them. */
@@ -244,8 +386,14 @@ static void test_limits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults), cmocka_unit_test(test_everything), cmocka_unit_test(test_hash),
-		cmocka_unit_test(test_refusals), cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_everything),
+		cmocka_unit_test(test_hash),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_discovery_refusals),
+		cmocka_unit_test(test_request_refusals),
+		cmocka_unit_test(test_discovery_settings),
+		cmocka_unit_test(test_limits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

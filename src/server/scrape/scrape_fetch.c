@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One scrape: ask, decode, compare with the last one, store, note how it went.
+ * One scrape: request, decode, compare with the last one, label, store, note how it went.
  *
  * Memory. Hundreds of workers may be waiting for answers; what they have received counts against one budget. Only
  * SCRAPE_DECODERS of them decode and store at a time.
  *
  * Times are the server's own: a target's clock may be wrong, and one whose clock is ahead would be refused by the store.
- *
- * Credentials go to the host they were configured for, not to another one that it redirects to.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,162 +13,53 @@
 #include <strings.h>
 
 #include "base/alloc.h"
-#include "base/io.h"
 #include "base/time.h"
-#include "codec/compress.h"
 #include "format/format.h"
 #include "server/ingest/ingest_int.h"
 #include "server/scrape/scrape_int.h"
 
-#define REDIRECTS_MAX 10
-#define CANCEL_MS     1000
-#define URL_BYTES_MAX 8192
-
-/* ---- how to ask ---- */
-
-/* A secret from the configuration, or from its file as it is now: they change. */
-static int read_secret(const char *text, const char *path, struct buffer *file, const char **ret, struct error *err)
-{
-	*ret = text ? text : "";
-	if (!path)
-		return 0;
-	int r = io_read_secret(path, file, err);
-	if (r < 0)
-		return r;
-	*ret = buffer_string(file);
-	return *ret ? 0 : error_nomem(err);
-}
-
-static int set_authorization(const struct scrape_http *http, struct net_client *client, struct error *err)
-{
-	_cleanup_(buffer_release) struct buffer file = {0};
-	const char *secret;
-	if (!http->user && !http->credentials && !http->credentials_file)
-		return 0;
-	int r = http->user ? read_secret(http->password, http->password_file, &file, &secret, err)
-			   : read_secret(http->credentials, http->credentials_file, &file, &secret, err);
-	if (r < 0)
-		return r;
-	if (http->user)
-		return net_client_set_basic_auth(client, http->user, secret, err);
-	return net_client_set_authorization(client, http->auth_type ? http->auth_type : "Bearer", secret, err);
-}
-
-/* "https://host:port" of an address, without its path; its length. */
-static size_t origin_length(const char *url)
-{
-	const char *host = strstr(url, "://");
-	return host ? (size_t)(host + 3 - url) + strcspn(host + 3, "/?#") : 0;
-}
-
-static int open_client(const struct scrape_http *http, const char *url, bool trusted, const struct net_client_options *base,
-		       struct net_client **ret, struct error *err)
-{
-	char origin[URL_BYTES_MAX];
-	struct net_client_options options = *base;
-	size_t len = origin_length(url);
-	if (len == 0 || len >= sizeof(origin))
-		return error_set(err, -EINVAL, "bad address %.200s", url);
-	memcpy(origin, url, len);
-	origin[len] = '\0';
-	options.url = origin;
-	options.tls = http->tls;
-	options.direct = true; /* as Prometheus: the configuration has the targets' addresses, and they are near */
-	int r = net_client_new(&options, ret, err);
-	if (r == 0 && trusted)
-		r = set_authorization(http, *ret, err);
-	return r;
-}
-
-/* Where a redirect leads; the place that it is relative to is `url`. */
-static int resolve(char *url, size_t size, const char *location, struct error *err)
-{
-	char next[URL_BYTES_MAX];
-	size_t origin = origin_length(url);
-	int len;
-	if (!strncasecmp(location, "http://", 7) || !strncasecmp(location, "https://", 8))
-		len = snprintf(next, sizeof(next), "%s", location);
-	else if (location[0] == '/' && location[1] != '/')
-		len = snprintf(next, sizeof(next), "%.*s%s", (int)origin, url, location);
-	else
-		return error_set(err, -EPROTO, "redirected to an invalid address: %.100s", location);
-	if (len >= (int)sizeof(next) || (size_t)len >= size)
-		return error_set(err, -E2BIG, "redirected to an address that is too long");
-	memcpy(url, next, (size_t)len + 1);
-	return 0;
-}
-
-int scrape_http_get(const struct scrape_http *http, const char *url, const char *accept, int64_t timeout_ns, size_t body_max,
-		    const atomic_bool *cancel, struct net_budget *budget, struct net_client **ret_client,
-		    struct net_client_response *response, struct error *err)
-{
-	char at[URL_BYTES_MAX];
-	size_t home = origin_length(url);
-	int64_t deadline_ns = time_monotonic_ns() + timeout_ns;
-	*ret_client = NULL;
-	if (snprintf(at, sizeof(at), "%s", url) >= (int)sizeof(at))
-		return error_set(err, -E2BIG, "the address is too long");
-	for (unsigned i = 0; i <= REDIRECTS_MAX; i++) {
-		struct net_client_options options = {.timeout_ns = deadline_ns - time_monotonic_ns(),
-						     .response_max = body_max,
-						     .cancel = cancel,
-						     .cancel_ms = CANCEL_MS,
-						     .budget = budget,
-						     .keep_encoded = true};
-		if (options.timeout_ns <= 0)
-			return error_set(err, -ETIMEDOUT, "timeout after %u redirects", i);
-		size_t origin = origin_length(at);
-		bool trusted = origin == home && !strncmp(at, url, home);
-		*ret_client = net_client_free(*ret_client);
-		int r = open_client(http, at, trusted, &options, ret_client, err);
-		if (r == 0 && accept)
-			r = net_client_set_header(*ret_client, "Accept", accept, err);
-		if (r == 0)
-			r = net_client_request(*ret_client, "GET", at[origin] == '/' ? at + origin : "/", NULL,
-					       (struct bytes){0}, NET_PLAIN, response, err);
-		if (r < 0)
-			return r;
-		int status = response->status;
-		bool moved = status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
-		if (!moved || http->no_redirects || !response->location[0])
-			return 0;
-		r = resolve(at, sizeof(at), response->location, err);
-		if (r < 0)
-			return r;
-	}
-	return error_set(err, -ELOOP, "more than %d redirects", REDIRECTS_MAX);
-}
-
 /* ---- what came ---- */
 
-/* A line of the body is more specific than the status alone; the body is the target's to choose. */
-static int bad_status(const struct net_client_response *response, struct error *err)
+/* A page of a login, or of Go's index of profiles, comes with status 200. It is reported as such if it is no profile: some
+ * servers call everything HTML. */
+static bool is_html(const struct net_client_response *response, struct bytes body)
 {
-	char line[120] = "";
-	size_t len = 0;
-	for (size_t i = 0; i < response->body.len && len + 1 < sizeof(line) && !response->encoding[0]; i++) {
-		uint8_t byte = response->body.data[i];
-		if (byte == '\n' || byte == '\r')
-			break;
-		line[len++] = byte >= ' ' && byte < 0x7f ? (char)byte : '?';
+	static const char *const starts[] = {"<!doctype html", "<html", "<head", "<body", "<script", "<!--"};
+	size_t at = bytes_start_with(body, "\xef\xbb\xbf") ? 3 : 0;
+	if (!strncasecmp(response->content_type, "text/html", 9) ||
+	    !strncasecmp(response->content_type, "application/xhtml", 17))
+		return true;
+	while (at < body.len && (body.data[at] == ' ' || (body.data[at] >= '\t' && body.data[at] <= '\r')))
+		at++;
+	for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++) {
+		size_t len = strlen(starts[i]);
+		if (body.len - at >= len && !strncasecmp((const char *)body.data + at, starts[i], len))
+			return true;
 	}
-	return error_set(err, -EPROTO, "status %d %.60s%s%s", response->status, response->message, *line ? ": " : "", line);
+	return false;
 }
 
-static int decode(const struct net_client_response *response, size_t body_max, struct profile **ret, struct error *err)
+static int not_profile(const struct net_client_response *response, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer plain = {.max = body_max};
-	struct bytes body = buffer_bytes(&response->body);
+	char type[64];
+	snprintf(type, sizeof(type), "%.*s", (int)strcspn(response->content_type, "; "), response->content_type);
+	for (char *at = type; *at; at++)
+		if (*at < ' ' || *at >= 0x7f)
+			*at = '?';
+	return error_set(err, -EBADMSG, "the target returned an HTML page (%s), not a profile",
+			 *type ? type : "no Content-Type");
+}
+
+static int decode(struct net_client_response *response, size_t body_max, struct buffer *plain, struct profile **ret,
+		  struct error *err)
+{
 	struct format_options options = {.input_name = "the response", .decompressed_max = body_max};
-	if (!strcasecmp(response->encoding, "gzip")) {
-		int r = gzip_decompress(body, &plain, err);
-		if (r < 0)
-			return error_prefix(err, r, "the response");
-		body = buffer_bytes(&plain);
-	} else if (response->encoding[0] && strcasecmp(response->encoding, "identity")) {
-		return error_set(err, -EPROTO, "unknown Content-Encoding %.31s", response->encoding);
-	}
-	return format_decode(format_by_name("pprof"), body, &options, ret, err);
+	int r = scrape_http_body(response, body_max, plain, err);
+	if (r < 0)
+		return error_prefix(err, r, "the response");
+	struct bytes body = buffer_bytes(plain);
+	r = format_decode(format_by_name("pprof"), body, &options, ret, err);
+	return r < 0 && r != -ENOMEM && is_html(response, body) ? not_profile(response, err) : r;
 }
 
 /* Marks the label sets that samples have. */
@@ -210,8 +99,8 @@ static int sum_samples(struct scrape *scrape, struct scrape_target *target, stru
 	return r;
 }
 
-static int store(struct scrape *scrape, struct scrape_target *target, struct profile *profile, struct bytes body,
-		 uint64_t numbers_dropped, uint64_t *ret_samples, struct error *err)
+static int store(struct scrape *scrape, struct scrape_target *target, struct profile *profile, const struct labels *labels,
+		 struct bytes body, uint64_t numbers_dropped, uint64_t *ret_samples, struct error *err)
 {
 	struct ingest ingest = {
 		.server = scrape->server, .body = body, .note.reason = REFUSALS, .numbers_dropped = numbers_dropped};
@@ -223,7 +112,7 @@ static int store(struct scrape *scrape, struct scrape_target *target, struct pro
 	if (r < 0 && ingest.note.reason == REFUSALS)
 		ingest.note.reason = refusal_of(r);
 	if (r == 0)
-		r = ingest_store(&ingest, profile, name_of(target), &target->labels, number, err);
+		r = ingest_store(&ingest, profile, name_of(target), labels, number, err);
 	ingest_count(&ingest, r);
 	*ret_samples = ingest.samples;
 	return r;
@@ -241,13 +130,24 @@ static int64_t measured_ns(const struct scrape_target *target)
 	return target->profile->duration_ns ? target->profile->duration_ns : target->job->interval_ns;
 }
 
-static int keep(struct scrape *scrape, struct scrape_target *target, const struct net_client_response *response,
+static int store_labelled(struct scrape *scrape, struct scrape_target *target, struct profile *profile, struct bytes body,
+			  uint64_t numbers_dropped, struct outcome *outcome, struct error *err)
+{
+	_cleanup_(labels_release) struct labels labels = {0};
+	int r = scrape_label_samples(target, profile, &labels, err);
+	if (r == 0 && (profile->sample_count > 0 || profile_has_gauge(profile, name_of(target))))
+		r = store(scrape, target, profile, &labels, body, numbers_dropped, &outcome->samples, err);
+	return r < 0 ? r : 0;
+}
+
+static int keep(struct scrape *scrape, struct scrape_target *target, struct net_client_response *response,
 		struct outcome *outcome, struct error *err)
 {
+	_cleanup_(buffer_release) struct buffer body = {0};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	struct scrape_delta next = {0};
 	uint64_t numbers_dropped = 0;
-	int r = decode(response, target->job->body_max, &profile, err);
+	int r = decode(response, target->job->body_max, &body, &profile, err);
 	if (r < 0)
 		return r;
 	profile->time_ns = outcome->started_ns;
@@ -261,8 +161,8 @@ static int keep(struct scrape *scrape, struct scrape_target *target, const struc
 	r = ingest_take_pprof(profile, name_of(target), &numbers_dropped, err);
 	if (r == 0)
 		r = sum_samples(scrape, target, profile, &next, &outcome->restarted, err);
-	if (r == 0 && (profile->sample_count > 0 || profile_has_gauge(profile, name_of(target))))
-		r = store(scrape, target, profile, buffer_bytes(&response->body), numbers_dropped, &outcome->samples, err);
+	if (r == 0)
+		r = store_labelled(scrape, target, profile, buffer_bytes(&body), numbers_dropped, outcome, err);
 	if (!target->profile->cumulative)
 		return r;
 	/* What was not stored is in the next difference. */
@@ -296,21 +196,25 @@ static void leave_slot(struct scrape *scrape)
 
 static int fetch(struct scrape *scrape, struct scrape_target *target, struct outcome *outcome, struct error *err)
 {
-	_cleanup_(net_client_freep) struct net_client *client = NULL;
+	_cleanup_(scrape_session_release) struct scrape_session session = {0};
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	_cleanup_(buffer_release) struct buffer url = {.max = URL_BYTES_MAX};
+	_cleanup_(buffer_release) struct buffer url = {.max = SCRAPE_URL_BYTES_MAX};
 	const struct scrape_job *job = target->job;
 	int64_t extra_ns = target->profile->delta ? measured_ns(target) : 0;
 	if (buffer_printf(&url, "%s%s", target->origin, target->path) < 0 || !buffer_string(&url))
 		return error_set(err, -E2BIG, "the address is too long");
-	int r = scrape_http_get(&job->http, (const char *)url.data, NULL, job->timeout_ns + extra_ns, job->body_max,
-				&target->cancel, &scrape->budget, &client, &response, err);
+	struct scrape_request request = {.url = (const char *)url.data,
+					 .timeout_ns = job->timeout_ns + extra_ns,
+					 .body_max = job->body_max,
+					 .cancel = &target->cancel,
+					 .budget = &scrape->budget};
+	int r = scrape_http_request(&session, &job->http, &request, &response, err);
 	if (r < 0)
 		return r;
 	outcome->bytes = response.body.len;
 	outcome->scraped_ns = time_monotonic_ns();
 	if (response.status != 200)
-		return bad_status(&response, err);
+		return scrape_http_status(&response, err);
 	r = wait_for_slot(scrape, target, err);
 	if (r < 0)
 		return r;

@@ -12,6 +12,7 @@
 #include "server/core/server_int.h"
 #include "server/scrape/routes.h"
 #include "server/scrape/scrape.h"
+#include "server/scrape/scrape_http.h"
 
 #define SCRAPE_TARGETS_DEFAULT	   20000
 #define SCRAPE_CONCURRENCY_DEFAULT 1024
@@ -19,7 +20,6 @@
 #define SCRAPE_STACKS_MAX	   200000      /* remembered of one target */
 #define SCRAPE_STACKS_BYTES_MAX	   (512 * MIB) /* remembered of all */
 #define SCRAPE_DECODERS		   2	       /* profiles in memory at a time */
-#define SCRAPE_ERROR_MAX	   256
 
 /* ---- scrape_delta.c: what counters grew by since the last scrape ---- */
 struct scrape_delta {
@@ -65,6 +65,7 @@ struct discovered {
 		size_t count;
 	} * sets;
 	size_t count, capacity;
+	uint64_t hash; /* of all of it */
 };
 #define DISCOVERED_SETS_MAX  50000
 #define DISCOVERED_BYTES_MAX (64 * MIB)
@@ -78,11 +79,13 @@ struct discovery {
 	struct scrape *scrape;
 	struct scrape_job *job;
 	const struct discovery_config *config;
+	size_t place; /* of it in the job's list */
 	pthread_t thread;
 	bool has_thread;
 	atomic_bool stop;
 	/* under the scraper's lock */
 	struct discovered *found; /* NULL until the first time */
+	bool inherited;		  /* found by the discovery that this one has replaced */
 	int64_t refreshed_ns;	  /* realtime */
 	size_t dropped;		  /* by relabelling, the last time */
 	size_t left_out;	  /* for a limit, or because the address is none */
@@ -90,6 +93,15 @@ struct discovery {
 	/* of the thread */
 	uint64_t stamp;		 /* of the files when it looked last */
 	struct net_tls *own_tls; /* of the cluster that we run in */
+	struct scrape_session session;
+	unsigned failures;	/* in a row */
+	int64_t retry_after_ns; /* how long the service asked to be left alone; of the last request */
+	int status;		/* of the last response */
+	char kept[128];		/* header of the last response that was asked for */
+	struct consul_watch *consul;
+	struct discovery_cloud *cloud; /* of ec2, gce, azure: credentials and what is remembered between looks */
+	struct discovery *next;	       /* in the list of those that have ended */
+	atomic_bool ended;
 };
 int discovery_refresh(struct discovery *discovery, struct discovered **ret, struct error *err);
 int discovery_static(struct discovery *discovery, struct discovered *found, struct error *err);
@@ -98,9 +110,33 @@ bool discovery_file_changed(struct discovery *discovery);
 int discovery_http(struct discovery *discovery, struct discovered *found, struct error *err);
 int discovery_dns(struct discovery *discovery, struct discovered *found, struct error *err);
 int discovery_kubernetes(struct discovery *discovery, struct discovered *found, struct error *err);
-/* The body of a service's 200. */
+int discovery_consul(struct discovery *discovery, struct discovered *found, struct error *err);
+int discovery_docker(struct discovery *discovery, struct discovered *found, struct error *err);
+int discovery_swarm(struct discovery *discovery, struct discovered *found, struct error *err);
+int discovery_ec2(struct discovery *discovery, struct discovered *found, struct error *err);
+int discovery_gce(struct discovery *discovery, struct discovered *found, struct error *err);
+int discovery_azure(struct discovery *discovery, struct discovered *found, struct error *err);
+int discovery_nomad(struct discovery *discovery, struct discovered *found, struct error *err);
+/* Between two looks of consul: waits for a change, until that time at most. True: look now. */
+bool discovery_consul_wait(struct discovery *discovery, int64_t until_ns);
+void discovery_consul_free(struct consul_watch *watch);	  /* NULL allowed */
+void discovery_cloud_free(struct discovery_cloud *cloud); /* NULL allowed */
+
+#define DISCOVERY_BODY_MAX   (32 * MIB)
+#define DISCOVERY_TIMEOUT_NS (30 * NS_PER_S)
+/* A request to a service, whose url, method, headers and so on are given; the rest is filled in here. The body of its 200, as
+ * it was before it was encoded; -ENOENT for 404, -EACCES for 401 and 403. discovery->status, kept and retry_after_ns are set.
+ */
+int discovery_request(struct discovery *discovery, const struct scrape_http *http, struct scrape_request *request, size_t max,
+		      struct buffer *ret, struct error *err);
 int discovery_get(struct discovery *discovery, const struct scrape_http *http, const char *url, size_t max, struct buffer *ret,
 		  struct error *err);
+/* The same, read as JSON. */
+struct json_tree;
+int discovery_get_json(struct discovery *discovery, const struct scrape_http *http, struct scrape_request *request,
+		       struct json_tree **ret, struct error *err);
+/* Appends "?name=value", or "&name=value", to a URL. */
+void discovery_append_parameter(struct buffer *url, const char *name, const char *value);
 /* Target groups of file_sd and http_sd, JSON: [{"targets": ["host:port"], "labels": {"a": "b"}}]; source becomes
  * __meta_filepath or __meta_url. */
 int discovery_read_groups(struct bytes text, const char *meta, const char *source, struct discovered *found, struct error *err);
@@ -135,6 +171,7 @@ struct scrape {
 	int64_t loaded_ns;
 	char config_error[SCRAPE_ERROR_MAX];
 	uint64_t config_stamp;
+	struct discovery *retired; /* of the manager: no longer used, and not yet ended */
 };
 
 /* Under the lock: makes the targets of a job what its discoveries found. */
@@ -144,9 +181,13 @@ void scrape_target_free(struct scrape *scrape, struct scrape_target *target);
 void scrape_target_schedule(struct scrape_target *target, int64_t now_ns);
 /* Without the lock, by a worker: one scrape, with its outcome in the target's health. */
 void scrape_fetch(struct scrape *scrape, struct scrape_target *target);
-/* A client for a service or target; path is what to ask for. */
-int scrape_http_get(const struct scrape_http *http, const char *url, const char *accept, int64_t timeout_ns, size_t body_max,
-		    const atomic_bool *cancel, struct net_budget *budget, struct net_client **ret_client,
-		    struct net_client_response *response, struct error *err);
+
+/* ---- scrape_labels.c: labels of what was scraped ---- */
+/* What a profile's samples are stored with: *ret_base and their own sets. The target's labels win unless honor_labels is set
+ * (then a sample's own label of that name stays; else it is called exported_NAME); metric_relabel_configs change the result, or
+ * drop samples. Labels that are numbers stay as they are. Positive if nothing is left to store; -E2BIG when more samples are
+ * left than sample_limit allows. */
+int scrape_label_samples(const struct scrape_target *target, struct profile *profile, struct labels *ret_base,
+			 struct error *err);
 
 #endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/scrape/discovery_cloud.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "base/time.h"
+
+#define GRANT_BYTES_MAX (256 * KIB)
+#define METADATA_NS	(5 * NS_PER_S) /* it is on this machine, or it is not there */
+
+const struct scrape_http discovery_metadata_http;
+
+struct discovery_cloud *discovery_cloud_get(struct discovery *discovery, struct error *err)
+{
+	if (discovery->cloud)
+		return discovery->cloud;
+	discovery->cloud = mem_zalloc(sizeof(*discovery->cloud));
+	if (discovery->cloud)
+		scrape_token_init(&discovery->cloud->token);
+	else
+		error_nomem(err);
+	return discovery->cloud;
+}
+
+void discovery_cloud_free(struct discovery_cloud *cloud)
+{
+	if (!cloud)
+		return;
+	scrape_token_release(&cloud->token);
+	aws_login_release(&cloud->aws);
+	azure_nics_free(cloud->nics);
+	mem_free(cloud);
+}
+
+const char *discovery_environment(const char *name)
+{
+	const char *value = getenv(name);
+	return value && *value ? value : NULL;
+}
+
+int discovery_cloud_json(struct discovery *discovery, scrape_token_function *fetch, void *context, const char *url,
+			 struct json_tree **ret, struct error *err)
+{
+	_cleanup_(mem_freep) char *token = NULL;
+	struct scrape_call call = {&discovery->stop, time_monotonic_ns() + DISCOVERY_TIMEOUT_NS};
+	int r = scrape_token_get(&discovery->cloud->token, fetch, context, &call, &token, err);
+	if (r < 0)
+		return r;
+	const struct scrape_header header = {"Authorization", token};
+	struct scrape_request request = {.url = url, .headers = &header, .header_count = 1};
+	r = discovery_get_json(discovery, &discovery->config->http, &request, ret, err);
+	if (r < 0 && discovery->status == 401)
+		scrape_token_refuse(&discovery->cloud->token, token);
+	return r;
+}
+
+void discovery_form_append(struct buffer *form, const char *name, const char *value)
+{
+	if (form->len)
+		buffer_append_byte(form, '&');
+	text_url_encode(form, bytes_of_string(name));
+	buffer_append_byte(form, '=');
+	text_url_encode(form, bytes_of_string(value));
+}
+
+static int take_token(const struct scrape_http *http, const struct scrape_request *request, struct scrape_grant *ret,
+		      struct error *err)
+{
+	_cleanup_(scrape_session_release) struct scrape_session session = {0};
+	_cleanup_(net_client_response_release) struct net_client_response response = {0};
+	int r = scrape_http_request(&session, http, request, &response, err);
+	return r < 0 ? r : scrape_take_grant(&response, request->url, ret, err);
+}
+
+int discovery_metadata_token(const struct scrape_call *call, const char *url, const struct scrape_header *header,
+			     struct scrape_grant *ret, struct error *err)
+{
+	const struct scrape_request request = {.url = url,
+					       .headers = header,
+					       .header_count = 1,
+					       .timeout_ns = METADATA_NS,
+					       .body_max = GRANT_BYTES_MAX,
+					       .cancel = call->cancel};
+	return take_token(&discovery_metadata_http, &request, ret, err);
+}
+
+int discovery_form_token(const struct scrape_call *call, const struct scrape_http *http, const char *url, struct bytes form,
+			 struct scrape_grant *ret, struct error *err)
+{
+	const struct scrape_request request = {.url = url,
+					       .method = "POST",
+					       .accept = "application/json",
+					       .content_type = "application/x-www-form-urlencoded",
+					       .body = form,
+					       .timeout_ns = call->deadline_ns - time_monotonic_ns(),
+					       .body_max = GRANT_BYTES_MAX,
+					       .cancel = call->cancel};
+	return take_token(http, &request, ret, err);
+}
