@@ -416,7 +416,7 @@ await test('storage and the server', async () => {
 	assert.ok((await ask('get', '/api/v1/targets?job=gone')).targets.length > 0);
 	await ask('get', '/api/v1/targets?health=well', { status: 400 });
 	await ask('post', '/api/v1/reload');
-	for (const name of ['slow', 'status', 'status/buildinfo', 'openapi.json', 'openapi.yaml']) await ask('get', `/api/v1/${name}`);
+	for (const name of ['slow', 'status', 'status/buildinfo', 'status/config', 'status/config/diff', 'status/config/default', 'openapi.json', 'openapi.yaml']) await ask('get', `/api/v1/${name}`);
 });
 await test('every call was asked, and answered', () => {
 	assert.deepEqual(

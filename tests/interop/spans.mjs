@@ -276,7 +276,7 @@ await test('bad questions', async () => {
 		['SelectMergeSpanProfile', { ...ask, spanSelector: [] }, 'invalid_argument', /span_selector is empty/],
 		['SelectMergeSpanProfile', { ...ask, spanSelector: Array(1001).fill(spans[0]) }, 'invalid_argument', /more than 1000 items/],
 		['SelectMergeStacktraces', { ...ask, traceIdSelector: [spans[0]] }, 'invalid_argument', /trace_id_selector/],
-		['SelectMergeStacktraces', { ...ask, profileIdSelector: [spans[0]] }, 'unimplemented', /profile_id_selector/],
+		['SelectMergeStacktraces', { ...ask, profileIdSelector: [spans[0]] }, 'invalid_argument', /profile_id_selector/],
 	]) {
 		const response = await call(method, message);
 		assert.equal(response.code, code, JSON.stringify(response));

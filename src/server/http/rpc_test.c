@@ -211,13 +211,15 @@ static void test_headers(void **state)
 static void test_failures(void **state)
 {
 	struct test_server *test = *state;
-	test_expect(test, "POST " NAMES "x\nContent-Type: application/json\n\n{}", 405, "");
+	test_expect(test, "POST " NAMES "x\nContent-Type: application/json\n\n{}", 404,
+		    "{\"code\":\"unimplemented\",\"message\":\"unknown procedure " NAMES "x\"}");
+	test_expect(test, "POST " NAMES "x\nContent-Type: text/plain\n\n{}", 405, ""); /* no protocol of a procedure */
+	test_expect(test, "POST /no/procedure\nContent-Type: application/json\n\n{}", 405, "");
 	test_expect(test, "POST /querier.v1.QuerierService/SelectMergeStacktraces\nContent-Type: application/json\n\n{}", 400,
 		    "\"code\":\"invalid_argument\",\"message\":\"missing time range in the query\"");
 	test_expect(test,
-		    "POST /querier.v1.QuerierService/SelectMergeProfile\nContent-Type: application/json\n\n"
-		    "{\"profileTypeID\":\"a:b:c:d:e\",\"labelSelector\":\"{}\",\"start\":1,\"end\":2,"
-		    "\"stackTraceSelector\":{\"goPgo\":{}}}",
+		    "POST /querier.v1.QuerierService/SelectMergeStacktraces\nContent-Type: application/json\n\n"
+		    "{\"profileTypeID\":\"a:b:c:d:e\",\"labelSelector\":\"{}\",\"start\":1,\"end\":2,\"format\":9}",
 		    501, "\"code\":\"unimplemented\"");
 	assert_int_equal(
 		test_ask(test, "POST /querier.v1.QuerierService/SelectMergeStacktraces\nContent-Type: application/grpc"), 200);

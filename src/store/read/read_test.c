@@ -89,7 +89,8 @@ static int on_point(void *context, uint32_t group, uint64_t bucket, int64_t valu
 static void ask(struct store *store, const struct query *query, bool merge, bool samples_only, struct answer *ret)
 {
 	struct store_matcher matcher = {query->label, match_value, (void *)query->value};
-	struct store_stack_condition condition = {query->where, query->negate, match_function, (void *)query->function};
+	struct store_stack_condition condition = {
+		.where = query->where, .negate = query->negate, .matches = match_function, .context = (void *)query->function};
 	struct store_select select = {.from_ns = query->from_ns,
 				      .to_ns = query->to_ns,
 				      .match_type = match_samples,
