@@ -485,6 +485,131 @@ static void test_timed(void **state)
 	assert_non_null(strstr(err.message, "5001 times"));
 }
 
+/* main, where `outer` with `inner` inlined into it is called, which calls an address of a binary without symbols; and main
+ * alone. */
+static void append_inlined(struct store *store, int64_t time_ns, int64_t deep, int64_t shallow)
+{
+	static const char *const names[] = {"main", "inner", "outer"};
+	struct error err = {0};
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	struct profile_line lines[3] = {{0}};
+	struct profile_mapping mapping = {.limit = 1 << 20};
+	struct profile_location address = {.address = 0x1234};
+	uint32_t text, places[3], stacks[3];
+	assert_int_equal(profile_new(&profile, &err), 0);
+	assert_int_equal(profile_add_named_type(profile, "calls", "count", &err), 0);
+	profile->time_ns = time_ns;
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(profile_add_cstring(profile, names[i], &text, &err), 0);
+		assert_int_equal(
+			profile_add_function(profile, &(struct profile_function){.name = text}, &lines[i].function, &err), 0);
+	}
+	assert_int_equal(profile_add_cstring(profile, "/usr/bin/app", &mapping.file_name, &err), 0);
+	assert_int_equal(profile_add_mapping(profile, &mapping, &address.mapping, &err), 0);
+	assert_int_equal(profile_add_location(profile, &(struct profile_location){0}, lines, 1, &places[0], &err), 0);
+	assert_int_equal(profile_add_location(profile, &(struct profile_location){0}, lines + 1, 2, &places[1], &err), 0);
+	assert_int_equal(profile_add_location(profile, &address, NULL, 0, &places[2], &err), 0);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(profile_add_stack(profile, i ? stacks[i - 1] : 0, places[i], &stacks[i], &err), 0);
+	assert_int_equal(profile_add_sample(profile, &(struct profile_sample){.stack = stacks[2]}, &deep, &err), 0);
+	assert_int_equal(profile_add_sample(profile, &(struct profile_sample){.stack = stacks[0]}, &shallow, &err), 0);
+	struct store_append_options options = {.name = "calls"};
+	struct store_append_result result;
+	assert_int_equal(store_append(store, profile, &options, &result, &err), 0);
+}
+
+static int64_t below(struct fixture *fixture, const char *const *site, size_t count)
+{
+	struct error err = {0};
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	_cleanup_(query_series_release) struct query_series series = {0};
+	struct query query = {.selector = "calls",
+			      .from_ns = START_NS,
+			      .to_ns = START_NS + 100 * NS_PER_S,
+			      .call_site = site,
+			      .call_site_count = count,
+			      .sum_gauges = true};
+	struct query_series_options options = {.whole = true};
+	if (query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err) < 0 ||
+	    query_series(fixture->store, NULL, &query, &options, &series, NULL, &err) < 0)
+		fail_msg("%s", err.message);
+	int64_t total = profile->sample_type_count ? profile_total(profile, 0) : 0;
+	assert_int_equal(series.count ? series.rows[0].total : 0, total);
+	return total;
+}
+
+static void test_call_sites(void **state)
+{
+	static const struct {
+		const char *site[6];
+		int64_t deep, shallow; /* how often each is in the sum */
+	} cases[] = {
+		{{"main"}, 1, 1},
+		{{"main", "outer"}, 1, 0},
+		{{"main", "outer", "inner"}, 1, 0},
+		{{"main", "outer", "inner", "app+0x1234"}, 1, 0},
+		{{"main", "inner"}, 0, 0},
+		{{"main", "inner", "outer"}, 0, 0},
+		{{"outer"}, 0, 0},
+		{{"main", "outer", "inner", "app+0x1235"}, 0, 0},
+		{{"main", "outer", "inner", "app+0x1234", "more"}, 0, 0},
+		{{"", "main"}, 0, 0},
+		{{0}, 1, 1},
+	};
+	struct fixture *fixture = *state;
+	struct error err = {0};
+	append_inlined(fixture->store, START_NS, 1000, 1);
+	assert_int_equal(store_cut(fixture->store, &err), 0);
+	append_inlined(fixture->store, START_NS + NS_PER_S, 100000, 10);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		size_t count = 0;
+		while (cases[i].site[count])
+			count++;
+		int64_t want = cases[i].deep * 101000 + cases[i].shallow * 11, got = below(fixture, cases[i].site, count);
+		if (got != want)
+			fail_msg("case %zu: %lld, not %lld", i, (long long)got, (long long)want);
+	}
+	static const char *many[STORE_PATH_MAX + 1];
+	struct query query = {
+		.from_ns = START_NS, .to_ns = START_NS + 1, .call_site = many, .call_site_count = STORE_PATH_MAX + 1};
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	assert_int_equal(query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err), -EINVAL);
+}
+
+static void test_given_series(void **state)
+{
+	struct fixture *fixture = *state;
+	struct error err = {0};
+	_cleanup_(query_points_release) struct query_points points = {0};
+	uint64_t keys[4] = {0}, other;
+	struct query query = {.selector = "process_cpu", .from_ns = START_NS, .to_ns = START_NS + 100 * NS_PER_S};
+	assert_int_equal(query_points(fixture->store, NULL, &query, NULL, 0, &points, NULL, &err), 0);
+	assert_int_equal(points.series_count, 2); /* of shop, of bank */
+	for (size_t i = 0; i < 2; i++) {
+		_cleanup_(profile_freep) struct profile *profile = NULL;
+		const struct labels *labels = &points.series[i];
+		assert_int_equal(query_series_key(&points.type, labels, &keys[i], &err), 0);
+		struct query_merge_options options = {.series = &keys[i], .series_count = 1};
+		assert_int_equal(query_merge(fixture->store, NULL, &query, &options, &profile, NULL, &err), 0);
+		assert_int_equal(profile_total(profile, 0), strcmp(labels_get(labels, "service"), "shop") == 0 ? 70 : 80);
+	}
+	struct profile_type delta = points.type;
+	delta.delta = !delta.delta;
+	assert_int_equal(query_series_key(&delta, &points.series[0], &other, &err), 0);
+	assert_true(other == keys[0] && keys[0] != keys[1]);
+	_cleanup_(profile_freep) struct profile *both = NULL;
+	_cleanup_(profile_freep) struct profile *none = NULL;
+	struct query_merge_options options = {.series = keys, .series_count = 2};
+	assert_int_equal(query_merge(fixture->store, NULL, &query, &options, &both, NULL, &err), 0);
+	assert_int_equal(profile_total(both, 0), 150);
+	keys[0] = keys[1] = 12345;
+	assert_int_equal(query_merge(fixture->store, NULL, &query, &options, &none, NULL, &err), 0);
+	assert_int_equal(none->sample_count, 0);
+	const char *by[] = {"service"};
+	struct query_merge_options grouped = {.series = keys, .series_count = 1, .by = by, .by_count = 1};
+	assert_int_equal(query_merge(fixture->store, NULL, &query, &grouped, &none, NULL, &err), -EINVAL);
+}
+
 static void test_long_ranges_are_rounded(void **state)
 {
 	(void)state;
@@ -508,6 +633,7 @@ int main(void)
 		cmocka_unit_test(test_long_ranges_are_rounded),
 		cmocka_unit_test(test_merge),
 		cmocka_unit_test(test_merge_joins_stacks_of_block_and_head),
+		cmocka_unit_test(test_given_series),
 		cmocka_unit_test(test_several_types_are_refused),
 		cmocka_unit_test(test_series),
 		cmocka_unit_test(test_chosen_step_gives_few_points),
@@ -523,6 +649,7 @@ int main(void)
 		cmocka_unit_test(test_points),
 		cmocka_unit_test(test_timed),
 		cmocka_unit_test(test_type_outside_of_the_range),
+		cmocka_unit_test(test_call_sites),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
