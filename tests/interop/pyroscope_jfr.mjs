@@ -94,7 +94,10 @@ await test('the name is taken as it is; a service_name of its own, no spy', asyn
 	ok(await send('app{service_name=chosen}', body, { spyName: '' }));
 	assert.deepEqual(await series('chosen'), [{ type: CPU, app_name: 'app', pyroscope_spy: 'unknown', service_name: 'chosen' }]);
 });
-const contexts = labelsSnapshot({ 1: { endpoint: '/orders', pool: 'mine' }, 2: { endpoint: '/carts' } }, { 7: 'GET /orders' });
+const contexts = labelsSnapshot(
+	{ 1: { endpoint: '/orders', pool: 'mine', service_name: 'mine', jfr_event: 'mine', pyroscope_spy: 'mine' }, 2: { endpoint: '/carts' } },
+	{ 7: 'GET /orders' },
+);
 await test('labels of contexts and spans, compressed and not', async () => {
 	const events = [
 		cpu(work, { contextId: 1 }),

@@ -266,14 +266,14 @@ static int take_string(struct reader *reader, uint64_t id, uint32_t *ret, struct
 	return r == 0 && map64_put(&reader->strings, id, *ret) < 0 ? error_nomem(err) : r;
 }
 
-/* Whether all samples have a label of that name from the request. */
+/* Whether all samples have a label of that name. */
 static bool series_has(const struct reader *reader, uint32_t key)
 {
 	char name[LIMIT_LABEL_NAME_BYTES];
-	if (!reader->upload->series)
-		return false;
 	label_name_sanitize(profile_string_bytes(reader->walk.profile, key), name);
-	return labels_get(reader->upload->series, name) != NULL;
+	if (reader->event[0] && strcmp(name, "jfr_event") == 0)
+		return true;
+	return reader->upload->series && labels_get(reader->upload->series, name);
 }
 
 static int read_context(struct reader *reader, uint64_t id, struct context *ret, struct error *err)

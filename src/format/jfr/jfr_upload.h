@@ -12,7 +12,8 @@
 struct jfr_upload {
 	struct bytes recording;	     /* not compressed */
 	struct bytes labels;	     /* LabelsSnapshot, not compressed; empty = none */
-	const struct labels *series; /* of the request: a sample's label of the same name gives way to them; NULL = none */
+	const struct labels *series; /* of the request: a sample's label of the same name gives way to them, and to
+				      * jfr_event, which is to be the event below; NULL = none */
 	int64_t period_ns;	     /* that a sample of CPU or wall-clock time stands for */
 };
 

@@ -306,15 +306,16 @@ static void test_names(void **state)
 
 /* ---- labels ---- */
 
-/* Strings: 1 thread_name, 2 worker, 3 http.route, 4 /a b, 5 GET /, 6 service_name, 7 other, 8 is empty, 9 span_name.
- * Contexts: 1 thread_name and http.route; 2 service_name; 3 refers to nothing that is there, or to what is empty; 4 span_name.
+/* Strings: 1 thread_name, 2 worker, 3 http.route, 4 /a b, 5 GET /, 6 service_name, 7 other, 8 is empty, 9 span_name, 10
+ * jfr_event. Contexts: 1 thread_name and http.route; 2 service_name; 3 refers to nothing that is there, or to what is empty; 4
+ * span_name.
  */
 static void make_labels(struct buffer *out)
 {
-	static const char *const strings[] = {"thread_name",  "worker", "http.route", "/a b",	  "GET /",
-					      "service_name", "other",	"",	      "span_name"};
+	static const char *const strings[] = {"thread_name",  "worker", "http.route", "/a b",	   "GET /",
+					      "service_name", "other",	"",	      "span_name", "jfr_event"};
 	buffer_init(out, MIB);
-	test_labels_context(out, 1, (const uint64_t[][2]){{1, 2}, {3, 4}, {1, 7}}, 3);
+	test_labels_context(out, 1, (const uint64_t[][2]){{1, 2}, {3, 4}, {1, 7}, {10, 7}}, 4);
 	for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++)
 		test_labels_string(out, i + 1, strings[i]);
 	test_labels_context(out, 2, (const uint64_t[][2]){{1, 7}}, 1);

@@ -435,16 +435,14 @@ static int take_form(struct push *push, struct bytes body, struct error *err)
 	return r < 0 ? r : take_pprof(push, form.profile, err);
 }
 
-/* Labels as Pyroscope gives them to the profiles of a recording. */
-static int label_jfr(struct push *push, const char *event, struct error *err)
+/* Labels that Pyroscope gives to the profiles of a recording, whatever is in it. */
+static int label_jfr(struct push *push, struct error *err)
 {
 	bool is_named = labels_get(&push->labels, "service_name") != NULL;
 	int r = name_service(push, err);
 	if (!r && is_named && !labels_get(&push->labels, "app_name"))
 		r = labels_set(&push->labels, "app_name", push->app, err);
-	if (!r && !(push->spy && *push->spy))
-		r = labels_set(&push->labels, "pyroscope_spy", "unknown", err);
-	return r < 0 ? r : labels_set(&push->labels, "jfr_event", event, err);
+	return !r && !(push->spy && *push->spy) ? labels_set(&push->labels, "pyroscope_spy", "unknown", err) : r;
 }
 
 static int store_jfr(struct push *push, const struct jfr_profiles *profiles, struct error *err)
@@ -468,11 +466,14 @@ static int take_recording(struct push *push, struct bytes recording, struct byte
 					  .labels = labels,
 					  .series = &push->labels,
 					  .period_ns = NS_PER_S / (int64_t)push->sample_rate};
-	int r = jfr_decode_upload(&upload, &profiles, err);
+	int r = label_jfr(push, err);
+	if (r < 0)
+		return r;
+	r = jfr_decode_upload(&upload, &profiles, err);
 	if (r < 0)
 		return error_prefix(err, r, "jfr");
 	push->without_stack = profiles.without_stack;
-	r = label_jfr(push, profiles.event, err);
+	r = labels_set(&push->labels, "jfr_event", profiles.event, err);
 	return r < 0 ? r : store_jfr(push, &profiles, err);
 }
 
