@@ -77,6 +77,9 @@ const struct format *format_by_name(const char *name);	    /* NULL if unknown */
 const struct format *format_by_extension(const char *path); /* longest matching extension; NULL if none */
 const struct format *format_detect(struct bytes input);	    /* by content; NULL if none matches */
 
+/* What a file is that is no profile, as a sentence's end ("an execution trace of Go ..."); NULL if that is not known. */
+const char *format_foreign(struct bytes input);
+
 /* Replaces *input by what it holds if it is gzip or zstd; `out`, whose limit counts, owns that. -EBADMSG: corrupt, or
  * compressed more than once; -E2BIG: too large, compressed or not. */
 int format_unpack(struct bytes *input, struct buffer *out, struct error *err);

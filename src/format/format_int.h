@@ -105,9 +105,6 @@ struct json_node;
 int format_add_members(struct profile *profile, const struct json_node *object, const struct format_string *members,
 		       size_t count, struct error *err);
 
-/* What a file is that is no profile, as a sentence's end ("an execution trace of Go ..."); NULL if that is not known. */
-const char *format_foreign(struct bytes input);
-
 /* A protobuf message of nothing but varints: values[number] of the fields 1 .. count. message: for messages. */
 struct pb_cursor;
 int format_read_varints(struct pb_cursor *cursor, const char *message, uint64_t *values, uint32_t count, struct error *err);

@@ -68,16 +68,22 @@ fi
 
 # Copies of stacks: unwound here, and by perf with the library that it is built with.
 if perf record -q -F 999 --call-graph dwarf -o "$work/dwarf.data" "$work/deep" 2>"$work/err" || perf record -q -B -F 999 --call-graph dwarf -o "$work/dwarf.data" "$work/deep" 2>"$work/err"; then
-	perf script -i "$work/dwarf.data" --no-inline -F ip,sym >"$work/dwarf.txt" 2>"$work/err"
+	for _ in 1 2 3 4 5; do
+		perf script -i "$work/dwarf.data" --no-inline -F ip,sym >"$work/dwarf.txt" 2>"$work/err" && break
+	done
 	awk '$2 ~ /^(main|run|outer|inner|down)$/ { s = s ? $2 ";" s : $2 } NF == 0 { if (s) n[s]++; s = "" } END { for (s in n) print s, n[s] }' "$work/dwarf.txt" | sort >"$work/dwarf.want"
 	convert "$work/dwarf.data" --sample-type samples -o "$work/dwarf.folded"
 	own_stacks "$work/dwarf.folded" >"$work/dwarf.got"
-	check "perf unwinds copies of stacks" grep -q 'down;down;down;down;outer;inner' "$work/dwarf.want"
-	check "copied stacks are unwound as perf does" cmp "$work/dwarf.want" "$work/dwarf.got"
+	check "copies of stacks are unwound" grep -q 'main;run;\(down;\)\{13\}outer;inner' "$work/dwarf.got"
+	if grep -q 'down;down;down;down;outer;inner' "$work/dwarf.want"; then
+		check "... as perf does" cmp "$work/dwarf.want" "$work/dwarf.got"
+	else
+		skip "... as perf does" "perf script fails: $(head -n 1 "$work/err")"
+	fi
 	"$WICK" convert "$work/dwarf.data" --symbols never --sample-type samples -o "$work/dwarf.folded" 2>"$work/err"
 	check "without files only the innermost frame is known, which is reported" grep -q 'copies of stacks (--call-graph dwarf): user frames\|could not be unwound' "$work/err"
 else
-	skip "copied stacks are unwound as perf does" "perf cannot copy stacks: $(head -n 1 "$work/err")"
+	skip "copies of stacks are unwound" "perf cannot copy stacks: $(head -n 1 "$work/err")"
 fi
 
 # Without names, and when the recording says that it is of another machine.

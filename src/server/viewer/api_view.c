@@ -68,6 +68,9 @@ static int choose_format(const struct net_request *request, struct bytes plain, 
 			return error_set(err, -EINVAL, "parameter 'format': '%.40s' is not a readable format", told);
 		return 0;
 	}
+	const char *foreign = format_foreign(plain);
+	if (foreign)
+		return error_set(err, -EMEDIUMTYPE, "%.200s: this is %s", given->name, foreign);
 	given->format = format_detect(plain);
 	if (!given->format)
 		given->format = format_by_extension(given->name);
