@@ -223,13 +223,14 @@ static int compare_listed(const void *left, const void *right, void *context)
 }
 
 /* Which nodes' functions match: a name is looked at once. */
-static size_t select_nodes(struct report *report, const struct report_graph *graph, uint32_t *ret, struct error *err)
+static int select_nodes(struct report *report, const struct report_graph *graph, uint32_t *ret, size_t *ret_count,
+			struct error *err)
 {
 	const struct profile_matcher *symbol = report->options.symbol;
 	_cleanup_(mem_freep) uint8_t *known = mem_zalloc_array(graph->infos.strings.count, 1); /* 1 = no, 2 = yes */
 	size_t count = 0;
 	if (!known)
-		return error_nomem(err), 0;
+		return error_nomem(err);
 	for (size_t i = 0; i < graph->graph.order_count; i++) {
 		uint32_t name = info_of(graph, graph->graph.order[i])->name;
 		if (!known[name])
@@ -237,7 +238,8 @@ static size_t select_nodes(struct report *report, const struct report_graph *gra
 		if (known[name] == 2)
 			ret[count++] = graph->graph.order[i];
 	}
-	return count;
+	*ret_count = count;
+	return 0;
 }
 
 int report_write_list(struct report *report, struct error *err)
@@ -250,7 +252,10 @@ int report_write_list(struct report *report, struct error *err)
 	_cleanup_(mem_freep) uint32_t *nodes = mem_alloc_array(graph.graph.order_count + 1, sizeof(*nodes));
 	if (!nodes)
 		return error_nomem(err);
-	size_t count = select_nodes(report, &graph, nodes, err);
+	size_t count = 0;
+	r = select_nodes(report, &graph, nodes, &count, err);
+	if (r < 0)
+		return r;
 	if (count == 0)
 		return error_set(err, -EINVAL, "no function matches \"%.200s\"", report->options.symbol_text);
 	sort_array_by(nodes, count, compare_listed, &graph);

@@ -7,8 +7,10 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/limits.h"
 #include "render/report.h"
 
@@ -66,8 +68,48 @@ static void test_lines(void **state)
 	check_list(INT64_MAX, "ROUTINE");
 }
 
+/* The same as a page: no binary has the profile's code, so there are lines alone; names cannot be elements. */
+static void test_weblist(void **state)
+{
+	static const struct profile_matcher matcher = {finds, NULL};
+	struct report_options options = {
+		.mode = REPORT_WEBLIST, .divide_by = 1, .unit = "minimum", .symbol = &matcher, .symbol_text = "f"};
+	(void)state;
+	options.detail = (struct graph_detail){.functions = true, .files = true, .lines = true, .inlines = true};
+	bool reached = true;
+	for (uint64_t n = 1; reached; n++) {
+		struct profile *profile = make_profile(2);
+		struct report report;
+		struct buffer out, notes;
+		buffer_init(&out, MIB);
+		buffer_init(&notes, KIB);
+		options.notes = &notes;
+		assert_int_equal(report_begin(&report, profile, &options, NULL), 0);
+		char *title = report.title, evil[] = "<b>&\"";
+		report.title = evil;
+		fault_arm(FAULT_ALLOC, n, 0);
+		int r = report_write(&report, &out, NULL);
+		reached = fault_disarm(FAULT_ALLOC);
+		/* A source file that there is no memory for is one that cannot be read. */
+		assert_true(r == 0 || (reached && r == -ENOMEM));
+		if (!reached) {
+			const char *text = buffer_string(&out);
+			assert_non_null(strstr(text, "<h1>&lt;b&gt;&amp;&quot;</h1>"));
+			assert_non_null(strstr(text, "         1          1</span>      2:"));
+			assert_null(strstr(text, "<script"));
+			assert_non_null(strstr(buffer_string(&notes), "no instructions: "));
+		}
+		assert_null(report.code);
+		report.title = title;
+		report_release(&report);
+		buffer_release(&out);
+		buffer_release(&notes);
+		profile_free(profile);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines), cmocka_unit_test(test_weblist)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
