@@ -205,6 +205,40 @@ static void test_not_unwound(void **state)
 	assert_int_equal(opened, 1);
 }
 
+/* Two events, and a sample with the id of neither. */
+static void test_strays(void **state)
+{
+	struct buffer file = {.max = MIB}, notes = {.max = KIB};
+	struct format_options options = {.notes = &notes};
+	struct profile *profile = NULL;
+	const uint64_t attrs = 2 * 80ull, ids = 104 + attrs, data = ids + 16;
+	const uint64_t header[] = {104, 80, 104, attrs, data, 3 * 24, 0, 0, 0, 0, 0, 0};
+	assert_int_equal(buffer_append(&file, "PERFILE2", 8), 0);
+	for (size_t i = 0; i < 12; i++)
+		put(&file, header[i], 8);
+	for (uint64_t event = 0; event < 2; event++) {
+		const uint64_t attr[] = {1 | 64ull << 32, event, 10, PERF_S_IDENTIFIER | PERF_S_IP, 0, 0, 0, 0,
+					 ids + 8 * event, 8};
+		for (size_t i = 0; i < 10; i++)
+			put(&file, attr[i], 8);
+	}
+	put(&file, 501, 8);
+	put(&file, 502, 8);
+	for (uint64_t id = 501; id <= 503; id++) {
+		size_t start;
+		put_header(&file, PERF_SAMPLE, PERF_MODE_USER, &start);
+		put(&file, id, 8);
+		put(&file, 0x1234, 8);
+		end_record(&file, start);
+	}
+	assert_int_equal(format_decode(NULL, buffer_bytes(&file), &options, &profile, NULL), 0);
+	assert_int_equal(profile->sample_count, 2);
+	assert_non_null(strstr(buffer_string(&notes), "1 samples that have the id of no event\n"));
+	profile_free(profile);
+	buffer_release(&notes);
+	buffer_release(&file);
+}
+
 static void test_faults(void **state)
 {
 	int answer = 0;
@@ -246,10 +280,8 @@ static void test_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_unwound),
-		cmocka_unit_test(test_not_unwound),
-		cmocka_unit_test(test_faults),
-		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_unwound), cmocka_unit_test(test_not_unwound), cmocka_unit_test(test_strays),
+		cmocka_unit_test(test_faults),	cmocka_unit_test(test_damage),
 	};
 	return cmocka_run_group_tests(tests, make_binary, remove_binary);
 }
