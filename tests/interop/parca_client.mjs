@@ -104,8 +104,8 @@ const services = new Map(
 		return [name, { root: protobuf.parse(proto, { keepCase: true }).root, packageName }];
 	}),
 );
-/** A frame of flags, length and message there and back; the response's last frame is the trailers. */
-export const clientOf = (port, prefix = '') =>
+/** A frame of flags, length and message there and back; the response's last frame is the trailers. text: all of it in base64, as a page sends it. */
+export const clientOf = (port, prefix = '', { text = false } = {}) =>
 	async function call(method, message, serviceName = 'QueryService') {
 		const { root, packageName } = services.get(serviceName),
 			{ requestType, responseType } = root.lookupService(`${packageName}.${serviceName}`).methods[method],
@@ -114,23 +114,27 @@ export const clientOf = (port, prefix = '') =>
 		const bytes = Buffer.from(In.encode(In.fromObject(message)).finish()),
 			head = Buffer.alloc(5);
 		head.writeUInt32BE(bytes.length, 1);
+		const frame = Buffer.concat([head, bytes]);
 		const response = await request(port, 'POST', `${prefix}/${packageName}.${serviceName}/${method}`, {
-			body: Buffer.concat([head, bytes]),
-			headers: {
-				'content-type': 'application/grpc-web+proto',
-				'grpc-accept-encoding': 'gzip',
-				'user-agent': 'grpc-go-connect/1.16.2 (go1.23.1)',
-				'x-user-agent': 'grpc-go-connect/1.16.2',
-			},
+			body: text ? frame.toString('base64') : frame,
+			headers: text
+				? { 'content-type': 'application/grpc-web-text', accept: 'application/grpc-web-text', 'x-grpc-web': '1' }
+				: {
+						'content-type': 'application/grpc-web+proto',
+						'grpc-accept-encoding': 'gzip',
+						'user-agent': 'grpc-go-connect/1.16.2 (go1.23.1)',
+						'x-user-agent': 'grpc-go-connect/1.16.2',
+					},
 		});
 		assert.equal(response.status, 200, response.body.toString());
+		const body = text ? Buffer.from(response.body.toString(), 'base64') : response.body;
 		let data = Buffer.alloc(0),
 			trailers = '';
-		for (let at = 0; at < response.body.length;) {
-			const flags = response.body[at],
-				length = response.body.readUInt32BE(at + 1),
-				frame = response.body.subarray(at + 5, at + 5 + length),
-				plain = flags & 1 ? gunzipSync(frame) : frame;
+		for (let at = 0; at < body.length;) {
+			const flags = body[at],
+				length = body.readUInt32BE(at + 1),
+				part = body.subarray(at + 5, at + 5 + length),
+				plain = flags & 1 ? gunzipSync(part) : part;
 			if (flags & 0x80) trailers += plain;
 			else data = plain;
 			at += 5 + length;
