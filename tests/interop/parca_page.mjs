@@ -51,6 +51,8 @@ await test('the graph of values', async () => {
 		series[0].samples.reduce((n, s) => n + s.value, 0),
 		total,
 	);
+	// A profile a minute, in steps of some seconds: each is the rate of a minute.
+	for (const { value, value_per_second, duration } of series[0].samples) assert.deepEqual([value_per_second, duration], [value / 60e9, 60e9]);
 	assert.deepEqual([series[0].sample_type, series[0].period_type], Array(2).fill({ type: 'cpu', unit: 'nanoseconds' }));
 });
 await test('the flame graph, and inverted', async () => {
