@@ -187,6 +187,33 @@ static struct symbol_status status_of(struct symbolizer *s, const char *build_id
 
 /* ---- tests ---- */
 
+/* Addresses as the file was linked, and no mapping: what Parca's agents send. */
+static void test_linked_addresses(void **state)
+{
+	struct fixture *f = *state;
+	static const uint64_t places[] = {TEST_ELF_TEXT_ADDRESS + 0x10, TEST_ELF_TEXT_ADDRESS + 0x300,
+					  TEST_ELF_TEXT_OFFSET + 0x10};
+	for (unsigned kernel = 0; kernel < 2; kernel++) {
+		struct symbolizer *s = new_symbolizer(f, false);
+		assert_int_equal(offer(s, TEST_ELF_BUILD_ID, &binary, NULL), 0);
+		for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+			struct profile *p = new_profile();
+			struct profile_mapping mapping = {.build_id = add_string(p, TEST_ELF_BUILD_ID)};
+			struct profile_location location = {.address = places[i]};
+			uint32_t id;
+			profile_mapping_set_linked(&mapping);
+			if (kernel)
+				location.frame_type = PROFILE_FRAME_KERNEL;
+			assert_int_equal(profile_add_mapping(p, &mapping, &location.mapping, NULL), 0);
+			assert_int_equal(profile_add_location(p, &location, NULL, 0, &id, NULL), 0);
+			assert_int_equal(symbolizer_resolve(s, p, 1, NULL, NULL, NULL), 0);
+			assert_name(p, id, i == 0 && !kernel ? "alpha" : "");
+			profile_free(p);
+		}
+		symbolizer_free(s);
+	}
+}
+
 static void test_a_whole_profile(void **state)
 {
 	struct fixture *f = *state;
@@ -1075,6 +1102,7 @@ static void test_contents_that_are_offered(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		FIXTURE_TEST(test_linked_addresses),
 		FIXTURE_TEST(test_a_whole_profile),
 		FIXTURE_TEST(test_offers),
 		FIXTURE_TEST(test_deleted_file),

@@ -603,7 +603,9 @@ static int move_in_place(struct uploads *uploads, struct upload *upload, const c
 	pthread_mutex_lock(&uploads->place_lock);
 	int r = io_make_dirs(folder, 0750, err); /* again: who removed the last file in it may have removed it, too */
 	if (!r)
-		r = io_rename(from, path, err);
+		r = uploads_alias_link(uploads, file, err);
+	if (!r)
+		r = io_rename(from, path, err); /* should it fail, the links lead nowhere, and go with the next start */
 	if (!r)
 		r = sync_dirs(uploads, folder, err) < 0 ? 1 : 0;
 	/* What it replaces is removed when it is there for good; what cannot be removed is found at the next start. */
@@ -666,13 +668,9 @@ static int put_in_place(struct uploads *uploads, struct upload *upload, struct u
 	if (!r)
 		r = sync_dirs(uploads, folder, err);
 	if (!r)
-		r = uploads_alias_link(uploads, file, err);
-	if (!r)
 		r = move_in_place(uploads, upload, path, file, err);
-	if (r < 0) {
-		uploads_alias_unlink(uploads, file);
+	if (r < 0)
 		return r;
-	}
 	/* It is there. Should the directory not be synced, a power cut may lose it, and then it is wanted again. */
 	remove_part(uploads, id);
 	uploads_make_room(uploads, NULL);

@@ -118,7 +118,7 @@ void uploads_alias_add(struct uploads *uploads, struct upload_file *file);
 void uploads_alias_forget(struct uploads *uploads, struct upload_file *file);
 /* Of a file that is in no index yet: remembers ids that it carries beside its own. -ENOMEM. */
 int uploads_alias_set(struct upload_file *file, const struct file_ids *ids, struct error *err);
-/* place_lock is held, or the file is not in the index: puts its ids into the directory, and takes them away. */
+/* place_lock is held: puts a file's ids into the directory, and takes them away. */
 int uploads_alias_link(const struct uploads *uploads, const struct upload_file *file, struct error *err);
 void uploads_alias_unlink(const struct uploads *uploads, const struct upload_file *file);
 /* At start: what a link in the directory leads to, from its text. False: it is none of ours. */

@@ -7,7 +7,7 @@ import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { gunzipSync } from 'node:zlib';
-import { startServer, request, temporaryDirectory, test, finish, wick } from '../harness.mjs';
+import { bytesField, finish, intField, request, startServer, temporaryDirectory, test, varint, wick } from '../harness.mjs';
 import { agentId, fileHash, onlyKeepDebug } from './only_keep_debug.mjs';
 import { until } from './export_endpoints.mjs';
 import { arrowStream, dictionary, fixed, int64, listView, runs, struct, textDictionary, timestamp, uint64, utf8, utf8View } from './arrow_build.mjs';
@@ -264,6 +264,7 @@ for (const program of programs) {
 	program.addresses = truth(program, program === libc);
 	if (program !== libc) checkTruth(program, program.addresses);
 }
+const ownId = (program) => /Build ID: ([0-9a-f]+)/.exec(run('readelf', ['-n', program.path]))?.[1];
 const samplesOf = (program, more = {}) =>
 	program.addresses.map((of) => ({ address: of.address, file: program.name, id: program.id, comm: program.name, ...more }));
 
@@ -312,7 +313,7 @@ await test('CPU time beside the counts, by service', async () => {
 	);
 });
 await test('the same files by the build-ids that they carry', async () => {
-	const own = (program) => /Build ID: ([0-9a-f]+)/.exec(run('readelf', ['-n', program.path]))?.[1];
+	const own = ownId;
 	const carrying = programs.filter((program) => own(program) && own(program) !== program.id);
 	assert.ok(carrying.length >= 3, 'some programs are known to the agent by a hash, and have a build-id');
 	await call('WriteArrow', {
@@ -327,6 +328,44 @@ await test('the same files by the build-ids that they carry', async () => {
 		assert.equal(asked.should_initiate_upload, false);
 		assert.equal(asked.reason, EXISTS);
 	}
+});
+// A pprof of another agent's, with a process's own addresses and mappings: where the executed segment lies, moved by `bias`.
+function mapped(program, id, bias) {
+	const [, offset, address, size] = /LOAD +0x([0-9a-f]+) 0x([0-9a-f]+) 0x[0-9a-f]+ 0x([0-9a-f]+) 0x[0-9a-f]+ R E/
+		.exec(run('readelf', ['-lW', program.full]))
+		.map((x) => parseInt(x, 16));
+	const page = 4096,
+		first = address - (address % page),
+		limit = Math.ceil((address + size) / page) * page;
+	const strings = ['', 'samples', 'count', program.name, id];
+	return Buffer.from(
+		[
+			bytesField(1, [...intField(1, 1), ...intField(2, 2)]),
+			...program.addresses.map((_, i) => bytesField(2, [...bytesField(1, varint(i + 1)), ...bytesField(2, [1])])),
+			bytesField(3, [
+				...intField(1, 1),
+				...intField(2, first + bias),
+				...intField(3, limit + bias),
+				...intField(4, offset - (offset % page)),
+				...intField(5, 3),
+				...intField(6, 4),
+			]),
+			...program.addresses.map((of, i) => bytesField(4, [...intField(1, i + 1), ...intField(2, 1), ...intField(3, of.address + bias)])),
+			...strings.map((text) => bytesField(6, Buffer.from(text))),
+			intField(9, BigInt(Date.now()) * 1000000n),
+		].flatMap((part) => [...part]),
+	);
+}
+await test("other agents' addresses of the same programs, which the server has no more of", async () => {
+	const list = [pie, fixedProgram].map((program) => ({ ...program, bias: program === pie ? 0x7f1200000000 : 0 }));
+	for (const program of list) {
+		const sent = await request(server.port, 'POST', '/api/v1/ingest?name=others', { body: mapped(program, ownId(program), program.bias) });
+		assert.equal(sent.status, 200, sent.body.toString());
+	}
+	await checkNames(
+		'others:samples',
+		list.map((program) => ({ ...program, addresses: program.addresses.map((of) => ({ ...of, address: of.address + program.bias })) })),
+	);
 });
 await test('off-CPU time, memory and GPU time have their own types', async () => {
 	const one = [{ ...samplesOf(pie)[0], value: 12345 }];

@@ -181,6 +181,97 @@ static void test_otlp(void **state)
 	test_server_close(&test);
 }
 
+/* One sample of `value`, of the executable "shop"; service NULL = none. */
+static struct profile *counted(const char *type, const char *unit, int64_t period, int64_t value, const char *service)
+{
+	struct profile *profile;
+	struct profile_function named = {0};
+	struct profile_line line = {0};
+	struct profile_sample sample = {.time_ns = time_now_ns() - NS_PER_S};
+	uint32_t location;
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	assert_int_equal(profile_add_named_type(profile, type, unit, NULL), 0);
+	named.name = test_string(profile, "work");
+	assert_int_equal(profile_add_function(profile, &named, &line.function, NULL), 0);
+	assert_int_equal(profile_add_location(profile, &(struct profile_location){0}, &line, 1, &location, NULL), 0);
+	assert_int_equal(profile_add_stack(profile, 0, location, &sample.stack, NULL), 0);
+	assert_int_equal(profile_add_sample(profile, &sample, &value, NULL), 0);
+	struct profile_label labels[] = {
+		{.key = test_string(profile, "process.executable.name"), .value = test_string(profile, "shop")},
+		{.key = test_string(profile, "service.name"), .value = test_string(profile, service ? service : "")}};
+	assert_int_equal(profile_add_label_set(profile, labels, service ? 2 : 1, &profile->resource_labels, NULL), 0);
+	profile->time_ns = sample.time_ns;
+	profile->duration_ns = NS_PER_S;
+	profile->period = period;
+	if (period)
+		profile->period_type =
+			(struct profile_value_type){test_string(profile, "cpu"), test_string(profile, "nanoseconds")};
+	return profile;
+}
+
+static void send_profiles(struct test_server *test, struct profile *const *profiles, size_t count)
+{
+	_cleanup_(buffer_release) struct buffer body = {.max = MIB};
+	assert_int_equal(otlp_encode((const struct profile *const *)profiles, count, &body, NULL), 0);
+	assert_int_equal(test_ask_bytes(test, "POST " INGEST_OTLP_HTTP_PATH "\nContent-Type: application/x-protobuf",
+					buffer_bytes(&body)),
+			 200);
+	for (size_t i = 0; i < count; i++)
+		profile_free(profiles[i]);
+}
+
+/* OpenTelemetry's profiler counts samples, and knows no services. */
+static void test_profilers_that_count(void **state)
+{
+	struct test_server test;
+	(void)state;
+	test_server_open(&test, NULL);
+	send_profiles(&test,
+		      (struct profile *[]){counted("samples", "count", 1000000, 3, NULL),
+					   counted("off_cpu", "nanoseconds", 0, 77, NULL),
+					   counted("samples", "count", 1000000, 1, "own")},
+		      3);
+	test_expect(&test, "GET /api/v1/types", 200, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta");
+	test_expect(&test, "GET /api/v1/types", 200, "process_cpu:samples:count:cpu:nanoseconds:delta");
+	test_expect(&test, "GET /api/v1/types", 200, "off_cpu:off_cpu:nanoseconds:::delta");
+	test_expect(&test,
+		    "GET /api/v1/query?query=process_cpu:cpu%7Bservice_name%3D%22unknown_service:shop%22%7D&format=folded", 200,
+		    "work 3000000\n");
+	test_expect(&test, "GET /api/v1/query?query=process_cpu:cpu%7Bservice_name%3D%22own%22%7D&format=folded", 200,
+		    "work 1000000\n");
+	test_expect(&test, "GET /api/v1/query?query=process_cpu:samples&format=folded", 200, "work 4\n");
+	test_expect(&test, "GET /api/v1/query?query=off_cpu%7Bservice_name%3D%22unknown_service:shop%22%7D&format=folded", 200,
+		    "work 77\n");
+	/* Who sends the time beside the counts is not helped, and named by its own labels. */
+	send_profiles(&test,
+		      (struct profile *[]){counted("samples", "count", 1000000, 5, NULL),
+					   counted("cpu", "nanoseconds", 1000000, 4999, NULL)},
+		      2);
+	test_expect(&test, "GET /api/v1/query?query=process_cpu:cpu&format=folded", 200, "work 4004999\n");
+	test_expect(&test, "GET /api/v1/query?query=process_cpu:cpu%7Bservice_name%3D%22%22%7D&format=folded", 200,
+		    "work 4999\n");
+	test_server_close(&test);
+}
+
+/* What is no profile is taken and dropped. */
+static void test_other_signals(void **state)
+{
+	static const char *const paths[] = {OTLP_LOGS_PATH, OTLP_TRACES_PATH, OTLP_METRICS_PATH};
+	struct test_server test;
+	(void)state;
+	test_server_open(&test, NULL);
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		char head[200];
+		snprintf(head, sizeof(head), "POST %s\nContent-Type: application/grpc", paths[i]);
+		assert_int_equal(test_ask_bytes(&test, head, bytes_of_string("whatever it is")), 200);
+		assert_int_equal(test.response.grpc_status, GRPC_OK);
+		assert_int_equal(test.response.body.len, 0);
+		assert_int_equal(count_of(&test.server->counters.signals_dropped), i + 1);
+	}
+	assert_int_equal(count_of(&test.server->counters.ingest_requests), 0);
+	test_server_close(&test);
+}
+
 static void test_otlp_lost(void **state)
 {
 	static const struct {
@@ -343,6 +434,8 @@ int main(void)
 		cmocka_unit_test(test_body_too_large),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_otlp),
+		cmocka_unit_test(test_profilers_that_count),
+		cmocka_unit_test(test_other_signals),
 		cmocka_unit_test(test_otlp_lost),
 		cmocka_unit_test(test_otlp_failures),
 		cmocka_unit_test(test_otlp_rate),
