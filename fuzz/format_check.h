@@ -9,6 +9,7 @@
 
 #include "base/limits.h"
 #include "format/format.h"
+#include "format/format_int.h"
 #include "format/otlp/otlp.h"
 
 static void check_pprof(const struct profile *profile)
@@ -77,6 +78,18 @@ static void check_formats(const struct profile *profile)
 	check_pprof(profile);
 	check_otlp(profile);
 	check_folded(profile);
+}
+
+/* What a format makes of the input. Returns 0, as a fuzz target does. */
+static inline int check_format(const struct format *format, struct bytes input)
+{
+	struct profile *profile = NULL;
+	format->detect(input);
+	if (format->decode(input, NULL, &profile, NULL) < 0)
+		return 0;
+	check_formats(profile);
+	profile_free(profile);
+	return 0;
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/test_text.h"
+#include "format/test_whole.h"
 
 static const struct format *const tested = &format_callgrind;
 
@@ -143,15 +143,7 @@ static void test_many_paths(void **state)
 	buffer_release(&text);
 }
 
-static void test_damaged(void **state)
-{
-	check_damaged(&format_callgrind, bytes_of_string(graph));
-}
-
-static void test_no_memory(void **state)
-{
-	check_no_memory(&format_callgrind, bytes_of_string(graph));
-}
+static const char *const whole_text = graph;
 
 int main(void)
 {

@@ -569,9 +569,7 @@ static int decode(struct bytes input, const struct format_options *options, stru
 		return error_nomem(err);
 	int r = close_array(&input, &copy, err);
 	if (r == 0)
-		r = json_tree_read(input, 0, &json, err);
-	if (r == 0)
-		r = profile_new(&reader->profile, err);
+		r = format_begin_json(input, &json, &reader->profile, err);
 	if (r == 0)
 		r = read_all(reader, json_tree_root(json), err);
 	if (r == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/test_text.h"
+#include "format/test_whole.h"
 
 static const struct format *const tested = &format_chrome_trace;
 
@@ -134,15 +134,7 @@ static void test_refused(void **state)
 	       "event 0: node 0: no functionName");
 }
 
-static void test_damaged(void **state)
-{
-	check_damaged(&format_chrome_trace, bytes_of_string(chunks));
-}
-
-static void test_no_memory(void **state)
-{
-	check_no_memory(&format_chrome_trace, bytes_of_string(chunks));
-}
+static const char *const whole_text = chunks;
 
 int main(void)
 {

@@ -331,9 +331,7 @@ static int decode(struct bytes input, const struct format_options *options, stru
 {
 	_cleanup_(json_tree_freep) struct json_tree *json = NULL;
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	int r = json_tree_read(input, 0, &json, err);
-	if (r == 0)
-		r = profile_new(&profile, err);
+	int r = format_begin_json(input, &json, &profile, err);
 	if (r == 0)
 		r = read_all(profile, json_tree_root(json), options, err);
 	if (r < 0)

@@ -268,13 +268,10 @@ static int note(const struct reader *reader, const struct format_options *option
 static int decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)
 {
 	_cleanup_(json_tree_freep) struct json_tree *json = NULL;
-	int r = json_tree_read(input, 0, &json, err);
-	if (r < 0)
-		return r;
 	struct reader *reader = mem_zalloc(sizeof(*reader));
 	if (!reader)
 		return error_nomem(err);
-	r = profile_new(&reader->profile, err);
+	int r = format_begin_json(input, &json, &reader->profile, err);
 	if (r == 0)
 		r = read_all(reader, json_tree_root(json), err);
 	if (r == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/test_text.h"
+#include "format/test_whole.h"
 
 static const struct format *const tested = &format_dhat;
 
@@ -76,15 +76,7 @@ static void test_refused(void **state)
 	refuse(HEAD "\"pps\":[" POINT(1, 1, 1, 1, 1, 1, "1") "]," TABLE "}", "no array fs");
 }
 
-static void test_damaged(void **state)
-{
-	check_damaged(&format_dhat, bytes_of_string(heap));
-}
-
-static void test_no_memory(void **state)
-{
-	check_no_memory(&format_dhat, bytes_of_string(heap));
-}
+static const char *const whole_text = heap;
 
 int main(void)
 {

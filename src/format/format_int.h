@@ -115,6 +115,9 @@ int format_add_origin(struct profile *profile, struct bytes command, int64_t pid
 /* Whether a map of ids has one for the key. */
 bool format_known(const struct map64 *ids, uint64_t key, uint32_t *ret);
 
+struct json_tree;
+/* The beginning of a decoder of JSON: the tree, and a new profile. Both are the caller's to free, also after a failure. */
+int format_begin_json(struct bytes input, struct json_tree **ret_tree, struct profile **ret_profile, struct error *err);
 /* The end of a decoder whose result is r: *ret becomes the profile, or, after a failure, the profile is freed. Returns r. */
 int format_finish(int r, struct profile *profile, struct profile **ret);
 

@@ -226,6 +226,12 @@ bool format_known(const struct map64 *ids, uint64_t key, uint32_t *ret)
 	return is_known;
 }
 
+int format_begin_json(struct bytes input, struct json_tree **ret_tree, struct profile **ret_profile, struct error *err)
+{
+	int r = json_tree_read(input, 0, ret_tree, err);
+	return r < 0 ? r : profile_new(ret_profile, err);
+}
+
 int format_finish(int r, struct profile *profile, struct profile **ret)
 {
 	if (r < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/test_text.h"
+#include "format/test_whole.h"
 
 static const struct format *const tested = &format_perf_script;
 
@@ -149,15 +149,7 @@ static void test_refused(void **state)
 	assert_ptr_equal(format_detect(bytes_of_string("main 12\nmain;f 1\n")), &format_folded);
 }
 
-static void test_damaged(void **state)
-{
-	check_damaged(&format_perf_script, bytes_of_string(recorded));
-}
-
-static void test_no_memory(void **state)
-{
-	check_no_memory(&format_perf_script, bytes_of_string(recorded));
-}
+static const char *const whole_text = recorded;
 
 int main(void)
 {
