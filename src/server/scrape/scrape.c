@@ -30,6 +30,7 @@
 #define DISCOVERIES_MAX	 256 /* with a thread */
 #define DISCOVERY_NAP_NS (200 * NS_PER_MS)
 #define RETRY_NS	 (5 * NS_PER_S)
+#define ROUND_NS_MIN	 (10 * NS_PER_MS)
 
 static void wake(struct scrape *scrape)
 {
@@ -64,18 +65,21 @@ static void finish(struct scrape *scrape, struct scrape_target *target)
 		wake(scrape);
 }
 
+/* The worker is idle when it comes. */
 static struct scrape_target *take(struct scrape *scrape)
 {
-	int64_t until_ns = time_monotonic_ns() + IDLE_NS;
-	scrape->idle++;
-	while (!scrape->first && !scrape->workers_stop && thread_wait_until(&scrape->work, &scrape->lock, until_ns))
-		;
+	while (!scrape->first && !scrape->workers_stop && scrape->surplus == 0)
+		pthread_cond_wait(&scrape->work, &scrape->lock);
 	scrape->idle--;
+	if (scrape->idle < scrape->idle_least)
+		scrape->idle_least = scrape->idle;
 	struct scrape_target *target = scrape->workers_stop ? NULL : scrape->first;
 	if (target) {
 		scrape->first = target->next;
 		if (!scrape->first)
 			scrape->last = &scrape->first;
+	} else if (scrape->surplus > 0) {
+		scrape->surplus--;
 	}
 	return target;
 }
@@ -92,6 +96,7 @@ static void *run_worker(void *context)
 			scrape_fetch(scrape, target);
 		pthread_mutex_lock(&scrape->lock);
 		finish(scrape, target);
+		scrape->idle++;
 	}
 	scrape->threads--;
 	scrape->ended[scrape->ended_count++] = pthread_self();
@@ -110,19 +115,35 @@ static void join_ended(struct scrape *scrape)
 	}
 }
 
+/* Under the lock. One that was started counts as idle at once: it may be long before it runs, and no other is to be started for
+ * the same target. */
 static void add_workers(struct scrape *scrape)
 {
 	size_t due = 0;
 	for (const struct scrape_target *target = scrape->first; target; target = target->next)
 		due++;
+	for (size_t i = 0; i < due && i < scrape->idle; i++)
+		pthread_cond_signal(&scrape->work);
 	while (due > scrape->idle && scrape->threads < scrape->threads_max) {
 		pthread_t thread;
 		if (thread_start(&thread, "wick-scrape-get", run_worker, scrape, NULL) < 0)
 			break;
 		scrape->threads++;
-		due--;
+		scrape->idle++;
 	}
-	pthread_cond_broadcast(&scrape->work);
+}
+
+/* Under the lock. Those that nothing was left for in all of the last IDLE_NS end. They take turns, so none of them knows by
+ * itself. */
+static void end_workers(struct scrape *scrape, int64_t now_ns)
+{
+	if (now_ns < scrape->idle_check_ns)
+		return;
+	scrape->surplus = scrape->idle_least < scrape->idle ? scrape->idle_least : scrape->idle;
+	scrape->idle_least = scrape->idle - scrape->surplus;
+	scrape->idle_check_ns = now_ns + IDLE_NS;
+	if (scrape->surplus > 0)
+		pthread_cond_broadcast(&scrape->work);
 }
 
 /* ---- the manager ---- */
@@ -145,7 +166,8 @@ static int64_t queue_due(struct scrape *scrape)
 			next_ns = target->due_ns;
 		}
 	}
-	return next_ns;
+	/* Thousands of targets are due all the time: a round looks at each of them. */
+	return next_ns > now_ns + ROUND_NS_MIN ? next_ns : now_ns + ROUND_NS_MIN;
 }
 
 static uint64_t stamp_of(const char *path)
@@ -190,6 +212,7 @@ static void *run_manager(void *context)
 		int64_t next_ns = queue_due(scrape);
 		if (scrape->first)
 			add_workers(scrape);
+		end_workers(scrape, now_ns);
 		join_ended(scrape);
 		pthread_mutex_unlock(&scrape->lock);
 		int64_t wait_ms = (next_ns - time_monotonic_ns() + NS_PER_MS - 1) / NS_PER_MS;

@@ -160,6 +160,8 @@ struct scrape {
 	/* workers */
 	struct scrape_target *first, **last; /* due, and not yet with a worker */
 	unsigned threads, idle, decoding;
+	unsigned idle_least, surplus; /* idle ones at least since the last check; how many of them are to end */
+	int64_t idle_check_ns;
 	pthread_t *ended; /* threads to join */
 	size_t ended_count;
 	unsigned threads_max, targets_max;
