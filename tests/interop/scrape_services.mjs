@@ -177,7 +177,7 @@ const containers = [
 		Names: ['/web', '/alias/web'],
 		Image: 'web:1',
 		ImageID: 'sha256:1',
-		Labels: { 'com.example/team': 'shop', empty: '' },
+		Labels: { 'com.example/team': 'shop', empty: '', '3\u00e9d': 'x' },
 		HostConfig: { NetworkMode: 'front' },
 		Ports: [
 			{ IP: '0.0.0.0', PrivatePort: 6060, PublicPort: 32768, Type: 'tcp' },
@@ -279,6 +279,7 @@ await test('Docker by its socket: ports of the first network, shared networks, t
 		container_image_id: 'sha256:1',
 		container_network_mode: 'front',
 		container_label_com_example_team: 'shop',
+		container_label_3_d: 'x',
 		network_ip: 'fd00::7',
 		network_id: 'net2',
 		network_name: 'back',

@@ -22,8 +22,10 @@
 #include "codec/xml_tree.h"
 #include "server/scrape/scrape_int.h"
 
-#define FILE_BYTES_MAX (16 * MIB)
-#define FILES_MAX      1000
+#define FILE_BYTES_MAX	  (16 * MIB)
+#define FILES_MAX	  1000
+#define TREE_BYTES_MAX	  (128 * MIB)
+#define MESSAGE_BYTES_MAX (4 * MIB) /* of what the response of an error becomes */
 
 int discovery_static(struct discovery *discovery, struct discovered *found, struct error *err)
 {
@@ -125,11 +127,11 @@ static int describe(const struct net_client_response *response, struct bytes bod
 	_cleanup_(buffer_release) struct buffer text = {.max = 4 * KIB};
 	struct net_client_response plain = {.status = response->status};
 	_cleanup_(xml_tree_freep) struct xml_tree *xml = NULL;
-	const struct json_node *root = json_tree_read(body, 0, &tree, NULL) == 0 ? json_tree_root(tree) : NULL;
+	const struct json_node *root = json_tree_read(body, MESSAGE_BYTES_MAX, &tree, NULL) == 0 ? json_tree_root(tree) : NULL;
 	const struct json_node *error = json_node_get(root, "error");
 	const struct json_node *message = json_node_get(json_node_is(error, JSON_NODE_OBJECT) ? error : root, "message");
 	struct bytes words = json_node_bytes(message);
-	if (!words.len && body.len && *body.data == '<' && xml_tree_read(body, 16 * MIB, &xml, NULL) == 0)
+	if (!words.len && body.len && *body.data == '<' && xml_tree_read(body, MESSAGE_BYTES_MAX, &xml, NULL) == 0)
 		words = bytes_of_string(find_message(xml_tree_root(xml)));
 	if (!words.len)
 		words = json_node_is(error, JSON_NODE_TEXT) ? json_node_bytes(error) : body;
@@ -187,7 +189,7 @@ int discovery_get_json(struct discovery *discovery, const struct scrape_http *ht
 	if (r < 0)
 		return r;
 	int len = scrape_url_length(request->url);
-	r = json_tree_read(buffer_bytes(&body), 0, ret, err);
+	r = json_tree_read(buffer_bytes(&body), TREE_BYTES_MAX, ret, err);
 	return r < 0 ? error_prefix(err, r, "%.*s", len < 200 ? len : 200, request->url) : 0;
 }
 

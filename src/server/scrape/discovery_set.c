@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #define SCRATCH_MAX (1 * MIB)
 
 void discovery_set_init(struct discovery_set *set)
@@ -69,12 +71,17 @@ const char *discovery_flag(const struct json_node *node)
 
 void discovery_put_key(struct discovery_set *set, const char *prefix, struct bytes key, const char *value)
 {
-	char plain[LIMIT_LABEL_NAME_BYTES], name[LIMIT_LABEL_NAME_BYTES + 80];
+	char name[LIMIT_LABEL_NAME_BYTES];
+	size_t len = (size_t)snprintf(name, sizeof(name), "%.78s", prefix);
 	if (set->count + DISCOVERY_LABELS_OWN >= DISCOVERY_LABELS_MAX || !value || !*value)
 		return;
-	label_name_sanitize(key, plain);
-	int len = snprintf(name, sizeof(name), "%.78s%s", prefix, plain);
-	const char *copy = arena_strndup(set->texts, name, (size_t)len);
+	/* As Prometheus: one '_' for each character that a name cannot have. Behind the prefix a digit may come first. */
+	for (size_t i = 0; i < key.len && len + 1 < sizeof(name); i++) {
+		uint8_t c = key.data[i], letter = c | 0x20;
+		if ((c & 0xc0) != 0x80)
+			name[len++] = (letter >= 'a' && letter <= 'z') || text_is_digit(c) ? (char)c : '_';
+	}
+	const char *copy = arena_strndup(set->texts, name, len);
 	if (copy)
 		discovery_put(set, copy, value);
 }

@@ -242,7 +242,9 @@ static void publish(struct discovery *discovery, int r, struct discovered *found
 		return;
 	discovery->refreshed_ns = time_now_ns();
 	struct discovered *old = discovery->found;
-	if (old && !discovery->inherited && old->count == found->count && old->hash == found->hash) {
+	bool is_same = old && !discovery->inherited && old->count == found->count && old->hash == found->hash;
+	/* What was left out may have room now. */
+	if (is_same && discovery->left_out == 0) {
 		discovered_free(found);
 		return;
 	}
