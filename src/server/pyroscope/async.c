@@ -26,9 +26,9 @@
 #include "server/pyroscope/pyroscope_int.h"
 #include "server/stores/snapshots.h"
 
-#define RUNNING_MAX 2  /* of all tenants: each may take the memory of a query */
-#define KEPT_MAX    64 /* that run or have ended */
-#define KEPT_BYTES  (128 * MIB)
+#define RUNNING_MAX 2	       /* of all tenants: each may take the memory of a query */
+#define KEPT_MAX    64	       /* that run or have ended */
+#define KEPT_BYTES  (64 * MIB) /* of results; one may have as many */
 #define KEPT_NS	    (600 * NS_PER_S)
 #define FORCE	    1
 
