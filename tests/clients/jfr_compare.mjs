@@ -4,7 +4,7 @@
 //
 //   node jfr_compare.mjs URL ORACLE NAME RECORDING [LABELS]
 //
-// Prints what was compared; exits with 1 and the first difference.
+// JFR_TYPES: profile types that the recording must have, besides others; blanks between. Prints what was compared; exits with 1 and the first difference.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { form } from '../lib/jfr.mjs';
@@ -78,7 +78,7 @@ let stacks = 0,
 	more = 0;
 for (const one of series) {
 	const labelSelector = `{${names.map((label) => `${label}="${(one.labels[label] ?? '').replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`).join(',')}}`;
-	const { flamegraph } = await call('SelectMergeStacktraces', { profileTypeID: one.type, labelSelector, maxNodes: 10000000 });
+	const { flamegraph } = await call('SelectMergeStacktraces', { profileTypeID: one.type, labelSelector, maxNodes: 1048576 });
 	const found = stacksOf(flamegraph);
 	const total = Number(flamegraph?.total ?? 0);
 	// With several chunks, Pyroscope leaves out events whose stack is in the chunk before.
@@ -94,6 +94,7 @@ for (const one of series) {
 	if (!more && Object.keys(found).length !== Object.keys(one.stacks).length) fail(one.type, one.labels, 'there are stacks that only Wick has');
 }
 const types = [...new Set(series.map((one) => one.type))];
+for (const type of (process.env.JFR_TYPES ?? '').split(' ').filter(Boolean)) if (!types.includes(type)) fail('the recording has no', type, 'but', types);
 const notes = [
 	expected.chunks > 1 ? `${expected.chunks} chunks` : '',
 	expected.ticksPerSecond === 1e9 ? '' : `a clock of ${(expected.ticksPerSecond / 1e9).toFixed(3)} GHz`,
