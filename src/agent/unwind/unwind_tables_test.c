@@ -16,14 +16,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "unwind/test_cfi.h"
-#include "unwind/unwind_table.h"
 #include "agent/unwind/unwind_tables.h"
 #include "base/fault.h"
 #include "base/io.h"
 #include "base/test_fixture.h"
 #include "base/time.h"
 #include "elf/build_id.h"
+#include "unwind/test_cfi.h"
+#include "unwind/unwind_table.h"
 
 #define HEAP_BYTES (1u << 20)
 #define MEDIUM	   53000u /* rows: about 111 kB, nine of them fit */

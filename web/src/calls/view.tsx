@@ -9,7 +9,7 @@ import { functionsNamed } from '../model/find_function';
 import { LEAST_CHOICES, type ListingView, type PageState } from '../state/page';
 import { findNodes } from '../tree/search';
 import { placeOf, type Tree } from '../tree/tree';
-import { IconButton } from '../ui/buttons';
+import { IconButton } from '../ui/controls';
 import { useDebounced, useLater, useSize } from '../ui/hooks';
 import { press } from '../ui/keymap';
 import { foldTo } from './bounds';

@@ -7,9 +7,8 @@ import { CHANGES, type ChangeName, type CompareState, type Order } from '../stat
 import { SortHead } from '../table/sort_head';
 import { compileSearch } from '../tree/search';
 import { placeOf } from '../tree/tree';
-import { Switch } from '../ui/buttons';
+import { FilterInput, Switch } from '../ui/controls';
 import { csvOf } from '../ui/downloads';
-import { FilterInput } from '../ui/filter_input';
 import { useDebounced } from '../ui/hooks';
 import { press } from '../ui/keymap';
 import { useSeenRows } from '../ui/seen_rows';

@@ -26,7 +26,7 @@ import { JUST_BEFORE, NO_COMPARE, SHOWS, WIDTHS, type ChangeName, type CompareSt
 import { parseTime, type PageState } from '../state/page';
 import { findNodes, largestFirst, sumMatched } from '../tree/search';
 import { isSmall } from '../tree/tree';
-import { Switch } from '../ui/buttons';
+import { Switch } from '../ui/controls';
 import { CSV, Downloads, PNG, pngOf, type Download } from '../ui/downloads';
 import { useApi, useDebounced, useLater, type Resource, type SetState } from '../ui/hooks';
 import { CloseIcon, SwapIcon } from '../ui/icons';

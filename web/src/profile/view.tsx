@@ -60,7 +60,7 @@ import {
 	type Tree,
 	type Zoom,
 } from '../tree/tree';
-import { IconButton } from '../ui/buttons';
+import { IconButton } from '../ui/controls';
 import { legend, palette } from '../ui/colors';
 import { Downloads, PNG, pngOf, type Download } from '../ui/downloads';
 import { useDebounced, useLater, type SetState } from '../ui/hooks';

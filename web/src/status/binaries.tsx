@@ -6,7 +6,7 @@ import { apiPost } from '../api/client';
 import { baseName, displayName, formatBytes, formatCount, formatDateTime, formatDuration, lookUp } from '../base/format';
 import * as T from '../base/texts';
 import type { PageState } from '../state/page';
-import { Switch } from '../ui/buttons';
+import { Switch } from '../ui/controls';
 import { hasSome } from '../ui/columns';
 import { useApi, useDebounced, useEvery, type SetState } from '../ui/hooks';
 import { BackIcon, CopyIcon, RefreshIcon, SearchIcon } from '../ui/icons';

@@ -4,7 +4,7 @@ import { useMemo } from 'preact/hooks';
 import { valuesOf, type Timeline } from '../api/timeline_data';
 import { displayName, formatCount } from '../base/format';
 import * as T from '../base/texts';
-import { FilterInput } from '../ui/filter_input';
+import { FilterInput } from '../ui/controls';
 import { useDebounced } from '../ui/hooks';
 import { press } from '../ui/keymap';
 import { useSeenRows } from '../ui/seen_rows';

@@ -4,7 +4,7 @@ import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } fr
 import { lostMarkers, type Thread, type Timeline } from '../api/timeline_data';
 import { displayName, formatCount, formatShare, formatValue } from '../base/format';
 import * as T from '../base/texts';
-import { IconButton } from '../ui/buttons';
+import { IconButton } from '../ui/controls';
 import { useMedia, useSize } from '../ui/hooks';
 import { CloseIcon, FoldIcon, ResetIcon } from '../ui/icons';
 import { press } from '../ui/keymap';

@@ -3,7 +3,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import * as T from '../base/texts';
 import type { View } from '../state/page';
-import { IconButton } from './buttons';
+import { IconButton } from './controls';
 import { CloseIcon, SearchIcon } from './icons';
 import { actionOf, KEYS, partsOf, press, type Action, type Does, type Part } from './keymap';
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import * as T from '../base/texts';
-import { IconButton } from './buttons';
+import { IconButton } from './controls';
 import { MoonIcon, SunIcon, SystemIcon } from './icons';
 import type { useTheme } from './theme';
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buttons that many parts of the page have.
+// Buttons and inputs that many parts of the page have.
 import type { ComponentChildren } from 'preact';
 
 interface IconButtonProps {
@@ -43,4 +43,27 @@ export const Switch = ({ testId, pressed, title, label, class: name = 'button', 
 	<button type="button" class={name} aria-label={label} aria-pressed={pressed} title={title} data-testid={testId} onClick={onPress}>
 		{children}
 	</button>
+);
+
+interface FilterInputProps {
+	label: string;
+	hint?: string; // shown while it is empty; absent: the label
+	testId: string;
+	value: string;
+	isBad?: boolean; // what it says is no filter
+	onValue: (value: string) => void;
+}
+
+/** What the rows of a table are filtered by. */
+export const FilterInput = ({ label, hint = label, testId, value, isBad, onValue }: FilterInputProps) => (
+	<input
+		type="search"
+		placeholder={hint}
+		aria-label={label}
+		aria-invalid={isBad}
+		data-testid={testId}
+		value={value}
+		spellcheck={false}
+		onInput={(event) => onValue(event.currentTarget.value)}
+	/>
 );
