@@ -91,6 +91,14 @@ static uint64_t frames[UNWIND_FRAMES_MAX]; /* of the walk; the stack is to be sm
 #define CAPTURE(ip, sp, fp) asm volatile("adr %0, .; mov %1, sp; mov %2, x29" : "=r"(ip), "=r"(sp), "=r"(fp))
 #endif
 
+/* Red zones of the sanitizer lie between what is copied. */
+__attribute__((noinline, no_sanitize("address"))) static void copy_stack(uint64_t sp, size_t length)
+{
+	const volatile uint8_t *from = (const volatile uint8_t *)(uintptr_t)sp;
+	for (size_t i = 0; i < length; i++)
+		bytes[i] = from[i];
+}
+
 __attribute__((noinline)) static void innermost(void)
 {
 	uint64_t ip, sp, fp;
@@ -99,7 +107,7 @@ __attribute__((noinline)) static void innermost(void)
 	/* As much as there is: environment and arguments lie above main(). */
 	uint64_t end = (uint64_t)(uintptr_t)environ[0];
 	size_t length = end - sp < COPY_BYTES ? end - sp : COPY_BYTES;
-	memcpy(bytes, (const void *)(uintptr_t)sp, length);
+	copy_stack(sp, length);
 	copy = (struct stack_copy){.ip = ip, .bytes = bytes, .length = length, .is_cut = true};
 	copy.registers[UNWIND_REGISTER_SP] = sp;
 	copy.registers[UNWIND_REGISTER_FP] = fp;
