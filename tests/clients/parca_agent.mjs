@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// parca_agent.mjs URL any | seconds N | programs PATH... | share PERCENT | table: what a server has of an agent's samples; fails unless it is as it should be.
+// parca_agent.mjs URL any | seconds N | programs PATH... | share PERCENT PATH... | table: what a server has of an agent's samples; fails unless it is as it should be.
 import { basename } from 'node:path';
 import { createRequire } from 'node:module';
 import { gunzipSync } from 'node:zlib';
@@ -56,7 +56,9 @@ if (verb === 'any') {
 		if (Math.abs(share(hot) - 0.7) > slack) fail(`${name}: ${share(hot)} of ${count} samples in ${hot}`);
 	}
 } else if (verb === 'share' || verb === 'table') {
-	const all = (await samples('process_cpu:cpu')).filter((of) => of.isNative),
+	const services = args.slice(1).map((path) => `unknown_service:${basename(path)}`),
+		query = services.length ? `process_cpu:cpu{service_name=~"${services.join('|')}"}` : 'process_cpu:cpu';
+	const all = (await samples(query)).filter((of) => of.isNative),
 		named = sum(all.filter((of) => of.name)),
 		share = (100 * named) / sum(all);
 	if (verb === 'table') {
