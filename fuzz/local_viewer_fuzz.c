@@ -24,7 +24,7 @@ static uint32_t add_string(struct profile *profile, const char *text)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	char path[4096];
-	struct profile *profile;
+	struct profile *profile = NULL;
 	uint32_t mapping;
 	struct symbolizer_options options = {.own_files = true};
 	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
