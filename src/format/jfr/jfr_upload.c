@@ -292,7 +292,7 @@ static int read_context(struct reader *reader, uint64_t id, struct context *ret,
 		if (r < 0)
 			return r;
 		if (!label.key || !label.value || series_has(reader, label.key) ||
-		    profile_has_key(reader->context_labels + ret->first, ret->count, label.key))
+		    (ret->count && profile_has_key(reader->context_labels + ret->first, ret->count, label.key)))
 			continue;
 		if (ret->count == LIMIT_LABELS_PER_SERIES)
 			return error_set(err, -EBADMSG, "labels: a context has more than %d", LIMIT_LABELS_PER_SERIES);
