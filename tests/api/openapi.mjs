@@ -120,9 +120,11 @@ await test('every parameter that a call reads is in the file, and the other way 
 		.concat(readFileSync('src/server/ingest/ingest.c', 'utf8'), readFileSync('src/server/scrape/api_targets.c', 'utf8'))
 		.join('\n');
 	const read = new Set(
-		[...text.matchAll(/\b(?:call_(?:count|flag|parameter|text|time)|net_request_query(?:_nth)?|parse_count|api_read_ns)\((?:call|request|call->request),\s*"(\w+)"/g)].map(
-			(m) => m[1],
-		),
+		[
+			...text.matchAll(
+				/\b(?:call_(?:count|flag|parameter|text|time)|net_request_query(?:_nth)?|parse_count|api_read_ns)\((?:call|request|call->request),\s*"(\w+)"/g,
+			),
+		].map((m) => m[1]),
 	);
 	const known = new Set(
 		Object.values(doc.paths)
@@ -416,7 +418,8 @@ await test('storage and the server', async () => {
 	assert.ok((await ask('get', '/api/v1/targets?job=gone')).targets.length > 0);
 	await ask('get', '/api/v1/targets?health=well', { status: 400 });
 	await ask('post', '/api/v1/reload');
-	for (const name of ['slow', 'status', 'status/buildinfo', 'status/config', 'status/config/diff', 'status/config/default', 'openapi.json', 'openapi.yaml']) await ask('get', `/api/v1/${name}`);
+	for (const name of ['slow', 'status', 'status/buildinfo', 'status/config', 'status/config/diff', 'status/config/default', 'openapi.json', 'openapi.yaml'])
+		await ask('get', `/api/v1/${name}`);
 });
 await test('every call was asked, and answered', () => {
 	assert.deepEqual(

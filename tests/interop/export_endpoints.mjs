@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Endpoints of others, for what is exported to them: OTLP over gRPC and HTTP, Pyroscope's push, Parca's WriteRaw. They are servers of
 // the gRPC project and of node; messages are decoded by protobuf.js from definitions written here, pprof by DataDog's pprof-format.
-import { createHash } from 'node:crypto';
 import http from 'node:http';
 import https from 'node:https';
 import { createRequire } from 'node:module';
@@ -63,12 +62,13 @@ export class Received {
 	headers = [];
 	unnamed = 0;
 	repeated = 0;
-	bodies = new Set();
-	// Delivery is at least once: an agent that ends before it has read the response sends the same bytes again.
-	isNew(body) {
-		const hash = createHash('sha256').update(body).digest('hex'),
-			isNew = !this.bodies.has(hash);
-		this.bodies.add(hash);
+	requestKeys = new Set();
+	// Delivery is at least once: an agent that ends before it has read the response sends the same profiles again, with names that it may have found meanwhile.
+	// So they are recognised by series, time, types and sums.
+	isNew(profiles) {
+		const key = profiles.sort().join('\n'),
+			isNew = !this.requestKeys.has(key);
+		this.requestKeys.add(key);
 		this.repeated += isNew ? 0 : 1;
 		return isNew;
 	}
@@ -82,15 +82,32 @@ export class Received {
 	}
 }
 
+const keyOf = (labels, time, types, values) =>
+	JSON.stringify([labels, String(time), types, String(values.reduce((sum, value) => sum + BigInt(value.toString()), 0n))]);
+
 function takeOtlp(received, body) {
 	const request = otlp.lookupType('otlp.Export').decode(body),
 		d = request.dictionary;
 	const s = (i) => d.strings[i];
+	const labelsOf = (resource) => Object.fromEntries(resource.resource.attributes.map(({ key, value }) => [key, value.string_value || String(value.int_value)]));
+	const profilesOf = (resource) => resource.scope_profiles.flatMap((scope) => scope.profiles);
+	const typeOf = (profile) => `${s(profile.sample_type.type)}/${s(profile.sample_type.unit)}`;
+	const keys = request.resource_profiles.flatMap((resource) =>
+		profilesOf(resource).map((profile) =>
+			keyOf(
+				labelsOf(resource),
+				profile.time,
+				typeOf(profile),
+				profile.samples.flatMap(({ values }) => values),
+			),
+		),
+	);
+	if (!received.isNew(keys)) return;
 	for (const resource of request.resource_profiles) {
-		received.series.push(Object.fromEntries(resource.resource.attributes.map(({ key, value }) => [key, value.string_value || String(value.int_value)])));
-		for (const profile of resource.scope_profiles.flatMap((scope) => scope.profiles)) {
+		received.series.push(labelsOf(resource));
+		for (const profile of profilesOf(resource)) {
 			received.profiles++;
-			const type = `${s(profile.sample_type.type)}/${s(profile.sample_type.unit)}`;
+			const type = typeOf(profile);
 			for (const sample of profile.samples) {
 				const stack = (d.stacks[sample.stack]?.locations ?? [])
 					.map((l) => {
@@ -110,9 +127,21 @@ function takeOtlp(received, body) {
 	}
 }
 
-function takePprof(received, labels, raw) {
-	const profile = Profile.decode(gunzipSync(raw)),
-		s = (i) => profile.stringTable.strings[Number(i)];
+// [LABELS, BYTES] each: the pprofs of a request.
+function takePprofs(received, all) {
+	const decoded = all.map(([labels, raw]) => [labels, Profile.decode(gunzipSync(raw))]);
+	const keys = decoded.map(([labels, profile]) =>
+		keyOf(
+			labels,
+			profile.timeNanos,
+			profile.sampleType.map(({ type }) => profile.stringTable.strings[Number(type)]),
+			profile.sample.flatMap(({ value }) => value),
+		),
+	);
+	if (received.isNew(keys)) for (const [labels, profile] of decoded) takePprof(received, labels, profile);
+}
+function takePprof(received, labels, profile) {
+	const s = (i) => profile.stringTable.strings[Number(i)];
 	received.profiles++;
 	received.series.push(labels);
 	const functions = new Map(profile.function.map((f) => [f.id, f])),
@@ -154,7 +183,7 @@ export async function grpcEndpoint(answer = () => undefined, tls) {
 			for (const [name, value] of Object.entries(refusal.metadata ?? {})) metadata.set(name, value);
 			return callback({ code: refusal.code, details: refusal.details ?? 'no', metadata });
 		}
-		if (received.isNew(call.request)) take(received, call.request);
+		take(received, call.request);
 		callback(null, refusal?.body ?? Buffer.alloc(0));
 	};
 	const server = new grpc.Server({ 'grpc.max_receive_message_length': 64 << 20 });
@@ -165,7 +194,8 @@ export async function grpcEndpoint(answer = () => undefined, tls) {
 			WriteRaw: handler((to, body) => {
 				const request = parca.lookupType('parca.WriteRawRequest').decode(body);
 				if (!request.normalized) throw new Error('not normalized');
-				for (const series of request.series) for (const sample of series.samples) takePprof(to, toObject(series.labels.labels), sample.raw_profile);
+				const pprofs = request.series.flatMap(({ labels, samples }) => samples.map((sample) => [toObject(labels.labels), sample.raw_profile]));
+				takePprofs(to, pprofs);
 			}),
 		},
 	);
@@ -197,11 +227,14 @@ export async function httpEndpoint(answer = () => undefined, port = 0, tls) {
 				return response.end(refusal.text ?? 'no');
 			}
 			if (request.url === '/v1development/profiles' && request.headers['content-type'] === 'application/x-protobuf') {
-				if (received.isNew(body)) takeOtlp(received, body);
+				takeOtlp(received, body);
 				response.writeHead(200, { 'content-type': 'application/x-protobuf' });
 			} else if (request.url.endsWith('/push.v1.PusherService/Push') && request.headers['content-type'] === 'application/proto') {
-				for (const series of received.isNew(body) ? push.lookupType('push.PushRequest').decode(body).series : [])
-					for (const sample of series.samples) takePprof(received, toObject(series.labels), sample.raw_profile);
+				const { series } = push.lookupType('push.PushRequest').decode(body);
+				takePprofs(
+					received,
+					series.flatMap(({ labels, samples }) => samples.map((sample) => [toObject(labels), sample.raw_profile])),
+				);
 				response.writeHead(200, { 'content-type': 'application/proto' });
 			} else {
 				response.writeHead(404);
