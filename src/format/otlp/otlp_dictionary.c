@@ -450,7 +450,14 @@ static int check_entry(struct otlp_dictionary *dictionary, enum otlp_table_numbe
 			return r;
 	}
 	switch (number) {
-	case OTLP_MAPPINGS: return parse_mapping(dictionary, cursor, &mapping, err);
+	case OTLP_MAPPINGS: {
+		int r = parse_mapping(dictionary, cursor, &mapping, err);
+		if (r == 0 && index == 0) {
+			dictionary->first_start = mapping.start;
+			dictionary->first_limit = mapping.limit;
+		}
+		return r;
+	}
 	case OTLP_LOCATIONS: return parse_location(dictionary, cursor, &location, err);
 	case OTLP_FUNCTIONS: return parse_function(dictionary, cursor, function, err);
 	case OTLP_LINKS: return parse_link(cursor, &link, err);
@@ -640,12 +647,10 @@ static int get_filled(struct otlp_dictionary *dictionary, enum otlp_table_number
 	return is_entry ? get_entry_at(dictionary, number, index, ret, err) : get_entry(dictionary, number, 0, ret, err);
 }
 
-static bool lies_in_mapping_0(struct otlp_dictionary *dictionary, uint64_t address)
+/* Known since it was checked: each location looks, and the entry may be large. */
+static bool lies_in_mapping_0(const struct otlp_dictionary *dictionary, uint64_t address)
 {
-	struct raw_mapping raw;
-	return is_filled(dictionary, OTLP_MAPPINGS) &&
-	       parse_mapping(dictionary, entry_at(dictionary, OTLP_MAPPINGS, 0), &raw, NULL) == 0 && address >= raw.start &&
-	       address < raw.limit;
+	return address >= dictionary->first_start && address < dictionary->first_limit;
 }
 
 static int add_location(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)

@@ -48,6 +48,7 @@ struct otlp_dictionary {
 	uint64_t spent, budget; /* bytes */
 	/* Bits by table number: entry 0 has fields set; and they are not all zero bytes. */
 	unsigned odd, filled;
+	uint64_t first_start, first_limit; /* of entry 0 of the mappings; both 0 = it is the zero value */
 
 	/* Scratch */
 	struct otlp_indexes attributes, frames;

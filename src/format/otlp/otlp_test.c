@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <time.h>
+
 #include "elf/file_ids.h"
 #include "format/test_format.h"
 
@@ -671,6 +673,43 @@ static void test_location_0(void **state)
 	buffer_release(&out);
 }
 
+/* A first mapping with very many attributes, none of which is one, is not read again for each location. */
+static void test_a_large_mapping_0(void **state)
+{
+	enum { ATTRIBUTES = 1 << 20, LOCATIONS = 50000, STACKS = 10 };
+	static uint8_t none[ATTRIBUTES];
+	static uint64_t stacks[STACKS];
+	struct buffer out;
+	buffer_init(&out, 16 * MIB);
+	for (unsigned i = 0; i < STACKS; i++)
+		stacks[i] = i + 1;
+	put_profile(&out, stacks, STACKS, 0);
+	size_t dictionary = begin(&out, 2), mapping = begin(&out, 1);
+	assert_int_equal(pb_write_varint(&out, 1, 1), 0);
+	assert_int_equal(pb_write_varint(&out, 2, LOCATIONS / 2), 0);
+	assert_int_equal(pb_write_bytes(&out, 5, none, sizeof(none)), 0);
+	end(&out, mapping);
+	for (unsigned i = 0; i < LOCATIONS; i++)
+		PUT(&out, 2, {2, i});
+	PUT(&out, 7, ZERO);
+	for (unsigned i = 0; i < STACKS; i++) {
+		size_t stack = begin(&out, 7);
+		for (unsigned k = 1; k < LOCATIONS / STACKS; k++)
+			assert_int_equal(pb_write_varint(&out, 1, i * (LOCATIONS / STACKS) + k), 0);
+		end(&out, stack);
+	}
+	put_strings(&out, (const char *const[]){"", "cpu", "count"}, 3);
+	end(&out, dictionary);
+	clock_t before = clock();
+	struct otlp_request request = decode_request(buffer_bytes(&out));
+	assert_true(clock() - before < 10 * CLOCKS_PER_SEC); /* of this process; once took minutes */
+	const struct profile *profile = request.profiles[0];
+	for (size_t i = 1; i < profile->location_count; i++)
+		assert_int_equal(profile->locations[i].mapping != 0, profile->locations[i].address < LOCATIONS / 2);
+	otlp_request_release(&request);
+	buffer_release(&out);
+}
+
 static struct buffer message_of_entries_0(void)
 {
 	struct buffer out;
@@ -1129,6 +1168,7 @@ int main(void)
 		cmocka_unit_test(test_process_stats),
 		cmocka_unit_test(test_text_is_repaired),
 		cmocka_unit_test(test_location_0),
+		cmocka_unit_test(test_a_large_mapping_0),
 		cmocka_unit_test(test_entries_0),
 		cmocka_unit_test(test_protoc_reads_it),
 		cmocka_unit_test(test_attribute_values),
