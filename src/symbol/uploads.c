@@ -576,23 +576,6 @@ int uploads_write(struct uploads *uploads, const char *id, uint64_t offset, stru
 
 /* ---- the end ---- */
 
-/* The directories from the file's up to that of all uploads: a new one is an entry in the one above it. */
-static int sync_dirs(const struct uploads *uploads, const char *folder, struct error *err)
-{
-	char path[PATH_MAX];
-	size_t top = strlen(uploads->options.directory);
-	int r = 0;
-	snprintf(path, sizeof(path), "%s", folder);
-	while (!r && strlen(path) >= top) {
-		r = io_sync_dir(path, err);
-		char *slash = strrchr(path, '/');
-		if (!slash || slash == path)
-			break;
-		*slash = 0;
-	}
-	return r;
-}
-
 /* Renames the part, and adds it to the index. Then the upload is no more, but for its note. */
 static int move_in_place(struct uploads *uploads, struct upload *upload, const char *path, struct upload_file *file,
 			 struct error *err)
@@ -607,7 +590,7 @@ static int move_in_place(struct uploads *uploads, struct upload *upload, const c
 	if (!r)
 		r = io_rename(from, path, err); /* should it fail, the links lead nowhere, and go with the next start */
 	if (!r)
-		r = sync_dirs(uploads, folder, err) < 0 ? 1 : 0;
+		r = uploads_sync_dirs(uploads->options.directory, folder, err) < 0 ? 1 : 0;
 	/* What it replaces is removed when it is there for good; what cannot be removed is found at the next start. */
 	if (!r)
 		uploads_file_remove_others(uploads, file, true);
@@ -666,7 +649,7 @@ static int put_in_place(struct uploads *uploads, struct upload *upload, struct u
 	snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(path, '/') - path), path);
 	r = io_make_dirs(folder, 0750, err);
 	if (!r)
-		r = sync_dirs(uploads, folder, err);
+		r = uploads_sync_dirs(uploads->options.directory, folder, err);
 	if (!r)
 		r = move_in_place(uploads, upload, path, file, err);
 	if (r < 0)

@@ -255,6 +255,7 @@ int uploads_file_remove(struct uploads *uploads, struct upload_file *file, struc
 	*strrchr(path, '/') = 0;
 	rmdir(path); /* stays if there is another kind, or content */
 	uploads_alias_unlink(uploads, file);
+	uploads_alias_restore(uploads, file);
 	pthread_mutex_lock(&uploads->lock);
 	forget(uploads, file);
 	pthread_mutex_unlock(&uploads->lock);
@@ -275,6 +276,7 @@ void uploads_file_remove_others(struct uploads *uploads, const struct upload_fil
 		if (is_other) {
 			io_unlink(path, NULL);
 			uploads_alias_unlink(uploads, old);
+			uploads_alias_restore(uploads, old);
 		}
 		pthread_mutex_lock(&uploads->lock);
 		old = old->next;

@@ -20,7 +20,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -39,28 +38,32 @@ static struct upload_alias **bucket_of(struct uploads *uploads, const char *id, 
 
 /* ---- the index ---- */
 
+/* Of a file that carries the id. */
+static const struct upload_alias *alias_of(const struct upload_file *file, const char *id)
+{
+	const struct upload_alias *alias = file->aliases;
+	while (alias && strcmp(alias->id, id) != 0)
+		alias = alias->next_of_file;
+	return alias;
+}
+
 struct upload_file *uploads_alias_find(struct uploads *uploads, const char *build_id, enum upload_kind kind,
 				       const struct upload_file *after)
 {
-	bool is_behind = !after;
-	for (const struct upload_alias *alias = *bucket_of(uploads, build_id, kind); alias; alias = alias->next) {
-		if (alias->file->kind != kind || strcmp(alias->id, build_id) != 0)
-			continue;
-		if (is_behind)
-			return alias->file;
-		is_behind = alias->file == after;
-	}
-	return NULL;
+	/* From where it is, not from the beginning: very many may carry the same id. */
+	const struct upload_alias *alias = after ? alias_of(after, build_id) : NULL;
+	alias = alias ? alias->next : after ? NULL : *bucket_of(uploads, build_id, kind);
+	while (alias && (alias->file->kind != kind || strcmp(alias->id, build_id) != 0))
+		alias = alias->next;
+	return alias ? alias->file : NULL;
 }
 
 bool uploads_file_has_build_id(const struct upload_file *file, const char *id)
 {
 	if (strcmp(file->build_id, id) == 0)
 		return file->id_type == FILE_ID_GNU;
-	for (const struct upload_alias *alias = file->aliases; alias; alias = alias->next_of_file)
-		if (strcmp(alias->id, id) == 0)
-			return alias->id_type == FILE_ID_GNU;
-	return false;
+	const struct upload_alias *alias = alias_of(file, id);
+	return alias && alias->id_type == FILE_ID_GNU;
 }
 
 struct upload_file *uploads_find(struct uploads *uploads, const char *build_id, enum upload_kind kind)
@@ -92,7 +95,8 @@ int uploads_alias_set(struct upload_file *file, const struct file_ids *ids, stru
 {
 	for (unsigned type = 0; type < FILE_ID_TYPES; type++) {
 		const char *id = ids->ids[type];
-		if (!build_id_is_valid(id) || strlen(id) < 4 || strcmp(id, file->build_id) == 0)
+		/* Whoever makes a file may choose its build-id, also one that is its hash. An id is there once only. */
+		if (!build_id_is_valid(id) || strlen(id) < 4 || strcmp(id, file->build_id) == 0 || alias_of(file, id))
 			continue;
 		struct upload_alias *alias = mem_zalloc(sizeof(*alias));
 		if (!alias)
@@ -122,25 +126,27 @@ static int format_link(const struct uploads *uploads, const struct upload_alias 
 	return 0;
 }
 
-static bool is_link(const char *path)
+/* Is there a link at that path that says this? target NULL: any. */
+static bool is_link(const char *path, const char *target)
 {
-	struct stat info;
-	return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+	char now[TARGET_BYTES];
+	ssize_t len = readlink(path, now, sizeof(now));
+	return len >= 0 && (!target || ((size_t)len == strlen(target) && memcmp(now, target, (size_t)len) == 0));
 }
 
-static int make_link(const char *path, const char *target, struct error *err)
+static int make_link(const struct uploads *uploads, const char *path, const char *target, struct error *err)
 {
 	char folder[PATH_MAX];
 	snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(path, '/') - path), path);
 	int r = io_make_dirs(folder, 0750, err);
 	if (r < 0)
 		return r;
-	if (is_link(path))
+	if (is_link(path, NULL) && !is_link(path, target))
 		io_unlink(path, NULL);
 	/* What is there was announced by this id, and has the same contents. */
 	if (symlink(target, path) < 0 && errno != EEXIST)
 		return error_set_errno(err, -errno, "cannot create %s", path);
-	return io_sync_dir(folder, err);
+	return uploads_sync_dirs(uploads->options.directory, folder, err);
 }
 
 int uploads_alias_link(const struct uploads *uploads, const struct upload_file *file, struct error *err)
@@ -150,25 +156,45 @@ int uploads_alias_link(const struct uploads *uploads, const struct upload_file *
 	for (const struct upload_alias *alias = file->aliases; alias && !r; alias = alias->next_of_file) {
 		r = format_link(uploads, alias, path, target, err);
 		if (!r)
-			r = make_link(path, target, err);
+			r = make_link(uploads, path, target, err);
 	}
 	return r;
 }
 
 void uploads_alias_unlink(const struct uploads *uploads, const struct upload_file *file)
 {
-	char path[PATH_MAX], target[TARGET_BYTES], now[TARGET_BYTES];
+	char path[PATH_MAX], target[TARGET_BYTES];
 	for (const struct upload_alias *alias = file->aliases; alias; alias = alias->next_of_file) {
 		if (format_link(uploads, alias, path, target, NULL) < 0)
 			continue;
 		/* It may be another file's by now, which has the same contents. */
-		ssize_t len = readlink(path, now, sizeof(now));
-		if (len < 0 || (size_t)len != strlen(target) || memcmp(now, target, (size_t)len) != 0)
+		if (!is_link(path, target))
 			continue;
 		io_unlink(path, NULL);
 		*strrchr(path, '/') = 0;
 		rmdir(path); /* stays if there is something else */
 	}
+}
+
+/* Puts back the links of one with the same contents that carries the id. */
+static void restore_id(struct uploads *uploads, const struct upload_file *file, const char *id)
+{
+	struct upload_file *other = NULL;
+	pthread_mutex_lock(&uploads->lock);
+	while ((other = uploads_alias_find(uploads, id, file->kind, other)))
+		if (other != file && strcmp(other->tenant, file->tenant) == 0 && strcmp(other->content, file->content) == 0 &&
+		    strcmp(other->content_key, file->content_key) == 0)
+			break;
+	pthread_mutex_unlock(&uploads->lock);
+	if (other) /* it stays as long as place_lock is held */
+		uploads_alias_link(uploads, other, NULL);
+}
+
+void uploads_alias_restore(struct uploads *uploads, const struct upload_file *file)
+{
+	restore_id(uploads, file, file->build_id);
+	for (const struct upload_alias *alias = file->aliases; alias; alias = alias->next_of_file)
+		restore_id(uploads, file, alias->id);
 }
 
 bool uploads_alias_parse(const char *target, enum file_id_type *ret_type, char ret_id[static BUILD_ID_HEX_MAX])

@@ -121,6 +121,9 @@ int uploads_alias_set(struct upload_file *file, const struct file_ids *ids, stru
 /* place_lock is held: puts a file's ids into the directory, and takes them away. */
 int uploads_alias_link(const struct uploads *uploads, const struct upload_file *file, struct error *err);
 void uploads_alias_unlink(const struct uploads *uploads, const struct upload_file *file);
+/* place_lock is held, and the directory has neither the file nor its links any more, but the index has: others of the same
+ * contents, whose links it stood in the place of, get them back. */
+void uploads_alias_restore(struct uploads *uploads, const struct upload_file *file);
 /* At start: what a link in the directory leads to, from its text. False: it is none of ours. */
 bool uploads_alias_parse(const char *target, enum file_id_type *ret_type, char ret_id[static BUILD_ID_HEX_MAX]);
 
@@ -129,6 +132,8 @@ bool uploads_alias_parse(const char *target, enum file_id_type *ret_type, char r
 bool upload_tenant_is_valid(const char *tenant);
 /* What is in the place has been checked. -ENAMETOOLONG. */
 int uploads_place_path(const char *directory, const struct upload_place *place, char out[static PATH_MAX], struct error *err);
+/* Syncs the directories from `folder` up to that of all uploads: a new one is an entry in the one above it. */
+int uploads_sync_dirs(const char *directory, const char *folder, struct error *err);
 /* Calls the function for each file; the place lives as long as the call. used_ns: of its mtime. target: of a link, NULL for
  * files. */
 typedef int uploads_place_function(void *context, const struct upload_place *place, const char *target, uint64_t size,

@@ -59,6 +59,22 @@ int uploads_place_path(const char *directory, const struct upload_place *place, 
 	return len < PATH_MAX ? 0 : error_set(err, -ENAMETOOLONG, "the path of the directory for uploads is too long");
 }
 
+int uploads_sync_dirs(const char *directory, const char *folder, struct error *err)
+{
+	char path[PATH_MAX];
+	size_t top = strlen(directory);
+	int r = 0;
+	snprintf(path, sizeof(path), "%s", folder);
+	while (!r && strlen(path) >= top) {
+		r = io_sync_dir(path, err);
+		char *slash = strrchr(path, '/');
+		if (!slash || slash == path)
+			break;
+		*slash = 0;
+	}
+	return r;
+}
+
 static bool parse_kind(const char *text, enum upload_kind *ret)
 {
 	for (unsigned i = 0; i < UPLOAD_KINDS; i++) {

@@ -57,6 +57,7 @@ static struct uploads *watched;		   /* whose lock must not be held during I/O; N
 static unsigned io_count, io_locked_count; /* while it is watched */
 static void (*after_rename)(void *context);
 static void *after_rename_context;
+static struct buffer *synced; /* the paths of directories that are synced, a line each; NULL = not recorded */
 
 static void count_io(void)
 {
@@ -73,6 +74,13 @@ int fsync(int fd)
 {
 	int (*real)(int) = dlsym(RTLD_NEXT, "fsync");
 	count_io();
+	if (synced) {
+		char link[32], path[PATH_MAX];
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		ssize_t len = readlink(link, path, sizeof(path));
+		buffer_append(synced, path, len > 0 ? (size_t)len : 0);
+		buffer_append_byte(synced, '\n');
+	}
 	return real(fd);
 }
 
@@ -123,6 +131,7 @@ static int teardown(void **state)
 {
 	disk_free = UINT64_MAX;
 	watched = NULL;
+	synced = NULL;
 	return close_fixture(state);
 }
 
@@ -330,6 +339,82 @@ static void test_ids_that_a_file_carries(void **state)
 		assert_false(uploads_has(fixture->uploads, hash, UPLOAD_DEBUGINFO));
 		assert_int_equal(count_links(fixture), 0);
 		reopen(fixture, NULL);
+	}
+}
+
+/* A link survives a power cut: the directories that were made for it are synced, too. */
+static void test_links_are_synced(void **state)
+{
+	struct fixture *fixture = *state;
+	static const char *const above[] = {"", "/01", "/01/23456789abcdef0123456789abcdef01234567"};
+	struct buffer paths = {.max = MIB};
+	struct upload_begin begin = begin_of("00112233445566778899aabbccddeeff", fixture->elf.len);
+	begin.without_build_id = true;
+	begin.id_type = FILE_ID_HASH;
+	synced = &paths;
+	assert_int_equal(send_all(fixture->uploads, &begin, buffer_bytes(&fixture->elf)), 0);
+	synced = NULL;
+	for (size_t i = 0; i < sizeof(above) / sizeof(above[0]); i++) {
+		char line[256];
+		snprintf(line, sizeof(line), "%s/files/@all/gnu%s\n", fixture->directory, above[i]);
+		assert_non_null(strstr(buffer_string(&paths), line));
+	}
+	buffer_release(&paths);
+}
+
+/* Two of a file's ids may be the same, for who makes the file chooses its build-id: it is found by it once. */
+static void test_an_id_of_two_types(void **state)
+{
+	struct fixture *fixture = *state;
+	char contents[4][UPLOAD_CONTENT_HEX], path[PATH_MAX];
+	struct file_ids ids = {0};
+	const struct upload_place place = {.tenant = "", .build_id = OTHER_BUILD_ID, .content = "", .content_key = ""};
+	struct upload_file *file = uploads_file_new(&place, 1);
+	for (unsigned i = 0; i < FILE_ID_TYPES; i++)
+		snprintf(ids.ids[i], sizeof(ids.ids[i]), "%s", TEST_ELF_BUILD_ID);
+	assert_int_equal(uploads_alias_set(file, &ids, NULL), 0);
+	assert_non_null(file->aliases);
+	assert_null(file->aliases->next_of_file);
+	uploads_file_free(file);
+	/* Also at start. */
+	struct upload_begin begin = begin_of("00112233445566778899aabbccddeeff", fixture->elf.len);
+	begin.without_build_id = true;
+	begin.id_type = FILE_ID_HASH;
+	assert_int_equal(send_all(fixture->uploads, &begin, buffer_bytes(&fixture->elf)), 0);
+	snprintf(path, sizeof(path), "cp -a %s/files/@all/gnu %s/files/@all/go", fixture->directory, fixture->directory);
+	assert_int_equal(system(path), 0);
+	reopen(fixture, NULL);
+	assert_int_equal(uploads_list_contents(fixture->uploads, TEST_ELF_BUILD_ID, contents, 4), 1);
+	assert_false(uploads_has_other_content(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, ""));
+}
+
+/* The same file announced by two of its ids: each of them carries the other's, whichever goes first. */
+static void test_two_of_the_same_contents(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bytes file = buffer_bytes(&fixture->elf);
+	char hash[FILE_HASH_HEX];
+	int fd = test_elf_file(file);
+	assert_int_equal(file_hash_read_fd(fd, hash, NULL), 0);
+	io_close(fd);
+	for (unsigned first = 0; first < 2; first++) {
+		const char *ids[] = {hash, TEST_ELF_BUILD_ID};
+		for (unsigned i = 0; i < 2; i++) {
+			struct upload_begin begin = begin_of(ids[i], file.len);
+			begin.without_build_id = i == 0;
+			begin.id_type = i == 0 ? FILE_ID_HASH : FILE_ID_GNU;
+			assert_int_equal(send_all(fixture->uploads, &begin, file), 0);
+		}
+		assert_int_equal(count_links(fixture), 0);
+		assert_int_equal(remove_file_of(fixture->uploads, ids[first], NULL), 0);
+		for (unsigned start = 0; start < 2; start++) {
+			assert_true(opens(fixture->uploads, TEST_ELF_BUILD_ID, true));
+			assert_true(opens(fixture->uploads, hash, false));
+			assert_int_equal(count_links(fixture), 1);
+			reopen(fixture, NULL);
+		}
+		assert_int_equal(remove_file_of(fixture->uploads, ids[!first], NULL), 0);
+		assert_int_equal(count_links(fixture), 0);
 	}
 }
 
@@ -1016,6 +1101,9 @@ int main(void)
 		TEST(test_what_is_sent_is_checked),
 		TEST(test_ids_that_are_no_build_ids),
 		TEST(test_ids_that_a_file_carries),
+		TEST(test_an_id_of_two_types),
+		TEST(test_links_are_synced),
+		TEST(test_two_of_the_same_contents),
 		TEST(test_links_that_lead_nowhere),
 		TEST(test_other_kinds),
 		TEST(test_two_at_once),
