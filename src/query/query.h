@@ -109,6 +109,7 @@ struct query_merge_options {
 	size_t only_count;
 	const uint64_t *series; /* only these, by query_series_key(); not with groups */
 	size_t series_count;	/* 0 = all */
+	size_t samples_max;	/* of query_merge_timed() only; 0 = QUERY_TIMED_SAMPLES_MAX */
 };
 /* A number for a series, the same on all servers and at all times; absolute and delta values of one name have the same. Labels
  * of the type (query_type_label_name) are passed over. */
@@ -137,8 +138,10 @@ int query_merge(struct store *store, struct symbolizer *symbolizer, const struct
 		const struct query_merge_options *options, struct profile **ret, struct query_stats *stats, struct error *err);
 
 /* The same with the times of samples, to the millisecond: one sample for each stack, group and time. Never from rollups. More
- * than QUERY_TIMES_MAX times are -EINVAL, and ranges of more than 49 days. stats must be there. */
-#define QUERY_TIMES_MAX 5000
+ * than QUERY_TIMES_MAX times are -EINVAL, more samples than options->samples_max, and ranges of more than 49 days. stats must
+ * be there. */
+#define QUERY_TIMES_MAX		5000
+#define QUERY_TIMED_SAMPLES_MAX 1000000u /* some 100 MiB */
 int query_merge_timed(struct store *store, struct symbolizer *symbolizer, const struct query *query,
 		      const struct query_merge_options *options, struct profile **ret, struct query_stats *stats,
 		      struct error *err);

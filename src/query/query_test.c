@@ -472,6 +472,17 @@ static void test_timed(void **state)
 		assert_string_equal(service, i == 3 ? "bank" : "shop");
 	}
 	profile_free(profile);
+	/* As many samples as are allowed, and one more. */
+	for (size_t most = 3; most <= 4; most++) {
+		struct query_merge_options few = options;
+		few.samples_max = most;
+		int r = query_merge_timed(fixture->store, NULL, &query, &few, &profile, &stats, &err);
+		assert_int_equal(r, most == 3 ? -EINVAL : 0);
+		if (r == 0)
+			profile_free(profile);
+		else
+			assert_non_null(strstr(err.message, "more than 3 stacks over time"));
+	}
 	/* A part of a millisecond is no more than was asked for. */
 	query.from_ns = START_NS + 1;
 	query.to_ns = START_NS + 5 * NS_PER_S;

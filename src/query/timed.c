@@ -40,6 +40,7 @@ static int read_times(struct store *store, struct symbolizer *symbolizer, const 
 		      struct query_stats *stats, struct error *err)
 {
 	struct query one = *query;
+	size_t most = options && options->samples_max ? options->samples_max : QUERY_TIMED_SAMPLES_MAX;
 	int r = 0;
 	for (size_t i = 0; !r && i < points->count; i++) {
 		_cleanup_(profile_freep) struct profile *profile = NULL;
@@ -47,6 +48,11 @@ static int read_times(struct store *store, struct symbolizer *symbolizer, const 
 		one.from_ns = time_ns > query->from_ns ? time_ns : query->from_ns;
 		one.to_ns = time_ns + NS_PER_MS < query->to_ns ? time_ns + NS_PER_MS : query->to_ns;
 		r = query_merge_read(store, symbolizer, &one, options, &profile, NULL, stats, err);
+		if (!r && profile->sample_count > most - into->sample_count)
+			r = error_set(
+				err, -EINVAL,
+				"query: more than %zu stacks over time, the limit of a chart; narrow the selector or the range",
+				most);
 		if (!r && profile->sample_count)
 			r = add_time(into, profile, time_ns, err);
 	}
