@@ -128,8 +128,10 @@ static void test_shared(void **state)
 {
 	struct test_server *test = *state;
 	char text[600], id[33];
-	test_expect(test, QUERY "ShareProfile" JSON "{\"queryRequest\":{" ALL "},\"description\":\"both\"}", 200,
-		    "?view=shared&id=");
+	test_expect(test,
+		    QUERY "ShareProfile" JSON "{\"queryRequest\":{" ALL
+			  ",\"groupBy\":{\"fields\":[\"labels.env\"]}},\"description\":\"both\"}",
+		    200, "?view=shared&id=");
 	snprintf(id, sizeof(id), "%s", strstr(test->text, "&id=") + 4);
 	snprintf(text, sizeof(text), "POST /parca.share.v1alpha1.ShareService/ProfileTypes" JSON "{\"id\":\"%s\"}", id);
 	test_expect(test, text, 200, "\"description\":\"both\"");
@@ -139,6 +141,11 @@ static void test_shared(void **state)
 		 "{\"functionName\":{\"equal\":\"b\"}}}}]}",
 		 id);
 	test_expect(test, text, 200, "\"total\":\"1\",\"filtered\":\"5\"");
+	snprintf(text, sizeof(text),
+		 "POST /parca.share.v1alpha1.ShareService/Query" JSON
+		 "{\"id\":\"%s\",\"reportType\":\"REPORT_TYPE_PROFILE_METADATA\"}",
+		 id);
+	test_expect(test, text, 200, "\"labels\":[\"env\"]");
 	snprintf(text, sizeof(text), "DELETE /api/v1/snapshots/%s\n\n", id);
 	test_expect(test, text, 200, "{");
 	snprintf(text, sizeof(text), "POST /parca.share.v1alpha1.ShareService/ProfileTypes" JSON "{\"id\":\"%s\"}", id);

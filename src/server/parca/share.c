@@ -244,7 +244,10 @@ static int answer_share_query(struct parca *p, struct parca_request *in, struct 
 		r = load(p, in->id, &snapshot, &profile, err);
 	if (!r)
 		r = choose_type(profile, in->type, &type, err);
-	if (!r)
+	/* All labels, which are there to be chosen from. */
+	if (!r && in->report == PARCA_PROFILE_METADATA)
+		view.profile = TAKE(profile);
+	else if (!r)
 		r = take_type(profile, type, in, &view.profile, err);
 	if (!r && in->report != PARCA_PROFILE_METADATA)
 		r = parca_view_prepare(&view, in, err);
