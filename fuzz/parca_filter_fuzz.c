@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	must(test_random_profile(data[1], &shape, &profile, &err) == 0);
 	size_t last = shape.types - 1;
 	int64_t before = profile_total(profile, last), filtered;
-	must(parca_filters_apply(&filters, profile, &filtered, &err) == 0);
+	must(parca_filters_apply(&filters, profile, NULL, &filtered, &err) == 0);
 	must(profile_total(profile, last) + filtered == before);
 	check_graph(profile, data[0]);
 	profile_free(profile);

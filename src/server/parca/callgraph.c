@@ -21,11 +21,20 @@
 #define CUT_OFF 0.005
 #define ID_SIZE 24
 
+/* To a function that is left out: from the nearest caller that is kept, with the sum of the calls on the way. */
+struct way {
+	uint32_t from; /* NO_WAY, or not known yet */
+	int64_t total;
+};
+#define WAY_UNKNOWN UINT32_MAX
+#define NO_WAY	    (UINT32_MAX - 1)
+
 struct callgraph {
 	const struct parca_functions *functions;
 	uint32_t *callers, *callees; /* by function: how many */
 	uint32_t *call_to;	     /* by function: one of the calls to it */
 	bool *removed;
+	struct way *ways; /* by function */
 	size_t edges;
 };
 
@@ -35,6 +44,7 @@ static void callgraph_release(struct callgraph *graph)
 	mem_free(graph->callees);
 	mem_free(graph->call_to);
 	mem_free(graph->removed);
+	mem_free(graph->ways);
 }
 
 static int choose_nodes(struct callgraph *graph, struct error *err)
@@ -138,19 +148,42 @@ static void write_edge(struct callgraph *graph, struct buffer *out, const struct
 	pb_end(out, mark);
 }
 
-/* From the nearest caller that is kept. Of functions that call each other in a ring, with no other callers, there is none: but
- * nothing leads to them either, since stacks begin somewhere. */
-static void write_collapsed(struct callgraph *graph, struct buffer *out, const struct parca_call *call)
+/* Each function is walked over once: chains of them are long, and many calls may begin at their ends. Functions that call each
+ * other in a ring, one of which stacks begin with, have no caller that is kept. */
+static int find_ways(struct callgraph *graph, struct error *err)
 {
 	const struct parca_functions *functions = graph->functions;
-	struct parca_call whole = {.caller = call->caller, .callee = call->callee};
-	for (size_t steps = 0; graph->removed[whole.caller] && steps <= functions->count; steps++) {
-		const struct parca_call *to = &functions->calls[graph->call_to[whole.caller]];
-		whole.total = (int64_t)((uint64_t)whole.total + (uint64_t)to->total);
-		whole.caller = to->caller;
+	_cleanup_(mem_freep) uint32_t *path = mem_alloc_array(functions->count + 1, sizeof(*path));
+	graph->ways = mem_alloc_array(functions->count + 1, sizeof(*graph->ways));
+	if (!path || !graph->ways)
+		return error_nomem(err);
+	for (size_t i = 0; i < functions->count; i++)
+		graph->ways[i] = (struct way){.from = WAY_UNKNOWN};
+	for (uint32_t i = 0; i < functions->count; i++) {
+		uint32_t at = i;
+		size_t count = 0;
+		for (; graph->removed[at] && graph->ways[at].from == WAY_UNKNOWN;
+		     at = functions->calls[graph->call_to[at]].caller) {
+			graph->ways[at].from = NO_WAY; /* so it is if this leads here again */
+			path[count++] = at;
+		}
+		struct way way = graph->removed[at] ? graph->ways[at] : (struct way){.from = at};
+		while (count-- > 0) {
+			const struct parca_call *call = &functions->calls[graph->call_to[path[count]]];
+			way.total = (int64_t)((uint64_t)way.total + (uint64_t)call->total);
+			graph->ways[path[count]] = way;
+		}
 	}
-	if (!graph->removed[whole.caller])
-		write_edge(graph, out, &whole, true);
+	return 0;
+}
+
+static void write_collapsed(struct callgraph *graph, struct buffer *out, const struct parca_call *call)
+{
+	const struct way *way = &graph->ways[call->caller];
+	if (way->from == NO_WAY)
+		return;
+	struct parca_call whole = {.caller = way->from, .callee = call->callee, .total = way->total};
+	write_edge(graph, out, &whole, true);
 }
 
 int parca_callgraph_write(const struct parca_view *view, struct buffer *out, struct error *err)
@@ -160,6 +193,8 @@ int parca_callgraph_write(const struct parca_view *view, struct buffer *out, str
 	int r = parca_functions_build(view->profile, true, view->cancel, &functions, err);
 	if (!r)
 		r = choose_nodes(&graph, err);
+	if (!r)
+		r = find_ways(&graph, err);
 	if (!r)
 		r = write_nodes(&graph, out, err);
 	if (r < 0)

@@ -103,13 +103,16 @@ static int read_function_filter(struct parca_filters *filters, const struct pb_c
 	return r < 0 ? r : add(filters, &filter, err);
 }
 
-static int check_binaries(const struct pb_cursor *outer, struct bytes message, struct error *err)
+/* Each of them is looked for in the name of each binary. */
+static int check_binaries(struct parca_filters *filters, const struct pb_cursor *outer, struct bytes message, struct error *err)
 {
 	struct pb_cursor cursor = pb_open_nested(outer, message);
 	struct pb_field field;
 	int r;
 	while ((r = pb_next(&cursor, &field, err)) > 0)
-		;
+		if (++filters->binary_count > PARCA_BINARIES_MAX)
+			return error_set(err, -EINVAL, "the filters of the request have more than %u binaries",
+					 PARCA_BINARIES_MAX);
 	return r;
 }
 
@@ -129,7 +132,7 @@ static int read_side(struct parca_filters *filters, bool of_stack, const struct 
 		} else if (field.number == 1 && of_stack) {
 			r = read_function_filter(filters, &cursor, field.bytes, err);
 		} else if (field.number == 1) {
-			r = check_binaries(&cursor, field.bytes, err);
+			r = check_binaries(filters, &cursor, field.bytes, err);
 			binaries.any_of = field.bytes;
 			if (r == 0 && field.bytes.len)
 				r = add(filters, &binaries, err);
@@ -266,7 +269,7 @@ static void drop_samples(const struct parca_filters *filters, struct profile *pr
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		uint32_t stack = profile->samples[i].stack;
 		if (stack && (found[stack] & asked) != wanted) {
-			*ret_filtered += profile->values[i * types + types - 1];
+			*ret_filtered = (int64_t)((uint64_t)*ret_filtered + (uint64_t)profile->values[i * types + types - 1]);
 			continue;
 		}
 		profile->samples[kept] = profile->samples[i];
@@ -276,8 +279,15 @@ static void drop_samples(const struct parca_filters *filters, struct profile *pr
 	profile->sample_count = kept;
 }
 
-static int filter_stacks(const struct parca_filters *filters, struct profile *profile, int64_t *ret_filtered, struct error *err)
+static int check_cancel(const atomic_bool *cancel, struct error *err)
 {
+	return cancel_requested(cancel) ? error_set(err, -ECANCELED, "the client disconnected") : 0;
+}
+
+static int filter_stacks(const struct parca_filters *filters, struct profile *profile, const atomic_bool *cancel,
+			 int64_t *ret_filtered, struct error *err)
+{
+	int r = 0;
 	bool any = false;
 	for (size_t i = 0; i < filters->count; i++)
 		any |= filters->items[i].of_stack;
@@ -287,8 +297,12 @@ static int filter_stacks(const struct parca_filters *filters, struct profile *pr
 	_cleanup_(mem_freep) uint64_t *found = mem_zalloc_array(profile->stack_count, sizeof(*found));
 	if (!at || !found)
 		return error_nomem(err);
-	for (uint32_t i = 1; i < profile->location_count; i++)
+	for (uint32_t i = 1; !r && i < profile->location_count; i++) {
 		at[i] = found_at(filters, profile, i);
+		r = check_cancel(cancel, err);
+	}
+	if (r < 0)
+		return r;
 	for (size_t i = 1; i < profile->stack_count; i++)
 		found[i] = found[profile->stacks[i].parent] | at[profile->stacks[i].location];
 	drop_samples(filters, profile, found, ret_filtered);
@@ -403,7 +417,8 @@ static void mark_used(struct rewrite *w)
 }
 
 /* Stack by stack, callers first: a stack's new parent is what became of its parent. */
-static int filter_frames(const struct parca_filters *filters, struct profile *profile, struct error *err)
+static int filter_frames(const struct parca_filters *filters, struct profile *profile, const atomic_bool *cancel,
+			 struct error *err)
 {
 	_cleanup_(rewrite_release) struct rewrite w = {0};
 	bool any = false;
@@ -418,7 +433,9 @@ static int filter_frames(const struct parca_filters *filters, struct profile *pr
 		uint32_t location;
 		if (w.stacks[i] == UNKNOWN)
 			continue;
-		r = filter_location(&w, stack.location, &location, err);
+		r = check_cancel(cancel, err);
+		if (!r)
+			r = filter_location(&w, stack.location, &location, err);
 		w.stacks[i] = w.stacks[stack.parent];
 		if (!r && location)
 			r = profile_add_stack(profile, w.stacks[stack.parent], location, &w.stacks[i], err);
@@ -495,7 +512,8 @@ static int turn_stack(struct rewrite *w, uint32_t stack, uint32_t *ret, struct e
 	return r < 0 ? r : profile_add_stack_leaf_first(w->profile, w->frames, count, ret, err);
 }
 
-static int turn_stacks(const struct parca_filters *filters, struct profile *profile, struct error *err)
+static int turn_stacks(const struct parca_filters *filters, struct profile *profile, const atomic_bool *cancel,
+		       struct error *err)
 {
 	_cleanup_(rewrite_release) struct rewrite w = {0};
 	if (!*filters->sandwich && !filters->invert)
@@ -503,18 +521,20 @@ static int turn_stacks(const struct parca_filters *filters, struct profile *prof
 	int r = rewrite_init(&w, filters, profile, err);
 	for (size_t i = 0; !r && i < profile->sample_count; i++) {
 		uint32_t old = profile->samples[i].stack;
-		if (w.stacks[old] == UNKNOWN)
+		r = check_cancel(cancel, err);
+		if (!r && w.stacks[old] == UNKNOWN)
 			r = turn_stack(&w, old, &w.stacks[old], err);
 		profile->samples[i].stack = r < 0 ? 0 : w.stacks[old];
 	}
 	return r;
 }
 
-int parca_filters_apply(const struct parca_filters *filters, struct profile *profile, int64_t *ret_filtered, struct error *err)
+int parca_filters_apply(const struct parca_filters *filters, struct profile *profile, const atomic_bool *cancel,
+			int64_t *ret_filtered, struct error *err)
 {
 	*ret_filtered = 0;
-	int r = turn_stacks(filters, profile, err);
+	int r = turn_stacks(filters, profile, cancel, err);
 	if (!r)
-		r = filter_stacks(filters, profile, ret_filtered, err);
-	return r < 0 ? r : filter_frames(filters, profile, err);
+		r = filter_stacks(filters, profile, cancel, ret_filtered, err);
+	return r < 0 ? r : filter_frames(filters, profile, cancel, err);
 }

@@ -3,9 +3,11 @@
 #ifndef WICK_SERVER_PARCA_FILTER_H
 #define WICK_SERVER_PARCA_FILTER_H
 
+#include "base/cancel.h"
 #include "profile/profile.h"
 
-#define PARCA_FILTERS_MAX 64
+#define PARCA_FILTERS_MAX  64
+#define PARCA_BINARIES_MAX 1000u /* of BinaryFrameFilters, together */
 
 /* The numbers of StringCondition's fields, and of the first two of NumberCondition's. */
 enum parca_condition_kind {
@@ -39,20 +41,23 @@ struct parca_filter {
 };
 struct parca_filters {
 	struct parca_filter items[PARCA_FILTERS_MAX];
-	size_t count;
+	size_t count, binary_count;
 	const char
 		*sandwich; /* a function's name: stacks go from it to the leaf or, inverted, to the root; "" = whole stacks */
 	bool invert;	   /* the leaf becomes the root */
 };
-/* Reads the repeated field `number` of a request, of parca.query.v1alpha1.Filter. -EBADMSG; -EINVAL: too many. */
+/* Reads the repeated field `number` of a request, of parca.query.v1alpha1.Filter. -EBADMSG; -EINVAL: too many filters, or
+ * binaries in them. */
 int parca_filters_read(struct bytes request, uint32_t number, struct parca_filters *ret, struct error *err);
 /* One more: stacks with a function whose name contains this text. */
 int parca_filters_add_function(struct parca_filters *filters, const char *text, struct error *err);
 /*
  * Changes the profile, which is the caller's own: samples that no filter wants are gone, and *ret_filtered is the sum of their
  * values, of the last sample type; the others have stacks of what is left of their frames, perhaps none. Samples whose stacks
- * became equal stay apart, and entries that no sample uses any more stay in the tables.
+ * became equal stay apart, and entries that no sample uses any more stay in the tables. cancel: NULL = never. -ECANCELED,
+ * -E2BIG, -ENOMEM.
  */
-int parca_filters_apply(const struct parca_filters *filters, struct profile *profile, int64_t *ret_filtered, struct error *err);
+int parca_filters_apply(const struct parca_filters *filters, struct profile *profile, const atomic_bool *cancel,
+			int64_t *ret_filtered, struct error *err);
 
 #endif

@@ -136,6 +136,7 @@ static int count_stack(struct walk *w, uint32_t stack, struct error *err)
 static int begin(struct parca_functions *f, const struct profile *profile, struct error *err)
 {
 	*f = (struct parca_functions){.profile = profile};
+	map64_init_guarded(&f->call_index);
 	f->by_line = mem_alloc_array(profile->line_count + 1, sizeof(*f->by_line));
 	f->by_location = mem_alloc_array(profile->location_count + 1, sizeof(*f->by_location));
 	if (!f->by_line || !f->by_location || intern_init(&f->keys, SIZE_MAX) < 0)

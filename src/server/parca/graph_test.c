@@ -9,8 +9,10 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <time.h>
 
 #include "base/fault.h"
+#include "codec/protobuf.h"
 #include "profile/test_profile.h"
 #include "server/parca/graph.h"
 #include "server/parca/report.h"
@@ -49,7 +51,7 @@ static void test_sums(void **state)
 			.by_labels = seed & 2, .by_time = seed & 4, .by_mapping = seed & 8, .scale = 1, .inverted = true};
 		struct parca_graph graph;
 		int64_t before = profile_total(profile, seed % 2), filtered, shown = 0;
-		assert_int_equal(parca_filters_apply(&filters, profile, &filtered, NULL), 0);
+		assert_int_equal(parca_filters_apply(&filters, profile, NULL, &filtered, NULL), 0);
 		assert_int_equal(profile_total(profile, seed % 2) + filtered, before);
 		assert_int_equal(parca_graph_build(profile, &options, &graph, NULL), 0);
 		assert_int_equal(graph.total, before - filtered);
@@ -80,7 +82,63 @@ static void test_large_values(void **state)
 		assert_int_equal(parca_table_write(&view, &out, NULL), 0);
 		assert_int_equal(parca_source_write(&view, &file, &out, NULL), 0);
 		assert_int_equal(parca_callgraph_write(&view, &out, NULL), 0);
+		static struct parca_request in = {.threshold = 50};
+		struct parca parca = {.out = &out};
+		assert_int_equal(parca_report_write(&parca, &in, &view, &parca_query_fields, NULL), 0);
+		/* No stack is wanted: all values are dropped. */
+		static const struct parca_filters none = {
+			.items = {{.of_stack = true, .criterion = PARCA_FUNCTION, .kind = PARCA_EQUAL}},
+			.count = 1,
+			.sandwich = ""};
+		size_t last = profile->sample_type_count - 1;
+		int64_t before = profile_total(profile, last), filtered;
+		assert_int_equal(parca_filters_apply(&none, profile, NULL, &filtered, NULL), 0);
+		assert_int_equal((uint64_t)profile_total(profile, last) + (uint64_t)filtered, before);
 	}
+}
+
+static uint32_t add_location(struct profile *profile, const char *name)
+{
+	struct profile_function function = {0};
+	struct profile_line line = {0};
+	uint32_t id = 0;
+	assert_int_equal(profile_add_cstring(profile, name, &function.name, NULL), 0);
+	assert_int_equal(profile_add_function(profile, &function, &line.function, NULL), 0);
+	assert_int_equal(profile_add_location(profile, &(struct profile_location){0}, &line, 1, &id, NULL), 0);
+	return id;
+}
+
+static void add_sample(struct profile *profile, const uint32_t *frames, size_t count, int64_t value)
+{
+	struct profile_sample sample = {0};
+	assert_int_equal(profile_add_stack_leaf_first(profile, frames, count, &sample.stack, NULL), 0);
+	assert_int_equal(profile_add_sample(profile, &sample, &value, NULL), 0);
+}
+
+/* Two functions that call each other and have no other caller, and very many others that one of them calls: nothing is walked
+ * over once for each of these. */
+static void test_rings(void **state)
+{
+	(void)state;
+	enum { CALLED = 200000 };
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	_cleanup_(buffer_release) struct buffer out = {.max = 64 * MIB};
+	uint32_t type, unit;
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	assert_int_equal(profile_add_cstring(profile, "samples", &type, NULL), 0);
+	assert_int_equal(profile_add_cstring(profile, "count", &unit, NULL), 0);
+	assert_int_equal(profile_add_sample_type(profile, type, unit, NULL), 0);
+	uint32_t a = add_location(profile, "a"), b = add_location(profile, "b"), large = add_location(profile, "large");
+	add_sample(profile, &large, 1, 1000ll * CALLED);
+	for (unsigned i = 0; i < CALLED; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "f%u", i);
+		add_sample(profile, (const uint32_t[]){add_location(profile, name), a, b, a, b}, 5, 1);
+	}
+	struct parca_view view = {.profile = profile, .scale = 1};
+	clock_t before = clock();
+	assert_int_equal(parca_callgraph_write(&view, &out, NULL), 0);
+	assert_true(clock() - before < 10 * CLOCKS_PER_SEC); /* of this process; once took minutes */
 }
 
 static void test_cancelled(void **state)
@@ -95,6 +153,13 @@ static void test_cancelled(void **state)
 			 -ECANCELED);
 	assert_int_equal(parca_table_write(&view, &out, NULL), -ECANCELED);
 	assert_int_equal(parca_source_write(&view, &file, &out, NULL), -ECANCELED);
+	/* Inverted; conditions on stacks; on frames. */
+	for (size_t i = 0; i < 3; i++) {
+		struct parca_filters some = {.sandwich = "", .invert = i == 0, .count = i > 0};
+		int64_t filtered;
+		some.items[0] = filters.items[i == 2];
+		assert_int_equal(parca_filters_apply(&some, profile, &cancel, &filtered, NULL), -ECANCELED);
+	}
 }
 
 /* Everything, from the filters on; the profile is made anew each time. */
@@ -105,7 +170,7 @@ static int make_all(struct profile *profile, struct buffer *out)
 	struct parca_graph_options options = {.by_labels = true, .scale = 1};
 	struct parca_graph graph = {0};
 	int64_t filtered;
-	int r = parca_filters_apply(&filters, profile, &filtered, NULL);
+	int r = parca_filters_apply(&filters, profile, NULL, &filtered, NULL);
 	if (!r)
 		r = parca_graph_build(profile, &options, &graph, NULL);
 	if (!r)
@@ -158,10 +223,35 @@ static void test_reading_filters(void **state)
 	assert_int_equal(found.count, 0);
 }
 
+/* As many binaries as are allowed, and one more: in two filters, which count together. */
+static void test_many_binaries(void **state)
+{
+	(void)state;
+	for (unsigned more = 0; more < 2; more++) {
+		_cleanup_(buffer_release) struct buffer request = {.max = MIB};
+		struct parca_filters found = {.sandwich = ""};
+		struct error err = {0};
+		for (unsigned i = 0; i < 2; i++) {
+			size_t marks[3];
+			pb_begin(&request, 12, &marks[0]);
+			pb_begin(&request, 2, &marks[1]);
+			pb_begin(&request, 1, &marks[2]);
+			for (unsigned k = 0; k < PARCA_BINARIES_MAX / 2 + (i && more); k++)
+				pb_write_string(&request, 1, "lib");
+			for (unsigned k = 3; k-- > 0;)
+				pb_end(&request, marks[k]);
+		}
+		int r = parca_filters_read(buffer_bytes(&request), 12, &found, &err);
+		assert_int_equal(r, more ? -EINVAL : 0);
+		assert_true(!more || strstr(err.message, "more than 1000 binaries"));
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums), cmocka_unit_test(test_large_values),
-					   cmocka_unit_test(test_cancelled), cmocka_unit_test(test_without_memory),
-					   cmocka_unit_test(test_reading_filters)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sums),	       cmocka_unit_test(test_large_values),    cmocka_unit_test(test_cancelled),
+		cmocka_unit_test(test_without_memory), cmocka_unit_test(test_reading_filters), cmocka_unit_test(test_rings),
+		cmocka_unit_test(test_many_binaries)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

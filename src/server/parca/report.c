@@ -86,7 +86,7 @@ static void graph_release(struct graph *graph)
 
 static int64_t diff_of(const struct graph *graph, uint32_t node)
 {
-	return graph->base ? graph->tree->nodes[node].total - llround((double)graph->base[node].total * graph->scale) : 0;
+	return graph->base ? parca_difference(graph->tree->nodes[node].total, graph->base[node].total, graph->scale) : 0;
 }
 
 static int graph_build(struct graph *graph, double threshold, struct error *err)
@@ -104,7 +104,7 @@ static int graph_build(struct graph *graph, double threshold, struct error *err)
 		if (parent == UINT32_MAX)
 			continue;
 		if (i && fabs((double)tree->nodes[i].total) < least) {
-			graph->trimmed += tree->nodes[i].total;
+			graph->trimmed = (int64_t)((uint64_t)graph->trimmed + (uint64_t)tree->nodes[i].total);
 			continue;
 		}
 		graph->rows[i] = (uint32_t)graph->count;
@@ -547,7 +547,7 @@ static int merge_sides(struct parca *p, const struct parca_request *in, struct p
 
 int parca_view_prepare(struct parca_view *view, const struct parca_request *in, struct error *err)
 {
-	int r = parca_filters_apply(&in->filters, view->profile, &view->filtered, err);
+	int r = parca_filters_apply(&in->filters, view->profile, view->cancel, &view->filtered, err);
 	if (!r && view->profile->sample_type_count)
 		view->total = profile_total(view->profile, view->profile->sample_type_count - 1);
 	return r;
