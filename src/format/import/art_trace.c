@@ -30,6 +30,7 @@
 #define SLOW	     0x574f4c53u
 #define STREAMING    0xf0u
 #define THREADS_MAX  65536
+#define SEARCHED_MAX (1ull << 28)
 #define ACTION_ENTER 0
 #define ACTION_MASK  3u
 
@@ -58,6 +59,7 @@ struct reader {
 	uint32_t tid_key, name_key;
 	uint32_t last_us; /* of all events */
 	uint64_t unmatched, unended, unknown_methods, cut;
+	uint64_t searched; /* frames, for methods that were not among them */
 };
 
 static uint64_t number_at(const uint8_t *data, unsigned bytes)
@@ -230,7 +232,7 @@ static int read_header(struct reader *reader, bool is_streaming, struct error *e
 	reader->start_us = (int64_t)(number_at(at + 8, 8) & INT64_MAX);
 	reader->record_bytes = reader->version == 1 ? 9 : reader->version == 2 ? 10 : (unsigned)number_at(at + 16, 2);
 	unsigned needed = (reader->version == 1 ? 5 : 6) + (reader->clock == CLOCK_DUAL ? 8 : 4);
-	if (reader->record_bytes < needed && !is_streaming)
+	if (reader->record_bytes < needed)
 		return error_set(err, -EBADMSG, "records of %u bytes have no room for their fields", reader->record_bytes);
 	reader->rest = bytes_skip(reader->rest, header_bytes);
 	return 0;
@@ -278,14 +280,28 @@ static int enter(struct reader *reader, struct thread *thread, uint32_t method, 
 }
 
 /* Frames above one that is left have been left, too; a method that was entered before the trace began was not. */
-static void leave(struct reader *reader, struct thread *thread, uint32_t method)
+static int leave(struct reader *reader, struct thread *thread, uint32_t method, struct error *err)
 {
 	size_t depth = thread->depth;
 	while (depth > 0 && thread->frames[depth - 1].method != method)
 		depth--;
-	reader->unmatched += depth == 0;
-	if (depth > 0)
+	if (depth > 0) {
 		thread->depth = depth - 1;
+		return 0;
+	}
+	reader->unmatched++;
+	reader->searched += thread->depth;
+	return reader->searched > SEARCHED_MAX
+		       ? error_set(err, -E2BIG, "too many ends of methods that did not begin, in deep stacks")
+		       : 0;
+}
+
+/* Names of threads are known before any record, some threads have none. */
+static int label_thread(struct reader *reader, struct thread *thread, struct error *err)
+{
+	struct profile_label labels[2] = {{0}, {.key = reader->name_key, .value = thread->name}};
+	int r = profile_number_label(reader->profile, reader->tid_key, thread->tid, &labels[0], err);
+	return r < 0 ? r : profile_add_label_set(reader->profile, labels, 1 + (thread->name != 0), &thread->labels, err);
 }
 
 static int read_record(struct reader *reader, const uint8_t *at, struct error *err)
@@ -300,14 +316,15 @@ static int read_record(struct reader *reader, const uint8_t *at, struct error *e
 		return error_set(err, -EBADMSG, "unknown action %u", value & ACTION_MASK);
 	reader->last_us = wall > reader->last_us ? wall : reader->last_us;
 	int r = get_thread(reader, tid, &thread, err);
+	if (r == 0 && !thread->labels)
+		r = label_thread(reader, thread, err);
 	if (r == 0)
 		r = add_time(reader, thread, cpu, wall, err);
 	if (r < 0)
 		return r;
 	if ((value & ACTION_MASK) == ACTION_ENTER)
 		return enter(reader, thread, value & ~ACTION_MASK, err);
-	leave(reader, thread, value & ~ACTION_MASK);
-	return 0;
+	return leave(reader, thread, value & ~ACTION_MASK, err);
 }
 
 /* What is among the records of the streaming form; moves *at behind it. 1: it was the summary, the last. */
@@ -373,32 +390,11 @@ static int add_types(struct reader *reader, struct error *err)
 	return r < 0 ? r : format_add_origin(reader->profile, (struct bytes){0}, reader->pid, err);
 }
 
-/* Threads are known before any record. */
-static int add_labels(struct reader *reader, struct error *err)
+static void end_threads(struct reader *reader)
 {
-	int r = 0;
-	for (size_t i = 0; r == 0 && i < reader->thread_count; i++) {
-		struct thread *thread = &reader->threads[i];
-		struct profile_label labels[2] = {{0}, {.key = reader->name_key, .value = thread->name}};
-		r = profile_number_label(reader->profile, reader->tid_key, thread->tid, &labels[0], err);
-		if (r == 0)
-			r = profile_add_label_set(reader->profile, labels, 1 + (thread->name != 0), &thread->labels, err);
-	}
-	return r;
-}
-
-static int end_threads(struct reader *reader, struct error *err)
-{
-	for (size_t i = 0; i < reader->thread_count; i++) {
+	for (size_t i = 0; i < reader->thread_count; i++)
 		reader->unended += reader->threads[i].depth;
-		if (!reader->threads[i].labels) {
-			int r = add_labels(reader, err);
-			if (r < 0)
-				return r;
-		}
-	}
 	reader->profile->duration_ns = (int64_t)reader->last_us * NS_PER_US;
-	return 0;
 }
 
 static int read_all(struct reader *reader, struct bytes input, struct error *err)
@@ -417,12 +413,12 @@ static int read_all(struct reader *reader, struct bytes input, struct error *err
 	if (r == 0 && reader->record_bytes < needed)
 		return error_set(err, -EBADMSG, "records of %u bytes have no room for their fields", reader->record_bytes);
 	if (r == 0)
-		r = add_labels(reader, err);
-	if (r == 0)
 		r = add_types(reader, err);
 	if (r == 0)
 		r = is_streaming ? read_streaming(reader, false, err) : read_regular(reader, err);
-	return r < 0 ? r : end_threads(reader, err);
+	if (r == 0)
+		end_threads(reader);
+	return r;
 }
 
 static int note(const struct reader *reader, const struct format_options *options, struct error *err)

@@ -109,6 +109,26 @@ static void test_forms(void **state)
 	buffer_release(&streaming);
 }
 
+/* Threads that no list has. */
+static void test_unlisted(void **state)
+{
+	struct buffer file = {.max = KIB};
+	struct profile *profile = NULL;
+	buffer_append_string(&file, SUMMARY("wall") "*threads\n*methods\n" METHODS "*end\n");
+	put_header(&file, false, 10);
+	put_records(&file, false);
+	assert_int_equal(format_decode(NULL, buffer_bytes(&file), NULL, &profile, NULL), 0);
+	assert_true(profile->sample_count > 0);
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		const struct profile_label_set *set = &profile->label_sets[profile->samples[i].labels];
+		assert_int_equal(set->count, 1);
+		assert_string_equal(profile_string(profile, profile->labels[set->first].key), "thread.id");
+		assert_in_range(profile->labels[set->first].number, 1, 2);
+	}
+	profile_free(profile);
+	buffer_release(&file);
+}
+
 static void refuse(struct buffer *file, const char *says)
 {
 	struct profile *profile = NULL;
@@ -132,9 +152,31 @@ static void test_refused(void **state)
 	file = make_streaming();
 	file.len -= 4;
 	refuse(&file, "an entry reaches past the end");
+	/* Records of no bytes, and of too few for either clock. */
+	file = make_streaming();
+	file.data[16] = 0;
+	file.data[32] = 1;
+	refuse(&file, "records of 0 bytes have no room");
+	file = make_streaming();
+	file.data[16] = 9;
+	refuse(&file, "records of 9 bytes have no room");
 	file = make_streaming();
 	file.data[4] = 0x0f;
 	refuse(&file, "version 255");
+}
+
+/* Ends without a begin are looked for in a deep stack, again and again. */
+static void test_long_search(void **state)
+{
+	enum { ENDS = 20000 };
+	struct buffer file = {.max = MIB};
+	buffer_append_string(&file, SUMMARY("wall") "*end\n");
+	put_header(&file, false, 10);
+	for (size_t i = 0; i < LIMIT_STACK_DEPTH; i++)
+		put_record(&file, 1, 4, 0, 0, false);
+	for (size_t i = 0; i < ENDS; i++)
+		put_record(&file, 1, 8 | 1, 0, 0, false);
+	refuse(&file, "too many ends of methods");
 }
 
 static void test_damaged(void **state)
@@ -158,10 +200,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forms),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_damaged),
-		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_forms),	    cmocka_unit_test(test_unlisted), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_long_search), cmocka_unit_test(test_damaged),  cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
