@@ -4,11 +4,16 @@
  *
  *   4 8                  then one value
  *   0 T F                nil, true, false
- *   i NUMBER             NUMBER: a byte 0; 5 .. 127, -128 .. -5 stand for the number less (plus) 5; 1 .. 4, -1 .. -4 say how
- * many bytes follow, little-endian l + or - NUMBER ...  so many times two bytes, little-endian f NUMBER text        a decimal
- * number " NUMBER bytes       a text; I before it, and NUMBER pairs of symbol and value behind it: its encoding : NUMBER bytes
- * a symbol, a text here ; NUMBER             the symbol of that number, in the order of their first use [ NUMBER values      {
- * NUMBER pairs      } the same, and a value behind it (the default)
+ *   i NUMBER             NUMBER: a byte 0; 5 .. 127, -128 .. -5 stand for the number less (plus) 5; 1 .. 4, -1 .. -4 are how
+ *                        many bytes follow, little-endian
+ *   l + or - NUMBER ...  so many times two bytes, little-endian
+ *   f NUMBER text        a decimal number
+ *   " NUMBER bytes       a text; I before it, and NUMBER pairs of symbol and value behind it: its encoding
+ *   : NUMBER bytes       a symbol, a text here
+ *   ; NUMBER             the symbol of that number, in the order of their first use
+ *   [ NUMBER values      an array
+ *   { NUMBER pairs       a hash
+ *   } NUMBER pairs       the same, and a value behind it (the default)
  *   @ NUMBER             the object of that number: texts, numbers in l and f, arrays and hashes, in the order in which they
  *                        begin
  *
@@ -38,6 +43,7 @@ struct marshal {
 	struct bytes *symbols;
 	size_t symbol_count, symbol_capacity;
 	unsigned depth;
+	size_t cut; /* bytes of `out` that were taken back */
 	struct error *err;
 };
 
@@ -188,6 +194,22 @@ static int put_real(struct marshal *m)
 
 static int put_value(struct marshal *m);
 
+/* Takes back what was written since. Objects in there are not referred to: what is cut off is not to be written again. The work
+ * counts as if it had stayed. */
+static int cut_off(struct marshal *m, size_t first_object, size_t end)
+{
+	int r = status(m);
+	if (r < 0)
+		return r;
+	for (size_t i = first_object; i < m->object_count; i++)
+		m->objects[i].end = 0;
+	m->cut += m->out->len - end;
+	buffer_truncate(m->out, end);
+	if (m->cut > m->out->max)
+		return error_set(m->err, -E2BIG, "Ruby's Marshal: what is left out of it grows beyond the limit");
+	return 0;
+}
+
 /* A key: a text, whatever it is. */
 static int put_key(struct marshal *m)
 {
@@ -226,14 +248,10 @@ static int put_items(struct marshal *m, uint8_t kind)
 			r = put_value(m);
 	}
 	buffer_append_byte(m->out, is_array ? ']' : '}');
-	size_t end = m->out->len;
+	size_t end = m->out->len, first_object = m->object_count;
 	if (r == 0 && kind == '}')
 		r = put_value(m);
-	if (r == 0)
-		r = status(m);
-	if (r == 0 && m->out->len > end)
-		buffer_truncate(m->out, end);
-	return r;
+	return r < 0 ? r : cut_off(m, first_object, end);
 }
 
 static int put_object_again(struct marshal *m)
@@ -281,19 +299,14 @@ static int put_object(struct marshal *m, uint8_t kind)
 /* The variables of a text: its encoding. */
 static int skip_variables(struct marshal *m)
 {
-	size_t end = m->out->len;
+	size_t end = m->out->len, first_object = m->object_count;
 	int64_t count;
 	int r = take_number(m, &count);
 	if (r == 0 && (count < 0 || (uint64_t)count > m->rest.len))
 		r = bad(m, "truncated");
 	for (int64_t i = 0; r == 0 && i < 2 * count; i++)
 		r = put_value(m);
-	/* Objects in there are not referred to: what is cut off is not to be written again. */
-	for (size_t i = m->object_count; r == 0 && i-- > 0 && m->objects[i].start >= end;)
-		m->objects[i].end = 0;
-	if (r == 0)
-		buffer_truncate(m->out, end);
-	return r;
+	return r < 0 ? r : cut_off(m, first_object, end);
 }
 
 static int put_kind(struct marshal *m, uint8_t kind)

@@ -21,9 +21,8 @@
 #include "format/format_int.h"
 #include "format/import/ruby_marshal.h"
 
-#define DETECT_BYTES	   (64 * KIB)
-#define JSON_TIMES	   16 /* how much longer Marshal may get as JSON */
-#define TIMESTAMP_EACH_MAX (1 << 20)
+#define DETECT_BYTES (64 * KIB)
+#define JSON_TIMES   16 /* how much longer Marshal may get as JSON */
 
 struct reader {
 	struct profile *profile;
@@ -87,12 +86,14 @@ static int add_sample(struct reader *reader, uint32_t stack, int64_t count, int6
 	return profile_add_sample(reader->profile, &sample, values, err);
 }
 
-/* Each with its time, where there are times. */
+/* Each with its time, where there are times for all of them. */
 static int add_samples(struct reader *reader, uint32_t stack, int64_t count, struct error *err)
 {
 	int r = 0;
-	if (!reader->times || count > TIMESTAMP_EACH_MAX)
+	if ((uint64_t)count > json_node_count(reader->times) - reader->sample_number) {
+		reader->sample_number = json_node_count(reader->times);
 		return add_sample(reader, stack, count, 0, err);
+	}
 	for (int64_t i = 0; r == 0 && i < count; i++) {
 		int64_t time_us = 0;
 		json_node_integer(json_node_at(reader->times, reader->sample_number++), &time_us);

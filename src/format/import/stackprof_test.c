@@ -42,6 +42,14 @@ static void test_modes(void **state)
 	assert_int_equal(profile->samples[5].time_ns, 600000);
 	assert_int_equal(profile->duration_ns, 500000);
 	profile_free(profile);
+	/* More samples than times: few bytes are not to become many samples. */
+	profile =
+		read_text(HEAD("wall") FRAMES ",\"raw\":[1,70,2,1,71,1000000,1,70,1],\"raw_sample_timestamps\":[100,200,300]}");
+	assert_int_equal(profile->sample_count, 4);
+	assert_int_equal(profile->samples[1].time_ns, 200000);
+	assert_int_equal(profile->samples[2].time_ns, 0);
+	assert_int_equal(profile_total(profile, 0), 1000003);
+	profile_free(profile);
 }
 
 static void test_refused(void **state)
@@ -190,6 +198,19 @@ static void test_bad_marshal(void **state)
 	refuse_marshal("\4\10{\6;\6", 6, "a symbol that was not there");
 	refuse_marshal("\4\10{\6:\6ao:\6b\0", 12, "a class that profiles do not have");
 	refuse_marshal("\4\10{\6[\0i\6", 8, "a key that is an array");
+	/* What is in a default or beside a text is not written, and not there for others. */
+	refuse_marshal("\4\10{\6:\6a[\x7}\0\"\6x@\x8", 16, "an object that was not there");
+	refuse_marshal("\4\10{\6:\6a[\x7I0\6:\6E\"\6x@\x7", 20, "an object that was not there");
+	/* Writing it has a limit all the same. */
+	struct buffer hidden = {.max = KIB};
+	buffer_append(&hidden, "\4\10{\6:\x2d", 6);
+	for (int i = 0; i < 40; i++)
+		buffer_append_byte(&hidden, 'x');
+	buffer_append(&hidden, "[\x0a", 2);
+	for (int i = 0; i < 5; i++)
+		buffer_append(&hidden, "I0\6;\0;\0", 7);
+	refuse_marshal((const char *)hidden.data, hidden.len, "what is left out of it grows beyond the limit");
+	buffer_release(&hidden);
 	/* Objects that are written again and again: [x, [@x, @x], ...] doubles each time. */
 	struct buffer bomb = {.max = KIB}, json = {.max = 4096};
 	buffer_append(&bomb,
