@@ -21,6 +21,8 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/order.h"
+#include "base/sorted.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "codec/json_tree.h"
@@ -28,6 +30,7 @@
 
 #define LIBS_MAX      65536
 #define PROCESSES_MAX 4096
+#define COLUMNS_MAX   64
 
 struct table {
 	const struct json_node *schema, *data;
@@ -38,7 +41,7 @@ struct lib {
 };
 struct reader {
 	struct profile *profile;
-	struct lib *libs; /* of the process */
+	struct lib *libs; /* of the process, by start */
 	size_t lib_count, lib_capacity;
 	double start_ms, cpu_scale; /* cpu_scale 0 = no CPU times */
 	uint32_t tid_key, pid_key, name_key, process_key;
@@ -99,12 +102,13 @@ static int add_lib(struct reader *reader, const struct json_node *node, struct e
 	return r == -E2BIG ? error_set(err, r, "more than %d libraries", LIBS_MAX) : r < 0 ? error_nomem(err) : 0;
 }
 
+DEFINE_ORDER(compare_libs, struct lib, ORDER(a->start, b->start) ?: ORDER(a->end, b->end));
+
+/* The last one that begins at or before the address: they do not overlap. */
 static const struct lib *find_lib(const struct reader *reader, uint64_t address)
 {
-	for (size_t i = 0; i < reader->lib_count; i++)
-		if (address >= reader->libs[i].start && address < reader->libs[i].end)
-			return &reader->libs[i];
-	return NULL;
+	size_t count = sorted_count_up_to(reader->libs, reader->lib_count, start, address);
+	return count > 0 && address < reader->libs[count - 1].end ? &reader->libs[count - 1] : NULL;
 }
 
 /* ---- frames ---- */
@@ -290,6 +294,10 @@ static int read_thread(struct reader *reader, const struct json_node *thread, st
 	if (!json_node_is(samples.data, JSON_NODE_ARRAY) || !json_node_is(reader->stacks.data, JSON_NODE_ARRAY) ||
 	    !json_node_is(reader->frames.data, JSON_NODE_ARRAY))
 		return error_set(err, -EBADMSG, "no samples, stackTable or frameTable");
+	/* Columns are looked for in each row. */
+	if (json_node_count(samples.schema) > COLUMNS_MAX || json_node_count(reader->stacks.schema) > COLUMNS_MAX ||
+	    json_node_count(reader->frames.schema) > COLUMNS_MAX)
+		return error_set(err, -E2BIG, "a table has more than %d columns", COLUMNS_MAX);
 	reader->markers += json_node_count(markers.data);
 	rows = reader->stacks.data->count;
 	_cleanup_(mem_freep) uint32_t *ids = mem_zalloc_array(rows + 1, sizeof(*ids));
@@ -325,12 +333,14 @@ static int read_process(struct reader *reader, const struct json_node *root, str
 	if (!json_node_is(threads, JSON_NODE_ARRAY))
 		return error_set(err, -EBADMSG, "no array threads");
 	reader->lib_count = 0;
-	if (!json_node_real(json_node_get(meta, "startTime"), &reader->start_ms) || fabs(reader->start_ms) > 9e12)
+	if (!json_node_real(json_node_get(meta, "startTime"), &reader->start_ms) ||
+	    !(reader->start_ms >= 0 && reader->start_ms < 9e12))
 		reader->start_ms = 0;
 	reader->counters += json_node_count(json_node_get(root, "counters"));
 	int r = 0;
 	for (size_t i = 0; r == 0 && json_node_is(libs, JSON_NODE_ARRAY) && i < libs->count; i++)
 		r = add_lib(reader, json_node_at(libs, i), err);
+	sort_array(reader->libs, reader->lib_count, compare_libs);
 	for (size_t i = 0; r == 0 && i < threads->count; i++) {
 		r = read_thread(reader, json_node_at(threads, i), err);
 		if (r < 0)

@@ -60,6 +60,25 @@ static void test_forms(void **state)
 		   "\"data\":[[0]]},\"stringTable\":[\"a\"]}]}",
 		   "samples", "[unknown] 1\na 1\n");
 	assert_string_equal(buffer_string(&notes), "3 references to missing rows of tables\n");
+	/* Times that do not fit. */
+	struct profile *profile = read_text("{\"meta\":{\"startTime\":-8999999999999},\"threads\":[{\"samples\":{\"schema\":{"
+					    "\"stack\":0,\"time\":1},\"data\":[[0,17999999999998],[0,1000]]},"
+					    "\"stackTable\":{\"schema\":{},\"data\":[]},\"frameTable\":{\"schema\":{},\"data\":"
+					    "[]},\"stringTable\":[]}]}");
+	assert_int_equal(profile->samples[0].time_ns, 0);
+	assert_int_equal(profile->samples[1].time_ns, 1000000000);
+	profile_free(profile);
+}
+
+/* Libraries in any order. */
+static void test_libs(void **state)
+{
+	check_text(
+		"{" META ",\"libs\":[{\"start\":12288,\"end\":16384,\"path\":\"/lib/b\"},{\"start\":4096,\"end\":8192,\"path\":"
+		"\"/lib/a\"}],\"threads\":[{\"samples\":{\"schema\":{\"stack\":0},\"data\":[[0],[1],[2],[3]]},\"stackTable\":{"
+		"\"schema\":{\"frame\":0},\"data\":[[0],[1],[2],[3]]},\"frameTable\":{\"schema\":{\"location\":0},\"data\":"
+		"[[0],[1],[2],[3]]},\"stringTable\":[\"0x1000\",\"0x1fff\",\"0x2000\",\"0x3fff\"]}]}",
+		"samples", "0x2000 1\na+0x0 1\na+0xfff 1\nb+0xfff 1\n");
 }
 
 static void test_refused(void **state)
@@ -67,6 +86,13 @@ static void test_refused(void **state)
 	refuse("{}", "no object meta");
 	refuse("{\"meta\":{}}", "no array threads");
 	refuse("{\"meta\":{},\"threads\":[{}]}", "thread 0: no samples, stackTable or frameTable");
+	struct buffer wide = {.max = MIB};
+	buffer_append_string(&wide, "{\"meta\":{},\"threads\":[{\"samples\":{\"data\":[],\"schema\":{");
+	for (int i = 0; i < 65; i++)
+		buffer_printf(&wide, "%s\"c%d\":%d", i ? "," : "", i, i);
+	buffer_append_string(&wide, "}},\"stackTable\":{\"data\":[]},\"frameTable\":{\"data\":[]}}]}");
+	refuse(buffer_string(&wide), "a table has more than 64 columns");
+	buffer_release(&wide);
 	refuse("{\"meta\":{},\"threads\":[],\"processes\":[{}]}", "process 0: no array threads");
 }
 
@@ -83,8 +109,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_samples), cmocka_unit_test(test_forms),	  cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_damaged), cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_samples), cmocka_unit_test(test_forms),	cmocka_unit_test(test_libs),
+		cmocka_unit_test(test_refused), cmocka_unit_test(test_damaged), cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, release_notes);
 }
