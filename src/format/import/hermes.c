@@ -53,6 +53,12 @@ static bool number_of(const struct json_node *node, int64_t *ret)
 	return true;
 }
 
+/* Microseconds, which fit 64 bits as nanoseconds, too. */
+static bool time_of(const struct json_node *sample, int64_t *ret)
+{
+	return number_of(json_node_get(sample, "ts"), ret) && *ret >= 0 && *ret <= INT64_MAX / NS_PER_US;
+}
+
 /* ---- frames ---- */
 
 static int add_frames(struct reader *reader, const struct json_node *frames, struct error *err)
@@ -117,12 +123,15 @@ static bool parent_of(struct reader *reader, const struct frame *frame, uint32_t
 {
 	const struct json_node *parent = json_node_get(frame->node, "parent");
 	int64_t id;
+	uint32_t number;
 	if (!parent || parent->kind == JSON_NODE_NULL)
 		return false;
-	if (number_of(parent, &id) && format_known(&reader->frame_of_id, (uint64_t)id, ret))
-		return true;
-	reader->parents++;
-	return false;
+	if (!number_of(parent, &id) || !format_known(&reader->frame_of_id, (uint64_t)id, &number)) {
+		reader->parents++;
+		return false;
+	}
+	*ret = number;
+	return true;
 }
 
 static bool is_root(const struct json_node *node)
@@ -205,7 +214,8 @@ static int find_ends(struct reader *reader, const struct json_node *samples, str
 		int64_t tid = 0, at = 0;
 		uint64_t next;
 		number_of(json_node_get(json_node_at(samples, i), "tid"), &tid);
-		number_of(json_node_get(json_node_at(samples, i), "ts"), &at);
+		if (!time_of(json_node_at(samples, i), &at))
+			continue; /* add_sample() leaves it out */
 		reader->ends[i] = at;
 		if (map64_get(&reader->last_of_thread, (uint64_t)tid, &next) && (int64_t)next > at)
 			reader->ends[i] = (int64_t)next;
@@ -221,7 +231,7 @@ static int add_sample(struct reader *reader, const struct json_node *from, int64
 	struct profile_sample sample = {0};
 	uint32_t number;
 	if (!number_of(json_node_get(from, "sf"), &frame) || !format_known(&reader->frame_of_id, (uint64_t)frame, &number) ||
-	    !number_of(json_node_get(from, "ts"), &at) || at < 0) {
+	    !time_of(from, &at)) {
 		reader->stray++;
 		return 0;
 	}

@@ -38,6 +38,17 @@ static void test_samples(void **state)
 	profile_free(profile);
 }
 
+/* A parent that is not there is not the first frame of the file; times that do not fit. */
+static void test_odd(void **state)
+{
+	check_text("{\"samples\":[" SAMPLE(1, 5, 1) "," SAMPLE(2, 5, 2) "," SAMPLE(9223372036854775807, 5, 1) "," SAMPLE(
+			   9223372036854775, 5, 1) "],\"stackFrames\":{\"1\":{\"name\":\"first\"},\"2\":{\"name\":\"lost\","
+						   "\"parent\":77}}}",
+		   "samples", "first 2\nlost 1\n");
+	assert_string_equal(buffer_string(&notes), "1 samples without a time, or of frames that are not in the file\n"
+						   "1 frames: callers, since the parent is not in the file\n");
+}
+
 static void test_refused(void **state)
 {
 	refuse("{\"samples\":[]}", "no samples and stackFrames");
@@ -58,10 +69,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_samples),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_damaged),
-		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_samples), cmocka_unit_test(test_odd),	  cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_damaged), cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, release_notes);
 }
