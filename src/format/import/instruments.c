@@ -143,8 +143,9 @@ static int add_level(struct reader *reader, struct bytes name, int64_t total, in
 		r = profile_add_stack(reader->profile, stack, id, &stack, err);
 	if (r < 0)
 		return r;
-	if (!reader->has_self && reader->depth)
-		reader->levels[reader->depth - 1].left -= total;
+	int64_t *left = reader->depth && !reader->has_self ? &reader->levels[reader->depth - 1].left : NULL;
+	if (left && __builtin_sub_overflow(*left, total, left))
+		*left = 0; /* nothing is left */
 	reader->levels[reader->depth++] = (struct level){stack, reader->has_self ? self : total};
 	return 0;
 }

@@ -34,6 +34,15 @@ static void test_forms(void **state)
 	assert_string_equal(buffer_string(&notes), "1 lines without a value\n");
 }
 
+/* More below a line than it has itself, beyond 64 bits. */
+static void test_out_of_range(void **state)
+{
+	check_text("Bytes Used\tCount\t\tSymbol Name\n1 Bytes\t1\t \tstart\n"
+		   "4000000000000000000 Bytes\t1\t \t a\n4000000000000000000 Bytes\t1\t \t b\n4000000000000000000 Bytes\t1\t "
+		   "\t c\n",
+		   "space", "start;a 4000000000000000000\nstart;b 4000000000000000000\nstart;c 4000000000000000000\n");
+}
+
 static void test_refused(void **state)
 {
 	refuse("Weight\n", "no header of a deep copy");
@@ -54,10 +63,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forms),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_damaged),
-		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_forms),	cmocka_unit_test(test_out_of_range), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_damaged), cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, release_notes);
 }

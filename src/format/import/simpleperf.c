@@ -145,7 +145,7 @@ static int add_thread(struct reader *reader, uint64_t tid, uint64_t pid, struct 
 		r = profile_number_label(reader->profile, reader->tid_key, (int32_t)tid, &labels[count++], err);
 	if (r == 0 && pid)
 		r = profile_number_label(reader->profile, reader->pid_key, (int32_t)pid, &labels[count++], err);
-	if (text)
+	if (r == 0 && text)
 		labels[count++] = (struct profile_label){.key = reader->thread_key, .value = text};
 	if (r == 0)
 		r = profile_add_label_set(reader->profile, labels, count, &set, err);
@@ -204,12 +204,12 @@ static int read_others(struct reader *reader, struct pb_cursor record, struct er
 	struct pb_field field;
 	int r;
 	while ((r = pb_next(&record, &field, err)) > 0) {
-		struct pb_cursor nested = {field.bytes.data, field.bytes.data + field.bytes.len, record.start};
 		if (field.number < 2 || field.number > 6)
 			continue;
 		r = pb_expect(&record, &field, PB_BYTES, "Record", err);
 		if (r < 0)
 			return r;
+		struct pb_cursor nested = pb_open_nested(&record, field.bytes);
 		switch (field.number) {
 		case 2: r = read_lost(reader, nested, err); break;
 		case 3: r = read_file(reader, nested, err); break;
