@@ -22,6 +22,7 @@
 #define MAPPINGS_MAX	 65536
 #define ATTRIBUTES_MAX	 64
 #define LINE_BYTES_MAX	 (64 * KIB)
+#define EXPANDED_MAX	 (64 * MIB)   /* bytes of attributes' values in all lines together */
 #define SEARCH_STEPS_MAX (1ull << 31) /* of all addresses together */
 #define EXECUTABLE_START 0x400000     /* of programs that are not position-independent */
 
@@ -40,6 +41,7 @@ struct maps {
 	struct attribute attributes[ATTRIBUTES_MAX];
 	size_t attribute_count;
 	struct buffer line; /* with the attributes' values */
+	size_t expanded;    /* bytes of those so far */
 };
 
 struct entry {
@@ -189,6 +191,10 @@ static int expand(struct maps *maps, struct bytes line, struct error *err)
 			if (name.len < line.len - at && memcmp(line.data + at + 1, name.data, name.len) == 0)
 				found = &maps->attributes[i];
 		}
+		if (found && (maps->expanded += found->value.len) > EXPANDED_MAX)
+			return error_set(err, -E2BIG,
+					 "the values of $NAME in the mappings have more than %llu bytes, the limit",
+					 EXPANDED_MAX);
 		if (found)
 			buffer_append(&maps->line, found->value.data, found->value.len);
 		else

@@ -263,6 +263,19 @@ static void check_maps(const char *text, const char *expected)
 	buffer_release(&all);
 }
 
+/* Few bytes stand for many. */
+static void test_long_values(void **state)
+{
+	struct buffer all = {.max = MIB};
+	buffer_append_string(&all, "heap profile: 1: 1 [1: 1] @ growthz\n1: 1 [1: 1] @ 0x401001\nMAPPED_LIBRARIES:\na=");
+	for (int i = 0; i < 60000; i++)
+		buffer_append_byte(&all, 'x');
+	for (int i = 0; i < 2000; i++)
+		buffer_append_string(&all, "\n$a");
+	refuse(buffer_string(&all), "the values of $NAME in the mappings have more than");
+	buffer_release(&all);
+}
+
 static void test_maps(void **state)
 {
 	check_maps("400000-402000 r-xp 00001000 fd:00 1 /bin/app\n", "app+0x2000 1\n");
@@ -330,6 +343,7 @@ int main(void)
 		cmocka_unit_test(test_contention),
 		cmocka_unit_test(test_java),
 		cmocka_unit_test(test_maps),
+		cmocka_unit_test(test_long_values),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_no_memory),
 	};
