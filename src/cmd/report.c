@@ -22,6 +22,7 @@
 #include "cmd/report.h"
 #include "format/format.h"
 #include "profile/merge.h"
+#include "server/viewer/local_viewer.h"
 
 #define REPORT_BYTES_MAX (4 * GIB)
 
@@ -462,9 +463,10 @@ static int serve(const struct report *report, const char *title, struct error *e
 	snprintf(listen, sizeof(listen), "%.*s:%s", is_default ? 9 : (int)(host < 40 ? host : 40),
 		 is_default ? "127.0.0.1" : text, *port ? port : "0");
 	struct open_options open = {.listen = listen, .browser = o.no_browser ? BROWSER_NONE : BROWSER_PAGE};
-	int r = open_check(&open, err);
-	if (r == 0)
-		r = open_serve(&open, "report", report->profile, title, err);
+	int r = local_viewer_check_listen(listen, err);
+	if (r < 0)
+		return error_prefix(err, r, "--http");
+	r = open_serve(&open, "report", report->profile, title, err);
 	return r < 0 ? r : 0;
 }
 

@@ -91,8 +91,10 @@ int report_show(struct bytes contents, const char *suffix, struct error *err)
 	if (fd < 0)
 		return error_set(err, -errno, "cannot make %s: %s", path, strerror(errno));
 	int r = io_write(fd, contents.data, contents.len, path, err);
-	if (r < 0)
+	if (r < 0) {
+		unlink(path);
 		return r;
+	}
 	fprintf(stderr, "wick report: written to %s\n", path);
 	int why = open_browser(path);
 	if (why != 0)

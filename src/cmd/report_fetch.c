@@ -48,10 +48,10 @@ static int parse_seconds(const char *name, const char *text, uint64_t *ret, stru
 	return r < 0 ? error_prefix(err, r, "--%s", name) : 0;
 }
 
-/* Appends the path with its parameters but "seconds", whose value is returned; 0 = there is none. */
-static uint64_t append_path(const char *path, struct buffer *out)
+/* Appends the path with its parameters but "seconds", whose value *ret_seconds is; 0 = there is none. */
+static int append_path(const char *path, struct buffer *out, uint64_t *ret_seconds, struct error *err)
 {
-	uint64_t seconds = 0;
+	*ret_seconds = 0;
 	size_t len = strcspn(path, "?#");
 	char mark = '?';
 	bool is_root = len == 0 || (len == 1 && path[0] == '/');
@@ -62,7 +62,9 @@ static uint64_t append_path(const char *path, struct buffer *out)
 		if (part > 8 && part < sizeof(number) + 8 && memcmp(at, "seconds=", 8) == 0) {
 			memcpy(number, at + 8, part - 8);
 			number[part - 8] = '\0';
-			text_parse_u64(number, &seconds, NULL);
+			int r = parse_seconds("seconds", number, ret_seconds, err);
+			if (r < 0)
+				return r;
 		} else if (part > 0) {
 			buffer_append_byte(out, (uint8_t)mark);
 			buffer_append(out, at, part);
@@ -70,7 +72,7 @@ static uint64_t append_path(const char *path, struct buffer *out)
 		}
 		at += part;
 	}
-	return seconds;
+	return 0;
 }
 
 static int request(const char *base, const char *path, uint64_t timeout, struct buffer *ret, struct error *err)
@@ -101,11 +103,14 @@ int report_fetch(const struct report_arguments *arguments, const char *url, stru
 		r = parse_seconds("timeout", arguments->timeout, &timeout, err);
 	if (r < 0)
 		return r;
+	uint64_t own;
 	size_t scheme = has_scheme(url) ? (size_t)(strstr(url, "://") - url) + 3 : 0;
 	size_t host = strcspn(url + scheme, "/?#");
 	buffer_append_string(&base, scheme ? "" : "http://");
 	buffer_append(&base, url, scheme + host);
-	uint64_t own = append_path(url + scheme + host, &path);
+	r = append_path(url + scheme + host, &path, &own, err);
+	if (r < 0)
+		return error_prefix(err, r, "%.200s", url);
 	seconds = seconds ? seconds : own;
 	if (!seconds && bytes_equal_string(buffer_bytes(&path), CPU_PROFILE))
 		seconds = CPU_PROFILE_SECONDS;

@@ -64,7 +64,7 @@ check "-http serves the profile" wait_for grep -q 'page: ' "$work/http.log"
 link=$(sed -n 's/^ *page: *//p' "$work/http.log")
 check "the page is there" sh -c "curl -sS --max-time 20 '$link' | grep -qi '<!doctype html>'"
 kill -TERM $server 2>/dev/null
-expect "other machines are not served" 1 '127.0.0.1' "$WICK" report -http=0.0.0.0:0 -no_browser "$profile"
+expect "other machines are not served" 1 '--http: cannot listen on .*127.0.0.1' "$WICK" report -http=0.0.0.0:0 -no_browser "$profile"
 
 # ---- URLs ----
 if uses node; then
@@ -89,6 +89,7 @@ END
 	check "the requests have the path and the seconds of pprof" cmp "$work/want.asked" "$work/asked"
 	expect "a status is an error" 1 'responded with status 404' "$WICK" report -top "http://$at/none"
 	expect "-timeout ends waiting" 1 'no response within 1 s' timeout 60 "$WICK" report -top -timeout=1 "http://$at/slow"
+	expect "the URL's seconds are checked" 1 'seconds: more than 86400 seconds' "$WICK" report -top "http://$at/x?seconds=9000000000000"
 	expect "-seconds is checked" 1 '--seconds' "$WICK" report -top -seconds=many "http://$at/x"
 else
 	skip "URLs" "$missing"
