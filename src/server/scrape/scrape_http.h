@@ -59,6 +59,7 @@ struct scrape_token {
 	int64_t renew_ns, expires_ns; /* monotonic */
 	int64_t failed_ns;	      /* when to try again after a failure; 0 = the last try succeeded */
 	int failure;
+	int64_t refuse_ns; /* before that another refusal counts for nothing */
 	char error[SCRAPE_ERROR_MAX];
 };
 /* What a fetch gives. */
@@ -77,7 +78,8 @@ void scrape_token_release(struct scrape_token *token);
  * do not ask a server that refuses. */
 int scrape_token_get(struct scrape_token *token, scrape_token_function *fetch, void *context, const struct scrape_call *call,
 		     char **ret, struct error *err);
-/* The server refused this value: the next one to need a token fetches another. */
+/* The server refused this value: the next one to need a token fetches another. Once in 5 s, so that one target that refuses
+ * every token does not make all others fetch one for each scrape. */
 void scrape_token_refuse(struct scrape_token *token, const char *value);
 /* Reads a response of RFC 6749, 5.1: access_token, token_type, expires_in. */
 int scrape_read_grant(struct bytes body, struct scrape_grant *ret, struct error *err);

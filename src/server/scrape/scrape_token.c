@@ -135,8 +135,11 @@ int scrape_token_get(struct scrape_token *token, scrape_token_function *fetch, v
 void scrape_token_refuse(struct scrape_token *token, const char *value)
 {
 	THREAD_LOCK_SCOPE(&token->lock);
-	if (token->value && !strcmp(token->value, value))
-		token->value = mem_free(token->value);
+	int64_t now_ns = time_monotonic_ns();
+	if (!token->value || strcmp(token->value, value) || now_ns < token->refuse_ns)
+		return;
+	token->value = mem_free(token->value);
+	token->refuse_ns = now_ns + FAILURE_NS;
 }
 
 /* ---- responses of token endpoints ---- */

@@ -66,6 +66,10 @@ static void test_kept(void **state)
 	expect(&source, "Bearer 1");
 	scrape_token_refuse(&source.token, "Bearer 1");
 	expect(&source, "Bearer 2");
+	/* Who refuses all of them makes nobody fetch one after the other. */
+	scrape_token_refuse(&source.token, "Bearer 2");
+	expect(&source, "Bearer 2");
+	assert_int_equal(source.fetches, 2);
 	/* When it is to be renewed and cannot be, it is used to its end. */
 	source.result = -EACCES;
 	source.token.renew_ns = time_monotonic_ns();
@@ -93,6 +97,7 @@ static void test_lifetimes(void **state)
 	source.lifetime_s = INT64_MAX;
 	expect(&source, "Bearer 2");
 	assert_int_equal(source.token.expires_ns - source.token.renew_ns, 60 * NS_PER_S);
+	source.token.refuse_ns = time_monotonic_ns(); /* 5 s later */
 	scrape_token_refuse(&source.token, "Bearer 2");
 	source.lifetime_s = -5;
 	expect(&source, "Bearer 3");
