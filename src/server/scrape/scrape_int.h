@@ -20,6 +20,7 @@
 #define SCRAPE_STACKS_MAX	   200000      /* remembered of one target */
 #define SCRAPE_STACKS_BYTES_MAX	   (512 * MIB) /* remembered of all */
 #define SCRAPE_DECODERS		   2	       /* profiles in memory at a time */
+#define SCRAPE_LABEL_SETS_MAX	   100000      /* of a profile, where labels are changed */
 
 /* ---- scrape_delta.c: what counters grew by since the last scrape ---- */
 struct scrape_delta {
@@ -188,7 +189,7 @@ void scrape_fetch(struct scrape *scrape, struct scrape_target *target);
 /* What a profile's samples are stored with: *ret_base and their own sets. The target's labels win unless honor_labels is set
  * (then a sample's own label of that name stays; else it is called exported_NAME); metric_relabel_configs change the result, or
  * drop samples. Labels that are numbers stay as they are. Positive if nothing is left to store; -E2BIG when more samples are
- * left than sample_limit allows. */
+ * left than sample_limit allows, or more than SCRAPE_LABEL_SETS_MAX sets are to be changed. */
 int scrape_label_samples(const struct scrape_target *target, struct profile *profile, struct labels *ret_base,
 			 struct error *err);
 

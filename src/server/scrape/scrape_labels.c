@@ -9,6 +9,9 @@
  *
  * This comes after the differences of counters: rules that change must not look like a program that was restarted.
  *
+ * Each set that is changed gets the target's labels too: a program that has a set for each sample would make its profile many
+ * times as large, so there is a limit to them.
+ *
  * Most profiles have no label of their own that the target has too, and no rules: for those nothing is done here.
  */
 #include <errno.h>
@@ -164,9 +167,16 @@ static int change_sets(const struct scrape_target *target, struct profile *profi
 	_cleanup_(mem_freep) bool *used = mem_zalloc_array(count, sizeof(*used));
 	if (!sets || !used)
 		return error_nomem(err);
+	size_t used_count = 0;
 	int r = 0;
-	for (size_t i = 0; i < profile->sample_count; i++)
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		used_count += !used[profile->samples[i].labels];
 		used[profile->samples[i].labels] = true;
+	}
+	if (used_count > SCRAPE_LABEL_SETS_MAX)
+		return error_set(err, -E2BIG,
+				 "the samples have more than %d different sets of labels, the limit when labels change",
+				 SCRAPE_LABEL_SETS_MAX);
 	for (size_t i = 0; i < count && r == 0; i++)
 		if (used[i])
 			r = change_set(target, profile, (uint32_t)i, &sets[i], err);
