@@ -23,7 +23,7 @@ struct listing {
 	struct discovery *discovery;
 	struct discovery_cloud *cloud;
 	struct discovered *found;
-	char port[8], url[300];
+	char port[8], url[EC2_ENDPOINT_MAX + 1];
 	struct error *err;
 };
 
@@ -269,7 +269,7 @@ int discovery_ec2(struct discovery *discovery, struct discovered *found, struct 
 		return r;
 	snprintf(listing.port, sizeof(listing.port), "%u", discovery->config->port);
 	if (endpoint)
-		snprintf(listing.url, sizeof(listing.url), "%.290s", endpoint);
+		snprintf(listing.url, sizeof(listing.url), "%s", endpoint);
 	else
 		snprintf(listing.url, sizeof(listing.url), "https://ec2.%s.amazonaws.com%s/", cloud->region,
 			 text_starts_with(cloud->region, "cn-") ? ".cn" : "");

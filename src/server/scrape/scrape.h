@@ -122,6 +122,7 @@ struct docker_config { /* and of swarms */
 	bool first_network, has_role;
 	enum swarm_role role;
 };
+#define EC2_ENDPOINT_MAX 290 /* bytes */
 struct ec2_config {
 	const char *endpoint, *region, *access_key, *secret_key, *profile, *role_arn, *external_id;
 };

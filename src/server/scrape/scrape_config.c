@@ -18,6 +18,7 @@
 #define INTERVAL_DEFAULT (15 * NS_PER_S)
 #define TIMEOUT_DEFAULT	 (10 * NS_PER_S)
 #define REFRESH_MIN	 NS_PER_S
+#define TIME_MAX	 (365 * 86400 * NS_PER_S) /* of all settings, so that sums of times are times */
 
 static const struct scrape_profile profile_defaults[] = {
 	{.name = "process_cpu", .path = "/debug/pprof/profile", .delta = true},
@@ -178,10 +179,15 @@ static int check_job(struct yaml_reader *reader, const yaml_node_t *node, struct
 		return yaml_fault(reader, node, job->scheme, "must be http or https");
 	if (job->interval_ns < NS_PER_S)
 		return yaml_fault(reader, node, "scrape_interval", "must be at least 1s");
+	if (job->interval_ns > TIME_MAX || job->timeout_ns > TIME_MAX)
+		return yaml_fault(reader, node, job->interval_ns > TIME_MAX ? "scrape_interval" : "scrape_timeout",
+				  "must be at most 365d");
 	for (size_t i = 0; i < job->discovery_count; i++) {
 		struct discovery_config *discovery = job->discoveries[i];
 		if (discovery->refresh_ns && discovery->refresh_ns < REFRESH_MIN)
 			return yaml_fault(reader, node, "refresh_interval", "must be at least 1s");
+		if (discovery->refresh_ns > TIME_MAX)
+			return yaml_fault(reader, node, "refresh_interval", "must be at most 365d");
 		int r = scrape_check_http(reader, node, &discovery->http);
 		if (r < 0)
 			return r;

@@ -29,6 +29,8 @@ static int check_ec2(struct yaml_reader *reader, const yaml_node_t *node, const 
 		return yaml_fault(reader, node, "region", "must be the name of a region, such as eu-west-1");
 	if (ec2->external_id && !ec2->role_arn)
 		return yaml_fault(reader, node, "external_id", "needs a role_arn");
+	if (ec2->endpoint && strlen(ec2->endpoint) > EC2_ENDPOINT_MAX)
+		return yaml_fault(reader, node, "endpoint", "is too long");
 	return ec2->endpoint ? scrape_check_url(reader, node, "endpoint", ec2->endpoint) : 0;
 }
 

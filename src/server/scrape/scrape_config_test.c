@@ -151,6 +151,8 @@ static void test_refusals(void **state)
 		{"- job_name: a\n  ? [x]\n  : y\n", "a setting's name must be plain text"},
 		{"- job_name: a\n  scrape_interval: 0s\n", "must be a time of more than 0"},
 		{"- job_name: a\n  scrape_interval: 999ms\n", "must be at least 1s"},
+		{"- job_name: a\n  scrape_interval: 366d\n", "'scrape_interval' must be at most 365d"},
+		{"- job_name: a\n  scrape_timeout: 106000d\n", "'scrape_timeout' must be at most 365d"},
 		{"- job_name: a\n  scrape_interval: soon\n", "must be a time of more than 0"},
 		{"- job_name: a\n  scheme: ftp\n", "'ftp' must be http or https"},
 		{"- job_name: a\n  body_size_limit: 0\n", "must be a size of more than 0"},
@@ -206,6 +208,7 @@ static void test_refusals(void **state)
 
 #define SD(kind, body) "- job_name: a\n  " kind "_sd_configs:\n    - {" body "}\n"
 #define AZURE(body)    SD("azure", "subscription_id: s, " body)
+#define SIXTY	       "123456789012345678901234567890123456789012345678901234567890"
 
 /* What asks services is refused with its line, and no message has a secret. */
 static void test_discovery_refusals(void **state)
@@ -224,6 +227,8 @@ static void test_discovery_refusals(void **state)
 		{SD("consul", "password: hunter2"), "'username' needs a password"},
 		{SD("consul", "allow_stale: perhaps"), "must be true or false"},
 		{SD("consul", "refresh_interval: 1ms"), "must be at least 1s"},
+		{SD("azure", "authentication_method: SDK, subscription_id: s, refresh_interval: 106000d"),
+		 "'refresh_interval' must be at most 365d"},
 		{SD("docker", ""), "'host' is missing"},
 		{SD("docker", "host: 'unix:///run/docker.sock', filters: [{name: a, values: [b]}]"), ""},
 		{SD("docker", "host: 'tcp://d:2375', port: 8080, match_first_network: false"), ""},
@@ -243,6 +248,7 @@ static void test_discovery_refusals(void **state)
 		{SD("ec2", "region: 'evil.example/'"), "'region' must be the name of a region"},
 		{SD("ec2", "external_id: x"), "'external_id' needs a role_arn"},
 		{SD("ec2", "endpoint: ec2"), "'endpoint' must be a URL"},
+		{SD("ec2", "endpoint: 'https://ec2/" SIXTY SIXTY SIXTY SIXTY SIXTY "'"), "'endpoint' is too long"},
 		{SD("ec2", "bearer_token: hunter2"), "it takes no other authorization"},
 		{SD("ec2", "filters: [{values: [a]}]"), "'filters' needs a name and values"},
 		{SD("gce", "project: p, zone: z, filter: f"), ""},
