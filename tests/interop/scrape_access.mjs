@@ -151,7 +151,7 @@ await test('OAuth 2.0: errors have a code, and no secret', async () => {
 	await up('body');
 });
 await test('OAuth 2.0: for discovery too; an address is shown without its query', async () => {
-	await until('it responds with a profile', async () => /^http:\/\/127\.0\.0\.1:\d+\/private\b/.test((await api()).discoveries.find((d) => d.job === 'sd').error));
+	await until('it responds with a profile', async () => /^http:\/\/127\.0\.0\.1:\d+\/private: /.test((await api()).discoveries.find((d) => d.job === 'sd').error));
 });
 await test('a token endpoint that hangs holds up its own job alone, and not the end', async () => {
 	oauth.hang = true;

@@ -5,6 +5,7 @@
  *   [ { "targets": ["host:port", ...], "labels": { "name": "value", ... } }, ... ]
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -102,15 +103,17 @@ int discovery_read_groups(struct bytes text, const char *meta, const char *sourc
 {
 	_cleanup_(json_tree_freep) struct json_tree *tree = NULL;
 	int r = json_tree_read(text, 0, &tree, err);
+	char shown[200]; /* the query of a URL may be secret */
+	snprintf(shown, sizeof(shown), "%.*s", strstr(source, "://") ? scrape_url_length(source) : (int)strlen(source), source);
 	if (r < 0)
-		return error_prefix(err, r, "%s", source);
+		return error_prefix(err, r, "%s", shown);
 	const struct json_node *root = json_tree_root(tree);
 	if (!json_node_is(root, JSON_NODE_ARRAY))
-		return bad_groups(source, err);
+		return bad_groups(shown, err);
 	for (size_t i = 0; i < json_node_count(root) && r == 0; i++) {
 		struct group group = {.count = 2};
 		group.labels[1] = (struct relabel_label){meta, source};
-		r = read_group(json_node_at(root, i), &group, found, source, err);
+		r = read_group(json_node_at(root, i), &group, found, shown, err);
 	}
 	return r;
 }

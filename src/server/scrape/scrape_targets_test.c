@@ -10,7 +10,7 @@
 static int read_groups(const char *text, bool yaml, struct discovered *found, struct error *err)
 {
 	return yaml ? discovery_read_groups_yaml(bytes_of_string(text), "a.yml", found, err)
-		    : discovery_read_groups(bytes_of_string(text), "__meta_url", "http://sd", found, err);
+		    : discovery_read_groups(bytes_of_string(text), "__meta_url", "http://sd?key=secret", found, err);
 }
 
 static const char *label_of(const struct discovered_set *set, const char *name)
@@ -38,7 +38,8 @@ static void test_groups(void **state)
 		assert_string_equal(label_of(&found->sets[1], "env"), "prod");
 		assert_string_equal(label_of(&found->sets[2], "__address__"), "c:3");
 		assert_string_equal(label_of(&found->sets[2], "env"), "(none)");
-		assert_string_equal(label_of(&found->sets[0], i ? "__meta_filepath" : "__meta_url"), i ? "a.yml" : "http://sd");
+		assert_string_equal(label_of(&found->sets[0], i ? "__meta_filepath" : "__meta_url"),
+				    i ? "a.yml" : "http://sd?key=secret");
 	}
 	_cleanup_(discovered_freep) struct discovered *none = discovered_new();
 	assert_int_equal(read_groups("", true, none, NULL), 0); /* an empty file has none */
@@ -80,7 +81,7 @@ static void test_bad_groups(void **state)
 		struct error err = {0};
 		if (read_groups(cases[i].text, cases[i].yaml, found, &err) >= 0)
 			fail_msg("'%s' is taken", cases[i].text);
-		if (!strstr(err.message, cases[i].yaml ? "a.yml" : "http://sd"))
+		if (!strstr(err.message, cases[i].yaml ? "a.yml" : "http://sd:") || strstr(err.message, "secret"))
 			fail_msg("'%s': %s", cases[i].text, err.message);
 	}
 }
