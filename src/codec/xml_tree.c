@@ -264,10 +264,10 @@ int xml_tree_read(struct bytes text, size_t memory_max, struct xml_tree **ret, s
 	if (!tree)
 		return error_nomem(err);
 	arena_init(&tree->arena, memory_max);
+	if (text.len == 0)
+		text = bytes_of_string(""); /* no place is computed from no pointer */
 	struct reader reader = {.start = text.data, .at = text.data, .end = text.data + text.len, .tree = tree, .err = err};
-	int r = text_is_utf8(text) && !memchr(text.len ? text.data : (const uint8_t *)"", '\0', text.len)
-			? 0
-			: malformed(&reader, "not UTF-8");
+	int r = text_is_utf8(text) && !memchr(text.data, '\0', text.len) ? 0 : malformed(&reader, "not UTF-8");
 	while (r == 0 && reader.at < reader.end)
 		r = read_some(&reader);
 	if (r == 0 && (reader.depth > 0 || !tree->root))

@@ -80,6 +80,7 @@ static void test_malformed(void **state)
 			fail_msg("%s: %d %s", bad[i], r, err.message);
 	}
 	struct xml_tree *tree = NULL;
+	assert_int_equal(xml_tree_read((struct bytes){0}, 1 << 20, &tree, NULL), -EBADMSG);
 	assert_int_equal(xml_tree_read((struct bytes){(const uint8_t *)"<a>\0</a>", 8}, 1 << 20, &tree, NULL), -EBADMSG);
 }
 
