@@ -212,6 +212,7 @@ await test('EC2: errors of AWS, without a secret', async () => {
 		[[503, xml('<Response><Errors><Error><Code>RequestLimitExceeded</Code><Message>Request limit exceeded.</Message></Error></Errors></Response>')], /status 503 Service Unavailable: Request limit exceeded\./],
 		[[200, '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>'], /declarations are not supported/],
 		[[200, '<DescribeInstancesResponse>'], /ends in the middle/],
+		[[200, xml('<Response/>')], /expected a DescribeInstancesResponse/],
 	]) {
 		ec2Fault = fault;
 		await failing('static', pattern);
@@ -312,6 +313,8 @@ await test('GCE: the token is kept, renewed before it expires, and when it is re
 	await until('another', async () => (await discoveryOf('gce')).error === '');
 	gce.fault = [403, JSON.stringify({ error: { code: 403, message: "Required 'compute.instances.list' permission" } }, null, 2)];
 	await failing('gce', /status 403 Forbidden: Required 'compute\.instances\.list' permission$/);
+	gce.fault = [200, '[]'];
+	await failing('gce', /: expected an object$/);
 	assert.equal((await targetsOf('gce')).length, 3);
 	assert.ok(!JSON.stringify(await api()).includes('gce-token'));
 });
@@ -360,7 +363,7 @@ delete process.env.https_proxy;
 
 // ---- Azure ----
 
-const azure = { tokens: 0, seen: [], logins: [], elsewhere: 0, next: 'https://management.azure.com:443/subscriptions/sub/providers/Microsoft.Compute/virtualMachines?api-version=2022-11-01&%24skiptoken=2' };
+const azure = { left: Infinity, limit: Infinity, odd: false, tokens: 0, seen: [], logins: [], elsewhere: 0, next: 'https://management.azure.com:443/subscriptions/sub/providers/Microsoft.Compute/virtualMachines?api-version=2022-11-01&%24skiptoken=2' };
 const group = '/subscriptions/sub/resourceGroups/My-Group';
 const nicId = (n) => `${group}/providers/Microsoft.Network/networkInterfaces/nic-${n}`;
 const vm = (n, nics = [n], more = {}) => ({
@@ -396,11 +399,14 @@ handlers['management.azure.com'] = (req, res) => {
 	const send = (value) => res.end(JSON.stringify(value));
 	const compute = url.pathname.replace(group, '').replace('/subscriptions/sub', '');
 	if (/networkInterfaces/.test(url.pathname)) {
+		if (azure.left-- <= 0) return res.writeHead(429).end('{"error":{"code":"TooManyRequests","message":"Too many requests."}}');
 		assert.equal(url.searchParams.get('$expand'), 'IPConfigurations/PublicIPAddress');
 		if (/virtualMachineScaleSets\/set\/virtualMachines\/7\/networkInterfaces\/nic-s$/.test(url.pathname)) return send(nic('10.3.1.7', true));
 		const one = nics[url.pathname.split('/').pop()];
 		return one && url.pathname.startsWith(`${group}/providers/Microsoft.Network/`) ? send(one) : res.writeHead(404).end('{"error":{"code":"ResourceNotFound","message":"gone"}}');
 	}
+	if (compute === '/providers/Microsoft.Compute/virtualMachines' && azure.odd) return send({ values: [] });
+	if (compute === '/providers/Microsoft.Compute/virtualMachines') azure.left = azure.limit;
 	if (compute === '/providers/Microsoft.Compute/virtualMachines')
 		return url.searchParams.get('$skiptoken') ? send({ value: [vm(4), vm(5, [5, 6])] }) : send({ value: [vm(1), vm(2), vm(3)], nextLink: azure.next });
 	if (compute === '/providers/Microsoft.Compute/virtualMachineScaleSets') return send({ value: [{ id: `${group}/providers/Microsoft.Compute/virtualMachineScaleSets/set`, name: 'set' }] });
@@ -450,6 +456,9 @@ await test('Azure: a link to another host is not followed, and no token goes the
 	azure.next = 'https://management.azure.com.elsewhere.example/steal';
 	await failing('azure', /the link to the next page leads to another host/);
 	assert.equal(azure.elsewhere, 0);
+	azure.odd = true;
+	await failing('azure', /: expected a list$/);
+	azure.odd = false;
 	assert.equal((await targetsOf('azure')).length, 4);
 });
 await test('Azure: a refused secret is named by its code alone', async () => {
@@ -476,6 +485,12 @@ await test('Azure: the identity of the machine, and of a workload', async () => 
 	for (const job of ['machine', 'workload', 'sdk']) await found(job, 3);
 	assert.equal(identity[0].get('client_id'), 'mine');
 	assert.ok(azure.logins.some((l) => l.path === '/tenant/oauth2/v2.0/token' && l.form.get('client_id') === 'workload' && l.form.get('client_assertion_type') === 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'));
+});
+await server.stop();
+azure.limit = 1;
+server = await start('limited', finding('limited', 'azure', how('ManagedIdentity')));
+await test('Azure: looks that fail for too many requests come further each time', async () => {
+	await found('limited', 3);
 });
 await server.stop();
 finish();

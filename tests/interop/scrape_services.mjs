@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Discovery by Consul, Docker, swarms and Nomad, against servers that behave as their APIs are documented: blocking queries, filters, sockets, TLS, errors.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
 import { request, test, finish } from '../harness.mjs';
@@ -64,6 +64,14 @@ const consulPort = await listen(
 	}),
 );
 const hanging = await listen(http.createServer(() => {}));
+let hasty = 0;
+const hastyPort = await listen(
+	http.createServer((req, res) => {
+		hasty++;
+		res.setHeader('X-Consul-Index', 7);
+		res.end(req.url.startsWith('/v1/agent/self') ? '{"Config": {"Datacenter": "dc1"}}' : '[]');
+	}),
+);
 const long = { refresh_interval: '1h' };
 
 await start(
@@ -73,6 +81,8 @@ await start(
 		finding('named', 'consul', { ...long, server: `127.0.0.1:${consulPort}`, services: ['web'], token: 'secret-token' }) +
 		finding('both', 'consul', { ...long, server: `127.0.0.1:${consulPort}`, services: ['web', 'gone'] }) +
 		finding('health', 'consul', { server: `127.0.0.1:${consulPort}`, services: ['web', 'consul'] }) +
+		finding('every', 'consul', { server: `127.0.0.1:${consulPort}` }) +
+		finding('hasty', 'consul', { ...long, server: `127.0.0.1:${hastyPort}`, services: ['web'] }) +
 		finding('revoked', 'consul', { server: `127.0.0.1:${consulPort}`, token: 'revoked' }) +
 		finding('hanging', 'consul', { server: `127.0.0.1:${hanging}` }),
 );
@@ -134,6 +144,12 @@ await test('Consul: an index that goes backwards is no reason to wait for ever',
 	for (const job of ['all', 'named', 'both']) await until(`${job} follows`, async () => (await addressesOf(job)).includes('10.0.0.9:6060'));
 	await until('all wait again', () => consul.waiting.length >= 4);
 });
+await test('Consul: a server that does not wait is not asked all the time', async () => {
+	await until('it is watched', () => hasty > 3);
+	const [before, began] = [hasty, Date.now()];
+	await sleep(3000);
+	assert.ok(hasty - before <= (Date.now() - began) / 1000 + 3, `${hasty - before} requests`);
+});
 await test('Consul: checks that fail are seen by the next look', async () => {
 	await until('passing', async () => (await targetsOf('health')).some((t) => t.labels.m_service_id === 'web-9' && t.labels.m_health === 'passing'));
 	consul.services.web = [instance('web-9', { Address: '10.0.0.9' }, ['critical'])]; // without a new index
@@ -146,12 +162,18 @@ await test('Consul: errors are shown, keep what was found, and hold no secret', 
 	for (const [fault, pattern] of [
 		[[500, 'No cluster leader'], /status 500 Internal Server Error: No cluster leader/],
 		[[200, '{"web": ['], /JSON/],
+		[[200, '{"error": "none"}'], /^http:\/\/127\.0\.0\.1:\d+: expected a list$/],
 		[[200, 'x'.repeat(33 << 20)], /larger than the limit of 32/],
 	]) {
 		consul.fault = fault;
 		await failing('health', pattern);
 		assert.equal((await addressesOf('health')).length, before);
 	}
+	const every = (await addressesOf('every')).length;
+	assert.ok(every > 0);
+	consul.fault = [200, '[]'];
+	await failing('every', /: expected an object$/);
+	assert.equal((await addressesOf('every')).length, every);
 	consul.fault = null;
 	await until('it recovers', async () => (await discoveryOf('health')).error === '');
 	const shown = JSON.stringify(await api());
@@ -377,7 +399,7 @@ await test('Docker: errors are shown and keep what was found', async () => {
 
 // ---- Nomad ----
 
-const nomad = { seen: [] };
+const nomad = { seen: [], fault: null, rotates: false };
 const nomadServices = {
 	web: [
 		{ ID: '_nomad-task-1', ServiceName: 'web', Namespace: 'apps', NodeID: 'node-1', Datacenter: 'dc1', JobID: 'j', AllocID: 'a', Tags: ['http', 'v2'], Address: '10.1.0.1', Port: 23456 },
@@ -389,6 +411,8 @@ const nomadPort = await listen(
 		const url = new URL(req.url, 'http://x');
 		nomad.seen.push({ path: url.pathname, query: url.searchParams });
 		if (req.headers.authorization !== 'Bearer nomad-secret') return res.writeHead(403).end('Permission denied');
+		if (nomad.fault) return res.end(nomad.fault);
+		if (nomad.rotates && url.searchParams.get('region') === 'rotated') rmSync(file('nomad-token'), { force: true });
 		if (url.pathname === '/v1/services')
 			return res.end(JSON.stringify([{ Namespace: 'apps', Services: [{ ServiceName: 'web', Tags: ['http'] }, { ServiceName: 'just/gone', Tags: [] }] }]));
 		const list = nomadServices[decodeURIComponent(url.pathname.replace('/v1/service/', ''))];
@@ -396,9 +420,11 @@ const nomadPort = await listen(
 		res.end(JSON.stringify(list));
 	}),
 );
+writeFileSync(file('nomad-token'), 'nomad-secret\n');
 await start(
 	'nomad',
 	finding('nomad', 'nomad', { server: `http://127.0.0.1:${nomadPort}/`, namespace: 'apps', region: 'eu', authorization: { credentials: 'nomad-secret' } }) +
+		finding('rotated', 'nomad', { server: `http://127.0.0.1:${nomadPort}`, region: 'rotated', authorization: { credentials_file: file('nomad-token') } }) +
 		finding('denied', 'nomad', { server: `http://127.0.0.1:${nomadPort}`, authorization: { credentials: 'other-secret' } }),
 );
 await test('Nomad: instances of services', async () => {
@@ -422,5 +448,16 @@ await test('Nomad: instances of services', async () => {
 await test('Nomad: an error, without the secret', async () => {
 	await failing('denied', /\/v1\/services: status 403 Forbidden: Permission denied$/);
 	assert.ok(!JSON.stringify(await api()).includes('secret'));
+});
+await test('Nomad: a response that is no list, and a secret that is gone for a moment, keep what was found', async () => {
+	nomad.fault = '{"a": 1}';
+	await failing('nomad', /: expected a list$/);
+	assert.equal((await targetsOf('nomad')).length, 2);
+	nomad.fault = null;
+	await until('it recovers', async () => (await discoveryOf('rotated')).error === '');
+	assert.equal((await found('rotated', 2)).length, 2);
+	nomad.rotates = true; // between the list of services and their instances
+	await failing('rotated', /nomad-token/);
+	assert.equal((await targetsOf('rotated')).length, 2);
 });
 finish();

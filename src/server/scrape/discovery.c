@@ -142,8 +142,6 @@ static int describe(const struct net_client_response *response, struct bytes bod
 	if (text_append_harmless(&text, (struct bytes){words.data, len}) == 0)
 		plain.body = text;
 	int r = scrape_http_status(&plain, err);
-	if (response->status == 404)
-		return -ENOENT;
 	return response->status == 401 || response->status == 403 ? -EACCES : r;
 }
 

@@ -212,6 +212,8 @@ static int each(struct listing *listing, struct buffer *url, take_function *take
 		const char *text = buffer_string(url);
 		int r = text ? get(listing, text, &tree) : error_set(listing->err, -E2BIG, "the address is too long");
 		const struct json_node *root = r == 0 ? json_tree_root(tree) : NULL, *list = json_node_get(root, "value");
+		if (r == 0)
+			r = discovery_expect(list, JSON_NODE_ARRAY, listing->cloud->manager, listing->err);
 		for (size_t k = 0; k < json_node_count(list) && r == 0; k++)
 			r = take(listing, json_node_at(list, k), scale_set);
 		const char *next = discovery_text(root, "nextLink");
@@ -285,7 +287,7 @@ static int get_nic(struct listing *listing, const char *id, const char *scale_se
 		return error_set(listing->err, -EBADMSG, "a network interface has the malformed id %.200s", id);
 	int r = get(listing, text, &tree);
 	*ret = (struct azure_nic){.state = NIC_GONE};
-	if (r == -ENOENT)
+	if (r < 0 && listing->discovery->status == 404)
 		return 0;
 	if (r == 0)
 		read_nic(json_tree_root(tree), ret);
@@ -417,9 +419,9 @@ int discovery_azure(struct discovery *discovery, struct discovered *found, struc
 	int r = list(&listing, "virtualMachines", take_machine);
 	if (r == 0)
 		r = list(&listing, "virtualMachineScaleSets", take_scale_set);
-	/* A look that failed in the middle has not seen all of them, and what it has asked for need not be asked for again: of
-	 * a first look that much is kept. */
-	bool keep = r == 0 || !cloud->nics;
+	/* A look that failed in the middle has not seen all of them. If it has seen more than the last one, that is kept: else
+	 * who is allowed fewer requests than there are interfaces would never come to the end of them. */
+	bool keep = r == 0 || !cloud->nics || listing.now->count > cloud->nics->count;
 	azure_nics_free(keep ? cloud->nics : listing.now);
 	if (keep)
 		cloud->nics = listing.now;

@@ -47,6 +47,7 @@ int discovery_cloud_json(struct discovery *discovery, scrape_token_function *fet
 {
 	_cleanup_(mem_freep) char *token = NULL;
 	struct scrape_call call = {&discovery->stop, time_monotonic_ns() + DISCOVERY_TIMEOUT_NS};
+	discovery->status = 0;
 	int r = scrape_token_get(&discovery->cloud->token, fetch, context, &call, &token, err);
 	if (r < 0)
 		return r;

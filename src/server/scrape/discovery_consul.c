@@ -161,6 +161,8 @@ static int take_service(struct catalog *catalog, const char *name, bool watched)
 	if (r == 0 && watched)
 		r = watch_this(catalog, &url);
 	const struct json_node *root = r == 0 ? json_tree_root(tree) : NULL;
+	if (r == 0)
+		r = discovery_expect(root, JSON_NODE_ARRAY, catalog->discovery->config->url, catalog->err);
 	for (size_t i = 0; i < json_node_count(root) && r == 0; i++) {
 		struct discovery_set set;
 		discovery_set_init(&set);
@@ -207,6 +209,8 @@ static int take_catalog(struct catalog *catalog)
 	int r = get_catalog(catalog, &tree);
 	const struct json_node *root = r == 0 ? json_tree_root(tree) : NULL;
 	size_t count = json_node_is(root, JSON_NODE_OBJECT) ? json_node_count(root) : 0;
+	if (r == 0)
+		r = discovery_expect(root, JSON_NODE_OBJECT, catalog->discovery->config->url, catalog->err);
 	if (count > SERVICES_MAX)
 		return error_set(catalog->err, -E2BIG,
 				 "Consul has more than %d services; name some with `services`, `tags` or `filter`",
@@ -301,7 +305,7 @@ bool discovery_consul_wait(struct discovery *discovery, int64_t until_ns)
 {
 	struct consul_watch *watch = discovery->consul;
 	uint64_t index = 0;
-	int64_t left_ns = until_ns - time_monotonic_ns();
+	int64_t began_ns = time_monotonic_ns(), left_ns = until_ns - began_ns;
 	if (!watch || watch->index == 0) {
 		sleep_until(discovery, until_ns);
 		return true;
@@ -312,6 +316,9 @@ bool discovery_consul_wait(struct discovery *discovery, int64_t until_ns)
 	bool same = r == 0 && index == watch->index;
 	if (r < 0 || index < watch->index)
 		watch->index = 0;
+	/* Consul may respond early, and what stands before it may not wait at all. */
+	if (same)
+		sleep_until(discovery, began_ns + CHANGE_NS_MIN);
 	if (r < 0 || same)
 		return false;
 	sleep_until(discovery, watch->looked_ns + CHANGE_NS_MIN);

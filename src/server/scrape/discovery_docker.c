@@ -446,9 +446,7 @@ typedef int take_function(struct daemon *daemon, struct discovery_set *set, cons
 static int take_all(struct daemon *daemon, take_function *take)
 {
 	const struct json_node *root = json_tree_root(daemon->main.tree);
-	int r = json_node_is(root, JSON_NODE_ARRAY)
-			? 0
-			: error_set(daemon->err, -EBADMSG, "%.200s: expected a list", daemon->config->docker.host);
+	int r = discovery_expect(root, JSON_NODE_ARRAY, daemon->config->docker.host, daemon->err);
 	for (size_t i = 0; i < json_node_count(root) && r == 0; i++) {
 		struct discovery_set set;
 		discovery_set_init(&set);

@@ -244,6 +244,8 @@ static int get_page(struct listing *listing, struct buffer *token)
 	if (token->len)
 		discovery_form_append(&form, "NextToken", buffer_string(token));
 	int r = post(listing, &form, &tree);
+	if (r == 0 && strcmp(xml_tree_root(tree)->name, "DescribeInstancesResponse"))
+		r = error_set(listing->err, -EBADMSG, "EC2: expected a DescribeInstancesResponse");
 	if (r == 0)
 		r = take_page(listing, xml_tree_root(tree));
 	if (r < 0)

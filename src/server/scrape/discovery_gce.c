@@ -230,6 +230,8 @@ static int get_page(struct discovery *discovery, struct buffer *token, struct di
 	int r = text ? discovery_cloud_json(discovery, fetch_token, discovery, text, &tree, err)
 		     : error_set(err, -E2BIG, "the address is too long");
 	const struct json_node *root = r == 0 ? json_tree_root(tree) : NULL, *items = json_node_get(root, "items");
+	if (r == 0)
+		r = discovery_expect(root, JSON_NODE_OBJECT, API, err);
 	for (size_t i = 0; i < json_node_count(items) && r == 0; i++) {
 		const struct json_node *instance = json_node_at(items, i);
 		struct discovery_set set;

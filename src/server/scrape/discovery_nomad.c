@@ -64,9 +64,11 @@ static int take_service(struct listing *listing, const char *name, const char *s
 	if (++listing->services > SERVICES_MAX)
 		return error_set(listing->err, -E2BIG, "Nomad has more than %d services", SERVICES_MAX);
 	int r = get(listing, "/v1/service/", name, space, &tree);
-	if (r == -ENOENT)
+	if (r < 0 && listing->discovery->status == 404)
 		return 0; /* gone since the list was made */
 	const struct json_node *root = r == 0 ? json_tree_root(tree) : NULL;
+	if (r == 0)
+		r = discovery_expect(root, JSON_NODE_ARRAY, listing->config->server, listing->err);
 	for (size_t i = 0; i < json_node_count(root) && r == 0; i++) {
 		struct discovery_set set;
 		discovery_set_init(&set);
@@ -83,6 +85,8 @@ int discovery_nomad(struct discovery *discovery, struct discovered *found, struc
 	struct listing listing = {discovery, config, found, 0, err};
 	int r = get(&listing, "/v1/services", "", config->namespace, &tree);
 	const struct json_node *root = r == 0 ? json_tree_root(tree) : NULL;
+	if (r == 0)
+		r = discovery_expect(root, JSON_NODE_ARRAY, config->server, err);
 	for (size_t i = 0; i < json_node_count(root) && r == 0; i++) {
 		const struct json_node *stub = json_node_at(root, i), *services = json_node_get(stub, "Services");
 		const char *space = discovery_text(stub, "Namespace");

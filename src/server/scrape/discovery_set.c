@@ -69,6 +69,13 @@ const char *discovery_flag(const struct json_node *node)
 	return !json_node_is(node, JSON_NODE_BOOLEAN) ? "" : node->boolean ? "true" : "false";
 }
 
+int discovery_expect(const struct json_node *node, enum json_node_kind kind, const char *service, struct error *err)
+{
+	if (json_node_is(node, kind) || json_node_is(node, JSON_NODE_NULL))
+		return 0;
+	return error_set(err, -EBADMSG, "%.200s: expected %s", service, kind == JSON_NODE_ARRAY ? "a list" : "an object");
+}
+
 void discovery_put_key(struct discovery_set *set, const char *prefix, struct bytes key, const char *value)
 {
 	char name[LIMIT_LABEL_NAME_BYTES];

@@ -49,5 +49,8 @@ const char *discovery_text(const struct json_node *node, const char *name); /* "
 /* A number as a text in the set's arena; "" if it is none. */
 const char *discovery_number(struct discovery_set *set, const struct json_node *node);
 const char *discovery_flag(const struct json_node *node); /* "true", "false", "" */
+/* -EBADMSG if it is neither of that kind nor null: what responds with something else in the place of the service, and with
+ * status 200, must not make all targets disappear. */
+int discovery_expect(const struct json_node *node, enum json_node_kind kind, const char *service, struct error *err);
 
 #endif

@@ -126,8 +126,8 @@ void discovery_cloud_free(struct discovery_cloud *cloud); /* NULL allowed */
 #define DISCOVERY_BODY_MAX   (32 * MIB)
 #define DISCOVERY_TIMEOUT_NS (30 * NS_PER_S)
 /* A request to a service, whose url, method, headers and so on are given; the rest is filled in here. The body of its 200, as
- * it was before it was encoded; -ENOENT for 404, -EACCES for 401 and 403. discovery->status, kept and retry_after_ns are set.
- */
+ * it was before it was encoded; -EACCES for 401 and 403. discovery->status, kept and retry_after_ns are set; status is 0 if no
+ * response came. */
 int discovery_request(struct discovery *discovery, const struct scrape_http *http, struct scrape_request *request, size_t max,
 		      struct buffer *ret, struct error *err);
 int discovery_get(struct discovery *discovery, const struct scrape_http *http, const char *url, size_t max, struct buffer *ret,
