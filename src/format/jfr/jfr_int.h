@@ -104,6 +104,10 @@ int64_t jfr_nanoseconds(const struct jfr_chunk *chunk, int64_t ticks);
 
 /* ---- recordings (jfr_walk.c) ---- */
 
+/* Empties a guarded map for the next chunk. A recording may have a chunk every hundred bytes, so that takes no longer than
+ * filling it did, however large it once was. */
+void jfr_forget(struct map64 *map);
+
 /* How frames are named: essay of jfr_walk.c. */
 enum jfr_names { JFR_NAMES_DOTTED, JFR_NAMES_FOLDED };
 

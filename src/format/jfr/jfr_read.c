@@ -165,7 +165,8 @@ bool jfr_string(struct jfr_chunk *chunk, struct jfr_value value, struct buffer *
 	uint8_t encoding;
 	uint64_t key, where;
 	buffer_clear(out);
-	if (!value.class || value.class->kind != JFR_STRING || value.is_array)
+	/* Finding the end of one in UTF-16 is work as well, so none is looked at once there is none left. */
+	if (!value.class || value.class->kind != JFR_STRING || value.is_array || chunk->work == 0)
 		return false;
 	struct bytes data = take_string(&value.at, &encoding, &key);
 	if (encoding == STRING_CONSTANT) {

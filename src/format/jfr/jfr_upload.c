@@ -218,7 +218,7 @@ static int on_chunk(void *context, struct error *err)
 	struct reader *reader = context;
 	for (size_t i = 0; i < KINDS; i++)
 		make_plan(&reader->walk.here->chunk, &kinds[i], &reader->plans[i]);
-	map64_clear(&reader->states);
+	jfr_forget(&reader->states);
 	return 0;
 }
 

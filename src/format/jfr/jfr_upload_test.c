@@ -3,6 +3,8 @@
  * real programs is compared in tests/clients/. */
 #include "format/jfr/jfr_upload.h"
 
+#include <time.h>
+
 #include "base/alloc.h"
 #include "format/jfr/jfr_int.h"
 #include "format/jfr/test_jfr.h"
@@ -456,6 +458,50 @@ static void test_bounded(void **state)
 	buffer_release(&labels);
 }
 
+/* What is over the limit of work costs nothing any more, also a text whose end has to be looked for. */
+static void test_spent(void **state)
+{
+	struct buffer text;
+	const struct jfr_class class = {.kind = JFR_STRING};
+	buffer_init(&text, 16 * MIB);
+	buffer_append_byte(&text, 4); /* UTF-16 */
+	test_jfr_number(&text, 8 * MIB);
+	assert_int_equal(buffer_reserve(&text, 8 * MIB), 0);
+	memset(text.data + text.len, 'a', 8 * MIB);
+	text.len += 8 * MIB;
+	struct jfr_chunk chunk = {.bytes = buffer_bytes(&text), .is_compressed = true, .work = 64 * MIB};
+	const struct jfr_value value = {.class = &class, .at = {text.data, text.data + text.len, true, false}};
+	_cleanup_(buffer_release) struct buffer out = {.max = 16 * MIB};
+	assert_true(jfr_string(&chunk, value, &out));
+	assert_int_equal(out.len, 8 * MIB);
+	chunk.work = 0;
+	clock_t begun = clock();
+	for (size_t i = 0; i < 5000; i++)
+		assert_false(jfr_string(&chunk, value, &out));
+	assert_in_range((clock() - begun) / CLOCKS_PER_SEC, 0, 4);
+	buffer_release(&text);
+}
+
+/* A map that was large once is not gone over for every chunk. */
+static void test_forget(void **state)
+{
+	struct map64 map;
+	map64_init_guarded(&map);
+	const uint64_t secret = map.secret;
+	for (uint64_t i = 0; i < 10000; i++)
+		assert_int_equal(map64_put(&map, i, i), 0);
+	jfr_forget(&map);
+	assert_int_equal(map.count, 0);
+	assert_true(map.capacity > 0);
+	assert_int_equal(map64_put(&map, 1, 1), 0);
+	jfr_forget(&map);
+	assert_int_equal(map.count, 0);
+	assert_int_equal(map.capacity, 0);
+	assert_true(map.secret == secret);
+	assert_false(map64_get(&map, 1, &(uint64_t){0}));
+	map64_release(&map);
+}
+
 /* The n-th allocation fails, from the first one on until none is left to fail. */
 static void test_memory(void **state)
 {
@@ -481,6 +527,7 @@ int main(void)
 					   cmocka_unit_test(test_frames),  cmocka_unit_test(test_chunks),
 					   cmocka_unit_test(test_names),   cmocka_unit_test(test_labels),
 					   cmocka_unit_test(test_damaged), cmocka_unit_test(test_bounded),
+					   cmocka_unit_test(test_spent),   cmocka_unit_test(test_forget),
 					   cmocka_unit_test(test_memory)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

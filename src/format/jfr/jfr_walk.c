@@ -191,13 +191,25 @@ int jfr_walk_stack(struct jfr_walk *walk, struct jfr_value trace, uint64_t key, 
 
 /* ---- chunks ---- */
 
+#define SPARSE 64 /* places for each entry */
+
+void jfr_forget(struct map64 *map)
+{
+	if (map->capacity / SPARSE <= map->count + 1) {
+		map64_clear(map);
+		return;
+	}
+	map64_release(map);
+	map64_init_guarded(map);
+}
+
 static void reset_state(struct jfr_state *state)
 {
 	jfr_chunk_release(&state->chunk);
 	state->thread_class = state->stack_class = NULL;
-	map64_clear(&state->stacks);
-	map64_clear(&state->threads);
-	map64_clear(&state->functions);
+	jfr_forget(&state->stacks);
+	jfr_forget(&state->threads);
+	jfr_forget(&state->functions);
 }
 
 static int for_each_event(struct jfr_walk *walk, jfr_event_function *function, void *context, struct error *err)
