@@ -321,6 +321,7 @@ static int write_grpc(struct net_exchange *exchange, bool keep_alive, struct buf
 	size_t len = response->body.len;
 	if (!ok)
 		buffer_clear(&response->body);
+	response->body.max = SIZE_MAX; /* a compressed message has room for itself only */
 	buffer_printf(out, "HTTP/1.1 200 OK\r\nDate: %s\r\nContent-Type: %s\r\n", server_date(exchange->server),
 		      content_type ? content_type : "application/grpc");
 	buffer_append_string(out, "Transfer-Encoding: chunked\r\nTrailer: Grpc-Status, Grpc-Message\r\n"

@@ -195,6 +195,35 @@ static void test_grpc(void **state)
 	hang_up();
 }
 
+/* A message that compression makes a little smaller: what follows it needs more than that. */
+static void test_grpc_compressed(void **state)
+{
+	static uint8_t request[8192], message[4096];
+	_cleanup_(buffer_release) struct buffer packed = {.max = sizeof(message)};
+	size_t len = 2000;
+	uint32_t random = 1;
+	for (size_t i = 0; i < len; i++)
+		message[i] = (uint8_t)((random = random * 1664525 + 1013904223) >> 24);
+	while (packed.len == 0 || packed.len + 20 > len) {
+		len++; /* of zeros */
+		buffer_clear(&packed);
+		assert_int_equal(gzip_compress((struct bytes){message, len}, NET_COMPRESS_LEVEL, &packed, NULL), 0);
+	}
+	assert_in_range(packed.len, len - 30, len - 20);
+	int n = snprintf((char *)request, sizeof(request),
+			 "POST /test.Echo/Unary HTTP/1.1\r\n" HEAD
+			 "Content-Type: application/grpc\r\nGrpc-Accept-Encoding: gzip\r\nContent-Length: %zu\r\n\r\n",
+			 len + GRPC_PREFIX_BYTES);
+	grpc_write_prefix(request + n, false, (uint32_t)len);
+	memcpy(request + n + GRPC_PREFIX_BYTES, message, len);
+	const char *answer = talk_bytes(request, (size_t)n + GRPC_PREFIX_BYTES + len);
+	assert_has(answer, "Grpc-Encoding: gzip\r\n");
+	static const char end[] = "\r\n0\r\nGrpc-Status: 0\r\nGrpc-Message: \r\n\r\n";
+	assert_ends(answer, end);
+	assert_memory_equal(peer.out.data + peer.out.len - strlen(end) - packed.len, packed.data, packed.len);
+	hang_up();
+}
+
 static void test_refusals_reshaped(void **state)
 {
 	server.options.on_refusal = reshape;
@@ -725,6 +754,7 @@ int main(void)
 		TEST(test_head_and_headers),
 		TEST(test_refusals),
 		TEST(test_grpc),
+		TEST(test_grpc_compressed),
 		TEST(test_refusals_reshaped),
 		TEST(test_malformed),
 		TEST(test_malformed_framing),
