@@ -91,6 +91,8 @@ int pyroscope_profile_id_parse(const char *text, struct pyroscope_profile_id *re
 	for (int i = 0; i < 5; i++)
 		id.series |= (uint64_t)bytes[9 + i] << (38 - 8 * i);
 	id.series |= bytes[14] >> 2;
+	if (id.time_ms > PYROSCOPE_ID_MS_MAX)
+		return 1;
 	*ret = id;
 	return 0;
 }

@@ -4,6 +4,7 @@
 #define WICK_SERVER_PYROSCOPE_PROFILE_ID_H
 
 #include "base/error.h"
+#include "base/time.h"
 #include "server/http/rpc_read.h"
 
 #define PYROSCOPE_IDS_MAX 100 /* in one request */
@@ -11,8 +12,9 @@ struct pyroscope_profile_id {
 	int64_t time_ms;
 	uint64_t series; /* query_series_key() */
 };
-#define PYROSCOPE_ID_TEXT 37
-/* time_ms: 0 to 2^48 - 1 */
+#define PYROSCOPE_ID_TEXT   37
+#define PYROSCOPE_ID_MS_MAX (INT64_MAX / NS_PER_MS - 1) /* in nanoseconds it and its end have 63 bits */
+/* time_ms: 0 to PYROSCOPE_ID_MS_MAX */
 void pyroscope_profile_id_format(const struct pyroscope_profile_id *id, char out[static PYROSCOPE_ID_TEXT]);
 /* -EINVAL: no UUID. 1: one, but none of a profile stored here; 0: *ret is set. */
 int pyroscope_profile_id_parse(const char *text, struct pyroscope_profile_id *ret, struct error *err);
