@@ -295,6 +295,8 @@ await test('queries in the background', async () => {
 	assert.equal(failed.async.status, 'ASYNC_QUERY_STATUS_FAILURE');
 	assert.match(failed.async.errorMessage, /missing time range/);
 	assert.ok(!failed.flamegraph);
+	const large = await json('SelectMergeStacktraces', { ...request, labelSelector: `{a="${'x'.repeat(5 << 20)}"}`, async: { type: 'ASYNC_QUERY_TYPE_FORCE' } }, 429);
+	assert.deepEqual([large.code, /more than 4 MiB/.test(large.message)], ['resource_exhausted', true]);
 	const nobody = await json('SelectMergeStacktraces', { async: { requestId: 'f'.repeat(32), type: 'ASYNC_QUERY_TYPE_FORCE' } }, 404);
 	assert.deepEqual(nobody, { code: 'not_found', message: 'async query not found' });
 	const plainly = await json('SelectMergeStacktraces', { ...request, format: 1, async: { type: 'ASYNC_QUERY_TYPE_DISABLED' } });

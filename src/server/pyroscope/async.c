@@ -30,6 +30,7 @@
 #define KEPT_MAX    64	       /* that run or have ended */
 #define KEPT_BYTES  (64 * MIB) /* of results; one may have as many */
 #define KEPT_NS	    (600 * NS_PER_S)
+#define REQUEST_MAX (4 * MIB) /* more than any that can be run: pyroscope/request.c */
 #define FORCE	    1
 
 enum status { STATUS_UNKNOWN, STATUS_IN_PROGRESS, STATUS_SUCCESS, STATUS_FAILURE };
@@ -69,6 +70,7 @@ static void *run(void *context)
 	if (r < 0)
 		buffer_release(&query->answer);
 	THREAD_LOCK_SCOPE(&query->all->lock);
+	buffer_release(&query->request); /* only the result is kept */
 	snprintf(query->problem, sizeof(query->problem), "%s", r < 0 ? err.message : "");
 	query->status = r < 0 ? STATUS_FAILURE : STATUS_SUCCESS;
 	query->ended_ns = time_monotonic_ns();
@@ -160,6 +162,9 @@ static int new_query(struct async_queries *all, struct tenant *tenant, struct by
 static int submit(struct async_queries *all, struct tenant *tenant, struct bytes request, struct buffer *out, struct error *err)
 {
 	struct async_query *query = NULL;
+	if (request.len > REQUEST_MAX)
+		return error_set(err, -E2BIG, "the request has more than %llu MiB, the limit for queries in the background",
+				 REQUEST_MAX / MIB);
 	THREAD_LOCK_SCOPE(&all->lock);
 	make_room(all);
 	if (count_running(all) >= RUNNING_MAX || all->count == KEPT_MAX)
