@@ -117,6 +117,7 @@ static void test_statuses(void **state)
 		     {-ENOMEM, 503, GRPC_UNAVAILABLE},
 		     {-ECANCELED, 499, GRPC_CANCELLED},
 		     {-ETIME, 504, GRPC_DEADLINE_EXCEEDED},
+		     {-ENOSYS, 501, GRPC_UNIMPLEMENTED},
 		     {-EPERM, 500, GRPC_INTERNAL},
 		     {0, 500, GRPC_INTERNAL}};
 	(void)state;

@@ -88,11 +88,7 @@ static int vcs_begin(struct vcs *vcs, struct rpc_call *call, struct bytes reques
 		return error_set(err, -EINVAL, "no repositories are configured on this server (vcs.directory)");
 	}
 	int r = rpc_read(&reader, request, call->method->request, &vcs->in, err);
-	if (!r)
-		r = git_open(root, vcs->in.url, net_request_cancelled(call->request), &vcs->git, err);
-	if (r == -ENOSYS)
-		call->code = GRPC_UNIMPLEMENTED;
-	return r;
+	return r < 0 ? r : git_open(root, vcs->in.url, net_request_cancelled(call->request), &vcs->git, err);
 }
 
 /* ---- files ---- */
