@@ -238,6 +238,10 @@ await test('refused', async () => {
 	await refused(422, /^labels: /, { jfr, labels: gzipSync(contexts).subarray(0, 20) });
 	await refused(413, /^labels: /, { jfr, labels: gzipSync(Buffer.alloc(17 << 20)) });
 	await refused(422, /^jfr: .*more than once/, { jfr: gzipSync(gzipSync(jfr)) });
+	// 46 of the request, and three of our own.
+	const response = await send(`refused{${Array.from({ length: 46 }, (_, i) => `l${i}=x`)}}`, recording({ settings: { event: 'itimer' }, events: [cpu(work)] }));
+	assert.equal(response.status, 422, response.body.toString());
+	assert.equal(response.headers['x-wick-limit'], 'labels_per_series');
 	assert.deepEqual(await series('refused'), []);
 });
 assert.equal(await server.stop(), 0, server.log());

@@ -112,13 +112,19 @@ static int read_parameters(struct push *push, struct error *err)
 	return r;
 }
 
-static int name_service(struct push *push, struct error *err)
+/* A label of our own; that the series has too many then is no matter of the body's size. */
+static int set_label(struct push *push, const char *name, const char *value, struct error *err)
 {
-	int r = labels_get(&push->labels, "service_name") ? 0 : labels_set(&push->labels, "service_name", push->app, err);
+	int r = labels_set(&push->labels, name, value, err);
 	if (r != -E2BIG)
 		return r;
 	push->ingest.note.reason = REFUSED_LABELS;
 	return -EINVAL;
+}
+
+static int name_service(struct push *push, struct error *err)
+{
+	return labels_get(&push->labels, "service_name") ? 0 : set_label(push, "service_name", push->app, err);
 }
 
 /* Equal bodies are equal profiles only if everything else is equal, too; and without a time of its own, no two are. */
@@ -441,8 +447,8 @@ static int label_jfr(struct push *push, struct error *err)
 	bool is_named = labels_get(&push->labels, "service_name") != NULL;
 	int r = name_service(push, err);
 	if (!r && is_named && !labels_get(&push->labels, "app_name"))
-		r = labels_set(&push->labels, "app_name", push->app, err);
-	return !r && !(push->spy && *push->spy) ? labels_set(&push->labels, "pyroscope_spy", "unknown", err) : r;
+		r = set_label(push, "app_name", push->app, err);
+	return !r && !(push->spy && *push->spy) ? set_label(push, "pyroscope_spy", "unknown", err) : r;
 }
 
 static int store_jfr(struct push *push, const struct jfr_profiles *profiles, struct error *err)
@@ -473,7 +479,7 @@ static int take_recording(struct push *push, struct bytes recording, struct byte
 	if (r < 0)
 		return error_prefix(err, r, "jfr");
 	push->without_stack = profiles.without_stack;
-	r = labels_set(&push->labels, "jfr_event", profiles.event, err);
+	r = set_label(push, "jfr_event", profiles.event, err);
 	return r < 0 ? r : store_jfr(push, &profiles, err);
 }
 
