@@ -92,6 +92,7 @@ await test('what cannot be a rule', async () => {
 		[{ matchers: [] }, /__profile_type__/],
 		[{ matchers: ['{service_name="a"}'] }, /__profile_type__/],
 		[{ matchers: ['{__profile_type__=~"a.*"}'] }, /equality/],
+		[{ matchers: [`{__profile_type__="${'a'.repeat(5000)}"}`] }, /longer than \d+ bytes/],
 		[{ matchers: [...good.matchers, good.matchers[0]] }, /one matcher/],
 		[{ matchers: ['{a='] }, /matcher 1/],
 		[{ groupBy: ['a-b'] }, /group_by/],

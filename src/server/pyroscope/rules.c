@@ -370,8 +370,10 @@ static int find_type(const struct recording_request *in, struct buffer *ret, str
 		size_t count = selector_profile_types(selector, &type);
 		if (count && !type)
 			return error_set(err, -EINVAL, "the matcher of __profile_type__ must be an equality");
-		if (count == 1 && buffer_append_string(ret, type) < 0)
-			return error_nomem(err);
+		r = count == 1 ? buffer_append_string(ret, type) : 0;
+		if (r < 0)
+			return r == -E2BIG ? error_set(err, -EINVAL, "the profile type is longer than %zu bytes", ret->max)
+					   : error_nomem(err);
 		found += count;
 	}
 	return found == 1 ? 0 : error_set(err, -EINVAL, "matchers must contain one matcher of __profile_type__");
