@@ -313,34 +313,52 @@ static void put_service(struct discovery_set *set, const struct json_node *servi
 	discovery_put_map(set, SWARM "service_label_", json_node_get(spec, "Labels"));
 }
 
-static int take_virtual_address(struct daemon *daemon, struct discovery_set *set, const struct json_node *service,
-				const struct json_node *address)
+/* What addresses of a service and of a task have in common. */
+struct published {
+	const char *name, *mode; /* labels of a port; name NULL = it has none */
+	const char *network;	 /* id; NULL = none */
+	bool needs_port;	 /* without ports that are published there is no target: else it has the configured one */
+};
+
+/* An address for each TCP port. */
+static int add_ports(struct daemon *daemon, struct discovery_set *set, const struct json_node *ports, const char *ip,
+		     const struct published *how)
 {
-	const struct json_node *ports = json_node_get(json_node_get(service, "Endpoint"), "Ports");
-	const char *network = discovery_text(address, "NetworkID");
-	char ip[80];
-	bool any = false;
-	if (!read_address(json_node_get(address, "Addr"), ip, sizeof(ip)))
-		return bad_address(daemon, discovery_text(service, "ID"));
 	size_t own = discovery_set_mark(set);
+	bool any = how->needs_port;
 	int r = 0;
 	for (size_t i = 0; i < json_node_count(ports) && r == 0; i++) {
 		const struct json_node *port = json_node_at(ports, i);
 		if (strcmp(discovery_text(port, "Protocol"), "tcp"))
 			continue;
-		discovery_put(set, SWARM "service_endpoint_port_name", discovery_text(port, "Name"));
-		discovery_put(set, SWARM "service_endpoint_port_publish_mode", discovery_text(port, "PublishMode"));
-		put_network(daemon, set, network);
+		if (how->name)
+			discovery_put(set, how->name, discovery_text(port, "Name"));
+		discovery_put(set, how->mode, discovery_text(port, "PublishMode"));
+		if (how->network)
+			put_network(daemon, set, how->network);
 		r = add(daemon, set, ip, discovery_number(set, json_node_get(port, "PublishedPort")));
 		discovery_set_cut(set, own);
 		any = true;
 	}
 	if (r < 0 || any)
 		return r;
-	put_network(daemon, set, network);
+	if (how->network)
+		put_network(daemon, set, how->network);
 	r = add(daemon, set, ip, daemon->port);
 	discovery_set_cut(set, own);
 	return r;
+}
+
+static int take_virtual_address(struct daemon *daemon, struct discovery_set *set, const struct json_node *service,
+				const struct json_node *address)
+{
+	const struct published how = {.name = SWARM "service_endpoint_port_name",
+				      .mode = SWARM "service_endpoint_port_publish_mode",
+				      .network = discovery_text(address, "NetworkID")};
+	char ip[80];
+	if (!read_address(json_node_get(address, "Addr"), ip, sizeof(ip)))
+		return bad_address(daemon, discovery_text(service, "ID"));
+	return add_ports(daemon, set, json_node_get(json_node_get(service, "Endpoint"), "Ports"), ip, &how);
 }
 
 static int take_service(struct daemon *daemon, struct discovery_set *set, const struct json_node *service)
@@ -361,42 +379,16 @@ static int take_service(struct daemon *daemon, struct discovery_set *set, const 
 /* Of the node that the task runs on. */
 static int take_host_ports(struct daemon *daemon, struct discovery_set *set, const struct json_node *task, const char *host)
 {
-	const struct json_node *ports = json_node_get(json_node_get(json_node_get(task, "Status"), "PortStatus"), "Ports");
-	size_t own = discovery_set_mark(set);
-	int r = 0;
-	for (size_t i = 0; i < json_node_count(ports) && r == 0; i++) {
-		const struct json_node *port = json_node_at(ports, i);
-		if (strcmp(discovery_text(port, "Protocol"), "tcp"))
-			continue;
-		discovery_put(set, SWARM "task_port_publish_mode", discovery_text(port, "PublishMode"));
-		r = add(daemon, set, host, discovery_number(set, json_node_get(port, "PublishedPort")));
-		discovery_set_cut(set, own);
-	}
-	return r;
+	const struct published how = {.mode = SWARM "task_port_publish_mode", .needs_port = true};
+	const struct json_node *status = json_node_get(json_node_get(task, "Status"), "PortStatus");
+	return add_ports(daemon, set, json_node_get(status, "Ports"), host, &how);
 }
 
 static int take_attachment(struct daemon *daemon, struct discovery_set *set, const struct json_node *ports, const char *ip,
 			   const char *network)
 {
-	size_t own = discovery_set_mark(set);
-	bool any = false;
-	int r = 0;
-	for (size_t i = 0; i < json_node_count(ports) && r == 0; i++) {
-		const struct json_node *port = json_node_at(ports, i);
-		if (strcmp(discovery_text(port, "Protocol"), "tcp"))
-			continue;
-		discovery_put(set, SWARM "task_port_publish_mode", discovery_text(port, "PublishMode"));
-		put_network(daemon, set, network);
-		r = add(daemon, set, ip, discovery_number(set, json_node_get(port, "PublishedPort")));
-		discovery_set_cut(set, own);
-		any = true;
-	}
-	if (r < 0 || any)
-		return r;
-	put_network(daemon, set, network);
-	r = add(daemon, set, ip, daemon->port);
-	discovery_set_cut(set, own);
-	return r;
+	const struct published how = {.mode = SWARM "task_port_publish_mode", .network = network};
+	return add_ports(daemon, set, ports, ip, &how);
 }
 
 static int take_attachments(struct daemon *daemon, struct discovery_set *set, const struct json_node *task,
