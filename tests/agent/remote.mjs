@@ -83,11 +83,11 @@ if (what === 'asking') {
 		),
 	);
 } else if (what === 'begun') {
-	// By all of them, and a second and a half ago: who begins late does so within that.
-	const [url, token, ...hosts] = rest;
+	// By all of them, and so long ago: who begins late does so within that.
+	const [url, token, ms, ...hosts] = rest;
 	await eventually(async () =>
 		(await get(url, token, '/api/v1/recordings')).recordings.some(
-			(recording) => Date.now() > recording.start_ms + 1500 && hosts.every((host) => recording.hosts.some((h) => h.name === host && h.state === 'recording')),
+			(recording) => Date.now() > recording.start_ms + Number(ms) && hosts.every((host) => recording.hosts.some((h) => h.name === host && h.state === 'recording')),
 		),
 	);
 } else if (what === 'hosts') {

@@ -9,14 +9,15 @@ mkdir -m 700 "$work/tmp/wick-order-killed" # as an agent leaves it that was kill
 
 # The server and an agent of one command, on a machine where nothing has ever waited to be sent.
 all_in_one() {
-	"$bin/programs/workload" 3600 >/dev/null 2>&1 &
+	cp "$bin/programs/workload" "$work/steady"
+	"$work/steady" 3600 >/dev/null 2>&1 &
 	pids="$pids $!"
 	launch env WICK_SPOOL="$work/not/there/yet" "$WICK" up --data "$work/up" --listen 127.0.0.1:0 2>"$work/up.log"
 	up_pid=$!
 	wait_url "$work/up.log" "$up_pid"
 	check "the agent of wick up polls" verify asking "$url" "$work/token" 1
 	expect "... and records" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" --no-markers -d 2 -F 199 -o "$work/up.firefox.json"
-	check "... with samples" grep -q '"processName":"workload' "$work/up.firefox.json"
+	check "... with samples" grep -q '"processName":"steady' "$work/up.firefox.json"
 	check "... and goes on" verify asking "$url" "$work/token" 1
 	expect "the same host can be asked again, in any format" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" --no-markers -d 1 -o "$work/up.svg"
 	check "and it is written" grep -q '<svg' "$work/up.svg"
@@ -52,8 +53,8 @@ expect "a wrong token is told" 1 'a token is required' "$WICK" record --remote "
 expect "--remote and a command are for different things" 2 'wick record' remote -- true
 
 # Within the time that is recorded: a second of CPU time, from when all of them record.
-work_within() { (verify begun "$url" "$work/token" alpha beta unit && exec "$bin/programs/workload" 1cpu) >"$work/begun" 2>&1 & }
-work_within
+work_within() { (verify begun "$url" "$work/token" "$1" alpha beta unit && exec "$bin/programs/workload" 1cpu) >"$work/begun" 2>&1 & }
+work_within 1500
 expect "three hosts of five are recorded, and the others named" 0 'of 3 of 5 hosts' \
 	remote --host alpha --host beta --host unit --host delta --host nobody -d "$(if_full 12 7)" -F 199 -o "$work/all.firefox.json"
 printf '%s\n' "$expect_output" >"$work/said"
@@ -68,7 +69,7 @@ beside check "Firefox Profiler sees the hosts, side by side" verify hosts "$work
 # A busy machine may start one recorder many seconds late: a long recording leaves room for that.
 run_together() {
 	verify together "$work/all.firefox.json" workload alpha beta unit && return
-	work_within
+	work_within 20000
 	remote --host alpha --host beta --host unit -d 60 -F 199 -o "$work/long.firefox.json" && verify together "$work/long.firefox.json" workload alpha beta unit
 }
 check "what ran on all of them ran at one time" run_together

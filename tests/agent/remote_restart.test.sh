@@ -13,8 +13,8 @@ beta=$!
 agent gamma $ours # an agent reports again what became of its last recording
 check "agents ask the server" asking 3
 
-# A failure that the server will have forgotten.
-remote --host gamma --unit none-of-this-name -d 1 -o "$work/none.firefox.json" >"$work/failed.log" 2>&1
+# A failure that the server will have forgotten, of a recording that would go on for long after that.
+remote --host gamma --unit none-of-this-name -d 300 -o "$work/none.firefox.json" >"$work/failed.log" 2>&1
 reason=none-of-this-name
 "$WICK" record --unit $reason -d 1 -o "$work/none.folded" 2>&1 | grep -q 'no cgroup hierarchy' && reason='no cgroup hierarchy' # as in a chroot
 check "a unit that is not there is reported" grep -q "host gamma: failed: .*$reason" "$work/failed.log"
