@@ -75,7 +75,7 @@ run_together() {
 check "what ran on all of them ran at one time" run_together
 
 # A unit that its host does not have
-launch remote --host unit --unit none-of-this-name -d 1 -o "$work/none.firefox.json" 2>"$work/failed.log"
+launch remote --host unit --unit "$missing_unit" -d 1 -o "$work/none.firefox.json" 2>"$work/failed.log"
 failing=$!
 # A signal while it waits, as Ctrl-C is one
 launch "$WICK" record --remote "$url" --token-file "$work/token" --no-markers --host alpha -d 60 -o "$work/none.firefox.json" 2>"$work/cancel.log"
@@ -85,8 +85,7 @@ kill -TERM $recorder # what a shell starts in the background ignores SIGINT
 wait $recorder
 check "Ctrl-C cancels it" grep -q 'cancelled' "$work/cancel.log"
 wait $failing
-reason=none-of-this-name
-"$WICK" record --unit $reason -d 1 -o "$work/none.folded" 2>&1 | grep -q 'no cgroup hierarchy' && reason='no cgroup hierarchy' # as in a chroot
+reason=$(missing_unit_reason)
 check "a unit that is not there is told" grep -q "host unit: failed: .*$reason" "$work/failed.log"
 check "on the host too" verify gone "$url" "$work/token" alpha
 [ ! -e "$work/none.firefox.json" ] && pass "nothing is written then" || fail "nothing is written then"
