@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/test_text.h"
+#include "format/test_whole.h"
 
 static const struct format *const tested = &format_heapprofile;
 
@@ -76,15 +76,7 @@ static void test_foreign(void **state)
 		}
 }
 
-static void test_damaged(void **state)
-{
-	check_damaged(tested, bytes_of_string("{" TREE ",\"samples\":[{\"size\":24,\"nodeId\":3}]}"));
-}
-
-static void test_no_memory(void **state)
-{
-	check_no_memory(tested, bytes_of_string("{" TREE ",\"samples\":[{\"size\":24,\"nodeId\":3}]}"));
-}
+static const char *const whole_text = "{" TREE ",\"samples\":[{\"size\":24,\"nodeId\":3}]}";
 
 int main(void)
 {
