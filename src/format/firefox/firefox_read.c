@@ -495,16 +495,14 @@ static int add_notes(const struct firefox_reader *reader, const struct format_op
 int firefox_decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)
 {
 	_cleanup_(json_tree_freep) struct json_tree *tree = NULL;
-	int r = json_tree_read(input, 0, &tree, err);
-	if (r < 0)
-		return r;
 	struct firefox_reader *reader = mem_zalloc(sizeof(*reader));
 	if (!reader)
 		return error_nomem(err);
-	reader->root = json_tree_root(tree);
-	r = profile_new(&reader->profile, err);
-	if (r == 0)
+	int r = format_begin_json(input, &tree, &reader->profile, err);
+	if (r == 0) {
+		reader->root = json_tree_root(tree);
 		r = read_all(reader, err);
+	}
 	if (r == 0)
 		r = add_notes(reader, options, err);
 	r = format_finish(r, reader->profile, ret);

@@ -136,11 +136,8 @@ static int decode(struct bytes input, const struct format_options *options, stru
 {
 	_cleanup_(json_tree_freep) struct json_tree *json = NULL;
 	struct reader reader = {0};
-	int r = json_tree_read(input, 0, &json, err);
-	if (r < 0)
-		return r;
 	map64_init_guarded(&reader.samples_of_node);
-	r = profile_new(&reader.profile, err);
+	int r = format_begin_json(input, &json, &reader.profile, err);
 	if (r == 0)
 		r = read_all(&reader, json_tree_root(json), err);
 	const struct format_left_out left_out = {reader.stray_samples, "samples of nodes that are not in the file"};

@@ -275,16 +275,13 @@ static int read_all(struct reader *reader, const struct json_node *root, struct 
 static int decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)
 {
 	_cleanup_(json_tree_freep) struct json_tree *json = NULL;
-	int r = json_tree_read(input, 0, &json, err);
-	if (r < 0)
-		return r;
 	struct reader *reader = mem_zalloc(sizeof(*reader));
 	if (!reader)
 		return error_nomem(err);
 	map64_init_guarded(&reader->frame_of_id);
 	map64_init_guarded(&reader->last_of_thread);
 	map64_init_guarded(&reader->name_of_tid);
-	r = profile_new(&reader->profile, err);
+	int r = format_begin_json(input, &json, &reader->profile, err);
 	if (r == 0)
 		r = read_all(reader, json_tree_root(json), err);
 	const struct format_left_out left_out[] = {

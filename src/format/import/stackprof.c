@@ -216,16 +216,13 @@ static int decode(struct bytes input, const struct format_options *options, stru
 											     : most};
 	struct reader reader = {0};
 	int r = 0;
+	map64_init_guarded(&reader.location_of_frame);
 	if (ruby_marshal_detect(input)) {
 		r = ruby_marshal_to_json(input, &text, err);
 		input = buffer_bytes(&text);
 	}
 	if (r == 0)
-		r = json_tree_read(input, 0, &json, err);
-	if (r < 0)
-		return r;
-	map64_init_guarded(&reader.location_of_frame);
-	r = profile_new(&reader.profile, err);
+		r = format_begin_json(input, &json, &reader.profile, err);
 	if (r == 0)
 		r = read_all(&reader, json_tree_root(json), err);
 	if (r == 0)
