@@ -83,6 +83,8 @@ bool folded_holds_both(const struct profile *profile);
 /* Where the "(...)" that the text ends with begins, which may hold others that match, as "(a (deleted))"; SIZE_MAX if there is
  * none. */
 size_t format_find_parentheses(struct bytes text);
+/* What is before the next tab, or all of the line; *line becomes what is behind it. */
+struct bytes format_take_column(struct bytes *line);
 
 /* A line in options->notes for each kind of thing that was left out and of which there were any; nothing if nobody asks. Notes
  * that are full are no failure: -ENOMEM is the only one. */

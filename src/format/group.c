@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Helpers that several formats share. */
 #include <errno.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/map.h"
@@ -146,6 +147,15 @@ size_t format_find_parentheses(struct bytes text)
 			return i;
 	}
 	return SIZE_MAX;
+}
+
+struct bytes format_take_column(struct bytes *line)
+{
+	const uint8_t *tab = memchr(line->data, '\t', line->len);
+	size_t len = tab ? (size_t)(tab - line->data) : line->len;
+	struct bytes column = {line->data, len};
+	*line = bytes_skip(*line, len + (tab != NULL));
+	return column;
 }
 
 int format_note(const struct format_options *options, const struct format_left_out *items, size_t count, struct error *err)

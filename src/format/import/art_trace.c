@@ -95,15 +95,6 @@ static int name_thread(struct reader *reader, uint32_t tid, struct bytes name, s
 	return r < 0 ? r : profile_add_bytes(reader->profile, name, &thread->name, err);
 }
 
-static struct bytes take_column(struct bytes *line)
-{
-	const uint8_t *tab = memchr(line->data, '\t', line->len);
-	size_t len = tab ? (size_t)(tab - line->data) : line->len;
-	struct bytes column = {line->data, len};
-	*line = bytes_skip(*line, len + (tab != NULL));
-	return column;
-}
-
 static bool parse_hex(struct bytes text, uint64_t *ret)
 {
 	*ret = 0;
@@ -132,9 +123,9 @@ static bool parse_decimal(struct bytes text, int64_t *ret)
 /* "0xID CLASS METHOD SIGNATURE [FILE [LINE]]", with tabs between. */
 static int add_method(struct reader *reader, struct bytes line, struct error *err)
 {
-	struct bytes id_text = take_column(&line), class = take_column(&line), method = take_column(&line);
-	take_column(&line);
-	struct bytes file = take_column(&line), line_text = take_column(&line);
+	struct bytes id_text = format_take_column(&line), class = format_take_column(&line), method = format_take_column(&line);
+	format_take_column(&line);
+	struct bytes file = format_take_column(&line), line_text = format_take_column(&line);
 	struct profile_function function = {0};
 	struct profile_line at = {0};
 	struct profile_location location = {.frame_type = PROFILE_FRAME_JIT};
@@ -187,7 +178,7 @@ static int read_text_line(struct reader *reader, struct bytes section, struct by
 {
 	int64_t tid;
 	if (bytes_equal_string(section, "*threads")) {
-		if (!parse_decimal(take_column(&line), &tid) || tid > UINT16_MAX)
+		if (!parse_decimal(format_take_column(&line), &tid) || tid > UINT16_MAX)
 			return 0; /* threads beyond 65,535 have no place in records */
 		return name_thread(reader, (uint32_t)tid, line, err);
 	}

@@ -51,15 +51,6 @@ struct reader {
 	uint64_t bad_lines;
 };
 
-static struct bytes take_column(struct bytes *line)
-{
-	const uint8_t *tab = memchr(line->data, '\t', line->len);
-	size_t len = tab ? (size_t)(tab - line->data) : line->len;
-	struct bytes column = {line->data, len};
-	*line = bytes_skip(*line, len + (tab != NULL));
-	return column;
-}
-
 static bool contains(struct bytes text, const char *part)
 {
 	return memmem(text.data, text.len, part, strlen(part)) != NULL;
@@ -152,7 +143,7 @@ static int add_level(struct reader *reader, struct bytes name, int64_t total, in
 
 static int read_line(struct reader *reader, struct bytes line, struct error *err)
 {
-	struct bytes first = take_column(&line), second = take_column(&line), name = line;
+	struct bytes first = format_take_column(&line), second = format_take_column(&line), name = line;
 	const struct unit *unit, *self_unit = NULL;
 	double total, self = 0;
 	/* The symbol is the last column. */
@@ -199,8 +190,8 @@ static int read_all(struct reader *reader, struct bytes input, struct error *err
 	int r = 0;
 	if (!is_header(header))
 		return error_set(err, -EBADMSG, "no header of a deep copy of Instruments");
-	take_column(&header);
-	struct bytes second = take_column(&header);
+	format_take_column(&header);
+	struct bytes second = format_take_column(&header);
 	reader->has_self = bytes_start_with(second, "Self");
 	reader->self_is_ms = contains(second, "(ms)");
 	while (r == 0 && input.len > 0) {
