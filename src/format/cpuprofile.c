@@ -23,7 +23,7 @@ struct node {
 	const struct json_node *json;
 	uint32_t parent; /* + 1; 0 = the root */
 	uint32_t stack;	 /* once `done` */
-	uint32_t function, location;
+	uint32_t location;
 	bool done;
 };
 
@@ -54,37 +54,37 @@ static bool find_node(const struct cpuprofile_tree *tree, const struct json_node
 	return json_node_integer(id, &number) && format_known(&tree->by_id, (uint64_t)number, ret);
 }
 
+/* Both count from 0. */
+static int64_t place_of(const struct json_node *call, const char *name)
+{
+	int64_t number;
+	bool known = json_node_integer(json_node_get(call, name), &number) && number >= 0 && number < INT32_MAX;
+	return known ? number + 1 : 0;
+}
+
+int cpuprofile_add_call_frame(struct profile *profile, const struct json_node *call, uint32_t *ret_location, struct error *err)
+{
+	struct format_frame frame = {.name = json_node_bytes(json_node_get(call, "functionName")),
+				     .file = json_node_bytes(json_node_get(call, "url")),
+				     .start_line = place_of(call, "lineNumber"),
+				     .column = place_of(call, "columnNumber")};
+	if (frame.name.len == 0)
+		frame.name = bytes_of_string("(anonymous)");
+	/* Functions of one line are distinguished by the column. */
+	frame.line = frame.start_line;
+	/* "(program)", "(garbage collector)" and the like are in no file. */
+	frame.type = frame.file.len ? PROFILE_FRAME_JIT : PROFILE_FRAME_UNKNOWN;
+	return format_add_frame(profile, &frame, ret_location, err);
+}
+
 static int read_function(struct cpuprofile_tree *tree, struct node *node, struct error *err)
 {
 	const struct json_node *call = json_node_get(node->json, "callFrame");
 	/* Before 2016 the fields were the node's own. */
 	call = call ? call : node->json;
-	struct bytes name = json_node_bytes(json_node_get(call, "functionName")),
-		     url = json_node_bytes(json_node_get(call, "url"));
-	struct profile_function function = {0};
-	struct profile_line line = {0};
-	int64_t number, column;
 	if (!json_node_text(json_node_get(call, "functionName")))
 		return error_set(err, -EBADMSG, "no functionName");
-	if (name.len == 0)
-		name = bytes_of_string("(anonymous)");
-	int r = profile_add_bytes(tree->profile, name, &function.name, err);
-	if (r == 0)
-		r = profile_add_bytes(tree->profile, url, &function.file_name, err);
-	if (json_node_integer(json_node_get(call, "lineNumber"), &number) && number >= 0 && number < INT32_MAX)
-		function.start_line = number + 1;
-	if (r == 0)
-		r = profile_add_function(tree->profile, &function, &line.function, err);
-	if (r < 0)
-		return r;
-	/* Functions of one line are distinguished by the column. */
-	line.line = function.start_line;
-	if (json_node_integer(json_node_get(call, "columnNumber"), &column) && column >= 0 && column < INT32_MAX)
-		line.column = column + 1;
-	/* "(program)", "(garbage collector)" and the like are in no file. */
-	struct profile_location location = {.frame_type = url.len ? PROFILE_FRAME_JIT : PROFILE_FRAME_UNKNOWN};
-	node->function = line.function;
-	return profile_add_location(tree->profile, &location, &line, 1, &node->location, err);
+	return cpuprofile_add_call_frame(tree->profile, call, &node->location, err);
 }
 
 static int add_node(struct cpuprofile_tree *tree, const struct json_node *json, struct error *err)
@@ -215,9 +215,10 @@ DEFINE_ORDER(compare_samples, struct sample, ORDER(a->time_us, b->time_us) ?: OR
 /* The leaf's location is where its function begins, unless the line of the sample is known. */
 static int move_to_line(struct cpuprofile_tree *tree, const struct sample *sample, uint32_t *stack, struct error *err)
 {
-	const struct node *node = &tree->nodes[sample->node];
-	struct profile_line line = {.function = node->function, .line = sample->line, .column = sample->column};
-	struct profile_location location = {.frame_type = tree->profile->locations[node->location].frame_type};
+	const struct profile_location *begin = &tree->profile->locations[tree->nodes[sample->node].location];
+	struct profile_line line = {
+		.function = tree->profile->lines[begin->line_first].function, .line = sample->line, .column = sample->column};
+	struct profile_location location = {.frame_type = begin->frame_type};
 	uint32_t id;
 	if (sample->line == 0 || *stack == 0)
 		return 0;

@@ -6,6 +6,9 @@
 #include "codec/json_tree.h"
 #include "format/format_int.h"
 
+/* The location of a function: of a callFrame {functionName, url, lineNumber, columnNumber}. */
+int cpuprofile_add_call_frame(struct profile *profile, const struct json_node *call, uint32_t *ret_location, struct error *err);
+
 struct cpuprofile_tree;
 /* Samples and the time until the next one: the first two values of a profile that trees are read into. */
 int cpuprofile_add_types(struct profile *profile, struct error *err);

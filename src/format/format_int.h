@@ -111,6 +111,14 @@ int format_add_members(struct profile *profile, const struct json_node *object, 
 struct pb_cursor;
 int format_read_varints(struct pb_cursor *cursor, const char *message, uint64_t *values, uint32_t count, struct error *err);
 
+/* A location of one function, without an address. */
+struct format_frame {
+	struct bytes name, file;
+	int64_t start_line, line, column; /* 0 = unknown */
+	uint32_t type;			  /* enum profile_frame_type */
+};
+int format_add_frame(struct profile *profile, const struct format_frame *frame, uint32_t *ret_location, struct error *err);
+
 /* Where a profile is from: the command becomes a comment, the pid a label of the whole profile; "" and 0 = unknown. */
 int format_add_origin(struct profile *profile, struct bytes command, int64_t pid, struct error *err);
 

@@ -212,6 +212,19 @@ int format_read_varints(struct pb_cursor *cursor, const char *message, uint64_t 
 	return r;
 }
 
+int format_add_frame(struct profile *profile, const struct format_frame *frame, uint32_t *ret_location, struct error *err)
+{
+	struct profile_function function = {.start_line = frame->start_line};
+	struct profile_line line = {.line = frame->line, .column = frame->column};
+	struct profile_location location = {.frame_type = frame->type};
+	int r = profile_add_bytes(profile, frame->name, &function.name, err);
+	if (r == 0)
+		r = profile_add_bytes(profile, frame->file, &function.file_name, err);
+	if (r == 0)
+		r = profile_add_function(profile, &function, &line.function, err);
+	return r < 0 ? r : profile_add_location(profile, &location, &line, 1, ret_location, err);
+}
+
 int format_add_origin(struct profile *profile, struct bytes command, int64_t pid, struct error *err)
 {
 	struct profile_label label = {.number = pid};

@@ -126,28 +126,20 @@ static int add_method(struct reader *reader, struct bytes line, struct error *er
 	struct bytes id_text = format_take_column(&line), class = format_take_column(&line), method = format_take_column(&line);
 	format_take_column(&line);
 	struct bytes file = format_take_column(&line), line_text = format_take_column(&line);
-	struct profile_function function = {0};
-	struct profile_line at = {0};
-	struct profile_location location = {.frame_type = PROFILE_FRAME_JIT};
+	struct format_frame frame = {.file = file, .type = PROFILE_FRAME_JIT};
 	_cleanup_(buffer_release) struct buffer name = {.max = LIMIT_PROFILE_INPUT_BYTES};
 	uint64_t id;
+	int64_t line_number;
 	uint32_t location_id;
 	if (!parse_hex(id_text, &id))
 		return error_set(err, -EBADMSG, "a method has no id");
 	if (buffer_append(&name, class.data, class.len) < 0 || buffer_append(&name, ".", class.len > 0) < 0 ||
 	    buffer_append(&name, method.data, method.len) < 0)
 		return error_nomem(err);
-	if (parse_decimal(line_text, &function.start_line))
-		at.line = function.start_line;
-	else
-		function.start_line = 0;
-	int r = profile_add_bytes(reader->profile, buffer_bytes(&name), &function.name, err);
-	if (r == 0)
-		r = profile_add_bytes(reader->profile, file, &function.file_name, err);
-	if (r == 0)
-		r = profile_add_function(reader->profile, &function, &at.function, err);
-	if (r == 0)
-		r = profile_add_location(reader->profile, &location, &at, 1, &location_id, err);
+	frame.name = buffer_bytes(&name);
+	if (parse_decimal(line_text, &line_number))
+		frame.start_line = frame.line = line_number;
+	int r = format_add_frame(reader->profile, &frame, &location_id, err);
 	return r == 0 && map64_put(&reader->location_of_method, id & ~(uint64_t)ACTION_MASK, location_id) < 0 ? error_nomem(err)
 													      : r;
 }

@@ -143,7 +143,7 @@ static int64_t take_number(struct bytes *text)
 }
 
 /* "f (URL:LINE:COLUMN)", and perhaps "[SOURCE]" behind it; loaders put "A -> " before URLs. False for labels. */
-static bool split_script(struct bytes text, struct bytes *ret_name, struct bytes *ret_url, struct profile_line *line)
+static bool split_script(struct bytes text, struct format_frame *ret)
 {
 	if (text.len > 0 && text.data[text.len - 1] == ']') {
 		size_t at = text.len - 1;
@@ -159,37 +159,24 @@ static bool split_script(struct bytes text, struct bytes *ret_name, struct bytes
 	int64_t last = take_number(&url), before = take_number(&url);
 	if (!last)
 		return false;
-	line->line = before ? before : last;
-	line->column = before ? last : 0;
+	ret->line = before ? before : last;
+	ret->column = before ? last : 0;
 	for (size_t at = 0; at + 4 <= url.len; at++)
 		if (memcmp(url.data + at, " -> ", 4) == 0) {
 			url = bytes_skip(url, at + 4);
 			at = 0;
 		}
-	*ret_url = url;
-	*ret_name = (struct bytes){text.data, open};
-	while (ret_name->len > 0 && ret_name->data[ret_name->len - 1] == ' ')
-		ret_name->len--;
+	ret->file = url;
+	ret->name = (struct bytes){text.data, open};
+	while (ret->name.len > 0 && ret->name.data[ret->name.len - 1] == ' ')
+		ret->name.len--;
 	return true;
-}
-
-static int add_named(struct reader *reader, struct bytes name, struct bytes url, struct profile_line line, uint32_t type,
-		     uint32_t *ret, struct error *err)
-{
-	struct profile_function function = {.start_line = line.line};
-	struct profile_location location = {.frame_type = type};
-	int r = profile_add_bytes(reader->profile, name, &function.name, err);
-	if (r == 0)
-		r = profile_add_bytes(reader->profile, url, &function.file_name, err);
-	if (r == 0)
-		r = profile_add_function(reader->profile, &function, &line.function, err);
-	return r < 0 ? r : profile_add_location(reader->profile, &location, &line, 1, ret, err);
 }
 
 static int add_frame(struct reader *reader, size_t row, uint32_t *ret, struct error *err)
 {
-	struct bytes text = string_at(reader, cell(&reader->frames, row, "location")), name, url;
-	struct profile_line line = {0};
+	struct bytes text = string_at(reader, cell(&reader->frames, row, "location"));
+	struct format_frame frame = {0};
 	int64_t number;
 	uint64_t address;
 	if (parse_address(text, &address)) {
@@ -199,18 +186,22 @@ static int add_frame(struct reader *reader, size_t row, uint32_t *ret, struct er
 						    .frame_type = PROFILE_FRAME_NATIVE};
 		return profile_add_location(reader->profile, &location, NULL, 0, ret, err);
 	}
-	bool is_script = split_script(text, &name, &url, &line);
+	if (split_script(text, &frame)) {
+		bool is_compiled = string_at(reader, cell(&reader->frames, row, "implementation")).len > 0;
+		frame.type = is_compiled ? PROFILE_FRAME_JIT : PROFILE_FRAME_INTERPRETED;
+		frame.name = frame.name.len ? frame.name : bytes_of_string("(anonymous)");
+	} else {
+		frame.name = text;
+	}
 	/* The function's line becomes that of the frame, if it is known. */
-	struct profile_line at = line;
-	if (json_node_integer(cell(&reader->frames, row, "line"), &number) && number > 0 && number < INT32_MAX)
-		at = (struct profile_line){.line = number};
+	if (json_node_integer(cell(&reader->frames, row, "line"), &number) && number > 0 && number < INT32_MAX) {
+		frame.line = number;
+		frame.column = 0;
+	}
 	if (json_node_integer(cell(&reader->frames, row, "column"), &number) && number > 0 && number < INT32_MAX)
-		at.column = number;
-	if (!is_script)
-		return add_named(reader, text, (struct bytes){0}, at, PROFILE_FRAME_UNKNOWN, ret, err);
-	bool is_compiled = string_at(reader, cell(&reader->frames, row, "implementation")).len > 0;
-	return add_named(reader, name.len ? name : bytes_of_string("(anonymous)"), url, at,
-			 is_compiled ? PROFILE_FRAME_JIT : PROFILE_FRAME_INTERPRETED, ret, err);
+		frame.column = number;
+	frame.start_line = frame.line;
+	return format_add_frame(reader->profile, &frame, ret, err);
 }
 
 /* Prefixes are of earlier rows. */

@@ -16,8 +16,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
-#include "codec/json_tree.h"
-#include "format/format_int.h"
+#include "format/cpuprofile.h"
 
 #define DETECT_BYTES (64 * KIB)
 
@@ -48,31 +47,13 @@ static int count_samples(struct reader *reader, const struct json_node *samples,
 	return 0;
 }
 
-static int64_t place_of(const struct json_node *call, const char *name)
-{
-	int64_t number;
-	bool known = json_node_integer(json_node_get(call, name), &number) && number >= 0 && number < INT32_MAX;
-	return known ? number + 1 : 0;
-}
-
 static int add_frame(struct reader *reader, const struct json_node *node, uint32_t parent, uint32_t *ret, struct error *err)
 {
 	const struct json_node *call = json_node_get(node, "callFrame");
-	struct bytes name = json_node_bytes(json_node_get(call, "functionName")),
-		     url = json_node_bytes(json_node_get(call, "url"));
-	struct profile_function function = {.start_line = place_of(call, "lineNumber")};
-	struct profile_line line = {.line = function.start_line, .column = place_of(call, "columnNumber")};
-	struct profile_location location = {.frame_type = url.len ? PROFILE_FRAME_JIT : PROFILE_FRAME_UNKNOWN};
 	uint32_t id;
 	if (!json_node_text(json_node_get(call, "functionName")))
 		return error_set(err, -EBADMSG, "a node has no functionName");
-	int r = profile_add_bytes(reader->profile, name.len ? name : bytes_of_string("(anonymous)"), &function.name, err);
-	if (r == 0)
-		r = profile_add_bytes(reader->profile, url, &function.file_name, err);
-	if (r == 0)
-		r = profile_add_function(reader->profile, &function, &line.function, err);
-	if (r == 0)
-		r = profile_add_location(reader->profile, &location, &line, 1, &id, err);
+	int r = cpuprofile_add_call_frame(reader->profile, call, &id, err);
 	return r < 0 ? r : profile_add_stack(reader->profile, parent, id, ret, err);
 }
 

@@ -103,19 +103,12 @@ static int64_t place_of(const struct json_node *node, const char *name)
 
 static int add_location(struct reader *reader, const struct json_node *node, uint32_t *ret, struct error *err)
 {
-	struct profile_function function = {.start_line = place_of(node, "funcLine")};
-	struct profile_line line = {.line = place_of(node, "line"), .column = place_of(node, "column")};
-	struct profile_location location = {.frame_type = PROFILE_FRAME_INTERPRETED};
-	struct bytes name, file;
-	split_name(json_node_bytes(json_node_get(node, "name")), &name, &file);
-	if (file.len == 0)
-		location.frame_type = PROFILE_FRAME_UNKNOWN;
-	int r = profile_add_bytes(reader->profile, name.len ? name : bytes_of_string("(anonymous)"), &function.name, err);
-	if (r == 0)
-		r = profile_add_bytes(reader->profile, file, &function.file_name, err);
-	if (r == 0)
-		r = profile_add_function(reader->profile, &function, &line.function, err);
-	return r < 0 ? r : profile_add_location(reader->profile, &location, &line, 1, ret, err);
+	struct format_frame frame = {
+		.start_line = place_of(node, "funcLine"), .line = place_of(node, "line"), .column = place_of(node, "column")};
+	split_name(json_node_bytes(json_node_get(node, "name")), &frame.name, &frame.file);
+	frame.name = frame.name.len ? frame.name : bytes_of_string("(anonymous)");
+	frame.type = frame.file.len ? PROFILE_FRAME_INTERPRETED : PROFILE_FRAME_UNKNOWN;
+	return format_add_frame(reader->profile, &frame, ret, err);
 }
 
 /* The frame above; false at the root, and where that is not there. */

@@ -121,15 +121,8 @@ static int end_levels(struct reader *reader, size_t depth, struct error *err)
 
 static int add_level(struct reader *reader, struct bytes name, int64_t total, int64_t self, struct error *err)
 {
-	struct profile_function function = {0};
-	struct profile_line line = {0};
-	struct profile_location location = {0};
 	uint32_t id, stack = reader->depth ? reader->levels[reader->depth - 1].stack : 0;
-	int r = profile_add_bytes(reader->profile, name, &function.name, err);
-	if (r == 0)
-		r = profile_add_function(reader->profile, &function, &line.function, err);
-	if (r == 0)
-		r = profile_add_location(reader->profile, &location, &line, 1, &id, err);
+	int r = format_add_frame(reader->profile, &(struct format_frame){.name = name}, &id, err);
 	if (r == 0)
 		r = profile_add_stack(reader->profile, stack, id, &stack, err);
 	if (r < 0)

@@ -37,23 +37,16 @@ struct reader {
 
 static int add_frame(struct reader *reader, int64_t id, const struct json_node *node, struct error *err)
 {
-	struct profile_function function = {0};
-	struct profile_line line = {0};
-	struct profile_location location = {.frame_type = PROFILE_FRAME_INTERPRETED};
+	struct format_frame frame = {.name = json_node_bytes(json_node_get(node, "name")),
+				     .file = json_node_bytes(json_node_get(node, "file")),
+				     .type = PROFILE_FRAME_INTERPRETED};
 	uint32_t location_id;
 	int64_t start;
-	struct bytes file = json_node_bytes(json_node_get(node, "file"));
-	if (file.len == 0)
-		location.frame_type = PROFILE_FRAME_UNKNOWN; /* "(garbage collection)", functions in C */
+	if (frame.file.len == 0)
+		frame.type = PROFILE_FRAME_UNKNOWN; /* "(garbage collection)", functions in C */
 	if (json_node_integer(json_node_get(node, "line"), &start) && start > 0 && start < INT32_MAX)
-		function.start_line = line.line = start;
-	int r = profile_add_bytes(reader->profile, json_node_bytes(json_node_get(node, "name")), &function.name, err);
-	if (r == 0)
-		r = profile_add_bytes(reader->profile, file, &function.file_name, err);
-	if (r == 0)
-		r = profile_add_function(reader->profile, &function, &line.function, err);
-	if (r == 0)
-		r = profile_add_location(reader->profile, &location, &line, 1, &location_id, err);
+		frame.start_line = frame.line = start;
+	int r = format_add_frame(reader->profile, &frame, &location_id, err);
 	return r == 0 && map64_put(&reader->location_of_frame, (uint64_t)id, location_id) < 0 ? error_nomem(err) : r;
 }
 
