@@ -76,6 +76,7 @@ struct reader {
 	uint32_t stacks[LIMIT_STACK_DEPTH];
 	size_t time_column;
 	uint64_t others, unmatched, unended, cut;
+	struct cpuprofile_missing missing; /* in all of the CPU profiles */
 };
 
 /* ---- threads ---- */
@@ -175,7 +176,7 @@ static int add_cpu_profile(struct reader *reader, uint32_t thread, int64_t start
 		return error_nomem(err);
 	*ret = &reader->cpu_profiles[reader->cpu_profile_count];
 	**ret = (struct cpu_profile){.thread = thread};
-	int r = cpuprofile_tree_new(reader->profile, start_us, &(*ret)->tree, err);
+	int r = cpuprofile_tree_new(reader->profile, start_us, &reader->missing, &(*ret)->tree, err);
 	reader->cpu_profile_count += r == 0;
 	return r;
 }
@@ -505,21 +506,14 @@ static int read_all(struct reader *reader, const struct json_node *root, struct 
 
 static int note(const struct reader *reader, const struct format_options *options, struct error *err)
 {
-	struct cpuprofile_missing missing = {0};
-	for (size_t i = 0; i < reader->cpu_profile_count; i++) {
-		struct cpuprofile_missing more = cpuprofile_tree_missing(reader->cpu_profiles[i].tree);
-		missing.samples += more.samples;
-		missing.children += more.children;
-		missing.parents += more.parents;
-	}
 	const struct format_left_out left_out[] = {
-		CPUPROFILE_NOTES(missing),
 		{reader->others, "events without a duration or a thread: instants, counters, flows and the like"},
 		{reader->unmatched, "ends of events without a begin"},
 		{reader->unended, "missing ends: the events last as long as their thread"},
 		{reader->cut, "ends of events that outlast their parent event"},
 	};
-	return format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
+	int r = cpuprofile_note(&reader->missing, options, err);
+	return r < 0 ? r : format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
 }
 
 static size_t end_before_spaces(struct bytes text, size_t from, size_t to)

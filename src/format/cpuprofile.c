@@ -44,7 +44,7 @@ struct cpuprofile_tree {
 	size_t sample_count, sample_capacity;
 	int64_t time_us; /* of the last sample */
 	bool has_samples;
-	struct cpuprofile_missing missing;
+	struct cpuprofile_missing *missing;
 	uint32_t path[LIMIT_STACK_DEPTH];
 };
 
@@ -126,13 +126,13 @@ static int link_nodes(struct cpuprofile_tree *tree, size_t first, struct error *
 			if (find_node(tree, json_node_at(children, k), &other))
 				r = set_parent(tree, other, i, err);
 			else
-				tree->missing.children++;
+				tree->missing->children++;
 		}
 		if (r == 0 && parent && parent->kind != JSON_NODE_NULL) {
 			if (find_node(tree, parent, &other))
 				r = set_parent(tree, i, other, err);
 			else
-				tree->missing.parents++;
+				tree->missing->parents++;
 		}
 		if (r < 0)
 			return error_prefix(err, r, "node %u", i);
@@ -193,7 +193,7 @@ static int add_samples(struct cpuprofile_tree *tree, const struct cpuprofile_par
 					  .line = small_number(part->lines, i),
 					  .column = small_number(part->columns, i)};
 		sample->is_missing = !find_node(tree, json_node_at(samples, i), &sample->node);
-		tree->missing.samples += sample->is_missing;
+		tree->missing->samples += sample->is_missing;
 		tree->sample_count++;
 	}
 	return 0;
@@ -267,7 +267,8 @@ int cpuprofile_tree_finish(struct cpuprofile_tree *tree, int64_t end_us, uint32_
 	return r;
 }
 
-int cpuprofile_tree_new(struct profile *profile, int64_t start_us, struct cpuprofile_tree **ret, struct error *err)
+int cpuprofile_tree_new(struct profile *profile, int64_t start_us, struct cpuprofile_missing *missing,
+			struct cpuprofile_tree **ret, struct error *err)
 {
 	struct cpuprofile_tree *tree = mem_zalloc(sizeof(*tree));
 	if (!tree)
@@ -275,13 +276,19 @@ int cpuprofile_tree_new(struct profile *profile, int64_t start_us, struct cpupro
 	map64_init_guarded(&tree->by_id);
 	tree->profile = profile;
 	tree->time_us = start_us;
+	tree->missing = missing;
 	*ret = tree;
 	return 0;
 }
 
-struct cpuprofile_missing cpuprofile_tree_missing(const struct cpuprofile_tree *tree)
+int cpuprofile_note(const struct cpuprofile_missing *missing, const struct format_options *options, struct error *err)
 {
-	return tree->missing;
+	const struct format_left_out left_out[] = {
+		{missing->samples, "samples of nodes that are not in the file"},
+		{missing->children, "children that are not in the file"},
+		{missing->parents, "nodes: callers, since the parent is not in the file"},
+	};
+	return format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
 }
 
 struct cpuprofile_tree *cpuprofile_tree_free(struct cpuprofile_tree *tree)
@@ -300,7 +307,7 @@ int cpuprofile_add_types(struct profile *profile, struct error *err)
 	return r < 0 ? r : profile_add_named_type(profile, "wall", "nanoseconds", err);
 }
 
-static int read_all(struct profile *profile, const struct json_node *root, const struct format_options *options,
+static int read_all(struct profile *profile, const struct json_node *root, struct cpuprofile_missing *missing,
 		    struct error *err)
 {
 	_cleanup_(cpuprofile_tree_freep) struct cpuprofile_tree *tree = NULL;
@@ -316,25 +323,22 @@ static int read_all(struct profile *profile, const struct json_node *root, const
 		return error_set(err, -EBADMSG, "no array of nodes");
 	int r = cpuprofile_add_types(profile, err);
 	if (r == 0)
-		r = cpuprofile_tree_new(profile, start, &tree, err);
+		r = cpuprofile_tree_new(profile, start, missing, &tree, err);
 	if (r == 0)
 		r = cpuprofile_tree_add(tree, &part, err);
-	if (r == 0)
-		r = cpuprofile_tree_finish(tree, end, 0, err);
-	if (r < 0)
-		return r;
-	struct cpuprofile_missing missing = cpuprofile_tree_missing(tree);
-	const struct format_left_out left_out[] = {CPUPROFILE_NOTES(missing)};
-	return format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
+	return r < 0 ? r : cpuprofile_tree_finish(tree, end, 0, err);
 }
 
 static int decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)
 {
 	_cleanup_(json_tree_freep) struct json_tree *json = NULL;
 	_cleanup_(profile_freep) struct profile *profile = NULL;
+	struct cpuprofile_missing missing = {0};
 	int r = format_begin_json(input, &json, &profile, err);
 	if (r == 0)
-		r = read_all(profile, json_tree_root(json), options, err);
+		r = read_all(profile, json_tree_root(json), &missing, err);
+	if (r == 0)
+		r = cpuprofile_note(&missing, options, err);
 	if (r < 0)
 		return r;
 	*ret = TAKE(profile);
