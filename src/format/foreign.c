@@ -35,11 +35,6 @@ static bool is_heap_snapshot(struct bytes input)
 	       memmem(input.data, len, "\"node_fields\"", 13);
 }
 
-static bool starts_with(struct bytes input, const char *magic, size_t len)
-{
-	return input.len >= len && memcmp(input.data, magic, len) == 0;
-}
-
 const char *format_foreign(struct bytes input)
 {
 	if (is_go_trace(input))
@@ -50,15 +45,15 @@ const char *format_foreign(struct bytes input)
 		return "HTML, not a profile: perhaps the page of an error or of a login, or a profile as a page";
 	if (is_heap_snapshot(input))
 		return "a heap snapshot of V8, which has objects and no stacks; Chrome's DevTools show it";
-	if (starts_with(input, "Nettrace", 8))
+	if (bytes_start_with(input, "Nettrace"))
 		return "a trace of .NET's EventPipe: 'dotnet-trace convert --format speedscope FILE' makes a profile of it";
-	if (starts_with(input, "\177ELF", 4))
+	if (bytes_start_with(input, "\177ELF"))
 		return "a program, not a profile";
-	if (starts_with(input, "PK\3\4", 4))
+	if (bytes_start_with(input, "PK\3\4"))
 		return "a zip archive; unpack it first";
-	if (starts_with(input, "\3757zXZ", 6))
+	if (bytes_start_with(input, "\3757zXZ"))
 		return "compressed by xz; decompress it first (xz -d)";
-	if (starts_with(input, "BZh", 3) && input.len > 3 && input.data[3] >= '1' && input.data[3] <= '9')
+	if (bytes_start_with(input, "BZh") && input.len > 3 && input.data[3] >= '1' && input.data[3] <= '9')
 		return "compressed by bzip2; decompress it first (bzip2 -d)";
 	return NULL;
 }
