@@ -18,7 +18,6 @@
  * event of the thread. Traces by sampling look the same.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
@@ -201,6 +200,15 @@ static int read_text(struct reader *reader, struct bytes *text, struct error *er
 
 /* ---- records ---- */
 
+/* Of the streaming form again once the clock is known. */
+static int check_record_bytes(const struct reader *reader, struct error *err)
+{
+	unsigned needed = (reader->version == 1 ? 5 : 6) + (reader->clock == CLOCK_DUAL ? 8 : 4);
+	if (reader->record_bytes < needed)
+		return error_set(err, -EBADMSG, "records of %u bytes have no room for their fields", reader->record_bytes);
+	return 0;
+}
+
 static int read_header(struct reader *reader, bool is_streaming, struct error *err)
 {
 	const uint8_t *at = reader->rest.data;
@@ -214,11 +222,8 @@ static int read_header(struct reader *reader, bool is_streaming, struct error *e
 		return error_set(err, -EBADMSG, "its header of %u bytes does not fit", header_bytes);
 	reader->start_us = (int64_t)(number_at(at + 8, 8) & INT64_MAX);
 	reader->record_bytes = reader->version == 1 ? 9 : reader->version == 2 ? 10 : (unsigned)number_at(at + 16, 2);
-	unsigned needed = (reader->version == 1 ? 5 : 6) + (reader->clock == CLOCK_DUAL ? 8 : 4);
-	if (reader->record_bytes < needed)
-		return error_set(err, -EBADMSG, "records of %u bytes have no room for their fields", reader->record_bytes);
 	reader->rest = bytes_skip(reader->rest, header_bytes);
-	return 0;
+	return check_record_bytes(reader, err);
 }
 
 /* The stack as it was since the thread's last event. */
@@ -392,9 +397,8 @@ static int read_all(struct reader *reader, struct bytes input, struct error *err
 		r = read_header(reader, is_streaming, err);
 	if (r == 0 && is_streaming)
 		r = read_streaming(reader, true, err);
-	unsigned needed = (reader->version == 1 ? 5 : 6) + (reader->clock == CLOCK_DUAL ? 8 : 4);
-	if (r == 0 && reader->record_bytes < needed)
-		return error_set(err, -EBADMSG, "records of %u bytes have no room for their fields", reader->record_bytes);
+	if (r == 0)
+		r = check_record_bytes(reader, err);
 	if (r == 0)
 		r = add_types(reader, err);
 	if (r == 0)
