@@ -37,12 +37,16 @@
 
 /* ---- lines ---- */
 
+bool legacy_is_space(uint8_t c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
 struct bytes legacy_trim(struct bytes text)
 {
-	while (text.len > 0 &&
-	       (text.data[text.len - 1] == ' ' || (text.data[text.len - 1] >= '\t' && text.data[text.len - 1] <= '\r')))
+	while (text.len > 0 && legacy_is_space(text.data[text.len - 1]))
 		text.len--;
-	while (text.len > 0 && (text.data[0] == ' ' || (text.data[0] >= '\t' && text.data[0] <= '\r')))
+	while (text.len > 0 && legacy_is_space(text.data[0]))
 		text = bytes_skip(text, 1);
 	return text;
 }

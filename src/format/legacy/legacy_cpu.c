@@ -2,10 +2,8 @@
 /* gperftools' CPU profiles, of words; legacy.c has the layout. */
 #include <errno.h>
 
-#include "base/limits.h"
+#include "base/time.h"
 #include "format/legacy/legacy_int.h"
-
-#define NS_IN_US 1000
 
 struct words {
 	struct bytes rest;
@@ -110,9 +108,9 @@ int legacy_read_cpu(struct legacy *legacy, struct bytes input, struct error *err
 	uint64_t period;
 	if (!read_header(input, &words, &period, &legacy->is_java))
 		return error_set(err, -EBADMSG, "unknown header; the words should be 0, 3, 0 or 1, the period, 0");
-	if (period > INT64_MAX / NS_IN_US)
+	if (period > INT64_MAX / NS_PER_US)
 		return error_set(err, -EBADMSG, "a period of %llu microseconds is out of range", (unsigned long long)period);
-	legacy->profile->period = (int64_t)period * NS_IN_US;
+	legacy->profile->period = (int64_t)period * NS_PER_US;
 	int r = profile_add_named_type(legacy->profile, "samples", "count", err);
 	if (r == 0)
 		r = profile_add_named_type(legacy->profile, "cpu", "nanoseconds", err);

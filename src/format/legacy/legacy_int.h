@@ -89,6 +89,7 @@ bool legacy_number(struct bytes digits, int64_t *ret);
 /* The same, also 0x10 and 017. */
 bool legacy_any_number(struct bytes text, int64_t *ret);
 bool legacy_hex(struct bytes digits, uint64_t *ret);
+bool legacy_is_space(uint8_t c); /* of ASCII, with line ends */
 struct bytes legacy_trim(struct bytes text);
 bool legacy_is_comment(struct bytes line); /* or empty */
 /* Where a number begins at or after `from`: a digit that none comes before, or the '-' before it if `is_signed`; text.len =

@@ -49,17 +49,12 @@ struct entry {
 	struct bytes file, build_id;
 };
 
-static bool is_blank(uint8_t c)
-{
-	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 static struct bytes take_word(struct bytes *rest)
 {
-	while (rest->len > 0 && is_blank(rest->data[0]))
+	while (rest->len > 0 && legacy_is_space(rest->data[0]))
 		*rest = bytes_skip(*rest, 1);
 	size_t len = 0;
-	while (len < rest->len && !is_blank(rest->data[len]))
+	while (len < rest->len && !legacy_is_space(rest->data[len]))
 		len++;
 	struct bytes word = {rest->data, len};
 	*rest = bytes_skip(*rest, len);
@@ -82,14 +77,14 @@ static bool take_hex(struct bytes *rest, uint64_t *ret)
 static bool take_range(struct bytes *rest, struct entry *ret)
 {
 	*rest = legacy_trim(*rest);
-	if (!take_hex(rest, &ret->start) || rest->len == 0 || !(rest->data[0] == '-' || is_blank(rest->data[0])))
+	if (!take_hex(rest, &ret->start) || rest->len == 0 || !(rest->data[0] == '-' || legacy_is_space(rest->data[0])))
 		return false;
 	*rest = legacy_trim(bytes_skip(*rest, 1));
 	if (!take_hex(rest, &ret->limit))
 		return false;
 	if (bytes_start_with(*rest, ":"))
 		*rest = bytes_skip(*rest, 1);
-	return rest->len == 0 || is_blank(rest->data[0]);
+	return rest->len == 0 || legacy_is_space(rest->data[0]);
 }
 
 static bool is_permissions(struct bytes word)
@@ -176,7 +171,7 @@ static struct bytes skip_log_head(struct bytes line)
 		at++;
 	while (digits < at && text_is_digit(line.data[at - 1 - digits]))
 		digits++;
-	bool is_head = at + 1 < line.len && line.data[at] == ']' && is_blank(line.data[at + 1]) && digits > 0 &&
+	bool is_head = at + 1 < line.len && line.data[at] == ']' && legacy_is_space(line.data[at + 1]) && digits > 0 &&
 		       digits + 1 < at && line.data[at - 1 - digits] == ':';
 	return is_head ? bytes_skip(line, at + 2) : line;
 }
