@@ -119,6 +119,8 @@ struct format_frame {
 };
 int format_add_frame(struct profile *profile, const struct format_frame *frame, uint32_t *ret_location, struct error *err);
 
+int format_set_period_type(struct profile *profile, const char *type, const char *unit, struct error *err);
+
 /* Where a profile is from: the command becomes a comment, the pid a label of the whole profile; "" and 0 = unknown. */
 int format_add_origin(struct profile *profile, struct bytes command, int64_t pid, struct error *err);
 

@@ -225,6 +225,12 @@ int format_add_frame(struct profile *profile, const struct format_frame *frame, 
 	return r < 0 ? r : profile_add_location(profile, &location, &line, 1, ret_location, err);
 }
 
+int format_set_period_type(struct profile *profile, const char *type, const char *unit, struct error *err)
+{
+	int r = profile_add_cstring(profile, type, &profile->period_type.type, err);
+	return r < 0 ? r : profile_add_cstring(profile, unit, &profile->period_type.unit, err);
+}
+
 int format_add_origin(struct profile *profile, struct bytes command, int64_t pid, struct error *err)
 {
 	struct profile_label label = {.number = pid};

@@ -134,8 +134,7 @@ static int read_period(struct firefox_reader *reader, struct error *err)
 			return 0;
 		profile->period = llround(interval * (double)NS_PER_MS);
 	}
-	int r = profile_add_cstring(profile, type ? type : "wall", &profile->period_type.type, err);
-	return r < 0 ? r : profile_add_cstring(profile, unit ? unit : "nanoseconds", &profile->period_type.unit, err);
+	return format_set_period_type(profile, type ? type : "wall", unit ? unit : "nanoseconds", err);
 }
 
 static int read_meta(struct firefox_reader *reader, struct error *err)

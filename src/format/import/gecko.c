@@ -361,9 +361,7 @@ static int read_all(struct reader *reader, const struct json_node *root, struct 
 	if (r == 0 && reader->cpu_scale > 0)
 		r = profile_add_named_type(reader->profile, "cpu", "nanoseconds", err);
 	if (r == 0)
-		r = profile_add_cstring(reader->profile, "wall", &reader->profile->period_type.type, err);
-	if (r == 0)
-		r = profile_add_cstring(reader->profile, "nanoseconds", &reader->profile->period_type.unit, err);
+		r = format_set_period_type(reader->profile, "wall", "nanoseconds", err);
 	if (json_node_real(json_node_get(meta, "interval"), &interval) && interval > 0 && interval < 1e9)
 		reader->profile->period = llround(interval * (double)NS_PER_MS);
 	if (r == 0)

@@ -66,9 +66,7 @@ static int read_attribute(struct legacy *legacy, struct java *java, struct bytes
 		return set_types(legacy, java, value, err);
 	} else if (!java->is_heap && bytes_equal_string(key, "sampling period")) {
 		good = legacy_any_number(value, &profile->period);
-		int r = profile_add_cstring(profile, "contentions", &profile->period_type.type, err);
-		if (r == 0)
-			r = profile_add_cstring(profile, "count", &profile->period_type.unit, err);
+		int r = format_set_period_type(profile, "contentions", "count", err);
 		if (r < 0)
 			return r;
 	} else if (!java->is_heap && bytes_equal_string(key, "ms since reset")) {

@@ -16,12 +16,6 @@ static int add_types(struct legacy *legacy, const char *const (*types)[2], size_
 	return r;
 }
 
-static int set_period_type(struct legacy *legacy, const char *type, const char *unit, struct error *err)
-{
-	int r = profile_add_cstring(legacy->profile, type, &legacy->profile->period_type.type, err);
-	return r < 0 ? r : profile_add_cstring(legacy->profile, unit, &legacy->profile->period_type.unit, err);
-}
-
 static struct bytes between(struct bytes whole, struct bytes rest)
 {
 	return (struct bytes){whole.data, (size_t)(rest.data - whole.data)};
@@ -177,7 +171,7 @@ int legacy_read_heap(struct legacy *legacy, struct bytes input, struct error *er
 	size_t number = 1;
 	if (!read_heap_header(legacy, bytes_take_line(&rest), &heap))
 		return error_set(err, -EBADMSG, "unknown header");
-	int r = set_period_type(legacy, "space", "bytes", err);
+	int r = format_set_period_type(legacy->profile, "space", "bytes", err);
 	if (r == 0)
 		r = heap.has_allocations ? add_types(legacy, with_allocations, 4, err) : add_types(legacy, plain, 2, err);
 	while (r == 0 && rest.len > 0) {
@@ -320,7 +314,7 @@ int legacy_read_threads(struct legacy *legacy, struct bytes input, struct error 
 	}
 	int r = add_types(legacy, types, 1, err);
 	if (r == 0)
-		r = set_period_type(legacy, "thread", "count", err);
+		r = format_set_period_type(legacy->profile, "thread", "count", err);
 	legacy->profile->period = 1;
 	while (r == 0 && !legacy_begins_maps(line) && !bytes_start_with(line, "---- no stack trace for")) {
 		if (!is_thread(line))
@@ -418,7 +412,7 @@ int legacy_read_contention(struct legacy *legacy, struct bytes input, struct err
 	size_t number = 1;
 	int r = add_types(legacy, types, 2, err);
 	if (r == 0)
-		r = set_period_type(legacy, "contentions", "count", err);
+		r = format_set_period_type(legacy->profile, "contentions", "count", err);
 	legacy->profile->period = 1;
 	bytes_take_line(&rest);
 	while (r == 0 && rest.len > 0) {
