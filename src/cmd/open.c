@@ -59,10 +59,12 @@ static int spawn_apart(char *const argv[])
 }
 
 /* Nothing waits for it: it may be the browser itself, and last as long. */
-int open_browser(const char *link)
+void open_browser(const char *verb, const char *link)
 {
 	char *const argv[] = {(char *)(uintptr_t) "xdg-open", (char *)(uintptr_t)link, NULL};
-	return spawn_apart(argv);
+	int r = spawn_apart(argv);
+	if (r != 0)
+		fprintf(stderr, "wick %s: cannot start a browser: cannot run xdg-open: %s\n", verb, strerror(r));
 }
 
 /* A browser is not run as root unless asked for. */
@@ -73,9 +75,7 @@ static void start_browser(enum browser browser, struct local_viewer *viewer, con
 	if (browser == BROWSER_NONE)
 		return;
 	const char *link = browser == BROWSER_PAGE ? local_viewer_page_link(viewer) : local_viewer_profiler_link(viewer);
-	int r = open_browser(local_viewer_link_once(viewer, link));
-	if (r != 0)
-		fprintf(stderr, "wick %s: cannot start a browser: cannot run xdg-open: %s\n", verb, strerror(r));
+	open_browser(verb, local_viewer_link_once(viewer, link));
 }
 
 int open_serve(const struct open_options *options, const char *verb, const struct profile *profile, const char *title,

@@ -26,8 +26,8 @@ struct open_options {
 			   "desktop, none for root)")
 /* Checks these before long work. -EINVAL. */
 int open_check(const struct open_options *options, struct error *err);
-/* Starts the user's browser (xdg-open) with a link or a file. An errno. */
-int open_browser(const char *link);
+/* Starts the user's browser (xdg-open) with a link or a file; prints why it cannot. */
+void open_browser(const char *verb, const char *link);
 /* Prints where the profile can be seen, on stderr, and serves it. title: any text, such as the file's name. Positive: SIGTERM
  * ended it, which is meant for all that wick does; 0: Ctrl-C. */
 int open_serve(const struct open_options *options, const char *verb, const struct profile *profile, const char *title,

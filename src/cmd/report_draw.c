@@ -96,8 +96,6 @@ int report_show(struct bytes contents, const char *suffix, struct error *err)
 		return r;
 	}
 	fprintf(stderr, "wick report: written to %s\n", path);
-	int why = open_browser(path);
-	if (why != 0)
-		fprintf(stderr, "wick report: cannot start a browser: cannot run xdg-open: %s\n", strerror(why));
+	open_browser("report", path);
 	return 0;
 }
