@@ -192,6 +192,8 @@ int perf_data_name_events(struct perf_reader *reader, struct error *err);
 /* 1: it has an id of no event. */
 int perf_data_read_sample(const struct perf_reader *reader, const struct perf_record *record, struct perf_sample *ret,
 			  struct error *err);
+/* The register of a bit of event->regs_user, which must be set. */
+uint64_t perf_data_register_of(const struct perf_sample *sample, unsigned bit, bool is_swapped);
 /* A register of user space, 64 bits; false if it was not recorded, or the machine is another than x86-64 or aarch64. */
 enum perf_register { PERF_REGISTER_IP, PERF_REGISTER_SP, PERF_REGISTER_FP, PERF_REGISTER_LR };
 bool perf_data_register(const struct perf_reader *reader, const struct perf_sample *sample, enum perf_register which,

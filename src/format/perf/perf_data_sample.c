@@ -267,6 +267,12 @@ uint64_t perf_data_record_time(const struct perf_reader *reader, const struct pe
 	return perf_take_u64(&body);
 }
 
+uint64_t perf_data_register_of(const struct perf_sample *sample, unsigned bit, bool is_swapped)
+{
+	uint64_t before = sample->event->regs_user & ((1ull << bit) - 1);
+	return perf_load_u64(sample->registers + 8ul * (unsigned)__builtin_popcountll(before), is_swapped);
+}
+
 /* Bits of sample_regs_user: arch/ARCH/include/uapi/asm/perf_regs.h. */
 bool perf_data_register(const struct perf_reader *reader, const struct perf_sample *sample, enum perf_register which,
 			uint64_t *ret)
@@ -281,8 +287,7 @@ bool perf_data_register(const struct perf_reader *reader, const struct perf_samp
 		unsigned bit = machines[i].bits[which];
 		if (strcmp(machine, machines[i].machine) != 0 || bit >= 64 || !(mask >> bit & 1) || !sample->registers)
 			continue;
-		unsigned place = (unsigned)__builtin_popcountll(mask & ((1ull << bit) - 1));
-		*ret = perf_load_u64(sample->registers + 8ul * place, reader->is_swapped);
+		*ret = perf_data_register_of(sample, bit, reader->is_swapped);
 		return true;
 	}
 	return false;

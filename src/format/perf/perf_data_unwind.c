@@ -120,23 +120,17 @@ bool perf_unwinder_can(const struct perf_unwinder *unwinder, const struct perf_s
 	       (sample->event->regs_user & needed) == needed;
 }
 
-static uint64_t register_of(const struct perf_sample *sample, unsigned bit)
-{
-	uint64_t before = sample->event->regs_user & ((1ull << bit) - 1);
-	return perf_load_u64(sample->registers + 8ul * (unsigned)__builtin_popcountll(before), false);
-}
-
 int perf_unwinder_walk(struct perf_unwinder *unwinder, const struct perf_sample *sample, perf_find_mapping *find, void *context,
 		       uint64_t *ret_frames, size_t *ret_count, enum unwind_result *ret_result, struct error *err)
 {
-	struct stack_copy copy = {.ip = register_of(sample, BIT_IP),
+	struct stack_copy copy = {.ip = perf_data_register_of(sample, BIT_IP, false),
 				  .bytes = sample->stack.data,
 				  .length = sample->stack.len,
 				  .is_cut = sample->stack_is_cut};
 	for (unsigned i = 0; i < UNWIND_REGISTERS; i++) {
 		if (!(sample->event->regs_user >> bits[i] & 1))
 			continue;
-		copy.registers[i] = register_of(sample, bits[i]);
+		copy.registers[i] = perf_data_register_of(sample, bits[i], false);
 		copy.known |= 1u << i;
 	}
 	unwinder->find = find;
