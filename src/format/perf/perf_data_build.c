@@ -451,7 +451,7 @@ static int add_copied_stack(struct builder *builder, const struct process *proce
 	enum unwind_result result;
 	size_t count;
 	builder->walking = &process->space;
-	int r = perf_unwinder_walk(builder->unwinder, sample, find_mapping, builder, builder->walked, &count, &result, err);
+	int r = perf_unwinder_walk(builder->unwinder, sample, builder->walked, &count, &result, err);
 	for (size_t i = 0; r == 0 && i < count; i++)
 		r = add_frame_of(builder, process, CONTEXT_USER, builder->walked[i], err);
 	if (r == 0 && result == UNWIND_STACK_CUT)
@@ -770,7 +770,7 @@ int perf_data_build(struct perf_reader *reader, const struct format_options *opt
 	map64_init_guarded(&builder->name_of_tid);
 	map64_init_guarded(&builder->name_of_cgroup);
 	map64_init_guarded(&builder->counters);
-	int r = perf_unwinder_new(reader, options, &builder->unwinder, err);
+	int r = perf_unwinder_new(reader, options, find_mapping, builder, &builder->unwinder, err);
 	if (r == 0)
 		r = build(builder, err);
 	perf_unwinder_free(builder->unwinder);

@@ -204,9 +204,10 @@ uint64_t perf_data_record_time(const struct perf_reader *reader, const struct pe
 /* perf_data_unwind.c: walks over copied user stacks. */
 struct perf_unwinder;
 typedef bool perf_find_mapping(void *context, uint64_t address, struct stack_walk_mapping *ret);
-/* *ret is NULL if files cannot be had, or the recording is of another architecture. */
-int perf_unwinder_new(const struct perf_reader *reader, const struct format_options *options, struct perf_unwinder **ret,
-		      struct error *err);
+/* find: the mapping of an address in the process that is walked. *ret is NULL if files cannot be had, or the recording is of
+ * another architecture. */
+int perf_unwinder_new(const struct perf_reader *reader, const struct format_options *options, perf_find_mapping *find,
+		      void *context, struct perf_unwinder **ret, struct error *err);
 struct perf_unwinder *perf_unwinder_free(struct perf_unwinder *unwinder);
 DEFINE_CLEANUP_POINTER(perf_unwinder_free, struct perf_unwinder);
 /* The number of a file for struct stack_walk_mapping, by the strings of its path and build-id. */
@@ -214,8 +215,8 @@ int perf_unwinder_add_file(struct perf_unwinder *unwinder, uint32_t path, uint32
 /* Whether the sample has what a walk needs; unwinder may be NULL. */
 bool perf_unwinder_can(const struct perf_unwinder *unwinder, const struct perf_sample *sample);
 /* As stack_walker_walk(), of such a sample. */
-int perf_unwinder_walk(struct perf_unwinder *unwinder, const struct perf_sample *sample, perf_find_mapping *find, void *context,
-		       uint64_t *ret_frames, size_t *ret_count, enum unwind_result *ret_result, struct error *err);
+int perf_unwinder_walk(struct perf_unwinder *unwinder, const struct perf_sample *sample, uint64_t *ret_frames,
+		       size_t *ret_count, enum unwind_result *ret_result, struct error *err);
 
 /* perf_data_build.c: the profile of it all. */
 int perf_data_build(struct perf_reader *reader, const struct format_options *options, struct error *err);

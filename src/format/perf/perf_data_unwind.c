@@ -62,8 +62,8 @@ static bool is_of_this_machine(const struct perf_reader *reader)
 	       (!reader->architecture || strcmp(profile_string(reader->profile, reader->architecture), MACHINE) == 0);
 }
 
-int perf_unwinder_new(const struct perf_reader *reader, const struct format_options *options, struct perf_unwinder **ret,
-		      struct error *err)
+int perf_unwinder_new(const struct perf_reader *reader, const struct format_options *options, perf_find_mapping *find,
+		      void *context, struct perf_unwinder **ret, struct error *err)
 {
 	*ret = NULL;
 	if (!options || !options->open_binary || !is_of_this_machine(reader))
@@ -74,6 +74,8 @@ int perf_unwinder_new(const struct perf_reader *reader, const struct format_opti
 	struct stack_walk_source source = {.find = find_mapping, .open = open_file, .context = unwinder};
 	unwinder->reader = reader;
 	unwinder->options = options;
+	unwinder->find = find;
+	unwinder->find_context = context;
 	map64_init_guarded(&unwinder->number_of_file);
 	int r = stack_walker_new(&source, &unwinder->walker, err);
 	if (r == 0)
@@ -120,8 +122,8 @@ bool perf_unwinder_can(const struct perf_unwinder *unwinder, const struct perf_s
 	       (sample->event->regs_user & needed) == needed;
 }
 
-int perf_unwinder_walk(struct perf_unwinder *unwinder, const struct perf_sample *sample, perf_find_mapping *find, void *context,
-		       uint64_t *ret_frames, size_t *ret_count, enum unwind_result *ret_result, struct error *err)
+int perf_unwinder_walk(struct perf_unwinder *unwinder, const struct perf_sample *sample, uint64_t *ret_frames,
+		       size_t *ret_count, enum unwind_result *ret_result, struct error *err)
 {
 	struct stack_copy copy = {.ip = perf_data_register_of(sample, BIT_IP, false),
 				  .bytes = sample->stack.data,
@@ -133,7 +135,5 @@ int perf_unwinder_walk(struct perf_unwinder *unwinder, const struct perf_sample 
 		copy.registers[i] = perf_data_register_of(sample, bits[i], false);
 		copy.known |= 1u << i;
 	}
-	unwinder->find = find;
-	unwinder->find_context = context;
 	return stack_walker_walk(unwinder->walker, &copy, ret_frames, ret_count, ret_result, err);
 }
