@@ -83,6 +83,8 @@ bool folded_holds_both(const struct profile *profile);
 /* Where the "(...)" that the text ends with begins, which may hold others that match, as "(a (deleted))"; SIZE_MAX if there is
  * none. */
 size_t format_find_parentheses(struct bytes text);
+/* 1 to 16 hexadecimal digits and nothing else, with or without 0x. */
+bool format_parse_address(struct bytes text, uint64_t *ret);
 /* What is before the next tab, or all of the line; *line becomes what is behind it. */
 struct bytes format_take_column(struct bytes *line);
 

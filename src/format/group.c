@@ -149,6 +149,23 @@ size_t format_find_parentheses(struct bytes text)
 	return SIZE_MAX;
 }
 
+bool format_parse_address(struct bytes text, uint64_t *ret)
+{
+	uint64_t value = 0;
+	if (text.len > 2 && text.data[0] == '0' && text.data[1] == 'x')
+		text = (struct bytes){text.data + 2, text.len - 2};
+	if (text.len == 0 || text.len > 16)
+		return false;
+	for (size_t i = 0; i < text.len; i++) {
+		int digit = text_hex_digit(text.data[i]);
+		if (digit < 0)
+			return false;
+		value = value << 4 | (unsigned)digit;
+	}
+	*ret = value;
+	return true;
+}
+
 struct bytes format_take_column(struct bytes *line)
 {
 	const uint8_t *tab = memchr(line->data, '\t', line->len);

@@ -20,7 +20,6 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
-#include "base/map.h"
 #include "base/order.h"
 #include "base/sorted.h"
 #include "base/text.h"
@@ -113,20 +112,6 @@ static const struct lib *find_lib(const struct reader *reader, uint64_t address)
 
 /* ---- frames ---- */
 
-static bool parse_address(struct bytes text, uint64_t *ret)
-{
-	*ret = 0;
-	if (text.len < 3 || text.len > 18 || !bytes_start_with(text, "0x"))
-		return false;
-	for (size_t i = 2; i < text.len; i++) {
-		int digit = text_hex_digit(text.data[i]);
-		if (digit < 0)
-			return false;
-		*ret = *ret << 4 | (uint64_t)digit;
-	}
-	return true;
-}
-
 /* A number behind a colon at the end of the text, which is taken off; 0 = there is none. */
 static int64_t take_number(struct bytes *text)
 {
@@ -179,7 +164,7 @@ static int add_frame(struct reader *reader, size_t row, uint32_t *ret, struct er
 	struct format_frame frame = {0};
 	int64_t number;
 	uint64_t address;
-	if (parse_address(text, &address)) {
+	if (bytes_start_with(text, "0x") && format_parse_address(text, &address)) {
 		const struct lib *lib = find_lib(reader, address);
 		struct profile_location location = {.address = lib ? address - lib->base : address,
 						    .mapping = lib ? lib->mapping : 0,

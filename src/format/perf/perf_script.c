@@ -25,7 +25,6 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
-#include "base/text.h"
 #include "base/time.h"
 #include "format/format_int.h"
 
@@ -105,23 +104,6 @@ static bool parse_number(struct bytes text, int64_t *ret)
 	return true;
 }
 
-static bool parse_address(struct bytes text, uint64_t *ret)
-{
-	uint64_t value = 0;
-	if (text.len > 2 && text.data[0] == '0' && text.data[1] == 'x')
-		text = (struct bytes){text.data + 2, text.len - 2};
-	if (text.len == 0 || text.len > 16)
-		return false;
-	for (size_t i = 0; i < text.len; i++) {
-		int digit = text_hex_digit(text.data[i]);
-		if (digit < 0)
-			return false;
-		value = value << 4 | (unsigned)digit;
-	}
-	*ret = value;
-	return true;
-}
-
 /* "PID/TID" */
 static bool parse_ids(struct bytes text, int64_t *pid, int64_t *tid)
 {
@@ -193,7 +175,7 @@ static bool is_padded_address(struct bytes rest)
 	uint64_t address;
 	size_t before = rest.len;
 	struct bytes word = next_word(&rest);
-	return parse_address(word, &address) && before - rest.len >= ADDRESS_COLUMNS;
+	return format_parse_address(word, &address) && before - rest.len >= ADDRESS_COLUMNS;
 }
 
 static void read_values(struct bytes line, const struct tokens *tokens, size_t at, struct head *ret)
@@ -277,7 +259,7 @@ static bool parse_frame(struct bytes line, struct frame *ret)
 	if (line.len == 0)
 		return false;
 	struct bytes word = next_word(&rest);
-	ret->has_address = parse_address(word, &ret->address);
+	ret->has_address = format_parse_address(word, &ret->address);
 	rest = trim(ret->has_address ? rest : line);
 	ret->file = take_file(&rest);
 	ret->name = without_offset(rest);
