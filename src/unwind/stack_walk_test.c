@@ -12,11 +12,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
 #include "base/io.h"
+#include "base/test_faults.h"
 #include "unwind/stack_walk.h"
 #include "unwind/test_cfi.h"
 
@@ -226,24 +225,22 @@ static void test_many_files(void **state)
 	unlink(path);
 }
 
-static void test_no_memory(void **state)
+static int walk_once(void *context)
 {
+	_cleanup_(stack_walker_freep) struct stack_walker *walker = NULL;
 	enum unwind_result result;
 	size_t count;
-	bool reached = true;
+	(void)context;
+	int r = stack_walker_new(&source, &walker, NULL);
+	if (r == 0)
+		r = add_mappings(walker);
+	return r < 0 ? r : stack_walker_walk(walker, &copy, frames, &count, &result, NULL);
+}
+
+static void test_no_memory(void **state)
+{
 	outer();
-	for (uint64_t n = 1; reached; n++) {
-		struct stack_walker *walker = NULL;
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = stack_walker_new(&source, &walker, NULL);
-		if (r == 0)
-			r = add_mappings(walker);
-		if (r == 0)
-			r = stack_walker_walk(walker, &copy, frames, &count, &result, NULL);
-		reached = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, reached ? -ENOMEM : 0);
-		stack_walker_free(walker);
-	}
+	test_each_allocation(walk_once, NULL);
 }
 
 int main(void)

@@ -4,7 +4,7 @@
 
 #include <fcntl.h>
 
-#include "base/fault.h"
+#include "base/test_faults.h"
 #include "format/perf/perf_data_int.h"
 #include "unwind/test_cfi.h"
 
@@ -239,20 +239,18 @@ static void test_strays(void **state)
 	buffer_release(&file);
 }
 
+static int decode_file(void *context)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	int answer = 0;
+	struct format_options options = {.open_binary = open_binary, .open_context = &answer};
+	return format_decode(NULL, buffer_bytes(context), &options, &profile, NULL);
+}
+
 static void test_faults(void **state)
 {
-	int answer = 0;
 	struct buffer file = make_recording(MACHINE);
-	struct format_options options = {.open_binary = open_binary, .open_context = &answer};
-	bool reached = true;
-	for (uint64_t n = 1; reached; n++) {
-		struct profile *profile = NULL;
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = format_decode(NULL, buffer_bytes(&file), &options, &profile, NULL);
-		reached = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, reached ? -ENOMEM : 0);
-		profile_free(profile);
-	}
+	test_each_allocation(decode_file, &file);
 	buffer_release(&file);
 }
 
