@@ -6,8 +6,6 @@
 
 #include <cmocka.h>
 
-#include <errno.h>
-
 #include "base/test_faults.h"
 #include "codec/protobuf.h"
 #include "render/flamebearer.h"

@@ -15,13 +15,11 @@
  * monotonic clock. The recordings of simpleperf themselves (perf.data) are read as perf's.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
-#include "base/text.h"
 #include "codec/protobuf.h"
 #include "format/format_int.h"
 

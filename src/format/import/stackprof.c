@@ -12,10 +12,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
-#include "base/text.h"
 #include "base/time.h"
 #include "codec/json_tree.h"
 #include "format/format_int.h"

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/limits.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "format/legacy/legacy_int.h"
