@@ -23,10 +23,10 @@ static int memory_file(struct bytes contents, struct error *err)
 {
 	_cleanup_(fd_closep) int fd = memfd_create("wick-report", MFD_CLOEXEC);
 	if (fd < 0)
-		return error_set(err, -errno, "cannot make a file in memory: %s", strerror(errno));
+		return error_set_errno(err, -errno, "cannot make a file in memory");
 	int r = io_write(fd, contents.data, contents.len, "a file in memory", err);
 	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
-		r = error_set(err, -errno, "cannot rewind a file in memory: %s", strerror(errno));
+		r = error_set_errno(err, -errno, "cannot rewind a file in memory");
 	return r < 0 ? r : fd_take(&fd);
 }
 
@@ -50,10 +50,10 @@ static int run_dot(const char *format, int in, int out, struct error *err)
 			"dot is not installed, which draws the graph: install Graphviz (Debian: apt install graphviz), or "
 			"let wick convert draw a flame graph: wick convert IN -o OUT.svg");
 	if (r != 0)
-		return error_set(err, -r, "cannot run dot: %s", strerror(r));
+		return error_set_errno(err, -r, "cannot run dot");
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
-			return error_set(err, -errno, "cannot wait for dot: %s", strerror(errno));
+			return error_set_errno(err, -errno, "cannot wait for dot");
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		return error_set(err, -EIO, "dot failed; try fewer functions: --nodecount");
 	return 0;
@@ -89,7 +89,7 @@ int report_show(struct bytes contents, const char *suffix, struct error *err)
 		return error_set(err, -ENAMETOOLONG, "$TMPDIR is too long");
 	_cleanup_(fd_closep) int fd = mkstemps(path, (int)strlen(suffix));
 	if (fd < 0)
-		return error_set(err, -errno, "cannot make %s: %s", path, strerror(errno));
+		return error_set_errno(err, -errno, "cannot make %s", path);
 	int r = io_write(fd, contents.data, contents.len, path, err);
 	if (r < 0) {
 		unlink(path);
