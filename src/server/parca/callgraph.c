@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/order.h"
 #include "codec/protobuf.h"
+#include "render/units.h"
 #include "server/parca/functions.h"
 #include "server/parca/report.h"
 
@@ -170,7 +171,7 @@ static int find_ways(struct callgraph *graph, struct error *err)
 		struct way way = graph->removed[at] ? graph->ways[at] : (struct way){.from = at};
 		while (count-- > 0) {
 			const struct parca_call *call = &functions->calls[graph->call_to[path[count]]];
-			way.total = (int64_t)((uint64_t)way.total + (uint64_t)call->total);
+			units_add(&way.total, call->total);
 			graph->ways[path[count]] = way;
 		}
 	}

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "render/units.h"
 
 struct walk {
 	struct parca_functions *f;
@@ -71,11 +72,6 @@ static int find_function(struct parca_functions *f, uint32_t location, uint32_t 
 		       : 0;
 }
 
-static void plus(int64_t *sum, int64_t value)
-{
-	*sum = (int64_t)((uint64_t)*sum + (uint64_t)value);
-}
-
 static int add_call(struct walk *w, uint32_t caller, struct error *err)
 {
 	struct parca_functions *f = w->f;
@@ -90,7 +86,7 @@ static int add_call(struct walk *w, uint32_t caller, struct error *err)
 			return error_nomem(err);
 	}
 	if (f->calls[at].stamp != w->stamp)
-		plus(&f->calls[at].total, w->value);
+		units_add(&f->calls[at].total, w->value);
 	f->calls[at].stamp = w->stamp;
 	return 0;
 }
@@ -104,14 +100,14 @@ static int count_frame(struct walk *w, uint32_t location, uint32_t line, struct 
 		return r;
 	struct parca_function *function = &f->items[which];
 	if (w->last == UINT32_MAX) {
-		plus(&function->flat, w->value);
-		plus(&function->flat_base, w->base);
+		units_add(&function->flat, w->value);
+		units_add(&function->flat_base, w->base);
 	} else if (w->with_calls) {
 		r = add_call(w, which, err);
 	}
 	if (function->stamp != w->stamp) {
-		plus(&function->total, w->value);
-		plus(&function->total_base, w->base);
+		units_add(&function->total, w->value);
+		units_add(&function->total_base, w->base);
 	}
 	function->stamp = w->stamp;
 	w->last = which;
@@ -158,7 +154,7 @@ int parca_functions_build(const struct profile *profile, bool with_calls, const 
 				    .value = profile->values[i * types + types - 1],
 				    .base = types > 1 ? profile->values[i * types] : 0,
 				    .last = UINT32_MAX};
-		plus(&ret->total, walk.value);
+		units_add(&ret->total, walk.value);
 		r = cancel_requested(cancel) ? error_set(err, -ECANCELED, "the client disconnected")
 					     : count_stack(&walk, profile->samples[i].stack, err);
 	}

@@ -23,6 +23,7 @@
 
 #include "base/alloc.h"
 #include "base/order.h"
+#include "render/units.h"
 
 /* What tells a row from its siblings. No padding. */
 struct key {
@@ -57,12 +58,6 @@ void parca_graph_release(struct parca_graph *graph)
 	mem_free(graph->shown_parents);
 	mem_free(graph->offsets);
 	intern_release(&graph->keys);
-}
-
-/* Values come from outside: sums wrap, as everywhere. */
-static void plus(int64_t *sum, int64_t value)
-{
-	*sum = (int64_t)((uint64_t)*sum + (uint64_t)value);
 }
 
 static int64_t value_of(const struct builder *b, size_t sample)
@@ -285,15 +280,15 @@ static int build_graph(struct builder *b, struct error *err)
 			r = place_stack(b, sample->stack, &row, err);
 		if (r < 0)
 			return r;
-		plus(&graph->rows[row].total, value_of(b, b->order[i]));
-		plus(&graph->rows[row].base, base_of(b, b->order[i]));
+		units_add(&graph->rows[row].total, value_of(b, b->order[i]));
+		units_add(&graph->rows[row].base, base_of(b, b->order[i]));
 		if (sample->stack)
-			plus(&graph->rows[row].self, value_of(b, b->order[i]));
+			units_add(&graph->rows[row].self, value_of(b, b->order[i]));
 	}
 	for (size_t i = graph->count; !r && i-- > 1;) {
 		struct parca_row *parent = &graph->rows[graph->rows[i].parent];
-		plus(&parent->total, graph->rows[i].total);
-		plus(&parent->base, graph->rows[i].base);
+		units_add(&parent->total, graph->rows[i].total);
+		units_add(&parent->base, graph->rows[i].base);
 	}
 	return r;
 }
@@ -309,17 +304,17 @@ static int place_sample(struct builder *b, size_t which, struct error *err)
 	int r = 0;
 	b->time_ns = sample->time_ns;
 	if (b->root)
-		plus(&b->graph->rows[b->root].total, value);
+		units_add(&b->graph->rows[b->root].total, value);
 	for (uint32_t at = sample->stack; at; at = b->profile->stacks[at].parent)
 		b->path[count++] = at;
 	while (!r && count-- > 0) {
 		uint32_t first = row;
 		r = place_location(b, b->profile->stacks[b->path[count]].location, &row, err);
 		for (uint32_t at = row; !r && at != first; at = b->graph->rows[at].parent)
-			plus(&b->graph->rows[at].total, value);
+			units_add(&b->graph->rows[at].total, value);
 	}
 	if (!r && sample->stack)
-		plus(&b->graph->rows[row].self, value);
+		units_add(&b->graph->rows[row].self, value);
 	return r;
 }
 
@@ -418,13 +413,13 @@ static void show_rows(struct parca_graph *graph, const struct children *children
 			int64_t value = graph->rows[children->items[i]].total;
 			bool is_equal = above && value == above && equal > 0;
 			if (value <= 0 || (double)value <= floor(least) || (value <= above && !is_equal)) {
-				plus(&graph->trimmed, value);
+				units_add(&graph->trimmed, value);
 				continue;
 			}
 			equal -= is_equal;
 			show(graph, children->items[i], (uint32_t)at, offset);
-			plus(&offset, value);
-			plus(&of_root, at ? 0 : value);
+			units_add(&offset, value);
+			units_add(&of_root, at ? 0 : value);
 		}
 	}
 	graph->rows[0].total = of_root;
@@ -470,7 +465,7 @@ static int builder_init(struct builder *b, struct parca_graph *graph, struct err
 		sort_array_by(b->order, profile->sample_count, graph->options.by_time ? compare_by_time : compare_by_labels,
 			      profile->samples);
 	for (size_t i = 0; i < profile->sample_count; i++)
-		plus(&graph->total, value_of(b, i));
+		units_add(&graph->total, value_of(b, i));
 	return 0;
 }
 

@@ -32,6 +32,7 @@
 #include "format/format.h"
 #include "profile/merge.h"
 #include "render/diff.h"
+#include "render/units.h"
 #include "server/parca/graph.h"
 
 #define NODES_MAX 100000
@@ -104,7 +105,7 @@ static int graph_build(struct graph *graph, double threshold, struct error *err)
 		if (parent == UINT32_MAX)
 			continue;
 		if (i && fabs((double)tree->nodes[i].total) < least) {
-			graph->trimmed = (int64_t)((uint64_t)graph->trimmed + (uint64_t)tree->nodes[i].total);
+			units_add(&graph->trimmed, tree->nodes[i].total);
 			continue;
 		}
 		graph->rows[i] = (uint32_t)graph->count;

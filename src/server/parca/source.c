@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/intern.h"
 #include "base/order.h"
+#include "render/units.h"
 #include "server/parca/columns.h"
 #include "server/parca/report.h"
 #include "symbol/source_text.h"
@@ -65,11 +66,6 @@ static uint8_t *choose_functions(const struct parca_source *source, const struct
 	return chosen;
 }
 
-static void plus(int64_t *sum, int64_t value)
-{
-	*sum = (int64_t)((uint64_t)*sum + (uint64_t)value);
-}
-
 static int count_line(struct source_lines *lines, const struct profile_line *line, uint64_t stamp, int64_t value, bool is_leaf,
 		      struct error *err)
 {
@@ -85,9 +81,9 @@ static int count_line(struct source_lines *lines, const struct profile_line *lin
 		return error_nomem(err);
 	struct source_line *entry = &lines->items[which - 1];
 	if (entry->stamp != stamp)
-		plus(&entry->total, value);
+		units_add(&entry->total, value);
 	if (is_leaf)
-		plus(&entry->self, value);
+		units_add(&entry->self, value);
 	entry->stamp = stamp;
 	return 0;
 }
