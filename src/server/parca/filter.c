@@ -28,6 +28,8 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "codec/protobuf.h"
+#include "profile/filter.h"
+#include "render/units.h"
 
 #define UNKNOWN UINT32_MAX
 
@@ -257,26 +259,33 @@ static uint64_t found_at(const struct parca_filters *filters, const struct profi
 	return found;
 }
 
+/* What a sample's stack must have found of what was asked for. */
+struct choice {
+	const uint64_t *found; /* by stack */
+	uint64_t asked, wanted;
+	int64_t *filtered; /* what the samples amount to that go */
+};
+
+static bool is_wanted(const void *context, const struct profile *profile, size_t sample)
+{
+	const struct choice *choice = context;
+	size_t types = profile->sample_type_count;
+	uint32_t stack = profile->samples[sample].stack;
+	if (!stack || (choice->found[stack] & choice->asked) == choice->wanted)
+		return true;
+	units_add(choice->filtered, profile->values[sample * types + types - 1]);
+	return false;
+}
+
 static void drop_samples(const struct parca_filters *filters, struct profile *profile, const uint64_t *found,
 			 int64_t *ret_filtered)
 {
-	size_t types = profile->sample_type_count, kept = 0;
-	uint64_t asked = 0, wanted = 0;
+	struct choice choice = {.found = found, .filtered = ret_filtered};
 	for (size_t i = 0; i < filters->count; i++) {
-		asked |= (uint64_t)filters->items[i].of_stack << i;
-		wanted |= (uint64_t)(filters->items[i].of_stack && !is_negative(&filters->items[i])) << i;
+		choice.asked |= (uint64_t)filters->items[i].of_stack << i;
+		choice.wanted |= (uint64_t)(filters->items[i].of_stack && !is_negative(&filters->items[i])) << i;
 	}
-	for (size_t i = 0; i < profile->sample_count; i++) {
-		uint32_t stack = profile->samples[i].stack;
-		if (stack && (found[stack] & asked) != wanted) {
-			*ret_filtered = (int64_t)((uint64_t)*ret_filtered + (uint64_t)profile->values[i * types + types - 1]);
-			continue;
-		}
-		profile->samples[kept] = profile->samples[i];
-		memmove(profile->values + kept * types, profile->values + i * types, types * sizeof(*profile->values));
-		kept++;
-	}
-	profile->sample_count = kept;
+	profile_filter_samples(profile, is_wanted, &choice);
 }
 
 static int check_cancel(const atomic_bool *cancel, struct error *err)
