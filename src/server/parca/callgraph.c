@@ -96,7 +96,7 @@ int parca_write_meta(struct buffer *out, uint32_t field, const struct profile *p
 	const struct profile_function *entry = &profile->functions[line->function];
 	pb_begin(out, 3, &part);
 	pb_put_varint(out, 2, (uint64_t)entry->start_line);
-	pb_put_text(out, 3, profile_string_bytes(profile, parca_function_name(profile, function)));
+	pb_put_text(out, 3, profile_string_bytes(profile, parca_line_name(profile, function->line)));
 	pb_put_text(out, 4, profile_string_bytes(profile, entry->system_name));
 	pb_put_text(out, 5, profile_string_bytes(profile, entry->file_name));
 	pb_end(out, part);

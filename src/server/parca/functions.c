@@ -31,16 +31,11 @@ int64_t parca_difference(int64_t value, int64_t base, double scale)
 	return (int64_t)((uint64_t)value - (uint64_t)llround((double)base * scale));
 }
 
-static uint32_t name_of(const struct profile *profile, uint32_t line)
+uint32_t parca_line_name(const struct profile *profile, uint32_t line)
 {
 	const struct profile_function *function =
 		&profile->functions[line == PARCA_NO_LINE ? 0 : profile->lines[line].function];
 	return function->name ? function->name : function->system_name;
-}
-
-uint32_t parca_function_name(const struct profile *profile, const struct parca_function *function)
-{
-	return name_of(profile, function->line);
 }
 
 /* The function of a line, or of a location without lines. */
@@ -50,7 +45,7 @@ static int find_function(struct parca_functions *f, uint32_t location, uint32_t 
 	struct {
 		uint32_t name, mapping;
 		uint64_t address;
-	} key = {.name = name_of(f->profile, line)};
+	} key = {.name = parca_line_name(f->profile, line)};
 	*ret = *known;
 	if (*ret != UINT32_MAX)
 		return 0;

@@ -36,8 +36,8 @@ struct parca_functions {
 int parca_functions_build(const struct profile *profile, bool with_calls, const atomic_bool *cancel,
 			  struct parca_functions *ret, struct error *err);
 void parca_functions_release(struct parca_functions *functions);
-/* A string of the profile; 0 = not known. */
-uint32_t parca_function_name(const struct profile *profile, const struct parca_function *function);
+/* The name of a line's function: a string of the profile; 0 = not known, as for PARCA_NO_LINE. */
+uint32_t parca_line_name(const struct profile *profile, uint32_t line);
 /* value - base * scale, rounded */
 int64_t parca_difference(int64_t value, int64_t base, double scale);
 

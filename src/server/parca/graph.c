@@ -72,17 +72,11 @@ static int64_t base_of(const struct builder *b, size_t sample)
 
 /* ---- rows ---- */
 
-static uint32_t name_of(const struct profile *profile, uint32_t line)
-{
-	const struct profile_function *function = &profile->functions[line == PARCA_NONE ? 0 : profile->lines[line].function];
-	return function->name ? function->name : function->system_name;
-}
-
 static struct key make_key(const struct parca_graph *graph, uint32_t parent, uint32_t location, uint32_t line)
 {
 	const struct profile *profile = graph->profile;
 	const struct profile_location *at = &profile->locations[location];
-	uint32_t name = name_of(profile, line);
+	uint32_t name = parca_line_name(profile, line);
 	struct key key = {.parent = parent, .name = name, .kind = name ? KEY_NAMED : KEY_UNNAMED};
 	if (!name || graph->options.by_mapping)
 		key.mapping = profile->mappings[at->mapping].file_name;
@@ -109,7 +103,7 @@ static int add_row(struct parca_graph *graph, const struct parca_row *row, uint3
 static bool is_inlined(const struct parca_graph *graph, const struct profile_location *at, uint32_t line)
 {
 	uint32_t outermost = graph->options.inverted ? at->line_first : at->line_first + at->line_count - 1;
-	return line != PARCA_NONE && line != outermost;
+	return line != PARCA_NO_LINE && line != outermost;
 }
 
 static struct parca_row make_row(const struct builder *b, uint32_t parent, uint32_t location, uint32_t line)
@@ -135,10 +129,10 @@ static struct parca_row make_row(const struct builder *b, uint32_t parent, uint3
 		row.mapping_file = profile->mappings[at->mapping].file_name;
 		row.build_id = profile->mappings[at->mapping].build_id;
 	}
-	if (line == PARCA_NONE)
+	if (line == PARCA_NO_LINE)
 		return row;
 	const struct profile_function *function = &profile->functions[profile->lines[line].function];
-	row.name = name_of(profile, line);
+	row.name = parca_line_name(profile, line);
 	row.system_name = function->system_name;
 	row.file = function->file_name;
 	row.line_number = profile->lines[line].line;
@@ -213,7 +207,7 @@ static int place_location(struct builder *b, uint32_t location, uint32_t *row, s
 	const struct profile_location *at = &b->profile->locations[location];
 	int (*find)(struct builder *, uint32_t, uint32_t, uint32_t, uint32_t *, struct error *) =
 		b->graph->options.by_time ? find_chart_row : find_row;
-	int r = at->line_count ? 0 : find(b, *row, location, PARCA_NONE, row, err);
+	int r = at->line_count ? 0 : find(b, *row, location, PARCA_NO_LINE, row, err);
 	for (uint32_t i = at->line_count; !r && i-- > 0;)
 		r = find(b, *row, location, at->line_first + i, row, err);
 	return r;
@@ -253,7 +247,7 @@ static int begin_group(struct builder *b, uint32_t labels, struct error *err)
 				.mapping_file = PARCA_NONE,
 				.build_id = PARCA_NONE,
 				.labels = b->labels,
-				.line = PARCA_NONE,
+				.line = PARCA_NO_LINE,
 				.labels_only = true};
 	int r = 0;
 	if (b->labels && intern_add(&graph->keys, &key, sizeof(key), &b->root) < 0)
@@ -477,7 +471,7 @@ int parca_graph_build(const struct profile *profile, const struct parca_graph_op
 					      .file = PARCA_NONE,
 					      .mapping_file = PARCA_NONE,
 					      .build_id = PARCA_NONE,
-					      .line = PARCA_NONE,
+					      .line = PARCA_NO_LINE,
 					      .has_inlined = true};
 	_cleanup_(builder_release) struct builder b = {0};
 	uint32_t first;
@@ -501,5 +495,5 @@ int64_t parca_graph_diff(const struct parca_graph *graph, const struct parca_row
 	int64_t total = row == graph->rows ? graph->total : row->total;
 	if (graph->profile->sample_type_count < 2)
 		return 0;
-	return (int64_t)((uint64_t)total - (uint64_t)llround((double)row->base * graph->options.scale));
+	return parca_difference(total, row->base, graph->options.scale);
 }

@@ -6,6 +6,7 @@
 #include "base/cancel.h"
 #include "base/intern.h"
 #include "profile/profile.h"
+#include "server/parca/functions.h"
 
 #define PARCA_GRAPH_ROWS_MAX  (4u * 1024 * 1024)
 #define PARCA_GRAPH_SHOWN_MAX 100000u /* of them, the largest */
@@ -26,7 +27,7 @@ struct parca_row {
 	uint32_t depth;	 /* root 0 */
 	uint32_t name, system_name, file, mapping_file, build_id;
 	uint32_t labels;	 /* a label set, 0 = none */
-	uint32_t location, line; /* of which it was made; a line of the profile's table, PARCA_NONE = the location has none */
+	uint32_t location, line; /* of which it was made; a line of the profile's table, or PARCA_NO_LINE */
 	uint32_t last_child;	 /* of by_time: a row, 0 = none yet */
 	uint64_t address;
 	int64_t line_number, start_line, time_ns;

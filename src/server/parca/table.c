@@ -68,7 +68,7 @@ static void fill_place(struct parca_columns *columns, const struct profile *prof
 	parca_columns_set(columns, LOCATION_LINE, row, (uint64_t)line->line);
 	if (entry->start_line > 0)
 		parca_columns_set(columns, START_LINE, row, (uint64_t)entry->start_line);
-	parca_columns_set_text(columns, NAME, row, parca_function_name(profile, function));
+	parca_columns_set_text(columns, NAME, row, parca_line_name(profile, function->line));
 	parca_columns_set_text(columns, SYSTEM_NAME, row, entry->system_name);
 	parca_columns_set_text(columns, FILE_NAME, row, entry->file_name);
 }
