@@ -106,25 +106,28 @@ static bool is_inlined(const struct parca_graph *graph, const struct profile_loc
 	return line != PARCA_NO_LINE && line != outermost;
 }
 
+/* Of which nothing is known. */
+static const struct parca_row unknown_row = {.name = PARCA_NONE,
+					     .system_name = PARCA_NONE,
+					     .file = PARCA_NONE,
+					     .mapping_file = PARCA_NONE,
+					     .build_id = PARCA_NONE,
+					     .line = PARCA_NO_LINE};
+
 static struct parca_row make_row(const struct builder *b, uint32_t parent, uint32_t location, uint32_t line)
 {
 	const struct profile *profile = b->profile;
 	const struct profile_location *at = &profile->locations[location];
-	struct parca_row row = {.parent = parent,
-				.depth = b->graph->rows[parent].depth + 1,
-				.name = PARCA_NONE,
-				.system_name = PARCA_NONE,
-				.file = PARCA_NONE,
-				.mapping_file = PARCA_NONE,
-				.build_id = PARCA_NONE,
-				.labels = b->labels,
-				.location = location,
-				.line = line,
-				.address = profile_location_file_offset(profile, location),
-				.time_ns = b->graph->options.by_time ? b->time_ns : 0,
-				.has_address = true,
-				.has_inlined = true,
-				.inlined = is_inlined(b->graph, at, line)};
+	struct parca_row row = unknown_row;
+	row.parent = parent;
+	row.depth = b->graph->rows[parent].depth + 1;
+	row.labels = b->labels;
+	row.location = location;
+	row.line = line;
+	row.address = profile_location_file_offset(profile, location);
+	row.time_ns = b->graph->options.by_time ? b->time_ns : 0;
+	row.has_address = row.has_inlined = true;
+	row.inlined = is_inlined(b->graph, at, line);
 	if (at->mapping) {
 		row.mapping_file = profile->mappings[at->mapping].file_name;
 		row.build_id = profile->mappings[at->mapping].build_id;
@@ -240,15 +243,10 @@ static int begin_group(struct builder *b, uint32_t labels, struct error *err)
 	b->placed = 0;
 	b->root = 0;
 	b->labels = b->profile->label_sets[labels].count ? labels : 0;
-	struct parca_row row = {.depth = 1,
-				.name = PARCA_NONE,
-				.system_name = PARCA_NONE,
-				.file = PARCA_NONE,
-				.mapping_file = PARCA_NONE,
-				.build_id = PARCA_NONE,
-				.labels = b->labels,
-				.line = PARCA_NO_LINE,
-				.labels_only = true};
+	struct parca_row row = unknown_row;
+	row.depth = 1;
+	row.labels = b->labels;
+	row.labels_only = true;
 	int r = 0;
 	if (b->labels && intern_add(&graph->keys, &key, sizeof(key), &b->root) < 0)
 		r = error_nomem(err);
@@ -466,15 +464,10 @@ static int builder_init(struct builder *b, struct parca_graph *graph, struct err
 int parca_graph_build(const struct profile *profile, const struct parca_graph_options *options, struct parca_graph *ret,
 		      struct error *err)
 {
-	static const struct parca_row root = {.name = PARCA_NONE,
-					      .system_name = PARCA_NONE,
-					      .file = PARCA_NONE,
-					      .mapping_file = PARCA_NONE,
-					      .build_id = PARCA_NONE,
-					      .line = PARCA_NO_LINE,
-					      .has_inlined = true};
+	struct parca_row root = unknown_row;
 	_cleanup_(builder_release) struct builder b = {0};
 	uint32_t first;
+	root.has_inlined = true;
 	*ret = (struct parca_graph){.profile = profile, .options = *options};
 	int r = intern_init(&ret->keys, SIZE_MAX) < 0 ? error_nomem(err) : add_row(ret, &root, &first, err);
 	if (!r)
