@@ -23,7 +23,8 @@
 #include "symbol/source_text.h"
 
 struct source_line {
-	uint32_t file; /* a string of the profile */
+	uint32_t file; /* a string of the profile: */
+	struct bytes name;
 	int64_t line;
 	int64_t total, self;
 	uint64_t stamp;
@@ -69,15 +70,17 @@ static uint8_t *choose_functions(const struct parca_source *source, const struct
 static int count_line(struct source_lines *lines, const struct profile_line *line, uint64_t stamp, int64_t value, bool is_leaf,
 		      struct error *err)
 {
-	uint32_t file = lines->view->profile->functions[line->function].file_name, which;
+	const struct profile *profile = lines->view->profile;
+	uint32_t file = profile->functions[line->function].file_name, which;
 	struct {
 		int64_t line;
 		uint64_t file;
 	} key = {line->line, file};
 	if (intern_add(&lines->keys, &key, sizeof(key), &which) < 0)
 		return error_nomem(err);
-	if (which > lines->count && array_push(&lines->items, &lines->count, &lines->capacity, UINT32_MAX,
-					       (struct source_line){.file = file, .line = line->line}) < 0)
+	if (which > lines->count &&
+	    array_push(&lines->items, &lines->count, &lines->capacity, UINT32_MAX,
+		       (struct source_line){.file = file, .name = profile_string_bytes(profile, file), .line = line->line}) < 0)
 		return error_nomem(err);
 	struct source_line *entry = &lines->items[which - 1];
 	if (entry->stamp != stamp)
@@ -108,32 +111,7 @@ static int count_sample(struct source_lines *lines, const struct parca_source *s
 	return r;
 }
 
-DEFINE_ORDER_OF_PLACES(compare_texts, struct bytes, bytes_compare(*a, *b));
-DEFINE_ORDER_OF_PLACES(compare_lines, struct source_line, ORDER(a->file, b->file) ?: ORDER(a->line, b->line));
-
-/* By name and line: names get their rank first. */
-static int sort_lines(struct source_lines *lines, uint32_t *order, struct error *err)
-{
-	const struct intern *strings = &lines->view->profile->strings;
-	_cleanup_(mem_freep) uint32_t *names = mem_alloc_array(strings->count, sizeof(*names));
-	_cleanup_(mem_freep) uint32_t *ranks = mem_alloc_array(strings->count, sizeof(*ranks));
-	_cleanup_(mem_freep) uint32_t *files = mem_alloc_array(lines->count + 1, sizeof(*files));
-	if (!names || !ranks || !files)
-		return error_nomem(err);
-	for (uint32_t i = 0; i < strings->count; i++)
-		names[i] = i;
-	sort_array_by(names, strings->count, compare_texts, strings->strings);
-	for (uint32_t i = 0; i < strings->count; i++)
-		ranks[names[i]] = i;
-	for (uint32_t i = 0; i < lines->count; i++) {
-		order[i] = i;
-		lines->items[i].file = ranks[lines->items[i].file];
-	}
-	sort_array_by(order, lines->count, compare_lines, lines->items);
-	for (size_t i = 0; i < lines->count; i++)
-		lines->items[i].file = names[lines->items[i].file];
-	return 0;
-}
+DEFINE_ORDER(compare_lines, struct source_line, bytes_compare(a->name, b->name) ?: ORDER(a->line, b->line));
 
 static int write_record(struct source_lines *lines, struct buffer *out, struct error *err)
 {
@@ -142,13 +120,10 @@ static int write_record(struct source_lines *lines, struct buffer *out, struct e
 							 {"cumulative", PARCA_COLUMN_INT64},
 							 {"flat", PARCA_COLUMN_INT64}};
 	_cleanup_(parca_columns_release) struct parca_columns columns = {0};
-	_cleanup_(mem_freep) uint32_t *order = mem_alloc_array(lines->count + 1, sizeof(*order));
-	int r = order ? sort_lines(lines, order, err) : error_nomem(err);
-	if (!r)
-		r = parca_columns_init(&columns, lines->view->profile, forms, sizeof(forms) / sizeof(*forms), lines->count,
-				       err);
+	sort_array(lines->items, lines->count, compare_lines);
+	int r = parca_columns_init(&columns, lines->view->profile, forms, sizeof(forms) / sizeof(*forms), lines->count, err);
 	for (size_t row = 0; !r && row < lines->count; row++) {
-		const struct source_line *line = &lines->items[order[row]];
+		const struct source_line *line = &lines->items[row];
 		parca_columns_set_text(&columns, 0, row, line->file);
 		parca_columns_set(&columns, 1, row, (uint64_t)line->line);
 		parca_columns_set(&columns, 2, row, (uint64_t)line->total);
