@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "base/time.h"
 #include "codec/protobuf.h"
 #include "server/parca/parca_int.h"
@@ -69,31 +70,17 @@ struct range {
 /* The place of the labels among the groups, which are sorted; the number of groups if they are none of them. */
 static size_t find_group(const struct query_points *points, const struct labels *labels)
 {
-	size_t first = 0, end = points->group_count;
-	while (first < end) {
-		size_t middle = first + (end - first) / 2;
-		if (labels_compare(&points->groups[middle], labels) < 0)
-			first = middle + 1;
-		else
-			end = middle;
-	}
-	bool found = first < points->group_count && labels_compare(&points->groups[first], labels) == 0;
-	return found ? first : points->group_count;
+	size_t count = points->group_count;
+	size_t at = sorted_count_while(count, i, labels_compare(&points->groups[i], labels) < 0);
+	return at < count && labels_compare(&points->groups[at], labels) == 0 ? at : count;
 }
 
 /* The first point of a group at or after a time; points are sorted by both. */
 static size_t find_point(const struct query_points *points, size_t group, int64_t time_ns)
 {
-	size_t first = 0, end = points->count;
-	while (first < end) {
-		size_t middle = first + (end - first) / 2;
-		const struct query_group_point *point = &points->points[middle];
-		if (point->group < group || (point->group == group && point->time_ns < time_ns))
-			first = middle + 1;
-		else
-			end = middle;
-	}
-	return first;
+	const struct query_group_point *items = points->points;
+	return sorted_count_while(points->count, i,
+				  items[i].group < group || (items[i].group == group && items[i].time_ns < time_ns));
 }
 
 /* How many times of its group are in a step. */
