@@ -114,16 +114,33 @@ int profile_copy_strings(struct profile_copy *copy, uint32_t *const *ids, size_t
 	return r;
 }
 
+int profile_copy_sample_type(struct profile_copy *copy, size_t which, struct error *err)
+{
+	assert(which < copy->from->sample_type_count);
+	struct profile_value_type type = copy->from->sample_types[which];
+	int r = PROFILE_COPY_STRINGS(copy, err, &type.type, &type.unit);
+	return r < 0 ? r : profile_add_sample_type(copy->to, type.type, type.unit, err);
+}
+
 int profile_copy_sample_types(struct profile_copy *copy, struct error *err)
 {
 	int r = 0;
-	for (size_t i = 0; r == 0 && i < copy->from->sample_type_count; i++) {
-		struct profile_value_type type = copy->from->sample_types[i];
-		r = PROFILE_COPY_STRINGS(copy, err, &type.type, &type.unit);
-		if (r == 0)
-			r = profile_add_sample_type(copy->to, type.type, type.unit, err);
-	}
+	for (size_t i = 0; r == 0 && i < copy->from->sample_type_count; i++)
+		r = profile_copy_sample_type(copy, i, err);
 	return r;
+}
+
+int profile_copy_times(struct profile_copy *copy, struct error *err)
+{
+	struct profile_value_type period = copy->from->period_type;
+	int r = PROFILE_COPY_STRINGS(copy, err, &period.type, &period.unit);
+	if (r < 0)
+		return r;
+	copy->to->period_type = period;
+	copy->to->period = copy->from->period;
+	copy->to->time_ns = copy->from->time_ns;
+	copy->to->duration_ns = copy->from->duration_ns;
+	return 0;
 }
 
 /* ---- mappings ---- */

@@ -22,8 +22,11 @@ int profile_copy_strings(struct profile_copy *copy, uint32_t *const *ids, size_t
 #define PROFILE_COPY_STRINGS(copy, err, ...)                                                                                   \
 	profile_copy_strings((copy), (uint32_t *const[]){__VA_ARGS__},                                                         \
 			     sizeof((uint32_t *const[]){__VA_ARGS__}) / sizeof(uint32_t *), (err))
-/* Adds the source's sample types. */
+/* Adds the source's sample types, or the one of that number. */
 int profile_copy_sample_types(struct profile_copy *copy, struct error *err);
+int profile_copy_sample_type(struct profile_copy *copy, size_t which, struct error *err);
+/* The period, its type, the time and the duration become those of the source. */
+int profile_copy_times(struct profile_copy *copy, struct error *err);
 int profile_copy_mapping(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err);
 int profile_copy_location(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err);
 int profile_copy_stack(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err);

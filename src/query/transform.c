@@ -66,21 +66,12 @@ static void rewrite_release(struct rewrite *rewrite)
 
 static int copy_head(struct rewrite *rewrite, struct error *err)
 {
-	const struct profile *from = rewrite->from;
-	struct profile *to = rewrite->to;
-	struct profile_value_type period = from->period_type;
-	uint32_t shown = from->default_sample_type;
 	int r = profile_copy_sample_types(rewrite->copy, err);
 	if (!r)
-		r = PROFILE_COPY_STRINGS(rewrite->copy, err, &period.type, &period.unit, &shown);
-	if (r < 0)
-		return r;
-	to->period_type = period;
-	to->default_sample_type = shown;
-	to->period = from->period;
-	to->time_ns = from->time_ns;
-	to->duration_ns = from->duration_ns;
-	return 0;
+		r = profile_copy_times(rewrite->copy, err);
+	return r < 0 ? r
+		     : profile_copy_string(rewrite->copy, rewrite->from->default_sample_type, &rewrite->to->default_sample_type,
+					   err);
 }
 
 static int rewrite_init(struct rewrite *rewrite, const struct profile *from, struct error *err)

@@ -338,15 +338,13 @@ int parca_view_pprof(const struct parca_view *view, struct profile **ret, struct
 	_cleanup_(profile_copy_freep) struct profile_copy *copy = NULL;
 	const struct profile *from = view->profile;
 	size_t types = from->sample_type_count;
-	struct profile_value_type type = types ? from->sample_types[types - 1] : (struct profile_value_type){0},
-				  period = from->period_type;
 	int r = profile_new(&profile, err);
 	if (!r)
 		r = profile_copy_new(profile, from, &copy, err);
 	if (!r)
-		r = PROFILE_COPY_STRINGS(copy, err, &type.type, &type.unit, &period.type, &period.unit);
+		r = types ? profile_copy_sample_type(copy, types - 1, err) : profile_add_sample_type(profile, 0, 0, err);
 	if (!r)
-		r = profile_add_sample_type(profile, type.type, type.unit, err);
+		r = profile_copy_times(copy, err);
 	for (size_t i = 0; !r && i < from->sample_count; i++) {
 		struct profile_sample sample = {0};
 		int64_t value = from->values[i * types + types - 1];
@@ -364,10 +362,6 @@ int parca_view_pprof(const struct parca_view *view, struct profile **ret, struct
 		r = profile_aggregate(profile, err);
 	if (r < 0)
 		return r;
-	profile->period_type = period;
-	profile->period = from->period;
-	profile->time_ns = from->time_ns;
-	profile->duration_ns = from->duration_ns;
 	*ret = TAKE(profile);
 	return 0;
 }

@@ -203,14 +203,13 @@ static int take_type(const struct profile *from, size_t type, const struct parca
 {
 	_cleanup_(profile_freep) struct profile *to = NULL;
 	_cleanup_(profile_copy_freep) struct profile_copy *copy = NULL;
-	struct profile_value_type value = from->sample_types[type], period = from->period_type;
 	int r = profile_new(&to, err);
 	if (!r)
 		r = profile_copy_new(to, from, &copy, err);
 	if (!r)
-		r = PROFILE_COPY_STRINGS(copy, err, &value.type, &value.unit, &period.type, &period.unit);
+		r = profile_copy_sample_type(copy, type, err);
 	if (!r)
-		r = profile_add_sample_type(to, value.type, value.unit, err);
+		r = profile_copy_times(copy, err);
 	for (size_t i = 0; !r && i < from->sample_count; i++) {
 		struct profile_sample sample = {.time_ns = in->by_time ? from->samples[i].time_ns : 0};
 		r = profile_copy_stack(copy, from->samples[i].stack, &sample.stack, err);
@@ -223,10 +222,6 @@ static int take_type(const struct profile *from, size_t type, const struct parca
 		r = profile_aggregate(to, err);
 	if (r < 0)
 		return r;
-	to->period_type = period;
-	to->period = from->period;
-	to->time_ns = from->time_ns;
-	to->duration_ns = from->duration_ns;
 	*ret = TAKE(to);
 	return 0;
 }
