@@ -115,6 +115,31 @@ static int find_address(struct frame_names *names, const struct store_frame *fra
 	return 0;
 }
 
+static struct store_line line_of_profile(const struct profile *profile, uint32_t id)
+{
+	const struct profile_line *line = &profile->lines[id];
+	const struct profile_function *function = &profile->functions[line->function];
+	return (struct store_line){
+		.function = profile_string_bytes(profile, function->name),
+		.system_name = profile_string_bytes(profile, function->system_name),
+		.file = profile_string_bytes(profile, function->file_name),
+		.line = line->line,
+		.column = line->column,
+	};
+}
+
+/* How flame graphs show an address that has no name. The text lives until the next call. */
+static int format_address(struct frame_names *names, const struct store_frame *frame, struct store_line *ret)
+{
+	struct bytes binary = text_base_name_of(frame->binary);
+	buffer_clear(&names->text);
+	if (buffer_printf(&names->text, "%.*s%s0x%" PRIx64, (int)binary.len, (const char *)binary.data, binary.len ? "+" : "",
+			  frame->address) < 0)
+		return -ENOMEM;
+	*ret = (struct store_line){.function = buffer_bytes(&names->text)};
+	return 0;
+}
+
 /* The function at the address of a frame without lines, as flame graphs show it. The texts live until the next call. */
 static int frame_names_get(struct frame_names *names, const struct store_frame *frame, struct store_line *ret)
 {
@@ -122,21 +147,10 @@ static int frame_names_get(struct frame_names *names, const struct store_frame *
 	int r = find_address(names, frame, &location);
 	if (r < 0)
 		return r;
-	const struct profile *profile = names->profile;
-	const struct profile_location *entry = &profile->locations[location];
-	*ret = (struct store_line){0};
-	if (entry->line_count) {
-		const struct profile_function *function = &profile->functions[profile->lines[entry->line_first].function];
-		ret->function = profile_string_bytes(profile, function->name);
-		ret->system_name = profile_string_bytes(profile, function->system_name);
-		return 0;
-	}
-	struct bytes binary = text_base_name_of(frame->binary);
-	buffer_clear(&names->text);
-	if (buffer_printf(&names->text, "%.*s%s0x%" PRIx64, (int)binary.len, (const char *)binary.data, binary.len ? "+" : "",
-			  frame->address) < 0)
-		return -ENOMEM;
-	ret->function = buffer_bytes(&names->text);
+	const struct profile_location *entry = &names->profile->locations[location];
+	if (!entry->line_count)
+		return format_address(names, frame, ret);
+	*ret = line_of_profile(names->profile, entry->line_first);
 	return 0;
 }
 
@@ -346,37 +360,42 @@ struct store_stack_condition frame_filter_condition(struct frame_filter *filter)
 
 /* ---- call sites ---- */
 
-static bool function_is(struct bytes name, struct bytes system_name, const char *text)
+static bool function_is(const struct store_line *line, const char *text)
 {
-	return bytes_equal_string(name, text) || (system_name.len && bytes_equal_string(system_name, text));
+	return bytes_equal_string(line->function, text) ||
+	       (line->system_name.len && bytes_equal_string(line->system_name, text));
 }
 
 /* The lines of a location from the outermost function on. */
 static unsigned follow_lines(const struct frame_path *path, const struct store_line *lines, size_t count, unsigned passed)
 {
 	for (size_t i = count; i-- > 0 && passed < path->count; passed++)
-		if (!function_is(lines[i].function, lines[i].system_name, path->functions[passed]))
+		if (!function_is(&lines[i], path->functions[passed]))
 			return STORE_PATH_LOST;
 	return passed;
+}
+
+/* Memory is short. */
+static unsigned give_up(struct frame_path *path)
+{
+	path->out_of_memory = true;
+	return STORE_PATH_LOST;
 }
 
 /* An address: by the names that the symbolizer has for it, or by the one that flame graphs show. */
 static unsigned follow_address(struct frame_path *path, const struct store_frame *frame, unsigned passed)
 {
-	struct store_line named;
+	struct store_line line;
 	uint32_t location;
-	if (frame_names_get(path->names, frame, &named) < 0 || find_address(path->names, frame, &location) < 0) {
-		path->out_of_memory = true;
-		return STORE_PATH_LOST;
-	}
+	if (find_address(path->names, frame, &location) < 0)
+		return give_up(path);
 	const struct profile *profile = path->names->profile;
 	const struct profile_location *entry = &profile->locations[location];
 	if (!entry->line_count)
-		return follow_lines(path, &named, 1, passed);
+		return format_address(path->names, frame, &line) < 0 ? give_up(path) : follow_lines(path, &line, 1, passed);
 	for (uint32_t i = entry->line_count; i-- > 0 && passed < path->count; passed++) {
-		const struct profile_function *function = &profile->functions[profile->lines[entry->line_first + i].function];
-		if (!function_is(profile_string_bytes(profile, function->name),
-				 profile_string_bytes(profile, function->system_name), path->functions[passed]))
+		line = line_of_profile(profile, entry->line_first + i);
+		if (!function_is(&line, path->functions[passed]))
 			return STORE_PATH_LOST;
 	}
 	return passed;
@@ -407,15 +426,6 @@ void frame_of_location(const struct profile *profile, uint32_t id, struct store_
 		.lines = lines,
 		.line_count = location->line_count,
 	};
-	for (uint32_t i = 0; i < location->line_count; i++) {
-		const struct profile_line *line = &profile->lines[location->line_first + i];
-		const struct profile_function *function = &profile->functions[line->function];
-		lines[i] = (struct store_line){
-			.function = profile_string_bytes(profile, function->name),
-			.system_name = profile_string_bytes(profile, function->system_name),
-			.file = profile_string_bytes(profile, function->file_name),
-			.line = line->line,
-			.column = line->column,
-		};
-	}
+	for (uint32_t i = 0; i < location->line_count; i++)
+		lines[i] = line_of_profile(profile, location->line_first + i);
 }
