@@ -390,12 +390,7 @@ static int take_link(struct uploads *uploads, const struct found_link *found, st
 			io_unlink(path, NULL);
 		return 0;
 	}
-	struct file_ids ids = {0};
-	snprintf(ids.ids[found->link->id_type], BUILD_ID_HEX_MAX, "%s", found->link->build_id);
-	uploads_alias_forget(uploads, file);
-	int r = uploads_alias_set(file, &ids, err);
-	uploads_alias_add(uploads, file);
-	return r;
+	return uploads_alias_take(uploads, file, found->link->id_type, found->link->build_id, err);
 }
 
 /* And releases them, also after a failure r. */

@@ -68,17 +68,23 @@ bool uploads_file_has_build_id(const struct upload_file *file, const char *id)
 
 struct upload_file *uploads_find(struct uploads *uploads, const char *build_id, enum upload_kind kind)
 {
-	struct upload_file *file = kind < UPLOAD_KINDS ? uploads_file_find(uploads, NULL, build_id, kind) : NULL;
-	return file || kind >= UPLOAD_KINDS ? file : uploads_alias_find(uploads, build_id, kind, NULL);
+	if (kind >= UPLOAD_KINDS)
+		return NULL;
+	struct upload_file *file = uploads_file_find(uploads, NULL, build_id, kind);
+	return file ? file : uploads_alias_find(uploads, build_id, kind, NULL);
+}
+
+static void add_to_index(struct uploads *uploads, struct upload_alias *alias)
+{
+	struct upload_alias **bucket = bucket_of(uploads, alias->id, alias->file->kind);
+	alias->next = *bucket;
+	*bucket = alias;
 }
 
 void uploads_alias_add(struct uploads *uploads, struct upload_file *file)
 {
-	for (struct upload_alias *alias = file->aliases; alias; alias = alias->next_of_file) {
-		struct upload_alias **bucket = bucket_of(uploads, alias->id, file->kind);
-		alias->next = *bucket;
-		*bucket = alias;
-	}
+	for (struct upload_alias *alias = file->aliases; alias; alias = alias->next_of_file)
+		add_to_index(uploads, alias);
 }
 
 void uploads_alias_forget(struct uploads *uploads, struct upload_file *file)
@@ -91,21 +97,36 @@ void uploads_alias_forget(struct uploads *uploads, struct upload_file *file)
 	}
 }
 
+/* Positive: it is remembered, as the first of the file's; 0: it need not be. */
+static int remember(struct upload_file *file, enum file_id_type type, const char *id, struct error *err)
+{
+	/* Whoever makes a file may choose its build-id, also one that is its hash. An id is there once only. */
+	if (!build_id_is_valid(id) || strlen(id) < 4 || strcmp(id, file->build_id) == 0 || alias_of(file, id))
+		return 0;
+	struct upload_alias *alias = mem_zalloc(sizeof(*alias));
+	if (!alias)
+		return error_nomem(err);
+	*alias = (struct upload_alias){.file = file, .id_type = (uint8_t)type, .next_of_file = file->aliases};
+	snprintf(alias->id, sizeof(alias->id), "%s", id);
+	file->aliases = alias;
+	return 1;
+}
+
 int uploads_alias_set(struct upload_file *file, const struct file_ids *ids, struct error *err)
 {
-	for (unsigned type = 0; type < FILE_ID_TYPES; type++) {
-		const char *id = ids->ids[type];
-		/* Whoever makes a file may choose its build-id, also one that is its hash. An id is there once only. */
-		if (!build_id_is_valid(id) || strlen(id) < 4 || strcmp(id, file->build_id) == 0 || alias_of(file, id))
-			continue;
-		struct upload_alias *alias = mem_zalloc(sizeof(*alias));
-		if (!alias)
-			return error_nomem(err);
-		*alias = (struct upload_alias){.file = file, .id_type = (uint8_t)type, .next_of_file = file->aliases};
-		snprintf(alias->id, sizeof(alias->id), "%s", id);
-		file->aliases = alias;
-	}
-	return 0;
+	int r = 0;
+	for (unsigned type = 0; r >= 0 && type < FILE_ID_TYPES; type++)
+		r = remember(file, type, ids->ids[type], err);
+	return r < 0 ? r : 0;
+}
+
+int uploads_alias_take(struct uploads *uploads, struct upload_file *file, enum file_id_type type, const char *id,
+		       struct error *err)
+{
+	int r = remember(file, type, id, err);
+	if (r > 0)
+		add_to_index(uploads, file->aliases);
+	return r < 0 ? r : 0;
 }
 
 /* ---- the directory ---- */

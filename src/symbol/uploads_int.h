@@ -118,6 +118,9 @@ void uploads_alias_add(struct uploads *uploads, struct upload_file *file);
 void uploads_alias_forget(struct uploads *uploads, struct upload_file *file);
 /* Of a file that is in no index yet: remembers ids that it carries beside its own. -ENOMEM. */
 int uploads_alias_set(struct upload_file *file, const struct file_ids *ids, struct error *err);
+/* The same for one id of a file that is in the index, at start. */
+int uploads_alias_take(struct uploads *uploads, struct upload_file *file, enum file_id_type type, const char *id,
+		       struct error *err);
 /* place_lock is held: puts a file's ids into the directory, and takes them away. */
 int uploads_alias_link(const struct uploads *uploads, const struct upload_file *file, struct error *err);
 void uploads_alias_unlink(const struct uploads *uploads, const struct upload_file *file);
