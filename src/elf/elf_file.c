@@ -380,17 +380,25 @@ static size_t find_code_of_sections(const struct elf_file *file, struct elf_segm
 	return is_open && ret[count].memory_size > 0 ? count + 1 : count;
 }
 
+bool elf_file_has_loaded(const struct elf_file *file)
+{
+	for (size_t i = 0; i < file->segment_count; i++)
+		if (file->segments[i].type == PT_LOAD)
+			return true;
+	return false;
+}
+
 size_t elf_file_find_code(const struct elf_file *file, struct elf_segment *ret, size_t max)
 {
 	size_t count = 0;
-	bool has_loaded = false;
+	if (!elf_file_has_loaded(file))
+		return find_code_of_sections(file, ret, max);
 	for (size_t i = 0; i < file->segment_count && count < max; i++) {
 		const struct elf_segment *s = &file->segments[i];
-		has_loaded |= s->type == PT_LOAD;
 		if (elf_segment_is_executed(s) && s->memory_size > 0 && s->memory_size <= UINT64_MAX - s->address)
 			ret[count++] = *s;
 	}
-	return has_loaded ? count : find_code_of_sections(file, ret, max);
+	return count;
 }
 
 const struct elf_segment *elf_file_find_loaded(const struct elf_file *file, uint64_t address, uint64_t *ret_offset)

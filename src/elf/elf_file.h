@@ -100,6 +100,8 @@ int elf_file_read_contents(struct elf_file *file, const char *name, uint64_t max
  * to the next section that is loaded where the size of the last was cleared, too. Needs elf_file_load_sections() for that.
  */
 size_t elf_file_find_code(const struct elf_file *file, struct elf_segment *ret, size_t max);
+/* Whether it has segments that are loaded; what only has debug information may have none. */
+bool elf_file_has_loaded(const struct elf_file *file);
 /* The segment whose contents are loaded at an address, and where in the file they are; NULL if there is none. */
 const struct elf_segment *elf_file_find_loaded(const struct elf_file *file, uint64_t address, uint64_t *ret_offset);
 /* The virtual address of a file offset, through the PT_LOAD segments; false when no segment holds it. */

@@ -460,14 +460,6 @@ static bool has_c_code(const struct elf_file *file)
 	return init && (init->flags & SHF_EXECINSTR);
 }
 
-static bool has_loaded(const struct elf_file *file)
-{
-	for (size_t i = 0; i < file->segment_count; i++)
-		if (file->segments[i].type == PT_LOAD)
-			return true;
-	return false;
-}
-
 /* Without a module, the text is where the section of that name is, which is right unless C code was linked in. Then nobody can
  * tell in a file that has lost its data. */
 static int read_module(struct pclntab *table, struct error *err)
@@ -475,7 +467,7 @@ static int read_module(struct pclntab *table, struct error *err)
 	uint64_t module = 0, base = 0;
 	int r = find_module(table, &module, err);
 	const struct elf_section *text = elf_file_find_section(table->file, ".text");
-	if (r == -ENOENT && table->text_start == 0 && !has_loaded(table->file) && has_c_code(table->file))
+	if (r == -ENOENT && table->text_start == 0 && !elf_file_has_loaded(table->file) && has_c_code(table->file))
 		return error_set(err, -ENOTSUP, "%s: where Go's code begins is not in this file", table->file->name);
 	if (r < 0 && table->text_start == 0 && text)
 		table->text_start = text->address;
