@@ -29,16 +29,12 @@ bool file_id_of_go(struct bytes go_build_id, char out[static BUILD_ID_HEX_MAX])
 	return true;
 }
 
-static bool read_go_id(int fd, char out[static BUILD_ID_HEX_MAX])
-{
-	struct compiler compiler;
-	return compiler_read_fd(fd, &compiler, NULL) == 0 && file_id_of_go(bytes_of_string(compiler.go_build_id), out);
-}
-
 static bool has_go_id(int fd, const char *id)
 {
 	char own[BUILD_ID_HEX_MAX];
-	return read_go_id(fd, own) && strcmp(own, id) == 0;
+	struct compiler compiler;
+	return compiler_read_fd(fd, &compiler, NULL) == 0 && file_id_of_go(bytes_of_string(compiler.go_build_id), own) &&
+	       strcmp(own, id) == 0;
 }
 
 int file_has_id(int fd, const char *id)
@@ -68,33 +64,25 @@ bool file_has_code(const struct elf_file *file)
 	return false;
 }
 
-static int is_program(int fd, struct error *err)
-{
-	struct elf_file file;
-	int r = elf_file_open(&file, fd, "the file", err);
-	if (r < 0)
-		return r;
-	r = elf_file_load_sections(&file, err);
-	bool has = r == 0 && file_has_code(&file);
-	elf_file_release(&file);
-	return r < 0 ? r : has;
-}
-
 int file_ids_read_fd(int fd, struct file_ids *ret, struct error *err)
 {
+	_cleanup_(elf_file_release) struct elf_file file = {0};
+	struct compiler compiler;
+	struct error problem = {0};
 	*ret = (struct file_ids){0};
-	int r = build_id_read_fd(fd, ret->ids[FILE_ID_GNU], err);
+	int r = elf_file_open(&file, fd, "the file", err);
+	if (!r)
+		r = build_id_read(&file, ret->ids[FILE_ID_GNU], err);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	struct error problem = {0};
-	r = is_program(fd, &problem);
+	r = elf_file_load_sections(&file, &problem);
 	if (r == -ENOMEM)
 		return error_nomem(err);
-	if (r > 0)
+	if (!r && file_has_code(&file))
 		r = file_hash_read_fd(fd, ret->ids[FILE_ID_HASH], err);
 	if (r < 0 && r != -EBADMSG && r != -E2BIG)
 		return r;
-	if (!read_go_id(fd, ret->ids[FILE_ID_GO]))
-		ret->ids[FILE_ID_GO][0] = 0;
+	if (compiler_read(&file, &compiler, NULL) == 0)
+		file_id_of_go(bytes_of_string(compiler.go_build_id), ret->ids[FILE_ID_GO]);
 	return 0;
 }
