@@ -135,15 +135,21 @@ static int teardown(void **state)
 	return close_fixture(state);
 }
 
+/* What the command prints. */
+static unsigned ask_number(const char *command)
+{
+	unsigned number = 0;
+	FILE *pipe = popen(command, "r");
+	assert_int_equal(fscanf(pipe, "%u", &number), 1);
+	pclose(pipe);
+	return number;
+}
+
 static size_t count_incoming(const struct fixture *fixture)
 {
 	char command[160];
-	unsigned count = 0;
 	snprintf(command, sizeof(command), "ls -A %s/incoming | wc -l", fixture->directory);
-	FILE *pipe = popen(command, "r");
-	assert_int_equal(fscanf(pipe, "%u", &count), 1);
-	pclose(pipe);
-	return count;
+	return ask_number(command);
 }
 
 /* As if nothing had come for so long. */
@@ -286,12 +292,8 @@ static bool opens(struct uploads *uploads, const char *id, bool is_build_id)
 static unsigned count_links(const struct fixture *fixture)
 {
 	char command[128];
-	unsigned count = 0;
 	snprintf(command, sizeof(command), "find %s/files -type l | wc -l", fixture->directory);
-	FILE *pipe = popen(command, "r");
-	assert_int_equal(fscanf(pipe, "%u", &count), 1);
-	pclose(pipe);
-	return count;
+	return ask_number(command);
 }
 
 /* A file is found by the id that it was announced with and by those that it carries, also after a restart, until it goes. */
