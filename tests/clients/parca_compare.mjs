@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { gunzipSync } from 'node:zlib';
 import { test, finish, request, bytesField, intField } from '../harness.mjs';
-import { clientOf, seconds } from '../interop/parca_client.mjs';
+import { clientOf, seconds, tableOf } from '../interop/parca_client.mjs';
 import { app, at, lib, line, main, parse, pprof, reversed, stacks, work } from '../interop/parca_stacks.mjs';
 
 const arrow = createRequire(new URL('../package.json', import.meta.url))('apache-arrow');
@@ -104,20 +104,8 @@ function decodeLz4(frame) {
 }
 arrow.compressionRegistry.set(arrow.CompressionType.LZ4_FRAME, { decode: decodeLz4 });
 
-const text = (value) => (value === null || typeof value === 'string' ? value : Buffer.from(value).toString());
-function tableOf(record) {
-	const table = arrow.tableFromIPC(record);
-	const rows = Array.from({ length: table.numRows }, (_, row) =>
-		Object.fromEntries(
-			table.schema.fields.map((f) => {
-				const value = table.getChild(f.name).get(row);
-				if (value === null || value === undefined) return [f.name, null];
-				if (arrow.DataType.isDictionary(f.type)) return [f.name, text(value)];
-				if (arrow.DataType.isList(f.type)) return [f.name, [...value].map(Number)];
-				return [f.name, typeof value === 'boolean' ? value : Number(value)];
-			}),
-		),
-	);
+function schemaAndRows(record) {
+	const { table, rows } = tableOf(record);
 	return { schema: table.schema.fields.map((f) => `${f.name}: ${f.type}`), rows };
 }
 const sorted = (list) => list.map((item) => JSON.stringify(item)).sort();
@@ -130,7 +118,7 @@ const common = (row) => ({
 const nameOf = (row) => row.function_name ?? (row.location_address === null ? '' : `0x${row.location_address.toString(16)}`);
 const said = {
 	flamegraph_arrow({ record, unit, height, trimmed }) {
-		const { schema, rows } = tableOf(record),
+		const { schema, rows } = schemaAndRows(record),
 			paths = [''];
 		const list = rows.map(({ children, parent, value_offset, ...row }, i) => {
 			if (i) paths[i] = `${paths[parent]};${row.labels_only ? JSON.stringify(Object.entries(row).filter(([k]) => k.startsWith('labels.'))) : nameOf(row)}`;
@@ -140,12 +128,12 @@ const said = {
 		return { schema, rows: sorted(list), unit, height, trimmed };
 	},
 	table_arrow({ record, unit }) {
-		const { schema, rows } = tableOf(record),
+		const { schema, rows } = schemaAndRows(record),
 			names = (list) => (list ?? []).map((i) => nameOf(rows[i])).sort();
 		return { schema, unit, rows: sorted(rows.map((r) => ({ ...common(r), callers: names(r.callers), callees: names(r.callees) }))) };
 	},
 	source({ record, source, unit }) {
-		return { ...tableOf(record), source, unit };
+		return { ...schemaAndRows(record), source, unit };
 	},
 	callgraph({ nodes, edges, cumulative }) {
 		const nodeOf = ({ meta }) => meta.function?.name || `0x${meta.location.address.toString(16)}`,

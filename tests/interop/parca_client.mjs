@@ -5,7 +5,9 @@ import { createRequire } from 'node:module';
 import { gunzipSync } from 'node:zlib';
 import { request } from '../harness.mjs';
 
-const protobuf = createRequire(new URL('../package.json', import.meta.url))('protobufjs');
+const require = createRequire(new URL('../package.json', import.meta.url));
+const protobuf = require('protobufjs'),
+	arrow = require('apache-arrow');
 const common = `
 message Empty {}
 message Timestamp { int64 seconds = 1; int32 nanos = 2; }
@@ -143,4 +145,21 @@ export const clientOf = (port, prefix = '', { text = false } = {}) =>
 		if (status) return { status, message: decodeURIComponent(/grpc-message: (.*)\r/.exec(trailers)[1]) };
 		return Out.toObject(Out.decode(data), { longs: Number, defaults: true, arrays: true, bytes: Buffer });
 	};
+const text = (value) => (typeof value === 'string' ? value : Buffer.from(value).toString());
+/** An Arrow stream as a table, and its rows by the names of columns: texts, numbers, lists of numbers, null. */
+export function tableOf(record) {
+	const table = arrow.tableFromIPC(record);
+	const rows = Array.from({ length: table.numRows }, (_, row) =>
+		Object.fromEntries(
+			table.schema.fields.map((f) => {
+				const value = table.getChild(f.name).get(row) ?? null;
+				if (value === null) return [f.name, null];
+				if (arrow.DataType.isDictionary(f.type)) return [f.name, text(value)];
+				if (arrow.DataType.isList(f.type)) return [f.name, [...value].map(Number)];
+				return [f.name, typeof value === 'boolean' ? value : Number(value)];
+			}),
+		),
+	);
+	return { table, rows };
+}
 export const seconds = (ms) => ({ seconds: Math.floor(ms / 1000), nanos: (ms % 1000) * 1e6 });

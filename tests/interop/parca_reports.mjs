@@ -7,7 +7,7 @@ import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { gunzipSync } from 'node:zlib';
 import { startServer, request, temporaryDirectory, test, finish } from '../harness.mjs';
-import { clientOf, seconds } from './parca_client.mjs';
+import { clientOf, seconds, tableOf } from './parca_client.mjs';
 import { app, at, lib, line, main, parse, PERIOD, pprof, reversed, stacks, work } from './parca_stacks.mjs';
 
 const arrow = createRequire(new URL('../package.json', import.meta.url))('apache-arrow');
@@ -62,22 +62,8 @@ const entries = (map) => [...map].sort(([a], [b]) => (a < b ? -1 : 1));
 
 const merge = { query: TYPE, start: seconds(now - 60000), end: seconds(now + 60000) };
 const ask = (more) => web('Query', { mode: 2, merge, report_type: 5, ...more });
-const text = (value) => (value === null || typeof value === 'string' ? value : Buffer.from(value).toString());
 const schemaOf = (table) => Object.fromEntries(table.schema.fields.map((f) => [f.name, f.type.toString()]));
-function rowsOf(record) {
-	const table = arrow.tableFromIPC(record);
-	return Array.from({ length: table.numRows }, (_, row) =>
-		Object.fromEntries(
-			table.schema.fields.map((f) => {
-				const value = table.getChild(f.name).get(row);
-				if (value === null) return [f.name, null];
-				if (arrow.DataType.isDictionary(f.type)) return [f.name, text(value)];
-				if (arrow.DataType.isList(f.type)) return [f.name, [...value].map(Number)];
-				return [f.name, typeof value === 'boolean' ? value : Number(value)];
-			}),
-		),
-	);
-}
+const rowsOf = (record) => tableOf(record).rows;
 // Checks what holds for every graph, and gives paths.
 function graphOf({ flamegraph_arrow, total: all }, keyOf = (row) => row.function_name ?? `0x${row.location_address.toString(16)}`) {
 	const rows = rowsOf(flamegraph_arrow.record),
