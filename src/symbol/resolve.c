@@ -118,22 +118,30 @@ static bool is_inside_mapping(const struct profile *profile, const struct profil
 	return location->address >= mapping->start && (mapping->limit <= mapping->start || location->address < mapping->limit);
 }
 
+bool symbol_place_to_address(const struct symbol_table *table, const struct symbol_place *place, uint64_t *ret)
+{
+	uint64_t address = place->start + (place->file_offset - place->offset);
+	if (place->kernel)
+		return symbol_table_kernel_to_address(table, place->file_offset, ret);
+	if (profile_mapping_is_linked(place->start, place->limit, place->offset)) {
+		*ret = address;
+		return true;
+	}
+	if (symbol_table_flags(table) & SYMBOL_TABLE_NO_OFFSETS)
+		return symbol_table_mapped_to_address(table, place->start, place->limit, address, ret);
+	return symbol_table_offset_to_address(table, place->file_offset, ret);
+}
+
 static bool find_address(const struct profile *profile, const struct symbol_table *table, uint32_t id, uint64_t *ret)
 {
 	const struct profile_location *location = &profile->locations[id];
 	const struct profile_mapping *mapping = &profile->mappings[location->mapping];
-	uint64_t offset = profile_location_file_offset(profile, id);
-	if (!is_inside_mapping(profile, location))
-		return false;
-	if (location->frame_type == PROFILE_FRAME_KERNEL)
-		return symbol_table_kernel_to_address(table, offset, ret);
-	if (profile_mapping_is_linked(mapping->start, mapping->limit, mapping->offset)) {
-		*ret = location->address;
-		return true;
-	}
-	if (symbol_table_flags(table) & SYMBOL_TABLE_NO_OFFSETS)
-		return symbol_table_mapped_to_address(table, mapping->start, mapping->limit, location->address, ret);
-	return symbol_table_offset_to_address(table, offset, ret);
+	const struct symbol_place place = {.file_offset = profile_location_file_offset(profile, id),
+					   .start = mapping->start,
+					   .limit = mapping->limit,
+					   .offset = mapping->offset,
+					   .kernel = location->frame_type == PROFILE_FRAME_KERNEL};
+	return is_inside_mapping(profile, location) && symbol_place_to_address(table, &place, ret);
 }
 
 static size_t frames_in(const struct resolver *resolver, const struct symbol_table *table, uint32_t id,

@@ -165,14 +165,16 @@ int symbolizer_view(struct symbolizer *symbolizer, const char *build_id, const c
 		    struct symbol_view **ret, struct error *err);
 struct symbol_view *symbol_view_free(struct symbol_view *view);
 DEFINE_CLEANUP_POINTER(symbol_view_free, struct symbol_view);
-bool symbol_view_address(const struct symbol_view *view, uint64_t file_offset, uint64_t *ret_address);
-/* The same for an address within a mapping [start, limit), for tables that do not know the binary's file offsets, and for
- * linked mappings (profile_mapping_is_linked()), whose addresses are no offsets whatever the table knows: ask this one first.
- */
-bool symbol_view_mapped_address(const struct symbol_view *view, uint64_t start, uint64_t limit, uint64_t address,
-				uint64_t *ret_address);
-/* The same for a kernel's frame: its offset counts from _stext, and its binary's segments mean nothing to it. */
-bool symbol_view_kernel_address(const struct symbol_view *view, uint64_t offset, uint64_t *ret_address);
+/* A place in a binary, as profiles give it. */
+struct symbol_place {
+	uint64_t file_offset; /* of a kernel's frame from _stext: its binary's segments mean nothing to it */
+	/* Of its mapping, as in struct profile_mapping: for tables that do not know the binary's file offsets, and of linked
+	 * ones (profile_mapping_is_linked()) the addresses are those as linked, whatever the table knows. */
+	uint64_t start, limit, offset;
+	bool kernel;
+};
+/* Its address as linked; false if it is not known. */
+bool symbol_view_address(const struct symbol_view *view, const struct symbol_place *place, uint64_t *ret_address);
 /* The frames at an address as linked, innermost first; 0 = none. */
 size_t symbol_view_frames(const struct symbol_view *view, uint64_t address, struct symbol_frame *ret, size_t max);
 /* How many different files are known to have the id, if they are several, else 0: frames and bounds are what they agree on. */

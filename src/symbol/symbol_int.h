@@ -196,6 +196,11 @@ size_t others_reduce(const struct symbol_others *others, const struct symbol_tab
 
 const struct symbol_table *symbol_view_table(const struct symbol_view *view);
 
+/* ---- resolve.c ---- */
+
+/* A place's address as linked, by the table; false if it is not known. */
+bool symbol_place_to_address(const struct symbol_table *table, const struct symbol_place *place, uint64_t *ret);
+
 /* ---- source.c: where files come from ---- */
 
 struct source_job {

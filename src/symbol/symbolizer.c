@@ -432,25 +432,9 @@ const struct symbol_table *symbol_view_table(const struct symbol_view *view)
 	return view->shared->table;
 }
 
-bool symbol_view_address(const struct symbol_view *view, uint64_t file_offset, uint64_t *ret_address)
+bool symbol_view_address(const struct symbol_view *view, const struct symbol_place *place, uint64_t *ret_address)
 {
-	return symbol_table_offset_to_address(view->shared->table, file_offset, ret_address);
-}
-
-bool symbol_view_mapped_address(const struct symbol_view *view, uint64_t start, uint64_t limit, uint64_t address,
-				uint64_t *ret_address)
-{
-	if (profile_mapping_is_linked(start, limit, 0)) {
-		*ret_address = address;
-		return true;
-	}
-	return (symbol_table_flags(view->shared->table) & SYMBOL_TABLE_NO_OFFSETS) &&
-	       symbol_table_mapped_to_address(view->shared->table, start, limit, address, ret_address);
-}
-
-bool symbol_view_kernel_address(const struct symbol_view *view, uint64_t offset, uint64_t *ret_address)
-{
-	return symbol_table_kernel_to_address(view->shared->table, offset, ret_address);
+	return symbol_place_to_address(view->shared->table, place, ret_address);
 }
 
 /* Another file of the id may have been laid out in another way. One that has no offsets has the addresses of its binary. */

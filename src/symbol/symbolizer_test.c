@@ -168,7 +168,7 @@ static bool has(struct symbolizer *s, const char *build_id)
 	uint64_t address;
 	if (symbolizer_view(s, build_id, "", NULL, &view, NULL) < 0)
 		return false;
-	bool knows = symbol_view_address(view, TEST_ELF_TEXT_OFFSET, &address);
+	bool knows = symbol_view_address(view, &(struct symbol_place){.file_offset = TEST_ELF_TEXT_OFFSET}, &address);
 	symbol_view_free(view);
 	return knows;
 }

@@ -99,14 +99,15 @@ struct code_span {
 	int64_t total;
 };
 
-/* As symbolizer_resolve() finds it, so that the code shown is that which gave the function its name. Tables of debug files
- * alone know the binary's addresses only by the size of its mapping. */
+/* As symbolizer_resolve() finds it, so that the code shown is that which gave the function its name. */
 static bool to_address(const struct symbol_view *view, const struct listing_binary *binary, uint64_t offset, uint64_t *ret)
 {
-	if (binary->kernel)
-		return symbol_view_kernel_address(view, offset, ret);
-	return symbol_view_mapped_address(view, binary->start, binary->limit, binary->start + (offset - binary->offset), ret) ||
-	       symbol_view_address(view, offset, ret);
+	const struct symbol_place place = {.file_offset = offset,
+					   .start = binary->start,
+					   .limit = binary->limit,
+					   .offset = binary->offset,
+					   .kernel = binary->kernel};
+	return symbol_view_address(view, &place, ret);
 }
 
 /* The symbol that has most of the function's samples. False when there are no symbols. */

@@ -96,10 +96,12 @@ static const struct local_viewer_module *find_module(const struct local_viewer *
 
 static bool to_address(const struct symbol_view *view, const struct local_viewer_module *module, uint64_t offset, uint64_t *ret)
 {
-	if (module->kernel)
-		return symbol_view_kernel_address(view, offset, ret);
-	return symbol_view_mapped_address(view, module->start, module->limit, module->start + (offset - module->offset), ret) ||
-	       symbol_view_address(view, offset, ret);
+	const struct symbol_place place = {.file_offset = offset,
+					   .start = module->start,
+					   .limit = module->limit,
+					   .offset = module->offset,
+					   .kernel = module->kernel};
+	return symbol_view_address(view, &place, ret);
 }
 
 static int open_view(const struct local_viewer *viewer, const struct local_viewer_module *module, const atomic_bool *cancel,
