@@ -109,7 +109,7 @@ struct pyroscope_series {
 	struct pyroscope_row *rows;
 	size_t count;
 	struct profile_type type;
-	struct query_points points; /* profiles, if exemplars are wanted */
+	struct query_points points; /* profiles: of averages, and if exemplars are wanted */
 };
 int pyroscope_series(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_series *ret, struct error *err);
 void pyroscope_series_release(struct pyroscope_series *series);

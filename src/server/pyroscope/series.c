@@ -95,57 +95,12 @@ static int sum_series(struct pyroscope *p, const struct pyroscope_request *in, c
 	return r < 0 ? r : take_sums(&series, steps, p->query.from_ns, ret, err);
 }
 
-/* ---- averages ---- */
+/* ---- exemplars ---- */
 
 static int64_t step_of(const struct pyroscope *p, const struct steps *steps, int64_t time_ns)
 {
 	return (time_ns - p->query.from_ns) / (steps->step_ms * NS_PER_MS);
 }
-
-/* Points come by group and time: those of one step stand together. */
-static int average_group(const struct pyroscope *p, const struct steps *steps, const struct query_points *points, size_t *at,
-			 struct pyroscope_row *row, struct error *err)
-{
-	uint32_t group = points->points[*at].group;
-	size_t end = *at;
-	while (end < points->count && points->points[end].group == group)
-		end++;
-	row->points = mem_alloc_array(end - *at, sizeof(*row->points));
-	if (!row->points)
-		return error_nomem(err);
-	while (*at < end) {
-		int64_t step = step_of(p, steps, points->points[*at].time_ns);
-		double sum = 0;
-		size_t count = 0;
-		for (; *at < end && step_of(p, steps, points->points[*at].time_ns) == step; ++*at, count++)
-			sum += (double)points->points[*at].value;
-		row->points[row->count++] =
-			(struct pyroscope_point){steps->first_ms + step * steps->step_ms, sum / (double)count, 0};
-		row->total += sum / (double)count;
-	}
-	return 0;
-}
-
-static int average_series(struct pyroscope *p, const struct pyroscope_request *in, const struct steps *steps,
-			  struct pyroscope_series *ret, struct error *err)
-{
-	_cleanup_(query_points_release) struct query_points points = {0};
-	int r = query_points(p->tenant->store, p->server->symbolizer, &p->query, in->labels.items, in->labels.count, &points,
-			     &p->stats, err);
-	ret->rows = r < 0 ? NULL : mem_zalloc_array(points.group_count, sizeof(*ret->rows));
-	if (r < 0 || !ret->rows)
-		return r < 0 ? r : error_nomem(err);
-	ret->type = points.type;
-	for (size_t at = 0; !r && at < points.count;) {
-		struct pyroscope_row *row = &ret->rows[ret->count++];
-		row->labels = points.groups[points.points[at].group];
-		points.groups[points.points[at].group] = (struct labels){0};
-		r = average_group(p, steps, &points, &at, row, err);
-	}
-	return r;
-}
-
-/* ---- exemplars ---- */
 
 /* The largest profile of each point of one row; `at` is where those of its group begin. */
 static void mark_exemplars(const struct pyroscope *p, const struct steps *steps, const struct query_points *points, size_t at,
@@ -190,6 +145,54 @@ static int add_exemplars(struct pyroscope *p, const struct pyroscope_request *in
 	return 0;
 }
 
+/* ---- averages ---- */
+
+/* Points come by group and time: those of one step stand together. */
+static int average_group(const struct pyroscope *p, const struct steps *steps, const struct query_points *points, size_t *at,
+			 struct pyroscope_row *row, struct error *err)
+{
+	uint32_t group = points->points[*at].group;
+	size_t end = *at;
+	while (end < points->count && points->points[end].group == group)
+		end++;
+	row->points = mem_alloc_array(end - *at, sizeof(*row->points));
+	if (!row->points)
+		return error_nomem(err);
+	while (*at < end) {
+		int64_t step = step_of(p, steps, points->points[*at].time_ns);
+		double sum = 0;
+		size_t count = 0;
+		for (; *at < end && step_of(p, steps, points->points[*at].time_ns) == step; ++*at, count++)
+			sum += (double)points->points[*at].value;
+		row->points[row->count++] =
+			(struct pyroscope_point){steps->first_ms + step * steps->step_ms, sum / (double)count, 0};
+		row->total += sum / (double)count;
+	}
+	return 0;
+}
+
+static int average_series(struct pyroscope *p, const struct pyroscope_request *in, const struct steps *steps,
+			  struct pyroscope_series *ret, struct error *err)
+{
+	struct query_points *points = &ret->points;
+	int r = query_points(p->tenant->store, p->server->symbolizer, &p->query, in->labels.items, in->labels.count, points,
+			     &p->stats, err);
+	ret->rows = r < 0 ? NULL : mem_zalloc_array(points->group_count, sizeof(*ret->rows));
+	if (r < 0 || !ret->rows)
+		return r < 0 ? r : error_nomem(err);
+	ret->type = points->type;
+	for (size_t at = 0; !r && at < points->count;) {
+		struct pyroscope_row *row = &ret->rows[ret->count++];
+		size_t first = at;
+		row->labels = points->groups[points->points[at].group];
+		points->groups[points->points[at].group] = (struct labels){0};
+		r = average_group(p, steps, points, &at, row, err);
+		if (!r && in->exemplars == PYROSCOPE_EXEMPLARS_PROFILES)
+			mark_exemplars(p, steps, points, first, row);
+	}
+	return r;
+}
+
 /* ---- both ---- */
 
 static int compare_labels(const void *left, const void *right)
@@ -213,16 +216,17 @@ static void row_release(struct pyroscope_row *row)
 int pyroscope_series(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_series *ret, struct error *err)
 {
 	struct steps steps;
+	bool average = in->aggregation == AVERAGE;
 	*ret = (struct pyroscope_series){0};
 	int r = select_steps(p, in, &steps, err);
 	if (!r)
-		r = in->aggregation == AVERAGE ? average_series(p, in, &steps, ret, err) : sum_series(p, in, &steps, ret, err);
+		r = average ? average_series(p, in, &steps, ret, err) : sum_series(p, in, &steps, ret, err);
 	if (!r) {
 		sort_array(ret->rows, ret->count, in->limit ? compare_totals : compare_labels);
 		while (in->limit && ret->count > (size_t)in->limit)
 			row_release(&ret->rows[--ret->count]);
 	}
-	if (!r && in->exemplars == PYROSCOPE_EXEMPLARS_PROFILES)
+	if (!r && !average && in->exemplars == PYROSCOPE_EXEMPLARS_PROFILES)
 		r = add_exemplars(p, in, &steps, ret, err);
 	if (r < 0)
 		pyroscope_series_release(ret);
