@@ -33,7 +33,7 @@ struct tenant {
 	struct agents *agents;				       /* how they are; in memory only */
 	struct snapshots *snapshots;			       /* opened with the store */
 	struct snapshots *adhoc;			       /* likewise: profiles in files, pyroscope/adhoc.c */
-	pthread_mutex_t open_lock, bucket_lock, settings_lock; /* settings_lock: pyroscope/settings.c */
+	pthread_mutex_t open_lock, bucket_lock, settings_lock; /* settings_lock: pyroscope/settings.c, rules.c */
 	struct bucket bytes, samples;			       /* bucket_lock */
 	uint64_t queries_seen;				       /* the watch thread's: so many when it looked last, */
 	int64_t active_ns;				       /* and the last time that there were more */

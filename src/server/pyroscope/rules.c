@@ -98,7 +98,9 @@ struct rule {
 	int64_t generation;
 };
 struct rules {
-	struct buffer binary; /* what items point into */
+	char path[PATH_BYTES_MAX];
+	pthread_mutex_t *lock; /* NULL = not open */
+	struct buffer binary;  /* what items point into */
 	struct rule items[RULES_MAX];
 	size_t count;
 	int64_t generation; /* of all together; counted for collection rules */
@@ -107,6 +109,8 @@ struct rules {
 static void rules_release(struct rules *rules)
 {
 	buffer_release(&rules->binary);
+	if (rules->lock)
+		pthread_mutex_unlock(rules->lock);
 }
 
 static int read_rule(const struct rules_kind *kind, struct bytes message, struct rule *ret, struct error *err)
@@ -143,12 +147,12 @@ static int read_rules(const struct rules_kind *kind, struct rules *rules, struct
 	return r;
 }
 
-static int load(const struct rules_kind *kind, const char *path, struct rules *ret, struct error *err)
+static int load(const struct rules_kind *kind, struct rules *ret, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer text = {0};
 	struct error why = {0};
-	*ret = (struct rules){.binary.max = FILE_MAX};
-	int r = io_read_file(path, FILE_MAX, &text, &why);
+	buffer_init(&ret->binary, FILE_MAX);
+	int r = io_read_file(ret->path, FILE_MAX, &text, &why);
 	if (r == -ENOENT)
 		return 0;
 	if (!r)
@@ -156,7 +160,7 @@ static int load(const struct rules_kind *kind, const char *path, struct rules *r
 	if (!r)
 		r = read_rules(kind, ret, &why);
 	/* What is broken here is the server's file, not the request. */
-	return r < 0 ? error_set(err, -EIO, "%s: %s", path, why.message) : 0;
+	return r < 0 ? error_set(err, -EIO, "%s: %s", ret->path, why.message) : 0;
 }
 
 static int write_rules(const struct rules_kind *kind, const struct rules *rules, struct buffer *out)
@@ -168,7 +172,7 @@ static int write_rules(const struct rules_kind *kind, const struct rules *rules,
 	return buffer_status(out);
 }
 
-static int save(const struct rules_kind *kind, const char *path, struct rules *rules, struct error *err)
+static int save(const struct rules_kind *kind, struct rules *rules, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer binary = {.max = TOTAL_MAX}, text = {.max = FILE_MAX};
 	rules->generation++;
@@ -178,7 +182,7 @@ static int save(const struct rules_kind *kind, const char *path, struct rules *r
 					       (unsigned long long)TOTAL_MAX)
 				   : error_nomem(err);
 	r = pb_json_from_binary(buffer_bytes(&binary), kind->list, &text, err);
-	return r < 0 ? r : io_write_file(path, text.data, text.len, 0640, err);
+	return r < 0 ? r : io_write_file(rules->path, text.data, text.len, 0640, err);
 }
 
 static struct rule *find_rule(struct rules *rules, struct bytes id)
@@ -189,31 +193,31 @@ static struct rule *find_rule(struct rules *rules, struct bytes id)
 	return NULL;
 }
 
-/* The tenant of the call and its file. */
-static int find_file(struct rpc_call *call, const struct rules_kind *kind, struct tenant **ret, char *path, size_t size,
-		     struct error *err)
+/* The rules of the call's tenant, and the lock on them until they are released. -ENOENT: there is no such tenant yet. */
+static int open_rules(struct rpc_call *call, const struct rules_kind *kind, struct rules *ret, struct error *err)
 {
-	int r = tenant_of_request(call->server, call->request, false, ret, err);
-	return r < 0 ? r : tenant_path(call->server, *ret, kind->file, path, size, err);
-}
-
-/* *ret keeps the memory; NULL: there is no such tenant yet. */
-static int load_locked(struct rpc_call *call, const struct rules_kind *kind, struct rules *ret, struct error *err)
-{
-	char path[PATH_BYTES_MAX];
 	struct tenant *tenant;
 	*ret = (struct rules){0};
-	int r = find_file(call, kind, &tenant, path, sizeof(path), err);
+	int r = tenant_of_request(call->server, call->request, false, &tenant, err);
+	if (!r)
+		r = tenant_path(call->server, tenant, kind->file, ret->path, sizeof(ret->path), err);
 	if (r < 0)
-		return r == -ENOENT ? 0 : r;
-	THREAD_LOCK_SCOPE(&tenant->settings_lock);
-	return load(kind, path, ret, err);
+		return r;
+	ret->lock = thread_lock(&tenant->settings_lock);
+	return load(kind, ret, err);
+}
+
+/* The same; a tenant that does not exist has none. */
+static int open_rules_or_none(struct rpc_call *call, const struct rules_kind *kind, struct rules *ret, struct error *err)
+{
+	int r = open_rules(call, kind, ret, err);
+	return r == -ENOENT ? 0 : r;
 }
 
 static int list_rules(struct rpc_call *call, const struct rules_kind *kind, struct buffer *out, struct error *err)
 {
 	_cleanup_(rules_release) struct rules rules = {0};
-	int r = load_locked(call, kind, &rules, err);
+	int r = open_rules_or_none(call, kind, &rules, err);
 	return r < 0 ? r : rpc_too_large(write_rules(kind, &rules, out), err);
 }
 
@@ -236,7 +240,7 @@ static int get_rule(struct rpc_call *call, const struct rules_kind *kind, struct
 	struct bytes id;
 	int r = wanted_id(kind, request, &id, err);
 	if (!r)
-		r = load_locked(call, kind, &rules, err);
+		r = open_rules_or_none(call, kind, &rules, err);
 	if (r < 0)
 		return r;
 	const struct rule *rule = find_rule(&rules, id);
@@ -250,16 +254,10 @@ static int get_rule(struct rpc_call *call, const struct rules_kind *kind, struct
 static int delete_rule(struct rpc_call *call, const struct rules_kind *kind, struct bytes request, struct error *err)
 {
 	_cleanup_(rules_release) struct rules rules = {0};
-	char path[PATH_BYTES_MAX];
-	struct tenant *tenant;
 	struct bytes id;
 	int r = wanted_id(kind, request, &id, err);
 	if (!r)
-		r = find_file(call, kind, &tenant, path, sizeof(path), err);
-	if (r < 0)
-		return r;
-	THREAD_LOCK_SCOPE(&tenant->settings_lock);
-	r = load(kind, path, &rules, err);
+		r = open_rules(call, kind, &rules, err);
 	if (r < 0)
 		return r;
 	struct rule *rule = find_rule(&rules, id);
@@ -268,7 +266,7 @@ static int delete_rule(struct rpc_call *call, const struct rules_kind *kind, str
 	size_t at = (size_t)(rule - rules.items);
 	rules.count--;
 	memmove(rule, rule + 1, (rules.count - at) * sizeof(*rule));
-	return save(kind, path, &rules, err);
+	return save(kind, &rules, err);
 }
 
 /* Puts a rule in its place, with a generation that follows that of the one that is there. observed NULL: whatever is there. */
@@ -276,16 +274,10 @@ static int put_rule(struct rpc_call *call, const struct rules_kind *kind, struct
 		    struct error *err)
 {
 	_cleanup_(rules_release) struct rules rules = {0};
-	char path[PATH_BYTES_MAX];
-	struct tenant *tenant;
 	struct rule made;
 	int r = read_rule(kind, buffer_bytes(message), &made, err);
 	if (!r)
-		r = find_file(call, kind, &tenant, path, sizeof(path), err);
-	if (r < 0)
-		return r;
-	THREAD_LOCK_SCOPE(&tenant->settings_lock);
-	r = load(kind, path, &rules, err);
+		r = open_rules(call, kind, &rules, err);
 	if (r < 0)
 		return r;
 	struct rule *rule = find_rule(&rules, made.id);
@@ -300,7 +292,7 @@ static int put_rule(struct rpc_call *call, const struct rules_kind *kind, struct
 		return error_set(err, -EDQUOT, "the rule has more than %llu bytes", (unsigned long long)RULE_MAX);
 	rule = rule ? rule : &rules.items[rules.count++];
 	rule->message = buffer_bytes(message);
-	return save(kind, path, &rules, err);
+	return save(kind, &rules, err);
 }
 
 /* Copies fields of a request under the numbers that they have in a rule; others, and those that come in another wire type, are
