@@ -178,6 +178,8 @@ static void set_defaults(struct server_options *options)
 		options->query_timeout_ns = options->query_timeout_max_ns;
 	if (options->slow_query_ns == 0)
 		options->slow_query_ns = 5 * NS_PER_S;
+	if (options->view_bytes == 0)
+		options->view_bytes = 128 * MIB;
 }
 
 static int make_directory(struct server *server, struct error *err)

@@ -31,7 +31,6 @@
 #include "server/pyroscope/messages.h"
 #include "server/stores/snapshots.h"
 
-#define SIZE_DEFAULT   (128 * MIB)
 #define COMPRESS_LEVEL 4
 #define TYPES_MAX      64
 #define LIST_MAX       SNAPSHOTS_COUNT_MAX
@@ -75,15 +74,10 @@ static const struct rpc_member members[] = {{"id", IN(id)},
 
 /* ---- files ---- */
 
-static size_t size_max(const struct server *server)
-{
-	return server->options.view_bytes ? server->options.view_bytes : SIZE_DEFAULT;
-}
-
 /* The caller has the turn to read a file. */
 static int decode(const struct server *server, struct bytes file, const char *name, struct profile **ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer room = {.max = size_max(server)};
+	_cleanup_(buffer_release) struct buffer room = {.max = server->options.view_bytes};
 	struct format_options options = {.input_name = *name ? name : "profile", .decompressed_max = room.max};
 	int r = format_unpack(&file, &room, err);
 	if (r < 0)
@@ -107,7 +101,7 @@ static int decode(const struct server *server, struct bytes file, const char *na
 static int read_stored(struct rpc_call *call, struct tenant *tenant, const char *id, struct snapshot *ret_about,
 		       struct profile **ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer packed = {.max = SIZE_MAX}, file = {.max = size_max(call->server)};
+	_cleanup_(buffer_release) struct buffer packed = {.max = SIZE_MAX}, file = {.max = call->server->options.view_bytes};
 	int64_t now_ns = time_now_ns();
 	if (!snapshot_id_is_valid(id))
 		return error_set(err, -EINVAL, "id '%.100s' is invalid", id);
@@ -226,7 +220,7 @@ static int keep(struct tenant *tenant, struct snapshot *about, struct bytes file
 static int handle_upload(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)
 {
 	_cleanup_(adhoc_release) struct adhoc adhoc = {0};
-	_cleanup_(buffer_release) struct buffer file = {.max = size_max(call->server)};
+	_cleanup_(buffer_release) struct buffer file = {.max = call->server->options.view_bytes};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	struct snapshot about = {.made_ns = time_now_ns(), .call = "adhoc"};
 	struct bytes name, text;

@@ -30,7 +30,6 @@
 
 #define VIEW_MAGIC	  "WICKVIEW"
 #define FRAME_BYTES	  (sizeof(VIEW_MAGIC) - 1 + 4)
-#define SIZE_DEFAULT	  (128 * MIB)
 #define ANSWER_BYTES_MAX  (768 * MIB)
 #define COLUMNS_BYTES_MAX (256 * MIB)
 #define NOTES_BYTES_MAX	  (64 * KIB)
@@ -94,7 +93,7 @@ static int choose_type(const struct net_request *request, struct profile *profil
 static int read_given(const struct server *server, const struct net_request *request, struct given *given, struct error *err)
 {
 	const char *name = net_request_query(request, "name");
-	size_t size_max = server->options.view_bytes ? server->options.view_bytes : SIZE_DEFAULT;
+	size_t size_max = server->options.view_bytes;
 	struct bytes plain = net_request_body(request);
 	name = name && *name ? text_base_name(name) : "profile";
 	snprintf(given->name, sizeof(given->name), "%.*s", (int)text_cut(bytes_of_string(name), sizeof(given->name) - 1), name);
