@@ -369,22 +369,16 @@ static bool is_procedure(const struct net_request *request)
 	return slash && dot && dot < slash && slash[1] && !strchr(slash + 1, '/') && protocol_of(request) != PROTOCOL_UNKNOWN;
 }
 
-/* The page is at all paths for GET, so an unknown one is not allowed to be posted to. */
-static bool is_unknown_procedure(const struct net_request *request, const struct net_response *response)
-{
-	return (response->status == 404 || response->status == 405) && !find_method(net_request_path(request)) &&
-	       is_procedure(request);
-}
-
 bool rpc_on_refusal(const struct net_request *request, struct net_response *response)
 {
 	char text[sizeof(response->message)];
-	if (is_unknown_procedure(request, response)) {
+	if (!find_method(net_request_path(request))) {
+		/* The page is at all paths for GET, so an unknown one is not allowed to be posted to. */
+		if ((response->status != 404 && response->status != 405) || !is_procedure(request))
+			return false;
 		response->status = 404;
 		response->grpc_status = GRPC_UNIMPLEMENTED;
 		snprintf(response->message, sizeof(response->message), "unknown procedure %.200s", net_request_path(request));
-	} else if (!find_method(net_request_path(request))) {
-		return false;
 	}
 	if (net_request_is_grpc(request))
 		return false;
