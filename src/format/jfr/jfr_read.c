@@ -473,6 +473,17 @@ size_t jfr_find_field(const struct jfr_chunk *chunk, const struct jfr_class *cla
 	return SIZE_MAX;
 }
 
+/* The value of a field whose class is known, behind its constant if it is one. */
+static struct jfr_value value_of_field(const struct jfr_chunk *chunk, const struct jfr_field *field, struct jfr_cursor at,
+				       uint64_t *ret_key)
+{
+	const struct jfr_class *class = &chunk->classes[field->class];
+	if (!field->is_constant || field->is_array)
+		return (struct jfr_value){.class = class, .at = at, .is_array = field->is_array};
+	*ret_key = take_long(&at);
+	return at.bad ? (struct jfr_value){0} : jfr_constant(chunk, class, *ret_key);
+}
+
 struct jfr_value jfr_take_field(struct jfr_chunk *chunk, struct jfr_fields *fields, size_t number, uint64_t *ret_key)
 {
 	*ret_key = 0;
@@ -486,11 +497,7 @@ struct jfr_value jfr_take_field(struct jfr_chunk *chunk, struct jfr_fields *fiel
 		if (fields->next < number)
 			continue;
 		fields->next++;
-		const struct jfr_class *class = &chunk->classes[field->class];
-		if (!field->is_constant || field->is_array)
-			return (struct jfr_value){.class = class, .at = at, .is_array = field->is_array};
-		*ret_key = take_long(&at);
-		return jfr_constant(chunk, class, *ret_key);
+		return value_of_field(chunk, field, at, ret_key);
 	}
 	fields->next = fields->class->field_count;
 	return (struct jfr_value){0};
@@ -508,13 +515,7 @@ struct jfr_value jfr_get_keyed(struct jfr_chunk *chunk, struct jfr_value object,
 				break;
 			continue;
 		}
-		if (field->class == UINT32_MAX)
-			break;
-		const struct jfr_class *class = &chunk->classes[field->class];
-		if (!field->is_constant || field->is_array)
-			return (struct jfr_value){.class = class, .at = object.at, .is_array = field->is_array};
-		*ret_key = take_long(&object.at);
-		return object.at.bad ? (struct jfr_value){0} : jfr_constant(chunk, class, *ret_key);
+		return field->class == UINT32_MAX ? (struct jfr_value){0} : value_of_field(chunk, field, object.at, ret_key);
 	}
 	return (struct jfr_value){0};
 }
