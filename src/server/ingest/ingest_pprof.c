@@ -90,6 +90,7 @@ static int split_set(struct profile *profile, uint32_t at, struct split *ret, st
 static int split_labels(struct profile *profile, uint64_t *numbers_dropped, struct error *err)
 {
 	size_t count = profile->label_set_count;
+	bool applies = false;
 	_cleanup_(mem_freep) struct split *splits = mem_zalloc_array(count, sizeof(*splits));
 	if (!splits)
 		return error_nomem(err);
@@ -97,8 +98,9 @@ static int split_labels(struct profile *profile, uint64_t *numbers_dropped, stru
 		int r = split_set(profile, (uint32_t)i, &splits[i], err);
 		if (r < 0)
 			return r;
+		applies |= splits[i].set != i || splits[i].has_numbers;
 	}
-	for (size_t i = 0; i < profile->sample_count; i++) {
+	for (size_t i = 0; applies && i < profile->sample_count; i++) {
 		struct profile_sample *sample = &profile->samples[i];
 		const struct split *split = &splits[sample->labels];
 		sample->link = split->link ? split->link : sample->link;
