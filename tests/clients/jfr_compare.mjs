@@ -7,6 +7,7 @@
 // JFR_TYPES: profile types that the recording must have, besides others; blanks between. Prints what was compared; exits with 1 and the first difference.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { stacksOf } from '../lib/flamegraph.mjs';
 import { form } from '../lib/jfr.mjs';
 
 const [url, oracle, name, recording, labels] = process.argv.slice(2);
@@ -52,27 +53,6 @@ const theirs = series.map((one) => keyOf(one.type, one.labels));
 for (const key of theirs) if (!mine.includes(key)) fail('only Pyroscope has', key, 'here are', mine.slice(0, 5));
 for (const key of mine) if (!theirs.includes(key)) fail('only Wick has', key);
 
-// {"root;leaf": value} of a flame graph's levels.
-const stacksOf = (flamegraph) => {
-	const out = {};
-	let above = [{ from: 0, to: Infinity, path: undefined }];
-	(flamegraph?.levels ?? []).forEach(({ values }, depth) => {
-		const level = [];
-		let at = 0,
-			parent = 0;
-		for (let i = 0; i < values.length; i += 4) {
-			const [offset, total, self, nameIndex] = values.slice(i, i + 4).map(Number);
-			at += offset;
-			while (above[parent].to <= at) parent++;
-			const path = depth === 0 ? '' : above[parent].path ? `${above[parent].path};${flamegraph.names[nameIndex]}` : flamegraph.names[nameIndex];
-			level.push({ from: at, to: at + total, path });
-			if (self > 0) out[path] = (out[path] ?? 0) + self;
-			at += total;
-		}
-		above = level;
-	});
-	return out;
-};
 const names = [...new Set(series.flatMap((one) => Object.keys(one.labels)))];
 let stacks = 0,
 	more = 0;

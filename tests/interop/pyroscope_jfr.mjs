@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { gzipSync } from 'node:zlib';
 import { startServer, request, temporaryDirectory, test, finish } from '../harness.mjs';
+import { stacksOf } from '../lib/flamegraph.mjs';
 import { recording, labelsSnapshot, form } from '../lib/jfr.mjs';
 
 const server = await startServer(`${temporaryDirectory()}/data`);
@@ -40,24 +41,7 @@ const types = async (service) => [...new Set((await series(service)).map(({ type
 // {path from the root: self}
 const stacks = async (profileTypeID, labelSelector) => {
 	const { flamegraph } = await call('SelectMergeStacktraces', { profileTypeID, labelSelector, maxNodes: 10000 });
-	if (!flamegraph?.levels) return {};
-	const out = {};
-	let above = [];
-	flamegraph.levels.forEach(({ values }, depth) => {
-		const level = [];
-		let at = 0;
-		for (let i = 0; i < values.length; i += 4) {
-			const [offset, total, self, name] = values.slice(i, i + 4).map(Number);
-			at += offset;
-			const parent = above.find((node) => node.from <= at && at < node.to);
-			const path = depth > 0 ? [...(parent?.path ?? []), flamegraph.names[name]] : [];
-			level.push({ from: at, to: at + total, path });
-			if (self > 0) out[path.join(';')] = (out[path.join(';')] ?? 0) + self;
-			at += total;
-		}
-		above = level;
-	});
-	return out;
+	return stacksOf(flamegraph);
 };
 const CPU = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds',
 	WALL = 'wall:wall:nanoseconds:wall:nanoseconds';
