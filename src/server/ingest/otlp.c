@@ -54,8 +54,7 @@ static void note_odd_tables(struct ingest *ingest, const struct otlp_request *re
 	atomic_fetch_add(&ingest->tenant->counters.ingest_nonzero_entries, 1);
 	if (!atomic_exchange(&ingest->server->odd_tables_logged, true))
 		log_warn("OTLP: a sender fills entry 0 of %s, which is reserved for the zero value; accepted, and not logged "
-			 "again "
-			 "(wick_ingest_otlp_nonzero_entries_total)",
+			 "again (wick_ingest_otlp_nonzero_entries_total)",
 			 otlp_table_list(request->odd_tables, tables));
 }
 

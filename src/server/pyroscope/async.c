@@ -5,8 +5,9 @@
  *
  *   type FORCE, no id    the query is started              ->  4 async { 1 request_id  2 status IN_PROGRESS }
  *   type FORCE, an id    how it is; other fields are passed over
- *                                                          ->  4 async { 1 request_id  2 status  3 error_message }, and after
- * SUCCESS what the query would have returned another type         as if it were not there
+ *                                                          ->  4 async { 1 request_id  2 status  3 error_message },
+ *                                                              and after SUCCESS what the query would have returned
+ *   another type         as if it were not there
  *
  * Each has a thread of its own, and so does not take its turn with other slow requests; therefore few may run at a time. It has
  * the longest deadline that queries may have. What has ended is kept in memory for ten minutes, or until newer results need the
@@ -210,8 +211,6 @@ static int read_wish(struct bytes request, uint64_t *ret_type, struct bytes *ret
 			*ret_id = field.bytes;
 		else if (field.number == 2 && field.wire == PB_VARINT)
 			*ret_type = field.value;
-		else
-			continue;
 	}
 	return r;
 }

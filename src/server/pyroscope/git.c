@@ -4,8 +4,7 @@
  *
  * Where. A repository is below the directory that the operator named, and found by openat2() with RESOLVE_BENEATH: neither ".."
  * nor a symbolic link leads out, and no file of any kind is opened by a path from a request. Components of a URL are letters,
- * digits, '.',
- * '-' and '_', and do not begin with a dot.
+ * digits, '.', '-' and '_', and do not begin with a dot.
  *
  * What. Paths are looked up in the tree of a commit, which has no "..", and symbolic links there are objects that hold a text:
  * only regular files are returned. Names of commits are letters, digits, '.', '_', '-' and '/', so that git can take none for

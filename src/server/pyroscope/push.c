@@ -5,9 +5,9 @@
  *   PushRequest { 1 series[] { 1 labels[] { 1 name  2 value }  2 samples[] { 1 raw_profile  2 ID } } }  ->  (empty)
  *
  * raw_profile is a pprof, compressed or not (ingest/ingest_pprof.c). The label __name__ is the first part of the profile type
- * ("process_cpu"; "godeltaprof_memory" is "memory"); other
- * names that begin with two underscores are between a client and Pyroscope (__delta__, __session_id__, __period_type__ ...) and
- * no labels of the series. ID tells profiles apart for whoever logs them; here equal bytes do.
+ * ("process_cpu"; "godeltaprof_memory" is "memory"); other names that begin with two underscores are between a client and
+ * Pyroscope (__delta__, __session_id__, __period_type__ ...) and no labels of the series. ID tells profiles apart for whoever
+ * logs them; here equal bytes do.
  *
  * One call is stored profile by profile. A client whose call fails sends all of it again, and those that were stored already
  * are recognised.

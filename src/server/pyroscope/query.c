@@ -324,6 +324,7 @@ static int answer_stacktraces(struct pyroscope *p, const struct pyroscope_reques
 				 (unsigned long long)in->format);
 	}
 }
+
 int pyroscope_run_stacktraces(struct server *server, struct tenant *tenant, struct bytes request, const atomic_bool *cancel,
 			      struct buffer *out, char *partial, size_t partial_size, struct error *err)
 {

@@ -2,12 +2,15 @@
 /*
  * settings.v1: the rules that Grafana's pages let their users write (github.com/grafana/pyroscope, api/settings/v1).
  *
- *   RecordingRulesService   Get, List, Upsert, Delete RecordingRule(s): metrics to be made of profiles
- *     rule  1 id  2 metric_name  3 profile_type  4 matchers*  5 group_by*  6 external_labels*  7 generation  8
- * stacktrace_filter Upsert  1 id  2 metric_name  3 matchers*  4 group_by*  5 external_labels*  6 generation  7
- * stacktrace_filter  ->  1 rule CollectionRulesService  Get, List, Upsert, Delete CollectionRule(s): what collectors are to
- * profile (until 2025) rule  1 name  2 services* { 1 name  2 enabled }  3 ebpf { 1 enabled }  4 java { 1 enabled }  5
- * last_updated  6 generation Upsert  1 to 4 as in the rule, 6 observed_generation  ->  the rule
+ *   RecordingRulesService    Get, List, Upsert, Delete RecordingRule(s): metrics to be made of profiles
+ *     rule                   1 id  2 metric_name  3 profile_type  4 matchers*  5 group_by*  6 external_labels*
+ *                            7 generation  8 stacktrace_filter
+ *     Upsert                 1 id  2 metric_name  3 matchers*  4 group_by*  5 external_labels*  6 generation
+ *                            7 stacktrace_filter  ->  1 rule
+ *   CollectionRulesService   Get, List, Upsert, Delete CollectionRule(s): what collectors are to profile (until 2025)
+ *     rule                   1 name  2 services* { 1 name  2 enabled }  3 ebpf { 1 enabled }  4 java { 1 enabled }
+ *                            5 last_updated  6 generation
+ *     Upsert                 1 to 4 as in the rule  6 observed_generation  ->  the rule
  *
  * Rules are stored, listed and returned as they were written. Nothing here acts on them: no metrics are recorded, and
  * collectors get no configuration. Who writes a rule must know the generation of the one that is there, so that of two pages

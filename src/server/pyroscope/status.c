@@ -2,9 +2,9 @@
 /*
  * status.v1.StatusService (github.com/grafana/pyroscope, api/status/v1/status.proto): what the server is.
  *
- *   GetBuildInfo                                 ->  1 status  2 data { 1 version  2 revision  3 branch  4 build_user  5
- * build_date 6 go_version } GetConfig, GetDiffConfig, GetDefaultConfig   ->  google.api.HttpBody { 1 content_type  2 data },
- * YAML
+ *   GetBuildInfo                                 ->  1 status  2 data { 1 version  2 revision  3 branch  4 build_user
+ *                                                                       5 build_date  6 go_version }
+ *   GetConfig, GetDiffConfig, GetDefaultConfig   ->  google.api.HttpBody { 1 content_type  2 data }, YAML
  *
  * The same calls are paths of plain HTTP: GET /api/v1/status/buildinfo, config, config/diff, config/default. The configuration
  * is the limits that a tenant has, which is what clients look for there; files, addresses and secrets are no business of
