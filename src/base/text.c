@@ -264,6 +264,17 @@ bool text_is_utf8(struct bytes text)
 	return utf8_prefix(text) == text.len;
 }
 
+int text_append_character(struct buffer *out, uint32_t code)
+{
+	static const uint8_t first[] = {0, 0, 0xc0, 0xe0, 0xf0};
+	uint8_t bytes[4];
+	size_t len = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+	for (size_t i = len; i-- > 1; code >>= 6)
+		bytes[i] = (uint8_t)(0x80 | (code & 0x3f));
+	bytes[0] = (uint8_t)(first[len] | code);
+	return buffer_append(out, bytes, len);
+}
+
 int text_append_utf8(struct buffer *out, struct bytes text)
 {
 	while (text.len > 0 && !buffer_status(out)) {

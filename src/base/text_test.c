@@ -196,6 +196,16 @@ static void test_utf8_append_is_all_or_nothing(void **state)
 	assert_string_equal(buffer_string(&out), "abcde" R);
 }
 
+static void test_character(void **state)
+{
+	static const uint32_t codes[] = {0x7f, 0x80, 0x7ff, 0x800, 0xffff, 0x10000, 0x10ffff};
+	_cleanup_(buffer_release) struct buffer out = {.max = 100};
+	for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
+		assert_int_equal(text_append_character(&out, codes[i]), 0);
+	assert_string_equal(buffer_string(&out),
+			    "\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf\xf0\x90\x80\x80\xf4\x8f\xbf\xbf");
+}
+
 static void test_width_and_cut(void **state)
 {
 	struct bytes text = bytes_of_string("a\xc3\xbc\xe2\x82\xac\xf0\x9f\x94\xa5"); /* 1, 2, 3, 4 bytes */
@@ -385,6 +395,7 @@ int main(void)
 		cmocka_unit_test(test_url_decode),  cmocka_unit_test(test_url_round_trip),
 		cmocka_unit_test(test_find_name),   cmocka_unit_test(test_starts_and_ends),
 		cmocka_unit_test(test_base_names),  cmocka_unit_test(test_hex),
+		cmocka_unit_test(test_character),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

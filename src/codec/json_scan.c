@@ -261,17 +261,6 @@ static int pass_text(struct json_scan *scan, bool *ret_escapes)
 	}
 }
 
-static int append_utf8(struct buffer *out, uint32_t c)
-{
-	uint8_t bytes[4];
-	size_t len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-	static const uint8_t first[] = {0, 0, 0xc0, 0xe0, 0xf0};
-	for (size_t i = len; i-- > 1; c >>= 6)
-		bytes[i] = 0x80 | (c & 0x3f);
-	bytes[0] = (uint8_t)(first[len] | c);
-	return buffer_append(out, bytes, len);
-}
-
 /* \uXXXX, of which *at stands on the u; a half of a pair that is alone is no character. */
 static int decode_unicode(struct bytes text, size_t *at, struct buffer *out)
 {
@@ -285,7 +274,7 @@ static int decode_unicode(struct bytes text, size_t *at, struct buffer *out)
 		c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
 		*at += 6;
 	}
-	return append_utf8(out, c >= 0xd800 && c < 0xe000 ? 0xfffd : c);
+	return text_append_character(out, c >= 0xd800 && c < 0xe000 ? 0xfffd : c);
 }
 
 int json_scan_decode(struct bytes text, struct buffer *out)

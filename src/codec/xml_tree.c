@@ -93,17 +93,6 @@ static bool is_character(uint64_t c)
 	       (c >= 0x10000 && c <= 0x10ffff);
 }
 
-static int append_character(struct buffer *out, uint32_t c)
-{
-	uint8_t bytes[4];
-	size_t len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-	static const uint8_t first[] = {0, 0, 0xc0, 0xe0, 0xf0};
-	for (size_t i = len; i-- > 1; c >>= 6)
-		bytes[i] = (uint8_t)(0x80 | (c & 0x3f));
-	bytes[0] = (uint8_t)(first[len] | c);
-	return buffer_append(out, bytes, len);
-}
-
 /* "&amp;", "&#38;", "&#x26;": reader->at is at the '&'. */
 static int read_reference(struct reader *reader, struct buffer *out)
 {
@@ -130,7 +119,7 @@ static int read_reference(struct reader *reader, struct buffer *out)
 	if (reader->at == reader->end || *reader->at != ';' || !is_character(c))
 		return malformed(reader, "bad character reference");
 	reader->at++;
-	return append_character(out, (uint32_t)c);
+	return text_append_character(out, (uint32_t)c);
 }
 
 /* Attributes are skipped; their values may hold '>'. Returns 1 at "/>". */
