@@ -319,9 +319,9 @@ static int post_sts(struct discovery *discovery, const struct discovery_cloud *c
 
 static void begin_form(struct buffer *form, const char *action, const char *role)
 {
-	discovery_form_append(form, "Action", action);
-	discovery_form_append(form, "Version", "2011-06-15");
-	discovery_form_append(form, "RoleArn", role);
+	scrape_append_pair(form, "Action", action);
+	scrape_append_pair(form, "Version", "2011-06-15");
+	scrape_append_pair(form, "RoleArn", role);
 }
 
 static int from_web_identity(struct discovery *discovery, const struct discovery_cloud *cloud, struct aws_login *login,
@@ -336,8 +336,8 @@ static int from_web_identity(struct discovery *discovery, const struct discovery
 	if (r < 0)
 		return r;
 	begin_form(&form, "AssumeRoleWithWebIdentity", role);
-	discovery_form_append(&form, "RoleSessionName", session ? session : "wick");
-	discovery_form_append(&form, "WebIdentityToken", token);
+	scrape_append_pair(&form, "RoleSessionName", session ? session : "wick");
+	scrape_append_pair(&form, "WebIdentityToken", token);
 	return post_sts(discovery, cloud, NULL, &form, "AssumeRoleWithWebIdentityResult", login, err);
 }
 
@@ -346,10 +346,10 @@ static int assume_role(struct discovery *discovery, struct discovery_cloud *clou
 	_cleanup_(buffer_release) struct buffer form = {.max = FORM_BYTES_MAX};
 	const struct ec2_config *config = &discovery->config->ec2;
 	begin_form(&form, "AssumeRole", config->role_arn);
-	discovery_form_append(&form, "RoleSessionName", "wick");
-	discovery_form_append(&form, "DurationSeconds", "900");
+	scrape_append_pair(&form, "RoleSessionName", "wick");
+	scrape_append_pair(&form, "DurationSeconds", "900");
 	if (config->external_id)
-		discovery_form_append(&form, "ExternalId", config->external_id);
+		scrape_append_pair(&form, "ExternalId", config->external_id);
 	struct aws_login by = *login;
 	*login = (struct aws_login){0};
 	int r = post_sts(discovery, cloud, &by, &form, "AssumeRoleResult", login, err);

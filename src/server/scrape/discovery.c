@@ -101,15 +101,6 @@ bool discovery_file_changed(struct discovery *discovery)
 
 /* ---- HTTP ---- */
 
-void discovery_append_parameter(struct buffer *url, const char *name, const char *value)
-{
-	bool first = !url->len || !memchr(url->data, '?', url->len);
-	buffer_append_byte(url, first ? '?' : '&');
-	text_url_encode(url, bytes_of_string(name));
-	buffer_append_byte(url, '=');
-	text_url_encode(url, bytes_of_string(value));
-}
-
 /* <Response><Errors><Error><Code/><Message/></Error></Errors></Response>, or <ErrorResponse><Error>... */
 static const char *find_message(const struct xml_node *node)
 {

@@ -98,9 +98,9 @@ static void begin_form(struct buffer *form, const struct azure_cloud *cloud, con
 {
 	char scope[200];
 	snprintf(scope, sizeof(scope), "%s/.default", cloud->manager);
-	discovery_form_append(form, "grant_type", "client_credentials");
-	discovery_form_append(form, "scope", scope);
-	discovery_form_append(form, "client_id", client);
+	scrape_append_pair(form, "grant_type", "client_credentials");
+	scrape_append_pair(form, "scope", scope);
+	scrape_append_pair(form, "client_id", client);
 }
 
 static int send_form(struct listing *listing, const struct scrape_call *call, const char *tenant, const struct buffer *form,
@@ -108,9 +108,8 @@ static int send_form(struct listing *listing, const struct scrape_call *call, co
 {
 	_cleanup_(buffer_release) struct buffer url = {.max = URL_MAX};
 	const char *host = given_or(NULL, "AZURE_AUTHORITY_HOST");
-	host = host ? host : listing->cloud->login;
-	size_t len = strlen(host);
-	buffer_printf(&url, "%.*s/", (int)(len > 0 && host[len - 1] == '/' ? len - 1 : len), host);
+	scrape_append_base(&url, host ? host : listing->cloud->login);
+	buffer_append_byte(&url, '/');
 	text_url_encode(&url, bytes_of_string(tenant));
 	buffer_append_string(&url, "/oauth2/v2.0/token");
 	const char *text = buffer_string(&url);
@@ -127,8 +126,7 @@ static int by_secret(struct listing *listing, const struct scrape_call *call, st
 	const char *client = own ? config->client_id : given_or(config->client_id, "AZURE_CLIENT_ID");
 	const char *tenant = own ? config->tenant_id : given_or(config->tenant_id, "AZURE_TENANT_ID");
 	begin_form(&form, listing->cloud, client ? client : "");
-	discovery_form_append(&form, "client_secret",
-			      own ? config->client_secret : discovery_environment("AZURE_CLIENT_SECRET"));
+	scrape_append_pair(&form, "client_secret", own ? config->client_secret : discovery_environment("AZURE_CLIENT_SECRET"));
 	return send_form(listing, call, tenant ? tenant : "", &form, ret, err);
 }
 
@@ -145,8 +143,8 @@ static int by_workload(struct listing *listing, const struct scrape_call *call, 
 	if (r < 0)
 		return r;
 	begin_form(&form, listing->cloud, client);
-	discovery_form_append(&form, "client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
-	discovery_form_append(&form, "client_assertion", assertion);
+	scrape_append_pair(&form, "client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
+	scrape_append_pair(&form, "client_assertion", assertion);
 	return send_form(listing, call, tenant, &form, ret, err);
 }
 
@@ -156,9 +154,9 @@ static int by_machine(struct listing *listing, const struct scrape_call *call, s
 	_cleanup_(buffer_release) struct buffer url = {.max = URL_MAX};
 	const char *host = discovery_environment("AZURE_POD_IDENTITY_AUTHORITY_HOST");
 	buffer_printf(&url, "%s/metadata/identity/oauth2/token?api-version=2018-02-01", host ? host : METADATA);
-	discovery_append_parameter(&url, "resource", listing->cloud->manager);
+	scrape_append_parameter(&url, "resource", listing->cloud->manager);
 	if (listing->config->client_id)
-		discovery_append_parameter(&url, "client_id", listing->config->client_id);
+		scrape_append_parameter(&url, "client_id", listing->config->client_id);
 	const char *text = buffer_string(&url);
 	return text ? discovery_metadata_token(call, text, &header, ret, err)
 		    : error_set(err, -E2BIG, "the address is too long");
@@ -280,8 +278,8 @@ static int get_nic(struct listing *listing, const char *id, const char *scale_se
 	}
 	buffer_append_string(&url, "/networkInterfaces/");
 	text_url_encode(&url, name);
-	discovery_append_parameter(&url, "api-version", scale_set ? SCALE_VERSION : NETWORK_VERSION);
-	discovery_append_parameter(&url, "$expand", "IPConfigurations/PublicIPAddress");
+	scrape_append_parameter(&url, "api-version", scale_set ? SCALE_VERSION : NETWORK_VERSION);
+	scrape_append_parameter(&url, "$expand", "IPConfigurations/PublicIPAddress");
 	const char *text = buffer_string(&url);
 	if (!text || !group.len || !name.len)
 		return error_set(listing->err, -EBADMSG, "a network interface has the malformed id %.200s", id);
@@ -387,7 +385,7 @@ static int take_scale_set(struct listing *listing, const struct json_node *scale
 	buffer_append_string(&url, "/providers/Microsoft.Compute/virtualMachineScaleSets/");
 	text_url_encode(&url, bytes_of_string(name));
 	buffer_append_string(&url, "/virtualMachines");
-	discovery_append_parameter(&url, "api-version", COMPUTE_VERSION);
+	scrape_append_parameter(&url, "api-version", COMPUTE_VERSION);
 	return each(listing, &url, take_machine, name);
 }
 
@@ -397,7 +395,7 @@ static int list(struct listing *listing, const char *what, take_function *take)
 	const char *group = listing->config->resource_group;
 	begin_url(listing, group, group ? strlen(group) : 0, &url);
 	buffer_printf(&url, "/providers/Microsoft.Compute/%s", what);
-	discovery_append_parameter(&url, "api-version", COMPUTE_VERSION);
+	scrape_append_parameter(&url, "api-version", COMPUTE_VERSION);
 	return each(listing, &url, take, NULL);
 }
 

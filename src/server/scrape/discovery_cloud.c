@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
 #include "base/time.h"
 
 #define GRANT_BYTES_MAX (256 * KIB)
@@ -57,15 +56,6 @@ int discovery_cloud_json(struct discovery *discovery, scrape_token_function *fet
 	if (r < 0 && discovery->status == 401)
 		scrape_token_refuse(&discovery->cloud->token, token);
 	return r;
-}
-
-void discovery_form_append(struct buffer *form, const char *name, const char *value)
-{
-	if (form->len)
-		buffer_append_byte(form, '&');
-	text_url_encode(form, bytes_of_string(name));
-	buffer_append_byte(form, '=');
-	text_url_encode(form, bytes_of_string(value));
 }
 
 static int take_token(const struct scrape_http *http, const struct scrape_request *request, struct scrape_grant *ret,

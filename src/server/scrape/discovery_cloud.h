@@ -40,7 +40,6 @@ int discovery_metadata_token(const struct scrape_call *call, const char *url, co
 /* A token for a form that is sent to a token endpoint. */
 int discovery_form_token(const struct scrape_call *call, const struct scrape_http *http, const char *url, struct bytes form,
 			 struct scrape_grant *ret, struct error *err);
-void discovery_form_append(struct buffer *form, const char *name, const char *value);
 const char *discovery_environment(const char *name); /* NULL when unset or empty */
 
 /* ---- aws_login.c ---- */

@@ -62,14 +62,14 @@ static void append_common(const struct consul_config *config, const char *filter
 		{"dc", config->datacenter}, {"ns", config->namespace}, {"partition", config->partition}, {"filter", filter}};
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
 		if (pairs[i][1])
-			discovery_append_parameter(url, pairs[i][0], pairs[i][1]);
+			scrape_append_parameter(url, pairs[i][0], pairs[i][1]);
 	if (config->allow_stale)
-		discovery_append_parameter(url, "stale", "");
+		scrape_append_parameter(url, "stale", "");
 	for (size_t i = 0; i < config->node_meta_count; i++) {
 		_cleanup_(buffer_release) struct buffer pair = {.max = URL_MAX};
 		buffer_printf(&pair, "%s:%s", config->node_meta[i].name, config->node_meta[i].value);
 		const char *text = buffer_string(&pair);
-		discovery_append_parameter(url, "node-meta", text ? text : "");
+		scrape_append_parameter(url, "node-meta", text ? text : "");
 	}
 }
 
@@ -156,7 +156,7 @@ static int take_service(struct catalog *catalog, const char *name, bool watched)
 	text_url_encode(&url, bytes_of_string(name));
 	append_common(config, config->health_filter, &url);
 	for (size_t i = 0; i < config->tag_count; i++)
-		discovery_append_parameter(&url, "tag", config->tags[i]);
+		scrape_append_parameter(&url, "tag", config->tags[i]);
 	int r = get_url(catalog, &url, &tree);
 	if (r == 0 && watched)
 		r = watch_this(catalog, &url);
@@ -291,8 +291,8 @@ static int wait_for_index(struct discovery *discovery, int64_t wait_ns, uint64_t
 	snprintf(number, sizeof(number), "%llu", (unsigned long long)watch->index);
 	snprintf(wait, sizeof(wait), "%lldms", (long long)(wait_ns / NS_PER_MS));
 	buffer_append_string(&url, watch->url);
-	discovery_append_parameter(&url, "index", number);
-	discovery_append_parameter(&url, "wait", wait);
+	scrape_append_parameter(&url, "index", number);
+	scrape_append_parameter(&url, "wait", wait);
 	const char *text = buffer_string(&url);
 	if (!text)
 		return -E2BIG;

@@ -77,7 +77,7 @@ static int append_filters(const struct discovery_config *config, struct buffer *
 	const char *whole = r == 0 ? buffer_string(&text) : NULL;
 	if (!whole)
 		return r < 0 ? r : -ENOMEM;
-	discovery_append_parameter(url, "filters", whole);
+	scrape_append_parameter(url, "filters", whole);
 	return 0;
 }
 
@@ -92,10 +92,8 @@ static int get(struct daemon *daemon, const char *path, bool filtered, struct li
 {
 	_cleanup_(buffer_release) struct buffer url = {.max = URL_MAX};
 	const struct docker_config *config = &daemon->config->docker;
-	size_t len = strlen(config->url);
-	while (len > 0 && config->url[len - 1] == '/')
-		len--;
-	buffer_printf(&url, "%.*s%s", (int)len, config->url, path);
+	scrape_append_base(&url, config->url);
+	buffer_append_string(&url, path);
 	int r = filtered ? append_filters(daemon->config, &url) : 0;
 	struct scrape_request request = {.url = r == 0 ? buffer_string(&url) : NULL, .unix_path = config->unix_path};
 	if (!request.url)

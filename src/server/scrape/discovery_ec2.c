@@ -46,8 +46,8 @@ static int post(struct listing *listing, struct buffer *form, struct xml_tree **
 
 static void begin_form(struct buffer *form, const char *action)
 {
-	discovery_form_append(form, "Action", action);
-	discovery_form_append(form, "Version", "2016-11-15");
+	scrape_append_pair(form, "Action", action);
+	scrape_append_pair(form, "Version", "2016-11-15");
 }
 
 static void append_filters(const struct discovery_config *config, struct buffer *form)
@@ -55,10 +55,10 @@ static void append_filters(const struct discovery_config *config, struct buffer 
 	char name[64];
 	for (size_t i = 0; i < config->filter_count; i++) {
 		snprintf(name, sizeof(name), "Filter.%zu.Name", i + 1);
-		discovery_form_append(form, name, config->filters[i].name);
+		scrape_append_pair(form, name, config->filters[i].name);
 		for (size_t k = 0; k < config->filters[i].count; k++) {
 			snprintf(name, sizeof(name), "Filter.%zu.Value.%zu", i + 1, k + 1);
-			discovery_form_append(form, name, config->filters[i].values[k]);
+			scrape_append_pair(form, name, config->filters[i].values[k]);
 		}
 	}
 }
@@ -239,10 +239,10 @@ static int get_page(struct listing *listing, struct buffer *token)
 	_cleanup_(buffer_release) struct buffer form = {.max = FORM_BYTES_MAX};
 	_cleanup_(xml_tree_freep) struct xml_tree *tree = NULL;
 	begin_form(&form, "DescribeInstances");
-	discovery_form_append(&form, "MaxResults", "1000");
+	scrape_append_pair(&form, "MaxResults", "1000");
 	append_filters(listing->discovery->config, &form);
 	if (token->len)
-		discovery_form_append(&form, "NextToken", buffer_string(token));
+		scrape_append_pair(&form, "NextToken", buffer_string(token));
 	int r = post(listing, &form, &tree);
 	if (r == 0 && strcmp(xml_tree_root(tree)->name, "DescribeInstancesResponse"))
 		r = error_set(listing->err, -EBADMSG, "EC2: expected a DescribeInstancesResponse");

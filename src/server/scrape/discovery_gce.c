@@ -114,8 +114,8 @@ static int make_form_of_account(const struct json_node *account, const char *tok
 				       : buffer_status(&token);
 	if (r < 0)
 		return error_set(err, r, "the key of the service account cannot be used: it must be an RSA key in PEM");
-	discovery_form_append(form, "grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
-	discovery_form_append(form, "assertion", buffer_string(&token) ? (const char *)token.data : "");
+	scrape_append_pair(form, "grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
+	scrape_append_pair(form, "assertion", buffer_string(&token) ? (const char *)token.data : "");
 	return 0;
 }
 
@@ -132,10 +132,10 @@ static int token_of_file(struct discovery *discovery, const struct scrape_call *
 	if (!strcmp(type, "service_account")) {
 		r = make_form_of_account(account, url, &form, err);
 	} else if (!strcmp(type, "authorized_user")) {
-		discovery_form_append(&form, "grant_type", "refresh_token");
-		discovery_form_append(&form, "client_id", discovery_text(account, "client_id"));
-		discovery_form_append(&form, "client_secret", discovery_text(account, "client_secret"));
-		discovery_form_append(&form, "refresh_token", discovery_text(account, "refresh_token"));
+		scrape_append_pair(&form, "grant_type", "refresh_token");
+		scrape_append_pair(&form, "client_id", discovery_text(account, "client_id"));
+		scrape_append_pair(&form, "client_secret", discovery_text(account, "client_secret"));
+		scrape_append_pair(&form, "refresh_token", discovery_text(account, "refresh_token"));
 	} else {
 		return error_set(err, -EINVAL, "%.200s: expected JSON of the type service_account or authorized_user", path);
 	}
@@ -221,11 +221,11 @@ static int get_page(struct discovery *discovery, struct buffer *token, struct di
 	buffer_append_string(&url, "/zones/");
 	text_url_encode(&url, bytes_of_string(config->zone));
 	buffer_append_string(&url, "/instances");
-	discovery_append_parameter(&url, "maxResults", "500");
+	scrape_append_parameter(&url, "maxResults", "500");
 	if (config->filter)
-		discovery_append_parameter(&url, "filter", config->filter);
+		scrape_append_parameter(&url, "filter", config->filter);
 	if (token->len)
-		discovery_append_parameter(&url, "pageToken", buffer_string(token));
+		scrape_append_parameter(&url, "pageToken", buffer_string(token));
 	const char *text = buffer_string(&url);
 	int r = text ? discovery_cloud_json(discovery, fetch_token, discovery, text, &tree, err)
 		     : error_set(err, -E2BIG, "the address is too long");

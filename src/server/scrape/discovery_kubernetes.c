@@ -24,7 +24,6 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/io.h"
-#include "base/text.h"
 #include "server/scrape/discovery_set.h"
 
 #define ACCOUNT		"/var/run/secrets/kubernetes.io/serviceaccount/"
@@ -91,12 +90,6 @@ static void list_release(struct list *list)
 	*list = (struct list){0};
 }
 
-static void append_parameter(struct buffer *url, const char *name, const char *value)
-{
-	buffer_printf(url, "&%s=", name);
-	text_url_encode(url, bytes_of_string(value));
-}
-
 static void append_selector(struct cluster *cluster, enum kubernetes_role role, struct buffer *url)
 {
 	for (size_t i = 0; i < cluster->config->selector_count; i++) {
@@ -104,9 +97,9 @@ static void append_selector(struct cluster *cluster, enum kubernetes_role role, 
 		if (strcmp(selector->role, kubernetes_role_names[role]))
 			continue;
 		if (selector->label)
-			append_parameter(url, "labelSelector", selector->label);
+			scrape_append_parameter(url, "labelSelector", selector->label);
 		if (selector->field)
-			append_parameter(url, "fieldSelector", selector->field);
+			scrape_append_parameter(url, "fieldSelector", selector->field);
 	}
 }
 
@@ -121,7 +114,7 @@ static int get_page(struct cluster *cluster, enum kubernetes_role role, const ch
 	_cleanup_(buffer_release) struct buffer url = {.max = 8 * PATH_BYTES}, body = {0};
 	struct error *err = cluster->err;
 	buffer_printf(&url, "%s%s?limit=%d", cluster->base, path, PAGE_OBJECTS);
-	append_parameter(&url, first ? "resourceVersion" : "continue", first ? "0" : continued(list));
+	scrape_append_parameter(&url, first ? "resourceVersion" : "continue", first ? "0" : continued(list));
 	append_selector(cluster, role, &url);
 	const char *text = buffer_string(&url);
 	if (!text || array_reserve(&list->pages, &list->capacity, list->count + 1, SIZE_MAX) < 0)

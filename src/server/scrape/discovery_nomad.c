@@ -28,15 +28,13 @@ static int get(struct listing *listing, const char *path, const char *name, cons
 {
 	_cleanup_(buffer_release) struct buffer url = {.max = URL_MAX};
 	const struct discovery_config *config = listing->discovery->config;
-	size_t len = strlen(config->url);
-	while (len > 0 && config->url[len - 1] == '/')
-		len--;
-	buffer_printf(&url, "%.*s%s", (int)len, config->url, path);
+	scrape_append_base(&url, config->url);
+	buffer_append_string(&url, path);
 	text_url_encode(&url, bytes_of_string(name));
-	discovery_append_parameter(&url, "namespace", space);
-	discovery_append_parameter(&url, "region", listing->config->region);
+	scrape_append_parameter(&url, "namespace", space);
+	scrape_append_parameter(&url, "region", listing->config->region);
 	if (listing->config->allow_stale)
-		discovery_append_parameter(&url, "stale", "");
+		scrape_append_parameter(&url, "stale", "");
 	struct scrape_request request = {.url = buffer_string(&url)};
 	return request.url ? discovery_get_json(listing->discovery, &config->http, &request, ret, listing->err)
 			   : error_set(listing->err, -E2BIG, "the address is too long");

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "codec/compress.h"
 
@@ -35,6 +36,34 @@ int scrape_read_secret(const char *text, const char *path, struct buffer *file, 
 int scrape_url_length(const char *url)
 {
 	return (int)strcspn(url, "?#");
+}
+
+void scrape_append_base(struct buffer *url, const char *base)
+{
+	size_t len = strlen(base);
+	while (len > 0 && base[len - 1] == '/')
+		len--;
+	buffer_append(url, base, len);
+}
+
+static void append_encoded(struct buffer *out, const char *name, const char *value)
+{
+	text_url_encode(out, bytes_of_string(name));
+	buffer_append_byte(out, '=');
+	text_url_encode(out, bytes_of_string(value));
+}
+
+void scrape_append_parameter(struct buffer *url, const char *name, const char *value)
+{
+	buffer_append_byte(url, url->len && memchr(url->data, '?', url->len) ? '&' : '?');
+	append_encoded(url, name, value);
+}
+
+void scrape_append_pair(struct buffer *form, const char *name, const char *value)
+{
+	if (form->len)
+		buffer_append_byte(form, '&');
+	append_encoded(form, name, value);
 }
 
 static int set_authorization(const struct scrape_http *http, struct net_client *client, const char *token, struct error *err)

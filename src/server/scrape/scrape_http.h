@@ -47,6 +47,11 @@ int scrape_http_status(const struct net_client_response *response, struct error 
 int scrape_read_secret(const char *text, const char *path, struct buffer *file, const char **ret, struct error *err);
 /* The URL without what may be secret in it: up to its query. For messages. */
 int scrape_url_length(const char *url);
+/* Appends a configured URL without the slashes at its end, for a path to follow. */
+void scrape_append_base(struct buffer *url, const char *base);
+/* Appends "name=value", encoded: to a URL or a path behind '?' or '&', to a form behind '&' unless it is the first. */
+void scrape_append_parameter(struct buffer *url, const char *name, const char *value);
+void scrape_append_pair(struct buffer *form, const char *name, const char *value);
 
 /* ---- scrape_token.c ---- */
 

@@ -136,8 +136,6 @@ int discovery_get(struct discovery *discovery, const struct scrape_http *http, c
 struct json_tree;
 int discovery_get_json(struct discovery *discovery, const struct scrape_http *http, struct scrape_request *request,
 		       struct json_tree **ret, struct error *err);
-/* Appends "?name=value", or "&name=value", to a URL. */
-void discovery_append_parameter(struct buffer *url, const char *name, const char *value);
 /* Target groups of file_sd and http_sd, JSON: [{"targets": ["host:port"], "labels": {"a": "b"}}]; source becomes
  * __meta_filepath or __meta_url. */
 int discovery_read_groups(struct bytes text, const char *meta, const char *source, struct discovered *found, struct error *err);

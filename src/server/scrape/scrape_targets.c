@@ -45,23 +45,15 @@ void scrape_target_schedule(struct scrape_target *target, int64_t now_ns)
 		target->due_ns += interval_ns;
 }
 
-static void append_param(struct buffer *path, const char *name, const char *value)
-{
-	buffer_append_byte(path, path->len && memchr(path->data, '?', path->len) ? '&' : '?');
-	text_url_encode(path, bytes_of_string(name));
-	buffer_append_byte(path, '=');
-	text_url_encode(path, bytes_of_string(value));
-}
-
 /* The first value of each parameter is a label's, which rules may have changed. */
 static void append_params(const struct scrape_job *job, const struct relabel_set *set, struct buffer *path)
 {
 	for (size_t i = 0; i < set->count; i++)
 		if (text_starts_with(set->items[i].name, "__param_"))
-			append_param(path, set->items[i].name + 8, set->items[i].value);
+			scrape_append_parameter(path, set->items[i].name + 8, set->items[i].value);
 	for (size_t i = 0; i < job->param_count; i++)
 		for (size_t k = 1; k < job->params[i].count; k++)
-			append_param(path, job->params[i].name, job->params[i].values[k]);
+			scrape_append_parameter(path, job->params[i].name, job->params[i].values[k]);
 }
 
 static int make_path(const struct scrape_job *job, const struct scrape_profile *profile, const struct relabel_set *set,
@@ -75,7 +67,7 @@ static int make_path(const struct scrape_job *job, const struct scrape_profile *
 		int64_t measured_ns = profile->duration_ns ? profile->duration_ns : job->interval_ns - NS_PER_S;
 		int64_t whole = measured_ns / NS_PER_S > 0 ? measured_ns / NS_PER_S : 1;
 		snprintf(seconds, sizeof(seconds), "%lld", (long long)whole);
-		append_param(&path, "seconds", seconds);
+		scrape_append_parameter(&path, "seconds", seconds);
 	}
 	const char *text = buffer_string(&path);
 	if (!text)

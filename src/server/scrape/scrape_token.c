@@ -188,27 +188,19 @@ int scrape_take_grant(struct net_client_response *response, const char *url, str
 
 /* ---- client credentials ---- */
 
-static void append_pair(struct buffer *body, const char *name, const char *value)
-{
-	buffer_printf(body, "%s", body->len ? "&" : "");
-	text_url_encode(body, bytes_of_string(name));
-	buffer_append_byte(body, '=');
-	text_url_encode(body, bytes_of_string(value));
-}
-
 static int make_body(const struct scrape_oauth2 *oauth2, const char *secret, bool in_body, struct buffer *ret)
 {
 	_cleanup_(buffer_release) struct buffer scope = {.max = ret->max};
-	append_pair(ret, "grant_type", "client_credentials");
+	scrape_append_pair(ret, "grant_type", "client_credentials");
 	for (size_t i = 0; i < oauth2->scope_count; i++)
 		buffer_printf(&scope, "%s%s", i ? " " : "", oauth2->scopes[i]);
 	if (oauth2->scope_count)
-		append_pair(ret, "scope", buffer_string(&scope) ? (const char *)scope.data : "");
+		scrape_append_pair(ret, "scope", buffer_string(&scope) ? (const char *)scope.data : "");
 	for (size_t i = 0; i < oauth2->param_count; i++)
-		append_pair(ret, oauth2->params[i].name, oauth2->params[i].value);
+		scrape_append_pair(ret, oauth2->params[i].name, oauth2->params[i].value);
 	if (in_body) {
-		append_pair(ret, "client_id", oauth2->client_id);
-		append_pair(ret, "client_secret", secret);
+		scrape_append_pair(ret, "client_id", oauth2->client_id);
+		scrape_append_pair(ret, "client_secret", secret);
 	}
 	return buffer_status(ret);
 }
