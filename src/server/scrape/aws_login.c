@@ -29,10 +29,8 @@
 #define FILE_BYTES_MAX	(1 * MIB)
 #define BODY_BYTES_MAX	(1 * MIB)
 #define FORM_BYTES_MAX	(64 * KIB)
-#define METADATA	"http://169.254.169.254"
 #define CONTAINER	"http://169.254.170.2"
 #define FORM		"application/x-www-form-urlencoded; charset=utf-8"
-#define METADATA_NS	(5 * NS_PER_S)
 #define TOKEN_BYTES_MAX (16 * KIB)
 
 void aws_login_release(struct aws_login *login)
@@ -131,7 +129,7 @@ static int metadata(struct discovery *discovery, const char *url, const char *me
 					 .accept = "*/*",
 					 .headers = headers,
 					 .header_count = count,
-					 .timeout_ns = METADATA_NS};
+					 .timeout_ns = CLOUD_METADATA_NS};
 	return discovery_request(discovery, &discovery_metadata_http, &request, BODY_BYTES_MAX, ret, err);
 }
 
@@ -249,7 +247,7 @@ static int from_container(struct discovery *discovery, struct aws_login *login, 
 static const char *metadata_base(void)
 {
 	const char *given = discovery_environment("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-	return given ? given : METADATA;
+	return given ? given : "http://" CLOUD_METADATA_HOST;
 }
 
 /* A path of the metadata service, with a session's token, as version 2 wants it. */

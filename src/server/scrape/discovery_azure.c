@@ -32,7 +32,6 @@
 #define COMPUTE_VERSION "2022-11-01"
 #define NETWORK_VERSION "2023-09-01"
 #define SCALE_VERSION	"2018-10-01" /* of interfaces in scale sets: there is no newer one */
-#define METADATA	"http://169.254.169.254"
 #define URL_MAX		8192
 #define FORM_BYTES_MAX	(64 * KIB)
 #define MACHINES_MAX	20000
@@ -153,7 +152,8 @@ static int by_machine(struct listing *listing, const struct scrape_call *call, s
 	static const struct scrape_header header = {"Metadata", "true"};
 	_cleanup_(buffer_release) struct buffer url = {.max = URL_MAX};
 	const char *host = discovery_environment("AZURE_POD_IDENTITY_AUTHORITY_HOST");
-	buffer_printf(&url, "%s/metadata/identity/oauth2/token?api-version=2018-02-01", host ? host : METADATA);
+	buffer_printf(&url, "%s/metadata/identity/oauth2/token?api-version=2018-02-01",
+		      host ? host : "http://" CLOUD_METADATA_HOST);
 	scrape_append_parameter(&url, "resource", listing->cloud->manager);
 	if (listing->config->client_id)
 		scrape_append_parameter(&url, "client_id", listing->config->client_id);

@@ -8,9 +8,6 @@
 #include "base/alloc.h"
 #include "base/time.h"
 
-#define GRANT_BYTES_MAX (256 * KIB)
-#define METADATA_NS	(5 * NS_PER_S) /* it is on this machine, or it is not there */
-
 const struct scrape_http discovery_metadata_http;
 
 struct discovery_cloud *discovery_cloud_get(struct discovery *discovery, struct error *err)
@@ -58,37 +55,25 @@ int discovery_cloud_json(struct discovery *discovery, scrape_token_function *fet
 	return r;
 }
 
-static int take_token(const struct scrape_http *http, const struct scrape_request *request, struct scrape_grant *ret,
-		      struct error *err)
-{
-	_cleanup_(scrape_session_release) struct scrape_session session = {0};
-	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	int r = scrape_http_request(&session, http, request, &response, err);
-	return r < 0 ? r : scrape_take_grant(&response, request->url, ret, err);
-}
-
 int discovery_metadata_token(const struct scrape_call *call, const char *url, const struct scrape_header *header,
 			     struct scrape_grant *ret, struct error *err)
 {
+	_cleanup_(scrape_session_release) struct scrape_session session = {0};
+	_cleanup_(net_client_response_release) struct net_client_response response = {0};
 	const struct scrape_request request = {.url = url,
 					       .headers = header,
 					       .header_count = 1,
-					       .timeout_ns = METADATA_NS,
-					       .body_max = GRANT_BYTES_MAX,
+					       .timeout_ns = CLOUD_METADATA_NS,
+					       .body_max = SCRAPE_GRANT_MAX,
 					       .cancel = call->cancel};
-	return take_token(&discovery_metadata_http, &request, ret, err);
+	int r = scrape_http_request(&session, &discovery_metadata_http, &request, &response, err);
+	return r < 0 ? r : scrape_take_grant(&response, url, ret, err);
 }
 
 int discovery_form_token(const struct scrape_call *call, const struct scrape_http *http, const char *url, struct bytes form,
 			 struct scrape_grant *ret, struct error *err)
 {
-	const struct scrape_request request = {.url = url,
-					       .method = "POST",
-					       .accept = "application/json",
-					       .content_type = "application/x-www-form-urlencoded",
-					       .body = form,
-					       .timeout_ns = call->deadline_ns - time_monotonic_ns(),
-					       .body_max = GRANT_BYTES_MAX,
-					       .cancel = call->cancel};
-	return take_token(http, &request, ret, err);
+	_cleanup_(net_client_response_release) struct net_client_response response = {0};
+	int r = scrape_post_form(call, http, url, form, &response, err);
+	return r < 0 ? r : scrape_take_grant(&response, url, ret, err);
 }

@@ -7,7 +7,9 @@
 #include "server/scrape/aws_sign.h"
 #include "server/scrape/scrape_int.h"
 
-#define CLOUD_PAGES_MAX 200
+#define CLOUD_PAGES_MAX	    200
+#define CLOUD_METADATA_HOST "169.254.169.254" /* of AWS, Google and Azure alike */
+#define CLOUD_METADATA_NS   (5 * NS_PER_S)    /* it is on this machine, or it is not there */
 
 /* Keys of AWS, and until when they hold. */
 struct aws_login {

@@ -32,7 +32,6 @@
 #define API		"https://compute.googleapis.com/compute/v1"
 #define SCOPE		"https://www.googleapis.com/auth/compute.readonly"
 #define TOKEN_URL	"https://oauth2.googleapis.com/token"
-#define METADATA_HOST	"169.254.169.254"
 #define FILE_BYTES_MAX	(256 * KIB)
 #define TEXT_BYTES_MAX	(64 * KIB)
 #define URL_MAX		8192
@@ -161,7 +160,7 @@ static int fetch_token(void *context, const struct scrape_call *call, struct scr
 	if (given)
 		return r;
 	snprintf(url, sizeof(url), "http://%.200s/computeMetadata/v1/instance/service-accounts/default/token?scopes=" SCOPE,
-		 host ? host : METADATA_HOST);
+		 host ? host : CLOUD_METADATA_HOST);
 	r = discovery_metadata_token(call, url, &flavor, ret, err);
 	return r < 0 ? error_prefix(err, r, "no Google credentials were found elsewhere") : 0;
 }

@@ -8,6 +8,7 @@
 
 #define SCRAPE_URL_BYTES_MAX 8192
 #define SCRAPE_ERROR_MAX     256
+#define SCRAPE_GRANT_MAX     (256 * KIB) /* bytes of a token endpoint's response */
 
 /* ---- scrape_http.c ---- */
 
@@ -88,6 +89,9 @@ int scrape_token_get(struct scrape_token *token, scrape_token_function *fetch, v
 void scrape_token_refuse(struct scrape_token *token, const char *value);
 /* Reads a response of RFC 6749, 5.1: access_token, token_type, expires_in. */
 int scrape_read_grant(struct bytes body, struct scrape_grant *ret, struct error *err);
+/* Sends a form to a token endpoint. */
+int scrape_post_form(const struct scrape_call *call, const struct scrape_http *http, const char *url, struct bytes form,
+		     struct net_client_response *response, struct error *err);
 /* What the response of a token endpoint says: its grant, or the code of its error, and nothing else of the body. */
 int scrape_take_grant(struct net_client_response *response, const char *url, struct scrape_grant *ret, struct error *err);
 

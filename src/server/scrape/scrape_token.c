@@ -29,13 +29,12 @@
 #include "codec/json_tree.h"
 #include "server/scrape/scrape_http.h"
 
-#define FAILURE_NS	(5 * NS_PER_S)
-#define WAIT_NS		(200 * NS_PER_MS)
-#define EARLY_S_MAX	60
-#define LIFETIME_S_MAX	(24 * 3600)
-#define GRANT_BYTES_MAX (256 * KIB)
-#define FORM		"application/x-www-form-urlencoded"
-#define FETCH_NS	(30 * NS_PER_S)
+#define FAILURE_NS     (5 * NS_PER_S)
+#define WAIT_NS	       (200 * NS_PER_MS)
+#define EARLY_S_MAX    60
+#define LIFETIME_S_MAX (24 * 3600)
+#define FORM	       "application/x-www-form-urlencoded"
+#define FETCH_NS       (30 * NS_PER_S)
 
 /* ---- the token that is kept ---- */
 
@@ -142,7 +141,7 @@ void scrape_token_refuse(struct scrape_token *token, const char *value)
 	token->refuse_ns = now_ns + FAILURE_NS;
 }
 
-/* ---- responses of token endpoints ---- */
+/* ---- token endpoints ---- */
 
 int scrape_read_grant(struct bytes body, struct scrape_grant *ret, struct error *err)
 {
@@ -174,10 +173,25 @@ static int refused(const struct net_client_response *response, struct bytes body
 	return error_set(err, -EACCES, "status %d%s%s", response->status, *code ? ": " : "", code);
 }
 
+int scrape_post_form(const struct scrape_call *call, const struct scrape_http *http, const char *url, struct bytes form,
+		     struct net_client_response *response, struct error *err)
+{
+	_cleanup_(scrape_session_release) struct scrape_session session = {0};
+	const struct scrape_request request = {.url = url,
+					       .method = "POST",
+					       .accept = "application/json",
+					       .content_type = FORM,
+					       .body = form,
+					       .timeout_ns = call->deadline_ns - time_monotonic_ns(),
+					       .body_max = SCRAPE_GRANT_MAX,
+					       .cancel = call->cancel};
+	return scrape_http_request(&session, http, &request, response, err);
+}
+
 int scrape_take_grant(struct net_client_response *response, const char *url, struct scrape_grant *ret, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer body = {0};
-	int r = scrape_http_body(response, GRANT_BYTES_MAX, &body, err);
+	int r = scrape_http_body(response, SCRAPE_GRANT_MAX, &body, err);
 	if (r == 0)
 		r = response->status == 200 ? scrape_read_grant(buffer_bytes(&body), ret, err)
 					    : refused(response, buffer_bytes(&body), err);
@@ -221,22 +235,13 @@ static int ask(struct scrape_oauth2 *oauth2, const struct scrape_call *call, con
 {
 	_cleanup_(buffer_release) struct buffer body = {.max = 64 * KIB}, user = {.max = 64 * KIB},
 						password = {.max = 64 * KIB};
-	_cleanup_(scrape_session_release) struct scrape_session session = {0};
 	struct scrape_http http = oauth2->http;
 	int r = make_body(oauth2, secret, in_body, &body);
 	if (r == 0 && !in_body)
 		r = make_header(oauth2, secret, &http, &user, &password);
 	if (r < 0)
 		return error_set_errno(err, r, "cannot create the request for a token");
-	struct scrape_request request = {.url = oauth2->token_url,
-					 .method = "POST",
-					 .accept = "application/json",
-					 .content_type = FORM,
-					 .body = buffer_bytes(&body),
-					 .timeout_ns = call->deadline_ns - time_monotonic_ns(),
-					 .body_max = GRANT_BYTES_MAX,
-					 .cancel = call->cancel};
-	return scrape_http_request(&session, &http, &request, response, err);
+	return scrape_post_form(call, &http, oauth2->token_url, buffer_bytes(&body), response, err);
 }
 
 static int fetch_credentials(void *context, const struct scrape_call *call, struct scrape_grant *ret, struct error *err)
