@@ -63,11 +63,9 @@ static int take_keys(struct aws_login *login, const char *access_key, const char
 
 /* ---- requests ---- */
 
-/* Of amazonaws.com, or amazonaws.com.cn. */
-static int regional_url(const char *service, const char *region, char *out, size_t size)
+void aws_regional_url(const char *service, const char *region, char *out, size_t size)
 {
-	return snprintf(out, size, "https://%s.%s.amazonaws.com%s/", service, region,
-			text_starts_with(region, "cn-") ? ".cn" : "");
+	snprintf(out, size, "https://%s.%s.amazonaws.com%s/", service, region, text_starts_with(region, "cn-") ? ".cn" : "");
 }
 
 /* "host[:port]" of a URL, as the header Host has it. */
@@ -105,7 +103,7 @@ int aws_post(struct discovery *discovery, const struct aws_login *login, const c
 					    .body = form};
 	int r = 0;
 	if (login) {
-		const struct aws_keys keys = {login->access_key, login->secret_key, token};
+		const struct aws_keys keys = {login->access_key, login->secret_key};
 		r = aws_sign(&keys, &signing, &authorization, err);
 	}
 	const char *text = r == 0 && login ? buffer_string(&authorization) : NULL;
@@ -121,14 +119,15 @@ int aws_post(struct discovery *discovery, const struct aws_login *login, const c
 	return r < 0 ? r : discovery_request(discovery, &discovery->config->http, &request, DISCOVERY_BODY_MAX, ret, err);
 }
 
-static int metadata(struct discovery *discovery, const char *url, const char *method, const struct scrape_header *headers,
-		    size_t count, struct buffer *ret, struct error *err)
+/* The machine's, or its containers': with one header. */
+static int metadata(struct discovery *discovery, const char *url, const char *method, const struct scrape_header *header,
+		    struct buffer *ret, struct error *err)
 {
 	struct scrape_request request = {.url = url,
 					 .method = method,
 					 .accept = "*/*",
-					 .headers = headers,
-					 .header_count = count,
+					 .headers = header,
+					 .header_count = 1,
 					 .timeout_ns = CLOUD_METADATA_NS};
 	return discovery_request(discovery, &discovery_metadata_http, &request, BODY_BYTES_MAX, ret, err);
 }
@@ -240,35 +239,33 @@ static int from_container(struct discovery *discovery, struct aws_login *login, 
 	if (r < 0)
 		return r;
 	const struct scrape_header header = {"Authorization", *token ? token : NULL};
-	r = metadata(discovery, url, NULL, &header, 1, &body, err);
+	r = metadata(discovery, url, NULL, &header, &body, err);
 	return r < 0 ? r : take_json(login, buffer_bytes(&body), err);
 }
 
-static const char *metadata_base(void)
+static int metadata_path(struct discovery *discovery, const char *path, const char *method, const struct scrape_header *header,
+			 struct buffer *ret, struct error *err)
 {
+	_cleanup_(buffer_release) struct buffer url = {.max = SCRAPE_URL_BYTES_MAX};
 	const char *given = discovery_environment("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-	return given ? given : "http://" CLOUD_METADATA_HOST;
+	scrape_append_base(&url, given ? given : "http://" CLOUD_METADATA_HOST);
+	buffer_append_string(&url, path);
+	const char *text = buffer_string(&url);
+	return text ? metadata(discovery, text, method, header, ret, err)
+		    : error_set(err, -E2BIG, "the address of the metadata service is too long");
 }
 
-/* A path of the metadata service, with a session's token, as version 2 wants it. */
+/* With a session's token, as version 2 wants it. */
 static int get_metadata(struct discovery *discovery, const char *token, const char *path, struct buffer *ret, struct error *err)
 {
 	const struct scrape_header header = {"X-aws-ec2-metadata-token", token};
-	char url[600];
-	const char *base = metadata_base();
-	size_t len = strlen(base);
-	snprintf(url, sizeof(url), "%.*s%s", (int)(len > 0 && base[len - 1] == '/' ? len - 1 : len), base, path);
-	return metadata(discovery, url, NULL, &header, 1, ret, err);
+	return metadata_path(discovery, path, NULL, &header, ret, err);
 }
 
 static int start_metadata(struct discovery *discovery, struct buffer *token, struct error *err)
 {
 	const struct scrape_header header = {"X-aws-ec2-metadata-token-ttl-seconds", "300"};
-	char url[600];
-	const char *base = metadata_base();
-	size_t len = strlen(base);
-	snprintf(url, sizeof(url), "%.*s/latest/api/token", (int)(len > 0 && base[len - 1] == '/' ? len - 1 : len), base);
-	int r = metadata(discovery, url, "PUT", &header, 1, token, err);
+	int r = metadata_path(discovery, "/latest/api/token", "PUT", &header, token, err);
 	return r < 0 ? r : buffer_string(token) ? 0 : error_nomem(err);
 }
 
@@ -302,7 +299,7 @@ static int post_sts(struct discovery *discovery, const struct discovery_cloud *c
 	_cleanup_(xml_tree_freep) struct xml_tree *tree = NULL;
 	const char *given = discovery_environment("AWS_ENDPOINT_URL_STS");
 	char url[300];
-	regional_url("sts", cloud->region, url, sizeof(url));
+	aws_regional_url("sts", cloud->region, url, sizeof(url));
 	if (buffer_status(form) < 0)
 		return error_set_errno(err, buffer_status(form), "cannot create the request to STS");
 	int r = aws_post(discovery, by, "sts", cloud->region, given ? given : url, buffer_bytes(form), &body, err);

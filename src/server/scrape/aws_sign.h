@@ -21,7 +21,6 @@
 
 struct aws_keys {
 	const char *access_key, *secret_key;
-	const char *session_token; /* NULL = none; a header of the request, if there is one */
 };
 struct aws_header {
 	const char *name, *value; /* the name in lower case */

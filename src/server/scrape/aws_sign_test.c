@@ -97,7 +97,7 @@ static const struct vector {
 
 static void test_vectors(void **state)
 {
-	const struct aws_keys keys = {"AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", NULL};
+	const struct aws_keys keys = {"AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"};
 	for (size_t i = 0; i < sizeof(vectors) / sizeof(*vectors); i++) {
 		const struct vector *vector = &vectors[i];
 		_cleanup_(buffer_release) struct buffer out = {.max = 4096};
@@ -125,7 +125,7 @@ static void test_vectors(void **state)
 static void test_blanks(void **state)
 {
 	/* get-header-value-trim */
-	const struct aws_keys keys = {"AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", NULL};
+	const struct aws_keys keys = {"AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"};
 	const struct aws_header headers[] = {HOST, {"my-header1", " value1"}, {"my-header2", " \"a   b   c\""}, AT};
 	const struct aws_request request = {.method = "GET",
 					    .path = "/",
@@ -144,7 +144,7 @@ static void test_blanks(void **state)
 static void test_dates(void **state)
 {
 	char date[AWS_DATE_MAX];
-	const struct aws_keys keys = {"a", "b", NULL};
+	const struct aws_keys keys = {"a", "b"};
 	struct aws_request request = {.method = "GET", .path = "/", .query = "", .region = "r", .service = "s", .date = ""};
 	_cleanup_(buffer_release) struct buffer out = {.max = 4096};
 	struct error err = {0};

@@ -50,6 +50,8 @@ void aws_login_release(struct aws_login *login);
 int aws_find_region(struct discovery *discovery, struct discovery_cloud *cloud, struct error *err);
 /* Keys that hold, in cloud->aws: what is there, or new ones. */
 int aws_log_in(struct discovery *discovery, struct discovery_cloud *cloud, struct error *err);
+/* "https://SERVICE.REGION.amazonaws.com/", or ...amazonaws.com.cn/ */
+void aws_regional_url(const char *service, const char *region, char *out, size_t size);
 /* A signed POST of a form; its response, XML, as text. */
 int aws_post(struct discovery *discovery, const struct aws_login *login, const char *service, const char *region,
 	     const char *url, struct bytes form, struct buffer *ret, struct error *err);

@@ -273,8 +273,7 @@ int discovery_ec2(struct discovery *discovery, struct discovered *found, struct 
 	if (endpoint)
 		snprintf(listing.url, sizeof(listing.url), "%s", endpoint);
 	else
-		snprintf(listing.url, sizeof(listing.url), "https://ec2.%s.amazonaws.com%s/", cloud->region,
-			 text_starts_with(cloud->region, "cn-") ? ".cn" : "");
+		aws_regional_url("ec2", cloud->region, listing.url, sizeof(listing.url));
 	if (!cloud->has_zones)
 		find_zones(&listing);
 	if (!cloud->aws.access_key) /* refused */
