@@ -197,14 +197,14 @@ static const char *profile_name(const struct ec2_config *config)
 	return profile ? profile : "default";
 }
 
-static int from_profile(struct discovery *discovery, struct aws_login *login, struct error *err)
+static int from_profile(struct discovery *discovery, struct error *err)
 {
 	static const char *const names[] = {"aws_access_key_id", "aws_secret_access_key", "aws_session_token", NULL};
 	const struct ec2_config *config = &discovery->config->ec2;
 	char *values[3] = {NULL};
 	int r = read_profile("AWS_SHARED_CREDENTIALS_FILE", "credentials", profile_name(config), names, values, err);
 	if (r >= 0)
-		r = values[0] ? take_keys(login, values[0], values[1], values[2], NULL, err) : 0;
+		r = values[0] ? take_keys(&discovery->cloud->aws, values[0], values[1], values[2], NULL, err) : 0;
 	for (size_t i = 0; i < 3; i++)
 		mem_free(values[i]);
 	if (r == 0 && config->profile)
@@ -225,7 +225,7 @@ static int take_json(struct aws_login *login, struct bytes body, struct error *e
 			 json_node_text(json_node_get(root, "Expiration")), err);
 }
 
-static int from_container(struct discovery *discovery, struct aws_login *login, struct error *err)
+static int from_container(struct discovery *discovery, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer body = {0}, file = {0};
 	const char *relative = discovery_environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
@@ -240,7 +240,7 @@ static int from_container(struct discovery *discovery, struct aws_login *login, 
 		return r;
 	const struct scrape_header header = {"Authorization", *token ? token : NULL};
 	r = metadata(discovery, url, NULL, &header, &body, err);
-	return r < 0 ? r : take_json(login, buffer_bytes(&body), err);
+	return r < 0 ? r : take_json(&discovery->cloud->aws, buffer_bytes(&body), err);
 }
 
 static int metadata_path(struct discovery *discovery, const char *path, const char *method, const struct scrape_header *header,
@@ -269,7 +269,7 @@ static int start_metadata(struct discovery *discovery, struct buffer *token, str
 	return r < 0 ? r : buffer_string(token) ? 0 : error_nomem(err);
 }
 
-static int from_machine(struct discovery *discovery, struct aws_login *login, struct error *err)
+static int from_machine(struct discovery *discovery, struct error *err)
 {
 	static const char roles[] = "/latest/meta-data/iam/security-credentials/";
 	_cleanup_(buffer_release) struct buffer token = {0}, role = {0}, body = {0};
@@ -287,14 +287,15 @@ static int from_machine(struct discovery *discovery, struct aws_login *login, st
 	snprintf(path, sizeof(path), "%s%.*s", roles, name.len > 128 ? 128 : (int)name.len, (const char *)name.data);
 	r = name.len ? get_metadata(discovery, (const char *)token.data, path, &body, err)
 		     : error_set(err, -ENOENT, "the machine has no IAM role");
-	return r < 0 ? r : take_json(login, buffer_bytes(&body), err);
+	return r < 0 ? r : take_json(&discovery->cloud->aws, buffer_bytes(&body), err);
 }
 
 /* ---- STS ---- */
 
-static int post_sts(struct discovery *discovery, const struct discovery_cloud *cloud, const struct aws_login *by,
-		    struct buffer *form, const char *result, struct aws_login *ret, struct error *err)
+static int post_sts(struct discovery *discovery, const struct aws_login *by, struct buffer *form, const char *result,
+		    struct error *err)
 {
+	struct discovery_cloud *cloud = discovery->cloud;
 	_cleanup_(buffer_release) struct buffer body = {0};
 	_cleanup_(xml_tree_freep) struct xml_tree *tree = NULL;
 	const char *given = discovery_environment("AWS_ENDPOINT_URL_STS");
@@ -308,7 +309,7 @@ static int post_sts(struct discovery *discovery, const struct discovery_cloud *c
 	if (r < 0)
 		return r;
 	const struct xml_node *keys = xml_node_get(xml_node_get(xml_tree_root(tree), result), "Credentials");
-	return take_keys(ret, xml_node_text(keys, "AccessKeyId"), xml_node_text(keys, "SecretAccessKey"),
+	return take_keys(&cloud->aws, xml_node_text(keys, "AccessKeyId"), xml_node_text(keys, "SecretAccessKey"),
 			 xml_node_text(keys, "SessionToken"), xml_node_text(keys, "Expiration"), err);
 }
 
@@ -319,8 +320,7 @@ static void begin_form(struct buffer *form, const char *action, const char *role
 	scrape_append_pair(form, "RoleArn", role);
 }
 
-static int from_web_identity(struct discovery *discovery, const struct discovery_cloud *cloud, struct aws_login *login,
-			     struct error *err)
+static int from_web_identity(struct discovery *discovery, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer file = {0}, form = {.max = FORM_BYTES_MAX};
 	const char *path = discovery_environment("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = discovery_environment("AWS_ROLE_ARN");
@@ -333,10 +333,10 @@ static int from_web_identity(struct discovery *discovery, const struct discovery
 	begin_form(&form, "AssumeRoleWithWebIdentity", role);
 	scrape_append_pair(&form, "RoleSessionName", session ? session : "wick");
 	scrape_append_pair(&form, "WebIdentityToken", token);
-	return post_sts(discovery, cloud, NULL, &form, "AssumeRoleWithWebIdentityResult", login, err);
+	return post_sts(discovery, NULL, &form, "AssumeRoleWithWebIdentityResult", err);
 }
 
-static int assume_role(struct discovery *discovery, struct discovery_cloud *cloud, struct aws_login *login, struct error *err)
+static int assume_role(struct discovery *discovery, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer form = {.max = FORM_BYTES_MAX};
 	const struct ec2_config *config = &discovery->config->ec2;
@@ -345,50 +345,51 @@ static int assume_role(struct discovery *discovery, struct discovery_cloud *clou
 	scrape_append_pair(&form, "DurationSeconds", "900");
 	if (config->external_id)
 		scrape_append_pair(&form, "ExternalId", config->external_id);
-	struct aws_login by = *login;
-	*login = (struct aws_login){0};
-	int r = post_sts(discovery, cloud, &by, &form, "AssumeRoleResult", login, err);
+	struct aws_login by = discovery->cloud->aws;
+	discovery->cloud->aws = (struct aws_login){0};
+	int r = post_sts(discovery, &by, &form, "AssumeRoleResult", err);
 	aws_login_release(&by);
 	return r;
 }
 
 /* ---- the whole ---- */
 
-static int find_keys(struct discovery *discovery, struct discovery_cloud *cloud, struct error *err)
+static int find_keys(struct discovery *discovery, struct error *err)
 {
 	const struct ec2_config *config = &discovery->config->ec2;
 	const char *access_key = discovery_environment("AWS_ACCESS_KEY_ID"),
 		   *secret_key = discovery_environment("AWS_SECRET_ACCESS_KEY");
-	struct aws_login *login = &cloud->aws;
+	struct aws_login *login = &discovery->cloud->aws;
 	if (config->access_key)
 		return take_keys(login, config->access_key, config->secret_key, NULL, NULL, err);
 	if (!config->profile && access_key && secret_key)
 		return take_keys(login, access_key, secret_key, discovery_environment("AWS_SESSION_TOKEN"), NULL, err);
-	int r = config->profile ? 0 : from_web_identity(discovery, cloud, login, err);
+	int r = config->profile ? 0 : from_web_identity(discovery, err);
 	if (r == 0)
-		r = from_profile(discovery, login, err);
+		r = from_profile(discovery, err);
 	if (r == 0)
-		r = from_container(discovery, login, err);
+		r = from_container(discovery, err);
 	if (r == 0)
-		r = from_machine(discovery, login, err);
+		r = from_machine(discovery, err);
 	return r != 0 ? r : error_set(err, -ENOENT, "no AWS credentials were found");
 }
 
-int aws_log_in(struct discovery *discovery, struct discovery_cloud *cloud, struct error *err)
+int aws_log_in(struct discovery *discovery, struct error *err)
 {
-	const struct aws_login *login = &cloud->aws;
+	struct aws_login *login = &discovery->cloud->aws;
 	/* Those without an end are read again, as their file may have changed. */
 	if (login->access_key && login->expires_ns - EARLY_NS > time_now_ns())
 		return 0;
-	aws_login_release(&cloud->aws);
-	int r = find_keys(discovery, cloud, err);
+	aws_login_release(login);
+	int r = find_keys(discovery, err);
 	if (r > 0 && discovery->config->ec2.role_arn)
-		r = assume_role(discovery, cloud, &cloud->aws, err);
+		r = assume_role(discovery, err);
 	return r < 0 ? r : 0;
 }
 
-static int region_of_machine(struct discovery *discovery, struct discovery_cloud *cloud, struct error *err)
+static int region_of_machine(struct discovery *discovery, struct error *err)
 {
+	struct discovery_cloud *cloud = discovery->cloud;
 	_cleanup_(buffer_release) struct buffer token = {0}, body = {0};
 	int r = start_metadata(discovery, &token, err);
 	if (r == 0)
@@ -400,8 +401,9 @@ static int region_of_machine(struct discovery *discovery, struct discovery_cloud
 	return 0;
 }
 
-int aws_find_region(struct discovery *discovery, struct discovery_cloud *cloud, struct error *err)
+int aws_find_region(struct discovery *discovery, struct error *err)
 {
+	struct discovery_cloud *cloud = discovery->cloud;
 	static const char *const names[] = {"region", NULL};
 	const struct ec2_config *config = &discovery->config->ec2;
 	const char *region = config->region;
@@ -418,7 +420,7 @@ int aws_find_region(struct discovery *discovery, struct discovery_cloud *cloud, 
 	if (r >= 0 && (region || value))
 		snprintf(cloud->region, sizeof(cloud->region), "%.63s", region ? region : value);
 	else if (r >= 0)
-		r = region_of_machine(discovery, cloud, err);
+		r = region_of_machine(discovery, err);
 	mem_free(value);
 	for (const char *at = cloud->region; *at && r >= 0; at++)
 		if (!text_is_digit((uint8_t)*at) && (*at < 'a' || *at > 'z') && *at != '-')

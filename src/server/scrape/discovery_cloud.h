@@ -44,12 +44,12 @@ int discovery_form_token(const struct scrape_call *call, const struct scrape_htt
 			 struct scrape_grant *ret, struct error *err);
 const char *discovery_environment(const char *name); /* NULL when unset or empty */
 
-/* ---- aws_login.c ---- */
+/* ---- aws_login.c: of a discovery that has its cloud ---- */
 void aws_login_release(struct aws_login *login);
 /* The region: of the configuration, the environment, the shared configuration file, the machine. Remembered in the cloud. */
-int aws_find_region(struct discovery *discovery, struct discovery_cloud *cloud, struct error *err);
-/* Keys that hold, in cloud->aws: what is there, or new ones. */
-int aws_log_in(struct discovery *discovery, struct discovery_cloud *cloud, struct error *err);
+int aws_find_region(struct discovery *discovery, struct error *err);
+/* Keys that hold, in the cloud's aws: what is there, or new ones. */
+int aws_log_in(struct discovery *discovery, struct error *err);
 /* "https://SERVICE.REGION.amazonaws.com/", or ...amazonaws.com.cn/ */
 void aws_regional_url(const char *service, const char *region, char *out, size_t size);
 /* A signed POST of a form; its response, XML, as text. */

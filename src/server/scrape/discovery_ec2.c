@@ -264,9 +264,9 @@ int discovery_ec2(struct discovery *discovery, struct discovered *found, struct 
 	struct discovery_cloud *cloud = discovery_cloud_get(discovery, err);
 	struct listing listing = {.discovery = discovery, .cloud = cloud, .found = found, .err = err};
 	const char *endpoint = discovery->config->ec2.endpoint;
-	int r = cloud ? aws_find_region(discovery, cloud, err) : -ENOMEM;
+	int r = cloud ? aws_find_region(discovery, err) : -ENOMEM;
 	if (r == 0)
-		r = aws_log_in(discovery, cloud, err);
+		r = aws_log_in(discovery, err);
 	if (r < 0)
 		return r;
 	snprintf(listing.port, sizeof(listing.port), "%u", discovery->config->port);
@@ -277,7 +277,7 @@ int discovery_ec2(struct discovery *discovery, struct discovered *found, struct 
 	if (!cloud->has_zones)
 		find_zones(&listing);
 	if (!cloud->aws.access_key) /* refused */
-		r = aws_log_in(discovery, cloud, err);
+		r = aws_log_in(discovery, err);
 	r = r < 0 ? r : 1;
 	for (unsigned i = 0; r > 0 && i < CLOUD_PAGES_MAX; i++)
 		r = get_page(&listing, &token);
