@@ -110,13 +110,10 @@ static const char *find_message(const struct xml_node *node)
 	return text;
 }
 
-/* What a service reports: {"message": ...}, {"error": {"message": ...}}, <Message>...</Message>, or the first line of something
- * else. */
+/* What a service reports: {"message": ...}, {"error": {"message": ...}}, <Message>...</Message>, or something else. */
 static int describe(const struct net_client_response *response, struct bytes body, struct error *err)
 {
 	_cleanup_(json_tree_freep) struct json_tree *tree = NULL;
-	_cleanup_(buffer_release) struct buffer text = {.max = 4 * KIB};
-	struct net_client_response plain = {.status = response->status};
 	_cleanup_(xml_tree_freep) struct xml_tree *xml = NULL;
 	const struct json_node *root = json_tree_read(body, MESSAGE_BYTES_MAX, &tree, NULL) == 0 ? json_tree_root(tree) : NULL;
 	const struct json_node *error = json_node_get(root, "error");
@@ -126,13 +123,7 @@ static int describe(const struct net_client_response *response, struct bytes bod
 		words = bytes_of_string(find_message(xml_tree_root(xml)));
 	if (!words.len)
 		words = json_node_is(error, JSON_NODE_TEXT) ? json_node_bytes(error) : body;
-	size_t len = 0, most = text_cut(words, 200); /* of its first line */
-	while (len < most && words.data[len] != '\n' && words.data[len] != '\r')
-		len++;
-	memcpy(plain.message, response->message, sizeof(plain.message));
-	if (text_append_harmless(&text, (struct bytes){words.data, len}) == 0)
-		plain.body = text;
-	int r = scrape_http_status(&plain, err);
+	int r = scrape_http_status(response, words, err);
 	return response->status == 401 || response->status == 403 ? -EACCES : r;
 }
 

@@ -214,7 +214,8 @@ static int fetch(struct scrape *scrape, struct scrape_target *target, struct out
 	outcome->bytes = response.body.len;
 	outcome->scraped_ns = time_monotonic_ns();
 	if (response.status != 200)
-		return scrape_http_status(&response, err);
+		return scrape_http_status(&response, response.encoding[0] ? (struct bytes){0} : buffer_bytes(&response.body),
+					  err);
 	r = wait_for_slot(scrape, target, err);
 	if (r < 0)
 		return r;

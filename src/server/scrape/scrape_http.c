@@ -244,13 +244,13 @@ int scrape_http_body(struct net_client_response *response, size_t max, struct bu
 	return 0;
 }
 
-/* A line of the body is more specific than the status alone; the body is the target's to choose. */
-int scrape_http_status(const struct net_client_response *response, struct error *err)
+/* A line of what it says is more specific than the status alone; the words are the other side's to choose. */
+int scrape_http_status(const struct net_client_response *response, struct bytes words, struct error *err)
 {
 	char line[120] = "", reason[61] = "";
 	size_t len = 0;
-	for (size_t i = 0; i < response->body.len && len + 1 < sizeof(line) && !response->encoding[0]; i++) {
-		uint8_t byte = response->body.data[i];
+	for (size_t i = 0; i < words.len && len + 1 < sizeof(line); i++) {
+		uint8_t byte = words.data[i];
 		if (byte == '\n' || byte == '\r')
 			break;
 		line[len++] = byte >= ' ' && byte < 0x7f ? (char)byte : '?';

@@ -42,8 +42,8 @@ int scrape_http_request(struct scrape_session *session, const struct scrape_http
 			struct net_client_response *response, struct error *err);
 /* Undoes Content-Encoding, if there is one: the body is in *ret, which may be the response's own. */
 int scrape_http_body(struct net_client_response *response, size_t max, struct buffer *ret, struct error *err);
-/* "status 404 Not Found: first line of the body". */
-int scrape_http_status(const struct net_client_response *response, struct error *err);
+/* "status 404 Not Found: first line of what it says". */
+int scrape_http_status(const struct net_client_response *response, struct bytes words, struct error *err);
 /* A secret from the configuration, or from its file as it is now: they change. *ret lives as long as text and file do. */
 int scrape_read_secret(const char *text, const char *path, struct buffer *file, const char **ret, struct error *err);
 /* The URL without what may be secret in it: up to its query. For messages. */
