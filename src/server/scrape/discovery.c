@@ -131,7 +131,6 @@ int discovery_request(struct discovery *discovery, const struct scrape_http *htt
 		      struct buffer *ret, struct error *err)
 {
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	int len = scrape_url_length(request->url);
 	if (!request->timeout_ns)
 		request->timeout_ns = DISCOVERY_TIMEOUT_NS;
 	if (!request->accept)
@@ -150,7 +149,7 @@ int discovery_request(struct discovery *discovery, const struct scrape_http *htt
 	if (r == 0 && response.status != 200)
 		r = describe(&response, buffer_bytes(ret), err);
 	if (r < 0)
-		error_prefix(err, r, "%.*s", len < 200 ? len : 200, request->url);
+		error_prefix(err, r, "%.*s", scrape_url_length(request->url), request->url);
 	return r;
 }
 
@@ -168,9 +167,8 @@ int discovery_get_json(struct discovery *discovery, const struct scrape_http *ht
 	int r = discovery_request(discovery, http, request, DISCOVERY_BODY_MAX, &body, err);
 	if (r < 0)
 		return r;
-	int len = scrape_url_length(request->url);
 	r = json_tree_read(buffer_bytes(&body), TREE_BYTES_MAX, ret, err);
-	return r < 0 ? error_prefix(err, r, "%.*s", len < 200 ? len : 200, request->url) : 0;
+	return r < 0 ? error_prefix(err, r, "%.*s", scrape_url_length(request->url), request->url) : 0;
 }
 
 int discovery_http(struct discovery *discovery, struct discovered *found, struct error *err)

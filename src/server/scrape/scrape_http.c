@@ -20,6 +20,7 @@
 
 #define REDIRECTS_MAX 10
 #define CANCEL_MS     1000
+#define SHOWN_MAX     200
 
 int scrape_read_secret(const char *text, const char *path, struct buffer *file, const char **ret, struct error *err)
 {
@@ -35,7 +36,8 @@ int scrape_read_secret(const char *text, const char *path, struct buffer *file, 
 
 int scrape_url_length(const char *url)
 {
-	return (int)strcspn(url, "?#");
+	size_t len = strcspn(url, "?#");
+	return len < SHOWN_MAX ? (int)len : SHOWN_MAX;
 }
 
 void scrape_append_base(struct buffer *url, const char *base)
@@ -102,8 +104,7 @@ static int open_client(struct scrape_session *session, const struct scrape_http 
 {
 	size_t len = origin_length(url);
 	if (len == 0 || len >= sizeof(session->origin))
-		return error_set(err, -EINVAL, "bad address %.*s", scrape_url_length(url) < 200 ? scrape_url_length(url) : 200,
-				 url);
+		return error_set(err, -EINVAL, "bad address %.*s", scrape_url_length(url), url);
 	if (session->client && session->http == http && strlen(session->origin) == len && !memcmp(session->origin, url, len)) {
 		net_client_clear_headers(session->client);
 		net_client_set_timeout(session->client, timeout_ns);

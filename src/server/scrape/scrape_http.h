@@ -46,7 +46,7 @@ int scrape_http_body(struct net_client_response *response, size_t max, struct bu
 int scrape_http_status(const struct net_client_response *response, struct bytes words, struct error *err);
 /* A secret from the configuration, or from its file as it is now: they change. *ret lives as long as text and file do. */
 int scrape_read_secret(const char *text, const char *path, struct buffer *file, const char **ret, struct error *err);
-/* The URL without what may be secret in it: up to its query. For messages. */
+/* How much of a URL to show in messages: without its query, which may be secret, and no more than 200 bytes. */
 int scrape_url_length(const char *url);
 /* Appends a configured URL without the slashes at its end, for a path to follow. */
 void scrape_append_base(struct buffer *url, const char *base);

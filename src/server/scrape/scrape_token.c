@@ -195,9 +195,7 @@ int scrape_take_grant(struct net_client_response *response, const char *url, str
 	if (r == 0)
 		r = response->status == 200 ? scrape_read_grant(buffer_bytes(&body), ret, err)
 					    : refused(response, buffer_bytes(&body), err);
-	return r < 0 ? error_prefix(err, r, "no token from %.*s", scrape_url_length(url) < 200 ? scrape_url_length(url) : 200,
-				    url)
-		     : 0;
+	return r < 0 ? error_prefix(err, r, "no token from %.*s", scrape_url_length(url), url) : 0;
 }
 
 /* ---- client credentials ---- */
