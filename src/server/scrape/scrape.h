@@ -119,7 +119,7 @@ enum swarm_role { SWARM_SERVICES, SWARM_TASKS, SWARM_NODES, SWARM_ROLES };
 struct docker_config { /* and of swarms */
 	const char *host, *host_networking_host;
 	const char *url, *unix_path; /* of host */
-	bool first_network, has_role;
+	bool first_network;
 	enum swarm_role role;
 };
 #define EC2_ENDPOINT_MAX 290 /* bytes */
@@ -149,6 +149,7 @@ struct discovery_config {
 	enum { DISCOVERY_SRV, DISCOVERY_A, DISCOVERY_AAAA } dns_type;
 	unsigned port; /* dns A and AAAA; docker, swarm, ec2, gce and azure: where no other is known */
 	enum kubernetes_role role;
+	bool has_role; /* kubernetes, swarm: it is given */
 	bool own_namespace;
 	struct discovery_selector selectors[KUBERNETES_ROLES];
 	size_t selector_count;

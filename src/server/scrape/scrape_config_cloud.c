@@ -91,11 +91,10 @@ static int read_login(struct yaml_reader *reader, const yaml_node_t *node, void 
 {
 	static const char *const names[AZURE_LOGINS] = {"OAuth", "ManagedIdentity", "SDK", "WorkloadIdentity"};
 	struct azure_config *azure = object;
-	const char *text;
-	int r = yaml_read_text(reader, node, "authentication_method", &text);
-	int login = r < 0 ? r : text_find_name(names, AZURE_LOGINS, text);
+	int login = scrape_read_name(reader, node, "authentication_method", names, AZURE_LOGINS,
+				     "must be OAuth, ManagedIdentity, SDK or WorkloadIdentity");
 	if (login < 0)
-		return r < 0 ? r : yaml_fault(reader, node, text, "must be OAuth, ManagedIdentity, SDK or WorkloadIdentity");
+		return login;
 	azure->login = (enum azure_login)login;
 	return 0;
 }

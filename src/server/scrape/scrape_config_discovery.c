@@ -43,6 +43,15 @@ int scrape_add_discovery(struct yaml_reader *reader, const yaml_node_t *node, st
 	return 0;
 }
 
+int scrape_read_name(struct yaml_reader *reader, const yaml_node_t *node, const char *what, const char *const *names,
+		     size_t count, const char *must)
+{
+	const char *text;
+	int r = yaml_read_text(reader, node, what, &text);
+	int place = r < 0 ? r : text_find_name(names, count, text);
+	return r == 0 && place < 0 ? yaml_fault(reader, node, text, must) : place;
+}
+
 static int add_label(struct yaml_reader *reader, const char *name, const yaml_node_t *node, void *object)
 {
 	struct discovery_config *discovery = object;
@@ -149,13 +158,12 @@ int scrape_read_dns(struct yaml_reader *reader, const yaml_node_t *node, void *o
 static int read_role(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
 	struct discovery_config *discovery = object;
-	const char *text;
-	int r = yaml_read_text(reader, node, "role", &text);
-	int role = r < 0 ? r : text_find_name(kubernetes_role_names, KUBERNETES_ROLES, text);
+	int role = scrape_read_name(reader, node, "role", kubernetes_role_names, KUBERNETES_ROLES,
+				    "must be pod, endpoints, endpointslice, node or service");
 	if (role < 0)
-		return r < 0 ? r : yaml_fault(reader, node, text, "must be pod, endpoints, endpointslice, node or service");
+		return role;
 	discovery->role = (enum kubernetes_role)role;
-	discovery->port = 1; /* given */
+	discovery->has_role = true;
 	return 0;
 }
 
@@ -195,7 +203,7 @@ int scrape_read_kubernetes(struct yaml_reader *reader, const yaml_node_t *node, 
 	int r = scrape_add_discovery(reader, node, object, DISCOVERY_KUBERNETES, KUBERNETES_REFRESH, &discovery);
 	if (r == 0)
 		r = yaml_read_fields(reader, node, fields, discovery);
-	if (r == 0 && !discovery->port)
+	if (r == 0 && !discovery->has_role)
 		return yaml_fault(reader, node, "kubernetes_sd_configs", "needs a role");
 	return r < 0 || !discovery->url ? r : scrape_check_url(reader, node, "api_server", discovery->url);
 }
@@ -318,14 +326,12 @@ int scrape_read_consul(struct yaml_reader *reader, const yaml_node_t *node, void
 static int read_swarm_role(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
 	static const char *const names[] = {"services", "tasks", "nodes"};
-	struct docker_config *docker = object;
-	const char *text;
-	int r = yaml_read_text(reader, node, "role", &text);
-	int role = r < 0 ? r : text_find_name(names, SWARM_ROLES, text);
+	struct discovery_config *discovery = object;
+	int role = scrape_read_name(reader, node, "role", names, SWARM_ROLES, "must be services, tasks or nodes");
 	if (role < 0)
-		return r < 0 ? r : yaml_fault(reader, node, text, "must be services, tasks or nodes");
-	docker->role = (enum swarm_role)role;
-	docker->has_role = true;
+		return role;
+	discovery->docker.role = (enum swarm_role)role;
+	discovery->has_role = true;
 	return 0;
 }
 
@@ -383,11 +389,10 @@ int scrape_read_docker(struct yaml_reader *reader, const yaml_node_t *node, void
 
 int scrape_read_swarm(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
-	static const struct yaml_field fields[] = {
-		DOCKER_FIELDS, YAML_FIELD(struct discovery_config, "role", CUSTOM, docker, read_swarm_role), {0}};
+	static const struct yaml_field fields[] = {DOCKER_FIELDS, YAML_CUSTOM("role", read_swarm_role), {0}};
 	struct discovery_config *discovery = NULL;
 	int r = read_daemon(reader, node, object, DISCOVERY_SWARM, fields, &discovery);
-	if (r == 0 && !discovery->docker.has_role)
+	if (r == 0 && !discovery->has_role)
 		return yaml_fault(reader, node, "dockerswarm_sd_configs", "needs a role");
 	return r;
 }

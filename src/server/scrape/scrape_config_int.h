@@ -36,6 +36,9 @@ int scrape_check_url(struct yaml_reader *reader, const yaml_node_t *node, const 
 /* A further discovery of the job. */
 int scrape_add_discovery(struct yaml_reader *reader, const yaml_node_t *node, struct scrape_job *job, enum discovery_kind kind,
 			 int64_t refresh_ns, struct discovery_config **ret);
+/* The place of a value among `count` names. must: "must be a, b or c". */
+int scrape_read_name(struct yaml_reader *reader, const yaml_node_t *node, const char *what, const char *const *names,
+		     size_t count, const char *must);
 /* An item of the list filters, `name` and `values`: of a struct discovery_config. */
 int scrape_read_filter(struct yaml_reader *reader, const yaml_node_t *node, void *object);
 /* Items of the lists: of a struct scrape_job. */
