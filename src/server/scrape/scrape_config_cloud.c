@@ -9,9 +9,8 @@
 #include "server/scrape/scrape_config_int.h"
 
 #define AZURE_REFRESH (5 * 60 * NS_PER_S)
-#define PORT_DEFAULT  80
 
-/* Regions and zones become parts of host names and paths. */
+/* A region becomes a part of a host name. */
 static bool is_plain_name(const char *text)
 {
 	for (; *text; text++)
@@ -19,6 +18,12 @@ static bool is_plain_name(const char *text)
 		    *text != '-')
 			return false;
 	return true;
+}
+
+/* Clouds have their own ways to say who we are. */
+static bool has_authorization(const struct scrape_http *http)
+{
+	return http->user || http->credentials || http->credentials_file || http->oauth2;
 }
 
 static int check_ec2(struct yaml_reader *reader, const yaml_node_t *node, const struct ec2_config *ec2)
@@ -54,12 +59,11 @@ int scrape_read_ec2(struct yaml_reader *reader, const yaml_node_t *node, void *o
 	int r = scrape_add_discovery(reader, node, object, DISCOVERY_EC2, SCRAPE_REFRESH_DEFAULT, &discovery);
 	if (r < 0)
 		return r;
-	discovery->port = PORT_DEFAULT;
+	discovery->port = SCRAPE_PORT_DEFAULT;
 	r = yaml_read_fields(reader, node, fields, discovery);
 	if (r == 0)
 		r = check_ec2(reader, node, &discovery->ec2);
-	const struct scrape_http *http = &discovery->http;
-	if (r == 0 && (http->user || http->credentials || http->credentials_file || http->oauth2))
+	if (r == 0 && has_authorization(&discovery->http))
 		return yaml_fault(reader, node, "ec2_sd_configs", "signs its requests: it takes no other authorization");
 	return r;
 }
@@ -78,7 +82,7 @@ int scrape_read_gce(struct yaml_reader *reader, const yaml_node_t *node, void *o
 	int r = scrape_add_discovery(reader, node, object, DISCOVERY_GCE, SCRAPE_REFRESH_DEFAULT, &discovery);
 	if (r < 0)
 		return r;
-	discovery->port = PORT_DEFAULT;
+	discovery->port = SCRAPE_PORT_DEFAULT;
 	discovery->gce.tag_separator = ",";
 	discovery->http.proxy_from_environment = true; /* as Google's own client */
 	r = yaml_read_fields(reader, node, fields, discovery);
@@ -114,8 +118,7 @@ static int check_azure(struct yaml_reader *reader, const yaml_node_t *node, cons
 	if (azure->login == AZURE_OAUTH && (!azure->tenant_id || !azure->client_id || !azure->client_secret))
 		return yaml_fault(reader, node, "azure_sd_configs",
 				  "needs a tenant_id, a client_id and a client_secret with OAuth");
-	const struct scrape_http *http = &discovery->http;
-	if (http->user || http->credentials || http->credentials_file || http->oauth2)
+	if (has_authorization(&discovery->http))
 		return yaml_fault(reader, node, "azure_sd_configs",
 				  "has an authentication_method: it takes no other authorization");
 	return 0;
@@ -141,7 +144,7 @@ int scrape_read_azure(struct yaml_reader *reader, const yaml_node_t *node, void 
 	int r = scrape_add_discovery(reader, node, object, DISCOVERY_AZURE, AZURE_REFRESH, &discovery);
 	if (r < 0)
 		return r;
-	discovery->port = PORT_DEFAULT;
+	discovery->port = SCRAPE_PORT_DEFAULT;
 	discovery->azure.environment = "AzurePublicCloud";
 	r = yaml_read_fields(reader, node, fields, discovery);
 	return r < 0 ? r : check_azure(reader, node, discovery);

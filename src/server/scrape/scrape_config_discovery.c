@@ -15,7 +15,6 @@
 #define FILE_REFRESH	   (5 * 60 * NS_PER_S)
 #define KUBERNETES_REFRESH (15 * NS_PER_S)
 #define CONSUL_REFRESH	   (30 * NS_PER_S)
-#define PORT_DEFAULT	   80
 
 const char *const discovery_kind_names[] = {"static", "file",	     "http", "dns", "kubernetes", "consul",
 					    "docker", "dockerswarm", "ec2",  "gce", "azure",	  "nomad"};
@@ -370,7 +369,7 @@ static int read_daemon(struct yaml_reader *reader, const yaml_node_t *node, void
 	int r = scrape_add_discovery(reader, node, object, kind, SCRAPE_REFRESH_DEFAULT, ret);
 	if (r < 0)
 		return r;
-	(*ret)->port = PORT_DEFAULT;
+	(*ret)->port = SCRAPE_PORT_DEFAULT;
 	(*ret)->docker = (struct docker_config){.host_networking_host = "localhost", .first_network = true};
 	r = yaml_read_fields(reader, node, fields, *ret);
 	return r < 0 ? r : check_host(reader, node, *ret);

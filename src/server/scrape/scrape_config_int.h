@@ -31,6 +31,7 @@ int scrape_check_url(struct yaml_reader *reader, const yaml_node_t *node, const 
 /* ---- scrape_config_discovery.c, scrape_config_cloud.c ---- */
 
 #define SCRAPE_REFRESH_DEFAULT (60 * NS_PER_S)
+#define SCRAPE_PORT_DEFAULT    80
 #define SCRAPE_REFRESH_FIELD   YAML_FIELD(struct discovery_config, "refresh_interval", DURATION, refresh_ns)
 #define SCRAPE_PORT_FIELD      YAML_FIELD(struct discovery_config, "port", COUNT, port, .least = 1, .most = UINT16_MAX)
 /* A further discovery of the job. */
