@@ -316,7 +316,6 @@ static void *run_discovery(void *context)
 		while (!cancel_requested(&discovery->stop) && time_monotonic_ns() < until_ns && !is_due(discovery, until_ns))
 			;
 	}
-	scrape_session_release(&discovery->session);
 	atomic_store(&discovery->ended, true);
 	return NULL;
 }
@@ -412,9 +411,8 @@ static void inherit(struct discovery *discovery, struct discovery *old)
 	discovery->inherited = true;
 }
 
-/* Under the lock. Discoveries of jobs that are no more go to *gone, which has room. */
-static void replace(struct scrape *scrape, struct scrape_config *config, struct change *change, struct discovery **gone,
-		    size_t *ret_gone)
+/* Under both locks. Discoveries of jobs that are no more are retired. */
+static void replace(struct scrape *scrape, struct scrape_config *config, struct change *change)
 {
 	size_t kept = 0;
 	struct scrape_config *old = scrape->config;
@@ -427,7 +425,8 @@ static void replace(struct scrape *scrape, struct scrape_config *config, struct 
 		for (size_t k = 0; k < change->count; k++)
 			inherit(change->list[k], discovery);
 		cancel_request(&discovery->stop); /* it publishes under this lock */
-		gone[(*ret_gone)++] = discovery;
+		discovery->next = scrape->retired;
+		scrape->retired = discovery;
 	}
 	memcpy(scrape->discoveries + kept, change->list, change->count * sizeof(*change->list));
 	scrape->discovery_count = kept + change->count;
@@ -472,11 +471,9 @@ static void free_ended(struct scrape *scrape, bool all)
 static int apply(struct scrape *scrape, struct scrape_config *config, struct error *err)
 {
 	_cleanup_(mem_freep) struct change *change = mem_zalloc(sizeof(*change));
-	_cleanup_(mem_freep) struct discovery **gone = mem_alloc_array(scrape->discovery_count + 1, sizeof(*gone));
 	_cleanup_(mem_freep) struct discovery **old = NULL;
 	struct discovery **list = NULL;
-	size_t gone_count = 0;
-	int r = change && gone ? prepare(scrape, config, change, err) : error_nomem(err);
+	int r = change ? prepare(scrape, config, change, err) : error_nomem(err);
 	if (r == 0) {
 		list = mem_alloc_array(scrape->discovery_count + change->count + 1, sizeof(*list));
 		r = list ? 0 : error_nomem(err);
@@ -493,15 +490,11 @@ static int apply(struct scrape *scrape, struct scrape_config *config, struct err
 	if (scrape->discovery_count)
 		memcpy(list, old, scrape->discovery_count * sizeof(*list));
 	scrape->discoveries = list;
-	replace(scrape, config, change, gone, &gone_count);
+	replace(scrape, config, change);
 	scrape->loaded_ns = time_now_ns();
 	scrape->config_error[0] = '\0';
 	pthread_mutex_unlock(&scrape->lock);
 	start_threads(change);
-	for (size_t i = 0; i < gone_count; i++) {
-		gone[i]->next = scrape->retired;
-		scrape->retired = gone[i];
-	}
 	free_ended(scrape, false);
 	wake(scrape);
 	return 0;
