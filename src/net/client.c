@@ -122,7 +122,7 @@ int net_client_new(const struct net_client_options *options, struct net_client *
 		return error_nomem(err);
 	client->channel.fd = -1;
 	client->tls = options->tls;
-	client->timeout_ns = options->timeout_ns > 0 ? options->timeout_ns : TIMEOUT_NS_DEFAULT;
+	net_client_set_timeout(client, options->timeout_ns);
 	client->response_max = options->response_max ? options->response_max : NET_RESPONSE_MAX;
 	client->cancel = options->cancel;
 	client->cancel_ms = options->cancel_ms ? options->cancel_ms : CLIENT_POLL_MS;
