@@ -2,47 +2,17 @@
 // Scraping targets that are not as they should be, and discovery: files, HTTP, DNS (a server of its own) and the API of Kubernetes
 // (as its reference documents the lists), authorization and TLS, and configurations that change.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
 import { gzipSync } from 'node:zlib';
-import { startServer, request, temporaryDirectory, test, finish, pprofProfile } from '../harness.mjs';
+import { startServer, request, test, finish, pprofProfile } from '../harness.mjs';
+import { directory, file, replaceFile, sleep, listen, makeAuthority, issue, off, only, start, api, until, addressesOf } from './scraping.mjs';
 
-const directory = temporaryDirectory();
-const file = (name) => `${directory}/${name}`;
-// At once: the server looks at files by itself, and one that is empty, as it is for a moment while it is written, asks for nothing.
-const replaceFile = (name, text) => {
-	writeFileSync(file(`${name}.new`), text);
-	renameSync(file(`${name}.new`), file(name));
-};
-const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const profile = (value) => gzipSync(pprofProfile([[['leaf', 'main'], value]], { type: 'cpu', unit: 'nanoseconds' }));
 const plainProfile = profile(7);
-const openssl = (...args) => execFileSync('openssl', args, { cwd: directory, stdio: 'ignore' });
-const issue = (name, names) => {
-	openssl('req', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${name}`);
-	writeFileSync(file('ext'), `subjectAltName=${names}\n`);
-	openssl('x509', '-req', '-in', `${name}.csr`, '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-out', `${name}.pem`, '-days', '1', '-extfile', 'ext');
-};
-openssl(
-	'req',
-	'-x509',
-	'-newkey',
-	'ec',
-	'-pkeyopt',
-	'ec_paramgen_curve:P-256',
-	'-nodes',
-	'-keyout',
-	'ca.key',
-	'-out',
-	'ca.pem',
-	'-days',
-	'2',
-	'-subj',
-	'/CN=ca',
-);
+makeAuthority();
 issue('target', 'DNS:localhost,IP:127.0.0.1');
 issue('client', 'DNS:client');
 
@@ -79,7 +49,6 @@ const response = (req, res) => {
 const zeroes = Buffer.alloc(1 << 16);
 const bomb = gzipSync(Buffer.alloc(200 << 20));
 let bearer = 'first';
-const listen = (server) => new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server.address().port)));
 const targets = await listen(http.createServer(response));
 const tls = await listen(
 	https.createServer(
@@ -94,63 +63,42 @@ const tls = await listen(
 	),
 );
 
-const off = 'process_cpu: {enabled: false}, memory: {enabled: false}, mutex: {enabled: false}, block: {enabled: false}, goroutine: {enabled: false}';
-const only = (path) => `    profiling_config: {pprof_config: {${off}, custom: {path: ${path}}}}\n`;
 const job = (name, path, more = '', address = `127.0.0.1:${targets}`) =>
 	`  - job_name: ${name}\n    scrape_interval: 1s\n    static_configs: [{targets: ['${address}']}]\n${more}${only(path)}`;
-let server;
-const start = async (name, config, options = []) => {
-	writeFileSync(file(`${name}.yml`), config);
-	server = await startServer(file(`${name}.data`), ['--config', file(`${name}.yml`), ...options]);
-};
-const api = async (query = '') => JSON.parse((await request(server.port, 'GET', `/api/v1/targets${query}`)).body);
-const until = async (what, check, seconds = 120) => {
-	for (let i = 0; i < seconds * 10; i++) {
-		const value = await check();
-		if (value) return value;
-		await sleep(100);
-	}
-	assert.fail(`${what}: ${JSON.stringify(await api()).slice(0, 3000)}`);
-};
-const addresses = async (name) => (await api(`?job=${name}`)).targets.map((t) => t.labels.instance).sort();
 
-await start(
+let server = await start(
 	'odd',
-	'scrape_configs:\n' +
-		[
-			job('good', '/good'),
-			job('plain', '/plain'),
-			job('encoded', '/encoded'),
-			job('moved', '/moved'),
-			job('loop', '/loop'),
-			job('slow', '/slow', '    scrape_timeout: 1s\n'),
-			job('garbage', '/garbage'),
-			job('folded', '/folded'),
-			job('bomb', '/bomb'),
-			job('encodedbomb', '/encodedbomb'),
-			job('huge', '/huge', '    body_size_limit: 1M\n'),
-			job('missing', '/missing'),
-			job('cut', '/cut'),
-			job('nobody', '/good', '', '127.0.0.1:1'),
-			job('unmoved', '/moved', '    follow_redirects: false\n'),
-			job('basic', '/basic', "    basic_auth: {username: user, password: 'pass:word'}\n"),
-			job('unknown', '/basic'),
-			job('bearer', '/bearer', `    authorization: {credentials_file: ${file('token')}}\n`),
-			job('away', '/away', '    bearer_token: not-for-others\n'),
-			job(
-				'tls',
-				'/good',
-				`    scheme: https\n    tls_config: {ca_file: ${file('ca.pem')}, cert_file: ${file('client.pem')}, key_file: ${file('client.key')}}\n`,
-				`localhost:${tls}`,
-			),
-			job('anonymous', '/good', `    scheme: https\n    tls_config: {ca_file: ${file('ca.pem')}}\n`, `localhost:${tls}`),
-			job('distrust', '/good', '    scheme: https\n', `localhost:${tls}`),
-			job('params', '/good', "    params: {debug: ['0', '1'], who: ['a b']}\n"),
-		].join(''),
-	[],
-).catch((error) => {
-	throw error;
-});
+	[
+		job('good', '/good'),
+		job('plain', '/plain'),
+		job('encoded', '/encoded'),
+		job('moved', '/moved'),
+		job('loop', '/loop'),
+		job('slow', '/slow', '    scrape_timeout: 1s\n'),
+		job('garbage', '/garbage'),
+		job('folded', '/folded'),
+		job('bomb', '/bomb'),
+		job('encodedbomb', '/encodedbomb'),
+		job('huge', '/huge', '    body_size_limit: 1M\n'),
+		job('missing', '/missing'),
+		job('cut', '/cut'),
+		job('nobody', '/good', '', '127.0.0.1:1'),
+		job('unmoved', '/moved', '    follow_redirects: false\n'),
+		job('basic', '/basic', "    basic_auth: {username: user, password: 'pass:word'}\n"),
+		job('unknown', '/basic'),
+		job('bearer', '/bearer', `    authorization: {credentials_file: ${file('token')}}\n`),
+		job('away', '/away', '    bearer_token: not-for-others\n'),
+		job(
+			'tls',
+			'/good',
+			`    scheme: https\n    tls_config: {ca_file: ${file('ca.pem')}, cert_file: ${file('client.pem')}, key_file: ${file('client.key')}}\n`,
+			`localhost:${tls}`,
+		),
+		job('anonymous', '/good', `    scheme: https\n    tls_config: {ca_file: ${file('ca.pem')}}\n`, `localhost:${tls}`),
+		job('distrust', '/good', '    scheme: https\n', `localhost:${tls}`),
+		job('params', '/good', "    params: {debug: ['0', '1'], who: ['a b']}\n"),
+	].join(''),
+);
 writeFileSync(file('token'), 'first\n');
 const up = async (name) => {
 	const t = await until(`${name} is up`, async () => (await api(`?job=${name}&health=up`)).targets[0]);
@@ -391,8 +339,8 @@ mkdirSync(file('crowd'));
 for (let i = 0; i <= 1000; i++) writeFileSync(file(`crowd/${i}.json`), '[]');
 const k8s = (role, more = '', rules = '') =>
 	`  - job_name: k8s-${role}\n    scrape_interval: 1s\n    kubernetes_sd_configs:\n      - {role: ${role}, api_server: 'https://localhost:${kubernetes}', refresh_interval: 1s, bearer_token_file: ${file('cluster-token')}, tls_config: {ca_file: ${file('ca.pem')}}${more}}\n    relabel_configs:\n      - {regex: '__meta_kubernetes_(.+)', action: labelmap, replacement: 'k8s_$1'}\n${rules}${only('/good')}`;
-const sdConfig = () =>
-	`scrape: {dns_server: '127.0.0.1:${dnsPort}'}\nscrape_configs:\n` +
+const sdSettings = `scrape: {dns_server: '127.0.0.1:${dnsPort}'}\n`;
+const sdJobs = () =>
 	`  - job_name: files\n    scrape_interval: 1s\n    file_sd_configs: [{files: ['${directory}/*.json', '${file('b.yml.sd.yml')}']}]\n${only('/good')}` +
 	`  - job_name: crowd\n    file_sd_configs: [{files: ['${file('crowd')}/*.json']}]\n` +
 	`  - job_name: http\n    scrape_interval: 1s\n    http_sd_configs: [{url: 'http://127.0.0.1:${sd}/sd', refresh_interval: 1s}]\n    relabel_configs: [{source_labels: [team], target_label: squad}]\n${only('/good')}` +
@@ -409,7 +357,7 @@ const sdConfig = () =>
 	k8s('service') +
 	`  - job_name: chatty\n    scrape_interval: 1s\n    kubernetes_sd_configs:\n      - {role: pod, namespaces: {names: [chatty]}, api_server: 'https://localhost:${kubernetes}', refresh_interval: 1s, bearer_token_file: ${file('cluster-token')}, tls_config: {ca_file: ${file('ca.pem')}}}\n${only('/good')}` +
 	`  - job_name: big\n    scrape_interval: 24h\n    kubernetes_sd_configs:\n      - {role: endpoints, namespaces: {names: [big]}, api_server: 'https://localhost:${kubernetes}', refresh_interval: 1s, bearer_token_file: ${file('cluster-token')}, tls_config: {ca_file: ${file('ca.pem')}}}\n    relabel_configs:\n      - {source_labels: [__meta_kubernetes_pod_annotationpresent_a_rather_long_name_of_an_annotation_59], target_label: last}\n${only('/good')}`;
-await start('sd', sdConfig());
+server = await start('sd', sdJobs(), sdSettings);
 const one = async (name) =>
 	(
 		await until(`${name} is up`, async () => {
@@ -419,18 +367,18 @@ const one = async (name) =>
 	).targets[0].labels;
 
 await test('files of JSON and YAML, by a pattern', async () => {
-	await until('two targets', async () => (await addresses('files')).length === 2);
+	await until('two targets', async () => (await addressesOf('files')).length === 2);
 	assert.deepEqual((await api('?job=files')).targets.map((t) => t.labels.from).sort(), ['file', 'yaml']);
 });
 await test('a file that changes; one that is broken leaves all as it was', async () => {
 	writeFileSync(file('new'), JSON.stringify([{ targets: [`127.0.0.1:${targets}`, '127.0.0.1:2'] }]));
 	renameSync(file('new'), file('a.json'));
-	await until('three targets', async () => (await addresses('files')).length === 3);
+	await until('three targets', async () => (await addressesOf('files')).length === 3);
 	writeFileSync(file('a.json'), '[{');
 	await until('the error is shown', async () => (await api()).discoveries.find((d) => d.job === 'files').error.includes('a.json'));
-	assert.equal((await addresses('files')).length, 3);
+	assert.equal((await addressesOf('files')).length, 3);
 	writeFileSync(file('a.json'), '[]');
-	await until('one target', async () => (await addresses('files')).length === 1);
+	await until('one target', async () => (await addressesOf('files')).length === 1);
 });
 await test('more files than are read are not half of them', async () => {
 	await until('the error is shown', async () => (await api()).discoveries.find((d) => d.job === 'crowd').error.includes('more than 1000 files'));
@@ -438,20 +386,20 @@ await test('more files than are read are not half of them', async () => {
 await test('HTTP discovery, relabelled, changing and failing', async () => {
 	assert.equal((await one('http')).squad, 'web');
 	groups = [...groups, { targets: ['127.0.0.1:3'] }];
-	await until('two targets', async () => (await addresses('http')).length === 2);
+	await until('two targets', async () => (await addressesOf('http')).length === 2);
 	groups = null;
 	await until('the error is shown', async () => (await api()).discoveries.find((d) => d.job === 'http').error.includes('500'));
-	assert.equal((await addresses('http')).length, 2);
+	assert.equal((await addressesOf('http')).length, 2);
 });
 await test('DNS: SRV and A records', async () => {
 	assert.equal((await one('srv')).instance, `localhost:${targets}`);
 	assert.equal((await one('a')).instance, `127.0.0.1:${targets}`);
 	srv = [...srv, ['other.test', () => 6060]];
-	await until('the new record', async () => (await addresses('srv')).includes('other.test:6060'));
+	await until('the new record', async () => (await addressesOf('srv')).includes('other.test:6060'));
 });
 await test('Kubernetes: pods, in pages, selected and relabelled', async () => {
 	const labels = await one('k8s-pod');
-	assert.deepEqual(await addresses('k8s-pod'), [`127.0.0.1:${targets}`]);
+	assert.deepEqual(await addressesOf('k8s-pod'), [`127.0.0.1:${targets}`]);
 	const expected = {
 		k8s_namespace: 'shop',
 		k8s_pod_name: 'web-1',
@@ -513,21 +461,21 @@ await test('Kubernetes: endpoints with their service and pod, slices, nodes, ser
 	);
 	const node = await one('k8s-node');
 	assert.deepEqual([node.instance, node.k8s_node_label_zone, node.k8s_node_address_Hostname], ['node-1', 'a', 'node-1']);
-	await until('the service', async () => (await addresses('k8s-service')).join() === 'web.shop.svc:6060');
+	await until('the service', async () => (await addressesOf('k8s-service')).join() === 'web.shop.svc:6060');
 });
 
 // ---- configurations that change ----
 
 await test('a mistake changes nothing and is shown', async () => {
 	const before = (await api()).targets.length;
-	replaceFile('sd.yml', sdConfig() + '  - job_name: broken\n    scrape_intervall: 5s\n');
+	replaceFile('sd.yml', `${sdSettings}scrape_configs:\n${sdJobs()}  - job_name: broken\n    scrape_intervall: 5s\n`);
 	const refused = await request(server.port, 'POST', '/api/v1/reload');
 	assert.equal(refused.status, 422);
 	assert.match(JSON.parse(refused.body).error, /sd\.yml: line \d+: 'scrape_intervall' is not a setting/);
 	const now = await api();
 	assert.equal(now.targets.length, before);
 	assert.match(now.config.error, /scrape_intervall/);
-	replaceFile('sd.yml', sdConfig() + '  - job_name: broken\n    profiling_config: {pprof_config: {process_cpu: {seconds: 1k}}}\n');
+	replaceFile('sd.yml', `${sdSettings}scrape_configs:\n${sdJobs()}  - job_name: broken\n    profiling_config: {pprof_config: {process_cpu: {seconds: 1k}}}\n`);
 	assert.match(JSON.parse((await request(server.port, 'POST', '/api/v1/reload')).body).error, /'seconds' must be a whole number/);
 });
 await test('what changes is noticed; unchanged targets go on', async () => {
@@ -565,8 +513,7 @@ await test('a heap that becomes empty, or zero, lowers the average, series by se
 			stacks = req.url === '/labelled' ? [[['leaf', 'main'], value, { pool: 'a' }]] : value ? [[['leaf', 'main'], value]] : [];
 		res.end(pprofProfile(stacks, { type: 'inuse_space', unit: 'bytes' }));
 	});
-	const port = await new Promise((resolve) => heaps.listen(0, '127.0.0.1', () => resolve(heaps.address().port)));
-	const off = Object.fromEntries(['process_cpu', 'goroutine', 'block', 'mutex'].map((name) => [name, { enabled: false }]));
+	const port = await listen(heaps);
 	const jobs = ['labelled', 'plain'].map((name) => ({
 		job_name: name,
 		scrape_interval: '1s',
@@ -592,8 +539,7 @@ await test('a heap that becomes empty, or zero, lowers the average, series by se
 await test("godeltaprof's profiles are those without the prefix, of one series whatever numbers samples have", async () => {
 	const stacks = Array.from({ length: 12 }, (_, i) => [['leaf', 'main'], 10, { bytes: 16 << i }]);
 	const deltas = http.createServer((req, res) => res.end(pprofProfile(stacks, { type: 'alloc_space', unit: 'bytes', durationNs: 15e9 })));
-	const port = await new Promise((resolve) => deltas.listen(0, '127.0.0.1', () => resolve(deltas.address().port)));
-	const off = Object.fromEntries(['process_cpu', 'goroutine', 'block', 'mutex', 'memory'].map((name) => [name, { enabled: false }]));
+	const port = await listen(deltas);
 	const jobs = [
 		{
 			job_name: 'deltas',
@@ -621,14 +567,14 @@ await test("godeltaprof's profiles are those without the prefix, of one series w
 
 await test('a thousand targets, bounded memory, spread over the interval', async () => {
 	const server1000 = http.createServer((req, res) => setTimeout(() => res.end(plainProfile), 50));
-	const many = await new Promise((resolve) => server1000.listen(0, '0.0.0.0', () => resolve(server1000.address().port)));
+	const many = await listen(server1000, { port: 0, host: '0.0.0.0' });
 	const list = Array.from({ length: 1000 }, (_, i) => `127.0.${1 + Math.floor(i / 250)}.${1 + (i % 250)}:${many}`);
 	assert.equal(
 		(
 			await (async () => {
-				await start(
+				server = await start(
 					'many',
-					`scrape_configs:\n  - job_name: many\n    scrape_interval: 5s\n    static_configs: [{targets: ${JSON.stringify([...new Set(list)])}}]\n${only('/x')}`,
+					`  - job_name: many\n    scrape_interval: 5s\n    static_configs: [{targets: ${JSON.stringify([...new Set(list)])}}]\n${only('/x')}`,
 				);
 				return api('?limit=20000');
 			})()

@@ -34,17 +34,18 @@ export function issue(name, names) {
 }
 
 // One profile, of its own path.
-const off = 'process_cpu: {enabled: false}, memory: {enabled: false}, mutex: {enabled: false}, block: {enabled: false}, goroutine: {enabled: false}';
-export const only = (path) => `    profiling_config: {pprof_config: {${off}, custom: {path: ${path}}}}\n`;
+export const off = Object.fromEntries(['process_cpu', 'memory', 'mutex', 'block', 'goroutine'].map((name) => [name, { enabled: false }]));
+export const onlyConfig = (path) => ({ pprof_config: { ...off, custom: { path } } });
+export const only = (path) => `    profiling_config: ${JSON.stringify(onlyConfig(path))}\n`;
 // A job that finds targets, and keeps what was found of them as labels m_...; they are scraped once a day, which is never.
 export const finding = (name, kind, settings, rules = '') =>
 	`  - job_name: ${name}\n    scrape_interval: 24h\n    ${kind}_sd_configs: [${JSON.stringify({ refresh_interval: '1s', ...settings })}]\n` +
 	`    relabel_configs:\n      - {regex: '__meta_${kind}_(.+)', action: labelmap, replacement: 'm_$1'}\n${rules}${only('/x')}`;
 
 let server;
-export async function start(name, config, options = []) {
-	writeFileSync(file(`${name}.yml`), `scrape_configs:\n${config}`);
-	server = await startServer(file(`${name}.data`), ['--config', file(`${name}.yml`), ...options]);
+export async function start(name, jobs, settings = '') {
+	writeFileSync(file(`${name}.yml`), `${settings}scrape_configs:\n${jobs}`);
+	server = await startServer(file(`${name}.data`), ['--config', file(`${name}.yml`)]);
 	return server;
 }
 export const api = async (query = '') => JSON.parse((await request(server.port, 'GET', `/api/v1/targets${query}`)).body);
