@@ -55,6 +55,14 @@ int discovery_cloud_json(struct discovery *discovery, scrape_token_function *fet
 	return r;
 }
 
+int discovery_keep_page(struct buffer *token, const char *next, struct error *err)
+{
+	buffer_clear(token);
+	if (buffer_append_string(token, next) < 0 || !buffer_string(token))
+		return error_set(err, -E2BIG, "the token of the next page is too long");
+	return *next != '\0';
+}
+
 int discovery_metadata_token(const struct scrape_call *call, const char *url, const struct scrape_header *header,
 			     struct scrape_grant *ret, struct error *err)
 {

@@ -34,6 +34,8 @@ struct discovery_cloud *discovery_cloud_get(struct discovery *discovery, struct 
 /* A request with the cloud's token, which fetch() gets; one that is refused is fetched again the next time. */
 int discovery_cloud_json(struct discovery *discovery, scrape_token_function *fetch, void *context, const char *url,
 			 struct json_tree **ret, struct error *err);
+/* Makes the token of the next page what *token holds. Positive: there is a next page; "" = none. */
+int discovery_keep_page(struct buffer *token, const char *next, struct error *err);
 /* The metadata service of the machine that we run on: without a proxy and without credentials. */
 extern const struct scrape_http discovery_metadata_http;
 /* A token from the metadata service, by a GET with one header. */

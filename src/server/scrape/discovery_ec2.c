@@ -250,12 +250,8 @@ static int get_page(struct listing *listing, struct buffer *token)
 		r = take_page(listing, xml_tree_root(tree));
 	if (r < 0)
 		return r;
-	const char *next = xml_node_text(xml_tree_root(tree), "nextToken");
-	buffer_clear(token);
-	r = buffer_append_string(token, next);
-	if (r < 0 || !buffer_string(token))
-		return error_set(listing->err, -E2BIG, "EC2: the token of the next page is too long");
-	return *next != '\0';
+	r = discovery_keep_page(token, xml_node_text(xml_tree_root(tree), "nextToken"), listing->err);
+	return r < 0 ? error_prefix(listing->err, r, "EC2") : r;
 }
 
 int discovery_ec2(struct discovery *discovery, struct discovered *found, struct error *err)

@@ -240,13 +240,7 @@ static int get_page(struct discovery *discovery, struct buffer *token, struct di
 		r = take_instance(discovery, &set, instance, found, err);
 		discovery_set_release(&set);
 	}
-	if (r < 0)
-		return r;
-	const char *next = discovery_text(root, "nextPageToken");
-	buffer_clear(token);
-	if (buffer_append_string(token, next) < 0 || !buffer_string(token))
-		return error_set(err, -E2BIG, "the token of the next page is too long");
-	return *next != '\0';
+	return r < 0 ? r : discovery_keep_page(token, discovery_text(root, "nextPageToken"), err);
 }
 
 int discovery_gce(struct discovery *discovery, struct discovered *found, struct error *err)
