@@ -16,13 +16,12 @@ const ended = (args, options = {}) =>
 	new Promise((resolve) => spawn(process.execPath, args, { cwd: join(here, '..'), stdio: 'inherit', ...options }).once('exit', (code) => resolve(code ?? 1)));
 // The test runner leaves one CPU idle, which these take, one after the other.
 const checks = [
-	['typescript/bin/tsc', '--noEmit'],
-	['eslint/bin/eslint.js', '--max-warnings', '0', '.'],
-	['prettier/bin/prettier.cjs', '--ignore-path', '../.prettierignore', '--log-level', 'warn', '--check', '.'],
+	['test/types_and_lint.mjs'],
+	['node_modules/prettier/bin/prettier.cjs', '--ignore-path', '../.prettierignore', '--log-level', 'warn', '--check', '.'],
 ];
 const checked = checks.reduce(async (before, [tool, ...args]) => {
 	const status = await before;
-	return (await ended([join(here, '../node_modules', tool), ...args])) || status;
+	return (await ended([join(here, '..', tool), ...args])) || status;
 }, Promise.resolve(0));
 const out = mkdtempSync(join(tmpdir(), 'wick-web-test-'));
 try {

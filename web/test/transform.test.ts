@@ -6,7 +6,21 @@ import { binaryKey, findFunction, functionKey, NO_FUNCTION, treeFunctions } from
 import { callersTree, invertTree, REST_CALLERS } from '../src/tree/invert';
 import { applyTransforms, formatTransforms, parseTransforms, TRANSFORMS_MAX, transformSteps, type Transform } from '../src/tree/transform';
 import { findPath, isInlined, KIND, kindOf, pathKey, type Tree } from '../src/tree/tree';
-import { assertTree, deepTree, functionOf, identOf, pathsOf, pathsOfStacks, randomTree, seeded, stacksOf, treeOf, type Frame, type Stack } from './trees';
+import {
+	assertTree,
+	deepTree,
+	type Frame,
+	functionOf,
+	identOf,
+	pathsOf,
+	pathsOfStacks,
+	randomTree,
+	seeded,
+	seeds,
+	type Stack,
+	stacksOf,
+	treeOf,
+} from './trees';
 
 type OnStack = (frames: Frame[]) => Frame[] | null; // null: the stack is gone
 
@@ -49,7 +63,7 @@ const OF_FUNCTION: Record<string, (is: (f: Frame) => boolean) => OnStack> = {
 };
 
 test('transforms of a function do to trees what they do to every stack', () => {
-	for (let seed = 1; seed <= 10; seed++) {
+	for (let seed = 1; seed <= seeds(10, 4); seed++) {
 		const tree = randomTree(seed);
 		assertTree(tree);
 		const { first } = treeFunctions(tree);
@@ -90,7 +104,7 @@ test('the total of a focus is what the table says of the function', () => {
 });
 
 test('transforms of a node', () => {
-	for (let seed = 1; seed <= 12; seed++) {
+	for (let seed = 1; seed <= seeds(12, 4); seed++) {
 		const tree = randomTree(seed);
 		for (let i = 1; i < tree.count; i += 13) {
 			const arg = pathKey(tree, i);
@@ -107,7 +121,7 @@ test('transforms of a node', () => {
 
 test('transforms of binaries and kinds', () => {
 	const kinds = { unknown: 0, native: 1, kernel: 2, jit: 3, interpreted: 4 };
-	for (let seed = 1; seed <= 12; seed++) {
+	for (let seed = 1; seed <= seeds(12, 4); seed++) {
 		const tree = randomTree(seed);
 		// What was left out stays as long as a caller does.
 		const keep =
@@ -144,7 +158,7 @@ test('transforms of binaries and kinds', () => {
 });
 
 test('frames become their file, line or binary', () => {
-	for (let seed = 1; seed <= 60; seed++) {
+	for (let seed = 1; seed <= seeds(60, 20); seed++) {
 		const tree = randomTree(seed);
 		const unknown = (f: Frame) => (f.binary === '' ? '[unknown]' : `[${f.binary}]`);
 		const line = (f: Frame) => tree.line[f.node];
@@ -171,7 +185,7 @@ test('frames become their file, line or binary', () => {
 });
 
 test('turned over, every stack is there once', () => {
-	for (let seed = 1; seed <= 60; seed++) {
+	for (let seed = 1; seed <= seeds(60, 20); seed++) {
 		const tree = randomTree(seed);
 		const inverted = assertSame(tree, { op: 'i', arg: '' }, (frames) => frames.slice().reverse());
 		const back = applyTransforms(inverted, [{ op: 'i', arg: '' }]);
@@ -225,7 +239,7 @@ test('what a limit leaves closed is smaller than what is open, and the sums are 
 
 test('several transforms are applied one after the other', () => {
 	const random = seeded(7);
-	for (let seed = 1; seed <= 40; seed++) {
+	for (let seed = 1; seed <= seeds(40, 20); seed++) {
 		let tree = randomTree(seed, 120);
 		const start = tree;
 		const list: Transform[] = [];

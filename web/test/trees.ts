@@ -15,6 +15,9 @@ export function seeded(seed: number): () => number {
 	};
 }
 
+/** How many seeds a test goes through: `all` in the full run, `few` in the plain one. */
+export const seeds = (all: number, few: number): number => (process.env.WICK_TEST_FULL ? all : few);
+
 export interface Frame {
 	node: number; // of the tree it was read from
 	name: string;
