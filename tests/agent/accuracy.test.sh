@@ -24,7 +24,7 @@ wait_url "$work/up.log" "$up_pid" || {
 }
 pass "wick up starts and prints its address"
 check "its agent samples" wait_sampling "$work/up.log" "$up_pid"
-"$O/programs/load" 3600 1 >/dev/null &
+"$O/programs/load" 3600 1 30 >/dev/null &
 busy=$!
 pids="$pids $busy"
 launch "$workload" "${seconds}cpu" >"$work/said"
@@ -62,7 +62,7 @@ kill -INT "$up_pid"
 if wait "$up_pid"; then pass "Ctrl-C ends wick up with status 0"; else fail "Ctrl-C ends wick up with status 0" "$(cat "$work/up.log")"; fi
 check "no process of it is left" sh -c "! pgrep -f '[w]ick up --data $work'"
 
-"$O/programs/load" 3600 1 >/dev/null &
+"$O/programs/load" 3600 1 30 >/dev/null &
 pids="$pids $!"
 "$WICK" record -F 199 -o "$work/rec.pb.gz" -- "$workload" "${seconds}cpu" >/dev/null 2>"$work/err" || fail "record works" "$(cat "$work/err")"
 "$WICK" convert "$work/rec.pb.gz" -o - --to top >"$work/rec.top"

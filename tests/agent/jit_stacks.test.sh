@@ -39,20 +39,21 @@ judged() {
 	*) fail "$1: stacks are wrong ($verdict)" "$(head -n 5 "$work/wrong")" ;;
 	esac
 }
-check "code that stays is recorded" record stays build/programs/replaced_code 4 100
+seconds=$(if_full 3 2)
+check "code that stays is recorded" record stays "$O/programs/replaced_code" $((seconds + 1)) 100
 complete stays 80
 judged stays
 for moment in 0.005 0.02 0.4; do
-	check "code that is replaced every $moment s is recorded" record "every_$moment" build/programs/replaced_code 3 $moment
+	check "code that is replaced every $moment s is recorded" record "every_$moment" "$O/programs/replaced_code" "$seconds" $moment
 	judged "every_$moment"
 done
-check "code that has no frame yet, and is replaced, is recorded" record early build/programs/replaced_code 3 0.005 early
+check "code that has no frame yet, and is replaced, is recorded" record early "$O/programs/replaced_code" "$seconds" 0.005 early
 judged early
 
 # What an agent knows of such code is in its metrics.
 launch "$WICK" up --data "$work/up" --listen 127.0.0.1:0 -F 199 --budget 0 2>"$work/up.log"
 up_pid=$!
-build/programs/replaced_code 3600 0.4 &
+"$O/programs/replaced_code" 3600 0.4 &
 replaced=$!
 pids="$pids $replaced"
 counted() { curl -sf "$url/metrics" | awk '$1 == "wick_agent_unwind_jit_rules" { rules = $2 } $1 ~ /^wick_agent_unwind_jit_pieces/ { n += $2 > 0 } END { exit !(rules > 0 && n == 2) }'; }

@@ -34,7 +34,7 @@ check "has all that it made" seen "$work/m.firefox.json" count inner=100
 record "one that forks 200 children" 'markers: 200 of 201' -- "$marks" fork 200
 check "has the spans of each" seen "$work/m.firefox.json" count inner=200
 # Many children that are killed at once after their markers, while others want the CPUs.
-"$O/programs/load" 3600 4 50 >/dev/null &
+"$O/programs/load" 3600 4 "$(if_full 50 25)" >/dev/null &
 busy=$!
 pids="$pids $busy"
 record "one that has 500 children killed" 'markers: 5.?000 of 501' -- "$marks" killed 500

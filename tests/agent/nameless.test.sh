@@ -24,7 +24,7 @@ int main(int argc, char **argv)
 	long x = argc;
 	while (time(NULL) < until) {
 		x = SPIN(x);
-		nanosleep(&(struct timespec){.tv_nsec = 60000000}, NULL); /* three of them would take all CPU time from other tests */
+		nanosleep(&(struct timespec){.tv_nsec = 150000000}, NULL); /* three of them would take all CPU time from other tests */
 	}
 	return (int)(x & 1);
 }
@@ -46,7 +46,7 @@ func main() {
 	x := 1
 	for {
 		x = spinInGo(x)
-		time.Sleep(60 * time.Millisecond)
+		time.Sleep(150 * time.Millisecond)
 	}
 }
 END

@@ -170,7 +170,7 @@ JS
 check "a Firefox profile has times, thread ids and CPU use" node "$work/oracle.mjs" "$work/wall.firefox.json"
 
 # More samples than are kept: fewer of them, all over the time, that stand for all.
-expect "of more samples than are kept a part stays" 0 'downsampled: 1 of [0-9]+ samples is kept, with its value scaled: [1-9][0-9,]* exceed' "$WICK" record --no-markers -F 2999 --max-samples 1000 -o "$work/thin.firefox.json" -- "$O/programs/load" 5 2
+expect "of more samples than are kept a part stays" 0 'downsampled: 1 of [0-9]+ samples is kept, with its value scaled: [1-9][0-9,]* exceed' "$WICK" record --no-markers -F 2999 --max-samples 1000 -o "$work/thin.firefox.json" -- "$O/programs/deep" 2cpu
 cat >"$work/thin.mjs" <<'JS'
 import { readFileSync } from "node:fs";
 const d = JSON.parse(readFileSync(process.argv[2])), fail = [];

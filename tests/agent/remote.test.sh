@@ -9,8 +9,8 @@ mkdir -m 700 "$work/tmp/wick-order-killed" # as an agent leaves it that was kill
 
 # The server and an agent of one command, on a machine where nothing has ever waited to be sent.
 all_in_one() {
-	cp "$bin/programs/workload" "$work/steady"
-	"$work/steady" 3600 >/dev/null 2>&1 &
+	cp "$bin/programs/load" "$work/steady"
+	"$work/steady" 3600 1 25 >/dev/null 2>&1 &
 	pids="$pids $!"
 	launch env WICK_SPOOL="$work/not/there/yet" "$WICK" up --data "$work/up" --listen 127.0.0.1:0 2>"$work/up.log"
 	up_pid=$!
