@@ -44,4 +44,19 @@ void elf_symbols_release(struct elf_symbols *symbols);
  * limits above; -ENOMEM; errors of reading. A file without symbols is success. */
 int elf_symbols_add_file(struct elf_symbols *symbols, struct elf_file *file, struct error *err);
 
+/* ---- elf_named.c: functions and data that are looked up by their names ---- */
+
+struct elf_named {
+	const char *name;	/* wanted */
+	uint64_t address, size; /* as linked; 0, 0 = not found */
+};
+
+/*
+ * Looks `count` names up in .dynsym and then, those that are missing, in .symtab; the first definition that has one counts.
+ * Returns how many were found. Tables that are damaged, or larger than 16 MiB (.dynsym) or 4 MiB (.symtab), have no names, so
+ * that large programs cost little. Errors: -ENOMEM, and those of
+ * reading section headers.
+ */
+int elf_named_find(struct elf_file *file, struct elf_named *wanted, size_t count, struct error *err);
+
 #endif
