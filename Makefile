@@ -33,7 +33,7 @@ VERSION := 0.1.0
 # Folders by floor, the lowest first. A folder is linked with itself and the floors below; the tidy check holds #include to the same rule.
 FLOOR0  := base
 FLOOR1  := codec elf
-FLOOR2  := profile unwind
+FLOOR2  := profile unwind runtime
 FLOOR3  := format symbol render agent store net
 FLOOR4  := query export
 FLOOR5  := control
@@ -72,9 +72,10 @@ UNDER_codec   := codec base
 UNDER_elf     := elf base
 UNDER_profile := profile codec elf base
 UNDER_unwind  := unwind codec elf base
-$(foreach f,$(FLOOR3),$(eval UNDER_$(f) := $(f) profile unwind codec elf base))
-UNDER_query   := query $(FLOOR3) profile unwind codec elf base
-UNDER_export  := export $(FLOOR3) profile unwind codec elf base
+UNDER_runtime := runtime codec elf base
+$(foreach f,$(FLOOR3),$(eval UNDER_$(f) := $(f) profile unwind runtime codec elf base))
+UNDER_query   := query $(FLOOR3) profile unwind runtime codec elf base
+UNDER_export  := export $(FLOOR3) profile unwind runtime codec elf base
 UNDER_control := control query $(UNDER_export)
 UNDER_server  := server $(UNDER_control)
 UNDER_daemon  := daemon $(UNDER_control)
@@ -321,7 +322,7 @@ EDITOR_WALK   := -DWALK_KNOWS_ALL=1 '-DWALK_READ(walk,to,bytes,address)=0' '-DWA
 	'-DWALK_ESCAPE(escapes,count,row)=walk_escape(escapes,count,row)' '-DWALK_RULE(walk,address)=walk_find_rule(&(walk)->map,address)' \
 	'-DWALK_HEAP16(place)=(place)' '-DWALK_HEAP32(place)=(place)' '-DWALK_HEAP64(place)=(place)' \
 	'-DWALK_HEAP128(place,halves)=((halves)[0]=(halves)[1]=(place))'
-EDITOR_BPF_H  := $(filter-out bpf/walk.h bpf/offcpu.h,$(wildcard bpf/*.h))
+EDITOR_BPF_H  := $(filter-out bpf/walk.h bpf/python_walk.h bpf/offcpu.h,$(wildcard bpf/*.h))
 EDITOR_TEST_H := $(wildcard src/*/test_*.h src/*/*/test_*.h src/*/*_test.h src/*/*/*_test.h)
 EDITOR_CMOCKA := $(patsubst %,-include %.h,stdarg stddef stdint setjmp cmocka)
 EDITOR_TESTS  := $(wildcard tests/oracle/*.[ch] tests/sim/*.[ch]) tests/symbol/oracle.c tests/symbol/bomb_run.c
