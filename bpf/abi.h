@@ -38,6 +38,7 @@
 #ifndef WICK_BPF_ABI_H
 #define WICK_BPF_ABI_H
 
+#include "bpf/python.h"
 #include "bpf/unwind.h"
 
 #define ABI_FRAMES_MAX	      UNWIND_FRAMES_MAX
@@ -99,7 +100,8 @@ struct abi_chain {
 	__u64 leaf; /* of the sample that sent it; here so that a kernel stack can be taken in place */
 	/* (header.bytes - 24) / 8 of them, the innermost caller first. Each is such that the byte before it lies in the
 	 * instruction: a return address, or, of code that a signal interrupted, the instruction's address + 1. What else is
-	 * known of a user frame is in bits that no user address has. */
+	 * known of a user frame is in bits that no user address has. Functions of an interpreter are two words each, behind the
+	 * frame that runs them (bpf/python.h). */
 	__u64 frames[ABI_FRAMES_MAX - 1];
 };
 /* The trampoline to which a signal handler returns; and a frame that was found by a frame pointer which may not be its callee's
@@ -137,6 +139,9 @@ enum abi_counter {
 	ABI_COUNT_FRAMES,     /* user frames walked */
 	ABI_COUNT_WAITS,      /* begins of waits appended */
 	ABI_COUNT_WAITS_FULL, /* begins or ends of waits lost: no room for a record or for the thread, or the ring was in use */
+	ABI_COUNT_PYTHON,     /* samples with frames of Python */
+	ABI_COUNT_PYTHON_FRAMES,
+	ABI_COUNT_PYTHON_UNKNOWN, /* in the interpreter's loop, but no frame of the thread was found */
 	ABI_COUNTERS = 16,
 };
 /* How long the program ran, by sample: bucket i counts runs of i * 128 ns up to (i + 1) * 128 ns, the last all longer ones. */

@@ -35,6 +35,8 @@ __u32 epoch = 0;	       /* a new one makes every chain unseen */
 __u32 unwind_clock = 1;	       /* see struct unwind_slot */
 __u32 heap_reuses = 0;	       /* raised before memory of the heap is used anew */
 __s32 tails_left = 0;	       /* set now and then: bounds the work that a flood of tails makes */
+__u64 woken_for_names_ns = 0;  /* when the agent was woken last for names of Python */
+__u32 python_names_wait = 0;   /* there are some that it was not woken for yet */
 __u64 woken_for_code_ns = 0;   /* when the agent was woken last because the code of a process had changed */
 __u64 ignored_period_ns = 0;   /* samples of an event with this period do not count: while the rate is being changed */
 __u64 cycles_stand_for_ns = 0; /* what a sample of the cycle counter stands for; 0 = the timer's period is in ns itself */
@@ -264,20 +266,210 @@ __attribute__((noinline)) int walk_frame(__u32 cpu)
 {
 	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
 
-	return walk ? walk_step(walk) : UNWIND_NO_USER;
+	if (!walk)
+		return UNWIND_NO_USER;
+	walk->python_sp = walk->registers[UNWIND_REGISTER_SP];
+	return walk_step(walk);
+}
+
+__attribute__((noinline)) int python_append_next(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk || !walk->python_appends)
+		return 0;
+	python_go_on(walk);
+	return 1;
+}
+
+/* Puts the functions of Python that the frame runs behind it. */
+__attribute__((noinline)) int python_meet_frame(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 0;
+	python_meet(walk);
+	if (!walk->python_appends)
+		return 0;
+	for (__u32 i = 0; i < PYTHON_FRAMES_MAX; i++) {
+		if (!python_append_next(cpu))
+			break;
+	}
+	return 0;
 }
 
 /* To the end. Returns an enum unwind_result. */
-__attribute__((noinline)) int walk_frames(__u32 cpu)
+__attribute__((noinline)) int walk_frames(__u32 cpu, __u32 has_python)
 {
+	if (has_python)
+		python_meet_frame(cpu);
 	for (int i = 0; i < UNWIND_FRAMES_MAX; i++) {
 		int result = walk_frame(cpu);
+		if (has_python && result == WALK_GOES_ON)
+			python_meet_frame(cpu);
 		if (result == WALK_GOES_OVER)
 			result = walk_go_frame(cpu);
 		if (result != WALK_GOES_ON)
 			return result;
 	}
 	return UNWIND_TOO_DEEP;
+}
+
+/* ---- frames of Python (bpf/python.h) ---- */
+
+/* Thread states that were found, by a hash of process and thread. Whether one is the thread's is seen in it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* a power of two, set at load time */
+	__type(key, __u32);
+	__type(value, __u64);
+} python_threads SEC(".maps");
+/* Direct-mapped, as `seen`: the code objects whose names user space was woken for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* a power of two, set at load time */
+	__type(key, __u32);
+	__type(value, __u32);
+} python_codes SEC(".maps");
+const volatile __u32 python_threads_mask = 0, python_codes_mask = 0;
+
+/* Into walk->python. 0 if it cannot be read. */
+__attribute__((noinline)) int python_learn(__u32 cpu, __u32 place)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 0;
+	__u64 *words = (__u64 *)&walk->python;
+	for (__u32 i = 0; i < PYTHON_PROCESS_WORDS; i++)
+		words[i] = WALK_HEAP64((__u64)place + i * 8);
+	return 1;
+}
+
+__attribute__((noinline)) int python_search(__u32 cpu, __u64 thread)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? python_search_step(walk, thread) : -1;
+}
+
+/* Whether walk->python_state is the state of the thread that has the lock. */
+__attribute__((noinline)) int python_try_holder(__u32 cpu, __u64 thread)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 0;
+	walk->python_state = python_holder(walk);
+	return python_is_thread(walk, walk->python_state, thread);
+}
+
+__attribute__((noinline)) int python_try_known(__u32 cpu, __u64 thread, __u64 state)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 0;
+	walk->python_state = state;
+	return python_is_thread(walk, state, thread) && python_is_listed(walk, state);
+}
+
+/* Sets walk->python_state. */
+__attribute__((noinline)) int python_find(__u32 cpu, __u64 thread)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	__u32 slot = walk_hash(bpf_get_current_pid_tgid() >> 32, thread) >> 32 & python_threads_mask;
+	__u64 *known = bpf_map_lookup_elem(&python_threads, &slot);
+	int r = 0;
+
+	if (!walk || !known)
+		return 0;
+	if (python_try_holder(cpu, thread)) {
+		*known = walk->python_state;
+		return 1;
+	}
+	if (*known && python_try_known(cpu, thread, *known))
+		return 1;
+	walk->python_state = walk->python_interpreter = 0;
+	walk->python_interpreters = 0;
+	for (__u32 i = 0; i < PYTHON_THREADS_MAX && !r; i++)
+		r = python_search(cpu, thread);
+	if (r <= 0)
+		return 0;
+	*known = walk->python_state;
+	return 1;
+}
+
+static __always_inline void python_note_code(struct walk *walk, __u32 tgid)
+{
+	__u32 last = (walk->python_count - 1) & (PYTHON_FRAMES_MAX - 1);
+	__u64 check = RUNTIME_CHECK(walk->python_frames[last][1]);
+	__u64 hash = walk_hash(walk_hash(tgid, walk->python_frames[last][0]), check);
+	__u32 slot = (hash >> 32) & python_codes_mask, tag = hash | 1;
+	__u32 *code = bpf_map_lookup_elem(&python_codes, &slot);
+
+	if (!code || *code == tag)
+		return;
+	*code = tag;
+	walk->python_is_new = 1;
+}
+
+/* One frame; 1 at the end. */
+__attribute__((noinline)) int python_collect(__u32 cpu, __u32 tgid)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 1;
+	__u32 before = walk->python_count;
+	int r = python_collect_step(walk);
+	if (walk->python_count != before)
+		python_note_code(walk, tgid);
+	return r;
+}
+
+/* All frames of the current thread, into walk->python_frames. */
+__attribute__((noinline)) int python_collect_all(__u32 cpu, __u32 place, __u32 tgid)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	__u64 thread = 0;
+
+	if (!walk || thread_pointer(&thread) || !python_learn(cpu, place) || !python_find(cpu, thread))
+		return 0;
+	walk->python_frame = python_first_frame(walk, walk->python_state);
+	for (__u32 i = 0; i < 2 * PYTHON_FRAMES_MAX; i++) {
+		if (python_collect(cpu, tgid))
+			break;
+	}
+	return 0;
+}
+
+/* One of the frames that the walk has not come to. */
+__attribute__((noinline)) int python_append_rest(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? python_append_pending(walk) : 0;
+}
+
+/* All of them. By itself, so that the verifier goes through the loop once, and not for each way that leads to it. */
+__attribute__((noinline)) int python_append_all(__u32 cpu)
+{
+	for (__u32 i = 0; i < PYTHON_FRAMES_MAX; i++) {
+		if (!python_append_rest(cpu))
+			break;
+	}
+	return 0;
+}
+
+static __always_inline void python_end(struct abi_ring *ring, struct walk *walk, __u32 cpu)
+{
+	ring->counters[ABI_COUNT_PYTHON] += walk->python_count > 0;
+	ring->counters[ABI_COUNT_PYTHON_FRAMES] += walk->python_count;
+	ring->counters[ABI_COUNT_PYTHON_UNKNOWN] += walk->python_loops && !walk->python_count;
+	if (walk->python_next < walk->python_count)
+		python_append_all(cpu);
 }
 
 static __always_inline struct abi_ring *sample_ring(void)
@@ -521,28 +713,33 @@ static __always_inline __u64 user_registers(struct bpf_perf_event_data *ctx, str
 	return REGS_IP(regs);
 }
 
-#define CODE_WAKEUP_NS 50000000ull
+#define CODE_WAKEUP_NS	50000000ull
+#define NAMES_WAKEUP_NS 25000000ull /* names of Python are read while they are there */
 
-/*
- * Whether code was mapped or unmapped since the last walk of the process: then the agent should look at its events, before more
- * walks go by what is outdated. Not more often than 20 times a second for the whole machine: that is enough for what happens
- * now and then, and what goes on all the time is handled otherwise (agent/unwinder.c).
- */
+/* Whether the agent may be woken (again) for the whole machine. */
+static __always_inline bool may_wake(__u64 *woken_ns, __u64 least_ns)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	if (now - *(volatile __u64 *)woken_ns < least_ns)
+		return false;
+	*(volatile __u64 *)woken_ns = now;
+	return true;
+}
+
+/* Whether code was mapped or unmapped since the last walk of the process: then the agent should look at its events, before more
+ * walks go by what is outdated. 20 times a second are enough for what happens now and then, and what goes on all the time is
+ * handled otherwise (agent/unwinder.c). */
 static __always_inline bool code_has_changed(struct unwind_process *process, struct task_struct *task)
 {
 	__u32 pages = BPF_CORE_READ(task, mm, exec_vm), before = process->code_pages;
-	__u64 now;
 
 	if (pages == before)
 		return false;
 	process->code_pages = pages;
 	if (!before)
 		return false;
-	now = bpf_ktime_get_ns();
-	if (now - *(volatile __u64 *)&woken_for_code_ns < CODE_WAKEUP_NS)
-		return false;
-	*(volatile __u64 *)&woken_for_code_ns = now;
-	return true;
+	return may_wake(&woken_for_code_ns, CODE_WAKEUP_NS);
 }
 
 /* Walks from the registers that are set. Returns an enum unwind_result. */
@@ -562,7 +759,17 @@ static __always_inline int walk_user_stack(struct walk *walk, struct task_struct
 	*ret_quiet = process->flags & UNWIND_PROCESS_QUIET;
 	if (*ret_quiet)
 		walk->asks = 0;
-	result = walk_result(walk, walk_frames(cpu));
+	if (process->python) {
+		python_collect_all(cpu, process->python, tgid);
+		walk->python_sp = walk->registers[UNWIND_REGISTER_SP];
+		if (walk->python_is_new)
+			python_names_wait = 1;
+		if (*(volatile __u32 *)&python_names_wait && may_wake(&woken_for_names_ns, NAMES_WAKEUP_NS)) {
+			python_names_wait = 0;
+			stacks->urgent = true;
+		}
+	}
+	result = walk_result(walk, walk_frames(cpu, process->python != 0));
 	if (reuses != *(volatile __u32 *)&heap_reuses)
 		return UNWIND_STALE;
 	return result;
@@ -614,6 +821,7 @@ static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, str
 	}
 	walk->known = ~0u;
 	walk_begin(walk, stacks->user_leaf, hash_seed);
+	walk_without_python(walk);
 	walk->asks = tail_fits && *(volatile __s32 *)&tails_left > 0;
 	if (capture && tail_fits) {
 		stacks->position += append_tail(ring, stacks->position, task, walk, 1);
@@ -634,6 +842,7 @@ static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, str
 		stacks->position += append_tail(ring, stacks->position, task, walk, walk->depth);
 		stacks->flags |= ABI_SAMPLE_TAIL;
 	}
+	python_end(ring, walk, cpu);
 	append_user_chain(ring, walk, in_epoch, stacks);
 }
 

@@ -61,6 +61,7 @@ const char *const agent_loss_names[AGENT_LOSS_COUNT] = {
 	[AGENT_LOSS_EVENTS] = "events",
 	[AGENT_LOSS_FILTER_FULL] = "filter_full",
 	[AGENT_LOSS_OFF_CPU_FULL] = "off_cpu_full",
+	[AGENT_LOSS_NO_NAME] = "no_name",
 };
 
 const char *const agent_cost_names[AGENT_COST_COUNT] = {
@@ -323,6 +324,18 @@ static int follow_cgroups(struct agent *agent, struct error *err)
 	return sampler_set_cgroups(agent->sampler, found.ids, found.count, err);
 }
 
+static int start_unwinder(struct agent *agent, const struct agent_options *options, struct error *err)
+{
+	int r = unwinder_new(agent->sampler, &agent->binaries, &agent->processes, options->cache_directory, &agent->unwinder,
+			     err);
+
+	if (r == 0)
+		unwinder_pythons(agent->unwinder)->is_off = options->no_python;
+	if (r == 0)
+		agent->builder.pythons = agent->off_cpu_builder.pythons = unwinder_pythons(agent->unwinder);
+	return r;
+}
+
 /* The kernel begins to record; first the events, so that none is missed between the snapshot and the first sample. */
 static int start_sampler(struct agent *agent, const struct agent_options *options, struct error *err)
 {
@@ -331,8 +344,7 @@ static int start_sampler(struct agent *agent, const struct agent_options *option
 	size_sampler(agent, options, &sampling);
 	int r = sampler_new(&sampling, &agent->sampler, err);
 	if (r == 0)
-		r = unwinder_new(agent->sampler, &agent->binaries, &agent->processes, options->cache_directory,
-				 &agent->unwinder, err);
+		r = start_unwinder(agent, options, err);
 	if (r == 0)
 		r = watch(agent, sampler_wakeup_fd(agent->sampler), TAG_WAKEUP, err);
 	if (r == 0)
@@ -355,7 +367,7 @@ static int start_unprivileged(struct agent *agent, const struct agent_options *o
 {
 	if (unprivileged_sampler_new(&agent->unprivileged) < 0)
 		return error_nomem(err);
-	int r = unwinder_new(NULL, &agent->binaries, &agent->processes, options->cache_directory, &agent->unwinder, err);
+	int r = start_unwinder(agent, options, err);
 	if (r == 0)
 		r = events_new_unprivileged(OWN_RING_BYTES, agent->frequency_hz, &agent->online, agent->epoll_fd, TAG_EVENTS,
 					    &agent->events, err);
@@ -606,6 +618,9 @@ static void fill_unwind_stats(struct agent *agent, const struct sampler_counters
 {
 	unwinder_get_stats(agent->unwinder, ret);
 	ret->frames = counters->counters[ABI_COUNT_FRAMES];
+	ret->python_samples = counters->counters[ABI_COUNT_PYTHON];
+	ret->python_frames = counters->counters[ABI_COUNT_PYTHON_FRAMES];
+	ret->python_unknown = counters->counters[ABI_COUNT_PYTHON_UNKNOWN];
 	ret->program_ns = counters->counters[ABI_COUNT_RUN_NS];
 	ret->program_ns_p50 = run_quantile(counters, 0.5);
 	ret->program_ns_p99 = run_quantile(counters, 0.99);

@@ -105,9 +105,10 @@ struct agent_options {
 	 * the start. Requires pids, and the first must be one that may be sampled. Excludes cgroups, wall, off-CPU time and
 	 * process_stats. */
 	bool unprivileged;
-	bool at_exec; /* the first of the pids waits for its exec: what it does before does not count */
-	bool cycles;  /* time by the cycle counter (NMI: sees code that runs with interrupts off), if there is one. Default is
-			 cpu-clock: the kernel gives a CPU that is idle most of the time too many cycle samples */
+	bool at_exec;	/* the first of the pids waits for its exec: what it does before does not count */
+	bool no_python; /* stacks of Python show its interpreter only */
+	bool cycles;	/* time by the cycle counter (NMI: sees code that runs with interrupts off), if there is one. Default is
+			   cpu-clock: the kernel gives a CPU that is idle most of the time too many cycle samples */
 	/* What sampling may cost, as a share of one CPU; above it the rate is lowered. 0 = no limit; AGENT_BUDGET_DEFAULT =
 	 * 0.5% of a CPU or 0.1% of all, whichever is more. Whatever else the agent does is not steered by the rate. */
 	double budget;
@@ -169,6 +170,7 @@ enum agent_loss {
 	AGENT_LOSS_EVENTS,	 /* process events lost by the perf ring: the process table was read again from /proc */
 	AGENT_LOSS_FILTER_FULL,	 /* processes forked by followed ones that could not be followed */
 	AGENT_LOSS_OFF_CPU_FULL, /* waits lost: a ring or the table of waiting threads was full */
+	AGENT_LOSS_NO_NAME, /* a function of an interpreter that was gone before its name could be read: frame without it */
 	AGENT_LOSS_COUNT,
 };
 extern const char *const agent_loss_names[AGENT_LOSS_COUNT]; /* "counts_full" ... for metrics */
@@ -204,8 +206,11 @@ struct agent_unwind_stats {
 	uint64_t built, cached, evicted, failed, too_large; /* tables */
 	uint64_t build_ns, build_ns_max;
 	uint64_t live_rules, live_pieces,
-		live_dropped;		/* of code made at run time: now; ever looked at, and found to be replaced */
-	uint64_t heap_bytes, heap_used; /* now */
+		live_dropped; /* of code made at run time: now; ever looked at, and found to be replaced */
+	/* Samples with functions of Python, these functions, and samples in its loop of which none was found; code objects that
+	 * were named, and that were gone or made no sense. */
+	uint64_t python_samples, python_frames, python_unknown, python_names, python_names_lost;
+	uint64_t heap_bytes, heap_used;			     /* now */
 	uint64_t program_ns, program_ns_p50, program_ns_p99; /* time in the sampling program; quantiles of a sample */
 };
 struct agent_stats {

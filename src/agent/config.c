@@ -59,6 +59,15 @@ static int read_event(struct yaml_reader *reader, const yaml_node_t *node, void 
 	return r;
 }
 
+static int read_runtimes(struct yaml_reader *reader, const yaml_node_t *node, void *object)
+{
+	struct agent_config *config = object;
+	int r = yaml_read_text(reader, node, "runtimes", &config->runtimes);
+	if (r == 0 && strcmp(config->runtimes, "python") != 0 && strcmp(config->runtimes, "none") != 0)
+		return yaml_fault(reader, node, "runtimes", "must be python or none");
+	return r;
+}
+
 static int read_spool_age(struct yaml_reader *reader, const yaml_node_t *node, void *object)
 {
 	int64_t *age_ns = object;
@@ -92,6 +101,7 @@ static const struct yaml_field settings[] = {
 	SETTING("tenant", TEXT, tenant),
 	SETTING("listen", TEXT, listen),
 	YAML_CUSTOM("event", read_event),
+	YAML_CUSTOM("runtimes", read_runtimes),
 	SETTING("frequency", COUNT, frequency_hz, .least = 1, .most = 10000),
 	SETTING("min_frequency", COUNT, frequency_least_hz, .least = 1, .most = 10000),
 	YAML_CUSTOM("labels", read_labels),

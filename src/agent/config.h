@@ -5,6 +5,7 @@
  *     server: http://profiles.example:7070
  *     frequency: 19
  *     min_frequency: 5
+ *     runtimes: python
  *     listen: 127.0.0.1:7071
  *     labels: {env: prod}
  *     debuginfo: {upload: true, rate: 1MiB, file_size: 2GiB}
@@ -29,7 +30,7 @@
 
 struct agent_config {
 	/* NULL, 0: not in the file */
-	const char *server, *token_file, *tenant, *event, *listen;
+	const char *server, *token_file, *tenant, *event, *listen, *runtimes;
 	unsigned frequency_hz, frequency_least_hz;
 	bool no_process_stats; /* process_stats: false */
 	bool no_remote_record; /* remote_record: false */

@@ -141,6 +141,37 @@ static void examine_executable(struct report *report)
 	}
 }
 
+/* ---- interpreters ---- */
+
+static void examine_python(struct report *report)
+{
+	struct pythons *pythons = unwinder_pythons(report->agent->unwinder);
+	const struct mapping_list *maps = report->process->maps;
+	struct sampler_counters counters;
+
+	for (size_t i = 0; maps && i < maps->count; i++) {
+		const struct python_file *file = pythons_look(pythons, report->process->pid, &maps->items[i]);
+		if (!file)
+			continue;
+		const struct python_build *build = &file->build;
+		if (!file->is_known) {
+			add(report, DOCTOR_WARN, "python", "", "%s: only its interpreter is shown", file->why);
+			return;
+		}
+		sampler_get_counters(report->agent->sampler, &counters);
+		uint64_t shown = counters.counters[ABI_COUNT_PYTHON], unknown = counters.counters[ABI_COUNT_PYTHON_UNKNOWN];
+		add(report, DOCTOR_OK, "python", "", "CPython %u.%u%s in %s; offsets %s", build->version >> 8,
+		    build->version & 0xff, build->is_free_threaded ? ", free-threaded," : "",
+		    binary_name(binary_get(&report->agent->binaries, maps->items[i].binary)),
+		    build->is_published ? "that it publishes" : "of that version");
+		add(report, unknown || pythons->lost || pythons->nonsense ? DOCTOR_WARN : DOCTOR_OK, "functions of python", "",
+		    "in %" PRIu64 " samples; %" PRIu64 " in its loop showed none; %" PRIu64 " functions were named, %" PRIu64
+		    " gone before, %" PRIu64 " not to be believed",
+		    shown, unknown, pythons->read, pythons->lost, pythons->nonsense);
+		return;
+	}
+}
+
 /* ---- how its walks ended ---- */
 
 static void add_result(struct report *report, enum unwind_result result, uint64_t count, uint64_t total)
@@ -197,6 +228,7 @@ int agent_examine_process(pid_t pid, int64_t duration_ns, struct doctor_row *ret
 	examine_executable(&report);
 	examine_generated_code(&report);
 	examine_binaries(&report);
+	examine_python(&report);
 	examine_walks(&report, duration_ns);
 	*ret_count = report.count;
 	return 0;

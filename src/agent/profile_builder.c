@@ -14,6 +14,9 @@
  *     Unless the server has the names of this very kernel: then it is an address in the mapping "[kernel.kallsyms]" with the
  *     kernel's build-id, relative to the beginning of its text, which does not change from boot to boot. Modules, BPF programs
  *     and trampolines have no such place, and stay names.
+ *   - Functions of Python are named at once, too, and are no addresses: a function with its file and line, in the mapping of
+ * its interpreter. Those that the native walk did not come to (bpf/python.h) follow the outermost ones that it came to, if it
+ *     is complete, since then only their place among native frames is not known; else they are behind what is missing.
  *   - Code made at run time: named by the sink (perf maps), as a function in the mapping that the sink says; else the address
  *     is kept in "[anon]".
  */
@@ -30,6 +33,7 @@
 #define FRAMES_MAX	   (2 * ABI_FRAMES_MAX + ABI_KERNEL_FRAMES_MAX + 1) /* a mark beside each user frame, at most */
 #define KERNEL_MAPPING	   "[kernel.kallsyms]"
 #define TRACING_FRAMES_MAX 10
+#define PYTHON_MAPPING	   "python"
 
 void profile_builder_init(struct profile_builder *builder)
 {
@@ -236,9 +240,11 @@ static int user_location(struct profile_builder *builder, struct process *proces
 struct frames {
 	uint32_t locations[FRAMES_MAX]; /* leaf first */
 	size_t count;
-	size_t schedule; /* the first that is in __schedule, from 1; 0 = none */
+	size_t schedule;    /* the first that is in __schedule, from 1; 0 = none */
+	size_t runtime_end; /* behind the last function of an interpreter whose place is known; 0 = none */
 	uint32_t losses;
-	bool is_cut; /* callers are missing */
+	bool is_cut;	    /* callers are missing */
+	bool is_cut_marked; /* a frame stands for them */
 };
 
 /* The kernel stack of a wait begins with the program that took it and with what called that, by names that differ from kernel
@@ -277,9 +283,66 @@ static int add_user_frame(struct profile_builder *builder, struct process *proce
 			     &frames->losses, err);
 }
 
+static int python_location(struct profile_builder *builder, const struct process *process, uint64_t object, uint64_t data,
+			   uint32_t *ret, uint32_t *losses, struct error *err)
+{
+	struct python_name name;
+	struct profile_location location = {.frame_type = PROFILE_FRAME_INTERPRETED};
+	struct profile_function function = {0};
+	struct profile_line line = {0};
+
+	enum agent_cost before = cost_enter(builder->binaries->meter, AGENT_COST_SYMBOLS);
+	int r = pythons_name(builder->pythons, process, object, data, &name);
+	cost_enter(builder->binaries->meter, before);
+	if (r < 0)
+		return error_nomem(err);
+	if (!name.name[0])
+		*losses |= 1u << AGENT_LOSS_NO_NAME;
+	r = add_mapping(builder->profile, PYTHON_MAPPING, "", (struct profile_mapping){.flags = PROFILE_MAPPING_HAS_FUNCTIONS},
+			&location.mapping, err);
+	if (r == 0)
+		r = profile_add_cstring(builder->profile, name.name[0] ? name.name : "[function of Python]", &function.name,
+					err);
+	if (r == 0)
+		r = profile_add_cstring(builder->profile, name.file, &function.file_name, err);
+	function.system_name = function.name;
+	function.start_line = name.first_line;
+	line.line = name.line;
+	if (r == 0)
+		r = profile_add_function(builder->profile, &function, &line.function, err);
+	return r < 0 ? r : profile_add_location(builder->profile, &location, &line, 1, ret, err);
+}
+
+/* A function of an interpreter. is_complete: the native walk is. */
+static int add_runtime_frame(struct profile_builder *builder, const struct process *process, uint64_t object, uint64_t data,
+			     bool is_complete, struct frames *frames, struct error *err)
+{
+	bool is_pending = data & RUNTIME_FRAME_PENDING;
+	size_t at = frames->count;
+
+	if (RUNTIME_KIND(object) != RUNTIME_KIND_PYTHON || !(data & RUNTIME_FRAME_DATA))
+		return 0;
+	if (is_pending && is_complete) {
+		if (!frames->runtime_end) /* the thread is not in the interpreter (any more) */
+			return 0;
+		at = frames->runtime_end;
+		memmove(&frames->locations[at + 1], &frames->locations[at], (frames->count - at) * sizeof(*frames->locations));
+	} else if (is_pending && !frames->is_cut_marked) {
+		int r = add_marker(builder, PROFILE_BUILDER_CUT, frames, err);
+		if (r < 0)
+			return r;
+		frames->is_cut_marked = true;
+		at = frames->count;
+	}
+	frames->count++;
+	if (!is_pending || is_complete)
+		frames->runtime_end = at + 1;
+	return python_location(builder, process, object, data, &frames->locations[at], &frames->losses, err);
+}
+
 /* Appends one of a sample's two stacks. */
-static int add_frames(struct profile_builder *builder, struct process *process, bool kernel, uint64_t leaf, uint64_t chain,
-		      struct frames *frames, struct error *err)
+static int add_frames(struct profile_builder *builder, struct process *process, bool kernel, bool is_complete, uint64_t leaf,
+		      uint64_t chain, struct frames *frames, struct error *err)
 {
 	const uint64_t *callers = NULL;
 	size_t count = 0;
@@ -294,6 +357,15 @@ static int add_frames(struct profile_builder *builder, struct process *process, 
 		count--;
 	for (size_t i = 0; i <= count; i++) {
 		bool is_schedule = false;
+		if (!kernel && i && callers[i - 1] & RUNTIME_FRAME) {
+			if (callers[i - 1] & RUNTIME_FRAME_DATA || i >= count) /* what was cut off */
+				continue;
+			int r = add_runtime_frame(builder, process, callers[i - 1], callers[i], is_complete, frames, err);
+			if (r < 0)
+				return r;
+			i++;
+			continue;
+		}
 		int r = kernel ? kernel_location(builder, i == 0 ? leaf : callers[i - 1] - 1,
 						 &frames->locations[frames->count++], &is_schedule, err)
 			       : add_user_frame(builder, process, i == 0 ? leaf + 1 : callers[i - 1], frames, err);
@@ -318,14 +390,15 @@ static int add_stack(struct profile_builder *builder, struct process *process, c
 		frames.losses |= 1u << AGENT_LOSS_NO_USER_STACK;
 	if (sample->flags & ABI_SAMPLE_NO_KERNEL_STACK)
 		frames.losses |= 1u << AGENT_LOSS_NO_KERNEL_STACK;
-	int r = add_frames(builder, process, true, sample->kernel_leaf, sample->kernel_chain, &frames, err);
+	bool is_complete = UNWIND_IS_COMPLETE(sample->result);
+	int r = add_frames(builder, process, true, is_complete, sample->kernel_leaf, sample->kernel_chain, &frames, err);
 	if (sample->what == ABI_WAIT_BEGINS)
 		drop_tracing(&frames);
 	if (r == 0)
-		r = add_frames(builder, process, false, sample->user_leaf, sample->user_chain, &frames, err);
+		r = add_frames(builder, process, false, is_complete, sample->user_leaf, sample->user_chain, &frames, err);
 	frames.is_cut = frames.is_cut || (!sample->user_leaf && sample->what != ABI_CPU) ||
 			(sample->user_leaf && !UNWIND_IS_COMPLETE(sample->result));
-	if (r == 0 && frames.is_cut)
+	if (r == 0 && frames.is_cut && !frames.is_cut_marked)
 		r = add_marker(builder, PROFILE_BUILDER_CUT, &frames, err);
 	*ret_losses = frames.losses;
 	return r < 0 ? r : profile_add_stack_leaf_first(builder->profile, frames.locations, frames.count, ret_stack, err);

@@ -82,6 +82,7 @@ struct unwinder {
 	struct unwind_cache *cache;
 	struct unwind_tables *tables;
 	struct live_unwinder live;
+	struct pythons pythons;
 	struct unwind_slot *slots;
 	struct unwind_slot *own_slots; /* without a kernel side; else NULL */
 	uint32_t own_clock;
@@ -127,6 +128,8 @@ int unwinder_new(struct sampler *sampler, struct binaries *binaries, struct proc
 				      err);
 	if (r < 0)
 		return r;
+	if (pythons_init(&unwinder->pythons, binaries) < 0)
+		return error_nomem(err);
 	live_unwinder_init(&unwinder->live, unwinder->tables, processes);
 	binaries->tables = unwinder->tables;
 	processes->heap = unwinder->heap;
@@ -143,6 +146,7 @@ struct unwinder *unwinder_free(struct unwinder *unwinder)
 		unwinder->binaries->tables = NULL;
 	if (unwinder->processes)
 		process_table_leave_heap(unwinder->processes);
+	pythons_release(&unwinder->pythons);
 	unwind_tables_free(unwinder->tables);
 	unwind_cache_close(unwinder->cache);
 	heap_free(unwinder->heap);
@@ -314,15 +318,45 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 	walk->hash = callers ? walk_hash(walk->hash_before, walk->frames[callers]) : walk->hash_before;
 	walk->map = (struct walk_map){0};
 	walk->window_bytes = 0;
-	do
+	if (!pythons_placed(&unwinder->pythons, process->maps, &walk->python))
+		walk_without_python(walk);
+	do {
+		walk->python_sp = walk->registers[UNWIND_REGISTER_SP];
 		r = walk_step(walk);
-	while (r == WALK_GOES_ON);
+		if (r == WALK_GOES_ON)
+			python_meet(walk);
+		while (walk->python_appends)
+			python_go_on(walk);
+	} while (r == WALK_GOES_ON);
+	while (python_append_pending(walk))
+		;
 	return (enum unwind_result)walk_result(walk, r);
 }
 
 static bool is_sound(const struct abi_tail *tail)
 {
 	return tail->depth >= 1 && tail->depth <= UNWIND_FRAMES_MAX && tail->stack_bytes <= ABI_TAIL_BYTES;
+}
+
+/* Takes the frames of Python that the kernel side's walk did not come to off the end of a chain. Returns what is left. */
+static size_t take_pending(struct walk *walk, const uint64_t *callers, size_t count)
+{
+	size_t first = count;
+
+	while (first && (~callers[first - 1] & (RUNTIME_FRAME | RUNTIME_FRAME_DATA | RUNTIME_FRAME_PENDING)) == 0)
+		first -= callers[first - 1] & RUNTIME_FRAME_ANCHOR || first < 2 ? 1 : 2;
+	walk_without_python(walk);
+	for (size_t i = first; i < count; i++) {
+		if (callers[i] & RUNTIME_FRAME_DATA && callers[i] & RUNTIME_FRAME_ANCHOR) {
+			if (walk->python_anchor_count < PYTHON_ANCHORS_MAX)
+				walk->python_anchors[walk->python_anchor_count++] =
+					RUNTIME_OBJECT(callers[i]) & ~RUNTIME_FRAME_ANCHOR;
+		} else if (i + 1 < count && walk->python_count < PYTHON_FRAMES_MAX) {
+			walk->python_frames[walk->python_count][0] = callers[i];
+			walk->python_frames[walk->python_count++][1] = callers[++i] & ~RUNTIME_FRAME_PENDING;
+		}
+	}
+	return first;
 }
 
 enum unwind_result unwinder_walk(struct unwinder *unwinder, struct process *process, const struct abi_tail *tail,
@@ -332,6 +366,7 @@ enum unwind_result unwinder_walk(struct unwinder *unwinder, struct process *proc
 	if (!is_sound(tail))
 		return UNWIND_NO_USER;
 	memcpy(unwinder->walk.frames, ret_frames, tail->depth * sizeof(*ret_frames));
+	walk_without_python(&unwinder->walk);
 	enum unwind_result result = go_on(unwinder, process, tail);
 	*ret_count = unwinder->walk.depth;
 	memcpy(ret_frames, unwinder->walk.frames, *ret_count * sizeof(*ret_frames));
@@ -400,6 +435,7 @@ static int resume(struct unwinder *unwinder, struct process *process, struct abi
 		return 0;
 	if (sample->user_chain && !chains_find(chains, sample->user_chain, &callers, &count))
 		return 0;
+	count = take_pending(&unwinder->walk, callers, count);
 	if (count + 1 != tail->depth)
 		return 0;
 	unwinder->walk.frames[0] = sample->user_leaf;
@@ -485,16 +521,25 @@ static bool find_callers(const struct abi_sample *sample, const struct chains *c
 	return sample->user_chain && chains_find(chains, sample->user_chain, ret, ret_count) && *ret_count <= UNWIND_FRAMES_MAX;
 }
 
-/* A frame that lies in no mapping is no frame: the walk was led astray, and this is where it was noticed. */
+/* A frame that lies in no mapping is no frame: the walk was led astray, and this is where it was noticed. Frames of Python that
+ * the walk did not come to go with it: nobody knows where they belong. */
 static int drop_last(struct unwinder *unwinder, const struct process *process, struct abi_sample *sample, struct chains *chains)
 {
 	const uint64_t *callers = NULL;
 	size_t count;
 
-	if (!find_callers(sample, chains, &callers, &count) || count == 0 ||
-	    process_find_mapping(process, ABI_FRAME_ADDRESS(callers[count - 1]) - 1))
+	if (!find_callers(sample, chains, &callers, &count))
+		return 0;
+	while (count && callers[count - 1] & RUNTIME_FRAME)
+		count--;
+	if (count == 0 || process_find_mapping(process, ABI_FRAME_ADDRESS(callers[count - 1]) - 1))
 		return 0;
 	return cut_chain(unwinder, sample, callers, count - 1, chains);
+}
+
+static bool is_in_doubt(const struct process *process, uint32_t version, uint64_t frame)
+{
+	return !(frame & RUNTIME_FRAME) && process_is_in_doubt(process, version, ABI_FRAME_ADDRESS(frame) - 1);
 }
 
 /* Takes away what a walk by outdated mappings may have got wrong: all callers of the first frame that lies where they differ
@@ -514,7 +559,7 @@ static int drop_doubtful(struct unwinder *unwinder, const struct process *proces
 		sample->user_chain = 0;
 		return 1;
 	}
-	while (good + 1 < steps && !process_is_in_doubt(process, sample->version, ABI_FRAME_ADDRESS(callers[good]) - 1))
+	while (good + 1 < steps && !is_in_doubt(process, sample->version, callers[good]))
 		good++;
 	if (good + 1 >= steps)
 		return 0;
@@ -580,10 +625,15 @@ static int place_list(struct unwinder *unwinder, struct process *process, struct
 			.file_page = is_live ? 0 : (uint32_t)(item->offset >> 12),
 		};
 	}
-	uint32_t bytes = count * (uint32_t)sizeof(*ranges), place = heap_allocate(unwinder->heap, bytes);
+	struct python_process python;
+	bool has_python = pythons_place(&unwinder->pythons, process->pid, list, &python);
+	uint32_t ranges_bytes = count * (uint32_t)sizeof(*ranges);
+	uint32_t bytes = ranges_bytes + (has_python ? sizeof(python) : 0), place = heap_allocate(unwinder->heap, bytes);
 	if (!place)
 		return -ENOSPC;
-	int r = heap_write(unwinder->heap, place, ranges, bytes, NULL);
+	int r = heap_write(unwinder->heap, place, ranges, ranges_bytes, NULL);
+	if (r == 0 && has_python)
+		r = heap_write(unwinder->heap, place + ranges_bytes, &python, sizeof(python), NULL);
 	if (r < 0) {
 		heap_release(unwinder->heap, place, bytes);
 		return r;
@@ -617,6 +667,7 @@ static void update_kernel(struct unwinder *unwinder, struct process *process)
 			.ranges = list->place,
 			.count = list->placed_count,
 			.version = process->version,
+			.python = list->python ? list->place + list->placed_count * (uint32_t)sizeof(struct unwind_range) : 0,
 			.flags = process->quiet_until > unwinder->ticks ? UNWIND_PROCESS_QUIET : 0,
 		};
 		r = sampler_set_process(unwinder->sampler, process->pid, &told);
@@ -633,6 +684,11 @@ static void update_kernel(struct unwinder *unwinder, struct process *process)
 	/* Samples by what was known before this drain are still to come. */
 	process->settled_version = process->told_version;
 	process->told_version = process->version;
+}
+
+struct pythons *unwinder_pythons(struct unwinder *unwinder)
+{
+	return &unwinder->pythons;
 }
 
 void unwinder_warm_up(struct unwinder *unwinder, int64_t until_ns)
@@ -693,6 +749,8 @@ void unwinder_get_stats(const struct unwinder *unwinder, struct agent_unwind_sta
 	ret->live_rules = unwinder->live.budget.rows;
 	ret->live_pieces = unwinder->live.budget.found;
 	ret->live_dropped = unwinder->live.budget.dropped;
+	ret->python_names = unwinder->pythons.read;
+	ret->python_names_lost = unwinder->pythons.lost + unwinder->pythons.nonsense;
 	ret->heap_bytes = heap.bytes;
 	ret->heap_used = heap.used;
 }

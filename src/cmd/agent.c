@@ -62,7 +62,7 @@ static void apply_services(const struct agent_config *config, struct collector_o
 int cmd_agent(int argc, char **argv)
 {
 	struct collector_options o = {.link_fd = -1};
-	const char *token_file = NULL, *event = NULL, *config_file = NULL, *off_cpu = NULL, *budget = NULL;
+	const char *token_file = NULL, *event = NULL, *runtimes = NULL, *config_file = NULL, *off_cpu = NULL, *budget = NULL;
 	struct option_list labels = {0}, exports = {0};
 	const char *spool = NULL;
 	const struct option_row options[] = {
@@ -79,6 +79,7 @@ int cmd_agent(int argc, char **argv)
 		EVENT_OPTION_ROW(&event),
 		OFF_CPU_OPTION_ROW(&off_cpu),
 		BUDGET_OPTION_ROW(&budget),
+		RUNTIMES_OPTION_ROW(&runtimes),
 		UNWIND_MEMORY_OPTION_ROW(&o.agent.heap_mib),
 		{0, "markers", NULL, OPTION_FLAG, &o.markers,
 		 .help = "collect the markers of all programs continuously, and send\nthem to the server"},
@@ -117,7 +118,9 @@ int cmd_agent(int argc, char **argv)
 	apply_spool_config(&config, spool, &o);
 	if (!o.url && !o.target_count)
 		return usage_error(&usage, "no server; give --server URL");
-	if (parse_event(event, &o.agent.cycles, &err) < 0 || parse_budget(budget, &o.agent.budget, &err) < 0 ||
+	if (parse_event(event, &o.agent.cycles, &err) < 0 ||
+	    parse_runtimes("--runtimes", runtimes ? runtimes : config.runtimes, &o.agent.no_python, &err) < 0 ||
+	    parse_budget(budget, &o.agent.budget, &err) < 0 ||
 	    parse_off_cpu(off_cpu, &o.agent.off_cpu_chance, &o.agent.off_cpu_least_ns, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
 	_cleanup_(labels_release) struct labels all_labels = {0};

@@ -865,7 +865,7 @@ static int run_remote(struct record *record, const struct option_list cgroups[TA
 }
 
 /* Options that agents do not accept, and options for agents only. */
-static int check_remote(const struct record *record, const struct usage *usage, bool processes, const char *event)
+static int check_remote(const struct record *record, const struct usage *usage, bool processes, const char *other)
 {
 	const struct record_remote *remote = &record->remote;
 	struct error err = {0};
@@ -873,9 +873,9 @@ static int check_remote(const struct record *record, const struct usage *usage, 
 		return usage_error(usage, "--host, --token-file and --tenant require --remote");
 	if (!remote->server.url)
 		return -1;
-	if (processes || record->command.count || event || record->agent.wall || record->agent.off_cpu_chance || record->at_ns)
+	if (processes || record->command.count || other || record->agent.wall || record->agent.off_cpu_chance || record->at_ns)
 		return usage_error(usage, "--remote records all processes of its hosts, or a --unit, --container or --cgroup; "
-					  "it excludes -p, --at, a command, --event, --wall and --off-cpu");
+					  "it excludes -p, --at, a command, --event, --runtimes, --wall and --off-cpu");
 	if (remote->server.tenant && tenant_name_check(remote->server.tenant, &err) < 0)
 		return usage_error(usage, "%s", err.message);
 	if (record->markers.only || record->markers.max || record->downsample.max || record->launch.environment_count ||
@@ -895,7 +895,7 @@ int cmd_record(int argc, char **argv)
 							  .launch = {.go_fd = -1, .problem_fd = -1}};
 	struct option_list pids = {0}, cgroups[TARGET_KINDS] = {0}, environment = {0};
 	bool all = false;
-	const char *event = NULL, *off_cpu = NULL, *at = NULL;
+	const char *event = NULL, *off_cpu = NULL, *runtimes = NULL, *at = NULL;
 	char names[OUTPUT_NAMES_MAX], help[2][OUTPUT_NAMES_MAX + 160];
 	snprintf(help[0], sizeof(help[0]), "where to write; the extension selects the format:\n%s\n(default: wick.pb.gz)",
 		 output_extensions(names));
@@ -909,6 +909,7 @@ int cmd_record(int argc, char **argv)
 		 .help = "prepare, but start only at this time: RFC 3339 or unix\ntime, or now+5s"},
 		EVENT_OPTION_ROW(&event),
 		OFF_CPU_OPTION_ROW(&off_cpu),
+		RUNTIMES_OPTION_ROW(&runtimes),
 		{0, "wall", NULL, OPTION_FLAG, &record.agent.wall,
 		 .help = "wall-clock profile: on-CPU and off-CPU time of each\nthread as one value"},
 		{'o', "output", "FILE", OPTION_TEXT, &record.output, .help = help[0]},
@@ -944,6 +945,7 @@ int cmd_record(int argc, char **argv)
 	struct error err = {0};
 	OPTIONS_OR_RETURN(&usage, argc, argv, &record.command);
 	if (parse_event(event, &record.agent.cycles, &err) < 0 ||
+	    parse_runtimes("--runtimes", runtimes, &record.agent.no_python, &err) < 0 ||
 	    parse_off_cpu(off_cpu, &record.agent.off_cpu_chance, &record.agent.off_cpu_least_ns, &err) < 0 ||
 	    output_check(record.output, record.format, &err) < 0 || parse_launch(&record, &environment, &err) < 0 ||
 	    open_check(&record.open, &err) < 0)
@@ -952,7 +954,7 @@ int cmd_record(int argc, char **argv)
 		return usage_error(&usage, "--at: %s", err.message);
 	if (!record.opens && (record.open.listen || record.open.browser))
 		return usage_error(&usage, "--listen and --browser require --open");
-	int status = check_remote(&record, &usage, pids.count, event);
+	int status = check_remote(&record, &usage, pids.count, event ? event : runtimes);
 	if (status >= 0)
 		return status;
 	if (record.remote.server.url)

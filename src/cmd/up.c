@@ -288,13 +288,14 @@ int cmd_up(int argc, char **argv)
 	_cleanup_(up_release) struct up up = {.link_fds = {-1, -1}, .status_fds = {-1, -1}};
 	struct store_arguments arguments = {0};
 	struct option_list labels = {0};
-	const char *event = NULL, *config_file = NULL, *off_cpu = NULL, *budget = NULL;
+	const char *event = NULL, *runtimes = NULL, *config_file = NULL, *off_cpu = NULL, *budget = NULL;
 	const struct option_row options[] = {
 		STORE_OPTION_ROWS(&arguments),
 		FREQUENCY_OPTION_ROWS(&up.collector.agent),
 		EVENT_OPTION_ROW(&event),
 		OFF_CPU_OPTION_ROW(&off_cpu),
 		BUDGET_OPTION_ROW(&budget),
+		RUNTIMES_OPTION_ROW(&runtimes),
 		UNWIND_MEMORY_OPTION_ROW(&up.collector.agent.heap_mib),
 		{0, "markers", NULL, OPTION_FLAG, &up.collector.markers,
 		 .help = "collect the markers of all programs continuously"},
@@ -313,6 +314,7 @@ int cmd_up(int argc, char **argv)
 	OPTIONS_OR_RETURN(&usage, argc, argv, NULL);
 	struct error err = {0};
 	if (parse_event(event, &up.collector.agent.cycles, &err) < 0 ||
+	    parse_runtimes("--runtimes", runtimes, &up.collector.agent.no_python, &err) < 0 ||
 	    parse_budget(budget, &up.collector.agent.budget, &err) < 0 ||
 	    parse_off_cpu(off_cpu, &up.collector.agent.off_cpu_chance, &up.collector.agent.off_cpu_least_ns, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
@@ -325,6 +327,8 @@ int cmd_up(int argc, char **argv)
 	}
 	if (!r)
 		r = configure_agent(&up, config_file, event, &labels, &err);
+	if (!r && !runtimes)
+		r = parse_runtimes("runtimes", up.config.runtimes, &up.collector.agent.no_python, &err);
 	if (!r)
 		r = run_up(&up, &err);
 	return r < 0 ? cmd_fail("up", &err) : EXIT_DONE;

@@ -55,6 +55,14 @@ static void write_unwind_metrics(struct buffer *m, const struct link_stats *agen
 	COUNTER("wick_agent_unwind_jit_pieces_total", "JIT code regions searched for unwind rules.", agent->live_pieces);
 	COUNTER("wick_agent_unwind_jit_pieces_dropped_total",
 		"JIT code regions replaced, or evicted because the table was full.", agent->live_dropped);
+	COUNTER("wick_agent_python_samples_total", "Samples with functions of Python.", agent->python_samples);
+	COUNTER("wick_agent_python_frames_total", "Functions of Python in samples.", agent->python_frames);
+	COUNTER("wick_agent_python_unknown_total",
+		"Samples in the loop of an interpreter of Python that showed no function of it.", agent->python_unknown);
+	COUNTER("wick_agent_python_names_total", "Functions of Python whose names were read.", agent->python_names);
+	COUNTER("wick_agent_python_names_lost_total",
+		"Functions of Python that were gone, or not to be believed, when their names were read.",
+		agent->python_names_lost);
 	GAUGE("wick_agent_unwind_heap_bytes", "Kernel memory reserved for unwind tables and mappings.", agent->heap_bytes);
 	GAUGE("wick_agent_unwind_heap_used_bytes", "Kernel memory in use for unwind tables and mappings.", agent->heap_used);
 	COUNTER("wick_agent_process_updates_total", "Updates of a process's mappings in the kernel.", agent->process_updates);

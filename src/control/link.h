@@ -62,6 +62,7 @@ struct link_stats {
 	uint64_t tables, table_bytes, table_rows, tables_built, tables_cached, tables_evicted, tables_failed, build_ns,
 		heap_bytes, heap_used;
 	uint64_t live_rules, live_pieces, live_dropped;
+	uint64_t python_samples, python_frames, python_unknown, python_names, python_names_lost;
 	uint64_t process_updates, process_update_failures;
 	uint64_t program_ns, program_ns_p50, program_ns_p99;
 	uint32_t walk_count;

@@ -31,9 +31,11 @@ struct mapping_list {
 	struct heap *heap;
 	uint32_t place, place_bytes, placed_count;
 	uint64_t placed_ns;
-	uint64_t settles_ns; /* when what is unsettled, and so not in them, may be put in; 0 = nothing is */
-	uint32_t live_owner; /* process.id + 1 of the one whose live rules are in them; 0 = no one's */
-	bool changed;	     /* since they were written */
+	uint64_t settles_ns;  /* when what is unsettled, and so not in them, may be put in; 0 = nothing is */
+	uint32_t python;      /* of struct pythons: the interpreter among them; 0 = none is known */
+	uint64_t python_bias; /* of its addresses */
+	uint32_t live_owner;  /* process.id + 1 of the one whose live rules are in them; 0 = no one's */
+	bool changed;	      /* since they were written */
 };
 
 struct live_rules;

@@ -588,10 +588,21 @@ static void write_line(struct encoder *encoder, const struct profile_line *line)
 	pb_end(encoder->out, mark);
 }
 
-static int write_location(struct encoder *encoder, const struct profile_location *location, struct error *err)
+/* NULL = unknown. The agent has functions of interpreters in a mapping that is named as the runtime. */
+static const char *frame_type(const struct encoder *encoder, const struct profile_location *location)
 {
 	static const char *const types[] = {NULL, "native", "kernel", "jit", "interpreted"};
-	const char *type = location->frame_type < sizeof(types) / sizeof(types[0]) ? types[location->frame_type] : NULL;
+	const struct profile_mapping *mapping = &encoder->tables->mappings[location->mapping];
+
+	if (location->frame_type == PROFILE_FRAME_INTERPRETED &&
+	    strcmp(profile_string(encoder->tables, mapping->file_name), "python") == 0)
+		return "cpython";
+	return location->frame_type < sizeof(types) / sizeof(types[0]) ? types[location->frame_type] : NULL;
+}
+
+static int write_location(struct encoder *encoder, const struct profile_location *location, struct error *err)
+{
+	const char *type = frame_type(encoder, location);
 	uint64_t attribute = 0;
 	size_t mark;
 	int r = type ? add_attribute(encoder, "profile.frame.type", bytes_of_string(type), &attribute, err) : 0;
