@@ -291,9 +291,10 @@ struct selector *selector_free(struct selector *selector)
 	return mem_free(selector);
 }
 
-static bool part_matches(const char *pattern, const char *value)
+/* With all six parts a type is given as a whole, and an empty part is an empty one. */
+static bool part_is_any(const struct type_pattern *pattern, size_t part)
 {
-	return !*pattern || strcmp(pattern, "*") == 0 || strcmp(pattern, value) == 0;
+	return strcmp(pattern->parts[part], "*") == 0 || (!*pattern->parts[part] && pattern->count < TYPE_PARTS_MAX);
 }
 
 static bool pattern_takes_any_delta(const struct type_pattern *pattern)
@@ -306,7 +307,7 @@ static bool type_pattern_matches(const struct type_pattern *pattern, const struc
 	const char *parts[5] = {type->name, type->sample_type, type->sample_unit, type->period_type, type->period_unit};
 	size_t count = pattern->count;
 	for (size_t i = 0; i < count && i < 5; i++)
-		if (!part_matches(pattern->parts[i], parts[i]))
+		if (!part_is_any(pattern, i) && strcmp(pattern->parts[i], parts[i]) != 0)
 			return false;
 	/* With all five parts given the sixth is meant too: absolute and delta values of the same name are different types. */
 	return count < 5 || pattern_takes_any_delta(pattern) || type->delta == (count == 6);
@@ -414,8 +415,7 @@ static int format_type(const struct type_pattern *type, struct buffer *out)
 {
 	for (size_t i = 0; i < type->count; i++) {
 		/* A lone empty part would print as nothing: it means any type, as no type does. */
-		bool wild = !*type->parts[i];
-		buffer_printf(out, "%s%s", i ? ":" : "", wild ? "*" : type->parts[i]);
+		buffer_printf(out, "%s%s", i ? ":" : "", part_is_any(type, i) ? "*" : type->parts[i]);
 	}
 	return buffer_status(out);
 }

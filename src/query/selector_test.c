@@ -45,6 +45,10 @@ static void test_types(void **state)
 	assert_true(matches("*:cpu:nanoseconds", "{}"));
 	assert_true(matches(":cpu", "{}"));
 	assert_true(matches("process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta", "{}"));
+	/* A type as a whole, whose empty parts are empty. */
+	assert_true(matches("process_cpu:cpu:nanoseconds:*:*:*", "{}"));
+	assert_false(matches("process_cpu:cpu:nanoseconds:::*", "{}"));
+	assert_false(matches("process_cpu:cpu:nanoseconds:::delta", "{}"));
 	assert_false(matches("process_cpu:cpu:nanoseconds:cpu:nanoseconds", "{}"));
 	assert_false(matches("process", "{}"));
 	assert_false(matches("memory", "{}"));
