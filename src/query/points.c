@@ -6,8 +6,11 @@
  * told from sums per step: one needs the values that were summed. The store keeps samples, not the profiles that they came in;
  * but the samples of one profile have its time and are of one series, so that those of one series in one millisecond are taken
  * together. This is more than a sum costs, and bounded by QUERY_POINTS_MAX.
+ *
+ * Of spans it is the same, but that those of a group are told apart by their ids, whatever series their samples are of.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/order.h"
@@ -21,7 +24,18 @@ struct points_build {
 	struct groups groups;
 	uint32_t *group_of; /* by series */
 	size_t group_of_count, group_of_capacity;
-	struct map64 sums; /* series << 32 | millisecond since from -> value */
+	struct map64 sums; /* series, or span, << 32 | millisecond since from -> value */
+
+	/* Of spans */
+	struct profile *links; /* a pool of them; NULL = points are of series */
+	struct span {
+		uint32_t group, link;
+		uint32_t series; /* the last one that had samples of it */
+		uint32_t labels; /* of `common` */
+	} * spans;
+	size_t span_count, span_capacity;
+	struct map64 numbers; /* group << 32 | link -> span */
+	struct groups common; /* labels that all series of a span have */
 };
 
 static void build_release(struct points_build *build)
@@ -30,6 +44,10 @@ static void build_release(struct points_build *build)
 	groups_release(&build->groups);
 	mem_free(build->group_of);
 	map64_release(&build->sums);
+	profile_free(build->links);
+	mem_free(build->spans);
+	map64_release(&build->numbers);
+	groups_release(&build->common);
 }
 
 /* The group of a series that is new. */
@@ -61,21 +79,79 @@ static int on_group(void *context, const struct profile_type *type, const struct
 	return r;
 }
 
-static int on_point(void *context, uint32_t series, uint64_t bucket, int64_t value, struct error *err)
+static int too_many(const struct points_build *build, struct error *err)
+{
+	return error_set(
+		err, -EINVAL,
+		"query: more than %d %s, the limit for averages and distributions; narrow the selector or the time range",
+		QUERY_POINTS_MAX, build->links ? "spans" : "profiles");
+}
+
+static int on_point(void *context, uint32_t number, uint64_t bucket, int64_t value, struct error *err)
 {
 	struct points_build *build = context;
-	if (map64_add(&build->sums, (uint64_t)series << 32 | bucket, (uint64_t)value) < 0)
+	if (map64_add(&build->sums, (uint64_t)number << 32 | bucket, (uint64_t)value) < 0)
 		return error_nomem(err);
-	if (build->sums.count > QUERY_POINTS_MAX)
-		return error_set(err, -EINVAL,
-				 "query: more than %d profiles, the limit for averages and distributions; narrow the selector "
-				 "or the time range",
-				 QUERY_POINTS_MAX);
+	return build->sums.count > QUERY_POINTS_MAX ? too_many(build, err) : 0;
+}
+
+/* ---- spans ---- */
+
+static int add_span(struct points_build *build, uint64_t key, uint32_t series, uint64_t *ret, struct error *err)
+{
+	struct span span = {.group = (uint32_t)(key >> 32), .link = (uint32_t)key, .series = series};
+	if (build->span_count == QUERY_POINTS_MAX)
+		return too_many(build, err);
+	int r = groups_find(&build->common, &build->series.items[series], &span.labels, err);
+	if (r < 0)
+		return r;
+	if (array_reserve(&build->spans, &build->span_capacity, build->span_count + 1, QUERY_POINTS_MAX) < 0 ||
+	    map64_put(&build->numbers, key, build->span_count) < 0)
+		return error_nomem(err);
+	*ret = build->span_count;
+	build->spans[build->span_count++] = span;
 	return 0;
 }
 
+/* Another series has samples of the span, too. */
+static int keep_common(struct points_build *build, struct span *span, uint32_t series, struct error *err)
+{
+	_cleanup_(labels_release) struct labels common = {0};
+	const struct labels *known = &build->common.items[span->labels], *more = &build->series.items[series];
+	int r = 0;
+	for (size_t i = 0; !r && i < known->count; i++) {
+		const char *value = labels_get(more, known->items[i].name);
+		if (value && strcmp(value, known->items[i].value) == 0)
+			r = labels_set(&common, known->items[i].name, value, err);
+	}
+	span->series = series;
+	return r < 0 ? r : groups_find(&build->common, &common, &span->labels, err);
+}
+
+static int on_span(void *context, uint32_t series, const struct profile_link *link, uint32_t *ret, struct error *err)
+{
+	static const struct profile_link none;
+	struct points_build *build = context;
+	uint64_t number;
+	uint32_t id;
+	*ret = UINT32_MAX;
+	if (memcmp(link->span_id, none.span_id, sizeof(none.span_id)) == 0)
+		return 0;
+	int r = profile_add_link(build->links, link, &id, err);
+	uint64_t key = (uint64_t)build->group_of[series] << 32 | id;
+	if (!r && !map64_get(&build->numbers, key, &number))
+		r = add_span(build, key, series, &number, err);
+	if (!r && build->spans[number].series != series)
+		r = keep_common(build, &build->spans[number], series, err);
+	if (!r)
+		*ret = (uint32_t)number;
+	return r;
+}
+
+/* ---- the result ---- */
+
 DEFINE_ORDER(compare_points, struct query_group_point,
-	     ORDER(a->group, b->group) ?: ORDER(a->time_ns, b->time_ns) ?: ORDER(a->series, b->series));
+	     ORDER(a->group, b->group) ?: ORDER(a->time_ns, b->time_ns) ?: ORDER(a->series, b->series) ?: ORDER(a->link, b->link));
 
 DEFINE_ORDER_OF_PLACES(compare_groups, struct labels, labels_compare(a, b));
 
@@ -110,21 +186,39 @@ static int points_finish(struct points_build *build, int64_t from_ns, struct que
 	int r = sort_groups(build, ret, place, err);
 	if (r < 0)
 		return r;
-	while (map64_next(&build->sums, &cursor, &key, &value))
-		ret->points[ret->count++] = (struct query_group_point){.group = place[build->group_of[key >> 32]],
-								       .series = (uint32_t)(key >> 32),
-								       .time_ns = from_ns + (int64_t)(uint32_t)key * NS_PER_MS,
-								       .value = (int64_t)value};
+	while (map64_next(&build->sums, &cursor, &key, &value)) {
+		uint32_t number = (uint32_t)(key >> 32);
+		const struct span *span = build->links ? &build->spans[number] : NULL;
+		ret->points[ret->count++] =
+			(struct query_group_point){.group = place[span ? span->group : build->group_of[number]],
+						   .series = span ? span->labels : number,
+						   .link = span ? span->link : 0,
+						   .time_ns = from_ns + (int64_t)(uint32_t)key * NS_PER_MS,
+						   .value = (int64_t)value};
+	}
 	sort_array(ret->points, ret->count, compare_points);
-	ret->series = build->series.items; /* taken over */
-	ret->series_count = build->series.count;
-	build->series.items = NULL;
-	build->series.count = 0;
+	struct groups *series = build->links ? &build->common : &build->series; /* taken over */
+	ret->series = series->items;
+	ret->series_count = series->count;
+	series->items = NULL;
+	series->count = 0;
+	ret->links = TAKE(build->links);
 	return 0;
 }
 
-int query_points(struct store *store, struct symbolizer *symbolizer, const struct query *query, const char *const *by,
-		 size_t by_count, struct query_points *ret, struct query_stats *stats, struct error *err)
+static int points_init(struct points_build *build, struct query_scan *scan, const char *const *by, size_t by_count, bool spans,
+		       struct error *err)
+{
+	int r = groups_init(&build->series, scan, NULL, 0, SERIES_MAX, err);
+	if (!r)
+		r = groups_init(&build->groups, NULL, by, by_count, SERIES_MAX, err);
+	if (!r)
+		r = groups_init(&build->common, NULL, NULL, 0, 2 * SERIES_MAX, err);
+	return !r && spans ? profile_new(&build->links, err) : r;
+}
+
+static int read_points(struct store *store, struct symbolizer *symbolizer, const struct query *query, const char *const *by,
+		       size_t by_count, bool spans, struct query_points *ret, struct query_stats *stats, struct error *err)
 {
 	struct query_stats unused = {0};
 	stats = stats ? stats : &unused;
@@ -138,12 +232,10 @@ int query_points(struct store *store, struct symbolizer *symbolizer, const struc
 	_cleanup_(build_release) struct points_build build = {0};
 	int r = query_scan_init(&scan, symbolizer, &whole, err);
 	if (!r)
-		r = groups_init(&build.series, &scan, NULL, 0, SERIES_MAX, err);
-	if (!r)
-		r = groups_init(&build.groups, NULL, by, by_count, SERIES_MAX, err);
+		r = points_init(&build, &scan, by, by_count, spans, err);
 	if (r < 0)
 		return r;
-	struct store_grouping grouping = {.group = on_group, .context = &build};
+	struct store_grouping grouping = {.group = on_group, .span = spans ? on_span : NULL, .context = &build};
 	int64_t started = time_monotonic_ns();
 	r = store_series(store, &scan.select, &grouping, NS_PER_MS, on_point, &build, &scan.read, err);
 	r = query_scan_finish(&scan, store, r, stats, started, err);
@@ -155,8 +247,21 @@ int query_points(struct store *store, struct symbolizer *symbolizer, const struc
 	return r;
 }
 
+int query_points(struct store *store, struct symbolizer *symbolizer, const struct query *query, const char *const *by,
+		 size_t by_count, struct query_points *ret, struct query_stats *stats, struct error *err)
+{
+	return read_points(store, symbolizer, query, by, by_count, false, ret, stats, err);
+}
+
+int query_span_points(struct store *store, struct symbolizer *symbolizer, const struct query *query, const char *const *by,
+		      size_t by_count, struct query_points *ret, struct query_stats *stats, struct error *err)
+{
+	return read_points(store, symbolizer, query, by, by_count, true, ret, stats, err);
+}
+
 void query_points_release(struct query_points *points)
 {
+	profile_free(points->links);
 	for (size_t i = 0; i < points->group_count; i++)
 		labels_release(&points->groups[i]);
 	for (size_t i = 0; i < points->series_count; i++)

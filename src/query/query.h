@@ -221,14 +221,20 @@ struct query_points {
 	size_t series_count;
 	struct query_group_point {
 		uint32_t group, series;
+		uint32_t link;	 /* of query_span_points() */
 		int64_t time_ns; /* a whole millisecond */
 		int64_t value;
 	} * points; /* by group, then time */
 	size_t count;
+	struct profile *links; /* of query_span_points(): a pool of links, else NULL */
 	struct profile_type type;
 };
 int query_points(struct store *store, struct symbolizer *symbolizer, const struct query *query, const char *const *by,
 		 size_t by_count, struct query_points *ret, struct query_stats *stats, struct error *err);
+/* The same of spans: what each span of a group had at each time; samples without a span do not count. `series` of a point is
+ * one of those that the span has samples of, with the labels that are common to all of them. */
+int query_span_points(struct store *store, struct symbolizer *symbolizer, const struct query *query, const char *const *by,
+		      size_t by_count, struct query_points *ret, struct query_stats *stats, struct error *err);
 void query_points_release(struct query_points *points);
 /* The distinct combinations of values of the labels `by` among the series selected (Pyroscope's Series call); by NULL = all
  * labels, and those of the type. More than 100,000 is -EINVAL; those beyond the limit (0 = none) are only counted. */

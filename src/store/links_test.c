@@ -89,6 +89,66 @@ static int on_point(void *context, uint32_t group, uint64_t bucket, int64_t valu
 	return 0;
 }
 
+/* Each span by itself. */
+#define SPANS_MAX 64
+struct span_sums {
+	struct profile *links; /* a pool */
+	int64_t values[SPANS_MAX];
+};
+
+static int on_all(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret, struct error *err)
+{
+	(void)context;
+	(void)type;
+	(void)labels;
+	(void)err;
+	*ret = 7;
+	return 0;
+}
+
+static int on_span(void *context, uint32_t group, const struct profile_link *link, uint32_t *ret, struct error *err)
+{
+	struct span_sums *sums = context;
+	assert_int_equal(group, 7);
+	int r = profile_add_link(sums->links, link, ret, err);
+	assert_in_range(*ret, 1, SPANS_MAX - 1);
+	return r;
+}
+
+static int on_span_point(void *context, uint32_t span, uint64_t bucket, int64_t value, struct error *err)
+{
+	struct span_sums *sums = context;
+	(void)bucket;
+	(void)err;
+	sums->values[span] += value;
+	return 0;
+}
+
+static void check_spans(struct store *store, const struct model *model, const struct asked *asked)
+{
+	static const struct profile_link none;
+	struct span_sums sums = {0}, want = {0};
+	struct store_read_stats stats;
+	struct error err = {0};
+	uint32_t span;
+	assert_int_equal(profile_new(&sums.links, NULL), 0);
+	struct store_grouping grouping = {.group = on_all, .span = on_span, .context = &sums};
+	if (store_series(store, &asked->select, &grouping, 0, on_span_point, &sums, &stats, &err) < 0)
+		fail_msg("%s", err.message);
+	assert_false(stats.partial);
+	assert_int_equal(stats.from_rollups + stats.from_totals, 0);
+	for (size_t i = 0; i < model->count; i++) {
+		const struct model_row *row = &model->rows[i];
+		if (!strstr(row->series, ":samples:") || !is_wanted(asked, row) || !memcmp(&row->link, &none, sizeof(none)))
+			continue;
+		assert_int_equal(profile_add_link(sums.links, &row->link, &span, NULL), 0);
+		assert_in_range(span, 1, SPANS_MAX - 1);
+		want.values[span] += row->value;
+	}
+	assert_memory_equal(sums.values, want.values, sizeof(sums.values));
+	profile_free(sums.links);
+}
+
 /* Returns how many samples there were. */
 static size_t check_asked(struct store *store, const struct model *model, struct asked *asked, struct store_read_stats *stats)
 {
@@ -119,6 +179,7 @@ static size_t check_asked(struct store *store, const struct model *model, struct
 	if (store_series(store, &asked->select, NULL, 0, on_point, &sum, &series_stats, &err) < 0)
 		fail_msg("%s", err.message);
 	assert_int_equal(sum, total);
+	check_spans(store, model, asked);
 	return count;
 }
 
@@ -130,6 +191,8 @@ static void check_many(struct store *store, const struct model *model)
 		struct asked asked;
 		ask_anything(&asked);
 		found += check_asked(store, model, &asked, &stats) > 0;
+		asked.select.link_count = 0;
+		check_spans(store, model, &asked);
 	}
 	assert_true(found > 30);
 }

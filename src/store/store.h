@@ -188,6 +188,10 @@ struct store_grouping {
 	 * during the call. *ret is any number below UINT32_MAX, UINT32_MAX = leave these series out. */
 	int (*group)(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
 		     struct error *err);
+	/* Of series, not of merges: NULL, or only samples that belong to a span are read, and the spans of a group are told
+	 * apart: called for each of its samples or of neighbours of one link, and *ret, as above, takes the group's place.
+	 * Gauges are not averaged then. */
+	int (*span)(void *context, uint32_t group, const struct profile_link *link, uint32_t *ret, struct error *err);
 	void *context;
 };
 #define STORE_GROUP_BY_MAX 16

@@ -127,6 +127,7 @@ const total = async (query) => {
 	assert.equal(response.status, 200, JSON.stringify(response));
 	return response.flame.total;
 };
+const labelsOf = (pairs) => Object.fromEntries((pairs ?? []).map(({ name, value }) => [name, value]));
 const inSpans = (list, ...ids) => list.filter((s) => ids.includes(s.span));
 const inTraces = (list, ...ids) => list.filter((s) => ids.includes(s.trace));
 
@@ -207,6 +208,62 @@ const checks = async (where) => {
 				condition,
 			);
 		}
+	});
+	await test(`${where}: how much spans took, and the largest of each size`, async () => {
+		const both = [...pushed, ...ingested];
+		// What each span of a group has: in one service, in both, and where a trace is selected.
+		for (const [selector, groupBy, groups] of [
+			['{}', [], [[{}, both]]],
+			['{service_name="pushed"}', ['service_name'], [[{ service_name: 'pushed' }, pushed]]],
+			[
+				'{}',
+				['service_name'],
+				[
+					[{ service_name: 'ingested' }, ingested],
+					[{ service_name: 'pushed' }, pushed],
+				],
+			],
+			[`{__trace_id__="${traces[1]}"}`, [], [[{}, inTraces(both, traces[1])]]],
+		]) {
+			const points = groups.map(([, list]) => spans.filter((id) => inSpans(list, id).length).map((id) => ({ id, value: sum(inSpans(list, id)) })));
+			const values = points.flat().map((p) => p.value),
+				[least, most] = [Math.min(...values), Math.max(...values)];
+			const rows = Array.from({ length: 20 }, (_, i) => least + Math.trunc((i * (most - least)) / 20));
+			const ask = { profileTypeID: PUSHED, labelSelector: selector, groupBy, step: 60, queryType: 'HEATMAP_QUERY_TYPE_SPAN' };
+			const { series, message } = await call('SelectHeatmap', { ...ask, exemplarType: 'EXEMPLAR_TYPE_SPAN' });
+			assert.ok(series, message);
+			assert.deepEqual(
+				series.map((s) => labelsOf(s.labels)),
+				groups.map(([labels]) => labels),
+			);
+			for (const [i, { slots }] of series.entries()) {
+				assert.equal(slots.length, 1);
+				assert.deepEqual(slots[0].yMin, rows);
+				const inRow = rows.map((row, k) => points[i].filter((p) => p.value >= row && (k === 19 || p.value < rows[k + 1])));
+				assert.deepEqual(
+					slots[0].counts,
+					inRow.map((list) => list.length),
+				);
+				const largest = inRow.filter((list) => list.length).map((list) => list.reduce((a, b) => (b.value > a.value ? b : a)));
+				assert.deepEqual(
+					slots[0].exemplars.map(({ timestamp, value, spanId, traceId, profileId, labels }) => [Number(timestamp), Number(value), spanId, traceId, profileId, labelsOf(labels)]),
+					largest.map(({ id, value }) => {
+						// The labels that all its samples have, less those of the group.
+						const services = [...new Set(inSpans(both, id).map((s) => s.service))],
+							service = groupBy.length || services.length > 1 ? {} : { service_name: services[0] };
+						return [now, value, id, traces[spans.indexOf(id) % 3], undefined, { ...service, span_name: 'GET /' }];
+					}),
+				);
+			}
+			const plain = await call('SelectHeatmap', ask);
+			assert.deepEqual(
+				plain.series.map((s) => s.slots.map((slot) => slot.counts)),
+				series.map((s) => s.slots.map((slot) => slot.counts)),
+			);
+			assert.ok(plain.series.every((s) => s.slots.every((slot) => !slot.exemplars?.length)));
+		}
+		const { series } = await call('SelectHeatmap', { profileTypeID: PUSHED, labelSelector: '{service_name="none"}', step: 60, queryType: 'HEATMAP_QUERY_TYPE_SPAN' });
+		assert.deepEqual(series ?? [], []);
 	});
 	await test(`${where}: ids are no labels`, async () => {
 		const { status, labels } = await api('labels', { query: `{}` });

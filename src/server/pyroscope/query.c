@@ -31,6 +31,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/time.h"
 #include "codec/protobuf.h"
 #include "format/format.h"
@@ -156,22 +157,48 @@ static bool is_listed(const struct rpc_list *names, const char *name)
 	return false;
 }
 
+/* Of a profile, which has an id of its own. */
+static int write_profile_id(struct buffer *out, const struct query_points *points, const struct query_group_point *point,
+			    struct error *err)
+{
+	struct pyroscope_profile_id id = {.time_ms = point->time_ns / NS_PER_MS};
+	char text[PYROSCOPE_ID_TEXT];
+	int r = query_series_key(&points->type, &points->series[point->series], &id.series, err);
+	if (r < 0)
+		return r;
+	pyroscope_profile_id_format(&id, text);
+	pb_put_string(out, 2, text);
+	return 0;
+}
+
+static void write_span(struct buffer *out, const struct profile_link *link)
+{
+	static const struct profile_link none;
+	char text[2 * sizeof(link->trace_id) + 1];
+	text_format_hex((struct bytes){link->span_id, sizeof(link->span_id)}, text);
+	pb_put_string(out, 3, text);
+	if (memcmp(link->trace_id, none.trace_id, sizeof(none.trace_id)) == 0)
+		return;
+	text_format_hex((struct bytes){link->trace_id, sizeof(link->trace_id)}, text);
+	pb_put_string(out, 6, text);
+}
+
 /* Labels are those of the series that the answer is not grouped by. */
 static int write_exemplar(struct buffer *out, uint32_t field, const struct query_points *points, uint32_t exemplar,
 			  const struct pyroscope_request *in, struct error *err)
 {
 	const struct query_group_point *point = &points->points[exemplar - 1];
 	const struct labels *labels = &points->series[point->series];
-	struct pyroscope_profile_id id = {.time_ms = point->time_ns / NS_PER_MS};
-	char text[PYROSCOPE_ID_TEXT];
 	size_t mark, label;
-	int r = query_series_key(&points->type, labels, &id.series, err);
+	int r = 0;
+	pb_begin(out, field, &mark);
+	pb_put_varint(out, 1, (uint64_t)(point->time_ns / NS_PER_MS));
+	if (points->links)
+		write_span(out, &points->links->links[point->link]);
+	else
+		r = write_profile_id(out, points, point, err);
 	if (r < 0)
 		return r;
-	pyroscope_profile_id_format(&id, text);
-	pb_begin(out, field, &mark);
-	pb_put_varint(out, 1, (uint64_t)id.time_ms);
-	pb_put_string(out, 2, text);
 	pb_put_varint(out, 4, (uint64_t)point->value);
 	for (size_t i = 0; i < labels->count; i++) {
 		if (is_listed(&in->labels, labels->items[i].name))
@@ -227,7 +254,7 @@ static int write_slot(struct buffer *out, const struct pyroscope_heatmap *heatma
 	/* Packed doubles: little-endian as they are in memory. */
 	pb_write_bytes(out, 2, heatmap->rows, sizeof(heatmap->rows));
 	pb_write_packed(out, 3, counts, PYROSCOPE_HEATMAP_ROWS);
-	for (size_t i = 0; !r && in->exemplars == PYROSCOPE_EXEMPLARS_PROFILES && i < PYROSCOPE_HEATMAP_ROWS; i++)
+	for (size_t i = 0; !r && in->exemplars > PYROSCOPE_EXEMPLARS_NONE && i < PYROSCOPE_HEATMAP_ROWS; i++)
 		if (slot->exemplars[i])
 			r = write_exemplar(out, 4, &heatmap->points, slot->exemplars[i], in, err);
 	return r < 0 ? r : rpc_too_large(pb_end(out, mark), err);

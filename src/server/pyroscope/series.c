@@ -244,14 +244,17 @@ void pyroscope_series_release(struct pyroscope_series *series)
 
 /* ---- distributions ---- */
 
-static size_t row_of(int64_t value, int64_t least, int64_t most)
+/* The last row that begins at the value or below; of a small range several rows begin at the same value. */
+static size_t row_of(const double *rows, int64_t value)
 {
-	double place = ((double)value - (double)least) / ((double)most - (double)least) * PYROSCOPE_HEATMAP_ROWS;
-	return place < 0 ? 0 : place >= PYROSCOPE_HEATMAP_ROWS ? PYROSCOPE_HEATMAP_ROWS - 1 : (size_t)place;
+	size_t row = PYROSCOPE_HEATMAP_ROWS - 1;
+	while (row > 0 && rows[row] > (double)value)
+		row--;
+	return row;
 }
 
 static int fill_group(const struct pyroscope *p, const struct steps *steps, const struct query_points *points, size_t *at,
-		      int64_t least, int64_t most, struct pyroscope_heatmap *to, struct error *err)
+		      struct pyroscope_heatmap *to, struct error *err)
 {
 	uint32_t group = points->points[*at].group;
 	size_t capacity = 0, *count = &to->slot_counts[to->group_count];
@@ -263,7 +266,7 @@ static int fill_group(const struct pyroscope *p, const struct steps *steps, cons
 				return error_nomem(err);
 			(*slots)[(*count)++] = (struct pyroscope_slot){.time_ms = time_ms};
 		}
-		size_t row = row_of(points->points[*at].value, least, most);
+		size_t row = row_of(to->rows, points->points[*at].value);
 		uint32_t *best = &(*slots)[*count - 1].exemplars[row];
 		if (!*best || points->points[*best - 1].value < points->points[*at].value)
 			*best = (uint32_t)*at + 1;
@@ -292,7 +295,7 @@ static int fill(const struct pyroscope *p, const struct steps *steps, struct que
 		struct labels *labels = &points->groups[points->points[at].group];
 		to->groups[to->group_count] = *labels;
 		*labels = (struct labels){0};
-		r = fill_group(p, steps, points, &at, least, most, to, err);
+		r = fill_group(p, steps, points, &at, to, err);
 	}
 	return r;
 }
@@ -317,10 +320,11 @@ int pyroscope_heatmap(struct pyroscope *p, const struct pyroscope_request *in, s
 	int r = select_steps(p, in, &steps, err);
 	if (!r)
 		r = check_exemplars(in, err);
-	if (r < 0 || in->heatmap == HEATMAP_SPAN) /* spans are not read one by one: none */
+	if (r < 0)
 		return r;
-	r = query_points(p->tenant->store, p->server->symbolizer, &p->query, in->labels.items, in->labels.count, &ret->points,
-			 &p->stats, err);
+	r = (in->heatmap == HEATMAP_SPAN ? query_span_points : query_points)(p->tenant->store, p->server->symbolizer, &p->query,
+									     in->labels.items, in->labels.count, &ret->points,
+									     &p->stats, err);
 	if (!r)
 		r = fill(p, &steps, &ret->points, ret, err);
 	if (r < 0)

@@ -25,7 +25,7 @@ struct scanning {
 	unsigned columns; /* of values, that are read: bit by column */
 	struct parquet_data ids, stacks, times, values[PROCESS_STATS_COLUMNS], traces, spans;
 	bool has_times;
-	bool has_links;		 /* there are conditions on links, and columns of them */
+	bool has_links;		 /* links matter, and there are columns of them */
 	bool takes_none;	 /* rows without a link pass */
 	uint8_t *passes;	 /* with has_links: by row of the pages at hand */
 	size_t pass_count;	 /* room for so many */
@@ -78,9 +78,9 @@ static int find_links(struct scanning *s)
 	const struct block_scan *scan = s->scan;
 	size_t any;
 	s->takes_none = true;
-	if (!scan->links || !scan->links->link_count || scan->file != BLOCK_SAMPLES)
+	if (!scan->links || (!scan->links->link_count && !scan->linked) || scan->file != BLOCK_SAMPLES)
 		return 0;
-	s->takes_none = filter_link_passes(scan->links, &none);
+	s->takes_none = !scan->linked && filter_link_passes(scan->links, &none);
 	if (!parquet_find_column(s->file, "trace_id", &any) && !parquet_find_column(s->file, "span_id", &any))
 		return 0;
 	s->has_links = find_id(s->file, "trace_id", sizeof(none.trace_id), &s->at.trace) &&
@@ -255,6 +255,10 @@ static size_t keep_passing(struct scanning *s, size_t from, size_t to)
 			s->stacks.i32[kept] = s->stacks.i32[i];
 		if (s->has_times)
 			s->times.i64[kept] = s->times.i64[i];
+		if (s->scan->linked) {
+			s->traces.bytes[kept] = s->traces.bytes[i];
+			s->spans.bytes[kept] = s->spans.bytes[i];
+		}
 		kept++;
 	}
 	return kept;
@@ -278,6 +282,8 @@ static int give_run(struct scanning *s, size_t from, size_t to, bool inside)
 		.count = to - from,
 		.stacks = scan->stack_count ? s->stacks.i32 + from : NULL,
 		.times = s->has_times ? s->times.i64 + from : NULL,
+		.traces = s->has_links && scan->linked ? s->traces.bytes + from : NULL,
+		.spans = s->has_links && scan->linked ? s->spans.bytes + from : NULL,
 	};
 	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
 		run.values[i] = s->columns >> i & 1 ? s->values[i].i64 + from : NULL;

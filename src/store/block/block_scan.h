@@ -22,6 +22,8 @@ struct block_run {
 	const int64_t *times;
 	/* The first one; of processes by column of process_stats, NULL where it was not asked for. */
 	const int64_t *values[PROCESS_STATS_COLUMNS];
+	/* With `linked`: the ids of the span of each row. */
+	const struct bytes *traces, *spans;
 };
 struct block_scan {
 	const struct block *block;
@@ -34,6 +36,7 @@ struct block_scan {
 	int64_t from_ns, to_ns;
 	bool need_times;		  /* give times even when all lie in the range */
 	const struct store_select *links; /* only rows that pass its conditions on links, if it has some; NULL = all */
+	bool linked;			  /* of samples, with `links`: only rows that have a link, which is given */
 	int (*on_run)(void *context, const struct block_run *run, struct error *err);
 	/* Between pieces of at most a few pages: a negative errno ends the scan. NULL = never. */
 	int (*check)(void *context, struct error *err);

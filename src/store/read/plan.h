@@ -17,6 +17,7 @@ struct plan_criteria {
 	bool by_stack;			       /* stacks matter: a merge, or conditions on stacks */
 	bool by_step;			       /* values over time, with step_ns (0 = one bucket) */
 	int64_t step_ns;
+	bool by_span;	    /* spans are told apart, which only samples have */
 	bool averages;	    /* among the series are gauges that are averaged */
 	bool only_averages; /* nothing else: each is a rollup series by itself, with all its labels */
 };

@@ -288,6 +288,8 @@ static int read_checked(struct reading *r, struct store_read_stats *stats, struc
 		return 0;
 	if (select.stacks_max == 0)
 		select.stacks_max = STACKS_MAX_DEFAULT;
+	if (r->criteria.by_span)
+		select.average_gauges = false;
 	r->select = r->criteria.select = &select;
 	r->criteria.grouping = r->grouping;
 	pthread_mutex_init(&r->lock, NULL);
@@ -315,7 +317,10 @@ int store_series(struct store *store, const struct store_select *select, const s
 		.grouping = grouping,
 		.on_point = on_point,
 		.point_context = context,
-		.criteria = {.by_stack = select->condition_count > 0, .by_step = true, .step_ns = step_ns},
+		.criteria = {.by_stack = select->condition_count > 0,
+			     .by_step = true,
+			     .step_ns = step_ns,
+			     .by_span = grouping && grouping->span},
 	};
 	return read_checked(&reading, stats, NULL, err);
 }

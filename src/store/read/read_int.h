@@ -117,6 +117,9 @@ void source_sums_add(struct source_sums *sums, uint32_t id, size_t count, const 
 int source_sums_add_grouped(struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks, const int64_t *values);
 int source_sums_add_points(struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks, const int64_t *times,
 			   const int64_t *values);
+/* The same for a group that is given, and no gauges to be averaged. */
+int source_sums_add_group_points(struct source_sums *sums, uint32_t group, size_t count, const int32_t *stacks,
+				 const int64_t *times, const int64_t *values);
 /* The step that a time is in. */
 uint64_t read_bucket_of(const struct reading *r, int64_t time_ns);
 /* Takes what has a value out as lists. */

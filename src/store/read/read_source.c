@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading one source: a block by its plan, the head as a whole. */
 #include <errno.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/order.h"
@@ -252,9 +253,45 @@ static int load_stacks(struct block_source *b)
 	return code;
 }
 
+/* Rows of one series and one link. */
+static int add_span_rows(struct reading *r, struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks,
+			 const int64_t *times, const int64_t *values, const struct profile_link *link, struct error *err)
+{
+	uint32_t group = sums->groups[id];
+	pthread_mutex_lock(&r->lock);
+	int code = r->grouping->span(r->grouping->context, group, link, &group, err);
+	pthread_mutex_unlock(&r->lock);
+	if (code < 0 || group == UINT32_MAX)
+		return code;
+	return source_sums_add_group_points(sums, group, count, stacks, times, values) < 0 ? error_nomem(err) : 0;
+}
+
+static bool same_link(const struct block_run *run, size_t a, size_t b)
+{
+	return memcmp(run->spans[a].data, run->spans[b].data, sizeof(((struct profile_link *)0)->span_id)) == 0 &&
+	       memcmp(run->traces[a].data, run->traces[b].data, sizeof(((struct profile_link *)0)->trace_id)) == 0;
+}
+
+static int on_span_run(struct block_source *b, const struct block_run *run, struct error *err)
+{
+	int code = 0;
+	for (size_t from = 0, to; code == 0 && from < run->count; from = to) {
+		struct profile_link link;
+		memcpy(link.trace_id, run->traces[from].data, sizeof(link.trace_id));
+		memcpy(link.span_id, run->spans[from].data, sizeof(link.span_id));
+		for (to = from + 1; to < run->count && same_link(run, from, to);)
+			to++;
+		code = add_span_rows(b->r, &b->sums, run->id, to - from, run->stacks ? run->stacks + from : NULL,
+				     run->times ? run->times + from : NULL, run->values[0] + from, &link, err);
+	}
+	return code;
+}
+
 static int on_run(void *context, const struct block_run *run, struct error *err)
 {
 	struct block_source *b = context;
+	if (run->spans)
+		return on_span_run(b, run, err);
 	int code = add_rows(b->r, &b->sums, run->id, run->count, run->stacks, run->times, run->values[0]);
 	return code < 0 ? error_nomem(err) : 0;
 }
@@ -383,6 +420,7 @@ static int scan_segment(struct block_source *b, const struct plan_segment *segme
 		.to_ns = segment->to_ns,
 		.need_times = !r->merge && r->criteria.step_ns != 0,
 		.links = r->select,
+		.linked = r->criteria.by_span,
 		.on_run = on_run,
 		.check = on_check,
 		.context = b,
@@ -432,7 +470,7 @@ static void note_plan(struct block_source *b, const struct plan *plan)
 		return;
 	THREAD_LOCK_SCOPE(&r->lock);
 	read_note_partial(r,
-			  r->select->link_count ? "block %s has only rollups, which have no spans"
+			  r->select->link_count || r->criteria.by_span ? "block %s has only rollups, which have no spans"
 			  : plan->missing && plan->uncounted
 				  ? "block %s has only rollups of an earlier version, which lack the number of profiles"
 			  : plan->missing ? "block %s has only rollups, which lack a requested label or step"
@@ -596,6 +634,19 @@ static int count_head_profiles(struct head_source *h)
 	return 0;
 }
 
+static int sum_head_row(struct head_source *h, size_t row)
+{
+	const struct head *head = h->head;
+	const struct profile_link *link = &head->pool->links[head->links[row]];
+	const int32_t *stack = (const int32_t *)&head->stacks[row];
+	uint32_t id = head->series_ids[row];
+	h->sums.stats.head_rows++;
+	if (h->r->criteria.by_span)
+		return add_span_rows(h->r, &h->sums, id, 1, stack, &head->times[row], &head->values[row], link, h->err);
+	int code = add_rows(h->r, &h->sums, id, 1, stack, &head->times[row], &head->values[row]);
+	return code < 0 ? error_nomem(h->err) : 0;
+}
+
 static int sum_head(struct head_source *h)
 {
 	const struct head *head = h->head;
@@ -607,11 +658,11 @@ static int sum_head(struct head_source *h)
 			continue;
 		if (h->links && !h->links[head->links[i]])
 			continue;
-		const int32_t *stack = (const int32_t *)&head->stacks[i];
-		h->sums.stats.head_rows++;
-		code = add_rows(h->r, &h->sums, id, 1, stack, &head->times[i], &head->values[i]);
+		if (h->r->criteria.by_span && !head->links[i])
+			continue;
+		code = sum_head_row(h, i);
 	}
-	return code < 0 ? error_nomem(h->err) : 0;
+	return code;
 }
 
 static int hash_head(struct head_source *h)

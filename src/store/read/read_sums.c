@@ -132,12 +132,9 @@ uint64_t read_bucket_of(const struct reading *r, int64_t time_ns)
 	return step ? ((uint64_t)time_ns - (uint64_t)r->select->from_ns) / (uint64_t)step : 0;
 }
 
-int source_sums_add_points(struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks, const int64_t *times,
-			   const int64_t *values)
+static int add_points(const struct source_sums *sums, struct map64 *map, uint32_t group, size_t count, const int32_t *stacks,
+		      const int64_t *times, const int64_t *values)
 {
-	bool averaged = sums->numbers && sums->numbers[id] != NOT_AVERAGED;
-	uint32_t group = averaged ? sums->numbers[id] : sums->groups ? sums->groups[id] : 0;
-	struct map64 *map = averaged ? &sums->averages->sums : &sums->map;
 	const uint8_t *accepted = stacks ? sums->accepted : NULL;
 	int64_t step = sums->r->criteria.step_ns;
 	int r = 0;
@@ -155,6 +152,20 @@ int source_sums_add_points(struct source_sums *sums, uint32_t id, size_t count, 
 			r = map64_add(map, sum_key(group, (uint32_t)bucket), sum);
 	}
 	return r;
+}
+
+int source_sums_add_group_points(struct source_sums *sums, uint32_t group, size_t count, const int32_t *stacks,
+				 const int64_t *times, const int64_t *values)
+{
+	return add_points(sums, &sums->map, group, count, stacks, times, values);
+}
+
+int source_sums_add_points(struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks, const int64_t *times,
+			   const int64_t *values)
+{
+	bool averaged = sums->numbers && sums->numbers[id] != NOT_AVERAGED;
+	uint32_t group = averaged ? sums->numbers[id] : sums->groups ? sums->groups[id] : 0;
+	return add_points(sums, averaged ? &sums->averages->sums : &sums->map, group, count, stacks, times, values);
 }
 
 /* ---- lists ---- */
