@@ -3,12 +3,12 @@
  * Stacks as Pyroscope's clients send them (github.com/grafana/pyroscope, pkg/og). A stack is its frames' names, root first,
  * with ';' between them. Four forms:
  *
- *   groups  a line a stack: the stack, a space, how many samples. Lines without a space are no stacks.
- *   lines   a line a sample: the stack.
- *   trie    a node is: length of its text (varint), the text, its value (varint), how many children (varint), and then those. A
- *           node's key is the text of all nodes from the root to it, so that what stacks have in common at their beginning is
- *           sent once; it may end in the middle of a name.
- *   tree    the same layout, but a node is a frame, its text the name, and its value what was seen with that frame at the end.
+ *   groups  a line a stack: the stack, a space, how many samples. Lines without a space are no stacks; a stack without frames
+ * is one (py-spy has such, of threads that run no Python). lines   a line a sample: the stack. trie    a node is: length of its
+ * text (varint), the text, its value (varint), how many children (varint), and then those. A node's key is the text of all
+ * nodes from the root to it, so that what stacks have in common at their beginning is sent once; it may end in the middle of a
+ * name. tree    the same layout, but a node is a frame, its text the name, and its value what was seen with that frame at the
+ * end.
  *
  * In a trie and a tree the keys are many times longer than the input, so they are never put together: frames become stacks as
  * they are completed, one step for each byte of input, and only the frame that is not complete yet is text. Where a trie's
@@ -84,7 +84,7 @@ static int add_text(struct builder *b, struct bytes stack, uint64_t value, struc
 		len += end != NULL;
 		stack = (struct bytes){stack.data + len, stack.len - len};
 	}
-	return at.stack ? add_value(b, at.stack, value, err) : 0;
+	return add_value(b, at.stack, value, err);
 }
 
 static bool parse_count(struct bytes text, uint64_t *ret)
@@ -102,7 +102,7 @@ static int add_line(struct builder *b, enum pyroscope_stacks form, struct bytes 
 {
 	uint64_t value = 1;
 	const uint8_t *space = form == PYROSCOPE_GROUPS && line.len ? memrchr(line.data, ' ', line.len) : NULL;
-	if (form == PYROSCOPE_GROUPS && !space)
+	if (form == PYROSCOPE_GROUPS ? !space : !line.len)
 		return 0;
 	struct bytes stack = {line.data, space ? (size_t)(space - line.data) : line.len};
 	if (space && !parse_count((struct bytes){space + 1, line.len - stack.len - 1}, &value))

@@ -45,6 +45,7 @@ static void test_text(void **state)
 {
 	(void)state;
 	CHECK(PYROSCOPE_GROUPS, "main;a b 3\r\nmain;c 4\n\nnothing\n;main;;c 1", "main;a b 3\nmain;c 5\n");
+	CHECK(PYROSCOPE_GROUPS, " 2\nmain 4\n", "[unknown] 2\nmain 4\n");
 	CHECK(PYROSCOPE_LINES, "main;a 3\nmain;c\nmain;c\n\n", "main;a 3 1\nmain;c 2\n");
 	CHECK(PYROSCOPE_GROUPS, "", "");
 	REFUSED(PYROSCOPE_GROUPS, "a 1\nb x\n", -EBADMSG, "line 2");

@@ -243,6 +243,9 @@ await test('speedscope', async () => {
 	file.profiles[0].unit = 'milliseconds';
 	ok(await send('speedms', JSON.stringify(file), { format: 'speedscope' }));
 	assert.equal(await total('process_cpu{service_name="speedms"}'), 2e6);
+	assert.equal(await total('process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{service_name=~"speed|speedms"}'), 22e6);
+	ok(await send('speedms.wall', JSON.stringify(file), { format: 'speedscope' }));
+	assert.equal(await total('wall:wall:nanoseconds:cpu:nanoseconds:delta{service_name="speedms"}'), 2e6);
 });
 let java = '';
 try {

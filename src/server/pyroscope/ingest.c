@@ -211,18 +211,24 @@ static int set_type(struct profile *profile, struct profile_value_type *type, co
 	return r < 0 ? r : profile_add_cstring(profile, unit, &type->unit, err);
 }
 
-/* Gives the one sample type its name; samples become time, for those that are. Saturates. */
-static int apply_kind(const struct push *push, const struct kind *kind, struct profile *profile, struct error *err)
+/* Gives the one sample type its name; and time, of which a sample is one period, its period. */
+static int name_kind(const struct push *push, const struct kind *kind, struct profile *profile, struct error *err)
 {
-	int64_t period = NS_PER_S / (int64_t)push->sample_rate;
 	int r = set_type(profile, &profile->sample_types[0], kind->type, kind->unit, err);
 	if (r < 0 || !kind->timed)
 		return r;
-	for (size_t i = 0; i < profile->sample_count; i++)
-		if (__builtin_mul_overflow(profile->values[i], period, &profile->values[i]))
-			profile->values[i] = INT64_MAX;
-	profile->period = period;
+	profile->period = NS_PER_S / (int64_t)push->sample_rate;
 	return set_type(profile, &profile->period_type, "cpu", "nanoseconds", err);
+}
+
+/* The same, of samples: they become time, if their kind is. Saturates. */
+static int apply_kind(const struct push *push, const struct kind *kind, struct profile *profile, struct error *err)
+{
+	int r = name_kind(push, kind, profile, err);
+	for (size_t i = 0; !r && kind->timed && i < profile->sample_count; i++)
+		if (__builtin_mul_overflow(profile->values[i], profile->period, &profile->values[i]))
+			profile->values[i] = INT64_MAX;
+	return r;
 }
 
 /* ---- bodies ---- */
@@ -389,9 +395,12 @@ static int take_speedscope(struct push *push, struct bytes body, struct error *e
 	if (r < 0)
 		return r;
 	/* Its own unit says more than the application's name, if it has one. */
-	if (profile->sample_type_count == 1 && strcmp(profile_string(profile, profile->sample_types[0].unit), "count") == 0)
-		r = apply_kind(push, kind, profile, err);
 	const char *unit = profile_string(profile, profile->sample_types[0].unit);
+	if (profile->sample_type_count == 1 && strcmp(unit, "count") == 0)
+		r = apply_kind(push, kind, profile, err);
+	else if (profile->sample_type_count == 1 && strcmp(unit, "nanoseconds") == 0 && kind->timed)
+		r = name_kind(push, kind, profile, err);
+	unit = profile_string(profile, profile->sample_types[0].unit);
 	const char *name = strcmp(unit, "bytes") == 0 ? "memory" : kind->name;
 	return r < 0 ? r : store(push, profile, name, err);
 }
