@@ -16,7 +16,7 @@ for format in raw speedscope; do
 		continue
 	fi
 	case $format in raw) as=folded ;; *) as=$format ;; esac
-	check "$format is accepted" curl -sSf --data-binary "@$work/$format" "$url/ingest?name=shop.$format&format=$as&spyName=pyspy&sampleRate=100&from=$now&until=$(date +%s)"
+	check "$format is accepted" curl -sSf --data-binary "@$work/$format" "$url/ingest?name=shop.$format.cpu&format=$as&spyName=pyspy&sampleRate=100&from=$now&until=$(date +%s)"
 	case $format in raw) selector="process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{service_name=\"shop.raw\"}" ;; *) selector="{service_name=\"shop.$format\"}" ;; esac
 	check_workload "$selector" "$work/$format.log" '^heavy\b' '^light\b' wall_ns
 	check_stored "$format: names" names "$selector" '^work\b' '^main\b'

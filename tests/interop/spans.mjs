@@ -246,7 +246,14 @@ const checks = async (where) => {
 				);
 				const largest = inRow.filter((list) => list.length).map((list) => list.reduce((a, b) => (b.value > a.value ? b : a)));
 				assert.deepEqual(
-					slots[0].exemplars.map(({ timestamp, value, spanId, traceId, profileId, labels }) => [Number(timestamp), Number(value), spanId, traceId, profileId, labelsOf(labels)]),
+					slots[0].exemplars.map(({ timestamp, value, spanId, traceId, profileId, labels }) => [
+						Number(timestamp),
+						Number(value),
+						spanId,
+						traceId,
+						profileId,
+						labelsOf(labels),
+					]),
 					largest.map(({ id, value }) => {
 						// The labels that all its samples have, less those of the group.
 						const services = [...new Set(inSpans(both, id).map((s) => s.service))],
@@ -262,7 +269,12 @@ const checks = async (where) => {
 			);
 			assert.ok(plain.series.every((s) => s.slots.every((slot) => !slot.exemplars?.length)));
 		}
-		const { series } = await call('SelectHeatmap', { profileTypeID: PUSHED, labelSelector: '{service_name="none"}', step: 60, queryType: 'HEATMAP_QUERY_TYPE_SPAN' });
+		const { series } = await call('SelectHeatmap', {
+			profileTypeID: PUSHED,
+			labelSelector: '{service_name="none"}',
+			step: 60,
+			queryType: 'HEATMAP_QUERY_TYPE_SPAN',
+		});
 		assert.deepEqual(series ?? [], []);
 	});
 	await test(`${where}: ids are no labels`, async () => {
