@@ -233,23 +233,34 @@ static bool is_in_frame(uint32_t offset)
 	return offset <= (PYTHON_FRAME_WORDS - 1) * 8;
 }
 
+static bool is_word_in_frame(uint32_t offset)
+{
+	return is_in_frame(offset) && !(offset & 7);
+}
+
 /* What the walk relies on. */
 static bool is_sound(const struct python_layout *layout)
 {
 	const struct python_process *walk = &layout->walk;
 
 	return layout->runtime_interpreters && walk->thread_id && walk->thread_frame && walk->interpreter_threads &&
-	       is_in_frame(walk->frame_code) && is_in_frame(walk->frame_back) && is_in_frame(walk->frame_instr) &&
-	       is_in_frame(walk->frame_owner) && walk->frame_code != walk->frame_back && layout->code_name > walk->code_from &&
-	       layout->code_lines > walk->code_from && walk->code_bytes <= PYTHON_FRAME_WORDS * 8 && walk->code_instr &&
-	       !(layout->code_name & 7) && !(layout->code_lines & 7) && !(layout->code_first_line & 3) && layout->text_ascii &&
-	       layout->bytes_data && layout->object_type;
+	       is_word_in_frame(walk->frame_code) && is_word_in_frame(walk->frame_back) &&
+	       is_word_in_frame(walk->frame_instr) && is_in_frame(walk->frame_owner) && walk->frame_code != walk->frame_back &&
+	       layout->code_name > walk->code_from && layout->code_lines > walk->code_from &&
+	       walk->code_bytes <= PYTHON_FRAME_WORDS * 8 && walk->code_instr && !(layout->code_name & 7) &&
+	       !(layout->code_lines & 7) && !(layout->code_first_line & 3) && layout->text_ascii && layout->bytes_data &&
+	       layout->object_type;
 }
 
-static uint32_t max3(uint32_t a, uint32_t b, uint32_t c)
+/* How much of a frame has all members that the walk looks at. */
+static uint32_t frame_bytes(const struct python_process *walk)
 {
-	uint32_t max = a > b ? a : b;
-	return max > c ? max : c;
+	const uint32_t words[] = {walk->frame_code, walk->frame_back, walk->frame_instr, walk->frame_owner & ~7u};
+	uint32_t max = 0;
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		max = words[i] > max ? words[i] : max;
+	return max + 8;
 }
 
 int python_layout_published(struct bytes runtime, uint32_t *ret_version, bool *ret_is_free_threaded, struct python_layout *ret,
@@ -259,7 +270,8 @@ int python_layout_published(struct bytes runtime, uint32_t *ret_version, bool *r
 
 	*ret = (struct python_layout){0};
 	p.count = runtime.len < sizeof(p.word) ? runtime.len / 8 : sizeof(p.word) / 8;
-	memcpy(p.word, runtime.data, p.count * 8);
+	if (p.count)
+		memcpy(p.word, runtime.data, p.count * 8);
 	if (p.count < WORDS_MIN || memcmp(p.word, COOKIE, strlen(COOKIE)) != 0)
 		return error_set(err, -ENOTSUP, "CPython without the offsets that versions since 3.13 publish");
 	*ret_version = (uint32_t)(p.word[1] >> 16 & 0xffff);
@@ -270,7 +282,7 @@ int python_layout_published(struct bytes runtime, uint32_t *ret_version, bool *r
 	take_published(&p, *ret_version >= VERSION_3_14, ret);
 	ret->walk.owner_shim = OWNER_SHIM;
 	ret->walk.flags = PYTHON_ANCHORED;
-	ret->walk.frame_bytes = max3(ret->walk.frame_instr, ret->walk.frame_back, ret->walk.frame_owner & ~7u) + 8;
+	ret->walk.frame_bytes = frame_bytes(&ret->walk);
 	ret->lines = PYTHON_LINES_LOCATIONS;
 	/* The GIL that ceval_gil points to is the one of the interpreter itself, or of the main one; last_holder is its second
 	 * member (struct _gil_runtime_state). */

@@ -36,10 +36,11 @@ static int read_memory(const struct code_reader *reader, uint64_t address, void 
 static uint32_t code_bytes(const struct python_layout *layout)
 {
 	uint32_t bytes = layout->walk.code_from + layout->walk.code_bytes;
-	uint32_t qualname = layout->code_qualname + 8, file = layout->code_file + 8;
+	const uint32_t words[] = {layout->code_qualname, layout->code_file, layout->object_type};
 
-	bytes = qualname > bytes ? qualname : bytes;
-	return file > bytes ? file : bytes;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		bytes = words[i] + 8 > bytes ? words[i] + 8 : bytes;
+	return bytes;
 }
 
 static int check_type(const struct code_reader *reader)
@@ -105,8 +106,8 @@ static int read_text(const struct code_reader *reader, uint64_t object, char *re
 	bool is_ascii;
 	uint32_t state;
 
-	if (layout->text_compact > sizeof(head) || layout->text_state + 4 > layout->text_compact ||
-	    layout->text_length + 8 > layout->text_compact)
+	if (layout->text_compact > sizeof(head) || layout->text_state + 4 > layout->text_ascii ||
+	    layout->text_length + 8 > layout->text_ascii)
 		return -EBADMSG;
 	int r = read_memory(reader, object, head, layout->text_ascii);
 	if (r < 0)
