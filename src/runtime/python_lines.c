@@ -11,11 +11,14 @@
  *                          14 long form: signed varint of lines and three varints; 13 no columns: signed varint; 10 to 12
  *                          the line is that far on, two bytes of columns; 0 to 9 the same line, one byte of columns.
  *
- * A varint has six bits in a byte, the least first, and bit 6 while others follow; signed ones have the sign in bit 0.
+ * A varint has six bits in a byte, the least first, and bit 6 while others follow; signed ones have the sign in bit 0. What has
+ * more than VARINT_BITS is no line: so no table that may be read (PYTHON_LINES_BYTES_MAX) adds up to more than an int64_t
+ * holds.
  */
 #include "runtime/python.h"
 
 #define NO_LINE_3_10 (-128)
+#define VARINT_BITS  36u
 
 static uint32_t line_of(int64_t line)
 {
@@ -56,7 +59,7 @@ static uint64_t take_varint(struct bytes table, size_t *at)
 {
 	uint64_t value = 0;
 
-	for (unsigned shift = 0; *at < table.len && shift < 60; shift += 6) {
+	for (unsigned shift = 0; *at < table.len && shift < VARINT_BITS; shift += 6) {
 		uint8_t byte = table.data[(*at)++];
 		value |= (uint64_t)(byte & 63) << shift;
 		if (!(byte & 64))
