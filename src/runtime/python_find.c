@@ -147,9 +147,21 @@ static int compare_entries(const void *a, const void *b)
 	return ORDER(*(const uint32_t *)a, *(const uint32_t *)b);
 }
 
+/* The entry whose code holds an address, but not at its start; -1 = none. What lies behind all code has none. */
+static ptrdiff_t find_inside(struct elf_file *file, const struct frame_index *index, uint64_t address)
+{
+	ptrdiff_t entry = index_find(index, address);
+	uint64_t start, end;
+
+	if (entry < 0 || !index_range(file, index, (size_t)entry, &start, &end))
+		return -1;
+	return address > start && address < end ? entry : -1;
+}
+
 /* The entries outside of the loop that jumps in it lead into, but for those to the entry's start, which are calls of another
- * function at the end of this one. */
-static size_t find_targets(const struct frame_index *index, const uint8_t *code, size_t len, uint64_t start, uint32_t *targets)
+ * function at the end of this one. Bytes that are taken for jumps and are none lead anywhere, mostly to where no code is. */
+static size_t find_targets(struct elf_file *file, const struct frame_index *index, const uint8_t *code, size_t len,
+			   uint64_t start, uint32_t *targets)
 {
 	size_t count = 0;
 
@@ -161,8 +173,8 @@ static size_t find_targets(const struct frame_index *index, const uint8_t *code,
 		int32_t distance;
 		memcpy(&distance, code + at, sizeof(distance));
 		uint64_t target = start + at + 4 + (uint64_t)(int64_t)distance;
-		ptrdiff_t entry = target - start < len ? -1 : index_find(index, target);
-		if (entry >= 0 && index->address + (uint64_t)(int64_t)index_item(index, (size_t)entry, 0) != target)
+		ptrdiff_t entry = target - start < len ? -1 : find_inside(file, index, target);
+		if (entry >= 0)
 			targets[count++] = (uint32_t)entry;
 	}
 	return count;
@@ -179,7 +191,7 @@ static void find_cold(struct elf_file *file, const uint8_t *code, size_t len, st
 	_cleanup_(mem_freep) uint32_t *targets = mem_alloc_array(TARGETS_MAX, sizeof(*targets));
 	if (r < 0 || !targets)
 		return;
-	size_t count = find_targets(&index, code, len, build->loop_start, targets);
+	size_t count = find_targets(file, &index, code, len, build->loop_start, targets);
 	if (!count)
 		return;
 	qsort(targets, count, sizeof(*targets), compare_entries);
