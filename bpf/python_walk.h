@@ -6,6 +6,12 @@
 #ifndef WICK_BPF_PYTHON_WALK_H
 #define WICK_BPF_PYTHON_WALK_H
 
+enum python_appends {
+	PYTHON_APPENDS_NONE = 0,
+	PYTHON_APPENDS_PART = 1,
+	PYTHON_APPENDS_FULL = 2, /* there is no room for the rest of a part: the walk ends */
+};
+
 #define PYTHON_WORD(walk, offset) ((walk)->scratch[((offset) >> 3) & (PYTHON_FRAME_WORDS - 1)])
 
 static __always_inline __u32 python_half(struct walk *walk, __u32 offset)
@@ -166,6 +172,12 @@ static __always_inline void python_push(struct walk *walk, __u64 word)
 	walk->hash = walk_hash(walk->hash, word);
 }
 
+/* Whether the next frame that was collected cannot be appended: what calls it would seem to be called by another one. */
+static __always_inline int python_has_no_room(const struct walk *walk)
+{
+	return walk->python_next < walk->python_count && walk->depth + 3 > UNWIND_FRAMES_MAX;
+}
+
 /* Appends the next frame that was collected. Positive while there are more of the same part. */
 static __always_inline int python_append(struct walk *walk)
 {
@@ -229,14 +241,14 @@ static __always_inline void python_meet(struct walk *walk)
 		if (!python_is_loop(walk))
 			return;
 		walk->python_loops++;
-		walk->python_appends = walk->python_next < walk->python_count;
+		walk->python_appends = walk->python_next < walk->python_count ? PYTHON_APPENDS_PART : PYTHON_APPENDS_NONE;
 		return;
 	}
 	if (!python_is_anchored(walk) || walk->depth < 2)
 		return;
 	/* It has left the frame, and appended the one that called it. */
 	walk->python_loops++;
-	walk->python_appends = 1;
+	walk->python_appends = PYTHON_APPENDS_PART;
 	walk->python_held = walk->frames[(walk->depth - 1) & (UNWIND_FRAMES_MAX - 1)];
 	walk->depth--;
 	walk->hash = walk->hash_before;
@@ -245,14 +257,18 @@ static __always_inline void python_meet(struct walk *walk)
 /* A step of appending a part: the frame that called it follows. */
 static __always_inline void python_go_on(struct walk *walk)
 {
+	if (python_has_no_room(walk)) {
+		walk->python_appends = PYTHON_APPENDS_FULL;
+		return;
+	}
 	if (python_append(walk))
 		return;
-	walk->python_appends = 0;
+	walk->python_appends = PYTHON_APPENDS_NONE;
 	if (!(walk->python.flags & PYTHON_ANCHORED))
 		return;
 	walk->python_anchor++;
-	if (python_is_anchored(walk) && walk->depth + 3 <= UNWIND_FRAMES_MAX) {
-		walk->python_appends = 1; /* a frame was skipped: the next part ends in the same memory */
+	if (python_is_anchored(walk)) {
+		walk->python_appends = PYTHON_APPENDS_PART; /* a frame was skipped: the next part ends in the same memory */
 		return;
 	}
 	python_push(walk, walk->python_held);

@@ -276,38 +276,40 @@ __attribute__((noinline)) int python_append_next(__u32 cpu)
 {
 	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
 
-	if (!walk || !walk->python_appends)
+	if (!walk || walk->python_appends != PYTHON_APPENDS_PART)
 		return 0;
 	python_go_on(walk);
 	return 1;
 }
 
-/* Puts the functions of Python that the frame runs behind it. */
+/* Puts the functions of Python that the frame runs behind it. WALK_GOES_ON, or UNWIND_TOO_DEEP. */
 __attribute__((noinline)) int python_meet_frame(__u32 cpu)
 {
 	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
 
 	if (!walk)
-		return 0;
+		return WALK_GOES_ON;
 	python_meet(walk);
 	if (!walk->python_appends)
-		return 0;
+		return WALK_GOES_ON;
 	for (__u32 i = 0; i < PYTHON_FRAMES_MAX; i++) {
 		if (!python_append_next(cpu))
 			break;
 	}
-	return 0;
+	return walk->python_appends ? UNWIND_TOO_DEEP : WALK_GOES_ON;
 }
 
 /* To the end. Returns an enum unwind_result. */
 __attribute__((noinline)) int walk_frames(__u32 cpu, __u32 has_python)
 {
-	if (has_python)
-		python_meet_frame(cpu);
+	int result = has_python ? python_meet_frame(cpu) : WALK_GOES_ON;
+
+	if (result != WALK_GOES_ON)
+		return result;
 	for (int i = 0; i < UNWIND_FRAMES_MAX; i++) {
-		int result = walk_frame(cpu);
+		result = walk_frame(cpu);
 		if (has_python && result == WALK_GOES_ON)
-			python_meet_frame(cpu);
+			result = python_meet_frame(cpu);
 		if (result == WALK_GOES_OVER)
 			result = walk_go_frame(cpu);
 		if (result != WALK_GOES_ON)

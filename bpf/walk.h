@@ -95,7 +95,7 @@ struct walk {
 	__u32 python_interpreters;		   /* that were searched */
 	__u32 python_count, python_next;	   /* frames collected; of them appended */
 	__u32 python_loops;			   /* frames of the loop that the walk has met */
-	__u32 python_appends;			   /* a part is being appended */
+	__u32 python_appends;			   /* enum python_appends */
 	__u32 python_is_new;			   /* a code object that was not seen before */
 	__u32 python_anchor, python_anchor_count;  /* of python_anchors: passed, collected */
 	__u64 python_sp, python_held;		   /* see python_meet() */

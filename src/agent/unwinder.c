@@ -325,8 +325,10 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 		r = walk_step(walk);
 		if (r == WALK_GOES_ON)
 			python_meet(walk);
-		while (walk->python_appends)
+		while (walk->python_appends == PYTHON_APPENDS_PART)
 			python_go_on(walk);
+		if (walk->python_appends)
+			r = UNWIND_TOO_DEEP;
 	} while (r == WALK_GOES_ON);
 	while (python_append_pending(walk))
 		;
