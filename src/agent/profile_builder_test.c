@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/profile_builder.h"
 #include "base/fault.h"
@@ -29,6 +30,7 @@ struct fixture {
 	struct process_table table;
 	struct chains chains;
 	struct cgroups cgroups;
+	struct pythons pythons;
 	struct profile_builder builder;
 	struct process *process;
 	unsigned kernel_asked;
@@ -74,9 +76,12 @@ static int fixture_init(struct fixture *f)
 					      .binaries = &f->binaries,
 					      .chains = &f->chains,
 					      .cgroups = &f->cgroups,
+					      .pythons = &f->pythons,
 					      .types = {"cpu"},
 					      .period_ns = PERIOD_NS};
 	int r = binaries_init(&f->binaries);
+	if (r == 0)
+		r = pythons_init(&f->pythons, &f->binaries);
 	if (r == 0)
 		r = process_table_init(&f->table, &f->binaries);
 	if (r == 0)
@@ -105,6 +110,7 @@ static void fixture_release(struct fixture *f)
 {
 	profile_builder_release(&f->builder);
 	process_table_release(&f->table);
+	pythons_release(&f->pythons);
 	binaries_release(&f->binaries);
 	chains_release(&f->chains);
 }
@@ -480,9 +486,174 @@ static void test_kernel_addresses(void **state)
 	profile_free(profile);
 }
 
+/* ---- functions of Python ---- */
+
+/* A code object in the memory of this very process, as 3.11 lays it out, and what it points to. */
+struct code_object {
+	uint64_t code[24], name[16], file[16], lines[8], type[8];
+};
+static struct code_object codes[3];
+
+static void set_text(uint64_t *object, const char *text)
+{
+	object[2] = strlen(text);
+	object[4] = (1 | 8 | 16) << 2; /* one byte a character, compact, ASCII */
+	memcpy(&object[6], text, strlen(text));
+}
+
+/* Word 1 of its frames; *ret_data gets word 2, in the first instruction. */
+static uint64_t make_code(size_t i, const char *name, uint32_t first_line, uint64_t *ret_data)
+{
+	struct code_object *object = &codes[i];
+
+	*object = (struct code_object){0};
+	object->code[1] = (uintptr_t)object->type;
+	object->type[3] = (uintptr_t) "code";
+	object->code[9] = first_line;
+	object->code[14] = (uintptr_t)object->file;
+	object->code[15] = object->code[16] = (uintptr_t)object->name;
+	object->code[17] = (uintptr_t)object->lines;
+	set_text(object->name, name);
+	set_text(object->file, "/srv/app.py");
+	object->lines[2] = 2;
+	memcpy(&object->lines[4], "\xe8\x04", 2); /* one instruction, two lines on */
+	uint32_t check = python_check_of(object->code[9], object->code[15], object->code[17]);
+	*ret_data = RUNTIME_FRAME | RUNTIME_FRAME_DATA | (uint64_t)check << 24;
+	return RUNTIME_FRAME | (uint64_t)RUNTIME_KIND_PYTHON << 56 | (uintptr_t)object->code;
+}
+
+/* The process is this one, and has an interpreter: 3.11. */
+static void become_python(struct fixture *f)
+{
+	struct python_file file = {.is_known = true, .build.version = 0x030b};
+
+	assert_true(python_layout_of(0x030b, &file.build.layout));
+	assert_int_equal(array_push(&f->pythons.files, &f->pythons.file_count, &f->pythons.file_capacity, 8, file), 0);
+	f->process->pid = getpid();
+	f->process->maps->python = 2; /* the first */
+}
+
+static void test_functions_of_python(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t inner_data, outer_data;
+
+	uint64_t inner = make_code(0, "C.inner", 10, &inner_data), outer = make_code(1, "outer", 20, &outer_data);
+	become_python(f);
+	add_chain(f, 1, 6, (uint64_t[]){inner, inner_data, outer, outer_data | RUNTIME_FRAME_ENTRY, TEXT_START + 0x200, 0});
+	assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START, .user_chain = 1}), 0);
+	const struct profile *profile = f->builder.profile;
+	assert_string_equal(stack_text(profile, 0), "/opt/program+5000 python:C.inner python:outer /opt/program+51ff");
+	uint32_t ids[8];
+	assert_int_equal(profile_stack_locations(profile, profile->samples[0].stack, ids, 8), 4);
+	const struct profile_location *location = &profile->locations[ids[1]];
+	const struct profile_line *line = &profile->lines[location->line_first];
+	assert_int_equal(location->frame_type, PROFILE_FRAME_INTERPRETED);
+	assert_int_equal(line->line, 12);
+	assert_int_equal(profile->functions[line->function].start_line, 10);
+	assert_string_equal(profile_string(profile, profile->functions[line->function].file_name), "/srv/app.py");
+	assert_int_equal(f->builder.losses[AGENT_LOSS_NO_NAME], 0);
+}
+
+/* Those that a complete walk did not come to are callers of the outermost one that it came to, above what called that; and of
+ * nothing, if it came to none. */
+static void test_pending_functions_of_complete_walks(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t pending = RUNTIME_FRAME_PENDING,
+		       anchor = RUNTIME_FRAME | RUNTIME_FRAME_DATA | pending | RUNTIME_FRAME_ANCHOR;
+	uint64_t a_data, b_data, c_data;
+
+	uint64_t a = make_code(0, "a", 10, &a_data), b = make_code(1, "b", 20, &b_data), c = make_code(2, "c", 30, &c_data);
+	become_python(f);
+	add_chain(f, 1, 9,
+		  (uint64_t[]){a, a_data | RUNTIME_FRAME_ENTRY, TEXT_START + 0x200, TEXT_START + 0x300, b,
+			       b_data | pending | RUNTIME_FRAME_ENTRY, anchor | 0x1000, c, c_data | pending});
+	add_chain(f, 2, 3, (uint64_t[]){TEXT_START + 0x200, b, b_data | pending});
+	assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START, .user_chain = 1}), 0);
+	assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START, .user_chain = 2}), 0);
+	assert_string_equal(stack_text(f->builder.profile, 0),
+			    "/opt/program+5000 python:a python:b python:c /opt/program+51ff /opt/program+52ff");
+	assert_string_equal(stack_text(f->builder.profile, 1), "/opt/program+5000 /opt/program+51ff");
+}
+
+/* Of a walk that was cut they are behind what is missing; that is marked once. */
+static void test_pending_functions_of_cut_walks(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t pending = RUNTIME_FRAME_PENDING;
+	uint64_t a_data, b_data, c_data;
+
+	uint64_t a = make_code(0, "a", 10, &a_data), b = make_code(1, "b", 20, &b_data), c = make_code(2, "c", 30, &c_data);
+	become_python(f);
+	add_chain(f, 1, 7, (uint64_t[]){a, a_data, TEXT_START + 0x200, b, b_data | pending, c, c_data | pending});
+	add_chain(f, 2, 3, (uint64_t[]){a, a_data, TEXT_START + 0x200});
+	for (uint64_t chain = 1; chain <= 2; chain++)
+		assert_int_equal(
+			add_sample(f,
+				   (struct abi_sample){.user_leaf = TEXT_START, .user_chain = chain, .result = UNWIND_NO_RULE}),
+			0);
+	assert_string_equal(stack_text(f->builder.profile, 0),
+			    "/opt/program+5000 python:a /opt/program+51ff :[unknown stack] python:b python:c");
+	assert_string_equal(stack_text(f->builder.profile, 1), "/opt/program+5000 python:a /opt/program+51ff :[unknown stack]");
+}
+
+/* The object is another one by now; the process has no interpreter that is known; half a frame. */
+static void test_functions_without_name(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t data;
+
+	uint64_t code = make_code(0, "f", 10, &data);
+	become_python(f);
+	add_chain(f, 1, 2, (uint64_t[]){code, data ^ 1ull << 24});
+	assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START, .user_chain = 1}), 0);
+	assert_string_equal(stack_text(f->builder.profile, 0), "/opt/program+5000 python:[function of Python]");
+	assert_int_equal(f->builder.losses[AGENT_LOSS_NO_NAME], 1);
+	f->process->maps->python = 0;
+	add_chain(f, 2, 3, (uint64_t[]){TEXT_START + 0x200, code, data});
+	assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START, .user_chain = 2}), 0);
+	assert_string_equal(stack_text(f->builder.profile, 1),
+			    "/opt/program+5000 /opt/program+51ff python:[function of Python]");
+	add_chain(f, 3, 2, (uint64_t[]){TEXT_START + 0x300, code});
+	add_chain(f, 4, 2, (uint64_t[]){data, TEXT_START + 0x400});
+	assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START, .user_chain = 3}), 0);
+	assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START, .user_chain = 4}), 0);
+	assert_string_equal(stack_text(f->builder.profile, 2), "/opt/program+5000 /opt/program+52ff");
+	assert_string_equal(stack_text(f->builder.profile, 3), "/opt/program+5000 /opt/program+53ff");
+}
+
+/* As many as a chain can have, all pending: a mark more than there are. */
+static void test_deep_stacks_of_python(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t frames[ABI_FRAMES_MAX - 1], data, count = (ABI_FRAMES_MAX - 1) / 2;
+
+	uint64_t code = make_code(0, "f", 10, &data);
+	become_python(f);
+	for (uint64_t i = 0; i < count; i++) {
+		frames[2 * i] = code;
+		frames[2 * i + 1] = data | (i ? RUNTIME_FRAME_PENDING : 0);
+	}
+	add_chain(f, 1, (unsigned)count * 2, frames);
+	for (unsigned cut = 0; cut < 2; cut++) {
+		assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START,
+								   .user_chain = 1,
+								   .result = cut ? UNWIND_TOO_DEEP : UNWIND_COMPLETE}),
+				 0);
+		assert_int_equal(profile_stack_depth(f->builder.profile, f->builder.profile->samples[cut].stack),
+				 1 + count + cut);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		FIXTURE_TEST(test_functions_of_python),
+		FIXTURE_TEST(test_pending_functions_of_complete_walks),
+		FIXTURE_TEST(test_pending_functions_of_cut_walks),
+		FIXTURE_TEST(test_functions_without_name),
+		FIXTURE_TEST(test_deep_stacks_of_python),
 		FIXTURE_TEST(test_waits),
 		FIXTURE_TEST(test_kernel_addresses),
 		FIXTURE_TEST(test_addresses_become_locations),
