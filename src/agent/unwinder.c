@@ -319,7 +319,7 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 	walk->map = (struct walk_map){0};
 	walk->window_bytes = 0;
 	if (!pythons_placed(&unwinder->pythons, process->maps, &walk->python))
-		walk_without_python(walk);
+		walk->python = (struct python_process){0}; /* what is pending stays so */
 	do {
 		walk->python_sp = walk->registers[UNWIND_REGISTER_SP];
 		r = walk_step(walk);
