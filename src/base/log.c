@@ -29,6 +29,19 @@ struct line {
 	size_t len;
 };
 
+#define LIMIT_NS (60 * NS_PER_S)
+
+bool log_limit_add(struct log_limit *limit, uint64_t count, uint64_t *ret_count)
+{
+	int64_t now = time_monotonic_ns();
+	int_fast64_t next = atomic_load(&limit->next_ns);
+	atomic_fetch_add(&limit->held, count);
+	if (now < next || !atomic_compare_exchange_strong(&limit->next_ns, &next, now + LIMIT_NS))
+		return false;
+	*ret_count = atomic_exchange(&limit->held, 0);
+	return true;
+}
+
 void log_set_level(enum log_level level)
 {
 	max_level = level;

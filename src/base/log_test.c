@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/time.h"
 
 static char captured[1 << 20];
 static int saved_stderr, capture_file;
@@ -134,12 +135,29 @@ static void test_lines_of_threads_do_not_mix(void **state)
 	assert_int_equal(lines, THREADS * LINES_EACH);
 }
 
+static void test_limit(void **state)
+{
+	struct log_limit limit = {0};
+	uint64_t count = 7;
+	(void)state;
+	assert_true(log_limit_add(&limit, 3, &count));
+	assert_int_equal(count, 3);
+	assert_false(log_limit_add(&limit, 1, &count));
+	assert_false(log_limit_add(&limit, 2, &count));
+	assert_int_equal(count, 3);
+	/* The minute is over. */
+	assert_true(limit.next_ns > time_monotonic_ns());
+	limit.next_ns = 0;
+	assert_true(log_limit_add(&limit, 4, &count));
+	assert_int_equal(count, 7);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_line_has_time_and_level),	       cmocka_unit_test(test_levels),
 		cmocka_unit_test(test_control_characters_are_escaped), cmocka_unit_test(test_long_messages_are_cut),
-		cmocka_unit_test(test_lines_of_threads_do_not_mix),
+		cmocka_unit_test(test_lines_of_threads_do_not_mix),    cmocka_unit_test(test_limit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -406,14 +406,16 @@ await test('what was recorded offline: Write has a record for samples of version
 	assert.equal(table.numRows, 1);
 	assert.equal(await total('offline:samples{}'), 5);
 });
-await test('logs, traces and crashes of the agent are taken and counted', async () => {
+await test('logs, traces and crashes of the agent are taken and counted, crashes logged once a minute', async () => {
 	assert.deepEqual(await call('Logs', { resource_logs: Buffer.from('') }), {});
 	assert.deepEqual(await call('Traces', { resource_logs: Buffer.from('') }), {});
 	assert.deepEqual(await call('ReportPanic', { stderr: 'x\npanic: runtime error: \x1b[31mindex\ngoroutine 1', metadata: { agent_version: '1' } }), {});
+	assert.deepEqual(await call('ReportPanic', { stderr: 'again', metadata: {} }), {});
 	const metrics = (await request(server.port, 'GET', '/metrics')).body.toString();
 	assert.match(metrics, /^wick_signals_dropped_total 2$/m);
-	assert.match(metrics, /^wick_agent_panics_total 1$/m);
-	assert.match(server.log(), /a Parca Agent reports that it crashed: panic: runtime error: \?\[31mindex$/m);
+	assert.match(metrics, /^wick_agent_panics_total 2$/m);
+	assert.match(server.log(), /a Parca Agent reports that it crashed: panic: runtime error: \?\[31mindex \(1 since the last such line\)$/m);
+	assert.doesNotMatch(server.log(), /again/);
 });
 await test('after a restart the files are found by all their ids', async () => {
 	client.close();

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/clock_steps.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "codec/json.h"
 #include "control/link.h"
@@ -56,12 +57,11 @@ struct server {
 	struct net_route *routes;
 	int64_t started_ns; /* monotonic */
 	struct server_counters counters;
-	/* Rejected samples that are not logged yet, and when more will be logged: monotonic */
-	atomic_uint_fast64_t rejected_unlogged;
+	struct log_limit rejected_log; /* of samples */
+	struct log_limit panics_log;   /* of Parca Agents */
 	atomic_bool odd_tables_logged; /* ingest/otlp.c */
-	atomic_int_fast64_t rejected_log_ns;
-	struct forward *forward;  /* NULL = nothing is forwarded */
-	atomic_size_t write_held; /* bytes that streams of Parca's Write wait with */
+	struct forward *forward;       /* NULL = nothing is forwarded */
+	atomic_size_t write_held;      /* bytes that streams of Parca's Write wait with */
 
 	struct async_queries *async; /* pyroscope/async.c */
 

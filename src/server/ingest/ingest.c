@@ -157,21 +157,14 @@ static void find_reason(struct ingest *ingest, int r)
 		ingest->note.reason = refusal_of(r);
 }
 
-#define REJECTED_LOG_NS (60 * NS_PER_S)
-
-/* One line a minute, whatever comes. */
 static void log_rejected(const struct ingest *ingest)
 {
 	struct server *server = ingest->server;
-	int64_t now = time_monotonic_ns(), next = atomic_load(&server->rejected_log_ns);
-	if (!ingest->rejected_samples)
-		return;
-	atomic_fetch_add(&server->rejected_unlogged, ingest->rejected_samples);
-	if (now < next || !atomic_compare_exchange_strong(&server->rejected_log_ns, &next, now + REJECTED_LOG_NS))
+	uint64_t all;
+	if (!ingest->rejected_samples || !log_limit_add(&server->rejected_log, ingest->rejected_samples, &all))
 		return;
 	char text[REJECTED_TEXT_MAX];
 	describe_rejected(ingest, text);
-	uint64_t all = atomic_exchange(&server->rejected_unlogged, 0);
 	bool named = ingest->tenant && !ingest->tenant->is_default;
 	log_warn("ingest%s%s: %s (%llu since the last such line)", named ? " of tenant " : "",
 		 named ? ingest->tenant->name : "", text, (unsigned long long)all);

@@ -422,7 +422,7 @@ static void test_too_old(void **state)
 	assert_non_null(strstr(test.text, "2 from before "));
 	assert_int_equal(count_of(&test.server->counters.ingest_samples_refused), 4);
 	/* One line of the log for all of them. */
-	assert_int_equal(count_of(&test.server->rejected_unlogged), 3);
+	assert_int_equal(count_of(&test.server->rejected_log.held), 3);
 	test_server_close(&test);
 }
 

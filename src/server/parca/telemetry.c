@@ -5,7 +5,8 @@
  *
  *   ReportPanic  1 stderr (its last lines)  2 metadata (a map: agent_version, kernel_release ...)  ->  (empty)
  *
- * It is counted, and the line that says what happened goes to the log.
+ * It is counted, and the line that says what happened goes to the log, once a minute: an agent that cannot start reports each
+ * attempt, and anybody may call.
  */
 #include <string.h>
 
@@ -41,11 +42,14 @@ void parca_report_panic(void *context, const struct net_request *request, struct
 	struct error err = {0};
 	struct bytes text = {0};
 	char line[LINE_MAX_BYTES];
+	uint64_t count;
 	if (pb_find_bytes(NULL, net_request_body(request), 1, &text, &err) < 0) {
 		respond_grpc(response, GRPC_INVALID_ARGUMENT, err.message);
 		return;
 	}
 	find_line(text, line);
 	atomic_fetch_add(&server->counters.panics_reported, 1);
-	log_warn("a Parca Agent reports that it crashed: %s", *line ? line : "(it left no message)");
+	if (log_limit_add(&server->panics_log, 1, &count))
+		log_warn("a Parca Agent reports that it crashed: %s (%llu since the last such line)",
+			 *line ? line : "(it left no message)", (unsigned long long)count);
 }
