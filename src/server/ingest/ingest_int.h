@@ -18,9 +18,12 @@
 #define INGEST_WRITE_PATH     PARCA_PROFILES_PATH "Write"
 #define INGEST_PUSH_PATH      "/push.v1.PusherService/Push"
 /* What is not stored. */
-#define OTLP_LOGS_PATH	  "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
-#define OTLP_TRACES_PATH  "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
-#define OTLP_METRICS_PATH "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
+#define OTLP_LOGS_PATH	       "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
+#define OTLP_TRACES_PATH       "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+#define OTLP_METRICS_PATH      "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
+#define OTLP_HTTP_LOGS_PATH    "/v1/logs"
+#define OTLP_HTTP_TRACES_PATH  "/v1/traces"
+#define OTLP_HTTP_METRICS_PATH "/v1/metrics"
 
 /* One request on its way in. */
 struct ingest {

@@ -268,6 +268,22 @@ static void test_other_signals(void **state)
 		assert_int_equal(test.response.body.len, 0);
 		assert_int_equal(count_of(&test.server->counters.signals_dropped), i + 1);
 	}
+	/* Over HTTP in the encoding of the request. */
+	static const char *const http[] = {OTLP_HTTP_LOGS_PATH, OTLP_HTTP_TRACES_PATH, OTLP_HTTP_METRICS_PATH};
+	for (size_t i = 0; i < sizeof(http) / sizeof(http[0]); i++) {
+		char head[200];
+		snprintf(head, sizeof(head), "POST %s\nContent-Type: application/json", http[i]);
+		assert_int_equal(test_ask_bytes(&test, head, bytes_of_string("{}")), 200);
+		assert_string_equal(test.text, "{}");
+		assert_string_equal(test.response.content_type, "application/json");
+		snprintf(head, sizeof(head), "POST %s\nContent-Type: application/x-protobuf", http[i]);
+		assert_int_equal(test_ask_bytes(&test, head, bytes_of_string("")), 200);
+		assert_int_equal(test.response.body.len, 0);
+		assert_string_equal(test.response.content_type, "application/x-protobuf");
+		assert_int_equal(count_of(&test.server->counters.signals_dropped), 3 + 2 * (i + 1));
+		snprintf(head, sizeof(head), "GET %s", http[i]);
+		assert_int_equal(test_ask_bytes(&test, head, bytes_of_string("")), 405);
+	}
 	assert_int_equal(count_of(&test.server->counters.ingest_requests), 0);
 	test_server_close(&test);
 }

@@ -222,7 +222,9 @@ void otlp_on_refusal(const struct net_request *request, struct net_response *res
 
 /*
  * Agents that send profiles send their own logs and traces to the same server (Parca Agent's --otlp-logging and probes), and
- * log each failure to do so. They are taken, counted and dropped: an empty message is a success in all of these protocols.
+ * log each failure to do so; so do exporters of a Collector whose pipelines have one endpoint (OTLP/HTTP's /v1/logs ...), and
+ * for a partial success, too. They are taken, counted and dropped: an empty message is a success in all of these protocols,
+ * in JSON that is an object.
  */
 void ingest_drop_signal(void *context, const struct net_request *request, struct net_response *response)
 {
@@ -232,6 +234,11 @@ void ingest_drop_signal(void *context, const struct net_request *request, struct
 		log_info("ingest: logs, traces and metrics are not stored here; what clients send of them is dropped (%s)",
 			 net_request_path(request));
 	buffer_clear(&response->body);
+	if (text_starts_with(net_request_path(request), "/v1/")) {
+		response->content_type = is_json(request) ? "application/json" : "application/x-protobuf";
+		if (is_json(request))
+			buffer_append_string(&response->body, "{}"); /* without memory the status says it */
+	}
 }
 
 /* ---- ports of their own ---- */
@@ -242,6 +249,9 @@ static const struct net_route otlp_routes[] = {
 	NET_ROUTE("POST", OTLP_LOGS_PATH, ingest_drop_signal),
 	NET_ROUTE("POST", OTLP_TRACES_PATH, ingest_drop_signal),
 	NET_ROUTE("POST", OTLP_METRICS_PATH, ingest_drop_signal),
+	NET_ROUTE("POST", OTLP_HTTP_LOGS_PATH, ingest_drop_signal),
+	NET_ROUTE("POST", OTLP_HTTP_TRACES_PATH, ingest_drop_signal),
+	NET_ROUTE("POST", OTLP_HTTP_METRICS_PATH, ingest_drop_signal),
 	NET_ROUTE("GET", "/healthz", health_show),
 	NET_ROUTE("GET", "/readyz", health_show),
 };

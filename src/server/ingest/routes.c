@@ -9,6 +9,9 @@ const struct net_route ingest_routes[] = {
 	NET_ROUTE("POST", OTLP_LOGS_PATH, ingest_drop_signal),
 	NET_ROUTE("POST", OTLP_TRACES_PATH, ingest_drop_signal),
 	NET_ROUTE("POST", OTLP_METRICS_PATH, ingest_drop_signal),
+	NET_ROUTE("POST", OTLP_HTTP_LOGS_PATH, ingest_drop_signal),
+	NET_ROUTE("POST", OTLP_HTTP_TRACES_PATH, ingest_drop_signal),
+	NET_ROUTE("POST", OTLP_HTTP_METRICS_PATH, ingest_drop_signal),
 	NET_ROUTE("POST", INGEST_PATH, ingest_profile),
 	{0},
 };
