@@ -296,6 +296,39 @@ static int open_content(struct source_job *job, uint32_t kind, int *ret_fd)
 	return r > 0 ? SYMBOL_FILE_COMPARED : SYMBOL_FILE_ANNOUNCED;
 }
 
+/*
+ * A file of this host by its name alone, in the directories where the dynamic linker and shells look: what OpenTelemetry's
+ * profiler knows of libraries. Only by an id, so what is opened is the file that was meant.
+ */
+static int try_name(struct source_job *job, int *ret_fd)
+{
+	static const char *const places[] = {
+#ifdef __x86_64__
+		"/usr/lib/x86_64-linux-gnu/",
+#elif defined(__aarch64__)
+		"/usr/lib/aarch64-linux-gnu/",
+#endif
+		"/usr/lib64/",
+		"/usr/lib/",
+		"/usr/local/lib/",
+		"/usr/bin/",
+		"/usr/sbin/",
+		"/usr/local/bin/",
+		"/usr/local/sbin/",
+	};
+	if (!build_id_is_valid(job->build_id) || !job->path[0] || strchr(job->path, '/'))
+		return -ENOENT;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		int n = snprintf(job->place, sizeof(job->place), "%s%s", places[i], job->path);
+		int r = (size_t)n < sizeof(job->place) ? try_path(job, job->place, job->build_id, ret_fd) : -ENOENT;
+		if (r >= 0)
+			job->path = job->place;
+		if (r != -ENOENT)
+			return r;
+	}
+	return -ENOENT;
+}
+
 static int open_binary(struct source_job *job, int *ret_fd)
 {
 	struct symbolizer *s = job->symbolizer;
@@ -310,6 +343,8 @@ static int open_binary(struct source_job *job, int *ret_fd)
 	int r = -ENOENT;
 	if (!s->no_host_files && source_is_host_path(job->path))
 		r = try_path(job, job->path, job->build_id, ret_fd);
+	else if (!s->no_host_files)
+		r = try_name(job, ret_fd);
 	job->is_local |= r >= 0;
 	return r != -ENOENT ? r : try_upload(job, job->build_id, UPLOAD_EXECUTABLE, ret_fd);
 }

@@ -303,6 +303,48 @@ static void test_by_hash(void **state)
 	}
 }
 
+/* ---- binaries by name ---- */
+
+/* Of libraries, OpenTelemetry's profiler says no more. */
+static void test_by_name_alone(void **state)
+{
+	char hex[BUILD_ID_HEX_MAX], other[BUILD_ID_HEX_MAX];
+	struct asked a;
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512], path[256] = "";
+	(void)state;
+	assert_non_null(maps);
+	while (!path[0] && fgets(line, sizeof(line), maps))
+		if (strstr(line, "/libc.so.6\n"))
+			assert_int_equal(sscanf(line, "%*s %*s %*s %*s %*s %255s", path), 1);
+	fclose(maps);
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(build_id_read_fd(fd, hex, NULL) >= 0);
+	begin(&a, "", NULL);
+	a.job.build_id = hex;
+	a.job.path = "libc.so.6";
+	assert_int_equal(ask(&a, SYMBOL_FILE_BINARY, "", ""), 0);
+	assert_true(a.job.is_local);
+	assert_int_equal(a.job.path[0], '/');
+	assert_string_equal(strrchr(a.job.path, '/'), "/libc.so.6");
+	/* By its id only. */
+	snprintf(other, sizeof(other), "%s", hex);
+	other[0] = other[0] == '0' ? '1' : '0';
+	a.job.path = "libc.so.6";
+	a.job.build_id = other;
+	assert_int_equal(ask(&a, SYMBOL_FILE_BINARY, "", ""), -ENOENT);
+	a.job.build_id = "";
+	assert_int_equal(ask(&a, SYMBOL_FILE_BINARY, "", ""), -ENOENT);
+	assert_string_equal(a.job.path, "libc.so.6");
+	/* Nothing but a name, and not where files of this host are not to be opened. */
+	a.job.build_id = hex;
+	a.job.path = "../lib/libc.so.6";
+	assert_int_equal(ask(&a, SYMBOL_FILE_BINARY, "", ""), -ENOENT);
+	a.job.path = "libc.so.6";
+	a.symbolizer.no_host_files = true;
+	assert_int_equal(ask(&a, SYMBOL_FILE_BINARY, "", ""), -ENOENT);
+}
+
 /* ---- binaries by path ---- */
 
 static void test_what_is_no_program(void **state)
@@ -410,6 +452,7 @@ int main(void)
 		cmocka_unit_test(test_units_of_an_uploaded_binary),
 		cmocka_unit_test(test_announced_files),
 		cmocka_unit_test(test_by_hash),
+		cmocka_unit_test(test_by_name_alone),
 		cmocka_unit_test(test_what_is_no_program),
 		cmocka_unit_test(test_paths_through_proc),
 		cmocka_unit_test(test_a_path_that_leads_elsewhere),

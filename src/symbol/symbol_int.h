@@ -206,12 +206,13 @@ bool symbol_place_to_address(const struct symbol_table *table, const struct symb
 struct source_job {
 	struct symbolizer *symbolizer;
 	const char *build_id; /* "" = none */
-	const char *path;
-	const char *go_id;   /* another id of it; "" = none */
-	const char *content; /* of the upload that alone is looked into; "" = whatever there is */
-	int offered_fd;	     /* -1 = none */
-	char from[256];	     /* what was opened, for people */
-	int ready_fd;	     /* source_prepare() */
+	const char *path;     /* "" = not known; without a slash: its last component */
+	const char *go_id;    /* another id of it; "" = none */
+	const char *content;  /* of the upload that alone is looked into; "" = whatever there is */
+	int offered_fd;	      /* -1 = none */
+	char from[256];	      /* what was opened, for people */
+	char place[256];      /* the path, of which there was a component only */
+	int ready_fd;	      /* source_prepare() */
 	int ready_result;
 	uint32_t ready_kind;
 	bool is_local;		      /* the binary is a file of this host, or an agent of it passed it */

@@ -10,6 +10,9 @@
  *
  * Services. They know processes and no services. OpenTelemetry's rule for who has none (semantic conventions, service.name) is
  * "unknown_service:" and the name of the executable. Parca Agent sends no executable, but for a process's own name, "comm".
+ *
+ * Paths. OpenTelemetry's profiler sends the last component of a file's path. That of the executable is a label, by which its
+ * file is found on this host; those of libraries are looked for where libraries are (symbol/source.c).
  */
 #include <stdio.h>
 #include <string.h>
@@ -61,6 +64,21 @@ static const char *find_executable(const struct profile *profile, uint32_t set)
 {
 	static const char *const keys[] = {"process.executable.name", "process_executable_name", "comm"};
 	return find_value(profile, set, keys, sizeof(keys) / sizeof(*keys));
+}
+
+int ingest_place_executable(struct profile *profile, struct error *err)
+{
+	static const char *const keys[] = {"process.executable.path", "process_executable_path"};
+	const char *path = find_value(profile, profile->resource_labels, keys, sizeof(keys) / sizeof(*keys));
+	uint32_t id;
+	if (!path || path[0] != '/' || !*text_base_name(path))
+		return 0;
+	int r = profile_add_cstring(profile, path, &id, err);
+	for (size_t i = 0; i < profile->mapping_count && r == 0; i++)
+		if (strcmp(profile_string(profile, profile->mappings[i].file_name),
+			   text_base_name(profile_string(profile, id))) == 0)
+			profile->mappings[i].file_name = id;
+	return r;
 }
 
 /* The set with the service of that executable. */

@@ -72,6 +72,8 @@ int ingest_store_counted(struct ingest *ingest, struct profile *profile, const c
 			 size_t index, struct error *err);
 /* Samples without a service get one of their executable's name. -ENOMEM, -E2BIG. */
 int ingest_name_services(struct profile *profile, struct error *err);
+/* Mappings that are named by the last component of the executable's path get all of it. -ENOMEM, -E2BIG. */
+int ingest_place_executable(struct profile *profile, struct error *err);
 /* Such a profile that has not come as far. */
 void ingest_reject(struct ingest *ingest, const struct error *err);
 /* What all of them come to, r being the result so far: -EINVAL if none was stored because all were rejected. */

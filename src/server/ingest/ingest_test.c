@@ -253,6 +253,30 @@ static void test_profilers_that_count(void **state)
 	test_server_close(&test);
 }
 
+/* It says no path of a file, but that of the executable. */
+static void test_place_of_an_executable(void **state)
+{
+	static const struct {
+		const char *file, *path, *want;
+	} cases[] = {{"shop", "/opt/shop", "/opt/shop"},
+		     {"libc.so.6", "/opt/shop", "libc.so.6"},
+		     {"/srv/shop", "/opt/shop", "/srv/shop"},
+		     {"shop", "opt/shop", "shop"},
+		     {"", "/opt/", ""}};
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		_cleanup_(profile_freep) struct profile *profile = counted("samples", "count", 1000000, 3, NULL);
+		struct profile_mapping mapping = {.limit = 0x1000, .file_name = test_string(profile, cases[i].file)};
+		struct profile_label label = {.key = test_string(profile, "process.executable.path"),
+					      .value = test_string(profile, cases[i].path)};
+		uint32_t id;
+		assert_int_equal(profile_add_mapping(profile, &mapping, &id, NULL), 0);
+		assert_int_equal(profile_add_label_set(profile, &label, 1, &profile->resource_labels, NULL), 0);
+		assert_int_equal(ingest_place_executable(profile, NULL), 0);
+		assert_string_equal(profile_string(profile, profile->mappings[id].file_name), cases[i].want);
+	}
+}
+
 /* What is no profile is taken and dropped. */
 static void test_other_signals(void **state)
 {
@@ -451,6 +475,7 @@ int main(void)
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_otlp),
 		cmocka_unit_test(test_profilers_that_count),
+		cmocka_unit_test(test_place_of_an_executable),
 		cmocka_unit_test(test_other_signals),
 		cmocka_unit_test(test_otlp_lost),
 		cmocka_unit_test(test_otlp_failures),

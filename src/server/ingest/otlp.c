@@ -72,7 +72,9 @@ static bool counts_samples(const struct otlp_request *request)
 static int store_counted(struct ingest *ingest, struct profile *profile, size_t index, struct error *err)
 {
 	const char *name = forward_take_name(profile);
-	int r = ingest_name_services(profile, err);
+	int r = ingest_place_executable(profile, err);
+	if (r == 0)
+		r = ingest_name_services(profile, err);
 	return r < 0 ? r : ingest_store_counted(ingest, profile, name, NULL, index, err);
 }
 
