@@ -3,25 +3,27 @@
 # Parca's own server as the oracle of its protocol: the same pprof bytes go to it and to Wick by WriteRaw, then the calls of its page and of Grafana are made of
 # both, and the responses compared (parca_compare.mjs). It is in no registry: a machine that has `parca` in PATH runs this, or one with a checkout of its
 # sources that WICK_PARCA_SOURCE names, from which it is built; its page is not needed.
-client_path=$PATH # before it is set to the distribution's programs
-. tests/lib.inc
+. tests/clients/clients.inc
 parca=$(PATH=$client_path command -v parca)
 if [ -z "$parca" ] && [ -n "${WICK_PARCA_SOURCE:-}" ]; then
+	client_tool go 1.25 || {
+		skip "Parca's server" "$why"
+		finish
+	}
+	client_go=$tool
 	cp -r "$WICK_PARCA_SOURCE" "$work/parca"
 	mkdir -p "$work/parca/ui/packages/app/web/build"
 	echo '<html></html>' >"$work/parca/ui/packages/app/web/build/index.html"
-	build_parca() (cd "$work/parca" && PATH=$client_path go build -o "$work/parca.bin" ./cmd/parca)
-	check "Parca builds" build_parca
+	export GOMODCACHE="$client_cache/go" GOFLAGS="-mod=readonly -buildvcs=false -modcacherw" GOPATH="$client_cache/gopath"
+	client_fetch "Parca's server" go_in "$work/parca" list -deps ./cmd/parca
+	check "Parca builds" go_in "$work/parca" build -o "$work/parca.bin" ./cmd/parca
 	parca=$work/parca.bin
 fi
 if [ ! -x "$parca" ]; then
 	skip "Parca's server" "not installed, in no registry, and WICK_PARCA_SOURCE names no checkout of it"
 	finish
 fi
-start_server || {
-	fail "the server starts"
-	finish
-}
+client_server
 mkdir "$work/bucket"
 cat >"$work/parca.yaml" <<YAML
 object_storage:
