@@ -20,6 +20,9 @@
 #define LIMIT_LABEL_NAME_BYTES	   256
 #define LIMIT_LABEL_VALUE_BYTES	   4096
 #define LIMIT_SELECTOR_BYTES	   (16 * KIB)
+#define LIMIT_NUMBERS_BYTES	   1024		 /* the numbers of one sample, as a text (profile/numbers.h) */
+#define LIMIT_NUMBERS_PER_HEAD	   (64u * 1024)	 /* distinct ones of those, in what becomes a block */
+#define LIMIT_NUMBERS_PER_BLOCK	   (256u * 1024) /* and in a block that others are merged into */
 
 /* The server */
 #define LIMIT_HTTP_HEADER_BYTES (32 * KIB)

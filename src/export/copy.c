@@ -81,6 +81,8 @@ int export_copy_profile(const struct profile *from, const bool *selected, const 
 		if (r == 0)
 			r = profile_copy_link(copy, sample.link, &sample.link, err);
 		if (r == 0)
+			r = profile_copy_label_set(copy, sample.numbers, &sample.numbers, err);
+		if (r == 0)
 			r = profile_add_sample(to, &sample, &from->values[i * from->sample_type_count], err);
 	}
 	copy = profile_copy_free(copy);

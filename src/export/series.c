@@ -317,6 +317,9 @@ static int place_sample(struct grouping *grouping, size_t i, struct error *err)
 	copy.labels = grouping->sets[sample->labels];
 	if (r == 0 && sample->link && grouping->sender->target->kind == EXPORT_PYROSCOPE)
 		r = add_link(group->profile, &from->links[sample->link], &copy.labels, err);
+	/* Others make series of them. */
+	if (r == 0 && grouping->sender->target->kind == EXPORT_PYROSCOPE)
+		r = profile_copy_label_set(group->copy, sample->numbers, &copy.numbers, err);
 	return r < 0 ? r : profile_add_sample(group->profile, &copy, &from->values[i * from->sample_type_count], err);
 }
 

@@ -6,8 +6,8 @@
 #include "format/format.h"
 
 /*
- * Samples that a format writes as one: equal in stack and labels (and link, if asked), in the order in which the first of each
- * group comes. The samples of a group are a chain: for (i = first[g]; i != SAMPLE_NONE; i = next[i]).
+ * Samples that a format writes as one: equal in stack and labels (and in what else is asked for), in the order in which the
+ * first of each group comes. The samples of a group are a chain: for (i = first[g]; i != SAMPLE_NONE; i = next[i]).
  */
 #define SAMPLE_NONE UINT32_MAX
 struct sample_groups {
@@ -15,7 +15,8 @@ struct sample_groups {
 	uint32_t *next;	 /* by sample */
 	size_t count;
 };
-int sample_groups_build(const struct profile *profile, bool by_link, struct sample_groups *ret, struct error *err);
+enum sample_groups_by { GROUPS_BY_LINK = 1, GROUPS_BY_NUMBERS = 2 };
+int sample_groups_build(const struct profile *profile, unsigned by, struct sample_groups *ret, struct error *err);
 void sample_groups_release(struct sample_groups *groups);
 /* Sum of one value over a group; wraps. */
 int64_t sample_groups_sum(const struct sample_groups *groups, const struct profile *profile, size_t group, size_t sample_type);

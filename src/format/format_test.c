@@ -127,11 +127,11 @@ static void test_groups(void **state)
 		struct profile_sample sample = {.link = i % 3 == 0 ? link : 0, .time_ns = i};
 		assert_int_equal(profile_add_sample(profile, &sample, &i, NULL), 0);
 	}
-	assert_int_equal(sample_groups_build(profile, false, &groups, NULL), 0);
+	assert_int_equal(sample_groups_build(profile, 0, &groups, NULL), 0);
 	assert_int_equal(groups.count, 1);
 	assert_int_equal(sample_groups_sum(&groups, profile, 0, 0), 15);
 	sample_groups_release(&groups);
-	assert_int_equal(sample_groups_build(profile, true, &groups, NULL), 0);
+	assert_int_equal(sample_groups_build(profile, GROUPS_BY_LINK, &groups, NULL), 0);
 	assert_int_equal(groups.count, 2);
 	assert_int_equal(sample_groups_sum(&groups, profile, 0, 0), 3);
 	assert_int_equal(sample_groups_sum(&groups, profile, 1, 0), 12);

@@ -12,29 +12,31 @@
 
 /* ---- groups of samples ---- */
 
-static uint64_t hash_sample(const struct profile_sample *sample, bool by_link)
+static uint64_t hash_sample(const struct profile_sample *sample, unsigned by)
 {
-	const uint32_t parts[] = {sample->stack, sample->labels, by_link ? sample->link : 0};
+	const uint32_t parts[] = {sample->stack, sample->labels, by & GROUPS_BY_LINK ? sample->link : 0,
+				  by & GROUPS_BY_NUMBERS ? sample->numbers : 0};
 	return hash64_guarded(parts, sizeof(parts));
 }
 
-static bool samples_agree(const struct profile_sample *a, const struct profile_sample *b, bool by_link)
+static bool samples_agree(const struct profile_sample *a, const struct profile_sample *b, unsigned by)
 {
-	return a->stack == b->stack && a->labels == b->labels && (!by_link || a->link == b->link);
+	return a->stack == b->stack && a->labels == b->labels && (!(by & GROUPS_BY_LINK) || a->link == b->link) &&
+	       (!(by & GROUPS_BY_NUMBERS) || a->numbers == b->numbers);
 }
 
 /* The group of a sample, groups->count if it is the first of its kind. */
 static size_t find_group(const struct profile *profile, const struct sample_groups *groups, const struct index32 *index,
-			 const struct profile_sample *sample, uint64_t hash, bool by_link)
+			 const struct profile_sample *sample, uint64_t hash, unsigned by)
 {
 	uint32_t group;
 	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &group); at++)
-		if (samples_agree(&profile->samples[groups->first[group]], sample, by_link))
+		if (samples_agree(&profile->samples[groups->first[group]], sample, by))
 			return group;
 	return groups->count;
 }
 
-int sample_groups_build(const struct profile *profile, bool by_link, struct sample_groups *ret, struct error *err)
+int sample_groups_build(const struct profile *profile, unsigned by, struct sample_groups *ret, struct error *err)
 {
 	size_t count = profile->sample_count;
 	struct sample_groups groups = {
@@ -47,8 +49,8 @@ int sample_groups_build(const struct profile *profile, bool by_link, struct samp
 		goto nomem;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct profile_sample *sample = &profile->samples[i];
-		uint64_t hash = hash_sample(sample, by_link);
-		size_t group = find_group(profile, &groups, &index, sample, hash, by_link);
+		uint64_t hash = hash_sample(sample, by);
+		size_t group = find_group(profile, &groups, &index, sample, hash, by);
 		if (group == groups.count) {
 			if (index32_add(&index, hash, (uint32_t)group) < 0)
 				goto nomem;

@@ -99,6 +99,14 @@ static void write_label(struct encoder *encoder, const struct profile_label *lab
 	pb_end(encoder->out, mark);
 }
 
+/* Those of profile_sample.numbers are labels like others here. */
+static void write_numbers(struct encoder *encoder, uint32_t label_set)
+{
+	const struct profile_label_set *set = &encoder->profile->label_sets[label_set];
+	for (uint32_t i = set->first; i < set->first + set->count; i++)
+		write_label(encoder, &encoder->profile->labels[i]);
+}
+
 static void write_labels(struct encoder *encoder, uint32_t label_set)
 {
 	const struct profile *profile = encoder->profile;
@@ -124,6 +132,7 @@ static void write_sample(struct encoder *encoder, size_t group)
 		encoder->packed[i] = (uint64_t)sample_groups_sum(&encoder->groups, profile, group, i);
 	pb_write_packed(encoder->out, 2, encoder->packed, profile->sample_type_count);
 	write_labels(encoder, sample->labels);
+	write_numbers(encoder, sample->numbers);
 	pb_end(encoder->out, mark);
 }
 
@@ -424,7 +433,7 @@ static int encoder_init(struct encoder *encoder, struct error *err)
 	    numbering_init(&encoder->locations, profile->location_count) < 0 ||
 	    numbering_init(&encoder->functions, profile->function_count) < 0)
 		return error_nomem(err);
-	return sample_groups_build(profile, false, &encoder->groups, err);
+	return sample_groups_build(profile, GROUPS_BY_NUMBERS, &encoder->groups, err);
 }
 
 static void encoder_release(struct encoder *encoder)

@@ -480,14 +480,24 @@ static void test_encode_sums_and_labels(void **state)
 	sample.time_ns = 6;
 	assert_int_equal(profile_add_link(profile, &link, &sample.link, NULL), 0);
 	assert_int_equal(profile_add_sample(profile, &sample, (int64_t[]){4}, NULL), 0);
+	/* Numbers are labels like others here, and keep samples apart. */
+	const struct profile_label number = {
+		.key = add_text(profile, "latency"), .number = 30, .unit = add_text(profile, "ms")};
+	assert_int_equal(profile_add_label_set(profile, &number, 1, &sample.numbers, NULL), 0);
+	assert_int_equal(profile_add_sample(profile, &sample, (int64_t[]){5}, NULL), 0);
+	sample.link = 0;
+	assert_int_equal(profile_add_sample(profile, &sample, (int64_t[]){6}, NULL), 0);
 	profile->resource_labels = add_labels(profile, "host", "shared", "pid");
 	struct buffer out = encode_or_fail(&format_pprof, profile);
 	profile_free(profile);
 	profile = decode_message(&out);
 	char *text = dump_profile(profile);
-	assert_string_equal(text, "type cpu/ns\nperiod / 0 time 0 duration 0\nresource\ndrop  keep  default  doc \n"
-				  " [t2 0x0 in [kernel.kallsyms]  0-0+0 work||:0 0:0] { host=own/0/ pid=/7/ tid=/7/ }"
-				  " @000000000000000000000000000000000 7\n");
+	assert_string_equal(text,
+			    "type cpu/ns\nperiod / 0 time 0 duration 0\nresource\ndrop  keep  default  doc \n"
+			    " [t2 0x0 in [kernel.kallsyms]  0-0+0 work||:0 0:0] { host=own/0/ latency=/30/ms pid=/7/ tid=/7/ }"
+			    " @000000000000000000000000000000000 11\n"
+			    " [t2 0x0 in [kernel.kallsyms]  0-0+0 work||:0 0:0] { host=own/0/ pid=/7/ tid=/7/ }"
+			    " @000000000000000000000000000000000 7\n");
 	assert_int_equal(profile->mappings[1].flags, PROFILE_MAPPING_HAS_FUNCTIONS);
 	free(text);
 	profile_free(profile);

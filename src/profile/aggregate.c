@@ -23,7 +23,8 @@ bool profile_values_are_zero(const int64_t *values, size_t count)
 static uint64_t hash_sample(const struct profile *profile, const struct profile_sample *sample)
 {
 	uint64_t hash = profile_hash_add(profile->index->seed, (uint64_t)sample->stack << 32 | sample->labels);
-	return profile_hash_add(profile_hash_add(hash, sample->link), (uint64_t)sample->time_ns);
+	hash = profile_hash_add(hash, (uint64_t)sample->numbers << 32 | sample->link);
+	return profile_hash_add(hash, (uint64_t)sample->time_ns);
 }
 
 static bool find_sample(const struct profile *profile, uint64_t hash, const struct profile_sample *key, uint32_t *ret_id)
@@ -33,7 +34,7 @@ static bool find_sample(const struct profile *profile, uint64_t hash, const stru
 	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++) {
 		const struct profile_sample *have = &profile->samples[id];
 		if (have->stack == key->stack && have->labels == key->labels && have->link == key->link &&
-		    have->time_ns == key->time_ns) {
+		    have->numbers == key->numbers && have->time_ns == key->time_ns) {
 			*ret_id = id;
 			return true;
 		}

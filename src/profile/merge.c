@@ -305,6 +305,8 @@ static int merge_samples(struct profile *to, const struct profile *from, struct 
 		if (r == 0)
 			r = profile_copy_link(copy, sample->link, &key.link, err);
 		if (r == 0)
+			r = profile_copy_label_set(copy, sample->numbers, &key.numbers, err);
+		if (r == 0)
 			r = profile_accumulate(to, &key, values, &became_zero, err);
 		if (r < 0)
 			return r;

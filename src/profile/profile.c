@@ -515,7 +515,7 @@ int profile_add_link(struct profile *profile, const struct profile_link *link, u
 int profile_add_sample(struct profile *profile, const struct profile_sample *sample, const int64_t *values, struct error *err)
 {
 	assert(sample->stack < profile->stack_count && sample->labels < profile->label_set_count &&
-	       sample->link < profile->link_count);
+	       sample->link < profile->link_count && sample->numbers < profile->label_set_count);
 	struct profile_index *index = profile->index;
 	const struct profile_sample entry = *sample;
 	size_t types = profile->sample_type_count, count = profile->sample_count;

@@ -15,7 +15,7 @@
  *   stacks      parent + location: a trie, root = stack 0    id 0 = empty stack; parent < child always holds
  *   label sets  sorted labels, shared by samples             id 0 = no labels
  *   links       trace id + span id                           id 0 = none
- *   samples     stack, label set, link, time; values[sample * sample_type_count + type]
+ *   samples     stack, label set, link, numbers, time; values[sample * sample_type_count + type]
  *
  * All tables but samples are interned: adding an equal entry returns the old id. Stacks are stored as a trie because siblings
  * share their callers: adding a stack costs one probe a frame, comparing two stacks is comparing two integers.
@@ -129,7 +129,8 @@ struct profile_link {
 
 struct profile_sample {
 	uint32_t stack, labels, link;
-	int64_t time_ns; /* 0 = only the profile's own time range is known */
+	uint32_t numbers; /* a label set of numbers that are no labels of a series (profile/numbers.h); mostly 0 */
+	int64_t time_ns;  /* 0 = only the profile's own time range is known */
 };
 
 #define PROFILE_OTHER_CLOCK (-1)
@@ -250,8 +251,8 @@ struct profile_hashes {
 int profile_hash_more(const struct profile *profile, struct profile_hashes *hashes, struct error *err);
 void profile_hashes_release(struct profile_hashes *hashes);
 
-/* Sums samples that agree in (stack, labels, link, time), in place, keeping first-seen order; samples whose values are all zero
- * are dropped. */
+/* Sums samples that agree in (stack, labels, link, numbers, time), in place, keeping first-seen order; samples whose values are
+ * all zero are dropped. */
 int profile_aggregate(struct profile *profile, struct error *err);
 
 #endif

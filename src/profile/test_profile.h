@@ -130,6 +130,13 @@ static inline int test_add_labels(struct profile *profile, struct test_random *r
 	return profile_add_label_set(profile, labels, count, ret, err);
 }
 
+static inline int test_add_numbers(struct profile *profile, struct test_random *random, uint32_t *ret, struct error *err)
+{
+	struct profile_label label = {.number = (int64_t)test_random_below(random, 3)};
+	int r = profile_add_cstring(profile, "size", &label.key, err);
+	return r < 0 ? r : profile_add_label_set(profile, &label, 1, ret, err);
+}
+
 static inline int test_add_sample(struct profile *profile, struct test_random *random, const struct test_shape *shape,
 				  struct error *err)
 {
@@ -148,6 +155,8 @@ static inline int test_add_sample(struct profile *profile, struct test_random *r
 		struct profile_link link = {.trace_id = {1}, .span_id = {(uint8_t)test_random_below(random, 3)}};
 		r = profile_add_link(profile, &link, &sample.link, err);
 	}
+	if (r == 0 && shape->links && test_random_below(random, 2))
+		r = test_add_numbers(profile, random, &sample.numbers, err);
 	if (shape->times)
 		sample.time_ns = (int64_t)test_random_below(random, 3);
 	for (unsigned i = 0; i < shape->types; i++)
@@ -282,6 +291,8 @@ static inline char *test_sample_key(const struct profile *profile, const struct 
 	for (size_t i = 0; i < depth; i++)
 		test_print_location(out, profile, locations[i]);
 	test_print_labels(out, profile, sample->labels);
+	for (uint32_t i = 0; i < profile->label_sets[sample->numbers].count; i++)
+		fprintf(out, " %" PRId64, profile->labels[profile->label_sets[sample->numbers].first + i].number);
 	fprintf(out, "%02x%02x", profile->links[sample->link].trace_id[0], profile->links[sample->link].span_id[0]);
 	fprintf(out, " %" PRId64, drop_times ? 0 : sample->time_ns);
 	fclose(out);

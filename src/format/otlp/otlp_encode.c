@@ -481,7 +481,7 @@ static int write_scope(struct encoder *encoder, struct error *err)
 {
 	struct sample_groups groups;
 	size_t resource, scope_profiles, scope;
-	int r = sample_groups_build(encoder->from, true, &groups, err);
+	int r = sample_groups_build(encoder->from, GROUPS_BY_LINK, &groups, err);
 	if (r < 0)
 		return r;
 	pb_begin(encoder->out, 1, &resource);

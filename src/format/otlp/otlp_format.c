@@ -170,6 +170,8 @@ static int copy_samples(struct profile *to, const struct profile *from, size_t c
 			r = profile_copy_label_set(copy, sample.labels, &sample.labels, err);
 		if (r == 0)
 			r = profile_add_link(to, &from->links[sample.link], &sample.link, err);
+		if (r == 0)
+			r = profile_copy_label_set(copy, sample.numbers, &sample.numbers, err);
 		values[column] = from->values[i];
 		if (r == 0)
 			r = profile_add_sample(to, &sample, values, err);

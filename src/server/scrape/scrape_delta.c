@@ -42,10 +42,9 @@ void scrape_delta_release(struct scrape_delta *delta, atomic_size_t *total_bytes
 	*delta = (struct scrape_delta){0};
 }
 
-static uint64_t hash_labels(const struct profile *profile, uint32_t set)
+static uint64_t hash_labels(const struct profile *profile, uint32_t set, uint64_t hash)
 {
 	const struct profile_label_set *labels = &profile->label_sets[set];
-	uint64_t hash = 0;
 	for (uint32_t i = 0; i < labels->count; i++) {
 		const struct profile_label *label = &profile->labels[labels->first + i];
 		struct bytes key = profile_string_bytes(profile, label->key),
@@ -66,7 +65,7 @@ static int make_rows(const struct profile *profile, struct row **ret, struct err
 	int r = stacks && rows ? profile_hash_stacks(profile, stacks, err) : error_nomem(err);
 	for (size_t i = 0; r == 0 && i < profile->sample_count; i++) {
 		const struct profile_sample *sample = &profile->samples[i];
-		uint64_t labels = hash_labels(profile, sample->labels);
+		uint64_t labels = hash_labels(profile, sample->numbers, hash_labels(profile, sample->labels, 0));
 		rows[i] = (struct row){hash64_seed(&stacks[sample->stack], sizeof(*stacks), labels), (uint32_t)i};
 	}
 	if (r < 0)
