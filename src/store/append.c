@@ -164,6 +164,7 @@ static int write_record(struct store *store, struct appending *a, uint64_t *ret_
 	a->result->late = batch->refused[STORE_REFUSED_LATE];
 	a->result->future = batch->refused[STORE_REFUSED_FUTURE];
 	a->result->least_ns = a->options->least_ns;
+	a->result->numbers_dropped = batch->numbers_dropped;
 	*ret_sequence = store->synced;
 	if (a->result->samples == 0)
 		return 0;      /* nothing to keep */

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/limits.h"
 #include "base/order.h"
 #include "store/store_int.h"
 
@@ -32,7 +33,8 @@ struct handover {
 	struct error error; /* of the other thread; code 0 while all is well */
 };
 
-/* What was accepted once fits again: limits are those of one append, and the limit on series is not applied here. */
+/* What was accepted once fits again: limits are those of one append, and those on series and on numbers are not applied here.
+ */
 static int add_record(struct store *store, const struct record *record, uint64_t sequence, struct error *err)
 {
 	struct head_batch batch;
@@ -196,11 +198,15 @@ int store_recover_log(struct store *store, struct error *err)
 {
 	struct log_replay_result result;
 	int r = head_new(SIZE_MAX, &store->head, err);
+	if (r < 0)
+		return r;
+	store->head->number_texts_max = SIZE_MAX;
 	if (r == 0)
 		r = replay_log(store, &result, err);
 	if (r < 0)
 		return r;
 	store->head->series_max = store->options.series_max;
+	store->head->number_texts_max = LIMIT_NUMBERS_PER_HEAD;
 	store->sequence = store->synced = store->head->last_sequence = result.last_sequence;
 	store->head->first_segment = result.first_segment;
 	store->head->log_bytes = head_is_empty(store->head) ? 0 : result.bytes;

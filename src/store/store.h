@@ -78,9 +78,10 @@ struct store_append_result {
 	/* Stored. Samples are every (sample, sample type) with a non-zero value, and one for each series and time of a gauge
 	 * (profile_type_is_gauge) that has none: averages count it as a profile */
 	size_t samples, series;
-	size_t refused;	     /* samples rejected: too old, too far in the future, unknown process_stats columns */
-	size_t late, future; /* of these; */
-	int64_t least_ns;    /* what is before this is too old */
+	size_t refused;		/* samples rejected: too old, too far in the future, unknown process_stats columns */
+	size_t late, future;	/* of these; */
+	size_t numbers_dropped; /* stored without their numbers: too long, or too many different ones */
+	int64_t least_ns;	/* what is before this is too old */
 	bool duplicate;
 };
 /* Why something was rejected. The first three count samples of profiles that were otherwise stored, the others count profiles.
@@ -158,6 +159,13 @@ struct store_link_condition {
 	size_t count;
 };
 
+/* A condition on the numbers of samples, as text (profile/numbers.h). Samples without any have "". As with spans, rollups have
+ * none, and lists of names ignore these conditions. */
+struct store_number_condition {
+	bool (*matches)(void *context, struct bytes numbers); /* called once a distinct text of each source */
+	void *context;
+};
+
 /*
  * What to read. A sample belongs to the range if from_ns <= time < to_ns. Callbacks are never called at the same time by
  * several threads. All limits are checked between row groups; 0 = none.
@@ -172,6 +180,9 @@ struct store_select {
 	size_t condition_count;
 	const struct store_link_condition *links; /* all must hold */
 	size_t link_count;
+	const struct store_number_condition *numbers; /* all must hold */
+	size_t number_count;
+	bool with_numbers;	   /* store_merge() keeps samples with different numbers apart; never from rollups */
 	bool samples_only;	   /* never use rollups and totals (checks) */
 	bool average_gauges;	   /* read/averages.h; false: their values are added up over time like all others */
 	const atomic_bool *cancel; /* polled; -ECANCELED when it becomes true; NULL = never */
@@ -219,8 +230,8 @@ void store_read_stats_add(struct store_read_stats *to, const struct store_read_s
 /*
  * Adds everything that matches into `into`, an empty profile: one sample for each (stack, group), no times; the sample's
  * `labels` is the group's number, so a grouping that wants labelled samples makes label sets in `into` and returns their ids
- * (NULL = one group, 0). One sample type, that of the first series; series of another type are -EINVAL. Sets time_ns and
- * duration_ns of `into` to the range covered.
+ * (NULL = one group, 0; with_numbers: below 2^31). One sample type, that of the first series; series of another type are
+ * -EINVAL. Sets time_ns and duration_ns of `into` to the range covered.
  */
 int store_merge(struct store *store, const struct store_select *select, const struct store_grouping *grouping,
 		struct profile *into, struct store_read_stats *stats, struct error *err);

@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/time.h"
+#include "profile/numbers.h"
 #include "profile/test_labels.h"
 #include "store/store.h"
 
@@ -134,7 +135,19 @@ static inline uint32_t test_label_set(struct profile *profile)
 	return id;
 }
 
-/* With `links`, some samples belong to spans; with `times`, some samples have a time of their own. */
+/* Numbers of a sample; one of 12 sets, some of which have two. */
+static inline uint32_t test_numbers(struct profile *profile)
+{
+	uint32_t id, which = rnd_below(12);
+	struct profile_label labels[2] = {
+		{.key = test_string(profile, "bytes"), .number = 16 << which % 6},
+		{.key = test_string(profile, "request, or \\so"), .number = -7, .unit = test_string(profile, "milli=seconds")},
+	};
+	assert_int_equal(profile_add_label_set(profile, labels, 1 + which / 6, &id, NULL), 0);
+	return id;
+}
+
+/* Some samples belong to spans, some have numbers; of some profiles they have times of their own. */
 UNUSED_BY_SOME static struct profile *test_profile_random(size_t samples)
 {
 	struct profile *profile;
@@ -148,7 +161,7 @@ UNUSED_BY_SOME static struct profile *test_profile_random(size_t samples)
 	profile->period = 52631579;
 	profile->time_ns = TEST_EPOCH + (int64_t)rnd_below(3600) * NS_PER_S;
 	profile->duration_ns = 10 * NS_PER_S;
-	bool own_times = rnd_below(3) == 0;
+	bool own_times = rnd_below(3) == 0, numbers = rnd_below(2) == 0;
 	for (size_t i = 0; i < samples; i++) {
 		struct profile_sample sample = {.stack = test_stack(profile), .labels = test_label_set(profile)};
 		int64_t values[2] = {(int64_t)rnd_below(5), (int64_t)rnd_below(1000) - 10};
@@ -159,6 +172,8 @@ UNUSED_BY_SOME static struct profile *test_profile_random(size_t samples)
 						    .span_id = {2, (uint8_t)rnd_below(3)}};
 			assert_int_equal(profile_add_link(profile, &link, &sample.link, NULL), 0);
 		}
+		if (numbers && rnd_below(3) == 0)
+			sample.numbers = test_numbers(profile);
 		assert_int_equal(profile_add_sample(profile, &sample, values, NULL), 0);
 	}
 	return profile;
@@ -182,7 +197,8 @@ struct model_row {
 	char *series, *stack;
 	int64_t time_ns, value;
 	struct profile_link link;
-	uint64_t bucket; /* scratch */
+	char numbers[128]; /* profile/numbers.h */
+	uint64_t bucket;   /* scratch */
 };
 struct model {
 	struct model_row *rows;
@@ -235,6 +251,13 @@ static inline void model_add_row(struct model *model, char *series, char *stack,
 	model->rows[model->count++] = (struct model_row){.series = series, .stack = stack, .time_ns = time_ns, .value = value};
 }
 
+static inline void numbers_text(const struct profile *profile, uint32_t set, char out[static 128])
+{
+	_cleanup_(buffer_release) struct buffer text = {.max = 127};
+	assert_int_equal(numbers_format(profile, set, &text), 0);
+	snprintf(out, 128, "%s", buffer_string(&text));
+}
+
 UNUSED_BY_SOME static void model_append(struct model *model, const struct profile *profile,
 					const struct store_append_options *options)
 {
@@ -253,6 +276,7 @@ UNUSED_BY_SOME static void model_append(struct model *model, const struct profil
 								 : options->received_ns,
 					      value);
 				model->rows[model->count - 1].link = profile->links[sample->link];
+				numbers_text(profile, sample->numbers, model->rows[model->count - 1].numbers);
 			}
 		}
 		labels_release(&labels);

@@ -112,6 +112,7 @@ struct block_series {
 	uint64_t *samples;
 	int32_t *rollup_ids; /* rising; NULL in blocks without rollups */
 	size_t rollup_count;
+	int64_t *numbers; /* rows that have numbers; NULL if none of the block has */
 };
 /* Whether all ids are below the limit, and none is negative. */
 static inline bool block_ids_are_below(const int32_t *ids, size_t count, size_t limit)

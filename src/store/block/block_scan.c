@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "profile/numbers.h"
 #include "store/block/filter.h"
 
 #define PAGES_AT_ONCE	      8 /* bounds memory, and the time between two checks */
@@ -20,15 +21,22 @@ struct scanning {
 	struct block_scan *scan;
 	struct parquet_file *file;
 	struct {
-		size_t id, stack, time, values[PROCESS_STATS_COLUMNS], trace, span;
+		size_t id, stack, time, values[PROCESS_STATS_COLUMNS], trace, span, numbers;
 	} at;
 	unsigned columns; /* of values, that are read: bit by column */
-	struct parquet_data ids, stacks, times, values[PROCESS_STATS_COLUMNS], traces, spans;
+	struct parquet_data ids, stacks, times, values[PROCESS_STATS_COLUMNS], traces, spans, numbers;
 	bool has_times;
 	bool has_links;		 /* links matter, and there are columns of them */
-	bool takes_none;	 /* rows without a link pass */
-	uint8_t *passes;	 /* with has_links: by row of the pages at hand */
+	bool has_numbers;	 /* numbers are wanted, or there are conditions on them, and there is a column of them */
+	bool takes_no_link;	 /* rows without a link pass */
+	bool takes_no_numbers;	 /* rows without numbers pass */
+	uint8_t *passes;	 /* with conditions on links or numbers: by row of the pages at hand */
 	size_t pass_count;	 /* room for so many */
+	struct intern own_texts; /* if the caller has none */
+	struct intern *texts;
+	uint8_t *text_passes; /* by text: 0 not asked yet, 1 no, 2 yes */
+	uint32_t *row_texts;  /* by row of the pages at hand */
+	size_t text_pass_count, row_text_count;
 	uint32_t *wanted_before; /* how many ids below i are wanted, so that a range is checked at once */
 	struct error *err;
 };
@@ -77,15 +85,40 @@ static int find_links(struct scanning *s)
 	static const struct profile_link none;
 	const struct block_scan *scan = s->scan;
 	size_t any;
-	s->takes_none = true;
+	s->takes_no_link = true;
 	if (!scan->links || (!scan->links->link_count && !scan->linked) || scan->file != BLOCK_SAMPLES)
 		return 0;
-	s->takes_none = !scan->linked && filter_link_passes(scan->links, &none);
+	s->takes_no_link = !scan->linked && filter_link_passes(scan->links, &none);
 	if (!parquet_find_column(s->file, "trace_id", &any) && !parquet_find_column(s->file, "span_id", &any))
 		return 0;
 	s->has_links = find_id(s->file, "trace_id", sizeof(none.trace_id), &s->at.trace) &&
 		       find_id(s->file, "span_id", sizeof(none.span_id), &s->at.span);
 	return s->has_links ? 0 : malformed(s, "a column of ids of spans is missing or has the wrong type");
+}
+
+/* Blocks whose samples have no numbers have no column for them. */
+static int find_numbers(struct scanning *s)
+{
+	const struct block_scan *scan = s->scan;
+	s->takes_no_numbers = true;
+	if ((!scan->texts && !scan->numbers_pass) || scan->file != BLOCK_SAMPLES)
+		return 0;
+	if (scan->numbers_pass)
+		s->takes_no_numbers = scan->numbers_pass(scan->context, (struct bytes){0});
+	if (!parquet_find_column(s->file, "numbers", &s->at.numbers))
+		return 0;
+	s->has_numbers = true;
+	s->texts = scan->texts ? scan->texts : &s->own_texts;
+	if (!scan->texts && intern_init(s->texts, SIZE_MAX) < 0)
+		return error_nomem(s->err);
+	return parquet_column_at(s->file, s->at.numbers)->type == PARQUET_BYTE_ARRAY
+		       ? 0
+		       : malformed(s, "the column of numbers has the wrong type");
+}
+
+static bool has_conditions_on_rows(const struct scanning *s)
+{
+	return s->has_links || (s->has_numbers && s->scan->numbers_pass);
 }
 
 static int count_wanted(struct scanning *s)
@@ -127,14 +160,18 @@ static struct verdict evaluate(const struct scanning *s, bool has_ids, int64_t i
 	return verdict;
 }
 
-/* Whether no row of the group passes the conditions on links, because none has one. */
-static bool lacks_links(const struct scanning *s, size_t group)
+static bool has_only_nulls(const struct scanning *s, size_t group, size_t column)
 {
 	struct parquet_statistics statistics;
-	if (!s->has_links || s->takes_none)
-		return false;
-	parquet_chunk_statistics(s->file, group, s->at.span, &statistics);
+	parquet_chunk_statistics(s->file, group, column, &statistics);
 	return statistics.has_null_count && statistics.null_count == (int64_t)parquet_group_rows(s->file, group);
+}
+
+/* Whether no row of the group passes the conditions on links and numbers, because none has one. */
+static bool lacks_details(const struct scanning *s, size_t group)
+{
+	return (s->has_links && !s->takes_no_link && has_only_nulls(s, group, s->at.span)) ||
+	       (s->has_numbers && !s->takes_no_numbers && has_only_nulls(s, group, s->at.numbers));
 }
 
 static struct verdict evaluate_group(const struct scanning *s, size_t group)
@@ -143,7 +180,7 @@ static struct verdict evaluate_group(const struct scanning *s, size_t group)
 	bool has_ids = parquet_chunk_range(s->file, group, s->at.id, &id_min, &id_max);
 	bool has_times = parquet_chunk_range(s->file, group, s->at.time, &time_min, &time_max);
 	struct verdict verdict = evaluate(s, has_ids, id_min, id_max, has_times, time_min, time_max);
-	verdict.skip |= lacks_links(s, group);
+	verdict.skip |= lacks_details(s, group);
 	return verdict;
 }
 
@@ -171,7 +208,7 @@ static bool row_passes(const struct scanning *s, size_t row)
 {
 	struct profile_link link;
 	if ((s->traces.present && !s->traces.present[row]) || (s->spans.present && !s->spans.present[row]))
-		return s->takes_none;
+		return s->takes_no_link;
 	memcpy(link.trace_id, s->traces.bytes[row].data, sizeof(link.trace_id));
 	memcpy(link.span_id, s->spans.bytes[row].data, sizeof(link.span_id));
 	return filter_link_passes(s->scan->links, &link);
@@ -181,7 +218,7 @@ static bool row_passes(const struct scanning *s, size_t row)
 static int sieve_links(struct scanning *s, size_t group, size_t first, size_t count, bool *ret)
 {
 	int r = parquet_read_pages(s->file, group, s->at.span, first, count, &s->spans, s->err);
-	*ret = s->takes_none || s->spans.null_count < s->spans.count;
+	*ret = s->takes_no_link || s->spans.null_count < s->spans.count;
 	if (r < 0 || !*ret)
 		return r;
 	r = parquet_read_pages(s->file, group, s->at.trace, first, count, &s->traces, s->err);
@@ -197,6 +234,63 @@ static int sieve_links(struct scanning *s, size_t group, size_t first, size_t co
 		*ret |= s->passes[i];
 	}
 	return 0;
+}
+
+/* A text that is new. */
+static int check_text(struct scanning *s, uint32_t id)
+{
+	struct numbers_reader reader;
+	struct bytes text = intern_get(s->texts, id);
+	int r;
+	numbers_begin(&reader, text);
+	while ((r = numbers_next(&reader)) > 0)
+		;
+	if (r < 0 || !text.len)
+		return malformed(s, "numbers of a row are malformed");
+	s->text_passes[id] = !s->scan->numbers_pass || s->scan->numbers_pass(s->scan->context, text) ? 2 : 1;
+	return 0;
+}
+
+/* *ret: the id of a text in the columns at hand. Equal ones are mostly the same bytes, those of the page's dictionary. */
+static int find_text(struct scanning *s, struct bytes text, struct bytes *last, uint32_t *ret)
+{
+	if (text.data == last->data && text.len == last->len)
+		return 0;
+	if (intern_add(s->texts, text.data, text.len, ret) < 0)
+		return error_nomem(s->err);
+	*last = text;
+	size_t had = s->text_pass_count;
+	if (array_reserve(&s->text_passes, &s->text_pass_count, (size_t)*ret + 1, SIZE_MAX) < 0)
+		return error_nomem(s->err);
+	memset(s->text_passes + had, 0, s->text_pass_count - had);
+	return s->text_passes[*ret] ? 0 : check_text(s, *ret);
+}
+
+/* Reads the numbers of these pages, and judges the rows by them. *ret: one of them passes. */
+static int sieve_numbers(struct scanning *s, size_t group, size_t first, size_t count, bool *ret)
+{
+	int r = parquet_read_pages(s->file, group, s->at.numbers, first, count, &s->numbers, s->err);
+	const struct parquet_data *numbers = &s->numbers;
+	struct bytes last = {0};
+	uint32_t id = 0;
+	bool filters = s->scan->numbers_pass != NULL, any = false;
+	if (r == 0 && s->has_links && numbers->count != s->spans.count)
+		r = malformed(s, "columns differ in length");
+	if (r == 0 && (array_reserve(&s->row_texts, &s->row_text_count, numbers->count, SIZE_MAX) < 0 ||
+		       array_reserve(&s->passes, &s->pass_count, numbers->count, SIZE_MAX) < 0))
+		r = error_nomem(s->err);
+	for (size_t i = 0; r == 0 && i < numbers->count; i++) {
+		bool has = !numbers->present || numbers->present[i];
+		if (has)
+			r = find_text(s, numbers->bytes[i], &last, &id);
+		s->row_texts[i] = has ? id : 0;
+		bool passes = has ? r == 0 && s->text_passes[id] == 2 : s->takes_no_numbers;
+		if (filters)
+			s->passes[i] = passes && (!s->has_links || s->passes[i]);
+		any |= filters && s->passes[i];
+	}
+	*ret = any || !filters;
+	return r;
 }
 
 static int read_values(struct scanning *s, size_t group, size_t first, size_t count)
@@ -225,7 +319,7 @@ static int read_pages(struct scanning *s, size_t group, size_t first, size_t cou
 	if (r < 0)
 		return r;
 	if ((s->scan->stack_count && s->stacks.count != s->ids.count) || (s->has_times && s->times.count != s->ids.count) ||
-	    (s->has_links && s->spans.count != s->ids.count))
+	    (s->has_links && s->spans.count != s->ids.count) || (s->has_numbers && s->numbers.count != s->ids.count))
 		return malformed(s, "columns differ in length");
 	return check_ids(s);
 }
@@ -259,6 +353,8 @@ static size_t keep_passing(struct scanning *s, size_t from, size_t to)
 			s->traces.bytes[kept] = s->traces.bytes[i];
 			s->spans.bytes[kept] = s->spans.bytes[i];
 		}
+		if (s->has_numbers)
+			s->row_texts[kept] = s->row_texts[i];
 		kept++;
 	}
 	return kept;
@@ -273,7 +369,7 @@ static int give_run(struct scanning *s, size_t from, size_t to, bool inside)
 		to = lower_bound(s->times.i64, from, to, scan->to_ns);
 	}
 	scan->rows += to - from;
-	if (s->has_links)
+	if (has_conditions_on_rows(s))
 		to = keep_passing(s, from, to);
 	if (from == to)
 		return 0;
@@ -284,6 +380,7 @@ static int give_run(struct scanning *s, size_t from, size_t to, bool inside)
 		.times = s->has_times ? s->times.i64 + from : NULL,
 		.traces = s->has_links && scan->linked ? s->traces.bytes + from : NULL,
 		.spans = s->has_links && scan->linked ? s->spans.bytes + from : NULL,
+		.numbers = s->has_numbers && scan->texts ? s->row_texts + from : NULL,
 	};
 	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
 		run.values[i] = s->columns >> i & 1 ? s->values[i].i64 + from : NULL;
@@ -326,9 +423,8 @@ static int scan_group(struct scanning *s, size_t group, bool inside)
 	struct block_scan *scan = s->scan;
 	size_t count = parquet_page_count(s->file, group);
 	/* Few pages have rows of a span: with others around them more would be read than is wanted. */
-	size_t most = s->has_links && !s->takes_none  ? 1
-		      : scan->file == BLOCK_PROCESSES ? PROCESS_PAGES_AT_ONCE
-						      : PAGES_AT_ONCE;
+	bool few = (s->has_links && !s->takes_no_link) || (s->has_numbers && !s->takes_no_numbers);
+	size_t most = few ? 1 : scan->file == BLOCK_PROCESSES ? PROCESS_PAGES_AT_ONCE : PAGES_AT_ONCE;
 	for (size_t first = 0, next; first < count; first = next) {
 		struct verdict verdict = evaluate_page(s, group, first);
 		next = first + 1;
@@ -348,6 +444,8 @@ static int scan_group(struct scanning *s, size_t group, bool inside)
 		int r = scan->check ? scan->check(scan->context, s->err) : 0;
 		if (r == 0 && s->has_links)
 			r = sieve_links(s, group, first, next - first, &any);
+		if (r == 0 && any && s->has_numbers)
+			r = sieve_numbers(s, group, first, next - first, &any);
 		if (r == 0 && any)
 			r = read_pages(s, group, first, next - first, all_inside);
 		if (r == 0 && any)
@@ -365,8 +463,10 @@ static int scan_file(struct scanning *s)
 	if (r == 0)
 		r = find_links(s);
 	if (r == 0)
+		r = find_numbers(s);
+	if (r == 0)
 		r = count_wanted(s);
-	if (r == 0 && !s->has_links && !s->takes_none)
+	if (r == 0 && ((!s->has_links && !s->takes_no_link) || (!s->has_numbers && !s->takes_no_numbers)))
 		return 0;
 	for (size_t g = 0; r == 0 && g < parquet_group_count(s->file); g++) {
 		struct verdict verdict = evaluate_group(s, g);
@@ -383,10 +483,10 @@ static int scan_file(struct scanning *s)
 int block_scan(struct block_scan *scan, struct error *err)
 {
 	struct scanning s = {.scan = scan, .err = err};
-	struct parquet_data *all[5 + PROCESS_STATS_COLUMNS] = {&s.ids, &s.stacks, &s.times, &s.traces, &s.spans};
+	struct parquet_data *all[6 + PROCESS_STATS_COLUMNS] = {&s.ids, &s.stacks, &s.times, &s.traces, &s.spans, &s.numbers};
 	const size_t count = sizeof(all) / sizeof(*all);
 	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
-		all[5 + i] = &s.values[i];
+		all[6 + i] = &s.values[i];
 	int r = block_open_file(scan->block, scan->file, &s.file, err);
 	if (r == 0) {
 		r = scan_file(&s);
@@ -395,6 +495,10 @@ int block_scan(struct block_scan *scan, struct error *err)
 	for (size_t i = 0; i < count; i++)
 		parquet_data_release(all[i]);
 	mem_free(s.passes);
+	mem_free(s.text_passes);
+	mem_free(s.row_texts);
+	if (s.own_texts.count)
+		intern_release(&s.own_texts);
 	mem_free(s.wanted_before);
 	parquet_close(s.file);
 	return r;

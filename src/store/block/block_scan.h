@@ -4,8 +4,8 @@
  * series, or of a rollup series), then time, then stack, so that what is wanted is found by the ranges of row groups and pages,
  * and handed out as runs of one id.
  *
- * Conditions on links, which only samples have, sieve by row: the columns of ids are read first, and the others only of pages
- * in which a row passes.
+ * Conditions on links and numbers, which only samples have, sieve by row: their columns are read first, and the others only of
+ * pages in which a row passes.
  */
 #ifndef WICK_STORE_BLOCK_BLOCK_SCAN_H
 #define WICK_STORE_BLOCK_BLOCK_SCAN_H
@@ -20,6 +20,7 @@ struct block_run {
 	size_t count;
 	const int32_t *stacks;
 	const int64_t *times;
+	const uint32_t *numbers; /* ids of scan->texts, 0 = none; NULL if they are not wanted, or no row of the block has any */
 	/* The first one; of processes by column of process_stats, NULL where it was not asked for. */
 	const int64_t *values[PROCESS_STATS_COLUMNS];
 	/* With `linked`: the ids of the span of each row. */
@@ -37,6 +38,10 @@ struct block_scan {
 	bool need_times;		  /* give times even when all lie in the range */
 	const struct store_select *links; /* only rows that pass its conditions on links, if it has some; NULL = all */
 	bool linked;			  /* of samples, with `links`: only rows that have a link, which is given */
+	/* Numbers of rows: for runs if `texts` is there, and only those that pass; NULL = all. It is asked once for each text,
+	 * and once for "". */
+	struct intern *texts;
+	bool (*numbers_pass)(void *context, struct bytes text);
 	int (*on_run)(void *context, const struct block_run *run, struct error *err);
 	/* Between pieces of at most a few pages: a negative errno ends the scan. NULL = never. */
 	int (*check)(void *context, struct error *err);

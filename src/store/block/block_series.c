@@ -143,6 +143,18 @@ static int load_rollup_ids(struct loading *l, size_t count)
 	return r;
 }
 
+/* Most blocks have none. */
+static int load_numbers(struct loading *l, size_t count)
+{
+	size_t column;
+	if (!parquet_find_column(l->file, "numbered", &column))
+		return 0;
+	l->series->numbers = mem_alloc_array(count, sizeof(*l->series->numbers));
+	if (!l->series->numbers)
+		return error_nomem(l->err);
+	return block_read_column(l->file, "numbered", PARQUET_INT64, l->series->numbers, NULL, l->err);
+}
+
 /* Where struct block_series has its numbers of 64 bits. */
 static const struct number_column {
 	const char *name;
@@ -168,7 +180,9 @@ static int load_all_numbers(struct loading *l, size_t count)
 			return error_nomem(l->err);
 		r = block_read_column(l->file, number_columns[i].name, PARQUET_INT64, array, NULL, l->err);
 	}
-	return r == 0 ? load_rollup_ids(l, count) : r;
+	if (r == 0)
+		r = load_rollup_ids(l, count);
+	return r == 0 ? load_numbers(l, count) : r;
 }
 
 /* ---- labels ---- */
@@ -306,7 +320,7 @@ int block_series_load(const struct block *block, struct block_series **ret, uint
 		block_series_free(series);
 		return error_set(err, r, "%s/%s: %s", block->path, block_file_names[BLOCK_SERIES], own.message);
 	}
-	size_t row = 5 * 8 + (series->rollup_ids ? 4 : 0);
+	size_t row = 5 * 8 + (series->rollup_ids ? 4 : 0) + (series->numbers ? 8 : 0);
 	series->bytes = sizeof(*series) + series->columns.bytes + series->columns.count * row;
 	*ret = series;
 	return 0;
@@ -320,5 +334,6 @@ struct block_series *block_series_free(struct block_series *series)
 	for (size_t i = 0; i < NUMBER_COLUMNS; i++)
 		mem_free(*number_array(series, i));
 	mem_free(series->rollup_ids);
+	mem_free(series->numbers);
 	return mem_free(series);
 }

@@ -62,6 +62,8 @@ struct block_writer *block_writer_free(struct block_writer *writer)
 	block_meta_release(&writer->meta);
 	mem_free(writer->links);
 	mem_free(writer->linked);
+	mem_free(writer->numbers);
+	mem_free(writer->numbered);
 	mem_free(writer->sums);
 	mem_free(writer->rollup_ids);
 	mem_free(writer->gauges);
@@ -250,37 +252,68 @@ static int out_of_order(struct error *err, const char *what)
 
 /* ---- samples ---- */
 
-#define SAMPLE_COLUMNS 6
+#define SAMPLE_COLUMNS 4
 static const struct parquet_column sample_columns[SAMPLE_COLUMNS] = {
 	{.name = "series_id", .type = PARQUET_INT32},
 	{.name = "stack_id", .type = PARQUET_INT32},
 	{.name = "time_ns", .type = PARQUET_INT64, .logical = PARQUET_TIMESTAMP_NS},
 	{.name = "value", .type = PARQUET_INT64},
-	/* Only with options.links */
+};
+/* Only with options.links */
+#define LINK_COLUMNS 2
+static const struct parquet_column link_columns[LINK_COLUMNS] = {
 	{.name = "trace_id", .type = PARQUET_FIXED, .type_length = 16, .optional = true},
 	{.name = "span_id", .type = PARQUET_FIXED, .type_length = 8, .optional = true},
 };
+/* Only with options.numbers, behind the others */
+static const struct parquet_column numbers_column = {
+	.name = "numbers", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING, .optional = true};
 
 enum { SERIES, STACK, TIME, VALUE, TRACE, SPAN };
+
+static int make_room_for_links(struct block_writer *writer, struct error *err)
+{
+	writer->links = mem_alloc_array(writer->group_rows, sizeof(*writer->links));
+	writer->linked = mem_alloc(writer->group_rows);
+	return writer->links && writer->linked ? 0 : error_nomem(err);
+}
+
+static int make_room_for_numbers(struct block_writer *writer, struct error *err)
+{
+	writer->numbers = mem_alloc_array(writer->group_rows, sizeof(*writer->numbers));
+	writer->numbered = mem_alloc(writer->group_rows);
+	return writer->numbers && writer->numbered ? 0 : error_nomem(err);
+}
 
 static int open_samples(struct block_writer *writer, const struct block_rows *rows, struct error *err)
 {
 	static const uint32_t sorted_by[] = {SERIES, TIME, STACK};
-	bool links = writer->options.links |= rows->links != NULL;
+	struct parquet_column columns[SAMPLE_COLUMNS + LINK_COLUMNS + 1];
+	bool links = writer->options.links |= rows->links != NULL, numbers = writer->options.numbers |= rows->numbers != NULL;
 	struct block_group *group = &writer->samples;
-	const struct block_file_layout layout = {.file = BLOCK_SAMPLES,
-						 .columns = sample_columns,
-						 .column_count = links ? SAMPLE_COLUMNS : SAMPLE_COLUMNS - 2,
-						 .sorted_by = sorted_by,
-						 .sorted_by_count = 3};
+	struct block_file_layout layout = {.file = BLOCK_SAMPLES,
+					   .columns = columns,
+					   .column_count = SAMPLE_COLUMNS,
+					   .sorted_by = sorted_by,
+					   .sorted_by_count = 3};
+	memcpy(columns, sample_columns, sizeof(sample_columns));
 	if (links) {
-		writer->links = mem_alloc_array(writer->group_rows, sizeof(*writer->links));
-		writer->linked = mem_alloc(writer->group_rows);
-		if (!writer->links || !writer->linked)
-			return error_nomem(err);
+		memcpy(columns + layout.column_count, link_columns, sizeof(link_columns));
+		layout.column_count += LINK_COLUMNS;
 	}
-	int r = block_group_open(group, writer->directory, &layout, writer->group_rows, writer->options.cancel, err);
-	group->values[TRACE].present = group->values[SPAN].present = writer->linked;
+	if (numbers) {
+		writer->numbers_column = layout.column_count++;
+		columns[writer->numbers_column] = numbers_column;
+	}
+	int r = links ? make_room_for_links(writer, err) : 0;
+	if (r == 0 && numbers)
+		r = make_room_for_numbers(writer, err);
+	if (r == 0)
+		r = block_group_open(group, writer->directory, &layout, writer->group_rows, writer->options.cancel, err);
+	if (links)
+		group->values[TRACE].present = group->values[SPAN].present = writer->linked;
+	if (numbers)
+		group->values[writer->numbers_column].present = writer->numbered;
 	return r;
 }
 
@@ -291,6 +324,22 @@ static int flush_samples(struct block_writer *writer, struct error *err)
 }
 
 static const struct profile_link no_link;
+
+static uint32_t numbers_at(const struct block_rows *rows, size_t at)
+{
+	return rows->numbers ? rows->numbers[at] : 0;
+}
+
+/* Equal texts have equal ids. */
+static int compare_numbers(uint32_t last, const struct block_rows *rows, size_t at)
+{
+	uint32_t numbers = numbers_at(rows, at);
+	if (last == numbers)
+		return 0;
+	if (!last || !numbers)
+		return last ? 1 : -1;
+	return bytes_compare(intern_get(rows->texts, last), intern_get(rows->texts, numbers));
+}
 
 /* < 0: the last row of the group comes before row `at`, 0: it is the same, > 0: it comes after it. */
 static inline int compare_to_last(const struct block_writer *writer, const struct block_rows *rows, size_t at)
@@ -305,9 +354,9 @@ static inline int compare_to_last(const struct block_writer *writer, const struc
 		return times[last] < rows->times[at] ? -1 : 1;
 	if (stacks[last] != rows->stacks[at])
 		return stacks[last] < rows->stacks[at] ? -1 : 1;
-	if (!writer->links)
-		return 0;
-	return memcmp(&writer->links[last], rows->links ? &rows->links[at] : &no_link, sizeof(no_link));
+	int order =
+		writer->links ? memcmp(&writer->links[last], rows->links ? &rows->links[at] : &no_link, sizeof(no_link)) : 0;
+	return order || !writer->numbers ? order : compare_numbers(writer->numbers[last], rows, at);
 }
 
 static void add_link(struct block_writer *writer, const struct block_rows *rows, size_t row)
@@ -319,6 +368,16 @@ static void add_link(struct block_writer *writer, const struct block_rows *rows,
 	writer->linked[at] = memcmp(link, &no_link, sizeof(no_link)) != 0;
 	traces[at] = (struct bytes){link->trace_id, sizeof(link->trace_id)};
 	spans[at] = (struct bytes){link->span_id, sizeof(link->span_id)};
+}
+
+static void add_numbers(struct block_writer *writer, struct series_sums *sums, const struct block_rows *rows, size_t row)
+{
+	size_t at = writer->samples.count;
+	struct bytes *texts = writer->samples.columns[writer->numbers_column];
+	uint32_t numbers = writer->numbers[at] = numbers_at(rows, row);
+	writer->numbered[at] = numbers != 0;
+	texts[at] = numbers ? intern_get(rows->texts, numbers) : (struct bytes){0};
+	sums->numbers += numbers != 0;
 }
 
 /* Returns 0, or negative. */
@@ -343,6 +402,8 @@ static int add_sample(struct block_writer *writer, const struct block_rows *rows
 	}
 	if (writer->links)
 		add_link(writer, rows, row);
+	if (writer->numbers)
+		add_numbers(writer, sums, rows, row);
 	size_t at = group->count++;
 	((int32_t *)group->columns[SERIES])[at] = rows->series[row];
 	((int32_t *)group->columns[STACK])[at] = rows->stacks[row];
@@ -366,6 +427,8 @@ int block_writer_samples(struct block_writer *writer, const struct block_rows *r
 		r = open_samples(writer, rows, err);
 	if (r == 0 && rows->links && !writer->links)
 		r = error_set(err, -EINVAL, "links appear after the first rows and were not declared");
+	if (r == 0 && rows->numbers && !writer->numbers)
+		r = error_set(err, -EINVAL, "numbers appear after the first rows and were not declared");
 	for (size_t i = 0; r == 0 && i < rows->count; i++)
 		r = add_sample(writer, rows, i, err);
 	return r;

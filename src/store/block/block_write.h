@@ -25,6 +25,7 @@ struct block_write_options {
 	unsigned level, generation;
 	bool rollups;	   /* make them, and totals */
 	bool links;	   /* rows may have links; taken to be so as well if the first rows have some */
+	bool numbers;	   /* likewise */
 	size_t group_rows; /* 0 = PARQUET_GROUP_ROWS */
 	uint64_t last_sequence;
 	const char (*replaces)[BLOCK_NAME_MAX];
@@ -50,13 +51,15 @@ int block_order_of_series(const struct series *series, size_t count, uint32_t **
 int block_writer_series(struct block_writer *writer, const struct series *series, size_t count, uint32_t keep,
 			struct error *err);
 
-/* Rows by (series, time, stack, link); equal ones are summed into one. Links are ordered by their bytes, none first. -EINVAL
- * when rows are not in order: nothing is written that readers would take for sorted. */
+/* Rows by (series, time, stack, link, numbers); equal ones are summed into one. Links and texts of numbers are ordered by their
+ * bytes, none first. -EINVAL when rows are not in order: nothing is written that readers would take for sorted. */
 struct block_rows {
 	size_t count;
 	const int32_t *series, *stacks;
 	const int64_t *times, *values;
 	const struct profile_link *links; /* by row; NULL = none has one, all zero = this one has none */
+	const uint32_t *numbers;	  /* likewise: ids of `texts`, 0 = this one has none */
+	const struct intern *texts;	  /* profile/numbers.h; the same in all calls, and lives until finish */
 };
 int block_writer_samples(struct block_writer *writer, const struct block_rows *rows, struct error *err);
 

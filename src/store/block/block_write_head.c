@@ -112,22 +112,30 @@ static int compare_times(const void *a, const void *b, void *context)
 	return ORDER(head->times[x], head->times[y]) ?: ORDER(x, y);
 }
 
+static int compare_numbers(const struct head *head, uint32_t x, uint32_t y)
+{
+	if (!head->numbers || head->numbers[x] == head->numbers[y])
+		return 0;
+	return bytes_compare(intern_get(&head->number_texts, head->numbers[x]),
+			     intern_get(&head->number_texts, head->numbers[y]));
+}
+
 static int compare_links(const void *a, const void *b, void *context)
 {
 	const struct head *head = context;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 	const struct profile_link *links = head->pool->links;
-	int order = memcmp(&links[head->links[x]], &links[head->links[y]], sizeof(*links));
-	return order ? order : (x > y) - (x < y);
+	return memcmp(&links[head->links[x]], &links[head->links[y]], sizeof(*links)) ?: compare_numbers(head, x, y) ?: ORDER(x, y);
 }
 
-/* Rows of one time and stack, by link. */
+/* Rows of one time and stack, by link, then numbers. */
 static void sort_one_stack(const struct writing *w, uint32_t *rows, size_t count)
 {
 	const struct head *head = w->head;
 	bool same = true;
 	for (size_t i = 1; i < count && same; i++)
-		same = head->links[rows[i]] == head->links[rows[0]];
+		same = head->links[rows[i]] == head->links[rows[0]] &&
+		       (!head->numbers || head->numbers[rows[i]] == head->numbers[rows[0]]);
 	if (!same)
 		qsort_r(rows, count, sizeof(*rows), compare_links, w->head);
 }
@@ -140,7 +148,8 @@ static void sort_one_time(struct writing *w, uint32_t *rows, size_t count)
 	block_sort_by_high(w->keys, w->spare, count);
 	for (size_t i = 0; i < count; i++)
 		rows[i] = (uint32_t)w->keys[i];
-	for (size_t from = 0, to; head->pool->link_count > 1 && from < count; from = to) {
+	bool more = head->pool->link_count > 1 || head->numbers;
+	for (size_t from = 0, to; more && from < count; from = to) {
 		for (to = from + 1; to < count && head->stacks[rows[to]] == head->stacks[rows[from]]; to++)
 			;
 		sort_one_stack(w, rows + from, to - from);
@@ -192,8 +201,9 @@ static int write_samples(struct writing *w)
 	int32_t series[CHUNK_ROWS], stacks[CHUNK_ROWS];
 	_cleanup_(mem_freep) int64_t *numbers = mem_alloc_array(CHUNK_ROWS, 2 * sizeof(*numbers));
 	_cleanup_(mem_freep) struct profile_link *links = mem_alloc_array(CHUNK_ROWS, sizeof(*links));
+	_cleanup_(mem_freep) uint32_t *texts = mem_alloc_array(CHUNK_ROWS, sizeof(*texts));
 	int r = 0;
-	if (!numbers || !links)
+	if (!numbers || !links || !texts)
 		return error_nomem(w->err);
 	int64_t *times = numbers, *values = numbers + CHUNK_ROWS;
 	for (size_t from = 0; r == 0 && from < head->count; from += CHUNK_ROWS) {
@@ -205,9 +215,17 @@ static int write_samples(struct writing *w)
 			times[i] = head->times[row];
 			values[i] = head->values[row];
 			links[i] = head->pool->links[head->links[row]];
+			texts[i] = head->numbers ? head->numbers[row] : 0;
 		}
 		const struct block_rows rows = {
-			count, series, stacks, times, values, head->pool->link_count > 1 ? links : NULL,
+			count,
+			series,
+			stacks,
+			times,
+			values,
+			head->pool->link_count > 1 ? links : NULL,
+			head->numbers ? texts : NULL,
+			&head->number_texts,
 		};
 		r = block_writer_samples(w->writer, &rows, w->err);
 	}
@@ -350,8 +368,10 @@ static int write_all(struct writing *w, struct block_meta *ret)
 
 int block_write(struct head *head, const char *directory, struct block_meta *ret, struct error *err)
 {
-	const struct block_write_options options = {
-		.directory = directory, .last_sequence = head->last_sequence, .links = head->pool->link_count > 1};
+	const struct block_write_options options = {.directory = directory,
+						    .last_sequence = head->last_sequence,
+						    .links = head->pool->link_count > 1,
+						    .numbers = head->numbers != NULL};
 	_cleanup_(block_writer_freep) struct block_writer *writer = NULL;
 	assert(!head_is_empty(head));
 	int r = block_writer_new(&options, &writer, err);

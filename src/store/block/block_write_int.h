@@ -8,8 +8,9 @@
 
 /* What the rows of a series add up to. */
 struct series_sums {
-	uint64_t rows; /* of samples or processes */
-	int64_t total; /* of samples; wraps */
+	uint64_t rows;	  /* of samples or processes */
+	uint64_t numbers; /* rows that have some */
+	int64_t total;	  /* of samples; wraps */
 	int64_t first_ns, last_ns;
 };
 
@@ -61,6 +62,9 @@ struct block_writer {
 	struct block_group samples, processes;
 	struct profile_link *links; /* of the group's samples, and which have one; NULL without links */
 	uint8_t *linked;
+	uint32_t *numbers; /* likewise: ids of texts */
+	uint8_t *numbered;
+	size_t numbers_column;
 	uint64_t rows;	   /* of samples and processes */
 	__int128 times;	   /* their sum */
 	int32_t stack_max; /* largest stack id that a row refers to */

@@ -11,8 +11,10 @@
 #include "store/block/block_write_int.h"
 
 #define GROUP_BYTES	  (32u * 1024 * 1024) /* of one row group while it is put together */
-#define SERIES_COLUMNS	  14		      /* before the columns of labels; the last one only with rollups */
-#define SERIES_COLUMN_MAX (SERIES_COLUMNS + BLOCK_LABEL_COLUMNS)
+#define SERIES_COLUMNS	  13		      /* in each block; then: */
+#define ROLLUP_COLUMN	  0		      /* only with rollups */
+#define NUMBERS_COLUMN	  1		      /* only if samples have numbers; then the columns of labels */
+#define SERIES_COLUMN_MAX (SERIES_COLUMNS + 2 + BLOCK_LABEL_COLUMNS)
 static const struct parquet_column series_columns[SERIES_COLUMNS] = {
 	{.name = "series_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
 	{.name = "name", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
@@ -27,7 +29,10 @@ static const struct parquet_column series_columns[SERIES_COLUMNS] = {
 	{.name = "first_ns", .type = PARQUET_INT64, .logical = PARQUET_TIMESTAMP_NS},
 	{.name = "last_ns", .type = PARQUET_INT64, .logical = PARQUET_TIMESTAMP_NS},
 	{.name = "labels", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_JSON, .optional = true},
-	{.name = "rollup_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
+};
+static const struct parquet_column more_columns[] = {
+	[ROLLUP_COLUMN] = {.name = "rollup_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
+	[NUMBERS_COLUMN] = {.name = "numbered", .type = PARQUET_INT64},
 };
 
 /* ---- which labels get columns ---- */
@@ -111,7 +116,6 @@ static void fill_ids(struct series_group *group)
 	for (size_t i = 0; ids && i < group->rows; i++)
 		ids[i] = (int32_t)(group->from + i);
 	group->values[0].i32 = ids;
-	group->values[SERIES_COLUMNS - 1].i32 = group->writer->rollup_ids ? group->writer->rollup_ids + group->from : NULL;
 }
 
 static void fill_types(struct series_group *group)
@@ -145,6 +149,22 @@ static void fill_numbers(struct series_group *group)
 		numbers[3][i] = sums->first_ns;
 		numbers[4][i] = sums->last_ns;
 	}
+}
+
+/* What not all blocks have; returns how many columns that were. */
+static size_t fill_more(struct series_group *group, struct parquet_values *values)
+{
+	const struct block_writer *writer = group->writer;
+	size_t count = 0;
+	if (writer->rollup_ids)
+		values[count++].i32 = writer->rollup_ids + group->from;
+	if (!writer->numbers)
+		return count;
+	int64_t *numbers = take(group, 8);
+	for (size_t i = 0; numbers && i < group->rows; i++)
+		numbers[i] = (int64_t)writer->sums[group->from + i].numbers;
+	values[count++].i64 = numbers;
+	return count;
 }
 
 static void fill_label(struct series_group *group, const struct series_column *column, struct parquet_values *ret)
@@ -202,11 +222,11 @@ static int write_group(struct block_writer *writer, struct parquet_writer *file,
 {
 	struct series_group group = {
 		.writer = writer, .choice = choice, .from = from, .rows = rows, .arena.max_bytes = SIZE_MAX};
-	size_t fixed = SERIES_COLUMNS - !writer->rollup_ids;
 	fill_ids(&group);
 	fill_types(&group);
 	fill_numbers(&group);
 	fill_rest(&group);
+	size_t fixed = SERIES_COLUMNS + fill_more(&group, group.values + SERIES_COLUMNS);
 	for (size_t i = 0; i < choice->own_count; i++)
 		fill_label(&group, choice->own[i], &group.values[fixed + i]);
 	int r = group.failed ? error_nomem(err) : parquet_writer_group(file, group.values, rows, err);
@@ -220,9 +240,13 @@ static int open_file(struct block_writer *writer, const struct choice *choice, s
 {
 	char names[BLOCK_LABEL_COLUMNS][sizeof(BLOCK_LABEL_PREFIX) + LIMIT_LABEL_NAME_BYTES];
 	struct parquet_column columns[SERIES_COLUMN_MAX];
-	size_t fixed = SERIES_COLUMNS - !writer->rollup_ids;
+	size_t fixed = SERIES_COLUMNS;
 	static const uint32_t sorted_by[] = {0};
 	memcpy(columns, series_columns, sizeof(series_columns));
+	if (writer->rollup_ids)
+		columns[fixed++] = more_columns[ROLLUP_COLUMN];
+	if (writer->numbers)
+		columns[fixed++] = more_columns[NUMBERS_COLUMN];
 	for (size_t i = 0; i < choice->own_count; i++) {
 		snprintf(names[i], sizeof(names[i]), BLOCK_LABEL_PREFIX "%s", choice->own[i]->name);
 		columns[fixed + i] = (struct parquet_column){

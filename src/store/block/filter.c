@@ -216,6 +216,14 @@ bool filter_link_passes(const struct store_select *select, const struct profile_
 	return true;
 }
 
+bool filter_numbers_pass(const struct store_select *select, struct bytes numbers)
+{
+	for (size_t i = 0; i < select->number_count; i++)
+		if (!select->numbers[i].matches(select->numbers[i].context, numbers))
+			return false;
+	return true;
+}
+
 int filter_pool_links(const struct store_select *select, const struct profile *pool, uint8_t **ret, struct error *err)
 {
 	*ret = NULL;

@@ -13,6 +13,8 @@ int filter_pool(const struct store_select *select, const struct profile *pool, u
 
 /* Whether samples of this link pass select->links. */
 bool filter_link_passes(const struct store_select *select, const struct profile_link *link);
+/* Whether samples of these numbers pass select->numbers. */
+bool filter_numbers_pass(const struct store_select *select, struct bytes numbers);
 /* The same for all links of a pool: a byte each, or NULL when there are no conditions; the caller frees it. */
 int filter_pool_links(const struct store_select *select, const struct profile *pool, uint8_t **ret, struct error *err);
 

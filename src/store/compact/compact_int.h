@@ -36,12 +36,12 @@ const struct series *merged_series_items(const struct merged_series *merged);
 
 /* ---- rows ---- */
 
-/* Columns of a row while it is merged: its series, its time, and the rest. */
-enum row_column_kind { ROW_I32, ROW_I64, ROW_LINK };
+/* Columns of a row while it is merged: its series, its time, and the rest. Numbers are ids of texts that all sources share. */
+enum row_column_kind { ROW_I32, ROW_I64, ROW_LINK, ROW_NUMBERS };
 #define ROW_COLUMNS_MAX 12
 struct row_layout {
 	enum block_file file;
-	const struct batch_column *in; /* of the file: [0] = series, [1] = time; trace_id and span_id last */
+	const struct batch_column *in; /* of the file: [0] = series, [1] = time; trace_id, span_id and numbers last */
 	size_t in_count;
 	enum row_column_kind kinds[ROW_COLUMNS_MAX];
 	size_t column_count;
@@ -50,7 +50,7 @@ struct row_layout {
 extern const struct row_layout sample_rows, process_rows;
 static inline size_t row_column_size(enum row_column_kind kind)
 {
-	return kind == ROW_I32 ? 4 : kind == ROW_I64 ? 8 : sizeof(struct profile_link);
+	return kind == ROW_I64 ? 8 : kind == ROW_LINK ? sizeof(struct profile_link) : 4;
 }
 
 /* Times of a series that are left out: from_ns <= time < to_ns. */
@@ -75,6 +75,7 @@ struct row_source_options {
 	const char *directory; /* for temporary files */
 	size_t batch_pages;
 	bool need_links;
+	struct intern *texts; /* of numbers; NULL = they are not needed */
 };
 int row_source_open(const struct row_source_options *options, struct row_source **ret, struct error *err);
 struct row_source *row_source_close(struct row_source *source);
@@ -86,6 +87,7 @@ struct row_merge {
 	struct row_source **sources;
 	size_t source_count;
 	bool has_links;
+	const struct intern *texts; /* NULL = no row has numbers */
 	struct block_writer *writer;
 	const atomic_bool *cancel;
 	uint64_t rows_in;

@@ -37,7 +37,8 @@ struct compacting {
 	struct merged_series *series;
 	struct stack_union *stacks;
 	struct block_writer *writer;
-	bool has_links;
+	bool has_links, has_numbers;
+	struct intern texts; /* of numbers */
 };
 
 static int check_cancel(const struct compacting *c)
@@ -162,6 +163,8 @@ static int scan(struct compacting *c)
 
 #define SOURCE_BYTES	   (2ull * 1024 * 1024)	 /* a source: a page of each column, dictionaries, what decoding takes */
 #define LINKED_BYTES	   (2ull * 1024 * 1024)	 /* more of it, with links */
+#define NUMBERS_BYTES	   (1ull * 1024 * 1024)	 /* with numbers, beside their texts: */
+#define TEXT_BYTES	   48			 /* one of them, beside its bytes */
 #define OUT_BYTES	   (30ull * 1024 * 1024) /* rows to be handed over, a row group, a chunk being encoded */
 #define ROLLUP_BYTES	   (48ull * 1024 * 1024) /* rows of a chunk, segments, runs, row groups */
 #define ROLLUP_STACK_BYTES 17
@@ -182,7 +185,9 @@ static bool limits_with(const struct compacting *c, size_t i, struct stack_union
 	uint64_t rollups = c->job->rollups ? fixed + ROLLUP_BYTES : 0;
 	for (size_t k = 0; k <= i; k++)
 		fixed += 4 * (c->inputs[k].block->meta.files[BLOCK_STACKS].rows + c->inputs[k].block->meta.series);
-	uint64_t rows = fixed + (i + 1) * (SOURCE_BYTES + (c->has_links ? LINKED_BYTES : 0)) + OUT_BYTES;
+	fixed += c->texts.arena.used_bytes + c->texts.count * TEXT_BYTES;
+	uint64_t source = SOURCE_BYTES + (c->has_links ? LINKED_BYTES : 0) + (c->has_numbers ? NUMBERS_BYTES : 0);
+	uint64_t rows = fixed + (i + 1) * source + OUT_BYTES;
 	uint64_t collect = fixed + table_bytes(meta);
 	if (rows > most || collect >= most || rollups >= most)
 		return false;
@@ -224,15 +229,49 @@ static int collect_stacks(struct compacting *c, struct input *input, const struc
 	return r;
 }
 
-/* Whether a file has links: only then there are columns for them. */
-static int find_kept_links(struct compacting *c, const struct input *input)
+/* The texts of an input's numbers: so many as a block may have, but of the first input all. -E2BIG. */
+static int collect_numbers(struct compacting *c, struct parquet_file *file, bool is_first)
 {
-	_cleanup_(parquet_closep) struct parquet_file *file = NULL;
+	static const struct batch_column column[] = {{"numbers", PARQUET_BYTE_ARRAY, false, true}};
+	struct batch_reader reader;
+	struct bytes last = {0};
+	uint32_t id;
+	batch_reader_init(&reader);
+	int r = batch_reader_open(&reader, file, column, 1, c->err);
+	while (r == 0 && (r = batch_reader_next(&reader, c->err)) > 0) {
+		const struct parquet_data *data = &reader.data[0];
+		r = 0;
+		last = (struct bytes){0}; /* what it pointed at is gone */
+		for (size_t i = 0; r == 0 && i < reader.count; i++) {
+			bool same = data->bytes[i].data == last.data && data->bytes[i].len == last.len;
+			if (same || (data->present && !data->present[i]))
+				continue;
+			last = data->bytes[i];
+			if (intern_add(&c->texts, last.data, last.len, &id) < 0)
+				r = error_nomem(c->err);
+			else if (!is_first && c->texts.count > LIMIT_NUMBERS_PER_BLOCK)
+				r = -E2BIG;
+		}
+	}
+	batch_reader_release(&reader);
+	return r;
+}
+
+/* Whether a file has links and numbers: only then there are columns for them. */
+static int find_details(struct compacting *c, const struct input *input, bool is_first)
+{
+	struct parquet_file *file = NULL;
 	size_t column;
 	int r = block_open_file(input->block, BLOCK_SAMPLES, &file, c->err);
-	if (r == 0)
-		c->has_links |= parquet_find_column(file, "trace_id", &column);
-	return r;
+	if (r < 0)
+		return r;
+	c->has_links |= parquet_find_column(file, "trace_id", &column);
+	if (parquet_find_column(file, "numbers", &column)) {
+		c->has_numbers = true;
+		return collect_numbers(c, file, is_first);
+	}
+	parquet_close(file);
+	return 0;
 }
 
 /* -E2BIG: it does not fit beside those that are there. */
@@ -242,7 +281,7 @@ static int collect_input(struct compacting *c, size_t i)
 	struct stack_union_limits limits;
 	int r = check_cancel(c);
 	if (r == 0 && has_file(input->block, BLOCK_SAMPLES))
-		r = find_kept_links(c, input);
+		r = find_details(c, input, i == 0);
 	/* The first one comes in whatever it takes. */
 	if (r == 0 && i > 0 && !limits_with(c, i, &limits))
 		return -E2BIG;
@@ -257,6 +296,8 @@ static int collect(struct compacting *c)
 	int r = merged_series_new(&c->series, c->err);
 	if (r == 0)
 		r = stack_union_new(&c->stacks, c->err);
+	if (r == 0 && intern_init(&c->texts, SIZE_MAX) < 0)
+		r = error_nomem(c->err);
 	for (size_t i = 0; r == 0 && i < job->input_count; i++) {
 		r = of_input(c, i, collect_input(c, i));
 		if (r == -E2BIG && i > 0)
@@ -361,7 +402,9 @@ static int merge_rows(struct compacting *c, const struct row_layout *layout)
 	size_t of[COMPACT_INPUTS_MAX];
 	struct row_merge merge = {
 		.layout = layout, .sources = sources, .has_links = c->has_links, .writer = c->writer, .cancel = c->job->cancel};
+	struct intern *texts = c->has_numbers && layout == &sample_rows ? &c->texts : NULL;
 	int r = 0;
+	merge.texts = texts;
 	for (size_t i = 0; r == 0 && i < c->job->used; i++) {
 		const struct input *input = &c->inputs[i];
 		struct row_source_options options = {.layout = layout,
@@ -373,7 +416,8 @@ static int merge_rows(struct compacting *c, const struct row_layout *layout)
 								 .drop = input->wanted_series ? input->drop : NULL},
 						     .directory = c->job->directory,
 						     .batch_pages = c->job->used > 4 ? 1 : BATCH_PAGES,
-						     .need_links = c->has_links && layout == &sample_rows};
+						     .need_links = c->has_links && layout == &sample_rows,
+						     .texts = texts};
 		if (!has_file(input->block, layout->file))
 			continue;
 		r = check_cancel(c);
@@ -439,5 +483,7 @@ int compact_write(struct compact_job *job, struct block_meta *ret, struct error 
 	block_writer_free(c.writer);
 	merged_series_free(c.series);
 	stack_union_free(c.stacks);
+	if (c.texts.count)
+		intern_release(&c.texts);
 	return r;
 }

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -29,21 +30,26 @@
 #define TURN_ROWS (16 * 1024) /* read at once from the temporary file */
 
 static const struct batch_column sample_columns[] = {
-	{"series_id", PARQUET_INT32, false, false}, {"time_ns", PARQUET_INT64, false, false},
-	{"stack_id", PARQUET_INT32, false, false},  {"value", PARQUET_INT64, false, false},
-	{"trace_id", PARQUET_FIXED, true, true},    {"span_id", PARQUET_FIXED, true, true},
+	{"series_id", PARQUET_INT32, false, false},  {"time_ns", PARQUET_INT64, false, false},
+	{"stack_id", PARQUET_INT32, false, false},   {"value", PARQUET_INT64, false, false},
+	{"trace_id", PARQUET_FIXED, true, true},     {"span_id", PARQUET_FIXED, true, true},
+	{"numbers", PARQUET_BYTE_ARRAY, true, true},
 };
 const struct row_layout sample_rows = {
 	.file = BLOCK_SAMPLES,
 	.in = sample_columns,
-	.in_count = 6,
-	.kinds = {ROW_I32, ROW_I64, ROW_I32, ROW_I64, ROW_LINK},
-	.column_count = 5,
+	.in_count = 7,
+	.kinds = {ROW_I32, ROW_I64, ROW_I32, ROW_I64, ROW_LINK, ROW_NUMBERS},
+	.column_count = 6,
 	.stack_column = 2,
 };
-#define SAMPLE_STACK 2
-#define SAMPLE_VALUE 3
-#define SAMPLE_LINK  4
+#define SAMPLE_STACK   2
+#define SAMPLE_VALUE   3
+#define SAMPLE_LINK    4
+#define SAMPLE_NUMBERS 5
+#define IN_TRACE       4 /* of sample_columns */
+#define IN_SPAN	       5
+#define IN_NUMBERS     6
 
 static const struct batch_column process_columns[] = {
 	{"series_id", PARQUET_INT32, false, false},
@@ -74,7 +80,8 @@ struct row_source {
 	struct row_source_options options;
 	struct batch_reader in;
 	struct profile_link *links;
-	size_t link_capacity;
+	uint32_t *numbers;
+	size_t link_capacity, number_capacity;
 	struct turned *turned;
 	uint64_t dropped;
 	/* The batch: columns with ids of the new block; those at..count are left. */
@@ -92,15 +99,14 @@ static inline int64_t *times_of(const struct row_source *source)
 	return (int64_t *)(void *)source->columns[1];
 }
 
-/* Links of the batch from its last two columns. */
+/* Links of the batch from their two columns. */
 static int make_links(struct row_source *source, struct error *err)
 {
-	const struct row_layout *layout = source->options.layout;
-	size_t trace = layout->in_count - 2, span = layout->in_count - 1, n = source->in.count;
+	const size_t trace = IN_TRACE, span = IN_SPAN, n = source->in.count;
 	if (array_reserve(&source->links, &source->link_capacity, n, SIZE_MAX) < 0)
 		return error_nomem(err);
 	memset(source->links, 0, n * sizeof(*source->links));
-	source->columns[layout->column_count - 1] = (uint8_t *)source->links;
+	source->columns[SAMPLE_LINK] = (uint8_t *)source->links;
 	if (!batch_reader_has(&source->in, trace) || !batch_reader_has(&source->in, span))
 		return 0;
 	const struct parquet_data *traces = &source->in.data[trace], *spans = &source->in.data[span];
@@ -112,6 +118,32 @@ static int make_links(struct row_source *source, struct error *err)
 		memcpy(source->links[i].trace_id, traces->bytes[i].data, 16);
 		if (spans->bytes[i].len)
 			memcpy(source->links[i].span_id, spans->bytes[i].data, 8);
+	}
+	return 0;
+}
+
+/* Ids of the texts of the batch. Values that are equal are mostly the same bytes, those of the page's dictionary. */
+static int make_numbers(struct row_source *source, struct error *err)
+{
+	const size_t n = source->in.count;
+	const struct parquet_data *data = &source->in.data[IN_NUMBERS];
+	struct bytes last = {0};
+	uint32_t id = 0;
+	if (array_reserve(&source->numbers, &source->number_capacity, n, SIZE_MAX) < 0)
+		return error_nomem(err);
+	memset(source->numbers, 0, n * sizeof(*source->numbers));
+	source->columns[SAMPLE_NUMBERS] = (uint8_t *)source->numbers;
+	if (!batch_reader_has(&source->in, IN_NUMBERS))
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		if (data->present && !data->present[i])
+			continue;
+		struct bytes text = data->bytes[i];
+		if ((text.data != last.data || text.len != last.len) &&
+		    intern_add(source->options.texts, text.data, text.len, &id) < 0)
+			return error_nomem(err);
+		last = text;
+		source->numbers[i] = id;
 	}
 	return 0;
 }
@@ -169,6 +201,12 @@ static int map_ids(struct row_source *source, struct error *err)
 	return 0;
 }
 
+/* Columns that are only there where they are needed. */
+static bool is_optional(enum row_column_kind kind)
+{
+	return kind == ROW_LINK || kind == ROW_NUMBERS;
+}
+
 /* The next batch of the file that has a row; 0 at the end. */
 static int next_batch(struct row_source *source, struct error *err)
 {
@@ -177,9 +215,11 @@ static int next_batch(struct row_source *source, struct error *err)
 	source->at = source->count = 0;
 	while ((r = batch_reader_next(&source->in, err)) > 0) {
 		for (size_t c = 0; c < layout->column_count; c++)
-			source->columns[c] = layout->kinds[c] == ROW_LINK ? NULL : source->in.data[c].any;
+			source->columns[c] = is_optional(layout->kinds[c]) ? NULL : source->in.data[c].any;
 		source->count = source->in.count;
 		r = source->options.need_links ? make_links(source, err) : 0;
+		if (r == 0 && source->options.texts)
+			r = make_numbers(source, err);
 		if (r == 0)
 			r = map_ids(source, err);
 		if (r < 0 || source->count > 0)
@@ -196,10 +236,10 @@ static int open_rows(struct row_source *source, struct error *err)
 	if (r < 0)
 		return r;
 	source->in.batch_pages = options->batch_pages ? options->batch_pages : BATCH_PAGES;
-	/* Links come last: without them their columns are not read. */
+	/* Links and numbers come last: without them their columns are not read. */
 	size_t columns = options->layout->in_count;
-	if (options->layout->kinds[options->layout->column_count - 1] == ROW_LINK && !options->need_links)
-		columns -= 2;
+	if (options->layout == &sample_rows && !options->texts)
+		columns = options->need_links ? IN_NUMBERS : IN_TRACE;
 	return batch_reader_open(&source->in, file, options->layout->in, columns, err);
 }
 
@@ -234,7 +274,11 @@ static struct turned *turned_free(struct turned *turned)
 
 static bool has_column(const struct row_source *source, size_t c)
 {
-	return source->options.layout->kinds[c] != ROW_LINK || source->options.need_links;
+	switch (source->options.layout->kinds[c]) {
+	case ROW_LINK: return source->options.need_links;
+	case ROW_NUMBERS: return source->options.texts != NULL;
+	default: return true;
+	}
 }
 
 static int turned_new(const struct row_source *source, struct turned **ret, struct error *err)
@@ -408,6 +452,7 @@ struct row_source *row_source_close(struct row_source *source)
 		return NULL;
 	batch_reader_release(&source->in);
 	mem_free(source->links);
+	mem_free(source->numbers);
 	turned_free(source->turned);
 	return mem_free(source);
 }
@@ -425,6 +470,7 @@ int row_scan(const struct row_source_options *options, int (*on_rows)(void *cont
 	*ret_dropped += source.dropped;
 	batch_reader_release(&source.in);
 	mem_free(source.links);
+	mem_free(source.numbers);
 	return r;
 }
 
@@ -462,7 +508,8 @@ static int reserve_out(struct merging *m, size_t capacity)
 	if (capacity <= m->capacity)
 		return 0;
 	for (size_t c = 0; c < m->layout->column_count; c++) {
-		if (m->layout->kinds[c] == ROW_LINK && !m->merge->has_links)
+		if ((m->layout->kinds[c] == ROW_LINK && !m->merge->has_links) ||
+		    (m->layout->kinds[c] == ROW_NUMBERS && !m->merge->texts))
 			continue;
 		uint8_t *grown = mem_realloc_array(m->columns[c], capacity, row_column_size(m->layout->kinds[c]));
 		if (!grown)
@@ -475,26 +522,41 @@ static int reserve_out(struct merging *m, size_t capacity)
 
 /* ---- groups: the rows of one (series, time) ---- */
 
-static int compare_links(const struct profile_link *links, uint32_t a, uint32_t b)
-{
-	return links ? memcmp(&links[a], &links[b], sizeof(*links)) : 0;
-}
-
-/* Sorts the keys of a group, stack << 32 | row, by stack, then link. */
-static void sort_group(struct merging *m, size_t first, size_t count)
+/* Of two rows: by link, then numbers. */
+static int compare_details(const struct merging *m, size_t a, size_t b)
 {
 	const struct profile_link *links = (const void *)m->columns[SAMPLE_LINK];
+	const uint32_t *numbers = (const void *)m->columns[SAMPLE_NUMBERS];
+	int order = links ? memcmp(&links[a], &links[b], sizeof(*links)) : 0;
+	if (order || !numbers || numbers[a] == numbers[b])
+		return order;
+	return bytes_compare(intern_get(m->merge->texts, numbers[a]), intern_get(m->merge->texts, numbers[b]));
+}
+
+struct group {
+	const struct merging *m;
+	size_t first;
+};
+
+static int compare_keys(const void *a, const void *b, void *context)
+{
+	const struct group *group = context;
+	uint32_t x = (uint32_t) * (const uint64_t *)a, y = (uint32_t) * (const uint64_t *)b;
+	return compare_details(group->m, group->first + x, group->first + y) ?: ORDER(x, y);
+}
+
+/* Sorts the keys of a group, stack << 32 | row, by stack, then link and numbers. */
+static void sort_group(struct merging *m, size_t first, size_t count)
+{
+	struct group group = {m, first};
 	block_sort_by_high(m->keys, m->spare, count);
-	if (!links)
+	if (!m->columns[SAMPLE_LINK] && !m->columns[SAMPLE_NUMBERS])
 		return;
-	for (size_t i = 1; i < count; i++) {
-		uint64_t key = m->keys[i];
-		size_t at = i;
-		for (; at > 0 && m->keys[at - 1] >> 32 == key >> 32 &&
-		       compare_links(links + first, (uint32_t)m->keys[at - 1], (uint32_t)key) > 0;
-		     at--)
-			m->keys[at] = m->keys[at - 1];
-		m->keys[at] = key;
+	for (size_t from = 0, to; from < count; from = to) {
+		for (to = from + 1; to < count && m->keys[to] >> 32 == m->keys[from] >> 32; to++)
+			;
+		if (to - from > 1)
+			qsort_r(m->keys + from, to - from, sizeof(*m->keys), compare_keys, &group);
 	}
 }
 
@@ -504,18 +566,23 @@ static size_t place_group(struct merging *m, size_t first, size_t count, size_t 
 	int32_t *series = (void *)m->columns[0], *stacks = (void *)m->columns[SAMPLE_STACK];
 	int64_t *times = (void *)m->columns[1], *values = (void *)m->columns[SAMPLE_VALUE];
 	struct profile_link *links = (void *)m->columns[SAMPLE_LINK];
+	uint32_t *numbers = (void *)m->columns[SAMPLE_NUMBERS];
 	int64_t *old_values = (void *)m->copy;
 	struct profile_link *old_links = (void *)(m->copy + count * sizeof(*old_values));
+	uint32_t *old_numbers = (void *)(m->copy + count * (sizeof(*old_values) + sizeof(*old_links)));
 	struct key key = {series[first], times[first]};
 	size_t kept = 0;
 	memcpy(old_values, values + first, count * sizeof(*old_values));
 	if (links)
 		memcpy(old_links, links + first, count * sizeof(*old_links));
+	if (numbers)
+		memcpy(old_numbers, numbers + first, count * sizeof(*old_numbers));
 	for (size_t i = 0; i < count; i++) {
 		uint32_t row = (uint32_t)m->keys[i];
 		int32_t stack = (int32_t)(m->keys[i] >> 32);
 		if (kept && stacks[to + kept - 1] == stack &&
-		    (!links || !memcmp(&links[to + kept - 1], &old_links[row], sizeof(*links)))) {
+		    (!links || !memcmp(&links[to + kept - 1], &old_links[row], sizeof(*links))) &&
+		    (!numbers || numbers[to + kept - 1] == old_numbers[row])) {
 			int64_t *sum = &values[to + kept - 1];
 			*sum = (int64_t)((uint64_t)*sum + (uint64_t)old_values[row]);
 			continue;
@@ -526,6 +593,8 @@ static size_t place_group(struct merging *m, size_t first, size_t count, size_t 
 		values[to + kept] = old_values[row];
 		if (links)
 			links[to + kept] = old_links[row];
+		if (numbers)
+			numbers[to + kept] = old_numbers[row];
 		kept++;
 	}
 	return kept;
@@ -536,7 +605,7 @@ static int order_group(struct merging *m, size_t first, size_t count, size_t to,
 	const int32_t *stacks = (const void *)m->columns[SAMPLE_STACK];
 	if (array_reserve(&m->keys, &m->key_capacity, count, UINT32_MAX) < 0 ||
 	    array_reserve(&m->spare, &m->spare_capacity, count, UINT32_MAX) < 0 ||
-	    array_reserve(&m->copy, &m->copy_capacity, count * (8 + sizeof(struct profile_link)), SIZE_MAX) < 0)
+	    array_reserve(&m->copy, &m->copy_capacity, count * (8 + sizeof(struct profile_link) + 4), SIZE_MAX) < 0)
 		return error_nomem(m->err);
 	for (size_t i = 0; i < count; i++)
 		m->keys[i] = (uint64_t)(uint32_t)stacks[first + i] << 32 | i;
@@ -563,7 +632,8 @@ static int order_groups(struct merging *m, size_t count, size_t *ret_kept)
 	for (size_t from = 0, to; from < count; from = to) {
 		bool in_order = true;
 		for (to = from + 1; to < count && times[to] == times[from] && series[to] == series[from]; to++)
-			in_order &= stacks[to] > stacks[to - 1];
+			in_order &= stacks[to] > stacks[to - 1] ||
+				    (stacks[to] == stacks[to - 1] && compare_details(m, to - 1, to) < 0);
 		if (in_order)
 			continue;
 		size_t left = 0;
@@ -615,7 +685,9 @@ static int hand_over(struct merging *m, size_t count)
 					.times = (const void *)m->columns[1],
 					.stacks = (const void *)m->columns[SAMPLE_STACK],
 					.values = (const void *)m->columns[SAMPLE_VALUE],
-					.links = (const void *)m->columns[SAMPLE_LINK]};
+					.links = (const void *)m->columns[SAMPLE_LINK],
+					.numbers = (const void *)m->columns[SAMPLE_NUMBERS],
+					.texts = m->merge->texts};
 	return block_writer_samples(m->merge->writer, &rows, m->err);
 }
 

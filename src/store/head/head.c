@@ -13,8 +13,10 @@
 #include "base/order.h"
 #include "base/time.h"
 #include "profile/keys.h"
+#include "profile/numbers.h"
 
 #define HEAD_SAMPLES_MAX (256u * 1024 * 1024)
+#define NO_NUMBERS_YET	 UINT32_MAX
 
 int head_new(size_t series_max, struct head **ret, struct error *err)
 {
@@ -29,11 +31,14 @@ int head_new(size_t series_max, struct head **ret, struct error *err)
 	pthread_rwlockattr_destroy(&attributes);
 	head->refs = 1;
 	head->series_max = series_max;
+	head->number_texts_max = LIMIT_NUMBERS_PER_HEAD;
 	head_processes_init(&head->processes);
 	pthread_mutex_init(&head->index.lock, NULL);
 	int r = profile_new(&head->pool, err);
 	if (r < 0)
 		return r;
+	if (intern_init(&head->number_texts, SIZE_MAX) < 0)
+		return error_nomem(err);
 	*ret = TAKE(head);
 	return 0;
 }
@@ -58,9 +63,11 @@ struct head *head_free(struct head *head)
 	index32_release(&head->type_index);
 	index32_release(&head->label_index);
 	map64_release(&head->series_index);
+	intern_release(&head->number_texts);
 	mem_free(head->series_ids);
 	mem_free(head->stacks);
 	mem_free(head->links);
+	mem_free(head->numbers);
 	mem_free(head->times);
 	mem_free(head->values);
 	mem_free(head->appends);
@@ -164,6 +171,7 @@ struct preparation {
 	struct profile_keys keys;
 	uint32_t *labels_of_set; /* label set of the profile -> label set of the head + 1 */
 	uint32_t *series_of_set; /* the same for the series of the current type */
+	uint32_t *texts_of_set;	 /* set of numbers of the profile -> text of the head; NO_NUMBERS_YET; NULL = it has none */
 	size_t at;		 /* next free sample */
 	size_t values, zeros;	 /* samples that room was made for: values that are not 0, and zeros of gauges */
 	struct head_batch *batch;
@@ -213,6 +221,26 @@ static int find_link(struct preparation *prep, uint32_t link, uint32_t *ret)
 		return 0;
 	int r = prep->copy ? 0 : profile_copy_new(prep->head->pool, prep->profile, &prep->copy, prep->err);
 	return r == 0 ? profile_copy_link(prep->copy, link, ret, prep->err) : r;
+}
+
+/* The text of a set of numbers. 0 as well if it is too long, or one too many: numbers are no reason to refuse a profile. */
+static int find_numbers(struct preparation *prep, uint32_t set, uint32_t *ret)
+{
+	struct intern *texts = &prep->head->number_texts;
+	uint32_t *id = &prep->texts_of_set[set];
+	if (*id != NO_NUMBERS_YET) {
+		*ret = *id;
+		return 0;
+	}
+	_cleanup_(buffer_release) struct buffer text = {.max = LIMIT_NUMBERS_BYTES};
+	int r = numbers_format(prep->profile, set, &text);
+	*id = *ret = 0;
+	if (r == -E2BIG)
+		return 0;
+	if (r == 0 && !intern_find(texts, text.data, text.len, id) && texts->count <= prep->head->number_texts_max)
+		r = intern_add(texts, text.data, text.len, id);
+	*ret = *id;
+	return r < 0 ? error_nomem(prep->err) : 0;
 }
 
 static int find_series(struct preparation *prep, uint32_t type, uint32_t set, uint32_t *ret)
@@ -266,7 +294,17 @@ static uint64_t count_refused(const struct head_batch *batch)
 	return batch->refused[STORE_REFUSED_LATE] + batch->refused[STORE_REFUSED_FUTURE];
 }
 
-static int reserve_samples(struct head *head, size_t more, struct error *err)
+/* The column of numbers comes with the first sample that has some. */
+static int reserve_numbers(struct head *head, size_t need)
+{
+	bool is_first = !head->numbers;
+	int r = array_reserve(&head->numbers, &head->number_capacity, need, HEAD_SAMPLES_MAX);
+	if (r == 0 && is_first && head->numbers)
+		memset(head->numbers, 0, head->count * sizeof(*head->numbers));
+	return r;
+}
+
+static int reserve_samples(struct head *head, size_t more, bool numbers, struct error *err)
 {
 	size_t need = head->count + more;
 	int r = array_reserve(&head->series_ids, &head->series_id_capacity, need, HEAD_SAMPLES_MAX);
@@ -274,6 +312,8 @@ static int reserve_samples(struct head *head, size_t more, struct error *err)
 		r = array_reserve(&head->stacks, &head->stack_capacity, need, HEAD_SAMPLES_MAX);
 	if (r == 0)
 		r = array_reserve(&head->links, &head->link_capacity, need, HEAD_SAMPLES_MAX);
+	if (r == 0 && (numbers || head->numbers))
+		r = reserve_numbers(head, need);
 	if (r == 0)
 		r = array_reserve(&head->times, &head->time_capacity, need, HEAD_SAMPLES_MAX);
 	if (r == 0)
@@ -343,7 +383,7 @@ static int put_zeros(struct preparation *prep, struct zeros *zeros)
 	sort_instants(&zeros->zeros);
 	sort_instants(&zeros->values);
 	prep->zeros += zeros->zeros.count;
-	int r = reserve_samples(head, prep->values + prep->zeros, prep->err);
+	int r = reserve_samples(head, prep->values + prep->zeros, prep->texts_of_set, prep->err);
 	for (size_t i = 0, at = 0; r == 0 && i < zeros->zeros.count; i++) {
 		const struct instant *zero = &zeros->zeros.items[i];
 		while (at < zeros->values.count && compare_instants(&zeros->values.items[at], zero) < 0)
@@ -352,6 +392,8 @@ static int put_zeros(struct preparation *prep, struct zeros *zeros)
 			continue;
 		head->series_ids[prep->at] = zero->series;
 		head->stacks[prep->at] = head->links[prep->at] = 0;
+		if (head->numbers)
+			head->numbers[prep->at] = 0;
 		head->times[prep->at] = zero->time_ns;
 		head->values[prep->at++] = 0;
 	}
@@ -359,6 +401,16 @@ static int put_zeros(struct preparation *prep, struct zeros *zeros)
 }
 
 /* ---- preparing samples ---- */
+
+static int put_numbers(struct preparation *prep, uint32_t set, uint32_t *ret)
+{
+	*ret = 0;
+	if (!set)
+		return 0;
+	int r = find_numbers(prep, set, ret);
+	prep->batch->numbers_dropped += r == 0 && *ret == 0;
+	return r;
+}
 
 static int put_sample(struct preparation *prep, uint32_t type_id, const struct profile_sample *sample, int64_t time_ns,
 		      int64_t value)
@@ -370,6 +422,8 @@ static int put_sample(struct preparation *prep, uint32_t type_id, const struct p
 		r = find_stack(prep, sample->stack, &head->stacks[at]);
 	if (r == 0)
 		r = find_link(prep, sample->link, &head->links[at]);
+	if (r == 0 && head->numbers)
+		r = put_numbers(prep, sample->numbers, &head->numbers[at]);
 	if (r < 0)
 		return r;
 	head->times[at] = time_ns;
@@ -447,6 +501,7 @@ static int put_row(struct preparation *prep, size_t sample, const uint8_t *colum
 	if (r < 0)
 		return r;
 	prep->batch->process_values += count;
+	prep->batch->numbers_dropped += profile->samples[sample].numbers != 0;
 	r = head_processes_put(&prep->head->processes, &row, &prep->batch->processes);
 	return r < 0 ? error_nomem(prep->err) : 0;
 }
@@ -496,6 +551,8 @@ static void update_bytes(struct head *head)
 			 pool->stack_count * 20 + pool->link_count * 40;
 	bytes += head->label_bytes + head->label_set_count * 24 + head->series_count * (sizeof(*head->series) + 40);
 	bytes += head->value_capacity * (3 * sizeof(uint32_t) + 2 * sizeof(int64_t));
+	bytes += head->number_capacity * sizeof(uint32_t);
+	bytes += head->number_texts.arena.used_bytes + head->number_texts.count * 32;
 	bytes += (head->known_stacks.count + head->known_labels.count) * KNOWN_ENTRY_BYTES;
 	bytes += head_processes_bytes(&head->processes);
 	atomic_store_explicit(&head->bytes, bytes, memory_order_relaxed);
@@ -517,12 +574,29 @@ bool head_is_empty(const struct head *head)
 	return head->count == 0 && head->processes.end.count == 0;
 }
 
+static int make_texts(struct preparation *prep)
+{
+	const struct profile *profile = prep->profile;
+	uint32_t any = 0;
+	for (size_t i = 0; i < profile->sample_count; i++)
+		any |= profile->samples[i].numbers;
+	if (!any)
+		return 0;
+	prep->texts_of_set = mem_alloc_array(profile->label_set_count, sizeof(*prep->texts_of_set));
+	if (!prep->texts_of_set)
+		return error_nomem(prep->err);
+	memset(prep->texts_of_set, 0xff, profile->label_set_count * sizeof(*prep->texts_of_set));
+	return 0;
+}
+
 static int prepare_all(struct preparation *prep)
 {
 	const struct profile *profile = prep->profile;
 	bool processes = is_process_stats(prep);
 	prep->values = processes ? 0 : count_values(profile);
-	int r = reserve_samples(prep->head, prep->values, prep->err);
+	int r = processes ? 0 : make_texts(prep);
+	if (r == 0)
+		r = reserve_samples(prep->head, prep->values, prep->texts_of_set, prep->err);
 	if (r == 0)
 		r = profile_keys_make(profile, prep->options->labels, prep->head->key_seed, &prep->keys, prep->err);
 	if (r < 0)
@@ -553,6 +627,7 @@ int head_prepare(struct head *head, const struct profile *profile, const struct 
 	profile_keys_release(&prep.keys);
 	mem_free(prep.labels_of_set);
 	mem_free(prep.series_of_set);
+	mem_free(prep.texts_of_set);
 	ret->count = prep.at - head->count;
 	if (r == -E2BIG)
 		r = -EDQUOT;

@@ -41,15 +41,18 @@ struct head {
 	struct series *series;
 	size_t type_count, type_capacity, label_set_count, label_set_capacity, series_count, series_capacity, series_max;
 	struct index32 type_index, label_index;
-	struct map64 series_index;		 /* type << 32 | label set */
+	struct map64 series_index;  /* type << 32 | label set */
+	struct intern number_texts; /* profile/numbers.h */
+	size_t number_texts_max;
 	uint64_t key_seed;			 /* of profile_keys: */
 	struct known known_stacks, known_labels; /* ids of the pool's stacks and of label sets */
 	uint64_t label_bytes, appends_prepared;
 
 	/* Samples */
 	uint32_t *series_ids, *stacks, *links;
+	uint32_t *numbers; /* of number_texts; NULL = no sample has any */
 	int64_t *times, *values;
-	size_t count, series_id_capacity, stack_capacity, link_capacity, time_capacity, value_capacity;
+	size_t count, series_id_capacity, stack_capacity, link_capacity, number_capacity, time_capacity, value_capacity;
 	struct head_processes processes;
 	int64_t min_ns, max_ns; /* of samples and rows of processes; meaningless while there are none */
 
@@ -86,6 +89,7 @@ struct head_batch {
 	struct head_processes_end processes;
 	size_t process_values;		       /* of the rows of processes, those that are not 0 */
 	uint64_t refused[STORE_REFUSAL_COUNT]; /* samples that are left out, by reason */
+	size_t numbers_dropped;		       /* samples that are stored without their numbers */
 	enum store_refusal reason;	       /* of an error */
 };
 /* A sample is left out if options say that its time is not acceptable. */

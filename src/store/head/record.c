@@ -6,7 +6,7 @@
  * would then depend on every decoder staying as it is. Instead this is the profile's own tables, column after column, which
  * costs little to write (a few ns a value), compresses well, and is read by one decoder.
  *
- *   version varint = 2
+ *   version varint = 2, or 3 if samples have numbers
  *   id[16], received_ns zigzag
  *   least_ns, most_ns zigzag                   since version 2: samples outside were refused when it was written
  *   name: varint 0, or 1 and a string          string: varint length, bytes
@@ -23,6 +23,7 @@
  *   links:      count, trace id[16], span id[8]
  *   types:      count, type, unit
  *   samples:    count, stack (zigzag delta), label set, link, time (zigzag delta), values (zigzag), a column a sample type
+ *   numbers:    label set                      since version 3: of each sample, its numbers
  *
  * Everything is a varint unless said otherwise. Each table is a run of columns (all starts, then all limits ...), and leaves
  * out entry 0, which is always the same. References are ids; an id must exist, a parent must come before its child.
@@ -40,8 +41,9 @@
 #include "base/limits.h"
 #include "base/text.h"
 
-#define RECORD_VERSION 2
-#define VARINT_MAX     10
+#define RECORD_VERSION	       3
+#define RECORD_WITHOUT_NUMBERS 2
+#define VARINT_MAX	       10
 
 /* ---- writing ---- */
 
@@ -237,10 +239,18 @@ static void put_samples(const struct profile *profile, struct buffer *out)
 		PUT_COLUMN(out, 0, count, zigzag(profile->values[i * types + type]));
 }
 
-static void put_options(const struct store_append_options *options, struct buffer *out)
+static bool has_numbers(const struct profile *profile)
+{
+	uint32_t any = 0;
+	for (size_t i = 0; i < profile->sample_count; i++)
+		any |= profile->samples[i].numbers;
+	return any != 0;
+}
+
+static void put_options(const struct store_append_options *options, uint64_t version, struct buffer *out)
 {
 	size_t count = options->labels ? options->labels->count : 0;
-	put(out, RECORD_VERSION);
+	put(out, version);
 	buffer_append(out, options->id, sizeof(options->id));
 	put(out, zigzag(options->received_ns));
 	put(out, zigzag(options->least_ns));
@@ -265,7 +275,8 @@ static void put_profile_head(const struct profile *profile, struct buffer *out)
 int record_encode(const struct profile *profile, const struct store_append_options *options, struct buffer *out,
 		  bool *ret_repaired, struct error *err)
 {
-	put_options(options, out);
+	uint64_t version = has_numbers(profile) ? RECORD_VERSION : RECORD_WITHOUT_NUMBERS;
+	put_options(options, version, out);
 	put_profile_head(profile, out);
 	put_strings(profile, out, ret_repaired);
 	put_mappings(profile, out);
@@ -275,6 +286,8 @@ int record_encode(const struct profile *profile, const struct store_append_optio
 	put_label_sets(profile, out);
 	put_links(profile, out);
 	put_samples(profile, out);
+	if (version == RECORD_VERSION)
+		PUT_COLUMN(out, 0, profile->sample_count, profile->samples[i].numbers);
 	int r = buffer_status(out);
 	if (r == -E2BIG)
 		return error_set(err, r, "the profile is too large: its log record would exceed %zu bytes; send it in parts",
@@ -290,6 +303,7 @@ int record_encode(const struct profile *profile, const struct store_append_optio
  * record was written, the head interns them again, and doing it a third time in between would double the time of a start. */
 struct decoder {
 	const uint8_t *at, *end;
+	uint64_t version;
 	int error;
 	const char *fault;
 	struct error *err;
@@ -423,7 +437,7 @@ static void get_labels(struct decoder *decoder, struct labels *labels)
 
 static void get_options(struct decoder *decoder, struct record *record)
 {
-	uint64_t version = get(decoder);
+	uint64_t version = decoder->version = get(decoder);
 	if (!decoder->error && (version == 0 || version > RECORD_VERSION)) {
 		decoder->error = error_set(decoder->err, -ENOTSUP, "log record of version %lu; this program supports up to %d",
 					   (unsigned long)version, RECORD_VERSION);
@@ -639,6 +653,8 @@ static void get_sample_columns(struct decoder *decoder, size_t count)
 	for (size_t type = 0; type < types; type++)
 		for (size_t i = 0; i < count; i++)
 			profile->values[i * types + type] = get_signed(decoder);
+	if (decoder->version >= 3)
+		GET_COLUMN(0, count, s[i].numbers, get_reference(decoder, profile->label_set_count));
 }
 
 static void get_samples(struct decoder *decoder)

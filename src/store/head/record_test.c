@@ -87,6 +87,50 @@ static void test_links_survive(void **state)
 	profile_free(profile);
 }
 
+static void encode(struct profile *profile, struct buffer *out)
+{
+	struct store_append_options options = {0};
+	bool repaired;
+	buffer_init(out, RECORD_BYTES_MAX);
+	assert_int_equal(record_encode(profile, &options, out, &repaired, NULL), 0);
+}
+
+/* Only who has numbers pays for them, and needs the version that has them. */
+static void test_numbers_survive(void **state)
+{
+	struct profile *profile;
+	struct record record;
+	struct buffer payload;
+	struct profile_label label = {.number = 512};
+	uint32_t set;
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	profile_add_sample_type(profile, test_string(profile, "samples"), test_string(profile, "count"), NULL);
+	label.key = test_string(profile, "bytes");
+	assert_int_equal(profile_add_label_set(profile, &label, 1, &set, NULL), 0);
+	profile_add_sample(profile, &(struct profile_sample){.time_ns = 5}, &(int64_t){2}, NULL);
+	encode(profile, &payload);
+	size_t without = payload.len;
+	assert_int_equal(payload.data[0], 2);
+	buffer_release(&payload);
+	profile->samples[0].numbers = set;
+	profile_add_sample(profile, &(struct profile_sample){.time_ns = 5}, &(int64_t){2}, NULL);
+	encode(profile, &payload);
+	assert_int_equal(payload.data[0], 3);
+	assert_int_equal(payload.len, without + 5 + 2); /* a sample more, and two references */
+	assert_int_equal(record_decode(buffer_bytes(&payload), &record, NULL), 0);
+	assert_int_equal(record.profile->samples[0].numbers, set);
+	assert_int_equal(record.profile->samples[1].numbers, 0);
+	assert_int_equal(record.profile->labels[record.profile->label_sets[set].first].number, 512);
+	record_release(&record);
+	/* A reference to a set that is not there. */
+	payload.data[payload.len - 1] = 2;
+	struct error err = {0};
+	assert_int_equal(record_decode(buffer_bytes(&payload), &record, &err), -EBADMSG);
+	assert_non_null(strstr(err.message, "reference"));
+	buffer_release(&payload);
+	profile_free(profile);
+}
+
 /* Truncated anywhere, or with any byte changed: an error or a valid record, never more. */
 static void test_malformed(void **state)
 {
@@ -112,7 +156,7 @@ static void test_malformed(void **state)
 		payload.data[at] = old;
 	}
 	assert_true(refused > 20);
-	payload.data[0] = 3;
+	payload.data[0] = 4;
 	struct error err = {0};
 	assert_int_equal(record_decode(buffer_bytes(&payload), &record, &err), -ENOTSUP);
 	buffer_release(&payload);
@@ -152,8 +196,8 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_links_survive), cmocka_unit_test(test_malformed),
-		cmocka_unit_test(test_too_large),  cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_links_survive), cmocka_unit_test(test_numbers_survive),
+		cmocka_unit_test(test_malformed),  cmocka_unit_test(test_too_large),	 cmocka_unit_test(test_out_of_memory),
 	};
 	test_seed_from_environment();
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -348,7 +348,7 @@ int averages_give(const struct averages *averages, store_on_point on_point, void
 
 struct rest {
 	double fraction;
-	uint32_t entry;
+	uint32_t entry, group;
 };
 
 static int compare_rests(const void *a, const void *b, void *context)
@@ -356,22 +356,23 @@ static int compare_rests(const void *a, const void *b, void *context)
 	const struct stack_set *set = context;
 	const struct rest *x = a, *y = b;
 	const struct stack_entry *left = &set->entries[x->entry], *right = &set->entries[y->entry];
-	if (left->group != right->group)
-		return left->group < right->group ? -1 : 1;
+	if (x->group != y->group)
+		return x->group < y->group ? -1 : 1;
 	double more = steady(x->fraction) - steady(y->fraction);
 	if (more != 0)
 		return more > 0 ? -1 : 1;
 	/* Any order that is always the same. */
-	return ORDER(left->hash.high, right->hash.high) ?: ORDER(left->hash.low, right->hash.low);
+	return ORDER(left->hash.high, right->hash.high) ?: ORDER(left->hash.low, right->hash.low) ?:
+							  ORDER(left->group, right->group);
 }
 
 /* Those with the largest fractions get the units that rounding down took from the group. */
 static void give_rests(struct stack_set *set, const struct rest *rests, size_t count)
 {
 	for (size_t from = 0, to; from < count; from = to) {
-		uint32_t group = set->entries[rests[from].entry].group;
+		uint32_t group = rests[from].group;
 		double left = 0;
-		for (to = from; to < count && set->entries[rests[to].entry].group == group; to++)
+		for (to = from; to < count && rests[to].group == group; to++)
 			left += rests[to].fraction;
 		size_t units = (size_t)average_round(left);
 		for (size_t i = from; i < to && units > 0; i++, units--)
@@ -379,7 +380,8 @@ static void give_rests(struct stack_set *set, const struct rest *rests, size_t c
 	}
 }
 
-int averages_round_stacks(struct stack_set *set, struct error *err)
+int averages_round_stacks(struct stack_set *set, uint32_t (*base_of)(const void *context, uint32_t group), const void *context,
+			  struct error *err)
 {
 	_cleanup_(mem_freep) struct rest *rests = mem_alloc_array(set->count, sizeof(*rests));
 	if (!rests)
@@ -389,7 +391,9 @@ int averages_round_stacks(struct stack_set *set, struct error *err)
 		double value = double_of((uint64_t)set->entries[i].value), down = floor(steady(value));
 		set->entries[i].value = to_integer(down);
 		if (steady(value) > down)
-			rests[count++] = (struct rest){.fraction = value - down, .entry = (uint32_t)i};
+			rests[count++] = (struct rest){.fraction = value - down,
+						       .entry = (uint32_t)i,
+						       .group = base_of(context, set->entries[i].group)};
 	}
 	if (count)
 		qsort_r(rests, count, sizeof(*rests), compare_rests, set);

@@ -97,7 +97,8 @@ static inline uint64_t average_key(uint32_t number, uint64_t step)
 /* To the nearest integer; what adding up doubles in another order would change does not matter. */
 int64_t average_round(double value);
 /* Makes integers of the values of a set, which are doubles: the values of each group add up to the rounded sum of the group,
- * and no value is a whole unit off. */
-int averages_round_stacks(struct stack_set *set, struct error *err);
+ * and no value is a whole unit off. Groups with the same base are one. */
+int averages_round_stacks(struct stack_set *set, uint32_t (*base_of)(const void *context, uint32_t group), const void *context,
+			  struct error *err);
 
 #endif

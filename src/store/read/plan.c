@@ -67,7 +67,7 @@ static bool is_usable(const struct planning *p, const struct level *level)
 		p->plan->uncounted = true;
 		return false;
 	}
-	if (criteria->select->samples_only || criteria->select->link_count || criteria->by_span ||
+	if (criteria->select->samples_only || criteria->select->link_count || criteria->by_span || criteria->numbers ||
 	    (criteria->by_stack && !level->has_stacks) || (level->has_stacks && (!criteria->by_stack || !p->labels_kept)))
 		return false;
 	if (!criteria->by_step || criteria->step_ns == 0)

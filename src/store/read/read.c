@@ -217,6 +217,11 @@ static struct store_select limits_of_counting(const struct store_select *select)
 	return part;
 }
 
+static uint32_t base_of_group(const void *context, uint32_t group)
+{
+	return read_numbers_base(context, group);
+}
+
 /* A merge that has met gauges. */
 static int read_averages(struct reading *r, struct error *err)
 {
@@ -242,7 +247,7 @@ static int read_averages(struct reading *r, struct error *err)
 	}
 	if (r->code < 0 && err)
 		*err = r->error;
-	return r->code == 0 ? averages_round_stacks(&r->set, err) : r->code;
+	return r->code == 0 ? averages_round_stacks(&r->set, base_of_group, r, err) : r->code;
 }
 
 static int read_once(struct reading *r, struct profile *into, struct error *err)
@@ -274,6 +279,7 @@ static int read_once(struct reading *r, struct profile *into, struct error *err)
 	release_spans(r);
 	r->counted = mem_free(r->counted);
 	stack_set_release(&r->set);
+	read_numbers_release(r);
 	store_snapshot_release(r->store, &r->snapshot);
 	return code;
 }

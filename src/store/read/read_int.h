@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private to reading: read.c (what is common, threads), read_source.c (a block, the head), read_overlaps.c (profiles that
- * several of them have), read_result.c (what comes out). */
+ * several of them have), read_numbers.c (samples that differ in their numbers), read_result.c (what comes out). */
 #ifndef WICK_STORE_READ_READ_INT_H
 #define WICK_STORE_READ_READ_INT_H
 
@@ -17,6 +17,21 @@ enum read_phase {
 	READ_AVERAGE,
 };
 #define READ_HAS_GAUGES 1 /* in READ_PLAIN: the merge has to begin again */
+
+/*
+ * Groups of samples that are kept apart by their numbers. A group and a text make a group of its own, numbered from
+ * READ_NUMBERED on; samples without numbers are in the group itself, so whatever has none is read as ever.
+ */
+#define READ_NUMBERED	    0x80000000u
+#define READ_TEXT_BYTES_MAX (64u * 1024 * 1024)
+struct read_numbered {
+	struct intern texts;
+	struct read_numbered_group {
+		uint32_t group, text;
+	} * groups; /* by number - READ_NUMBERED */
+	size_t count, capacity;
+	struct map64 index; /* group << 32 | text */
+};
 
 struct reading {
 	struct store *store;
@@ -50,6 +65,7 @@ struct reading {
 	/* Merge */
 	bool merge;
 	struct stack_set set;
+	struct read_numbered numbered;
 	bool has_type;
 	struct profile_type type;
 	int64_t period;
@@ -122,6 +138,9 @@ int source_sums_add_group_points(struct source_sums *sums, uint32_t group, size_
 				 const int64_t *times, const int64_t *values);
 /* The step that a time is in. */
 uint64_t read_bucket_of(const struct reading *r, int64_t time_ns);
+/* Of rows with numbers: into a group that is not their series'. */
+int source_sums_add_to(struct source_sums *sums, uint32_t group, uint32_t id, size_t count, const int32_t *stacks,
+		       const int64_t *values);
 /* Takes what has a value out as lists. */
 struct sum_lists {
 	uint32_t *stacks, *groups;
@@ -130,6 +149,24 @@ struct sum_lists {
 };
 int source_sums_list(const struct source_sums *sums, struct sum_lists *ret, struct error *err);
 void sum_lists_release(struct sum_lists *lists);
+
+/* read_numbers.c. Of one source: groups by the source's own ids of texts. */
+struct source_numbers {
+	struct reading *r;
+	const struct intern *texts; /* of the source */
+	struct map64 groups;	    /* group << 32 | id of a text -> numbered group */
+};
+/* The group of samples of `group` with that text. SELECT_LIMITED if there are too many texts. Takes the reading's lock. */
+int read_numbers_find(struct source_numbers *numbers, uint32_t group, uint32_t text, uint32_t *ret, struct error *err);
+void source_numbers_release(struct source_numbers *numbers);
+void read_numbers_release(struct reading *r);
+/* The group that it was made of; others are their own. */
+static inline uint32_t read_numbers_base(const struct reading *r, uint32_t group)
+{
+	return group < READ_NUMBERED ? group : r->numbered.groups[group - READ_NUMBERED].group;
+}
+/* Label sets in `into` for all texts, by their ids; the caller frees it. */
+int read_numbers_sets(const struct reading *r, struct profile *into, uint32_t **ret, struct error *err);
 
 /* read_result.c: makes frames of the distinct stacks, and samples. -EAGAIN: a block turned out to be damaged and was set aside,
  * the merge must be made anew. */

@@ -209,10 +209,13 @@ static int copy_source(struct tables_ahead *ahead, size_t source, struct profile
 
 static int add_samples(const struct reading *r, const struct by_source *by, struct profile *into, struct error *err)
 {
-	int code = 0;
+	_cleanup_(mem_freep) uint32_t *sets = NULL;
+	int code = read_numbers_sets(r, into, &sets, err);
 	for (size_t i = 0; code == 0 && i < r->set.count; i++) {
 		const struct stack_entry *entry = &r->set.entries[by->entries[i]];
-		struct profile_sample sample = {.stack = by->ids[i], .labels = entry->group};
+		struct profile_sample sample = {.stack = by->ids[i], .labels = read_numbers_base(r, entry->group)};
+		if (entry->group >= READ_NUMBERED)
+			sample.numbers = sets[r->numbered.groups[entry->group - READ_NUMBERED].text];
 		if (entry->value)
 			code = profile_add_sample(into, &sample, &entry->value, err);
 	}

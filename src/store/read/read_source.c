@@ -64,6 +64,27 @@ static int add_rows(const struct reading *r, struct source_sums *sums, uint32_t 
 	return 0;
 }
 
+/* The same for rows with numbers, which go into groups of their own; a run of one text after the other. */
+static int add_numbered_rows(const struct reading *r, struct source_sums *sums, struct source_numbers *numbers,
+			     const struct block_run *run, struct error *err)
+{
+	const int64_t *values = run->values[0];
+	uint32_t group = sums->groups ? sums->groups[run->id] : 0, numbered;
+	int code = 0;
+	for (size_t from = 0, to; code == 0 && from < run->count; from = to) {
+		uint32_t text = run->numbers[from];
+		for (to = from + 1; to < run->count && run->numbers[to] == text; to++)
+			;
+		if (text)
+			code = read_numbers_find(numbers, group, text, &numbered, err);
+		if (code < 0)
+			return code;
+		code = text ? source_sums_add_to(sums, numbered, run->id, to - from, run->stacks + from, values + from)
+			    : add_rows(r, sums, run->id, to - from, run->stacks + from, NULL, values + from);
+	}
+	return code < 0 ? error_nomem(err) : 0;
+}
+
 /* ---- gauges ---- */
 
 /* lock held. READ_HAS_GAUGES: this merge has to count profiles first. */
@@ -118,6 +139,11 @@ struct block_source {
 	struct selection selection, rollups; /* by series, by rollup series */
 	struct source_averages averages;
 	uint8_t *accepted;
+	bool has_numbers;  /* rows of wanted series have some */
+	bool none_pass;	   /* conditions on numbers leave no row: none has any */
+	bool with_numbers; /* samples are to be kept apart by them */
+	struct intern texts;
+	struct source_numbers numbers;
 	size_t stack_count;
 	struct source_sums sums;
 	uint64_t rows; /* so far, of all segments but the one at hand */
@@ -133,6 +159,9 @@ static void release_block_source(struct block_source *b)
 	source_sums_release(&b->sums);
 	source_averages_release(&b->averages);
 	mem_free(b->accepted);
+	source_numbers_release(&b->numbers);
+	if (b->texts.count)
+		intern_release(&b->texts);
 	cache_put(b->r->store, BLOCK_PART_SERIES, b->series);
 	cache_put(b->r->store, BLOCK_PART_TABLES, b->tables);
 	cache_put(b->r->store, BLOCK_PART_HASHES, b->hashes);
@@ -287,11 +316,33 @@ static int on_span_run(struct block_source *b, const struct block_run *run, stru
 	return code;
 }
 
+static bool on_numbers(void *context, struct bytes text)
+{
+	struct block_source *b = context;
+	THREAD_LOCK_SCOPE(&b->r->lock);
+	return filter_numbers_pass(b->r->select, text);
+}
+
+/* What the query wants of numbers, and which of it the block has. */
+static int choose_numbers(struct block_source *b)
+{
+	const struct store_select *select = b->r->select;
+	for (size_t i = 0; b->series->numbers && i < b->selection.count && !b->has_numbers; i++)
+		b->has_numbers = b->selection.wanted[i] && b->series->numbers[i] > 0;
+	b->none_pass = select->number_count && !b->has_numbers && !on_numbers(b, (struct bytes){0});
+	/* Rollups have the values, if not the numbers. */
+	b->with_numbers = select->with_numbers && b->r->merge && b->has_numbers && b->block->meta.files[BLOCK_SAMPLES].size;
+	b->numbers = (struct source_numbers){.r = b->r, .texts = &b->texts};
+	return b->with_numbers && intern_init(&b->texts, SIZE_MAX) < 0 ? error_nomem(b->err) : 0;
+}
+
 static int on_run(void *context, const struct block_run *run, struct error *err)
 {
 	struct block_source *b = context;
 	if (run->spans)
 		return on_span_run(b, run, err);
+	if (run->numbers)
+		return add_numbered_rows(b->r, &b->sums, &b->numbers, run, err);
 	int code = add_rows(b->r, &b->sums, run->id, run->count, run->stacks, run->times, run->values[0]);
 	return code < 0 ? error_nomem(err) : 0;
 }
@@ -421,6 +472,8 @@ static int scan_segment(struct block_source *b, const struct plan_segment *segme
 		.need_times = !r->merge && r->criteria.step_ns != 0,
 		.links = r->select,
 		.linked = r->criteria.by_span,
+		.texts = b->with_numbers ? &b->texts : NULL,
+		.numbers_pass = b->has_numbers && r->select->number_count ? on_numbers : NULL,
 		.on_run = on_run,
 		.check = on_check,
 		.context = b,
@@ -466,11 +519,14 @@ static int scan_kind(struct block_source *b, const struct plan *plan, bool by_ro
 static void note_plan(struct block_source *b, const struct plan *plan)
 {
 	struct reading *r = b->r;
-	if (!plan->rounded && !plan->missing)
+	bool lacks_numbers = b->has_numbers && !b->block->meta.files[BLOCK_SAMPLES].size &&
+			     ((r->merge && r->select->with_numbers) || r->select->number_count);
+	if (!plan->rounded && !plan->missing && !lacks_numbers)
 		return;
 	THREAD_LOCK_SCOPE(&r->lock);
 	read_note_partial(r,
 			  r->select->link_count || r->criteria.by_span ? "block %s has only rollups, which have no spans"
+			  : lacks_numbers ? "block %s has only rollups, which have no numeric labels"
 			  : plan->missing && plan->uncounted
 				  ? "block %s has only rollups of an earlier version, which lack the number of profiles"
 			  : plan->missing ? "block %s has only rollups, which lack a requested label or step"
@@ -501,19 +557,22 @@ static int read_block(struct block_source *b)
 		return 0;
 	}
 	code = load_stacks(b);
+	if (code == 0)
+		code = choose_numbers(b);
 	if (code < 0)
 		return code;
 	struct plan_criteria criteria = b->r->criteria;
 	criteria.averages = b->averages.numbers != NULL;
 	criteria.only_averages = b->averages.numbers && b->averages.all;
+	criteria.numbers = b->with_numbers || (b->has_numbers && b->r->select->number_count);
 	plan_make(&b->block->meta, &criteria, &plan);
 	note_plan(b, &plan);
 	code = count_profiles(b, &plan);
 	if (code == 0 && b->r->phase == READ_COUNT)
 		return hand_over_counts(b);
-	if (code == 0)
+	if (code == 0 && !b->none_pass)
 		code = scan_kind(b, &plan, true);
-	if (code == 0)
+	if (code == 0 && !b->none_pass)
 		code = scan_kind(b, &plan, false);
 	return code == 0 ? hand_over_averages(b->r, b->source, &b->averages, b->err) : code;
 }
@@ -552,11 +611,28 @@ struct head_source {
 	size_t count;	   /* rows */
 	uint8_t *accepted; /* by stack */
 	uint8_t *links;	   /* by link: whether it is wanted; NULL = all are */
+	uint8_t *texts;	   /* by text of numbers, likewise */
+	struct source_numbers numbers;
 	struct source_sums sums;
 	struct sum_lists lists;
 	struct hash128 *hashes; /* by stack, of those in the lists */
 	struct error *err;
 };
+
+/* The reading's lock is held. */
+static int filter_texts(struct head_source *h)
+{
+	const struct store_select *select = h->r->select;
+	const struct intern *texts = &h->head->number_texts;
+	if (!select->number_count)
+		return 0;
+	h->texts = mem_alloc(texts->count);
+	if (!h->texts)
+		return error_nomem(h->err);
+	for (uint32_t i = 0; i < texts->count; i++)
+		h->texts[i] = filter_numbers_pass(select, intern_get(texts, i));
+	return 0;
+}
 
 static int choose_head_series(struct head_source *h)
 {
@@ -591,6 +667,8 @@ static int choose_head_series(struct head_source *h)
 		code = filter_pool(r->select, head->pool, &h->accepted, h->err);
 	if (code == 0 && h->selection.matched && r->phase != READ_COUNT)
 		code = filter_pool_links(r->select, head->pool, &h->links, h->err);
+	if (code == 0 && h->selection.matched && r->phase != READ_COUNT)
+		code = filter_texts(h);
 	return code;
 }
 
@@ -651,16 +729,26 @@ static int sum_head(struct head_source *h)
 {
 	const struct head *head = h->head;
 	const struct store_select *select = h->r->select;
+	bool with_numbers = select->with_numbers && h->r->merge;
 	int code = 0;
+	h->numbers = (struct source_numbers){.r = h->r, .texts = &head->number_texts};
 	for (size_t i = 0; code == 0 && i < h->count; i++) {
 		uint32_t id = head->series_ids[i];
 		if (!h->selection.wanted[id] || head->times[i] < select->from_ns || head->times[i] >= select->to_ns)
 			continue;
-		if (h->links && !h->links[head->links[i]])
+		uint32_t text = head->numbers ? head->numbers[i] : 0;
+		if ((h->links && !h->links[head->links[i]]) || (h->texts && !h->texts[text]))
 			continue;
 		if (h->r->criteria.by_span && !head->links[i])
 			continue;
-		code = sum_head_row(h, i);
+		if (!text || !with_numbers) {
+			code = sum_head_row(h, i);
+			continue;
+		}
+		const int32_t *stack = (const int32_t *)&head->stacks[i];
+		struct block_run run = {.id = id, .count = 1, .stacks = stack, .numbers = &text, .values = {&head->values[i]}};
+		h->sums.stats.head_rows++;
+		code = add_numbered_rows(h->r, &h->sums, &h->numbers, &run, h->err);
 	}
 	return code;
 }
@@ -725,6 +813,8 @@ int read_head_source(struct reading *r, uint32_t source, struct head *head, stru
 	mem_free(h.hashes);
 	mem_free(h.accepted);
 	mem_free(h.links);
+	mem_free(h.texts);
+	source_numbers_release(&h.numbers);
 	head_columns_put(head, h.columns);
 	return code;
 }

@@ -114,7 +114,12 @@ static int add_weighed_to_map(struct map64 *map, uint64_t key, double weight, in
 
 int source_sums_add_grouped(struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks, const int64_t *values)
 {
-	uint32_t group = sums->groups ? sums->groups[id] : 0;
+	return source_sums_add_to(sums, sums->groups ? sums->groups[id] : 0, id, count, stacks, values);
+}
+
+int source_sums_add_to(struct source_sums *sums, uint32_t group, uint32_t id, size_t count, const int32_t *stacks,
+		       const int64_t *values)
+{
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		uint64_t key = sum_key(group, (uint32_t)stacks[i]);
@@ -188,7 +193,7 @@ static void list_dense(const struct source_sums *sums, struct sum_lists *lists)
 			lists->stacks[lists->count] = (uint32_t)i;
 			lists->values[lists->count] = dense[i];
 			if (lists->groups)
-				lists->groups[lists->count] = sums->local_numbers[g];
+				lists->groups[lists->count] = sums->local_numbers ? sums->local_numbers[g] : 0;
 			lists->count++;
 		}
 	}
@@ -209,18 +214,17 @@ static void list_map(const struct source_sums *sums, struct sum_lists *lists)
 
 int source_sums_list(const struct source_sums *sums, struct sum_lists *ret, struct error *err)
 {
-	size_t count = sums->dense ? 0 : sums->map.count;
+	size_t count = sums->map.count;
 	*ret = (struct sum_lists){0};
 	for (size_t i = 0; sums->dense && i < sums->local_count * sums->stack_count; i++)
 		count += sums->dense[i] != 0;
-	if (reserve_lists(ret, count, sums->groups || !sums->dense) < 0) {
+	if (reserve_lists(ret, count, sums->groups || !sums->dense || sums->map.count) < 0) {
 		sum_lists_release(ret);
 		return error_nomem(err);
 	}
 	if (sums->dense)
 		list_dense(sums, ret);
-	else
-		list_map(sums, ret);
+	list_map(sums, ret); /* with dense sums, those of rows with numbers */
 	return 0;
 }
 
