@@ -127,6 +127,8 @@ static int decode_plain(const struct format *format, struct bytes input, const s
 		return error_set(err, -EINVAL, "unknown profile format; give it with --from (in the API: format=)");
 	if (!format->decode)
 		return error_set(err, -EINVAL, "%s can be written but not read", format->name);
+	if (options && options->found)
+		*options->found = format;
 	return format->decode(input, options, ret, err);
 }
 

@@ -43,7 +43,8 @@ struct format_options {
 	 * negative errno. NULL: no file is opened. */
 	int (*open_binary)(void *context, const struct format_binary *binary);
 	void *open_context;
-	struct buffer *notes; /* decode: one line per kind of data that was dropped from the input; NULL = not needed */
+	const struct format **found; /* decode: becomes the format that it was; NULL = not needed */
+	struct buffer *notes;	     /* decode: one line per kind of data that was dropped from the input; NULL = not needed */
 };
 
 /* The output of a streaming encoder: whenever `out` is long, format_sink_drain() passes it to flush and empties it. Without

@@ -219,7 +219,7 @@ static void write_server_metrics(struct buffer *m, struct server *server)
 	COUNTER("wick_ingest_lost_samples_total", "Samples that senders report as lost.", atomic_load(&c->lost_samples));
 	COUNTER("wick_ingest_otlp_nonzero_entries_total", "OTLP requests with a reserved dictionary entry 0 that is not zero.",
 		atomic_load(&c->ingest_nonzero_entries));
-	COUNTER("wick_ingest_numeric_labels_dropped_total", "Samples of pprof profiles stored without their numeric labels.",
+	COUNTER("wick_ingest_numeric_labels_dropped_total", "Samples stored without their numeric labels, over a limit.",
 		atomic_load(&c->ingest_numbers_dropped));
 	COUNTER("wick_ingest_duplicates_total", "Profiles that were retries of stored ones.",
 		atomic_load(&c->ingest_duplicates));

@@ -48,7 +48,14 @@ for (let i = 0; i < 210; i++) {
 		['alloc_space', 'bytes'],
 	][i % 3];
 	await send(i % 3 < 2 ? 'process_cpu' : 'memory', stacks, labels, { ...options, type, unit });
-	if (i % 10 === 0) await send('memory', stacks, labels, { ...options, type: 'inuse_space', unit: 'bytes' }); // a gauge
+	// A gauge, whose samples have numbers.
+	const sized = stacks.map(([frames, value, texts]) => [frames, value, random(4) ? { ...texts, bytes: 16 << random(3) } : texts]);
+	if (i % 10 === 0)
+		await send('memory', [...sized, ...sized.map(([frames, value]) => [frames, value, { bytes: 8 }])], labels, {
+			...options,
+			type: 'inuse_space',
+			unit: 'bytes',
+		});
 	if (i % 7 === 0)
 		for (const [column, of] of [
 			['cpu', 'nanoseconds'],
@@ -75,6 +82,13 @@ const instance = await DuckDBInstance.create(':memory:');
 const database = await instance.connect();
 const rows = async (sql) => (await database.runAndReadAll(sql)).getRowObjects();
 const one = async (sql) => Object.values((await rows(sql))[0])[0];
+
+await test('there are blocks with numbers of samples, and blocks without', async () => {
+	const files = blocks.map((block) => `'${join(block, 'samples.parquet')}'`).filter((file) => existsSync(file.slice(1, -1)));
+	const found = new Set();
+	for (const file of files) found.add((await rows(`describe select * from ${file}`)).some((row) => row.column_name === 'numbers'));
+	assert.deepEqual([...found].sort(), [false, true]);
+});
 
 await test('there are blocks of levels 0 and 1, with processes and rollups', () => {
 	const levels = new Set([...meta.values()].map((m) => m.level));
@@ -108,8 +122,10 @@ await test('rows are in the order that files promise', async () => {
 		for (const [name, columns] of Object.entries(order)) {
 			const path = join(block, `${name}.parquet`);
 			if (!existsSync(path)) continue;
-			const key = `(${columns.join(', ')})`,
-				before = `(${columns.map((c) => `lag(${c}) over w`).join(', ')})`;
+			const names = (await rows(`describe select * from '${path}'`)).map((row) => row.column_name);
+			const all = name === 'samples' && names.includes('numbers') ? [...columns, "coalesce(numbers, '')"] : columns;
+			const key = `(${all.join(', ')})`,
+				before = `(${all.map((c) => `lag(${c}) over w`).join(', ')})`;
 			// Equal rows have been summed into one, so each comes after the one before it.
 			assert.equal(
 				await one(
@@ -184,6 +200,15 @@ await test('a rollup series stands for one type and one value of each label that
 await test('what is known of series, labels and types is true', async () => {
 	for (const [block, m] of meta) {
 		const at = (name) => `'${join(block, `${name}.parquet`)}'`;
+		const columns = (name) => rows(`describe select * from ${at(name)}`).then((found) => found.map((row) => row.column_name));
+		const hasNumbers = (await columns('samples')).includes('numbers');
+		assert.equal((await columns('series')).includes('numbered'), hasNumbers, block);
+		if (hasNumbers) {
+			const numbered = `select series_id, count(numbers) as numbered from ${at('samples')} group by all`;
+			assert.equal(await one(`select count(*) from (${numbered} except select series_id, numbered from ${at('series')})`), 0n);
+			assert.ok((await one(`select sum(numbered) from ${at('series')}`)) > 0n);
+			assert.equal(await one(`select count(*) from ${at('samples')} where not regexp_full_match(numbers, 'bytes=[0-9]+')`), 0n);
+		}
 		const counted = `select series_id, count(*) as samples, sum(value)::bigint as total, min(time_ns) as first_ns, max(time_ns) as last_ns from ${at('samples')} group by all`;
 		assert.equal(await one(`select count(*) from (${counted} except select series_id, samples, total, first_ns, last_ns from ${at('series')})`), 0n);
 		const names = (await rows(`describe select * from ${at('series')}`)).map((row) => row.column_name).filter((name) => name.startsWith('label_'));

@@ -34,7 +34,7 @@ struct server_counters {
 	atomic_uint_fast64_t ingest_requests, ingest_refused, ingest_profiles, ingest_samples, ingest_bytes, ingest_duplicates;
 	atomic_uint_fast64_t ingest_samples_refused;		 /* of profiles that were stored otherwise */
 	atomic_uint_fast64_t ingest_nonzero_entries;		 /* OTLP requests with a dictionary whose entry 0 is none */
-	atomic_uint_fast64_t ingest_numbers_dropped;		 /* samples without their numeric labels */
+	atomic_uint_fast64_t ingest_numbers_dropped;		 /* samples stored without their numbers */
 	atomic_uint_fast64_t ingest_partial, refusals[REFUSALS]; /* refusals: of requests and of profiles in them */
 	atomic_uint_fast64_t lost_profiles, lost_samples;	 /* by senders, as they say */
 	atomic_uint_fast64_t queries, query_failures, query_ns_total, query_ns_max, query_rows;

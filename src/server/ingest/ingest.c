@@ -131,6 +131,7 @@ int ingest_store(struct ingest *ingest, const struct profile *profile, const cha
 	ingest->profiles++;
 	ingest->samples += result.samples;
 	ingest->series += result.series;
+	ingest->numbers_dropped += result.numbers_dropped;
 	ingest->duplicates += result.duplicate;
 	return 0;
 }
@@ -313,9 +314,11 @@ static int ingest_any(struct ingest *ingest, const struct net_request *request, 
 	if (r < 0)
 		return r;
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	struct format_options options = {.input_name = "profile"};
+	struct format_options options = {.input_name = "profile", .found = &format};
 	ingest->note.reason = REFUSALS;
 	r = format_decode(format, ingest->body, &options, &profile, err);
+	if (!r && strcmp(format->name, "pprof") == 0)
+		r = ingest_take_numbers(profile, err);
 	return r < 0 ? r : ingest_store(ingest, profile, net_request_query(request, "name"), &labels, 0, err);
 }
 

@@ -34,7 +34,7 @@ struct ingest {
 	struct hash128 hash; /* of the body; 0 = not made yet */
 	uint64_t salt;	     /* what besides the body makes a request itself: a hash, 0 = nothing */
 	uint64_t profiles, samples, series, duplicates;
-	uint64_t numbers_dropped;    /* samples that lost numeric labels: ingest_take_pprof() */
+	uint64_t numbers_dropped;    /* samples that were stored without their numbers */
 	uint64_t rejected;	     /* profiles of it that were not stored, and never will be */
 	uint64_t rejected_samples;   /* of profiles, whether the rest was stored or there was none */
 	uint64_t late, future;	     /* of these: too old, too far in the future; the others are in unknown columns */
@@ -59,9 +59,10 @@ int ingest_store_derived(struct ingest *ingest, const struct profile *profile, c
 /* ingest_pprof.c: the first part of the profile types that a pprof of this name has; NULL as it is. A part of `name`. */
 const char *ingest_pprof_name(const char *name);
 /* Makes a pprof that is pushed or scraped under that name, before it is stored, what it is to Pyroscope: labels that say a span
- * (span_id, profile_id, trace_id) become links, numeric ones are left out (to numbers_dropped the samples that had some are
- * added), and the duration is as the name has it. */
-int ingest_take_pprof(struct profile *profile, const char *name, uint64_t *numbers_dropped, struct error *err);
+ * (span_id, profile_id, trace_id) become links, numeric ones the numbers of samples, and the duration is as the name has it. */
+int ingest_take_pprof(struct profile *profile, const char *name, struct error *err);
+/* Of another pprof only the numbers; ids of processes and threads stay labels. */
+int ingest_take_numbers(struct profile *profile, struct error *err);
 /* The same for one of several: a profile that can never be stored must not keep those beside it from being stored, nor have
  * them sent again. It is counted and its message kept, and the others go on: 0 for it, too. */
 int ingest_store_next(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,

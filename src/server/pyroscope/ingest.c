@@ -266,7 +266,7 @@ static int store(struct push *push, struct profile *profile, const char *name, s
 	if (r < 0 || (!profile->sample_count && !has_level(profile)))
 		return r;
 	date_profile(push, profile, 0);
-	r = ingest_take_pprof(profile, name, &push->ingest.numbers_dropped, err);
+	r = ingest_take_pprof(profile, name, err);
 	return r < 0 ? r : ingest_store(&push->ingest, profile, name, &push->labels, push->ingest.profiles, err);
 }
 
@@ -467,7 +467,7 @@ static int store_jfr(struct push *push, const struct jfr_profiles *profiles, str
 		struct profile *profile = profiles->items[i].profile;
 		const char *name = profiles->items[i].name;
 		date_profile(push, profile, profiles->duration_ns);
-		r = ingest_take_pprof(profile, name, &push->ingest.numbers_dropped, err);
+		r = ingest_take_pprof(profile, name, err);
 		if (!r)
 			r = ingest_store_next(&push->ingest, profile, name, &push->labels, profiles->items[i].kind, err);
 	}

@@ -119,7 +119,7 @@ static int store_sample(const struct raw_series *form, struct ingest *ingest, st
 	const char *name = series->name.len ? buffer_string(&series->name) : NULL;
 	if (form->of_pyroscope) {
 		name = ingest_pprof_name(name);
-		r = ingest_take_pprof(profile, name, &ingest->numbers_dropped, err);
+		r = ingest_take_pprof(profile, name, err);
 	}
 	return r < 0 ? r : ingest_store_next(ingest, profile, name, &series->labels, index, err);
 }

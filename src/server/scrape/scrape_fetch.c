@@ -100,10 +100,9 @@ static int sum_samples(struct scrape *scrape, struct scrape_target *target, stru
 }
 
 static int store(struct scrape *scrape, struct scrape_target *target, struct profile *profile, const struct labels *labels,
-		 struct bytes body, uint64_t numbers_dropped, uint64_t *ret_samples, struct error *err)
+		 struct bytes body, uint64_t *ret_samples, struct error *err)
 {
-	struct ingest ingest = {
-		.server = scrape->server, .body = body, .note.reason = REFUSALS, .numbers_dropped = numbers_dropped};
+	struct ingest ingest = {.server = scrape->server, .body = body, .note.reason = REFUSALS};
 	/* Equal bodies of two scrapes are two measurements. */
 	uint64_t number = atomic_fetch_add_explicit(&scrape->sequence, 1, memory_order_relaxed) + 1;
 	int r = tenant_by_name(scrape->server, target->job->tenant, true, &ingest.tenant, err);
@@ -131,12 +130,12 @@ static int64_t measured_ns(const struct scrape_target *target)
 }
 
 static int store_labelled(struct scrape *scrape, struct scrape_target *target, struct profile *profile, struct bytes body,
-			  uint64_t numbers_dropped, struct outcome *outcome, struct error *err)
+			  struct outcome *outcome, struct error *err)
 {
 	_cleanup_(labels_release) struct labels labels = {0};
 	int r = scrape_label_samples(target, profile, &labels, err);
 	if (r == 0 && (profile->sample_count > 0 || profile_has_gauge(profile, name_of(target))))
-		r = store(scrape, target, profile, &labels, body, numbers_dropped, &outcome->samples, err);
+		r = store(scrape, target, profile, &labels, body, &outcome->samples, err);
 	return r < 0 ? r : 0;
 }
 
@@ -146,7 +145,6 @@ static int keep(struct scrape *scrape, struct scrape_target *target, struct net_
 	_cleanup_(buffer_release) struct buffer body = {0};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	struct scrape_delta next = {0};
-	uint64_t numbers_dropped = 0;
 	int r = decode(response, target->job->body_max, &body, &profile, err);
 	if (r < 0)
 		return r;
@@ -158,11 +156,11 @@ static int keep(struct scrape *scrape, struct scrape_target *target, struct net_
 		profile->duration_ns = measured_ns(target);
 	for (size_t i = 0; i < profile->sample_count; i++)
 		profile->samples[i].time_ns = 0;
-	r = ingest_take_pprof(profile, name_of(target), &numbers_dropped, err);
+	r = ingest_take_pprof(profile, name_of(target), err);
 	if (r == 0)
 		r = sum_samples(scrape, target, profile, &next, &outcome->restarted, err);
 	if (r == 0)
-		r = store_labelled(scrape, target, profile, buffer_bytes(&body), numbers_dropped, outcome, err);
+		r = store_labelled(scrape, target, profile, buffer_bytes(&body), outcome, err);
 	if (!target->profile->cumulative)
 		return r;
 	/* What was not stored is in the next difference. */
