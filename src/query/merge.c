@@ -147,6 +147,7 @@ static int merge_once(struct store *store, struct symbolizer *symbolizer, const 
 		grouping.by = NULL; /* each series by itself */
 		grouping.group = merge_on_series;
 	}
+	scan.select.with_numbers = options->numbers;
 	r = store_merge(store, &scan.select, &grouping, profile, &scan.read, err);
 	r = query_scan_finish(&scan, store, r, stats, parsed, err);
 	*ret_several = scan.several_types;
@@ -226,6 +227,8 @@ static int add_side(struct profile *to, const struct profile *from, size_t colum
 		r = profile_copy_stack(copy, from->samples[i].stack, &sample.stack, err);
 		if (!r)
 			r = profile_copy_label_set(copy, from->samples[i].labels, &sample.labels, err);
+		if (!r)
+			r = profile_copy_label_set(copy, from->samples[i].numbers, &sample.numbers, err);
 		if (!r)
 			r = profile_add_sample(to, &sample, values, err);
 	}

@@ -98,6 +98,7 @@ struct query_options {
 	struct query query;    /* but for what the text says: selector, where and frames do not count */
 	int64_t now_ns;	       /* what relative times in the text refer to; 0 = time_now_ns() */
 	size_t table_rows_max; /* 0 = 100,000 rows of a table */
+	bool numbers;	       /* of a profile: query_merge_options.numbers */
 };
 
 /* Parses, plans, runs. stats may be NULL; symbolizer too. *ret is empty after a failure. */

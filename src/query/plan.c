@@ -175,14 +175,16 @@ static int plan_sum(struct planner *planner, const struct stage *stage)
 static int check_listed(struct planner *planner, const struct stage *stage)
 {
 	const struct query_plan *plan = planner->plan;
-	bool links = selector_link_label(planner->pipeline->selector) != NULL;
-	for (size_t i = 0; i < plan->where_count; i++)
-		links |= link_label_is(plan->where[i].label);
-	if (!plan->frames_count && !plan->by_count && !links)
+	const char *label = selector_sample_label(planner->pipeline->selector);
+	for (size_t i = 0; i < plan->where_count && !label; i++)
+		label = sample_label_is(plan->where[i].label) ? plan->where[i].label : NULL;
+	if (!plan->frames_count && !plan->by_count && !label)
 		return 0;
 	return stage_refuse(planner->pipeline, stage, planner->err, "'%s' %s the indexes, which have no %s",
 			    stage_name(stage->kind), stage->kind == STAGE_COUNT ? "of a selection reads" : "reads",
-			    links ? "spans" : "frames and groups");
+			    !label		   ? "frames and groups"
+			    : link_label_is(label) ? "spans"
+						   : "numbers of samples");
 }
 
 static int plan_count(struct planner *planner, const struct stage *stage)

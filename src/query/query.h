@@ -21,8 +21,8 @@
  * Regular expressions are anchored (PCRE2, with match limits); an absent label is "".
  */
 struct selector;
-/* -EINVAL: "selector: expected ... at column N near '...'"; and for __span_id__ and __trace_id__: only queries have them
- * (struct query), and selector_matches() cannot know. */
+/* -EINVAL: "selector: expected ... at column N near '...'"; and for __span_id__, __trace_id__ and __number__: only queries have
+ * them (struct query), and selector_matches() cannot know. */
 int selector_parse(const char *text, struct selector **ret, struct error *err);
 struct selector *selector_free(struct selector *selector);
 DEFINE_CLEANUP_POINTER(selector_free, struct selector);
@@ -109,6 +109,7 @@ struct query_merge_options {
 	size_t only_count;
 	const uint64_t *series; /* only these, by query_series_key(); not with groups */
 	size_t series_count;	/* 0 = all */
+	bool numbers;		/* samples with different numbers (profile_sample.numbers) are kept apart, and have them */
 	size_t samples_max;	/* of query_merge_timed() only; 0 = QUERY_TIMED_SAMPLES_MAX */
 };
 /* A number for a series, the same on all servers and at all times; absolute and delta values of one name have the same. Labels

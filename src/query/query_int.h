@@ -50,6 +50,16 @@ bool link_label_is(const char *name);
 int link_ids_parse(const char *name, enum query_operator op, const char *text, struct link_ids *ret, struct error *err);
 void link_ids_release(struct link_ids *ids);
 
+/* ---- numbers.c ---- */
+
+#define NUMBER_LABEL "__number__"
+bool number_label_is(const char *name);
+/* A condition on the numbers of samples, made of the value of __number__; freed with mem_free(). -EINVAL. */
+struct number_condition;
+int number_condition_parse(enum query_operator op, const char *text, struct number_condition **ret, struct error *err);
+/* As a struct store_number_condition has it. */
+bool number_condition_matches(void *condition, struct bytes numbers);
+
 /* ---- selector.c, on ---- */
 
 #define TYPE_PARTS_MAX 6
@@ -62,6 +72,7 @@ struct label_matcher {
 	enum type_label type_label; /* not TYPE_LABEL_NONE: a condition on the type */
 	bool is_link;		    /* a condition on spans or traces; the pattern is only its text then */
 	struct link_ids links;
+	struct number_condition *number; /* not NULL: a condition on numbers of samples, likewise */
 	struct pattern pattern;
 };
 struct selector {
@@ -69,10 +80,20 @@ struct selector {
 	struct label_matcher matchers[QUERY_MATCHERS_MAX];
 	size_t matcher_count;
 };
-/* Like selector_parse(), with conditions on spans and traces, which only queries can have. */
+/* A condition on samples, not on their series. */
+static inline bool matcher_is_of_samples(const struct label_matcher *matcher)
+{
+	return matcher->is_link || matcher->number;
+}
+/* Like selector_parse(), with conditions on samples, which only queries can have. */
 int selector_parse_query(const char *text, struct selector **ret, struct error *err);
 /* The name of its first such condition; NULL if it has none. */
-const char *selector_link_label(const struct selector *selector);
+const char *selector_sample_label(const struct selector *selector);
+/* The name is that of such a condition. */
+static inline bool sample_label_is(const char *name)
+{
+	return link_label_is(name) || number_label_is(name);
+}
 /* A selector at the beginning of a text; the lexer is behind it afterwards. */
 int selector_parse_part(struct lexer *lexer, struct selector **ret);
 /* One label="value", added to the selector. */
@@ -95,6 +116,8 @@ struct query_scan {
 	size_t matcher_count;
 	struct store_link_condition links[QUERY_MATCHERS_MAX];
 	size_t link_count;
+	struct store_number_condition numbers[QUERY_MATCHERS_MAX];
+	size_t number_count;
 	struct frame_names *names;
 	struct frame_filter *filters[QUERY_FRAMES_MAX];
 	struct frame_path path;

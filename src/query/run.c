@@ -117,7 +117,7 @@ int run_profile(struct run *run, const struct query_merge_options *options, stru
 static int run_flame(struct run *run)
 {
 	const struct query_plan *plan = run->plan;
-	struct query_merge_options options = {.by = plan->by, .by_count = plan->by_count};
+	struct query_merge_options options = {.by = plan->by, .by_count = plan->by_count, .numbers = run->options->numbers};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = run_profile(run, &options, &profile);
 	if (!r && plan->by_count)

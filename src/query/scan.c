@@ -40,6 +40,11 @@ static int init_selector(struct query_scan *scan, const struct query *query, str
 											.count = matcher->links.count};
 			continue;
 		}
+		if (matcher->number) {
+			scan->numbers[scan->number_count++] = (struct store_number_condition){
+				.matches = number_condition_matches, .context = matcher->number};
+			continue;
+		}
 		scan->matchers[scan->matcher_count++] = (struct store_matcher){
 			.label = matcher->name, .matches = scan_match_value, .context = &matcher->pattern};
 	}
@@ -87,6 +92,8 @@ int query_scan_init(struct query_scan *scan, struct symbolizer *symbolizer, cons
 					     .condition_count = scan->filter_count + (scan->path.count > 0),
 					     .links = scan->links,
 					     .link_count = scan->link_count,
+					     .numbers = scan->numbers,
+					     .number_count = scan->number_count,
 					     .samples_only = query->samples_only,
 					     .average_gauges = !query->sum_gauges,
 					     .cancel = query->cancel,

@@ -105,6 +105,8 @@ static int add_matcher(struct lexer *lexer, struct selector *selector, char *nam
 		memcpy(name, "service_name", sizeof("service_name")); /* shorter */
 	*matcher = (struct label_matcher){.is_link = is_link};
 	int r = is_link ? link_ids_parse(name, op, value, &matcher->links, lexer->err) : 0;
+	if (r == 0 && number_label_is(name))
+		r = number_condition_parse(op, value, &matcher->number, lexer->err);
 	if (r < 0) {
 		mem_free(value);
 	} else {
@@ -113,6 +115,7 @@ static int add_matcher(struct lexer *lexer, struct selector *selector, char *nam
 		matcher->pattern.op = op;
 	}
 	if (r < 0) {
+		matcher->number = mem_free(matcher->number);
 		mem_free(name);
 		return r;
 	}
@@ -228,10 +231,10 @@ int selector_parse_query(const char *text, struct selector **ret, struct error *
 	return 0;
 }
 
-const char *selector_link_label(const struct selector *selector)
+const char *selector_sample_label(const struct selector *selector)
 {
 	for (size_t i = 0; i < selector->matcher_count; i++)
-		if (selector->matchers[i].is_link)
+		if (matcher_is_of_samples(&selector->matchers[i]))
 			return selector->matchers[i].name;
 	return NULL;
 }
@@ -240,9 +243,9 @@ int selector_parse(const char *text, struct selector **ret, struct error *err)
 {
 	_cleanup_(selector_freep) struct selector *selector = NULL;
 	int r = selector_parse_query(text, &selector, err);
-	const char *link = r < 0 ? NULL : selector_link_label(selector);
-	if (link)
-		return error_set(err, -EINVAL, "selector: %s is a property of samples, but this selects whole series", link);
+	const char *label = r < 0 ? NULL : selector_sample_label(selector);
+	if (label)
+		return error_set(err, -EINVAL, "selector: %s is a property of samples, but this selects whole series", label);
 	if (r < 0)
 		return r;
 	*ret = TAKE(selector);
@@ -287,6 +290,7 @@ struct selector *selector_free(struct selector *selector)
 		mem_free(selector->matchers[i].name);
 		pattern_release(&selector->matchers[i].pattern);
 		link_ids_release(&selector->matchers[i].links);
+		mem_free(selector->matchers[i].number);
 	}
 	return mem_free(selector);
 }
@@ -388,7 +392,7 @@ bool selector_matches(const struct selector *selector, const struct profile_type
 	if (!selector_matches_type(selector, type))
 		return false;
 	for (size_t i = 0; i < selector->matcher_count; i++) {
-		if (selector->matchers[i].type_label || selector->matchers[i].is_link)
+		if (selector->matchers[i].type_label || matcher_is_of_samples(&selector->matchers[i]))
 			continue;
 		const char *value = labels_get(labels, selector->matchers[i].name);
 		value = value ? value : "";

@@ -258,7 +258,7 @@ static void test_spans_are_for_queries_only(void **state)
 	assert_non_null(strstr(err.message, "__span_id__"));
 	assert_null(selector);
 	assert_int_equal(selector_parse_query(text, &selector, &err), 0);
-	assert_string_equal(selector_link_label(selector), "__span_id__");
+	assert_string_equal(selector_sample_label(selector), "__span_id__");
 	buffer_init(&out, 1024);
 	assert_int_equal(selector_format(selector, &out), 0);
 	assert_string_equal(buffer_string(&out), text);

@@ -199,6 +199,8 @@ static int put_sample(struct rewrite *rewrite, size_t index, uint32_t stack, str
 	const struct profile_sample *from = &rewrite->from->samples[index];
 	struct profile_sample sample = {.stack = stack, .time_ns = from->time_ns};
 	int r = profile_copy_label_set(rewrite->copy, from->labels, &sample.labels, err);
+	if (!r)
+		r = profile_copy_label_set(rewrite->copy, from->numbers, &sample.numbers, err);
 	return r < 0 ? r
 		     : profile_add_sample(rewrite->to, &sample,
 					  rewrite->from->values + index * rewrite->from->sample_type_count, err);

@@ -176,14 +176,20 @@ await test('pprof: prev_profile is refused, as Pyroscope does', async () => {
 	assert.match(JSON.parse(response.body).message, /prev_profile.*update the client/);
 });
 const types = async () => JSON.parse((await request(server.port, 'GET', '/api/v1/types?from=now-1h&to=now%2B1h')).body).types.map((t) => t.name);
-await test('pprof: numeric labels make no series, and are counted', async () => {
+await test('pprof: numeric labels make no series, and can be asked for', async () => {
 	const stacks = Array.from({ length: 20 }, (_, i) => [['leaf', 'main'], 5, { bytes: 16 << i, tier: i, thread: `t${i % 2}` }]);
 	ok(await send('numbers', pprofProfile(stacks, { type: 'inuse_space', unit: 'bytes' }), { format: 'pprof' }));
 	const { stats } = await query('memory:inuse_space:bytes{service_name="numbers"}');
 	assert.equal(stats.series, 2, 'one for each thread');
 	assert.equal(await total('memory:inuse_space:bytes{service_name="numbers"}'), 100);
 	assert.equal(await total('memory:inuse_space:bytes{service_name="numbers", thread="t1", bytes="", tier=""}'), 50);
-	assert.match((await request(server.port, 'GET', '/metrics')).body.toString(), /^wick_ingest_numeric_labels_dropped_total 20$/m);
+	assert.equal(await total('memory:inuse_space:bytes{service_name="numbers", __number__="bytes=1kb:"}'), 70);
+	assert.equal(await total('memory:inuse_space:bytes{service_name="numbers", thread="t1", __number__="tier=3:7"}'), 15);
+	assert.match((await request(server.port, 'GET', '/metrics')).body.toString(), /^wick_ingest_numeric_labels_dropped_total 0$/m);
+	// Over the limit of a sample, they are dropped and counted.
+	ok(await send('long', pprofProfile([[['leaf', 'main'], 3, { ['k'.repeat(1100)]: 1 }]], { type: 'inuse_space', unit: 'bytes' }), { format: 'pprof' }));
+	assert.equal(await total('memory:inuse_space:bytes{service_name="long", __number__=""}'), 3);
+	assert.match((await request(server.port, 'GET', '/metrics')).body.toString(), /^wick_ingest_numeric_labels_dropped_total 1$/m);
 });
 await test('pprof: what Go counts covers no duration, whatever the client says', async () => {
 	ok(await send('lasting', pprofProfile([[['leaf', 'main'], 6, {}]], { type: 'contentions', unit: 'count', durationNs: 10e9 }), { format: 'pprof' }));

@@ -22,6 +22,7 @@ struct call {
 	int failed; /* the first failure of the functions below that return none, with its message in *err */
 	struct error *err;
 	bool explain, short_names, exact;
+	bool numbers; /* the profile has the numbers of its samples: call_run_text() */
 };
 /* Finds the tenant, reads the common parameters, calls answer(), keeps the account, and answers failures. */
 void call_run(void *context, const struct net_request *request, struct net_response *response,

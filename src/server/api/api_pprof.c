@@ -62,6 +62,8 @@ static int join_sample(struct join *join, size_t i, struct error *err)
 	int r = profile_copy_stack(join->copy, from->stack, &sample.stack, err);
 	if (!r)
 		r = profile_copy_label_set(join->copy, from->labels, &sample.labels, err);
+	if (!r)
+		r = profile_copy_label_set(join->copy, from->numbers, &sample.numbers, err);
 	if (!r && value)
 		r = profile_add_sample(join->to, &sample, &value, err);
 	if (r < 0 || !base)
@@ -133,6 +135,7 @@ static int answer_pprof(struct call *call, struct error *err)
 	_cleanup_(profile_freep) struct profile *joined = NULL;
 	read_seconds(call);
 	call_text(call, "query");
+	call->numbers = true;
 	bool compared = call_append_base(call);
 	int r = call_run_text(call, &result);
 	if (!r && result.kind != (compared ? QUERY_DIFF : QUERY_PROFILE))

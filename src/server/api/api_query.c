@@ -163,7 +163,7 @@ static int shorten_names(struct query_result *result, struct error *err)
 
 int call_run_text(struct call *call, struct query_result *ret)
 {
-	const struct query_options options = {.query = call->query};
+	const struct query_options options = {.query = call->query, .numbers = call->numbers};
 	if (call->failed)
 		return call->failed;
 	const char *text = buffer_string(&call->text);
@@ -180,6 +180,7 @@ static int answer_query(struct call *call, struct error *err)
 	uint64_t max_nodes =
 		call_count(call, "max_nodes", format->answer == answer_columns ? MAX_NODES_COLUMNS : MAX_NODES_DEFAULT, 0);
 	call_text(call, "query");
+	call->numbers = format->answer == answer_pprof;
 	_cleanup_(query_result_release) struct query_result result = {0};
 	_cleanup_(flame_freep) struct flame *flame = NULL;
 	int r = call_run_text(call, &result);
