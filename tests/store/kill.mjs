@@ -5,6 +5,8 @@
 //
 // Uploads are about three hours ago, in windows that are over, so that blocks are merged as soon as they are there; those of every tenth round are about four hours ago, where retention takes them (or
 // refuses them, when they come too late): they may be gone, and never there twice. A third of the rounds is long enough for retention and merging to begin.
+//
+// Every third sample has a number, which must be there with it.
 import { spawn } from 'node:child_process';
 import { readdirSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
@@ -75,6 +77,12 @@ function post(path, body) {
 	});
 }
 
+// 0 = none.
+function numberOf(name) {
+	const n = Number(name.slice('stack'.length));
+	return n % 3 === 0 ? 1 + (n % 50) : 0;
+}
+
 // A pprof profile with one sample of value 1 and a time of its own: the time makes a resend recognisable.
 function profile(name, time) {
 	const varint = (n) => {
@@ -93,10 +101,10 @@ function profile(name, time) {
 	const text = (value) => bytes(6, [...Buffer.from(value)]);
 	return Buffer.from([
 		...bytes(1, [...int(1, 1), ...int(2, 2)]),
-		...bytes(2, [...int(1, 1), ...int(2, 1)]),
+		...bytes(2, [...int(1, 1), ...int(2, 1), ...(numberOf(name) ? bytes(3, [...int(1, 4), ...int(3, numberOf(name))]) : [])]),
 		...bytes(4, [...int(1, 1), ...bytes(4, [...int(1, 1)])]),
 		...bytes(5, [...int(1, 1), ...int(2, 3)]),
-		...['', 'cpu', 'count', name].flatMap(text),
+		...['', 'cpu', 'count', name, 'size'].flatMap(text),
 		...int(9, time),
 	]);
 }
@@ -163,11 +171,25 @@ await new Promise((resolve) => {
 	server.kill('SIGTERM');
 });
 await start();
-const answer = await fetch(`http://127.0.0.1:${port}/api/v1/query?query=kill&from=now-1d&to=now%2B1h&format=folded`);
-const found = new Map();
-for (const line of (await answer.text()).trim().split('\n')) {
-	const [, name, count] = line.match(/^(\S+) (\d+)$/) ?? [];
-	if (name) found.set(name, Number(count));
+async function stored(query) {
+	const answer = await fetch(`http://127.0.0.1:${port}/api/v1/query?query=${encodeURIComponent(query)}&from=now-1d&to=now%2B1h&format=folded`);
+	const found = new Map();
+	for (const line of (await answer.text()).trim().split('\n')) {
+		const [, name, count] = line.match(/^(\S+) (\d+)$/) ?? [];
+		if (name) found.set(name, Number(count));
+	}
+	return found;
+}
+const found = await stored('kill');
+// Those with a number, and with one of some: of all that is found, the same ones as those that were sent with it.
+let misnumbered = 0;
+for (const [condition, fits] of [
+	['__number__!=""', (number) => number > 0],
+	['__number__="size=10:30"', (number) => number >= 10 && number <= 30],
+]) {
+	const numbered = await stored(`kill{${condition}}`);
+	for (const name of found.keys()) misnumbered += numbered.has(name) !== fits(numberOf(name));
+	if (numbered.size === 0) misnumbered++;
 }
 let missing = 0,
 	twice = 0,
@@ -185,6 +207,6 @@ for (const [name, count] of found) {
 server.removeAllListeners('exit');
 server.kill('SIGTERM');
 console.log(
-	`${acknowledged.size} acknowledged over ${rounds} kills and ${cutShort} before a start was over, ${merged.size} merged blocks seen, ${expired} expired, ${missing} missing, ${twice} twice, ${unknown} unknown; slowest restart ${worst} ms`,
+	`${acknowledged.size} acknowledged over ${rounds} kills and ${cutShort} before a start was over, ${merged.size} merged blocks seen, ${expired} expired, ${missing} missing, ${twice} twice, ${unknown} unknown, ${misnumbered} without their number or with another; slowest restart ${worst} ms`,
 );
-process.exit(missing || twice || unknown || acknowledged.size < rounds || (rounds >= 50 && (merged.size === 0 || cutShort === 0)) ? 1 : 0);
+process.exit(missing || twice || unknown || misnumbered || acknowledged.size < rounds || (rounds >= 50 && (merged.size === 0 || cutShort === 0)) ? 1 : 0);
