@@ -45,7 +45,7 @@ function profile(samples, timeNs, thread) {
 		return functions.get(name);
 	};
 	for (const [type, unit] of TYPES) out.push(...bytesField(1, [...intField(1, id(type)), ...intField(2, id(unit))]));
-	for (const { stack, count } of samples)
+	for (const { stack, count, size } of samples)
 		out.push(
 			...bytesField(2, [
 				...bytesField(
@@ -54,6 +54,7 @@ function profile(samples, timeNs, thread) {
 				),
 				...bytesField(2, [...varint(count), ...varint(count * 10000000)]),
 				...bytesField(3, [...intField(1, id('thread')), ...intField(2, id(thread))]),
+				...(size ? bytesField(3, [...intField(1, id('bytes')), ...intField(3, size)]) : []),
 			]),
 		);
 	const mapping = [
@@ -84,7 +85,7 @@ function upload(number, second) {
 	for (let i = 0; i < 12; i++) {
 		const stack = [];
 		for (let at = random(4), depth = 2 + random(6); depth > 0; depth--, at = (at * 5 + 1 + random(3)) % 30) stack.unshift(at);
-		if (!samples.some((sample) => sample.stack.join() === stack.join())) samples.push({ stack, count: 1 + random(9) });
+		if (!samples.some((sample) => sample.stack.join() === stack.join())) samples.push({ stack, count: 1 + random(9), size: random(3) ? 16 << random(5) : 0 }); // a number since v3
 	}
 	return {
 		service,
@@ -100,8 +101,9 @@ function upload(number, second) {
 function expected(uploads, selector, from, to, value) {
 	const folded = {};
 	for (const { service, thread, second, samples } of uploads) {
-		if (second < from || second >= to || !selector({ service, thread })) continue;
-		for (const { stack, count } of samples) {
+		if (second < from || second >= to) continue;
+		for (const { stack, count, size } of samples) {
+			if (!selector({ service, thread, size })) continue;
 			// Folded stacks mark inlined functions, and name an unnamed address by its binary.
 			const text = stack
 				.flatMap(frames)
@@ -126,6 +128,8 @@ function questions(uploads) {
 		ask(`${count}{service_name="shop"}`, all, (s) => s.service === 'shop', 1),
 		ask(`${cpu}{service_name=~"sh.*|pay"}`, some, (s) => s.service !== 'search', 10000000),
 		ask(`${count}{thread="worker1",service_name!="pay"}`, all, (s) => s.thread === 'worker1' && s.service !== 'pay', 1),
+		ask(`${count}{__number__="bytes=32:64"}`, all, (s) => s.size >= 32 && s.size <= 64, 1),
+		ask(`${cpu}{__number__="",thread="worker2"}`, some, (s) => !s.size && s.thread === 'worker2', 10000000),
 	];
 }
 
