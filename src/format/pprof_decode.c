@@ -448,9 +448,13 @@ static enum profile_frame_type frame_type_of(const struct profile *profile, cons
 {
 	if (location->mapping == 0)
 		return PROFILE_FRAME_UNKNOWN;
-	if (format_is_kernel_file(profile_string_bytes(profile, profile->mappings[location->mapping].file_name)))
+	struct bytes file_name = profile_string_bytes(profile, profile->mappings[location->mapping].file_name);
+	if (format_is_kernel_file(file_name))
 		return PROFILE_FRAME_KERNEL;
-	return location->address ? PROFILE_FRAME_NATIVE : PROFILE_FRAME_UNKNOWN;
+	if (location->address)
+		return PROFILE_FRAME_NATIVE;
+	/* The format has no frame types; the agent's mapping says it. */
+	return bytes_equal_string(file_name, PROFILE_MAPPING_PYTHON) ? PROFILE_FRAME_INTERPRETED : PROFILE_FRAME_UNKNOWN;
 }
 
 static int read_location(struct decoder *decoder, struct pb_cursor *cursor, const struct pb_field *outer, struct error *err)

@@ -503,6 +503,42 @@ static void test_encode_sums_and_labels(void **state)
 	profile_free(profile);
 }
 
+/* The functions of Python are known by their mapping; code of a binary of that name has addresses. */
+static void test_python_frames(void **state)
+{
+	static const struct {
+		const char *file;
+		uint64_t address;
+		enum profile_frame_type type;
+	} cases[] = {{PROFILE_MAPPING_PYTHON, 0, PROFILE_FRAME_INTERPRETED},
+		     {PROFILE_MAPPING_PYTHON, 0x10, PROFILE_FRAME_NATIVE},
+		     {"/usr/bin/python", 0, PROFILE_FRAME_UNKNOWN}};
+	struct profile *profile;
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	assert_int_equal(profile_add_sample_type(profile, add_text(profile, "cpu"), add_text(profile, "ns"), NULL), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct profile_mapping mapping = {.file_name = add_text(profile, cases[i].file)};
+		struct profile_location location = {.address = cases[i].address, .frame_type = cases[i].type};
+		struct profile_function function = {.name = add_text(profile, "work")};
+		struct profile_line line = {.line = 1};
+		struct profile_sample sample = {0};
+		uint32_t id;
+		assert_int_equal(profile_add_mapping(profile, &mapping, &location.mapping, NULL), 0);
+		assert_int_equal(profile_add_function(profile, &function, &line.function, NULL), 0);
+		assert_int_equal(profile_add_location(profile, &location, &line, 1, &id, NULL), 0);
+		assert_int_equal(profile_add_stack(profile, 0, id, &sample.stack, NULL), 0);
+		assert_int_equal(profile_add_sample(profile, &sample, (int64_t[]){1}, NULL), 0);
+	}
+	struct buffer out = encode_or_fail(&format_pprof, profile);
+	profile_free(profile);
+	profile = decode_message(&out);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		uint32_t location = profile->stacks[profile->samples[i].stack].location;
+		assert_int_equal(profile->locations[location].frame_type, cases[i].type);
+	}
+	profile_free(profile);
+}
+
 static void test_kernel_names(void **state)
 {
 	assert_true(format_is_kernel_file(bytes_of_string("[kernel.kallsyms]")));
@@ -670,6 +706,7 @@ int main(void)
 		cmocka_unit_test(test_depth),
 		cmocka_unit_test(test_inlined_depth),
 		cmocka_unit_test(test_encode_sums_and_labels),
+		cmocka_unit_test(test_python_frames),
 		cmocka_unit_test(test_kernel_names),
 		cmocka_unit_test(test_faults),
 		cmocka_unit_test(test_encode_limit),
