@@ -174,6 +174,12 @@ static int parse_focus(struct lexer *lexer, struct stage *stage)
 	return parse_finding(lexer, stage, QUERY_REGEX);
 }
 
+static int parse_hide(struct lexer *lexer, struct stage *stage)
+{
+	stage->interpreters = lex_word(lexer, "interpreter");
+	return stage->interpreters ? 0 : parse_finding(lexer, stage, QUERY_REGEX);
+}
+
 static int parse_of(struct lexer *lexer, struct stage *stage)
 {
 	int r = expect_word(lexer, "of");
@@ -381,7 +387,7 @@ static int parse_values(struct lexer *lexer, struct stage *stage)
 
 static int (*const stage_parsers[])(struct lexer *lexer, struct stage *stage) = {
 	[STAGE_WHERE] = parse_where,	   [STAGE_FRAMES] = parse_frames,  [STAGE_FOCUS] = parse_focus,
-	[STAGE_HIDE] = parse_focus,	   [STAGE_CALLERS] = parse_of,	   [STAGE_CALLEES] = parse_of,
+	[STAGE_HIDE] = parse_hide,	   [STAGE_CALLERS] = parse_of,	   [STAGE_CALLEES] = parse_of,
 	[STAGE_COLLAPSE] = parse_collapse, [STAGE_GROUP] = parse_group,	   [STAGE_BIN] = parse_bin,
 	[STAGE_RATE] = parse_nothing,	   [STAGE_TOP] = parse_top,	   [STAGE_SUM] = parse_nothing,
 	[STAGE_COUNT] = parse_nothing,	   [STAGE_DIFF] = parse_diff,	   [STAGE_COMPARE] = parse_compare,
@@ -569,8 +575,11 @@ static int format_rest(const struct stage *stage, struct buffer *out)
 					       [COLLAPSE_PACKAGE] = "package"};
 	switch (stage->kind) {
 	case STAGE_GROUP: return format_names(stage, out);
-	case STAGE_FOCUS:
 	case STAGE_HIDE:
+		if (stage->interpreters)
+			return buffer_append_string(out, "interpreter");
+		return format_tests(&stage->frames, out);
+	case STAGE_FOCUS:
 	case STAGE_CALLERS:
 	case STAGE_CALLEES: return format_tests(&stage->frames, out);
 	case STAGE_COLLAPSE:

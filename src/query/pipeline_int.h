@@ -42,6 +42,7 @@ struct stage {
 	struct selector *selector;  /* WHERE: its matchers; DIFF: the base, NULL = as the other side */
 	struct query_frames frames; /* FRAMES, FOCUS, HIDE, CALLERS, CALLEES, COLLAPSE; values are owned */
 	enum transform_collapse collapse;
+	bool interpreters;		 /* HIDE: the internals of interpreters, without tests */
 	char *names[STORE_GROUP_BY_MAX]; /* GROUP, JOIN: labels; TOP, COMPARE, VALUES: the label; SORT: the column */
 	size_t name_count;
 	uint64_t number;     /* TOP, COMPARE, LIMIT */

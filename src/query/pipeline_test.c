@@ -58,6 +58,7 @@ static const char *const accepted[][2] = {
 	{"c | frames build_id = \"abc\" and address = \"0x12\"", "c | frames build_id = \"abc\" and address = \"0x12\""},
 	{"c | focus \"main\"", "c | focus function =~ \"main\""},
 	{"c | hide binary \"libc\" | focus = \"x\"", "c | hide binary =~ \"libc\" | focus function = \"x\""},
+	{"c | hide interpreter | hide function \"interpreter\"", "c | hide interpreter | hide function =~ \"interpreter\""},
 	{"c | callers of \"malloc\"", "c | callers of function = \"malloc\""},
 	{"c | callees of =~ \"^m\"", "c | callees of function =~ \"^m\""},
 	{"c | collapse recursion", "c | collapse recursion"},

@@ -63,7 +63,9 @@ static int transform_stage(const struct stage *stage, struct profile **profile, 
 		return r;
 	switch (stage->kind) {
 	case STAGE_FRAMES: r = transform_filter(profile, filter, err); break;
-	case STAGE_HIDE: r = transform_hide(profile, filter, err); break;
+	case STAGE_HIDE:
+		r = stage->interpreters ? transform_hide_interpreters(profile, err) : transform_hide(profile, filter, err);
+		break;
 	case STAGE_FOCUS:
 	case STAGE_CALLEES: r = transform_callees(profile, filter, err); break;
 	case STAGE_CALLERS: r = transform_callers(profile, filter, err); break;

@@ -61,6 +61,14 @@ static uint32_t text_of(struct profile *profile, const char *text)
 	return id;
 }
 
+/* As if the library were written in Python, and the program its interpreter. */
+static enum profile_frame_type type_of_binary(const char *binary)
+{
+	return binary[0] == '['			 ? PROFILE_FRAME_KERNEL
+	       : strcmp(binary, "/bin/app") == 0 ? PROFILE_FRAME_NATIVE
+						 : PROFILE_FRAME_INTERPRETED;
+}
+
 /* Neighbours of one binary are one location with inlined functions if the stack's value is odd. */
 static uint32_t stack_of(struct profile *profile, const struct record *record)
 {
@@ -72,7 +80,7 @@ static uint32_t stack_of(struct profile *profile, const struct record *record)
 			end++;
 		struct profile_line lines[3] = {{0}};
 		struct profile_mapping mapping = {.file_name = text_of(profile, functions[record->frames[i]].binary)};
-		struct profile_location location = {0};
+		struct profile_location location = {.frame_type = type_of_binary(functions[record->frames[i]].binary)};
 		for (int k = 0; k < end - i; k++) {
 			const char *name = functions[record->frames[end - 1 - k]].name;
 			struct profile_function function = {.name = text_of(profile, name),
@@ -229,6 +237,10 @@ static bool keep_user_leaf(const struct record *record)
 {
 	return functions[record->frames[record->depth - 1]].binary[0] != '[';
 }
+static bool keep_leaf_not_libc(const struct record *record)
+{
+	return !keep_leaf_libc(record);
+}
 static bool keep_line_12(const struct record *record)
 {
 	for (int i = 0; i < record->depth; i++)
@@ -250,6 +262,25 @@ static int hide_walk(const char **names, int depth)
 	int kept = 0;
 	for (int i = 0; i < depth; i++)
 		if (!strstr(names[i], "walk"))
+			names[kept++] = names[i];
+	return kept;
+}
+static enum profile_frame_type type_of_name(const char *name)
+{
+	size_t i = 0;
+	while (strcmp(functions[i].name, name) != 0)
+		i++;
+	return type_of_binary(functions[i].binary);
+}
+static int hide_interpreter(const char **names, int depth)
+{
+	int kept = 0;
+	bool interprets = false;
+	for (int i = 1; i < depth; i++)
+		interprets |= type_of_name(names[i - 1]) == PROFILE_FRAME_INTERPRETED &&
+			      type_of_name(names[i]) == PROFILE_FRAME_NATIVE;
+	for (int i = 0; i < depth; i++)
+		if (!interprets || type_of_name(names[i]) != PROFILE_FRAME_NATIVE)
 			names[kept++] = names[i];
 	return kept;
 }
@@ -319,6 +350,10 @@ static int collapse_package(const char **names, int depth)
 	for (int i = 0; i < depth; i++)
 		names[i] = strncmp(names[i], "ns::", 4) == 0 ? "ns" : binary_of(names[i]);
 	return collapse_recursion(names, depth);
+}
+static int hide_interpreter_collapse(const char **names, int depth)
+{
+	return collapse_recursion(names, hide_interpreter(names, depth));
 }
 static int hide_walk_collapse(const char **names, int depth)
 {
@@ -444,6 +479,12 @@ static void test_flame_graphs(void **state)
 		{"{} | frames line 12 and file = \"x.c\"", keep_line_12, change_nothing, false},
 		{"{} | frames function =~ \"walk\" and user", keep_walk, change_nothing, false},
 		{"{} | hide \"walk\"", keep_all, hide_walk, false},
+		{"{} | hide interpreter", keep_all, change_nothing, false}, /* samples end in interpreted functions */
+		{"{} | drop frames leaf binary = \"libc.so\" | hide interpreter", keep_leaf_not_libc, hide_interpreter, false},
+		{"{} | drop frames leaf binary = \"libc.so\" | hide interpreter | collapse recursion", keep_leaf_not_libc,
+		 hide_interpreter_collapse, false},
+		{"{} | drop frames leaf binary = \"libc.so\" | hide interpreter | group by service_name", keep_leaf_not_libc,
+		 hide_interpreter, true},
 		{"{} | focus \"walk\"", keep_all, root_at_walk, false},
 		{"{} | callees of \"ns::walk\"", keep_all, root_at_walk, false},
 		{"{} | callers of \"malloc\"", keep_all, callers_of_malloc, false},

@@ -20,6 +20,7 @@
 #include "base/limits.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "profile/interpreters.h"
 #include "profile/merge.h"
 
 enum frame_action { FRAME_DROP, FRAME_KEEP, FRAME_NAME };
@@ -245,6 +246,13 @@ int transform_hide(struct profile **profile, struct frame_filter *filter, struct
 {
 	_cleanup_(rewrite_release) struct rewrite rewrite = {.filter = filter, .act = act_hide};
 	return rewrite_profile(&rewrite, profile, err);
+}
+
+int transform_hide_interpreters(struct profile **profile, struct error *err)
+{
+	bool changed;
+	int r = profile_hide_interpreters(*profile, &changed, err);
+	return r < 0 || !changed ? r : profile_aggregate(*profile, err);
 }
 
 static enum frame_action act_callees(struct rewrite *rewrite, struct frame frame, struct stack_state *state,

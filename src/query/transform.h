@@ -13,6 +13,8 @@
 int transform_filter(struct profile **profile, struct frame_filter *filter, struct error *err);
 /* Leaves out frames that pass the filter; their values stay with their callers. */
 int transform_hide(struct profile **profile, struct frame_filter *filter, struct error *err);
+/* Leaves out the internals of interpreters (profile/interpreters.h), in place if there are any. */
+int transform_hide_interpreters(struct profile **profile, struct error *err);
 /* What the functions that pass call: stacks begin at the outermost frame that passes; others are left out. */
 int transform_callees(struct profile **profile, struct frame_filter *filter, struct error *err);
 /* Who calls them: stacks begin at the outermost frame that passes and go on to its caller, the caller's caller ... */
