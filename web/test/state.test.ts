@@ -42,6 +42,7 @@ test('every field goes through the URL and back', () => {
 		reverse: true,
 		every: 30,
 		eachAddress: true,
+		interpreters: true,
 		names: 'short',
 		function: 'std::vector<int>::at(unsigned long) const',
 		file: '/src/a b.cc',

@@ -24,6 +24,7 @@ import { type Keep, ShareButton } from '../share/button';
 import { formatPicture, keepResponse } from '../share/snapshot';
 import { JUST_BEFORE, NO_COMPARE, SHOWS, WIDTHS, type ChangeName, type CompareState, type Show } from '../state/compare';
 import { parseTime, type PageState } from '../state/page';
+import { hasInterpreted, hideInterpreters } from '../tree/interpreters';
 import { findNodes, largestFirst, sumMatched } from '../tree/search';
 import { isSmall } from '../tree/tree';
 import { Switch } from '../ui/controls';
@@ -90,15 +91,22 @@ function useSides(choices: Choices, ready: boolean, names: Names, nonce: number)
 	return { base, head, error: head.error ?? base.error, loading: head.loading || base.loading, stale: head.stale || base.stale };
 }
 
-// late: it is being made anew.
-function useComparison({ base, head }: Sides, type: string, relative: boolean): { comparison: Comparison | null; late: boolean } {
+interface Compared {
+	comparison: Comparison | null;
+	late: boolean; // it is being made anew
+	interpreted: boolean; // there are internals of interpreters to be shown
+}
+
+function useComparison({ base, head }: Sides, type: string, { compare: { relative }, interpreters }: PageState): Compared {
 	const pair = useMemo(() => {
 		const [a, b] = [base.data, head.data];
-		return a && b ? { base: sideOf(a.response, a.tree, type), head: sideOf(b.response, b.tree, type), relative } : null;
-	}, [base.data, head.data, type, relative]);
+		const side = ({ response, tree }: Profile) => sideOf(response, interpreters ? tree : hideInterpreters(tree), type);
+		return a && b ? { base: side(a), head: side(b), relative } : null;
+	}, [base.data, head.data, type, relative, interpreters]);
 	const quick = !pair || (isSmall(pair.base.tree) && isSmall(pair.head.tree));
 	const made = useLater(pair, quick, (of) => of && compare(of.base, of.head, of.relative ? 'share' : 'rate'));
-	return { comparison: made?.value ?? null, late: made?.of !== pair };
+	const interpreted = [base.data, head.data].some((data) => data && hasInterpreted(data.tree));
+	return { comparison: made?.value ?? null, late: made?.of !== pair, interpreted };
 }
 
 // ---- the two sides --------------------
@@ -362,12 +370,13 @@ interface ToolsProps {
 	show: Show;
 	patch: Patch;
 	onNext: (back: boolean) => void;
+	interpreted: boolean;
 	more?: ComponentChildren;
 }
 
 export type Fixed = Pick<CompareProps, 'state' | 'set' | 'dark' | 'narrow'> & { names: Names | null }; // null: as they are
 
-function Tools({ props, found, show, patch, onNext, more }: ToolsProps) {
+function Tools({ props, found, show, patch, onNext, interpreted, more }: ToolsProps) {
 	const { state, set, names } = props;
 	const { relative, width } = state.compare;
 	const flip = state.dir === 'flame';
@@ -414,6 +423,18 @@ function Tools({ props, found, show, patch, onNext, more }: ToolsProps) {
 				<ZoomButtons zoomed={state.zoom !== ''} flip={flip} onAll={() => set({ zoom: '' })} set={set} />
 			</div>
 			{names && <ShortNames names={names.choice} onNames={names.set} />}
+			{interpreted && (
+				<button
+					type="button"
+					class="button"
+					aria-pressed={state.interpreters}
+					data-testid="interpreters"
+					title={T.display.interpretersHint}
+					onClick={() => set({ interpreters: !state.interpreters, zoom: '' })}
+				>
+					{T.display.interpreters}
+				</button>
+			)}
 			{more}
 		</div>
 	);
@@ -449,6 +470,7 @@ interface BodyProps {
 	props: Fixed;
 	more?: ComponentChildren; // among the tools
 	comparison: Comparison;
+	interpreted: boolean;
 	type: string;
 	unit: string;
 	stale: boolean;
@@ -470,7 +492,7 @@ function useNext(comparison: Comparison, found: Found) {
 	return { focusRequest, onNext };
 }
 
-function Body({ props, comparison, type, unit, stale, patch, onProfile, more }: BodyProps) {
+function Body({ props, comparison, interpreted, type, unit, stale, patch, onProfile, more }: BodyProps) {
 	const { state, set, dark, narrow } = props;
 	const { compare: at } = state;
 	const { tree } = comparison.diff;
@@ -522,6 +544,7 @@ function Body({ props, comparison, type, unit, stale, patch, onProfile, more }: 
 				show={show}
 				patch={patch}
 				onNext={onNext}
+				interpreted={interpreted}
 				more={
 					<>
 						{more}
@@ -593,7 +616,7 @@ function Nothing({ sides, choices, patch }: { sides: { base: Side; head: Side };
 function Lower(props: CompareProps & { choices: Choices; sides: Sides; patch: Patch }) {
 	const { choices, sides, patch, typesKnown, error, onRefresh, noData, status } = props;
 	const { base, head } = choices;
-	const { comparison, late } = useComparison(sides, head.selector.type, props.state.compare.relative);
+	const { comparison, late, interpreted } = useComparison(sides, head.selector.type, props.state);
 	if (noData) return <NoDataYet status={status} />;
 	if (choices.typesDiffer && typesKnown) {
 		return (
@@ -642,6 +665,7 @@ function Lower(props: CompareProps & { choices: Choices; sides: Sides; patch: Pa
 				<Body
 					props={props}
 					comparison={comparison}
+					interpreted={interpreted}
 					type={head.selector.type || response.type}
 					unit={response.unit}
 					stale={sides.stale || late}
@@ -660,7 +684,7 @@ export function FixedCompare({ base, head, type, state, set, dark, narrow }: { b
 		const fixed = (data: Profile): Resource<Profile> => ({ data, of: null, error: null, loading: false, stale: false });
 		return { base: fixed(base), head: fixed(head), error: null, loading: false, stale: false };
 	}, [base, head]);
-	const { comparison, late } = useComparison(sides, type || head.response.type, state.compare.relative);
+	const { comparison, late, interpreted } = useComparison(sides, type || head.response.type, state);
 	const patch: Patch = (next, how) => set({ compare: { ...state.compare, ...next } }, how);
 	if (!comparison) return <Skeleton />;
 	return (
@@ -668,6 +692,7 @@ export function FixedCompare({ base, head, type, state, set, dark, narrow }: { b
 			<Body
 				props={{ state, set, dark, narrow, names: null }}
 				comparison={comparison}
+				interpreted={interpreted}
 				type={type || head.response.type}
 				unit={head.response.unit}
 				stale={late}

@@ -163,8 +163,9 @@ function stageWanted(before: Token[]): Wanted {
 		case 'drop':
 			return second === 'frames' ? testsWanted(rest(2), [keyword('leaf'), keyword('root')]) : words([keyword('frames')]);
 		case 'focus':
-		case 'hide':
 			return testsWanted(rest(1), []);
+		case 'hide':
+			return second === 'interpreter' ? NOTHING : testsWanted(rest(1), before.length === 1 ? [keyword('interpreter', T.queries.stages.hideInterpreter)] : []);
 		case 'callers':
 		case 'callees':
 			if (second !== 'of') return words([keyword('of')]);

@@ -119,14 +119,16 @@ export interface DisplayProps {
 	color: ColorBy;
 	root: string;
 	labels: string[] | null; // null: in a file, where nothing knows labels
+	interpreters: boolean | null; // whether their internals are shown; null: there are none
 	onSteps: (transforms: Transform[]) => void;
 	onColor: (color: ColorBy) => void;
+	onInterpreters: (shown: boolean) => void;
 	onRoot: (label: string) => void;
 }
 
 const GROUPINGS: Grouping[] = ['', 'gf', 'gl', 'gb'];
 
-export function DisplayMenu({ transforms, color, root, labels, onSteps, onColor, onRoot }: DisplayProps) {
+export function DisplayMenu({ transforms, color, root, labels, interpreters, onSteps, onColor, onInterpreters, onRoot }: DisplayProps) {
 	const listed = labels && (root === '' || labels.includes(root) ? labels : [root, ...labels]);
 	return (
 		<Popover label={T.display.label} button={<SlidersIcon />} buttonClass="button icon-only" testId="display">
@@ -142,6 +144,14 @@ export function DisplayMenu({ transforms, color, root, labels, onSteps, onColor,
 							if (next) onSteps(next);
 						}}
 					/>
+					{interpreters !== null && (
+						<div class="choices">
+							<label title={T.display.interpretersHint}>
+								<input type="checkbox" checked={interpreters} data-testid="interpreters" onChange={(event) => onInterpreters(event.currentTarget.checked)} />
+								{T.display.interpreters}
+							</label>
+						</div>
+					)}
 					<Choices
 						name="color"
 						label={T.display.color}

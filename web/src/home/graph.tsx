@@ -9,6 +9,7 @@ import { FlameView } from '../flame/view';
 import { frameOf, Legend, useZoom } from '../profile/view';
 import type { Profile } from '../query/requests';
 import { formatState, type PageState } from '../state/page';
+import { hideInterpreters } from '../tree/interpreters';
 import { formatZoom, KIND, kindOf, NO_ZOOM, zoomRange, type Zoom } from '../tree/tree';
 import type { SetState } from '../ui/hooks';
 import { copyText, Menu, type MenuAt } from '../ui/menu';
@@ -23,7 +24,7 @@ export interface HomeGraphProps {
 }
 
 export function HomeGraph({ profile, state, set, there, stale, dark }: HomeGraphProps) {
-	const { tree } = profile;
+	const tree = state.interpreters ? profile.tree : hideInterpreters(profile.tree);
 	const { zoom } = useZoom(tree, state.zoom);
 	const [menu, setMenu] = useState<MenuAt | null>(null);
 	const closeMenu = useCallback(() => setMenu(null), []);

@@ -34,6 +34,7 @@ import {
 import { labelOfRows } from '../table/use_rows';
 import { Table } from '../table/view';
 import { buildIdsOf } from '../tree/build_ids';
+import { hasInterpreted, hideInterpreters } from '../tree/interpreters';
 import { REST_CALLERS } from '../tree/invert';
 import { findNodes, largestFirst, sumMatched } from '../tree/search';
 import { isInverted, makeSteps, narrowInverted, stepsForRows, stepsText, toggleInverted, type Made } from '../tree/steps';
@@ -557,7 +558,8 @@ export function ProfilePart(props: ProfileProps) {
 	const picture = useRef<Picture | null>(null);
 	const { response } = profile;
 	const each = state.eachAddress;
-	const base = useMemo(() => (each ? buildTree(profile.response.flame) : profile.tree), [profile, each]);
+	const all = useMemo(() => (each ? buildTree(profile.response.flame) : profile.tree), [profile, each]);
+	const base = useMemo(() => (state.interpreters ? all : hideInterpreters(all)), [all, state.interpreters]);
 	const { made, busy } = useSteps(base, state.steps);
 	const { tree, transforms } = made;
 	const ofRows = useMemo(() => stepsText(stepsForRows(transforms)), [transforms]);
@@ -596,12 +598,13 @@ export function ProfilePart(props: ProfileProps) {
 				? null
 				: {
 						query: state.within === '' ? query : pipeline(query, state.within),
+						hide: state.interpreters || !hasInterpreted(all) ? '' : pipeline('hide interpreter'),
 						whole: response.flame.total,
 						from: response.from_ms,
 						to: response.to_ms,
 						names,
 					},
-		[alone, ofRows, query, state.within, response, names],
+		[alone, ofRows, query, state.within, state.interpreters, all, response, names],
 	);
 	const onRow = (row: Row, by: Rows) => {
 		const label = labelOfRows(by);
@@ -663,8 +666,10 @@ export function ProfilePart(props: ProfileProps) {
 					color={state.color}
 					root={state.root}
 					labels={alone ? null : labels}
+					interpreters={hasInterpreted(all) ? state.interpreters : null}
 					onSteps={onSteps}
 					onColor={(color) => set({ color })}
+					onInterpreters={(interpreters) => set({ interpreters, zoom: '' })}
 					onRoot={(root) => set({ root, zoom: '' })}
 				/>
 				{more}

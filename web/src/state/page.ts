@@ -18,6 +18,7 @@
  *   find    search in the graph                     regex     1 when `find` is a regular expression
  *   filter  filter of the table                     sort      self (default), total, name, file, binary; a leading - turns it round
  *   every   seconds between refreshes               addr      each: addresses without a name one by one
+ *   interpreters  show: with the native frames of interpreters, which are left out otherwise, see tree/interpreters.ts
  *   names   full, short: functions' names; absent: as this browser had them last
  *   tz      browser, utc, server: zone of the times that are shown; absent: as this browser had it last
  *   function, file, build   what view=source and view=asm show: a frame's name, one of its files, one build-id; those may be
@@ -75,6 +76,7 @@ export interface PageState {
 	reverse: boolean;
 	every: number;
 	eachAddress: boolean;
+	interpreters: boolean; // shown
 	names: NamesChoice | '';
 	tz: Zone | ''; // '' = the browser's, or what it had last
 	function: string;
@@ -123,6 +125,7 @@ export const DEFAULTS: PageState = {
 	reverse: false,
 	every: 0,
 	eachAddress: false,
+	interpreters: false,
 	names: '',
 	tz: '',
 	...NOT_LISTED,
@@ -213,6 +216,7 @@ export function parseState(search: string): PageState {
 		reverse: sort.startsWith('-'),
 		every: oneOf(Number(get('every')), REFRESH_SECONDS, 0),
 		eachAddress: get('addr') === 'each',
+		interpreters: get('interpreters') === 'show',
 		names: oneOf(get('names'), NAMES, ''),
 		tz: oneOf<Zone | ''>(get('tz'), ZONES, ''),
 		function: get('function'),
@@ -263,6 +267,7 @@ export function formatState(state: PageState): string {
 	put('least', String(state.least), String(DEFAULTS.least));
 	put('explain', state.explain ? '1' : '', '');
 	put('addr', state.eachAddress ? 'each' : '', '');
+	put('interpreters', state.interpreters ? 'show' : '', '');
 	for (const name of ['names', 'tz', 'function', 'at', 'state', 'text', 'run', 'id', 'name', 'pane'] as const) put(name, state[name], '');
 	for (const name of ['file', 'build', 'binary'] as const) {
 		const value = state[name];

@@ -13,6 +13,7 @@ import { useApi, useLater } from '../ui/hooks';
 /** Of what the server makes rows; null: nothing can be requested. */
 export interface RowsQuery {
 	query: string; // selector and stages
+	hide: string; // a further stage, for rows that are made of stacks; '' = none
 	whole: number; // the sum of what is selected
 	from: number; // unix ms
 	to: number;
@@ -75,7 +76,11 @@ export function useRows(tree: Tree, by: Rows, query: RowsQuery | null): MadeRows
 	const resource = useApi<TableResponse, { response: TableResponse; by: Rows }>(
 		ofTree ? null : 'pipeline',
 		{
-			q: ofTree ? '' : pipeline(query.query, `top ${ROWS_MAX} by ${label === '' ? 'line' : `label ${label}`}`),
+			q: ofTree
+				? ''
+				: label === ''
+					? pipeline(query.query, ...(query.hide ? [query.hide] : []), `top ${ROWS_MAX} by line`)
+					: pipeline(query.query, `top ${ROWS_MAX} by label ${label}`),
 			from: String(query?.from ?? ''),
 			to: String(query?.to ?? ''),
 			...(query?.names === 'short' ? { names: 'short' } : {}),

@@ -78,6 +78,8 @@ export const display = {
 	label: 'Display options',
 	frames: 'Frames',
 	groupings: { function: 'functions', gf: 'files', gl: 'files and lines', gb: 'binaries' },
+	interpreters: 'Interpreter internals',
+	interpretersHint: 'Show the native frames of the interpreter between the functions of Python',
 	color: 'Colour by',
 	colors: { binary: 'binary', kind: 'kernel, native, interpreted …', package: 'package' },
 	root: 'Group by, at the root',

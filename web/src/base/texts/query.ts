@@ -46,6 +46,7 @@ export const queries = {
 		dropFrames: 'drop stacks with a matching frame',
 		focus: 'start stacks at these frames',
 		hide: 'hide frames; their cost goes to the callers',
+		hideInterpreter: 'native frames of the interpreters of Python functions',
 		callersOf: 'callers of a function, inverted',
 		calleesOf: 'callees of a function',
 		collapse: 'merge adjacent frames into one',
