@@ -107,6 +107,10 @@ int read_token(const char *path, char **ret, struct error *err);
 /* --event: true for "cycles", false for "cpu-clock" and NULL. */
 int parse_event(const char *text, bool *ret_cycles, struct error *err);
 /* The option's row; `text` is a const char *. */
+/* Of verbs that print functions for people: those of interpreters too (profile/interpreters.h). */
+#define INTERPRETERS_OPTION_ROW(flag)                                                                                          \
+	OPTION_ROW(0, "interpreters", NULL, OPTION_FLAG, flag,                                                                 \
+		   .help = "show the internals of interpreters (Python), which are\nhidden otherwise")
 #define EVENT_OPTION_ROW(text)                                                                                                 \
 	OPTION_ROW(0, "event", "EVENT", OPTION_TEXT, text,                                                                     \
 		   .help = "sampling event: cpu-clock, or cycles if the machine\nhas the counter (default: cpu-clock)")
@@ -180,6 +184,8 @@ int html_write_within(const struct profile *profile, const char *title, size_t c
 		      struct error *err);
 /* Checks path and format in advance, before long work. */
 int output_check(const char *path, const char *format, struct error *err);
+/* Whether it is a table for people. */
+bool output_is_table(const char *path, const char *format);
 /* What the output format can store (enum format_holds); 0 for drawings. */
 unsigned output_holds(const char *path, const char *format);
 /* Which formats there are, "pprof, otlp or svg"; each fills names and returns it. Extensions: the usual one of each. */

@@ -9,13 +9,15 @@
 #include "base/limits.h"
 #include "cmd/convert.h"
 #include "cmd/remote.h"
+#include "profile/interpreters.h"
+#include "query/pipeline.h"
 #include "render/diff.h"
 
 struct diff_arguments {
 	struct remote remote;
 	const char *from, *to, *base_from, *base_to, *shift, *format, *output;
 	unsigned limit;
-	bool relative;
+	bool relative, interpreters;
 };
 
 static bool is_file(const char *path)
@@ -24,10 +26,19 @@ static bool is_file(const char *path)
 	return stat(path, &info) == 0 && !S_ISDIR(info.st_mode);
 }
 
-static int file_flame(const char *path, struct flame **ret, struct error *err)
+/* A table is for people; JSON has everything. */
+static bool hides_interpreters(const struct diff_arguments *arguments)
+{
+	return !arguments->interpreters && strcmp(arguments->format, "top") == 0;
+}
+
+static int file_flame(const struct diff_arguments *arguments, const char *path, struct flame **ret, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
+	bool changed;
 	int r = inputs_read_file(&(struct inputs_options){0}, path, &profile, err);
+	if (!r && hides_interpreters(arguments))
+		r = profile_hide_interpreters(profile, &changed, err);
 	return r < 0 ? r : flame_build(profile, profile_default_sample_type(profile), FLAME_UNNAMED_BY_BINARY, ret, err);
 }
 
@@ -38,9 +49,9 @@ static int diff_files(const struct diff_arguments *arguments, const char *base_p
 	_cleanup_(diff_freep) struct diff *diff = NULL;
 	_cleanup_(diff_table_release) struct diff_table table = {0};
 	_cleanup_(buffer_release) struct buffer out = {.max = GIB};
-	int r = file_flame(base_path, &base, err);
+	int r = file_flame(arguments, base_path, &base, err);
 	if (!r)
-		r = file_flame(path, &side, err);
+		r = file_flame(arguments, path, &side, err);
 	if (!r && strcmp(base->unit, side->unit) != 0 && base->count > 1 && side->count > 1)
 		r = error_set(err, -EINVAL, "%s has %s, %s has %s: they cannot be compared", base_path, base->unit, path,
 			      side->unit);
@@ -64,10 +75,16 @@ static int diff_files(const struct diff_arguments *arguments, const char *base_p
 
 static int diff_remote(const struct diff_arguments *a, const char *base, const char *text, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer path = {0}, response = {0};
+	_cleanup_(buffer_release) struct buffer path = {0}, hiding = {.max = REMOTE_PATH_MAX}, response = {0};
+	_cleanup_(pipeline_freep) struct pipeline *pipeline = NULL;
 	char limit[16];
 	snprintf(limit, sizeof(limit), "%u", a->limit);
-	const struct remote_value values[] = {{"query", text},
+	int r = pipeline_parse(text, &pipeline, err);
+	if (r == 0 && hides_interpreters(a) && pipeline_format_hiding(pipeline, &hiding) < 0)
+		r = error_nomem(err);
+	if (r < 0)
+		return r;
+	const struct remote_value values[] = {{"query", hiding.len ? buffer_string(&hiding) : text},
 					      {"base", base},
 					      {"from", a->from},
 					      {"to", a->to},
@@ -77,7 +94,7 @@ static int diff_remote(const struct diff_arguments *a, const char *base, const c
 					      {"relative", a->relative ? "1" : NULL},
 					      {"format", strcmp(a->format, "json") == 0 ? "table" : "text"},
 					      {"limit", limit}};
-	int r = remote_begin(&path, "/api/v1/diff", values, sizeof(values) / sizeof(*values));
+	r = remote_begin(&path, "/api/v1/diff", values, sizeof(values) / sizeof(*values));
 	if (r < 0)
 		return error_set(err, r, "the selectors are too long");
 	r = remote_request(&a->remote, "GET", &path, &response, err);
@@ -95,6 +112,7 @@ int cmd_diff(int argc, char **argv)
 		{0, "base-to", "TIME", OPTION_TEXT, &o.base_to, .help = "end of that time range"},
 		{0, "shift", "DURATION", OPTION_TEXT, &o.shift, .help = "compare with the time range this much earlier: 1d"},
 		{0, "relative", NULL, OPTION_FLAG, &o.relative, .help = "compare shares of the totals, not values"},
+		INTERPRETERS_OPTION_ROW(&o.interpreters),
 		{0, "format", "FORMAT", OPTION_TEXT, &o.format, .help = "top or json (default: top)"},
 		{'o', "output", "FILE", OPTION_TEXT, &o.output, .help = "where to write (default: standard output)"},
 		{'n', "limit", "N", OPTION_UNSIGNED, &o.limit, 0, 1000000, .help = "rows, 0 = all (default: 20)"},

@@ -30,6 +30,12 @@ static const struct drawing *find_drawing(const char *path, const char *format)
 	return NULL;
 }
 
+bool output_is_table(const char *path, const char *format)
+{
+	const struct drawing *drawing = find_drawing(path, format);
+	return drawing && drawing->write == render_top;
+}
+
 static bool is_read(const struct format *format)
 {
 	return format->decode;

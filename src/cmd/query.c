@@ -14,7 +14,7 @@ struct query_arguments {
 	const char *from, *to, *format, *output, *timeout, *function, *file, *build_id, *syntax, *names, *symbols_wait;
 	struct option_list where, frames, drop_frames, focus, hide, group_by;
 	unsigned limit;
-	bool explain;
+	bool explain, interpreters;
 };
 
 static bool is_listing(const struct query_arguments *arguments)
@@ -23,15 +23,22 @@ static bool is_listing(const struct query_arguments *arguments)
 }
 
 /* Results of stages, and explanations, are the pipeline call's; the server refuses what has no profile in other formats. */
-static int ask_pipeline(const struct query_arguments *arguments, const char *text, bool *ret, struct error *err)
+static int ask_pipeline(const struct query_arguments *arguments, const char *text, bool *ret, struct buffer *ret_text,
+			struct error *err)
 {
-	bool readable = strcmp(arguments->format, "top") == 0 || strcmp(arguments->format, "json") == 0;
+	bool is_table = strcmp(arguments->format, "top") == 0,
+	     readable = strcmp(arguments->format, "top") == 0 || strcmp(arguments->format, "json") == 0;
 	_cleanup_(pipeline_freep) struct pipeline *pipeline = NULL;
 	int r = pipeline_parse(text, &pipeline, err);
 	if (r < 0)
 		return r;
 	*ret = readable && (arguments->explain || !pipeline_is_selector(pipeline));
-	return 0;
+	/* For people; what programs read has everything. */
+	if (is_table && !arguments->interpreters)
+		r = pipeline_format_hiding(pipeline, ret_text);
+	else
+		r = buffer_append_string(ret_text, text);
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 /* "wick query" sends what was typed; the server understands times and stages, and its messages are ours to pass on. */
@@ -90,13 +97,13 @@ static void note_symbols(const char *symbols)
 
 static int run_query(const struct query_arguments *arguments, const char *text, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer path = {0}, response = {0};
+	_cleanup_(buffer_release) struct buffer path = {0}, asked = {.max = REMOTE_PATH_MAX}, response = {0};
 	char symbols[REMOTE_SYMBOLS_MAX] = "";
 	bool pipeline;
-	int r = ask_pipeline(arguments, text, &pipeline, err);
+	int r = ask_pipeline(arguments, text, &pipeline, &asked, err);
 	if (r < 0)
 		return r;
-	r = request_path(arguments, text, pipeline, &path);
+	r = request_path(arguments, buffer_string(&asked), pipeline, &path);
 	if (r < 0)
 		return error_set(err, r, "the query is too long");
 	r = remote_query(&arguments->remote, &path, &response, symbols, err);
@@ -137,6 +144,7 @@ int cmd_query(int argc, char **argv)
 		{0, "drop-frames", "TESTS", OPTION_LIST, &o.drop_frames, .help = "drop stacks with a matching frame"},
 		{0, "focus", "TESTS", OPTION_LIST, &o.focus, .help = "start stacks at a matching frame"},
 		{0, "hide", "TESTS", OPTION_LIST, &o.hide, .help = "remove matching frames"},
+		INTERPRETERS_OPTION_ROW(&o.interpreters),
 		{0, "group-by", "LABEL", OPTION_LIST, &o.group_by, .help = "group by a label; may be repeated"},
 		{0, "format", "FORMAT", OPTION_TEXT, &o.format,
 		 .help = "top, folded, pprof, json, svg; source or asm of a\n--function (default: top)"},

@@ -37,6 +37,7 @@
 #include "profile/downsample.h"
 #include "profile/filter.h"
 #include "profile/hosts.h"
+#include "profile/interpreters.h"
 #include "profile/markers.h"
 #include "profile/merge.h"
 #include "server/server.h"
@@ -68,6 +69,7 @@ struct record {
 	struct agent_options agent;
 	const char *output, *format;
 	struct output_options written;
+	bool interpreters;	  /* a table shows their internals */
 	int64_t duration_ns;	  /* 0 = until stopped */
 	int64_t at_ns;		  /* when to begin, wall clock; 0 = at once */
 	bool is_early;		  /* what comes now is thrown away */
@@ -453,6 +455,16 @@ static int add_host(const struct record *record, struct profile *profile, struct
 	return r < 0 ? r : profile_add_host(profile, &host, &id, err);
 }
 
+/* A table is for people, files and the page that --open shows have everything. */
+static int write_output(struct record *record, const char *title, struct error *err)
+{
+	bool changed;
+	int r = 0;
+	if (!record->interpreters && !record->opens && output_is_table(record->output, record->format))
+		r = profile_hide_interpreters(record->profile, &changed, err);
+	return r < 0 ? r : output_write(record->profile, record->output, record->format, title, &record->written, err);
+}
+
 static int write_profile(struct record *record, struct error *err)
 {
 	if (record->profile->sample_count == 0 && profile_marker_count(record->profile) == 0)
@@ -467,9 +479,7 @@ static int write_profile(struct record *record, struct error *err)
 	int r = symbolizer_resolve(record->symbolizer, record->profile, 1, NULL, NULL, err);
 	if (!r)
 		r = add_losses(record, err);
-	if (!r)
-		r = output_write(record->profile, record->output, record->format, record_title(record), &record->written, err);
-	return r;
+	return r < 0 ? r : write_output(record, record_title(record), err);
 }
 
 static bool goes_on(struct record *record)
@@ -856,7 +866,7 @@ static int run_remote(struct record *record, const struct option_list cgroups[TA
 		return usage_error(usage, "%s", err.message);
 	int r = record_remote_make(&record->remote, &request, &record->profile, &err);
 	if (r == 0)
-		r = output_write(record->profile, record->output, record->format, "wick record", &record->written, &err);
+		r = write_output(record, "wick record", &err);
 	if (r == 0)
 		fprintf(stderr, "  written to %s\n", record->output);
 	if (r == 0 && record->opens)
@@ -884,6 +894,10 @@ static int check_remote(const struct record *record, const struct usage *usage, 
 	return -1;
 }
 
+#define RECORD_DESCRIPTION                                                                                                     \
+	"Profiles a command, running processes, a container, a unit or the whole machine, and\n"                               \
+	"writes a file in any format of convert: pprof, Firefox Profiler's, a flame graph, a\n"                                \
+	"table ... Exits with the status of the command."
 #define RECORD_EXAMPLES                                                                                                        \
 	"wick record -o app.svg -- ./app --its-option\nwick record --open -- ./app\nwick record -d 30 -p 4242\nwick record "   \
 	"--unit nginx -d 10\nwick record -a -d 10 -o - --format top"
@@ -914,6 +928,7 @@ int cmd_record(int argc, char **argv)
 		 .help = "wall-clock profile: on-CPU and off-CPU time of each\nthread as one value"},
 		{'o', "output", "FILE", OPTION_TEXT, &record.output, .help = help[0]},
 		{0, "format", "FORMAT", OPTION_TEXT, &record.format, .help = help[1]},
+		INTERPRETERS_OPTION_ROW(&record.interpreters),
 		{0, "max-size", "SIZE", OPTION_SIZE, &record.written.bytes_max,
 		 .help = "fail instead of writing a larger file: 64M"},
 		{0, "open", NULL, OPTION_FLAG, &record.opens,
@@ -934,14 +949,12 @@ int cmd_record(int argc, char **argv)
 		 .help = "environment variable of the command; may be repeated"},
 		{0, "chdir", "DIR", OPTION_TEXT, &record.launch.directory, .help = "working directory of the command"},
 		{0}};
-	const struct usage usage = {
-		.verb = "record",
-		.synopsis = "[-F HZ] [-d SECONDS] [-o FILE] (-a | -p PID | --unit NAME | ... | -- CMD ARGS...)",
-		.description = "Profiles a command, running processes, a container, a unit or the whole machine, and\n"
-			       "writes a file in any format of convert: pprof, Firefox Profiler's, a flame graph, a\n"
-			       "table ... Exits with the status of the command.",
-		.options = options,
-		.examples = RECORD_EXAMPLES};
+	const struct usage usage = {.verb = "record",
+				    .synopsis =
+					    "[-F HZ] [-d SECONDS] [-o FILE] (-a | -p PID | --unit NAME | ... | -- CMD ARGS...)",
+				    .description = RECORD_DESCRIPTION,
+				    .options = options,
+				    .examples = RECORD_EXAMPLES};
 	struct error err = {0};
 	OPTIONS_OR_RETURN(&usage, argc, argv, &record.command);
 	if (parse_event(event, &record.agent.cycles, &err) < 0 ||

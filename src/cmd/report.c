@@ -21,6 +21,7 @@
 #include "cmd/remote.h"
 #include "cmd/report.h"
 #include "format/format.h"
+#include "profile/interpreters.h"
 #include "profile/merge.h"
 #include "server/viewer/local_viewer.h"
 
@@ -82,6 +83,7 @@ static const struct option_row options[] = {
 	{0, "ignore", "REGEX", OPTION_TEXT, &o.ignore, .help = "drop samples with a matching frame"},
 	{0, "hide", "REGEX", OPTION_TEXT, &o.hide, .help = "remove matching frames"},
 	{0, "show", "REGEX", OPTION_TEXT, &o.show, .help = "remove all other frames"},
+	INTERPRETERS_OPTION_ROW(&o.interpreters),
 	{0, "show-from", "REGEX", OPTION_TEXT, &o.show_from, .help = "remove frames above the outermost matching frame"},
 	{0, "prune-from", "REGEX", OPTION_TEXT, &o.prune_from, .help = "remove frames below the innermost matching frame"},
 	{0, "tagfocus", "FILTER", OPTION_TEXT, &o.tag_focus,
@@ -412,7 +414,21 @@ static int set_executable(struct profile *profile, const char *path, struct erro
 	return profile_add_cstring(profile, path, &profile->mappings[1].file_name, err);
 }
 
-static int read_all(const struct operands *inputs, struct profile **ret, struct error *err)
+/* What people look at; files for other programs have everything, as does the code of a function that is asked for by name. The
+ * page of --http hides by itself. */
+static bool hides_interpreters(enum report_mode mode)
+{
+	switch (mode) {
+	case REPORT_TOP:
+	case REPORT_TREE:
+	case REPORT_PEEK:
+	case REPORT_TRACES:
+	case REPORT_DOT: return !o.interpreters && !o.http;
+	default: return false;
+	}
+}
+
+static int read_all(const struct operands *inputs, enum report_mode mode, struct profile **ret, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	bool has_executable = inputs->count > 1 && is_executable(inputs->items[0]);
@@ -426,6 +442,9 @@ static int read_all(const struct operands *inputs, struct profile **ret, struct 
 		r = report_demangle(profile, strcmp(how, "demangle=full") == 0, err);
 	if (r == 0 && !o.all_frames)
 		r = report_drop_frames(profile, err);
+	bool changed;
+	if (r == 0 && hides_interpreters(mode))
+		r = profile_hide_interpreters(profile, &changed, err);
 	if (r == 0 && o.add_comment)
 		r = profile_add_comment_text(profile, o.add_comment, err);
 	if (r == 0)
@@ -505,7 +524,7 @@ static int run(const struct operands *inputs, const struct report_verb *verb, co
 	if (r == 0)
 		r = report_filters_init(&filters, &o, regex, err);
 	if (r == 0)
-		r = read_all(inputs, &profile, err);
+		r = read_all(inputs, verb->mode, &profile, err);
 	if (r < 0)
 		return r;
 	settings.notes = &notes;

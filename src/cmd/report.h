@@ -20,7 +20,7 @@ struct report_arguments {
 	const char *node_count, *node_fraction, *edge_fraction;
 	bool no_trim, cum, flat, functions, file_functions, files, lines, addresses, no_inlines, show_columns;
 	const char *sample_index, *unit, *divide_by;
-	bool mean, drop_negative, call_tree, compact_labels, relative, intel_syntax, all_frames, quiet;
+	bool mean, drop_negative, call_tree, compact_labels, relative, intel_syntax, all_frames, interpreters, quiet;
 	const char *source_path, *trim_path, *symbolize, *add_comment;
 	const char *seconds, *timeout; /* of fetching */
 	const char *http;	       /* where to serve the profile */

@@ -631,12 +631,45 @@ int stage_format(const struct stage *stage, struct buffer *out)
 	}
 }
 
-int pipeline_format(const struct pipeline *pipeline, struct buffer *out)
+/* hide_at: the stage before which internals of interpreters are hidden; SIZE_MAX = none. */
+static int format_stages(const struct pipeline *pipeline, size_t hide_at, struct buffer *out)
 {
 	selector_format(pipeline->selector, out);
-	for (size_t i = 0; i < pipeline->stage_count; i++) {
+	for (size_t i = 0; i <= pipeline->stage_count; i++) {
+		if (i == hide_at)
+			buffer_append_string(out, " | hide interpreter");
+		if (i == pipeline->stage_count)
+			break;
 		buffer_append_string(out, " | ");
 		stage_format(&pipeline->stages[i], out);
 	}
 	return buffer_status(out);
+}
+
+int pipeline_format(const struct pipeline *pipeline, struct buffer *out)
+{
+	return format_stages(pipeline, SIZE_MAX, out);
+}
+
+static bool is_of_stacks(const struct pipeline *pipeline)
+{
+	struct query_plan plan;
+	int r = query_plan_make(pipeline, &plan, NULL);
+	enum plan_output output = plan.output;
+	query_plan_release(&plan);
+	return r == 0 && (output == PLAN_PROFILE || output == PLAN_TOP || output == PLAN_COMPARE);
+}
+
+int pipeline_format_hiding(const struct pipeline *pipeline, struct buffer *out)
+{
+	size_t at = 0;
+	bool hides = pipeline->stage_count == STAGES_MAX || !is_of_stacks(pipeline);
+	for (size_t i = 0; i < pipeline->stage_count; i++)
+		hides |= pipeline->stages[i].interpreters;
+	/* Stages that select come first: they go to the store, and may ask for frames that are hidden then. */
+	while (at < pipeline->stage_count &&
+	       (pipeline->stages[at].kind == STAGE_WHERE || pipeline->stages[at].kind == STAGE_FRAMES ||
+		pipeline->stages[at].kind == STAGE_GROUP || pipeline->stages[at].kind == STAGE_RATE))
+		at++;
+	return format_stages(pipeline, hides ? SIZE_MAX : at, out);
 }

@@ -19,6 +19,9 @@ struct pipeline *pipeline_free(struct pipeline *pipeline);
 DEFINE_CLEANUP_POINTER(pipeline_free, struct pipeline);
 /* The one way to write it; parsing that gives an equal pipeline. */
 int pipeline_format(const struct pipeline *pipeline, struct buffer *out);
+/* The same with the stage `hide interpreter`, as people want to see it: before the first stage that works on stacks, if the
+ * result is made of stacks and no stage is there already. */
+int pipeline_format_hiding(const struct pipeline *pipeline, struct buffer *out);
 /* True if it is a selector without stages. */
 bool pipeline_is_selector(const struct pipeline *pipeline);
 

@@ -121,6 +121,37 @@ static void test_accepted(void **state)
 	}
 }
 
+/* What is made of stacks is shown without the internals of interpreters. */
+static void test_hiding(void **state)
+{
+	static const char *const cases[][2] = {
+		{"c", "c | hide interpreter"},
+		{"c | top 3", "c | hide interpreter | top 3"},
+		{"c | where a=\"b\" | frames = \"f\" | group by a | rate | top 3 by binary | limit 2",
+		 "c | where a=\"b\" | frames function = \"f\" | group by a | rate | hide interpreter | top 3 by binary | limit "
+		 "2"},
+		{"c | callers of \"f\" | frames \"g\"",
+		 "c | hide interpreter | callers of function = \"f\" | frames function =~ \"g\""},
+		{"c | diff (shift 1d) | top 3", "c | hide interpreter | diff (shift 1d) | top 3"},
+		{"c | compare label a top 2", "c | hide interpreter | compare label a top 2"},
+		{"c | hide \"f\" | hide interpreter", "c | hide function =~ \"f\" | hide interpreter"},
+		{"c | top 3 by label a", "c | top 3 by label a"},
+		{"c | frames \"f\" | sum", "c | frames function =~ \"f\" | sum"},
+		{"c | bin 1m | top 3", "c | bin 1m | top 3"},
+		{"c | types", "c | types"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		_cleanup_(pipeline_freep) struct pipeline *pipeline = NULL;
+		_cleanup_(pipeline_freep) struct pipeline *hiding = NULL;
+		_cleanup_(buffer_release) struct buffer text = {.max = 4096};
+		assert_int_equal(pipeline_parse(cases[i][0], &pipeline, NULL), 0);
+		assert_int_equal(pipeline_format_hiding(pipeline, &text), 0);
+		assert_string_equal(buffer_string(&text), cases[i][1]);
+		assert_int_equal(pipeline_parse(buffer_string(&text), &hiding, NULL), 0);
+	}
+}
+
 static const char *const refused[][2] = {
 	{"c |", "expected a stage (where"},
 	{"c | ", "at the end, column 5"},
@@ -362,6 +393,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_accepted),
+		cmocka_unit_test(test_hiding),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_examples_of_the_documentation),
 		cmocka_unit_test(test_messages_are_printable),
