@@ -6,6 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { bytesField, intField } from '../harness.mjs';
 import { boxOf, id, picture, visit } from '../lib/browser.mjs';
 
 const wick = process.env.WICK,
@@ -117,4 +118,64 @@ test('nothing was asked for, nothing went wrong', async () => {
 		[pathToFileURL(file).href],
 	);
 	await leave();
+});
+
+// A pprof of stacks whose frames are NAME@MAPPING, the outermost first; those of the mapping "python" have no address.
+function pprofOf(stacks) {
+	const strings = [''];
+	const idOf = (list, item) => (list.includes(item) ? list.indexOf(item) : list.push(item) - 1);
+	const text = (item) => idOf(strings, item);
+	const [frames, mappings] = [[''], ['']];
+	const samples = stacks.map(([stack, value]) => {
+		const ids = stack.split(';').map((frame) => idOf(frames, frame));
+		return bytesField(2, [...ids.reverse().flatMap((frame) => intField(1, frame)), ...intField(2, value)]);
+	});
+	const locations = frames.slice(1).flatMap((frame, i) => {
+		const [name, mapping] = frame.split('@');
+		const address = mapping === 'python' ? [] : intField(3, 0x1000 * (i + 1));
+		const line = bytesField(4, intField(1, i + 1));
+		return [
+			...bytesField(4, [...intField(1, i + 1), ...intField(2, idOf(mappings, mapping)), ...address, ...line]),
+			...bytesField(5, [...intField(1, i + 1), ...intField(2, text(name))]),
+		];
+	});
+	const maps = mappings.slice(1).flatMap((mapping, i) => bytesField(3, [...intField(1, i + 1), ...intField(5, text(mapping)), ...intField(7, 1)]));
+	const type = bytesField(1, [...intField(1, text('samples')), ...intField(2, text('count'))]);
+	return Buffer.from([...type, ...samples.flat(), ...maps, ...locations, ...strings.flatMap((item) => bytesField(6, item))]);
+}
+
+const PYTHON = '/usr/bin/python3';
+const PYTHON_STACKS = [
+	[`start@/lib/libc.so.6;Py_RunMain@${PYTHON};run@python;work@python;_PyEval_EvalFrameDefault@${PYTHON}`, 60],
+	[`start@/lib/libc.so.6;Py_RunMain@${PYTHON};run@python;_PyEval_EvalFrameDefault@${PYTHON};read@/lib/libc.so.6`, 40],
+];
+test('the internals of interpreters are hidden until they are asked for', async () => {
+	const [from, to] = ['python.pb', 'python.html'].map((name) => join(work, name));
+	writeFileSync(from, pprofOf(PYTHON_STACKS));
+	execFileSync(wick, ['convert', '-q', from, '-o', to]);
+	const { page: other, leave: leaveOther } = await visit(pathToFileURL(to).href, '');
+	const shown = (name) => other.evaluate((n) => window.__wick.flame.nodeAt(n) !== null, name);
+	const [run, work_] = [await boxOf(other, 'run'), await boxOf(other, 'work')];
+	assert.ok(Math.abs(work_.width / run.width - 0.6) < 0.01);
+	assert.ok(await shown('read'));
+	for (const name of ['Py_RunMain', '_PyEval_EvalFrameDefault']) assert.equal(await shown(name), false, name);
+	const names = () => other.$$eval('.tbody .fn', (all) => all.map((one) => one.textContent).sort());
+	assert.deepEqual(await names(), ['read', 'run', 'start', 'work']);
+	await other.click(id('display'));
+	await other.check(id('interpreters'));
+	await boxOf(other, '_PyEval_EvalFrameDefault');
+	assert.ok(await shown('Py_RunMain'));
+	await other.reload();
+	await boxOf(other, '_PyEval_EvalFrameDefault');
+	assert.equal((await names()).length, 6);
+	await leaveOther();
+});
+
+test('the switch is there only where there are interpreters', async () => {
+	const { page: other, leave: leaveOther } = await visit(pathToFileURL(file).href, '');
+	await boxOf(other, 'main');
+	await other.click(id('display'));
+	await other.waitForSelector(id('color-kind'));
+	assert.equal(await other.$(id('interpreters')), null);
+	await leaveOther();
 });

@@ -537,6 +537,8 @@ const OPEN = {
 	asm: { title: T.profile.asm, of: T.profile.asmOf },
 };
 
+const HIDES_INTERPRETERS = /\|\s*hide\s+interpreter\b/;
+
 export function ProfilePart(props: ProfileProps) {
 	const {
 		profile,
@@ -559,7 +561,9 @@ export function ProfilePart(props: ProfileProps) {
 	const { response } = profile;
 	const each = state.eachAddress;
 	const all = useMemo(() => (each ? buildTree(profile.response.flame) : profile.tree), [profile, each]);
-	const base = useMemo(() => (state.interpreters ? all : hideInterpreters(all)), [all, state.interpreters]);
+	// A query of the console may have done it, which counts for once.
+	const hides = !HIDES_INTERPRETERS.test(query) && hasInterpreted(all);
+	const base = useMemo(() => (state.interpreters || !hides ? all : hideInterpreters(all)), [all, hides, state.interpreters]);
 	const { made, busy } = useSteps(base, state.steps);
 	const { tree, transforms } = made;
 	const ofRows = useMemo(() => stepsText(stepsForRows(transforms)), [transforms]);
@@ -598,13 +602,13 @@ export function ProfilePart(props: ProfileProps) {
 				? null
 				: {
 						query: state.within === '' ? query : pipeline(query, state.within),
-						hide: state.interpreters || !hasInterpreted(all) ? '' : pipeline('hide interpreter'),
+						hide: state.interpreters || !hides ? '' : pipeline('hide interpreter'),
 						whole: response.flame.total,
 						from: response.from_ms,
 						to: response.to_ms,
 						names,
 					},
-		[alone, ofRows, query, state.within, state.interpreters, all, response, names],
+		[alone, ofRows, query, state.within, state.interpreters, hides, response, names],
 	);
 	const onRow = (row: Row, by: Rows) => {
 		const label = labelOfRows(by);
@@ -666,7 +670,7 @@ export function ProfilePart(props: ProfileProps) {
 					color={state.color}
 					root={state.root}
 					labels={alone ? null : labels}
-					interpreters={hasInterpreted(all) ? state.interpreters : null}
+					interpreters={hides ? state.interpreters : null}
 					onSteps={onSteps}
 					onColor={(color) => set({ color })}
 					onInterpreters={(interpreters) => set({ interpreters, zoom: '' })}
