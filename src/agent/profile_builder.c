@@ -33,7 +33,6 @@
 #define FRAMES_MAX	   (2 * ABI_FRAMES_MAX + ABI_KERNEL_FRAMES_MAX + 1) /* a mark beside each user frame, at most */
 #define KERNEL_MAPPING	   "[kernel.kallsyms]"
 #define TRACING_FRAMES_MAX 10
-#define PYTHON_MAPPING	   "python"
 
 void profile_builder_init(struct profile_builder *builder)
 {
@@ -298,8 +297,8 @@ static int python_location(struct profile_builder *builder, const struct process
 		return error_nomem(err);
 	if (!name.name[0])
 		*losses |= 1u << AGENT_LOSS_NO_NAME;
-	r = add_mapping(builder->profile, PYTHON_MAPPING, "", (struct profile_mapping){.flags = PROFILE_MAPPING_HAS_FUNCTIONS},
-			&location.mapping, err);
+	r = add_mapping(builder->profile, PROFILE_MAPPING_PYTHON, "",
+			(struct profile_mapping){.flags = PROFILE_MAPPING_HAS_FUNCTIONS}, &location.mapping, err);
 	if (r == 0)
 		r = profile_add_cstring(builder->profile, name.name[0] ? name.name : "[function of Python]", &function.name,
 					err);

@@ -595,7 +595,7 @@ static const char *frame_type(const struct encoder *encoder, const struct profil
 	const struct profile_mapping *mapping = &encoder->tables->mappings[location->mapping];
 
 	if (location->frame_type == PROFILE_FRAME_INTERPRETED &&
-	    strcmp(profile_string(encoder->tables, mapping->file_name), "python") == 0)
+	    strcmp(profile_string(encoder->tables, mapping->file_name), PROFILE_MAPPING_PYTHON) == 0)
 		return "cpython";
 	return location->frame_type < sizeof(types) / sizeof(types[0]) ? types[location->frame_type] : NULL;
 }
