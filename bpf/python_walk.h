@@ -130,7 +130,8 @@ static __always_inline __u64 python_instruction(struct walk *walk, __u64 code)
 	return place > RUNTIME_PLACE_MAX ? RUNTIME_PLACE_MAX : place;
 }
 
-/* Reads the frame at walk->python_frame and goes to the one before it. 0, or 1 at the end. */
+/* Reads the frame at walk->python_frame and goes to the one before it. 0, or 1 at the end: walk->python_frame is 0 then, unless
+ * the list goes on and cannot be followed. */
 static __always_inline int python_collect_step(struct walk *walk)
 {
 	const struct python_process *python = &walk->python;
@@ -144,8 +145,8 @@ static __always_inline int python_collect_step(struct walk *walk)
 	code = PYTHON_WORD(walk, python->frame_code) & ~7ull; /* 3.14 has tags in the low bits */
 	next = PYTHON_WORD(walk, python->frame_back);
 	owner = python->frame_owner ? python_byte(walk, python->frame_owner) : 0;
-	walk->python_frame = next;
 	if (python->owner_shim && owner >= python->owner_shim) {
+		walk->python_frame = next;
 		if (!count || walk->python_frames[(count - 1) & (PYTHON_FRAMES_MAX - 1)][1] & RUNTIME_FRAME_ENTRY)
 			return 0; /* a loop that has not begun yet */
 		walk->python_frames[(count - 1) & (PYTHON_FRAMES_MAX - 1)][1] |= RUNTIME_FRAME_ENTRY;
@@ -161,6 +162,7 @@ static __always_inline int python_collect_step(struct walk *walk)
 	walk->python_frames[count & (PYTHON_FRAMES_MAX - 1)][0] = RUNTIME_FRAME | (__u64)RUNTIME_KIND_PYTHON << 56 | code;
 	walk->python_frames[count & (PYTHON_FRAMES_MAX - 1)][1] = data;
 	walk->python_count = count + 1;
+	walk->python_frame = next;
 	return 0;
 }
 

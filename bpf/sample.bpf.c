@@ -774,6 +774,9 @@ static __always_inline int walk_user_stack(struct walk *walk, struct task_struct
 	result = walk_result(walk, walk_frames(cpu, process->python != 0));
 	if (reuses != *(volatile __u32 *)&heap_reuses)
 		return UNWIND_STALE;
+	/* There is more of the list than can be collected: callers are missing. */
+	if (walk->python_frame && walk->python_loops && UNWIND_IS_COMPLETE(result))
+		return UNWIND_TOO_DEEP;
 	return result;
 }
 

@@ -930,6 +930,7 @@ static __always_inline void walk_without_python(struct walk *walk)
 	walk->python_count = walk->python_next = walk->python_loops = 0;
 	walk->python_anchor = walk->python_anchor_count = 0;
 	walk->python_appends = walk->python_is_new = 0;
+	walk->python_frame = 0;
 }
 
 /* Begins at the leaf; registers and known are set. */
