@@ -19,7 +19,10 @@ printf "symbols: {host_files: true, debuginfod: {urls: ''}}\n" >"$work/here.yaml
 server_for() {
 	profiler_log=$work/profiler-$1.log
 	launch "$WICK" server --data "$work/data-$1" --listen 127.0.0.1:0 --config "$work/$2.yaml" 2>"$work/server-$1.log"
-	check "the server of $1 starts" wait_url "$work/server-$1.log" $!
+	if ! wait_url "$work/server-$1.log" $!; then # not by check(), which would keep the address to itself
+		fail "the server of $1 starts" "$(cat "$work/server-$1.log")"
+		finish
+	fi
 	eval "url_$1=\$url"
 }
 server_for wick apart
