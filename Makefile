@@ -318,10 +318,8 @@ ALL_H := $(wildcard src/*/*.h src/*/*/*.h fuzz/*.h bench/*/*.h)
 EDITOR_CC     := $(filter-out $(CCACHE),$(CC))
 EDITOR_FLAGS  := $(filter-out -MMD -MP,$(CPPFLAGS)) $(filter-out -Werror,$(CFLAGS))
 EDITOR_BPF    := $(filter-out $(CCACHE),$(CLANG)) $(filter-out -Werror,$(BPF_CFLAGS))
-EDITOR_WALK   := -DWALK_KNOWS_ALL=1 '-DWALK_READ(walk,to,bytes,address)=0' '-DWALK_MAP(walk,address)=0' \
-	'-DWALK_ESCAPE(escapes,count,row)=walk_escape(escapes,count,row)' '-DWALK_RULE(walk,address)=walk_find_rule(&(walk)->map,address)' \
-	'-DWALK_HEAP16(place)=(place)' '-DWALK_HEAP32(place)=(place)' '-DWALK_HEAP64(place)=(place)' \
-	'-DWALK_HEAP128(place,halves)=((halves)[0]=(halves)[1]=(place))'
+EDITOR_WALK   := '-DWALK_READ(walk,to,bytes,address)=0' '-DWALK_MAP(walk,address)=0' \
+	'-DWALK_HEAP16(place)=(place)' '-DWALK_HEAP32(place)=(place)' '-DWALK_HEAP64(place)=(place)'
 EDITOR_BPF_H  := $(filter-out bpf/walk.h bpf/python_walk.h bpf/offcpu.h,$(wildcard bpf/*.h))
 EDITOR_TEST_H := $(wildcard src/*/test_*.h src/*/*/test_*.h src/*/*_test.h src/*/*/*_test.h)
 EDITOR_CMOCKA := $(patsubst %,-include %.h,stdarg stddef stdint setjmp cmocka)

@@ -10,7 +10,10 @@
  *   WALK_THREAD(walk, ret)		  the thread pointer (fs) of the thread; 0, or the result to stop with
  *   WALK_GO(walk, rule)		  walk_go(); or WALK_GOES_OVER, for whoever makes the steps to call it
  *   WALK_ESCAPE, WALK_RULE		  walk_escape() and walk_find_rule(), which the verifier wants by themselves
- *   WALK_HEAP16(place) ... WALK_HEAP64	  what lies in the heap; any place must be safe to read
+ *   WALK_HEAP16(place) ... WALK_HEAP128	  what lies in the heap; any place must be safe to read
+ *
+ * Where there is only one way in user space, it is what these are unless they are defined: all but READ, MAP, THREAD and
+ * HEAP16 to HEAP64.
  *
  * For each frame, decided anew: the rule of its address; without a rule, a signal trampoline's code or a plausible frame
  * pointer; else the walk stops and says why. A frame that a rule leads to is right if the rule is; one that a frame pointer
@@ -37,6 +40,30 @@
 
 #include "bpf/python.h"
 #include "bpf/unwind.h"
+
+/* What differs in few places. */
+#ifndef __bpf__
+#undef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#endif
+#ifndef WALK_KNOWS_ALL
+#define WALK_KNOWS_ALL 1
+#endif
+#ifndef WALK_HEAP128
+#define WALK_HEAP128(place, halves) ((halves)[0] = WALK_HEAP64(place), (halves)[1] = WALK_HEAP64((place) + 8))
+#endif
+#ifndef WALK_ESCAPE
+#define WALK_ESCAPE(escapes, count, row) walk_escape(escapes, count, row)
+#endif
+#ifndef WALK_RULE
+#define WALK_RULE(walk, address) walk_find_rule(&(walk)->map, address)
+#endif
+#ifndef WALK_LIVE
+#define WALK_LIVE(walk, rule) walk_find_live_rule(walk, rule)
+#endif
+#ifndef WALK_GO
+#define WALK_GO(walk, rule) walk_go(walk, rule)
+#endif
 
 #define WALK_GOES_ON   255
 #define WALK_GOES_OVER 254 /* the step is to be made by WALK_GO, later */

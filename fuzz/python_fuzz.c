@@ -33,22 +33,14 @@ static int read_memory(void *context, uint64_t address, void *to, size_t bytes)
 }
 
 /* By frame pointers, in whatever lies in the memory. */
-#undef __always_inline
-#define __always_inline			    inline __attribute__((always_inline))
 #define WALK_HEAP16(place)		    ((void)(place), (__u16)0)
 #define WALK_HEAP32(place)		    ((void)(place), 0u)
 #define WALK_HEAP64(place)		    ((void)(place), 0ull)
-#define WALK_HEAP128(place, halves)	    ((void)(place), (halves)[0] = (halves)[1] = 0)
 #define WALK_READ(walk, to, bytes, address) image_read(to, bytes, address)
 #define WALK_MAP(walk, address)                                                                                                \
 	((address)-START < image.len ? (walk_set_map(&(walk)->map, START, START + image.len, 0, UNWIND_SLOT_FRAMES, 0), 0)     \
 				     : UNWIND_NO_MAPPING)
-#define WALK_KNOWS_ALL			 1
-#define WALK_ESCAPE(escapes, count, row) walk_escape(escapes, count, row)
-#define WALK_RULE(walk, address)	 walk_find_rule(&(walk)->map, address)
-#define WALK_LIVE(walk, rule)		 walk_find_live_rule(walk, rule)
-#define WALK_THREAD(walk, ret)		 (*(ret) = START, 0)
-#define WALK_GO(walk, rule)		 walk_go(walk, rule)
+#define WALK_THREAD(walk, ret) (*(ret) = START, 0)
 #include "bpf/walk.h"
 
 /* The image begins with it. */

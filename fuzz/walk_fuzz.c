@@ -34,20 +34,12 @@ static int stack_read(void *to, size_t bytes, uint64_t address)
 
 struct walk;
 static int map_address(struct walk *walk, uint64_t address);
-#undef __always_inline
-#define __always_inline			    inline __attribute__((always_inline))
 #define WALK_HEAP16(place)		    heap_value(place, 2)
 #define WALK_HEAP32(place)		    heap_value(place, 4)
 #define WALK_HEAP64(place)		    heap_value(place, 8)
-#define WALK_HEAP128(place, halves)	    ((halves)[0] = heap_value(place, 8), (halves)[1] = heap_value((place) + 8, 8))
 #define WALK_READ(walk, to, bytes, address) stack_read(to, bytes, address)
 #define WALK_MAP(walk, address)		    map_address(walk, address)
-#define WALK_KNOWS_ALL			    1
-#define WALK_ESCAPE(escapes, count, row)    walk_escape(escapes, count, row)
-#define WALK_RULE(walk, address)	    walk_find_rule(&(walk)->map, address)
-#define WALK_LIVE(walk, rule)		    walk_find_live_rule(walk, rule)
 #define WALK_THREAD(walk, ret)		    (*(ret) = STACK_START, 0)
-#define WALK_GO(walk, rule)		    walk_go(walk, rule)
 #include "bpf/walk.h"
 
 /* Ranges at the start of the heap, as the sampling program reads them. */

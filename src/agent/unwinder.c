@@ -56,17 +56,10 @@ static int find_live_rule(struct walk *walk, struct unwind_rule *ret);
 #define WALK_HEAP16(place)		    heap_value(place, 2)
 #define WALK_HEAP32(place)		    heap_value(place, 4)
 #define WALK_HEAP64(place)		    heap_value(place, 8)
-#define WALK_HEAP128(place, halves)	    ((halves)[0] = heap_value(place, 8), (halves)[1] = heap_value((place) + 8, 8))
 #define WALK_READ(walk, to, bytes, address) tail_read(walk, to, bytes, address)
 #define WALK_MAP(walk, address)		    map_address(walk, address)
-#define WALK_KNOWS_ALL			    1
-#define WALK_ESCAPE(escapes, count, row)    walk_escape(escapes, count, row)
-#define WALK_RULE(walk, address)	    walk_find_rule(&(walk)->map, address)
 #define WALK_LIVE(walk, rule)		    find_live_rule(walk, rule)
 #define WALK_THREAD(walk, ret)		    ((void)(ret), UNWIND_STACK_CUT) /* the goroutine's stack is not in the copy either */
-#define WALK_GO(walk, rule)		    walk_go(walk, rule)
-#undef __always_inline
-#define __always_inline inline __attribute__((always_inline))
 #include "bpf/walk.h"
 
 struct unwinder {

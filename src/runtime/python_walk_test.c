@@ -45,16 +45,12 @@ static const struct unwind_rule rules[] = {
 };
 _Static_assert(sizeof(struct unwind_rule) == 16, "a rule is read as two halves");
 
-#undef __always_inline
-#define __always_inline			    inline __attribute__((always_inline))
 #define WALK_HEAP16(place)		    ((void)(place), (__u16)0)
 #define WALK_HEAP32(place)		    ((void)(place), 0u)
 #define WALK_HEAP64(place)		    ((void)(place), 0ull)
 #define WALK_HEAP128(place, halves)	    memcpy(halves, &rules[place], sizeof(rules[0]))
 #define WALK_READ(walk, to, bytes, address) read_memory(to, bytes, address)
 #define WALK_MAP(walk, address)		    map_code(walk, address)
-#define WALK_KNOWS_ALL			    1
-#define WALK_ESCAPE(escapes, count, row)    walk_escape(escapes, count, row)
 #define WALK_RULE(walk, address)	    ((address) >= MAIN ? 2u : 1u)
 #define WALK_LIVE(walk, rule)		    ((void)(rule), UNWIND_NO_RULE)
 #define WALK_THREAD(walk, ret)		    ((void)(ret), UNWIND_NO_RULE)

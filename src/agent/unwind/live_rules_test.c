@@ -39,20 +39,12 @@ static int read_memory(void *to, size_t bytes, uint64_t address)
 	return 0;
 }
 
-#undef __always_inline
-#define __always_inline			    inline __attribute__((always_inline, unused))
 #define WALK_HEAP16(place)		    heap_value(place, 2)
 #define WALK_HEAP32(place)		    heap_value(place, 4)
 #define WALK_HEAP64(place)		    heap_value(place, 8)
-#define WALK_HEAP128(place, halves)	    ((halves)[0] = heap_value(place, 8), (halves)[1] = heap_value((place) + 8, 8))
 #define WALK_READ(walk, to, bytes, address) read_memory(to, bytes, address)
 #define WALK_MAP(walk, address)		    ((void)(walk), (void)(address), UNWIND_NO_MAPPING)
-#define WALK_KNOWS_ALL			    1
-#define WALK_ESCAPE(escapes, count, row)    walk_escape(escapes, count, row)
-#define WALK_RULE(walk, address)	    walk_find_rule(&(walk)->map, address)
-#define WALK_LIVE(walk, rule)		    walk_find_live_rule(walk, rule)
 #define WALK_THREAD(walk, ret)		    ((void)(ret), UNWIND_STACK_CUT)
-#define WALK_GO(walk, rule)		    walk_go(walk, rule)
 #include "base/test_fixture.h"
 #include "bpf/walk.h"
 

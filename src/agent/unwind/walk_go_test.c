@@ -40,20 +40,12 @@ static int read_memory(void *to, size_t bytes, uint64_t address)
 
 #define THREAD (DATA + 0x100)
 
-#undef __always_inline
-#define __always_inline			    inline __attribute__((always_inline))
 #define WALK_HEAP16(place)		    ((void)(place), (__u16)0)
 #define WALK_HEAP32(place)		    ((void)(place), 0u)
 #define WALK_HEAP64(place)		    ((void)(place), 0ull)
-#define WALK_HEAP128(place, halves)	    ((void)(place), (halves)[0] = (halves)[1] = 0)
 #define WALK_READ(walk, to, bytes, address) read_memory(to, bytes, address)
 #define WALK_MAP(walk, address)		    ((address)-CODE < PAGE ? 0 : UNWIND_NO_MAPPING)
-#define WALK_KNOWS_ALL			    1
-#define WALK_ESCAPE(escapes, count, row)    walk_escape(escapes, count, row)
-#define WALK_RULE(walk, address)	    walk_find_rule(&(walk)->map, address)
-#define WALK_LIVE(walk, rule)		    walk_find_live_rule(walk, rule)
 #define WALK_THREAD(walk, ret)		    (*(ret) = THREAD, 0)
-#define WALK_GO(walk, rule)		    walk_go(walk, rule)
 #include "bpf/walk.h"
 
 /* As of Go 1.26: g.stack.hi 8, g.m 48, g.sched 56; m.g0 0, m.curg 184. */
