@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "profile/numbers.h"
 #include "query/query_int.h"
+#include "render/units.h"
 
 /* ---- units ---- */
 
@@ -65,13 +66,9 @@ static struct unit unit_of(struct bytes text)
 
 static struct unit unit_of_number(const struct numbers_reader *number)
 {
-	static const char *const in_bytes[] = {"request", "alignment"};
 	if (number->unit.len)
 		return unit_of(number->unit);
-	for (size_t i = 0; i < 2; i++)
-		if (bytes_equal_string(number->key, in_bytes[i]))
-			return unit_of(bytes_of_string("bytes"));
-	return unit_of(number->key);
+	return unit_of(units_label_is_bytes(number->key) ? bytes_of_string("bytes") : number->key);
 }
 
 /* ---- conditions ---- */

@@ -13,12 +13,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buffer.h"
+
 #define UNITS_TEXT_MAX 96 /* longer texts, of units that nobody knows, are cut */
 
 /* The value of `from` in `to`; "minimum" and "auto" choose the largest unit in which it is at least 1. *ret_unit is the unit's
  * short name, "" for those that are not shown; static, or `to` itself. */
 double units_scale(int64_t value, const char *from, const char *to, const char **ret_unit);
 bool units_is_known(const char *unit); /* it can be scaled */
+/* Whether a numeric label of this name is in bytes although it says nothing of a unit: "request" and "alignment". */
+bool units_label_is_bytes(struct bytes name);
 /* The unit for values of which the smallest is `low` and the largest `high`: that of the smallest, or a larger one in which it
  * still is 0.01, if `high` is more than a hundred times as large. `from` itself if it cannot be scaled. only_whole: whole
  * numbers are all that can be written. */
