@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/live_unwinder.h"
 
-#include <sys/uio.h>
-
+#include "agent/proc.h"
 #include "base/alloc.h"
 #include "base/time.h"
 
@@ -27,8 +26,7 @@ void live_unwinder_init(struct live_unwinder *live, struct unwind_tables *tables
 
 static size_t read_memory(pid_t pid, void *to, size_t bytes, uint64_t address)
 {
-	struct iovec ours = {to, bytes}, theirs = {(void *)(uintptr_t)address, bytes};
-	ssize_t n = process_vm_readv(pid, &ours, 1, &theirs, 1, 0);
+	ssize_t n = proc_read_memory(pid, address, to, bytes);
 
 	return n < 0 ? 0 : (size_t)n;
 }

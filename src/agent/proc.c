@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/proc.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -78,4 +80,11 @@ pid_t proc_own_id(pid_t pid, pid_t tid)
 			own = (pid_t)strtol(last, NULL, 10);
 	}
 	return own;
+}
+
+ssize_t proc_read_memory(pid_t pid, uint64_t address, void *to, size_t bytes)
+{
+	struct iovec ours = {to, bytes}, theirs = {(void *)(uintptr_t)address, bytes};
+	ssize_t n = process_vm_readv(pid, &ours, 1, &theirs, 1, 0);
+	return n < 0 ? -errno : n;
 }

@@ -24,5 +24,7 @@ DIR *proc_open_threads(pid_t pid);
 pid_t proc_next(DIR *list); /* NULL allowed */
 /* What a process or a thread calls itself in its own pid namespace: the last number of NSpid. 0 = there is no telling. */
 pid_t proc_own_id(pid_t pid, pid_t tid);
+/* Copies memory of a process. Returns the bytes that could be read, from the first one on, or negative errno. */
+ssize_t proc_read_memory(pid_t pid, uint64_t address, void *to, size_t bytes);
 
 #endif

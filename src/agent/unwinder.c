@@ -19,9 +19,9 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "agent/live_unwinder.h"
+#include "agent/proc.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/time.h"
@@ -176,11 +176,9 @@ static size_t copied_at(const struct abi_tail *tail, uint64_t address, const uin
 /* Code does not change as stacks do, so it may be read now, if the process still lives. */
 static int code_read(const struct process *process, void *to, size_t bytes, uint64_t address)
 {
-	struct iovec ours = {to, bytes}, theirs = {(void *)(uintptr_t)address, bytes};
-
 	if (!process_find_mapping(process, address) || process->exit_ns)
 		return UNWIND_BAD_READ;
-	return process_vm_readv(process->pid, &ours, 1, &theirs, 1, 0) == (ssize_t)bytes ? 0 : UNWIND_BAD_READ;
+	return proc_read_memory(process->pid, address, to, bytes) == (ssize_t)bytes ? 0 : UNWIND_BAD_READ;
 }
 
 static int tail_read(struct walk *walk, void *to, size_t bytes, uint64_t address)

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/uio.h>
 
+#include "agent/proc.h"
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/io.h"
@@ -129,10 +129,9 @@ bool pythons_place(struct pythons *pythons, pid_t pid, struct mapping_list *list
 static int read_process(void *context, uint64_t address, void *to, size_t bytes)
 {
 	const struct process *process = context;
-	struct iovec ours = {to, bytes}, theirs = {(void *)(uintptr_t)address, bytes};
-	ssize_t n = process_vm_readv(process->pid, &ours, 1, &theirs, 1, 0);
+	ssize_t n = proc_read_memory(process->pid, address, to, bytes);
 
-	return n < 0 ? -errno : (size_t)n == bytes ? 0 : -EFAULT;
+	return n < 0 ? (int)n : (size_t)n == bytes ? 0 : -EFAULT;
 }
 
 static uint64_t key_of(const struct pythons *pythons, const struct process *process, uint64_t object, uint64_t data)
