@@ -77,30 +77,30 @@ static int add_mapping(struct profile *profile, const char *file, const char *bu
 }
 
 /* A location that is a name, and perhaps a line of a source file. */
-static int add_line(struct profile *profile, const char *name, const char *file, enum profile_frame_type type,
-		    const char *source, uint32_t number, uint32_t *ret, struct error *err)
-{
-	struct profile_location location = {.frame_type = type};
-	struct profile_function function = {0};
-	struct profile_line line = {.line = number};
+struct named_frame {
+	const char *name, *mapping, *source; /* mapping NULL = none, source NULL or "" = not known */
+	enum profile_frame_type type;
+	uint32_t line, first_line;
+};
 
-	int r = file ? add_mapping(profile, file, "", (struct profile_mapping){.flags = PROFILE_MAPPING_HAS_FUNCTIONS},
-				   &location.mapping, err)
-		     : 0;
+static int add_named(struct profile *profile, const struct named_frame *frame, uint32_t *ret, struct error *err)
+{
+	struct profile_location location = {.frame_type = frame->type};
+	struct profile_function function = {.start_line = frame->first_line};
+	struct profile_line line = {.line = frame->line};
+
+	int r = frame->mapping
+			? add_mapping(profile, frame->mapping, "",
+				      (struct profile_mapping){.flags = PROFILE_MAPPING_HAS_FUNCTIONS}, &location.mapping, err)
+			: 0;
 	if (r == 0)
-		r = profile_add_cstring(profile, name, &function.name, err);
+		r = profile_add_cstring(profile, frame->name, &function.name, err);
 	function.system_name = function.name;
-	if (r == 0 && source[0])
-		r = profile_add_cstring(profile, source, &function.file_name, err);
+	if (r == 0 && frame->source)
+		r = profile_add_cstring(profile, frame->source, &function.file_name, err);
 	if (r == 0)
 		r = profile_add_function(profile, &function, &line.function, err);
 	return r < 0 ? r : profile_add_location(profile, &location, &line, 1, ret, err);
-}
-
-static int add_named(struct profile *profile, const char *name, const char *file, enum profile_frame_type type, uint32_t *ret,
-		     struct error *err)
-{
-	return add_line(profile, name, file, type, "", 0, ret, err);
 }
 
 /* A location that is an address, in the file's or the process's space. */
@@ -139,8 +139,11 @@ static int kernel_location(struct profile_builder *builder, uint64_t address, ui
 	if (sink->kernel_symbol && sink->kernel_symbol(sink->context, address, &symbol)) {
 		r = symbol.build_id[0]
 			    ? add_kernel_address(builder, &symbol, ret, err)
-			    : add_named(builder->profile, symbol.name, symbol.module[0] ? symbol.module : KERNEL_MAPPING,
-					PROFILE_FRAME_KERNEL, ret, err);
+			    : add_named(builder->profile,
+					&(struct named_frame){.name = symbol.name,
+							      .mapping = symbol.module[0] ? symbol.module : KERNEL_MAPPING,
+							      .type = PROFILE_FRAME_KERNEL},
+					ret, err);
 		*ret_is_schedule = strncmp(symbol.name, "__schedule", 10) == 0;
 	} else {
 		r = add_mapping(builder->profile, KERNEL_MAPPING, "", (struct profile_mapping){.limit = UINT64_MAX}, &mapping,
@@ -180,8 +183,13 @@ static int jit_location(struct profile_builder *builder, struct process *process
 	bool found = sink->jit_symbol && sink->jit_symbol(sink->context, &asked, &symbol);
 	cost_enter(builder->binaries->meter, before);
 	if (found)
-		return add_line(builder->profile, symbol.name, symbol.module[0] ? symbol.module : "[anon]", PROFILE_FRAME_JIT,
-				symbol.file, symbol.line, ret, err);
+		return add_named(builder->profile,
+				 &(struct named_frame){.name = symbol.name,
+						       .mapping = symbol.module[0] ? symbol.module : "[anon]",
+						       .source = symbol.file,
+						       .type = PROFILE_FRAME_JIT,
+						       .line = symbol.line},
+				 ret, err);
 	int r = add_mapping(builder->profile, "[anon]", "", (struct profile_mapping){.limit = UINT64_MAX}, &mapping, err);
 	return r < 0 ? r : add_address(builder->profile, mapping, address, PROFILE_FRAME_JIT, ret, err);
 }
@@ -264,7 +272,8 @@ static int add_marker(struct profile_builder *builder, enum profile_builder_mark
 	static const char *const names[PROFILE_BUILDER_MARKERS] = {"[unknown stack]", "[signal handler]",
 								   "[caller may be missing]"};
 	uint32_t *location = &builder->marker_locations[marker];
-	int r = *location ? 0 : add_named(builder->profile, names[marker], NULL, PROFILE_FRAME_UNKNOWN, location, err);
+	const struct named_frame frame = {.name = names[marker], .type = PROFILE_FRAME_UNKNOWN};
+	int r = *location ? 0 : add_named(builder->profile, &frame, location, err);
 
 	if (r == 0)
 		frames->locations[frames->count++] = *location;
@@ -286,9 +295,6 @@ static int python_location(struct profile_builder *builder, const struct process
 			   uint32_t *ret, uint32_t *losses, struct error *err)
 {
 	struct python_name name;
-	struct profile_location location = {.frame_type = PROFILE_FRAME_INTERPRETED};
-	struct profile_function function = {0};
-	struct profile_line line = {0};
 
 	enum agent_cost before = cost_enter(builder->binaries->meter, AGENT_COST_SYMBOLS);
 	int r = pythons_name(builder->pythons, process, object, data, &name);
@@ -297,19 +303,14 @@ static int python_location(struct profile_builder *builder, const struct process
 		return error_nomem(err);
 	if (!name.name[0])
 		*losses |= 1u << AGENT_LOSS_NO_NAME;
-	r = add_mapping(builder->profile, PROFILE_MAPPING_PYTHON, "",
-			(struct profile_mapping){.flags = PROFILE_MAPPING_HAS_FUNCTIONS}, &location.mapping, err);
-	if (r == 0)
-		r = profile_add_cstring(builder->profile, name.name[0] ? name.name : "[function of Python]", &function.name,
-					err);
-	if (r == 0)
-		r = profile_add_cstring(builder->profile, name.file, &function.file_name, err);
-	function.system_name = function.name;
-	function.start_line = name.first_line;
-	line.line = name.line;
-	if (r == 0)
-		r = profile_add_function(builder->profile, &function, &line.function, err);
-	return r < 0 ? r : profile_add_location(builder->profile, &location, &line, 1, ret, err);
+	return add_named(builder->profile,
+			 &(struct named_frame){.name = name.name[0] ? name.name : "[function of Python]",
+					       .mapping = PROFILE_MAPPING_PYTHON,
+					       .source = name.file,
+					       .type = PROFILE_FRAME_INTERPRETED,
+					       .line = name.line,
+					       .first_line = name.first_line},
+			 ret, err);
 }
 
 /* A function of an interpreter. is_complete: the native walk is. */
