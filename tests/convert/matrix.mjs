@@ -174,6 +174,26 @@ writeFileSync(
 		)
 		.join(''),
 );
+// A sample of a thread from before the name of its program was known.
+const own = (labels) => ({
+	type: 'sampled',
+	name: 'cpu',
+	unit: 'none',
+	startValue: 0,
+	endValue: 7,
+	samples: [[0]],
+	weights: [7],
+	wick: { type: 'cpu', unit: 'count', 'process.pid': 4379, 'thread.id': 4379, 'thread.name': 'true', ...labels },
+});
+writeFileSync(
+	at('exec.speedscope.json'),
+	JSON.stringify({
+		$schema: 'https://www.speedscope.app/file-format-schema.json',
+		shared: { frames: [{ name: 'do_execveat_common' }] },
+		profiles: [own({}), own({ 'process.executable.name': 'true' }), own({ 'thread.id': 4380 })],
+	}),
+);
+inputs.push({ path: at('exec.speedscope.json') });
 writeFileSync(at('idle-threads.perf.txt'), readFileSync(at('idle.perf.txt'), 'utf8').replaceAll('0/0', '0').replace('17/18', '18'));
 // What else a recording of a whole machine may hold, depending on who is at work there: tasks that had ended, whose ids and name perf
 // does not know; C++; files that are gone; code made at run time.
@@ -235,6 +255,16 @@ function content(path, ...options) {
 }
 const printable = (name) => name.replace(/;/g, ':').replace(/[\n\r\0]/g, ' ');
 
+// Formats that show threads have one name for the process of each: samples from before it was known (between an exec and the program's mapping) get it.
+function withProcessNames(profile) {
+	const key = 'process.executable.name',
+		thread = ({ labels }) => `${labels['process.pid']}/${labels['thread.id']}`,
+		names = new Map();
+	for (const sample of profile.samples) if (key in sample.labels && !names.has(thread(sample))) names.set(thread(sample), sample.labels[key]);
+	const named = (sample) =>
+		key in sample.labels || !names.has(thread(sample)) ? sample : { ...sample, labels: { ...sample.labels, [key]: names.get(thread(sample)) } };
+	return { ...profile, samples: profile.samples.map(named) };
+}
 // Through `format` and back.
 function thereAndBack(path, format, before) {
 	const made = at(`made.${number++}`);
@@ -260,6 +290,7 @@ function thereAndBack(path, format, before) {
 				.join('\n');
 		if (type === undefined && said.noType) assert.equal(after.types.length, 1);
 		else if (type === undefined) assert.deepEqual([...after.types].sort(), [...before.types].sort());
+		const sent = ['speedscope', 'firefox'].includes(format) ? withProcessNames(before) : before;
 		// A stack of no frames is one of a frame that nothing is known of where stacks are text.
 		const fill = (profile) =>
 			format === 'folded'
@@ -273,7 +304,7 @@ function thereAndBack(path, format, before) {
 				? before.types.map((name) => (said.noType ? 0 : after.types.indexOf(name)))
 				: [after.types.includes(before.types[type]) ? after.types.indexOf(before.types[type]) : after.types.length - 1];
 		types.forEach((one, i) => assert.equal(total(after, order[i]), total(before, one), `the total of ${before.types[one]}`));
-		return difference(rows(fill(before), { ...options, types }), rows(fill(after), { ...options, types: order }));
+		return difference(rows(fill(sent), { ...options, types }), rows(fill(after), { ...options, types: order }));
 	};
 	return each();
 }
