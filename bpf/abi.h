@@ -139,11 +139,17 @@ enum abi_counter {
 	ABI_COUNT_FRAMES,     /* user frames walked */
 	ABI_COUNT_WAITS,      /* begins of waits appended */
 	ABI_COUNT_WAITS_FULL, /* begins or ends of waits lost: no room for a record or for the thread, or the ring was in use */
-	ABI_COUNT_PYTHON,     /* samples with frames of Python */
-	ABI_COUNT_PYTHON_FRAMES,
-	ABI_COUNT_PYTHON_UNKNOWN, /* in the interpreter's loop, but no frame of the thread was found */
-	ABI_COUNTERS = 16,
+	ABI_COUNT_RUNTIMES,   /* RUNTIME_KINDS times enum abi_runtime_counter */
+	ABI_COUNTERS = 48,
 };
+/* Of a kind of runtimes. */
+enum abi_runtime_counter {
+	ABI_RUNTIME_SAMPLES, /* with functions of it */
+	ABI_RUNTIME_FRAMES,
+	ABI_RUNTIME_UNKNOWN, /* samples in it of which no function was found */
+	ABI_RUNTIME_COUNTERS,
+};
+#define ABI_COUNT_RUNTIME(kind, counter) (ABI_COUNT_RUNTIMES + (kind)*ABI_RUNTIME_COUNTERS + (counter))
 /* How long the program ran, by sample: bucket i counts runs of i * 128 ns up to (i + 1) * 128 ns, the last all longer ones. */
 #define ABI_RUN_BUCKETS	     256u
 #define ABI_RUN_BUCKET_SHIFT 7

@@ -19,12 +19,9 @@
  * one that was found for the thread before; then the lists of threads of all interpreters. A state is the thread's if it has
  * its thread id, which is pthread_self() and with glibc and musl the thread pointer.
  *
- * A frame is two words of the chain of callers (bpf/abi.h). User space reads the names behind the code object's address, soon
- * after. By then the memory may hold another object: so the words have a check, a hash of members that differ between code
- * objects (the pointers to its name and its lines, its first line), and names are believed only if they still have it.
- *
- *   word 1   RUNTIME | kind << 56 | address of the code object
- *   word 2   RUNTIME | DATA | [PENDING] | [ENTRY] | check << 24 | instruction, in units of two bytes from the code's start
+ * A frame is two words of the chain of callers (bpf/runtime.h): the object is the code object, its place the instruction, in
+ * units of two bytes from the code's start; the check is a hash of members that differ between code objects (the pointers to
+ * its name and its lines, its first line).
  *
  * What the list still has when the native walk ends follows behind the last native frame, marked as pending: user space, which
  * continues walks that stopped for lack of knowledge, goes on with it. There, where a part ends with a shim, its address is a
@@ -36,20 +33,7 @@
 #ifndef WICK_BPF_PYTHON_H
 #define WICK_BPF_PYTHON_H
 
-#include "bpf/types.h"
-
-#define RUNTIME_FRAME	      (1ull << 61) /* the word is no native address */
-#define RUNTIME_FRAME_DATA    (1ull << 60) /* the second of two words */
-#define RUNTIME_FRAME_PENDING (1ull << 59)
-#define RUNTIME_FRAME_ENTRY   (1ull << 58) /* it was entered from C: the frame of the loop ends with it */
-#define RUNTIME_FRAME_ANCHOR  (1ull << 57)
-#define RUNTIME_KIND_PYTHON   1u
-#define RUNTIME_KIND(word)    ((__u32)((word) >> 56 & 0xf))
-#define RUNTIME_OBJECT(word)  ((word) & ((1ull << 56) - 1))
-#define RUNTIME_CHECK_BITS    28
-#define RUNTIME_CHECK(word)   ((__u32)((word) >> 24 & ((1u << RUNTIME_CHECK_BITS) - 1)))
-#define RUNTIME_PLACE(word)   ((__u32)((word)&0xffffff))
-#define RUNTIME_PLACE_MAX     0xffffffu
+#include "bpf/runtime.h"
 
 enum python_flags {
 	PYTHON_EACH_IS_ENTRY = 1, /* up to 3.10: a frame of the loop runs one function */

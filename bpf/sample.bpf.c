@@ -467,9 +467,10 @@ __attribute__((noinline)) int python_append_all(__u32 cpu)
 
 static __always_inline void python_end(struct abi_ring *ring, struct walk *walk, __u32 cpu)
 {
-	ring->counters[ABI_COUNT_PYTHON] += walk->python_count > 0;
-	ring->counters[ABI_COUNT_PYTHON_FRAMES] += walk->python_count;
-	ring->counters[ABI_COUNT_PYTHON_UNKNOWN] += walk->python_loops && !walk->python_count;
+	ring->counters[ABI_COUNT_RUNTIME(RUNTIME_KIND_PYTHON, ABI_RUNTIME_SAMPLES)] += walk->python_count > 0;
+	ring->counters[ABI_COUNT_RUNTIME(RUNTIME_KIND_PYTHON, ABI_RUNTIME_FRAMES)] += walk->python_count;
+	ring->counters[ABI_COUNT_RUNTIME(RUNTIME_KIND_PYTHON, ABI_RUNTIME_UNKNOWN)] +=
+		walk->python_loops && !walk->python_count;
 	if (walk->python_next < walk->python_count)
 		python_append_all(cpu);
 }
@@ -761,8 +762,8 @@ static __always_inline int walk_user_stack(struct walk *walk, struct task_struct
 	*ret_quiet = process->flags & UNWIND_PROCESS_QUIET;
 	if (*ret_quiet)
 		walk->asks = 0;
-	if (process->python) {
-		python_collect_all(cpu, process->python, tgid);
+	if (process->listed) {
+		python_collect_all(cpu, process->listed, tgid);
 		walk->python_sp = walk->registers[UNWIND_REGISTER_SP];
 		if (walk->python_is_new)
 			python_names_wait = 1;
@@ -771,7 +772,7 @@ static __always_inline int walk_user_stack(struct walk *walk, struct task_struct
 			stacks->urgent = true;
 		}
 	}
-	result = walk_result(walk, walk_frames(cpu, process->python != 0));
+	result = walk_result(walk, walk_frames(cpu, process->listed != 0));
 	if (reuses != *(volatile __u32 *)&heap_reuses)
 		return UNWIND_STALE;
 	/* There is more of the list than can be collected: callers are missing. */

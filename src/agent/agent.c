@@ -330,9 +330,9 @@ static int start_unwinder(struct agent *agent, const struct agent_options *optio
 			     err);
 
 	if (r == 0)
-		unwinder_pythons(agent->unwinder)->is_off = options->no_python;
+		unwinder_runtimes(agent->unwinder)->kinds &= ~options->no_runtimes;
 	if (r == 0)
-		agent->builder.pythons = agent->off_cpu_builder.pythons = unwinder_pythons(agent->unwinder);
+		agent->builder.runtimes = agent->off_cpu_builder.runtimes = unwinder_runtimes(agent->unwinder);
 	return r;
 }
 
@@ -618,9 +618,11 @@ static void fill_unwind_stats(struct agent *agent, const struct sampler_counters
 {
 	unwinder_get_stats(agent->unwinder, ret);
 	ret->frames = counters->counters[ABI_COUNT_FRAMES];
-	ret->python_samples = counters->counters[ABI_COUNT_PYTHON];
-	ret->python_frames = counters->counters[ABI_COUNT_PYTHON_FRAMES];
-	ret->python_unknown = counters->counters[ABI_COUNT_PYTHON_UNKNOWN];
+	for (size_t kind = 0; kind < RUNTIME_KINDS; kind++) {
+		ret->runtimes[kind].samples = counters->counters[ABI_COUNT_RUNTIME(kind, ABI_RUNTIME_SAMPLES)];
+		ret->runtimes[kind].frames = counters->counters[ABI_COUNT_RUNTIME(kind, ABI_RUNTIME_FRAMES)];
+		ret->runtimes[kind].unknown = counters->counters[ABI_COUNT_RUNTIME(kind, ABI_RUNTIME_UNKNOWN)];
+	}
 	ret->program_ns = counters->counters[ABI_COUNT_RUN_NS];
 	ret->program_ns_p50 = run_quantile(counters, 0.5);
 	ret->program_ns_p99 = run_quantile(counters, 0.99);

@@ -23,6 +23,7 @@
 #include <sys/types.h>
 
 #include "base/cleanup.h"
+#include "bpf/runtime.h"
 #include "bpf/unwind.h"
 #include "elf/file_ids.h"
 #include "profile/labels.h"
@@ -88,6 +89,12 @@ struct agent_sink {
 	void (*on_flush)(void *context);
 };
 
+/* A list of runtimes, separated by commas, or "none"; NULL = all. *ret: for agent_options.no_runtimes. -EINVAL: err names the
+ * word. */
+int agent_parse_runtimes(const char *text, uint32_t *ret, struct error *err);
+/* The word of a kind of runtimes (bpf/runtime.h), NULL if there is none. */
+const char *agent_runtime_word(uint32_t kind);
+
 #define AGENT_BUDGET_DEFAULT (-1.0)
 struct agent_options {
 	unsigned frequency_hz;	   /* 0 = 19; 1..10000 */
@@ -105,10 +112,10 @@ struct agent_options {
 	 * the start. Requires pids, and the first must be one that may be sampled. Excludes cgroups, wall, off-CPU time and
 	 * process_stats. */
 	bool unprivileged;
-	bool at_exec;	/* the first of the pids waits for its exec: what it does before does not count */
-	bool no_python; /* stacks of Python show its interpreter only */
-	bool cycles;	/* time by the cycle counter (NMI: sees code that runs with interrupts off), if there is one. Default is
-			   cpu-clock: the kernel gives a CPU that is idle most of the time too many cycle samples */
+	bool at_exec;	      /* the first of the pids waits for its exec: what it does before does not count */
+	uint32_t no_runtimes; /* a bit by enum runtime_kind: stacks of it show its interpreter only */
+	bool cycles; /* time by the cycle counter (NMI: sees code that runs with interrupts off), if there is one. Default is
+			cpu-clock: the kernel gives a CPU that is idle most of the time too many cycle samples */
 	/* What sampling may cost, as a share of one CPU; above it the rate is lowered. 0 = no limit; AGENT_BUDGET_DEFAULT =
 	 * 0.5% of a CPU or 0.1% of all, whichever is more. Whatever else the agent does is not steered by the rate. */
 	double budget;
@@ -207,9 +214,11 @@ struct agent_unwind_stats {
 	uint64_t build_ns, build_ns_max;
 	uint64_t live_rules, live_pieces,
 		live_dropped; /* of code made at run time: now; ever looked at, and found to be replaced */
-	/* Samples with functions of Python, these functions, and samples in its loop of which none was found; code objects that
-	 * were named, and that were gone or made no sense. */
-	uint64_t python_samples, python_frames, python_unknown, python_names, python_names_lost;
+	/* Samples with functions of a runtime, these functions, and samples in it of which none was found; functions that were
+	 * named, and that were gone or made no sense. */
+	struct agent_runtime_stats {
+		uint64_t samples, frames, unknown, names, names_lost;
+	} runtimes[RUNTIME_KINDS];
 	uint64_t heap_bytes, heap_used;			     /* now */
 	uint64_t program_ns, program_ns_p50, program_ns_p99; /* time in the sampling program; quantiles of a sample */
 };

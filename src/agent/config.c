@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "agent/agent.h"
 #include "base/io.h"
 #include "base/time.h"
 #include "codec/yaml_fields.h"
@@ -63,8 +64,10 @@ static int read_runtimes(struct yaml_reader *reader, const yaml_node_t *node, vo
 {
 	struct agent_config *config = object;
 	int r = yaml_read_text(reader, node, "runtimes", &config->runtimes);
-	if (r == 0 && strcmp(config->runtimes, "python") != 0 && strcmp(config->runtimes, "none") != 0)
-		return yaml_fault(reader, node, "runtimes", "must be python or none");
+	struct error why = {0};
+	uint32_t kinds;
+	if (r == 0 && agent_parse_runtimes(config->runtimes, &kinds, &why) < 0)
+		return yaml_fault(reader, node, "runtimes", why.message);
 	return r;
 }
 

@@ -143,32 +143,40 @@ static void examine_executable(struct report *report)
 
 /* ---- interpreters ---- */
 
-static void examine_python(struct report *report)
+static void add_runtime(struct report *report, const struct runtime_file *file, const char *binary)
 {
-	struct pythons *pythons = unwinder_pythons(report->agent->unwinder);
-	const struct mapping_list *maps = report->process->maps;
+	const struct runtime_type *type = file->type;
+	const struct runtime_counts *counts = &unwinder_runtimes(report->agent->unwinder)->counts[type->kind];
+	_cleanup_(buffer_release) struct buffer text = {.max = 1024};
 	struct sampler_counters counters;
+	char name[40];
+
+	if (!file->is_known) {
+		add(report, DOCTOR_WARN, type->word, "", "%s: only its interpreter is shown", file->why);
+		return;
+	}
+	sampler_get_counters(report->agent->sampler, &counters);
+	uint64_t shown = counters.counters[ABI_COUNT_RUNTIME(type->kind, ABI_RUNTIME_SAMPLES)];
+	uint64_t unknown = counters.counters[ABI_COUNT_RUNTIME(type->kind, ABI_RUNTIME_UNKNOWN)];
+	type->describe(file, binary, &text);
+	add(report, DOCTOR_OK, type->word, "", "%s", buffer_string(&text));
+	snprintf(name, sizeof(name), "functions of %s", type->word);
+	add(report, unknown || counts->lost || counts->nonsense ? DOCTOR_WARN : DOCTOR_OK, name, "",
+	    "in %" PRIu64 " samples; %" PRIu64 " in its code showed none; %" PRIu64 " functions were named, %" PRIu64
+	    " gone before, %" PRIu64 " not to be believed",
+	    shown, unknown, counts->read, counts->lost, counts->nonsense);
+}
+
+static void examine_runtimes(struct report *report)
+{
+	struct runtimes *runtimes = unwinder_runtimes(report->agent->unwinder);
+	const struct mapping_list *maps = report->process->maps;
 
 	for (size_t i = 0; maps && i < maps->count; i++) {
-		const struct python_file *file = pythons_look(pythons, report->process->pid, &maps->items[i]);
-		if (!file)
-			continue;
-		const struct python_build *build = &file->build;
-		if (!file->is_known) {
-			add(report, DOCTOR_WARN, "python", "", "%s: only its interpreter is shown", file->why);
-			return;
-		}
-		sampler_get_counters(report->agent->sampler, &counters);
-		uint64_t shown = counters.counters[ABI_COUNT_PYTHON], unknown = counters.counters[ABI_COUNT_PYTHON_UNKNOWN];
-		add(report, DOCTOR_OK, "python", "", "CPython %u.%u%s in %s; offsets %s", build->version >> 8,
-		    build->version & 0xff, build->is_free_threaded ? ", free-threaded," : "",
-		    binary_name(binary_get(&report->agent->binaries, maps->items[i].binary)),
-		    build->is_published ? "that it publishes" : "of that version");
-		add(report, unknown || pythons->lost || pythons->nonsense ? DOCTOR_WARN : DOCTOR_OK, "functions of python", "",
-		    "in %" PRIu64 " samples; %" PRIu64 " in its loop showed none; %" PRIu64 " functions were named, %" PRIu64
-		    " gone before, %" PRIu64 " not to be believed",
-		    shown, unknown, pythons->read, pythons->lost, pythons->nonsense);
-		return;
+		const struct runtime_file *file = runtimes_look(runtimes, report->process->pid, &maps->items[i]);
+		bool is_repeated = i && maps->items[i].binary == maps->items[i - 1].binary;
+		if (file && !is_repeated)
+			add_runtime(report, file, binary_name(binary_get(&report->agent->binaries, maps->items[i].binary)));
 	}
 }
 
@@ -228,7 +236,7 @@ int agent_examine_process(pid_t pid, int64_t duration_ns, struct doctor_row *ret
 	examine_executable(&report);
 	examine_generated_code(&report);
 	examine_binaries(&report);
-	examine_python(&report);
+	examine_runtimes(&report);
 	examine_walks(&report, duration_ns);
 	*ret_count = report.count;
 	return 0;

@@ -29,6 +29,7 @@
 #include "base/alloc.h"
 #include "base/time.h"
 #include "elf/file_ids.h"
+#include "profile/runtimes.h"
 
 #define FRAMES_MAX	   (2 * ABI_FRAMES_MAX + ABI_KERNEL_FRAMES_MAX + 1) /* a mark beside each user frame, at most */
 #define KERNEL_MAPPING	   "[kernel.kallsyms]"
@@ -83,24 +84,37 @@ struct named_frame {
 	uint32_t line, first_line;
 };
 
-static int add_named(struct profile *profile, const struct named_frame *frame, uint32_t *ret, struct error *err)
+static int add_line(struct profile *profile, const struct named_frame *frame, struct profile_line *ret, struct error *err)
+{
+	struct profile_function function = {.start_line = frame->first_line};
+
+	*ret = (struct profile_line){.line = frame->line};
+	int r = profile_add_cstring(profile, frame->name, &function.name, err);
+	function.system_name = function.name;
+	if (r == 0 && frame->source)
+		r = profile_add_cstring(profile, frame->source, &function.file_name, err);
+	return r < 0 ? r : profile_add_function(profile, &function, &ret->function, err);
+}
+
+/* lines: innermost first; the mapping and the type are those of `frame`. */
+static int add_lines(struct profile *profile, const struct named_frame *frame, const struct profile_line *lines, size_t count,
+		     uint32_t *ret, struct error *err)
 {
 	struct profile_location location = {.frame_type = frame->type};
-	struct profile_function function = {.start_line = frame->first_line};
-	struct profile_line line = {.line = frame->line};
 
 	int r = frame->mapping
 			? add_mapping(profile, frame->mapping, "",
 				      (struct profile_mapping){.flags = PROFILE_MAPPING_HAS_FUNCTIONS}, &location.mapping, err)
 			: 0;
-	if (r == 0)
-		r = profile_add_cstring(profile, frame->name, &function.name, err);
-	function.system_name = function.name;
-	if (r == 0 && frame->source)
-		r = profile_add_cstring(profile, frame->source, &function.file_name, err);
-	if (r == 0)
-		r = profile_add_function(profile, &function, &line.function, err);
-	return r < 0 ? r : profile_add_location(profile, &location, &line, 1, ret, err);
+	return r < 0 ? r : profile_add_location(profile, &location, lines, (uint32_t)count, ret, err);
+}
+
+static int add_named(struct profile *profile, const struct named_frame *frame, uint32_t *ret, struct error *err)
+{
+	struct profile_line line;
+
+	int r = add_line(profile, frame, &line, err);
+	return r < 0 ? r : add_lines(profile, frame, &line, 1, ret, err);
 }
 
 /* A location that is an address, in the file's or the process's space. */
@@ -291,26 +305,33 @@ static int add_user_frame(struct profile_builder *builder, struct process *proce
 			     &frames->losses, err);
 }
 
-static int python_location(struct profile_builder *builder, const struct process *process, uint64_t object, uint64_t data,
-			   uint32_t *ret, uint32_t *losses, struct error *err)
+static int runtime_location(struct profile_builder *builder, const struct process *process, uint64_t object, uint64_t data,
+			    uint32_t *ret, uint32_t *losses, struct error *err)
 {
-	struct python_name name;
+	struct runtime_name names[RUNTIME_INLINES_MAX];
+	struct profile_line lines[RUNTIME_INLINES_MAX];
+	struct named_frame frame = {0};
+	const struct runtime_type *type;
 
 	enum agent_cost before = cost_enter(builder->binaries->meter, AGENT_COST_SYMBOLS);
-	int r = pythons_name(builder->pythons, process, object, data, &name);
+	int count = runtimes_name(builder->runtimes, process, object, data, &type, names);
 	cost_enter(builder->binaries->meter, before);
-	if (r < 0)
+	if (count < 0)
 		return error_nomem(err);
-	if (!name.name[0])
-		*losses |= 1u << AGENT_LOSS_NO_NAME;
-	return add_named(builder->profile,
-			 &(struct named_frame){.name = name.name[0] ? name.name : "[function of Python]",
-					       .mapping = PROFILE_MAPPING_PYTHON,
-					       .source = name.file,
-					       .type = PROFILE_FRAME_INTERPRETED,
-					       .line = name.line,
-					       .first_line = name.first_line},
-			 ret, err);
+	frame.mapping = type->word;
+	frame.type = profile_runtime_of(bytes_of_string(type->word))->type;
+	for (int i = 0; i < count; i++) {
+		if (!names[i].name[0])
+			*losses |= 1u << AGENT_LOSS_NO_NAME;
+		frame.name = names[i].name[0] ? names[i].name : type->lost_function;
+		frame.source = names[i].file;
+		frame.line = names[i].line;
+		frame.first_line = names[i].first_line;
+		int r = add_line(builder->profile, &frame, &lines[i], err);
+		if (r < 0)
+			return r;
+	}
+	return add_lines(builder->profile, &frame, lines, (size_t)count, ret, err);
 }
 
 /* A function of an interpreter. is_complete: the native walk is. */
@@ -320,7 +341,7 @@ static int add_runtime_frame(struct profile_builder *builder, const struct proce
 	bool is_pending = data & RUNTIME_FRAME_PENDING;
 	size_t at = frames->count;
 
-	if (RUNTIME_KIND(object) != RUNTIME_KIND_PYTHON || !(data & RUNTIME_FRAME_DATA))
+	if (!runtime_type_of(RUNTIME_KIND(object)) || !(data & RUNTIME_FRAME_DATA))
 		return 0;
 	if (is_pending && is_complete) {
 		if (!frames->runtime_end) /* the thread is not in the interpreter (any more) */
@@ -337,7 +358,7 @@ static int add_runtime_frame(struct profile_builder *builder, const struct proce
 	frames->count++;
 	if (!is_pending || is_complete)
 		frames->runtime_end = at + 1;
-	return python_location(builder, process, object, data, &frames->locations[at], &frames->losses, err);
+	return runtime_location(builder, process, object, data, &frames->locations[at], &frames->losses, err);
 }
 
 /* Appends one of a sample's two stacks. */

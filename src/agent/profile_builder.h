@@ -14,7 +14,7 @@
 #include "agent/process/cgroups.h"
 #include "agent/process/process.h"
 #include "agent/process/sample_labels.h"
-#include "agent/runtime/pythons.h"
+#include "agent/runtime/runtimes.h"
 
 #define PROFILE_BUILDER_SAMPLES_MAX 262144u /* distinct ones; then the profile is full and should be flushed */
 
@@ -45,7 +45,7 @@ struct profile_builder {
 	struct binaries *binaries;
 	struct chains *chains;
 	struct cgroups *cgroups;
-	struct pythons *pythons; /* the unwinder's */
+	struct runtimes *runtimes; /* the unwinder's */
 	const struct labels *labels;
 	struct relabel *relabel; /* NULL = none */
 	char host[65], release[65];

@@ -30,7 +30,7 @@ struct fixture {
 	struct process_table table;
 	struct chains chains;
 	struct cgroups cgroups;
-	struct pythons pythons;
+	struct runtimes runtimes;
 	struct profile_builder builder;
 	struct process *process;
 	unsigned kernel_asked;
@@ -76,12 +76,12 @@ static int fixture_init(struct fixture *f)
 					      .binaries = &f->binaries,
 					      .chains = &f->chains,
 					      .cgroups = &f->cgroups,
-					      .pythons = &f->pythons,
+					      .runtimes = &f->runtimes,
 					      .types = {"cpu"},
 					      .period_ns = PERIOD_NS};
 	int r = binaries_init(&f->binaries);
 	if (r == 0)
-		r = pythons_init(&f->pythons, &f->binaries);
+		r = runtimes_init(&f->runtimes, &f->binaries);
 	if (r == 0)
 		r = process_table_init(&f->table, &f->binaries);
 	if (r == 0)
@@ -110,7 +110,7 @@ static void fixture_release(struct fixture *f)
 {
 	profile_builder_release(&f->builder);
 	process_table_release(&f->table);
-	pythons_release(&f->pythons);
+	runtimes_release(&f->runtimes);
 	binaries_release(&f->binaries);
 	chains_release(&f->chains);
 }
@@ -525,12 +525,12 @@ static uint64_t make_code(size_t i, const char *name, uint32_t first_line, uint6
 /* The process is this one, and has an interpreter: 3.11. */
 static void become_python(struct fixture *f)
 {
-	struct python_file file = {.is_known = true, .build.version = 0x030b};
+	struct runtime_file file = {.type = &runtime_python, .is_known = true, .python.version = 0x030b};
 
-	assert_true(python_layout_of(0x030b, &file.build.layout));
-	assert_int_equal(array_push(&f->pythons.files, &f->pythons.file_count, &f->pythons.file_capacity, 8, file), 0);
+	assert_true(python_layout_of(0x030b, &file.python.layout));
+	assert_int_equal(array_push(&f->runtimes.files, &f->runtimes.file_count, &f->runtimes.file_capacity, 8, file), 0);
 	f->process->pid = getpid();
-	f->process->maps->python = 2; /* the first */
+	f->process->maps->runtimes[RUNTIME_LISTED].file = 2; /* the first */
 }
 
 static void test_functions_of_python(void **state)
@@ -610,7 +610,7 @@ static void test_functions_without_name(void **state)
 	assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START, .user_chain = 1}), 0);
 	assert_string_equal(stack_text(f->builder.profile, 0), "/opt/program+5000 python:[function of Python]");
 	assert_int_equal(f->builder.losses[AGENT_LOSS_NO_NAME], 1);
-	f->process->maps->python = 0;
+	f->process->maps->runtimes[RUNTIME_LISTED].file = 0;
 	add_chain(f, 2, 3, (uint64_t[]){TEXT_START + 0x200, code, data});
 	assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START, .user_chain = 2}), 0);
 	assert_string_equal(stack_text(f->builder.profile, 1),

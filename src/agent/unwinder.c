@@ -75,7 +75,7 @@ struct unwinder {
 	struct unwind_cache *cache;
 	struct unwind_tables *tables;
 	struct live_unwinder live;
-	struct pythons pythons;
+	struct runtimes runtimes;
 	struct unwind_slot *slots;
 	struct unwind_slot *own_slots; /* without a kernel side; else NULL */
 	uint32_t own_clock;
@@ -121,7 +121,7 @@ int unwinder_new(struct sampler *sampler, struct binaries *binaries, struct proc
 				      err);
 	if (r < 0)
 		return r;
-	if (pythons_init(&unwinder->pythons, binaries) < 0)
+	if (runtimes_init(&unwinder->runtimes, binaries) < 0)
 		return error_nomem(err);
 	live_unwinder_init(&unwinder->live, unwinder->tables, processes);
 	binaries->tables = unwinder->tables;
@@ -139,7 +139,7 @@ struct unwinder *unwinder_free(struct unwinder *unwinder)
 		unwinder->binaries->tables = NULL;
 	if (unwinder->processes)
 		process_table_leave_heap(unwinder->processes);
-	pythons_release(&unwinder->pythons);
+	runtimes_release(&unwinder->runtimes);
 	unwind_tables_free(unwinder->tables);
 	unwind_cache_close(unwinder->cache);
 	heap_free(unwinder->heap);
@@ -309,7 +309,7 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 	walk->hash = callers ? walk_hash(walk->hash_before, walk->frames[callers]) : walk->hash_before;
 	walk->map = (struct walk_map){0};
 	walk->window_bytes = 0;
-	if (!pythons_placed(&unwinder->pythons, process->maps, &walk->python))
+	if (!runtimes_place(&unwinder->runtimes, process->pid, process->maps, RUNTIME_LISTED, &walk->python))
 		walk->python = (struct python_process){0}; /* what is pending stays so */
 	do {
 		walk->python_sp = walk->registers[UNWIND_REGISTER_SP];
@@ -618,15 +618,23 @@ static int place_list(struct unwinder *unwinder, struct process *process, struct
 			.file_page = is_live ? 0 : (uint32_t)(item->offset >> 12),
 		};
 	}
-	struct python_process python;
-	bool has_python = pythons_place(&unwinder->pythons, process->pid, list, &python);
-	uint32_t ranges_bytes = count * (uint32_t)sizeof(*ranges);
-	uint32_t bytes = ranges_bytes + (has_python ? sizeof(python) : 0), place = heap_allocate(unwinder->heap, bytes);
+	uint64_t told[RUNTIME_CLASSES][RUNTIME_PLACE_BYTES_MAX / 8];
+	uint32_t ranges_bytes = count * (uint32_t)sizeof(*ranges), bytes = ranges_bytes;
+	runtimes_find(&unwinder->runtimes, process->pid, list);
+	for (enum runtime_class class = 0; class < RUNTIME_CLASSES; class ++) {
+		list->placed_runtimes[class] =
+			(uint32_t)runtimes_place(&unwinder->runtimes, process->pid, list, class, told[class]);
+		bytes += list->placed_runtimes[class];
+	}
+	uint32_t place = heap_allocate(unwinder->heap, bytes), at = place + ranges_bytes;
 	if (!place)
 		return -ENOSPC;
 	int r = heap_write(unwinder->heap, place, ranges, ranges_bytes, NULL);
-	if (r == 0 && has_python)
-		r = heap_write(unwinder->heap, place + ranges_bytes, &python, sizeof(python), NULL);
+	for (enum runtime_class class = 0; r == 0 && class < RUNTIME_CLASSES; class ++) {
+		if (list->placed_runtimes[class])
+			r = heap_write(unwinder->heap, at, told[class], list->placed_runtimes[class], NULL);
+		at += list->placed_runtimes[class];
+	}
 	if (r < 0) {
 		heap_release(unwinder->heap, place, bytes);
 		return r;
@@ -639,6 +647,15 @@ static int place_list(struct unwinder *unwinder, struct process *process, struct
 	list->settles_ns = settles_ns;
 	list->changed = false;
 	return 0;
+}
+
+/* Where what is said of a runtime lies, 0 if there is none. */
+static uint32_t place_of_runtime(const struct mapping_list *list, enum runtime_class class)
+{
+	uint32_t at = list->place + list->placed_count * (uint32_t)sizeof(struct unwind_range);
+	for (enum runtime_class before = 0; before < class; before++)
+		at += list->placed_runtimes[before];
+	return list->placed_runtimes[class] ? at : 0;
 }
 
 static void update_kernel(struct unwinder *unwinder, struct process *process)
@@ -660,7 +677,8 @@ static void update_kernel(struct unwinder *unwinder, struct process *process)
 			.ranges = list->place,
 			.count = list->placed_count,
 			.version = process->version,
-			.python = list->python ? list->place + list->placed_count * (uint32_t)sizeof(struct unwind_range) : 0,
+			.listed = place_of_runtime(list, RUNTIME_LISTED),
+			.stacked = place_of_runtime(list, RUNTIME_STACKED),
 			.flags = process->quiet_until > unwinder->ticks ? UNWIND_PROCESS_QUIET : 0,
 		};
 		r = sampler_set_process(unwinder->sampler, process->pid, &told);
@@ -679,9 +697,9 @@ static void update_kernel(struct unwinder *unwinder, struct process *process)
 	process->told_version = process->version;
 }
 
-struct pythons *unwinder_pythons(struct unwinder *unwinder)
+struct runtimes *unwinder_runtimes(struct unwinder *unwinder)
 {
-	return &unwinder->pythons;
+	return &unwinder->runtimes;
 }
 
 void unwinder_warm_up(struct unwinder *unwinder, int64_t until_ns)
@@ -742,8 +760,11 @@ void unwinder_get_stats(const struct unwinder *unwinder, struct agent_unwind_sta
 	ret->live_rules = unwinder->live.budget.rows;
 	ret->live_pieces = unwinder->live.budget.found;
 	ret->live_dropped = unwinder->live.budget.dropped;
-	ret->python_names = unwinder->pythons.read;
-	ret->python_names_lost = unwinder->pythons.lost + unwinder->pythons.nonsense;
+	for (size_t kind = 0; kind < RUNTIME_KINDS; kind++) {
+		const struct runtime_counts *counts = &unwinder->runtimes.counts[kind];
+		ret->runtimes[kind].names = counts->read;
+		ret->runtimes[kind].names_lost = counts->lost + counts->nonsense;
+	}
 	ret->heap_bytes = heap.bytes;
 	ret->heap_used = heap.used;
 }

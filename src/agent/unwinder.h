@@ -11,7 +11,7 @@
 
 #include "agent/chains.h"
 #include "agent/process/process.h"
-#include "agent/runtime/pythons.h"
+#include "agent/runtime/runtimes.h"
 #include "agent/sample/sampler.h"
 #include "agent/unwind/unwind_tables.h"
 
@@ -33,8 +33,8 @@ int unwinder_complete(struct unwinder *unwinder, struct process *process, struct
 /* Walks from a tail alone, for tests: fills ret_frames (UNWIND_FRAMES_MAX), which hold tail->depth frames already. */
 enum unwind_result unwinder_walk(struct unwinder *unwinder, struct process *process, const struct abi_tail *tail,
 				 uint64_t *ret_frames, size_t *ret_count);
-/* Its interpreters of Python, which the profile takes names from. */
-struct pythons *unwinder_pythons(struct unwinder *unwinder);
+/* Its runtimes, which the profile takes names from. */
+struct runtimes *unwinder_runtimes(struct unwinder *unwinder);
 /* From here on results of walks are not counted, and after the time (CLOCK_MONOTONIC) no table is loaded; 0 ends that. */
 void unwinder_warm_up(struct unwinder *unwinder, int64_t until_ns);
 /* Tells the kernel side of changes since the last call. After each drain. */

@@ -54,16 +54,15 @@ static void fixture_release(struct fixture *f)
 /* An interpreter whose loop is [start, end), 0 where it is found by the frames it lies in: as of 3.11, and of 3.12. */
 static void put_python(struct fixture *f, uint64_t start, uint64_t end)
 {
-	struct pythons *pythons = unwinder_pythons(f->unwinder);
-	struct python_file file = {.is_known = true};
+	struct runtimes *runtimes = unwinder_runtimes(f->unwinder);
+	struct runtime_file file = {.type = &runtime_python, .is_known = true};
 
-	file.build.version = end ? 0x030b : 0x030c;
-	assert_true(python_layout_of(file.build.version, &file.build.layout));
-	file.build.loop_start = start;
-	file.build.loop_end = end;
-	assert_int_equal(array_push(&pythons->files, &pythons->file_count, &pythons->file_capacity, 8, file), 0);
-	f->process->maps->python = 1 + (uint32_t)pythons->file_count;
-	f->process->maps->python_bias = 0;
+	file.python.version = end ? 0x030b : 0x030c;
+	assert_true(python_layout_of(file.python.version, &file.python.layout));
+	file.python.loop_start = start;
+	file.python.loop_end = end;
+	assert_int_equal(array_push(&runtimes->files, &runtimes->file_count, &runtimes->file_capacity, 8, file), 0);
+	f->process->maps->runtimes[RUNTIME_LISTED] = (struct mapped_runtime){.file = 1 + (uint32_t)runtimes->file_count};
 }
 
 /* ---- a stack ---- */

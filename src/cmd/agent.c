@@ -119,7 +119,7 @@ int cmd_agent(int argc, char **argv)
 	if (!o.url && !o.target_count)
 		return usage_error(&usage, "no server; give --server URL");
 	if (parse_event(event, &o.agent.cycles, &err) < 0 ||
-	    parse_runtimes("--runtimes", runtimes ? runtimes : config.runtimes, &o.agent.no_python, &err) < 0 ||
+	    parse_runtimes("--runtimes", runtimes ? runtimes : config.runtimes, &o.agent.no_runtimes, &err) < 0 ||
 	    parse_budget(budget, &o.agent.budget, &err) < 0 ||
 	    parse_off_cpu(off_cpu, &o.agent.off_cpu_chance, &o.agent.off_cpu_least_ns, &err) < 0)
 		return usage_error(&usage, "%s", err.message);

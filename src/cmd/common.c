@@ -45,12 +45,10 @@ int parse_event(const char *text, bool *ret_cycles, struct error *err)
 	return error_set(err, -EINVAL, "--event: '%.40s' must be cpu-clock or cycles", text);
 }
 
-int parse_runtimes(const char *option, const char *text, bool *ret_no_python, struct error *err)
+int parse_runtimes(const char *option, const char *text, uint32_t *ret_no_runtimes, struct error *err)
 {
-	*ret_no_python = text && strcmp(text, "none") == 0;
-	if (*ret_no_python || !text || strcmp(text, "python") == 0)
-		return 0;
-	return error_set(err, -EINVAL, "%s: '%.40s' is no runtime that is known; python is, and none", option, text);
+	int r = agent_parse_runtimes(text, ret_no_runtimes, err);
+	return r < 0 ? error_prefix(err, r, "%s", option) : 0;
 }
 
 static int parse_chance(const char *text, uint32_t *ret, struct error *err)

@@ -958,7 +958,7 @@ int cmd_record(int argc, char **argv)
 	struct error err = {0};
 	OPTIONS_OR_RETURN(&usage, argc, argv, &record.command);
 	if (parse_event(event, &record.agent.cycles, &err) < 0 ||
-	    parse_runtimes("--runtimes", runtimes, &record.agent.no_python, &err) < 0 ||
+	    parse_runtimes("--runtimes", runtimes, &record.agent.no_runtimes, &err) < 0 ||
 	    parse_off_cpu(off_cpu, &record.agent.off_cpu_chance, &record.agent.off_cpu_least_ns, &err) < 0 ||
 	    output_check(record.output, record.format, &err) < 0 || parse_launch(&record, &environment, &err) < 0 ||
 	    open_check(&record.open, &err) < 0)

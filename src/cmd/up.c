@@ -314,7 +314,7 @@ int cmd_up(int argc, char **argv)
 	OPTIONS_OR_RETURN(&usage, argc, argv, NULL);
 	struct error err = {0};
 	if (parse_event(event, &up.collector.agent.cycles, &err) < 0 ||
-	    parse_runtimes("--runtimes", runtimes, &up.collector.agent.no_python, &err) < 0 ||
+	    parse_runtimes("--runtimes", runtimes, &up.collector.agent.no_runtimes, &err) < 0 ||
 	    parse_budget(budget, &up.collector.agent.budget, &err) < 0 ||
 	    parse_off_cpu(off_cpu, &up.collector.agent.off_cpu_chance, &up.collector.agent.off_cpu_least_ns, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
@@ -328,7 +328,7 @@ int cmd_up(int argc, char **argv)
 	if (!r)
 		r = configure_agent(&up, config_file, event, &labels, &err);
 	if (!r && !runtimes)
-		r = parse_runtimes("runtimes", up.config.runtimes, &up.collector.agent.no_python, &err);
+		r = parse_runtimes("runtimes", up.config.runtimes, &up.collector.agent.no_runtimes, &err);
 	if (!r)
 		r = run_up(&up, &err);
 	return r < 0 ? cmd_fail("up", &err) : EXIT_DONE;

@@ -31,6 +31,32 @@ static void write_worst_processes(struct buffer *m, const struct link_stats *age
 	}
 }
 
+static void write_runtimes(struct buffer *m, const struct link_stats *agent)
+{
+	static const struct {
+		const char *name, *help;
+		size_t offset;
+	} metrics[] = {
+		{"wick_agent_runtime_samples_total", "Samples with functions of a runtime.",
+		 offsetof(struct link_runtime, samples)},
+		{"wick_agent_runtime_frames_total", "Functions of a runtime in samples.",
+		 offsetof(struct link_runtime, frames)},
+		{"wick_agent_runtime_unknown_total", "Samples in a runtime that showed no function of it.",
+		 offsetof(struct link_runtime, unknown)},
+		{"wick_agent_runtime_names_total", "Functions of a runtime whose names were read.",
+		 offsetof(struct link_runtime, names)},
+		{"wick_agent_runtime_names_lost_total",
+		 "Functions of a runtime that were gone, or not to be believed, when their names were read.",
+		 offsetof(struct link_runtime, names_lost)},
+	};
+	for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++) {
+		metric_head(m, metrics[i].name, "counter", metrics[i].help);
+		for (size_t k = 0; k < LINK_RUNTIMES_MAX && agent->runtimes[k].name; k++)
+			metric_of(m, metrics[i].name, "runtime", agent->runtimes[k].name,
+				  *(const uint64_t *)((const char *)&agent->runtimes[k] + metrics[i].offset));
+	}
+}
+
 static void write_unwind_metrics(struct buffer *m, const struct link_stats *agent)
 {
 	metric_counters_by(m, "wick_agent_walks_total", "result", "User stacks of samples, by unwind result.", agent->walks,
@@ -55,14 +81,7 @@ static void write_unwind_metrics(struct buffer *m, const struct link_stats *agen
 	COUNTER("wick_agent_unwind_jit_pieces_total", "JIT code regions searched for unwind rules.", agent->live_pieces);
 	COUNTER("wick_agent_unwind_jit_pieces_dropped_total",
 		"JIT code regions replaced, or evicted because the table was full.", agent->live_dropped);
-	COUNTER("wick_agent_python_samples_total", "Samples with functions of Python.", agent->python_samples);
-	COUNTER("wick_agent_python_frames_total", "Functions of Python in samples.", agent->python_frames);
-	COUNTER("wick_agent_python_unknown_total",
-		"Samples in the loop of an interpreter of Python that showed no function of it.", agent->python_unknown);
-	COUNTER("wick_agent_python_names_total", "Functions of Python whose names were read.", agent->python_names);
-	COUNTER("wick_agent_python_names_lost_total",
-		"Functions of Python that were gone, or not to be believed, when their names were read.",
-		agent->python_names_lost);
+	write_runtimes(m, agent);
 	GAUGE("wick_agent_unwind_heap_bytes", "Kernel memory reserved for unwind tables and mappings.", agent->heap_bytes);
 	GAUGE("wick_agent_unwind_heap_used_bytes", "Kernel memory in use for unwind tables and mappings.", agent->heap_used);
 	COUNTER("wick_agent_process_updates_total", "Updates of a process's mappings in the kernel.", agent->process_updates);

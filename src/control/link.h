@@ -15,10 +15,11 @@
 
 #include "base/error.h"
 
-#define LINK_LOSSES_MAX	 16
-#define LINK_WALKS_MAX	 16
-#define LINK_TARGETS_MAX 16
-#define LINK_REASONS_MAX 8
+#define LINK_LOSSES_MAX	  16
+#define LINK_RUNTIMES_MAX 12
+#define LINK_WALKS_MAX	  16
+#define LINK_TARGETS_MAX  16
+#define LINK_REASONS_MAX  8
 enum link_kind { LINK_BINARY = 1, LINK_STATS = 2 };
 
 struct link_binary {
@@ -62,7 +63,10 @@ struct link_stats {
 	uint64_t tables, table_bytes, table_rows, tables_built, tables_cached, tables_evicted, tables_failed, build_ns,
 		heap_bytes, heap_used;
 	uint64_t live_rules, live_pieces, live_dropped;
-	uint64_t python_samples, python_frames, python_unknown, python_names, python_names_lost;
+	struct link_runtime {
+		const char *name; /* NULL = none */
+		uint64_t samples, frames, unknown, names, names_lost;
+	} runtimes[LINK_RUNTIMES_MAX];
 	uint64_t process_updates, process_update_failures;
 	uint64_t program_ns, program_ns_p50, program_ns_p99;
 	uint32_t walk_count;

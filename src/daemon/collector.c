@@ -101,11 +101,13 @@ static void fill_unwind(const struct agent_unwind_stats *unwind, struct link_sta
 	stats->live_rules = unwind->live_rules;
 	stats->live_pieces = unwind->live_pieces;
 	stats->live_dropped = unwind->live_dropped;
-	stats->python_samples = unwind->python_samples;
-	stats->python_frames = unwind->python_frames;
-	stats->python_unknown = unwind->python_unknown;
-	stats->python_names = unwind->python_names;
-	stats->python_names_lost = unwind->python_names_lost;
+	for (uint32_t kind = 0, count = 0; kind < RUNTIME_KINDS; kind++) {
+		const struct agent_runtime_stats *runtime = &unwind->runtimes[kind];
+		const char *name = agent_runtime_word(kind);
+		if (name && count < LINK_RUNTIMES_MAX)
+			stats->runtimes[count++] = (struct link_runtime){
+				name, runtime->samples, runtime->frames, runtime->unknown, runtime->names, runtime->names_lost};
+	}
 	stats->heap_bytes = unwind->heap_bytes;
 	stats->heap_used = unwind->heap_used;
 	stats->process_updates = unwind->process_updates;

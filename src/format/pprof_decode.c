@@ -35,6 +35,7 @@
 #include "codec/protobuf.h"
 #include "format/format_int.h"
 #include "format/legacy/legacy.h"
+#include "profile/runtimes.h"
 
 #define FIELD_MAX 15
 
@@ -454,7 +455,8 @@ static enum profile_frame_type frame_type_of(const struct profile *profile, cons
 	if (location->address)
 		return PROFILE_FRAME_NATIVE;
 	/* The format has no frame types; the agent's mapping says it. */
-	return bytes_equal_string(file_name, PROFILE_MAPPING_PYTHON) ? PROFILE_FRAME_INTERPRETED : PROFILE_FRAME_UNKNOWN;
+	const struct profile_runtime *runtime = profile_runtime_of(file_name);
+	return runtime ? runtime->type : PROFILE_FRAME_UNKNOWN;
 }
 
 static int read_location(struct decoder *decoder, struct pb_cursor *cursor, const struct pb_field *outer, struct error *err)

@@ -98,8 +98,6 @@ enum profile_frame_type {
 	PROFILE_FRAME_JIT = 3,
 	PROFILE_FRAME_INTERPRETED = 4, /* Python, Ruby ...: the runtime's own name is in the function's file name */
 };
-/* The file of the mapping that stands for all functions of Python, which have no address in it. */
-#define PROFILE_MAPPING_PYTHON "python"
 struct profile_location {
 	uint32_t mapping;
 	uint32_t line_first, line_count; /* into profile.lines; [0] is the innermost inlined function, the last one the caller

@@ -49,8 +49,8 @@ struct binary_file {
 	uint32_t next; /* of the binary, or unused */
 	uint32_t slot; /* of its unwind table, if has_slot (unwinder.c) */
 	bool used, marked, has_slot, announced;
-	uint16_t python; /* of struct pythons; 0 = not looked at */
-	uint8_t tries;	 /* to open it, once another file of the binary was announced */
+	uint16_t runtime; /* of struct runtimes; 0 = not looked at */
+	uint8_t tries;	  /* to open it, once another file of the binary was announced */
 };
 
 struct unwind_tables;

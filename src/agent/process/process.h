@@ -17,6 +17,7 @@
 #include "agent/process/changes.h"
 #include "agent/sample/events.h"
 #include "agent/sample/heap.h"
+#include "bpf/runtime.h"
 
 #define PROCESS_MAPPINGS_MAX 131072u
 #define PROCESSES_MAX	     (4u << 20) /* the kernel's own limit of pids */
@@ -31,11 +32,14 @@ struct mapping_list {
 	struct heap *heap;
 	uint32_t place, place_bytes, placed_count;
 	uint64_t placed_ns;
-	uint64_t settles_ns;  /* when what is unsettled, and so not in them, may be put in; 0 = nothing is */
-	uint32_t python;      /* of struct pythons: the interpreter among them; 0 = none is known */
-	uint64_t python_bias; /* of its addresses */
-	uint32_t live_owner;  /* process.id + 1 of the one whose live rules are in them; 0 = no one's */
-	bool changed;	      /* since they were written */
+	uint64_t settles_ns; /* when what is unsettled, and so not in them, may be put in; 0 = nothing is */
+	struct mapped_runtime {
+		uint32_t file; /* of struct runtimes; 0 = there is none */
+		uint64_t bias; /* of its addresses */
+	} runtimes[RUNTIME_CLASSES];
+	uint32_t placed_runtimes[RUNTIME_CLASSES]; /* bytes of what is said of them behind the ranges, in this order */
+	uint32_t live_owner;			   /* process.id + 1 of the one whose live rules are in them; 0 = no one's */
+	bool changed;				   /* since they were written */
 };
 
 struct live_rules;

@@ -25,6 +25,7 @@
 #include "elf/build_id.h"
 #include "format/format_int.h"
 #include "format/otlp/otlp.h"
+#include "profile/runtimes.h"
 
 struct encoder {
 	struct buffer *out;
@@ -593,10 +594,10 @@ static const char *frame_type(const struct encoder *encoder, const struct profil
 {
 	static const char *const types[] = {NULL, "native", "kernel", "jit", "interpreted"};
 	const struct profile_mapping *mapping = &encoder->tables->mappings[location->mapping];
+	const struct profile_runtime *runtime = profile_runtime_of(profile_string_bytes(encoder->tables, mapping->file_name));
 
-	if (location->frame_type == PROFILE_FRAME_INTERPRETED &&
-	    strcmp(profile_string(encoder->tables, mapping->file_name), PROFILE_MAPPING_PYTHON) == 0)
-		return "cpython";
+	if (runtime && location->frame_type == (uint32_t)runtime->type)
+		return runtime->frame_type;
 	return location->frame_type < sizeof(types) / sizeof(types[0]) ? types[location->frame_type] : NULL;
 }
 

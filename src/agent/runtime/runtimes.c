@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/runtime/runtimes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/proc.h"
+#include "base/alloc.h"
+#include "base/io.h"
+
+#define RUNTIME_BYTES_MIN (512u * 1024) /* executable; the smallest one that was seen has 1.4 MiB */
+#define FILE_NOT_LOOKED	  0u		/* binary_file.runtime */
+#define FILE_NONE	  1u
+#define FILE_FIRST	  2u
+
+static const struct runtime_type *const types[] = {&runtime_python};
+#define TYPES (sizeof(types) / sizeof(types[0]))
+
+int runtimes_init(struct runtimes *runtimes, struct binaries *binaries)
+{
+	*runtimes = (struct runtimes){.binaries = binaries, .kinds = RUNTIME_ALL};
+	return runtime_names_init(&runtimes->names);
+}
+
+void runtimes_release(struct runtimes *runtimes)
+{
+	runtime_names_release(&runtimes->names);
+	runtimes->files = mem_free(runtimes->files);
+	runtimes->file_count = runtimes->file_capacity = 0;
+}
+
+const struct runtime_type *runtime_type_of(uint32_t kind)
+{
+	for (size_t i = 0; i < TYPES; i++)
+		if (types[i]->kind == kind)
+			return types[i];
+	return NULL;
+}
+
+static const struct runtime_type *find_word(struct bytes word)
+{
+	for (size_t i = 0; i < TYPES; i++)
+		if (bytes_equal_string(word, types[i]->word))
+			return types[i];
+	return NULL;
+}
+
+int runtimes_parse(const char *text, uint32_t *ret_kinds, struct error *err)
+{
+	*ret_kinds = text ? 0 : RUNTIME_ALL;
+	if (!text || strcmp(text, "none") == 0)
+		return 0;
+	for (const char *word = text;; word++) {
+		size_t len = strcspn(word, ",");
+		const struct runtime_type *type = find_word((struct bytes){(const uint8_t *)word, len});
+		if (!type) {
+			char known[160] = "";
+			for (size_t i = 0; i < TYPES; i++)
+				snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s, ", types[i]->word);
+			return error_set(err, -EINVAL, "'%.*s' is no runtime that is known; there are: %snone",
+					 (int)(len < 40 ? len : 40), word, known);
+		}
+		*ret_kinds |= 1u << type->kind;
+		word += len;
+		if (!*word)
+			return 0;
+	}
+}
+
+int agent_parse_runtimes(const char *text, uint32_t *ret, struct error *err)
+{
+	uint32_t kinds;
+	int r = runtimes_parse(text, &kinds, err);
+	*ret = r < 0 ? 0 : ~kinds;
+	return r;
+}
+
+const char *agent_runtime_word(uint32_t kind)
+{
+	const struct runtime_type *type = runtime_type_of(kind);
+	return type ? type->word : NULL;
+}
+
+/* ---- files ---- */
+
+static uint32_t keep_file(struct runtimes *runtimes, const struct runtime_file *file)
+{
+	for (size_t i = 0; i < runtimes->file_count; i++) {
+		if (memcmp(&runtimes->files[i], file, sizeof(*file)) == 0)
+			return FILE_FIRST + (uint32_t)i;
+	}
+	if (array_push(&runtimes->files, &runtimes->file_count, &runtimes->file_capacity, RUNTIME_FILES_MAX, *file) < 0)
+		return FILE_NONE;
+	return FILE_FIRST + (uint32_t)runtimes->file_count - 1;
+}
+
+/* Whether one of the types knows the file, or why it cannot use it; *ret starts as zeros, padding too. */
+static bool recognize(struct elf_file *elf, struct runtime_file *ret)
+{
+	for (size_t i = 0; i < TYPES; i++) {
+		struct error why = {0};
+		memset(ret, 0, sizeof(*ret));
+		int r = types[i]->recognize(elf, ret, &why);
+		if (r <= 0 && r != -ENOTSUP && r != -EBADMSG)
+			continue;
+		ret->type = types[i];
+		ret->is_known = r > 0;
+		if (r < 0)
+			snprintf(ret->why, sizeof(ret->why), "%.*s", (int)sizeof(ret->why) - 1, why.message);
+		return true;
+	}
+	return false;
+}
+
+static uint32_t look_into(struct runtimes *runtimes, pid_t pid, const struct process_mapping *mapping)
+{
+	const struct binary *binary = binary_get(runtimes->binaries, mapping->binary);
+	char build_id[BUILD_ID_HEX_MAX];
+	struct runtime_file file;
+	struct error why = {0};
+	struct elf_file elf;
+
+	_cleanup_(fd_closep) int fd = binary_open(binary, pid, mapping, build_id);
+	if (fd < 0)
+		return fd == -ENOEXEC ? FILE_NONE : FILE_NOT_LOOKED;
+	if (elf_file_open(&elf, fd, binary->path, &why) < 0)
+		return FILE_NONE;
+	bool is_runtime = recognize(&elf, &file);
+	elf_file_release(&elf);
+	return is_runtime ? keep_file(runtimes, &file) : FILE_NONE;
+}
+
+const struct runtime_file *runtimes_look(struct runtimes *runtimes, pid_t pid, const struct process_mapping *mapping)
+{
+	struct binary_file *file = binary_file_get(runtimes->binaries, mapping->file);
+
+	if (mapping->end - mapping->start < RUNTIME_BYTES_MIN || !mapping->file ||
+	    binary_get(runtimes->binaries, mapping->binary)->kind != BINARY_FILE)
+		return NULL;
+	if (file->runtime == FILE_NOT_LOOKED)
+		file->runtime = (uint16_t)look_into(runtimes, pid, mapping);
+	return file->runtime >= FILE_FIRST ? &runtimes->files[file->runtime - FILE_FIRST] : NULL;
+}
+
+void runtimes_find(struct runtimes *runtimes, pid_t pid, struct mapping_list *list)
+{
+	memset(list->runtimes, 0, sizeof(list->runtimes));
+	for (size_t i = 0; i < list->count && runtimes->kinds; i++) {
+		const struct process_mapping *mapping = &list->items[i];
+		const struct runtime_file *file = runtimes_look(runtimes, pid, mapping);
+		if (!file || !file->is_known || !(runtimes->kinds >> file->type->kind & 1) ||
+		    file->code_offset < mapping->offset || file->code_offset - mapping->offset >= mapping->end - mapping->start)
+			continue;
+		struct mapped_runtime *runtime = &list->runtimes[file->type->class];
+		if (runtime->file)
+			continue;
+		runtime->file = FILE_FIRST + (uint32_t)(file - runtimes->files);
+		runtime->bias = mapping->start + (file->code_offset - mapping->offset) - file->code_address;
+	}
+}
+
+static const struct runtime_file *file_of(const struct runtimes *runtimes, const struct mapped_runtime *runtime)
+{
+	return runtime->file ? &runtimes->files[runtime->file - FILE_FIRST] : NULL;
+}
+
+size_t runtimes_place(const struct runtimes *runtimes, pid_t pid, const struct mapping_list *list, enum runtime_class class,
+		      void *ret)
+{
+	const struct runtime_file *file = list ? file_of(runtimes, &list->runtimes[class]) : NULL;
+	return file ? file->type->place(file, pid, list->runtimes[class].bias, ret) : 0;
+}
+
+/* ---- names ---- */
+
+static int read_process(void *context, uint64_t address, void *to, size_t bytes)
+{
+	const struct process *process = context;
+	if (process->exit_ns)
+		return -ESRCH;
+	ssize_t n = proc_read_memory(process->pid, address, to, bytes);
+
+	return n < 0 ? (int)n : (size_t)n == bytes ? 0 : -EFAULT;
+}
+
+void runtime_memory_of(const struct process *process, struct runtime_memory *ret)
+{
+	*ret = (struct runtime_memory){.read = read_process, .context = (void *)process};
+}
+
+uint64_t runtime_key_of(const struct runtimes *runtimes, const struct process *process, uint64_t object, uint64_t data,
+			uint32_t place)
+{
+	const uint64_t words[] = {process->id, object, (uint64_t)RUNTIME_CHECK(data) << 32 | place};
+
+	return runtime_names_key(&runtimes->names, words, sizeof(words));
+}
+
+void runtime_count(struct runtimes *runtimes, enum runtime_kind kind, int result)
+{
+	struct runtime_counts *counts = &runtimes->counts[kind];
+	counts->read += result == 0;
+	counts->nonsense += result == -EBADMSG;
+	counts->lost += result < 0 && result != -EBADMSG;
+}
+
+int runtimes_name(struct runtimes *runtimes, const struct process *process, uint64_t object, uint64_t data,
+		  const struct runtime_type **ret_type, struct runtime_name ret[RUNTIME_INLINES_MAX])
+{
+	const struct runtime_type *type = *ret_type = runtime_type_of(RUNTIME_KIND(object));
+
+	ret[0] = (struct runtime_name){.name = "", .file = ""};
+	if (!process->maps)
+		return 1;
+	const struct runtime_file *file = file_of(runtimes, &process->maps->runtimes[type->class]);
+	if (!file || file->type != type)
+		return 1;
+	return type->name(runtimes, process, file, object, data, ret);
+}

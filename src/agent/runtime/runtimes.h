@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to src/agent: which processes have interpreters or virtual machines in them, and the names of what those run.
+ *
+ * A file is looked at once, by the runtimes one after the other, when a process that maps it executable is first told to the
+ * kernel side, if it is large enough to hold one. What the walk has to know of a process is written behind the ranges of its
+ * mappings, one runtime of each class (bpf/runtime.h). Names are read from the process when a sample has them, and kept
+ * (agent/runtime/names.h).
+ *
+ * What is of one runtime alone is in a file of its own beside this one, as a struct runtime_type.
+ */
+#ifndef WICK_AGENT_RUNTIME_RUNTIMES_H
+#define WICK_AGENT_RUNTIME_RUNTIMES_H
+
+#include "agent/process/process.h"
+#include "agent/runtime/names.h"
+#include "bpf/runtime.h"
+#include "runtime/python.h"
+
+#define RUNTIME_FILES_MAX	1024u /* different ones; further ones are not looked at */
+#define RUNTIME_PLACE_BYTES_MAX 1024u /* of what the walk is told of one */
+#define RUNTIME_INLINES_MAX	32u
+#define RUNTIME_ALL		UINT32_MAX
+
+struct runtime_type;
+/* What was recognized in a file, or why not. */
+struct runtime_file {
+	const struct runtime_type *type;
+	bool is_known;
+	char why[120]; /* unless is_known */
+	/* A place in its code: where it is linked, and in the file. */
+	uint64_t code_address, code_offset;
+	union {
+		struct python_build python;
+	};
+};
+
+struct runtime_counts {
+	uint64_t read, lost, nonsense; /* functions: named; gone before they could be read; not to be believed */
+};
+struct runtimes {
+	struct binaries *binaries;
+	struct runtime_file *files; /* binary_file.runtime counts from 2 */
+	size_t file_count, file_capacity;
+	struct runtime_names names;
+	uint32_t kinds;				     /* that are shown: a bit each, by enum runtime_kind */
+	struct runtime_counts counts[RUNTIME_KINDS]; /* since the start */
+};
+
+/* A function of a frame. */
+struct runtime_name {
+	const char *name, *file;   /* valid until the next call; name is "" if it could not be had */
+	uint32_t line, first_line; /* 0 = none */
+};
+
+/* What the runtimes have in common; its functions are called by runtimes.c alone. */
+struct runtime_type {
+	enum runtime_kind kind;
+	enum runtime_class class;
+	const char *word;	   /* of --runtimes; and the mapping of its functions in profiles */
+	const char *lost_function; /* stands for one whose name is lost */
+	/* 1, *ret filled but for its type; 0 if the file does not hold it; -ENOTSUP, -EBADMSG: it does, and cannot be read (err
+	 * says why). */
+	int (*recognize)(struct elf_file *file, struct runtime_file *ret, struct error *err);
+	/* Writes what the walk is told of a process. bias: what is to be added to addresses as linked. Returns its bytes, a
+	 * multiple of 8; 0 = it is not to be shown (any more). */
+	size_t (*place)(const struct runtime_file *file, pid_t pid, uint64_t bias, void *ret);
+	/* The functions of a frame, innermost first: their number, or -ENOMEM. Those that have none are one without a name. */
+	int (*name)(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file, uint64_t object,
+		    uint64_t data, struct runtime_name *ret);
+	/* For people: version, build, where the offsets came from. */
+	void (*describe)(const struct runtime_file *file, const char *binary, struct buffer *out);
+};
+extern const struct runtime_type runtime_python;
+
+int runtimes_init(struct runtimes *runtimes, struct binaries *binaries);
+void runtimes_release(struct runtimes *runtimes);
+/* The type of a kind, NULL if there is none. */
+const struct runtime_type *runtime_type_of(uint32_t kind);
+/* Words of types, separated by commas, or "none"; NULL = all. *ret_kinds: a bit each. -EINVAL: err names the word. */
+int runtimes_parse(const char *text, uint32_t *ret_kinds, struct error *err);
+
+/* The runtime in a file that a process maps, NULL if there is none. Valid until the next call. */
+const struct runtime_file *runtimes_look(struct runtimes *runtimes, pid_t pid, const struct process_mapping *mapping);
+/* Finds the first one of each class among the mappings of a process: list->runtimes. */
+void runtimes_find(struct runtimes *runtimes, pid_t pid, struct mapping_list *list);
+/* What the walk is told of the one of a class that was found. Returns its bytes; 0 = there is none. */
+size_t runtimes_place(const struct runtimes *runtimes, pid_t pid, const struct mapping_list *list, enum runtime_class class,
+		      void *ret);
+/* The functions of a frame's two words, whose kind has a type, innermost first: their number, at least 1, or -ENOMEM. */
+int runtimes_name(struct runtimes *runtimes, const struct process *process, uint64_t object, uint64_t data,
+		  const struct runtime_type **ret_type, struct runtime_name ret[RUNTIME_INLINES_MAX]);
+
+/* For the types: memory of a process. The process has to live as long as *ret. */
+void runtime_memory_of(const struct process *process, struct runtime_memory *ret);
+/* ... the key in runtimes->names of an object that has the check; `place`: 0 where the object alone decides. */
+uint64_t runtime_key_of(const struct runtimes *runtimes, const struct process *process, uint64_t object, uint64_t data,
+			uint32_t place);
+/* ... counts what came of reading a function: 0, -EBADMSG for nonsense, others for what was lost. */
+void runtime_count(struct runtimes *runtimes, enum runtime_kind kind, int result);
+
+#endif
