@@ -45,6 +45,9 @@
 #define CONTROL_CONTINUOUS	"continuous"
 #define CONTROL_CONTINUOUS_PATH CONTROL_RECORDINGS_PATH "/" CONTROL_CONTINUOUS
 /* Bytes with the NUL. */
+/* The longest that an agent whose server was away waits until it polls again. */
+#define CONTROL_PAUSE_MAX_NS (60 * 1000000000ll)
+
 #define CONTROL_ID_SIZE	   33 /* hexadecimal digits */
 #define CONTROL_KEY_SIZE   33 /* the same */
 #define CONTROL_HOST_SIZE  256

@@ -30,8 +30,7 @@
 
 #define CALL_TIMEOUT_NS	  (10 * NS_PER_S)
 #define SEND_TIMEOUT_NS	  (300 * NS_PER_S)
-#define PAUSE_MIN_NS	  (5 * NS_PER_S) /* after polls without a reply */
-#define PAUSE_MAX_NS	  (60 * NS_PER_S)
+#define PAUSE_MIN_NS	  (5 * NS_PER_S)   /* after polls without a reply */
 #define ELSEWHERE_NS	  (600 * NS_PER_S) /* the server does not support recordings: it may be another version by then */
 #define LOADING_NS	  (3 * NS_PER_S)   /* the recorder needs to be ready; a part of a second where there is no load */
 #define CHECK_INTERVAL_NS (250 * NS_PER_MS)
@@ -406,7 +405,7 @@ static void poll_server(struct control_client *client)
 		take_reply(client, &reply);
 		return;
 	}
-	client->poll_pause_ns = client->poll_pause_ns ? least(2 * client->poll_pause_ns, PAUSE_MAX_NS) : PAUSE_MIN_NS;
+	client->poll_pause_ns = client->poll_pause_ns ? least(2 * client->poll_pause_ns, CONTROL_PAUSE_MAX_NS) : PAUSE_MIN_NS;
 	if (status == 404 || status == 405 || status == 415 || status == 501) {
 		log_once(client, "the server does not support remote recording: not a wick server, or an older one");
 		client->poll_pause_ns = ELSEWHERE_NS;

@@ -162,19 +162,19 @@ static const struct recordings_agent *agent_of(const struct recordings *recordin
 static void entry_update(const struct recordings *recordings, struct entry *entry, int64_t now_ns)
 {
 	int64_t start_ns = entry->request.start_ns, end_ns = start_ns + entry->request.duration_ns;
+	/* After a start of the server all agents need the time to ask again. */
+	int64_t awake_ns = recordings->opened_ns + (entry->created_ns < recordings->opened_ns ? CONTROL_PAUSE_MAX_NS : 0);
 	char why[CONTROL_TEXT_SIZE];
 	for (size_t i = 0; i < entry->host_count; i++) {
 		struct entry_host *host = &entry->hosts[i];
 		enum recording_state state = host->shown.state;
 		if (is_final(state))
 			continue;
-		/* After a start of the server all agents need the time to ask again. */
 		const struct recordings_agent *agent = agent_of(recordings, host->shown.agent);
-		int64_t polled_ns = later(agent ? agent->polled_ns : entry->created_ns, recordings->opened_ns);
+		int64_t polled_ns = later(agent ? agent->polled_ns : entry->created_ns, awake_ns);
 		int64_t patience_ns = state == RECORDING_SENDING ? RECORDINGS_SENDING_NS : RECORDINGS_SILENT_NS;
 		bool is_silent = now_ns - later(polled_ns, end_ns) > patience_ns;
-		bool was_late =
-			state == RECORDING_WAITING && now_ns - later(start_ns, recordings->opened_ns) > RECORDINGS_SILENT_NS;
+		bool was_late = state == RECORDING_WAITING && now_ns - later(start_ns, awake_ns) > RECORDINGS_SILENT_NS;
 		if (is_silent || was_late)
 			snprintf(why, sizeof(why), "its agent did not poll for %lld s",
 				 (long long)((now_ns - polled_ns) / NS_PER_S));
