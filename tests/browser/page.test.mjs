@@ -52,15 +52,26 @@ async function open(query = '?view=profile', how = {}) {
 }
 
 const flameState = (page) => page.evaluate(() => ({ zoom: window.__wick.flame.zoomName, focus: window.__wick.flame.focusName }));
-const matchedIs = (page, share) =>
-	come(
-		page,
-		([selector, wanted]) => {
-			const shown = /([\d.]+)%/.exec(document.querySelector(selector).textContent);
-			return shown && Math.abs(Number(shown[1]) - wanted) < 0.06;
-		},
-		[id('flame-matched'), share],
-	);
+const percentOfMatch = async (page) => percentOf(await page.locator(id('flame-matched')).innerText());
+// The page says the share of what passes, in the profile that it was sent last: while names are still looked up, it asks again.
+async function sharesMatch(page, lastFlame, passes) {
+	for (;;) {
+		const { flame } = (await lastFlame()).answer,
+			share = matchedShare(flame, passes);
+		await come(
+			page,
+			([selector, wanted]) => {
+				const shown = /([\d.]+)%/.exec(document.querySelector(selector).textContent);
+				return shown && Math.abs(Number(shown[1]) - wanted) < 0.06;
+			},
+			[id('flame-matched'), share],
+		);
+		const shown = await percentOfMatch(page);
+		if (Math.abs(shown - share) < 0.06) return;
+		await settled(page);
+		assert.notEqual((await lastFlame()).answer.flame, flame, `${shown} % against ${share} %`);
+	}
+}
 
 // Value of the stacks that hold a frame whose name passes, each stack once; from the columns as sent.
 function matchedShare(flame, passes) {
@@ -335,17 +346,12 @@ test('search shows the share of what matches, each stack once', options, async (
 	const part = name.slice(0, Math.max(3, Math.ceil(name.length / 2)));
 	await page.locator('body').press('/');
 	await page.keyboard.type(part);
-	const matched = page.locator(id('flame-matched'));
-	const expected = matchedShare(flame, (n) => n.toLowerCase().includes(part.toLowerCase()));
-	await matchedIs(page, expected);
-	assert.ok(Math.abs(percentOf(await matched.innerText()) - expected) < 0.06, `${await matched.innerText()} against ${expected}`);
+	await sharesMatch(page, lastFlame, (n) => n.toLowerCase().includes(part.toLowerCase()));
 	assert.equal(url().get('find'), part);
 
 	await page.locator(id('flame-regex')).click();
 	await page.locator(id('flame-search')).fill('^[a-m]');
-	const byPattern = matchedShare(flame, (n) => /^[a-m]/i.test(n));
-	await matchedIs(page, byPattern);
-	assert.ok(Math.abs(percentOf(await matched.innerText()) - byPattern) < 0.06, `${await matched.innerText()} against ${byPattern}`);
+	await sharesMatch(page, lastFlame, (n) => /^[a-m]/i.test(n));
 	await page.locator(id('flame-search')).press('Enter');
 	await page.waitForFunction(() => /^[a-m]/i.test(window.__wick.flame.focusName ?? ''));
 	await page.locator(id('flame-search')).fill('(');
