@@ -510,8 +510,8 @@ static void test_python_frames(void **state)
 		const char *file;
 		uint64_t address;
 		enum profile_frame_type type;
-	} cases[] = {{PROFILE_MAPPING_PYTHON, 0, PROFILE_FRAME_INTERPRETED},
-		     {PROFILE_MAPPING_PYTHON, 0x10, PROFILE_FRAME_NATIVE},
+	} cases[] = {{"python", 0, PROFILE_FRAME_INTERPRETED},
+		     {"python", 0x10, PROFILE_FRAME_NATIVE},
 		     {"/usr/bin/python", 0, PROFILE_FRAME_UNKNOWN}};
 	struct profile *profile;
 	assert_int_equal(profile_new(&profile, NULL), 0);
