@@ -83,7 +83,7 @@ right() {
 }
 right "the one with small frames first" 95 "./small 0.5; ./large 0.5"
 right "the one with large frames first" 95 "./large 0.5; ./small 0.5; ./large 0.2"
-right "both at once" 95 "./small 0.8 & ./large 0.8; wait"
+right "both at once" 95 "./small 0.5 & ./large 0.5; wait"
 right "the file is replaced while it runs" 95 'cp small here; ./here 1.5 & sleep 0.3; cp large new; mv new here; ./here 0.5; wait'
 # The number of an inode that was removed is soon that of another.
 right "the file is written anew, again and again" 95 'for i in 1 2 3; do for n in small large; do rm -f here; cp $n here; ./here 0.2; done; done'
@@ -135,9 +135,9 @@ named "one after the other" "./twin_a 1.2; ./twin_b 0.3"
 named "the other one first" "./twin_b 0.3; ./twin_a 1.2"
 named "at one path" "cp twin_b here; ./here 0.3; cp twin_a new; mv new here; ./here 1.2"
 
-named "both at once" "./twin_a 2.4 & ./twin_b 0.6; wait"
+named "both at once" "./twin_a 1.2 & ./twin_b 0.3; wait"
 cat >"$work/many" <<'END'
-for i in 1 2 3 4 5 6 7 8; do ./twin_a 0.2 & ./twin_b 0.05; done
+for i in 1 2 3 4; do ./twin_a 0.2 & ./twin_b 0.05; done
 wait
 END
 named "both at once, again and again" "sh ./many"
@@ -159,9 +159,9 @@ is_named() {
 	return 1
 }
 run_twins() {
-	"$work/twin_a" 4 &
+	"$work/twin_a" "$(if_full 4 2)" &
 	twins=$!
-	"$work/twin_b" 4
+	"$work/twin_b" "$(if_full 4 2)"
 	wait "$twins"
 }
 need_server --config "$work/wick.yaml"

@@ -48,7 +48,7 @@ host_runs() {
 	launch unshare --uts sh -c 'hostname "$1" && shift && exec "$@"' - "$host" "$WICK" agent --server "$url" -F 99 --budget 0 "$@" 2>"$work/$host.log"
 	agent=$!
 	wait_sampling "$work/$host.log" "$agent" || fail "the agent of $host samples" "$(cat "$work/$host.log")"
-	"$work/$program" 3
+	"$work/$program" "$(if_full 3 2)"
 	# Until all it has to say is said.
 	check "$host: its stacks arrive" wait_for "${until:-has_stacks}" "$host"
 	kill "$agent"
