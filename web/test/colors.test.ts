@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import * as T from '../src/base/texts';
+import { findNodes } from '../src/tree/search';
+import { KIND } from '../src/tree/tree';
 import { assignSlots, readSlots, SLOTS, slotOf, writeSlots } from '../src/ui/color_slots';
 import { frameColors, hashText, legend, palette } from '../src/ui/colors';
 import { treeOf } from './trees';
@@ -29,6 +32,17 @@ function labOf(color: string): { light: number; hue: number; chroma: number } {
 	const a = 1.9779984951 * l - 2.428592205 * m + 0.4505937099 * s;
 	const bb = 0.0259040371 * l + 0.7827717662 * m - 0.808675766 * s;
 	return { light: 0.2104542553 * l + 0.793617785 * m - 0.0040720468 * s, hue: (Math.atan2(bb, a) * 180) / Math.PI, chroma: Math.hypot(a, bb) };
+}
+const luminance = (color: string) => {
+	const [r, g, b] = [1, 3, 5].map((at) => {
+		const c = Number.parseInt(color.slice(at, at + 2), 16) / 255;
+		return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+	});
+	return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+function contrast(one: string, other: string): number {
+	const [a, b] = [luminance(one), luminance(other)].sort((x, y) => y - x);
+	return (a + 0.05) / (b + 0.05);
 }
 const apart = (a: number, b: number) => Math.abs(((a - b + 540) % 360) - 180);
 
@@ -78,20 +92,13 @@ test('a binary keeps its colour, whatever else is in the graph, and text reads o
 		all++;
 	}
 	assert.ok(kept >= 0.95 * all, `${kept} of ${all}: the costliest keeps it`);
-	const luminance = (color: string) => {
-		const [r, g, b] = [1, 3, 5].map((at) => {
-			const c = Number.parseInt(color.slice(at, at + 2), 16) / 255;
-			return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
-		});
-		return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-	};
 	for (const dark of [false, true]) {
 		const { text, frame } = palette(dark);
 		for (let slot = 0; slot < SLOTS; slot++) {
 			for (let shade = 0; shade < 4; shade++) {
 				const { hue, down } = slotOf(slot);
-				const [a, b] = [luminance(text), luminance(frame(hue, 0.07, shade, down))].sort((x, y) => y - x);
-				assert.ok((a + 0.05) / (b + 0.05) >= 4.5, `slot ${slot}, shade ${shade}, dark ${dark}: ${(a + 0.05) / (b + 0.05)}`);
+				const found = contrast(text, frame(hue, 0.07, shade, down));
+				assert.ok(found >= 4.5, `slot ${slot}, shade ${shade}, dark ${dark}: ${found}`);
 			}
 		}
 	}
@@ -113,4 +120,34 @@ test('names begin with the slot of their hash, and what moved is remembered', ()
 	assert.equal(assignSlots(many, new Map(), hashText).size, 40, 'more than there are colours');
 	for (const text of ['', '{', '{}', 'null', '[1]', '[["a",99]]', '[["a",-1]]', '[["a",1.5]]', '[[1,1]]']) assert.equal(readSlots(text).size, 0, text);
 	assert.deepEqual([...readSlots('[["a",3]]')], [['a', 3]]);
+});
+
+test('each runtime has an entry and a colour of its own, by which it is found', () => {
+	const words = Object.keys(T.legend.runtimes);
+	const tree = treeOfBinaries([...words, 'other']);
+	for (let i = 1; i < tree.count; i++) if (tree.strings[tree.binary[i]] !== '[kernel.kallsyms]') tree.kind[i] = KIND.interpreted;
+	for (const dark of [false, true]) {
+		const colors = palette(dark);
+		const entries = legend(tree, colors).filter(({ find }) => words.includes(find.slice('in:'.length)));
+		assert.deepEqual(
+			entries.map(({ find, label }) => [find, label]),
+			words.map((word) => [`in:${word}`, T.legend.runtimes[word]]),
+		);
+		const labs = entries.map(({ color }) => labOf(color));
+		labs.forEach((a, i) =>
+			labs.slice(0, i).forEach((b, j) => {
+				assert.ok(apart(a.hue, b.hue) >= 14 || Math.abs(a.light - b.light) >= 0.1, `${entries[i].label}, ${entries[j].label}, dark ${dark}`);
+			}),
+		);
+		for (let i = 1; i < tree.count; i++) assert.ok(contrast(colors.text, frameColors(tree, colors).of(i)) >= 4.5, tree.strings[tree.binary[i]]);
+		assert.deepEqual(
+			legend(tree, colors)
+				.map(({ find }) => find)
+				.filter((find) => find === 'kind:interpreted'),
+			['kind:interpreted'],
+			'what no runtime is known of',
+		);
+		const found = findNodes(tree, 'in:php', false) as Uint8Array;
+		for (let i = 1; i < tree.count; i++) assert.equal(found[i], tree.strings[tree.binary[i]] === 'php' ? 1 : 0);
+	}
 });

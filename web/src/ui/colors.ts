@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Colours of the frames. They are made in OKLCH, where equal lightness looks equally light, so that one text colour reads
- * on all of them and no binary shouts. The kernel has the warm hues for itself, JIT code amber, interpreters pink; binaries
+ * on all of them and no binary shouts. The kernel has the warm hues for itself, JIT code amber, interpreters pink, each runtime its own; binaries
  * share what is left, by name (color_slots.ts): the same binary has the same colour in every graph, and those of one legend differ. By kind, native code is blue and
  * what is of no known kind grey: blue, red, amber and pink stay apart for people who cannot tell red from green. By package,
  * hashes choose among all hues but the kernel's, which keeps its own.
@@ -147,6 +147,16 @@ export function distinguish(tree: Tree): void {
 	}
 }
 
+// By what the agent calls the binary of a runtime's functions.
+const RUNTIME_HUES: Record<string, Hue> = {
+	python: { hue: 352, chroma: 0.09 },
+	v8js: { hue: 335, chroma: 0.09 },
+	jvm: { hue: 9, chroma: 0.09 },
+	php: { hue: 352, chroma: 0.09, down: 1 },
+	ruby: { hue: 9, chroma: 0.09, down: 1 },
+	perl: { hue: 335, chroma: 0.09, down: 1 },
+};
+
 // Native hues run from yellow-green over blue to violet; 20-75 (warm) and 330-360 (pink) are taken.
 export function hueOf(kind: number, binary: string): Hue {
 	switch (kind) {
@@ -159,7 +169,7 @@ export function hueOf(kind: number, binary: string): Hue {
 		case KIND.jit:
 			return { hue: 88, chroma: 0.13 };
 		case KIND.interpreted:
-			return { hue: 350, chroma: 0.09 };
+			return RUNTIME_HUES[binary] ?? { hue: 350, chroma: 0.09 };
 		default:
 			if (binary === '') return { hue: 80, chroma: 0.012 };
 			return { ...slotOf(known().get(binary) ?? hashText(binary) % SLOTS), chroma: 0.07 };
@@ -231,6 +241,8 @@ function groupOf(by: ColorBy, kind: number, name: string, binary: string): Group
 		if (of !== '') return { find: `package:${of}`, label: of, hue: hueOfPackage(kind, name, binary) };
 		return { find: binary ? `in:${binary}` : 'kind:unknown', label: binary || T.legend.unknown, hue: hueOfPackage(kind, '', binary) };
 	}
+	const runtime = kind === KIND.interpreted ? T.legend.runtimes[binary] : undefined;
+	if (runtime) return { find: `in:${binary}`, label: runtime, hue: hueOf(kind, binary) };
 	if (special) return { find: `kind:${special}`, label: T.legend[special], hue: hueOf(kind, kind === KIND.kernel ? '' : binary) };
 	return { find: binary ? `in:${binary}` : 'kind:unknown', label: binary || T.legend.unknown, hue: hueOf(kind, binary) };
 }
