@@ -320,7 +320,7 @@ EDITOR_FLAGS  := $(filter-out -MMD -MP,$(CPPFLAGS)) $(filter-out -Werror,$(CFLAG
 EDITOR_BPF    := $(filter-out $(CCACHE),$(CLANG)) $(filter-out -Werror,$(BPF_CFLAGS))
 EDITOR_WALK   := '-DWALK_READ(walk,to,bytes,address)=0' '-DWALK_MAP(walk,address)=0' \
 	'-DWALK_HEAP16(place)=(place)' '-DWALK_HEAP32(place)=(place)' '-DWALK_HEAP64(place)=(place)'
-EDITOR_BPF_H  := $(filter-out bpf/walk.h bpf/python_walk.h bpf/offcpu.h,$(wildcard bpf/*.h))
+EDITOR_BPF_H  := $(filter-out bpf/walk.h $(wildcard bpf/*_walk.h) bpf/offcpu.h,$(wildcard bpf/*.h))
 EDITOR_TEST_H := $(wildcard src/*/test_*.h src/*/*/test_*.h src/*/*_test.h src/*/*/*_test.h)
 EDITOR_CMOCKA := $(patsubst %,-include %.h,stdarg stddef stdint setjmp cmocka)
 EDITOR_TESTS  := $(wildcard tests/oracle/*.[ch] tests/sim/*.[ch]) tests/symbol/oracle.c tests/symbol/bomb_run.c

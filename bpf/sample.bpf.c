@@ -35,8 +35,8 @@ __u32 epoch = 0;	       /* a new one makes every chain unseen */
 __u32 unwind_clock = 1;	       /* see struct unwind_slot */
 __u32 heap_reuses = 0;	       /* raised before memory of the heap is used anew */
 __s32 tails_left = 0;	       /* set now and then: bounds the work that a flood of tails makes */
-__u64 woken_for_names_ns = 0;  /* when the agent was woken last for names of Python */
-__u32 python_names_wait = 0;   /* there are some that it was not woken for yet */
+__u64 woken_for_names_ns = 0;  /* when the agent was woken last for names of functions */
+__u32 runtime_names_wait = 0;   /* there are some that it was not woken for yet */
 __u64 woken_for_code_ns = 0;   /* when the agent was woken last because the code of a process had changed */
 __u64 ignored_period_ns = 0;   /* samples of an event with this period do not count: while the rate is being changed */
 __u64 cycles_stand_for_ns = 0; /* what a sample of the cycle counter stands for; 0 = the timer's period is in ns itself */
@@ -268,48 +268,48 @@ __attribute__((noinline)) int walk_frame(__u32 cpu)
 
 	if (!walk)
 		return UNWIND_NO_USER;
-	walk->python_sp = walk->registers[UNWIND_REGISTER_SP];
+	walk->listed_sp = walk->registers[UNWIND_REGISTER_SP];
 	return walk_step(walk);
 }
 
-__attribute__((noinline)) int python_append_next(__u32 cpu)
+__attribute__((noinline)) int listed_append_next(__u32 cpu)
 {
 	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
 
-	if (!walk || walk->python_appends != PYTHON_APPENDS_PART)
+	if (!walk || walk->listed_appends != LISTED_APPENDS_PART)
 		return 0;
-	python_go_on(walk);
+	listed_go_on(walk);
 	return 1;
 }
 
-/* Puts the functions of Python that the frame runs behind it. WALK_GOES_ON, or UNWIND_TOO_DEEP. */
-__attribute__((noinline)) int python_meet_frame(__u32 cpu)
+/* Puts the functions that the frame of an interpreter's loop runs behind it. WALK_GOES_ON, or UNWIND_TOO_DEEP. */
+__attribute__((noinline)) int listed_meet_frame(__u32 cpu)
 {
 	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
 
 	if (!walk)
 		return WALK_GOES_ON;
-	python_meet(walk);
-	if (!walk->python_appends)
+	listed_meet(walk);
+	if (!walk->listed_appends)
 		return WALK_GOES_ON;
-	for (__u32 i = 0; i < PYTHON_FRAMES_MAX; i++) {
-		if (!python_append_next(cpu))
+	for (__u32 i = 0; i < LISTED_FRAMES_MAX; i++) {
+		if (!listed_append_next(cpu))
 			break;
 	}
-	return walk->python_appends ? UNWIND_TOO_DEEP : WALK_GOES_ON;
+	return walk->listed_appends ? UNWIND_TOO_DEEP : WALK_GOES_ON;
 }
 
 /* To the end. Returns an enum unwind_result. */
-__attribute__((noinline)) int walk_frames(__u32 cpu, __u32 has_python)
+__attribute__((noinline)) int walk_frames(__u32 cpu, __u32 has_listed)
 {
-	int result = has_python ? python_meet_frame(cpu) : WALK_GOES_ON;
+	int result = has_listed ? listed_meet_frame(cpu) : WALK_GOES_ON;
 
 	if (result != WALK_GOES_ON)
 		return result;
 	for (int i = 0; i < UNWIND_FRAMES_MAX; i++) {
 		result = walk_frame(cpu);
-		if (has_python && result == WALK_GOES_ON)
-			result = python_meet_frame(cpu);
+		if (has_listed && result == WALK_GOES_ON)
+			result = listed_meet_frame(cpu);
 		if (result == WALK_GOES_OVER)
 			result = walk_go_frame(cpu);
 		if (result != WALK_GOES_ON)
@@ -318,7 +318,7 @@ __attribute__((noinline)) int walk_frames(__u32 cpu, __u32 has_python)
 	return UNWIND_TOO_DEEP;
 }
 
-/* ---- frames of Python (bpf/python.h) ---- */
+/* ---- frames of listed runtimes (bpf/listed.h) ---- */
 
 /* Thread states that were found, by a hash of process and thread. Whether one is the thread's is seen in it. */
 struct {
@@ -327,25 +327,24 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } python_threads SEC(".maps");
-/* Direct-mapped, as `seen`: the code objects whose names user space was woken for. */
+/* Direct-mapped, as `seen`: the functions whose names user space was woken for. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* a power of two, set at load time */
 	__type(key, __u32);
 	__type(value, __u32);
-} python_codes SEC(".maps");
-const volatile __u32 python_threads_mask = 0, python_codes_mask = 0;
+} listed_codes SEC(".maps");
+const volatile __u32 python_threads_mask = 0, listed_codes_mask = 0;
 
-/* Into walk->python. 0 if it cannot be read. */
-__attribute__((noinline)) int python_learn(__u32 cpu, __u32 place)
+/* Into walk->listed_words. 0 if it cannot be read. */
+__attribute__((noinline)) int listed_learn(__u32 cpu, __u32 place)
 {
 	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
 
 	if (!walk)
 		return 0;
-	__u64 *words = (__u64 *)&walk->python;
-	for (__u32 i = 0; i < PYTHON_PROCESS_WORDS; i++)
-		words[i] = WALK_HEAP64((__u64)place + i * 8);
+	for (__u32 i = 0; i < LISTED_PROCESS_WORDS; i++)
+		walk->listed_words[i] = WALK_HEAP64((__u64)place + i * 8);
 	return 1;
 }
 
@@ -403,18 +402,18 @@ __attribute__((noinline)) int python_find(__u32 cpu, __u64 thread)
 	return 1;
 }
 
-static __always_inline void python_note_code(struct walk *walk, __u32 tgid)
+static __always_inline void listed_note(struct walk *walk, __u32 tgid)
 {
-	__u32 last = (walk->python_count - 1) & (PYTHON_FRAMES_MAX - 1);
-	__u64 check = RUNTIME_CHECK(walk->python_frames[last][1]);
-	__u64 hash = walk_hash(walk_hash(tgid, walk->python_frames[last][0]), check);
-	__u32 slot = (hash >> 32) & python_codes_mask, tag = hash | 1;
-	__u32 *code = bpf_map_lookup_elem(&python_codes, &slot);
+	__u32 last = (walk->listed_count - 1) & (LISTED_FRAMES_MAX - 1);
+	__u64 check = RUNTIME_CHECK(walk->listed_frames[last][1]);
+	__u64 hash = walk_hash(walk_hash(tgid, walk->listed_frames[last][0]), check);
+	__u32 slot = (hash >> 32) & listed_codes_mask, tag = hash | 1;
+	__u32 *code = bpf_map_lookup_elem(&listed_codes, &slot);
 
 	if (!code || *code == tag)
 		return;
 	*code = tag;
-	walk->python_is_new = 1;
+	walk->listed_is_new = 1;
 }
 
 /* One frame; 1 at the end. */
@@ -424,55 +423,70 @@ __attribute__((noinline)) int python_collect(__u32 cpu, __u32 tgid)
 
 	if (!walk)
 		return 1;
-	__u32 before = walk->python_count;
+	__u32 before = walk->listed_count;
 	int r = python_collect_step(walk);
-	if (walk->python_count != before)
-		python_note_code(walk, tgid);
+	if (walk->listed_count != before)
+		listed_note(walk, tgid);
 	return r;
 }
 
-/* All frames of the current thread, into walk->python_frames. */
-__attribute__((noinline)) int python_collect_all(__u32 cpu, __u32 place, __u32 tgid)
+__attribute__((noinline)) int python_collect_all(__u32 cpu, __u32 tgid)
 {
 	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
 	__u64 thread = 0;
 
-	if (!walk || thread_pointer(&thread) || !python_learn(cpu, place) || !python_find(cpu, thread))
+	if (!walk || thread_pointer(&thread) || !python_find(cpu, thread))
 		return 0;
-	walk->python_frame = python_first_frame(walk, walk->python_state);
-	for (__u32 i = 0; i < 2 * PYTHON_FRAMES_MAX; i++) {
+	walk->listed_frame = python_first_frame(walk, walk->python_state);
+	for (__u32 i = 0; i < 2 * LISTED_FRAMES_MAX; i++) {
 		if (python_collect(cpu, tgid))
 			break;
 	}
 	return 0;
 }
 
-/* One of the frames that the walk has not come to. */
-__attribute__((noinline)) int python_append_rest(__u32 cpu)
+/* All frames of the current thread, into walk->listed_frames. */
+__attribute__((noinline)) int listed_collect_all(__u32 cpu, __u32 place, __u32 tgid)
 {
 	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
 
-	return walk ? python_append_pending(walk) : 0;
+	if (!walk || !listed_learn(cpu, place))
+		return 0;
+	switch (walk->listed.kind) {
+	case RUNTIME_KIND_PYTHON: return python_collect_all(cpu, tgid);
+	}
+	return 0;
+}
+
+/* One of the frames that the walk has not come to. */
+__attribute__((noinline)) int listed_append_rest(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? listed_append_pending(walk) : 0;
 }
 
 /* All of them. By itself, so that the verifier goes through the loop once, and not for each way that leads to it. */
-__attribute__((noinline)) int python_append_all(__u32 cpu)
+__attribute__((noinline)) int listed_append_all(__u32 cpu)
 {
-	for (__u32 i = 0; i < PYTHON_FRAMES_MAX; i++) {
-		if (!python_append_rest(cpu))
+	for (__u32 i = 0; i < LISTED_FRAMES_MAX; i++) {
+		if (!listed_append_rest(cpu))
 			break;
 	}
 	return 0;
 }
 
-static __always_inline void python_end(struct abi_ring *ring, struct walk *walk, __u32 cpu)
+static __always_inline void listed_end(struct abi_ring *ring, struct walk *walk, __u32 cpu)
 {
-	ring->counters[ABI_COUNT_RUNTIME(RUNTIME_KIND_PYTHON, ABI_RUNTIME_SAMPLES)] += walk->python_count > 0;
-	ring->counters[ABI_COUNT_RUNTIME(RUNTIME_KIND_PYTHON, ABI_RUNTIME_FRAMES)] += walk->python_count;
-	ring->counters[ABI_COUNT_RUNTIME(RUNTIME_KIND_PYTHON, ABI_RUNTIME_UNKNOWN)] +=
-		walk->python_loops && !walk->python_count;
-	if (walk->python_next < walk->python_count)
-		python_append_all(cpu);
+	__u32 kind = walk->listed.kind;
+
+	if (kind >= RUNTIME_KINDS)
+		return;
+	ring->counters[ABI_COUNT_RUNTIME(kind, ABI_RUNTIME_SAMPLES)] += walk->listed_count > 0;
+	ring->counters[ABI_COUNT_RUNTIME(kind, ABI_RUNTIME_FRAMES)] += walk->listed_count;
+	ring->counters[ABI_COUNT_RUNTIME(kind, ABI_RUNTIME_UNKNOWN)] += walk->listed_loops && !walk->listed_count;
+	if (walk->listed_next < walk->listed_count)
+		listed_append_all(cpu);
 }
 
 static __always_inline struct abi_ring *sample_ring(void)
@@ -717,7 +731,7 @@ static __always_inline __u64 user_registers(struct bpf_perf_event_data *ctx, str
 }
 
 #define CODE_WAKEUP_NS	50000000ull
-#define NAMES_WAKEUP_NS 25000000ull /* names of Python are read while they are there */
+#define NAMES_WAKEUP_NS 25000000ull /* names of functions are read while they are there */
 
 /* Whether the agent may be woken (again) for the whole machine. */
 static __always_inline bool may_wake(__u64 *woken_ns, __u64 least_ns)
@@ -763,12 +777,12 @@ static __always_inline int walk_user_stack(struct walk *walk, struct task_struct
 	if (*ret_quiet)
 		walk->asks = 0;
 	if (process->listed) {
-		python_collect_all(cpu, process->listed, tgid);
-		walk->python_sp = walk->registers[UNWIND_REGISTER_SP];
-		if (walk->python_is_new)
-			python_names_wait = 1;
-		if (*(volatile __u32 *)&python_names_wait && may_wake(&woken_for_names_ns, NAMES_WAKEUP_NS)) {
-			python_names_wait = 0;
+		listed_collect_all(cpu, process->listed, tgid);
+		walk->listed_sp = walk->registers[UNWIND_REGISTER_SP];
+		if (walk->listed_is_new)
+			runtime_names_wait = 1;
+		if (*(volatile __u32 *)&runtime_names_wait && may_wake(&woken_for_names_ns, NAMES_WAKEUP_NS)) {
+			runtime_names_wait = 0;
 			stacks->urgent = true;
 		}
 	}
@@ -776,7 +790,7 @@ static __always_inline int walk_user_stack(struct walk *walk, struct task_struct
 	if (reuses != *(volatile __u32 *)&heap_reuses)
 		return UNWIND_STALE;
 	/* There is more of the list than can be collected: callers are missing. */
-	if (walk->python_frame && walk->python_loops && UNWIND_IS_COMPLETE(result))
+	if (walk->listed_frame && walk->listed_loops && UNWIND_IS_COMPLETE(result))
 		return UNWIND_TOO_DEEP;
 	return result;
 }
@@ -827,7 +841,7 @@ static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, str
 	}
 	walk->known = ~0u;
 	walk_begin(walk, stacks->user_leaf, hash_seed);
-	walk_without_python(walk);
+	walk_without_listed(walk);
 	walk->asks = tail_fits && *(volatile __s32 *)&tails_left > 0;
 	if (capture && tail_fits) {
 		stacks->position += append_tail(ring, stacks->position, task, walk, 1);
@@ -848,7 +862,7 @@ static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, str
 		stacks->position += append_tail(ring, stacks->position, task, walk, walk->depth);
 		stacks->flags |= ABI_SAMPLE_TAIL;
 	}
-	python_end(ring, walk, cpu);
+	listed_end(ring, walk, cpu);
 	append_user_chain(ring, walk, in_epoch, stacks);
 }
 

@@ -167,7 +167,7 @@ struct unwind_process {
 	__u32 flags;	     /* enum unwind_process_flags */
 	__u32 code_pages;    /* mapped executable, as the last walk found it; 0 = not looked at since the agent wrote this */
 	/* Places in the heap of what is known of its runtimes (bpf/runtime.h), one of each class; 0 = none. */
-	__u32 listed;  /* struct python_process */
+	__u32 listed;  /* begins with a struct listed_process (bpf/listed.h) */
 	__u32 stacked; /* begins with its kind, 64 bits wide */
 };
 

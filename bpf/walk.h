@@ -113,21 +113,25 @@ struct walk {
 	__u32 window_bytes;
 	__u32 unknown; /* nothing is known of the code at ip */
 	__u64 window[WALK_WINDOW_WORDS];
-	__u64 scratch[24];
+	__u64 scratch[32];
 	__u64 frames[UNWIND_FRAMES_MAX]; /* [0] = the leaf; the others as in struct abi_chain */
-	/* Of bpf/python_walk.h. An interpreter's loop without addresses is in no process: then nothing of it counts. */
-	struct python_process python;
-	__u64 python_frame;			   /* to be read next */
-	__u64 python_interpreter, python_state;	   /* of the search for the thread's state */
+	/* Of bpf/listed_walk.h. A loop without addresses is in no process: then nothing of it counts. */
+	union {
+		struct listed_process listed;
+		struct python_process python;
+		__u64 listed_words[LISTED_PROCESS_WORDS];
+	};
+	__u64 listed_frame;			   /* to be read next */
+	__u32 listed_count, listed_next;	   /* frames collected; of them appended */
+	__u32 listed_loops;			   /* frames of the loop that the walk has met */
+	__u32 listed_appends;			   /* enum listed_appends */
+	__u32 listed_is_new;			   /* a function that was not seen before */
+	__u32 listed_anchor, listed_anchor_count;  /* of listed_anchors: passed, collected */
 	__u32 python_interpreters;		   /* that were searched */
-	__u32 python_count, python_next;	   /* frames collected; of them appended */
-	__u32 python_loops;			   /* frames of the loop that the walk has met */
-	__u32 python_appends;			   /* enum python_appends */
-	__u32 python_is_new;			   /* a code object that was not seen before */
-	__u32 python_anchor, python_anchor_count;  /* of python_anchors: passed, collected */
-	__u64 python_sp, python_held;		   /* see python_meet() */
-	__u64 python_anchors[PYTHON_ANCHORS_MAX];  /* the shims that end parts */
-	__u64 python_frames[PYTHON_FRAMES_MAX][2]; /* words 1 and 2 */
+	__u64 listed_sp, listed_held;		   /* see listed_meet() */
+	__u64 python_interpreter, python_state;	   /* of the search for the thread's state */
+	__u64 listed_anchors[LISTED_ANCHORS_MAX];  /* what ends parts */
+	__u64 listed_frames[LISTED_FRAMES_MAX][2]; /* words 1 and 2 */
 };
 
 /* All ones if a < b. The empty assembly keeps the compiler from making a branch of it. */
@@ -946,18 +950,20 @@ static __always_inline int walk_result(const struct walk *walk, int result)
 	return result == UNWIND_COMPLETE && walk->analysed ? UNWIND_ANALYSED : result;
 }
 
+#include "bpf/listed_walk.h"
+
 #include "bpf/python_walk.h"
 
 /* No interpreter is known. */
-static __always_inline void walk_without_python(struct walk *walk)
+static __always_inline void walk_without_listed(struct walk *walk)
 {
-	walk->python.loop_start = walk->python.loop_end = 0;
-	walk->python.cold_start = walk->python.cold_end = 0;
-	walk->python.flags = 0;
-	walk->python_count = walk->python_next = walk->python_loops = 0;
-	walk->python_anchor = walk->python_anchor_count = 0;
-	walk->python_appends = walk->python_is_new = 0;
-	walk->python_frame = 0;
+	walk->listed.kind = walk->listed.flags = 0;
+	walk->listed.loop_start = walk->listed.loop_end = 0;
+	walk->listed.cold_start = walk->listed.cold_end = 0;
+	walk->listed_count = walk->listed_next = walk->listed_loops = 0;
+	walk->listed_anchor = walk->listed_anchor_count = 0;
+	walk->listed_appends = walk->listed_is_new = 0;
+	walk->listed_frame = 0;
 }
 
 /* Begins at the leaf; registers and known are set. */

@@ -75,13 +75,13 @@ static void check_function(const struct python_layout *layout, uint64_t object)
 {
 	const struct runtime_memory memory = {.read = read_memory};
 	struct python_function function;
-	uint64_t words[PYTHON_FRAME_WORDS] = {0};
+	uint64_t words[LISTED_READ_WORDS] = {0};
 	uint32_t check = 0;
 
 	if (image_read(words, layout->walk.code_bytes, object + layout->walk.code_from) == 0)
-		check = python_check_of(words[PYTHON_CHECK_WORD(layout->walk.check0)],
-					words[PYTHON_CHECK_WORD(layout->walk.check1)],
-					words[PYTHON_CHECK_WORD(layout->walk.check2)]);
+		check = listed_check_of(words[LISTED_CHECK_WORD(layout->walk.check0)],
+					words[LISTED_CHECK_WORD(layout->walk.check1)],
+					words[LISTED_CHECK_WORD(layout->walk.check2)]);
 	must(python_read_function(layout, &memory, object, check ^ 1, &function) < 0);
 	if (python_read_function(layout, &memory, object, check, &function) < 0) {
 		must(!function.lines && !function.lines_bytes);
@@ -101,21 +101,21 @@ static void collect(struct walk *walk, uint64_t state)
 	for (unsigned i = 0; i < PYTHON_THREADS_MAX && !r; i++)
 		r = python_search_step(walk, state);
 	(void)python_is_listed(walk, python_holder(walk));
-	walk->python_frame = python_first_frame(walk, r > 0 ? walk->python_state : state);
-	for (unsigned i = 0; i < 2 * PYTHON_FRAMES_MAX && !python_collect_step(walk); i++)
+	walk->listed_frame = python_first_frame(walk, r > 0 ? walk->python_state : state);
+	for (unsigned i = 0; i < 2 * LISTED_FRAMES_MAX && !python_collect_step(walk); i++)
 		;
-	must(walk->python_count <= PYTHON_FRAMES_MAX && walk->python_anchor_count <= PYTHON_ANCHORS_MAX);
+	must(walk->listed_count <= LISTED_FRAMES_MAX && walk->listed_anchor_count <= LISTED_ANCHORS_MAX);
 }
 
 static int meet(struct walk *walk)
 {
 	unsigned steps = 0;
 
-	python_meet(walk);
-	while (walk->python_appends == PYTHON_APPENDS_PART && ++steps <= PYTHON_FRAMES_MAX)
-		python_go_on(walk);
-	must(walk->python_appends != PYTHON_APPENDS_PART);
-	return walk->python_appends ? UNWIND_TOO_DEEP : WALK_GOES_ON;
+	listed_meet(walk);
+	while (walk->listed_appends == LISTED_APPENDS_PART && ++steps <= LISTED_FRAMES_MAX)
+		listed_go_on(walk);
+	must(walk->listed_appends != LISTED_APPENDS_PART);
+	return walk->listed_appends ? UNWIND_TOO_DEEP : WALK_GOES_ON;
 }
 
 /* Ends, within its bounds; each frame of Python has both of its words. */
@@ -131,20 +131,20 @@ static void check_walk(const struct python_build *build, const struct start *sta
 	walk.registers[UNWIND_REGISTER_SP] = walk.registers[UNWIND_REGISTER_FP] = START + start->sp;
 	walk.known = ~0u;
 	walk_begin(&walk, START + start->ip, 1);
-	walk.python_sp = walk.registers[UNWIND_REGISTER_SP];
+	walk.listed_sp = walk.registers[UNWIND_REGISTER_SP];
 	r = meet(&walk);
 	while (r == WALK_GOES_ON) {
-		walk.python_sp = walk.registers[UNWIND_REGISTER_SP];
+		walk.listed_sp = walk.registers[UNWIND_REGISTER_SP];
 		r = walk_step(&walk);
 		if (r == WALK_GOES_ON)
 			r = meet(&walk);
 		must(++steps <= UNWIND_FRAMES_MAX);
 	}
 	must(r >= 0 && r < UNWIND_RESULTS);
-	while (python_append_pending(&walk))
+	while (listed_append_pending(&walk))
 		;
 	must(walk.depth >= 1 && walk.depth <= UNWIND_FRAMES_MAX);
-	must(walk.python_next <= walk.python_count && walk.python_anchor <= walk.python_anchor_count);
+	must(walk.listed_next <= walk.listed_count && walk.listed_anchor <= walk.listed_anchor_count);
 }
 
 static void check_file(void)
@@ -161,9 +161,9 @@ static void check_file(void)
 	if (r <= 0)
 		return;
 	python_place(&build, 0x1000, &place);
-	must(place.frame_bytes >= 8 && place.frame_bytes <= PYTHON_FRAME_WORDS * 8);
-	must(place.code_bytes <= PYTHON_FRAME_WORDS * 8);
-	must(build.version >= 0x030c || place.loop_start < place.loop_end);
+	must(place.frame_bytes >= 8 && place.frame_bytes <= LISTED_READ_WORDS * 8);
+	must(place.code_bytes <= LISTED_READ_WORDS * 8);
+	must(build.version >= 0x030c || place.listed.loop_start < place.listed.loop_end);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

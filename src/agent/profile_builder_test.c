@@ -517,7 +517,7 @@ static uint64_t make_code(size_t i, const char *name, uint32_t first_line, uint6
 	set_text(object->file, "/srv/app.py");
 	object->lines[2] = 2;
 	memcpy(&object->lines[4], "\xe8\x04", 2); /* one instruction, two lines on */
-	uint32_t check = python_check_of(object->code[9], object->code[15], object->code[17]);
+	uint32_t check = listed_check_of(object->code[9], object->code[15], object->code[17]);
 	*ret_data = RUNTIME_FRAME | RUNTIME_FRAME_DATA | (uint64_t)check << 24;
 	return RUNTIME_FRAME | (uint64_t)RUNTIME_KIND_PYTHON << 56 | (uintptr_t)object->code;
 }

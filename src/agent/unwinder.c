@@ -309,19 +309,19 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 	walk->hash = callers ? walk_hash(walk->hash_before, walk->frames[callers]) : walk->hash_before;
 	walk->map = (struct walk_map){0};
 	walk->window_bytes = 0;
-	if (!runtimes_place(&unwinder->runtimes, process->pid, process->maps, RUNTIME_LISTED, &walk->python))
-		walk->python = (struct python_process){0}; /* what is pending stays so */
+	if (!runtimes_place(&unwinder->runtimes, process->pid, process->maps, RUNTIME_LISTED, walk->listed_words))
+		memset(walk->listed_words, 0, sizeof(walk->listed_words)); /* what is pending stays so */
 	do {
-		walk->python_sp = walk->registers[UNWIND_REGISTER_SP];
+		walk->listed_sp = walk->registers[UNWIND_REGISTER_SP];
 		r = walk_step(walk);
 		if (r == WALK_GOES_ON)
-			python_meet(walk);
-		while (walk->python_appends == PYTHON_APPENDS_PART)
-			python_go_on(walk);
-		if (walk->python_appends)
+			listed_meet(walk);
+		while (walk->listed_appends == LISTED_APPENDS_PART)
+			listed_go_on(walk);
+		if (walk->listed_appends)
 			r = UNWIND_TOO_DEEP;
 	} while (r == WALK_GOES_ON);
-	while (python_append_pending(walk))
+	while (listed_append_pending(walk))
 		;
 	return (enum unwind_result)walk_result(walk, r);
 }
@@ -338,15 +338,15 @@ static size_t take_pending(struct walk *walk, const uint64_t *callers, size_t co
 
 	while (first && (~callers[first - 1] & (RUNTIME_FRAME | RUNTIME_FRAME_DATA | RUNTIME_FRAME_PENDING)) == 0)
 		first -= callers[first - 1] & RUNTIME_FRAME_ANCHOR || first < 2 ? 1 : 2;
-	walk_without_python(walk);
+	walk_without_listed(walk);
 	for (size_t i = first; i < count; i++) {
 		if (callers[i] & RUNTIME_FRAME_DATA && callers[i] & RUNTIME_FRAME_ANCHOR) {
-			if (walk->python_anchor_count < PYTHON_ANCHORS_MAX)
-				walk->python_anchors[walk->python_anchor_count++] =
+			if (walk->listed_anchor_count < LISTED_ANCHORS_MAX)
+				walk->listed_anchors[walk->listed_anchor_count++] =
 					RUNTIME_OBJECT(callers[i]) & ~RUNTIME_FRAME_ANCHOR;
-		} else if (i + 1 < count && walk->python_count < PYTHON_FRAMES_MAX) {
-			walk->python_frames[walk->python_count][0] = callers[i];
-			walk->python_frames[walk->python_count++][1] = callers[++i] & ~RUNTIME_FRAME_PENDING;
+		} else if (i + 1 < count && walk->listed_count < LISTED_FRAMES_MAX) {
+			walk->listed_frames[walk->listed_count][0] = callers[i];
+			walk->listed_frames[walk->listed_count++][1] = callers[++i] & ~RUNTIME_FRAME_PENDING;
 		}
 	}
 	return first;
@@ -359,7 +359,7 @@ enum unwind_result unwinder_walk(struct unwinder *unwinder, struct process *proc
 	if (!is_sound(tail))
 		return UNWIND_NO_USER;
 	memcpy(unwinder->walk.frames, ret_frames, tail->depth * sizeof(*ret_frames));
-	walk_without_python(&unwinder->walk);
+	walk_without_listed(&unwinder->walk);
 	enum unwind_result result = go_on(unwinder, process, tail);
 	*ret_count = unwinder->walk.depth;
 	memcpy(ret_frames, unwinder->walk.frames, *ret_count * sizeof(*ret_frames));

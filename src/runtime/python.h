@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "bpf/python.h"
 #include "elf/elf_file.h"
+#include "runtime/memory.h"
 
 enum python_line_format {
 	PYTHON_LINES_LNOTAB,	/* up to 3.9: Objects/lnotab_notes.txt */
@@ -62,13 +63,6 @@ int python_layout_published(struct bytes runtime, uint32_t *ret_version, bool *r
 
 /* What the walk of a process needs. bias: what is to be added to addresses as linked. */
 void python_place(const struct python_build *build, uint64_t bias, struct python_process *ret);
-
-/* Reads memory of a process: all of the bytes, 0, or negative errno. */
-typedef int runtime_read_function(void *context, uint64_t address, void *to, size_t bytes);
-struct runtime_memory {
-	runtime_read_function *read;
-	void *context;
-};
 
 #define PYTHON_NAME_BYTES_MAX  1024u /* longer ones are cut */
 #define PYTHON_LINES_BYTES_MAX (256u * 1024)

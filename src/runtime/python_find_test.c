@@ -145,9 +145,9 @@ static void check_build(const char *path, uint32_t version)
 	if (version < 0x030c)
 		check_cold(path, &build);
 	python_place(&build, 0x100000, &place);
-	assert_int_equal(place.loop_start, build.loop_start + 0x100000);
-	assert_int_equal(place.loop_end, build.loop_end ? build.loop_end + 0x100000 : 0);
-	assert_int_equal(place.cold_end, build.cold_end ? build.cold_end + 0x100000 : 0);
+	assert_int_equal(place.listed.loop_start, build.loop_start + 0x100000);
+	assert_int_equal(place.listed.loop_end, build.loop_end ? build.loop_end + 0x100000 : 0);
+	assert_int_equal(place.listed.cold_end, build.cold_end ? build.cold_end + 0x100000 : 0);
 	assert_int_equal(place.interpreters, build.runtime + 0x100000 + build.layout.runtime_interpreters);
 	assert_int_equal(place.holder,
 			 build.layout.runtime_holder ? build.runtime + 0x100000 + build.layout.runtime_holder : 0);
@@ -279,7 +279,7 @@ static void test_old_versions(void **state)
 	python_place(&build, 0x1000, &place);
 	assert_int_equal(place.holder, TEST_ELF_TEXT_ADDRESS + 0x90 + 0x1000);
 	assert_int_equal(place.interpreters, 0);
-	assert_true(place.cold_start == 0 && place.cold_end == 0);
+	assert_true(place.listed.cold_start == 0 && place.listed.cold_end == 0);
 }
 
 static void check_refused(const struct test_symbol *symbols, size_t count, const char *message)
@@ -352,8 +352,8 @@ static void check_bounds(int r, const struct python_build *build)
 		return;
 	assert_true(build->loop_end == 0 || build->loop_end - build->loop_start <= 4u << 20);
 	assert_true(build->cold_end - build->cold_start <= 1u << 20);
-	assert_true(build->layout.walk.frame_bytes >= 8 && build->layout.walk.frame_bytes <= PYTHON_FRAME_WORDS * 8);
-	assert_true(build->layout.walk.code_bytes <= PYTHON_FRAME_WORDS * 8);
+	assert_true(build->layout.walk.frame_bytes >= 8 && build->layout.walk.frame_bytes <= LISTED_READ_WORDS * 8);
+	assert_true(build->layout.walk.code_bytes <= LISTED_READ_WORDS * 8);
 }
 
 static void test_damaged_copies(void **state)

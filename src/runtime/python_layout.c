@@ -79,7 +79,7 @@ static void set_old(const struct old_layout *old, struct python_layout *layout)
 	walk->frame_code = 32;
 	walk->frame_instr = old->frame_last;
 	walk->frame_bytes = (old->frame_last & ~7u) + 8;
-	walk->flags = PYTHON_EACH_IS_ENTRY | PYTHON_LAST_INSTR | old->flags;
+	walk->listed.flags = PYTHON_EACH_IS_ENTRY | PYTHON_LAST_INSTR | old->flags;
 	set_code(layout, old->code_first_line, old->code_file, old->code_file + 8, 0, old->code_file + 16);
 	set_objects(layout, 48, 72);
 	layout->lines = old->lines;
@@ -100,7 +100,7 @@ static void set_3_11(struct python_layout *layout)
 	walk->frame_owner = 68; /* is_entry */
 	walk->frame_bytes = 72;
 	walk->code_instr = 184;
-	walk->flags = PYTHON_CFRAME | PYTHON_ENTRY_FLAG;
+	walk->listed.flags = PYTHON_CFRAME | PYTHON_ENTRY_FLAG;
 	set_code(layout, 72, 112, 120, 128, 136);
 	set_objects(layout, 48, 72);
 	layout->lines = PYTHON_LINES_LOCATIONS;
@@ -122,7 +122,7 @@ static void set_3_12(struct python_layout *layout)
 	walk->owner_shim = OWNER_SHIM;
 	walk->frame_bytes = 72;
 	walk->code_instr = 192;
-	walk->flags = PYTHON_CFRAME | PYTHON_ANCHORED;
+	walk->listed.flags = PYTHON_CFRAME | LISTED_ANCHORED;
 	set_code(layout, 68, 112, 120, 128, 136);
 	set_objects(layout, 40, 56);
 	layout->lines = PYTHON_LINES_LOCATIONS;
@@ -230,7 +230,7 @@ static void take_published(struct published *p, bool is_3_14, struct python_layo
 
 static bool is_in_frame(uint32_t offset)
 {
-	return offset <= (PYTHON_FRAME_WORDS - 1) * 8;
+	return offset <= (LISTED_READ_WORDS - 1) * 8;
 }
 
 static bool is_word_in_frame(uint32_t offset)
@@ -247,7 +247,7 @@ static bool is_sound(const struct python_layout *layout)
 	       is_word_in_frame(walk->frame_code) && is_word_in_frame(walk->frame_back) &&
 	       is_word_in_frame(walk->frame_instr) && is_in_frame(walk->frame_owner) && walk->frame_code != walk->frame_back &&
 	       layout->code_name > walk->code_from && layout->code_lines > walk->code_from &&
-	       walk->code_bytes <= PYTHON_FRAME_WORDS * 8 && walk->code_instr && !(layout->code_name & 7) &&
+	       walk->code_bytes <= LISTED_READ_WORDS * 8 && walk->code_instr && !(layout->code_name & 7) &&
 	       !(layout->code_lines & 7) && !(layout->code_first_line & 3) && layout->text_ascii && layout->bytes_data &&
 	       layout->object_type;
 }
@@ -281,7 +281,7 @@ int python_layout_published(struct bytes runtime, uint32_t *ret_version, bool *r
 				 *ret_version & 0xff);
 	take_published(&p, *ret_version >= VERSION_3_14, ret);
 	ret->walk.owner_shim = OWNER_SHIM;
-	ret->walk.flags = PYTHON_ANCHORED;
+	ret->walk.listed.flags = LISTED_ANCHORED;
 	ret->walk.frame_bytes = frame_bytes(&ret->walk);
 	ret->lines = PYTHON_LINES_LOCATIONS;
 	/* The GIL that ceval_gil points to is the one of the interpreter itself, or of the main one; last_holder is its second

@@ -13,7 +13,7 @@
 #include "runtime/python.h"
 #include "runtime/test_published.h"
 
-#define FRAME_BYTES_MAX (PYTHON_FRAME_WORDS * 8)
+#define FRAME_BYTES_MAX (LISTED_READ_WORDS * 8)
 
 static bool is_word_within(uint32_t offset, uint32_t bytes)
 {
@@ -43,10 +43,10 @@ static void check_sound(const struct python_layout *layout)
 	assert_true(layout->text_length + 8 <= layout->text_ascii && layout->text_state + 4 <= layout->text_ascii &&
 		    layout->text_ascii < layout->text_compact);
 	/* One of both, never: a number of the last instruction, and a pointer to it. */
-	assert_true(!(walk->flags & PYTHON_LAST_INSTR) == (walk->code_instr != 0));
-	assert_true(!(walk->flags & PYTHON_ANCHORED) == (walk->owner_shim == 0));
+	assert_true(!(walk->listed.flags & PYTHON_LAST_INSTR) == (walk->code_instr != 0));
+	assert_true(!(walk->listed.flags & LISTED_ANCHORED) == (walk->owner_shim == 0));
 	/* Addresses come with the process. */
-	assert_true(!walk->loop_start && !walk->loop_end && !walk->cold_start && !walk->holder && !walk->interpreters);
+	assert_true(!walk->listed.loop_start && !walk->listed.loop_end && !walk->listed.cold_start && !walk->holder && !walk->interpreters);
 }
 
 static void test_tables(void **state)
@@ -61,14 +61,14 @@ static void test_tables(void **state)
 		{0x0309, PYTHON_EACH_IS_ENTRY | PYTHON_LAST_INSTR | PYTHON_HALF_INSTR, PYTHON_LINES_LNOTAB},
 		{0x030a, PYTHON_EACH_IS_ENTRY | PYTHON_LAST_INSTR, PYTHON_LINES_TABLE},
 		{0x030b, PYTHON_CFRAME | PYTHON_ENTRY_FLAG, PYTHON_LINES_LOCATIONS},
-		{0x030c, PYTHON_CFRAME | PYTHON_ANCHORED, PYTHON_LINES_LOCATIONS},
+		{0x030c, PYTHON_CFRAME | LISTED_ANCHORED, PYTHON_LINES_LOCATIONS},
 	};
 	struct python_layout layout;
 
 	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
 		assert_true(python_layout_of(expected[i].version, &layout));
 		check_sound(&layout);
-		assert_int_equal(layout.walk.flags, expected[i].flags);
+		assert_int_equal(layout.walk.listed.flags, expected[i].flags);
 		assert_int_equal(layout.lines, expected[i].lines);
 		assert_int_equal(layout.code_qualname != 0, expected[i].version >= 0x030b);
 		/* Who has the lock: a variable of the runtime, since 3.12 the interpreter's, in 3.6 the variable itself. */
@@ -119,7 +119,7 @@ static void test_what_3_13_publishes(void **state)
 	assert_true(layout.bytes_length == 16 && layout.bytes_data == 32);
 	assert_true(layout.text_length == 16 && layout.text_state == 32 && layout.text_ascii == 40 &&
 		    layout.text_compact == 56);
-	assert_int_equal(walk->flags, PYTHON_ANCHORED);
+	assert_int_equal(walk->listed.flags, LISTED_ANCHORED);
 	assert_int_equal(layout.lines, PYTHON_LINES_LOCATIONS);
 	/* Without the lock nobody holds it. */
 	words[TEST_PUBLISHED_FREE_THREADED] = 1;
@@ -181,16 +181,16 @@ static void test_published_is_refused(void **state)
 		{TEST_PUBLISHED_3_13_FRAME, 0, -EBADMSG, NULL},
 		{TEST_PUBLISHED_3_13_THREAD_ID, 0, -EBADMSG, NULL},
 		{TEST_PUBLISHED_3_13_PREVIOUS, 0, -EBADMSG, NULL}, /* as the code */
-		{TEST_PUBLISHED_3_13_PREVIOUS, 128, -EBADMSG, NULL},
+		{TEST_PUBLISHED_3_13_PREVIOUS, LISTED_READ_WORDS * 8, -EBADMSG, NULL},
 		{TEST_PUBLISHED_3_13_EXECUTABLE, 4, -EBADMSG, NULL},
 		{TEST_PUBLISHED_3_13_INSTR, 121, -EBADMSG, NULL},
 		{TEST_PUBLISHED_3_13_INSTR, 1u << 20, -EBADMSG, NULL},
-		{TEST_PUBLISHED_3_13_OWNER, 128, -EBADMSG, NULL},
+		{TEST_PUBLISHED_3_13_OWNER, LISTED_READ_WORDS * 8, -EBADMSG, NULL},
 		{TEST_PUBLISHED_3_13_NAME, 60, -EBADMSG, NULL}, /* before the first line */
 		{TEST_PUBLISHED_3_13_NAME, 124, -EBADMSG, NULL},
-		{TEST_PUBLISHED_3_13_NAME, 64 + 128, -EBADMSG, NULL}, /* further than is read at once */
+		{TEST_PUBLISHED_3_13_NAME, 64 + LISTED_READ_WORDS * 8, -EBADMSG, NULL}, /* further than is read at once */
 		{TEST_PUBLISHED_3_13_LINES, 0, -EBADMSG, NULL},
-		{TEST_PUBLISHED_3_13_LINES, 64 + 128, -EBADMSG, NULL},
+		{TEST_PUBLISHED_3_13_LINES, 64 + LISTED_READ_WORDS * 8, -EBADMSG, NULL},
 		{TEST_PUBLISHED_3_13_FIRST_LINE, 69, -EBADMSG, NULL},
 		{TEST_PUBLISHED_3_13_FIRST_LINE, 4096, -EBADMSG, NULL},
 		{TEST_PUBLISHED_3_13_CODE, 0, -EBADMSG, NULL},

@@ -164,12 +164,12 @@ int python_read_function(const struct python_layout *layout, const struct runtim
 	uint32_t bytes = code_bytes(layout);
 
 	*ret = (struct python_function){0};
-	if (bytes > sizeof(reader.code) || walk->code_from + (PYTHON_FRAME_WORDS - 1) * 8 + 8 > sizeof(reader.code))
+	if (bytes > sizeof(reader.code) || walk->code_from + (LISTED_READ_WORDS - 1) * 8 + 8 > sizeof(reader.code))
 		return -EBADMSG;
 	int r = read_memory(&reader, address, reader.code, bytes);
 	if (r < 0)
 		return r;
-	if (python_check_of(word_at(reader.code, walk->code_from + (walk->check0 & ~7u)),
+	if (listed_check_of(word_at(reader.code, walk->code_from + (walk->check0 & ~7u)),
 			    word_at(reader.code, walk->code_from + (walk->check1 & ~7u)),
 			    word_at(reader.code, walk->code_from + (walk->check2 & ~7u))) != check)
 		return -ESTALE;

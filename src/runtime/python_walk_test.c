@@ -111,7 +111,7 @@ static void set_up(struct process *p, uint32_t version)
 				 0);
 	}
 	p->layout = build.layout;
-	walk_without_python(&p->walk);
+	walk_without_listed(&p->walk);
 	python_place(&build, 0, &p->walk.python);
 }
 
@@ -139,8 +139,8 @@ static void add_frame(struct process *p, uint64_t at, uint64_t code, uint32_t pl
 
 	p->frames++;
 	put_word(frame + walk->frame_code, code);
-	if (walk->flags & PYTHON_LAST_INSTR)
-		put_word(frame + walk->frame_instr, walk->flags & PYTHON_HALF_INSTR ? 2 * place : place);
+	if (walk->listed.flags & PYTHON_LAST_INSTR)
+		put_word(frame + walk->frame_instr, walk->listed.flags & PYTHON_HALF_INSTR ? 2 * place : place);
 	else
 		put_word(frame + walk->frame_instr, code + walk->code_instr + 2 * place);
 	if (walk->frame_owner)
@@ -151,7 +151,7 @@ static void add_frame(struct process *p, uint64_t at, uint64_t code, uint32_t pl
 	}
 	if (p->last) {
 		put_word(p->last + walk->frame_back, frame);
-	} else if (walk->flags & PYTHON_CFRAME) {
+	} else if (walk->listed.flags & PYTHON_CFRAME) {
 		put_word(THREAD(p->thread) + walk->thread_frame, CFRAME(p->thread));
 		put_word(CFRAME(p->thread) + walk->cframe_frame, frame);
 	} else {
@@ -165,7 +165,7 @@ static uint64_t check_of(const struct process *p, uint64_t code)
 	uint64_t first = 0;
 
 	memcpy(&first, memory + (code - START) + p->layout.walk.code_from, sizeof(first));
-	return python_check_of(first, code * 3, code * 5);
+	return listed_check_of(first, code * 3, code * 5);
 }
 
 /* As the sampling program collects them. Returns how many steps it took. */
@@ -173,8 +173,8 @@ static unsigned collect(struct process *p)
 {
 	unsigned steps = 0;
 
-	p->walk.python_frame = python_first_frame(&p->walk, THREAD(p->thread));
-	while (steps < 2 * PYTHON_FRAMES_MAX && !python_collect_step(&p->walk))
+	p->walk.listed_frame = python_first_frame(&p->walk, THREAD(p->thread));
+	while (steps < 2 * LISTED_FRAMES_MAX && !python_collect_step(&p->walk))
 		steps++;
 	return steps;
 }
@@ -196,10 +196,10 @@ static bool find(struct process *p, uint64_t tid)
 /* What the frame runs, as the sampling program puts it there. */
 static int meet(struct walk *walk)
 {
-	python_meet(walk);
-	while (walk->python_appends == PYTHON_APPENDS_PART)
-		python_go_on(walk);
-	return walk->python_appends ? UNWIND_TOO_DEEP : WALK_GOES_ON;
+	listed_meet(walk);
+	while (walk->listed_appends == LISTED_APPENDS_PART)
+		listed_go_on(walk);
+	return walk->listed_appends ? UNWIND_TOO_DEEP : WALK_GOES_ON;
 }
 
 /* `addresses`: return addresses, the leaf's address first; ends with one in MAIN. */
@@ -213,15 +213,15 @@ static int walk_stack(struct process *p, const uint64_t *addresses)
 	walk->known = 0xffff;
 	for (size_t i = 0; addresses[i] < MAIN; i++)
 		put_word(STACK + (i + 1) * NATIVE - 8, addresses[i + 1]);
-	walk->python_sp = STACK;
+	walk->listed_sp = STACK;
 	r = meet(walk);
 	while (r == WALK_GOES_ON) {
-		walk->python_sp = walk->registers[UNWIND_REGISTER_SP];
+		walk->listed_sp = walk->registers[UNWIND_REGISTER_SP];
 		r = walk_step(walk);
 		if (r == WALK_GOES_ON)
 			r = meet(walk);
 	}
-	while (python_append_pending(walk))
+	while (listed_append_pending(walk))
 		;
 	uint64_t hash = 7;
 	for (uint32_t i = 1; i < walk->depth; i++)
@@ -307,7 +307,7 @@ static void test_each_loop_runs_one_function(void **state)
 			 UNWIND_COMPLETE);
 	CHECK_FRAMES(p, NATIVE_FRAME(CODE), NATIVE_FRAME(COLD + 0x20), ENTRY(1, 17), NATIVE_FRAME(LOOP + 1), ENTRY(2, 0),
 		     NATIVE_FRAME(CODE + 0x99), NATIVE_FRAME(LOOP + 0x1000), ENTRY(3, 5), NATIVE_FRAME(MAIN));
-	assert_int_equal(p->walk.python_loops, 3);
+	assert_int_equal(p->walk.listed_loops, 3);
 }
 
 /* A leaf in the loop; what is behind its end, or at its start as a return address, is none of it. */
@@ -323,14 +323,14 @@ static void test_ends_of_the_loop(void **state)
 	walk_stack(p, (uint64_t[]){LOOP, LOOP, LOOP + 0x1001, COLD + 0x101, MAIN});
 	CHECK_FRAMES(p, NATIVE_FRAME(LOOP), ENTRY(1, 1), NATIVE_FRAME(LOOP), NATIVE_FRAME(LOOP + 0x1001),
 		     NATIVE_FRAME(COLD + 0x101), NATIVE_FRAME(MAIN), PENDING_ENTRY(2, 2));
-	assert_int_equal(p->walk.python_loops, 1);
+	assert_int_equal(p->walk.listed_loops, 1);
 	/* No frames at all: the loop is met, and nothing is put there. */
 	set_up(p, 0x0308);
 	put_one_thread(p);
 	assert_int_equal(collect(p), 0);
 	walk_stack(p, (uint64_t[]){LOOP + 8, MAIN});
 	CHECK_FRAMES(p, NATIVE_FRAME(LOOP + 8), NATIVE_FRAME(MAIN));
-	assert_int_equal(p->walk.python_loops, 1);
+	assert_int_equal(p->walk.listed_loops, 1);
 }
 
 /* 3.11: a frame of the loop runs all functions up to the one that was entered from C. */
@@ -368,15 +368,15 @@ static void test_anchored_parts(void **state)
 		add_frame(p, in_native(4), START + 0x10, 0, 4);
 		add_frame(p, 0, CODE_OBJECT(4), 6, 0);
 		collect(p);
-		assert_int_equal(p->walk.python_count, 4);
-		assert_int_equal(p->walk.python_anchor_count, 2);
+		assert_int_equal(p->walk.listed_count, 4);
+		assert_int_equal(p->walk.listed_anchor_count, 2);
 		assert_int_equal(
 			walk_stack(p, (uint64_t[]){CODE, CODE + 0x10, CODE + 0x25, LOOP + 8, CODE + 0x45, CODE + 0x55, MAIN}),
 			UNWIND_COMPLETE);
 		CHECK_FRAMES(p, NATIVE_FRAME(CODE), NATIVE_FRAME(CODE + 0x10), PY(1, 3), ENTRY(2, 4), NATIVE_FRAME(CODE + 0x25),
 			     NATIVE_FRAME(LOOP + 8), NATIVE_FRAME(CODE + 0x45), ENTRY(3, 5), NATIVE_FRAME(CODE + 0x55),
 			     NATIVE_FRAME(MAIN), PENDING(4, 6));
-		assert_int_equal(p->walk.python_loops, 2);
+		assert_int_equal(p->walk.listed_loops, 2);
 	}
 }
 
@@ -415,7 +415,7 @@ static void test_shim_without_function(void **state)
 	add_frame(p, in_native(1), START + 0x10, 0, 3);
 	add_frame(p, in_native(2), START + 0x10, 0, 3);
 	collect(p);
-	assert_int_equal(p->walk.python_anchor_count, 1);
+	assert_int_equal(p->walk.listed_anchor_count, 1);
 	walk_stack(p, (uint64_t[]){CODE, CODE + 0x10, CODE + 0x25, MAIN});
 	CHECK_FRAMES(p, NATIVE_FRAME(CODE), NATIVE_FRAME(CODE + 0x10), ENTRY(1, 1), NATIVE_FRAME(CODE + 0x25),
 		     NATIVE_FRAME(MAIN));
@@ -433,14 +433,14 @@ static void test_instructions(void **state)
 	add_frame(p, 0, CODE_OBJECT(2), 1u << 25, 0);
 	add_frame(p, 0, CODE_OBJECT(3), RUNTIME_PLACE_MAX, 0);
 	collect(p);
-	assert_int_equal(RUNTIME_PLACE(p->walk.python_frames[0][1]), 0);
-	assert_int_equal(RUNTIME_PLACE(p->walk.python_frames[1][1]), RUNTIME_PLACE_MAX);
-	assert_int_equal(RUNTIME_PLACE(p->walk.python_frames[2][1]), RUNTIME_PLACE_MAX);
+	assert_int_equal(RUNTIME_PLACE(p->walk.listed_frames[0][1]), 0);
+	assert_int_equal(RUNTIME_PLACE(p->walk.listed_frames[1][1]), RUNTIME_PLACE_MAX);
+	assert_int_equal(RUNTIME_PLACE(p->walk.listed_frames[2][1]), RUNTIME_PLACE_MAX);
 	set_up(p, 0x030a); /* no bytes any more */
 	put_one_thread(p);
 	add_frame(p, 0, CODE_OBJECT(1), 21, 0);
 	collect(p);
-	assert_int_equal(RUNTIME_PLACE(p->walk.python_frames[0][1]), 21);
+	assert_int_equal(RUNTIME_PLACE(p->walk.listed_frames[0][1]), 21);
 	set_up(p, 0x030b);
 	put_one_thread(p);
 	add_frame(p, 0, CODE_OBJECT(1), 0, 0);
@@ -448,8 +448,8 @@ static void test_instructions(void **state)
 	add_frame(p, 0, CODE_OBJECT(2), 0, 0);
 	put_word(FRAME(1) + p->layout.walk.frame_instr, UINT64_MAX);
 	collect(p);
-	assert_int_equal(RUNTIME_PLACE(p->walk.python_frames[0][1]), 0);
-	assert_int_equal(p->walk.python_frames[1][1] & ~(RUNTIME_FRAME | RUNTIME_FRAME_DATA), check_of(p, CODE_OBJECT(2))
+	assert_int_equal(RUNTIME_PLACE(p->walk.listed_frames[0][1]), 0);
+	assert_int_equal(p->walk.listed_frames[1][1] & ~(RUNTIME_FRAME | RUNTIME_FRAME_DATA), check_of(p, CODE_OBJECT(2))
 												      << 24);
 }
 
@@ -463,8 +463,8 @@ static void test_tagged_code(void **state)
 	add_frame(p, 0, CODE_OBJECT(1), 9, 0);
 	put_word(FRAME(0) + p->layout.walk.frame_code, CODE_OBJECT(1) | 1);
 	collect(p);
-	assert_int_equal(RUNTIME_OBJECT(p->walk.python_frames[0][0]), CODE_OBJECT(1));
-	assert_int_equal(RUNTIME_PLACE(p->walk.python_frames[0][1]), 9);
+	assert_int_equal(RUNTIME_OBJECT(p->walk.listed_frames[0][0]), CODE_OBJECT(1));
+	assert_int_equal(RUNTIME_PLACE(p->walk.listed_frames[0][1]), 9);
 }
 
 static void test_lists_without_end(void **state)
@@ -478,8 +478,8 @@ static void test_lists_without_end(void **state)
 		for (unsigned k = 0; k < 3; k++)
 			add_frame(p, 0, CODE_OBJECT(k), k, 0);
 		put_word(p->last + p->layout.walk.frame_back, FRAME(0));
-		assert_int_equal(collect(p), PYTHON_FRAMES_MAX);
-		assert_int_equal(p->walk.python_count, PYTHON_FRAMES_MAX);
+		assert_int_equal(collect(p), LISTED_FRAMES_MAX);
+		assert_int_equal(p->walk.listed_count, LISTED_FRAMES_MAX);
 		/* The leaf, as many as there are; the stack is as deep as it may be. */
 		assert_int_equal(walk_stack(p, (uint64_t[]){LOOP + 8, MAIN}),
 				 versions[i] == 0x030b ? UNWIND_TOO_DEEP : UNWIND_COMPLETE);
@@ -490,8 +490,8 @@ static void test_lists_without_end(void **state)
 	put_one_thread(p);
 	add_frame(p, 0, START + 0x10, 0, 3);
 	put_word(p->last + p->layout.walk.frame_back, FRAME(0));
-	assert_int_equal(collect(p), 2 * PYTHON_FRAMES_MAX);
-	assert_true(p->walk.python_count == 0 && p->walk.python_anchor_count == 0);
+	assert_int_equal(collect(p), 2 * LISTED_FRAMES_MAX);
+	assert_true(p->walk.listed_count == 0 && p->walk.listed_anchor_count == 0);
 	/* A function and a shim in a ring: as many parts as there is room for. */
 	set_up(p, 0x030d);
 	put_one_thread(p);
@@ -499,10 +499,10 @@ static void test_lists_without_end(void **state)
 	add_frame(p, in_native(0), START + 0x10, 0, 3);
 	put_word(p->last + p->layout.walk.frame_back, FRAME(0));
 	collect(p);
-	assert_int_equal(p->walk.python_anchor_count, PYTHON_ANCHORS_MAX);
-	assert_int_equal(p->walk.python_count, PYTHON_ANCHORS_MAX);
+	assert_int_equal(p->walk.listed_anchor_count, LISTED_ANCHORS_MAX);
+	assert_int_equal(p->walk.listed_count, LISTED_ANCHORS_MAX);
 	assert_int_equal(walk_stack(p, (uint64_t[]){CODE, CODE + 5, MAIN}), UNWIND_COMPLETE);
-	assert_int_equal(p->walk.depth, 3 + 2 * PYTHON_ANCHORS_MAX);
+	assert_int_equal(p->walk.depth, 3 + 2 * LISTED_ANCHORS_MAX);
 	assert_int_equal(p->walk.frames[p->walk.depth - 2], CODE + 5);
 }
 
@@ -516,7 +516,7 @@ static void test_deep_recursion(void **state)
 	for (unsigned i = 0; i < 2000; i++)
 		add_frame(p, 0, CODE_OBJECT(i % 7), i, i == 1999);
 	collect(p);
-	assert_int_equal(p->walk.python_count, PYTHON_FRAMES_MAX);
+	assert_int_equal(p->walk.listed_count, LISTED_FRAMES_MAX);
 	assert_int_equal(walk_stack(p, (uint64_t[]){CODE, LOOP + 8, MAIN}), UNWIND_TOO_DEEP);
 	assert_int_equal(p->walk.depth, 2 + 2 * 1022); /* and not MAIN: that did not call the 1022nd */
 	for (unsigned i = 0; i < 1022; i++)
@@ -557,7 +557,7 @@ static void test_memory_that_cannot_be_read(void **state)
 		add_frame(p, 0, CODE_OBJECT(2), 0, 0);
 		put_word(p->last + p->layout.walk.frame_back, nowhere[i]);
 		collect(p);
-		assert_int_equal(p->walk.python_count, 2);
+		assert_int_equal(p->walk.listed_count, 2);
 	}
 	static const uint64_t codes[] = {0, 7, 1ull << 56, START + BYTES, START - 4096, UINT64_MAX};
 	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
@@ -568,7 +568,7 @@ static void test_memory_that_cannot_be_read(void **state)
 		add_frame(p, 0, CODE_OBJECT(3), 0, 0);
 		put_word(FRAME(1) + p->layout.walk.frame_code, codes[i]);
 		collect(p);
-		assert_int_equal(p->walk.python_count, 1);
+		assert_int_equal(p->walk.listed_count, 1);
 	}
 	/* The state has no frame, or a pointer to one that is not there. */
 	set_up(p, 0x030b);

@@ -39,7 +39,7 @@
 #include "bpf/sample.skel.h"
 
 #define PYTHON_THREAD_SLOTS 4096u /* powers of two */
-#define PYTHON_CODE_SLOTS   65536u
+#define LISTED_CODE_SLOTS   65536u
 
 struct sampler_cpu {
 	struct sample_ring ring;
@@ -248,7 +248,7 @@ static int configure(struct sampler *sampler, const struct sampler_options *opti
 	bpf_program__set_autoload(bpf->progs.switch_threads, options->off_cpu_max > 0);
 	bpf_program__set_autoload(bpf->progs.wake_unseen, options->wait_runnable);
 	bpf->rodata->python_threads_mask = PYTHON_THREAD_SLOTS - 1;
-	bpf->rodata->python_codes_mask = PYTHON_CODE_SLOTS - 1;
+	bpf->rodata->listed_codes_mask = LISTED_CODE_SLOTS - 1;
 	bpf->bss->tails_left = SAMPLER_TAILS;
 	if (getrandom(&bpf->rodata->hash_seed, sizeof(bpf->rodata->hash_seed), 0) < 0)
 		return error_set_errno(err, -errno, "cannot get random bytes");
@@ -265,7 +265,7 @@ static int configure(struct sampler *sampler, const struct sampler_options *opti
 		{bpf->maps.heap, options->heap_bytes / UNWIND_CHUNK_BYTES},
 		{bpf->maps.processes, options->processes_max},
 		{bpf->maps.python_threads, PYTHON_THREAD_SLOTS},
-		{bpf->maps.python_codes, PYTHON_CODE_SLOTS},
+		{bpf->maps.listed_codes, LISTED_CODE_SLOTS},
 		{bpf->maps.waits, options->off_cpu_max ? options->off_cpu_max : 1},
 	};
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The function of an interpreter that runs code, in its file. */
+#ifndef WICK_RUNTIME_LOOP_H
+#define WICK_RUNTIME_LOOP_H
+
+#include "elf/elf_symbols.h"
+
+struct loop_code { /* addresses as linked */
+	uint64_t start, end;
+	uint64_t offset;	      /* of start, in the file */
+	uint64_t cold_start, cold_end; /* of a part that lies elsewhere; 0, 0 = none was found */
+};
+
+/* loop, cold: the symbols of its name; cold without an address: it is looked for. runtime: for messages. 0; -ENOTSUP if what the
+ * symbol says cannot be; -ENOMEM. */
+int loop_find(struct elf_file *file, const struct elf_named *loop, const struct elf_named *cold, const char *runtime,
+	      struct loop_code *ret, struct error *err);
+/* Bytes at an address as linked. -ENOENT if the file has none there. */
+int loop_read(struct elf_file *file, uint64_t address, void *to, size_t len);
+
+#endif
