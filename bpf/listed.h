@@ -19,6 +19,7 @@
  *
  *   file           how the frames of a runtime are found and read
  *   bpf/python.h   CPython
+ *   bpf/php.h      PHP
  *
  * Layouts differ by version, and are found by user space (src/runtime/). Nothing here is believed: all addresses are read with
  * helpers that may fail, and every loop ends.
@@ -28,10 +29,10 @@
 
 #include "bpf/runtime.h"
 
-#define LISTED_READ_WORDS  32u /* of a frame, or of what it runs, that are read at once */
-#define LISTED_FRAMES_MAX  1024u
-#define LISTED_ANCHORS_MAX 256u /* parts of the list; a power of two */
-#define LISTED_PROCESS_WORDS 24u /* room for what is said of a process with any of them */
+#define LISTED_READ_WORDS    32u /* of a frame, or of what it runs, that are read at once */
+#define LISTED_FRAMES_MAX    1024u
+#define LISTED_ANCHORS_MAX   256u /* parts of the list; a power of two */
+#define LISTED_PROCESS_WORDS 24u  /* room for what is said of a process with any of them */
 
 enum listed_flags {
 	LISTED_ANCHORED = 1u << 31, /* others are the runtime's own */

@@ -24,12 +24,12 @@
 
 #include "bpf/listed.h"
 
-enum python_flags { /* of listed_process.flags */
-	PYTHON_EACH_IS_ENTRY = 1, /* up to 3.10: a frame of the loop runs one function */
-	PYTHON_LAST_INSTR = 2,	  /* up to 3.10: the frame has a number (f_lasti), not a pointer */
-	PYTHON_HALF_INSTR = 4,	  /* up to 3.9: that number is in bytes */
-	PYTHON_ENTRY_FLAG = 8,	  /* 3.11: frame_owner is a flag that says that the frame was entered from C */
-	PYTHON_CFRAME = 16,	  /* 3.11, 3.12: thread_frame points to a struct that points to the frame */
+enum python_flags {			      /* of listed_process.flags */
+		    PYTHON_EACH_IS_ENTRY = 1, /* up to 3.10: a frame of the loop runs one function */
+		    PYTHON_LAST_INSTR = 2,    /* up to 3.10: the frame has a number (f_lasti), not a pointer */
+		    PYTHON_HALF_INSTR = 4,    /* up to 3.9: that number is in bytes */
+		    PYTHON_ENTRY_FLAG = 8,    /* 3.11: frame_owner is a flag that says that the frame was entered from C */
+		    PYTHON_CFRAME = 16,	      /* 3.11, 3.12: thread_frame points to a struct that points to the frame */
 };
 
 #define PYTHON_THREADS_MAX	512u

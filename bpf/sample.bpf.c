@@ -36,7 +36,7 @@ __u32 unwind_clock = 1;	       /* see struct unwind_slot */
 __u32 heap_reuses = 0;	       /* raised before memory of the heap is used anew */
 __s32 tails_left = 0;	       /* set now and then: bounds the work that a flood of tails makes */
 __u64 woken_for_names_ns = 0;  /* when the agent was woken last for names of functions */
-__u32 runtime_names_wait = 0;   /* there are some that it was not woken for yet */
+__u32 runtime_names_wait = 0;  /* there are some that it was not woken for yet */
 __u64 woken_for_code_ns = 0;   /* when the agent was woken last because the code of a process had changed */
 __u64 ignored_period_ns = 0;   /* samples of an event with this period do not count: while the rate is being changed */
 __u64 cycles_stand_for_ns = 0; /* what a sample of the cycle counter stands for; 0 = the timer's period is in ns itself */
@@ -445,6 +445,34 @@ __attribute__((noinline)) int python_collect_all(__u32 cpu, __u32 tgid)
 	return 0;
 }
 
+/* One frame; 1 at the end. */
+__attribute__((noinline)) int php_collect(__u32 cpu, __u32 tgid)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 1;
+	__u32 before = walk->listed_count;
+	int r = php_collect_step(walk);
+	if (walk->listed_count != before)
+		listed_note(walk, tgid);
+	return r;
+}
+
+__attribute__((noinline)) int php_collect_all(__u32 cpu, __u32 tgid)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk || (__u32)bpf_get_current_pid_tgid() != tgid) /* other threads are not PHP's */
+		return 0;
+	walk->listed_frame = php_first_frame(walk);
+	for (__u32 i = 0; i < 2 * LISTED_FRAMES_MAX; i++) {
+		if (php_collect(cpu, tgid))
+			break;
+	}
+	return 0;
+}
+
 /* All frames of the current thread, into walk->listed_frames. */
 __attribute__((noinline)) int listed_collect_all(__u32 cpu, __u32 place, __u32 tgid)
 {
@@ -454,6 +482,7 @@ __attribute__((noinline)) int listed_collect_all(__u32 cpu, __u32 place, __u32 t
 		return 0;
 	switch (walk->listed.kind) {
 	case RUNTIME_KIND_PYTHON: return python_collect_all(cpu, tgid);
+	case RUNTIME_KIND_PHP: return php_collect_all(cpu, tgid);
 	}
 	return 0;
 }

@@ -38,6 +38,7 @@
 #ifndef WICK_BPF_WALK_H
 #define WICK_BPF_WALK_H
 
+#include "bpf/php.h"
 #include "bpf/python.h"
 #include "bpf/unwind.h"
 
@@ -119,6 +120,7 @@ struct walk {
 	union {
 		struct listed_process listed;
 		struct python_process python;
+		struct php_process php;
 		__u64 listed_words[LISTED_PROCESS_WORDS];
 	};
 	__u64 listed_frame;			   /* to be read next */
@@ -130,6 +132,8 @@ struct walk {
 	__u32 python_interpreters;		   /* that were searched */
 	__u64 listed_sp, listed_held;		   /* see listed_meet() */
 	__u64 python_interpreter, python_state;	   /* of the search for the thread's state */
+	__u64 php_generator;			   /* to be read next; 0 = none */
+	__u32 php_turn_from, php_turn_to;	   /* frames that are to be put into the reverse order */
 	__u64 listed_anchors[LISTED_ANCHORS_MAX];  /* what ends parts */
 	__u64 listed_frames[LISTED_FRAMES_MAX][2]; /* words 1 and 2 */
 };
@@ -952,6 +956,7 @@ static __always_inline int walk_result(const struct walk *walk, int result)
 
 #include "bpf/listed_walk.h"
 
+#include "bpf/php_walk.h"
 #include "bpf/python_walk.h"
 
 /* No interpreter is known. */

@@ -46,7 +46,8 @@ static void check_sound(const struct python_layout *layout)
 	assert_true(!(walk->listed.flags & PYTHON_LAST_INSTR) == (walk->code_instr != 0));
 	assert_true(!(walk->listed.flags & LISTED_ANCHORED) == (walk->owner_shim == 0));
 	/* Addresses come with the process. */
-	assert_true(!walk->listed.loop_start && !walk->listed.loop_end && !walk->listed.cold_start && !walk->holder && !walk->interpreters);
+	assert_true(!walk->listed.loop_start && !walk->listed.loop_end && !walk->listed.cold_start && !walk->holder &&
+		    !walk->interpreters);
 }
 
 static void test_tables(void **state)

@@ -15,6 +15,7 @@
 #include "agent/process/process.h"
 #include "agent/runtime/names.h"
 #include "bpf/runtime.h"
+#include "runtime/php.h"
 #include "runtime/python.h"
 
 #define RUNTIME_FILES_MAX	1024u /* different ones; further ones are not looked at */
@@ -32,6 +33,7 @@ struct runtime_file {
 	uint64_t code_address, code_offset;
 	union {
 		struct python_build python;
+		struct php_build php;
 	};
 };
 
@@ -71,7 +73,7 @@ struct runtime_type {
 	/* For people: version, build, where the offsets came from. */
 	void (*describe)(const struct runtime_file *file, const char *binary, struct buffer *out);
 };
-extern const struct runtime_type runtime_python;
+extern const struct runtime_type runtime_python, runtime_php;
 
 int runtimes_init(struct runtimes *runtimes, struct binaries *binaries);
 void runtimes_release(struct runtimes *runtimes);
@@ -96,6 +98,13 @@ void runtime_memory_of(const struct process *process, struct runtime_memory *ret
 /* ... the key in runtimes->names of an object that has the check; `place`: 0 where the object alone decides. */
 uint64_t runtime_key_of(const struct runtimes *runtimes, const struct process *process, uint64_t object, uint64_t data,
 			uint32_t place);
+/* ... names a function whose place is its line, which `read` reads from the process if it is not known: 0, -ENOMEM, -EBADMSG
+ * for nonsense, others if it is gone. One that is gone has the names of another one with the same check: copies of a function,
+ * such as closures. */
+typedef int runtime_read_named(const struct runtime_file *file, const struct runtime_memory *memory, uint64_t object,
+			       uint32_t check, struct runtime_function *ret);
+int runtime_name_by_line(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file,
+			 runtime_read_named *read, uint64_t object, uint64_t data, struct runtime_name *ret);
 /* ... counts what came of reading a function: 0, -EBADMSG for nonsense, others for what was lost. */
 void runtime_count(struct runtimes *runtimes, enum runtime_kind kind, int result);
 
