@@ -20,6 +20,7 @@
  *   file           how the frames of a runtime are found and read
  *   bpf/python.h   CPython
  *   bpf/php.h      PHP
+ *   bpf/perl.h     Perl
  *
  * Layouts differ by version, and are found by user space (src/runtime/). Nothing here is believed: all addresses are read with
  * helpers that may fail, and every loop ends.

@@ -40,6 +40,8 @@ static __always_inline int listed_read(struct walk *walk, __u32 bytes, __u64 add
 	return WALK_READ(walk, walk->scratch, size, address);
 }
 
+#define LISTED_NOTHING 0ull /* in place of word 1 */
+
 /* Adds a frame to those that are collected; there is room. data: check, place and flags. */
 static __always_inline void listed_add(struct walk *walk, __u32 kind, __u64 object, __u64 data)
 {
@@ -47,6 +49,16 @@ static __always_inline void listed_add(struct walk *walk, __u32 kind, __u64 obje
 
 	walk->listed_frames[at][0] = RUNTIME_FRAME | (__u64)kind << 56 | object;
 	walk->listed_frames[at][1] = RUNTIME_FRAME | RUNTIME_FRAME_DATA | data;
+	walk->listed_count++;
+}
+
+/* Adds a part that has no functions. */
+static __always_inline void listed_add_nothing(struct walk *walk)
+{
+	__u32 at = walk->listed_count & (LISTED_FRAMES_MAX - 1);
+
+	walk->listed_frames[at][0] = LISTED_NOTHING;
+	walk->listed_frames[at][1] = RUNTIME_FRAME_ENTRY;
 	walk->listed_count++;
 }
 
@@ -68,13 +80,16 @@ static __always_inline int listed_has_no_room(const struct walk *walk)
 static __always_inline int listed_append(struct walk *walk)
 {
 	__u32 next = walk->listed_next;
-	__u64 data;
+	__u64 object, data;
 
 	if (next >= walk->listed_count || walk->depth + 3 > UNWIND_FRAMES_MAX)
 		return 0;
+	object = walk->listed_frames[next & (LISTED_FRAMES_MAX - 1)][0];
 	data = walk->listed_frames[next & (LISTED_FRAMES_MAX - 1)][1];
-	listed_push(walk, walk->listed_frames[next & (LISTED_FRAMES_MAX - 1)][0]);
-	listed_push(walk, data);
+	if (object != LISTED_NOTHING) {
+		listed_push(walk, object);
+		listed_push(walk, data);
+	}
 	walk->listed_next = next + 1;
 	return !(data & RUNTIME_FRAME_ENTRY) && next + 1 < walk->listed_count;
 }
@@ -83,14 +98,17 @@ static __always_inline int listed_append(struct walk *walk)
 static __always_inline int listed_append_pending(struct walk *walk)
 {
 	__u32 next = walk->listed_next;
-	__u64 data;
+	__u64 object, data;
 
 	if (next >= walk->listed_count || walk->depth + 3 > UNWIND_FRAMES_MAX)
 		return 0;
+	object = walk->listed_frames[next & (LISTED_FRAMES_MAX - 1)][0];
 	data = walk->listed_frames[next & (LISTED_FRAMES_MAX - 1)][1] | RUNTIME_FRAME_PENDING;
-	listed_push(walk, walk->listed_frames[next & (LISTED_FRAMES_MAX - 1)][0]);
-	listed_push(walk, data);
 	walk->listed_next = next + 1;
+	if (object == LISTED_NOTHING) /* is of no use where the place of frames is not known */
+		return 1;
+	listed_push(walk, object);
+	listed_push(walk, data);
 	if (data & RUNTIME_FRAME_ENTRY && walk->listed_anchor < walk->listed_anchor_count) {
 		listed_push(walk, RUNTIME_FRAME | RUNTIME_FRAME_DATA | RUNTIME_FRAME_PENDING | RUNTIME_FRAME_ANCHOR |
 					  walk->listed_anchors[walk->listed_anchor & (LISTED_ANCHORS_MAX - 1)]);

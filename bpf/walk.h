@@ -38,6 +38,7 @@
 #ifndef WICK_BPF_WALK_H
 #define WICK_BPF_WALK_H
 
+#include "bpf/perl.h"
 #include "bpf/php.h"
 #include "bpf/python.h"
 #include "bpf/unwind.h"
@@ -121,6 +122,7 @@ struct walk {
 		struct listed_process listed;
 		struct python_process python;
 		struct php_process php;
+		struct perl_process perl;
 		__u64 listed_words[LISTED_PROCESS_WORDS];
 	};
 	__u64 listed_frame;			   /* to be read next */
@@ -134,6 +136,9 @@ struct walk {
 	__u64 python_interpreter, python_state;	   /* of the search for the thread's state */
 	__u64 php_generator;			   /* to be read next; 0 = none */
 	__u32 php_turn_from, php_turn_to;	   /* frames that are to be put into the reverse order */
+	__u64 perl_contexts, perl_back;		   /* the stack of contexts, and the one before it; 0 = none */
+	__u64 perl_cop;				   /* of what is to be added next */
+	__u32 perl_left, perl_first;		   /* contexts that are left; listed_count at the stack's start */
 	__u64 listed_anchors[LISTED_ANCHORS_MAX];  /* what ends parts */
 	__u64 listed_frames[LISTED_FRAMES_MAX][2]; /* words 1 and 2 */
 };
@@ -956,6 +961,7 @@ static __always_inline int walk_result(const struct walk *walk, int result)
 
 #include "bpf/listed_walk.h"
 
+#include "bpf/perl_walk.h"
 #include "bpf/php_walk.h"
 #include "bpf/python_walk.h"
 

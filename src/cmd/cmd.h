@@ -124,10 +124,10 @@ int parse_off_cpu(const char *text, uint32_t *ret_chance, int64_t *ret_least_ns,
 /* --runtimes: see agent_parse_runtimes(). */
 int parse_runtimes(const char *option, const char *text, uint32_t *ret_no_runtimes, struct error *err);
 #define RUNTIMES_OPTION_ROW(text)                                                                                              \
-	OPTION_ROW(                                                                                                            \
-		0, "runtimes", "LIST", OPTION_TEXT, text,                                                                      \
-		.help = "interpreters and virtual machines whose functions are shown,\nseparated by commas: python, php, or "  \
-			"none (default: all)")
+	OPTION_ROW(0, "runtimes", "LIST", OPTION_TEXT, text,                                                                   \
+		   .help = "interpreters and virtual machines whose functions are shown,\nseparated by commas: python, php, "  \
+			   "perl, or "                                                                                         \
+			   "none (default: all)")
 /* --budget: percent of one CPU to a share; NULL = AGENT_BUDGET_DEFAULT. */
 int parse_budget(const char *text, double *ret_share, struct error *err);
 #define UNWIND_MEMORY_OPTION_ROW(mib)                                                                                          \

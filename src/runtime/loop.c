@@ -165,9 +165,11 @@ int loop_find(struct elf_file *file, const struct elf_named *loop, const struct 
 	*ret = (struct loop_code){.start = loop->address, .end = loop->address + loop->size};
 	if (!elf_file_find_loaded(file, loop->address, &ret->offset))
 		return error_set(err, -ENOTSUP, "%s whose %s is not in the file", runtime, loop->name);
-	if (loop->size < LOOP_BYTES_MIN || loop->size > LOOP_BYTES_MAX)
+	if (loop->size < (cold ? LOOP_BYTES_MIN : 1) || loop->size > LOOP_BYTES_MAX)
 		return error_set(err, -ENOTSUP, "%s whose %s has %llu bytes", runtime, loop->name,
 				 (unsigned long long)loop->size);
+	if (!cold)
+		return 0;
 	if (cold->address && cold->size && cold->size <= COLD_BYTES_MAX) {
 		ret->cold_start = cold->address;
 		ret->cold_end = cold->address + cold->size;

@@ -11,8 +11,9 @@ struct loop_code { /* addresses as linked */
 	uint64_t cold_start, cold_end; /* of a part that lies elsewhere; 0, 0 = none was found */
 };
 
-/* loop, cold: the symbols of its name; cold without an address: it is looked for. runtime: for messages. 0; -ENOTSUP if what
- * the symbol says cannot be; -ENOMEM. */
+/* loop, cold: the symbols of its name; cold without an address: it is looked for; cold NULL: it has
+ * none, and may be of any size. runtime: for messages. 0; -ENOTSUP if what the
+ * symbol says cannot be; -ENOMEM. */
 int loop_find(struct elf_file *file, const struct elf_named *loop, const struct elf_named *cold, const char *runtime,
 	      struct loop_code *ret, struct error *err);
 /* Bytes at an address as linked. -ENOENT if the file has none there. */

@@ -10,64 +10,8 @@
 
 #include <cmocka.h>
 
-#include <string.h>
-
-#include "bpf/unwind.h"
 #include "runtime/php.h"
-
-#define START 0x7f0000000000ull
-#define BYTES (1u << 20)
-#define CODE  0x401000ull /* 64 KiB of native code */
-#define LOOP  (CODE + 0x1000)
-#define COLD  (CODE + 0x8000)
-#define MAIN  (CODE + 0xf000) /* the outermost function */
-
-static uint8_t memory[BYTES];
-
-static int read_memory(void *to, size_t bytes, uint64_t address)
-{
-	if (address < START || address - START > BYTES || BYTES - (address - START) < bytes)
-		return UNWIND_BAD_READ;
-	memcpy(to, memory + (address - START), bytes);
-	return 0;
-}
-
-struct walk;
-static int map_code(struct walk *walk, uint64_t address);
-
-/* Each function has a frame of NATIVE bytes, whose last word is the return address; the outermost has no caller. */
-#define NATIVE 0x100u
-static const struct unwind_rule rules[] = {
-	{0},
-	{.cfa = UNWIND_CFA_REGISTER, .cfa_register = 7, .ra = UNWIND_WHERE_CFA, .offset = NATIVE, .ra_offset = -8},
-	{.cfa = UNWIND_CFA_END},
-};
-
-#define WALK_HEAP16(place)		    ((void)(place), (__u16)0)
-#define WALK_HEAP32(place)		    ((void)(place), 0u)
-#define WALK_HEAP64(place)		    ((void)(place), 0ull)
-#define WALK_HEAP128(place, halves)	    memcpy(halves, &rules[place], sizeof(rules[0]))
-#define WALK_READ(walk, to, bytes, address) read_memory(to, bytes, address)
-#define WALK_MAP(walk, address)		    map_code(walk, address)
-#define WALK_RULE(walk, address)	    ((address) >= MAIN ? 2u : 1u)
-#define WALK_LIVE(walk, rule)		    ((void)(rule), UNWIND_NO_RULE)
-#define WALK_THREAD(walk, ret)		    ((void)(ret), UNWIND_NO_RULE)
-#define WALK_GO(walk, rule)		    ((void)(rule), UNWIND_UNSUPPORTED)
-#include "bpf/walk.h"
-
-static int map_code(struct walk *walk, uint64_t address)
-{
-	if (address < CODE || address - CODE >= 0x10000)
-		return UNWIND_NO_MAPPING;
-	walk_set_map(&walk->map, CODE, CODE + 0x10000, 0, UNWIND_SLOT_LOADED, 1);
-	return 0;
-}
-
-static void put_word(uint64_t address, uint64_t word)
-{
-	assert_true(address >= START && address - START <= BYTES - 8);
-	memcpy(memory + (address - START), &word, sizeof(word));
-}
+#include "runtime/test_listed.h"
 
 /* ---- a process ---- */
 
@@ -170,33 +114,6 @@ static void check_collected(unsigned i, unsigned function, uint32_t line, uint64
 	assert_int_equal(walk->listed_frames[i][1], word_of(function, line, flags));
 }
 
-/* `addresses`: return addresses, the leaf's address first; ends with one in MAIN. */
-static int walk_stack(const uint64_t *addresses)
-{
-	struct walk *walk = &process.walk;
-	int r = WALK_GOES_ON;
-
-	walk_begin(walk, addresses[0], 7);
-	walk->registers[UNWIND_REGISTER_SP] = STACK;
-	walk->known = 0xffff;
-	for (size_t i = 0; addresses[i] < MAIN; i++)
-		put_word(STACK + (i + 1) * NATIVE - 8, addresses[i + 1]);
-	walk->listed_sp = STACK;
-	for (;;) {
-		if (r == WALK_GOES_ON)
-			listed_meet(walk);
-		while (walk->listed_appends == LISTED_APPENDS_PART)
-			listed_go_on(walk);
-		if (r != WALK_GOES_ON || walk->listed_appends)
-			break;
-		walk->listed_sp = walk->registers[UNWIND_REGISTER_SP];
-		r = walk_step(walk);
-	}
-	while (listed_append_pending(walk))
-		;
-	return walk->listed_appends ? UNWIND_TOO_DEEP : r;
-}
-
 #define NATIVE_ONLY UINT64_MAX
 static void check_chain(const uint64_t (*expected)[3], size_t count)
 {
@@ -237,7 +154,8 @@ static void test_parts(void **state)
 	add_frame(4, USER, 15, 0);
 	add_frame(5, PHP_FUNCTION_EVAL, 0, TOP);
 	assert_int_equal(collect(), 5);
-	assert_int_equal(walk_stack((uint64_t[]){CODE, COLD + 0x20, CODE + 0x99, LOOP + 0x1000, MAIN}), UNWIND_COMPLETE);
+	assert_int_equal(walk_stack(&process.walk, (const uint64_t[]){CODE, COLD + 0x20, CODE + 0x99, LOOP + 0x1000, MAIN}),
+			 UNWIND_COMPLETE);
 	CHECK_CHAIN({CODE, NATIVE_ONLY}, {COLD + 0x20, NATIVE_ONLY}, {1, LINE(1, 3)}, {2, LINE(2, 1), RUNTIME_FRAME_ENTRY},
 		    {CODE + 0x99, NATIVE_ONLY}, {LOOP + 0x1000, NATIVE_ONLY}, {3, 0}, {4, LINE(4, 15)},
 		    {5, LINE(5, 0), RUNTIME_FRAME_ENTRY}, {MAIN, NATIVE_ONLY});
@@ -251,7 +169,7 @@ static void test_calls_within_c(void **state)
 	add_frame(2, IN_C, 0, 0);
 	add_frame(3, USER, 2, TOP);
 	assert_int_equal(collect(), 3);
-	walk_stack((uint64_t[]){CODE, CODE + 0x50, LOOP + 9, MAIN});
+	walk_stack(&process.walk, (const uint64_t[]){CODE, CODE + 0x50, LOOP + 9, MAIN});
 	CHECK_CHAIN({CODE, NATIVE_ONLY}, {CODE + 0x50, NATIVE_ONLY}, {LOOP + 9, NATIVE_ONLY}, {1, 0}, {2, 0},
 		    {3, LINE(3, 2), RUNTIME_FRAME_ENTRY}, {MAIN, NATIVE_ONLY});
 }

@@ -14,7 +14,7 @@
 #define FILE_NONE	  1u
 #define FILE_FIRST	  2u
 
-static const struct runtime_type *const types[] = {&runtime_python, &runtime_php};
+static const struct runtime_type *const types[] = {&runtime_python, &runtime_php, &runtime_perl};
 #define TYPES (sizeof(types) / sizeof(types[0]))
 
 int runtimes_init(struct runtimes *runtimes, struct binaries *binaries)

@@ -15,6 +15,7 @@
 #include "agent/process/process.h"
 #include "agent/runtime/names.h"
 #include "bpf/runtime.h"
+#include "runtime/perl.h"
 #include "runtime/php.h"
 #include "runtime/python.h"
 
@@ -34,6 +35,7 @@ struct runtime_file {
 	union {
 		struct python_build python;
 		struct php_build php;
+		struct perl_build perl;
 	};
 };
 
@@ -73,7 +75,7 @@ struct runtime_type {
 	/* For people: version, build, where the offsets came from. */
 	void (*describe)(const struct runtime_file *file, const char *binary, struct buffer *out);
 };
-extern const struct runtime_type runtime_python, runtime_php;
+extern const struct runtime_type runtime_python, runtime_php, runtime_perl;
 
 int runtimes_init(struct runtimes *runtimes, struct binaries *binaries);
 void runtimes_release(struct runtimes *runtimes);
