@@ -155,6 +155,11 @@ static void add_runtime(struct report *report, const struct runtime_file *file, 
 		add(report, DOCTOR_WARN, type->word, "", "%s: only its interpreter is shown", file->why);
 		return;
 	}
+	if (runtimes_are_disbelieved(report->process, type->kind)) {
+		add(report, DOCTOR_WARN, type->word, "",
+		    "what the process has in memory is not as its version has it: only its interpreter is shown");
+		return;
+	}
 	sampler_get_counters(report->agent->sampler, &counters);
 	uint64_t shown = counters.counters[ABI_COUNT_RUNTIME(type->kind, ABI_RUNTIME_SAMPLES)];
 	uint64_t unknown = counters.counters[ABI_COUNT_RUNTIME(type->kind, ABI_RUNTIME_UNKNOWN)];

@@ -341,7 +341,8 @@ static int add_runtime_frame(struct profile_builder *builder, const struct proce
 	bool is_pending = data & RUNTIME_FRAME_PENDING;
 	size_t at = frames->count;
 
-	if (!runtime_type_of(RUNTIME_KIND(object)) || !(data & RUNTIME_FRAME_DATA))
+	if (!runtime_type_of(RUNTIME_KIND(object)) || !(data & RUNTIME_FRAME_DATA) ||
+	    runtimes_are_disbelieved(process, RUNTIME_KIND(object)))
 		return 0;
 	if (is_pending && is_complete) {
 		if (!frames->runtime_end) /* the thread is not in the interpreter (any more) */

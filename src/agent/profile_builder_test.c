@@ -598,6 +598,40 @@ static void test_pending_functions_of_cut_walks(void **state)
 	assert_string_equal(stack_text(f->builder.profile, 1), "/opt/program+5000 python:a /opt/program+51ff :[unknown stack]");
 }
 
+/* A runtime whose functions make no sense, from the first one on, is not shown any more; once one did, it stays. */
+static void test_functions_that_make_no_sense(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t data, good_data;
+
+	uint64_t code = make_code(0, "f", 10, &data), good = make_code(1, "good", 20, &good_data);
+	codes[0].name[4] = 0; /* no text */
+	become_python(f);
+	for (uint64_t i = 0; i < 40; i++) {
+		/* Each is another one: names are kept. */
+		codes[0].code[9] = i;
+		data = RUNTIME_FRAME | RUNTIME_FRAME_DATA |
+		       (uint64_t)listed_check_of(codes[0].code[9], codes[0].code[15], codes[0].code[17]) << 24;
+		add_chain(f, 1 + i, 2, (uint64_t[]){code, data});
+		assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START, .user_chain = 1 + i}), 0);
+		assert_string_equal(stack_text(f->builder.profile, i),
+				    i < 32 ? "/opt/program+5000 python:[function of Python]" : "/opt/program+5000");
+	}
+	assert_true(runtimes_are_disbelieved(f->process, RUNTIME_KIND_PYTHON));
+	f->process->maps->disbelieved = 0;
+	f->process->maps->nonsense[RUNTIME_LISTED] = 0;
+	add_chain(f, 100, 2, (uint64_t[]){good, good_data});
+	assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START, .user_chain = 100}), 0);
+	for (uint64_t i = 40; i < 80; i++) {
+		codes[0].code[9] = i;
+		data = RUNTIME_FRAME | RUNTIME_FRAME_DATA |
+		       (uint64_t)listed_check_of(codes[0].code[9], codes[0].code[15], codes[0].code[17]) << 24;
+		add_chain(f, 100 + i, 2, (uint64_t[]){code, data});
+		assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START, .user_chain = 100 + i}), 0);
+	}
+	assert_false(runtimes_are_disbelieved(f->process, RUNTIME_KIND_PYTHON));
+}
+
 /* The object is another one by now; the process has no interpreter that is known; half a frame. */
 static void test_functions_without_name(void **state)
 {
@@ -653,6 +687,7 @@ int main(void)
 		FIXTURE_TEST(test_pending_functions_of_complete_walks),
 		FIXTURE_TEST(test_pending_functions_of_cut_walks),
 		FIXTURE_TEST(test_functions_without_name),
+		FIXTURE_TEST(test_functions_that_make_no_sense),
 		FIXTURE_TEST(test_deep_stacks_of_python),
 		FIXTURE_TEST(test_waits),
 		FIXTURE_TEST(test_kernel_addresses),

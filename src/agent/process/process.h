@@ -37,6 +37,8 @@ struct mapping_list {
 		uint32_t file; /* of struct runtimes; 0 = there is none */
 		uint64_t bias; /* of its addresses */
 	} runtimes[RUNTIME_CLASSES];
+	uint16_t nonsense[RUNTIME_CLASSES];	   /* functions of them that could not be had, while none could */
+	uint32_t disbelieved;			   /* a bit by enum runtime_kind: it is not shown any more */
 	uint32_t placed_runtimes[RUNTIME_CLASSES]; /* bytes of what is said of them behind the ranges, in this order */
 	uint32_t live_owner;			   /* process.id + 1 of the one whose live rules are in them; 0 = no one's */
 	bool changed;				   /* since they were written */

@@ -10,7 +10,9 @@
 #include "base/io.h"
 
 #define RUNTIME_BYTES_MIN (512u * 1024) /* executable; the smallest one that was seen has 1.4 MiB */
-#define FILE_NOT_LOOKED	  0u		/* binary_file.runtime */
+#define NONSENSE_MAX	  32u		/* functions that could not be had, of a process of which none could */
+#define NONSENSE_NEVER	  UINT16_MAX
+#define FILE_NOT_LOOKED	  0u /* binary_file.runtime */
 #define FILE_NONE	  1u
 #define FILE_FIRST	  2u
 
@@ -150,7 +152,8 @@ void runtimes_find(struct runtimes *runtimes, pid_t pid, struct mapping_list *li
 		const struct process_mapping *mapping = &list->items[i];
 		const struct runtime_file *file = runtimes_look(runtimes, pid, mapping);
 		if (!file || !file->is_known || !(runtimes->kinds >> file->type->kind & 1) ||
-		    file->code_offset < mapping->offset || file->code_offset - mapping->offset >= mapping->end - mapping->start)
+		    list->disbelieved >> file->type->kind & 1 || file->code_offset < mapping->offset ||
+		    file->code_offset - mapping->offset >= mapping->end - mapping->start)
 			continue;
 		struct mapped_runtime *runtime = &list->runtimes[file->type->class];
 		if (runtime->file)
@@ -205,6 +208,28 @@ void runtime_count(struct runtimes *runtimes, enum runtime_kind kind, int result
 	counts->lost += result < 0 && result != -EBADMSG;
 }
 
+bool runtimes_are_disbelieved(const struct process *process, uint32_t kind)
+{
+	return process->maps && process->maps->disbelieved >> kind & 1;
+}
+
+/* Offsets that are not those of the build lead to nonsense, or nowhere, always; what is freed and used anew does now and then.
+ */
+static void judge(const struct process *process, const struct runtime_type *type, const struct runtime_counts *before,
+		  const struct runtime_counts *after)
+{
+	struct mapping_list *list = process->maps;
+	uint16_t *nonsense = &list->nonsense[type->class];
+	bool is_bad = after->nonsense > before->nonsense || (after->lost > before->lost && !process->exit_ns);
+
+	if (after->read > before->read)
+		*nonsense = NONSENSE_NEVER;
+	if (!is_bad || *nonsense == NONSENSE_NEVER || ++*nonsense < NONSENSE_MAX)
+		return;
+	list->disbelieved |= 1u << type->kind;
+	list->changed = true; /* the next time that the kernel side is told of it */
+}
+
 int runtimes_name(struct runtimes *runtimes, const struct process *process, uint64_t object, uint64_t data,
 		  const struct runtime_type **ret_type, struct runtime_name ret[RUNTIME_INLINES_MAX])
 {
@@ -216,5 +241,8 @@ int runtimes_name(struct runtimes *runtimes, const struct process *process, uint
 	const struct runtime_file *file = file_of(runtimes, &process->maps->runtimes[type->class]);
 	if (!file || file->type != type)
 		return 1;
-	return type->name(runtimes, process, file, object, data, ret);
+	struct runtime_counts *counts = &runtimes->counts[type->kind], before = *counts;
+	int count = type->name(runtimes, process, file, object, data, ret);
+	judge(process, type, &before, counts);
+	return count;
 }

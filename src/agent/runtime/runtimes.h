@@ -95,6 +95,9 @@ size_t runtimes_place(const struct runtimes *runtimes, pid_t pid, const struct m
 int runtimes_name(struct runtimes *runtimes, const struct process *process, uint64_t object, uint64_t data,
 		  const struct runtime_type **ret_type, struct runtime_name ret[RUNTIME_INLINES_MAX]);
 
+/* Whether the functions of a kind in the process made no sense from the first one on: they are not to be shown. */
+bool runtimes_are_disbelieved(const struct process *process, uint32_t kind);
+
 /* For the types: memory of a process. The process has to live as long as *ret. */
 void runtime_memory_of(const struct process *process, struct runtime_memory *ret);
 /* ... the key in runtimes->names of an object that has the check; `place`: 0 where the object alone decides. */
