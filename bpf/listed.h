@@ -48,15 +48,6 @@ struct listed_process {
 	__u64 cold_start, cold_end; /* of a part of it that lies elsewhere; equal = none */
 };
 
-/* What distinguishes an object from another one at the same address, RUNTIME_CHECK_BITS wide, of three words of it. */
-static inline __attribute__((always_inline)) __u32 listed_check_of(__u64 a, __u64 b, __u64 c)
-{
-	__u64 hash = a * 0x9e3779b97f4a7c15ull;
-
-	hash = (hash ^ hash >> 29 ^ b) * 0x9e3779b97f4a7c15ull;
-	hash = (hash ^ hash >> 29 ^ c) * 0x9e3779b97f4a7c15ull;
-	return hash >> (64 - RUNTIME_CHECK_BITS);
-}
 #define LISTED_CHECK_WORD(offset) ((offset) >> 3 & (LISTED_READ_WORDS - 1))
 
 #endif

@@ -62,14 +62,6 @@ static __always_inline void listed_add_nothing(struct walk *walk)
 	walk->listed_count++;
 }
 
-static __always_inline void listed_push(struct walk *walk, __u64 word)
-{
-	walk->frames[walk->depth & (UNWIND_FRAMES_MAX - 1)] = word;
-	walk->depth++;
-	walk->hash_before = walk->hash;
-	walk->hash = walk_hash(walk->hash, word);
-}
-
 /* Whether the next frame that was collected cannot be appended: what calls it would seem to be called by another one. */
 static __always_inline int listed_has_no_room(const struct walk *walk)
 {
@@ -87,8 +79,8 @@ static __always_inline int listed_append(struct walk *walk)
 	object = walk->listed_frames[next & (LISTED_FRAMES_MAX - 1)][0];
 	data = walk->listed_frames[next & (LISTED_FRAMES_MAX - 1)][1];
 	if (object != LISTED_NOTHING) {
-		listed_push(walk, object);
-		listed_push(walk, data);
+		walk_push(walk, object);
+		walk_push(walk, data);
 	}
 	walk->listed_next = next + 1;
 	return !(data & RUNTIME_FRAME_ENTRY) && next + 1 < walk->listed_count;
@@ -107,11 +99,11 @@ static __always_inline int listed_append_pending(struct walk *walk)
 	walk->listed_next = next + 1;
 	if (object == LISTED_NOTHING) /* is of no use where the place of frames is not known */
 		return 1;
-	listed_push(walk, object);
-	listed_push(walk, data);
+	walk_push(walk, object);
+	walk_push(walk, data);
 	if (data & RUNTIME_FRAME_ENTRY && walk->listed_anchor < walk->listed_anchor_count) {
-		listed_push(walk, RUNTIME_FRAME | RUNTIME_FRAME_DATA | RUNTIME_FRAME_PENDING | RUNTIME_FRAME_ANCHOR |
-					  walk->listed_anchors[walk->listed_anchor & (LISTED_ANCHORS_MAX - 1)]);
+		walk_push(walk, RUNTIME_FRAME | RUNTIME_FRAME_DATA | RUNTIME_FRAME_PENDING | RUNTIME_FRAME_ANCHOR |
+					walk->listed_anchors[walk->listed_anchor & (LISTED_ANCHORS_MAX - 1)]);
 		walk->listed_anchor++;
 	}
 	return 1;
@@ -175,7 +167,7 @@ static __always_inline void listed_go_on(struct walk *walk)
 		walk->listed_appends = LISTED_APPENDS_PART; /* a frame was skipped: the next part ends in the same memory */
 		return;
 	}
-	listed_push(walk, walk->listed_held);
+	walk_push(walk, walk->listed_held);
 }
 
 #endif

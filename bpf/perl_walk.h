@@ -51,7 +51,7 @@ static __always_inline void perl_add_code(struct walk *walk, __u32 kind, __u64 f
 		cop = 0;
 	if (cop && !WALK_READ(walk, walk->scratch, PERL_COP_BYTES, cop + PERL_COP_FROM)) {
 		line = listed_half(walk, PERL_COP_LINE - PERL_COP_FROM);
-		check = listed_check_of(LISTED_WORD(walk, PERL_COP_FILE - PERL_COP_FROM), line, kind);
+		check = runtime_check_of(LISTED_WORD(walk, PERL_COP_FILE - PERL_COP_FROM), line, kind);
 	}
 	line = line > RUNTIME_PLACE_MAX ? RUNTIME_PLACE_MAX : line;
 	listed_add(walk, RUNTIME_KIND_PERL, cop | kind, flags | (__u64)check << 24 | line);
@@ -69,8 +69,8 @@ static __always_inline int perl_add_sub(struct walk *walk, __u64 cv, __u64 flags
 	if (PERL_SV_TYPE(listed_half(walk, PERL_SV_FLAGS)) != PERL_SV_CV ||
 	    WALK_READ(walk, walk->scratch, PERL_CV_BYTES, body + PERL_CV_FROM))
 		return 1;
-	check = listed_check_of(LISTED_WORD(walk, PERL_CV_NAME - PERL_CV_FROM), LISTED_WORD(walk, PERL_CV_FILE - PERL_CV_FROM),
-				LISTED_WORD(walk, PERL_CV_START - PERL_CV_FROM));
+	check = runtime_check_of(LISTED_WORD(walk, PERL_CV_NAME - PERL_CV_FROM), LISTED_WORD(walk, PERL_CV_FILE - PERL_CV_FROM),
+				 LISTED_WORD(walk, PERL_CV_START - PERL_CV_FROM));
 	if (cop && !WALK_READ(walk, walk->scratch, 4, cop + PERL_COP_LINE))
 		line = (__u32)walk->scratch[0];
 	line = line > RUNTIME_PLACE_MAX ? RUNTIME_PLACE_MAX : line;

@@ -68,13 +68,13 @@ struct php_process {
 /* words: function_bytes of a function. */
 static inline __attribute__((always_inline)) __u32 php_check_of(const struct php_process *php, const __u64 *words)
 {
-	__u32 check = listed_check_of(words[PHP_FUNCTION_NAME / 8], words[PHP_FUNCTION_CLASS / 8],
-				      words[LISTED_CHECK_WORD(php->function_ops)]);
+	__u32 check = runtime_check_of(words[PHP_FUNCTION_NAME / 8], words[PHP_FUNCTION_CLASS / 8],
+				       words[LISTED_CHECK_WORD(php->function_ops)]);
 
 	if ((words[PHP_FUNCTION_TYPE] & 0xff) == PHP_FUNCTION_INTERNAL) /* is shorter */
 		return check;
-	return listed_check_of(check, words[LISTED_CHECK_WORD(php->function_file)],
-			       words[LISTED_CHECK_WORD(php->function_file + 8)]);
+	return runtime_check_of(check, words[LISTED_CHECK_WORD(php->function_file)],
+				words[LISTED_CHECK_WORD(php->function_file + 8)]);
 }
 
 #endif

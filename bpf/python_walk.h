@@ -77,8 +77,8 @@ static __always_inline __u64 python_first_frame(struct walk *walk, __u64 state)
 /* `words`: code_bytes of a code object from code_from on. */
 static __always_inline __u32 python_check(const struct python_process *python, const __u64 *words)
 {
-	return listed_check_of(words[LISTED_CHECK_WORD(python->check0)], words[LISTED_CHECK_WORD(python->check1)],
-			       words[LISTED_CHECK_WORD(python->check2)]);
+	return runtime_check_of(words[LISTED_CHECK_WORD(python->check0)], words[LISTED_CHECK_WORD(python->check1)],
+				words[LISTED_CHECK_WORD(python->check2)]);
 }
 
 static __always_inline __u64 python_instruction(struct walk *walk, __u64 code)

@@ -46,4 +46,14 @@ enum runtime_class {
 #define RUNTIME_PLACE(word)   ((__u32)((word)&0xffffff))
 #define RUNTIME_PLACE_MAX     0xffffffu
 
+/* What distinguishes an object from another one at the same address, RUNTIME_CHECK_BITS wide, of three words of it. */
+static inline __attribute__((always_inline)) __u32 runtime_check_of(__u64 a, __u64 b, __u64 c)
+{
+	__u64 hash = a * 0x9e3779b97f4a7c15ull;
+
+	hash = (hash ^ hash >> 29 ^ b) * 0x9e3779b97f4a7c15ull;
+	hash = (hash ^ hash >> 29 ^ c) * 0x9e3779b97f4a7c15ull;
+	return hash >> (64 - RUNTIME_CHECK_BITS);
+}
+
 #endif

@@ -299,23 +299,143 @@ __attribute__((noinline)) int listed_meet_frame(__u32 cpu)
 	return walk->listed_appends ? UNWIND_TOO_DEEP : WALK_GOES_ON;
 }
 
-/* To the end. Returns an enum unwind_result. */
-__attribute__((noinline)) int walk_frames(__u32 cpu, __u32 has_listed)
+/* Direct-mapped, as `seen`: the functions whose names user space was woken for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* a power of two, set at load time */
+	__type(key, __u32);
+	__type(value, __u32);
+} listed_codes SEC(".maps");
+const volatile __u32 listed_codes_mask = 0;
+
+/* Whether a function is one that user space was not woken for: 1, and it is taken for known from here on. */
+static __always_inline __u32 note_function(__u64 object, __u64 check, __u32 tgid)
 {
-	int result = has_listed ? listed_meet_frame(cpu) : WALK_GOES_ON;
+	__u64 hash = walk_hash(walk_hash(tgid, object), check);
+	__u32 slot = (hash >> 32) & listed_codes_mask, tag = hash | 1;
+	__u32 *code = bpf_map_lookup_elem(&listed_codes, &slot);
+
+	if (!code || *code == tag)
+		return 0;
+	*code = tag;
+	return 1;
+}
+
+/* The frame that the walk has come to may be one of HotSpot's interpreter: 1 if it is. */
+__attribute__((noinline)) int jvm_try_interpreter(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? jvm_interpreted(walk) : 0;
+}
+
+__attribute__((noinline)) int jvm_try_hop(__u32 cpu, __u32 heap)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? jvm_hop(walk, heap) : -1;
+}
+
+__attribute__((noinline)) int jvm_try_block(__u32 cpu, __u32 heap)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (walk)
+		jvm_in_block(walk, jvm_block(walk, heap));
+	return 0;
+}
+
+/* ... or one of its compiled code, or a stub. */
+__attribute__((noinline)) int jvm_try_code(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	__u32 heap;
+	int r = 0;
+
+	if (!walk)
+		return 0;
+	heap = jvm_begin_block(walk);
+	if (heap >= JVM_HEAPS_MAX)
+		return 0;
+	for (__u32 i = 0; i < JVM_HOPS_MAX && !r; i++)
+		r = jvm_try_hop(cpu, heap);
+	return r > 0 ? jvm_try_block(cpu, heap) : 0;
+}
+
+/* Puts the functions of HotSpot that the frame has behind it. */
+__attribute__((noinline)) int jvm_meet_frame(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	__u32 before;
+
+	if (!walk || !jvm_is_in(walk))
+		return 0;
+	before = walk->depth;
+	if (!jvm_is_in_interpreter(walk) || !jvm_try_interpreter(cpu))
+		jvm_try_code(cpu);
+	walk->jvm_unknown += walk->depth == before;
+	if (walk->depth != before && note_function(walk->frames[(walk->depth - 2) & (UNWIND_FRAMES_MAX - 1)],
+						   RUNTIME_CHECK(walk->frames[(walk->depth - 1) & (UNWIND_FRAMES_MAX - 1)]),
+						   bpf_get_current_pid_tgid() >> 32))
+		walk->jvm_is_new = 1;
+	return 0;
+}
+
+/* Which classes of runtimes (bpf/runtime.h) a process has. */
+#define HAS_LISTED  1u
+#define HAS_STACKED 2u
+
+/* Puts what runtimes have to say of the frame that the walk has come to behind it. */
+static __always_inline int meet_frame(__u32 cpu, __u32 has)
+{
+	int result = has & HAS_LISTED ? listed_meet_frame(cpu) : WALK_GOES_ON;
+
+	if (has & HAS_STACKED && result == WALK_GOES_ON)
+		jvm_meet_frame(cpu);
+	return result;
+}
+
+/* To the end. has: of runtimes. Returns an enum unwind_result. */
+__attribute__((noinline)) int walk_frames(__u32 cpu, __u32 has)
+{
+	int result = meet_frame(cpu, has);
 
 	if (result != WALK_GOES_ON)
 		return result;
 	for (int i = 0; i < UNWIND_FRAMES_MAX; i++) {
 		result = walk_frame(cpu);
-		if (has_listed && result == WALK_GOES_ON)
-			result = listed_meet_frame(cpu);
+		if (has && result == WALK_GOES_ON)
+			result = meet_frame(cpu, has);
 		if (result == WALK_GOES_OVER)
 			result = walk_go_frame(cpu);
 		if (result != WALK_GOES_ON)
 			return result;
 	}
 	return UNWIND_TOO_DEEP;
+}
+
+/* ---- frames of HotSpot (bpf/jvm.h) ---- */
+
+/* Into walk->jvm. */
+__attribute__((noinline)) int jvm_learn(__u32 cpu, __u32 place)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 0;
+	__u64 *words = (__u64 *)&walk->jvm;
+	for (__u32 i = 0; i < JVM_PROCESS_WORDS; i++)
+		words[i] = WALK_HEAP64((__u64)place + i * 8);
+	if (walk->jvm.kind != RUNTIME_KIND_JVM)
+		walk->jvm.high = 0;
+	return walk->jvm.high != 0;
+}
+
+static __always_inline void jvm_end(struct abi_ring *ring, const struct walk *walk)
+{
+	ring->counters[ABI_COUNT_RUNTIME(RUNTIME_KIND_JVM, ABI_RUNTIME_SAMPLES)] += walk->jvm_functions > 0;
+	ring->counters[ABI_COUNT_RUNTIME(RUNTIME_KIND_JVM, ABI_RUNTIME_FRAMES)] += walk->jvm_functions;
+	ring->counters[ABI_COUNT_RUNTIME(RUNTIME_KIND_JVM, ABI_RUNTIME_UNKNOWN)] += walk->jvm_unknown > 0;
 }
 
 /* ---- frames of listed runtimes (bpf/listed.h) ---- */
@@ -327,14 +447,7 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } python_threads SEC(".maps");
-/* Direct-mapped, as `seen`: the functions whose names user space was woken for. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* a power of two, set at load time */
-	__type(key, __u32);
-	__type(value, __u32);
-} listed_codes SEC(".maps");
-const volatile __u32 python_threads_mask = 0, listed_codes_mask = 0;
+const volatile __u32 python_threads_mask = 0;
 
 /* Into walk->listed_words. 0 if it cannot be read. */
 __attribute__((noinline)) int listed_learn(__u32 cpu, __u32 place)
@@ -406,14 +519,9 @@ static __always_inline void listed_note(struct walk *walk, __u32 tgid)
 {
 	__u32 last = (walk->listed_count - 1) & (LISTED_FRAMES_MAX - 1);
 	__u64 check = RUNTIME_CHECK(walk->listed_frames[last][1]);
-	__u64 hash = walk_hash(walk_hash(tgid, walk->listed_frames[last][0]), check);
-	__u32 slot = (hash >> 32) & listed_codes_mask, tag = hash | 1;
-	__u32 *code = bpf_map_lookup_elem(&listed_codes, &slot);
 
-	if (!code || *code == tag)
-		return;
-	*code = tag;
-	walk->listed_is_new = 1;
+	if (note_function(walk->listed_frames[last][0], check, tgid))
+		walk->listed_is_new = 1;
 }
 
 /* One frame; 1 at the end. */
@@ -833,7 +941,7 @@ static __always_inline int walk_user_stack(struct walk *walk, struct task_struct
 					   struct stacks *stacks, bool *ret_quiet)
 {
 	struct unwind_process *process = bpf_map_lookup_elem(&processes, &tgid);
-	__u32 reuses = *(volatile __u32 *)&heap_reuses;
+	__u32 reuses = *(volatile __u32 *)&heap_reuses, has = 0;
 	int result;
 
 	if (!process)
@@ -848,14 +956,17 @@ static __always_inline int walk_user_stack(struct walk *walk, struct task_struct
 	if (process->listed) {
 		listed_collect_all(cpu, process->listed, tgid);
 		walk->listed_sp = walk->registers[UNWIND_REGISTER_SP];
-		if (walk->listed_is_new)
-			runtime_names_wait = 1;
-		if (*(volatile __u32 *)&runtime_names_wait && may_wake(&woken_for_names_ns, NAMES_WAKEUP_NS)) {
-			runtime_names_wait = 0;
-			stacks->urgent = true;
-		}
+		has = HAS_LISTED;
 	}
-	result = walk_result(walk, walk_frames(cpu, process->listed != 0));
+	if (process->stacked && jvm_learn(cpu, process->stacked))
+		has |= HAS_STACKED;
+	result = walk_result(walk, walk_frames(cpu, has));
+	if (walk->listed_is_new || walk->jvm_is_new)
+		runtime_names_wait = 1;
+	if (has && *(volatile __u32 *)&runtime_names_wait && may_wake(&woken_for_names_ns, NAMES_WAKEUP_NS)) {
+		runtime_names_wait = 0;
+		stacks->urgent = true;
+	}
 	if (reuses != *(volatile __u32 *)&heap_reuses)
 		return UNWIND_STALE;
 	/* There is more of the list than can be collected: callers are missing. */
@@ -910,7 +1021,7 @@ static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, str
 	}
 	walk->known = ~0u;
 	walk_begin(walk, stacks->user_leaf, hash_seed);
-	walk_without_listed(walk);
+	walk_without_runtimes(walk);
 	walk->asks = tail_fits && *(volatile __s32 *)&tails_left > 0;
 	if (capture && tail_fits) {
 		stacks->position += append_tail(ring, stacks->position, task, walk, 1);
@@ -931,6 +1042,7 @@ static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, str
 		stacks->position += append_tail(ring, stacks->position, task, walk, walk->depth);
 		stacks->flags |= ABI_SAMPLE_TAIL;
 	}
+	jvm_end(ring, walk);
 	listed_end(ring, walk, cpu);
 	append_user_chain(ring, walk, in_epoch, stacks);
 }

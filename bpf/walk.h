@@ -11,6 +11,7 @@
  *   WALK_GO(walk, rule)		  walk_go(); or WALK_GOES_OVER, for whoever makes the steps to call it
  *   WALK_ESCAPE, WALK_RULE		  walk_escape() and walk_find_rule(), which the verifier wants by themselves
  *   WALK_HEAP16(place) ... WALK_HEAP128	  what lies in the heap; any place must be safe to read
+ *   WALK_PEEK(walk, to, bytes, address)  as WALK_READ, of memory that is neither stack nor code
  *
  * Where there is only one way in user space, it is what these are unless they are defined: all but READ, MAP, THREAD and
  * HEAP16 to HEAP64.
@@ -38,6 +39,7 @@
 #ifndef WICK_BPF_WALK_H
 #define WICK_BPF_WALK_H
 
+#include "bpf/jvm.h"
 #include "bpf/perl.h"
 #include "bpf/php.h"
 #include "bpf/python.h"
@@ -62,6 +64,9 @@
 #endif
 #ifndef WALK_LIVE
 #define WALK_LIVE(walk, rule) walk_find_live_rule(walk, rule)
+#endif
+#ifndef WALK_PEEK
+#define WALK_PEEK(walk, to, bytes, address) WALK_READ(walk, to, bytes, address)
 #endif
 #ifndef WALK_GO
 #define WALK_GO(walk, rule) walk_go(walk, rule)
@@ -115,8 +120,16 @@ struct walk {
 	__u32 window_bytes;
 	__u32 unknown; /* nothing is known of the code at ip */
 	__u64 window[WALK_WINDOW_WORDS];
-	__u64 scratch[32];
-	__u64 frames[UNWIND_FRAMES_MAX]; /* [0] = the leaf; the others as in struct abi_chain */
+	__u64 scratch[64];
+	__u32 frame_bytes; /* of the frame that the walk has come to, as its runtime says; 0 = not known */
+	/* Of bpf/jvm_walk.h. */
+	__u32 jvm_functions, jvm_unknown; /* functions appended; frames in its code of which nothing is known */
+	__u32 jvm_is_new;		  /* an object that was not seen before */
+	__u64 jvm_segment;		  /* of the block that is looked for */
+	__u64 jvm_fp;			  /* of the interpreter's frame that was met last */
+	__u64 jvm_nmethod_name;		  /* address of the name of compiled code, once one was read */
+	struct jvm_process jvm;		  /* `high` 0: there is none */
+	__u64 frames[UNWIND_FRAMES_MAX];  /* [0] = the leaf; the others as in struct abi_chain */
 	/* Of bpf/listed_walk.h. A loop without addresses is in no process: then nothing of it counts. */
 	union {
 		struct listed_process listed;
@@ -345,6 +358,7 @@ static __always_inline int walk_enter(struct walk *walk, __u64 ip, __u32 is_retu
 	walk->chained = 0;
 	walk->guessed = 0;
 	walk->uncalled = 0;
+	walk->frame_bytes = 0;
 	walk->frames[walk->depth & (UNWIND_FRAMES_MAX - 1)] = frame;
 	walk->depth++;
 	walk->hash_before = walk->hash;
@@ -356,6 +370,8 @@ static __always_inline int walk_enter(struct walk *walk, __u64 ip, __u32 is_retu
 static __always_inline void walk_amend(struct walk *walk, __u64 frame)
 {
 	if (walk->depth < 2) /* the leaf is in no chain */
+		return;
+	if (walk->frames[(walk->depth - 1) & (UNWIND_FRAMES_MAX - 1)] & RUNTIME_FRAME) /* behind it are functions already */
 		return;
 	walk->frames[(walk->depth - 1) & (UNWIND_FRAMES_MAX - 1)] = frame;
 	walk->hash = walk_hash(walk->hash_before, frame);
@@ -900,6 +916,19 @@ static __always_inline int walk_go(struct walk *walk, const struct unwind_rule *
 }
 #endif
 
+/* The rule of a frame of which the size is known: where HotSpot's compiled code has called, the caller's rbp lies below the
+ * return address. */
+static __always_inline void walk_rule_of_size(const struct walk *walk, struct unwind_rule *ret)
+{
+	ret->cfa = UNWIND_CFA_REGISTER;
+	ret->cfa_register = UNWIND_REGISTER_SP;
+	ret->offset = walk->frame_bytes;
+	ret->offset2 = UNWIND_RBX_LOST;
+	ret->ra = ret->fp = UNWIND_WHERE_CFA;
+	ret->ra_offset = -8;
+	ret->fp_offset = -16;
+}
+
 /* WALK_GOES_ON, or the result that the walk ends with. */
 static __always_inline int walk_step(struct walk *walk)
 {
@@ -917,7 +946,9 @@ static __always_inline int walk_step(struct walk *walk)
 	}
 	if (walk->map.state == UNWIND_SLOT_ABSENT)
 		return UNWIND_NO_TABLE;
-	if (walk->map.state == UNWIND_SLOT_LIVE) {
+	if (walk->frame_bytes && walk->is_return) {
+		walk_rule_of_size(walk, &rule);
+	} else if (walk->map.state == UNWIND_SLOT_LIVE) {
 		r = WALK_LIVE(walk, &rule);
 		if (r != 0)
 			return r;
@@ -959,15 +990,28 @@ static __always_inline int walk_result(const struct walk *walk, int result)
 	return result == UNWIND_COMPLETE && walk->analysed ? UNWIND_ANALYSED : result;
 }
 
+/* Appends a word that is no native address. */
+static __always_inline void walk_push(struct walk *walk, __u64 word)
+{
+	walk->frames[walk->depth & (UNWIND_FRAMES_MAX - 1)] = word;
+	walk->depth++;
+	walk->hash_before = walk->hash;
+	walk->hash = walk_hash(walk->hash, word);
+}
+
 #include "bpf/listed_walk.h"
 
+#include "bpf/jvm_walk.h"
 #include "bpf/perl_walk.h"
 #include "bpf/php_walk.h"
 #include "bpf/python_walk.h"
 
-/* No interpreter is known. */
-static __always_inline void walk_without_listed(struct walk *walk)
+/* No runtime is known. */
+static __always_inline void walk_without_runtimes(struct walk *walk)
 {
+	walk->jvm.high = 0;
+	walk->jvm_functions = walk->jvm_unknown = walk->jvm_is_new = 0;
+	walk->jvm_nmethod_name = walk->jvm_fp = 0;
 	walk->listed.kind = walk->listed.flags = 0;
 	walk->listed.loop_start = walk->listed.loop_end = 0;
 	walk->listed.cold_start = walk->listed.cold_end = 0;
@@ -990,6 +1034,7 @@ static __always_inline void walk_begin(struct walk *walk, __u64 ip, __u64 hash_s
 	walk->rbx_at = walk->go_callback = 0;
 	walk->asks = 0;
 	walk->uncalled = walk->unknown = 0;
+	walk->frame_bytes = 0;
 	walk->map.start = walk->map.end = 0;
 	walk->window_bytes = 0;
 	walk->frames[0] = ip;

@@ -26,11 +26,11 @@ static uint32_t check_of(uint64_t object)
 
 	if (object & 3) {
 		image_read(words, PERL_COP_BYTES, (object & ~3ull) + PERL_COP_FROM);
-		return listed_check_of(words[2], words[0] >> 32, object & 3);
+		return runtime_check_of(words[2], words[0] >> 32, object & 3);
 	}
 	image_read(&body, 8, object);
 	image_read(words, PERL_CV_BYTES, body + PERL_CV_FROM);
-	return listed_check_of(words[2], words[3], words[0]);
+	return runtime_check_of(words[2], words[3], words[0]);
 }
 
 /* With the check that it has, if it can be read; and with another one. */

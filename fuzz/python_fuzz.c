@@ -79,9 +79,9 @@ static void check_function(const struct python_layout *layout, uint64_t object)
 	uint32_t check = 0;
 
 	if (image_read(words, layout->walk.code_bytes, object + layout->walk.code_from) == 0)
-		check = listed_check_of(words[LISTED_CHECK_WORD(layout->walk.check0)],
-					words[LISTED_CHECK_WORD(layout->walk.check1)],
-					words[LISTED_CHECK_WORD(layout->walk.check2)]);
+		check = runtime_check_of(words[LISTED_CHECK_WORD(layout->walk.check0)],
+					 words[LISTED_CHECK_WORD(layout->walk.check1)],
+					 words[LISTED_CHECK_WORD(layout->walk.check2)]);
 	must(python_read_function(layout, &memory, object, check ^ 1, &function) < 0);
 	if (python_read_function(layout, &memory, object, check, &function) < 0) {
 		must(!function.lines && !function.lines_bytes);

@@ -163,7 +163,7 @@ static void add_runtime(struct report *report, const struct runtime_file *file, 
 	sampler_get_counters(report->agent->sampler, &counters);
 	uint64_t shown = counters.counters[ABI_COUNT_RUNTIME(type->kind, ABI_RUNTIME_SAMPLES)];
 	uint64_t unknown = counters.counters[ABI_COUNT_RUNTIME(type->kind, ABI_RUNTIME_UNKNOWN)];
-	type->describe(file, binary, &text);
+	type->describe(unwinder_runtimes(report->agent->unwinder), file, report->process->pid, binary, &text);
 	add(report, DOCTOR_OK, type->word, "", "%s", buffer_string(&text));
 	snprintf(name, sizeof(name), "functions of %s", type->word);
 	add(report, unknown || counts->lost || counts->nonsense ? DOCTOR_WARN : DOCTOR_OK, name, "",

@@ -22,6 +22,7 @@
  */
 #include "agent/profile_builder.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -362,6 +363,14 @@ static int add_runtime_frame(struct profile_builder *builder, const struct proce
 	return runtime_location(builder, process, object, data, &frames->locations[at], &frames->losses, err);
 }
 
+/* Whether the words behind a native frame are those of a function that is that frame: then it is shown in its place. */
+static bool is_function(uint64_t object, uint64_t data)
+{
+	const struct runtime_type *type = object & RUNTIME_FRAME ? runtime_type_of(RUNTIME_KIND(object)) : NULL;
+
+	return type && type->class == RUNTIME_STACKED && data & RUNTIME_FRAME_DATA;
+}
+
 /* Appends one of a sample's two stacks. */
 static int add_frames(struct profile_builder *builder, struct process *process, bool kernel, bool is_complete, uint64_t leaf,
 		      uint64_t chain, struct frames *frames, struct error *err)
@@ -386,6 +395,11 @@ static int add_frames(struct profile_builder *builder, struct process *process, 
 			if (r < 0)
 				return r;
 			i++;
+			continue;
+		}
+		if (!kernel && i + 1 < count && is_function(callers[i], callers[i + 1])) {
+			if (i && callers[i - 1] & ABI_FRAME_GAP && add_marker(builder, PROFILE_BUILDER_GAP, frames, err) < 0)
+				return -ENOMEM;
 			continue;
 		}
 		int r = kernel ? kernel_location(builder, i == 0 ? leaf : callers[i - 1] - 1,

@@ -517,7 +517,7 @@ static uint64_t make_code(size_t i, const char *name, uint32_t first_line, uint6
 	set_text(object->file, "/srv/app.py");
 	object->lines[2] = 2;
 	memcpy(&object->lines[4], "\xe8\x04", 2); /* one instruction, two lines on */
-	uint32_t check = listed_check_of(object->code[9], object->code[15], object->code[17]);
+	uint32_t check = runtime_check_of(object->code[9], object->code[15], object->code[17]);
 	*ret_data = RUNTIME_FRAME | RUNTIME_FRAME_DATA | (uint64_t)check << 24;
 	return RUNTIME_FRAME | (uint64_t)RUNTIME_KIND_PYTHON << 56 | (uintptr_t)object->code;
 }
@@ -611,7 +611,7 @@ static void test_functions_that_make_no_sense(void **state)
 		/* Each is another one: names are kept. */
 		codes[0].code[9] = i;
 		data = RUNTIME_FRAME | RUNTIME_FRAME_DATA |
-		       (uint64_t)listed_check_of(codes[0].code[9], codes[0].code[15], codes[0].code[17]) << 24;
+		       (uint64_t)runtime_check_of(codes[0].code[9], codes[0].code[15], codes[0].code[17]) << 24;
 		add_chain(f, 1 + i, 2, (uint64_t[]){code, data});
 		assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START, .user_chain = 1 + i}), 0);
 		assert_string_equal(stack_text(f->builder.profile, i),
@@ -625,7 +625,7 @@ static void test_functions_that_make_no_sense(void **state)
 	for (uint64_t i = 40; i < 80; i++) {
 		codes[0].code[9] = i;
 		data = RUNTIME_FRAME | RUNTIME_FRAME_DATA |
-		       (uint64_t)listed_check_of(codes[0].code[9], codes[0].code[15], codes[0].code[17]) << 24;
+		       (uint64_t)runtime_check_of(codes[0].code[9], codes[0].code[15], codes[0].code[17]) << 24;
 		add_chain(f, 100 + i, 2, (uint64_t[]){code, data});
 		assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START, .user_chain = 100 + i}), 0);
 	}

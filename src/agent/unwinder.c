@@ -50,6 +50,7 @@ static uint64_t heap_value(uint64_t place, unsigned bytes)
 
 struct walk;
 static int tail_read(struct walk *walk, void *to, size_t bytes, uint64_t address);
+static int peek(struct walk *walk, void *to, size_t bytes, uint64_t address);
 static int map_address(struct walk *walk, uint64_t address);
 struct unwind_rule;
 static int find_live_rule(struct walk *walk, struct unwind_rule *ret);
@@ -57,6 +58,7 @@ static int find_live_rule(struct walk *walk, struct unwind_rule *ret);
 #define WALK_HEAP32(place)		    heap_value(place, 4)
 #define WALK_HEAP64(place)		    heap_value(place, 8)
 #define WALK_READ(walk, to, bytes, address) tail_read(walk, to, bytes, address)
+#define WALK_PEEK(walk, to, bytes, address) peek(walk, to, bytes, address)
 #define WALK_MAP(walk, address)		    map_address(walk, address)
 #define WALK_LIVE(walk, rule)		    find_live_rule(walk, rule)
 #define WALK_THREAD(walk, ret)		    ((void)(ret), UNWIND_STACK_CUT) /* the goroutine's stack is not in the copy either */
@@ -198,6 +200,14 @@ static int tail_read(struct walk *walk, void *to, size_t bytes, uint64_t address
 	return 0;
 }
 
+/* What runtimes keep lies anywhere; it may have changed since the sample. */
+static int peek(struct walk *walk, void *to, size_t bytes, uint64_t address)
+{
+	const struct process *process = ((const struct unwinder *)walk)->process;
+
+	return !process->exit_ns && proc_read_memory(process->pid, address, to, bytes) == (ssize_t)bytes ? 0 : UNWIND_BAD_READ;
+}
+
 struct open_request {
 	struct unwinder *unwinder;
 	pid_t pid;
@@ -283,6 +293,41 @@ static uint64_t hash_callers(uint64_t seed, const uint64_t *callers, size_t coun
 	return hash;
 }
 
+/* Where what is said of a runtime lies, 0 if there is none. */
+static uint32_t place_of_runtime(const struct mapping_list *list, enum runtime_class class)
+{
+	uint32_t at = list->place + list->placed_count * (uint32_t)sizeof(struct unwind_range);
+	for (enum runtime_class before = 0; before < class; before++)
+		at += list->placed_runtimes[before];
+	return list->placed_runtimes[class] ? at : 0;
+}
+
+/* What the kernel side is told of HotSpot. */
+static void learn_jvm(const struct process *process, struct walk *walk)
+{
+	const struct mapping_list *list = process->maps;
+	uint32_t place = list && list->place ? place_of_runtime(list, RUNTIME_STACKED) : 0;
+
+	memset(&walk->jvm, 0, sizeof(walk->jvm));
+	if (!place || list->placed_runtimes[RUNTIME_STACKED] != sizeof(walk->jvm))
+		return;
+	for (size_t i = 0; i < JVM_PROCESS_WORDS; i++)
+		((uint64_t *)&walk->jvm)[i] = heap_value(place + i * 8, 8);
+	if (walk->jvm.kind != RUNTIME_KIND_JVM)
+		walk->jvm.high = 0;
+	if (!walk->jvm.high)
+		return;
+	/* The kernel side may have put the functions of the frame that it had reached behind it already. */
+	uint32_t depth = walk->depth;
+	uint64_t hash = walk->hash, before = walk->hash_before;
+	jvm_meet(walk);
+	if (depth < 3 || !(walk->frames[depth - 1] & RUNTIME_FRAME))
+		return;
+	walk->depth = depth;
+	walk->hash = hash;
+	walk->hash_before = before;
+}
+
 /* From the tail on; walk->frames holds the frames before it. */
 static enum unwind_result go_on(struct unwinder *unwinder, struct process *process, const struct abi_tail *tail)
 {
@@ -308,8 +353,9 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 	walk->hash_before = hash_callers(unwinder->hash_seed, (const uint64_t *)&walk->frames[1], callers ? callers - 1 : 0);
 	walk->hash = callers ? walk_hash(walk->hash_before, walk->frames[callers]) : walk->hash_before;
 	walk->map = (struct walk_map){0};
-	walk->window_bytes = 0;
-	if (!runtimes_place(&unwinder->runtimes, process->pid, process->maps, RUNTIME_LISTED, walk->listed_words))
+	walk->window_bytes = walk->frame_bytes = 0;
+	learn_jvm(process, walk);
+	if (runtimes_place(&unwinder->runtimes, process->pid, process->maps, RUNTIME_LISTED, walk->listed_words) <= 0)
 		memset(walk->listed_words, 0, sizeof(walk->listed_words)); /* what is pending stays so */
 	do {
 		walk->listed_sp = walk->registers[UNWIND_REGISTER_SP];
@@ -320,6 +366,8 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 			listed_go_on(walk);
 		if (walk->listed_appends)
 			r = UNWIND_TOO_DEEP;
+		if (r == WALK_GOES_ON)
+			jvm_meet(walk);
 	} while (r == WALK_GOES_ON);
 	while (listed_append_pending(walk))
 		;
@@ -338,7 +386,7 @@ static size_t take_pending(struct walk *walk, const uint64_t *callers, size_t co
 
 	while (first && (~callers[first - 1] & (RUNTIME_FRAME | RUNTIME_FRAME_DATA | RUNTIME_FRAME_PENDING)) == 0)
 		first -= callers[first - 1] & RUNTIME_FRAME_ANCHOR || first < 2 ? 1 : 2;
-	walk_without_listed(walk);
+	walk_without_runtimes(walk);
 	for (size_t i = first; i < count; i++) {
 		if (callers[i] & RUNTIME_FRAME_DATA && callers[i] & RUNTIME_FRAME_ANCHOR) {
 			if (walk->listed_anchor_count < LISTED_ANCHORS_MAX)
@@ -359,7 +407,7 @@ enum unwind_result unwinder_walk(struct unwinder *unwinder, struct process *proc
 	if (!is_sound(tail))
 		return UNWIND_NO_USER;
 	memcpy(unwinder->walk.frames, ret_frames, tail->depth * sizeof(*ret_frames));
-	walk_without_listed(&unwinder->walk);
+	walk_without_runtimes(&unwinder->walk);
 	enum unwind_result result = go_on(unwinder, process, tail);
 	*ret_count = unwinder->walk.depth;
 	memcpy(ret_frames, unwinder->walk.frames, *ret_count * sizeof(*ret_frames));
@@ -580,6 +628,11 @@ int unwinder_complete(struct unwinder *unwinder, struct process *process, struct
 	if (sample->flags & ABI_SAMPLE_KERNEL_THREAD)
 		return 0;
 	live_unwinder_verify(&unwinder->live, process);
+	if (process->maps && process->maps->awaits_runtime) {
+		process->maps->awaits_runtime = false;
+		process->maps->changed = true;
+		process_table_changed(unwinder->processes, process);
+	}
 	if (sample->version && sample->version != process->version && sample->result != UNWIND_STALE)
 		r = check_outdated(unwinder, process, sample, chains);
 	if (r == 0 && sample->result != UNWIND_STALE && sample->flags & ABI_SAMPLE_TAIL && tail)
@@ -621,9 +674,11 @@ static int place_list(struct unwinder *unwinder, struct process *process, struct
 	uint64_t told[RUNTIME_CLASSES][RUNTIME_PLACE_BYTES_MAX / 8];
 	uint32_t ranges_bytes = count * (uint32_t)sizeof(*ranges), bytes = ranges_bytes;
 	runtimes_find(&unwinder->runtimes, process->pid, list);
+	list->awaits_runtime = false;
 	for (enum runtime_class class = 0; class < RUNTIME_CLASSES; class ++) {
-		list->placed_runtimes[class] =
-			(uint32_t)runtimes_place(&unwinder->runtimes, process->pid, list, class, told[class]);
+		int said = runtimes_place(&unwinder->runtimes, process->pid, list, class, told[class]);
+		list->awaits_runtime |= said == -EAGAIN;
+		list->placed_runtimes[class] = said > 0 ? (uint32_t)said : 0;
 		bytes += list->placed_runtimes[class];
 	}
 	uint32_t place = heap_allocate(unwinder->heap, bytes), at = place + ranges_bytes;
@@ -647,15 +702,6 @@ static int place_list(struct unwinder *unwinder, struct process *process, struct
 	list->settles_ns = settles_ns;
 	list->changed = false;
 	return 0;
-}
-
-/* Where what is said of a runtime lies, 0 if there is none. */
-static uint32_t place_of_runtime(const struct mapping_list *list, enum runtime_class class)
-{
-	uint32_t at = list->place + list->placed_count * (uint32_t)sizeof(struct unwind_range);
-	for (enum runtime_class before = 0; before < class; before++)
-		at += list->placed_runtimes[before];
-	return list->placed_runtimes[class] ? at : 0;
 }
 
 static void update_kernel(struct unwinder *unwinder, struct process *process)

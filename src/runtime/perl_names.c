@@ -191,7 +191,7 @@ static int read_sub(const struct reader *reader, uint64_t address, uint32_t chec
 	int r = read_value(reader, address, PERL_SV_CV, value, body, sizeof(body));
 	if (r < 0)
 		return r == -EBADMSG && !(address & 7) ? -ESTALE : r;
-	if (listed_check_of(word_at(body, PERL_CV_NAME), word_at(body, PERL_CV_FILE), word_at(body, PERL_CV_START)) != check)
+	if (runtime_check_of(word_at(body, PERL_CV_NAME), word_at(body, PERL_CV_FILE), word_at(body, PERL_CV_START)) != check)
 		return -ESTALE;
 	if (half_at(body, CV_FLAGS) & CV_NAMED)
 		r = append_qualified(reader, word_at(body, CV_PACKAGE), word_at(body, PERL_CV_NAME), ret->name);
@@ -212,7 +212,7 @@ static int read_statement(const struct reader *reader, uint64_t address, uint32_
 	if (r < 0)
 		return r;
 	uint64_t file = word_at(data, PERL_COP_FILE - PERL_COP_FROM);
-	if (listed_check_of(file, half_at(data, PERL_COP_LINE - PERL_COP_FROM), kind) != check)
+	if (runtime_check_of(file, half_at(data, PERL_COP_LINE - PERL_COP_FROM), kind) != check)
 		return -ESTALE;
 	runtime_name_append(bytes_of_string(kind == PERL_OBJECT_EVAL ? "(eval)" : "(main)"), ret->name, &len);
 	return read_path(reader, file, ret->file);

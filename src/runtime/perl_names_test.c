@@ -101,7 +101,7 @@ static int read_sub(const struct perl_layout *layout, struct runtime_function *r
 	memcpy(&start, memory + (SUB_BODY - START) + 40, 8);
 	memcpy(&name, memory + (SUB_BODY - START) + 56, 8);
 	memcpy(&file, memory + (SUB_BODY - START) + 64, 8);
-	return perl_read_function(layout, &runtime_memory, SUB, listed_check_of(name, file, start), ret);
+	return perl_read_function(layout, &runtime_memory, SUB, runtime_check_of(name, file, start), ret);
 }
 
 static void test_versions(void **state)
@@ -160,7 +160,7 @@ static void test_statements(void **state)
 {
 	struct runtime_function function;
 	struct perl_layout layout = set_up(0x0524);
-	uint32_t check = listed_check_of(PATH, 17, PERL_OBJECT_EVAL), main = listed_check_of(PATH, 17, PERL_OBJECT_MAIN);
+	uint32_t check = runtime_check_of(PATH, 17, PERL_OBJECT_EVAL), main = runtime_check_of(PATH, 17, PERL_OBJECT_MAIN);
 	static const struct {
 		const char *path, *shown;
 	} cases[] = {{"(eval 17)", "(eval)"},	 {"(eval 1)", "(eval)"},   {"(eval )", "(eval )"},

@@ -38,7 +38,7 @@ static void set_up(void)
 	memset(memory, 0, sizeof(memory));
 	memset(&process, 0, sizeof(process));
 	assert_true(perl_layout_of(0x0524, &build.layout));
-	walk_without_listed(&process.walk);
+	walk_without_runtimes(&process.walk);
 	perl_place(&build, 0, &process.walk.perl);
 	put_word(KEY, 3);
 	put_word(THREAD + build.layout.walk.thread_keys + 3 * 16 + 8, INTERPRETER);
@@ -92,13 +92,13 @@ static unsigned collect(void)
 
 static uint64_t sub_word(unsigned sub, unsigned cop, uint64_t flags)
 {
-	uint64_t check = listed_check_of(BODY(sub) * 5, BODY(sub) * 7, BODY(sub) * 3);
+	uint64_t check = runtime_check_of(BODY(sub) * 5, BODY(sub) * 7, BODY(sub) * 3);
 	return RUNTIME_FRAME | RUNTIME_FRAME_DATA | flags | check << 24 | (100 + cop);
 }
 
 static uint64_t cop_word(uint32_t kind, unsigned cop, uint64_t flags)
 {
-	uint64_t check = listed_check_of(COP(cop) * 3, 100 + cop, kind);
+	uint64_t check = runtime_check_of(COP(cop) * 3, 100 + cop, kind);
 	return RUNTIME_FRAME | RUNTIME_FRAME_DATA | flags | check << 24 | (100 + cop);
 }
 

@@ -45,7 +45,7 @@ static void set_up(void)
 	memset(&process, 0, sizeof(process));
 	assert_true(php_layout_of(0x0802, &build.layout));
 	process.layout = build.layout;
-	walk_without_listed(&process.walk);
+	walk_without_runtimes(&process.walk);
 	php_place(&build, 0, &process.walk.php);
 	put_word(GENERATOR_CLASS, GENERATOR_CLASS + 0x100);
 }
@@ -97,10 +97,10 @@ static unsigned collect(void)
 
 static uint64_t word_of(unsigned function, uint32_t line, uint64_t flags)
 {
-	uint64_t check = listed_check_of(FUNCTION(function) * 3, FUNCTION(function) * 5, OPS(function));
+	uint64_t check = runtime_check_of(FUNCTION(function) * 3, FUNCTION(function) * 5, OPS(function));
 
 	if (memory[FUNCTION(function) - START] != PHP_FUNCTION_INTERNAL)
-		check = listed_check_of(check, FUNCTION(function) * 7, function);
+		check = runtime_check_of(check, FUNCTION(function) * 7, function);
 	return RUNTIME_FRAME | RUNTIME_FRAME_DATA | flags | check << 24 | line;
 }
 

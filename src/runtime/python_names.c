@@ -169,9 +169,9 @@ int python_read_function(const struct python_layout *layout, const struct runtim
 	int r = read_memory(&reader, address, reader.code, bytes);
 	if (r < 0)
 		return r;
-	if (listed_check_of(word_at(reader.code, walk->code_from + (walk->check0 & ~7u)),
-			    word_at(reader.code, walk->code_from + (walk->check1 & ~7u)),
-			    word_at(reader.code, walk->code_from + (walk->check2 & ~7u))) != check)
+	if (runtime_check_of(word_at(reader.code, walk->code_from + (walk->check0 & ~7u)),
+			     word_at(reader.code, walk->code_from + (walk->check1 & ~7u)),
+			     word_at(reader.code, walk->code_from + (walk->check2 & ~7u))) != check)
 		return -ESTALE;
 	r = check_type(&reader);
 	if (r == 0)

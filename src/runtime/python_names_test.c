@@ -77,7 +77,7 @@ static uint32_t check_of(const struct python_layout *layout)
 
 	for (size_t i = 0; i < 3; i++)
 		memcpy(&words[i], memory + (OBJECT - START) + layout->walk.code_from + offsets[i], 8);
-	return listed_check_of(words[0], words[1], words[2]);
+	return runtime_check_of(words[0], words[1], words[2]);
 }
 
 /* A code object with an ASCII name, "C.f" as its qualified name, a file and four bytes of lines. Returns the check. */

@@ -111,7 +111,7 @@ static void set_up(struct process *p, uint32_t version)
 				 0);
 	}
 	p->layout = build.layout;
-	walk_without_listed(&p->walk);
+	walk_without_runtimes(&p->walk);
 	python_place(&build, 0, &p->walk.python);
 }
 
@@ -165,7 +165,7 @@ static uint64_t check_of(const struct process *p, uint64_t code)
 	uint64_t first = 0;
 
 	memcpy(&first, memory + (code - START) + p->layout.walk.code_from, sizeof(first));
-	return listed_check_of(first, code * 3, code * 5);
+	return runtime_check_of(first, code * 3, code * 5);
 }
 
 /* As the sampling program collects them. Returns how many steps it took. */

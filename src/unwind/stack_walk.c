@@ -179,7 +179,7 @@ int stack_walker_walk(struct stack_walker *walker, const struct stack_copy *copy
 	walker->no_memory = false;
 	memcpy(walk->registers, copy->registers, sizeof(walk->registers));
 	walk->known = copy->known;
-	walk_without_listed(walk);
+	walk_without_runtimes(walk);
 	walk_begin(walk, copy->ip, 0);
 	do
 		r = walk_step(walk);

@@ -42,6 +42,7 @@ struct mapping_list {
 	uint32_t placed_runtimes[RUNTIME_CLASSES]; /* bytes of what is said of them behind the ranges, in this order */
 	uint32_t live_owner;			   /* process.id + 1 of the one whose live rules are in them; 0 = no one's */
 	bool changed;				   /* since they were written */
+	bool awaits_runtime;			   /* one of runtimes could not be said yet */
 };
 
 struct live_rules;

@@ -10,8 +10,9 @@ static int recognize(struct elf_file *file, struct runtime_file *ret, struct err
 	return r;
 }
 
-static size_t place(const struct runtime_file *file, pid_t pid, uint64_t bias, void *ret)
+static int place(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, uint64_t bias, void *ret)
 {
+	(void)runtimes;
 	(void)pid;
 	perl_place(&file->perl, bias, ret);
 	return sizeof(struct perl_process);
@@ -29,8 +30,11 @@ static int name(struct runtimes *runtimes, const struct process *process, const 
 	return runtime_name_by_line(runtimes, process, file, read_function, object, data, ret);
 }
 
-static void describe(const struct runtime_file *file, const char *binary, struct buffer *out)
+static void describe(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, const char *binary,
+		     struct buffer *out)
 {
+	(void)runtimes;
+	(void)pid;
 	const struct perl_build *build = &file->perl;
 	buffer_printf(out, "Perl %u.%u in %s; offsets of that version%s", build->version >> 8, build->version & 0xff, binary,
 		      build->layout.is_tested ? "" : ", which was not tested");

@@ -14,8 +14,9 @@ static int recognize(struct elf_file *file, struct runtime_file *ret, struct err
 	return r;
 }
 
-static size_t place(const struct runtime_file *file, pid_t pid, uint64_t bias, void *ret)
+static int place(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, uint64_t bias, void *ret)
 {
+	(void)runtimes;
 	(void)pid;
 	python_place(&file->python, bias, ret);
 	return sizeof(struct python_process);
@@ -68,8 +69,11 @@ static int name(struct runtimes *runtimes, const struct process *process, const 
 	return 1;
 }
 
-static void describe(const struct runtime_file *file, const char *binary, struct buffer *out)
+static void describe(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, const char *binary,
+		     struct buffer *out)
 {
+	(void)runtimes;
+	(void)pid;
 	const struct python_build *build = &file->python;
 	buffer_printf(out, "CPython %u.%u%s in %s; offsets %s", build->version >> 8, build->version & 0xff,
 		      build->is_free_threaded ? ", free-threaded," : "", binary,

@@ -16,7 +16,7 @@
 #define FILE_NONE	  1u
 #define FILE_FIRST	  2u
 
-static const struct runtime_type *const types[] = {&runtime_python, &runtime_php, &runtime_perl};
+static const struct runtime_type *const types[] = {&runtime_python, &runtime_php, &runtime_perl, &runtime_jvm};
 #define TYPES (sizeof(types) / sizeof(types[0]))
 
 int runtimes_init(struct runtimes *runtimes, struct binaries *binaries)
@@ -28,6 +28,9 @@ int runtimes_init(struct runtimes *runtimes, struct binaries *binaries)
 void runtimes_release(struct runtimes *runtimes)
 {
 	runtime_names_release(&runtimes->names);
+	buffer_release(&runtimes->texts);
+	runtimes->jvms = mem_free(runtimes->jvms);
+	runtimes->jvm_count = runtimes->jvm_capacity = 0;
 	runtimes->files = mem_free(runtimes->files);
 	runtimes->file_count = runtimes->file_capacity = 0;
 }
@@ -168,28 +171,37 @@ static const struct runtime_file *file_of(const struct runtimes *runtimes, const
 	return runtime->file ? &runtimes->files[runtime->file - FILE_FIRST] : NULL;
 }
 
-size_t runtimes_place(const struct runtimes *runtimes, pid_t pid, const struct mapping_list *list, enum runtime_class class,
-		      void *ret)
+int runtimes_place(struct runtimes *runtimes, pid_t pid, const struct mapping_list *list, enum runtime_class class, void *ret)
 {
 	const struct runtime_file *file = list ? file_of(runtimes, &list->runtimes[class]) : NULL;
-	return file ? file->type->place(file, pid, list->runtimes[class].bias, ret) : 0;
+	return file ? file->type->place(runtimes, file, pid, list->runtimes[class].bias, ret) : 0;
 }
 
 /* ---- names ---- */
 
+static int read_pid(void *context, uint64_t address, void *to, size_t bytes)
+{
+	ssize_t n = proc_read_memory(*(const pid_t *)context, address, to, bytes);
+
+	return n < 0 ? (int)n : (size_t)n == bytes ? 0 : -EFAULT;
+}
+
 static int read_process(void *context, uint64_t address, void *to, size_t bytes)
 {
 	const struct process *process = context;
-	if (process->exit_ns)
-		return -ESRCH;
-	ssize_t n = proc_read_memory(process->pid, address, to, bytes);
+	pid_t pid = process->pid;
 
-	return n < 0 ? (int)n : (size_t)n == bytes ? 0 : -EFAULT;
+	return process->exit_ns ? -ESRCH : read_pid(&pid, address, to, bytes);
 }
 
 void runtime_memory_of(const struct process *process, struct runtime_memory *ret)
 {
 	*ret = (struct runtime_memory){.read = read_process, .context = (void *)process};
+}
+
+void runtime_memory_of_pid(const pid_t *pid, struct runtime_memory *ret)
+{
+	*ret = (struct runtime_memory){.read = read_pid, .context = (void *)pid};
 }
 
 uint64_t runtime_key_of(const struct runtimes *runtimes, const struct process *process, uint64_t object, uint64_t data,

@@ -15,13 +15,14 @@
 #include "agent/process/process.h"
 #include "agent/runtime/names.h"
 #include "bpf/runtime.h"
+#include "runtime/jvm.h"
 #include "runtime/perl.h"
 #include "runtime/php.h"
 #include "runtime/python.h"
 
 #define RUNTIME_FILES_MAX	1024u /* different ones; further ones are not looked at */
 #define RUNTIME_PLACE_BYTES_MAX 1024u /* of what the walk is told of one */
-#define RUNTIME_INLINES_MAX	32u
+#define RUNTIME_INLINES_MAX	64u
 #define RUNTIME_ALL		UINT32_MAX
 
 struct runtime_type;
@@ -35,6 +36,7 @@ struct runtime_file {
 	union {
 		struct python_build python;
 		struct php_build php;
+		struct jvm_build jvm;
 		struct perl_build perl;
 	};
 };
@@ -49,6 +51,11 @@ struct runtimes {
 	struct runtime_names names;
 	uint32_t kinds;				     /* that are shown: a bit each, by enum runtime_kind */
 	struct runtime_counts counts[RUNTIME_KINDS]; /* since the start */
+	/* Of jvms.c. */
+	struct runtime_jvm *jvms;
+	size_t jvm_count, jvm_capacity;
+	uint64_t jvm_clock;
+	struct buffer texts;
 };
 
 /* A function of a frame. */
@@ -67,15 +74,16 @@ struct runtime_type {
 	 * says why). */
 	int (*recognize)(struct elf_file *file, struct runtime_file *ret, struct error *err);
 	/* Writes what the walk is told of a process. bias: what is to be added to addresses as linked. Returns its bytes, a
-	 * multiple of 8; 0 = it is not to be shown (any more). */
-	size_t (*place)(const struct runtime_file *file, pid_t pid, uint64_t bias, void *ret);
+	 * multiple of 8; 0 = it is not to be shown (any more); -EAGAIN = not yet, it is to be asked for again. */
+	int (*place)(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, uint64_t bias, void *ret);
 	/* The functions of a frame, innermost first: their number, or -ENOMEM. Those that have none are one without a name. */
 	int (*name)(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file, uint64_t object,
 		    uint64_t data, struct runtime_name *ret);
 	/* For people: version, build, where the offsets came from. */
-	void (*describe)(const struct runtime_file *file, const char *binary, struct buffer *out);
+	void (*describe)(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, const char *binary,
+			 struct buffer *out);
 };
-extern const struct runtime_type runtime_python, runtime_php, runtime_perl;
+extern const struct runtime_type runtime_python, runtime_php, runtime_perl, runtime_jvm;
 
 int runtimes_init(struct runtimes *runtimes, struct binaries *binaries);
 void runtimes_release(struct runtimes *runtimes);
@@ -88,9 +96,8 @@ int runtimes_parse(const char *text, uint32_t *ret_kinds, struct error *err);
 const struct runtime_file *runtimes_look(struct runtimes *runtimes, pid_t pid, const struct process_mapping *mapping);
 /* Finds the first one of each class among the mappings of a process: list->runtimes. */
 void runtimes_find(struct runtimes *runtimes, pid_t pid, struct mapping_list *list);
-/* What the walk is told of the one of a class that was found. Returns its bytes; 0 = there is none. */
-size_t runtimes_place(const struct runtimes *runtimes, pid_t pid, const struct mapping_list *list, enum runtime_class class,
-		      void *ret);
+/* What the walk is told of the one of a class that was found. Returns its bytes; 0 = there is none; -EAGAIN = not yet. */
+int runtimes_place(struct runtimes *runtimes, pid_t pid, const struct mapping_list *list, enum runtime_class class, void *ret);
 /* The functions of a frame's two words, whose kind has a type, innermost first: their number, at least 1, or -ENOMEM. */
 int runtimes_name(struct runtimes *runtimes, const struct process *process, uint64_t object, uint64_t data,
 		  const struct runtime_type **ret_type, struct runtime_name ret[RUNTIME_INLINES_MAX]);
@@ -100,6 +107,8 @@ bool runtimes_are_disbelieved(const struct process *process, uint32_t kind);
 
 /* For the types: memory of a process. The process has to live as long as *ret. */
 void runtime_memory_of(const struct process *process, struct runtime_memory *ret);
+/* ... of one that is about to be told to the kernel side. */
+void runtime_memory_of_pid(const pid_t *pid, struct runtime_memory *ret);
 /* ... the key in runtimes->names of an object that has the check; `place`: 0 where the object alone decides. */
 uint64_t runtime_key_of(const struct runtimes *runtimes, const struct process *process, uint64_t object, uint64_t data,
 			uint32_t place);
