@@ -19,7 +19,6 @@
 #define POOL_BYTES_MAX	 128u
 #define SYMBOL_BYTES_MAX 32u /* of its members before the text */
 #define TEXT_BYTES_MAX	 (JVM_NAME_BYTES_MAX / 2)
-#define STUB_BYTES_MAX	 64u
 #define HIDDEN_MARK	 "+0x" /* in the name of a hidden class, before its address */
 
 static int read_memory(const struct runtime_memory *memory, uint64_t address, void *to, size_t bytes)
@@ -221,7 +220,7 @@ static int read_file(const struct method_reader *reader, struct jvm_method *ret)
 
 /* ---- lines ---- */
 
-/* How many bytes of a table count, its end included; the smallest line of it. */
+/* How many bytes of a table count; the smallest line of it. */
 static size_t measure_lines(struct bytes lines, bool excludes_zero, uint32_t *ret_first)
 {
 	struct jvm_stream stream = {.data = lines, .excludes_zero = excludes_zero};

@@ -11,13 +11,12 @@
 #include "elf/elf_symbols.h"
 #include "runtime/jvm.h"
 
-#define ENTRIES_MAX	 16384u
-#define ENTRY_BYTES_MAX	 256u
-#define PAGE_BYTES	 4096u
-#define PAGES		 16u
-#define TEXT_BYTES_MAX	 96u
-#define OFFSET_MAX	 65536u
-#define LINES_SINCE_FILE 16
+#define ENTRIES_MAX	16384u
+#define ENTRY_BYTES_MAX 256u
+#define PAGE_BYTES	4096u
+#define PAGES		16u
+#define TEXT_BYTES_MAX	96u
+#define OFFSET_MAX	65536u
 
 static const char *const symbols[JVM_SYMBOLS] = {
 	[JVM_SYMBOL_STRUCTS] = "gHotSpotVMStructs",

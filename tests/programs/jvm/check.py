@@ -3,12 +3,13 @@
 
 Prints "samples N, in burn() N, equal N, flagged N, wrong N" and up to five wrong stacks. Of a stack that ends in burn(), the frames with a Java source
 have to be one of those written down: names, files and lines; of burn() itself the line may be any of its own. Below a virtual thread
-there may be those of its carrier. Flagged are stacks that say themselves that callers are missing.
+there may be those of its carrier. Flagged are stacks that say themselves that callers, or a name, are missing.
 """
 import json
 import sys
 
 BURN = "Truth.burn"
+FLAGS = ("[unknown stack]", "[caller may be missing]", "[function of Java]")
 profile = json.load(open(sys.argv[1], encoding="utf-8"))
 frames = profile["shared"]["frames"]
 known = {}
@@ -44,7 +45,7 @@ for part in profile["profiles"]:
         if found and 0 <= java[-1].get("line", 0) - found[1] <= 8:
             equal += count
             by_variant[found[0]] = by_variant.get(found[0], 0) + count
-        elif any(frames[i]["name"] in ("[unknown stack]", "[caller may be missing]") for i in stack):
+        elif any(frames[i]["name"] in FLAGS for i in stack):
             flagged += count
         else:
             key += ((java[-1]["name"], "", java[-1].get("line")),)
