@@ -47,15 +47,15 @@ static __always_inline struct abi_ring *wait_ring(__u32 part, __u64 *ret_used)
 	if (!ring || *ret_used < ((__u64)ring_mask + 1) / 8 * part)
 		return ring;
 	ring->counters[ABI_COUNT_WAITS_FULL]++;
-	*(volatile __u64 *)&ring->busy = 0;
+	ring_leave(ring);
 	return 0;
 }
 
 static __always_inline void wait_begins(void *ctx, struct task_struct *task, __u32 tid, __u32 chance)
 {
 	__u64 now = bpf_ktime_get_ns(), used = 0;
-	struct stacks stacks = {.result = UNWIND_NO_USER};
 	__u32 tgid = task->tgid;
+	struct stacks *stacks;
 	struct abi_ring *ring;
 
 	if (!is_followed(task, tgid))
@@ -63,23 +63,25 @@ static __always_inline void wait_begins(void *ctx, struct task_struct *task, __u
 	ring = wait_ring(6, &used);
 	if (!ring)
 		return;
+	stacks = stacks_begin(ring);
+	if (!stacks)
+		return;
 	if (bpf_map_update_elem(&waits, &tid, &now, BPF_ANY)) {
 		ring->counters[ABI_COUNT_WAITS_FULL]++;
 	} else {
-		stacks.position = ring->head;
-		take_stacks(ctx, 0, ring, task, tgid, used, kernel_stacks, &stacks);
-		append_sample(ring, now, chance, ABI_WAIT_BEGINS, (__u64)tgid << 32 | tid, task, &stacks);
+		take_stacks(ctx, 0, ring, task, tgid, used, kernel_stacks, stacks);
+		append_sample(ring, now, chance, ABI_WAIT_BEGINS, (__u64)tgid << 32 | tid, task, stacks);
 		ring->counters[ABI_COUNT_WAITS]++;
 	}
 	ring->counters[ABI_COUNT_RUN_NS] += bpf_ktime_get_ns() - now;
-	*(volatile __u64 *)&ring->busy = 0;
+	ring_leave(ring);
 }
 
 /* `task` is not the current one: its user's memory is not mapped. */
 static __always_inline void wait_ends(struct task_struct *task, __u32 tid, __u64 start, bool unseen)
 {
 	__u64 now = bpf_ktime_get_ns(), used = 0, took = now - (start & ~ABI_WAIT_UNSEEN);
-	struct stacks stacks = {.result = UNWIND_NO_USER};
+	struct stacks *stacks;
 	struct abi_ring *ring;
 
 	if (took < wait_least_ns)
@@ -87,13 +89,15 @@ static __always_inline void wait_ends(struct task_struct *task, __u32 tid, __u64
 	ring = wait_ring(7, &used);
 	if (!ring)
 		return;
-	stacks.position = ring->head;
+	stacks = stacks_begin(ring);
+	if (!stacks)
+		return;
 	if (unseen && kernel_stacks && used + ABI_STACKS_BYTES <= (__u64)ring_mask + 1) {
-		stacks.epoch = *(volatile __u32 *)&epoch;
-		take_kernel_stack(task, true, ring, stacks.epoch, &stacks);
+		stacks->epoch = *(volatile __u32 *)&epoch;
+		take_kernel_stack(task, true, ring, stacks->epoch, stacks);
 	}
-	append_sample(ring, now, took, ABI_WAIT_ENDS, (__u64)task->tgid << 32 | tid, task, &stacks);
-	*(volatile __u64 *)&ring->busy = 0;
+	append_sample(ring, now, took, ABI_WAIT_ENDS, (__u64)task->tgid << 32 | tid, task, stacks);
+	ring_leave(ring);
 }
 
 /* A program of its own, for the verifier, and since only wall-clock profiles need it. Comes before the other. */

@@ -385,8 +385,9 @@ __attribute__((noinline)) int jvm_meet_frame(__u32 cpu)
 #define HAS_LISTED  1u
 #define HAS_STACKED 2u
 
-/* Puts what runtimes have to say of the frame that the walk has come to behind it. */
-static __always_inline int meet_frame(__u32 cpu, __u32 has)
+/* Puts what runtimes have to say of the frame that the walk has come to behind it. By itself, so that the loop over all frames
+ * has few branches: the verifier of 6.1 keeps at most 8,192 that it has still to follow. */
+__attribute__((noinline)) int meet_frame(__u32 cpu, __u32 has)
 {
 	int result = has & HAS_LISTED ? listed_meet_frame(cpu) : WALK_GOES_ON;
 
@@ -745,6 +746,14 @@ struct stacks {
 	int result;
 	bool urgent; /* the agent should look at once */
 };
+/* Those of the sample that the CPU is at. Not on the program's stack, of which all functions that call each other have 512
+ * bytes in common. Whoever has opened the ring has it to itself. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct stacks);
+} stacks_here SEC(".maps");
 
 /* The hash of `count` kernel frames in the chain at a position of this CPU's ring. */
 __attribute__((noinline)) __u64 hash_kernel(__u64 position, __u32 count)
@@ -1103,6 +1112,11 @@ static __always_inline struct abi_ring *ring_open(__u64 *ret_used, enum abi_coun
 	return ring;
 }
 
+static __always_inline void ring_leave(struct abi_ring *ring)
+{
+	*(volatile __u64 *)&ring->busy = 0;
+}
+
 static __always_inline void ring_close(struct abi_ring *ring, __u64 began)
 {
 	__u64 took = bpf_ktime_get_ns() - began, bucket = took >> ABI_RUN_BUCKET_SHIFT;
@@ -1111,7 +1125,21 @@ static __always_inline void ring_close(struct abi_ring *ring, __u64 began)
 	if (bucket >= ABI_RUN_BUCKETS)
 		bucket = ABI_RUN_BUCKETS - 1;
 	ring->run_ns[bucket]++;
-	*(volatile __u64 *)&ring->busy = 0;
+	ring_leave(ring);
+}
+
+/* Stacks of the next record of a ring that was opened. NULL, which does not happen, leaves the ring. */
+static __always_inline struct stacks *stacks_begin(struct abi_ring *ring)
+{
+	__u32 zero = 0;
+	struct stacks *stacks = bpf_map_lookup_elem(&stacks_here, &zero);
+
+	if (!stacks) {
+		ring_leave(ring);
+		return 0;
+	}
+	*stacks = (struct stacks){.position = ring->head, .result = UNWIND_NO_USER};
+	return stacks;
 }
 
 /* Both stacks, as far as there is room for them. user: NULL if the user's registers are those saved at the kernel's entry. */
@@ -1140,8 +1168,8 @@ int sample(struct bpf_perf_event_data *ctx)
 	__u64 value = *(volatile __u64 *)&cycles_stand_for_ns;
 	__u32 tgid = ids >> 32;
 	bool in_kernel = (__s64)ip < 0;
-	struct stacks stacks = {.result = UNWIND_NO_USER};
 	struct task_struct *task;
+	struct stacks *stacks;
 	struct abi_ring *ring;
 
 	if (!(__u32)ids) /* the idle task */
@@ -1154,11 +1182,13 @@ int sample(struct bpf_perf_event_data *ctx)
 	ring = ring_open(&used, ABI_COUNT_RING_FULL);
 	if (!ring)
 		return 0;
-	stacks.position = ring->head;
-	stacks.user_leaf = in_kernel ? 0 : ip;
-	stacks.kernel_leaf = in_kernel && kernel_stacks ? ip : 0;
-	take_stacks(ctx, ctx, ring, task, tgid, used, in_kernel && kernel_stacks, &stacks);
-	append_sample(ring, now, value ? value : ctx->sample_period, ABI_CPU, ids, task, &stacks);
+	stacks = stacks_begin(ring);
+	if (!stacks)
+		return 0;
+	stacks->user_leaf = in_kernel ? 0 : ip;
+	stacks->kernel_leaf = in_kernel && kernel_stacks ? ip : 0;
+	take_stacks(ctx, ctx, ring, task, tgid, used, in_kernel && kernel_stacks, stacks);
+	append_sample(ring, now, value ? value : ctx->sample_period, ABI_CPU, ids, task, stacks);
 	ring->counters[ABI_COUNT_SAMPLES]++;
 	ring_close(ring, now);
 	return 0;
