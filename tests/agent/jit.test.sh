@@ -40,15 +40,17 @@ shares() {
 		)"
 	fi
 }
-# PID FILE STOP: records the process for $seconds of its CPU time, however long those take, and then makes the file that ends it.
+# PID FILE STOP [OPTION...]: records the process for $seconds of its CPU time, however long those take, and then makes the file that ends it.
 record_running() {
-	launch "$WICK" record -F 499 -p "$1" -o "$2" 2>"$work/err"
+	recorded=$1 record_to=$2 record_stop=$3
+	shift 3
+	launch "$WICK" record -F 499 -p "$recorded" -o "$record_to" "$@" 2>"$work/err"
 	recorder=$!
-	wait_recording "$recorder" && wait_cpu $((seconds * 1000)) "$1"
+	wait_recording "$recorder" && wait_cpu $((seconds * 1000)) "$recorded"
 	kill -INT "$recorder"
 	wait "$recorder"
 	recorder_status=$?
-	touch "$3"
+	touch "$record_stop"
 	return $recorder_status
 }
 start() { # COMMAND...: runs it in the background; its output is in $work/said
@@ -182,7 +184,7 @@ java_perfmap() {
 	rm -rf "/tmp/perf-$started.map" # of a process that had the number before
 	jcmd "$started" Compiler.perfmap >"$work/jcmd" 2>&1
 	if [ -s "/tmp/perf-$started.map" ]; then
-		record_running "$started" "$work/java.pb.gz" "$work/stop" || fail "record java" "$(cat "$work/err")"
+		record_running "$started" "$work/java.pb.gz" "$work/stop" --runtimes none || fail "record java" "$(cat "$work/err")"
 		wait "$started"
 		top "$work/java.pb.gz" >"$work/java.top"
 		shares "Java's perf map" "$work/java.top" "JitLoad.hotJava(int)" "JitLoad.coldJava(int)" "$(cat "$work/said")"

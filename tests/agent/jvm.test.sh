@@ -8,7 +8,7 @@ need_sampling "jvm"
 	skip "jvm" "only x86-64 so far"
 	finish
 }
-seconds=${WICK_TEST_SECONDS:-$(if_full 20 6)}
+seconds=${WICK_TEST_SECONDS:-$(if_full 20 5)}
 programs=$PWD/tests/programs/jvm
 debian=/usr/lib/jvm/java-17-openjdk-amd64
 [ -x $debian/bin/javac ] || {
@@ -43,8 +43,8 @@ for home in ${WICK_JVMS:-$debian}; do
 	fi
 	version=$(echo "$version" | sed -n '1s/.*"\(.*\)".*/\1/p')
 	equal "$version" "$seconds" "$home" "" plain deep mutual lambdas streams exceptions callbacks privileged handles dispatch initializes unloads unicode threads
-	equal "$version, interpreted" "$((seconds / 2))" "$home" -Xint
-	equal "$version, C1" "$((seconds / 2))" "$home" -XX:TieredStopAtLevel=1
+	equal "$version, interpreted" "$((seconds * 3 / 5))" "$home" -Xint
+	equal "$version, C1" "$((seconds * 3 / 5))" "$home" -XX:TieredStopAtLevel=1
 done
 
 java=$debian/bin/java
@@ -55,7 +55,7 @@ else
 	fail "--runtimes none shows native code only" "$(head -n 5 "$work/none.folded")"
 fi
 # Short ones: half of their time is the start of the virtual machine, which has methods, too.
-for _ in 1 2 3 4; do
+for _ in 1 2 3; do
 	"$WICK" record -F 499 -o "$work/short.folded" -- $java -cp "$work/classes" Truth 0.3 "$work/log" plain 2>"$work/err"
 	cat "$work/short.folded"
 done >"$work/shorts.folded"
@@ -68,9 +68,9 @@ fi
 # A process that runs already, by its number, and what doctor says of it.
 launch $java -cp "$work/classes" Truth 3600 "$work/log" plain
 running=$!
-wait_cpu 1000 $running
+wait_cpu 2000 $running
 check "a process that runs is recorded" record_cpu 1500 $running -F 199 -p $running -o "$work/running.folded"
-if awk '{ n = $NF; all += n } /;Truth.main;Truth.repeat;[^;]+;Truth.plain;Truth.(hot|cold);Truth.burn/ { good += n } END { exit !(good > 0.9 * all) }' "$work/running.folded"; then
+if awk '{ n = $NF; all += n } /;Truth.main;Truth.repeat;[^;]+;Truth.plain;Truth.(hot|cold);Truth.burn/ { good += n } END { exit !(good > 0.8 * all) }' "$work/running.folded"; then
 	pass "it shows its functions from the first moment"
 else
 	fail "it shows its functions from the first moment" "$(head -n 5 "$work/running.folded")"
