@@ -75,6 +75,7 @@ struct jvm_process {
 	__u32 const_bytes;						/* behind them are the bytecodes */
 	__u32 frame_method, frame_bcp;					/* words below the frame pointer */
 	__u32 flags;							/* enum jvm_flags */
+	__u32 carrier_bytes; /* of the frame that virtual threads are called from; 0 = not known */
 };
 #define JVM_PROCESS_WORDS (sizeof(struct jvm_process) / 8)
 

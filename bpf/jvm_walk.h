@@ -88,6 +88,7 @@ static __always_inline int jvm_interpreted(struct walk *walk)
 		return 1;
 	}
 	walk->jvm_fp = fp;
+	walk->has_frame = 1;
 	names = jvm_method_word(size, jvm_short(walk, jvm->const_name), jvm_short(walk, jvm->const_signature));
 	jvm_push(walk, method, runtime_check_of(constant, jvm_word(walk, jvm->const_pool), names), 0, place);
 	return 1;
@@ -183,8 +184,10 @@ static __always_inline void jvm_in_block(struct walk *walk, __u64 block)
 	if (!jvm_is_nmethod(walk, name, jvm_byte(walk, jvm->blob_kind))) {
 		/* A virtual thread that goes on has only its innermost frames on the stack. The others are copied when they are
 		 * returned to, by a stub that nobody calls: its address is in place of theirs. */
-		if (walk->is_return && walk_call_before(walk, walk->ip) == WALK_CALL_NOT)
+		if (walk->is_return && walk_call_before(walk, walk->ip) == WALK_CALL_NOT) {
 			walk_amend(walk, walk->ip | UNWIND_FRAME_GAP);
+			walk->frame_bytes = jvm->carrier_bytes;
+		}
 		jvm_push(walk, blob, runtime_check_of(name, code, 0), JVM_FRAME_STUB, 0);
 		return;
 	}

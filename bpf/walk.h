@@ -122,6 +122,7 @@ struct walk {
 	__u64 window[WALK_WINDOW_WORDS];
 	__u64 scratch[64];
 	__u32 frame_bytes; /* of the frame that the walk has come to, as its runtime says; 0 = not known */
+	__u32 has_frame;   /* ... it has one by its frame pointer */
 	/* Of bpf/jvm_walk.h. */
 	__u32 jvm_functions, jvm_unknown; /* functions appended; frames in its code of which nothing is known */
 	__u32 jvm_is_new;		  /* an object that was not seen before */
@@ -358,7 +359,7 @@ static __always_inline int walk_enter(struct walk *walk, __u64 ip, __u32 is_retu
 	walk->chained = 0;
 	walk->guessed = 0;
 	walk->uncalled = 0;
-	walk->frame_bytes = 0;
+	walk->frame_bytes = walk->has_frame = 0;
 	walk->frames[walk->depth & (UNWIND_FRAMES_MAX - 1)] = frame;
 	walk->depth++;
 	walk->hash_before = walk->hash;
@@ -596,7 +597,7 @@ static __always_inline int walk_by_frame_pointer(struct walk *walk, int switched
 	ra = walk_code(saved[1]);
 	if (!ra)
 		return walk->chained && !next ? UNWIND_COMPLETE : UNWIND_NO_RULE;
-	if ((switched || (next && (next & 7 || next <= fp || next - fp > WALK_FRAME_BYTES_MAX))) &&
+	if ((switched || (!walk->has_frame && next && (next & 7 || next <= fp || next - fp > WALK_FRAME_BYTES_MAX))) &&
 	    !walk_follows_call(walk, ra))
 		return UNWIND_NO_RULE;
 	r = WALK_MAP(walk, ra - 1);
@@ -1034,7 +1035,7 @@ static __always_inline void walk_begin(struct walk *walk, __u64 ip, __u64 hash_s
 	walk->rbx_at = walk->go_callback = 0;
 	walk->asks = 0;
 	walk->uncalled = walk->unknown = 0;
-	walk->frame_bytes = 0;
+	walk->frame_bytes = walk->has_frame = 0;
 	walk->map.start = walk->map.end = 0;
 	walk->window_bytes = 0;
 	walk->frames[0] = ip;

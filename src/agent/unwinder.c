@@ -353,7 +353,7 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 	walk->hash_before = hash_callers(unwinder->hash_seed, (const uint64_t *)&walk->frames[1], callers ? callers - 1 : 0);
 	walk->hash = callers ? walk_hash(walk->hash_before, walk->frames[callers]) : walk->hash_before;
 	walk->map = (struct walk_map){0};
-	walk->window_bytes = walk->frame_bytes = 0;
+	walk->window_bytes = walk->frame_bytes = walk->has_frame = 0;
 	learn_jvm(process, walk);
 	if (runtimes_place(&unwinder->runtimes, process->pid, process->maps, RUNTIME_LISTED, walk->listed_words) <= 0)
 		memset(walk->listed_words, 0, sizeof(walk->listed_words)); /* what is pending stays so */

@@ -123,6 +123,7 @@ enum jvm_variable {
 	JVM_VARIABLE_INTERPRETER,
 	JVM_VARIABLE_MAJOR,
 	JVM_VARIABLE_RELEASE,
+	JVM_VARIABLE_CARRIER, /* since 25: where a virtual thread that ends returns to */
 	JVM_VARIABLES
 };
 

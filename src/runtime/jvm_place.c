@@ -97,6 +97,38 @@ static int place_interpreter(const struct jvm_layout *layout, const struct runti
 	return 0;
 }
 
+/* The block that has an address; 0 = there is none. As bpf/jvm_walk.h looks for it. */
+static uint64_t find_block(const struct runtime_memory *memory, const struct jvm_process *told, uint64_t address)
+{
+	const struct jvm_heap *heap = NULL;
+
+	for (size_t i = 0; i < JVM_HEAPS_MAX && !heap; i++) {
+		if (address >= told->heaps[i].start && address < told->heaps[i].end)
+			heap = &told->heaps[i];
+	}
+	uint64_t segment = heap ? (address - heap->start) >> heap->shift : 0;
+	for (unsigned i = 0; heap && i < JVM_HOPS_MAX; i++) {
+		uint8_t hop;
+		if (read_memory(memory, heap->segments + segment, &hop, sizeof(hop)) < 0 || hop == UINT8_MAX || hop > segment)
+			return 0;
+		if (!hop)
+			return heap->start + (segment << heap->shift);
+		segment -= hop;
+	}
+	return 0;
+}
+
+static void place_carrier(const struct jvm_layout *layout, const struct runtime_memory *memory, struct jvm_process *ret)
+{
+	uint64_t variable = layout->variables[JVM_VARIABLE_CARRIER], block = 0;
+
+	if (variable)
+		block = find_block(memory, ret, word_at(memory, variable));
+	uint32_t words = block ? half_at(memory, block + ret->blob_frame_size) : 0;
+	if (words > 1 && words < JVM_FRAME_BYTES_MAX / 8)
+		ret->carrier_bytes = words * 8;
+}
+
 /* ---- offsets ---- */
 
 /* Of blobs, from their block's start. */
@@ -192,5 +224,9 @@ int jvm_place(const struct jvm_layout *layout, const struct runtime_memory *memo
 	if (!is_sound(ret))
 		return error_set(err, -EBADMSG, "HotSpot %s whose tables have offsets that cannot be", layout->release);
 	int r = place_heaps(layout, memory, ret, err);
-	return r < 0 ? r : place_interpreter(layout, memory, ret, err);
+	if (r == 0)
+		r = place_interpreter(layout, memory, ret, err);
+	if (r == 0)
+		place_carrier(layout, memory, ret);
+	return r;
 }

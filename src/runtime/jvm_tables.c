@@ -104,6 +104,7 @@ static const struct {
 	{"AbstractInterpreter", "_code", JVM_VARIABLE_INTERPRETER},
 	{"Abstract_VM_Version", "_vm_major_version", JVM_VARIABLE_MAJOR},
 	{"Abstract_VM_Version", "_s_vm_release", JVM_VARIABLE_RELEASE},
+	{"ContinuationEntry", "_return_pc", JVM_VARIABLE_CARRIER},
 };
 
 static const struct {

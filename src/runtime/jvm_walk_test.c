@@ -243,6 +243,29 @@ static void test_return_barrier(void **state)
 	mem_free(image);
 }
 
+/* ... in place of the one into a frame whose size is known. */
+static void test_carrier(void **state)
+{
+	struct error err = {0};
+
+	set_up(3);
+	assert_int_equal(walk.jvm.carrier_bytes, 0);
+	image_put_word(image, image->layout.variables[JVM_VARIABLE_CARRIER], IMAGE_BLOB_CODE + 0x1000);
+	assert_int_equal(jvm_place(&image->layout, &image->memory, &walk.jvm, &err), 0);
+	assert_int_equal(walk.jvm.carrier_bytes, FRAME_WORDS * 8);
+	image_put_block(image, "StubRoutines (continuation stubs)", 2, 0);
+	image_put_word(image, LEAF_FP + 8, IMAGE_BLOB_CODE + 0x60);
+	image_put_word(image, LEAF_FP, 0); /* there is nothing to follow here */
+	assert_int_equal(run_leaf(codes(f)), UNWIND_COMPLETE);
+	assert_int_equal(walk.frames[3], (IMAGE_BLOB_CODE + 0x60) | UNWIND_FRAME_GAP);
+	assert_int_equal(walk.frames[6], RETURN_IP);
+	expect_words(7, h, method_check(h), 0, 11);
+	image_put_word(image, image->layout.variables[JVM_VARIABLE_CARRIER], 0x1234);
+	assert_int_equal(jvm_place(&image->layout, &image->memory, &walk.jvm, &err), 0);
+	assert_int_equal(walk.jvm.carrier_bytes, 0);
+	mem_free(image);
+}
+
 /* Two return addresses of the interpreter in one frame of it are one function. */
 static void test_subroutines(void **state)
 {
@@ -298,10 +321,15 @@ static void test_endless(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_mixed),	       cmocka_unit_test(test_no_frame_yet),
-		cmocka_unit_test(test_native_methods), cmocka_unit_test(test_deoptimized),
-		cmocka_unit_test(test_stubs),	       cmocka_unit_test(test_return_barrier),
-		cmocka_unit_test(test_subroutines),    cmocka_unit_test(test_segment_maps_that_lie),
+		cmocka_unit_test(test_mixed),
+		cmocka_unit_test(test_no_frame_yet),
+		cmocka_unit_test(test_native_methods),
+		cmocka_unit_test(test_deoptimized),
+		cmocka_unit_test(test_stubs),
+		cmocka_unit_test(test_return_barrier),
+		cmocka_unit_test(test_carrier),
+		cmocka_unit_test(test_subroutines),
+		cmocka_unit_test(test_segment_maps_that_lie),
 		cmocka_unit_test(test_endless),
 	};
 

@@ -212,6 +212,7 @@ static const struct test_jvm_field test_jvm_fields_25[] = {
 	{"AbstractInterpreter", "_code", "StubQueue*", UINT64_MAX},
 	{"Abstract_VM_Version", "_vm_major_version", "int", UINT64_MAX},
 	{"Abstract_VM_Version", "_s_vm_release", "const char*", UINT64_MAX},
+	{"ContinuationEntry", "_return_pc", "address", UINT64_MAX},
 	{0},
 };
 static const struct test_jvm_number test_jvm_types_25[] = {
