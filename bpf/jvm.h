@@ -23,6 +23,9 @@
  *   word 1   RUNTIME | kind << 56 | address of the object
  *   word 2   RUNTIME | DATA | [COMPILED | STUB] | check << 24 | bytecode's index, or offset of the native address in the code
  *
+ * Of the innermost frame in compiled code the offset is not written down: it is that of the sample's own address, which varies
+ * more than all else, and chains that differ by it only would each be sent.
+ *
  * User space reads the names behind it soon after. Classes are unloaded and compiled code is thrown away: so the words have a
  * check, a hash of members that differ from object to object, and names are believed only if they still have it.
  *
@@ -36,6 +39,7 @@
 
 #define JVM_FRAME_COMPILED  (1ull << 58) /* of word 2: the object is an nmethod */
 #define JVM_FRAME_STUB	    (1ull << 57) /* ... a CodeBlob of which only the name is known */
+#define JVM_PLACE_LEAF	    RUNTIME_PLACE_MAX
 #define JVM_HEAPS_MAX	    4u
 #define JVM_HOPS_MAX	    64u /* steps back through a segment map */
 #define JVM_BLOB_WORDS	    64u /* of a block with its CodeBlob that are read at once, at most; a power of two */

@@ -192,7 +192,7 @@ static __always_inline void jvm_in_block(struct walk *walk, __u64 block)
 		return;
 	}
 	jvm_push(walk, blob, runtime_check_of(method, code, id), JVM_FRAME_COMPILED,
-		 jvm_undeoptimized(walk, block, deopt) - code);
+		 walk->depth > 1 ? jvm_undeoptimized(walk, block, deopt) - code : JVM_PLACE_LEAF);
 }
 
 /* Whether the walk is in one of the code heaps. */

@@ -92,7 +92,8 @@ static void read_objects(const struct start *start, const struct jvm_layout *lay
 	} else {
 		must(!method.lines);
 	}
-	must(jvm_read_scopes(layout, memory, START + start->object, start->check, start->place, scopes) <= (int)JVM_SCOPES_MAX);
+	must(jvm_read_scopes(layout, memory, START + start->object, start->check, start->place, start->ip, scopes) <=
+	     (int)JVM_SCOPES_MAX);
 	jvm_read_stub(layout, memory, START + start->object, start->check, name);
 	check_text(name);
 }

@@ -391,6 +391,7 @@ static int add_frames(struct profile_builder *builder, struct process *process, 
 		if (!kernel && i && callers[i - 1] & RUNTIME_FRAME) {
 			if (callers[i - 1] & RUNTIME_FRAME_DATA || i >= count) /* what was cut off */
 				continue;
+			builder->runtimes->leaf = leaf;
 			int r = add_runtime_frame(builder, process, callers[i - 1], callers[i], is_complete, frames, err);
 			if (r < 0)
 				return r;

@@ -126,7 +126,7 @@ int parse_runtimes(const char *option, const char *text, uint32_t *ret_no_runtim
 #define RUNTIMES_OPTION_ROW(text)                                                                                              \
 	OPTION_ROW(0, "runtimes", "LIST", OPTION_TEXT, text,                                                                   \
 		   .help = "interpreters and virtual machines whose functions are shown,\nseparated by commas: python, php, "  \
-			   "perl, or "                                                                                         \
+			   "perl, jvm, or "                                                                                    \
 			   "none (default: all)")
 /* --budget: percent of one CPU to a share; NULL = AGENT_BUDGET_DEFAULT. */
 int parse_budget(const char *text, double *ret_share, struct error *err);

@@ -99,6 +99,7 @@ enum jvm_field_name {
 	JVM_CLASS_POOL,
 	JVM_CLASS_FILE,
 	JVM_KLASS_NAME,
+	JVM_SYMBOL_REFERENCES, /* in the lower half, if it has 4 bytes */
 	JVM_SYMBOL_LENGTH,
 	JVM_SYMBOL_BODY,
 	JVM_PC_OFFSET,
@@ -180,10 +181,10 @@ struct jvm_scope {
 	int32_t place; /* the bytecode; below 0: none, the method's entry */
 };
 #define JVM_SCOPES_MAX 64u
-/* The methods at an offset in the code of an nmethod, if it still has the check: innermost first. Returns
- * how many. Errors as above. */
+/* The methods at a place in the code of an nmethod, if it still has the check: innermost first. The place is an offset in it,
+ * or JVM_PLACE_LEAF: the address `leaf`. Returns how many. Errors as above. */
 int jvm_read_scopes(const struct jvm_layout *layout, const struct runtime_memory *memory, uint64_t address, uint32_t check,
-		    uint32_t offset, struct jvm_scope ret[static JVM_SCOPES_MAX]);
+		    uint32_t place, uint64_t leaf, struct jvm_scope ret[static JVM_SCOPES_MAX]);
 /* The name of a stub, if it still has the check. */
 int jvm_read_stub(const struct jvm_layout *layout, const struct runtime_memory *memory, uint64_t address, uint32_t check,
 		  char ret[static JVM_NAME_BYTES_MAX]);

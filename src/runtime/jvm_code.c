@@ -168,7 +168,7 @@ static int read_chain(const struct code_reader *reader, uint32_t at, struct jvm_
 }
 
 int jvm_read_scopes(const struct jvm_layout *layout, const struct runtime_memory *memory, uint64_t address, uint32_t check,
-		    uint32_t offset, struct jvm_scope ret[static JVM_SCOPES_MAX])
+		    uint32_t place, uint64_t leaf, struct jvm_scope ret[static JVM_SCOPES_MAX])
 {
 	struct code_reader reader = {.layout = layout, .memory = memory, .address = address};
 	uint32_t scope;
@@ -180,7 +180,7 @@ int jvm_read_scopes(const struct jvm_layout *layout, const struct runtime_memory
 	if (runtime_check_of(method, reader.code, member(&reader, JVM_NMETHOD_ID)) != check)
 		return -ESTALE;
 	find_parts(&reader);
-	r = find_scope(&reader, offset, &scope);
+	r = find_scope(&reader, place == JVM_PLACE_LEAF ? (uint32_t)(leaf - reader.code) : place, &scope);
 	if (r == 0)
 		r = read_chain(&reader, scope, ret);
 	if (r != 0)

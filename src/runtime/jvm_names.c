@@ -121,6 +121,10 @@ static int append_symbol(const struct method_reader *reader, uint64_t address, s
 	int r = !address || address & 7 ? -EBADMSG : read_memory(reader->memory, address, head, fields[JVM_SYMBOL_BODY].offset);
 	if (r < 0)
 		return r;
+	/* Nobody refers to those of a class that was unloaded. */
+	if (fields[JVM_SYMBOL_REFERENCES].bytes &&
+	    !(uint16_t)number_at(head, fields[JVM_SYMBOL_BODY].offset, fields[JVM_SYMBOL_REFERENCES]))
+		return -ESTALE;
 	size_t len = number_at(head, fields[JVM_SYMBOL_BODY].offset, fields[JVM_SYMBOL_LENGTH]);
 	if (!len)
 		return -EBADMSG;
@@ -196,7 +200,7 @@ static int read_name(const struct method_reader *reader, struct jvm_method *ret)
 	return r;
 }
 
-/* What a class file does not tell is no fault. */
+/* Class files need not tell it. */
 static int read_file(const struct method_reader *reader, struct jvm_method *ret)
 {
 	const struct jvm_layout *layout = reader->layout;
@@ -215,7 +219,7 @@ static int read_file(const struct method_reader *reader, struct jvm_method *ret)
 		return -ENOMEM;
 	if (r == 0)
 		copy_name(&file, ret->file);
-	return r == -ENOMEM ? r : 0;
+	return r;
 }
 
 /* ---- lines ---- */

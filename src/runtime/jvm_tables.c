@@ -76,6 +76,8 @@ static const struct {
 	{"ConstantPool", "_source_file_name_index", JVM_POOL_FILE},
 	{"InstanceKlass", "_source_file_name_index", JVM_CLASS_FILE},
 	{"Klass", "_name", JVM_KLASS_NAME},
+	{"Symbol", "_refcount", JVM_SYMBOL_REFERENCES},
+	{"Symbol", "_hash_and_refcount", JVM_SYMBOL_REFERENCES},
 	{"Symbol", "_length", JVM_SYMBOL_LENGTH},
 	{"Symbol", "_body", JVM_SYMBOL_BODY},
 	{"Symbol", "_body[0]", JVM_SYMBOL_BODY},
@@ -243,6 +245,8 @@ static uint32_t bytes_of_kind(const char *kind)
 		{"int", 4},	 {"uint32_t", 4}, {"jint", 4},	       {"unsigned int", 4},
 	};
 
+	if (text_starts_with(kind, "volatile "))
+		kind += strlen("volatile ");
 	for (size_t i = 0; i < COUNT(kinds); i++) {
 		if (strcmp(kinds[i].kind, kind) == 0)
 			return kinds[i].bytes;

@@ -246,6 +246,8 @@ static void test_methods(void **state)
 		assert_memory_equal(method.lines, lines, len - 1);
 		mem_free(method.lines);
 		assert_int_equal(jvm_read_method(&image->layout, &image->memory, at, check ^ 1, &method), -ESTALE);
+		image_put_field(image, at + 0x1800, JVM_SYMBOL_REFERENCES, 0x70000); /* the class was unloaded */
+		assert_int_equal(jvm_read_method(&image->layout, &image->memory, at, check, &method), -ESTALE);
 		image_put_field(image, at + 0x100, JVM_CONST_CODE_SIZE, 41);
 		assert_int_equal(jvm_read_method(&image->layout, &image->memory, at, check, &method), -ESTALE);
 		assert_null(method.lines);
@@ -366,7 +368,16 @@ static uint32_t put_nmethod(struct image *image)
 
 static int scopes_at(struct image *image, uint32_t check, uint32_t offset, struct jvm_scope *ret)
 {
-	return jvm_read_scopes(&image->layout, &image->memory, image_blob(image), check, offset, ret);
+	struct jvm_scope leaf[JVM_SCOPES_MAX];
+	int count = jvm_read_scopes(&image->layout, &image->memory, image_blob(image), check, offset, 0, ret);
+
+	/* The same by the address. */
+	assert_int_equal(jvm_read_scopes(&image->layout, &image->memory, image_blob(image), check, JVM_PLACE_LEAF,
+					 IMAGE_BLOB_CODE + offset, leaf),
+			 count);
+	if (count > 0)
+		assert_memory_equal(leaf, ret, (size_t)count * sizeof(*leaf));
+	return count;
 }
 
 static void test_scopes(void **state)

@@ -211,6 +211,7 @@ static inline uint64_t image_blob(const struct image *image)
 
 static inline uint64_t image_put_symbol_text(struct image *image, uint64_t at, const char *text)
 {
+	image_put_field(image, at, JVM_SYMBOL_REFERENCES, 0x70001);
 	image_put_field(image, at, JVM_SYMBOL_LENGTH, strlen(text));
 	image_put(image, at + image->layout.fields[JVM_SYMBOL_BODY].offset, text, strlen(text));
 	return at;

@@ -201,7 +201,8 @@ static int add_inlined(const struct naming *naming, uint64_t key, uint64_t objec
 	struct inlined inlined[JVM_SCOPES_MAX];
 	struct runtime_name unused;
 
-	int count = jvm_read_scopes(naming->layout, &naming->memory, object, RUNTIME_CHECK(data), RUNTIME_PLACE(data), scopes);
+	int count = jvm_read_scopes(naming->layout, &naming->memory, object, RUNTIME_CHECK(data), RUNTIME_PLACE(data),
+				    naming->runtimes->leaf, scopes);
 	int r = count < 0 ? count : 0;
 	for (int i = 0; i < count && r == 0; i++) {
 		inlined[i] = (struct inlined){.method = scopes[i].method, .place = scopes[i].place};
@@ -225,7 +226,9 @@ static int add_inlined(const struct naming *naming, uint64_t key, uint64_t objec
 static int name_compiled(const struct naming *naming, uint64_t object, uint64_t data, struct runtime_name *ret)
 {
 	struct runtimes *runtimes = naming->runtimes;
-	uint64_t key = runtime_key_of(runtimes, naming->process, object, data, RUNTIME_PLACE(data) + 1);
+	bool is_leaf = RUNTIME_PLACE(data) == JVM_PLACE_LEAF;
+	uint32_t place = is_leaf ? ~(uint32_t)(runtimes->leaf - RUNTIME_OBJECT(object)) : RUNTIME_PLACE(data) + 1;
+	uint64_t key = runtime_key_of(runtimes, naming->process, object, data, place);
 	struct inlined inlined[JVM_SCOPES_MAX];
 	struct runtime_name_item item;
 

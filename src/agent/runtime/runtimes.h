@@ -51,6 +51,7 @@ struct runtimes {
 	struct runtime_names names;
 	uint32_t kinds;				     /* that are shown: a bit each, by enum runtime_kind */
 	struct runtime_counts counts[RUNTIME_KINDS]; /* since the start */
+	uint64_t leaf;				     /* the sample's own address: of the functions that are named next */
 	/* Of jvms.c. */
 	struct runtime_jvm *jvms;
 	size_t jvm_count, jvm_capacity;
