@@ -232,6 +232,7 @@ __attribute__((noinline)) int map_address(__u32 cpu, __u64 address)
 	__u32 state = *(volatile __u32 *)&slot->state, table = *(volatile __u32 *)&slot->table;
 	if (state == UNWIND_SLOT_LOADED && !table)
 		state = UNWIND_SLOT_ABSENT;
+	walk->map.slot = number;
 	walk_set_map(&walk->map, start, end, (__u64)WALK_HEAP32(range + 20) << 12, state, table);
 	return 0;
 }
@@ -381,17 +382,39 @@ __attribute__((noinline)) int jvm_meet_frame(__u32 cpu)
 	return 0;
 }
 
-/* Which classes of runtimes (bpf/runtime.h) a process has. */
-#define HAS_LISTED  1u
-#define HAS_STACKED 2u
-
-/* Puts what runtimes have to say of the frame that the walk has come to behind it. By itself, so that the loop over all frames
- * has few branches: the verifier of 6.1 keeps at most 8,192 that it has still to follow. */
-__attribute__((noinline)) int meet_frame(__u32 cpu, __u32 has)
+/* The frame that the walk has left, if it was one of V8. Always 0. */
+__attribute__((noinline)) int v8_meet_frame(__u32 cpu)
 {
-	int result = has & HAS_LISTED ? listed_meet_frame(cpu) : WALK_GOES_ON;
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	__u64 data;
 
-	if (has & HAS_STACKED && result == WALK_GOES_ON)
+	if (!walk || !v8_meet(walk))
+		return 0;
+	data = walk->v8_words[1];
+	if (!(data & V8_FRAME_CODE))
+		data = RUNTIME_CHECK(data);
+	if (note_function(walk->v8_words[0], data, bpf_get_current_pid_tgid() >> 32))
+		walk->v8_is_new = 1;
+	return 0;
+}
+
+/* Which runtimes (bpf/runtime.h) a process has. */
+#define HAS_LISTED 1u
+#define HAS_JVM	   2u
+#define HAS_V8	   4u
+
+/* Puts what runtimes have to say of the frames that the walk has left and come to, by a step of that result, behind them. By
+ * itself, so that the loop over all frames has few branches: the verifier of 6.1 keeps at most 8,192 that it has still to
+ * follow. */
+__attribute__((noinline)) int meet_frames(__u32 cpu, __u32 has, int result)
+{
+	if (result != WALK_GOES_ON)
+		return result;
+	if (has & HAS_V8)
+		v8_meet_frame(cpu);
+	if (has & HAS_LISTED)
+		result = listed_meet_frame(cpu);
+	if (has & HAS_JVM && result == WALK_GOES_ON)
 		jvm_meet_frame(cpu);
 	return result;
 }
@@ -399,14 +422,14 @@ __attribute__((noinline)) int meet_frame(__u32 cpu, __u32 has)
 /* To the end. has: of runtimes. Returns an enum unwind_result. */
 __attribute__((noinline)) int walk_frames(__u32 cpu, __u32 has)
 {
-	int result = meet_frame(cpu, has);
+	int result = meet_frames(cpu, has & ~HAS_V8, WALK_GOES_ON); /* of V8, what is left */
 
 	if (result != WALK_GOES_ON)
 		return result;
 	for (int i = 0; i < UNWIND_FRAMES_MAX; i++) {
 		result = walk_frame(cpu);
-		if (has && result == WALK_GOES_ON)
-			result = meet_frame(cpu, has);
+		if (has)
+			result = meet_frames(cpu, has, result);
 		if (result == WALK_GOES_OVER)
 			result = walk_go_frame(cpu);
 		if (result != WALK_GOES_ON)
@@ -430,6 +453,25 @@ __attribute__((noinline)) int jvm_learn(__u32 cpu, __u32 place)
 	if (walk->jvm.kind != RUNTIME_KIND_JVM)
 		walk->jvm.high = 0;
 	return walk->jvm.high != 0;
+}
+
+/* Into walk->v8. */
+__attribute__((noinline)) int v8_learn(__u32 cpu, __u32 place)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk || WALK_HEAP32(place) != RUNTIME_KIND_V8)
+		return 0;
+	__u64 *words = (__u64 *)&walk->v8;
+	for (__u32 i = 0; i < V8_PROCESS_WORDS; i++)
+		words[i] = WALK_HEAP64((__u64)place + i * 8);
+	return 1;
+}
+
+static __always_inline void v8_end(struct abi_ring *ring, const struct walk *walk)
+{
+	ring->counters[ABI_COUNT_RUNTIME(RUNTIME_KIND_V8, ABI_RUNTIME_SAMPLES)] += walk->v8_count > 0;
+	ring->counters[ABI_COUNT_RUNTIME(RUNTIME_KIND_V8, ABI_RUNTIME_FRAMES)] += walk->v8_count;
 }
 
 static __always_inline void jvm_end(struct abi_ring *ring, const struct walk *walk)
@@ -968,9 +1010,11 @@ static __always_inline int walk_user_stack(struct walk *walk, struct task_struct
 		has = HAS_LISTED;
 	}
 	if (process->stacked && jvm_learn(cpu, process->stacked))
-		has |= HAS_STACKED;
+		has |= HAS_JVM;
+	else if (process->stacked && v8_learn(cpu, process->stacked))
+		has |= HAS_V8;
 	result = walk_result(walk, walk_frames(cpu, has));
-	if (walk->listed_is_new || walk->jvm_is_new)
+	if (walk->listed_is_new || walk->jvm_is_new || walk->v8_is_new)
 		runtime_names_wait = 1;
 	if (has && *(volatile __u32 *)&runtime_names_wait && may_wake(&woken_for_names_ns, NAMES_WAKEUP_NS)) {
 		runtime_names_wait = 0;
@@ -1052,6 +1096,7 @@ static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, str
 		stacks->flags |= ABI_SAMPLE_TAIL;
 	}
 	jvm_end(ring, walk);
+	v8_end(ring, walk);
 	listed_end(ring, walk, cpu);
 	append_user_chain(ring, walk, in_epoch, stacks);
 }

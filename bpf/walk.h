@@ -44,6 +44,7 @@
 #include "bpf/php.h"
 #include "bpf/python.h"
 #include "bpf/unwind.h"
+#include "bpf/v8.h"
 
 /* What differs in few places. */
 #ifndef __bpf__
@@ -81,7 +82,8 @@ struct walk_map {
 	__u32 state; /* enum unwind_slot_state */
 	/* Of the table, if it is loaded; absolute places in the heap. */
 	__u32 first_page, page_count, index, rows, rules, escapes, escape_count, checks;
-	__u32 row, pad; /* that walk_find_rule() found last */
+	__u32 row; /* that walk_find_rule() found last */
+	__u32 slot;
 };
 
 /* The copy of the stack that is being made for a tail. */
@@ -155,6 +157,14 @@ struct walk {
 	__u32 perl_left, perl_first;		   /* contexts that are left; listed_count at the stack's start */
 	__u64 listed_anchors[LISTED_ANCHORS_MAX];  /* what ends parts */
 	__u64 listed_frames[LISTED_FRAMES_MAX][2]; /* words 1 and 2 */
+	/* Of bpf/v8_walk.h. kind 0: there is none. */
+	struct v8_process v8;
+	__u64 left_fp, left_sp; /* of the frame that the last step began in; left_fp 0: not known */
+	__u64 left_offset;	/* of its code in the file */
+	__u32 left_slot;	/* the file; UNWIND_SLOT_JIT: its code was made at run time */
+	__u32 v8_count;		/* frames appended */
+	__u32 v8_is_new;	/* a function that was not seen before */
+	__u64 v8_words[2];	/* of the frame that was appended last */
 };
 
 /* All ones if a < b. The empty assembly keeps the compiler from making a branch of it. */
@@ -947,6 +957,10 @@ static __always_inline int walk_step(struct walk *walk)
 	}
 	if (walk->map.state == UNWIND_SLOT_ABSENT)
 		return UNWIND_NO_TABLE;
+	walk->left_offset = pc - walk->map.start + walk->map.file_offset;
+	walk->left_slot = walk->map.state == UNWIND_SLOT_LIVE ? UNWIND_SLOT_JIT : walk->map.slot;
+	walk->left_sp = walk->registers[UNWIND_REGISTER_SP];
+	walk->left_fp = walk->known >> UNWIND_REGISTER_FP & 1 ? walk->registers[UNWIND_REGISTER_FP] : 0;
 	if (walk->frame_bytes && walk->is_return) {
 		walk_rule_of_size(walk, &rule);
 	} else if (walk->map.state == UNWIND_SLOT_LIVE) {
@@ -1006,10 +1020,12 @@ static __always_inline void walk_push(struct walk *walk, __u64 word)
 #include "bpf/perl_walk.h"
 #include "bpf/php_walk.h"
 #include "bpf/python_walk.h"
+#include "bpf/v8_walk.h"
 
 /* No runtime is known. */
 static __always_inline void walk_without_runtimes(struct walk *walk)
 {
+	walk->v8.kind = walk->v8_count = walk->v8_is_new = 0;
 	walk->jvm.high = 0;
 	walk->jvm_functions = walk->jvm_unknown = walk->jvm_is_new = 0;
 	walk->jvm_nmethod_name = walk->jvm_fp = 0;

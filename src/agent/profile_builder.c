@@ -306,7 +306,8 @@ static int add_user_frame(struct profile_builder *builder, struct process *proce
 			     &frames->losses, err);
 }
 
-static int runtime_location(struct profile_builder *builder, const struct process *process, uint64_t object, uint64_t data,
+/* 1, *ret set; 0 if the frame's native address is all that can be shown. */
+static int runtime_location(struct profile_builder *builder, const struct process *process, const struct runtime_frame *words,
 			    uint32_t *ret, uint32_t *losses, struct error *err)
 {
 	struct runtime_name names[RUNTIME_INLINES_MAX];
@@ -315,10 +316,10 @@ static int runtime_location(struct profile_builder *builder, const struct proces
 	const struct runtime_type *type;
 
 	enum agent_cost before = cost_enter(builder->binaries->meter, AGENT_COST_SYMBOLS);
-	int count = runtimes_name(builder->runtimes, process, object, data, &type, names);
+	int count = runtimes_name(builder->runtimes, process, words, &type, names);
 	cost_enter(builder->binaries->meter, before);
-	if (count < 0)
-		return error_nomem(err);
+	if (count <= 0)
+		return count < 0 ? error_nomem(err) : 0;
 	frame.mapping = type->word;
 	frame.type = profile_runtime_of(bytes_of_string(type->word))->type;
 	for (int i = 0; i < count; i++) {
@@ -332,26 +333,28 @@ static int runtime_location(struct profile_builder *builder, const struct proces
 		if (r < 0)
 			return r;
 	}
-	return add_lines(builder->profile, &frame, lines, (size_t)count, ret, err);
+	int r = add_lines(builder->profile, &frame, lines, (size_t)count, ret, err);
+	return r < 0 ? r : 1;
 }
 
-/* A function of an interpreter. is_complete: the native walk is. */
-static int add_runtime_frame(struct profile_builder *builder, const struct process *process, uint64_t object, uint64_t data,
-			     bool is_complete, struct frames *frames, struct error *err)
+/* A function that is listed beside the native stack. is_complete: the native walk is. */
+static int add_listed_frame(struct profile_builder *builder, const struct process *process, const struct runtime_frame *words,
+			    bool is_complete, struct frames *frames, struct error *err)
 {
-	bool is_pending = data & RUNTIME_FRAME_PENDING;
+	bool is_pending = words->data & RUNTIME_FRAME_PENDING;
 	size_t at = frames->count;
+	uint32_t location;
 
-	if (!runtime_type_of(RUNTIME_KIND(object)) || !(data & RUNTIME_FRAME_DATA) ||
-	    runtimes_are_disbelieved(process, RUNTIME_KIND(object)))
+	if (is_pending && is_complete && !frames->runtime_end) /* the thread is not in the interpreter (any more) */
 		return 0;
+	int r = runtime_location(builder, process, words, &location, &frames->losses, err);
+	if (r <= 0)
+		return r;
 	if (is_pending && is_complete) {
-		if (!frames->runtime_end) /* the thread is not in the interpreter (any more) */
-			return 0;
 		at = frames->runtime_end;
 		memmove(&frames->locations[at + 1], &frames->locations[at], (frames->count - at) * sizeof(*frames->locations));
 	} else if (is_pending && !frames->is_cut_marked) {
-		int r = add_marker(builder, PROFILE_BUILDER_CUT, frames, err);
+		r = add_marker(builder, PROFILE_BUILDER_CUT, frames, err);
 		if (r < 0)
 			return r;
 		frames->is_cut_marked = true;
@@ -360,15 +363,55 @@ static int add_runtime_frame(struct profile_builder *builder, const struct proce
 	frames->count++;
 	if (!is_pending || is_complete)
 		frames->runtime_end = at + 1;
-	return runtime_location(builder, process, object, data, &frames->locations[at], &frames->losses, err);
+	frames->locations[at] = location;
+	return 0;
 }
 
-/* Whether the words behind a native frame are those of a function that is that frame: then it is shown in its place. */
-static bool is_function(uint64_t object, uint64_t data)
+/* The native frame, or the functions of a runtime that it is the frame of: those that its words, which follow it, name. */
+static int add_stacked_frame(struct profile_builder *builder, struct process *process, uint64_t frame,
+			     const struct runtime_frame *words, struct frames *frames, struct error *err)
+{
+	if (!(frame & ABI_FRAME_SIGNAL)) {
+		int r = frame & ABI_FRAME_GAP ? add_marker(builder, PROFILE_BUILDER_GAP, frames, err) : 0;
+		if (r == 0)
+			r = runtime_location(builder, process, words, &frames->locations[frames->count], &frames->losses, err);
+		frames->count += r > 0;
+		if (r != 0)
+			return r < 0 ? r : 0;
+		frame &= ~ABI_FRAME_GAP;
+	}
+	return add_user_frame(builder, process, frame, frames, err);
+}
+
+/* Whether two words are those of a function of a class of runtimes that is to be shown. */
+static bool are_function(const struct process *process, uint64_t object, uint64_t data, enum runtime_class class)
 {
 	const struct runtime_type *type = object & RUNTIME_FRAME ? runtime_type_of(RUNTIME_KIND(object)) : NULL;
 
-	return type && type->class == RUNTIME_STACKED && data & RUNTIME_FRAME_DATA;
+	return type && type->class == class && data & RUNTIME_FRAME_DATA &&
+	       !runtimes_are_disbelieved(process, RUNTIME_KIND(object));
+}
+
+/* The frame at callers[*at - 1], or the leaf at 0. Goes on to the last word of what belongs to it. */
+static int add_next(struct profile_builder *builder, struct process *process, uint64_t leaf, const uint64_t *callers,
+		    size_t count, bool is_complete, size_t *at, struct frames *frames, struct error *err)
+{
+	uint64_t frame = *at == 0 ? leaf + 1 : callers[*at - 1];
+	struct runtime_frame words = {.pc = ABI_FRAME_ADDRESS(frame) - 1};
+
+	if (*at && frame & RUNTIME_FRAME) {
+		if (frame & RUNTIME_FRAME_DATA || *at >= count) /* what was cut off */
+			return 0;
+		words = (struct runtime_frame){.object = frame, .data = callers[(*at)++]};
+		return are_function(process, words.object, words.data, RUNTIME_LISTED)
+			       ? add_listed_frame(builder, process, &words, is_complete, frames, err)
+			       : 0;
+	}
+	if (*at + 2 > count || !are_function(process, callers[*at], callers[*at + 1], RUNTIME_STACKED))
+		return add_user_frame(builder, process, frame, frames, err);
+	words.object = callers[(*at)++];
+	words.data = callers[(*at)++];
+	return add_stacked_frame(builder, process, frame, &words, frames, err);
 }
 
 /* Appends one of a sample's two stacks. */
@@ -388,24 +431,9 @@ static int add_frames(struct profile_builder *builder, struct process *process, 
 		count--;
 	for (size_t i = 0; i <= count; i++) {
 		bool is_schedule = false;
-		if (!kernel && i && callers[i - 1] & RUNTIME_FRAME) {
-			if (callers[i - 1] & RUNTIME_FRAME_DATA || i >= count) /* what was cut off */
-				continue;
-			builder->runtimes->leaf = leaf;
-			int r = add_runtime_frame(builder, process, callers[i - 1], callers[i], is_complete, frames, err);
-			if (r < 0)
-				return r;
-			i++;
-			continue;
-		}
-		if (!kernel && i + 1 < count && is_function(callers[i], callers[i + 1])) {
-			if (i && callers[i - 1] & ABI_FRAME_GAP && add_marker(builder, PROFILE_BUILDER_GAP, frames, err) < 0)
-				return -ENOMEM;
-			continue;
-		}
 		int r = kernel ? kernel_location(builder, i == 0 ? leaf : callers[i - 1] - 1,
 						 &frames->locations[frames->count++], &is_schedule, err)
-			       : add_user_frame(builder, process, i == 0 ? leaf + 1 : callers[i - 1], frames, err);
+			       : add_next(builder, process, leaf, callers, count, is_complete, &i, frames, err);
 		if (r < 0)
 			return r;
 		if (is_schedule && !frames->schedule)

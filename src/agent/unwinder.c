@@ -269,6 +269,7 @@ static int map_address(struct walk *walk, uint64_t address)
 		unwind_tables_load(unwinder->tables, number, open_file, &request);
 		cost_enter(unwinder->processes->meter, before);
 	}
+	walk->map.slot = number;
 	walk_set_map(&walk->map, mapping->start, mapping->end, mapping->offset, slot->state, slot->table);
 	return 0;
 }
@@ -302,17 +303,31 @@ static uint32_t place_of_runtime(const struct mapping_list *list, enum runtime_c
 	return list->placed_runtimes[class] ? at : 0;
 }
 
-/* What the kernel side is told of HotSpot. */
-static void learn_jvm(const struct process *process, struct walk *walk)
+/* What the kernel side is told of a runtime on the stack. 0 if there is none, or one that has more to be told. */
+static size_t learn_stacked(const struct process *process, void *ret, size_t bytes_max)
 {
 	const struct mapping_list *list = process->maps;
 	uint32_t place = list && list->place ? place_of_runtime(list, RUNTIME_STACKED) : 0;
 
-	memset(&walk->jvm, 0, sizeof(walk->jvm));
-	if (!place || list->placed_runtimes[RUNTIME_STACKED] != sizeof(walk->jvm))
-		return;
-	for (size_t i = 0; i < JVM_PROCESS_WORDS; i++)
-		((uint64_t *)&walk->jvm)[i] = heap_value(place + i * 8, 8);
+	memset(ret, 0, bytes_max);
+	if (!place || list->placed_runtimes[RUNTIME_STACKED] != bytes_max)
+		return 0;
+	for (size_t i = 0; i < bytes_max / 8; i++)
+		((uint64_t *)ret)[i] = heap_value(place + i * 8, 8);
+	return bytes_max;
+}
+
+static void learn_v8(const struct process *process, struct walk *walk)
+{
+	walk->v8_count = 0;
+	learn_stacked(process, &walk->v8, sizeof(walk->v8));
+	if (walk->v8.kind != RUNTIME_KIND_V8)
+		walk->v8.kind = 0;
+}
+
+static void learn_jvm(const struct process *process, struct walk *walk)
+{
+	learn_stacked(process, &walk->jvm, sizeof(walk->jvm));
 	if (walk->jvm.kind != RUNTIME_KIND_JVM)
 		walk->jvm.high = 0;
 	if (!walk->jvm.high)
@@ -355,11 +370,14 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 	walk->map = (struct walk_map){0};
 	walk->window_bytes = walk->frame_bytes = walk->has_frame = 0;
 	learn_jvm(process, walk);
+	learn_v8(process, walk);
 	if (runtimes_place(&unwinder->runtimes, process->pid, process->maps, RUNTIME_LISTED, walk->listed_words) <= 0)
 		memset(walk->listed_words, 0, sizeof(walk->listed_words)); /* what is pending stays so */
 	do {
 		walk->listed_sp = walk->registers[UNWIND_REGISTER_SP];
 		r = walk_step(walk);
+		if (r == WALK_GOES_ON && walk->v8.kind)
+			v8_meet(walk);
 		if (r == WALK_GOES_ON)
 			listed_meet(walk);
 		while (walk->listed_appends == LISTED_APPENDS_PART)

@@ -11,6 +11,7 @@
 
 #define DYNSYM_BYTES_MAX (16 * MIB) /* of symbols, and of names */
 #define SYMTAB_BYTES_MAX (4 * MIB)
+#define LARGE_BYTES_MAX	 (256 * MIB)
 #define CHUNK_SYMBOLS	 1024u
 
 static size_t count_missing(const struct elf_named *wanted, size_t count)
@@ -65,12 +66,13 @@ static int search_table(struct elf_file *file, const struct elf_section *table, 
 	return 0;
 }
 
-int elf_named_find(struct elf_file *file, struct elf_named *wanted, size_t count, struct error *err)
+static int find(struct elf_file *file, uint64_t dynsym_max, uint64_t symtab_max, struct elf_named *wanted, size_t count,
+		struct error *err)
 {
-	static const struct {
+	const struct {
 		uint32_t type;
 		uint64_t max;
-	} tables[] = {{SHT_DYNSYM, DYNSYM_BYTES_MAX}, {SHT_SYMTAB, SYMTAB_BYTES_MAX}};
+	} tables[] = {{SHT_DYNSYM, dynsym_max}, {SHT_SYMTAB, symtab_max}};
 	int r = elf_file_load_sections(file, err);
 
 	for (size_t i = 0; i < count; i++)
@@ -81,4 +83,14 @@ int elf_named_find(struct elf_file *file, struct elf_named *wanted, size_t count
 			r = search_table(file, table, tables[i].max, wanted, count, err);
 	}
 	return r < 0 ? r : (int)(count - count_missing(wanted, count));
+}
+
+int elf_named_find(struct elf_file *file, struct elf_named *wanted, size_t count, struct error *err)
+{
+	return find(file, DYNSYM_BYTES_MAX, SYMTAB_BYTES_MAX, wanted, count, err);
+}
+
+int elf_named_find_large(struct elf_file *file, struct elf_named *wanted, size_t count, struct error *err)
+{
+	return find(file, LARGE_BYTES_MAX, LARGE_BYTES_MAX, wanted, count, err);
 }

@@ -58,5 +58,7 @@ struct elf_named {
  * reading section headers.
  */
 int elf_named_find(struct elf_file *file, struct elf_named *wanted, size_t count, struct error *err);
+/* The same in tables of up to 256 MiB: of a file that is known to be worth it. */
+int elf_named_find_large(struct elf_file *file, struct elf_named *wanted, size_t count, struct error *err);
 
 #endif

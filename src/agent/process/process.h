@@ -34,7 +34,8 @@ struct mapping_list {
 	uint64_t placed_ns;
 	uint64_t settles_ns; /* when what is unsettled, and so not in them, may be put in; 0 = nothing is */
 	struct mapped_runtime {
-		uint32_t file; /* of struct runtimes; 0 = there is none */
+		uint32_t file;	      /* of struct runtimes; 0 = there is none */
+		uint32_t binary_file; /* struct process_mapping.file */
 		uint64_t bias; /* of its addresses */
 	} runtimes[RUNTIME_CLASSES];
 	uint16_t nonsense[RUNTIME_CLASSES];	   /* functions of them that could not be had, while none could */

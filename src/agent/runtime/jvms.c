@@ -85,13 +85,14 @@ static struct runtime_jvm *find_jvm(struct runtimes *runtimes, const struct runt
 	return jvm;
 }
 
-static int place(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, uint64_t bias, void *ret)
+static int place(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, const struct mapped_runtime *mapped,
+		 void *ret)
 {
 	struct runtime_memory memory;
 	struct error why = {0};
 
 	runtime_memory_of_pid(&pid, &memory);
-	struct runtime_jvm *jvm = find_jvm(runtimes, file, pid, bias, &memory);
+	struct runtime_jvm *jvm = find_jvm(runtimes, file, pid, mapped->bias, &memory);
 	if (!jvm || jvm->result < 0)
 		return jvm && jvm->result == -EAGAIN ? -EAGAIN : 0;
 	int r = jvm_place(&jvm->layout, &memory, ret, &why);
@@ -111,6 +112,7 @@ struct naming {
 	const struct process *process;
 	const struct jvm_layout *layout;
 	struct runtime_memory memory;
+	uint64_t pc; /* of struct runtime_frame */
 };
 
 static int add_method(const struct naming *naming, uint64_t key, uint64_t object, uint32_t check)
@@ -202,7 +204,7 @@ static int add_inlined(const struct naming *naming, uint64_t key, uint64_t objec
 	struct runtime_name unused;
 
 	int count = jvm_read_scopes(naming->layout, &naming->memory, object, RUNTIME_CHECK(data), RUNTIME_PLACE(data),
-				    naming->runtimes->leaf, scopes);
+				    naming->pc, scopes);
 	int r = count < 0 ? count : 0;
 	for (int i = 0; i < count && r == 0; i++) {
 		inlined[i] = (struct inlined){.method = scopes[i].method, .place = scopes[i].place};
@@ -227,7 +229,7 @@ static int name_compiled(const struct naming *naming, uint64_t object, uint64_t 
 {
 	struct runtimes *runtimes = naming->runtimes;
 	bool is_leaf = RUNTIME_PLACE(data) == JVM_PLACE_LEAF;
-	uint32_t place = is_leaf ? ~(uint32_t)(runtimes->leaf - RUNTIME_OBJECT(object)) : RUNTIME_PLACE(data) + 1;
+	uint32_t place = is_leaf ? ~(uint32_t)(naming->pc - RUNTIME_OBJECT(object)) : RUNTIME_PLACE(data) + 1;
 	uint64_t key = runtime_key_of(runtimes, naming->process, object, data, place);
 	struct inlined inlined[JVM_SCOPES_MAX];
 	struct runtime_name_item item;
@@ -250,10 +252,11 @@ static int name_compiled(const struct naming *naming, uint64_t object, uint64_t 
 	return count ? (int)count : 1;
 }
 
-static int name(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file, uint64_t object,
-		uint64_t data, struct runtime_name *ret)
+static int name(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file,
+		const struct runtime_frame *frame, struct runtime_name *ret)
 {
-	struct naming naming = {.runtimes = runtimes, .process = process};
+	uint64_t object = frame->object, data = frame->data;
+	struct naming naming = {.runtimes = runtimes, .process = process, .pc = frame->pc};
 
 	buffer_clear(&runtimes->texts);
 	runtimes->texts.max = 2 * RUNTIME_INLINES_MAX * JVM_NAME_BYTES_MAX;

@@ -10,11 +10,12 @@ static int recognize(struct elf_file *file, struct runtime_file *ret, struct err
 	return r;
 }
 
-static int place(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, uint64_t bias, void *ret)
+static int place(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, const struct mapped_runtime *mapped,
+		 void *ret)
 {
 	(void)runtimes;
 	(void)pid;
-	perl_place(&file->perl, bias, ret);
+	perl_place(&file->perl, mapped->bias, ret);
 	return sizeof(struct perl_process);
 }
 
@@ -24,10 +25,10 @@ static int read_function(const struct runtime_file *file, const struct runtime_m
 	return perl_read_function(&file->perl.layout, memory, object, check, ret);
 }
 
-static int name(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file, uint64_t object,
-		uint64_t data, struct runtime_name *ret)
+static int name(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file,
+		const struct runtime_frame *frame, struct runtime_name *ret)
 {
-	return runtime_name_by_line(runtimes, process, file, read_function, object, data, ret);
+	return runtime_name_by_line(runtimes, process, file, read_function, frame->object, frame->data, ret);
 }
 
 static void describe(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, const char *binary,

@@ -14,11 +14,12 @@ static int recognize(struct elf_file *file, struct runtime_file *ret, struct err
 	return r;
 }
 
-static int place(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, uint64_t bias, void *ret)
+static int place(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, const struct mapped_runtime *mapped,
+		 void *ret)
 {
 	(void)runtimes;
 	(void)pid;
-	python_place(&file->python, bias, ret);
+	python_place(&file->python, mapped->bias, ret);
 	return sizeof(struct python_process);
 }
 
@@ -48,9 +49,10 @@ static int read_item(struct runtimes *runtimes, const struct process *process, c
 				 });
 }
 
-static int name(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file, uint64_t object,
-		uint64_t data, struct runtime_name *ret)
+static int name(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file,
+		const struct runtime_frame *frame, struct runtime_name *ret)
 {
+	uint64_t object = frame->object, data = frame->data;
 	uint64_t key = runtime_key_of(runtimes, process, object, data, 0);
 	struct runtime_name_item item;
 

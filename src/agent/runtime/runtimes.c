@@ -16,7 +16,7 @@
 #define FILE_NONE	  1u
 #define FILE_FIRST	  2u
 
-static const struct runtime_type *const types[] = {&runtime_python, &runtime_php, &runtime_perl, &runtime_jvm};
+static const struct runtime_type *const types[] = {&runtime_python, &runtime_php, &runtime_perl, &runtime_jvm, &runtime_v8};
 #define TYPES (sizeof(types) / sizeof(types[0]))
 
 int runtimes_init(struct runtimes *runtimes, struct binaries *binaries)
@@ -29,6 +29,7 @@ void runtimes_release(struct runtimes *runtimes)
 {
 	runtime_names_release(&runtimes->names);
 	buffer_release(&runtimes->texts);
+	v8_scripts_release(&runtimes->scripts);
 	runtimes->jvms = mem_free(runtimes->jvms);
 	runtimes->jvm_count = runtimes->jvm_capacity = 0;
 	runtimes->files = mem_free(runtimes->files);
@@ -162,6 +163,7 @@ void runtimes_find(struct runtimes *runtimes, pid_t pid, struct mapping_list *li
 		if (runtime->file)
 			continue;
 		runtime->file = FILE_FIRST + (uint32_t)(file - runtimes->files);
+		runtime->binary_file = mapping->file;
 		runtime->bias = mapping->start + (file->code_offset - mapping->offset) - file->code_address;
 	}
 }
@@ -174,7 +176,7 @@ static const struct runtime_file *file_of(const struct runtimes *runtimes, const
 int runtimes_place(struct runtimes *runtimes, pid_t pid, const struct mapping_list *list, enum runtime_class class, void *ret)
 {
 	const struct runtime_file *file = list ? file_of(runtimes, &list->runtimes[class]) : NULL;
-	return file ? file->type->place(runtimes, file, pid, list->runtimes[class].bias, ret) : 0;
+	return file ? file->type->place(runtimes, file, pid, &list->runtimes[class], ret) : 0;
 }
 
 /* ---- names ---- */
@@ -242,10 +244,10 @@ static void judge(const struct process *process, const struct runtime_type *type
 	list->changed = true; /* the next time that the kernel side is told of it */
 }
 
-int runtimes_name(struct runtimes *runtimes, const struct process *process, uint64_t object, uint64_t data,
+int runtimes_name(struct runtimes *runtimes, const struct process *process, const struct runtime_frame *frame,
 		  const struct runtime_type **ret_type, struct runtime_name ret[RUNTIME_INLINES_MAX])
 {
-	const struct runtime_type *type = *ret_type = runtime_type_of(RUNTIME_KIND(object));
+	const struct runtime_type *type = *ret_type = runtime_type_of(RUNTIME_KIND(frame->object));
 
 	ret[0] = (struct runtime_name){.name = "", .file = ""};
 	if (!process->maps)
@@ -254,7 +256,7 @@ int runtimes_name(struct runtimes *runtimes, const struct process *process, uint
 	if (!file || file->type != type)
 		return 1;
 	struct runtime_counts *counts = &runtimes->counts[type->kind], before = *counts;
-	int count = type->name(runtimes, process, file, object, data, ret);
+	int count = type->name(runtimes, process, file, frame, ret);
 	judge(process, type, &before, counts);
 	return count;
 }

@@ -19,6 +19,7 @@
 #include "runtime/perl.h"
 #include "runtime/php.h"
 #include "runtime/python.h"
+#include "runtime/v8.h"
 
 #define RUNTIME_FILES_MAX	1024u /* different ones; further ones are not looked at */
 #define RUNTIME_PLACE_BYTES_MAX 1024u /* of what the walk is told of one */
@@ -38,6 +39,7 @@ struct runtime_file {
 		struct php_build php;
 		struct jvm_build jvm;
 		struct perl_build perl;
+		struct v8_build v8;
 	};
 };
 
@@ -51,14 +53,21 @@ struct runtimes {
 	struct runtime_names names;
 	uint32_t kinds;				     /* that are shown: a bit each, by enum runtime_kind */
 	struct runtime_counts counts[RUNTIME_KINDS]; /* since the start */
-	uint64_t leaf;				     /* the sample's own address: of the functions that are named next */
 	/* Of jvms.c. */
 	struct runtime_jvm *jvms;
 	size_t jvm_count, jvm_capacity;
 	uint64_t jvm_clock;
 	struct buffer texts;
+	/* Of v8s.c. */
+	struct v8_scripts scripts;
+	uint64_t partial; /* functions that could not be read as a whole */
 };
 
+/* What the walk says of a frame. */
+struct runtime_frame {
+	uint64_t object, data; /* its two words */
+	uint64_t pc;	       /* the native address before them: of the leaf, or of a call; 0 = none */
+};
 /* A function of a frame. */
 struct runtime_name {
 	const char *name, *file;   /* valid until the next call; name is "" if it could not be had */
@@ -74,17 +83,19 @@ struct runtime_type {
 	/* 1, *ret filled but for its type; 0 if the file does not hold it; -ENOTSUP, -EBADMSG: it does, and cannot be read (err
 	 * says why). */
 	int (*recognize)(struct elf_file *file, struct runtime_file *ret, struct error *err);
-	/* Writes what the walk is told of a process. bias: what is to be added to addresses as linked. Returns its bytes, a
-	 * multiple of 8; 0 = it is not to be shown (any more); -EAGAIN = not yet, it is to be asked for again. */
-	int (*place)(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, uint64_t bias, void *ret);
-	/* The functions of a frame, innermost first: their number, or -ENOMEM. Those that have none are one without a name. */
-	int (*name)(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file, uint64_t object,
-		    uint64_t data, struct runtime_name *ret);
+	/* Writes what the walk is told of a process. Returns its bytes, a multiple of 8; 0 = it is not to be shown (any more);
+	 * -EAGAIN = not yet, it is to be asked for again. */
+	int (*place)(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, const struct mapped_runtime *mapped,
+		     void *ret);
+	/* The functions of a frame, innermost first: their number, or -ENOMEM. One that has none is one without a name; 0 if it
+	 * turns out to be none of the runtime: then its native address stands for it. */
+	int (*name)(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file,
+		    const struct runtime_frame *frame, struct runtime_name *ret);
 	/* For people: version, build, where the offsets came from. */
 	void (*describe)(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, const char *binary,
 			 struct buffer *out);
 };
-extern const struct runtime_type runtime_python, runtime_php, runtime_perl, runtime_jvm;
+extern const struct runtime_type runtime_python, runtime_php, runtime_perl, runtime_jvm, runtime_v8;
 
 int runtimes_init(struct runtimes *runtimes, struct binaries *binaries);
 void runtimes_release(struct runtimes *runtimes);
@@ -99,8 +110,9 @@ const struct runtime_file *runtimes_look(struct runtimes *runtimes, pid_t pid, c
 void runtimes_find(struct runtimes *runtimes, pid_t pid, struct mapping_list *list);
 /* What the walk is told of the one of a class that was found. Returns its bytes; 0 = there is none; -EAGAIN = not yet. */
 int runtimes_place(struct runtimes *runtimes, pid_t pid, const struct mapping_list *list, enum runtime_class class, void *ret);
-/* The functions of a frame's two words, whose kind has a type, innermost first: their number, at least 1, or -ENOMEM. */
-int runtimes_name(struct runtimes *runtimes, const struct process *process, uint64_t object, uint64_t data,
+/* The functions of a frame whose kind has a type, innermost first: their number; 0 if only its native address can be shown, or
+ * -ENOMEM. */
+int runtimes_name(struct runtimes *runtimes, const struct process *process, const struct runtime_frame *frame,
 		  const struct runtime_type **ret_type, struct runtime_name ret[RUNTIME_INLINES_MAX]);
 
 /* Whether the functions of a kind in the process made no sense from the first one on: they are not to be shown. */
