@@ -9,6 +9,8 @@
 //   named TYPE PERCENT NAME...        so much of their native samples has a function's name at the place of the sample; without NAME of all there are
 //   frames TYPE NAME KIND FILE FUNCTION[:FIRST-LAST]...    there are such frames, each with lines in that range
 //   table TYPE TITLE NAME...          prints the shares of `named`, as a row
+//   ninety TYPE FILE                  prints for each program in FILE (see `used`), of tests/programs/ninety/, and the time there: "NAME SAMPLES NAMED HOT", its
+//                                     samples, in % those that show hot() or cold(), and in % of these those in hot(). A program without samples has 0
 import { createRequire } from 'node:module';
 import { gunzipSync } from 'node:zlib';
 
@@ -30,8 +32,8 @@ const selectorOf = async (type, name) => {
 	throw new Error(`${name}: no samples`);
 };
 // [{ stack: [{ name, file, line, binary }], value }], frames leaf first.
-async function samples(selector) {
-	const body = await get('/api/v1/pprof', { query: selector, symbols_wait: '20s' }),
+async function samples(selector, range = {}) {
+	const body = await get('/api/v1/pprof', { query: selector, symbols_wait: '20s', ...range }),
 		profile = Profile.decode(body[0] === 0x1f ? gunzipSync(body) : body);
 	const text = (at) => profile.stringTable.strings[Number(at)],
 		functions = new Map(profile.function.map((f) => [f.id, { name: text(f.name), file: text(f.filename) }])),
@@ -96,6 +98,20 @@ const commands = {
 			const lines = new Set(all.flatMap((of) => of.stack.filter((f) => f.name === fn && f.file.endsWith(file)).map((f) => f.line)));
 			must(lines.size, `no lines of ${fn}`);
 			if (first) for (const line of lines) must(line >= Number(first) && line <= Number(last), `${fn} has line ${line}`);
+		}
+	},
+	async ninety(type, file) {
+		const { readFileSync } = await import('node:fs');
+		const has = (of, name) => of.stack.some((frame) => new RegExp(`(^|[^A-Za-z_])${name}($|[^A-Za-z_])`).test(frame.name ?? ''));
+		for (const line of readFileSync(file, 'utf8').trim().split('\n')) {
+			const [name, from, to] = line.split(' '),
+				selector = await selectorOf(type, name).catch(() => '');
+			const all = selector ? await samples(selector, { from, to }) : [],
+				period = selector ? (await query(selector)).period : 1;
+			const hot = sum(all.filter((of) => has(of, 'hot'))),
+				cold = sum(all.filter((of) => has(of, 'cold') && !has(of, 'hot')));
+			const percent = (part, whole) => (whole ? (100 * part) / whole : 0).toFixed(1);
+			console.log(`${name} ${Math.round(sum(all) / period)} ${percent(hot + cold, sum(all))} ${percent(hot, hot + cold)}`);
 		}
 	},
 	async table(type, title, ...names) {
