@@ -75,6 +75,7 @@ if awk '{ n = $NF; all += n } /;Truth.main;Truth.repeat;[^;]+;Truth.plain;Truth.
 else
 	fail "it shows its functions from the first moment" "$(head -n 5 "$work/running.folded")"
 fi
+check "methods that were inlined are shown" grep -q ';java[^;]*_\[i\]' "$work/running.folded"
 expect "doctor tells the version" 0 'jvm +HotSpot 17\.[^ ]+ in libjvm\.so' "$WICK" doctor --pid $running --duration 1
 kill $running
 finish
