@@ -21,6 +21,7 @@
  *   bpf/python.h   CPython
  *   bpf/php.h      PHP
  *   bpf/perl.h     Perl
+ *   bpf/ruby.h     Ruby
  *
  * Layouts differ by version, and are found by user space (src/runtime/). Nothing here is believed: all addresses are read with
  * helpers that may fail, and every loop ends.

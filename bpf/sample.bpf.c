@@ -546,6 +546,42 @@ __attribute__((noinline)) int perl_collect_all(__u32 cpu, __u32 tgid)
 	return 0;
 }
 
+/* One frame; 1 at the end. */
+__attribute__((noinline)) int ruby_collect(__u32 cpu, __u32 tgid)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 1;
+	__u32 before = walk->listed_count;
+	int r = ruby_collect_step(walk);
+	if (walk->listed_count != before)
+		listed_note(walk, tgid);
+	return r;
+}
+
+__attribute__((noinline)) int ruby_begin(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	__u64 thread = 0;
+
+	if (!walk || thread_pointer(&thread))
+		return 0;
+	ruby_first_frame(walk, ruby_context(walk, thread));
+	return 1;
+}
+
+__attribute__((noinline)) int ruby_collect_all(__u32 cpu, __u32 tgid)
+{
+	if (!ruby_begin(cpu))
+		return 0;
+	for (__u32 i = 0; i < 2 * LISTED_FRAMES_MAX; i++) {
+		if (ruby_collect(cpu, tgid))
+			break;
+	}
+	return 0;
+}
+
 /* All frames of the current thread, into walk->listed_frames. */
 __attribute__((noinline)) int listed_collect_all(__u32 cpu, __u32 place, __u32 tgid)
 {
@@ -557,6 +593,7 @@ __attribute__((noinline)) int listed_collect_all(__u32 cpu, __u32 place, __u32 t
 	case RUNTIME_KIND_PYTHON: return python_collect_all(cpu, tgid);
 	case RUNTIME_KIND_PHP: return php_collect_all(cpu, tgid);
 	case RUNTIME_KIND_PERL: return perl_collect_all(cpu, tgid);
+	case RUNTIME_KIND_RUBY: return ruby_collect_all(cpu, tgid);
 	}
 	return 0;
 }

@@ -43,6 +43,7 @@
 #include "bpf/perl.h"
 #include "bpf/php.h"
 #include "bpf/python.h"
+#include "bpf/ruby.h"
 #include "bpf/unwind.h"
 #include "bpf/v8.h"
 
@@ -139,6 +140,7 @@ struct walk {
 		struct python_process python;
 		struct php_process php;
 		struct perl_process perl;
+		struct ruby_process ruby;
 		__u64 listed_words[LISTED_PROCESS_WORDS];
 	};
 	__u64 listed_frame;			   /* to be read next */
@@ -155,6 +157,7 @@ struct walk {
 	__u64 perl_contexts, perl_back;		   /* the stack of contexts, and the one before it; 0 = none */
 	__u64 perl_cop;				   /* of what is to be added next */
 	__u32 perl_left, perl_first;		   /* contexts that are left; listed_count at the stack's start */
+	__u64 ruby_end;				   /* of the frames */
 	__u64 listed_anchors[LISTED_ANCHORS_MAX];  /* what ends parts */
 	__u64 listed_frames[LISTED_FRAMES_MAX][2]; /* words 1 and 2 */
 	/* Of bpf/v8_walk.h. kind 0: there is none. */
@@ -1020,6 +1023,7 @@ static __always_inline void walk_push(struct walk *walk, __u64 word)
 #include "bpf/perl_walk.h"
 #include "bpf/php_walk.h"
 #include "bpf/python_walk.h"
+#include "bpf/ruby_walk.h"
 #include "bpf/v8_walk.h"
 
 /* No runtime is known. */

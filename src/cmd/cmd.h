@@ -125,9 +125,8 @@ int parse_off_cpu(const char *text, uint32_t *ret_chance, int64_t *ret_least_ns,
 int parse_runtimes(const char *option, const char *text, uint32_t *ret_no_runtimes, struct error *err);
 #define RUNTIMES_OPTION_ROW(text)                                                                                              \
 	OPTION_ROW(0, "runtimes", "LIST", OPTION_TEXT, text,                                                                   \
-		   .help = "interpreters and virtual machines whose functions are shown,\nseparated by commas: python, php, "  \
-			   "perl, jvm, or "                                                                                    \
-			   "none (default: all)")
+		   .help = "interpreters and virtual machines whose functions are shown,\n"                                    \
+			   "separated by commas: python, php, perl, ruby, jvm, or none\n(default: all)")
 /* --budget: percent of one CPU to a share; NULL = AGENT_BUDGET_DEFAULT. */
 int parse_budget(const char *text, double *ret_share, struct error *err);
 #define UNWIND_MEMORY_OPTION_ROW(mib)                                                                                          \

@@ -16,7 +16,8 @@
 #define FILE_NONE	  1u
 #define FILE_FIRST	  2u
 
-static const struct runtime_type *const types[] = {&runtime_python, &runtime_php, &runtime_perl, &runtime_jvm, &runtime_v8};
+static const struct runtime_type *const types[] = {&runtime_python, &runtime_php, &runtime_perl,
+						   &runtime_ruby,   &runtime_jvm, &runtime_v8};
 #define TYPES (sizeof(types) / sizeof(types[0]))
 
 int runtimes_init(struct runtimes *runtimes, struct binaries *binaries)

@@ -19,6 +19,7 @@
 #include "runtime/perl.h"
 #include "runtime/php.h"
 #include "runtime/python.h"
+#include "runtime/ruby.h"
 #include "runtime/v8.h"
 
 #define RUNTIME_FILES_MAX	1024u /* different ones; further ones are not looked at */
@@ -39,6 +40,7 @@ struct runtime_file {
 		struct php_build php;
 		struct jvm_build jvm;
 		struct perl_build perl;
+		struct ruby_build ruby;
 		struct v8_build v8;
 	};
 };
@@ -95,7 +97,7 @@ struct runtime_type {
 	void (*describe)(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, const char *binary,
 			 struct buffer *out);
 };
-extern const struct runtime_type runtime_python, runtime_php, runtime_perl, runtime_jvm, runtime_v8;
+extern const struct runtime_type runtime_python, runtime_php, runtime_perl, runtime_ruby, runtime_jvm, runtime_v8;
 
 int runtimes_init(struct runtimes *runtimes, struct binaries *binaries);
 void runtimes_release(struct runtimes *runtimes);

@@ -33,7 +33,9 @@ def is_listed(frame):
 
 samples = in_burn = equal = 0
 wrong, by_variant = {}, {}
-for part in profile["profiles"][:1]:
+for part in profile["profiles"]:  # of the program, of its named threads
+    if part["unit"] != profile["profiles"][0]["unit"]:
+        continue
     period = min(part["weights"], default=1)  # some stack was sampled once
     for stack, weight in zip(part["samples"], part["weights"]):
         count = round(weight / period)
@@ -53,6 +55,6 @@ for part in profile["profiles"][:1]:
             key += ((listed[-1]["name"], "", listed[-1].get("line")),)
             wrong[key] = wrong.get(key, 0) + count
 print("samples %d, in burn() %d, equal %d, wrong %d" % (samples, in_burn, equal, in_burn - equal))
-print(" ".join("%s %d" % item for item in sorted(by_variant.items())))
+print(" ".join("%s %d" % item for item in sorted((str(name), n) for name, n in by_variant.items())))
 for key, count in sorted(wrong.items(), key=lambda item: -item[1])[: int(sys.argv[3]) if len(sys.argv) > 3 else 5]:
     print("wrong, %d times: %s" % (count, " > ".join("%s:%s" % (name, line) for name, _, line in key)))
