@@ -106,8 +106,10 @@ static int find_code(const struct v8_reader *reader, uint64_t pc, struct code *r
 	while (to > least) {
 		uint64_t from = (to - 1) & ~(uint64_t)(SCAN_BYTES - 1);
 		int r = scan_back(reader, &scan, from, to, pc, ret);
-		if (r != 0)
-			return r < 0 ? r : 0;
+		if (r > 0)
+			return 0;
+		if (r < 0) /* no code, or where the mapping begins */
+			break;
 		to = from;
 	}
 	return -ENOENT;
