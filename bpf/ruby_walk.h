@@ -39,18 +39,18 @@ static __always_inline __u64 ruby_context(struct walk *walk, __u64 thread)
 /* Sets walk->listed_frame and the end of the frames. */
 static __always_inline void ruby_first_frame(struct walk *walk, __u64 context)
 {
-	__u64 stack, words, frame;
+	__u64 from, words, frame;
 
 	walk->listed_frame = walk->ruby_end = 0;
 	if (!context || WALK_READ(walk, walk->scratch, RUBY_CONTEXT_BYTES, context))
 		return;
-	stack = LISTED_WORD(walk, RUBY_CONTEXT_STACK);
+	from = LISTED_WORD(walk, RUBY_CONTEXT_STACK);
 	words = LISTED_WORD(walk, RUBY_CONTEXT_WORDS);
 	frame = LISTED_WORD(walk, RUBY_CONTEXT_FRAME);
-	if (words > RUBY_STACK_WORDS_MAX || frame < stack || frame - stack > words * 8)
+	if (words > RUBY_STACK_WORDS_MAX || frame < from || frame - from > words * 8)
 		return;
 	walk->listed_frame = frame;
-	walk->ruby_end = stack + words * 8 - walk->ruby.frame_bytes; /* the outermost one is none */
+	walk->ruby_end = from + words * 8 - walk->ruby.frame_bytes; /* the outermost one is none */
 }
 
 /* 0, or 1 if it cannot be read. */
