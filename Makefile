@@ -314,13 +314,13 @@ test-programs: all build-tests programs client oracles sim bombs bench-fleet $(O
 ALL_C := $(wildcard src/*/*.c src/*/*/*.c fuzz/*.c bench/*.c bench/*/*.c)
 ALL_H := $(wildcard src/*/*.h src/*/*/*.h fuzz/*.h bench/*/*.h)
 # For clangd: each file with the flags that it is built with, but warnings stay warnings. bpf/walk.h has its macros from who
-# includes it, and headers of tests cmocka; bpf/offcpu.h and bpf/stacked.h, parts of bpf/sample.bpf.c, are not in it.
+# includes it, and headers of tests cmocka; bpf/offcpu.h, bpf/listed_collect.h and bpf/stacked.h, parts of bpf/sample.bpf.c, are not in it.
 EDITOR_CC     := $(filter-out $(CCACHE),$(CC))
 EDITOR_FLAGS  := $(filter-out -MMD -MP,$(CPPFLAGS)) $(filter-out -Werror,$(CFLAGS))
 EDITOR_BPF    := $(filter-out $(CCACHE),$(CLANG)) $(filter-out -Werror,$(BPF_CFLAGS))
 EDITOR_WALK   := '-DWALK_READ(walk,to,bytes,address)=0' '-DWALK_MAP(walk,address)=0' \
 	'-DWALK_HEAP16(place)=(place)' '-DWALK_HEAP32(place)=(place)' '-DWALK_HEAP64(place)=(place)'
-EDITOR_BPF_H  := $(filter-out bpf/walk.h $(wildcard bpf/*_walk.h) bpf/offcpu.h bpf/stacked.h,$(wildcard bpf/*.h))
+EDITOR_BPF_H  := $(filter-out bpf/walk.h $(wildcard bpf/*_walk.h) bpf/offcpu.h bpf/listed_collect.h bpf/stacked.h,$(wildcard bpf/*.h))
 EDITOR_TEST_H := $(wildcard src/*/test_*.h src/*/*/test_*.h src/*/*_test.h src/*/*/*_test.h)
 EDITOR_CMOCKA := $(patsubst %,-include %.h,stdarg stddef stdint setjmp cmocka)
 EDITOR_TESTS  := $(wildcard tests/oracle/*.[ch] tests/sim/*.[ch]) tests/symbol/oracle.c tests/symbol/bomb_run.c

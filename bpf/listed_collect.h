@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Collecting the frames of listed runtimes (bpf/listed.h) in the sampling program: bpf/listed_walk.h and the files of the
+ * runtimes have the steps; here are the loops. A step is a function of its own, which the verifier proves once.
+ */
+#ifndef WICK_BPF_LISTED_COLLECT_H
+#define WICK_BPF_LISTED_COLLECT_H
+
+/* Thread states that were found, by a hash of process and thread. Whether one is the thread's is seen in it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* a power of two, set at load time */
+	__type(key, __u32);
+	__type(value, __u64);
+} python_threads SEC(".maps");
+const volatile __u32 python_threads_mask = 0;
+
+/* Into walk->listed_words. 0 if it cannot be read. */
+__attribute__((noinline)) int listed_learn(__u32 cpu, __u32 place)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 0;
+	for (__u32 i = 0; i < LISTED_PROCESS_WORDS; i++)
+		walk->listed_words[i] = WALK_HEAP64((__u64)place + i * 8);
+	return 1;
+}
+
+__attribute__((noinline)) int python_search(__u32 cpu, __u64 thread)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? python_search_step(walk, thread) : -1;
+}
+
+/* Whether walk->python_state is the state of the thread that has the lock. */
+__attribute__((noinline)) int python_try_holder(__u32 cpu, __u64 thread)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 0;
+	walk->python_state = python_holder(walk);
+	return python_is_thread(walk, walk->python_state, thread);
+}
+
+__attribute__((noinline)) int python_try_known(__u32 cpu, __u64 thread, __u64 state)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 0;
+	walk->python_state = state;
+	return python_is_thread(walk, state, thread) && python_is_listed(walk, state);
+}
+
+/* Sets walk->python_state. */
+__attribute__((noinline)) int python_find(__u32 cpu, __u64 thread)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	__u32 slot = walk_hash(bpf_get_current_pid_tgid() >> 32, thread) >> 32 & python_threads_mask;
+	__u64 *known = bpf_map_lookup_elem(&python_threads, &slot);
+	int r = 0;
+
+	if (!walk || !known)
+		return 0;
+	if (python_try_holder(cpu, thread)) {
+		*known = walk->python_state;
+		return 1;
+	}
+	if (*known && python_try_known(cpu, thread, *known))
+		return 1;
+	walk->python_state = walk->python_interpreter = 0;
+	walk->python_interpreters = 0;
+	for (__u32 i = 0; i < PYTHON_THREADS_MAX && !r; i++)
+		r = python_search(cpu, thread);
+	if (r <= 0)
+		return 0;
+	*known = walk->python_state;
+	return 1;
+}
+
+static __always_inline void listed_note(struct walk *walk, __u32 tgid)
+{
+	__u32 last = (walk->listed_count - 1) & (LISTED_FRAMES_MAX - 1);
+	__u64 check = RUNTIME_CHECK(walk->listed_frames[last][1]);
+
+	if (note_function(walk->listed_frames[last][0], check, tgid))
+		walk->listed_is_new = 1;
+}
+
+/* One frame; 1 at the end. */
+__attribute__((noinline)) int python_collect(__u32 cpu, __u32 tgid)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 1;
+	__u32 before = walk->listed_count;
+	int r = python_collect_step(walk);
+	if (walk->listed_count != before)
+		listed_note(walk, tgid);
+	return r;
+}
+
+__attribute__((noinline)) int python_collect_all(__u32 cpu, __u32 tgid)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	__u64 thread = 0;
+
+	if (!walk || thread_pointer(&thread) || !python_find(cpu, thread))
+		return 0;
+	walk->listed_frame = python_first_frame(walk, walk->python_state);
+	for (__u32 i = 0; i < 2 * LISTED_FRAMES_MAX; i++) {
+		if (python_collect(cpu, tgid))
+			break;
+	}
+	return 0;
+}
+
+/* One frame; 1 at the end. */
+__attribute__((noinline)) int php_collect(__u32 cpu, __u32 tgid)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 1;
+	__u32 before = walk->listed_count;
+	int r = php_collect_step(walk);
+	if (walk->listed_count != before)
+		listed_note(walk, tgid);
+	return r;
+}
+
+__attribute__((noinline)) int php_collect_all(__u32 cpu, __u32 tgid)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk || (__u32)bpf_get_current_pid_tgid() != tgid) /* other threads are not PHP's */
+		return 0;
+	walk->listed_frame = php_first_frame(walk);
+	for (__u32 i = 0; i < 2 * LISTED_FRAMES_MAX; i++) {
+		if (php_collect(cpu, tgid))
+			break;
+	}
+	return 0;
+}
+
+/* One context; 1 at the end. */
+__attribute__((noinline)) int perl_collect(__u32 cpu, __u32 tgid)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 1;
+	__u32 before = walk->listed_count;
+	int r = perl_collect_step(walk);
+	if (walk->listed_count != before)
+		listed_note(walk, tgid);
+	return r;
+}
+
+__attribute__((noinline)) int perl_begin(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	__u64 thread = 0, interpreter;
+
+	if (!walk || thread_pointer(&thread))
+		return 0;
+	interpreter = perl_interpreter(walk, thread);
+	if (!interpreter)
+		return 0;
+	perl_first_frame(walk, interpreter);
+	return 1;
+}
+
+__attribute__((noinline)) int perl_collect_all(__u32 cpu, __u32 tgid)
+{
+	if (!perl_begin(cpu))
+		return 0;
+	for (__u32 i = 0; i < PERL_CONTEXTS_READ; i++) {
+		if (perl_collect(cpu, tgid))
+			break;
+	}
+	return 0;
+}
+
+/* One frame; 1 at the end. */
+__attribute__((noinline)) int ruby_collect(__u32 cpu, __u32 tgid)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 1;
+	__u32 before = walk->listed_count;
+	int r = ruby_collect_step(walk);
+	if (walk->listed_count != before)
+		listed_note(walk, tgid);
+	return r;
+}
+
+__attribute__((noinline)) int ruby_begin(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	__u64 thread = 0;
+
+	if (!walk || thread_pointer(&thread))
+		return 0;
+	ruby_first_frame(walk, ruby_context(walk, thread));
+	return 1;
+}
+
+__attribute__((noinline)) int ruby_collect_all(__u32 cpu, __u32 tgid)
+{
+	if (!ruby_begin(cpu))
+		return 0;
+	for (__u32 i = 0; i < 2 * LISTED_FRAMES_MAX; i++) {
+		if (ruby_collect(cpu, tgid))
+			break;
+	}
+	return 0;
+}
+
+/* All frames of the current thread, into walk->listed_frames. */
+__attribute__((noinline)) int listed_collect_all(__u32 cpu, __u32 place, __u32 tgid)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk || !listed_learn(cpu, place))
+		return 0;
+	switch (walk->listed.kind) {
+	case RUNTIME_KIND_PYTHON: return python_collect_all(cpu, tgid);
+	case RUNTIME_KIND_PHP: return php_collect_all(cpu, tgid);
+	case RUNTIME_KIND_PERL: return perl_collect_all(cpu, tgid);
+	case RUNTIME_KIND_RUBY: return ruby_collect_all(cpu, tgid);
+	}
+	return 0;
+}
+
+/* One of the frames that the walk has not come to. */
+__attribute__((noinline)) int listed_append_rest(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? listed_append_pending(walk) : 0;
+}
+
+/* All of them. By itself, so that the verifier goes through the loop once, and not for each way that leads to it. */
+__attribute__((noinline)) int listed_append_all(__u32 cpu)
+{
+	for (__u32 i = 0; i < LISTED_FRAMES_MAX; i++) {
+		if (!listed_append_rest(cpu))
+			break;
+	}
+	return 0;
+}
+
+static __always_inline void listed_end(struct abi_ring *ring, struct walk *walk, __u32 cpu)
+{
+	__u32 kind = walk->listed.kind;
+
+	if (kind >= RUNTIME_KINDS)
+		return;
+	ring->counters[ABI_COUNT_RUNTIME(kind, ABI_RUNTIME_SAMPLES)] += walk->listed_count > 0;
+	ring->counters[ABI_COUNT_RUNTIME(kind, ABI_RUNTIME_FRAMES)] += walk->listed_count;
+	ring->counters[ABI_COUNT_RUNTIME(kind, ABI_RUNTIME_UNKNOWN)] += walk->listed_loops && !walk->listed_count;
+	if (walk->listed_next < walk->listed_count)
+		listed_append_all(cpu);
+}
+
+#endif
