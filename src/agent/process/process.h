@@ -36,7 +36,7 @@ struct mapping_list {
 	struct mapped_runtime {
 		uint32_t file;	      /* of struct runtimes; 0 = there is none */
 		uint32_t binary_file; /* struct process_mapping.file */
-		uint64_t bias; /* of its addresses */
+		uint64_t bias;	      /* of its addresses */
 	} runtimes[RUNTIME_CLASSES];
 	uint16_t nonsense[RUNTIME_CLASSES];	   /* functions of them that could not be had, while none could */
 	uint32_t disbelieved;			   /* a bit by enum runtime_kind: it is not shown any more */
