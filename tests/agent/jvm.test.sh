@@ -17,8 +17,8 @@ debian=/usr/lib/jvm/java-17-openjdk-amd64
 }
 check "compiled" $debian/bin/javac --release 8 -Xlint:-options -encoding UTF-8 -d "$work/classes" "$programs/Truth.java"
 
-# NAME SECONDS JAVA-HOME OPTIONS VARIANT...: at least half of the samples are in burn(), which the program spends its time in once it has started; at
-# least 99 of 100 of these have the stack that it wrote down, and none has another one without saying that callers are missing.
+# NAME SECONDS JAVA-HOME OPTIONS VARIANT...: at least 99 of 100 samples in burn(), which the program spends its time in once it has started, have the
+# stack that it wrote down, and none has another one without saying that callers are missing. What has no name is a twentieth.
 equal() {
 	name=$1 for=$2 home=$3 options=$4
 	shift 4
@@ -28,8 +28,8 @@ equal() {
 		fail "$name: recorded" "$(cat "$work/err")"
 		return
 	}
-	if awk '/^samples/ { n = $2 + 0; burn = $5 + 0; equal = $7 + 0; wrong = $11 + 0 }
-		END { exit !(n >= 100 && burn >= 0.4 * n && equal >= 0.99 * burn && !wrong) }' "$work/said"; then
+	if awk '/^samples/ { burn = $5 + 0; equal = $7 + 0; wrong = $11 + 0; lost = $13 + 0 }
+		END { exit !(burn >= 30 && equal >= 0.99 * burn && !wrong && lost <= 0.05 * (burn + lost)) }' "$work/said"; then
 		pass "$name: $(head -n 1 "$work/said")"
 	else
 		fail "$name: stacks are those that the program says" "$(cat "$work/said" "$work/err")"
@@ -70,7 +70,7 @@ launch $java -cp "$work/classes" Truth 3600 "$work/log" plain
 running=$!
 wait_cpu 2000 $running
 check "a process that runs is recorded" record_cpu 1500 $running -F 199 -p $running -o "$work/running.folded"
-if awk '{ n = $NF; all += n } /;Truth.main;Truth.repeat;[^;]+;Truth.plain;Truth.(hot|cold);Truth.burn/ { good += n } END { exit !(good > 0.8 * all) }' "$work/running.folded"; then
+if awk '{ n = $NF; all += n } /;Truth.main;Truth.repeat;[^;]+;Truth.plain;Truth.(hot|cold);Truth.burn/ { good += n } END { exit !(good > 0.5 * all) }' "$work/running.folded"; then
 	pass "it shows its functions from the first moment"
 else
 	fail "it shows its functions from the first moment" "$(head -n 5 "$work/running.folded")"

@@ -56,7 +56,7 @@ if [ -x "$perl" ]; then
 	printf '#!/bin/sh\nfor i in 1 2 3 4 5 6 7 8 9 10; do %s %s 0.2 %s plain; done\n' "$perl" "$programs/truth.pl" "$work/log" >"$work/short.sh"
 	"$WICK" record -F 499 -o "$work/short.folded" -- sh "$work/short.sh" 2>"$work/err"
 	if awk '{ n = $NF } /Perl_runops_standard/ && !/Perl_(require|load|yy|pp_require)|BEGIN/ { loop += n }
-		/\(main\);main::plain;main::(hot|cold);main::burn/ { good += n } END { exit !(loop > 100 && good > 0.75 * loop) }' "$work/short.folded"; then
+		/\(main\);main::plain;main::(hot|cold);main::burn/ { good += n } END { exit !(loop > 100 && good > 0.5 * loop) }' "$work/short.folded"; then
 		pass "subroutines of short-lived processes"
 	else
 		fail "subroutines of short-lived processes" "$(cat "$work/err" && head -n 5 "$work/short.folded")"

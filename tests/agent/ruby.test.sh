@@ -55,7 +55,7 @@ if [ -x "$ruby" ]; then
 	printf '#!/bin/sh\nfor i in 1 2 3 4 5 6 7 8; do %s --disable-gems %s 0.3 %s plain; done\n' "$ruby" "$programs/truth.rb" "$work/log" >"$work/short.sh"
 	"$WICK" record -F 499 -o "$work/short.folded" -- sh "$work/short.sh" 2>"$work/err"
 	if awk '{ n = $NF } /rb_vm_exec/ { loop += n } /<main>;each;(.*;)?block in <main>;plain;(hot|cold);burn/ { good += n }
-		END { exit !(loop > 100 && good > 0.6 * loop) }' "$work/short.folded"; then
+		END { exit !(loop > 100 && good > 0.5 * loop) }' "$work/short.folded"; then
 		pass "methods of short-lived processes"
 	else
 		fail "methods of short-lived processes" "$(cat "$work/err" && head -n 5 "$work/short.folded")"
