@@ -11,6 +11,7 @@
 #include "elf/elf_symbols.h"
 #include "runtime/jvm.h"
 
+#define READS_MAX	16384u /* of a process; 2,180 are usual */
 #define ENTRIES_MAX	16384u
 #define ENTRY_BYTES_MAX 256u
 #define PAGE_BYTES	4096u
@@ -164,13 +165,16 @@ int jvm_recognize(struct elf_file *file, struct jvm_build *ret, struct error *er
 struct reader {
 	const struct runtime_memory *memory;
 	struct jvm_layout *layout;
+	uint32_t reads;
 	uint64_t values[JVM_SYMBOLS];
 	uint64_t pages[PAGES]; /* address; 0 = none */
 	uint8_t data[PAGES][PAGE_BYTES];
 };
 
-static int read_memory(const struct reader *reader, uint64_t address, void *to, size_t bytes)
+static int read_memory(struct reader *reader, uint64_t address, void *to, size_t bytes)
 {
+	if (reader->reads++ >= READS_MAX)
+		return -EBADMSG;
 	return reader->memory->read(reader->memory->context, address, to, bytes);
 }
 
@@ -225,7 +229,7 @@ static int32_t entry_int(const struct table *table, uint64_t offset)
 }
 
 /* Positive if there is one; 0 at the end of the table, which is an entry without a name. */
-static int next_entry(const struct reader *reader, struct table *table, enum jvm_symbol name)
+static int next_entry(struct reader *reader, struct table *table, enum jvm_symbol name)
 {
 	size_t bytes = table->stride < ENTRY_BYTES_MAX ? table->stride : ENTRY_BYTES_MAX;
 
@@ -466,6 +470,8 @@ static int read_all(struct reader *reader, const struct jvm_build *build, uint64
 		r = read_types(reader);
 	if (r == 0)
 		r = read_constants(reader);
+	if (r == -EBADMSG)
+		return error_set(err, r, "HotSpot whose tables have no end");
 	if (r == 0)
 		r = read_version(reader, err);
 	if (r == 0)

@@ -70,7 +70,9 @@ launch $java -cp "$work/classes" Truth 3600 "$work/log" plain
 running=$!
 wait_cpu 2000 $running
 check "a process that runs is recorded" record_cpu 1500 $running -F 199 -p $running -o "$work/running.folded"
-if awk '{ n = $NF; all += n } /;Truth.main;Truth.repeat;[^;]+;Truth.plain;Truth.(hot|cold);Truth.burn/ { good += n } END { exit !(good > 0.5 * all) }' "$work/running.folded"; then
+# Of the thread that runs it: compilers take their part of the time.
+if awk '{ n = $NF } /;JavaMain;/ { all += n } /;Truth.main;Truth.repeat;[^;]+;Truth.plain;/ { good += n } /;Truth.plain;Truth.(hot|cold);Truth.burn / { burn += n }
+	END { exit !(all && good > 0.9 * all && burn > 0.3 * all) }' "$work/running.folded"; then
 	pass "it shows its functions from the first moment"
 else
 	fail "it shows its functions from the first moment" "$(head -n 5 "$work/running.folded")"

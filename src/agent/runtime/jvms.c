@@ -13,7 +13,9 @@
 #include "agent/runtime/runtimes.h"
 #include "base/alloc.h"
 
-#define JVMS_MAX 256u /* processes whose layouts are kept */
+#define JVMS_MAX      256u /* processes whose layouts are kept */
+#define TRIES_AT_ONCE 16u
+#define REST_MAX      256u
 
 /* Names that are one function's and cannot be had are empty; so is this. */
 struct inlined {
@@ -24,8 +26,9 @@ struct inlined {
 
 struct runtime_jvm {
 	pid_t pid;
-	int result;  /* of reading the layout */
-	size_t file; /* its place in runtimes->files */
+	int result;	      /* of reading the layout */
+	uint32_t tries, rest; /* that came too early; calls that do not try again */
+	size_t file;	      /* its place in runtimes->files */
 	uint64_t bias, used;
 	struct jvm_layout layout;
 	char why[120]; /* if it could not be read */
@@ -68,19 +71,23 @@ static struct runtime_jvm *find_jvm(struct runtimes *runtimes, const struct runt
 		if (item->pid == pid && item->bias == bias && item->file == at)
 			jvm = item;
 	}
-	if (jvm && jvm->result != -EAGAIN) {
+	if (jvm && (jvm->result != -EAGAIN || jvm->rest)) {
+		jvm->rest -= jvm->rest != 0;
 		jvm->used = ++runtimes->jvm_clock;
 		return jvm;
 	}
+	uint32_t tries = jvm ? jvm->tries + 1 : 0;
 	if (!jvm)
 		jvm = take_item(runtimes);
 	if (!jvm)
 		return NULL;
-	*jvm = (struct runtime_jvm){.pid = pid, .bias = bias, .file = at, .used = ++runtimes->jvm_clock};
+	*jvm = (struct runtime_jvm){.pid = pid, .tries = tries, .bias = bias, .file = at, .used = ++runtimes->jvm_clock};
 	jvm->result = jvm_read_layout(&file->jvm, bias, memory, &jvm->layout, &why);
 	/* What cannot be read may be of a process that is just being made, or ends. */
 	if (jvm->result < 0 && jvm->result != -ENOTSUP && jvm->result != -EBADMSG)
 		jvm->result = -EAGAIN;
+	/* A process can seem to be about to begin for ever. */
+	jvm->rest = tries / TRIES_AT_ONCE < REST_MAX ? tries / TRIES_AT_ONCE : REST_MAX;
 	snprintf(jvm->why, sizeof(jvm->why), "%.*s", (int)sizeof(jvm->why) - 1, why.message);
 	return jvm;
 }
