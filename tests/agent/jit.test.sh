@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Code made at run time: names and shares of node's and Java's functions against what the programs measured themselves and what perf says of the
-# same jitdump; files in other namespaces; files that somebody put there to fool the agent.
+# same jitdump; files in other namespaces; files that somebody put there to fool the agent. Recorded without the functions that are known without such files.
 . tests/lib.inc
 need_sampling "jit"
 # From its first moment on, a program is recorded for so long, of which node takes some seconds until it has compiled what it runs. One that runs
@@ -40,17 +40,15 @@ shares() {
 		)"
 	fi
 }
-# PID FILE STOP [OPTION...]: records the process for $seconds of its CPU time, however long those take, and then makes the file that ends it.
+# PID FILE STOP: records the process for $seconds of its CPU time, however long those take, and then makes the file that ends it.
 record_running() {
-	recorded=$1 record_to=$2 record_stop=$3
-	shift 3
-	launch "$WICK" record -F 499 -p "$recorded" -o "$record_to" "$@" 2>"$work/err"
+	launch "$WICK" record -F 499 --runtimes none -p "$1" -o "$2" 2>"$work/err"
 	recorder=$!
-	wait_recording "$recorder" && wait_cpu $((seconds * 1000)) "$recorded"
+	wait_recording "$recorder" && wait_cpu $((seconds * 1000)) "$1"
 	kill -INT "$recorder"
 	wait "$recorder"
 	recorder_status=$?
-	touch "$record_stop"
+	touch "$3"
 	return $recorder_status
 }
 start() { # COMMAND...: runs it in the background; its output is in $work/said
@@ -63,7 +61,7 @@ start() { # COMMAND...: runs it in the background; its output is in $work/said
 # ---- node ----
 perf_map() {
 	# It ends before the last samples are looked at.
-	start "$WICK" record -F 499 -o "$work/basic.pb.gz" -- node --perf-basic-prof "$programs/jit.js" "$warming"
+	start "$WICK" record -F 499 --runtimes none -o "$work/basic.pb.gz" -- node --perf-basic-prof "$programs/jit.js" "$warming"
 	wait_for pgrep -P "$started" -x node >/dev/null
 	maps="$maps $(pgrep -P "$started" -x node)"
 	wait "$started" || fail "record node --perf-basic-prof" "$(cat "$work/said.err")"
@@ -75,7 +73,7 @@ perf_map() {
 	check "node's callers are named" grep -qE 'timed [^;]*;(JS|LazyCompile):.hotScript ' "$work/basic.folded"
 }
 jitdump() {
-	start "$WICK" record -F 499 -o "$work/prof.pb.gz" -- node --perf-prof --always-sparkplug "$programs/jit.js" "$warming"
+	start "$WICK" record -F 499 --runtimes none -o "$work/prof.pb.gz" -- node --perf-prof --always-sparkplug "$programs/jit.js" "$warming"
 	wait "$started" || fail "record node --perf-prof" "$(cat "$work/said.err")"
 	cp "$work/said.err" "$work/err"
 	top "$work/prof.pb.gz" >"$work/prof.top"
@@ -163,7 +161,7 @@ planted() {
 }
 # FILE: for some CPU time of the program; fails if the recording does not end within two minutes after that.
 record_planted() {
-	launch "$WICK" record -F 499 -p "$started" -o "$1" 2>"$work/err"
+	launch "$WICK" record -F 499 --runtimes none -p "$started" -o "$1" 2>"$work/err"
 	recorder=$!
 	wait_recording "$recorder" && wait_cpu 500 "$started"
 	kill -INT "$recorder" 2>/dev/null
@@ -184,7 +182,7 @@ java_perfmap() {
 	rm -rf "/tmp/perf-$started.map" # of a process that had the number before
 	jcmd "$started" Compiler.perfmap >"$work/jcmd" 2>&1
 	if [ -s "/tmp/perf-$started.map" ]; then
-		record_running "$started" "$work/java.pb.gz" "$work/stop" --runtimes none || fail "record java" "$(cat "$work/err")"
+		record_running "$started" "$work/java.pb.gz" "$work/stop" || fail "record java" "$(cat "$work/err")"
 		wait "$started"
 		top "$work/java.pb.gz" >"$work/java.top"
 		shares "Java's perf map" "$work/java.top" "JitLoad.hotJava(int)" "JitLoad.coldJava(int)" "$(cat "$work/said")"
