@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Colours of the frames. They are made in OKLCH, where equal lightness looks equally light, so that one text colour reads
- * on all of them and no binary shouts. The kernel has the warm hues for itself, JIT code amber, interpreters pink, each runtime its own; binaries
+ * on all of them and no binary shouts. The kernel has the warm hues for itself, JIT code amber, interpreters pink, each runtime that is known a pink of its own; binaries
  * share what is left, by name (color_slots.ts): the same binary has the same colour in every graph, and those of one legend differ. By kind, native code is blue and
  * what is of no known kind grey: blue, red, amber and pink stay apart for people who cannot tell red from green. By package,
  * hashes choose among all hues but the kernel's, which keeps its own.
@@ -167,7 +167,7 @@ export function hueOf(kind: number, binary: string): Hue {
 				chroma: 0.105,
 			};
 		case KIND.jit:
-			return { hue: 88, chroma: 0.13 };
+			return RUNTIME_HUES[binary] ?? { hue: 88, chroma: 0.13 };
 		case KIND.interpreted:
 			return RUNTIME_HUES[binary] ?? { hue: 350, chroma: 0.09 };
 		default:
@@ -241,7 +241,7 @@ function groupOf(by: ColorBy, kind: number, name: string, binary: string): Group
 		if (of !== '') return { find: `package:${of}`, label: of, hue: hueOfPackage(kind, name, binary) };
 		return { find: binary ? `in:${binary}` : 'kind:unknown', label: binary || T.legend.unknown, hue: hueOfPackage(kind, '', binary) };
 	}
-	const runtime = kind === KIND.interpreted ? T.legend.runtimes[binary] : undefined;
+	const runtime = kind === KIND.interpreted || kind === KIND.jit ? T.legend.runtimes[binary] : undefined;
 	if (runtime) return { find: `in:${binary}`, label: runtime, hue: hueOf(kind, binary) };
 	if (special) return { find: `kind:${special}`, label: T.legend[special], hue: hueOf(kind, kind === KIND.kernel ? '' : binary) };
 	return { find: binary ? `in:${binary}` : 'kind:unknown', label: binary || T.legend.unknown, hue: hueOf(kind, binary) };
