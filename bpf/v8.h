@@ -3,10 +3,10 @@
  * Stacks of V8, the engine of JavaScript in Node.js: what the walk (bpf/v8_walk.h) is told of a process, and how a frame is
  * written down. Fixed-size types only.
  *
- * Purpose. Functions of JavaScript have native frames, in one of three kinds of code: handlers of bytecodes and what calls them,
- * which the program's file has ("builtins"); code that the baseline compiler makes of bytecodes; and optimised code, where one
- * frame stands for several functions that were inlined into each other. All keep a frame pointer, and below it, at the same
- * places in all versions that are supported, what they work on:
+ * Purpose. Functions of JavaScript have native frames, in one of three kinds of code: handlers of bytecodes and what calls
+ * them, which the program's file has ("builtins"); code that the baseline compiler makes of bytecodes; and optimised code,
+ * where one frame stands for several functions that were inlined into each other. All keep a frame pointer, and below it, at
+ * the same places in all versions that are supported, what they work on:
  *
  *   fp - 8    the context, or, in frames that are no function's, a number that says what they are
  *   fp - 16   the function (JSFunction), of which SharedFunctionInfo knows the name and the script
@@ -51,8 +51,9 @@
 struct v8_process {
 	__u32 kind; /* RUNTIME_KIND_V8 */
 	__u32 slot; /* of the file */
-	__u64 builtins_start, builtins_end; /* offsets in the file of the slot: V8 maps them near its code, too, once for each thread */
-	__u32 function_shared, function_code;	    /* below V8_FUNCTION_WORDS * 8 */
+	__u64 builtins_start,
+		builtins_end; /* offsets in the file of the slot: V8 maps them near its code, too, once for each thread */
+	__u32 function_shared, function_code;	      /* below V8_FUNCTION_WORDS * 8 */
 	__u32 shared_scope, shared_script, shared_id; /* below V8_SHARED_WORDS * 8; the last one 4 bytes wide */
 	__u32 reserved;
 };

@@ -6,9 +6,9 @@
 #ifndef WICK_BPF_V8_WALK_H
 #define WICK_BPF_V8_WALK_H
 
-#define V8_IS_OBJECT(word)    (((word) & 3) == 1 && !((word) >> 48))
-#define V8_IS_NUMBER(word)    (!((word) & 0xffffffff))
-#define V8_IS_MARKER(word)    (!((word) & 1) && (word) && (word) < 128) /* of a frame that is no function's */
+#define V8_IS_OBJECT(word)    (((word)&3) == 1 && !((word) >> 48))
+#define V8_IS_NUMBER(word)    (!((word)&0xffffffff))
+#define V8_IS_MARKER(word)    (!((word)&1) && (word) && (word) < 128) /* of a frame that is no function's */
 #define V8_REGISTER_BYTECODES 12
 #define V8_REGISTER_OFFSET    9
 

@@ -181,7 +181,8 @@ static inline uint64_t test_v8_code(struct test_v8 *v8, uint32_t kind, uint32_t 
 {
 	const struct v8_layout *layout = &v8->build.layout;
 	bool has_stream = layout->types[V8_TYPE_STREAM] != 0;
-	uint64_t code = test_v8_make(v8, v8->maps[V8_TYPE_CODE], layout->flags & V8_CODE_POINTS ? 128 : layout->code_start + bytes);
+	uint64_t code =
+		test_v8_make(v8, v8->maps[V8_TYPE_CODE], layout->flags & V8_CODE_POINTS ? 128 : layout->code_start + bytes);
 
 	*ret_start = code - 1 + layout->code_start;
 	if (has_stream) {
@@ -229,7 +230,8 @@ static inline void test_v8_varint(struct test_v8_positions *out, uint64_t value)
 	out->data[out->len++] = (uint8_t)value;
 }
 
-static inline void test_v8_position(struct test_v8_positions *out, int64_t offset, int64_t script, int64_t inlining, bool is_statement)
+static inline void test_v8_position(struct test_v8_positions *out, int64_t offset, int64_t script, int64_t inlining,
+				    bool is_statement)
 {
 	int64_t position = (script + 1) << 1 | (inlining + 1) << 31, step = offset - out->offset;
 	int64_t first = is_statement ? step : -step - 1, second = position - out->position;

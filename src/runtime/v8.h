@@ -36,10 +36,10 @@ enum v8_type {
 };
 
 enum v8_flags {
-	V8_CODE_POINTS = 1,	 /* code_start is a pointer to the instructions, and not where they begin */
-	V8_SCOPE_RECEIVER = 2,	 /* 9.4: scopes say where the receiver is */
-	V8_SCOPE_POSITIONS = 4,	 /* since 13.6: positions come first, and flags are no tagged number */
-	V8_SCOPE_HASHED = 8,	 /* since 10.2: many names of variables are in a table */
+	V8_CODE_POINTS = 1,	    /* code_start is a pointer to the instructions, and not where they begin */
+	V8_SCOPE_RECEIVER = 2,	    /* 9.4: scopes say where the receiver is */
+	V8_SCOPE_POSITIONS = 4,	    /* since 13.6: positions come first, and flags are no tagged number */
+	V8_SCOPE_HASHED = 8,	    /* since 10.2: many names of variables are in a table */
 	V8_SCOPE_INITIALIZERS = 16, /* since 12.4: functions that initialize fields of classes have the name of their class */
 };
 
@@ -74,7 +74,8 @@ struct v8_build {
 int v8_recognize(struct elf_file *file, struct v8_build *ret, struct error *err);
 /* The layout of a version; false if it is in no table. */
 bool v8_layout_of(uint32_t major, uint32_t minor, struct v8_layout *ret);
-/* Replaces what symbols of the file say otherwise. *ret_missing: how many do not say. 0, -EBADMSG if that cannot be, -ENOMEM. */
+/* Replaces what symbols of the file say otherwise. *ret_missing: how many do not say. 0, -EBADMSG if that cannot be, -ENOMEM.
+ */
 int v8_layout_read(struct elf_file *file, struct v8_layout *layout, uint32_t *ret_missing, struct error *err);
 /* What the walk of a process needs. slot: of the file. */
 void v8_place(const struct v8_build *build, uint32_t slot, struct v8_process *ret);
@@ -115,13 +116,13 @@ struct v8_source { /* what is read from */
 	uint64_t owner;
 };
 /* The code of a frame by its two words and its native address (that of the call, but for a leaf). 0; -ESTALE if the function is
- * another one by now; -EBADMSG if it is none; -ENOENT if the code at the address is not (or no longer) of that function; -EFAULT
- * and others if something cannot be read; -ENOMEM. */
+ * another one by now; -EBADMSG if it is none; -ENOENT if the code at the address is not (or no longer) of that function;
+ * -EFAULT and others if something cannot be read; -ENOMEM. */
 int v8_read_table(const struct v8_source *source, uint64_t object, uint64_t data, uint64_t pc, struct v8_table *ret);
 /* The offset in the table of a frame's code. */
 uint64_t v8_table_offset(const struct v8_layout *layout, uint64_t start, uint64_t data, uint64_t pc);
 
-#define V8_INLINES_MAX 32u
+#define V8_INLINES_MAX	  32u
 #define V8_NAME_BYTES_MAX 1024u /* longer ones are cut */
 struct v8_line {
 	const char *name;	   /* UTF-8; "" if it has none, or if that could not be read */

@@ -10,6 +10,7 @@
  *   literals[literal] = SharedFunctionInfo
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -32,7 +33,8 @@ struct code {
 
 /* ---- the code at an address ---- */
 
-/* Whether the object that a word begins holds the address. Positive if it does; 0 if it is no code; -ENOENT if it is other code. */
+/* Whether the object that a word begins holds the address. Positive if it does; 0 if it is no code; -ENOENT if it is other
+ * code. */
 static int try_code(const struct v8_reader *reader, uint64_t stream, uint64_t pc, struct code *ret)
 {
 	const struct v8_layout *layout = reader->layout;
@@ -190,8 +192,9 @@ static int put_names(struct build *build, struct function *function)
 	if (r < 0)
 		found.name[0] = found.file[0] = 0;
 	else if (!found.name[0])
-		strcpy(found.name, "(anonymous)");
-	if (r == 0 && found.script && v8_read_script(&build->reader, build->source->owner, found.script, &function->script) < 0) {
+		snprintf(found.name, sizeof(found.name), "(anonymous)");
+	if (r == 0 && found.script &&
+	    v8_read_script(&build->reader, build->source->owner, found.script, &function->script) < 0) {
 		function->script.object = 0;
 		build->table->is_partial = true;
 	}
@@ -463,7 +466,8 @@ static int put_code(struct build *build, uint64_t pc)
 		return -ENOENT;
 	table->start = code.start;
 	table->size = code.size;
-	r = is_baseline ? check_baseline(&build->reader, &code, shared, &of) : check_optimised(&build->reader, &code, shared, &of);
+	r = is_baseline ? check_baseline(&build->reader, &code, shared, &of)
+			: check_optimised(&build->reader, &code, shared, &of);
 	if (r == 0 && is_baseline)
 		r = put_functions(build);
 	if (r < 0)
@@ -475,10 +479,8 @@ int v8_read_table(const struct v8_source *source, uint64_t object, uint64_t data
 {
 	struct build build = {.source = source, .reader = {&source->build->layout, source->memory}, .table = ret, .count = 1};
 
-	*ret = (struct v8_table){.names.max = TEXT_BYTES_MAX,
-				 .files.max = TEXT_BYTES_MAX,
-				 .lines.max = TABLE_BYTES_MAX,
-				 .size = UINT32_MAX};
+	*ret = (struct v8_table){
+		.names.max = TEXT_BYTES_MAX, .files.max = TEXT_BYTES_MAX, .lines.max = TABLE_BYTES_MAX, .size = UINT32_MAX};
 	int r = check_function(&build.reader, RUNTIME_OBJECT(object) + 1, RUNTIME_CHECK(data));
 	if (r < 0)
 		return r;

@@ -3,8 +3,8 @@
  * Whether a file holds V8: node, libnode, or another program that V8 is linked into. Names of files say nothing. What counts is
  * the version, in four variables, and the symbols for debuggers, v8dbg_*; those that lack them are not V8 or built without.
  *
- * The builtins are one block of code in the file, without call frame information. Symbols of it are local, and stripped files lack
- * them; but two functions of a few instructions return its address and its size.
+ * The builtins are one block of code in the file, without call frame information. Symbols of it are local, and stripped files
+ * lack them; but two functions of a few instructions return its address and its size.
  */
 #include <errno.h>
 #include <string.h>
@@ -24,17 +24,15 @@ enum name {
 	NAMES,
 };
 enum part { /* looked up in files that hold V8 */
-	PART_BUILTINS,
-	PART_BUILTINS_SIZE,
-	PART_BYTECODE_SIZES,
-	PARTS,
+	    PART_BUILTINS,
+	    PART_BUILTINS_SIZE,
+	    PART_BYTECODE_SIZES,
+	    PARTS,
 };
 
 static const char *const names[NAMES] = {
-	[NAME_MAJOR] = "_ZN2v88internal7Version6major_E",
-	[NAME_MINOR] = "_ZN2v88internal7Version6minor_E",
-	[NAME_BUILD] = "_ZN2v88internal7Version6build_E",
-	[NAME_PATCH] = "_ZN2v88internal7Version6patch_E",
+	[NAME_MAJOR] = "_ZN2v88internal7Version6major_E", [NAME_MINOR] = "_ZN2v88internal7Version6minor_E",
+	[NAME_BUILD] = "_ZN2v88internal7Version6build_E", [NAME_PATCH] = "_ZN2v88internal7Version6patch_E",
 	[NAME_TAGGED_BYTES] = "v8dbg_TaggedSize",
 };
 static const char *const parts[PARTS] = {
@@ -97,7 +95,8 @@ static int find_builtins(struct elf_file *file, const struct elf_named *found, s
 	uint64_t start = value_of(file, found[PART_BUILTINS].address), size = value_of(file, found[PART_BUILTINS_SIZE].address);
 
 	if (!start || !size || size > BUILTINS_BYTES_MAX || !elf_file_find_loaded(file, start, &build->builtins_offset))
-		return error_set(err, -ENOTSUP, "V8 %u.%u whose builtins cannot be found in the file", build->major, build->minor);
+		return error_set(err, -ENOTSUP, "V8 %u.%u whose builtins cannot be found in the file", build->major,
+				 build->minor);
 	build->builtins_start = start;
 	build->builtins_end = start + size;
 	return 0;

@@ -16,14 +16,14 @@
 #include "elf/elf_symbols.h"
 #include "runtime/v8_int.h"
 
-#define COMMON                                                                                                                 \
-	.map_type = 12, .shared_data = 8, .script_source = 8, .script_name = 16, .script_line = 24, .kind_mask = 15
+#define COMMON .map_type = 12, .shared_data = 8, .script_source = 8, .script_name = 16, .script_line = 24, .kind_mask = 15
 
 static const struct {
 	uint32_t major, minor;
 	struct v8_layout layout;
 } versions[] = {
-	{9, 4, /* Node.js 16 */
+	{9,
+	 4, /* Node.js 16 */
 	 {.walk = {.function_shared = 24, .function_code = 48, .shared_scope = 16, .shared_script = 32, .shared_id = 52},
 	  .types = {[V8_TYPE_SHARED] = 179,
 		    [V8_TYPE_SCOPE] = 178,
@@ -47,7 +47,8 @@ static const struct {
 	  .deopt_inlining = 7,
 	  .kind_baseline = 11,
 	  .flags = V8_SCOPE_RECEIVER}},
-	{10, 2, /* 18 */
+	{10,
+	 2, /* 18 */
 	 {.walk = {.function_shared = 24, .function_code = 48, .shared_scope = 16, .shared_script = 32, .shared_id = 52},
 	  .types = {[V8_TYPE_SHARED] = 257,
 		    [V8_TYPE_SCOPE] = 256,
@@ -70,7 +71,8 @@ static const struct {
 	  .deopt_inlining = 7,
 	  .kind_baseline = 11,
 	  .flags = V8_SCOPE_HASHED}},
-	{11, 3, /* 20 */
+	{11,
+	 3, /* 20 */
 	 {.walk = {.function_shared = 24, .function_code = 48, .shared_scope = 16, .shared_script = 32, .shared_id = 52},
 	  .types = {[V8_TYPE_SHARED] = 262,
 		    [V8_TYPE_SCOPE] = 261,
@@ -94,7 +96,8 @@ static const struct {
 	  .deopt_inlining = 7,
 	  .kind_baseline = 11,
 	  .flags = V8_SCOPE_HASHED | V8_CODE_POINTS}},
-	{12, 4, /* 22 */
+	{12,
+	 4, /* 22 */
 	 {.walk = {.function_shared = 32, .function_code = 24, .shared_scope = 16, .shared_script = 32, .shared_id = 52},
 	  .types = {[V8_TYPE_SHARED] = 274,
 		    [V8_TYPE_SCOPE] = 272,
@@ -118,7 +121,8 @@ static const struct {
 	  .deopt_inlining = 7,
 	  .kind_baseline = 10,
 	  .flags = V8_SCOPE_HASHED | V8_CODE_POINTS | V8_SCOPE_INITIALIZERS}},
-	{13, 6, /* 24 */
+	{13,
+	 6, /* 24 */
 	 {.walk = {.function_shared = 32, .function_code = 24, .shared_scope = 24, .shared_script = 40, .shared_id = 60},
 	  .types = {[V8_TYPE_SHARED] = 282,
 		    [V8_TYPE_WRAPPER] = 195,
@@ -159,7 +163,7 @@ bool v8_layout_of(uint32_t major, uint32_t minor, struct v8_layout *ret)
 
 /* ---- symbols ---- */
 
-#define TYPE(type) offsetof(struct v8_layout, types[type]), 2
+#define TYPE(type)   offsetof(struct v8_layout, types[type]), 2
 #define FIELD(field) offsetof(struct v8_layout, field), sizeof(((struct v8_layout *)0)->field)
 
 /* By all names that versions have for it. */

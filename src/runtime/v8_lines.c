@@ -3,12 +3,12 @@
  * From offsets in code to lines.
  *
  * Tables of positions have entries in the order of code: how far the code goes on, and how far the position does, both signed
- * varints (seven bits a byte, the least first, bit 7 while others follow; the sign in bit 0). The first is -1 - x where the entry
- * is for an expression and x where it is for a statement. A position is 30 bits of an offset in the script and 16 bits of the
- * function that was inlined there, each one more than it is, behind a bit.
+ * varints (seven bits a byte, the least first, bit 7 while others follow; the sign in bit 0). The first is -1 - x where the
+ * entry is for an expression and x where it is for a statement. A position is 30 bits of an offset in the script and 16 bits of
+ * the function that was inlined there, each one more than it is, behind a bit.
  *
- * Tables of baseline code have an unsigned varint for what comes before the first bytecode, and for each bytecode: how many bytes
- * of code it became.
+ * Tables of baseline code have an unsigned varint for what comes before the first bytecode, and for each bytecode: how many
+ * bytes of code it became.
  *
  * Lines of a script are counted in its source: its own table of lines is made only when its program asks for a line.
  */

@@ -10,6 +10,7 @@
  * The start and the end come first since 13.6. Scopes of modules and scripts have no names.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/v8_int.h"
@@ -93,9 +94,9 @@ static int take_name(const struct v8_reader *reader, struct scope *scope, char r
 static void name_initializer(const struct v8_layout *layout, uint64_t kind, char ret[V8_NAME_BYTES_MAX])
 {
 	if (layout->flags & V8_SCOPE_INITIALIZERS && kind == KIND_INSTANCE)
-		strcpy(ret, "<instance_members_initializer>");
+		snprintf(ret, V8_NAME_BYTES_MAX, "<instance_members_initializer>");
 	if (layout->flags & V8_SCOPE_INITIALIZERS && kind == KIND_STATIC)
-		strcpy(ret, "<static_initializer>");
+		snprintf(ret, V8_NAME_BYTES_MAX, "<static_initializer>");
 }
 
 static int read_scope_names(const struct v8_reader *reader, uint64_t object, struct v8_function *ret)

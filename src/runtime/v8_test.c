@@ -40,7 +40,8 @@ static int read_table(uint64_t shared, uint64_t data, uint64_t pc, struct v8_tab
 
 static size_t find(const struct v8_table *table, uint64_t offset, struct v8_line *ret)
 {
-	return v8_table_find(buffer_bytes(&table->names), buffer_bytes(&table->files), buffer_bytes(&table->lines), offset, ret);
+	return v8_table_find(buffer_bytes(&table->names), buffer_bytes(&table->files), buffer_bytes(&table->lines), offset,
+			     ret);
 }
 
 static void expect_line(const struct v8_line *found, const char *name, const char *file, uint32_t line, uint32_t first_line)
@@ -168,7 +169,8 @@ static void test_baseline(void **state)
 		test_v8_position(&positions, 0, 8, -1, true);
 		test_v8_position(&positions, 2, 17, -1, true);
 		test_v8_position(&positions, 6, 30, -1, true);
-		uint64_t bytecodes = test_v8_bytecodes(&v8, codes, sizeof(codes), test_v8_bytes(&v8, positions.data, positions.len));
+		uint64_t bytecodes =
+			test_v8_bytecodes(&v8, codes, sizeof(codes), test_v8_bytes(&v8, positions.data, positions.len));
 		uint64_t script = test_v8_script(&v8, "x.js", test_v8_string(&v8, SOURCE));
 		bool is_old = v8.build.layout.types[V8_TYPE_BASELINE_DATA];
 		uint64_t code = test_v8_code(&v8, v8.build.layout.kind_baseline, 512, is_old ? v8.array_map : bytecodes,
@@ -189,7 +191,8 @@ static void test_baseline(void **state)
 			expect_line(&lines[0], "work", "x.js", expected[k][1], 2);
 		}
 		v8_table_release(&table);
-		assert_int_equal(read_table(make_function("other", script, &other), V8_FRAME_CODE, start + 300, &table), -ENOENT);
+		assert_int_equal(read_table(make_function("other", script, &other), V8_FRAME_CODE, start + 300, &table),
+				 -ENOENT);
 	}
 }
 
