@@ -4,9 +4,12 @@
 const struct profile_runtime *profile_runtime_of(struct bytes word)
 {
 	static const struct profile_runtime runtimes[] = {
-		{"python", "cpython", PROFILE_FRAME_INTERPRETED}, {"v8js", "v8js", PROFILE_FRAME_JIT},
-		{"jvm", "jvm", PROFILE_FRAME_JIT},	  {"php", "php", PROFILE_FRAME_INTERPRETED},
-		{"ruby", "ruby", PROFILE_FRAME_INTERPRETED},	  {"perl", "perl", PROFILE_FRAME_INTERPRETED},
+		{"python", "cpython", PROFILE_FRAME_INTERPRETED},
+		{"v8js", "v8js", PROFILE_FRAME_JIT},
+		{"jvm", "jvm", PROFILE_FRAME_JIT},
+		{"php", "php", PROFILE_FRAME_INTERPRETED},
+		{"ruby", "ruby", PROFILE_FRAME_INTERPRETED},
+		{"perl", "perl", PROFILE_FRAME_INTERPRETED},
 	};
 	for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++)
 		if (bytes_equal_string(word, runtimes[i].word))
