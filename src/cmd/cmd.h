@@ -110,7 +110,7 @@ int parse_event(const char *text, bool *ret_cycles, struct error *err);
 /* Of verbs that print functions for people: those of interpreters too (profile/interpreters.h). */
 #define INTERPRETERS_OPTION_ROW(flag)                                                                                          \
 	OPTION_ROW(0, "interpreters", NULL, OPTION_FLAG, flag,                                                                 \
-		   .help = "show the internals of interpreters (Python), which are\nhidden otherwise")
+		   .help = "show the internals of interpreters (Python, PHP,\nPerl, Ruby), which are hidden otherwise")
 #define EVENT_OPTION_ROW(text)                                                                                                 \
 	OPTION_ROW(0, "event", "EVENT", OPTION_TEXT, text,                                                                     \
 		   .help = "sampling event: cpu-clock, or cycles if the machine\nhas the counter (default: cpu-clock)")
