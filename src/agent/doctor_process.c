@@ -176,12 +176,14 @@ static void examine_runtimes(struct report *report)
 {
 	struct runtimes *runtimes = unwinder_runtimes(report->agent->unwinder);
 	const struct mapping_list *maps = report->process->maps;
+	uint32_t shown = BINARY_NONE; /* a binary is mapped in parts, of which small ones are not looked at */
 
 	for (size_t i = 0; maps && i < maps->count; i++) {
 		const struct runtime_file *file = runtimes_look(runtimes, report->process->pid, &maps->items[i]);
-		bool is_repeated = i && maps->items[i].binary == maps->items[i - 1].binary;
-		if (file && !is_repeated)
-			add_runtime(report, file, binary_name(binary_get(&report->agent->binaries, maps->items[i].binary)));
+		if (!file || maps->items[i].binary == shown)
+			continue;
+		shown = maps->items[i].binary;
+		add_runtime(report, file, binary_name(binary_get(&report->agent->binaries, shown)));
 	}
 }
 
