@@ -110,10 +110,10 @@ function takeOtlp(received, body) {
 			const type = typeOf(profile);
 			for (const sample of profile.samples) {
 				const stack = (d.stacks[sample.stack]?.locations ?? [])
-					.map((l) => {
-						const line = d.locations[l].lines[0];
-						received.unnamed += line ? 0 : 1;
-						return line ? s(d.functions[line.function].name) : '?';
+					.flatMap((l) => {
+						const lines = d.locations[l].lines;
+						received.unnamed += lines.length ? 0 : 1;
+						return lines.length ? lines.map((line) => s(d.functions[line.function].name)) : ['?'];
 					})
 					.join(';');
 				for (const a of sample.attributes) received.sampleLabels.add(s(d.attributes[a].key));
