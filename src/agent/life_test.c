@@ -31,7 +31,8 @@
 #include "base/test_fixture.h"
 #include "base/time.h"
 
-#define FAR_PID 4000000 /* beyond the kernel's pid_max: never a real process */
+#define HEAP_GROWS_MAX (2u << 20)
+#define FAR_PID	       4000000 /* beyond the kernel's pid_max: never a real process */
 
 struct fixture {
 	struct binaries binaries;
@@ -528,6 +529,11 @@ static void test_births_and_deaths(void **state)
 	close(ends[0]);
 	assert_int_equal(agent_run(agent, time_monotonic_ns() + 2 * NS_PER_S, NULL), 0);
 	size_t last = used_bytes();
+	/* Other programs of the machine come and go: what it holds for them goes with them. */
+	for (int i = 0; i < 15 && last >= middle + HEAP_GROWS_MAX; i++) {
+		assert_int_equal(agent_run(agent, time_monotonic_ns() + 2 * NS_PER_S, NULL), 0);
+		last = used_bytes();
+	}
 	/* The last ones may still be on their way to what they will be. */
 	unsigned survivors = 0;
 	pid_t wrong = 0;
@@ -559,7 +565,7 @@ static void test_births_and_deaths(void **state)
 		assert_true(survivors > 5);
 		assert_int_equal(left_over, 0);
 	}
-	assert_true(last < middle + (2 << 20));
+	assert_true(last < middle + HEAP_GROWS_MAX);
 	kill(-f->child, SIGKILL);
 	agent_free(agent);
 }

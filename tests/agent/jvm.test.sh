@@ -48,6 +48,7 @@ for home in ${WICK_JVMS:-$debian}; do
 done
 
 java=$debian/bin/java
+unmark() { sed -i 's/_\[j\]//g' "$1"; } # FILE: methods are marked as generated code
 "$WICK" record -F 199 --runtimes none -o "$work/none.folded" -- $java -cp "$work/classes" Truth 1 "$work/log" plain 2>"$work/err"
 if ! grep -q 'Truth' "$work/none.folded" && grep -q 'JavaCalls::call_helper\|JavaMain' "$work/none.folded"; then
 	pass "--runtimes none shows native code only"
@@ -57,6 +58,7 @@ fi
 # Short ones: half of their time is the start of the virtual machine, which has methods, too.
 for _ in 1 2 3; do
 	"$WICK" record -F 499 -o "$work/short.folded" -- $java -cp "$work/classes" Truth 0.3 "$work/log" plain 2>"$work/err"
+	unmark "$work/short.folded"
 	cat "$work/short.folded"
 done >"$work/shorts.folded"
 if awk '{ n = $NF; all += n } /;Truth.main;Truth.repeat;[^;]+;Truth.plain;Truth.(hot|cold);Truth.burn/ { good += n } /;\[function of Java\]/ { lost += n }
@@ -70,6 +72,7 @@ launch $java -cp "$work/classes" Truth 3600 "$work/log" plain
 running=$!
 wait_cpu 2000 $running
 check "a process that runs is recorded" record_cpu 1500 $running -F 199 -p $running -o "$work/running.folded"
+unmark "$work/running.folded"
 # Of the thread that runs it: compilers take their part of the time.
 if awk '{ n = $NF } /;JavaMain;/ { all += n } /;Truth.main;Truth.repeat;[^;]+;Truth.plain;/ { good += n } /;Truth.plain;Truth.(hot|cold);Truth.burn / { burn += n }
 	END { exit !(all && good > 0.9 * all && burn > 0.3 * all) }' "$work/running.folded"; then
