@@ -87,14 +87,15 @@ int runtime_names_find(struct runtime_names *names, uint64_t key, struct runtime
 {
 	uint64_t at;
 
-	if (map64_get(&names->tables[1].by_key, key, &at) && !map64_get(&names->tables[0].by_key, key, &(uint64_t){0})) {
+	if (!map64_get(&names->tables[0].by_key, key, &at)) {
+		if (!map64_get(&names->tables[1].by_key, key, &at))
+			return 0;
 		get_item(&names->tables[1], at, ret);
 		int r = runtime_names_add(names, key, ret);
 		if (r < 0)
 			return r == -E2BIG ? 0 : r;
+		at = names->tables[0].count - 1;
 	}
-	if (!map64_get(&names->tables[0].by_key, key, &at))
-		return 0;
 	get_item(&names->tables[0], at, ret);
 	return 1;
 }
