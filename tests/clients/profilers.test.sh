@@ -15,24 +15,8 @@ cpu=process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta
 printf "symbols: {host_files: false, debuginfod: {urls: ''}}\n" >"$work/apart.yaml"
 printf "symbols: {host_files: true, debuginfod: {urls: ''}}\n" >"$work/here.yaml"
 
-# NAME CONFIG: a server of its own, as $url, $url_NAME, for the profiler that is started next.
-server_for() {
-	profiler_log=$work/profiler-$1.log
-	launch "$WICK" server --data "$work/data-$1" --listen 127.0.0.1:0 --config "$work/$2.yaml" 2>"$work/server-$1.log"
-	if ! wait_url "$work/server-$1.log" $!; then # not by check(), which would keep the address to itself
-		fail "the server of $1 starts" "$(cat "$work/server-$1.log")"
-		finish
-	fi
-	eval "url_$1=\$url"
-}
-server_for wick apart
-start_profiler "$WICK" agent --server "$url" -F $hertz --budget 0
-wick_pid=$profiler_pid
-check "wick agent samples" wait_sampling "$profiler_log" "$wick_pid"
-server_for otel here
-start_profiler "$otel" -collection-agent "${url#http://}" -disable-tls -samples-per-second $hertz -reporter-interval 2s
-otel_pid=$profiler_pid
-check "OpenTelemetry's profiler samples" wait_for grep -q 'Attached tracer program' "$profiler_log"
+start_wick_agent apart
+start_otel here
 server_for parca apart
 start_parca_agent "$url" $hertz
 parca_pid=$profiler_pid

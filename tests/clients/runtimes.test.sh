@@ -14,23 +14,8 @@ ninety=$PWD/tests/programs/ninety
 printf "symbols: {host_files: true, debuginfod: {urls: ''}}\n" >"$work/here.yaml"
 
 mkdir "$work/bin"
-server_for() { # NAME: as $url, $url_NAME, for the profiler that is started next
-	profiler_log=$work/profiler-$1.log
-	launch "$WICK" server --data "$work/data-$1" --listen 127.0.0.1:0 --config "$work/here.yaml" 2>"$work/server-$1.log"
-	if ! wait_url "$work/server-$1.log" $!; then
-		fail "the server of $1 starts" "$(cat "$work/server-$1.log")"
-		finish
-	fi
-	eval "url_$1=\$url"
-}
-server_for wick
-start_profiler "$WICK" agent --server "$url" -F $hertz --budget 0
-wick_pid=$profiler_pid
-check "wick agent samples" wait_sampling "$profiler_log" "$wick_pid"
-server_for otel
-start_profiler "$otel" -collection-agent "${url#http://}" -disable-tls -samples-per-second $hertz -reporter-interval 2s
-otel_pid=$profiler_pid
-check "OpenTelemetry's profiler samples" wait_for grep -q 'Attached tracer program' "$profiler_log"
+start_wick_agent here
+start_otel here
 
 program_names= program_pids=
 # PROGRAM FILE: as the process w_PROGRAM, since others may run the same program. The profilers know some runtimes by the file's name.
