@@ -3,6 +3,7 @@
 # Stacks of Perl: what tests/programs/perl/truth.pl says of its own stacks, against what is recorded; in a process that runs already, in short-lived
 # and forked ones. With every interpreter in WICK_PERLS, else /usr/bin/perl.
 . tests/lib.inc
+. tests/agent/truth.inc
 need_sampling "perl"
 [ "$(uname -m)" = x86_64 ] || {
 	skip "perl" "only x86-64 so far"
@@ -11,21 +12,11 @@ need_sampling "perl"
 seconds=${WICK_TEST_SECONDS:-$(if_full 20 7)}
 programs=$PWD/tests/programs/perl
 
-# NAME PERL VARIANT...: three quarters of the samples are in burn(), which the program spends its time in once it has started; at least 99 of
-# 100 of these have the stack that it wrote down.
+# NAME PERL VARIANT...
 equal() {
 	name=$1 perl=$2
 	shift 2
-	"$WICK" record -F 199 -o "$work/out.speedscope.json" -- "$perl" "$programs/truth.pl" "$seconds" "$work/log" "$@" 2>"$work/err" &&
-		python3 tests/programs/listed/check.py "$work/out.speedscope.json" "$work/log" >"$work/said" 2>>"$work/err" || {
-		fail "$name: recorded" "$(cat "$work/err")"
-		return
-	}
-	if awk '/^samples/ { n = $2 + 0; burn = $5 + 0; equal = $7 + 0 } END { exit !(n >= 100 && burn >= 0.75 * n && equal >= 0.99 * burn) }' "$work/said"; then
-		pass "$name: $(head -n 1 "$work/said")"
-	else
-		fail "$name: stacks are those that the program says" "$(cat "$work/said" "$work/err")"
-	fi
+	truth_equals "$name" "python3 tests/programs/listed/check.py" "$perl" "$programs/truth.pl" "$seconds" "$work/log" "$@"
 }
 
 for perl in ${WICK_PERLS:-/usr/bin/perl}; do

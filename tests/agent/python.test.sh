@@ -3,6 +3,7 @@
 # Stacks of Python: what tests/programs/python/truth.py says of its own stacks, against what is recorded; in a process that runs already, in forked
 # ones, without the interpreter's lock, in a program that embeds it. With every interpreter in WICK_PYTHONS, else /usr/bin/python3.
 . tests/lib.inc
+. tests/agent/truth.inc
 need_sampling "python"
 [ "$(uname -m)" = x86_64 ] || {
 	skip "python" "only x86-64 so far"
@@ -11,21 +12,11 @@ need_sampling "python"
 seconds=${WICK_TEST_SECONDS:-$(if_full 20 6)}
 programs=$PWD/tests/programs/python
 
-# NAME PYTHON VARIANT...: three quarters of the samples are in burn() or released(), which the program spends its time in once it has started;
-# at least 99 of 100 of these have the stack that it wrote down.
+# NAME PYTHON VARIANT...
 equal() {
 	name=$1 python=$2
 	shift 2
-	"$WICK" record -F 199 -o "$work/out.speedscope.json" -- "$python" "$programs/truth.py" "$seconds" "$work/log" "$@" 2>"$work/err" &&
-		"$python" "$programs/check.py" "$work/out.speedscope.json" "$work/log" >"$work/said" 2>>"$work/err" || {
-		fail "$name: recorded" "$(cat "$work/err")"
-		return
-	}
-	if awk '/^samples/ { n = $2 + 0; burn = $5 + 0; equal = $7 + 0 } END { exit !(n >= 100 && burn >= 0.75 * n && equal >= 0.99 * burn) }' "$work/said"; then
-		pass "$name: $(head -n 1 "$work/said")"
-	else
-		fail "$name: stacks are those that the program says" "$(cat "$work/said" "$work/err")"
-	fi
+	truth_equals "$name" "$python $programs/check.py" "$python" "$programs/truth.py" "$seconds" "$work/log" "$@"
 }
 
 for python in ${WICK_PYTHONS:-/usr/bin/python3}; do

@@ -3,6 +3,7 @@
 # Stacks of Ruby: what tests/programs/ruby/truth.rb says of its own stacks, against what is recorded; in a process that runs already, in short-lived
 # ones. With every interpreter in WICK_RUBIES, else /usr/bin/ruby.
 . tests/lib.inc
+. tests/agent/truth.inc
 need_sampling "ruby"
 [ "$(uname -m)" = x86_64 ] || {
 	skip "ruby" "only x86-64 so far"
@@ -11,21 +12,11 @@ need_sampling "ruby"
 seconds=${WICK_TEST_SECONDS:-$(if_full 20 7)}
 programs=$PWD/tests/programs/ruby
 
-# NAME RUBY VARIANT...: three quarters of the samples are in burn(), which the program spends its time in once it has started; at least 99 of
-# 100 of these have the stack that it wrote down.
+# NAME RUBY VARIANT...
 equal() {
 	name=$1 ruby=$2
 	shift 2
-	"$WICK" record -F 199 -o "$work/out.speedscope.json" -- "$ruby" "$programs/truth.rb" "$seconds" "$work/log" "$@" 2>"$work/err" &&
-		python3 tests/programs/listed/check.py "$work/out.speedscope.json" "$work/log" >"$work/said" 2>>"$work/err" || {
-		fail "$name: recorded" "$(cat "$work/err")"
-		return
-	}
-	if awk '/^samples/ { n = $2 + 0; burn = $5 + 0; equal = $7 + 0 } END { exit !(n >= 100 && burn >= 0.75 * n && equal >= 0.99 * burn) }' "$work/said"; then
-		pass "$name: $(head -n 1 "$work/said")"
-	else
-		fail "$name: stacks are those that the program says" "$(cat "$work/said" "$work/err")"
-	fi
+	truth_equals "$name" "python3 tests/programs/listed/check.py" "$ruby" "$programs/truth.rb" "$seconds" "$work/log" "$@"
 }
 
 for ruby in ${WICK_RUBIES:-/usr/bin/ruby}; do
