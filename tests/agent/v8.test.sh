@@ -46,7 +46,7 @@ for node in ${WICK_NODES:-/usr/bin/node}; do
 done
 
 node=/usr/bin/node
-unmark() { sed -i 's/_\[j\]//g' "$1"; } # FILE: functions of generated code are marked
+unmark() { sed -i 's/_\[[ij]\]//g' "$1"; } # FILE: functions of generated code are marked, and inlined ones
 if [ -x "$node" ]; then
 	# Hidden, generated code alone is seen.
 	"$WICK" record -F 199 --runtimes none -o "$work/none.folded" -- "$node" "$programs/truth.cjs" 1 "$work/log" plain >"$work/err" 2>&1
