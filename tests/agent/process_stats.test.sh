@@ -32,8 +32,9 @@ need_server
 start_agent
 run stays true 0.4 24 3 "$work/file1" stay
 run ends false 0.2 8 2 "$work/file2"
-wait "${pids##* }" # what it used is known when it has ended, and the kernel has freed it, which may be later: a flush more
-wait_flush || fail "a flush is sent"
+wait "${pids##* }" # what it used is known when it has ended, and the kernel has freed it, which may be later: the flush that is under way, and a whole
+# one more
+{ wait_flush && wait_flush; } || fail "a flush is sent"
 stop_agent
 # One that stays may be stopped and continued by somebody, which is a switch, after it has given its account.
 stays=$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$work/stays.json")
