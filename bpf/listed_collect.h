@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Collecting the frames of listed runtimes (bpf/listed.h) in the sampling program: bpf/listed_walk.h and the files of the
- * runtimes have the steps; here are the loops. A step is a function of its own, which the verifier proves once.
+ * runtimes have the steps; here are the loops. A step is a function of its own, which the verifier proves once. Of a loop it
+ * follows each iteration, so a long one is two: turns, and steps of a turn.
  */
 #ifndef WICK_BPF_LISTED_COLLECT_H
 #define WICK_BPF_LISTED_COLLECT_H
+
+#define LISTED_TURN_STEPS 64u
+#define LISTED_TURNS	  64u /* PERL_CONTEXTS_READ steps; twice as many as the others need */
 
 /* Thread states that were found, by a hash of process and thread. Whether one is the thread's is seen in it. */
 struct {
@@ -104,19 +108,14 @@ __attribute__((noinline)) int python_collect(__u32 cpu, __u32 tgid)
 	return r;
 }
 
-__attribute__((noinline)) int python_collect_all(__u32 cpu, __u32 tgid)
+static __always_inline int python_begin(struct walk *walk, __u32 cpu)
 {
-	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
 	__u64 thread = 0;
 
-	if (!walk || thread_pointer(&thread) || !python_find(cpu, thread))
+	if (thread_pointer(&thread) || !python_find(cpu, thread))
 		return 0;
 	walk->listed_frame = python_first_frame(walk, walk->python_state);
-	for (__u32 i = 0; i < 2 * LISTED_FRAMES_MAX; i++) {
-		if (python_collect(cpu, tgid))
-			break;
-	}
-	return 0;
+	return 1;
 }
 
 /* One frame; 1 at the end. */
@@ -133,18 +132,12 @@ __attribute__((noinline)) int php_collect(__u32 cpu, __u32 tgid)
 	return r;
 }
 
-__attribute__((noinline)) int php_collect_all(__u32 cpu, __u32 tgid)
+static __always_inline int php_begin(struct walk *walk, __u32 tgid)
 {
-	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
-
-	if (!walk || (__u32)bpf_get_current_pid_tgid() != tgid) /* other threads are not PHP's */
+	if ((__u32)bpf_get_current_pid_tgid() != tgid) /* other threads are not PHP's */
 		return 0;
 	walk->listed_frame = php_first_frame(walk);
-	for (__u32 i = 0; i < 2 * LISTED_FRAMES_MAX; i++) {
-		if (php_collect(cpu, tgid))
-			break;
-	}
-	return 0;
+	return 1;
 }
 
 /* One context; 1 at the end. */
@@ -175,17 +168,6 @@ __attribute__((noinline)) int perl_begin(__u32 cpu)
 	return 1;
 }
 
-__attribute__((noinline)) int perl_collect_all(__u32 cpu, __u32 tgid)
-{
-	if (!perl_begin(cpu))
-		return 0;
-	for (__u32 i = 0; i < PERL_CONTEXTS_READ; i++) {
-		if (perl_collect(cpu, tgid))
-			break;
-	}
-	return 0;
-}
-
 /* One frame; 1 at the end. */
 __attribute__((noinline)) int ruby_collect(__u32 cpu, __u32 tgid)
 {
@@ -211,13 +193,36 @@ __attribute__((noinline)) int ruby_begin(__u32 cpu)
 	return 1;
 }
 
-__attribute__((noinline)) int ruby_collect_all(__u32 cpu, __u32 tgid)
+/* Sets walk->listed_frame, and what else the steps begin with. 0 if the thread has no frames. */
+__attribute__((noinline)) int listed_begin(__u32 cpu, __u32 tgid)
 {
-	if (!ruby_begin(cpu))
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
 		return 0;
-	for (__u32 i = 0; i < 2 * LISTED_FRAMES_MAX; i++) {
-		if (ruby_collect(cpu, tgid))
-			break;
+	switch (walk->listed.kind) {
+	case RUNTIME_KIND_PYTHON: return python_begin(walk, cpu);
+	case RUNTIME_KIND_PHP: return php_begin(walk, tgid);
+	case RUNTIME_KIND_PERL: return perl_begin(cpu);
+	case RUNTIME_KIND_RUBY: return ruby_begin(cpu);
+	}
+	return 0;
+}
+
+/* A turn of steps; 1 at the end. */
+__attribute__((noinline)) int listed_collect_turn(__u32 cpu, __u32 tgid, __u32 kind)
+{
+	for (__u32 i = 0; i < LISTED_TURN_STEPS; i++) {
+		int is_over = 1;
+
+		switch (kind) {
+		case RUNTIME_KIND_PYTHON: is_over = python_collect(cpu, tgid); break;
+		case RUNTIME_KIND_PHP: is_over = php_collect(cpu, tgid); break;
+		case RUNTIME_KIND_PERL: is_over = perl_collect(cpu, tgid); break;
+		case RUNTIME_KIND_RUBY: is_over = ruby_collect(cpu, tgid); break;
+		}
+		if (is_over)
+			return 1;
 	}
 	return 0;
 }
@@ -229,11 +234,11 @@ __attribute__((noinline)) int listed_collect_all(__u32 cpu, __u32 place, __u32 t
 
 	if (!walk || !listed_learn(cpu, place))
 		return 0;
-	switch (walk->listed.kind) {
-	case RUNTIME_KIND_PYTHON: return python_collect_all(cpu, tgid);
-	case RUNTIME_KIND_PHP: return php_collect_all(cpu, tgid);
-	case RUNTIME_KIND_PERL: return perl_collect_all(cpu, tgid);
-	case RUNTIME_KIND_RUBY: return ruby_collect_all(cpu, tgid);
+	if (!listed_begin(cpu, tgid))
+		return 0;
+	for (__u32 i = 0; i < LISTED_TURNS; i++) {
+		if (listed_collect_turn(cpu, tgid, walk->listed.kind))
+			break;
 	}
 	return 0;
 }
@@ -246,11 +251,21 @@ __attribute__((noinline)) int listed_append_rest(__u32 cpu)
 	return walk ? listed_append_pending(walk) : 0;
 }
 
+/* A turn of them; 1 at the end. */
+__attribute__((noinline)) int listed_append_turn(__u32 cpu)
+{
+	for (__u32 i = 0; i < LISTED_TURN_STEPS; i++) {
+		if (!listed_append_rest(cpu))
+			return 1;
+	}
+	return 0;
+}
+
 /* All of them. By itself, so that the verifier goes through the loop once, and not for each way that leads to it. */
 __attribute__((noinline)) int listed_append_all(__u32 cpu)
 {
-	for (__u32 i = 0; i < LISTED_FRAMES_MAX; i++) {
-		if (!listed_append_rest(cpu))
+	for (__u32 i = 0; i < LISTED_FRAMES_MAX / LISTED_TURN_STEPS; i++) {
+		if (listed_append_turn(cpu))
 			break;
 	}
 	return 0;

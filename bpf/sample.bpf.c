@@ -7,7 +7,8 @@
  * taken by the kernel's own unwinder straight into the ring.
  *
  * A step of the walk is a global function: the verifier proves it once, by itself, and the loop around it costs a few
- * instructions a turn. So one loop of UNWIND_FRAMES_MAX turns works from 5.15 on; bpf_loop() (5.17) is not needed.
+ * instructions an iteration. A long loop is two, turns and iterations of a turn: so all works from 5.15 on, and bpf_loop()
+ * (5.17) is not needed.
  *
  * Needs nothing newer than Linux 5.15, built by clang 14 for -mcpu=v3.
  */
@@ -345,15 +346,14 @@ __attribute__((noinline)) int meet_frames(__u32 cpu, __u32 has, int result)
 	return result;
 }
 
-/* To the end. has: of runtimes. Returns an enum unwind_result. */
-__attribute__((noinline)) int walk_frames(__u32 cpu, __u32 has)
+/* A turn of frames: the verifier follows each iteration of a loop, so that a loop over all frames would take it longer than
+ * all the rest. has: of runtimes. */
+#define WALK_TURN_FRAMES 32
+__attribute__((noinline)) int walk_turn(__u32 cpu, __u32 has)
 {
-	int result = meet_frames(cpu, has & ~HAS_V8, WALK_GOES_ON); /* of V8, what is left */
+	for (int i = 0; i < WALK_TURN_FRAMES; i++) {
+		int result = walk_frame(cpu);
 
-	if (result != WALK_GOES_ON)
-		return result;
-	for (int i = 0; i < UNWIND_FRAMES_MAX; i++) {
-		result = walk_frame(cpu);
 		if (has)
 			result = meet_frames(cpu, has, result);
 		if (result == WALK_GOES_OVER)
@@ -361,7 +361,17 @@ __attribute__((noinline)) int walk_frames(__u32 cpu, __u32 has)
 		if (result != WALK_GOES_ON)
 			return result;
 	}
-	return UNWIND_TOO_DEEP;
+	return WALK_GOES_ON;
+}
+
+/* To the end. Returns an enum unwind_result. */
+static __always_inline int walk_frames(__u32 cpu, __u32 has)
+{
+	int result = meet_frames(cpu, has & ~HAS_V8, WALK_GOES_ON); /* of V8, what is left */
+
+	for (int i = 0; i < UNWIND_FRAMES_MAX / WALK_TURN_FRAMES && result == WALK_GOES_ON; i++)
+		result = walk_turn(cpu, has);
+	return result == WALK_GOES_ON ? UNWIND_TOO_DEEP : result;
 }
 
 #include "bpf/listed_collect.h"
