@@ -5,20 +5,20 @@
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, symlinkSync, utimesSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, symlinkSync, utimesSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
-const WEB = join(dirname(fileURLToPath(import.meta.url)), '..');
+const ROOT = join(dirname(fileURLToPath(import.meta.url)), '../..');
 const SCRIPT_MAX = 250_000; // bytes, gzipped
 const work = mkdtempSync(join(tmpdir(), 'wick-bundle-'));
 after(() => rmSync(work, { recursive: true, force: true }));
 
-function build(web, out, env) {
-	execFileSync(process.execPath, ['build.mjs', out], { cwd: web, env: { PATH: process.env.PATH, HOME: work, ...env } });
+function build(root, out, env) {
+	execFileSync(join(root, 'tools/build-web'), [out], { env: { PATH: process.env.PATH, HOME: work, ...env } });
 	return new Map(
 		readdirSync(out)
 			.sort()
@@ -28,13 +28,15 @@ function build(web, out, env) {
 
 // The sources in another folder, as old as they never were here; the packages are the same.
 function copy(to) {
-	for (const name of ['src', 'build.mjs', 'package.json', 'package-lock.json', 'tsconfig.json']) cpSync(join(WEB, name), join(to, name), { recursive: true });
-	symlinkSync(realpathSync(join(WEB, 'node_modules')), join(to, 'node_modules'));
-	for (const name of readdirSync(join(to, 'src'), { recursive: true })) utimesSync(join(to, 'src', name), 86400, 86400);
+	for (const name of ['web/src', 'web/package-lock.json', 'web/tsconfig.json', 'tools/build-web'])
+		cpSync(join(ROOT, name), join(to, name), { recursive: true });
+	mkdirSync(join(to, 'build'));
+	symlinkSync(realpathSync(join(ROOT, 'build/page-packages')), join(to, 'build/page-packages'));
+	for (const name of readdirSync(join(to, 'web/src'), { recursive: true })) utimesSync(join(to, 'web/src', name), 86400, 86400);
 	return to;
 }
 
-const here = build(WEB, join(work, 'one'), { LANG: 'C.UTF-8', TZ: 'UTC' });
+const here = build(ROOT, join(work, 'one'), { LANG: 'C.UTF-8', TZ: 'UTC' });
 
 test('the bundle is the same, wherever and whenever it is made', () => {
 	const elsewhere = copy(join(work, 'another folder', 'página'));
@@ -50,7 +52,7 @@ test('the bundle is the same, wherever and whenever it is made', () => {
 	for (const [name, bytes] of here) {
 		assert.ok(bytes.length > 0, name);
 		assert.ok(bytes.equals(there.get(name)), `${name} differs`);
-		assert.ok(!bytes.includes(work) && !bytes.includes(realpathSync(WEB)), `${name} has a path of the machine it was made on`);
+		assert.ok(!bytes.includes(work) && !bytes.includes(realpathSync(ROOT)), `${name} has a path of the machine it was made on`);
 	}
 });
 
