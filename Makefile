@@ -219,7 +219,7 @@ fuzzers:
 	$(Q)$(MAKE) --no-print-directory FUZZ=1 O=build-fuzz $(patsubst %,build-fuzz/fuzz/%,$(FUZZERS))
 # Of the server, whose archive needs the page, only what is asked for.
 $(O)/fuzz/pyroscope_query: $(patsubst %,$(O)/obj/src/server/%.o,http/rpc_read pyroscope/messages pyroscope/parse)
-$(O)/fuzz/parca_filter: $(patsubst %,$(O)/obj/src/server/parca/%.o,filter graph graph_arrow columns)
+$(O)/fuzz/parca_filter: $(patsubst %,$(O)/obj/src/server/parca/%.o,filter functions graph graph_arrow columns)
 $(O)/fuzz/local_viewer: $(patsubst %,$(O)/obj/src/server/%.o,viewer/local_viewer_symbols core/respond)
 $(O)/fuzz/recording: $(patsubst %,$(O)/obj/src/server/stores/%.o,recordings_file noted_file)
 $(O)/fuzz/snapshot: $(patsubst %,$(O)/obj/src/server/stores/%.o,snapshots noted_file)
