@@ -170,6 +170,10 @@ static void add_runtime(struct report *report, const struct runtime_file *file, 
 	    "in %" PRIu64 " samples; %" PRIu64 " in its code showed none; %" PRIu64 " functions were named, %" PRIu64
 	    " gone before, %" PRIu64 " not to be believed",
 	    shown, unknown, counts->read, counts->lost, counts->nonsense);
+	if (counts->refused)
+		add(report, DOCTOR_WARN, name, "",
+		    "they are too many, or too large, to read all that are new: %" PRIu64 " times one was left without a name",
+		    counts->refused);
 }
 
 static void examine_runtimes(struct report *report)

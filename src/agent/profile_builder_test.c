@@ -18,6 +18,7 @@
 #include "base/fault.h"
 #include "base/test_faults.h"
 #include "base/test_fixture.h"
+#include "base/time.h"
 
 #define PID	   4000000
 #define KERNEL	   0xffffffff81000000ull
@@ -632,6 +633,35 @@ static void test_functions_that_make_no_sense(void **state)
 	assert_false(runtimes_are_disbelieved(f->process, RUNTIME_KIND_PYTHON));
 }
 
+/* Of a process that has had more read than it may no function is read that is not known; later it is. */
+static void test_functions_that_are_too_many(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t first_data, second_data;
+
+	uint64_t first = make_code(0, "first", 10, &first_data), second = make_code(1, "second", 20, &second_data);
+	become_python(f);
+	struct runtime_reads *reads = &f->process->maps->reads;
+	add_chain(f, 1, 2, (uint64_t[]){first, first_data});
+	assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START, .user_chain = 1}), 0);
+	assert_in_range(reads->bytes, 8 * RUNTIME_READ_COST, 16 * RUNTIME_READ_COST);
+	*reads = (struct runtime_reads){.bytes = 1ll << 40, .until_ns = time_monotonic_ns()};
+	add_chain(f, 2, 4, (uint64_t[]){first, first_data, second, second_data});
+	assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START, .user_chain = 2}), 0);
+	assert_non_null(strstr(stack_text(f->builder.profile, 1), "python:first"));
+	assert_non_null(strstr(stack_text(f->builder.profile, 1), "python:[function of Python]"));
+	assert_int_equal(f->builder.losses[AGENT_LOSS_NO_NAME], 1);
+	assert_int_equal(f->builder.runtimes->counts[RUNTIME_KIND_PYTHON].refused, 1);
+	/* Half a second gives back half of what a second does. */
+	*reads = (struct runtime_reads){.bytes = RUNTIME_READ_BYTES_MAX + RUNTIME_READ_BYTES_PER_S / 2,
+					.until_ns = time_monotonic_ns() - NS_PER_S / 2 - NS_PER_MS};
+	add_chain(f, 3, 4, (uint64_t[]){first, first_data, second, second_data});
+	assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START, .user_chain = 3}), 0);
+	assert_non_null(strstr(stack_text(f->builder.profile, 2), "python:second"));
+	assert_in_range(reads->bytes, RUNTIME_READ_BYTES_MAX / 2, RUNTIME_READ_BYTES_MAX + 16 * RUNTIME_READ_COST);
+	assert_int_equal(f->builder.losses[AGENT_LOSS_NO_NAME], 1);
+}
+
 /* The object is another one by now; the process has no interpreter that is known; half a frame. */
 static void test_functions_without_name(void **state)
 {
@@ -688,6 +718,7 @@ int main(void)
 		FIXTURE_TEST(test_pending_functions_of_cut_walks),
 		FIXTURE_TEST(test_functions_without_name),
 		FIXTURE_TEST(test_functions_that_make_no_sense),
+		FIXTURE_TEST(test_functions_that_are_too_many),
 		FIXTURE_TEST(test_deep_stacks_of_python),
 		FIXTURE_TEST(test_waits),
 		FIXTURE_TEST(test_kernel_addresses),

@@ -109,6 +109,8 @@ static int own(struct mapping_list **list, size_t more)
 	if (count)
 		memcpy(copy->items, old->items, count * sizeof(*copy->items));
 	copy->count = count;
+	if (old)
+		copy->reads = old->reads;
 	mapping_list_unref(old);
 	*list = copy;
 	return 0;

@@ -38,8 +38,12 @@ struct mapping_list {
 		uint32_t binary_file; /* struct process_mapping.file */
 		uint64_t bias;	      /* of its addresses */
 	} runtimes[RUNTIME_CLASSES];
-	uint16_t nonsense[RUNTIME_CLASSES];	   /* functions of them that could not be had, while none could */
-	uint32_t disbelieved;			   /* a bit by enum runtime_kind: it is not shown any more */
+	uint16_t nonsense[RUNTIME_CLASSES]; /* functions of them that could not be had, while none could */
+	uint32_t disbelieved;		    /* a bit by enum runtime_kind: it is not shown any more */
+	struct runtime_reads {		    /* see RUNTIME_READ_BYTES_MAX */
+		int64_t bytes;		    /* that were read beyond what is allowed a second */
+		int64_t until_ns;	    /* CLOCK_MONOTONIC: as of then */
+	} reads;
 	uint32_t placed_runtimes[RUNTIME_CLASSES]; /* bytes of what is said of them behind the ranges, in this order */
 	uint32_t live_owner;			   /* process.id + 1 of the one whose live rules are in them; 0 = no one's */
 	bool changed;				   /* since they were written */

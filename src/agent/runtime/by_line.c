@@ -77,7 +77,7 @@ int runtime_name_by_line(struct runtimes *runtimes, const struct process *proces
 	};
 	struct runtime_name_item item;
 
-	int r = runtime_names_find(&runtimes->names, lookup.key, &item);
+	int r = runtime_find_name(runtimes, process, file->type->kind, lookup.key, &item);
 	if (r == 0)
 		r = read_item(&lookup, read, &item);
 	if (r <= 0)

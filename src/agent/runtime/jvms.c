@@ -159,7 +159,7 @@ static int name_method(const struct naming *naming, uint64_t object, uint32_t ch
 	struct runtime_name_item item;
 
 	*ret = (struct runtime_name){.name = "", .file = ""};
-	int r = runtime_names_find(&runtimes->names, key, &item);
+	int r = runtime_find_name(runtimes, naming->process, RUNTIME_KIND_JVM, key, &item);
 	if (r == 0) {
 		r = add_method(naming, key, object, check);
 		if (r == 0)
@@ -192,7 +192,7 @@ static int name_stub(const struct naming *naming, uint64_t object, uint64_t data
 	uint64_t key = runtime_key_of(runtimes, naming->process, object, data, 0);
 	struct runtime_name_item item;
 
-	int r = runtime_names_find(&runtimes->names, key, &item);
+	int r = runtime_find_name(runtimes, naming->process, RUNTIME_KIND_JVM, key, &item);
 	if (r == 0) {
 		r = add_stub(naming, key, RUNTIME_OBJECT(object), RUNTIME_CHECK(data));
 		if (r == 0)
@@ -241,7 +241,7 @@ static int name_compiled(const struct naming *naming, uint64_t object, uint64_t 
 	struct inlined inlined[JVM_SCOPES_MAX];
 	struct runtime_name_item item;
 
-	int r = runtime_names_find(&runtimes->names, key, &item);
+	int r = runtime_find_name(runtimes, naming->process, RUNTIME_KIND_JVM, key, &item);
 	if (r == 0) {
 		r = add_inlined(naming, key, RUNTIME_OBJECT(object), data);
 		if (r == 0)

@@ -55,7 +55,7 @@ static int name(struct runtimes *runtimes, const struct process *process, const 
 	uint64_t key = runtime_key_of(runtimes, process, object, data, 0);
 	struct runtime_name_item item;
 
-	int r = runtime_names_find(&runtimes->names, key, &item);
+	int r = runtime_find_name(runtimes, process, RUNTIME_KIND_RUBY, key, &item);
 	if (r == 0) {
 		r = read_item(runtimes, process, file, key, object, data);
 		if (r == 0)

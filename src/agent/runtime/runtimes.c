@@ -8,13 +8,15 @@
 #include "agent/proc.h"
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/time.h"
 
-#define RUNTIME_BYTES_MIN (512u * 1024) /* executable; the smallest one that was seen has 1.4 MiB */
-#define NONSENSE_MAX	  32u		/* functions that could not be had, of a process of which none could */
-#define NONSENSE_NEVER	  UINT16_MAX
-#define FILE_NOT_LOOKED	  0u /* binary_file.runtime */
-#define FILE_NONE	  1u
-#define FILE_FIRST	  2u
+#define RUNTIME_BYTES_MIN  (512u * 1024) /* executable; the smallest one that was seen has 1.4 MiB */
+#define NONSENSE_MAX	   32u		 /* functions that could not be had, of a process of which none could */
+#define NONSENSE_NEVER	   UINT16_MAX
+#define READS_FORGOTTEN_NS (2 * NS_PER_S) /* then all of it is allowed again */
+#define FILE_NOT_LOOKED	   0u		  /* binary_file.runtime */
+#define FILE_NONE	   1u
+#define FILE_FIRST	   2u
 
 static const struct runtime_type *const types[] = {&runtime_python, &runtime_php, &runtime_perl,
 						   &runtime_ruby,   &runtime_jvm, &runtime_v8};
@@ -194,6 +196,8 @@ static int read_process(void *context, uint64_t address, void *to, size_t bytes)
 	const struct process *process = context;
 	pid_t pid = process->pid;
 
+	if (process->maps)
+		process->maps->reads.bytes += (int64_t)bytes + RUNTIME_READ_COST;
 	return process->exit_ns ? -ESRCH : read_pid(&pid, address, to, bytes);
 }
 
@@ -213,6 +217,32 @@ uint64_t runtime_key_of(const struct runtimes *runtimes, const struct process *p
 	const uint64_t words[] = {process->id, object, (uint64_t)RUNTIME_CHECK(data) << 32 | place};
 
 	return runtime_names_key(&runtimes->names, words, sizeof(words));
+}
+
+bool runtime_may_read(struct runtimes *runtimes, const struct process *process, enum runtime_kind kind)
+{
+	struct runtime_reads *reads = process->maps ? &process->maps->reads : NULL;
+
+	if (!reads || reads->bytes < RUNTIME_READ_BYTES_MAX)
+		return true;
+	int64_t now_ns = time_monotonic_ns(), elapsed_ns = now_ns - reads->until_ns;
+	if (elapsed_ns >= NS_PER_MS) { /* else nothing but what is lost by rounding */
+		elapsed_ns = elapsed_ns < READS_FORGOTTEN_NS ? elapsed_ns : READS_FORGOTTEN_NS;
+		reads->bytes -= elapsed_ns * RUNTIME_READ_BYTES_PER_S / NS_PER_S;
+		reads->bytes = reads->bytes > 0 ? reads->bytes : 0;
+		reads->until_ns = now_ns;
+	}
+	if (reads->bytes < RUNTIME_READ_BYTES_MAX)
+		return true;
+	runtimes->counts[kind].refused++;
+	return false;
+}
+
+int runtime_find_name(struct runtimes *runtimes, const struct process *process, enum runtime_kind kind, uint64_t key,
+		      struct runtime_name_item *ret)
+{
+	int r = runtime_names_find(&runtimes->names, key, ret);
+	return r != 0 || runtime_may_read(runtimes, process, kind) ? r : -EDQUOT;
 }
 
 void runtime_count(struct runtimes *runtimes, enum runtime_kind kind, int result)

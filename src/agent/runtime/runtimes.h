@@ -27,6 +27,14 @@
 #define RUNTIME_INLINES_MAX	64u
 #define RUNTIME_ALL		UINT32_MAX
 
+/* What may be read of a process for the names of its functions: so much at once, and so much more a second. A process that has
+ * other functions in each sample, with the largest tables, would else take all of the agent's time. Each read counts as
+ * RUNTIME_READ_COST more, which is what the call takes. A function of CPython is 8 reads: 4,096 of them, and 2,048 a second,
+ * which is 4 % of a CPU. */
+#define RUNTIME_READ_BYTES_MAX	 (32ll << 20)
+#define RUNTIME_READ_BYTES_PER_S (16ll << 20)
+#define RUNTIME_READ_COST	 1024
+
 struct runtime_type;
 /* What was recognized in a file, or why not. */
 struct runtime_file {
@@ -46,7 +54,9 @@ struct runtime_file {
 };
 
 struct runtime_counts {
-	uint64_t read, lost, nonsense; /* functions: named; gone before they could be read; not to be believed */
+	/* Functions: named; gone before they could be read; not to be believed; and how often one was not read, because its
+	 * process had more than it may have. */
+	uint64_t read, lost, nonsense, refused;
 };
 struct runtimes {
 	struct binaries *binaries;
@@ -127,6 +137,12 @@ void runtime_memory_of_pid(const pid_t *pid, struct runtime_memory *ret);
 /* ... the key in runtimes->names of an object that has the check; `place`: 0 where the object alone decides. */
 uint64_t runtime_key_of(const struct runtimes *runtimes, const struct process *process, uint64_t object, uint64_t data,
 			uint32_t place);
+/* ... whether a function that is not known may be read: what a process has read is limited (RUNTIME_READ_BYTES_MAX). Counts
+ * those that may not. */
+bool runtime_may_read(struct runtimes *runtimes, const struct process *process, enum runtime_kind kind);
+/* ... the same, of one that is looked up first: 1, *ret filled; 0 if it is to be read; -EDQUOT if it may not be; -ENOMEM. */
+int runtime_find_name(struct runtimes *runtimes, const struct process *process, enum runtime_kind kind, uint64_t key,
+		      struct runtime_name_item *ret);
 /* ... names a function whose place is its line, which `read` reads from the process if it is not known: 0, -ENOMEM, -EBADMSG
  * for nonsense, others if it is gone. One that is gone has the names of another one with the same check: copies of a function,
  * such as closures. */

@@ -154,6 +154,8 @@ static int name(struct runtimes *runtimes, const struct process *process, const 
 		r = runtime_names_find(&runtimes->names, failure_key(runtimes, process, frame), &item);
 		if (r > 0)
 			return item.numbers[0] == OUTCOME_LOST;
+		if (r == 0 && !runtime_may_read(runtimes, process, RUNTIME_KIND_V8))
+			return 1;
 	}
 	if (r == 0) {
 		r = read_item(runtimes, process, file, frame, &table);
