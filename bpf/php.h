@@ -20,6 +20,9 @@
  * generator that was asked, and each generator points to the one that it delegates to, up to the one that runs. They are put
  * in where the placeholder is, in the order of calls.
  *
+ * The object of a frame is the function; bit 0 says that it has no name: it is the code of a file outside of functions, which
+ * can be said of it when it is gone before anything else could be read.
+ *
  * The check of a frame is made of the pointers to the function's name, its class and its instructions, and of PHP code of that
  * to its file and its lines: code is freed, compiled anew, and the next may lie in the same places.
  */
@@ -46,6 +49,7 @@
 #define PHP_FUNCTION_USER     2u
 #define PHP_FUNCTION_EVAL     4u
 /* struct _zend_op */
+#define PHP_OBJECT_MAIN	    1u /* bit 0 of the object: it has no name, as code of a file outside of functions */
 #define PHP_OP_BYTES	    32u
 #define PHP_OP_LINE	    24u
 #define PHP_OBJECT_CLASS    16u

@@ -46,7 +46,7 @@ static __always_inline __u64 php_find_line(struct walk *walk, __u64 opline, __u6
 static __always_inline int php_collect_function(struct walk *walk, __u64 function, __u64 opline, __u32 info)
 {
 	const struct php_process *php = &walk->php;
-	__u64 ops, flags = 0, place = 0;
+	__u64 ops, object, flags = 0, place = 0;
 	__u32 count, type, check;
 
 	if (function & 7 || function >> 56)
@@ -57,13 +57,14 @@ static __always_inline int php_collect_function(struct walk *walk, __u64 functio
 	ops = LISTED_WORD(walk, php->function_ops);
 	count = listed_half(walk, php->function_count);
 	check = php_check_of(php, walk->scratch);
+	object = function | (LISTED_WORD(walk, PHP_FUNCTION_NAME) ? 0 : PHP_OBJECT_MAIN);
 	if (type != PHP_FUNCTION_INTERNAL) {
 		if (type != PHP_FUNCTION_USER && type != PHP_FUNCTION_EVAL)
 			return 1;
 		place = php_find_line(walk, opline, ops, count);
 		flags = info & PHP_CALL_TOP ? RUNTIME_FRAME_ENTRY : 0;
 	}
-	listed_add(walk, RUNTIME_KIND_PHP, function, flags | (__u64)check << 24 | place);
+	listed_add(walk, RUNTIME_KIND_PHP, object, flags | (__u64)check << 24 | place);
 	return 0;
 }
 

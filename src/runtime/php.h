@@ -41,6 +41,7 @@ bool php_layout_of(uint32_t version, struct php_layout *ret);
 /* What the walk of a process needs. bias: what is to be added to addresses as linked. */
 void php_place(const struct php_build *build, uint64_t bias, struct php_process *ret);
 
+#define PHP_MAIN_NAME "{main}"
 /* The function at an address if it still has the check: Class::method, "{main}" for the code of a file outside of functions; no
  * file for functions that are written in C. 0; -ESTALE if it is another one by now, or none (any more); -EBADMSG if it holds
  * nonsense; -EFAULT and others if it cannot be read. */

@@ -13,7 +13,6 @@
 #define TEXT_LENGTH    16u /* struct _zend_string */
 #define TEXT_DATA      24u
 #define TEXT_BYTES_MAX (1u << 20) /* what is longer is no name */
-#define MAIN_NAME      "{main}"
 
 struct function_reader {
 	const struct php_layout *layout;
@@ -74,7 +73,7 @@ static int read_name(const struct function_reader *reader, struct runtime_functi
 	size_t len = 0;
 
 	if (!name) {
-		runtime_name_append(bytes_of_string(MAIN_NAME), ret->name, &len);
+		runtime_name_append(bytes_of_string(PHP_MAIN_NAME), ret->name, &len);
 		return 0;
 	}
 	int r = read_class(reader, ret->name, &len);

@@ -161,6 +161,18 @@ static void test_parts(void **state)
 		    {5, LINE(5, 0), RUNTIME_FRAME_ENTRY}, {MAIN, NATIVE_ONLY});
 }
 
+/* Code of a file is told from functions, which have names. */
+static void test_code_without_name(void **state)
+{
+	set_up();
+	add_frame(1, USER, 3, 0);
+	add_frame(2, USER, 1, TOP);
+	put_word(FUNCTION(2) + PHP_FUNCTION_NAME, 0);
+	assert_int_equal(collect(), 2);
+	assert_int_equal(RUNTIME_OBJECT(process.walk.listed_frames[0][0]), FUNCTION(1));
+	assert_int_equal(RUNTIME_OBJECT(process.walk.listed_frames[1][0]), FUNCTION(2) | PHP_OBJECT_MAIN);
+}
+
 /* A function in C that a function in C calls has no loop: the part goes on. */
 static void test_calls_within_c(void **state)
 {
@@ -318,9 +330,13 @@ static void test_lies(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_parts), cmocka_unit_test(test_calls_within_c),
-		cmocka_unit_test(test_lines), cmocka_unit_test(test_generators),
-		cmocka_unit_test(test_lies),  cmocka_unit_test(test_frames_without_functions),
+		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_code_without_name),
+		cmocka_unit_test(test_calls_within_c),
+		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_generators),
+		cmocka_unit_test(test_lies),
+		cmocka_unit_test(test_frames_without_functions),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,6 +51,18 @@ if [ -x "$php" ]; then
 	else
 		fail "functions of short-lived processes" "$(cat "$work/err" && head -n 5 "$work/short.folded")"
 	fi
+	# Code of a file that is compiled, run and thrown away again and again, as servers without opcache do with each request: its functions are known from
+	# before, and what is outside of them is at least that.
+	printf '<?php\nwork();\n' >"$work/request.php"
+	printf '<?php\nfunction work() { for ($i = 0, $x = 0; $i < 60000; $i++) $x ^= $i; }\n$end = microtime(true) + 2;\nwhile (microtime(true) < $end) include "%s";\n' \
+		"$work/request.php" >"$work/server.php"
+	"$WICK" record -F 199 -o "$work/requests.folded" -- "$php" "$work/server.php" 2>"$work/err"
+	if awk '{ n = $NF } /;work/ { all += n } /\{main\}(;[^;{]+)*;\{main\}(;[^;]+)*;work/ { good += n } END { exit !(all > 14 && good > 0.95 * all) }' "$work/requests.folded" &&
+		! grep -q '\[function of PHP\]' "$work/requests.folded"; then
+		pass "code of files that are thrown away at once"
+	else
+		fail "code of files that are thrown away at once" "$(cat "$work/err" && head -n 5 "$work/requests.folded")"
+	fi
 	# A process that runs already, by its number, and what doctor says of it.
 	launch "$php" "$programs/truth.php" 3600 "$work/log" plain
 	running=$!

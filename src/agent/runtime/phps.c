@@ -22,13 +22,18 @@ static int place(struct runtimes *runtimes, const struct runtime_file *file, pid
 static int read_function(const struct runtime_file *file, const struct runtime_memory *memory, uint64_t object, uint32_t check,
 			 struct runtime_function *ret)
 {
-	return php_read_function(&file->php.layout, memory, object, check, ret);
+	return php_read_function(&file->php.layout, memory, object & ~(uint64_t)PHP_OBJECT_MAIN, check, ret);
 }
 
 static int name(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file,
 		const struct runtime_frame *frame, struct runtime_name *ret)
 {
-	return runtime_name_by_line(runtimes, process, file, read_function, frame->object, frame->data, ret);
+	int r = runtime_name_by_line(runtimes, process, file, read_function, frame->object, frame->data, ret);
+
+	/* A server that compiles a file for each request has thrown its code away before it can be read. */
+	if (r > 0 && !ret->name[0] && frame->object & PHP_OBJECT_MAIN)
+		ret->name = PHP_MAIN_NAME;
+	return r;
 }
 
 static void describe(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, const char *binary,
