@@ -3,9 +3,10 @@
  * What a frame is depends on the frames that it calls: `main` of the interpreter is left out of the stacks that go on to a
  * Python function, and stays in those that end in it. So a stack does not become one other stack, as with most filters, but one
  * for each set of interpreters of the stacks that it is part of. There are few of those sets, mostly none and one, and they
- * grow along a stack: a set is an interpreter added to another set, and has a number. The first pass gives each stack the set
- * of its own frames, callers first. The second goes from the stack of each sample up to the root, and remembers at each caller
- * what it last became with which set; so the stacks of one program are gone through once.
+ * grow along a stack: a set is an interpreter added to another set, and has a number. The first pass finds which binaries are
+ * called by functions of which runtime. The second gives each stack the set of its own frames, callers first. The third goes
+ * from the stack of each sample up to the root, and remembers at each caller what it last became with which set; so the stacks
+ * of one program are gone through once.
  */
 #include "profile/interpreters.h"
 
@@ -29,6 +30,7 @@ struct hiding {
 	struct set *sets;
 	size_t set_count, set_capacity;
 	struct map64 set_ids;	    /* of rest and binary */
+	struct map64 loops;	    /* by the binaries of an interpreted function and of a native frame that it calls */
 	uint32_t *set_of;	    /* by stack */
 	uint32_t *became_with;	    /* by stack: the set that `became` was made with; 0 = none yet */
 	uint32_t *became, *pending; /* by stack; callers on the way, at most as many as there are stacks */
@@ -40,6 +42,7 @@ static void hiding_release(struct hiding *hiding)
 	mem_free(hiding->ends_samples);
 	mem_free(hiding->sets);
 	map64_release(&hiding->set_ids);
+	map64_release(&hiding->loops);
 	mem_free(hiding->set_of);
 	mem_free(hiding->became_with);
 	mem_free(hiding->became);
@@ -90,6 +93,7 @@ static int hiding_init(struct hiding *hiding, struct error *err)
 {
 	size_t count = hiding->profile->stack_count;
 	map64_init_guarded(&hiding->set_ids);
+	map64_init_guarded(&hiding->loops);
 	hiding->set_of = mem_zalloc_array(count, sizeof(*hiding->set_of));
 	hiding->became_with = mem_zalloc_array(count, sizeof(*hiding->became_with));
 	hiding->became = mem_zalloc_array(count, sizeof(*hiding->became));
@@ -141,15 +145,52 @@ static uint32_t native_binary(const struct hiding *hiding, uint32_t location)
 	return entry->frame_type == PROFILE_FRAME_NATIVE ? hiding->binaries[entry->mapping] : 0;
 }
 
+/* What stands in a stack for callers that are missing. */
+static bool is_mark(const struct hiding *hiding, uint32_t location)
+{
+	const struct profile_location *entry = &hiding->profile->locations[location];
+	return entry->frame_type == PROFILE_FRAME_UNKNOWN && !entry->mapping;
+}
+
+static uint64_t loop_key(const struct hiding *hiding, uint32_t location, uint32_t binary)
+{
+	return (uint64_t)hiding->binaries[hiding->profile->locations[location].mapping] << 32 | binary;
+}
+
+static int find_loops(struct hiding *hiding, struct error *err)
+{
+	const struct profile *profile = hiding->profile;
+	for (uint32_t i = 1; i < profile->stack_count; i++) {
+		uint32_t caller = profile->stacks[profile->stacks[i].parent].location;
+		uint32_t binary = native_binary(hiding, profile->stacks[i].location);
+		if (binary && has_loop(hiding, caller) && map64_put(&hiding->loops, loop_key(hiding, caller, binary), 1) < 0)
+			return error_nomem(err);
+	}
+	return 0;
+}
+
+/* Whether a native frame of the binary, called by the stack, is one of an interpreter. Where callers are missing it is, if
+ * other stacks have it as the interpreter of the functions before them. */
+static bool is_loop(const struct hiding *hiding, const struct profile_stack *caller, uint32_t binary)
+{
+	uint64_t unused;
+	if (has_loop(hiding, caller->location))
+		return true;
+	if (!is_mark(hiding, caller->location))
+		return false;
+	uint32_t before = hiding->profile->stacks[caller->parent].location;
+	return has_loop(hiding, before) && map64_get(&hiding->loops, loop_key(hiding, before, binary), &unused);
+}
+
 static int find_sets(struct hiding *hiding, struct error *err)
 {
 	const struct profile *profile = hiding->profile;
-	int r = 0;
+	int r = find_loops(hiding, err);
 	for (uint32_t i = 1; r == 0 && i < profile->stack_count; i++) {
-		const struct profile_stack *stack = &profile->stacks[i], *caller = &profile->stacks[stack->parent];
+		const struct profile_stack *stack = &profile->stacks[i];
 		uint32_t binary = native_binary(hiding, stack->location);
 		hiding->set_of[i] = hiding->set_of[stack->parent];
-		if (binary && has_loop(hiding, caller->location))
+		if (binary && is_loop(hiding, &profile->stacks[stack->parent], binary))
 			r = set_add(hiding, &hiding->set_of[i], binary, err);
 	}
 	return r;

@@ -10,6 +10,9 @@
  * an interpreted frame calls is an interpreter, and all native frames of it in that stack are its internals. Extension
  * modules, the C library and the kernel are other binaries and stay, and so do the stacks that run no interpreted function.
  *
+ * Where callers are missing, a mark stands between interpreted functions and native frames. What follows it is an interpreter
+ * if it is one in other stacks, of functions of the same runtime.
+ *
  * What makes this right is that the loop's frame is there, inside of each run. Other profilers leave it out, and so did whoever
  * hid it before: there, what an interpreted function calls is the C library or an extension. Samples tell: with the loop none
  * ends in an interpreted function. Functions of a mapping in which one does are taken to be without it, and nothing is hidden

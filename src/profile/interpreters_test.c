@@ -33,6 +33,7 @@ static const struct kind {
 	{"k", PROFILE_FRAME_KERNEL, "[kernel.kallsyms]", "05", 0},
 	{"t", PROFILE_FRAME_JIT, "/usr/bin/python3", "01", 0x1000},
 	{"e", PROFILE_FRAME_UNKNOWN, "/usr/bin/python3", "01", 0x1000},
+	{"[", PROFILE_FRAME_UNKNOWN, "", "", 0}, /* callers are missing */
 };
 
 static const struct kind *kind_of(char letter)
@@ -142,6 +143,10 @@ static const struct interpreters_case {
 	{"fc f abpa", "fc f p"},
 	{"gc g abpa", "gc g p"},
 	{"fa abp gjc", "f abp gc"},
+	/* where callers are missing: by other stacks, of the same language */
+	{"cabpa p[a p[bxa q[axc p[xa", "cp p[ p[x q[xc p[xa"},
+	{"p[a p[xa", "p[a p[xa"},
+	{"abpa f[a g[a e[a", "p f[a g[a e[a"},
 	{"", ""},
 };
 
