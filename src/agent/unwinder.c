@@ -33,7 +33,7 @@
 #define OWN_HEAP_BYTES	 (32u << 20)
 #define SETTLE_NS	 (100 * NS_PER_MS)
 #define QUIET_MAX	 64 /* processes that are looked after; further ones stay quiet until their mappings change */
-#define FRUITLESS_MAX	 8  /* tails in a row that did not help */
+#define FRUITLESS_MAX	 8  /* drains in a row whose tails did not help */
 #define QUIET_TICKS	 32 /* for so long none are sent then */
 
 static _Thread_local struct heap *walk_heap;
@@ -472,7 +472,11 @@ static void learn_from_tail(struct unwinder *unwinder, struct process *process, 
 
 	unwinder->live.denied = false;
 	if (UNWIND_IS_CURABLE(result) || result == UNWIND_NO_RULE || denied) {
-		if (++process->fruitless == FRUITLESS_MAX)
+		/* What came of a tail shows after the drain: others of the same one were sent before. */
+		bool counts = process->fruitless_drain != unwinder->live.drains && !unwinder->counts_nothing;
+		process->fruitless_drain = unwinder->live.drains;
+		process->fruitless += counts;
+		if (counts && process->fruitless == FRUITLESS_MAX)
 			silence(unwinder, process);
 		if (process->fruitless > FRUITLESS_MAX)
 			return; /* told already */

@@ -250,6 +250,27 @@ static void test_walk_that_has_begun(void **state)
 	assert_int_equal(count, 6);
 }
 
+/* Tails that do not help end after some drains, however many came in one: what the first one taught is told after the drain. */
+static void test_fruitless_tails(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t *callers;
+	size_t count;
+
+	outer();
+	put_chain(f, (uint64_t[]){0x4242}, 1);
+	tail.depth = 2;
+	tail.ip = 0x1000; /* nothing is mapped there */
+	for (unsigned drain = 1; drain <= 8; drain++) {
+		assert_int_equal(f->process->quiet_until, 0);
+		for (unsigned i = 0; i < 20 && drain < 8; i++)
+			assert_int_equal(resume(f, &callers, &count), UNWIND_NO_MAPPING);
+		unwinder_update(f->unwinder);
+	}
+	assert_int_equal(resume(f, &callers, &count), UNWIND_NO_MAPPING);
+	assert_true(f->process->quiet_until > 0);
+}
+
 /* The process's mappings were read anew, and nobody has looked for an interpreter in them yet. */
 static void test_interpreter_that_is_not_placed(void **state)
 {
@@ -350,6 +371,7 @@ int main(void)
 		FIXTURE_TEST(test_anchors_that_are_not_met),
 		FIXTURE_TEST(test_pending_frames_go_on_by_code),
 		FIXTURE_TEST(test_walk_that_has_begun),
+		FIXTURE_TEST(test_fruitless_tails),
 		FIXTURE_TEST(test_interpreter_that_is_not_placed),
 		FIXTURE_TEST(test_pending_frames_that_make_no_sense),
 		FIXTURE_TEST(test_frames_in_no_mapping),

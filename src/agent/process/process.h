@@ -78,11 +78,12 @@ struct process {
 	bool has_counters;     /* it was sampled, and counters.h told of it */
 	bool wanted;	       /* it was sampled: the kernel side should know them */
 	bool changed;	       /* it is in process_table.changed */
-	uint32_t fruitless;    /* tails in a row that did not help */
-	uint64_t quiet_until;  /* tick until when it sends no tails */
-	uint32_t *results;     /* samples by enum unwind_result; NULL = never sampled */
-	uint64_t started_ns;   /* of its fork or last exec; 0 = before the agent's start */
-	uid_t uid;	       /* effective, of it or the parent when last read from /proc; (uid_t)-1 = never */
+	uint32_t fruitless;    /* drains in a row whose tails did not help */
+	uint64_t fruitless_drain;	/* the last one */
+	uint64_t quiet_until;		/* tick until when it sends no tails */
+	uint32_t *results;		/* samples by enum unwind_result; NULL = never sampled */
+	uint64_t started_ns;		/* of its fork or last exec; 0 = before the agent's start */
+	uid_t uid;			/* effective, of it or the parent when last read from /proc; (uid_t)-1 = never */
 	struct process_mapping jitdump; /* the page by which a jitdump is found; .binary BINARY_NONE = none */
 	struct mapping_list *maps;	/* NULL = none */
 	struct live_rules *live;	/* of code that it made at run time; NULL = none is known */
