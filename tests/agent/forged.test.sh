@@ -11,10 +11,10 @@ need_sampling "forged"
 }
 forge=$PWD/tests/programs/forge
 check "the library compiles" cc -shared -fPIC -O1 -fno-omit-frame-pointer -D_GNU_SOURCE -o "$work/forge.so" "$forge"/*.c -ldl -lpthread
-# A process that lies takes MS of CPU time for each of 6 forgeries. The recorder may take as much as one of these, and a second for
+# A process that lies takes MS of CPU time for each of 6 forgeries. The recorder may take as much as one of these, and 1.2 s for
 # finding out what there is.
-ms=$(if_full 1500 500)
-cpu_max=$((ms + 1000))
+ms=$(if_full 1500 300)
+cpu_max=$((ms + 1200))
 kib_max=131072
 
 # Beside it one that does not, which writes down its own stacks. What the recorder has used is asked before the symbols are read: at the end.
