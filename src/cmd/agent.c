@@ -72,7 +72,8 @@ int cmd_agent(int argc, char **argv)
 		 .help = "also send there (may be repeated); KIND: wick, otlp-grpc,\notlp-http, pyroscope, parca"},
 		{0, "spool", "DIR", OPTION_TEXT, &spool,
 		 .help = "buffer directory for when a server is unreachable; off =\n"
-			 "memory (default for root: /var/lib/wick-agent)"},
+			 "memory (default for root: /var/lib/wick-agent)",
+		 .not_in_environment = true}, /* WICK_SPOOL gives way to the file: apply_spool_config() */
 		{0, "config", "FILE", OPTION_TEXT, &config_file,
 		 .help = "settings, labels and relabel_configs (YAML); options\nhere take precedence"},
 		FREQUENCY_OPTION_ROWS(&o.agent),
@@ -101,6 +102,7 @@ int cmd_agent(int argc, char **argv)
 			"collector of OpenTelemetry profiles over gRPC). Needs root, or CAP_BPF,\nCAP_PERFMON, CAP_SYS_PTRACE, "
 			"CAP_DAC_READ_SEARCH, CAP_SYSLOG, CAP_CHECKPOINT_RESTORE;\nall others are dropped after the start.",
 		.options = options,
+		.environment = true,
 		.examples = "wick agent --server http://profiles.example:7070 --label env=prod"};
 	OPTIONS_OR_RETURN(&usage, argc, argv, NULL);
 	struct error err = {0};

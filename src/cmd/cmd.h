@@ -68,6 +68,7 @@ struct option_row {
 	unsigned min, max;   /* OPTION_UNSIGNED */
 	const char *choices; /* OPTION_CHOICE: "one, two, three" */
 	const char *help;    /* lines of at most 60 characters, separated by \n */
+	bool not_in_environment;
 };
 /* A row within a macro. */
 #define OPTION_ROW(...)                                                                                                        \
@@ -78,8 +79,13 @@ struct usage {
 	const char *verb, *synopsis, *description; /* synopsis without "wick VERB"; description: lines */
 	const struct option_row *options;	   /* ends with a NULL name; -h, --help is added */
 	const char *examples;			   /* lines; NULL = none */
+	/* Options are taken from the environment too, --token-file from WICK_TOKEN_FILE: what is given as an argument comes
+	 * after it. Of flags: 1 or 0; of what may be given several times, each in a line of its own. */
+	bool environment;
 };
-#define OPERANDS_MAX 1024
+/* Not for people: prints what shells complete. */
+#define OPTION_COMPLETIONS "--completions"
+#define OPERANDS_MAX	   1024
 struct operands {
 	char *items[OPERANDS_MAX + 1]; /* NULL-terminated, so that it can be an exec's argv */
 	size_t count;

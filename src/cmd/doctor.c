@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/time.h"
 #include "cmd/cmd.h"
+#include "cmd/remote.h"
 #include "elf/disassemble.h"
 #include "symbol/debuginfod.h"
 #include "symbol/worker.h"
@@ -19,6 +21,12 @@
 #define ROWS_MAX     96
 #define SYMBOL_ROWS  3
 #define WORKER_LIMIT (10 * NS_PER_S)
+
+#ifdef WICK_STATIC
+#define INSTALL(package) "run the server of a package of your distribution, with " package
+#else
+#define INSTALL(package) "install the package " package " where the server runs"
+#endif
 
 /* ---- names ---- */
 
@@ -69,7 +77,7 @@ static struct doctor_row examine_disassembly(void)
 	if (r < 0) {
 		row.verdict = DOCTOR_WARN;
 		snprintf(row.found, sizeof(row.found), "%.250s", err.message);
-		snprintf(row.fix, sizeof(row.fix), "install the package libcapstone4 where the server runs");
+		snprintf(row.fix, sizeof(row.fix), INSTALL("libcapstone4"));
 	}
 	return row;
 }
@@ -87,7 +95,7 @@ static struct doctor_row examine_debuginfod(void)
 	} else {
 		row.verdict = DOCTOR_WARN;
 		snprintf(row.found, sizeof(row.found), "%.250s", err.message);
-		snprintf(row.fix, sizeof(row.fix), "install the package libdebuginfod1 where the server runs");
+		snprintf(row.fix, sizeof(row.fix), INSTALL("libdebuginfod1"));
 	}
 	return row;
 }
@@ -103,20 +111,37 @@ static size_t examine_machine(struct doctor_row rows[static ROWS_MAX])
 	return count;
 }
 
+static struct doctor_row examine_server(const char *url)
+{
+	struct doctor_row row = {.verdict = DOCTOR_OK, .what = "server"};
+	const struct remote remote = {.url = url};
+	_cleanup_(buffer_release) struct buffer path = {0};
+	_cleanup_(buffer_release) struct buffer response = {0};
+	struct error err = {0};
+	int r = remote_begin(&path, "/readyz", NULL, 0);
+	if (r == 0)
+		r = remote_request(&remote, "GET", &path, &response, &err);
+	snprintf(row.found, sizeof(row.found), r < 0 ? "%s" : "%.250s is ready", r < 0 ? err.message : url);
+	row.verdict = r < 0 ? DOCTOR_FAIL : DOCTOR_OK;
+	return row;
+}
+
 int cmd_doctor(int argc, char **argv)
 {
 	unsigned pid = 0;
+	const char *url = NULL;
 	int64_t duration_ns = 5 * NS_PER_S;
 	const struct option_row options[] = {
 		{'p', "pid", "PID", OPTION_UNSIGNED, &pid, 1, 4194304,
 		 .help = "check this process instead: sample it and report how many\n"
 			 "of its stacks are complete, or why not"},
+		{0, "url", "URL", OPTION_TEXT, &url, .help = "check that this server is ready instead"},
 		{'d', "duration", "SECONDS", OPTION_DURATION, &duration_ns,
 		 .help = "with --pid: how long to sample (default: 5)"},
 		{0},
 	};
 	const struct usage usage = {.verb = "doctor",
-				    .synopsis = "[--pid PID]",
+				    .synopsis = "[--pid PID | --url URL]",
 				    .description =
 					    "Checks what profiling requires on this machine, one line each, and prints how to "
 					    "fix\nwhat is missing. The exit status is 1 if something required is missing.",
@@ -127,7 +152,11 @@ int cmd_doctor(int argc, char **argv)
 	struct doctor_row rows[ROWS_MAX];
 	struct error err = {0};
 	size_t count = 0, failed = 0, warned = 0;
-	if (!pid)
+	if (pid && url)
+		return usage_error(&usage, "--pid and --url check different things");
+	if (url)
+		rows[count++] = examine_server(url);
+	else if (!pid)
 		count = examine_machine(rows);
 	else if (agent_examine_process((pid_t)pid, duration_ns, rows, ROWS_MAX, &count, &err) < 0)
 		return cmd_fail("doctor", &err);

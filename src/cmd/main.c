@@ -57,6 +57,11 @@ int main(int argc, char **argv)
 		print_help(stdout);
 		return EXIT_DONE;
 	}
+	if (strcmp(argv[1], OPTION_COMPLETIONS) == 0) {
+		for (size_t i = 0; i < VERB_COUNT; i++)
+			printf("%s\t%s\n", verbs[i].name, verbs[i].summary);
+		return EXIT_DONE;
+	}
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0) {
 		printf("wick %s\n", WICK_VERSION);
 		return EXIT_DONE;

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "base/alloc.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "cmd/cmd.h"
@@ -52,10 +56,25 @@ static void print_help(const struct usage *usage)
 	for (const struct option_row *row = usage->options; row->name; row++)
 		print_option(stdout, row);
 	print_option(stdout, &help);
+	if (usage->environment)
+		printf("\nOptions can be given as environment variables too, --%s as WICK_%s.\n", "token-file", "TOKEN_FILE");
 	if (usage->examples) {
 		printf("\nexamples:\n");
 		print_lines(stdout, usage->examples, 2, false);
 	}
+}
+
+/* For the completions of shells (packaging/completions): a line for each option, in columns that end with a tab: name, letter
+ * or nothing, its argument or nothing, the values that it may have, separated by ", ", or nothing; and the first line of its
+ * help. */
+static void print_completions(const struct usage *usage)
+{
+	for (const struct option_row *row = usage->options; row->name; row++) {
+		const char letter[] = {row->letter ? '-' : '\0', row->letter, '\0'};
+		printf("--%s\t%s\t%s\t%s\t%.*s\n", row->name, letter, row->argument ? row->argument : "",
+		       row->kind == OPTION_CHOICE ? row->choices : "", (int)strcspn(row->help, "\n"), row->help);
+	}
+	printf("--help\t-h\t\t\tshow this and exit\n");
 }
 
 int usage_error(const struct usage *usage, const char *format, ...)
@@ -168,8 +187,59 @@ static int parse_option(const struct usage *usage, int argc, char **argv, int *a
 	return 0;
 }
 
+/* "WICK_TOKEN_FILE" of "token-file". */
+static void name_variable(const char *option, char *ret, size_t size)
+{
+	snprintf(ret, size, "WICK_%s", option);
+	for (char *at = ret; *at; at++)
+		*at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
+}
+
+/* Lines of their own: they must stay as long as the options do. */
+static int set_lines(const struct option_row *row, const char *value, struct error *err)
+{
+	char *copy = mem_strdup(value), *rest = NULL;
+	int r = copy ? 0 : error_nomem(err);
+	for (char *line = copy ? strtok_r(copy, "\n", &rest) : NULL; line && r == 0; line = strtok_r(NULL, "\n", &rest))
+		r = option_set(row, line, err);
+	return r;
+}
+
+static int set_flag(const struct option_row *row, const char *value, struct error *err)
+{
+	bool is_on = strcmp(value, "1") == 0 || strcasecmp(value, "true") == 0;
+	if (!is_on && strcmp(value, "0") != 0 && strcasecmp(value, "false") != 0)
+		return error_set(err, -EINVAL, "'%.40s' is neither 1 nor 0", value);
+	*(bool *)row->target = is_on;
+	return 0;
+}
+
+/* Empty variables count as not set, as where a container's settings always name them. */
+static int read_environment(const struct usage *usage)
+{
+	for (const struct option_row *row = usage->options; row->name && usage->environment; row++) {
+		char variable[64];
+		struct error err = {0};
+		int r = 0;
+		name_variable(row->name, variable, sizeof(variable));
+		const char *value = row->not_in_environment ? NULL : getenv(variable);
+		if (!value || !*value)
+			continue;
+		if (row->kind == OPTION_FLAG)
+			r = set_flag(row, value, &err);
+		else
+			r = row->kind == OPTION_LIST ? set_lines(row, value, &err) : option_set(row, value, &err);
+		if (r < 0)
+			return usage_error(usage, "%s in the environment: %s", variable, err.message) + 1;
+	}
+	return 0;
+}
+
 int options_parse(const struct usage *usage, int argc, char **argv, struct operands *ret)
 {
+	int refused = read_environment(usage);
+	if (refused)
+		return refused;
 	struct operands none;
 	bool takes_none = !ret;
 	ret = ret ? ret : &none;
@@ -182,6 +252,10 @@ int options_parse(const struct usage *usage, int argc, char **argv, struct opera
 		}
 		if (!ret->after_dashes && (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0)) {
 			print_help(usage);
+			return EXIT_DONE + 1;
+		}
+		if (!ret->after_dashes && strcmp(text, OPTION_COMPLETIONS) == 0) {
+			print_completions(usage);
 			return EXIT_DONE + 1;
 		}
 		if (!ret->after_dashes && text[0] == '-' && text[1]) {

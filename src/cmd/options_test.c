@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/time.h"
@@ -36,6 +37,8 @@ struct parsed {
 
 static struct parsed parsed; /* too large for a stack */
 
+static bool with_environment;
+
 static void parse_with(int argc, char **argv)
 {
 	struct given *given = &parsed.given;
@@ -51,11 +54,13 @@ static void parse_with(int argc, char **argv)
 		{0, "size", "SIZE", OPTION_SIZE, &given->size, .help = "a size"},
 		{'l', "list", "ITEM", OPTION_LIST, &given->list, .help = "a list"},
 		{0, "a-name-that-fills-the-column", "X", OPTION_TEXT, &given->text, .help = "below its name"},
+		{0, "elsewhere", "X", OPTION_TEXT, &given->text, .help = "not of the environment", .not_in_environment = true},
 		{0}};
 	const struct usage usage = {.verb = "try",
 				    .synopsis = "[IN...]",
 				    .description = "Tries options.",
 				    .options = rows,
+				    .environment = with_environment,
 				    .examples = "wick try a\nwick try b"};
 	test_capture_begin(&parsed.printed);
 	parsed.status = options_parse(&usage, argc, argv, &parsed.operands);
@@ -264,6 +269,7 @@ static void test_help(void **state)
 				   "  -l, --list ITEM             a list\n"
 				   "      --a-name-that-fills-the-column X\n"
 				   "                              below its name\n"
+				   "      --elsewhere X           not of the environment\n"
 				   "  -h, --help                  show this and exit\n"
 				   "\nexamples:\n  wick try a\n  wick try b\n";
 	(void)state;
@@ -327,12 +333,96 @@ static void test_fail(void **state)
 						"wick try: trying: a number is expected\n");
 }
 
+static void set_environment(const char *const *pairs)
+{
+	for (; *pairs; pairs += 2)
+		setenv(pairs[0], pairs[1], 1);
+}
+
+static int clear_environment(void **state)
+{
+	static const char *const names[] = {"FLAG",	"FLAGS", "TEXT", "NUMBER",    "CHOICE",
+					    "DURATION", "SIZE",	 "LIST", "ELSEWHERE", "A_NAME_THAT_FILLS_THE_COLUMN"};
+	char name[64];
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		snprintf(name, sizeof(name), "WICK_%s", names[i]);
+		unsetenv(name);
+	}
+	with_environment = false;
+	return 0;
+}
+
+static void test_environment(void **state)
+{
+	(void)state;
+	set_environment((const char *const[]){"WICK_FLAG", "1", "WICK_FLAGS", "false", "WICK_TEXT", "from there", "WICK_NUMBER",
+					      "9", "WICK_CHOICE", "two", "WICK_SIZE", "", "WICK_LIST", "a=b\n\nc",
+					      "WICK_ELSEWHERE", "no", NULL});
+	parse("");
+	assert_null(parsed.given.text); /* not of this verb */
+	with_environment = true;
+	parse("");
+	assert_int_equal(parsed.status, 0);
+	assert_true(parsed.given.flag);
+	assert_false(parsed.given.other);
+	assert_string_equal(parsed.given.text, "from there");
+	assert_int_equal(parsed.given.number, 9);
+	assert_int_equal(parsed.given.choice, TWO);
+	assert_int_equal(parsed.given.size, 0);
+	assert_int_equal(parsed.given.list.count, 2);
+	assert_string_equal(parsed.given.list.items[0], "a=b");
+	assert_string_equal(parsed.given.list.items[1], "c");
+	parse("-t argument --list d");
+	assert_string_equal(parsed.given.text, "argument");
+	assert_int_equal(parsed.given.list.count, 3);
+}
+
+static void test_environment_is_checked(void **state)
+{
+	static const char *const cases[][3] = {
+		{"WICK_FLAG", "yes", "wick try: WICK_FLAG in the environment: 'yes' is neither 1 nor 0\n"},
+		{"WICK_NUMBER", "4", "wick try: WICK_NUMBER in the environment: '4' is not between 5 and 4000000000\n"},
+		{"WICK_CHOICE", "four", "wick try: WICK_CHOICE in the environment: 'four' is not one of one, two, three\n"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		clear_environment(NULL);
+		with_environment = true;
+		setenv(cases[i][0], cases[i][1], 1);
+		parse("");
+		assert_int_equal(parsed.status, EXIT_USAGE + 1);
+		assert_memory_equal(parsed.printed.err, cases[i][2], strlen(cases[i][2]));
+	}
+}
+
+static void test_completions(void **state)
+{
+	(void)state;
+	parse("--completions");
+	assert_int_equal(parsed.status, EXIT_DONE + 1);
+	assert_non_null(strstr(parsed.printed.out, "--flag\t-f\t\t\ta flag\n"));
+	assert_non_null(strstr(parsed.printed.out, "\n--number\t-n\tN\t\ta number\n"));
+	assert_non_null(strstr(parsed.printed.out, "\n--choice\t-c\tCHOICE\tone, two, three\ta choice\n"));
+	assert_non_null(strstr(parsed.printed.out, "\n--size\t\tSIZE\t\ta size\n"));
+	parse("-- --completions");
+	assert_int_equal(parsed.status, 0);
+	assert_int_equal(parsed.operands.count, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kinds), cmocka_unit_test(test_refusals),	     cmocka_unit_test(test_operands),
-		cmocka_unit_test(test_lists), cmocka_unit_test(test_operands_max),   cmocka_unit_test(test_help),
-		cmocka_unit_test(test_fail),  cmocka_unit_test(test_help_is_broken),
+		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_operands),
+		cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_operands_max),
+		cmocka_unit_test(test_help),
+		cmocka_unit_test(test_fail),
+		cmocka_unit_test(test_help_is_broken),
+		cmocka_unit_test_teardown(test_environment, clear_environment),
+		cmocka_unit_test_teardown(test_environment_is_checked, clear_environment),
+		cmocka_unit_test(test_completions),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

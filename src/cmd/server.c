@@ -119,6 +119,7 @@ int cmd_server(int argc, char **argv)
 				    .description = "Stores profiles that agents and others send (OTLP, pprof), answers "
 						   "queries, and serves\nthe web UI. Needs no privileges.",
 				    .options = options,
+				    .environment = true,
 				    .examples = "wick server --data /srv/wick --keep 90d --keep-size 200G\nwick server "
 						"--listen 0.0.0.0:7070 --token-file /etc/wick/token"};
 	OPTIONS_OR_RETURN(&usage, argc, argv, NULL);

@@ -63,6 +63,21 @@ static void use_user(struct up *up, const struct passwd *user)
 	snprintf(up->user, sizeof(up->user), "%s", user->pw_name);
 }
 
+/* By name, or by number if that is NULL; NULL = there is none. A static program cannot ask the C library, which would load
+ * others (NSS). */
+static const struct passwd *find_user(const char *name, uid_t uid)
+{
+#ifdef WICK_STATIC
+	_cleanup_(file_closep) FILE *file = fopen("/etc/passwd", "re");
+	struct passwd *user = file ? fgetpwent(file) : NULL;
+	while (user && (name ? strcmp(user->pw_name, name) != 0 : user->pw_uid != uid))
+		user = fgetpwent(file);
+	return user;
+#else
+	return name ? getpwnam(name) : getpwuid(uid);
+#endif
+}
+
 /* The server runs as the owner of the data; a new directory goes to whoever called sudo, else to the user wick, else to nobody.
  */
 static int choose_user(struct up *up, struct error *err)
@@ -73,13 +88,13 @@ static int choose_user(struct up *up, struct error *err)
 	uint64_t uid = 0;
 	bool exists = stat(up->server.data_directory, &info) == 0;
 	if (geteuid() != 0)
-		user = getpwuid(geteuid());
+		user = find_user(NULL, geteuid());
 	else if (exists)
-		user = getpwuid(info.st_uid);
+		user = find_user(NULL, info.st_uid);
 	else if (sudo && text_parse_u64(sudo, &uid, NULL) == 0 && uid)
-		user = getpwuid((uid_t)uid);
-	if (!user && geteuid() == 0 && !exists && !(user = getpwnam("wick")))
-		user = getpwnam("nobody");
+		user = find_user(NULL, (uid_t)uid);
+	if (!user && geteuid() == 0 && !exists && !(user = find_user("wick", 0)))
+		user = find_user("nobody", 0);
 	if (!user) {
 		up->uid = exists ? info.st_uid : geteuid();
 		up->gid = exists ? info.st_gid : getegid();
@@ -310,6 +325,7 @@ int cmd_up(int argc, char **argv)
 			       "web UI that shows where the CPU time goes. Needs root (or the capabilities listed by\nwick "
 			       "agent --help); the server half runs without privileges.",
 		.options = options,
+		.environment = true,
 		.examples = "sudo wick up\nsudo wick up --data /srv/wick -F 97 --label env=test"};
 	OPTIONS_OR_RETURN(&usage, argc, argv, NULL);
 	struct error err = {0};

@@ -76,4 +76,13 @@ for signal in INT TERM; do
 	wait $server
 	check "a server logs that SIG$signal ended it" grep -q "info server: stopped by SIG$signal" "$work/stopped.log"
 done
+# The table of variables in docs/configuration.md is that of the options.
+for verb in up server agent; do
+	"$WICK" $verb --completions | awk -F '\t' -v verb=$verb '$1 != "--help" && $1 != "--spool" {
+		name = substr($1, 3); variable = toupper(name); gsub(/-/, "_", variable)
+		print "WICK_" variable "|--" name ($3 == "" ? "" : " " $3) "|" verb }'
+done | sort >"$work/options"
+sed -nE 's/^\| `(WICK_[A-Z_]+)` \| `([^`]*)` \| (.*) \|$/\1|\2|\3/p' docs/configuration.md |
+	awk -F '|' '{ n = split($3, verbs, ", "); for (i = 1; i <= n; i++) print $1 "|" $2 "|" verbs[i] }' | sort >"$work/variables"
+check "docs/configuration.md has each variable" diff "$work/options" "$work/variables"
 finish
