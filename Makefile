@@ -2,6 +2,7 @@
 # Wick's build. `make help` lists the targets; ./dev installs what is needed and calls them.
 #
 #   O=DIR   where everything that is built goes (default: build, build-san with SAN=1, build-fuzz for fuzzers)
+#   STATIC=1   one file without shared libraries (default folder: build-static); see docs/install.md for what it lacks
 #   SAN=1   AddressSanitizer and UndefinedBehaviorSanitizer
 #   V=1     show the commands
 #   CC=...  the compiler (default: gcc; the fuzzers take clang)
@@ -17,6 +18,8 @@ AR    := ar
 CLANG := $(CCACHE) clang
 ifdef SAN
 O     ?= build-san
+else ifdef STATIC
+O     ?= build-static
 else
 O     ?= build
 endif
@@ -45,7 +48,7 @@ WARNINGS := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes -
 	-Wvla -Wformat=2 -Wundef -Wwrite-strings -Wno-unused-parameter -Wno-missing-field-initializers
 CPPFLAGS := -D_GNU_SOURCE -DWICK_VERSION='"$(VERSION)"' -Isrc -I. -I$(O)/gen -MMD -MP
 OPT      := -O2
-CFLAGS   := -std=gnu17 $(OPT) -g -fno-omit-frame-pointer -fno-strict-aliasing -fstack-protector-strong -fPIE $(WARNINGS)
+CFLAGS   := -std=gnu17 $(OPT) -g -fno-omit-frame-pointer -fno-strict-aliasing -fstack-protector-strong -fPIE $(WARNINGS) $(EXTRA_CFLAGS)
 LDFLAGS  := -pie -Wl,--as-needed -Wl,-z,relro,-z,now
 LDLIBS   := -lresolv -lssl -lcrypto -lbpf -lelf -luv -lnghttp2 -ldeflate -lz -lzstd -llz4 -ljansson -lpcre2-8 -lxxhash -lcap -lyaml -liberty -llzma -lseccomp -lpthread -lm
 ifdef SAN
@@ -53,6 +56,13 @@ CFLAGS   += -fsanitize=address,undefined -fno-sanitize-recover=undefined
 LDFLAGS  += -fsanitize=address,undefined
 else
 CPPFLAGS += -D_FORTIFY_SOURCE=2
+endif
+ifdef STATIC
+# The hooks of the allocator: src/control/heap_hooks.c.
+HEAP_HOOKS := malloc calloc realloc memalign aligned_alloc posix_memalign free
+CPPFLAGS += -DWICK_STATIC
+LDFLAGS  := -static-pie -Wl,-z,relro,-z,now $(patsubst %,-Wl$(comma)--wrap=%,$(HEAP_HOOKS))
+LDLIBS   := -Wl,--start-group $(LDLIBS:-luv=-l:libuv_a.a) -ldl -Wl,--end-group
 endif
 ifdef FUZZ
 CFLAGS   := -std=gnu17 -O1 -g -fno-omit-frame-pointer -fno-strict-aliasing -fPIE -Wall -Wno-gnu-variable-sized-type-not-at-end \
@@ -91,6 +101,7 @@ help:
 	@echo 'make client     build libwickmark, for applications that make markers'
 	@echo 'make install-client  install it; PREFIX=/usr/local, DESTDIR='
 	@echo 'make web        bundle the page'
+	@echo 'make install    install into DESTDIR, below PREFIX (/usr/local); install-client: libwickmark'
 	@echo 'make format     run clang-format over the sources'
 	@echo 'make clean      remove $(O)'
 	@echo 'SAN=1 V=1 O=DIR CC=... as described at the top of the Makefile'
@@ -186,7 +197,7 @@ check-agent: $(O)/programs/workload $(O)/programs/markers
 
 # ---- libwickmark: what applications make markers with; client/ -----------------------------------------------------------------------
 # Of nothing but libc, and with no flags of ours that a program would have to share.
-CLIENT_FLAGS := -std=c11 -O2 -g -fPIC -fvisibility=hidden -Wall -Wextra -Werror
+CLIENT_FLAGS := -std=c11 -O2 -g -fPIC -fvisibility=hidden -Wall -Wextra -Werror $(EXTRA_CFLAGS)
 CLIENT_VERSION := 1.0.0
 client: $(O)/client/libwickmark.a $(O)/client/libwickmark.so.1
 $(O)/client/wickmark.o: client/wickmark.c client/wickmark.h client/wickmark_abi.h
@@ -204,13 +215,33 @@ $(O)/client/libwickmark.so.1: $(O)/client/wickmark.o client/wickmark.map
 		-Wl,--no-undefined -o $@ $< -lpthread
 	$(Q)ln -sf libwickmark.so.1 $(O)/client/libwickmark.so
 PREFIX := /usr/local
+LIBDIR := $(PREFIX)/lib
 install-client: client
 	install -D -m 644 client/wickmark.h $(DESTDIR)$(PREFIX)/include/wickmark.h
-	install -D -m 644 $(O)/client/libwickmark.a $(DESTDIR)$(PREFIX)/lib/libwickmark.a
-	install -D -m 755 $(O)/client/libwickmark.so.1 $(DESTDIR)$(PREFIX)/lib/libwickmark.so.1
-	ln -sf libwickmark.so.1 $(DESTDIR)$(PREFIX)/lib/libwickmark.so
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(CLIENT_VERSION)|' client/wickmark.pc.in | \
-		install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/pkgconfig/wickmark.pc
+	install -D -m 644 $(O)/client/libwickmark.a $(DESTDIR)$(LIBDIR)/libwickmark.a
+	install -D -m 644 $(O)/client/libwickmark.so.1 $(DESTDIR)$(LIBDIR)/libwickmark.so.1
+	ln -sf libwickmark.so.1 $(DESTDIR)$(LIBDIR)/libwickmark.so
+	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|; s|@VERSION@|$(CLIENT_VERSION)|' client/wickmark.pc.in | \
+		install -D -m 644 /dev/stdin $(DESTDIR)$(LIBDIR)/pkgconfig/wickmark.pc
+# The program, its man pages, completions, units and settings. DESTDIR is where packages are made.
+SYSCONFDIR := /etc
+UNITDIR    := /lib/systemd/system
+install: all
+	install -D -m 755 $(O)/wick $(DESTDIR)$(PREFIX)/bin/wick
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -D -m 644 packaging/completions/wick.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/wick
+	install -D -m 644 packaging/completions/_wick $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_wick
+	install -D -m 644 packaging/completions/wick.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/wick.fish
+	install -d $(DESTDIR)$(UNITDIR)
+	for unit in packaging/*.service; do \
+		sed 's|/usr/bin/wick|$(PREFIX)/bin/wick|' $$unit >$(DESTDIR)$(UNITDIR)/$${unit##*/} || exit 1; done
+	install -D -m 644 packaging/wick.sysusers $(DESTDIR)/usr/lib/sysusers.d/wick.conf
+	install -D -m 644 packaging/wick.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/wick.conf
+	install -D -m 644 packaging/agent.yaml $(DESTDIR)$(SYSCONFDIR)/wick/agent.yaml
+	for name in wick wick-agent wick-server; do \
+		install -D -m 644 packaging/default/$$name $(DESTDIR)$(SYSCONFDIR)/default/$$name || exit 1; done
+.PHONY: install
 .PHONY: client install-client
 
 # ---- fuzzers: fuzz/NAME_fuzz.c, built in build-fuzz with clang ---------------------------------------------------------------------------

@@ -28,6 +28,11 @@
 #define TEXT_MAX (64 * MIB)
 /* Bytes of the name that targets of branches are given: there may be a branch in every other byte of the code. */
 #define TARGET_NAME_MAX 120
+#ifdef WICK_STATIC
+#define WHY_NOT "this wick is linked statically and loads no libraries, such as " LIBRARY " to disassemble machine code"
+#else
+#define WHY_NOT "cannot load " LIBRARY " to disassemble machine code; install libcapstone4"
+#endif
 
 static struct {
 	bool loaded;
@@ -43,6 +48,9 @@ static struct {
 /* The library stays for the rest of the process's life. */
 static void load_library(void)
 {
+#ifdef WICK_STATIC
+	return; /* a static program would have to load the C library a second time */
+#endif
 	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (!library)
 		return;
@@ -206,7 +214,7 @@ int disassemble(struct bytes code, const struct disassemble_options *options, st
 	cut_name(&decoder, options->name ? options->name : "");
 	pthread_once(&once, load_library);
 	if (!capstone.loaded)
-		return error_set(err, -ENOSYS, "cannot load " LIBRARY " to disassemble machine code; install libcapstone4");
+		return error_set(err, -ENOSYS, WHY_NOT);
 	int r = decode(&decoder, err);
 	if (r < 0)
 		disassembly_release(ret);

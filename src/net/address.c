@@ -10,7 +10,14 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "net/names.h"
 #include "net/net_int.h"
+
+#ifdef WICK_STATIC
+#define look_up names_resolve
+#else
+#define look_up getaddrinfo
+#endif
 
 static int parse_port(const char *text, uint16_t *ret)
 {
@@ -142,8 +149,8 @@ int address_resolve(const struct net_address *address, int flags, struct addrinf
 	char port[8];
 	snprintf(port, sizeof(port), "%u", address->port);
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
-	int code = getaddrinfo(address->host, port, &hints, ret);
+	int code = look_up(address->host, port, &hints, ret);
 	if (code && strcasecmp(address->host, "localhost") == 0)
-		code = getaddrinfo("127.0.0.1", port, &hints, ret);
+		code = look_up("127.0.0.1", port, &hints, ret);
 	return code;
 }

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/thread.h"
@@ -85,13 +86,33 @@ static int load_own(SSL_CTX *context, const char *cert, const char *key, struct 
 	return 0;
 }
 
+/* Those of this system. A static program has the folders of the distribution that it was built on in it, where another one has
+ * none: it looks for the file that the others have. */
+static int load_system_authorities(SSL_CTX *context, struct error *err)
+{
+#ifdef WICK_STATIC
+	static const char *const files[] = {
+		"/etc/ssl/certs/ca-certificates.crt",		     /* Debian, Ubuntu, Arch, Gentoo */
+		"/etc/ssl/cert.pem",				     /* Alpine */
+		"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", /* Fedora, Red Hat */
+		"/etc/ssl/ca-bundle.pem",			     /* openSUSE */
+	};
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files) && !getenv(X509_get_default_cert_file_env()); i++)
+		if (access(files[i], R_OK) == 0)
+			return SSL_CTX_load_verify_file(context, files[i]) == 1
+				       ? 0
+				       : bad_file("the CA certificates in", files[i], err);
+#endif
+	if (SSL_CTX_set_default_verify_paths(context) != 1)
+		return bad_file("the CA certificates of", "this system", err);
+	return 0;
+}
+
 static int load_authorities(const struct net_tls *tls, SSL_CTX *context, struct error *err)
 {
 	const char *file = tls->files[0];
-	if (!file && !tls->is_server && !tls->insecure && SSL_CTX_set_default_verify_paths(context) != 1)
-		return bad_file("the CA certificates of", "this system", err);
 	if (!file)
-		return 0;
+		return tls->is_server || tls->insecure ? 0 : load_system_authorities(context, err);
 	if (SSL_CTX_load_verify_file(context, file) != 1)
 		return bad_file("the CA certificates in", file, err);
 	if (!tls->is_server)

@@ -93,6 +93,12 @@ void debuginfod_set_library(const char *name)
 /* Never unloaded: the library registers things with libcurl that cannot be taken back. */
 int debuginfod_load_library(struct error *err)
 {
+#ifdef WICK_STATIC
+	library_missing = true;
+	return error_set(err, -ENOSYS,
+			 "debuginfod servers are configured but cannot be used: this wick is linked statically and loads no "
+			 "libraries; use a package of your distribution, or unset DEBUGINFOD_URLS");
+#endif
 	void *handle = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
 	if (!handle) {
 		library_missing = true;
