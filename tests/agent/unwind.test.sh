@@ -12,7 +12,7 @@ make -s O="$O" ${SAN:+SAN=1} "$O/oracle/harness" "$O/programs/unwind/stamp" >"$w
 	finish
 }
 while read -r missing; do skip "${missing%%:*}" "${missing#*: }"; done <"$O/programs/unwind/missing"
-seconds=${WICK_TEST_UNWIND_SECONDS:-3}
+seconds=${WICK_TEST_UNWIND_SECONDS:-$(if_full 6 2)}
 programs=$O/programs/unwind
 
 verify() { # NAME [SCENARIO...]: runs the program; its report is in $work/NAME
