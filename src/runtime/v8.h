@@ -55,7 +55,8 @@ struct v8_layout {
 	uint16_t code_data, code_positions, code_kind, code_size, code_start;
 	uint16_t deopt_literals, deopt_shared, deopt_inlining; /* indices */
 	uint16_t kind_mask, kind_baseline;		       /* kinds above it are those of optimised code */
-	uint16_t flags;					       /* enum v8_flags */
+	uint16_t bytecode_jump_loop; /* its number; 0: Maglev's positions in loops need no correction */
+	uint16_t flags;		     /* enum v8_flags */
 };
 
 #define V8_BYTECODES_MAX 256u

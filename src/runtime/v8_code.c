@@ -346,6 +346,81 @@ static int put_baseline(struct build *build, const struct code *code, uint64_t b
 	return r == -ENOMEM || r == -E2BIG ? r : 0;
 }
 
+/* ---- where functions were inlined in loops ---- */
+
+/*
+ * Maglev makes the first turn of a loop code of its own. For the others it goes through the same bytecodes again, but not
+ * through their positions: all that it inlines there has the position of the jump back to the loop's beginning (13.6). No call
+ * is there. So such a function has the position that it has in the first turn, in which it was inlined in the same order.
+ */
+#define LOOP_INLINES_MAX 256u
+
+static bool is_same_call(const struct function *a, const struct function *b)
+{
+	return a->parent == b->parent && a->shared == b->shared;
+}
+
+/* Sets those that were inlined into the function `parent` at a jump back. */
+static int find_at_jumps(struct build *build, size_t parent, bool *at_jump)
+{
+	struct bytes table = {0}, content = {0};
+	uint64_t bytecodes;
+
+	if (read_bytecodes(&build->reader, build->functions[parent].shared, &bytecodes) < 0)
+		return 0;
+	int r = read_content(&build->reader, bytecodes, &content);
+	_cleanup_(mem_freep) uint8_t *owned_content = (uint8_t *)content.data;
+	if (r == 0)
+		r = read_positions(&build->reader, bytecodes, &table);
+	_cleanup_(mem_freep) uint8_t *owned = (uint8_t *)table.data;
+	struct v8_positions positions = V8_POSITIONS(table);
+	while (r == 0 && v8_positions_next(&positions)) {
+		if (v8_bytecode_at(content, positions.offset) != build->reader.layout->bytecode_jump_loop)
+			continue;
+		for (size_t i = 1; i < build->count; i++) {
+			const struct function *function = &build->functions[i];
+			at_jump[i] |= function->parent == parent && function->call == V8_POSITION_SCRIPT(positions.position);
+		}
+	}
+	return r == -ENOMEM ? r : 0;
+}
+
+/* The call of the function `index`, which is at a jump, in the first turn. */
+static int64_t first_call(const struct build *build, size_t index, const bool *at_jump)
+{
+	const struct function *functions = build->functions, *of = &functions[index];
+	size_t before = 0;
+
+	for (size_t i = 1; i < index; i++)
+		before += at_jump[i] && is_same_call(&functions[i], of);
+	for (size_t i = 1; i < build->count; i++) {
+		if (!at_jump[i] && is_same_call(&functions[i], of) && before-- == 0)
+			return functions[i].call;
+	}
+	return of->call;
+}
+
+static int correct_calls(struct build *build)
+{
+	bool at_jump[LOOP_INLINES_MAX] = {false};
+	int r = 0;
+
+	if (!build->reader.layout->bytecode_jump_loop || build->count > LOOP_INLINES_MAX)
+		return 0;
+	for (size_t i = 0; i < build->count && r == 0; i++) {
+		size_t inlined = 0;
+		for (size_t j = 1; j < build->count; j++)
+			inlined += build->functions[j].parent == i;
+		if (inlined > 1)
+			r = find_at_jumps(build, i, at_jump);
+	}
+	for (size_t i = 1; i < build->count; i++) {
+		if (at_jump[i])
+			build->functions[i].call = first_call(build, i, at_jump);
+	}
+	return r;
+}
+
 /* ---- optimised code ---- */
 
 static int read_shared(const struct v8_reader *reader, uint64_t array, uint64_t index, uint64_t *ret)
@@ -424,6 +499,8 @@ static int put_optimised(struct build *build, const struct code *code, uint64_t 
 	_cleanup_(mem_freep) uint8_t *owned_inlinings = (uint8_t *)inlinings.data;
 	if (r == 0)
 		r = add_inlined(build, literals, inlinings);
+	if (r == 0)
+		r = correct_calls(build);
 	if (r == -ENOMEM)
 		return r;
 	r = v8_read_word(reader, code->object, layout->code_positions, &array);

@@ -65,6 +65,10 @@ struct v8_positions {
 #define V8_POSITION_INLINING(position) ((int64_t)((position) >> 31 & 0xffff) - 1)
 bool v8_positions_next(struct v8_positions *positions);
 
+#define V8_PREFIXES 4u /* bytecodes that make the operands of the one behind them wider */
+/* The bytecode at an offset, behind its prefix; UINT32_MAX beyond the end. */
+uint32_t v8_bytecode_at(struct bytes bytecodes, uint64_t at);
+
 /* Which bytecode baseline code at an offset was made of. */
 struct v8_baseline {
 	const struct v8_build *build;

@@ -146,6 +146,7 @@ static const struct {
 	  .deopt_shared = 7,
 	  .deopt_inlining = 8,
 	  .kind_baseline = 10,
+	  .bytecode_jump_loop = 0x92,
 	  .flags = V8_SCOPE_HASHED | V8_SCOPE_POSITIONS | V8_CODE_POINTS | V8_SCOPE_INITIALIZERS}},
 };
 

@@ -58,7 +58,7 @@ bool v8_positions_next(struct v8_positions *positions)
 /* The bytes of the bytecode at an offset; 0 if it is none. A prefix makes the operands of the one behind it wider. */
 static size_t bytecode_bytes(const struct v8_build *build, struct bytes bytecodes, uint64_t at)
 {
-	static const uint8_t prefix_scale[] = {1, 2, 1, 2}; /* Wide, ExtraWide, and the same for debugging */
+	static const uint8_t prefix_scale[V8_PREFIXES] = {1, 2, 1, 2}; /* Wide, ExtraWide, and the same for debugging */
 	size_t prefix = 0, scale = 0;
 
 	if (at >= bytecodes.len)
@@ -72,6 +72,13 @@ static size_t bytecode_bytes(const struct v8_build *build, struct bytes bytecode
 		prefix = 1;
 	}
 	return code < build->bytecode_count ? prefix + build->bytecode_sizes[scale][code] : 0;
+}
+
+uint32_t v8_bytecode_at(struct bytes bytecodes, uint64_t at)
+{
+	if (at < bytecodes.len && bytecodes.data[at] < V8_PREFIXES)
+		at++;
+	return at < bytecodes.len ? bytecodes.data[at] : UINT32_MAX;
 }
 
 bool v8_baseline_begin(struct v8_baseline *baseline)

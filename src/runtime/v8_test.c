@@ -196,42 +196,100 @@ static void test_baseline(void **state)
 	}
 }
 
-/* Code of `outer` with `middle` inlined, and `outer` itself inlined into that. */
-static uint64_t make_optimised(uint64_t *ret_outer)
+struct inlining {
+	int64_t position;
+	int32_t literal, pad;
+};
+
+/* Optimised code of `outer`, with what was inlined there: itself, or `other`, literal 1. */
+static uint64_t make_optimised_code(uint64_t outer, uint64_t other, const struct inlining *inlinings, size_t count,
+				    const struct test_v8_positions *positions)
 {
 	const struct v8_layout *layout = &v8.build.layout;
-	struct test_v8_positions positions = TEST_V8_POSITIONS, inlined[2] = {TEST_V8_POSITIONS, TEST_V8_POSITIONS};
-	struct {
-		int64_t position;
-		int32_t literal, pad;
-	} inlinings[2];
-	uint64_t deopt[9] = {0}, bytecodes, start, script = test_v8_script(&v8, "x.js", test_v8_string(&v8, SOURCE));
+	uint64_t deopt[9] = {0}, start, wrapper = outer, literals[2] = {test_v8_number(0), other | 2}; /* weakly */
 
-	uint64_t outer = make_function("outer", script, &bytecodes);
-	uint64_t middle = test_v8_function(&v8, "middle", 24, script, bytecodes), wrapper = outer;
 	if (layout->types[V8_TYPE_WRAPPER]) {
 		wrapper = test_v8_make(&v8, v8.maps[V8_TYPE_WRAPPER], 16);
 		test_v8_word(&v8, wrapper, 8, outer);
 	}
-	test_v8_position(&inlined[0], 0, 17, -1, true); /* at line 3 of outer */
-	test_v8_position(&inlined[1], 0, 33, 0, true);	/* at line 5 of middle */
-	for (int i = 0; i < 2; i++) {
-		inlinings[i].position = inlined[i].position;
-		inlinings[i].literal = i == 0 ? 1 : -1;
-		inlinings[i].pad = 0;
-	}
+	deopt[layout->deopt_literals] = test_v8_array(&v8, literals, 2);
+	deopt[layout->deopt_shared] = wrapper;
+	deopt[layout->deopt_inlining] = test_v8_bytes(&v8, inlinings, count * sizeof(*inlinings));
+	test_v8_code(&v8, layout->kind_baseline + 2u, 0x3000, test_v8_array(&v8, deopt, 9),
+		     test_v8_bytes(&v8, positions->data, positions->len), &start);
+	return start;
+}
+
+static struct inlining inlining_at(int64_t position, int64_t parent, int32_t literal)
+{
+	return (struct inlining){(position + 1) << 1 | (parent + 1) << 31, literal, 0};
+}
+
+/* Code of `outer` with `middle` inlined, and `outer` itself inlined into that. */
+static uint64_t make_optimised(uint64_t *ret_outer)
+{
+	struct test_v8_positions positions = TEST_V8_POSITIONS;
+	uint64_t bytecodes, script = test_v8_script(&v8, "x.js", test_v8_string(&v8, SOURCE));
+	/* At line 3 of outer, and at line 5 of middle. */
+	const struct inlining inlinings[] = {inlining_at(17, -1, 1), inlining_at(33, 0, -1)};
+
+	*ret_outer = make_function("outer", script, &bytecodes);
 	test_v8_position(&positions, 0, 8, -1, false);
 	test_v8_position(&positions, 0x20, 25, 0, false);
 	test_v8_position(&positions, 0x40, 41, 1, true);
 	test_v8_position(&positions, 0x60, 30, -1, true);
-	uint64_t literals[2] = {test_v8_number(0), middle | 2}; /* weakly */
-	deopt[layout->deopt_literals] = test_v8_array(&v8, literals, 2);
-	deopt[layout->deopt_shared] = wrapper;
-	deopt[layout->deopt_inlining] = test_v8_bytes(&v8, inlinings, sizeof(inlinings));
-	test_v8_code(&v8, layout->kind_baseline + 2u, 0x3000, test_v8_array(&v8, deopt, 9),
-		     test_v8_bytes(&v8, positions.data, positions.len), &start);
-	*ret_outer = outer;
-	return start;
+	return make_optimised_code(*ret_outer, test_v8_function(&v8, "middle", 24, script, bytecodes), inlinings, 2,
+				   &positions);
+}
+
+/* The line at which the functions were inlined that the code has at offsets 0, 16, 32 ... */
+static void expect_calls(uint64_t outer, uint64_t start, const uint32_t *expected, size_t count)
+{
+	struct v8_line lines[V8_INLINES_MAX];
+	struct v8_table table;
+
+	assert_int_equal(read_table(outer, V8_FRAME_CODE, start + 1, &table), 0);
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(find(&table, i * 16, lines), 2);
+		expect_line(&lines[0], "called", "x.js", 1, 1);
+		expect_line(&lines[1], "outer", "x.js", expected[i], 2);
+	}
+	v8_table_release(&table);
+}
+
+/* A loop at line 2, in which `called` is called at lines 3 and 4: twice each, once with the position of the loop. */
+static void test_inlined_in_loops(void **state)
+{
+	uint8_t codes[] = {4, 0, 5, 0, 1, 6, 0, 0, 7, 0};
+
+	(void)state;
+	for (size_t i = 0; i < VERSIONS; i++) {
+		test_v8_init(&v8, versions[i][0], versions[i][1]);
+		uint8_t jump = (uint8_t)v8.build.layout.bytecode_jump_loop;
+		struct test_v8_positions of_codes = TEST_V8_POSITIONS, positions = TEST_V8_POSITIONS;
+		struct inlining inlinings[] = {inlining_at(16, -1, 1), inlining_at(24, -1, 1), inlining_at(8, -1, 1),
+					       inlining_at(8, -1, 1), inlining_at(8, -1, 1)};
+		uint64_t script = test_v8_script(&v8, "x.js", test_v8_string(&v8, SOURCE));
+		codes[5] = jump; /* behind a prefix */
+		test_v8_position(&of_codes, 0, 16, -1, true);
+		test_v8_position(&of_codes, 2, 24, -1, true);
+		test_v8_position(&of_codes, 4, 8, -1, false);
+		for (int64_t j = 0; j < 5; j++)
+			test_v8_position(&positions, j * 16, 0, j, false);
+		uint64_t bytecodes =
+			test_v8_bytecodes(&v8, codes, sizeof(codes), test_v8_bytes(&v8, of_codes.data, of_codes.len));
+		uint64_t outer = test_v8_function(&v8, "outer", 8, script, bytecodes);
+		uint64_t called = test_v8_function(&v8, "called", 0, script, v8.array_map);
+		uint64_t start = make_optimised_code(outer, called, inlinings, 4, &positions);
+		expect_calls(outer, start, (const uint32_t[]){3, 4, jump ? 3 : 2, jump ? 4 : 2}, 4);
+		/* There is no third one to take the position from; and then none at all. */
+		start = make_optimised_code(outer, called, inlinings, 5, &positions);
+		expect_calls(outer, start, (const uint32_t[]){3, 4, jump ? 3 : 2, jump ? 4 : 2, 2}, 5);
+		start = make_optimised_code(outer, called, inlinings + 2, 3, &positions);
+		expect_calls(outer, start, (const uint32_t[]){2, 2, 2}, 3);
+	}
+	v8_layout_of(13, 6, &v8.build.layout);
+	assert_int_not_equal(v8.build.layout.bytecode_jump_loop, 0);
 }
 
 static void test_inlined(void **state)
@@ -448,6 +506,7 @@ int main(void)
 		cmocka_unit_test_setup(test_builtin, setup),
 		cmocka_unit_test_setup(test_baseline, setup),
 		cmocka_unit_test_setup(test_inlined, setup),
+		cmocka_unit_test_setup(test_inlined_in_loops, setup),
 		cmocka_unit_test_setup(test_strings, setup),
 		cmocka_unit_test_setup(test_ends_of_lines, setup),
 		cmocka_unit_test_setup(test_many_scripts, setup),
