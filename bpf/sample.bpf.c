@@ -337,8 +337,10 @@ __attribute__((noinline)) int meet_frames(__u32 cpu, __u32 has, int result)
 {
 	if (result != WALK_GOES_ON)
 		return result;
-	if (has & HAS_V8)
+	if (has & HAS_V8) {
 		v8_meet_frame(cpu);
+		v8_look_at_frame(cpu);
+	}
 	if (has & HAS_LISTED)
 		result = listed_meet_frame(cpu);
 	if (has & HAS_JVM && result == WALK_GOES_ON)
@@ -369,6 +371,8 @@ static __always_inline int walk_frames(__u32 cpu, __u32 has)
 {
 	int result = meet_frames(cpu, has & ~HAS_V8, WALK_GOES_ON); /* of V8, what is left */
 
+	if (has & HAS_V8)
+		v8_look_at_frame(cpu);
 	for (int i = 0; i < UNWIND_FRAMES_MAX / WALK_TURN_FRAMES && result == WALK_GOES_ON; i++)
 		result = walk_turn(cpu, has);
 	return result == WALK_GOES_ON ? UNWIND_TOO_DEEP : result;

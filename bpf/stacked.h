@@ -89,6 +89,16 @@ __attribute__((noinline)) int v8_meet_frame(__u32 cpu)
 	return 0;
 }
 
+/* How far the frame that the walk has come to is set up, if it is one of V8. */
+__attribute__((noinline)) int v8_look_at_frame(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (walk)
+		v8_look(walk);
+	return 0;
+}
+
 /* ---- what they are told, and what is counted ---- */
 
 /* Into walk->jvm. */

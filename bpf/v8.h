@@ -13,9 +13,13 @@
  *   fp - 32   in frames of the interpreter: its bytecodes; the register r12 has them, too
  *   fp - 40   ... where in them the last call was made, a number; where it is now is in r9
  *
- * So the walk looks, whenever it has left a frame, whether its caller's frame begins right above the frame pointer that it had:
- * then the frame was set up, and these are its own. The native address is followed by two words (bpf/runtime.h), the object
- * being the SharedFunctionInfo:
+ * So no rules have to be found for generated code: it has the frame that the frame pointer says wherever it has called. The
+ * innermost frame may just be being made or left. Then the return address is on top of the stack, or the caller's frame
+ * pointer, below it; and the code is what functions begin or end with.
+ *
+ * And so the walk looks, whenever it has left a frame, whether its caller's frame begins right above the frame pointer that it
+ * had: then the frame was set up, and these are its own. The native address is followed by two words (bpf/runtime.h), the
+ * object being the SharedFunctionInfo:
  *
  *   word 1   RUNTIME | kind << 56 | address of the SharedFunctionInfo
  *   word 2   RUNTIME | DATA | [CODE] | [BUILTIN] | check << 24 | place
@@ -29,13 +33,30 @@
  * and its script and of its number in the script, tells it from others; user space checks its type, too, which costs more here
  * than all else. What has moved is another object to it, with the same name.
  *
- * Rejected: the address of the code object in place of the function. What runs is often not what the function's pointer says
- * (on-stack replacement; functions that were compiled anew while they run); user space finds the code by the native address.
+ * The function of a frame that is not made yet is in rdi.
+ *
+ * Rejected: rules from an analysis of the code (agent/live_unwinder.h), as for other code made at run time. There is too much
+ * of it: while the agent looks at it, walks end there and are finished in user space, later, when the collector has moved
+ * functions; and the time for it is limited. And the address of the code object in place of the function: what runs is often
+ * not what the function's pointer says (on-stack replacement; functions that were compiled anew while they run); user space
+ * finds the code by the native address.
  */
 #ifndef WICK_BPF_V8_H
 #define WICK_BPF_V8_H
 
 #include "bpf/runtime.h"
+
+/* How far the frame is set up of the code that the walk has come to. */
+enum v8_setup {
+	V8_SETUP_UNKNOWN = 0,
+	V8_SETUP_FRAME = 1,
+	/* Sizes of what there is of it: */
+	V8_SETUP_NONE = 8,    /* the return address */
+	V8_SETUP_PUSHED = 16, /* ... and the caller's frame pointer, which is still in the register, too */
+};
+
+#define V8_IS_OBJECT(word) (((word)&3) == 1 && (word) >= 4096 && !((word) >> 48))
+#define V8_IS_NUMBER(word) (!((word)&0xffffffff))
 
 #define V8_FRAME_CODE	  (1ull << 58) /* of word 2 */
 #define V8_FRAME_BUILTIN  (1ull << 57)

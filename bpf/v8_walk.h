@@ -6,11 +6,13 @@
 #ifndef WICK_BPF_V8_WALK_H
 #define WICK_BPF_V8_WALK_H
 
-#define V8_IS_OBJECT(word)    (((word)&3) == 1 && !((word) >> 48))
-#define V8_IS_NUMBER(word)    (!((word)&0xffffffff))
 #define V8_IS_MARKER(word)    (!((word)&1) && (word) && (word) < 128) /* of a frame that is no function's */
 #define V8_REGISTER_BYTECODES 12
 #define V8_REGISTER_OFFSET    9
+#define V8_REGISTER_FUNCTION  5	   /* where a function begins */
+#define V8_NO_CONTEXT	      4097 /* looks like an object */
+#define V8_CODE_BYTES	      64   /* that are looked at, from an instruction on */
+#define V8_ENTRY_BYTES	      48   /* of which the start of a function has no frame yet, at most */
 
 static __always_inline __u64 v8_word(const struct walk *walk, __u32 offset)
 {
@@ -59,16 +61,29 @@ static __always_inline int v8_function(struct walk *walk, const __u64 *frame, in
 	return 1;
 }
 
+/* Whether the frame of generated code that was left was not set up: the frame pointer is the caller's, still. */
+static __always_inline int v8_is_beginning(const struct walk *walk)
+{
+	return walk->left_slot == UNWIND_SLOT_JIT && walk->depth <= 3 && (walk->known >> UNWIND_REGISTER_FP & 1) &&
+	       walk->registers[UNWIND_REGISTER_FP] == walk->left_fp;
+}
+
 /* The words around the frame pointer: those of an interpreter's frame, or, of generated code, the upper ones only: a frame may
- * have no more, and a copy of the stack ends with it. 0 or the result of reading. */
+ * have no more, and a copy of the stack ends with it. 0, or not if it is no frame. */
 static __always_inline int v8_read_frame(struct walk *walk, __u64 fp, int is_builtin, __u64 *frame)
 {
-	int r;
+	int r = 0;
 
-	if (is_builtin && walk->left_sp <= fp - 40) {
+	walk->scratch[0] = walk->scratch[1] = walk->scratch[2] = 0;
+	if (v8_is_beginning(walk)) {
+		walk->scratch[3] = walk->registers[V8_REGISTER_FUNCTION];
+		walk->scratch[4] = V8_NO_CONTEXT;
+		walk->scratch[5] = walk->registers[UNWIND_REGISTER_FP];
+	} else if (walk->registers[UNWIND_REGISTER_SP] != fp + 16 || walk->left_sp > fp - 16) {
+		return -1;
+	} else if (is_builtin && walk->left_sp <= fp - 40) {
 		r = WALK_READ(walk, walk->scratch, V8_FRAME_WORDS * 8, fp - 40);
 	} else {
-		walk->scratch[0] = walk->scratch[1] = walk->scratch[2] = 0;
 		r = WALK_READ(walk, &walk->scratch[3], 3 * 8, fp - 16);
 	}
 	for (__u32 i = 0; i < V8_FRAME_WORDS; i++)
@@ -85,9 +100,8 @@ static __always_inline int v8_meet(struct walk *walk)
 			 walk->left_offset < walk->v8.builtins_end;
 	int is_function;
 
-	if (!fp || fp & 7 || walk->registers[UNWIND_REGISTER_SP] != fp + 16 || walk->left_sp > fp - 16 ||
-	    (!is_builtin && walk->left_slot != UNWIND_SLOT_JIT) || walk->depth < 2 || walk->depth + 2 > UNWIND_FRAMES_MAX ||
-	    v8_read_frame(walk, fp, is_builtin, frame))
+	if (!fp || fp & 7 || (!is_builtin && walk->left_slot != UNWIND_SLOT_JIT) || walk->depth < 2 ||
+	    walk->depth + 2 > UNWIND_FRAMES_MAX || v8_read_frame(walk, fp, is_builtin, frame))
 		return 0;
 	is_function = v8_function(walk, frame, is_builtin);
 	if (!is_function && !V8_IS_MARKER(frame[4]))
@@ -104,6 +118,109 @@ static __always_inline int v8_meet(struct walk *walk)
 	walk->registers[UNWIND_REGISTER_FP] = frame[5]; /* rules for generated code may not know where it is */
 	walk->known |= 1u << UNWIND_REGISTER_FP;
 	return is_function;
+}
+
+/* ---- how far a frame is set up ---- */
+
+/* Whether a word is the address behind a call in executable memory. */
+static __always_inline int v8_is_return(struct walk *walk, __u64 word)
+{
+	if (V8_IS_NUMBER(word) || word >> 47 || WALK_MAP(walk, word - 1))
+		return 0;
+	return walk_follows_call(walk, word);
+}
+
+/* Eight bytes of code at an offset below V8_CODE_BYTES - 8, of what is in walk->scratch. */
+static __always_inline __u64 v8_code(const struct walk *walk, __u32 at)
+{
+	__u32 shift = (at & 7) * 8;
+	__u64 low = walk->scratch[at >> 3 & 15], high = walk->scratch[((at >> 3) + 1) & 15];
+
+	return low >> shift | high << 1 << (63 - shift);
+}
+
+/* Whether code at an offset jumps over a return, where a function was given more arguments than it has, to where they are
+ * removed: `jg` by the return's three bytes, short or near. */
+static __always_inline int v8_is_way_out(const struct walk *walk, __u32 at)
+{
+	__u64 code = v8_code(walk, at);
+
+	return (code & 0xffffff) == 0xc2037f || (code & 0xffffffffffffff) == 0xc2000000038f0f;
+}
+
+/* Whether the code in walk->scratch is of a function that has no frame yet, or none any more. It begins with
+ * `push %rbp; mov %rsp, %rbp`, before which it looks whether it is still to be used, and ends with `ret`, before which it
+ * compares the arguments that it was given with those that it has. What only jumps on to a builtin by r10 has no frame. */
+static __always_inline int v8_has_no_frame(const struct walk *walk)
+{
+	__u64 code = v8_code(walk, 0);
+	int found = 0;
+
+	for (__u32 i = 0; i < V8_ENTRY_BYTES; i++)
+		found |= (v8_code(walk, i) & 0xffffffff) == 0xe5894855;
+	found |= (code & 0xff) == 0xc3 || (code & 0xff00ff) == 0xc2;
+	found |= v8_is_way_out(walk, 0);
+	found |= (code >> 8 & 0xff) == 0x83 && v8_is_way_out(walk, 4); /* cmp $8 bits, %rcx */
+	found |= (code >> 8 & 0xff) == 0x81 && v8_is_way_out(walk, 7);
+	found |= (code & 0xffffff) == 0xe2ff41 || ((code & 0xffff) == 0xba49 && (v8_code(walk, 10) & 0xffffff) == 0xe2ff41);
+	return found;
+}
+
+/* Of the innermost frame; the caller's is at the frame pointer if it is not set up. That a return address is on top of the
+ * stack is not enough: old ones lie in places that were not written yet. */
+static __always_inline __u32 v8_leaf_setup(struct walk *walk, __u64 fp, __u64 sp)
+{
+	__u64 top[2];
+	__u32 setup = V8_SETUP_FRAME, bytes = 0;
+
+	if (walk_load(walk, sp, 2, top))
+		return V8_SETUP_UNKNOWN;
+	if (v8_is_return(walk, top[0]))
+		bytes = V8_SETUP_NONE;
+	else if (top[0] == fp && v8_is_return(walk, top[1]))
+		bytes = V8_SETUP_PUSHED;
+	if (WALK_MAP(walk, walk->ip) || (bytes && WALK_READ(walk, walk->scratch, V8_CODE_BYTES, walk->ip)))
+		return V8_SETUP_UNKNOWN;
+	if (bytes == V8_SETUP_NONE ? v8_has_no_frame(walk) : bytes && (walk->scratch[0] & 0xffffff) == 0xe58948)
+		setup = bytes;
+	return setup;
+}
+
+/* Whether the innermost frame is of the builtin that sets frames of baseline code up, and has not done so yet. It is called
+ * first of all, behind `mov $bytecodes, %r12`, by `call` with an offset or `call` by memory. */
+static __always_inline int v8_is_in_prologue(struct walk *walk, __u64 sp)
+{
+	__u64 top = 0, near, far;
+
+	if (WALK_READ(walk, walk->scratch, 3 * 8, walk->ip - 3 * 8))
+		return 0;
+	near = v8_code(walk, 9);
+	far = v8_code(walk, 7);
+	if (((near & 0xffff) != 0xbc49 || (v8_code(walk, 19) & 0xff) != 0xe8) &&
+	    ((far & 0xffff) != 0xbc49 || (v8_code(walk, 17) & 0xffffff) != 0x95ff41))
+		return 0;
+	if (walk_load(walk, sp, 1, &top) || !v8_is_return(walk, top))
+		return 0;
+	return !WALK_MAP(walk, walk->ip - 1) && walk->map.state == UNWIND_SLOT_LIVE;
+}
+
+/* Sets walk->v8_setup of the frame that the walk has come to, if it is in generated code, and V8's by what lies below the frame
+ * pointer: there may be other code that was made at run time. */
+static __always_inline void v8_look(struct walk *walk)
+{
+	__u64 fp = walk->registers[UNWIND_REGISTER_FP], sp = walk->registers[UNWIND_REGISTER_SP], below[2];
+
+	walk->v8_setup = V8_SETUP_UNKNOWN;
+	if (!(walk->known >> UNWIND_REGISTER_FP & 1) || fp & 7 || fp < sp || fp - sp > WALK_FRAME_BYTES_MAX ||
+	    WALK_MAP(walk, walk->ip - walk->is_return) || walk->map.state != UNWIND_SLOT_LIVE)
+		return;
+	if (walk_load(walk, fp - 16, 2, below) ||
+	    (!V8_IS_MARKER(below[1]) && (!V8_IS_OBJECT(below[0]) || !V8_IS_OBJECT(below[1]))))
+		return;
+	if (!walk->is_return)
+		walk->v8_setup = v8_leaf_setup(walk, fp, sp);
+	else
+		walk->v8_setup = walk->depth == 2 && v8_is_in_prologue(walk, sp) ? V8_SETUP_NONE : V8_SETUP_FRAME;
 }
 
 #endif

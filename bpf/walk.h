@@ -165,6 +165,7 @@ struct walk {
 	__u64 left_fp, left_sp; /* of the frame that the last step began in; left_fp 0: not known */
 	__u64 left_offset;	/* of its code in the file */
 	__u32 left_slot;	/* the file; UNWIND_SLOT_JIT: its code was made at run time */
+	__u32 v8_setup;		/* enum v8_setup, of the frame that the walk has come to */
 	__u32 v8_count;		/* frames appended */
 	__u32 v8_is_new;	/* a function that was not seen before */
 	__u64 v8_words[2];	/* of the frame that was appended last */
@@ -372,7 +373,7 @@ static __always_inline int walk_enter(struct walk *walk, __u64 ip, __u32 is_retu
 	walk->chained = 0;
 	walk->guessed = 0;
 	walk->uncalled = 0;
-	walk->frame_bytes = walk->has_frame = 0;
+	walk->frame_bytes = walk->has_frame = walk->v8_setup = 0;
 	walk->frames[walk->depth & (UNWIND_FRAMES_MAX - 1)] = frame;
 	walk->depth++;
 	walk->hash_before = walk->hash;
@@ -593,7 +594,8 @@ static __always_inline int walk_by_frame_pointer(struct walk *walk, int switched
 	__u32 is_live = walk->map.state == UNWIND_SLOT_LIVE;
 	/* Code of a file with a table, and no rule for it: hardly any of that keeps a frame pointer. And a leaf made at run
 	 * time that was replaced before it could be looked at: it may not have set its frame up yet, or keep none. */
-	__u32 is_gap = walk->map.state == UNWIND_SLOT_LOADED || (is_live && walk->unknown && !walk->is_return);
+	__u32 is_gap =
+		walk->map.state == UNWIND_SLOT_LOADED || (is_live && walk->unknown && !walk->is_return && !walk->v8_setup);
 	int r;
 
 	if (!(walk->known >> UNWIND_REGISTER_FP & 1))
@@ -636,7 +638,7 @@ static __always_inline int walk_without_rule(struct walk *walk)
 {
 	int r;
 
-	if (walk_is_trampoline(walk))
+	if (!walk->v8_setup && walk_is_trampoline(walk))
 		return walk_signal(walk);
 	if (walk_is_planted(walk))
 		return UNWIND_COMPLETE;
@@ -931,14 +933,15 @@ static __always_inline int walk_go(struct walk *walk, const struct unwind_rule *
 #endif
 
 /* The rule of a frame of which the size is known: where HotSpot's compiled code has called, the caller's rbp lies below the
- * return address. */
-static __always_inline void walk_rule_of_size(const struct walk *walk, struct unwind_rule *ret)
+ * return address. Where that is all, rbp is still the caller's. */
+static __always_inline void walk_rule_of_size(__u32 bytes, struct unwind_rule *ret)
 {
 	ret->cfa = UNWIND_CFA_REGISTER;
 	ret->cfa_register = UNWIND_REGISTER_SP;
-	ret->offset = walk->frame_bytes;
+	ret->offset = bytes;
 	ret->offset2 = UNWIND_RBX_LOST;
-	ret->ra = ret->fp = UNWIND_WHERE_CFA;
+	ret->ra = UNWIND_WHERE_CFA;
+	ret->fp = bytes > 8 ? UNWIND_WHERE_CFA : UNWIND_WHERE_SAME;
 	ret->ra_offset = -8;
 	ret->fp_offset = -16;
 }
@@ -964,10 +967,12 @@ static __always_inline int walk_step(struct walk *walk)
 	walk->left_slot = walk->map.state == UNWIND_SLOT_LIVE ? UNWIND_SLOT_JIT : walk->map.slot;
 	walk->left_sp = walk->registers[UNWIND_REGISTER_SP];
 	walk->left_fp = walk->known >> UNWIND_REGISTER_FP & 1 ? walk->registers[UNWIND_REGISTER_FP] : 0;
-	if (walk->frame_bytes && walk->is_return) {
-		walk_rule_of_size(walk, &rule);
+	if (walk->v8_setup > V8_SETUP_FRAME) {
+		walk_rule_of_size(walk->v8_setup, &rule);
+	} else if (walk->frame_bytes && walk->is_return) {
+		walk_rule_of_size(walk->frame_bytes, &rule);
 	} else if (walk->map.state == UNWIND_SLOT_LIVE) {
-		r = WALK_LIVE(walk, &rule);
+		r = walk->v8_setup ? 0 : WALK_LIVE(walk, &rule);
 		if (r != 0)
 			return r;
 	} else {
@@ -1055,7 +1060,7 @@ static __always_inline void walk_begin(struct walk *walk, __u64 ip, __u64 hash_s
 	walk->rbx_at = walk->go_callback = 0;
 	walk->asks = 0;
 	walk->uncalled = walk->unknown = 0;
-	walk->frame_bytes = walk->has_frame = 0;
+	walk->frame_bytes = walk->has_frame = walk->v8_setup = 0;
 	walk->map.start = walk->map.end = 0;
 	walk->window_bytes = 0;
 	walk->frames[0] = ip;

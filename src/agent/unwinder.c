@@ -368,16 +368,20 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 	walk->hash_before = hash_callers(unwinder->hash_seed, (const uint64_t *)&walk->frames[1], callers ? callers - 1 : 0);
 	walk->hash = callers ? walk_hash(walk->hash_before, walk->frames[callers]) : walk->hash_before;
 	walk->map = (struct walk_map){0};
-	walk->window_bytes = walk->frame_bytes = walk->has_frame = 0;
+	walk->window_bytes = walk->frame_bytes = walk->has_frame = walk->v8_setup = 0;
 	learn_jvm(process, walk);
 	learn_v8(process, walk);
 	if (runtimes_place(&unwinder->runtimes, process->pid, process->maps, RUNTIME_LISTED, walk->listed_words) <= 0)
 		memset(walk->listed_words, 0, sizeof(walk->listed_words)); /* what is pending stays so */
+	if (walk->v8.kind)
+		v8_look(walk);
 	do {
 		walk->listed_sp = walk->registers[UNWIND_REGISTER_SP];
 		r = walk_step(walk);
-		if (r == WALK_GOES_ON && walk->v8.kind)
+		if (r == WALK_GOES_ON && walk->v8.kind) {
 			v8_meet(walk);
+			v8_look(walk);
+		}
 		if (r == WALK_GOES_ON)
 			listed_meet(walk);
 		while (walk->listed_appends == LISTED_APPENDS_PART)

@@ -357,7 +357,7 @@ static int put_baseline(struct build *build, const struct code *code, uint64_t b
 
 static bool is_same_call(const struct function *a, const struct function *b)
 {
-	return a->parent == b->parent && a->shared == b->shared;
+	return a->parent == b->parent && a->shared && a->shared == b->shared;
 }
 
 /* Sets those that were inlined into the function `parent` at a jump back. */

@@ -5,11 +5,9 @@
 
 #include "runtime/v8.h"
 
-#define V8_IS_OBJECT(word) (((word)&3) == 1 && (word) >= 4096 && !((word) >> 48))
-#define V8_IS_NUMBER(word) (!((word)&0xffffffff))
-#define V8_NUMBER(word)	   ((int64_t)(word) >> 32)
-#define V8_ARRAY_LENGTH	   8 /* of arrays of all kinds: their length, and their first element */
-#define V8_ARRAY_DATA	   16
+#define V8_NUMBER(word) ((int64_t)(word) >> 32)
+#define V8_ARRAY_LENGTH 8 /* of arrays of all kinds: their length, and their first element */
+#define V8_ARRAY_DATA	16
 
 struct v8_reader {
 	const struct v8_layout *layout;
