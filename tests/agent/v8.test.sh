@@ -11,8 +11,9 @@ need_sampling "v8"
 seconds=${WICK_TEST_SECONDS:-$(if_full 24 8)}
 programs=$PWD/tests/programs/v8
 
-# NAME SECONDS NODE [OPTION...] -- [VARIANT...]: of the samples in burn() or step(), which the program spends its time in once it has started, no more than
-# one of 100 has another stack than the program wrote down without saying that something is missing; at most one of ten says so, or has no name.
+# NAME SECONDS NODE [OPTION...] -- [VARIANT...]: of the samples in burn() or step(), which the program spends its time in once it has started, at least 99 of
+# 100 have the stack that the program wrote down. No more than one of 100 of all lacks a name, or the root, but for those (no_process) that were taken
+# before the recorder knew the process: how long that is depends on the machine. One more of each, as runs may be short.
 equal() {
 	name=$1 time=$2 node=$3 options=
 	shift 3
@@ -27,8 +28,9 @@ equal() {
 		fail "$name: recorded" "$(cat "$work/err")"
 		return
 	}
-	if awk '/^samples/ { burn = $5 + 0; wrong = $9 + 0; lost = $11 + 0; flagged = $13 + 0 }
-		END { exit !(burn >= 50 && wrong <= 0.01 * burn && flagged <= 0.1 * burn && lost <= 0.1 * (burn + lost)) }' "$work/said"; then
+	if sed -n 's/.*no_process \([0-9]*\).*/early \1/p' "$work/err" | cat - "$work/said" | awk '/^early/ { early += $2 }
+		/^samples/ { n = $2 + 0; burn = $5 + 0; equal = $7 + 0; nameless = $13 + 0; incomplete = $15 - early }
+		END { exit !(burn >= 50 && equal >= 0.99 * burn - 1 && nameless <= 0.01 * n + 1 && incomplete <= 0.01 * n + 1) }'; then
 		pass "$name: $(head -n 1 "$work/said")"
 	else
 		fail "$name: stacks are those that the program says" "$(cat "$work/said" "$work/err")"
@@ -41,8 +43,8 @@ for node in ${WICK_NODES:-/usr/bin/node}; do
 		continue
 	fi
 	equal "$version" "$seconds" "$node" --
-	equal "$version, interpreted" 4 "$node" --no-opt --no-sparkplug -- plain deep generators exceptions callbacks methods quiet
-	equal "$version, baseline code" 4 "$node" --no-opt --always-sparkplug -- plain deep generators exceptions callbacks methods quiet
+	equal "$version, interpreted" 4 "$node" --no-opt --no-sparkplug -- plain deep inlined generators exceptions callbacks methods quiet
+	equal "$version, baseline code" 4 "$node" --no-opt --always-sparkplug -- plain deep inlined generators exceptions callbacks methods quiet
 done
 
 node=/usr/bin/node
