@@ -189,9 +189,7 @@ static int put_names(struct build *build, struct function *function)
 	if (r == -ENOMEM)
 		return r;
 	build->table->is_partial |= r < 0 && function->shared;
-	if (r < 0)
-		found.name[0] = found.file[0] = 0;
-	else if (!found.name[0])
+	if (r == 0 && !found.name[0])
 		snprintf(found.name, sizeof(found.name), "(anonymous)");
 	if (r == 0 && found.script &&
 	    v8_read_script(&build->reader, build->source->owner, found.script, &function->script) < 0) {

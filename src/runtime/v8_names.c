@@ -124,10 +124,23 @@ static int read_scope_names(const struct v8_reader *reader, uint64_t object, str
 	return r;
 }
 
+/* A string, or another object in place of it: then there is no text. What is being moved has no type at that moment. */
+static int read_text(const struct v8_reader *reader, uint64_t object, char ret[V8_NAME_BYTES_MAX])
+{
+	uint16_t type;
+
+	if (V8_IS_OBJECT(object) && v8_read_type(reader, object, &type) < 0)
+		return -EBADMSG;
+	return v8_is_string(reader, object) ? v8_read_string(reader, object, ret) : 0;
+}
+
 static int read_script(const struct v8_reader *reader, uint64_t script, struct v8_function *ret)
 {
 	uint64_t name;
+	uint16_t type;
 
+	if (V8_IS_OBJECT(script) && v8_read_type(reader, script, &type) < 0)
+		return -EBADMSG;
 	if (v8_is_type(reader, script, V8_TYPE_DEBUG_INFO)) { /* while it is being debugged */
 		int r = v8_read_word(reader, script, reader->layout->walk.shared_script, &script);
 		if (r < 0)
@@ -137,9 +150,7 @@ static int read_script(const struct v8_reader *reader, uint64_t script, struct v
 		return 0;
 	ret->script = script;
 	int r = v8_read_word(reader, script, reader->layout->script_name, &name);
-	if (r < 0 || !v8_is_string(reader, name))
-		return r;
-	return v8_read_string(reader, name, ret->file);
+	return r < 0 ? r : read_text(reader, name, ret->file);
 }
 
 int v8_read_function(const struct v8_reader *reader, uint64_t shared, struct v8_function *ret)
@@ -155,7 +166,7 @@ int v8_read_function(const struct v8_reader *reader, uint64_t shared, struct v8_
 		return r;
 	if (v8_is_type(reader, name, V8_TYPE_SCOPE))
 		r = read_scope_names(reader, name, ret);
-	else if (v8_is_string(reader, name))
-		r = v8_read_string(reader, name, ret->name);
+	else
+		r = read_text(reader, name, ret->name);
 	return r < 0 ? r : read_script(reader, script, ret);
 }

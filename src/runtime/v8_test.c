@@ -196,6 +196,40 @@ static void test_baseline(void **state)
 	}
 }
 
+/* What is being moved has no type just then: what else is known is shown, and the rest is read again for another sample. */
+static void test_moving(void **state)
+{
+	struct v8_line lines[V8_INLINES_MAX];
+	struct v8_table table;
+	uint64_t bytecodes;
+
+	(void)state;
+	test_v8_init(&v8, 11, 3);
+	uint64_t script = test_v8_script(&v8, "x.js", test_v8_string(&v8, SOURCE));
+	uint64_t shared = make_function("work", script, &bytecodes), name, map;
+	const uint64_t objects[] = {script, 0};
+	memcpy(&name, test_v8_at(&v8, script - 1) + v8.build.layout.script_name, sizeof(name));
+	for (size_t i = 0; i < 2; i++) {
+		uint64_t object = objects[i] ? objects[i] : name;
+		memcpy(&map, test_v8_at(&v8, object - 1), sizeof(map));
+		test_v8_word(&v8, object, 0, TEST_V8_START + 0x1000);
+		assert_int_equal(read_table(shared, 40, 0, &table), 0);
+		assert_true(table.is_partial);
+		assert_int_equal(find(&table, 0, lines), 1);
+		assert_string_equal(lines[0].name, "work");
+		assert_string_equal(lines[0].file, "");
+		v8_table_release(&table);
+		test_v8_word(&v8, object, 0, map);
+	}
+	/* A script without a name. */
+	test_v8_word(&v8, script, v8.build.layout.script_name, test_v8_bytes(&v8, "", 0));
+	assert_int_equal(read_table(shared, 40, 0, &table), 0);
+	assert_false(table.is_partial);
+	assert_int_equal(find(&table, 0, lines), 1);
+	expect_line(&lines[0], "work", "", 2, 2);
+	v8_table_release(&table);
+}
+
 struct inlining {
 	int64_t position;
 	int32_t literal, pad;
@@ -505,6 +539,7 @@ int main(void)
 		cmocka_unit_test_setup(test_without_lines, setup),
 		cmocka_unit_test_setup(test_builtin, setup),
 		cmocka_unit_test_setup(test_baseline, setup),
+		cmocka_unit_test_setup(test_moving, setup),
 		cmocka_unit_test_setup(test_inlined, setup),
 		cmocka_unit_test_setup(test_inlined_in_loops, setup),
 		cmocka_unit_test_setup(test_strings, setup),
