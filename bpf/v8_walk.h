@@ -9,10 +9,17 @@
 #define V8_IS_MARKER(word)    (!((word)&1) && (word) && (word) < 128) /* of a frame that is no function's */
 #define V8_REGISTER_BYTECODES 12
 #define V8_REGISTER_OFFSET    9
-#define V8_REGISTER_FUNCTION  5	   /* where a function begins */
-#define V8_NO_CONTEXT	      4097 /* looks like an object */
-#define V8_CODE_BYTES	      64   /* that are looked at, from an instruction on */
-#define V8_ENTRY_BYTES	      48   /* of which the start of a function has no frame yet, at most */
+#define V8_REGISTER_FUNCTION  5 /* where a function begins */
+#define V8_MARKER	      2
+#define V8_NO_CONTEXT	      4097     /* looks like an object */
+#define V8_CODE_MOV	      0xe58948 /* mov %rsp, %rbp */
+#define V8_CODE_BYTES	      64       /* that are looked at, from an instruction on */
+#define V8_ENTRY_BYTES	      48       /* of which the start of a function has no frame yet, at most */
+
+static __always_inline int v8_is_builtin(const struct walk *walk, __u64 offset)
+{
+	return offset >= walk->v8.builtins_start && offset < walk->v8.builtins_end;
+}
 
 static __always_inline __u64 v8_word(const struct walk *walk, __u32 offset)
 {
@@ -68,6 +75,12 @@ static __always_inline int v8_is_beginning(const struct walk *walk)
 	       walk->registers[UNWIND_REGISTER_FP] == walk->left_fp;
 }
 
+/* Whether a builtin at the leaf has set its frame up, but not put anything there yet: that is no function's, or of none yet. */
+static __always_inline int v8_is_bare(const struct walk *walk, __u64 fp, int is_builtin)
+{
+	return is_builtin && walk->depth == 2 && walk->left_sp > fp - 16 && walk->registers[UNWIND_REGISTER_SP] == fp + 16;
+}
+
 /* The words around the frame pointer: those of an interpreter's frame, or, of generated code, the upper ones only: a frame may
  * have no more, and a copy of the stack ends with it. 0, or not if it is no frame. */
 static __always_inline int v8_read_frame(struct walk *walk, __u64 fp, int is_builtin, __u64 *frame)
@@ -78,6 +91,10 @@ static __always_inline int v8_read_frame(struct walk *walk, __u64 fp, int is_bui
 	if (v8_is_beginning(walk)) {
 		walk->scratch[3] = walk->registers[V8_REGISTER_FUNCTION];
 		walk->scratch[4] = V8_NO_CONTEXT;
+		walk->scratch[5] = walk->registers[UNWIND_REGISTER_FP];
+	} else if (v8_is_bare(walk, fp, is_builtin)) {
+		walk->scratch[3] = 0;
+		walk->scratch[4] = V8_MARKER;
 		walk->scratch[5] = walk->registers[UNWIND_REGISTER_FP];
 	} else if (walk->registers[UNWIND_REGISTER_SP] != fp + 16 || walk->left_sp > fp - 16) {
 		return -1;
@@ -96,8 +113,7 @@ static __always_inline int v8_read_frame(struct walk *walk, __u64 fp, int is_bui
 static __always_inline int v8_meet(struct walk *walk)
 {
 	__u64 fp = walk->left_fp, held, frame[V8_FRAME_WORDS];
-	int is_builtin = walk->left_slot == walk->v8.slot && walk->left_offset >= walk->v8.builtins_start &&
-			 walk->left_offset < walk->v8.builtins_end;
+	int is_builtin = walk->left_slot == walk->v8.slot && v8_is_builtin(walk, walk->left_offset);
 	int is_function;
 
 	if (!fp || fp & 7 || (!is_builtin && walk->left_slot != UNWIND_SLOT_JIT) || walk->depth < 2 ||
@@ -181,9 +197,21 @@ static __always_inline __u32 v8_leaf_setup(struct walk *walk, __u64 fp, __u64 sp
 		bytes = V8_SETUP_PUSHED;
 	if (WALK_MAP(walk, walk->ip) || (bytes && WALK_READ(walk, walk->scratch, V8_CODE_BYTES, walk->ip)))
 		return V8_SETUP_UNKNOWN;
-	if (bytes == V8_SETUP_NONE ? v8_has_no_frame(walk) : bytes && (walk->scratch[0] & 0xffffff) == 0xe58948)
+	if (bytes == V8_SETUP_NONE ? v8_has_no_frame(walk) : bytes && (walk->scratch[0] & 0xffffff) == V8_CODE_MOV)
 		setup = bytes;
 	return setup;
+}
+
+/* Of a builtin at the leaf: what has no frame is found without this. */
+static __always_inline __u32 v8_builtin_setup(struct walk *walk, __u64 fp, __u64 sp)
+{
+	__u64 top[2];
+
+	if (!v8_is_builtin(walk, walk->ip - walk->map.start + walk->map.file_offset) || walk_load(walk, sp, 2, top) ||
+	    top[0] != fp || WALK_READ(walk, walk->scratch, 8, walk->ip) || (walk->scratch[0] & 0xffffff) != V8_CODE_MOV ||
+	    !v8_is_return(walk, top[1]) || WALK_MAP(walk, walk->ip))
+		return V8_SETUP_UNKNOWN;
+	return V8_SETUP_PUSHED;
 }
 
 /* Whether the innermost frame is of the builtin that sets frames of baseline code up, and has not done so yet. It is called
@@ -204,15 +232,19 @@ static __always_inline int v8_is_in_prologue(struct walk *walk, __u64 sp)
 	return !WALK_MAP(walk, walk->ip - 1) && walk->map.state == UNWIND_SLOT_LIVE;
 }
 
-/* Sets walk->v8_setup of the frame that the walk has come to, if it is in generated code, and V8's by what lies below the frame
- * pointer: there may be other code that was made at run time. */
+/* Sets walk->v8_setup of the frame that the walk has come to, if it is in a builtin at the leaf, or in generated code that is
+ * V8's by what lies below the frame pointer: there may be other code that was made at run time. */
 static __always_inline void v8_look(struct walk *walk)
 {
 	__u64 fp = walk->registers[UNWIND_REGISTER_FP], sp = walk->registers[UNWIND_REGISTER_SP], below[2];
 
 	walk->v8_setup = V8_SETUP_UNKNOWN;
 	if (!(walk->known >> UNWIND_REGISTER_FP & 1) || fp & 7 || fp < sp || fp - sp > WALK_FRAME_BYTES_MAX ||
-	    WALK_MAP(walk, walk->ip - walk->is_return) || walk->map.state != UNWIND_SLOT_LIVE)
+	    WALK_MAP(walk, walk->ip - walk->is_return))
+		return;
+	if (!walk->is_return && walk->map.state == UNWIND_SLOT_LOADED && walk->map.slot == walk->v8.slot)
+		walk->v8_setup = v8_builtin_setup(walk, fp, sp);
+	if (walk->map.state != UNWIND_SLOT_LIVE)
 		return;
 	if (walk_load(walk, fp - 16, 2, below) ||
 	    (!V8_IS_MARKER(below[1]) && (!V8_IS_OBJECT(below[0]) || !V8_IS_OBJECT(below[1]))))

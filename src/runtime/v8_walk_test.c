@@ -262,6 +262,33 @@ static void test_prologue(void **state)
 	}
 }
 
+/* A builtin that makes a frame of its own, before anything lies there: no caller is missing. */
+static void test_builtin(void **state)
+{
+	uint64_t leaf = BUILTINS + 0x700, sp = LEAF_FP - 0x40;
+
+	(void)state;
+	for (size_t i = 0; i < VERSIONS; i++) {
+		set_up(i);
+		put(LEAF_IP - 5, "\xe8", 1);
+		put(leaf, "\x55\x48\x89\xe5\x6a", 5);
+		put_word(sp + 8, LEAF_IP);
+		for (unsigned done = 0; done < 3; done++) {
+			static const unsigned at[] = {0, 1, 4};
+			put_word(sp, done ? LEAF_FP : 0);
+			assert_int_equal(run(leaf + at[done], done ? sp : sp + 8, done == 2 ? sp : LEAF_FP), UNWIND_COMPLETE);
+			assert_int_equal(walk.frames[1], LEAF_IP);
+			expect_words(2, f);
+			expect_callers(4);
+		}
+		put_word(sp - 8, MARKER);
+		assert_int_equal(run(leaf + 6, sp - 8, sp), UNWIND_COMPLETE);
+		assert_int_equal(walk.frames[1], LEAF_IP);
+		expect_words(2, f);
+		expect_callers(4);
+	}
+}
+
 /* Other code that was made at run time is asked for, as in any process. */
 static void test_other_code(void **state)
 {
@@ -286,8 +313,8 @@ static void test_other_code(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_frames),	 cmocka_unit_test(test_no_frame),   cmocka_unit_test(test_pushed),
-		cmocka_unit_test(test_prologue), cmocka_unit_test(test_other_code),
+		cmocka_unit_test(test_frames),	 cmocka_unit_test(test_no_frame), cmocka_unit_test(test_pushed),
+		cmocka_unit_test(test_prologue), cmocka_unit_test(test_builtin),  cmocka_unit_test(test_other_code),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
