@@ -233,6 +233,18 @@ static bool is_same(const struct v8_script *a, const struct v8_script *b)
 	       a->length == b->length;
 }
 
+/* The same script where it was before: while the collector moves it, its source cannot be read. */
+static struct v8_script *find_moved(struct v8_scripts *scripts, const struct v8_script *script)
+{
+	for (size_t i = 0; i < V8_SCRIPTS_MAX; i++) {
+		struct v8_script *item = &scripts->items[i];
+		if (item->ends && item->owner == script->owner && item->id == script->id && item->length == script->length &&
+		    item->first_line == script->first_line)
+			return item;
+	}
+	return NULL;
+}
+
 int v8_script_line(const struct v8_reader *reader, struct v8_scripts *scripts, const struct v8_script *script, int64_t position,
 		   uint32_t *ret)
 {
@@ -246,7 +258,9 @@ int v8_script_line(const struct v8_reader *reader, struct v8_scripts *scripts, c
 		found = is_same(&scripts->items[i], script) ? &scripts->items[i] : NULL;
 	if (!found)
 		r = add_script(scripts, reader, script, &found);
-	if (r < 0)
+	if (r < 0 && r != -ENOMEM)
+		found = find_moved(scripts, script);
+	if (!found)
 		return r;
 	found->used = ++scripts->uses;
 	size_t low = 0, high = found->count;

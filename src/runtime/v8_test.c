@@ -128,6 +128,17 @@ static void test_without_lines(void **state)
 	assert_int_equal(find(&table, 3, lines), 1);
 	expect_line(&lines[0], "work", "x.js", 3, 3);
 	v8_table_release(&table);
+	/* The source is being moved. */
+	uint64_t moved = test_v8_make(&v8, 0, 16);
+	memcpy(test_v8_at(&v8, moved - 1), test_v8_at(&v8, source - 1), 16);
+	test_v8_word(&v8, moved, 0, source - 1);
+	test_v8_word(&v8, script, v8.build.layout.script_source, moved);
+	assert_int_equal(read_table(shared, 0, 0, &table), 0);
+	assert_false(table.is_partial);
+	assert_int_equal(find(&table, 3, lines), 1);
+	expect_line(&lines[0], "work", "x.js", 3, 3);
+	v8_table_release(&table);
+	test_v8_word(&v8, script, v8.build.layout.script_source, source);
 	v8_scripts_release(&scripts);
 	test_v8_word(&v8, source, 0, v8.maps[V8_TYPE_CODE]); /* another object by now */
 	assert_int_equal(read_table(shared, 0, 0, &table), 0);
