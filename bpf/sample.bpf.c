@@ -631,6 +631,7 @@ static __always_inline __u64 user_registers(struct bpf_perf_event_data *ctx, str
 
 #define CODE_WAKEUP_NS	50000000ull
 #define NAMES_WAKEUP_NS 25000000ull /* names of functions are read while they are there */
+#define V8_WAKEUP_NS	5000000ull  /* ... those of V8 are thrown away sooner */
 
 /* Whether the agent may be woken (again) for the whole machine. */
 static __always_inline bool may_wake(__u64 *woken_ns, __u64 least_ns)
@@ -687,7 +688,8 @@ static __always_inline int walk_user_stack(struct walk *walk, struct task_struct
 	result = walk_result(walk, walk_frames(cpu, has));
 	if (walk->listed_is_new || walk->jvm_is_new || walk->v8_is_new)
 		runtime_names_wait = 1;
-	if (has && *(volatile __u32 *)&runtime_names_wait && may_wake(&woken_for_names_ns, NAMES_WAKEUP_NS)) {
+	if (has && *(volatile __u32 *)&runtime_names_wait &&
+	    may_wake(&woken_for_names_ns, has & HAS_V8 ? V8_WAKEUP_NS : NAMES_WAKEUP_NS)) {
 		runtime_names_wait = 0;
 		stacks->urgent = true;
 	}

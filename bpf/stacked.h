@@ -84,6 +84,8 @@ __attribute__((noinline)) int v8_meet_frame(__u32 cpu)
 	data = walk->v8_words[1];
 	if (!(data & V8_FRAME_CODE))
 		data = RUNTIME_CHECK(data);
+	else /* the function does not say what replaces its code while it runs, and that is thrown away soon */
+		data ^= walk->frames[(walk->depth - 4) & (UNWIND_FRAMES_MAX - 1)] >> 10;
 	if (note_function(walk->v8_words[0], data, bpf_get_current_pid_tgid() >> 32))
 		walk->v8_is_new = 1;
 	return 0;
