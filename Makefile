@@ -152,7 +152,7 @@ endef
 # ---- BPF: bpf/NAME.bpf.c -> skeleton header ------------------------------------------------------------------------------------------
 BPF_SOURCES := $(wildcard bpf/*.bpf.c)
 SKELETONS   := $(patsubst bpf/%.bpf.c,$(O)/gen/bpf/%.skel.h,$(BPF_SOURCES))
-BPF_CFLAGS  := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers -I. -D__TARGET_ARCH_x86
+BPF_CFLAGS  := -target bpf -ffile-prefix-map=$(CURDIR)=. -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers -I. -D__TARGET_ARCH_x86
 bpf: $(SKELETONS)
 $(O)/gen/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/*.h)
 	$(call say,BPF,$@)
