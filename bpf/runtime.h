@@ -25,6 +25,7 @@ enum runtime_kind {
 	RUNTIME_KIND_PHP = 4,
 	RUNTIME_KIND_RUBY = 5,
 	RUNTIME_KIND_PERL = 6,
+	RUNTIME_KIND_BEAM = 8,
 	RUNTIME_KINDS = 12, /* at most 16 */
 };
 
