@@ -329,6 +329,7 @@ static __always_inline __u32 note_function(__u64 object, __u64 check, __u32 tgid
 #define HAS_LISTED 1u
 #define HAS_JVM	   2u
 #define HAS_V8	   4u
+#define HAS_BEAM   8u
 
 /* Puts what runtimes have to say of the frames that the walk has left and come to, by a step of that result, behind them. By
  * itself, so that the loop over all frames has few branches: the verifier of 6.1 keeps at most 8,192 that it has still to
@@ -345,6 +346,8 @@ __attribute__((noinline)) int meet_frames(__u32 cpu, __u32 has, int result)
 		result = listed_meet_frame(cpu);
 	if (has & HAS_JVM && result == WALK_GOES_ON)
 		jvm_meet_frame(cpu);
+	if (has & HAS_BEAM && result == WALK_GOES_ON)
+		result = beam_meet_frame(cpu);
 	return result;
 }
 
@@ -685,8 +688,10 @@ static __always_inline int walk_user_stack(struct walk *walk, struct task_struct
 		has |= HAS_JVM;
 	else if (process->stacked && v8_learn(cpu, process->stacked))
 		has |= HAS_V8;
+	else if (process->stacked && beam_learn(cpu, process->stacked))
+		has |= HAS_BEAM;
 	result = walk_result(walk, walk_frames(cpu, has));
-	if (walk->listed_is_new || walk->jvm_is_new || walk->v8_is_new)
+	if (walk->listed_is_new || walk->jvm_is_new || walk->v8_is_new || walk->beam_is_new)
 		runtime_names_wait = 1;
 	if (has && *(volatile __u32 *)&runtime_names_wait &&
 	    may_wake(&woken_for_names_ns, has & HAS_V8 ? V8_WAKEUP_NS : NAMES_WAKEUP_NS)) {
@@ -770,6 +775,7 @@ static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, str
 	}
 	jvm_end(ring, walk);
 	v8_end(ring, walk);
+	beam_end(ring, walk);
 	listed_end(ring, walk, cpu);
 	append_user_chain(ring, walk, in_epoch, stacks);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Runtimes on the stack (bpf/runtime.h) in the sampling program: what it is told of a process, and what goes behind the frames
- * that the walk has left or come to. How such frames are recognized is in bpf/jvm_walk.h and bpf/v8_walk.h. A part of
- * bpf/sample.bpf.c.
+ * that the walk has left or come to. How such frames are recognized is in bpf/jvm_walk.h, bpf/v8_walk.h and
+ * bpf/beam_walk.h. A part of bpf/sample.bpf.c.
  *
  * Functions that are not static are verified by themselves, as those of the walk.
  */
@@ -101,6 +101,62 @@ __attribute__((noinline)) int v8_look_at_frame(__u32 cpu)
 	return 0;
 }
 
+/* ---- BEAM ---- */
+
+/* Where the frame that the walk has come to belongs. Returns an enum beam_arrival. */
+__attribute__((noinline)) int beam_try_arrive(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	__u64 code;
+
+	if (!walk || !beam_is_in(walk))
+		return BEAM_ELSEWHERE;
+	code = walk->is_return ? walk->ip : walk->ip & ~255ull;
+	if (note_function(code, RUNTIME_KIND_BEAM, bpf_get_current_pid_tgid() >> 32))
+		walk->beam_is_new = 1;
+	return beam_arrive(walk);
+}
+
+__attribute__((noinline)) __u32 beam_try_way(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? beam_find_way(walk) : BEAM_WAY_NONE;
+}
+
+__attribute__((noinline)) int beam_try_back(__u32 cpu, __u32 way)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? beam_go_back(walk, way) : BEAM_ELSEWHERE;
+}
+
+__attribute__((noinline)) int beam_try_word(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? beam_word(walk) : -1;
+}
+
+/* Puts the function of BEAM that the frame is of behind it. WALK_GOES_ON, or the result that the walk ends with. */
+__attribute__((noinline)) int beam_meet_frame(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	int arrival = beam_try_arrive(cpu), found = 0;
+
+	if (!walk)
+		return WALK_GOES_ON;
+	if (arrival == BEAM_OFF_STACK)
+		arrival = beam_try_back(cpu, beam_try_way(cpu));
+	if (arrival != BEAM_ON_STACK)
+		return beam_result(arrival);
+	beam_begin_words(walk);
+	for (__u32 i = 0; i < BEAM_WORDS_MAX && !found; i++)
+		found = beam_try_word(cpu);
+	beam_end_words(walk, found);
+	return WALK_GOES_ON;
+}
+
 /* ---- what they are told, and what is counted ---- */
 
 /* Into walk->jvm. */
@@ -129,6 +185,25 @@ __attribute__((noinline)) int v8_learn(__u32 cpu, __u32 place)
 	for (__u32 i = 0; i < V8_PROCESS_WORDS; i++)
 		words[i] = WALK_HEAP64((__u64)place + i * 8);
 	return 1;
+}
+
+/* Into walk->beam. */
+__attribute__((noinline)) int beam_learn(__u32 cpu, __u32 place)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk || WALK_HEAP32(place) != RUNTIME_KIND_BEAM)
+		return 0;
+	__u64 *words = (__u64 *)&walk->beam;
+	for (__u32 i = 0; i < BEAM_PROCESS_WORDS; i++)
+		words[i] = WALK_HEAP64((__u64)place + i * 8);
+	return 1;
+}
+
+static __always_inline void beam_end(struct abi_ring *ring, const struct walk *walk)
+{
+	ring->counters[ABI_COUNT_RUNTIME(RUNTIME_KIND_BEAM, ABI_RUNTIME_SAMPLES)] += walk->beam_count > 0;
+	ring->counters[ABI_COUNT_RUNTIME(RUNTIME_KIND_BEAM, ABI_RUNTIME_FRAMES)] += walk->beam_count;
 }
 
 static __always_inline void v8_end(struct abi_ring *ring, const struct walk *walk)

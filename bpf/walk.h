@@ -39,6 +39,7 @@
 #ifndef WICK_BPF_WALK_H
 #define WICK_BPF_WALK_H
 
+#include "bpf/beam.h"
 #include "bpf/jvm.h"
 #include "bpf/perl.h"
 #include "bpf/php.h"
@@ -124,8 +125,10 @@ struct walk {
 	__u32 unknown; /* nothing is known of the code at ip */
 	__u64 window[WALK_WINDOW_WORDS];
 	__u64 scratch[64];
-	__u32 frame_bytes; /* of the frame that the walk has come to, as its runtime says; 0 = not known */
-	__u32 has_frame;   /* ... it has one by its frame pointer */
+	__u32 frame_bytes;   /* of the frame that the walk has come to, as its runtime says; 0 = not known */
+	__u32 has_frame;     /* ... it has one by its frame pointer */
+	__u32 frame_is_sure; /* ... also if it is a leaf */
+	__u32 frame_guess;   /* ... as it seems, where no rule says otherwise; 0 = not known */
 	/* Of bpf/jvm_walk.h. */
 	__u32 jvm_functions, jvm_unknown; /* functions appended; frames in its code of which nothing is known */
 	__u32 jvm_is_new;		  /* an object that was not seen before */
@@ -169,6 +172,11 @@ struct walk {
 	__u32 v8_count;		/* frames appended */
 	__u32 v8_is_new;	/* a function that was not seen before */
 	__u64 v8_words[2];	/* of the frame that was appended last */
+	/* Of bpf/beam_walk.h. kind 0: there is none. */
+	struct beam_process beam;
+	__u64 beam_at;	   /* the word of the stack that is looked at next */
+	__u32 beam_count;  /* frames appended */
+	__u32 beam_is_new; /* code that was not seen before */
 };
 
 /* All ones if a < b. The empty assembly keeps the compiler from making a branch of it. */
@@ -374,6 +382,7 @@ static __always_inline int walk_enter(struct walk *walk, __u64 ip, __u32 is_retu
 	walk->guessed = 0;
 	walk->uncalled = 0;
 	walk->frame_bytes = walk->has_frame = walk->v8_setup = 0;
+	walk->frame_is_sure = walk->frame_guess = 0;
 	walk->frames[walk->depth & (UNWIND_FRAMES_MAX - 1)] = frame;
 	walk->depth++;
 	walk->hash_before = walk->hash;
@@ -933,15 +942,15 @@ static __always_inline int walk_go(struct walk *walk, const struct unwind_rule *
 #endif
 
 /* The rule of a frame of which the size is known: where HotSpot's compiled code has called, the caller's rbp lies below the
- * return address. Where that is all, rbp is still the caller's. */
-static __always_inline void walk_rule_of_size(__u32 bytes, struct unwind_rule *ret)
+ * return address. Where that is all, rbp is still the caller's. BEAM's has none. */
+static __always_inline void walk_rule_of_size(const struct walk *walk, __u32 bytes, struct unwind_rule *ret)
 {
 	ret->cfa = UNWIND_CFA_REGISTER;
 	ret->cfa_register = UNWIND_REGISTER_SP;
 	ret->offset = bytes;
 	ret->offset2 = UNWIND_RBX_LOST;
 	ret->ra = UNWIND_WHERE_CFA;
-	ret->fp = bytes > 8 ? UNWIND_WHERE_CFA : UNWIND_WHERE_SAME;
+	ret->fp = walk->beam.kind ? UNWIND_WHERE_LOST : bytes > 8 ? UNWIND_WHERE_CFA : UNWIND_WHERE_SAME;
 	ret->ra_offset = -8;
 	ret->fp_offset = -16;
 }
@@ -951,7 +960,7 @@ static __always_inline int walk_step(struct walk *walk)
 {
 	__u64 pc = walk->ip - walk->is_return;
 	struct unwind_rule rule = {.cfa = UNWIND_CFA_NONE};
-	__u32 place;
+	__u32 place, is_guess;
 	int r;
 
 	if (walk->depth >= UNWIND_FRAMES_MAX)
@@ -968,9 +977,9 @@ static __always_inline int walk_step(struct walk *walk)
 	walk->left_sp = walk->registers[UNWIND_REGISTER_SP];
 	walk->left_fp = walk->known >> UNWIND_REGISTER_FP & 1 ? walk->registers[UNWIND_REGISTER_FP] : 0;
 	if (walk->v8_setup > V8_SETUP_FRAME) {
-		walk_rule_of_size(walk->v8_setup, &rule);
-	} else if (walk->frame_bytes && walk->is_return) {
-		walk_rule_of_size(walk->frame_bytes, &rule);
+		walk_rule_of_size(walk, walk->v8_setup, &rule);
+	} else if (walk->frame_bytes && (walk->is_return || walk->frame_is_sure)) {
+		walk_rule_of_size(walk, walk->frame_bytes, &rule);
 	} else if (walk->map.state == UNWIND_SLOT_LIVE) {
 		r = walk->v8_setup ? 0 : WALK_LIVE(walk, &rule);
 		if (r != 0)
@@ -980,6 +989,9 @@ static __always_inline int walk_step(struct walk *walk)
 		if (!place || !walk_read_rule(place, &rule))
 			rule.cfa = UNWIND_CFA_NONE;
 	}
+	is_guess = walk->frame_guess && (rule.cfa == UNWIND_CFA_NONE || rule.cfa == UNWIND_CFA_FRAMES);
+	if (is_guess)
+		walk_rule_of_size(walk, walk->frame_guess, &rule);
 	if (walk->uncalled && rule.cfa != UNWIND_CFA_FRAMES && rule.cfa_register != UNWIND_REGISTER_FP)
 		return UNWIND_NO_RULE;
 	walk->unknown = rule.cfa == UNWIND_CFA_NONE;
@@ -1004,7 +1016,12 @@ static __always_inline int walk_step(struct walk *walk)
 		return walk_without_rule(walk);
 	if (rule.cfa >= UNWIND_CFA_GO_SYSTEM)
 		return WALK_GO(walk, &rule);
-	return walk_by_rule(walk, &rule);
+	r = walk_by_rule(walk, &rule);
+	if (is_guess && r == WALK_GOES_ON) {
+		walk->by_frames = 1;
+		walk_amend(walk, walk->ip | UNWIND_FRAME_GAP);
+	}
+	return r;
 }
 
 /* The result of a walk that step by step has come to its end with `result`. */
@@ -1024,6 +1041,7 @@ static __always_inline void walk_push(struct walk *walk, __u64 word)
 
 #include "bpf/listed_walk.h"
 
+#include "bpf/beam_walk.h"
 #include "bpf/jvm_walk.h"
 #include "bpf/perl_walk.h"
 #include "bpf/php_walk.h"
@@ -1035,6 +1053,7 @@ static __always_inline void walk_push(struct walk *walk, __u64 word)
 static __always_inline void walk_without_runtimes(struct walk *walk)
 {
 	walk->v8.kind = walk->v8_count = walk->v8_is_new = 0;
+	walk->beam.kind = walk->beam_count = walk->beam_is_new = 0;
 	walk->jvm.high = 0;
 	walk->jvm_functions = walk->jvm_unknown = walk->jvm_is_new = 0;
 	walk->jvm_nmethod_name = walk->jvm_fp = 0;
@@ -1061,6 +1080,8 @@ static __always_inline void walk_begin(struct walk *walk, __u64 ip, __u64 hash_s
 	walk->asks = 0;
 	walk->uncalled = walk->unknown = 0;
 	walk->frame_bytes = walk->has_frame = walk->v8_setup = 0;
+	walk->frame_is_sure = walk->frame_guess = 0;
+	walk->left_slot = UNWIND_SLOT_JIT;
 	walk->map.start = walk->map.end = 0;
 	walk->window_bytes = 0;
 	walk->frames[0] = ip;

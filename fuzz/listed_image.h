@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For fuzzing of listed runtimes: the input is the memory of a process, in which lists of frames and native stacks lie. */
+/* For fuzzing of runtimes: the input is the memory of a process, in which lists of frames and native stacks lie. */
 #ifndef WICK_FUZZ_LISTED_IMAGE_H
 #define WICK_FUZZ_LISTED_IMAGE_H
 
@@ -30,13 +30,16 @@ static inline int read_memory(void *context, uint64_t address, void *to, size_t 
 	return image_read(to, bytes, address) == 0 ? 0 : -14; /* EFAULT */
 }
 
-/* By frame pointers, in whatever lies in the memory. */
+/* By frame pointers, in whatever lies in the memory: code of that state. */
+#ifndef IMAGE_STATE
+#define IMAGE_STATE UNWIND_SLOT_FRAMES
+#endif
 #define WALK_HEAP16(place)		    ((void)(place), (__u16)0)
 #define WALK_HEAP32(place)		    ((void)(place), 0u)
 #define WALK_HEAP64(place)		    ((void)(place), 0ull)
 #define WALK_READ(walk, to, bytes, address) image_read(to, bytes, address)
 #define WALK_MAP(walk, address)                                                                                                \
-	((address)-START < image.len ? (walk_set_map(&(walk)->map, START, START + image.len, 0, UNWIND_SLOT_FRAMES, 0), 0)     \
+	((address)-START < image.len ? (walk_set_map(&(walk)->map, START, START + image.len, 0, IMAGE_STATE, 0), 0)            \
 				     : UNWIND_NO_MAPPING)
 #define WALK_THREAD(walk, ret) (*(ret) = START, 0)
 #include "bpf/walk.h"

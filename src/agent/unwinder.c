@@ -325,22 +325,43 @@ static void learn_v8(const struct process *process, struct walk *walk)
 		walk->v8.kind = 0;
 }
 
+/* Puts the functions of the runtime on the stack that the frame which the walk has come to has behind it. */
+static int meet(struct walk *walk)
+{
+	jvm_meet(walk);
+	return beam_meet(walk);
+}
+
+static void learn_beam(const struct process *process, struct walk *walk)
+{
+	walk->beam_count = 0;
+	learn_stacked(process, &walk->beam, sizeof(walk->beam));
+	if (walk->beam.kind != RUNTIME_KIND_BEAM)
+		walk->beam.kind = 0;
+}
+
 static void learn_jvm(const struct process *process, struct walk *walk)
 {
 	learn_stacked(process, &walk->jvm, sizeof(walk->jvm));
 	if (walk->jvm.kind != RUNTIME_KIND_JVM)
 		walk->jvm.high = 0;
-	if (!walk->jvm.high)
-		return;
+}
+
+/* The frame that the kernel side has reached. WALK_GOES_ON, or the result that the walk ends with. */
+static int meet_first(struct walk *walk)
+{
+	if (!walk->jvm.high && !walk->beam.kind)
+		return WALK_GOES_ON;
 	/* The kernel side may have put the functions of the frame that it had reached behind it already. */
 	uint32_t depth = walk->depth;
 	uint64_t hash = walk->hash, before = walk->hash_before;
-	jvm_meet(walk);
+	int r = meet(walk);
 	if (depth < 3 || !(walk->frames[depth - 1] & RUNTIME_FRAME))
-		return;
+		return r;
 	walk->depth = depth;
 	walk->hash = hash;
 	walk->hash_before = before;
+	return r;
 }
 
 /* From the tail on; walk->frames holds the frames before it. */
@@ -369,13 +390,17 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 	walk->hash = callers ? walk_hash(walk->hash_before, walk->frames[callers]) : walk->hash_before;
 	walk->map = (struct walk_map){0};
 	walk->window_bytes = walk->frame_bytes = walk->has_frame = walk->v8_setup = 0;
+	walk->frame_is_sure = walk->frame_guess = 0;
 	learn_jvm(process, walk);
 	learn_v8(process, walk);
+	learn_beam(process, walk);
+	walk->left_slot = UNWIND_SLOT_JIT;
+	r = meet_first(walk);
 	if (runtimes_place(&unwinder->runtimes, process->pid, process->maps, RUNTIME_LISTED, walk->listed_words) <= 0)
 		memset(walk->listed_words, 0, sizeof(walk->listed_words)); /* what is pending stays so */
 	if (walk->v8.kind)
 		v8_look(walk);
-	do {
+	while (r == WALK_GOES_ON) {
 		walk->listed_sp = walk->registers[UNWIND_REGISTER_SP];
 		r = walk_step(walk);
 		if (r == WALK_GOES_ON && walk->v8.kind) {
@@ -389,8 +414,8 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 		if (walk->listed_appends)
 			r = UNWIND_TOO_DEEP;
 		if (r == WALK_GOES_ON)
-			jvm_meet(walk);
-	} while (r == WALK_GOES_ON);
+			r = meet(walk);
+	}
 	while (listed_append_pending(walk))
 		;
 	return (enum unwind_result)walk_result(walk, r);

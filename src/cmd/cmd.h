@@ -132,7 +132,7 @@ int parse_runtimes(const char *option, const char *text, uint32_t *ret_no_runtim
 #define RUNTIMES_OPTION_ROW(text)                                                                                              \
 	OPTION_ROW(0, "runtimes", "LIST", OPTION_TEXT, text,                                                                   \
 		   .help = "interpreters and virtual machines whose functions are shown,\n"                                    \
-			   "separated by commas: python, php, perl, ruby, jvm, v8js,\nor none (default: all)")
+			   "separated by commas: python, php, perl, ruby, jvm, v8js,\nbeam, or none (default: all)")
 /* --budget: percent of one CPU to a share; NULL = AGENT_BUDGET_DEFAULT. */
 int parse_budget(const char *text, double *ret_share, struct error *err);
 #define UNWIND_MEMORY_OPTION_ROW(mib)                                                                                          \

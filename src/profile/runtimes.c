@@ -7,6 +7,7 @@ const struct profile_runtime *profile_runtime_of(struct bytes word)
 		{"python", "cpython", PROFILE_FRAME_INTERPRETED},
 		{"v8js", "v8js", PROFILE_FRAME_JIT},
 		{"jvm", "jvm", PROFILE_FRAME_JIT},
+		{"beam", "beam", PROFILE_FRAME_JIT},
 		{"php", "php", PROFILE_FRAME_INTERPRETED},
 		{"ruby", "ruby", PROFILE_FRAME_INTERPRETED},
 		{"perl", "perl", PROFILE_FRAME_INTERPRETED},

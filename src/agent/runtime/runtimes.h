@@ -15,6 +15,7 @@
 #include "agent/process/process.h"
 #include "agent/runtime/names.h"
 #include "bpf/runtime.h"
+#include "runtime/beam.h"
 #include "runtime/jvm.h"
 #include "runtime/perl.h"
 #include "runtime/php.h"
@@ -50,6 +51,7 @@ struct runtime_file {
 		struct perl_build perl;
 		struct ruby_build ruby;
 		struct v8_build v8;
+		struct beam_build beam;
 	};
 };
 
@@ -70,6 +72,10 @@ struct runtimes {
 	size_t jvm_count, jvm_capacity;
 	uint64_t jvm_clock;
 	struct buffer texts;
+	/* Of beams.c. */
+	struct runtime_beam *beams;
+	size_t beam_count, beam_capacity;
+	uint64_t beam_clock;
 	/* Of v8s.c. */
 	struct v8_scripts scripts;
 	uint64_t partial; /* functions that could not be read as a whole */
@@ -107,7 +113,8 @@ struct runtime_type {
 	void (*describe)(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, const char *binary,
 			 struct buffer *out);
 };
-extern const struct runtime_type runtime_python, runtime_php, runtime_perl, runtime_ruby, runtime_jvm, runtime_v8;
+extern const struct runtime_type runtime_python, runtime_php, runtime_perl, runtime_ruby, runtime_jvm, runtime_v8, runtime_beam;
+void runtime_beams_release(struct runtimes *runtimes); /* of beams.c */
 
 int runtimes_init(struct runtimes *runtimes, struct binaries *binaries);
 void runtimes_release(struct runtimes *runtimes);

@@ -155,6 +155,7 @@ const RUNTIME_HUES: Record<string, Hue> = {
 	php: { hue: 352, chroma: 0.09, down: 1 },
 	ruby: { hue: 9, chroma: 0.09, down: 1 },
 	perl: { hue: 335, chroma: 0.09, down: 1 },
+	beam: { hue: 321, chroma: 0.09, down: 1 },
 };
 
 // Native hues run from yellow-green over blue to violet; 20-75 (warm) and 330-360 (pink) are taken.
