@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Colours of the frames. They are made in OKLCH, where equal lightness looks equally light, so that one text colour reads
- * on all of them and no binary shouts. The kernel has the warm hues for itself, JIT code amber, interpreters pink, each runtime that is known a pink of its own; binaries
+ * on all of them and no binary shouts. The kernel has the warm hues for itself, JIT code amber, interpreters pink, each runtime that is known a pink of its own, or ochre; binaries
  * share what is left, by name (color_slots.ts): the same binary has the same colour in every graph, and those of one legend differ. By kind, native code is blue and
  * what is of no known kind grey: blue, red, amber and pink stay apart for people who cannot tell red from green. By package,
  * hashes choose among all hues but the kernel's, which keeps its own.
@@ -155,7 +155,7 @@ const RUNTIME_HUES: Record<string, Hue> = {
 	php: { hue: 352, chroma: 0.09, down: 1 },
 	ruby: { hue: 9, chroma: 0.09, down: 1 },
 	perl: { hue: 335, chroma: 0.09, down: 1 },
-	beam: { hue: 321, chroma: 0.09, down: 1 },
+	beam: { hue: 64, chroma: 0.09, down: 1 },
 };
 
 // Native hues run from yellow-green over blue to violet; 20-75 (warm) and 330-360 (pink) are taken.
