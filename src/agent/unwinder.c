@@ -87,6 +87,7 @@ struct unwinder {
 	pid_t quiet[QUIET_MAX];
 	size_t quiet_count;
 	bool counts_nothing;
+	bool awaits_runtime; /* the process whose sample is completed */
 	struct agent_unwind_stats stats;
 	uint32_t worst_ids[AGENT_WORST_PROCESSES]; /* process.id of stats.worst */
 };
@@ -500,7 +501,9 @@ static void learn_from_tail(struct unwinder *unwinder, struct process *process, 
 	bool denied = unwinder->live.denied;
 
 	unwinder->live.denied = false;
-	if (UNWIND_IS_CURABLE(result) || result == UNWIND_NO_RULE || denied) {
+	if (unwinder->awaits_runtime) {
+		/* A virtual machine that is just being made: its code cannot be walked until it is known. */
+	} else if (UNWIND_IS_CURABLE(result) || result == UNWIND_NO_RULE || denied) {
 		/* What came of a tail shows after the drain: others of the same one were sent before. */
 		bool counts = process->fruitless_drain != unwinder->live.drains && !unwinder->counts_nothing;
 		process->fruitless_drain = unwinder->live.drains;
@@ -679,7 +682,8 @@ int unwinder_complete(struct unwinder *unwinder, struct process *process, struct
 	if (sample->flags & ABI_SAMPLE_KERNEL_THREAD)
 		return 0;
 	live_unwinder_verify(&unwinder->live, process);
-	if (process->maps && process->maps->awaits_runtime) {
+	unwinder->awaits_runtime = process->maps && process->maps->awaits_runtime;
+	if (unwinder->awaits_runtime) {
 		process->maps->awaits_runtime = false;
 		process->maps->changed = true;
 		process_table_changed(unwinder->processes, process);

@@ -15,13 +15,13 @@
 #define BEAMS_MAX	32u /* processes whose modules are kept */
 #define READ_AGAIN_NS	(20 * NS_PER_MS)
 #define READ_MISSING_NS NS_PER_MS	/* if an address is in no module */
-#define TRIES_MAX	256u		/* at nonsense: a process may just be being made */
+#define TRIES_MAX	4096u		/* that come too early: a process can seem to be about to begin for ever */
 #define SHARED_CODE	"[shared code]" /* of the virtual machine: calls of C, arithmetic of large numbers ... */
 
 struct runtime_beam {
 	pid_t pid;
 	int result;	/* of the last reading */
-	uint32_t tries; /* that came to nonsense */
+	uint32_t tries; /* that came too early, or to nonsense */
 	size_t file;	/* its place in runtimes->files */
 	uint64_t bias, used;
 	int64_t read_ns;
@@ -109,7 +109,7 @@ static int place(struct runtimes *runtimes, const struct runtime_file *file, pid
 	if (r == 0)
 		r = beam_place(&file->beam, mapped->bias, &memory, &beam->modules, ret);
 	if (r < 0)
-		return r == -EBADMSG && ++beam->tries > TRIES_MAX ? 0 : -EAGAIN;
+		return ++beam->tries > TRIES_MAX ? 0 : -EAGAIN; /* nonsense may be of a process that is just being made */
 	return (int)sizeof(struct beam_process);
 }
 
