@@ -274,6 +274,7 @@ static void test_a_program_in_memory(void **state)
 	struct process *process = check_runs_sleep(f);
 	struct binary *binary = binary_get(&f->binaries, process->executable);
 	assert_string_equal(binary->path, "/memfd:program");
+	assert_false(binary_is_generated(binary, f->child, find_executable(f, process)));
 	binary_prepare(&f->binaries, process->executable, f->child, find_executable(f, process), &sink);
 	assert_int_equal(binary->kind, BINARY_FILE);
 	assert_string_equal(binary->build_id, f->sleep_id);
@@ -294,6 +295,7 @@ static void test_code_made_in_memory(void **state)
 	const struct process_mapping *mapping = process_find_mapping(process, (uint64_t)(uintptr_t)code);
 	assert_non_null(mapping);
 	assert_int_equal(binary_get(&f->binaries, mapping->binary)->kind, BINARY_MEMFD);
+	assert_true(binary_is_generated(binary_get(&f->binaries, mapping->binary), getpid(), mapping));
 	binary_prepare(&f->binaries, mapping->binary, getpid(), mapping, &sink);
 	assert_int_equal(binary_get(&f->binaries, mapping->binary)->kind, BINARY_JIT);
 	munmap(code, 8192);

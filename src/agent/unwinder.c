@@ -240,7 +240,7 @@ static uint32_t slot_of(struct unwinder *unwinder, pid_t pid, struct process_map
 {
 	const struct binary *binary = binary_get(unwinder->binaries, mapping->binary);
 
-	if (binary->kind == BINARY_JIT || binary_identify(unwinder->binaries, pid, mapping) < 0)
+	if (binary_is_generated(binary, pid, mapping) || binary_identify(unwinder->binaries, pid, mapping) < 0)
 		return UNWIND_SLOT_JIT;
 	struct binary_file *file = binary_file_get(unwinder->binaries, mapping->file);
 	if (!file->has_slot) {

@@ -418,6 +418,16 @@ int binary_open(const struct binary *binary, pid_t pid, const struct process_map
 	return fd;
 }
 
+bool binary_is_generated(const struct binary *binary, pid_t pid, const struct process_mapping *mapping)
+{
+	char build_id[BUILD_ID_HEX_MAX];
+
+	if (binary->kind != BINARY_MEMFD)
+		return binary->kind == BINARY_JIT;
+	_cleanup_(fd_closep) int fd = binary_open(binary, pid, mapping, build_id);
+	return fd == -ENOEXEC;
+}
+
 /* Two files of one id are two binaries to the sink. */
 static uint64_t announced_key(const char *build_id, const char *content)
 {

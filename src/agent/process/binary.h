@@ -114,6 +114,8 @@ void binary_prepare(struct binaries *binaries, uint32_t id, pid_t pid, const str
  */
 int binary_open(const struct binary *binary, pid_t pid, const struct process_mapping *mapping,
 		char ret_build_id[static BUILD_ID_HEX_MAX]);
+/* Whether it is code that was made at run time, also in a memfd of which nothing was announced yet. */
+bool binary_is_generated(const struct binary *binary, pid_t pid, const struct process_mapping *mapping);
 
 /*
  * Finds out which file it is that is mapped, and sets mapping->file, for a binary that is no JIT code. Asks the kernel once for
