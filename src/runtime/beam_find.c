@@ -67,15 +67,6 @@ bool beam_layout_of(uint32_t release, struct beam_layout *ret)
 
 /* ---- code ---- */
 
-/* As many bytes of a function as there are; 0 if it is not in the file. */
-static size_t read_code(struct elf_file *file, uint64_t address, uint8_t code[static CODE_BYTES])
-{
-	for (size_t len = CODE_BYTES; address && len >= 16; len /= 2)
-		if (loop_read(file, address, code, len) == 0)
-			return len;
-	return 0;
-}
-
 /* Where an instruction of `len` bytes at `at` refers to, by the 4 bytes from `number` on. */
 static uint64_t target_of(const uint8_t *code, uint64_t at, size_t number, size_t len)
 {
@@ -96,7 +87,7 @@ static int compare_addresses(const void *a, const void *b)
 static size_t find_cleared(struct elf_file *file, uint64_t function, uint64_t slots[static SLOTS_MAX])
 {
 	uint8_t code[CODE_BYTES];
-	size_t len = read_code(file, function, code), count = 0;
+	size_t len = loop_read_function(file, function, code, sizeof(code)), count = 0;
 
 	for (size_t i = 0; i + 11 <= len && count + 2 <= SLOTS_MAX; i++) {
 		if (memcmp(code + i, "\x48\xc7\x05", 3) == 0 && memcmp(code + i + 7, "\0\0\0\0", 4) == 0) {
@@ -118,7 +109,7 @@ static uint64_t find_ranges(struct elf_file *file, uint64_t function, uint64_t s
 	uint8_t code[CODE_BYTES];
 	size_t count = find_cleared(file, function, slots), run = 0;
 
-	if (read_code(file, size_function, code) && memcmp(code, "\x48\x8b\x05", 3) == 0)
+	if (loop_read_function(file, size_function, code, sizeof(code)) && memcmp(code, "\x48\x8b\x05", 3) == 0)
 		size = target_of(code, size_function, 3, 7);
 	for (size_t i = 0; i < count; i++) {
 		bool goes_on = run && slots[i] == slots[i - 1] + 8;
@@ -135,7 +126,7 @@ static uint64_t find_key(struct elf_file *file, uint64_t function)
 {
 	uint8_t code[CODE_BYTES];
 
-	if (!read_code(file, function, code) || memcmp(code, "\x8b\x3d", 2) != 0)
+	if (!loop_read_function(file, function, code, sizeof(code)) || memcmp(code, "\x8b\x3d", 2) != 0)
 		return 0;
 	return target_of(code, function, 2, 6);
 }
@@ -184,23 +175,10 @@ static int find_parts(struct elf_file *file, const struct elf_named *found, stru
 	return 0;
 }
 
-/* A place in its code by which its mapping is found. */
-static int find_code(struct elf_file *file, struct beam_build *build, struct error *err)
-{
-	for (size_t i = 0; i < file->segment_count; i++) {
-		const struct elf_segment *segment = &file->segments[i];
-		if (!elf_segment_is_executed(segment) || !segment->file_size)
-			continue;
-		build->code = segment->address;
-		build->offset = segment->offset;
-		return 0;
-	}
-	return error_set(err, -ENOTSUP, "Erlang without code");
-}
-
 int beam_recognize(struct elf_file *file, struct beam_build *ret, struct error *err)
 {
 	struct elf_named found[NAMES] = {0};
+	struct loop_code any = {0};
 
 	*ret = (struct beam_build){0};
 	for (size_t i = 0; i < NAMES; i++)
@@ -214,6 +192,8 @@ int beam_recognize(struct elf_file *file, struct beam_build *ret, struct error *
 		return error_set(err, -ENOTSUP, "Erlang for a 32-bit machine");
 	r = find_parts(file, found, ret, err);
 	if (r == 0)
-		r = find_code(file, ret, err);
+		r = loop_find_any(file, "Erlang", &any, err);
+	ret->code = any.start; /* a place by which its mapping is found */
+	ret->offset = any.offset;
 	return r < 0 ? r : 1;
 }

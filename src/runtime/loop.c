@@ -30,6 +30,28 @@ int loop_read(struct elf_file *file, uint64_t address, void *to, size_t len)
 	return elf_file_read(file, offset, to, len, NULL);
 }
 
+size_t loop_read_function(struct elf_file *file, uint64_t address, uint8_t *to, size_t len)
+{
+	for (; address && len >= 16; len /= 2)
+		if (loop_read(file, address, to, len) == 0)
+			return len;
+	return 0;
+}
+
+int loop_find_any(struct elf_file *file, const char *runtime, struct loop_code *ret, struct error *err)
+{
+	for (size_t i = 0; i < file->segment_count; i++) {
+		const struct elf_segment *segment = &file->segments[i];
+		if (!elf_segment_is_executed(segment) || !segment->file_size)
+			continue;
+		ret->start = segment->address;
+		ret->end = segment->address + segment->file_size;
+		ret->offset = segment->offset;
+		return 0;
+	}
+	return error_set(err, -ENOTSUP, "%s without code", runtime);
+}
+
 /* .eh_frame_hdr with its usual encoding: a sorted table of {start, entry}, both relative to the section. */
 struct frame_index {
 	uint8_t *data; /* owned */

@@ -18,5 +18,9 @@ int loop_find(struct elf_file *file, const struct elf_named *loop, const struct 
 	      struct loop_code *ret, struct error *err);
 /* Bytes at an address as linked. -ENOENT if the file has none there. */
 int loop_read(struct elf_file *file, uint64_t address, void *to, size_t len);
+/* As many bytes of a function as there are, at most len, halved until they are in the file; 0 if less than 16 are. */
+size_t loop_read_function(struct elf_file *file, uint64_t address, uint8_t *to, size_t len);
+/* The first segment with code: ret->start, end and offset. -ENOTSUP if there is none. */
+int loop_find_any(struct elf_file *file, const char *runtime, struct loop_code *ret, struct error *err);
 
 #endif

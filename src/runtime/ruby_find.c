@@ -76,20 +76,11 @@ static int32_t number_at(const uint8_t *code)
 	return number;
 }
 
-/* As many bytes of a function as there are; 0 if it is not in the file. */
-static size_t read_code(struct elf_file *file, uint64_t address, uint8_t code[static CODE_BYTES])
-{
-	for (size_t len = CODE_BYTES; address && len >= 16; len /= 2)
-		if (loop_read(file, address, code, len) == 0)
-			return len;
-	return 0;
-}
-
 /* Where the context is in the thread's storage. */
 static bool find_storage(struct elf_file *file, uint64_t function, struct ruby_build *build)
 {
 	uint8_t code[CODE_BYTES];
-	size_t len = read_code(file, function, code);
+	size_t len = loop_read_function(file, function, code, sizeof(code));
 
 	for (size_t i = 0; i + 9 <= len; i++) {
 		/* data16 lea index(%rip), %rdi: no other instruction has the prefix. */
@@ -119,7 +110,7 @@ static uint64_t find_compared(const uint8_t *code, size_t len, uint64_t address)
 static void find_symbols(struct elf_file *file, uint64_t function, struct ruby_build *build)
 {
 	uint8_t code[CODE_BYTES], inner[CODE_BYTES];
-	size_t len = read_code(file, function, code), last = 0, end = 0;
+	size_t len = loop_read_function(file, function, code, sizeof(code)), last = 0, end = 0;
 
 	for (size_t i = 0; i + 7 <= len && i < 32 && !last; i++)
 		if (memcmp(code + i, "\x48\x81\xff", 3) == 0) /* cmp $last, %rdi */
@@ -134,7 +125,7 @@ static void find_symbols(struct elf_file *file, uint64_t function, struct ruby_b
 	uint64_t target = function + end + 5 + (uint64_t)(int64_t)number_at(code + end + 1);
 	build->symbols = find_compared(code, end, function);
 	if (!build->symbols)
-		build->symbols = find_compared(inner, read_code(file, target, inner), target);
+		build->symbols = find_compared(inner, loop_read_function(file, target, inner, sizeof(inner)), target);
 	build->last_operator = (uint32_t)number_at(code + last + 3);
 }
 
@@ -143,17 +134,14 @@ static void find_symbols(struct elf_file *file, uint64_t function, struct ruby_b
 /* All of the code, if the function that runs it is not known. */
 static int find_code(struct elf_file *file, struct ruby_build *build, struct error *err)
 {
-	for (size_t i = 0; i < file->segment_count; i++) {
-		const struct elf_segment *segment = &file->segments[i];
-		if (!elf_segment_is_executed(segment) || !segment->file_size)
-			continue;
-		build->loop_start = segment->address;
-		build->loop_end = segment->address + segment->file_size;
-		build->loop_offset = segment->offset;
-		build->is_one_part = true;
-		return 0;
-	}
-	return error_set(err, -ENOTSUP, "Ruby without code");
+	struct loop_code any = {0};
+	int r = loop_find_any(file, "Ruby", &any, err);
+
+	build->loop_start = any.start;
+	build->loop_end = any.end;
+	build->loop_offset = any.offset;
+	build->is_one_part = true;
+	return r;
 }
 
 static int find_loop(struct elf_file *file, const struct elf_named *found, struct ruby_build *build, struct error *err)
