@@ -713,6 +713,8 @@ static int place_list(struct unwinder *unwinder, struct process *process, struct
 	for (size_t i = 0; i < list->count; i++) {
 		struct process_mapping *item = &list->items[i];
 		uint64_t settled = item->settles_s * (uint64_t)NS_PER_S;
+		if (item->start >> 63) /* [vsyscall]: the walk's search is for addresses below */
+			continue;
 		if (settled > now) {
 			settles_ns = settles_ns && settles_ns < settled ? settles_ns : settled;
 			continue;
