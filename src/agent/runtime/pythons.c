@@ -2,9 +2,9 @@
 /* CPython (runtime/python.h). An item of names has the name, the file, and the table of lines; the first line, and the format.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "agent/runtime/runtimes.h"
-#include "base/alloc.h"
 
 static int recognize(struct elf_file *file, struct runtime_file *ret, struct error *err)
 {
@@ -23,45 +23,29 @@ static int place(struct runtimes *runtimes, const struct runtime_file *file, pid
 	return sizeof(struct python_process);
 }
 
-static int read_item(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file, uint64_t key,
-		     uint64_t object, uint64_t data)
+static int read_function(const struct runtime_file *file, uint64_t bias, const struct runtime_memory *memory, uint64_t object,
+			 uint32_t check, struct runtime_tabled *ret)
 {
-	const struct python_layout *layout = &file->python.layout;
-	struct python_function function = {0};
-	struct runtime_memory memory;
+	struct python_function found = {0};
 
-	runtime_memory_of(process, &memory);
-	int r = python_read_function(layout, &memory, RUNTIME_OBJECT(object), RUNTIME_CHECK(data), &function);
-	_cleanup_(mem_freep) uint8_t *lines = function.lines;
-	if (r == -ENOMEM)
-		return r;
-	runtime_count(runtimes, RUNTIME_KIND_PYTHON, r);
-	if (r < 0)
-		function = (struct python_function){0};
-	if (r == 0 && !function.name[0])
-		function.name[0] = '?';
-	return runtime_names_add(&runtimes->names, key,
-				 &(struct runtime_name_item){
-					 .texts = {bytes_of_string(function.name),
-						   bytes_of_string(function.file),
-						   {lines, function.lines_bytes}},
-					 .numbers = {function.first_line, layout->lines},
-				 });
+	(void)bias;
+	int r = python_read_function(&file->python.layout, memory, object, check, &found);
+	memcpy(ret->function.name, found.name, sizeof(ret->function.name));
+	memcpy(ret->function.file, found.file, sizeof(ret->function.file));
+	ret->function.first_line = found.first_line;
+	ret->table = found.lines;
+	ret->table_bytes = found.lines_bytes;
+	ret->number = file->python.layout.lines;
+	return r;
 }
 
 static int name(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file,
 		const struct runtime_frame *frame, struct runtime_name *ret)
 {
 	uint64_t object = frame->object, data = frame->data;
-	uint64_t key = runtime_key_of(runtimes, process, object, data, 0);
 	struct runtime_name_item item;
 
-	int r = runtime_find_name(runtimes, process, RUNTIME_KIND_PYTHON, key, &item);
-	if (r == 0) {
-		r = read_item(runtimes, process, file, key, object, data);
-		if (r == 0)
-			r = runtime_names_find(&runtimes->names, key, &item);
-	}
+	int r = runtime_find_tabled(runtimes, process, file, read_function, object, data, &item);
 	if (r <= 0)
 		return r == -ENOMEM ? r : 1;
 	ret->name = (const char *)item.texts[0].data;

@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include "agent/runtime/runtimes.h"
-#include "base/alloc.h"
 
 static int recognize(struct elf_file *file, struct runtime_file *ret, struct error *err)
 {
@@ -22,45 +21,25 @@ static int place(struct runtimes *runtimes, const struct runtime_file *file, pid
 	return sizeof(struct ruby_process);
 }
 
-static int read_item(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file, uint64_t key,
-		     uint64_t object, uint64_t data)
+static int read_function(const struct runtime_file *file, uint64_t bias, const struct runtime_memory *memory, uint64_t object,
+			 uint32_t check, struct runtime_tabled *ret)
 {
-	struct ruby_function ruby;
-	struct runtime_memory memory;
+	struct ruby_function found = {0};
 
-	runtime_memory_of(process, &memory);
-	int r = ruby_read_function(&file->ruby, process->maps->runtimes[RUNTIME_LISTED].bias, &memory, RUNTIME_OBJECT(object),
-				   RUNTIME_CHECK(data), &ruby);
-	_cleanup_(mem_freep) uint8_t *lines = ruby.lines;
-	if (r == -ENOMEM)
-		return r;
-	runtime_count(runtimes, RUNTIME_KIND_RUBY, r);
-	if (r < 0)
-		ruby.function = (struct runtime_function){0};
-	if (r == 0 && !ruby.function.name[0])
-		ruby.function.name[0] = '?';
-	return runtime_names_add(&runtimes->names, key,
-				 &(struct runtime_name_item){
-					 .texts = {bytes_of_string(ruby.function.name),
-						   bytes_of_string(ruby.function.file),
-						   {lines, ruby.lines_bytes}},
-					 .numbers = {ruby.function.first_line},
-				 });
+	int r = ruby_read_function(&file->ruby, bias, memory, object, check, &found);
+	ret->function = found.function;
+	ret->table = found.lines;
+	ret->table_bytes = found.lines_bytes;
+	return r;
 }
 
 static int name(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file,
 		const struct runtime_frame *frame, struct runtime_name *ret)
 {
 	uint64_t object = frame->object, data = frame->data;
-	uint64_t key = runtime_key_of(runtimes, process, object, data, 0);
 	struct runtime_name_item item;
 
-	int r = runtime_find_name(runtimes, process, RUNTIME_KIND_RUBY, key, &item);
-	if (r == 0) {
-		r = read_item(runtimes, process, file, key, object, data);
-		if (r == 0)
-			r = runtime_names_find(&runtimes->names, key, &item);
-	}
+	int r = runtime_find_tabled(runtimes, process, file, read_function, object, data, &item);
 	if (r <= 0)
 		return r == -ENOMEM ? r : 1;
 	ret->name = (const char *)item.texts[0].data;

@@ -157,6 +157,19 @@ typedef int runtime_read_named(const struct runtime_file *file, const struct run
 			       uint32_t check, struct runtime_function *ret);
 int runtime_name_by_line(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file,
 			 runtime_read_named *read, uint64_t object, uint64_t data, struct runtime_name *ret);
+/* ... finds what is kept of a function whose place is looked up in a table; `read` reads it from the process if it is not
+ * known: 0, -ENOMEM, -EBADMSG for nonsense, others if it is gone. bias: of the file in the process. 1, *ret filled (by_table.c
+ * says what is where), without a name if it could not be had; 0 if it could not be kept; -ENOMEM. */
+struct runtime_tabled {
+	struct runtime_function function;
+	uint8_t *table; /* owned by whoever has called, mem_free() */
+	size_t table_bytes;
+	uint32_t number;
+};
+typedef int runtime_read_tabled(const struct runtime_file *file, uint64_t bias, const struct runtime_memory *memory,
+				uint64_t object, uint32_t check, struct runtime_tabled *ret);
+int runtime_find_tabled(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file,
+			runtime_read_tabled *read, uint64_t object, uint64_t data, struct runtime_name_item *ret);
 /* ... counts what came of reading a function: 0, -EBADMSG for nonsense, others for what was lost. */
 void runtime_count(struct runtimes *runtimes, enum runtime_kind kind, int result);
 
