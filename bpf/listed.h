@@ -13,6 +13,9 @@
  * cold part. Of runtimes with LISTED_ANCHORED it is seen by memory: what ends a part of the list, an anchor, is a local
  * variable of the loop, and the native frame whose memory it lies in is the one.
  *
+ * Of runtimes with LISTED_STATES there are many lists, and the frames of the loop lead to them. So a part is collected when the
+ * walk has left the frame that runs it.
+ *
  * What the list still has when the native walk ends follows behind the last native frame, marked as pending: user space, which
  * continues walks that stopped for lack of knowledge, goes on with it. There, where a part ends with an anchor, its address is
  * a third word: RUNTIME | DATA | PENDING | ANCHOR | address.
@@ -22,6 +25,7 @@
  *   bpf/php.h      PHP
  *   bpf/perl.h     Perl
  *   bpf/ruby.h     Ruby
+ *   bpf/lua.h      Lua, which has many lists
  *
  * Layouts differ by version, and are found by user space (src/runtime/). Nothing here is believed: all addresses are read with
  * helpers that may fail, and every loop ends.
@@ -38,6 +42,7 @@
 
 enum listed_flags {
 	LISTED_ANCHORED = 1u << 31, /* others are the runtime's own */
+	LISTED_STATES = 1u << 30,   /* frames of the loop lead to the lists: a part is collected when one was left */
 };
 
 /* The start of what is said of a process with a listed runtime in it, at multiples of 8 in the heap behind its ranges (struct

@@ -227,6 +227,43 @@ __attribute__((noinline)) int listed_collect_turn(__u32 cpu, __u32 tgid, __u32 k
 	return 0;
 }
 
+__attribute__((noinline)) int lua_leave_loop(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk && lua_has_left_loop(walk) && !lua_read_saved(walk);
+}
+
+__attribute__((noinline)) int lua_try(__u32 cpu, __u32 i)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (walk)
+		lua_try_saved(walk, i);
+	return 0;
+}
+
+__attribute__((noinline)) int lua_enter(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? lua_enter_state(walk) : -1;
+}
+
+/* One call; 1 at the end of the part. */
+__attribute__((noinline)) int lua_collect(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 1;
+	__u32 before = walk->listed_count;
+	int r = lua_collect_step(walk);
+	if (walk->listed_count != before)
+		listed_note(walk, bpf_get_current_pid_tgid() >> 32);
+	return r;
+}
+
 /* All frames of the current thread, into walk->listed_frames. */
 __attribute__((noinline)) int listed_collect_all(__u32 cpu, __u32 place, __u32 tgid)
 {
@@ -269,6 +306,52 @@ __attribute__((noinline)) int listed_append_all(__u32 cpu)
 			break;
 	}
 	return 0;
+}
+
+/* A turn of calls: up to the end of the part, or with is_rest, of the list; 1 at the end. */
+__attribute__((noinline)) int lua_collect_turn(__u32 cpu, __u32 is_rest)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 1;
+	for (__u32 i = 0; i < LISTED_TURN_STEPS; i++) {
+		if (lua_collect(cpu) && (!is_rest || lua_is_done(walk)))
+			return 1;
+	}
+	return 0;
+}
+
+/* Of the state that was entered. */
+__attribute__((noinline)) int lua_collect_all(__u32 cpu, __u32 is_rest)
+{
+	for (__u32 i = 0; i < LUA_CALLS_READ / LISTED_TURN_STEPS; i++) {
+		if (lua_collect_turn(cpu, is_rest))
+			break;
+	}
+	return 0;
+}
+
+/* The words of the frame that the walk has left. Below 0 if none of them is a state; above, one before it has a rest. */
+__attribute__((noinline)) int lua_find(__u32 cpu)
+{
+	if (!lua_leave_loop(cpu))
+		return -1;
+	for (__u32 i = 0; i < LUA_SAVED_WORDS; i++)
+		lua_try(cpu, i);
+	return lua_enter(cpu);
+}
+
+/* The walk has ended with a result: what follows is left to user space. */
+__attribute__((noinline)) int lua_end(__u32 cpu, int result)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	/* Of a frame of the loop that could not be left it is not known which part it runs. */
+	if (!walk || !walk->lua_states || (walk->lua_in_loop && !UNWIND_IS_COMPLETE(result)))
+		return result;
+	lua_collect_all(cpu, 1);
+	return walk->listed_missed && UNWIND_IS_COMPLETE(result) ? UNWIND_TOO_DEEP : result;
 }
 
 static __always_inline void listed_end(struct abi_ring *ring, struct walk *walk, __u32 cpu)

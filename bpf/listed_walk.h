@@ -127,6 +127,15 @@ static __always_inline int listed_is_anchored(const struct walk *walk)
 	       anchor < walk->registers[UNWIND_REGISTER_SP];
 }
 
+/* The walk has left a frame that runs a part, and appended the one that called it: that follows behind the part. */
+static __always_inline void listed_hold(struct walk *walk)
+{
+	walk->listed_appends = LISTED_APPENDS_PART;
+	walk->listed_held = walk->frames[(walk->depth - 1) & (UNWIND_FRAMES_MAX - 1)];
+	walk->depth--;
+	walk->hash = walk->hash_before;
+}
+
 /* The walk has come to a frame, from one whose stack pointer was walk->listed_sp: does either run a part of the list? The part
  * goes behind the frame that runs it: walk->listed_appends. */
 static __always_inline void listed_meet(struct walk *walk)
@@ -138,16 +147,13 @@ static __always_inline void listed_meet(struct walk *walk)
 			return;
 		walk->listed_loops++;
 		walk->listed_appends = walk->listed_next < walk->listed_count ? LISTED_APPENDS_PART : LISTED_APPENDS_NONE;
+		walk->listed_missed += walk->listed.flags & LISTED_STATES && !walk->listed_appends;
 		return;
 	}
 	if (!listed_is_anchored(walk) || walk->depth < 2)
 		return;
-	/* It has left the frame, and appended the one that called it. */
 	walk->listed_loops++;
-	walk->listed_appends = LISTED_APPENDS_PART;
-	walk->listed_held = walk->frames[(walk->depth - 1) & (UNWIND_FRAMES_MAX - 1)];
-	walk->depth--;
-	walk->hash = walk->hash_before;
+	listed_hold(walk);
 }
 
 /* A step of appending a part: the frame that called it follows. */
@@ -160,7 +166,7 @@ static __always_inline void listed_go_on(struct walk *walk)
 	if (listed_append(walk))
 		return;
 	walk->listed_appends = LISTED_APPENDS_NONE;
-	if (!(walk->listed.flags & LISTED_ANCHORED))
+	if (!walk->listed_held)
 		return;
 	walk->listed_anchor++;
 	if (listed_is_anchored(walk)) {
@@ -168,6 +174,7 @@ static __always_inline void listed_go_on(struct walk *walk)
 		return;
 	}
 	walk_push(walk, walk->listed_held);
+	walk->listed_held = 0;
 }
 
 #endif

@@ -7,7 +7,7 @@
  * it.
  *
  *   word 1   RUNTIME | kind << 56 | address of the object that has the names: a code object, a method ...
- *   word 2   RUNTIME | DATA | [PENDING] | [ENTRY] | check << 24 | place: where in its code
+ *   word 2   RUNTIME | DATA | [PENDING] | [ENTRY] | note << 52 | check << 24 | place: where in its code
  *
  * Runtimes are of two classes. A listed one keeps frames of its own beside the native stack, which are collected first and then
  * put behind the native frames that run them (bpf/python.h). One on the stack has native frames in code that it generates: the
@@ -25,6 +25,7 @@ enum runtime_kind {
 	RUNTIME_KIND_PHP = 4,
 	RUNTIME_KIND_RUBY = 5,
 	RUNTIME_KIND_PERL = 6,
+	RUNTIME_KIND_LUA = 7,
 	RUNTIME_KIND_BEAM = 8,
 	RUNTIME_KINDS = 12, /* at most 16 */
 };
@@ -40,6 +41,8 @@ enum runtime_class {
 #define RUNTIME_FRAME_PENDING (1ull << 59)
 #define RUNTIME_FRAME_ENTRY   (1ull << 58) /* it was entered from C: the frame of the loop ends with it */
 #define RUNTIME_FRAME_ANCHOR  (1ull << 57)
+#define RUNTIME_FRAME_NOTE(n) ((__u64)(n) << 52) /* what else the runtime has to say of it, below 16 */
+#define RUNTIME_NOTE(word)    ((__u32)((word) >> 52 & 0xf))
 #define RUNTIME_KIND(word)    ((__u32)((word) >> 56 & 0xf))
 #define RUNTIME_OBJECT(word)  ((word) & ((1ull << 56) - 1))
 #define RUNTIME_CHECK_BITS    28

@@ -284,6 +284,30 @@ __attribute__((noinline)) int listed_append_next(__u32 cpu)
 	return 1;
 }
 
+/* Of bpf/listed_collect.h. */
+int lua_find(__u32 cpu);
+int lua_collect_all(__u32 cpu, __u32 is_rest);
+int listed_append_all(__u32 cpu);
+
+/* Collects the part that a frame of the loop runs, if the walk has left one. */
+static __always_inline void lua_meet_frame(struct walk *walk, __u32 cpu)
+{
+	int before = lua_find(cpu);
+	__u32 now = walk->lua_at;
+
+	if (before < 0)
+		return;
+	if (before > 0) {
+		listed_hold(walk);
+		walk->lua_at = before - 1;
+		lua_collect_all(cpu, 1);
+		walk->lua_at = now;
+		listed_append_all(cpu);
+	}
+	lua_collect_all(cpu, 0);
+	lua_leave_part(walk);
+}
+
 /* Puts the functions that the frame of an interpreter's loop runs behind it. WALK_GOES_ON, or UNWIND_TOO_DEEP. */
 __attribute__((noinline)) int listed_meet_frame(__u32 cpu)
 {
@@ -291,7 +315,10 @@ __attribute__((noinline)) int listed_meet_frame(__u32 cpu)
 
 	if (!walk)
 		return WALK_GOES_ON;
-	listed_meet(walk);
+	if (walk->listed.flags & LISTED_STATES)
+		lua_meet_frame(walk, cpu);
+	else
+		listed_meet(walk);
 	if (!walk->listed_appends)
 		return WALK_GOES_ON;
 	for (__u32 i = 0; i < LISTED_FRAMES_MAX; i++) {
@@ -691,6 +718,8 @@ static __always_inline int walk_user_stack(struct walk *walk, struct task_struct
 	else if (process->stacked && beam_learn(cpu, process->stacked))
 		has |= HAS_BEAM;
 	result = walk_result(walk, walk_frames(cpu, has));
+	if (has & HAS_LISTED && walk->listed.flags & LISTED_STATES)
+		result = lua_end(cpu, result);
 	if (walk->listed_is_new || walk->jvm_is_new || walk->v8_is_new || walk->beam_is_new)
 		runtime_names_wait = 1;
 	if (has && *(volatile __u32 *)&runtime_names_wait &&

@@ -41,6 +41,7 @@
 
 #include "bpf/beam.h"
 #include "bpf/jvm.h"
+#include "bpf/lua.h"
 #include "bpf/perl.h"
 #include "bpf/php.h"
 #include "bpf/python.h"
@@ -144,11 +145,12 @@ struct walk {
 		struct php_process php;
 		struct perl_process perl;
 		struct ruby_process ruby;
+		struct lua_process lua;
 		__u64 listed_words[LISTED_PROCESS_WORDS];
 	};
 	__u64 listed_frame;			   /* to be read next */
 	__u32 listed_count, listed_next;	   /* frames collected; of them appended */
-	__u32 listed_loops;			   /* frames of the loop that the walk has met */
+	__u32 listed_loops, listed_missed;	   /* frames of the loop that the walk has met; of them without a part */
 	__u32 listed_appends;			   /* enum listed_appends */
 	__u32 listed_is_new;			   /* a function that was not seen before */
 	__u32 listed_anchor, listed_anchor_count;  /* of listed_anchors: passed, collected */
@@ -163,6 +165,15 @@ struct walk {
 	__u64 ruby_end;				   /* of the frames */
 	__u64 listed_anchors[LISTED_ANCHORS_MAX];  /* what ends parts */
 	__u64 listed_frames[LISTED_FRAMES_MAX][2]; /* words 1 and 2 */
+	/* Of bpf/lua_walk.h. */
+	__u32 lua_in_loop;		/* the walk has come to a frame of the loop */
+	__u32 lua_first;		/* 1 + the state whose innermost call is to be read next; 0 = none */
+	__u32 lua_states, lua_at;	/* states that were met; the one whose list is collected */
+	__u64 lua_best, lua_best_error; /* of the words that may be the state */
+	__u64 lua_state[LUA_STATES_MAX];
+	__u64 lua_next[LUA_STATES_MAX];	 /* the call to be read next */
+	__u64 lua_end[LUA_STATES_MAX];	 /* what ends the list */
+	__u32 lua_inner[LUA_STATES_MAX]; /* enum lua_inner: of the call before it */
 	/* Of bpf/v8_walk.h. kind 0: there is none. */
 	struct v8_process v8;
 	__u64 left_fp, left_sp; /* of the frame that the last step began in; left_fp 0: not known */
@@ -1043,6 +1054,7 @@ static __always_inline void walk_push(struct walk *walk, __u64 word)
 
 #include "bpf/beam_walk.h"
 #include "bpf/jvm_walk.h"
+#include "bpf/lua_walk.h"
 #include "bpf/perl_walk.h"
 #include "bpf/php_walk.h"
 #include "bpf/python_walk.h"
@@ -1060,10 +1072,11 @@ static __always_inline void walk_without_runtimes(struct walk *walk)
 	walk->listed.kind = walk->listed.flags = 0;
 	walk->listed.loop_start = walk->listed.loop_end = 0;
 	walk->listed.cold_start = walk->listed.cold_end = 0;
-	walk->listed_count = walk->listed_next = walk->listed_loops = 0;
+	walk->listed_count = walk->listed_next = walk->listed_loops = walk->listed_missed = 0;
 	walk->listed_anchor = walk->listed_anchor_count = 0;
 	walk->listed_appends = walk->listed_is_new = 0;
-	walk->listed_frame = 0;
+	walk->listed_frame = walk->listed_held = 0;
+	walk->lua_in_loop = walk->lua_states = walk->lua_at = 0;
 }
 
 /* Begins at the leaf; registers and known are set. */

@@ -419,6 +419,8 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 	}
 	while (listed_append_pending(walk))
 		;
+	if (walk->listed_missed && UNWIND_IS_COMPLETE(r))
+		r = UNWIND_TOO_DEEP;
 	return (enum unwind_result)walk_result(walk, r);
 }
 

@@ -116,7 +116,7 @@ int parse_event(const char *text, bool *ret_cycles, struct error *err);
 /* Of verbs that print functions for people: those of interpreters too (profile/interpreters.h). */
 #define INTERPRETERS_OPTION_ROW(flag)                                                                                          \
 	OPTION_ROW(0, "interpreters", NULL, OPTION_FLAG, flag,                                                                 \
-		   .help = "show the internals of interpreters (Python, PHP,\nPerl, Ruby), which are hidden otherwise")
+		   .help = "show the internals of interpreters (Python, PHP,\nPerl, Ruby, Lua), which are hidden otherwise")
 #define EVENT_OPTION_ROW(text)                                                                                                 \
 	OPTION_ROW(0, "event", "EVENT", OPTION_TEXT, text,                                                                     \
 		   .help = "sampling event: cpu-clock, or cycles if the machine\nhas the counter (default: cpu-clock)")
@@ -132,7 +132,7 @@ int parse_runtimes(const char *option, const char *text, uint32_t *ret_no_runtim
 #define RUNTIMES_OPTION_ROW(text)                                                                                              \
 	OPTION_ROW(0, "runtimes", "LIST", OPTION_TEXT, text,                                                                   \
 		   .help = "interpreters and virtual machines whose functions are shown,\n"                                    \
-			   "separated by commas: python, php, perl, ruby, jvm, v8js,\nbeam, or none (default: all)")
+			   "separated by commas: python, php, perl, ruby, lua, jvm,\nv8js, beam, or none (default: all)")
 /* --budget: percent of one CPU to a share; NULL = AGENT_BUDGET_DEFAULT. */
 int parse_budget(const char *text, double *ret_share, struct error *err);
 #define UNWIND_MEMORY_OPTION_ROW(mib)                                                                                          \

@@ -11,6 +11,7 @@ const struct profile_runtime *profile_runtime_of(struct bytes word)
 		{"php", "php", PROFILE_FRAME_INTERPRETED},
 		{"ruby", "ruby", PROFILE_FRAME_INTERPRETED},
 		{"perl", "perl", PROFILE_FRAME_INTERPRETED},
+		{"lua", "lua", PROFILE_FRAME_INTERPRETED},
 	};
 	for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++)
 		if (bytes_equal_string(word, runtimes[i].word))

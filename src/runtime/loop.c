@@ -14,12 +14,13 @@
 #include "base/limits.h"
 #include "base/order.h"
 
-#define LOOP_BYTES_MIN	 4096u
-#define LOOP_BYTES_MAX	 (4u * MIB)
-#define HEADER_BYTES_MAX (64u * MIB) /* of .eh_frame_hdr */
-#define COLD_JUMPS_MIN	 3u
-#define COLD_BYTES_MAX	 (1u * MIB)
-#define TARGETS_MAX	 65536u
+#define LOOP_BYTES_MIN	   4096u
+#define LOOP_BYTES_MAX	   (4u * MIB)
+#define HEADER_BYTES_MAX   (64u * MIB) /* of .eh_frame_hdr */
+#define COLD_JUMPS_MIN	   3u
+#define COLD_BYTES_MAX	   (1u * MIB)
+#define TARGETS_MAX	   65536u
+#define SEARCHED_BYTES_MAX (64u * 1024) /* of a function on the way to the loop, and of the loop */
 
 int loop_read(struct elf_file *file, uint64_t address, void *to, size_t len)
 {
@@ -203,4 +204,86 @@ int loop_find(struct elf_file *file, const struct elf_named *loop, const struct 
 	if (file->machine == EM_X86_64 && loop_read(file, loop->address, code, loop->size) == 0)
 		find_cold(file, code, loop->size, ret);
 	return 0;
+}
+
+/* ---- the loop itself ---- */
+
+struct search {
+	struct elf_file *file;
+	struct frame_index index;
+	uint8_t *depths; /* of each entry, 1 + how deep it was met; 0 = not yet */
+	uint32_t *queue;
+	size_t queued;
+};
+
+static void meet_entry(struct search *search, uint64_t address, unsigned depth)
+{
+	ptrdiff_t entry = index_find(&search->index, address);
+	uint64_t start, end;
+
+	if (entry < 0 || search->depths[entry] || search->queued == TARGETS_MAX ||
+	    !index_range(search->file, &search->index, (size_t)entry, &start, &end) || start != address)
+		return;
+	search->depths[entry] = (uint8_t)(depth + 1);
+	search->queue[search->queued++] = (uint32_t)entry;
+}
+
+/* Meets what a function calls, or jumps to the start of. Whether it jumps to where a register says. */
+static bool go_through(struct search *search, uint64_t start, const uint8_t *code, size_t len, unsigned depth)
+{
+	bool jumps = false;
+
+	for (size_t i = 0; i + 5 <= len; i++) {
+		int32_t distance;
+		if (code[i] == 0xff && (code[i + 1] & 0xf8) == 0xe0)
+			jumps = true;
+		if ((code[i] != 0xe8 && code[i] != 0xe9) || depth > LOOP_CALLS_DEPTH)
+			continue;
+		memcpy(&distance, code + i + 1, sizeof(distance));
+		uint64_t target = start + i + 5 + (uint64_t)(int64_t)distance;
+		if (target - start >= len)
+			meet_entry(search, target, depth);
+	}
+	return jumps;
+}
+
+static void search_all(struct search *search, struct elf_named *ret)
+{
+	for (size_t i = 0; i < search->queued; i++) {
+		uint32_t entry = search->queue[i];
+		uint64_t start, end;
+		if (!index_range(search->file, &search->index, entry, &start, &end) || end - start > SEARCHED_BYTES_MAX)
+			continue;
+		size_t len = (size_t)(end - start);
+		_cleanup_(mem_freep) uint8_t *code = mem_alloc(len);
+		if (!code || loop_read(search->file, start, code, len) < 0)
+			continue;
+		bool jumps = go_through(search, start, code, len, search->depths[entry]);
+		if (jumps && len >= LOOP_BYTES_MIN && len > ret->size) {
+			ret->address = start;
+			ret->size = len;
+		}
+	}
+}
+
+bool loop_search(struct elf_file *file, uint64_t from, struct elf_named *ret)
+{
+	struct search search = {.file = file};
+
+	ret->address = ret->size = 0;
+	if (file->machine != EM_X86_64)
+		return false;
+	int r = read_index(file, &search.index);
+	_cleanup_(mem_freep) uint8_t *owned = search.index.data;
+	if (r < 0 || !search.index.count)
+		return false;
+	_cleanup_(mem_freep) uint8_t *depths = mem_zalloc(search.index.count);
+	_cleanup_(mem_freep) uint32_t *queue = mem_alloc_array(TARGETS_MAX, sizeof(*queue));
+	if (!depths || !queue)
+		return false;
+	search.depths = depths;
+	search.queue = queue;
+	meet_entry(&search, from, 0);
+	search_all(&search, ret);
+	return ret->size > 0;
 }

@@ -16,6 +16,11 @@ struct loop_code { /* addresses as linked */
  * symbol says cannot be; -ENOMEM. */
 int loop_find(struct elf_file *file, const struct elf_named *loop, const struct elf_named *cold, const char *runtime,
 	      struct loop_code *ret, struct error *err);
+/* For files that do not name it: the largest function with a jump to a register in it, as a loop over instructions has, among
+ * those that direct calls from the function at an address lead to, LOOP_CALLS_DEPTH deep at most. Sets address and size of
+ * *ret; false if there is none of LOOP_BYTES_MIN. x86-64. */
+#define LOOP_CALLS_DEPTH 3u
+bool loop_search(struct elf_file *file, uint64_t from, struct elf_named *ret);
 /* Bytes at an address as linked. -ENOENT if the file has none there. */
 int loop_read(struct elf_file *file, uint64_t address, void *to, size_t len);
 /* As many bytes of a function as there are, at most len, halved until they are in the file; 0 if less than 16 are. */

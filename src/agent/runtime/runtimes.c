@@ -10,8 +10,7 @@
 #include "base/io.h"
 #include "base/time.h"
 
-#define RUNTIME_BYTES_MIN  (512u * 1024) /* executable; the smallest one that was seen has 1.4 MiB */
-#define NONSENSE_MAX	   32u		 /* functions that could not be had, of a process of which none could */
+#define NONSENSE_MAX	   32u /* functions that could not be had, of a process of which none could */
 #define NONSENSE_NEVER	   UINT16_MAX
 #define READS_FORGOTTEN_NS (2 * NS_PER_S) /* then all of it is allowed again */
 #define FILE_NOT_LOOKED	   0u		  /* binary_file.runtime */
@@ -19,7 +18,7 @@
 #define FILE_FIRST	   2u
 
 static const struct runtime_type *const types[] = {&runtime_python, &runtime_php, &runtime_perl, &runtime_ruby,
-						   &runtime_jvm,    &runtime_v8,  &runtime_beam};
+						   &runtime_lua,    &runtime_jvm, &runtime_v8,	 &runtime_beam};
 #define TYPES (sizeof(types) / sizeof(types[0]))
 
 int runtimes_init(struct runtimes *runtimes, struct binaries *binaries)
@@ -105,11 +104,18 @@ static uint32_t keep_file(struct runtimes *runtimes, const struct runtime_file *
 	return FILE_FIRST + (uint32_t)runtimes->file_count - 1;
 }
 
-/* Whether one of the types knows the file, or why it cannot use it; *ret starts as zeros, padding too. */
-static bool recognize(struct elf_file *elf, struct runtime_file *ret)
+static uint32_t bytes_min(const struct runtime_type *type)
+{
+	return type->bytes_min ? type->bytes_min : RUNTIME_BYTES_MIN;
+}
+
+/* Whether one of the types knows the file, or why it cannot use it; *ret starts as zeros, padding too. bytes: executable. */
+static bool recognize(struct elf_file *elf, uint64_t bytes, struct runtime_file *ret)
 {
 	for (size_t i = 0; i < TYPES; i++) {
 		struct error why = {0};
+		if (bytes < bytes_min(types[i]))
+			continue;
 		memset(ret, 0, sizeof(*ret));
 		int r = types[i]->recognize(elf, ret, &why);
 		if (r <= 0 && r != -ENOTSUP && r != -EBADMSG)
@@ -136,16 +142,25 @@ static uint32_t look_into(struct runtimes *runtimes, pid_t pid, const struct pro
 		return fd == -ENOEXEC ? FILE_NONE : FILE_NOT_LOOKED;
 	if (elf_file_open(&elf, fd, binary->path, &why) < 0)
 		return FILE_NONE;
-	bool is_runtime = recognize(&elf, &file);
+	bool is_runtime = recognize(&elf, mapping->end - mapping->start, &file);
 	elf_file_release(&elf);
 	return is_runtime ? keep_file(runtimes, &file) : FILE_NONE;
+}
+
+static uint64_t smallest(void)
+{
+	uint32_t least = RUNTIME_BYTES_MIN;
+
+	for (size_t i = 0; i < TYPES; i++)
+		least = bytes_min(types[i]) < least ? bytes_min(types[i]) : least;
+	return least;
 }
 
 const struct runtime_file *runtimes_look(struct runtimes *runtimes, pid_t pid, const struct process_mapping *mapping)
 {
 	struct binary_file *file = binary_file_get(runtimes->binaries, mapping->file);
 
-	if (mapping->end - mapping->start < RUNTIME_BYTES_MIN || !mapping->file ||
+	if (mapping->end - mapping->start < smallest() || !mapping->file ||
 	    binary_get(runtimes->binaries, mapping->binary)->kind != BINARY_FILE)
 		return NULL;
 	if (file->runtime == FILE_NOT_LOOKED)

@@ -17,14 +17,16 @@
 #include "bpf/runtime.h"
 #include "runtime/beam.h"
 #include "runtime/jvm.h"
+#include "runtime/lua.h"
 #include "runtime/perl.h"
 #include "runtime/php.h"
 #include "runtime/python.h"
 #include "runtime/ruby.h"
 #include "runtime/v8.h"
 
-#define RUNTIME_FILES_MAX	1024u /* different ones; further ones are not looked at */
-#define RUNTIME_PLACE_BYTES_MAX 1024u /* of what the walk is told of one */
+#define RUNTIME_FILES_MAX	1024u	      /* different ones; further ones are not looked at */
+#define RUNTIME_PLACE_BYTES_MAX 1024u	      /* of what the walk is told of one */
+#define RUNTIME_BYTES_MIN	(512u * 1024) /* the smallest one that was seen has 1.4 MiB */
 #define RUNTIME_INLINES_MAX	64u
 #define RUNTIME_ALL		UINT32_MAX
 
@@ -48,6 +50,7 @@ struct runtime_file {
 		struct python_build python;
 		struct php_build php;
 		struct jvm_build jvm;
+		struct lua_build lua;
 		struct perl_build perl;
 		struct ruby_build ruby;
 		struct v8_build v8;
@@ -67,7 +70,7 @@ struct runtimes {
 	struct runtime_names names;
 	uint32_t kinds;				     /* that are shown: a bit each, by enum runtime_kind */
 	struct runtime_counts counts[RUNTIME_KINDS]; /* since the start */
-	/* Of jvms.c. */
+	/* Of jvms.c, and texts of luas.c, too. */
 	struct runtime_jvm *jvms;
 	size_t jvm_count, jvm_capacity;
 	uint64_t jvm_clock;
@@ -85,6 +88,8 @@ struct runtimes {
 struct runtime_frame {
 	uint64_t object, data; /* its two words */
 	uint64_t pc;	       /* the native address before them: of the leaf, or of a call; 0 = none */
+	/* Of a listed one: the next of its runtime on the stack, which may have called it; 0 = none. */
+	uint64_t caller, caller_data;
 };
 /* A function of a frame. */
 struct runtime_name {
@@ -98,6 +103,7 @@ struct runtime_type {
 	enum runtime_class class;
 	const char *word;	   /* of --runtimes; and the mapping of its functions in profiles */
 	const char *lost_function; /* stands for one whose name is lost */
+	uint32_t bytes_min;	   /* executable; smaller files do not hold it; 0 = RUNTIME_BYTES_MIN */
 	/* 1, *ret filled but for its type; 0 if the file does not hold it; -ENOTSUP, -EBADMSG: it does, and cannot be read (err
 	 * says why). */
 	int (*recognize)(struct elf_file *file, struct runtime_file *ret, struct error *err);
@@ -113,7 +119,8 @@ struct runtime_type {
 	void (*describe)(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, const char *binary,
 			 struct buffer *out);
 };
-extern const struct runtime_type runtime_python, runtime_php, runtime_perl, runtime_ruby, runtime_jvm, runtime_v8, runtime_beam;
+extern const struct runtime_type runtime_python, runtime_php, runtime_perl, runtime_ruby, runtime_lua, runtime_jvm, runtime_v8,
+	runtime_beam;
 void runtime_beams_release(struct runtimes *runtimes); /* of beams.c */
 
 int runtimes_init(struct runtimes *runtimes, struct binaries *binaries);

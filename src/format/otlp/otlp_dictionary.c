@@ -631,6 +631,7 @@ enum profile_frame_type format_frame_type(struct bytes name)
 		{"ruby", PROFILE_FRAME_INTERPRETED},
 		{"php", PROFILE_FRAME_INTERPRETED},
 		{"perl", PROFILE_FRAME_INTERPRETED},
+		{"lua", PROFILE_FRAME_INTERPRETED},
 		{"interpreted", PROFILE_FRAME_INTERPRETED},
 	};
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)

@@ -155,6 +155,7 @@ const RUNTIME_HUES: Record<string, Hue> = {
 	php: { hue: 352, chroma: 0.09, down: 1 },
 	ruby: { hue: 9, chroma: 0.09, down: 1 },
 	perl: { hue: 335, chroma: 0.09, down: 1 },
+	lua: { hue: 320, chroma: 0.09 },
 	beam: { hue: 64, chroma: 0.09, down: 1 },
 };
 
