@@ -265,7 +265,10 @@ export const legend = {
 	native: 'Native',
 	jit: 'JIT',
 	interpreted: 'Interpreted',
-	runtimes: { python: 'Python', v8js: 'JavaScript', jvm: 'Java', php: 'PHP', ruby: 'Ruby', perl: 'Perl', lua: 'Lua', beam: 'Erlang' } as Record<string, string | undefined>,
+	runtimes: { python: 'Python', v8js: 'JavaScript', jvm: 'Java', php: 'PHP', ruby: 'Ruby', perl: 'Perl', lua: 'Lua', beam: 'Erlang' } as Record<
+		string,
+		string | undefined
+	>,
 	unknown: 'unknown',
 	entry: (name: string, share: string) => `${name}: self ${share}; click to find it`,
 	more: (count: number) => `and ${count} more`,
