@@ -89,7 +89,7 @@ c_of() { # NAME
 }
 
 count=0
-for go in /usr/local/go/bin/go /usr/lib/go-*/bin/go ${WICK_TEST_GO:-}; do
+for go in /usr/lib/go-*/bin/go /usr/local/go/bin/go ${WICK_TEST_GO:-}; do
 	[ -x "$go" ] || continue
 	version=$("$go" env GOVERSION)
 	count=$((count + 1))
@@ -97,8 +97,10 @@ for go in /usr/local/go/bin/go /usr/lib/go-*/bin/go ${WICK_TEST_GO:-}; do
 		all_of "$version"
 		[ "$count" -gt 1 ] || more_of "$version"
 	fi
+	# In a plain run the first Go is tried in all ways but one, for which the compiler makes all of its library anew, and others as they build by default.
+	[ "$count" -eq 1 ] || [ -n "${WICK_TEST_FULL:-}" ] || continue
 	! CGO_ENABLED=0 build "$version-stripped" "$go" -ldflags='-s -w' || all_of "$version-stripped"
-	[ "$count" -gt 1 ] || ! CGO_ENABLED=0 build "$version-pie" "$go" -buildmode=pie || all_of "$version-pie"
+	[ "$count" -gt 1 ] || [ -z "${WICK_TEST_FULL:-}" ] || ! CGO_ENABLED=0 build "$version-pie" "$go" -buildmode=pie || all_of "$version-pie"
 	! CGO_ENABLED=1 build "$version-cgo" "$go" || c_of "$version-cgo"
 done
 [ "$count" -gt 0 ] || skip "go" "no go command"

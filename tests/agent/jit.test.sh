@@ -196,7 +196,7 @@ if uses node; then
 	beside part perf_map perf_map
 	beside part jitdump jitdump
 	join_parts
-	beside part perf beside_perf
+	[ -z "${WICK_TEST_FULL:-}" ] || beside part perf beside_perf # the shares are known without it
 	if unshare --pid --mount --fork true 2>/dev/null; then
 		beside part inner_map contained "a perf map in namespaces of its own" --perf-basic-prof
 		beside part inner_dump contained "a jitdump in namespaces of its own" --perf-prof --always-sparkplug
