@@ -346,31 +346,52 @@ static void test_core_list_of_this_kernel(void **state)
 	assert_true(count > 1000 && start + before == end);
 }
 
-/* What is made at run time and runs: BPF programs, trampolines of ftrace. */
-static void test_code_made_at_run_time(void **state)
+struct made_at_run_time {
+	uint64_t address;
+	char name[128], module[64];
+};
+#define MADE_MAX 4096
+
+/* BPF programs and trampolines of ftrace that there are now. Returns how many. */
+static size_t read_made_at_run_time(struct made_at_run_time *ret)
 {
-	_cleanup_(kallsyms_freep) struct kallsyms *kallsyms = NULL;
-	const char *found, *found_module;
-	char line[1100], name[1100], module[1100], type;
-	uint64_t address, start;
+	char line[1100], type;
 	size_t count = 0;
 	FILE *file = fopen("/proc/kallsyms", "re");
 	assert_non_null(file);
-	if (kallsyms_load(&kallsyms, NULL) < 0) {
-		fclose(file);
-		skip();
-	}
-	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "%lx %c %1099s %1099s", &address, &type, name, module) != 4 ||
-		    (strncmp(name, "bpf_prog_", 9) != 0 && strcmp(name, "ftrace_trampoline") != 0))
-			continue;
-		if (!kallsyms_lookup(kallsyms, address + 4, &found, &found_module, &start))
-			continue; /* it has come since */
-		assert_string_equal(found, name);
-		assert_string_equal(found_module, module);
-		count++;
+	while (count < MADE_MAX && fgets(line, sizeof(line), file)) {
+		struct made_at_run_time *made = &ret[count];
+		count += sscanf(line, "%lx %c %127s %63s", &made->address, &type, made->name, made->module) == 4 &&
+			 (strncmp(made->name, "bpf_prog_", 9) == 0 || strcmp(made->name, "ftrace_trampoline") == 0);
 	}
 	fclose(file);
+	return count;
+}
+
+/* What is made at run time and runs. Programs come and go, and another one may take the place of one that went: what counts is
+ * what was there before and after the list was read. */
+static void test_code_made_at_run_time(void **state)
+{
+	static struct made_at_run_time before[MADE_MAX], after[MADE_MAX];
+	_cleanup_(kallsyms_freep) struct kallsyms *kallsyms = NULL;
+	const char *found, *found_module;
+	uint64_t start;
+	size_t count = 0, before_count = read_made_at_run_time(before);
+	if (kallsyms_load(&kallsyms, NULL) < 0)
+		skip();
+	size_t after_count = read_made_at_run_time(after);
+	for (size_t i = 0, j = 0; i < after_count; i++) {
+		for (j = 0;
+		     j < before_count && (before[j].address != after[i].address || strcmp(before[j].name, after[i].name) != 0);
+		     j++)
+			;
+		if (j == before_count)
+			continue;
+		assert_true(kallsyms_lookup(kallsyms, after[i].address + 4, &found, &found_module, &start));
+		assert_string_equal(found, after[i].name);
+		assert_string_equal(found_module, after[i].module);
+		count++;
+	}
 	print_message("%zu BPF programs and trampolines\n", count);
 	if (count == 0)
 		skip();
