@@ -4,7 +4,7 @@
  * (bpf/beam_walk.h) is told of a process, and how a frame is written down. Fixed-size types only.
  *
  * Purpose. Modules are compiled to machine code when they are loaded. A scheduler's thread runs it with the stack pointer in
- *the memory of the Erlang process that it has chosen, and goes back to its own stack where it calls C:
+ * the memory of the Erlang process that it has chosen, and goes back to its own stack where it calls C:
  *
  *   memory of an Erlang process    [ heap ->          <- stack ]     stack:  [ term | term | return address | term | ... ]
  *   stack of a thread		    ... process_main()  [ registers of the scheduler ]  [ frames of C ]

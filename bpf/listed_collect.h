@@ -8,7 +8,9 @@
 #define WICK_BPF_LISTED_COLLECT_H
 
 #define LISTED_TURN_STEPS 64u
-#define LISTED_TURNS	  64u /* PERL_CONTEXTS_READ steps; twice as many as the others need */
+#define LISTED_TURNS	  (PERL_CONTEXTS_READ / LISTED_TURN_STEPS) /* more than the others need */
+_Static_assert(PERL_CONTEXTS_READ % LISTED_TURN_STEPS == 0 && PERL_CONTEXTS_READ >= 2 * LISTED_FRAMES_MAX,
+	       "turns are enough for all");
 
 /* Thread states that were found, by a hash of process and thread. Whether one is the thread's is seen in it. */
 struct {
