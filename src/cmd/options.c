@@ -57,7 +57,7 @@ static void print_help(const struct usage *usage)
 		print_option(stdout, row);
 	print_option(stdout, &help);
 	if (usage->environment)
-		printf("\nOptions can be given as environment variables too, --%s as WICK_%s.\n", "token-file", "TOKEN_FILE");
+		printf("\nOptions can be given as environment variables too, --token-file as WICK_TOKEN_FILE.\n");
 	if (usage->examples) {
 		printf("\nexamples:\n");
 		print_lines(stdout, usage->examples, 2, false);
