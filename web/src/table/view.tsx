@@ -320,34 +320,40 @@ function useListed(all: Row[], { sort, reverse, filter, match }: TableProps) {
 
 const FOLLOW_MS = 250; // after the glide to another zoom: the graph's frames come first, and what is passed over on the way is not looked for
 
-// What the graph points at, to mark it here; what it chooses is brought into view.
-function usePointedAt(pointed: Pointed, rows: Row[], by: Rows, onChosen: (index: number) => void): Target | null {
+// What the graph points at, to mark it here; what it chooses is brought into view, once the rows are those of the graph and of the filter.
+function usePointedAt(pointed: Pointed, rows: Row[], by: Rows, isReady: boolean, onChosen: (index: number) => void): Target | null {
 	const [target, setTarget] = useState<Target | null>(null);
-	const latest = useRef({ rows, by, onChosen });
-	latest.current = { rows, by, onChosen };
+	const latest = useRef({ rows, by, isReady, onChosen });
+	latest.current = { rows, by, isReady, onChosen };
+	const chosen = useRef<Target | null>(null);
+	const timer = useRef(0);
+	const follow = useRef(() => {
+		const { rows, by, isReady, onChosen } = latest.current;
+		if (timer.current !== 0 || !chosen.current || !isReady) return;
+		const index = findRow(rows, by, chosen.current);
+		if (index >= 0) onChosen(index);
+		chosen.current = null;
+	});
 	useEffect(() => {
-		let chosen: Target | null = null;
 		let over: Target | null = null;
-		let timer = 0;
-		const follow = () => {
-			setTarget(over);
-			const { rows, by, onChosen } = latest.current;
-			const index = chosen ? findRow(rows, by, chosen) : -1;
-			if (index >= 0) onChosen(index);
-			chosen = null;
-		};
 		const end = pointed.listen((change) => {
 			if (change.from !== 'graph') return;
-			if (change.chosen) chosen = change.target;
+			if (change.chosen) chosen.current = change.target;
 			else over = change.target;
-			clearTimeout(timer);
-			timer = window.setTimeout(follow, FOLLOW_MS);
+			clearTimeout(timer.current);
+			timer.current = window.setTimeout(() => {
+				timer.current = 0;
+				setTarget(over);
+				follow.current();
+			}, FOLLOW_MS);
 		});
 		return () => {
-			clearTimeout(timer);
+			clearTimeout(timer.current);
+			timer.current = 0;
 			end();
 		};
 	}, [pointed]);
+	useEffect(() => follow.current(), [rows, isReady]);
 	return target;
 }
 
@@ -377,7 +383,7 @@ export function Table(props: TableProps) {
 
 	useEffect(() => () => pointed.notify(null, 'table'), [pointed]);
 
-	const target = usePointedAt(pointed, rows, made.by, seen.move);
+	const target = usePointedAt(pointed, rows, made.by, !made.busy && settled === filter, seen.move);
 	const act = (event: KeyboardEvent, at: number): boolean => {
 		const row = rows[at];
 		const ofFunction = isFunction(row, made.by);

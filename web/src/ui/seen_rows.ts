@@ -6,7 +6,7 @@
  * The body is as high as all its rows together, so that the scroll bar shows how much there is. Some browsers cut an element that is
  * higher than some 10 million pixels; beyond HEIGHT_MAX the scroll bar counts in larger steps instead.
  */
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useSize } from './hooks';
 import { pressRow } from './keys';
 
@@ -56,7 +56,8 @@ export function useSeenRows(count: number, like: readonly unknown[]) {
 		measure(scroller.current);
 		return () => measure(null);
 	}, [measure]);
-	useEffect(() => {
+	// Together with the rows: an effect comes a frame later, and would undo a move() that came first.
+	useLayoutEffect(() => {
 		scroller.current!.scrollTop = 0;
 		setTop(0);
 		setActive(-1);
