@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -243,6 +244,80 @@ static void test_this_program(void **state)
 	close(fd);
 }
 
+/* libc has a hash table; the linker knows where its names are. */
+static const char *const libc_names[] = {"malloc", "printf",  "qsort",	      "getenv", "fopen",  "stdout",
+					 "dlopen", "scandir", "no_such_name", "mallo",	"malloc_"};
+#define LIBC_NAMES (sizeof(libc_names) / sizeof(libc_names[0]))
+
+static void read_libc(struct buffer *b, uint64_t truth[LIBC_NAMES])
+{
+	Dl_info info;
+	char chunk[4096];
+
+	assert_true(dladdr(dlsym(RTLD_DEFAULT, "qsort"), &info) != 0);
+	for (size_t i = 0; i < LIBC_NAMES; i++) {
+		uintptr_t at = (uintptr_t)dlsym(RTLD_DEFAULT, libc_names[i]);
+		truth[i] = at ? at - (uintptr_t)info.dli_fbase : 0;
+	}
+	int fd = open(info.dli_fname, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	buffer_init(b, 64 << 20);
+	for (ssize_t n; (n = read(fd, chunk, sizeof(chunk))) > 0;)
+		test_elf_put(b, chunk, (size_t)n);
+	close(fd);
+}
+
+static int find_in_libc(const struct buffer *b, struct elf_named wanted[LIBC_NAMES])
+{
+	for (size_t i = 0; i < LIBC_NAMES; i++)
+		wanted[i] = (struct elf_named){.name = libc_names[i]};
+	return find(buffer_bytes(b), wanted, LIBC_NAMES);
+}
+
+static void test_names_by_the_hash_table(void **state)
+{
+	struct elf_named wanted[LIBC_NAMES];
+	uint64_t truth[LIBC_NAMES];
+	struct buffer b;
+
+	read_libc(&b, truth);
+	assert_int_equal(find_in_libc(&b, wanted), LIBC_NAMES - 3);
+	for (size_t i = 0; i < LIBC_NAMES; i++)
+		assert_int_equal(wanted[i].address, truth[i]);
+	buffer_release(&b);
+}
+
+/* Each of its first words, and words at random, are others: names are missing then, and none is at another place. */
+static void test_damaged_hash_tables(void **state)
+{
+	static const uint32_t others[] = {0, 1, 2, 63, 1u << 20, 0x7fffffff, UINT32_MAX};
+	struct elf_named wanted[LIBC_NAMES];
+	uint64_t truth[LIBC_NAMES];
+	struct elf_file file;
+	struct buffer b;
+
+	read_libc(&b, truth);
+	assert_int_equal(elf_file_open_memory(&file, buffer_bytes(&b), "libc", NULL), 0);
+	assert_int_equal(elf_file_load_sections(&file, NULL), 0);
+	const struct elf_section *table = elf_file_find_section_type(&file, SHT_GNU_HASH);
+	assert_non_null(table);
+	uint32_t *words = (uint32_t *)(b.data + table->offset);
+	size_t count = (size_t)table->size / 4, missing = 0;
+	srand(1);
+	for (size_t round = 0; round < 3000; round++) {
+		size_t at = round < 28 ? round / 7 : (size_t)rand() % count;
+		uint32_t was = words[at];
+		words[at] = round < 2000 ? others[round % 7] : (uint32_t)rand();
+		missing += find_in_libc(&b, wanted) < (int)LIBC_NAMES - 3;
+		for (size_t i = 0; i < LIBC_NAMES; i++)
+			assert_true(wanted[i].address == 0 || wanted[i].address == truth[i]);
+		words[at] = was;
+	}
+	assert_true(missing > 10);
+	elf_file_release(&file);
+	buffer_release(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -253,6 +328,8 @@ int main(void)
 		cmocka_unit_test(test_no_sections),
 		cmocka_unit_test(test_many_symbols),
 		cmocka_unit_test(test_32_bit),
+		cmocka_unit_test(test_names_by_the_hash_table),
+		cmocka_unit_test(test_damaged_hash_tables),
 		cmocka_unit_test(test_memory_runs_out),
 		cmocka_unit_test(test_this_program),
 	};
