@@ -53,8 +53,8 @@ struct elf_named {
 
 /*
  * Looks `count` names up in .dynsym and then, those that are missing, in .symtab; the first definition that has one counts.
- * Returns how many were found. Tables that are damaged, or larger than 16 MiB (.dynsym without a hash table) or 4 MiB (.symtab),
- * have no names, so that large programs cost little. Errors: -ENOMEM, and those of reading section headers.
+ * Returns how many were found. Tables that are damaged, or larger than 16 MiB (.dynsym without a hash table) or 4 MiB
+ * (.symtab), have no names, so that large programs cost little. Errors: -ENOMEM, and those of reading section headers.
  */
 int elf_named_find(struct elf_file *file, struct elf_named *wanted, size_t count, struct error *err);
 /* The same in tables of up to 256 MiB: of a file that is known to be worth it. */

@@ -193,13 +193,13 @@ java_perfmap() {
 
 # As many at a time as two CPUs can bear.
 if uses node; then
-	beside part perf_map perf_map
 	beside part jitdump jitdump
+	[ -z "${WICK_TEST_FULL:-}" ] || beside part perf_map perf_map # as in namespaces
 	join_parts
 	[ -z "${WICK_TEST_FULL:-}" ] || beside part perf beside_perf # the shares are known without it
 	if unshare --pid --mount --fork true 2>/dev/null; then
 		beside part inner_map contained "a perf map in namespaces of its own" --perf-basic-prof
-		beside part inner_dump contained "a jitdump in namespaces of its own" --perf-prof --always-sparkplug
+		[ -z "${WICK_TEST_FULL:-}" ] || beside part inner_dump contained "a jitdump in namespaces of its own" --perf-prof --always-sparkplug
 	else
 		skip "in namespaces of its own" "unshare is not allowed"
 	fi

@@ -123,20 +123,22 @@ if mkdir -p "$hierarchy/$group/wick-test-$$.service/below" "$hierarchy/$group/do
 	mkdir "$hierarchy/$group/docker-$(echo "$id" | cut -c 1-20)$(od -An -tx1 -N22 /dev/urandom | tr -d ' \n').scope"
 	expect "a beginning that two containers share" 1 'matches 2 containers: ' "$WICK" record --container "$(echo "$id" | cut -c 1-12)"
 	# More groups in the course of time than there is room for at once.
-	jobs() { for i in $(seq 600); do echo "$hierarchy/$group/$1-$i"; done; }
-	launch "$WICK" record --cgroup "/$group" -o "$work/jobs.firefox.json" 2>"$work/err"
-	recorder=$!
-	wait_recording $recorder
-	jobs early | xargs mkdir
-	sleep 2.5 # for some looks at the groups; without them the test is easier
-	jobs early | xargs rmdir
-	jobs late | xargs mkdir
-	start_in "$group/late-600" late_job
-	wait_cpu 4000 $started # it is found at the next look, some time later
-	kill -INT $recorder
-	wait $recorder || fail "groups come and go while they are recorded" "$(cat "$work/err")"
-	names=$(tracks "$work/jobs.firefox.json")
-	case $names in *" late_job "*) pass "groups come and go while they are recorded" ;; *) fail "groups come and go while they are recorded" "$names" ;; esac
+	if [ -n "${WICK_TEST_FULL:-}" ]; then
+		jobs() { for i in $(seq 600); do echo "$hierarchy/$group/$1-$i"; done; }
+		launch "$WICK" record --cgroup "/$group" -o "$work/jobs.firefox.json" 2>"$work/err"
+		recorder=$!
+		wait_recording $recorder
+		jobs early | xargs mkdir
+		sleep 2.5 # for some looks at the groups; without them the test is easier
+		jobs early | xargs rmdir
+		jobs late | xargs mkdir
+		start_in "$group/late-600" late_job
+		wait_cpu 4000 $started # it is found at the next look, some time later
+		kill -INT $recorder
+		wait $recorder || fail "groups come and go while they are recorded" "$(cat "$work/err")"
+		names=$(tracks "$work/jobs.firefox.json")
+		case $names in *" late_job "*) pass "groups come and go while they are recorded" ;; *) fail "groups come and go while they are recorded" "$names" ;; esac
+	fi
 	for pid in $pids; do kill "$pid" 2>/dev/null; done
 	wait
 	for _ in $(seq 50); do

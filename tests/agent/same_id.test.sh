@@ -69,8 +69,9 @@ one_id() { [ "$(for program; do readelf -n "$work/$program" | grep 'Build ID:'; 
 check "two have one build-id" one_id small large
 check "the other two have one build-id" one_id good damaged
 
-# NAME PERCENT COMMANDS: runs them under the sampler. Of what spins in any of the programs, that much or more has its whole stack.
+# NAME PERCENT COMMANDS [full]: runs them under the sampler. Of what spins in any of the programs, that much or more has its whole stack.
 right() {
+	[ $# -eq 3 ] || [ -n "${WICK_TEST_FULL:-}" ] || return
 	(cd "$work" && "$WICK" record -F 499 -o right.folded -- sh -c "$3") >"$work/log" 2>&1 || {
 		fail "$1: it is recorded" "$(cat "$work/log")"
 		return
@@ -82,14 +83,14 @@ right() {
 	fi
 }
 right "the one with small frames first" 95 "./small 0.5; ./large 0.5"
-right "the one with large frames first" 95 "./large 0.5; ./small 0.5; ./large 0.2"
+right "the one with large frames first" 95 "./large 0.5; ./small 0.5; ./large 0.2" full
 right "both at once" 95 "./small 0.5 & ./large 0.5; wait"
 right "the file is replaced while it runs" 95 'cp small here; ./here 1.5 & sleep 0.3; cp large new; mv new here; ./here 0.5; wait'
 # The number of an inode that was removed is soon that of another.
-right "the file is written anew, again and again" 95 'for i in 1 2 3; do for n in small large; do rm -f here; cp $n here; ./here 0.2; done; done'
+right "the file is written anew, again and again" 95 'for i in 1 2 3; do for n in small large; do rm -f here; cp $n here; ./here 0.2; done; done' full
 # A tenth is of the damaged one, whose stacks cannot be right.
 right "the damaged one first" 80 "./damaged 0.1; ./good 0.9"
-right "the damaged one last, and again" 80 "./good 0.5; ./damaged 0.1; ./good 0.4"
+right "the damaged one last, and again" 80 "./good 0.5; ./damaged 0.1; ./good 0.4" full
 if unshare -m true 2>/dev/null; then
 	right "one path in two mount namespaces" 95 'cp small here; ./here 0.4; unshare -m sh -c "mount --bind large here && ./here 0.4"; ./here 0.2'
 else skip "one path in two mount namespaces" "cannot make a mount namespace here"; fi
@@ -122,8 +123,9 @@ check "and its twin" twin b
 check "they have one build-id" one_id twin_a twin_b
 places() { nm "$work/twin_$1" | sed -n "s/_in_$1$//p"; }
 check "their functions lie at the same addresses" [ "$(places a)" = "$(places b)" ]
-# NAME COMMANDS: what twin_a does takes four times as much CPU time as what twin_b does; no stack is of both.
+# NAME COMMANDS [full]: what twin_a does takes four times as much CPU time as what twin_b does; no stack is of both.
 named() {
+	[ $# -eq 2 ] || [ -n "${WICK_TEST_FULL:-}" ] || return
 	(cd "$work" && "$WICK" record -F 499 -o twins.folded -- sh -c "$2") >"$work/log" 2>&1
 	if awk '/_in_a.*_in_b|_in_b.*_in_a/ { mixed = 1 } /main;in_both;call_in_a;spin_in_a/ { a += $NF } /main;in_both;call_in_b;spin_in_b/ { b += $NF } END { exit !(!mixed && b > 0 && a > 2 * b) }' "$work/twins.folded"; then
 		pass "$1: each is named by its own file"
@@ -132,10 +134,10 @@ named() {
 	fi
 }
 named "one after the other" "./twin_a 1.2; ./twin_b 0.3"
-named "the other one first" "./twin_b 0.3; ./twin_a 1.2"
+named "the other one first" "./twin_b 0.3; ./twin_a 1.2" full
 named "at one path" "cp twin_b here; ./here 0.3; cp twin_a new; mv new here; ./here 1.2"
 
-named "both at once" "./twin_a 1.2 & ./twin_b 0.3; wait"
+named "both at once" "./twin_a 1.2 & ./twin_b 0.3; wait" full
 cat >"$work/many" <<'END'
 for i in 1 2 3 4; do ./twin_a 0.2 & ./twin_b 0.05; done
 wait
@@ -180,6 +182,7 @@ listed() {
 }
 check "they are two binaries in the list" listed
 check "nothing was ambiguous" sh -c "curl -s '$url/metrics' | grep -q '^wick_symbol_ambiguous_total 0'"
+[ -n "${WICK_TEST_FULL:-}" ] || finish
 # Without a server's store in between: the agent passes its files.
 launch "$WICK" up --listen 127.0.0.1:0 --data "$work/up" -F 99 --budget 0 2>"$work/agent.log"
 up=$!

@@ -16,7 +16,7 @@ const ended = (args, options = {}) =>
 	new Promise((resolve) => spawn(process.execPath, args, { cwd: join(here, '..'), stdio: 'inherit', ...options }).once('exit', (code) => resolve(code ?? 1)));
 // The test runner leaves one CPU idle, which these take, one after the other.
 const checks = [
-	['test/types_and_lint.mjs'],
+	['test/types_and_lint.mjs', ...(process.env.WICK_TEST_FULL ? [] : ['--types'])],
 	['node_modules/prettier/bin/prettier.cjs', '--ignore-path', '../.prettierignore', '--log-level', 'warn', '--check', '.'],
 ];
 const checked = checks.reduce(async (before, [tool, ...args]) => {
