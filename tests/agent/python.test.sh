@@ -9,7 +9,7 @@ need_sampling "python"
 	skip "python" "only x86-64 so far"
 	finish
 }
-seconds=${WICK_TEST_SECONDS:-$(if_full 20 6)}
+seconds=${WICK_TEST_SECONDS:-$(if_full 20 4)}
 programs=$PWD/tests/programs/python
 
 # NAME PYTHON VARIANT...

@@ -8,7 +8,7 @@ need_sampling "v8"
 	skip "v8" "only x86-64 so far"
 	finish
 }
-seconds=${WICK_TEST_SECONDS:-$(if_full 24 8)}
+seconds=${WICK_TEST_SECONDS:-$(if_full 24 5)}
 programs=$PWD/tests/programs/v8
 
 # NAME SECONDS NODE [OPTION...] -- [VARIANT...]: of the samples in burn() or step(), which the program spends its time in once it has started, at least 99 of
