@@ -25,6 +25,7 @@ enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_ANY = 0,
@@ -74,8 +75,24 @@ struct css_set {
 	struct cgroup_subsys_state *subsys[1]; /* longer; see bpf/cgroup.h */
 	struct cgroup *dfl_cgrp;
 };
+struct super_block {
+	__u32 s_dev;
+};
+struct inode {
+	unsigned long i_ino;
+	struct super_block *i_sb;
+};
+struct path {
+	void *dentry;
+};
+struct file {
+	__u32 f_mode;
+	struct inode *f_inode;
+	struct path f_path;
+};
 struct mm_struct {
 	unsigned long start_stack, exec_vm;
+	struct file *exe_file;
 };
 struct thread_struct {
 	unsigned long fsbase; /* x86 */

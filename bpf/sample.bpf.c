@@ -82,6 +82,24 @@ struct {
 	__type(value, __u8);
 } filter_cgroups SEC(".maps");
 
+/*
+ * Inodes of executables whose processes had an interpreter or a virtual machine in them: when another process executes one,
+ * user space is told, which looks at the process before it is sampled (agent/expected.h). Their number alone: where two file
+ * systems have the same one, it looks in vain.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u64);
+	__type(value, __u8);
+} runtime_files SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} execs SEC(".maps");
+__u64 execed_ns = 0;	 /* the last exec of such a file */
+__u64 execs_read_ns = 0; /* user space has read the events up to then */
+
 /* Rung when a ring becomes half full. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -984,6 +1002,20 @@ int follow_fork(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
+/* Whoever was woken for an exec that user space has not read yet will read this one, too: it looks whether there are any that
+ * came later. */
+static __always_inline void report_exec(struct task_struct *task, __u32 tgid)
+{
+	__u64 inode = BPF_CORE_READ(task, mm, exe_file, f_inode, i_ino), before;
+
+	if (!bpf_map_lookup_elem(&runtime_files, &inode) || !is_followed(task, tgid))
+		return;
+	before = *(volatile __u64 *)&execed_ns;
+	*(volatile __u64 *)&execed_ns = bpf_ktime_get_ns();
+	if (before <= *(volatile __u64 *)&execs_read_ns)
+		bpf_ringbuf_output(&execs, &tgid, sizeof(tgid), BPF_RB_FORCE_WAKEUP);
+}
+
 /* The old mappings are gone, and the new program has not run yet. */
 SEC("raw_tp/sched_process_exec")
 int follow_exec(struct bpf_raw_tracepoint_args *ctx)
@@ -991,6 +1023,7 @@ int follow_exec(struct bpf_raw_tracepoint_args *ctx)
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 
 	bpf_map_delete_elem(&processes, &tgid);
+	report_exec((struct task_struct *)bpf_get_current_task(), tgid);
 	return 0;
 }
 

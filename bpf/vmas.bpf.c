@@ -23,21 +23,6 @@ struct seq_file;
 struct bpf_iter_meta {
 	struct seq_file *seq;
 };
-struct super_block {
-	__u32 s_dev;
-};
-struct inode {
-	unsigned long i_ino;
-	struct super_block *i_sb;
-};
-struct path {
-	void *dentry;
-};
-struct file {
-	__u32 f_mode;
-	struct inode *f_inode;
-	struct path f_path;
-};
 struct signal_struct {
 	int nr_threads;
 };

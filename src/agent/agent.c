@@ -41,6 +41,7 @@
 #define SLACK_NS	     NS_PER_MS /* between a record's time and its becoming visible */
 #define WAKEUP_LEAST_NS	     (10 * NS_PER_MS)
 #define WAKEUP_MOST_NS	     (50 * NS_PER_MS)
+#define LOOK_PART	     300 /* looks at new processes take this part of the time at most */
 #define WARM_UP_NS	     (200 * NS_PER_MS)
 #define WARM_UP_TABLES_NS    (300 * NS_PER_MS) /* longer, tables are made: a recording must begin about when it was asked for */
 #define WARM_UP_DRAINS	     8u		       /* at least, however busy the machine is */
@@ -70,7 +71,7 @@ const char *const agent_cost_names[AGENT_COST_COUNT] = {
 	[AGENT_COST_STATS] = "process_stats",
 };
 
-enum { TAG_STOP, TAG_WAKEUP, TAG_EVENTS };
+enum { TAG_STOP, TAG_WAKEUP, TAG_EVENTS, TAG_EXECS };
 
 /* ---- making ---- */
 
@@ -348,6 +349,8 @@ static int start_sampler(struct agent *agent, const struct agent_options *option
 	if (r == 0)
 		r = watch(agent, sampler_wakeup_fd(agent->sampler), TAG_WAKEUP, err);
 	if (r == 0)
+		r = watch(agent, sampler_execs_fd(agent->sampler), TAG_EXECS, err);
+	if (r == 0)
 		r = events_new(round_up_power(options->event_ring_bytes ? options->event_ring_bytes : EVENT_RING_BYTES, 4096,
 					      EVENT_RING_BYTES_MAX),
 			       &agent->events, err);
@@ -368,6 +371,8 @@ static int start_unprivileged(struct agent *agent, const struct agent_options *o
 	if (unprivileged_sampler_new(&agent->unprivileged) < 0)
 		return error_nomem(err);
 	int r = start_unwinder(agent, options, err);
+	if (r == 0) /* no program walks what they run */
+		unwinder_runtimes(agent->unwinder)->kinds = 0;
 	if (r == 0)
 		r = events_new_unprivileged(OWN_RING_BYTES, agent->frequency_hz, &agent->online, agent->epoll_fd, TAG_EVENTS,
 					    &agent->events, err);
@@ -897,6 +902,26 @@ static int drain_only(struct agent *agent, struct error *err)
 	return r;
 }
 
+void agent_plan_look(struct agent *agent, int64_t time_ns)
+{
+	if (time_ns < agent->look_least_ns)
+		time_ns = agent->look_least_ns;
+	if (!agent->look_ns || time_ns < agent->look_ns)
+		agent->look_ns = time_ns;
+}
+
+/* Between flushes, when new processes may have become what was expected of them. */
+static int look(struct agent *agent, struct error *err)
+{
+	int64_t cpu_ns = time_thread_cpu_ns(), until = time_monotonic_ns() - SLACK_NS;
+	int r = agent_drain(agent, until, err);
+
+	agent->look_least_ns = time_monotonic_ns() + LOOK_PART * (time_thread_cpu_ns() - cpu_ns);
+	if (agent->look_ns && agent->look_ns < agent->look_least_ns)
+		agent->look_ns = agent->look_least_ns;
+	return r > 0 ? flush(agent, until, false, err) : r;
+}
+
 /* The first flushes come early, so that somebody who waits sees something; later ones at odd times, so that a fleet does not
  * send all at once. */
 static int64_t next_interval_ns(struct agent *agent)
@@ -923,6 +948,11 @@ static int wait_until(struct agent *agent, int64_t until_ns)
 	cost_wait_ends(&agent->meter);
 
 	for (int i = 0; i < count; i++) {
+		if (ready[i].data.u32 == TAG_EXECS) {
+			sampler_clear_execs(agent->sampler);
+			agent_plan_look(agent, time_monotonic_ns() + EXPECTED_LOOK_NS);
+			continue;
+		}
 		if (ready[i].data.u32 == TAG_WAKEUP)
 			sampler_clear_wakeup(agent->sampler);
 		rings += ready[i].data.u32 != TAG_STOP;
@@ -947,6 +977,8 @@ static int run(struct agent *agent, int64_t deadline_ns, struct error *err)
 			until = now + IDLE_NS;
 		if (agent->counters && agent->counters->next_ns < until)
 			until = agent->counters->next_ns;
+		if (agent->look_ns && agent->look_ns < until)
+			until = agent->look_ns;
 		int rings = wait_until(agent, until);
 		now = time_monotonic_ns();
 		if (agent->counters && now >= agent->counters->next_ns)
@@ -958,6 +990,8 @@ static int run(struct agent *agent, int64_t deadline_ns, struct error *err)
 			next = now + next_interval_ns(agent);
 		} else if (rings > 0) {
 			r = drain_only(agent, err);
+		} else if (agent->look_ns && now >= agent->look_ns) {
+			r = look(agent, err);
 		}
 	}
 	return r;

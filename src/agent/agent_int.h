@@ -9,6 +9,7 @@
 #include "agent/agent.h"
 #include "agent/chains.h"
 #include "agent/cost.h"
+#include "agent/expected.h"
 #include "agent/process/binary.h"
 #include "agent/process/cgroups.h"
 #include "agent/process/counters.h"
@@ -70,6 +71,8 @@ struct agent {
 	struct drain_cursor *cursors; /* 2 * possible CPUs */
 	int64_t drained_ns;	      /* everything up to this time is in the profile */
 	int64_t woken_ns;	      /* the last drain for a wake-up */
+	int64_t look_ns;	      /* when new processes are to be looked at (expected.h); 0 = there are none */
+	int64_t look_least_ns;	      /* not before */
 	int64_t interval_start_ns;    /* CLOCK_MONOTONIC */
 	int64_t reaped_ns;	      /* processes that ended before were forgotten */
 	uint64_t flush_number, jitter;
@@ -92,6 +95,8 @@ static inline unsigned agent_sample_cpus(const struct agent *agent)
 /* drain.c: moves everything up to a time from the rings to the profile, in order of time. Positive if the profile became full
  * before. */
 int agent_drain(struct agent *agent, int64_t until_ns, struct error *err);
+/* New processes are to be looked at then, or when that may be done again: another drain before does as well. */
+void agent_plan_look(struct agent *agent, int64_t time_ns);
 /* Counts waits that have not ended up to a time, and forgets them. */
 int agent_close_off_cpu(struct agent *agent, int64_t until_ns, struct error *err);
 /* doctor.c: one row, with the printf() arguments of `found`. */

@@ -230,6 +230,18 @@ static void release_rings(struct agent *agent)
 	}
 }
 
+/* When the processes that were seen to begin, or are still to be read, are to be looked at again. */
+static void plan_look(struct agent *agent, int64_t until_ns)
+{
+	int64_t next_ns = unwinder_next_look_ns(agent->unwinder);
+
+	agent->look_ns = 0;
+	if (next_ns)
+		agent_plan_look(agent, next_ns);
+	if (agent->sampler && sampler_set_execs_read(agent->sampler, until_ns))
+		agent_plan_look(agent, until_ns + EXPECTED_LOOK_NS);
+}
+
 int agent_drain(struct agent *agent, int64_t until_ns, struct error *err)
 {
 	struct drain_cursor *heap = agent->cursors;
@@ -257,5 +269,6 @@ int agent_drain(struct agent *agent, int64_t until_ns, struct error *err)
 		return r;
 	if (!full)
 		agent->drained_ns = until_ns;
+	plan_look(agent, agent->drained_ns);
 	return full;
 }

@@ -18,8 +18,11 @@
 #include "agent/unwinder.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "agent/expected.h"
 #include "agent/live_unwinder.h"
 #include "agent/proc.h"
 #include "base/alloc.h"
@@ -78,6 +81,7 @@ struct unwinder {
 	struct unwind_tables *tables;
 	struct live_unwinder live;
 	struct runtimes runtimes;
+	struct expected expected;
 	struct unwind_slot *slots;
 	struct unwind_slot *own_slots; /* without a kernel side; else NULL */
 	uint32_t own_clock;
@@ -424,6 +428,41 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 	return (enum unwind_result)walk_result(walk, r);
 }
 
+static bool is_in_loop(const struct listed_process *listed, uint64_t pc)
+{
+	return (pc >= listed->loop_start && pc < listed->loop_end) || (pc >= listed->cold_start && pc < listed->cold_end);
+}
+
+/* A frame of an interpreter's loop in a process that the kernel side did not know runs functions that nobody has seen: one
+ * without a name stands for them. Loops that are found by other things than their code are not marked. */
+static void mark_unseen(struct unwinder *unwinder, struct process *process)
+{
+	struct walk *walk = &unwinder->walk;
+	struct mapping_list *list = process->maps;
+	const struct listed_process *listed = &walk->listed;
+	uint64_t frames[UNWIND_FRAMES_MAX];
+	uint32_t depth = walk->depth, count = 0, marks = 0;
+
+	if (list && !list->place && !list->runtimes[RUNTIME_LISTED].file)
+		runtimes_find(&unwinder->runtimes, process->pid, list);
+	if (runtimes_place(&unwinder->runtimes, process->pid, list, RUNTIME_LISTED, walk->listed_words) <= 0 ||
+	    listed->flags & LISTED_STATES)
+		return;
+	memcpy(frames, walk->frames, depth * sizeof(*frames));
+	for (uint32_t i = 0; i < depth && count < UNWIND_FRAMES_MAX; i++) {
+		walk->frames[count++] = frames[i];
+		if (frames[i] & RUNTIME_FRAME || !is_in_loop(listed, ABI_FRAME_ADDRESS(frames[i]) - (i > 0)) ||
+		    count + 2 > UNWIND_FRAMES_MAX)
+			continue;
+		walk->frames[count++] = RUNTIME_FRAME | (uint64_t)listed->kind << 56;
+		walk->frames[count++] = RUNTIME_FRAME | RUNTIME_FRAME_DATA | RUNTIME_FRAME_ENTRY;
+		marks++;
+	}
+	walk->depth = count;
+	if (marks)
+		walk->hash = hash_callers(unwinder->hash_seed, (const uint64_t *)&walk->frames[1], count - 1);
+}
+
 static bool is_sound(const struct abi_tail *tail)
 {
 	return tail->depth >= 1 && tail->depth <= UNWIND_FRAMES_MAX && tail->stack_bytes <= ABI_TAIL_BYTES;
@@ -540,6 +579,8 @@ static int resume(struct unwinder *unwinder, struct process *process, struct abi
 		unwinder->walk.frames[i + 1] = callers[i];
 	enum unwind_result result = go_on(unwinder, process, tail);
 	unwinder->stats.resumed++;
+	if (sample->result == UNWIND_NO_PROCESS)
+		mark_unseen(unwinder, process);
 	sample->result = (__u8)result;
 	if (unwinder->walk.by_frames)
 		sample->flags |= ABI_SAMPLE_BY_FRAMES;
@@ -763,6 +804,59 @@ static int place_list(struct unwinder *unwinder, struct process *process, struct
 	return 0;
 }
 
+/* Other processes that run the same program will have a runtime, too. */
+static void note_program(struct unwinder *unwinder, const struct process *process)
+{
+	char path[64];
+	struct stat status;
+
+	if (!process->executable)
+		return;
+	binary_get(unwinder->binaries, process->executable)->has_runtime = true;
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)process->pid);
+	if (stat(path, &status) == 0)
+		sampler_report_execs_of(unwinder->sampler, status.st_ino);
+}
+
+/* The kernel side has been told what was found of the runtimes of a process. */
+static void note_runtimes(struct unwinder *unwinder, struct process *process)
+{
+	const struct mapping_list *list = process->maps;
+	bool is_found = false;
+
+	for (enum runtime_class class = 0; class < RUNTIME_CLASSES; class ++)
+		is_found |= list->runtimes[class].file != 0;
+	bool is_known = binary_get(unwinder->binaries, process->executable)->has_runtime;
+	if (is_found && (!is_known || (!process->expects_runtime && !process->told))) /* nobody has told of its exec */
+		note_program(unwinder, process);
+	if (!process->expects_runtime || (is_found && !list->awaits_runtime))
+		process->expects_runtime = false;
+	else
+		process->expects_runtime = expected_add(&unwinder->expected, process->pid, process->id,
+							(int64_t)process->started_ns, time_monotonic_ns());
+}
+
+/* What was not there the last time may be there now. */
+static void look_again(struct unwinder *unwinder)
+{
+	int64_t now = time_monotonic_ns();
+	uint32_t id;
+	pid_t pid;
+
+	while (expected_take(&unwinder->expected, now, &pid, &id)) {
+		struct process *process = process_table_find(unwinder->processes, pid);
+		if (!process || process->id != id || !process->expects_runtime || process->exit_ns || !process->maps)
+			continue;
+		process->maps->changed = true;
+		process_table_changed(unwinder->processes, process);
+	}
+}
+
+int64_t unwinder_next_look_ns(const struct unwinder *unwinder)
+{
+	return expected_next_ns(&unwinder->expected);
+}
+
 static void update_kernel(struct unwinder *unwinder, struct process *process)
 {
 	struct mapping_list *list = process->maps;
@@ -773,10 +867,13 @@ static void update_kernel(struct unwinder *unwinder, struct process *process)
 		live_unwinder_publish(&unwinder->live, process);
 	if (!unwinder->sampler)
 		return;
-	if ((!process->wanted && !process->told) || process->exit_ns || process->unknown || !list || !list->count)
+	if ((!process->wanted && !process->told && !process->expects_runtime) || process->exit_ns || process->unknown ||
+	    !list || !list->count)
 		return;
 	if (!list->place || list->changed)
 		r = place_list(unwinder, process, list);
+	if (r == 0)
+		note_runtimes(unwinder, process);
 	if (r == 0) {
 		struct unwind_process told = {
 			.ranges = list->place,
@@ -818,6 +915,7 @@ void unwinder_update(struct unwinder *unwinder)
 	struct process_table *table = unwinder->processes;
 	int64_t now = time_monotonic_ns();
 
+	look_again(unwinder);
 	for (size_t i = 0; i < table->changed_count; i++) {
 		struct process *process = process_table_find(table, table->changed[i]);
 		if (process && process->changed)

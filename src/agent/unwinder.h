@@ -39,6 +39,8 @@ struct runtimes *unwinder_runtimes(struct unwinder *unwinder);
 void unwinder_warm_up(struct unwinder *unwinder, int64_t until_ns);
 /* Tells the kernel side of changes since the last call. After each drain. */
 void unwinder_update(struct unwinder *unwinder);
+/* When a process should be looked at again (expected.h), although nothing happens; 0 = none. */
+int64_t unwinder_next_look_ns(const struct unwinder *unwinder);
 /* Once a flush: memory that was released settles, windows into the heap are closed. */
 void unwinder_tick(struct unwinder *unwinder);
 

@@ -287,6 +287,36 @@ static void test_interpreter_that_is_not_placed(void **state)
 	check_ends(callers, count, pending, 5);
 }
 
+/* The kernel side did not know the process: frames of the loop have functions that nobody has seen. */
+static void test_functions_that_nobody_has_seen(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t unseen[] = {RUNTIME_FRAME | (uint64_t)RUNTIME_KIND_PYTHON << 56,
+				   RUNTIME_FRAME | RUNTIME_FRAME_DATA | ENTRY};
+	struct abi_sample sample = {.result = UNWIND_NO_PROCESS};
+	const uint64_t *callers;
+	size_t count;
+
+	outer();
+	put_python(f, returns[0] - 1, returns[0] + 1);
+	sample.user_leaf = tail.ip;
+	assert_true(UNWIND_IS_COMPLETE(complete(f, sample, &tail, &callers, &count)));
+	check_begins(callers, count, (uint64_t[]){returns[0], unseen[0], unseen[1], returns[1]}, 4);
+	/* It did: they are elsewhere, or there are none. */
+	sample.result = UNWIND_NO_TABLE;
+	assert_true(UNWIND_IS_COMPLETE(complete(f, sample, &tail, &callers, &count)));
+	check_begins(callers, count, returns, 2);
+	/* They have no name, and none is read. */
+	struct runtime_name names[RUNTIME_INLINES_MAX];
+	const struct runtime_type *type;
+	struct runtimes *runtimes = unwinder_runtimes(f->unwinder);
+	const struct runtime_frame words = {.object = unseen[0], .data = unseen[1]};
+	assert_int_equal(runtimes_name(runtimes, f->process, &words, &type, names), 1);
+	assert_ptr_equal(type, &runtime_python);
+	assert_string_equal(names[0].name, "");
+	assert_int_equal(runtimes->counts[RUNTIME_KIND_PYTHON].lost, 0);
+}
+
 /* Chains that nobody would send. */
 static void test_pending_frames_that_make_no_sense(void **state)
 {
@@ -373,6 +403,7 @@ int main(void)
 		FIXTURE_TEST(test_walk_that_has_begun),
 		FIXTURE_TEST(test_fruitless_tails),
 		FIXTURE_TEST(test_interpreter_that_is_not_placed),
+		FIXTURE_TEST(test_functions_that_nobody_has_seen),
 		FIXTURE_TEST(test_pending_frames_that_make_no_sense),
 		FIXTURE_TEST(test_frames_in_no_mapping),
 		FIXTURE_TEST(test_frames_in_doubt),

@@ -37,7 +37,8 @@ struct binary {
 	uint8_t key_kind; /* as it was when added */
 	bool by_build_id; /* the build-id is part of what it is found by */
 	bool used, marked, announced;
-	bool is_jitdump; /* named ".../jit-DIGITS.dump": no code is in it, but its mapping shows where it is */
+	bool has_runtime; /* a process whose executable it is had one (bpf/runtime.h) */
+	bool is_jitdump;  /* named ".../jit-DIGITS.dump": no code is in it, but its mapping shows where it is */
 	bool described;
 	char *compiler, *go_build_id; /* NULL = none, or not described yet */
 };

@@ -242,7 +242,7 @@ static void apply_comm(struct process_table *table, const struct event *event, s
 {
 	if (event->is_exec) {
 		forget_in_kernel(table, process, event->time_ns);
-		process->wanted = false;
+		process->wanted = process->expects_runtime = false;
 		process->has_execed = true;
 		process->maps = mapping_list_unref(process->maps);
 		process->live = live_rules_free(process->live);
@@ -273,6 +273,15 @@ static bool may_read_again(const struct process *process, uint64_t time_ns)
 	return process->read_cost_us < READ_CHEAP_US || time_ns > process->read_ns + 100000ull * process->read_cost_us;
 }
 
+/* Its executable has been mapped. */
+static void begin_program(struct process_table *table, struct process *process, uint32_t executable)
+{
+	process->executable = executable;
+	process->expects_runtime = binary_get(table->binaries, executable)->has_runtime;
+	if (process->expects_runtime)
+		process_table_changed(table, process);
+}
+
 static int apply_map(struct process_table *table, const struct event *event, struct process *process)
 {
 	struct process_mapping mapping = {.start = event->start,
@@ -285,7 +294,7 @@ static int apply_map(struct process_table *table, const struct event *event, str
 	if (r < 0)
 		return r == -E2BIG ? 0 : r;
 	if (!process->executable && is_file(binary_get(table->binaries, mapping.binary)))
-		process->executable = mapping.binary;
+		begin_program(table, process, mapping.binary);
 	if (binary_get(table->binaries, mapping.binary)->is_jitdump)
 		process->jitdump = mapping;
 	r = mapping_list_insert(&process->maps, &mapping, &replaced);

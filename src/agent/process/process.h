@@ -77,6 +77,7 @@ struct process {
 	bool has_execed;       /* since it was forked or first read */
 	bool has_counters;     /* it was sampled, and counters.h told of it */
 	bool wanted;	       /* it was sampled: the kernel side should know them */
+	bool expects_runtime;  /* the kernel side should know them, too: it runs a program that had one before (expected.h) */
 	bool changed;	       /* it is in process_table.changed */
 	uint32_t fruitless;    /* drains in a row whose tails did not help */
 	uint64_t fruitless_drain;	/* the last one */

@@ -286,6 +286,31 @@ static void test_replaced_ranges_settle(void **state)
 }
 
 /* The mapping by which a jitdump is found, the start, and the user follow forks, and end with the program. */
+/* A program that had a runtime in it is expected to have one whenever it is executed; what is forked from it is no exec. */
+static void test_programs_with_a_runtime_are_expected(void **state)
+{
+	struct fixture *fixture = *state;
+
+	apply_fork(fixture, 10, 1, FAR_PID);
+	apply_exec(fixture, 20, FAR_PID, "python");
+	apply_map(fixture, 30, FAR_PID, 0x1000, "/bin/python");
+	struct process *process = process_table_find(&fixture->table, FAR_PID);
+	assert_false(process->expects_runtime);
+	binary_get(&fixture->binaries, process->executable)->has_runtime = true;
+
+	apply_fork(fixture, 40, FAR_PID, FAR_PID + 1);
+	process = process_table_find(&fixture->table, FAR_PID + 1);
+	assert_false(process->expects_runtime);
+	apply_exec(fixture, 50, FAR_PID + 1, "python");
+	assert_false(process->expects_runtime);
+	apply_map(fixture, 60, FAR_PID + 1, 0x1000, "/bin/python");
+	assert_true(process->expects_runtime);
+	apply_exec(fixture, 70, FAR_PID + 1, "ls");
+	apply_map(fixture, 80, FAR_PID + 1, 0x1000, "/bin/ls");
+	apply_map(fixture, 90, FAR_PID + 1, 0x5000, "/bin/python"); /* as a library */
+	assert_false(process->expects_runtime);
+}
+
 static void test_what_names_of_jit_code_need(void **state)
 {
 	struct fixture *fixture = *state;
@@ -604,6 +629,7 @@ int main(void)
 		FIXTURE_TEST(test_doubt_is_where_mappings_changed),
 		cmocka_unit_test(test_replaced_ranges_settle),
 		FIXTURE_TEST(test_a_life),
+		FIXTURE_TEST(test_programs_with_a_runtime_are_expected),
 		FIXTURE_TEST(test_what_names_of_jit_code_need),
 		FIXTURE_TEST(test_a_pid_is_used_again),
 		FIXTURE_TEST(test_sampled_processes_are_kept_longer),

@@ -300,7 +300,7 @@ int runtimes_name(struct runtimes *runtimes, const struct process *process, cons
 	if (!process->maps)
 		return 1;
 	const struct runtime_file *file = file_of(runtimes, &process->maps->runtimes[type->class]);
-	if (!file || file->type != type)
+	if (!file || file->type != type || !RUNTIME_OBJECT(frame->object)) /* none: one that nobody has seen (unwinder.c) */
 		return 1;
 	struct runtime_counts *counts = &runtimes->counts[type->kind], before = *counts;
 	int count = type->name(runtimes, process, file, frame, ret);

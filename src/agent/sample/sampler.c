@@ -40,6 +40,7 @@
 
 #define PYTHON_THREAD_SLOTS 4096u /* powers of two */
 #define LISTED_CODE_SLOTS   65536u
+#define RUNTIME_FILES	    1024u
 
 struct sampler_cpu {
 	struct sample_ring ring;
@@ -49,7 +50,7 @@ struct sampler_cpu {
 
 struct sampler {
 	struct sample_bpf *bpf;
-	struct ring_buffer *wakeups;
+	struct ring_buffer *wakeups, *execs;
 	struct sampler_cpu *cpus;
 	unsigned cpu_limit; /* possible CPUs */
 	size_t ring_bytes, map_bytes;
@@ -260,6 +261,8 @@ static int configure(struct sampler *sampler, const struct sampler_options *opti
 		{bpf->maps.walks, sampler->cpu_limit},
 		{bpf->maps.seen, options->seen_slots},
 		{bpf->maps.wakeups, (size_t)sysconf(_SC_PAGESIZE)},
+		{bpf->maps.execs, (size_t)sysconf(_SC_PAGESIZE)},
+		{bpf->maps.runtime_files, RUNTIME_FILES},
 		{bpf->maps.filter, options->filter_max ? options->filter_max : 1},
 		{bpf->maps.filter_cgroups, options->filter_cgroups_max ? options->filter_cgroups_max : 1},
 		{bpf->maps.heap, options->heap_bytes / UNWIND_CHUNK_BYTES},
@@ -306,8 +309,10 @@ static int load(struct sampler *sampler, const struct sampler_options *options, 
 		return load_error(-errno, "map the slots of unwind tables", err);
 	sampler->slots = slots;
 	sampler->wakeups = ring_buffer__new(bpf_map__fd(sampler->bpf->maps.wakeups), no_record, NULL, NULL);
-	if (!sampler->wakeups)
-		return load_error(-errno, "map the BPF ring buffer", err);
+	if (sampler->wakeups)
+		sampler->execs = ring_buffer__new(bpf_map__fd(sampler->bpf->maps.execs), no_record, NULL, NULL);
+	if (!sampler->wakeups || !sampler->execs)
+		return load_error(-errno, "map the BPF ring buffers", err);
 	return 0;
 }
 
@@ -347,6 +352,7 @@ struct sampler *sampler_free(struct sampler *sampler)
 		return NULL;
 	sampler_stop(sampler);
 	ring_buffer__free(sampler->wakeups);
+	ring_buffer__free(sampler->execs);
 	for (unsigned i = 0; sampler->cpus && i < sampler->cpu_limit; i++) {
 		if (sampler->cpus[i].ring.shared)
 			munmap(sampler->cpus[i].ring.shared, sampler->map_bytes);
@@ -577,6 +583,30 @@ void sampler_forget_process(struct sampler *sampler, pid_t pid)
 	__u32 key = (__u32)pid;
 
 	bpf_map__delete_elem(sampler->bpf->maps.processes, &key, sizeof(key), 0);
+}
+
+void sampler_report_execs_of(struct sampler *sampler, uint64_t inode)
+{
+	__u8 value = 1;
+
+	bpf_map__update_elem(sampler->bpf->maps.runtime_files, &inode, sizeof(inode), &value, sizeof(value), BPF_ANY);
+}
+
+int sampler_execs_fd(const struct sampler *sampler)
+{
+	return ring_buffer__epoll_fd(sampler->execs);
+}
+
+void sampler_clear_execs(struct sampler *sampler)
+{
+	ring_buffer__consume(sampler->execs);
+}
+
+/* The time is set before it is looked for later ones: an exec in between is seen here, or has seen the time. */
+bool sampler_set_execs_read(struct sampler *sampler, int64_t until_ns)
+{
+	__atomic_store_n(&sampler->bpf->bss->execs_read_ns, (uint64_t)until_ns, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&sampler->bpf->bss->execed_ns, __ATOMIC_SEQ_CST) > (uint64_t)until_ns;
 }
 
 void sampler_allow_tails(struct sampler *sampler)

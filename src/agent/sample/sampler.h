@@ -82,6 +82,12 @@ void sampler_get_shared(const struct sampler *sampler, struct sampler_shared *re
 /* Tells the kernel side a process's mappings, or that it shall forget them. 0, -E2BIG when there is no room, negative errno. */
 int sampler_set_process(struct sampler *sampler, pid_t pid, const struct unwind_process *process);
 void sampler_forget_process(struct sampler *sampler, pid_t pid);
+/* sampler_execs_fd() becomes readable when a process executes the file with this inode from now on; once, until
+ * sampler_set_execs_read() says up to when the events of execs have been read. That returns whether there are later ones. */
+void sampler_report_execs_of(struct sampler *sampler, uint64_t inode);
+int sampler_execs_fd(const struct sampler *sampler);
+void sampler_clear_execs(struct sampler *sampler);
+bool sampler_set_execs_read(struct sampler *sampler, int64_t until_ns);
 /* To be called when tails have been read: allows SAMPLER_TAILS more. */
 void sampler_allow_tails(struct sampler *sampler);
 /* NULL for a CPU that was never online; cpu < sampler_cpu_limit(). */
