@@ -161,6 +161,30 @@ static __always_inline int jvm_read(struct walk *walk, __u32 bytes, __u64 addres
 	return WALK_PEEK(walk, walk->scratch, size, address);
 }
 
+/* Whether there is a return address at an address of the stack: behind a call, or in the interpreter, which jumps. */
+static __always_inline int jvm_returns_from(struct walk *walk, __u64 at)
+{
+	__u64 ra;
+
+	if (walk_load(walk, at, 1, &ra))
+		return 0;
+	ra = walk_code(ra);
+	return (ra > walk->jvm.interpreter && ra <= walk->jvm.interpreter_end) || (ra && walk_follows_call(walk, ra));
+}
+
+/* The size of the frame of compiled code that is a leaf, for where no rule tells how far it is with making or leaving it: by
+ * where there is a return address. Its frame pointer may hold anything. */
+static __always_inline __u32 jvm_guess(struct walk *walk, __u32 bytes)
+{
+	__u64 sp = walk->registers[UNWIND_REGISTER_SP];
+
+	if (jvm_returns_from(walk, sp + bytes - 8))
+		return bytes;
+	if (jvm_returns_from(walk, sp))
+		return 8;
+	return jvm_returns_from(walk, sp + 8) ? 16 : bytes;
+}
+
 /* The compiled code or the stub in the block at an address. */
 static __always_inline void jvm_in_block(struct walk *walk, __u64 block)
 {
@@ -191,6 +215,8 @@ static __always_inline void jvm_in_block(struct walk *walk, __u64 block)
 		jvm_push(walk, blob, runtime_check_of(name, code, 0), JVM_FRAME_STUB, 0);
 		return;
 	}
+	if (!walk->is_return && walk->frame_bytes)
+		walk->frame_guess = jvm_guess(walk, walk->frame_bytes);
 	jvm_push(walk, blob, runtime_check_of(method, code, id), JVM_FRAME_COMPILED,
 		 walk->depth > 1 ? jvm_undeoptimized(walk, block, deopt) - code : JVM_PLACE_LEAF);
 }

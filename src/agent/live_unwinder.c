@@ -10,6 +10,7 @@
 #define WINDOW_BYTES	(32u << 10)
 #define SEARCH_BURST_NS (NS_PER_S / 2)
 #define SEARCH_PART	500
+#define PROCESSES_PART	4 /* of it for one process: code that has no rules to be found must leave some to others */
 #define VERIFY_BURST_NS (NS_PER_S / 4)
 #define VERIFY_PART	500
 
@@ -131,6 +132,15 @@ static int search_in(struct live_unwinder *live, struct process *process, const 
 	return r;
 }
 
+/* Whether there may be a search for the process now. */
+static bool may_search(struct live_unwinder *live, struct process *process, int64_t now)
+{
+	if (!process->live_search.part)
+		process->live_search = (struct cpu_budget){.burst_ns = SEARCH_BURST_NS / PROCESSES_PART,
+							   .part = (int64_t)SEARCH_PART * PROCESSES_PART};
+	return cpu_budget_left(&live->search, now) > 0 && cpu_budget_left(&process->live_search, now) > 0;
+}
+
 static void search(struct live_unwinder *live, struct process *process, uint64_t address)
 {
 	const struct process_mapping *mapping = process_find_mapping(process, address);
@@ -138,7 +148,7 @@ static void search(struct live_unwinder *live, struct process *process, uint64_t
 
 	if (!mapping || process->exit_ns)
 		return;
-	if (cpu_budget_left(&live->search, now) <= 0) {
+	if (!may_search(live, process, now)) {
 		live->denied = true;
 		return;
 	}
@@ -148,7 +158,9 @@ static void search(struct live_unwinder *live, struct process *process, uint64_t
 		search_in(live, process, mapping, address, LIVE_CODE_BYTES_MAX / 4, LIVE_CODE_BYTES_MAX, true);
 	process_table_changed(live->processes, process);
 	cost_enter(live->processes->meter, before);
-	cpu_budget_use(&live->search, time_thread_cpu_ns() - cpu_ns, now);
+	cpu_ns = time_thread_cpu_ns() - cpu_ns;
+	cpu_budget_use(&live->search, cpu_ns, now);
+	cpu_budget_use(&process->live_search, cpu_ns, now);
 }
 
 static bool is_as_it_was(const struct process *process, uint64_t address, uint16_t check)

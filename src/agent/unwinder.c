@@ -38,6 +38,7 @@
 #define QUIET_MAX	 64 /* processes that are looked after; further ones stay quiet until their mappings change */
 #define FRUITLESS_MAX	 8  /* drains in a row whose tails did not help */
 #define QUIET_TICKS	 32 /* for so long none are sent then */
+#define DENIED_TICKS	 1  /* ... where nobody could look at the code for lack of time */
 
 static _Thread_local struct heap *walk_heap;
 
@@ -503,9 +504,9 @@ enum unwind_result unwinder_walk(struct unwinder *unwinder, struct process *proc
 	return result;
 }
 
-static void silence(struct unwinder *unwinder, struct process *process)
+static void silence(struct unwinder *unwinder, struct process *process, uint64_t ticks)
 {
-	process->quiet_until = unwinder->ticks + QUIET_TICKS;
+	process->quiet_until = unwinder->ticks + ticks;
 	if (unwinder->quiet_count < QUIET_MAX)
 		unwinder->quiet[unwinder->quiet_count++] = process->pid;
 }
@@ -550,7 +551,7 @@ static void learn_from_tail(struct unwinder *unwinder, struct process *process, 
 		process->fruitless_drain = unwinder->live.drains;
 		process->fruitless += counts;
 		if (counts && process->fruitless == FRUITLESS_MAX)
-			silence(unwinder, process);
+			silence(unwinder, process, denied ? DENIED_TICKS : QUIET_TICKS);
 		if (process->fruitless > FRUITLESS_MAX)
 			return; /* told already */
 	} else {

@@ -110,13 +110,14 @@ static void set_up(size_t version)
 	assert_int_equal(jvm_place(&image->layout, &image->memory, &walk.jvm, &err), 0);
 }
 
-static int run(uint64_t ip, uint64_t sp)
+static int run_with(uint64_t ip, uint64_t sp, uint64_t fp)
 {
 	int r;
 
 	walk.known = ~0u;
 	walk.registers[UNWIND_REGISTER_SP] = sp;
-	walk.registers[UNWIND_REGISTER_FP] = LEAF_FP;
+	walk.registers[UNWIND_REGISTER_FP] = fp;
+	walk.jvm_fp = 0;
 	walk_begin(&walk, ip, 1);
 	jvm_meet(&walk);
 	do {
@@ -125,6 +126,11 @@ static int run(uint64_t ip, uint64_t sp)
 			jvm_meet(&walk);
 	} while (r == WALK_GOES_ON);
 	return r;
+}
+
+static int run(uint64_t ip, uint64_t sp)
+{
+	return run_with(ip, sp, LEAF_FP);
 }
 
 static int run_leaf(uint64_t bytecode)
@@ -186,6 +192,35 @@ static void test_no_frame_yet(void **state)
 	assert_int_equal(run_leaf(codes(f)), UNWIND_COMPLETE);
 	assert_int_equal(walk.frames[1], IMAGE_BLOB_CODE + 0x20);
 	mem_free(image);
+}
+
+/* A leaf of compiled code of which no rule is known has its frame where a return address shows it, and is marked; as frame
+ * pointer it has any number. */
+static void test_leaves_without_a_rule(void **state)
+{
+	for (size_t i = 0; i < VERSIONS; i++) {
+		set_up(i);
+		assert_int_equal(run(IMAGE_BLOB_CODE + 0x40, COMPILED_SP), UNWIND_COMPLETE);
+		expect_words(1, image_blob(image), runtime_check_of(g, IMAGE_BLOB_CODE, 77), JVM_FRAME_COMPILED,
+			     JVM_PLACE_LEAF);
+		assert_int_equal(walk.frames[3], RETURN_IP | UNWIND_FRAME_GAP);
+		expect_words(4, h, method_check(h), 0, 11);
+		assert_int_equal(walk.frames[6], MAIN + 0x55);
+		assert_int_equal(walk.depth, 7);
+		/* It has not, or has left it: with and without the frame pointer above the return address. */
+		uint64_t sp = COMPILED_SP + FRAME_WORDS * 8;
+		for (uint64_t above = 8; above <= 16; above += 8) {
+			image_put_word(image, sp - above + FRAME_WORDS * 8 - 8, 0x9999);
+			assert_int_equal(run_with(IMAGE_BLOB_CODE + 0x40, sp - above, above == 8 ? CALLER_FP : 1),
+					 UNWIND_COMPLETE);
+			assert_int_equal(walk.frames[3], RETURN_IP | UNWIND_FRAME_GAP);
+			expect_words(4, h, method_check(h), 0, 11);
+		}
+		/* There is none: by the size of its frame, which leads nowhere. */
+		image_put_word(image, sp - 8, 0x9999);
+		assert_int_equal(run(IMAGE_BLOB_CODE + 0x40, COMPILED_SP), UNWIND_NO_MAPPING);
+		mem_free(image);
+	}
 }
 
 static void test_native_methods(void **state)
@@ -323,6 +358,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mixed),
 		cmocka_unit_test(test_no_frame_yet),
+		cmocka_unit_test(test_leaves_without_a_rule),
 		cmocka_unit_test(test_native_methods),
 		cmocka_unit_test(test_deoptimized),
 		cmocka_unit_test(test_stubs),

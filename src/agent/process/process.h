@@ -17,6 +17,7 @@
 #include "agent/process/changes.h"
 #include "agent/sample/events.h"
 #include "agent/sample/heap.h"
+#include "base/cpu_budget.h"
 #include "bpf/runtime.h"
 
 #define PROCESS_MAPPINGS_MAX 131072u
@@ -89,6 +90,7 @@ struct process {
 	struct mapping_list *maps;	/* NULL = none */
 	struct live_rules *live;	/* of code that it made at run time; NULL = none is known */
 	uint64_t live_verified;		/* drain in which they were compared with the code */
+	struct cpu_budget live_search;	/* its part of what searches for them may take (live_unwinder.c) */
 };
 
 struct process_table {
