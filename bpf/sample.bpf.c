@@ -121,7 +121,8 @@ struct {
 	__type(key, __u32);
 	__type(value, struct unwind_slot);
 } slots SEC(".maps");
-/* tgid -> its mappings. Told by user space once a process was sampled, inherited by what it forks, forgotten at exec. */
+/* tgid -> its mappings. Told by user space once a process was sampled, or runs a program of runtime_files; inherited by what it
+ * forks, forgotten at exec. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);

@@ -3,8 +3,8 @@
  * Private to src/agent: the user half of unwinding. Goes on with walks that the kernel side could not finish for lack of
  * knowledge (struct abi_tail), and sends it what it lacked: mappings of processes, tables of binaries.
  *
- * Only processes that were sampled, and what they fork, are sent to the kernel side; only tables that a walk needed are loaded.
- * What idle processes map costs nothing.
+ * Only processes that were sampled, what they fork, and those that a runtime is expected in (expected.h) are sent to the kernel
+ * side; only tables that a walk needed are loaded. What idle processes map costs nothing.
  */
 #ifndef WICK_AGENT_UNWINDER_H
 #define WICK_AGENT_UNWINDER_H
