@@ -35,7 +35,7 @@ VERSION := 0.1.0
 
 # Folders by floor, the lowest first. A folder is linked with itself and the floors below; the tidy check holds #include to the same rule.
 FLOOR0  := base
-FLOOR1  := codec elf
+FLOOR1  := codec elf terminal
 FLOOR2  := profile unwind runtime
 FLOOR3  := format symbol render agent store net
 FLOOR4  := query export
@@ -80,6 +80,7 @@ libs_upto  = $(foreach f,$(1),$(O)/lib/$(f).a)
 UNDER_base    := base
 UNDER_codec   := codec base
 UNDER_elf     := elf base
+UNDER_terminal := terminal base
 UNDER_profile := profile codec elf base
 UNDER_unwind  := unwind codec elf base
 UNDER_runtime := runtime codec elf base
@@ -89,7 +90,7 @@ UNDER_export  := export $(FLOOR3) profile unwind runtime codec elf base
 UNDER_control := control query $(UNDER_export)
 UNDER_server  := server $(UNDER_control)
 UNDER_daemon  := daemon $(UNDER_control)
-UNDER_cmd     := cmd daemon $(UNDER_server)
+UNDER_cmd     := cmd terminal daemon $(UNDER_server)
 
 all: $(O)/wick
 .PHONY: all help check format clean web bpf compile_commands fuzzers
