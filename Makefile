@@ -38,7 +38,7 @@ FLOOR0  := base
 FLOOR1  := codec elf terminal
 FLOOR2  := profile unwind runtime
 FLOOR3  := format symbol render agent store net
-FLOOR4  := query export
+FLOOR4  := query export top
 FLOOR5  := control
 FLOOR6  := server
 FLOOR7  := daemon
@@ -86,11 +86,12 @@ UNDER_unwind  := unwind codec elf base
 UNDER_runtime := runtime codec elf base
 $(foreach f,$(FLOOR3),$(eval UNDER_$(f) := $(f) profile unwind runtime codec elf base))
 UNDER_query   := query $(FLOOR3) profile unwind runtime codec elf base
+UNDER_top     := top terminal $(FLOOR3) profile unwind runtime codec elf base
 UNDER_export  := export $(FLOOR3) profile unwind runtime codec elf base
 UNDER_control := control query $(UNDER_export)
 UNDER_server  := server $(UNDER_control)
 UNDER_daemon  := daemon $(UNDER_control)
-UNDER_cmd     := cmd terminal daemon $(UNDER_server)
+UNDER_cmd     := cmd top terminal daemon $(UNDER_server)
 
 all: $(O)/wick
 .PHONY: all help check format clean web bpf compile_commands fuzzers
