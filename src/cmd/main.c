@@ -12,6 +12,7 @@ static const struct verb verbs[] = {
 	{"server", "store profiles, answer queries, serve the web UI", cmd_server, true},
 	{"agent", "sample this machine and send profiles to a server", cmd_agent, true},
 	{"record", "profile a command, a process or the machine into a file", cmd_record, true},
+	{"top", "show live where CPU time goes, in the terminal", cmd_top, true},
 	{"open", "show a profile in a browser: local viewer, Firefox Profiler", cmd_open, true},
 	{"import", "convert recordings of other profilers for Firefox Profiler", cmd_import, true},
 	{"annotate", "add markers to a profile of another profiler", cmd_annotate},

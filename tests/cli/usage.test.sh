@@ -7,7 +7,7 @@ expect "no command is a usage error" 2 '^usage: wick COMMAND' "$WICK"
 expect "--help works" 0 '^  record ' "$WICK" --help
 expect "--version works" 0 '^wick [0-9]+\.[0-9]+\.[0-9]+$' "$WICK" --version
 expect "an unknown command is named" 2 "unknown command 'recrod'" "$WICK" recrod
-for verb in up server agent record open import annotate query diff store convert merge report debuginfo doctor; do
+for verb in up server agent record top open import annotate query diff store convert merge report debuginfo doctor; do
 	expect "$verb --help works" 0 "^usage: wick $verb" "$WICK" "$verb" --help
 	expect "$verb refuses an unknown option" 2 "unknown option '--nonsense'" "$WICK" "$verb" --nonsense
 	stdout=$("$WICK" "$verb" --nonsense 2>/dev/null)
@@ -24,6 +24,11 @@ expect "record --remote refuses what agents are not told" 2 '--remote excludes -
 expect "record --remote shows only with --open, too" 2 'require --open' "$WICK" record --remote http://127.0.0.1:9 --browser none -o x.firefox.json
 expect "record --remote names what is no tenant" 2 "a tenant's name may contain" "$WICK" record --remote http://127.0.0.1:9 --tenant a/b -o x.firefox.json
 expect "an agent does, too" 2 "a tenant's name may contain" "$WICK" agent --server http://127.0.0.1:9 --tenant a/b
+expect "top refuses a selector of nothing" 2 'require --url' "$WICK" top process_cpu
+expect "top samples or asks a server, not both" 2 'excludes -p' "$WICK" top --url http://127.0.0.1:9 -p 1
+expect "top names a view that it does not have" 2 'not one of functions, processes' "$WICK" top --view cpus
+expect "top names a missing process" 1 'no process 4194303' "$WICK" top --batch -p 4194303
+expect "top shows nothing that is over before the next picture" 2 'shorter than --delay' "$WICK" top -d 10 --last 1
 expect "query needs a selector" 2 'expected one query' "$WICK" query
 expect "query refuses an unknown format" 2 "not one of top, folded" "$WICK" query x --format xml
 expect "query without a server says what to do" 1 "wick up" "$WICK" query process_cpu --url http://127.0.0.1:9
