@@ -511,7 +511,11 @@ int cmd_top(int argc, char **argv)
 		 .help = "end after so many pictures"},
 		{'l', "limit", "N", OPTION_UNSIGNED, &live.limit, 0, 1000000,
 		 .help = "with --batch: lines of each table, 0 = all (default: 40)"},
-		REMOTE_OPTION_ROWS(&live.settings.remote),
+		{0, "url", "URL", OPTION_TEXT, &live.settings.remote.url,
+		 .help = "show what this server has, and do not sample"},
+		{0, "token-file", "FILE", OPTION_TEXT, &live.settings.remote.token_file,
+		 .help = "file with the server's token"},
+		{0, "tenant", "NAME", OPTION_TEXT, &live.settings.remote.tenant, .help = "tenant on the server"},
 		{0, "where", "MATCHERS", OPTION_LIST, &live.settings.where,
 		 .help = "with --url: label matchers: 'service_name=\"shop\"'"},
 		{0}};
