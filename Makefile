@@ -5,6 +5,7 @@
 #   STATIC=1   one file without shared libraries (default folder: build-static); see docs/install.md for what it lacks
 #   SAN=1   AddressSanitizer and UndefinedBehaviorSanitizer
 #   V=1     show the commands
+#   LINK_MAP=1   write what was linked to $(O)/wick.map, for tools/sbom
 #   CC=...  the compiler (default: gcc; the fuzzers take clang)
 
 MAKEFLAGS += --no-builtin-rules
@@ -189,7 +190,7 @@ $(eval $(call folder_rules,cmd))
 CMD_OBJECTS := $(call objects_of,cmd)
 $(O)/wick: $(CMD_OBJECTS) $(call libs_upto,$(FOLDERS))
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(CMD_OBJECTS) -Wl,--start-group $(call libs_upto,$(FOLDERS)) -Wl,--end-group $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(if $(LINK_MAP),-Wl$(comma)-Map=$@.map) -o $@ $(CMD_OBJECTS) -Wl,--start-group $(call libs_upto,$(FOLDERS)) -Wl,--end-group $(LDLIBS)
 
 ALL_TESTS := $(foreach f,$(FOLDERS) cmd,$(call tests_of,$(f)))
 check: $(ALL_TESTS) programs
