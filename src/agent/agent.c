@@ -922,9 +922,7 @@ static int look(struct agent *agent, struct error *err)
 	return r > 0 ? flush(agent, until, false, err) : r;
 }
 
-/* The first flushes come early, so that somebody who waits sees something; later ones at odd times, so that a fleet does not
- * send all at once. */
-static int64_t next_interval_ns(struct agent *agent)
+int64_t agent_next_interval_ns(struct agent *agent)
 {
 	static const int64_t first[] = {1 * NS_PER_S, 2 * NS_PER_S, 5 * NS_PER_S};
 
@@ -962,7 +960,7 @@ static int wait_until(struct agent *agent, int64_t until_ns)
 
 static int run(struct agent *agent, int64_t deadline_ns, struct error *err)
 {
-	int64_t next = time_monotonic_ns() + next_interval_ns(agent);
+	int64_t next = time_monotonic_ns() + agent_next_interval_ns(agent);
 	int r = 0;
 
 	while (r == 0 && !atomic_load(&agent->stopping)) {
@@ -987,7 +985,7 @@ static int run(struct agent *agent, int64_t deadline_ns, struct error *err)
 			break;
 		if (now >= next) {
 			r = flush(agent, now - SLACK_NS, false, err);
-			next = now + next_interval_ns(agent);
+			next = now + agent_next_interval_ns(agent);
 		} else if (rings > 0) {
 			r = drain_only(agent, err);
 		} else if (agent->look_ns && now >= agent->look_ns) {

@@ -99,6 +99,9 @@ int agent_drain(struct agent *agent, int64_t until_ns, struct error *err);
 void agent_plan_look(struct agent *agent, int64_t time_ns);
 /* Counts waits that have not ended up to a time, and forgets them. */
 int agent_close_off_cpu(struct agent *agent, int64_t until_ns, struct error *err);
+/* How long until the next flush. The first ones come early, so that somebody who waits sees something; later ones at odd times,
+ * so that a fleet does not send all at once. */
+int64_t agent_next_interval_ns(struct agent *agent);
 /* doctor.c: one row, with the printf() arguments of `found`. */
 void doctor_fill(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *fix, const char *found,
 		 va_list arguments) __attribute__((format(printf, 5, 0)));

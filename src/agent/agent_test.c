@@ -828,6 +828,28 @@ static void test_stopping(void **state)
 	assert_string_equal(error.message, "as asked");
 }
 
+/* Who starts an agent to look at something sees it after a second; a fleet that was started at once spreads later. */
+static void test_first_flushes_come_early(void **state)
+{
+	struct agent agent = {.jitter = 1}, asked = {.flush_interval_ns = 3 * NS_PER_S, .flush_number = 1};
+	int64_t least = INT64_MAX, most = 0;
+	(void)state;
+
+	assert_int_equal(agent_next_interval_ns(&agent), NS_PER_S);
+	agent.flush_number++;
+	assert_int_equal(agent_next_interval_ns(&agent), 2 * NS_PER_S);
+	agent.flush_number++;
+	assert_int_equal(agent_next_interval_ns(&agent), 5 * NS_PER_S);
+	for (agent.flush_number++; agent.flush_number < 1000; agent.flush_number++) {
+		int64_t interval = agent_next_interval_ns(&agent);
+		least = interval < least ? interval : least;
+		most = interval > most ? interval : most;
+	}
+	assert_in_range(least, 9 * NS_PER_S, 9 * NS_PER_S + 100 * NS_PER_MS);
+	assert_in_range(most, 11 * NS_PER_S - 100 * NS_PER_MS, 11 * NS_PER_S);
+	assert_int_equal(agent_next_interval_ns(&asked), 3 * NS_PER_S);
+}
+
 static void test_bad_options(void **state)
 {
 	struct fixture *fixture = *state;
@@ -1089,6 +1111,7 @@ int main(void)
 		FIXTURE_TEST(test_wakeup),
 		FIXTURE_TEST(test_lost_events_heal),
 		FIXTURE_TEST(test_stopping),
+		cmocka_unit_test(test_first_flushes_come_early),
 		FIXTURE_TEST(test_bad_options),
 		cmocka_unit_test(test_privileges_are_dropped),
 		FIXTURE_TEST(test_totals_hold_when_the_rate_changes),
