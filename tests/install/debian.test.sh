@@ -18,36 +18,14 @@ else
 	skip "lintian" "$missing"
 fi
 
-# A program of a few functions, which has a symbol table.
-printf '%s\n' '#include <stdlib.h>' 'static volatile unsigned long sink;' \
-	'__attribute__((noinline)) void known_leaf(void) { for (unsigned i = 0; i < 100000000; i++) sink += i; }' \
-	'__attribute__((noinline)) void known_caller(void) { known_leaf(); sink++; }' 'int main(void) { for (;;) known_caller(); }' >"$work/known.c"
-check "a program is built" gcc -static -O1 -fno-optimize-sibling-calls -o "$work/known" "$work/known.c"
-
+known_program
 install() { in_system sh -c 'apt-get install -y -qq --no-install-recommends /tmp/debs/*.deb'; }
-asks() { # PATTERN: of the functions that the server has
-	"$WICK" query --url "$url" 'process_cpu{process_comm="known"}' >"$work/functions" 2>&1
-	grep -q "$1" "$work/functions"
-}
 services() {
-	cp "$work/known" "$system/tmp/known"
-	chroot "$system" /tmp/known &
-	known=$!
-	pids="$pids $known"
-	launch chroot "$system" setpriv --reuid wick --regid wick --clear-groups wick server --listen 127.0.0.1:0 --data /var/lib/wick 2>"$work/server.log"
-	wait_url "$work/server.log" $! || {
-		fail "$1: the server starts" "$(cat "$work/server.log")"
-		return
-	}
-	launch chroot "$system" wick agent --server "$url" 2>"$work/agent.log"
-	agent=$!
-	check "$1: a known load is shown by its names" wait_for asks 'known_leaf'
-	[ "$(sed -n 2p "$work/server.log" | grep -c error)" -eq 0 ] || cat "$work/server.log"
-	kill "$agent" "$known"
+	shows_known "$1" "$system" setpriv --reuid wick --regid wick --clear-groups wick server --listen 127.0.0.1:0 --data /var/lib/wick -- wick agent
 }
-for suite in bookworm trixie; do
+for suite in bookworm trixie noble; do
 	fresh_system "$suite" >"$work/fresh" || {
-		skip "Debian $suite" "$(cat "$work/fresh")"
+		skip "$suite" "$(cat "$work/fresh")"
 		continue
 	}
 	in_system apt-get update -qq >/dev/null 2>&1
@@ -62,7 +40,6 @@ for suite in bookworm trixie; do
 	check "$suite: the user is there" in_system getent passwd wick
 	check "$suite: a second time is no change" install
 	services "$suite"
-	for pid in $pids; do kill "$pid" 2>/dev/null; done
 	echo '# changed by hand' >>"$system/etc/default/wick-agent"
 	check "$suite: they are removed" in_system sh -c 'apt-get remove -y -qq wick wick-agent wick-server libwickmark1 libwickmark-dev wick-dbgsym libwickmark1-dbgsym'
 	check "$suite: settings and data stay" sh -c 'grep -q "changed by hand" "$0/etc/default/wick-agent" && ls "$0"/var/lib/wick/* >/dev/null' "$system"
