@@ -34,7 +34,8 @@ installed() { in_system dpkg-query -W -f '${Version}\n' wick; }
 server_command="setpriv --reuid wick --regid wick --clear-groups wick server --listen 127.0.0.1:0 --data /var/lib/wick"
 known_program
 apt update -qq >/dev/null 2>&1
-check "the first version installs" apt install -y -qq --no-install-recommends /tmp/old/wick_0*.deb /tmp/old/wick-agent_0*.deb /tmp/old/wick-server_0*.deb
+# shellcheck disable=SC2046
+check "the first version installs" apt install -y -qq --no-install-recommends $(cd "$system" && ls -d tmp/old/*.deb | sed 's|^|/|')
 old=$(installed)
 
 # ---- what the agent has in the kernel -------------------------------------------------------------------------------------------------------
