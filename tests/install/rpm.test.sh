@@ -33,6 +33,7 @@ base() {
 }
 check "a package for what the root has" base
 check "the root's database is made" in_root -i "$work/base.rpm"
+mkdir -p "$system/usr/lib/sysusers.d" "$system/usr/lib/tmpfiles.d" "$system/usr/share/licenses" # as every distribution has them
 files_of "$system" >"$work/before"
 expect "an agent alone is refused, since it needs the program" 1 'wick = .* is needed by' in_root -i "$dist"/wick-agent-*.rpm
 check "they install" in_root -i "$dist"/wick-[0-9]*.rpm "$dist"/wick-agent-*.rpm "$dist"/wick-server-*.rpm
