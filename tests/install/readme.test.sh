@@ -73,12 +73,13 @@ silent() { ! apart curl -s http://127.0.0.1:7070/readyz; }
 server=
 stop_up() {
 	[ -n "$server" ] || return 0
-	for pid in $(apart pgrep -f 'wick (up|server)' 2>/dev/null); do grep -qsa "WICK_TEST_OWNER=$WICK_TEST_OWNER" "/proc/$pid/environ" && command kill -INT "$pid" 2>/dev/null; done
+	for pid in $(apart pgrep -f 'wick (up|server|agent)' 2>/dev/null); do grep -qsa "WICK_TEST_OWNER=$WICK_TEST_OWNER" "/proc/$pid/environ" && command kill -INT "$pid" 2>/dev/null; done
 	[ "$server" != ctr ] || apart ctr task kill --signal SIGTERM wick >/dev/null 2>&1
 	wait_for silent
 	server=
 }
 has_profile() { in_project 'wick query process_cpu --format folded' 2>/dev/null | grep -q '.;.* [0-9]'; }
+has_agent() { apart curl -fsS http://127.0.0.1:7070/api/v1/agents | grep -q frequency_hz; }
 # WHERE LINE: what goes on until it is stopped; it is up when the page answers. The server stays for the lines behind it.
 serves() {
 	stop_up
@@ -124,15 +125,19 @@ run_line() {
 	*' --unit nginx'*) if grep -qs . "$unit/cgroup.procs"; then ends in_project "$1"; else skip "$1" "no control group can be made"; fi ;;
 	'wick open '* | 'wick record --open '*) shows "$1" ;;
 	'wick record --remote'*)
-		check "the agent can be asked to record" wait_for in_project 'wick doctor --url http://127.0.0.1:7070'
+		# A fleet: a server that other machines reach, and an agent.
+		serves in_project 'wick server --listen 0.0.0.0:7070 --insecure --data /root/fleet'
+		launch in_project 'wick agent --server http://profiles:7070' >"$work/agent.log" 2>&1
+		check "... and an agent that asks it for requests" wait_for has_agent
 		ends in_project "$1"
 		;;
 	'wick '*) ends in_project "$1" ;;
 	'go tool pprof -http='*)
-		launch host_project "BROWSER=true $1" >"$work/pprof" 2>&1
+		launch host_project "env BROWSER=true $1" >"$work/pprof" 2>&1
 		if wait_for grep -q 'Serving web UI' "$work/pprof"; then pass "$1"; else fail "$1" "$(cat "$work/pprof")"; fi
 		;;
-	'curl '*) ends host_project "$(echo "$1" | sed 's/^curl/curl -fsS/')" ;;
+	# With -f, so that an answer that is an error is one.
+	'curl '*) check "$1" host_project "$(echo "$1" | sed 's/^curl/curl -fsS/')" ;;
 	'make '* | './dev '* | 'SAN=1 ./dev '*) elsewhere "$1" "the tests themselves" ;;
 	*) fail "the README's line is of a known kind: $1" ;;
 	esac
