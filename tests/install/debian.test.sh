@@ -23,7 +23,7 @@ told() { # PACKAGE SCRIPT PATTERN
 	dpkg-deb -I "$dist/$1"_*.deb "$2" | grep -qE "$3"
 }
 for service in wick wick-agent wick-server; do
-	check "an upgrade restarts $service" told $service postinst "deb-systemd-invoke .*restart '?$service.service"
+	check "an upgrade restarts $service" told $service postinst "deb-systemd-invoke (try-restart|restart|._dh_action) '?$service.service"
 	check "an upgrade does not stop $service before" sh -c '! dpkg-deb -I "$0" preinst 2>/dev/null | grep -q "deb-systemd-invoke stop"' "$(ls "$dist/${service}"_*.deb)"
 	check "removal stops $service" told $service prerm "deb-systemd-invoke stop '?$service.service"
 done
