@@ -133,11 +133,10 @@ run_line() {
 		ends in_project "$1"
 		;;
 	'wick '*) ends in_project "$1" ;;
-	'go tool pprof -http='*)
-		launch host_project "env BROWSER=true $1" >"$work/pprof" 2>&1
+	'go tool pprof '*)
+		launch host_project "env BROWSER=true HOME=$work $1" >"$work/pprof" 2>&1
 		pprof=$!
-		# It symbolizes what the server had no names for before it serves, with binaries of this machine: on a busy one that takes minutes.
-		if { wait_for ui_or_end || wait_for ui_or_end || wait_for ui_or_end; } >/dev/null && grep -q 'Serving web UI' "$work/pprof"; then pass "$1"; else fail "$1" "$(cat "$work/pprof")"; fi
+		if wait_for ui_or_end >/dev/null && grep -q 'Serving web UI' "$work/pprof"; then pass "$1"; else fail "$1" "$(cat "$work/pprof")"; fi
 		;;
 	# With -f, so that an answer that is an error is one.
 	'curl '*) check "$1" host_project "$(echo "$1" | sed 's/^curl/curl -fsS/')" ;;
