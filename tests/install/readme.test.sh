@@ -48,7 +48,14 @@ groups=/sys/fs/cgroup
 [ "$(stat -fc %T $groups)" = cgroup2fs ] || { [ "$(stat -fc %T $groups/memory 2>/dev/null)" = cgroupfs ] && groups=$groups/memory; } || groups=$groups/unified
 unit=$groups/system.slice/nginx.service
 mkdir -p "$unit" 2>/dev/null && wait_for sh -c 'pgrep -x nginx -P "$0" >/dev/null || grep -q nginx "/proc/$0/comm"' $nginx && echo "$(pgrep -x nginx | head -n 1)" >"$unit/cgroup.procs" 2>/dev/null
-trap 'end_started; [ -z "$made" ] || rmdir "$made" 2>/dev/null; rmdir "$unit" "$groups/system.slice" 2>/dev/null; unmount_all; rm -rf "$work"' EXIT
+# What runs in the root and the network is below shells that ended; all of it has this test's mark.
+end_inside() {
+	for inside in $(grep -lsa "WICK_TEST_OWNER=$WICK_TEST_OWNER" /proc/[0-9]*/environ); do
+		inside=${inside#/proc/}
+		[ "${inside%/environ}" -eq $$ ] || command kill "${inside%/environ}" 2>/dev/null
+	done
+}
+trap 'end_inside; end_started; [ -z "$made" ] || rmdir "$made" 2>/dev/null; rmdir "$unit" "$groups/system.slice" 2>/dev/null; unmount_all; rm -rf "$work"' EXIT
 printf 'version = 2\nroot = "%s/root"\nstate = "%s/state"\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n[grpc]\naddress = "%s/sock"\n' "$work" "$work" "$work" >"$work/containerd.toml"
 launch apart containerd --config "$work/containerd.toml" >"$work/containerd.log" 2>&1
 export CONTAINERD_ADDRESS="$work/sock" CONTAINERD_SNAPSHOTTER=native
