@@ -26,6 +26,7 @@
  *   bpf/perl.h     Perl
  *   bpf/ruby.h     Ruby
  *   bpf/lua.h      Lua, which has many lists
+ *   bpf/luajit.h   LuaJIT, likewise
  *
  * Layouts differ by version, and are found by user space (src/runtime/). Nothing here is believed: all addresses are read with
  * helpers that may fail, and every loop ends.

@@ -266,6 +266,101 @@ __attribute__((noinline)) int lua_collect(__u32 cpu)
 	return r;
 }
 
+/* ---- LuaJIT ---- */
+
+__attribute__((noinline)) int luajit_try(__u32 cpu, __u32 i)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? luajit_try_frame(walk, i) : -1;
+}
+
+__attribute__((noinline)) int luajit_try_top(__u32 cpu, __u32 i)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? luajit_try_base(walk, i) : 0;
+}
+
+/* Whether the frame that the walk has come to is one of a state: walk->lua_best. */
+__attribute__((noinline)) int luajit_find_frame(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	int found = 0;
+
+	if (!walk || !luajit_begin(walk))
+		return 0;
+	walk->listed_loops += walk->luajit_where == LUAJIT_IN_LOOP;
+	walk->listed_missed += walk->luajit_where == LUAJIT_IN_LOOP; /* until a part was found */
+	for (__u32 i = 0; i < LUAJIT_SCAN_FRAMES && !found; i++)
+		found = luajit_try(cpu, i);
+	if (found <= 0)
+		return 0;
+	walk->listed_loops += walk->luajit_where != LUAJIT_IN_LOOP;
+	walk->listed_missed += walk->luajit_where != LUAJIT_IN_LOOP;
+	return 1;
+}
+
+__attribute__((noinline)) int luajit_find_top(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	int found = 0;
+
+	if (!walk)
+		return 0;
+	luajit_begin_bases(walk);
+	for (__u32 i = 0; i < LUAJIT_BASES && !found; i++)
+		found = luajit_try_top(cpu, i);
+	return found;
+}
+
+__attribute__((noinline)) int luajit_enter_state(__u32 cpu, __u32 found)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	int r;
+
+	if (!walk)
+		return 0;
+	r = luajit_enter(walk, found);
+	luajit_size_frame(walk);
+	walk->listed_missed -= r >= 0 && found;
+	return r > 0;
+}
+
+/* Whether the frame that the walk has come to has a part of a list: it is to be collected. */
+__attribute__((noinline)) int luajit_find(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	int found = 1, is_new;
+
+	if (!walk || !luajit_find_frame(cpu))
+		return 0;
+	is_new = walk->lua_at >= LUA_STATES_MAX;
+	if (is_new)
+		found = luajit_find_top(cpu);
+	if (!luajit_enter_state(cpu, found))
+		return 0;
+	if (is_new && walk->luajit_trace) {
+		luajit_add_trace(walk);
+		listed_note(walk, bpf_get_current_pid_tgid() >> 32);
+	}
+	return 1;
+}
+
+/* One frame; 1 at the end of the part. */
+__attribute__((noinline)) int luajit_collect(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	if (!walk)
+		return 1;
+	__u32 before = walk->listed_count;
+	int r = luajit_collect_step(walk);
+	if (walk->listed_count != before)
+		listed_note(walk, bpf_get_current_pid_tgid() >> 32);
+	return r;
+}
+
 /* All frames of the current thread, into walk->listed_frames. */
 __attribute__((noinline)) int listed_collect_all(__u32 cpu, __u32 place, __u32 tgid)
 {
@@ -317,8 +412,10 @@ __attribute__((noinline)) int lua_collect_turn(__u32 cpu, __u32 is_rest)
 
 	if (!walk)
 		return 1;
+	__u32 kind = walk->listed.kind;
 	for (__u32 i = 0; i < LISTED_TURN_STEPS; i++) {
-		if (lua_collect(cpu) && (!is_rest || lua_is_done(walk)))
+		int is_over = kind == RUNTIME_KIND_LUAJIT ? luajit_collect(cpu) : lua_collect(cpu);
+		if (is_over && (!is_rest || lua_is_done(walk)))
 			return 1;
 	}
 	return 0;

@@ -216,6 +216,8 @@ static __always_inline int lua_is_done(const struct walk *walk)
 {
 	__u32 at = walk->lua_at & (LUA_STATES_MAX - 1);
 
+	if (walk->listed.kind == RUNTIME_KIND_LUAJIT)
+		return walk->listed_frame || walk->lua_next[at] <= walk->luajit_bottom[at];
 	return walk->listed_frame || walk->lua_next[at] == walk->lua_end[at];
 }
 

@@ -27,6 +27,7 @@ enum runtime_kind {
 	RUNTIME_KIND_PERL = 6,
 	RUNTIME_KIND_LUA = 7,
 	RUNTIME_KIND_BEAM = 8,
+	RUNTIME_KIND_LUAJIT = 9,
 	RUNTIME_KINDS = 12, /* at most 16 */
 };
 

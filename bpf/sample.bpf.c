@@ -305,6 +305,7 @@ __attribute__((noinline)) int listed_append_next(__u32 cpu)
 
 /* Of bpf/listed_collect.h. */
 int lua_find(__u32 cpu);
+int luajit_find(__u32 cpu);
 int lua_collect_all(__u32 cpu, __u32 is_rest);
 int listed_append_all(__u32 cpu);
 
@@ -327,6 +328,17 @@ static __always_inline void lua_meet_frame(struct walk *walk, __u32 cpu)
 	lua_leave_part(walk);
 }
 
+/* Collects the part that the frame which the walk has come to runs, if it is one of LuaJIT. */
+static __always_inline void luajit_meet_frame(struct walk *walk, __u32 cpu)
+{
+	if (!luajit_find(cpu))
+		return;
+	lua_collect_all(cpu, 0);
+	if (walk->listed_next >= walk->listed_count)
+		return;
+	walk->listed_appends = LISTED_APPENDS_PART;
+}
+
 /* Puts the functions that the frame of an interpreter's loop runs behind it. WALK_GOES_ON, or UNWIND_TOO_DEEP. */
 __attribute__((noinline)) int listed_meet_frame(__u32 cpu)
 {
@@ -334,7 +346,9 @@ __attribute__((noinline)) int listed_meet_frame(__u32 cpu)
 
 	if (!walk)
 		return WALK_GOES_ON;
-	if (walk->listed.flags & LISTED_STATES)
+	if (walk->listed.kind == RUNTIME_KIND_LUAJIT)
+		luajit_meet_frame(walk, cpu);
+	else if (walk->listed.flags & LISTED_STATES)
 		lua_meet_frame(walk, cpu);
 	else
 		listed_meet(walk);

@@ -42,6 +42,7 @@
 #include "bpf/beam.h"
 #include "bpf/jvm.h"
 #include "bpf/lua.h"
+#include "bpf/luajit.h"
 #include "bpf/perl.h"
 #include "bpf/php.h"
 #include "bpf/python.h"
@@ -146,6 +147,7 @@ struct walk {
 		struct perl_process perl;
 		struct ruby_process ruby;
 		struct lua_process lua;
+		struct luajit_process luajit;
 		__u64 listed_words[LISTED_PROCESS_WORDS];
 	};
 	__u64 listed_frame;			   /* to be read next */
@@ -174,6 +176,16 @@ struct walk {
 	__u64 lua_next[LUA_STATES_MAX];	 /* the call to be read next */
 	__u64 lua_end[LUA_STATES_MAX];	 /* what ends the list */
 	__u32 lua_inner[LUA_STATES_MAX]; /* enum lua_inner: of the call before it */
+	/* Of bpf/luajit_walk.h, which uses these as well. lua_next: the frame to be read next; lua_end: the native frame that
+	 * the state had before. */
+	__u32 luajit_where;		     /* enum luajit_where: the frame that the walk has come to */
+	__u32 luajit_trace;		     /* a trace runs */
+	__u64 luajit_frame;		     /* the interpreter's native frame that was found */
+	__u64 luajit_global;		     /* of its state, if that was not met before */
+	__u64 luajit_low, luajit_high;	     /* ... the stack */
+	__u64 luajit_base[4], luajit_pc;     /* ... what may be the innermost function's base, and its instruction */
+	__u64 luajit_next[LUA_STATES_MAX];   /* the instruction behind the one that the next function executes; 0 = not known */
+	__u64 luajit_bottom[LUA_STATES_MAX]; /* there are no frames up to here */
 	/* Of bpf/v8_walk.h. kind 0: there is none. */
 	struct v8_process v8;
 	__u64 left_fp, left_sp; /* of the frame that the last step began in; left_fp 0: not known */
@@ -1055,6 +1067,7 @@ static __always_inline void walk_push(struct walk *walk, __u64 word)
 #include "bpf/beam_walk.h"
 #include "bpf/jvm_walk.h"
 #include "bpf/lua_walk.h"
+#include "bpf/luajit_walk.h"
 #include "bpf/perl_walk.h"
 #include "bpf/php_walk.h"
 #include "bpf/python_walk.h"

@@ -392,15 +392,19 @@ static bool are_function(const struct process *process, uint64_t object, uint64_
 	       !runtimes_are_disbelieved(process, RUNTIME_KIND(object));
 }
 
-/* The next function of a listed runtime from callers[at] on; 0, 0 if there is none. */
-static void find_caller(const uint64_t *callers, size_t count, size_t at, uint64_t kind, struct runtime_frame *ret)
+/* The next two functions of a listed runtime from callers[at] on; 0, 0 where there is none. */
+static void find_callers(const uint64_t *callers, size_t count, size_t at, uint64_t kind, struct runtime_frame *ret)
 {
 	for (; at + 1 < count; at++) {
 		if (!(callers[at] & RUNTIME_FRAME) || callers[at] & RUNTIME_FRAME_DATA || RUNTIME_KIND(callers[at]) != kind)
 			continue;
+		if (ret->caller) {
+			ret->outer = callers[at];
+			ret->outer_data = callers[at + 1];
+			return;
+		}
 		ret->caller = callers[at];
 		ret->caller_data = callers[at + 1];
-		return;
 	}
 }
 
@@ -415,7 +419,7 @@ static int add_next(struct profile_builder *builder, struct process *process, ui
 		if (frame & RUNTIME_FRAME_DATA || *at >= count) /* what was cut off */
 			return 0;
 		words = (struct runtime_frame){.object = frame, .data = callers[(*at)++]};
-		find_caller(callers, count, *at, RUNTIME_KIND(frame), &words);
+		find_callers(callers, count, *at, RUNTIME_KIND(frame), &words);
 		return are_function(process, words.object, words.data, RUNTIME_LISTED)
 			       ? add_listed_frame(builder, process, &words, is_complete, frames, err)
 			       : 0;

@@ -415,6 +415,8 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 		}
 		if (r == WALK_GOES_ON)
 			listed_meet(walk);
+		/* Which functions a trace runs is seen by the kernel side only. */
+		walk->listed_missed += walk->listed.kind == RUNTIME_KIND_LUAJIT && walk->map.state == UNWIND_SLOT_LIVE;
 		while (walk->listed_appends == LISTED_APPENDS_PART)
 			listed_go_on(walk);
 		if (walk->listed_appends)

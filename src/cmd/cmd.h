@@ -133,7 +133,8 @@ int parse_runtimes(const char *option, const char *text, uint32_t *ret_no_runtim
 #define RUNTIMES_OPTION_ROW(text)                                                                                              \
 	OPTION_ROW(0, "runtimes", "LIST", OPTION_TEXT, text,                                                                   \
 		   .help = "interpreters and virtual machines whose functions are shown,\n"                                    \
-			   "separated by commas: python, php, perl, ruby, lua, jvm,\nv8js, beam, or none (default: all)")
+			   "separated by commas: python, php, perl, ruby, lua,\n"                                              \
+			   "luajit, jvm, v8js, beam, or none (default: all)")
 /* --budget: percent of one CPU to a share; NULL = AGENT_BUDGET_DEFAULT. */
 int parse_budget(const char *text, double *ret_share, struct error *err);
 #define UNWIND_MEMORY_OPTION_ROW(mib)                                                                                          \

@@ -12,6 +12,7 @@ const struct profile_runtime *profile_runtime_of(struct bytes word)
 		{"ruby", "ruby", PROFILE_FRAME_INTERPRETED},
 		{"perl", "perl", PROFILE_FRAME_INTERPRETED},
 		{"lua", "lua", PROFILE_FRAME_INTERPRETED},
+		{"luajit", "luajit", PROFILE_FRAME_JIT},
 	};
 	for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++)
 		if (bytes_equal_string(word, runtimes[i].word))

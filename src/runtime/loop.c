@@ -116,6 +116,16 @@ static bool index_range(struct elf_file *file, const struct frame_index *index, 
 	return true;
 }
 
+bool loop_find_range(struct elf_file *file, uint64_t address, uint64_t *ret_start, uint64_t *ret_end)
+{
+	struct frame_index index = {0};
+
+	int r = read_index(file, &index);
+	_cleanup_(mem_freep) uint8_t *owned = index.data;
+	ptrdiff_t entry = r < 0 ? -1 : index_find(&index, address);
+	return entry >= 0 && index_range(file, &index, (size_t)entry, ret_start, ret_end) && address < *ret_end;
+}
+
 static int compare_entries(const void *a, const void *b)
 {
 	return ORDER(*(const uint32_t *)a, *(const uint32_t *)b);

@@ -21,6 +21,8 @@ int loop_find(struct elf_file *file, const struct elf_named *loop, const struct 
  * *ret; false if there is none of LOOP_BYTES_MIN. x86-64. */
 #define LOOP_CALLS_DEPTH 3u
 bool loop_search(struct elf_file *file, uint64_t from, struct elf_named *ret);
+/* The range of call frame information that an address is in: a function, or several that were written in assembly. */
+bool loop_find_range(struct elf_file *file, uint64_t address, uint64_t *ret_start, uint64_t *ret_end);
 /* Bytes at an address as linked. -ENOENT if the file has none there. */
 int loop_read(struct elf_file *file, uint64_t address, void *to, size_t len);
 /* As many bytes of a function as there are, at most len, halved until they are in the file; 0 if less than 16 are. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to lua_*.c: what was read of a prototype, and what its instructions call. */
+/* Private to lua_*.c and luajit_*.c: what was read of a prototype, and what its instructions call. */
 #ifndef WICK_RUNTIME_LUA_INT_H
 #define WICK_RUNTIME_LUA_INT_H
 
 #include "base/buffer.h"
 #include "runtime/lua.h"
 
-#define LUA_LOCALS_MAX	 8192u
-#define LUA_UPVALUES_MAX 256u
+#define LUA_LOCALS_MAX	    8192u
+#define LUA_UPVALUES_MAX    256u
+#define LUA_NAMES_BYTES_MAX (32u * 1024) /* of what one function calls */
 
 struct lua_local { /* as it lies in the process, in all versions */
 	uint64_t name;
@@ -32,5 +33,15 @@ struct lua_reader {
 int lua_append_text(const struct lua_reader *reader, uint64_t address, char ret[static RUNTIME_NAME_BYTES_MAX], size_t *len);
 /* The name by which an instruction refers to what it calls. 1, ret filled; 0 if it has none. */
 int lua_find_called(struct lua_reader *reader, uint32_t place, char ret[static RUNTIME_NAME_BYTES_MAX]);
+
+/* Parts of a table (lua_names.c says how it is made): the line of the instructions from a place on, unless *last is the same;
+ * what the instruction at a place calls, false if there is no room. */
+void lua_append_line(struct buffer *lines, uint32_t place, uint32_t line, uint32_t *last);
+bool lua_append_call(struct buffer *calls, struct buffer *texts, size_t room, uint32_t place, const char *name);
+/* Sets ret->table. 0 or -ENOMEM. */
+int lua_pack_table(const struct buffer *lines, const struct buffer *calls, const struct buffer *texts,
+		   struct lua_function *ret);
+/* "main chunk" if the line is 0, else "function <NAME OF THE FILE:LINE>". */
+void lua_set_name(uint32_t line, struct runtime_function *ret);
 
 #endif

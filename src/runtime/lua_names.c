@@ -30,8 +30,7 @@
 #define STRING_TYPE	8u
 #define STRING_IS_LONG	0x10u
 #define TYPE_STRING	4u
-#define NAMES_BYTES_MAX (32u * 1024) /* of what one function calls */
-#define TITLE_BYTES_MAX 45u	     /* of a text that is code, in place of a file */
+#define TITLE_BYTES_MAX 45u /* of a text that is code, in place of a file */
 
 static int read_memory(const struct lua_reader *reader, uint64_t address, void *to, size_t len)
 {
@@ -121,7 +120,7 @@ static void append_pair(struct buffer *out, uint32_t place, uint32_t what)
 	buffer_append(out, pair, sizeof(pair));
 }
 
-static void append_line(struct buffer *out, uint32_t place, uint32_t line, uint32_t *last)
+void lua_append_line(struct buffer *out, uint32_t place, uint32_t line, uint32_t *last)
 {
 	if (!place || line != *last)
 		append_pair(out, place, line);
@@ -138,7 +137,7 @@ static int read_lines(const struct lua_reader *reader, uint64_t address, uint32_
 		return -ENOMEM;
 	int r = read_memory(reader, address, lines, count * sizeof(*lines));
 	for (uint32_t i = 0; r == 0 && i < count; i++)
-		append_line(out, i, lines[i], &last);
+		lua_append_line(out, i, lines[i], &last);
 	return r < 0 ? r : buffer_status(out);
 }
 
@@ -166,7 +165,7 @@ static int read_differences(const struct lua_reader *reader, const uint8_t *prot
 		while (at < far_count && far[at].place < i)
 			at++;
 		line = at < far_count && far[at].place == i ? far[at].line : line + (uint32_t)(int32_t)differences[i];
-		append_line(out, i, line, &last);
+		lua_append_line(out, i, line, &last);
 	}
 	return r < 0 ? r : buffer_status(out);
 }
@@ -183,6 +182,20 @@ static int find_lines(const struct lua_reader *reader, const uint8_t *prototype,
 				      : read_lines(reader, word_at(prototype, layout->lines), count, ret);
 }
 
+bool lua_append_call(struct buffer *calls, struct buffer *texts, size_t room, uint32_t place, const char *name)
+{
+	size_t len = strlen(name) + 1, at = 0;
+
+	if (calls->len + texts->len + 8 + len > room || texts->len + len > LUA_NAMES_BYTES_MAX)
+		return false;
+	while (at < texts->len && strcmp((const char *)texts->data + at, name) != 0)
+		at += strlen((const char *)texts->data + at) + 1;
+	if (at == texts->len)
+		buffer_append(texts, name, len);
+	append_pair(calls, place, (uint32_t)at);
+	return true;
+}
+
 /* ret: pairs; texts: the names that they point to, each once. As many as there is room for. */
 static int find_calls(struct lua_reader *reader, size_t room, struct buffer *ret, struct buffer *texts)
 {
@@ -191,44 +204,44 @@ static int find_calls(struct lua_reader *reader, size_t room, struct buffer *ret
 	for (uint32_t i = 0; i < reader->code_count; i++) {
 		if (!lua_find_called(reader, i, name) || !name[0])
 			continue;
-		size_t len = strlen(name) + 1, at = 0;
-		if (ret->len + texts->len + 8 + len > room || texts->len + len > NAMES_BYTES_MAX)
+		if (!lua_append_call(ret, texts, room, i, name))
 			break;
-		while (at < texts->len && strcmp((const char *)texts->data + at, name) != 0)
-			at += strlen((const char *)texts->data + at) + 1;
-		if (at == texts->len)
-			buffer_append(texts, name, len);
-		append_pair(ret, i, (uint32_t)at);
 	}
 	int r = buffer_status(texts);
 	return r < 0 ? r : buffer_status(ret);
 }
 
+int lua_pack_table(const struct buffer *lines, const struct buffer *calls, const struct buffer *texts, struct lua_function *ret)
+{
+	const struct buffer *const parts[] = {lines, calls, texts};
+	uint32_t counts[2] = {(uint32_t)(lines->len / 8), (uint32_t)(calls->len / 8)};
+	size_t at = sizeof(counts), bytes = at + lines->len + calls->len + texts->len;
+
+	uint8_t *table = mem_alloc(bytes);
+	if (!table)
+		return -ENOMEM;
+	memcpy(table, counts, sizeof(counts));
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (parts[i]->len)
+			memcpy(table + at, parts[i]->data, parts[i]->len);
+		at += parts[i]->len;
+	}
+	ret->table = table;
+	ret->table_bytes = bytes;
+	return 0;
+}
+
 static int make_table(struct lua_reader *reader, const uint8_t *prototype, struct lua_function *ret)
 {
 	_cleanup_(buffer_release) struct buffer lines = {.max = LUA_TABLE_BYTES_MAX - 8};
-	_cleanup_(buffer_release) struct buffer calls = {.max = LUA_TABLE_BYTES_MAX}, texts = {.max = NAMES_BYTES_MAX};
+	_cleanup_(buffer_release) struct buffer calls = {.max = LUA_TABLE_BYTES_MAX}, texts = {.max = LUA_NAMES_BYTES_MAX};
 
 	int r = find_lines(reader, prototype, &lines);
 	if (r == 0)
 		r = find_calls(reader, lines.max - lines.len, &calls, &texts);
 	if (r < 0)
 		return r == -E2BIG ? 0 : r;
-	size_t bytes = 8 + lines.len + calls.len + texts.len;
-	uint32_t counts[2] = {(uint32_t)(lines.len / 8), (uint32_t)(calls.len / 8)};
-	uint8_t *table = mem_alloc(bytes);
-	if (!table)
-		return -ENOMEM;
-	memcpy(table, counts, sizeof(counts));
-	if (lines.len)
-		memcpy(table + 8, lines.data, lines.len);
-	if (calls.len)
-		memcpy(table + 8 + lines.len, calls.data, calls.len);
-	if (texts.len)
-		memcpy(table + 8 + lines.len + calls.len, texts.data, texts.len);
-	ret->table = table;
-	ret->table_bytes = bytes;
-	return 0;
+	return lua_pack_table(&lines, &calls, &texts, ret);
 }
 
 /* The last pair whose place is at or before one; NULL if there is none. */
@@ -337,7 +350,7 @@ static int read_code(struct lua_reader *reader, const uint8_t *prototype, struct
 	return r;
 }
 
-static void set_name(uint32_t line, struct runtime_function *ret)
+void lua_set_name(uint32_t line, struct runtime_function *ret)
 {
 	const char *slash = strrchr(ret->file, '/');
 	char number[16];
@@ -376,6 +389,6 @@ int lua_read_function(const struct lua_layout *layout, const struct runtime_memo
 	if (r < 0)
 		return r;
 	ret->function.first_line = line;
-	set_name(line, &ret->function);
+	lua_set_name(line, &ret->function);
 	return read_code(&reader, data, ret);
 }

@@ -17,6 +17,7 @@
 #define LOOP  (CODE + 0x1000)
 #define COLD  (CODE + 0x8000)
 #define MAIN  (CODE + 0xf000) /* the outermost function */
+#define LIVE  0x601000ull     /* 64 KiB of code made at run time */
 
 static uint8_t memory[BYTES];
 
@@ -53,6 +54,10 @@ static const struct unwind_rule rules[] = {
 
 static int map_code(struct walk *walk, uint64_t address)
 {
+	if (address >= LIVE && address - LIVE < 0x10000) {
+		walk_set_map(&walk->map, LIVE, LIVE + 0x10000, 0, UNWIND_SLOT_LIVE, 0);
+		return 0;
+	}
 	if (address < CODE || address - CODE >= 0x10000)
 		return UNWIND_NO_MAPPING;
 	walk_set_map(&walk->map, CODE, CODE + 0x10000, 0, UNWIND_SLOT_LOADED, 1);

@@ -17,8 +17,8 @@
 #define FILE_NONE	   1u
 #define FILE_FIRST	   2u
 
-static const struct runtime_type *const types[] = {&runtime_python, &runtime_php, &runtime_perl, &runtime_ruby,
-						   &runtime_lua,    &runtime_jvm, &runtime_v8,	 &runtime_beam};
+static const struct runtime_type *const types[] = {&runtime_python, &runtime_php, &runtime_perl, &runtime_ruby,	 &runtime_lua,
+						   &runtime_jvm,    &runtime_v8,  &runtime_beam, &runtime_luajit};
 #define TYPES (sizeof(types) / sizeof(types[0]))
 
 int runtimes_init(struct runtimes *runtimes, struct binaries *binaries)
@@ -33,6 +33,7 @@ void runtimes_release(struct runtimes *runtimes)
 	buffer_release(&runtimes->texts);
 	v8_scripts_release(&runtimes->scripts);
 	runtime_beams_release(runtimes);
+	runtime_luajits_release(runtimes);
 	runtimes->jvms = mem_free(runtimes->jvms);
 	runtimes->jvm_count = runtimes->jvm_capacity = 0;
 	runtimes->files = mem_free(runtimes->files);

@@ -18,6 +18,7 @@
 #include "runtime/beam.h"
 #include "runtime/jvm.h"
 #include "runtime/lua.h"
+#include "runtime/luajit.h"
 #include "runtime/perl.h"
 #include "runtime/php.h"
 #include "runtime/python.h"
@@ -51,6 +52,7 @@ struct runtime_file {
 		struct php_build php;
 		struct jvm_build jvm;
 		struct lua_build lua;
+		struct luajit_build luajit;
 		struct perl_build perl;
 		struct ruby_build ruby;
 		struct v8_build v8;
@@ -70,7 +72,7 @@ struct runtimes {
 	struct runtime_names names;
 	uint32_t kinds;				     /* that are shown: a bit each, by enum runtime_kind */
 	struct runtime_counts counts[RUNTIME_KINDS]; /* since the start */
-	/* Of jvms.c, and texts of luas.c, too. */
+	/* Of jvms.c, and texts of luas.c and luajits.c, too. */
 	struct runtime_jvm *jvms;
 	size_t jvm_count, jvm_capacity;
 	uint64_t jvm_clock;
@@ -79,6 +81,10 @@ struct runtimes {
 	struct runtime_beam *beams;
 	size_t beam_count, beam_capacity;
 	uint64_t beam_clock;
+	/* Of luajits.c. */
+	struct runtime_luajit *luajits;
+	size_t luajit_count, luajit_capacity;
+	uint64_t luajit_clock;
 	/* Of v8s.c. */
 	struct v8_scripts scripts;
 	uint64_t partial; /* functions that could not be read as a whole */
@@ -90,6 +96,7 @@ struct runtime_frame {
 	uint64_t pc;	       /* the native address before them: of the leaf, or of a call; 0 = none */
 	/* Of a listed one: the next of its runtime on the stack, which may have called it; 0 = none. */
 	uint64_t caller, caller_data;
+	uint64_t outer, outer_data; /* ... and the one after it */
 };
 /* A function of a frame. */
 struct runtime_name {
@@ -120,8 +127,9 @@ struct runtime_type {
 			 struct buffer *out);
 };
 extern const struct runtime_type runtime_python, runtime_php, runtime_perl, runtime_ruby, runtime_lua, runtime_jvm, runtime_v8,
-	runtime_beam;
-void runtime_beams_release(struct runtimes *runtimes); /* of beams.c */
+	runtime_beam, runtime_luajit;
+void runtime_beams_release(struct runtimes *runtimes);	 /* of beams.c */
+void runtime_luajits_release(struct runtimes *runtimes); /* of luajits.c */
 
 int runtimes_init(struct runtimes *runtimes, struct binaries *binaries);
 void runtimes_release(struct runtimes *runtimes);

@@ -156,6 +156,7 @@ const RUNTIME_HUES: Record<string, Hue> = {
 	ruby: { hue: 9, chroma: 0.09, down: 1 },
 	perl: { hue: 335, chroma: 0.09, down: 1 },
 	lua: { hue: 320, chroma: 0.09 },
+	luajit: { hue: 320, chroma: 0.09, down: 1 },
 	beam: { hue: 64, chroma: 0.09, down: 1 },
 };
 

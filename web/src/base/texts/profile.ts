@@ -265,7 +265,7 @@ export const legend = {
 	native: 'Native',
 	jit: 'JIT',
 	interpreted: 'Interpreted',
-	runtimes: { python: 'Python', v8js: 'JavaScript', jvm: 'Java', php: 'PHP', ruby: 'Ruby', perl: 'Perl', lua: 'Lua', beam: 'Erlang' } as Record<
+	runtimes: { python: 'Python', v8js: 'JavaScript', jvm: 'Java', php: 'PHP', ruby: 'Ruby', perl: 'Perl', lua: 'Lua', luajit: 'LuaJIT', beam: 'Erlang' } as Record<
 		string,
 		string | undefined
 	>,

@@ -1,0 +1,90 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Stacks of LuaJIT: what tests/programs/lua/truth.lua says of its own stacks, against what is recorded; interpreted, compiled, in a program that embeds the
+# library. With every command in WICK_LUAJITS, else Debian's.
+. tests/lib.inc
+. tests/agent/truth.inc
+need_sampling "luajit"
+[ "$(uname -m)" = x86_64 ] || {
+	skip "luajit" "only x86-64 so far"
+	finish
+}
+seconds=${WICK_TEST_SECONDS:-$(if_full 20 3)}
+programs=$PWD/tests/programs/lua
+
+# NAME COMMAND...: interpreted, and compiled.
+equal() {
+	name=$1
+	shift
+	truth_equals "$name, interpreted" "python3 tests/programs/listed/check.py" "$@" -joff "$programs/truth.lua" "$seconds" "$work/log"
+	truth_equals "$name, compiled" "python3 tests/programs/listed/check.py" "$@" "$programs/truth.lua" "$seconds" "$work/log"
+}
+
+for luajit in ${WICK_LUAJITS:-/usr/bin/luajit}; do
+	if ! version=$("$luajit" -v 2>&1); then
+		skip "$luajit" "$version"
+		continue
+	fi
+	equal "$(echo "$version" | cut -d ' ' -f 1,2)" "$luajit"
+done
+
+luajit=/usr/bin/luajit
+if [ -x "$luajit" ]; then
+	"$WICK" record -F 199 -o "$work/calls.folded" -- "$luajit" -joff "$programs/truth.lua" 2 "$work/log" callbacks 2>"$work/err"
+	sed -i 's/_\[j\]//g' "$work/calls.folded"
+	if grep -qE ';main chunk;function <truth.lua:[0-9]+>(;lua[^;]*)+;function <truth.lua:[0-9]+>;burn' "$work/calls.folded"; then
+		pass "what C calls stands behind the C function"
+	else
+		fail "what C calls stands behind the C function" "$(grep burn "$work/calls.folded" | head -n 3)"
+	fi
+	# Nine times as long in hot() as in cold(), of which both were compiled.
+	"$WICK" record -F 199 -o "$work/plain.folded" -- "$luajit" "$programs/truth.lua" 3 "$work/log" plain 2>"$work/err"
+	sed -i 's/_\[j\]//g' "$work/plain.folded"
+	if awk '{ n = $NF } /;hot;burn/ { hot += n } /;cold;burn/ { cold += n } END { exit !(hot > 0.85 * (hot + cold) && hot < 0.95 * (hot + cold)) }' "$work/plain.folded"; then
+		pass "shares are those of the program"
+	else
+		fail "shares are those of the program" "$(head -n 5 "$work/plain.folded")"
+	fi
+	# A process that runs already, by its number, and what doctor says of it.
+	launch "$luajit" -joff "$programs/truth.lua" 3600 "$work/log" plain
+	running=$!
+	check "a process that runs is recorded" record_cpu 1500 $running -F 199 -p $running -o "$work/running.folded"
+	sed -i 's/_\[j\]//g' "$work/running.folded"
+	if awk '{ n = $NF; all += n } /;main chunk;function <truth.lua:[0-9]+>;(hot|cold);burn/ { good += n } END { exit !(good > 0.9 * all) }' "$work/running.folded"; then
+		pass "it shows its functions from the first moment"
+	else
+		fail "it shows its functions from the first moment" "$(head -n 5 "$work/running.folded")"
+	fi
+	expect "doctor tells the version" 0 'luajit +LuaJIT 2\.1[^ ]* in ' "$WICK" doctor --pid $running --duration 1
+	kill $running
+fi
+
+# A program that embeds the library.
+cat >"$work/host.c" <<'C'
+#include <lauxlib.h>
+#include <lualib.h>
+int main(int argc, char **argv)
+{
+	lua_State *main_state = luaL_newstate(), *state;
+
+	luaL_openlibs(main_state);
+	lua_newtable(main_state);
+	for (int i = 1; i < argc; i++) {
+		lua_pushstring(main_state, argv[i]);
+		lua_rawseti(main_state, -2, i - 1);
+	}
+	lua_setglobal(main_state, "arg");
+	state = lua_newthread(main_state);
+	if (luaL_loadfile(state, argv[1]))
+		return 1;
+	return lua_resume(state, 0) > 1;
+}
+C
+if ! [ -e /usr/include/luajit-2.1/lua.h ] || ! command -v gcc >/dev/null; then
+	skip "library" "its headers are not installed"
+elif gcc -o "$work/host" -I/usr/include/luajit-2.1 "$work/host.c" -lluajit-5.1 2>"$work/err"; then
+	truth_equals "library" "python3 tests/programs/listed/check.py" "$work/host" "$programs/truth.lua" "$seconds" "$work/log"
+else
+	fail "library: built" "$(cat "$work/err")"
+fi
+finish
