@@ -42,6 +42,9 @@
 #define LUA_VALUE_TYPE	   8u
 #define LUA_VALUE_TYPES	   0x3fu
 #define LUA_CLOSURE_IS_C   10u /* in 5.1 */
+#define LUA_CLOSURE_BYTES  40u /* to its prototype, in all versions */
+#define LUA_WINDOW_WORDS   64u
+#define LUA_KNOWN_MAX	   16u /* a power of two */
 #define LUA_OP_51(code)	   ((code)&0x3f)
 #define LUA_OP_51_CALL	   28u
 #define LUA_REGISTERS_NONE 16u
@@ -68,6 +71,19 @@ struct lua_process {
 	__u32 prototype_code, prototype_size, prototype_line, prototype_source; /* from there */
 	__u32 pc_register; /* of the loop: the instruction after the one that is executed */
 	__u32 spare;
+};
+
+/* Memory that was read last. */
+struct lua_window {
+	__u64 start;
+	__u32 bytes, spare; /* 0 = none */
+	__u64 words[LUA_WINDOW_WORDS];
+};
+
+/* A closure that was met; without a prototype, it is of a function in C. */
+struct lua_known {
+	__u64 closure, prototype, code;
+	__u32 check, size;
 };
 
 /* words: prototype_bytes of a prototype from prototype_from on. */

@@ -48,22 +48,88 @@ static __always_inline int lua_read_saved(struct walk *walk)
 	return WALK_READ(walk, &walk->scratch[LUA_SAVED_AT], LUA_SAVED_WORDS * 8, end - LUA_SAVED_WORDS * 8);
 }
 
+/*
+ * Calls and the values of functions lie near those that they were called by, at higher addresses: a read of what is asked for
+ * takes what lies below it along. Reading has a price by the call, not by the byte. Returns the number of the first word; -1
+ * if it cannot be read. address: a multiple of 8; bytes: at most LUA_WINDOW_WORDS * 8.
+ */
+static __always_inline int lua_look(struct walk *walk, struct lua_window *window, __u64 address, __u32 bytes)
+{
+	__u64 at = address - window->start;
+
+	if (at > sizeof(window->words) || at + bytes > window->bytes) {
+		window->start = address + ((bytes + 7) & ~7u) - sizeof(window->words);
+		window->bytes = sizeof(window->words);
+		if (WALK_READ(walk, window->words, sizeof(window->words), window->start)) {
+			__u32 size = ((bytes - 1) & (sizeof(window->words) - 1)) + 1;
+
+			window->start = address;
+			window->bytes = bytes;
+			if (WALK_READ(walk, window->words, size, address)) {
+				window->bytes = 0;
+				return -1;
+			}
+		}
+		at = address - window->start;
+	}
+	return (at >> 3) & (LUA_WINDOW_WORDS - 1);
+}
+
+static __always_inline __u64 lua_word(const struct lua_window *window, int at, __u32 offset)
+{
+	return window->words[((__u32)at + (offset >> 3)) & (LUA_WINDOW_WORDS - 1)];
+}
+
+/* What is known of a closure, and of its prototype: read once a sample. NULL if it cannot be read. */
+static __always_inline struct lua_known *lua_learn(struct walk *walk, __u64 closure)
+{
+	const struct lua_process *lua = &walk->lua;
+	struct lua_known *known = &walk->lua_known[closure >> 5 & (LUA_KNOWN_MAX - 1)];
+	__u64 prototype;
+
+	if (known->closure == closure)
+		return known;
+	if (listed_read(walk, LUA_CLOSURE_BYTES, closure))
+		return 0;
+	known->closure = 0;
+	known->prototype = 0;
+	if (!(lua->listed.flags & LUA_IS_51) || !listed_byte(walk, LUA_CLOSURE_IS_C)) {
+		prototype = LISTED_WORD(walk, lua->closure_prototype);
+		if (!prototype || prototype & 7 || prototype >> 56 ||
+		    listed_read(walk, lua->prototype_bytes, prototype + lua->prototype_from))
+			return 0;
+		known->prototype = prototype;
+		known->check = lua_check_of(lua, walk->scratch);
+		known->code = LISTED_WORD(walk, lua->prototype_code);
+		known->size = listed_half(walk, lua->prototype_size);
+	}
+	known->closure = closure;
+	return known;
+}
+
 /* Whether a call is one of Lua's functions: sets the closure. */
 static __always_inline int lua_is_function(struct walk *walk, __u64 function, __u64 *ret_closure)
 {
 	__u64 closure;
 	__u32 type;
+	int at;
 
 	*ret_closure = 0;
-	if (!function || function & 7 || WALK_READ(walk, walk->scratch, LUA_VALUE_BYTES, function))
+	if (!function || function & 7)
 		return 0;
-	closure = walk->scratch[0];
-	type = (__u32)walk->scratch[LUA_VALUE_TYPE / 8] & LUA_VALUE_TYPES;
+	at = lua_look(walk, &walk->lua_values, function, LUA_VALUE_BYTES);
+	if (at < 0)
+		return 0;
+	closure = lua_word(&walk->lua_values, at, 0);
+	type = (__u32)lua_word(&walk->lua_values, at, LUA_VALUE_TYPE) & LUA_VALUE_TYPES;
 	if (type != LUA_TYPE_FUNCTION || !closure || closure & 7 || closure >> 56)
 		return 0;
-	if (walk->lua.listed.flags & LUA_IS_51 &&
-	    (WALK_READ(walk, walk->scratch, 16, closure) || listed_byte(walk, LUA_CLOSURE_IS_C)))
-		return 0;
+	if (walk->lua.listed.flags & LUA_IS_51) {
+		const struct lua_known *known = lua_learn(walk, closure);
+
+		if (known && !known->prototype)
+			return 0;
+	}
 	*ret_closure = closure;
 	return 1;
 }
@@ -102,6 +168,14 @@ static __always_inline int lua_is_left(struct walk *walk, __u64 state)
 	return !outer && error && error < walk->registers[UNWIND_REGISTER_SP];
 }
 
+/* What was read is that of this sample. */
+static __always_inline void lua_forget(struct walk *walk)
+{
+	walk->lua_calls.bytes = walk->lua_values.bytes = 0;
+	for (__u32 i = 0; i < LUA_KNOWN_MAX; i++)
+		walk->lua_known[i].closure = 0;
+}
+
 /* Goes to the state that was found. Positive, 1 + its number, if the one before it has calls that no frame of the loop will be
  * met for; negative if there is none. */
 static __always_inline int lua_enter_state(struct walk *walk)
@@ -119,6 +193,8 @@ static __always_inline int lua_enter_state(struct walk *walk)
 	if (at < count)
 		return 0;
 	walk->lua_states = at + 1;
+	if (!at)
+		lua_forget(walk);
 	/* Else the compiler, which knows more than the verifier of 6.1, leaves out the bound. */
 	asm volatile("" : "+r"(at));
 	at &= LUA_STATES_MAX - 1;
@@ -134,11 +210,12 @@ static __always_inline int lua_enter_state(struct walk *walk)
 static __always_inline int lua_is_fresh_51(struct walk *walk, __u64 caller)
 {
 	__u64 pc, closure;
+	int at = lua_look(walk, &walk->lua_calls, caller, walk->lua.call_bytes);
 
-	if (listed_read(walk, walk->lua.call_bytes, caller))
+	if (at < 0)
 		return 1;
-	pc = LISTED_WORD(walk, walk->lua.call_pc);
-	if (!lua_is_function(walk, LISTED_WORD(walk, walk->lua.call_function), &closure))
+	pc = lua_word(&walk->lua_calls, at, walk->lua.call_pc);
+	if (!lua_is_function(walk, lua_word(&walk->lua_calls, at, walk->lua.call_function), &closure))
 		return 1;
 	return WALK_READ(walk, walk->scratch, 4, pc - 4) || LUA_OP_51((__u32)walk->scratch[0]) != LUA_OP_51_CALL;
 }
@@ -161,16 +238,13 @@ static __always_inline __u64 lua_instruction(struct walk *walk, __u64 pc, __u64 
 /* 0, or 1 if it cannot be read. */
 static __always_inline int lua_add(struct walk *walk, __u64 closure, __u64 pc, __u64 flags)
 {
-	const struct lua_process *lua = &walk->lua;
-	__u64 prototype = listed_load(walk, closure + lua->closure_prototype), place;
-	__u32 check;
+	const struct lua_known *known = lua_learn(walk, closure);
+	__u64 place;
 
-	if (!prototype || prototype & 7 || prototype >> 56 ||
-	    listed_read(walk, lua->prototype_bytes, prototype + lua->prototype_from))
+	if (!known || !known->prototype)
 		return 1;
-	check = lua_check_of(lua, walk->scratch);
-	place = lua_instruction(walk, pc, LISTED_WORD(walk, lua->prototype_code), listed_half(walk, lua->prototype_size));
-	listed_add(walk, RUNTIME_KIND_LUA, prototype, flags | (__u64)check << 24 | place);
+	place = lua_instruction(walk, pc, known->code, known->size);
+	listed_add(walk, RUNTIME_KIND_LUA, known->prototype, flags | (__u64)known->check << 24 | place);
 	return 0;
 }
 
@@ -180,16 +254,20 @@ static __always_inline int lua_collect_step(struct walk *walk)
 	const struct lua_process *lua = &walk->lua;
 	__u32 at = walk->lua_at & (LUA_STATES_MAX - 1), status, inner = walk->lua_inner[at], is_fresh, note;
 	__u64 call = walk->lua_next[at], before, function, pc, closure;
+	int word;
 
 	if (call == walk->lua_end[at])
 		return 1;
 	walk->listed_frame = call; /* unless it can be followed */
-	if (!call || call & 7 || walk->listed_count >= LISTED_FRAMES_MAX || listed_read(walk, lua->call_bytes, call))
+	if (!call || call & 7 || walk->listed_count >= LISTED_FRAMES_MAX)
 		return 1;
-	function = LISTED_WORD(walk, lua->call_function);
-	pc = LISTED_WORD(walk, lua->call_pc);
-	status = listed_half(walk, lua->call_status & ~3u) >> (lua->call_status & 2) * 8;
-	before = lua->listed.flags & LUA_IS_51 ? call - lua->call_bytes : LISTED_WORD(walk, LUA_CALL_PREVIOUS);
+	word = lua_look(walk, &walk->lua_calls, call, lua->call_bytes);
+	if (word < 0)
+		return 1;
+	function = lua_word(&walk->lua_calls, word, lua->call_function);
+	pc = lua_word(&walk->lua_calls, word, lua->call_pc);
+	status = (__u32)(lua_word(&walk->lua_calls, word, lua->call_status) >> (lua->call_status & 6) * 8);
+	before = lua->listed.flags & LUA_IS_51 ? call - lua->call_bytes : lua_word(&walk->lua_calls, word, LUA_CALL_PREVIOUS);
 	if (!lua_is_function(walk, function, &closure)) {
 		walk->lua_inner[at] = lua_note_of(lua, inner, status) == LUA_NOTE_FREES ? LUA_INNER_FINALIZER : LUA_INNER_C;
 		walk->lua_first = 0;

@@ -176,6 +176,8 @@ struct walk {
 	__u64 lua_next[LUA_STATES_MAX];	 /* the call to be read next */
 	__u64 lua_end[LUA_STATES_MAX];	 /* what ends the list */
 	__u32 lua_inner[LUA_STATES_MAX]; /* enum lua_inner: of the call before it */
+	struct lua_window lua_calls, lua_values;
+	struct lua_known lua_known[LUA_KNOWN_MAX];
 	/* Of bpf/luajit_walk.h, which uses these as well. lua_next: the frame to be read next; lua_end: the native frame that
 	 * the state had before. */
 	__u32 luajit_where;		     /* enum luajit_where: the frame that the walk has come to */
