@@ -187,6 +187,8 @@ static __always_inline int luajit_enter(struct walk *walk, int found)
 			return -1;
 		walk->lua_states = at + 1;
 		walk->lua_at = at;
+		if (!at)
+			lua_forget(walk);
 		/* Else the compiler, which knows more than the verifier of 6.1, leaves out the bound. */
 		asm volatile("" : "+r"(at));
 		at &= LUA_STATES_MAX - 1;
@@ -234,42 +236,69 @@ static __always_inline void luajit_add_trace(struct walk *walk)
 	listed_add(walk, RUNTIME_KIND_LUAJIT, walk->luajit_global, RUNTIME_FRAME_NOTE(LUAJIT_NOTE_TRACE) | LUAJIT_PC(pc));
 }
 
-/* A function of Lua: 0, or 1 if it cannot be read. */
-static __always_inline int luajit_add(struct walk *walk, __u64 code, __u64 pc, __u64 flags)
+/* What is known of a function and of its prototype: read once a sample. NULL if it cannot be read. */
+static __always_inline struct lua_known *luajit_learn(struct walk *walk, __u64 function)
 {
-	__u64 prototype = code - LUAJIT_PROTOTYPE_BYTES, place = (pc - code) / 4 - 1;
-	__u32 check, count;
+	struct lua_known *known = &walk->lua_known[function >> 4 & (LUA_KNOWN_MAX - 1)];
+	__u64 code, prototype;
 
-	if (code < LUAJIT_PROTOTYPE_BYTES || code & 3 || prototype >> 47 ||
-	    listed_read(walk, LUAJIT_PROTOTYPE_READ, prototype + LUAJIT_PROTOTYPE_FROM))
-		return 1;
-	count = listed_half(walk, LUAJIT_PROTOTYPE_CODE_COUNT - LUAJIT_PROTOTYPE_FROM);
-	check = luajit_check_of(walk->scratch);
-	if (pc < code || place >= count || place >= RUNTIME_PLACE_MAX)
+	if (known->closure == function)
+		return known;
+	if (listed_read(walk, LUAJIT_FUNCTION_BYTES, function) ||
+	    listed_byte(walk, LUAJIT_FUNCTION_TYPE) != LUAJIT_TYPE_FUNCTION)
+		return 0;
+	known->closure = 0;
+	known->prototype = 0;
+	if (!listed_byte(walk, LUAJIT_FUNCTION_KIND)) {
+		code = LISTED_WORD(walk, LUAJIT_FUNCTION_CODE);
+		prototype = code - LUAJIT_PROTOTYPE_BYTES;
+		if (code < LUAJIT_PROTOTYPE_BYTES || code & 3 || !prototype || prototype >> 47 ||
+		    listed_read(walk, LUAJIT_PROTOTYPE_READ, prototype + LUAJIT_PROTOTYPE_FROM))
+			return 0;
+		known->prototype = prototype;
+		known->code = code;
+		known->size = listed_half(walk, LUAJIT_PROTOTYPE_CODE_COUNT - LUAJIT_PROTOTYPE_FROM);
+		known->check = luajit_check_of(walk->scratch);
+	}
+	known->closure = function;
+	return known;
+}
+
+/* A function of Lua. */
+static __always_inline void luajit_add(struct walk *walk, const struct lua_known *known, __u64 pc, __u64 flags)
+{
+	__u64 place = (pc - known->code) / 4 - 1;
+
+	if (pc < known->code || place >= known->size || place >= RUNTIME_PLACE_MAX)
 		place = RUNTIME_PLACE_MAX;
-	listed_add(walk, RUNTIME_KIND_LUAJIT, prototype, flags | (__u64)check << 24 | place);
-	return 0;
+	listed_add(walk, RUNTIME_KIND_LUAJIT, known->prototype, flags | (__u64)known->check << 24 | place);
 }
 
 /* As python_collect_step(), but up to the end of the part. */
 static __always_inline int luajit_collect_step(struct walk *walk)
 {
-	__u32 at = walk->lua_at & (LUA_STATES_MAX - 1), inner = walk->lua_inner[at], next_inner = LUAJIT_INNER_NONE, is_c, note;
-	__u64 frame = walk->lua_next[at], pc = walk->luajit_next[at], function, link, before, next = 0, continued, code = 0;
+	__u32 at = walk->lua_at & (LUA_STATES_MAX - 1), inner = walk->lua_inner[at], next_inner = LUAJIT_INNER_NONE, is_c,
+	      is_lua, note;
+	__u64 frame = walk->lua_next[at], pc = walk->luajit_next[at], function, link, before, next = 0, continued;
+	const struct lua_known *known = 0;
+	int word;
 
 	if (frame <= walk->luajit_bottom[at])
 		return 1;
 	walk->listed_frame = frame; /* unless it can be followed */
-	if (walk->listed_count >= LISTED_FRAMES_MAX || WALK_READ(walk, walk->scratch, 32, frame - 24))
+	if (frame & 7 || walk->listed_count >= LISTED_FRAMES_MAX)
 		return 1;
-	continued = walk->scratch[0];
-	function = walk->scratch[2];
-	link = walk->scratch[3];
+	word = lua_look(walk, &walk->lua_values, frame - 24, 32);
+	if (word < 0)
+		return 1;
+	continued = lua_word(&walk->lua_values, word, 0);
+	function = lua_word(&walk->lua_values, word, 16);
+	link = lua_word(&walk->lua_values, word, 24);
 	is_c = (link & 3) == LUAJIT_LINK_C;
 	if (!(link & 3)) {
 		next = link;
 	} else if ((link & 7) == LUAJIT_LINK_CONTINUED) {
-		next = walk->scratch[1];
+		next = lua_word(&walk->lua_values, word, 8);
 		is_c = continued == 1; /* a callback of the FFI */
 	} else if ((link & 7) == LUAJIT_LINK_VARIADIC) {
 		next_inner = LUAJIT_INNER_VARIADIC;
@@ -285,20 +314,18 @@ static __always_inline int luajit_collect_step(struct walk *walk)
 	if (before >= frame)
 		return 1;
 	if (inner != LUAJIT_INNER_VARIADIC && function >> LUAJIT_TAG_SHIFT == LUAJIT_TAG_FUNCTION) {
-		function &= (1ull << LUAJIT_TAG_SHIFT) - 1;
-		if (listed_read(walk, LUAJIT_FUNCTION_BYTES, function) ||
-		    listed_byte(walk, LUAJIT_FUNCTION_TYPE) != LUAJIT_TYPE_FUNCTION)
+		known = luajit_learn(walk, function & ((1ull << LUAJIT_TAG_SHIFT) - 1));
+		if (!known)
 			return 1;
-		if (!listed_byte(walk, LUAJIT_FUNCTION_KIND))
-			code = LISTED_WORD(walk, LUAJIT_FUNCTION_CODE);
 	}
+	is_lua = known && known->prototype;
 	note = inner == LUAJIT_INNER_CALL ? LUA_NOTE_CALLS : inner == LUAJIT_INNER_TRACE ? LUAJIT_NOTE_BASE : LUA_NOTE_NONE;
-	if (code && luajit_add(walk, code, pc, (is_c ? RUNTIME_FRAME_ENTRY : 0) | RUNTIME_FRAME_NOTE(note)))
-		return 1;
-	if (is_c && !code)
+	if (is_lua)
+		luajit_add(walk, known, pc, (is_c ? RUNTIME_FRAME_ENTRY : 0) | RUNTIME_FRAME_NOTE(note));
+	else if (is_c)
 		listed_add_nothing(walk);
 	/* Of a variadic function the outer frame is but skipped: how it was called is in its link. */
-	if (next_inner != LUAJIT_INNER_VARIADIC && !is_c && (code || inner == LUAJIT_INNER_VARIADIC) && next)
+	if (next_inner != LUAJIT_INNER_VARIADIC && !is_c && (is_lua || inner == LUAJIT_INNER_VARIADIC) && next)
 		next_inner = LUAJIT_INNER_CALL;
 	walk->lua_inner[at] = next_inner;
 	walk->luajit_next[at] = is_c ? 0 : next;
