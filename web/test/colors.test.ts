@@ -126,7 +126,8 @@ test('each runtime has an entry and a colour of its own, by which it is found', 
 	const words = Object.keys(T.legend.runtimes);
 	const tree = treeOfBinaries([...words, 'other']);
 	for (let i = 1; i < tree.count; i++)
-		if (tree.strings[tree.binary[i]] !== '[kernel.kallsyms]') tree.kind[i] = /v8js|jvm|beam|luajit/.test(tree.strings[tree.binary[i]]) ? KIND.jit : KIND.interpreted;
+		if (tree.strings[tree.binary[i]] !== '[kernel.kallsyms]')
+			tree.kind[i] = /v8js|jvm|beam|luajit/.test(tree.strings[tree.binary[i]]) ? KIND.jit : KIND.interpreted;
 	for (const dark of [false, true]) {
 		const colors = palette(dark);
 		const entries = legend(tree, colors).filter(({ find }) => words.includes(find.slice('in:'.length)));

@@ -265,10 +265,17 @@ export const legend = {
 	native: 'Native',
 	jit: 'JIT',
 	interpreted: 'Interpreted',
-	runtimes: { python: 'Python', v8js: 'JavaScript', jvm: 'Java', php: 'PHP', ruby: 'Ruby', perl: 'Perl', lua: 'Lua', luajit: 'LuaJIT', beam: 'Erlang' } as Record<
-		string,
-		string | undefined
-	>,
+	runtimes: {
+		python: 'Python',
+		v8js: 'JavaScript',
+		jvm: 'Java',
+		php: 'PHP',
+		ruby: 'Ruby',
+		perl: 'Perl',
+		lua: 'Lua',
+		luajit: 'LuaJIT',
+		beam: 'Erlang',
+	} as Record<string, string | undefined>,
 	unknown: 'unknown',
 	entry: (name: string, share: string) => `${name}: self ${share}; click to find it`,
 	more: (count: number) => `and ${count} more`,
