@@ -321,7 +321,8 @@ function useListed(all: Row[], { sort, reverse, filter, match }: TableProps) {
 const FOLLOW_MS = 250; // after the glide to another zoom: the graph's frames come first, and what is passed over on the way is not looked for
 
 // What the graph points at, to mark it here; what it chooses is brought into view, once the rows are those of the graph and of the filter.
-function usePointedAt(pointed: Pointed, rows: Row[], by: Rows, isReady: boolean, onChosen: (index: number) => void): Target | null {
+// forget(): whoever goes elsewhere in the table meanwhile stays there.
+function usePointedAt(pointed: Pointed, rows: Row[], by: Rows, isReady: boolean, onChosen: (index: number) => void) {
 	const [target, setTarget] = useState<Target | null>(null);
 	const latest = useRef({ rows, by, isReady, onChosen });
 	latest.current = { rows, by, isReady, onChosen };
@@ -354,7 +355,8 @@ function usePointedAt(pointed: Pointed, rows: Row[], by: Rows, isReady: boolean,
 		};
 	}, [pointed]);
 	useEffect(() => follow.current(), [rows, isReady]);
-	return target;
+	const forget = useRef(() => void (chosen.current = null));
+	return { target, forget: forget.current };
 }
 
 // 200,000 rows may be looked through between two frames.
@@ -383,7 +385,7 @@ export function Table(props: TableProps) {
 
 	useEffect(() => () => pointed.notify(null, 'table'), [pointed]);
 
-	const target = usePointedAt(pointed, rows, made.by, !made.busy && settled === filter, seen.move);
+	const { target, forget } = usePointedAt(pointed, rows, made.by, !made.busy && settled === filter, seen.move);
 	const act = (event: KeyboardEvent, at: number): boolean => {
 		const row = rows[at];
 		const ofFunction = isFunction(row, made.by);
@@ -416,7 +418,12 @@ export function Table(props: TableProps) {
 				aria-rowcount={rows.length + 1}
 				aria-colcount={columns.length}
 				onScroll={seen.onScroll}
-				onKeyDown={(event) => seen.onKeyDown(event, act, (at) => pointed.notify(targetOf(rows[at], made.by), 'table'))}
+				onKeyDown={(event) =>
+					seen.onKeyDown(event, act, (at) => {
+						forget();
+						pointed.notify(targetOf(rows[at], made.by), 'table');
+					})
+				}
 			>
 				<Head
 					sort={ranked ? null : sort}
