@@ -8,7 +8,7 @@ need_sampling "jvm"
 	skip "jvm" "only x86-64 so far"
 	finish
 }
-seconds=${WICK_TEST_SECONDS:-$(if_full 20 4)}
+seconds=${WICK_TEST_SECONDS:-$(if_full 20 5)}
 programs=$PWD/tests/programs/jvm
 debian=/usr/lib/jvm/java-17-openjdk-amd64
 [ -x $debian/bin/javac ] || {

@@ -9,7 +9,7 @@ need_sampling "ruby"
 	skip "ruby" "only x86-64 so far"
 	finish
 }
-seconds=${WICK_TEST_SECONDS:-$(if_full 20 4)}
+seconds=${WICK_TEST_SECONDS:-$(if_full 20 6)}
 programs=$PWD/tests/programs/ruby
 
 # NAME RUBY VARIANT...

@@ -136,14 +136,32 @@ int process_snapshot_by_proc(struct process_table *table, struct error *err)
 	return r < 0 ? error_nomem(err) : 0;
 }
 
+/* Processes come by their numbers, which begin anew some day: a child of a lower number than its parent's was read before it.
+ */
+static void share_with_later_parents(struct process_table *table)
+{
+	uint64_t pid, value;
+
+	for (size_t cursor = 0; map64_next(&table->by_pid, &cursor, &pid, &value);) {
+		struct process *process = (struct process *)(uintptr_t)value;
+		if (process->parent > process->pid)
+			process_share_mappings(table, process, process->parent);
+	}
+}
+
 int process_table_snapshot(struct process_table *table, struct error *err)
 {
 	struct sysinfo info;
+	int r = -ENOTSUP;
 
 	if (sysinfo(&info) == 0 && info.procs >= WORTH_LOADING) {
-		int r = process_snapshot_by_iterator(table, NULL);
-		if (r == 0 || r == -ENOMEM)
-			return r < 0 ? error_nomem(err) : 0;
+		r = process_snapshot_by_iterator(table, NULL);
+		if (r == -ENOMEM)
+			return error_nomem(err);
 	}
-	return process_snapshot_by_proc(table, err);
+	if (r != 0)
+		r = process_snapshot_by_proc(table, err);
+	if (r == 0)
+		share_with_later_parents(table);
+	return r;
 }

@@ -427,12 +427,9 @@ static void test_the_snapshot_knows_us(void **state)
 	assert_non_null(process_table_find(&fixture->table, getppid())); /* 1 may be hidden from the iterators */
 }
 
-/* A child that maps what its parent maps costs no list of its own; after lost events it is read anew. */
-static void test_children_share_and_losses_heal(void **state)
+/* A child that lives until the other end of its gate is closed. */
+static pid_t fork_behind(int gate[2])
 {
-	struct fixture *fixture = *state;
-	struct process *process;
-	int gate[2];
 	char byte;
 
 	assert_int_equal(pipe(gate), 0);
@@ -441,6 +438,45 @@ static void test_children_share_and_losses_heal(void **state)
 		close(gate[1]);
 		_exit(read(gate[0], &byte, 1) != 0);
 	}
+	return pid;
+}
+
+static void end_behind(const int gate[2], pid_t pid)
+{
+	close(gate[1]);
+	waitpid(pid, NULL, 0);
+	close(gate[0]);
+}
+
+/* Numbers of processes begin anew: this child is read before its parent. */
+static void test_a_child_of_a_lower_number_shares(void **state)
+{
+	struct fixture *fixture = *state;
+	int gate[2];
+	FILE *last = getpid() > 400 ? fopen("/proc/sys/kernel/ns_last_pid", "w") : NULL;
+
+	if (!last) {
+		print_message("skipped: the next process's number cannot be chosen here\n");
+		skip();
+	}
+	fputs("310", last);
+	fclose(last);
+	pid_t pid = fork_behind(gate);
+	assert_int_equal(process_table_snapshot(&fixture->table, NULL), 0);
+	struct process *process = process_table_find(&fixture->table, pid);
+	assert_non_null(process);
+	assert_ptr_equal(process->maps, process_table_find(&fixture->table, getpid())->maps);
+	end_behind(gate, pid);
+}
+
+/* A child that maps what its parent maps costs no list of its own; after lost events it is read anew. */
+static void test_children_share_and_losses_heal(void **state)
+{
+	struct fixture *fixture = *state;
+	struct process *process;
+	int gate[2];
+
+	pid_t pid = fork_behind(gate);
 	assert_int_equal(process_table_snapshot(&fixture->table, NULL), 0);
 	process = process_table_find(&fixture->table, pid);
 	assert_non_null(process);
@@ -457,9 +493,7 @@ static void test_children_share_and_losses_heal(void **state)
 	apply_map(fixture, 5, pid, (uint64_t)(uintptr_t)own_path & ~0xfffull, "/wrong");
 	assert_string_equal(path_at(fixture, pid, (uint64_t)(uintptr_t)own_path), own_path(fixture));
 
-	close(gate[1]);
-	waitpid(pid, NULL, 0);
-	close(gate[0]);
+	end_behind(gate, pid);
 	process_table_check(&fixture->table); /* no event said so, but it is gone */
 	process_table_reap(&fixture->table, UINT64_MAX);
 	assert_null(process_table_find(&fixture->table, pid));
@@ -635,6 +669,7 @@ int main(void)
 		FIXTURE_TEST(test_sampled_processes_are_kept_longer),
 		FIXTURE_TEST(test_unknown_processes_are_made_up),
 		FIXTURE_TEST(test_the_snapshot_knows_us),
+		FIXTURE_TEST(test_a_child_of_a_lower_number_shares),
 		FIXTURE_TEST(test_children_share_and_losses_heal),
 		FIXTURE_TEST(test_two_ways_of_a_snapshot_agree),
 		cmocka_unit_test(test_memory_runs_out),
