@@ -9,7 +9,7 @@ need_sampling "go"
 	finish
 }
 seconds=${WICK_TEST_SECONDS:-$(if_full 4 2)}
-export GOCACHE="${WICK_GOCACHE:-/tmp/wick-go-cache}" GOPROXY=off GOFLAGS=-mod=mod GO111MODULE=on HOME="$work"
+export GOCACHE="${WICK_GOCACHE:-${GOCACHE:-/tmp/wick-go-cache}}" GOPROXY=off GOFLAGS=-mod=mod GO111MODULE=on HOME="$work"
 
 # NAME GO FLAGS...: builds the program as $work/NAME.
 build() {

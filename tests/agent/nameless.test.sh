@@ -54,8 +54,8 @@ programs="c_spin go_spin"
 check "a C program is built" gcc -g -O1 -fno-omit-frame-pointer -DSPIN=spin_in_c -Wl,--build-id=none -o "$work/c_spin" "$work/spin.c"
 # Before Go 1.24 the linker makes none, and cannot be told so.
 build_go() {
-	GOCACHE="$work/cache" GOFLAGS='' go build -ldflags '-B none' -o "$work/go_spin" "$work/spin.go" 2>/dev/null ||
-		GOCACHE="$work/cache" GOFLAGS='' go build -o "$work/go_spin" "$work/spin.go"
+	GOCACHE="${GOCACHE:-$work/cache}" GOFLAGS='' go build -ldflags '-B none' -o "$work/go_spin" "$work/spin.go" 2>/dev/null ||
+		GOCACHE="${GOCACHE:-$work/cache}" GOFLAGS='' go build -o "$work/go_spin" "$work/spin.go"
 }
 check "a Go program is built" build_go
 if command -v musl-gcc >/dev/null; then

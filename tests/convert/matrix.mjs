@@ -154,7 +154,9 @@ func main() {
 `,
 );
 if (has('go')) {
-	run('go', ['run', at('burn.go')], { env: { ...process.env, GO111MODULE: 'off', GOFLAGS: '', GOCACHE: process.env.GOCACHE ?? at('gocache') } });
+	run('go', ['run', at('burn.go')], {
+		env: { ...process.env, GO111MODULE: 'off', GOFLAGS: '', CGO_ENABLED: '0', GOCACHE: process.env.GOCACHE ?? at('gocache') },
+	});
 	for (const name of ['go.cpu.pb.gz', 'go.heap.pb.gz']) inputs.push({ path: at(name), read: readPprof, holds: ['files', 'lines', 'labels'] });
 	writeFileSync(at('go.callgrind'), run('go', ['tool', 'pprof', '-callgrind', at('go.cpu.pb.gz')]));
 	inputs.push({ path: at('go.callgrind') });

@@ -16,7 +16,7 @@ if (!uses('go')) {
 const work = temporaryDirectory(),
 	data = `${work}/data`;
 const cache = process.env.GOCACHE ?? (existsSync('/root/.cache/go-build') ? '/root/.cache/go-build' : `${work}/cache`);
-const env = { ...process.env, HOME: work, GOCACHE: cache, GOFLAGS: '', GO111MODULE: 'off', PPROF_TMPDIR: work, PPROF_BINARY_PATH: work };
+const env = { ...process.env, HOME: work, GOCACHE: cache, GOFLAGS: '', CGO_ENABLED: '0', GO111MODULE: 'off', PPROF_TMPDIR: work, PPROF_BINARY_PATH: work };
 function run(program, args) {
 	const { status, stdout, stderr } = spawnSync(program, args, { env, encoding: 'utf8' });
 	assert.equal(status, 0, `${program} ${args.join(' ')}: ${stderr}`);

@@ -218,7 +218,7 @@ const goTools = [
 const go = (tool, name, ...flags) => {
 	const build = (out, ...more) =>
 		run(tool, ['build', '-o', `${directory}/${out}`, ...flags, ...more, `${directory}/hot.go`], {
-			env: { ...process.env, GOCACHE: `${directory}/gocache`, GOFLAGS: '', GOTOOLCHAIN: 'local', CGO_ENABLED: '0', GO111MODULE: 'off' },
+			env: { ...process.env, GOCACHE: process.env.GOCACHE ?? `${directory}/gocache`, GOFLAGS: '', GOTOOLCHAIN: 'local', CGO_ENABLED: '0', GO111MODULE: 'off' },
 		});
 	build(`${name}.full`);
 	build(name, '-ldflags=-s -w');

@@ -14,7 +14,7 @@ uses go objcopy "${symbolizer:-llvm-symbolizer-19}" || {
 	skip "Go programs" "$missing"
 	finish
 }
-export GOCACHE="$work/cache" GOPROXY=off GO111MODULE=off CGO_ENABLED=0
+export GOCACHE="${GOCACHE:-$work/cache}" GOPROXY=off GO111MODULE=off CGO_ENABLED=0
 
 build() { # OUT OPTION...
 	out=$1

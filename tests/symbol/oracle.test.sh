@@ -126,7 +126,7 @@ func main() {
 	fmt.Println(strings.ToUpper(string(b)))
 }
 END
-	(cd "$work" && HOME="$work" GOCACHE="${WICK_GOCACHE:-/tmp/wick-go-cache}" GOFLAGS=-mod=mod CGO_ENABLED=0 GO111MODULE=off go build -o "$work/go" main.go) >"$work/log" 2>&1 &&
+	(cd "$work" && HOME="$work" GOCACHE="${WICK_GOCACHE:-${GOCACHE:-/tmp/wick-go-cache}}" GOFLAGS=-mod=mod CGO_ENABLED=0 GO111MODULE=off go build -o "$work/go" main.go) >"$work/log" 2>&1 &&
 		verify "Go" equal "$work/go" || skip Go "$(tail -n 1 "$work/log")"
 else
 	skip Go "go is not installed"
