@@ -121,7 +121,7 @@ run_line() {
 	case $1 in
 	'apt install '*) check "$1" in_system sh -c "cd $project && apt-get update -qq && DEBIAN_FRONTEND=noninteractive $1 -y -qq </dev/null" ;;
 	'./dev dist'*) elsewhere "$1" "all of this suite runs on what it made" ;;
-	'wick top '*) elsewhere "$1" "agent/top, in a terminal" ;;
+	'wick top'*) elsewhere "$1" "agent/top, in a terminal" ;;
 	'rpm -i '*) elsewhere "$1" "install/rpm, by rpm --root" ;;
 	'install '*) ends in_project "$1" && rm -f "$system/usr/local/bin/wick" ;;
 	'ctr image import '*) wait_for host_project 'ctr version' >/dev/null && ends host_project "$1" ;;
