@@ -68,29 +68,34 @@ int remote_connect(const struct remote *remote, int64_t timeout_ns, const atomic
 	return r < 0 ? r : net_client_new(&options, ret, err);
 }
 
-static int send_request(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret,
-			char *ret_symbols, struct error *err)
+int remote_ask(const struct remote *remote, struct net_client *client, const char *method, struct buffer *path,
+	       struct buffer *ret, char *ret_symbols, struct error *err)
 {
-	const char *url = remote_url(remote), *text = buffer_string(path);
+	const char *text = buffer_string(path);
 	if (!text)
 		return error_nomem(err);
-	_cleanup_(net_client_freep) struct net_client *client = NULL;
-	int r = remote_connect(remote, TIMEOUT_NS, NULL, &client, err);
-	if (r < 0)
-		return r;
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	r = net_client_request(client, method, text, NULL, (struct bytes){0}, false, &response, err);
-	if (r == -ECONNREFUSED)
-		return error_prefix(err, r, "no server (start one with 'wick up')");
+	int r = net_client_request(client, method, text, NULL, (struct bytes){0}, NET_PLAIN, &response, err);
 	if (r < 0)
 		return r; /* its message names the URL */
 	if (response.status != 200)
-		return response_error(&response, url, err);
+		return response_error(&response, remote_url(remote), err);
 	if (ret_symbols)
 		memcpy(ret_symbols, response.symbols, REMOTE_SYMBOLS_MAX);
 	*ret = response.body;
 	response.body = (struct buffer){0};
 	return 0;
+}
+
+static int send_request(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret,
+			char *ret_symbols, struct error *err)
+{
+	_cleanup_(net_client_freep) struct net_client *client = NULL;
+	int r = remote_connect(remote, TIMEOUT_NS, NULL, &client, err);
+	if (r < 0)
+		return r;
+	r = remote_ask(remote, client, method, path, ret, ret_symbols, err);
+	return r == -ECONNREFUSED ? error_prefix(err, r, "no server (start one with 'wick up')") : r;
 }
 
 int remote_request(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret, struct error *err)

@@ -39,42 +39,13 @@ struct top_server {
 
 /* ---- requests ---- */
 
-static int read_error(const struct net_client_response *response, const char *url, struct error *err)
-{
-	json_error_t at;
-	json_t *json = json_loadb((const char *)response->body.data, response->body.len, 0, &at);
-	const char *text = json_string_value(json_object_get(json, "error"));
-	int r = response->status == 400 && text ? error_set(err, -EINVAL, "%s", text)
-						: error_set(err, -EBADMSG, "%s responded with status %d: %s", url,
-							    response->status, text ? text : response->message);
-	json_decref(json);
-	return r;
-}
-
-static int ask(struct net_client *client, const struct remote *remote, struct buffer *path, struct buffer *ret,
-	       struct error *err)
-{
-	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	const char *text = buffer_string(path);
-	if (!text)
-		return error_set(err, -EINVAL, "the selector is too long");
-	int r = net_client_request(client, "GET", text, NULL, (struct bytes){0}, NET_PLAIN, &response, err);
-	if (r < 0)
-		return r;
-	if (response.status != 200)
-		return read_error(&response, remote_url(remote), err);
-	*ret = response.body;
-	response.body = (struct buffer){0};
-	return 0;
-}
-
 /* When the newest samples begin; 0 = there are none. */
 static int ask_newest(struct net_client *client, const struct remote *remote, int64_t *ret_ns, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer path = {.max = REMOTE_PATH_MAX}, body = {0};
+	_cleanup_(buffer_release) struct buffer path = {0}, body = {0};
 	json_error_t at;
-	buffer_append_string(&path, "/api/v1/status");
-	int r = ask(client, remote, &path, &body, err);
+	remote_begin(&path, "/api/v1/status", NULL, 0);
+	int r = remote_ask(remote, client, "GET", &path, &body, NULL, err);
 	if (r < 0)
 		return r;
 	json_t *json = json_loadb((const char *)body.data, body.len, 0, &at);
@@ -100,7 +71,9 @@ static int ask_profile(struct top_server *server, int64_t to_ns, struct buffer *
 	remote_add_list(&path, "where", &settings->where);
 	for (size_t i = 0; i < server->groups; i++)
 		buffer_printf(&path, "%s%s", i ? "," : "&group_by=", top_groups[i].name);
-	return ask(server->client, &settings->remote, &path, ret, err);
+	if (buffer_status(&path) < 0)
+		return error_set(err, -EINVAL, "the selector is too long");
+	return remote_ask(&settings->remote, server->client, "GET", &path, ret, NULL, err);
 }
 
 /* ---- a picture ---- */
