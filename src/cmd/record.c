@@ -25,6 +25,7 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "cmd/cmd.h"
+#include "cmd/follow.h"
 #include "cmd/launch.h"
 #include "cmd/open.h"
 #include "cmd/record_downsample.h"
@@ -56,7 +57,6 @@
 #define EARLY_NS	     NS_PER_S /* shorter waits are not worth a reading */
 #define EARLY_LAST_NS	     NS_PER_S
 #define EARLY_MAX_NS	     (10 * NS_PER_S)
-#define CHILDREN_ROUNDS	     64 /* of looking for more; a tree that grows faster than that is followed as it is */
 
 /* A binary whose symbols are still to be read. */
 struct pending_binary {
@@ -230,27 +230,6 @@ static void stop_agent(void *context)
 		agent_stop(record->running);
 }
 
-/* A child may be another user's; that is counted. */
-static int add_pid(struct record *record, pid_t pid, struct error *err)
-{
-	int r = agent_add_pid(record->running, pid, err);
-	return r == -EPERM && record->agent.unprivileged ? 0 : r;
-}
-
-/* What forked before it was followed. */
-static int follow_children(struct record *record, struct error *err)
-{
-	size_t added = record->pids.count ? 1 : 0, known = record->pids.count;
-	int r = 0;
-
-	for (int round = 0; round < CHILDREN_ROUNDS && added && r == 0; round++) {
-		r = target_pids_add_children(&record->pids, &added, err);
-		for (; known < record->pids.count && r == 0 && record->running; known++)
-			r = add_pid(record, record->pids.items[known], err);
-	}
-	return r;
-}
-
 /* What is recorded, while it is there. Of several processes nothing is said. */
 static int describe_target(struct record *record, struct error *err)
 {
@@ -284,7 +263,7 @@ static int find_targets(struct record *record, struct error *err)
 		record->cgroups_were_used = record->pids.count > before;
 	}
 	if (r == 0)
-		r = follow_children(record, err);
+		r = follow_children(&record->pids, record->running, record->agent.unprivileged, err);
 	if (r == 0 && record->command.count) {
 		r = launch_prepare(&record->launch, err);
 		if (r == 0)
@@ -344,7 +323,7 @@ static int open_all(struct record *record, struct error *err)
 	if (r == -EPERM)
 		r = fall_back(record, &sink, err);
 	if (!r && !record->command.count)
-		r = follow_children(record, err);
+		r = follow_children(&record->pids, record->running, record->agent.unprivileged, err);
 	return r;
 }
 
@@ -747,15 +726,9 @@ static void record_release(struct record *record)
 
 static int parse_pids(struct record *record, const struct option_list *list, struct error *err)
 {
-	for (size_t i = 0; i < list->count; i++) {
-		uint64_t pid;
-		int r = text_parse_u64(list->items[i], &pid, err);
-		if (r < 0 || pid == 0 || pid > INT32_MAX)
-			return error_set(err, -EINVAL, "-p: '%.40s' is not a process id", list->items[i]);
-		r = target_pids_add(&record->pids, (pid_t)pid, err);
-		if (r < 0)
-			return r;
-	}
+	int r = follow_parse(&record->pids, list, err);
+	if (r < 0)
+		return r;
 	return record->pids.count == 0 || any_lives(&record->pids)
 		       ? 0
 		       : error_set(err, -ESRCH, "-p: no process %s", list->items[0]);

@@ -21,6 +21,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "base/time.h"
+#include "cmd/follow.h"
 #include "terminal/keys.h"
 #include "terminal/terminal.h"
 #include "top/top.h"
@@ -435,18 +436,11 @@ static void live_release(struct live *live)
 
 static int parse_pids(struct target_pids *pids, const struct option_list *list, struct error *err)
 {
-	for (size_t i = 0; i < list->count; i++) {
-		uint64_t pid;
-		int r = text_parse_u64(list->items[i], &pid, err);
-		if (r < 0 || pid == 0 || pid > INT32_MAX)
-			return error_set(err, -EINVAL, "-p: '%.40s' is not a process id", list->items[i]);
-		if (!target_process_lives((pid_t)pid))
-			return error_set(err, -ESRCH, "-p: no process %s", list->items[i]);
-		r = target_pids_add(pids, (pid_t)pid, err);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	int r = follow_parse(pids, list, err);
+	for (size_t i = 0; i < pids->count && r == 0; i++)
+		if (!target_process_lives(pids->items[i]))
+			r = error_set(err, -ESRCH, "-p: no process %d", (int)pids->items[i]);
+	return r;
 }
 
 static int check_usage(const struct live *live, const struct usage *usage, const struct operands *operands, bool samples)

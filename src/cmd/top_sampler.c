@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "base/thread.h"
 #include "base/time.h"
+#include "cmd/follow.h"
 #include "daemon/host_symbols.h"
 #include "elf/content_key.h"
 #include "profile/merge.h"
@@ -29,7 +30,6 @@
 #define HELD_MAX	    256
 #define RING_BYTES	    (1u << 20) /* of each CPU: room for copies of stacks, of which every new process sends some */
 #define FEW_CPUS	    16	       /* on which that much is little */
-#define CHILDREN_ROUNDS	    64	       /* of looking for more; a tree that grows faster than that is followed as it is */
 
 /* A binary that was seen, and whose symbols have not been asked for. */
 struct held_binary {
@@ -181,21 +181,11 @@ static void *run(void *context)
 /* ---- beginning ---- */
 
 /* What forked before it was followed. */
-static int follow_children(struct top_sampler *sampler, struct top_settings *settings, struct error *err)
+static int follow(struct top_sampler *sampler, struct top_settings *settings, struct error *err)
 {
-	struct target_pids *pids = &settings->pids;
-	size_t added = pids->count ? 1 : 0, known = pids->count;
-	int r = 0;
-	for (int round = 0; round < CHILDREN_ROUNDS && added && r == 0; round++) {
-		r = target_pids_add_children(pids, &added, err);
-		for (; known < pids->count && r == 0 && sampler->agent; known++) {
-			r = agent_add_pid(sampler->agent, pids->items[known], err);
-			if (r == -EPERM && settings->agent.unprivileged) /* another user's */
-				r = 0;
-		}
-	}
-	settings->agent.pids = pids->items;
-	settings->agent.pid_count = pids->count;
+	int r = follow_children(&settings->pids, sampler->agent, settings->agent.unprivileged, err);
+	settings->agent.pids = settings->pids.items;
+	settings->agent.pid_count = settings->pids.count;
 	return r;
 }
 
@@ -207,7 +197,7 @@ static int start_agent(struct top_sampler *sampler, struct top_settings *setting
 					.jit_symbol = on_jit_symbol,
 					.on_profile = on_profile,
 					.on_flush = on_flush};
-	int r = follow_children(sampler, settings, err);
+	int r = follow(sampler, settings, err);
 	if (r < 0)
 		return r;
 	settings->agent.flush_interval_ns = settings->delay_ns;
@@ -225,7 +215,7 @@ static int start_agent(struct top_sampler *sampler, struct top_settings *setting
 			return error_set(err, r, "%.400s; %.400s", why.message, err->message);
 		*ret_note = "without privileges: only your own processes, in user space";
 	}
-	return r < 0 ? r : follow_children(sampler, settings, err);
+	return r < 0 ? r : follow(sampler, settings, err);
 }
 
 int top_sampler_new(struct top_settings *settings, struct top_feed *feed, struct top_sampler **ret, const char **ret_note,
