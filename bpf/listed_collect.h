@@ -252,18 +252,32 @@ __attribute__((noinline)) int lua_enter(__u32 cpu)
 	return walk ? lua_enter_state(walk) : -1;
 }
 
-/* One call; 1 at the end of the part. */
+/* How far one call, or frame, went. */
+enum {
+	LUA_GOES_ON,
+	LUA_PART_OVER,
+	LUA_LIST_OVER, /* besides */
+};
+
+static __always_inline int lua_how_far(const struct walk *walk, int is_over)
+{
+	if (!is_over)
+		return LUA_GOES_ON;
+	return lua_is_done(walk) ? LUA_LIST_OVER : LUA_PART_OVER;
+}
+
+/* One call. */
 __attribute__((noinline)) int lua_collect(__u32 cpu)
 {
 	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
 
 	if (!walk)
-		return 1;
+		return LUA_LIST_OVER;
 	__u32 before = walk->listed_count;
 	int r = lua_collect_step(walk);
 	if (walk->listed_count != before)
 		listed_note(walk, bpf_get_current_pid_tgid() >> 32);
-	return r;
+	return lua_how_far(walk, r);
 }
 
 /* ---- LuaJIT ---- */
@@ -347,18 +361,18 @@ __attribute__((noinline)) int luajit_find(__u32 cpu)
 	return 1;
 }
 
-/* One frame; 1 at the end of the part. */
+/* One frame. */
 __attribute__((noinline)) int luajit_collect(__u32 cpu)
 {
 	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
 
 	if (!walk)
-		return 1;
+		return LUA_LIST_OVER;
 	__u32 before = walk->listed_count;
 	int r = luajit_collect_step(walk);
 	if (walk->listed_count != before)
 		listed_note(walk, bpf_get_current_pid_tgid() >> 32);
-	return r;
+	return lua_how_far(walk, r);
 }
 
 /* All frames of the current thread, into walk->listed_frames. */
@@ -412,10 +426,17 @@ __attribute__((noinline)) int lua_collect_turn(__u32 cpu, __u32 is_rest)
 
 	if (!walk)
 		return 1;
-	__u32 kind = walk->listed.kind;
+	/* A loop each, and one branch in it: the verifier follows each way of each iteration. */
+	int least = is_rest ? LUA_LIST_OVER : LUA_PART_OVER;
+	if (walk->listed.kind == RUNTIME_KIND_LUAJIT) {
+		for (__u32 i = 0; i < LISTED_TURN_STEPS; i++) {
+			if (luajit_collect(cpu) >= least)
+				return 1;
+		}
+		return 0;
+	}
 	for (__u32 i = 0; i < LISTED_TURN_STEPS; i++) {
-		int is_over = kind == RUNTIME_KIND_LUAJIT ? luajit_collect(cpu) : lua_collect(cpu);
-		if (is_over && (!is_rest || lua_is_done(walk)))
+		if (lua_collect(cpu) >= least)
 			return 1;
 	}
 	return 0;

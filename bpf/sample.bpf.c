@@ -750,6 +750,9 @@ static __always_inline int walk_user_stack(struct walk *walk, struct task_struct
 		has |= HAS_V8;
 	else if (process->stacked && beam_learn(cpu, process->stacked))
 		has |= HAS_BEAM;
+	/* By way of memory: the verifier follows the loop over frames once, not once for each that it knows `has` to be. */
+	walk->runtimes = has;
+	has = *(volatile __u32 *)&walk->runtimes;
 	result = walk_result(walk, walk_frames(cpu, has));
 	if (has & HAS_LISTED && walk->listed.flags & LISTED_STATES)
 		result = lua_end(cpu, result);

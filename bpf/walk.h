@@ -202,6 +202,7 @@ struct walk {
 	__u64 beam_at;	   /* the word of the stack that is looked at next */
 	__u32 beam_count;  /* frames appended */
 	__u32 beam_is_new; /* code that was not seen before */
+	__u32 runtimes;	   /* HAS_ bits, of the sampling program alone */
 };
 
 /* All ones if a < b. The empty assembly keeps the compiler from making a branch of it. */
