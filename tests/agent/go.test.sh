@@ -8,7 +8,7 @@ need_sampling "go"
 	skip "go" "only x86-64 so far"
 	finish
 }
-seconds=${WICK_TEST_SECONDS:-$(if_full 4 2)}
+seconds=${WICK_TEST_SECONDS:-$(if_full 4 1)}
 export GOCACHE="${WICK_GOCACHE:-${GOCACHE:-/tmp/wick-go-cache}}" GOPROXY=off GOFLAGS=-mod=mod GO111MODULE=on HOME="$work"
 
 # NAME GO FLAGS...: builds the program as $work/NAME.

@@ -3,12 +3,13 @@
 # Stacks of Java: what tests/programs/jvm/Truth.java says of its own stacks, against what is recorded: interpreted, compiled by each of the compilers,
 # with classes that are unloaded, in threads, in a process that runs already, in short ones. With every JDK in WICK_JVMS, else Debian's 17.
 . tests/lib.inc
+. tests/agent/truth.inc
 need_sampling "jvm"
 [ "$(uname -m)" = x86_64 ] || {
 	skip "jvm" "only x86-64 so far"
 	finish
 }
-seconds=${WICK_TEST_SECONDS:-$(if_full 20 5)}
+seconds=${WICK_TEST_SECONDS:-$(if_full 20 4)}
 programs=$PWD/tests/programs/jvm
 debian=/usr/lib/jvm/java-17-openjdk-amd64
 [ -x $debian/bin/javac ] || {
@@ -23,7 +24,7 @@ equal() {
 	name=$1 for=$2 home=$3 options=$4
 	shift 4
 	# shellcheck disable=SC2086
-	"$WICK" record -F 199 -o "$work/out.speedscope.json" -- "$home/bin/java" $options -cp "$work/classes" Truth "$for" "$work/log" "$@" 2>"$work/err" &&
+	truth_record "$home/bin/java" $options -cp "$work/classes" Truth "$for" "$work/log" "$@" &&
 		/usr/bin/python3 "$programs/check.py" "$work/out.speedscope.json" "$work/log" >"$work/said" 2>>"$work/err" || {
 		fail "$name: recorded" "$(cat "$work/err")"
 		return
@@ -43,46 +44,18 @@ for home in ${WICK_JVMS:-$debian}; do
 	fi
 	version=$(echo "$version" | sed -n '1s/.*"\(.*\)".*/\1/p')
 	equal "$version" "$seconds" "$home" "" plain deep mutual lambdas streams exceptions callbacks privileged handles dispatch initializes unloads unicode threads
-	equal "$version, interpreted" "$((seconds * 3 / 5))" "$home" -Xint
-	equal "$version, C1" "$((seconds * 3 / 5))" "$home" -XX:TieredStopAtLevel=1
+	equal "$version, interpreted" "$((seconds / 2))" "$home" -Xint
+	equal "$version, C1" "$((seconds / 2))" "$home" -XX:TieredStopAtLevel=1
 done
 
 java=$debian/bin/java
-unmark() { sed -i 's/_\[j\]//g' "$1"; } # FILE: methods are marked as generated code
-"$WICK" record -F 199 --runtimes none -o "$work/none.folded" -- $java -cp "$work/classes" Truth 1 "$work/log" plain 2>"$work/err"
-if ! grep -q 'Truth' "$work/none.folded" && grep -q 'JavaCalls::call_helper\|JavaMain' "$work/none.folded"; then
-	pass "--runtimes none shows native code only"
-else
-	fail "--runtimes none shows native code only" "$(head -n 5 "$work/none.folded")"
+if [ -n "${WICK_TEST_FULL:-}" ]; then
+	truth_hidden 'JavaCalls::call_helper\|JavaMain' Truth $java -cp "$work/classes" Truth 1 "$work/log" plain
+	truth_short 0.9 '/;Truth[.]/ || /function of Java/' '/;Truth[.]main/ && !/function of Java/' \
+		3 $java -cp "$work/classes" Truth 0.5 "$work/log" plain
 fi
-# Short ones: half of their time is the start of the virtual machine, which has methods, too.
-for _ in 1 2 3; do
-	"$WICK" record -F 499 -o "$work/short.folded" -- $java -cp "$work/classes" Truth 0.3 "$work/log" plain 2>"$work/err"
-	unmark "$work/short.folded"
-	cat "$work/short.folded"
-done >"$work/shorts.folded"
-if awk '{ n = $NF; all += n; gsub(/_\[i\]/, "") } /;Truth.main;Truth.repeat;[^;]+;Truth.plain;Truth.(hot|cold);Truth.burn/ { good += n } /;\[function of Java\]/ { lost += n }
-	END { exit !(good > 0.1 * all && lost <= 0.02 * all) }' "$work/shorts.folded"; then
-	pass "functions of processes that live for a second"
-else
-	fail "functions of processes that live for a second" "$(cat "$work/err" && head -n 5 "$work/shorts.folded")"
-fi
-# A process that runs already, by its number, and what doctor says of it.
-# It has begun when it says where it is: compilers use the CPU before.
-rm "$work/log"
-launch $java -cp "$work/classes" Truth 3600 "$work/log" plain
-running=$!
-wait_for grep -qs plain "$work/log" && wait_cpu 2000 $running
-check "a process that runs is recorded" record_cpu 1500 $running -F 199 -p $running -o "$work/running.folded"
-unmark "$work/running.folded"
 # Of the thread that runs it: compilers take their part of the time.
-if awk '{ n = $NF; gsub(/_\[i\]/, "") } /;JavaMain;/ { all += n } /;Truth.main;Truth.repeat;[^;]+;Truth.plain;/ { good += n } /;Truth.plain;Truth.(hot|cold);Truth.burn / { burn += n }
-	END { exit !(all && good > 0.9 * all && burn) }' "$work/running.folded"; then
-	pass "it shows its functions from the first moment"
-else
-	fail "it shows its functions from the first moment" "$(head -n 5 "$work/running.folded")"
-fi
-check "methods that were inlined are shown" grep -q ';java[^;]*_\[i\]' "$work/running.folded"
-expect "doctor tells the version" 0 'jvm +HotSpot 17\.[^ ]+ in libjvm\.so' "$WICK" doctor --pid $running --duration 1
-kill $running
+truth_warm=2000 truth_of='/;JavaMain;/'
+truth_running '/;Truth.main;Truth.repeat;[^;]+;Truth.plain;/' 'jvm +HotSpot 17\.[^ ]+ in libjvm\.so' $java -cp "$work/classes" Truth 3600 "$work/log" plain
+check "methods that were inlined are shown" grep -q ';java[^;]*_\[i\]' "$work/marked.folded"
 finish

@@ -9,7 +9,7 @@ need_sampling "luajit"
 	skip "luajit" "only x86-64 so far"
 	finish
 }
-seconds=${WICK_TEST_SECONDS:-$(if_full 20 3)}
+seconds=${WICK_TEST_SECONDS:-$(if_full 20 2)}
 programs=$PWD/tests/programs/lua
 
 # NAME COMMAND...: interpreted, and compiled.
@@ -17,6 +17,7 @@ equal() {
 	name=$1
 	shift
 	truth_equals "$name, interpreted" "python3 tests/programs/listed/check.py" "$@" -joff "$programs/truth.lua" "$seconds" "$work/log"
+	truth_has ';main chunk;function <truth.lua:[0-9]+>(;lua[^;]*)+;function <truth.lua:[0-9]+>;burn'
 	truth_equals "$name, compiled" "python3 tests/programs/listed/check.py" "$@" "$programs/truth.lua" "$seconds" "$work/log"
 }
 
@@ -30,33 +31,12 @@ done
 
 luajit=/usr/bin/luajit
 if [ -x "$luajit" ]; then
-	"$WICK" record -F 199 -o "$work/calls.folded" -- "$luajit" -joff "$programs/truth.lua" 2 "$work/log" callbacks 2>"$work/err"
-	sed -i 's/_\[j\]//g' "$work/calls.folded"
-	if grep -qE ';main chunk;function <truth.lua:[0-9]+>(;lua[^;]*)+;function <truth.lua:[0-9]+>;burn' "$work/calls.folded"; then
-		pass "what C calls stands behind the C function"
-	else
-		fail "what C calls stands behind the C function" "$(grep burn "$work/calls.folded" | head -n 3)"
-	fi
-	# Nine times as long in hot() as in cold(), of which both were compiled.
-	"$WICK" record -F 199 -o "$work/plain.folded" -- "$luajit" "$programs/truth.lua" 3 "$work/log" plain 2>"$work/err"
-	sed -i 's/_\[j\]//g' "$work/plain.folded"
-	if awk '{ n = $NF } /;hot;burn/ { hot += n } /;cold;burn/ { cold += n } END { exit !(hot > 0.85 * (hot + cold) && hot < 0.95 * (hot + cold)) }' "$work/plain.folded"; then
-		pass "shares are those of the program"
-	else
-		fail "shares are those of the program" "$(head -n 5 "$work/plain.folded")"
-	fi
-	# A process that runs already, by its number, and what doctor says of it.
-	launch "$luajit" -joff "$programs/truth.lua" 3600 "$work/log" plain
-	running=$!
-	check "a process that runs is recorded" record_cpu 1500 $running -F 199 -p $running -o "$work/running.folded"
-	sed -i 's/_\[j\]//g' "$work/running.folded"
-	if awk '{ n = $NF; all += n } /;main chunk;function <truth.lua:[0-9]+>;(hot|cold);burn/ { good += n } END { exit !(good > 0.9 * all) }' "$work/running.folded"; then
-		pass "it shows its functions from the first moment"
-	else
-		fail "it shows its functions from the first moment" "$(head -n 5 "$work/running.folded")"
-	fi
-	expect "doctor tells the version" 0 'luajit +LuaJIT 2\.1[^ ]* in ' "$WICK" doctor --pid $running --duration 1
-	kill $running
+	truth_running '/;main chunk;function <truth.lua:[0-9]+>;(hot|cold);burn/' 'luajit +LuaJIT 2\.1[^ ]* in ' "$luajit" -joff "$programs/truth.lua" 3600 "$work/log" plain
+	truth_shares
+	[ -z "${WICK_TEST_FULL:-}" ] || { # compiled, both
+		truth_running '/;main chunk;function <truth.lua:[0-9]+>;(hot|cold);burn/' 'luajit +LuaJIT 2\.1[^ ]* in ' "$luajit" "$programs/truth.lua" 3600 "$work/log" plain
+		truth_shares
+	}
 fi
 
 # A program that embeds the library.

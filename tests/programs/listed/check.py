@@ -2,9 +2,9 @@
 """check.py PROFILE.speedscope.json LOG [COUNT]: the stacks of a profile against what a truth program wrote down.
 
 LOG: JSON, a line a stack: {"variant": ..., "stack": [[name, file, line], ...]}, outermost first; file "" = a function that is written in C.
-The last one is a function in which nearly all time goes by. Prints "samples N, in burn() N, equal N, wrong N" and up to COUNT wrong
-stacks. Of a stack that has a last function, the frames up to it that are not native have to be one of those written down: names, files and lines;
-of the last function itself the line may be any of its own.
+The last one is a function in which nearly all time goes by. Prints "samples N, in burn() N, equal N, wrong N, flagged N" and up to COUNT
+wrong stacks. Of a stack that has a last function, the frames up to it that are not native have to be one of those written down: names, files and lines;
+of the last function itself the line may be any of its own. Flagged are those that are not, and have a function that says that its name is not known.
 """
 import json
 import os
@@ -31,7 +31,7 @@ def is_listed(frame):
     return frame["name"] in in_c or frame["name"].startswith("[function of")
 
 
-samples = in_burn = equal = 0
+samples = in_burn = equal = flagged = 0
 wrong, by_variant = {}, {}
 for part in profile["profiles"]:  # of the program, of its named threads
     if part["unit"] != profile["profiles"][0]["unit"]:
@@ -51,10 +51,12 @@ for part in profile["profiles"]:  # of the program, of its named threads
         if entry and 0 <= (listed[-1].get("line") or 0) - entry[1] <= LINES_OF_LAST:
             equal += count
             by_variant[entry[0]] = by_variant.get(entry[0], 0) + count
+        elif any(frame["name"].startswith("[function of") for frame in listed):
+            flagged += count
         else:
             key += ((listed[-1]["name"], "", listed[-1].get("line")),)
             wrong[key] = wrong.get(key, 0) + count
-print("samples %d, in burn() %d, equal %d, wrong %d" % (samples, in_burn, equal, in_burn - equal))
+print("samples %d, in burn() %d, equal %d, wrong %d, flagged %d" % (samples, in_burn, equal, in_burn - equal - flagged, flagged))
 print(" ".join("%s %d" % item for item in sorted((str(name), n) for name, n in by_variant.items())))
 for key, count in sorted(wrong.items(), key=lambda item: -item[1])[: int(sys.argv[3]) if len(sys.argv) > 3 else 5]:
     print("wrong, %d times: %s" % (count, " > ".join("%s:%s" % (name, line) for name, _, line in key)))

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Runs functions in many ways, and writes down for each the stack that Lua itself says it is called by.
 --
--- truth.lua SECONDS LOG [VARIANT...]: LOG gets a line a stack, JSON: {"variant": ..., "stack": [[name, file, line], ...]}, outermost first;
+-- truth.lua SECONDS LOG [VARIANT...]: SECONDS of CPU time. LOG gets a line a stack, JSON: {"variant": ..., "stack": [[name, file, line], ...]}, outermost first;
 -- the last frame is burn(), in which nearly all time goes by. Functions in C are left out. Runs on 5.1 and later, and on LuaJIT.
 local loadstring = loadstring or load
 local is_51 = _VERSION == "Lua 5.1"

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs subroutines in many ways, and writes down for each the stack that Perl itself says it is called by.
 #
-# truth.pl SECONDS LOG [VARIANT...]: LOG gets a line a stack, JSON: {"variant": ..., "stack": [[name, file, line], ...]}, outermost first;
+# truth.pl SECONDS LOG [VARIANT...]: SECONDS of CPU time. LOG gets a line a stack, JSON: {"variant": ..., "stack": [[name, file, line], ...]}, outermost first;
 # the last frame is main::burn(), in which nearly all time goes by. Runs on 5.28 and later.
 use strict;
 use warnings;
 use utf8;
 no warnings 'recursion';
 use List::Util qw(first reduce);
-use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
+use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC CLOCK_PROCESS_CPUTIME_ID);
 use Encode ();
 use FindBin;
 
@@ -196,6 +196,6 @@ $log->autoflush(1);
 close STDERR;
 for my $name (@names) {
 	$variant = $name;
-	my $end = clock_gettime(CLOCK_MONOTONIC) + $seconds / @names;
-	while ( clock_gettime(CLOCK_MONOTONIC) < $end ) { $variants{$name}->() }
+	my $end = clock_gettime(CLOCK_PROCESS_CPUTIME_ID) + $seconds / @names;
+	while ( clock_gettime(CLOCK_PROCESS_CPUTIME_ID) < $end ) { $variants{$name}->() }
 }

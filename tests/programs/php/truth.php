@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs functions in many ways, and writes down for each the stack that PHP itself says it is called by.
 #
-# truth.php SECONDS LOG [VARIANT...]: LOG gets a line a stack, JSON: {"variant": ..., "stack": [[name, file, line], ...]}, outermost
+# truth.php SECONDS LOG [VARIANT...]: SECONDS of CPU time. LOG gets a line a stack, JSON: {"variant": ..., "stack": [[name, file, line], ...]}, outermost
 # first; the last frame is burn(), in which nearly all time goes by; functions that are written in C have no file. Runs on 7.4 and later.
 namespace Truth;
 
@@ -42,6 +42,13 @@ function burn(int $milliseconds = 20): int
 		for ($i = 0; $i < 400; $i++)
 			$total += $i * $i & 1023;
 	return $total;
+}
+
+# Seconds of CPU time.
+function used(): float
+{
+	$usage = getrusage();
+	return $usage['ru_utime.tv_sec'] + $usage['ru_stime.tv_sec'] + ($usage['ru_utime.tv_usec'] + $usage['ru_stime.tv_usec']) / 1e6;
 }
 
 function plain(): void
@@ -334,8 +341,8 @@ function main(array $arguments): void
 	$names = array_slice($arguments, 3) ?: array_keys(VARIANTS);
 	$log = fopen($arguments[2], 'w');
 	foreach ($names as $variant) {
-		$end = hrtime(true) + (int) ((float) $arguments[1] / count($names) * 1e9);
-		while (hrtime(true) < $end)
+		$end = used() + (float) $arguments[1] / count($names);
+		while (used() < $end)
 			(__NAMESPACE__ . '\\' . VARIANTS[$variant])();
 	}
 }

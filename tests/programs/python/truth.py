@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs functions in many ways, and writes down for each the stack that the interpreter itself says it is called by.
 
-truth.py SECONDS LOG [VARIANT...]: LOG gets a line a stack, JSON: {"variant": ..., "stack": [[name, file, line], ...]}, outermost
+truth.py SECONDS LOG [VARIANT...]: SECONDS of CPU time. LOG gets a line a stack, JSON: {"variant": ..., "stack": [[name, file, line], ...]}, outermost
 first; the last frame is burn(), or released(), in which nearly all time goes by. Runs on 3.6 and later. Names are qualified as code objects
 have it: since 3.11.
 """
@@ -206,7 +206,7 @@ def outside():
 
 def in_thread(name, function, end):
     variant.name = name
-    while time.monotonic() < end:
+    while time.process_time() < end:
         function()
 
 
@@ -241,7 +241,7 @@ def main():
     seconds, names = float(sys.argv[1]), sys.argv[3:] or list(VARIANTS) + ["threads"]
     log = open(sys.argv[2], "w", encoding="utf-8")
     for name in names:
-        end = time.monotonic() + seconds / len(names)
+        end = time.process_time() + seconds / len(names)
         if name == "threads":
             threads(end)
         else:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs methods and blocks in many ways, and writes down for each the stack that Ruby itself says it is called by.
 #
-# truth.rb SECONDS LOG [VARIANT...]: LOG gets a line a stack, JSON: {"variant": ..., "stack": [[name, file, line], ...]}, outermost first;
+# truth.rb SECONDS LOG [VARIANT...]: SECONDS of CPU time. LOG gets a line a stack, JSON: {"variant": ..., "stack": [[name, file, line], ...]}, outermost first;
 # the last frame is burn(), in which nearly all time goes by; methods that are written in C have no file here. Runs on 2.7 and later.
 require 'json'
 require 'zlib'
@@ -30,6 +30,10 @@ end
 
 def now
   Process.clock_gettime(Process::CLOCK_MONOTONIC)
+end
+
+def used
+  Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
 end
 
 def burn(milliseconds = 20)
@@ -209,7 +213,7 @@ def in_threads(finish)
   threads = %i[plain mutual callbacks].map do |name|
     Thread.new do
       Thread.current.thread_variable_set(:variant, 'threads')
-      send(name) while now < finish
+      send(name) while used < finish
     end
   end
   threads.each(&:join)
@@ -227,10 +231,10 @@ names = ARGV[2..]
 names = VARIANTS + ['threads'] if names.empty?
 names.each do |name|
   Thread.current.thread_variable_set(:variant, name)
-  finish = now + seconds / names.size
+  finish = used + seconds / names.size
   if name == 'threads'
     in_threads(finish)
   else
-    __send__(name) while now < finish
+    __send__(name) while used < finish
   end
 end

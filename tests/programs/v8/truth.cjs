@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs functions in many ways, and writes down for each the stack that V8 itself says it is called by.
 //
-// truth.cjs SECONDS LOG [VARIANT...]: LOG gets a line a stack, JSON: {"variant": ..., "stack": [[name, file, line], ...]},
+// truth.cjs SECONDS LOG [VARIANT...]: SECONDS of CPU time. LOG gets a line a stack, JSON: {"variant": ..., "stack": [[name, file, line], ...]},
 // outermost first; the last frame is burn() or step(), in which nearly all time goes by. Frames without a file (builtins, eval())
 // are left out.
 "use strict";
@@ -277,8 +277,14 @@ const variants = {
 	quiet,
 };
 
+// Seconds of CPU time, of the process.
+function used() {
+	const usage = process.cpuUsage();
+	return (usage.user + usage.system) / 1e6;
+}
+
 async function workers(until) {
-	const left = (until - performance.now()) / 1000;
+	const left = until - used();
 	const made = ["plain", "mutual", "inlined"].map((name) => new Worker(__filename, { workerData: [left, logName, name] }));
 	await Promise.all(made.map((worker) => new Promise((resolve) => worker.on("exit", resolve))));
 }
@@ -287,12 +293,12 @@ async function main() {
 	const names = wanted.length ? wanted : [...Object.keys(variants), "workers"];
 	const turns = names.includes("quiet") ? [...names, "quiet"] : names;
 	for (const name of turns) {
-		const until = performance.now() + (seconds * 1000) / turns.length;
+		const until = used() + seconds / turns.length;
 		variant = name;
 		if (name === "quiet") await new Promise(setImmediate); // its callers are the same both times
 		if (name === "workers") await workers(until);
-		else if (name === "asynchronous") while (performance.now() < until) await variants[name]();
-		else while (performance.now() < until) variants[name]();
+		else if (name === "asynchronous") while (used() < until) await variants[name]();
+		else while (used() < until) variants[name]();
 		quietTurns += name === "quiet";
 	}
 }
