@@ -743,6 +743,25 @@ static void test_full_rings_are_counted(void **state)
 	assert_true(unknown);
 }
 
+/* What a process runs before the exec that is waited for is another program's: nobody reads files of it to walk stacks that
+ * nobody wants. */
+static void test_nothing_before_the_exec_is_walked(void **state)
+{
+	struct fixture *fixture = *state;
+	struct child child = start_child(run_burn, "1");
+
+	start(fixture, (struct agent_options){.pids = &child.pid, .pid_count = 1, .at_exec = true});
+	release_child(&child);
+	run_until_ended(fixture, child.pid);
+	struct agent_stats stats = stats_of(fixture);
+	assert_true(stats.samples_taken > 20);
+	assert_int_equal(stats.unwind.resumed, 0);
+	assert_int_equal(stats.unwind.built + stats.unwind.cached, 0);
+	for (size_t i = 0; i < UNWIND_RESULTS; i++)
+		assert_int_equal(stats.unwind.results[i], 0);
+	assert_int_equal(fixture->all->sample_count, 0);
+}
+
 /* At a high rate the ring is drained between flushes, before it is full. */
 static void test_wakeup(void **state)
 {
@@ -1108,6 +1127,7 @@ int main(void)
 		FIXTURE_TEST(test_everything),
 		FIXTURE_TEST(test_no_tick_is_missed),
 		FIXTURE_TEST(test_full_rings_are_counted),
+		FIXTURE_TEST(test_nothing_before_the_exec_is_walked),
 		FIXTURE_TEST(test_wakeup),
 		FIXTURE_TEST(test_lost_events_heal),
 		FIXTURE_TEST(test_stopping),

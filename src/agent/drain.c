@@ -109,6 +109,13 @@ int agent_close_off_cpu(struct agent *agent, int64_t until_ns, struct error *err
 	return r;
 }
 
+/* What it runs before its exec is the program that is about to start it, whose table may be large: nobody wants such samples,
+ * so nobody waits for their stacks. */
+static bool is_before_exec(const struct agent *agent, const struct process *process)
+{
+	return process->pid == agent->waits_for_exec && !process->has_execed;
+}
+
 static int take_stacks(struct agent *agent, struct process *process, const struct abi_sample *sample, struct error *err)
 {
 	struct abi_sample other;
@@ -117,8 +124,6 @@ static int take_stacks(struct agent *agent, struct process *process, const struc
 		agent->warming_samples++;
 		return 0;
 	}
-	if (process->pid == agent->waits_for_exec && !process->has_execed)
-		return 0;
 	if (agent->counters && !process->has_counters) {
 		counters_follow(agent->counters, process->pid);
 		process->has_counters = true;
@@ -142,8 +147,10 @@ static int take_unprivileged_sample(struct agent *agent, const struct event *eve
 	int r = process_table_lookup(&agent->processes, event->pid, event->time_ns, comm, &process, err);
 	if (r == 0 && !comm[0])
 		__builtin_memcpy(sample.comm, process->comm, sizeof(sample.comm));
+	if (r < 0 || is_before_exec(agent, process))
+		return r;
 	const struct abi_tail *tail = sample.flags & ABI_SAMPLE_TAIL ? &agent->unprivileged->tail : NULL;
-	if (r == 0 && unwinder_complete(agent->unwinder, process, &sample, tail, &agent->chains) < 0)
+	if (unwinder_complete(agent->unwinder, process, &sample, tail, &agent->chains) < 0)
 		r = error_nomem(err);
 	return r < 0 ? r : take_stacks(agent, process, &sample, err);
 }
@@ -160,9 +167,10 @@ static int take_sample(struct agent *agent, unsigned cpu, struct error *err)
 	__builtin_memcpy(comm, sample->comm, sizeof(sample->comm));
 	int r = process_table_lookup(&agent->processes, (pid_t)sample->tgid, sample->time_ns, comm, &process, err);
 	struct abi_sample complete = *sample;
-	if (r == 0 && unwinder_complete(agent->unwinder, process, &complete, sample_ring_tail(ring), &agent->chains) < 0)
+	bool counts = r == 0 && !is_before_exec(agent, process);
+	if (counts && unwinder_complete(agent->unwinder, process, &complete, sample_ring_tail(ring), &agent->chains) < 0)
 		r = error_nomem(err);
-	if (r == 0)
+	if (r == 0 && counts)
 		r = take_stacks(agent, process, &complete, err);
 	sample_ring_advance(ring);
 	return r;
