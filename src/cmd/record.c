@@ -319,9 +319,14 @@ static int open_all(struct record *record, struct error *err)
 	if (!record->agent.wall && !record->agent.off_cpu_chance) /* these choose larger ones */
 		record->agent.ring_bytes = RING_BYTES;
 	record->agent.cache_directory = unwind_cache_directory();
+	/* Beside what the kernel does to check the sampling program; in the first drain all samples would wait for it. */
+	if (!record->agent.no_kernel)
+		host_symbols_read_ahead(&record->symbols);
 	r = agent_new(&record->agent, &sink, &record->running, err);
 	if (r == -EPERM)
 		r = fall_back(record, &sink, err);
+	else if (r == 0)
+		host_symbols_await(&record->symbols);
 	if (!r && !record->command.count)
 		r = follow_children(&record->pids, record->running, record->agent.unprivileged, err);
 	return r;

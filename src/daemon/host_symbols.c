@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/host_symbols.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/time.h"
 
 #define NOTES_BYTES_MAX	    (64 * KIB)
@@ -34,8 +36,42 @@ int host_symbols_init(struct host_symbols *symbols, struct error *err)
 	return r;
 }
 
+static void *read_kernel(void *context)
+{
+	struct host_symbols *symbols = context;
+
+	kallsyms_load(&symbols->kallsyms, &symbols->reader_error);
+	return NULL;
+}
+
+void host_symbols_read_ahead(struct host_symbols *symbols)
+{
+	if (!symbols->kallsyms_tried && !symbols->has_reader)
+		symbols->has_reader = thread_start(&symbols->reader, "wick-kallsyms", read_kernel, symbols, NULL) == 0;
+}
+
+static void note_reading(struct host_symbols *symbols, int code, const struct error *why)
+{
+	if (code < 0)
+		log_warn("kernel functions will not be symbolized: %s", why->message);
+	symbols->kallsyms_read_ns = time_monotonic_ns();
+	symbols->kallsyms_tried = true;
+}
+
+void host_symbols_await(struct host_symbols *symbols)
+{
+	if (!symbols->has_reader)
+		return;
+	pthread_join(symbols->reader, NULL);
+	symbols->has_reader = false;
+	note_reading(symbols, symbols->kallsyms ? 0 : -ENODATA, &symbols->reader_error);
+}
+
 void host_symbols_release(struct host_symbols *symbols)
 {
+	if (symbols->has_reader)
+		pthread_join(symbols->reader, NULL);
+	symbols->has_reader = false;
 	symbols->kallsyms = kallsyms_free(symbols->kallsyms);
 	symbols->perf_maps = perf_maps_free(symbols->perf_maps);
 	symbols->jitdumps = jitdumps_free(symbols->jitdumps);
@@ -47,6 +83,7 @@ void host_symbols_refresh(struct host_symbols *symbols)
 {
 	struct kallsyms *fresh = NULL;
 	int64_t now_ns = time_monotonic_ns();
+	host_symbols_await(symbols);
 	if (!symbols->kallsyms)
 		return;
 	bool is_stale = kallsyms_is_stale(symbols->kallsyms);
@@ -79,11 +116,9 @@ bool host_symbols_kernel(struct host_symbols *symbols, uint64_t address, struct 
 {
 	const char *name, *module;
 	struct error why = {0};
-	if (!symbols->kallsyms_tried && kallsyms_load(&symbols->kallsyms, &why) < 0)
-		log_warn("kernel functions will not be symbolized: %s", why.message);
+	host_symbols_await(symbols);
 	if (!symbols->kallsyms_tried)
-		symbols->kallsyms_read_ns = time_monotonic_ns();
-	symbols->kallsyms_tried = true;
+		note_reading(symbols, kallsyms_load(&symbols->kallsyms, &why), &why);
 	if (!symbols->kallsyms)
 		return false;
 	if (!kallsyms_lookup(symbols->kallsyms, address, &name, &module, &ret->start)) {

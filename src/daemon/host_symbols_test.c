@@ -116,12 +116,44 @@ static void test_offsets(void **state)
 	host_symbols_release(&symbols);
 }
 
+/* Read in a thread, the names are those that would be read when they are asked for; and who asks before waits. */
+static void test_read_ahead(void **state)
+{
+	struct host_symbols plain, ahead;
+	struct agent_symbol expected = {0}, found = {0};
+	uint64_t start, end;
+	(void)state;
+	assert_int_equal(host_symbols_init(&plain, NULL), 0);
+	host_symbols_kernel(&plain, 1, &expected);
+	assert_int_equal(host_symbols_init(&ahead, NULL), 0);
+	host_symbols_read_ahead(&ahead);
+	host_symbols_read_ahead(&ahead); /* once more does no harm */
+	assert_true(ahead.has_reader);
+	host_symbols_kernel(&ahead, 1, &found);
+	assert_false(ahead.has_reader);
+	assert_true(ahead.kallsyms_tried);
+	assert_int_equal(ahead.kallsyms != NULL, plain.kallsyms != NULL);
+	if (plain.kallsyms && kallsyms_core(plain.kallsyms, &start, &end)) {
+		assert_true(host_symbols_kernel(&plain, start, &expected));
+		assert_true(host_symbols_kernel(&ahead, start, &found));
+		assert_string_equal(found.name, expected.name);
+	}
+	host_symbols_release(&plain);
+	host_symbols_release(&ahead);
+	/* Nobody asks. */
+	assert_int_equal(host_symbols_init(&ahead, NULL), 0);
+	host_symbols_read_ahead(&ahead);
+	host_symbols_release(&ahead);
+	assert_null(ahead.kallsyms);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_jit),
 		cmocka_unit_test(test_refresh),
 		cmocka_unit_test(test_offsets),
+		cmocka_unit_test(test_read_ahead),
 	};
 	log_set_level(LOG_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);
