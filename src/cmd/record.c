@@ -92,7 +92,7 @@ struct record {
 	struct record_markers markers;
 	struct record_downsample downsample;
 	struct profile *profile;
-	struct pending_binary pending[PENDING_MAX];
+	struct pending_binary *pending; /* PENDING_MAX; not part of the stack, of which a tail copies 32 KiB */
 	size_t pending_count;
 	int64_t pending_ns; /* when the last one came */
 	int64_t started_ns, ended_ns, progress_ns, life_checked_ns;
@@ -303,7 +303,8 @@ static int open_all(struct record *record, struct error *err)
 				  .jit_symbol = on_jit_symbol,
 				  .on_profile = on_profile,
 				  .on_idle = on_idle};
-	int r = profile_new(&record->profile, err);
+	record->pending = mem_alloc_array(PENDING_MAX, sizeof(*record->pending));
+	int r = record->pending ? profile_new(&record->profile, err) : error_nomem(err);
 	if (!r)
 		r = symbolizer_new(&symbols, &record->symbolizer, err);
 	if (!r)
@@ -719,6 +720,7 @@ static void record_release(struct record *record)
 		fd_closep(&record->pending[i].fd);
 		mem_free(record->pending[i].path);
 	}
+	mem_free(record->pending);
 	agent_free(record->running);
 	symbolizer_free(record->symbolizer);
 	host_symbols_release(&record->symbols);
