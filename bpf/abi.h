@@ -45,6 +45,8 @@
 #define ABI_KERNEL_FRAMES_MAX 127    /* kernel.perf_event_max_stack */
 #define ABI_TAIL_BYTES	      32768u /* of stack, at most */
 #define ABI_TAIL_PAGES	      64u    /* from the first to the last of them, at most */
+#define ABI_TAILS	      64     /* may be sent until user space has read some, or for ABI_TAILS_NS */
+#define ABI_TAILS_NS	      50000000ull
 
 enum abi_record_kind {
 	ABI_RECORD_SAMPLE = 1,

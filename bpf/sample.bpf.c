@@ -35,7 +35,8 @@ const volatile bool capture = false; /* every sample has a tail, from its leaf o
 __u32 epoch = 0;	       /* a new one makes every chain unseen */
 __u32 unwind_clock = 1;	       /* see struct unwind_slot */
 __u32 heap_reuses = 0;	       /* raised before memory of the heap is used anew */
-__s32 tails_left = 0;	       /* set now and then: bounds the work that a flood of tails makes */
+__s32 tails_left = 0;	       /* ABI_TAILS, set by user space when it has read some, or here: see tails_are_left() */
+__u64 tails_set_ns = 0;	       /* ... when */
 __u64 woken_for_names_ns = 0;  /* when the agent was woken last for names of functions */
 __u32 runtime_names_wait = 0;  /* there are some that it was not woken for yet */
 __u64 woken_for_code_ns = 0;   /* when the agent was woken last because the code of a process had changed */
@@ -605,15 +606,26 @@ __attribute__((noinline)) int copy_page(__u32 cpu)
 	return copy->from >= copy->end || copy->done >= ABI_TAIL_BYTES || copy->absent_count > ABSENT_MAX;
 }
 
+/* Where a stack begins that the copy need not go beyond, if it lies there: that of the main thread where the kernel made it,
+ * that of any other below its thread's storage, which C libraries put on top of it (x86-64). `end`, if neither is between. */
+static __always_inline __u64 stack_end(struct task_struct *task, __u64 sp, __u64 end)
+{
+	__u64 top = BPF_CORE_READ(task, mm, start_stack), storage = 0;
+
+	if (top > sp && top < end)
+		end = (top + 7) & ~7ull;
+	if (!thread_pointer(&storage) && storage > sp && storage < end)
+		end = (storage + 7) & ~7ull;
+	return end;
+}
+
 /* Copies the stack from sp on, page by page, as many as there is room for, or to its beginning where that is known. Returns the
  * bytes. */
 static __always_inline __u32 copy_stack(struct walk *walk, __u64 position, struct abi_tail *tail, struct task_struct *task,
 					__u64 sp)
 {
-	__u64 top = BPF_CORE_READ(task, mm, start_stack), end = (sp & ~4095ull) + ABI_TAIL_PAGES * 4096ull;
+	__u64 end = stack_end(task, sp, (sp & ~4095ull) + ABI_TAIL_PAGES * 4096ull);
 
-	if (top > sp && top < end)
-		end = (top + 7) & ~7ull;
 	walk->copy = (struct walk_copy){.position = position, .from = sp, .end = end};
 	for (__u32 i = 0; i < ABI_TAIL_PAGES; i++) {
 		if (copy_page(walk->cpu))
@@ -771,9 +783,25 @@ static __always_inline int walk_user_stack(struct walk *walk, struct task_struct
 	return result;
 }
 
+/* ABI_TAILS between two looks of user space bound the work that a flood of them makes. Where it is late because it waits for a
+ * CPU or is making a table, it is worth as many for each time that it should have looked in: the ring bounds what they take. */
+static __always_inline bool tails_are_left(void)
+{
+	__u64 now;
+
+	if (*(volatile __s32 *)&tails_left > 0)
+		return true;
+	now = bpf_ktime_get_ns();
+	if (now - *(volatile __u64 *)&tails_set_ns < ABI_TAILS_NS)
+		return false;
+	*(volatile __u64 *)&tails_set_ns = now;
+	*(volatile __s32 *)&tails_left = ABI_TAILS;
+	return true;
+}
+
 static __always_inline bool may_send_tail(int result, bool quiet)
 {
-	if (!UNWIND_IS_CURABLE(result) || quiet || *(volatile __s32 *)&tails_left <= 0)
+	if (!UNWIND_IS_CURABLE(result) || quiet || !tails_are_left())
 		return false;
 	__sync_fetch_and_add(&tails_left, -1);
 	return true;
@@ -818,7 +846,7 @@ static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, str
 	walk->known = ~0u;
 	walk_begin(walk, stacks->user_leaf, hash_seed);
 	walk_without_runtimes(walk);
-	walk->asks = tail_fits && *(volatile __s32 *)&tails_left > 0;
+	walk->asks = tail_fits && tails_are_left();
 	if (capture && tail_fits) {
 		stacks->position += append_tail(ring, stacks->position, task, walk, 1);
 		stacks->flags |= ABI_SAMPLE_TAIL;
@@ -931,6 +959,15 @@ static __always_inline struct stacks *stacks_begin(struct abi_ring *ring)
 	return stacks;
 }
 
+/* A quarter of a ring is for samples alone: where user space does not come for long, it is better to know less of some than to
+ * lose them. */
+static __always_inline bool tail_fits(__u64 used)
+{
+	__u64 size = (__u64)ring_mask + 1;
+
+	return used + ABI_SAMPLE_BYTES_MAX <= size && used <= size / 4 * 3;
+}
+
 /* Both stacks, as far as there is room for them. user: NULL if the user's registers are those saved at the kernel's entry. */
 static __always_inline void take_stacks(void *ctx, struct bpf_perf_event_data *user, struct abi_ring *ring,
 					struct task_struct *task, __u32 tgid, __u64 used, bool of_kernel, struct stacks *stacks)
@@ -947,7 +984,7 @@ static __always_inline void take_stacks(void *ctx, struct bpf_perf_event_data *u
 	if (of_kernel)
 		take_kernel_stack(ctx, false, ring, stacks->epoch, stacks);
 	if (!(stacks->flags & ABI_SAMPLE_KERNEL_THREAD))
-		take_user_stack(user, ring, task, tgid, used + ABI_SAMPLE_BYTES_MAX <= size, stacks->epoch, stacks);
+		take_user_stack(user, ring, task, tgid, tail_fits(used), stacks->epoch, stacks);
 }
 
 SEC("perf_event")

@@ -632,7 +632,8 @@ static void test_everything(void **state)
 	struct child child = start_child(run_forks, "");
 	_cleanup_(fd_closep) int bpf_stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME); /* as long as it is open */
 
-	start(fixture, (struct agent_options){.no_kernel = true, .ring_bytes = 1 << 20, .flush_interval_ns = 200 * NS_PER_MS});
+	/* Room for what runs on a busy machine until somebody looks. */
+	start(fixture, (struct agent_options){.no_kernel = true, .ring_bytes = 4 << 20, .flush_interval_ns = 200 * NS_PER_MS});
 	release_child(&child);
 	burn(BURN_S); /* ourselves */
 	run_until_ended(fixture, child.pid);

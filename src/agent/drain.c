@@ -226,6 +226,15 @@ static int open_rings(struct agent *agent, struct error *err)
 	return r < 0 ? r : (int)count;
 }
 
+/* Gives back what has been taken: making one table may take so long that a ring fills up meanwhile. */
+static void release_ring(struct agent *agent, const struct drain_cursor *cursor)
+{
+	if (cursor->is_sample)
+		sample_ring_release(sampler_ring(agent->sampler, cursor->cpu));
+	else
+		event_ring_release(events_ring(agent->events, cursor->cpu));
+}
+
 static void release_rings(struct agent *agent)
 {
 	for (unsigned cpu = 0; cpu < agent_cpus(agent); cpu++) {
@@ -264,6 +273,7 @@ int agent_drain(struct agent *agent, int64_t until_ns, struct error *err)
 		r = heap[0].is_sample ? take_sample(agent, heap[0].cpu, err) : take_event(agent, heap[0].cpu, err);
 		if (r < 0)
 			break;
+		release_ring(agent, &heap[0]);
 		if (!look(agent, &heap[0]))
 			heap[0] = heap[--count];
 		sift_down(heap, count, 0);

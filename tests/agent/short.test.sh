@@ -5,8 +5,8 @@
 . tests/lib.inc
 need_sampling "short"
 processes=${WICK_TEST_PROCESSES:-$(if_full 300 200)}
-# It has the CPU when it wants it. One that is kept from it for a third of a second gets no more copies of stacks than the kernel side may make between two
-# looks (SAMPLER_TAILS), and counts the others: no_process.
+# It has the CPU when it wants it. One that is kept from it for seconds gets no more copies of stacks than there is room for in its rings, and counts the
+# others: no_process.
 launch nice -n -15 "$WICK" up --data "$work/up" --listen 127.0.0.1:0 -F 99 --budget 0 2>"$work/up.log"
 up_pid=$!
 wait_url "$work/up.log" "$up_pid" || {

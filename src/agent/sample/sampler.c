@@ -250,7 +250,7 @@ static int configure(struct sampler *sampler, const struct sampler_options *opti
 	bpf_program__set_autoload(bpf->progs.wake_unseen, options->wait_runnable);
 	bpf->rodata->python_threads_mask = PYTHON_THREAD_SLOTS - 1;
 	bpf->rodata->listed_codes_mask = LISTED_CODE_SLOTS - 1;
-	bpf->bss->tails_left = SAMPLER_TAILS;
+	bpf->bss->tails_left = ABI_TAILS;
 	if (getrandom(&bpf->rodata->hash_seed, sizeof(bpf->rodata->hash_seed), 0) < 0)
 		return error_set_errno(err, -errno, "cannot get random bytes");
 	const struct {
@@ -611,7 +611,8 @@ bool sampler_set_execs_read(struct sampler *sampler, int64_t until_ns)
 
 void sampler_allow_tails(struct sampler *sampler)
 {
-	__atomic_store_n(&sampler->bpf->bss->tails_left, SAMPLER_TAILS, __ATOMIC_RELAXED);
+	__atomic_store_n(&sampler->bpf->bss->tails_set_ns, (uint64_t)time_monotonic_ns(), __ATOMIC_RELAXED);
+	__atomic_store_n(&sampler->bpf->bss->tails_left, ABI_TAILS, __ATOMIC_RELAXED);
 }
 
 void sampler_get_counters(const struct sampler *sampler, struct sampler_counters *ret)

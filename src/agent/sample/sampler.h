@@ -32,7 +32,6 @@ struct sampler_options {
 };
 #define SAMPLER_RING_BYTES_MIN 65536u
 #define SAMPLER_RING_BYTES_MAX (4u << 20)
-#define SAMPLER_TAILS	       64 /* that the kernel side may send between two calls of sampler_allow_tails() */
 
 /* The reading side of a ring. Positions count bytes since the start. */
 struct sample_ring {
@@ -88,7 +87,7 @@ void sampler_report_execs_of(struct sampler *sampler, uint64_t inode);
 int sampler_execs_fd(const struct sampler *sampler);
 void sampler_clear_execs(struct sampler *sampler);
 bool sampler_set_execs_read(struct sampler *sampler, int64_t until_ns);
-/* To be called when tails have been read: allows SAMPLER_TAILS more. */
+/* To be called when tails have been read: allows ABI_TAILS more at once. */
 void sampler_allow_tails(struct sampler *sampler);
 /* NULL for a CPU that was never online; cpu < sampler_cpu_limit(). */
 struct sample_ring *sampler_ring(struct sampler *sampler, unsigned cpu);
