@@ -23,6 +23,17 @@
  *   word 1   RUNTIME | kind << 56 | address of the object
  *   word 2   RUNTIME | DATA | [COMPILED | STUB] | check << 24 | bytecode's index, or offset of the native address in the code
  *
+ * A virtual thread that goes on after a wait has only its innermost frames on the stack. The others stay in the heap until they
+ * are returned to, in objects (StackChunk) that a list leads to; in place of the return address into the first of them is that
+ * of a stub, the return barrier:
+ *
+ *   stack   [ frames | return address: the barrier ] [ ContinuationEntry, in the frame of enterSpecial() ] [ the carrier's ]
+ *                                                       | the Continuation
+ *   heap    Continuation -> tail -> StackChunk [ header | unused | sp: frames | bottom ] -> parent -> StackChunk ...
+ *
+ * The walk goes through them as if they were on the stack, and on with the carrier's frames. They are laid out as on the stack,
+ * but in frames of the interpreter the frame pointer and the caller's stack pointer are distances, in words.
+ *
  * Of the innermost frame in compiled code the offset is not written down: it is that of the sample's own address, which varies
  * more than all else, and chains that differ by it only would each be sent.
  *
@@ -46,6 +57,7 @@
 #define JVM_FRAME_WORDS	    9u	/* below the frame pointer */
 #define JVM_METHOD_BYTES    64u /* of a ConstMethod that are read at once */
 #define JVM_FRAME_BYTES_MAX (1u << 20)
+#define JVM_CHUNK_WORDS	    16u /* of a StackChunk before its frames, at most */
 
 enum jvm_flags {
 	JVM_BLOB_KINDS = 1,	/* blob_kind has a number; otherwise names tell */
@@ -80,6 +92,17 @@ struct jvm_process {
 	__u32 frame_method, frame_bcp;					/* words below the frame pointer */
 	__u32 flags;							/* enum jvm_flags */
 	__u32 carrier_bytes; /* of the frame that virtual threads are called from; 0 = not known */
+	/* Frames in the heap. The Methods of Continuation.enterSpecial() and doYield(); 0, 0 = they are not followed. */
+	__u64 enter_method, yield_method;
+	__u64 oop_base;		      /* of a reference of 4 bytes in an object */
+	__u64 color_bad, color_shift; /* ZGC: addresses of the bits that no good reference has, and of how many are none; 0 */
+	__u32 oop_shift, oop_bytes;   /* 4 or 8 */
+	__u32 method_code;	      /* of a Method: its nmethod */
+	__u32 continuation_tail;      /* of a Continuation: a reference */
+	__u32 chunk_parent;	      /* of a StackChunk: a reference */
+	__u32 chunk_size, chunk_sp, chunk_bottom; /* int: words */
+	__u32 chunk_stack;			  /* where its words begin: up to JVM_CHUNK_WORDS * 8 */
+	__u32 reserved;
 };
 #define JVM_PROCESS_WORDS (sizeof(struct jvm_process) / 8)
 

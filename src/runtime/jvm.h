@@ -9,6 +9,7 @@
  *   jvm_line()	        a bytecode of it: the line
  *   jvm_read_scopes()  a place in compiled code: the methods that were inlined there, and their bytecodes
  *   jvm_read_stub()    the name of other code
+ *   jvm_find_frozen()  where frames of virtual threads lie in Java's heap
  *
  * The tables (src/hotspot/share/runtime/vmStructs.hpp) are arrays of names and offsets, numbers or addresses, which libjvm
  * exports: gHotSpotVMStructs, gHotSpotVMTypes, gHotSpotVMIntConstants, with variables that tell how their entries are laid out.
@@ -98,7 +99,18 @@ enum jvm_field_name {
 	JVM_POOL_FILE,
 	JVM_CLASS_POOL,
 	JVM_CLASS_FILE,
+	JVM_CLASS_METHODS,
+	JVM_CLASS_FIELDS,
 	JVM_KLASS_NAME,
+	JVM_KLASS_LAYOUT,
+	JVM_METHOD_CODE,
+	JVM_LIST_LENGTH, /* Array<...> */
+	JVM_LIST_BYTES,
+	JVM_LIST_METHODS,
+	JVM_Z_GOOD,
+	JVM_Z_BAD,
+	JVM_Z_SHIFT,
+	JVM_X_GOOD,	       /* ZGC as it was until 23 */
 	JVM_SYMBOL_REFERENCES, /* in the lower half, if it has 4 bytes */
 	JVM_SYMBOL_LENGTH,
 	JVM_SYMBOL_BODY,
@@ -125,6 +137,11 @@ enum jvm_variable {
 	JVM_VARIABLE_MAJOR,
 	JVM_VARIABLE_RELEASE,
 	JVM_VARIABLE_CARRIER, /* since 25: where a virtual thread that ends returns to */
+	JVM_VARIABLE_CLASSES, /* the first of those that HotSpot knows by name: java.lang.Object */
+	JVM_VARIABLE_OOP_BASE,
+	JVM_VARIABLE_OOP_SHIFT,
+	JVM_VARIABLE_Z,
+	JVM_VARIABLE_X,
 	JVM_VARIABLES
 };
 
@@ -155,6 +172,23 @@ int jvm_read_layout(const struct jvm_build *build, uint64_t bias, const struct r
 		    struct error *err);
 /* -EAGAIN while there are no code heaps; others as above. */
 int jvm_place(const struct jvm_layout *layout, const struct runtime_memory *memory, struct jvm_process *ret, struct error *err);
+
+/*
+ * Where frames of virtual threads that have waited lie in Java's heap (bpf/jvm.h). The fields of Java's classes are in no
+ * table: they are read from the classes themselves, in a stream that is so since 21 (oops/fieldInfo.hpp). See struct
+ * jvm_process for the members.
+ */
+struct jvm_frozen {
+	uint64_t enter_method, yield_method;
+	uint64_t oop_base, color_bad, color_shift;
+	uint32_t oop_shift, oop_bytes;
+	uint32_t continuation_tail, chunk_parent, chunk_size, chunk_sp, chunk_bottom, chunk_stack;
+};
+/* -EAGAIN while the classes are not loaded; -ENOTSUP if there are none, the tables lack something, or the collector's
+ * references cannot be followed; -EBADMSG for nonsense, -EFAULT and others if something cannot be read. */
+int jvm_find_frozen(const struct jvm_layout *layout, const struct runtime_memory *memory, struct jvm_frozen *ret);
+/* Tells the walk, after jvm_place(). */
+void jvm_place_frozen(const struct jvm_layout *layout, const struct jvm_frozen *frozen, struct jvm_process *ret);
 
 #define JVM_NAME_BYTES_MAX  1024u /* longer ones are cut */
 #define JVM_LINES_BYTES_MAX (256u * 1024)

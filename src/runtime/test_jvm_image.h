@@ -27,6 +27,8 @@
 #define IMAGE_BLOB	   (IMAGE_CODE + 0x8000) /* a block; its code is at IMAGE_BLOB + 0x400 */
 #define IMAGE_BLOB_CODE	   (IMAGE_BLOB + 0x400)
 #define IMAGE_STACK	   (IMAGE_START + 0xe0000)
+#define IMAGE_CLASSES	   (IMAGE_START + 0x60000) /* IMAGE_CLASS_BYTES each */
+#define IMAGE_CLASS_BYTES  0x4000
 #define IMAGE_SHIFT	   7
 
 struct image {
@@ -185,21 +187,26 @@ static inline void image_put_heaps(struct image *image)
 	memset(image->data + (IMAGE_SEGMENTS - IMAGE_START), 0xff, IMAGE_CODE_BYTES >> IMAGE_SHIFT);
 }
 
-/* A block at IMAGE_BLOB, 64 segments long, with hops of at most 20. */
-static inline void image_put_block(struct image *image, const char *name, uint32_t kind, uint32_t frame_words)
+/* A block, 64 segments long, with hops of at most 20. Its code is 0x400 behind its start. */
+static inline void image_put_block_at(struct image *image, uint64_t at, const char *name, uint32_t kind, uint32_t frame_words)
 {
 	const struct jvm_layout *layout = &image->layout;
-	uint64_t blob = IMAGE_BLOB + (uint64_t)layout->numbers[JVM_SIZE_BLOCK];
-	uint8_t *segments = image->data + (IMAGE_SEGMENTS - IMAGE_START) + ((IMAGE_BLOB - IMAGE_CODE) >> IMAGE_SHIFT);
+	uint64_t blob = at + (uint64_t)layout->numbers[JVM_SIZE_BLOCK], code = at + (IMAGE_BLOB_CODE - IMAGE_BLOB);
+	uint8_t *segments = image->data + (IMAGE_SEGMENTS - IMAGE_START) + ((at - IMAGE_CODE) >> IMAGE_SHIFT);
 
 	for (unsigned i = 0; i < 64; i++)
 		segments[i] = (uint8_t)(i < 20 ? i : 20);
-	image->data[IMAGE_BLOB - IMAGE_START + layout->fields[JVM_BLOCK_USED].offset] = 1;
+	image->data[at - IMAGE_START + layout->fields[JVM_BLOCK_USED].offset] = 1;
 	image_put_field(image, blob, JVM_BLOB_NAME, image_text(image, name));
 	image_put_field(image, blob, JVM_BLOB_KIND, kind);
 	image_put_field(image, blob, JVM_BLOB_FRAME_SIZE, frame_words);
-	image_put_field(image, blob, JVM_BLOB_CODE_BEGIN, IMAGE_BLOB_CODE);
-	image_put_field(image, blob, JVM_BLOB_CODE_OFFSET, IMAGE_BLOB_CODE - blob);
+	image_put_field(image, blob, JVM_BLOB_CODE_BEGIN, code);
+	image_put_field(image, blob, JVM_BLOB_CODE_OFFSET, code - blob);
+}
+
+static inline void image_put_block(struct image *image, const char *name, uint32_t kind, uint32_t frame_words)
+{
+	image_put_block_at(image, IMAGE_BLOB, name, kind, frame_words);
 }
 
 static inline uint64_t image_blob(const struct image *image)
@@ -243,6 +250,80 @@ static inline uint64_t image_put_method(struct image *image, unsigned i, const c
 	if (file)
 		image_put_word(image, entries + 5 * 8, image_put_symbol_text(image, method + 0x1800, file));
 	return method;
+}
+
+/* ---- classes that HotSpot knows ---- */
+
+struct image_field {
+	const char *name;
+	uint8_t offset, flags; /* 1: there is an initial value, too */
+};
+
+/* Class number i, with its pool 0x800 and its symbols 0x1000 behind it. Entry n of the pool is the name of field n, from 1 on;
+ * those of methods follow. */
+static inline uint64_t image_put_class(struct image *image, unsigned i, const char *name, uint32_t bytes,
+				       const struct image_field *fields, uint8_t count)
+{
+	const struct jvm_layout *layout = &image->layout;
+	uint64_t class = IMAGE_CLASSES + (uint64_t)(i + 1) * IMAGE_CLASS_BYTES, pool = class + 0x800, list = class + 0x400;
+	uint64_t entries = pool + (uint64_t)layout->numbers[JVM_SIZE_POOL], symbols = class + 0x1000;
+	uint8_t stream[256] = {(uint8_t)(count + 1), 1};
+	uint32_t len = 2;
+
+	image_put_word(image, IMAGE_CLASSES + i * 8, class);
+	image_put_field(image, class, JVM_KLASS_NAME, image_put_symbol_text(image, symbols, name));
+	image_put_field(image, class, JVM_KLASS_LAYOUT, bytes | 1);
+	image_put_field(image, class, JVM_CLASS_POOL, pool);
+	image_put_field(image, class, JVM_CLASS_FIELDS, list);
+	for (uint8_t k = 0; k < count; k++) {
+		const uint8_t numbers[] = {k + 1, 40, fields[k].offset, 2, fields[k].flags, 7};
+		symbols += 0x80;
+		image_put_word(image, entries + (uint64_t)(k + 1) * 8, image_put_symbol_text(image, symbols, fields[k].name));
+		for (size_t n = 0; n < 5u + fields[k].flags; n++)
+			stream[len++] = (uint8_t)(numbers[n] + 1);
+	}
+	image_put_field(image, list, JVM_LIST_LENGTH, len);
+	image_put(image, list + layout->fields[JVM_LIST_BYTES].offset, stream, len);
+	return class;
+}
+
+/* Method number k of a class; its code. Returns its address. */
+static inline uint64_t image_put_class_method(struct image *image, uint64_t class, unsigned k, const char *name, uint64_t code)
+{
+	const struct jvm_layout *layout = &image->layout;
+	uint64_t method = class + 0x2000 + k * 0x400ull, list = class + 0x600;
+	uint64_t entries = class + 0x800 + (uint64_t)layout->numbers[JVM_SIZE_POOL];
+
+	image_put_field(image, class, JVM_CLASS_METHODS, list);
+	image_put_field(image, list, JVM_LIST_LENGTH, k + 1);
+	image_put_word(image, list + layout->fields[JVM_LIST_METHODS].offset + k * 8ull, method);
+	image_put_field(image, method, JVM_METHOD_CONST, method + 0x100);
+	image_put_field(image, method, JVM_METHOD_CODE, code);
+	image_put_field(image, method + 0x100, JVM_CONST_NAME, 20 + k);
+	image_put_word(image, entries + (20ull + k) * 8, image_put_symbol_text(image, method + 0x200, name));
+	return method;
+}
+
+#define IMAGE_CHUNK_BYTES 48u /* of a chunk's header */
+
+/* Those of virtual threads, with the offsets of 21 and 25: enterSpecial() has its nmethod at `enter`. References have 4 bytes
+ * or 8, by the distance. */
+static inline void image_put_continuations(struct image *image, uint64_t enter, uint8_t reference)
+{
+	const struct image_field continuation[] = {
+		{"target", 16, 1}, {"parent", 24, 0}, {"child", (uint8_t)(24 + reference), 0}, {"tail", 40, 0}};
+	const struct image_field chunk[] = {{"parent", 40, 0}, {"size", 12, 0}, {"sp", 24, 0}, {"bottom", 28, 0}};
+
+	image_put_word(image, image->layout.variables[JVM_VARIABLE_CLASSES], 0);
+	image->layout.variables[JVM_VARIABLE_CLASSES] = IMAGE_CLASSES;
+	image_put_class(image, 0, "java/lang/Object", 16, NULL, 0);
+	uint64_t class = image_put_class(image, 1, "jdk/internal/vm/Continuation", 48, continuation, 4);
+	image_put_class(image, 2, "jdk/internal/vm/StackChunk", IMAGE_CHUNK_BYTES, chunk, 4);
+	image_put_class_method(image, class, 0, "run", 0);
+	image_put_class_method(image, class, 1, "enterSpecial", enter);
+	image_put_class_method(image, class, 2, "doYield", 0);
+	image_put_word(image, image->layout.variables[JVM_VARIABLE_OOP_BASE], IMAGE_START - 0x1000);
+	image_put_word(image, image->layout.variables[JVM_VARIABLE_OOP_SHIFT], 3);
 }
 
 #endif

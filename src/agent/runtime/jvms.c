@@ -13,9 +13,10 @@
 #include "agent/runtime/runtimes.h"
 #include "base/alloc.h"
 
-#define JVMS_MAX      256u /* processes whose layouts are kept */
-#define TRIES_AT_ONCE 16u
-#define REST_MAX      256u
+#define JVMS_MAX	 256u /* processes whose layouts are kept */
+#define TRIES_AT_ONCE	 16u
+#define REST_MAX	 256u
+#define FROZEN_TRIES_MAX 1024u /* a few tens of reads each, while a virtual machine starts */
 
 /* Names that are one function's and cannot be had are empty; so is this. */
 struct inlined {
@@ -31,6 +32,9 @@ struct runtime_jvm {
 	size_t file;	      /* its place in runtimes->files */
 	uint64_t bias, used;
 	struct jvm_layout layout;
+	struct jvm_frozen frozen;
+	int frozen_result; /* of finding it; -EAGAIN at first */
+	uint32_t frozen_tries;
 	char why[120]; /* if it could not be read */
 };
 
@@ -81,7 +85,8 @@ static struct runtime_jvm *find_jvm(struct runtimes *runtimes, const struct runt
 		jvm = take_item(runtimes);
 	if (!jvm)
 		return NULL;
-	*jvm = (struct runtime_jvm){.pid = pid, .tries = tries, .bias = bias, .file = at, .used = ++runtimes->jvm_clock};
+	*jvm = (struct runtime_jvm){
+		.pid = pid, .tries = tries, .bias = bias, .file = at, .used = ++runtimes->jvm_clock, .frozen_result = -EAGAIN};
 	jvm->result = jvm_read_layout(&file->jvm, bias, memory, &jvm->layout, &why);
 	/* What cannot be read may be of a process that is just being made, or ends. */
 	if (jvm->result < 0 && jvm->result != -ENOTSUP && jvm->result != -EBADMSG)
@@ -90,6 +95,19 @@ static struct runtime_jvm *find_jvm(struct runtimes *runtimes, const struct runt
 	jvm->rest = tries / TRIES_AT_ONCE < REST_MAX ? tries / TRIES_AT_ONCE : REST_MAX;
 	snprintf(jvm->why, sizeof(jvm->why), "%.*s", (int)sizeof(jvm->why) - 1, why.message);
 	return jvm;
+}
+
+/* Frames in the heap. The classes are loaded a while after there is code. */
+static void place_frozen(struct runtimes *runtimes, struct runtime_jvm *jvm, const struct runtime_memory *memory,
+			 struct jvm_process *ret)
+{
+	if (jvm->frozen_result == -EAGAIN && jvm->frozen_tries < FROZEN_TRIES_MAX) {
+		jvm->frozen_tries++;
+		jvm->frozen_result = jvm_find_frozen(&jvm->layout, memory, &jvm->frozen);
+		runtimes->lacks = jvm->frozen_result == -EAGAIN;
+	}
+	if (jvm->frozen_result == 0)
+		jvm_place_frozen(&jvm->layout, &jvm->frozen, ret);
 }
 
 static int place(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, const struct mapped_runtime *mapped,
@@ -108,7 +126,10 @@ static int place(struct runtimes *runtimes, const struct runtime_file *file, pid
 		snprintf(jvm->why, sizeof(jvm->why), "%.*s", (int)sizeof(jvm->why) - 1, why.message);
 		return 0;
 	}
-	return r < 0 ? r : (int)sizeof(struct jvm_process);
+	if (r < 0)
+		return r;
+	place_frozen(runtimes, jvm, &memory, ret);
+	return (int)sizeof(struct jvm_process);
 }
 
 /* ---- names ---- */

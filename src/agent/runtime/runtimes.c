@@ -196,6 +196,8 @@ static const struct runtime_file *file_of(const struct runtimes *runtimes, const
 int runtimes_place(struct runtimes *runtimes, pid_t pid, const struct mapping_list *list, enum runtime_class class, void *ret)
 {
 	const struct runtime_file *file = list ? file_of(runtimes, &list->runtimes[class]) : NULL;
+
+	runtimes->lacks = false;
 	return file ? file->type->place(runtimes, file, pid, &list->runtimes[class], ret) : 0;
 }
 

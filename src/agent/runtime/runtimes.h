@@ -72,6 +72,7 @@ struct runtimes {
 	struct runtime_names names;
 	uint32_t kinds;				     /* that are shown: a bit each, by enum runtime_kind */
 	struct runtime_counts counts[RUNTIME_KINDS]; /* since the start */
+	bool lacks;				     /* see runtimes_place() */
 	/* Of jvms.c, and texts of luas.c and luajits.c, too. */
 	struct runtime_jvm *jvms;
 	size_t jvm_count, jvm_capacity;
@@ -115,7 +116,7 @@ struct runtime_type {
 	 * says why). */
 	int (*recognize)(struct elf_file *file, struct runtime_file *ret, struct error *err);
 	/* Writes what the walk is told of a process. Returns its bytes, a multiple of 8; 0 = it is not to be shown (any more);
-	 * -EAGAIN = not yet, it is to be asked for again. */
+	 * -EAGAIN = not yet, it is to be asked for again; so it is with runtimes->lacks. */
 	int (*place)(struct runtimes *runtimes, const struct runtime_file *file, pid_t pid, const struct mapped_runtime *mapped,
 		     void *ret);
 	/* The functions of a frame, innermost first: their number, or -ENOMEM. One that has none is one without a name; 0 if it
@@ -142,7 +143,8 @@ int runtimes_parse(const char *text, uint32_t *ret_kinds, struct error *err);
 const struct runtime_file *runtimes_look(struct runtimes *runtimes, pid_t pid, const struct process_mapping *mapping);
 /* Finds the first one of each class among the mappings of a process: list->runtimes. */
 void runtimes_find(struct runtimes *runtimes, pid_t pid, struct mapping_list *list);
-/* What the walk is told of the one of a class that was found. Returns its bytes; 0 = there is none; -EAGAIN = not yet. */
+/* What the walk is told of the one of a class that was found. Returns its bytes; 0 = there is none; -EAGAIN = not yet. With
+ * runtimes->lacks, more can be told soon. */
 int runtimes_place(struct runtimes *runtimes, pid_t pid, const struct mapping_list *list, enum runtime_class class, void *ret);
 /* The functions of a frame whose kind has a type, innermost first: their number; 0 if only its native address can be shown, or
  * -ENOMEM. */
