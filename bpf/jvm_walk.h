@@ -8,7 +8,23 @@
 
 #define JVM_NAME_NMETHOD 0x00646f6874656d6eull /* "nmethod" */
 #define JVM_NAME_NATIVE	 0x6e2065766974616eull /* "native n", of "native nmethod" */
+#define JVM_NAME_STUBS_0 0x74756f5262757453ull /* "StubRoutines (continuation stubs)", "... (continuationstubs)" */
+#define JVM_NAME_STUBS_1 0x6f63282073656e69ull
+#define JVM_NAME_STUBS_2 0x697461756e69746eull
 #define JVM_SEGMENT_NONE 0xff
+/* What the walk has seen of virtual threads. */
+enum jvm_notes {
+	JVM_NOTE_BEGUN = 1,
+	JVM_NOTE_YIELD = 2, /* the frame that was met last is doYield() */
+	JVM_NOTE_THAW = 4,  /* ... is a stub that copies frames back to the stack */
+};
+
+/* A return address of the stack that leads to the return barrier. */
+enum jvm_barrier {
+	JVM_BARRIER_NONE,
+	JVM_BARRIER_MET,    /* frames that are in the heap come next */
+	JVM_BARRIER_CLOSED, /* ... and are not found */
+};
 #if UNWIND_REGISTERS == 16
 #define JVM_REGISTER_BCP 13u /* r13 */
 #else
@@ -43,6 +59,13 @@ static __always_inline void jvm_push(struct walk *walk, __u64 object, __u32 chec
 	walk_push(walk, RUNTIME_FRAME | (__u64)RUNTIME_KIND_JVM << 56 | object);
 	walk_push(walk, RUNTIME_FRAME | RUNTIME_FRAME_DATA | flags | (__u64)check << 24 |
 				(place > RUNTIME_PLACE_MAX ? RUNTIME_PLACE_MAX : place));
+}
+
+static __always_inline int jvm_is_in_interpreter(const struct walk *walk)
+{
+	__u64 pc = walk->ip - walk->is_return;
+
+	return pc >= walk->jvm.interpreter && pc < walk->jvm.interpreter_end;
 }
 
 /* ---- the interpreter ---- */
@@ -139,6 +162,28 @@ static __always_inline int jvm_is_nmethod(struct walk *walk, __u64 name, __u32 k
 	return walk->scratch[0] == JVM_NAME_NMETHOD || walk->scratch[0] == JVM_NAME_NATIVE;
 }
 
+/* Whether stubs of that name are those of virtual threads. */
+static __always_inline int jvm_is_thaw(struct walk *walk, __u64 name)
+{
+	return walk->jvm.enter_method && !WALK_PEEK(walk, walk->scratch, 24, name) && walk->scratch[0] == JVM_NAME_STUBS_0 &&
+	       walk->scratch[1] == JVM_NAME_STUBS_1 && walk->scratch[2] == JVM_NAME_STUBS_2;
+}
+
+/* Before the functions of a frame in the code heaps go behind it. */
+static __always_inline void jvm_note(struct walk *walk)
+{
+	__u32 notes = walk->jvm_notes;
+
+	/* Neither the stack nor the heap have all frames, or they are in both. */
+	if (notes & JVM_NOTE_THAW)
+		walk_amend(walk, walk->frames[(walk->depth - 1) & (UNWIND_FRAMES_MAX - 1)] | UNWIND_FRAME_GAP);
+	if (notes & JVM_NOTE_YIELD)
+		walk->jvm_yield_ip = walk->ip;
+	if (!(notes & JVM_NOTE_BEGUN) && walk->is_return)
+		walk->jvm_first_ip = walk->ip;
+	walk->jvm_notes = JVM_NOTE_BEGUN;
+}
+
 /* Where a frame of compiled code that is to be left by way of the interpreter was going to return to: its return address leads
  * to what makes that happen instead. */
 static __always_inline __u64 jvm_undeoptimized(struct walk *walk, __u64 block, __u64 deopt)
@@ -209,12 +254,20 @@ static __always_inline void jvm_in_block(struct walk *walk, __u64 block)
 		/* A virtual thread that goes on has only its innermost frames on the stack. The others are copied when they are
 		 * returned to, by a stub that nobody calls: its address is in place of theirs. */
 		if (walk->is_return && walk_call_before(walk, walk->ip) == WALK_CALL_NOT) {
+			if (jvm->enter_method && walk->jvm_barrier == JVM_BARRIER_NONE && !jvm_is_in_interpreter(walk)) {
+				walk->jvm_barrier = JVM_BARRIER_MET;
+				return;
+			}
 			walk_amend(walk, walk->ip | UNWIND_FRAME_GAP);
 			walk->frame_bytes = jvm->carrier_bytes;
 		}
+		if (walk->is_return && jvm_is_thaw(walk, name))
+			walk->jvm_notes |= JVM_NOTE_THAW;
 		jvm_push(walk, blob, runtime_check_of(name, code, 0), JVM_FRAME_STUB, 0);
 		return;
 	}
+	if (jvm->yield_method && method == jvm->yield_method)
+		walk->jvm_notes |= JVM_NOTE_YIELD;
 	if (!walk->is_return && walk->frame_bytes)
 		walk->frame_guess = jvm_guess(walk, walk->frame_bytes);
 	jvm_push(walk, blob, runtime_check_of(method, code, id), JVM_FRAME_COMPILED,
@@ -227,13 +280,6 @@ static __always_inline int jvm_is_in(const struct walk *walk)
 	__u64 pc = walk->ip - walk->is_return;
 
 	return pc >= walk->jvm.low && pc < walk->jvm.high;
-}
-
-static __always_inline int jvm_is_in_interpreter(const struct walk *walk)
-{
-	__u64 pc = walk->ip - walk->is_return;
-
-	return pc >= walk->jvm.interpreter && pc < walk->jvm.interpreter_end;
 }
 
 /* Sets walk->jvm_segment to that of the frame's code. Returns its heap; JVM_HEAPS_MAX if it is in none. */
@@ -257,21 +303,44 @@ static __always_inline __u64 jvm_block(const struct walk *walk, __u32 heap)
 	return of->start + (walk->jvm_segment << (of->shift & 31));
 }
 
+#include "bpf/jvm_heap_walk.h"
+
 #ifndef __bpf__
-/* Puts the functions of the frame that the walk has come to behind it. */
-static inline void jvm_meet(struct walk *walk)
+static inline void jvm_meet_code(struct walk *walk)
 {
-	__u32 heap, before = walk->depth;
+	__u32 heap;
 	int r = 0;
 
-	if (!walk->jvm.high || !jvm_is_in(walk) || (jvm_is_in_interpreter(walk) && jvm_interpreted(walk)))
+	if (jvm_is_in_interpreter(walk) && jvm_interpreted(walk))
 		return;
 	heap = jvm_begin_block(walk);
 	for (__u32 i = 0; i < JVM_HOPS_MAX && r == 0 && heap < JVM_HEAPS_MAX; i++)
 		r = jvm_hop(walk, heap);
 	if (r > 0)
 		jvm_in_block(walk, jvm_block(walk, heap));
+}
+
+/* Puts the functions of the frame that the walk has come to behind it. */
+static inline void jvm_meet(struct walk *walk)
+{
+	__u32 before = walk->depth;
+
+	if (!walk->jvm.high || !jvm_is_in(walk))
+		return;
+	jvm_note(walk);
+	jvm_meet_code(walk);
+	if (walk->jvm_barrier == JVM_BARRIER_MET) {
+		walk->jvm_barrier = jvm_enter_heap(walk) ? JVM_BARRIER_NONE : JVM_BARRIER_CLOSED;
+		jvm_meet_code(walk);
+	}
+	walk->jvm_barrier = JVM_BARRIER_NONE;
 	walk->jvm_unknown += walk->depth == before;
+}
+
+/* A step, wherever the walk is. */
+static inline int jvm_step(struct walk *walk)
+{
+	return walk->jvm_chunk_end ? jvm_step_in_heap(walk) : walk_step(walk);
 }
 #endif
 

@@ -290,6 +290,8 @@ __attribute__((noinline)) int walk_frame(__u32 cpu)
 
 	if (!walk)
 		return UNWIND_NO_USER;
+	if (walk->jvm_chunk_end)
+		return WALK_IN_HEAP;
 	walk->listed_sp = walk->registers[UNWIND_REGISTER_SP];
 	return walk_step(walk);
 }
@@ -397,6 +399,8 @@ static __always_inline __u32 note_function(__u64 object, __u64 check, __u32 tgid
  * follow. */
 __attribute__((noinline)) int meet_frames(__u32 cpu, __u32 has, int result)
 {
+	if (result == WALK_IN_HEAP)
+		result = jvm_try_step(cpu);
 	if (result != WALK_GOES_ON)
 		return result;
 	if (has & HAS_V8) {

@@ -52,6 +52,28 @@ __attribute__((noinline)) int jvm_try_code(__u32 cpu)
 	return r > 0 ? jvm_try_block(cpu, heap) : 0;
 }
 
+static __always_inline void jvm_meet_code(struct walk *walk, __u32 cpu)
+{
+	if (!jvm_is_in_interpreter(walk) || !jvm_try_interpreter(cpu))
+		jvm_try_code(cpu);
+}
+
+/* From the return barrier to the frames in the heap: 1 if there are any. */
+__attribute__((noinline)) int jvm_try_heap(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? jvm_enter_heap(walk) : 0;
+}
+
+/* The walk's next step, in the heap. */
+__attribute__((noinline)) int jvm_try_step(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? jvm_step_in_heap(walk) : UNWIND_NO_USER;
+}
+
 /* Puts the functions of HotSpot that the frame has behind it. */
 __attribute__((noinline)) int jvm_meet_frame(__u32 cpu)
 {
@@ -61,8 +83,13 @@ __attribute__((noinline)) int jvm_meet_frame(__u32 cpu)
 	if (!walk || !jvm_is_in(walk))
 		return 0;
 	before = walk->depth;
-	if (!jvm_is_in_interpreter(walk) || !jvm_try_interpreter(cpu))
-		jvm_try_code(cpu);
+	jvm_note(walk);
+	jvm_meet_code(walk, cpu);
+	if (walk->jvm_barrier == JVM_BARRIER_MET) {
+		walk->jvm_barrier = jvm_try_heap(cpu) ? JVM_BARRIER_NONE : JVM_BARRIER_CLOSED;
+		jvm_meet_code(walk, cpu);
+	}
+	walk->jvm_barrier = JVM_BARRIER_NONE;
 	walk->jvm_unknown += walk->depth == before;
 	if (walk->depth != before && note_function(walk->frames[(walk->depth - 2) & (UNWIND_FRAMES_MAX - 1)],
 						   RUNTIME_CHECK(walk->frames[(walk->depth - 1) & (UNWIND_FRAMES_MAX - 1)]),

@@ -79,6 +79,7 @@
 
 #define WALK_GOES_ON   255
 #define WALK_GOES_OVER 254 /* the step is to be made by WALK_GO, later */
+#define WALK_IN_HEAP   253 /* ... by jvm_step_in_heap() */
 
 struct walk_map {
 	__u64 start, end; /* [start, end): the mapping; 0, 0 = none yet */
@@ -137,6 +138,13 @@ struct walk {
 	__u64 jvm_segment;		  /* of the block that is looked for */
 	__u64 jvm_fp;			  /* of the interpreter's frame that was met last */
 	__u64 jvm_nmethod_name;		  /* address of the name of compiled code, once one was read */
+	__u32 jvm_barrier;		  /* enum jvm_barrier */
+	__u32 jvm_notes;		  /* enum jvm_notes */
+	__u64 jvm_chunk, jvm_chunk_end;	  /* the StackChunk that the walk is in, where its frames end; end 0: on the stack */
+	__u64 jvm_entry, jvm_entry_ip;	  /* the ContinuationEntry, and a return address in enterSpecial() */
+	__u64 jvm_continuation;		  /* that the entry has */
+	__u64 jvm_first_ip;		  /* return address in the innermost frame of Java's code, 0 = it is the leaf */
+	__u64 jvm_yield_ip;		  /* ... of doYield(), 0 = not met */
 	struct jvm_process jvm;		  /* `high` 0: there is none */
 	__u64 frames[UNWIND_FRAMES_MAX];  /* [0] = the leaf; the others as in struct abi_chain */
 	/* Of bpf/listed_walk.h. A loop without addresses is in no process: then nothing of it counts. */
@@ -1085,6 +1093,10 @@ static __always_inline void walk_without_runtimes(struct walk *walk)
 	walk->jvm.high = 0;
 	walk->jvm_functions = walk->jvm_unknown = walk->jvm_is_new = 0;
 	walk->jvm_nmethod_name = walk->jvm_fp = 0;
+	walk->jvm_barrier = walk->jvm_notes = 0;
+	walk->jvm_first_ip = walk->jvm_yield_ip = 0;
+	walk->jvm_chunk = walk->jvm_chunk_end = 0;
+	walk->jvm_entry = walk->jvm_entry_ip = walk->jvm_continuation = 0;
 	walk->listed.kind = walk->listed.flags = 0;
 	walk->listed.loop_start = walk->listed.loop_end = 0;
 	walk->listed.cold_start = walk->listed.cold_end = 0;

@@ -80,6 +80,7 @@ static void read_objects(const struct start *start, const struct jvm_layout *lay
 	struct jvm_scope scopes[JVM_SCOPES_MAX];
 	char name[JVM_NAME_BYTES_MAX];
 	struct jvm_method method;
+	struct jvm_frozen frozen;
 	uint32_t check = 0;
 
 	jvm_method_check(layout, memory, START + start->object, &check);
@@ -94,8 +95,32 @@ static void read_objects(const struct start *start, const struct jvm_layout *lay
 	}
 	must(jvm_read_scopes(layout, memory, START + start->object, start->check, start->place, start->ip, scopes) <=
 	     (int)JVM_SCOPES_MAX);
+	jvm_find_frozen(layout, memory, &frozen);
 	jvm_read_stub(layout, memory, START + start->object, start->check, name);
 	check_text(name);
+}
+
+/* Frames in the heap: as the classes have them, or as the bytes do. */
+static void tell_frozen(const struct start *start, const struct jvm_layout *layout, const struct runtime_memory *memory,
+			struct jvm_process *told)
+{
+	struct jvm_frozen frozen;
+
+	if (jvm_find_frozen(layout, memory, &frozen) < 0) {
+		frozen = (struct jvm_frozen){
+			.enter_method = START + start->object,
+			.yield_method = START + start->check % 4096,
+			.oop_base = START,
+			.oop_bytes = start->place & 1 ? 4 : 8,
+			.continuation_tail = start->place % 64 * 4,
+			.chunk_parent = start->place / 64 % 64 * 4,
+			.chunk_size = 12,
+			.chunk_sp = 24,
+			.chunk_bottom = 28,
+			.chunk_stack = 48,
+		};
+	}
+	jvm_place_frozen(layout, &frozen, told);
 }
 
 static void walk_image(const struct start *start, const struct jvm_process *told)
@@ -113,7 +138,7 @@ static void walk_image(const struct start *start, const struct jvm_process *told
 	walk_begin(&walk, start->ip, 1);
 	jvm_meet(&walk);
 	do {
-		r = walk_step(&walk);
+		r = jvm_step(&walk);
 		if (r == WALK_GOES_ON)
 			jvm_meet(&walk);
 	} while (r == WALK_GOES_ON);
@@ -138,6 +163,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		set_layout(&start, &layout);
 	read_objects(&start, &layout, &memory);
 	if (jvm_place(&layout, &memory, &told, NULL) == 0) {
+		tell_frozen(&start, &layout, &memory, &told);
 		walk_image(&start, &told);
 	} else {
 		/* The offsets as far as they were found, sound or not; the heap is all of the bytes. */
@@ -147,6 +173,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		told.heaps[0].shift = 7;
 		told.interpreter = START;
 		told.interpreter_end = START + size / 2;
+		tell_frozen(&start, &layout, &memory, &told);
 		walk_image(&start, &told);
 	}
 	return 0;

@@ -351,6 +351,10 @@ static void learn_jvm(const struct process *process, struct walk *walk)
 	learn_stacked(process, &walk->jvm, sizeof(walk->jvm));
 	if (walk->jvm.kind != RUNTIME_KIND_JVM)
 		walk->jvm.high = 0;
+	/* What is in the heap by now is not what was there when the stack was copied. */
+	walk->jvm.enter_method = walk->jvm.yield_method = 0;
+	walk->jvm_barrier = walk->jvm_notes = 0;
+	walk->jvm_chunk_end = 0;
 }
 
 /* The frame that the kernel side has reached. WALK_GOES_ON, or the result that the walk ends with. */
@@ -780,7 +784,7 @@ static int place_list(struct unwinder *unwinder, struct process *process, struct
 	list->awaits_runtime = false;
 	for (enum runtime_class class = 0; class < RUNTIME_CLASSES; class ++) {
 		int said = runtimes_place(&unwinder->runtimes, process->pid, list, class, told[class]);
-		list->awaits_runtime |= said == -EAGAIN;
+		list->awaits_runtime |= said == -EAGAIN || (said > 0 && unwinder->runtimes.lacks);
 		list->placed_runtimes[class] = said > 0 ? (uint32_t)said : 0;
 		bytes += list->placed_runtimes[class];
 	}

@@ -121,7 +121,7 @@ static int run_with(uint64_t ip, uint64_t sp, uint64_t fp)
 	walk_begin(&walk, ip, 1);
 	jvm_meet(&walk);
 	do {
-		r = walk_step(&walk);
+		r = jvm_step(&walk);
 		if (r == WALK_GOES_ON)
 			jvm_meet(&walk);
 	} while (r == WALK_GOES_ON);
@@ -301,6 +301,287 @@ static void test_carrier(void **state)
 	mem_free(image);
 }
 
+/* ---- frames of virtual threads in the heap ---- */
+
+#define BARRIER	     (IMAGE_CODE + 0x10000) /* a block; the address in place of a return address is in its code */
+#define BARRIER_IP   (BARRIER + 0x400 + 0x60)
+#define ENTER	     (IMAGE_CODE + 0x18000) /* enterSpecial(), a block */
+#define ENTER_CODE   (ENTER + 0x400)
+#define ENTER_WORDS  10u
+#define ENTRY	     (IMAGE_STACK + 0x200) /* the ContinuationEntry */
+#define CONTINUATION (IMAGE_START + 0x70000)
+#define CHUNK	     (IMAGE_START + 0x70100) /* in two: the innermost, and its parent */
+#define PARENT	     (IMAGE_START + 0x72000)
+#define CHUNK_SIZE   60u /* words */
+#define OOP(address) (uint32_t)(((address) - (IMAGE_START - 0x1000)) >> 3)
+
+static uint64_t chunk_word(uint64_t chunk, unsigned i)
+{
+	return chunk + IMAGE_CHUNK_BYTES + i * 8ull;
+}
+
+static void put_half(uint64_t address, uint32_t half)
+{
+	image_put(image, address, &half, sizeof(half));
+}
+
+static void put_chunk(uint64_t chunk, uint32_t sp, uint32_t bottom, uint64_t parent)
+{
+	image_put_word(image, chunk, 1);
+	put_half(chunk + 40, parent ? OOP(parent) : 0);
+	put_half(chunk + 12, CHUNK_SIZE);
+	put_half(chunk + 24, sp);
+	put_half(chunk + 28, bottom);
+}
+
+/* A frame of the interpreter in a chunk, whose frame pointer is word i, and its caller's is word `caller`; the caller's stack
+ * pointer, word `sender`. */
+static void put_frozen(uint64_t chunk, unsigned i, uint64_t method, unsigned saved, unsigned sender, unsigned caller,
+		       uint64_t ra)
+{
+	put_interpreted(chunk_word(chunk, i), method, saved, sender - i, caller - i, ra);
+}
+
+/*
+ * On the stack f, interpreted, which returns to the barrier `arguments` words below the entry. In the first chunk h,
+ * interpreted, that compiled g called, which fills the chunk; in its parent h again, alone. Behind the entry the carrier, which
+ * is h. With `version`'s tables, references of that many bytes.
+ */
+static void set_up_frozen(size_t version, uint32_t arguments)
+{
+	struct error err = {0};
+	struct jvm_frozen frozen;
+
+	set_up(version);
+	image_put_block_at(image, BARRIER, "StubRoutines (continuation stubs)", 2, 0);
+	image_put_block_at(image, ENTER, "nmethod", 1, ENTER_WORDS);
+	image_put_continuations(image, ENTER + (uint64_t)image->layout.numbers[JVM_SIZE_BLOCK], 4);
+	assert_int_equal(jvm_place(&image->layout, &image->memory, &walk.jvm, &err), 0);
+	assert_int_equal(jvm_find_frozen(&image->layout, &image->memory, &frozen), 0);
+	jvm_place_frozen(&image->layout, &frozen, &walk.jvm);
+	uint64_t enter = ENTER + (uint64_t)image->layout.numbers[JVM_SIZE_BLOCK];
+	image_put_field(image, enter, JVM_NMETHOD_METHOD, frozen.enter_method);
+	image_put_field(image, enter, JVM_NMETHOD_ID, 5);
+	put_interpreted(LEAF_FP, f, 3, ENTRY - (arguments + 1) / 2 * 16, 0, BARRIER_IP);
+	image_put_word(image, ENTRY + 16, CONTINUATION);
+	image_put_word(image, ENTRY + 32, (uint64_t)arguments << 32 | 1);
+	image_put_word(image, ENTRY + ENTER_WORDS * 8 - 8, RETURN_IP);
+	image_put_word(image, ENTRY + ENTER_WORDS * 8 - 16, CALLER_FP);
+	image_put_word(image, CONTINUATION, 1);
+	put_half(CONTINUATION + 40, OOP(CHUNK));
+	put_chunk(CHUNK, 20, 40, PARENT);
+	image_put_word(image, chunk_word(CHUNK, 19), RETURN_IP);
+	image_put_word(image, chunk_word(CHUNK, 18), 30 - 18);
+	put_frozen(CHUNK, 30, h, 11, 40 - FRAME_WORDS, 0, IMAGE_BLOB_CODE + 0x20);
+	put_chunk(PARENT, 22, 44, 0);
+	image_put_word(image, chunk_word(PARENT, 21), RETURN_IP);
+	image_put_word(image, chunk_word(PARENT, 20), 30 - 20);
+	put_frozen(PARENT, 30, h, 12, 44, 0, 0);
+}
+
+static void expect_carrier(size_t at, uint64_t gap)
+{
+	uint64_t enter = ENTER + (uint64_t)image->layout.numbers[JVM_SIZE_BLOCK];
+
+	assert_int_equal(walk.frames[at], (ENTER_CODE + 1) | gap);
+	expect_words(at + 1, enter, runtime_check_of(walk.jvm.enter_method, ENTER_CODE, 5), JVM_FRAME_COMPILED, 1);
+	assert_int_equal(walk.frames[at + 3], RETURN_IP);
+	expect_words(at + 4, h, method_check(h), 0, 11);
+	assert_int_equal(walk.frames[at + 6], MAIN + 0x55);
+	assert_int_equal(walk.depth, at + 7);
+}
+
+static void expect_hash(void)
+{
+	uint64_t hash = 1;
+
+	for (size_t i = 1; i < walk.depth; i++)
+		hash = walk_hash(hash, walk.frames[i]);
+	assert_int_equal(walk.hash, hash);
+}
+
+static void test_frozen(void **state)
+{
+	for (size_t i = 2; i < VERSIONS; i++) {
+		for (uint32_t arguments = 0; arguments < 5; arguments++) {
+			set_up_frozen(i, arguments);
+			assert_int_equal(run_leaf(codes(f) + 7), UNWIND_COMPLETE);
+			expect_words(1, f, method_check(f), 0, 7);
+			assert_int_equal(walk.frames[3], RETURN_IP);
+			expect_words(4, h, method_check(h), 0, 11);
+			assert_int_equal(walk.frames[6], IMAGE_BLOB_CODE + 0x20);
+			expect_words(7, image_blob(image), runtime_check_of(g, IMAGE_BLOB_CODE, 77), JVM_FRAME_COMPILED, 0x20);
+			assert_int_equal(walk.frames[9], RETURN_IP);
+			expect_words(10, h, method_check(h), 0, 12);
+			expect_carrier(12, 0);
+			expect_hash();
+			mem_free(image);
+		}
+	}
+}
+
+/* Chunks without frames are passed over; a few of them. */
+static void test_empty_chunks(void **state)
+{
+	set_up_frozen(3, 0);
+	put_chunk(CHUNK, 40, 40, PARENT);
+	assert_int_equal(run_leaf(codes(f)), UNWIND_COMPLETE);
+	expect_words(4, h, method_check(h), 0, 12);
+	expect_carrier(6, 0);
+	put_chunk(CHUNK, 40, 40, CHUNK);
+	assert_int_equal(run_leaf(codes(f)), UNWIND_COMPLETE);
+	assert_int_equal(walk.frames[3], BARRIER_IP | UNWIND_FRAME_GAP);
+	put_chunk(CHUNK, 40, 40, 0);
+	assert_int_equal(run_leaf(codes(f)), UNWIND_COMPLETE);
+	assert_int_equal(walk.frames[3], BARRIER_IP | UNWIND_FRAME_GAP);
+	mem_free(image);
+}
+
+/* What cannot be followed at all is as before: the barrier stands there, and callers are missing. */
+static void test_frozen_not_found(void **state)
+{
+	const struct {
+		uint64_t address;
+		uint64_t word;
+	} lies[] = {
+		{CONTINUATION, 3}, /* moved */
+		{CONTINUATION, 2}, /* a lock */
+		{CHUNK, 3},
+		{CONTINUATION + 40, 0}, /* no chunk */
+		{CONTINUATION + 40, 0xffffffff},
+		{ENTRY + 16, 0x1234},
+		{ENTRY + 16, ~7ull},
+		{ENTRY + 32, 100ull << 32}, /* arguments */
+		{ENTRY + ENTER_WORDS * 8 - 8, 0x1234},
+		{CHUNK + 8, (uint64_t)UINT32_MAX << 32}, /* its size */
+		{CHUNK + 24, 100},			 /* where frames begin */
+		{CHUNK + 24, 1 | 40ull << 32},
+		{CHUNK + 24, 20 | 100ull << 32},	      /* ... and end */
+		{CHUNK + IMAGE_CHUNK_BYTES + 19 * 8, 0x1234}, /* the innermost one's return address */
+		{CHUNK + IMAGE_CHUNK_BYTES + 18 * 8, 1000},
+		{CHUNK + IMAGE_CHUNK_BYTES + 18 * 8, (uint64_t)-10},
+	};
+
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		set_up_frozen(3, 0);
+		image_put_word(image, lies[i].address, lies[i].word);
+		run_leaf(codes(f));
+		assert_int_equal(walk.frames[3], BARRIER_IP | UNWIND_FRAME_GAP);
+		assert_true(walk.frames[5] & JVM_FRAME_STUB);
+		assert_int_equal(walk.jvm_chunk_end, 0);
+		mem_free(image);
+	}
+	/* No nmethod, or one that is none. */
+	set_up_frozen(3, 0);
+	image_put_word(image, walk.jvm.enter_method + walk.jvm.method_code, 0);
+	run_leaf(codes(f));
+	assert_int_equal(walk.frames[3], BARRIER_IP | UNWIND_FRAME_GAP);
+	mem_free(image);
+}
+
+/* Nonsense further out: what was found stays, and the walk goes on behind the entry and says that callers are missing. */
+static void test_frozen_in_part(void **state)
+{
+	const struct {
+		uint64_t address;
+		uint64_t word;
+		size_t carrier; /* where it comes */
+	} lies[] = {
+		{CHUNK + IMAGE_CHUNK_BYTES + 29 * 8, 0, 6}, /* h's caller would be inside it */
+		{CHUNK + IMAGE_CHUNK_BYTES + 29 * 8, 1u << 20, 6},
+		{CHUNK + IMAGE_CHUNK_BYTES + 31 * 8, 0x77, 6}, /* h's return address */
+		{PARENT, 3, 9},				       /* moved */
+		{PARENT + 24, 1000, 9},
+		{PARENT + IMAGE_CHUNK_BYTES + 21 * 8, 0x77, 9},
+	};
+
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		set_up_frozen(3, 0);
+		image_put_word(image, lies[i].address, lies[i].word);
+		assert_int_equal(run_leaf(codes(f)), UNWIND_COMPLETE);
+		expect_carrier(lies[i].carrier, UNWIND_FRAME_GAP);
+		expect_hash();
+		mem_free(image);
+	}
+	/* Chunks in a ring: the walk ends where there is no room. */
+	set_up_frozen(3, 0);
+	put_chunk(PARENT, 22, 44, CHUNK);
+	assert_int_equal(run_leaf(codes(f)), UNWIND_TOO_DEEP);
+	assert_true(walk.depth <= UNWIND_FRAMES_MAX);
+	mem_free(image);
+}
+
+/* References of 8 bytes with colors: a good one, and one that the collector has not seen to. */
+static void test_frozen_colored(void **state)
+{
+	uint64_t bad = IMAGE_VARIABLES + 0x800, shift = bad + 8;
+
+	set_up_frozen(3, 0);
+	walk.jvm.oop_bytes = 8;
+	image_put_word(image, CONTINUATION + 40, CHUNK);
+	put_chunk(CHUNK, 20, 40, 0);
+	image_put_word(image, CHUNK + 40, 0);
+	assert_int_equal(run_leaf(codes(f)), UNWIND_COMPLETE);
+	expect_carrier(9, 0);
+	walk.jvm.color_bad = bad;
+	walk.jvm.color_shift = shift;
+	image_put_word(image, bad, 0x300);
+	image_put_word(image, shift, 16);
+	image_put_word(image, CONTINUATION + 40, CHUNK << 16 | 0x400);
+	assert_int_equal(run_leaf(codes(f)), UNWIND_COMPLETE);
+	expect_carrier(9, 0);
+	image_put_word(image, CONTINUATION + 40, CHUNK << 16 | 0x100);
+	run_leaf(codes(f));
+	assert_int_equal(walk.frames[3], BARRIER_IP | UNWIND_FRAME_GAP);
+	image_put_word(image, CONTINUATION + 40, CHUNK << 16 | 0x400);
+	image_put_word(image, shift, 64);
+	run_leaf(codes(f));
+	assert_int_equal(walk.frames[3], BARRIER_IP | UNWIND_FRAME_GAP);
+	mem_free(image);
+}
+
+/* While a thread gives up its carrier its frames are in the heap already, and still on the stack. */
+static void test_freezing(void **state)
+{
+	set_up_frozen(3, 0);
+	put_call(IMAGE_BLOB_CODE + 0x10);
+	put_interpreted(CALLER_FP, h, 11, CALLER_FP + 16, 0x5678, MAIN + 0x55);
+	/* f calls doYield(), of which the compiled frame is made: its caller is the same as that of the frame in the heap. */
+	uint64_t sp = LEAF_FP - 0x80, ra = RETURN_IP;
+	walk.jvm.yield_method = g;
+	image_put_word(image, sp + FRAME_WORDS * 8 - 8, ra);
+	image_put_word(image, sp + FRAME_WORDS * 8 - 16, LEAF_FP);
+	run(IMAGE_BLOB_CODE + 0x40, sp);
+	expect_words(4, f, method_check(f), 0, 3);
+	assert_int_equal(walk.frames[6], BARRIER_IP | UNWIND_FRAME_GAP);
+	/* Not yet: the one in the heap returns to elsewhere. */
+	image_put_word(image, sp + FRAME_WORDS * 8 - 8, ra + 0x10);
+	run(IMAGE_BLOB_CODE + 0x40, sp);
+	expect_words(4, f, method_check(f), 0, 3);
+	assert_int_equal(walk.frames[6], RETURN_IP);
+	expect_carrier(15, 0);
+	mem_free(image);
+}
+
+/* While frames are copied back, some are nowhere. */
+static void test_thawing(void **state)
+{
+	set_up_frozen(3, 0);
+	uint64_t stub = BARRIER + 0x400 + 0x90;
+	put_call(stub);
+	put_interpreted(LEAF_FP, f, 3, LEAF_FP + 16, CALLER_FP, stub);
+	image_put_word(image, CALLER_FP, CALLER_FP + 0x100);
+	image_put_word(image, CALLER_FP + 8, RETURN_IP);
+	put_interpreted(CALLER_FP + 0x100, h, 11, CALLER_FP + 0x110, 0x5678, MAIN + 0x55);
+	assert_int_equal(run_leaf(codes(f)), UNWIND_COMPLETE);
+	assert_int_equal(walk.frames[3], stub);
+	assert_true(walk.frames[5] & JVM_FRAME_STUB);
+	assert_int_equal(walk.frames[6], RETURN_IP | UNWIND_FRAME_GAP);
+	expect_words(7, h, method_check(h), 0, 11);
+	expect_hash();
+	mem_free(image);
+}
+
 /* Two return addresses of the interpreter in one frame of it are one function. */
 static void test_subroutines(void **state)
 {
@@ -364,6 +645,13 @@ int main(void)
 		cmocka_unit_test(test_stubs),
 		cmocka_unit_test(test_return_barrier),
 		cmocka_unit_test(test_carrier),
+		cmocka_unit_test(test_frozen),
+		cmocka_unit_test(test_empty_chunks),
+		cmocka_unit_test(test_frozen_not_found),
+		cmocka_unit_test(test_frozen_in_part),
+		cmocka_unit_test(test_frozen_colored),
+		cmocka_unit_test(test_freezing),
+		cmocka_unit_test(test_thawing),
 		cmocka_unit_test(test_subroutines),
 		cmocka_unit_test(test_segment_maps_that_lie),
 		cmocka_unit_test(test_endless),
