@@ -19,7 +19,8 @@ debian=/usr/lib/jvm/java-17-openjdk-amd64
 check "compiled" $debian/bin/javac --release 8 -Xlint:-options -encoding UTF-8 -d "$work/classes" "$programs/Truth.java"
 
 # NAME SECONDS JAVA-HOME OPTIONS VARIANT...: at least 99 of 100 samples in burn(), which the program spends its time in once it has started, have the
-# stack that it wrote down, and none has another one without saying that callers are missing. What has no name is a twentieth.
+# stack that it wrote down, and none has another one without saying that callers are missing. What has no name is a twentieth. $least is another share.
+least=0.99
 equal() {
 	name=$1 for=$2 home=$3 options=$4
 	shift 4
@@ -29,8 +30,8 @@ equal() {
 		fail "$name: recorded" "$(cat "$work/err")"
 		return
 	}
-	if awk '/^samples/ { burn = $5 + 0; equal = $7 + 0; wrong = $11 + 0; lost = $13 + 0 }
-		END { exit !(burn >= 30 && equal >= 0.99 * burn && !wrong && lost <= 0.05 * (burn + lost)) }' "$work/said"; then
+	if awk -v least=$least '/^samples/ { burn = $5 + 0; equal = $7 + 0; wrong = $11 + 0; lost = $13 + 0 }
+		END { exit !(burn >= 30 && equal >= least * burn && !wrong && lost <= 0.05 * (burn + lost)) }' "$work/said"; then
 		pass "$name: $(head -n 1 "$work/said")"
 	else
 		fail "$name: stacks are those that the program says" "$(cat "$work/said" "$work/err")"
@@ -46,6 +47,15 @@ for home in ${WICK_JVMS:-$debian}; do
 	equal "$version" "$seconds" "$home" "" plain deep mutual lambdas streams exceptions callbacks privileged handles dispatch initializes unloads unicode threads
 	equal "$version, interpreted" "$((seconds / 2))" "$home" -Xint
 	equal "$version, C1" "$((seconds / 2))" "$home" -XX:TieredStopAtLevel=1
+	[ "${version%%[!0-9]*}" -ge 21 ] || continue
+	# Frames that are in the heap are read while the sample is taken, and missing in those whose innermost code was not known yet. Of the interpreter,
+	# that is new with each bytecode.
+	least=0.9
+	equal "$version, virtual threads" "$((seconds * 2))" "$home" "" virtual
+	equal "$version, virtual threads, C1" "$((seconds * 2))" "$home" -XX:TieredStopAtLevel=1 virtual
+	least=0.5
+	equal "$version, virtual threads, interpreted" "$((seconds * 2))" "$home" -Xint virtual
+	least=0.99
 done
 
 java=$debian/bin/java

@@ -24,6 +24,11 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Function;
 import java.util.function.IntSupplier;
 import java.util.stream.Collectors;
@@ -344,6 +349,52 @@ public class Truth {
 			thread.join();
 	}
 
+	// ---- virtual threads: what has waited has its outer frames in the heap when it goes on ----
+
+	// Waits somewhere in a deep stack, innermost, and on the way back.
+	static int descend(int depth, Body wait) throws Throwable {
+		int total = depth > 0 ? descend(depth - 1, wait) : 0;
+		if (depth % 40 == 0) {
+			wait.run();
+			total += burn(3);
+		}
+		return total + 1;
+	}
+
+	// More arguments than there are registers: some are on the stack.
+	static int wide(int depth, int a, int b, int c, int d, int e, int f, int g, int h, Body wait) throws Throwable {
+		int total = depth > 0 ? wide(depth - 1, h, a, b, c, d, e, f, g, wait) : g;
+		if (depth % 4 == 0) {
+			wait.run();
+			total += burn(2);
+		}
+		return total + a + b + c + d + e + f + h;
+	}
+
+	static void held(ReentrantLock lock, int depth) throws Throwable {
+		lock.lock();
+		try {
+			descend(depth, Thread::yield);
+		} finally {
+			lock.unlock();
+		}
+	}
+
+	// Until 23 a thread that is in a monitor does not leave its carrier.
+	static void pinned(Object monitor) throws Throwable {
+		synchronized (monitor) {
+			Thread.sleep(1);
+			burn(2);
+		}
+	}
+
+	static void passed(BlockingQueue<Integer> from, BlockingQueue<Integer> to) throws Throwable {
+		Integer item = from.poll(5, TimeUnit.MILLISECONDS);
+		burn(2);
+		to.offer(item == null ? 1 : item + 1);
+		descend(12, () -> from.poll(1, TimeUnit.MILLISECONDS));
+	}
+
 	static void virtual(double end) throws Exception {
 		Method start;
 		try {
@@ -351,14 +402,20 @@ public class Truth {
 		} catch (NoSuchMethodException before21) {
 			return;
 		}
+		ReentrantLock lock = new ReentrantLock();
+		BlockingQueue<Integer> there = new LinkedBlockingQueue<>(8), back = new SynchronousQueue<>();
+		Object monitor = new Object();
 		List<Thread> made = new ArrayList<>();
-		for (int i = 0; i < 4; i++) {
-			int depth = i * 3;
-			made.add((Thread) start.invoke(null, (Runnable) () -> repeat("virtual", () -> {
-				even(depth);
-				Thread.yield();
-			}, end)));
-		}
+		for (Body body : Arrays.<Body>asList(() -> {
+			even(9);
+			Thread.yield();
+		}, () -> descend(200, Thread::yield), () -> descend(80, () -> Thread.sleep(1)), () -> wide(12, 1, 2, 3, 4, 5, 6, 7, 8, Thread::yield),
+				() -> held(lock, 40), () -> held(lock, 3), () -> pinned(monitor), () -> passed(there, back), () -> passed(back, there),
+				() -> Stream.of(1, 2).map(value -> {
+					Thread.yield();
+					return burn(value);
+				}).collect(Collectors.toList())))
+			made.add((Thread) start.invoke(null, (Runnable) () -> repeat("virtual", body, end)));
 		for (Thread thread : made)
 			thread.join();
 	}
