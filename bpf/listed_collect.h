@@ -134,11 +134,18 @@ __attribute__((noinline)) int php_collect(__u32 cpu, __u32 tgid)
 	return r;
 }
 
-static __always_inline int php_begin(struct walk *walk, __u32 tgid)
+__attribute__((noinline)) int php_begin(__u32 cpu, __u32 tgid)
 {
-	if ((__u32)bpf_get_current_pid_tgid() != tgid) /* other threads are not PHP's */
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	__u64 thread = 0;
+
+	if (!walk)
 		return 0;
-	walk->listed_frame = php_first_frame(walk);
+	if (walk->php.globals && (__u32)bpf_get_current_pid_tgid() != tgid) /* other threads are not PHP's */
+		return 0;
+	if (!walk->php.globals && thread_pointer(&thread))
+		return 0;
+	walk->listed_frame = php_first_frame(walk, thread);
 	return 1;
 }
 
@@ -156,16 +163,22 @@ __attribute__((noinline)) int perl_collect(__u32 cpu, __u32 tgid)
 	return r;
 }
 
-__attribute__((noinline)) int perl_begin(__u32 cpu)
+__attribute__((noinline)) int perl_begin(__u32 cpu, __u32 tgid)
 {
 	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
-	__u64 thread = 0, interpreter;
+	__u64 thread = 0, interpreter = 0;
 
-	if (!walk || thread_pointer(&thread))
+	if (!walk)
 		return 0;
-	interpreter = perl_interpreter(walk, thread);
-	if (!interpreter)
+	if (!walk->perl.key && (__u32)bpf_get_current_pid_tgid() != tgid) /* other threads are not Perl's */
 		return 0;
+	if (walk->perl.key) {
+		if (thread_pointer(&thread))
+			return 0;
+		interpreter = perl_interpreter(walk, thread);
+		if (!interpreter)
+			return 0;
+	}
 	perl_first_frame(walk, interpreter);
 	return 1;
 }
@@ -204,8 +217,8 @@ __attribute__((noinline)) int listed_begin(__u32 cpu, __u32 tgid)
 		return 0;
 	switch (walk->listed.kind) {
 	case RUNTIME_KIND_PYTHON: return python_begin(walk, cpu);
-	case RUNTIME_KIND_PHP: return php_begin(walk, tgid);
-	case RUNTIME_KIND_PERL: return perl_begin(cpu);
+	case RUNTIME_KIND_PHP: return php_begin(cpu, tgid);
+	case RUNTIME_KIND_PERL: return perl_begin(cpu, tgid);
 	case RUNTIME_KIND_RUBY: return ruby_begin(cpu);
 	}
 	return 0;

@@ -8,6 +8,8 @@
  *
  *   thread (key of pthread_setspecific()) -> interpreter -> {stack, its topmost context, the stack before it} -> ...
  *
+ * Builds without threads have one interpreter, whose members are variables: it runs in the first thread of the process.
+ *
  * The place of a frame is its line, that of the statement that is executed: the interpreter has the innermost one (PL_curcop),
  * and each subroutine's and eval's context that of its caller. That is how caller() sees it, too.
  *
@@ -24,7 +26,7 @@
 
 #include "bpf/listed.h"
 
-/* PERL_SI, PERL_CONTEXT, COP and CV, of builds for threads: the same from 5.28 to 5.40. */
+/* PERL_SI, PERL_CONTEXT, COP and CV: the same from 5.28 to 5.40, also without threads, but for what a COP's file is. */
 #define PERL_STACK_CONTEXTS 8u
 #define PERL_STACK_BACK	    16u
 #define PERL_STACK_TOP	    32u /* the index of its topmost context; -1 = it has none */
@@ -45,7 +47,7 @@
 #define PERL_COP_FROM	    32u
 #define PERL_COP_BYTES	    24u
 #define PERL_COP_LINE	    36u
-#define PERL_COP_FILE	    48u
+#define PERL_COP_FILE	    48u /* a text; without threads a glob */
 #define PERL_SV_BODY	    0u
 #define PERL_SV_FLAGS	    12u
 #define PERL_SV_TYPE(flags) ((flags)&0xff)
@@ -66,7 +68,8 @@ enum perl_object { /* bits 0 and 1 of the object */
 /* A process with Perl in it. */
 struct perl_process {
 	struct listed_process listed;
-	__u64 key;		 /* address of the pthread key (PL_thr_key) */
+	__u64 key;		 /* address of the pthread key (PL_thr_key); 0 = a build without threads */
+	__u64 stack, cop;	 /* ... then: addresses of PL_curstackinfo and PL_curcop */
 	__u32 thread_keys;	 /* from the thread pointer: where the data of the first keys are */
 	__u32 keys_max;		 /* how many lie there */
 	__u32 interpreter_stack; /* PL_curstackinfo */

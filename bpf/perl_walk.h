@@ -35,10 +35,13 @@ static __always_inline void perl_enter_stack(struct walk *walk, __u64 from)
 		walk->perl_contexts = 0;
 }
 
+/* interpreter: of builds for threads. */
 static __always_inline void perl_first_frame(struct walk *walk, __u64 interpreter)
 {
-	walk->perl_cop = listed_load(walk, interpreter + walk->perl.interpreter_cop);
-	perl_enter_stack(walk, listed_load(walk, interpreter + walk->perl.interpreter_stack));
+	const struct perl_process *perl = &walk->perl;
+
+	walk->perl_cop = listed_load(walk, perl->key ? interpreter + perl->interpreter_cop : perl->cop);
+	perl_enter_stack(walk, listed_load(walk, perl->key ? interpreter + perl->interpreter_stack : perl->stack));
 }
 
 /* What runs at walk->perl_cop is no subroutine. */

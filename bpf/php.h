@@ -3,10 +3,15 @@
  * Stacks of PHP: what the walk (bpf/php_walk.h) is told of a process. How lists of frames are put into a walk is in
  * bpf/listed.h.
  *
- * PHP runs in one thread of a process (but for ZTS builds, which are not read): the variable executor_globals holds the
- * innermost frame of the list, and each frame has what it runs, where it is, and the frame before it.
+ * PHP runs in one thread of a process: the variable executor_globals holds the innermost frame of the list, and each frame has
+ * what it runs, where it is, and the frame before it.
  *
  *   executor_globals.current_execute_data -> frame -> frame -> ...   each: {opline, function, This, prev}
+ *
+ * Thread-safe builds (ZTS) run it in any thread. Each has a block of all globals, to which a variable in the thread's storage
+ * points (_tsrm_ls_cache). Where executor_globals lies in the block is set at the start, and is in executor_globals_offset.
+ *
+ *   thread -> block + executor_globals_offset = executor_globals of this thread
  *
  * A part of the list ends with the frame of PHP code that has ZEND_CALL_TOP: execute_ex(), the loop, returns with it. Functions
  * that are written in C have frames, too. Those with ZEND_CALL_TOP were called from C, by no loop: the part goes on.
@@ -58,14 +63,18 @@
 /* A process with PHP in it. */
 struct php_process {
 	struct listed_process listed;
-	__u64 current;	       /* address of executor_globals.current_execute_data */
-	__u64 opline_before;   /* of executor_globals.opline_before_exception; 0 = not known */
-	__u64 generator_class; /* of zend_ce_generator; 0 = not known */
-	__u32 function_bytes;  /* of a function that are read; at most LISTED_READ_WORDS * 8 */
-	__u32 function_count;  /* how many instructions it has */
-	__u32 function_ops;    /* where they are */
-	__u32 function_file;   /* its lines are behind it */
-	__u32 generator_frame; /* in struct _zend_generator */
+	__u64 globals;		     /* address of executor_globals; 0 = each thread has its own */
+	__u64 globals_offset;	     /* ... then: of the number of bytes behind which they lie in the thread's block */
+	__u64 block_offset;	     /* ... the address of the number of bytes from the thread pointer to the block's address */
+	__s64 block_at;		     /* ... this number itself, if block_offset is 0 */
+	__u64 generator_class;	     /* of zend_ce_generator; 0 = not known */
+	__u32 globals_current;	     /* current_execute_data in executor_globals */
+	__u32 globals_opline_before; /* opline_before_exception; 0 = not known */
+	__u32 function_bytes;	     /* of a function that are read; at most LISTED_READ_WORDS * 8 */
+	__u32 function_count;	     /* how many instructions it has */
+	__u32 function_ops;	     /* where they are */
+	__u32 function_file;	     /* its lines are behind it */
+	__u32 generator_frame;	     /* in struct _zend_generator */
 	__u32 generator_parent;
 };
 

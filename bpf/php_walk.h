@@ -7,11 +7,29 @@
 
 _Static_assert(sizeof(struct php_process) <= LISTED_PROCESS_WORDS * 8, "there is room for what is said of a process");
 
-static __always_inline __u64 php_first_frame(struct walk *walk)
+/* executor_globals of a thread; 0 = it runs no PHP. */
+static __always_inline __u64 php_globals_of(struct walk *walk, __u64 thread)
+{
+	const struct php_process *php = &walk->php;
+	__u64 at = php->block_at, block;
+
+	if (php->globals)
+		return php->globals;
+	if (php->block_offset)
+		at = listed_load(walk, php->block_offset);
+	block = at ? listed_load(walk, thread + at) : 0;
+	if (!block || WALK_READ(walk, walk->scratch, 8, php->globals_offset) || !walk->scratch[0])
+		return 0;
+	return block + walk->scratch[0];
+}
+
+/* thread: its thread pointer, of thread-safe builds. */
+static __always_inline __u64 php_first_frame(struct walk *walk, __u64 thread)
 {
 	walk->php_generator = 0;
 	walk->php_turn_from = walk->php_turn_to = 0;
-	return listed_load(walk, walk->php.current);
+	walk->php_globals = php_globals_of(walk, thread);
+	return walk->php_globals ? listed_load(walk, walk->php_globals + walk->php.globals_current) : 0;
 }
 
 /* The line of an instruction if it is one of the function's, which begins at `ops`; else PHP_ABSENT. */
@@ -35,8 +53,8 @@ static __always_inline __u64 php_find_line(struct walk *walk, __u64 opline, __u6
 #endif
 	if (line == PHP_ABSENT)
 		line = php_line(walk, opline, ops, count);
-	if (line == PHP_ABSENT && walk->php.opline_before)
-		line = php_line(walk, listed_load(walk, walk->php.opline_before), ops, count);
+	if (line == PHP_ABSENT && walk->php.globals_opline_before)
+		line = php_line(walk, listed_load(walk, walk->php_globals + walk->php.globals_opline_before), ops, count);
 	if (line == PHP_ABSENT)
 		return 0;
 	return line > RUNTIME_PLACE_MAX ? RUNTIME_PLACE_MAX : line;

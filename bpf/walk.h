@@ -167,6 +167,7 @@ struct walk {
 	__u32 python_interpreters;		   /* that were searched */
 	__u64 listed_sp, listed_held;		   /* see listed_meet() */
 	__u64 python_interpreter, python_state;	   /* of the search for the thread's state */
+	__u64 php_globals;			   /* executor_globals of the thread */
 	__u64 php_generator;			   /* to be read next; 0 = none */
 	__u32 php_turn_from, php_turn_to;	   /* frames that are to be put into the reverse order */
 	__u64 perl_contexts, perl_back;		   /* the stack of contexts, and the one before it; 0 = none */

@@ -38,7 +38,7 @@ static void check_function(const struct php_layout *layout, uint64_t object)
 
 static void collect(struct walk *walk)
 {
-	walk->listed_frame = php_first_frame(walk);
+	walk->listed_frame = php_first_frame(walk, START);
 	for (unsigned i = 0; i < 2 * LISTED_FRAMES_MAX && !php_collect_step(walk); i++)
 		;
 	must(walk->listed_count <= LISTED_FRAMES_MAX);

@@ -16,11 +16,12 @@
 #include "runtime/function.h"
 #include "runtime/memory.h"
 
-/* Offsets in bytes in the structs of a version, as built for a 64-bit machine and for threads. */
+/* Offsets in bytes in the structs of a version, as built for a 64-bit machine. */
 struct perl_layout {
 	struct perl_process walk;    /* without addresses */
 	uint32_t interpreter_bytes;  /* PL_interp_size; 0 = not known */
 	bool has_inline_hash_extras; /* since 5.36: they lie in the body of a hash; before, behind its array */
+	bool has_file_globs;	     /* without threads: the file of a statement is a glob */
 	bool is_tested;		     /* processes of this version were compared with what Perl says itself */
 };
 
@@ -29,12 +30,13 @@ struct perl_build {
 	uint32_t version; /* 0x0524 for 5.36 */
 	uint64_t loop_start, loop_end;
 	uint64_t loop_offset; /* of loop_start in the file */
-	uint64_t key;
+	uint64_t key;	      /* 0 = a build without threads, which has what follows */
+	uint64_t stack, cop;  /* PL_curstackinfo, PL_curcop */
 	struct perl_layout layout;
 };
 
 /* Whether the file holds Perl's interpreter. 1, *ret filled; 0 if it does not; -ENOTSUP when it does, of a version that is not
- * known, without threads, or without what is needed (err says what; ret->version may be set). Other errors: damaged files,
+ * known, or without what is needed (err says what; ret->version may be set). Other errors: damaged files,
  * -ENOMEM. */
 int perl_recognize(struct elf_file *file, struct perl_build *ret, struct error *err);
 /* The layout of a version; false if it is in no table. */

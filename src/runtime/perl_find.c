@@ -3,7 +3,8 @@
  * Whether a file holds Perl's interpreter: the command, the library, a program that embeds it. What counts is the function that
  * runs operations and the constants with the version, which all builds export for extensions, also stripped ones. Builds for
  * threads have an interpreter in each thread, whose address is the data of a key of pthread_setspecific(); where that data
- * lies is the same in all releases of glibc for x86-64: 16 bytes for each of the first 32 keys.
+ * lies is the same in all releases of glibc for x86-64: 16 bytes for each of the first 32 keys. Builds without threads have
+ * variables in place of the interpreter's members, and export these.
  *
  * Layouts, from the headers of each version. What differs is where the members of the interpreter lie; its size, which builds
  * export too, tells whether a build has the usual ones.
@@ -19,7 +20,7 @@
 #define THREAD_KEYS 0x310u /* specific_1stblock in glibc's struct pthread */
 #define KEYS_MAX    32u
 
-enum name { NAME_LOOP, NAME_KEY, NAME_REVISION, NAME_VERSION, NAME_INTERPRETER_BYTES, NAMES };
+enum name { NAME_LOOP, NAME_KEY, NAME_REVISION, NAME_VERSION, NAME_INTERPRETER_BYTES, NAME_STACK, NAME_COP, NAMES };
 
 static const char *const names[NAMES] = {
 	[NAME_LOOP] = "Perl_runops_standard",
@@ -27,6 +28,8 @@ static const char *const names[NAMES] = {
 	[NAME_REVISION] = "PL_revision", /* 5 */
 	[NAME_VERSION] = "PL_version",	 /* 36 */
 	[NAME_INTERPRETER_BYTES] = "PL_interp_size",
+	[NAME_STACK] = "PL_curstackinfo", /* without threads */
+	[NAME_COP] = "PL_curcop",
 };
 
 struct version_layout {
@@ -73,11 +76,11 @@ static int find_parts(struct elf_file *file, const struct elf_named *found, stru
 	    loop_read(file, found[NAME_VERSION].address, &version, 1) < 0)
 		return error_set(err, -ENOTSUP, "Perl whose version is not in the file");
 	build->version = (uint32_t)revision << 8 | version;
-	if (!found[NAME_KEY].address)
-		return error_set(err, -ENOTSUP, "Perl %u.%u as a build without threads, which is not read", revision, version);
 	if (!perl_layout_of(build->version, &build->layout))
 		return error_set(err, -ENOTSUP, "Perl %u.%u, which is not known", revision, version);
-	if (found[NAME_INTERPRETER_BYTES].address && build->layout.interpreter_bytes &&
+	if (!found[NAME_KEY].address && (!found[NAME_STACK].address || !found[NAME_COP].address))
+		return error_set(err, -ENOTSUP, "Perl %u.%u without %s", revision, version, names[NAME_KEY]);
+	if (found[NAME_KEY].address && found[NAME_INTERPRETER_BYTES].address && build->layout.interpreter_bytes &&
 	    loop_read(file, found[NAME_INTERPRETER_BYTES].address, &bytes, sizeof(bytes)) == 0 &&
 	    bytes != build->layout.interpreter_bytes)
 		return error_set(err, -ENOTSUP, "Perl %u.%u as an unusual build: its interpreter has %u bytes", revision,
@@ -87,6 +90,11 @@ static int find_parts(struct elf_file *file, const struct elf_named *found, stru
 	build->loop_end = loop.end;
 	build->loop_offset = loop.offset;
 	build->key = found[NAME_KEY].address;
+	if (!build->key) {
+		build->stack = found[NAME_STACK].address;
+		build->cop = found[NAME_COP].address;
+		build->layout.has_file_globs = true;
+	}
 	return r;
 }
 
@@ -113,5 +121,7 @@ void perl_place(const struct perl_build *build, uint64_t bias, struct perl_proce
 	*ret = build->layout.walk;
 	ret->listed.loop_start = build->loop_start + bias;
 	ret->listed.loop_end = build->loop_end + bias;
-	ret->key = build->key + bias;
+	ret->key = build->key + (build->key ? bias : 0);
+	ret->stack = build->stack + (build->stack ? bias : 0);
+	ret->cop = build->cop + (build->cop ? bias : 0);
 }

@@ -126,22 +126,46 @@ static void test_versions(void **state)
 		name, at, size, type, STB_GLOBAL, 0                                                                            \
 	}
 
+/* A build without threads has variables in place of a key. */
+static void test_without_threads(void **state)
+{
+	const struct test_symbol symbols[] = {
+		SYMBOL("Perl_runops_standard", 0x10, 64, STT_FUNC), SYMBOL("PL_revision", 0x100, 1, STT_OBJECT),
+		SYMBOL("PL_version", 0x101, 1, STT_OBJECT),	    SYMBOL("PL_curcop", 0x110, 8, STT_OBJECT),
+		SYMBOL("PL_curstackinfo", 0x118, 8, STT_OBJECT),
+	};
+	struct perl_build build;
+	struct perl_process place;
+	struct error err;
+	struct buffer b;
+
+	test_elf_build(&(struct test_elf){.symbols = symbols, .symbol_count = 5, .stripped = true}, &b);
+	memcpy(b.data + TEST_ELF_TEXT_OFFSET + 0x100, "\x05\x24", 2);
+	assert_int_equal(recognize_bytes(buffer_bytes(&b), &build, &err), 1);
+	buffer_release(&b);
+	assert_true(build.layout.has_file_globs);
+	perl_place(&build, 0x100000, &place);
+	assert_int_equal(place.key, 0);
+	assert_int_equal(place.cop, TEST_ELF_TEXT_ADDRESS + 0x110 + 0x100000);
+	assert_int_equal(place.stack, TEST_ELF_TEXT_ADDRESS + 0x118 + 0x100000);
+}
+
 static void test_what_is_not_supported(void **state)
 {
-	const struct test_symbol symbols[] = {SYMBOL("Perl_runops_standard", 0x10, 64, STT_FUNC),
-					      SYMBOL("PL_revision", 0x100, 1, STT_OBJECT),
-					      SYMBOL("PL_version", 0x101, 1, STT_OBJECT)};
+	const struct test_symbol symbols[] = {
+		SYMBOL("Perl_runops_standard", 0x10, 64, STT_FUNC), SYMBOL("PL_revision", 0x100, 1, STT_OBJECT),
+		SYMBOL("PL_version", 0x101, 1, STT_OBJECT), SYMBOL("PL_curcop", 0x110, 8, STT_OBJECT)};
 	struct perl_build build;
 	struct error err;
 
-	for (size_t count = 1; count <= 3; count++) {
+	for (size_t count = 1; count <= 4; count++) {
 		struct buffer b;
 		test_elf_build(&(struct test_elf){.symbols = symbols, .symbol_count = count, .stripped = true}, &b);
 		memcpy(b.data + TEST_ELF_TEXT_OFFSET + 0x100, "\x05\x24", 2);
 		assert_int_equal(recognize_bytes(buffer_bytes(&b), &build, &err), count < 3 ? 0 : -ENOTSUP);
 		buffer_release(&b);
 	}
-	assert_string_equal(err.message, "Perl 5.36 as a build without threads, which is not read");
+	assert_string_equal(err.message, "Perl 5.36 without PL_thr_key");
 }
 
 static void test_damaged_copies(void **state)
@@ -161,9 +185,8 @@ static void test_damaged_copies(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_installed_interpreter),
-		cmocka_unit_test(test_versions),
-		cmocka_unit_test(test_what_is_not_supported),
+		cmocka_unit_test(test_installed_interpreter), cmocka_unit_test(test_versions),
+		cmocka_unit_test(test_without_threads),	      cmocka_unit_test(test_what_is_not_supported),
 		cmocka_unit_test(test_damaged_copies),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

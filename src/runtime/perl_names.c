@@ -5,6 +5,7 @@
  *
  *   subroutine (CV) -> glob (GV) -> {name (HEK), package (HV) -> name (HEK)}
  *                   -> name (HEK), package          with CV_NAMED
+ *   statement (COP) -> file, without threads a glob -> "_<file" (HEK)
  */
 #include "runtime/perl.h"
 
@@ -33,6 +34,7 @@
 #define EXTRAS_BYTES 32u
 #define NAME_LENGTH  4u /* struct hek */
 #define NAME_DATA    8u
+#define FILE_BEFORE  2u	    /* of a file's glob: "_<" */
 #define TEXT_MAX     65536u /* what is longer is no name */
 #define PAGE	     4096u
 
@@ -77,9 +79,9 @@ static int read_value(const struct reader *reader, uint64_t address, uint32_t ty
 
 /* ---- texts ---- */
 
-static int append_name(const struct reader *reader, uint64_t address, char *ret, size_t *len)
+/* `data`: room for RUNTIME_NAME_BYTES_MAX; as much of the name as fits. */
+static int read_name(const struct reader *reader, uint64_t address, uint8_t *data, size_t *ret_len)
 {
-	uint8_t data[RUNTIME_NAME_BYTES_MAX];
 	uint32_t length;
 
 	if (!address || address & 3)
@@ -89,8 +91,16 @@ static int append_name(const struct reader *reader, uint64_t address, char *ret,
 		return r;
 	if (length > TEXT_MAX)
 		return -EBADMSG;
-	size_t count = length < sizeof(data) ? length : sizeof(data);
-	r = count ? read_memory(reader, address + NAME_DATA, data, count) : 0;
+	*ret_len = length < RUNTIME_NAME_BYTES_MAX ? length : RUNTIME_NAME_BYTES_MAX;
+	return *ret_len ? read_memory(reader, address + NAME_DATA, data, *ret_len) : 0;
+}
+
+static int append_name(const struct reader *reader, uint64_t address, char *ret, size_t *len)
+{
+	uint8_t data[RUNTIME_NAME_BYTES_MAX];
+	size_t count;
+
+	int r = read_name(reader, address, data, &count);
 	if (r == 0)
 		runtime_name_append((struct bytes){data, count}, ret, len);
 	return r;
@@ -108,11 +118,18 @@ static bool is_eval_number(struct bytes path)
 	return digits == path.len - 7;
 }
 
+static void append_path(struct bytes path, char *ret)
+{
+	size_t len = 0;
+
+	runtime_name_append(is_eval_number(path) ? bytes_of_string("(eval)") : path, ret, &len);
+}
+
 /* Up to a NUL; no further than it is, since nothing may lie behind it. */
 static int read_path(const struct reader *reader, uint64_t address, char *ret)
 {
 	uint8_t data[RUNTIME_NAME_BYTES_MAX];
-	size_t done = 0, len = 0;
+	size_t done = 0;
 
 	while (address && done < sizeof(data)) {
 		size_t some = PAGE - ((address + done) & (PAGE - 1));
@@ -125,8 +142,7 @@ static int read_path(const struct reader *reader, uint64_t address, char *ret)
 		if (text < some)
 			break;
 	}
-	bool is_eval = is_eval_number((struct bytes){data, done});
-	runtime_name_append(is_eval ? bytes_of_string("(eval)") : (struct bytes){data, done}, ret, &len);
+	append_path((struct bytes){data, done}, ret);
 	return 0;
 }
 
@@ -200,6 +216,20 @@ static int read_sub(const struct reader *reader, uint64_t address, uint32_t chec
 	return r < 0 ? r : read_path(reader, word_at(body, PERL_CV_FILE), ret->file);
 }
 
+/* The file that a glob stands for. */
+static int read_file_glob(const struct reader *reader, uint64_t address, char *ret)
+{
+	uint8_t value[PERL_SV_BYTES], body[GLOB_BYTES], data[RUNTIME_NAME_BYTES_MAX];
+	size_t len;
+
+	int r = read_value(reader, address, SV_GLOB, value, body, sizeof(body));
+	if (r == 0)
+		r = read_name(reader, word_at(body, GLOB_NAME), data, &len);
+	if (r == 0 && len >= FILE_BEFORE)
+		append_path((struct bytes){data + FILE_BEFORE, len - FILE_BEFORE}, ret);
+	return r;
+}
+
 static int read_statement(const struct reader *reader, uint64_t address, uint32_t kind, uint32_t check,
 			  struct runtime_function *ret)
 {
@@ -215,7 +245,7 @@ static int read_statement(const struct reader *reader, uint64_t address, uint32_
 	if (runtime_check_of(file, half_at(data, PERL_COP_LINE - PERL_COP_FROM), kind) != check)
 		return -ESTALE;
 	runtime_name_append(bytes_of_string(kind == PERL_OBJECT_EVAL ? "(eval)" : "(main)"), ret->name, &len);
-	return read_path(reader, file, ret->file);
+	return reader->layout->has_file_globs ? read_file_glob(reader, file, ret->file) : read_path(reader, file, ret->file);
 }
 
 int perl_read_function(const struct perl_layout *layout, const struct runtime_memory *memory, uint64_t object, uint32_t check,

@@ -183,6 +183,32 @@ static void test_statements(void **state)
 	}
 }
 
+/* Without threads the file of a statement is a glob. */
+static void test_file_globs(void **state)
+{
+	struct runtime_function function;
+	struct perl_layout layout = set_up(0x0524);
+	uint32_t check = runtime_check_of(GLOB, 17, PERL_OBJECT_MAIN);
+
+	layout.has_file_globs = true;
+	put_half(COP + 36, 17);
+	put_word(COP + 48, GLOB);
+	put_name(NAME, "_</srv/app.pl", 13);
+	assert_int_equal(perl_read_function(&layout, &runtime_memory, COP | PERL_OBJECT_MAIN, check, &function), 0);
+	assert_string_equal(function.name, "(main)");
+	assert_string_equal(function.file, "/srv/app.pl");
+	put_name(NAME, "_<(eval 17)", 11);
+	assert_int_equal(perl_read_function(&layout, &runtime_memory, COP | PERL_OBJECT_MAIN, check, &function), 0);
+	assert_string_equal(function.file, "(eval)");
+	put_name(NAME, "_", 1);
+	assert_int_equal(perl_read_function(&layout, &runtime_memory, COP | PERL_OBJECT_MAIN, check, &function), 0);
+	assert_string_equal(function.file, "");
+	put_half(NAME + 4, 65537);
+	assert_int_equal(perl_read_function(&layout, &runtime_memory, COP | PERL_OBJECT_MAIN, check, &function), -EBADMSG);
+	put_half(GLOB + 12, 13);
+	assert_int_equal(perl_read_function(&layout, &runtime_memory, COP | PERL_OBJECT_MAIN, check, &function), -EBADMSG);
+}
+
 static void test_texts(void **state)
 {
 	struct runtime_function function;
@@ -242,8 +268,8 @@ static void test_lies(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_versions), cmocka_unit_test(test_names), cmocka_unit_test(test_statements),
-		cmocka_unit_test(test_texts),	 cmocka_unit_test(test_lies),
+		cmocka_unit_test(test_versions),   cmocka_unit_test(test_names), cmocka_unit_test(test_statements),
+		cmocka_unit_test(test_file_globs), cmocka_unit_test(test_texts), cmocka_unit_test(test_lies),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,9 +73,22 @@ static void push_context(unsigned i, uint32_t type, unsigned sub, unsigned cop, 
 	put_word(BODY(sub) + PERL_CV_FILE, BODY(sub) * 7);
 }
 
+/* As a build without threads: what was the interpreter's are variables. */
+static void take_threads_away(void)
+{
+	struct perl_build build = {.stack = INTERPRETER + process.walk.perl.interpreter_stack,
+				   .cop = INTERPRETER + process.walk.perl.interpreter_cop,
+				   .loop_start = LOOP,
+				   .loop_end = LOOP + 0x40};
+
+	assert_true(perl_layout_of(0x0524, &build.layout));
+	perl_place(&build, 0, &process.walk.perl);
+	put_word(KEY, 0);
+}
+
 static unsigned collect(void)
 {
-	uint64_t interpreter = perl_interpreter(&process.walk, THREAD);
+	uint64_t interpreter = process.walk.perl.key ? perl_interpreter(&process.walk, THREAD) : 0;
 	unsigned steps = 0;
 
 	perl_first_frame(&process.walk, interpreter);
@@ -141,6 +154,18 @@ static void test_one_stack(void **state)
 	assert_int_equal(process.walk.listed_frame, 0);
 	walk_stack(&process.walk, (const uint64_t[]){CODE, LOOP + 9, MAIN});
 	CHECK_CHAIN(NATIVE_AT(CODE), NATIVE_AT(LOOP + 9), SUB_AT(2, 0), EVAL_AT(3), SUB_AT(1, 2), MAIN_AT(1), NATIVE_AT(MAIN));
+}
+
+static void test_without_threads(void **state)
+{
+	set_up();
+	take_threads_away();
+	push_context(0, PERL_TYPE_SUB, 1, 1, RETURNS);
+	push_context(0, PERL_TYPE_EVAL, 0, 2, RETURNS);
+	put_stack(0, 0);
+	collect();
+	walk_stack(&process.walk, (const uint64_t[]){CODE, LOOP + 9, MAIN});
+	CHECK_CHAIN(NATIVE_AT(CODE), NATIVE_AT(LOOP + 9), EVAL_AT(0), SUB_AT(1, 2), MAIN_AT(1), NATIVE_AT(MAIN));
 }
 
 /* No context at all: the code outside of subroutines. */
@@ -268,13 +293,10 @@ static void test_lies(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_stack),
-		cmocka_unit_test(test_no_context),
-		cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_stack_ends_a_part),
-		cmocka_unit_test(test_hidden_contexts),
-		cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_lies),
+		cmocka_unit_test(test_one_stack),	  cmocka_unit_test(test_without_threads),
+		cmocka_unit_test(test_no_context),	  cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_stack_ends_a_part), cmocka_unit_test(test_hidden_contexts),
+		cmocka_unit_test(test_threads),		  cmocka_unit_test(test_lies),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

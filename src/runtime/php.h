@@ -19,22 +19,23 @@
 /* Offsets in bytes in the structs of a version, as built for a 64-bit machine. */
 struct php_layout {
 	struct php_process walk; /* without addresses */
-	uint32_t globals_current, globals_opline_before;
-	bool is_tested; /* processes of this version were compared with what PHP says itself */
+	bool is_tested;		 /* processes of this version were compared with what PHP says itself */
 };
 
 /* What a file that holds PHP says. Addresses as linked. */
 struct php_build {
 	uint32_t version; /* 0x0802 for 8.2 */
 	uint64_t loop_start, loop_end, cold_start, cold_end;
-	uint64_t loop_offset; /* of loop_start in the file */
-	uint64_t globals, generator_class;
+	uint64_t loop_offset;		       /* of loop_start in the file */
+	uint64_t globals;		       /* executor_globals; 0 = a thread-safe build (ZTS), with what follows */
+	uint64_t globals_offset, block_offset; /* bpf/php.h */
+	int64_t block_at;
+	uint64_t generator_class;
 	struct php_layout layout;
 };
 
 /* Whether the file holds PHP's engine. 1, *ret filled; 0 if it does not; -ENOTSUP when it does, of a version that is not known,
- * thread-safe (ZTS), or without what is needed (err says what; ret->version may be set). Other errors: damaged files, -ENOMEM.
- */
+ * or without what is needed (err says what; ret->version may be set). Other errors: damaged files, -ENOMEM. */
 int php_recognize(struct elf_file *file, struct php_build *ret, struct error *err);
 /* The layout of a version; false if it is in no table. */
 bool php_layout_of(uint32_t version, struct php_layout *ret);

@@ -2,7 +2,11 @@
 /*
  * Whether a file holds PHP's engine: the command line, the FastCGI server, the module of a web server, a program that embeds
  * it. What counts is the function that runs the code and the variable with the engine's state, which all builds export for
- * extensions, also stripped ones. Thread-safe builds (ZTS) have the variable in memory of each thread, and export where in it.
+ * extensions, also stripped ones. Thread-safe builds (ZTS) have it in a block of memory of each thread, and export where in it.
+ * Where a thread has the address of its block says an exported function that was made for the compiler (JIT):
+ *
+ *   tsrm_get_ls_cache_tcb_offset()   mov $offset, %rax in an executable; mov slot(%rip), %rax in a library, where the dynamic
+ *				      linker has put the offset from the thread pointer into the slot
  *
  * The version is in the header of HTTP that the engine sends, "X-Powered-By: PHP/8.2.29", since 4.0.
  *
@@ -21,14 +25,16 @@
 #include "runtime/loop.h"
 
 #define RODATA_BYTES_MAX (32u * MIB)
+#define CODE_BYTES	 64u /* of tsrm_get_ls_cache_tcb_offset() */
 #define VERSION_BEFORE	 "X-Powered-By: PHP/"
 
-enum name { NAME_LOOP, NAME_GLOBALS, NAME_GLOBALS_OFFSET, NAME_GENERATOR_CLASS, NAME_COLD, NAMES };
+enum name { NAME_LOOP, NAME_GLOBALS, NAME_GLOBALS_OFFSET, NAME_BLOCK, NAME_GENERATOR_CLASS, NAME_COLD, NAMES };
 
 static const char *const names[NAMES] = {
 	[NAME_LOOP] = "execute_ex",
 	[NAME_GLOBALS] = "executor_globals",
 	[NAME_GLOBALS_OFFSET] = "executor_globals_offset", /* thread-safe builds */
+	[NAME_BLOCK] = "tsrm_get_ls_cache_tcb_offset",	   /* ... since 8.0 */
 	[NAME_GENERATOR_CLASS] = "zend_ce_generator",
 	[NAME_COLD] = "execute_ex.cold",
 };
@@ -61,9 +67,9 @@ bool php_layout_of(uint32_t version, struct php_layout *ret)
 				 .function_ops = layout->ops,
 				 .function_file = layout->file,
 				 .generator_frame = layout->generator_frame,
-				 .generator_parent = layout->generator_parent},
-			.globals_current = GLOBALS_CURRENT,
-			.globals_opline_before = layout->opline_before,
+				 .generator_parent = layout->generator_parent,
+				 .globals_current = GLOBALS_CURRENT,
+				 .globals_opline_before = layout->opline_before},
 			.is_tested = layout->is_tested,
 		};
 		return true;
@@ -94,6 +100,27 @@ static uint32_t find_version(struct elf_file *file)
 	return major > 0 && major < 100 && minor < 100 ? major << 8 | minor : 0;
 }
 
+/* Where a thread has the address of its block. */
+static bool find_block(struct elf_file *file, uint64_t function, struct php_build *build)
+{
+	uint8_t code[CODE_BYTES];
+	size_t len = function ? loop_read_function(file, function, code, sizeof(code)) : 0;
+	int32_t number;
+
+	for (size_t i = 0; i + 7 <= len; i++) {
+		memcpy(&number, code + i + 3, sizeof(number));
+		if (memcmp(code + i, "\x48\xc7\xc0", 3) == 0 && number < 0) {
+			build->block_at = number;
+			return true;
+		}
+		if (memcmp(code + i, "\x48\x8b\x05", 3) == 0) {
+			build->block_offset = function + i + 7 + (uint64_t)(int64_t)number;
+			return true;
+		}
+	}
+	return false;
+}
+
 static int find_parts(struct elf_file *file, const struct elf_named *found, struct php_build *build, struct error *err)
 {
 	struct loop_code loop;
@@ -112,8 +139,12 @@ static int find_parts(struct elf_file *file, const struct elf_named *found, stru
 	build->cold_end = loop.cold_end;
 	build->loop_offset = loop.offset;
 	build->globals = found[NAME_GLOBALS].address;
+	build->globals_offset = found[NAME_GLOBALS_OFFSET].address;
+	if (!build->globals && !find_block(file, found[NAME_BLOCK].address, build))
+		return error_set(err, -ENOTSUP, "PHP %u.%u as a thread-safe build (ZTS) whose threads' data are not found",
+				 build->version >> 8, build->version & 0xff);
 	build->generator_class = found[NAME_GENERATOR_CLASS].address;
-	if (found[NAME_GLOBALS].size && found[NAME_GLOBALS].size < build->layout.globals_current + 8)
+	if (found[NAME_GLOBALS].size && found[NAME_GLOBALS].size < build->layout.walk.globals_current + 8)
 		return error_set(err, -ENOTSUP, "PHP %u.%u whose %s has %llu bytes", build->version >> 8, build->version & 0xff,
 				 names[NAME_GLOBALS], (unsigned long long)found[NAME_GLOBALS].size);
 	return 0;
@@ -133,25 +164,24 @@ int php_recognize(struct elf_file *file, struct php_build *ret, struct error *er
 		return 0;
 	if (!file->is_64)
 		return error_set(err, -ENOTSUP, "PHP for a 32-bit machine");
-	if (!found[NAME_GLOBALS].address) {
-		return error_set(err, -ENOTSUP, "PHP as a thread-safe build (ZTS), which is not read");
-	}
 	r = find_parts(file, found, ret, err);
 	return r < 0 ? r : 1;
 }
 
 void php_place(const struct php_build *build, uint64_t bias, struct php_process *ret)
 {
-	const struct php_layout *layout = &build->layout;
-
-	*ret = layout->walk;
+	*ret = build->layout.walk;
 	ret->listed.loop_start = build->loop_start + bias;
 	ret->listed.loop_end = build->loop_end + bias;
 	ret->listed.cold_start = build->cold_start + (build->cold_end ? bias : 0);
 	ret->listed.cold_end = build->cold_end + (build->cold_end ? bias : 0);
-	ret->current = build->globals + bias + layout->globals_current;
-	if (layout->globals_opline_before)
-		ret->opline_before = build->globals + bias + layout->globals_opline_before;
+	if (build->globals) {
+		ret->globals = build->globals + bias;
+	} else {
+		ret->globals_offset = build->globals_offset + bias;
+		ret->block_offset = build->block_offset + (build->block_offset ? bias : 0);
+		ret->block_at = build->block_at;
+	}
 	if (build->generator_class && ret->generator_frame)
 		ret->generator_class = build->generator_class + bias;
 }

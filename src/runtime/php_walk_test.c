@@ -16,6 +16,10 @@
 /* ---- a process ---- */
 
 #define GLOBALS		   (START + 0x1000)
+#define OFFSET		   (START + 0x400) /* executor_globals_offset, of a thread-safe build */
+#define SLOT		   (START + 0x500)
+#define THREAD		   (START + 0x800)
+#define BLOCK		   (START + 0x900)
 #define GENERATOR_CLASS	   (START + 0x2000) /* the variable; what it points to is 0x100 behind it */
 #define FUNCTION(i)	   (START + 0x10000 + (i)*0x200ull)
 #define OPS(i)		   (START + 0x20000 + (i)*0x1000ull)
@@ -80,7 +84,8 @@ static uint64_t add_frame(unsigned function, uint32_t type, unsigned op, uint32_
 	if (function)
 		put_function(function, type);
 	put_frame(frame, function, OPS(function) + op * PHP_OP_BYTES, info);
-	put_word(process.frames ? FRAME(process.frames - 1) + PHP_FRAME_BACK : GLOBALS + process.layout.globals_current, frame);
+	put_word(process.frames ? FRAME(process.frames - 1) + PHP_FRAME_BACK : GLOBALS + process.layout.walk.globals_current,
+		 frame);
 	process.frames++;
 	return frame;
 }
@@ -89,7 +94,7 @@ static unsigned collect(void)
 {
 	unsigned steps = 0;
 
-	process.walk.listed_frame = php_first_frame(&process.walk);
+	process.walk.listed_frame = php_first_frame(&process.walk, THREAD);
 	while (steps < 2 * LISTED_FRAMES_MAX && !php_collect_step(&process.walk))
 		steps++;
 	return steps;
@@ -212,7 +217,7 @@ static void test_lines(void **state)
 		uint64_t frame = add_frame(1, USER, 0, TOP);
 		put_word(frame + PHP_FRAME_OPLINE, cases[i].frame);
 		add_frame(2, USER, 6, TOP);
-		put_word(GLOBALS + process.layout.globals_opline_before, cases[i].before);
+		put_word(GLOBALS + process.layout.walk.globals_opline_before, cases[i].before);
 		collect();
 		check_collected(0, 1, cases[i].line, RUNTIME_FRAME_ENTRY);
 		check_collected(1, 2, LINE(2, 6), RUNTIME_FRAME_ENTRY); /* never by the register */
@@ -283,6 +288,39 @@ static void test_frames_without_functions(void **state)
 	check_collected(1, 2, LINE(2, 2), RUNTIME_FRAME_ENTRY);
 }
 
+/* A thread-safe build: each thread has a block with its globals. How far from the thread pointer its address is, is in the code
+ * or in a slot. */
+static void test_threads(void **state)
+{
+	const int64_t at = -0x28;
+
+	for (unsigned in_slot = 0; in_slot < 2; in_slot++) {
+		struct php_build build = {.globals_offset = OFFSET - 0x10, .loop_start = LOOP - 0x10, .loop_end = LOOP};
+		build.block_offset = in_slot ? SLOT - 0x10 : 0;
+		build.block_at = in_slot ? 0 : at;
+		set_up();
+		build.layout = process.layout;
+		php_place(&build, 0x10, &process.walk.php);
+		add_frame(1, USER, 3, 0);
+		add_frame(2, USER, 1, TOP);
+		collect();
+		assert_int_equal(process.walk.listed_count, 0); /* a thread without a block */
+		put_word(THREAD + (uint64_t)at, BLOCK);
+		put_word(SLOT, in_slot ? (uint64_t)at : 0);
+		collect();
+		assert_int_equal(process.walk.listed_count, 0); /* the engine has not started yet */
+		put_word(OFFSET, GLOBALS - BLOCK);
+		collect();
+		assert_int_equal(process.walk.listed_count, 2);
+		check_collected(0, 1, LINE(1, 3), 0);
+		check_collected(1, 2, LINE(2, 1), RUNTIME_FRAME_ENTRY);
+		put_word(THREAD + (uint64_t)at, 0x1000); /* leads nowhere */
+		process.walk.listed_count = 0;
+		collect();
+		assert_int_equal(process.walk.listed_count, 0);
+	}
+}
+
 /* Lists that do not end, or lead nowhere. */
 static void test_lies(void **state)
 {
@@ -330,13 +368,10 @@ static void test_lies(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_code_without_name),
-		cmocka_unit_test(test_calls_within_c),
-		cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_generators),
-		cmocka_unit_test(test_lies),
-		cmocka_unit_test(test_frames_without_functions),
+		cmocka_unit_test(test_parts),	       cmocka_unit_test(test_code_without_name),
+		cmocka_unit_test(test_calls_within_c), cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_generators),     cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_lies),	       cmocka_unit_test(test_frames_without_functions),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,8 +37,8 @@ static void describe(struct runtimes *runtimes, const struct runtime_file *file,
 	(void)runtimes;
 	(void)pid;
 	const struct perl_build *build = &file->perl;
-	buffer_printf(out, "Perl %u.%u in %s; offsets of that version%s", build->version >> 8, build->version & 0xff, binary,
-		      build->layout.is_tested ? "" : ", which was not tested");
+	buffer_printf(out, "Perl %u.%u%s in %s; offsets of that version%s", build->version >> 8, build->version & 0xff,
+		      build->key ? "" : ", without threads,", binary, build->layout.is_tested ? "" : ", which was not tested");
 }
 
 const struct runtime_type runtime_perl = {

@@ -42,8 +42,8 @@ static void describe(struct runtimes *runtimes, const struct runtime_file *file,
 	(void)runtimes;
 	(void)pid;
 	const struct php_build *build = &file->php;
-	buffer_printf(out, "PHP %u.%u in %s; offsets of that version%s", build->version >> 8, build->version & 0xff, binary,
-		      build->layout.is_tested ? "" : ", which was not tested");
+	buffer_printf(out, "PHP %u.%u%s in %s; offsets of that version%s", build->version >> 8, build->version & 0xff,
+		      build->globals ? "" : ", thread-safe,", binary, build->layout.is_tested ? "" : ", which was not tested");
 }
 
 const struct runtime_type runtime_php = {
