@@ -2,10 +2,17 @@
 /*
  * Functions whose place is their line. An item of names has the name and the file; the first line. It is known by its object
  * and check, and once more by its check alone.
+ *
+ * What was gone when it was to be read, such as a closure that lives for a millisecond, is looked for again when it is sampled
+ * again: programs make the same closure over and over, often in the same place, and once it is met there all like it are
+ * known. Its item has no name, and when it was looked for last. RETRY_NS bounds how often that is.
  */
 #include <errno.h>
 
 #include "agent/runtime/runtimes.h"
+#include "base/time.h"
+
+#define RETRY_NS (NS_PER_S / 2)
 
 struct lookup {
 	struct runtimes *runtimes;
@@ -13,7 +20,14 @@ struct lookup {
 	const struct runtime_file *file;
 	uint64_t object, data;
 	uint64_t key, check_key;
+	bool is_again;
 };
+
+/* A time in units of RETRY_NS; never 0. */
+static uint32_t time_unit(void)
+{
+	return (uint32_t)(time_monotonic_ns() / RETRY_NS) | 1u << 31;
+}
 
 static int add(const struct lookup *lookup, uint64_t key, const struct runtime_function *function)
 {
@@ -46,10 +60,15 @@ static int read_item(const struct lookup *lookup, runtime_read_named *read, stru
 	int r = read(lookup->file, &memory, RUNTIME_OBJECT(lookup->object), RUNTIME_CHECK(lookup->data), &function);
 	if (r == -ENOMEM)
 		return r;
-	if (r < 0 && r != -EBADMSG) {
+	bool is_lost = r < 0 && r != -EBADMSG;
+	if (is_lost) {
 		int found = find_copy(lookup, item);
 		if (found != 0)
 			return found;
+	}
+	if (is_lost && lookup->is_again) {
+		runtime_names_mark(names, lookup->key, time_unit());
+		return runtime_names_find(names, lookup->key, item);
 	}
 	runtime_count(lookup->runtimes, lookup->file->type->kind, r);
 	if (r < 0)
@@ -60,13 +79,15 @@ static int read_item(const struct lookup *lookup, runtime_read_named *read, stru
 		r = add(lookup, lookup->check_key, &function);
 	if (r != -ENOMEM)
 		r = add(lookup, lookup->key, &function);
+	if (is_lost && r == 0)
+		runtime_names_mark(names, lookup->key, time_unit());
 	return r < 0 ? r : runtime_names_find(names, lookup->key, item);
 }
 
 int runtime_name_by_line(struct runtimes *runtimes, const struct process *process, const struct runtime_file *file,
 			 runtime_read_named *read, uint64_t object, uint64_t data, struct runtime_name *ret)
 {
-	const struct lookup lookup = {
+	struct lookup lookup = {
 		.runtimes = runtimes,
 		.process = process,
 		.file = file,
@@ -78,6 +99,10 @@ int runtime_name_by_line(struct runtimes *runtimes, const struct process *proces
 	struct runtime_name_item item;
 
 	int r = runtime_find_name(runtimes, process, file->type->kind, lookup.key, &item);
+	if (r > 0 && !item.texts[0].len && item.numbers[1] && item.numbers[1] != time_unit()) {
+		lookup.is_again = true;
+		r = runtime_may_read(runtimes, process, file->type->kind) ? 0 : r;
+	}
 	if (r == 0)
 		r = read_item(&lookup, read, &item);
 	if (r <= 0)

@@ -99,3 +99,11 @@ int runtime_names_find(struct runtime_names *names, uint64_t key, struct runtime
 	get_item(&names->tables[0], at, ret);
 	return 1;
 }
+
+void runtime_names_mark(struct runtime_names *names, uint64_t key, uint32_t number)
+{
+	uint64_t at;
+
+	if (map64_get(&names->tables[0].by_key, key, &at))
+		names->tables[0].items[at].numbers[1] = number;
+}

@@ -36,7 +36,11 @@ void runtime_names_release(struct runtime_names *names);
 uint64_t runtime_names_key(const struct runtime_names *names, const void *data, size_t bytes);
 /* 1, *ret filled; 0 if it is not known; -ENOMEM. */
 int runtime_names_find(struct runtime_names *names, uint64_t key, struct runtime_name_item *ret);
-/* The key is not known. Makes what was found before invalid. 0, -ENOMEM; -E2BIG if the texts are larger than a table. */
+/* In place of what the key had, if anything. Makes what was found before invalid. 0, -ENOMEM; -E2BIG if the texts are larger
+ * than a table. */
 int runtime_names_add(struct runtime_names *names, uint64_t key, const struct runtime_name_item *item);
+
+/* Sets the second number of an item that was found or added last. */
+void runtime_names_mark(struct runtime_names *names, uint64_t key, uint32_t number);
 
 #endif

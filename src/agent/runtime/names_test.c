@@ -43,6 +43,15 @@ static void test_kept(void **state)
 	assert_int_equal(runtime_names_add(&names, other_key, &other), 0);
 	expect(&names, key, "main", 3);
 	expect(&names, other_key, "", 0);
+	/* What was not known at first is by now. */
+	other = item_of("late", 4);
+	assert_int_equal(runtime_names_add(&names, other_key, &other), 0);
+	expect(&names, other_key, "late", 4);
+	runtime_names_mark(&names, other_key, 11);
+	assert_int_equal(runtime_names_find(&names, other_key, &item), 1);
+	assert_int_equal(item.numbers[1], 11);
+	runtime_names_mark(&names, 4711, 11); /* is in no table */
+	expect(&names, key, "main", 3);
 	runtime_names_release(&names);
 }
 
