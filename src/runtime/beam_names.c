@@ -60,40 +60,87 @@ static int read_atom(const struct source *source, uint64_t atom, uint8_t text[st
 	return len ? read_at(source, name, text, (size_t)len) : 0;
 }
 
-static int append_atom(const struct source *source, uint64_t atom, char *name, size_t *len)
+static void append(struct bytes text, struct runtime_function *ret, size_t *len)
 {
-	uint8_t text[ATOM_BYTES_MAX];
-	size_t bytes = 0;
-
-	int r = read_atom(source, atom, text, &bytes);
-	if (r == 0)
-		runtime_name_append((struct bytes){text, bytes}, name, len);
-	return r;
+	runtime_name_append(text, ret->name, len);
 }
 
-/* "module:name/arity"; modules of Elixir are "Elixir.Name", and functions of theirs "Name.name/arity". */
+static void append_arity(uint64_t arity, struct runtime_function *ret, size_t *len)
+{
+	char text[8];
+
+	snprintf(text, sizeof(text), "/%u", (unsigned)arity);
+	append(bytes_of_string(text), ret, len);
+}
+
+/*
+ * "-NAME/ARITY-fun-NUMBER-", an anonymous function in NAME/ARITY: 1, with that part of it. Behind the last slash are then the
+ * arity, a word and the number, each with a '-' behind it; that of a comprehension has more or fewer.
+ */
+static int find_parent(struct bytes name, struct bytes *ret)
+{
+	const uint8_t *slash = name.len && name.data[0] == '-' ? memrchr(name.data, '/', name.len) : NULL, *dash = NULL;
+	size_t dashes = 0;
+
+	if (!slash || name.data[name.len - 1] != '-')
+		return 0;
+	for (const uint8_t *at = slash; at < name.data + name.len; at++) {
+		if (*at != '-')
+			continue;
+		dash = dash ? dash : at;
+		dashes++;
+	}
+	if (dashes != 3)
+		return 0;
+	*ret = (struct bytes){name.data + 1, (size_t)(dash - name.data - 1)};
+	return 1;
+}
+
+/* As Elixir's stack traces have it: "Module.name/arity", "anonymous fn/arity in Module.name/arity". module: without "Elixir."
+ */
+static void name_elixir(struct bytes module, struct bytes name, uint64_t arity, struct runtime_function *ret)
+{
+	struct bytes shown = name;
+	size_t len = 0;
+	int is_anonymous = find_parent(name, &shown);
+
+	if (is_anonymous) {
+		append(bytes_of_string("anonymous fn"), ret, &len);
+		append_arity(arity, ret, &len);
+		append(bytes_of_string(" in "), ret, &len);
+	}
+	append(module, ret, &len);
+	append(bytes_of_string("."), ret, &len);
+	append(shown, ret, &len);
+	if (!is_anonymous)
+		append_arity(arity, ret, &len);
+}
+
+/* "module:name/arity"; modules of Elixir are "Elixir.Name". */
 static int read_name(const struct source *source, uint64_t function, struct runtime_function *ret)
 {
 	uint64_t parts[3]; /* module, name, arity */
-	uint8_t module[ATOM_BYTES_MAX];
-	size_t bytes = 0, len = 0, prefix = strlen(ELIXIR);
-	char arity[8];
+	uint8_t module[ATOM_BYTES_MAX], name[ATOM_BYTES_MAX];
+	size_t bytes = 0, name_bytes = 0, len = 0, prefix = strlen(ELIXIR);
 
 	int r = read_at(source, function + MFA_OFFSET, parts, sizeof(parts));
 	if (r == 0)
 		r = read_atom(source, parts[0], module, &bytes);
+	if (r == 0)
+		r = read_atom(source, parts[1], name, &name_bytes);
 	if (r < 0)
 		return r;
 	if (parts[2] > 255)
 		return -EBADMSG;
-	bool is_elixir = bytes > prefix && memcmp(module, ELIXIR, prefix) == 0;
-	runtime_name_append(is_elixir ? (struct bytes){module + prefix, bytes - prefix} : (struct bytes){module, bytes},
-			    ret->name, &len);
-	runtime_name_append(bytes_of_string(is_elixir ? "." : ":"), ret->name, &len);
-	r = append_atom(source, parts[1], ret->name, &len);
-	snprintf(arity, sizeof(arity), "/%u", (unsigned)parts[2]);
-	runtime_name_append(bytes_of_string(arity), ret->name, &len);
-	return r;
+	if (bytes > prefix && memcmp(module, ELIXIR, prefix) == 0) {
+		name_elixir((struct bytes){module + prefix, bytes - prefix}, (struct bytes){name, name_bytes}, parts[2], ret);
+		return 0;
+	}
+	append((struct bytes){module, bytes}, ret, &len);
+	append(bytes_of_string(":"), ret, &len);
+	append((struct bytes){name, name_bytes}, ret, &len);
+	append_arity(parts[2], ret, &len);
+	return 0;
 }
 
 static size_t encode(uint64_t character, uint8_t to[static 4])

@@ -297,6 +297,38 @@ static void test_functions(void **state)
 	}
 }
 
+/* As Elixir's stack traces have them. */
+static void test_elixir_names(void **state)
+{
+	static const struct {
+		const char *module, *name, *shown;
+	} cases[] = {
+		{"Elixir.Two", "run!", "Two.run!/2"},
+		{"Elixir.A.B", "-run/0-fun-0-", "anonymous fn/2 in A.B.run/0"},
+		{"Elixir.A.B", "-a/b/11-fun-12-", "anonymous fn/2 in A.B.a/b/11"},
+		{"Elixir.Enum", "-map/2-lists^map/1-0-", "Enum.-map/2-lists^map/1-0-/2"},
+		{"Elixir.A", "-run/0-a-b-0-", "A.-run/0-a-b-0-/2"},
+		{"Elixir.A", "-run/0-fun-0", "A.-run/0-fun-0/2"},
+		{"Elixir.A", "-", "A.-/2"},
+		{"Elixir.A", "-/", "A.-//2"},
+		{"Elixir.A", "-/---", "anonymous fn/2 in A./"},
+		{"Elixir.A", "", "A./2"},
+		{"Elixir.", "-run/0-fun-0-", "Elixir.:-run/0-fun-0-/2"},
+		{"two", "-run/0-fun-0-", "two:-run/0-fun-0-/2"},
+	};
+	struct runtime_function function;
+	uint32_t line;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct image *image = image_new(25);
+		uint64_t module = image_put_atom(image, cases[i].module), name = image_put_atom(image, cases[i].name);
+		image_put_function(image, IMAGE_TWO, 0, module, name, 2);
+		assert_int_equal(read_function(image, IMAGE_TWO, 0x250, &function, &line), 0);
+		assert_string_equal(function.name, cases[i].shown);
+		test_free(image);
+	}
+}
+
 static void test_wrong_functions(void **state)
 {
 	struct runtime_function function;
@@ -339,6 +371,7 @@ int main(void)
 		cmocka_unit_test(test_other_files),	  cmocka_unit_test(test_modules),
 		cmocka_unit_test(test_modules_change),	  cmocka_unit_test(test_wrong_modules),
 		cmocka_unit_test(test_functions),	  cmocka_unit_test(test_wrong_functions),
+		cmocka_unit_test(test_elixir_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,14 @@ for root in ${WICK_ERLANG_ROOTS:-/}; do
 	truth_equals "$release" "python3 tests/programs/listed/check.py" $enter erl $flags -pa "$inside" -run truth main "$seconds" "$inside/log"
 	truth_equals "$release, with frame pointers" "python3 tests/programs/listed/check.py" \
 		$enter erl +JPperf true $flags -pa "$inside" -run truth main "$seconds" "$inside/log"
+	# Elixir's stack traces name functions in another way.
+	cp tests/programs/beam/truth.ex "$outside"
+	if elixir=$($enter sh -c "cd $inside && elixirc truth.ex && elixir -e 'IO.write(:code.lib_dir(:elixir))'" 2>"$work/err"); then
+		truth_equals "$release, Elixir" "python3 tests/programs/listed/check.py" \
+			$enter erl $flags -pa "$inside" -pa "$elixir/ebin" -run Elixir.Truth main "$seconds" "$inside/log"
+	else
+		skip "Elixir in $root/" "$(tail -n 1 "$work/err")"
+	fi
 	rm -rf "$outside" "$work/log"
 done
 
