@@ -34,6 +34,21 @@ ninety_runs java Ninety.java
 ninety_runs php ninety.php
 ninety_runs perl ninety.pl
 ninety_runs ruby ninety.rb
+ninety_runs lua5.4 ninety.lua
+ninety_runs luajit ninety.lua
+# Erlang, by a copy of its program as the process w_beam.smp: its threads have names of their own.
+erlang_runs() {
+	erlang_root=$(erl -noshell -eval 'io:format("~s", [code:root_dir()]), halt().' 2>"$work/erl.log") &&
+		(cd "$work/bin" && erlc "$ninety/ninety.erl") >>"$work/erl.log" 2>&1 || {
+		skip "Erlang" "$(tail -n 1 "$work/erl.log")"
+		return
+	}
+	cp -r "$erlang_root"/erts-*/bin "$work/erts" && cp "$work/erts/beam.smp" "$work/erts/w_beam.smp"
+	launch env ROOTDIR="$erlang_root" BINDIR="$work/erts" EMU=w_beam PROGNAME=erl nice -n 5 "$work/erts/erlexec" +sbwt none -noshell \
+		-pa "$work/bin" -run ninety main 100000 >"$work/w_beam.smp.log" 2>&1
+	program_names="$program_names w_beam.smp" program_pids="$program_pids $!"
+}
+erlang_runs
 
 # PID: "NS RUNS" of its BPF programs so far, each once.
 bpf_runs() {
