@@ -18,6 +18,7 @@ struct capture {
 	uint64_t regs[UNWIND_REGISTERS]; /* by DWARF number */
 	const uint8_t *stack;		 /* from the stack pointer on */
 	size_t stack_bytes;
+	bool is_cut; /* at a page that is not there: a large frame has not touched it yet */
 };
 
 struct chain {

@@ -139,7 +139,8 @@ static void take_sample(struct pipeline *pipeline, const struct abi_sample *reco
 					   .tid = record->tid,
 					   .ip = tail->ip,
 					   .stack = tail->data,
-					   .stack_bytes = bytes_in_one_piece(tail)};
+					   .stack_bytes = bytes_in_one_piece(tail),
+					   .is_cut = tail->absent != 0};
 	memcpy(sample->capture.regs, tail->registers, sizeof(tail->registers));
 	find_chain(pipeline, record, &sample->kernel);
 	/* The tail begins at the leaf: what the kernel side found is found again, where the agent would go on from its end. */

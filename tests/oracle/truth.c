@@ -302,12 +302,11 @@ enum truth_outcome truth_check(const struct truth *truth, const struct capture *
 	*ret_why = chain->count ? frames_wrong(truth, chain) : "no frames";
 	if (!*ret_why && node_at != 0 && !matches(&reduced, chain, capture, node_at))
 		*ret_why = "instrumented functions differ from the nodes";
-	/* Without a node in a whole copy nothing is active, but for a handler on a stack of its own, in its prologue or on its way
-	 * back: the nodes of what it interrupted are on the other stack. */
+	/* Without a node in a whole copy nothing is active, but for a handler on a stack of its own, in its prologue or on its
+	 * way back: the nodes of what it interrupted are on the other stack. */
 	if (!*ret_why && node_at == 0 && complete && reduced.count > reduced.extra_count) {
-		/* The copy also ends where a large frame has not been touched yet. */
-		if (capture->stack_bytes < CAPTURE_STACK_BYTES && reduced.extra_count == 0 && !reduced.functions[0]->handler &&
-		    !is_in_restorer(truth->space, chain->frames[0]))
+		if (capture->stack_bytes < CAPTURE_STACK_BYTES && !capture->is_cut && reduced.extra_count == 0 &&
+		    !reduced.functions[0]->handler && !is_in_restorer(truth->space, chain->frames[0]))
 			*ret_why = "instrumented functions without a node";
 		else
 			return TRUTH_UNCHECKED;
