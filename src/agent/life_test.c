@@ -472,7 +472,7 @@ static unsigned count_survivors(struct fixture *f, struct agent *agent, pid_t *r
 	return count;
 }
 
-/* Entries whose process has been gone for longer than its events take. */
+/* Entries whose process has been gone for longer than its events take: the rings are read when there is a CPU. */
 static unsigned count_left_over(struct agent *agent)
 {
 	pid_t gone[1024];
@@ -485,10 +485,13 @@ static unsigned count_left_over(struct agent *agent)
 		if (!process->exit_ns && kill((pid_t)pid, 0) < 0 && errno == ESRCH)
 			gone[gone_count++] = (pid_t)pid;
 	}
-	assert_int_equal(agent_run(agent, time_monotonic_ns() + 100 * NS_PER_MS, NULL), 0);
-	for (size_t i = 0; i < gone_count; i++) {
-		const struct process *process = process_table_find(&agent->processes, gone[i]);
-		count += process && !process->exit_ns && kill(gone[i], 0) < 0;
+	for (int attempt = 0; attempt < 100 && (attempt == 0 || count); attempt++) {
+		assert_int_equal(agent_run(agent, time_monotonic_ns() + 100 * NS_PER_MS, NULL), 0);
+		count = 0;
+		for (size_t i = 0; i < gone_count; i++) {
+			const struct process *process = process_table_find(&agent->processes, gone[i]);
+			count += process && !process->exit_ns && kill(gone[i], 0) < 0;
+		}
 	}
 	return count;
 }

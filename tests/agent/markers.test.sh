@@ -101,10 +101,29 @@ kill "$workers"
 # In a pid namespace, where numbers are others.
 if unshare -pf --mount-proc true 2>/dev/null; then
 	record "a process in a pid namespace" 'markers: 16 of 1' -- unshare -pf --mount-proc "$marks" all
-	check "has the numbers that we know it by" sh -c 'node -e "
-		const p = JSON.parse(require(\"fs\").readFileSync(process.argv[1]));
-		const [main] = p.threads.filter((t) => t.markers.length > 3);
-		if (Number(main.pid) < 10 || main.tid !== Number(main.pid)) throw new Error(main.pid + \" \" + main.tid);" "$1"' sh "$work/m.firefox.json"
+	has_our_numbers() {
+		node -e '
+			const p = JSON.parse(require("fs").readFileSync(process.argv[1]));
+			const [main] = p.threads.filter((t) => t.markers.length > 3);
+			if (Number(main.pid) < 10 || Number(main.tid) !== Number(main.pid)) throw new Error(main.pid + " " + main.tid);' "$work/m.firefox.json"
+	}
+	check "has the numbers that we know it by" has_our_numbers
+	# Nobody can be asked any more: the recorder has no CPU until the process has ended.
+	mkfifo "$work/begin"
+	# shellcheck disable=SC2016 # for the inner shell
+	launch "$WICK" record -F 99 -o "$work/m.firefox.json" -- unshare -pf --mount-proc sh -c 'read -r _ <"$1" && exec "$0" all' "$marks" "$work/begin" 2>"$work/ended.err"
+	recorder=$!
+	wait_recording $recorder
+	runs_shell() { pgrep -f "^sh -c read .*$work/begin"; }
+	check "one begins" wait_for runs_shell
+	inner=$(runs_shell)
+	kill -STOP $recorder
+	echo go >"$work/begin"
+	wait_for sh -c '! [ -e "/proc/$1" ]' sh "$inner" >/dev/null
+	kill -CONT $recorder
+	wait $recorder
+	expect "a process that has ended before it is seen" 0 'markers: 16 of 1' cat "$work/ended.err"
+	check "has the numbers that we know it by, too" has_our_numbers
 else
 	skip "a pid namespace" "unshare is not allowed"
 fi

@@ -161,7 +161,7 @@ int marker_file_open(struct marker_output *output, int fd, pid_t pid, struct mar
 	map64_init_guarded(&file->asyncs);
 	int r = open_file(file, err);
 	if (r == 0) {
-		file->own_pids = LOAD(&file->header->pid) != pid && marker_process_own_pid(pid) != pid;
+		file->own_pids = LOAD(&file->header->pid) != pid && marker_process_may_differ(pid);
 		marker_process_name(pid, name, sizeof(name));
 		r = profile_add_cstring(output->profile, name, &file->process, err);
 	}
@@ -389,11 +389,15 @@ static int find_site(struct marker_file *file, uint32_t number, struct marker_si
 	return (*ret)->known ? 0 : read_site(file, number, *ret, err);
 }
 
-/* Our number for a thread that calls itself tid. One that has ended can no longer be asked. */
+/* Our number for a thread that calls itself tid. One that has ended can no longer be asked; that of the first one is known. */
 static pid_t outer_tid(const struct marker_file *file, int32_t tid)
 {
-	pid_t outer = file->own_pids ? marker_process_outer_tid(file->pid, tid) : tid;
-	return outer > 0 ? outer : tid;
+	if (!file->own_pids)
+		return tid;
+	pid_t outer = marker_process_outer_tid(file->pid, tid);
+	if (outer > 0)
+		return outer;
+	return tid == LOAD(&file->header->pid) ? file->pid : tid;
 }
 
 static int64_t wall_of_start(const struct marker_file *file, uint64_t start)

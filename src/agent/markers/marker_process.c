@@ -37,6 +37,11 @@ pid_t marker_process_own_pid(pid_t pid)
 	return own > 0 ? own : pid;
 }
 
+bool marker_process_may_differ(pid_t pid)
+{
+	return proc_own_id(pid, 0) != pid;
+}
+
 pid_t marker_process_outer_tid(pid_t pid, pid_t tid)
 {
 	_cleanup_(dir_closep) DIR *threads = proc_open_threads(pid);

@@ -103,7 +103,7 @@ struct marker_file {
 	uint32_t clock;
 	bool is_held;			/* the lease is ours: only then anything is taken */
 	bool is_in_doubt;		/* its process has another file as well: one of the two is of a former program */
-	bool own_pids;			/* the process is in another pid namespace */
+	bool own_pids;			/* the process is, or may have been, in another pid namespace */
 	uint32_t process;		/* string: its name */
 	struct wickmark_header *header; /* mapped, up to the rings */
 	struct marker_site *sites;	/* by number - 1; as many as were seen */
@@ -148,6 +148,8 @@ int marker_process_open_file(pid_t pid);
 bool marker_process_maps(pid_t pid, ino_t inode);
 /* What a process calls itself in its own pid namespace; pid if there is no telling. */
 pid_t marker_process_own_pid(pid_t pid);
+/* Whether the process sees itself under another number than we do: it is in another pid namespace, or has ended. */
+bool marker_process_may_differ(pid_t pid);
 /* Our number of the thread that the process calls tid; 0 = there is none. */
 pid_t marker_process_outer_tid(pid_t pid, pid_t tid);
 /* The name of its executable, without directories; or its comm. */
