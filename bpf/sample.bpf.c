@@ -163,6 +163,7 @@ __u32 count_ranges(__u32 ranges, __u32 count, __u64 address);
 __u32 find_escape(__u32 escapes, __u32 count, __u32 row);
 __u32 find_rule(__u32 cpu, __u64 address);
 int map_address(__u32 cpu, __u64 address);
+int is_call(__u64 bytes);
 int find_live_rule(__u32 cpu);
 struct unwind_rule;
 static __always_inline int thread_pointer(__u64 *ret);
@@ -176,6 +177,7 @@ static __always_inline int go_over(struct walk *walk, const struct unwind_rule *
 #define WALK_KNOWS_ALL			    0
 #define WALK_ESCAPE(escapes, count, row)    find_escape(escapes, count, row)
 #define WALK_RULE(walk, address)	    find_rule((walk)->cpu, address)
+#define WALK_IS_CALL(bytes)		    is_call(bytes)
 #define WALK_LIVE(walk, rule)		    find_live_rule_of(walk, rule)
 #define WALK_THREAD(walk, ret)		    thread_pointer(ret)
 #define WALK_GO(walk, rule)		    go_over(walk, rule)
@@ -201,6 +203,13 @@ __attribute__((noinline)) __u32 find_escape(__u32 escapes, __u32 count, __u32 ro
 {
 	return walk_escape(escapes, count, row);
 }
+
+#if UNWIND_REGISTERS == 16
+__attribute__((noinline)) int is_call(__u64 bytes)
+{
+	return walk_is_call(bytes);
+}
+#endif
 
 __attribute__((noinline)) __u32 find_rule(__u32 cpu, __u64 address)
 {

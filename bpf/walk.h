@@ -9,9 +9,9 @@
  *   WALK_LIVE(walk, rule)		  the rule in code made at run time; 0, or the result to stop with
  *   WALK_THREAD(walk, ret)		  the thread pointer (fs) of the thread; 0, or the result to stop with
  *   WALK_GO(walk, rule)		  walk_go(); or WALK_GOES_OVER, for whoever makes the steps to call it
- *   WALK_ESCAPE, WALK_RULE		  walk_escape() and walk_find_rule(), which the verifier wants by themselves
- *   WALK_HEAP16(place) ... WALK_HEAP128	  what lies in the heap; any place must be safe to read
- *   WALK_PEEK(walk, to, bytes, address)  as WALK_READ, of memory that is neither stack nor code
+ *   WALK_ESCAPE, WALK_RULE, WALK_IS_CALL  walk_escape(), walk_find_rule() and walk_is_call(), which the verifier wants by
+ * themselves WALK_HEAP16(place) ... WALK_HEAP128	  what lies in the heap; any place must be safe to read WALK_PEEK(walk,
+ * to, bytes, address)  as WALK_READ, of memory that is neither stack nor code
  *
  * Where there is only one way in user space, it is what these are unless they are defined: all but READ, MAP, THREAD and
  * HEAP16 to HEAP64.
@@ -63,6 +63,9 @@
 #endif
 #ifndef WALK_ESCAPE
 #define WALK_ESCAPE(escapes, count, row) walk_escape(escapes, count, row)
+#endif
+#ifndef WALK_IS_CALL
+#define WALK_IS_CALL(bytes) walk_is_call(bytes)
 #endif
 #ifndef WALK_RULE
 #define WALK_RULE(walk, address) walk_find_rule(&(walk)->map, address)
@@ -503,7 +506,7 @@ static __always_inline __u64 walk_code(__u64 address)
 enum walk_call { WALK_CALL_UNREADABLE, WALK_CALL_NOT, WALK_CALL };
 #if UNWIND_REGISTERS == 16
 /* Whether the last `len` of the bytes are a call by ff /2. A register as its operand takes 2, memory up to 7. */
-static __always_inline __u32 walk_is_call(__u64 bytes, __u32 len)
+static __always_inline __u32 walk_is_indirect_call(__u64 bytes, __u32 len)
 {
 	__u32 opcode = bytes >> (64 - 8 * len) & 0xff, modrm = bytes >> (72 - 8 * len) & 0xff, form = modrm & 7;
 	__u32 mod = modrm >> 6, is_sib = form == 4, is_rip = !mod && form == 5;
@@ -515,18 +518,19 @@ static __always_inline __u32 walk_is_call(__u64 bytes, __u32 len)
 	return opcode == 0xff && (modrm & 0x38) == 0x10 && needs == len;
 }
 
-/* Whether the bytes before `ra` are a call: e8 rel32, or ff /2 with its operand in a register or in memory. */
+/* Whether the last of the bytes are a call: e8 rel32, or ff /2 with its operand in a register or in memory. */
+static __always_inline int walk_is_call(__u64 bytes)
+{
+	return (bytes >> 24 & 0xff) == 0xe8 || walk_is_indirect_call(bytes, 2) || walk_is_indirect_call(bytes, 3) ||
+	       walk_is_indirect_call(bytes, 4) || walk_is_indirect_call(bytes, 6) || walk_is_indirect_call(bytes, 7);
+}
+
+/* Of the bytes before `ra`. */
 static __always_inline enum walk_call walk_call_before(struct walk *walk, __u64 ra)
 {
-	__u64 bytes;
-
 	if (WALK_READ(walk, walk->scratch, 8, ra - 8))
 		return WALK_CALL_UNREADABLE;
-	bytes = walk->scratch[0];
-	return (bytes >> 24 & 0xff) == 0xe8 || walk_is_call(bytes, 2) || walk_is_call(bytes, 3) || walk_is_call(bytes, 4) ||
-			       walk_is_call(bytes, 6) || walk_is_call(bytes, 7)
-		       ? WALK_CALL
-		       : WALK_CALL_NOT;
+	return WALK_IS_CALL(walk->scratch[0]) ? WALK_CALL : WALK_CALL_NOT;
 }
 #else
 static __always_inline enum walk_call walk_call_before(struct walk *walk, __u64 ra)
