@@ -25,7 +25,8 @@
 #define JVM_ROOM_WORDS_MAX     1024u	  /* between a frame pointer of the interpreter and the caller's frame */
 #define JVM_EMPTY_CHUNKS_MAX   4u	  /* one after the other */
 #define JVM_OOP_BAD	       1ull
-#define JVM_MARK_UNLOCKED      1u /* in the lower 2 bits of an object's first word: neither locked nor moved */
+#define JVM_CHUNK_EMPTY	       2ull /* of what jvm_open_chunk() returns */
+#define JVM_MARK_UNLOCKED      1u   /* in the lower 2 bits of an object's first word: neither locked nor moved */
 
 /* Whether an object that can be followed is at the address. */
 static __always_inline int jvm_is_object(struct walk *walk, __u64 oop)
@@ -129,8 +130,8 @@ static __always_inline __u64 jvm_land(struct walk *walk, __u64 sp, __u64 at)
 	return ra;
 }
 
-/* The next chunk, which a field refers to. The address in its innermost frame; 0 if there is no chunk; 1 if it cannot be, 2 if
- * it is empty. */
+/* The next chunk, which a field refers to. The address in its innermost frame; 0 if there is no chunk, JVM_OOP_BAD if it cannot
+ * be followed, JVM_CHUNK_EMPTY. */
 static __always_inline __u64 jvm_open_chunk(struct walk *walk, __u64 field)
 {
 	const struct jvm_process *jvm = &walk->jvm;
@@ -149,7 +150,7 @@ static __always_inline __u64 jvm_open_chunk(struct walk *walk, __u64 field)
 	start = chunk + jvm->chunk_stack;
 	walk->jvm_chunk = chunk;
 	if (sp >= bottom)
-		return 2;
+		return JVM_CHUNK_EMPTY;
 	if (sp < 2)
 		return JVM_OOP_BAD;
 	walk->jvm_chunk_end = start + (__u64)bottom * 8;
@@ -160,13 +161,13 @@ static __always_inline __u64 jvm_open_chunk(struct walk *walk, __u64 field)
 /* ... that has frames. */
 static __always_inline __u64 jvm_open_chunks(struct walk *walk, __u64 field)
 {
-	__u64 ra = 2;
+	__u64 ra = JVM_CHUNK_EMPTY;
 
-	for (__u32 i = 0; i < JVM_EMPTY_CHUNKS_MAX && ra == 2; i++) {
+	for (__u32 i = 0; i < JVM_EMPTY_CHUNKS_MAX && ra == JVM_CHUNK_EMPTY; i++) {
 		ra = jvm_open_chunk(walk, field);
 		field = walk->jvm_chunk + walk->jvm.chunk_parent;
 	}
-	return ra == 2 ? JVM_OOP_BAD : ra;
+	return ra == JVM_CHUNK_EMPTY ? JVM_OOP_BAD : ra;
 }
 
 /* From the return barrier to the frames in the heap. 1; 0 if there are none that can be believed, and nothing has changed. */

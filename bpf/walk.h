@@ -9,9 +9,9 @@
  *   WALK_LIVE(walk, rule)		  the rule in code made at run time; 0, or the result to stop with
  *   WALK_THREAD(walk, ret)		  the thread pointer (fs) of the thread; 0, or the result to stop with
  *   WALK_GO(walk, rule)		  walk_go(); or WALK_GOES_OVER, for whoever makes the steps to call it
- *   WALK_ESCAPE, WALK_RULE, WALK_IS_CALL  walk_escape(), walk_find_rule() and walk_is_call(), which the verifier wants by
- * themselves WALK_HEAP16(place) ... WALK_HEAP128	  what lies in the heap; any place must be safe to read WALK_PEEK(walk,
- * to, bytes, address)  as WALK_READ, of memory that is neither stack nor code
+ *   WALK_ESCAPE, WALK_RULE, WALK_IS_CALL  walk_escape() and their like, which the verifier wants by themselves
+ *   WALK_HEAP16(place) ... WALK_HEAP128	  what lies in the heap; any place must be safe to read
+ *   WALK_PEEK(walk, to, bytes, address)  as WALK_READ, of memory that is neither stack nor code
  *
  * Where there is only one way in user space, it is what these are unless they are defined: all but READ, MAP, THREAD and
  * HEAP16 to HEAP64.
