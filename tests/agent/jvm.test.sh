@@ -67,5 +67,6 @@ fi
 # Of the thread that runs it: compilers take their part of the time.
 truth_warm=2000 truth_of='/;JavaMain;/'
 truth_running '/;Truth.main;Truth.repeat;[^;]+;Truth.plain;/' 'jvm +HotSpot 17\.[^ ]+ in libjvm\.so' $java -cp "$work/classes" Truth 3600 "$work/log" plain
+check "down to the innermost one" grep -qE ';Truth.plain;Truth.(hot|cold);Truth.burn ' "$work/running.folded"
 check "methods that were inlined are shown" grep -q ';java[^;]*_\[i\]' "$work/marked.folded"
 finish

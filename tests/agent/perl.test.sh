@@ -16,7 +16,7 @@ programs=$PWD/tests/programs/perl
 equal() {
 	name=$1 perl=$2
 	shift 2
-	truth_equals "$name" "python3 tests/programs/listed/check.py" "$perl" "$programs/truth.pl" "$seconds" "$work/log" "$@"
+	truth_equals "$name" "$perl" "$programs/truth.pl" "$seconds" "$work/log" "$@"
 }
 
 for perl in ${WICK_PERLS:-/usr/bin/perl}; do

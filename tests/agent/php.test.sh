@@ -16,7 +16,7 @@ programs=$PWD/tests/programs/php
 equal() {
 	name=$1 php=$2
 	shift 2
-	truth_equals "$name" "python3 tests/programs/listed/check.py" "$php" "$programs/truth.php" "$seconds" "$work/log" "$@"
+	truth_equals "$name" "$php" "$programs/truth.php" "$seconds" "$work/log" "$@"
 }
 
 for php in ${WICK_PHPS:-/usr/bin/php}; do

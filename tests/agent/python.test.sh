@@ -16,7 +16,7 @@ programs=$PWD/tests/programs/python
 equal() {
 	name=$1 python=$2
 	shift 2
-	truth_equals "$name" "$python tests/programs/listed/check.py" "$python" "$programs/truth.py" "$seconds" "$work/log" "$@"
+	truth_equals "$name" "$python" "$programs/truth.py" "$seconds" "$work/log" "$@"
 }
 
 for python in ${WICK_PYTHONS:-/usr/bin/python3}; do

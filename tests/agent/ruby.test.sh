@@ -16,7 +16,7 @@ programs=$PWD/tests/programs/ruby
 equal() {
 	name=$1 ruby=$2
 	shift 2
-	truth_equals "$name" "python3 tests/programs/listed/check.py" "$ruby" "$programs/truth.rb" "$seconds" "$work/log" "$@"
+	truth_equals "$name" "$ruby" "$programs/truth.rb" "$seconds" "$work/log" "$@"
 }
 
 for ruby in ${WICK_RUBIES:-/usr/bin/ruby}; do
