@@ -48,35 +48,42 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 	return 0;
 }
 #else
-static int64_t off_by(clockid_t clock)
+struct difference {
+	int64_t ns, at_ns; /* by how much the clock is ahead, when */
+};
+
+/* Of the two readings that are closest; on a busy machine it takes long until nothing comes between them. */
+static struct difference off_by(clockid_t clock)
 {
-	struct timespec seen, real;
-	int64_t least = INT64_MAX, best = 0;
-	/* The closest two; on a busy machine it takes long until nothing comes between them. */
+	struct timespec seen, real, again, now;
+	struct difference best = {0};
+	int64_t least = INT64_MAX;
 	for (int i = 0; i < 1000 || (least > 1500 && i < 300000); i++) {
-		struct timespec again;
 		syscall(SYS_clock_gettime, clock, &real);
 		clock_gettime(clock, &seen);
 		syscall(SYS_clock_gettime, clock, &again);
 		if (ns_of(again) - ns_of(real) < least) {
 			least = ns_of(again) - ns_of(real);
-			best = ns_of(seen) - ns_of(real) - least / 2;
+			syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+			best = (struct difference){ns_of(seen) - ns_of(real) - least / 2, ns_of(now)};
 		}
 	}
 	return best;
 }
 
+/* In parts of 10^9. */
+static double drift_of(struct difference from, struct difference to)
+{
+	return (double)(to.ns - from.ns) / ((double)(to.at_ns - from.at_ns) * 1e-9);
+}
+
 int main(void)
 {
-	int64_t wall = off_by(CLOCK_REALTIME), steady = off_by(CLOCK_MONOTONIC);
-	struct timespec begun, ended;
-	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &begun);
+	struct difference wall = off_by(CLOCK_REALTIME), steady = off_by(CLOCK_MONOTONIC);
 	sleep(4);
-	int64_t wall_later = off_by(CLOCK_REALTIME), steady_later = off_by(CLOCK_MONOTONIC);
-	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ended);
-	double seconds = (double)(ns_of(ended) - ns_of(begun)) * 1e-9;
-	printf("%lld %.0f %lld %.0f\n", (long long)wall, (double)(wall_later - wall) / seconds, (long long)steady,
-	       (double)(steady_later - steady) / seconds);
+	struct difference wall_later = off_by(CLOCK_REALTIME), steady_later = off_by(CLOCK_MONOTONIC);
+	printf("%lld %.0f %lld %.0f\n", (long long)wall.ns, drift_of(wall, wall_later), (long long)steady.ns,
+	       drift_of(steady, steady_later));
 	return 0;
 }
 #endif

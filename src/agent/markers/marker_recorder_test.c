@@ -949,7 +949,11 @@ static void test_handed_over(void **state)
 	size_t before = open_descriptors();
 	for (size_t i = 0; i < 12; i++)
 		hand_over(recorder, 1 + i % 4);
-	assert_int_equal(open_descriptors(), before);
+	/* Threads of the recorder have a few open at times, also when they were counted before: fewer than are handed over
+	 * here. */
+	for (int i = 0; i < 600 && open_descriptors() > before; i++)
+		time_sleep_ns(100 * NS_PER_MS);
+	assert_in_range(open_descriptors(), 1, before);
 	stop(recorder, &stats);
 	assert_int_equal(stats.processes, 0);
 	assert_int_equal(stats.refused, 13);
