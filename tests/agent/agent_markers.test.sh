@@ -86,7 +86,11 @@ expect "a recorder gets the markers of a process that the agent collects" 0 'mar
 check "and is told of no other recorder" sh -c '! grep -q "another recorder" "$1"' sh "$work/recorded"
 check "the agent says once that it yields" said yields.log 'a recorder collects the markers of' 1
 check "and once that it has them again" said yields.log 'the agent collects markers again$' 1
-expect "so does an ordered recording" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" --host alpha -d 8 -o "$work/remote.firefox.json"
+# A busy machine may keep the agent from looking for as long as the first one takes.
+for seconds in 8 60; do
+	expect "so does an ordered recording" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" --host alpha -d $seconds -o "$work/remote.firefox.json"
+	[ "$(grep -c 'a recorder collects the markers of' "$work/yields.log")" -lt 2 ] || break
+done
 check "which has the markers" verify file "$work/remote.firefox.json" inner
 check "the agent yields again" said yields.log 'a recorder collects the markers of' 2
 check "and has them again" said yields.log 'the agent collects markers again$' 2

@@ -5,10 +5,10 @@
 need_sampling "record"
 # FILE: the names of the processes in a Firefox profile, each between spaces.
 tracks() { node -e 'const d = JSON.parse(require("fs").readFileSync(process.argv[1])); console.log(" " + [...new Set(d.threads.filter(t => t.isMainThread).map(t => t.processName))].join(" ") + " ")' "$1"; }
-burn='i=0; while [ $i -lt 500000 ]; do i=$((i+1)); done' # a third of a second of CPU time, at least: no recording of it is without a sample
+burn='i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done' # some 60 ms of CPU time, at least: no recording of it at 997 Hz is without a sample
 
 # A command is what it would be without wick.
-"$WICK" record -o "$work/env.folded" --env GREETING='hello = there' --env PATH="$PATH" --chdir / -- sh -c "$burn; echo \"\$GREETING \$(pwd)\"; echo complaint >&2; exit 7" >"$work/out" 2>"$work/err"
+"$WICK" record -F 997 -o "$work/env.folded" --env GREETING='hello = there' --env PATH="$PATH" --chdir / -- sh -c "$burn; echo \"\$GREETING \$(pwd)\"; echo complaint >&2; exit 7" >"$work/out" 2>"$work/err"
 status=$?
 check "the status of a command is kept" test $status -eq 7
 "$WICK" record -o "$work/none.folded" -- true >"$work/none.out" 2>&1
@@ -18,7 +18,7 @@ check "and failed" test $? -eq 1
 check "its output, its environment and its directory" test "$(cat "$work/out")" = "hello = there /"
 check "its complaints" grep -qx complaint "$work/err"
 check "the profile is there all the same" grep -q '^sh;\|;' "$work/env.folded"
-sh -c '"$0" record -o "$1" -- sh -c "$2"; echo "status $?"' "$WICK" "$work/kill.folded" "$burn; kill -KILL \$\$" >"$work/out" 2>&1
+sh -c '"$0" record -F 997 -o "$1" -- sh -c "$2"; echo "status $?"' "$WICK" "$work/kill.folded" "$burn; kill -KILL \$\$" >"$work/out" 2>&1
 check "a command that is killed: wick ends so" grep -q 'status 137' "$work/out"
 check "... and says so" grep -q 'was killed by signal 9' "$work/out"
 check "... after its profile was written" test -s "$work/kill.folded"
@@ -28,22 +28,22 @@ expect "a directory that does not exist" 126 'cannot enter the directory /does/n
 check "none of these writes a file" test ! -e "$work/x.folded"
 expect "a variable without a name" 2 "'=x' is not of the form NAME=VALUE" "$WICK" record --env =x -- true
 expect "--env without a command" 2 'require a command' "$WICK" record --env A=B -a
-"$WICK" record -o - --format folded -- sh -c "$burn; echo noise" >"$work/out" 2>"$work/err"
+"$WICK" record -F 997 -o - --format folded -- sh -c "$burn; echo noise" >"$work/out" 2>"$work/err"
 check "a profile on standard output is by itself" sh -c "! grep -q noise '$work/out' && grep -q noise '$work/err'"
-"$WICK" record -o "$work/x.folded" -- sh -c "$burn; grep SigIgn /proc/self/status" >"$work/out" 2>"$work/err"
+"$WICK" record -F 997 -o "$work/x.folded" -- sh -c "$burn; grep SigIgn /proc/self/status" >"$work/out" 2>"$work/err"
 check "signals that a command ignores are those it would ignore" test "$(cat "$work/out")" = "$(sh -c 'grep SigIgn /proc/self/status')"
 echo before >"$work/kept.svg"
 for file in x.firefox.json x.firefox.json.gz x.pb.gz kept.svg; do
-	expect "--max-size: no larger file is written: $file" 1 'wick record: the profile is larger than the given limit of 1 KiB' "$WICK" record --no-markers --max-size 1K -o "$work/$file" -- sh -c "$burn"
+	expect "--max-size: no larger file is written: $file" 1 'wick record: the profile is larger than the given limit of 1 KiB' "$WICK" record -F 997 --no-markers --max-size 1K -o "$work/$file" -- sh -c "$burn"
 done
 check "nor a part of it" sh -c '! ls "$0"/x.firefox* "$0"/x.pb* "$0"/*.tmp && grep -qx before "$0/kept.svg"' "$work"
-check "a smaller one is" "$WICK" record --no-markers --max-size 1M -o "$work/x.pb.gz" -- sh -c "$burn"
+check "a smaller one is" "$WICK" record -F 997 --no-markers --max-size 1M -o "$work/x.pb.gz" -- sh -c "$burn"
 
 # Ends. SIGTERM to wick alone reaches the command; SIGINT, as of a terminal, comes to both.
-launch "$WICK" record -o "$work/term.firefox.json" -- "$O/programs/deep" 3600 >/dev/null 2>"$work/err"
+launch "$WICK" record -F 997 -o "$work/term.firefox.json" -- "$O/programs/deep" 3600 >/dev/null 2>"$work/err"
 recorder=$!
 wait_for pgrep -P $recorder -x deep >/dev/null
-wait_cpu 500 "$(pgrep -P $recorder -x deep)"
+wait_cpu 100 "$(pgrep -P $recorder -x deep)"
 kill -TERM $recorder
 wait $recorder
 check "SIGTERM ends the command, which ends wick" test $? -eq 143
@@ -51,10 +51,10 @@ check "... after what was recorded is written" test "$(tracks "$work/term.firefo
 "$O/programs/deep" 3600 >/dev/null &
 target=$!
 pids="$pids $target"
-launch "$WICK" record -o "$work/int.folded" -p $target 2>"$work/err"
+launch "$WICK" record -F 997 -o "$work/int.folded" -p $target 2>"$work/err"
 recorder=$!
 wait_recording $recorder
-wait_cpu 500 $target
+wait_cpu 100 $target
 kill -INT $recorder
 wait $recorder
 check "SIGINT stops a recording and writes it" test $? -eq 0 -a -s "$work/int.folded"
@@ -63,15 +63,15 @@ kill $target
 
 # Trees: a child that was there before is followed, as is what it forks later; all of them gone is the end.
 mkfifo "$work/hold"
-sh -c "'$O/programs/deep' 3600 >/dev/null & read -r line; $burn; kill \$!; exec '$O/programs/deep' 1cpu" <"$work/hold" >/dev/null &
+sh -c "'$O/programs/deep' 3600 >/dev/null & read -r line; $burn; kill \$!; exec '$O/programs/deep' 0.2cpu" <"$work/hold" >/dev/null &
 tree=$!
 pids="$pids $tree"
 exec 9>"$work/hold"
 wait_for pgrep -P $tree -x deep >/dev/null
-launch "$WICK" record -p $tree -o "$work/tree.firefox.json" 2>"$work/err"
+launch "$WICK" record -F 997 -p $tree -o "$work/tree.firefox.json" 2>"$work/err"
 recorder=$!
 wait_recording $recorder
-wait_cpu 500 "$(pgrep -P $tree -x deep)"
+wait_cpu 100 "$(pgrep -P $tree -x deep)"
 echo go >&9
 exec 9>&-
 wait $tree
@@ -99,12 +99,12 @@ if mkdir -p "$hierarchy/$group/wick-test-$$.service/below" "$hierarchy/$group/do
 	in_unit=$started
 	start_in "$group/docker-$id.scope" in_container
 	in_container=$started
-	launch "$WICK" record --unit "wick-test-$$" -o "$work/unit.firefox.json" 2>"$work/err"
+	launch "$WICK" record -F 997 --unit "wick-test-$$" -o "$work/unit.firefox.json" 2>"$work/err"
 	recorder=$!
 	wait_recording $recorder
-	wait_cpu 500 $in_unit $in_container $outsider
+	wait_cpu 100 $in_unit $in_container $outsider
 	start_in "$group/wick-test-$$.service/below" came_later
-	wait_cpu 500 $started
+	wait_cpu 500 $started # it is found some time after it came
 	kill $in_unit $started
 	wait $recorder
 	check "a unit is recorded until all in it have ended" test $? -eq 0
@@ -112,10 +112,10 @@ if mkdir -p "$hierarchy/$group/wick-test-$$.service/below" "$hierarchy/$group/do
 	case $names in *" in_unit "*) pass "... with what was in it" ;; *) fail "... with what was in it" "$names" ;; esac
 	case $names in *" came_later "*) pass "... and what came into a group below it later" ;; *) fail "... and what came into a group below it later" "$names" ;; esac
 	case $names in *" deep "* | *" in_container "*) fail "... and nothing else" "$names" ;; *) pass "... and nothing else" ;; esac
-	check "a container by the beginning of its id" record_cpu 500 $in_container --container "$(echo "$id" | cut -c 1-12)" -o "$work/container.firefox.json"
+	check "a container by the beginning of its id" record_cpu 100 $in_container -F 997 --container "$(echo "$id" | cut -c 1-12)" -o "$work/container.firefox.json"
 	check "... and nothing else" test "$(tracks "$work/container.firefox.json")" = " in_container "
 	check "a control group by its path" "$WICK" record -d 1 --wall --cgroup "/$group/docker-$id.scope" -o "$work/cgroup.folded"
-	check "a control group by its directory" record_cpu 500 $in_container --cgroup "$hierarchy/$group" -o "$work/cgroup.folded"
+	check "a control group by its directory" record_cpu 100 $in_container -F 997 --cgroup "$hierarchy/$group" -o "$work/cgroup.folded"
 	kill $in_container $outsider # what comes later has the CPUs for itself
 	expect "a container that there is not" 1 "no cgroup below .* belongs to a container 'feedfeedfeed'" "$WICK" record --container feedfeedfeed
 	expect "a unit that there is not" 1 "a unit 'no-such-unit'; is it running" "$WICK" record --unit no-such-unit
