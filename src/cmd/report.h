@@ -4,7 +4,7 @@
 #define WICK_CMD_REPORT_H
 
 #include "cmd/remote.h"
-#include "query/pattern.h"
+#include "profile/pattern.h"
 #include "render/report.h"
 #include "render/units.h"
 

@@ -137,7 +137,7 @@ static int add_pattern(struct report_filters *filters, const struct profile_matc
 	char *value = mem_strndup(text, len);
 	if (!value)
 		return error_nomem(err);
-	int r = pattern_init(&pattern->pattern, QUERY_REGEX, value, false, "", name, err);
+	int r = pattern_init(&pattern->pattern, PATTERN_REGEX, value, false, "", name, err);
 	if (r < 0)
 		return r;
 	pattern->matcher = (struct profile_matcher){finds, &pattern->pattern};

@@ -193,7 +193,8 @@ int frame_tests_check(const struct query_frames *frames, struct error *err)
 	if (frames->test_count == 0 || frames->test_count > QUERY_FRAME_TESTS_MAX)
 		return error_set(err, -EINVAL, "query: a condition on frames has 1 to %d tests", QUERY_FRAME_TESTS_MAX);
 	for (size_t i = 0; i < frames->test_count; i++)
-		if (frames->test_count > 1 && !is_flag(frames->tests[i].field) && operator_is_negative(frames->tests[i].op))
+		if (frames->test_count > 1 && !is_flag(frames->tests[i].field) &&
+		    pattern_operator_is_negative(frames->tests[i].op))
 			return error_set(err, -EINVAL,
 					 "query: %s cannot be joined with 'and' in a condition on frames; write a separate "
 					 "'drop frames'",
@@ -232,7 +233,7 @@ int frame_filter_new(const struct query_frames *frames, struct frame_names *name
 			return r;
 		}
 	}
-	if (filter->test_count == 1 && operator_is_negative(filter->tests[0].pattern.op))
+	if (filter->test_count == 1 && pattern_operator_is_negative(filter->tests[0].pattern.op))
 		filter->drop = !filter->drop;
 	*ret = filter;
 	return 0;

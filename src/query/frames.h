@@ -8,7 +8,7 @@
 #ifndef WICK_QUERY_FRAMES_H
 #define WICK_QUERY_FRAMES_H
 
-#include "query/pattern.h"
+#include "query/query.h"
 
 /* Names of addresses, for as long as a query lasts. The symbolizer may be NULL: then a name is BINARY+0xOFFSET, as it is where
  * nothing is known, or not yet. wait_ns: for names that are being looked up, in all; as struct query.symbols_wait_ns. */

@@ -75,15 +75,15 @@ int lex_label_name(struct lexer *lexer, char **ret)
 
 static const struct {
 	const char *text;
-	enum query_operator op;
-} operators[] = {{"=~", QUERY_REGEX}, {"!~", QUERY_NOT_REGEX}, {"!=", QUERY_NOT_EQUAL}, {"=", QUERY_EQUAL}};
+	enum pattern_operator op;
+} operators[] = {{"=~", PATTERN_REGEX}, {"!~", PATTERN_NOT_REGEX}, {"!=", PATTERN_NOT_EQUAL}, {"=", PATTERN_EQUAL}};
 
 bool lex_is_operator(const struct lexer *lexer)
 {
 	return *lexer->at == '=' || *lexer->at == '!';
 }
 
-int lex_operator(struct lexer *lexer, enum query_operator *ret)
+int lex_operator(struct lexer *lexer, enum pattern_operator *ret)
 {
 	for (size_t i = 0; i < sizeof(operators) / sizeof(*operators); i++) {
 		size_t len = strlen(operators[i].text);
@@ -97,17 +97,12 @@ int lex_operator(struct lexer *lexer, enum query_operator *ret)
 	return lex_fault(lexer, "one of = != =~ !~");
 }
 
-const char *operator_text(enum query_operator op)
+const char *operator_text(enum pattern_operator op)
 {
 	for (size_t i = 0; i < sizeof(operators) / sizeof(*operators); i++)
 		if (operators[i].op == op)
 			return operators[i].text;
 	return "?";
-}
-
-bool operator_is_negative(enum query_operator op)
-{
-	return op == QUERY_NOT_EQUAL || op == QUERY_NOT_REGEX;
 }
 
 /* A backslash before anything else than \ " n t is kept, because regular expressions are full of them ("\d+"). */

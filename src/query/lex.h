@@ -21,7 +21,7 @@ void lex_skip_space(struct lexer *lexer);
 /* [A-Za-z_][A-Za-z0-9_.-/]*; characters that Wick's labels cannot have become '_', as they did when the label was stored. Space
  * behind it is skipped, by all of these. */
 int lex_label_name(struct lexer *lexer, char **ret);
-int lex_operator(struct lexer *lexer, enum query_operator *ret);
+int lex_operator(struct lexer *lexer, enum pattern_operator *ret);
 bool lex_is_operator(const struct lexer *lexer);
 /* "..." with the escapes \" \\ \n \t; a backslash before anything else stays. */
 int lex_string(struct lexer *lexer, char **ret);
@@ -31,8 +31,7 @@ bool lex_char(struct lexer *lexer, char c);
 /* 0 and up, at most max. */
 int lex_number(struct lexer *lexer, const char *expected, uint64_t max, uint64_t *ret);
 
-const char *operator_text(enum query_operator op);
-bool operator_is_negative(enum query_operator op);
+const char *operator_text(enum pattern_operator op);
 /* "..." with escapes, so that lex_string() gives text again. */
 int format_string(struct buffer *out, const char *text);
 

@@ -77,10 +77,10 @@ static int parse_list(size_t label, const char *text, struct link_ids *ret, stru
 	return r;
 }
 
-int link_ids_parse(const char *name, enum query_operator op, const char *text, struct link_ids *ret, struct error *err)
+int link_ids_parse(const char *name, enum pattern_operator op, const char *text, struct link_ids *ret, struct error *err)
 {
 	size_t label = link_label_at(name);
-	bool list = op == QUERY_REGEX || op == QUERY_NOT_REGEX, negate = op == QUERY_NOT_EQUAL || op == QUERY_NOT_REGEX;
+	bool list = op == PATTERN_REGEX || op == PATTERN_NOT_REGEX, negate = op == PATTERN_NOT_EQUAL || op == PATTERN_NOT_REGEX;
 	*ret = (struct link_ids){.part = link_labels[label].part, .negate = negate};
 	if (list && strcmp(text, ".*") == 0) { /* none of no ids: every sample */
 		ret->negate = !negate;

@@ -185,18 +185,18 @@ static bool parse_condition(struct number_condition *condition)
 	return !equals || parse_range(equals + 1, condition);
 }
 
-int number_condition_parse(enum query_operator op, const char *text, struct number_condition **ret, struct error *err)
+int number_condition_parse(enum pattern_operator op, const char *text, struct number_condition **ret, struct error *err)
 {
 	static const char form[] = "write KEY=NUMBER, KEY=FROM:TO, KEY=FROM: or KEY=:TO, with or without KEY=, numbers with or "
 				   "without a unit; or KEY, or \"\" for samples without numbers";
-	if (op == QUERY_REGEX || op == QUERY_NOT_REGEX)
+	if (op == PATTERN_REGEX || op == PATTERN_NOT_REGEX)
 		return error_set(err, -EINVAL, "query: %s knows = and != only: %s", NUMBER_LABEL, form);
 	size_t len = strlen(text);
 	struct number_condition *condition = mem_zalloc(sizeof(*condition) + len + 1);
 	if (!condition)
 		return error_nomem(err);
 	memcpy(condition->text, text, len);
-	condition->negate = op == QUERY_NOT_EQUAL;
+	condition->negate = op == PATTERN_NOT_EQUAL;
 	if (!parse_condition(condition)) {
 		mem_free(condition);
 		return error_set(err, -EINVAL, "query: %s: '%.60s' is no condition on a number: %s", NUMBER_LABEL, text, form);

@@ -14,7 +14,7 @@
 #include "base/fault.h"
 #include "query/query_int.h"
 
-static bool matches(enum query_operator op, const char *condition, const char *numbers)
+static bool matches(enum pattern_operator op, const char *condition, const char *numbers)
 {
 	_cleanup_(mem_freep) struct number_condition *parsed = NULL;
 	struct error err = {0};
@@ -84,28 +84,28 @@ static void test_conditions(void **state)
 		{"load=5kb", "load=5 percent", false},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		if (matches(QUERY_EQUAL, cases[i].condition, cases[i].numbers) != cases[i].matches)
+		if (matches(PATTERN_EQUAL, cases[i].condition, cases[i].numbers) != cases[i].matches)
 			fail_msg("'%s' of '%s'", cases[i].condition, cases[i].numbers);
-		assert_int_equal(matches(QUERY_NOT_EQUAL, cases[i].condition, cases[i].numbers), !cases[i].matches);
+		assert_int_equal(matches(PATTERN_NOT_EQUAL, cases[i].condition, cases[i].numbers), !cases[i].matches);
 	}
 }
 
 static void test_refusals(void **state)
 {
 	static const struct {
-		enum query_operator op;
+		enum pattern_operator op;
 		const char *text, *part;
 	} cases[] = {
-		{QUERY_REGEX, "bytes=.*", "= and != only"},
-		{QUERY_NOT_REGEX, "bytes=.*", "= and != only"},
-		{QUERY_EQUAL, "bytes=", "'bytes='"},
-		{QUERY_EQUAL, "bytes=:", "no condition"},
-		{QUERY_EQUAL, "bytes=x", "no condition"},
-		{QUERY_EQUAL, "bytes=1:2:3", "no condition"},
-		{QUERY_EQUAL, "bytes=1kb2", "no condition"},
-		{QUERY_EQUAL, "bytes=9223372036854775808", "no condition"},
-		{QUERY_EQUAL, "bytes=1 kb x", "no condition"},
-		{QUERY_EQUAL, "bytes=99999999999999999999999999999", "no condition"},
+		{PATTERN_REGEX, "bytes=.*", "= and != only"},
+		{PATTERN_NOT_REGEX, "bytes=.*", "= and != only"},
+		{PATTERN_EQUAL, "bytes=", "'bytes='"},
+		{PATTERN_EQUAL, "bytes=:", "no condition"},
+		{PATTERN_EQUAL, "bytes=x", "no condition"},
+		{PATTERN_EQUAL, "bytes=1:2:3", "no condition"},
+		{PATTERN_EQUAL, "bytes=1kb2", "no condition"},
+		{PATTERN_EQUAL, "bytes=9223372036854775808", "no condition"},
+		{PATTERN_EQUAL, "bytes=1 kb x", "no condition"},
+		{PATTERN_EQUAL, "bytes=99999999999999999999999999999", "no condition"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct number_condition *parsed = NULL;

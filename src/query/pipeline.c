@@ -106,7 +106,7 @@ static int parse_test_value(struct lexer *lexer, struct query_frame_test *test)
 }
 
 /* [FIELD] [OPERATOR] VALUE, or a flag. */
-static int parse_test(struct lexer *lexer, struct query_frames *frames, enum query_operator usual)
+static int parse_test(struct lexer *lexer, struct query_frames *frames, enum pattern_operator usual)
 {
 	if (frames->test_count == QUERY_FRAME_TESTS_MAX)
 		return lex_fault(lexer, "at most 8 tests");
@@ -128,13 +128,13 @@ static int parse_test(struct lexer *lexer, struct query_frames *frames, enum que
 		if (r < 0)
 			return r;
 	} else if (test->field == QUERY_FRAME_LINE) {
-		test->op = QUERY_EQUAL;
+		test->op = PATTERN_EQUAL;
 	}
 	return parse_test_value(lexer, test);
 }
 
 /* Tests joined by "and"; the regular expressions are compiled once to know that they can be. */
-static int parse_tests(struct lexer *lexer, struct query_frames *frames, enum query_operator usual)
+static int parse_tests(struct lexer *lexer, struct query_frames *frames, enum pattern_operator usual)
 {
 	int r;
 	do
@@ -155,35 +155,35 @@ static int parse_frames(struct lexer *lexer, struct stage *stage)
 		stage->frames.where = STORE_ROOT;
 	else
 		lex_word(lexer, "any");
-	return parse_tests(lexer, &stage->frames, QUERY_REGEX);
+	return parse_tests(lexer, &stage->frames, PATTERN_REGEX);
 }
 
 /* Stages that look for frames: a negation would mean "all others", which nobody asks for by mistake alone. */
-static int parse_finding(struct lexer *lexer, struct stage *stage, enum query_operator usual)
+static int parse_finding(struct lexer *lexer, struct stage *stage, enum pattern_operator usual)
 {
 	const char *at = lexer->at;
 	int r = parse_tests(lexer, &stage->frames, usual);
 	for (size_t i = 0; !r && i < stage->frames.test_count; i++)
-		if (operator_is_negative(stage->frames.tests[i].op))
+		if (pattern_operator_is_negative(stage->frames.tests[i].op))
 			return lex_refuse(lexer, at, "only = and =~ can select frames here");
 	return r;
 }
 
 static int parse_focus(struct lexer *lexer, struct stage *stage)
 {
-	return parse_finding(lexer, stage, QUERY_REGEX);
+	return parse_finding(lexer, stage, PATTERN_REGEX);
 }
 
 static int parse_hide(struct lexer *lexer, struct stage *stage)
 {
 	stage->interpreters = lex_word(lexer, "interpreter");
-	return stage->interpreters ? 0 : parse_finding(lexer, stage, QUERY_REGEX);
+	return stage->interpreters ? 0 : parse_finding(lexer, stage, PATTERN_REGEX);
 }
 
 static int parse_of(struct lexer *lexer, struct stage *stage)
 {
 	int r = expect_word(lexer, "of");
-	return r < 0 ? r : parse_finding(lexer, stage, QUERY_EQUAL);
+	return r < 0 ? r : parse_finding(lexer, stage, PATTERN_EQUAL);
 }
 
 static int parse_collapse(struct lexer *lexer, struct stage *stage)
@@ -207,7 +207,7 @@ static int parse_collapse(struct lexer *lexer, struct stage *stage)
 		return 0;
 	}
 	stage->collapse = COLLAPSE_MATCHING;
-	return parse_finding(lexer, stage, QUERY_REGEX);
+	return parse_finding(lexer, stage, PATTERN_REGEX);
 }
 
 static int parse_group(struct lexer *lexer, struct stage *stage)

@@ -10,6 +10,7 @@
 
 #include "base/cancel.h"
 #include "profile/labels.h"
+#include "profile/pattern.h"
 #include "profile/profile.h"
 #include "profile/type.h"
 #include "store/store.h"
@@ -36,8 +37,6 @@ int selector_format(const struct selector *selector, struct buffer *out);
 /* The same in the form of store_retention_rule.matches and store_delete(): context is a struct selector. */
 bool selector_match(void *selector, const struct profile_type *type, const struct labels *labels);
 
-enum query_operator { QUERY_EQUAL, QUERY_NOT_EQUAL, QUERY_REGEX, QUERY_NOT_REGEX };
-
 /*
  * Which stacks are read. A frame passes if all tests hold for it; a stack is kept if a frame at the position passes (with
  * `drop`: if none does). Tests with != or !~ stand alone and mean "no frame at the position is": they turn drop around. Regular
@@ -56,7 +55,7 @@ enum query_frame_field {
 };
 struct query_frame_test {
 	enum query_frame_field field;
-	enum query_operator op;
+	enum pattern_operator op;
 	const char *value;
 };
 #define QUERY_FRAME_TESTS_MAX 8
@@ -71,7 +70,7 @@ struct query_frames {
 #define QUERY_MATCHERS_MAX 64
 struct query_matcher {
 	const char *label;
-	enum query_operator op;
+	enum pattern_operator op;
 	const char *value;
 };
 

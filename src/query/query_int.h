@@ -4,9 +4,9 @@
 #define WICK_QUERY_QUERY_INT_H
 
 #include "base/map.h"
+#include "profile/pattern.h"
 #include "query/frames.h"
 #include "query/lex.h"
-#include "query/pattern.h"
 #include "query/query.h"
 
 #define QUERY_TYPES_MAX 64
@@ -47,7 +47,7 @@ struct link_ids {
 };
 bool link_label_is(const char *name);
 /* name is one of these labels. -EINVAL: text is not what one can ask for. */
-int link_ids_parse(const char *name, enum query_operator op, const char *text, struct link_ids *ret, struct error *err);
+int link_ids_parse(const char *name, enum pattern_operator op, const char *text, struct link_ids *ret, struct error *err);
 void link_ids_release(struct link_ids *ids);
 
 /* ---- numbers.c ---- */
@@ -56,7 +56,7 @@ void link_ids_release(struct link_ids *ids);
 bool number_label_is(const char *name);
 /* A condition on the numbers of samples, made of the value of __number__; freed with mem_free(). -EINVAL. */
 struct number_condition;
-int number_condition_parse(enum query_operator op, const char *text, struct number_condition **ret, struct error *err);
+int number_condition_parse(enum pattern_operator op, const char *text, struct number_condition **ret, struct error *err);
 /* As a struct store_number_condition has it. */
 bool number_condition_matches(void *condition, struct bytes numbers);
 

@@ -92,7 +92,7 @@ static void type_pattern_release(struct type_pattern *type)
 }
 
 /* Takes over name and value, also on failure. */
-static int add_matcher(struct lexer *lexer, struct selector *selector, char *name, enum query_operator op, char *value)
+static int add_matcher(struct lexer *lexer, struct selector *selector, char *name, enum pattern_operator op, char *value)
 {
 	if (selector->matcher_count == QUERY_MATCHERS_MAX) {
 		mem_free(name);
@@ -111,7 +111,7 @@ static int add_matcher(struct lexer *lexer, struct selector *selector, char *nam
 		mem_free(value);
 	} else {
 		/* What stands for a link has no expression to compile. */
-		r = pattern_init(&matcher->pattern, is_link ? QUERY_EQUAL : op, value, true, lexer->what, name, lexer->err);
+		r = pattern_init(&matcher->pattern, is_link ? PATTERN_EQUAL : op, value, true, lexer->what, name, lexer->err);
 		matcher->pattern.op = op;
 	}
 	if (r < 0) {
@@ -141,7 +141,7 @@ static int parse_flameql(struct lexer *lexer, struct selector *selector)
 			mem_free(value);
 			return error_nomem(lexer->err);
 		}
-		int r = add_matcher(lexer, selector, name, QUERY_EQUAL, value);
+		int r = add_matcher(lexer, selector, name, PATTERN_EQUAL, value);
 		if (r < 0)
 			return r;
 		type_pattern_release(type);
@@ -162,7 +162,7 @@ size_t selector_profile_types(const struct selector *selector, const char **ret)
 		if (matcher->type_label != TYPE_LABEL_PROFILE_TYPE)
 			continue;
 		count++;
-		if (matcher->pattern.op == QUERY_EQUAL)
+		if (matcher->pattern.op == PATTERN_EQUAL)
 			*ret = matcher->pattern.value;
 	}
 	return count;
@@ -172,7 +172,7 @@ int selector_parse_matcher(struct lexer *lexer, struct selector *selector)
 {
 	_cleanup_(mem_freep) char *name = NULL;
 	_cleanup_(mem_freep) char *value = NULL;
-	enum query_operator op;
+	enum pattern_operator op;
 	int r = lex_label_name(lexer, &name);
 	if (!r)
 		r = lex_operator(lexer, &op);
@@ -369,7 +369,7 @@ static bool matches_type_label(const struct label_matcher *matcher, const struct
 	bool found = false;
 	for (size_t i = 0; i < count && !found; i++)
 		found = pattern_finds(&matcher->pattern, texts[i], strlen(texts[i]));
-	return found == (matcher->pattern.op == QUERY_EQUAL || matcher->pattern.op == QUERY_REGEX);
+	return found == (matcher->pattern.op == PATTERN_EQUAL || matcher->pattern.op == PATTERN_REGEX);
 }
 
 bool selector_matches_type(const struct selector *selector, const struct profile_type *type)

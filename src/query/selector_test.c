@@ -177,7 +177,7 @@ static void test_out_of_memory(void **state)
 }
 
 /* The ids of a condition, as hexadecimal digits of those bytes that matter; NULL when it is refused. */
-static const char *ids_of(const char *label, enum query_operator op, const char *text, bool *ret_negate)
+static const char *ids_of(const char *label, enum pattern_operator op, const char *text, bool *ret_negate)
 {
 	static char out[1024];
 	struct link_ids ids;
@@ -205,30 +205,30 @@ static const char *ids_of(const char *label, enum query_operator op, const char 
 static void test_ids_of_spans(void **state)
 {
 	static const struct {
-		enum query_operator op;
+		enum pattern_operator op;
 		const char *text, *ids; /* NULL = refused */
 		bool negate;
 	} cases[] = {
-		{QUERY_EQUAL, "00000000000000fF", "00000000000000ff", false},
-		{QUERY_NOT_EQUAL, "0123456789abcdef", "0123456789abcdef", true},
-		{QUERY_EQUAL, "", "0000000000000000", false},
-		{QUERY_NOT_EQUAL, "", "0000000000000000", true},
-		{QUERY_REGEX, "f000000000000001|0000000000000001", "0000000000000001 f000000000000001", false},
-		{QUERY_NOT_REGEX, "(f000000000000001)", "f000000000000001", true},
-		{QUERY_REGEX, "", "0000000000000000", false},
-		{QUERY_REGEX, "|f000000000000001", "0000000000000000 f000000000000001", false},
-		{QUERY_REGEX, "f000000000000001|", "0000000000000000 f000000000000001", false},
-		{QUERY_REGEX, ".+", "0000000000000000", true},
-		{QUERY_NOT_REGEX, ".+", "0000000000000000", false},
-		{QUERY_REGEX, ".*", "", true},
-		{QUERY_NOT_REGEX, ".*", "", false},
-		{QUERY_EQUAL, "0000000000000000", NULL, false},
-		{QUERY_EQUAL, "0123456789abcde", NULL, false},
-		{QUERY_EQUAL, "0123456789abcdeg", NULL, false},
-		{QUERY_EQUAL, "0123456789abcdef|0123456789abcdef", NULL, false},
-		{QUERY_EQUAL, "0123456789abcdef0123456789abcdef", NULL, false},
-		{QUERY_REGEX, "0123.*", NULL, false},
-		{QUERY_REGEX, "(0123456789abcdef", NULL, false},
+		{PATTERN_EQUAL, "00000000000000fF", "00000000000000ff", false},
+		{PATTERN_NOT_EQUAL, "0123456789abcdef", "0123456789abcdef", true},
+		{PATTERN_EQUAL, "", "0000000000000000", false},
+		{PATTERN_NOT_EQUAL, "", "0000000000000000", true},
+		{PATTERN_REGEX, "f000000000000001|0000000000000001", "0000000000000001 f000000000000001", false},
+		{PATTERN_NOT_REGEX, "(f000000000000001)", "f000000000000001", true},
+		{PATTERN_REGEX, "", "0000000000000000", false},
+		{PATTERN_REGEX, "|f000000000000001", "0000000000000000 f000000000000001", false},
+		{PATTERN_REGEX, "f000000000000001|", "0000000000000000 f000000000000001", false},
+		{PATTERN_REGEX, ".+", "0000000000000000", true},
+		{PATTERN_NOT_REGEX, ".+", "0000000000000000", false},
+		{PATTERN_REGEX, ".*", "", true},
+		{PATTERN_NOT_REGEX, ".*", "", false},
+		{PATTERN_EQUAL, "0000000000000000", NULL, false},
+		{PATTERN_EQUAL, "0123456789abcde", NULL, false},
+		{PATTERN_EQUAL, "0123456789abcdeg", NULL, false},
+		{PATTERN_EQUAL, "0123456789abcdef|0123456789abcdef", NULL, false},
+		{PATTERN_EQUAL, "0123456789abcdef0123456789abcdef", NULL, false},
+		{PATTERN_REGEX, "0123.*", NULL, false},
+		{PATTERN_REGEX, "(0123456789abcdef", NULL, false},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -241,9 +241,9 @@ static void test_ids_of_spans(void **state)
 		assert_int_equal(negate, cases[i].negate);
 	}
 	bool negate;
-	assert_string_equal(ids_of("__trace_id__", QUERY_EQUAL, "0123456789abcdef0123456789abcdef", &negate),
+	assert_string_equal(ids_of("__trace_id__", PATTERN_EQUAL, "0123456789abcdef0123456789abcdef", &negate),
 			    "0123456789abcdef0123456789abcdef");
-	assert_null(ids_of("__trace_id__", QUERY_EQUAL, "0123456789abcdef", &negate));
+	assert_null(ids_of("__trace_id__", PATTERN_EQUAL, "0123456789abcdef", &negate));
 }
 
 /* What deletes, keeps or forwards whole series must not take a condition on samples for one that holds for all of them. */

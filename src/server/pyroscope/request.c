@@ -105,7 +105,7 @@ static int select_ids(struct pyroscope *p, const char *label, const char *field,
 		memcpy(at, list->items[i], digits);
 		at[digits] = i + 1 < list->count ? '|' : '\0';
 	}
-	p->links[p->query.where_count++] = (struct query_matcher){.label = label, .op = QUERY_REGEX, .value = text};
+	p->links[p->query.where_count++] = (struct query_matcher){.label = label, .op = PATTERN_REGEX, .value = text};
 	return 0;
 }
 

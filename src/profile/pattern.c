@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "query/pattern.h"
+#include "profile/pattern.h"
 
 #include <errno.h>
 #include <pcre2.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -80,15 +81,25 @@ static int code_new(const char *value, bool anchored, struct pattern_code **ret,
 	return 0;
 }
 
-int pattern_init(struct pattern *pattern, enum query_operator op, char *value, bool anchored, const char *what,
+int pattern_init(struct pattern *pattern, enum pattern_operator op, char *value, bool anchored, const char *what,
 		 const char *subject, struct error *err)
 {
 	*pattern = (struct pattern){.op = op, .value = value, .len = strlen(value)};
-	if (op != QUERY_REGEX && op != QUERY_NOT_REGEX)
+	if (!pattern_operator_is_regex(op))
 		return 0;
 	int r = code_new(value, anchored, &pattern->code, what, subject, err);
 	if (r < 0)
 		pattern_release(pattern);
+	return r;
+}
+
+int pattern_check(enum pattern_operator op, const char *value, bool anchored, const char *what, const char *subject,
+		  struct error *err)
+{
+	pcre2_code *regex;
+	int r = pattern_operator_is_regex(op) ? compile(value, anchored, &regex, what, subject, err) : 0;
+	if (r == 0 && pattern_operator_is_regex(op))
+		pcre2_code_free(regex);
 	return r;
 }
 
@@ -128,8 +139,7 @@ bool pattern_finds(const struct pattern *pattern, const void *text, size_t len)
 
 bool pattern_matches(const struct pattern *pattern, const void *text, size_t len)
 {
-	bool negative = pattern->op == QUERY_NOT_EQUAL || pattern->op == QUERY_NOT_REGEX;
-	return pattern_finds(pattern, text, len) != negative;
+	return pattern_finds(pattern, text, len) != pattern_operator_is_negative(pattern->op);
 }
 
 int pattern_failure(const struct pattern *pattern, struct error *err)
