@@ -155,11 +155,6 @@ static int compare_times(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static bool match_service(void *context, const char *value)
-{
-	return !context || !strcmp(value, context);
-}
-
 static int all_one_group(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
 			 struct error *err)
 {
@@ -175,9 +170,9 @@ enum what { MERGE, SERIES, LIST };
 
 static void query(struct store *store, const char *name, enum what what, const char *service, int64_t from_ns, int64_t to_ns)
 {
-	struct store_matcher matcher = {.label = "service_name", .matches = match_service, .context = (void *)service};
+	struct label_condition matcher = {.label = "service_name", .text = service};
 	struct store_select select = {
-		.from_ns = from_ns, .to_ns = to_ns, .matchers = &matcher, .matcher_count = service ? 1 : 0};
+		.from_ns = from_ns, .to_ns = to_ns, .series = {.labels = &matcher, .label_count = service ? 1 : 0}};
 	static const char *const by_service[] = {"service_name"};
 	struct store_grouping grouping = {.by = by_service, .by_count = 1, .group = all_one_group};
 	struct store_read_stats stats = {0};

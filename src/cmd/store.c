@@ -230,7 +230,7 @@ static int run_delete(struct store_arguments_of *a, struct error *err)
 	if (!r)
 		r = open_here(a, &store, err);
 	if (!r)
-		r = store_delete(store, selector_match, selector, from_ns, to_ns, &result, err);
+		r = store_delete(store, selector_series(selector), from_ns, to_ns, &result, err);
 	if (r < 0)
 		return r;
 	printf("deleted %llu samples in %llu blocks\n", (unsigned long long)result.samples, (unsigned long long)result.blocks);

@@ -15,7 +15,6 @@
 
 struct merge_build {
 	struct groups groups;
-	const struct query_merge_options *options;
 	struct profile *into;
 	uint32_t *label_sets; /* by group */
 	size_t label_set_count, label_set_capacity;
@@ -41,50 +40,13 @@ static int add_label_set(struct profile *profile, const struct labels *labels, u
 	return profile_add_label_set(profile, set, count, ret, err);
 }
 
-static bool is_wanted(const struct query_merge_options *options, const struct labels *labels)
-{
-	const char *value = options->only ? labels_get(labels, options->by[0]) : NULL;
-	for (size_t i = 0; i < options->only_count; i++)
-		if (strcmp(options->only[i], value ? value : "") == 0)
-			return true;
-	return !options->only;
-}
-
-int query_series_key(const struct profile_type *type, const struct labels *labels, uint64_t *ret, struct error *err)
-{
-	_cleanup_(buffer_release) struct buffer text = {.max = SIZE_MAX};
-	char id[PROFILE_TYPE_TEXT_MAX];
-	struct profile_type plain = *type;
-	plain.delta = false;
-	profile_type_format(&plain, id);
-	buffer_append(&text, id, strlen(id) + 1);
-	for (size_t i = 0; i < labels->count; i++) {
-		const struct label *label = &labels->items[i];
-		if (type_label_of(label->name) != TYPE_LABEL_NONE)
-			continue;
-		buffer_append(&text, label->name, strlen(label->name) + 1);
-		buffer_append(&text, label->value, strlen(label->value) + 1);
-	}
-	if (buffer_status(&text) < 0)
-		return error_nomem(err);
-	*ret = hash64(text.data, text.len);
-	return 0;
-}
-
-/* For options->series: all that are wanted are one group. */
+/* For options->series, which are one group. */
 static int merge_on_series(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
 			   struct error *err)
 {
-	struct merge_build *build = context;
-	uint64_t key;
-	int r = query_series_key(type, labels, &key, err);
-	if (r < 0)
-		return r;
-	*ret = UINT32_MAX;
-	for (size_t i = 0; i < build->options->series_count; i++)
-		if (build->options->series[i] == key)
-			*ret = 0;
-	return *ret == 0 ? query_scan_take_type(build->groups.scan, type, err) : 0;
+	const struct merge_build *build = context;
+	*ret = 0;
+	return query_scan_take_type(build->groups.scan, type, err);
 }
 
 static int merge_on_group(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
@@ -99,10 +61,6 @@ static int merge_on_group(void *context, const struct profile_type *type, const 
 		r = groups_labels(&build->groups, type, labels, &room, &all, err);
 	if (r < 0)
 		return r;
-	if (!is_wanted(build->options, all)) {
-		*ret = UINT32_MAX;
-		return 0;
-	}
 	r = groups_find(&build->groups, all, &group, err);
 	if (r < 0)
 		return r;
@@ -116,6 +74,19 @@ static int merge_on_group(void *context, const struct profile_type *type, const 
 	}
 	*ret = build->label_sets[group];
 	return 0;
+}
+
+/* What the options leave out. */
+static void narrow(struct query_scan *scan, const struct query_merge_options *options)
+{
+	struct series_conditions *series = &scan->select.series;
+	if (options->only && options->by_count)
+		scan->selector->labels[series->label_count++] = (struct label_condition){.label = options->by[0],
+											 .op = PATTERN_EQUAL,
+											 .texts = options->only,
+											 .text_count = options->only_count};
+	series->keys = options->series;
+	series->key_count = options->series_count;
 }
 
 /* *ret_several: it failed because the selector matches several types. */
@@ -136,7 +107,6 @@ static int merge_once(struct store *store, struct symbolizer *symbolizer, const 
 	if (r < 0)
 		return r;
 	build.into = profile;
-	build.options = options;
 	scan.must_know_type = !query->any_type;
 	int64_t parsed = time_monotonic_ns();
 	stats->parse_ns += (uint64_t)(parsed - started);
@@ -147,6 +117,7 @@ static int merge_once(struct store *store, struct symbolizer *symbolizer, const 
 		grouping.by = NULL; /* each series by itself */
 		grouping.group = merge_on_series;
 	}
+	narrow(&scan, options);
 	scan.select.with_numbers = options->numbers;
 	r = store_merge(store, &scan.select, &grouping, profile, &scan.read, err);
 	r = query_scan_finish(&scan, store, r, stats, parsed, err);

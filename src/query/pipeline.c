@@ -86,65 +86,61 @@ static int parse_where(struct lexer *lexer, struct stage *stage)
 }
 
 /* The value of a test: a string, or digits where a number is meant. */
-static int parse_test_value(struct lexer *lexer, struct query_frame_test *test)
+static int parse_test_value(struct lexer *lexer, struct frame_test *test)
 {
-	if (test->field == QUERY_FRAME_LINE && isdigit((unsigned char)*lexer->at)) {
+	if (test->field == FRAME_FIELD_LINE && isdigit((unsigned char)*lexer->at)) {
 		char text[24];
 		uint64_t line;
 		int r = lex_number(lexer, "a line number", INT32_MAX, &line);
 		if (r < 0)
 			return r;
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)line);
-		test->value = mem_strdup(text);
-		return test->value ? 0 : error_nomem(lexer->err);
+		test->text = mem_strdup(text);
+		return test->text ? 0 : error_nomem(lexer->err);
 	}
 	char *value;
 	int r = lex_string(lexer, &value);
 	if (!r)
-		test->value = value;
+		test->text = value;
 	return r;
 }
 
 /* [FIELD] [OPERATOR] VALUE, or a flag. */
 static int parse_test(struct lexer *lexer, struct query_frames *frames, enum pattern_operator usual)
 {
-	if (frames->test_count == QUERY_FRAME_TESTS_MAX)
+	if (frames->test_count == FRAME_TESTS_MAX)
 		return lex_fault(lexer, "at most 8 tests");
-	struct query_frame_test *test = &frames->tests[frames->test_count];
-	*test = (struct query_frame_test){.field = QUERY_FRAME_FUNCTION, .op = usual};
-	for (enum query_frame_field field = QUERY_FRAME_FUNCTION; field <= QUERY_FRAME_USER; field++) {
+	struct frame_test *test = &frames->tests[frames->test_count];
+	*test = (struct frame_test){.field = FRAME_FIELD_FUNCTION, .op = usual};
+	for (enum frame_field field = FRAME_FIELD_FUNCTION; field <= FRAME_FIELD_USER; field++) {
 		if (!lex_word(lexer, frame_field_name(field)))
 			continue;
 		test->field = field;
 		break;
 	}
 	frames->test_count++; /* counted now, so that a failure frees its value */
-	if (test->field == QUERY_FRAME_KERNEL || test->field == QUERY_FRAME_USER)
+	if (test->field == FRAME_FIELD_KERNEL || test->field == FRAME_FIELD_USER)
 		return 0;
-	if (*lexer->at != '"' && !lex_is_operator(lexer) && test->field != QUERY_FRAME_LINE)
+	if (*lexer->at != '"' && !lex_is_operator(lexer) && test->field != FRAME_FIELD_LINE)
 		return lex_fault(lexer, "a field, an operator or a value in double quotes");
 	if (lex_is_operator(lexer)) {
 		int r = lex_operator(lexer, &test->op);
 		if (r < 0)
 			return r;
-	} else if (test->field == QUERY_FRAME_LINE) {
+	} else if (test->field == FRAME_FIELD_LINE) {
 		test->op = PATTERN_EQUAL;
 	}
 	return parse_test_value(lexer, test);
 }
 
-/* Tests joined by "and"; the regular expressions are compiled once to know that they can be. */
+/* Tests joined by "and". */
 static int parse_tests(struct lexer *lexer, struct query_frames *frames, enum pattern_operator usual)
 {
 	int r;
 	do
 		r = parse_test(lexer, frames, usual);
 	while (!r && lex_word(lexer, "and"));
-	struct frame_filter *filter = NULL;
-	if (!r)
-		r = frame_filter_new(frames, NULL, &filter, lexer->err);
-	frame_filter_free(filter);
-	return r;
+	return r < 0 ? r : query_frames_check(frames, lexer->err);
 }
 
 static int parse_frames(struct lexer *lexer, struct stage *stage)
@@ -449,7 +445,7 @@ static void stage_release(struct stage *stage)
 {
 	selector_free(stage->selector);
 	for (size_t i = 0; i < stage->frames.test_count; i++)
-		mem_free((char *)stage->frames.tests[i].value);
+		mem_free((char *)stage->frames.tests[i].text);
 	for (size_t i = 0; i < stage->name_count; i++)
 		mem_free(stage->names[i]);
 	mem_free(stage->from);
@@ -496,12 +492,12 @@ static int format_names(const struct stage *stage, struct buffer *out)
 static int format_tests(const struct query_frames *frames, struct buffer *out)
 {
 	for (size_t i = 0; i < frames->test_count; i++) {
-		const struct query_frame_test *test = &frames->tests[i];
+		const struct frame_test *test = &frames->tests[i];
 		buffer_printf(out, "%s%s", i ? " and " : "", frame_field_name(test->field));
-		if (test->field == QUERY_FRAME_KERNEL || test->field == QUERY_FRAME_USER)
+		if (test->field == FRAME_FIELD_KERNEL || test->field == FRAME_FIELD_USER)
 			continue;
 		buffer_printf(out, " %s ", operator_text(test->op));
-		format_string(out, test->value);
+		format_string(out, test->text);
 	}
 	return buffer_status(out);
 }

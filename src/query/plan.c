@@ -77,8 +77,8 @@ static int plan_where(struct planner *planner, const struct stage *stage)
 		if (plan->where_count + planner->pipeline->selector->matcher_count >= QUERY_MATCHERS_MAX)
 			return stage_refuse(planner->pipeline, stage, planner->err, "more than %d matchers",
 					    QUERY_MATCHERS_MAX);
-		plan->where[plan->where_count++] = (struct query_matcher){
-			.label = matcher->name, .op = matcher->pattern.op, .value = matcher->pattern.value};
+		plan->where[plan->where_count++] =
+			(struct query_matcher){.label = matcher->name, .op = matcher->op, .value = matcher->value};
 	}
 	return 0;
 }

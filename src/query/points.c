@@ -130,22 +130,19 @@ static int keep_common(struct points_build *build, struct span *span, uint32_t s
 
 static int on_span(void *context, uint32_t series, const struct profile_link *link, uint32_t *ret, struct error *err)
 {
-	static const struct profile_link none;
 	struct points_build *build = context;
 	uint64_t number;
 	uint32_t id;
-	*ret = UINT32_MAX;
-	if (memcmp(link->span_id, none.span_id, sizeof(none.span_id)) == 0)
-		return 0;
 	int r = profile_add_link(build->links, link, &id, err);
 	uint64_t key = (uint64_t)build->group_of[series] << 32 | id;
 	if (!r && !map64_get(&build->numbers, key, &number))
 		r = add_span(build, key, series, &number, err);
 	if (!r && build->spans[number].series != series)
 		r = keep_common(build, &build->spans[number], series, err);
-	if (!r)
-		*ret = (uint32_t)number;
-	return r;
+	if (r < 0)
+		return r;
+	*ret = (uint32_t)number;
+	return 0;
 }
 
 /* ---- the result ---- */

@@ -13,6 +13,7 @@
 #include "profile/pattern.h"
 #include "profile/profile.h"
 #include "profile/type.h"
+#include "profile/type_labels.h"
 #include "store/store.h"
 #include "symbol/symbol.h"
 
@@ -34,36 +35,19 @@ bool selector_matches(const struct selector *selector, const struct profile_type
 size_t selector_profile_types(const struct selector *selector, const char **ret);
 /* As text again, in the one form that equal selectors have; parsing it gives an equal selector. */
 int selector_format(const struct selector *selector, struct buffer *out);
-/* The same in the form of store_retention_rule.matches and store_delete(): context is a struct selector. */
-bool selector_match(void *selector, const struct profile_type *type, const struct labels *labels);
+/* The same as stores take it; it lives as long as the selector. */
+const struct series_conditions *selector_series(const struct selector *selector);
 
 /*
- * Which stacks are read. A frame passes if all tests hold for it; a stack is kept if a frame at the position passes (with
- * `drop`: if none does). Tests with != or !~ stand alone and mean "no frame at the position is": they turn drop around. Regular
- * expressions are searched for (not anchored), since names of functions are long; "=" compares whole texts, of files and
- * binaries also the last part of the path. A function without a name has the text that flame graphs show, BINARY+0xOFFSET.
+ * Which stacks are read. A frame passes if all tests hold for it (profile/frame_match.h); a stack is kept if a frame at the
+ * position passes (with `drop`: if none does). Tests with != or !~ stand alone and mean "no frame at the position is": they
+ * turn drop around.
  */
-enum query_frame_field {
-	QUERY_FRAME_FUNCTION, /* demangled or system name */
-	QUERY_FRAME_FILE,
-	QUERY_FRAME_LINE,
-	QUERY_FRAME_BINARY,
-	QUERY_FRAME_BUILD_ID,
-	QUERY_FRAME_ADDRESS, /* "0x1a2b", the offset in the binary */
-	QUERY_FRAME_KERNEL,  /* without operator and value */
-	QUERY_FRAME_USER,    /* likewise */
-};
-struct query_frame_test {
-	enum query_frame_field field;
-	enum pattern_operator op;
-	const char *value;
-};
-#define QUERY_FRAME_TESTS_MAX 8
-#define QUERY_FRAMES_MAX      16
+#define QUERY_FRAMES_MAX 16
 struct query_frames {
 	enum store_where where;
 	bool drop;
-	struct query_frame_test tests[QUERY_FRAME_TESTS_MAX];
+	struct frame_test tests[FRAME_TESTS_MAX]; /* with any operator */
 	size_t test_count;
 };
 
@@ -82,7 +66,7 @@ struct query {
 	const struct query_frames *frames; /* conditions on stacks; all must hold */
 	size_t frames_count;		   /* at most QUERY_FRAMES_MAX */
 	const char *const *call_site;	   /* and stacks must begin with these functions, the outermost first */
-	size_t call_site_count;		   /* at most STORE_PATH_MAX; 0 = none */
+	size_t call_site_count;		   /* at most FRAME_PATH_MAX; 0 = none */
 	int64_t from_ns, to_ns;
 	const atomic_bool *cancel; /* NULL = never */
 	int64_t deadline_ns; /* monotonic; when it has passed, the answer is of what was read: stats.read.partial; 0 = none */
@@ -106,15 +90,11 @@ struct query_merge_options {
 	size_t groups_max;	 /* 0 = 1,000; more is -EINVAL */
 	const char *const *only; /* groups whose first label has one of these values, the others are left out; NULL = all */
 	size_t only_count;
-	const uint64_t *series; /* only these, by query_series_key(); not with groups */
+	const uint64_t *series; /* only these, by series_key(); not with groups */
 	size_t series_count;	/* 0 = all */
 	bool numbers;		/* samples with different numbers (profile_sample.numbers) are kept apart, and have them */
 	size_t samples_max;	/* of query_merge_timed() only; 0 = QUERY_TIMED_SAMPLES_MAX */
 };
-/* A number for a series, the same on all servers and at all times; absolute and delta values of one name have the same. Labels
- * of the type (query_type_label_name) are passed over. */
-int query_series_key(const struct profile_type *type, const struct labels *labels, uint64_t *ret, struct error *err);
-
 /*
  * Labels that no series has and that stand for its profile type, in conditions, groups and lists of names: __profile_type__,
  * __name__, __type__, __unit__, __period_type__, __period_unit__. NULL past the last.

@@ -13,23 +13,6 @@
 
 /* ---- selector.c ---- */
 
-/*
- * Labels that no series has, and that stand for its profile type, as Prometheus' __name__ does for a metric's name: Pyroscope's
- * and Parca's clients ask and group by them. __profile_type__ is the whole type; without or with ":delta" in conditions,
- * without in answers, as those clients know it.
- */
-enum type_label {
-	TYPE_LABEL_NONE,
-	TYPE_LABEL_PROFILE_TYPE, /* __profile_type__ */
-	TYPE_LABEL_NAME,	 /* __name__; in conditions also the whole type */
-	TYPE_LABEL_TYPE,	 /* __type__ */
-	TYPE_LABEL_UNIT,	 /* __unit__ */
-	TYPE_LABEL_PERIOD_TYPE,	 /* __period_type__ */
-	TYPE_LABEL_PERIOD_UNIT,	 /* __period_unit__ */
-	TYPE_LABEL_COUNT,
-};
-enum type_label type_label_of(const char *name);
-
 /* Nothing was selected: no type, and nothing that has to be said of it. */
 static inline bool query_type_is_gauge(const struct profile_type *type)
 {
@@ -54,11 +37,8 @@ void link_ids_release(struct link_ids *ids);
 
 #define NUMBER_LABEL "__number__"
 bool number_label_is(const char *name);
-/* A condition on the numbers of samples, made of the value of __number__; freed with mem_free(). -EINVAL. */
-struct number_condition;
-int number_condition_parse(enum pattern_operator op, const char *text, struct number_condition **ret, struct error *err);
-/* As a struct store_number_condition has it. */
-bool number_condition_matches(void *condition, struct bytes numbers);
+/* A condition on the numbers of samples, made of the value of __number__, into which it points. -EINVAL. */
+int number_condition_parse(enum pattern_operator op, const char *text, struct number_condition *ret, struct error *err);
 
 /* ---- selector.c, on ---- */
 
@@ -70,20 +50,27 @@ struct type_pattern {
 struct label_matcher {
 	char *name;
 	enum type_label type_label; /* not TYPE_LABEL_NONE: a condition on the type */
-	bool is_link;		    /* a condition on spans or traces; the pattern is only its text then */
+	bool is_link;		    /* a condition on spans or traces */
 	struct link_ids links;
-	struct number_condition *number; /* not NULL: a condition on numbers of samples, likewise */
-	struct pattern pattern;
+	bool is_number; /* a condition on numbers of samples */
+	struct number_condition number;
+	enum pattern_operator op;
+	char *value;
 };
 struct selector {
 	struct type_pattern type, type_beside; /* both must match */
 	struct label_matcher matchers[QUERY_MATCHERS_MAX];
 	size_t matcher_count;
+	/* selector_prepare(): the conditions on series as stores take them */
+	struct type_condition types[2];
+	struct label_condition labels[QUERY_MATCHERS_MAX + 1]; /* room for one more */
+	struct series_conditions series;
+	struct series_matcher *compiled; /* of selector_parse() */
 };
 /* A condition on samples, not on their series. */
 static inline bool matcher_is_of_samples(const struct label_matcher *matcher)
 {
-	return matcher->is_link || matcher->number;
+	return matcher->is_link || matcher->is_number;
 }
 /* Like selector_parse(), with conditions on samples, which only queries can have. */
 int selector_parse_query(const char *text, struct selector **ret, struct error *err);
@@ -100,11 +87,10 @@ int selector_parse_part(struct lexer *lexer, struct selector **ret);
 int selector_parse_matcher(struct lexer *lexer, struct selector *selector);
 int selector_add_matcher(struct selector *selector, const struct query_matcher *matcher, struct error *err);
 int selector_set_type(struct selector *selector, const char *text, struct error *err);
-bool selector_matches_type(const struct selector *selector, const struct profile_type *type);
+/* To be called when it is complete. */
+void selector_prepare(struct selector *selector);
 /* True if absolute and delta values of one name are to be taken together ("a:b:c:d:e:*"). */
 bool selector_takes_any_delta(const struct selector *selector);
-/* 0, or -EINVAL when a match gave no answer because it passed a limit. */
-int selector_failure(const struct selector *selector, struct error *err);
 int selector_format_matcher(const struct selector *selector, size_t index, struct buffer *out);
 
 /* ---- scan.c ---- */
@@ -112,18 +98,14 @@ int selector_format_matcher(const struct selector *selector, size_t index, struc
 /* A parsed query on its way through the store, and which profile types it let through. */
 struct query_scan {
 	struct selector *selector;
-	struct store_matcher matchers[QUERY_MATCHERS_MAX];
-	size_t matcher_count;
 	struct store_link_condition links[QUERY_MATCHERS_MAX];
 	size_t link_count;
-	struct store_number_condition numbers[QUERY_MATCHERS_MAX];
+	struct number_condition numbers[QUERY_MATCHERS_MAX];
 	size_t number_count;
 	struct frame_names *names;
-	struct frame_filter *filters[QUERY_FRAMES_MAX];
-	struct frame_path path;
-	struct store_stack_condition conditions[QUERY_FRAMES_MAX + 1]; /* of filters, then of the path */
-	size_t filter_count;
-	struct profile_type type; /* of the first series */
+	struct store_stack_condition conditions[QUERY_FRAMES_MAX];
+	struct frame_test tests[QUERY_FRAMES_MAX][FRAME_TESTS_MAX]; /* of the conditions */
+	struct profile_type type;				    /* of the first series */
 	bool has_type;
 	bool several_types;
 	bool must_know_type; /* a type that the selector names and the store has never seen is an error */
@@ -136,8 +118,8 @@ void query_scan_release(struct query_scan *scan);
 int query_scan_take_type(struct query_scan *scan, const struct profile_type *type, struct error *err);
 /* After nothing was found: -EINVAL, and the types that there are, if the selector names a type that the store never had. */
 int query_check_type(struct store *store, const struct query *query, struct error *err);
-/* Turns the outcome `r` of reading into what the user should see: several types are listed, a regular expression that gave no
- * answer is an error. Adds scan->read to stats (NULL allowed), and the time since since_ns (0 = none). */
+/* Turns the outcome `r` of reading into what the user should see: several types are listed. Adds scan->read to stats (NULL
+ * allowed), and the time since since_ns (0 = none). */
 int query_scan_finish(struct query_scan *scan, struct store *store, int r, struct query_stats *stats, int64_t since_ns,
 		      struct error *err);
 

@@ -580,9 +580,9 @@ static void test_call_sites(void **state)
 		if (got != want)
 			fail_msg("case %zu: %lld, not %lld", i, (long long)got, (long long)want);
 	}
-	static const char *many[STORE_PATH_MAX + 1];
+	static const char *many[FRAME_PATH_MAX + 1];
 	struct query query = {
-		.from_ns = START_NS, .to_ns = START_NS + 1, .call_site = many, .call_site_count = STORE_PATH_MAX + 1};
+		.from_ns = START_NS, .to_ns = START_NS + 1, .call_site = many, .call_site_count = FRAME_PATH_MAX + 1};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	assert_int_equal(query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err), -EINVAL);
 }
@@ -599,14 +599,14 @@ static void test_given_series(void **state)
 	for (size_t i = 0; i < 2; i++) {
 		_cleanup_(profile_freep) struct profile *profile = NULL;
 		const struct labels *labels = &points.series[i];
-		assert_int_equal(query_series_key(&points.type, labels, &keys[i], &err), 0);
+		assert_int_equal(series_key(&points.type, labels, &keys[i], &err), 0);
 		struct query_merge_options options = {.series = &keys[i], .series_count = 1};
 		assert_int_equal(query_merge(fixture->store, NULL, &query, &options, &profile, NULL, &err), 0);
 		assert_int_equal(profile_total(profile, 0), strcmp(labels_get(labels, "service"), "shop") == 0 ? 70 : 80);
 	}
 	struct profile_type delta = points.type;
 	delta.delta = !delta.delta;
-	assert_int_equal(query_series_key(&delta, &points.series[0], &other, &err), 0);
+	assert_int_equal(series_key(&delta, &points.series[0], &other, &err), 0);
 	assert_true(other == keys[0] && keys[0] != keys[1]);
 	_cleanup_(profile_freep) struct profile *both = NULL;
 	_cleanup_(profile_freep) struct profile *none = NULL;

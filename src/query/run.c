@@ -55,14 +55,15 @@ static int base_query(struct run *run, struct query *base)
 
 /* ---- merged profiles ---- */
 
-static int transform_stage(const struct stage *stage, struct profile **profile, struct frame_names *names, struct error *err)
+static int transform_stage(const struct stage *stage, struct profile **profile, struct error *err)
 {
-	struct frame_filter *filter = NULL;
-	int r = stage->frames.test_count ? frame_filter_new(&stage->frames, names, &filter, err) : 0;
+	struct frame_matcher *filter = NULL;
+	bool negate = false;
+	int r = stage->frames.test_count ? query_frames_compile(&stage->frames, &filter, &negate, err) : 0;
 	if (r < 0)
 		return r;
 	switch (stage->kind) {
-	case STAGE_FRAMES: r = transform_filter(profile, filter, err); break;
+	case STAGE_FRAMES: r = transform_filter(profile, filter, stage->frames.where, negate, err); break;
 	case STAGE_HIDE:
 		r = stage->interpreters ? transform_hide_interpreters(profile, err) : transform_hide(profile, filter, err);
 		break;
@@ -72,7 +73,7 @@ static int transform_stage(const struct stage *stage, struct profile **profile, 
 	case STAGE_COLLAPSE: r = transform_collapse(profile, stage->collapse, filter, err); break;
 	default: break;
 	}
-	frame_filter_free(filter);
+	frame_matcher_free(filter);
 	return r;
 }
 
@@ -82,11 +83,9 @@ int run_transforms(struct run *run, struct profile **profile)
 	if (!plan->transform_count)
 		return 0;
 	int64_t started = time_monotonic_ns();
-	struct frame_names *names = NULL;
-	int r = frame_names_new(NULL, 0, &names, run->err);
+	int r = 0;
 	for (size_t i = 0; !r && i < plan->transform_count; i++)
-		r = transform_stage(plan->transforms[i], profile, names, run->err);
-	frame_names_free(names);
+		r = transform_stage(plan->transforms[i], profile, run->err);
 	run->stats->transform_ns += (uint64_t)(time_monotonic_ns() - started);
 	return r;
 }

@@ -8,18 +8,6 @@
 #include "base/time.h"
 #include "query/query_int.h"
 
-static bool scan_match_type(void *context, const struct profile_type *type)
-{
-	const struct query_scan *scan = context;
-	return selector_matches_type(scan->selector, type);
-}
-
-static bool scan_match_value(void *context, const char *value)
-{
-	const struct pattern *pattern = context;
-	return pattern_matches(pattern, value, strlen(value));
-}
-
 static int init_selector(struct query_scan *scan, const struct query *query, struct error *err)
 {
 	int r = selector_parse_query(query->selector ? query->selector : "", &scan->selector, err);
@@ -29,46 +17,33 @@ static int init_selector(struct query_scan *scan, const struct query *query, str
 		r = selector_add_matcher(scan->selector, &query->where[i], err);
 	if (r < 0)
 		return r;
+	selector_prepare(scan->selector);
 	for (size_t i = 0; i < scan->selector->matcher_count; i++) {
-		struct label_matcher *matcher = &scan->selector->matchers[i];
-		if (matcher->type_label) /* scan_match_type() sees to it */
-			continue;
-		if (matcher->is_link) {
+		const struct label_matcher *matcher = &scan->selector->matchers[i];
+		if (matcher->is_link)
 			scan->links[scan->link_count++] = (struct store_link_condition){.part = matcher->links.part,
 											.negate = matcher->links.negate,
 											.ids = matcher->links.ids,
 											.count = matcher->links.count};
-			continue;
-		}
-		if (matcher->number) {
-			scan->numbers[scan->number_count++] = (struct store_number_condition){
-				.matches = number_condition_matches, .context = matcher->number};
-			continue;
-		}
-		scan->matchers[scan->matcher_count++] = (struct store_matcher){
-			.label = matcher->name, .matches = scan_match_value, .context = &matcher->pattern};
+		if (matcher->is_number)
+			scan->numbers[scan->number_count++] = matcher->number;
 	}
 	return 0;
 }
 
-static int init_filters(struct query_scan *scan, struct symbolizer *symbolizer, const struct query *query, struct error *err)
+static int init_frames(struct query_scan *scan, struct symbolizer *symbolizer, const struct query *query, struct error *err)
 {
 	if (query->frames_count > QUERY_FRAMES_MAX)
 		return error_set(err, -EINVAL, "query: more than %d conditions on frames", QUERY_FRAMES_MAX);
-	if (query->call_site_count > STORE_PATH_MAX)
-		return error_set(err, -EINVAL, "query: the call site has more than %u frames", STORE_PATH_MAX);
+	if (query->call_site_count > FRAME_PATH_MAX)
+		return error_set(err, -EINVAL, "query: the call site has more than %u frames", FRAME_PATH_MAX);
 	bool any = query->frames_count || query->call_site_count;
 	int r = any ? frame_names_new(symbolizer, query->symbols_wait_ns, &scan->names, err) : 0;
 	for (size_t i = 0; !r && i < query->frames_count; i++) {
-		r = frame_filter_new(&query->frames[i], scan->names, &scan->filters[i], err);
-		if (!r) {
-			scan->conditions[i] = frame_filter_condition(scan->filters[i]);
-			scan->filter_count++;
-		}
+		r = query_frames_check(&query->frames[i], err);
+		if (!r)
+			scan->conditions[i] = query_frames_condition(&query->frames[i], scan->tests[i]);
 	}
-	scan->path = (struct frame_path){.functions = query->call_site, .count = query->call_site_count, .names = scan->names};
-	if (!r && query->call_site_count)
-		scan->conditions[scan->filter_count] = frame_path_condition(&scan->path);
 	return r;
 }
 
@@ -79,17 +54,17 @@ int query_scan_init(struct query_scan *scan, struct symbolizer *symbolizer, cons
 		return error_set(err, -EINVAL, "query: the time range is empty: 'from' is not before 'to'");
 	int r = init_selector(scan, query, err);
 	if (!r)
-		r = init_filters(scan, symbolizer, query, err);
+		r = init_frames(scan, symbolizer, query, err);
 	if (r < 0)
 		return r;
 	scan->select = (struct store_select){.from_ns = query->from_ns,
 					     .to_ns = query->to_ns,
-					     .match_type = scan_match_type,
-					     .context = scan,
-					     .matchers = scan->matchers,
-					     .matcher_count = scan->matcher_count,
+					     .series = scan->selector->series,
 					     .conditions = scan->conditions,
-					     .condition_count = scan->filter_count + (scan->path.count > 0),
+					     .condition_count = query->frames_count,
+					     .call_site = query->call_site,
+					     .call_site_count = query->call_site_count,
+					     .symbols = scan->names ? frame_names_symbols(scan->names) : NULL,
 					     .links = scan->links,
 					     .link_count = scan->link_count,
 					     .numbers = scan->numbers,
@@ -105,8 +80,6 @@ int query_scan_init(struct query_scan *scan, struct symbolizer *symbolizer, cons
 
 void query_scan_release(struct query_scan *scan)
 {
-	for (size_t i = 0; i < scan->filter_count; i++)
-		frame_filter_free(scan->filters[i]);
 	frame_names_free(scan->names);
 	selector_free(scan->selector);
 	memset(scan, 0, sizeof(*scan));
@@ -192,57 +165,66 @@ static bool names_type(const struct selector *selector)
 	return names;
 }
 
+static int note_any(void *context, const struct store_item *item, struct error *err)
+{
+	*(bool *)context = true;
+	return 0;
+}
+
+/* Whether the store has a type that the selector lets pass, at any time. */
+static int is_known(struct query_scan *scan, struct store *store, bool *ret, struct error *err)
+{
+	const struct series_conditions *all = &scan->selector->series;
+	struct label_condition labels[QUERY_MATCHERS_MAX];
+	struct store_select select = {.from_ns = INT64_MIN,
+				      .to_ns = INT64_MAX,
+				      .series = {.types = all->types, .type_count = all->type_count, .labels = labels}};
+	struct store_read_stats stats;
+	for (size_t i = 0; i < all->label_count && select.series.label_count < QUERY_MATCHERS_MAX; i++)
+		if (type_label_of(all->labels[i].label) != TYPE_LABEL_NONE)
+			labels[select.series.label_count++] = all->labels[i];
+	*ret = false;
+	return store_list_types(store, &select, note_any, ret, &stats, err);
+}
+
 /* Nothing was found. If the type is one that the store does not have at any time, that is a mistake, and not an answer. */
 static int check_known(struct query_scan *scan, struct store *store, struct error *err)
 {
 	_cleanup_(mem_freep) struct profile_type *types = mem_zalloc_array(QUERY_TYPES_MAX, sizeof(*types));
 	const struct store_select all = {.from_ns = INT64_MIN, .to_ns = INT64_MAX};
 	bool known = false;
-	size_t count;
+	size_t count = 0;
 	if (!types)
 		return error_nomem(err);
-	int r = list_types(&all, store, types, &count, err);
-	for (size_t i = 0; i < count; i++)
-		known |= selector_matches_type(scan->selector, &types[i]);
-	/* What is beyond the list may be it. */
-	if (r < 0 || known || count == 0 || count == QUERY_TYPES_MAX)
-		return r;
-	return refuse(types, count, "unknown profile type; the server has", err);
+	int r = is_known(scan, store, &known, err);
+	if (r == 0 && !known)
+		r = list_types(&all, store, types, &count, err);
+	return r < 0 || known || count == 0 ? r : refuse(types, count, "unknown profile type; the server has", err);
 }
 
 /* ---- which of several types has data ---- */
 
-struct probe {
-	const struct profile_type *type;
-	bool found;
-};
-
-static bool probe_type(void *context, const struct profile_type *type)
-{
-	const struct probe *probe = context;
-	return profile_type_equal(probe->type, type);
-}
-
 /* One row is enough: ends the reading. */
 static int probe_point(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err)
 {
-	struct probe *probe = context;
-	probe->found = true;
+	*(bool *)context = true;
 	return error_set(err, -ECANCELED, "found");
 }
 
 static int has_data(struct store *store, const struct store_select *select, const struct profile_type *type, bool *ret,
 		    struct error *err)
 {
-	struct probe probe = {.type = type};
+	struct type_condition types[3];
 	struct store_select one = *select;
 	struct store_read_stats stats;
-	one.match_type = probe_type;
-	one.context = &probe;
+	for (size_t i = 0; i < select->series.type_count; i++)
+		types[i] = select->series.types[i];
+	types[one.series.type_count++] = type_condition_of(type);
+	one.series.types = types;
 	one.average_gauges = false;
-	int r = store_series(store, &one, NULL, 0, probe_point, &probe, &stats, err);
-	*ret = probe.found;
-	return probe.found ? 0 : r;
+	*ret = false;
+	int r = store_series(store, &one, NULL, 0, probe_point, ret, &stats, err);
+	return *ret ? 0 : r;
 }
 
 int query_only_type(struct store *store, const struct query *query, char ret[static PROFILE_TYPE_TEXT_MAX], struct error *err)
@@ -282,13 +264,8 @@ static int check_outcome(struct query_scan *scan, struct store *store, int r, st
 {
 	if (scan->several_types)
 		return refuse_types(scan, store, err);
-	int check = selector_failure(scan->selector, err);
-	for (size_t i = 0; !check && i < scan->filter_count; i++)
-		check = frame_filter_failure(scan->filters[i], err);
-	if (!check && scan->path.out_of_memory)
-		check = error_nomem(err);
-	if (check < 0 || r < 0)
-		return check < 0 ? check : r;
+	if (r < 0)
+		return r;
 	if (!scan->has_type && scan->must_know_type && !scan->read.partial && names_type(scan->selector))
 		return check_known(scan, store, err);
 	return r;

@@ -100,27 +100,26 @@ static int add_matcher(struct lexer *lexer, struct selector *selector, char *nam
 		return error_set(lexer->err, -EINVAL, "%s: more than %d matchers", lexer->what, QUERY_MATCHERS_MAX);
 	}
 	struct label_matcher *matcher = &selector->matchers[selector->matcher_count];
-	bool is_link = link_label_is(name);
 	if (strcmp(name, QUERY_SERVICE_NAME_ALIAS) == 0)
 		memcpy(name, "service_name", sizeof("service_name")); /* shorter */
-	*matcher = (struct label_matcher){.is_link = is_link};
-	int r = is_link ? link_ids_parse(name, op, value, &matcher->links, lexer->err) : 0;
-	if (r == 0 && number_label_is(name))
+	*matcher = (struct label_matcher){.name = name,
+					  .type_label = type_label_of(name),
+					  .is_link = link_label_is(name),
+					  .is_number = number_label_is(name),
+					  .op = op,
+					  .value = value};
+	int r;
+	if (matcher->is_link)
+		r = link_ids_parse(name, op, value, &matcher->links, lexer->err);
+	else if (matcher->is_number)
 		r = number_condition_parse(op, value, &matcher->number, lexer->err);
+	else
+		r = pattern_check(op, value, true, lexer->what, name, lexer->err);
 	if (r < 0) {
-		mem_free(value);
-	} else {
-		/* What stands for a link has no expression to compile. */
-		r = pattern_init(&matcher->pattern, is_link ? PATTERN_EQUAL : op, value, true, lexer->what, name, lexer->err);
-		matcher->pattern.op = op;
-	}
-	if (r < 0) {
-		matcher->number = mem_free(matcher->number);
 		mem_free(name);
+		mem_free(value);
 		return r;
 	}
-	matcher->name = name;
-	matcher->type_label = type_label_of(name);
 	selector->matcher_count++;
 	return 0;
 }
@@ -162,8 +161,8 @@ size_t selector_profile_types(const struct selector *selector, const char **ret)
 		if (matcher->type_label != TYPE_LABEL_PROFILE_TYPE)
 			continue;
 		count++;
-		if (matcher->pattern.op == PATTERN_EQUAL)
-			*ret = matcher->pattern.value;
+		if (matcher->op == PATTERN_EQUAL)
+			*ret = matcher->value;
 	}
 	return count;
 }
@@ -246,6 +245,10 @@ int selector_parse(const char *text, struct selector **ret, struct error *err)
 	const char *label = r < 0 ? NULL : selector_sample_label(selector);
 	if (label)
 		return error_set(err, -EINVAL, "selector: %s is a property of samples, but this selects whole series", label);
+	if (r == 0) {
+		selector_prepare(selector);
+		r = series_matcher_new(&selector->series, &selector->compiled, err);
+	}
 	if (r < 0)
 		return r;
 	*ret = TAKE(selector);
@@ -288,10 +291,10 @@ struct selector *selector_free(struct selector *selector)
 	type_pattern_release(&selector->type_beside);
 	for (size_t i = 0; i < selector->matcher_count; i++) {
 		mem_free(selector->matchers[i].name);
-		pattern_release(&selector->matchers[i].pattern);
+		mem_free(selector->matchers[i].value);
 		link_ids_release(&selector->matchers[i].links);
-		mem_free(selector->matchers[i].number);
 	}
+	series_matcher_free(selector->compiled);
 	return mem_free(selector);
 }
 
@@ -306,80 +309,48 @@ static bool pattern_takes_any_delta(const struct type_pattern *pattern)
 	return pattern->count == TYPE_PARTS_MAX && strcmp(pattern->parts[TYPE_PARTS_MAX - 1], "*") == 0;
 }
 
-static bool type_pattern_matches(const struct type_pattern *pattern, const struct profile_type *type)
+static struct type_condition condition_of(const struct type_pattern *pattern)
 {
-	const char *parts[5] = {type->name, type->sample_type, type->sample_unit, type->period_type, type->period_unit};
-	size_t count = pattern->count;
-	for (size_t i = 0; i < count && i < 5; i++)
-		if (!part_is_any(pattern, i) && strcmp(pattern->parts[i], parts[i]) != 0)
-			return false;
+	struct type_condition ret = {.delta = TYPE_DELTA_ANY};
+	for (size_t i = 0; i < pattern->count && i < TYPE_CONDITION_PARTS; i++)
+		ret.parts[i] = part_is_any(pattern, i) ? NULL : pattern->parts[i];
 	/* With all five parts given the sixth is meant too: absolute and delta values of the same name are different types. */
-	return count < 5 || pattern_takes_any_delta(pattern) || type->delta == (count == 6);
+	if (pattern->count >= TYPE_CONDITION_PARTS && !pattern_takes_any_delta(pattern))
+		ret.delta = pattern->count == TYPE_PARTS_MAX ? TYPE_DELTA_YES : TYPE_DELTA_NO;
+	return ret;
+}
+
+void selector_prepare(struct selector *selector)
+{
+	struct series_conditions *series = &selector->series;
+	*series = (struct series_conditions){.types = selector->types, .labels = selector->labels};
+	if (selector->type.count)
+		selector->types[series->type_count++] = condition_of(&selector->type);
+	if (selector->type_beside.count)
+		selector->types[series->type_count++] = condition_of(&selector->type_beside);
+	for (size_t i = 0; i < selector->matcher_count; i++) {
+		const struct label_matcher *matcher = &selector->matchers[i];
+		if (!matcher_is_of_samples(matcher))
+			selector->labels[series->label_count++] =
+				(struct label_condition){.label = matcher->name, .op = matcher->op, .text = matcher->value};
+	}
+}
+
+const struct series_conditions *selector_series(const struct selector *selector)
+{
+	return &selector->series;
 }
 
 /* ---- labels of the type ---- */
 
-static const char *const type_label_names[TYPE_LABEL_COUNT] = {NULL,	   "__profile_type__", "__name__",	 "__type__",
-							       "__unit__", "__period_type__",  "__period_unit__"};
-
-enum type_label type_label_of(const char *name)
-{
-	enum type_label label = TYPE_LABEL_COUNT;
-	while (--label > TYPE_LABEL_NONE && strcmp(type_label_names[label], name) != 0)
-		;
-	return label;
-}
-
 const char *query_type_label_name(size_t index)
 {
-	return index + 1 < TYPE_LABEL_COUNT ? type_label_names[index + 1] : NULL;
-}
-
-static const char *type_label_value(enum type_label label, const struct profile_type *type,
-				    char out[static PROFILE_TYPE_TEXT_MAX])
-{
-	struct profile_type plain = *type;
-	plain.delta = false;
-	switch (label) {
-	case TYPE_LABEL_PROFILE_TYPE: return profile_type_format(&plain, out);
-	case TYPE_LABEL_NAME: return type->name;
-	case TYPE_LABEL_TYPE: return type->sample_type;
-	case TYPE_LABEL_UNIT: return type->sample_unit;
-	case TYPE_LABEL_PERIOD_TYPE: return type->period_type;
-	case TYPE_LABEL_PERIOD_UNIT: return type->period_unit;
-	default: return NULL;
-	}
+	return index + 1 < TYPE_LABEL_COUNT ? type_label_name((enum type_label)(index + 1)) : NULL;
 }
 
 const char *query_type_label_value(const char *name, const struct profile_type *type, char out[static PROFILE_TYPE_TEXT_MAX])
 {
 	return type_label_value(type_label_of(name), type, out);
-}
-
-/* A type has several spellings: a condition holds if one of them fits it, its negation if none does. */
-static bool matches_type_label(const struct label_matcher *matcher, const struct profile_type *type)
-{
-	char plain[PROFILE_TYPE_TEXT_MAX], full[PROFILE_TYPE_TEXT_MAX];
-	const char *texts[3] = {type_label_value(matcher->type_label, type, plain)};
-	size_t count = 1;
-	if (matcher->type_label == TYPE_LABEL_NAME)
-		texts[count++] = type_label_value(TYPE_LABEL_PROFILE_TYPE, type, plain);
-	if (matcher->type_label == TYPE_LABEL_NAME || matcher->type_label == TYPE_LABEL_PROFILE_TYPE)
-		texts[count++] = profile_type_format(type, full);
-	bool found = false;
-	for (size_t i = 0; i < count && !found; i++)
-		found = pattern_finds(&matcher->pattern, texts[i], strlen(texts[i]));
-	return found == (matcher->pattern.op == PATTERN_EQUAL || matcher->pattern.op == PATTERN_REGEX);
-}
-
-bool selector_matches_type(const struct selector *selector, const struct profile_type *type)
-{
-	if (!type_pattern_matches(&selector->type, type) || !type_pattern_matches(&selector->type_beside, type))
-		return false;
-	for (size_t i = 0; i < selector->matcher_count; i++)
-		if (selector->matchers[i].type_label && !matches_type_label(&selector->matchers[i], type))
-			return false;
-	return true;
 }
 
 bool selector_takes_any_delta(const struct selector *selector)
@@ -389,30 +360,7 @@ bool selector_takes_any_delta(const struct selector *selector)
 
 bool selector_matches(const struct selector *selector, const struct profile_type *type, const struct labels *labels)
 {
-	if (!selector_matches_type(selector, type))
-		return false;
-	for (size_t i = 0; i < selector->matcher_count; i++) {
-		if (selector->matchers[i].type_label || matcher_is_of_samples(&selector->matchers[i]))
-			continue;
-		const char *value = labels_get(labels, selector->matchers[i].name);
-		value = value ? value : "";
-		if (!pattern_matches(&selector->matchers[i].pattern, value, strlen(value)))
-			return false;
-	}
-	return true;
-}
-
-bool selector_match(void *selector, const struct profile_type *type, const struct labels *labels)
-{
-	return selector_matches(selector, type, labels);
-}
-
-int selector_failure(const struct selector *selector, struct error *err)
-{
-	int r = 0;
-	for (size_t i = 0; !r && i < selector->matcher_count; i++)
-		r = pattern_failure(&selector->matchers[i].pattern, err);
-	return r;
+	return series_matcher_finds(selector->compiled, type, labels);
 }
 
 static int format_type(const struct type_pattern *type, struct buffer *out)
@@ -427,8 +375,8 @@ static int format_type(const struct type_pattern *type, struct buffer *out)
 int selector_format_matcher(const struct selector *selector, size_t index, struct buffer *out)
 {
 	const struct label_matcher *matcher = &selector->matchers[index];
-	buffer_printf(out, "%s%s", matcher->name, operator_text(matcher->pattern.op));
-	return format_string(out, matcher->pattern.value);
+	buffer_printf(out, "%s%s", matcher->name, operator_text(matcher->op));
+	return format_string(out, matcher->value);
 }
 
 int selector_format(const struct selector *selector, struct buffer *out)

@@ -158,9 +158,9 @@ static void test_runaway_regex_is_an_error(void **state)
 	struct error err = {0};
 	assert_int_equal(selector_parse("{a=~\"(x+x+)+[yz]\"}", &selector, &err), 0);
 	assert_int_equal(labels_set(&labels, "a", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", NULL), 0);
-	assert_int_equal(selector_failure(selector, &err), 0);
+	assert_int_equal(series_matcher_failure(selector->compiled, &err), 0);
 	assert_false(selector_matches(selector, &cpu, &labels));
-	assert_int_equal(selector_failure(selector, &err), -EINVAL);
+	assert_int_equal(series_matcher_failure(selector->compiled, &err), -EINVAL);
 	assert_non_null(strstr(err.message, "too long"));
 }
 

@@ -33,7 +33,7 @@ struct stack_state {
 };
 
 /* One function of a location; index is -1 for a location without lines. */
-struct frame {
+struct place {
 	uint32_t location;
 	int index;
 };
@@ -42,15 +42,15 @@ struct rewrite {
 	const struct profile *from;
 	struct profile *to;
 	struct profile_copy *copy;
-	struct frame_filter *filter;
+	struct frame_matcher *filter;
 	uint8_t *line_passes, *location_passes; /* 0 not asked yet, 1 no, 2 yes */
-	struct store_line *lines;
+	struct frame_line *lines;
 	struct profile_line *subset; /* room for the lines of any location */
 	struct stack_state *states;  /* by stack */
 	enum transform_collapse how;
 	bool needs_start; /* samples of stacks that did not start are left out */
 	/* What to do with a frame; for FRAME_NAME *ret_name is a string of `from`'s or of `to`'s, see named_frame(). */
-	enum frame_action (*act)(struct rewrite *rewrite, struct frame frame, struct stack_state *state,
+	enum frame_action (*act)(struct rewrite *rewrite, struct place frame, struct stack_state *state,
 				 struct bytes *ret_name);
 };
 
@@ -101,16 +101,16 @@ static int rewrite_init(struct rewrite *rewrite, const struct profile *from, str
 static void ask_location(struct rewrite *rewrite, uint32_t id)
 {
 	const struct profile_location *location = &rewrite->from->locations[id];
-	struct store_frame frame;
+	struct frame frame;
 	frame_of_location(rewrite->from, id, rewrite->lines, &frame);
-	rewrite->location_passes[id] = location->line_count || !frame_filter_test(rewrite->filter, &frame, NULL) ? 1 : 2;
+	rewrite->location_passes[id] = location->line_count || !frame_matcher_test(rewrite->filter, &frame, NULL) ? 1 : 2;
 	for (uint32_t i = 0; i < location->line_count; i++) {
-		bool passes = frame_filter_test(rewrite->filter, &frame, &rewrite->lines[i]);
+		bool passes = frame_matcher_test(rewrite->filter, &frame, &rewrite->lines[i]);
 		rewrite->line_passes[location->line_first + i] = passes ? 2 : 1;
 	}
 }
 
-static bool frame_passes(struct rewrite *rewrite, struct frame frame)
+static bool frame_passes(struct rewrite *rewrite, struct place frame)
 {
 	if (!rewrite->location_passes[frame.location])
 		ask_location(rewrite, frame.location);
@@ -119,14 +119,14 @@ static bool frame_passes(struct rewrite *rewrite, struct frame frame)
 	return rewrite->line_passes[rewrite->from->locations[frame.location].line_first + (uint32_t)frame.index] == 2;
 }
 
-static struct frame innermost(const struct profile *profile, uint32_t location)
+static struct place innermost(const struct profile *profile, uint32_t location)
 {
-	return (struct frame){location, profile->locations[location].line_count ? 0 : -1};
+	return (struct place){location, profile->locations[location].line_count ? 0 : -1};
 }
 
-static struct frame outermost(const struct profile *profile, uint32_t location)
+static struct place outermost(const struct profile *profile, uint32_t location)
 {
-	return (struct frame){location, (int)profile->locations[location].line_count - 1};
+	return (struct place){location, (int)profile->locations[location].line_count - 1};
 }
 
 /* ---- making frames ---- */
@@ -174,7 +174,7 @@ static int rewrite_stack(struct rewrite *rewrite, uint32_t stack, struct error *
 	int last = outermost(rewrite->from, entry->location).index, first = last < 0 ? -1 : 0, kept = 0, r = 0;
 	for (int i = last; !r && i >= first; i--) {
 		struct bytes name = {0};
-		enum frame_action action = rewrite->act(rewrite, (struct frame){entry->location, i}, &state, &name);
+		enum frame_action action = rewrite->act(rewrite, (struct place){entry->location, i}, &state, &name);
 		if (action == FRAME_KEEP && i >= 0 && i > first) {
 			kept++; /* more may follow: they are put down together */
 			continue;
@@ -209,7 +209,7 @@ static int put_sample(struct rewrite *rewrite, size_t index, uint32_t stack, str
 
 static int finish(struct rewrite *rewrite, struct profile **profile, struct error *err)
 {
-	int r = rewrite->filter ? frame_filter_failure(rewrite->filter, err) : 0;
+	int r = rewrite->filter ? frame_matcher_failure(rewrite->filter, err) : 0;
 	if (!r)
 		r = profile_aggregate(rewrite->to, err);
 	if (r < 0)
@@ -236,13 +236,13 @@ static int rewrite_profile(struct rewrite *rewrite, struct profile **profile, st
 
 /* ---- operations ---- */
 
-static enum frame_action act_hide(struct rewrite *rewrite, struct frame frame, struct stack_state *state,
+static enum frame_action act_hide(struct rewrite *rewrite, struct place frame, struct stack_state *state,
 				  struct bytes *ret_name)
 {
 	return frame_passes(rewrite, frame) ? FRAME_DROP : FRAME_KEEP;
 }
 
-int transform_hide(struct profile **profile, struct frame_filter *filter, struct error *err)
+int transform_hide(struct profile **profile, struct frame_matcher *filter, struct error *err)
 {
 	_cleanup_(rewrite_release) struct rewrite rewrite = {.filter = filter, .act = act_hide};
 	return rewrite_profile(&rewrite, profile, err);
@@ -255,14 +255,14 @@ int transform_hide_interpreters(struct profile **profile, struct error *err)
 	return r < 0 || !changed ? r : profile_aggregate(*profile, err);
 }
 
-static enum frame_action act_callees(struct rewrite *rewrite, struct frame frame, struct stack_state *state,
+static enum frame_action act_callees(struct rewrite *rewrite, struct place frame, struct stack_state *state,
 				     struct bytes *ret_name)
 {
 	state->started = state->started || frame_passes(rewrite, frame);
 	return state->started ? FRAME_KEEP : FRAME_DROP;
 }
 
-int transform_callees(struct profile **profile, struct frame_filter *filter, struct error *err)
+int transform_callees(struct profile **profile, struct frame_matcher *filter, struct error *err)
 {
 	_cleanup_(rewrite_release) struct rewrite rewrite = {.filter = filter, .act = act_callees, .needs_start = true};
 	return rewrite_profile(&rewrite, profile, err);
@@ -288,7 +288,7 @@ struct bytes function_package(struct bytes function)
 	return (struct bytes){function.data, colons ? colons : dot};
 }
 
-static struct bytes collapse_name(struct rewrite *rewrite, struct frame frame)
+static struct bytes collapse_name(struct rewrite *rewrite, struct place frame)
 {
 	const struct profile *profile = rewrite->from;
 	const struct profile_location *location = &profile->locations[frame.location];
@@ -306,7 +306,7 @@ static struct bytes collapse_name(struct rewrite *rewrite, struct frame frame)
 }
 
 /* Frames whose name for collapsing is empty stay as they are. */
-static enum frame_action act_collapse_named(struct rewrite *rewrite, struct frame frame, struct stack_state *state,
+static enum frame_action act_collapse_named(struct rewrite *rewrite, struct place frame, struct stack_state *state,
 					    struct bytes *ret_name)
 {
 	*ret_name = collapse_name(rewrite, frame);
@@ -319,7 +319,7 @@ static enum frame_action act_collapse_named(struct rewrite *rewrite, struct fram
 	return same ? FRAME_DROP : ret_name->len ? FRAME_NAME : FRAME_KEEP;
 }
 
-static enum frame_action act_collapse(struct rewrite *rewrite, struct frame frame, struct stack_state *state,
+static enum frame_action act_collapse(struct rewrite *rewrite, struct place frame, struct stack_state *state,
 				      struct bytes *ret_name)
 {
 	const struct profile_location *location = &rewrite->from->locations[frame.location];
@@ -333,7 +333,7 @@ static enum frame_action act_collapse(struct rewrite *rewrite, struct frame fram
 	return same ? FRAME_DROP : FRAME_KEEP;
 }
 
-int transform_collapse(struct profile **profile, enum transform_collapse how, struct frame_filter *filter, struct error *err)
+int transform_collapse(struct profile **profile, enum transform_collapse how, struct frame_matcher *filter, struct error *err)
 {
 	bool plain = how == COLLAPSE_MATCHING || how == COLLAPSE_RECURSION;
 	_cleanup_(rewrite_release) struct rewrite rewrite = {
@@ -344,39 +344,38 @@ int transform_collapse(struct profile **profile, enum transform_collapse how, st
 /* ---- stacks that are not made from their parents ---- */
 
 /* states[].started: the filter holds for the stack. */
-static void match_stacks(struct rewrite *rewrite, const struct store_stack_condition *condition)
+static void match_stacks(struct rewrite *rewrite, enum store_where where)
 {
 	const struct profile *from = rewrite->from;
 	for (size_t i = 1; i < from->stack_count; i++) {
 		uint32_t parent = from->stacks[i].parent, location = from->stacks[i].location;
 		bool passes = false;
-		switch (condition->where) {
+		switch (where) {
 		case STORE_LEAF: passes = frame_passes(rewrite, innermost(from, location)); break;
 		case STORE_ROOT:
 			passes = parent ? rewrite->states[parent].started : frame_passes(rewrite, outermost(from, location));
 			break;
-		case STORE_PATH: break; /* no filter has it */
 		case STORE_ANYWHERE:
 			passes = rewrite->states[parent].started;
 			for (int k = outermost(from, location).index, first = k < 0 ? -1 : 0; !passes && k >= first; k--)
-				passes = frame_passes(rewrite, (struct frame){location, k});
+				passes = frame_passes(rewrite, (struct place){location, k});
 			break;
 		}
 		rewrite->states[i].started = passes;
 	}
 }
 
-int transform_filter(struct profile **profile, struct frame_filter *filter, struct error *err)
+int transform_filter(struct profile **profile, struct frame_matcher *filter, enum store_where where, bool negate,
+		     struct error *err)
 {
 	_cleanup_(rewrite_release) struct rewrite rewrite = {.filter = filter};
-	struct store_stack_condition condition = frame_filter_condition(filter);
 	int r = rewrite_init(&rewrite, *profile, err);
 	if (r < 0)
 		return r;
-	match_stacks(&rewrite, &condition);
+	match_stacks(&rewrite, where);
 	for (size_t i = 0; !r && i < rewrite.from->sample_count; i++) {
 		uint32_t stack = rewrite.from->samples[i].stack;
-		if (rewrite.states[stack].started == condition.negate)
+		if (rewrite.states[stack].started == negate)
 			continue;
 		r = profile_copy_stack(rewrite.copy, stack, &stack, err);
 		if (!r)
@@ -391,7 +390,7 @@ static int make_callers(struct rewrite *rewrite, uint32_t stack, uint32_t *ret, 
 	const struct profile *from = rewrite->from;
 	uint32_t location = from->stacks[stack].location;
 	int at = outermost(from, location).index, r = 0;
-	while (at > 0 && !frame_passes(rewrite, (struct frame){location, at}))
+	while (at > 0 && !frame_passes(rewrite, (struct place){location, at}))
 		at--;
 	*ret = 0;
 	for (; !r && stack; stack = from->stacks[stack].parent) {
@@ -413,13 +412,13 @@ static void find_outermost(struct rewrite *rewrite)
 	for (size_t i = 1; i < from->stack_count; i++) {
 		uint32_t location = from->stacks[i].location, key = rewrite->states[from->stacks[i].parent].key;
 		for (int k = outermost(from, location).index, first = k < 0 ? -1 : 0; !key && k >= first; k--)
-			if (frame_passes(rewrite, (struct frame){location, k}))
+			if (frame_passes(rewrite, (struct place){location, k}))
 				key = (uint32_t)i;
 		rewrite->states[i].key = key;
 	}
 }
 
-int transform_callers(struct profile **profile, struct frame_filter *filter, struct error *err)
+int transform_callers(struct profile **profile, struct frame_matcher *filter, struct error *err)
 {
 	_cleanup_(rewrite_release) struct rewrite rewrite = {.filter = filter};
 	int r = rewrite_init(&rewrite, *profile, err);

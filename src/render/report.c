@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "profile/number_match.h"
 #include "render/report_int.h"
 
 /* ---- writing ---- */
@@ -59,7 +60,7 @@ const char *report_label_unit(const struct report *report, uint32_t key)
 	if (key < report->label_unit_count && report->label_units[key])
 		return profile_string(report->profile, report->label_units[key] - 1);
 	const char *name = profile_string(report->profile, key);
-	return units_label_is_bytes(bytes_of_string(name)) ? "bytes" : name;
+	return number_key_is_bytes(bytes_of_string(name)) ? "bytes" : name;
 }
 
 int64_t report_sample_value(const struct report *report, size_t sample)

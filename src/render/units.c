@@ -112,11 +112,6 @@ bool units_is_known(const char *unit)
 	return false;
 }
 
-bool units_label_is_bytes(struct bytes name)
-{
-	return bytes_equal_string(name, "alignment") || bytes_equal_string(name, "request");
-}
-
 const char *units_choose(int64_t low, int64_t high, const char *from, bool only_whole)
 {
 	const char *low_unit, *high_unit;

@@ -21,8 +21,6 @@
  * short name, "" for those that are not shown; static, or `to` itself. */
 double units_scale(int64_t value, const char *from, const char *to, const char **ret_unit);
 bool units_is_known(const char *unit); /* it can be scaled */
-/* Whether a numeric label of this name is in bytes although it says nothing of a unit: "request" and "alignment". */
-bool units_label_is_bytes(struct bytes name);
 /* The unit for values of which the smallest is `low` and the largest `high`: that of the smallest, or a larger one in which it
  * still is 0.01, if `high` is more than a hundred times as large. `from` itself if it cannot be scaled. only_whole: whole
  * numbers are all that can be written. */

@@ -99,23 +99,26 @@ static int make_rules(struct server *server, struct error *err)
 {
 	size_t count = server->options.rule_count;
 	server->rules = mem_zalloc_array(count, sizeof(*server->rules));
-	if (!server->rules)
+	server->rule_selectors = mem_zalloc_array(count, sizeof(*server->rule_selectors));
+	if (!server->rules || !server->rule_selectors)
 		return error_nomem(err);
 	for (size_t i = 0; i < count; i++) {
 		struct selector *selector;
 		int r = selector_parse(server->options.rules[i].selector, &selector, err);
 		if (r < 0)
 			return error_prefix(err, r, "retention.rules: rule %zu", i + 1);
-		server->rules[i] = (struct store_retention_rule){
-			.matches = selector_match, .context = selector, .age_ns = server->options.rules[i].age_ns};
+		server->rule_selectors[i] = selector;
+		server->rules[i] = (struct store_retention_rule){.series = *selector_series(selector),
+								 .age_ns = server->options.rules[i].age_ns};
 	}
 	return 0;
 }
 
 static void free_rules(struct server *server)
 {
-	for (size_t i = 0; server->rules && i < server->options.rule_count; i++)
-		selector_free(server->rules[i].context);
+	for (size_t i = 0; server->rule_selectors && i < server->options.rule_count; i++)
+		selector_free(server->rule_selectors[i]);
+	mem_free(server->rule_selectors);
 	mem_free(server->rules);
 }
 

@@ -24,6 +24,7 @@ struct listing {
 	struct store *store;
 	enum listing_kind kind;
 	const struct store_select *select;
+	struct series_matcher *series;	       /* its conditions, compiled */
 	const char *label, *prefix;	       /* of values */
 	const struct store_grouping *grouping; /* of series */
 	store_on_item on_item;
@@ -145,7 +146,7 @@ static int list_values(struct listing *l, const struct source *source)
 
 static int list_source(struct listing *l, struct source *source)
 {
-	int r = selection_make(l->select, NULL, source->columns, &source->selection, l->err);
+	int r = selection_make(l->series, NULL, source->columns, &source->selection, l->err);
 	if (r < 0)
 		return r;
 	selection_limit(&source->selection, l->select, source->first_ns, source->last_ns);
@@ -230,8 +231,7 @@ static int list_known_types(struct listing *l, const struct block_meta *meta)
 		const struct block_type *type = &meta->types[i];
 		struct store_item item = item_of(&type->use);
 		item.type = &type->type;
-		bool wanted = !profile_type_is_process_stats(&type->type) &&
-			      (!l->select->match_type || l->select->match_type(l->select->context, &type->type));
+		bool wanted = !profile_type_is_process_stats(&type->type) && series_matcher_finds_type(l->series, &type->type);
 		if (wanted && is_in_range(l, item.first_ns, item.last_ns))
 			r = give(l, &item);
 	}
@@ -290,8 +290,8 @@ static int list_known_values(struct listing *l, const struct block *block)
 static int list_block(struct listing *l, struct block *block)
 {
 	const struct block_meta *meta = &block->meta;
-	bool conditions = l->select->matcher_count > 0;
-	bool one_type = l->select->match_type != NULL;
+	bool conditions = series_matcher_label_count(l->series) > 0 || series_matcher_asks_keys(l->series);
+	bool one_type = series_matcher_asks_types(l->series);
 	if (l->kind == LIST_TYPES && !conditions && meta->types_complete)
 		return list_known_types(l, meta);
 	if (l->kind == LIST_LABELS && !conditions && !one_type && meta->labels_complete)
@@ -349,10 +349,16 @@ static int list_all(struct listing *l, struct store *store, const struct store_s
 	*l->stats = (struct store_read_stats){0};
 	if (select->from_ns >= select->to_ns)
 		return 0;
-	int r = store_snapshot_take(store, &l->snapshot, err);
+	_cleanup_(series_matcher_freep) struct series_matcher *series = NULL;
+	int r = series_matcher_new(&select->series, &series, err);
+	if (r == 0)
+		r = store_snapshot_take(store, &l->snapshot, err);
 	if (r < 0)
 		return r;
+	l->series = series;
 	r = list_sources(l);
+	int failure = series_matcher_failure(series, err);
+	r = failure < 0 ? failure : r;
 	gaps_note(store, select->from_ns, select->to_ns, l->stats);
 	store_snapshot_release(store, &l->snapshot);
 	l->stats->phase_ns[STORE_PHASE_INDEX] = (uint64_t)(time_monotonic_ns() - started);

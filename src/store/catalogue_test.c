@@ -65,19 +65,10 @@ struct condition {
 	const char *label, *value;
 	bool negate;
 };
-static bool value_matches(void *context, const char *value)
-{
-	const struct condition *condition = context;
-	return (strcmp(value, condition->value) == 0) != condition->negate;
-}
-static bool type_matches(void *context, const struct profile_type *type)
-{
-	return strcmp(type->sample_type, context) == 0;
-}
-
 struct question {
 	struct store_select select;
-	struct store_matcher matcher;
+	struct label_condition matcher;
+	struct type_condition type;
 	struct condition condition;
 	const char *sample_type; /* NULL = all */
 };
@@ -86,14 +77,15 @@ static void make_question(struct question *q, const char *sample_type, const cha
 	*q = (struct question){.select = {.from_ns = INT64_MIN, .to_ns = INT64_MAX},
 			       .condition = {label, value, negate},
 			       .sample_type = sample_type};
-	q->matcher = (struct store_matcher){.label = label, .matches = value_matches, .context = &q->condition};
+	q->matcher = (struct label_condition){.label = label, .op = negate ? PATTERN_NOT_EQUAL : PATTERN_EQUAL, .text = value};
 	if (label) {
-		q->select.matchers = &q->matcher;
-		q->select.matcher_count = 1;
+		q->select.series.labels = &q->matcher;
+		q->select.series.label_count = 1;
 	}
 	if (sample_type) {
-		q->select.match_type = type_matches;
-		q->select.context = (void *)sample_type;
+		q->type = (struct type_condition){.parts = {NULL, sample_type}};
+		q->select.series.types = &q->type;
+		q->select.series.type_count = 1;
 	}
 }
 

@@ -63,7 +63,6 @@ static bool is_partial(struct store *store, int64_t from_ns, int64_t to_ns, char
 	grouping.group = test_group;
 	grouping.context = sink;
 	assert_int_equal(profile_new(&into, NULL), 0);
-	select.match_type = NULL;
 	if (store_series(store, &select, &grouping, 0, no_point, NULL, &points, &err) < 0)
 		fail_msg("%s", err.message);
 	assert_int_equal(store_list_types(store, &select, no_item, NULL, &types, NULL), 0);

@@ -129,23 +129,6 @@ struct asked {
 	int64_t from_ns, to_ns, step_ns;
 };
 
-static bool match_type(void *context, const struct profile_type *type)
-{
-	const struct asked *asked = context;
-	return !strcmp(type->sample_type, asked->type ? "inuse_space" : "inuse_objects");
-}
-
-static bool match_pod(void *context, const char *value)
-{
-	const struct asked *asked = context;
-	return strlen(value) == 4 && value[3] - '0' == asked->only_pod; /* asked for "", too */
-}
-
-static unsigned match_odd(void *context, const struct store_frame *frame)
-{
-	return frame->line_count && bytes_equal_string(frame->lines[0].function, "odd") ? STORE_MATCH_ANY : 0;
-}
-
 static int group_of(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
 		    struct error *err)
 {
@@ -156,7 +139,9 @@ static int group_of(void *context, const struct profile_type *type, const struct
 
 struct select_of {
 	struct store_select select;
-	struct store_matcher matcher;
+	char pod[8];
+	struct label_condition matcher;
+	struct type_condition type;
 	struct store_stack_condition condition;
 	struct store_grouping grouping;
 };
@@ -165,22 +150,23 @@ static const char *const by_service[] = {"service_name"}, *const by_pod[] = {"po
 
 static void make_select(struct asked *asked, struct select_of *ret)
 {
-	ret->matcher = (struct store_matcher){.label = "pod", .matches = match_pod, .context = asked};
-	ret->condition = (struct store_stack_condition){.where = STORE_ANYWHERE, .matches = match_odd};
+	static const struct frame_test odd = {.field = FRAME_FIELD_FUNCTION, .text = "odd"};
+	snprintf(ret->pod, sizeof(ret->pod), "pod%d", asked->only_pod);
+	ret->matcher = (struct label_condition){.label = "pod", .text = ret->pod};
+	ret->type = (struct type_condition){.parts = {NULL, asked->type ? "inuse_space" : "inuse_objects"}};
+	ret->condition = (struct store_stack_condition){.where = STORE_ANYWHERE, .tests = &odd, .test_count = 1};
 	ret->grouping = (struct store_grouping){.by = asked->by_pod	  ? by_pod
 						      : asked->by_service ? by_service
 									  : by_none,
 						.by_count = asked->by_pod || asked->by_service,
 						.group = group_of};
-	ret->select = (struct store_select){.from_ns = asked->from_ns,
-					    .to_ns = asked->to_ns,
-					    .match_type = match_type,
-					    .context = asked,
-					    .matchers = &ret->matcher,
-					    .matcher_count = asked->only_pod >= 0,
-					    .conditions = &ret->condition,
-					    .condition_count = asked->odd,
-					    .average_gauges = true};
+	ret->select = (struct store_select){
+		.from_ns = asked->from_ns,
+		.to_ns = asked->to_ns,
+		.series = {.types = &ret->type, .type_count = 1, .labels = &ret->matcher, .label_count = asked->only_pod >= 0},
+		.conditions = &ret->condition,
+		.condition_count = asked->odd,
+		.average_gauges = true};
 }
 
 static int wanted_group(const struct asked *asked, int series)
@@ -447,11 +433,6 @@ static void append_empty(struct store *store, int64_t time_ns, struct store_appe
 	profile_free(profile);
 }
 
-static bool match_all(void *context, const struct profile_type *type, const struct labels *labels)
-{
-	return true;
-}
-
 /* What the directory is after kill -9. */
 static void check_copy(const char *directory, int64_t from_ns, int64_t to_ns, int64_t wanted)
 {
@@ -505,7 +486,8 @@ static void test_zeros(void **state)
 	assert_int_equal(average_of(store, start, end), 320);
 	assert_int_equal(average_of(store, start, start + 5 * TEST_MINUTE), 320); /* 2 of 5 have 800 */
 	/* One that is deleted is none any more. */
-	if (store_delete(store, match_all, NULL, start + TEST_MINUTE, start + 3 * TEST_MINUTE, &deleted, &err) < 0)
+	if (store_delete(store, &(struct series_conditions){0}, start + TEST_MINUTE, start + 3 * TEST_MINUTE, &deleted, &err) <
+	    0)
 		fail_msg("%s", err.message);
 	assert_int_equal(deleted.samples, 4);
 	assert_int_equal(average_of(store, start, end), 400);

@@ -74,12 +74,6 @@ static bool is_wanted(const struct asked *asked, const struct model_row *row)
 	return true;
 }
 
-static bool match_samples(void *context, const struct profile_type *type)
-{
-	(void)context;
-	return strcmp(type->sample_type, "samples") == 0;
-}
-
 static int on_point(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err)
 {
 	(void)group;
@@ -157,7 +151,8 @@ static size_t check_asked(struct store *store, const struct model *model, struct
 	struct error err = {0};
 	int64_t sum = 0, total = 0;
 	size_t count = 0;
-	asked->select.match_type = match_samples;
+	asked->select.series.types = &test_samples_type;
+	asked->select.series.type_count = 1;
 	assert_int_equal(profile_new(&into, NULL), 0);
 	if (store_merge(store, &asked->select, NULL, into, stats, &err) < 0)
 		fail_msg("%s", err.message);
@@ -293,7 +288,7 @@ static void test_rollups_cannot_tell(void **state)
 	struct store_link_condition condition = {.part = STORE_TRACE_ID, .negate = true, .ids = &none, .count = 1};
 	struct store_select select = {.from_ns = TEST_EPOCH - HOUR_NS,
 				      .to_ns = TEST_EPOCH + 3 * HOUR_NS,
-				      .match_type = match_samples,
+				      TEST_SAMPLES,
 				      .links = &condition,
 				      .link_count = 1};
 	for (int i = 0; i < 8; i++)

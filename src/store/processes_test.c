@@ -114,21 +114,15 @@ static int on_row(void *context, const struct store_process_row *row, struct err
 	return 0;
 }
 
-static bool is_host(void *context, const char *value)
-{
-	return strcmp(value, context) == 0;
-}
-
 static const char *const by[] = {"host_name", "process_pid"};
 static const struct store_grouping grouping = {.by = by, .by_count = 2, .group = group_by_labels};
 
 static void check(struct store *store, const struct table *want, int from, int to, const char *host, unsigned columns)
 {
-	struct store_matcher matcher = {"host_name", is_host, (void *)host};
+	struct label_condition matcher = {.label = "host_name", .text = host};
 	struct store_select select = {.from_ns = TEST_EPOCH + from * NS_PER_S,
 				      .to_ns = TEST_EPOCH + to * NS_PER_S,
-				      .matchers = &matcher,
-				      .matcher_count = host != NULL};
+				      .series = {.labels = &matcher, .label_count = host != NULL}};
 	struct sink *sink = mem_zalloc(sizeof(*sink));
 	struct store_read_stats stats;
 	struct error err = {0};

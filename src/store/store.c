@@ -154,18 +154,20 @@ static void init_locks(struct store *store)
 	thread_condition_init(&store->compact_cond);
 }
 
-static int copy_rules(struct store *store, struct error *err)
+static int compile_rules(struct store *store, struct error *err)
 {
 	struct store_options *options = &store->options;
-	struct store_retention_rule *rules = mem_alloc_array(options->rule_count, sizeof(*rules));
-	if (!rules) {
-		options->rules = NULL;
+	int r = 0;
+	store->rules = mem_zalloc_array(options->rule_count, sizeof(*store->rules));
+	if (!store->rules)
 		return error_nomem(err);
+	for (size_t i = 0; r == 0 && i < options->rule_count; i++) {
+		store->rules[i].age_ns = options->rules[i].age_ns;
+		r = series_matcher_new(&options->rules[i].series, &store->rules[i].series, err);
+		store->rule_count += r == 0;
 	}
-	if (options->rule_count)
-		memcpy(rules, options->rules, options->rule_count * sizeof(*rules));
-	options->rules = store->rules = rules;
-	return 0;
+	options->rules = NULL; /* the caller's */
+	return r;
 }
 
 static void set_options(struct store *store, const struct store_options *options)
@@ -318,6 +320,8 @@ static void free_store(struct store *store)
 	id_ring_release(&store->ids);
 	io_close(store->lock_fd);
 	mem_free(store->directory);
+	for (size_t i = 0; i < store->rule_count; i++)
+		series_matcher_free(store->rules[i].series);
 	mem_free(store->rules);
 	mem_free(store->full);
 	pthread_mutex_destroy(&store->append_lock);
@@ -356,7 +360,7 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 	init_locks(store);
 	store->directory = mem_strdup(options->directory);
 	set_options(store, options);
-	int r = store->directory ? copy_rules(store, err) : error_nomem(err);
+	int r = store->directory ? compile_rules(store, err) : error_nomem(err);
 	if (r == 0)
 		r = open_all(store, err);
 	if (r < 0) {

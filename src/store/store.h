@@ -19,18 +19,18 @@
 
 #include "base/cancel.h"
 #include "base/cleanup.h"
+#include "profile/frame_match.h"
 #include "profile/labels.h"
+#include "profile/number_match.h"
 #include "profile/profile.h"
+#include "profile/series_match.h"
 #include "profile/type.h"
 
 struct store;
 
-/* Selects the series of a rule. Called for each series, from one thread at a time. */
-typedef bool (*store_match)(void *context, const struct profile_type *type, const struct labels *labels);
 struct store_retention_rule {
-	store_match matches;
-	void *context;
-	int64_t age_ns; /* negative = for ever */
+	struct series_conditions series; /* that it is for */
+	int64_t age_ns;			 /* negative = for ever */
 };
 
 struct store_options {
@@ -38,7 +38,7 @@ struct store_options {
 	int64_t retention_age_ns;      /* 0 = default, 30 days; negative = keep for ever */
 	uint64_t retention_size_bytes; /* 0 = default, 10 GiB */
 	int64_t samples_age_ns;	       /* of older data only rollups are kept; 0 = keep samples as long as everything else */
-	const struct store_retention_rule *rules; /* the first that matches a series replaces retention_age_ns; copied */
+	const struct store_retention_rule *rules; /* the first that a series fits replaces retention_age_ns; copied whole */
 	size_t rule_count;
 	int64_t window_ns[2];	       /* of blocks of level 1 and 2; 0 = defaults, 2 h and 24 h; negative = no such level */
 	uint64_t compact_memory_bytes; /* 0 = default, 128 MiB */
@@ -106,45 +106,22 @@ int store_append(struct store *store, const struct profile *profile, const struc
 
 /* ---- reading ---- */
 
-/* A condition on one label. An absent label has the value "". */
-struct store_matcher {
-	const char *label;
-	bool (*matches)(void *context, const char *value); /* called once a distinct value of each source */
-	void *context;
-};
+/*
+ * What is selected is said in data, so that a store can turn it into what its engine takes: which series
+ * (profile/series_match.h), which stacks by their frames, which samples by their links and numbers (profile/number_match.h).
+ * What is not data here cannot select anything: callbacks only take what comes out.
+ *
+ * A read whose conditions could not be checked fails: -EINVAL and pattern_failure()'s message for a regular expression that
+ * took too long on a value. It never leaves out what it could not check.
+ */
 
-/* A frame as a stack filter sees it: a location of the profile. Texts are "" where unknown. */
-struct store_line {
-	struct bytes function, system_name, file;
-	int64_t line, column;
-};
-struct store_frame {
-	uint32_t frame_type; /* enum profile_frame_type */
-	struct bytes binary, build_id;
-	uint64_t address;		/* in the binary's file, if there is a binary */
-	const struct store_line *lines; /* the innermost inlined function first; none: ask symbols by build-id and address */
-	size_t line_count;
-};
-/* Which of a frame's functions match. A location without lines counts as one function. */
-enum store_frame_match {
-	STORE_MATCH_ANY = 1,	   /* one of them matches */
-	STORE_MATCH_INNERMOST = 2, /* the first one does */
-	STORE_MATCH_OUTERMOST = 4, /* the last one does */
-};
+/* A condition on stacks: a frame at this place passes all tests (profile/frame_match.h). */
 struct store_stack_condition {
-	enum store_where { STORE_ANYWHERE, STORE_LEAF, STORE_ROOT, STORE_PATH } where;
-	bool negate;							     /* keep the stacks for which it does not hold */
-	unsigned (*matches)(void *context, const struct store_frame *frame); /* enum store_frame_match bits; called once a
-										location of each source */
-	/* STORE_PATH, instead of matches: the stack begins with a path of path_length functions, 1 to STORE_PATH_MAX. How many
-	 * of them are passed after this frame, of which `passed` (less than all) were before it; STORE_PATH_LOST: it is another
-	 * way. Called once a stack of each source whose callers are on the path. */
-	unsigned (*follow)(void *context, const struct store_frame *frame, unsigned passed);
-	unsigned path_length;
-	void *context;
+	enum store_where { STORE_ANYWHERE, STORE_LEAF, STORE_ROOT } where;
+	bool negate; /* keep the stacks for which it does not hold */
+	const struct frame_test *tests;
+	size_t test_count; /* 1 to FRAME_TESTS_MAX */
 };
-#define STORE_PATH_MAX	1000u
-#define STORE_PATH_LOST UINT16_MAX
 
 /* A condition on the trace or the span that samples belong to (W3C ids; profile_link): it is one of `ids`, or with `negate`
  * none of them. Samples without a span have the zero id. Rollups have no spans, so results from rollups are partial. Lists of
@@ -159,28 +136,23 @@ struct store_link_condition {
 	size_t count;
 };
 
-/* A condition on the numbers of samples, as text (profile/numbers.h). Samples without any have "". As with spans, rollups have
- * none, and lists of names ignore these conditions. */
-struct store_number_condition {
-	bool (*matches)(void *context, struct bytes numbers); /* called once a distinct text of each source */
-	void *context;
-};
-
 /*
  * What to read. A sample belongs to the range if from_ns <= time < to_ns. Callbacks are never called at the same time by
- * several threads. All limits are checked between row groups; 0 = none.
+ * several threads. All limits are checked between row groups; 0 = none. What it points to lives as long as the call.
  */
 struct store_select {
 	int64_t from_ns, to_ns;
-	bool (*match_type)(void *context, const struct profile_type *type); /* NULL = all */
-	void *context;
-	const struct store_matcher *matchers; /* all must hold */
-	size_t matcher_count;
+	struct series_conditions series;
 	const struct store_stack_condition *conditions; /* all must hold */
 	size_t condition_count;
+	const char *const *call_site;	     /* and stacks must begin with these functions, as struct frame_path has them */
+	size_t call_site_count;		     /* at most FRAME_PATH_MAX; 0 = none */
+	const struct frame_symbols *symbols; /* names addresses for the conditions on stacks; NULL = no address has a name */
 	const struct store_link_condition *links; /* all must hold */
 	size_t link_count;
-	const struct store_number_condition *numbers; /* all must hold */
+	/* Conditions on the numbers of samples, whose text is "" if they have none; all must hold. As with spans, rollups have
+	 * none, and lists of names ignore these conditions. */
+	const struct number_condition *numbers;
 	size_t number_count;
 	bool with_numbers;	   /* store_merge() keeps samples with different numbers apart; never from rollups */
 	bool samples_only;	   /* never use rollups and totals (checks) */
@@ -195,13 +167,13 @@ struct store_select {
 struct store_grouping {
 	const char *const *by; /* label names, at most STORE_GROUP_BY_MAX; NULL = all labels, each series by itself */
 	size_t by_count;
-	/* Called once for each distinct (type, values) of a source; labels has those of `by` that the series has, and lives
-	 * during the call. *ret is any number below UINT32_MAX, UINT32_MAX = leave these series out. */
+	/* Numbers what comes out: called for each distinct (type, values) of a source, once or several times; labels has those
+	 * of `by` that the series has, and lives during the call. *ret is any number below UINT32_MAX. */
 	int (*group)(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
 		     struct error *err);
-	/* Of series, not of merges: NULL, or only samples that belong to a span are read, and the spans of a group are told
-	 * apart: called for each of its samples or of neighbours of one link, and *ret, as above, takes the group's place.
-	 * Gauges are not averaged then. */
+	/* Of series, not of merges: NULL, or only samples with a span id are read, and the spans of a group are told apart:
+	 * called for each of its samples or of neighbours of one link, and *ret, as above, takes the group's place. Gauges are
+	 * not averaged then. */
 	int (*span)(void *context, uint32_t group, const struct profile_link *link, uint32_t *ret, struct error *err);
 	void *context;
 };
@@ -286,12 +258,12 @@ struct store_block {
 typedef int (*store_on_block)(void *context, const struct store_block *block, struct error *err);
 int store_list_blocks(struct store *store, store_on_block on_block, void *context, struct error *err);
 
-/* Deletes samples of matching series in [from_ns, to_ns), for good when it returns. A block of which only rollups are left can
+/* Deletes samples of these series in [from_ns, to_ns), for good when it returns. A block of which only rollups are left can
  * only be deleted from by labels that rollups keep: such blocks are counted in `kept` and left alone. */
 struct store_delete_result {
 	uint64_t blocks, samples, kept;
 };
-int store_delete(struct store *store, store_match matches, void *context, int64_t from_ns, int64_t to_ns,
+int store_delete(struct store *store, const struct series_conditions *series, int64_t from_ns, int64_t to_ns,
 		 struct store_delete_result *ret, struct error *err);
 
 struct store_stats {

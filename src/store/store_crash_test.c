@@ -758,11 +758,6 @@ static void test_exit_at_each_call(void **state)
  * acknowledged, and how far it is. */
 enum { DELETE_BEGINS = 100, DELETE_DONE, RETENTION_BEGINS, RETENTION_DONE };
 
-static bool match_all(void *context, const struct profile_type *type, const struct labels *labels)
-{
-	return true;
-}
-
 static void report(int pipe, uint8_t what)
 {
 	if (write(pipe, &what, 1) != 1)
@@ -793,7 +788,7 @@ static void maintain_until_exit(const char *directory, enum fault_kind kind, uin
 			_exit(1);
 	}
 	report(pipe, DELETE_BEGINS);
-	if (store_delete(store, match_all, NULL, TEST_EPOCH, TEST_EPOCH + 1, &result, NULL) < 0)
+	if (store_delete(store, &(struct series_conditions){0}, TEST_EPOCH, TEST_EPOCH + 1, &result, NULL) < 0)
 		_exit(1);
 	report(pipe, DELETE_DONE);
 	report(pipe, RETENTION_BEGINS);

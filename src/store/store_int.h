@@ -44,8 +44,12 @@
 #define STORE_CUT_RETRY_NS	 (2ll * 1000000000)
 
 struct store {
-	struct store_options options;	    /* defaults filled in; directory points to the copy */
-	struct store_retention_rule *rules; /* what options.rules points to */
+	struct store_options options; /* defaults filled in; directory points to the copy */
+	struct store_rule {
+		struct series_matcher *series;
+		int64_t age_ns;
+	} * rules; /* options.rules, compiled */
+	size_t rule_count;
 	char *directory;
 	char log_path[PATH_MAX], blocks_path[PATH_MAX], quarantine_path[PATH_MAX], temporary_path[PATH_MAX],
 		trash_path[PATH_MAX];

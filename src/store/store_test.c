@@ -157,7 +157,9 @@ static void test_merge_header(void **state)
 	append_ok(store, &model, 50);
 	struct test_sink *sink = test_sink_new("process_cpu:samples:", true);
 	struct store_grouping grouping = {.group = test_group, .context = sink};
-	struct store_select select = {.from_ns = TEST_EPOCH, .to_ns = TEST_EPOCH + 4000 * NS_PER_S};
+	struct test_needle room;
+	struct store_select select = {
+		.from_ns = TEST_EPOCH, .to_ns = TEST_EPOCH + 4000 * NS_PER_S, .series = *test_conditions(sink->needle, &room)};
 	struct profile *into;
 	struct store_read_stats stats;
 	assert_int_equal(profile_new(&into, NULL), 0);
@@ -208,8 +210,8 @@ static void test_many_labels(void **state)
 	check_list(store, &model, "");
 	store_cut(store, NULL);
 	check_list(store, &model, "");
-	check_list(store, &model, "label_77");
-	check_series(store, &model, INT64_MIN, INT64_MAX, "X3", 0);
+	check_list(store, &model, "label_78=\"\xe2\x82\xac\"");
+	check_series(store, &model, INT64_MIN, INT64_MAX, "X3=\"x\"", 0);
 	store_close(store);
 	model_release(&model);
 	test_directory_remove(directory);

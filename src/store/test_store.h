@@ -51,6 +51,12 @@ static inline uint32_t rnd_below(uint32_t limit)
 	return (uint32_t)(rnd() >> 20) % limit;
 }
 
+/* ---- what is selected ---- */
+
+/* Types whose sample type is "samples": a member of struct store_select. */
+UNUSED_BY_SOME static const struct type_condition test_samples_type = {.parts = {NULL, "samples"}};
+#define TEST_SAMPLES .series = {.types = &test_samples_type, .type_count = 1}
+
 /* ---- directories ---- */
 
 UNUSED_BY_SOME static char *test_directory(void)
@@ -334,7 +340,44 @@ static inline void model_sum(struct model *model)
 
 /* ---- asking both ---- */
 
-/* Groups the series whose text contains `needle`, each by itself, and leaves the others out. */
+/* The series whose text contains a needle, as conditions: TYPE, LABEL="VALUE", or TYPE{LABEL="VALUE"; "" = all. A type begins
+ * at its name or, if that is left out, with "samples". */
+struct test_needle {
+	char text[128];
+	struct type_condition type;
+	struct label_condition label;
+	struct series_conditions series;
+};
+static inline void test_type_condition(char *text, struct type_condition *ret)
+{
+	size_t part = strncmp(text, "samples", 7) == 0;
+	for (char *one; (one = strsep(&text, ":")); part++) {
+		if (part < TYPE_CONDITION_PARTS)
+			ret->parts[part] = one[0] ? one : NULL;
+		else
+			ret->delta = TYPE_DELTA_YES;
+	}
+}
+static inline const struct series_conditions *test_conditions(const char *needle, struct test_needle *ret)
+{
+	*ret = (struct test_needle){{0}};
+	snprintf(ret->text, sizeof(ret->text), "%s", needle);
+	char *brace = strchr(ret->text, '{'), *equals = strchr(ret->text, '=');
+	if (equals) {
+		ret->text[strlen(ret->text) - 1] = '\0';
+		*equals = '\0';
+		ret->label = (struct label_condition){.label = ret->text, .text = equals + 2};
+		ret->series = (struct series_conditions){.labels = &ret->label, .label_count = 1};
+	} else if (needle[0]) {
+		if (brace)
+			*brace = '\0';
+		test_type_condition(ret->text, &ret->type);
+		ret->series = (struct series_conditions){.types = &ret->type, .type_count = 1};
+	}
+	return &ret->series;
+}
+
+/* Groups the series that were selected by a needle, each by itself. */
 struct test_sink {
 	const char *needle;
 	bool merge; /* all in group 0 */
@@ -347,19 +390,16 @@ static inline int test_group(void *context, const struct profile_type *type, con
 {
 	struct test_sink *sink = context;
 	char *text = series_text(type, labels);
-	*ret = UINT32_MAX;
-	if (strstr(text, sink->needle)) {
-		size_t at = 0;
-		while (at < sink->count && strcmp(sink->series[at], text))
-			at++;
-		assert_true(at < 4096);
-		*ret = sink->merge ? 0 : (uint32_t)at;
-		if (at == sink->count) {
-			sink->series[sink->count++] = text;
-			return 0;
-		}
-	}
-	mem_free(text);
+	size_t at = 0;
+	assert_non_null(strstr(text, sink->needle));
+	while (at < sink->count && strcmp(sink->series[at], text))
+		at++;
+	assert_true(at < 4096);
+	*ret = sink->merge ? 0 : (uint32_t)at;
+	if (at == sink->count)
+		sink->series[sink->count++] = text;
+	else
+		mem_free(text);
 	return 0;
 }
 static inline struct test_sink *test_sink_new(const char *needle, bool merge)
@@ -407,7 +447,8 @@ UNUSED_BY_SOME static void check_merge(struct store *store, const struct model *
 {
 	struct test_sink *sink = test_sink_new(needle, true);
 	struct store_grouping grouping = {.group = test_group, .context = sink};
-	struct store_select select = {.from_ns = from_ns, .to_ns = to_ns};
+	struct test_needle room;
+	struct store_select select = {.from_ns = from_ns, .to_ns = to_ns, .series = *test_conditions(needle, &room)};
 	struct model want, got = {0};
 	struct profile *into;
 	struct store_read_stats stats;
@@ -446,7 +487,8 @@ UNUSED_BY_SOME static void check_series(struct store *store, const struct model 
 {
 	struct test_sink *sink = test_sink_new(needle, false);
 	struct store_grouping grouping = {.group = test_group, .context = sink};
-	struct store_select select = {.from_ns = from_ns, .to_ns = to_ns};
+	struct test_needle room;
+	struct store_select select = {.from_ns = from_ns, .to_ns = to_ns, .series = *test_conditions(needle, &room)};
 	struct model want;
 	struct error err = {0};
 	if (store_series(store, &select, &grouping, step_ns, test_on_point, sink, NULL, &err) < 0)
@@ -465,7 +507,8 @@ UNUSED_BY_SOME static void check_list(struct store *store, const struct model *m
 {
 	struct test_sink *sink = test_sink_new(needle, false);
 	struct store_grouping grouping = {.group = test_group, .context = sink};
-	struct store_select select = {.from_ns = INT64_MIN, .to_ns = INT64_MAX};
+	struct test_needle room;
+	struct store_select select = {.from_ns = INT64_MIN, .to_ns = INT64_MAX, .series = *test_conditions(needle, &room)};
 	struct model want;
 	assert_int_equal(store_list_series(store, &select, &grouping, NULL, NULL), 0);
 	for (size_t i = 0; i < sink->count; i++)
@@ -506,11 +549,11 @@ UNUSED_BY_SOME static void check_all(struct store *store, const struct model *mo
 		check_series(store, model, TEST_EPOCH - hour, TEST_EPOCH + hour * 2, needles[i], 60 * NS_PER_S);
 		check_series(store, model, TEST_EPOCH + 7, TEST_EPOCH + hour / 2, needles[i], 13 * NS_PER_S);
 	}
-	check_merge(store, model, TEST_EPOCH, TEST_EPOCH + hour,
-		    "process_cpu:samples:count:cpu:nanoseconds:delta{host=\"host1\"");
-	check_series(store, model, TEST_EPOCH, TEST_EPOCH + hour, "service2", 0);
+	check_merge(store, model, TEST_EPOCH, TEST_EPOCH + hour, "process_cpu:samples:count:cpu:nanoseconds:delta{");
+	check_series(store, model, TEST_EPOCH, TEST_EPOCH + hour, "host=\"host1\"", 0);
+	check_series(store, model, TEST_EPOCH, TEST_EPOCH + hour, "service_name=\"service2\"", 0);
 	check_list(store, model, "");
-	check_list(store, model, "worker1");
+	check_list(store, model, "thread=\"worker1\"");
 	check_merge(store, model, TEST_EPOCH, TEST_EPOCH, "samples");
 }
 

@@ -150,15 +150,10 @@ static void reap_if_dead(struct simulation *s)
 	}
 }
 
-static bool is_rule_pod(void *context, const struct profile_type *type, const struct labels *labels)
-{
-	const char *pod = labels_get(labels, "pod");
-	return pod && pod[0] == '0' + RULE_POD;
-}
-
 static int open_store(struct simulation *s, struct error *err)
 {
-	const struct store_retention_rule rule = {.matches = is_rule_pod, .age_ns = s->rule_age_ns};
+	const struct label_condition pod = {.label = "pod", .text = RULE_POD_TEXT};
+	const struct store_retention_rule rule = {.series = {.labels = &pod, .label_count = 1}, .age_ns = s->rule_age_ns};
 	struct store_options options = {
 		.directory = s->directory,
 		.retention_age_ns = s->has_retention ? s->retention_age_ns : -1,
@@ -233,14 +228,6 @@ struct deletion {
 	unsigned pod;
 	int64_t from_ns, to_ns;
 };
-
-static bool is_deleted(void *context, const struct profile_type *type, const struct labels *labels)
-{
-	const struct deletion *deletion = context;
-	const char *agent = labels_get(labels, "agent"), *pod = labels_get(labels, "pod");
-	return agent && pod && (unsigned)(agent[0] - '0') == deletion->agent &&
-	       (deletion->is_all_pods || (unsigned)(pod[0] - '0') == deletion->pod);
-}
 
 static bool deletion_covers(const struct deletion *deletion, const struct append *append)
 {
@@ -356,9 +343,12 @@ static void delete_some(struct simulation *s)
 		deletion.to_ns = EPOCH_NS + s->now_ns - (int64_t)random_below(&s->random, 2000) * NS_PER_MS;
 		deletion.from_ns = deletion.to_ns - (int64_t)random_below(&s->random, 2000) * NS_PER_MS;
 	}
+	char agent[] = {(char)('0' + deletion.agent), 0}, pod[] = {(char)('0' + deletion.pod), 0};
+	const struct label_condition labels[] = {{.label = "agent", .text = agent}, {.label = "pod", .text = pod}};
+	const struct series_conditions series = {.labels = labels, .label_count = deletion.is_all_pods ? 1 : 2};
 	set_deleted(s, &deletion, false);
 	s->deletion = &deletion;
-	int r = store_delete(s->store, is_deleted, &deletion, deletion.from_ns, deletion.to_ns, &result, &err);
+	int r = store_delete(s->store, &series, deletion.from_ns, deletion.to_ns, &result, &err);
 	s->deletion = NULL;
 	if (r == 0 && !disk_is_dead())
 		set_deleted(s, &deletion, true);

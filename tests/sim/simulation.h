@@ -27,13 +27,14 @@
 #include "tests/sim/disk.h"
 #include "tests/sim/random.h"
 
-#define EPOCH_NS    1793527200000000000ll /* when true time is 0; an even hour */
-#define RULE_POD    1
-#define AGENTS_MAX  4
-#define APPENDS_MAX 48 /* of an agent */
-#define PARTS_MAX   4  /* samples of an append, but for the shared one */
-#define EVENTS_MAX  4096
-#define ATTEMPTS    10
+#define EPOCH_NS      1793527200000000000ll /* when true time is 0; an even hour */
+#define RULE_POD      1
+#define RULE_POD_TEXT "1"
+#define AGENTS_MAX    4
+#define APPENDS_MAX   48 /* of an agent */
+#define PARTS_MAX     4	 /* samples of an append, but for the shared one */
+#define EVENTS_MAX    4096
+#define ATTEMPTS      10
 
 enum append_state {
 	APPEND_UNSENT,

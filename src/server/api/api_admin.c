@@ -344,8 +344,8 @@ static int answer_blocks(struct call *call, struct error *err)
 static int delete_in_turn(struct call *call, struct selector *selector, struct store_delete_result *ret, struct error *err)
 {
 	pthread_mutex_lock(&call->server->compact_turn);
-	int r = store_delete(call->tenant->store, selector_match, selector, call->requested_from_ns, call->requested_to_ns, ret,
-			     err);
+	int r = store_delete(call->tenant->store, selector_series(selector), call->requested_from_ns, call->requested_to_ns,
+			     ret, err);
 	pthread_mutex_unlock(&call->server->compact_turn);
 	return r;
 }

@@ -38,7 +38,8 @@ struct server {
 	struct debuginfod *debuginfod; /* NULL = no servers */
 	char debuginfod_problem[ERROR_MESSAGE_MAX];
 	struct symbol_worker_options symbol_worker;
-	struct store_retention_rule *rules; /* contexts are selectors, owned */
+	struct store_retention_rule *rules;
+	struct selector **rule_selectors; /* what they point into, owned */
 	pthread_mutex_t tenants_lock;
 	struct tenant *default_tenant; /* needs no lock */
 	struct tenant **tenants;       /* entries stay until the end, the array moves */

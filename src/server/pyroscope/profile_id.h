@@ -10,7 +10,7 @@
 #define PYROSCOPE_IDS_MAX 100 /* in one request */
 struct pyroscope_profile_id {
 	int64_t time_ms;
-	uint64_t series; /* query_series_key() */
+	uint64_t series; /* series_key() */
 };
 #define PYROSCOPE_ID_TEXT   37
 #define PYROSCOPE_ID_MS_MAX (INT64_MAX / NS_PER_MS - 1) /* in nanoseconds it and its end have 63 bits */

@@ -163,7 +163,7 @@ static int write_profile_id(struct buffer *out, const struct query_points *point
 {
 	struct pyroscope_profile_id id = {.time_ms = point->time_ns / NS_PER_MS};
 	char text[PYROSCOPE_ID_TEXT];
-	int r = query_series_key(&points->type, &points->series[point->series], &id.series, err);
+	int r = series_key(&points->type, &points->series[point->series], &id.series, err);
 	if (r < 0)
 		return r;
 	pyroscope_profile_id_format(&id, text);

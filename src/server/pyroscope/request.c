@@ -126,8 +126,8 @@ int pyroscope_select(struct pyroscope *p, const struct pyroscope_request *in, st
 		return error_set(err, -EINVAL, "invalid time range in the query: the start is after the end");
 	if (in->start < 0 || in->end > MS_MAX)
 		return error_set(err, -EINVAL, "invalid time range in the query: times are milliseconds since 1970");
-	if (in->call_site.count > STORE_PATH_MAX)
-		return error_set(err, -EINVAL, "the call site has more than %u frames", STORE_PATH_MAX);
+	if (in->call_site.count > FRAME_PATH_MAX)
+		return error_set(err, -EINVAL, "the call site has more than %u frames", FRAME_PATH_MAX);
 	/* One for Go's PGO keeps all stacks, and shortens them (pyroscope_shape). */
 	p->query.call_site = in->call_site.items;
 	p->query.call_site_count = in->pgo ? 0 : in->call_site.count;

@@ -50,7 +50,7 @@ static void fill_hour(struct store *store, struct model *model, int64_t from_ns,
 
 static void check_ranges(struct store *store, const struct model *model, int64_t start_ns)
 {
-	static const char *const needles[] = {"process_cpu:samples", "service2"};
+	static const char *const needles[] = {"process_cpu:samples", "service_name=\"service2\""};
 	check_merge(store, model, INT64_MIN, INT64_MAX, needles[0]);
 	check_merge(store, model, start_ns, start_ns + TEST_HOUR, needles[0]);
 	check_merge(store, model, start_ns + 7 * TEST_MINUTE, start_ns + 51 * TEST_MINUTE + 3, needles[0]);
@@ -219,8 +219,8 @@ static void series_in_another_order_are_turned(void **state)
 	assert_false(team->in_rollups);
 	assert_int_equal(store_series(store, &select, NULL, 0, add_point, &merged, NULL, NULL), 0);
 	assert_int_equal(sum, merged);
-	check_series(store, &model, INT64_MIN, INT64_MAX, "team-17-1\"", 0);
-	check_series(store, &model, TEST_EPOCH, TEST_EPOCH + TEST_HOUR, "team-2000-0\"", TEST_MINUTE);
+	check_series(store, &model, INT64_MIN, INT64_MAX, "team=\"team-17-1\"", 0);
+	check_series(store, &model, TEST_EPOCH, TEST_EPOCH + TEST_HOUR, "team=\"team-2000-0\"", TEST_MINUTE);
 	store_close(store);
 	model_release(&model);
 	test_directory_remove(directory);
@@ -328,15 +328,11 @@ static void damaged_inputs_are_set_aside(void **state)
 
 /* ---- retention ---- */
 
-static bool is_samples(void *context, const struct profile_type *type)
-{
-	return !strcmp(type->name, "process_cpu") && !strcmp(type->sample_type, "samples");
-}
-
 /* As check_merge(), but in a way that rollups can answer: no labels are asked for. */
 static void check_rollups(struct store *store, const struct model *model)
 {
-	struct store_select select = {.from_ns = INT64_MIN, .to_ns = INT64_MAX, .match_type = is_samples};
+	const struct type_condition samples = {.parts = {"process_cpu", "samples"}};
+	struct store_select select = {.from_ns = INT64_MIN, .to_ns = INT64_MAX, .series = {.types = &samples, .type_count = 1}};
 	struct model want, got = {0};
 	struct profile *into;
 	struct store_read_stats stats;
@@ -371,7 +367,7 @@ static void samples_go_and_rollups_stay(void **state)
 	assert_int_equal(entries(directory, "blocks"), 1);
 	/* What rollups can answer they still do. */
 	check_rollups(store, &model);
-	check_series(store, &model, TEST_DAY_0, TEST_DAY_0 + 2 * TEST_HOUR, "service2", 5 * TEST_MINUTE);
+	check_series(store, &model, TEST_DAY_0, TEST_DAY_0 + 2 * TEST_HOUR, "service_name=\"service2\"", 5 * TEST_MINUTE);
 	store_close(store);
 	store = test_open_manual(directory, &options);
 	check_rollups(store, &model);
@@ -383,11 +379,12 @@ static void samples_go_and_rollups_stay(void **state)
 	test_directory_remove(directory);
 }
 
-static bool is_service(void *context, const struct profile_type *type, const struct labels *labels)
-{
-	const char *value = labels_get(labels, "service_name");
-	return value && !strcmp(value, context);
-}
+/* All series of a service. */
+#define OF_SERVICE(name)                                                                                                       \
+	(struct series_conditions)                                                                                             \
+	{                                                                                                                      \
+		.labels = &(const struct label_condition){.label = "service_name", .text = (name)}, .label_count = 1           \
+	}
 
 /* Rows of a service go from the model, those in [from, to). */
 static void forget_service(struct model *model, const char *service, int64_t from_ns, int64_t to_ns)
@@ -411,8 +408,7 @@ static void rules_give_series_an_age(void **state)
 {
 	char *directory = test_directory();
 	struct model model = {0};
-	const struct store_retention_rule rules[] = {{is_service, (void *)"service0", TEST_DAY},
-						     {is_service, (void *)"service1", -1}};
+	const struct store_retention_rule rules[] = {{OF_SERVICE("service0"), TEST_DAY}, {OF_SERVICE("service1"), -1}};
 	struct store_options options = {.retention_age_ns = 3 * TEST_DAY, .rules = rules, .rule_count = 2};
 	struct store *store = test_open_manual(directory, &options);
 	fill_hour(store, &model, TEST_DAY_0, 2);
@@ -440,10 +436,10 @@ static void rules_give_series_an_age(void **state)
 static void blocks_of_short_lived_series_go_whole(void **state)
 {
 	char *directory = test_directory();
-	const struct store_retention_rule rules[] = {{is_service, (void *)"service0", TEST_DAY},
-						     {is_service, (void *)"service1", TEST_DAY},
-						     {is_service, (void *)"service2", TEST_DAY},
-						     {is_service, (void *)"service3", 2 * TEST_DAY}};
+	const struct store_retention_rule rules[] = {{OF_SERVICE("service0"), TEST_DAY},
+						     {OF_SERVICE("service1"), TEST_DAY},
+						     {OF_SERVICE("service2"), TEST_DAY},
+						     {OF_SERVICE("service3"), 2 * TEST_DAY}};
 	struct store_options options = {.retention_age_ns = -1, .rules = rules, .rule_count = 4};
 	struct store *store = test_open_manual(directory, &options);
 	fill_hour(store, NULL, TEST_DAY_0, 1);
@@ -469,7 +465,7 @@ static void deleted_samples_are_gone(void **state)
 	fill_hour(store, &model, TEST_DAY_0 + 2 * TEST_HOUR, 1);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(test_append_at(store, &model, TEST_DAY_0, TEST_HOUR, 50), 0); /* in the head */
-	if (store_delete(store, is_service, (void *)"service2", from, to, &result, &err) < 0)
+	if (store_delete(store, &OF_SERVICE("service2"), from, to, &result, &err) < 0)
 		fail_msg("%s", err.message);
 	forget_service(&model, "service2", from, to);
 	check_ranges(store, &model, TEST_DAY_0);
@@ -477,9 +473,9 @@ static void deleted_samples_are_gone(void **state)
 	assert_true(result.blocks >= 1 && result.samples >= 1);
 	assert_int_equal(result.kept, 0);
 	/* Again: there is nothing to do. */
-	assert_int_equal(store_delete(store, is_service, (void *)"service2", from, to, &result, &err), 0);
+	assert_int_equal(store_delete(store, &OF_SERVICE("service2"), from, to, &result, &err), 0);
 	assert_int_equal(result.blocks, 0);
-	assert_int_equal(store_delete(store, is_service, (void *)"service1", INT64_MIN, INT64_MAX, &result, &err), 0);
+	assert_int_equal(store_delete(store, &OF_SERVICE("service1"), INT64_MIN, INT64_MAX, &result, &err), 0);
 	forget_service(&model, "service1", INT64_MIN, INT64_MAX);
 	check_ranges(store, &model, TEST_DAY_0);
 	store_close(store);
@@ -489,7 +485,7 @@ static void deleted_samples_are_gone(void **state)
 	for (unsigned i = 0; i < 4; i++) {
 		char name[16];
 		snprintf(name, sizeof(name), "service%u", i);
-		assert_int_equal(store_delete(store, is_service, name, INT64_MIN, INT64_MAX, &result, &err), 0);
+		assert_int_equal(store_delete(store, &OF_SERVICE(name), INT64_MIN, INT64_MAX, &result, &err), 0);
 		forget_service(&model, name, INT64_MIN, INT64_MAX);
 	}
 	assert_int_equal(model.count, 0);
@@ -514,10 +510,10 @@ static void rollups_alone_are_deleted_whole_or_kept(void **state)
 	fill_hour(store, NULL, TEST_DAY_0, 2);
 	test_compact(store, TEST_DAY_0 + 3 * TEST_HOUR);
 	assert_int_equal(store_apply_retention(store, TEST_DAY_0 + 3 * TEST_DAY, NULL), 0);
-	assert_int_equal(store_delete(store, is_service, (void *)"service1", INT64_MIN, INT64_MAX, &result, NULL), 0);
+	assert_int_equal(store_delete(store, &OF_SERVICE("service1"), INT64_MIN, INT64_MAX, &result, NULL), 0);
 	assert_int_equal(result.blocks, 0);
 	assert_int_equal(result.kept, 1);
-	assert_int_equal(store_delete(store, is_service, (void *)"nobody", INT64_MIN, INT64_MAX, &result, NULL), 0);
+	assert_int_equal(store_delete(store, &OF_SERVICE("nobody"), INT64_MIN, INT64_MAX, &result, NULL), 0);
 	assert_int_equal(result.kept, 0);
 	store_close(store);
 	test_directory_remove(directory);
@@ -532,12 +528,12 @@ static void a_deletion_is_durable_beside_damage(void **state)
 	struct store_delete_result result;
 	assert_int_equal(test_append_at(store, NULL, TEST_DAY_0, TEST_MINUTE, 50), 0);
 	test_cut(store);
-	assert_int_equal(store_delete(store, is_service, (void *)"nobody", INT64_MIN, INT64_MAX, &result, NULL), 0);
+	assert_int_equal(store_delete(store, &OF_SERVICE("nobody"), INT64_MIN, INT64_MAX, &result, NULL), 0);
 	fault_arm(FAULT_SYNC, 2, 0); /* the first one is of the log */
-	int r = store_delete(store, is_service, (void *)"nobody", INT64_MIN, INT64_MAX, &result, NULL);
+	int r = store_delete(store, &OF_SERVICE("nobody"), INT64_MIN, INT64_MAX, &result, NULL);
 	assert_true(fault_disarm(FAULT_SYNC));
 	assert_int_equal(r, -EIO);
-	assert_int_equal(store_delete(store, is_service, (void *)"nobody", INT64_MIN, INT64_MAX, &result, NULL), 0);
+	assert_int_equal(store_delete(store, &OF_SERVICE("nobody"), INT64_MIN, INT64_MAX, &result, NULL), 0);
 	store_close(store);
 	test_directory_remove(directory);
 }
@@ -562,15 +558,14 @@ static bool work_with_fault(enum fault_kind kind, uint64_t n)
 	}
 	fault_arm(kind, n, 0);
 	int merged = store_compact(store, now, NULL);
-	int deleted =
-		store_delete(store, is_service, (void *)"service1", INT64_MIN, TEST_DAY_0 + 2 * TEST_MINUTE, &result, NULL);
+	int deleted = store_delete(store, &OF_SERVICE("service1"), INT64_MIN, TEST_DAY_0 + 2 * TEST_MINUTE, &result, NULL);
 	int aged = store_apply_retention(store, TEST_DAY_0 + 20 * TEST_DAY, NULL);
 	bool reached = fault_disarm(kind);
 	(void)merged, (void)aged;
 	if (deleted < 0)
-		assert_int_equal(store_delete(store, is_service, (void *)"service1", INT64_MIN, TEST_DAY_0 + 2 * TEST_MINUTE,
-					      &result, NULL),
-				 0);
+		assert_int_equal(
+			store_delete(store, &OF_SERVICE("service1"), INT64_MIN, TEST_DAY_0 + 2 * TEST_MINUTE, &result, NULL),
+			0);
 	forget_service(&model, "service1", INT64_MIN, TEST_DAY_0 + 2 * TEST_MINUTE);
 	test_compact(store, now);
 	check_rollups(store, &model);
@@ -774,15 +769,14 @@ static void processes_are_merged(void **state)
 		assert_memory_equal(before.sums, after.sums, sizeof(before.sums));
 		if (with_samples)
 			check_ranges(store, &model, TEST_DAY_0);
-		assert_int_equal(store_delete(store, is_service, (void *)"service1", TEST_DAY_0, TEST_DAY_0 + 3 * NS_PER_S,
-					      &result, NULL),
-				 0);
+		assert_int_equal(
+			store_delete(store, &OF_SERVICE("service1"), TEST_DAY_0, TEST_DAY_0 + 3 * NS_PER_S, &result, NULL), 0);
 		read_used(store, &after);
 		assert_int_equal(after.rows, 37);
 		for (unsigned i = 0; i < 4; i++) {
 			char name[16];
 			snprintf(name, sizeof(name), "service%u", i);
-			assert_int_equal(store_delete(store, is_service, name, INT64_MIN, INT64_MAX, &result, NULL), 0);
+			assert_int_equal(store_delete(store, &OF_SERVICE(name), INT64_MIN, INT64_MAX, &result, NULL), 0);
 		}
 		read_used(store, &after);
 		assert_int_equal(after.rows, 0);

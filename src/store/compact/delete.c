@@ -24,16 +24,15 @@
 #define WAIT_STEP_NS (5 * 1000 * 1000)
 
 struct deleting {
-	store_match matches;
-	void *context;
+	struct series_matcher *series;
 	struct row_range range;
 };
 
 static bool is_deleted(void *context, const struct profile_type *type, const struct labels *labels, struct row_range *ret)
 {
-	struct deleting *deleting = context;
+	const struct deleting *deleting = context;
 	*ret = deleting->range;
-	return deleting->matches(deleting->context, type, labels);
+	return series_matcher_finds(deleting->series, type, labels);
 }
 
 /* Segments that a cut could not remove would be replayed if the newest block were no longer there to say that they are in
@@ -71,7 +70,7 @@ static int delete_from_rollups(struct store *store, struct block *block, struct 
 		struct labels labels = series_columns_labels(&series->columns, i, NULL, 0, items);
 		const struct profile_type *type = &series->columns.types[series->columns.type_ids[i]];
 		if (series->first_ns[i] >= deleting->range.to_ns || series->last_ns[i] < deleting->range.from_ns ||
-		    !deleting->matches(deleting->context, type, &labels))
+		    !series_matcher_finds(deleting->series, type, &labels))
 			continue;
 		matching++;
 		samples += series->samples[i];
@@ -150,17 +149,23 @@ static int wait_for_readers(struct store *store, struct error *err)
 	}
 }
 
-int store_delete(struct store *store, store_match matches, void *context, int64_t from_ns, int64_t to_ns,
+int store_delete(struct store *store, const struct series_conditions *series, int64_t from_ns, int64_t to_ns,
 		 struct store_delete_result *ret, struct error *err)
 {
-	struct deleting deleting = {.matches = matches, .context = context, .range = {from_ns, to_ns}};
+	_cleanup_(series_matcher_freep) struct series_matcher *matcher = NULL;
 	*ret = (struct store_delete_result){0};
+	int r = series_matcher_new(series, &matcher, err);
+	if (r < 0)
+		return r;
+	struct deleting deleting = {.series = matcher, .range = {from_ns, to_ns}};
 	pthread_mutex_lock(&store->compact_lock);
-	int r = store_cut(store, err);
+	r = store_cut(store, err);
 	if (r == 0)
 		r = remove_old_segments(store, err);
 	if (r == 0)
 		r = delete_from_all(store, &deleting, ret, err);
+	if (r == 0)
+		r = series_matcher_failure(matcher, err);
 	/* A damaged block that was moved to the quarantine, here or by a reader before, must not be back after a crash. */
 	if (r == 0)
 		r = io_sync_dir(store->blocks_path, err);

@@ -30,11 +30,10 @@
 /* The age of a series; negative = for ever. */
 static int64_t age_of(const struct store *store, const struct profile_type *type, const struct labels *labels)
 {
-	const struct store_options *options = &store->options;
-	for (size_t i = 0; i < options->rule_count; i++)
-		if (options->rules[i].matches(options->rules[i].context, type, labels))
-			return options->rules[i].age_ns;
-	return options->retention_age_ns;
+	for (size_t i = 0; i < store->rule_count; i++)
+		if (series_matcher_finds(store->rules[i].series, type, labels))
+			return store->rules[i].age_ns;
+	return store->options.retention_age_ns;
 }
 
 /* When what is newest at `newest_ns` has that age. */
@@ -219,7 +218,7 @@ static int drop_samples(struct store *store, struct block *block, struct error *
 static int apply_to_block(struct store *store, struct block *block, int64_t now_ns, struct error *err)
 {
 	const struct store_options *options = &store->options;
-	bool has_rules = options->rule_count > 0;
+	bool has_rules = store->rule_count > 0;
 	if (!has_rules && due_at(block->meta.max_ns, options->retention_age_ns) < now_ns)
 		return blocks_replace(store, &block, 1, NULL, err);
 	int r = has_rules ? apply_rules(store, block, now_ns, err) : 0;

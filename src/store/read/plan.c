@@ -42,9 +42,10 @@ static bool keeps(const struct block_meta *meta, const char *name)
 
 static bool keeps_all(const struct block_meta *meta, const struct plan_criteria *criteria)
 {
-	bool all = !criteria->grouping || criteria->grouping->by;
-	for (size_t i = 0; i < criteria->select->matcher_count; i++)
-		all &= keeps(meta, criteria->select->matchers[i].label);
+	const struct series_conditions *series = &criteria->select->series;
+	bool all = (!criteria->grouping || criteria->grouping->by) && !series->key_count;
+	for (size_t i = 0; i < series->label_count; i++)
+		all &= keeps(meta, series->labels[i].label);
 	for (size_t i = 0; criteria->grouping && criteria->grouping->by && i < criteria->grouping->by_count; i++)
 		all &= keeps(meta, criteria->grouping->by[i]);
 	return all;

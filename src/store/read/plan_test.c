@@ -134,11 +134,6 @@ static void test_coarsest_table_wins(void **state)
 	expect(&criteria, &meta, 0, NULL);
 }
 
-static bool match_any(void *context, const char *value)
-{
-	return true;
-}
-
 static void test_labels_decide(void **state)
 {
 	struct block_label_name labels[] = {{.name = (char *)"host", .in_rollups = false},
@@ -146,8 +141,8 @@ static void test_labels_decide(void **state)
 	struct block_meta meta = block_of(1000 * HOUR, 1019 * HOUR, 0);
 	meta.labels = labels;
 	meta.label_count = 2;
-	struct store_matcher matcher = {.label = "service_name", .matches = match_any};
-	struct store_select select = {.to_ns = 2000 * HOUR, .matchers = &matcher, .matcher_count = 1};
+	struct label_condition matcher = {.label = "service_name", .op = PATTERN_NOT_EQUAL, .text = ""};
+	struct store_select select = {.to_ns = 2000 * HOUR, .series = {.labels = &matcher, .label_count = 1}};
 	const char *by[] = {"nowhere"};
 	struct store_grouping grouping = {.by = by, .by_count = 1};
 	struct plan_criteria criteria = {.select = &select, .grouping = &grouping, .by_stack = true};

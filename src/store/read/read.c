@@ -54,7 +54,7 @@ int read_check(struct reading *r, uint64_t rows, struct error *err)
 
 /* ---- what is known of the selection ---- */
 
-/* Absolute and delta values of one name add up; who wants them apart says so by select->match_type. */
+/* Absolute and delta values of one name add up; who wants them apart says so by a condition on types. */
 int read_note_type(struct reading *r, const struct profile_type *type, struct error *err)
 {
 	struct profile_type same = *type;
@@ -284,6 +284,21 @@ static int read_once(struct reading *r, struct profile *into, struct error *err)
 	return code;
 }
 
+static int compile(struct reading *r, struct error *err)
+{
+	int code = series_matcher_new(&r->select->series, &r->series, err);
+	return code < 0 ? code : stack_filter_new(r->select, &r->stacks, err);
+}
+
+/* Conditions that could not be checked: what was read, and how far, does not matter. */
+static int check_conditions(const struct reading *r, int code, struct error *err)
+{
+	int failure = series_matcher_failure(r->series, err);
+	if (failure == 0)
+		failure = stack_filter_failure(r->stacks, err);
+	return failure < 0 ? failure : code;
+}
+
 static int read_checked(struct reading *r, struct store_read_stats *stats, struct profile *into, struct error *err)
 {
 	struct store_read_stats own;
@@ -298,11 +313,17 @@ static int read_checked(struct reading *r, struct store_read_stats *stats, struc
 		select.average_gauges = false;
 	r->select = r->criteria.select = &select;
 	r->criteria.grouping = r->grouping;
+	int code = compile(r, err);
 	pthread_mutex_init(&r->lock, NULL);
-	int code = -EAGAIN;
-	for (int i = 0; code == -EAGAIN && i < ATTEMPTS_MAX; i++)
-		code = read_once(r, into, err);
+	if (code == 0) {
+		code = -EAGAIN;
+		for (int i = 0; code == -EAGAIN && i < ATTEMPTS_MAX; i++)
+			code = read_once(r, into, err);
+		code = check_conditions(r, code, err);
+	}
 	pthread_mutex_destroy(&r->lock);
+	series_matcher_free(r->series);
+	stack_filter_free(r->stacks);
 	return code;
 }
 
@@ -323,7 +344,7 @@ int store_series(struct store *store, const struct store_select *select, const s
 		.grouping = grouping,
 		.on_point = on_point,
 		.point_context = context,
-		.criteria = {.by_stack = select->condition_count > 0,
+		.criteria = {.by_stack = select->condition_count + select->call_site_count > 0,
 			     .by_step = true,
 			     .step_ns = step_ns,
 			     .by_span = grouping && grouping->span},

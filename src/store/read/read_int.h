@@ -4,6 +4,7 @@
 #ifndef WICK_STORE_READ_READ_INT_H
 #define WICK_STORE_READ_READ_INT_H
 
+#include "store/block/filter.h"
 #include "store/read/averages.h"
 #include "store/read/plan.h"
 #include "store/read/select.h"
@@ -36,6 +37,8 @@ struct read_numbered {
 struct reading {
 	struct store *store;
 	const struct store_select *select;
+	struct series_matcher *series; /* its conditions, compiled */
+	struct stack_filter *stacks;   /* NULL = none; used under the lock */
 	enum read_phase phase;
 	const struct store_grouping *grouping;
 	struct plan_criteria criteria;

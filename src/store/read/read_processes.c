@@ -16,6 +16,7 @@
 struct reading {
 	struct store *store;
 	const struct store_select *select;
+	struct series_matcher *series; /* its conditions, compiled */
 	const struct store_grouping *grouping;
 	unsigned columns;
 	store_on_process on_row;
@@ -58,7 +59,7 @@ static int collect_rows(struct reading *r, struct head *head, struct selection *
 	int code = head_columns_get(head, &columns, err);
 	if (code < 0)
 		return code;
-	code = selection_make_processes(r->select, r->grouping, &columns->columns, ret_selection, err);
+	code = selection_make_processes(r->series, r->grouping, &columns->columns, ret_selection, err);
 	head_columns_put(head, columns);
 	if (code < 0)
 		return code;
@@ -144,7 +145,7 @@ static int scan_block(struct reading *r, struct block *block, struct error *err)
 	int code = cache_get(r->store, block, BLOCK_PART_SERIES, (void **)&series, r->stats, err);
 	if (code < 0)
 		return code;
-	code = selection_make_processes(r->select, r->grouping, &series->columns, &selection, err);
+	code = selection_make_processes(r->series, r->grouping, &series->columns, &selection, err);
 	if (code == 0)
 		selection_limit(&selection, r->select, series->first_ns, series->last_ns);
 	int64_t chosen = time_monotonic_ns();
@@ -215,10 +216,16 @@ int store_read_processes(struct store *store, const struct store_select *select,
 	*reading.stats = (struct store_read_stats){0};
 	if (select->from_ns >= select->to_ns)
 		return 0;
-	int code = store_snapshot_take(store, &reading.snapshot, err);
+	_cleanup_(series_matcher_freep) struct series_matcher *series = NULL;
+	int code = series_matcher_new(&select->series, &series, err);
+	if (code == 0)
+		code = store_snapshot_take(store, &reading.snapshot, err);
 	if (code < 0)
 		return code;
+	reading.series = series;
 	code = read_sources(&reading, err);
+	int failure = series_matcher_failure(series, err);
+	code = failure < 0 ? failure : code;
 	gaps_note(store, select->from_ns, select->to_ns, reading.stats);
 	store_snapshot_release(store, &reading.snapshot);
 	return code;

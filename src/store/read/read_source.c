@@ -238,14 +238,12 @@ static int choose_series(struct block_source *b)
 		return code;
 	end_phase(&b->sums, STORE_PHASE_INDEX, &b->since);
 	pthread_mutex_lock(&r->lock);
-	code = selection_make(r->select, NULL, &b->series->columns, &b->selection, b->err);
+	code = selection_make(r->series, NULL, &b->series->columns, &b->selection, b->err);
 	/* Before groups are made, for those tell the query of types: what lies outside of the range does not count. */
 	if (code == 0)
 		selection_limit(&b->selection, r->select, b->series->first_ns, b->series->last_ns);
 	if (code == 0 && r->grouping)
 		code = selection_group(&b->selection, r->grouping, &b->series->columns, b->err);
-	if (code == 0)
-		selection_count(&b->selection);
 	pthread_mutex_unlock(&r->lock);
 	if (code == 0)
 		code = select_rollups(b);
@@ -269,28 +267,31 @@ static int load_stacks(struct block_source *b)
 		code = cache_get(r->store, b->block, BLOCK_PART_HASHES, (void **)&b->hashes, &b->sums.stats, b->err);
 		b->stack_count = code == 0 ? b->hashes->count : 0;
 	}
-	if (code == 0 && r->select->condition_count) {
+	if (code == 0 && r->stacks) {
 		code = cache_get(r->store, b->block, BLOCK_PART_TABLES, (void **)&b->tables, &b->sums.stats, b->err);
 		if (code < 0)
 			return code;
 		b->stack_count = b->tables->stack_count;
 		pthread_mutex_lock(&r->lock);
-		code = filter_block(r->select, b->tables, &b->accepted, b->err);
+		code = filter_block(r->stacks, b->tables, &b->accepted, b->err);
 		pthread_mutex_unlock(&r->lock);
 	}
 	end_phase(&b->sums, STORE_PHASE_INDEX, &b->since);
 	return code;
 }
 
-/* Rows of one series and one link. */
+/* Rows of one series and one link; a link without a span is none here. */
 static int add_span_rows(struct reading *r, struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks,
 			 const int64_t *times, const int64_t *values, const struct profile_link *link, struct error *err)
 {
+	static const struct profile_link none;
 	uint32_t group = sums->groups[id];
+	if (memcmp(link->span_id, none.span_id, sizeof(none.span_id)) == 0)
+		return 0;
 	pthread_mutex_lock(&r->lock);
 	int code = r->grouping->span(r->grouping->context, group, link, &group, err);
 	pthread_mutex_unlock(&r->lock);
-	if (code < 0 || group == UINT32_MAX)
+	if (code < 0)
 		return code;
 	return source_sums_add_group_points(sums, group, count, stacks, times, values) < 0 ? error_nomem(err) : 0;
 }
@@ -318,8 +319,7 @@ static int on_span_run(struct block_source *b, const struct block_run *run, stru
 
 static bool on_numbers(void *context, struct bytes text)
 {
-	struct block_source *b = context;
-	THREAD_LOCK_SCOPE(&b->r->lock);
+	const struct block_source *b = context;
 	return filter_numbers_pass(b->r->select, text);
 }
 
@@ -619,7 +619,6 @@ struct head_source {
 	struct error *err;
 };
 
-/* The reading's lock is held. */
 static int filter_texts(struct head_source *h)
 {
 	const struct store_select *select = h->r->select;
@@ -642,7 +641,7 @@ static int choose_head_series(struct head_source *h)
 	if (code < 0)
 		return code;
 	THREAD_LOCK_SCOPE(&r->lock);
-	code = selection_make(r->select, NULL, &h->columns->columns, &h->selection, h->err);
+	code = selection_make(r->series, NULL, &h->columns->columns, &h->selection, h->err);
 	for (size_t i = 0; code == 0 && i < h->selection.count; i++) {
 		const struct series *series = &head->series[i];
 		h->selection.wanted[i] &= series->samples > 0 && read_overlaps(r->select, series->first_ns, series->last_ns);
@@ -664,7 +663,7 @@ static int choose_head_series(struct head_source *h)
 	for (size_t i = 0; code == 0 && i < h->selection.count; i++)
 		code = note_span(r, &h->averages, i, head->series[i].first_ns, head->series[i].last_ns, h->err);
 	if (code == 0 && h->selection.matched && r->phase != READ_COUNT)
-		code = filter_pool(r->select, head->pool, &h->accepted, h->err);
+		code = filter_pool(r->stacks, head->pool, &h->accepted, h->err);
 	if (code == 0 && h->selection.matched && r->phase != READ_COUNT)
 		code = filter_pool_links(r->select, head->pool, &h->links, h->err);
 	if (code == 0 && h->selection.matched && r->phase != READ_COUNT)

@@ -25,29 +25,6 @@ struct query {
 	bool negate;
 };
 
-static bool match_value(void *context, const char *value)
-{
-	return strcmp(value, context) == 0;
-}
-
-static bool match_samples(void *context, const struct profile_type *type)
-{
-	return strcmp(type->sample_type, "samples") == 0;
-}
-
-static unsigned match_function(void *context, const struct store_frame *frame)
-{
-	unsigned bits = 0;
-	for (size_t i = 0; i < frame->line_count; i++) {
-		struct bytes name = frame->lines[i].function;
-		if (!memmem(name.data, name.len, context, strlen(context)))
-			continue;
-		bits |= STORE_MATCH_ANY | (i == 0 ? STORE_MATCH_INNERMOST : 0) |
-			(i + 1 == frame->line_count ? STORE_MATCH_OUTERMOST : 0);
-	}
-	return bits;
-}
-
 /* Groups are numbered as they come, from 1, which are the label sets made for them; an answer is compared by their texts. */
 struct answer {
 	struct profile *into; /* of a merge */
@@ -88,14 +65,16 @@ static int on_point(void *context, uint32_t group, uint64_t bucket, int64_t valu
 
 static void ask(struct store *store, const struct query *query, bool merge, bool samples_only, struct answer *ret)
 {
-	struct store_matcher matcher = {query->label, match_value, (void *)query->value};
+	struct label_condition matcher = {.label = query->label, .text = query->value};
+	struct frame_test test = {.field = FRAME_FIELD_FUNCTION, .op = PATTERN_REGEX, .text = query->function};
 	struct store_stack_condition condition = {
-		.where = query->where, .negate = query->negate, .matches = match_function, .context = (void *)query->function};
+		.where = query->where, .negate = query->negate, .tests = &test, .test_count = 1};
 	struct store_select select = {.from_ns = query->from_ns,
 				      .to_ns = query->to_ns,
-				      .match_type = match_samples,
-				      .matchers = &matcher,
-				      .matcher_count = query->label != NULL,
+				      .series = {.types = &test_samples_type,
+						 .type_count = 1,
+						 .labels = &matcher,
+						 .label_count = query->label != NULL},
 				      .conditions = &condition,
 				      .condition_count = query->function != NULL,
 				      .samples_only = samples_only};

@@ -13,32 +13,26 @@
 
 /* ---- matching ---- */
 
-static bool match_type(const struct store_select *select, const struct profile_type *type, bool processes)
-{
-	if (profile_type_is_process_stats(type) != processes)
-		return false;
-	return processes || !select->match_type || select->match_type(select->context, type);
-}
-
-static int match_types(const struct store_select *select, const struct series_columns *columns, bool processes,
+static int match_types(const struct series_matcher *matcher, const struct series_columns *columns, bool processes,
 		       struct selection *s, struct error *err)
 {
 	_cleanup_(mem_freep) uint8_t *verdicts = mem_zalloc(columns->type_count + 1);
 	if (!verdicts)
 		return error_nomem(err);
 	for (size_t i = 0; i < columns->type_count; i++)
-		verdicts[i] = match_type(select, &columns->types[i], processes);
+		verdicts[i] = profile_type_is_process_stats(&columns->types[i]) == processes &&
+			      (processes || series_matcher_finds_type(matcher, &columns->types[i]));
 	for (size_t i = 0; i < s->count; i++)
 		s->wanted[i] = verdicts[columns->type_ids[i]];
 	return 0;
 }
 
-static int match_label(const struct store_matcher *matcher, const struct series_columns *columns, struct selection *s,
-		       struct error *err)
+static int match_label(const struct series_matcher *matcher, size_t index, const struct series_columns *columns,
+		       struct selection *s, struct error *err)
 {
-	const struct series_column *column = series_columns_find(columns, matcher->label);
+	const struct series_column *column = series_columns_find(columns, series_matcher_label(matcher, index));
 	size_t values = column ? column->value_count : 0;
-	bool without = matcher->matches(matcher->context, "");
+	bool without = series_matcher_finds_value(matcher, index, "");
 	if (!column && without)
 		return 0;
 	/* The last verdict is that of series without the label. */
@@ -46,13 +40,24 @@ static int match_label(const struct store_matcher *matcher, const struct series_
 	if (!verdicts)
 		return error_nomem(err);
 	for (size_t i = 0; i < values; i++)
-		verdicts[i] = matcher->matches(matcher->context, column->values[i]);
+		verdicts[i] = series_matcher_finds_value(matcher, index, column->values[i]);
 	verdicts[values] = without;
 	for (size_t i = 0; i < s->count; i++) {
 		uint32_t code = column ? column->codes[i] : SERIES_NO_VALUE;
 		s->wanted[i] &= verdicts[code < values ? code : values];
 	}
 	return 0;
+}
+
+static void match_keys(const struct series_matcher *matcher, const struct series_columns *columns, struct selection *s)
+{
+	struct label items[LIMIT_LABELS_PER_SERIES];
+	for (size_t i = 0; i < s->count; i++) {
+		if (!s->wanted[i])
+			continue;
+		struct labels labels = series_columns_labels(columns, i, NULL, 0, items);
+		s->wanted[i] = series_matcher_finds_key(matcher, &columns->types[columns->type_ids[i]], &labels);
+	}
 }
 
 /* ---- grouping ---- */
@@ -128,7 +133,6 @@ static int make_single_groups(const struct store_grouping *grouping, const struc
 			continue;
 		struct labels labels = series_columns_labels(columns, i, NULL, 0, items);
 		r = grouping->group(grouping->context, &columns->types[columns->type_ids[i]], &labels, &s->groups[i], err);
-		s->wanted[i] = s->groups[i] != UINT32_MAX;
 	}
 	return r;
 }
@@ -159,9 +163,6 @@ int selection_group(struct selection *s, const struct store_grouping *grouping, 
 	index32_release(&g.index);
 	mem_free(g.firsts);
 	mem_free(g.numbers);
-	/* Left out by the callback. Later than above, so that "the one before was wanted" stays true there. */
-	for (size_t i = 0; r == 0 && i < s->count; i++)
-		s->wanted[i] &= s->groups[i] != UINT32_MAX;
 	return r;
 }
 
@@ -174,15 +175,17 @@ void selection_count(struct selection *s)
 		s->matched += s->wanted[i];
 }
 
-static int make(const struct store_select *select, const struct store_grouping *grouping, const struct series_columns *columns,
-		bool processes, struct selection *ret, struct error *err)
+static int make(const struct series_matcher *matcher, const struct store_grouping *grouping,
+		const struct series_columns *columns, bool processes, struct selection *ret, struct error *err)
 {
 	*ret = (struct selection){.count = columns->count, .wanted = mem_zalloc(columns->count)};
 	if (!ret->wanted)
 		return error_nomem(err);
-	int r = match_types(select, columns, processes, ret, err);
-	for (size_t i = 0; r == 0 && i < select->matcher_count; i++)
-		r = match_label(&select->matchers[i], columns, ret, err);
+	int r = match_types(matcher, columns, processes, ret, err);
+	for (size_t i = 0; r == 0 && i < series_matcher_label_count(matcher); i++)
+		r = match_label(matcher, i, columns, ret, err);
+	if (r == 0 && series_matcher_asks_keys(matcher))
+		match_keys(matcher, columns, ret);
 	if (r == 0 && grouping)
 		r = selection_group(ret, grouping, columns, err);
 	selection_count(ret);
@@ -191,16 +194,16 @@ static int make(const struct store_select *select, const struct store_grouping *
 	return r;
 }
 
-int selection_make(const struct store_select *select, const struct store_grouping *grouping,
+int selection_make(const struct series_matcher *matcher, const struct store_grouping *grouping,
 		   const struct series_columns *columns, struct selection *ret, struct error *err)
 {
-	return make(select, grouping, columns, false, ret, err);
+	return make(matcher, grouping, columns, false, ret, err);
 }
 
-int selection_make_processes(const struct store_select *select, const struct store_grouping *grouping,
+int selection_make_processes(const struct series_matcher *matcher, const struct store_grouping *grouping,
 			     const struct series_columns *columns, struct selection *ret, struct error *err)
 {
-	return make(select, grouping, columns, true, ret, err);
+	return make(matcher, grouping, columns, true, ret, err);
 }
 
 void selection_limit(struct selection *selection, const struct store_select *select, const int64_t *first_ns,

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "profile/series_match.h"
 #include "store/series_columns.h"
 
 struct selection {
@@ -14,18 +15,18 @@ struct selection {
 	uint32_t *groups; /* by series, of wanted ones; NULL without a grouping: all are group 0 */
 	size_t matched;
 };
-/* By type and labels only; grouping may be NULL. The callbacks are the caller's business to serialise. */
-int selection_make(const struct store_select *select, const struct store_grouping *grouping,
+/* grouping may be NULL; its callback is the caller's business to serialise. */
+int selection_make(const struct series_matcher *matcher, const struct store_grouping *grouping,
 		   const struct series_columns *columns, struct selection *ret, struct error *err);
-/* The same for rows of process_stats, which selection_make() leaves out: they are no samples. The select's match_type is not
- * asked.
+/* The same for rows of process_stats, which selection_make() leaves out: they are no samples. Conditions on types do not
+ * matter.
  */
-int selection_make_processes(const struct store_select *select, const struct store_grouping *grouping,
+int selection_make_processes(const struct series_matcher *matcher, const struct store_grouping *grouping,
 			     const struct series_columns *columns, struct selection *ret, struct error *err);
 /* Takes out the series that have no sample in the range; first and last by series. */
 void selection_limit(struct selection *selection, const struct store_select *select, const int64_t *first_ns,
 		     const int64_t *last_ns);
-/* Groups what is wanted, as selection_make() does; what the callback leaves out is not counted out of `matched`: */
+/* Groups what is wanted, as selection_make() does. */
 int selection_group(struct selection *selection, const struct store_grouping *grouping, const struct series_columns *columns,
 		    struct error *err);
 void selection_count(struct selection *selection); /* `matched` anew */

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "profile/type_labels.h"
 #include "store/block/filter.h"
 #include "store/read/select.h"
 #include "store/stack_set.h"
@@ -45,16 +46,6 @@ static void release_series(void)
 		labels_release(&all_labels[i]);
 }
 
-static bool match_type(void *context, const struct profile_type *type)
-{
-	return strcmp(type->name, context) == 0;
-}
-
-static bool match_value(void *context, const char *value)
-{
-	return strcmp(value, context) == 0;
-}
-
 struct groups {
 	char texts[SERIES][64];
 	size_t count, calls;
@@ -74,33 +65,71 @@ static int group(void *context, const struct profile_type *type, const struct la
 	return 0;
 }
 
+static int select_series(const struct series_conditions *conditions, const struct store_grouping *grouping,
+			 const struct series_columns *columns, struct selection *ret)
+{
+	_cleanup_(series_matcher_freep) struct series_matcher *matcher = NULL;
+	int r = series_matcher_new(conditions, &matcher, NULL);
+	return r < 0 ? r : selection_make(matcher, grouping, columns, ret, NULL);
+}
+
+/* want: by series, whether it is wanted. */
+static void check_selection(const struct series_conditions *conditions, const struct series_columns *columns,
+			    const bool want[static SERIES])
+{
+	struct selection selection;
+	size_t matched = 0;
+	assert_int_equal(select_series(conditions, NULL, columns, &selection), 0);
+	for (size_t i = 0; i < SERIES; i++) {
+		assert_int_equal(selection.wanted[i], want[i]);
+		matched += want[i];
+	}
+	assert_int_equal(selection.matched, matched);
+	selection_release(&selection);
+}
+
 static void test_matchers(void **state)
 {
 	struct series_columns columns;
-	struct selection selection;
+	bool want[SERIES];
 	make_series();
 	assert_int_equal(series_columns_build(all_series, SERIES, &columns, NULL), 0);
-	struct store_matcher matchers[] = {{"service", match_value, (void *)"s3"}, {"host", match_value, (void *)""}};
-	struct store_select select = {.match_type = match_type, .context = (void *)"cpu", .matchers = matchers};
+	struct label_condition labels[] = {{.label = "service", .text = "s3"}, {.label = "host", .text = ""}};
+	struct type_condition type = {.parts = {"cpu"}};
+	struct series_conditions conditions = {.types = &type, .type_count = 1, .labels = labels};
 	for (size_t count = 0; count <= 2; count++) {
-		size_t matched = 0;
-		select.matcher_count = count;
-		assert_int_equal(selection_make(&select, NULL, &columns, &selection, NULL), 0);
-		for (size_t i = 0; i < SERIES; i++) {
-			bool want = i % 2 == 0 && (count < 1 || i % 7 == 3) && (count < 2 || i % 3 == 0);
-			assert_int_equal(selection.wanted[i], want);
-			matched += want;
-		}
-		assert_int_equal(selection.matched, matched);
-		assert_true(matched > 0);
-		selection_release(&selection);
+		conditions.label_count = count;
+		for (size_t i = 0; i < SERIES; i++)
+			want[i] = i % 2 == 0 && (count < 1 || i % 7 == 3) && (count < 2 || i % 3 == 0);
+		check_selection(&conditions, &columns, want);
 	}
+	/* One of several values, none of them; a condition on the type that is written as one on a label. */
+	const char *const services[] = {"s1", "s4"};
+	labels[0] = (struct label_condition){.label = "service", .texts = services, .text_count = 2};
+	labels[1] = (struct label_condition){.label = "__name__", .op = PATTERN_REGEX, .text = "mem.*"};
+	conditions = (struct series_conditions){.labels = labels, .label_count = 2};
+	for (size_t i = 0; i < SERIES; i++)
+		want[i] = i % 2 == 1 && (i % 7 == 1 || i % 7 == 4);
+	check_selection(&conditions, &columns, want);
+	labels[0].op = PATTERN_NOT_EQUAL;
+	for (size_t i = 0; i < SERIES; i++)
+		want[i] = i % 2 == 1 && i % 7 != 1 && i % 7 != 4;
+	check_selection(&conditions, &columns, want);
+	/* Given series. */
+	uint64_t keys[2];
+	assert_int_equal(series_key(all_series[5].type, all_series[5].labels, &keys[0], NULL), 0);
+	assert_int_equal(series_key(all_series[8].type, all_series[8].labels, &keys[1], NULL), 0);
+	conditions = (struct series_conditions){.keys = keys, .key_count = 2};
+	for (size_t i = 0; i < SERIES; i++)
+		want[i] = (all_series[i].type == all_series[5].type &&
+			   !labels_compare(all_series[i].labels, all_series[5].labels)) ||
+			  (all_series[i].type == all_series[8].type &&
+			   !labels_compare(all_series[i].labels, all_series[8].labels));
+	check_selection(&conditions, &columns, want);
 	/* A label that no series has is "". */
-	matchers[0] = (struct store_matcher){"nowhere", match_value, (void *)"x"};
-	select.matcher_count = 1;
-	assert_int_equal(selection_make(&select, NULL, &columns, &selection, NULL), 0);
-	assert_int_equal(selection.matched, 0);
-	selection_release(&selection);
+	labels[0] = (struct label_condition){.label = "nowhere", .text = "x"};
+	conditions = (struct series_conditions){.labels = labels, .label_count = 1};
+	check_selection(&conditions, &columns, (const bool[SERIES]){false});
 	series_columns_release(&columns);
 	release_series();
 }
@@ -109,9 +138,8 @@ static void check_groups(const struct series_columns *columns, const char *const
 {
 	struct groups *groups = mem_zalloc(sizeof(*groups));
 	struct store_grouping grouping = {.by = by, .by_count = by_count, .group = group, .context = groups};
-	struct store_select select = {0};
 	struct selection selection;
-	assert_int_equal(selection_make(&select, &grouping, columns, &selection, NULL), 0);
+	assert_int_equal(select_series(&(struct series_conditions){0}, &grouping, columns, &selection), 0);
 	for (size_t i = 0; i < SERIES; i++) {
 		bool service = !by, host = !by;
 		for (size_t k = 0; k < by_count; k++) {
@@ -142,9 +170,8 @@ static void test_groups(void **state)
 	check_groups(&columns, NULL, 0);
 	struct store_grouping grouping = {
 		.by = (const char *const[STORE_GROUP_BY_MAX + 1]){"a"}, .by_count = STORE_GROUP_BY_MAX + 1, .group = group};
-	struct store_select select = {0};
 	struct selection selection;
-	assert_int_equal(selection_make(&select, &grouping, &columns, &selection, NULL), -EINVAL);
+	assert_int_equal(select_series(&(struct series_conditions){0}, &grouping, &columns, &selection), -EINVAL);
 	series_columns_release(&columns);
 	release_series();
 }
@@ -158,11 +185,11 @@ static void test_selecting_without_memory(void **state)
 	for (uint64_t n = 1;; n++) {
 		struct groups *groups = mem_zalloc(sizeof(*groups));
 		struct store_grouping grouping = {.by = by, .by_count = 2, .group = group, .context = groups};
-		struct store_matcher matcher = {"service", match_value, (void *)"s3"};
-		struct store_select select = {.matchers = &matcher, .matcher_count = 1};
+		struct label_condition label = {.label = "service", .op = PATTERN_REGEX, .text = "s3"};
+		struct series_conditions conditions = {.labels = &label, .label_count = 1};
 		struct selection selection = {0};
 		fault_arm(FAULT_ALLOC, n, 0);
-		int r = selection_make(&select, &grouping, &columns, &selection, NULL);
+		int r = select_series(&conditions, &grouping, &columns, &selection);
 		bool reached = fault_disarm(FAULT_ALLOC);
 		assert_int_equal(r, reached ? -ENOMEM : 0);
 		selection_release(&selection);
@@ -204,27 +231,17 @@ static struct profile *make_pool(void)
 	return pool;
 }
 
-static unsigned match_function(void *context, const struct store_frame *frame)
-{
-	unsigned bits = 0;
-	for (size_t i = 0; i < frame->line_count; i++) {
-		struct bytes name = frame->lines[i].function;
-		if (name.len != strlen(context) || memcmp(name.data, context, name.len) != 0)
-			continue;
-		bits |= STORE_MATCH_ANY;
-		bits |= i == 0 ? STORE_MATCH_INNERMOST : 0;
-		bits |= i + 1 == frame->line_count ? STORE_MATCH_OUTERMOST : 0;
-	}
-	return bits;
-}
-
 /* want: a character a stack, '1' = accepted. */
 static void check_filter(const struct profile *pool, const struct store_stack_condition *conditions, size_t count,
 			 const char *want)
 {
 	struct store_select select = {.conditions = conditions, .condition_count = count};
+	struct stack_filter *filter;
 	uint8_t *accepted;
-	assert_int_equal(filter_pool(&select, pool, &accepted, NULL), 0);
+	assert_int_equal(stack_filter_new(&select, &filter, NULL), 0);
+	assert_int_equal(filter_pool(filter, pool, &accepted, NULL), 0);
+	assert_int_equal(stack_filter_failure(filter, NULL), 0);
+	stack_filter_free(filter);
 	for (size_t i = 0; i < pool->stack_count; i++)
 		if (accepted[i] != (want[i] == '1'))
 			fail_msg("stack %zu, expected %s", i, want);
@@ -234,21 +251,22 @@ static void check_filter(const struct profile *pool, const struct store_stack_co
 static void test_filters(void **state)
 {
 	struct profile *pool = make_pool();
-	struct store_stack_condition c[2] = {{.matches = match_function, .context = (void *)"work"}};
+	struct frame_test t[2] = {{.text = "work"}, {.text = "leaf"}};
+	struct store_stack_condition c[2] = {{.tests = &t[0], .test_count = 1}};
 	check_filter(pool, c, 1, "001100");
-	c[0].context = (void *)"helper";
+	t[0].text = "helper";
 	check_filter(pool, c, 1, "001100");
 	c[0].where = STORE_LEAF; /* the innermost of the leaf frame: helper, not the work that it is inlined into */
 	check_filter(pool, c, 1, "001000");
-	c[0].context = (void *)"work";
+	t[0].text = "work";
 	check_filter(pool, c, 1, "000000");
-	c[0].context = (void *)"leaf";
+	t[0].text = "leaf";
 	check_filter(pool, c, 1, "000111");
 	c[0].where = STORE_ROOT;
 	check_filter(pool, c, 1, "000001");
 	c[0].negate = true;
 	check_filter(pool, c, 1, "111110");
-	c[1] = (struct store_stack_condition){.matches = match_function, .context = (void *)"leaf"};
+	c[1] = (struct store_stack_condition){.tests = &t[1], .test_count = 1};
 	check_filter(pool, c, 2, "000110");
 	profile_free(pool);
 }
