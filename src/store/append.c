@@ -31,7 +31,7 @@ const char *const store_refusal_names[STORE_REFUSAL_COUNT] = {
 
 /* ---- sync ---- */
 
-static int refuse_failed(struct store *store, struct error *err)
+static int refuse_failed(struct local_store *store, struct error *err)
 {
 	return error_set(
 		err, -EIO,
@@ -39,7 +39,7 @@ static int refuse_failed(struct store *store, struct error *err)
 		store->failure.message);
 }
 
-static void note_sync_time(struct store *store, int64_t started_ns)
+static void note_sync_time(struct local_store *store, int64_t started_ns)
 {
 	uint64_t took = (uint64_t)(time_monotonic_ns() - started_ns);
 	THREAD_LOCK_SCOPE(&store->state_lock);
@@ -50,7 +50,7 @@ static void note_sync_time(struct store *store, int64_t started_ns)
 }
 
 /* append_lock held. Takes back what is written and not synced. */
-static void fail_sync(struct store *store, const struct error *cause)
+static void fail_sync(struct local_store *store, const struct error *cause)
 {
 	store->failure = *cause;
 	head_rewind(store->head, &store->synced_mark.head, store->synced);
@@ -61,7 +61,7 @@ static void fail_sync(struct store *store, const struct error *cause)
 }
 
 /* append_lock held and nobody syncing; with `unlock`, the lock is released for the sync itself. */
-static int sync_once(struct store *store, bool unlock, struct error *err)
+static int sync_once(struct local_store *store, bool unlock, struct error *err)
 {
 	uint64_t sequence = store->sequence;
 	struct log_segment_mark mark = {.offset = store->log.offset, .head = head_mark(store->head)};
@@ -86,7 +86,7 @@ static int sync_once(struct store *store, bool unlock, struct error *err)
 }
 
 /* append_lock held; waits until record `sequence` is on disk. */
-static int wait_synced(struct store *store, uint64_t sequence, struct error *err)
+static int wait_synced(struct local_store *store, uint64_t sequence, struct error *err)
 {
 	while (store->synced < sequence) {
 		if (store->failure.code)
@@ -99,7 +99,7 @@ static int wait_synced(struct store *store, uint64_t sequence, struct error *err
 	return 0;
 }
 
-int store_sync_locked(struct store *store, struct error *err)
+int store_sync_locked(struct local_store *store, struct error *err)
 {
 	while (store->syncing)
 		pthread_cond_wait(&store->synced_cond, &store->append_lock);
@@ -110,7 +110,7 @@ int store_sync_locked(struct store *store, struct error *err)
 
 /* ---- room ---- */
 
-static bool is_full(struct store *store, struct error *ret_cut_error)
+static bool is_full(struct local_store *store, struct error *ret_cut_error)
 {
 	THREAD_LOCK_SCOPE(&store->state_lock);
 	const struct head *head = store->head, *frozen = store->frozen;
@@ -122,7 +122,7 @@ static bool is_full(struct store *store, struct error *ret_cut_error)
 }
 
 /* append_lock held. Waits while the head and the one being written are twice as large as they should be. */
-static int wait_for_room(struct store *store, struct error *err)
+static int wait_for_room(struct local_store *store, struct error *err)
 {
 	struct error cut_error;
 	while (is_full(store, &cut_error)) {
@@ -151,7 +151,7 @@ struct appending {
 };
 
 /* append_lock held. */
-static int write_record(struct store *store, struct appending *a, uint64_t *ret_sequence)
+static int write_record(struct local_store *store, struct appending *a, uint64_t *ret_sequence)
 {
 	struct head_batch *batch = &a->batch;
 	struct head *head = store->head;
@@ -187,14 +187,14 @@ static int write_record(struct store *store, struct appending *a, uint64_t *ret_
 }
 
 /* append_lock held. */
-static bool is_stored(const struct store *store, const struct store_append_options *options, uint64_t *ret_sequence)
+static bool is_stored(const struct local_store *store, const struct store_append_options *options, uint64_t *ret_sequence)
 {
 	return (id_is_set(options->id) && id_ring_find(&store->ids, options->id, ret_sequence)) ||
 	       (id_is_set(options->older_id) && id_ring_find(&store->ids, options->older_id, ret_sequence));
 }
 
 /* append_lock held. */
-static int append_locked(struct store *store, struct appending *a)
+static int append_locked(struct local_store *store, struct appending *a)
 {
 	uint64_t sequence;
 	int r = wait_for_room(store, a->err);
@@ -220,7 +220,8 @@ static enum store_refusal reason_of(int r, const struct head_batch *batch)
 	}
 }
 
-static void count_append(struct store *store, int r, const struct store_append_result *result, const struct head_batch *batch)
+static void count_append(struct local_store *store, int r, const struct store_append_result *result,
+			 const struct head_batch *batch)
 {
 	THREAD_LOCK_SCOPE(&store->state_lock);
 	for (size_t i = 0; r == 0 && i < STORE_REFUSAL_COUNT; i++)
@@ -236,7 +237,7 @@ static void count_append(struct store *store, int r, const struct store_append_r
 	}
 }
 
-static int append_encoded(struct store *store, struct appending *a, struct bytes payload)
+static int append_encoded(struct local_store *store, struct appending *a, struct bytes payload)
 {
 	_cleanup_(buffer_release) struct buffer compressed = {.max = SIZE_MAX};
 	int r = log_compress(payload, &compressed, &a->raw_len, a->err);
@@ -251,7 +252,7 @@ static int append_encoded(struct store *store, struct appending *a, struct bytes
 	return r;
 }
 
-static int append_profile(struct store *store, struct appending *a)
+static int append_profile(struct local_store *store, struct appending *a)
 {
 	const struct store_append_options *options = a->options;
 	struct error *err = a->err;
@@ -275,7 +276,7 @@ static int append_profile(struct store *store, struct appending *a)
 	return r;
 }
 
-static int check_profile(const struct store *store, struct appending *a)
+static int check_profile(const struct local_store *store, struct appending *a)
 {
 	const struct profile *profile = a->profile;
 	const struct store_append_options *options = a->options;
@@ -295,7 +296,7 @@ static int check_profile(const struct store *store, struct appending *a)
 	return 0;
 }
 
-static void set_times(const struct store *store, struct store_append_options *options)
+static void set_times(const struct local_store *store, struct store_append_options *options)
 {
 	int64_t window_ns = store->options.late_window_ns, now_ns = options->received_ns;
 	if (window_ns < 0 || __builtin_sub_overflow(now_ns, window_ns, &options->least_ns))
@@ -304,7 +305,7 @@ static void set_times(const struct store *store, struct store_append_options *op
 		options->most_ns = INT64_MAX;
 }
 
-int store_append(struct store *store, const struct profile *profile, const struct store_append_options *options,
+int local_append(struct local_store *store, const struct profile *profile, const struct store_append_options *options,
 		 struct store_append_result *ret, struct error *err)
 {
 	struct store_append_options resolved = {0};

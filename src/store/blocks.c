@@ -15,7 +15,7 @@
 #include "base/io.h"
 #include "store/store_int.h"
 
-int blocks_add(struct store *store, struct block *block, struct error *err)
+int blocks_add(struct local_store *store, struct block *block, struct error *err)
 {
 	if (array_reserve(&store->blocks, &store->block_capacity, store->block_count + 1, SIZE_MAX) < 0)
 		return error_nomem(err);
@@ -28,7 +28,7 @@ int blocks_add(struct store *store, struct block *block, struct error *err)
 
 /* ---- snapshots ---- */
 
-void store_head_unref(struct store *store, struct head *head)
+void store_head_unref(struct local_store *store, struct head *head)
 {
 	if (!head)
 		return;
@@ -39,7 +39,7 @@ void store_head_unref(struct store *store, struct head *head)
 		head_free(head);
 }
 
-int store_snapshot_take(struct store *store, struct store_snapshot *ret, struct error *err)
+int store_snapshot_take(struct local_store *store, struct store_snapshot *ret, struct error *err)
 {
 	*ret = (struct store_snapshot){0};
 	THREAD_LOCK_SCOPE(&store->state_lock);
@@ -60,7 +60,7 @@ int store_snapshot_take(struct store *store, struct store_snapshot *ret, struct 
 }
 
 /* Drops one reference. True if the block was removed, and nobody uses it any more. */
-static bool unref_block(struct store *store, struct block *block)
+static bool unref_block(struct local_store *store, struct block *block)
 {
 	pthread_mutex_lock(&store->state_lock);
 	bool is_unused = --block->refs == 0, is_removed = is_unused && block->removed;
@@ -71,12 +71,12 @@ static bool unref_block(struct store *store, struct block *block)
 	return is_removed;
 }
 
-void blocks_unref(struct store *store, struct block *block)
+void blocks_unref(struct local_store *store, struct block *block)
 {
 	unref_block(store, block);
 }
 
-void store_snapshot_release(struct store *store, struct store_snapshot *snapshot)
+void store_snapshot_release(struct local_store *store, struct store_snapshot *snapshot)
 {
 	bool has_removed = false;
 	for (size_t i = 0; i < snapshot->block_count; i++)
@@ -97,7 +97,7 @@ static uint64_t files_bytes(const struct block_meta *meta, const enum block_file
 	return bytes;
 }
 
-int store_list_blocks(struct store *store, store_on_block on_block, void *context, struct error *err)
+int local_list_blocks(struct local_store *store, store_on_block on_block, void *context, struct error *err)
 {
 	static const enum block_file index[] = {BLOCK_SERIES, BLOCK_LABELS};
 	static const enum block_file symbols[] = {BLOCK_STACKS, BLOCK_LOCATIONS, BLOCK_LINES, BLOCK_FUNCTIONS, BLOCK_MAPPINGS};
@@ -129,7 +129,7 @@ int store_list_blocks(struct store *store, store_on_block on_block, void *contex
 /* ---- taking blocks out ---- */
 
 /* state_lock held. */
-static bool take_out(struct store *store, struct block *block)
+static bool take_out(struct local_store *store, struct block *block)
 {
 	for (size_t i = 0; i < store->block_count; i++) {
 		if (store->blocks[i] != block)
@@ -141,7 +141,7 @@ static bool take_out(struct store *store, struct block *block)
 	return false;
 }
 
-static bool is_listed(const struct store *store, const struct block *block)
+static bool is_listed(const struct local_store *store, const struct block *block)
 {
 	for (size_t i = 0; i < store->block_count; i++)
 		if (store->blocks[i] == block)
@@ -149,7 +149,7 @@ static bool is_listed(const struct store *store, const struct block *block)
 	return false;
 }
 
-int store_move_aside(struct store *store, const char *path, const char *name, char to[PATH_MAX], struct error *err)
+int store_move_aside(struct local_store *store, const char *path, const char *name, char to[PATH_MAX], struct error *err)
 {
 	int r = io_make_dirs(store->quarantine_path, 0750, err);
 	if (r == 0) {
@@ -161,7 +161,7 @@ int store_move_aside(struct store *store, const char *path, const char *name, ch
 	return r;
 }
 
-void blocks_set_aside(struct store *store, struct block *block, const char *why)
+void blocks_set_aside(struct local_store *store, struct block *block, const char *why)
 {
 	char to[PATH_MAX];
 	struct error err = {0};
@@ -186,7 +186,7 @@ void blocks_set_aside(struct store *store, struct block *block, const char *why)
 	unref_block(store, block);
 }
 
-void blocks_remove(struct store *store, struct block *block)
+void blocks_remove(struct local_store *store, struct block *block)
 {
 	pthread_mutex_lock(&store->state_lock);
 	struct cache_evicted out = {0};
@@ -203,7 +203,7 @@ void blocks_remove(struct store *store, struct block *block)
 	cache_free_evicted(out);
 }
 
-int blocks_replace(struct store *store, struct block *const *old, size_t count, struct block *fresh, struct error *err)
+int blocks_replace(struct local_store *store, struct block *const *old, size_t count, struct block *fresh, struct error *err)
 {
 	struct cache_evicted out = {0};
 	size_t found = 0;
@@ -246,7 +246,7 @@ static bool replaces(const struct block *block, const struct block *other)
 
 /* A block that others waited to be replaced by goes after them: while it is there, they do not come back when the store is
  * opened again. */
-static bool must_wait(const struct store *store, const struct block *block)
+static bool must_wait(const struct local_store *store, const struct block *block)
 {
 	for (size_t i = 0; i < store->doomed_count; i++)
 		if (replaces(block, store->doomed[i]))
@@ -254,7 +254,7 @@ static bool must_wait(const struct store *store, const struct block *block)
 	return false;
 }
 
-static struct block *next_dead(struct store *store)
+static struct block *next_dead(struct local_store *store)
 {
 	struct block *dead = NULL;
 	THREAD_LOCK_SCOPE(&store->state_lock);
@@ -268,7 +268,7 @@ static struct block *next_dead(struct store *store)
 	return dead;
 }
 
-int blocks_discard(struct store *store, const char *path, const char *name, struct error *err)
+int blocks_discard(struct local_store *store, const char *path, const char *name, struct error *err)
 {
 	char to[PATH_MAX];
 	struct error why = {0};
@@ -287,7 +287,7 @@ int blocks_discard(struct store *store, const char *path, const char *name, stru
 	return r == 0 ? io_remove_tree(to, err) : r;
 }
 
-static int move_in(struct store *store, struct block *block, struct error *err)
+static int move_in(struct local_store *store, struct block *block, struct error *err)
 {
 	char path[PATH_MAX];
 	int r = io_join_path(path, sizeof(path), store->blocks_path, block->meta.name);
@@ -309,13 +309,13 @@ static int move_in(struct store *store, struct block *block, struct error *err)
 	return io_sync_dir(store->blocks_path, err);
 }
 
-void blocks_take_back(struct store *store, struct block *block)
+void blocks_take_back(struct local_store *store, struct block *block)
 {
 	blocks_discard(store, block->path, block->meta.name, NULL);
 	block_free(block);
 }
 
-int blocks_move_in(struct store *store, const char *temporary, struct block **ret, struct error *err)
+int blocks_move_in(struct local_store *store, const char *temporary, struct block **ret, struct error *err)
 {
 	struct block *block;
 	int r = block_open(temporary, &block, err);
@@ -329,7 +329,7 @@ int blocks_move_in(struct store *store, const char *temporary, struct block **re
 	return r;
 }
 
-void blocks_delete_removed(struct store *store)
+void blocks_delete_removed(struct local_store *store)
 {
 	/* Two at once would each leave what waits for the other's block, and one would return too early. */
 	THREAD_LOCK_SCOPE(&store->deletion_lock);
@@ -354,7 +354,7 @@ void blocks_delete_removed(struct store *store)
 	}
 }
 
-size_t blocks_pending_deletion(struct store *store, bool *ret_stuck)
+size_t blocks_pending_deletion(struct local_store *store, bool *ret_stuck)
 {
 	size_t waiting = 0;
 	*ret_stuck = false;
@@ -367,7 +367,7 @@ size_t blocks_pending_deletion(struct store *store, bool *ret_stuck)
 	return waiting;
 }
 
-void blocks_free_all(struct store *store)
+void blocks_free_all(struct local_store *store)
 {
 	for (size_t i = 0; i < store->block_count; i++) {
 		cache_free_evicted(cache_evict(store, store->blocks[i]));

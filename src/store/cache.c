@@ -2,7 +2,7 @@
 /*
  * The cache of decoded indexes of blocks: series, stack tables, stack hashes.
  *
- * It holds up to STORE_CACHE_MAX bytes, or what store_set_cache() says; the parts of the block that was used longest ago go
+ * It holds up to STORE_CACHE_MAX bytes, or what local_set_cache() says; the parts of the block that was used longest ago go
  * first. What it holds has references of its own, so a query keeps what it uses while the cache forgets it. Two queries that
  * miss at the same time both load; the second copy lives only as long as its query.
  */
@@ -79,7 +79,7 @@ static size_t bytes_of(void *item, enum block_part part)
 	return *(size_t *)(void *)((char *)item + kinds[part].bytes);
 }
 
-struct cache_evicted cache_evict(struct store *store, struct block *block)
+struct cache_evicted cache_evict(struct local_store *store, struct block *block)
 {
 	struct cache_evicted out = {0};
 	for (enum block_part part = 0; part < BLOCK_PARTS; part++) {
@@ -107,7 +107,7 @@ static bool holds_any(const struct block *block)
 }
 
 /* Makes the cache fit again, sparing `keep`. state_lock held for one block at a time. */
-static void shrink(struct store *store, const struct block *keep)
+static void shrink(struct local_store *store, const struct block *keep)
 {
 	for (;;) {
 		struct block *oldest = NULL;
@@ -127,7 +127,7 @@ static void shrink(struct store *store, const struct block *keep)
 	}
 }
 
-void store_set_cache(struct store *store, size_t bytes_max)
+void local_set_cache(struct local_store *store, size_t bytes_max)
 {
 	pthread_mutex_lock(&store->state_lock);
 	bool smaller = bytes_max < store->cache_max;
@@ -138,12 +138,12 @@ void store_set_cache(struct store *store, size_t bytes_max)
 }
 
 /* Whether the cache may hold it: neither gone, nor too large to leave room for anything else. state_lock held. */
-static bool may_cache(const struct store *store, const struct block *block, size_t bytes)
+static bool may_cache(const struct local_store *store, const struct block *block, size_t bytes)
 {
 	return !block->removed && !block->is_set_aside && bytes <= store->cache_max / 2;
 }
 
-int cache_get(struct store *store, struct block *block, enum block_part part, void **ret, struct store_read_stats *stats,
+int cache_get(struct local_store *store, struct block *block, enum block_part part, void **ret, struct store_read_stats *stats,
 	      struct error *err)
 {
 	pthread_mutex_lock(&store->state_lock);
@@ -174,7 +174,7 @@ int cache_get(struct store *store, struct block *block, enum block_part part, vo
 	return 0;
 }
 
-void cache_put(struct store *store, enum block_part part, void *item)
+void cache_put(struct local_store *store, enum block_part part, void *item)
 {
 	if (!item)
 		return;

@@ -21,7 +21,7 @@
 
 enum listing_kind { LIST_TYPES, LIST_LABELS, LIST_VALUES, LIST_SERIES };
 struct listing {
-	struct store *store;
+	struct local_store *store;
 	enum listing_kind kind;
 	const struct store_select *select;
 	struct series_matcher *series;	       /* its conditions, compiled */
@@ -338,8 +338,8 @@ static int list_sources(struct listing *l)
 	return r == SELECT_LIMITED ? 0 : r;
 }
 
-static int list_all(struct listing *l, struct store *store, const struct store_select *select, struct store_read_stats *stats,
-		    struct error *err)
+static int list_all(struct listing *l, struct local_store *store, const struct store_select *select,
+		    struct store_read_stats *stats, struct error *err)
 {
 	int64_t started = time_monotonic_ns();
 	l->store = store;
@@ -365,21 +365,21 @@ static int list_all(struct listing *l, struct store *store, const struct store_s
 	return r;
 }
 
-int store_list_types(struct store *store, const struct store_select *select, store_on_item on_item, void *context,
+int local_list_types(struct local_store *store, const struct store_select *select, store_on_item on_item, void *context,
 		     struct store_read_stats *stats, struct error *err)
 {
 	struct listing listing = {.kind = LIST_TYPES, .on_item = on_item, .context = context};
 	return list_all(&listing, store, select, stats, err);
 }
 
-int store_list_labels(struct store *store, const struct store_select *select, store_on_item on_item, void *context,
+int local_list_labels(struct local_store *store, const struct store_select *select, store_on_item on_item, void *context,
 		      struct store_read_stats *stats, struct error *err)
 {
 	struct listing listing = {.kind = LIST_LABELS, .on_item = on_item, .context = context};
 	return list_all(&listing, store, select, stats, err);
 }
 
-int store_list_values(struct store *store, const struct store_select *select, const char *label, const char *prefix,
+int local_list_values(struct local_store *store, const struct store_select *select, const char *label, const char *prefix,
 		      store_on_item on_item, void *context, struct store_read_stats *stats, struct error *err)
 {
 	struct listing listing = {
@@ -387,7 +387,7 @@ int store_list_values(struct store *store, const struct store_select *select, co
 	return list_all(&listing, store, select, stats, err);
 }
 
-int store_list_series(struct store *store, const struct store_select *select, const struct store_grouping *grouping,
+int local_list_series(struct local_store *store, const struct store_select *select, const struct store_grouping *grouping,
 		      struct store_read_stats *stats, struct error *err)
 {
 	struct listing listing = {.kind = LIST_SERIES, .grouping = grouping};

@@ -349,7 +349,8 @@ static void test_damage(void **state)
 	assert_int_equal(store_cut(store, NULL), 0);
 	append(store, 30);
 	assert_int_equal(store_cut(store, NULL), 0);
-	assert_int_equal(io_join_path(block, sizeof(block), store->blocks_path, store->blocks[0]->meta.name), 0);
+	assert_int_equal(
+		io_join_path(block, sizeof(block), local_of(store)->blocks_path, local_of(store)->blocks[0]->meta.name), 0);
 	assert_int_equal(io_join_path(path, sizeof(path), block, "labels.parquet"), 0);
 	struct buffer bytes;
 	buffer_init(&bytes, 1 << 20);
@@ -363,7 +364,7 @@ static void test_damage(void **state)
 	assert_int_equal(got.count, 1); /* each append has one host */
 	assert_int_equal(problem_count, 1);
 	assert_non_null(strstr(problem, "labels.parquet"));
-	assert_int_equal(store->block_count, 1);
+	assert_int_equal(local_of(store)->block_count, 1);
 	store_close(store);
 	forget_all();
 	test_directory_remove(directory);
@@ -384,7 +385,7 @@ static void test_version_1(void **state)
 	snprintf(command, sizeof(command), "cp -r tests/store/golden/v1/data/. %s", directory);
 	assert_int_equal(system(command), 0);
 	struct store *store = open_store(directory);
-	assert_int_equal(store->blocks[0]->meta.version, 1);
+	assert_int_equal(local_of(store)->blocks[0]->meta.version, 1);
 	make_question(&q, NULL, NULL, NULL, false);
 	got = (struct list){0};
 	assert_int_equal(store_list_types(store, &q.select, on_item, &got, &stats, NULL), 0);
@@ -439,16 +440,16 @@ static void test_faults(void **state)
 	append(store, 20);
 	assert_int_equal(store_cut(store, NULL), 0);
 	append(store, 20);
-	size_t blocks = store->block_count;
+	size_t blocks = local_of(store)->block_count;
 	for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
 		for (size_t i = 0; i < 2; i++) {
 			bool reached = true;
 			for (uint64_t n = 1; reached; n++) {
 				static struct list got;
 				got = (struct list){0};
-				pthread_mutex_lock(&store->state_lock);
-				struct cache_evicted evicted = cache_evict(store, store->blocks[0]);
-				pthread_mutex_unlock(&store->state_lock);
+				pthread_mutex_lock(&local_of(store)->state_lock);
+				struct cache_evicted evicted = cache_evict(local_of(store), local_of(store)->blocks[0]);
+				pthread_mutex_unlock(&local_of(store)->state_lock);
 				cache_free_evicted(evicted);
 				fault_arm(kinds[k], n, 0);
 				int r = store_list_values(store, &q[i].select, "host", "", on_item, &got, NULL, NULL);
@@ -456,7 +457,7 @@ static void test_faults(void **state)
 					r = store_list_labels(store, &q[i].select, on_item, &got, NULL, NULL);
 				reached = fault_disarm(kinds[k]);
 				assert_true(r == 0 || reached);
-				assert_int_equal(store->block_count, blocks); /* not damage */
+				assert_int_equal(local_of(store)->block_count, blocks); /* not damage */
 			}
 		}
 	}

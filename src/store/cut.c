@@ -23,7 +23,7 @@
 
 /* ---- freezing ---- */
 
-bool store_wants_cut(struct store *store)
+bool store_wants_cut(struct local_store *store)
 {
 	THREAD_LOCK_SCOPE(&store->state_lock);
 	const struct head *head = store->head;
@@ -37,7 +37,7 @@ bool store_wants_cut(struct store *store)
 }
 
 /* append_lock held. */
-static int swap_heads(struct store *store, struct head *fresh, struct log_segment *segment, struct error *err)
+static int swap_heads(struct local_store *store, struct head *fresh, struct log_segment *segment, struct error *err)
 {
 	int r = store_sync_locked(store, err);
 	if (r == 0)
@@ -59,7 +59,7 @@ static int swap_heads(struct store *store, struct head *fresh, struct log_segmen
 }
 
 /* cut_lock held, and nothing frozen. 1 = there was nothing to freeze. */
-static int freeze(struct store *store, struct error *err)
+static int freeze(struct local_store *store, struct error *err)
 {
 	_cleanup_(head_freep) struct head *fresh = NULL;
 	struct log_segment segment = LOG_SEGMENT_NONE;
@@ -93,7 +93,7 @@ int store_empty_directory(const char *path, struct error *err)
 	return r < 0 ? r : io_make_dirs(path, 0750, err);
 }
 
-static int write_block(struct store *store, struct head *head, struct block **ret, struct error *err)
+static int write_block(struct local_store *store, struct head *head, struct block **ret, struct error *err)
 {
 	char temporary[PATH_MAX];
 	_cleanup_(block_meta_release) struct block_meta meta = {0};
@@ -110,7 +110,7 @@ static int write_block(struct store *store, struct head *head, struct block **re
 	return r;
 }
 
-static void remove_segments(struct store *store, const struct head *head)
+static void remove_segments(struct local_store *store, const struct head *head)
 {
 	for (uint64_t number = head->first_segment; number <= head->last_segment; number++) {
 		struct error err = {0};
@@ -120,7 +120,7 @@ static void remove_segments(struct store *store, const struct head *head)
 	}
 }
 
-static void publish(struct store *store, struct block *block, int64_t took_ns)
+static void publish(struct local_store *store, struct block *block, int64_t took_ns)
 {
 	struct head *head = store->frozen;
 	pthread_mutex_lock(&store->state_lock);
@@ -138,7 +138,7 @@ static void publish(struct store *store, struct block *block, int64_t took_ns)
 	store_head_unref(store, head);
 }
 
-static int reserve_block(struct store *store, struct error *err)
+static int reserve_block(struct local_store *store, struct error *err)
 {
 	THREAD_LOCK_SCOPE(&store->state_lock);
 	int r = array_reserve(&store->blocks, &store->block_capacity, store->block_count + 1, SIZE_MAX);
@@ -146,7 +146,7 @@ static int reserve_block(struct store *store, struct error *err)
 }
 
 /* cut_lock held. */
-static int write_frozen(struct store *store, struct error *err)
+static int write_frozen(struct local_store *store, struct error *err)
 {
 	struct block *block = NULL;
 	int64_t started = time_monotonic_ns();
@@ -160,7 +160,7 @@ static int write_frozen(struct store *store, struct error *err)
 }
 
 /* Remembers why, for those who wait for room and must not wait in vain; says it once, not at each attempt. */
-static void note_failure(struct store *store, const struct error *why)
+static void note_failure(struct local_store *store, const struct error *why)
 {
 	pthread_mutex_lock(&store->state_lock);
 	bool is_new = strcmp(store->cut_error.message, why->message) != 0;
@@ -172,7 +172,7 @@ static void note_failure(struct store *store, const struct error *why)
 		store_problem(store, "a block cannot be written; its data stays in memory and in the log: %s", why->message);
 }
 
-int store_cut(struct store *store, struct error *err)
+int local_cut(struct local_store *store, struct error *err)
 {
 	struct error own = {0};
 	pthread_mutex_lock(&store->cut_lock);

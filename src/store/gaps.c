@@ -25,7 +25,7 @@
 #define GAPS_MAX   1024
 #define LOG_GAP_NS (3600 * NS_PER_S)
 
-void gaps_add(struct store *store, int64_t from_ns, int64_t to_ns, const char *format, ...)
+void gaps_add(struct local_store *store, int64_t from_ns, int64_t to_ns, const char *format, ...)
 {
 	struct store_gap gap = {.from_ns = from_ns, .to_ns = to_ns};
 	va_list arguments;
@@ -43,12 +43,12 @@ void gaps_add(struct store *store, int64_t from_ns, int64_t to_ns, const char *f
 	}
 }
 
-void gaps_add_log(struct store *store, int64_t written_ns, const char *what)
+void gaps_add_log(struct local_store *store, int64_t written_ns, const char *what)
 {
 	gaps_add(store, written_ns - LOG_GAP_NS, written_ns + 1, "%s", what);
 }
 
-void gaps_note(struct store *store, int64_t from_ns, int64_t to_ns, struct store_read_stats *stats)
+void gaps_note(struct local_store *store, int64_t from_ns, int64_t to_ns, struct store_read_stats *stats)
 {
 	int64_t age_ns = store->options.retention_age_ns, oldest_ns = age_ns > 0 ? time_now_ns() - age_ns : INT64_MIN;
 	size_t found = 0;
@@ -70,7 +70,7 @@ static int64_t written_at(const struct stat *about)
 	return (int64_t)about->st_mtim.tv_sec * NS_PER_S + about->st_mtim.tv_nsec;
 }
 
-static void add_block(struct store *store, const char *path, const char *name, const struct stat *about)
+static void add_block(struct local_store *store, const char *path, const char *name, const struct stat *about)
 {
 	struct block_meta meta = {0};
 	int64_t from_ns = strtoll(name, NULL, 10), to_ns = written_at(about) + STORE_FUTURE_NS;
@@ -83,7 +83,7 @@ static void add_block(struct store *store, const char *path, const char *name, c
 }
 
 /* What another program or person put there says nothing. */
-void gaps_add_entry(struct store *store, const char *name)
+void gaps_add_entry(struct local_store *store, const char *name)
 {
 	char path[PATH_MAX];
 	struct stat about;
@@ -96,7 +96,7 @@ void gaps_add_entry(struct store *store, const char *name)
 			 "a piece of the log is damaged and was set aside as quarantine/%.60s", name);
 }
 
-int gaps_load(struct store *store, struct error *err)
+int gaps_load(struct local_store *store, struct error *err)
 {
 	_cleanup_(dir_closep) DIR *dir = opendir(store->quarantine_path);
 	if (!dir)

@@ -228,7 +228,7 @@ static int count_rows(void *context, const struct block_run *run, struct error *
 static size_t count_asked_texts(struct store *store)
 {
 	static const uint8_t wanted[] = {1};
-	const struct block *block = store->blocks[0];
+	const struct block *block = local_of(store)->blocks[0];
 	struct count count = {0};
 	struct block_scan scan = {.block = block,
 				  .file = BLOCK_SAMPLES,

@@ -336,9 +336,9 @@ static void test_damaged(void **state)
 	assert_int_equal(store_cut(store, NULL), 0);
 	assert_int_equal(append_time(store, 1, table), 0);
 	assert_int_equal(store_cut(store, NULL), 0);
-	assert_int_equal(store_snapshot_take(store, &snapshot, NULL), 0);
+	assert_int_equal(store_snapshot_take(local_of(store), &snapshot, NULL), 0);
 	assert_int_equal(io_join_path(path, sizeof(path), snapshot.blocks[0]->path, "processes.parquet"), 0);
-	store_snapshot_release(store, &snapshot);
+	store_snapshot_release(local_of(store), &snapshot);
 	buffer_init(&file, SIZE_MAX);
 	assert_int_equal(io_read_file(path, 1 << 20, &file, NULL), 0);
 	file.data[200] ^= 1; /* in the first pages */
@@ -387,7 +387,7 @@ static void test_block(void **state)
 	for (int time = 0; time < 10; time++)
 		assert_int_equal(append_time(store, time, NULL), 0);
 	assert_int_equal(store_cut(store, NULL), 0);
-	assert_int_equal(store_snapshot_take(store, &snapshot, NULL), 0);
+	assert_int_equal(store_snapshot_take(local_of(store), &snapshot, NULL), 0);
 	struct block_scan scan = {.block = snapshot.blocks[0],
 				  .file = BLOCK_PROCESSES,
 				  .wanted = wanted,
@@ -420,7 +420,7 @@ static void test_block(void **state)
 	scan.id_count = 3;
 	order = (struct order){.series = -1};
 	assert_int_equal(block_scan(&scan, NULL), -EBADMSG);
-	store_snapshot_release(store, &snapshot);
+	store_snapshot_release(local_of(store), &snapshot);
 	store_close(store);
 	test_directory_remove(directory);
 }

@@ -24,7 +24,7 @@
 #include "store/store_int.h"
 
 struct handover {
-	struct store *store;
+	struct local_store *store;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct record record; /* waiting, if is_full */
@@ -35,7 +35,7 @@ struct handover {
 
 /* What was accepted once fits again: limits are those of one append, and those on series and on numbers are not applied here.
  */
-static int add_record(struct store *store, const struct record *record, uint64_t sequence, struct error *err)
+static int add_record(struct local_store *store, const struct record *record, uint64_t sequence, struct error *err)
 {
 	struct head_batch batch;
 	struct store_append_options options = record_options(record);
@@ -108,7 +108,7 @@ static void replay_problem(void *context, const char *message)
 
 static void replay_lost(void *context, int64_t written_ns, uint64_t cut)
 {
-	struct store *store = ((struct handover *)context)->store;
+	struct local_store *store = ((struct handover *)context)->store;
 	char what[120];
 	/* Nobody was promised what a crash kept from being written; but a file that lost its end looks the same. */
 	if (cut)
@@ -120,12 +120,12 @@ static void replay_lost(void *context, int64_t written_ns, uint64_t cut)
 	gaps_add_log(store, written_ns, what);
 }
 
-static uint64_t last_block_sequence(const struct store *store)
+static uint64_t last_block_sequence(const struct local_store *store)
 {
 	return store->block_count ? store->blocks[store->block_count - 1]->meta.last_sequence : 0;
 }
 
-int store_begin_log(struct store *store, struct error *err)
+int store_begin_log(struct local_store *store, struct error *err)
 {
 	struct log_segment segment = LOG_SEGMENT_NONE;
 	uint64_t number = store->log.number;
@@ -146,7 +146,7 @@ int store_begin_log(struct store *store, struct error *err)
 /* Begins the segment that appends go to. If the old ones hold nothing that is still needed they go now, or each start would
  * leave one more; the new one's header must be on disk first, because it carries the sequence on. When the disk is full there
  * are still questions to answer, and retention that makes room: then the first append that finds room begins it. */
-static int begin_log(struct store *store, const struct log_replay_result *result, struct error *err)
+static int begin_log(struct local_store *store, const struct log_replay_result *result, struct error *err)
 {
 	struct head *head = store->head;
 	struct error why = {0};
@@ -165,7 +165,7 @@ static int begin_log(struct store *store, const struct log_replay_result *result
 	return r;
 }
 
-static int replay_log(struct store *store, struct log_replay_result *ret, struct error *err)
+static int replay_log(struct local_store *store, struct log_replay_result *ret, struct error *err)
 {
 	struct handover handover = {.store = store};
 	struct log_replay replay = {.directory = store->log_path,
@@ -194,7 +194,7 @@ static int replay_log(struct store *store, struct log_replay_result *ret, struct
 	return r;
 }
 
-int store_recover_log(struct store *store, struct error *err)
+int store_recover_log(struct local_store *store, struct error *err)
 {
 	struct log_replay_result result;
 	int r = head_new(SIZE_MAX, &store->head, err);
@@ -217,7 +217,7 @@ int store_recover_log(struct store *store, struct error *err)
 
 /* ---- blocks ---- */
 
-static bool is_replaced(const struct store *store, const struct block *block)
+static bool is_replaced(const struct local_store *store, const struct block *block)
 {
 	for (size_t i = 0; i < store->block_count; i++) {
 		const struct block_meta *meta = &store->blocks[i]->meta;
@@ -234,7 +234,7 @@ static int compare_generations(const void *a, const void *b)
 	return ORDER(x->meta.generation, y->meta.generation);
 }
 
-int store_recover_replaced(struct store *store, struct error *err)
+int store_recover_replaced(struct local_store *store, struct error *err)
 {
 	_cleanup_(mem_freep) struct block **replaced = mem_alloc_array(store->block_count, sizeof(struct block *));
 	size_t count = 0, kept = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store: profiles in, merged profiles and series out.
+ * The store: profiles in, merged profiles and series out. What follows is a seam: who calls these functions does not know which
+ * store answers, and another one than the local store, which is described here, can stand behind them (store_ops.h).
  *
  * Appending. store_append() turns a profile into one log record, and returns when that record is on disk (fsync, shared by all
  * appends that wait at the time), so that an acknowledged profile survives kill -9 and power loss. The record's samples are in
@@ -33,7 +34,9 @@ struct store_retention_rule {
 	int64_t age_ns;			 /* negative = for ever */
 };
 
+struct store_ops;
 struct store_options {
+	const struct store_ops *ops; /* whose store it is (store_ops.h); NULL = the local one, which is described here */
 	const char *directory;
 	int64_t retention_age_ns;      /* 0 = default, 30 days; negative = keep for ever */
 	uint64_t retention_size_bytes; /* 0 = default, 10 GiB */

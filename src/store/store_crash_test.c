@@ -388,7 +388,7 @@ static void test_block_bit_flips(void **state)
 		if (i % 10 == 9)
 			assert_int_equal(store_cut(store, NULL), 0);
 	}
-	subdirectory(block, store->blocks_path, store->blocks[0]->meta.name);
+	subdirectory(block, local_of(store)->blocks_path, local_of(store)->blocks[0]->meta.name);
 	store_close(store);
 	subdirectory(saved, directory, "saved");
 	copy_files(block, saved);
@@ -414,7 +414,7 @@ static void test_missing_file_and_strangers(void **state)
 		assert_int_equal(append_number(store, i, NULL), 0);
 		assert_int_equal(store_cut(store, NULL), 0);
 	}
-	subdirectory(block, store->blocks_path, store->blocks[1]->meta.name);
+	subdirectory(block, local_of(store)->blocks_path, local_of(store)->blocks[1]->meta.name);
 	/* A file that goes away while the store is open is found by the query. */
 	subdirectory(path, block, "samples.parquet");
 	assert_int_equal(unlink(path), 0);
@@ -422,7 +422,7 @@ static void test_missing_file_and_strangers(void **state)
 	assert_true(counts[0] == 1 && counts[1] == 0 && counts[2] == 1);
 	assert_int_equal(problems->count, 1);
 	/* Something in blocks/ that is no block. */
-	subdirectory(path, store->blocks_path, "stranger");
+	subdirectory(path, local_of(store)->blocks_path, "stranger");
 	assert_int_equal(io_make_dirs(path, 0750, NULL), 0);
 	store_close(store);
 	store = open_store(directory, problems);

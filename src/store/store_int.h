@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to src/store: the store itself. What lies where:
+ * Private to src/store: the local store, which keeps everything in files of this process. What lies where:
  *
- *   store.c     open, close, the store's thread, statistics
+ *   store.c     the functions of store.h, each asked of the store's own: store_ops.h       local_ops.c   those of the local one
+ *   local.c     open, close, the store's threads, statistics
  *   recover.c   log to head, blocks that others replaced
  *   append.c    appending: log, head, grouped sync, duplicates, waiting for room
  *   cut.c       head to block
@@ -38,12 +39,14 @@
 #include "store/head/log.h"
 #include "store/head/record.h"
 #include "store/ids.h"
+#include "store/store_ops.h"
 
 #define STORE_CACHE_MAX		 (96u * 1024 * 1024) /* indexes of blocks kept in memory, unless told otherwise */
 #define STORE_RETENTION_EVERY_NS (60ll * 1000000000)
 #define STORE_CUT_RETRY_NS	 (2ll * 1000000000)
 
-struct store {
+struct local_store {
+	struct store base;
 	struct store_options options; /* defaults filled in; directory points to the copy */
 	struct store_rule {
 		struct series_matcher *series;
@@ -106,65 +109,101 @@ struct store {
 	bool wake, compact_wake, stop;
 };
 
+extern const struct store_ops local_store_ops;
+static inline struct local_store *local_of(struct store *store)
+{
+	return (struct local_store *)store;
+}
+
+/* What store.h and processes.h say of the functions of the same names. */
+int local_open(const struct store_options *options, struct local_store **ret, struct error *err);
+struct local_store *local_close(struct local_store *store);
+int local_append(struct local_store *store, const struct profile *profile, const struct store_append_options *options,
+		 struct store_append_result *ret, struct error *err);
+int local_merge(struct local_store *store, const struct store_select *select, const struct store_grouping *grouping,
+		struct profile *into, struct store_read_stats *stats, struct error *err);
+int local_series(struct local_store *store, const struct store_select *select, const struct store_grouping *grouping,
+		 int64_t step_ns, store_on_point on_point, void *context, struct store_read_stats *stats, struct error *err);
+int local_list_types(struct local_store *store, const struct store_select *select, store_on_item on_item, void *context,
+		     struct store_read_stats *stats, struct error *err);
+int local_list_labels(struct local_store *store, const struct store_select *select, store_on_item on_item, void *context,
+		      struct store_read_stats *stats, struct error *err);
+int local_list_values(struct local_store *store, const struct store_select *select, const char *label, const char *prefix,
+		      store_on_item on_item, void *context, struct store_read_stats *stats, struct error *err);
+int local_list_series(struct local_store *store, const struct store_select *select, const struct store_grouping *grouping,
+		      struct store_read_stats *stats, struct error *err);
+int local_read_processes(struct local_store *store, const struct store_select *select, const struct store_grouping *grouping,
+			 unsigned columns, store_on_process on_row, void *context, struct store_read_stats *stats,
+			 struct error *err);
+int local_delete(struct local_store *store, const struct series_conditions *series, int64_t from_ns, int64_t to_ns,
+		 struct store_delete_result *ret, struct error *err);
+void local_get_stats(struct local_store *store, struct store_stats *ret);
+int local_cut(struct local_store *store, struct error *err);
+int local_compact(struct local_store *store, int64_t now_ns, struct error *err);
+int local_apply_retention(struct local_store *store, int64_t now_ns, struct error *err);
+int local_list_blocks(struct local_store *store, store_on_block on_block, void *context, struct error *err);
+void local_set_cache(struct local_store *store, size_t bytes_max);
+
 /* Calls on_problem, counts. */
-void store_problem(struct store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void store_wake(struct store *store); /* the threads look at once whether there is something to do */
+void store_problem(struct local_store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void store_wake(struct local_store *store); /* the threads look at once whether there is something to do */
 
 /* append.c. append_lock is held; returns when all that is written is also synced, or the failure. */
-int store_sync_locked(struct store *store, struct error *err);
-void store_head_unref(struct store *store, struct head *head); /* takes state_lock */
+int store_sync_locked(struct local_store *store, struct error *err);
+void store_head_unref(struct local_store *store, struct head *head); /* takes state_lock */
 
 /* recover.c: makes the head and the log segment. */
-int store_recover_log(struct store *store, struct error *err);
+int store_recover_log(struct local_store *store, struct error *err);
 /* append_lock held, or nobody else there yet: begins the segment store->log.number, which appends go to. After a failure there
  * is none (store->log.fd < 0). */
-int store_begin_log(struct store *store, struct error *err);
+int store_begin_log(struct local_store *store, struct error *err);
 /* Removes the blocks that others of the list replaced: a crash came before they were gone. */
-int store_recover_replaced(struct store *store, struct error *err);
+int store_recover_replaced(struct local_store *store, struct error *err);
 
 /* cut.c */
-bool store_wants_cut(struct store *store);
+bool store_wants_cut(struct local_store *store);
 int store_empty_directory(const char *path, struct error *err);
 
 /* blocks.c */
-int blocks_add(struct store *store, struct block *block, struct error *err); /* state_lock held; takes the reference */
+int blocks_add(struct local_store *store, struct block *block, struct error *err); /* state_lock held; takes the reference */
 /* All blocks, referenced, and the heads. */
 struct store_snapshot {
 	struct head *heads[2]; /* frozen, active; NULL if not there */
 	struct block **blocks;
 	size_t block_count;
 };
-int store_snapshot_take(struct store *store, struct store_snapshot *ret, struct error *err);
-void store_snapshot_release(struct store *store, struct store_snapshot *snapshot);
+int store_snapshot_take(struct local_store *store, struct store_snapshot *ret, struct error *err);
+void store_snapshot_release(struct local_store *store, struct store_snapshot *snapshot);
 /* Takes a damaged block out of the store and moves it into the quarantine; says why, once. */
-void blocks_set_aside(struct store *store, struct block *block, const char *why);
+void blocks_set_aside(struct local_store *store, struct block *block, const char *why);
 /* Takes the block out of the list; it is deleted when its last reader is done. */
-void blocks_remove(struct store *store, struct block *block);
+void blocks_remove(struct local_store *store, struct block *block);
 /* In one step: takes `old` out of the list, to be deleted when their last readers are done, and puts `fresh` (NULL = nothing)
  * into it. -ESTALE when one of them is not there any more; nothing has happened then. compact_lock held. */
-int blocks_replace(struct store *store, struct block *const *old, size_t count, struct block *fresh, struct error *err);
+int blocks_replace(struct local_store *store, struct block *const *old, size_t count, struct block *fresh, struct error *err);
 /* How many removed blocks are still there, because of readers or because they cannot be removed; the latter are tried again. */
-size_t blocks_pending_deletion(struct store *store, bool *ret_stuck);
-void blocks_unref(struct store *store, struct block *block);
+size_t blocks_pending_deletion(struct local_store *store, bool *ret_stuck);
+void blocks_unref(struct local_store *store, struct block *block);
 /* Deletes what is removed and unused; on return it is gone from disk, whichever thread deleted it. */
-void blocks_delete_removed(struct store *store);
+void blocks_delete_removed(struct local_store *store);
 /* Deletes a directory of blocks/, or what is left of it; a missing one is success. It is renamed into trash/ and that is synced
  * before anything in it goes, so that a crash leaves either a whole block or rubbish that the next start removes. */
-int blocks_discard(struct store *store, const char *path, const char *name, struct error *err);
+int blocks_discard(struct local_store *store, const char *path, const char *name, struct error *err);
 /* Opens the block in a directory of tmp/, so that it is read back before it is trusted, and moves it to blocks/. Not listed
  * yet; of what fails nothing is left in blocks/. */
-int blocks_move_in(struct store *store, const char *temporary, struct block **ret, struct error *err);
-void blocks_take_back(struct store *store, struct block *block); /* from blocks/: nobody has seen it */
-void blocks_free_all(struct store *store);
-int store_move_aside(struct store *store, const char *path, const char *name, char to[PATH_MAX], struct error *err);
+int blocks_move_in(struct local_store *store, const char *temporary, struct block **ret, struct error *err);
+void blocks_take_back(struct local_store *store, struct block *block); /* from blocks/: nobody has seen it */
+void blocks_free_all(struct local_store *store);
+int store_move_aside(struct local_store *store, const char *path, const char *name, char to[PATH_MAX], struct error *err);
 
 /* gaps.c: times of which something is missing. What is read of them is marked partial. */
-void gaps_add(struct store *store, int64_t from_ns, int64_t to_ns, const char *format, ...)
+void gaps_add(struct local_store *store, int64_t from_ns, int64_t to_ns, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
-void gaps_add_log(struct store *store, int64_t written_ns, const char *what); /* a part of the log that was written by then */
-void gaps_add_entry(struct store *store, const char *name);		      /* of the quarantine */
-int gaps_load(struct store *store, struct error *err);			      /* what is in the quarantine */
-void gaps_note(struct store *store, int64_t from_ns, int64_t to_ns, struct store_read_stats *stats);
+void gaps_add_log(struct local_store *store, int64_t written_ns,
+		  const char *what);				  /* a part of the log that was written by then */
+void gaps_add_entry(struct local_store *store, const char *name); /* of the quarantine */
+int gaps_load(struct local_store *store, struct error *err);	  /* what is in the quarantine */
+void gaps_note(struct local_store *store, int64_t from_ns, int64_t to_ns, struct store_read_stats *stats);
 
 /* cache.c */
 enum block_part { BLOCK_PART_SERIES, BLOCK_PART_TABLES, BLOCK_PART_HASHES, BLOCK_PARTS };
@@ -172,24 +211,24 @@ struct cache_evicted {
 	void *parts[BLOCK_PARTS];
 };
 /* Loads what is not there; counts bytes, hits and misses. Give it back with cache_put(). */
-int cache_get(struct store *store, struct block *block, enum block_part part, void **ret, struct store_read_stats *stats,
+int cache_get(struct local_store *store, struct block *block, enum block_part part, void **ret, struct store_read_stats *stats,
 	      struct error *err);
-void cache_put(struct store *store, enum block_part part, void *item);
+void cache_put(struct local_store *store, enum block_part part, void *item);
 /* Takes what the cache has of a block out of it; state_lock held. To be freed without the lock. */
-struct cache_evicted cache_evict(struct store *store, struct block *block);
+struct cache_evicted cache_evict(struct local_store *store, struct block *block);
 void cache_free_evicted(struct cache_evicted out);
 
 /* compact.c */
 #define STORE_COMPACT_EVERY_NS (10ll * 1000000000)
 /* Does all merges that are due. compact_lock held. */
-int compact_due(struct store *store, int64_t now_ns, struct error *err);
+int compact_due(struct local_store *store, int64_t now_ns, struct error *err);
 /* Opens the new block that is in DATA/tmp/compact, moves it to its place, and puts it in the place of others. */
-int compact_publish(struct store *store, struct block *const *old, size_t count, struct error *err);
-int compact_make_directory(struct store *store, char path[PATH_MAX], struct error *err); /* DATA/tmp/compact, empty */
+int compact_publish(struct local_store *store, struct block *const *old, size_t count, struct error *err);
+int compact_make_directory(struct local_store *store, char path[PATH_MAX], struct error *err); /* DATA/tmp/compact, empty */
 /* What to do with a block that compaction, retention or deletion found malformed: sets it aside if it does not verify, which
  * gives -ESTALE; otherwise leaves it alone from now on, for then this program is at fault, and gives -EINVAL. */
-int compact_malformed(struct store *store, struct block *block, struct error *err);
-void compact_note(struct store *store, const struct error *why); /* a failure: counted, said once, tried again later */
+int compact_malformed(struct local_store *store, struct block *block, struct error *err);
+void compact_note(struct local_store *store, const struct error *why); /* a failure: counted, said once, tried again later */
 
 /* materialize.c: adds stacks of a block to a profile; ret_ids[i] is the profile's stack for stacks[i]. */
 int materialize_stacks(const struct block_tables *tables, const uint32_t *stacks, size_t count, struct profile *into,

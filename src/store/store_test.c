@@ -441,7 +441,7 @@ static void test_retention(void **state)
 	options.retention_size_bytes = bytes - 1;
 	assert_int_equal(store_open(&options, &store, NULL), 0);
 	struct store_snapshot snapshot;
-	assert_int_equal(store_snapshot_take(store, &snapshot, NULL), 0);
+	assert_int_equal(store_snapshot_take(local_of(store), &snapshot, NULL), 0);
 	assert_int_equal(store_apply_retention(store, TEST_EPOCH, NULL), 0);
 	store_get_stats(store, &stats);
 	assert_int_equal(stats.blocks, 2);
@@ -449,15 +449,15 @@ static void test_retention(void **state)
 	for (size_t i = 0; i < snapshot.block_count; i++) {
 		void *tables;
 		struct store_read_stats read = {0};
-		assert_int_equal(cache_get(store, snapshot.blocks[i], BLOCK_PART_TABLES, &tables, &read, NULL), 0);
-		cache_put(store, BLOCK_PART_TABLES, tables);
+		assert_int_equal(cache_get(local_of(store), snapshot.blocks[i], BLOCK_PART_TABLES, &tables, &read, NULL), 0);
+		cache_put(local_of(store), BLOCK_PART_TABLES, tables);
 		found |= snapshot.blocks[i]->removed;
 	}
 	assert_true(found);
 	char path[PATH_MAX];
-	assert_int_equal(io_join_path(path, sizeof(path), store->blocks_path, snapshot.blocks[0]->meta.name), 0);
+	assert_int_equal(io_join_path(path, sizeof(path), local_of(store)->blocks_path, snapshot.blocks[0]->meta.name), 0);
 	assert_int_equal(access(path, F_OK), 0);
-	store_snapshot_release(store, &snapshot);
+	store_snapshot_release(local_of(store), &snapshot);
 	store_apply_retention(store, TEST_EPOCH, NULL);
 	assert_int_equal(access(path, F_OK), -1);
 	forget_before(&model, TEST_EPOCH + 3000 * NS_PER_S);
@@ -487,9 +487,9 @@ static void test_modes(void **state)
 	append_ok(store, &model, 10);
 	store_cut(store, NULL);
 	char path[PATH_MAX];
-	io_join_path(path, sizeof(path), store->blocks_path, store->blocks[0]->meta.name);
+	io_join_path(path, sizeof(path), local_of(store)->blocks_path, local_of(store)->blocks[0]->meta.name);
 	for (size_t i = 0; i < BLOCK_FILE_COUNT; i++)
-		if (store->blocks[0]->meta.files[i].size)
+		if (local_of(store)->blocks[0]->meta.files[i].size)
 			assert_int_equal(mode_of(path, block_file_names[i]) & 0137, 0);
 	assert_int_equal(mode_of(path, "meta.json") & 0137, 0);
 	assert_int_equal(mode_of(directory, "log") & 027, 0);

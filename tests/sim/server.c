@@ -91,11 +91,11 @@ static void hurry_request(struct simulation *s)
 static void interrupt(void *context)
 {
 	struct simulation *s = context;
-	if (!s->store || random_below(&s->random, 24) || !is_free(&s->store->state_lock))
+	if (!s->store || random_below(&s->random, 24) || !is_free(&local_of(s->store)->state_lock))
 		return;
 	s->interruptions++;
 	/* An append behind a sync that is under way would wait for it, and with it for itself. */
-	if (random_below(&s->random, 2) && is_free(&s->store->append_lock) && !s->store->syncing)
+	if (random_below(&s->random, 2) && is_free(&local_of(s->store)->append_lock) && !local_of(s->store)->syncing)
 		hurry_request(s);
 	else
 		check_store(s, "in between");

@@ -60,13 +60,13 @@ size_t compact_still_there(const struct block *block, char (*ret)[BLOCK_NAME_MAX
 	return count;
 }
 
-int compact_make_directory(struct store *store, char path[PATH_MAX], struct error *err)
+int compact_make_directory(struct local_store *store, char path[PATH_MAX], struct error *err)
 {
 	int r = io_join_path(path, PATH_MAX, store->temporary_path, "compact");
 	return r < 0 ? error_set_errno(err, r, "%s", store->temporary_path) : store_empty_directory(path, err);
 }
 
-int compact_publish(struct store *store, struct block *const *old, size_t count, struct error *err)
+int compact_publish(struct local_store *store, struct block *const *old, size_t count, struct error *err)
 {
 	char temporary[PATH_MAX];
 	struct block *block;
@@ -84,7 +84,7 @@ int compact_publish(struct store *store, struct block *const *old, size_t count,
 	return r;
 }
 
-void compact_note(struct store *store, const struct error *why)
+void compact_note(struct local_store *store, const struct error *why)
 {
 	bool is_new = strcmp(store->compact_error.message, why->message) != 0;
 	store->compact_error = *why;
@@ -99,7 +99,7 @@ void compact_note(struct store *store, const struct error *why)
 		store_problem(store, "blocks cannot be rewritten and stay unchanged: %s", why->message);
 }
 
-int compact_malformed(struct store *store, struct block *block, struct error *err)
+int compact_malformed(struct local_store *store, struct block *block, struct error *err)
 {
 	struct error why = {0};
 	int r = block_verify(block, &why);
@@ -123,7 +123,7 @@ struct plan {
 };
 
 struct candidates {
-	struct store *store;
+	struct local_store *store;
 	struct block **blocks; /* by window, then time */
 	size_t count;
 	int64_t now_ns;
@@ -135,7 +135,7 @@ static int64_t window_of(const struct block *block, int64_t window_ns)
 }
 
 /* Late data comes until the heads of its time are cut, and a little later. */
-static bool is_over(const struct store *store, int64_t window, int64_t window_ns, int64_t now_ns)
+static bool is_over(const struct local_store *store, int64_t window, int64_t window_ns, int64_t now_ns)
 {
 	int64_t end, slack = store->options.cut_age_ns + SLACK_NS + window_ns / 48;
 	return !__builtin_mul_overflow(window + 1, window_ns, &end) && !__builtin_add_overflow(end, slack, &end) &&
@@ -147,7 +147,7 @@ static bool has_rollups(const struct block *block)
 	return block->meta.files[BLOCK_ROLLUP_ALL].size > 0 || !block->meta.files[BLOCK_SAMPLES].size;
 }
 
-static bool is_full(const struct store *store, const struct block *block)
+static bool is_full(const struct local_store *store, const struct block *block)
 {
 	for (size_t i = 0; i < store->full_count; i++)
 		if (!strcmp(store->full[i], block->meta.name))
@@ -155,7 +155,7 @@ static bool is_full(const struct store *store, const struct block *block)
 	return false;
 }
 
-static void mark_full(struct store *store, const struct block *block)
+static void mark_full(struct local_store *store, const struct block *block)
 {
 	/* Without memory to remember it is tried again. */
 	if (is_full(store, block) ||
@@ -273,7 +273,7 @@ static void plan_level(const struct candidates *all, unsigned level, struct wind
 }
 
 /* Chooses the next merge; its inputs are referenced. */
-static int plan_next(struct store *store, int64_t now_ns, struct plan *plan, struct error *err)
+static int plan_next(struct local_store *store, int64_t now_ns, struct plan *plan, struct error *err)
 {
 	struct store_snapshot snapshot;
 	int r = store_snapshot_take(store, &snapshot, err);
@@ -303,7 +303,7 @@ static int plan_next(struct store *store, int64_t now_ns, struct plan *plan, str
 	return r;
 }
 
-static void release_plan(struct store *store, const struct plan *plan)
+static void release_plan(struct local_store *store, const struct plan *plan)
 {
 	for (size_t i = 0; i < plan->count; i++)
 		blocks_unref(store, plan->inputs[i]);
@@ -311,7 +311,7 @@ static void release_plan(struct store *store, const struct plan *plan)
 
 /* ---- merging ---- */
 
-static void count_merge(struct store *store, const struct plan *plan, size_t used, uint64_t bytes_out, int64_t took_ns)
+static void count_merge(struct local_store *store, const struct plan *plan, size_t used, uint64_t bytes_out, int64_t took_ns)
 {
 	THREAD_LOCK_SCOPE(&store->state_lock);
 	struct store_stats *stats = &store->stats;
@@ -332,7 +332,7 @@ static bool is_pointless(const struct plan *plan, const struct compact_job *job)
 	       (has_rollups(first) || !plan->rollups);
 }
 
-static int run_plan(struct store *store, struct plan *plan, struct error *err)
+static int run_plan(struct local_store *store, struct plan *plan, struct error *err)
 {
 	char directory[PATH_MAX];
 	struct block_meta meta = {0};
@@ -361,7 +361,7 @@ static int run_plan(struct store *store, struct plan *plan, struct error *err)
 	return r;
 }
 
-int compact_rewrite(struct store *store, struct block *block, compact_drops drops, void *context, uint64_t *ret_dropped,
+int compact_rewrite(struct local_store *store, struct block *block, compact_drops drops, void *context, uint64_t *ret_dropped,
 		    struct error *err)
 {
 	char directory[PATH_MAX];
@@ -388,7 +388,7 @@ int compact_rewrite(struct store *store, struct block *block, compact_drops drop
 	return r;
 }
 
-int compact_due(struct store *store, int64_t now_ns, struct error *err)
+int compact_due(struct local_store *store, int64_t now_ns, struct error *err)
 {
 	struct plan plan;
 	int r;
@@ -405,7 +405,7 @@ int compact_due(struct store *store, int64_t now_ns, struct error *err)
 	return r;
 }
 
-int store_compact(struct store *store, int64_t now_ns, struct error *err)
+int local_compact(struct local_store *store, int64_t now_ns, struct error *err)
 {
 	struct error own = {0};
 	int r = 0;

@@ -127,7 +127,7 @@ int compact_write(struct compact_job *job, struct block_meta *ret, struct error 
 
 /* Puts in the place of a block what is left of it without what `drops` names. 2 = nothing was to be left out. compact_lock
  * held. */
-int compact_rewrite(struct store *store, struct block *block, compact_drops drops, void *context, uint64_t *ret_dropped,
+int compact_rewrite(struct local_store *store, struct block *block, compact_drops drops, void *context, uint64_t *ret_dropped,
 		    struct error *err);
 
 /* Of the blocks that this one replaced, those whose directories are still there: they wait for a reader, or could not be

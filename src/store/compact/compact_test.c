@@ -214,7 +214,7 @@ static void series_in_another_order_are_turned(void **state)
 	test_compact(store, TEST_EPOCH + 3 * TEST_DAY);
 	assert_levels(store, 0, 0, 1);
 	test_check_blocks(store);
-	const struct block_label_name *team = block_meta_label(&store->blocks[0]->meta, "team");
+	const struct block_label_name *team = block_meta_label(&local_of(store)->blocks[0]->meta, "team");
 	assert_non_null(team);
 	assert_false(team->in_rollups);
 	assert_int_equal(store_series(store, &select, NULL, 0, add_point, &merged, NULL, NULL), 0);
@@ -308,7 +308,7 @@ static void damaged_inputs_are_set_aside(void **state)
 				 0);
 		test_cut(store);
 	}
-	snprintf(path, sizeof(path), "%s/samples.parquet", store->blocks[1]->path);
+	snprintf(path, sizeof(path), "%s/samples.parquet", local_of(store)->blocks[1]->path);
 	int fd = io_open(path, O_RDWR, 0, NULL);
 	assert_true(fd >= 0);
 	assert_int_equal(io_pwrite(fd, "damage", 6, 40, path, NULL), 0);
@@ -359,10 +359,10 @@ static void samples_go_and_rollups_stay(void **state)
 	test_compact(store, TEST_DAY_0 + 3 * TEST_HOUR);
 	store_get_stats(store, &before);
 	assert_int_equal(store_apply_retention(store, TEST_DAY_0 + TEST_DAY, NULL), 0);
-	assert_true(store->blocks[0]->meta.files[BLOCK_SAMPLES].size > 0);
+	assert_true(local_of(store)->blocks[0]->meta.files[BLOCK_SAMPLES].size > 0);
 	assert_int_equal(store_apply_retention(store, TEST_DAY_0 + 3 * TEST_DAY, NULL), 0);
 	store_get_stats(store, &after);
-	assert_int_equal(store->blocks[0]->meta.files[BLOCK_SAMPLES].size, 0);
+	assert_int_equal(local_of(store)->blocks[0]->meta.files[BLOCK_SAMPLES].size, 0);
 	assert_true(after.block_bytes < before.block_bytes);
 	assert_int_equal(entries(directory, "blocks"), 1);
 	/* What rollups can answer they still do. */
@@ -630,7 +630,7 @@ static void a_full_disk_is_waited_for(void **state)
 	store_get_stats(store, &stats);
 	assert_int_equal(stats.compact_failures, 3);
 	assert_int_equal(problems.count, 1);
-	assert_true(store->compact_retry_ns > began_ns + 3 * NS_PER_S);
+	assert_true(local_of(store)->compact_retry_ns > began_ns + 3 * NS_PER_S);
 	assert_levels(store, 6, 0, 0);
 	check_ranges(store, &model, TEST_DAY_0);
 	test_compact(store, TEST_DAY_0 + 3 * TEST_HOUR);

@@ -37,7 +37,7 @@ static bool is_deleted(void *context, const struct profile_type *type, const str
 
 /* Segments that a cut could not remove would be replayed if the newest block were no longer there to say that they are in
  * blocks. */
-static int remove_old_segments(struct store *store, struct error *err)
+static int remove_old_segments(struct local_store *store, struct error *err)
 {
 	pthread_mutex_lock(&store->append_lock);
 	uint64_t first = store->head->first_segment;
@@ -56,7 +56,7 @@ static int remove_old_segments(struct store *store, struct error *err)
 }
 
 /* A block of which only rollups are left: it goes as a whole or not at all. */
-static int delete_from_rollups(struct store *store, struct block *block, struct deleting *deleting,
+static int delete_from_rollups(struct local_store *store, struct block *block, struct deleting *deleting,
 			       struct store_delete_result *ret, struct error *err)
 {
 	struct block_series *series;
@@ -90,7 +90,7 @@ static int delete_from_rollups(struct store *store, struct block *block, struct 
 	return r;
 }
 
-static int delete_from_samples(struct store *store, struct block *block, struct deleting *deleting,
+static int delete_from_samples(struct local_store *store, struct block *block, struct deleting *deleting,
 			       struct store_delete_result *ret, struct error *err)
 {
 	uint64_t dropped;
@@ -102,7 +102,7 @@ static int delete_from_samples(struct store *store, struct block *block, struct 
 	return r == 2 ? 0 : r;
 }
 
-static int delete_from_block(struct store *store, struct block *block, struct deleting *deleting,
+static int delete_from_block(struct local_store *store, struct block *block, struct deleting *deleting,
 			     struct store_delete_result *ret, struct error *err)
 {
 	if (block->meta.max_ns < deleting->range.from_ns || block->meta.min_ns >= deleting->range.to_ns)
@@ -111,7 +111,8 @@ static int delete_from_block(struct store *store, struct block *block, struct de
 						    : delete_from_samples(store, block, deleting, ret, err);
 }
 
-static int delete_from_all(struct store *store, struct deleting *deleting, struct store_delete_result *ret, struct error *err)
+static int delete_from_all(struct local_store *store, struct deleting *deleting, struct store_delete_result *ret,
+			   struct error *err)
 {
 	struct store_snapshot snapshot;
 	int r = store_snapshot_take(store, &snapshot, err);
@@ -130,7 +131,7 @@ static int delete_from_all(struct store *store, struct deleting *deleting, struc
 	return r;
 }
 
-static int wait_for_readers(struct store *store, struct error *err)
+static int wait_for_readers(struct local_store *store, struct error *err)
 {
 	int64_t until = time_monotonic_ns() + WAIT_NS;
 	const struct timespec step = {.tv_nsec = WAIT_STEP_NS};
@@ -149,7 +150,7 @@ static int wait_for_readers(struct store *store, struct error *err)
 	}
 }
 
-int store_delete(struct store *store, const struct series_conditions *series, int64_t from_ns, int64_t to_ns,
+int local_delete(struct local_store *store, const struct series_conditions *series, int64_t from_ns, int64_t to_ns,
 		 struct store_delete_result *ret, struct error *err)
 {
 	_cleanup_(series_matcher_freep) struct series_matcher *matcher = NULL;
@@ -159,7 +160,7 @@ int store_delete(struct store *store, const struct series_conditions *series, in
 		return r;
 	struct deleting deleting = {.series = matcher, .range = {from_ns, to_ns}};
 	pthread_mutex_lock(&store->compact_lock);
-	r = store_cut(store, err);
+	r = local_cut(store, err);
 	if (r == 0)
 		r = remove_old_segments(store, err);
 	if (r == 0)

@@ -28,7 +28,7 @@
 #define DAY_NS (24 * 3600 * NS_PER_S)
 
 /* The age of a series; negative = for ever. */
-static int64_t age_of(const struct store *store, const struct profile_type *type, const struct labels *labels)
+static int64_t age_of(const struct local_store *store, const struct profile_type *type, const struct labels *labels)
 {
 	for (size_t i = 0; i < store->rule_count; i++)
 		if (series_matcher_finds(store->rules[i].series, type, labels))
@@ -46,7 +46,7 @@ static int64_t due_at(int64_t newest_ns, int64_t age_ns)
 /* ---- whole blocks ---- */
 
 /* The block with the oldest data, if there is too much. Referenced. */
-static struct block *pick_surplus(struct store *store)
+static struct block *pick_surplus(struct local_store *store)
 {
 	struct block *oldest = NULL;
 	uint64_t total = 0;
@@ -64,7 +64,7 @@ static struct block *pick_surplus(struct store *store)
 	return oldest;
 }
 
-static int remove_surplus(struct store *store)
+static int remove_surplus(struct local_store *store)
 {
 	for (struct block *block; (block = pick_surplus(store));) {
 		blocks_remove(store, block);
@@ -87,7 +87,8 @@ struct ages {
 	bool any_passed, any_left;
 };
 
-static int check_ages(const struct store *store, const struct block *block, int64_t now_ns, struct ages *ret, struct error *err)
+static int check_ages(const struct local_store *store, const struct block *block, int64_t now_ns, struct ages *ret,
+		      struct error *err)
 {
 	struct block_series *series;
 	struct label items[LIMIT_LABELS_PER_SERIES];
@@ -113,7 +114,7 @@ static int check_ages(const struct store *store, const struct block *block, int6
 }
 
 struct ageing {
-	const struct store *store;
+	const struct local_store *store;
 	int64_t newest_ns, now_ns;
 };
 
@@ -125,7 +126,7 @@ static bool has_passed(void *context, const struct profile_type *type, const str
 }
 
 /* Rewrites the block without the series whose age has passed. */
-static int drop_series(struct store *store, struct block *block, int64_t now_ns, struct error *err)
+static int drop_series(struct local_store *store, struct block *block, int64_t now_ns, struct error *err)
 {
 	struct ageing ageing = {store, block->meta.max_ns, now_ns};
 	uint64_t dropped;
@@ -141,7 +142,7 @@ static bool was_just_written(const struct block *block, int64_t now_ns, int64_t 
 	return block->meta.created_ns <= now_ns && now_ns - block->meta.created_ns < wait;
 }
 
-static int apply_rules(struct store *store, struct block *block, int64_t now_ns, struct error *err)
+static int apply_rules(struct local_store *store, struct block *block, int64_t now_ns, struct error *err)
 {
 	struct ages ages = {0};
 	if (block->due_ns && now_ns <= block->due_ns)
@@ -201,7 +202,7 @@ static int write_stripped(const struct block *block, const char *directory, stru
 	return r == 0 ? io_sync_dir(directory, err) : r;
 }
 
-static int drop_samples(struct store *store, struct block *block, struct error *err)
+static int drop_samples(struct local_store *store, struct block *block, struct error *err)
 {
 	char directory[PATH_MAX];
 	int r = compact_make_directory(store, directory, err);
@@ -215,7 +216,7 @@ static int drop_samples(struct store *store, struct block *block, struct error *
 
 /* ---- all ---- */
 
-static int apply_to_block(struct store *store, struct block *block, int64_t now_ns, struct error *err)
+static int apply_to_block(struct local_store *store, struct block *block, int64_t now_ns, struct error *err)
 {
 	const struct store_options *options = &store->options;
 	bool has_rules = store->rule_count > 0;
@@ -229,7 +230,7 @@ static int apply_to_block(struct store *store, struct block *block, int64_t now_
 	return r;
 }
 
-static int apply_to_all(struct store *store, int64_t now_ns, struct error *err)
+static int apply_to_all(struct local_store *store, int64_t now_ns, struct error *err)
 {
 	struct store_snapshot snapshot;
 	struct error own = {0};
@@ -250,7 +251,7 @@ static int apply_to_all(struct store *store, int64_t now_ns, struct error *err)
 	return result;
 }
 
-int store_apply_retention(struct store *store, int64_t now_ns, struct error *err)
+int local_apply_retention(struct local_store *store, int64_t now_ns, struct error *err)
 {
 	struct error own = {0};
 	pthread_mutex_lock(&store->compact_lock);

@@ -204,11 +204,11 @@ UNUSED_BY_SOME static void test_check_block(const struct block *block)
 UNUSED_BY_SOME static void test_check_blocks(struct store *store)
 {
 	struct store_snapshot snapshot;
-	assert_int_equal(store_snapshot_take(store, &snapshot, NULL), 0);
+	assert_int_equal(store_snapshot_take(local_of(store), &snapshot, NULL), 0);
 	for (size_t i = 0; i < snapshot.block_count; i++)
 		if (snapshot.blocks[i]->meta.files[BLOCK_SAMPLES].size)
 			test_check_block(snapshot.blocks[i]);
-	store_snapshot_release(store, &snapshot);
+	store_snapshot_release(local_of(store), &snapshot);
 }
 
 #endif

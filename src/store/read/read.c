@@ -327,7 +327,7 @@ static int read_checked(struct reading *r, struct store_read_stats *stats, struc
 	return code;
 }
 
-int store_merge(struct store *store, const struct store_select *select, const struct store_grouping *grouping,
+int local_merge(struct local_store *store, const struct store_select *select, const struct store_grouping *grouping,
 		struct profile *into, struct store_read_stats *stats, struct error *err)
 {
 	struct reading reading = {
@@ -335,8 +335,8 @@ int store_merge(struct store *store, const struct store_select *select, const st
 	return read_checked(&reading, stats, into, err);
 }
 
-int store_series(struct store *store, const struct store_select *select, const struct store_grouping *grouping, int64_t step_ns,
-		 store_on_point on_point, void *context, struct store_read_stats *stats, struct error *err)
+int local_series(struct local_store *store, const struct store_select *select, const struct store_grouping *grouping,
+		 int64_t step_ns, store_on_point on_point, void *context, struct store_read_stats *stats, struct error *err)
 {
 	struct reading reading = {
 		.store = store,

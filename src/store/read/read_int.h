@@ -35,7 +35,7 @@ struct read_numbered {
 };
 
 struct reading {
-	struct store *store;
+	struct local_store *store;
 	const struct store_select *select;
 	struct series_matcher *series; /* its conditions, compiled */
 	struct stack_filter *stacks;   /* NULL = none; used under the lock */

@@ -14,7 +14,7 @@
 #include "store/store_int.h"
 
 struct reading {
-	struct store *store;
+	struct local_store *store;
 	const struct store_select *select;
 	struct series_matcher *series; /* its conditions, compiled */
 	const struct store_grouping *grouping;
@@ -199,7 +199,7 @@ static int read_sources(struct reading *r, struct error *err)
 	return code == SELECT_LIMITED ? 0 : code;
 }
 
-int store_read_processes(struct store *store, const struct store_select *select, const struct store_grouping *grouping,
+int local_read_processes(struct local_store *store, const struct store_select *select, const struct store_grouping *grouping,
 			 unsigned columns, store_on_process on_row, void *context, struct store_read_stats *stats,
 			 struct error *err)
 {
