@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "base/time.h"
 #include "query/query_int.h"
+#include "query/test_fan_store.h"
 
 #define START_NS (1700000000ll * NS_PER_S) /* a multiple of 100 s */
 
@@ -48,13 +49,15 @@ static void append(struct store *store, const char *name, int64_t time_ns, const
 		fail_msg("append: %s", err.message);
 }
 
+static const struct store_ops *ops; /* of the store that the tests run on */
+
 static int setup(void **state)
 {
 	static struct fixture fixture;
 	struct error err = {0};
 	snprintf(fixture.directory, sizeof(fixture.directory), "/tmp/wick-query-test-XXXXXX");
 	assert_non_null(mkdtemp(fixture.directory));
-	struct store_options options = {.directory = fixture.directory, .retention_age_ns = -1};
+	struct store_options options = {.directory = fixture.directory, .retention_age_ns = -1, .ops = ops};
 	if (store_open(&options, &fixture.store, &err) < 0)
 		fail_msg("store_open: %s", err.message);
 	append(fixture.store, "process_cpu", START_NS, "shop", "buy", 10);
@@ -662,5 +665,7 @@ int main(void)
 		cmocka_unit_test(test_type_outside_of_the_range),
 		cmocka_unit_test(test_call_sites),
 	};
-	return cmocka_run_group_tests(tests, setup, teardown);
+	int failed = cmocka_run_group_tests_name("local store", tests, setup, teardown);
+	ops = &fan_store_ops;
+	return failed + cmocka_run_group_tests_name("two stores as one", tests, setup, teardown);
 }

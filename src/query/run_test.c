@@ -23,6 +23,7 @@
 #include "base/io.h"
 #include "base/time.h"
 #include "query/pipeline.h"
+#include "query/test_fan_store.h"
 
 #define START_NS (1700000000ll * NS_PER_S)
 #define RECORDS	 240
@@ -146,13 +147,16 @@ static int pick(int below)
 	return (int)((random_state >> 8) % (uint32_t)below);
 }
 
+static const struct store_ops *ops; /* of the store that the tests run on */
+
 static int setup(void **state)
 {
 	static struct fixture fixture;
 	struct error err = {0};
+	random_state = 12345;
 	snprintf(fixture.directory, sizeof(fixture.directory), "/tmp/wick-run-test-XXXXXX");
 	assert_non_null(mkdtemp(fixture.directory));
-	struct store_options options = {.directory = fixture.directory, .retention_age_ns = -1, .manual = true};
+	struct store_options options = {.directory = fixture.directory, .retention_age_ns = -1, .manual = true, .ops = ops};
 	if (store_open(&options, &fixture.store, &err) < 0)
 		fail_msg("store_open: %s", err.message);
 	for (int i = 0; i < 2 * RECORDS; i++) {
@@ -1076,5 +1080,7 @@ int main(void)
 		cmocka_unit_test(test_failures_are_named),
 		cmocka_unit_test(test_out_of_memory),
 	};
-	return cmocka_run_group_tests(tests, setup, teardown);
+	int failed = cmocka_run_group_tests_name("local store", tests, setup, teardown);
+	ops = &fan_store_ops;
+	return failed + cmocka_run_group_tests_name("two stores as one", tests, setup, teardown);
 }
