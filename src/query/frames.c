@@ -121,12 +121,14 @@ static int name_frame(void *context, const struct frame *frame, const struct fra
 	int r = find_address(names, frame, &location);
 	if (r < 0)
 		return r;
-	r = array_reserve(&names->lines, &names->line_capacity, names->profile->locations[location].line_count, UINT32_MAX);
+	*ret_count = names->profile->locations[location].line_count;
+	if (!*ret_count) /* of most addresses nothing is known */
+		return 0;
+	r = array_reserve(&names->lines, &names->line_capacity, *ret_count, UINT32_MAX);
 	if (r < 0)
 		return -ENOMEM;
 	frame_of_location(names->profile, location, names->lines, &found);
 	*ret = found.lines;
-	*ret_count = found.line_count;
 	return 0;
 }
 
