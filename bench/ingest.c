@@ -8,6 +8,8 @@
  * wall clock and per CPU second of the server (from /proc/PID/stat), profiles/s, bytes stored per sample, and latencies.
  *
  * ingest URL PID endpoints: the same profiles, sent as each kind of client sends them.
+ * ingest URL PID push: what a large Go service pushes every 15 s, gzipped: few samples, and each time all of its names. Prints
+ * the log's bytes a sample, too.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,6 +32,10 @@
 #define FUNCTIONS	  1200
 #define QUERIES		  50
 #define ENDPOINT_PROFILES 200
+#define PUSH_PROFILES	  600
+#define PUSH_SERVICES	  10
+#define PUSH_SAMPLES	  190
+#define PUSH_FUNCTIONS	  1700
 
 static uint64_t random_state = 42;
 
@@ -287,6 +293,111 @@ static void bench_endpoint(struct net_client *client, const char *pid, enum endp
 	net_client_response_release(&response);
 }
 
+/* ---- pushes of few samples with many names ---- */
+
+/* Names that do not compress to nothing, as those of real programs do not. */
+static void random_name(char out[static 64])
+{
+	static const char *const words[] = {"Read",  "write", "Handler", "Conn", "pool",  "Encode", "json", "Session",
+					    "Query", "flush", "Context", "wait", "Token", "parse",  "grpc", "Buffer"};
+	size_t len = 0;
+	for (unsigned i = 0; i < 3; i++)
+		len += (size_t)snprintf(out + len, 64 - len, "%s%lx", words[random_next() % 16],
+					(unsigned long)(random_next() % 4096));
+}
+
+static void make_push(unsigned service, int64_t time_ns, struct buffer *out)
+{
+	struct error err = {0};
+	uint32_t locations[PUSH_FUNCTIONS], id;
+	struct profile *profile = NULL;
+	char name[64], text[160];
+	must(profile_new(&profile, &err), &err, "profile");
+	must(profile_add_named_type(profile, "samples", "count", &err), &err, "type");
+	must(profile_add_named_type(profile, "cpu", "nanoseconds", &err), &err, "type");
+	profile->period_type = profile->sample_types[1];
+	profile->period = 10000000;
+	profile->time_ns = time_ns;
+	profile->duration_ns = 15 * NS_PER_S;
+	uint64_t saved = random_state;
+	random_state = 1000 + service; /* the same names each time */
+	for (uint32_t i = 0; i < PUSH_FUNCTIONS; i++) {
+		struct profile_function function = {0};
+		random_name(name);
+		snprintf(text, sizeof(text), "example.com/service%u/internal/%s.(*%.8s).%s", service, name + 40 % strlen(name),
+			 name, name);
+		must(profile_add_cstring(profile, text, &function.name, &err), &err, "string");
+		function.system_name = function.name;
+		snprintf(text, sizeof(text), "/go/src/example.com/service%u/internal/%.12s.go", service, name);
+		must(profile_add_cstring(profile, text, &function.file_name, &err), &err, "string");
+		must(profile_add_function(profile, &function, &id, &err), &err, "function");
+		struct profile_line line = {.function = id, .line = (int64_t)(random_next() % 900)};
+		struct profile_location location = {.address = 0x401000 + i * 0x120ull};
+		must(profile_add_location(profile, &location, &line, 1, &locations[i], &err), &err, "location");
+	}
+	random_state = saved;
+	for (unsigned i = 0; i < PUSH_SAMPLES; i++) {
+		uint32_t stack = 0, function = random_popular(8), depth = 10 + (uint32_t)random_next() % 30;
+		for (uint32_t k = 0; k < depth; k++) {
+			must(profile_add_stack(profile, stack, locations[function], &stack, &err), &err, "stack");
+			function = (function * 7 + 1 + random_popular(3)) % PUSH_FUNCTIONS;
+		}
+		int64_t count = 1 + (int64_t)random_popular(5), values[2] = {count, count * 10000000};
+		must(profile_add_sample(profile, &(struct profile_sample){.stack = stack}, values, &err), &err, "sample");
+	}
+	struct format_options options = {.compress = true};
+	must(pprof_encode(profile, &options, out, &err), &err, "encode");
+	profile_free(profile);
+}
+
+static double log_bytes(struct net_client *client)
+{
+	static const char name[] = "\nwick_store_log_bytes ";
+	struct net_client_response response = {0};
+	call(client, "GET", "/metrics", (struct bytes){0}, &response);
+	struct buffer copy = {.max = response.body.len + 1};
+	must(buffer_append(&copy, response.body.data, response.body.len), NULL, "metrics");
+	const char *at = strstr(buffer_string(&copy), name);
+	double bytes = at ? strtod(at + strlen(name), NULL) : 0;
+	buffer_release(&copy);
+	net_client_response_release(&response);
+	return bytes;
+}
+
+/* The first round brings all names and most stacks; the figures are of the rounds after it. */
+static void bench_push(struct net_client *client, const char *pid)
+{
+	static struct buffer bodies[PUSH_PROFILES + PUSH_SERVICES];
+	struct net_client_response response = {0};
+	double bytes = 0, cpu = 0, log = 0;
+	int64_t now_ns = time_now_ns(), started = 0;
+	for (int i = 0; i < PUSH_PROFILES + PUSH_SERVICES; i++) {
+		buffer_init(&bodies[i], 64 * MIB);
+		make_push((unsigned)i % PUSH_SERVICES, now_ns - (PUSH_PROFILES + PUSH_SERVICES - i) * NS_PER_S, &bodies[i]);
+		bytes += (double)bodies[i].len;
+	}
+	for (int i = 0; i < PUSH_PROFILES + PUSH_SERVICES; i++) {
+		char path[128];
+		if (i == PUSH_SERVICES) {
+			cpu = cpu_seconds(pid);
+			log = log_bytes(client);
+			started = time_monotonic_ns();
+		}
+		snprintf(path, sizeof(path), "/api/v1/ingest?name=process_cpu&label=service_name%%3Dpush%d", i % PUSH_SERVICES);
+		call(client, "POST", path, buffer_bytes(&bodies[i]), &response);
+		buffer_release(&bodies[i]);
+	}
+	double wall = (double)(time_monotonic_ns() - started) / NS_PER_S;
+	cpu = cpu_seconds(pid) - cpu;
+	log = log_bytes(client) - log;
+	printf("push: %d gzipped pprofs of %.0f kB, %d samples and %d functions each\n", PUSH_PROFILES,
+	       bytes / 1000 / (PUSH_PROFILES + PUSH_SERVICES), PUSH_SAMPLES, PUSH_FUNCTIONS);
+	printf("  per core      %.0f profiles/s, %.0f samples/s (server CPU %.2f s; %.0f profiles/s on one connection)\n",
+	       PUSH_PROFILES / cpu, PUSH_PROFILES * (double)PUSH_SAMPLES / cpu, cpu, PUSH_PROFILES / wall);
+	printf("  log           %.1f bytes a sample\n", log / (PUSH_PROFILES * (double)PUSH_SAMPLES));
+	net_client_response_release(&response);
+}
+
 static void bench_queries(struct net_client *client, const char *name, const char *path)
 {
 	double ms[QUERIES], inside = 0;
@@ -308,13 +419,15 @@ int main(int argc, char **argv)
 	struct error err = {0};
 	struct net_client *client = NULL;
 	if (argc < 3) {
-		fprintf(stderr, "usage: ingest URL PID [endpoints | TITLE OF QUERIES]\n");
+		fprintf(stderr, "usage: ingest URL PID [endpoints | push | TITLE OF QUERIES]\n");
 		return 2;
 	}
 	must(net_client_new(&(struct net_client_options){.url = argv[1], .timeout_ns = 120 * NS_PER_S}, &client, &err), &err,
 	     "client");
 	if (argc == 3) {
 		bench_ingest(client, argv[2]);
+	} else if (strcmp(argv[3], "push") == 0) {
+		bench_push(client, argv[2]);
 	} else if (strcmp(argv[3], "endpoints") == 0) {
 		for (enum endpoint endpoint = 0; endpoint < ENDPOINTS; endpoint++)
 			bench_endpoint(client, argv[2], endpoint);

@@ -76,7 +76,7 @@ static int commit(struct window *window, struct fleet_emitter *emitter)
 	window->totals->stacks = emitter->profile->stack_count;
 	int r = head_prepare(window->head, emitter->profile, &options, &batch, window->err);
 	if (r == 0)
-		head_commit(window->head, &batch, emitter->profile, &options, window->sequence);
+		head_commit(window->head, &batch, options.id, window->sequence);
 	emitter->profile = profile_free(emitter->profile);
 	return r;
 }

@@ -197,18 +197,22 @@ static int update_mapping_index(struct profile *profile, struct error *err)
 	return 0;
 }
 
+int profile_merge_mapping(struct profile *profile, const struct profile_mapping *mapping, uint32_t *ret, struct error *err)
+{
+	int r = update_mapping_index(profile, err);
+	if (r < 0)
+		return r;
+	struct mapping_key key = mapping_key_of(mapping);
+	if (find_mapping(profile, hash_mapping_key(profile, key), key, ret))
+		return 0;
+	return profile_add_mapping(profile, mapping, ret, err);
+}
+
 static int copy_new_mapping(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)
 {
 	struct profile_mapping mapping = copy->from->mappings[id];
 	int r = PROFILE_COPY_STRINGS(copy, err, &mapping.file_name, &mapping.build_id, &mapping.content, &mapping.go_id);
-	if (r == 0)
-		r = update_mapping_index(copy->to, err);
-	if (r < 0)
-		return r;
-	struct mapping_key key = mapping_key_of(&mapping);
-	if (find_mapping(copy->to, hash_mapping_key(copy->to, key), key, ret))
-		return 0;
-	return profile_add_mapping(copy->to, &mapping, ret, err);
+	return r < 0 ? r : profile_merge_mapping(copy->to, &mapping, ret, err);
 }
 
 int profile_copy_mapping(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err)

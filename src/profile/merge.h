@@ -28,6 +28,8 @@ int profile_copy_sample_type(struct profile_copy *copy, size_t which, struct err
 /* The period, its type, the time and the duration become those of the source. */
 int profile_copy_times(struct profile_copy *copy, struct error *err);
 int profile_copy_mapping(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err);
+/* Adds a mapping, whose strings are the profile's, unless there is one of the same part of the same binary: then that one. */
+int profile_merge_mapping(struct profile *profile, const struct profile_mapping *mapping, uint32_t *ret, struct error *err);
 int profile_copy_location(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err);
 int profile_copy_stack(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err);
 int profile_copy_label_set(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err);

@@ -2,8 +2,8 @@
 /*
  * Appending.
  *
- *   without a lock    encode the record, compress it
- *   append_lock       known id? room? -> prepare the head -> write the record -> commit the head -> wait until synced
+ *   without a lock    check the profile
+ *   append_lock       known id? room? -> prepare the head -> write what is new in it -> commit the head -> wait until synced
  *
  * Grouped sync. Whoever waits for a record to be on disk and finds nobody syncing syncs for all: it notes what is written,
  * releases the lock for the fdatasync, and wakes the others when it is back. Appends that come meanwhile are written behind it
@@ -140,15 +140,68 @@ static int wait_for_room(struct local_store *store, struct error *err)
 
 /* ---- appending ---- */
 
+/* Shorter records are mostly numbers that compress by less than it takes. */
+#define COMPRESS_FROM 4096
+/* Tables of a record with rows; what is more goes into records before it. */
+#define TABLES_BYTES_MAX (RECORD_BYTES_MAX / 4)
+/* Memory that the next record will probably need, too. */
+#define BUFFER_KEPT (4 * MIB)
+
 struct appending {
 	const struct profile *profile;
 	const struct store_append_options *options;
-	struct bytes payload;
-	size_t raw_len;
 	struct store_append_result *result;
 	struct head_batch batch; /* what became of it */
 	struct error *err;
 };
+
+/* append_lock held. A record of what the head has up to `to`, and of the rows of `batch`, NULL = none. */
+static int write_delta(struct local_store *store, struct delta_mark *to, const struct head_batch *batch,
+		       const uint8_t id[static STORE_ID_SIZE], struct error *err)
+{
+	struct head *head = store->head;
+	uint64_t before = store->log.offset;
+	size_t raw_len = 0;
+	buffer_clear(&store->payload);
+	buffer_clear(&store->compressed);
+	int r = delta_encode(head, &head->logged, to, batch, id, &store->payload, err);
+	if (r == 0 && store->payload.len >= COMPRESS_FROM)
+		r = log_compress(buffer_bytes(&store->payload), &store->compressed, &raw_len, err);
+	if (r < 0)
+		return r == -E2BIG ? -EDQUOT : r;
+	r = log_segment_append(&store->log, store->sequence + 1, buffer_bytes(raw_len ? &store->compressed : &store->payload),
+			       raw_len, err);
+	if (r < 0)
+		return r;
+	store->sequence++;
+	head->logged = *to;
+	head->log_bytes += store->log.offset - before;
+	head->log_records++;
+	return 0;
+}
+
+static void give_back(struct buffer *buffer)
+{
+	if (buffer->capacity > BUFFER_KEPT)
+		buffer_release(buffer);
+}
+
+/* append_lock held. Writes all that the head has and the log has not, and the rows of `batch`. */
+static int write_deltas(struct local_store *store, const struct head_batch *batch, const uint8_t id[static STORE_ID_SIZE],
+			struct error *err)
+{
+	static const uint8_t no_id[STORE_ID_SIZE];
+	bool all = false;
+	int r = 0;
+	while (r == 0 && !all) {
+		struct delta_mark to;
+		all = delta_limit(store->head, &store->head->logged, TABLES_BYTES_MAX, &to);
+		r = write_delta(store, &to, all ? batch : NULL, all ? id : no_id, err);
+	}
+	give_back(&store->payload);
+	give_back(&store->compressed);
+	return r;
+}
 
 /* append_lock held. */
 static int write_record(struct local_store *store, struct appending *a, uint64_t *ret_sequence)
@@ -170,19 +223,14 @@ static int write_record(struct local_store *store, struct appending *a, uint64_t
 		return 0;      /* nothing to keep */
 	if (store->log.fd < 0) /* there was no room for it until now */
 		r = store_begin_log(store, a->err);
+	if (r == 0)
+		r = write_deltas(store, batch, a->options->id, a->err);
 	if (r < 0)
 		return r;
-	uint64_t sequence = store->sequence + 1, before = store->log.offset;
-	r = log_segment_append(&store->log, sequence, a->payload, a->raw_len, a->err);
-	if (r < 0)
-		return r;
-	head_commit(head, batch, a->profile, a->options, sequence);
-	head->log_bytes += store->log.offset - before;
-	head->log_records++;
-	store->sequence = sequence;
+	head_commit(head, batch, a->options->id, store->sequence);
 	if (id_is_set(a->options->id))
-		id_ring_add(&store->ids, a->options->id, sequence);
-	*ret_sequence = sequence;
+		id_ring_add(&store->ids, a->options->id, store->sequence);
+	*ret_sequence = store->sequence;
 	return 0;
 }
 
@@ -237,43 +285,37 @@ static void count_append(struct local_store *store, int r, const struct store_ap
 	}
 }
 
-static int append_encoded(struct local_store *store, struct appending *a, struct bytes payload)
+static int append_clean(struct local_store *store, struct appending *a)
 {
-	_cleanup_(buffer_release) struct buffer compressed = {.max = SIZE_MAX};
-	int r = log_compress(payload, &compressed, &a->raw_len, a->err);
-	if (r < 0)
-		return r;
-	a->payload = a->raw_len ? buffer_bytes(&compressed) : payload;
 	pthread_mutex_lock(&store->append_lock);
-	r = append_locked(store, a);
+	int r = append_locked(store, a);
 	pthread_mutex_unlock(&store->append_lock);
 	if (r == 0 && store_wants_cut(store))
 		store_wake(store);
 	return r;
 }
 
-static int append_profile(struct local_store *store, struct appending *a)
+/* Strings that are not UTF-8 are stored repaired, in the log, the head and blocks alike. */
+static int append_repaired(struct local_store *store, struct appending *a)
 {
-	const struct store_append_options *options = a->options;
-	struct error *err = a->err;
 	_cleanup_(buffer_release) struct buffer payload = {.max = RECORD_BYTES_MAX};
+	struct record record;
 	bool repaired;
-	int r = record_encode(a->profile, options, &payload, &repaired, err);
+	int r = record_encode(a->profile, a->options, &payload, &repaired, a->err);
 	if (r < 0)
 		return r == -E2BIG ? -EDQUOT : r;
-	if (!repaired)
-		return append_encoded(store, a, buffer_bytes(&payload));
-	/* Store what the log says, or a restart would change the data. */
-	struct record record;
-	r = record_decode(buffer_bytes(&payload), &record, err);
+	r = record_decode(buffer_bytes(&payload), &record, a->err);
 	if (r < 0)
 		return r;
-	struct store_append_options repaired_options = record_options(&record);
 	a->profile = record.profile;
-	a->options = &repaired_options;
-	r = append_encoded(store, a, buffer_bytes(&payload));
+	r = append_clean(store, a);
 	record_release(&record);
 	return r;
+}
+
+static int append_profile(struct local_store *store, struct appending *a)
+{
+	return record_is_clean(a->profile) ? append_clean(store, a) : append_repaired(store, a);
 }
 
 static int check_profile(const struct local_store *store, struct appending *a)

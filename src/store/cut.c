@@ -26,13 +26,14 @@
 bool store_wants_cut(struct local_store *store)
 {
 	THREAD_LOCK_SCOPE(&store->state_lock);
-	const struct head *head = store->head;
-	int64_t started = atomic_load_explicit(&head->started_ns, memory_order_relaxed);
-	bool wants = store->frozen || head_bytes(head) > store->options.head_size_bytes ||
+	const struct head *head = store->head, *frozen = store->frozen, *oldest = frozen ? frozen : head;
+	uint64_t bytes = head_bytes(head) + (frozen ? head_bytes(frozen) : 0);
+	int64_t started = atomic_load_explicit(&oldest->started_ns, memory_order_relaxed);
+	bool wants = (frozen && !store->recovered) || bytes > store->options.head_size_bytes ||
 		     head_stacks(head) >= store->options.stacks_max ||
 		     (started && time_monotonic_ns() - started > store->options.cut_age_ns);
 	if (store->options.manual)
-		wants = head_bytes(head) >= 2 * store->options.head_size_bytes; /* somebody waits for room */
+		wants = bytes >= 2 * store->options.head_size_bytes; /* somebody waits for room */
 	return wants;
 }
 
@@ -128,6 +129,7 @@ static void publish(struct local_store *store, struct block *block, int64_t took
 	assert(r == 0);
 	(void)r;
 	store->frozen = NULL;
+	store->recovered = false;
 	store->cut_error = (struct error){0};
 	store->stats.cuts++;
 	store->stats.cut_ns_total += (uint64_t)took_ns;

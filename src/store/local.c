@@ -318,6 +318,8 @@ static void free_store(struct local_store *store)
 	mem_free(store->gaps);
 	log_segment_close(&store->log);
 	id_ring_release(&store->ids);
+	buffer_release(&store->payload);
+	buffer_release(&store->compressed);
 	io_close(store->lock_fd);
 	mem_free(store->directory);
 	for (size_t i = 0; i < store->rule_count; i++)
@@ -356,6 +358,8 @@ int local_open(const struct store_options *options, struct local_store **ret, st
 		return error_nomem(err);
 	store->lock_fd = -1;
 	store->log = LOG_SEGMENT_NONE;
+	buffer_init(&store->payload, RECORD_BYTES_MAX);
+	buffer_init(&store->compressed, SIZE_MAX);
 	store->cache_max = STORE_CACHE_MAX;
 	init_locks(store);
 	store->directory = mem_strdup(options->directory);

@@ -7,11 +7,11 @@
  * they will not come back, whenever this is interrupted.
  *
  * The log.
- * Records go through the same code as appends do. The replayed segments belong to the head and go when it is cut. A new segment
- * is begun in any case: nothing is ever written behind bytes that a crash may have left.
+ * Its segments become one head, which takes no more appends: it is read, and written as a block when it is old or large enough,
+ * as a head that was cut. Appends go to a new head with a new segment, so that nothing is ever written behind bytes that a
+ * crash may have left, and each segment's records refer to that segment only (head/delta.c).
  *
- * Decoding a record and adding it to the head take about the same time, and a start should be quick, so they run side by side:
- * this thread reads and decodes, another one adds, and one decoded record may wait between them.
+ * What a damaged record costs: what it held, and rows of later ones that refer to what only it held. Both are said.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,18 +23,13 @@
 #include "base/order.h"
 #include "store/store_int.h"
 
-struct handover {
+struct recovery {
 	struct local_store *store;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	struct record record; /* waiting, if is_full */
-	uint64_t sequence;
-	bool is_full, is_done;
-	struct error error; /* of the other thread; code 0 while all is well */
+	struct delta_reader reader;
 };
 
-/* What was accepted once fits again: limits are those of one append, and those on series and on numbers are not applied here.
- */
+/* A record of an older version. What was accepted once fits again: limits are those of one append, and those on series and on
+ * numbers are not applied here. */
 static int add_record(struct local_store *store, const struct record *record, uint64_t sequence, struct error *err)
 {
 	struct head_batch batch;
@@ -42,73 +37,60 @@ static int add_record(struct local_store *store, const struct record *record, ui
 	int r = head_prepare(store->head, record->profile, &options, &batch, err);
 	if (r < 0)
 		return r;
-	head_commit(store->head, &batch, record->profile, &options, sequence);
+	head_commit(store->head, &batch, options.id, sequence);
 	if (id_is_set(options.id))
 		id_ring_add(&store->ids, options.id, sequence);
 	return 0;
 }
 
-/* Takes the waiting record; false at the end. */
-static bool take_record(struct handover *handover, struct record *ret, uint64_t *ret_sequence)
+static int replay_old_record(struct local_store *store, uint64_t sequence, struct bytes payload, struct error *err)
 {
-	THREAD_LOCK_SCOPE(&handover->lock);
-	while (!handover->is_full && !handover->is_done)
-		pthread_cond_wait(&handover->changed, &handover->lock);
-	bool taken = handover->is_full;
-	if (taken) {
-		*ret = handover->record;
-		*ret_sequence = handover->sequence;
-		handover->is_full = false;
-		pthread_cond_signal(&handover->changed);
-	}
-	return taken;
-}
-
-static void *add_records(void *context)
-{
-	struct handover *handover = context;
-	struct record record;
-	uint64_t sequence;
-	bool failed = false;
-	while (take_record(handover, &record, &sequence)) {
-		struct error err = {0};
-		if (!failed && add_record(handover->store, &record, sequence, &err) < 0) {
-			failed = true;
-			pthread_mutex_lock(&handover->lock);
-			handover->error = err;
-			pthread_mutex_unlock(&handover->lock);
-		}
-		record_release(&record);
-	}
-	return NULL;
-}
-
-static int replay_record(void *context, uint64_t sequence, struct bytes payload, struct error *err)
-{
-	struct handover *handover = context;
 	struct record record;
 	int r = record_decode(payload, &record, err);
 	if (r < 0)
 		return r == -ENOMEM || r == -ENOTSUP ? r : -EBADMSG;
-	THREAD_LOCK_SCOPE(&handover->lock);
-	while (handover->is_full)
-		pthread_cond_wait(&handover->changed, &handover->lock);
-	handover->record = record;
-	handover->sequence = sequence;
-	handover->is_full = true;
-	struct error failure = handover->error;
-	pthread_cond_signal(&handover->changed);
-	return failure.code ? error_set(err, failure.code, "%s", failure.message) : 0;
+	r = add_record(store, &record, sequence, err);
+	record_release(&record);
+	return r;
+}
+
+static int replay_record(void *context, uint64_t sequence, struct bytes payload, struct error *err)
+{
+	struct recovery *recovery = context;
+	struct delta_reader *reader = &recovery->reader;
+	if (delta_version(payload) < DELTA_VERSION)
+		return replay_old_record(recovery->store, sequence, payload, err);
+	int r = delta_read(reader, sequence, payload, err);
+	if (r == 0 && id_is_set(reader->id))
+		id_ring_add(&recovery->store->ids, reader->id, sequence);
+	return r;
 }
 
 static void replay_problem(void *context, const char *message)
 {
-	store_problem(((struct handover *)context)->store, "%s", message);
+	store_problem(((struct recovery *)context)->store, "%s", message);
+}
+
+/* Of the segment that ends. That something is missing is said, and noted as a gap, where it is found. */
+static void report_lost_rows(struct recovery *recovery)
+{
+	if (recovery->reader.lost_rows)
+		store_problem(recovery->store,
+			      "the log: %llu samples refer to records that are damaged or missing, and are lost",
+			      (unsigned long long)recovery->reader.lost_rows);
+	recovery->reader.lost_rows = 0;
+}
+
+static int replay_segment(void *context, uint64_t first_sequence, struct error *err)
+{
+	struct recovery *recovery = context;
+	report_lost_rows(recovery);
+	return delta_reader_begin(&recovery->reader, first_sequence, err);
 }
 
 static void replay_lost(void *context, int64_t written_ns, uint64_t cut)
 {
-	struct local_store *store = ((struct handover *)context)->store;
+	struct local_store *store = ((struct recovery *)context)->store;
 	char what[120];
 	/* Nobody was promised what a crash kept from being written; but a file that lost its end looks the same. */
 	if (cut)
@@ -148,8 +130,8 @@ int store_begin_log(struct local_store *store, struct error *err)
  * are still questions to answer, and retention that makes room: then the first append that finds room begins it. */
 static int begin_log(struct local_store *store, const struct log_replay_result *result, struct error *err)
 {
-	struct head *head = store->head;
 	struct error why = {0};
+	uint64_t number = result->first_segment;
 	store->log.number = result->next_segment;
 	int r = store_begin_log(store, &why);
 	if (r == -ENOSPC) {
@@ -158,40 +140,54 @@ static int begin_log(struct local_store *store, const struct log_replay_result *
 	}
 	if (r < 0)
 		return error_set(err, r, "%s", why.message);
-	if (head_is_empty(head))
+	if (!store->frozen)
 		r = log_segment_sync(&store->log, err);
-	for (; r == 0 && head_is_empty(head) && head->first_segment < store->log.number; head->first_segment++)
-		r = log_segment_remove(store->log_path, head->first_segment, err);
+	for (; r == 0 && !store->frozen && number < store->log.number; number++)
+		r = log_segment_remove(store->log_path, number, err);
 	return r;
 }
 
 static int replay_log(struct local_store *store, struct log_replay_result *ret, struct error *err)
 {
-	struct handover handover = {.store = store};
+	struct recovery recovery = {.store = store};
 	struct log_replay replay = {.directory = store->log_path,
 				    .quarantine = store->quarantine_path,
 				    .after = last_block_sequence(store),
+				    .on_segment = replay_segment,
 				    .on_record = replay_record,
 				    .on_problem = replay_problem,
 				    .on_lost = replay_lost,
-				    .context = &handover};
-	pthread_t thread;
-	pthread_mutex_init(&handover.lock, NULL);
-	pthread_cond_init(&handover.changed, NULL);
-	int r = thread_start(&thread, "store replay", add_records, &handover, err);
-	if (r == 0) {
-		r = log_replay(&replay, ret, err);
-		pthread_mutex_lock(&handover.lock);
-		handover.is_done = true;
-		pthread_cond_signal(&handover.changed);
-		pthread_mutex_unlock(&handover.lock);
-		pthread_join(thread, NULL);
-	}
-	if (r == 0 && handover.error.code)
-		r = error_set(err, handover.error.code, "%s", handover.error.message);
-	pthread_cond_destroy(&handover.changed);
-	pthread_mutex_destroy(&handover.lock);
+				    .context = &recovery};
+	delta_reader_init(&recovery.reader, store->head);
+	int r = log_replay(&replay, ret, err);
+	report_lost_rows(&recovery);
+	delta_reader_release(&recovery.reader);
 	return r;
+}
+
+/* What was replayed stays as it is; appends get a head of their own. */
+static int freeze_replayed(struct local_store *store, const struct log_replay_result *result, struct error *err)
+{
+	struct head *replayed = store->head;
+	int r = head_new(store->options.series_max, &store->head, err);
+	if (r < 0) {
+		store->head = replayed;
+		return r;
+	}
+	store->head->last_sequence = result->last_sequence;
+	store->head->first_segment = result->next_segment;
+	if (head_is_empty(replayed)) {
+		head_free(replayed);
+		return 0;
+	}
+	replayed->last_sequence = result->last_sequence;
+	replayed->first_segment = result->first_segment;
+	replayed->last_segment = result->next_segment - 1;
+	replayed->log_bytes = result->bytes;
+	replayed->log_records = result->records;
+	store->frozen = replayed;
+	store->recovered = true;
+	return 0;
 }
 
 int store_recover_log(struct local_store *store, struct error *err)
@@ -201,18 +197,13 @@ int store_recover_log(struct local_store *store, struct error *err)
 	if (r < 0)
 		return r;
 	store->head->number_texts_max = SIZE_MAX;
-	if (r == 0)
-		r = replay_log(store, &result, err);
+	r = replay_log(store, &result, err);
 	if (r < 0)
 		return r;
-	store->head->series_max = store->options.series_max;
-	store->head->number_texts_max = LIMIT_NUMBERS_PER_HEAD;
-	store->sequence = store->synced = store->head->last_sequence = result.last_sequence;
-	store->head->first_segment = result.first_segment;
-	store->head->log_bytes = head_is_empty(store->head) ? 0 : result.bytes;
-	store->head->log_records = result.records;
+	store->sequence = store->synced = result.last_sequence;
 	store->next_segment = result.next_segment + 1;
-	return begin_log(store, &result, err);
+	r = freeze_replayed(store, &result, err);
+	return r < 0 ? r : begin_log(store, &result, err);
 }
 
 /* ---- blocks ---- */

@@ -10,9 +10,10 @@ struct series {
 	const struct labels *labels;
 	int64_t period; /* the largest seen */
 	int64_t first_ns, last_ns;
-	uint64_t samples; /* 0 = nothing was stored after all */
-	int64_t total;	  /* wraps */
-	uint64_t mark;	  /* of a head: the last append that touched it */
+	uint64_t samples;		/* 0 = nothing was stored after all */
+	int64_t total;			/* wraps */
+	uint64_t mark;			/* of a head: the last append that touched it */
+	uint32_t type_id, label_set_id; /* of a head: in its tables */
 };
 
 /* Part by part. */

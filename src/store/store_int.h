@@ -15,7 +15,8 @@
  *   filter.c    which stacks are wanted              materialize.c  a block's stacks into a profile
  *   catalogue.c lists of names
  *   head.c      the head in memory                   series.c       what is known of a series
- *   log.c       segments of the write-ahead log      record.c       the payload of a record        ids.c   duplicate ids
+ *   log.c       segments of the write-ahead log      delta*.c       the payload of a record        ids.c   duplicate ids
+ *   record.c    payloads of older versions
  *   block*.c    blocks on disk
  *
  * Locks, in the order in which they are taken:
@@ -71,10 +72,12 @@ struct local_store {
 	} synced_mark;	      /* the log and the head as they were when `synced` was written */
 	struct error failure; /* code != 0: a sync failed, nothing is accepted any more */
 	struct id_ring ids;
+	struct buffer payload, compressed; /* of the record being written */
 
 	/* State */
 	pthread_mutex_t state_lock;
 	struct head *head, *frozen; /* head is also only changed under append_lock */
+	bool recovered;		    /* frozen is what the log held at the start: it need not be written at once */
 	struct block **blocks;	    /* by rising last_sequence */
 	size_t block_count, block_capacity;
 	struct block **doomed; /* removed from the list, waiting for their last reader */

@@ -10,6 +10,7 @@
 
 #include "base/io.h"
 #include "store/block/block.h"
+#include "store/head/head.h"
 #include "store/head/log.h"
 #include "store/head/record.h"
 
@@ -17,6 +18,7 @@ struct verifying {
 	const struct store_verify_options *options;
 	struct store_verify_result *result;
 	char blocks[PATH_MAX], log[PATH_MAX], quarantine[PATH_MAX];
+	struct delta_reader reader;
 };
 
 static void on_problem(void *context, const char *message)
@@ -89,10 +91,12 @@ static int each_entry(struct verifying *v, const char *path,
 
 static int check_record(void *context, uint64_t sequence, struct bytes payload, struct error *err)
 {
-	const struct verifying *v = context;
+	struct verifying *v = context;
 	struct record record;
 	if (cancel_requested(v->options->cancel))
 		return error_set_errno(err, -ECANCELED, "stopped");
+	if (delta_version(payload) >= DELTA_VERSION)
+		return delta_read(&v->reader, sequence, payload, err);
 	int r = record_decode(payload, &record, err);
 	if (r < 0)
 		return r == -ENOMEM || r == -ENOTSUP ? r : -EBADMSG;
@@ -100,12 +104,46 @@ static int check_record(void *context, uint64_t sequence, struct bytes payload, 
 	return 0;
 }
 
+/* Of the segment that ends. */
+static void report_lost_rows(struct verifying *v)
+{
+	char text[120];
+	if (v->reader.lost_rows) {
+		snprintf(text, sizeof(text), "the log: %llu samples refer to records that are damaged or missing, and are lost",
+			 (unsigned long long)v->reader.lost_rows);
+		on_problem(v, text);
+	}
+	v->reader.lost_rows = 0;
+}
+
+/* Records add to a head, of which each segment gets one that is thrown away. */
+static int begin_segment(void *context, uint64_t first_sequence, struct error *err)
+{
+	struct verifying *v = context;
+	struct head *head;
+	report_lost_rows(v);
+	int r = head_new(SIZE_MAX, &head, err);
+	if (r < 0)
+		return r;
+	head_free(v->reader.head);
+	v->reader.head = head;
+	return delta_reader_begin(&v->reader, first_sequence, err);
+}
+
 static int verify_log(struct verifying *v, struct error *err)
 {
-	struct log_replay replay = {
-		.directory = v->log, .read_only = true, .on_record = check_record, .on_problem = on_problem, .context = v};
+	struct log_replay replay = {.directory = v->log,
+				    .read_only = true,
+				    .on_segment = begin_segment,
+				    .on_record = check_record,
+				    .on_problem = on_problem,
+				    .context = v};
 	struct log_replay_result result = {0};
+	delta_reader_init(&v->reader, NULL);
 	int r = log_replay(&replay, &result, err);
+	report_lost_rows(v);
+	head_free(v->reader.head);
+	delta_reader_release(&v->reader);
 	v->result->log_bytes = result.bytes;
 	v->result->records = result.records;
 	return r;

@@ -121,7 +121,9 @@ static size_t flip_file(const char *directory, const char *path, const char *nam
 		bytes.data[at] ^= flip;
 		assert_int_equal(pwrite(fd, bytes.data + at, 1, (off_t)at), 1);
 		verify(directory, &problems);
-		if (problems.count != 1 || !strstr(problems.text, name))
+		/* Rows of the log that refer to what only the damaged record held are a problem of their own. */
+		unsigned expected = strstr(problems.text, "\nthe log: ") ? 2 : 1;
+		if (problems.count != expected || !strstr(problems.text, name))
 			fail_msg("%s: bit %02x of byte %zu of %zu: %u problems: %s", path, flip, at, bytes.len, problems.count,
 				 problems.text);
 		bytes.data[at] ^= flip;

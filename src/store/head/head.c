@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "profile/keys.h"
 #include "profile/numbers.h"
+#include "store/head/head_int.h"
 
 #define HEAD_SAMPLES_MAX (256u * 1024 * 1024)
 #define NO_NUMBERS_YET	 UINT32_MAX
@@ -30,6 +31,7 @@ int head_new(size_t series_max, struct head **ret, struct error *err)
 	pthread_rwlock_init(&head->lock, &attributes);
 	pthread_rwlockattr_destroy(&attributes);
 	head->refs = 1;
+	head->logged = delta_start();
 	head->series_max = series_max;
 	head->number_texts_max = LIMIT_NUMBERS_PER_HEAD;
 	head_processes_init(&head->processes);
@@ -78,7 +80,7 @@ struct head *head_free(struct head *head)
 
 /* ---- series ---- */
 
-static int add_type(struct head *head, const struct profile_type *type, uint32_t *ret)
+int head_add_type(struct head *head, const struct profile_type *type, uint32_t *ret)
 {
 	char text[PROFILE_TYPE_TEXT_MAX];
 	profile_type_format(type, text);
@@ -111,8 +113,7 @@ static size_t labels_size(const struct labels *labels)
 	return size;
 }
 
-/* Takes the contents of `labels` over when they are new. */
-static int add_labels(struct head *head, struct labels *labels, uint32_t *ret)
+int head_add_labels(struct head *head, struct labels *labels, uint32_t *ret)
 {
 	uint64_t hash = labels_hash_guarded(labels);
 	uint32_t id;
@@ -138,7 +139,7 @@ static int add_labels(struct head *head, struct labels *labels, uint32_t *ret)
 	return 0;
 }
 
-static int add_series(struct head *head, uint32_t type, uint32_t labels, uint32_t *ret, struct error *err)
+int head_add_series(struct head *head, uint32_t type, uint32_t labels, uint32_t *ret, struct error *err)
 {
 	uint64_t key = (uint64_t)type << 32 | labels, found;
 	if (map64_get(&head->series_index, key, &found)) {
@@ -156,6 +157,8 @@ static int add_series(struct head *head, uint32_t type, uint32_t labels, uint32_
 	head->series[head->series_count] = (struct series){
 		.type = head->types[type],
 		.labels = head->label_sets[labels],
+		.type_id = type,
+		.label_set_id = labels,
 	};
 	*ret = (uint32_t)head->series_count++;
 	return 0;
@@ -194,7 +197,7 @@ static int find_labels(struct preparation *prep, uint32_t set)
 	}
 	if (r < 0)
 		return r;
-	if (add_labels(prep->head, &labels, &id) < 0 ||
+	if (head_add_labels(prep->head, &labels, &id) < 0 ||
 	    known_add(&prep->head->known_labels, prep->keys.label_sets[set], id) < 0)
 		return error_nomem(prep->err);
 	prep->labels_of_set[set] = id + 1;
@@ -252,7 +255,7 @@ static int find_series(struct preparation *prep, uint32_t type, uint32_t set, ui
 	int r = prep->labels_of_set[set] ? 0 : find_labels(prep, set);
 	if (r < 0)
 		return r;
-	r = add_series(prep->head, type, prep->labels_of_set[set] - 1, ret, prep->err);
+	r = head_add_series(prep->head, type, prep->labels_of_set[set] - 1, ret, prep->err);
 	if (r == -EDQUOT)
 		prep->batch->reason = STORE_REFUSED_SERIES;
 	if (r < 0)
@@ -304,7 +307,7 @@ static int reserve_numbers(struct head *head, size_t need)
 	return r;
 }
 
-static int reserve_samples(struct head *head, size_t more, bool numbers, struct error *err)
+int head_reserve_samples(struct head *head, size_t more, bool numbers, struct error *err)
 {
 	size_t need = head->count + more;
 	int r = array_reserve(&head->series_ids, &head->series_id_capacity, need, HEAD_SAMPLES_MAX);
@@ -383,7 +386,7 @@ static int put_zeros(struct preparation *prep, struct zeros *zeros)
 	sort_instants(&zeros->zeros);
 	sort_instants(&zeros->values);
 	prep->zeros += zeros->zeros.count;
-	int r = reserve_samples(head, prep->values + prep->zeros, prep->texts_of_set, prep->err);
+	int r = head_reserve_samples(head, prep->values + prep->zeros, prep->texts_of_set, prep->err);
 	for (size_t i = 0, at = 0; r == 0 && i < zeros->zeros.count; i++) {
 		const struct instant *zero = &zeros->zeros.items[i];
 		while (at < zeros->values.count && compare_instants(&zeros->values.items[at], zero) < 0)
@@ -462,7 +465,7 @@ static int prepare_type(struct preparation *prep, size_t sample_type)
 	size_t first = prep->at;
 	uint64_t refused = count_refused(prep->batch);
 	profile_type_of(profile, sample_type, prep->options->name, &type);
-	if (add_type(prep->head, &type, &zeros.type) < 0)
+	if (head_add_type(prep->head, &type, &zeros.type) < 0)
 		return error_nomem(prep->err);
 	bool gauge = profile_type_is_gauge(&type);
 	memset(prep->series_of_set, 0, profile->label_set_count * sizeof(*prep->series_of_set));
@@ -513,7 +516,7 @@ static int prepare_processes(struct preparation *prep)
 	const struct profile *profile = prep->profile;
 	uint8_t columns[LIMIT_SAMPLE_TYPES];
 	uint32_t type_id;
-	int r = add_type(prep->head, &type, &type_id) < 0 ? error_nomem(prep->err) : 0;
+	int r = head_add_type(prep->head, &type, &type_id) < 0 ? error_nomem(prep->err) : 0;
 	for (size_t i = 0; i < profile->sample_type_count; i++)
 		columns[i] = (uint8_t)process_stats_column_of(profile_string(profile, profile->sample_types[i].type),
 							      profile_string(profile, profile->sample_types[i].unit));
@@ -542,7 +545,7 @@ static size_t count_values(const struct profile *profile)
 	return count;
 }
 
-static void update_bytes(struct head *head)
+void head_update_bytes(struct head *head)
 {
 	const struct profile *pool = head->pool;
 	/* Entries and what their hash tables add, which are half empty on average. */
@@ -596,7 +599,7 @@ static int prepare_all(struct preparation *prep)
 	prep->values = processes ? 0 : count_values(profile);
 	int r = processes ? 0 : make_texts(prep);
 	if (r == 0)
-		r = reserve_samples(prep->head, prep->values, prep->texts_of_set, prep->err);
+		r = head_reserve_samples(prep->head, prep->values, prep->texts_of_set, prep->err);
 	if (r == 0)
 		r = profile_keys_make(profile, prep->options->labels, prep->head->key_seed, &prep->keys, prep->err);
 	if (r < 0)
@@ -617,11 +620,11 @@ int head_prepare(struct head *head, const struct profile *profile, const struct 
 {
 	struct preparation prep = {.head = head, .profile = profile, .options = options, .batch = ret, .err = err};
 	pthread_rwlock_wrlock(&head->lock);
-	*ret = (struct head_batch){.processes = head->processes.end, .reason = STORE_REFUSED_SIZE};
+	*ret = (struct head_batch){.processes = head->processes.end, .period = profile->period, .reason = STORE_REFUSED_SIZE};
 	prep.at = head->count;
 	head->appends_prepared++;
 	int r = prepare_all(&prep);
-	update_bytes(head);
+	head_update_bytes(head);
 	pthread_rwlock_unlock(&head->lock);
 	profile_copy_free(prep.copy);
 	profile_keys_release(&prep.keys);
@@ -669,19 +672,18 @@ static void commit_processes(struct head *head, const struct head_batch *batch, 
 	head->processes.end = batch->processes;
 }
 
-void head_commit(struct head *head, const struct head_batch *batch, const struct profile *profile,
-		 const struct store_append_options *options, uint64_t sequence)
+void head_commit(struct head *head, const struct head_batch *batch, const uint8_t id[static STORE_ID_SIZE], uint64_t sequence)
 {
 	pthread_rwlock_wrlock(&head->lock);
 	bool is_first = head_is_empty(head);
 	for (size_t i = 0; i < batch->count; i++)
-		note_sample(head, head->count + i, profile->period, is_first && i == 0);
+		note_sample(head, head->count + i, batch->period, is_first && i == 0);
 	head->count += batch->count;
 	commit_processes(head, batch, is_first && batch->count == 0);
-	if (id_is_set(options->id)) {
+	if (id_is_set(id)) {
 		struct head_append *append = &head->appends[head->append_count++];
 		append->sequence = sequence;
-		memcpy(append->id, options->id, sizeof(append->id));
+		memcpy(append->id, id, sizeof(append->id));
 	}
 	head->last_sequence = sequence;
 	if (head->started_ns == 0)

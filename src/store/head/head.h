@@ -17,6 +17,7 @@
 
 #include "base/map.h"
 #include "profile/merge.h"
+#include "store/head/delta.h"
 #include "store/head/head_processes.h"
 #include "store/head/known.h"
 #include "store/ids.h"
@@ -59,8 +60,9 @@ struct head {
 	struct head_append *appends; /* those that had an id */
 	size_t append_count, append_capacity;
 
-	/* Which part of the log this is */
+	/* Which part of the log this is, and what of the tables is in it */
 	uint64_t last_sequence, first_segment, last_segment, log_bytes, log_records;
+	struct delta_mark logged;
 
 	/* What queries need beyond what appending keeps: its series by columns, the hashes of its stacks. Made when a query
 	 * asks for it and kept up to date by the next ones, so that appends pay nothing and queries only for what is new. */
@@ -87,6 +89,7 @@ DEFINE_CLEANUP_POINTER(head_free, struct head);
 struct head_batch {
 	size_t count, series;
 	struct head_processes_end processes;
+	int64_t period;			       /* of the profile */
 	size_t process_values;		       /* of the rows of processes, those that are not 0 */
 	uint64_t refused[STORE_REFUSAL_COUNT]; /* samples that are left out, by reason */
 	size_t numbers_dropped;		       /* samples that are stored without their numbers */
@@ -95,8 +98,8 @@ struct head_batch {
 /* A sample is left out if options say that its time is not acceptable. */
 int head_prepare(struct head *head, const struct profile *profile, const struct store_append_options *options,
 		 struct head_batch *ret, struct error *err);
-void head_commit(struct head *head, const struct head_batch *batch, const struct profile *profile,
-		 const struct store_append_options *options, uint64_t sequence);
+/* id: of the append, or zeros. */
+void head_commit(struct head *head, const struct head_batch *batch, const uint8_t id[static STORE_ID_SIZE], uint64_t sequence);
 struct head_mark head_mark(const struct head *head);
 /* Takes back all that is newer than the mark, and the ids of records above `sequence`. */
 void head_rewind(struct head *head, const struct head_mark *mark, uint64_t sequence);

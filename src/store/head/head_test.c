@@ -98,7 +98,7 @@ static int append(struct head *head, struct profile *profile, const struct store
 	struct head_batch batch;
 	int r = head_prepare(head, profile, options ? options : &none, &batch, NULL);
 	if (r == 0)
-		head_commit(head, &batch, profile, options ? options : &none, sequence);
+		head_commit(head, &batch, options ? options->id : none.id, sequence);
 	if (ret)
 		*ret = batch;
 	profile_free(profile);
@@ -338,7 +338,7 @@ static void test_memory(void **state)
 		fault_arm(FAULT_ALLOC, n, 0);
 		int r = head_prepare(head, profile, &(struct store_append_options){0}, &batch, NULL);
 		if (r == 0) {
-			head_commit(head, &batch, profile, &(struct store_append_options){0}, 3);
+			head_commit(head, &batch, (uint8_t[STORE_ID_SIZE]){0}, 3);
 			r = head_processes_sorted(&head->processes, NULL, EVER, &rows, &count, NULL);
 		}
 		reached = fault_disarm(FAULT_ALLOC);

@@ -474,6 +474,17 @@ static int handle_damage(struct reader *reader, uint64_t offset, enum verdict ve
 
 /* ---- the walk ---- */
 
+/* Records between the last one and this one: what is damaged was named already. */
+static void note_missing(struct reader *reader, uint64_t sequence)
+{
+	uint64_t last = reader->result->last_sequence;
+	if (sequence == last + 1 || reader->result->damaged)
+		return;
+	problem(reader, "%s: records %" PRIu64 " to %" PRIu64 " are missing", reader->name, last + 1, sequence - 1);
+	reader->result->damaged++;
+	lost(reader, 0);
+}
+
 static int handle_record(struct reader *reader, uint64_t offset, const struct record_header *header)
 {
 	struct bytes payload;
@@ -486,6 +497,7 @@ static int handle_record(struct reader *reader, uint64_t offset, const struct re
 	int r = read_payload(reader, offset, header, &payload, &verdict);
 	if (r < 0)
 		return r;
+	note_missing(reader, header->sequence);
 	reader->result->last_sequence = header->sequence;
 	if (verdict != RECORD_GOOD)
 		return set_aside(reader, offset, end, "a record does not match its checksum");
@@ -580,7 +592,9 @@ static int replay_segment(struct reader *reader)
 				result->last_sequence + 1, header.first_sequence - 1);
 		result->last_sequence = header.first_sequence - 1;
 	}
-	return walk(reader);
+	const struct log_replay *replay = reader->replay;
+	r = replay->on_segment ? replay->on_segment(replay->context, header.first_sequence, reader->err) : 0;
+	return r < 0 ? r : walk(reader);
 }
 
 static int compare_numbers(const void *a, const void *b)

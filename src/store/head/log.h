@@ -46,6 +46,8 @@ struct log_replay {
 	const char *quarantine; /* where damaged parts are copied to, made if needed; NULL = nowhere */
 	uint64_t after;		/* records up to this sequence are skipped */
 	bool read_only;		/* only looks: no torn end is cut off, nothing is synced; no quarantine then */
+	/* A segment begins, whose first record has this sequence. NULL allowed; an error ends the replay. */
+	int (*on_segment)(void *context, uint64_t first_sequence, struct error *err);
 	/* payload is decompressed and lives during the call. -EBADMSG means that it is damaged; other errors end the replay. */
 	int (*on_record)(void *context, uint64_t sequence, struct bytes payload, struct error *err);
 	void (*on_problem)(void *context, const char *message);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The payload of a log record.
+ * The payload of a log record up to version 3, which holds a whole profile. Since version 4 records hold what an append adds to
+ * the head (delta.c); these are read, and written only to repair strings on the way in.
  *
  * The log could have kept the bytes that the client sent, but they come in several formats with several versions, and replaying
  * would then depend on every decoder staying as it is. Instead this is the profile's own tables, column after column, which
@@ -40,48 +41,12 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "store/head/record_int.h"
 
-#define RECORD_VERSION	       3
+#define RECORD_VERSION	       3 /* of whole profiles; 4: delta.h */
 #define RECORD_WITHOUT_NUMBERS 2
-#define VARINT_MAX	       10
 
 /* ---- writing ---- */
-
-/* The caller has reserved the room. */
-static inline void put_unchecked(struct buffer *out, uint64_t value)
-{
-	uint8_t *at = out->data + out->len;
-	for (; value >= 0x80; value >>= 7)
-		*at++ = (uint8_t)(value | 0x80);
-	*at++ = (uint8_t)value;
-	out->len = (size_t)(at - out->data);
-}
-
-static inline uint64_t zigzag(int64_t value)
-{
-	return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
-}
-
-/* A failure stays with the buffer, and is asked for once at the end. */
-static void put(struct buffer *out, uint64_t value)
-{
-	if (buffer_reserve(out, VARINT_MAX) == 0)
-		put_unchecked(out, value);
-}
-
-static void put_string(struct buffer *out, struct bytes text)
-{
-	put(out, text.len);
-	buffer_append(out, text.data, text.len);
-}
-
-/* One column: `expression` for i = first .. count-1. */
-#define PUT_COLUMN(out, first, count, expression)                                                                              \
-	do {                                                                                                                   \
-		if (buffer_reserve((out), ((size_t)(count) - (size_t)(first)) * VARINT_MAX) == 0)                              \
-			for (size_t i = (first); i < (count); i++)                                                             \
-				put_unchecked((out), (expression));                                                            \
-	} while (0)
 
 /* Text is nearly always ASCII; eight bytes at a time. */
 static bool is_ascii(struct bytes text)
@@ -114,6 +79,14 @@ static void put_repaired_strings(const struct profile *profile, struct buffer *o
 	if (buffer_status(&text) < 0)
 		buffer_fail(out, buffer_status(&text));
 	buffer_append(out, text.data, text.len);
+}
+
+bool record_is_clean(const struct profile *profile)
+{
+	bool clean = true;
+	for (size_t i = 1; i < profile->strings.count && clean; i++)
+		clean = is_clean(profile->strings.strings[i]);
+	return clean;
 }
 
 static void put_strings(const struct profile *profile, struct buffer *out, bool *ret_repaired)
@@ -297,127 +270,10 @@ int record_encode(const struct profile *profile, const struct store_append_optio
 
 /* ---- reading ---- */
 
-/* Keeps the first error; reads give 0 afterwards.
- *
- * The tables are filled in as they are, without the hash tables that adding to a profile needs: entries were interned when the
+/* The tables are filled in as they are, without the hash tables that adding to a profile needs: entries were interned when the
  * record was written, the head interns them again, and doing it a third time in between would double the time of a start. */
-struct decoder {
-	const uint8_t *at, *end;
-	uint64_t version;
-	int error;
-	const char *fault;
-	struct error *err;
-	struct profile *profile;
-};
-
-static void fail(struct decoder *decoder, const char *fault)
-{
-	if (decoder->error)
-		return;
-	decoder->error = -EBADMSG;
-	decoder->fault = fault;
-}
-
-static void fail_memory(struct decoder *decoder)
-{
-	if (!decoder->error)
-		decoder->error = error_nomem(decoder->err);
-}
-
-static uint64_t get(struct decoder *decoder)
-{
-	uint64_t value = 0;
-	for (unsigned shift = 0; shift < 70 && !decoder->error; shift += 7) {
-		if (decoder->at == decoder->end)
-			break;
-		uint8_t byte = *decoder->at++;
-		if (shift == 63 && byte > 1)
-			break;
-		value |= (uint64_t)(byte & 0x7f) << shift;
-		if (!(byte & 0x80))
-			return value;
-	}
-	fail(decoder, "a number is truncated or too long");
-	return 0;
-}
-
-static int64_t get_signed(struct decoder *decoder)
-{
-	uint64_t value = get(decoder);
-	return (int64_t)(value >> 1 ^ (0 - (value & 1)));
-}
-
-static struct bytes get_bytes(struct decoder *decoder, uint64_t len)
-{
-	if (len > (uint64_t)(decoder->end - decoder->at)) {
-		fail(decoder, "a length extends past the end");
-		len = 0;
-	}
-	struct bytes bytes = {decoder->at, decoder->error ? 0 : len};
-	decoder->at += bytes.len;
-	return bytes;
-}
-
-/* The number of entries of a table; each takes `least` bytes or more. */
-static size_t get_count(struct decoder *decoder, size_t least)
-{
-	uint64_t count = get(decoder);
-	if (count > (uint64_t)(decoder->end - decoder->at) / least) {
-		fail(decoder, "a table is longer than the record");
-		return 0;
-	}
-	return decoder->error ? 0 : count;
-}
-
-static uint32_t get_small(struct decoder *decoder)
-{
-	uint64_t value = get(decoder);
-	if (value > UINT32_MAX) {
-		fail(decoder, "a number is out of range");
-		return 0;
-	}
-	return (uint32_t)value;
-}
-
-/* A reference into a table of `count` entries. */
-static uint32_t get_reference(struct decoder *decoder, size_t count)
-{
-	uint64_t value = get(decoder);
-	if (value >= count) {
-		fail(decoder, "a reference is out of range");
-		return 0;
-	}
-	return (uint32_t)value;
-}
 
 #define GET_STRING(decoder) get_reference((decoder), (decoder)->profile->strings.count)
-
-/* One column, as PUT_COLUMN() wrote it: place = expression for i = first .. end-1. */
-#define GET_COLUMN(first, end, place, expression)                                                                              \
-	do {                                                                                                                   \
-		for (size_t i = (first); i < (end); i++)                                                                       \
-			(place) = (expression);                                                                                \
-	} while (0)
-
-/* A table of `count` entries behind entry 0, zeroed. */
-static void *new_table(struct decoder *decoder, size_t count, size_t size)
-{
-	void *table = decoder->error ? NULL : mem_zalloc_array(count + 1, size);
-	if (!table)
-		fail_memory(decoder);
-	return table;
-}
-
-static char *get_text(struct decoder *decoder)
-{
-	struct bytes text = get_bytes(decoder, get(decoder));
-	if (text.len && memchr(text.data, 0, text.len))
-		fail(decoder, "a string contains a NUL");
-	char *copy = decoder->error ? NULL : mem_strndup((const char *)text.data, text.len);
-	if (!copy)
-		fail_memory(decoder);
-	return copy;
-}
 
 static void get_labels(struct decoder *decoder, struct labels *labels)
 {
