@@ -74,7 +74,7 @@ static int commit(struct window *window, struct fleet_emitter *emitter)
 	struct store_append_options options = {0};
 	struct head_batch batch;
 	window->totals->stacks = emitter->profile->stack_count;
-	int r = head_prepare(window->head, emitter->profile, &options, &batch, window->err);
+	int r = head_prepare(window->head, emitter->profile, &options, NULL, &batch, window->err);
 	if (r == 0)
 		head_commit(window->head, &batch, options.id, window->sequence);
 	emitter->profile = profile_free(emitter->profile);

@@ -146,16 +146,16 @@ int profile_keys_make(const struct profile *profile, const struct labels *base, 
 	_cleanup_(mem_freep) struct hash128 *strings = mem_alloc_array(profile->strings.count, sizeof(*strings));
 	_cleanup_(mem_freep) struct hash128 *mappings = mem_alloc_array(profile->mapping_count, sizeof(*mappings));
 	_cleanup_(mem_freep) struct hash128 *functions = mem_alloc_array(profile->function_count, sizeof(*functions));
-	_cleanup_(mem_freep) struct hash128 *locations = mem_alloc_array(profile->location_count, sizeof(*locations));
 	*ret = (struct profile_keys){
 		.stacks = mem_alloc_array(profile->stack_count, sizeof(*ret->stacks)),
+		.locations = mem_alloc_array(profile->location_count, sizeof(*ret->locations)),
 		.label_sets = mem_alloc_array(profile->label_set_count, sizeof(*ret->label_sets)),
 	};
-	if (!strings || !mappings || !functions || !locations || !ret->stacks || !ret->label_sets) {
+	if (!strings || !mappings || !functions || !ret->locations || !ret->stacks || !ret->label_sets) {
 		profile_keys_release(ret);
 		return error_nomem(err);
 	}
-	struct maker m = {profile, seed, strings, mappings, functions, locations};
+	struct maker m = {profile, seed, strings, mappings, functions, ret->locations};
 	hash_strings(&m);
 	hash_mappings(&m);
 	hash_functions(&m);
@@ -168,6 +168,7 @@ int profile_keys_make(const struct profile *profile, const struct labels *base, 
 void profile_keys_release(struct profile_keys *keys)
 {
 	mem_free(keys->stacks);
+	mem_free(keys->locations);
 	mem_free(keys->label_sets);
 	*keys = (struct profile_keys){0};
 }

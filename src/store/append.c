@@ -2,7 +2,7 @@
 /*
  * Appending.
  *
- *   without a lock    check the profile
+ *   without a lock    check the profile, make the keys of its stacks
  *   append_lock       known id? room? -> prepare the head -> write what is new in it -> commit the head -> wait until synced
  *
  * Grouped sync. Whoever waits for a record to be on disk and finds nobody syncing syncs for all: it notes what is written,
@@ -150,6 +150,7 @@ static int wait_for_room(struct local_store *store, struct error *err)
 struct appending {
 	const struct profile *profile;
 	const struct store_append_options *options;
+	struct profile_keys keys;
 	struct store_append_result *result;
 	struct head_batch batch; /* what became of it */
 	struct error *err;
@@ -208,7 +209,7 @@ static int write_record(struct local_store *store, struct appending *a, uint64_t
 {
 	struct head_batch *batch = &a->batch;
 	struct head *head = store->head;
-	int r = head_prepare(head, a->profile, a->options, batch, a->err);
+	int r = head_prepare(head, a->profile, a->options, &a->keys, batch, a->err);
 	if (r < 0)
 		return r;
 	*a->result = (struct store_append_result){.samples = batch->count + batch->process_values, .series = batch->series};
@@ -287,9 +288,13 @@ static void count_append(struct local_store *store, int r, const struct store_ap
 
 static int append_clean(struct local_store *store, struct appending *a)
 {
+	int r = head_keys_make(a->profile, a->options, &a->keys, a->err);
+	if (r < 0)
+		return r;
 	pthread_mutex_lock(&store->append_lock);
-	int r = append_locked(store, a);
+	r = append_locked(store, a);
 	pthread_mutex_unlock(&store->append_lock);
+	profile_keys_release(&a->keys);
 	if (r == 0 && store_wants_cut(store))
 		store_wake(store);
 	return r;

@@ -34,7 +34,7 @@ static int add_record(struct local_store *store, const struct record *record, ui
 {
 	struct head_batch batch;
 	struct store_append_options options = record_options(record);
-	int r = head_prepare(store->head, record->profile, &options, &batch, err);
+	int r = head_prepare(store->head, record->profile, &options, NULL, &batch, err);
 	if (r < 0)
 		return r;
 	head_commit(store->head, &batch, options.id, sequence);

@@ -52,7 +52,7 @@ static void append(struct segment *segment, size_t bytes_max)
 	struct store_append_options options = {.labels = &labels, .received_ns = TEST_EPOCH + 5};
 	if (rnd_below(2))
 		memcpy(options.id, &(uint64_t[2]){segment->count + 1, 7}, STORE_ID_SIZE);
-	assert_int_equal(head_prepare(segment->head, profile, &options, &batch, NULL), 0);
+	assert_int_equal(head_prepare(segment->head, profile, &options, NULL, &batch, NULL), 0);
 	write_batch(segment, &batch, options.id, bytes_max);
 	head_commit(segment->head, &batch, options.id, segment->count);
 	labels_release(&labels);
@@ -76,7 +76,7 @@ static void append_processes(struct segment *segment)
 		assert_int_equal(profile_add_label_set(profile, &label, 1, &sample.labels, NULL), 0);
 		assert_int_equal(profile_add_sample(profile, &sample, values, NULL), 0);
 	}
-	assert_int_equal(head_prepare(segment->head, profile, &options, &batch, NULL), 0);
+	assert_int_equal(head_prepare(segment->head, profile, &options, NULL, &batch, NULL), 0);
 	write_batch(segment, &batch, options.id, GIB);
 	head_commit(segment->head, &batch, options.id, segment->count);
 	profile_free(profile);
@@ -209,7 +209,7 @@ static void test_second_time(void **state)
 	segment->head = new_head();
 	for (int i = 0; i < 2; i++) {
 		struct head_batch batch;
-		assert_int_equal(head_prepare(segment->head, profile, &options, &batch, NULL), 0);
+		assert_int_equal(head_prepare(segment->head, profile, &options, NULL, &batch, NULL), 0);
 		write_batch(segment, &batch, options.id, GIB);
 		head_commit(segment->head, &batch, options.id, segment->count);
 	}
@@ -265,7 +265,8 @@ static void test_after_a_failure(void **state)
 	segment->head = new_head();
 	append(segment, GIB);
 	struct profile *lost = test_profile_random(60);
-	assert_int_equal(head_prepare(segment->head, lost, &(struct store_append_options){.name = "lost"}, &batch, NULL), 0);
+	assert_int_equal(head_prepare(segment->head, lost, &(struct store_append_options){.name = "lost"}, NULL, &batch, NULL),
+			 0);
 	profile_free(lost); /* and its record cannot be written */
 	for (int i = 0; i < 5; i++)
 		append(segment, GIB);
@@ -386,7 +387,7 @@ static void test_too_large(void **state)
 	_cleanup_(buffer_release) struct buffer out = {.max = 100};
 	struct error err = {0};
 	segment->head = new_head();
-	assert_int_equal(head_prepare(segment->head, profile, &(struct store_append_options){0}, &batch, NULL), 0);
+	assert_int_equal(head_prepare(segment->head, profile, &(struct store_append_options){0}, NULL, &batch, NULL), 0);
 	assert_true(delta_limit(segment->head, &segment->head->logged, GIB, &to));
 	assert_int_equal(delta_encode(segment->head, &segment->head->logged, &to, &batch, none, &out, &err), -E2BIG);
 	assert_non_null(strstr(err.message, "too large"));

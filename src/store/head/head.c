@@ -12,7 +12,6 @@
 #include "base/limits.h"
 #include "base/order.h"
 #include "base/time.h"
-#include "profile/keys.h"
 #include "profile/numbers.h"
 #include "store/head/head_int.h"
 
@@ -61,6 +60,7 @@ struct head *head_free(struct head *head)
 	mem_free(head->label_sets);
 	mem_free(head->series);
 	known_release(&head->known_stacks);
+	known_release(&head->known_locations);
 	known_release(&head->known_labels);
 	index32_release(&head->type_index);
 	index32_release(&head->label_index);
@@ -170,8 +170,12 @@ struct preparation {
 	struct head *head;
 	const struct profile *profile;
 	const struct store_append_options *options;
-	struct profile_copy *copy; /* NULL until a stack is not known */
-	struct profile_keys keys;
+	struct profile_copy *copy; /* NULL until something is not known */
+	const struct profile_keys *keys;
+	uint32_t
+		*stack_ids; /* stack of the profile -> stack of the head, 0 = not looked for; NULL until a stack is not known */
+	uint32_t *location_ids;	 /* the same of locations */
+	uint32_t *path;		 /* scratch for one stack */
 	uint32_t *labels_of_set; /* label set of the profile -> label set of the head + 1 */
 	uint32_t *series_of_set; /* the same for the series of the current type */
 	uint32_t *texts_of_set;	 /* set of numbers of the profile -> text of the head; NO_NUMBERS_YET; NULL = it has none */
@@ -186,7 +190,7 @@ static int find_labels(struct preparation *prep, uint32_t set)
 {
 	_cleanup_(labels_release) struct labels labels = {0};
 	uint32_t id;
-	if (known_find(&prep->head->known_labels, prep->keys.label_sets[set], &id)) {
+	if (known_find(&prep->head->known_labels, prep->keys->label_sets[set], &id)) {
 		prep->labels_of_set[set] = id + 1;
 		return 0;
 	}
@@ -198,20 +202,77 @@ static int find_labels(struct preparation *prep, uint32_t set)
 	if (r < 0)
 		return r;
 	if (head_add_labels(prep->head, &labels, &id) < 0 ||
-	    known_add(&prep->head->known_labels, prep->keys.label_sets[set], id) < 0)
+	    known_add(&prep->head->known_labels, prep->keys->label_sets[set], id) < 0)
 		return error_nomem(prep->err);
 	prep->labels_of_set[set] = id + 1;
 	return 0;
 }
 
+static int need_copy(struct preparation *prep)
+{
+	return prep->copy ? 0 : profile_copy_new(prep->head->pool, prep->profile, &prep->copy, prep->err);
+}
+
+/* A location that the head has not seen is copied with its mapping, functions and strings; all others cost one lookup. */
+static int find_location(struct preparation *prep, uint32_t location, uint32_t *ret)
+{
+	struct known *known = &prep->head->known_locations;
+	uint32_t *id = &prep->location_ids[location];
+	if (location && !*id && !known_find(known, prep->keys->locations[location], id)) {
+		int r = need_copy(prep);
+		if (r == 0)
+			r = profile_copy_location(prep->copy, location, id, prep->err);
+		if (r < 0)
+			return r;
+		if (known_add(known, prep->keys->locations[location], *id) < 0)
+			return error_nomem(prep->err);
+	}
+	*ret = *id;
+	return 0;
+}
+
+/* Up to the first frame that this profile has brought before, and down again. */
+static int add_stack(struct preparation *prep, uint32_t stack, uint32_t *ret)
+{
+	const struct profile_stack *stacks = prep->profile->stacks;
+	uint32_t at = stack;
+	size_t depth = 0;
+	for (; at && !prep->stack_ids[at]; at = stacks[at].parent)
+		prep->path[depth++] = at;
+	uint32_t id = at ? prep->stack_ids[at] : 0;
+	while (depth > 0) {
+		uint32_t location = 0;
+		at = prep->path[--depth];
+		int r = find_location(prep, stacks[at].location, &location);
+		if (r == 0)
+			r = profile_add_stack(prep->head->pool, id, location, &id, prep->err);
+		if (r < 0)
+			return r;
+		prep->stack_ids[at] = id;
+	}
+	*ret = id;
+	return 0;
+}
+
+static int make_ids(struct preparation *prep)
+{
+	if (!prep->stack_ids)
+		prep->stack_ids = mem_zalloc_array(prep->profile->stack_count, sizeof(*prep->stack_ids));
+	if (!prep->location_ids)
+		prep->location_ids = mem_zalloc_array(prep->profile->location_count, sizeof(*prep->location_ids));
+	if (!prep->path)
+		prep->path = mem_alloc_array(LIMIT_STACK_DEPTH, sizeof(*prep->path));
+	return prep->stack_ids && prep->location_ids && prep->path ? 0 : error_nomem(prep->err);
+}
+
 static int find_stack(struct preparation *prep, uint32_t stack, uint32_t *ret)
 {
-	struct hash128 key = prep->keys.stacks[stack];
+	struct hash128 key = prep->keys->stacks[stack];
 	if (known_find(&prep->head->known_stacks, key, ret))
 		return 0;
-	int r = prep->copy ? 0 : profile_copy_new(prep->head->pool, prep->profile, &prep->copy, prep->err);
+	int r = make_ids(prep);
 	if (r == 0)
-		r = profile_copy_stack(prep->copy, stack, ret, prep->err);
+		r = add_stack(prep, stack, ret);
 	if (r < 0)
 		return r;
 	return known_add(&prep->head->known_stacks, key, *ret) < 0 ? error_nomem(prep->err) : 0;
@@ -222,7 +283,7 @@ static int find_link(struct preparation *prep, uint32_t link, uint32_t *ret)
 	*ret = 0;
 	if (link == 0)
 		return 0;
-	int r = prep->copy ? 0 : profile_copy_new(prep->head->pool, prep->profile, &prep->copy, prep->err);
+	int r = need_copy(prep);
 	return r == 0 ? profile_copy_link(prep->copy, link, ret, prep->err) : r;
 }
 
@@ -556,7 +617,7 @@ void head_update_bytes(struct head *head)
 	bytes += head->value_capacity * (3 * sizeof(uint32_t) + 2 * sizeof(int64_t));
 	bytes += head->number_capacity * sizeof(uint32_t);
 	bytes += head->number_texts.arena.used_bytes + head->number_texts.count * 32;
-	bytes += (head->known_stacks.count + head->known_labels.count) * KNOWN_ENTRY_BYTES;
+	bytes += (head->known_stacks.count + head->known_locations.count + head->known_labels.count) * KNOWN_ENTRY_BYTES;
 	bytes += head_processes_bytes(&head->processes);
 	atomic_store_explicit(&head->bytes, bytes, memory_order_relaxed);
 	atomic_store_explicit(&head->pool_stacks, pool->stack_count, memory_order_relaxed);
@@ -600,8 +661,6 @@ static int prepare_all(struct preparation *prep)
 	int r = processes ? 0 : make_texts(prep);
 	if (r == 0)
 		r = head_reserve_samples(prep->head, prep->values, prep->texts_of_set, prep->err);
-	if (r == 0)
-		r = profile_keys_make(profile, prep->options->labels, prep->head->key_seed, &prep->keys, prep->err);
 	if (r < 0)
 		return r;
 	prep->labels_of_set = mem_zalloc_array(profile->label_set_count, sizeof(*prep->labels_of_set));
@@ -615,25 +674,54 @@ static int prepare_all(struct preparation *prep)
 	return r;
 }
 
-int head_prepare(struct head *head, const struct profile *profile, const struct store_append_options *options,
-		 struct head_batch *ret, struct error *err)
+static void preparation_release(struct preparation *prep)
 {
-	struct preparation prep = {.head = head, .profile = profile, .options = options, .batch = ret, .err = err};
+	profile_copy_free(prep->copy);
+	mem_free(prep->stack_ids);
+	mem_free(prep->location_ids);
+	mem_free(prep->path);
+	mem_free(prep->labels_of_set);
+	mem_free(prep->series_of_set);
+	mem_free(prep->texts_of_set);
+}
+
+int head_keys_make(const struct profile *profile, const struct store_append_options *options, struct profile_keys *ret,
+		   struct error *err)
+{
+	return profile_keys_make(profile, options->labels, hash64_secret(), ret, err);
+}
+
+static int prepare(struct preparation *prep)
+{
+	struct head *head = prep->head;
 	pthread_rwlock_wrlock(&head->lock);
-	*ret = (struct head_batch){.processes = head->processes.end, .period = profile->period, .reason = STORE_REFUSED_SIZE};
-	prep.at = head->count;
+	*prep->batch = (struct head_batch){
+		.processes = head->processes.end, .period = prep->profile->period, .reason = STORE_REFUSED_SIZE};
+	prep->at = head->count;
 	head->appends_prepared++;
-	int r = prepare_all(&prep);
+	int r = prepare_all(prep);
 	head_update_bytes(head);
+	prep->batch->count = prep->at - head->count;
 	pthread_rwlock_unlock(&head->lock);
-	profile_copy_free(prep.copy);
-	profile_keys_release(&prep.keys);
-	mem_free(prep.labels_of_set);
-	mem_free(prep.series_of_set);
-	mem_free(prep.texts_of_set);
-	ret->count = prep.at - head->count;
-	if (r == -E2BIG)
-		r = -EDQUOT;
+	preparation_release(prep);
+	return r == -E2BIG ? -EDQUOT : r;
+}
+
+int head_prepare(struct head *head, const struct profile *profile, const struct store_append_options *options,
+		 const struct profile_keys *keys, struct head_batch *ret, struct error *err)
+{
+	struct preparation prep = {
+		.head = head, .profile = profile, .options = options, .keys = keys, .batch = ret, .err = err};
+	struct profile_keys own;
+	if (keys)
+		return prepare(&prep);
+	*ret = (struct head_batch){.reason = STORE_REFUSED_SIZE};
+	int r = head_keys_make(profile, options, &own, err);
+	if (r < 0)
+		return r;
+	prep.keys = &own;
+	r = prepare(&prep);
+	profile_keys_release(&own);
 	return r;
 }
 

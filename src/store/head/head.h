@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "base/map.h"
+#include "profile/keys.h"
 #include "profile/merge.h"
 #include "store/head/delta.h"
 #include "store/head/head_processes.h"
@@ -45,8 +46,8 @@ struct head {
 	struct map64 series_index;  /* type << 32 | label set */
 	struct intern number_texts; /* profile/numbers.h */
 	size_t number_texts_max;
-	uint64_t key_seed;			 /* of profile_keys: */
-	struct known known_stacks, known_labels; /* ids of the pool's stacks and of label sets */
+	/* By their keys: ids of the pool's stacks and locations, and of label sets. */
+	struct known known_stacks, known_locations, known_labels;
 	uint64_t label_bytes, appends_prepared;
 
 	/* Samples */
@@ -95,9 +96,12 @@ struct head_batch {
 	size_t numbers_dropped;		       /* samples that are stored without their numbers */
 	enum store_refusal reason;	       /* of an error */
 };
-/* A sample is left out if options say that its time is not acceptable. */
+/* What head_prepare() needs of a profile that takes long and needs no head: to be made before a lock is taken. */
+int head_keys_make(const struct profile *profile, const struct store_append_options *options, struct profile_keys *ret,
+		   struct error *err);
+/* A sample is left out if options say that its time is not acceptable. keys: of head_keys_make(); NULL = they are made here. */
 int head_prepare(struct head *head, const struct profile *profile, const struct store_append_options *options,
-		 struct head_batch *ret, struct error *err);
+		 const struct profile_keys *keys, struct head_batch *ret, struct error *err);
 /* id: of the append, or zeros. */
 void head_commit(struct head *head, const struct head_batch *batch, const uint8_t id[static STORE_ID_SIZE], uint64_t sequence);
 struct head_mark head_mark(const struct head *head);

@@ -96,7 +96,7 @@ static int append(struct head *head, struct profile *profile, const struct store
 {
 	static const struct store_append_options none;
 	struct head_batch batch;
-	int r = head_prepare(head, profile, options ? options : &none, &batch, NULL);
+	int r = head_prepare(head, profile, options ? options : &none, NULL, &batch, NULL);
 	if (r == 0)
 		head_commit(head, &batch, options ? options->id : none.id, sequence);
 	if (ret)
@@ -336,7 +336,7 @@ static void test_memory(void **state)
 		append_both(head, 0);
 		add_row(profile, "5", EPOCH + 5, (const int64_t[]){1, 2, 3, 4, 5, 6, 7, 8, 9});
 		fault_arm(FAULT_ALLOC, n, 0);
-		int r = head_prepare(head, profile, &(struct store_append_options){0}, &batch, NULL);
+		int r = head_prepare(head, profile, &(struct store_append_options){0}, NULL, &batch, NULL);
 		if (r == 0) {
 			head_commit(head, &batch, (uint8_t[STORE_ID_SIZE]){0}, 3);
 			r = head_processes_sorted(&head->processes, NULL, EVER, &rows, &count, NULL);
