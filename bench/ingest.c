@@ -35,7 +35,8 @@
 #define PUSH_PROFILES	  600
 #define PUSH_SERVICES	  10
 #define PUSH_SAMPLES	  190
-#define PUSH_FUNCTIONS	  1700
+#define PUSH_FUNCTIONS	  1200
+#define PUSH_STACKS	  6000 /* of one service */
 
 static uint64_t random_state = 42;
 
@@ -335,8 +336,12 @@ static void make_push(unsigned service, int64_t time_ns, struct buffer *out)
 		struct profile_location location = {.address = 0x401000 + i * 0x120ull};
 		must(profile_add_location(profile, &location, &line, 1, &locations[i], &err), &err, "location");
 	}
-	random_state = saved;
 	for (unsigned i = 0; i < PUSH_SAMPLES; i++) {
+		/* One of the service's stacks, which is always the same. */
+		random_state = saved;
+		uint64_t rank = random_popular(PUSH_STACKS);
+		saved = random_state;
+		random_state = (rank + 1) * 0x9e3779b97f4a7c15ull ^ service;
 		uint32_t stack = 0, function = random_popular(8), depth = 10 + (uint32_t)random_next() % 30;
 		for (uint32_t k = 0; k < depth; k++) {
 			must(profile_add_stack(profile, stack, locations[function], &stack, &err), &err, "stack");
@@ -345,6 +350,7 @@ static void make_push(unsigned service, int64_t time_ns, struct buffer *out)
 		int64_t count = 1 + (int64_t)random_popular(5), values[2] = {count, count * 10000000};
 		must(profile_add_sample(profile, &(struct profile_sample){.stack = stack}, values, &err), &err, "sample");
 	}
+	random_state = saved;
 	struct format_options options = {.compress = true};
 	must(pprof_encode(profile, &options, out, &err), &err, "encode");
 	profile_free(profile);

@@ -82,6 +82,7 @@ void otlp_dictionary_release(struct otlp_dictionary *dictionary)
 		mem_free(dictionary->tables[i].epochs);
 	}
 	mem_free(dictionary->attribute_keys);
+	mem_free(dictionary->frame_types);
 	mem_free(dictionary->key_stamps);
 	otlp_indexes_release(&dictionary->attributes);
 	otlp_indexes_release(&dictionary->frames);
@@ -435,6 +436,11 @@ static int note_entry_0(struct otlp_dictionary *dictionary, enum otlp_table_numb
 	return r;
 }
 
+static bool is_frame_type(const struct otlp_dictionary *dictionary, uint64_t key)
+{
+	return bytes_equal_string(otlp_string_bytes(dictionary, key), "profile.frame.type");
+}
+
 static int check_entry(struct otlp_dictionary *dictionary, enum otlp_table_number number, size_t index, struct error *err)
 {
 	struct pb_cursor cursor = entry_at(dictionary, number, index);
@@ -467,6 +473,8 @@ static int check_entry(struct otlp_dictionary *dictionary, enum otlp_table_numbe
 		if (r == 0)
 			r = otlp_read_value(dictionary, attribute.value, &value, err);
 		dictionary->attribute_keys[index] = (uint32_t)attribute.key;
+		if (r == 0 && value.kind == OTLP_STRING && is_frame_type(dictionary, attribute.key))
+			dictionary->frame_types[index] = (uint8_t)(1 + format_frame_type(value.bytes));
 		return r;
 	}
 	default: return 0;
@@ -493,7 +501,8 @@ int otlp_dictionary_check(struct otlp_dictionary *dictionary, struct error *err)
 						       OTLP_LOCATIONS, OTLP_LINKS,	OTLP_STACKS};
 	dictionary->attribute_keys = mem_zalloc_array(dictionary->tables[OTLP_ATTRIBUTES].count, sizeof(uint32_t));
 	dictionary->key_stamps = mem_zalloc_array(dictionary->tables[OTLP_STRINGS].count + 1, sizeof(uint32_t));
-	if (!dictionary->attribute_keys || !dictionary->key_stamps)
+	dictionary->frame_types = mem_zalloc_array(dictionary->tables[OTLP_ATTRIBUTES].count + 1, sizeof(uint8_t));
+	if (!dictionary->attribute_keys || !dictionary->key_stamps || !dictionary->frame_types)
 		return error_nomem(err);
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
 		int r = check_table(dictionary, order[i], err);
@@ -663,9 +672,9 @@ static int add_location(struct otlp_dictionary *dictionary, uint64_t index, uint
 	if (r < 0)
 		return r;
 	struct profile_location location = {.address = raw.address};
-	struct bytes type = {0};
-	if (find_attribute(dictionary, "profile.frame.type", &type))
-		location.frame_type = format_frame_type(type);
+	for (size_t i = 0; i < dictionary->attributes.count; i++)
+		if (dictionary->frame_types[dictionary->attributes.items[i]])
+			location.frame_type = dictionary->frame_types[dictionary->attributes.items[i]] - 1u;
 	/* Only now, since it uses the same list of attributes. */
 	if (raw.mapping || lies_in_mapping_0(dictionary, raw.address))
 		r = get_entry_at(dictionary, OTLP_MAPPINGS, raw.mapping, &location.mapping, err);

@@ -41,6 +41,7 @@ struct otlp_indexes {
 struct otlp_dictionary {
 	const uint8_t *start, *end; /* of the input */
 	struct otlp_table tables[OTLP_TABLE_END];
+	uint8_t *frame_types;	     /* by attribute: 0 = it is of something else, or 1 + enum profile_frame_type */
 	uint32_t *attribute_keys;    /* by attribute: index of its key in the string table */
 	uint32_t *key_stamps, stamp; /* by string: the list of attributes that has had it as a key */
 	struct profile *profile;     /* being built */

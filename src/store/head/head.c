@@ -496,6 +496,18 @@ static int put_sample(struct preparation *prep, uint32_t type_id, const struct p
 	return 0;
 }
 
+/* Stacks of later samples on their way into the cache. */
+static void fetch_stacks(const struct preparation *prep, size_t at)
+{
+	const struct profile *profile = prep->profile;
+	const struct known *known = &prep->head->known_stacks;
+	const struct hash128 *keys = prep->keys->stacks;
+	if (at + 8 < profile->sample_count)
+		known_fetch_index(known, keys[profile->samples[at + 8].stack]);
+	if (at + 4 < profile->sample_count)
+		known_fetch_entry(known, keys[profile->samples[at + 4].stack]);
+}
+
 /* With `zeros`, the type is a gauge. */
 static int put_samples(struct preparation *prep, size_t sample_type, uint32_t type_id, struct zeros *zeros)
 {
@@ -506,6 +518,7 @@ static int put_samples(struct preparation *prep, size_t sample_type, uint32_t ty
 		const struct profile_sample *sample = &profile->samples[i];
 		int64_t value = profile->values[i * profile->sample_type_count + sample_type];
 		int64_t time_ns = time_of(prep, sample);
+		fetch_stacks(prep, i);
 		if (value == 0 && zeros)
 			r = note_zero(prep, zeros, sample->labels, time_ns);
 		if (value == 0 || !accept_time(prep, time_ns))

@@ -10,6 +10,21 @@ void known_release(struct known *known)
 	*known = (struct known){0};
 }
 
+void known_fetch_index(const struct known *known, struct hash128 key)
+{
+	if (known->count)
+		__builtin_prefetch(&known->index.slots[index32_first(&known->index, key.low)]);
+}
+
+void known_fetch_entry(const struct known *known, struct hash128 key)
+{
+	if (!known->count)
+		return;
+	uint32_t id_plus_1 = known->index.slots[index32_first(&known->index, key.low)].id_plus_1;
+	if (id_plus_1)
+		__builtin_prefetch(&known->entries[id_plus_1 - 1]);
+}
+
 bool known_find(const struct known *known, struct hash128 key, uint32_t *ret_id)
 {
 	uint32_t at_entry;
