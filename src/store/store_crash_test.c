@@ -186,7 +186,37 @@ static void append_three(const char *directory, void *context)
 			_exit(1);
 }
 
+static void append_three_more(const char *directory, void *context)
+{
+	struct problems *problems = mem_zalloc(sizeof(*problems));
+	struct store *store = open_store(directory, problems);
+	for (uint64_t i = 3; i < 6; i++)
+		if (append_number(store, i, NULL) < 0)
+			_exit(1);
+}
+
 /* ---- restart ---- */
+
+/* Records of a segment refer to nothing of another one, though the series are the same. */
+static void test_segment_alone(void **state)
+{
+	char *directory = test_directory(), log[PATH_MAX], path[PATH_MAX];
+	struct problems *problems = mem_zalloc(sizeof(*problems));
+	unsigned counts[6];
+	in_child(append_three, directory, NULL);
+	in_child(append_three_more, directory, NULL);
+	subdirectory(log, directory, "log");
+	assert_int_equal(count_entries(log), 2);
+	subdirectory(path, log, "00000001.log");
+	assert_int_equal(unlink(path), 0);
+	struct store *store = open_store(directory, problems);
+	count_numbers(store, counts, 6);
+	for (size_t i = 0; i < 6; i++)
+		assert_int_equal(counts[i], i >= 3);
+	store_close(store);
+	mem_free(problems);
+	test_directory_remove(directory);
+}
 
 static void test_restart_without_close(void **state)
 {
@@ -1076,6 +1106,7 @@ static void test_kill(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_segment_alone),
 		cmocka_unit_test(test_restart_without_close),
 		cmocka_unit_test(test_exactly_once),
 		cmocka_unit_test(test_torn_tail),
