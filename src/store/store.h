@@ -262,7 +262,8 @@ typedef int (*store_on_block)(void *context, const struct store_block *block, st
 int store_list_blocks(struct store *store, store_on_block on_block, void *context, struct error *err);
 
 /* Deletes samples of these series in [from_ns, to_ns), for good when it returns. A block of which only rollups are left can
- * only be deleted from by labels that rollups keep: such blocks are counted in `kept` and left alone. */
+ * only be deleted from by labels that rollups keep: such blocks are counted in `kept` and left alone. -EINVAL: an expression
+ * took too long on a value; what could not be checked is still there. */
 struct store_delete_result {
 	uint64_t blocks, samples, kept;
 };

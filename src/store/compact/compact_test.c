@@ -538,6 +538,34 @@ static void a_deletion_is_durable_beside_damage(void **state)
 	test_directory_remove(directory);
 }
 
+/* An expression that takes too long on a value says nothing of it, also where it is negated. */
+static void what_cannot_be_checked_stays(void **state)
+{
+	char *directory = test_directory();
+	struct store *store = test_open_manual(directory, NULL);
+	struct profile *profile = test_profile_random(20);
+	struct labels labels = {0};
+	struct store_append_options options = {.labels = &labels, .received_ns = TEST_EPOCH};
+	const struct label_condition condition = {.label = "odd", .op = PATTERN_NOT_REGEX, .text = "(x+x+)+[yz]"};
+	const struct series_conditions conditions = {.labels = &condition, .label_count = 1};
+	struct store_delete_result result;
+	struct store_stats before, after;
+	struct error err = {0};
+	assert_int_equal(labels_set(&labels, "odd", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", NULL), 0);
+	assert_int_equal(store_append(store, profile, &options, NULL, NULL), 0);
+	test_cut(store);
+	store_get_stats(store, &before);
+	assert_int_equal(store_delete(store, &conditions, INT64_MIN, INT64_MAX, &result, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "took too long"));
+	store_get_stats(store, &after);
+	assert_true(before.block_samples > 0);
+	assert_int_equal(after.block_samples, before.block_samples);
+	labels_release(&labels);
+	profile_free(profile);
+	store_close(store);
+	test_directory_remove(directory);
+}
+
 /* ---- failures ---- */
 
 /* What is done with a store whose n-th call of a kind fails: it still answers right, and does what it could not do later. */
@@ -911,6 +939,7 @@ int main(void)
 		cmocka_unit_test(deleted_samples_are_gone),
 		cmocka_unit_test(rollups_alone_are_deleted_whole_or_kept),
 		cmocka_unit_test(a_deletion_is_durable_beside_damage),
+		cmocka_unit_test(what_cannot_be_checked_stays),
 		cmocka_unit_test(failed_writes_change_nothing),
 		cmocka_unit_test(failed_syncs_change_nothing),
 		cmocka_unit_test(failed_renames_change_nothing),

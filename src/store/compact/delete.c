@@ -28,11 +28,17 @@ struct deleting {
 	struct row_range range;
 };
 
+/* From a value on that took too long nothing is deleted any more: what could not be checked stays. */
+static bool is_selected(const struct deleting *deleting, const struct profile_type *type, const struct labels *labels)
+{
+	return series_matcher_finds(deleting->series, type, labels) && series_matcher_failure(deleting->series, NULL) == 0;
+}
+
 static bool is_deleted(void *context, const struct profile_type *type, const struct labels *labels, struct row_range *ret)
 {
 	const struct deleting *deleting = context;
 	*ret = deleting->range;
-	return series_matcher_finds(deleting->series, type, labels);
+	return is_selected(deleting, type, labels);
 }
 
 /* Segments that a cut could not remove would be replayed if the newest block were no longer there to say that they are in
@@ -70,7 +76,7 @@ static int delete_from_rollups(struct local_store *store, struct block *block, s
 		struct labels labels = series_columns_labels(&series->columns, i, NULL, 0, items);
 		const struct profile_type *type = &series->columns.types[series->columns.type_ids[i]];
 		if (series->first_ns[i] >= deleting->range.to_ns || series->last_ns[i] < deleting->range.from_ns ||
-		    !series_matcher_finds(deleting->series, type, &labels))
+		    !is_selected(deleting, type, &labels))
 			continue;
 		matching++;
 		samples += series->samples[i];
