@@ -32,8 +32,9 @@ bool store_wants_cut(struct local_store *store)
 	bool wants = (frozen && !store->recovered) || bytes > store->options.head_size_bytes ||
 		     head_stacks(head) >= store->options.stacks_max ||
 		     (started && time_monotonic_ns() - started > store->options.cut_age_ns);
-	if (store->options.manual)
-		wants = bytes >= 2 * store->options.head_size_bytes; /* somebody waits for room */
+	if (store->options.manual) /* only when somebody waits for room */
+		wants = bytes >= 2 * store->options.head_size_bytes ||
+			(frozen && head_stacks(head) >= store->options.stacks_max);
 	return wants;
 }
 

@@ -282,7 +282,7 @@ static void put_samples(const struct encoder *e, size_t count, uint64_t flags)
 	size_t first = head->count, end = first + count;
 	const uint32_t *series = head->series_ids, *stacks = head->stacks;
 	const int64_t *times = head->times;
-	int64_t unit = (int64_t)unit_of(head->values + first, count);
+	int64_t unit = count ? (int64_t)unit_of(head->values + first, count) : 1;
 	put(e->out, (uint64_t)unit);
 	put(e->out, count);
 	PUT_COLUMN(e->out, first, end, zigzag((int64_t)series[i] - (i > first ? (int64_t)series[i - 1] : 0)));
