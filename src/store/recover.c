@@ -11,7 +11,7 @@
  * as a head that was cut. Appends go to a new head with a new segment, so that nothing is ever written behind bytes that a
  * crash may have left, and each segment's records refer to that segment only (head/delta.c).
  *
- * What a damaged record costs: what it held, and rows of later ones that refer to what only it held. Both are said.
+ * What a damaged record costs: what it held, and later ones that refer to what only it held. Both are said.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -76,7 +76,7 @@ static void report_lost_rows(struct recovery *recovery)
 {
 	if (recovery->reader.lost_rows)
 		store_problem(recovery->store,
-			      "the log: %llu samples refer to records that are damaged or missing, and are lost",
+			      "the log: %llu samples of appends that refer to damaged or missing records are lost",
 			      (unsigned long long)recovery->reader.lost_rows);
 	recovery->reader.lost_rows = 0;
 }

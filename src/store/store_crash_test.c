@@ -384,7 +384,8 @@ static void test_log_bit_flips(void **state)
 		for (size_t i = 0; i < 3; i++)
 			assert_int_equal(counts[i], hit != 0 && i != hit);
 		assert_int_equal(problems->count, hit == 0 ? 2 : 1);
-		assert_true(hit != 0 || strstr(problems->text, "2 samples refer to records that are damaged or missing"));
+		assert_true(hit != 0 ||
+			    strstr(problems->text, "2 samples of appends that refer to damaged or missing records"));
 		assert_non_null(strstr(problems->text, "00000001.log"));
 		assert_int_equal(count_entries(quarantine), hit != SIZE_MAX);
 		store_close(store);

@@ -109,7 +109,8 @@ static void report_lost_rows(struct verifying *v)
 {
 	char text[120];
 	if (v->reader.lost_rows) {
-		snprintf(text, sizeof(text), "the log: %llu samples refer to records that are damaged or missing, and are lost",
+		snprintf(text, sizeof(text),
+			 "the log: %llu samples of appends that refer to damaged or missing records are lost",
 			 (unsigned long long)v->reader.lost_rows);
 		on_problem(v, text);
 	}

@@ -39,10 +39,11 @@
  * head that no record has. The mark says how far records have come, so the next record has them, too.
  *
  * What is lost. A record that is damaged takes its entries with it. Their numbers are never given to anything else, and the
- * next record says how many entries there were before it, so the reader knows which are missing. Rows that refer to one of
- * those, directly or not, are left out and counted. Nothing is ever read as something else: a record must follow the one before
- * it by its sequence, by the counts, and by the chain, which is a hash of all entries so far. Behind a gap in the sequence the
- * counts can only be higher, and the chain is the record's own.
+ * next record says how many entries there were before it, so the reader knows which are missing. An append of which a row
+ * refers to one of those, directly or not, is left out and its rows are counted; what it adds to the tables stays. Nothing is
+ * ever read as something else: a record must follow the one before it by its sequence, by the counts, and by the chain, which
+ * is a hash of all entries so far. Behind a gap in the sequence the counts can only be higher, and the chain is the record's
+ * own.
  *
  *   chain of a record = XXH3-64 of the tables of the record before it, seeded with the chain of that; 0 for the first one
  *

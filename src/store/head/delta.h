@@ -75,14 +75,15 @@ struct delta_reader {
 	uint64_t *mapping_starts; /* beside the ids of mappings: as they were when the records were written */
 	size_t mapping_start_capacity;
 	uint64_t sequence, chain; /* of the last record */
-	uint64_t lost_rows;	  /* rows that refer to what is lost; the caller resets it */
+	uint64_t lost_rows;	  /* of records that refer to what is lost; the caller resets it */
 	uint8_t id[STORE_ID_SIZE];
 };
 void delta_reader_init(struct delta_reader *reader, struct head *head);
 void delta_reader_release(struct delta_reader *reader);
 /* A segment begins; `first_sequence` is that of its first record. -ENOMEM. */
 int delta_reader_begin(struct delta_reader *reader, uint64_t first_sequence, struct error *err);
-/* Adds what a record holds to the head. reader->id is then the id of the append, or zeros. -EBADMSG when it is malformed or
+/* Adds what a record holds to the head: all of its rows, or none if one of them refers to what is lost. reader->id is then the
+ * id of the append, or zeros. -EBADMSG when it is malformed or
  * does not follow the records before it: the head is as before but for entries that no row refers to. -ENOTSUP for a newer
  * version, -ENOMEM. */
 int delta_read(struct delta_reader *reader, uint64_t sequence, struct bytes payload, struct error *err);

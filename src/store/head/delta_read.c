@@ -21,7 +21,8 @@ struct reading {
 	struct head *head;
 	struct profile *pool;
 	struct head_batch batch;
-	uint64_t sequence, flags, lost_rows;
+	uint64_t sequence, flags, rows;
+	bool is_lost; /* something that rows refer to */
 };
 
 /* ---- numbers and ids ---- */
@@ -401,26 +402,14 @@ static uint32_t get_next_id(struct reading *r, enum delta_table table, uint64_t 
 	return r->in.error ? 0 : id_of(ids, (uint32_t)*number);
 }
 
-/* Leaves rows out of which something is lost. Returns how many stay. */
-static size_t drop_lost(struct reading *r, size_t count)
+/* Whether something that samples refer to is lost. */
+static bool has_lost(const struct head *head, size_t first, size_t end)
 {
-	struct head *head = r->head;
-	size_t kept = head->count, end = head->count + count;
-	for (size_t i = head->count; i < end; i++) {
-		if (head->series_ids[i] == DELTA_LOST || head->stacks[i] == DELTA_LOST || head->links[i] == DELTA_LOST ||
-		    (head->numbers && head->numbers[i] == DELTA_LOST)) {
-			r->lost_rows++;
-			continue;
-		}
-		head->series_ids[kept] = head->series_ids[i];
-		head->stacks[kept] = head->stacks[i];
-		head->links[kept] = head->links[i];
-		if (head->numbers)
-			head->numbers[kept] = head->numbers[i];
-		head->times[kept] = head->times[i];
-		head->values[kept++] = head->values[i];
-	}
-	return kept - head->count;
+	bool lost = false;
+	for (size_t i = first; i < end; i++)
+		lost |= head->series_ids[i] == DELTA_LOST || head->stacks[i] == DELTA_LOST || head->links[i] == DELTA_LOST ||
+			(head->numbers && head->numbers[i] == DELTA_LOST);
+	return lost;
 }
 
 static void read_samples(struct reading *r)
@@ -443,7 +432,8 @@ static void read_samples(struct reading *r)
 		GET_COLUMN(first, end, head->numbers[i], numbers ? get_id(r, DELTA_NUMBERS) : 0);
 	GET_COLUMN(first, end, head->times[i], (int64_t)(time += (uint64_t)get_signed(&r->in)));
 	GET_COLUMN(first, end, head->values[i], (int64_t)((uint64_t)get_signed(&r->in) * unit));
-	r->batch.count = r->in.error ? 0 : drop_lost(r, count);
+	r->batch.count = r->rows = count;
+	r->is_lost = !r->in.error && has_lost(head, first, end);
 }
 
 static void read_process_rows(struct reading *r)
@@ -462,9 +452,9 @@ static void read_process_rows(struct reading *r)
 				row.values[k] = get_signed(&r->in);
 		if (r->in.error)
 			return;
-		if (row.series == DELTA_LOST)
-			r->lost_rows++;
-		else if (head_processes_put(&r->head->processes, &row, &r->batch.processes) < 0)
+		r->rows++;
+		r->is_lost |= row.series == DELTA_LOST;
+		if (!r->is_lost && head_processes_put(&r->head->processes, &row, &r->batch.processes) < 0)
 			fail_memory(&r->in);
 	}
 }
@@ -531,6 +521,15 @@ static void read_all(struct reading *r, uint64_t *ret_chain)
 		fail(&r->in, "trailing bytes");
 }
 
+/* An append is there whole or not at all. Its entries stay: later ones refer to them. */
+static void drop_rows(struct reading *r)
+{
+	r->batch.count = 0;
+	r->batch.processes = r->head->processes.end;
+	r->reader->lost_rows += r->rows;
+	memset(r->reader->id, 0, sizeof(r->reader->id));
+}
+
 int delta_read(struct delta_reader *reader, uint64_t sequence, struct bytes payload, struct error *err)
 {
 	struct reading r = {
@@ -545,11 +544,12 @@ int delta_read(struct delta_reader *reader, uint64_t sequence, struct bytes payl
 	memcpy(before, reader->tables, sizeof(before));
 	read_all(&r, &chain);
 	if (!r.in.error) {
+		if (r.is_lost)
+			drop_rows(&r);
 		head_commit(reader->head, &r.batch, reader->id, sequence);
 		head_update_bytes(reader->head);
 		reader->sequence = sequence;
 		reader->chain = chain;
-		reader->lost_rows += r.lost_rows;
 		return 0;
 	}
 	for (size_t i = 0; i < DELTA_TABLES; i++) {
