@@ -21,6 +21,7 @@
 #include "control/protocol.h"
 #include "format/otlp/otlp.h"
 #include "net/net.h"
+#include "store/block/partition.h"
 #include "store/store.h"
 
 #define JOBS_MAX 64
@@ -57,6 +58,8 @@ static const char usage[] = "usage: fleet (--data DIR [--append] | --url URL) [O
 			    "                     when its time has come; one that the server does not take is lost.\n"
 			    "                     Agents say how they are: bench/fleet/agents.c\n"
 			    "  --window DURATION  length of a block (2h)\n"
+			    "  --partition DURATION  that rows of blocks are ordered by (1h); 0 = none, as versions\n"
+			    "                     before 3 of the format have it\n"
 			    "  --jobs N           processes that write blocks, or connections that send (1)\n"
 			    "  --pid PID          the server's, for its CPU time and memory\n"
 			    "  --json             figures as one line of JSON\n";
@@ -105,6 +108,7 @@ enum option_id {
 	DEPLOY,
 	LIVE,
 	WINDOW,
+	PARTITION,
 	JOBS,
 	PID,
 	JSON,
@@ -137,6 +141,7 @@ static const struct option rows[] = {
 	{"deploy", 1, NULL, DEPLOY},
 	{"live", 0, NULL, LIVE},
 	{"window", 1, NULL, WINDOW},
+	{"partition", 1, NULL, PARTITION},
 	{"jobs", 1, NULL, JOBS},
 	{"pid", 1, NULL, PID},
 	{"json", 0, NULL, JSON},
@@ -195,6 +200,7 @@ static int set_option(struct tool *tool, int id, const char *text, struct error 
 	case DEPLOY_DAYS: return text_parse_double(text, &options->deploy_days, err);
 	case POD_HOURS: return text_parse_double(text, &options->pod_hours, err);
 	case WINDOW: return time_parse_duration(text, &tool->window_ns, err);
+	case PARTITION: return time_parse_duration(text, &block_partition_ns, err);
 	default: return set_counts(tool, id, text, err);
 	}
 }

@@ -86,7 +86,8 @@ struct parquet_key_value {
 struct parquet_write_options {
 	const struct parquet_column *columns; /* copied */
 	size_t column_count;
-	const uint32_t *sorted_by; /* columns that the rows are sorted by, ascending; a promise noted in the file */
+	const uint32_t
+		*sorted_by; /* columns that the rows of each group are sorted by, ascending; a promise noted in the file */
 	size_t sorted_by_count;
 	const struct parquet_key_value *key_values; /* copied */
 	size_t key_value_count;
@@ -106,6 +107,8 @@ int parquet_writer_start(int fd, const char *name, const struct parquet_write_op
 			 struct error *err);
 /* Writes one row group; values has an entry a column. At most 16 Mi rows; 0 rows write nothing. */
 int parquet_writer_group(struct parquet_writer *writer, const struct parquet_values *values, size_t rows, struct error *err);
+/* Whether the promise of `sorted_by` holds for the row groups that are written from now on; at first it does. */
+void parquet_writer_set_sorted(struct parquet_writer *writer, bool sorted);
 /* Writes the footer and syncs the file (not its directory). */
 int parquet_writer_finish(struct parquet_writer *writer, struct parquet_written *ret, struct error *err);
 /* Closes; a file that was not finished stays behind for the caller to remove. */

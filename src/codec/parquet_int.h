@@ -67,6 +67,7 @@ struct parquet_chunk {
 };
 struct parquet_group {
 	int64_t rows;
+	bool unsorted; /* for the writer */
 };
 struct parquet_schema_column {
 	struct parquet_column column; /* .name is owned */

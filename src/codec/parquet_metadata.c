@@ -619,7 +619,7 @@ static void write_group(struct thrift_writer *thrift, const struct parquet_metad
 	}
 	thrift_write_int(thrift, 2, THRIFT_I64, uncompressed);
 	thrift_write_int(thrift, 3, THRIFT_I64, group->rows);
-	if (sorted_by_count) {
+	if (sorted_by_count && !group->unsorted) {
 		thrift_begin_list(thrift, 4, THRIFT_STRUCT, sorted_by_count);
 		for (size_t i = 0; i < sorted_by_count; i++) {
 			thrift_begin_element(thrift);

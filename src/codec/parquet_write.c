@@ -58,6 +58,7 @@ struct parquet_writer {
 	struct parquet_metadata metadata;
 	uint32_t *sorted_by;
 	size_t sorted_by_count, page_rows;
+	bool unsorted; /* the next groups */
 	uint64_t offset;
 	ZSTD_CCtx *zstd;
 	struct arena statistics; /* what the footer refers to */
@@ -684,6 +685,11 @@ static int put_chunk(struct parquet_writer *writer, const struct parquet_column 
 	return write_out(writer, writer->chunk.data, writer->chunk.len, err);
 }
 
+void parquet_writer_set_sorted(struct parquet_writer *writer, bool sorted)
+{
+	writer->unsorted = !sorted;
+}
+
 int parquet_writer_group(struct parquet_writer *writer, const struct parquet_values *values, size_t rows, struct error *err)
 {
 	struct parquet_metadata *metadata = &writer->metadata;
@@ -702,7 +708,7 @@ int parquet_writer_group(struct parquet_writer *writer, const struct parquet_val
 		if (r < 0)
 			return r;
 	}
-	metadata->groups[metadata->group_count++] = (struct parquet_group){.rows = (int64_t)rows};
+	metadata->groups[metadata->group_count++] = (struct parquet_group){.rows = (int64_t)rows, .unsorted = writer->unsorted};
 	metadata->rows += (int64_t)rows;
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads some columns of a Parquet file from its first row to its last, a few pages at a time. */
+/* Reads some columns of a Parquet file from its first row to its last, a few pages at a time, or, where their rows have to be
+ * put into the order of their first column, a row group at a time. */
 #ifndef WICK_STORE_BLOCK_BATCH_READER_H
 #define WICK_STORE_BLOCK_BATCH_READER_H
 
@@ -20,10 +21,22 @@ struct batch_reader {
 	size_t columns[BATCH_COLUMNS_MAX]; /* SIZE_MAX = the file does not have it */
 	size_t group, page, page_count;
 	size_t batch_pages;
+	bool by_first; /* the caller's choice, before the first batch: rows of each row group by an INT32 column, the first,
+			* equal ones in the order that they have: samples with partitions (partition.h) by series, time, stack
+			*/
 	/* The batch */
 	size_t count;
 	struct parquet_data data[BATCH_COLUMNS_MAX];
+	/* Scratch of by_first */
+	uint64_t *keys, *spare;
+	uint8_t *column;
+	size_t key_capacity, spare_capacity, column_capacity;
 };
+/* What by_first takes for a row group of so many rows, with columns of so many bytes a row together. */
+static inline uint64_t batch_reader_bytes(uint64_t rows, uint64_t row_bytes)
+{
+	return rows * (row_bytes + 2 * sizeof(uint64_t) + sizeof(struct bytes));
+}
 void batch_reader_init(struct batch_reader *reader);
 void batch_reader_release(struct batch_reader *reader);
 /* Takes the file over, also when it fails. `wanted` must live as long as the reader. */

@@ -7,10 +7,11 @@
 #define WICK_STORE_BLOCK_BLOCK_H
 
 #include "codec/parquet.h"
+#include "store/block/partition.h"
 #include "store/head/head.h"
 #include "store/series_columns.h"
 
-#define BLOCK_VERSION	    2
+#define BLOCK_VERSION	    3
 #define BLOCK_NAME_MAX	    64
 #define BLOCK_META_MAX	    (4 * 1024 * 1024)
 #define BLOCK_META_LABELS   4096 /* more label names than these are not listed in the metadata */
@@ -63,7 +64,9 @@ struct block_meta {
 	char name[BLOCK_NAME_MAX];
 	unsigned version, level, generation;
 	int64_t created_ns, min_ns, max_ns;
-	int64_t mean_ns;	/* mean time of the samples: the window that the block belongs to */
+	int64_t mean_ns;      /* mean time of the samples: the window that the block belongs to */
+	int64_t partition_ns; /* rows of a row group of samples are ordered by partitions of this length (partition.h); 0 = none
+			       */
 	uint64_t last_sequence; /* of the log records in it: it holds everything up to this one that no older block holds */
 	uint64_t samples, series, rollup_series;
 	struct parquet_written files[BLOCK_FILE_COUNT]; /* size 0 = absent */

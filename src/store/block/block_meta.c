@@ -3,7 +3,8 @@
  * meta.json: what a block is, and which files it is made of. One line of JSON whose last key is the checksum of all bytes
  * before it, so that it can be checked before it is parsed, by whoever has a text editor and xxh64sum.
  *
- * Version 1 knew eight files, all there, and no labels. Version 2 lists the files that are there.
+ * Version 1 knew eight files, all there, and no labels. Version 2 lists the files that are there. In version 3 the
+ * rows of row groups of samples may be ordered by partitions of time.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -258,11 +259,18 @@ static int get_replaces(const json_t *root, struct block_meta *ret)
 	return 0;
 }
 
+static bool get_partitions(const json_t *root, struct block_meta *ret)
+{
+	if (ret->version < 3)
+		return true;
+	return get_int(root, "partition_ns", &ret->partition_ns) && ret->partition_ns >= 0;
+}
+
 static int get_version_2(const json_t *root, struct block_meta *ret)
 {
 	if (!get_small(root, "level", BLOCK_LEVELS - 1, &ret->level) ||
 	    !get_small(root, "generation", INT_MAX, &ret->generation) || !get_int(root, "mean_ns", &ret->mean_ns) ||
-	    !get_count(root, "rollup_series", &ret->rollup_series))
+	    !get_count(root, "rollup_series", &ret->rollup_series) || !get_partitions(root, ret))
 		return -EBADMSG;
 	/* Blocks written before it was counted have none. */
 	ret->counts_profiles = json_is_true(json_object_get(root, "counts_profiles"));
@@ -409,6 +417,7 @@ static void put_meta(struct json_writer *json, const struct block_meta *meta)
 	json_member_int(json, "min_ns", meta->min_ns);
 	json_member_int(json, "max_ns", meta->max_ns);
 	json_member_int(json, "mean_ns", meta->mean_ns);
+	json_member_int(json, "partition_ns", meta->partition_ns);
 	json_member_uint(json, "last_sequence", meta->last_sequence);
 	json_member_uint(json, "samples", meta->samples);
 	json_member_uint(json, "series", meta->series);

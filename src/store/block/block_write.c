@@ -19,6 +19,8 @@
 
 #define GROUP_ROWS_MAX (4u * 1024 * 1024)
 
+int64_t block_partition_ns = BLOCK_PARTITION_NS;
+
 /* ---- the writer ---- */
 
 int block_writer_new(const struct block_write_options *options, struct block_writer **ret, struct error *err)
@@ -40,6 +42,7 @@ int block_writer_new(const struct block_write_options *options, struct block_wri
 		.min_ns = INT64_MAX,
 		.max_ns = INT64_MIN,
 		.last_sequence = options->last_sequence,
+		.partition_ns = options->partition_ns,
 		.labels_complete = true,
 	};
 	int r = writer->directory ? 0 : error_nomem(err);
@@ -60,6 +63,7 @@ struct block_writer *block_writer_free(struct block_writer *writer)
 	block_group_release(&writer->processes);
 	series_columns_release(&writer->columns);
 	block_meta_release(&writer->meta);
+	block_partitioner_release(&writer->partitioner);
 	mem_free(writer->links);
 	mem_free(writer->linked);
 	mem_free(writer->numbers);
@@ -84,7 +88,7 @@ static int create_file(const char *directory, const struct block_file_layout *la
 		       struct error *err)
 {
 	char path[PATH_MAX];
-	static const struct parquet_key_value key_values[] = {{"wick.block_version", "2"}};
+	static const struct parquet_key_value key_values[] = {{"wick.block_version", "3"}};
 	struct parquet_write_options options = {.columns = layout->columns,
 						.column_count = layout->column_count,
 						.sorted_by = layout->sorted_by,
@@ -269,7 +273,7 @@ static const struct parquet_column link_columns[LINK_COLUMNS] = {
 static const struct parquet_column numbers_column = {
 	.name = "numbers", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING, .optional = true};
 
-enum { SERIES, STACK, TIME, VALUE, TRACE, SPAN };
+enum { SERIES, STACK, TIME, VALUE, TRACE, SPAN }; /* as in block_write_order.c */
 
 static int make_room_for_links(struct block_writer *writer, struct error *err)
 {
@@ -315,12 +319,6 @@ static int open_samples(struct block_writer *writer, const struct block_rows *ro
 	if (numbers)
 		group->values[writer->numbers_column].present = writer->numbered;
 	return r;
-}
-
-static int flush_samples(struct block_writer *writer, struct error *err)
-{
-	writer->meta.samples += writer->samples.count;
-	return block_group_flush(&writer->samples, err);
 }
 
 static const struct profile_link no_link;
@@ -396,7 +394,7 @@ static int add_sample(struct block_writer *writer, const struct block_rows *rows
 		return 0;
 	}
 	if (group->count == group->capacity) {
-		int r = flush_samples(writer, err);
+		int r = block_flush_samples(writer, false, err);
 		if (r < 0)
 			return r;
 	}
@@ -410,6 +408,7 @@ static int add_sample(struct block_writer *writer, const struct block_rows *rows
 	((int64_t *)group->columns[TIME])[at] = rows->times[row];
 	values[at] = rows->values[row];
 	writer->stack_max = rows->stacks[row] > writer->stack_max ? rows->stacks[row] : writer->stack_max;
+	writer->meta.samples++;
 	count_row(writer, sums, rows->times[row]);
 	return 0;
 }
@@ -436,8 +435,11 @@ int block_writer_samples(struct block_writer *writer, const struct block_rows *r
 
 static int finish_samples(struct block_writer *writer, struct error *err)
 {
-	writer->meta.samples += writer->samples.count;
-	return writer->samples.writer ? block_group_finish(&writer->samples, &writer->meta, err) : 0;
+	if (!writer->samples.writer)
+		return 0;
+	int r = block_flush_samples(writer, true, err);
+	block_partitioner_release(&writer->partitioner);
+	return r == 0 ? block_group_finish(&writer->samples, &writer->meta, err) : r;
 }
 
 /* ---- processes ---- */
@@ -574,6 +576,7 @@ static int make_rollups(struct block_writer *writer, struct error *err)
 		.group_rows = writer->group_rows,
 		.min_ns = writer->meta.min_ns,
 		.max_ns = writer->meta.max_ns,
+		.partitioned = writer->options.partition_ns > 0,
 		.cancel = writer->options.cancel,
 		.meta = &writer->meta,
 	};

@@ -10,8 +10,8 @@
  *   block_writer_appends()    ids of appends
  *   block_writer_finish()     series.parquet with what the rows added up to, labels, totals, rollups, metadata; syncs
  *
- * Memory: one row group of samples and what the caller gives; rollups are made in finish from the samples file, one rollup
- * series and slice of time at a time.
+ * Memory: one row group of samples (and a copy of one column, with partitions) and what the caller gives; rollups are made in
+ * finish from the samples file, one rollup series and slice of time at a time.
  */
 #ifndef WICK_STORE_BLOCK_BLOCK_WRITE_H
 #define WICK_STORE_BLOCK_BLOCK_WRITE_H
@@ -23,10 +23,11 @@ struct block_writer;
 struct block_write_options {
 	const char *directory; /* there, and empty */
 	unsigned level, generation;
-	bool rollups;	   /* make them, and totals */
-	bool links;	   /* rows may have links; taken to be so as well if the first rows have some */
-	bool numbers;	   /* likewise */
-	size_t group_rows; /* 0 = PARQUET_GROUP_ROWS */
+	bool rollups;	      /* make them, and totals */
+	int64_t partition_ns; /* of the rows of each row group of samples, which are given without: partition.h; 0 = none */
+	bool links;	      /* rows may have links; taken to be so as well if the first rows have some */
+	bool numbers;	      /* likewise */
+	size_t group_rows;    /* 0 = PARQUET_GROUP_ROWS */
 	uint64_t last_sequence;
 	const char (*replaces)[BLOCK_NAME_MAX];
 	size_t replace_count;
@@ -91,6 +92,7 @@ struct rollup_job {
 	size_t series_count, rollup_count, stack_count;
 	size_t group_rows;
 	int64_t min_ns, max_ns;
+	bool partitioned; /* the samples are */
 	const atomic_bool *cancel;
 	struct block_meta *meta;
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private to the writing of blocks: block_write.c (rows, appends, the whole), block_write_series.c, block_write_tables.c,
- * block_labels.c (files), block_order.c (order), block_write_head.c (a head's rows and tables). */
+ * block_labels.c (files), block_order.c (order), block_write_order.c (the order within row groups), block_write_head.c (a
+ * head's rows and tables). */
 #ifndef WICK_STORE_BLOCK_BLOCK_WRITE_INT_H
 #define WICK_STORE_BLOCK_BLOCK_WRITE_INT_H
 
@@ -42,6 +43,16 @@ int block_group_flush(struct block_group *group, struct error *err);
 int block_group_finish(struct block_group *group, struct block_meta *meta, struct error *err);
 void block_group_release(struct block_group *group);
 
+/* Scratch of what puts a row group into the order of its partitions: block_write_order.c. */
+struct block_partitioner {
+	uint32_t *order; /* by row of the new order: which it is now */
+	size_t *starts;	 /* by partition */
+	void *column;
+	size_t order_capacity, start_capacity, column_capacity;
+	bool is_split; /* the last group ended within the rows of one series and time: they go on in the next one */
+};
+void block_partitioner_release(struct block_partitioner *partitioner);
+
 struct block_writer {
 	struct block_write_options options;
 	char *directory;
@@ -65,6 +76,7 @@ struct block_writer {
 	uint32_t *numbers; /* likewise: ids of texts */
 	uint8_t *numbered;
 	size_t numbers_column;
+	struct block_partitioner partitioner;
 	uint64_t rows;	   /* of samples and processes */
 	__int128 times;	   /* their sum */
 	int32_t stack_max; /* largest stack id that a row refers to */
@@ -91,6 +103,10 @@ struct block_table {
 int block_table_write(struct block_writer *writer, const struct block_table *table, struct error *err);
 /* Hands out columns of scratch memory; the widest type first, so that all are aligned. */
 void *block_take(void **scratch, size_t count, size_t size);
+
+/* Writes the samples of the group; with partitions perhaps without the last ones, which stay: those of one series and time are
+ * in one group. */
+int block_flush_samples(struct block_writer *writer, bool all, struct error *err);
 
 int block_write_series(struct block_writer *writer, struct error *err); /* series.parquet */
 int block_write_labels(struct block_writer *writer, struct error *err); /* labels.parquet, meta.labels */

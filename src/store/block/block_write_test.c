@@ -655,7 +655,8 @@ static void test_meta(void **state)
 	};
 	struct block *block = write_and_open(&g, &options, 10);
 	const struct block_meta *meta = &block->meta;
-	assert_int_equal(meta->version, 2);
+	assert_int_equal(meta->version, 3);
+	assert_int_equal(meta->partition_ns, 0);
 	assert_int_equal(meta->level, 2);
 	assert_int_equal(meta->generation, 7);
 	assert_int_equal(meta->last_sequence, 99);
@@ -697,7 +698,7 @@ static void test_bad_meta(void **state)
 		text.data[at] ^= 1;
 		assert_int_equal(io_write_file(path, text.data, text.len, 0640, NULL), 0);
 		int r = block_meta_read(directory, &meta, NULL);
-		assert_true(r == -EBADMSG || r == -ENOTSUP); /* version 3 */
+		assert_int_equal(r, -EBADMSG);
 		text.data[at] ^= 1;
 	}
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {

@@ -76,6 +76,7 @@ struct row_source_options {
 	size_t batch_pages;
 	bool need_links;
 	struct intern *texts; /* of numbers; NULL = they are not needed */
+	bool in_order;	      /* rows by series, time, stack, whatever partitions the block has; set by row_source_open() */
 };
 int row_source_open(const struct row_source_options *options, struct row_source **ret, struct error *err);
 struct row_source *row_source_close(struct row_source *source);

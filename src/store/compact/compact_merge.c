@@ -169,6 +169,9 @@ static int scan(struct compacting *c)
 #define ROLLUP_BYTES	   (48ull * 1024 * 1024) /* rows of a chunk, segments, runs, row groups */
 #define ROLLUP_STACK_BYTES 17
 #define LOAD_BYTES	   (3ull * 1024 * 1024) /* what decoding takes while tables are loaded */
+#define SAMPLE_BYTES	   24			/* a row of samples, decoded; and more of it with links, with numbers: */
+#define DETAIL_BYTES	   33
+#define REORDER_BYTES	   (20 * COMPACT_GROUP_ROWS) /* what the writer takes to put a row group into order */
 
 static uint64_t table_bytes(const struct block_meta *meta)
 {
@@ -177,17 +180,43 @@ static uint64_t table_bytes(const struct block_meta *meta)
 	       files[BLOCK_FUNCTIONS].rows * 160 + LOAD_BYTES;
 }
 
+/* What a row group takes that is read and put into order. */
+static uint64_t ordering_bytes(const struct compacting *c, uint64_t rows)
+{
+	uint64_t details = (c->has_links || c->has_numbers) ? DETAIL_BYTES : 0;
+	return batch_reader_bytes(rows < COMPACT_GROUP_ROWS ? rows : COMPACT_GROUP_ROWS, SAMPLE_BYTES + details);
+}
+
+static int64_t choose_partitions(const struct compacting *c)
+{
+	const struct compact_job *job = c->job;
+	int64_t min_ns = INT64_MAX, max_ns = INT64_MIN;
+	for (size_t i = 0; i < job->input_count; i++) {
+		const struct block_meta *meta = &job->inputs[i]->meta;
+		min_ns = meta->min_ns < min_ns ? meta->min_ns : min_ns;
+		max_ns = meta->max_ns > max_ns ? meta->max_ns : max_ns;
+	}
+	/* Blocks of level 1 are short, and will be merged again. */
+	return job->level == 2 ? block_partition_choose(min_ns, max_ns) : 0;
+}
+
 /* What is left for stacks when input i comes to those that are there; false when there is no room for its rows. */
 static bool limits_with(const struct compacting *c, size_t i, struct stack_union_limits *ret)
 {
 	const struct block_meta *meta = &c->inputs[i].block->meta;
 	uint64_t most = c->job->memory_max, fixed = merged_series_bytes(c->series, meta->series);
-	uint64_t rollups = c->job->rollups ? fixed + ROLLUP_BYTES : 0;
-	for (size_t k = 0; k <= i; k++)
-		fixed += 4 * (c->inputs[k].block->meta.files[BLOCK_STACKS].rows + c->inputs[k].block->meta.series);
+	bool partitioned = choose_partitions(c) != 0;
+	uint64_t rollups = c->job->rollups ? fixed + ROLLUP_BYTES : 0, ordering = partitioned ? REORDER_BYTES : 0;
+	if (partitioned && c->job->rollups)
+		rollups += ordering_bytes(c, UINT64_MAX);
+	for (size_t k = 0; k <= i; k++) {
+		const struct block_meta *input = &c->inputs[k].block->meta;
+		fixed += 4 * (input->files[BLOCK_STACKS].rows + input->series);
+		ordering += input->partition_ns ? ordering_bytes(c, input->samples) : 0;
+	}
 	fixed += c->texts.arena.used_bytes + c->texts.count * TEXT_BYTES;
 	uint64_t source = SOURCE_BYTES + (c->has_links ? LINKED_BYTES : 0) + (c->has_numbers ? NUMBERS_BYTES : 0);
-	uint64_t rows = fixed + (i + 1) * source + OUT_BYTES;
+	uint64_t rows = fixed + (i + 1) * source + OUT_BYTES + ordering;
 	uint64_t collect = fixed + table_bytes(meta);
 	if (rows > most || collect >= most || rollups >= most)
 		return false;
@@ -315,6 +344,7 @@ static int open_writer(struct compacting *c)
 	struct block_write_options options = {.directory = job->directory,
 					      .level = job->level,
 					      .rollups = job->rollups,
+					      .partition_ns = choose_partitions(c),
 					      .group_rows = job->level ? COMPACT_GROUP_ROWS : 0,
 					      .cancel = job->cancel};
 	size_t count = 0;

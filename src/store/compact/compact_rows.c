@@ -12,7 +12,8 @@
  *
  * Series in another order. Ids of a block's series nearly always rise in the new block too, because all blocks order them by
  * the same rule. Where they do not (a block of an older version; a label that got too many values for rollups to keep it) the
- * rows are first copied to a temporary file without compression, and read from there series by series.
+ * rows are first copied to a temporary file without compression, and read from there series by series. Blocks whose row groups
+ * have partitions of time (block/partition.h) are read by whole row groups, which are put into order in memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -236,6 +237,7 @@ static int open_rows(struct row_source *source, struct error *err)
 	if (r < 0)
 		return r;
 	source->in.batch_pages = options->batch_pages ? options->batch_pages : BATCH_PAGES;
+	source->in.by_first = options->in_order && options->layout == &sample_rows && options->mapping.block->meta.partition_ns;
 	/* Links and numbers come last: without them their columns are not read. */
 	size_t columns = options->layout->in_count;
 	if (options->layout == &sample_rows && !options->texts)
@@ -434,6 +436,7 @@ int row_source_open(const struct row_source_options *options, struct row_source 
 	if (!source)
 		return error_nomem(err);
 	source->options = *options;
+	source->options.in_order = true;
 	batch_reader_init(&source->in);
 	int r = open_rows(source, err);
 	if (r == 0 && must_turn(&options->mapping))

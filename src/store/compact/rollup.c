@@ -18,8 +18,9 @@
  *   run        a rollup of one chunk is written at once. Of a larger one each chunk becomes a sorted run in a temporary file,
  *              and in the end the runs are added up, bucket by bucket, in the same dense array.
  *
- * Each page of the samples is read once, in the order of the file, however the rows are spread. Rejected: to read one slice of
- * time after the other, which keeps no runs, but reads each page of a rollup with many small series once a slice.
+ * Each page of the samples is read once, in the order of the file, however the rows are spread; with partitions a row group at
+ * a time, to be put into that order (partition.h). Rejected: to read one slice of time after the other, which keeps no runs,
+ * but reads each page of a rollup with many small series once a slice.
  *
  * From rollups. They are sorted by time already: add up until the bucket changes.
  *
@@ -29,8 +30,9 @@
  * add up, and a query takes the number that belongs to any rows of rollups from the totals of the same time. Rejected: the
  * number beside each stack of the rollups, which repeats it a few hundred times.
  *
- * Memory: 12 bytes a row of a chunk, 12 more in the worst case of a segment a row, 16 bytes a stack of the block, one row group
- * of what is written, RUN_BUFFERS_BYTES while runs are put together.
+ * Memory: a row group of samples and its order, with partitions; 12 bytes a row of a chunk, 12 more in the worst case of a
+ * segment a row, 16 bytes a stack of the block, one row group of what is written, RUN_BUFFERS_BYTES while runs are put
+ * together.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -538,6 +540,7 @@ static int roll_samples(struct rolling *r)
 {
 	struct batch_reader in;
 	batch_reader_init(&in);
+	in.by_first = r->job->partitioned;
 	r->first_bucket = bucket_of(r->job->min_ns, BUCKET_NS);
 	r->chunk_stacks = mem_alloc_array(CHUNK_ROWS, sizeof(*r->chunk_stacks));
 	r->chunk_values = mem_alloc_array(CHUNK_ROWS, sizeof(*r->chunk_values));

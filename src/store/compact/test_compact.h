@@ -110,7 +110,37 @@ static inline void read_sum_column(const struct block *block, enum block_file fi
 	parquet_close(opened);
 }
 
-/* The rows of a table; *ret_count of them. */
+static inline int64_t floor_to(int64_t time, int64_t step)
+{
+	return time - (time % step + step) % step;
+}
+
+/* Rows of each row group by partition first, those of a row group before those of the next one. */
+static inline void check_order(const struct block *block, enum block_file file, struct test_sum *rows)
+{
+	int64_t length_ns = file == BLOCK_SAMPLES ? block->meta.partition_ns : 0;
+	struct parquet_file *opened;
+	struct error err = {0};
+	if (block_open_file(block, file, &opened, &err) < 0)
+		fail_msg("%s", err.message);
+	struct test_sum last = {0};
+	size_t at = 0;
+	for (size_t g = 0; g < parquet_group_count(opened); g++) {
+		size_t count = parquet_group_rows(opened, g);
+		for (size_t i = at + 1; i < at + count; i++) {
+			int64_t a = length_ns ? floor_to(rows[i - 1].time, length_ns) : 0;
+			int64_t b = length_ns ? floor_to(rows[i].time, length_ns) : 0;
+			assert_true(a < b || (a == b && compare_sums(&rows[i - 1], &rows[i]) <= 0));
+		}
+		qsort(rows + at, count, sizeof(*rows), compare_sums);
+		assert_true(at == 0 || compare_sums(&last, &rows[at]) <= 0);
+		at += count;
+		last = rows[at - 1];
+	}
+	parquet_close(opened);
+}
+
+/* The rows of a table, sorted; *ret_count of them. */
 UNUSED_BY_SOME static struct test_sum *test_read_sums(const struct block *block, enum block_file file, size_t *ret_count)
 {
 	size_t count = *ret_count = block->meta.files[file].rows;
@@ -125,8 +155,8 @@ UNUSED_BY_SOME static struct test_sum *test_read_sums(const struct block *block,
 		read_sum_column(block, file, "samples", rows, offsetof(struct test_sum, samples));
 	for (size_t i = 0; is_samples && i < count; i++)
 		rows[i].samples = 1;
-	for (size_t i = 1; i < count; i++)
-		assert_true(compare_sums(&rows[i - 1], &rows[i]) <= 0);
+	check_order(block, file, rows);
+	qsort(rows, count, sizeof(*rows), compare_sums);
 	return rows;
 }
 
@@ -145,11 +175,6 @@ static inline size_t sum_up(struct test_sum *rows, size_t count)
 		}
 	}
 	return kept;
-}
-
-static inline int64_t floor_to(int64_t time, int64_t step)
-{
-	return time - (time % step + step) % step;
 }
 
 static inline void check_sums(const struct block *block, enum block_file file, const struct test_sum *samples, size_t count,

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What ranges of time cost that begin and end off the grid of the rollups, beside ranges of the same length on it.
+ *
+ *   ranges DATA
+ *
+ * DATA is a data directory that no server has open. For each length, ranges at several places of the last day are merged by
+ * stack, of all services, and by host, which rollups do not know; CPU time is that of the whole process, the median over the
+ * places of the best of ROUNDS, and so are wall times. Each is done with one thread and with as many as there are CPUs. Not in
+ * here: names, trees, text.
+ */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/time.h"
+#include "store/store.h"
+
+#define ROUNDS	   3
+#define PLACES_MAX 16
+#define HOUR_NS	   (3600 * NS_PER_S)
+#define DAY_NS	   (24 * HOUR_NS)
+
+static void check(int r, const struct error *err)
+{
+	if (r >= 0)
+		return;
+	fprintf(stderr, "ranges: %s\n", err->message);
+	exit(1);
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return (x > y) - (x < y);
+}
+
+static int is_cpu_time(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
+		       struct error *err)
+{
+	const char *host = labels_get(labels, "host_name");
+	*ret = strcmp(type->name, "process_cpu") || (context && (!host || strcmp(host, context))) ? UINT32_MAX : 0;
+	return 0;
+}
+
+struct figures {
+	int64_t cpu_ns, wall_ns;
+	struct store_read_stats stats;
+	int64_t total;
+};
+
+static struct figures ask(struct store *store, int64_t from_ns, int64_t to_ns, const char *host)
+{
+	static const char *const by_host[] = {"host_name"};
+	struct store_grouping grouping = {
+		.by = by_host, .by_count = host != NULL, .group = is_cpu_time, .context = (void *)host};
+	struct store_select select = {.from_ns = from_ns, .to_ns = to_ns};
+	struct figures best = {.cpu_ns = INT64_MAX, .wall_ns = INT64_MAX};
+	for (int i = 0; i < ROUNDS; i++) {
+		struct profile *into;
+		struct error err;
+		int64_t total = 0;
+		check(profile_new(&into, &err), &err);
+		int64_t wall = time_monotonic_ns(), cpu = time_process_cpu_ns();
+		check(store_merge(store, &select, &grouping, into, &best.stats, &err), &err);
+		cpu = time_process_cpu_ns() - cpu;
+		wall = time_monotonic_ns() - wall;
+		best.cpu_ns = cpu < best.cpu_ns ? cpu : best.cpu_ns;
+		best.wall_ns = wall < best.wall_ns ? wall : best.wall_ns;
+		for (size_t k = 0; k < into->sample_count; k++)
+			total += into->values[k];
+		best.total = total;
+		profile_free(into);
+	}
+	return best;
+}
+
+struct place {
+	int64_t cpu_ns, wall_ns, pages, rows;
+};
+
+static int64_t median(const struct place *places, size_t count, size_t offset)
+{
+	int64_t values[PLACES_MAX];
+	for (size_t i = 0; i < count; i++)
+		memcpy(&values[i], (const char *)&places[i] + offset, sizeof(values[i]));
+	qsort(values, count, sizeof(*values), compare_times);
+	return values[count / 2];
+}
+
+static struct place ask_places(struct store *store, int64_t day_ns, int64_t length_ns, int64_t off_ns, const char *host)
+{
+	struct place places[PLACES_MAX];
+	size_t count = 0;
+	int64_t step = length_ns < DAY_NS ? 6 * HOUR_NS : DAY_NS;
+	for (int64_t at = length_ns < DAY_NS ? HOUR_NS : 0; at + length_ns <= DAY_NS && count < PLACES_MAX; at += step) {
+		struct figures figures = ask(store, day_ns + at + off_ns, day_ns + at + off_ns + length_ns, host);
+		places[count++] = (struct place){figures.cpu_ns, figures.wall_ns, (int64_t)figures.stats.pages,
+						 (int64_t)figures.stats.rows};
+	}
+	return (struct place){
+		median(places, count, offsetof(struct place, cpu_ns)), median(places, count, offsetof(struct place, wall_ns)),
+		median(places, count, offsetof(struct place, pages)), median(places, count, offsetof(struct place, rows))};
+}
+
+static void print_length(struct store *store, int64_t day_ns, const char *title, int64_t length_ns, const char *host)
+{
+	int64_t off_ns = length_ns < DAY_NS ? 2 * 60 * NS_PER_S + 17 * NS_PER_S : -(2 * 60 * NS_PER_S + 17 * NS_PER_S);
+	for (unsigned threads = 1; threads <= 1; threads++) {
+		struct place on = ask_places(store, day_ns, length_ns, 0, host);
+		struct place off = ask_places(store, day_ns, length_ns, off_ns, host);
+		printf("  %-8s %u thread%s  on the grid: CPU %6.1f ms, wall %6.1f ms, %5" PRId64 " pages, %9" PRId64
+		       " rows;  off: CPU %6.1f ms, wall %6.1f ms, %5" PRId64 " pages, %9" PRId64 " rows;  off / on %.2f\n",
+		       title, threads, threads == 1 ? " " : "s", (double)on.cpu_ns / 1e6, (double)on.wall_ns / 1e6, on.pages,
+		       on.rows, (double)off.cpu_ns / 1e6, (double)off.wall_ns / 1e6, off.pages, off.rows,
+		       (double)off.cpu_ns / (double)on.cpu_ns);
+	}
+}
+
+static int find_host(void *context, const struct store_item *item, struct error *err)
+{
+	char *name = context;
+	if (!*name)
+		snprintf(name, 128, "%s", item->name);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *title;
+		int64_t length_ns;
+	} lengths[] = {
+		{"10 min", 600 * NS_PER_S}, {"30 min", HOUR_NS / 2}, {"1 h", HOUR_NS}, {"6 h", 6 * HOUR_NS}, {"1 d", DAY_NS}};
+	struct store_options options = {.directory = argc > 1 ? argv[1] : "",
+					.retention_age_ns = -1,
+					.retention_size_bytes = UINT64_MAX,
+					.manual = true};
+	struct store_select all = {.from_ns = INT64_MIN, .to_ns = INT64_MAX};
+	struct store *store;
+	struct store_stats stats;
+	struct error err = {0};
+	char host[128] = "";
+	if (argc < 2) {
+		fprintf(stderr, "usage: ranges DATA\n");
+		return 2;
+	}
+	check(store_open(&options, &store, &err), &err);
+	store_get_stats(store, &stats);
+	check(store_list_values(store, &all, "host_name", "", find_host, host, NULL, &err), &err);
+	int64_t day_ns = (stats.newest_ns - 1) / DAY_NS * DAY_NS;
+	printf("ranges: %" PRIu64 " blocks (%" PRIu64 " of days), %" PRIu64 " samples, %.2f bytes each\n", stats.blocks,
+	       stats.blocks_by_level[2], stats.block_samples, (double)stats.block_bytes / (double)stats.block_samples);
+	for (int by_host = 0; by_host < 2; by_host++) {
+		printf(by_host ? " host %s\n" : " all services\n", host);
+		for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++)
+			print_length(store, day_ns, lengths[i].title, lengths[i].length_ns, by_host ? host : NULL);
+	}
+	store_close(store);
+	return 0;
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranges of time off the grid of the rollups, over a day in one block: the sums are those of the formula that made the values,
+ * and of a block whose row groups are ordered by hours few pages are read. Blocks without partitions, as older versions wrote
+ * them, give the same sums, and so does what is merged of both kinds.
+ */
+#include "store/compact/test_compact.h"
+
+#define SERVICES   6
+#define HOSTS	   4
+#define SERIES	   (SERVICES * HOSTS)
+#define STACKS	   20
+#define TICK_NS	   (3 * TEST_MINUTE)
+#define TICKS	   (TEST_DAY / TICK_NS)
+#define OFFSET_NS  (17 * NS_PER_S) /* of the first tick after midnight */
+#define BLOCK_TICK 40
+#define PAGE_ROWS  PARQUET_PAGE_ROWS
+
+static int64_t value_of(int64_t series, int64_t tick, int64_t stack)
+{
+	return 1 + (series * 7 + tick * 13 + stack * 5 + tick * stack) % 97;
+}
+
+static int64_t time_of(int64_t tick)
+{
+	return TEST_DAY_0 + OFFSET_NS + tick * TICK_NS;
+}
+
+/* ---- the store ---- */
+
+static uint32_t add_stack(struct profile *profile, uint32_t which)
+{
+	struct profile_function function = {.name = test_string(profile, "f%u", which)};
+	struct profile_line line = {0};
+	uint32_t location, stack;
+	assert_int_equal(profile_add_function(profile, &function, &line.function, NULL), 0);
+	assert_int_equal(profile_add_location(profile, &(struct profile_location){0}, &line, 1, &location, NULL), 0);
+	assert_int_equal(profile_add_stack(profile, 0, location, &stack, NULL), 0);
+	return stack;
+}
+
+static uint32_t add_labels(struct profile *profile, uint32_t series)
+{
+	uint32_t id;
+	struct profile_label labels[2] = {
+		{.key = test_string(profile, "service_name"), .value = test_string(profile, "service%u", series / HOSTS)},
+		{.key = test_string(profile, "host"), .value = test_string(profile, "host%u", series % HOSTS)},
+	};
+	assert_int_equal(profile_add_label_set(profile, labels, 2, &id, NULL), 0);
+	return id;
+}
+
+/* Ticks [first, end) of all series. */
+static void append_ticks(struct store *store, int64_t first, int64_t end)
+{
+	struct store_append_options options = {.name = "process_cpu", .received_ns = time_of(end)};
+	struct error err = {0};
+	struct profile *profile;
+	uint32_t stacks[STACKS];
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	profile_add_sample_type(profile, test_string(profile, "samples"), test_string(profile, "count"), NULL);
+	profile->period_type.type = test_string(profile, "cpu");
+	profile->period_type.unit = test_string(profile, "nanoseconds");
+	profile->time_ns = time_of(first);
+	profile->duration_ns = NS_PER_S;
+	for (uint32_t i = 0; i < STACKS; i++)
+		stacks[i] = add_stack(profile, i);
+	for (uint32_t series = 0; series < SERIES; series++) {
+		uint32_t labels = add_labels(profile, series);
+		for (int64_t tick = first; tick < end; tick++) {
+			for (uint32_t i = 0; i < STACKS; i++) {
+				struct profile_sample sample = {.stack = stacks[i], .labels = labels, .time_ns = time_of(tick)};
+				int64_t value = value_of(series, tick, i);
+				assert_int_equal(profile_add_sample(profile, &sample, &value, NULL), 0);
+			}
+		}
+	}
+	if (store_append(store, profile, &options, NULL, &err) < 0)
+		fail_msg("%s", err.message);
+	profile_free(profile);
+}
+
+/* Every step-th block of the day from the first one on, cut. */
+static void append_blocks(struct store *store, int64_t first, int64_t step)
+{
+	for (int64_t tick = first * BLOCK_TICK; tick < TICKS; tick += step * BLOCK_TICK) {
+		append_ticks(store, tick, tick + BLOCK_TICK);
+		test_cut(store);
+	}
+}
+
+static void compact_day(struct store *store)
+{
+	struct store_stats stats;
+	test_compact(store, TEST_DAY_0 + 3 * TEST_DAY);
+	store_get_stats(store, &stats);
+	assert_int_equal(stats.blocks, 1);
+	assert_int_equal(stats.blocks_by_level[2], 1);
+	test_check_blocks(store);
+}
+
+/* ---- questions ---- */
+
+struct question {
+	int64_t from_ns, to_ns;
+	const char *label; /* service_name, host; NULL = everything */
+	uint32_t which;
+	bool samples_only;
+};
+
+static int choose(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret, struct error *err)
+{
+	const struct question *question = context;
+	char text[32];
+	*ret = 0;
+	if (!question->label)
+		return 0;
+	snprintf(text, sizeof(text), "%s%u", strcmp(question->label, "host") ? "service" : "host", question->which);
+	const char *value = labels_get(labels, question->label);
+	if (!value || strcmp(value, text))
+		*ret = UINT32_MAX;
+	return 0;
+}
+
+static bool is_chosen(const struct question *question, uint32_t series)
+{
+	if (!question->label)
+		return true;
+	return (strcmp(question->label, "host") ? series / HOSTS : series % HOSTS) == question->which;
+}
+
+static void expect(const struct question *question, int64_t want[STACKS])
+{
+	memset(want, 0, STACKS * sizeof(*want));
+	for (int64_t tick = 0; tick < TICKS; tick++) {
+		if (time_of(tick) < question->from_ns || time_of(tick) >= question->to_ns)
+			continue;
+		for (uint32_t series = 0; series < SERIES; series++)
+			for (uint32_t i = 0; is_chosen(question, series) && i < STACKS; i++)
+				want[i] += value_of(series, tick, i);
+	}
+}
+
+static unsigned stack_number(const struct profile *profile, uint32_t stack)
+{
+	const struct profile_location *location = &profile->locations[profile->stacks[stack].location];
+	const char *name = profile_string(profile, profile->functions[profile->lines[location->line_first].function].name);
+	unsigned number = STACKS;
+	assert_int_equal(sscanf(name, "f%u", &number), 1);
+	assert_true(number < STACKS);
+	return number;
+}
+
+static int add_point(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err)
+{
+	*(int64_t *)context += value;
+	return 0;
+}
+
+/* Asks for a merge and for values over time. */
+static struct store_read_stats ask(struct store *store, const struct question *question)
+{
+	const char *const by[] = {question->label};
+	struct store_grouping grouping = {
+		.by = by, .by_count = question->label != NULL, .group = choose, .context = (void *)question};
+	struct store_select select = {
+		.from_ns = question->from_ns, .to_ns = question->to_ns, .samples_only = question->samples_only};
+	struct store_read_stats stats = {0};
+	struct error err = {0};
+	struct profile *into;
+	int64_t want[STACKS], got[STACKS] = {0}, total = 0, points = 0;
+	assert_int_equal(profile_new(&into, NULL), 0);
+	if (store_merge(store, &select, &grouping, into, &stats, &err) < 0)
+		fail_msg("%s", err.message);
+	assert_false(stats.partial);
+	expect(question, want);
+	for (size_t i = 0; i < into->sample_count; i++)
+		got[stack_number(into, into->samples[i].stack)] += into->values[i];
+	for (size_t i = 0; i < STACKS; i++) {
+		assert_int_equal(want[i], got[i]);
+		total += want[i];
+	}
+	profile_free(into);
+	if (store_series(store, &select, &grouping, 7 * TEST_MINUTE, add_point, &points, NULL, &err) < 0)
+		fail_msg("%s", err.message);
+	assert_int_equal(points, total);
+	return stats;
+}
+
+static void ask_all(struct store *store)
+{
+	static const int64_t lengths[] = {NS_PER_S,
+					  TEST_MINUTE,
+					  10 * TEST_MINUTE,
+					  TEST_HOUR / 2,
+					  TEST_HOUR,
+					  5 * TEST_HOUR + 1,
+					  23 * TEST_HOUR + 59 * NS_PER_S,
+					  TEST_DAY};
+	for (unsigned i = 0; i < 120; i++) {
+		int64_t length = lengths[rnd_below(8)], room = TEST_DAY + TEST_HOUR;
+		struct question question = {.from_ns = TEST_DAY_0 - TEST_HOUR / 2 + (int64_t)(rnd() % (uint64_t)room),
+					    .label = (const char *[]){NULL, "service_name", "host"}[rnd_below(3)],
+					    .which = rnd_below(HOSTS)};
+		if (rnd_below(3) == 0) /* ends on the edges of rows, and of partitions */
+			question.from_ns -= (question.from_ns - TEST_DAY_0) % (rnd_below(2) ? TICK_NS : TEST_HOUR);
+		question.to_ns = question.from_ns + length;
+		ask(store, &question);
+	}
+}
+
+/* An hour of the samples, off the grid; with partitions its rows are in two of them. */
+static struct store_read_stats ask_hour(struct store *store, int64_t hour)
+{
+	struct question question = {.from_ns = TEST_DAY_0 + hour * TEST_HOUR + 23 * TEST_MINUTE + 1,
+				    .to_ns = TEST_DAY_0 + (hour + 1) * TEST_HOUR + 23 * TEST_MINUTE + 1,
+				    .samples_only = true};
+	return ask(store, &question);
+}
+
+/* ---- tests ---- */
+
+static void an_hour_off_the_grid_reads_two_hours(void **state)
+{
+	char *directory = test_directory();
+	struct store *store = test_open_manual(directory, NULL);
+	const uint64_t rows_of_hour = SERIES * STACKS * TICKS / 24;
+	append_blocks(store, 0, 1);
+	compact_day(store);
+	for (int64_t hour = 0; hour < 23; hour += 3) {
+		struct store_read_stats stats = ask_hour(store, hour);
+		assert_int_equal(stats.rows, rows_of_hour);
+		assert_in_range(stats.pages, 1, 2 * rows_of_hour / PAGE_ROWS + 2);
+	}
+	ask_all(store);
+	store_close(store);
+	test_directory_remove(directory);
+}
+
+/* As blocks of version 2 have their rows. */
+static void blocks_without_partitions_are_read(void **state)
+{
+	char *directory = test_directory();
+	struct store *store = test_open_manual(directory, NULL);
+	block_partition_ns = 0;
+	append_blocks(store, 0, 1);
+	compact_day(store);
+	block_partition_ns = BLOCK_PARTITION_NS;
+	assert_int_equal(store->blocks[0]->meta.partition_ns, 0);
+	struct store_read_stats stats = ask_hour(store, 7);
+	/* That is what partitions are for: */
+	assert_true(stats.pages + 1 >= SERIES * STACKS * TICKS / PAGE_ROWS);
+	ask_all(store);
+	store_close(store);
+	test_directory_remove(directory);
+}
+
+/* A block of the day with other partitions, and late ones that join it. */
+static void check_mixed(int64_t partition_ns)
+{
+	char *directory = test_directory();
+	struct store *store = test_open_manual(directory, NULL);
+	block_partition_ns = partition_ns;
+	append_blocks(store, 0, 2);
+	compact_day(store);
+	assert_int_equal(store->blocks[0]->meta.partition_ns, partition_ns);
+	block_partition_ns = BLOCK_PARTITION_NS;
+	append_blocks(store, 1, 2);
+	compact_day(store);
+	assert_int_equal(store->blocks[0]->meta.partition_ns, BLOCK_PARTITION_NS);
+	struct store_read_stats stats = ask_hour(store, 7);
+	assert_true(stats.pages < stats.pages_skipped);
+	ask_all(store);
+	store_close(store);
+	test_directory_remove(directory);
+}
+
+static void old_and_new_blocks_are_merged(void **state)
+{
+	check_mixed(0);
+}
+
+static void other_partitions_are_merged(void **state)
+{
+	check_mixed(25 * TEST_MINUTE);
+}
+
+static bool is_service(void *context, const struct profile_type *type, const struct labels *labels)
+{
+	const char *value = labels_get(labels, "service_name");
+	return value && !strcmp(value, context);
+}
+
+static void what_is_left_after_a_deletion_is_in_order(void **state)
+{
+	for (int partitioned = 0; partitioned < 2; partitioned++) {
+		char *directory = test_directory();
+		struct store *store = test_open_manual(directory, NULL);
+		struct store_delete_result result;
+		struct question question = {.from_ns = TEST_DAY_0, .to_ns = TEST_DAY_0 + TEST_DAY, .label = "service_name"};
+		struct question later = {.from_ns = TEST_DAY_0 + 5 * TEST_HOUR + 1,
+					 .to_ns = TEST_DAY_0 + TEST_DAY,
+					 .label = "service_name",
+					 .which = 2};
+		block_partition_ns = partitioned ? BLOCK_PARTITION_NS : 0;
+		append_blocks(store, 0, 1);
+		compact_day(store);
+		block_partition_ns = BLOCK_PARTITION_NS;
+		assert_int_equal(store_delete(store, is_service, (void *)"service2", TEST_DAY_0, TEST_DAY_0 + 5 * TEST_HOUR + 1,
+					      &result, NULL),
+				 0);
+		assert_int_equal(store->blocks[0]->meta.partition_ns, BLOCK_PARTITION_NS);
+		test_check_blocks(store);
+		ask(store, &question); /* service0 */
+		ask(store, &later);
+		store_close(store);
+		test_directory_remove(directory);
+	}
+}
+
+/* More partitions than a block may have: it has none. */
+static void too_many_partitions_are_none(void **state)
+{
+	for (int many = 0; many < 2; many++) {
+		char *directory = test_directory();
+		struct store *store = test_open_manual(directory, NULL);
+		struct model model = {0};
+		for (int64_t i = 0; i < 3; i++) {
+			int64_t day_ns = TEST_DAY_0 + (i == 2 ? many ? 60 : 40 : 0) * TEST_DAY;
+			assert_int_equal(test_append_at(store, &model, TEST_DAY_0 + i * TEST_HOUR, TEST_HOUR, 1000), 0);
+			assert_int_equal(test_append_at(store, &model, day_ns, TEST_HOUR, 2), 0);
+			test_cut(store);
+		}
+		test_compact(store, TEST_DAY_0 + 90 * TEST_DAY);
+		assert_int_equal(store->block_count, 1);
+		assert_int_equal(store->blocks[0]->meta.level, 2);
+		assert_int_equal(store->blocks[0]->meta.partition_ns, many ? 0 : BLOCK_PARTITION_NS);
+		test_check_blocks(store);
+		check_merge(store, &model, INT64_MIN, INT64_MAX, "process_cpu:samples");
+		check_merge(store, &model, TEST_DAY_0 + TEST_HOUR + 1, TEST_DAY_0 + 3 * TEST_HOUR, "process_cpu:samples");
+		check_series(store, &model, TEST_DAY_0 + 1, TEST_DAY_0 + TEST_DAY, "service1", 61 * TEST_MINUTE);
+		store_close(store);
+		model_release(&model);
+		test_directory_remove(directory);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_hour_off_the_grid_reads_two_hours),
+		cmocka_unit_test(blocks_without_partitions_are_read),
+		cmocka_unit_test(old_and_new_blocks_are_merged),
+		cmocka_unit_test(other_partitions_are_merged),
+		cmocka_unit_test(what_is_left_after_a_deletion_is_in_order),
+		cmocka_unit_test(too_many_partitions_are_none),
+	};
+	test_seed_from_environment();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
