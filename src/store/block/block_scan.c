@@ -19,6 +19,7 @@
 
 struct scanning {
 	struct block_scan *scan;
+	bool is_empty; /* no row can pass */
 	struct parquet_file *file;
 	struct {
 		size_t id, stack, time, values[PROCESS_STATS_COLUMNS], trace, span, numbers;
@@ -456,9 +457,10 @@ static int scan_group(struct scanning *s, size_t group, bool inside)
 	return 0;
 }
 
-static int scan_file(struct scanning *s)
+/* ---- all ---- */
+
+static int prepare(struct scanning *s)
 {
-	struct block_scan *scan = s->scan;
 	int r = find_columns(s);
 	if (r == 0)
 		r = find_links(s);
@@ -466,41 +468,82 @@ static int scan_file(struct scanning *s)
 		r = find_numbers(s);
 	if (r == 0)
 		r = count_wanted(s);
-	if (r == 0 && ((!s->has_links && !s->takes_no_link) || (!s->has_numbers && !s->takes_no_numbers)))
-		return 0;
-	for (size_t g = 0; r == 0 && g < parquet_group_count(s->file); g++) {
-		struct verdict verdict = evaluate_group(s, g);
-		if (verdict.skip) {
-			scan->groups_skipped++;
-			continue;
-		}
-		scan->groups++;
-		r = scan_group(s, g, verdict.inside);
-	}
+	s->is_empty = (!s->has_links && !s->takes_no_link) || (!s->has_numbers && !s->takes_no_numbers);
 	return r;
+}
+
+struct block_scanner {
+	struct scanning s;
+};
+
+int block_scanner_open(struct block_scan *scan, struct block_scanner **ret, struct error *err)
+{
+	struct block_scanner *scanner = mem_zalloc(sizeof(*scanner));
+	if (!scanner)
+		return error_nomem(err);
+	scanner->s.scan = scan;
+	scanner->s.err = err;
+	int r = block_open_file(scan->block, scan->file, &scanner->s.file, err);
+	if (r == 0)
+		r = prepare(&scanner->s);
+	if (r < 0)
+		block_scanner_close(scanner);
+	else
+		*ret = scanner;
+	return r;
+}
+
+size_t block_scanner_groups(const struct block_scanner *scanner)
+{
+	return scanner->s.is_empty ? 0 : parquet_group_count(scanner->s.file);
+}
+
+bool block_scanner_wants(const struct block_scanner *scanner, size_t group)
+{
+	bool skip = evaluate_group(&scanner->s, group).skip;
+	scanner->s.scan->groups += !skip;
+	scanner->s.scan->groups_skipped += skip;
+	return !skip;
+}
+
+int block_scanner_read(struct block_scanner *scanner, size_t group, struct error *err)
+{
+	scanner->s.err = err;
+	return scan_group(&scanner->s, group, evaluate_group(&scanner->s, group).inside);
+}
+
+struct block_scanner *block_scanner_close(struct block_scanner *scanner)
+{
+	if (!scanner)
+		return NULL;
+	struct scanning *s = &scanner->s;
+	struct parquet_data *const all[] = {&s->ids, &s->stacks, &s->times, &s->traces, &s->spans, &s->numbers};
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		parquet_data_release(all[i]);
+	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
+		parquet_data_release(&s->values[i]);
+	if (s->file)
+		s->scan->bytes += parquet_bytes_read(s->file);
+	mem_free(s->passes);
+	mem_free(s->text_passes);
+	mem_free(s->row_texts);
+	if (s->own_texts.count)
+		intern_release(&s->own_texts);
+	mem_free(s->wanted_before);
+	parquet_close(s->file);
+	return mem_free(scanner);
 }
 
 int block_scan(struct block_scan *scan, struct error *err)
 {
-	struct scanning s = {.scan = scan, .err = err};
-	struct parquet_data *all[6 + PROCESS_STATS_COLUMNS] = {&s.ids, &s.stacks, &s.times, &s.traces, &s.spans, &s.numbers};
-	const size_t count = sizeof(all) / sizeof(*all);
-	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
-		all[6 + i] = &s.values[i];
-	int r = block_open_file(scan->block, scan->file, &s.file, err);
-	if (r == 0) {
-		r = scan_file(&s);
-		scan->bytes += parquet_bytes_read(s.file);
-	}
-	for (size_t i = 0; i < count; i++)
-		parquet_data_release(all[i]);
-	mem_free(s.passes);
-	mem_free(s.text_passes);
-	mem_free(s.row_texts);
-	if (s.own_texts.count)
-		intern_release(&s.own_texts);
-	mem_free(s.wanted_before);
-	parquet_close(s.file);
+	struct block_scanner *scanner;
+	int r = block_scanner_open(scan, &scanner, err);
+	if (r < 0)
+		return r;
+	for (size_t g = 0; r == 0 && g < block_scanner_groups(scanner); g++)
+		if (block_scanner_wants(scanner, g))
+			r = block_scanner_read(scanner, g, err);
+	block_scanner_close(scanner);
 	return r;
 }
 

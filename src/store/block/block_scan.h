@@ -52,4 +52,14 @@ struct block_scan {
 void block_scan_add_counts(const struct block_scan *scan, struct store_read_stats *to);
 int block_scan(struct block_scan *scan, struct error *err);
 
+/* The same in steps, by row groups in any order, so that several threads can share a table: each has a scanner of its own, with
+ * a struct block_scan of its own that lives as long. */
+struct block_scanner;
+int block_scanner_open(struct block_scan *scan, struct block_scanner **ret, struct error *err);
+size_t block_scanner_groups(const struct block_scanner *scanner);
+/* Whether the group can have a row that is wanted; counts it as read or skipped. */
+bool block_scanner_wants(const struct block_scanner *scanner, size_t group);
+int block_scanner_read(struct block_scanner *scanner, size_t group, struct error *err);
+struct block_scanner *block_scanner_close(struct block_scanner *scanner); /* counts bytes */
+
 #endif

@@ -137,6 +137,7 @@ int compact_rewrite(struct local_store *store, struct block *block, compact_drop
 size_t compact_still_there(const struct block *block, char (*ret)[BLOCK_NAME_MAX]);
 
 #define COMPACT_GROUP_ROWS (512 * 1024)
+extern size_t compact_group_rows; /* the same; tests make it small */
 #define COMPACT_INPUTS_MAX 16
 
 #endif

@@ -23,6 +23,8 @@
 #include "store/compact/compact_int.h"
 #include "store/compact/union.h"
 
+size_t compact_group_rows = COMPACT_GROUP_ROWS;
+
 struct input {
 	struct block *block;
 	uint8_t *wanted_series, *used_stacks; /* NULL = all */
@@ -345,7 +347,7 @@ static int open_writer(struct compacting *c)
 					      .level = job->level,
 					      .rollups = job->rollups,
 					      .partition_ns = choose_partitions(c),
-					      .group_rows = job->level ? COMPACT_GROUP_ROWS : 0,
+					      .group_rows = job->level ? compact_group_rows : 0,
 					      .cancel = job->cancel};
 	size_t count = 0;
 	for (size_t i = 0; i < job->used; i++)

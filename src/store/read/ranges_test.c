@@ -6,6 +6,11 @@
  */
 #include "store/compact/test_compact.h"
 
+#include <fcntl.h>
+
+#include "store/compact/compact_int.h"
+#include "store/read/read_parts.h"
+
 #define SERVICES   6
 #define HOSTS	   4
 #define SERIES	   (SERVICES * HOSTS)
@@ -345,6 +350,108 @@ static void too_many_partitions_are_none(void **state)
 	}
 }
 
+/* ---- threads ---- */
+
+/* Many row groups, so that there is something to share. */
+static struct store *open_small_groups(const char *directory)
+{
+	struct store *store = test_open_manual(directory, NULL);
+	compact_group_rows = 8192;
+	append_blocks(store, 0, 1);
+	compact_day(store);
+	compact_group_rows = COMPACT_GROUP_ROWS;
+	return store;
+}
+
+static void the_number_of_threads_changes_nothing(void **state)
+{
+	char *directory = test_directory();
+	struct store *store = open_small_groups(directory);
+	struct question all = {.from_ns = TEST_DAY_0, .to_ns = TEST_DAY_0 + TEST_DAY, .samples_only = true};
+	for (read_threads_max = 1; read_threads_max <= 4; read_threads_max++) {
+		uint64_t joined = read_parts_joined;
+		ask_all(store);
+		struct store_read_stats stats = ask(store, &all);
+		assert_int_equal(stats.rows, SERIES * STACKS * TICKS);
+		assert_int_equal(stats.groups + stats.groups_skipped, SERIES * STACKS * TICKS / 8192 + 1);
+		/* A thread may come too late to find anything; not for ever. */
+		while (read_threads_max > 1 && read_parts_joined == joined)
+			ask(store, &all);
+		if (read_threads_max == 1)
+			assert_int_equal(read_parts_joined, joined);
+	}
+	read_threads_max = 0;
+	store_close(store);
+	test_directory_remove(directory);
+}
+
+static void limits_hold_for_all_threads(void **state)
+{
+	char *directory = test_directory();
+	struct store *store = open_small_groups(directory);
+	atomic_bool cancel = true;
+	struct store_select cancelled = {.from_ns = INT64_MIN, .to_ns = INT64_MAX, .samples_only = true, .cancel = &cancel};
+	struct store_select rows = {.from_ns = INT64_MIN, .to_ns = INT64_MAX, .samples_only = true, .rows_max = 30000};
+	struct store_select late = {.from_ns = INT64_MIN, .to_ns = INT64_MAX, .samples_only = true, .deadline_ns = 1};
+	for (read_threads_max = 1; read_threads_max <= 4; read_threads_max += 3) {
+		struct store_read_stats stats;
+		int64_t sum = 0;
+		assert_int_equal(store_series(store, &cancelled, NULL, 0, add_point, &sum, &stats, NULL), -ECANCELED);
+		/* A source gives all or nothing. */
+		assert_int_equal(store_series(store, &rows, NULL, 0, add_point, &sum, &stats, NULL), 0);
+		assert_true(stats.partial);
+		assert_string_equal(stats.why, "the row limit was reached after 2 of 3 sources");
+		assert_int_equal(sum, 0);
+		assert_int_equal(store_series(store, &late, NULL, 0, add_point, &sum, &stats, NULL), 0);
+		assert_true(stats.partial);
+	}
+	read_threads_max = 0;
+	store_close(store);
+	test_directory_remove(directory);
+}
+
+/* A byte of the samples is wrong: whichever thread finds it, the block is set aside, and the answer says so. */
+static void damage_is_found_by_any_thread(void **state)
+{
+	for (read_threads_max = 1; read_threads_max <= 4; read_threads_max += 3) {
+		char *directory = test_directory(), path[PATH_MAX];
+		struct store *store = open_small_groups(directory);
+		struct store_select select = {.from_ns = INT64_MIN, .to_ns = INT64_MAX, .samples_only = true};
+		struct store_read_stats stats;
+		int64_t sum = 0;
+		snprintf(path, sizeof(path), "%s/samples.parquet", store->blocks[0]->path);
+		int fd = io_open(path, O_RDWR, 0, NULL);
+		assert_true(fd >= 0);
+		off_t at = (off_t)store->blocks[0]->meta.files[BLOCK_SAMPLES].size / 2;
+		uint8_t byte;
+		assert_int_equal(pread(fd, &byte, 1, at), 1);
+		byte ^= 1;
+		assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+		io_close(fd);
+		assert_int_equal(store_series(store, &select, NULL, 0, add_point, &sum, &stats, NULL), 0);
+		assert_true(stats.partial);
+		assert_int_equal(sum, 0);
+		assert_int_equal(store->block_count, 0);
+		store_close(store);
+		test_directory_remove(directory);
+	}
+	read_threads_max = 0;
+}
+
+static void threads_are_shared_out(void **state)
+{
+	static const struct {
+		unsigned queries, cpus, helpers;
+	} cases[] = {{1, 1, 0}, {1, 2, 1}, {1, 4, 3}, {1, 64, 3}, {2, 2, 0}, {2, 4, 1}, {3, 4, 0}, {8, 4, 0}, {8, 64, 3}};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		for (unsigned n = 0; n < cases[i].queries; n++)
+			read_threads_enter();
+		assert_int_equal(read_helpers_allowed(cases[i].cpus), cases[i].helpers);
+		for (unsigned n = 0; n < cases[i].queries; n++)
+			read_threads_leave();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -354,6 +461,10 @@ int main(void)
 		cmocka_unit_test(other_partitions_are_merged),
 		cmocka_unit_test(what_is_left_after_a_deletion_is_in_order),
 		cmocka_unit_test(too_many_partitions_are_none),
+		cmocka_unit_test(the_number_of_threads_changes_nothing),
+		cmocka_unit_test(limits_hold_for_all_threads),
+		cmocka_unit_test(damage_is_found_by_any_thread),
+		cmocka_unit_test(threads_are_shared_out),
 	};
 	test_seed_from_environment();
 	return cmocka_run_group_tests(tests, NULL, NULL);

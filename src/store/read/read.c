@@ -4,6 +4,7 @@
  *
  * A query works on a snapshot: the heads and blocks as they were at one moment, referenced. Its sources are read by a few
  * threads, each taking the next one; the newest come first, so that an answer cut short by a limit is that of the newest data.
+ * Threads that find no more sources read parts of those that others have (read_parts.c).
  * A source gives all or nothing: what it adds up to is collected first, and handed over when it has been read to its end. A
  * damaged block is set aside, and the result is that of the rest.
  *
@@ -17,14 +18,12 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "base/time.h"
-#include "store/read/read_int.h"
+#include "store/read/read_parts.h"
 
-#define THREADS_MAX	   4
 #define STACKS_MAX_DEFAULT (4u * 1024 * 1024)
 #define ATTEMPTS_MAX	   16 /* each takes a damaged block out */
 
@@ -98,13 +97,13 @@ static int read_source(struct reading *r, size_t source, struct error *err)
 
 static bool take_next(struct reading *r, size_t *ret)
 {
-	THREAD_LOCK_SCOPE(&r->lock);
 	/* What could not be counted within the limits is not averaged either. */
 	while (r->phase == READ_AVERAGE && r->next < r->source_count && !r->counted[r->next])
 		r->next++;
 	bool taken = !r->stop && r->next < r->source_count;
 	if (taken)
 		*ret = r->next++;
+	r->busy += taken;
 	return taken;
 }
 
@@ -120,6 +119,8 @@ void read_note_spans(struct reading *r, size_t source)
 static void note_done(struct reading *r, size_t source, int code, const struct error *error)
 {
 	THREAD_LOCK_SCOPE(&r->lock);
+	r->busy--;
+	pthread_cond_broadcast(&r->changed);
 	if (code == 0) {
 		r->done++;
 		if (r->phase == READ_COUNT)
@@ -140,42 +141,75 @@ static void note_done(struct reading *r, size_t source, int code, const struct e
 	}
 }
 
-static void *read_sources(void *context)
+enum work { WORK_NONE, WORK_SOURCE, WORK_SHARE };
+
+/* The next source, or a part of one that another thread has; waits while there may be some. */
+static enum work take_work(struct reading *r, bool is_helper, size_t *ret_source, struct read_share **ret_share)
 {
-	struct reading *r = context;
+	THREAD_LOCK_SCOPE(&r->lock);
+	for (;;) {
+		if (is_helper && read_helper_must_leave(r))
+			return WORK_NONE;
+		if (take_next(r, ret_source))
+			return WORK_SOURCE;
+		*ret_share = read_find_share(r);
+		if (*ret_share)
+			return WORK_SHARE;
+		if (!r->busy)
+			return WORK_NONE;
+		r->idle += is_helper;
+		pthread_cond_wait(&r->changed, &r->lock);
+		r->idle -= is_helper;
+	}
+}
+
+static void read_sources(struct reading *r, bool is_helper)
+{
+	struct read_share *share;
 	size_t source;
-	while (take_next(r, &source)) {
+	for (enum work work; (work = take_work(r, is_helper, &source, &share)) != WORK_NONE;) {
 		struct error error = {0};
+		if (work == WORK_SHARE) {
+			read_join_share(share);
+			continue;
+		}
 		int code = read_check(r, 0, &error);
 		if (code == 0)
 			code = read_source(r, source, &error);
 		note_done(r, source, code, &error);
 	}
+}
+
+void *read_help(void *reading)
+{
+	struct reading *r = reading;
+	read_sources(r, true);
+	THREAD_LOCK_SCOPE(&r->lock);
+	r->helpers--;
 	return NULL;
 }
 
+/* A thread costs more than a small head or a block that is skipped. */
 static size_t count_threads(const struct reading *r)
 {
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	size_t wanted = 0;
-	/* A thread costs more than a small head or a block that is skipped. */
 	for (size_t i = 0; i < r->snapshot.block_count; i++)
 		wanted += read_overlaps(r->select, r->snapshot.blocks[i]->meta.min_ns, r->snapshot.blocks[i]->meta.max_ns);
-	if (cpus > THREADS_MAX)
-		cpus = THREADS_MAX;
-	return wanted < (size_t)cpus ? wanted : (size_t)cpus;
+	return wanted;
 }
 
+/* This thread reads too. */
 static void read_all_sources(struct reading *r)
 {
-	pthread_t threads[THREADS_MAX];
-	size_t count = count_threads(r), started = 0;
-	/* This thread reads too; one that cannot be started is missed by nobody. */
-	while (started + 1 < count && thread_start(&threads[started], "wick-read", read_sources, r, NULL) == 0)
-		started++;
-	read_sources(r);
-	for (size_t i = 0; i < started; i++)
-		pthread_join(threads[i], NULL);
+	size_t wanted = count_threads(r);
+	r->started = r->helpers = r->idle = 0;
+	pthread_mutex_lock(&r->lock);
+	read_start_helpers(r, wanted ? wanted - 1 : 0);
+	pthread_mutex_unlock(&r->lock);
+	read_sources(r, false);
+	/* Nobody is busy any more, so no thread is started. */
+	for (size_t i = 0; i < r->started; i++)
+		pthread_join(r->threads[i], NULL);
 }
 
 /* ---- entry points ---- */
@@ -256,6 +290,7 @@ static int read_once(struct reading *r, struct profile *into, struct error *err)
 	if (code < 0)
 		return code;
 	r->source_count = 2 + r->snapshot.block_count;
+	r->cpus = read_threads_cpus();
 	*r->stats = (struct store_read_stats){0};
 	code = begin(r, READ_PLAIN, err);
 	if (code < 0) {
@@ -315,12 +350,16 @@ static int read_checked(struct reading *r, struct store_read_stats *stats, struc
 	r->criteria.grouping = r->grouping;
 	int code = compile(r, err);
 	pthread_mutex_init(&r->lock, NULL);
+	pthread_cond_init(&r->changed, NULL);
 	if (code == 0) {
+		read_threads_enter();
 		code = -EAGAIN;
 		for (int i = 0; code == -EAGAIN && i < ATTEMPTS_MAX; i++)
 			code = read_once(r, into, err);
+		read_threads_leave();
 		code = check_conditions(r, code, err);
 	}
+	pthread_cond_destroy(&r->changed);
 	pthread_mutex_destroy(&r->lock);
 	series_matcher_free(r->series);
 	stack_filter_free(r->stacks);

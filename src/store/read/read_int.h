@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to reading: read.c (what is common, threads), read_source.c (a block, the head), read_overlaps.c (profiles that
- * several of them have), read_numbers.c (samples that differ in their numbers), read_result.c (what comes out). */
+/* Private to reading: read.c (what is common), read_parts.c (threads), read_source.c (a block, the head), read_overlaps.c
+ * (profiles that several of them have), read_numbers.c (samples that differ in their numbers), read_result.c (what comes out).
+ */
 #ifndef WICK_STORE_READ_READ_INT_H
 #define WICK_STORE_READ_READ_INT_H
 
+#include "store/block/block_scan.h"
 #include "store/block/filter.h"
 #include "store/read/averages.h"
 #include "store/read/plan.h"
@@ -34,6 +36,8 @@ struct read_numbered {
 	struct map64 index; /* group << 32 | text */
 };
 
+#define READ_STARTS_MAX 16 /* threads that one reading of all sources starts */
+struct read_share;
 struct reading {
 	struct local_store *store;
 	const struct store_select *select;
@@ -50,9 +54,17 @@ struct reading {
 	struct store_read_stats *stats;
 	size_t next;	    /* source to be read next */
 	size_t done;	    /* sources that were read or left out for good */
+	size_t busy;	    /* sources that are being read */
 	bool stop;	    /* no more sources: a limit, or an error */
 	int code;	    /* the first error */
 	struct error error; /* and what it says */
+
+	/* Threads: read_parts.c */
+	pthread_cond_t changed; /* there is something to do, or nothing any more */
+	pthread_t threads[READ_STARTS_MAX];
+	unsigned started, helpers, idle; /* threads; those that did not end; those of them that wait */
+	unsigned cpus;			 /* that this process may use */
+	struct read_share *shares;	 /* blocks that can use another thread */
 
 	/* Averages of gauges */
 	struct averages averages;
@@ -117,7 +129,41 @@ int read_note_type(struct reading *r, const struct profile_type *type, struct er
 /* lock held. */
 void read_note_series(struct reading *r, int64_t period, int64_t first_ns, int64_t last_ns);
 
+/* Of one source: groups by the source's own ids of texts. */
+struct source_numbers {
+	struct reading *r;
+	const struct intern *texts; /* of the source */
+	struct map64 groups;	    /* group << 32 | id of a text -> numbered group */
+};
+
+/* A block while it is read. */
+struct block_source {
+	struct reading *r;
+	uint32_t source;
+	struct block *block;
+	struct block_series *series;
+	struct block_tables *tables;
+	struct block_hashes *hashes;
+	struct selection selection, rollups; /* by series, by rollup series */
+	struct source_averages averages;
+	uint8_t *accepted;
+	bool has_numbers;  /* rows of wanted series have some */
+	bool none_pass;	   /* conditions on numbers leave no row: none has any */
+	bool with_numbers; /* samples are to be kept apart by them */
+	struct intern texts;
+	struct source_numbers numbers;
+	size_t stack_count;
+	struct source_sums sums;
+	uint64_t rows; /* so far, of all segments but those at hand */
+	const struct block_scan *scan;
+	int64_t since;
+	struct error *err;
+};
+
 /* read_source.c */
+/* Rows of one series or rollup series, into sums of their source. */
+int read_add_run(struct block_source *b, struct source_sums *sums, const struct block_run *run, struct error *err);
+bool read_numbers_pass(struct block_source *b, struct bytes text); /* takes the lock */
 int read_block_source(struct reading *r, uint32_t source, struct block *block, struct error *err);
 int read_head_source(struct reading *r, uint32_t source, struct head *head, struct error *err);
 
@@ -144,6 +190,8 @@ uint64_t read_bucket_of(const struct reading *r, int64_t time_ns);
 /* Of rows with numbers: into a group that is not their series'. */
 int source_sums_add_to(struct source_sums *sums, uint32_t group, uint32_t id, size_t count, const int32_t *stacks,
 		       const int64_t *values);
+/* Adds what another thread summed of the same source: both begun alike, without averages. */
+int source_sums_merge(struct source_sums *to, const struct source_sums *from);
 /* Takes what has a value out as lists. */
 struct sum_lists {
 	uint32_t *stacks, *groups;
@@ -153,12 +201,7 @@ struct sum_lists {
 int source_sums_list(const struct source_sums *sums, struct sum_lists *ret, struct error *err);
 void sum_lists_release(struct sum_lists *lists);
 
-/* read_numbers.c. Of one source: groups by the source's own ids of texts. */
-struct source_numbers {
-	struct reading *r;
-	const struct intern *texts; /* of the source */
-	struct map64 groups;	    /* group << 32 | id of a text -> numbered group */
-};
+/* read_numbers.c */
 /* The group of samples of `group` with that text. SELECT_LIMITED if there are too many texts. Takes the reading's lock. */
 int read_numbers_find(struct source_numbers *numbers, uint32_t group, uint32_t text, uint32_t *ret, struct error *err);
 void source_numbers_release(struct source_numbers *numbers);

@@ -9,7 +9,7 @@
 #include "base/time.h"
 #include "store/block/block_scan.h"
 #include "store/block/filter.h"
-#include "store/read/read_int.h"
+#include "store/read/read_parts.h"
 
 /* Adds the time since *since to a phase, and begins the next one. */
 static void end_phase(struct source_sums *sums, enum store_phase phase, int64_t *since)
@@ -128,29 +128,6 @@ static int hand_over_averages(struct reading *r, uint32_t source, struct source_
 }
 
 /* ---- blocks ---- */
-
-struct block_source {
-	struct reading *r;
-	uint32_t source;
-	struct block *block;
-	struct block_series *series;
-	struct block_tables *tables;
-	struct block_hashes *hashes;
-	struct selection selection, rollups; /* by series, by rollup series */
-	struct source_averages averages;
-	uint8_t *accepted;
-	bool has_numbers;  /* rows of wanted series have some */
-	bool none_pass;	   /* conditions on numbers leave no row: none has any */
-	bool with_numbers; /* samples are to be kept apart by them */
-	struct intern texts;
-	struct source_numbers numbers;
-	size_t stack_count;
-	struct source_sums sums;
-	uint64_t rows; /* so far, of all segments but the one at hand */
-	const struct block_scan *scan;
-	int64_t since;
-	struct error *err;
-};
 
 static void release_block_source(struct block_source *b)
 {
@@ -302,7 +279,7 @@ static bool same_link(const struct block_run *run, size_t a, size_t b)
 	       memcmp(run->traces[a].data, run->traces[b].data, sizeof(((struct profile_link *)0)->trace_id)) == 0;
 }
 
-static int on_span_run(struct block_source *b, const struct block_run *run, struct error *err)
+static int add_span_run(struct block_source *b, struct source_sums *sums, const struct block_run *run, struct error *err)
 {
 	int code = 0;
 	for (size_t from = 0, to; code == 0 && from < run->count; from = to) {
@@ -311,15 +288,14 @@ static int on_span_run(struct block_source *b, const struct block_run *run, stru
 		memcpy(link.span_id, run->spans[from].data, sizeof(link.span_id));
 		for (to = from + 1; to < run->count && same_link(run, from, to);)
 			to++;
-		code = add_span_rows(b->r, &b->sums, run->id, to - from, run->stacks ? run->stacks + from : NULL,
+		code = add_span_rows(b->r, sums, run->id, to - from, run->stacks ? run->stacks + from : NULL,
 				     run->times ? run->times + from : NULL, run->values[0] + from, &link, err);
 	}
 	return code;
 }
 
-static bool on_numbers(void *context, struct bytes text)
+bool read_numbers_pass(struct block_source *b, struct bytes text)
 {
-	const struct block_source *b = context;
 	return filter_numbers_pass(b->r->select, text);
 }
 
@@ -329,28 +305,21 @@ static int choose_numbers(struct block_source *b)
 	const struct store_select *select = b->r->select;
 	for (size_t i = 0; b->series->numbers && i < b->selection.count && !b->has_numbers; i++)
 		b->has_numbers = b->selection.wanted[i] && b->series->numbers[i] > 0;
-	b->none_pass = select->number_count && !b->has_numbers && !on_numbers(b, (struct bytes){0});
+	b->none_pass = select->number_count && !b->has_numbers && !read_numbers_pass(b, (struct bytes){0});
 	/* Rollups have the values, if not the numbers. */
 	b->with_numbers = select->with_numbers && b->r->merge && b->has_numbers && b->block->meta.files[BLOCK_SAMPLES].size;
 	b->numbers = (struct source_numbers){.r = b->r, .texts = &b->texts};
 	return b->with_numbers && intern_init(&b->texts, SIZE_MAX) < 0 ? error_nomem(b->err) : 0;
 }
 
-static int on_run(void *context, const struct block_run *run, struct error *err)
+int read_add_run(struct block_source *b, struct source_sums *sums, const struct block_run *run, struct error *err)
 {
-	struct block_source *b = context;
 	if (run->spans)
-		return on_span_run(b, run, err);
+		return add_span_run(b, sums, run, err);
 	if (run->numbers)
-		return add_numbered_rows(b->r, &b->sums, &b->numbers, run, err);
-	int code = add_rows(b->r, &b->sums, run->id, run->count, run->stacks, run->times, run->values[0]);
+		return add_numbered_rows(b->r, sums, &b->numbers, run, err);
+	int code = add_rows(b->r, sums, run->id, run->count, run->stacks, run->times, run->values[0]);
 	return code < 0 ? error_nomem(err) : 0;
-}
-
-static int on_check(void *context, struct error *err)
-{
-	struct block_source *b = context;
-	return read_check(b->r, b->rows + b->scan->rows, err);
 }
 
 /* ---- their profiles ---- */
@@ -395,8 +364,8 @@ static int on_counted_run(void *context, const struct block_run *run, struct err
 
 static int on_counted_check(void *context, struct error *err)
 {
-	struct counting *c = context;
-	return on_check(c->b, err);
+	const struct counting *c = context;
+	return read_check(c->b->r, c->b->rows + c->b->scan->rows, err);
 }
 
 static int count_segment(struct block_source *b, const struct plan_segment *segment, const uint8_t *wanted)
@@ -443,68 +412,16 @@ static int count_profiles(struct block_source *b, const struct plan *plan)
 
 /* ---- values ---- */
 
-static void count_scan(struct block_source *b, const struct block_scan *scan)
-{
-	struct store_read_stats *stats = &b->sums.stats;
-	b->rows += scan->rows;
-	block_scan_add_counts(scan, stats);
-	if (plan_is_by_rollup(scan->file))
-		stats->from_rollups++;
-	else if (scan->file == BLOCK_TOTALS)
-		stats->from_totals++;
-	else
-		stats->from_samples++;
-}
-
-/* Sums of samples are by series, those of rollups by rollup series: the same groups, other ids. */
-static int scan_segment(struct block_source *b, const struct plan_segment *segment)
-{
-	const struct selection *selection = plan_is_by_rollup(segment->file) ? &b->rollups : &b->selection;
-	struct reading *r = b->r;
-	struct block_scan scan = {
-		.block = b->block,
-		.file = segment->file,
-		.wanted = selection->wanted,
-		.id_count = selection->count,
-		.stack_count = segment->file == BLOCK_TOTALS ? 0 : b->stack_count,
-		.from_ns = segment->from_ns,
-		.to_ns = segment->to_ns,
-		.need_times = !r->merge && r->criteria.step_ns != 0,
-		.links = r->select,
-		.linked = r->criteria.by_span,
-		.texts = b->with_numbers ? &b->texts : NULL,
-		.numbers_pass = b->has_numbers && r->select->number_count ? on_numbers : NULL,
-		.on_run = on_run,
-		.check = on_check,
-		.context = b,
-	};
-	b->scan = &scan;
-	int code = block_scan(&scan, b->err);
-	count_scan(b, &scan);
-	return code;
-}
-
 /* Segments of the same kind share sums; there are at most two kinds, by series and by rollup series. */
 static int scan_kind(struct block_source *b, const struct plan *plan, bool by_rollup)
 {
-	const struct selection *selection = by_rollup ? &b->rollups : &b->selection;
-	struct store_read_stats stats = b->sums.stats;
 	struct sum_lists lists = {0};
 	bool any = false;
 	for (size_t i = 0; i < plan->count; i++)
 		any |= plan_is_by_rollup(plan->segments[i].file) == by_rollup;
 	if (!any)
 		return 0;
-	int code = source_sums_init(&b->sums, b->r, b->stack_count, selection->groups, selection->wanted, selection->count,
-				    b->err);
-	b->sums.stats = stats;
-	b->sums.accepted = b->accepted;
-	b->sums.averages = &b->averages;
-	b->sums.numbers = by_rollup ? b->averages.rollup_numbers : b->averages.numbers;
-	b->sums.weights = by_rollup ? b->averages.rollup_weights : b->averages.weights;
-	for (size_t i = 0; code == 0 && i < plan->count; i++)
-		if (plan_is_by_rollup(plan->segments[i].file) == by_rollup)
-			code = scan_segment(b, &plan->segments[i]);
+	int code = read_segments(b, plan, by_rollup);
 	end_phase(&b->sums, STORE_PHASE_SCAN, &b->since);
 	if (code == 0 && b->r->merge)
 		code = source_sums_list(&b->sums, &lists, b->err);

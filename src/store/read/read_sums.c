@@ -173,6 +173,18 @@ int source_sums_add_points(struct source_sums *sums, uint32_t id, size_t count, 
 	return add_points(sums, averaged ? &sums->averages->sums : &sums->map, group, count, stacks, times, values);
 }
 
+int source_sums_merge(struct source_sums *to, const struct source_sums *from)
+{
+	size_t cursor = 0, count = to->dense ? to->local_count * to->stack_count : 0;
+	uint64_t key, value;
+	int r = 0;
+	for (size_t i = 0; i < count; i++)
+		add_value(&to->dense[i], from->dense[i]);
+	while (r == 0 && map64_next(&from->map, &cursor, &key, &value))
+		r = map64_add(&to->map, key, value);
+	return r;
+}
+
 /* ---- lists ---- */
 
 static int reserve_lists(struct sum_lists *lists, size_t count, bool grouped)
