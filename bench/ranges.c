@@ -19,10 +19,13 @@
 #include "base/time.h"
 #include "store/store.h"
 
-#define ROUNDS	   3
-#define PLACES_MAX 16
-#define HOUR_NS	   (3600 * NS_PER_S)
-#define DAY_NS	   (24 * HOUR_NS)
+#define ROUNDS	    3
+#define STEP_ROUNDS 10
+#define PLACES_MAX  16
+#define HOUR_NS	    (3600 * NS_PER_S)
+#define DAY_NS	    (24 * HOUR_NS)
+
+extern unsigned read_threads_max; /* store/read/read_parts.h */
 
 static void check(int r, const struct error *err)
 {
@@ -109,7 +112,8 @@ static struct place ask_places(struct store *store, int64_t day_ns, int64_t leng
 static void print_length(struct store *store, int64_t day_ns, const char *title, int64_t length_ns, const char *host)
 {
 	int64_t off_ns = length_ns < DAY_NS ? 2 * 60 * NS_PER_S + 17 * NS_PER_S : -(2 * 60 * NS_PER_S + 17 * NS_PER_S);
-	for (unsigned threads = 1; threads <= 1; threads++) {
+	for (unsigned threads = 1; threads <= 2; threads++) {
+		read_threads_max = threads;
 		struct place on = ask_places(store, day_ns, length_ns, 0, host);
 		struct place off = ask_places(store, day_ns, length_ns, off_ns, host);
 		printf("  %-8s %u thread%s  on the grid: CPU %6.1f ms, wall %6.1f ms, %5" PRId64 " pages, %9" PRId64
@@ -118,6 +122,40 @@ static void print_length(struct store *store, int64_t day_ns, const char *title,
 		       on.rows, (double)off.cpu_ns / 1e6, (double)off.wall_ns / 1e6, off.pages, off.rows,
 		       (double)off.cpu_ns / (double)on.cpu_ns);
 	}
+}
+
+static int on_point(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err)
+{
+	*(int64_t *)context += value;
+	return 0;
+}
+
+/* Values over time of a day with steps that no rollup has: all of it is read from samples. One thread and two in turns. */
+static void print_steps(struct store *store, int64_t day_ns)
+{
+	struct store_grouping grouping = {.group = is_cpu_time};
+	struct store_select select = {.from_ns = day_ns, .to_ns = day_ns + DAY_NS};
+	struct figures best[2] = {{.cpu_ns = INT64_MAX, .wall_ns = INT64_MAX}, {.cpu_ns = INT64_MAX, .wall_ns = INT64_MAX}};
+	for (int i = 0; i < 2 * STEP_ROUNDS; i++) {
+		struct figures *figures = &best[i % 2];
+		struct error err;
+		read_threads_max = 1 + (unsigned)i % 2;
+		figures->total = 0;
+		int64_t wall = time_monotonic_ns(), cpu = time_process_cpu_ns();
+		check(store_series(store, &select, &grouping, DAY_NS / 200, on_point, &figures->total, &figures->stats, &err),
+		      &err);
+		cpu = time_process_cpu_ns() - cpu;
+		wall = time_monotonic_ns() - wall;
+		figures->cpu_ns = cpu < figures->cpu_ns ? cpu : figures->cpu_ns;
+		figures->wall_ns = wall < figures->wall_ns ? wall : figures->wall_ns;
+	}
+	if (best[0].total != best[1].total) {
+		fprintf(stderr, "ranges: two threads give another sum than one\n");
+		exit(1);
+	}
+	for (int i = 0; i < 2; i++)
+		printf("200 steps of a day, all services, %d thread%s CPU %.1f ms, wall %.1f ms, %" PRIu64 " rows\n", i + 1,
+		       i ? "s:" : ": ", (double)best[i].cpu_ns / 1e6, (double)best[i].wall_ns / 1e6, best[i].stats.rows);
 }
 
 static int find_host(void *context, const struct store_item *item, struct error *err)
@@ -154,6 +192,7 @@ int main(int argc, char **argv)
 	int64_t day_ns = (stats.newest_ns - 1) / DAY_NS * DAY_NS;
 	printf("ranges: %" PRIu64 " blocks (%" PRIu64 " of days), %" PRIu64 " samples, %.2f bytes each\n", stats.blocks,
 	       stats.blocks_by_level[2], stats.block_samples, (double)stats.block_bytes / (double)stats.block_samples);
+	print_steps(store, day_ns);
 	for (int by_host = 0; by_host < 2; by_host++) {
 		printf(by_host ? " host %s\n" : " all services\n", host);
 		for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++)

@@ -49,5 +49,7 @@ else
 	cat "$data/made"
 fi
 (cd tests && [ -d node_modules/@duckdb ] || npm ci --prefer-offline --ignore-scripts --no-audit --no-fund >/dev/null)
+# What ranges off the grid of the rollups cost beside those on it, without what HTTP and trees of frames take.
+"$O/bench/ranges" "$data/store"
 # shellcheck disable=SC2086
 exec node bench/store/main.mjs "$data" "$profiles" $peers

@@ -16,10 +16,12 @@ export class DuckDB {
 			await database.rows(
 				`CREATE VIEW ${name} AS SELECT *, file_index FROM read_parquet([${blocks.map((block) => `'${block.path}/${name}.parquet'`).join(', ')}], union_by_name = true)`,
 			);
-		if (blocks.every((block) => block.files.some((file) => file.name === 'rollup_1h.parquet' && file.bytes)))
-			await database
-				.rows(`CREATE VIEW rollup_1h AS SELECT *, file_index FROM read_parquet([${blocks.map((block) => `'${block.path}/rollup_1h.parquet'`).join(', ')}])`)
-				.then(() => (database.hasRollups = true));
+		const tables = ['rollup_1h', 'rollup_5m', 'totals'];
+		database.hasRollups = tables.every((name) => blocks.every((block) => block.files.some((file) => file.name === `${name}.parquet` && file.bytes)));
+		for (const name of database.hasRollups ? tables : [])
+			await database.rows(
+				`CREATE VIEW ${name} AS SELECT *, file_index FROM read_parquet([${blocks.map((block) => `'${block.path}/${name}.parquet'`).join(', ')}])`,
+			);
 		return database;
 	}
 	async rows(sql) {
@@ -71,17 +73,35 @@ export const sql = {
 		`SELECT count(*), sum(coalesce(a.v, 0) - coalesce(b.v, 0)) FROM (${byStack(null, from, to)}) a FULL JOIN (${byStack(null, baseFrom, baseTo)}) b USING (hash)`,
 };
 
-// Those that can be asked of the hourly rollups, by somebody who knows that they are there; null where they cannot.
+// Those that can be asked of rollups and totals, by somebody who knows that they are there; null where they cannot. They get the tables that Wick reads:
+// whole hours from rollup_1h, whole 5 minutes from rollup_5m, what is left at both ends from samples, and steps without stacks from totals.
 const hour = 3600000,
-	whole = (...times) => times.every((time) => time % hour === 0);
+	minutes5 = 300000,
+	whole = (unit, ...times) => times.every((time) => time % unit === 0);
+const ofSamples = (service, from, to) =>
+	`SELECT file_index, stack_id, value FROM samples JOIN (${series(service)}) USING (file_index, series_id) WHERE ${inside(from, to)}`;
+const ofRollup = (table, service, from, to) =>
+	`SELECT file_index, stack_id, value FROM ${table} JOIN (${rollups(service)}) USING (file_index, rollup_id) WHERE ${inside(from, to)}`;
+function pieces(service, from, to) {
+	if (whole(hour, from, to)) return ofRollup('rollup_1h', service, from, to);
+	const low = Math.ceil(from / minutes5) * minutes5,
+		high = Math.floor(to / minutes5) * minutes5;
+	if (low >= high) return null;
+	return [from < low && ofSamples(service, from, low), ofRollup('rollup_5m', service, low, high), high < to && ofSamples(service, high, to)]
+		.filter(Boolean)
+		.join(' UNION ALL ');
+}
 export const rollupSql = {
-	flame: ({ service, from, to }) =>
-		!whole(from, to)
-			? null
-			: `SELECT count(*), sum(v) FROM (SELECT hash, sum(v) AS v FROM (SELECT file_index, stack_id, sum(value) AS v FROM rollup_1h JOIN (${rollups(service)}) USING (file_index, rollup_id) WHERE ${inside(from, to)} GROUP BY ALL)
-		JOIN (SELECT file_index, stack_id, hash FROM stacks) USING (file_index, stack_id) GROUP BY 1)`,
+	flame: ({ service, from, to }) => {
+		const rows = pieces(service, from, to);
+		return (
+			rows &&
+			`SELECT count(*), sum(v) FROM (SELECT hash, sum(v) AS v FROM (SELECT file_index, stack_id, sum(value) AS v FROM (${rows}) GROUP BY ALL)
+		JOIN (SELECT file_index, stack_id, hash FROM stacks) USING (file_index, stack_id) GROUP BY 1)`
+		);
+	},
 	series: ({ from, to, step }) =>
-		!whole(from, to, step)
+		!whole(minutes5, from, to, step)
 			? null
-			: `SELECT count(*), sum(v) FROM (SELECT label_service_name, epoch_ms(time_ns) // ${step} AS t, sum(value) AS v FROM rollup_1h JOIN (${rollups()}) USING (file_index, rollup_id) WHERE ${inside(from, to)} GROUP BY ALL)`,
+			: `SELECT count(*), sum(v) FROM (SELECT label_service_name, epoch_ms(time_ns) // ${step} AS t, sum(value) AS v FROM totals JOIN (${series()}) USING (file_index, series_id) WHERE ${inside(from, to)} GROUP BY ALL)`,
 };

@@ -128,6 +128,9 @@ async function questions(server, blocks) {
 		last = Math.ceil((Math.max(...blocks.map((block) => block.max_ns)) / 1e6 + 1) / hour) * hour;
 	const all = { from: Math.floor(first), to: last },
 		one = { from: last - 9 * hour, to: last - 8 * hour },
+		// The same length off the grid of the rollups, as somebody who drags over a chart has it.
+		off = (range) => ({ from: range.from + 137000, to: range.to + 137000 }),
+		short = { from: one.from + 20 * 60000, to: one.from + 30 * 60000 },
 		length = (last - first) / day;
 	const services = (await server.json(`/api/v1/label-values?label=service_name&limit=0&${range(all)}`)).values.sort((a, b) => b.series - a.series),
 		service = services[0].value;
@@ -140,8 +143,12 @@ async function questions(server, blocks) {
 	);
 	const list = [
 		{ title: 'one service, 1 h', kind: 'flame', service, ...one, target: 100 },
+		{ title: 'one service, 1 h off the grid', kind: 'flame', service, ...off(one) },
 		{ title: 'one service, 24 h', kind: 'flame', service, ...back(1) },
+		{ title: 'all services, 10 min', kind: 'flame', ...short },
+		{ title: 'all services, 10 min off the grid', kind: 'flame', ...off(short) },
 		{ title: 'all services, 1 h', kind: 'flame', ...one },
+		{ title: 'all services, 1 h off the grid', kind: 'flame', ...off(one) },
 		{ title: 'all services, 24 h', kind: 'flame', ...back(1) },
 		length > 2 && { title: 'all services, 7 d', kind: 'flame', ...back(7), target: 1000 },
 		length > 8 && { title: 'all services, 30 d', kind: 'flame', ...back(30), target: 3000 },
@@ -180,6 +187,18 @@ async function askWick(server, list) {
 		question.sums = await phases(server, path);
 		server.look();
 		question.peak = server.peak_kb;
+	}
+}
+
+// The same on one CPU.
+async function askWickAlone(server, list) {
+	for (const question of list) {
+		if (question.missing) continue;
+		question.wickAlone = await timed(
+			() => server.get(paths[question.kind](question)),
+			() => cpuOf(server.pid),
+			{ least: 2, most: 8, seconds: 3 },
+		);
 	}
 }
 
@@ -232,9 +251,10 @@ function print(list) {
 			console.log(
 				`      wick          ${ms(question.wick.p50)} / ${ms(question.wick.p99)}, CPU ${ms(question.wick.cpu)}, sums alone ${ms(question.sums)}, first ${ms(question.wick.first)}; answer ${mb(question.answer.bytes)}, peak so far ${Math.round(question.peak / 1024)} MB${verdict(question.wick.p50, question.target, ' ms')}`,
 			);
+		if (question.wickAlone) console.log(`      wick, 1 CPU   ${ms(question.wickAlone.p50)} / ${ms(question.wickAlone.p99)}, CPU ${ms(question.wickAlone.cpu)}`);
 		for (const [key, title] of [
 			['duckdb', 'duckdb'],
-			['rollup', 'duckdb on rollup_1h'],
+			['rollup', 'duckdb on rollups'],
 			['clickhouse', 'clickhouse'],
 		])
 			for (const n of [threads, 1]) {
@@ -261,6 +281,9 @@ bytes(blocks);
 const list = await questions(server, blocks);
 await askWick(server, list);
 const peak = server.look();
+await server.stop();
+server = await Server.start(store, [], ['taskset', '-c', '0']);
+await askWickAlone(server, list);
 await server.stop();
 if (!has('--no-duckdb') || !has('--no-clickhouse')) {
 	blocks = blocksOf(store);

@@ -10,12 +10,12 @@ export const wick = process.env.WICK ?? 'build/wick',
 
 // A running server whose resident memory is looked at four times a second.
 export class Server {
-	static async start(directory, options = []) {
+	// under: a command that runs it.
+	static async start(directory, options = [], under = []) {
 		const server = new Server(),
 			begun = performance.now();
-		server.child = spawn(wick, ['server', '--data', directory, '--listen', '127.0.0.1:0', '--keep', 'forever', '--keep-size', '1T', ...options], {
-			stdio: ['ignore', 'ignore', 'pipe'],
-		});
+		const command = [...under, wick, 'server', '--data', directory, '--listen', '127.0.0.1:0', '--keep', 'forever', '--keep-size', '1T', ...options];
+		server.child = spawn(command[0], command.slice(1), { stdio: ['ignore', 'ignore', 'pipe'] });
 		process.on('exit', () => server.child.kill('SIGKILL'));
 		let log = '';
 		server.port = await new Promise((resolve, reject) => {
