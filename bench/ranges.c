@@ -6,7 +6,7 @@
  *
  * DATA is a data directory that no server has open. For each length, ranges at several places of the last day are merged by
  * stack, of all services, and by host, which rollups do not know; CPU time is that of the whole process, the median over the
- * places of the best of ROUNDS, and so are wall times. Each is done with one thread and with as many as there are CPUs. Not in
+ * places of the best of ROUNDS, and so are wall times. Each is done with one thread and with two. Not in
  * here: names, trees, text.
  */
 #include <inttypes.h>
@@ -17,15 +17,13 @@
 
 #include "base/alloc.h"
 #include "base/time.h"
-#include "store/store.h"
+#include "store/read/read_parts.h"
 
 #define ROUNDS	    3
 #define STEP_ROUNDS 10
 #define PLACES_MAX  16
 #define HOUR_NS	    (3600 * NS_PER_S)
 #define DAY_NS	    (24 * HOUR_NS)
-
-extern unsigned read_threads_max; /* store/read/read_parts.h */
 
 static void check(int r, const struct error *err)
 {
