@@ -202,7 +202,7 @@ static void ask_all(struct store *store)
 					  5 * TEST_HOUR + 1,
 					  23 * TEST_HOUR + 59 * NS_PER_S,
 					  TEST_DAY};
-	for (unsigned i = 0; i < 120; i++) {
+	for (unsigned i = 0; i < 60; i++) {
 		int64_t length = lengths[rnd_below(8)], room = TEST_DAY + TEST_HOUR;
 		struct question question = {.from_ns = TEST_DAY_0 - TEST_HOUR / 2 + (int64_t)(rnd() % (uint64_t)room),
 					    .label = (const char *[]){NULL, "service_name", "host"}[rnd_below(3)],
