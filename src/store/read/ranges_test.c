@@ -113,17 +113,10 @@ struct question {
 	bool samples_only;
 };
 
-static int choose(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret, struct error *err)
+static int group_all(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
+		     struct error *err)
 {
-	const struct question *question = context;
-	char text[32];
 	*ret = 0;
-	if (!question->label)
-		return 0;
-	snprintf(text, sizeof(text), "%s%u", strcmp(question->label, "host") ? "service" : "host", question->which);
-	const char *value = labels_get(labels, question->label);
-	if (!value || strcmp(value, text))
-		*ret = UINT32_MAX;
 	return 0;
 }
 
@@ -166,14 +159,21 @@ static int add_point(void *context, uint32_t group, uint64_t bucket, int64_t val
 static struct store_read_stats ask(struct store *store, const struct question *question)
 {
 	const char *const by[] = {question->label};
-	struct store_grouping grouping = {
-		.by = by, .by_count = question->label != NULL, .group = choose, .context = (void *)question};
+	struct store_grouping grouping = {.by = by, .by_count = question->label != NULL, .group = group_all};
+	char text[32];
+	const struct label_condition label = {.label = question->label, .text = text};
 	struct store_select select = {
-		.from_ns = question->from_ns, .to_ns = question->to_ns, .samples_only = question->samples_only};
+		.from_ns = question->from_ns,
+		.to_ns = question->to_ns,
+		.samples_only = question->samples_only,
+		.series = {.labels = &label, .label_count = question->label != NULL},
+	};
 	struct store_read_stats stats = {0};
 	struct error err = {0};
 	struct profile *into;
 	int64_t want[STACKS], got[STACKS] = {0}, total = 0, points = 0;
+	snprintf(text, sizeof(text), "%s%u", question->label && !strcmp(question->label, "host") ? "host" : "service",
+		 question->which);
 	assert_int_equal(profile_new(&into, NULL), 0);
 	if (store_merge(store, &select, &grouping, into, &stats, &err) < 0)
 		fail_msg("%s", err.message);
@@ -251,7 +251,7 @@ static void blocks_without_partitions_are_read(void **state)
 	append_blocks(store, 0, 1);
 	compact_day(store);
 	block_partition_ns = BLOCK_PARTITION_NS;
-	assert_int_equal(store->blocks[0]->meta.partition_ns, 0);
+	assert_int_equal(local_of(store)->blocks[0]->meta.partition_ns, 0);
 	struct store_read_stats stats = ask_hour(store, 7);
 	/* That is what partitions are for: */
 	assert_true(stats.pages + 1 >= SERIES * STACKS * TICKS / PAGE_ROWS);
@@ -268,11 +268,11 @@ static void check_mixed(int64_t partition_ns)
 	block_partition_ns = partition_ns;
 	append_blocks(store, 0, 2);
 	compact_day(store);
-	assert_int_equal(store->blocks[0]->meta.partition_ns, partition_ns);
+	assert_int_equal(local_of(store)->blocks[0]->meta.partition_ns, partition_ns);
 	block_partition_ns = BLOCK_PARTITION_NS;
 	append_blocks(store, 1, 2);
 	compact_day(store);
-	assert_int_equal(store->blocks[0]->meta.partition_ns, BLOCK_PARTITION_NS);
+	assert_int_equal(local_of(store)->blocks[0]->meta.partition_ns, BLOCK_PARTITION_NS);
 	struct store_read_stats stats = ask_hour(store, 7);
 	assert_true(stats.pages < stats.pages_skipped);
 	ask_all(store);
@@ -290,18 +290,13 @@ static void other_partitions_are_merged(void **state)
 	check_mixed(25 * TEST_MINUTE);
 }
 
-static bool is_service(void *context, const struct profile_type *type, const struct labels *labels)
-{
-	const char *value = labels_get(labels, "service_name");
-	return value && !strcmp(value, context);
-}
-
 static void what_is_left_after_a_deletion_is_in_order(void **state)
 {
 	for (int partitioned = 0; partitioned < 2; partitioned++) {
 		char *directory = test_directory();
 		struct store *store = test_open_manual(directory, NULL);
 		struct store_delete_result result;
+		struct test_needle needle;
 		struct question question = {.from_ns = TEST_DAY_0, .to_ns = TEST_DAY_0 + TEST_DAY, .label = "service_name"};
 		struct question later = {.from_ns = TEST_DAY_0 + 5 * TEST_HOUR + 1,
 					 .to_ns = TEST_DAY_0 + TEST_DAY,
@@ -311,10 +306,10 @@ static void what_is_left_after_a_deletion_is_in_order(void **state)
 		append_blocks(store, 0, 1);
 		compact_day(store);
 		block_partition_ns = BLOCK_PARTITION_NS;
-		assert_int_equal(store_delete(store, is_service, (void *)"service2", TEST_DAY_0, TEST_DAY_0 + 5 * TEST_HOUR + 1,
-					      &result, NULL),
+		assert_int_equal(store_delete(store, test_conditions("service_name=\"service2\"", &needle), TEST_DAY_0,
+					      TEST_DAY_0 + 5 * TEST_HOUR + 1, &result, NULL),
 				 0);
-		assert_int_equal(store->blocks[0]->meta.partition_ns, BLOCK_PARTITION_NS);
+		assert_int_equal(local_of(store)->blocks[0]->meta.partition_ns, BLOCK_PARTITION_NS);
 		test_check_blocks(store);
 		ask(store, &question); /* service0 */
 		ask(store, &later);
@@ -337,13 +332,14 @@ static void too_many_partitions_are_none(void **state)
 			test_cut(store);
 		}
 		test_compact(store, TEST_DAY_0 + 90 * TEST_DAY);
-		assert_int_equal(store->block_count, 1);
-		assert_int_equal(store->blocks[0]->meta.level, 2);
-		assert_int_equal(store->blocks[0]->meta.partition_ns, many ? 0 : BLOCK_PARTITION_NS);
+		assert_int_equal(local_of(store)->block_count, 1);
+		assert_int_equal(local_of(store)->blocks[0]->meta.level, 2);
+		assert_int_equal(local_of(store)->blocks[0]->meta.partition_ns, many ? 0 : BLOCK_PARTITION_NS);
 		test_check_blocks(store);
 		check_merge(store, &model, INT64_MIN, INT64_MAX, "process_cpu:samples");
 		check_merge(store, &model, TEST_DAY_0 + TEST_HOUR + 1, TEST_DAY_0 + 3 * TEST_HOUR, "process_cpu:samples");
-		check_series(store, &model, TEST_DAY_0 + 1, TEST_DAY_0 + TEST_DAY, "service1", 61 * TEST_MINUTE);
+		check_series(store, &model, TEST_DAY_0 + 1, TEST_DAY_0 + TEST_DAY, "service_name=\"service1\"",
+			     61 * TEST_MINUTE);
 		store_close(store);
 		model_release(&model);
 		test_directory_remove(directory);
@@ -419,10 +415,10 @@ static void damage_is_found_by_any_thread(void **state)
 		struct store_select select = {.from_ns = INT64_MIN, .to_ns = INT64_MAX, .samples_only = true};
 		struct store_read_stats stats;
 		int64_t sum = 0;
-		snprintf(path, sizeof(path), "%s/samples.parquet", store->blocks[0]->path);
+		snprintf(path, sizeof(path), "%s/samples.parquet", local_of(store)->blocks[0]->path);
 		int fd = io_open(path, O_RDWR, 0, NULL);
 		assert_true(fd >= 0);
-		off_t at = (off_t)store->blocks[0]->meta.files[BLOCK_SAMPLES].size / 2;
+		off_t at = (off_t)local_of(store)->blocks[0]->meta.files[BLOCK_SAMPLES].size / 2;
 		uint8_t byte;
 		assert_int_equal(pread(fd, &byte, 1, at), 1);
 		byte ^= 1;
@@ -431,7 +427,7 @@ static void damage_is_found_by_any_thread(void **state)
 		assert_int_equal(store_series(store, &select, NULL, 0, add_point, &sum, &stats, NULL), 0);
 		assert_true(stats.partial);
 		assert_int_equal(sum, 0);
-		assert_int_equal(store->block_count, 0);
+		assert_int_equal(local_of(store)->block_count, 0);
 		store_close(store);
 		test_directory_remove(directory);
 	}
