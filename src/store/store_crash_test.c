@@ -18,6 +18,7 @@
 
 #include "base/fault.h"
 #include "base/limits.h"
+#include "base/test_stride.h"
 #include "store/store_int.h"
 
 struct problems {
@@ -817,9 +818,9 @@ static void test_exit_at_each_call(void **state)
 	static const enum fault_kind kinds[] = {FAULT_WRITE, FAULT_SYNC, FAULT_RENAME, FAULT_OPEN};
 	uint64_t points = 0;
 	for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++)
-		for (uint64_t n = 1; exit_at(kinds[k], n); n++)
+		for (uint64_t n = 1; exit_at(kinds[k], n); n += test_stride())
 			points++;
-	assert_true(points > 100);
+	assert_true(points > 100 / test_stride());
 }
 
 /* The same while blocks are merged, deleted from and removed. What the child says to the parent: numbers that were
@@ -916,9 +917,9 @@ static void test_exit_at_each_call_of_maintenance(void **state)
 	static const enum fault_kind kinds[] = {FAULT_WRITE, FAULT_SYNC, FAULT_RENAME, FAULT_OPEN};
 	uint64_t points = 0;
 	for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++)
-		for (uint64_t n = 1; exit_at_maintenance(kinds[k], n); n++)
+		for (uint64_t n = 1; exit_at_maintenance(kinds[k], n); n += test_stride())
 			points++;
-	assert_true(points > 300);
+	assert_true(points > 300 / test_stride());
 }
 
 /* ---- kill -9 ---- */

@@ -17,6 +17,7 @@
 #include "base/fault.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/test_stride.h"
 #include "base/time.h"
 #include "store/block/block_write.h"
 
@@ -827,7 +828,7 @@ static void test_faults(void **state)
 	const struct block_write_options options = {.directory = directory, .rollups = true, .group_rows = 100};
 	for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
 		bool reached = true;
-		for (uint64_t n = 1; reached; n++) {
+		for (uint64_t n = 1; reached; n += test_stride()) {
 			struct block_meta meta = {0};
 			struct error err = {0};
 			fresh_directory();
@@ -842,7 +843,7 @@ static void test_faults(void **state)
 	static const enum fault_kind read_kinds[] = {FAULT_ALLOC, FAULT_OPEN, FAULT_READ};
 	for (size_t k = 0; k < sizeof(read_kinds) / sizeof(*read_kinds); k++) {
 		bool reached = true;
-		for (uint64_t n = 1; reached; n++) {
+		for (uint64_t n = 1; reached; n += test_stride()) {
 			struct error err = {0};
 			fault_arm(read_kinds[k], n, 0);
 			int r = read_everything(&err);
