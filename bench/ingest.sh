@@ -25,5 +25,10 @@ for connections in 1 2; do
 	printf 'OTLP: %s connections\n' "$connections"
 	"$O/bench/fleet" --url "$url" --pid "$server_pid" --days 0.01 --jobs "$connections" --seed "$connections" 2>/dev/null
 done
+kill "$server_pid"
+wait "$server_pid" 2>/dev/null
+rm -rf "$work/data"
+# With an empty log, of which it prints by how much it has grown.
+start_server
 "$O/bench/ingest" "$url" "$server_pid" push
 printf '  server        peak %s MB\n' "$(peak_of "$server_pid")"
