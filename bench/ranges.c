@@ -39,11 +39,12 @@ static int compare_times(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static int is_cpu_time(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
-		       struct error *err)
+static const struct type_condition cpu_time = {.parts = {"process_cpu"}};
+
+static int group_all(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
+		     struct error *err)
 {
-	const char *host = labels_get(labels, "host_name");
-	*ret = strcmp(type->name, "process_cpu") || (context && (!host || strcmp(host, context))) ? UINT32_MAX : 0;
+	*ret = 0;
 	return 0;
 }
 
@@ -56,9 +57,13 @@ struct figures {
 static struct figures ask(struct store *store, int64_t from_ns, int64_t to_ns, const char *host)
 {
 	static const char *const by_host[] = {"host_name"};
-	struct store_grouping grouping = {
-		.by = by_host, .by_count = host != NULL, .group = is_cpu_time, .context = (void *)host};
-	struct store_select select = {.from_ns = from_ns, .to_ns = to_ns};
+	struct store_grouping grouping = {.by = by_host, .by_count = host != NULL, .group = group_all};
+	const struct label_condition of_host = {.label = "host_name", .text = host};
+	struct store_select select = {
+		.from_ns = from_ns,
+		.to_ns = to_ns,
+		.series = {.types = &cpu_time, .type_count = 1, .labels = &of_host, .label_count = host != NULL},
+	};
 	struct figures best = {.cpu_ns = INT64_MAX, .wall_ns = INT64_MAX};
 	for (int i = 0; i < ROUNDS; i++) {
 		struct profile *into;
@@ -131,8 +136,9 @@ static int on_point(void *context, uint32_t group, uint64_t bucket, int64_t valu
 /* Values over time of a day with steps that no rollup has: all of it is read from samples. One thread and two in turns. */
 static void print_steps(struct store *store, int64_t day_ns)
 {
-	struct store_grouping grouping = {.group = is_cpu_time};
-	struct store_select select = {.from_ns = day_ns, .to_ns = day_ns + DAY_NS};
+	struct store_grouping grouping = {.group = group_all};
+	struct store_select select = {
+		.from_ns = day_ns, .to_ns = day_ns + DAY_NS, .series = {.types = &cpu_time, .type_count = 1}};
 	struct figures best[2] = {{.cpu_ns = INT64_MAX, .wall_ns = INT64_MAX}, {.cpu_ns = INT64_MAX, .wall_ns = INT64_MAX}};
 	for (int i = 0; i < 2 * STEP_ROUNDS; i++) {
 		struct figures *figures = &best[i % 2];
