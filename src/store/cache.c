@@ -101,6 +101,12 @@ void cache_free_evicted(struct cache_evicted out)
 			kinds[part].free(out.parts[part]);
 }
 
+bool cache_has(struct local_store *store, const struct block *block, enum block_part part)
+{
+	THREAD_LOCK_SCOPE(&store->state_lock);
+	return *(void *const *)(const void *)((const char *)block + kinds[part].slot) != NULL;
+}
+
 static bool holds_any(const struct block *block)
 {
 	return block->series || block->tables || block->hashes;

@@ -294,9 +294,12 @@ static int list_block(struct listing *l, struct block *block)
 	bool one_type = series_matcher_asks_types(l->series);
 	if (l->kind == LIST_TYPES && !conditions && meta->types_complete)
 		return list_known_types(l, meta);
-	if (l->kind == LIST_LABELS && !conditions && !one_type && meta->labels_complete)
+	/* Of a block that is in the range as a whole, its metadata say the same as its series do. */
+	bool whole = !conditions && !one_type && l->select->from_ns <= meta->min_ns && meta->max_ns < l->select->to_ns;
+	if (l->kind == LIST_LABELS && whole && meta->labels_complete)
 		return list_known_labels(l, meta);
-	if (l->kind == LIST_VALUES && !conditions && !one_type && meta->files[BLOCK_LABELS].size)
+	/* The file of labels is decoded each time; what a query has left in memory answers in a fraction of that. */
+	if (l->kind == LIST_VALUES && whole && meta->files[BLOCK_LABELS].size && !cache_has(l->store, block, BLOCK_PART_SERIES))
 		return list_known_values(l, block);
 	return list_series_of_block(l, block);
 }

@@ -311,6 +311,12 @@ static void test_sums(void **state)
 	assert_int_equal(store_list_values(store, &all.select, "host", "", add_item, &known, NULL, NULL), 0);
 	assert_int_equal(store_list_values(store, &with.select, "host", "", add_item, &counted, NULL, NULL), 0);
 	assert_memory_equal(&known, &counted, sizeof(known));
+	/* The series are in memory now, and answer the first question, too. */
+	struct sums again = {.first_ns = INT64_MAX, .last_ns = INT64_MIN};
+	struct store_read_stats stats = {0};
+	assert_int_equal(store_list_values(store, &all.select, "host", "", add_item, &again, &stats, NULL), 0);
+	assert_memory_equal(&known, &again, sizeof(known));
+	assert_int_equal(stats.cache_hits, 1);
 	struct sums types = {.first_ns = INT64_MAX, .last_ns = INT64_MIN}, names = types;
 	assert_int_equal(store_list_types(store, &all.select, add_item, &types, NULL, NULL), 0);
 	assert_memory_equal(&known, &types, sizeof(known)); /* every series has a host */

@@ -217,6 +217,7 @@ struct cache_evicted {
 int cache_get(struct local_store *store, struct block *block, enum block_part part, void **ret, struct store_read_stats *stats,
 	      struct error *err);
 void cache_put(struct local_store *store, enum block_part part, void *item);
+bool cache_has(struct local_store *store, const struct block *block, enum block_part part); /* at this moment */
 /* Takes what the cache has of a block out of it; state_lock held. To be freed without the lock. */
 struct cache_evicted cache_evict(struct local_store *store, struct block *block);
 void cache_free_evicted(struct cache_evicted out);
