@@ -58,10 +58,6 @@
 #include "store/head/head.h"
 #include "store/head/record_int.h"
 
-#define FLAG_ID	     1
-#define FLAG_LINKS   2
-#define FLAG_NUMBERS 4
-
 struct delta_mark delta_start(void)
 {
 	return (struct delta_mark){.counts = {[DELTA_STRINGS] = 1,
@@ -288,9 +284,9 @@ static void put_samples(const struct encoder *e, size_t count, uint64_t flags)
 	put(e->out, count);
 	PUT_COLUMN(e->out, first, end, zigzag((int64_t)series[i] - (i > first ? (int64_t)series[i - 1] : 0)));
 	PUT_COLUMN(e->out, first, end, zigzag((int64_t)stacks[i] - (i > first ? (int64_t)stacks[i - 1] : 0)));
-	if (flags & FLAG_LINKS)
+	if (flags & DELTA_FLAG_LINKS)
 		PUT_COLUMN(e->out, first, end, head->links[i]);
-	if (flags & FLAG_NUMBERS)
+	if (flags & DELTA_FLAG_NUMBERS)
 		PUT_COLUMN(e->out, first, end, head->numbers[i]);
 	PUT_COLUMN(e->out, first, end, zigzag((int64_t)((uint64_t)times[i] - (i > first ? (uint64_t)times[i - 1] : 0))));
 	PUT_COLUMN(e->out, first, end, zigzag(head->values[i] / unit));
@@ -326,7 +322,7 @@ static uint64_t flags_of(const struct head *head, const struct head_batch *batch
 		links |= head->links[i];
 		numbers |= head->numbers ? head->numbers[i] : 0;
 	}
-	return (id_is_set(id) ? FLAG_ID : 0u) | (links ? FLAG_LINKS : 0u) | (numbers ? FLAG_NUMBERS : 0u);
+	return (id_is_set(id) ? DELTA_FLAG_ID : 0u) | (links ? DELTA_FLAG_LINKS : 0u) | (numbers ? DELTA_FLAG_NUMBERS : 0u);
 }
 
 /* ---- all ---- */
@@ -338,7 +334,7 @@ static void put_beginning(const struct encoder *e, const struct head_batch *batc
 		chain[i] = (uint8_t)(e->from->chain >> 8 * i);
 	put(e->out, DELTA_VERSION);
 	put(e->out, flags);
-	if (flags & FLAG_ID)
+	if (flags & DELTA_FLAG_ID)
 		buffer_append(e->out, id, STORE_ID_SIZE);
 	put(e->out, zigzag(batch ? batch->period : 0));
 	buffer_append(e->out, chain, sizeof(chain));

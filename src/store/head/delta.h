@@ -29,6 +29,12 @@ enum delta_table {
 	DELTA_NUMBERS,
 	DELTA_TABLES,
 };
+/* Of a payload: what it has. */
+#define DELTA_FLAG_ID	   1
+#define DELTA_FLAG_LINKS   2
+#define DELTA_FLAG_NUMBERS 4
+#define DELTA_FLAGS_ALL	   7
+
 /* How far the records of a segment have come: what is below these counts is in the log. */
 struct delta_mark {
 	uint32_t counts[DELTA_TABLES];

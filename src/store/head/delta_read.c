@@ -10,11 +10,6 @@
 #include "store/head/head_int.h"
 #include "store/head/record_int.h"
 
-#define FLAG_ID	     1
-#define FLAG_LINKS   2
-#define FLAG_NUMBERS 4
-#define FLAGS_ALL    7
-
 struct reading {
 	struct decoder in;
 	struct delta_reader *reader;
@@ -415,7 +410,7 @@ static bool has_lost(const struct head *head, size_t first, size_t end)
 static void read_samples(struct reading *r)
 {
 	struct head *head = r->head;
-	bool links = r->flags & FLAG_LINKS, numbers = r->flags & FLAG_NUMBERS;
+	bool links = r->flags & DELTA_FLAG_LINKS, numbers = r->flags & DELTA_FLAG_NUMBERS;
 	uint64_t unit = get(&r->in), series = 0, stack = 0, time = 0;
 	size_t count = get_count(&r->in, 4), first = head->count, end = first + count;
 	int result = r->in.error ? 0 : head_reserve_samples(head, count, numbers, NULL);
@@ -482,10 +477,10 @@ static void read_beginning(struct reading *r, bool follows, uint64_t *ret_chain)
 		r->in.error = error_set(r->in.err, -ENOTSUP, "log record of version %lu; this program supports up to %d",
 					(unsigned long)version, DELTA_VERSION);
 	r->flags = get(&r->in);
-	if (r->flags > FLAGS_ALL)
+	if (r->flags > DELTA_FLAGS_ALL)
 		fail(&r->in, "it has unknown flags");
 	memset(reader->id, 0, sizeof(reader->id));
-	struct bytes id = get_bytes(&r->in, r->flags & FLAG_ID ? sizeof(reader->id) : 0);
+	struct bytes id = get_bytes(&r->in, r->flags & DELTA_FLAG_ID ? sizeof(reader->id) : 0);
 	if (id.len)
 		memcpy(reader->id, id.data, id.len);
 	r->batch.period = get_signed(&r->in);
