@@ -251,15 +251,6 @@ int query_only_type(struct store *store, const struct query *query, char ret[sta
 	return 1;
 }
 
-static void add_stats(struct store_read_stats *to, const struct store_read_stats *from)
-{
-	store_read_stats_add(to, from);
-	to->period = from->period > to->period ? from->period : to->period;
-	if (from->partial && !to->partial)
-		memcpy(to->why, from->why, sizeof(to->why));
-	to->partial |= from->partial;
-}
-
 static int check_outcome(struct query_scan *scan, struct store *store, int r, struct error *err)
 {
 	if (scan->several_types)
@@ -285,7 +276,7 @@ int query_scan_finish(struct query_scan *scan, struct store *store, int r, struc
 {
 	r = check_outcome(scan, store, r, err);
 	if (stats)
-		add_stats(&stats->read, &scan->read);
+		store_read_stats_unite(&stats->read, &scan->read);
 	if (stats && since_ns)
 		stats->read_ns += (uint64_t)(time_monotonic_ns() - since_ns);
 	return r;

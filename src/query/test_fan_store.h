@@ -71,15 +71,6 @@ static int fan_append(struct store *store, const struct profile *profile, const 
 
 /* ---- reading ---- */
 
-static void fan_add_stats(struct store_read_stats *to, const struct store_read_stats *from)
-{
-	store_read_stats_add(to, from);
-	to->period = from->period > to->period ? from->period : to->period;
-	if (from->partial && !to->partial)
-		memcpy(to->why, from->why, sizeof(to->why));
-	to->partial |= from->partial;
-}
-
 /* One part's merge goes into a profile of its own, in which the groups that the caller numbered are label sets: labels of
  * samples there are sets there. */
 struct fan_merge {
@@ -162,7 +153,7 @@ static int fan_merge_part(struct store *part, const struct store_select *select,
 	r = store_merge(part, select, grouping ? &numbered : NULL, own, &read, err);
 	if (r == 0)
 		r = fan_copy_part(&merge, into, err);
-	fan_add_stats(stats, &read);
+	store_read_stats_unite(stats, &read);
 	mem_free(merge.groups);
 	return r;
 }
@@ -188,7 +179,7 @@ static int fan_series(struct store *store, const struct store_select *select, co
 	for (size_t i = 0; r == 0 && i < FAN_PARTS; i++) {
 		struct store_read_stats read = {0};
 		r = store_series(fan_parts(store)[i], select, grouping, step_ns, on_point, context, &read, err);
-		fan_add_stats(&all, &read);
+		store_read_stats_unite(&all, &read);
 	}
 	if (stats)
 		*stats = all;
@@ -203,7 +194,7 @@ static int fan_list_series(struct store *store, const struct store_select *selec
 	for (size_t i = 0; r == 0 && i < FAN_PARTS; i++) {
 		struct store_read_stats read = {0};
 		r = store_list_series(fan_parts(store)[i], select, grouping, &read, err);
-		fan_add_stats(&all, &read);
+		store_read_stats_unite(&all, &read);
 	}
 	if (stats)
 		*stats = all;
@@ -219,7 +210,7 @@ static int fan_read_processes(struct store *store, const struct store_select *se
 	for (size_t i = 0; r == 0 && i < FAN_PARTS; i++) {
 		struct store_read_stats read = {0};
 		r = store_read_processes(fan_parts(store)[i], select, grouping, columns, on_row, context, &read, err);
-		fan_add_stats(&all, &read);
+		store_read_stats_unite(&all, &read);
 	}
 	if (stats)
 		*stats = all;
@@ -314,7 +305,7 @@ static int fan_collect(struct store *store, enum fan_kind kind, const struct sto
 			r = store_list_labels(part, select, fan_on_item, list, &read, err);
 		else
 			r = store_list_values(part, select, label, prefix, fan_on_item, list, &read, err);
-		fan_add_stats(stats, &read);
+		store_read_stats_unite(stats, &read);
 		fan_end_part(list);
 	}
 	return r;

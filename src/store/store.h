@@ -201,6 +201,8 @@ struct store_read_stats {
 
 /* Adds the members that are sums, no others. */
 void store_read_stats_add(struct store_read_stats *to, const struct store_read_stats *from);
+/* Of two reads whose results are one: the largest period, partial if one is, and the first reason too. */
+void store_read_stats_unite(struct store_read_stats *to, const struct store_read_stats *from);
 
 /*
  * Adds everything that matches into `into`, an empty profile: one sample for each (stack, group), no times; the sample's

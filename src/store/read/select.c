@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/cancel.h"
@@ -242,4 +243,13 @@ void store_read_stats_add(struct store_read_stats *to, const struct store_read_s
 	const uint64_t *more = (const uint64_t *)from;
 	for (size_t i = 0; i < offsetof(struct store_read_stats, period) / sizeof(*sums); i++)
 		sums[i] += more[i];
+}
+
+void store_read_stats_unite(struct store_read_stats *to, const struct store_read_stats *from)
+{
+	store_read_stats_add(to, from);
+	to->period = from->period > to->period ? from->period : to->period;
+	if (from->partial && !to->partial)
+		memcpy(to->why, from->why, sizeof(to->why));
+	to->partial |= from->partial;
 }
