@@ -24,11 +24,6 @@ void block_partitioner_release(struct block_partitioner *partitioner)
 
 /* ---- the order ---- */
 
-static int64_t number_of(int64_t time_ns, int64_t partition_ns)
-{
-	return time_ns / partition_ns - (time_ns % partition_ns < 0);
-}
-
 /* *ret: the rows are in another order than they have to be, which is in partitioner->order. */
 static int find_order(struct block_writer *writer, size_t count, bool *ret, struct error *err)
 {
@@ -46,14 +41,14 @@ static int find_order(struct block_writer *writer, size_t count, bool *ret, stru
 	if (array_reserve(&p->order, &p->order_capacity, count, UINT32_MAX) < 0 ||
 	    array_reserve(&p->starts, &p->start_capacity, partitions + 1, SIZE_MAX) < 0)
 		return error_nomem(err);
-	int64_t first = number_of(min_ns, partition_ns);
+	int64_t first = block_partition_of(min_ns, partition_ns);
 	memset(p->starts, 0, (partitions + 1) * sizeof(*p->starts));
 	for (size_t i = 0; i < count; i++)
-		p->starts[number_of(times[i], partition_ns) - first + 1]++;
+		p->starts[block_partition_of(times[i], partition_ns) - first + 1]++;
 	for (size_t i = 1; i <= partitions; i++)
 		p->starts[i] += p->starts[i - 1];
 	for (size_t i = 0; i < count; i++)
-		p->order[p->starts[number_of(times[i], partition_ns) - first]++] = (uint32_t)i;
+		p->order[p->starts[block_partition_of(times[i], partition_ns) - first]++] = (uint32_t)i;
 	*ret = true;
 	return 0;
 }

@@ -21,14 +21,18 @@
 #define BLOCK_PARTITION_NS   (3600ll * 1000000000)
 #define BLOCK_PARTITIONS_MAX 1024 /* a block whose times span more has none */
 
+/* Which one a time is in; they are numbered from 1970 on. */
+static inline int64_t block_partition_of(int64_t time_ns, int64_t partition_ns)
+{
+	return time_ns / partition_ns - (time_ns % partition_ns < 0);
+}
+
 /* How many there are from min_ns to max_ns, at least 1; partition_ns 0 = there are none. */
 static inline uint64_t block_partition_count(int64_t min_ns, int64_t max_ns, int64_t partition_ns)
 {
 	if (partition_ns <= 0 || min_ns >= max_ns)
 		return 1;
-	int64_t first = min_ns / partition_ns - (min_ns % partition_ns < 0);
-	int64_t last = max_ns / partition_ns - (max_ns % partition_ns < 0);
-	return (uint64_t)(last - first) + 1;
+	return (uint64_t)(block_partition_of(max_ns, partition_ns) - block_partition_of(min_ns, partition_ns)) + 1;
 }
 
 /* The length of the partitions of a new block with these times; 0 = it has none. Tests and measurements take another length. */
