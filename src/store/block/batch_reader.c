@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "store/block/block_write_int.h"
@@ -48,29 +47,6 @@ int batch_reader_open(struct batch_reader *reader, struct parquet_file *file, co
 	return 0;
 }
 
-static inline __attribute__((always_inline)) void reorder(const uint64_t *keys, size_t count, uint8_t *to, const uint8_t *from,
-							  size_t size)
-{
-	for (size_t i = 0; i < count; i++)
-		memcpy(to + i * size, from + (uint32_t)keys[i] * size, size);
-}
-
-/* By the rows that the keys name in their lower halves. */
-static int reorder_array(struct batch_reader *reader, void *array, size_t size, struct error *err)
-{
-	size_t count = reader->count;
-	if (array_reserve(&reader->column, &reader->column_capacity, count * size, SIZE_MAX) < 0)
-		return error_nomem(err);
-	switch (size) {
-	case 1: reorder(reader->keys, count, reader->column, array, 1); break;
-	case 4: reorder(reader->keys, count, reader->column, array, 4); break;
-	case 8: reorder(reader->keys, count, reader->column, array, 8); break;
-	default: reorder(reader->keys, count, reader->column, array, size);
-	}
-	memcpy(array, reader->column, count * size);
-	return 0;
-}
-
 static int order_by_first(struct batch_reader *reader, struct error *err)
 {
 	const int32_t *ids = reader->data[0].i32;
@@ -86,14 +62,18 @@ static int order_by_first(struct batch_reader *reader, struct error *err)
 	for (size_t i = 0; i < count; i++)
 		reader->keys[i] = (uint64_t)(uint32_t)ids[i] << 32 | i;
 	block_sort_by_high(reader->keys, reader->spare, count);
+	uint32_t *order = (uint32_t *)(void *)reader->spare;
+	for (size_t i = 0; i < count; i++)
+		order[i] = (uint32_t)reader->keys[i];
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < reader->column_count; i++) {
 		struct parquet_data *data = &reader->data[i];
 		if (reader->columns[i] == SIZE_MAX)
 			continue;
-		r = reorder_array(reader, data->any, block_value_size(data->type), err);
+		r = block_reorder(order, count, data->any, block_value_size(data->type), &reader->column,
+				  &reader->column_capacity, err);
 		if (r == 0 && data->present)
-			r = reorder_array(reader, data->present, 1, err);
+			r = block_reorder(order, count, data->present, 1, &reader->column, &reader->column_capacity, err);
 	}
 	return r;
 }

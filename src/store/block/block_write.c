@@ -273,8 +273,6 @@ static const struct parquet_column link_columns[LINK_COLUMNS] = {
 static const struct parquet_column numbers_column = {
 	.name = "numbers", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING, .optional = true};
 
-enum { SERIES, STACK, TIME, VALUE, TRACE, SPAN }; /* as in block_write_order.c */
-
 static int make_room_for_links(struct block_writer *writer, struct error *err)
 {
 	writer->links = mem_alloc_array(writer->group_rows, sizeof(*writer->links));

@@ -43,11 +43,14 @@ int block_group_flush(struct block_group *group, struct error *err);
 int block_group_finish(struct block_group *group, struct block_meta *meta, struct error *err);
 void block_group_release(struct block_group *group);
 
+/* Columns of a group of samples. */
+enum { SERIES, STACK, TIME, VALUE, TRACE, SPAN };
+
 /* Scratch of what puts a row group into the order of its partitions: block_write_order.c. */
 struct block_partitioner {
 	uint32_t *order; /* by row of the new order: which it is now */
 	size_t *starts;	 /* by partition */
-	void *column;
+	uint8_t *column;
 	size_t order_capacity, start_capacity, column_capacity;
 	bool is_split; /* the last group ended within the rows of one series and time: they go on in the next one */
 };
@@ -113,6 +116,10 @@ int block_write_labels(struct block_writer *writer, struct error *err); /* label
 
 /* Sorts by the upper 32 bits, keeping the order of equal ones; both arrays have count entries. The result is in `keys`. */
 void block_sort_by_high(uint64_t *keys, uint64_t *spare, size_t count);
+/* block_write_order.c. Row i of the array becomes what row order[i] is; entries have `size` bytes. The scratch is made as large
+ * as one column, and is the caller's to free. -ENOMEM. */
+int block_reorder(const uint32_t *order, size_t count, void *column, size_t size, uint8_t **scratch, size_t *scratch_capacity,
+		  struct error *err);
 /* Codes of a column in the order of their values. The caller frees with mem_free(). */
 int block_order_of_values(const struct series_column *column, uint32_t **ret, struct error *err);
 

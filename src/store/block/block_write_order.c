@@ -12,8 +12,6 @@
 #include "base/alloc.h"
 #include "store/block/block_write_int.h"
 
-enum { SERIES, STACK, TIME, VALUE, TRACE, SPAN };
-
 void block_partitioner_release(struct block_partitioner *partitioner)
 {
 	mem_free(partitioner->order);
@@ -53,27 +51,31 @@ static int find_order(struct block_writer *writer, size_t count, bool *ret, stru
 	return 0;
 }
 
-static inline __attribute__((always_inline)) void reorder(const uint32_t *order, size_t count, void *to, const void *from,
+static inline __attribute__((always_inline)) void reorder(const uint32_t *order, size_t count, uint8_t *to, const uint8_t *from,
 							  size_t size)
 {
 	for (size_t i = 0; i < count; i++)
-		memcpy((uint8_t *)to + i * size, (const uint8_t *)from + order[i] * size, size);
+		memcpy(to + i * size, from + order[i] * size, size);
+}
+
+int block_reorder(const uint32_t *order, size_t count, void *column, size_t size, uint8_t **scratch, size_t *scratch_capacity,
+		  struct error *err)
+{
+	if (array_reserve(scratch, scratch_capacity, count * size, SIZE_MAX) < 0)
+		return error_nomem(err);
+	switch (size) {
+	case 1: reorder(order, count, *scratch, column, 1); break;
+	case 4: reorder(order, count, *scratch, column, 4); break;
+	case 8: reorder(order, count, *scratch, column, 8); break;
+	default: reorder(order, count, *scratch, column, size);
+	}
+	memcpy(column, *scratch, count * size);
+	return 0;
 }
 
 static int reorder_column(struct block_partitioner *p, size_t count, void *column, size_t size, struct error *err)
 {
-	uint8_t *bytes = p->column;
-	if (array_reserve(&bytes, &p->column_capacity, count * size, SIZE_MAX) < 0)
-		return error_nomem(err);
-	p->column = bytes;
-	switch (size) {
-	case 1: reorder(p->order, count, p->column, column, 1); break;
-	case 4: reorder(p->order, count, p->column, column, 4); break;
-	case 8: reorder(p->order, count, p->column, column, 8); break;
-	default: reorder(p->order, count, p->column, column, size);
-	}
-	memcpy(column, p->column, count * size);
-	return 0;
+	return block_reorder(p->order, count, column, size, &p->column, &p->column_capacity, err);
 }
 
 /* Of links and numbers only what is written: what they point at stays where it is. */
