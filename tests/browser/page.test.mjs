@@ -31,7 +31,19 @@ import {
 // Of the program that page.test.sh runs.
 const WORKLOAD = 'q=' + encodeURIComponent('process_cpu{process_executable_name="workload"}');
 
-// `lastFlame`: the profile that the page was sent last.
+// The profile that the page shows, of those that it was sent: one that it asked for again, for the names that were missing, it shows if
+// there are fewer of them (web/src/api/names.ts).
+function shownOf(sent) {
+	let shown, before;
+	for (const one of sent) {
+		const pending = ({ answer }) => answer.symbols?.pending ?? 0;
+		if (!before || !one.url.searchParams.has('symbols_wait') || pending(one) < pending(before)) shown = one;
+		before = one;
+	}
+	return shown;
+}
+
+// `lastFlame`: the profile that the page shows, as soon as it has drawn what it was sent.
 async function open(query = '?view=profile', how = {}) {
 	const reading = [];
 	const prepare = (page) =>
@@ -47,13 +59,13 @@ async function open(query = '?view=profile', how = {}) {
 			);
 		});
 	const opened = await visit(base, query, { ...how, prepare });
-	const lastFlame = async () => (await Promise.all(reading)).filter((one) => one).at(-1);
+	const lastFlame = async () => shownOf((await Promise.all(reading)).filter((one) => one));
 	return { ...opened, lastFlame };
 }
 
 const flameState = (page) => page.evaluate(() => ({ zoom: window.__wick.flame.zoomName, focus: window.__wick.flame.focusName }));
 const percentOfMatch = async (page) => percentOf(await page.locator(id('flame-matched')).innerText());
-// The page says the share of what passes, in the profile that it was sent last: while names are still looked up, it asks again.
+// The page says the share of what passes, in the profile that it shows: while names are still looked up, it gets others.
 async function sharesMatch(page, lastFlame, passes) {
 	for (;;) {
 		const { flame } = (await lastFlame()).answer,

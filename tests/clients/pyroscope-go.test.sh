@@ -29,6 +29,7 @@ cat >"$work/scrape.yml" <<CONFIG
 scrape_configs:
   - job_name: shop
     scrape_interval: 2s
+    scrape_timeout: 60s
     static_configs: [{targets: ['$(cat "$work/address")']}]
     profiling_config:
       pprof_config:

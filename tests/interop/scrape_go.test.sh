@@ -21,6 +21,7 @@ cat >"$work/config.yml" <<EOF
 scrape_configs:
   - job_name: shop
     scrape_interval: 2s
+    scrape_timeout: 60s
     static_configs:
       - targets: ['$address']
         labels: {env: test}

@@ -16,6 +16,7 @@ cat >"$work/config.yml" <<EOF2
 scrape_configs:
   - job_name: wick
     scrape_interval: 2s
+    scrape_timeout: 60s
     static_configs:
       - targets: ['${target#http://}']
     profiling_config:
