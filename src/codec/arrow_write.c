@@ -24,7 +24,8 @@
 #include "codec/arrow_read.h"
 
 #define VERSION_5   4
-#define COLUMNS_MAX 64
+#define COLUMNS_MAX 1200
+#define FACTS_MAX   16
 #define SLOTS_MAX   8
 #define PADDING	    8
 
@@ -156,6 +157,8 @@ struct writer {
 	struct buffer *out;
 	const struct arrow_column *columns;
 	size_t column_count, rows;
+	const struct arrow_fact *facts;
+	size_t fact_count;
 	struct buffer body;
 	int64_t nodes[2 * COLUMNS_MAX][2];   /* length, nulls */
 	int64_t buffers[5 * COLUMNS_MAX][2]; /* offset, length */
@@ -205,12 +208,50 @@ static size_t write_empty_table(struct flat *flat)
 	return table_end(flat);
 }
 
-/* Field { 0 name  1 nullable  2 type_type  3 type  4 dictionary  5 children } */
-static size_t write_field(struct flat *flat, const char *name, uint8_t type_type, size_t type, size_t dictionary,
-			  const size_t *children, uint32_t child_count)
+/* KeyValue { 0 key  1 value }, in a list. 0 = there are none. */
+static size_t write_facts(struct flat *flat, const struct arrow_fact *facts, size_t count)
 {
-	size_t text = flat_text(flat, name), list = flat_references(flat, children, child_count);
+	size_t tables[FACTS_MAX];
+	for (size_t i = 0; i < count; i++) {
+		size_t value = flat_text(flat, facts[i].value), key = flat_text(flat, facts[i].key);
+		table_begin(flat);
+		table_refer(flat, 0, key);
+		table_refer(flat, 1, value);
+		tables[i] = table_end(flat);
+	}
+	return count ? flat_references(flat, tables, (uint32_t)count) : 0;
+}
+
+/* Timestamp { 0 unit  1 timezone } */
+static size_t write_timestamp_type(struct flat *flat)
+{
+	int16_t nanoseconds = 3;
+	size_t zone = flat_text(flat, "UTC");
 	table_begin(flat);
+	table_refer(flat, 1, zone);
+	table_scalar(flat, 0, &nanoseconds, 2);
+	return table_end(flat);
+}
+
+/* FloatingPoint { 0 precision } */
+static size_t write_double_type(struct flat *flat)
+{
+	int16_t precision = 2;
+	table_begin(flat);
+	table_scalar(flat, 0, &precision, 2);
+	return table_end(flat);
+}
+
+/* Field { 0 name  1 nullable  2 type_type  3 type  4 dictionary  5 children  6 custom_metadata } */
+static size_t write_field(struct flat *flat, const char *name, const char *unit, uint8_t type_type, size_t type,
+			  size_t dictionary, const size_t *children, uint32_t child_count)
+{
+	const struct arrow_fact fact = {"unit", unit};
+	size_t text = flat_text(flat, name), list = flat_references(flat, children, child_count),
+	       facts = write_facts(flat, &fact, unit && *unit);
+	table_begin(flat);
+	if (facts)
+		table_refer(flat, 6, facts);
 	table_refer(flat, 0, text);
 	table_refer(flat, 3, type);
 	table_refer(flat, 5, list);
@@ -224,6 +265,8 @@ static size_t write_field(struct flat *flat, const char *name, uint8_t type_type
 /* Of the kinds that are numbers. */
 static int32_t bits_of(enum arrow_kind kind)
 {
+	if (kind == ARROW_DOUBLE || kind == ARROW_TIMESTAMP_NS)
+		return 64;
 	return 8 << (kind <= ARROW_INT64 ? kind - ARROW_INT8 : kind - ARROW_UINT8);
 }
 
@@ -249,33 +292,58 @@ static size_t write_encoding(struct flat *flat, int64_t id, enum arrow_kind kind
 
 static size_t write_column_field(struct flat *flat, const struct arrow_column *column, size_t number)
 {
-	const char *name = column->name;
-	size_t child;
+	const char *name = column->name, *unit = column->unit;
+	uint8_t type_type;
+	size_t type, dictionary = 0, child = 0;
 	switch (column->kind) {
-	case ARROW_BOOL: return write_field(flat, name, ARROW_TYPE_BOOL, write_empty_table(flat), 0, NULL, 0);
-	case ARROW_DICTIONARY: {
-		size_t encoding = write_encoding(flat, (int64_t)number, index_of(column));
-		return write_field(flat, name, column->is_utf8 ? ARROW_TYPE_UTF8 : ARROW_TYPE_BINARY, write_empty_table(flat),
-				   encoding, NULL, 0);
-	}
-	case ARROW_BINARY: return write_field(flat, name, ARROW_TYPE_BINARY, write_empty_table(flat), 0, NULL, 0);
+	case ARROW_BOOL:
+		type_type = ARROW_TYPE_BOOL;
+		type = write_empty_table(flat);
+		break;
+	case ARROW_DICTIONARY:
+		dictionary = write_encoding(flat, (int64_t)number, index_of(column));
+		type_type = column->is_utf8 ? ARROW_TYPE_UTF8 : ARROW_TYPE_BINARY;
+		type = write_empty_table(flat);
+		break;
+	case ARROW_BINARY:
+	case ARROW_UTF8:
+		type_type = column->kind == ARROW_UTF8 ? ARROW_TYPE_UTF8 : ARROW_TYPE_BINARY;
+		type = write_empty_table(flat);
+		break;
 	case ARROW_LIST:
-		child = write_field(flat, "item", ARROW_TYPE_INT, write_number_type(flat, column->item), 0, NULL, 0);
-		return write_field(flat, name, ARROW_TYPE_LIST, write_empty_table(flat), 0, &child, 1);
-	default: return write_field(flat, name, ARROW_TYPE_INT, write_number_type(flat, column->kind), 0, NULL, 0);
+		child = write_field(flat, "item", NULL, ARROW_TYPE_INT, write_number_type(flat, column->item), 0, NULL, 0);
+		type_type = ARROW_TYPE_LIST;
+		type = write_empty_table(flat);
+		break;
+	case ARROW_DOUBLE:
+		type_type = ARROW_TYPE_FLOAT;
+		type = write_double_type(flat);
+		break;
+	case ARROW_TIMESTAMP_NS:
+		type_type = ARROW_TYPE_TIMESTAMP;
+		type = write_timestamp_type(flat);
+		break;
+	default:
+		type_type = ARROW_TYPE_INT;
+		type = write_number_type(flat, column->kind);
+		break;
 	}
+	return write_field(flat, name, unit, type_type, type, dictionary, &child, child ? 1 : 0);
 }
 
-/* Schema { 0 endianness  1 fields } */
+/* Schema { 0 endianness  1 fields  2 custom_metadata } */
 static void write_schema(struct writer *w)
 {
 	size_t fields[COLUMNS_MAX];
 	int16_t little = 0;
+	size_t facts = write_facts(&w->flat, w->facts, w->fact_count);
 	for (size_t i = 0; i < w->column_count; i++)
 		fields[i] = write_column_field(&w->flat, &w->columns[i], i);
 	size_t list = flat_references(&w->flat, fields, (uint32_t)w->column_count);
 	table_begin(&w->flat);
 	table_refer(&w->flat, 1, list);
+	if (facts)
+		table_refer(&w->flat, 2, facts);
 	table_scalar(&w->flat, 0, &little, 2);
 	write_message(w, ARROW_HEADER_SCHEMA, table_end(&w->flat));
 }
@@ -363,7 +431,7 @@ static void add_column(struct writer *w, const struct arrow_column *column)
 		add_buffer(w, NULL, 0);
 	if (column->kind == ARROW_BOOL) {
 		add_bits(w, column->values, rows);
-	} else if (column->kind == ARROW_BINARY) {
+	} else if (column->kind == ARROW_BINARY || column->kind == ARROW_UTF8) {
 		add_texts(w, column->values, rows);
 	} else if (column->kind == ARROW_DICTIONARY) {
 		add_indexes(w, column);
@@ -405,26 +473,92 @@ static void write_dictionary(struct writer *w, const struct arrow_column *column
 	write_message(w, ARROW_HEADER_DICTIONARY, table_end(&w->flat));
 }
 
-int arrow_write_stream(const struct arrow_column *columns, size_t column_count, size_t rows, struct buffer *out,
-		       struct error *err)
+/* ---- streams ---- */
+
+static struct writer *writer_free(struct writer *w)
 {
-	static const uint32_t end[2] = {UINT32_MAX, 0};
+	if (w) {
+		buffer_release(&w->body);
+		mem_free(w->flat.data);
+	}
+	return mem_free(w);
+}
+DEFINE_CLEANUP_POINTER(writer_free, struct writer);
+
+static int writer_new(const struct arrow_column *columns, size_t column_count, size_t rows, struct buffer *out,
+		      struct writer **ret, struct error *err)
+{
 	if (column_count > COLUMNS_MAX)
 		return error_set(err, -EINVAL, "more than %d columns", COLUMNS_MAX);
-	_cleanup_(mem_freep) struct writer *w = mem_zalloc(sizeof(*w));
+	struct writer *w = mem_zalloc(sizeof(*w));
 	if (!w)
 		return error_nomem(err);
 	*w = (struct writer){.out = out, .columns = columns, .column_count = column_count, .rows = rows, .flat.out = out};
 	buffer_init(&w->body, out->max);
+	*ret = w;
+	return 0;
+}
+
+static int written(const struct buffer *out, struct error *err)
+{
+	int r = buffer_status(out);
+	return r == -E2BIG ? error_set(err, r, "the table is too large") : r < 0 ? error_nomem(err) : 0;
+}
+
+static void write_records(struct writer *w)
+{
+	for (size_t i = 0; i < w->column_count; i++)
+		add_column(w, &w->columns[i]);
+	write_message(w, ARROW_HEADER_RECORDS, write_batch(w, w->rows));
+}
+
+int arrow_write_end(struct buffer *out, struct error *err)
+{
+	static const uint32_t end[2] = {UINT32_MAX, 0};
+	buffer_append(out, end, sizeof(end));
+	return written(out, err);
+}
+
+int arrow_write_stream(const struct arrow_column *columns, size_t column_count, size_t rows, struct buffer *out,
+		       struct error *err)
+{
+	_cleanup_(writer_freep) struct writer *w = NULL;
+	int r = writer_new(columns, column_count, rows, out, &w, err);
+	if (r < 0)
+		return r;
 	write_schema(w);
 	for (size_t i = 0; i < column_count; i++)
 		if (columns[i].kind == ARROW_DICTIONARY)
 			write_dictionary(w, &columns[i], i);
+	write_records(w);
+	return arrow_write_end(out, err);
+}
+
+int arrow_write_schema(const struct arrow_column *columns, size_t column_count, const struct arrow_fact *facts,
+		       size_t fact_count, struct buffer *out, struct error *err)
+{
+	_cleanup_(writer_freep) struct writer *w = NULL;
 	for (size_t i = 0; i < column_count; i++)
-		add_column(w, &columns[i]);
-	write_message(w, ARROW_HEADER_RECORDS, write_batch(w, rows));
-	int r = buffer_append(out, end, sizeof(end));
-	buffer_release(&w->body);
-	mem_free(w->flat.data);
-	return r == -E2BIG ? error_set(err, r, "the table is too large") : r < 0 ? error_nomem(err) : 0;
+		if (columns[i].kind == ARROW_DICTIONARY)
+			return error_set(err, -EINVAL, "column %s has a dictionary, and batches have none", columns[i].name);
+	if (fact_count > FACTS_MAX)
+		return error_set(err, -EINVAL, "more than %d facts", FACTS_MAX);
+	int r = writer_new(columns, column_count, 0, out, &w, err);
+	if (r < 0)
+		return r;
+	w->facts = facts;
+	w->fact_count = fact_count;
+	write_schema(w);
+	return written(out, err);
+}
+
+int arrow_write_batch(const struct arrow_column *columns, size_t column_count, size_t rows, struct buffer *out,
+		      struct error *err)
+{
+	_cleanup_(writer_freep) struct writer *w = NULL;
+	int r = writer_new(columns, column_count, rows, out, &w, err);
+	if (r < 0)
+		return r;
+	write_records(w);
+	return written(out, err);
 }

@@ -32,6 +32,8 @@ const struct format *const formats[] = {
 	&format_perf_script,
 	&format_folded,
 	&format_parquet,
+	&format_arrow,
+	&format_csv,
 	NULL,
 };
 /* clang-format on */

@@ -161,6 +161,8 @@ extern const struct format format_callgrind;
 extern const struct format format_perf_script;
 extern const struct format format_folded;
 extern const struct format format_parquet;
+extern const struct format format_arrow;
+extern const struct format format_csv;
 /* clang-format on */
 
 #endif

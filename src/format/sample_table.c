@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profile as a Parquet table, for people who ask questions in SQL. A row is a sample:
+ * A profile as a table, for people who ask questions in SQL or in Python: Parquet, an Arrow stream or CSV. A row is a sample:
  *
  *   time                          nanoseconds since 1970, null where unknown
  *   cpu_nanoseconds ...           a column a value, TYPE_UNIT
@@ -15,29 +15,25 @@
  * (string_split(stack, ';')) and handed to other tools as it is. Blocks of the store look different (docs/format.md): they have
  * stacks of their own tables.
  *
- * The writer wants a file, which is in memory here until it is complete: it is compressed, and a fraction of the profile.
+ * Rows go out in groups (codec/tabular.h), of which one is in memory.
  */
+#include "format/sample_table.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/io.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "codec/parquet.h"
 #include "format/format_int.h"
 
 #define LABEL_COLUMNS_MAX 1000
 #define STACK_BYTES_MAX	  MIB	     /* of one stack's text */
 #define GROUP_BYTES_MAX	  (64 * MIB) /* of texts in a row group; the one that passes it is the last */
 #define GROUP_CELLS_MAX	  (4u * 1024 * 1024)
-#define COPY_BYTES	  (1024 * 1024)
 
 enum kind { TIME, VALUE, STACK, FUNCTION, FILE_NAME, LINE, BINARY, TRACE, SPAN, LABEL_TEXT, LABEL_NUMBER };
 
@@ -45,6 +41,7 @@ struct column {
 	enum kind kind;
 	uint32_t key; /* of labels: a string; of values: which */
 	char *name;
+	const char *unit; /* of the profile */
 	uint8_t *present;
 	union {
 		void *cells;
@@ -62,7 +59,7 @@ struct export
 	uint32_t *column_of_key; /* by string: column + 1 */
 	struct bytes *stacks;	 /* by stack: its text in this row group; NULL = not yet */
 	struct arena arena;	 /* texts of this row group */
-	struct parquet_writer *writer;
+	struct tabular_writer *writer;
 	struct buffer text;
 };
 
@@ -77,7 +74,7 @@ static bool is_taken(const struct export *export, const char *name)
 }
 
 /* The name in export->text, made one that is not taken. */
-static int add_column(struct export *export, enum kind kind, uint32_t key, struct error *err)
+static int add_column(struct export *export, enum kind kind, uint32_t key, const char *unit, struct error *err)
 {
 	struct buffer *name = &export->text;
 	for (size_t i = 0; i < name->len; i++) {
@@ -95,7 +92,7 @@ static int add_column(struct export *export, enum kind kind, uint32_t key, struc
 	if (array_reserve(&export->columns, &export->capacity, export->count + 1, SIZE_MAX) < 0)
 		return error_nomem(err);
 	struct column *column = &export->columns[export->count];
-	*column = (struct column){.kind = kind, .key = key, .name = mem_strdup(buffer_string(name))};
+	*column = (struct column){.kind = kind, .key = key, .unit = unit, .name = mem_strdup(buffer_string(name))};
 	if (!column->name)
 		return error_nomem(err);
 	export->count++;
@@ -105,7 +102,7 @@ static int add_column(struct export *export, enum kind kind, uint32_t key, struc
 static int add_named(struct export *export, enum kind kind, const char *name, struct error *err)
 {
 	buffer_clear(&export->text);
-	return buffer_append_string(&export->text, name) < 0 ? error_nomem(err) : add_column(export, kind, 0, err);
+	return buffer_append_string(&export->text, name) < 0 ? error_nomem(err) : add_column(export, kind, 0, NULL, err);
 }
 
 static int add_values(struct export *export, struct error *err)
@@ -113,11 +110,11 @@ static int add_values(struct export *export, struct error *err)
 	const struct profile *profile = export->profile;
 	int r = 0;
 	for (uint32_t i = 0; r == 0 && i < profile->sample_type_count; i++) {
+		const char *unit = profile_string(profile, profile->sample_types[i].unit);
 		buffer_clear(&export->text);
-		if (buffer_printf(&export->text, "%s_%s", profile_string(profile, profile->sample_types[i].type),
-				  profile_string(profile, profile->sample_types[i].unit)) < 0)
+		if (buffer_printf(&export->text, "%s_%s", profile_string(profile, profile->sample_types[i].type), unit) < 0)
 			return error_nomem(err);
-		r = add_column(export, VALUE, i, err);
+		r = add_column(export, VALUE, i, unit, err);
 	}
 	return r;
 }
@@ -153,7 +150,7 @@ static int add_labels(struct export *export, struct error *err)
 		const char *unit = use->is_text ? "" : profile_string(profile, use->unit);
 		if (buffer_printf(&export->text, "%s%s%s", profile_string(profile, key), *unit ? "_" : "", unit) < 0)
 			return error_nomem(err);
-		r = add_column(export, use->is_text ? LABEL_TEXT : LABEL_NUMBER, key, err);
+		r = add_column(export, use->is_text ? LABEL_TEXT : LABEL_NUMBER, key, unit, err);
 		export->column_of_key[key] = (uint32_t) export->count;
 	}
 	return r;
@@ -189,7 +186,7 @@ static bool is_number(const struct column *column)
 static int allocate_columns(struct export *export)
 {
 	size_t rows = export->profile->sample_count, most = GROUP_CELLS_MAX / export->count;
-	export->group_rows = most < PARQUET_GROUP_ROWS ? most : PARQUET_GROUP_ROWS;
+	export->group_rows = most < TABULAR_ROWS ? most : TABULAR_ROWS;
 	rows = rows < export->group_rows ? rows : export->group_rows;
 	for (size_t i = 0; i < export->count; i++) {
 		struct column *column = &export->columns[i];
@@ -368,62 +365,34 @@ static int put_row(struct export *export, size_t row, size_t index, struct error
 	return r == -ENOMEM ? error_nomem(err) : r;
 }
 
-/* ---- the file ---- */
+/* ---- the table ---- */
 
-static int start(struct export *export, int fd, struct error *err)
+static bool is_optional(const struct column *column)
 {
-	const struct profile *profile = export->profile;
-	_cleanup_(mem_freep) struct parquet_column *columns = mem_zalloc_array(export->count, sizeof(*columns));
-	char period[TEXT_NUMBER_MAX];
-	if (!columns) {
-		io_close(fd);
-		return error_nomem(err);
-	}
-	for (size_t i = 0; i < export->count; i++) {
-		const struct column *column = &export->columns[i];
-		columns[i] = (struct parquet_column){
-			.name = column->name,
-			.type = is_number(column) ? PARQUET_INT64 : PARQUET_BYTE_ARRAY,
-			.logical = column->kind == TIME ? PARQUET_TIMESTAMP_NS
-				   : is_number(column)	? PARQUET_PLAIN_TYPE
-							: PARQUET_STRING,
-			.optional = column->kind != VALUE && column->kind != STACK,
-		};
-	}
-	snprintf(period, sizeof(period), "%lld", (long long)profile->period);
-	const struct parquet_key_value facts[] = {
-		{"wick.period_type", profile_string(profile, profile->period_type.type)},
-		{"wick.period_unit", profile_string(profile, profile->period_type.unit)},
-		{"wick.period", period},
-	};
-	const struct parquet_write_options options = {.columns = columns,
-						      .column_count = export->count,
-						      .key_values = facts,
-						      .key_value_count = profile->period_type.type ? 3 : 0};
-	return parquet_writer_start(fd, "the Parquet output", &options, &export->writer, err);
+	return column->kind != VALUE && column->kind != STACK;
 }
 
-static int write_group(struct export *export, size_t first, size_t rows, struct error *err)
+static int write_group(struct export *export, size_t first, size_t rows, struct format_sink *sink, struct error *err)
 {
-	_cleanup_(mem_freep) struct parquet_values *values = mem_zalloc_array(export->count, sizeof(*values));
-	if (!values)
+	_cleanup_(mem_freep) struct tabular_cells *cells = mem_zalloc_array(export->count, sizeof(*cells));
+	if (!cells)
 		return error_nomem(err);
 	for (size_t i = 0; i < export->count; i++) {
 		const struct column *column = &export->columns[i];
-		values[i].present = column->kind != VALUE && column->kind != STACK ? column->present : NULL;
+		cells[i].present = is_optional(column) ? column->present : NULL;
 		if (is_number(column))
-			values[i].i64 = column->i64;
+			cells[i].i64 = column->i64;
 		else
-			values[i].bytes = column->bytes;
+			cells[i].bytes = column->bytes;
 	}
-	int r = parquet_writer_group(export->writer, values, rows, err);
+	int r = tabular_writer_rows(export->writer, cells, rows, err);
 	for (size_t i = first; i < first + rows; i++)
 		export->stacks[export->profile->samples[i].stack] = (struct bytes){0};
 	arena_release(&export->arena);
-	return r;
+	return r < 0 ? r : format_sink_drain(sink, false, err);
 }
 
-static int write_rows(struct export *export, struct error *err)
+static int write_rows(struct export *export, struct format_sink *sink, struct error *err)
 {
 	size_t count = export->profile->sample_count, first = 0;
 	int r = 0;
@@ -431,40 +400,11 @@ static int write_rows(struct export *export, struct error *err)
 		r = put_row(export, i - first, i, err);
 		size_t rows = i + 1 - first;
 		if (r == 0 && (rows == export->group_rows || i + 1 == count || export->arena.used_bytes > GROUP_BYTES_MAX)) {
-			r = write_group(export, first, rows, err);
+			r = write_group(export, first, rows, sink, err);
 			first = i + 1;
 		}
 	}
 	return r;
-}
-
-static int copy_out(int fd, struct format_sink *sink, struct error *err)
-{
-	uint64_t size, at = 0;
-	int r = io_file_size(fd, &size, "the Parquet output", err);
-	while (r == 0 && at < size) {
-		if (buffer_reserve(sink->out, COPY_BYTES) < 0)
-			return format_buffer_error(-E2BIG, sink->out, "the Parquet output", err);
-		ssize_t n = io_pread(fd, sink->out->data + sink->out->len, COPY_BYTES, at, "the Parquet output", err);
-		if (n <= 0)
-			return n < 0 ? (int)n : error_set(err, -EIO, "the Parquet output was truncated");
-		sink->out->len += (size_t)n;
-		at += (uint64_t)n;
-		r = format_sink_drain(sink, false, err);
-	}
-	return r;
-}
-
-static int write_file(struct export *export, int fd, struct error *err)
-{
-	struct parquet_written written;
-	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (copy < 0)
-		return error_set_errno(err, -errno, "cannot write Parquet");
-	int r = start(export, copy, err);
-	if (r == 0)
-		r = write_rows(export, err);
-	return r < 0 ? r : parquet_writer_finish(export->writer, &written, err);
 }
 
 static int prepare(struct export *export, struct error *err)
@@ -480,7 +420,7 @@ static int prepare(struct export *export, struct error *err)
 
 static void release(struct export *export)
 {
-	parquet_writer_free(export->writer);
+	tabular_writer_free(export->writer);
 	for (size_t i = 0; i < export->count; i++) {
 		mem_free(export->columns[i].name);
 		mem_free(export->columns[i].present);
@@ -494,30 +434,86 @@ static void release(struct export *export)
 	mem_free(export);
 }
 
-static int export_write(const struct profile *profile, const struct format_options *options, struct format_sink *sink,
-			struct error *err)
+static int drain(void *context, struct error *err)
 {
+	return format_sink_drain(context, false, err);
+}
+
+static int write_table(struct export *export, enum tabular_format format, const struct tabular_options *options,
+		       struct format_sink *sink, struct error *err)
+{
+	int r = tabular_writer_open(format, options, sink->out, &export->writer, err);
+	if (r == 0)
+		r = write_rows(export, sink, err);
+	return r < 0 ? r : tabular_writer_finish(export->writer, drain, sink, err);
+}
+
+static int describe_and_write(struct export *export, enum tabular_format format, const struct tabular_fact *facts,
+			      size_t fact_count, struct format_sink *sink, struct error *err)
+{
+	const struct profile *profile = export->profile;
+	_cleanup_(mem_freep) struct tabular_column *columns = mem_zalloc_array(export->count, sizeof(*columns));
+	struct tabular_fact all[SAMPLE_TABLE_FACTS_MAX + 3];
+	char period[TEXT_NUMBER_MAX];
+	if (!columns)
+		return error_nomem(err);
+	for (size_t i = 0; i < export->count; i++) {
+		const struct column *column = &export->columns[i];
+		columns[i] = (struct tabular_column){.name = column->name,
+						     .unit = column->unit,
+						     .type = column->kind == TIME ? TABULAR_TIME
+							     : is_number(column)  ? TABULAR_INTEGER
+										  : TABULAR_TEXT,
+						     .optional = is_optional(column)};
+	}
+	for (size_t i = 0; i < fact_count; i++)
+		all[i] = facts[i];
+	if (profile->period_type.type) {
+		snprintf(period, sizeof(period), "%lld", (long long)profile->period);
+		all[fact_count++] =
+			(struct tabular_fact){"wick.period_type", profile_string(profile, profile->period_type.type)};
+		all[fact_count++] =
+			(struct tabular_fact){"wick.period_unit", profile_string(profile, profile->period_type.unit)};
+		all[fact_count++] = (struct tabular_fact){"wick.period", period};
+	}
+	const struct tabular_options options = {
+		.columns = columns, .column_count = export->count, .facts = all, .fact_count = fact_count};
+	return write_table(export, format, &options, sink, err);
+}
+
+int sample_table_write(const struct profile *profile, enum tabular_format format, const struct tabular_fact *facts,
+		       size_t fact_count, struct format_sink *sink, struct error *err)
+{
+	if (fact_count > SAMPLE_TABLE_FACTS_MAX)
+		return error_set(err, -EINVAL, "more than %d facts", SAMPLE_TABLE_FACTS_MAX);
 	struct export *export = mem_zalloc(sizeof(*export));
 	if (!export)
 		return error_nomem(err);
 	export->profile = profile;
 	arena_init(&export->arena, SIZE_MAX);
 	buffer_init(&export->text, SIZE_MAX);
-	int fd = memfd_create("wick-parquet", MFD_CLOEXEC);
-	int r = fd < 0 ? error_set_errno(err, -errno, "cannot create a memfd") : prepare(export, err);
+	int r = prepare(export, err);
 	if (r == 0)
-		r = write_file(export, fd, err);
-	if (r == 0)
-		r = copy_out(fd, sink, err);
+		r = describe_and_write(export, format, facts, fact_count, sink, err);
 	release(export);
-	io_close(fd);
 	return r;
 }
 
-const struct format format_parquet = {
-	.name = "parquet",
-	.extensions = ".parquet",
-	.description = "a table of samples for SQL: DuckDB, ClickHouse, Spark, pandas",
-	.holds = FORMAT_HOLDS_TYPES | FORMAT_HOLDS_TIMES | FORMAT_HOLDS_THREADS | FORMAT_HOLDS_LABELS | FORMAT_HOLDS_LINKS,
-	.write = export_write,
-};
+#define DEFINE_FORMAT(which, tabular, extension, words)                                                                        \
+	static int write_##which(const struct profile *profile, const struct format_options *options,                          \
+				 struct format_sink *sink, struct error *err)                                                  \
+	{                                                                                                                      \
+		(void)options;                                                                                                 \
+		return sample_table_write(profile, tabular, NULL, 0, sink, err);                                               \
+	}                                                                                                                      \
+	const struct format format_##which = {                                                                                 \
+		.name = #which,                                                                                                \
+		.extensions = extension,                                                                                       \
+		.description = words,                                                                                          \
+		.holds = FORMAT_HOLDS_TYPES | FORMAT_HOLDS_TIMES | FORMAT_HOLDS_THREADS | FORMAT_HOLDS_LABELS |                \
+			 FORMAT_HOLDS_LINKS,                                                                                   \
+		.write = write_##which,                                                                                        \
+	}
+DEFINE_FORMAT(parquet, TABULAR_PARQUET, ".parquet", "a table of samples for SQL: DuckDB, ClickHouse, Spark, pandas");
+DEFINE_FORMAT(arrow, TABULAR_ARROW, ".arrows", "the same table as an Arrow IPC stream: pandas, Polars, DuckDB");
+DEFINE_FORMAT(csv, TABULAR_CSV, ".csv", "the same table as CSV");
