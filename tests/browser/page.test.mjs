@@ -255,8 +255,8 @@ test('the brush selects a part of the time range, and gives it back', options, a
 	await leave();
 });
 
-// The page shows the addresses of a binary that have no name as one function.
-const ADDRESS = /\+?0x[0-9a-f]+$/;
+// The page shows the addresses of a binary that have no name as one function. Names may end like one: Java's Main$$Lambda/0x00007f1c.
+const ADDRESS = /(^|\+)0x[0-9a-f]+$/;
 const shownName = (name) => {
 	if (!ADDRESS.test(name)) return name;
 	const binary = name.replace(ADDRESS, '');
