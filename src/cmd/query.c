@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +10,9 @@
 #include "cmd/remote.h"
 #include "query/pipeline.h"
 
+#define LIMIT_DEFAULT 20
+#define LIMIT_UNSET   UINT_MAX
+
 struct query_arguments {
 	struct remote remote;
 	const char *from, *to, *format, *output, *timeout, *function, *file, *build_id, *syntax, *names, *symbols_wait;
@@ -16,6 +20,13 @@ struct query_arguments {
 	unsigned limit;
 	bool explain, interpreters;
 };
+
+/* Arrow, Parquet, CSV: the result as one table. */
+static bool is_tabular(const struct query_arguments *arguments)
+{
+	enum tabular_format format;
+	return tabular_find_format(arguments->format, &format) == 0;
+}
 
 static bool is_listing(const struct query_arguments *arguments)
 {
@@ -32,7 +43,7 @@ static int ask_pipeline(const struct query_arguments *arguments, const char *tex
 	int r = pipeline_parse(text, &pipeline, err);
 	if (r < 0)
 		return r;
-	*ret = readable && (arguments->explain || !pipeline_is_selector(pipeline));
+	*ret = is_tabular(arguments) || (readable && (arguments->explain || !pipeline_is_selector(pipeline)));
 	/* For people; what programs read has everything. */
 	if (is_table && !arguments->interpreters)
 		r = pipeline_format_hiding(pipeline, ret_text);
@@ -45,7 +56,10 @@ static int ask_pipeline(const struct query_arguments *arguments, const char *tex
 static int request_path(const struct query_arguments *a, const char *text, bool pipeline, struct buffer *path)
 {
 	char limit[16];
-	const char *format = is_listing(a) ? "text" : !pipeline ? a->format : strcmp(a->format, "top") == 0 ? "text" : "json";
+	const char *format = is_listing(a)		     ? "text"
+			     : !pipeline || is_tabular(a)    ? a->format
+			     : strcmp(a->format, "top") == 0 ? "text"
+							     : "json";
 	bool colour = is_listing(a) && strcmp(a->output, "-") == 0 && isatty(STDOUT_FILENO);
 	snprintf(limit, sizeof(limit), "%u", a->limit);
 	char call[64];
@@ -110,22 +124,27 @@ static int run_query(const struct query_arguments *arguments, const char *text, 
 	if (r < 0)
 		return r;
 	note_symbols(symbols);
-	if (strcmp(arguments->output, "-") == 0 && strcmp(arguments->format, "pprof") == 0 && isatty(STDOUT_FILENO))
-		return error_set(err, -EINVAL, "refusing to write binary pprof to the terminal; give -o FILE");
+	static const char *const binary[] = {"pprof", "arrow", "parquet"};
+	if (strcmp(arguments->output, "-") == 0 && isatty(STDOUT_FILENO) &&
+	    text_find_name(binary, sizeof(binary) / sizeof(*binary), arguments->format) >= 0)
+		return error_set(err, -EINVAL, "refusing to write binary %s to the terminal; give -o FILE", arguments->format);
 	return io_write_file(arguments->output, response.data, response.len, 0644, err);
 }
 
 static int check_format(const struct query_arguments *o, const struct usage *usage)
 {
-	static const char *const known[] = {"top", "folded", "pprof", "json", "svg", "source", "asm"};
+	static const char *const known[] = {"top", "folded", "pprof",	"json",	  "svg",
+					    "csv", "arrow",  "parquet", "source", "asm"};
 	bool listing = is_listing(o);
 	if (text_find_name(known, sizeof(known) / sizeof(*known), o->format) < 0)
-		return usage_error(usage, "--format: '%s' is not one of top, folded, pprof, json, svg, source, asm", o->format);
+		return usage_error(
+			usage, "--format: '%s' is not one of top, folded, pprof, json, svg, csv, arrow, parquet, source, asm",
+			o->format);
 	if (listing && !o->function)
 		return usage_error(usage, "--format %s: no function given; give --function NAME", o->format);
 	if (!listing && (o->function || o->file || o->build_id || o->syntax))
 		return usage_error(usage, "--function, --file, --build-id and --syntax require --format source or asm");
-	if (listing && o->explain)
+	if ((listing || is_tabular(o)) && o->explain)
 		return usage_error(usage, "--format %s does not support --explain", o->format);
 	return 0;
 }
@@ -133,7 +152,7 @@ static int check_format(const struct query_arguments *o, const struct usage *usa
 int cmd_query(int argc, char **argv)
 {
 	struct query_arguments o = {
-		.from = "now-1h", .to = "now", .format = "top", .output = "-", .limit = 20, .symbols_wait = "10s"};
+		.from = "now-1h", .to = "now", .format = "top", .output = "-", .limit = LIMIT_UNSET, .symbols_wait = "10s"};
 	const struct option_row options[] = {
 		REMOTE_OPTION_ROWS(&o.remote),
 		{0, "from", "TIME", OPTION_TEXT, &o.from, .help = "start: now-1h, -15m, RFC 3339 or unix (default: now-1h)"},
@@ -147,7 +166,8 @@ int cmd_query(int argc, char **argv)
 		INTERPRETERS_OPTION_ROW(&o.interpreters),
 		{0, "group-by", "LABEL", OPTION_LIST, &o.group_by, .help = "group by a label; may be repeated"},
 		{0, "format", "FORMAT", OPTION_TEXT, &o.format,
-		 .help = "top, folded, pprof, json, svg; source or asm of a\n--function (default: top)"},
+		 .help = "top, folded, pprof, json, svg; a table for other\nprograms: csv, arrow, parquet; source or asm of "
+			 "a\n--function (default: top)"},
 		{0, "function", "NAME", OPTION_TEXT, &o.function,
 		 .help = "with source and asm: full name, or a unique short name"},
 		{0, "file", "FILE", OPTION_TEXT, &o.file, .help = "with source: which file, if the name is in several"},
@@ -158,7 +178,7 @@ int cmd_query(int argc, char **argv)
 		 .help = "how long to wait for symbolization\n(default: 10s)"},
 		{'o', "output", "FILE", OPTION_TEXT, &o.output, .help = "where to write (default: standard output)"},
 		{'n', "limit", "N", OPTION_UNSIGNED, &o.limit, 0, 1000000,
-		 .help = "number of rows of top and json, 0 = all (default: 20)"},
+		 .help = "number of rows, 0 = all (default: 20 of top and json)"},
 		{0, "explain", NULL, OPTION_FLAG, &o.explain, .help = "also print what was read, and how long it took"},
 		{0, "timeout", "DURATION", OPTION_TEXT, &o.timeout,
 		 .help = "return partial results after this time (default: 30s)"},
@@ -182,6 +202,8 @@ int cmd_query(int argc, char **argv)
 	int status = check_format(&o, &usage);
 	if (status)
 		return status;
+	if (o.limit == LIMIT_UNSET)
+		o.limit = is_tabular(&o) ? 0 : LIMIT_DEFAULT;
 	struct error err = {0};
 	return run_query(&o, operands.items[0], &err) < 0 ? cmd_fail("query", &err) : EXIT_DONE;
 }

@@ -46,11 +46,11 @@ struct tabular_writer {
 };
 
 static const struct {
-	const char *name, *media_type;
+	const char *name, *media_type, *content_type;
 } names[] = {
-	[TABULAR_ARROW] = {"arrow", "application/vnd.apache.arrow.stream"},
-	[TABULAR_PARQUET] = {"parquet", "application/vnd.apache.parquet"},
-	[TABULAR_CSV] = {"csv", "text/csv; charset=utf-8; header=present"},
+	[TABULAR_ARROW] = {"arrow", "application/vnd.apache.arrow.stream", "application/vnd.apache.arrow.stream"},
+	[TABULAR_PARQUET] = {"parquet", "application/vnd.apache.parquet", "application/vnd.apache.parquet"},
+	[TABULAR_CSV] = {"csv", "text/csv", "text/csv; charset=utf-8; header=present"},
 };
 
 int tabular_find_format(const char *name, enum tabular_format *ret)
@@ -67,6 +67,11 @@ int tabular_find_format(const char *name, enum tabular_format *ret)
 const char *tabular_media_type(enum tabular_format format)
 {
 	return names[format].media_type;
+}
+
+const char *tabular_content_type(enum tabular_format format)
+{
+	return names[format].content_type;
 }
 
 static int written(const struct buffer *out, struct error *err)

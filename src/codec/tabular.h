@@ -13,6 +13,7 @@
 #include "base/error.h"
 
 enum tabular_format { TABULAR_ARROW, TABULAR_PARQUET, TABULAR_CSV };
+#define TABULAR_FORMATS 3
 enum tabular_type {
 	TABULAR_INTEGER, /* int64_t */
 	TABULAR_NUMBER,	 /* double */
@@ -62,6 +63,7 @@ DEFINE_CLEANUP_POINTER(tabular_writer_free, struct tabular_writer);
 
 /* "arrow", "parquet", "csv": 0 and the format, or -ENOENT. */
 int tabular_find_format(const char *name, enum tabular_format *ret);
-const char *tabular_media_type(enum tabular_format format);
+const char *tabular_media_type(enum tabular_format format);   /* "text/csv" */
+const char *tabular_content_type(enum tabular_format format); /* with parameters */
 
 #endif

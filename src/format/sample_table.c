@@ -27,6 +27,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/limits.h"
+#include "base/order.h"
 #include "base/text.h"
 #include "format/format_int.h"
 
@@ -55,6 +56,8 @@ struct export
 	const struct profile *profile;
 	struct column *columns;
 	size_t count, capacity;
+	size_t row_count;
+	uint32_t *order;	 /* samples by row; NULL = as they are in the profile */
 	size_t group_rows;	 /* at most */
 	uint32_t *column_of_key; /* by string: column + 1 */
 	struct bytes *stacks;	 /* by stack: its text in this row group; NULL = not yet */
@@ -185,7 +188,7 @@ static bool is_number(const struct column *column)
 /* Row groups are shorter where there are many columns, for one is in memory as a whole. */
 static int allocate_columns(struct export *export)
 {
-	size_t rows = export->profile->sample_count, most = GROUP_CELLS_MAX / export->count;
+	size_t rows = export->row_count, most = GROUP_CELLS_MAX / export->count;
 	export->group_rows = most < TABULAR_ROWS ? most : TABULAR_ROWS;
 	rows = rows < export->group_rows ? rows : export->group_rows;
 	for (size_t i = 0; i < export->count; i++) {
@@ -367,6 +370,11 @@ static int put_row(struct export *export, size_t row, size_t index, struct error
 
 /* ---- the table ---- */
 
+static size_t sample_at(const struct export *export, size_t row)
+{
+	return export->order ? export->order[row] : row;
+}
+
 static bool is_optional(const struct column *column)
 {
 	return column->kind != VALUE && column->kind != STACK;
@@ -387,17 +395,17 @@ static int write_group(struct export *export, size_t first, size_t rows, struct 
 	}
 	int r = tabular_writer_rows(export->writer, cells, rows, err);
 	for (size_t i = first; i < first + rows; i++)
-		export->stacks[export->profile->samples[i].stack] = (struct bytes){0};
+		export->stacks[export->profile->samples[sample_at(export, i)].stack] = (struct bytes){0};
 	arena_release(&export->arena);
 	return r < 0 ? r : format_sink_drain(sink, false, err);
 }
 
 static int write_rows(struct export *export, struct format_sink *sink, struct error *err)
 {
-	size_t count = export->profile->sample_count, first = 0;
+	size_t count = export->row_count, first = 0;
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < count; i++) {
-		r = put_row(export, i - first, i, err);
+		r = put_row(export, i - first, sample_at(export, i), err);
 		size_t rows = i + 1 - first;
 		if (r == 0 && (rows == export->group_rows || i + 1 == count || export->arena.used_bytes > GROUP_BYTES_MAX)) {
 			r = write_group(export, first, rows, sink, err);
@@ -407,14 +415,42 @@ static int write_rows(struct export *export, struct format_sink *sink, struct er
 	return r;
 }
 
-static int prepare(struct export *export, struct error *err)
+struct ranked {
+	int64_t value;
+	uint32_t sample;
+};
+DEFINE_ORDER(compare_ranked, struct ranked, ORDER(b->value, a->value) ?: ORDER(a->sample, b->sample));
+
+static int keep_largest(struct export *export, size_t limit, struct error *err)
+{
+	const struct profile *profile = export->profile;
+	size_t count = profile->sample_count, types = profile->sample_type_count;
+	export->row_count = count;
+	if (limit == 0 || types == 0)
+		return 0;
+	export->row_count = limit < count ? limit : count;
+	_cleanup_(mem_freep) struct ranked *ranked = mem_alloc_array(count, sizeof(*ranked));
+	export->order = mem_alloc_array(export->row_count, sizeof(*export->order));
+	if (!ranked || !export->order)
+		return error_nomem(err);
+	for (size_t i = 0; i < count; i++)
+		ranked[i] = (struct ranked){profile->values[(i + 1) * types - 1], (uint32_t)i};
+	sort_array(ranked, count, compare_ranked);
+	for (size_t i = 0; i < export->row_count; i++)
+		export->order[i] = ranked[i].sample;
+	return 0;
+}
+
+static int prepare(struct export *export, size_t limit, struct error *err)
 {
 	const struct profile *profile = export->profile;
 	export->column_of_key = mem_zalloc_array(profile->strings.count, sizeof(*export->column_of_key));
 	export->stacks = mem_zalloc_array(profile->stack_count, sizeof(*export->stacks));
 	if (!export->column_of_key || !export->stacks)
 		return error_nomem(err);
-	int r = add_columns(export, err);
+	int r = keep_largest(export, limit, err);
+	if (r == 0)
+		r = add_columns(export, err);
 	return r < 0 ? r : allocate_columns(export) < 0 ? error_nomem(err) : 0;
 }
 
@@ -429,6 +465,7 @@ static void release(struct export *export)
 	mem_free(export->columns);
 	mem_free(export->column_of_key);
 	mem_free(export->stacks);
+	mem_free(export->order);
 	arena_release(&export->arena);
 	buffer_release(&export->text);
 	mem_free(export);
@@ -448,8 +485,8 @@ static int write_table(struct export *export, enum tabular_format format, const 
 	return r < 0 ? r : tabular_writer_finish(export->writer, drain, sink, err);
 }
 
-static int describe_and_write(struct export *export, enum tabular_format format, const struct tabular_fact *facts,
-			      size_t fact_count, struct format_sink *sink, struct error *err)
+static int describe_and_write(struct export *export, enum tabular_format format, const struct sample_table_options *about,
+			      struct format_sink *sink, struct error *err)
 {
 	const struct profile *profile = export->profile;
 	_cleanup_(mem_freep) struct tabular_column *columns = mem_zalloc_array(export->count, sizeof(*columns));
@@ -466,8 +503,9 @@ static int describe_and_write(struct export *export, enum tabular_format format,
 										  : TABULAR_TEXT,
 						     .optional = is_optional(column)};
 	}
+	size_t fact_count = about->fact_count;
 	for (size_t i = 0; i < fact_count; i++)
-		all[i] = facts[i];
+		all[i] = about->facts[i];
 	if (profile->period_type.type) {
 		snprintf(period, sizeof(period), "%lld", (long long)profile->period);
 		all[fact_count++] =
@@ -481,10 +519,10 @@ static int describe_and_write(struct export *export, enum tabular_format format,
 	return write_table(export, format, &options, sink, err);
 }
 
-int sample_table_write(const struct profile *profile, enum tabular_format format, const struct tabular_fact *facts,
-		       size_t fact_count, struct format_sink *sink, struct error *err)
+int sample_table_write(const struct profile *profile, enum tabular_format format, const struct sample_table_options *options,
+		       struct format_sink *sink, struct error *err)
 {
-	if (fact_count > SAMPLE_TABLE_FACTS_MAX)
+	if (options->fact_count > SAMPLE_TABLE_FACTS_MAX)
 		return error_set(err, -EINVAL, "more than %d facts", SAMPLE_TABLE_FACTS_MAX);
 	struct export *export = mem_zalloc(sizeof(*export));
 	if (!export)
@@ -492,9 +530,9 @@ int sample_table_write(const struct profile *profile, enum tabular_format format
 	export->profile = profile;
 	arena_init(&export->arena, SIZE_MAX);
 	buffer_init(&export->text, SIZE_MAX);
-	int r = prepare(export, err);
+	int r = prepare(export, options->limit, err);
 	if (r == 0)
-		r = describe_and_write(export, format, facts, fact_count, sink, err);
+		r = describe_and_write(export, format, options, sink, err);
 	release(export);
 	return r;
 }
@@ -504,7 +542,7 @@ int sample_table_write(const struct profile *profile, enum tabular_format format
 				 struct format_sink *sink, struct error *err)                                                  \
 	{                                                                                                                      \
 		(void)options;                                                                                                 \
-		return sample_table_write(profile, tabular, NULL, 0, sink, err);                                               \
+		return sample_table_write(profile, tabular, &(struct sample_table_options){0}, sink, err);                     \
 	}                                                                                                                      \
 	const struct format format_##which = {                                                                                 \
 		.name = #which,                                                                                                \

@@ -7,10 +7,14 @@
 #include "format/format.h"
 #include "profile/profile.h"
 
-/* facts: what the table's metadata says beside the profile's period; SAMPLE_TABLE_FACTS_MAX at most. Failures as of
- * format_write(). */
+struct sample_table_options {
+	const struct tabular_fact *facts; /* what the table's metadata says beside the profile's period */
+	size_t fact_count;		  /* SAMPLE_TABLE_FACTS_MAX at most */
+	size_t limit; /* only the samples with the largest values of the last type, largest first; 0 = all */
+};
 #define SAMPLE_TABLE_FACTS_MAX 12
-int sample_table_write(const struct profile *profile, enum tabular_format format, const struct tabular_fact *facts,
-		       size_t fact_count, struct format_sink *sink, struct error *err);
+/* Failures as of format_write(). */
+int sample_table_write(const struct profile *profile, enum tabular_format format, const struct sample_table_options *options,
+		       struct format_sink *sink, struct error *err);
 
 #endif

@@ -51,6 +51,8 @@ const char *net_request_query(const struct net_request *request, const char *nam
 /* n-th value (from 0) of a repeated parameter. */
 const char *net_request_query_nth(const struct net_request *request, const char *name, size_t n);
 const char *net_request_header(const struct net_request *request, const char *name); /* case-insensitive; NULL if absent */
+/* Whether the header Accept lists this very media type, with a weight above 0. */
+bool net_request_accepts(const struct net_request *request, const char *media_type);
 bool net_request_takes_gzip(const struct net_request *request);	  /* for answers that are compressed already */
 struct bytes net_request_body(const struct net_request *request); /* decompressed (gzip, zstd by Content-Encoding); gRPC unary:
 								     the one message, unframed and decompressed */

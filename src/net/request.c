@@ -190,6 +190,11 @@ bool request_header_lists(const struct net_request *request, const char *name, c
 	return false;
 }
 
+bool net_request_accepts(const struct net_request *request, const char *media_type)
+{
+	return request_header_lists(request, "accept", media_type);
+}
+
 bool net_request_takes_gzip(const struct net_request *request)
 {
 	return request_header_lists(request, "accept-encoding", "gzip");

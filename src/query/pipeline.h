@@ -10,6 +10,7 @@
 #define WICK_QUERY_PIPELINE_H
 
 #include "codec/json.h"
+#include "codec/tabular.h"
 #include "query/query.h"
 
 struct pipeline;
@@ -126,6 +127,10 @@ void query_symbols_json(const struct query_stats *stats, struct json_writer *jso
 /* Aligned columns for a terminal; a profile as `go tool pprof -top`. */
 int query_write_text(const struct query_result *result, const struct query_stats *stats,
 		     const struct query_write_options *options, struct buffer *out, struct error *err);
+/* The same as one table for other programs; its columns and metadata are in docs/query.md. limit: rows of a table, functions of
+ * a diff or of each profile of a comparison, groups of series, stacks of a profile; 0 = all. */
+int query_write_columns(const struct query_result *result, const struct query_stats *stats, enum tabular_format format,
+			size_t limit, struct buffer *out, struct error *err);
 /* The plan and what reading took. query and plan may be NULL for queries that were not a pipeline. */
 int query_explain_text(const struct query_explain *explain, const struct query_stats *stats, struct buffer *out);
 void query_explain_json(const struct query_explain *explain, const struct query_stats *stats, struct json_writer *json);

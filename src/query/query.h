@@ -147,7 +147,9 @@ struct query_series {
 	int64_t step_ns, from_ns, to_ns; /* the range, widened to whole steps */
 	bool rate;			 /* values are to be shown per second: query_series_value() */
 	struct profile_type type;
-	int64_t period; /* what one event stands for; the largest where series differ, 0 where it is not known */
+	int64_t period;		      /* what one event stands for; the largest where series differ, 0 where it is not known */
+	char *by[STORE_GROUP_BY_MAX]; /* the labels that were grouped by, whether a row has them or not */
+	size_t by_count;
 };
 struct query_series_options {
 	int64_t step_ns; /* 0 = chosen so that there are at most 200 points */

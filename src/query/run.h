@@ -30,6 +30,12 @@ void run_add_labels(struct run *run, const char *const *by, size_t by_count);
 void run_add_sum_column(struct run *run, const char *name);
 void run_put_sum(struct run *run, int64_t value, int64_t range_ns);
 
+/* The trees that answers are made of: the last sample type, nodes_max 0 = all nodes; both sides of a diff. */
+struct flame;
+struct diff;
+int query_build_flame(const struct profile *profile, size_t nodes_max, struct flame **ret, struct error *err);
+int query_build_diff(const struct profile *profile, struct diff **ret, struct error *err);
+
 int run_compare(struct run *run);
 int run_join(struct run *run);
 

@@ -206,6 +206,17 @@ static int series_finish(struct series_build *build, const struct query_series_o
 	return r;
 }
 
+static int keep_names(const struct query_series_options *options, struct query_series *series)
+{
+	for (size_t i = 0; !options->each && i < options->by_count; i++) {
+		series->by[i] = mem_strdup(options->by[i]);
+		if (!series->by[i])
+			return -ENOMEM;
+		series->by_count++;
+	}
+	return 0;
+}
+
 /* *ret_several: it failed because the selector matches several types. */
 static int series_once(struct store *store, struct symbolizer *symbolizer, const struct query *query,
 		       const struct query_series_options *options, struct query_series *ret, bool *ret_several,
@@ -237,7 +248,12 @@ static int series_once(struct store *store, struct symbolizer *symbolizer, const
 		return r;
 	*ret = (struct query_series){
 		.from_ns = aligned.from_ns, .to_ns = aligned.to_ns, .type = scan.type, .period = scan.read.period};
-	return series_finish(&build, options, ret, err);
+	r = series_finish(&build, options, ret, err);
+	if (!r && keep_names(options, ret) < 0) {
+		query_series_release(ret);
+		r = error_nomem(err);
+	}
+	return r;
 }
 
 int query_series(struct store *store, struct symbolizer *symbolizer, const struct query *query,
@@ -286,5 +302,7 @@ void query_series_release(struct query_series *series)
 	for (size_t i = 0; i < series->count; i++)
 		row_release(&series->rows[i]);
 	mem_free(series->rows);
+	for (size_t i = 0; i < series->by_count; i++)
+		mem_free(series->by[i]);
 	*series = (struct query_series){0};
 }

@@ -25,20 +25,19 @@ const char *query_kind_name(enum query_kind kind)
 
 /* ---- trees and tables of profiles ---- */
 
-/* nodes_max 0 = all */
-static int profile_flame(const struct profile *profile, size_t nodes_max, struct flame **ret, struct error *err)
+int query_build_flame(const struct profile *profile, size_t nodes_max, struct flame **ret, struct error *err)
 {
 	size_t type = profile->sample_type_count ? profile->sample_type_count - 1 : 0;
 	return flame_build_largest(profile, type, FLAME_UNNAMED_BY_ADDRESS, nodes_max, ret, err);
 }
 
-static int profile_diff(const struct profile *profile, struct diff **ret, struct error *err)
+int query_build_diff(const struct profile *profile, struct diff **ret, struct error *err)
 {
 	_cleanup_(flame_freep) struct flame *base = NULL;
 	_cleanup_(flame_freep) struct flame *side = NULL;
 	int r = flame_build(profile, 0, FLAME_UNNAMED_BY_ADDRESS, &base, err);
 	if (!r)
-		r = profile_flame(profile, 0, &side, err);
+		r = query_build_flame(profile, 0, &side, err);
 	return r < 0 ? r : diff_build(base, side, ret, err);
 }
 
@@ -46,7 +45,7 @@ static int write_profile(const struct profile *profile, const struct query_write
 			 struct error *err)
 {
 	_cleanup_(flame_freep) struct flame *flame = NULL;
-	int r = profile_flame(profile, options->table ? 0 : options->nodes_max, &flame, err);
+	int r = query_build_flame(profile, options->table ? 0 : options->nodes_max, &flame, err);
 	if (r < 0)
 		return r;
 	json_member_int(json, "total", flame->total);
@@ -68,7 +67,7 @@ static int write_diff(const struct query_result *result, const struct query_writ
 		      struct error *err)
 {
 	_cleanup_(diff_freep) struct diff *diff = NULL;
-	int r = profile_diff(result->profile, &diff, err);
+	int r = query_build_diff(result->profile, &diff, err);
 	if (r < 0)
 		return r;
 	json_member_int(json, "base_from_ms", result->base_from_ns / NS_PER_MS);
@@ -226,7 +225,7 @@ static int text_profile(const struct profile *profile, const struct query_write_
 {
 	_cleanup_(flame_freep) struct flame *flame = NULL;
 	_cleanup_(table_release) struct table table = {0};
-	int r = profile_flame(profile, 0, &flame, err);
+	int r = query_build_flame(profile, 0, &flame, err);
 	if (!r)
 		r = table_build_by_name(flame, &table, err);
 	return r < 0 ? r : table_write_text(&table, flame->unit, options->limit, out, err);
@@ -237,7 +236,7 @@ static int text_diff(const struct query_result *result, const struct query_write
 {
 	_cleanup_(diff_freep) struct diff *diff = NULL;
 	_cleanup_(diff_table_release) struct diff_table table = {0};
-	int r = profile_diff(result->profile, &diff, err);
+	int r = query_build_diff(result->profile, &diff, err);
 	if (!r)
 		r = diff_table_build_by_name(diff, result->relative, &table, err);
 	return r < 0 ? r : diff_table_write_text(&table, diff->tree->unit, options->limit, out, err);

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table that wick convert writes, as DuckDB and hyparquet read it, against the source as another reader of pprof sees it.
+// The tables that wick convert writes, as DuckDB, hyparquet and Apache Arrow read them, against the source as another reader of pprof sees it.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import { DuckDBInstance } from '@duckdb/node-api';
 import { parquetReadObjects } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
 import { finish, skip, temporaryDirectory, test, testData, wick } from '../harness.mjs';
+import { readTable, sql } from '../lib/tables.mjs';
 
 const { Profile } = createRequire(import.meta.url)('pprof-format');
 const work = temporaryDirectory();
-const duck = await (await DuckDBInstance.create(':memory:')).connect();
-const sql = async (text) => (await duck.runAndReadAll(text)).getRowObjects();
 const convert = (...args) => execFileSync(wick, ['convert', ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
 const out = join(work, 'out.parquet');
 
@@ -176,6 +174,23 @@ await test('rows have time, leaf and labels', async () => {
 	assert.deepEqual([rows[2].stack, rows[2].function, rows[2].line], ['', null, null]);
 	assert.equal(rows[3].thread_name, 'it\'s; "two"');
 });
+await test('an Arrow stream and CSV have the same rows', async () => {
+	for (const path of [from, ...inputs.map(([, file]) => file)]) {
+		convert('-q', path, '-o', out);
+		const want = await readTable('parquet', readFileSync(out), work);
+		for (const [format, extension] of [
+			['arrow', 'arrows'],
+			['csv', 'csv'],
+		]) {
+			const file = join(work, `out.${extension}`);
+			convert('-q', path, '-o', file);
+			const got = await readTable(format, readFileSync(file), work);
+			assert.deepEqual(got.rows, want.rows, `${path} as ${format}`);
+			if (format === 'arrow') assert.deepEqual(got.facts, want.facts);
+		}
+	}
+	convert('-q', from, '-o', out);
+});
 await test('the questions of docs/convert.md are answered', async () => {
 	const text = readFileSync('docs/convert.md', 'utf8'),
 		queries = [...text.matchAll(/```sql\n([^]*?)```/g)].map((m) => m[1]);
@@ -195,6 +210,14 @@ await test('many rows go into several row groups', async () => {
 	assert.deepEqual([n, BigInt(sum), stacks], [300000n, (300000n * 300001n) / 2n, 300000n]);
 	const [{ groups }] = await sql(`SELECT count(DISTINCT row_group_id) AS groups FROM parquet_metadata('${out}')`);
 	assert.ok(groups >= 3n);
+	const stream = join(work, 'many.arrows');
+	convert('-q', path, '-o', stream);
+	const table = await readTable('arrow', readFileSync(stream), work);
+	assert.equal(table.batches, Number(groups));
+	assert.equal(
+		table.rows.reduce((all, row) => all + BigInt(row.samples_count), 0n),
+		(300000n * 300001n) / 2n,
+	);
 });
 await test('standard output has the same bytes', () => {
 	const bytes = execFileSync(wick, ['convert', '-q', from, '-o', '-', '--to', 'parquet'], { maxBuffer: 1 << 26 });

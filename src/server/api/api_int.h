@@ -48,6 +48,12 @@ void call_text(struct call *call, const char *name);
 void call_append(struct call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The stage diff, if the parameters base, base_from and base_to, or shift ask for it: true. */
 bool call_append_base(struct call *call);
+/* Whether a table is wanted (codec/tabular.h): by the parameter `format`, or, without one, by a header Accept that lists its
+ * type and not application/json. */
+bool call_wants_table(struct call *call, enum tabular_format *ret);
+/* limit: as of query_write_columns(). */
+int call_write_table(struct call *call, const struct query_result *result, enum tabular_format format, size_t limit,
+		     struct error *err);
 /* Runs the text of the call, unless it has failed; names are short if that was asked for. */
 int call_run_text(struct call *call, struct query_result *ret);
 /* The answer of one of the calls query, pipeline, diff, compare and series to the parameters of this request. -EINVAL: no such

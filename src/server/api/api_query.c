@@ -147,7 +147,8 @@ static const struct answer_format *find_format(struct call *call)
 	}
 	call_refuse(
 		call,
-		"parameter 'format': '%.40s' is not one of flame, columns, json, top, folded, pprof, speedscope, firefox, svg",
+		"parameter 'format': '%.40s' is not one of flame, columns, json, top, folded, pprof, speedscope, firefox, svg, "
+		"arrow, parquet, csv",
 		name);
 	return &answer_formats[0];
 }
@@ -173,8 +174,61 @@ int call_run_text(struct call *call, struct query_result *ret)
 	return r < 0 || !call->short_names ? r : shorten_names(ret, call->err);
 }
 
+/* ---- tables for other programs ---- */
+
+bool call_wants_table(struct call *call, enum tabular_format *ret)
+{
+	const char *name = call_parameter(call, "format", NULL);
+	bool found = false;
+	if (name)
+		found = tabular_find_format(name, ret) == 0;
+	bool any = !name && !net_request_accepts(call->request, "application/json");
+	for (int i = 0; any && !found && i < TABULAR_FORMATS; i++) {
+		*ret = (enum tabular_format)i;
+		found = net_request_accepts(call->request, tabular_media_type(*ret));
+	}
+	if (found && call->explain)
+		call_refuse(call, "parameter 'explain': tables have no place for it");
+	return found;
+}
+
+int call_write_table(struct call *call, const struct query_result *result, enum tabular_format format, size_t limit,
+		     struct error *err)
+{
+	static const char *const files[] = {[TABULAR_ARROW] = "attachment; filename=\"wick.arrows\"",
+					    [TABULAR_PARQUET] = "attachment; filename=\"wick.parquet\"",
+					    [TABULAR_CSV] = "attachment; filename=\"wick.csv\""};
+	call->response->content_type = tabular_content_type(format);
+	call->response->no_compress = format == TABULAR_PARQUET; /* it is already */
+	net_response_header(call->response, "Content-Disposition", files[format]);
+	return query_write_columns(result, &call->stats, format, limit, &call->response->body, err);
+}
+
+/* What /query answers is made of stacks. */
+static int require_profile(struct call *call, const struct query_result *result)
+{
+	if (result->kind == QUERY_PROFILE)
+		return 0;
+	return call_refuse(call, "the result of this query is a %s, not a profile; use /api/v1/pipeline",
+			   query_kind_name(result->kind));
+}
+
+static int answer_query_table(struct call *call, enum tabular_format format, struct error *err)
+{
+	_cleanup_(query_result_release) struct query_result result = {0};
+	size_t limit = (size_t)call_count(call, "limit", 0, 0);
+	call_text(call, "query");
+	int r = call_run_text(call, &result);
+	if (!r)
+		r = require_profile(call, &result);
+	return r < 0 ? r : call_write_table(call, &result, format, limit, err);
+}
+
 static int answer_query(struct call *call, struct error *err)
 {
+	enum tabular_format table;
+	if (call_wants_table(call, &table))
+		return answer_query_table(call, table, err);
 	const struct answer_format *format = find_format(call);
 	uint64_t limit = call_count(call, "limit", TOP_LIMIT_DEFAULT, 0);
 	uint64_t max_nodes =
@@ -184,9 +238,8 @@ static int answer_query(struct call *call, struct error *err)
 	_cleanup_(query_result_release) struct query_result result = {0};
 	_cleanup_(flame_freep) struct flame *flame = NULL;
 	int r = call_run_text(call, &result);
-	if (!r && result.kind != QUERY_PROFILE)
-		r = call_refuse(call, "the result of this query is a %s, not a profile; use /api/v1/pipeline",
-				query_kind_name(result.kind));
+	if (!r)
+		r = require_profile(call, &result);
 	if (!r && format->tree != TREE_NONE)
 		r = flame_build_largest(result.profile, 0, format->unnamed,
 					format->tree == TREE_LARGEST ? (size_t)max_nodes : 0, &flame, err);
@@ -224,12 +277,18 @@ static int write_result(struct call *call, const struct query_result *result, st
 
 static int answer_text(struct call *call, struct error *err)
 {
-	const char *format = call_parameter(call, "format", "json");
+	enum tabular_format tabular;
+	bool wants_table = call_wants_table(call, &tabular);
+	const char *format = wants_table ? "json" : call_parameter(call, "format", "json");
 	if (strcmp(format, "json") != 0 && strcmp(format, "table") != 0 && strcmp(format, "text") != 0)
-		return call_refuse(call, "parameter 'format': '%.40s' is not one of json, table, text", format);
+		return call_refuse(call, "parameter 'format': '%.40s' is not one of json, table, text, arrow, parquet, csv",
+				   format);
 	_cleanup_(query_result_release) struct query_result result = {0};
+	size_t rows = wants_table ? (size_t)call_count(call, "limit", 0, 0) : 0;
 	int r = call_run_text(call, &result);
-	return r < 0 ? r : write_result(call, &result, err);
+	if (r < 0)
+		return r;
+	return wants_table ? call_write_table(call, &result, tabular, rows, err) : write_result(call, &result, err);
 }
 
 static int answer_text_of_parameters(struct call *call, struct error *err)

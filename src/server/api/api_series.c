@@ -5,8 +5,15 @@
 #include "base/time.h"
 #include "server/api/api_int.h"
 
-static int write_series(struct call *call, const struct query_series *series, const struct query_explain *explain,
-			struct error *err)
+struct series_request {
+	struct query_series_options options;
+	const char *by[STORE_GROUP_BY_MAX], *step;
+	bool is_table;
+	enum tabular_format format;
+};
+
+static int write_json(struct call *call, const struct query_series *series, const struct query_explain *explain,
+		      struct error *err)
 {
 	char type[PROFILE_TYPE_TEXT_MAX] = "", unit[QUERY_UNIT_MAX];
 	struct json_writer json = {.out = &call->response->body};
@@ -24,10 +31,17 @@ static int write_series(struct call *call, const struct query_series *series, co
 	return json_finish(&json, err);
 }
 
-struct series_request {
-	struct query_series_options options;
-	const char *by[STORE_GROUP_BY_MAX], *step;
-};
+/* As a result: a view, nothing of it is owned. `limit` has been used: these are the groups that were asked for. */
+static int write_series(struct call *call, const struct series_request *request, const struct query_series *series,
+			const struct query_explain *explain, struct error *err)
+{
+	if (!request->is_table)
+		return write_json(call, series, explain, err);
+	struct query_result result = {.kind = QUERY_SERIES, .type = series->type, .rate = series->rate, .series = *series};
+	if (explain)
+		result.explain = *explain;
+	return call_write_table(call, &result, request->format, 0, err);
+}
 
 static int read_request(struct call *call, struct series_request *ret, struct error *err)
 {
@@ -48,6 +62,7 @@ static int read_request(struct call *call, struct series_request *ret, struct er
 	options->limit = (size_t)call_count(call, "limit", 0, 0);
 	options->others = call_flag(call, "others");
 	options->rate = call_flag(call, "rate");
+	ret->is_table = call_wants_table(call, &ret->format);
 	return call->failed;
 }
 
@@ -89,13 +104,13 @@ int call_answer_series(struct call *call, struct error *err)
 		_cleanup_(query_series_release) struct query_series series = {0};
 		r = query_series(call->tenant->store, call->server->symbolizer, &call->query, &request.options, &series,
 				 &call->stats, err);
-		return r < 0 ? r : write_series(call, &series, NULL, err);
+		return r < 0 ? r : write_series(call, &request, &series, NULL, err);
 	}
 	if (r < 0)
 		return r;
 	_cleanup_(query_result_release) struct query_result result = {0};
 	r = run_pipeline(call, &request, &result);
-	return r < 0 ? r : write_series(call, &result.series, &result.explain, err);
+	return r < 0 ? r : write_series(call, &request, &result.series, &result.explain, err);
 }
 
 CALL_HANDLER(api_series, call_answer_series)
