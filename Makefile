@@ -176,7 +176,8 @@ $(WEB_OUT)/index.html: $(WEB_SOURCES)
 	$(Q)tools/build-web $(WEB_OUT)
 $(O)/obj/src/server/http/assets_data.o: $(WEB_OUT)/index.html
 $(O)/obj/src/server/http/openapi_data.o: docs/openapi.json
-EXTRA_server := $(O)/obj/src/server/http/assets_data.o $(O)/obj/src/server/http/openapi_data.o
+$(O)/obj/src/server/saved/library_data.o: $(wildcard src/server/saved/library/*.yaml)
+EXTRA_server := $(O)/obj/src/server/http/assets_data.o $(O)/obj/src/server/http/openapi_data.o $(O)/obj/src/server/saved/library_data.o
 
 # ---- third_party: not ours, hence with the compiler's own warnings only, and none of them an error ---------------------------------------
 LLHTTP := $(patsubst %,$(O)/obj/third_party/llhttp/%.o,llhttp api http)

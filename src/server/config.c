@@ -139,6 +139,7 @@ static const struct yaml_field settings[] = {
 	SETTING("queries.timeout_max", DURATION, query_timeout_max_ns),
 	SETTING("queries.concurrent", COUNT, queries_max, .least = 1, .most = 64),
 	SETTING("queries.queued", COUNT, queries_queued_max, .least = 1, .most = 10000),
+	SETTING("queries.directory", EMPTY_TEXT, queries_directory),
 	SETTING("queries.slow", DURATION, slow_query_ns, .never = "off"),
 	{0},
 };

@@ -12,6 +12,7 @@
  *   debuginfo/   uploads of debug information
  *   pyroscope/, parca/   their protocols, ingest and queries
  *   scrape/      profiles that the server scrapes (scrape.h)
+ *   saved/       saved queries
  *   api/         the query API
  *   recordings/  agents, recordings of several hosts, markers
  *   viewer/      the local viewer of files, and snapshots
@@ -117,6 +118,7 @@ struct server_options {
 	uint64_t recordings_profile_bytes;		/* unpacked, that are made into one profile at once; 0 = 128 MiB */
 	bool no_view;					/* show and convert no files that clients bring */
 	uint64_t view_bytes;				/* of such a file, unpacked; 0 = 128 MiB */
+	const char *queries_directory;			/* of saved queries, files; NULL, "" = none */
 	const char *vcs_directory;			/* of git repositories that may be read by everybody; NULL, "" = none */
 	bool no_snapshots;				/* make none; those that there are can be seen */
 	uint64_t snapshots_bytes;			/* of all snapshots of a tenant; 0 = 256 MiB */

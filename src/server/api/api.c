@@ -15,6 +15,7 @@
 
 #include "base/text.h"
 #include "base/time.h"
+#include "server/saved/routes.h"
 
 #define SYMBOLS_WAIT_MAX_NS (30 * NS_PER_S)
 
@@ -98,6 +99,23 @@ static bool read_names(struct call *call)
 	return is_short;
 }
 
+/* The query that the parameter `saved` names. */
+static void open_saved(struct call *call)
+{
+	const char *name = call_parameter(call, "saved", NULL);
+	char own[PATH_MAX];
+	struct saved_places places;
+	if (!name)
+		return;
+	if (call_parameter(call, "query", NULL) || call_parameter(call, "q", NULL))
+		call_refuse(call, "parameters 'saved' and 'query' exclude each other");
+	if (call->failed)
+		return;
+	call->failed = saved_places_of(call->server, call->tenant, own, &places, call->err);
+	if (!call->failed)
+		call->failed = saved_open(&places, name, &call->saved, call->err);
+}
+
 static int read_common(struct call *call)
 {
 	const struct server_options *options = &call->server->options;
@@ -106,7 +124,11 @@ static int read_common(struct call *call)
 	query->type = call_parameter(call, "type", NULL);
 	query->cancel = net_request_cancelled(call->request);
 	limits_of_query(call->tenant, query);
-	call->requested_from_ns = query->from_ns = read_time(call, "from", "now-1h");
+	open_saved(call);
+	char from[TIME_TEXT_MAX + 4] = "now-1h";
+	if (call->saved && call->saved->range)
+		snprintf(from, sizeof(from), "now-%s", call->saved->range);
+	call->requested_from_ns = query->from_ns = read_time(call, "from", from);
 	call->requested_to_ns = query->to_ns = read_time(call, "to", "now");
 	call->explain = call_flag(call, "explain");
 	call->exact = call_flag(call, "exact");
@@ -137,6 +159,44 @@ void call_append(struct call *call, const char *format, ...)
 		call->failed = error_nomem(call->err);
 }
 
+/* What was expanded into a buffer of its own; r: of the expansion. */
+static void append_expanded(struct call *call, int r, struct buffer *expanded)
+{
+	if (r < 0 && !call->failed)
+		call->failed = r;
+	if (r == 0)
+		call_append(call, "%s", buffer_string(expanded));
+}
+
+void call_append_query(struct call *call, const char *text)
+{
+	_cleanup_(buffer_release) struct buffer expanded = {.max = CALL_TEXT_MAX};
+	if (call->failed || !strchr(text, '$'))
+		call_append(call, "%s", text);
+	else
+		append_expanded(call, saved_expand_range(text, call->query.to_ns - call->query.from_ns, &expanded, call->err),
+				&expanded);
+}
+
+/* param.NAME=VALUE */
+static const char *value_of_parameter(void *context, const char *name)
+{
+	char full[SAVED_NAME_MAX + 8];
+	snprintf(full, sizeof(full), "param.%s", name);
+	return call_parameter(context, full, NULL);
+}
+
+static void append_saved(struct call *call)
+{
+	_cleanup_(buffer_release) struct buffer expanded = {.max = CALL_TEXT_MAX};
+	if (call->failed)
+		return;
+	append_expanded(call,
+			saved_query_expand(call->saved, value_of_parameter, call, call->query.to_ns - call->query.from_ns,
+					   &expanded, call->err),
+			&expanded);
+}
+
 void call_text(struct call *call, const char *name)
 {
 	static const struct {
@@ -144,7 +204,10 @@ void call_text(struct call *call, const char *name)
 	} stages[] = {
 		{"where", "where"}, {"frames", "frames"}, {"drop_frames", "drop frames"}, {"focus", "focus"}, {"hide", "hide"}};
 	const char *text;
-	call_append(call, "%s", call_parameter(call, name, ""));
+	if (call->saved)
+		append_saved(call);
+	else
+		call_append_query(call, call_parameter(call, name, ""));
 	for (size_t i = 0; i < sizeof(stages) / sizeof(*stages); i++)
 		for (size_t k = 0; (text = net_request_query_nth(call->request, stages[i].parameter, k)); k++)
 			if (*text)
@@ -230,6 +293,7 @@ int call_perform(void *context, const struct net_request *request, struct net_re
 		add_symbols_header(&call);
 	query_account(call.server, call.tenant, request, &call.stats, time_monotonic_ns() - call.started_ns, r, err);
 	buffer_release(&call.text);
+	saved_query_free(call.saved);
 	/* A bad parameter is the client's fault. */
 	return r >= 0 ? 0 : r == -EINVAL || r == -ERANGE ? 400 : http_status_of(r);
 }

@@ -6,6 +6,7 @@
 #include "query/pipeline.h"
 #include "server/api/routes.h"
 #include "server/core/server_int.h"
+#include "server/saved/saved.h"
 
 #define CALL_TEXT_MAX (64 * 1024)
 
@@ -21,6 +22,7 @@ struct call {
 	struct query_stats stats;
 	int failed; /* the first failure of the functions below that return none, with its message in *err */
 	struct error *err;
+	struct saved_query *saved; /* of the parameter `saved`: what stands for the text of the query; NULL = none */
 	bool explain, short_names, exact;
 	bool numbers; /* the profile has the numbers of its samples: call_run_text() */
 };
@@ -45,6 +47,8 @@ int call_refuse(struct call *call, const char *format, ...) __attribute__((forma
 /* The selector or pipeline of the parameter `name`, followed by the stages that the parameters where, frames, drop_frames,
  * focus, hide and group_by stand for. */
 void call_text(struct call *call, const char *name);
+/* A text of a query, in which $range stands for the length of the range. */
+void call_append_query(struct call *call, const char *text);
 void call_append(struct call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The stage diff, if the parameters base, base_from and base_to, or shift ask for it: true. */
 bool call_append_base(struct call *call);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "format/format.h"
 #include "render/flame.h"
 #include "server/api/api_int.h"
@@ -305,7 +306,12 @@ static int answer_pipeline(struct call *call, struct error *err)
 		return answer_text_of_parameters(call, err);
 	if (memchr(body.data, 0, body.len))
 		return call_refuse(call, "the body is not text");
-	call_append(call, "%.*s", (int)(body.len < CALL_TEXT_MAX ? body.len : CALL_TEXT_MAX), (const char *)body.data);
+	if (call->saved)
+		return call_refuse(call, "parameter 'saved' and a query in the body exclude each other");
+	_cleanup_(mem_freep) char *text = mem_strndup((const char *)body.data, body.len);
+	if (!text)
+		return error_nomem(err);
+	call_append_query(call, text);
 	return answer_text(call, err);
 }
 
