@@ -29,6 +29,7 @@ int cmd_agent(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_query(int argc, char **argv);
+int cmd_saved(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_store(int argc, char **argv);
 int cmd_debuginfo(int argc, char **argv);

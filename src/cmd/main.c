@@ -17,6 +17,7 @@ static const struct verb verbs[] = {
 	{"import", "convert recordings of other profilers for Firefox Profiler", cmd_import, true},
 	{"annotate", "add markers to a profile of another profiler", cmd_annotate},
 	{"query", "query a server: functions, tables, charts, stacks, pprof, SVG", cmd_query},
+	{"saved", "list, check and keep saved queries with parameters", cmd_saved},
 	{"diff", "show what changed between two files, selections or times", cmd_diff},
 	{"store", "verify, compact, list and delete stored data", cmd_store},
 	{"debuginfo", "upload debug information, list what is missing", cmd_debuginfo},

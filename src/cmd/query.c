@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/text.h"
 #include "cmd/remote.h"
+#include "query/parameters.h"
 #include "query/pipeline.h"
 
 #define LIMIT_DEFAULT 20
@@ -15,8 +16,8 @@
 
 struct query_arguments {
 	struct remote remote;
-	const char *from, *to, *format, *output, *timeout, *function, *file, *build_id, *syntax, *names, *symbols_wait;
-	struct option_list where, frames, drop_frames, focus, hide, group_by;
+	const char *from, *to, *format, *output, *timeout, *function, *file, *build_id, *syntax, *names, *symbols_wait, *saved;
+	struct option_list where, frames, drop_frames, focus, hide, group_by, parameters;
 	unsigned limit;
 	bool explain, interpreters;
 };
@@ -40,6 +41,13 @@ static int ask_pipeline(const struct query_arguments *arguments, const char *tex
 	bool is_table = strcmp(arguments->format, "top") == 0,
 	     readable = strcmp(arguments->format, "top") == 0 || strcmp(arguments->format, "json") == 0;
 	_cleanup_(pipeline_freep) struct pipeline *pipeline = NULL;
+	char parameter[PARAMETER_NAME_MAX + 1];
+	size_t at = 0;
+	/* What a saved query is, or $range, the server knows. */
+	if (arguments->saved || query_next_parameter(text, &at, parameter)) {
+		*ret = readable || is_tabular(arguments);
+		return buffer_append_string(ret_text, text) < 0 ? error_nomem(err) : 0;
+	}
 	int r = pipeline_parse(text, &pipeline, err);
 	if (r < 0)
 		return r;
@@ -64,7 +72,8 @@ static int request_path(const struct query_arguments *a, const char *text, bool 
 	snprintf(limit, sizeof(limit), "%u", a->limit);
 	char call[64];
 	snprintf(call, sizeof(call), "/api/v1/%s", is_listing(a) ? a->format : pipeline ? "pipeline" : "query");
-	const struct remote_value values[] = {{"query", text},
+	const struct remote_value values[] = {{"query", a->saved ? NULL : text},
+					      {"saved", a->saved},
 					      {"from", a->from},
 					      {"to", a->to},
 					      {"format", format},
@@ -86,6 +95,12 @@ static int request_path(const struct query_arguments *a, const char *text, bool 
 	remote_begin(path, call, values, sizeof(values) / sizeof(*values));
 	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
 		remote_add_list(path, lists[i].name, lists[i].list);
+	for (size_t i = 0; i < a->parameters.count; i++) {
+		const char *parameter = a->parameters.items[i], *value = strchr(parameter, '=');
+		char name[PARAMETER_NAME_MAX + 8];
+		snprintf(name, sizeof(name), "param.%.*s", (int)(value - parameter), parameter);
+		remote_add(path, name, value + 1);
+	}
 	return buffer_status(path);
 }
 
@@ -144,19 +159,31 @@ static int check_format(const struct query_arguments *o, const struct usage *usa
 		return usage_error(usage, "--format %s: no function given; give --function NAME", o->format);
 	if (!listing && (o->function || o->file || o->build_id || o->syntax))
 		return usage_error(usage, "--function, --file, --build-id and --syntax require --format source or asm");
+	if (listing && o->saved)
+		return usage_error(usage, "--format %s does not support --saved", o->format);
 	if ((listing || is_tabular(o)) && o->explain)
 		return usage_error(usage, "--format %s does not support --explain", o->format);
 	return 0;
 }
 
+static int check_parameter(const char *text, const struct usage *usage)
+{
+	char name[PARAMETER_NAME_MAX + 1];
+	const char *equals = strchr(text, '=');
+	size_t len = equals ? (size_t)(equals - text) : 0;
+	snprintf(name, sizeof(name), "%.*s", (int)(len < sizeof(name) ? len : 0), text);
+	return parameter_name_is_valid(name) ? 0 : usage_error(usage, "--param: '%.60s' is not NAME=VALUE", text);
+}
+
 int cmd_query(int argc, char **argv)
 {
-	struct query_arguments o = {
-		.from = "now-1h", .to = "now", .format = "top", .output = "-", .limit = LIMIT_UNSET, .symbols_wait = "10s"};
+	struct query_arguments o = {.format = "top", .output = "-", .limit = LIMIT_UNSET, .symbols_wait = "10s"};
 	const struct option_row options[] = {
 		REMOTE_OPTION_ROWS(&o.remote),
 		{0, "from", "TIME", OPTION_TEXT, &o.from, .help = "start: now-1h, -15m, RFC 3339 or unix (default: now-1h)"},
 		{0, "to", "TIME", OPTION_TEXT, &o.to, .help = "end (default: now)"},
+		{0, "saved", "NAME", OPTION_TEXT, &o.saved, .help = "a saved query of the server: see 'wick saved list'"},
+		{0, "param", "NAME=VALUE", OPTION_LIST, &o.parameters, .help = "a parameter of the saved query"},
 		{0, "where", "MATCHERS", OPTION_LIST, &o.where, .help = "more label matchers: 'host_name=~\"web.*\"'"},
 		{0, "frames", "TESTS", OPTION_LIST, &o.frames,
 		 .help = "keep stacks with a matching frame: '\"malloc\"',\n'leaf binary = \"libc.so.6\"'"},
@@ -185,7 +212,7 @@ int cmd_query(int argc, char **argv)
 		{0}};
 	const struct usage usage = {
 		.verb = "query",
-		.synopsis = "QUERY [--url URL] [--from T] [--to T] [--format F] [-o FILE]",
+		.synopsis = "QUERY | --saved NAME [--url URL] [--from T] [--to T] [--format F] [-o FILE]",
 		.description = "Queries a server. A query is a selector, optionally followed by stages. A selector is\na "
 			       "profile type and label matchers: process_cpu{process_executable_name=\"bash\"};\nstages filter "
 			       "stacks and compute tables and charts: | frames \"malloc\" | top 10 by binary",
@@ -196,14 +223,18 @@ int cmd_query(int argc, char **argv)
 			    "rate'"};
 	struct operands operands;
 	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
-	if (operands.count != 1)
+	if (o.saved ? operands.count != 0 : o.parameters.count != 0)
+		return usage_error(&usage, o.saved ? "give a query or --saved, not both" : "--param is for --saved");
+	if (!o.saved && operands.count != 1)
 		return usage_error(&usage, "expected one query, got %zu%s", operands.count,
 				   operands.count > 1 ? "; quote it for the shell" : "; 'process_cpu' selects everything");
 	int status = check_format(&o, &usage);
+	for (size_t i = 0; !status && i < o.parameters.count; i++)
+		status = check_parameter(o.parameters.items[i], &usage);
 	if (status)
 		return status;
 	if (o.limit == LIMIT_UNSET)
 		o.limit = is_tabular(&o) ? 0 : LIMIT_DEFAULT;
 	struct error err = {0};
-	return run_query(&o, operands.items[0], &err) < 0 ? cmd_fail("query", &err) : EXIT_DONE;
+	return run_query(&o, o.saved ? "" : operands.items[0], &err) < 0 ? cmd_fail("query", &err) : EXIT_DONE;
 }

@@ -30,6 +30,12 @@ int remote_begin(struct buffer *path, const char *call, const struct remote_valu
 	return buffer_status(path);
 }
 
+int remote_add(struct buffer *path, const char *name, const char *value)
+{
+	add(path, name, value);
+	return buffer_status(path);
+}
+
 int remote_add_list(struct buffer *path, const char *name, const struct option_list *values)
 {
 	for (size_t i = 0; i < values->count; i++)
@@ -69,13 +75,13 @@ int remote_connect(const struct remote *remote, int64_t timeout_ns, const atomic
 }
 
 int remote_ask(const struct remote *remote, struct net_client *client, const char *method, struct buffer *path,
-	       struct buffer *ret, char *ret_symbols, struct error *err)
+	       struct bytes body, struct buffer *ret, char *ret_symbols, struct error *err)
 {
 	const char *text = buffer_string(path);
 	if (!text)
 		return error_nomem(err);
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	int r = net_client_request(client, method, text, NULL, (struct bytes){0}, NET_PLAIN, &response, err);
+	int r = net_client_request(client, method, text, NULL, body, NET_PLAIN, &response, err);
 	if (r < 0)
 		return r; /* its message names the URL */
 	if (response.status != 200)
@@ -87,25 +93,31 @@ int remote_ask(const struct remote *remote, struct net_client *client, const cha
 	return 0;
 }
 
-static int send_request(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret,
-			char *ret_symbols, struct error *err)
+static int send_request(const struct remote *remote, const char *method, struct buffer *path, struct bytes body,
+			struct buffer *ret, char *ret_symbols, struct error *err)
 {
 	_cleanup_(net_client_freep) struct net_client *client = NULL;
 	int r = remote_connect(remote, TIMEOUT_NS, NULL, &client, err);
 	if (r < 0)
 		return r;
-	r = remote_ask(remote, client, method, path, ret, ret_symbols, err);
+	r = remote_ask(remote, client, method, path, body, ret, ret_symbols, err);
 	return r == -ECONNREFUSED ? error_prefix(err, r, "no server (start one with 'wick up')") : r;
 }
 
 int remote_request(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret, struct error *err)
 {
-	return send_request(remote, method, path, ret, NULL, err);
+	return send_request(remote, method, path, (struct bytes){0}, ret, NULL, err);
+}
+
+int remote_send(const struct remote *remote, const char *method, struct buffer *path, struct bytes body, struct buffer *ret,
+		struct error *err)
+{
+	return send_request(remote, method, path, body, ret, NULL, err);
 }
 
 int remote_query(const struct remote *remote, struct buffer *path, struct buffer *ret,
 		 char ret_symbols[static REMOTE_SYMBOLS_MAX], struct error *err)
 {
 	_Static_assert(sizeof(((struct net_client_response *)0)->symbols) == REMOTE_SYMBOLS_MAX, "one is copied to the other");
-	return send_request(remote, "GET", path, ret, ret_symbols, err);
+	return send_request(remote, "GET", path, (struct bytes){0}, ret, ret_symbols, err);
 }

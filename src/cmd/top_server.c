@@ -45,7 +45,7 @@ static int ask_newest(struct net_client *client, const struct remote *remote, in
 	_cleanup_(buffer_release) struct buffer path = {0}, body = {0};
 	json_error_t at;
 	remote_begin(&path, "/api/v1/status", NULL, 0);
-	int r = remote_ask(remote, client, "GET", &path, &body, NULL, err);
+	int r = remote_ask(remote, client, "GET", &path, (struct bytes){0}, &body, NULL, err);
 	if (r < 0)
 		return r;
 	json_t *json = json_loadb((const char *)body.data, body.len, 0, &at);
@@ -73,7 +73,7 @@ static int ask_profile(struct top_server *server, int64_t to_ns, struct buffer *
 		buffer_printf(&path, "%s%s", i ? "," : "&group_by=", top_groups[i].name);
 	if (buffer_status(&path) < 0)
 		return error_set(err, -EINVAL, "the selector is too long");
-	return remote_ask(&settings->remote, server->client, "GET", &path, ret, NULL, err);
+	return remote_ask(&settings->remote, server->client, "GET", &path, (struct bytes){0}, ret, NULL, err);
 }
 
 /* ---- a picture ---- */

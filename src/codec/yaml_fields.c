@@ -18,7 +18,8 @@ int yaml_load(struct bytes text, const char *file, int malformed, yaml_document_
 	int r = 0;
 	if (!yaml_parser_initialize(&parser))
 		return error_nomem(err);
-	yaml_parser_set_input_string(&parser, text.data, text.len);
+	/* It asserts that there is a text. */
+	yaml_parser_set_input_string(&parser, text.len ? text.data : (const uint8_t *)"", text.len);
 	if (!yaml_parser_load(&parser, ret))
 		r = error_set(err, malformed, "%s: line %zu: %s", file, parser.problem_mark.line + 1,
 			      parser.problem ? parser.problem : "not YAML");

@@ -111,7 +111,7 @@ await test('every call of the server is in the file, and the other way round', (
 	}
 });
 await test('every parameter that a call reads is in the file, and the other way round', () => {
-	const text = ['api/', 'debuginfo/', 'recordings/', 'viewer/']
+	const text = ['api/', 'debuginfo/', 'recordings/', 'saved/', 'viewer/']
 		.flatMap((folder) =>
 			readdirSync(`src/server/${folder}`)
 				.filter((name) => /^api\w*\.c$/.test(name))
@@ -369,6 +369,20 @@ await test('files', async () => {
 	await ask('post', '/api/v1/view', { body: profile(1).subarray(0, 40), status: 400 });
 	for (const to of ['pprof', 'firefox', 'svg', 'top', 'html', 'speedscope']) await ask('post', `/api/v1/convert?to=${to}&name=a.pb.gz`, { body: profile(1) });
 	await ask('post', '/api/v1/convert', { body: profile(1), status: 400 });
+});
+await test('saved queries', async () => {
+	const body = Buffer.from('title: Mine\nrange: 2h\nparameters: {v: {type: choice, choices: [a], default: a}}\nquery: process_cpu{a!=$v}\n');
+	await ask('put', '/api/v1/queries/mine', { body });
+	await ask('put', '/api/v1/queries/mine', { body: Buffer.from('x'), status: 400 });
+	await ask('get', '/api/v1/queries');
+	await ask('get', '/api/v1/queries/mine');
+	await ask('get', '/api/v1/queries/mine?format=yaml');
+	await ask('get', '/api/v1/queries/mine?format=xml', { status: 400 });
+	await ask('get', '/api/v1/queries/nothing', { status: 404 });
+	await ask('get', `/api/v1/query?saved=mine&${range}`);
+	await ask('delete', '/api/v1/queries/mine');
+	await ask('delete', '/api/v1/queries/mine', { status: 404 });
+	await ask('delete', '/api/v1/queries/top-functions', { status: 409 });
 });
 await test('snapshots', async () => {
 	const body = Buffer.from(JSON.stringify({ title: 'a', state: 'b' })),

@@ -7,7 +7,7 @@ expect "no command is a usage error" 2 '^usage: wick COMMAND' "$WICK"
 expect "--help works" 0 '^  record ' "$WICK" --help
 expect "--version works" 0 '^wick [0-9]+\.[0-9]+\.[0-9]+$' "$WICK" --version
 expect "an unknown command is named" 2 "unknown command 'recrod'" "$WICK" recrod
-for verb in up server agent record top open import annotate query diff store convert merge report debuginfo doctor; do
+for verb in up server agent record top open import annotate query saved diff store convert merge report debuginfo doctor; do
 	expect "$verb --help works" 0 "^usage: wick $verb" "$WICK" "$verb" --help
 	expect "$verb refuses an unknown option" 2 "unknown option '--nonsense'" "$WICK" "$verb" --nonsense
 	stdout=$("$WICK" "$verb" --nonsense 2>/dev/null)
