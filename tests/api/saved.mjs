@@ -101,7 +101,16 @@ await test('$range is the length of the range, in any query', async () => {
 	assert.match((await json(`/api/v1/query?${range}&query=${q('process_cpu | top $n')}`, 400)).error, /no parameter '\$n'/);
 });
 await test('a value stays a value, whatever is in it', async () => {
-	assert.equal((await save('one-service', { title: 'One', parameters: { service: { type: 'value', label: 'service_name' } }, query: 'process_cpu{service_name=$service}' })).status, 200);
+	assert.equal(
+		(
+			await save('one-service', {
+				title: 'One',
+				parameters: { service: { type: 'value', label: 'service_name' } },
+				query: 'process_cpu{service_name=$service}',
+			})
+		).status,
+		200,
+	);
 	const flame = async (service) => (await json(`/api/v1/query?saved=one-service&${range}&param.service=${q(service)}`)).flame.total;
 	assert.equal(await flame(ODD), 5);
 	assert.equal(await flame('shop'), 340);
@@ -165,6 +174,7 @@ await test('what is wrong with a query is said, and it is not kept', async () =>
 		['title: x\nparameters: {range: {type: duration}}\nquery: process_cpu | bin $range', /always there/],
 		['title: x\nparameters: {n: {type: integer}}\nquery: process_cpu | top $n', /must be one of text, value, number/],
 		['title: x\nparameters: {n: {type: number, default: many}}\nquery: process_cpu | top $n', /parameter 'n'/],
+		['title: x\nparameters: {n: {type: number, default: many}, v: {}}\nquery: process_cpu{a=$v} | top $n', /parameter 'n'/],
 		['title: x\nparameters: {v: {type: value}}\nquery: process_cpu{a=$v}', /needs a label/],
 		['title: x\nparameters: {v: {type: choice}}\nquery: process_cpu{a=$v}', /needs choices/],
 		['title: x\nparameters: {v: {type: choice, choices: [a], default: b}}\nquery: process_cpu{a=$v}', /none of its choices/],
@@ -192,11 +202,14 @@ await test('questions that do not fit say why', async () => {
 	assert.equal((await get(run('nothing'))).status, 404);
 });
 await test('other calls take them, too', async () => {
-	const { series } = await json(`/api/v1/series?saved=one-service&param.service=shop&${range}&step=1h&by=service_name`);
+	const { series } = await json(`/api/v1/series?saved=one-service&param.service=shop&${range}&step=1m&by=service_name`);
 	assert.equal(series[0].total, 340);
 	const csv = await get(run('top-functions', { n: '2' }, '&format=csv'));
 	assert.equal(csv.body.toString().split('\n').length, 4);
-	assert.equal((await get(`/api/v1/query?saved=one-service&param.service=shop&${range}&format=folded`)).body.toString().trim(), 'main;parse 300\nmain;render 40');
+	assert.equal(
+		(await get(`/api/v1/query?saved=one-service&param.service=shop&${range}&format=folded`)).body.toString().trim(),
+		'main;parse 300\nmain;render 40',
+	);
 });
 await test('the command line lists, checks, saves and runs', async () => {
 	const url = ['--url', `http://127.0.0.1:${server.port}`];
@@ -214,7 +227,20 @@ await test('the command line lists, checks, saves and runs', async () => {
 	assert.equal(run('saved', 'check', file).status, 0);
 	assert.equal(run('saved', 'push', file, ...url).status, 0);
 	assert.equal(run('saved', 'show', 'from-file', ...url).stdout, text);
-	const answer = run('query', '--saved', 'from-file', '--param', 'n=1', '--from', String(now - 60 * minute), '--to', String(now + minute), '--format', 'csv', ...url);
+	const answer = run(
+		'query',
+		'--saved',
+		'from-file',
+		'--param',
+		'n=1',
+		'--from',
+		String(now - 60 * minute),
+		'--to',
+		String(now + minute),
+		'--format',
+		'csv',
+		...url,
+	);
 	assert.equal(answer.stdout.split('\n')[1].split(',')[0], '300');
 	assert.match(run('query', '--saved', 'from-file', ...url).stderr, /parameter 'n' is missing/);
 	assert.equal(run('query', '--saved', 'from-file', 'process_cpu', ...url).status, 2);
@@ -232,7 +258,10 @@ await test('the library is as it is in the source, and good', async () => {
 		(await list()).filter(({ origin }) => origin === 'built-in').map(({ name }) => name),
 	);
 	for (const file of files)
-		assert.equal((await get(`/api/v1/queries/${file.replace(/\.yaml$/, '')}?format=yaml`)).body.toString(), readFileSync(`src/server/saved/library/${file}`, 'utf8'));
+		assert.equal(
+			(await get(`/api/v1/queries/${file.replace(/\.yaml$/, '')}?format=yaml`)).body.toString(),
+			readFileSync(`src/server/saved/library/${file}`, 'utf8'),
+		);
 	assert.equal(spawnSync(wick, ['saved', 'check', ...files.map((file) => `src/server/saved/library/${file}`)]).status, 0);
 });
 finish();

@@ -220,6 +220,67 @@ test('a query of my own: a fault at its place, then a table, a chart, a graph', 
 	await leave(/status of 400/); // the browser's own word for the fault above
 });
 
+test('a saved query: one that is built in, changed, saved as my own, and deleted', options, async () => {
+	const { page, url, leave } = await visit(base, `?view=console&${BEFORE}`);
+	const rows = page.locator(`${id('console-table')} .tbody [role="row"]`);
+	await page.locator(id('saved-list')).getByRole('button', { name: 'Costliest functions' }).click();
+	await page.locator(id('saved-service')).fill('beacon');
+	await page.locator(id('saved-n')).fill('4');
+	await page.locator(id('saved-n')).press('Enter');
+	await rows.filter({ hasText: 'escape_html' }).waitFor();
+	await page.waitForFunction((s) => document.querySelectorAll(s).length === 4, `${id('console-table')} .tbody [role="row"]`);
+	assert.deepEqual([url().get('saved'), url().getAll('param'), url().get('run')], ['top-functions', ['service=beacon', 'n=4'], null]);
+	await checkWidth(page, 'a saved query');
+	await checkAccess(page, 'a saved query');
+	await picture(page, 'saved query');
+
+	// A link leads to the same, and one whose value is missing waits for it.
+	await page.reload();
+	await rows.filter({ hasText: 'escape_html' }).waitFor();
+	assert.equal(await page.locator(id('saved-n')).inputValue(), '4');
+	await page.goto(new URL(`?view=console&${BEFORE}&saved=callers-of-function`, base).href);
+	await page.locator(id('saved-form')).waitFor();
+	assert.equal(await page.locator(id('saved-run')).isDisabled(), true);
+	await page.locator(id('saved-function')).fill('escape_html');
+	await page.locator(id('saved-run')).click();
+	await drawn(page);
+	await boxAt(page, 'render_error');
+
+	// What it was, in the editor; with a parameter of my own.
+	await page.locator(id('saved-edit')).click();
+	const input = page.locator(id('console-input'));
+	assert.equal(await input.inputValue(), 'process_cpu | callers of function = "escape_html"');
+	await input.fill('process_cpu{service_name=$service} | top $n');
+	await page.locator(id('console-save')).click();
+	await page.locator(id('save-title')).fill('My own functions');
+	assert.deepEqual(
+		[
+			await page.locator(id('save-service-type')).inputValue(),
+			await page.locator(id('save-service-label')).inputValue(),
+			await page.locator(id('save-n-type')).inputValue(),
+		],
+		['value', 'service_name', 'number'],
+	);
+	await page.locator(id('save-n-usual')).fill('many');
+	await page.locator(id('save-submit')).click();
+	await page.locator(id('save-fault')).filter({ hasText: "parameter 'n'" }).waitFor();
+	await page.locator(id('save-n-usual')).fill('2');
+	await picture(page, 'saving a query');
+	await page.locator(id('save-submit')).click();
+	await page.locator(id('saved-form')).filter({ hasText: 'My own functions' }).waitFor();
+	await page.locator(id('saved-service')).fill('beacon');
+	await page.locator(id('saved-run')).click();
+	await page.waitForFunction((s) => document.querySelectorAll(s).length === 2, `${id('console-table')} .tbody [role="row"]`);
+	assert.equal(url().get('saved'), 'my-own-functions');
+	await page.locator(id('console-saved')).click();
+	await page.getByRole('dialog').getByRole('button', { name: 'My own functions' }).waitFor();
+	await page.keyboard.press('Escape');
+	await page.locator(id('saved-remove')).click();
+	await page.locator(id('saved-list')).waitFor();
+	assert.equal(await page.locator(id('saved-list')).getByRole('button', { name: 'My own functions' }).count(), 0);
+	await leave(/status of 400/); // the browser's own word for the default that does not fit
+});
+
 // What a menu's item saves, as text or bytes.
 async function savedFrom(page, button, item) {
 	await page.click(id(button));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { SavedParameter } from '../src/api/responses';
 import { complete, faultAt, placeOf, STAGES, type Wanted } from '../src/console/complete';
+import { draftOf, fileOf, likelyLabel, likelyType, missing, nameOf, parametersIn, requestOf, textsOf, valuesIn } from '../src/console/saved';
 
 // "^" is the cursor.
 const at = (text: string) => placeOf(text.replace('^', ''), text.indexOf('^'));
@@ -82,4 +84,45 @@ test('where the server found a fault', () => {
 	assert.deepEqual(faultAt("query: expected a stage (where, ...) at column 15 near 'foo 2'"), { column: 15, length: 3 });
 	assert.deepEqual(faultAt('query: ends too early at column 4'), { column: 4, length: 1 });
 	assert.equal(faultAt('the server is busy'), null);
+});
+
+test('saved queries: values go through the URL, what is usual is left out', () => {
+	const parameters: SavedParameter[] = [
+		{ name: 'service', title: '', type: 'value', label: 'service_name' },
+		{ name: 'n', title: '', type: 'number', default: '20' },
+	];
+	assert.deepEqual(valuesIn(['service=a=b', 'n=3', 'x', '=y', 'n=4']), { service: 'a=b', n: '4' });
+	assert.deepEqual(textsOf(parameters, { service: 'a=b', n: '20', other: 'x' }), ['service=a=b']);
+	assert.deepEqual(textsOf(parameters, { service: '', n: '7' }), ['n=7']);
+	assert.equal(missing(parameters, { n: '3' })?.name, 'service');
+	assert.equal(missing(parameters, { service: 'x' }), undefined);
+	assert.deepEqual(requestOf('top', ['service=a=b', 'n=']), { saved: 'top', 'param.service': 'a=b', 'param.n': '' });
+});
+
+test('saved queries: parameters of a text, and what they seem to be', () => {
+	const text = 'process_cpu{service_name=~$service, a="$no", b!=$b} | group by $label | bin $step | diff (shift $range) | top $n by label $other';
+	assert.deepEqual(parametersIn(text), ['service', 'b', 'label', 'step', 'n', 'other']);
+	assert.deepEqual(parametersIn('a{b=~"x\\"$c"} | frames $f'), ['f']);
+	const types = Object.fromEntries(parametersIn(text).map((name) => [name, likelyType(text, name)]));
+	assert.deepEqual(types, { service: 'value', b: 'value', label: 'label', step: 'duration', n: 'number', other: 'label' });
+	assert.equal(likelyType('process_cpu | callers of $f', 'f'), 'text');
+	assert.equal(likelyLabel(text, 'service'), 'service_name');
+	assert.equal(likelyLabel(text, 'n'), '');
+});
+
+test('saved queries: what is saved', () => {
+	assert.equal(nameOf('  What became slower? (Größe) '), 'what-became-slower-gro-e');
+	assert.equal(nameOf('…'), '');
+	const draft = draftOf('process_cpu{service_name=$service} | top $n');
+	draft.title = 'Mine';
+	draft.parameters[1].usual = '7';
+	assert.deepEqual(fileOf(draft), {
+		title: 'Mine',
+		parameters: { service: { type: 'value', label: 'service_name' }, n: { type: 'number', default: '7' } },
+		query: 'process_cpu{service_name=$service} | top $n',
+	});
+	const choice = draftOf('process_cpu | top 3 by label $l');
+	choice.parameters[0] = { name: 'l', type: 'choice', label: '', usual: '', choices: 'a, b,,' };
+	assert.deepEqual(fileOf(choice), { title: '', parameters: { l: { type: 'choice', choices: ['a', 'b'] } }, query: 'process_cpu | top 3 by label $l' });
+	assert.deepEqual(fileOf({ ...draft, parameters: [], query: 'process_cpu' }), { title: 'Mine', query: 'process_cpu' });
 });

@@ -52,6 +52,8 @@ test('every field goes through the URL and back', () => {
 		state: 'missing,failed',
 		text: 'lib',
 		run: 'process_cpu | top 5',
+		saved: 'top-functions',
+		param: ['service=a&b=c', 'n=3'],
 		explain: true,
 		id: '0badcafe',
 		name: 'cpu <1>.pb.gz',

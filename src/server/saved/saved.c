@@ -146,7 +146,7 @@ static const struct yaml_field query_fields[] = {
 	{0},
 };
 
-/* A value for a trial, of a parameter that has no fallback. */
+/* A value of the type, for a trial. */
 static const char *trial_value(void *context, const char *name)
 {
 	static const char *const values[] = {
@@ -184,29 +184,30 @@ static int check_with(const struct saved_query *query, saved_value_function valu
 	return r < 0 ? error_set(err, r, "%s: %s", file, why.message) : 0;
 }
 
-static const char *no_value(void *context, const char *name)
+/* The same where there is no fallback, and the fallback elsewhere. */
+static const char *needed_value(void *context, const char *name)
 {
-	(void)context;
-	(void)name;
-	return NULL;
+	const struct saved_query *query = context;
+	for (size_t i = 0; i < query->parameter_count; i++)
+		if (strcmp(query->parameters[i].name, name) == 0 && query->parameters[i].fallback)
+			return NULL;
+	return trial_value(context, name);
 }
 
 static int check_query(const struct saved_query *query, const char *file, struct error *err)
 {
-	bool complete = true;
 	if (!query->text || !query->title)
 		return error_set(err, -EINVAL, "%s: %s is missing", file, query->text ? "title" : "query");
 	if (strlen(query->text) > TEXT_MAX)
 		return error_set(err, -EINVAL, "%s: the query is longer than %d KiB", file, TEXT_MAX / 1024);
 	for (size_t i = 0; i < query->parameter_count; i++) {
 		const struct saved_parameter *parameter = &query->parameters[i];
-		complete &= parameter->fallback != NULL;
 		if (!is_used(query, parameter->name))
 			return error_set(err, -EINVAL, "%s: the query does not use its parameter '%s'", file, parameter->name);
 	}
 	int r = check_with(query, trial_value, file, err);
 	/* Fallbacks may be what does not fit. */
-	return r < 0 || !complete ? r : check_with(query, no_value, file, err);
+	return r < 0 ? r : check_with(query, needed_value, file, err);
 }
 
 int saved_query_read(struct bytes text, const char *file, struct saved_query **ret, struct error *err)

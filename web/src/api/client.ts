@@ -67,6 +67,11 @@ export function apiPost<T>(path: string, params: Params = {}, body?: unknown): P
 	return apiCall('POST', path, params, undefined, body === undefined ? undefined : JSON.stringify(body));
 }
 
+/** body: sent as JSON. */
+export function apiPut<T>(path: string, body: unknown): Promise<T> {
+	return apiCall('PUT', path, {}, undefined, JSON.stringify(body));
+}
+
 export function apiDelete(path: string): Promise<unknown> {
 	return apiCall('DELETE', path, {});
 }
@@ -81,6 +86,7 @@ const LISTS: Record<string, string> = {
 	markers: 'markers',
 	agents: 'agents',
 	slow: 'queries',
+	queries: 'queries',
 	binaries: 'binaries',
 	recordings: 'recordings',
 	source: 'lines',

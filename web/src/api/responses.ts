@@ -15,6 +15,28 @@ export interface ValuesResponse {
 	values: { value: string; series: number }[];
 	total: number;
 }
+export type SavedType = 'text' | 'value' | 'number' | 'duration' | 'label' | 'choice';
+export interface SavedParameter {
+	name: string;
+	title: string;
+	type: SavedType;
+	label?: string; // of the type value
+	default?: string; // absent: it must be given
+	choices?: string[];
+}
+export interface SavedQuery {
+	name: string;
+	origin: 'built-in' | 'saved' | 'file';
+	error?: string; // what is wrong with its file; the rest is absent then
+	title?: string;
+	description?: string;
+	range?: string;
+	query?: string;
+	parameters?: SavedParameter[];
+}
+export interface SavedQueriesResponse {
+	queries: SavedQuery[];
+}
 export interface Series {
 	labels: Record<string, string>;
 	total: number;
@@ -46,6 +68,7 @@ export type Cell = string | number | boolean | null;
 export interface PipelineHead {
 	type: string;
 	unit: string;
+	query?: string; // in its one form
 	from_ms: number;
 	to_ms: number;
 	partial: boolean;

@@ -4,7 +4,7 @@
  * editor's until it is run; what was run is in the URL.
  */
 import { useMemo, useState } from 'preact/hooks';
-import type { Cell, ComparisonResponse, PipelineResponse, PipelineDiff, PipelineProfile, QueryResponse, TableResponse } from '../api/responses';
+import type { Cell, ComparisonResponse, PipelineResponse, PipelineDiff, PipelineProfile, QueryResponse, SavedQuery, TableResponse } from '../api/responses';
 import { ApiError } from '../api/client';
 import { digits, displayName, formatCount, formatValue } from '../base/format';
 import * as T from '../base/texts';
@@ -22,6 +22,8 @@ import { errorTitle } from '../ui/notices';
 import { Popover } from '../ui/popover';
 import { Editor } from './editor';
 import { chartOf, chosenValue, explainRows, readHistory, remember, scaleOf } from './result';
+import { missing, requestOf, valuesIn } from './saved';
+import { Save, SavedForm, SavedList, SavedMenu, useSaved } from './saved_view';
 import { ResultTable } from './table';
 
 const CHANGES = 500;
@@ -181,7 +183,7 @@ function Explain({ response }: { response: PipelineResponse }) {
 
 function History({ history, onPick, onForget }: { history: string[]; onPick: (query: string) => void; onForget: () => void }) {
 	return (
-		<Popover label={T.queries.history} button={T.queries.history} testId="console-history">
+		<Popover label={T.queries.history} button={T.queries.history} testId="console-history" align="left">
 			{(close) =>
 				history.length === 0 ? (
 					<p>{T.queries.noHistory}</p>
@@ -240,9 +242,16 @@ export function Console({ state, set, cover, nonce, dark, narrow, names }: ViewP
 	const history = useMemo(() => readHistory(stored), [stored]);
 	const text = draft.of === state.run ? draft.text : state.run;
 	const setText = (next: string) => setDraft({ of: state.run, text: next });
+	const [changed, setChanged] = useState(0);
+	const saved = useSaved(nonce + changed);
+	const queries = saved.data?.queries ?? [];
+	const chosen = state.saved === '' ? undefined : queries.find(({ name, error }) => name === state.saved && error === undefined);
+	// One whose parameters are not known yet, or not complete, is not asked.
+	const asked = state.saved === '' ? { q: state.run } : requestOf(state.saved, state.param);
+	const incomplete = state.saved !== '' && (chosen === undefined || missing(chosen.parameters ?? [], valuesIn(state.param)) !== undefined);
 	const resource = useApi<PipelineResponse>(
-		state.run === '' || !cover.known ? null : 'pipeline',
-		{ q: state.run, from: cover.from, to: cover.to, explain: state.explain ? 1 : null, names: names.choice === 'short' ? 'short' : null },
+		(state.run === '' && state.saved === '') || incomplete || !cover.known ? null : 'pipeline',
+		{ ...asked, from: cover.from, to: cover.to, explain: state.explain ? 1 : null, names: names.choice === 'short' ? 'short' : null },
 		nonce + again,
 	);
 	const run = (query: string) => {
@@ -250,18 +259,46 @@ export function Console({ state, set, cover, nonce, dark, narrow, names }: ViewP
 		if (wanted === '') return;
 		store(JSON.stringify(remember(history, wanted)));
 		setDraft({ of: wanted, text: wanted });
-		if (wanted === state.run) setAgain(again + 1);
-		else set({ run: wanted, zoom: '', find: '', filter: '' });
+		if (wanted === state.run && state.saved === '') setAgain(again + 1);
+		else set({ run: wanted, saved: '', param: [], zoom: '', find: '', filter: '' });
 	};
+	const pick = ({ name, range }: SavedQuery) =>
+		set({ run: '', saved: name, param: [], zoom: '', find: '', filter: '', ...(range ? { from: `now-${range}`, to: 'now' } : {}) });
+	const leave = () => set({ run: '', saved: '', param: [] });
 	const { data, error, loading } = resource;
-	const fault = error instanceof ApiError && error.status === 400 && text === state.run ? error.message : null;
+	const fault = error instanceof ApiError && error.status === 400 && text === state.run && state.saved === '' ? error.message : null;
 	// A server in trouble takes nothing away that is of the same query.
 	const keeps = error !== null && error.status !== 400 && !resource.stale && data !== null;
 	const view = { state, set, dark, narrow, names };
 	return (
 		<section class="console profile" aria-label={T.queries.title} aria-busy={loading} data-testid="console">
 			<div class="console-head">
-				<div class="console-line">
+				{state.saved !== '' && chosen && (
+					<SavedForm
+						key={state.saved}
+						query={chosen}
+						texts={state.param}
+						from={cover.from}
+						to={cover.to}
+						onRun={(param) => (String(param) === String(state.param) ? setAgain(again + 1) : set({ param, zoom: '', find: '', filter: '' }))}
+						onEdit={() => {
+							const query = data?.query ?? chosen.query ?? '';
+							setDraft({ of: '', text: query });
+							leave();
+						}}
+						onLeave={leave}
+						onRemoved={() => {
+							setChanged(changed + 1);
+							leave();
+						}}
+					/>
+				)}
+				{state.saved !== '' && !chosen && !saved.loading && (
+					<p class="listing-why fault" role="alert">
+						{saved.error ? displayName(saved.error.message, 400) : T.queries.noSaved(state.saved)}
+					</p>
+				)}
+				<div class="console-line" hidden={state.saved !== ''}>
 					<Editor
 						text={text}
 						onText={setText}
@@ -286,6 +323,17 @@ export function Console({ state, set, cover, nonce, dark, narrow, names }: ViewP
 					>
 						{T.queries.explain}
 					</button>
+					<SavedMenu queries={queries} onPick={pick} />
+					{state.saved === '' && text.trim() !== '' && (
+						<Save
+							key={text}
+							text={text.trim()}
+							onSaved={(name) => {
+								setChanged(changed + 1);
+								set({ run: '', saved: name, param: [] });
+							}}
+						/>
+					)}
 					<History history={history} onPick={setText} onForget={() => store('[]')} />
 					<span class="hint" role="status">
 						{loading ? T.queries.running : data && !error ? size(data) : ''}
@@ -299,11 +347,16 @@ export function Console({ state, set, cover, nonce, dark, narrow, names }: ViewP
 					{errorTitle(error)}. {displayName(error.message, 400)} {keeps && T.fault.older}
 				</p>
 			)}
-			{state.run === '' && <Examples onPick={(query) => run(query)} />}
-			{state.run !== '' && data && (!error || keeps) && (
+			{state.run === '' && state.saved === '' && (
+				<div class="console-start">
+					{queries.length > 0 && <SavedList queries={queries} onPick={pick} />}
+					<Examples onPick={(query) => run(query)} />
+				</div>
+			)}
+			{(state.run !== '' || state.saved !== '') && !incomplete && data && (!error || keeps) && (
 				<div class={resource.stale ? 'console-result stale' : 'console-result'} data-testid="console-result">
 					{data.explain && <Explain response={data} />}
-					<Result response={data} query={state.run} view={view} />
+					<Result response={data} query={state.saved === '' ? state.run : (data.query ?? '')} view={view} />
 				</div>
 			)}
 		</section>

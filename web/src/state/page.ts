@@ -29,7 +29,7 @@
  *   function, file, binary   what view=sandwich shows, and view=calls marks: a frame's name, file and binary; absent, the costliest that fits
  *   at      the marked line of the source, or 0xADDRESS
  *   state, text   filter of the binaries
- *   run, explain  the console's query; 1: with its plan
+ *   run, explain  the console's query; 1: with its plan     saved, param  the saved query of the console, NAME=VALUE for each parameter
  *   id, name  of view=file: a file that was opened, which is known as long as the page is there, and what it is called;
  *           of view=shared: ID, ID.ID, see share/snapshot.ts
  *   pane    both, graph, table, sandwich, calls: what view=file and shared show; absent: what fits the screen
@@ -87,6 +87,8 @@ export interface PageState {
 	state: string;
 	text: string;
 	run: string;
+	saved: string; // '' = none: what is in `run`
+	param: string[];
 	explain: boolean;
 	id: string;
 	name: string;
@@ -130,6 +132,8 @@ export const DEFAULTS: PageState = {
 	tz: '',
 	...NOT_LISTED,
 	run: '',
+	saved: '',
+	param: [],
 	explain: false,
 	id: '',
 	name: '',
@@ -227,6 +231,8 @@ export function parseState(search: string): PageState {
 		state: /^[a-z]{1,20}(,[a-z]{1,20}){0,9}$/.test(get('state')) ? get('state') : '',
 		text: get('text'),
 		run: get('run'),
+		saved: /^[a-z0-9][a-z0-9_-]{0,99}$/.test(get('saved')) ? get('saved') : '',
+		param: listOf(params, 'param'),
 		explain: get('explain') === '1',
 		id: /^[0-9a-f]{1,32}(\.[0-9a-f]{32})?$/.test(get('id')) ? get('id') : '',
 		name: get('name').length <= TEXT_MAX ? get('name') : '',
@@ -250,7 +256,7 @@ export function formatState(state: PageState): string {
 	put('by', state.by, DEFAULTS.by);
 	put('chart', state.chart, DEFAULTS.chart);
 	put('top', String(state.top), String(DEFAULTS.top));
-	for (const name of ['series', 'mark'] as const) for (const text of state[name]) params.append(name, text);
+	for (const name of ['series', 'mark', 'param'] as const) for (const text of state[name]) params.append(name, text);
 	put('deploys', state.deploys ? '' : 'off', '');
 	put('view', state.view === 'home' ? '' : state.view, '');
 	put('dir', state.dir, DEFAULTS.dir);
@@ -268,7 +274,7 @@ export function formatState(state: PageState): string {
 	put('explain', state.explain ? '1' : '', '');
 	put('addr', state.eachAddress ? 'each' : '', '');
 	put('interpreters', state.interpreters ? 'show' : '', '');
-	for (const name of ['names', 'tz', 'function', 'at', 'state', 'text', 'run', 'id', 'name', 'pane'] as const) put(name, state[name], '');
+	for (const name of ['names', 'tz', 'function', 'at', 'state', 'text', 'run', 'saved', 'id', 'name', 'pane'] as const) put(name, state[name], '');
 	for (const name of ['file', 'build', 'binary'] as const) {
 		const value = state[name];
 		if (value !== null) params.set(name, value);
