@@ -127,7 +127,7 @@ static void note_symbols(const char *symbols)
 static int run_query(const struct query_arguments *arguments, const char *text, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer path = {0}, asked = {.max = REMOTE_PATH_MAX}, response = {0};
-	char symbols[REMOTE_SYMBOLS_MAX] = "";
+	struct remote_notes notes = {0};
 	bool pipeline;
 	int r = ask_pipeline(arguments, text, &pipeline, &asked, err);
 	if (r < 0)
@@ -135,10 +135,13 @@ static int run_query(const struct query_arguments *arguments, const char *text, 
 	r = request_path(arguments, buffer_string(&asked), pipeline, &path);
 	if (r < 0)
 		return error_set(err, r, "the query is too long");
-	r = remote_query(&arguments->remote, &path, &response, symbols, err);
+	r = remote_query(&arguments->remote, &path, &response, &notes, err);
 	if (r < 0)
 		return r;
-	note_symbols(symbols);
+	note_symbols(notes.symbols);
+	/* JSON and text say it themselves. */
+	if (strcmp(arguments->format, "json") != 0 && (!pipeline || is_tabular(arguments)))
+		remote_note_partial("query", &notes);
 	static const char *const binary[] = {"pprof", "arrow", "parquet"};
 	if (strcmp(arguments->output, "-") == 0 && isatty(STDOUT_FILENO) &&
 	    text_find_name(binary, sizeof(binary) / sizeof(*binary), arguments->format) >= 0)

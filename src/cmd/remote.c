@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +76,7 @@ int remote_connect(const struct remote *remote, int64_t timeout_ns, const atomic
 }
 
 int remote_ask(const struct remote *remote, struct net_client *client, const char *method, struct buffer *path,
-	       struct bytes body, struct buffer *ret, char *ret_symbols, struct error *err)
+	       struct bytes body, struct buffer *ret, struct remote_notes *notes, struct error *err)
 {
 	const char *text = buffer_string(path);
 	if (!text)
@@ -86,21 +87,25 @@ int remote_ask(const struct remote *remote, struct net_client *client, const cha
 		return r; /* its message names the URL */
 	if (response.status != 200)
 		return response_error(&response, remote_url(remote), err);
-	if (ret_symbols)
-		memcpy(ret_symbols, response.symbols, REMOTE_SYMBOLS_MAX);
+	if (notes) {
+		_Static_assert(sizeof(notes->symbols) == sizeof(response.symbols), "one is copied to the other");
+		_Static_assert(sizeof(notes->partial) == sizeof(response.partial), "one is copied to the other");
+		memcpy(notes->symbols, response.symbols, sizeof(notes->symbols));
+		memcpy(notes->partial, response.partial, sizeof(notes->partial));
+	}
 	*ret = response.body;
 	response.body = (struct buffer){0};
 	return 0;
 }
 
 static int send_request(const struct remote *remote, const char *method, struct buffer *path, struct bytes body,
-			struct buffer *ret, char *ret_symbols, struct error *err)
+			struct buffer *ret, struct remote_notes *notes, struct error *err)
 {
 	_cleanup_(net_client_freep) struct net_client *client = NULL;
 	int r = remote_connect(remote, TIMEOUT_NS, NULL, &client, err);
 	if (r < 0)
 		return r;
-	r = remote_ask(remote, client, method, path, body, ret, ret_symbols, err);
+	r = remote_ask(remote, client, method, path, body, ret, notes, err);
 	return r == -ECONNREFUSED ? error_prefix(err, r, "no server (start one with 'wick up')") : r;
 }
 
@@ -115,9 +120,17 @@ int remote_send(const struct remote *remote, const char *method, struct buffer *
 	return send_request(remote, method, path, body, ret, NULL, err);
 }
 
-int remote_query(const struct remote *remote, struct buffer *path, struct buffer *ret,
-		 char ret_symbols[static REMOTE_SYMBOLS_MAX], struct error *err)
+void remote_note_partial(const char *verb, const struct remote_notes *notes)
 {
-	_Static_assert(sizeof(((struct net_client_response *)0)->symbols) == REMOTE_SYMBOLS_MAX, "one is copied to the other");
-	return send_request(remote, "GET", path, (struct bytes){0}, ret, ret_symbols, err);
+	if (!notes->partial[0])
+		return;
+	fprintf(stderr, "wick %s: partial result: ", verb);
+	cmd_print_harmless(stderr, notes->partial, 0);
+	fputc('\n', stderr);
+}
+
+int remote_query(const struct remote *remote, struct buffer *path, struct buffer *ret, struct remote_notes *notes,
+		 struct error *err)
+{
+	return send_request(remote, "GET", path, (struct bytes){0}, ret, notes, err);
 }

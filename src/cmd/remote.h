@@ -33,18 +33,23 @@ struct remote_value {
 int remote_begin(struct buffer *path, const char *call, const struct remote_value *values, size_t count);
 int remote_add(struct buffer *path, const char *name, const char *value);
 int remote_add_list(struct buffer *path, const char *name, const struct option_list *values);
+struct remote_notes {
+	char symbols[128]; /* "resolved=N pending=N missing=N ambiguous=N" of the response's addresses, or "" */
+	char partial[256]; /* why it is not of all data, or "" */
+};
+/* Says on standard error that the result is partial, if it is. */
+void remote_note_partial(const char *verb, const struct remote_notes *notes);
 /* Asks with a client that stays connected, and gives the body of a 200. What the server says of a bad question becomes the
- * error's whole text. ret_symbols: NULL, or as of remote_query(). */
+ * error's whole text. notes: NULL, or as of remote_query(). */
 int remote_ask(const struct remote *remote, struct net_client *client, const char *method, struct buffer *path,
-	       struct bytes body, struct buffer *ret, char *ret_symbols, struct error *err);
+	       struct bytes body, struct buffer *ret, struct remote_notes *notes, struct error *err);
 /* Asks, and gives the body of a 200. What the server says of a bad question becomes the error's whole text. */
 int remote_request(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret, struct error *err);
 /* The same with a body. */
 int remote_send(const struct remote *remote, const char *method, struct buffer *path, struct bytes body, struct buffer *ret,
 		struct error *err);
-/* The same with GET; ret_symbols: "resolved=N pending=N missing=N ambiguous=N" of the response's addresses, or "". */
-#define REMOTE_SYMBOLS_MAX 128
-int remote_query(const struct remote *remote, struct buffer *path, struct buffer *ret,
-		 char ret_symbols[static REMOTE_SYMBOLS_MAX], struct error *err);
+/* The same with GET, and what the response says beside its body. */
+int remote_query(const struct remote *remote, struct buffer *path, struct buffer *ret, struct remote_notes *notes,
+		 struct error *err);
 
 #endif

@@ -304,13 +304,15 @@ static int parse_arguments(int argc, char **argv, struct rewriting *to, struct o
 static int ask_server(const char *selector, struct profile **ret, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer path = {0}, response = {0};
-	char symbols[REMOTE_SYMBOLS_MAX];
+	struct remote_notes notes = {0};
 	const struct remote_value values[] = {
 		{"query", selector}, {"from", o.from}, {"to", o.to}, {"format", "pprof"}, {"symbols_wait", "10s"}};
 	int r = remote_begin(&path, "/api/v1/query", values, sizeof(values) / sizeof(*values));
 	if (r < 0)
 		return error_set(err, r, "the selector is too long");
-	r = remote_query(&o.remote, &path, &response, symbols, err);
+	r = remote_query(&o.remote, &path, &response, &notes, err);
+	if (!r)
+		remote_note_partial("report", &notes);
 	struct format_options decode = {.input_name = "the server's response", .decompressed_max = LIMIT_PROFILE_FILE_BYTES};
 	return r < 0 ? r : format_decode(format_by_name("pprof"), buffer_bytes(&response), &decode, ret, err);
 }

@@ -170,7 +170,7 @@ void client_reset_response(struct net_client_response *response)
 {
 	response->status = 0;
 	response->grpc_status = -1;
-	response->location[0] = response->encoding[0] = response->symbols[0] = response->kept[0] = '\0';
+	response->location[0] = response->encoding[0] = response->symbols[0] = response->partial[0] = response->kept[0] = '\0';
 	response->message[0] = response->content_type[0] = '\0';
 	response->retry_after_ns = 0;
 	response->never_retry = false;

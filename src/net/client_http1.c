@@ -79,6 +79,8 @@ static void take_header(struct call *call)
 		snprintf(call->response->location, sizeof(call->response->location), "%s", call->value);
 	else if (!strcasecmp(call->name, "x-wick-symbols"))
 		snprintf(call->response->symbols, sizeof(call->response->symbols), "%.127s", call->value);
+	else if (!strcasecmp(call->name, "x-wick-partial"))
+		snprintf(call->response->partial, sizeof(call->response->partial), "%.255s", call->value);
 	else if (!strcasecmp(call->name, "content-encoding"))
 		snprintf(call->encoding, sizeof(call->encoding), "%.31s", call->value);
 	else if (call->client->keep_header && !strcasecmp(call->name, call->client->keep_header))

@@ -236,6 +236,7 @@ struct net_client_response {
 	char encoding[32];   /* Content-Encoding, of HTTP/1.1 with keep_encoded; "" = none */
 	char location[1024]; /* of HTTP/1.1; "" = none, or longer than this */
 	char symbols[128];   /* X-Wick-Symbols, which our own server sends; "" = none */
+	char partial[256];   /* X-Wick-Partial, likewise: why the answer is not of all data */
 	char kept[128];	     /* options.keep_header; "" = none */
 	/* How long the server asks to wait before the next try, an hour at most: by Retry-After, gRPC's pushback or
 	 * google.rpc.RetryInfo; 0 = it does not say. never_retry: it asks not to try again. */

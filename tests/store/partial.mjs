@@ -3,9 +3,10 @@
 // cut end of the log: whoever asks about their time, over any API, gets a partial answer with the reason, before and after a restart, and
 // whoever asks about other times does not.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { existsSync, openSync, closeSync, readdirSync, readFileSync, readSync, statSync, truncateSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { startServer, request, pprofProfile, temporaryDirectory, test, finish } from '../harness.mjs';
+import { startServer, request, pprofProfile, temporaryDirectory, test, finish, wick } from '../harness.mjs';
 
 const data = `${temporaryDirectory()}/data`,
 	hour = 3600000,
@@ -167,6 +168,21 @@ const questions = {
 			step: '60s',
 		}),
 };
+// The command line says it where the format has no place for it, on standard error.
+async function checkCommands(when, wanted, from, to) {
+	const run = (...args) =>
+		spawnSync(wick, [...args, '--url', `http://127.0.0.1:${server.port}`, '--from', String(from), '--to', String(to)], { encoding: 'utf8' });
+	for (const [verb, ...args] of [
+		['query', 'process_cpu', '--format', 'folded'],
+		['query', 'process_cpu | top 5', '--format', 'csv'],
+		['report', 'top', 'process_cpu{}'],
+	])
+		await test(`${when}, wick ${verb} ${args.at(-1)}: ${wanted ? 'partial' : 'whole'}`, () => {
+			const { stderr } = run(verb, ...args);
+			assert.equal(/^wick \w+: partial result: (.*)$/m.test(stderr), wanted !== null, stderr);
+			if (wanted) assert.match(/^wick \w+: partial result: (.*)$/m.exec(stderr)[1], wanted);
+		});
+}
 const reason = /^block .* is damaged and was set aside in quarantine\/$/;
 async function checkPartial(when, wanted, from, to) {
 	for (const [what, ask] of Object.entries(questions))
@@ -187,6 +203,8 @@ await test('the block was set aside', async () => {
 	assert.match((await get('/metrics', {})).text, /^wick_store_problems_total [1-9]/m);
 });
 await checkPartial('found', reason, dayBefore - hour, dayBefore + hour);
+await checkCommands('found', reason, dayBefore - hour, dayBefore + hour);
+await checkCommands('found, a week before', null, now - 200 * hour, now - 190 * hour);
 await checkPartial('found, a week before', null, now - 200 * hour, now - 190 * hour);
 assert.equal(await server.stop(), 0);
 server = await startServer(data);
