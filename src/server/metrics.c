@@ -148,6 +148,8 @@ static void write_store_metrics(struct buffer *m, struct server *server)
 	metric_head(m, refusals, "counter", "Samples, or profiles, that the store rejected, by reason.");
 	for (size_t i = 0; i < STORE_REFUSAL_COUNT; i++)
 		metric_of(m, refusals, "reason", store_refusal_names[i], store.refusals[i].count);
+	COUNTER("wick_store_series_refused_total", "New series rejected by the limit of series, once for each profile.",
+		store.series_refused);
 	COUNTER("wick_store_rows_total", "Sample rows appended.", store.samples);
 	COUNTER("wick_store_fsyncs_total", "Syncs of the log.", store.fsyncs);
 	COUNTER("wick_store_fsync_seconds_total", "Time in syncs of the log.", SECONDS(store.fsync_ns_total));

@@ -217,6 +217,9 @@ static int write_record(struct local_store *store, struct appending *a, uint64_t
 		a->result->refused += batch->refused[i];
 	a->result->late = batch->refused[STORE_REFUSED_LATE];
 	a->result->future = batch->refused[STORE_REFUSED_FUTURE];
+	a->result->over_series = batch->refused[STORE_REFUSED_SERIES];
+	a->result->series_refused = batch->series_refused;
+	a->result->series_max = store->options.series_max;
 	a->result->least_ns = a->options->least_ns;
 	a->result->numbers_dropped = batch->numbers_dropped;
 	*ret_sequence = store->synced;
@@ -275,6 +278,7 @@ static void count_append(struct local_store *store, int r, const struct store_ap
 	THREAD_LOCK_SCOPE(&store->state_lock);
 	for (size_t i = 0; r == 0 && i < STORE_REFUSAL_COUNT; i++)
 		store->stats.refusals[i].count += batch->refused[i];
+	store->stats.series_refused += r == 0 ? batch->series_refused : 0;
 	if (r < 0) {
 		store->stats.refused++;
 		store->stats.refusals[reason_of(r, batch)].count++;

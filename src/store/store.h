@@ -49,7 +49,7 @@ struct store_options {
 	int64_t cut_age_ns; /* 0 = default, 10 min of data in the head */
 	uint64_t head_size_bytes; /* 0 = default, 64 MiB: cut when the head's estimated memory exceeds it; ingest blocks at
 				     twice that */
-	size_t series_max;	  /* 0 = default, 200,000 series in the head; more is -EDQUOT */
+	size_t series_max;	  /* 0 = default, 200,000 series in the head; samples of further ones are rejected */
 	size_t stacks_max;	/* 0 = default, 1,000,000 stacks in the head: cut when there are as many; a profile with more by
 				   itself is      -EDQUOT */
 	int64_t late_window_ns; /* samples older than this on arrival are rejected; 0 = default, the retention age; negative =
@@ -81,19 +81,23 @@ struct store_append_result {
 	/* Stored. Samples are every (sample, sample type) with a non-zero value, and one for each series and time of a gauge
 	 * (profile_type_is_gauge) that has none: averages count it as a profile */
 	size_t samples, series;
-	size_t refused;		/* samples rejected: too old, too far in the future, unknown process_stats columns */
-	size_t late, future;	/* of these; */
+	size_t refused;	       /* samples rejected: too old, too far in the future, unknown process_stats columns, of a series
+				  that there is no room for */
+	size_t late, future;   /* of these; */
+	size_t over_series;    /* of these: series_max. No samples and this: a later cut may make room, so try again */
+	size_t series_refused; /* series of the profile that there was no room for, of which there may be */
+	size_t series_max;
 	size_t numbers_dropped; /* stored without their numbers: too long, or too many different ones */
 	int64_t least_ns;	/* what is before this is too old */
 	bool duplicate;
 };
-/* Why something was rejected. The first three count samples of profiles that were otherwise stored, the others count profiles.
- * Names are in store_refusal_names. Append-only. */
+/* Why something was rejected. The first four count samples, whether or not the rest of their profile was stored, the others
+ * count profiles. Names are in store_refusal_names. Append-only. */
 enum store_refusal {
 	STORE_REFUSED_LATE,   /* older than the late window */
 	STORE_REFUSED_FUTURE, /* more than an hour ahead */
 	STORE_REFUSED_COLUMN, /* a column of process_stats that this version does not know */
-	STORE_REFUSED_SERIES, /* series_max */
+	STORE_REFUSED_SERIES, /* of a series that is new, when there are series_max */
 	STORE_REFUSED_LABELS, /* too many labels, or too long */
 	STORE_REFUSED_STACKS, /* stacks_max in one profile */
 	STORE_REFUSED_SIZE,   /* the profile is too large in another way */
@@ -103,7 +107,8 @@ enum store_refusal {
 	STORE_REFUSAL_COUNT,
 };
 extern const char *const store_refusal_names[STORE_REFUSAL_COUNT]; /* "late", "future" ... for metrics */
-/* -EINVAL the profile cannot be stored, -EDQUOT a limit (named), -ENOSPC, -EIO: not stored. */
+/* -EINVAL the profile cannot be stored, -EDQUOT a limit (named), -ENOSPC, -EIO: not stored. The limit of series is no error:
+ * what is of a known series is stored. */
 int store_append(struct store *store, const struct profile *profile, const struct store_append_options *options,
 		 struct store_append_result *ret, struct error *err);
 
@@ -274,6 +279,7 @@ int store_delete(struct store *store, const struct series_conditions *series, in
 
 struct store_stats {
 	uint64_t appends, duplicates, samples, refused; /* refused: profiles */
+	uint64_t series_refused;			/* summed over appends: one that comes again counts again */
 	struct store_refusals {
 		const char *name;
 		uint64_t count;

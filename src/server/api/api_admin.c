@@ -97,7 +97,7 @@ static void write_refused(struct json_writer *json, const struct tenant *tenant,
 	}
 	json_end_object(json);
 	json_member_object(json, "samples_refused");
-	for (size_t i = 0; i < STORE_REFUSED_SERIES; i++)
+	for (size_t i = 0; i <= STORE_REFUSED_SERIES; i++)
 		json_member_uint(json, store_refusal_names[i], store->refusals[i].count);
 	json_end_object(json);
 }

@@ -18,7 +18,7 @@
 #include "server/http/rpc.h"
 #include "server/ingest/ingest_int.h"
 
-#define REJECTED_TEXT_MAX 256
+#define REJECTED_TEXT_MAX 384
 
 static void write_id(const void *key, size_t size, uint8_t id[static 16])
 {
@@ -53,44 +53,63 @@ static void identify(struct ingest *ingest, const struct profile *profile, const
 	write_id(&older, sizeof(older), ret->older_id);
 }
 
-/* "3 samples were rejected: 2 from before 2026-10-24T08:00:00Z, 1 from more than an hour ahead" */
+/* "3 samples were rejected: 1 from before 2026-10-24T08:00:00Z, 2 of 1 new series, over the limit series of 200000" */
 static void describe_rejected(const struct ingest *ingest, char out[static REJECTED_TEXT_MAX])
 {
-	const uint64_t counts[] = {ingest->late, ingest->future, ingest->rejected_samples - ingest->late - ingest->future};
-	static const char *const texts[] = {" from before ", " from more than an hour ahead",
-					    " in unknown columns of process_stats"};
-	char oldest[TIME_TEXT_MAX];
+	char before[TIME_TEXT_MAX + 16], series[96];
+	const struct {
+		uint64_t count;
+		const char *text;
+	} parts[] = {
+		{ingest->late, before},
+		{ingest->future, "from more than an hour ahead"},
+		{ingest->over_series, series},
+		{ingest->rejected_samples - ingest->late - ingest->future - ingest->over_series,
+		 "in unknown columns of process_stats"},
+	};
 	int len = snprintf(out, REJECTED_TEXT_MAX, "%llu samples were rejected", (unsigned long long)ingest->rejected_samples);
 	const char *between = ": ";
+	char oldest[TIME_TEXT_MAX];
 	time_format(ingest->least_ns, oldest);
-	for (size_t i = 0; i < 3; i++) {
-		if (!counts[i])
+	snprintf(before, sizeof(before), "from before %s", oldest);
+	snprintf(series, sizeof(series), "of %llu new series, over the limit series of %zu",
+		 (unsigned long long)ingest->series_refused, ingest->series_max);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+		if (!parts[i].count)
 			continue;
-		len += snprintf(out + len, REJECTED_TEXT_MAX - (size_t)len, "%s%llu%s%s", between,
-				(unsigned long long)counts[i], texts[i], i == 0 ? oldest : "");
+		len += snprintf(out + len, REJECTED_TEXT_MAX - (size_t)len, "%s%llu %s", between,
+				(unsigned long long)parts[i].count, parts[i].text);
 		between = ", ";
 	}
 }
 
-/* Notes what was rejected of a profile. -EINVAL: that is all of it, and saying that it was stored would be a lie. */
+static void add_rejected(struct ingest *ingest, const struct store_append_result *result)
+{
+	ingest->rejected_samples += result->refused;
+	ingest->late += result->late;
+	ingest->future += result->future;
+	ingest->over_series += result->over_series;
+	ingest->series_refused += result->series_refused;
+	if (result->late)
+		ingest->least_ns = result->least_ns;
+	if (result->over_series)
+		ingest->series_max = result->series_max;
+}
+
+/* Notes what was rejected of a profile. If that is all of it, saying that it was stored would be a lie: -EDQUOT if the limit of
+ * series left some of it out, since there may be room later, else -EINVAL. */
 static int take_rejected(struct ingest *ingest, const struct store_append_result *result, struct error *err)
 {
-	struct ingest own = {.rejected_samples = result->refused,
-			     .late = result->late,
-			     .future = result->future,
-			     .least_ns = result->least_ns};
+	struct ingest own = {0};
 	char text[REJECTED_TEXT_MAX];
-	ingest->rejected_samples += own.rejected_samples;
-	ingest->late += own.late;
-	ingest->future += own.future;
-	if (own.late)
-		ingest->least_ns = own.least_ns;
+	add_rejected(ingest, result);
 	if (result->samples || !result->refused || result->duplicate)
 		return 0;
-	ingest->rejected_old++;
-	ingest->note.reason = REFUSED_AGE;
+	add_rejected(&own, result);
+	ingest->rejected_part++;
+	ingest->note.reason = own.over_series ? REFUSED_SERIES : REFUSED_AGE;
 	describe_rejected(&own, text);
-	return error_set(err, -EINVAL, "nothing was stored: %s", text);
+	return error_set(err, own.over_series ? -EDQUOT : -EINVAL, "nothing was stored: %s", text);
 }
 
 int ingest_store_derived(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
@@ -100,7 +119,15 @@ int ingest_store_derived(struct ingest *ingest, const struct profile *profile, c
 	struct store_append_result result = {0};
 	identify(ingest, profile, name, labels, index, &options);
 	memset(options.older_id, 0, sizeof(options.older_id));
-	return store_append(ingest->tenant->store, profile, &options, &result, err);
+	int r = store_append(ingest->tenant->store, profile, &options, &result, err);
+	/* What is too old was counted with the profile that this was made of; its series were others. */
+	if (r == 0) {
+		ingest->rejected_samples += result.over_series;
+		ingest->over_series += result.over_series;
+		ingest->series_refused += result.series_refused;
+		ingest->series_max = result.over_series ? result.series_max : ingest->series_max;
+	}
+	return r;
 }
 
 int ingest_store(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
@@ -198,6 +225,7 @@ void ingest_reject(struct ingest *ingest, const struct error *err)
 	struct refusal_note note;
 	find_reason(ingest, -EINVAL);
 	note = ingest->note;
+	ingest->any_over_series |= note.reason == REFUSED_SERIES;
 	ingest->note = (struct refusal_note){.reason = REFUSALS}; /* what comes next has its own */
 	atomic_fetch_add(&ingest->server->counters.refusals[note.reason], 1);
 	atomic_fetch_add(&ingest->tenant->counters.refusals[note.reason], 1);
@@ -212,7 +240,7 @@ int ingest_store_next(struct ingest *ingest, const struct profile *profile, cons
 {
 	struct error problem = {0};
 	int r = ingest_store(ingest, profile, name, labels, index, &problem);
-	if (r == -EINVAL) {
+	if (r == -EINVAL || (r == -EDQUOT && ingest->note.reason == REFUSED_SERIES)) {
 		ingest_reject(ingest, &problem);
 		return 0;
 	}
@@ -225,22 +253,24 @@ int ingest_finish_all(struct ingest *ingest, int r, const char *what, struct err
 		return r < 0 ? error_prefix(err, r, "%s", what) : 0;
 	/* Nothing was stored: an error, not a partial success. */
 	ingest->note = ingest->first;
+	if (ingest->any_over_series)
+		ingest->note = (struct refusal_note){.reason = REFUSED_SERIES};
 	ingest->counted = true;
-	return error_set(err, -EINVAL, "%s: %.460s", what, ingest->why);
+	return error_set(err, ingest->any_over_series ? -EDQUOT : -EINVAL, "%s: %.460s", what, ingest->why);
 }
 
 const char *ingest_warning(struct ingest *ingest)
 {
 	/* Rejected samples alone are a warning: 0 profiles and a message. */
-	if (ingest->rejected == ingest->rejected_old && ingest->rejected_samples)
+	if (ingest->rejected == ingest->rejected_part && ingest->rejected_samples)
 		describe_rejected(ingest, ingest->why);
 	return ingest->why[0] ? ingest->why : NULL;
 }
 
-/* "2 profiles were rejected, the first because ..." of those that no sample's age was the reason for. */
+/* "2 profiles were rejected, the first because ..." of those that were not left out sample by sample. */
 static int describe_dropped(const struct ingest *ingest, char *out, size_t size)
 {
-	uint64_t count = ingest->rejected - ingest->rejected_old;
+	uint64_t count = ingest->rejected - ingest->rejected_part;
 	if (!count)
 		return 0;
 	int len = snprintf(out, size, "%llu profile%s rejected: %.200s%s", (unsigned long long)count,
@@ -344,6 +374,8 @@ void ingest_profile(void *context, const struct net_request *request, struct net
 		char why[REJECTED_TEXT_MAX];
 		describe_rejected(&ingest, why);
 		json_member_uint(&json, "refused", ingest.rejected_samples);
+		if (ingest.series_refused)
+			json_member_uint(&json, "series_refused", ingest.series_refused);
 		json_member_cstring(&json, "why", why);
 	}
 	json_end_object(&json);

@@ -37,9 +37,13 @@ struct ingest {
 	uint64_t numbers_dropped;    /* samples that were stored without their numbers */
 	uint64_t rejected;	     /* profiles of it that were not stored, and never will be */
 	uint64_t rejected_samples;   /* of profiles, whether the rest was stored or there was none */
-	uint64_t late, future;	     /* of these: too old, too far in the future; the others are in unknown columns */
-	uint64_t rejected_old;	     /* profiles, of the rejected ones, that had no other samples */
+	uint64_t late, future;	     /* of these: too old, too far in the future; */
+	uint64_t over_series;	     /* of series that the limit left out; the others are in unknown columns */
+	uint64_t series_refused;     /* how many series, each profile counted by itself */
+	uint64_t rejected_part;	     /* profiles, of the rejected ones, that had no other samples than such */
 	int64_t least_ns;	     /* what was before this is too old */
+	size_t series_max;	     /* the limit that left series out */
+	bool any_over_series;	     /* one of the rejected profiles had all of its samples left out by it */
 	bool counted;		     /* all profiles were rejected: the failure is in the counts already */
 	struct refusal_note note;    /* of the failure, or of the profile at hand; REFUSALS = what its code says */
 	struct refusal_note first;   /* of the first that was rejected */
@@ -50,7 +54,8 @@ struct ingest {
 int ingest_begin(struct ingest *ingest, struct server *server, const struct net_request *request, struct bytes body,
 		 struct error *err);
 /* name: first part of the profile types, NULL = guessed; labels of the request, may be NULL; index tells profiles of a body
- * apart. -EINVAL: it can never be stored; -ECANCELED: nobody waits for it. */
+ * apart. -EINVAL: it can never be stored; -EDQUOT with the reason REFUSED_SERIES: all of its series are too many; -ECANCELED:
+ * nobody waits for it. */
 int ingest_store(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
 		 size_t index, struct error *err);
 /* What was made here of a profile that was stored: it is not counted, nor checked again, nor forwarded. */
@@ -77,7 +82,8 @@ int ingest_name_services(struct profile *profile, struct error *err);
 int ingest_place_executable(struct profile *profile, struct error *err);
 /* Such a profile that has not come as far. */
 void ingest_reject(struct ingest *ingest, const struct error *err);
-/* What all of them come to, r being the result so far: -EINVAL if none was stored because all were rejected. */
+/* What all of them come to, r being the result so far: if none was stored because all were rejected, -EDQUOT where the limit of
+ * series was the reason for one, since that one may be sent again, else -EINVAL. */
 int ingest_finish_all(struct ingest *ingest, int r, const char *what, struct error *err);
 /* Once for each ingest_begin(), with what it came to. Afterwards ingest->note says why a failure was one. */
 void ingest_count(struct ingest *ingest, int r);

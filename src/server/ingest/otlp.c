@@ -90,8 +90,9 @@ static int store_all(struct ingest *ingest, bool json, struct error *err)
 		r = counts ? store_counted(ingest, profile, i, err)
 			   : ingest_store_next(ingest, profile, forward_take_name(profile), NULL, i, err);
 	}
-	/* Samples that are too old are no mistake of the request: it was taken, and says how many profiles are not stored. */
-	if (!r && ingest->rejected && ingest->rejected == ingest->rejected_old)
+	/* Samples that are too old are no mistake of the request: it was taken, and says how many profiles are not stored.
+	 * Where the limit of series left nothing, it may come again. */
+	if (!r && ingest->rejected && ingest->rejected == ingest->rejected_part && !ingest->any_over_series)
 		return 0;
 	return ingest_finish_all(ingest, r, "OTLP request", err);
 }

@@ -367,7 +367,7 @@ static void read_series(struct reading *r)
 	for (size_t i = 0; i < count && !r->in.error; i++) {
 		bool lost = types[i] == DELTA_LOST || sets[i] == DELTA_LOST;
 		uint32_t id = DELTA_LOST;
-		int result = lost ? 0 : head_add_series(r->head, types[i], sets[i], &id, NULL);
+		int result = lost ? 0 : head_add_series(r->head, types[i], sets[i], &id);
 		add(r, DELTA_SERIES, result, id);
 	}
 }

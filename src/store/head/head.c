@@ -15,8 +15,10 @@
 #include "profile/numbers.h"
 #include "store/head/head_int.h"
 
+#define NO_SERIES	 UINT32_MAX /* there is no room for it */
 #define HEAD_SAMPLES_MAX (256u * 1024 * 1024)
 #define NO_NUMBERS_YET	 UINT32_MAX
+#define NO_TYPE		 UINT32_MAX /* one that is not known, when there is no room for series */
 
 int head_new(size_t series_max, struct head **ret, struct error *err)
 {
@@ -80,18 +82,26 @@ struct head *head_free(struct head *head)
 
 /* ---- series ---- */
 
-int head_add_type(struct head *head, const struct profile_type *type, uint32_t *ret)
+static uint64_t hash_type(const struct profile_type *type)
 {
 	char text[PROFILE_TYPE_TEXT_MAX];
 	profile_type_format(type, text);
-	uint64_t hash = hash64_guarded(text, strlen(text));
-	uint32_t id;
-	for (size_t at = index32_first(&head->type_index, hash); index32_at(&head->type_index, hash, &at, &id); at++) {
-		if (profile_type_equal(head->types[id], type)) {
-			*ret = id;
-			return 0;
-		}
-	}
+	return hash64_guarded(text, strlen(text));
+}
+
+static bool find_type(const struct head *head, const struct profile_type *type, uint64_t hash, uint32_t *ret)
+{
+	for (size_t at = index32_first(&head->type_index, hash); index32_at(&head->type_index, hash, &at, ret); at++)
+		if (profile_type_equal(head->types[*ret], type))
+			return true;
+	return false;
+}
+
+int head_add_type(struct head *head, const struct profile_type *type, uint32_t *ret)
+{
+	uint64_t hash = hash_type(type);
+	if (find_type(head, type, hash, ret))
+		return 0;
 	struct profile_type *copy = mem_alloc(sizeof(*copy));
 	if (!copy || array_reserve(&head->types, &head->type_capacity, head->type_count + 1, UINT32_MAX / 2) < 0 ||
 	    index32_reserve(&head->type_index, 1) < 0) {
@@ -113,16 +123,19 @@ static size_t labels_size(const struct labels *labels)
 	return size;
 }
 
+static bool find_label_set(const struct head *head, const struct labels *labels, uint64_t hash, uint32_t *ret)
+{
+	for (size_t at = index32_first(&head->label_index, hash); index32_at(&head->label_index, hash, &at, ret); at++)
+		if (labels_compare(head->label_sets[*ret], labels) == 0)
+			return true;
+	return false;
+}
+
 int head_add_labels(struct head *head, struct labels *labels, uint32_t *ret)
 {
 	uint64_t hash = labels_hash_guarded(labels);
-	uint32_t id;
-	for (size_t at = index32_first(&head->label_index, hash); index32_at(&head->label_index, hash, &at, &id); at++) {
-		if (labels_compare(head->label_sets[id], labels) == 0) {
-			*ret = id;
-			return 0;
-		}
-	}
+	if (find_label_set(head, labels, hash, ret))
+		return 0;
 	struct labels *copy = mem_alloc(sizeof(*copy));
 	if (!copy ||
 	    array_reserve(&head->label_sets, &head->label_set_capacity, head->label_set_count + 1, UINT32_MAX / 2) < 0 ||
@@ -139,21 +152,23 @@ int head_add_labels(struct head *head, struct labels *labels, uint32_t *ret)
 	return 0;
 }
 
-int head_add_series(struct head *head, uint32_t type, uint32_t labels, uint32_t *ret, struct error *err)
+static bool has_room_for_series(const struct head *head)
+{
+	return head->series_count < head->series_max;
+}
+
+int head_add_series(struct head *head, uint32_t type, uint32_t labels, uint32_t *ret)
 {
 	uint64_t key = (uint64_t)type << 32 | labels, found;
 	if (map64_get(&head->series_index, key, &found)) {
 		*ret = (uint32_t)found;
 		return 0;
 	}
-	if (head->series_count >= head->series_max)
-		return error_set(
-			err, -EDQUOT,
-			"series limit: the head has %zu series already; send fewer distinct labels, or raise the limit",
-			head->series_count);
+	if (!has_room_for_series(head))
+		return 1;
 	if (array_reserve(&head->series, &head->series_capacity, head->series_count + 1, UINT32_MAX / 2) < 0 ||
 	    map64_put(&head->series_index, key, head->series_count) < 0)
-		return error_nomem(err);
+		return -ENOMEM;
 	head->series[head->series_count] = (struct series){
 		.type = head->types[type],
 		.labels = head->label_sets[labels],
@@ -177,7 +192,7 @@ struct preparation {
 	uint32_t *location_ids;	 /* the same of locations */
 	uint32_t *path;		 /* scratch for one stack */
 	uint32_t *labels_of_set; /* label set of the profile -> label set of the head + 1 */
-	uint32_t *series_of_set; /* the same for the series of the current type */
+	uint32_t *series_of_set; /* the same for the series of the current type, or NO_SERIES */
 	uint32_t *texts_of_set;	 /* set of numbers of the profile -> text of the head; NO_NUMBERS_YET; NULL = it has none */
 	size_t at;		 /* next free sample */
 	size_t values, zeros;	 /* samples that room was made for: values that are not 0, and zeros of gauges */
@@ -185,7 +200,8 @@ struct preparation {
 	struct error *err;
 };
 
-/* Makes labels_of_set[set]. Label sets and stacks come again with every flush, so both are looked up by key first. */
+/* Makes labels_of_set[set]. Label sets and stacks come again with every flush, so both are looked up by key first. 1: the set
+ * is not known, and there is no room for its series; what is rejected takes no memory. */
 static int find_labels(struct preparation *prep, uint32_t set)
 {
 	_cleanup_(labels_release) struct labels labels = {0};
@@ -201,6 +217,8 @@ static int find_labels(struct preparation *prep, uint32_t set)
 	}
 	if (r < 0)
 		return r;
+	if (!has_room_for_series(prep->head) && !find_label_set(prep->head, &labels, labels_hash_guarded(&labels), &id))
+		return 1;
 	if (head_add_labels(prep->head, &labels, &id) < 0 ||
 	    known_add(&prep->head->known_labels, prep->keys->label_sets[set], id) < 0)
 		return error_nomem(prep->err);
@@ -307,19 +325,31 @@ static int find_numbers(struct preparation *prep, uint32_t set, uint32_t *ret)
 	return r < 0 ? error_nomem(prep->err) : 0;
 }
 
+static int add_series(struct preparation *prep, uint32_t type, uint32_t set, uint32_t *ret)
+{
+	if (type == NO_TYPE)
+		return 1;
+	int r = prep->labels_of_set[set] ? 0 : find_labels(prep, set);
+	if (r == 0 && (r = head_add_series(prep->head, type, prep->labels_of_set[set] - 1, ret)) < 0)
+		return error_nomem(prep->err);
+	return r;
+}
+
+/* 1: there is no room for it. */
 static int find_series(struct preparation *prep, uint32_t type, uint32_t set, uint32_t *ret)
 {
+	if (prep->series_of_set[set] == NO_SERIES)
+		return 1;
 	if (prep->series_of_set[set]) {
 		*ret = prep->series_of_set[set] - 1;
 		return 0;
 	}
-	int r = prep->labels_of_set[set] ? 0 : find_labels(prep, set);
-	if (r < 0)
-		return r;
-	r = head_add_series(prep->head, type, prep->labels_of_set[set] - 1, ret, prep->err);
-	if (r == -EDQUOT)
-		prep->batch->reason = STORE_REFUSED_SERIES;
-	if (r < 0)
+	int r = add_series(prep, type, set, ret);
+	if (r > 0) {
+		prep->series_of_set[set] = NO_SERIES;
+		prep->batch->series_refused++;
+	}
+	if (r != 0)
 		return r;
 	prep->series_of_set[set] = *ret + 1;
 	struct series *series = &prep->head->series[*ret];
@@ -355,7 +385,7 @@ static bool accept_time(struct preparation *prep, int64_t time_ns)
 
 static uint64_t count_refused(const struct head_batch *batch)
 {
-	return batch->refused[STORE_REFUSED_LATE] + batch->refused[STORE_REFUSED_FUTURE];
+	return batch->refused[STORE_REFUSED_LATE] + batch->refused[STORE_REFUSED_FUTURE] + batch->refused[STORE_REFUSED_SERIES];
 }
 
 /* The column of numbers comes with the first sample that has some. */
@@ -427,6 +457,7 @@ struct zeros {
 	struct instants zeros, values;
 	bool has_refused; /* a zero whose time is not acceptable, such as: */
 	int64_t refused_ns;
+	bool over_series; /* a zero of a series that there is no room for */
 };
 
 static int note_zero(struct preparation *prep, struct zeros *zeros, uint32_t set, int64_t time_ns)
@@ -438,6 +469,10 @@ static int note_zero(struct preparation *prep, struct zeros *zeros, uint32_t set
 		return 0;
 	}
 	int r = find_series(prep, zeros->type, set, &series);
+	if (r > 0) {
+		zeros->over_series = true;
+		return 0;
+	}
 	return r < 0 ? r : add_instant(&zeros->zeros, (struct instant){series, time_ns}, prep->err);
 }
 
@@ -476,6 +511,7 @@ static int put_numbers(struct preparation *prep, uint32_t set, uint32_t *ret)
 	return r;
 }
 
+/* 1: there is no room for its series. */
 static int put_sample(struct preparation *prep, uint32_t type_id, const struct profile_sample *sample, int64_t time_ns,
 		      int64_t value)
 {
@@ -488,7 +524,7 @@ static int put_sample(struct preparation *prep, uint32_t type_id, const struct p
 		r = find_link(prep, sample->link, &head->links[at]);
 	if (r == 0 && head->numbers)
 		r = put_numbers(prep, sample->numbers, &head->numbers[at]);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	head->times[at] = time_ns;
 	head->values[at] = value;
@@ -524,11 +560,35 @@ static int put_samples(struct preparation *prep, size_t sample_type, uint32_t ty
 		if (value == 0 || !accept_time(prep, time_ns))
 			continue;
 		r = put_sample(prep, type_id, sample, time_ns, value);
+		if (r > 0) {
+			prep->batch->refused[STORE_REFUSED_SERIES]++;
+			r = 0;
+			continue;
+		}
 		if (r == 0 && zeros)
 			r = add_instant(&zeros->values, (struct instant){prep->head->series_ids[prep->at - 1], time_ns},
 					prep->err);
 	}
 	return r;
+}
+
+/* NO_TYPE: of a type that is not known every series is new, and there is no room for one. */
+static int find_or_add_type(struct preparation *prep, const struct profile_type *type, uint32_t *ret)
+{
+	if (has_room_for_series(prep->head))
+		return head_add_type(prep->head, type, ret) < 0 ? error_nomem(prep->err) : 0;
+	if (!find_type(prep->head, type, hash_type(type), ret))
+		*ret = NO_TYPE;
+	return 0;
+}
+
+/* Of a profile that is all zero, and all rejected, one is counted. */
+static void count_refused_zeros(struct preparation *prep, const struct zeros *zeros)
+{
+	if (zeros->has_refused)
+		accept_time(prep, zeros->refused_ns);
+	else
+		prep->batch->refused[STORE_REFUSED_SERIES] += zeros->over_series;
 }
 
 static int prepare_type(struct preparation *prep, size_t sample_type)
@@ -539,16 +599,16 @@ static int prepare_type(struct preparation *prep, size_t sample_type)
 	size_t first = prep->at;
 	uint64_t refused = count_refused(prep->batch);
 	profile_type_of(profile, sample_type, prep->options->name, &type);
-	if (head_add_type(prep->head, &type, &zeros.type) < 0)
-		return error_nomem(prep->err);
+	int r = find_or_add_type(prep, &type, &zeros.type);
+	if (r < 0)
+		return r;
 	bool gauge = profile_type_is_gauge(&type);
 	memset(prep->series_of_set, 0, profile->label_set_count * sizeof(*prep->series_of_set));
-	int r = put_samples(prep, sample_type, zeros.type, gauge ? &zeros : NULL);
+	r = put_samples(prep, sample_type, zeros.type, gauge ? &zeros : NULL);
 	if (r == 0 && gauge)
 		r = put_zeros(prep, &zeros);
-	/* Of a profile that is all zero, and all too old, one is counted. */
-	if (zeros.has_refused && prep->at == first && count_refused(prep->batch) == refused)
-		accept_time(prep, zeros.refused_ns);
+	if (prep->at == first && count_refused(prep->batch) == refused)
+		count_refused_zeros(prep, &zeros);
 	mem_free(zeros.zeros.items);
 	mem_free(zeros.values.items);
 	return r;
@@ -575,8 +635,10 @@ static int put_row(struct preparation *prep, size_t sample, const uint8_t *colum
 	if (count == 0 || !accept_time(prep, row.time_ns))
 		return 0;
 	int r = find_series(prep, type, profile->samples[sample].labels, &row.series);
-	if (r < 0)
-		return r;
+	if (r != 0) {
+		prep->batch->refused[STORE_REFUSED_SERIES] += r > 0;
+		return r < 0 ? r : 0;
+	}
 	prep->batch->process_values += count;
 	prep->batch->numbers_dropped += profile->samples[sample].numbers != 0;
 	r = head_processes_put(&prep->head->processes, &row, &prep->batch->processes);
@@ -590,7 +652,7 @@ static int prepare_processes(struct preparation *prep)
 	const struct profile *profile = prep->profile;
 	uint8_t columns[LIMIT_SAMPLE_TYPES];
 	uint32_t type_id;
-	int r = head_add_type(prep->head, &type, &type_id) < 0 ? error_nomem(prep->err) : 0;
+	int r = find_or_add_type(prep, &type, &type_id);
 	for (size_t i = 0; i < profile->sample_type_count; i++)
 		columns[i] = (uint8_t)process_stats_column_of(profile_string(profile, profile->sample_types[i].type),
 							      profile_string(profile, profile->sample_types[i].unit));

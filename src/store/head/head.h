@@ -94,12 +94,14 @@ struct head_batch {
 	size_t process_values;		       /* of the rows of processes, those that are not 0 */
 	uint64_t refused[STORE_REFUSAL_COUNT]; /* samples that are left out, by reason */
 	size_t numbers_dropped;		       /* samples that are stored without their numbers */
+	size_t series_refused;		       /* label sets of the profile, a type each, that series_max left out */
 	enum store_refusal reason;	       /* of an error */
 };
 /* What head_prepare() needs of a profile that takes long and needs no head: to be made before a lock is taken. */
 int head_keys_make(const struct profile *profile, const struct store_append_options *options, struct profile_keys *ret,
 		   struct error *err);
-/* A sample is left out if options say that its time is not acceptable. keys: of head_keys_make(); NULL = they are made here. */
+/* A sample is left out if options say that its time is not acceptable, or if it would make one more than series_max. keys: of
+ * head_keys_make(); NULL = they are made here. */
 int head_prepare(struct head *head, const struct profile *profile, const struct store_append_options *options,
 		 const struct profile_keys *keys, struct head_batch *ret, struct error *err);
 /* id: of the append, or zeros. */

@@ -9,8 +9,8 @@
 int head_add_type(struct head *head, const struct profile_type *type, uint32_t *ret);
 /* Takes the contents of `labels` over when they are new. */
 int head_add_labels(struct head *head, struct labels *labels, uint32_t *ret);
-/* -EDQUOT past the limit on series. */
-int head_add_series(struct head *head, uint32_t type, uint32_t labels, uint32_t *ret, struct error *err);
+/* 0, -ENOMEM, or 1: it is new, and there are series_max. */
+int head_add_series(struct head *head, uint32_t type, uint32_t labels, uint32_t *ret);
 /* Room for more samples behind the last one, and for one more id. -EDQUOT when there would be too many. */
 int head_reserve_samples(struct head *head, size_t more, bool numbers, struct error *err);
 void head_update_bytes(struct head *head);

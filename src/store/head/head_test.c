@@ -312,11 +312,12 @@ static void test_series_limit(void **state)
 	struct profile *profile = stats_profile_all();
 	for (int i = 0; i < 3; i++)
 		add_row(profile, (const char *[]){"1", "2", "3"}[i], EPOCH, (const int64_t[]){1, 2, 3, 4, 5, 6, 7, 8, 9});
-	assert_int_equal(append(head, profile, NULL, 1, &batch), -EDQUOT);
-	assert_int_equal(batch.reason, STORE_REFUSED_SERIES);
-	assert_true(head_is_empty(head));
+	assert_int_equal(append(head, profile, NULL, 1, &batch), 0);
+	assert_int_equal(batch.process_values, 2 * 9);
+	assert_int_equal(batch.refused[STORE_REFUSED_SERIES], 1);
+	assert_int_equal(batch.series_refused, 1);
 	struct process_row *rows;
-	assert_int_equal(sorted(head, EVER, &rows), 0);
+	assert_int_equal(sorted(head, EVER, &rows), 2);
 	mem_free(rows);
 	head_free(head);
 }
