@@ -269,6 +269,14 @@ void connection_check_time(struct net_connection *connection, int64_t now_ns)
 	connection_run(connection);
 }
 
+bool connection_is_idle(const struct net_connection *connection)
+{
+	bool is_idle = !connection->closing && !connection->write_pending && connection->pending.len == connection->pending_at;
+	for (const struct net_exchange *exchange = connection->exchanges; exchange && is_idle; exchange = exchange->next)
+		is_idle = !exchange->head_done;
+	return is_idle;
+}
+
 void connection_stop(struct net_connection *connection)
 {
 	if (connection->closing || connection->lingering)

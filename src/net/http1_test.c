@@ -6,7 +6,9 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <sys/resource.h>
 
+#include "base/descriptors.h"
 #include "base/fault.h"
 #include "codec/compress.h"
 #include "codec/test_compress.h"
@@ -724,6 +726,66 @@ static void test_stop(void **state)
 	hang_up();
 }
 
+static unsigned few_descriptors;
+
+static void on_few_descriptors(void *context)
+{
+	few_descriptors++;
+}
+
+/* Past what is reserved for others, who was idle for longest goes; who is at work stays, and if all are, a new one cannot come.
+ */
+static void test_few_descriptors(void **state)
+{
+	enum { ROOM = 6 };
+	static struct memory_peer peers[ROOM + 3];
+	struct rlimit before, few;
+	struct net_server_stats now;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	server.options.descriptors_reserved = 10;
+	server.options.on_few_descriptors = on_few_descriptors;
+	server.fake_now_ns = 1000 * NS_PER_S;
+	few = before;
+	few_descriptors = 0;
+	/* Peers from memory have no descriptors: those of this process are all of others, but as many as there are peers. */
+	few.rlim_cur = descriptors_open() - 4 + 10 + ROOM;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	for (size_t i = 0; i < ROOM; i++) {
+		assert_true(server_make_room(&server));
+		memory_connect(&peers[i], &server);
+		server.fake_now_ns += NS_PER_MS;
+	}
+	assert_int_equal(few_descriptors, 0);
+	/* The first is idle after a request; the second has begun one, but half a head is no request; the others say nothing.
+	 */
+	memory_send(&peers[0], "GET /show HTTP/1.1\r\n" HEAD "\r\n", 31);
+	memory_send(&peers[1], "GET /show HTTP/1.1\r\n", 20);
+	assert_true(server_make_room(&server));
+	assert_true(peers[1].closed);
+	memory_connect(&peers[ROOM], &server);
+	server.fake_now_ns += NS_PER_MS;
+	assert_true(server_make_room(&server));
+	assert_true(peers[2].closed);
+	/* With a body under way it is not idle. */
+	for (size_t i = 0; i <= ROOM; i++)
+		if (!peers[i].closed)
+			memory_send(&peers[i], "POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 3\r\n\r\n1", 52);
+	assert_false(server_make_room(&server));
+	net_server_get_stats(&server, &now);
+	assert_int_equal(now.connections_evicted, 2);
+	assert_int_equal(few_descriptors, 1);
+	memory_disconnect(&peers[1]);
+	memory_disconnect(&peers[2]);
+	assert_true(server_make_room(&server));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	/* Those that are at work come to their end. */
+	memory_send(&peers[0], "23", 2);
+	assert_has(buffer_string(&peers[0].out), "123");
+	for (size_t i = 0; i <= ROOM; i++)
+		if (i != 1 && i != 2)
+			memory_disconnect(&peers[i]);
+}
+
 /* The n-th allocation fails, for every n: an error answer or a closed connection, no leak, and the server serves on. */
 static void test_short_of_memory(void **state)
 {
@@ -772,6 +834,7 @@ int main(void)
 		TEST(test_compressed_answers),
 		TEST(test_bodies_together),
 		TEST(test_stop),
+		TEST(test_few_descriptors),
 		TEST(test_short_of_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

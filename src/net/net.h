@@ -150,9 +150,14 @@ struct net_server_options {
 	size_t header_max, body_max;	/* bytes; 0 = LIMIT_HTTP_HEADER_BYTES (64 KiB at most),
 					   LIMIT_PROFILE_INPUT_BYTES */
 	unsigned connections_max;	/* 0 = LIMIT_CONNECTIONS */
-	unsigned workers;		/* 0 = 4 */
-	unsigned slow_workers;		/* further ones, for slow routes; 0 = 4, 64 at most */
-	size_t slow_queue_max;		/* requests of slow routes that wait; 0 = 64; more are answered 503 */
+	/* File descriptors that connections leave to the rest of the process. With fewer left, the connection that has been
+	 * idle for longest is closed for a new one; without one that is idle, the new one is refused. 0 = not looked at. */
+	unsigned descriptors_reserved;
+	/* Called on the loop the first time that this happens; NULL allowed. Must be quick. */
+	void (*on_few_descriptors)(void *context);
+	unsigned workers;      /* 0 = 4 */
+	unsigned slow_workers; /* further ones, for slow routes; 0 = 4, 64 at most */
+	size_t slow_queue_max; /* requests of slow routes that wait; 0 = 64; more are answered 503 */
 	/* Who takes turns with whom on slow routes; NULL = net_request_peer(). */
 	uint64_t (*fair_key)(void *context, const struct net_request *request);
 	/* 0 = LIMIT_REQUEST_SECONDS, 120. A body may take request_seconds_max and a second more for each 64 KiB of it (408), a
@@ -179,6 +184,7 @@ DEFINE_CLEANUP_POINTER(net_server_free, struct net_server);
 
 struct net_server_stats {
 	atomic_uint_least64_t connections_accepted, connections_refused, connections_open;
+	atomic_uint_least64_t connections_evicted; /* idle ones that were closed for others */
 	atomic_uint_least64_t requests, requests_open, bytes_received, bytes_sent, errors_4xx, errors_5xx, protocol_errors,
 		timeouts;
 	atomic_uint_least64_t tls_handshakes, tls_failures;

@@ -328,6 +328,7 @@ void connection_input(struct net_connection *connection, struct bytes data);
 void connection_eof(struct net_connection *connection);
 void connection_written(struct net_connection *connection, int status);
 void connection_check_time(struct net_connection *connection, int64_t now_ns);
+bool connection_is_idle(const struct net_connection *connection); /* has no request, or not all of a head */
 void connection_stop(struct net_connection *connection);
 /* Takes in what is pending and writes what is ready, until neither moves. Safe to call from anywhere. */
 void connection_run(struct net_connection *connection);
@@ -353,6 +354,11 @@ struct net_server {
 	struct net_workers workers;
 	struct net_connection *connections;
 	struct net_server_stats stats;
+	/* Descriptors of everything but connections, when they were counted last, and the least ever; and whether they were
+	 * once too few. */
+	uint64_t other_descriptors, other_descriptors_least;
+	int64_t descriptors_counted_ns;
+	bool had_few_descriptors;
 	size_t body_bytes, body_bytes_max, requests_open;
 	int64_t fake_now_ns; /* tests: replaces the clock when not 0 */
 	int64_t stop_deadline_ns;
@@ -368,6 +374,9 @@ int64_t server_now_ns(const struct net_server *server);
 const char *server_date(struct net_server *server);
 void server_check_time(struct net_server *server);
 void server_stop_connections(struct net_server *server);
+/* Before a connection is added: false if there are too few descriptors for it (descriptors_reserved), also after closing one
+ * that was idle. */
+bool server_make_room(struct net_server *server);
 #define server_count(server, field, n) atomic_fetch_add_explicit(&(server)->stats.field, (uint64_t)(n), memory_order_relaxed)
 
 /* ---- address.c ---- */

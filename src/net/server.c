@@ -133,13 +133,15 @@ static const struct net_transport socket_transport = {
 
 /* ---- accepting ---- */
 
+#define TOO_MANY_CONNECTIONS "{\"error\":\"busy: too many connections; try again later\"}\n"
+
 /* One try, without waiting: a rejected peer is not worth a buffer. */
 static void reject_connection(struct net_server *server, struct net_socket *socket)
 {
 	static const char answer[] =
-		"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 53\r\n"
-		"Retry-After: 5\r\nConnection: close\r\n\r\n"
-		"{\"error\":\"busy: too many connections; try again later\"}\n";
+		"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 56\r\n"
+		"Retry-After: 5\r\nConnection: close\r\n\r\n" TOO_MANY_CONNECTIONS;
+	_Static_assert(sizeof(TOO_MANY_CONNECTIONS) - 1 == 56, "Content-Length is another");
 	uv_buf_t buf = {(char *)answer, sizeof(answer) - 1};
 	if (!server->options.tls)
 		uv_try_write((uv_stream_t *)&socket->tcp, &buf, 1);
@@ -174,7 +176,8 @@ static void accept_one(struct net_server *server)
 		uv_close((uv_handle_t *)&socket->tcp, on_closed);
 		return;
 	}
-	if (atomic_load_explicit(&server->stats.connections_open, memory_order_relaxed) >= server->options.connections_max) {
+	if (atomic_load_explicit(&server->stats.connections_open, memory_order_relaxed) >= server->options.connections_max ||
+	    !server_make_room(server)) {
 		reject_connection(server, socket);
 		return;
 	}

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/descriptors.h"
 #include "net/net_int.h"
 
 static int set_defaults(struct net_server_options *options, struct error *err)
@@ -87,6 +88,66 @@ void server_check_time(struct net_server *server)
 	}
 }
 
+/* ---- descriptors ---- */
+
+/* So many there may always be: who has no descriptors at all for clients should at least say so. */
+#define CONNECTIONS_LEAST 4
+
+/* What is left to others: the least that they ever had, and what is reserved beyond that; and more when they use much of it. */
+static uint64_t descriptors_of_others(const struct net_server *server)
+{
+	uint64_t now = server->other_descriptors, least = server->other_descriptors_least;
+	uint64_t reserved = server->options.descriptors_reserved, more = now - least + reserved / 3;
+	return least + (more > reserved ? more : reserved);
+}
+
+/* What others have is counted once a second, since that may take long; connections are known. Those that are being closed
+ * count until they are released: then it is one too few and never one too many. */
+static bool has_few_descriptors(struct net_server *server)
+{
+	uint64_t connections = atomic_load_explicit(&server->stats.connections_open, memory_order_relaxed);
+	int64_t now_ns = server_now_ns(server);
+	if (!server->options.descriptors_reserved || connections < CONNECTIONS_LEAST)
+		return false;
+	if (!server->descriptors_counted_ns || now_ns - server->descriptors_counted_ns >= NS_PER_S) {
+		uint64_t open = descriptors_open(), own = 0;
+		for (const struct net_connection *at = server->connections; at; at = at->next)
+			own += !at->closing;
+		server->other_descriptors = open > own ? open - own : 0;
+		if (!server->descriptors_counted_ns || server->other_descriptors < server->other_descriptors_least)
+			server->other_descriptors_least = server->other_descriptors;
+		server->descriptors_counted_ns = now_ns;
+	}
+	return descriptors_of_others(server) + connections >= descriptors_max();
+}
+
+/* Whose last byte is the longest ago. */
+static struct net_connection *find_idlest(const struct net_server *server)
+{
+	struct net_connection *idlest = NULL;
+	for (struct net_connection *at = server->connections; at; at = at->next)
+		if (connection_is_idle(at) && (!idlest || at->active_ns < idlest->active_ns))
+			idlest = at;
+	return idlest;
+}
+
+bool server_make_room(struct net_server *server)
+{
+	if (!has_few_descriptors(server))
+		return true;
+	if (!server->had_few_descriptors && server->options.on_few_descriptors)
+		server->options.on_few_descriptors(server->options.context);
+	server->had_few_descriptors = true;
+	struct net_connection *idlest = find_idlest(server);
+	if (!idlest)
+		return false;
+	server_count(server, connections_evicted, 1);
+	/* HTTP/2 says goodbye first. Its descriptor is free when this returns. */
+	connection_stop(idlest);
+	connection_close(idlest);
+	return true;
+}
+
 void server_stop_connections(struct net_server *server)
 {
 	if (server->stopping)
@@ -110,6 +171,7 @@ void net_server_get_stats(struct net_server *server, struct net_server_stats *re
 	GET(connections_accepted);
 	GET(connections_refused);
 	GET(connections_open);
+	GET(connections_evicted);
 	GET(requests);
 	GET(requests_open);
 	GET(bytes_received);
