@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "agent/config.h"
+#include "base/descriptors.h"
 #include "cmd/agent_options.h"
 #include "cmd/cmd.h"
 #include "daemon/collector.h"
@@ -19,6 +20,7 @@ static int run_agent(struct collector_options *options, const char *token_file, 
 	options->token = token;
 	options->agent.labels = labels;
 	_cleanup_(collector_freep) struct collector *collector = NULL;
+	descriptors_raise(); /* perf events of each CPU, a file of each process with markers */
 	r = collector_new(options, &collector, err);
 	if (r < 0)
 		return r;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/store_options.h"
@@ -79,6 +80,7 @@ static int run_server(const struct store_arguments *arguments, const struct tls_
 		return r;
 	_cleanup_(server_freep) struct server *server = NULL;
 	mem_return_large();
+	descriptors_raise();
 	r = server_new(&options, &server, err);
 	if (r < 0)
 		return r;

@@ -23,6 +23,7 @@
 
 #include "agent/config.h"
 #include "base/alloc.h"
+#include "base/descriptors.h"
 #include "base/io.h"
 #include "base/text.h"
 #include "cmd/agent_options.h"
@@ -241,6 +242,7 @@ static void stop_collector(void *context)
 static int run_up(struct up *up, struct error *err)
 {
 	int r = choose_user(up, err);
+	descriptors_raise(); /* both have it */
 	if (!r)
 		r = start_server(up, err);
 	if (r < 0)

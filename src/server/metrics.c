@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "base/alloc.h"
+#include "base/descriptors.h"
 #include "base/time.h"
 #include "control/agent_metrics.h"
 #include "control/metric_text.h"
@@ -255,6 +256,8 @@ static void write_server_metrics(struct buffer *m, struct server *server)
 	COUNTER("wick_http_connections_total", "Connections accepted.", net.connections_accepted);
 	COUNTER("wick_http_connections_refused_total", "Connections rejected because there were too many.",
 		net.connections_refused);
+	COUNTER("wick_http_connections_evicted_total", "Idle connections closed for others, for lack of file descriptors.",
+		net.connections_evicted);
 	GAUGE("wick_http_connections_open", "Connections open.", net.connections_open);
 	COUNTER("wick_http_received_bytes_total", "Bytes received.", net.bytes_received);
 	COUNTER("wick_http_sent_bytes_total", "Bytes sent.", net.bytes_sent);
@@ -426,6 +429,8 @@ static void write_process_metrics(struct buffer *m, const struct server *server)
 {
 	GAUGE("process_resident_memory_bytes", "Resident memory of the server.", mem_resident_bytes());
 	COUNTER("process_cpu_seconds_total", "CPU time of the server, user and system.", SECONDS(time_process_cpu_ns()));
+	GAUGE("process_open_fds", "File descriptors that the server has open.", descriptors_open());
+	GAUGE("process_max_fds", "File descriptors that it may have open.", descriptors_max());
 	GAUGE("process_start_time_seconds", "Start time of the server in unix seconds.",
 	      SECONDS(time_now_ns() - (time_monotonic_ns() - server->started_ns)));
 	metric_head(m, "wick_build_info", "gauge", "Version of the server.");

@@ -146,6 +146,8 @@ static int open_net(struct server *server, struct error *err)
 			server->routes[i].seconds_max = (unsigned)(server->options.query_timeout_max_ns / NS_PER_S) + 60;
 	}
 	struct net_server_options options = {
+		.descriptors_reserved = descriptors_reserved(),
+		.on_few_descriptors = descriptors_note,
 		.listen = server->options.listen,
 		.tls = server->tls,
 		.routes = server->routes,
@@ -241,6 +243,7 @@ const char *server_address(const struct server *server)
 
 int server_run(struct server *server, struct error *err)
 {
+	descriptors_check(server);
 	int r = net_server_run(server->net, err);
 	otlp_ports_close(server);
 	link_thread_stop(server);

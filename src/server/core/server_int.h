@@ -58,11 +58,12 @@ struct server {
 	struct net_route *routes;
 	int64_t started_ns; /* monotonic */
 	struct server_counters counters;
-	struct log_limit rejected_log; /* of samples */
-	struct log_limit panics_log;   /* of Parca Agents */
-	atomic_bool odd_tables_logged; /* ingest/otlp.c */
-	struct forward *forward;       /* NULL = nothing is forwarded */
-	atomic_size_t write_held;      /* bytes that streams of Parca's Write wait with */
+	struct log_limit rejected_log;	/* of samples */
+	atomic_bool descriptors_logged; /* core/descriptors.c */
+	struct log_limit panics_log;	/* of Parca Agents */
+	atomic_bool odd_tables_logged;	/* ingest/otlp.c */
+	struct forward *forward;	/* NULL = nothing is forwarded */
+	atomic_size_t write_held;	/* bytes that streams of Parca's Write wait with */
 
 	struct async_queries *async; /* pyroscope/async.c */
 
@@ -79,5 +80,13 @@ struct server {
 	struct clock_steps clock_steps;
 	unsigned clock_step_count;
 };
+
+/* ---- descriptors.c ---- */
+/* For struct net_server_options: how many file descriptors connections leave to the rest of the server; and what happens when
+ * there are no more: a line in the log, once in the life of a server. */
+unsigned descriptors_reserved(void);
+void descriptors_note(void *context);
+/* The same at the start, if the limit is small. */
+void descriptors_check(struct server *server);
 
 #endif

@@ -289,6 +289,8 @@ static int port_open(struct server *server, const char *listen, struct otlp_port
 		.body_max = server->options.body_bytes_max,
 		.authorize = access_authorize,
 		.on_refusal = ingest_on_refusal,
+		.descriptors_reserved = descriptors_reserved(),
+		.on_few_descriptors = descriptors_note,
 		.workers = OTLP_WORKERS,
 		.slow_workers = 1,
 		.tls = server->tls,

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/descriptors.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/time.h"
@@ -575,6 +576,9 @@ static struct scrape *scrape_new(struct server *server)
 	scrape->server = server;
 	scrape->last = &scrape->first;
 	scrape->threads_max = options->scrape_concurrency ? options->scrape_concurrency : SCRAPE_CONCURRENCY_DEFAULT;
+	/* Each has a connection. */
+	uint64_t descriptors = descriptors_max() / 8;
+	scrape->threads_max = scrape->threads_max < descriptors ? scrape->threads_max : (unsigned)descriptors + 1;
 	scrape->targets_max = options->scrape_targets_max ? options->scrape_targets_max : SCRAPE_TARGETS_DEFAULT;
 	scrape->budget.left = options->scrape_bytes ? (int64_t)options->scrape_bytes : (int64_t)SCRAPE_BYTES_DEFAULT;
 	scrape->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/descriptors.h"
 #include "base/io.h"
 #include "base/order.h"
 #include "base/thread.h"
@@ -164,12 +165,20 @@ static void mark_full(struct local_store *store, const struct block *block)
 	memcpy(store->full[store->full_count++], block->meta.name, BLOCK_NAME_MAX);
 }
 
+/* Two files of each are open at a time, beside the ones that are written: with few file descriptors (server/core/descriptors.c)
+ * fewer blocks are merged at once, and more often. */
+static size_t inputs_max(void)
+{
+	uint64_t part = descriptors_max() / 16;
+	return part < 2 ? 2 : part > COMPACT_INPUTS_MAX ? COMPACT_INPUTS_MAX : (size_t)part;
+}
+
 static void add_input(struct plan *plan, struct block *block)
 {
 	uint64_t rows = block->meta.samples;
 	for (size_t i = 0; i < plan->count; i++)
 		rows += plan->inputs[i]->meta.samples;
-	if (plan->count < COMPACT_INPUTS_MAX && (plan->count == 0 || rows <= BLOCK_ROWS_MAX))
+	if (plan->count < inputs_max() && (plan->count == 0 || rows <= BLOCK_ROWS_MAX))
 		plan->inputs[plan->count++] = block;
 }
 
@@ -220,7 +229,7 @@ static void plan_window(const struct window *window, unsigned level, bool level_
 		add_input(plan, window->lower[i]);
 	if (window->lower_count > 0) {
 		/* Too much for one merge: level 1 first. */
-		if (window->level_0 && window->lower_count > COMPACT_INPUTS_MAX && level_1_first) {
+		if (window->level_0 && window->lower_count > inputs_max() && level_1_first) {
 			plan->count = 0;
 			return;
 		}
@@ -248,7 +257,7 @@ static void plan_crowd(const struct candidates *all, size_t first, size_t count,
 			if (all->blocks[i]->meta.level == 0 && all->blocks[i]->meta.generation == generation &&
 			    !is_full(all->store, all->blocks[i]))
 				add_input(plan, all->blocks[i]);
-		if (plan->count == COMPACT_INPUTS_MAX)
+		if (plan->count == inputs_max())
 			return;
 	}
 	plan->count = 0;
