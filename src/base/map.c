@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/sum.h"
 
 #define CAPACITY_FIRST 16
 
@@ -133,6 +134,15 @@ int map64_add(struct map64 *map, uint64_t key, uint64_t value)
 	int r = map64_make_slot(map, key, &at);
 	if (r == 0)
 		map->entries[at].value += value;
+	return r;
+}
+
+int map64_sum(struct map64 *map, uint64_t key, int64_t value)
+{
+	size_t at;
+	int r = map64_make_slot(map, key, &at);
+	if (r == 0)
+		map->entries[at].value = (uint64_t)sum_add((int64_t)map->entries[at].value, value);
 	return r;
 }
 

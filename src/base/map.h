@@ -31,6 +31,8 @@ void map64_clear(struct map64 *map);
 int map64_put(struct map64 *map, uint64_t key, uint64_t value); /* inserts or replaces; 0 or -ENOMEM */
 /* Adds to the value (from 0), wrapping; 0 or -ENOMEM. */
 int map64_add(struct map64 *map, uint64_t key, uint64_t value);
+/* The same of a sum of values of samples, int64_t (base/sum.h). */
+int map64_sum(struct map64 *map, uint64_t key, int64_t value);
 bool map64_get(const struct map64 *map, uint64_t key, uint64_t *ret_value);
 bool map64_remove(struct map64 *map, uint64_t key);
 /* Iterates: start with *cursor = 0; false at the end. The map must not change meanwhile. */
