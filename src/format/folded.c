@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "format/format_int.h"
 
@@ -291,7 +292,7 @@ static bool detect(struct bytes input)
 
 struct folded_line {
 	size_t at, len; /* in writer.text */
-	uint64_t values[2];
+	int64_t values[2];
 };
 
 struct writer {
@@ -363,20 +364,20 @@ static int collect_lines(struct writer *writer)
 {
 	const struct profile *profile = writer->profile;
 	size_t columns = writer->column_count, used = 0;
-	_cleanup_(mem_freep) uint64_t *sums = mem_zalloc_array(profile->stack_count, columns * sizeof(*sums));
+	_cleanup_(mem_freep) int64_t *sums = mem_zalloc_array(profile->stack_count, columns * sizeof(*sums));
 	if (!sums)
 		return -ENOMEM;
 	for (size_t i = 0; i < profile->sample_count; i++)
 		for (size_t c = 0; c < columns; c++)
-			sums[profile->samples[i].stack * columns + c] +=
-				(uint64_t)profile->values[i * profile->sample_type_count + writer->columns[c]];
+			sum_to(&sums[profile->samples[i].stack * columns + c],
+			       profile->values[i * profile->sample_type_count + writer->columns[c]]);
 	for (size_t i = 0; i < profile->stack_count; i++)
 		used += (sums[i * columns] | sums[i * columns + columns - 1]) != 0;
 	writer->lines = mem_alloc_array(used, sizeof(*writer->lines));
 	if (!writer->lines)
 		return -ENOMEM;
 	for (size_t i = 0; i < profile->stack_count; i++) {
-		const uint64_t *sum = &sums[i * columns];
+		const int64_t *sum = &sums[i * columns];
 		if ((sum[0] | sum[columns - 1]) == 0)
 			continue;
 		size_t at = writer->text.len;
@@ -392,12 +393,12 @@ static void write_lines(struct writer *writer, struct buffer *out)
 {
 	sort_array_by(writer->lines, writer->count, compare_lines, writer->text.data);
 	for (size_t i = 0, next; i < writer->count && buffer_status(out) == 0; i = next) {
-		uint64_t sums[2] = {0};
+		int64_t sums[2] = {0};
 		for (next = i; next < writer->count; next++) {
 			if (compare_lines(&writer->lines[i], &writer->lines[next], writer->text.data) != 0)
 				break;
-			sums[0] += writer->lines[next].values[0];
-			sums[1] += writer->lines[next].values[1];
+			sum_to(&sums[0], writer->lines[next].values[0]);
+			sum_to(&sums[1], writer->lines[next].values[1]);
 		}
 		if ((sums[0] | sums[1]) == 0)
 			continue;

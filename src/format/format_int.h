@@ -18,7 +18,7 @@ struct sample_groups {
 enum sample_groups_by { GROUPS_BY_LINK = 1, GROUPS_BY_NUMBERS = 2 };
 int sample_groups_build(const struct profile *profile, unsigned by, struct sample_groups *ret, struct error *err);
 void sample_groups_release(struct sample_groups *groups);
-/* Sum of one value over a group; wraps. */
+/* Sum of one value over a group (base/sum.h). */
 int64_t sample_groups_sum(const struct sample_groups *groups, const struct profile *profile, size_t group, size_t sample_type);
 
 struct map64;

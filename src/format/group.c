@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "codec/json_tree.h"
 #include "codec/protobuf.h"
@@ -77,10 +78,10 @@ void sample_groups_release(struct sample_groups *groups)
 
 int64_t sample_groups_sum(const struct sample_groups *groups, const struct profile *profile, size_t group, size_t sample_type)
 {
-	uint64_t sum = 0;
+	int64_t sum = 0;
 	for (uint32_t i = groups->first[group]; i != SAMPLE_NONE; i = groups->next[i])
-		sum += (uint64_t)profile->values[(size_t)i * profile->sample_type_count + sample_type];
-	return (int64_t)sum;
+		sum_to(&sum, profile->values[(size_t)i * profile->sample_type_count + sample_type]);
+	return sum;
 }
 
 /* ---- names and labels ---- */

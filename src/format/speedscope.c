@@ -21,6 +21,7 @@
 #include "base/limits.h"
 #include "base/map.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "codec/json.h"
 #include "codec/json_tree.h"
@@ -524,7 +525,7 @@ static void write_profile(struct writer *writer, const struct sample_thread *thr
 	const struct profile *profile = writer->profile;
 	const uint32_t *order = writer->threads.order + thread->first;
 	struct json_writer *json = &writer->json;
-	uint64_t end = 0;
+	int64_t end = 0;
 	buffer_clear(&writer->text);
 	struct bytes kind = profile_string_bytes(profile, profile->sample_types[type].type);
 	buffer_append(&writer->text, kind.data, kind.len);
@@ -543,13 +544,13 @@ static void write_profile(struct writer *writer, const struct sample_thread *thr
 	json_member_array(json, "weights");
 	for (size_t i = 0; i < thread->count; i++) {
 		int64_t value = value_of(writer, order[i], type);
-		end += (uint64_t)value;
+		sum_to(&end, value);
 		if (value)
 			json_int(json, value);
 	}
 	json_end_array(json);
 	json_member_int(json, "startValue", 0);
-	json_member_int(json, "endValue", (int64_t)end);
+	json_member_int(json, "endValue", end);
 	json_end_object(json);
 }
 

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/sum.h"
 #include "profile/profile_int.h"
 
 bool profile_values_are_zero(const int64_t *values, size_t count)
@@ -59,7 +60,7 @@ void profile_forget_sample_index(struct profile *profile)
 static void add_values(int64_t *to, const int64_t *from, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		to[i] = (int64_t)((uint64_t)to[i] + (uint64_t)from[i]);
+		sum_to(&to[i], from[i]);
 }
 
 int profile_accumulate(struct profile *profile, const struct profile_sample *key, const int64_t *values, bool *ret_became_zero,

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "base/sum.h"
 #include "profile/filter.h"
 
 void profile_remove_markers(struct profile *profile, uint32_t *places)
@@ -106,5 +107,5 @@ void profile_downsample_samples(struct profile *profile, unsigned from, unsigned
 	profile_filter_samples(profile, stays, &mask);
 	for (size_t i = 0; i < profile->sample_count * types; i++)
 		if (profile->samples[i / types].time_ns)
-			profile->values[i] *= 1ll << (to - from);
+			profile->values[i] = sum_product(profile->values[i], 1ll << (to - from));
 }

@@ -226,8 +226,9 @@ uint64_t profile_location_file_offset(const struct profile *profile, uint32_t lo
 size_t profile_stack_depth(const struct profile *profile, uint32_t stack);
 /* Writes up to max location ids, leaf first; returns the full depth. */
 size_t profile_stack_locations(const struct profile *profile, uint32_t stack, uint32_t *ret_locations, size_t max);
-int64_t profile_total(const struct profile *profile,
-		      size_t sample_type); /* sum over samples; wraps like unsigned arithmetic on overflow, never traps */
+int64_t profile_total(const struct profile *profile, size_t sample_type); /* sum over samples (base/sum.h) */
+/* False if a sum of some of its values may be at a limit of 64 bits, and whoever shows sums of it should say so. */
+bool profile_sums_fit(const struct profile *profile);
 bool profile_has_key(const struct profile_label *labels, size_t count, uint32_t key);
 /* The value of the first string label with this key in the set, or NULL. */
 const char *profile_label_value(const struct profile *profile, uint32_t label_set, const char *key);

@@ -313,8 +313,10 @@ static void test_samples_and_aggregation(void **state)
 	assert_int_equal(profile_aggregate(profile, NULL), 0);
 	assert_int_equal(profile->sample_count, 2);
 	assert_int_equal(profile->values[2], 18);
+	assert_true(profile_sums_fit(profile));
 	add_sample(profile, 0, 0, INT64_MAX, 0);
-	assert_int_equal(profile_total(profile, 0), (int64_t)((uint64_t)INT64_MAX + 27));
+	assert_int_equal(profile_total(profile, 0), INT64_MAX);
+	assert_false(profile_sums_fit(profile));
 }
 
 static void test_sample_type_lookup(void **state)

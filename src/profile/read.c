@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/sum.h"
 #include "profile/profile_int.h"
 
 const char *profile_string(const struct profile *profile, uint32_t id)
@@ -45,10 +46,22 @@ size_t profile_stack_locations(const struct profile *profile, uint32_t stack, ui
 int64_t profile_total(const struct profile *profile, size_t sample_type)
 {
 	assert(sample_type < profile->sample_type_count);
-	uint64_t sum = 0;
+	int64_t sum = 0;
 	for (size_t i = 0; i < profile->sample_count; i++)
-		sum += (uint64_t)profile->values[i * profile->sample_type_count + sample_type];
-	return (int64_t)sum;
+		sum_to(&sum, profile->values[i * profile->sample_type_count + sample_type]);
+	return sum;
+}
+
+bool profile_sums_fit(const struct profile *profile)
+{
+	for (size_t type = 0; type < profile->sample_type_count; type++) {
+		struct sum_guard guard = {0};
+		for (size_t i = 0; i < profile->sample_count; i++)
+			sum_guard_add(&guard, profile->values[i * profile->sample_type_count + type]);
+		if (sum_guard_is_full(&guard))
+			return false;
+	}
+	return true;
 }
 
 const char *profile_label_value(const struct profile *profile, uint32_t label_set, const char *key)

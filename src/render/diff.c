@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "base/map.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "render/flame_int.h"
 #include "render/units.h"
 
@@ -100,17 +101,19 @@ static int put_in_order(struct diff *diff, struct error *err)
 	struct flame *tree = diff->tree;
 	_cleanup_(mem_freep) uint32_t *position = mem_alloc_array(tree->count, sizeof(*position));
 	_cleanup_(mem_freep) struct diff_value *base = mem_alloc_array(tree->count, sizeof(*base));
-	if (!position || !base)
+	_cleanup_(mem_freep) int64_t *totals = mem_alloc_array(tree->count, sizeof(*totals));
+	if (!position || !base || !totals)
 		return error_nomem(err);
-	for (size_t i = 0; i < tree->count; i++)
-		tree->nodes[i].total = units_sum(tree->nodes[i].total, diff->base[i].total);
+	for (size_t i = 0; i < tree->count; i++) {
+		totals[i] = tree->nodes[i].total;
+		tree->nodes[i].total = units_sum(totals[i], diff->base[i].total);
+	}
 	int r = flame_put_in_order(tree, position, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < tree->count; i++) {
 		base[position[i]] = diff->base[i];
-		struct flame_node *node = &tree->nodes[position[i]];
-		node->total = (int64_t)((uint64_t)node->total - (uint64_t)diff->base[i].total);
+		tree->nodes[position[i]].total = totals[i];
 	}
 	mem_free(diff->base);
 	diff->base = TAKE(base);
@@ -326,7 +329,7 @@ int64_t diff_table_change(const struct diff_table *table, int64_t base, int64_t 
 			: scaled <= -9.2e18 ? INT64_MIN
 					    : (int64_t)(scaled + (scaled < 0 ? -0.5 : 0.5));
 	}
-	return (int64_t)((uint64_t)value - (uint64_t)base);
+	return sum_difference(value, base);
 }
 
 static int compare_rows(const void *left, const void *right, void *context)

@@ -51,7 +51,7 @@ struct slot {
 	uint32_t location, line;
 	uint32_t child_first, child_count; /* slots */
 	uint32_t next;			   /* in the list that it is in: slot + 1, 0 = the last */
-	int64_t total;
+	int64_t total, self;
 };
 
 struct node {
@@ -263,9 +263,10 @@ static int take_frame(struct builder *b, const struct slot *slot, uint32_t *ret,
 
 /* ---- stacks ---- */
 
-/* By stack: what it and those below it come to, and how many of its children count. */
+/* By stack: what it and those below it come to, what is its own, and how many of its children count. Its own is not what is
+ * left of the total without the children: sums that stop at a limit cannot be taken apart. */
 struct sums {
-	int64_t total;
+	int64_t total, self;
 	uint32_t children;
 	bool used;
 };
@@ -278,7 +279,8 @@ static void sum_stacks(struct builder *b, size_t sample_type, struct sums *sums)
 		struct sums *sum = &sums[profile->samples[i].stack];
 		if (value == 0 || (b->by_name && value < 0))
 			continue;
-		units_add(&sum->total, value);
+		units_add(&sum->self, value);
+		sum->total = sum->self;
 		sum->used = true;
 		b->flame->sample_count++;
 	}
@@ -314,7 +316,8 @@ static int make_slots(struct builder *b, struct sums *sums, struct error *err)
 		struct slot slot = {.location = profile->stacks[i].location,
 				    .child_first = sums[i].children,
 				    .child_count = last - sums[i].children,
-				    .total = sums[i].total};
+				    .total = sums[i].total,
+				    .self = sums[i].self};
 		uint32_t at = end; /* of the empty stack */
 		if (i > 0 && !sums[i].used)
 			continue;
@@ -380,21 +383,19 @@ static int deal_out(struct builder *b, uint32_t parent, uint32_t id, struct erro
 	return 0;
 }
 
-/* A stack ends in this node: those that go on are dealt out, what they leave is its own. */
+/* A stack ends in this node: those that go on are dealt out. */
 static int deal_out_children(struct builder *b, uint32_t node, const struct slot *stack, struct error *err)
 {
-	uint64_t self = (uint64_t)stack->total;
 	if (b->end_of_slot)
 		b->end_of_slot[stack - b->slots] = node + 1;
 	for (uint32_t i = stack->child_first, end = i + stack->child_count; i < end; i++) {
 		uint32_t lines = b->sites[b->slots[i].location].line_count;
 		b->slots[i].line = lines ? lines - 1 : 0;
-		self -= (uint64_t)b->slots[i].total;
 		int r = deal_out(b, node, i, err);
 		if (r < 0)
 			return r;
 	}
-	units_add(&b->nodes[node].self, (int64_t)self);
+	units_add(&b->nodes[node].self, stack->self);
 	return 0;
 }
 

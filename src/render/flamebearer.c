@@ -23,6 +23,7 @@
 
 #include "base/alloc.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "codec/protobuf.h"
 
@@ -236,7 +237,7 @@ static void encode_offsets(struct flamebearer *to, unsigned offset)
 		for (; at < to->level_ends[level]; at += to->node_values) {
 			int64_t *x = &to->values[at + offset];
 			int64_t begin = *x;
-			*x = (int64_t)((uint64_t)begin - (uint64_t)end);
+			*x = sum_difference(begin, end);
 			end = units_sum(begin, x[1]);
 		}
 	}

@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "render/graph.h"
 #include "render/units.h"
 
@@ -119,7 +120,7 @@ static int64_t entropy_score(const struct graph *graph, const struct graph_node 
 	const uint32_t *in = graph->in + node->in_first, *out = graph->out + node->out_first;
 	double score = has_edges(graph, in, node->in_count) ? edge_entropy(graph, in, node->in_count, 0) : 1;
 	score += has_edges(graph, out, node->out_count) ? edge_entropy(graph, out, node->out_count, node->flat) : 1;
-	return (int64_t)((uint64_t)units_whole(score * (double)node->cum) + (uint64_t)node->flat);
+	return sum_add(units_whole(score * (double)node->cum), node->flat);
 }
 
 int graph_sort(const struct graph *graph, uint32_t *nodes, size_t count, enum graph_order order, struct error *err)
@@ -362,16 +363,16 @@ int graph_build_trimmed(struct graph *ret, const struct profile *profile, struct
 	_cleanup_(mem_freep) bool *kept = NULL;
 	struct cut cut = {.graph = ret, .profile = profile, .infos = infos, .options = *options, .kept = &kept};
 	enum graph_order order = trim->visual ? GRAPH_BY_ENTROPY : trim->by_cum ? GRAPH_BY_CUM : GRAPH_BY_FLAT;
-	uint64_t total = 0;
+	int64_t total = 0;
 	size_t dropped = 0;
 	*result = (struct graph_trim_result){0};
 	int r = graph_build(ret, profile, infos, options, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < ret->order_count; i++)
-		total += (uint64_t)ret->nodes[ret->order[i]].flat;
-	int64_t node_least = units_magnitude(units_whole((double)(int64_t)total * trim->node_fraction));
-	int64_t edge_least = units_magnitude(units_whole((double)(int64_t)total * trim->edge_fraction));
+		sum_to(&total, ret->nodes[ret->order[i]].flat);
+	int64_t node_least = units_magnitude(units_whole((double)total * trim->node_fraction));
+	int64_t edge_least = units_magnitude(units_whole((double)total * trim->edge_fraction));
 	if (node_least > 0)
 		r = keep_nodes(&cut, SIZE_MAX, node_least, &result->dropped_nodes, err);
 	result->original_count = ret->order_count;

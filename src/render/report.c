@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "profile/number_match.h"
@@ -86,26 +87,25 @@ static int find_total(struct report *report, struct error *err)
 {
 	const struct profile *profile = report->profile;
 	_cleanup_(mem_freep) bool *base = mem_zalloc_array(profile->label_set_count, sizeof(bool));
-	uint64_t total = 0, divisor = 0, base_total = 0, base_divisor = 0;
+	int64_t total = 0, divisor = 0, base_total = 0, base_divisor = 0;
 	if (!base)
 		return error_nomem(err);
 	for (uint32_t i = 1; i < profile->label_set_count; i++)
 		base[i] = is_base(profile, i);
 	for (size_t i = 0; i < profile->sample_count; i++) {
-		uint64_t value = (uint64_t)units_magnitude(report_sample_value(report, i));
-		uint64_t by = (uint64_t)report_sample_divisor(report, i);
-		total += value;
-		divisor += by;
+		int64_t value = units_magnitude(report_sample_value(report, i)), by = report_sample_divisor(report, i);
+		sum_to(&total, value);
+		sum_to(&divisor, by);
 		if (base[profile->samples[i].labels]) {
-			base_total += value;
-			base_divisor += by;
+			sum_to(&base_total, value);
+			sum_to(&base_divisor, by);
 		}
 	}
-	if ((int64_t)base_total > 0) {
+	if (base_total > 0) {
 		total = base_total;
 		divisor = base_divisor;
 	}
-	report->total = units_mean((int64_t)total, (int64_t)divisor);
+	report->total = units_mean(total, divisor);
 	return 0;
 }
 
@@ -350,15 +350,15 @@ int report_graph_labels(struct report *report, const struct report_graph *graph,
 {
 	struct heading heading = {.line = line, .context = context};
 	char text[4 * UNITS_TEXT_MAX], shown_text[UNITS_TEXT_MAX], total[UNITS_TEXT_MAX], percent[UNITS_TEXT_MAX];
-	uint64_t shown = 0;
+	int64_t shown = 0;
 	if (full || !report->options.compact_labels)
 		heading.failure = report_profile_labels(report, line, context);
 	head_filters(report, &heading);
 	for (size_t i = 0; i < graph->graph.order_count; i++)
-		shown += (uint64_t)graph_node_flat(&graph->graph.nodes[graph->graph.order[i]]);
-	units_format_percent((int64_t)shown, report->total, percent);
+		sum_to(&shown, graph_node_flat(&graph->graph.nodes[graph->graph.order[i]]));
+	units_format_percent(shown, report->total, percent);
 	snprintf(text, sizeof(text), "Showing nodes accounting for %s, %s of %s total",
-		 report_format_value(report, (int64_t)shown, shown_text), percent + strspn(percent, " "),
+		 report_format_value(report, shown, shown_text), percent + strspn(percent, " "),
 		 report_format_value(report, report->total, total));
 	head(&heading, "", text);
 	if (report->total != 0) {

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "render/report_int.h"
 
@@ -253,7 +254,7 @@ static void sum_group(const struct graph *graph, const uint32_t *tags, size_t co
 		      struct box *ret)
 {
 	const struct graph_tag *low = NULL, *high = NULL;
-	uint64_t flat = 0, cum = 0, flat_divisor = 0, cum_divisor = 0;
+	int64_t flat = 0, cum = 0, flat_divisor = 0, cum_divisor = 0;
 	char low_text[UNITS_TEXT_MAX], high_text[UNITS_TEXT_MAX];
 	size_t members = 0;
 	for (size_t i = 0; i < count; i++) {
@@ -263,13 +264,12 @@ static void sum_group(const struct graph *graph, const uint32_t *tags, size_t co
 		members++;
 		low = !low || tag->value < low->value ? tag : low;
 		high = !high || tag->value > high->value ? tag : high;
-		flat += (uint64_t)tag->flat;
-		cum += (uint64_t)tag->cum;
-		flat_divisor += (uint64_t)tag->flat_divisor;
-		cum_divisor += (uint64_t)tag->cum_divisor;
+		sum_to(&flat, tag->flat);
+		sum_to(&cum, tag->cum);
+		sum_to(&flat_divisor, tag->flat_divisor);
+		sum_to(&cum_divisor, tag->cum_divisor);
 	}
-	*ret = (struct box){.flat = units_mean((int64_t)flat, (int64_t)flat_divisor),
-			    .cum = units_mean((int64_t)cum, (int64_t)cum_divisor)};
+	*ret = (struct box){.flat = units_mean(flat, flat_divisor), .cum = units_mean(cum, cum_divisor)};
 	if (!low)
 		return;
 	units_format(low->value, intern_string(&graph->strings, low->unit), "auto", low_text);

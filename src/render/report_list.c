@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "render/report_int.h"
 
@@ -135,21 +136,20 @@ static void put_lines(const struct function_file *file, const char *name, struct
 		size_t end = newline ? (size_t)(newline - source.data) : source.len;
 		if (line >= first) {
 			char flat[UNITS_TEXT_MAX], cum[UNITS_TEXT_MAX];
-			uint64_t sums[2] = {0};
+			int64_t sums[2] = {0};
 			for (; node < file->count; node++) {
 				const struct graph_node *entry = &file->graph->graph.nodes[file->nodes[node]];
 				if (file->graph->infos.items[entry->info].line > line)
 					break;
-				sums[0] += (uint64_t)entry->flat;
-				sums[1] += (uint64_t)entry->cum;
+				sum_to(&sums[0], entry->flat);
+				sum_to(&sums[1], entry->cum);
 			}
 			struct bytes text = {source.data + at, end - at};
 			if (report->code) {
-				weblist_put_line(report, name, line, (int64_t)sums[0], (int64_t)sums[1], text);
+				weblist_put_line(report, name, line, sums[0], sums[1], text);
 			} else {
-				buffer_printf(report->out,
-					      "%10s %10s %6lld:", report_format_or_dot(report, (int64_t)sums[0], flat),
-					      report_format_or_dot(report, (int64_t)sums[1], cum), (long long)line);
+				buffer_printf(report->out, "%10s %10s %6lld:", report_format_or_dot(report, sums[0], flat),
+					      report_format_or_dot(report, sums[1], cum), (long long)line);
 				put_source_line(report, text.data, text.len);
 			}
 		}
@@ -179,7 +179,7 @@ static void put_file(const struct function_file *file, const char *search_path)
 	const struct graph_info *info = &infos->items[file->graph->graph.nodes[file->nodes[0]].info];
 	const char *name = graph_infos_string(infos, info->file);
 	int64_t first = INT64_MAX, last = 0;
-	uint64_t flat = 0, cum = 0;
+	int64_t flat = 0, cum = 0;
 	char why[512] = "";
 	for (size_t i = 0; i < file->count; i++) {
 		const struct graph_node *node = &file->graph->graph.nodes[file->nodes[i]];
@@ -187,10 +187,10 @@ static void put_file(const struct function_file *file, const char *search_path)
 		int64_t begin = at->start_line ? at->start_line : at->line > MARGIN ? at->line - MARGIN : 1;
 		first = begin < first ? begin : first;
 		last = at->line > last ? at->line : last;
-		flat += (uint64_t)node->flat;
-		cum += (uint64_t)node->cum;
+		sum_to(&flat, node->flat);
+		sum_to(&cum, node->cum);
 	}
-	put_head(report, intern_get(&infos->strings, info->name), name, (int64_t)flat, (int64_t)cum);
+	put_head(report, intern_get(&infos->strings, info->name), name, flat, cum);
 	_cleanup_(buffer_release) struct buffer source = {.max = SOURCE_BYTES_MAX + 128 * KIB};
 	int fd = open_source(report, name, search_path, why, sizeof(why));
 	if (fd >= 0 && read_source(fd, name, &source) < 0)

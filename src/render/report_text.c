@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "render/report_int.h"
 
@@ -22,7 +23,7 @@ static const char *inline_mark(const struct graph *graph, const struct graph_nod
 int report_write_top(struct report *report, struct error *err)
 {
 	_cleanup_(report_graph_release) struct report_graph graph = {0};
-	uint64_t sum = 0;
+	int64_t sum = 0;
 	int r = report_graph_build(report, true, &graph, err);
 	if (r < 0)
 		return r;
@@ -32,11 +33,11 @@ int report_write_top(struct report *report, struct error *err)
 		uint32_t id = graph.graph.order[i];
 		const struct graph_node *node = &graph.graph.nodes[id];
 		char flat[UNITS_TEXT_MAX], cum[UNITS_TEXT_MAX], shares[3][UNITS_TEXT_MAX];
-		sum += (uint64_t)graph_node_flat(node);
+		sum_to(&sum, graph_node_flat(node));
 		buffer_printf(report->out, "%10s %s %s %10s %s  %s%s\n",
 			      report_format_value(report, graph_node_flat(node), flat),
 			      units_format_percent(graph_node_flat(node), report->total, shares[0]),
-			      units_format_percent((int64_t)sum, report->total, shares[1]),
+			      units_format_percent(sum, report->total, shares[1]),
 			      report_format_value(report, graph_node_cum(node), cum),
 			      units_format_percent(graph_node_cum(node), report->total, shares[2]),
 			      report_node_name(&graph, id), inline_mark(&graph.graph, node));
@@ -61,7 +62,7 @@ static void put_edges(struct report *report, struct report_graph *graph, const u
 	}
 }
 
-static void put_tree_node(struct report *report, struct report_graph *graph, uint32_t id, uint32_t *edges, uint64_t *sum)
+static void put_tree_node(struct report *report, struct report_graph *graph, uint32_t id, uint32_t *edges, int64_t *sum)
 {
 	const struct graph_node *node = &graph->graph.nodes[id];
 	int64_t flat = graph_node_flat(node), cum = graph_node_cum(node);
@@ -69,10 +70,10 @@ static void put_tree_node(struct report *report, struct report_graph *graph, uin
 	buffer_printf(report->out, SEPARATOR);
 	size_t count = graph_sort_edges(&graph->graph, graph->graph.in + node->in_first, node->in_count, edges);
 	put_edges(report, graph, edges, count, cum, true);
-	*sum += (uint64_t)flat;
+	sum_to(sum, flat);
 	buffer_printf(report->out, "%10s %s %s %10s %s                | %s\n", report_format_value(report, flat, texts[0]),
 		      units_format_percent(flat, report->total, shares[0]),
-		      units_format_percent((int64_t)*sum, report->total, shares[1]), report_format_value(report, cum, texts[1]),
+		      units_format_percent(*sum, report->total, shares[1]), report_format_value(report, cum, texts[1]),
 		      units_format_percent(cum, report->total, shares[2]), report_node_name(graph, id));
 	count = graph_sort_edges(&graph->graph, graph->graph.out + node->out_first, node->out_count, edges);
 	put_edges(report, graph, edges, count, cum, false);
@@ -82,7 +83,7 @@ int report_write_tree(struct report *report, struct error *err)
 {
 	_cleanup_(report_graph_release) struct report_graph graph = {0};
 	const struct profile_matcher *symbol = report->options.symbol;
-	uint64_t sum = 0;
+	int64_t sum = 0;
 	size_t matched = 0;
 	int r = report_graph_build(report, true, &graph, err);
 	if (r < 0)

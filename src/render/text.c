@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "render/flame.h"
 #include "render/units.h"
@@ -95,14 +96,14 @@ static void write_rows(const struct table *table, const struct table_row *const 
 		       struct buffer *out)
 {
 	struct scale scale = choose_scale(table, rows, count, unit);
-	uint64_t sum = 0;
+	int64_t sum = 0;
 	for (size_t i = 0; i < count; i++)
-		sum += (uint64_t)rows[i]->self;
-	append_head(out, table, count, (int64_t)sum, &scale);
+		sum_to(&sum, rows[i]->self);
+	append_head(out, table, count, sum, &scale);
 	sum = 0;
 	for (size_t i = 0; i < count && buffer_status(out) == 0; i++) {
-		sum += (uint64_t)rows[i]->self;
-		append_row(out, table, rows[i], (int64_t)sum, &scale);
+		sum_to(&sum, rows[i]->self);
+		append_row(out, table, rows[i], sum, &scale);
 	}
 }
 

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/sum.h"
 
 #define UNITS_TEXT_MAX 96 /* longer texts, of units that nobody knows, are cut */
 
@@ -33,10 +34,9 @@ int64_t units_whole(double value);
 int64_t units_magnitude(int64_t value); /* INT64_MAX for INT64_MIN */
 /* For sorting: larger magnitudes first. */
 int units_compare(int64_t a, int64_t b);
-/* Wraps, as profile_total() does. */
 static inline int64_t units_sum(int64_t a, int64_t b)
 {
-	return (int64_t)((uint64_t)a + (uint64_t)b);
+	return sum_add(a, b);
 }
 static inline void units_add(int64_t *to, int64_t value)
 {

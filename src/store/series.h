@@ -11,7 +11,7 @@ struct series {
 	int64_t period; /* the largest seen */
 	int64_t first_ns, last_ns;
 	uint64_t samples;		/* 0 = nothing was stored after all */
-	int64_t total;			/* wraps */
+	int64_t total;			/* base/sum.h */
 	uint64_t mark;			/* of a head: the last append that touched it */
 	uint32_t type_id, label_set_id; /* of a head: in its tables */
 };

@@ -7,10 +7,11 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/sum.h"
 
 struct stack_entry {
 	struct hash128 hash;
-	int64_t value; /* wraps; or the bits of a double */
+	int64_t value; /* a sum (base/sum.h), or the bits of a double */
 	uint32_t group;
 	uint32_t source, stack; /* of the sources that have it, the one with the lowest number */
 };
@@ -25,7 +26,7 @@ static inline int64_t stack_value_add(bool doubles, int64_t a, int64_t b)
 {
 	double x, y;
 	if (!doubles)
-		return (int64_t)((uint64_t)a + (uint64_t)b);
+		return sum_add(a, b);
 	__builtin_memcpy(&x, &a, sizeof(x));
 	__builtin_memcpy(&y, &b, sizeof(y));
 	x += y;

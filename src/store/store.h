@@ -200,6 +200,7 @@ struct store_read_stats {
 	uint64_t phase_ns[STORE_PHASES];
 	/* To here they are sums. */
 	int64_t period; /* the largest of the series that matched: what one event stands for at most; 0 = not known */
+	bool saturated; /* sums of what was read may be at a limit of 64 bits (base/sum.h); the query sets it */
 	bool partial;	/* something was left out: */
 	char why[160];	/* "the deadline of 30 s passed after 12 of 40 blocks" */
 };
@@ -219,8 +220,9 @@ int store_merge(struct store *store, const struct store_select *select, const st
 		struct profile *into, struct store_read_stats *stats, struct error *err);
 /* Calls on_point for sums per (group, bucket): bucket = floor((time - from) / step), step_ns 0 = one bucket. Points of one
  * group and bucket may come several times and must be summed. The value of a group over the whole range is the sum of its
- * points; where gauges are averaged it is another number, and the difference comes as a point of the bucket STORE_RANGE. Totals
- * and rollups are used where they give the same buckets. */
+ * points; where gauges are averaged it is another number, and the difference comes as points of the bucket STORE_RANGE, which
+ * make it right when all are added up exactly: parts of the sum need not fit into 64 bits. Values themselves are sums as in
+ * base/sum.h. Totals and rollups are used where they give the same buckets. */
 #define STORE_RANGE UINT64_MAX
 typedef int (*store_on_point)(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err);
 int store_series(struct store *store, const struct store_select *select, const struct store_grouping *grouping, int64_t step_ns,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sum.h"
 #include "profile/filter.h"
 #include "profile/interpreters.h"
 #include "profile/merge.h"
@@ -34,9 +35,9 @@ void top_count_cpu(const struct profile *snapshot, int64_t *ret_total, int64_t *
 	*ret_total = *ret_kernel = 0;
 	for (size_t i = 0; i < snapshot->sample_count; i++) {
 		int64_t value = snapshot->values[i * types + type];
-		*ret_total += value;
+		sum_to(ret_total, value);
 		if (is_kernel(snapshot, snapshot->stacks[snapshot->samples[i].stack].location))
-			*ret_kernel += value;
+			sum_to(ret_kernel, value);
 	}
 }
 

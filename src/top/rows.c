@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/map.h"
 #include "base/order.h"
+#include "base/sum.h"
 
 #define TEXTS_MAX (64 * MIB)
 
@@ -97,11 +98,11 @@ static int add_self(struct grouping *grouping, uint32_t group, uint32_t node, in
 {
 	const struct flame_node *at = &grouping->data->flame->nodes[node];
 	struct top_row *row = &grouping->rows->items[group];
-	row->self += value;
+	sum_to(&row->self, value);
 	if (at->frame_type == PROFILE_FRAME_KERNEL)
-		row->kernel += value;
+		sum_to(&row->kernel, value);
 	uint64_t key = (uint64_t)group << 32 | node;
-	return map64_add(&grouping->spent, key, (uint64_t)value) < 0 ? error_nomem(err) : 0;
+	return map64_sum(&grouping->spent, key, value) < 0 ? error_nomem(err) : 0;
 }
 
 /* A function is in several places of a tree. */
@@ -115,7 +116,7 @@ static int find_hottest(struct grouping *grouping, struct error *err)
 		return error_nomem(err);
 	for (size_t cursor = 0; map64_next(&grouping->spent, &cursor, &key, &value);) {
 		uint64_t name = (key >> 32 << 32) | flame->nodes[(uint32_t)key].name;
-		if (map64_add(&by_name, name, value) < 0)
+		if (map64_sum(&by_name, name, (int64_t)value) < 0)
 			return error_nomem(err);
 	}
 	for (size_t cursor = 0; map64_next(&grouping->spent, &cursor, &key, &value);) {
@@ -196,7 +197,7 @@ static int group_samples(struct grouping *grouping, bool by_thread, struct error
 		r = add_self(grouping, group, grouping->data->places[sample->stack], value, err);
 		if (r < 0)
 			return r;
-		grouping->rows->items[group].total += value;
+		sum_to(&grouping->rows->items[group].total, value);
 	}
 	return 0;
 }
@@ -227,7 +228,7 @@ static int group_nodes(struct grouping *grouping, struct error *err)
 		if (r < 0)
 			return r;
 		if (!is_below(flame, i, node->binary))
-			grouping->rows->items[group].total += node->total;
+			sum_to(&grouping->rows->items[group].total, node->total);
 	}
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/order.h"
+#include "base/sum.h"
 
 /* A child of a source. */
 struct part {
@@ -73,7 +74,7 @@ static int collect_parts(const struct growing *growing, uint32_t source, struct 
 	for (uint32_t at = source + 1; at < ends[source];) {
 		const struct flame_node *node = &flame->nodes[at];
 		if (is_folded(flame, node)) {
-			parts->folded += node->self;
+			sum_to(&parts->folded, node->self);
 			at++; /* its children follow, as if they were its parent's */
 			continue;
 		}
@@ -98,8 +99,8 @@ static int group_parts(struct parts *all, struct group **ret, size_t *ret_count,
 	for (size_t i = 0; i < count;) {
 		struct group group = {.first = i};
 		for (; i < count && is_same(&parts[i], &parts[group.first]); i++) {
-			group.total += parts[i].total;
-			group.self += parts[i].self;
+			sum_to(&group.total, parts[i].total);
+			sum_to(&group.self, parts[i].self);
 			group.count++;
 		}
 		if (array_push(ret, ret_count, &capacity, FLAME_NODES_MAX, group) < 0)
@@ -151,7 +152,7 @@ static int grow(struct growing *growing, uint32_t parent, size_t first_source, s
 		return 0;
 	for (size_t i = first_source; i < sources_end && r == 0; i++)
 		r = collect_parts(growing, growing->sources[i], &parts, err);
-	growing->tree->items[parent].self += parts.folded;
+	sum_to(&growing->tree->items[parent].self, parts.folded);
 	if (r == 0)
 		r = group_parts(&parts, &groups, &group_count, err);
 	for (size_t i = 0; i < group_count && r == 0; i++) {
@@ -187,8 +188,8 @@ static int find_focus(struct growing *growing, struct top_tree_item *root, struc
 			continue;
 		}
 		const struct flame_node *node = &data->flame->nodes[i];
-		root->total += node->total;
-		root->self += node->self;
+		sum_to(&root->total, node->total);
+		sum_to(&root->self, node->self);
 		root->frame_type = node->frame_type;
 		root->name = top_node_name(data, i);
 		root->binary = top_node_binary(data, i);
@@ -211,7 +212,7 @@ static int find_callers(struct growing *growing, struct error *err)
 	for (size_t i = 0; i < growing->source_count; i++) {
 		uint32_t parent = flame->nodes[growing->sources[i]].parent;
 		int64_t value = flame->nodes[growing->sources[i]].total;
-		if (map64_add(&totals, parent ? flame->nodes[parent].name : 0, (uint64_t)value) < 0)
+		if (map64_sum(&totals, parent ? flame->nodes[parent].name : 0, value) < 0)
 			return error_nomem(err);
 	}
 	for (size_t cursor = 0; map64_next(&totals, &cursor, &name, &total);) {

@@ -21,6 +21,7 @@
 #include "agent/process/vmas.h"
 #include "base/alloc.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/time.h"
 #include "bpf/process_stats.skel.h"
 
@@ -136,7 +137,7 @@ int process_stats_add(struct process_stats *stats, const struct stats_record *re
 		[PROCESS_STATS_THREADS] = record->threads,
 	};
 	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
-		totals->values[i] = (int64_t)((uint64_t)totals->values[i] + values[i]);
+		sum_to(&totals->values[i], (int64_t)values[i]);
 	totals->has_ended = record->kind == STATS_ENDED;
 	if (record->kind != STATS_THREAD) {
 		totals->has_leader = true;

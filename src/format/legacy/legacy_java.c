@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/sum.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "format/legacy/legacy_int.h"
@@ -104,8 +105,8 @@ static int read_sample(struct legacy *legacy, const struct java *java, struct by
 		block_bytes = values[1] / values[0];
 		legacy_scale_heap(HEAP_RATE, &values[0], &values[1]);
 	} else if (legacy->profile->period) {
-		values[0] = (int64_t)((uint64_t)values[0] * (uint64_t)legacy->profile->period);
-		values[1] = (int64_t)((uint64_t)values[1] * (uint64_t)legacy->profile->period);
+		values[0] = sum_product(values[0], legacy->profile->period);
+		values[1] = sum_product(values[1], legacy->profile->period);
 	}
 	int r = legacy_begin_sample(legacy, values, 2, err);
 	if (r < 0)

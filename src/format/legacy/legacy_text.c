@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/sum.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "format/legacy/legacy_int.h"
@@ -396,7 +397,7 @@ static int read_contention_sample(struct legacy *legacy, const struct contention
 	if (period > 0) {
 		if (contention->cycles_per_second > 0)
 			delay = legacy_clamp((double)delay * (double)period / ((double)contention->cycles_per_second / 1e9));
-		count = (int64_t)((uint64_t)count * (uint64_t)period);
+		count = sum_product(count, period);
 	}
 	int r = legacy_begin_sample(legacy, (int64_t[]){count, delay}, 2, err);
 	return r < 0 ? r : legacy_add_frames(legacy, scan.rest, 0, err);

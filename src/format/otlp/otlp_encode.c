@@ -20,6 +20,7 @@
 #include "base/limits.h"
 #include "base/map.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "codec/protobuf.h"
 #include "elf/build_id.h"
@@ -371,7 +372,7 @@ static int collect_group(struct encoder *encoder, const struct selection *select
 			continue;
 		uint64_t value = (uint64_t)value_of(encoder, selection, i);
 		if (!selection->timed && encoder->value_count > 0) {
-			encoder->values[0] += value;
+			encoder->values[0] = (uint64_t)sum_add((int64_t)encoder->values[0], (int64_t)value);
 			continue;
 		}
 		if (array_push(&encoder->values, &encoder->value_count, &encoder->value_capacity, SIZE_MAX, value) < 0)

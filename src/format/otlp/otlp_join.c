@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/sum.h"
 #include "format/otlp/otlp_int.h"
 #include "profile/merge.h"
 #include "profile/type.h"
@@ -85,7 +86,7 @@ static int add_column(struct joiner *j, const struct profile *from, size_t colum
 		if (r < 0)
 			break;
 		int64_t *value = &j->values[at * j->columns + column];
-		*value = (int64_t)((uint64_t)*value + (uint64_t)from->values[i]);
+		sum_to(value, from->values[i]);
 	}
 	return r;
 }

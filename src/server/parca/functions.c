@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sum.h"
 #include "render/units.h"
 
 struct walk {
@@ -28,7 +29,7 @@ void parca_functions_release(struct parca_functions *f)
 
 int64_t parca_difference(int64_t value, int64_t base, double scale)
 {
-	return (int64_t)((uint64_t)value - (uint64_t)llround((double)base * scale));
+	return sum_difference(value, units_whole(round((double)base * scale)));
 }
 
 uint32_t parca_line_name(const struct profile *profile, uint32_t line)

@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "server/scrape/scrape_int.h"
 
 struct row {
@@ -98,7 +99,7 @@ static int remember(const struct profile *profile, const struct row *rows, struc
 		int64_t *to = &delta.values[(delta.count - 1) * types];
 		const int64_t *from = &profile->values[rows[i].sample * types];
 		for (size_t t = 0; t < types; t++)
-			to[t] = (int64_t)((uint64_t)to[t] + (uint64_t)from[t]);
+			sum_to(&to[t], from[t]);
 	}
 	*ret = delta;
 	return 0;
@@ -139,8 +140,7 @@ static void subtract(struct profile *profile, const struct row *rows, const stru
 					continue;
 				int64_t base = known ? before->values[at * types + t] : 0;
 				bool counts = first && (before->seen || whole);
-				uint64_t grown = (uint64_t)now->values[i * types + t] - (uint64_t)base;
-				values[t] = counts ? (int64_t)grown : 0;
+				values[t] = counts ? sum_difference(now->values[i * types + t], base) : 0;
 			}
 		}
 	}

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/sum.h"
 #include "base/time.h"
 
 #define GROUP_ROWS_MAX (4u * 1024 * 1024)
@@ -385,10 +386,10 @@ static int add_sample(struct block_writer *writer, const struct block_rows *rows
 	int order = group->count ? compare_to_last(writer, rows, row) : -1;
 	if (order > 0)
 		return out_of_order(err, "samples");
-	sums->total = (int64_t)((uint64_t)sums->total + (uint64_t)rows->values[row]);
+	sum_to(&sums->total, rows->values[row]);
 	if (order == 0) {
 		int64_t *value = &values[group->count - 1];
-		*value = (int64_t)((uint64_t)*value + (uint64_t)rows->values[row]);
+		sum_to(value, rows->values[row]);
 		return 0;
 	}
 	if (group->count == group->capacity) {

@@ -11,7 +11,7 @@
 struct series_sums {
 	uint64_t rows;	  /* of samples or processes */
 	uint64_t numbers; /* rows that have some */
-	int64_t total;	  /* of samples; wraps */
+	int64_t total;	  /* of samples: base/sum.h */
 	int64_t first_ns, last_ns;
 };
 

@@ -24,6 +24,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "store/block/block_write_int.h"
 #include "store/compact/compact_int.h"
 
@@ -587,7 +588,7 @@ static size_t place_group(struct merging *m, size_t first, size_t count, size_t 
 		    (!links || !memcmp(&links[to + kept - 1], &old_links[row], sizeof(*links))) &&
 		    (!numbers || numbers[to + kept - 1] == old_numbers[row])) {
 			int64_t *sum = &values[to + kept - 1];
-			*sum = (int64_t)((uint64_t)*sum + (uint64_t)old_values[row]);
+			sum_to(sum, old_values[row]);
 			continue;
 		}
 		series[to + kept] = key.series;
@@ -666,7 +667,7 @@ static void sum_groups(struct merging *m, size_t count, size_t *ret_kept)
 		}
 		for (size_t c = 2; c < m->layout->column_count; c++) {
 			int64_t *values = (void *)m->columns[c];
-			values[kept - 1] = (int64_t)((uint64_t)values[kept - 1] + (uint64_t)values[i]);
+			sum_to(&values[kept - 1], values[i]);
 		}
 	}
 	*ret_kept = kept;

@@ -41,6 +41,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/sum.h"
 #include "base/time.h"
 #include "store/block/batch_reader.h"
 #include "store/block/block_write_int.h"
@@ -54,7 +55,8 @@
 /* ---- sums by stack ---- */
 
 struct sum {
-	uint64_t value, samples;
+	int64_t value; /* base/sum.h */
+	uint64_t samples;
 };
 struct sums {
 	struct sum *items;  /* by stack */
@@ -80,14 +82,14 @@ static void sums_release(struct sums *sums)
 	mem_free(sums->occupied);
 }
 
-static inline void sums_add(struct sums *sums, uint32_t stack, uint64_t value, uint64_t samples)
+static inline void sums_add(struct sums *sums, uint32_t stack, int64_t value, uint64_t samples)
 {
 	uint64_t bit = 1ull << (stack & 63), *word = &sums->touched[stack >> 6];
 	if (!(*word & bit)) {
 		*word |= bit;
 		sums->occupied[stack >> 12] |= 1ull << (stack >> 6 & 63);
 	}
-	sums->items[stack].value += value;
+	sum_to(&sums->items[stack].value, value);
 	sums->items[stack].samples += samples;
 }
 
@@ -177,7 +179,7 @@ static inline size_t out_begin(struct block_group *out, int32_t id, int64_t time
 	size_t at = out->count++;
 	((int32_t *)out->columns[0])[at] = id;
 	((int64_t *)out->columns[1])[at] = time;
-	((int64_t *)out->columns[2])[at] = (int64_t)sum.value;
+	((int64_t *)out->columns[2])[at] = sum.value;
 	((int64_t *)out->columns[3])[at] = (int64_t)sum.samples;
 	return at;
 }
@@ -263,7 +265,7 @@ static int put_run_bucket(struct rolling *r, uint32_t bucket)
 	struct sum sum;
 	buffer_append(&r->run_out, &head, sizeof(head));
 	for (size_t cursor = 0; sums_take(&r->sums, &cursor, &stack, &sum);) {
-		struct run_entry entry = {.stack = stack, .samples = (uint32_t)sum.samples, .value = sum.value};
+		struct run_entry entry = {.stack = stack, .samples = (uint32_t)sum.samples, .value = (uint64_t)sum.value};
 		buffer_append(&r->run_out, &entry, sizeof(entry));
 		head.count++;
 	}
@@ -320,7 +322,7 @@ static int add_run_bucket(struct rolling *r, struct run *run)
 		struct run_entry entry;
 		e = read_run(r, run, &entry, sizeof(entry));
 		if (e == 0)
-			sums_add(&r->sums, entry.stack, entry.value, entry.samples);
+			sums_add(&r->sums, entry.stack, (int64_t)entry.value, entry.samples);
 	}
 	return e == 0 ? next_run_bucket(r, run) : e;
 }
@@ -387,7 +389,7 @@ static void add_segment_rows(struct rolling *r, const struct segment *segment)
 	const int32_t *stacks = r->chunk_stacks + segment->first;
 	const int64_t *values = r->chunk_values + segment->first;
 	for (uint32_t i = 0; i < segment->count; i++)
-		sums_add(&r->sums, (uint32_t)stacks[i], (uint64_t)values[i], 1);
+		sums_add(&r->sums, (uint32_t)stacks[i], values[i], 1);
 }
 
 /* Sums the chunk, bucket by bucket, into the file or into a run. */
@@ -465,14 +467,14 @@ static int add_total(struct rolling *r, int32_t series, int64_t bucket, const in
 		     size_t count)
 {
 	int e = r->total_series != series || r->total_bucket != bucket ? put_total(r) : 0;
-	uint64_t sum = 0;
+	int64_t sum = 0;
 	for (size_t i = 0; i < count; i++)
-		sum += (uint64_t)values[i];
+		sum_to(&sum, values[i]);
 	if (r->job->gauges && r->job->gauges[series])
 		count_profiles(r, times, count);
 	r->total_series = series;
 	r->total_bucket = bucket;
-	r->total.value += sum;
+	sum_to(&r->total.value, sum);
 	r->total.samples += count;
 	return e;
 }
@@ -608,7 +610,7 @@ static int roll_rollup(struct rolling *r, enum block_file from, enum block_file 
 				start = next;
 				r->rollup = ids[i];
 			}
-			sums_add(&r->sums, (uint32_t)stacks[i], (uint64_t)values[i], (uint64_t)samples[i]);
+			sums_add(&r->sums, (uint32_t)stacks[i], values[i], (uint64_t)samples[i]);
 		}
 	}
 	batch_reader_release(&in);

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/io.h"
+#include "base/sum.h"
 #include "base/time.h"
 #include "store/block/block_write.h"
 
@@ -134,15 +135,17 @@ static void check_table(const char *directory, enum block_file file, const struc
 	size_t stacks = has_stacks ? shape->stacks : 1, buckets = shape->buckets + 1, count, want = 0;
 	int64_t first = floor_to(shape->start, step ? step : 1);
 	struct cell {
-		uint64_t value;
+		__int128 value;
 		int64_t samples;
+		bool full;
 	} *cells = mem_zalloc_array(id_count * buckets * stacks, sizeof(*cells));
 	for (size_t i = 0; i < rows->count; i++) {
 		size_t id = ids_by_series ? (size_t)ids_by_series[rows->series[i]] : (size_t)rows->series[i];
 		size_t bucket = step ? (size_t)((rows->times[i] - first) / step) : 0;
 		struct cell *cell = &cells[(id * buckets + bucket) * stacks + (has_stacks ? (size_t)rows->stacks[i] : 0)];
 		want += cell->samples == 0;
-		cell->value += (uint64_t)rows->values[i];
+		cell->value += rows->values[i];
+		cell->full |= rows->values[i] == INT64_MAX; /* not to be left again */
 		cell->samples++;
 	}
 	int64_t *ids = read_all(directory, file, has_stacks ? "rollup_id" : "series_id", &count);
@@ -157,7 +160,7 @@ static void check_table(const char *directory, enum block_file file, const struc
 		assert_int_equal(times[i], step ? first + (int64_t)bucket * step : fixed_start);
 		assert_true(i == 0 || at > last);
 		last = at;
-		assert_int_equal(values[i], cells[at].value);
+		assert_int_equal(values[i], cells[at].full ? INT64_MAX : sum_of_wide(cells[at].value));
 		assert_int_equal(samples[i], cells[at].samples);
 	}
 	mem_free(cells);

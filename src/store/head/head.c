@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/time.h"
 #include "profile/numbers.h"
 #include "store/head/head_int.h"
@@ -628,7 +629,7 @@ static int put_row(struct preparation *prep, size_t sample, const uint8_t *colum
 			continue;
 		}
 		int64_t *value = &row.values[columns[i]];
-		*value = (int64_t)((uint64_t)*value + (uint64_t)values[i]);
+		sum_to(value, values[i]);
 	}
 	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
 		count += row.values[i] != 0;
@@ -820,7 +821,7 @@ static struct series *note_time(struct head *head, uint32_t series_id, int64_t t
 static void note_sample(struct head *head, size_t at, int64_t period, bool is_first)
 {
 	struct series *series = note_time(head, head->series_ids[at], head->times[at], is_first);
-	series->total = (int64_t)((uint64_t)series->total + (uint64_t)head->values[at]);
+	sum_to(&series->total, head->values[at]);
 	if (period > series->period)
 		series->period = period;
 }

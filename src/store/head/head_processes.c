@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/sum.h"
 
 #define ROW_BYTES_MAX (10 * (3 + PROCESS_STATS_COLUMNS))
 #define BYTES_MAX     ((size_t)4 << 30)
@@ -123,7 +124,7 @@ static size_t pivot(struct process_row *rows, size_t count)
 		}
 		for (size_t c = 0; c < PROCESS_STATS_COLUMNS; c++) {
 			int64_t *value = &rows[kept - 1].values[c];
-			*value = (int64_t)((uint64_t)*value + (uint64_t)rows[i].values[c]);
+			sum_to(value, rows[i].values[c]);
 		}
 	}
 	return kept;

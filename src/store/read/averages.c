@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/order.h"
+#include "base/sum.h"
 
 void averages_release(struct averages *averages)
 {
@@ -201,12 +202,12 @@ int averages_number_rollups(struct source_averages *source, const int32_t *rollu
 
 /* ---- sources put together ---- */
 
-static int add_map(struct map64 *to, const struct map64 *from, struct error *err)
+static int add_map(struct map64 *to, const struct map64 *from, bool counts, struct error *err)
 {
 	size_t cursor = 0;
 	uint64_t key, value;
 	while (map64_next(from, &cursor, &key, &value)) {
-		if (map64_add(to, key, value) < 0)
+		if ((counts ? map64_add(to, key, value) : map64_sum(to, key, (int64_t)value)) < 0)
 			return error_nomem(err);
 		if (to->count > AVERAGES_MAX)
 			return error_set(
@@ -220,8 +221,8 @@ static int add_map(struct map64 *to, const struct map64 *from, struct error *err
 
 int averages_add(struct averages *averages, const struct source_averages *source, struct error *err)
 {
-	int r = add_map(&averages->profiles, &source->profiles, err);
-	return r == 0 ? add_map(&averages->sums, &source->sums, err) : r;
+	int r = add_map(&averages->profiles, &source->profiles, true, err);
+	return r == 0 ? add_map(&averages->sums, &source->sums, false, err) : r;
 }
 
 void averages_note_profiles(struct averages *averages)
@@ -310,7 +311,34 @@ static int divide_ranges(const struct averages *averages, struct map64 *ranges)
 	return r;
 }
 
-static int give_points(const struct map64 *points, struct map64 *given, store_on_point on_point, void *context,
+/* What was given of each group; the sum of many points need not fit into 64 bits. */
+struct given {
+	struct map64 index; /* by group */
+	__int128 *sums;
+	size_t count, capacity;
+};
+
+static void given_release(struct given *given)
+{
+	map64_release(&given->index);
+	mem_free(given->sums);
+}
+
+static int given_add(struct given *given, uint64_t group, int64_t value)
+{
+	uint64_t at;
+	if (!map64_get(&given->index, group, &at)) {
+		at = given->count;
+		if (array_reserve(&given->sums, &given->capacity, given->count + 1, SIZE_MAX) < 0 ||
+		    map64_put(&given->index, group, at) < 0)
+			return -ENOMEM;
+		given->sums[given->count++] = 0;
+	}
+	given->sums[at] += value;
+	return 0;
+}
+
+static int give_points(const struct map64 *points, struct given *given, store_on_point on_point, void *context,
 		       struct error *err)
 {
 	size_t cursor = 0;
@@ -318,7 +346,7 @@ static int give_points(const struct map64 *points, struct map64 *given, store_on
 	int r = 0;
 	while (r == 0 && map64_next(points, &cursor, &key, &bits)) {
 		int64_t value = average_round(double_of(bits));
-		if (map64_add(given, key >> 32, (uint64_t)value) < 0)
+		if (given_add(given, key >> 32, value) < 0)
 			return error_nomem(err);
 		r = on_point(context, (uint32_t)(key >> 32), (uint32_t)key, value, err);
 	}
@@ -329,17 +357,21 @@ int averages_give(const struct averages *averages, store_on_point on_point, void
 {
 	_cleanup_(map64_release) struct map64 points = {0};
 	_cleanup_(map64_release) struct map64 ranges = {0};
-	_cleanup_(map64_release) struct map64 given = {0};
+	_cleanup_(given_release) struct given given = {0};
 	if (divide_points(averages, &points) < 0 || divide_ranges(averages, &ranges) < 0)
 		return error_nomem(err);
 	int r = give_points(&points, &given, on_point, context, err);
 	size_t cursor = 0;
-	uint64_t group, sum;
-	while (r == 0 && map64_next(&given, &cursor, &group, &sum)) {
+	uint64_t group, at;
+	while (r == 0 && map64_next(&given.index, &cursor, &group, &at)) {
 		uint64_t bits = 0;
 		map64_get(&ranges, group, &bits);
-		int64_t beyond = (int64_t)((uint64_t)average_round(double_of(bits)) - sum);
-		r = on_point(context, (uint32_t)group, STORE_RANGE, beyond, err);
+		__int128 beyond = average_round(double_of(bits)) - given.sums[at];
+		do {
+			int64_t part = sum_of_wide(beyond);
+			beyond -= part;
+			r = on_point(context, (uint32_t)group, STORE_RANGE, part, err);
+		} while (r == 0 && beyond);
 	}
 	return r;
 }
@@ -376,7 +408,7 @@ static void give_rests(struct stack_set *set, const struct rest *rests, size_t c
 			left += rests[to].fraction;
 		size_t units = (size_t)average_round(left);
 		for (size_t i = from; i < to && units > 0; i++, units--)
-			set->entries[rests[i].entry].value++;
+			sum_to(&set->entries[rests[i].entry].value, 1);
 	}
 }
 

@@ -9,7 +9,8 @@
  *   part      what one thread adds up of them: sums of its own, and a reader of its own for each table
  *   merge     the owner adds all parts to its own sums when every unit is done, and hands those over as it would alone
  *
- * Sums are integers that wrap, so they are the same however the units were distributed. Where they are doubles (averages of
+ * Sums are integers that stop at their limits (base/sum.h), so they are the same however the units were distributed, but for
+ * those of values of both signs that come near the limits. Where they are doubles (averages of
  * gauges), or where rows go into tables that belong to the whole source (spans, numbers of samples), the owner reads alone.
  *
  * How many threads. A query has the thread that asked and some more, all of them together as many as there are CPUs, and at

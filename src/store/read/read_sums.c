@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sum.h"
 #include "store/read/read_int.h"
 
 #define DENSE_MAX (4u * 1024 * 1024) /* sums in arrays; more go into a hash table */
@@ -67,11 +68,6 @@ void source_sums_release(struct source_sums *sums)
 	map64_release(&sums->map);
 }
 
-static void add_value(int64_t *sum, int64_t value)
-{
-	*sum = (int64_t)((uint64_t)*sum + (uint64_t)value);
-}
-
 static int64_t weigh(double weight, int64_t value)
 {
 	double weighed = weight * (double)value;
@@ -98,11 +94,11 @@ void source_sums_add(struct source_sums *sums, uint32_t id, size_t count, const 
 	}
 	if (!accepted) {
 		for (size_t i = 0; i < count; i++)
-			add_value(&dense[stacks[i]], values[i]);
+			sum_to(&dense[stacks[i]], values[i]);
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
-		add_value(&dense[stacks[i]], accepted[stacks[i]] ? values[i] : 0);
+		sum_to(&dense[stacks[i]], accepted[stacks[i]] ? values[i] : 0);
 }
 
 static int add_weighed_to_map(struct map64 *map, uint64_t key, double weight, int64_t value)
@@ -126,7 +122,7 @@ int source_sums_add_to(struct source_sums *sums, uint32_t group, uint32_t id, si
 		if (sums->accepted && !sums->accepted[stacks[i]])
 			continue;
 		r = sums->weights ? add_weighed_to_map(&sums->map, key, sums->weights[id], values[i])
-				  : map64_add(&sums->map, key, (uint64_t)values[i]);
+				  : map64_sum(&sums->map, key, values[i]);
 	}
 	return r;
 }
@@ -144,17 +140,18 @@ static int add_points(const struct source_sums *sums, struct map64 *map, uint32_
 	int64_t step = sums->r->criteria.step_ns;
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < count;) {
-		uint64_t bucket = times ? read_bucket_of(sums->r, times[i]) : 0, sum = 0;
+		uint64_t bucket = times ? read_bucket_of(sums->r, times[i]) : 0;
+		int64_t sum = 0;
 		/* Neighbours are mostly in the same bucket: its ends are compared with, instead of dividing for each row. */
 		uint64_t start = (uint64_t)sums->r->select->from_ns + bucket * (uint64_t)step;
 		bool any = false;
 		for (; i < count && (!times || !step || (uint64_t)times[i] - start < (uint64_t)step); i++) {
 			bool ok = !accepted || accepted[stacks[i]];
 			any |= ok;
-			sum += ok ? (uint64_t)values[i] : 0;
+			sum_to(&sum, ok ? values[i] : 0);
 		}
 		if (any)
-			r = map64_add(map, sum_key(group, (uint32_t)bucket), sum);
+			r = map64_sum(map, sum_key(group, (uint32_t)bucket), sum);
 	}
 	return r;
 }
@@ -179,9 +176,9 @@ int source_sums_merge(struct source_sums *to, const struct source_sums *from)
 	uint64_t key, value;
 	int r = 0;
 	for (size_t i = 0; i < count; i++)
-		add_value(&to->dense[i], from->dense[i]);
+		sum_to(&to->dense[i], from->dense[i]);
 	while (r == 0 && map64_next(&from->map, &cursor, &key, &value))
-		r = map64_add(&to->map, key, value);
+		r = map64_sum(&to->map, key, (int64_t)value);
 	return r;
 }
 

@@ -252,4 +252,5 @@ void store_read_stats_unite(struct store_read_stats *to, const struct store_read
 	if (from->partial && !to->partial)
 		memcpy(to->why, from->why, sizeof(to->why));
 	to->partial |= from->partial;
+	to->saturated |= from->saturated;
 }
