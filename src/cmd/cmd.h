@@ -203,7 +203,9 @@ unsigned output_holds(const char *path, const char *format);
 const char *input_format_names(char names[OUTPUT_NAMES_MAX]);
 const char *output_format_names(char names[OUTPUT_NAMES_MAX]);
 const char *output_extensions(char names[OUTPUT_NAMES_MAX]);
-/* Prints on stderr what the output format could not store. */
+/* Prints on stderr that sums of the profile's values may be at a limit of 64 bits, if so (base/sum.h). */
+void output_print_limits(const struct profile *profile);
+/* The same, and what the output format could not store. */
 void output_print_losses(const struct profile *profile, const char *path, const char *format);
 
 /* Signals that stop a verb, from its start to signals_install(): they end the process. Shells start what runs in the background

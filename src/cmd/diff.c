@@ -39,6 +39,8 @@ static int file_flame(const struct diff_arguments *arguments, const char *path, 
 	int r = inputs_read_file(&(struct inputs_options){0}, path, &profile, err);
 	if (!r && hides_interpreters(arguments))
 		r = profile_hide_interpreters(profile, &changed, err);
+	if (!r)
+		output_print_limits(profile);
 	return r < 0 ? r : flame_build(profile, profile_default_sample_type(profile), FLAME_UNNAMED_BY_BINARY, ret, err);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "codec/compress.h"
@@ -166,9 +167,16 @@ unsigned output_holds(const char *path, const char *format)
 	return wire ? wire->holds : 0;
 }
 
+void output_print_limits(const struct profile *profile)
+{
+	if (!profile_sums_fit(profile))
+		fprintf(stderr, "warning: " SUM_WARNING "\n");
+}
+
 void output_print_losses(const struct profile *profile, const char *path, const char *format)
 {
 	const struct format *wire = find_wire(path, format);
+	output_print_limits(profile);
 	_cleanup_(buffer_release) struct buffer losses = {.max = SIZE_MAX};
 	if (!wire || format_losses(wire, profile, &losses) < 0 || losses.len == 0)
 		return;

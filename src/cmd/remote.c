@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "net/net.h"
@@ -71,8 +72,17 @@ int remote_connect(const struct remote *remote, int64_t timeout_ns, const atomic
 						   .response_max = GIB,
 						   .token = token,
 						   .tenant = remote->tenant,
+						   .keep_header = "X-Wick-Warning",
 						   .cancel = cancel};
 	return r < 0 ? r : net_client_new(&options, ret, err);
+}
+
+/* What is right about the response and yet to be known, as the server says. */
+static void print_warning(const char *text)
+{
+	_cleanup_(buffer_release) struct buffer harmless = {.max = 4 * KIB};
+	if (*text && text_append_harmless(&harmless, bytes_of_string(text)) == 0 && buffer_string(&harmless))
+		log_warn("%s", buffer_string(&harmless));
 }
 
 int remote_ask(const struct remote *remote, struct net_client *client, const char *method, struct buffer *path,
@@ -92,6 +102,7 @@ int remote_ask(const struct remote *remote, struct net_client *client, const cha
 		_Static_assert(sizeof(notes->partial) == sizeof(response.partial), "one is copied to the other");
 		memcpy(notes->symbols, response.symbols, sizeof(notes->symbols));
 		memcpy(notes->partial, response.partial, sizeof(notes->partial));
+		print_warning(response.kept);
 	}
 	*ret = response.body;
 	response.body = (struct buffer){0};

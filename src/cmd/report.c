@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "cmd/convert.h"
 #include "cmd/open.h"
@@ -356,7 +357,7 @@ static void scale_values(struct profile *profile, const double *factors)
 static void negate_values(struct profile *profile)
 {
 	for (size_t i = 0; i < profile->sample_count * profile->sample_type_count; i++)
-		profile->values[i] = (int64_t)(0 - (uint64_t)profile->values[i]);
+		profile->values[i] = sum_negate(profile->values[i]);
 }
 
 static int normalize(struct profile *profile, const struct profile *base, struct error *err)
@@ -509,6 +510,8 @@ static int write_report(struct report *report, const struct report_verb *verb, s
 	}
 	_cleanup_(buffer_release) struct buffer image = {.max = REPORT_BYTES_MAX};
 	int r = report_write(report, &out, err);
+	if (r == 0)
+		output_print_limits(report->profile);
 	if (r == 0 && verb->image)
 		r = report_draw(buffer_bytes(&out), verb->image, &image, err);
 	return r < 0 ? r : write_output(buffer_bytes(verb->image ? &image : &out), verb, err);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sum.h"
 #include "profile/merge.h"
 #include "query/run.h"
 
@@ -64,7 +65,7 @@ int run_compare(struct run *run)
 	comparison->count_before_limit = series.count;
 	size_t count = series.count < run->plan->last->number ? series.count : run->plan->last->number;
 	for (size_t i = 0; i < series.count; i++)
-		comparison->total = (int64_t)((uint64_t)comparison->total + (uint64_t)series.rows[i].total);
+		sum_to(&comparison->total, series.rows[i].total);
 	for (size_t i = 0; i < count; i++) {
 		const char *value = labels_get(&series.rows[i].labels, by[0]);
 		only[i] = value ? value : "";

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/sum.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "query/pipeline_int.h"
@@ -104,6 +105,8 @@ int query_explain_text(const struct query_explain *explain, const struct query_s
 	buffer_append_byte(out, '\n');
 	if (stats->read.partial)
 		buffer_printf(out, "partial     %s\n", stats->read.why);
+	if (stats->read.saturated)
+		buffer_append_string(out, "warning     " SUM_WARNING "\n");
 	return buffer_status(out);
 }
 

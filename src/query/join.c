@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "query/run.h"
 
 #define CELLS_MAX    1000000 /* groups x bins, processes x bins */
@@ -171,9 +172,9 @@ static int on_process(void *context, const struct store_process_row *row, struct
 	cell->has_processes = true;
 	for (unsigned i = 0; i < PROCESS_STATS_COLUMNS; i++) {
 		if (!is_gauge(i)) {
-			cell->counts[i] = (int64_t)((uint64_t)cell->counts[i] + (uint64_t)row->values[i]);
+			sum_to(&cell->counts[i], row->values[i]);
 		} else if (row->values[i]) {
-			moment->sums[i] = (int64_t)((uint64_t)moment->sums[i] + (uint64_t)row->values[i]);
+			sum_to(&moment->sums[i], row->values[i]);
 			moment->rows[i]++;
 		}
 	}

@@ -126,6 +126,7 @@ static int merge_once(struct store *store, struct symbolizer *symbolizer, const 
 		return r;
 	if (type)
 		*type = scan.type;
+	stats->read.saturated |= !profile_sums_fit(profile);
 	*ret = TAKE(profile);
 	return 0;
 }

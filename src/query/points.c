@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/time.h"
 #include "query/query_int.h"
 
@@ -90,7 +91,7 @@ static int too_many(const struct points_build *build, struct error *err)
 static int on_point(void *context, uint32_t number, uint64_t bucket, int64_t value, struct error *err)
 {
 	struct points_build *build = context;
-	if (map64_add(&build->sums, (uint64_t)number << 32 | bucket, (uint64_t)value) < 0)
+	if (map64_sum(&build->sums, (uint64_t)number << 32 | bucket, value) < 0)
 		return error_nomem(err);
 	return build->sums.count > QUERY_POINTS_MAX ? too_many(build, err) : 0;
 }
@@ -239,6 +240,8 @@ static int read_points(struct store *store, struct symbolizer *symbolizer, const
 	ret->type = scan.type;
 	if (!r)
 		r = points_finish(&build, whole.from_ns, ret, err);
+	for (size_t i = 0; !r && i < ret->count; i++)
+		stats->read.saturated |= sum_is_full(ret->points[i].value);
 	if (r < 0)
 		query_points_release(ret);
 	return r;

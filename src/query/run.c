@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/sum.h"
 #include "base/time.h"
 
 #define ROWS_MAX_DEFAULT 100000
@@ -202,7 +203,7 @@ static int series_table(struct run *run, const struct query_series *series, cons
 	run_add_sum_column(run, "value");
 	query_table_add_column(table, "percent", "percent", QUERY_COLUMN_NUMBER);
 	for (size_t i = 0; i < series->count; i++)
-		total = (int64_t)((uint64_t)total + (uint64_t)series->rows[i].total);
+		sum_to(&total, series->rows[i].total);
 	for (size_t i = 0; i < series->count; i++) {
 		const struct query_series_row *row = &series->rows[i];
 		query_table_add_row(table, run->rows_max);
@@ -264,14 +265,14 @@ static int sum_profile(struct run *run)
 		query_table_add_row(table, run->rows_max);
 		run_put_sum(run, base, range_ns);
 		run_put_sum(run, value, range_ns);
-		run_put_sum(run, (int64_t)((uint64_t)value - (uint64_t)base), range_ns);
+		run_put_sum(run, sum_difference(value, base), range_ns);
 		if (base)
 			query_table_number(table, 100.0 * ((double)value - (double)base) / (double)base);
 		return query_table_status(table, run->err);
 	}
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		int64_t *sum = &sums[profile->samples[i].labels];
-		*sum = (int64_t)((uint64_t)*sum + (uint64_t)profile->values[i]);
+		sum_to(sum, profile->values[i]);
 	}
 	run_add_labels(run, plan->by, plan->by_count);
 	run_add_sum_column(run, "value");

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/time.h"
 #include "query/query_int.h"
 
@@ -24,7 +25,8 @@
 struct series_build {
 	struct groups groups;
 	struct query_series_row *rows; /* by group */
-	size_t row_count, row_capacity;
+	__int128 *totals;	       /* of rows, exactly */
+	size_t row_count, row_capacity, total_capacity;
 	struct map64 sums; /* group << 32 | step -> value */
 	int64_t first_ns, step_ns;
 };
@@ -32,14 +34,16 @@ struct series_build {
 static int build_on_point(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err)
 {
 	struct series_build *build = context;
-	if (array_reserve(&build->rows, &build->row_capacity, (size_t)group + 1, UINT32_MAX) < 0)
+	if (array_reserve(&build->rows, &build->row_capacity, (size_t)group + 1, UINT32_MAX) < 0 ||
+	    array_reserve(&build->totals, &build->total_capacity, (size_t)group + 1, UINT32_MAX) < 0)
 		return error_nomem(err);
-	while (build->row_count <= group)
-		build->rows[build->row_count++] = (struct query_series_row){0};
-	if (bucket != STORE_RANGE && map64_add(&build->sums, (uint64_t)group << 32 | bucket, (uint64_t)value) < 0)
+	for (; build->row_count <= group; build->row_count++) {
+		build->rows[build->row_count] = (struct query_series_row){0};
+		build->totals[build->row_count] = 0;
+	}
+	if (bucket != STORE_RANGE && map64_sum(&build->sums, (uint64_t)group << 32 | bucket, value) < 0)
 		return error_nomem(err);
-	struct query_series_row *row = &build->rows[group];
-	row->total = (int64_t)((uint64_t)row->total + (uint64_t)value);
+	build->totals[group] += value;
 	return 0;
 }
 
@@ -60,6 +64,7 @@ static int build_points(struct series_build *build, struct error *err)
 		if (!row->points)
 			return error_nomem(err);
 		row->point_count = 0;
+		row->total = sum_of_wide(build->totals[i]);
 		row->labels = build->groups.items[i];
 		build->groups.items[i] = (struct labels){0};
 	}
@@ -85,6 +90,7 @@ static void build_release(struct series_build *build)
 	for (size_t i = 0; i < build->row_count; i++)
 		row_release(&build->rows[i]);
 	mem_free(build->rows);
+	mem_free(build->totals);
 	groups_release(&build->groups);
 	map64_release(&build->sums);
 }
@@ -140,13 +146,13 @@ static int sum_rows(struct query_series_row *rows, size_t first, size_t count, s
 		if (rows[i].point_count)
 			memcpy(sum.points + at, rows[i].points, rows[i].point_count * sizeof(*sum.points));
 		at += rows[i].point_count;
-		sum.total = (int64_t)((uint64_t)sum.total + (uint64_t)rows[i].total);
+		sum_to(&sum.total, rows[i].total);
 	}
 	sort_array(sum.points, points, compare_points);
 	for (size_t i = 0; i < points; i++) {
 		struct query_point *last = sum.point_count ? &sum.points[sum.point_count - 1] : NULL;
 		if (last && last->time_ns == sum.points[i].time_ns)
-			last->value = (int64_t)((uint64_t)last->value + (uint64_t)sum.points[i].value);
+			sum_to(&last->value, sum.points[i].value);
 		else
 			sum.points[sum.point_count++] = sum.points[i];
 	}
@@ -217,6 +223,20 @@ static int keep_names(const struct query_series_options *options, struct query_s
 	return 0;
 }
 
+/* Whether any sum in the answer, or made of it, may be at a limit. */
+static bool is_saturated(const struct query_series *series)
+{
+	struct sum_guard guard = {0};
+	for (size_t i = 0; i < series->count; i++) {
+		const struct query_series_row *row = &series->rows[i];
+		sum_guard_add(&guard, row->total);
+		for (size_t k = 0; k < row->point_count; k++)
+			if (sum_is_full(row->points[k].value))
+				return true;
+	}
+	return sum_guard_is_full(&guard);
+}
+
 /* *ret_several: it failed because the selector matches several types. */
 static int series_once(struct store *store, struct symbolizer *symbolizer, const struct query *query,
 		       const struct query_series_options *options, struct query_series *ret, bool *ret_several,
@@ -253,6 +273,7 @@ static int series_once(struct store *store, struct symbolizer *symbolizer, const
 		query_series_release(ret);
 		r = error_nomem(err);
 	}
+	stats->read.saturated |= r == 0 && is_saturated(ret);
 	return r;
 }
 

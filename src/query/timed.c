@@ -89,6 +89,7 @@ int query_merge_timed(struct store *store, struct symbolizer *symbolizer, const 
 		r = profile_new(&profile, err);
 	if (!r)
 		r = read_times(store, symbolizer, &samples, options, &points, profile, stats, err);
+	stats->read.saturated |= !r && !profile_sums_fit(profile);
 	if (!r)
 		r = query_merge_symbolize(symbolizer, query, profile, stats, err);
 	if (r < 0)

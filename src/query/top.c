@@ -22,6 +22,7 @@
 #include "base/limits.h"
 #include "base/map.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "base/time.h"
 
@@ -65,7 +66,7 @@ static void top_release(struct top *top)
 
 static void add(int64_t *to, int64_t value)
 {
-	*to = (int64_t)((uint64_t)*to + (uint64_t)value);
+	sum_to(to, value);
 }
 
 /* ---- keys ---- */
@@ -446,7 +447,7 @@ static void put_values(const struct top *top, struct query_table *table, const i
 	else if (top->options->relative)
 		query_table_number(table, change(top, sides));
 	else
-		put_value(top, table, (int64_t)((uint64_t)sides[1] - (uint64_t)sides[0]));
+		put_value(top, table, sum_difference(sides[1], sides[0]));
 }
 
 static void add_row(const struct top *top, uint32_t label_set, uint32_t key, struct query_table *table)
@@ -522,7 +523,8 @@ static uint64_t sample_size(const struct profile *profile, size_t sample)
 	uint64_t size = 0;
 	for (size_t i = 0; i < profile->sample_type_count; i++) {
 		int64_t value = profile->values[sample * profile->sample_type_count + i];
-		size += value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+		if (__builtin_add_overflow(size, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, &size))
+			return UINT64_MAX;
 	}
 	return size;
 }

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "query/run.h"
@@ -178,6 +179,8 @@ static void write_head(const struct query_result *result, const struct query_sta
 	json_member_bool(json, "partial", stats && stats->read.partial);
 	if (stats && stats->read.partial)
 		json_member_cstring(json, "why", stats->read.why);
+	if (stats && stats->read.saturated)
+		json_member_bool(json, "saturated", true);
 	if (stats)
 		query_symbols_json(stats, json);
 }
@@ -430,6 +433,8 @@ int query_write_text(const struct query_result *result, const struct query_stats
 	case QUERY_TABLE: r = query_table_write_text(&result->table, options->limit, out, err); break;
 	}
 	if (!r && stats && stats->read.partial && buffer_printf(out, "partial: %s\n", stats->read.why) < 0)
+		r = error_nomem(err);
+	if (!r && stats && stats->read.saturated && buffer_append_string(out, "warning: " SUM_WARNING "\n") < 0)
 		r = error_nomem(err);
 	if (!r && stats && options->explain &&
 	    (buffer_append_byte(out, '\n') < 0 || query_explain_text(&result->explain, stats, out) < 0))

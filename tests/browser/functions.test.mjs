@@ -8,7 +8,7 @@
  */
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { base, boxOf, id, options, PHONE, picture, saved, visit } from '../lib/browser.mjs';
+import { base, boxOf, id, options, PHONE, picture, saved, visit, drawn } from '../lib/browser.mjs';
 
 const STACKS = [
 	['main;serve;parse;copy', 30],
@@ -349,5 +349,20 @@ test('table and graph point at each other; the graph is taken along as a picture
 		const [width, height] = [bytes.readUInt32BE(16), bytes.readUInt32BE(20)];
 		assert.ok(width > 300 && height >= 60, `${view}: ${width}x${height}`);
 	}
+	await leave();
+});
+
+test('sums that do not fit into 64 bits are told, and only those', options, async () => {
+	const body = `main;much ${2n ** 63n - 1n}\nmain;more 5\n`;
+	const sent = await fetch(new URL('api/v1/ingest?name=huge&format=folded', base), { method: 'POST', body });
+	assert.equal(sent.status, 200, await sent.text());
+	const { page, leave } = await visit(base, '?q=huge&view=graph');
+	await drawn(page);
+	assert.equal(await page.locator(id('sums-saturated')).innerText(), 'sums exceed 64 bits');
+	await page.goto(new URL('?q=huge+%7C+top+5&view=console&run=huge+%7C+top+5', base).href);
+	await page.waitForFunction(() => document.body.innerText.includes('Sums exceed 64 bits'));
+	await page.goto(new URL('?q=process_cpu&view=graph', base).href);
+	await drawn(page);
+	assert.equal(await page.locator(id('sums-saturated')).count(), 0);
 	await leave();
 });

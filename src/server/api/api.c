@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sum.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "server/saved/routes.h"
@@ -230,6 +231,8 @@ void call_write_partial(const struct call *call, const struct query_explain *exp
 	json_member_bool(json, "partial", call->stats.read.partial);
 	if (call->stats.read.partial)
 		json_member_cstring(json, "why", call->stats.read.why);
+	if (call->stats.read.saturated)
+		json_member_bool(json, "saturated", true);
 	if (!call->explain)
 		return;
 	json_key(json, "explain");
@@ -289,6 +292,8 @@ int call_perform(void *context, const struct net_request *request, struct net_re
 		r = answer(&call, err);
 	if (!r && call.stats.read.partial)
 		net_response_header(response, "X-Wick-Partial", call.stats.read.why);
+	if (!r && call.stats.read.saturated)
+		net_response_header(response, "X-Wick-Warning", SUM_WARNING);
 	if (!r)
 		add_symbols_header(&call);
 	query_account(call.server, call.tenant, request, &call.stats, time_monotonic_ns() - call.started_ns, r, err);

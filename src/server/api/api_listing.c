@@ -73,6 +73,8 @@ static void write_head(const struct listing_call *l, struct json_writer *json)
 {
 	call_write_range(l->call, json);
 	json_member_bool(json, "partial", l->call->stats.read.partial);
+	if (l->call->stats.read.saturated)
+		json_member_bool(json, "saturated", true);
 }
 
 /* What a function was not found among may yet get names. */

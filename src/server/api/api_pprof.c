@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/sum.h"
 #include "base/time.h"
 #include "format/format.h"
 #include "profile/merge.h"
@@ -68,7 +69,7 @@ static int join_sample(struct join *join, size_t i, struct error *err)
 		r = profile_add_sample(join->to, &sample, &value, err);
 	if (r < 0 || !base)
 		return r;
-	base = (int64_t)(0 - (uint64_t)base);
+	base = sum_negate(base);
 	r = add_base_label(join, &sample.labels, err);
 	return r < 0 ? r : profile_add_sample(join->to, &sample, &base, err);
 }

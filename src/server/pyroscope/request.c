@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sum.h"
 #include "base/time.h"
 #include "profile/merge.h"
 #include "render/report.h"
@@ -48,6 +49,8 @@ void pyroscope_finish(struct pyroscope *p, int r, const struct error *err)
 {
 	if (!r && p->stats.read.partial && p->response)
 		net_response_header(p->response, "X-Wick-Partial", p->stats.read.why);
+	if (!r && p->stats.read.saturated && p->response)
+		net_response_header(p->response, "X-Wick-Warning", SUM_WARNING);
 	query_account(p->server, p->tenant, p->request, &p->stats, time_monotonic_ns() - p->started_ns, r, err);
 	arena_release(&p->arena);
 }

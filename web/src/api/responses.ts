@@ -73,6 +73,7 @@ export interface PipelineHead {
 	to_ms: number;
 	partial: boolean;
 	why?: string;
+	saturated?: boolean; // as of QueryResponse
 	symbols?: SymbolsResponse;
 	explain?: { plan?: string[]; ms?: Record<string, number>; [counter: string]: unknown };
 }
@@ -121,6 +122,7 @@ export interface QueryResponse {
 	from_ms: number;
 	to_ms: number;
 	stats: { samples?: number; unresolved?: number; ms?: number };
+	saturated?: boolean; // sums do not fit into 64 bits: those at the limit are larger
 	symbols?: SymbolsResponse;
 	flame: Flame;
 }

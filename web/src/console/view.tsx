@@ -338,6 +338,7 @@ export function Console({ state, set, cover, nonce, dark, narrow, names }: ViewP
 					<span class="hint" role="status">
 						{loading ? T.queries.running : data && !error ? size(data) : ''}
 						{data?.partial && !error && ` ${T.queries.partial} ${displayName(data.why ?? '', 200)}`}
+						{data?.saturated && !error && ` ${T.queries.saturated}`}
 					</span>
 					{data && !error && <ResultFiles response={data} />}
 				</div>

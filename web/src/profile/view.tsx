@@ -331,6 +331,14 @@ function Stats({ response, tree, each, onEach, onWhy, onAmbiguous }: StatsProps)
 	return (
 		<>
 			{parts.join(' · ')}
+			{response.saturated && (
+				<>
+					{' · '}
+					<span title={T.foot.saturatedHint} data-testid="sums-saturated">
+						{T.foot.saturated}
+					</span>
+				</>
+			)}
 			{unnamed > 0 && (
 				<>
 					{' · '}

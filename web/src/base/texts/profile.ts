@@ -296,6 +296,8 @@ export const foot = {
 	showTogether: 'Group addresses by binary',
 	ambiguous: (count: string) => `${count} ambiguous`,
 	ambiguousHint: 'Several files with one build-id name this code differently: show them',
+	saturated: 'sums exceed 64 bits',
+	saturatedHint: 'Sums of values do not fit into 64 bits: those at the limit are larger than shown',
 	why: 'why?',
 	whyHint: 'Show binaries with missing symbols, and the reason',
 };

@@ -38,6 +38,7 @@ export const queries = {
 	rows: (shown: string, all: string) => (shown === all ? `${all} rows` : `${shown} of ${all} rows`),
 	series: (shown: number, all: number) => (shown === all ? `${all} series` : `the ${shown} largest of ${all} series`),
 	partial: 'Partial result: a limit was reached.',
+	saturated: 'Sums exceed 64 bits: those at the limit are larger than shown.',
 	values: (shown: number, all: number) => `${shown} of ${all} values`,
 	changes: 'Changes by function; end the query with a stage for another result',
 	empty: 'No results.',
