@@ -26,13 +26,22 @@ static inline bool sum_is_full(int64_t sum)
 	return (uint64_t)sum - (uint64_t)INT64_MAX <= 1;
 }
 
-static inline int64_t sum_add(int64_t a, int64_t b)
+/* Where one of them is large. */
+static inline int64_t sum_add_large(int64_t a, int64_t b)
 {
 	int64_t sum;
-	bool over = __builtin_add_overflow(a, b, &sum);
-	if (__builtin_expect(!(over | sum_is_full(a) | sum_is_full(b)), 1))
-		return sum;
-	return sum_is_full(a) ? a : sum_is_full(b) ? b : b > 0 ? INT64_MAX : INT64_MIN;
+	if (sum_is_full(a) || sum_is_full(b))
+		return sum_is_full(a) ? a : b;
+	return __builtin_add_overflow(a, b, &sum) ? (b > 0 ? INT64_MAX : INT64_MIN) : sum;
+}
+
+static inline int64_t sum_add(int64_t a, int64_t b)
+{
+	/* Both from -2^62 to 2^62, which is one comparison: this is what scans of stored samples do for each of them. */
+	const uint64_t quarter = 1ull << 62;
+	if (__builtin_expect((int64_t)(((uint64_t)a + quarter) | ((uint64_t)b + quarter)) >= 0, 1))
+		return a + b;
+	return sum_add_large(a, b);
 }
 
 static inline void sum_to(int64_t *to, int64_t value)
