@@ -104,6 +104,7 @@ static const struct yaml_field settings[] = {
 	SETTING("compact.long_window", DURATION, window_ns[1], .never = "off"),
 	SETTING("compact.memory", SIZE, compact_memory_bytes, .least = WORK_MEMORY_MIN),
 	SETTING("late_window", DURATION, late_window_ns, .never = "forever"),
+	SETTING("indexes.memory", SIZE, index_cache_bytes, .least = MIB),
 	SETTING("body.max", SIZE, body_bytes_max),
 	SETTING("tenants_max", COUNT, tenants_max, .least = 1, .most = TENANTS_MAX),
 	SETTING("symbols.workers", COUNT, symbols.workers, .least = 1, .most = 64),

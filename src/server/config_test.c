@@ -136,6 +136,10 @@ static void test_snapshots(void **state)
 	assert_int_equal(o.snapshots_age_ns, -1);
 	assert_false(o.no_snapshots);
 	server_config_text_free(text);
+	assert_int_equal(load("indexes: {memory: 40M}\n", &o, &text, &err), 0);
+	assert_int_equal(o.index_cache_bytes, 40 * MIB);
+	server_config_text_free(text);
+	assert_int_equal(load("indexes.memory: 1K\n", &o, &text, &err), -EINVAL);
 	assert_int_equal(load("snapshots.count: 10001\n", &o, &text, &err), -EINVAL);
 	assert_int_equal(load("snapshots.size: 0\n", &o, &text, &err), -EINVAL);
 	assert_int_equal(load("snapshots.max: 5\n", &o, &text, &err), -EINVAL);

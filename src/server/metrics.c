@@ -178,6 +178,10 @@ static void write_store_metrics(struct buffer *m, struct server *server)
 	write_levels(m, "wick_store_level_bytes", "Size of the blocks, by level of compaction.", store.level_bytes);
 	COUNTER("wick_store_blocks_removed_total", "Blocks removed by retention.", store.blocks_removed);
 	COUNTER("wick_store_problems_total", "Damaged records and blocks set aside.", store.problems);
+	GAUGE("wick_store_index_cache_bytes", "Memory of decoded indexes of blocks.", store.cache_bytes);
+	GAUGE("wick_store_index_cache_limit_bytes", "Limit of that memory.", server->index_cache_bytes);
+	COUNTER("wick_store_index_cache_evictions_total", "Blocks whose indexes made room for those of others.",
+		store.cache_evictions);
 	GAUGE("wick_store_oldest_timestamp_seconds", "Time of the oldest sample.", SECONDS(store.oldest_ns));
 }
 

@@ -101,6 +101,7 @@ struct server_options {
 	int64_t samples_age_ns;	       /* older than this only rollups are kept; 0 = as long as everything else */
 	int64_t window_ns[2];	       /* of compaction; 0 = the store's default, negative = no such level */
 	uint64_t compact_memory_bytes; /* 0 = the store's default */
+	uint64_t index_cache_bytes;    /* of decoded indexes of blocks, all tenants; 0 = a 32nd of memory, 32 to 256 MiB */
 	int64_t late_window_ns; /* samples that are older when they come are refused; 0 = the retention age; negative = none */
 	const struct server_retention_rule *rules; /* the first that matches a series replaces retention_age_ns */
 	size_t rule_count;

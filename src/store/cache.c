@@ -124,6 +124,7 @@ static void shrink(struct local_store *store, const struct block *keep)
 				oldest = block;
 		}
 		struct cache_evicted out = {0};
+		store->stats.cache_evictions += oldest != NULL;
 		if (oldest)
 			out = cache_evict(store, oldest);
 		pthread_mutex_unlock(&store->state_lock);
@@ -143,10 +144,14 @@ void local_set_cache(struct local_store *store, size_t bytes_max)
 		shrink(store, NULL);
 }
 
-/* Whether the cache may hold it: neither gone, nor too large to leave room for anything else. state_lock held. */
-static bool may_cache(const struct local_store *store, const struct block *block, size_t bytes)
+/* Whether the cache may hold it: neither gone, nor too large to leave room for anything else, nor more of one block, which is
+ * spared while it is in use, than all of the cache. state_lock held. */
+static bool may_cache(const struct local_store *store, struct block *block, size_t bytes)
 {
-	return !block->removed && !block->is_set_aside && bytes <= store->cache_max / 2;
+	size_t own = bytes;
+	for (enum block_part part = 0; part < BLOCK_PARTS; part++)
+		own += *slot_of(block, part) ? bytes_of(*slot_of(block, part), part) : 0;
+	return !block->removed && !block->is_set_aside && bytes <= store->cache_max / 2 && own <= store->cache_max;
 }
 
 int cache_get(struct local_store *store, struct block *block, enum block_part part, void **ret, struct store_read_stats *stats,

@@ -295,6 +295,8 @@ struct store_stats {
 	uint64_t log_cut_bytes; /* at the start: the end of the log, inside a record, that was cut off */
 	uint64_t compactions, compact_ns_total, compact_ns_max, compact_failures, compact_bytes_in, compact_bytes_out;
 	uint64_t blocks_by_level[3], level_bytes[3]; /* now */
+	uint64_t cache_bytes;			     /* of indexes, now */
+	uint64_t cache_evictions;		     /* blocks whose indexes made room for others */
 	int64_t oldest_ns, newest_ns;		     /* of the data; 0 = none */
 	int64_t retention_age_ns;		     /* as it holds; negative = for ever */
 	uint64_t retention_size_bytes;		     /* likewise; UINT64_MAX = without a limit */

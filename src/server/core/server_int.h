@@ -45,6 +45,7 @@ struct server {
 	struct tenant **tenants;       /* entries stay until the end, the array moves */
 	size_t tenant_count, tenant_capacity;
 	pthread_mutex_t compact_turn; /* one store compacts at a time */
+	uint64_t index_cache_bytes;   /* of all stores */
 	pthread_t watch_thread;
 	pthread_cond_t watch_wake; /* tenants_lock */
 	bool watch_running, watch_stop;

@@ -29,6 +29,7 @@
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/memory_limit.h"
 #include "base/time.h"
 #include "server/core/server_int.h"
 #include "server/stores/agents.h"
@@ -46,9 +47,12 @@
 #define MARKER_BATCHES_DIRECTORY RECORDINGS_DIRECTORY "/" CONTROL_CONTINUOUS
 #define SNAPSHOTS_DIRECTORY	 "snapshots"
 #define ADHOC_DIRECTORY		 "adhoc"
-#define CACHE_TOTAL		 (96 * MIB)
 #define CACHE_IDLE		 (MIB / 2)
-#define CACHE_KEPT_NS		 (300 * NS_PER_S)
+/* Of memory, or of what a control group leaves of it: blocks of a day of some hundred hosts have indexes of about this size. */
+#define CACHE_MEMORY_PART 32
+#define CACHE_LEAST	  (32 * MIB)
+#define CACHE_MOST	  (256 * MIB)
+#define CACHE_KEPT_NS	  (300 * NS_PER_S)
 
 int tenant_name_check(const char *name, struct error *err)
 {
@@ -128,6 +132,13 @@ static int make_directory(const struct server *server, const struct tenant *tena
 	if (!r)
 		r = io_sync_dir(parent, err);
 	return r < 0 ? r : io_sync_dir(server->data_directory, err);
+}
+
+/* For the indexes of a tenant that nobody asks; of many, half of all memory for them. */
+static uint64_t cache_of_idle(const struct server *server, size_t tenants)
+{
+	uint64_t share = server->index_cache_bytes / (2 * (tenants ? tenants : 1));
+	return share < CACHE_IDLE ? share : CACHE_IDLE;
 }
 
 static void store_options_of(struct server *server, struct tenant *tenant, const char *directory, struct store_options *ret)
@@ -223,8 +234,11 @@ static int tenant_open(struct server *server, struct tenant *tenant, struct erro
 		store_options_of(server, tenant, directory, &options);
 		if (!r)
 			r = store_open(&options, &store, err);
-		if (!r)
+		if (!r) {
 			warn_of_cut(store, directory);
+			/* Of several, share_cache() gives it to those who ask. */
+			store_set_cache(store, server->options.tenants ? cache_of_idle(server, 1) : server->index_cache_bytes);
+		}
 		if (!r) {
 			r = open_others(server, tenant, err);
 			if (r < 0)
@@ -389,11 +403,12 @@ static void share_cache(struct server *server)
 		tenants[i]->queries_seen = queries;
 		active += tenants[i]->active_ns && now_ns - tenants[i]->active_ns < CACHE_KEPT_NS;
 	}
+	uint64_t idle = cache_of_idle(server, count), rest = server->index_cache_bytes - (count - active) * idle;
 	for (size_t i = 0; i < count; i++) {
 		struct store *store = atomic_load_explicit(&tenants[i]->store, memory_order_acquire);
 		bool is_active = tenants[i]->active_ns && now_ns - tenants[i]->active_ns < CACHE_KEPT_NS;
 		if (store)
-			store_set_cache(store, is_active ? CACHE_TOTAL / active : CACHE_IDLE);
+			store_set_cache(store, is_active ? rest / active : idle);
 	}
 	mem_free(tenants);
 }
@@ -443,6 +458,9 @@ static int open_listed(struct server *server, DIR *directory, struct error *err)
 
 int tenants_open(struct server *server, struct error *err)
 {
+	server->index_cache_bytes = server->options.index_cache_bytes;
+	if (!server->index_cache_bytes)
+		server->index_cache_bytes = memory_share(memory_limit_bytes(""), CACHE_MEMORY_PART, CACHE_LEAST, CACHE_MOST);
 	char path[PATH_BYTES_MAX];
 	int r = add(server, DEFAULT_NAME, &server->default_tenant, err);
 	if (!r)

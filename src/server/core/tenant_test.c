@@ -133,6 +133,26 @@ static void test_own_limits(void **state)
 }
 
 /* Whose a thing is that carries a tenant's name, and who takes turns with whom. */
+/* The budget of indexes is the configuration's, or follows from the machine. */
+static void test_index_budget(void **state)
+{
+	struct server_options options = with_tenants(0);
+	struct test_server test;
+	char line[100];
+	options.index_cache_bytes = 3 * MIB;
+	test_server_open(&test, &options);
+	test_expect(&test, INGEST "\nX-Scope-OrgID: a\n\nmain 1\n", 200, "");
+	snprintf(line, sizeof(line), "wick_store_index_cache_limit_bytes %llu\n", 3 * MIB);
+	test_expect(&test, "GET /metrics", 200, line);
+	test_expect(&test, "GET /metrics", 200, "wick_store_index_cache_bytes 0\n");
+	test_server_close(&test);
+	server_options_init(&options);
+	test_server_open(&test, &options);
+	uint64_t most = test.server->index_cache_bytes;
+	assert_true(most >= 32 * MIB && most <= 256 * MIB);
+	test_server_close(&test);
+}
+
 static void test_owns(void **state)
 {
 	static const struct {
@@ -171,9 +191,10 @@ static void test_owns(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),	   cmocka_unit_test(test_apart),
-		cmocka_unit_test(test_too_many),   cmocka_unit_test(test_strange_directories),
-		cmocka_unit_test(test_own_limits), cmocka_unit_test(test_owns),
+		cmocka_unit_test(test_names),	     cmocka_unit_test(test_apart),
+		cmocka_unit_test(test_too_many),     cmocka_unit_test(test_strange_directories),
+		cmocka_unit_test(test_own_limits),   cmocka_unit_test(test_owns),
+		cmocka_unit_test(test_index_budget),
 	};
 	log_set_level(LOG_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);
