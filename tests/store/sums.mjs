@@ -138,6 +138,11 @@ async function checkAll(type, selector, rows, explain = '') {
 	assert.deepEqual(answer.series.map((s) => [s.labels.service_name, BigInt(s.total)]).sort(), sortedEntries(services), 'series');
 	assert.deepEqual(answer.series.flatMap((s) => s.points.map(([ms, v]) => [`${s.labels.service_name} ${ms}`, BigInt(v)])).sort(), sortedEntries(steps), 'points');
 	checkFlag(response, saturated);
+	// Of some stacks only.
+	response = await ask(`${series}&step=1h&frames=${encodeURIComponent('"f0"')}`);
+	const some = rows.filter((row) => row.leaf === 'f0');
+	assert.deepEqual(parse(response.body).series.map((s) => BigInt(s.total)), some.length ? [clamp(sumOf(some))] : [], 'with a condition on stacks');
+	assert.equal(parse(response.body).saturated ?? false, sumOf(some) >= MAX);
 	// The rest as one row.
 	response = await ask(`${series}&by=service_name&step=1h&limit=1&others=1`);
 	const others = parse(response.body).series.find((s) => s.others);

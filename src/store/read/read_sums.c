@@ -133,6 +133,18 @@ uint64_t read_bucket_of(const struct reading *r, int64_t time_ns)
 	return step ? ((uint64_t)time_ns - (uint64_t)r->select->from_ns) / (uint64_t)step : 0;
 }
 
+/* Values from -SMALL up to SMALL, RUN_MAX of them: their sum is far from any limit. */
+#define SMALL	(1ull << 46)
+#define RUN_MAX (1u << 16)
+
+static int64_t sum_run(const uint8_t *accepted, size_t count, const int32_t *stacks, const int64_t *values)
+{
+	int64_t sum = 0;
+	for (size_t i = 0; i < count; i++)
+		sum_to(&sum, !accepted || accepted[stacks[i]] ? values[i] : 0);
+	return sum;
+}
+
 static int add_points(const struct source_sums *sums, struct map64 *map, uint32_t group, size_t count, const int32_t *stacks,
 		      const int64_t *times, const int64_t *values)
 {
@@ -140,18 +152,22 @@ static int add_points(const struct source_sums *sums, struct map64 *map, uint32_
 	int64_t step = sums->r->criteria.step_ns;
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < count;) {
-		uint64_t bucket = times ? read_bucket_of(sums->r, times[i]) : 0;
-		int64_t sum = 0;
+		uint64_t bucket = times ? read_bucket_of(sums->r, times[i]) : 0, sum = 0, seen = 0;
+		size_t from = i;
 		/* Neighbours are mostly in the same bucket: its ends are compared with, instead of dividing for each row. */
 		uint64_t start = (uint64_t)sums->r->select->from_ns + bucket * (uint64_t)step;
 		bool any = false;
 		for (; i < count && (!times || !step || (uint64_t)times[i] - start < (uint64_t)step); i++) {
 			bool ok = !accepted || accepted[stacks[i]];
 			any |= ok;
-			sum_to(&sum, ok ? values[i] : 0);
+			uint64_t value = ok ? (uint64_t)values[i] : 0;
+			sum += value;
+			seen |= value + SMALL;
 		}
+		if (seen >= 2 * SMALL || i - from > RUN_MAX)
+			sum = (uint64_t)sum_run(accepted, i - from, stacks ? stacks + from : NULL, values + from);
 		if (any)
-			r = map64_sum(map, sum_key(group, (uint32_t)bucket), sum);
+			r = map64_sum(map, sum_key(group, (uint32_t)bucket), (int64_t)sum);
 	}
 	return r;
 }
