@@ -120,6 +120,13 @@ DEFINE_CLEANUP_POINTER(parquet_writer_free, struct parquet_writer);
 struct parquet_read_options {
 	size_t memory_max;		 /* bytes that one call may use, 0 = 1 GiB */
 	const uint64_t *expected_footer; /* parquet_written.footer_hash: another one is -EBADMSG before anything is parsed */
+	/* Pages are read without those page indexes that are damaged: without the places of pages a row group is one page,
+	 * without ranges none of its pages is left out. parquet_index_damage() says so; without this, reading fails. */
+	bool around_indexes;
+	/* One flipped bit of a page, an index or the footer is put right in memory: called with its place in the file each time
+	 * that it is met. The file stays as it is. NULL = what does not match its checksum is damaged. */
+	void (*on_corrected)(void *context, uint64_t offset, uint8_t mask);
+	void *context;
 };
 struct parquet_file;
 int parquet_open(const char *path, const struct parquet_read_options *options, struct parquet_file **ret, struct error *err);
@@ -189,10 +196,18 @@ bool parquet_page_range(struct parquet_file *file, size_t group, size_t column, 
  * as the file. */
 bool parquet_page_bounds(struct parquet_file *file, size_t group, size_t column, size_t page, struct bytes *ret_min,
 			 struct bytes *ret_max);
+/* -EBADMSG and what is wrong if the page index of a row group was found to be damaged, else 0. */
+int parquet_index_damage(struct parquet_file *file, size_t group, struct error *err);
 /* Reads pages [first, first + count) of one column. Only these pages (and the dictionary) are read from disk and verified; the
  * dictionary is kept decoded in `ret` between calls for the same chunk. */
 int parquet_read_pages(struct parquet_file *file, size_t group, size_t column, size_t first, size_t count,
 		       struct parquet_data *ret, struct error *err);
+
+/* The same around what is damaged: *bad is set to 1 for each of these pages that cannot be read (the others are left as they
+ * are), whose rows are absent or zeros. The file must have been opened with around_indexes. *ret_bad: how many; 0 is success
+ * without damage, else `err` names one of them. */
+int parquet_read_around(struct parquet_file *file, size_t group, size_t column, size_t first, size_t count,
+			struct parquet_data *ret, uint8_t *bad, size_t *ret_bad, struct error *err);
 
 /* A BYTE_ARRAY column of one row group as codes into its distinct values: no string is copied a row. Chunks that are not
  * dictionary-encoded get a dictionary made while reading. */
@@ -214,5 +229,8 @@ int parquet_read_codes(struct parquet_file *file, size_t group, size_t column, s
 /* Verifies every byte of the file, in bounded memory: pages and page indexes by their checksums, the footer by the one it had
  * when it was opened, and that they leave no gap. Chunks without checksums of ours are decoded instead. */
 int parquet_verify(struct parquet_file *file, struct error *err);
+/* The same to the end: on_damage is called for each part that is damaged, and 0 returned. */
+int parquet_verify_all(struct parquet_file *file, void (*on_damage)(void *context, const char *message), void *context,
+		       struct error *err);
 
 #endif

@@ -39,6 +39,84 @@ int parquet_read_at(struct parquet_file *file, uint64_t offset, void *data, size
 	return (size_t)n == len ? 0 : corrupt(file, err, "truncated while it was read");
 }
 
+/* The length that the end of the file gives the footer; false if it makes no sense. */
+static bool footer_length(const struct parquet_file *file, const uint8_t tail[PARQUET_TAIL_LEN], uint32_t *ret)
+{
+	memcpy(ret, tail, 4);
+	return !memcmp(tail + 4, "PAR1", 4) && *ret <= file->size - PARQUET_MAGIC_LEN - PARQUET_TAIL_LEN &&
+	       *ret <= PARQUET_FOOTER_MAX && *ret <= file->memory_max;
+}
+
+static int load_footer(struct parquet_file *file, uint32_t len, struct error *err)
+{
+	file->footer_start = file->size - PARQUET_TAIL_LEN - len;
+	mem_free(file->footer);
+	file->footer = mem_alloc(len + PARQUET_TAIL_LEN);
+	if (!file->footer)
+		return error_nomem(err);
+	int r = parquet_read_at(file, file->footer_start, file->footer, len + PARQUET_TAIL_LEN, err);
+	if (r == 0)
+		file->footer_hash = hash64(file->footer, len + PARQUET_TAIL_LEN);
+	return r;
+}
+
+/* One bit of the file's last bytes, which say where the footer begins: true if it was found, and the footer is loaded. */
+static bool correct_tail(struct parquet_file *file, uint8_t tail[PARQUET_TAIL_LEN], uint64_t expected)
+{
+	for (size_t bit = 0; file->on_corrected && bit < PARQUET_TAIL_LEN * 8; bit++) {
+		uint32_t len;
+		tail[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		if (footer_length(file, tail, &len) && load_footer(file, len, NULL) == 0) {
+			memcpy(file->footer + len, tail, PARQUET_TAIL_LEN);
+			file->footer_hash = hash64(file->footer, len + PARQUET_TAIL_LEN);
+			if (file->footer_hash == expected) {
+				parquet_note_corrected(file, file->size - PARQUET_TAIL_LEN, bit);
+				return true;
+			}
+		}
+		tail[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	return false;
+}
+
+/* The magic number at the start is in no checksum. */
+static bool correct_head(struct parquet_file *file, const uint8_t head[PARQUET_MAGIC_LEN])
+{
+	uint32_t is, magic;
+	memcpy(&is, head, 4);
+	memcpy(&magic, "PAR1", 4);
+	if (!file->on_corrected || __builtin_popcount(is ^ magic) != 1)
+		return false;
+	parquet_note_corrected(file, 0, (size_t)__builtin_ctz(is ^ magic));
+	return true;
+}
+
+static int find_footer(struct parquet_file *file, const uint64_t *expected, uint8_t tail[PARQUET_TAIL_LEN], uint32_t *ret_len,
+		       struct error *err)
+{
+	int r = 0;
+	bool fine = footer_length(file, tail, ret_len);
+	if (fine)
+		r = load_footer(file, *ret_len, err);
+	if (r < 0 || (fine && (!expected || file->footer_hash == *expected)))
+		return r;
+	if (expected && correct_tail(file, tail, *expected)) {
+		memcpy(ret_len, tail, 4);
+		return 0;
+	}
+	if (memcmp(tail + 4, "PAR1", 4))
+		return corrupt(file, err, "not a Parquet file: the magic number is missing at its start or end");
+	if (!fine)
+		return corrupt(file, err, "the footer's length is wrong");
+	r = load_footer(file, *ret_len, err);
+	if (r < 0)
+		return r;
+	if (!parquet_correct_footer(file, *expected, *ret_len + PARQUET_TAIL_LEN))
+		return corrupt(file, err, "the footer does not match its checksum");
+	file->footer_hash = *expected;
+	return 0;
+}
+
 static int read_footer(struct parquet_file *file, const uint64_t *expected, struct error *err)
 {
 	uint8_t head[PARQUET_MAGIC_LEN], tail[PARQUET_TAIL_LEN];
@@ -52,22 +130,10 @@ static int read_footer(struct parquet_file *file, const uint64_t *expected, stru
 		return r;
 	if (!memcmp(head, "PARE", 4) || !memcmp(tail + 4, "PARE", 4))
 		return error_set(err, -ENOTSUP, "%s: encrypted Parquet files are not supported", file->name);
-	if (memcmp(head, "PAR1", 4) || memcmp(tail + 4, "PAR1", 4))
+	if (memcmp(head, "PAR1", 4) && !correct_head(file, head))
 		return corrupt(file, err, "not a Parquet file: the magic number is missing at its start or end");
-	memcpy(&len, tail, 4);
-	if (len > file->size - PARQUET_MAGIC_LEN - PARQUET_TAIL_LEN || len > PARQUET_FOOTER_MAX || len > file->memory_max)
-		return corrupt(file, err, "the footer's length is wrong");
-	file->footer_start = file->size - PARQUET_TAIL_LEN - len;
-	file->footer = mem_alloc(len + PARQUET_TAIL_LEN);
-	if (!file->footer)
-		return error_nomem(err);
-	r = parquet_read_at(file, file->footer_start, file->footer, len + PARQUET_TAIL_LEN, err);
-	if (r < 0)
-		return r;
-	file->footer_hash = hash64(file->footer, len + PARQUET_TAIL_LEN);
-	if (expected && file->footer_hash != *expected)
-		return corrupt(file, err, "the footer does not match its checksum");
-	return parquet_metadata_read((struct bytes){file->footer, len}, file->name, &file->metadata, err);
+	r = find_footer(file, expected, tail, &len, err);
+	return r < 0 ? r : parquet_metadata_read((struct bytes){file->footer, len}, file->name, &file->metadata, err);
 }
 
 static int open_file(struct parquet_file *file, const char *path, const struct parquet_read_options *options, struct error *err)
@@ -76,6 +142,9 @@ static int open_file(struct parquet_file *file, const char *path, const struct p
 	buffer_init(&file->chunk, file->memory_max);
 	buffer_init(&file->page, file->memory_max);
 	arena_init(&file->index_arena, file->memory_max);
+	file->around_indexes = options && options->around_indexes;
+	file->on_corrected = options ? options->on_corrected : NULL;
+	file->corrected_context = options ? options->context : NULL;
 	file->serial = atomic_fetch_add(&serials, 1) + 1;
 	file->name = mem_strdup(path);
 	file->fd = io_open(path, O_RDONLY, 0, err);

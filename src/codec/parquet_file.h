@@ -35,6 +35,9 @@ struct parquet_file {
 	uint64_t size, footer_start, footer_hash, bytes_read;
 	uint64_t serial; /* unique over all files ever opened: distinguishes two at the same address */
 	size_t memory_max;
+	bool around_indexes; /* parquet_read_options */
+	void (*on_corrected)(void *context, uint64_t offset, uint8_t mask);
+	void *corrected_context;
 	uint8_t *footer; /* what statistics refer to */
 	struct parquet_metadata metadata;
 	struct parquet_group_index *indexes; /* one a row group */
@@ -64,6 +67,24 @@ size_t parquet_hash_count(const struct parquet_chunk *chunk);
 /* False also when there is no such hash. */
 bool parquet_hash_matches(const struct parquet_chunk *chunk, size_t which, struct bytes data);
 
+/* ---- flipped bits (parquet_correct.c) ---- */
+
+/* What is tried bit by bit, at most: a second or so. */
+#define CORRECT_TRIED_MAX 32768
+/* Put one flipped bit right, if somebody wants to know, and if there is one; tell its place. `offset` is where the bytes begin
+ * in the file; their hash is number `hash` of the chunk. */
+bool parquet_correct_page(struct parquet_file *file, const struct parquet_chunk *chunk, size_t hash, uint64_t offset,
+			  struct bytes bytes);
+bool parquet_correct_index(struct parquet_file *file, const struct parquet_chunk *chunk, size_t hash, uint64_t offset,
+			   struct bytes bytes);
+bool parquet_correct_footer(struct parquet_file *file, uint64_t expected, size_t len);
+void parquet_note_corrected(struct parquet_file *file, uint64_t offset, size_t bit);
+/* The bit of `len` bytes (8 a byte, the lowest first) that makes their CRC-32 the one that it should be. */
+bool parquet_correct_by_crc(uint32_t is, uint32_t should_be, size_t len, size_t *ret_bit);
+/* The bit of the first `tried` bytes that makes `data` match; it is flipped then. */
+bool parquet_correct_by_trying(uint8_t *data, size_t len, size_t tried, bool (*matches)(const void *context, struct bytes data),
+			       const void *context, size_t *ret_bit);
+
 /* ---- decoding (parquet_read.c) ---- */
 
 /* Where a chunk's values go and what is known of it. */
@@ -76,6 +97,9 @@ struct parquet_chunk_reader {
 	struct parquet_codes *codes; /* NULL; else values go there, and `data` has only what helps */
 	size_t done;		     /* rows decoded */
 	bool check_crc;
+	/* Damaged pages are passed over, and marked here, by page from `bad_first` on; NULL = damage is an error */
+	uint8_t *bad;
+	size_t bad_first, bad_count;
 	struct arena *dictionary_arena; /* what a dictionary of strings and its values live in */
 	struct error *err;
 };

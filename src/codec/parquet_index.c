@@ -315,7 +315,9 @@ static int load_offsets(struct loading *l, size_t column)
 	struct bytes bytes;
 	size_t count = 0;
 	int r = fetch(l, chunk->offset_index_offset, chunk->offset_index_length, &bytes);
-	if (r == 0 && chunk->page_hashes.len && !parquet_hash_matches(chunk, parquet_hash_count(chunk) - 1, bytes))
+	size_t last = parquet_hash_count(chunk) - 1;
+	if (r == 0 && chunk->page_hashes.len && !parquet_hash_matches(chunk, last, bytes) &&
+	    !parquet_correct_index(file, chunk, last, (uint64_t)chunk->offset_index_offset, bytes))
 		return index_fault(l, -EBADMSG, column, "its offset index does not match its checksum");
 	if (r == 0 && chunk->column_index_length)
 		r = fetch(l, chunk->column_index_offset, chunk->column_index_length, &pages->column_index);
@@ -405,6 +407,12 @@ int parquet_group_index_fault(const struct parquet_group_index *index, struct er
 	return index->message ? error_set(err, index->fault, "%s", index->message) : error_nomem(err);
 }
 
+int parquet_index_damage(struct parquet_file *file, size_t group, struct error *err)
+{
+	const struct parquet_group_index *index = parquet_group_index(file, group);
+	return index->fault == -EBADMSG ? parquet_group_index_fault(index, err) : 0;
+}
+
 /* ---- what callers ask ---- */
 
 size_t parquet_page_count(struct parquet_file *file, size_t group)
@@ -436,7 +444,8 @@ static const struct parquet_index_entry *bounds_of(struct parquet_file *file, si
 	struct loading l = {.file = file, .group = group, .err = &err};
 	size_t count = 0, hashes = parquet_hash_count(chunk);
 	int r = 0;
-	if (chunk->page_hashes.len && !parquet_hash_matches(chunk, hashes - 2, pages->column_index))
+	if (chunk->page_hashes.len && !parquet_hash_matches(chunk, hashes - 2, pages->column_index) &&
+	    !parquet_correct_index(file, chunk, hashes - 2, (uint64_t)chunk->column_index_offset, pages->column_index))
 		r = index_fault(&l, -EBADMSG, column, "its column index does not match its checksum");
 	if (r == 0)
 		r = parquet_column_index_read(pages->column_index, &file->index_arena, &pages->bounds, &count);
@@ -485,7 +494,7 @@ bool parquet_page_range(struct parquet_file *file, size_t group, size_t column, 
 	assert(column < file->metadata.column_count && page < parquet_page_count(file, group));
 	const struct parquet_group_index *index = parquet_group_index(file, group);
 	if (!index->page_count)
-		return !index->fault && parquet_chunk_range(file, group, column, ret_min, ret_max);
+		return (!index->fault || file->around_indexes) && parquet_chunk_range(file, group, column, ret_min, ret_max);
 	const struct parquet_index_entry *bounds = bounds_of(file, group, column);
 	if (!bounds || bounds[page].is_null)
 		return false;

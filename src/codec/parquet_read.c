@@ -451,6 +451,21 @@ static int decode_page(struct parquet_chunk_reader *reader, const struct parquet
 	return page->type == PAGE_DATA ? decode_page_v1(reader, page, body) : decode_page_v2(reader, page, body);
 }
 
+/* How long the page is that has that hash of the chunk, as far as it is known from elsewhere; else what its header says. */
+static size_t known_length(const struct parquet_chunk_reader *reader, size_t hash, size_t len, size_t most)
+{
+	const struct parquet_group_index *index = parquet_group_index(reader->file, reader->group);
+	if (!index->page_count)
+		return len;
+	const struct parquet_column_pages *pages = &index->columns[reader->column];
+	size_t dictionary = (size_t)(pages->pages[0].offset - parquet_chunk_start(reader->chunk));
+	if (dictionary && hash-- == 0)
+		len = dictionary;
+	else if (hash < pages->count)
+		len = (size_t)pages->pages[hash].size;
+	return len < most ? len : most;
+}
+
 /* Decodes the page at the start of `bytes`, which begin at byte `offset` of the file. `hash` is which of the chunk's hashes it
  * has, if the chunk has any. A header that makes no sense is a wrong checksum there, only found sooner. */
 static int decode_next(struct parquet_chunk_reader *reader, struct bytes bytes, uint64_t offset, size_t hash, size_t *ret_used)
@@ -462,9 +477,16 @@ static int decode_next(struct parquet_chunk_reader *reader, struct bytes bytes, 
 	if (!bad && (size_t)page.size_compressed > bytes.len - header_len)
 		bad = "it extends past the end of its chunk";
 	size_t len = bad ? bytes.len : header_len + (size_t)page.size_compressed;
-	if (hashed &&
-	    ((bad && PARQUET_CHECKSUMS_MATTER) || !parquet_hash_matches(reader->chunk, hash, (struct bytes){bytes.data, len})))
-		return parquet_chunk_checksum_fault(reader, offset, offset + len);
+	if (hashed && ((bad && PARQUET_CHECKSUMS_MATTER) ||
+		       !parquet_hash_matches(reader->chunk, hash, (struct bytes){bytes.data, len}))) {
+		size_t known = known_length(reader, hash, len, bytes.len);
+		if (!parquet_correct_page(reader->file, reader->chunk, hash, offset, (struct bytes){bytes.data, known}))
+			return parquet_chunk_checksum_fault(reader, offset, offset + len);
+		bad = parquet_page_read(bytes, &page, &header_len);
+		len = known;
+		if (!bad && header_len + (size_t)page.size_compressed != len)
+			bad = "its length is wrong";
+	}
 	if (bad)
 		return error_set(reader->err, -EBADMSG, "%s: column %s, row group %zu: page header: %s", reader->file->name,
 				 reader->schema->column.name, reader->group, bad);
@@ -598,6 +620,23 @@ static int read_dictionary(struct parquet_chunk_reader *reader, const struct par
 	return r;
 }
 
+/* What is left of a page that cannot be read: `rows` rows without values. */
+static void lose_page(struct parquet_chunk_reader *reader, size_t page, size_t at, size_t rows, size_t nulls)
+{
+	struct parquet_data *data = reader->data;
+	size_t size = out_size(reader);
+	reader->bad[page - reader->bad_first] = 1;
+	reader->bad_count++;
+	reader->done = at + rows;
+	data->null_count = nulls;
+	if (rows)
+		memset((uint8_t *)data->any + at * size, 0, rows * size);
+	if (!reader->schema->max_definition)
+		return;
+	memset(data->present_buffer + at, 0, rows);
+	data->null_count += rows;
+}
+
 /* Pages [first, behind), which lie one behind the other; bytes begin with the first of them. */
 static int decode_run(struct parquet_chunk_reader *reader, const struct parquet_column_pages *pages, size_t first,
 		      size_t behind, struct bytes bytes)
@@ -607,14 +646,17 @@ static int decode_run(struct parquet_chunk_reader *reader, const struct parquet_
 	for (size_t i = first; i < behind; i++) {
 		const struct parquet_location *page = &pages->pages[i];
 		size_t last = i + 1 < pages->count ? (size_t)page[1].first_row : group_rows, used;
-		size_t wanted = reader->done + last - (size_t)page->first_row;
+		size_t before = reader->done, nulls = reader->data->null_count;
+		size_t wanted = before + last - (size_t)page->first_row;
 		struct bytes one = {bytes.data + at, (size_t)page->size};
 		int r = decode_next(reader, one, (uint64_t)page->offset, hash + i, &used);
-		if (r < 0)
+		if (r == 0 && (used != one.len || reader->done != wanted))
+			r = parquet_chunk_corrupt(reader, "a page does not match the offset index");
+		if (r == -EBADMSG && reader->bad)
+			lose_page(reader, i, before, wanted - before, nulls);
+		else if (r < 0)
 			return r;
-		if (used != one.len || reader->done != wanted)
-			return parquet_chunk_corrupt(reader, "a page does not match the offset index");
-		at += used;
+		at += one.len;
 	}
 	return 0;
 }
@@ -639,17 +681,39 @@ static int read_runs(struct parquet_chunk_reader *reader, const struct parquet_c
 	return 0;
 }
 
-int parquet_read_pages(struct parquet_file *file, size_t group, size_t column, size_t first, size_t count,
-		       struct parquet_data *ret, struct error *err)
+/* A row group that is one page. */
+static int read_only_page(struct parquet_file *file, size_t group, size_t column, struct parquet_data *ret, uint8_t *bad,
+			  size_t *ret_bad, struct error *err)
+{
+	struct parquet_chunk_reader reader;
+	int r = parquet_read(file, group, column, ret, err);
+	if (r != -EBADMSG || !bad)
+		return r;
+	/* The chunk's place may be what is wrong; that does not matter here. */
+	struct error own = {0};
+	size_t rows = parquet_group_rows(file, group);
+	parquet_chunk_reader_open(file, group, column, ret, &reader, &own);
+	reader.err = err;
+	reader.bad = bad;
+	r = prepare_output(&reader, rows);
+	if (r < 0)
+		return r;
+	lose_page(&reader, 0, 0, rows, 0);
+	*ret_bad = reader.bad_count;
+	return finish(&reader, 0);
+}
+
+static int read_pages(struct parquet_file *file, size_t group, size_t column, size_t first, size_t count,
+		      struct parquet_data *ret, uint8_t *bad, size_t *ret_bad, struct error *err)
 {
 	struct parquet_chunk_reader reader;
 	const struct parquet_group_index *index = parquet_group_index(file, group);
 	assert(first <= parquet_page_count(file, group) && count <= parquet_page_count(file, group) - first);
-	int r = parquet_group_index_fault(index, err);
+	int r = file->around_indexes && index->fault == -EBADMSG ? 0 : parquet_group_index_fault(index, err);
 	if (r < 0)
 		return r;
 	if (!index->page_count && count)
-		return parquet_read(file, group, column, ret, err);
+		return read_only_page(file, group, column, ret, bad, ret_bad, err);
 	r = parquet_chunk_reader_open(file, group, column, ret, &reader, err);
 	size_t rows = parquet_page_first_row(file, group, first + count) - parquet_page_first_row(file, group, first);
 	if (r == 0)
@@ -658,8 +722,30 @@ int parquet_read_pages(struct parquet_file *file, size_t group, size_t column, s
 		return r;
 	if (!has_this_dictionary(&reader))
 		ret->dictionary_file = 0;
+	reader.bad = bad;
+	reader.bad_first = first;
 	r = read_dictionary(&reader, &index->columns[column]);
+	/* Pages that need it will say so. */
+	if (r == -EBADMSG && bad) {
+		ret->dictionary_file = 0;
+		r = 0;
+	}
 	if (r == 0)
 		r = read_runs(&reader, &index->columns[column], first, count);
+	*ret_bad = reader.bad_count;
 	return finish(&reader, r);
+}
+
+int parquet_read_pages(struct parquet_file *file, size_t group, size_t column, size_t first, size_t count,
+		       struct parquet_data *ret, struct error *err)
+{
+	size_t none;
+	return read_pages(file, group, column, first, count, ret, NULL, &none, err);
+}
+
+int parquet_read_around(struct parquet_file *file, size_t group, size_t column, size_t first, size_t count,
+			struct parquet_data *ret, uint8_t *bad, size_t *ret_bad, struct error *err)
+{
+	*ret_bad = 0;
+	return read_pages(file, group, column, first, count, ret, bad, ret_bad, err);
 }

@@ -21,9 +21,22 @@ struct verifying {
 	struct parquet_file *file;
 	struct extent *extents;
 	size_t count, capacity;
-	struct parquet_data data; /* of what has to be decoded */
+	struct parquet_data data;			       /* of what has to be decoded */
+	void (*on_damage)(void *context, const char *message); /* NULL = the first one ends it */
+	void *context;
+	uint64_t damaged;
 	struct error *err;
 };
+
+/* Whether to go on. */
+static int noted(struct verifying *v, int r)
+{
+	if (r != -EBADMSG || !v->on_damage)
+		return r;
+	v->damaged++;
+	v->on_damage(v->context, v->err->message);
+	return 0;
+}
 
 static int fault(struct verifying *v, const char *text)
 {
@@ -49,25 +62,27 @@ static int check_bytes(struct parquet_chunk_reader *reader, uint64_t start, uint
 	if (r < 0)
 		return r == -E2BIG ? parquet_chunk_too_large(reader) : error_nomem(reader->err);
 	r = parquet_read_at(reader->file, start, scratch->data, len, reader->err);
-	if (r == 0 && !parquet_hash_matches(reader->chunk, which, (struct bytes){scratch->data, len}))
+	const struct bytes bytes = {scratch->data, len};
+	if (r == 0 && !parquet_hash_matches(reader->chunk, which, bytes) &&
+	    !parquet_correct_page(reader->file, reader->chunk, which, start, bytes))
 		r = parquet_chunk_checksum_fault(reader, start, end);
 	return r;
 }
 
 /* A chunk with hashed pages, which the offset index has placed. */
-static int check_pages(struct parquet_chunk_reader *reader, const struct parquet_column_pages *pages)
+static int check_pages(struct verifying *v, struct parquet_chunk_reader *reader, const struct parquet_column_pages *pages)
 {
 	uint64_t at = (uint64_t)parquet_chunk_start(reader->chunk), end = at + (uint64_t)reader->chunk->size_compressed;
 	size_t hash = 0;
 	int r = 0;
 	if (at < (uint64_t)pages->pages[0].offset) {
-		r = check_bytes(reader, at, (uint64_t)pages->pages[0].offset, hash++);
+		r = noted(v, check_bytes(reader, at, (uint64_t)pages->pages[0].offset, hash++));
 		at = (uint64_t)pages->pages[0].offset;
 	}
 	for (size_t i = 0; r == 0 && i < pages->count; i++) {
 		if ((uint64_t)pages->pages[i].offset != at)
 			return parquet_chunk_corrupt(reader, "unexpected bytes between its pages");
-		r = check_bytes(reader, at, at + (uint64_t)pages->pages[i].size, hash++);
+		r = noted(v, check_bytes(reader, at, at + (uint64_t)pages->pages[i].size, hash++));
 		at += (uint64_t)pages->pages[i].size;
 	}
 	return r == 0 && at != end ? parquet_chunk_corrupt(reader, "unexpected bytes after its pages") : r;
@@ -88,17 +103,17 @@ static int check_chunk(struct verifying *v, size_t group, size_t column, const s
 	if (r < 0)
 		return r;
 	if (chunk->page_hashes.len && index->page_count)
-		return check_pages(&reader, &index->columns[column]);
+		return check_pages(v, &reader, &index->columns[column]);
 	return parquet_read(v->file, group, column, &v->data, v->err);
 }
 
 static int check_groups(struct verifying *v)
 {
 	for (size_t g = 0; g < v->file->metadata.group_count; g++) {
-		int r = parquet_group_index_check(v->file, g, v->err);
+		int r = noted(v, parquet_group_index_check(v->file, g, v->err));
 		const struct parquet_group_index *index = parquet_group_index(v->file, g);
 		for (size_t c = 0; r == 0 && c < v->file->metadata.column_count; c++)
-			r = check_chunk(v, g, c, index);
+			r = noted(v, check_chunk(v, g, c, index));
 		if (r < 0)
 			return r;
 	}
@@ -116,7 +131,8 @@ static int check_footer(struct verifying *v)
 	int r = parquet_read_at(file, 0, magic, sizeof(magic), v->err);
 	if (r == 0)
 		r = parquet_read_at(file, file->footer_start, footer, len, v->err);
-	if (r == 0 && (memcmp(magic, "PAR1", sizeof(magic)) || hash64(footer, len) != file->footer_hash))
+	/* What was put right when the file was opened is known, and differs. */
+	if (r == 0 && !file->on_corrected && (memcmp(magic, "PAR1", sizeof(magic)) || hash64(footer, len) != file->footer_hash))
 		r = fault(v, "the footer does not match its checksum");
 	return r;
 }
@@ -145,15 +161,30 @@ static int check_gaps(struct verifying *v)
 	return at == v->file->footer_start ? 0 : fault(v, "unexpected bytes before the footer");
 }
 
+static int verify(struct verifying *v)
+{
+	int r = noted(v, check_footer(v));
+	if (r == 0)
+		r = check_groups(v);
+	/* Where parts are damaged, nobody can tell what belongs to them. */
+	if (r == 0 && !v->damaged && is_hashed(v->file))
+		r = noted(v, check_gaps(v));
+	parquet_data_release(&v->data);
+	mem_free(v->extents);
+	return r;
+}
+
 int parquet_verify(struct parquet_file *file, struct error *err)
 {
 	struct verifying v = {.file = file, .err = err};
-	int r = check_footer(&v);
-	if (r == 0)
-		r = check_groups(&v);
-	if (r == 0 && is_hashed(file))
-		r = check_gaps(&v);
-	parquet_data_release(&v.data);
-	mem_free(v.extents);
-	return r;
+	return verify(&v);
+}
+
+int parquet_verify_all(struct parquet_file *file, void (*on_damage)(void *context, const char *message), void *context,
+		       struct error *err)
+{
+	struct error own = {0};
+	struct verifying v = {.file = file, .on_damage = on_damage, .context = context, .err = &own};
+	int r = verify(&v);
+	return r < 0 ? error_set(err, r, "%s", own.message) : 0;
 }

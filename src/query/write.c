@@ -163,6 +163,23 @@ void query_symbols_json(const struct query_stats *stats, struct json_writer *jso
 	json_end_object(json);
 }
 
+void query_partial_json(const struct query_stats *stats, struct json_writer *json)
+{
+	json_member_bool(json, "partial", stats && stats->read.partial);
+	if (stats && stats->read.saturated)
+		json_member_bool(json, "saturated", true);
+	if (!stats || !stats->read.partial)
+		return;
+	json_member_cstring(json, "why", stats->read.why);
+	if (!stats->read.lost_rows)
+		return;
+	json_member_object(json, "lost");
+	json_member_uint(json, "rows", stats->read.lost_rows);
+	json_member_int(json, "from_ms", stats->read.lost_from_ns / NS_PER_MS);
+	json_member_int(json, "to_ms", stats->read.lost_to_ns / NS_PER_MS);
+	json_end_object(json);
+}
+
 static void write_head(const struct query_result *result, const struct query_stats *stats, struct json_writer *json)
 {
 	char type[PROFILE_TYPE_TEXT_MAX] = "", unit[QUERY_UNIT_MAX];
@@ -176,11 +193,7 @@ static void write_head(const struct query_result *result, const struct query_sta
 		json_member_int(json, "period", stats->read.period);
 	json_member_int(json, "from_ms", (series ? result->series.from_ns : result->from_ns) / NS_PER_MS);
 	json_member_int(json, "to_ms", (series ? result->series.to_ns : result->to_ns) / NS_PER_MS);
-	json_member_bool(json, "partial", stats && stats->read.partial);
-	if (stats && stats->read.partial)
-		json_member_cstring(json, "why", stats->read.why);
-	if (stats && stats->read.saturated)
-		json_member_bool(json, "saturated", true);
+	query_partial_json(stats, json);
 	if (stats)
 		query_symbols_json(stats, json);
 }

@@ -182,6 +182,12 @@ static void write_store_metrics(struct buffer *m, struct server *server)
 	GAUGE("wick_store_index_cache_limit_bytes", "Limit of that memory.", server->index_cache_bytes);
 	COUNTER("wick_store_index_cache_evictions_total", "Blocks whose indexes made room for those of others.",
 		store.cache_evictions);
+	COUNTER("wick_store_damaged_pages_total", "Damaged pages and files of blocks that are left out of results.",
+		store.damaged_pages);
+	COUNTER("wick_store_damaged_rows_total", "Rows of blocks that are damaged.", store.damaged_rows);
+	COUNTER("wick_store_damaged_files_total", "Damaged files of blocks that others are read instead of.",
+		store.damaged_files);
+	COUNTER("wick_store_corrected_bits_total", "Flipped bits of blocks that were put right on disk.", store.corrected_bits);
 	GAUGE("wick_store_oldest_timestamp_seconds", "Time of the oldest sample.", SECONDS(store.oldest_ns));
 }
 

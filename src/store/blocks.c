@@ -321,6 +321,12 @@ int blocks_move_in(struct local_store *store, const char *temporary, struct bloc
 	int r = block_open(temporary, &block, err);
 	if (r < 0)
 		return r;
+	for (size_t i = 0; r == 0 && i < BLOCK_FILE_COUNT; i++)
+		r = block->unusable >> i & 1 ? block_check_file(block, (enum block_file)i, err) : 0;
+	if (r < 0) {
+		block_free(block);
+		return r;
+	}
 	r = move_in(store, block, err);
 	if (r < 0)
 		blocks_take_back(store, block);

@@ -299,8 +299,13 @@ static int list_block(struct listing *l, struct block *block)
 	if (l->kind == LIST_LABELS && whole && meta->labels_complete)
 		return list_known_labels(l, meta);
 	/* The file of labels is decoded each time; what a query has left in memory answers in a fraction of that. */
-	if (l->kind == LIST_VALUES && whole && meta->files[BLOCK_LABELS].size && !cache_has(l->store, block, BLOCK_PART_SERIES))
-		return list_known_values(l, block);
+	if (l->kind == LIST_VALUES && whole && block_can_use(block, BLOCK_LABELS) &&
+	    !cache_has(l->store, block, BLOCK_PART_SERIES)) {
+		int r = list_known_values(l, block);
+		if (r != -EBADMSG)
+			return r;
+		damage_note_file(l->store, block, BLOCK_LABELS, l->err->message);
+	}
 	return list_series_of_block(l, block);
 }
 
@@ -315,6 +320,7 @@ static int try_block(struct listing *l, struct block *block)
 	l->stats->blocks++;
 	l->err = &own;
 	int r = list_block(l, block);
+	damage_note_corrected(l->store, block);
 	l->err = err;
 	if (r == -EBADMSG) {
 		blocks_set_aside(l->store, block, own.message);

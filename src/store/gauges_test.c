@@ -527,7 +527,8 @@ static void test_damaged(void **state)
 	assert_int_equal(average_of(store, TEST_EPOCH, TEST_EPOCH + TEST_HOUR), (2 * 100 + 2 * 300) / 2);
 	struct store_stats stats;
 	store_get_stats(store, &stats);
-	assert_int_equal(stats.blocks, 2);
+	assert_int_equal(stats.blocks, 3);
+	assert_int_equal(stats.damaged_pages, 1);
 	store_close(store);
 	test_directory_remove(directory);
 }

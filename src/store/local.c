@@ -258,6 +258,10 @@ static int open_block(struct local_store *store, const char *name, struct error 
 		r = blocks_add(store, block, err);
 		if (r < 0)
 			block_free(block);
+		else
+			damage_note_opened(store, block);
+		if (r == 0)
+			damage_note_corrected(store, block);
 		return r;
 	}
 	if (r != -EBADMSG) {

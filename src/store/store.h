@@ -197,9 +197,13 @@ struct store_read_stats {
 	uint64_t cache_hits, cache_misses;		  /* of decoded indexes */
 	uint64_t head_rows;
 	uint64_t stacks; /* distinct ones in the result */
+	/* Rows of the blocks that were asked about which are damaged, now or when a block was made of others, so that they are
+	 * missing in the answer if they match. Then it is partial. */
+	uint64_t lost_rows;
 	uint64_t phase_ns[STORE_PHASES];
 	/* To here they are sums. */
 	int64_t period; /* the largest of the series that matched: what one event stands for at most; 0 = not known */
+	int64_t lost_from_ns, lost_to_ns; /* times of the lost rows, both included, as far as they are known; 0, 0 = none */
 	bool saturated; /* sums of what was read may be at a limit of 64 bits (base/sum.h); the query sets it */
 	bool partial;	/* something was left out: */
 	char why[160];	/* "the deadline of 30 s passed after 12 of 40 blocks" */
@@ -207,6 +211,8 @@ struct store_read_stats {
 
 /* Adds the members that are sums, no others. */
 void store_read_stats_add(struct store_read_stats *to, const struct store_read_stats *from);
+/* Adds rows that are lost, and widens their times. */
+void store_read_stats_lose(struct store_read_stats *stats, uint64_t rows, int64_t from_ns, int64_t to_ns);
 /* Of two reads whose results are one: the largest period, partial if one is, and the first reason too. */
 void store_read_stats_unite(struct store_read_stats *to, const struct store_read_stats *from);
 
@@ -293,6 +299,10 @@ struct store_stats {
 	uint64_t head_bytes, head_samples, head_series; /* now */
 	uint64_t blocks_removed, problems;
 	uint64_t log_cut_bytes; /* at the start: the end of the log, inside a record, that was cut off */
+	/* Damage of blocks that was found since the start, each once: pages or whole files that are left out, and their rows;
+	 * files that are not used because others have the same */
+	uint64_t damaged_pages, damaged_rows, damaged_files;
+	uint64_t corrected_bits; /* flipped ones of blocks, put right on disk */
 	uint64_t compactions, compact_ns_total, compact_ns_max, compact_failures, compact_bytes_in, compact_bytes_out;
 	uint64_t blocks_by_level[3], level_bytes[3]; /* now */
 	uint64_t cache_bytes;			     /* of indexes, now */

@@ -13,6 +13,7 @@
  *   select.c    which series are wanted              plan.c         which tables of a block are read for a range
  *   read.c      merge, series                        stack_set.c    stacks of all sources by their hash
  *   filter.c    which stacks are wanted              materialize.c  a block's stacks into a profile
+ *   damage.c    damaged pages and files of blocks: reported once, read around
  *   catalogue.c lists of names
  *   head.c      the head in memory                   series.c       what is known of a series
  *   log.c       segments of the write-ahead log      delta*.c       the payload of a record        ids.c   duplicate ids
@@ -36,6 +37,7 @@
 #include "base/cancel.h"
 #include "base/thread.h"
 #include "store/block/block.h"
+#include "store/block/block_scan.h"
 #include "store/head/head.h"
 #include "store/head/log.h"
 #include "store/head/record.h"
@@ -207,6 +209,18 @@ void gaps_add_log(struct local_store *store, int64_t written_ns,
 void gaps_add_entry(struct local_store *store, const char *name); /* of the quarantine */
 int gaps_load(struct local_store *store, struct error *err);	  /* what is in the quarantine */
 void gaps_note(struct local_store *store, int64_t from_ns, int64_t to_ns, struct store_read_stats *stats);
+
+/* damage.c: places of blocks that turned out to be damaged; each is reported once. */
+/* Rows that are left out, or with none of them a page index; of a whole file, it is not read any more. */
+void damage_note_rows(struct local_store *store, struct block *block, const struct block_lost *lost, const char *why);
+/* Of a block that was just opened: the files that it has to do without. */
+void damage_note_opened(struct local_store *store, struct block *block);
+/* Flipped bits that were put right while a block was read: reported, once a file. */
+void damage_note_corrected(struct local_store *store, struct block *block);
+/* Puts them right on disk. */
+void damage_heal(struct local_store *store);
+/* A file that is not read any more, since others of the block have what it holds. */
+void damage_note_file(struct local_store *store, struct block *block, enum block_file file, const char *why);
 
 /* cache.c */
 enum block_part { BLOCK_PART_SERIES, BLOCK_PART_TABLES, BLOCK_PART_HASHES, BLOCK_PARTS };

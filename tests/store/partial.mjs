@@ -130,7 +130,7 @@ server = await startServer(data);
 assert.equal((await post('/api/v1/ingest?label=service_name%3Dkept', pprof(now - 60000, 100))).status, 200);
 assert.equal(await server.stop(), 0);
 const damaged = blocks().sort((a, b) => Number(BigInt(meta(a).min_ns) - BigInt(meta(b).min_ns)))[0];
-const samples = join(data, 'blocks', damaged, 'samples.parquet');
+const index = join(data, 'blocks', damaged, 'series.parquet');
 function flip(path, at) {
 	const byte = Buffer.alloc(1),
 		fd = openSync(path, 'r+');
@@ -139,7 +139,7 @@ function flip(path, at) {
 	writeSync(fd, byte, 0, 1, at);
 	closeSync(fd);
 }
-flip(samples, 100);
+flip(index, 100);
 server = await startServer(data);
 
 const range = (from, to) => ({ from: String(from), to: String(to) });

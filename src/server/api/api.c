@@ -228,11 +228,7 @@ void call_write_range(const struct call *call, struct json_writer *json)
 
 void call_write_partial(const struct call *call, const struct query_explain *explain, struct json_writer *json)
 {
-	json_member_bool(json, "partial", call->stats.read.partial);
-	if (call->stats.read.partial)
-		json_member_cstring(json, "why", call->stats.read.why);
-	if (call->stats.read.saturated)
-		json_member_bool(json, "saturated", true);
+	query_partial_json(&call->stats, json);
 	if (!call->explain)
 		return;
 	json_key(json, "explain");

@@ -72,10 +72,12 @@ static void write_counts(struct json_writer *json, const char *name, const char 
 
 static void write_storage(struct json_writer *json, const struct store_stats *store)
 {
-	static const char *const names[] = {"head_bytes",  "head_samples",     "head_series",	 "log_bytes",
-					    "compactions", "compact_failures", "blocks_removed", "problems"};
-	const uint64_t values[] = {store->head_bytes,  store->head_samples,	store->head_series,    store->log_bytes,
-				   store->compactions, store->compact_failures, store->blocks_removed, store->problems};
+	static const char *const names[] = {"head_bytes",    "head_samples",	 "head_series",	   "log_bytes",
+					    "compactions",   "compact_failures", "blocks_removed", "problems",
+					    "damaged_pages", "damaged_rows",	 "damaged_files",  "corrected_bits"};
+	const uint64_t values[] = {store->head_bytes,	 store->head_samples,	  store->head_series,	 store->log_bytes,
+				   store->compactions,	 store->compact_failures, store->blocks_removed, store->problems,
+				   store->damaged_pages, store->damaged_rows,	  store->damaged_files,	 store->corrected_bits};
 	write_counts(json, "storage", names, values, sizeof(values) / sizeof(*values));
 	json_member_array(json, "levels");
 	for (size_t i = 0; i < sizeof(store->level_bytes) / sizeof(*store->level_bytes); i++) {

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "store/block/block_write_int.h"
@@ -20,6 +21,9 @@ void batch_reader_release(struct batch_reader *reader)
 	mem_free(reader->keys);
 	mem_free(reader->spare);
 	mem_free(reader->column);
+	mem_free(reader->bad);
+	reader->bad = NULL;
+	reader->bad_capacity = 0;
 	reader->keys = reader->spare = NULL;
 	reader->column = NULL;
 	reader->key_capacity = reader->spare_capacity = reader->column_capacity = 0;
@@ -78,6 +82,81 @@ static int order_by_first(struct batch_reader *reader, struct error *err)
 	return r;
 }
 
+/* ---- damage ---- */
+
+static int read_column(struct batch_reader *reader, size_t column, size_t pages, size_t *damaged, struct error *why,
+		       struct error *err)
+{
+	struct parquet_data *data = &reader->data[column];
+	size_t bad = 0;
+	if (!reader->on_lost)
+		return parquet_read_pages(reader->file, reader->group, reader->columns[column], reader->page, pages, data, err);
+	int r = parquet_read_around(reader->file, reader->group, reader->columns[column], reader->page, pages, data,
+				    reader->bad, &bad, why);
+	if (r < 0 && err)
+		*err = *why;
+	*damaged += bad;
+	return r;
+}
+
+/* Takes rows [from, to) out of all columns. */
+static void take_out(struct batch_reader *reader, size_t from, size_t to)
+{
+	for (size_t i = 0; i < reader->column_count; i++) {
+		struct parquet_data *data = &reader->data[i];
+		size_t size = block_value_size(data->type), behind = reader->count - to;
+		if (reader->columns[i] == SIZE_MAX || !behind)
+			continue;
+		memmove((uint8_t *)data->any + from * size, (uint8_t *)data->any + to * size, behind * size);
+		if (data->present)
+			memmove(data->present + from, data->present + to, behind);
+	}
+	reader->count -= to - from;
+}
+
+/* From the last one on, so that those before it stay where they are. */
+static int leave_out(struct batch_reader *reader, size_t pages, const char *why)
+{
+	bool only = reader->page_count == 1;
+	size_t start = parquet_page_first_row(reader->file, reader->group, reader->page);
+	int r = 0;
+	for (size_t i = pages; r == 0 && i-- > 0;) {
+		if (!reader->bad[i])
+			continue;
+		size_t page = reader->page + i;
+		size_t from = parquet_page_first_row(reader->file, reader->group, page) - start;
+		size_t to = parquet_page_first_row(reader->file, reader->group, page + 1) - start;
+		take_out(reader, from, to);
+		r = reader->on_lost(reader->context, reader->group, only ? SIZE_MAX : page, to - from, why);
+	}
+	for (size_t i = 0; i < reader->column_count; i++)
+		reader->data[i].count = reader->count;
+	return r;
+}
+
+/* ---- reading ---- */
+
+static int read_columns(struct batch_reader *reader, size_t pages, size_t *ret_damaged, struct error *why, struct error *err)
+{
+	*ret_damaged = 0;
+	if (reader->on_lost && array_reserve(&reader->bad, &reader->bad_capacity, pages, SIZE_MAX) < 0)
+		return error_nomem(err);
+	if (reader->on_lost)
+		memset(reader->bad, 0, pages);
+	for (size_t i = 0; i < reader->column_count; i++) {
+		struct parquet_data *data = &reader->data[i];
+		if (reader->columns[i] == SIZE_MAX)
+			continue;
+		int r = read_column(reader, i, pages, ret_damaged, why, err);
+		if (r < 0)
+			return r;
+		if (data->count != reader->count || (data->null_count && !reader->wanted[i].may_be_null))
+			return error_set(err, -EBADMSG, "column %s has %s", reader->wanted[i].name,
+					 data->null_count ? "nulls" : "a different number of rows");
+	}
+	return 0;
+}
+
 int batch_reader_next(struct batch_reader *reader, struct error *err)
 {
 	while (reader->page >= reader->page_count) {
@@ -86,22 +165,17 @@ int batch_reader_next(struct batch_reader *reader, struct error *err)
 		reader->page_count = parquet_page_count(reader->file, ++reader->group);
 		reader->page = 0;
 	}
-	size_t left = reader->page_count - reader->page;
+	size_t left = reader->page_count - reader->page, damaged;
 	size_t pages = left < reader->batch_pages || reader->by_first ? left : reader->batch_pages;
+	struct error why = {0};
 	reader->count = parquet_page_first_row(reader->file, reader->group, reader->page + pages) -
 			parquet_page_first_row(reader->file, reader->group, reader->page);
-	for (size_t i = 0; i < reader->column_count; i++) {
-		struct parquet_data *data = &reader->data[i];
-		if (reader->columns[i] == SIZE_MAX)
-			continue;
-		int r = parquet_read_pages(reader->file, reader->group, reader->columns[i], reader->page, pages, data, err);
-		if (r < 0)
-			return r;
-		if (data->count != reader->count || (data->null_count && !reader->wanted[i].may_be_null))
-			return error_set(err, -EBADMSG, "column %s has %s", reader->wanted[i].name,
-					 data->null_count ? "nulls" : "a different number of rows");
-	}
+	int r = read_columns(reader, pages, &damaged, &why, err);
+	if (r == 0 && damaged)
+		r = leave_out(reader, pages, why.message);
+	if (r != 0)
+		return r;
 	reader->page += pages;
-	int r = reader->by_first ? order_by_first(reader, err) : 0;
+	r = reader->by_first ? order_by_first(reader, err) : 0;
 	return r < 0 ? r : 1;
 }

@@ -24,9 +24,16 @@ struct batch_reader {
 	bool by_first; /* the caller's choice, before the first batch: rows of each row group by an INT32 column, the first,
 			* equal ones in the order that they have: samples with partitions (partition.h) by series, time, stack
 			*/
+	/* The caller's choice as well: rows of a page that is damaged in one of the columns are left out, and told with the
+	 * reason; a result that is not 0 ends the reading with it. NULL = damage is an error. Page SIZE_MAX: the group's only
+	 * one. */
+	int (*on_lost)(void *context, size_t group, size_t page, size_t rows, const char *why);
+	void *context;
 	/* The batch */
 	size_t count;
 	struct parquet_data data[BATCH_COLUMNS_MAX];
+	uint8_t *bad; /* by page of the batch */
+	size_t bad_capacity;
 	/* Scratch of by_first */
 	uint64_t *keys, *spare;
 	uint8_t *column;

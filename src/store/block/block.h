@@ -6,6 +6,8 @@
 #ifndef WICK_STORE_BLOCK_BLOCK_H
 #define WICK_STORE_BLOCK_BLOCK_H
 
+#include <stdatomic.h>
+
 #include "codec/parquet.h"
 #include "store/block/partition.h"
 #include "store/head/head.h"
@@ -41,7 +43,8 @@ enum block_file {
 	BLOCK_PROCESSES,
 	BLOCK_FILE_COUNT,
 };
-extern const char *const block_file_names[BLOCK_FILE_COUNT];
+#define BLOCK_META BLOCK_FILE_COUNT
+extern const char *const block_file_names[BLOCK_FILE_COUNT + 1]; /* the last one is the metadata */
 
 /* What the series have that share a label name, a value of one, or a type. */
 struct block_use {
@@ -60,6 +63,12 @@ struct block_type {
 	struct profile_type type;
 	struct block_use use;
 };
+/* Rows that blocks had which this one was made of, but which were damaged then. */
+struct block_losses {
+	uint64_t rows;
+	int64_t from_ns, to_ns; /* their times, both included, as far as they were known; 0 if there are none */
+};
+void block_losses_add(struct block_losses *losses, uint64_t rows, int64_t from_ns, int64_t to_ns);
 struct block_meta {
 	char name[BLOCK_NAME_MAX];
 	unsigned version, level, generation;
@@ -79,6 +88,7 @@ struct block_meta {
 	size_t type_count;
 	bool counts_profiles; /* totals have the number of profiles of gauges, and each gauge is a rollup series by itself */
 	bool types_complete;  /* the same for types: all of them are in `types`, or none */
+	struct block_losses lost;
 	char (*replaces)[BLOCK_NAME_MAX]; /* blocks that this one was made of */
 	size_t replace_count;
 };
@@ -96,6 +106,10 @@ uint64_t block_meta_bytes(const struct block_meta *meta); /* all files together 
 int block_meta_write(const char *directory, const struct block_meta *meta, struct error *err);
 /* -EBADMSG malformed or not matching its checksum, -ENOTSUP of a newer version. */
 int block_meta_read(const char *directory, struct block_meta *ret, struct error *err);
+/* The same, but one flipped bit of it is put right: *ret_corrected. Not on disk. */
+int block_meta_read_corrected(const char *directory, struct block_meta *ret, bool *ret_corrected, struct error *err);
+/* Writes what block_meta_read_corrected() made of it, in the place of what is there. */
+int block_meta_heal(const char *directory, struct error *err);
 /* What is known of a label; NULL if no series of the block has it, or if !labels_complete and it is not listed. */
 const struct block_label_name *block_meta_label(const struct block_meta *meta, const char *name);
 
@@ -179,6 +193,11 @@ struct block_hashes {
 	size_t count;
 };
 
+/* A place of a block that is damaged. */
+struct block_damage {
+	enum block_file file;
+	size_t group, page; /* SIZE_MAX = all of them */
+};
 struct block {
 	unsigned refs; /* the store's state lock */
 	char *path;
@@ -186,15 +205,38 @@ struct block {
 	bool removed, is_set_aside;
 	bool is_left_alone; /* compaction cannot read it, and it is not damaged */
 	bool is_stuck;	    /* removed, but its files cannot be */
-	int64_t due_ns;	    /* when retention has something to take out of it; 0 = not known */
+	/* Files that are not read any more, because they are damaged and others have what they hold: a bit a file */
+	atomic_uint unusable;
+	/* Files in which a flipped bit was put right when it was read, but not on disk; those that were reported; a bit a file,
+	 * and BLOCK_META for the metadata */
+	atomic_uint corrected;
+	unsigned corrected_reported; /* the store's state lock */
+	struct block_place {
+		struct block *block;
+		enum block_file file;
+	} places[BLOCK_FILE_COUNT];
+	struct block_damage *damage; /* what was reported; the store's state lock */
+	size_t damage_count, damage_capacity;
+	int64_t due_ns; /* when retention has something to take out of it; 0 = not known */
 	/* Cached, or NULL; the store's state lock. */
 	struct block_series *series;
 	struct block_tables *tables;
 	struct block_hashes *hashes;
 	uint64_t last_used;
 };
-/* Reads and checks the metadata and the files' sizes. */
+static inline bool block_can_use(const struct block *block, enum block_file file)
+{
+	return block->meta.files[file].size > 0 && !(block->unusable >> file & 1);
+}
+/* Whether what the file holds can be made of the block's other files. */
+bool block_is_derivable(const struct block *block, enum block_file file);
+/* Whether the file is there and as long as it should be; -EBADMSG if not. */
+int block_check_file(const struct block *block, enum block_file file, struct error *err);
+/* Reads and checks the metadata and the files' sizes. Files with rows, sums, labels or ids of appends that are missing or have
+ * the wrong size are marked as unusable; others make it -EBADMSG. */
 int block_open(const char *path, struct block **ret, struct error *err);
+/* The same for a block to be repaired, whatever is missing of it but the metadata. */
+int block_open_loosely(const char *path, struct block **ret, struct error *err);
 struct block *block_free(struct block *block);
 DEFINE_CLEANUP_POINTER(block_free, struct block);
 
@@ -217,6 +259,18 @@ int block_read_column(struct parquet_file *file, const char *name, enum parquet_
 typedef int (*block_on_value)(void *context, const char *value, const struct block_use *use, struct error *err);
 int block_labels_find(const struct block *block, const char *label, const char *prefix, block_on_value on_value, void *context,
 		      uint64_t *bytes, struct error *err);
+/*
+ * Looks at every byte of every file. What does not match its checksum because of one flipped bit is put right on disk, if
+ * `write`; what is damaged beyond that is told, file by file and part by part. Also files that are missing. -EBADMSG: the
+ * metadata cannot be read.
+ */
+struct block_healed {
+	uint64_t bits;	  /* put right */
+	unsigned damaged; /* files that are not whole: a bit a file */
+	uint64_t parts;	  /* of them */
+};
+int block_heal(const char *path, bool write, void (*on_damage)(void *context, const char *message), void *context,
+	       struct block_healed *ret, struct error *err);
 /* Reads every byte of every file: -EBADMSG names the first that is damaged. Queries check only what they read. */
 int block_verify(const struct block *block, struct error *err);
 /* Ids of the appends in it, by rising sequence. */

@@ -22,18 +22,27 @@
 #include "codec/json.h"
 #include "store/block/block.h"
 
-#define CHECKSUM_KEY ",\"checksum\":\""
-#define HASH_DIGITS  16
-#define FILES_OF_1   (BLOCK_APPENDS + 1) /* of version 1 */
+#define CHECKSUM_KEY  ",\"checksum\":\""
+#define HASH_DIGITS   16
+#define CORRECTED_MAX (64 * 1024)	  /* longer ones take too long to try */
+#define FILES_OF_1    (BLOCK_APPENDS + 1) /* of version 1 */
 
-const char *const block_file_names[BLOCK_FILE_COUNT] = {
-	[BLOCK_SAMPLES] = "samples.parquet",	   [BLOCK_SERIES] = "series.parquet",
-	[BLOCK_STACKS] = "stacks.parquet",	   [BLOCK_LOCATIONS] = "locations.parquet",
-	[BLOCK_LINES] = "lines.parquet",	   [BLOCK_FUNCTIONS] = "functions.parquet",
-	[BLOCK_MAPPINGS] = "mappings.parquet",	   [BLOCK_APPENDS] = "appends.parquet",
-	[BLOCK_LABELS] = "labels.parquet",	   [BLOCK_TOTALS] = "totals.parquet",
-	[BLOCK_ROLLUP_5M] = "rollup_5m.parquet",   [BLOCK_ROLLUP_1H] = "rollup_1h.parquet",
-	[BLOCK_ROLLUP_ALL] = "rollup_all.parquet", [BLOCK_PROCESSES] = "processes.parquet",
+const char *const block_file_names[BLOCK_FILE_COUNT + 1] = {
+	[BLOCK_SAMPLES] = "samples.parquet",
+	[BLOCK_SERIES] = "series.parquet",
+	[BLOCK_STACKS] = "stacks.parquet",
+	[BLOCK_LOCATIONS] = "locations.parquet",
+	[BLOCK_LINES] = "lines.parquet",
+	[BLOCK_FUNCTIONS] = "functions.parquet",
+	[BLOCK_MAPPINGS] = "mappings.parquet",
+	[BLOCK_APPENDS] = "appends.parquet",
+	[BLOCK_LABELS] = "labels.parquet",
+	[BLOCK_TOTALS] = "totals.parquet",
+	[BLOCK_ROLLUP_5M] = "rollup_5m.parquet",
+	[BLOCK_ROLLUP_1H] = "rollup_1h.parquet",
+	[BLOCK_ROLLUP_ALL] = "rollup_all.parquet",
+	[BLOCK_PROCESSES] = "processes.parquet",
+	[BLOCK_META] = "meta.json",
 };
 
 void block_meta_release(struct block_meta *meta)
@@ -72,6 +81,15 @@ int block_meta_set_replaces(struct block_meta *meta, const char (*names)[BLOCK_N
 		memcpy(meta->replaces, names, count * sizeof(*meta->replaces));
 	meta->replace_count = count;
 	return 0;
+}
+
+void block_losses_add(struct block_losses *losses, uint64_t rows, int64_t from_ns, int64_t to_ns)
+{
+	if (!rows)
+		return;
+	losses->from_ns = losses->rows == 0 || from_ns < losses->from_ns ? from_ns : losses->from_ns;
+	losses->to_ns = losses->rows == 0 || to_ns > losses->to_ns ? to_ns : losses->to_ns;
+	losses->rows += rows;
 }
 
 const struct block_label_name *block_meta_label(const struct block_meta *meta, const char *name)
@@ -266,11 +284,19 @@ static bool get_partitions(const json_t *root, struct block_meta *ret)
 	return get_int(root, "partition_ns", &ret->partition_ns) && ret->partition_ns >= 0;
 }
 
+/* Only there if something was lost. */
+static bool get_lost(const json_t *root, struct block_losses *ret)
+{
+	const json_t *lost = json_object_get(root, "lost");
+	return !lost || (get_count(lost, "rows", &ret->rows) && get_int(lost, "from_ns", &ret->from_ns) &&
+			 get_int(lost, "to_ns", &ret->to_ns) && ret->from_ns <= ret->to_ns);
+}
+
 static int get_version_2(const json_t *root, struct block_meta *ret)
 {
 	if (!get_small(root, "level", BLOCK_LEVELS - 1, &ret->level) ||
 	    !get_small(root, "generation", INT_MAX, &ret->generation) || !get_int(root, "mean_ns", &ret->mean_ns) ||
-	    !get_count(root, "rollup_series", &ret->rollup_series) || !get_partitions(root, ret))
+	    !get_count(root, "rollup_series", &ret->rollup_series) || !get_partitions(root, ret) || !get_lost(root, &ret->lost))
 		return -EBADMSG;
 	/* Blocks written before it was counted have none. */
 	ret->counts_profiles = json_is_true(json_object_get(root, "counts_profiles"));
@@ -316,25 +342,82 @@ static int parse_meta(const char *path, struct bytes text, struct block_meta *re
 	return r;
 }
 
-int block_meta_read(const char *directory, struct block_meta *ret, struct error *err)
+static int read_text(const char *directory, char path[PATH_MAX], struct buffer *text, struct error *err)
 {
-	char path[PATH_MAX];
 	struct error cause = {0};
-	_cleanup_(buffer_release) struct buffer text = {.max = BLOCK_META_MAX};
-	*ret = (struct block_meta){0};
-	int r = io_join_path(path, sizeof(path), directory, "meta.json");
+	int r = io_join_path(path, PATH_MAX, directory, "meta.json");
 	if (r < 0)
 		return error_set_errno(err, r, "%s", directory);
-	r = io_read_file(path, BLOCK_META_MAX, &text, &cause);
+	r = io_read_file(path, BLOCK_META_MAX, text, &cause);
 	/* What is not there is damage, not an error of reading. */
 	if (r == -ENOENT || r == -E2BIG || r == -EISDIR || r == -ENOTDIR)
 		return error_set(err, -EBADMSG, "incomplete block: %s", cause.message);
+	return r < 0 ? error_set(err, r, "%s", cause.message) : 0;
+}
+
+/* Finds the one bit that is wrong, by trying: true if it is right now. */
+static bool correct_text(struct buffer *text)
+{
+	for (size_t bit = 0; text->len <= CORRECTED_MAX && bit < text->len * 8; bit++) {
+		text->data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		if (checksum_matches(buffer_bytes(text)))
+			return true;
+		text->data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	return false;
+}
+
+static int read_meta(const char *directory, bool correct, struct buffer *text, struct block_meta *ret, bool *ret_corrected,
+		     struct error *err)
+{
+	char path[PATH_MAX];
+	*ret = (struct block_meta){0};
+	*ret_corrected = false;
+	int r = read_text(directory, path, text, err);
 	if (r < 0)
-		return error_set(err, r, "%s", cause.message);
-	r = parse_meta(path, buffer_bytes(&text), ret, err);
+		return r;
+	/* Before it is parsed: the version may be what is wrong. */
+	if (correct && !checksum_matches(buffer_bytes(text)))
+		*ret_corrected = correct_text(text);
+	r = parse_meta(path, buffer_bytes(text), ret, err);
 	if (r < 0)
 		block_meta_release(ret);
 	return r;
+}
+
+int block_meta_read(const char *directory, struct block_meta *ret, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer text = {.max = BLOCK_META_MAX};
+	bool corrected;
+	return read_meta(directory, false, &text, ret, &corrected, err);
+}
+
+int block_meta_read_corrected(const char *directory, struct block_meta *ret, bool *ret_corrected, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer text = {.max = BLOCK_META_MAX};
+	return read_meta(directory, true, &text, ret, ret_corrected, err);
+}
+
+int block_meta_heal(const char *directory, struct error *err)
+{
+	char path[PATH_MAX], fresh[PATH_MAX];
+	_cleanup_(buffer_release) struct buffer text = {.max = BLOCK_META_MAX};
+	struct block_meta meta;
+	bool corrected;
+	int r = read_meta(directory, true, &text, &meta, &corrected, err);
+	if (r < 0)
+		return r;
+	block_meta_release(&meta);
+	if (!corrected)
+		return 0;
+	if (io_join_path(path, sizeof(path), directory, "meta.json") < 0 ||
+	    io_join_path(fresh, sizeof(fresh), directory, "meta.json.tmp") < 0)
+		return error_set_errno(err, -ENAMETOOLONG, "%s", directory);
+	io_unlink(fresh, NULL);
+	r = io_write_file(fresh, text.data, text.len, 0640, err);
+	if (r == 0)
+		r = io_rename(fresh, path, err);
+	return r == 0 ? io_sync_dir(directory, err) : r;
 }
 
 /* ---- writing ---- */
@@ -405,6 +488,17 @@ static void put_files(struct json_writer *json, const struct block_meta *meta)
 	json_end_array(json);
 }
 
+static void put_lost(struct json_writer *json, const struct block_losses *lost)
+{
+	if (!lost->rows)
+		return;
+	json_member_object(json, "lost");
+	json_member_uint(json, "rows", lost->rows);
+	json_member_int(json, "from_ns", lost->from_ns);
+	json_member_int(json, "to_ns", lost->to_ns);
+	json_end_object(json);
+}
+
 static void put_meta(struct json_writer *json, const struct block_meta *meta)
 {
 	json_begin_object(json);
@@ -423,6 +517,7 @@ static void put_meta(struct json_writer *json, const struct block_meta *meta)
 	json_member_uint(json, "series", meta->series);
 	json_member_uint(json, "rollup_series", meta->rollup_series);
 	json_member_bool(json, "counts_profiles", meta->counts_profiles);
+	put_lost(json, &meta->lost);
 	put_types(json, meta);
 	put_labels(json, meta);
 	json_member_array(json, "replaces");

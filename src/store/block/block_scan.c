@@ -418,6 +418,88 @@ static int give_rows(struct scanning *s, bool inside)
 	return r;
 }
 
+/* Pages [first, first + count). *ret_any: they may have a row that passes. */
+static int load_rows(struct scanning *s, size_t group, size_t first, size_t count, bool inside, bool *ret_any)
+{
+	*ret_any = true;
+	int r = s->has_links ? sieve_links(s, group, first, count, ret_any) : 0;
+	if (r == 0 && *ret_any && s->has_numbers)
+		r = sieve_numbers(s, group, first, count, ret_any);
+	return r == 0 && *ret_any ? read_pages(s, group, first, count, inside) : r;
+}
+
+/* ---- what is damaged ---- */
+
+/* Where the rows of a page are in time; what is not known is that of the row group, or of the block. */
+static struct block_lost lost_page(const struct scanning *s, size_t group, size_t page)
+{
+	struct block_lost lost = {.file = s->scan->file,
+				  .group = group,
+				  .page = parquet_page_count(s->file, group) > 1 ? page : SIZE_MAX,
+				  .rows = parquet_page_first_row(s->file, group, page + 1) -
+					  parquet_page_first_row(s->file, group, page),
+				  .from_ns = s->scan->block->meta.min_ns,
+				  .to_ns = s->scan->block->meta.max_ns};
+	if (!parquet_page_range(s->file, group, s->at.time, page, &lost.from_ns, &lost.to_ns))
+		parquet_chunk_range(s->file, group, s->at.time, &lost.from_ns, &lost.to_ns);
+	return lost;
+}
+
+/* Of a page index everything can be read without, though not as fast: it is only reported. */
+static int report_index(struct scanning *s, size_t group)
+{
+	struct error why = {0};
+	if (!s->scan->on_lost || parquet_index_damage(s->file, group, &why) == 0)
+		return 0;
+	struct block_lost lost = lost_page(s, group, 0);
+	lost.page = SIZE_MAX;
+	lost.rows = 0;
+	return s->scan->on_lost(s->scan->context, &lost, why.message);
+}
+
+/* The file as a whole. */
+static int lose_all(struct scanning *s, const char *why)
+{
+	const struct block_meta *meta = &s->scan->block->meta;
+	struct block_lost lost = {.file = s->scan->file,
+				  .group = SIZE_MAX,
+				  .page = SIZE_MAX,
+				  .rows = meta->files[s->scan->file].rows,
+				  .from_ns = meta->min_ns,
+				  .to_ns = meta->max_ns};
+	s->is_empty = true;
+	return s->scan->on_lost(s->scan->context, &lost, why);
+}
+
+static int give_pages(struct scanning *s, size_t group, size_t first, size_t count, bool inside);
+
+/* Some of these pages are damaged: those that are not are given. */
+static int give_around(struct scanning *s, size_t group, size_t first, size_t count, bool inside, const char *why)
+{
+	int r = 0;
+	if (count == 1) {
+		struct block_lost lost = lost_page(s, group, first);
+		return s->scan->on_lost(s->scan->context, &lost, why);
+	}
+	for (size_t i = first; r == 0 && i < first + count; i++)
+		r = give_pages(s, group, i, 1, inside);
+	return r;
+}
+
+static int give_pages(struct scanning *s, size_t group, size_t first, size_t count, bool inside)
+{
+	struct error why = {0}, *err = s->err;
+	bool any = true;
+	s->err = &why;
+	int r = load_rows(s, group, first, count, inside, &any);
+	s->err = err;
+	if (r == -EBADMSG && s->scan->on_lost)
+		return give_around(s, group, first, count, inside, why.message);
+	if (r < 0 && err)
+		*err = why;
+	return r == 0 && any ? give_rows(s, inside) : r;
+}
+
 /* Reads neighbouring pages that stay, a few at a time. */
 static int scan_group(struct scanning *s, size_t group, bool inside)
 {
@@ -441,20 +523,13 @@ static int scan_group(struct scanning *s, size_t group, bool inside)
 			all_inside &= inside || verdict.inside;
 		}
 		scan->pages += next - first;
-		bool any = true;
 		int r = scan->check ? scan->check(scan->context, s->err) : 0;
-		if (r == 0 && s->has_links)
-			r = sieve_links(s, group, first, next - first, &any);
-		if (r == 0 && any && s->has_numbers)
-			r = sieve_numbers(s, group, first, next - first, &any);
-		if (r == 0 && any)
-			r = read_pages(s, group, first, next - first, all_inside);
-		if (r == 0 && any)
-			r = give_rows(s, all_inside);
-		if (r < 0)
+		if (r == 0)
+			r = give_pages(s, group, first, next - first, all_inside);
+		if (r != 0)
 			return r;
 	}
-	return 0;
+	return report_index(s, group);
 }
 
 /* ---- all ---- */
@@ -483,10 +558,17 @@ int block_scanner_open(struct block_scan *scan, struct block_scanner **ret, stru
 		return error_nomem(err);
 	scanner->s.scan = scan;
 	scanner->s.err = err;
-	int r = block_open_file(scan->block, scan->file, &scanner->s.file, err);
+	struct error why = {0};
+	scanner->s.err = &why;
+	int r = block_open_file(scan->block, scan->file, &scanner->s.file, &why);
 	if (r == 0)
 		r = prepare(&scanner->s);
-	if (r < 0)
+	scanner->s.err = err;
+	if (r == -EBADMSG && scan->on_lost)
+		r = lose_all(&scanner->s, why.message);
+	else if (r < 0 && err)
+		*err = why;
+	if (r != 0)
 		block_scanner_close(scanner);
 	else
 		*ret = scanner;
@@ -538,7 +620,7 @@ int block_scan(struct block_scan *scan, struct error *err)
 {
 	struct block_scanner *scanner;
 	int r = block_scanner_open(scan, &scanner, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	for (size_t g = 0; r == 0 && g < block_scanner_groups(scanner); g++)
 		if (block_scanner_wants(scanner, g))

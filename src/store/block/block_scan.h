@@ -26,6 +26,13 @@ struct block_run {
 	/* With `linked`: the ids of the span of each row. */
 	const struct bytes *traces, *spans;
 };
+/* Rows that cannot be read, because a page of one of their columns is damaged, or another part of the row group. */
+struct block_lost {
+	enum block_file file;
+	size_t group, page;	/* SIZE_MAX = all row groups; all pages of the row group */
+	uint64_t rows;		/* 0: only the page index is damaged, and everything was read */
+	int64_t from_ns, to_ns; /* times of the rows, both included, as far as they are known */
+};
 struct block_scan {
 	const struct block *block;
 	enum block_file file;
@@ -43,6 +50,9 @@ struct block_scan {
 	struct intern *texts;
 	bool (*numbers_pass)(void *context, struct bytes text);
 	int (*on_run)(void *context, const struct block_run *run, struct error *err);
+	/* Damage is passed over: called for each page that is left out, or once for the whole file, with the reason. A code
+	 * that is not 0 ends the scan with it. NULL = damage is an error. */
+	int (*on_lost)(void *context, const struct block_lost *lost, const char *why);
 	/* Between pieces of at most a few pages: a negative errno ends the scan. NULL = never. */
 	int (*check)(void *context, struct error *err);
 	void *context;

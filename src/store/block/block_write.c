@@ -583,6 +583,11 @@ static int make_rollups(struct block_writer *writer, struct error *err)
 	return rollup_write(&job, err);
 }
 
+void block_writer_set_lost(struct block_writer *writer, const struct block_losses *lost)
+{
+	writer->meta.lost = *lost;
+}
+
 int block_writer_finish(struct block_writer *writer, struct block_meta *ret, struct error *err)
 {
 	int r = finish_samples(writer, err);

@@ -80,6 +80,8 @@ int block_writer_tables(struct block_writer *writer, const struct block_tables *
 			const struct hash128 *hashes, struct error *err);
 /* By rising sequence; the last STORE_IDS_KEPT are stored. */
 int block_writer_appends(struct block_writer *writer, const struct head_append *appends, size_t count, struct error *err);
+/* What the block was made without. */
+void block_writer_set_lost(struct block_writer *writer, const struct block_losses *lost);
 /* -EINVAL when there were no rows at all. The caller releases *ret. */
 int block_writer_finish(struct block_writer *writer, struct block_meta *ret, struct error *err);
 

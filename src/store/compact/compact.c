@@ -13,6 +13,8 @@
  *   crowd             16 blocks of level 0 and one generation are merged within their level, without rollups, before their
  *                     window is over: a busy store cuts often, and each block costs every query something
  *
+ *   rebuild           a block with a damaged file that can be made of its others is rewritten, so that it has it again
+ *
  * So a sample is rewritten three or four times in its life. Blocks of which only rollups are left are never merged: they are of
  * the last level, or will be gone soon.
  *
@@ -21,8 +23,9 @@
  * that every query sees the one or the others. Inputs are deleted after their last reader. A crash after the rename leaves
  * both; the next start removes what is replaced (recover.c). Whatever fails before leaves everything as it was.
  *
- * Failures (a full disk, mostly) are counted, said once, and tried again after 2 s, 4 s ... 10 min. A damaged input is set
- * aside, as queries do it.
+ * Failures (a full disk, mostly) are counted, said once, and tried again after 2 s, 4 s ... 10 min. Rows of a damaged page are
+ * left out, reported, and noted in the metadata of the new block ("lost"), so that answers about their time stay partial. An
+ * input that has nothing else, or whose tables cannot be read, is set aside, as queries do it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -281,6 +284,28 @@ static void plan_level(const struct candidates *all, unsigned level, struct wind
 	}
 }
 
+/* A block of which a file is not used any more that can be made of its others: it is rewritten, and has it again. */
+static void plan_rebuild(const struct candidates *all, struct plan *plan)
+{
+	for (size_t i = 0; i < all->count && !plan->count; i++) {
+		struct block *block = all->blocks[i];
+		bool rebuilds = false;
+		for (size_t f = 0; f < BLOCK_FILE_COUNT; f++)
+			rebuilds |= block->unusable >> f & 1 && block_is_derivable(block, (enum block_file)f);
+		if (!rebuilds || !block_can_use(block, BLOCK_SAMPLES))
+			continue;
+		*plan = (struct plan){.level = block->meta.level, .rollups = block->meta.files[BLOCK_ROLLUP_ALL].size > 0};
+		add_input(plan, block);
+	}
+}
+
+/* Sums are all that is left of some blocks, because samples were removed, or cannot be read: those stay as they are. */
+static bool is_candidate(const struct block *block)
+{
+	return !block->is_left_alone && !block_meta_is_stripped(&block->meta) &&
+	       (block_can_use(block, BLOCK_SAMPLES) || !block_can_use(block, BLOCK_ROLLUP_ALL));
+}
+
 /* Chooses the next merge; its inputs are referenced. */
 static int plan_next(struct local_store *store, int64_t now_ns, struct plan *plan, struct error *err)
 {
@@ -295,12 +320,14 @@ static int plan_next(struct local_store *store, int64_t now_ns, struct plan *pla
 	all.blocks = memory;
 	plan->count = 0;
 	for (size_t i = 0; r == 0 && i < snapshot.block_count; i++)
-		if (!block_meta_is_stripped(&snapshot.blocks[i]->meta) && !snapshot.blocks[i]->is_left_alone)
+		if (is_candidate(snapshot.blocks[i]))
 			all.blocks[all.count++] = snapshot.blocks[i];
 	if (r == 0 && all.count) {
 		struct window scratch = {.lower = memory + all.count, .same = memory + 2 * all.count};
 		qsort(all.blocks, all.count, sizeof(struct block *), compare_times);
-		plan_level(&all, 2, &scratch, plan);
+		plan_rebuild(&all, plan);
+		if (!plan->count)
+			plan_level(&all, 2, &scratch, plan);
 		if (!plan->count)
 			plan_level(&all, 1, &scratch, plan);
 	}
@@ -341,6 +368,12 @@ static bool is_pointless(const struct plan *plan, const struct compact_job *job)
 	       (has_rollups(first) || !plan->rollups);
 }
 
+/* Damaged rows of an input. */
+static void report_lost(void *context, const struct block *block, const struct block_lost *lost, const char *why)
+{
+	damage_note_rows(context, (struct block *)block, lost, why);
+}
+
 static int run_plan(struct local_store *store, struct plan *plan, struct error *err)
 {
 	char directory[PATH_MAX];
@@ -352,6 +385,8 @@ static int run_plan(struct local_store *store, struct plan *plan, struct error *
 				  .level = plan->level,
 				  .rollups = plan->rollups,
 				  .memory_max = store->options.compact_memory_bytes,
+				  .on_lost = report_lost,
+				  .lost_context = store,
 				  .cancel = &store->cancel};
 	int r = compact_make_directory(store, directory, err);
 	if (r == 0)
@@ -381,6 +416,8 @@ int compact_rewrite(struct local_store *store, struct block *block, compact_drop
 				  .level = block->meta.level,
 				  .rollups = block->meta.files[BLOCK_ROLLUP_ALL].size > 0,
 				  .memory_max = store->options.compact_memory_bytes,
+				  .on_lost = report_lost,
+				  .lost_context = store,
 				  .cancel = &store->cancel,
 				  .drops = drops,
 				  .drops_context = context};
@@ -420,6 +457,7 @@ int local_compact(struct local_store *store, int64_t now_ns, struct error *err)
 	int r = 0;
 	pthread_mutex_lock(&store->compact_lock);
 	if (time_monotonic_ns() >= store->compact_retry_ns || store->options.manual) {
+		damage_heal(store);
 		r = compact_due(store, now_ns, &own);
 		if (r < 0 && r != -ECANCELED)
 			compact_note(store, &own);

@@ -76,7 +76,10 @@ struct row_source_options {
 	size_t batch_pages;
 	bool need_links;
 	struct intern *texts; /* of numbers; NULL = they are not needed */
-	bool in_order;	      /* rows by series, time, stack, whatever partitions the block has; set by row_source_open() */
+	/* Damaged rows are left out and told; NULL = damage is an error */
+	void (*on_lost)(void *context, const struct block *block, const struct block_lost *lost, const char *why);
+	void *context;
+	bool in_order; /* rows by series, time, stack, whatever partitions the block has; set by row_source_open() */
 };
 int row_source_open(const struct row_source_options *options, struct row_source **ret, struct error *err);
 struct row_source *row_source_close(struct row_source *source);
@@ -116,6 +119,9 @@ struct compact_job {
 	const atomic_bool *cancel;
 	compact_drops drops; /* NULL = everything stays */
 	void *drops_context;
+	/* Rows of inputs that cannot be read are left out: told here, with the reason, and noted in the new block. */
+	void (*on_lost)(void *context, const struct block *block, const struct block_lost *lost, const char *why);
+	void *lost_context;
 	/* Results */
 	size_t used;	  /* inputs that are in the new block */
 	uint64_t dropped; /* rows of samples */

@@ -41,6 +41,7 @@ struct compacting {
 	struct block_writer *writer;
 	bool has_links, has_numbers;
 	struct intern texts; /* of numbers */
+	struct block_losses lost;
 };
 
 static int check_cancel(const struct compacting *c)
@@ -58,7 +59,79 @@ static int of_input(struct compacting *c, size_t i, int r)
 
 static bool has_file(const struct block *block, enum block_file file)
 {
-	return block->meta.files[file].size > 0;
+	return block_can_use(block, file);
+}
+
+/* ---- what is damaged ---- */
+
+/* In passing, before rows are merged: it comes again then. */
+static void pass_over(void *context, const struct block *block, const struct block_lost *lost, const char *why)
+{
+}
+
+static void note_lost(void *context, const struct block *block, const struct block_lost *lost, const char *why)
+{
+	struct compacting *c = context;
+	block_losses_add(&c->lost, lost->rows, lost->from_ns, lost->to_ns);
+	if (c->job->on_lost)
+		c->job->on_lost(c->job->lost_context, block, lost, why);
+}
+
+/* Files of rows that cannot even be opened. Rows of processes are left out as a whole; a block without samples has nothing to
+ * be merged, and is kept: for its sums, if it has some, else in the quarantine. */
+static int check_file(struct compacting *c, size_t i, enum block_file file)
+{
+	struct block *block = c->inputs[i].block;
+	struct parquet_file *opened = NULL;
+	struct error why = {0};
+	if (!block->meta.files[file].size)
+		return 0;
+	int r = block_open_file(block, file, &opened, &why);
+	parquet_close(opened);
+	if (r == -EBADMSG)
+		block->unusable |= 1u << file;
+	if (r == -EBADMSG && file == BLOCK_PROCESSES)
+		return 0;
+	if (r == -EBADMSG && !c->job->drops && block_can_use(block, BLOCK_ROLLUP_ALL))
+		r = -ESTALE;
+	return r < 0 ? error_set(c->err, of_input(c, i, r), "%s", why.message) : 0;
+}
+
+static void lose_file(struct compacting *c, const struct block *block, enum block_file file)
+{
+	const struct block_meta *meta = &block->meta;
+	const struct block_lost lost = {.file = file,
+					.group = SIZE_MAX,
+					.page = SIZE_MAX,
+					.rows = meta->files[file].rows,
+					.from_ns = meta->min_ns,
+					.to_ns = meta->max_ns};
+	if (meta->files[file].size && !has_file(block, file))
+		note_lost(c, block, &lost, "the file cannot be read");
+}
+
+static int check_files(struct compacting *c)
+{
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < c->job->input_count; i++) {
+		r = check_file(c, i, BLOCK_SAMPLES);
+		if (r == 0)
+			r = check_file(c, i, BLOCK_PROCESSES);
+	}
+	return r;
+}
+
+/* Of those that the new block is made of: what they lack, and what it was made without. */
+static void note_losses(struct compacting *c)
+{
+	for (size_t i = 0; i < c->job->used; i++) {
+		const struct block *block = c->inputs[i].block;
+		const struct block_losses *before = &block->meta.lost;
+		if (before->rows)
+			block_losses_add(&c->lost, before->rows, before->from_ns, before->to_ns);
+		lose_file(c, block, BLOCK_PROCESSES);
+	}
+	block_writer_set_lost(c->writer, &c->lost);
 }
 
 /* ---- look ---- */
@@ -114,7 +187,8 @@ static int scan_input_rows(struct compacting *c, struct input *input, const stru
 							 .series = same,
 							 .series_count = input->series_count,
 							 .stack_count = input->stack_count,
-							 .drop = input->drop}};
+							 .drop = input->drop},
+					     .on_lost = pass_over};
 	return row_scan(&options, note_rows, &scanning, ret_dropped, c->err);
 }
 
@@ -260,6 +334,12 @@ static int collect_stacks(struct compacting *c, struct input *input, const struc
 	return r;
 }
 
+/* Rows without their numbers are left out later. */
+static int skip_lost(void *context, size_t group, size_t page, size_t rows, const char *why)
+{
+	return 0;
+}
+
 /* The texts of an input's numbers: so many as a block may have, but of the first input all. -E2BIG. */
 static int collect_numbers(struct compacting *c, struct parquet_file *file, bool is_first)
 {
@@ -268,6 +348,7 @@ static int collect_numbers(struct compacting *c, struct parquet_file *file, bool
 	struct bytes last = {0};
 	uint32_t id;
 	batch_reader_init(&reader);
+	reader.on_lost = skip_lost;
 	int r = batch_reader_open(&reader, file, column, 1, c->err);
 	while (r == 0 && (r = batch_reader_next(&reader, c->err)) > 0) {
 		const struct parquet_data *data = &reader.data[0];
@@ -449,7 +530,9 @@ static int merge_rows(struct compacting *c, const struct row_layout *layout)
 						     .directory = c->job->directory,
 						     .batch_pages = c->job->used > 4 ? 1 : BATCH_PAGES,
 						     .need_links = c->has_links && layout == &sample_rows,
-						     .texts = texts};
+						     .texts = texts,
+						     .on_lost = note_lost,
+						     .context = c};
 		if (!has_file(input->block, layout->file))
 			continue;
 		r = check_cancel(c);
@@ -473,7 +556,9 @@ static int merge_rows(struct compacting *c, const struct row_layout *layout)
 
 static int write_all(struct compacting *c, struct block_meta *ret)
 {
-	int r = c->job->drops ? scan(c) : 0;
+	int r = check_files(c);
+	if (r == 0 && c->job->drops)
+		r = scan(c);
 	if (r == 0)
 		r = collect(c);
 	if (r != 0)
@@ -487,7 +572,14 @@ static int write_all(struct compacting *c, struct block_meta *ret)
 		c->inputs[i].series = mem_free(c->inputs[i].series);
 		c->inputs[i].stacks = mem_free(c->inputs[i].stacks);
 	}
-	return r == 0 ? block_writer_finish(c->writer, ret, c->err) : r;
+	if (r < 0)
+		return r;
+	note_losses(c);
+	if (c->job->rows_in == 0 && c->lost.rows) {
+		c->job->damaged = 0;
+		return error_set(c->err, -EBADMSG, "none of its rows can be read");
+	}
+	return block_writer_finish(c->writer, ret, c->err);
 }
 
 int compact_write(struct compact_job *job, struct block_meta *ret, struct error *err)

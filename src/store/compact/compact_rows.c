@@ -230,6 +230,25 @@ static int next_batch(struct row_source *source, struct error *err)
 	return r < 0 ? r : source->count > 0;
 }
 
+static int note_lost(void *context, size_t group, size_t page, size_t rows, const char *why)
+{
+	const struct row_source *source = context;
+	const struct row_source_options *options = &source->options;
+	const struct block_meta *meta = &options->mapping.block->meta;
+	struct parquet_file *file = source->in.file;
+	size_t column = source->in.columns[1]; /* time */
+	struct block_lost lost = {.file = options->layout->file,
+				  .group = group,
+				  .page = page,
+				  .rows = rows,
+				  .from_ns = meta->min_ns,
+				  .to_ns = meta->max_ns};
+	if (page == SIZE_MAX || !parquet_page_range(file, group, column, page, &lost.from_ns, &lost.to_ns))
+		parquet_chunk_range(file, group, column, &lost.from_ns, &lost.to_ns);
+	options->on_lost(options->context, options->mapping.block, &lost, why);
+	return 0;
+}
+
 static int open_rows(struct row_source *source, struct error *err)
 {
 	struct row_source_options *options = &source->options;
@@ -237,6 +256,8 @@ static int open_rows(struct row_source *source, struct error *err)
 	int r = block_open_file(options->mapping.block, options->layout->file, &file, err);
 	if (r < 0)
 		return r;
+	source->in.on_lost = options->on_lost ? note_lost : NULL;
+	source->in.context = source;
 	source->in.batch_pages = options->batch_pages ? options->batch_pages : BATCH_PAGES;
 	source->in.by_first = options->in_order && options->layout == &sample_rows && options->mapping.block->meta.partition_ns;
 	/* Links and numbers come last: without them their columns are not read. */

@@ -295,7 +295,8 @@ static void replaced_blocks_go_at_start(void **state)
 
 /* ---- damage ---- */
 
-static void damaged_inputs_are_set_aside(void **state)
+/* Rows of a damaged page are left out of a merge; the block that comes out says so. */
+static void damaged_rows_are_left_out(void **state)
 {
 	char *directory = test_directory();
 	struct model model = {0}, rest = {0};
@@ -313,11 +314,14 @@ static void damaged_inputs_are_set_aside(void **state)
 	assert_true(fd >= 0);
 	assert_int_equal(io_pwrite(fd, "damage", 6, 40, path, NULL), 0);
 	io_close(fd);
+	uint64_t lost = local_of(store)->blocks[1]->meta.samples;
 	test_compact(store, TEST_DAY_0 + 3 * TEST_HOUR);
 	assert_levels(store, 0, 1, 0);
 	assert_int_equal(problems.count, 1);
-	assert_non_null(strstr(problems.last, "damaged and set aside"));
-	assert_int_equal(entries(directory, "quarantine"), 1);
+	assert_non_null(strstr(problems.last, "are damaged and left out"));
+	const struct block_meta *meta = &local_of(store)->blocks[0]->meta;
+	assert_int_equal(meta->lost.rows, lost);
+	assert_true(meta->lost.from_ns >= TEST_DAY_0 && meta->lost.to_ns < TEST_DAY_0 + 3 * TEST_MINUTE);
 	check_merge(store, &model, INT64_MIN, INT64_MAX, "process_cpu:samples");
 	test_check_blocks(store);
 	store_close(store);
@@ -932,7 +936,7 @@ int main(void)
 		cmocka_unit_test(a_crowd_is_merged_early),
 		cmocka_unit_test(retries_are_known_after_merges),
 		cmocka_unit_test(replaced_blocks_go_at_start),
-		cmocka_unit_test(damaged_inputs_are_set_aside),
+		cmocka_unit_test(damaged_rows_are_left_out),
 		cmocka_unit_test(samples_go_and_rollups_stay),
 		cmocka_unit_test(rules_give_series_an_age),
 		cmocka_unit_test(blocks_of_short_lived_series_go_whole),

@@ -27,6 +27,9 @@
 #define NEVER  INT64_MAX
 #define DAY_NS (24 * 3600 * NS_PER_S)
 
+/* What is left of a block that loses its samples */
+#define SUMS (1u << BLOCK_TOTALS | 1u << BLOCK_ROLLUP_5M | 1u << BLOCK_ROLLUP_1H | 1u << BLOCK_ROLLUP_ALL | 1u << BLOCK_LABELS)
+
 /* The age of a series; negative = for ever. */
 static int64_t age_of(const struct local_store *store, const struct profile_type *type, const struct labels *labels)
 {
@@ -194,6 +197,10 @@ static int write_stripped(const struct block *block, const char *directory, stru
 	meta.files[BLOCK_SAMPLES] = (struct parquet_written){0};
 	block_meta_set_name(&meta);
 	int r = 0;
+	/* Whose rows or ids cannot be read goes without them; its sums can. */
+	for (size_t i = 0; i < BLOCK_FILE_COUNT; i++)
+		if (block->unusable >> i & 1 && i != BLOCK_APPENDS)
+			meta.files[i] = (struct parquet_written){0};
 	for (size_t i = 0; r == 0 && i < BLOCK_FILE_COUNT; i++)
 		if (meta.files[i].size)
 			r = link_file(block, directory, block_file_names[i], err);
@@ -225,7 +232,8 @@ static int apply_to_block(struct local_store *store, struct block *block, int64_
 	int r = has_rules ? apply_rules(store, block, now_ns, err) : 0;
 	/* Without rollups there would be nothing left; compaction makes some. */
 	if (r == 0 && !block->removed && options->samples_age_ns > 0 && block->meta.files[BLOCK_SAMPLES].size &&
-	    block->meta.files[BLOCK_ROLLUP_ALL].size && due_at(block->meta.max_ns, options->samples_age_ns) < now_ns)
+	    block_can_use(block, BLOCK_ROLLUP_ALL) && !(block->unusable & SUMS) &&
+	    due_at(block->meta.max_ns, options->samples_age_ns) < now_ns)
 		r = drop_samples(store, block, err);
 	return r;
 }

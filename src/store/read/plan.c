@@ -51,20 +51,20 @@ static bool keeps_all(const struct block_meta *meta, const struct plan_criteria 
 	return all;
 }
 
-static bool has_file(const struct block_meta *meta, enum block_file file)
+static bool has_file(const struct planning *p, enum block_file file)
 {
-	return meta->files[file].size > 0;
+	return p->meta->files[file].size > 0 && !(p->criteria->unusable >> file & 1);
 }
 
 /* Whether the table can answer at all, leaving the ends of the range aside. */
 static bool is_usable(const struct planning *p, const struct level *level)
 {
 	const struct plan_criteria *criteria = p->criteria;
-	if (!has_file(p->meta, level->file))
+	if (!has_file(p, level->file))
 		return false;
 	if (level->bucket_ns == 0)
 		return true;
-	if (criteria->averages && !p->meta->counts_profiles) {
+	if (criteria->averages && (!p->meta->counts_profiles || criteria->unusable >> BLOCK_TOTALS & 1)) {
 		p->plan->uncounted = true;
 		return false;
 	}
@@ -108,7 +108,7 @@ static void cover(struct planning *p, size_t at, int64_t from_ns, int64_t to_ns)
 	while (at < SAMPLE_LEVEL && !is_usable(p, &levels[at]))
 		at++;
 	if (at == SAMPLE_LEVEL) {
-		if (has_file(meta, BLOCK_SAMPLES))
+		if (has_file(p, BLOCK_SAMPLES))
 			add(p, BLOCK_SAMPLES, from_ns, to_ns);
 		else
 			add_rounded(p, from_ns, to_ns);

@@ -20,6 +20,7 @@ struct plan_criteria {
 	bool by_span;	    /* spans are told apart, which only samples have */
 	bool averages;	    /* among the series are gauges that are averaged */
 	bool numbers;	    /* of samples are wanted, or conditions on them, and there are some: rollups have none */
+	unsigned unusable;  /* files that cannot be read: a bit a file */
 	bool only_averages; /* nothing else: each is a rollup series by itself, with all its labels */
 };
 struct plan_segment {

@@ -309,6 +309,7 @@ static int read_once(struct reading *r, struct profile *into, struct error *err)
 		code = averages_give(&r->averages, r->on_point, r->point_context, err);
 	if (code == 0 && r->merge)
 		code = read_finish_merge(r, into, err);
+	read_give_lost(r);
 	gaps_note(r->store, r->select->from_ns, r->select->to_ns, r->stats);
 	averages_release(&r->averages);
 	release_spans(r);

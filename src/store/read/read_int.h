@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private to reading: read.c (what is common), read_parts.c (threads), read_source.c (a block, the head), read_overlaps.c
- * (profiles that several of them have), read_numbers.c (samples that differ in their numbers), read_result.c (what comes out).
- */
+ * (profiles that several of them have), read_numbers.c (samples that differ in their numbers), read_lost.c (what is
+ * damaged), read_result.c (what comes out). */
 #ifndef WICK_STORE_READ_READ_INT_H
 #define WICK_STORE_READ_READ_INT_H
 
@@ -20,6 +20,7 @@ enum read_phase {
 	READ_AVERAGE,
 };
 #define READ_HAS_GAUGES 1 /* in READ_PLAIN: the merge has to begin again */
+#define READ_ANEW	2 /* a file of the block is not used any more: the block is to be read again, from others */
 
 /*
  * Groups of samples that are kept apart by their numbers. A group and a text make a group of its own, numbered from
@@ -65,6 +66,13 @@ struct reading {
 	unsigned started, helpers, idle; /* threads; those that did not end; those of them that wait */
 	unsigned cpus;			 /* that this process may use */
 	struct read_share *shares;	 /* blocks that can use another thread */
+
+	/* Damaged rows that were met: each place once, however often it is read */
+	struct read_lost {
+		const struct block *block;
+		struct block_lost lost;
+	} * lost;
+	size_t lost_count, lost_capacity;
 
 	/* Averages of gauges */
 	struct averages averages;
@@ -169,6 +177,14 @@ int read_head_source(struct reading *r, uint32_t source, struct head *head, stru
 
 /* lock held: the source has been read or counted, and its spans are there. */
 void read_note_spans(struct reading *r, size_t source);
+
+/* read_lost.c: damaged rows */
+/* Of a scan: reports it, and remembers what is lost for the answer. READ_ANEW: the file has a substitute. */
+int read_note_lost(struct block_source *b, const struct block_lost *lost, const char *why);
+/* What is known to be lost of a block that is asked about: rows that it was made without, and samples that cannot be read. */
+void read_note_losses(struct reading *r, const struct block *block, bool samples);
+/* At the end: says it in the statistics. */
+void read_give_lost(struct reading *r);
 
 /* read_overlaps.c: takes profiles that were counted by several sources out of r->averages. All sources were counted. */
 int read_count_overlaps(struct reading *r, struct error *err);

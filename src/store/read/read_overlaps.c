@@ -39,6 +39,7 @@ struct overlaps {
 	uint32_t *numbers;   /* by its series, NOT_AVERAGED = not wanted */
 	size_t series_count;
 	int64_t from_ns, last_ns; /* of what is wanted of it; from > last: nothing */
+	struct block *block;
 	const struct block_scan *scan;
 	struct error *err;
 };
@@ -87,6 +88,14 @@ static int on_check(void *context, struct error *err)
 	return read_check(o->r, o->scan->rows, err);
 }
 
+/* Of what is not there no time is counted twice; that it is not there is said where it is counted. */
+static int on_lost(void *context, const struct block_lost *lost, const char *why)
+{
+	struct overlaps *o = context;
+	damage_note_rows(o->r->store, o->block, lost, why);
+	return 0;
+}
+
 static int scan_samples(struct overlaps *o, struct block *block)
 {
 	_cleanup_(mem_freep) uint8_t *wanted = mem_zalloc(o->series_count);
@@ -104,7 +113,9 @@ static int scan_samples(struct overlaps *o, struct block *block)
 				  .need_times = true,
 				  .on_run = on_run,
 				  .check = on_check,
+				  .on_lost = on_lost,
 				  .context = o};
+	o->block = block;
 	o->scan = &scan;
 	int code = block_scan(&scan, &own);
 	THREAD_LOCK_SCOPE(&o->r->lock);

@@ -144,6 +144,12 @@ static bool on_numbers(void *context, struct bytes text)
 	return read_numbers_pass(part->share->b, text);
 }
 
+static int on_lost(void *context, const struct block_lost *lost, const char *why)
+{
+	struct part *part = context;
+	return read_note_lost(part->share->b, lost, why);
+}
+
 static int open_segment(struct part *part, size_t i, struct error *err)
 {
 	const struct read_share *share = part->share;
@@ -166,6 +172,7 @@ static int open_segment(struct part *part, size_t i, struct error *err)
 		.numbers_pass = b->has_numbers && r->select->number_count ? on_numbers : NULL,
 		.on_run = on_run,
 		.check = on_check,
+		.on_lost = on_lost,
 		.context = part,
 	};
 	return block_scanner_open(&part->scans[i], &part->scanners[i], err);

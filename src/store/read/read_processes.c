@@ -5,6 +5,7 @@
  * half-way has already been seen in part, and the caller has to begin again, without it.
  */
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/time.h"
@@ -24,7 +25,9 @@ struct reading {
 	struct store_read_stats *stats;
 	struct store_snapshot snapshot;
 	size_t done, source_count;
+	struct store_read_stats lost; /* rows that are damaged */
 	/* The block at hand */
+	struct block *block;
 	const struct selection *selection;
 	const struct block_scan *scan;
 	bool has_given, is_limited;
@@ -115,6 +118,15 @@ static int on_check(void *context, struct error *err)
 	return code;
 }
 
+static int on_lost(void *context, const struct block_lost *lost, const char *why)
+{
+	struct reading *r = context;
+	damage_note_rows(r->store, r->block, lost, why);
+	if (lost->rows)
+		store_read_stats_lose(&r->lost, lost->rows, lost->from_ns, lost->to_ns);
+	return 0;
+}
+
 static int scan_rows(struct reading *r, const struct block *block, const struct selection *selection, struct error *err)
 {
 	struct block_scan scan = {
@@ -128,6 +140,7 @@ static int scan_rows(struct reading *r, const struct block *block, const struct 
 		.columns = r->columns,
 		.on_run = on_run,
 		.check = on_check,
+		.on_lost = on_lost,
 		.context = r,
 	};
 	r->selection = selection;
@@ -167,9 +180,13 @@ static int read_block(struct reading *r, struct block *block, struct error *err)
 		return 0;
 	}
 	r->stats->blocks++;
+	r->block = block;
+	if (meta->lost.rows && meta->lost.from_ns < r->select->to_ns && meta->lost.to_ns >= r->select->from_ns)
+		store_read_stats_lose(&r->lost, meta->lost.rows, meta->lost.from_ns, meta->lost.to_ns);
 	r->has_given = r->is_limited = false;
 	r->callback_code = 0;
 	int code = scan_block(r, block, &own);
+	damage_note_corrected(r->store, block);
 	if (r->is_limited)
 		return SELECT_LIMITED;
 	if (code == -EBADMSG && r->callback_code == 0) {
@@ -199,6 +216,19 @@ static int read_sources(struct reading *r, struct error *err)
 	return code == SELECT_LIMITED ? 0 : code;
 }
 
+static void give_lost(struct reading *r)
+{
+	char from[TIME_TEXT_MAX], to[TIME_TEXT_MAX];
+	if (!r->lost.lost_rows)
+		return;
+	store_read_stats_lose(r->stats, r->lost.lost_rows, r->lost.lost_from_ns, r->lost.lost_to_ns);
+	if (!r->stats->partial)
+		snprintf(r->stats->why, sizeof(r->stats->why), "%llu rows from %s to %s are damaged",
+			 (unsigned long long)r->lost.lost_rows, time_format(r->lost.lost_from_ns, from),
+			 time_format(r->lost.lost_to_ns, to));
+	r->stats->partial = true;
+}
+
 int local_read_processes(struct local_store *store, const struct store_select *select, const struct store_grouping *grouping,
 			 unsigned columns, store_on_process on_row, void *context, struct store_read_stats *stats,
 			 struct error *err)
@@ -226,6 +256,7 @@ int local_read_processes(struct local_store *store, const struct store_select *s
 	code = read_sources(&reading, err);
 	int failure = series_matcher_failure(series, err);
 	code = failure < 0 ? failure : code;
+	give_lost(&reading);
 	gaps_note(store, select->from_ns, select->to_ns, reading.stats);
 	store_snapshot_release(store, &reading.snapshot);
 	return code;

@@ -368,6 +368,11 @@ static int on_counted_check(void *context, struct error *err)
 	return read_check(c->b->r, c->b->rows + c->b->scan->rows, err);
 }
 
+static int on_counted_lost(void *context, const struct block_lost *lost, const char *why)
+{
+	return read_note_lost(((struct counting *)context)->b, lost, why);
+}
+
 static int count_segment(struct block_source *b, const struct plan_segment *segment, const uint8_t *wanted)
 {
 	struct counting counting = {.b = b, .by_total = segment->file != BLOCK_SAMPLES};
@@ -382,6 +387,7 @@ static int count_segment(struct block_source *b, const struct plan_segment *segm
 		.need_times = !counting.by_total || b->r->criteria.step_ns != 0,
 		.on_run = on_counted_run,
 		.check = on_counted_check,
+		.on_lost = on_counted_lost,
 		.context = &counting,
 	};
 	b->scan = &scan;
@@ -412,10 +418,16 @@ static int count_profiles(struct block_source *b, const struct plan *plan)
 
 /* ---- values ---- */
 
+/* What was read from segments of one kind, to be handed over when all others were read, too. */
+struct kind {
+	bool is_read;
+	struct source_sums sums;
+	struct sum_lists lists;
+};
+
 /* Segments of the same kind share sums; there are at most two kinds, by series and by rollup series. */
-static int scan_kind(struct block_source *b, const struct plan *plan, bool by_rollup)
+static int scan_kind(struct block_source *b, const struct plan *plan, bool by_rollup, struct kind *ret)
 {
-	struct sum_lists lists = {0};
 	bool any = false;
 	for (size_t i = 0; i < plan->count; i++)
 		any |= plan_is_by_rollup(plan->segments[i].file) == by_rollup;
@@ -424,12 +436,33 @@ static int scan_kind(struct block_source *b, const struct plan *plan, bool by_ro
 	int code = read_segments(b, plan, by_rollup);
 	end_phase(&b->sums, STORE_PHASE_SCAN, &b->since);
 	if (code == 0 && b->r->merge)
-		code = source_sums_list(&b->sums, &lists, b->err);
-	if (code == 0)
-		code = hand_over(b->r, b->source, &b->sums, &lists, b->hashes ? b->hashes->hashes : NULL, b->err);
-	sum_lists_release(&lists);
-	source_sums_release(&b->sums);
+		code = source_sums_list(&b->sums, &ret->lists, b->err);
+	ret->is_read = code == 0;
+	ret->sums = b->sums;
+	/* It is all in the lists. */
+	if (b->r->merge)
+		ret->sums.dense = mem_free(ret->sums.dense);
 	b->sums = (struct source_sums){0};
+	return code;
+}
+
+/* A block gives all or nothing of what it has, unless a limit is in the way. */
+static int scan_kinds(struct block_source *b, const struct plan *plan)
+{
+	struct kind kinds[2] = {0};
+	int code = 0;
+	for (size_t i = 0; code == 0 && i < 2; i++)
+		code = scan_kind(b, plan, i == 0, &kinds[i]);
+	for (size_t i = 0; i < 2; i++) {
+		struct kind *kind = &kinds[i];
+		if (kind->is_read && (code == 0 || code == SELECT_LIMITED)) {
+			int r = hand_over(b->r, b->source, &kind->sums, &kind->lists, b->hashes ? b->hashes->hashes : NULL,
+					  b->err);
+			code = code == 0 ? r : code;
+		}
+		sum_lists_release(&kind->lists);
+		source_sums_release(&kind->sums);
+	}
 	return code;
 }
 
@@ -440,6 +473,10 @@ static void note_plan(struct block_source *b, const struct plan *plan)
 			     ((r->merge && r->select->with_numbers) || r->select->number_count);
 	if (!plan->rounded && !plan->missing && !lacks_numbers)
 		return;
+	if (b->block->meta.files[BLOCK_SAMPLES].size && !block_can_use(b->block, BLOCK_SAMPLES)) {
+		read_note_losses(r, b->block, true);
+		return;
+	}
 	THREAD_LOCK_SCOPE(&r->lock);
 	read_note_partial(r,
 			  r->select->link_count || r->criteria.by_span ? "block %s has only rollups, which have no spans"
@@ -481,6 +518,7 @@ static int read_block(struct block_source *b)
 	struct plan_criteria criteria = b->r->criteria;
 	criteria.averages = b->averages.numbers != NULL;
 	criteria.only_averages = b->averages.numbers && b->averages.all;
+	criteria.unusable = b->block->unusable;
 	criteria.numbers = b->with_numbers || (b->has_numbers && b->r->select->number_count);
 	plan_make(&b->block->meta, &criteria, &plan);
 	note_plan(b, &plan);
@@ -488,25 +526,28 @@ static int read_block(struct block_source *b)
 	if (code == 0 && b->r->phase == READ_COUNT)
 		return hand_over_counts(b);
 	if (code == 0 && !b->none_pass)
-		code = scan_kind(b, &plan, true);
-	if (code == 0 && !b->none_pass)
-		code = scan_kind(b, &plan, false);
+		code = scan_kinds(b, &plan);
 	return code == 0 ? hand_over_averages(b->r, b->source, &b->averages, b->err) : code;
 }
 
 int read_block_source(struct reading *r, uint32_t source, struct block *block, struct error *err)
 {
 	struct error own = {0};
-	struct block_source b = {.r = r, .source = source, .block = block, .since = time_monotonic_ns(), .err = &own};
+	int code;
 	if (!read_overlaps(r->select, block->meta.min_ns, block->meta.max_ns)) {
 		pthread_mutex_lock(&r->lock);
 		r->stats->blocks_skipped += r->phase != READ_COUNT;
 		pthread_mutex_unlock(&r->lock);
 		return 0;
 	}
-	b.sums.stats.blocks = r->phase != READ_COUNT;
-	int code = read_block(&b);
-	release_block_source(&b);
+	read_note_losses(r, block, false);
+	do {
+		struct block_source b = {.r = r, .source = source, .block = block, .since = time_monotonic_ns(), .err = &own};
+		b.sums.stats.blocks = r->phase != READ_COUNT;
+		code = read_block(&b);
+		release_block_source(&b);
+		damage_note_corrected(r->store, block);
+	} while (code == READ_ANEW);
 	if (code == -EBADMSG) {
 		blocks_set_aside(r->store, block, own.message);
 		/* Of averages, the other sources were counted or weighed with what is not there any more. */

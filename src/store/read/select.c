@@ -245,10 +245,21 @@ void store_read_stats_add(struct store_read_stats *to, const struct store_read_s
 		sums[i] += more[i];
 }
 
+void store_read_stats_lose(struct store_read_stats *stats, uint64_t rows, int64_t from_ns, int64_t to_ns)
+{
+	bool is_first = !stats->lost_from_ns && !stats->lost_to_ns;
+	stats->lost_rows += rows;
+	if (!from_ns && !to_ns)
+		return;
+	stats->lost_from_ns = is_first || from_ns < stats->lost_from_ns ? from_ns : stats->lost_from_ns;
+	stats->lost_to_ns = is_first || to_ns > stats->lost_to_ns ? to_ns : stats->lost_to_ns;
+}
+
 void store_read_stats_unite(struct store_read_stats *to, const struct store_read_stats *from)
 {
 	store_read_stats_add(to, from);
 	to->period = from->period > to->period ? from->period : to->period;
+	store_read_stats_lose(to, 0, from->lost_from_ns, from->lost_to_ns);
 	if (from->partial && !to->partial)
 		memcpy(to->why, from->why, sizeof(to->why));
 	to->partial |= from->partial;
