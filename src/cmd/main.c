@@ -19,7 +19,7 @@ static const struct verb verbs[] = {
 	{"query", "query a server: functions, tables, charts, stacks, pprof, SVG", cmd_query},
 	{"saved", "list, check and keep saved queries with parameters", cmd_saved},
 	{"diff", "show what changed between two files, selections or times", cmd_diff},
-	{"store", "verify, compact, list and delete stored data", cmd_store},
+	{"store", "verify, repair, back up, compact, list and delete stored data", cmd_store},
 	{"debuginfo", "upload debug information, list what is missing", cmd_debuginfo},
 	{"convert", "convert profile files to another format, merging several", cmd_convert},
 	{"merge", "merge profiles of several hosts into one, on one clock", cmd_merge},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * wick store: what is stored, looked at and changed. On a directory that no server uses the store is opened here; with --url
- * the server that uses it is asked. verify needs neither: it reads files that never change.
+ * the server that uses it is asked. verify needs neither: it reads files that never change. repair: store_repair.c.
  */
 #include "store/store.h"
 
@@ -15,17 +15,9 @@
 #include "base/io.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "cmd/remote.h"
+#include "cmd/store_verbs.h"
 #include "query/query.h"
 #include "store/verify.h"
-
-#define DIRECTORY_MAX 4096
-
-struct store_arguments_of {
-	struct remote remote;
-	const char *data, *from, *to, *selector;
-	char directory[DIRECTORY_MAX]; /* of the tenant's store */
-};
 
 static void print_problem(void *context, const char *message)
 {
@@ -36,7 +28,7 @@ static void print_problem(void *context, const char *message)
 /* DATA, or DATA/tenants/NAME. */
 static int find_directory(struct store_arguments_of *a, struct error *err)
 {
-	char data[DIRECTORY_MAX];
+	char data[STORE_DIRECTORY_MAX];
 	const char *tenant = a->remote.tenant && strcmp(a->remote.tenant, "anonymous") != 0 ? a->remote.tenant : NULL;
 	int r = a->data ? 0 : default_data_directory(data, sizeof(data), err);
 	if (r < 0)
@@ -153,7 +145,7 @@ static int verify_one(const char *directory, uint64_t *problems, struct error *e
 
 static int verify_tenants(const char *data, uint64_t *problems, struct error *err)
 {
-	char path[DIRECTORY_MAX], one[DIRECTORY_MAX];
+	char path[STORE_DIRECTORY_MAX], one[STORE_DIRECTORY_MAX];
 	const struct dirent *entry;
 	int r = io_join_path(path, sizeof(path), data, "tenants");
 	DIR *directory = r < 0 ? NULL : opendir(path);
@@ -175,9 +167,15 @@ static int run_verify(struct store_arguments_of *a, struct error *err)
 		r = verify_tenants(a->directory, &problems, err);
 	if (!r && problems)
 		r = error_set(err, -EBADMSG,
-			      "%llu problems; a server sets damaged data aside when it reads it, and continues without",
+			      "%llu problems; a server reads around what is damaged; 'wick store repair' gets back what it can",
 			      (unsigned long long)problems);
 	return r;
+}
+
+static int run_repair(struct store_arguments_of *a, struct error *err)
+{
+	int r = find_directory(a, err);
+	return r < 0 ? r : store_repair_all(a, &a->has_loss, err);
 }
 
 static int run_list(struct store_arguments_of *a, struct error *err)
@@ -249,6 +247,7 @@ static const struct action {
 	bool selects;
 } actions[] = {
 	{"verify", NULL, NULL, run_verify, NULL, false},
+	{"repair", NULL, NULL, run_repair, NULL, false},
 	{"list", "GET", "/api/v1/blocks", run_list, print_blocks, false},
 	{"compact", "POST", "/api/v1/compact", run_compact, print_response, false},
 	{"delete", "POST", "/api/v1/delete", run_delete, print_response, true},
@@ -268,15 +267,19 @@ int cmd_store(int argc, char **argv)
 	const struct option_row options[] = {
 		{0, "data", "DIR", OPTION_TEXT, &a.data, .help = "data directory (default: as wick server)"},
 		REMOTE_OPTION_ROWS(&a.remote),
+		{0, "dry-run", NULL, OPTION_FLAG, &a.dry_run, .help = "repair: only show what would be done"},
 		{0, "from", "TIME", OPTION_TEXT, &a.from, .help = "delete: start of the time range"},
 		{0, "to", "TIME", OPTION_TEXT, &a.to, .help = "delete: end of the time range"},
 		{0}};
 	const struct usage usage = {
 		.verb = "store",
-		.synopsis = "verify|list|compact|delete [SELECTOR] [--data DIR] [--url URL]",
-		.description = "verify reads all stored data and compares checksums; list shows the blocks; compact\nmerges "
-			       "them now; delete removes the samples of a selection permanently. If a server uses\nthe data, "
-			       "give its --url; verify always works.",
+		.synopsis = "verify|repair|list|compact|delete [SELECTOR] [--data DIR] [--url URL]",
+		.description =
+			"verify reads all stored data and compares checksums; repair gets back what it can of damaged\nblocks "
+			"and of those in quarantine/; list shows the blocks; compact merges them now; delete\nremoves the "
+			"samples of a selection permanently. If a server uses the data, give its --url;\nverify always "
+			"works, repair only while none does.\n\nExit status of repair: 0 all is whole, 3 done but rows are "
+			"lost, 1 something cannot be repaired.",
 		.options = options,
 		.examples =
 			"wick store verify --data /srv/wick\nwick store list --url http://127.0.0.1:7070\nwick store delete "
@@ -285,8 +288,8 @@ int cmd_store(int argc, char **argv)
 	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
 	const struct action *action = operands.count ? find_action(operands.items[0]) : NULL;
 	if (!action)
-		return usage_error(&usage, "expected verify, list, compact or delete%s%s", operands.count ? ", not " : "",
-				   operands.count ? operands.items[0] : "");
+		return usage_error(&usage, "expected verify, repair, list, compact or delete%s%s",
+				   operands.count ? ", not " : "", operands.count ? operands.items[0] : "");
 	if (action->selects && operands.count != 2)
 		return usage_error(&usage, "delete needs one selector; '{}' selects everything");
 	if (!action->selects && operands.count != 1)
@@ -294,11 +297,13 @@ int cmd_store(int argc, char **argv)
 	if (action->selects && (!a.from || !a.to))
 		return usage_error(&usage, "delete requires --from and --to");
 	if (a.remote.url && !action->method)
-		return usage_error(&usage, "verify reads the files: give --data DIR on the server's machine");
+		return usage_error(&usage, "%s reads the files: give --data DIR on the server's machine", action->name);
+	if (a.dry_run && action->run != run_repair)
+		return usage_error(&usage, "--dry-run is for repair");
 	if (a.remote.url && a.data)
 		return usage_error(&usage, "--data and --url exclude each other");
 	a.selector = action->selects ? operands.items[1] : NULL;
 	struct error err = {0};
 	int r = a.remote.url ? ask(&a, action->method, action->call, action->print, &err) : action->run(&a, &err);
-	return r < 0 ? cmd_fail("store", &err) : EXIT_DONE;
+	return r < 0 ? cmd_fail("store", &err) : a.has_loss ? EXIT_LOSS : EXIT_DONE;
 }
