@@ -2,6 +2,7 @@
 /*
  * wick store: what is stored, looked at and changed. On a directory that no server uses the store is opened here; with --url
  * the server that uses it is asked. verify needs neither: it reads files that never change. repair: store_repair.c.
+ * backup: store_backup.c.
  */
 #include "store/store.h"
 
@@ -178,6 +179,12 @@ static int run_repair(struct store_arguments_of *a, struct error *err)
 	return r < 0 ? r : store_repair_all(a, &a->has_loss, err);
 }
 
+static int run_backup(struct store_arguments_of *a, struct error *err)
+{
+	int r = a->remote.url ? 0 : find_directory(a, err);
+	return r < 0 ? r : store_backup_all(a, &a->has_loss, err);
+}
+
 static int run_list(struct store_arguments_of *a, struct error *err)
 {
 	_cleanup_(store_closep) struct store *store = NULL;
@@ -244,13 +251,14 @@ static const struct action {
 	const char *name, *method, *call; /* method NULL = not a server's */
 	int (*run)(struct store_arguments_of *a, struct error *err);
 	int (*print)(struct bytes response, struct error *err);
-	bool selects;
+	bool selects, has_target;
 } actions[] = {
-	{"verify", NULL, NULL, run_verify, NULL, false},
-	{"repair", NULL, NULL, run_repair, NULL, false},
-	{"list", "GET", "/api/v1/blocks", run_list, print_blocks, false},
-	{"compact", "POST", "/api/v1/compact", run_compact, print_response, false},
-	{"delete", "POST", "/api/v1/delete", run_delete, print_response, true},
+	{"verify", NULL, NULL, run_verify, NULL, false, false},
+	{"repair", NULL, NULL, run_repair, NULL, false, false},
+	{"backup", NULL, NULL, run_backup, NULL, false, true},
+	{"list", "GET", "/api/v1/blocks", run_list, print_blocks, false, false},
+	{"compact", "POST", "/api/v1/compact", run_compact, print_response, false, false},
+	{"delete", "POST", "/api/v1/delete", run_delete, print_response, true, false},
 };
 
 static const struct action *find_action(const char *name)
@@ -273,37 +281,45 @@ int cmd_store(int argc, char **argv)
 		{0}};
 	const struct usage usage = {
 		.verb = "store",
-		.synopsis = "verify|repair|list|compact|delete [SELECTOR] [--data DIR] [--url URL]",
+		.synopsis = "verify|repair|backup|list|compact|delete [SELECTOR|TARGET] [--data DIR] [--url URL]",
 		.description =
 			"verify reads all stored data and compares checksums; repair gets back what it can of damaged\nblocks "
-			"and of those in quarantine/; list shows the blocks; compact merges them now; delete\nremoves the "
-			"samples of a selection permanently. If a server uses the data, give its --url;\nverify always "
-			"works, repair only while none does.\n\nExit status of repair: 0 all is whole, 3 done but rows are "
-			"lost, 1 something cannot be repaired.",
+			"and of those in quarantine/; backup copies a store, in use or not, into a directory that a\nserver "
+			"can "
+			"be started on; list shows the blocks; compact merges them now; delete removes the\nsamples of a "
+			"selection permanently. If a server uses the data, give its --url; verify and\nbackup always work, "
+			"repair only while none does.\n\nExit status: 0 done, and all is whole; 3 done, but rows are lost "
+			"(repair), or blocks that were\ncopied are damaged (backup); 1 failed, or something is damaged "
+			"(verify) or cannot be repaired.",
 		.options = options,
 		.examples =
-			"wick store verify --data /srv/wick\nwick store list --url http://127.0.0.1:7070\nwick store delete "
+			"wick store verify --data /srv/wick\nwick store backup --url "
+			"http://127.0.0.1:7070 /backup/wick\nwick store list --url http://127.0.0.1:7070\nwick store delete "
 			"'{env=\"test\"}' --from now-30d --to now-7d --url http://127.0.0.1:7070"};
 	struct operands operands;
 	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
 	const struct action *action = operands.count ? find_action(operands.items[0]) : NULL;
 	if (!action)
-		return usage_error(&usage, "expected verify, repair, list, compact or delete%s%s",
+		return usage_error(&usage, "expected verify, repair, backup, list, compact or delete%s%s",
 				   operands.count ? ", not " : "", operands.count ? operands.items[0] : "");
 	if (action->selects && operands.count != 2)
 		return usage_error(&usage, "delete needs one selector; '{}' selects everything");
-	if (!action->selects && operands.count != 1)
+	if (action->has_target && operands.count != 2)
+		return usage_error(&usage, "backup needs one operand: the directory to make or to bring up to date");
+	if (!action->selects && !action->has_target && operands.count != 1)
 		return usage_error(&usage, "%s takes no operand", action->name);
 	if (action->selects && (!a.from || !a.to))
 		return usage_error(&usage, "delete requires --from and --to");
-	if (a.remote.url && !action->method)
+	if (a.remote.url && !action->method && !action->has_target)
 		return usage_error(&usage, "%s reads the files: give --data DIR on the server's machine", action->name);
 	if (a.dry_run && action->run != run_repair)
 		return usage_error(&usage, "--dry-run is for repair");
 	if (a.remote.url && a.data)
 		return usage_error(&usage, "--data and --url exclude each other");
 	a.selector = action->selects ? operands.items[1] : NULL;
+	a.target = action->has_target ? operands.items[1] : NULL;
 	struct error err = {0};
-	int r = a.remote.url ? ask(&a, action->method, action->call, action->print, &err) : action->run(&a, &err);
+	int r = a.remote.url && action->method ? ask(&a, action->method, action->call, action->print, &err)
+					       : action->run(&a, &err);
 	return r < 0 ? cmd_fail("store", &err) : a.has_loss ? EXIT_LOSS : EXIT_DONE;
 }

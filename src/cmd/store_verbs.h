@@ -19,4 +19,8 @@ struct store_arguments_of {
 /* Calls run for the store in a->directory, and without --tenant for those of its tenants. *ret_loss: some data is lost. */
 int store_repair_all(const struct store_arguments_of *a, bool *ret_loss, struct error *err);
 
+/* The store in a->directory, or of the server, into a->target; of a directory without --tenant those of its tenants as well.
+ * *ret_loss: some blocks are damaged. */
+int store_backup_all(const struct store_arguments_of *a, bool *ret_loss, struct error *err);
+
 #endif

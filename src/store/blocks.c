@@ -8,11 +8,13 @@
  * would have anyway.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/text.h"
 #include "store/store_int.h"
 
 int blocks_add(struct local_store *store, struct block *block, struct error *err)
@@ -123,6 +125,53 @@ int local_list_blocks(struct local_store *store, store_on_block on_block, void *
 		r = on_block(context, &block, err);
 	}
 	store_snapshot_release(store, &snapshot);
+	return r;
+}
+
+/* Referenced; NULL = there is none. */
+static struct block *find_block(struct local_store *store, const char *name)
+{
+	THREAD_LOCK_SCOPE(&store->state_lock);
+	for (size_t i = 0; i < store->block_count; i++) {
+		if (strcmp(store->blocks[i]->meta.name, name))
+			continue;
+		store->blocks[i]->refs++;
+		return store->blocks[i];
+	}
+	return NULL;
+}
+
+static int read_part(const struct block *block, const char *file, uint64_t offset, size_t bytes_max, struct buffer *ret,
+		     struct error *err)
+{
+	char path[PATH_MAX];
+	int r = io_join_path(path, sizeof(path), block->path, file);
+	if (r < 0)
+		return error_set_errno(err, r, "%s", file);
+	_cleanup_(fd_closep) int fd = io_open(path, O_RDONLY, 0, err);
+	if (fd < 0)
+		return fd;
+	if (buffer_reserve(ret, bytes_max) < 0)
+		return error_nomem(err);
+	ssize_t n = io_pread(fd, ret->data + ret->len, bytes_max, offset, path, err);
+	if (n < 0)
+		return (int)n;
+	ret->len += (size_t)n;
+	return 0;
+}
+
+int local_read_block_file(struct local_store *store, const char *name, const char *file, uint64_t offset, size_t bytes_max,
+			  struct buffer *ret, struct error *err)
+{
+	/* Only files that blocks have: the name comes from outside. */
+	if (text_find_name(block_file_names, BLOCK_FILE_COUNT + 1, file) < 0)
+		return error_set(err, -ENOENT, "blocks have no file '%.60s'", file);
+	struct block *block = find_block(store, name);
+	if (!block)
+		return error_set(err, -ENOENT, "there is no block '%.60s'; it may have been merged into another one", name);
+	int r = read_part(block, file, offset, bytes_max, ret, err);
+	if (unref_block(store, block))
+		store_wake(store);
 	return r;
 }
 

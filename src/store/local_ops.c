@@ -97,6 +97,12 @@ static int op_list_blocks(struct store *store, store_on_block on_block, void *co
 	return local_list_blocks(local_of(store), on_block, context, err);
 }
 
+static int op_read_block_file(struct store *store, const char *block, const char *file, uint64_t offset, size_t bytes_max,
+			      struct buffer *ret, struct error *err)
+{
+	return local_read_block_file(local_of(store), block, file, offset, bytes_max, ret, err);
+}
+
 static void op_set_cache(struct store *store, size_t bytes_max)
 {
 	local_set_cache(local_of(store), bytes_max);
@@ -119,5 +125,6 @@ const struct store_ops local_store_ops = {
 	.compact = op_compact,
 	.apply_retention = op_apply_retention,
 	.list_blocks = op_list_blocks,
+	.read_block_file = op_read_block_file,
 	.set_cache = op_set_cache,
 };

@@ -2,6 +2,7 @@
 /* The functions of store.h and processes.h, each asked of the store's own (store_ops.h). */
 #include "store/store_ops.h"
 
+#include <errno.h>
 #include <stddef.h>
 
 #include "store/store_int.h"
@@ -104,6 +105,14 @@ int store_apply_retention(struct store *store, int64_t now_ns, struct error *err
 int store_list_blocks(struct store *store, store_on_block on_block, void *context, struct error *err)
 {
 	return store->ops->list_blocks ? store->ops->list_blocks(store, on_block, context, err) : 0;
+}
+
+int store_read_block_file(struct store *store, const char *block, const char *file, uint64_t offset, size_t bytes_max,
+			  struct buffer *ret, struct error *err)
+{
+	if (!store->ops->read_block_file)
+		return error_set(err, -ENOENT, "this store has no blocks");
+	return store->ops->read_block_file(store, block, file, offset, bytes_max, ret, err);
 }
 
 void store_set_cache(struct store *store, size_t bytes_max)

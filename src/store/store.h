@@ -18,6 +18,7 @@
 
 #include <pthread.h>
 
+#include "base/buffer.h"
 #include "base/cancel.h"
 #include "base/cleanup.h"
 #include "profile/frame_match.h"
@@ -275,6 +276,11 @@ struct store_block {
 };
 typedef int (*store_on_block)(void *context, const struct store_block *block, struct error *err);
 int store_list_blocks(struct store *store, store_on_block on_block, void *context, struct error *err);
+
+/* Appends up to `bytes_max` bytes of a file of a block, from `offset` on, to `ret`; none at its end. For copies: as it is on
+ * disk. -ENOENT: there is no such block (any more), or it has no such file. */
+int store_read_block_file(struct store *store, const char *block, const char *file, uint64_t offset, size_t bytes_max,
+			  struct buffer *ret, struct error *err);
 
 /* Deletes samples of these series in [from_ns, to_ns), for good when it returns. A block of which only rollups are left can
  * only be deleted from by labels that rollups keep: such blocks are counted in `kept` and left alone. -EINVAL: an expression

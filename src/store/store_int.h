@@ -147,6 +147,8 @@ int local_cut(struct local_store *store, struct error *err);
 int local_compact(struct local_store *store, int64_t now_ns, struct error *err);
 int local_apply_retention(struct local_store *store, int64_t now_ns, struct error *err);
 int local_list_blocks(struct local_store *store, store_on_block on_block, void *context, struct error *err);
+int local_read_block_file(struct local_store *store, const char *block, const char *file, uint64_t offset, size_t bytes_max,
+			  struct buffer *ret, struct error *err);
 void local_set_cache(struct local_store *store, size_t bytes_max);
 
 /* Calls on_problem, counts. */

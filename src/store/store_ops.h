@@ -56,6 +56,8 @@ struct store_ops {
 	int (*compact)(struct store *store, int64_t now_ns, struct error *err);
 	int (*apply_retention)(struct store *store, int64_t now_ns, struct error *err);
 	int (*list_blocks)(struct store *store, store_on_block on_block, void *context, struct error *err);
+	int (*read_block_file)(struct store *store, const char *block, const char *file, uint64_t offset, size_t bytes_max,
+			       struct buffer *ret, struct error *err);
 	void (*set_cache)(struct store *store, size_t bytes_max);
 };
 

@@ -427,6 +427,10 @@ await test('markers of agents, all the time', async () => {
 await test('storage and the server', async () => {
 	await ask('post', '/api/v1/compact');
 	assert.ok((await ask('get', '/api/v1/blocks')).blocks.length > 0);
+	const [block] = (await ask('post', '/api/v1/backup?flush=true')).blocks;
+	await ask('get', `/api/v1/backup/${block.name}/meta.json?offset=0`);
+	await ask('get', `/api/v1/backup/${block.name}/nothing`, { status: 404 });
+	await ask('post', '/api/v1/backup?flush=perhaps', { status: 400 });
 	await ask('post', `/api/v1/delete?query=${encodeURIComponent('{service_name="mail"}')}&from=${now - 7200000}&to=${now}`);
 	await ask('post', '/api/v1/delete', { status: 400 });
 	assert.ok((await ask('get', '/api/v1/targets?job=gone')).targets.length > 0);

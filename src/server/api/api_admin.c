@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of the store, and what changes it: status, blocks, delete, compact. */
+/* The state of the store, and what changes it: status, blocks, delete, compact; copies of it. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -400,6 +401,67 @@ static int answer_compact(struct call *call, struct error *err)
 	return json_finish(&json, err);
 }
 
+/* ---- backups ---- */
+
+#define BACKUP_PART_BYTES (4u * 1024 * 1024)
+
+static int name_block(void *context, const struct store_block *block, struct error *err)
+{
+	struct json_writer *json = context;
+	json_begin_object(json);
+	json_member_cstring(json, "name", block->name);
+	json_member_uint(json, "bytes", block->bytes);
+	json_end_object(json);
+	return buffer_status(json->out);
+}
+
+/* What is in memory becomes a block, so that blocks are all there is; unless the caller has asked before. */
+static int answer_backup(struct call *call, struct error *err)
+{
+	const char *flush = call_parameter(call, "flush", "true");
+	int r = access_may_change(call->server, call->request, err);
+	if (!r && strcmp(flush, "true") && strcmp(flush, "false"))
+		r = error_set(err, -EINVAL, "parameter 'flush': '%.40s' is neither true nor false", flush);
+	if (!r && flush[0] == 't')
+		r = store_cut(call->tenant->store, err);
+	if (r < 0)
+		return r;
+	struct json_writer json = {.out = &call->response->body};
+	json_begin_object(&json);
+	json_member_array(&json, "blocks");
+	r = store_list_blocks(call->tenant->store, name_block, &json, err);
+	if (r < 0)
+		return r;
+	json_end_array(&json);
+	json_end_object(&json);
+	return json_finish(&json, err);
+}
+
+/* Part of a file: /api/v1/backup/BLOCK/FILE?offset=N. */
+static int answer_backup_file(struct call *call, struct error *err)
+{
+	static const char prefix[] = "/api/v1/backup/";
+	const char *path = net_request_path(call->request) + sizeof(prefix) - 1, *slash = strchr(path, '/');
+	const char *text = call_parameter(call, "offset", "0");
+	char block[128], *end;
+	int r = access_may_change(call->server, call->request, err);
+	if (r < 0)
+		return r;
+	errno = 0;
+	unsigned long long offset = strtoull(text, &end, 10);
+	if (errno || end == text || *end || *text < '0' || *text > '9' || offset > INT64_MAX)
+		return error_set(err, -EINVAL, "parameter 'offset': '%.40s' is no number of bytes", text);
+	if (!slash || (size_t)(slash - path) >= sizeof(block))
+		return error_set(err, -ENOENT, "no such path: %.200s; it is /api/v1/backup/BLOCK/FILE", path - 1);
+	memcpy(block, path, (size_t)(slash - path));
+	block[slash - path] = '\0';
+	call->response->content_type = "application/octet-stream";
+	return store_read_block_file(call->tenant->store, block, slash + 1, offset, BACKUP_PART_BYTES, &call->response->body,
+				     err);
+}
+
 CALL_HANDLER(api_blocks, answer_blocks)
+CALL_HANDLER(api_backup, answer_backup)
+CALL_HANDLER(api_backup_file, answer_backup_file)
 CALL_HANDLER(api_delete, answer_delete)
 CALL_HANDLER(api_compact, answer_compact)

@@ -19,6 +19,8 @@ const struct net_route api_routes[] = {
 	NET_ROUTE("GET", "/api/v1/blocks", api_blocks),
 	NET_ROUTE("POST", "/api/v1/delete", api_delete, .slow = true, .seconds_max = 3600, .body_max = 65536),
 	NET_ROUTE("POST", "/api/v1/compact", api_compact, .slow = true, .seconds_max = 3600, .body_max = 65536),
+	NET_ROUTE("POST", "/api/v1/backup", api_backup, .slow = true, .seconds_max = 3600, .body_max = 65536),
+	NET_ROUTE("GET", "/api/v1/backup/*", api_backup_file),
 	NET_ROUTE("GET", "/api/v1/series", api_series, .slow = true),
 	NET_ROUTE("GET", "/api/v1/query", api_query, .slow = true),
 	NET_ROUTE("GET", "/api/v1/pprof", api_pprof, .slow = true),

@@ -8,6 +8,7 @@
 extern const struct net_route api_routes[]; /* ends with a row without a path */
 
 extern net_handler_function api_types, api_labels, api_label_values, api_services, api_cardinality, api_diff, api_compare,
-	api_source, api_asm, api_pipeline, api_blocks, api_delete, api_compact, api_series, api_query, api_pprof, api_status;
+	api_source, api_asm, api_pipeline, api_blocks, api_delete, api_compact, api_backup, api_backup_file, api_series,
+	api_query, api_pprof, api_status;
 
 #endif
