@@ -137,6 +137,13 @@ static int verify_one(const char *directory, uint64_t *problems, struct error *e
 	       (unsigned long long)result.blocks, text_format_size(result.bytes, bytes), (unsigned long long)result.files,
 	       (unsigned long long)result.records, result.is_in_use ? " (not checked: a server writes it)" : "",
 	       (unsigned long long)result.problems);
+	if (result.log_lost_records)
+		printf("; %llu records of the log are lost, %llu bytes, and %llu samples of later ones",
+		       (unsigned long long)result.log_lost_records, (unsigned long long)result.log_lost_bytes,
+		       (unsigned long long)result.log_lost_rows);
+	if (result.log_cut_bytes)
+		printf("; the log ends inside a record, %llu bytes of %s", (unsigned long long)result.log_cut_bytes,
+		       result.log_cut_record_bytes ? text_format_size(result.log_cut_record_bytes, bytes) : "it");
 	if (result.set_aside)
 		printf("; %llu files set aside earlier, in quarantine/", (unsigned long long)result.set_aside);
 	printf("\n");

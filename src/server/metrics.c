@@ -182,12 +182,20 @@ static void write_store_metrics(struct buffer *m, struct server *server)
 	GAUGE("wick_store_index_cache_limit_bytes", "Limit of that memory.", server->index_cache_bytes);
 	COUNTER("wick_store_index_cache_evictions_total", "Blocks whose indexes made room for those of others.",
 		store.cache_evictions);
+	COUNTER("wick_store_log_cut_bytes_total", "Bytes cut off the end of the log at the start, inside a record.",
+		store.log_cut_bytes);
+	COUNTER("wick_store_log_lost_records_total", "Records of the log that were damaged or missing at the start.",
+		store.log_lost_records);
+	COUNTER("wick_store_log_lost_bytes_total", "Bytes of the log that were set aside at the start.", store.log_lost_bytes);
+	COUNTER("wick_store_log_lost_rows_total", "Sample rows of the log lost with records that they refer to.",
+		store.log_lost_rows);
 	COUNTER("wick_store_damaged_pages_total", "Damaged pages and files of blocks that are left out of results.",
 		store.damaged_pages);
 	COUNTER("wick_store_damaged_rows_total", "Rows of blocks that are damaged.", store.damaged_rows);
 	COUNTER("wick_store_damaged_files_total", "Damaged files of blocks that others are read instead of.",
 		store.damaged_files);
-	COUNTER("wick_store_corrected_bits_total", "Flipped bits of blocks that were put right on disk.", store.corrected_bits);
+	COUNTER("wick_store_corrected_bits_total", "Flipped bits of blocks and of the log that were put right.",
+		store.corrected_bits);
 	GAUGE("wick_store_oldest_timestamp_seconds", "Time of the oldest sample.", SECONDS(store.oldest_ns));
 }
 

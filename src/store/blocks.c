@@ -225,8 +225,8 @@ void blocks_set_aside(struct local_store *store, struct block *block, const char
 	cache_free_evicted(out);
 	if (!mine)
 		return;
-	gaps_add(store, block->meta.min_ns, block->meta.max_ns + 1, "block %.60s is damaged and was set aside in quarantine/",
-		 block->meta.name);
+	gaps_add(store, block->meta.min_ns, block->meta.max_ns + 1, block->meta.samples,
+		 "block %.60s is damaged and was set aside in quarantine/", block->meta.name);
 	if (store_move_aside(store, block->path, block->meta.name, to, &err) < 0)
 		store_problem(store, "block %s is damaged and no longer used: %s (and it cannot be moved: %s)",
 			      block->meta.name, why, err.message);

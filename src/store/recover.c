@@ -26,6 +26,7 @@
 struct recovery {
 	struct local_store *store;
 	struct delta_reader reader;
+	int64_t lost_ns; /* when the segment was written to last of which something is lost */
 };
 
 /* A record of an older version. What was accepted once fits again: limits are those of one append, and those on series and on
@@ -71,14 +72,17 @@ static void replay_problem(void *context, const char *message)
 	store_problem(((struct recovery *)context)->store, "%s", message);
 }
 
-/* Of the segment that ends. That something is missing is said, and noted as a gap, where it is found. */
+/* Of the segment that ends. */
 static void report_lost_rows(struct recovery *recovery)
 {
-	if (recovery->reader.lost_rows)
-		store_problem(recovery->store,
-			      "the log: %llu samples of appends that refer to damaged or missing records are lost",
-			      (unsigned long long)recovery->reader.lost_rows);
+	uint64_t rows = recovery->reader.lost_rows;
 	recovery->reader.lost_rows = 0;
+	if (!rows)
+		return;
+	recovery->store->stats.log_lost_rows += rows;
+	store_problem(recovery->store, "the log: %llu samples of appends that refer to damaged or missing records are lost",
+		      (unsigned long long)rows);
+	gaps_add_log(recovery->store, recovery->lost_ns, rows, "samples in the log refer to records of it that are damaged");
 }
 
 static int replay_segment(void *context, uint64_t first_sequence, struct error *err)
@@ -88,18 +92,34 @@ static int replay_segment(void *context, uint64_t first_sequence, struct error *
 	return delta_reader_begin(&recovery->reader, first_sequence, err);
 }
 
-static void replay_lost(void *context, int64_t written_ns, uint64_t cut)
+static void replay_lost(void *context, const struct log_lost *lost)
 {
-	struct local_store *store = ((struct recovery *)context)->store;
+	struct recovery *recovery = context;
+	struct local_store *store = recovery->store;
 	char what[120];
+	recovery->lost_ns = lost->written_ns;
 	/* Nobody was promised what a crash kept from being written; but a file that lost its end looks the same. */
-	if (cut)
+	if (lost->is_cut && lost->record_bytes)
+		snprintf(what, sizeof(what),
+			 "the log ended inside a record: its last %llu bytes, of a record of %llu, were cut off",
+			 (unsigned long long)lost->bytes, (unsigned long long)lost->record_bytes);
+	else if (lost->is_cut)
 		snprintf(what, sizeof(what), "the log ended inside a record: its last %llu bytes were cut off",
-			 (unsigned long long)cut);
+			 (unsigned long long)lost->bytes);
 	else
 		snprintf(what, sizeof(what), "a piece of the log is damaged and was set aside in quarantine/");
-	store->stats.log_cut_bytes += cut;
-	gaps_add_log(store, written_ns, what);
+	gaps_add_log(store, lost->written_ns, 0, what);
+}
+
+/* What replaying the log said of what is not there. */
+static void note_lost(struct local_store *store, const struct log_replay_result *result)
+{
+	struct store_stats *stats = &store->stats;
+	stats->log_cut_bytes = result->cut_bytes;
+	stats->log_cut_record_bytes = result->cut_record_bytes;
+	stats->log_lost_records = result->lost_records;
+	stats->log_lost_bytes = result->lost_bytes;
+	stats->corrected_bits += result->corrected_bits;
 }
 
 static uint64_t last_block_sequence(const struct local_store *store)
@@ -162,6 +182,7 @@ static int replay_log(struct local_store *store, struct log_replay_result *ret, 
 	int r = log_replay(&replay, ret, err);
 	report_lost_rows(&recovery);
 	delta_reader_release(&recovery.reader);
+	note_lost(store, ret);
 	return r;
 }
 

@@ -304,11 +304,14 @@ struct store_stats {
 	uint64_t blocks, block_bytes, block_samples;	/* now */
 	uint64_t head_bytes, head_samples, head_series; /* now */
 	uint64_t blocks_removed, problems;
-	uint64_t log_cut_bytes; /* at the start: the end of the log, inside a record, that was cut off */
+	/* At the start, of the log: the end, inside a record, that was cut off, and how long that record would have been (0 =
+	 * not known); records that were damaged or missing, as far as sequences tell; bytes that were set aside; rows of later
+	 * records that are lost with them */
+	uint64_t log_cut_bytes, log_cut_record_bytes, log_lost_records, log_lost_bytes, log_lost_rows;
 	/* Damage of blocks that was found since the start, each once: pages or whole files that are left out, and their rows;
 	 * files that are not used because others have the same */
 	uint64_t damaged_pages, damaged_rows, damaged_files;
-	uint64_t corrected_bits; /* flipped ones of blocks, put right on disk */
+	uint64_t corrected_bits; /* flipped ones that were put right: of blocks, on disk; of the log, when it was read */
 	uint64_t compactions, compact_ns_total, compact_ns_max, compact_failures, compact_bytes_in, compact_bytes_out;
 	uint64_t blocks_by_level[3], level_bytes[3]; /* now */
 	uint64_t cache_bytes;			     /* of indexes, now */

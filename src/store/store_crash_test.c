@@ -291,11 +291,21 @@ static size_t records_before(const size_t ends[static 3], size_t at)
 	return count;
 }
 
-static bool is_zero(const struct buffer *segment, size_t from, size_t to)
+/* Whether these bytes are zeros but for one bit at most, which would be put right. */
+static bool is_nearly_zero(const struct buffer *segment, size_t from, size_t to)
 {
-	while (from < to && segment->data[from] == 0)
-		from++;
-	return from >= to;
+	int bits = 0;
+	for (; from < to; from++)
+		bits += __builtin_popcount(segment->data[from]);
+	return bits <= 1;
+}
+
+/* The same for the record from `begin` on, of which what is behind `from` is zeros instead. */
+static bool lacks_nothing(const struct buffer *segment, size_t begin, size_t from, size_t end)
+{
+	size_t payload = begin + LOG_RECORD_HEADER_SIZE;
+	return is_nearly_zero(segment, from > begin ? from : begin, payload) &&
+	       is_nearly_zero(segment, from > payload ? from : payload, end);
 }
 
 /* Any length that the last segment may have after a crash: whole records stay, the torn one goes without a word. */
@@ -329,8 +339,9 @@ static void test_torn_tail(void **state)
 			size_t whole = records_before(ends, len);
 			size_t begin = whole ? ends[whole - 1] : LOG_SEGMENT_HEADER_SIZE;
 			bool in_record = len > begin;
-			/* Unless all that it lacks is zeros. */
-			while (zeros && whole < 3 && is_zero(&bytes, len, ends[whole]))
+			/* Unless all that it lacks is zeros, or a bit. */
+			while (zeros && whole < 3 && ends[whole] <= len + 100 &&
+			       lacks_nothing(&bytes, whole ? ends[whole - 1] : LOG_SEGMENT_HEADER_SIZE, len, ends[whole]))
 				whole++;
 			assert_int_equal(io_write_file(path, torn.data ? torn.data : (uint8_t *)"", torn.len, 0640, NULL), 0);
 			buffer_release(&torn);
@@ -351,8 +362,8 @@ static void test_torn_tail(void **state)
 
 /* ---- damage ---- */
 
-/* A flipped bit in the log costs the record that it is in, and of later ones what refers to what only that one held: here the
- * first one has the series of all. Both are named. */
+/* A flipped bit in the log costs nothing. Two of them cost the record that they are in, and of later ones what refers to what
+ * only that one held: here the first one has the series of all. All is named, and counted. */
 static void test_log_bit_flips(void **state)
 {
 	char *directory = test_directory(), *other = test_directory(), log[PATH_MAX], path[PATH_MAX], quarantine[PATH_MAX];
@@ -376,14 +387,23 @@ static void test_log_bit_flips(void **state)
 		assert_int_equal(store_empty_directory(blocks, NULL), 0);
 		assert_int_equal(io_remove_tree(quarantine, NULL), 0);
 		uint8_t flip = (uint8_t)(1u << rnd_below(8));
+		bool is_one = rnd_below(2);
+		if (!is_one)
+			flip |= (uint8_t)(flip << 4 | flip >> 4);
 		bytes.data[at] ^= flip;
 		assert_int_equal(io_write_file(path, bytes.data, bytes.len, 0640, NULL), 0);
 		bytes.data[at] ^= flip;
 		struct store *store = open_store(other, problems);
+		struct store_stats stats;
 		count_numbers(store, counts, 3);
-		size_t hit = at < LOG_SEGMENT_HEADER_SIZE ? SIZE_MAX : records_before(ends, at);
+		store_get_stats(store, &stats);
+		size_t hit = at < LOG_SEGMENT_HEADER_SIZE || is_one ? SIZE_MAX : records_before(ends, at);
 		for (size_t i = 0; i < 3; i++)
 			assert_int_equal(counts[i], hit != 0 && i != hit);
+		assert_int_equal(stats.corrected_bits, is_one && at >= LOG_SEGMENT_HEADER_SIZE);
+		assert_int_equal(stats.log_lost_records, hit != SIZE_MAX);
+		assert_int_equal(stats.log_lost_rows, hit == 0 ? 2 : 0);
+		assert_true((stats.log_lost_bytes > 0) == (hit != SIZE_MAX));
 		assert_int_equal(problems->count, hit == 0 ? 2 : 1);
 		assert_true(hit != 0 ||
 			    strstr(problems->text, "2 samples of appends that refer to damaged or missing records"));

@@ -88,6 +88,7 @@ struct local_store {
 	uint64_t cache_clock;
 	struct store_gap {
 		int64_t from_ns, to_ns;
+		uint64_t rows; /* that are known to be lost */
 		char what[120];
 	} * gaps; /* gaps.c */
 	size_t gap_count, gap_capacity;
@@ -204,10 +205,11 @@ void blocks_free_all(struct local_store *store);
 int store_move_aside(struct local_store *store, const char *path, const char *name, char to[PATH_MAX], struct error *err);
 
 /* gaps.c: times of which something is missing. What is read of them is marked partial. */
-void gaps_add(struct local_store *store, int64_t from_ns, int64_t to_ns, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
-void gaps_add_log(struct local_store *store, int64_t written_ns,
-		  const char *what);				  /* a part of the log that was written by then */
+/* rows: that are known to be lost; 0 = not known */
+void gaps_add(struct local_store *store, int64_t from_ns, int64_t to_ns, uint64_t rows, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
+/* A part of the log that was written by then. */
+void gaps_add_log(struct local_store *store, int64_t written_ns, uint64_t rows, const char *what);
 void gaps_add_entry(struct local_store *store, const char *name); /* of the quarantine */
 int gaps_load(struct local_store *store, struct error *err);	  /* what is in the quarantine */
 void gaps_note(struct local_store *store, int64_t from_ns, int64_t to_ns, struct store_read_stats *stats);

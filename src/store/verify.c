@@ -113,6 +113,7 @@ static void report_lost_rows(struct verifying *v)
 			 "the log: %llu samples of appends that refer to damaged or missing records are lost",
 			 (unsigned long long)v->reader.lost_rows);
 		on_problem(v, text);
+		v->result->log_lost_rows += v->reader.lost_rows;
 	}
 	v->reader.lost_rows = 0;
 }
@@ -147,6 +148,10 @@ static int verify_log(struct verifying *v, struct error *err)
 	delta_reader_release(&v->reader);
 	v->result->log_bytes = result.bytes;
 	v->result->records = result.records;
+	v->result->log_lost_records = result.lost_records;
+	v->result->log_lost_bytes = result.lost_bytes;
+	v->result->log_cut_bytes = result.cut_bytes;
+	v->result->log_cut_record_bytes = result.cut_record_bytes;
 	return r;
 }
 

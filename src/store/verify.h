@@ -18,8 +18,12 @@ struct store_verify_options {
 	const atomic_bool *cancel; /* polled between files; -ECANCELED when it becomes true; NULL = never */
 };
 struct store_verify_result {
-	uint64_t blocks, files, bytes; /* of blocks, looked at */
-	uint64_t log_bytes, records;   /* of the log */
+	uint64_t blocks, files, bytes;				  /* of blocks, looked at */
+	uint64_t log_bytes, records;				  /* of the log */
+	uint64_t log_lost_records, log_lost_bytes, log_lost_rows; /* of the log: damaged or missing; rows that refer to them */
+	/* The end of the log, inside a record, that a start would cut off; how long the record would have been (0 = not
+	 * known). It was never acknowledged, and is no problem */
+	uint64_t log_cut_bytes, log_cut_record_bytes;
 	uint64_t problems;
 	uint64_t set_aside; /* things in quarantine/, from earlier */
 	/* Another process has the store open. Its blocks are checked (one that is replaced meanwhile is passed over), its log

@@ -200,9 +200,16 @@ static void warn_of_cut(struct store *store, const char *directory)
 {
 	struct store_stats stats;
 	store_get_stats(store, &stats);
-	if (stats.log_cut_bytes)
+	if (stats.log_cut_bytes && stats.log_cut_record_bytes)
+		log_warn("%s: the log ended inside a record; its last %llu bytes, of a record of %llu bytes, were cut off",
+			 directory, (unsigned long long)stats.log_cut_bytes, (unsigned long long)stats.log_cut_record_bytes);
+	else if (stats.log_cut_bytes)
 		log_warn("%s: the log ended inside a record; its last %llu bytes were cut off", directory,
 			 (unsigned long long)stats.log_cut_bytes);
+	if (stats.log_lost_records || stats.log_lost_rows)
+		log_warn("%s: %llu records of the log are lost, %llu bytes, and %llu samples of later ones", directory,
+			 (unsigned long long)stats.log_lost_records, (unsigned long long)stats.log_lost_bytes,
+			 (unsigned long long)stats.log_lost_rows);
 }
 
 static int open_others(struct server *server, struct tenant *tenant, struct error *err)

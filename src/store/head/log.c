@@ -25,6 +25,9 @@
  * comes after the sync. The last segment is the last one with a header: the next one is made early, and gets its header when
  * the one before it is synced for good. Everything else that does not verify was perhaps acknowledged; it is copied to the
  * quarantine and named, and replay goes on behind it.
+ *
+ * Hashes of 64 bits also tell when bytes are right again, so one flipped bit of a record is found by trying each: a header at
+ * once, a payload up to CORRECTED_MAX bytes. It is read as it was, and reported.
  */
 #include "store/head/log.h"
 
@@ -55,6 +58,7 @@
 #define SEGMENTS_MAX	 1000000
 #define SEARCH_WINDOW	 (1024 * 1024)
 #define PROBLEM_TEXT_MAX 1024
+#define CORRECTED_MAX	 (16 * 1024) /* longer payloads take too long to try: more than a tenth of a second */
 
 struct record_header {
 	uint32_t magic, stored_len, raw_len, reserved;
@@ -282,6 +286,48 @@ enum verdict {
 	RECORD_BAD_PAYLOAD,
 };
 
+/* ---- flipped bits ---- */
+
+static void note_corrected(struct reader *reader, uint64_t offset)
+{
+	reader->result->corrected_bits++;
+	problem(reader, "%s: a flipped bit of byte %" PRIu64 " was put right in memory", reader->name, offset);
+}
+
+static bool is_record_header(const struct reader *reader, const struct record_header *header)
+{
+	return header->magic == RECORD_MAGIC && header->header_hash == hash_header(header, reader->salt) &&
+	       header->stored_len <= RECORD_BYTES_MAX && header->raw_len <= RECORD_BYTES_MAX && !header->reserved;
+}
+
+/* One that is where a record should begin. */
+static bool correct_header(struct reader *reader, uint64_t offset, struct record_header *header)
+{
+	uint8_t *bytes = (uint8_t *)header;
+	for (size_t bit = 0; bit < sizeof(*header) * 8; bit++) {
+		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		if (is_record_header(reader, header)) {
+			note_corrected(reader, offset + bit / 8);
+			return true;
+		}
+		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	return false;
+}
+
+static bool correct_payload(struct reader *reader, uint64_t offset, uint8_t *bytes, size_t len, uint64_t hash)
+{
+	for (size_t bit = 0; len <= CORRECTED_MAX && bit < len * 8; bit++) {
+		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		if (hash64_seed(bytes, len, reader->salt) == hash) {
+			note_corrected(reader, offset + bit / 8);
+			return true;
+		}
+		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	return false;
+}
+
 /* Looks at the header at offset; *ret is valid unless BAD_HEADER or torn inside the header itself. */
 static int read_header(struct reader *reader, uint64_t offset, struct record_header *ret, enum verdict *verdict)
 {
@@ -293,8 +339,7 @@ static int read_header(struct reader *reader, uint64_t offset, struct record_hea
 	int r = read_at(reader, offset, ret, sizeof(*ret));
 	if (r < 0)
 		return r;
-	if (ret->magic != RECORD_MAGIC || ret->header_hash != hash_header(ret, reader->salt) ||
-	    ret->stored_len > RECORD_BYTES_MAX || ret->raw_len > RECORD_BYTES_MAX || ret->reserved)
+	if (!is_record_header(reader, ret))
 		*verdict = RECORD_BAD_HEADER;
 	else if (ret->stored_len <= left - sizeof(*ret))
 		*verdict = RECORD_GOOD;
@@ -312,7 +357,8 @@ static int read_payload(struct reader *reader, uint64_t offset, const struct rec
 		return r;
 	*ret = (struct bytes){reader->stored.data, header->stored_len};
 	*verdict = RECORD_BAD_PAYLOAD;
-	if (hash64_seed(ret->data, ret->len, reader->salt) != header->payload_hash)
+	if (hash64_seed(ret->data, ret->len, reader->salt) != header->payload_hash &&
+	    !correct_payload(reader, offset + sizeof(*header), reader->stored.data, ret->len, header->payload_hash))
 		return 0;
 	if (header->raw_len) {
 		buffer_clear(&reader->raw);
@@ -414,19 +460,23 @@ static int copy_out(struct reader *reader, uint64_t from, uint64_t to, char path
 	return 0;
 }
 
-static void lost(const struct reader *reader, uint64_t cut)
+static void lost(const struct reader *reader, struct log_lost lost)
 {
 	const struct log_replay *replay = reader->replay;
+	lost.written_ns = (int64_t)reader->written.tv_sec * NS_PER_S + reader->written.tv_nsec;
 	if (replay->on_lost)
-		replay->on_lost(replay->context, (int64_t)reader->written.tv_sec * NS_PER_S + reader->written.tv_nsec, cut);
+		replay->on_lost(replay->context, &lost);
 }
 
-static int set_aside(struct reader *reader, uint64_t from, uint64_t to, const char *what)
+/* records: that are known to be in it. */
+static int set_aside(struct reader *reader, uint64_t from, uint64_t to, uint64_t records, const char *what)
 {
 	char path[PATH_MAX] = "";
 	reader->result->damaged++;
+	reader->result->lost_bytes += to - from;
+	reader->result->lost_records += records;
 	if (!reader->replay->quarantine) {
-		problem(reader, "%s: %s at byte %" PRIu64, reader->name, what, from);
+		problem(reader, "%s: %s at byte %" PRIu64 ": %" PRIu64 " bytes", reader->name, what, from, to - from);
 		return 0;
 	}
 	int r = copy_out(reader, from, to, path);
@@ -434,7 +484,7 @@ static int set_aside(struct reader *reader, uint64_t from, uint64_t to, const ch
 		return r;
 	problem(reader, "%s: %s at byte %" PRIu64 ": %" PRIu64 " bytes are set aside as %s", reader->name, what, from,
 		to - from, path);
-	lost(reader, 0);
+	lost(reader, (struct log_lost){.bytes = to - from, .records = records});
 	return 0;
 }
 
@@ -445,6 +495,20 @@ static int cut_tail(struct reader *reader, uint64_t offset)
 		return 0;
 	int r = io_truncate(reader->fd, offset, reader->name, reader->err);
 	return r < 0 ? r : io_sync(reader->fd, reader->name, reader->err);
+}
+
+/* The end of the log, from `offset` on, is not a whole record. */
+static void note_cut(struct reader *reader, uint64_t offset, uint64_t end)
+{
+	struct record_header header;
+	enum verdict verdict;
+	struct log_lost cut = {.bytes = end - offset, .records = 1, .is_cut = true};
+	if (end - offset >= sizeof(header) && read_header(reader, offset, &header, &verdict) == 0)
+		cut.record_bytes = sizeof(header) + header.stored_len;
+	reader->result->cut_bytes = cut.bytes;
+	reader->result->cut_record_bytes = cut.record_bytes;
+	if (!reader->replay->read_only)
+		lost(reader, cut);
 }
 
 /* The bytes at offset are not a record. *ret_next is where to go on. */
@@ -463,13 +527,14 @@ static int handle_damage(struct reader *reader, uint64_t offset, enum verdict ve
 		return r;
 	*ret_next = next;
 	if (next == reader->size && (verdict == RECORD_TORN || zeros)) {
-		if (reader->is_last && verdict == RECORD_TORN && !zeros && !reader->replay->read_only)
-			lost(reader, next - offset);
+		if (reader->is_last && verdict == RECORD_TORN && !zeros)
+			note_cut(reader, offset, next);
 		if (reader->is_last)
 			return cut_tail(reader, offset);
-		return set_aside(reader, offset, next, "the segment ends inside a record");
+		return set_aside(reader, offset, next, 0, "the segment ends inside a record");
 	}
-	return set_aside(reader, offset, next, "no valid record");
+	/* Those behind it tell by their sequences how many it was. */
+	return set_aside(reader, offset, next, next == reader->size && reader->is_last, "no valid record");
 }
 
 /* ---- the walk ---- */
@@ -478,11 +543,12 @@ static int handle_damage(struct reader *reader, uint64_t offset, enum verdict ve
 static void note_missing(struct reader *reader, uint64_t sequence)
 {
 	uint64_t last = reader->result->last_sequence;
+	reader->result->lost_records += sequence - last - 1;
 	if (sequence == last + 1 || reader->result->damaged)
 		return;
 	problem(reader, "%s: records %" PRIu64 " to %" PRIu64 " are missing", reader->name, last + 1, sequence - 1);
 	reader->result->damaged++;
-	lost(reader, 0);
+	lost(reader, (struct log_lost){.records = sequence - last - 1});
 }
 
 static int handle_record(struct reader *reader, uint64_t offset, const struct record_header *header)
@@ -500,13 +566,13 @@ static int handle_record(struct reader *reader, uint64_t offset, const struct re
 	note_missing(reader, header->sequence);
 	reader->result->last_sequence = header->sequence;
 	if (verdict != RECORD_GOOD)
-		return set_aside(reader, offset, end, "a record does not match its checksum");
+		return set_aside(reader, offset, end, 1, "a record does not match its checksum");
 	struct error own = {0};
 	r = reader->replay->on_record(reader->replay->context, header->sequence, payload, &own);
 	if (r == -EBADMSG) {
 		char what[ERROR_MESSAGE_MAX + 32];
 		snprintf(what, sizeof(what), "a record cannot be used (%s)", own.message);
-		return set_aside(reader, offset, end, what);
+		return set_aside(reader, offset, end, 1, what);
 	}
 	if (r < 0) {
 		if (reader->err)
@@ -527,6 +593,8 @@ static int walk(struct reader *reader)
 		int r = read_header(reader, offset, &header, &verdict);
 		if (r < 0)
 			return r;
+		if (verdict == RECORD_BAD_HEADER && correct_header(reader, offset, &header))
+			verdict = header.stored_len <= reader->size - offset - sizeof(header) ? RECORD_GOOD : RECORD_TORN;
 		if (verdict == RECORD_GOOD) {
 			next = offset + sizeof(header) + header.stored_len;
 			r = handle_record(reader, offset, &header);
@@ -570,7 +638,7 @@ static int read_segment_header(struct reader *reader, struct segment_header *ret
 		return r;
 	if (zeros || (reader->is_last && reader->size < sizeof(both)))
 		return reader->is_last ? cut_tail(reader, 0) : 0;
-	return set_aside(reader, 0, reader->size, "this is not a log segment, or its header is damaged");
+	return set_aside(reader, 0, reader->size, 0, "this is not a log segment, or its header is damaged");
 }
 
 static int replay_segment(struct reader *reader)
@@ -590,6 +658,8 @@ static int replay_segment(struct reader *reader)
 		if (!reader->is_first && !result->damaged)
 			problem(reader, "%s: records %" PRIu64 " to %" PRIu64 " before it are missing", reader->name,
 				result->last_sequence + 1, header.first_sequence - 1);
+		if (!reader->is_first)
+			result->lost_records += header.first_sequence - result->last_sequence - 1;
 		result->last_sequence = header.first_sequence - 1;
 	}
 	const struct log_replay *replay = reader->replay;

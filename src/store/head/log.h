@@ -41,6 +41,14 @@ int log_segment_remove(const char *directory, uint64_t number, struct error *err
 /* Compresses a payload with zstd if that pays; *ret_raw_len is then its length, else 0 and `out` stays empty. */
 int log_compress(struct bytes payload, struct buffer *out, size_t *ret_raw_len, struct error *err);
 
+/* Something of a segment that is lost. */
+struct log_lost {
+	int64_t written_ns; /* when the segment was last written to */
+	uint64_t bytes;
+	uint64_t records;      /* as far as they are known: by sequences that are missing; 0 = not known yet */
+	bool is_cut;	       /* the end of the log, inside a record, was cut off; otherwise it was set aside */
+	uint64_t record_bytes; /* of a cut end: how long the record would have been; 0 = not even its header was there */
+};
 struct log_replay {
 	const char *directory;
 	const char *quarantine; /* where damaged parts are copied to, made if needed; NULL = nowhere */
@@ -51,17 +59,19 @@ struct log_replay {
 	/* payload is decompressed and lives during the call. -EBADMSG means that it is damaged; other errors end the replay. */
 	int (*on_record)(void *context, uint64_t sequence, struct bytes payload, struct error *err);
 	void (*on_problem)(void *context, const char *message);
-	/* Something of a segment that was last written to at this time is lost: it was set aside, or (cut > 0: bytes) its end
-	 * was cut off. NULL allowed. */
-	void (*on_lost)(void *context, int64_t written_ns, uint64_t cut);
+	void (*on_lost)(void *context, const struct log_lost *lost); /* NULL allowed */
 	void *context;
 };
 struct log_replay_result {
 	uint64_t last_sequence;		      /* the highest of any record or header; at least `after` */
 	uint64_t first_segment, next_segment; /* numbers: the oldest there is, and one above the newest */
 	uint64_t records, skipped, damaged, bytes;
+	/* Lost: records by their sequences, and the bytes of damaged ones. Of the end that is cut off, or, read-only, would be:
+	 * its bytes, and how long the record would have been (0 = not known). Flipped bits that were put right in memory. */
+	uint64_t lost_records, lost_bytes, cut_bytes, cut_record_bytes, corrected_bits;
 };
-/* Reads all segments in order. A torn record at the very end, which was never acknowledged, is cut off without a message. */
+/* Reads all segments in order. A torn record at the very end, which was never acknowledged, is cut off without a message. One
+ * flipped bit of a record costs nothing, but is a problem; what else does not verify is damage. */
 int log_replay(const struct log_replay *replay, struct log_replay_result *ret, struct error *err);
 
 /* For the fuzzer and tests: the records of one segment in memory. Returns the number of records, or a negative errno. */
