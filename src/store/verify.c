@@ -19,6 +19,7 @@ struct verifying {
 	struct store_verify_result *result;
 	char blocks[PATH_MAX], log[PATH_MAX], quarantine[PATH_MAX];
 	struct delta_reader reader;
+	const char *name; /* of the block at hand */
 };
 
 static void on_problem(void *context, const char *message)
@@ -31,6 +32,18 @@ static void on_problem(void *context, const char *message)
 
 /* ---- blocks ---- */
 
+/* One that is gone by now was removed or replaced by the process that has it open. */
+static void on_damage(void *context, const char *message)
+{
+	struct verifying *v = context;
+	char text[2 * ERROR_MESSAGE_MAX], path[PATH_MAX];
+	if (v->result->is_in_use && io_join_path(path, sizeof(path), v->blocks, v->name) == 0 && access(path, F_OK) < 0 &&
+	    errno == ENOENT)
+		return;
+	snprintf(text, sizeof(text), "block %s: %s", v->name, message);
+	on_problem(v, text);
+}
+
 static int check_block(struct verifying *v, const char *path, const char *name, struct error *err)
 {
 	struct block *block = NULL;
@@ -39,8 +52,9 @@ static int check_block(struct verifying *v, const char *path, const char *name, 
 		return r;
 	if (strcmp(block->meta.name, name))
 		r = error_set(err, -EBADMSG, "%s: its metadata has a different name, %s", path, block->meta.name);
+	v->name = name;
 	if (r == 0)
-		r = block_verify(block, err);
+		r = block_verify_all(block, on_damage, v, err);
 	for (size_t i = 0; i < BLOCK_FILE_COUNT; i++)
 		v->result->files += block->meta.files[i].size > 0;
 	v->result->bytes += block_meta_bytes(&block->meta);

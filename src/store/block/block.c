@@ -161,6 +161,41 @@ static int verify_file(const struct block *block, enum block_file which, struct 
 	return r < 0 ? r : parquet_verify(file, err);
 }
 
+static int verify_all_of_file(const struct block *block, enum block_file which, void (*on_damage)(void *, const char *),
+			      void *context, struct error *err)
+{
+	_cleanup_(parquet_closep) struct parquet_file *file = NULL;
+	const struct parquet_read_options options = {.memory_max = BLOCK_READ_MAX,
+						     .expected_footer = &block->meta.files[which].footer_hash};
+	struct error why = {0};
+	int r = open_file(block, which, &options, &file, &why);
+	if (r == 0)
+		r = parquet_verify_all(file, on_damage, context, &why);
+	if (r == -EBADMSG) {
+		on_damage(context, why.message);
+		return 0;
+	}
+	return r < 0 ? error_set(err, r, "%s", why.message) : 0;
+}
+
+int block_verify_all(const struct block *block, void (*on_damage)(void *context, const char *message), void *context,
+		     struct error *err)
+{
+	_cleanup_(block_meta_release) struct block_meta meta = {0};
+	struct error why = {0};
+	int r = block_meta_read(block->path, &meta, &why);
+	if (r == -EBADMSG) {
+		on_damage(context, why.message);
+		r = 0;
+	}
+	if (r < 0)
+		return error_set(err, r, "%s", why.message);
+	for (size_t i = 0; r == 0 && i < BLOCK_FILE_COUNT; i++)
+		if (block->meta.files[i].size)
+			r = verify_all_of_file(block, (enum block_file)i, on_damage, context, err);
+	return r;
+}
+
 int block_verify(const struct block *block, struct error *err)
 {
 	_cleanup_(block_meta_release) struct block_meta meta = {0};

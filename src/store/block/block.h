@@ -273,6 +273,9 @@ int block_heal(const char *path, bool write, void (*on_damage)(void *context, co
 	       struct block_healed *ret, struct error *err);
 /* Reads every byte of every file: -EBADMSG names the first that is damaged. Queries check only what they read. */
 int block_verify(const struct block *block, struct error *err);
+/* The same to the end: on_damage is called for each part that is damaged, and 0 returned. */
+int block_verify_all(const struct block *block, void (*on_damage)(void *context, const char *message), void *context,
+		     struct error *err);
 /* Ids of the appends in it, by rising sequence. */
 int block_read_appends(const struct block *block, struct head_append **ret, size_t *ret_count, struct error *err);
 
