@@ -53,6 +53,8 @@ static void print_rewritten(const struct store_repair_block *block, bool dry_run
 	printf(": %llu rows kept, %llu rows lost", (unsigned long long)block->rows_kept, (unsigned long long)block->rows_lost);
 	if (block->rows_lost)
 		printf(" (%s to %s)", time_format(block->lost_from_ns, from), time_format(block->lost_to_ns, to));
+	if (block->names_lost)
+		printf(", %llu rows of names lost", (unsigned long long)block->names_lost);
 	if (block->rebuilt[0])
 		printf(", %s %s", dry_run ? "to be rebuilt:" : "rebuilt:", block->rebuilt);
 }
@@ -103,7 +105,7 @@ static int repair_one(const struct store_arguments_of *a, const char *directory,
 	       (unsigned long long)result.bits, (unsigned long long)result.rewritten, (unsigned long long)result.restored,
 	       (unsigned long long)result.failed, (unsigned long long)result.rows_kept, (unsigned long long)result.rows_lost,
 	       a->dry_run ? "; nothing was changed" : "");
-	*ret_loss |= result.rows_lost > 0;
+	*ret_loss |= result.rows_lost > 0 || result.names_lost > 0;
 	*failed += result.failed;
 	return 0;
 }

@@ -194,6 +194,7 @@ static void write_store_metrics(struct buffer *m, struct server *server)
 	COUNTER("wick_store_damaged_rows_total", "Rows of blocks that are damaged.", store.damaged_rows);
 	COUNTER("wick_store_damaged_files_total", "Damaged files of blocks that others are read instead of.",
 		store.damaged_files);
+	COUNTER("wick_store_damaged_names_total", "Damaged rows of the tables that stacks are made of.", store.damaged_names);
 	COUNTER("wick_store_corrected_bits_total", "Flipped bits of blocks and of the log that were put right.",
 		store.corrected_bits);
 	GAUGE("wick_store_oldest_timestamp_seconds", "Time of the oldest sample.", SECONDS(store.oldest_ns));

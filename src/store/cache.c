@@ -35,7 +35,7 @@ static int load_tables(const struct block *block, void **ret, uint64_t *bytes, s
 static int load_hashes(const struct block *block, void **ret, uint64_t *bytes, struct error *err)
 {
 	struct block_hashes *hashes = NULL;
-	int r = block_hashes_load(block, &hashes, bytes, err);
+	int r = damage_load_hashes(block, &hashes, bytes, err);
 	*ret = hashes;
 	return r;
 }

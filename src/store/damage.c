@@ -7,6 +7,9 @@
  * rollups) and lists of labels can be made of the other files: a file of them that is damaged anywhere is not used any more,
  * and answers are what they were.
  *
+ * Of the tables that stacks are made of, what cannot be read becomes a frame that says so (block_tables.c): values are right,
+ * and so is all else that is known of their stacks. Hashes of stacks are made anew.
+ *
  * One flipped bit costs nothing: the checksums are good enough to find it (codec/parquet_correct.c), so it is put right when it
  * is read, and then on disk, in the background.
  *
@@ -92,6 +95,65 @@ void damage_note_opened(struct local_store *store, struct block *block)
 						.to_ns = meta->max_ns};
 		damage_note_rows(store, block, &lost, why.message);
 	}
+}
+
+/* ---- names ---- */
+
+void damage_note_names(struct local_store *store, struct block *block, const struct block_tables *tables)
+{
+	const struct block_damage damage = {.file = BLOCK_STACKS, .group = SIZE_MAX, .page = SIZE_MAX};
+	if (!tables->damaged_rows)
+		return;
+	pthread_mutex_lock(&store->state_lock);
+	bool is_new = remember(block, &damage);
+	store->stats.damaged_names += is_new ? tables->damaged_rows : 0;
+	pthread_mutex_unlock(&store->state_lock);
+	if (is_new)
+		store_problem(store,
+			      "block %s: %llu rows of stacks, locations, lines, functions, or mappings are damaged; their "
+			      "frames are shown as %s",
+			      block->meta.name, (unsigned long long)tables->damaged_rows, BLOCK_DAMAGED_NAME);
+}
+
+/* A stack's hash follows from its content. */
+static int derive_hashes(const struct block *block, struct block_hashes *hashes, uint64_t *bytes, struct error *err)
+{
+	struct block_tables *tables = NULL;
+	struct profile *profile = NULL;
+	_cleanup_(mem_freep) uint32_t *stacks = mem_alloc_array(hashes->count, sizeof(*stacks));
+	_cleanup_(mem_freep) uint32_t *ids = mem_alloc_array(hashes->count, sizeof(*ids));
+	_cleanup_(mem_freep) struct hash128 *all = NULL;
+	size_t count = 0;
+	int r = stacks && ids ? block_tables_load(block, &tables, bytes, err) : error_nomem(err);
+	if (r == 0)
+		r = profile_new(&profile, err);
+	for (size_t i = 1; r == 0 && i < hashes->count && i < tables->stack_count; i++)
+		if (hashes->lost[i])
+			stacks[count++] = (uint32_t)i;
+	if (r == 0)
+		r = materialize_stacks(tables, stacks, count, profile, ids, err);
+	if (r == 0 && !(all = mem_alloc_array(profile->stack_count, sizeof(*all))))
+		r = error_nomem(err);
+	if (r == 0)
+		r = profile_hash_stacks(profile, all, err);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		hashes->hashes[stacks[i]] = all[ids[i]];
+	profile_free(profile);
+	block_tables_free(tables);
+	return r;
+}
+
+int damage_load_hashes(const struct block *block, struct block_hashes **ret, uint64_t *bytes, struct error *err)
+{
+	struct block_hashes *hashes = NULL;
+	int r = block_hashes_load(block, &hashes, bytes, err);
+	if (r == 0 && hashes->lost)
+		r = derive_hashes(block, hashes, bytes, err);
+	if (r < 0)
+		block_hashes_free(hashes);
+	else
+		*ret = hashes;
+	return r;
 }
 
 /* ---- flipped bits ---- */

@@ -204,7 +204,9 @@ static int check_readable(struct repairing *p, const struct block *block)
 	if (r == 0)
 		r = block_tables_load(block, &tables, &bytes, &p->why);
 	if (r == 0)
-		r = block_hashes_load(block, &hashes, &bytes, &p->why);
+		r = damage_load_hashes(block, &hashes, &bytes, &p->why);
+	if (r == 0)
+		p->block.names_lost = tables->damaged_rows;
 	block_series_free(series);
 	block_tables_free(tables);
 	block_hashes_free(hashes);
@@ -256,6 +258,8 @@ static int write_fresh(struct repairing *p, struct block *block)
 		r = compact_write(&job, &meta, &p->why);
 	if (r == 0)
 		set_lost(p, rows_of(&meta), &meta.lost, &before);
+	if (r == 0)
+		p->block.names_lost = meta.lost.names - before.names;
 	block_meta_release(&meta);
 	return r == 1 ? error_set(&p->why, -EBADMSG, "nothing is left of it") : r;
 }
@@ -354,7 +358,7 @@ static int fail_block(struct repairing *p)
 {
 	p->block.outcome = STORE_REPAIR_FAILED;
 	p->block.why = p->why.message;
-	p->block.rows_kept = p->block.rows_lost = 0;
+	p->block.rows_kept = p->block.rows_lost = p->block.names_lost = 0;
 	p->block.rebuilt[0] = '\0';
 	return p->entry->set_aside || p->options->dry_run ? 0 : set_aside(p);
 }
@@ -371,6 +375,7 @@ static void count(struct repairing *p)
 		block->was_set_aside && (block->outcome == STORE_REPAIR_WHOLE || block->outcome == STORE_REPAIR_REWRITTEN);
 	result->rows_kept += block->rows_kept;
 	result->rows_lost += block->rows_lost;
+	result->names_lost += block->names_lost;
 	if (p->options->on_block)
 		p->options->on_block(p->options->context, block);
 }

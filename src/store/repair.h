@@ -25,6 +25,7 @@ struct store_repair_block {
 	uint64_t bits;		/* flipped ones, put right */
 	uint64_t parts;		/* pages, indexes, files that are damaged beyond that */
 	uint64_t rows_kept, rows_lost;
+	uint64_t names_lost; /* rows of the tables that stacks are made of: their frames are BLOCK_DAMAGED_NAME from now on */
 	int64_t lost_from_ns, lost_to_ns; /* times of the lost rows, both included; 0 if there are none */
 	/* Files that were damaged, and are made again of others: names with ", " in between, "" = none */
 	char rebuilt[256];
@@ -42,7 +43,7 @@ struct store_repair_options {
 struct store_repair_result {
 	uint64_t blocks, damaged;		    /* looked at; of these */
 	uint64_t bits, rewritten, restored, failed; /* restored: taken out of the quarantine */
-	uint64_t rows_kept, rows_lost;		    /* of damaged blocks */
+	uint64_t rows_kept, rows_lost, names_lost;  /* of damaged blocks */
 };
 /*
  * Returns 0 also when something could not be repaired. -EBUSY when a process has the store open, -ENOENT if the directory holds

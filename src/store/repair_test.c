@@ -139,10 +139,10 @@ static void test_flipped_bits(void **state)
 	change(blocks[0], "rollup_5m.parquet", -100, "\x01", 1);
 	change(blocks[1], "meta.json", 100, "\x02", 1);
 	change(blocks[2], "series.parquet", 50, "\x80", 1);
-	assert_int_equal(problems(directory), 3);
+	assert_int_equal(problems(directory), 4);
 	struct store_repair_result result = repair(directory, true, &repaired);
 	assert_int_equal(result.bits, 4);
-	assert_int_equal(problems(directory), 3); /* nothing was changed */
+	assert_int_equal(problems(directory), 4); /* nothing was changed */
 	result = repair(directory, false, &repaired);
 	assert_true(result.blocks == 3 && result.damaged == 3 && result.bits == 4);
 	assert_true(result.rewritten == 0 && result.failed == 0 && result.rows_lost == 0);
@@ -176,11 +176,11 @@ static void test_damage(void **state)
 			break;
 		change(blocks[2], "samples.parquet", at, MUCH);
 	}
-	assert_int_equal(problems(directory), 3);
+	assert_true(problems(directory) >= 4); /* some may be in two pages */
 	assert_true(left < all && stats.partial && stats.lost_rows > 0);
 	/* A dry run foresees what happens. */
 	struct store_repair_result dry = repair(directory, true, &repaired);
-	assert_int_equal(problems(directory), 3);
+	assert_true(problems(directory) >= 4); /* some may be in two pages */
 	struct store_repair_result result = repair(directory, false, &repaired);
 	assert_memory_equal(&dry, &result, sizeof(result));
 	assert_true(result.damaged == 3 && result.rewritten == 3 && result.failed == 0);
@@ -198,6 +198,65 @@ static void test_damage(void **state)
 	store_close(store);
 	assert_int_equal(repair(directory, false, &repaired).damaged, 0);
 	test_directory_remove(directory);
+}
+
+/* What stacks are made of: values are right, frames say that they are not known. */
+static void test_names(void **state)
+{
+	static const char *const files[] = {"stacks.parquet", "locations.parquet", "lines.parquet", "functions.parquet",
+					    "mappings.parquet"};
+	bool any_damaged = false;
+	for (size_t f = 0; f < 5; f++) {
+		char *directory = test_directory(), blocks[3][PATH_MAX];
+		struct repaired repaired;
+		struct store_read_stats stats;
+		struct store_select select = {TEST_SAMPLES, .from_ns = INT64_MIN, .to_ns = INT64_MAX};
+		int64_t all = 0;
+		fill(directory, blocks);
+		for (int round = 0; round < 3; round++) {
+			struct store *store = test_open_manual(directory, NULL);
+			struct profile *into;
+			struct error err = {0};
+			int64_t sum = 0;
+			size_t damaged = 0;
+			assert_int_equal(profile_new(&into, NULL), 0);
+			if (store_merge(store, &select, NULL, into, &stats, &err) < 0)
+				fail_msg("%s", err.message);
+			for (size_t i = 0; i < into->sample_count; i++)
+				sum += into->values[i];
+			for (uint32_t i = 1; i < into->function_count; i++)
+				damaged += !strcmp(profile_string(into, into->functions[i].name), BLOCK_DAMAGED_NAME);
+			all = round ? all : sum;
+			assert_int_equal(sum, all);
+			assert_int_equal(stats.partial, round > 0);
+			assert_int_equal(stats.lost_rows, 0);
+			/* Another block may have the names of a stack of the same hash. */
+			assert_true(round > 0 || damaged == 0);
+			any_damaged |= damaged > 0;
+			assert_int_equal(local_of(store)->block_count, 3);
+			assert_int_equal(local_of(store)->stats.damaged_names > 0, round == 1);
+			profile_free(into);
+			store_close(store);
+			if (round == 0) {
+				/* Columns that are read, and such that are not; not the indexes behind them. */
+				for (int64_t at = 40; at < 240; at += 50)
+					change(blocks[1], files[f], at, MUCH);
+				continue;
+			}
+			struct store_repair_result dry = repair(directory, true, &repaired);
+			struct store_repair_result result = repair(directory, false, &repaired);
+			/* Rows whose stacks are the same now are one. */
+			assert_true(result.rows_kept <= dry.rows_kept);
+			result.rows_kept = dry.rows_kept;
+			assert_memory_equal(&dry, &result, sizeof(result));
+			assert_int_equal(result.rewritten, round == 1);
+			assert_int_equal(result.names_lost > 0, round == 1);
+			assert_true(result.rows_lost == 0 && result.failed == 0);
+			assert_int_equal(problems(directory), 0);
+		}
+		test_directory_remove(directory);
+	}
+	assert_true(any_damaged);
 }
 
 static void test_quarantine(void **state)
@@ -264,7 +323,8 @@ static void test_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_flipped_bits), cmocka_unit_test(test_damage),
-					   cmocka_unit_test(test_quarantine), cmocka_unit_test(test_refused)};
+					   cmocka_unit_test(test_names), cmocka_unit_test(test_quarantine),
+					   cmocka_unit_test(test_refused)};
 	test_seed_from_environment();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

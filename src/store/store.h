@@ -311,6 +311,7 @@ struct store_stats {
 	/* Damage of blocks that was found since the start, each once: pages or whole files that are left out, and their rows;
 	 * files that are not used because others have the same */
 	uint64_t damaged_pages, damaged_rows, damaged_files;
+	uint64_t damaged_names;	 /* rows of the tables that stacks are made of, likewise */
 	uint64_t corrected_bits; /* flipped ones that were put right: of blocks, on disk; of the log, when it was read */
 	uint64_t compactions, compact_ns_total, compact_ns_max, compact_failures, compact_bytes_in, compact_bytes_out;
 	uint64_t blocks_by_level[3], level_bytes[3]; /* now */

@@ -219,6 +219,10 @@ void gaps_note(struct local_store *store, int64_t from_ns, int64_t to_ns, struct
 void damage_note_rows(struct local_store *store, struct block *block, const struct block_lost *lost, const char *why);
 /* Of a block that was just opened: the files that it has to do without. */
 void damage_note_opened(struct local_store *store, struct block *block);
+/* Tables of which rows could not be read: reported once. */
+void damage_note_names(struct local_store *store, struct block *block, const struct block_tables *tables);
+/* block_hashes_load(), and what is lost of them from the content of stacks. */
+int damage_load_hashes(const struct block *block, struct block_hashes **ret, uint64_t *bytes, struct error *err);
 /* Flipped bits that were put right while a block was read: reported, once a file. */
 void damage_note_corrected(struct local_store *store, struct block *block);
 /* Puts them right on disk. */

@@ -67,6 +67,7 @@ struct block_type {
 struct block_losses {
 	uint64_t rows;
 	int64_t from_ns, to_ns; /* their times, both included, as far as they were known; 0 if there are none */
+	uint64_t names;		/* rows of the tables that stacks are made of */
 };
 void block_losses_add(struct block_losses *losses, uint64_t rows, int64_t from_ns, int64_t to_ns);
 struct block_meta {
@@ -159,11 +160,15 @@ struct block_tables {
 	struct bytes *function_names, *function_system_names, *function_file_names;
 	int64_t *function_start_lines;
 	size_t function_count;
+	uint64_t damaged_rows; /* of all tables, that could not be read: frames of BLOCK_DAMAGED_NAME stand for them */
+
 	int64_t *mapping_starts, *mapping_limits, *mapping_offsets;
 	struct bytes *mapping_file_names, *mapping_build_ids;
 	int32_t *mapping_flags;
 	size_t mapping_count;
 };
+/* The function of frames that cannot be read any more. */
+#define BLOCK_DAMAGED_NAME "[damaged]"
 /* Those tables: their columns in memory and in files. */
 struct block_table_layout {
 	enum block_file file;
@@ -190,6 +195,7 @@ struct block_hashes {
 	unsigned refs;
 	size_t bytes;
 	struct hash128 *hashes; /* by stack id */
+	uint8_t *lost;		/* by stack id: it could not be read, and is zero; NULL = all could be */
 	size_t count;
 };
 

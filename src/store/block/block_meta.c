@@ -288,6 +288,8 @@ static bool get_partitions(const json_t *root, struct block_meta *ret)
 static bool get_lost(const json_t *root, struct block_losses *ret)
 {
 	const json_t *lost = json_object_get(root, "lost");
+	if (json_object_get(lost, "names") && !get_count(lost, "names", &ret->names))
+		return false;
 	return !lost || (get_count(lost, "rows", &ret->rows) && get_int(lost, "from_ns", &ret->from_ns) &&
 			 get_int(lost, "to_ns", &ret->to_ns) && ret->from_ns <= ret->to_ns);
 }
@@ -490,9 +492,11 @@ static void put_files(struct json_writer *json, const struct block_meta *meta)
 
 static void put_lost(struct json_writer *json, const struct block_losses *lost)
 {
-	if (!lost->rows)
+	if (!lost->rows && !lost->names)
 		return;
 	json_member_object(json, "lost");
+	if (lost->names)
+		json_member_uint(json, "names", lost->names);
 	json_member_uint(json, "rows", lost->rows);
 	json_member_int(json, "from_ns", lost->from_ns);
 	json_member_int(json, "to_ns", lost->to_ns);

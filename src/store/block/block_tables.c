@@ -137,15 +137,24 @@ struct block_tables *block_tables_free(struct block_tables *tables)
 
 /* ---- whole columns ---- */
 
-/* Takes over what the strings of `data` point into. */
-static int keep_strings(struct block_tables *tables, struct parquet_data *data, struct error *err)
+static int keep_arena(struct block_tables *tables, struct arena *arena, struct error *err)
 {
 	if (array_reserve(&tables->arenas, &tables->arena_capacity, tables->arena_count + 1, SIZE_MAX) < 0)
 		return error_nomem(err);
-	tables->bytes += data->storage.used_bytes;
-	tables->arenas[tables->arena_count++] = data->storage;
-	arena_init(&data->storage, 0);
+	tables->bytes += arena->used_bytes;
+	tables->arenas[tables->arena_count++] = *arena;
+	arena_init(arena, 0);
 	return 0;
+}
+
+/* Takes over what the strings of `data` point into. */
+static int keep_strings(struct block_tables *tables, struct parquet_data *data, struct error *err)
+{
+	int r = keep_arena(tables, &data->storage, err);
+	if (r < 0 || !data->dictionary_file)
+		return r;
+	data->dictionary_file = 0;
+	return keep_arena(tables, &data->dictionary_storage, err);
 }
 
 int block_read_column(struct parquet_file *file, const char *name, enum parquet_type type, void *to,
@@ -169,19 +178,6 @@ int block_read_column(struct parquet_file *file, const char *name, enum parquet_
 	return r;
 }
 
-/* Reads one column of all row groups into a new array, *ret. */
-static int load_column(struct block_tables *tables, struct parquet_file *file, const char *name, enum parquet_type type,
-		       void *ret, struct error *err)
-{
-	size_t rows = parquet_rows(file), size = block_value_size(type);
-	void *all = mem_alloc_array(rows, size);
-	if (!all)
-		return error_nomem(err);
-	memcpy(ret, &all, sizeof(all));
-	tables->bytes += rows * size;
-	return block_read_column(file, name, type, all, tables, err);
-}
-
 static int check_references(const int32_t *ids, size_t count, size_t limit, const char *name, struct error *err)
 {
 	return block_ids_are_below(ids, count, limit) ? 0 : error_set(err, -EBADMSG, "column %s refers to a missing row", name);
@@ -193,8 +189,67 @@ struct loading {
 	const struct block *block;
 	struct block_tables *tables;
 	uint64_t *bytes;
+	uint8_t *bad[BLOCK_TABLES];		 /* by row: it cannot be read; NULL = all can be */
+	int32_t *line_locations;		 /* of lines */
+	const struct block_table_layout *layout; /* of the table at hand */
 	struct error *err;
 };
+
+static uint8_t **bad_of(struct loading *l, enum block_file file)
+{
+	return &l->bad[file - BLOCK_STACKS];
+}
+
+/* One row group of a column, in which pages are damaged: those are zeros. */
+static int read_group_around(struct loading *l, struct parquet_file *file, size_t group, size_t column, uint8_t *to,
+			     uint8_t *bad)
+{
+	size_t pages = parquet_page_count(file, group), damaged, size;
+	_cleanup_(mem_freep) uint8_t *bad_pages = mem_zalloc(pages);
+	_cleanup_(parquet_data_release) struct parquet_data data = {0};
+	if (!bad_pages)
+		return error_nomem(l->err);
+	int r = parquet_read_around(file, group, column, 0, pages, &data, bad_pages, &damaged, l->err);
+	if (r < 0)
+		return r;
+	if (data.count != parquet_group_rows(file, group))
+		return error_set(l->err, -EBADMSG, "a column has a different number of rows");
+	size = block_value_size(data.type);
+	memcpy(to, data.any, data.count * size);
+	for (size_t i = 0; i < pages; i++) {
+		size_t from = parquet_page_first_row(file, group, i), end = parquet_page_first_row(file, group, i + 1);
+		if (bad_pages[i])
+			memset(bad + from, 1, end - from);
+	}
+	return data.type == PARQUET_BYTE_ARRAY ? keep_strings(l->tables, &data, l->err) : 0;
+}
+
+static int read_around(struct loading *l, struct parquet_file *file, const char *name, enum parquet_type type, uint8_t *to)
+{
+	uint8_t **bad = bad_of(l, l->layout->file);
+	size_t column, at = 0, rows = parquet_rows(file);
+	if (!*bad)
+		*bad = mem_zalloc(rows);
+	int r = *bad ? block_find_column(file, name, type, &column, l->err) : error_nomem(l->err);
+	for (size_t g = 0; r == 0 && g < parquet_group_count(file); g++) {
+		r = read_group_around(l, file, g, column, to + at * block_value_size(type), *bad + at);
+		at += parquet_group_rows(file, g);
+	}
+	return r;
+}
+
+/* Reads one column of all row groups into a new array, *ret. */
+static int load_column(struct loading *l, struct parquet_file *file, const char *name, enum parquet_type type, void *ret)
+{
+	size_t rows = parquet_rows(file), size = block_value_size(type);
+	void *all = mem_alloc_array(rows, size);
+	if (!all)
+		return error_nomem(l->err);
+	memcpy(ret, &all, sizeof(all));
+	l->tables->bytes += rows * size;
+	int r = block_read_column(file, name, type, all, l->tables, l->err);
+	return r == -EBADMSG ? read_around(l, file, name, type, all) : r;
+}
 
 static int check_parents(struct loading *l)
 {
@@ -205,14 +260,29 @@ static int check_parents(struct loading *l)
 	return 0;
 }
 
-/* Turns the sorted column of location ids into where each location's lines begin. */
-static int index_lines(struct loading *l, struct parquet_file *file)
+/* Takes the lines out that cannot be read: their locations have fewer then. */
+static void drop_lines(struct loading *l)
 {
 	struct block_tables *t = l->tables;
-	_cleanup_(mem_freep) int32_t *locations = NULL;
-	int r = load_column(t, file, "location_id", PARQUET_INT32, &locations, l->err);
-	if (r < 0)
-		return r;
+	const uint8_t *bad = *bad_of(l, BLOCK_LINES);
+	size_t kept = 0;
+	for (size_t i = 0; bad && i < t->line_count; i++) {
+		if (bad[i])
+			continue;
+		l->line_locations[kept] = l->line_locations[i];
+		t->line_functions[kept] = t->line_functions[i];
+		t->line_numbers[kept] = t->line_numbers[i];
+		t->line_columns[kept++] = t->line_columns[i];
+	}
+	t->damaged_rows += bad ? t->line_count - kept : 0;
+	t->line_count = bad ? kept : t->line_count;
+}
+
+/* Turns the sorted column of location ids into where each location's lines begin. */
+static int index_lines(struct loading *l)
+{
+	struct block_tables *t = l->tables;
+	const int32_t *locations = l->line_locations;
 	t->location_line_firsts = mem_zalloc_array(t->location_count + 1, sizeof(*t->location_line_firsts));
 	if (!t->location_line_firsts)
 		return error_nomem(l->err);
@@ -235,11 +305,17 @@ static int load_arrays(struct loading *l, const struct block_table_layout *layou
 	if (rows > INT32_MAX)
 		return error_set(l->err, -EBADMSG, "too many rows");
 	memcpy((uint8_t *)l->tables + layout->count, &rows, sizeof(rows));
-	int r = layout->file == BLOCK_LINES ? index_lines(l, file) : 0;
+	l->layout = layout;
+	int r = 0;
+	if (layout->file == BLOCK_LINES)
+		r = load_column(l, file, "location_id", PARQUET_INT32, &l->line_locations);
 	for (size_t i = 0; r == 0 && i < layout->column_count; i++)
 		if (layout->arrays[i])
-			r = load_column(l->tables, file, columns[i].name, columns[i].type,
-					block_table_array(l->tables, layout, i), l->err);
+			r = load_column(l, file, columns[i].name, columns[i].type, block_table_array(l->tables, layout, i));
+	if (r == 0 && layout->file == BLOCK_LINES) {
+		drop_lines(l);
+		r = index_lines(l);
+	}
 	return r == 0 && layout->file == BLOCK_STACKS ? check_parents(l) : r;
 }
 
@@ -255,6 +331,86 @@ static int load_table(struct loading *l, const struct block_table_layout *layout
 	if (r < 0)
 		error_set(err, r, "%s/%s: %s", l->block->path, block_file_names[layout->file], own.message);
 	return r;
+}
+
+/* ---- damaged tables ---- */
+
+/*
+ * Rows that cannot be read are zeros so far. What refers to them is made to refer to a location with one line, of a function
+ * that says so; a stack of which the caller is not known begins with it. Values keep their stacks, and stacks what can be
+ * known of them.
+ */
+
+static int grow_arrays(struct loading *l, const struct block_table_layout *layout)
+{
+	size_t rows = block_table_rows(l->tables, layout), more = rows + 1;
+	for (size_t i = 0; i < layout->column_count; i++) {
+		size_t size = block_value_size(layout->columns[i].type);
+		if (!layout->arrays[i])
+			continue;
+		uint8_t *grown = mem_realloc_array(*block_table_array(l->tables, layout, i), more, size);
+		if (!grown)
+			return error_nomem(l->err);
+		memset(grown + rows * size, 0, size);
+		*block_table_array(l->tables, layout, i) = grown;
+	}
+	memcpy((uint8_t *)l->tables + layout->count, &more, sizeof(more));
+	return 0;
+}
+
+/* *ret: the location. */
+static int add_placeholder(struct loading *l, int32_t *ret)
+{
+	struct block_tables *t = l->tables;
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < BLOCK_TABLES; i++) {
+		enum block_file file = block_table_layouts[i].file;
+		if (file == BLOCK_LOCATIONS || file == BLOCK_LINES || file == BLOCK_FUNCTIONS)
+			r = grow_arrays(l, &block_table_layouts[i]);
+	}
+	if (r < 0)
+		return r;
+	size_t *firsts = mem_realloc_array(t->location_line_firsts, t->location_count + 1, sizeof(*firsts));
+	if (!firsts)
+		return error_nomem(l->err);
+	t->location_line_firsts = firsts;
+	firsts[t->location_count] = t->line_count;
+	t->line_functions[t->line_count - 1] = (int32_t)t->function_count - 1;
+	t->function_names[t->function_count - 1] = bytes_of_string(BLOCK_DAMAGED_NAME);
+	*ret = (int32_t)t->location_count - 1;
+	return 0;
+}
+
+static int replace_damaged(struct loading *l)
+{
+	struct block_tables *t = l->tables;
+	const uint8_t *stacks = *bad_of(l, BLOCK_STACKS), *locations = *bad_of(l, BLOCK_LOCATIONS),
+		      *functions = *bad_of(l, BLOCK_FUNCTIONS), *mappings = *bad_of(l, BLOCK_MAPPINGS);
+	size_t location_count = t->location_count, function_count = t->function_count;
+	int32_t placeholder = 0;
+	if (!stacks && !locations && !functions && !mappings)
+		return 0;
+	int r = add_placeholder(l, &placeholder);
+	if (r < 0)
+		return r;
+	for (size_t i = 1; i < t->stack_count; i++) {
+		size_t location = (size_t)t->stack_locations[i];
+		bool bad = (stacks && stacks[i]) || (locations && location < location_count && locations[location]);
+		if (bad)
+			t->stack_locations[i] = placeholder;
+		t->damaged_rows += stacks && stacks[i];
+	}
+	for (size_t i = 1; locations && i < location_count; i++)
+		t->damaged_rows += locations[i];
+	for (size_t i = 1; functions && i < function_count; i++) {
+		if (!functions[i])
+			continue;
+		t->function_names[i] = bytes_of_string(BLOCK_DAMAGED_NAME);
+		t->damaged_rows++;
+	}
+	for (size_t i = 1; mappings && i < t->mapping_count; i++)
+		t->damaged_rows += mappings[i];
+	return 0;
 }
 
 static int check_tables(struct loading *l)
@@ -282,7 +438,12 @@ int block_tables_load(const struct block *block, struct block_tables **ret, uint
 	for (size_t i = 0; r == 0 && i < BLOCK_TABLES; i++)
 		r = load_table(&loading, &block_table_layouts[i]);
 	if (r == 0)
+		r = replace_damaged(&loading);
+	if (r == 0)
 		r = check_tables(&loading);
+	for (size_t i = 0; i < BLOCK_TABLES; i++)
+		mem_free(loading.bad[i]);
+	mem_free(loading.line_locations);
 	if (r < 0) {
 		block_tables_free(tables);
 		return r;
@@ -300,6 +461,25 @@ static struct hash128 hash_of_bytes(const uint8_t *bytes)
 	return (struct hash128){.high = __builtin_bswap64(words[0]), .low = __builtin_bswap64(words[1])};
 }
 
+/* Those of one row group; those of damaged pages are lost. */
+static int read_hashes_around(struct parquet_file *file, size_t group, size_t column, struct block_hashes *hashes, size_t at,
+			      struct parquet_data *data, struct error *err)
+{
+	size_t pages = parquet_page_count(file, group), damaged;
+	_cleanup_(mem_freep) uint8_t *bad = mem_zalloc(pages);
+	if (!hashes->lost)
+		hashes->lost = mem_zalloc(hashes->count);
+	if (!bad || !hashes->lost)
+		return error_nomem(err);
+	int r = parquet_read_around(file, group, column, 0, pages, data, bad, &damaged, err);
+	for (size_t i = 0; r == 0 && i < pages; i++) {
+		size_t from = parquet_page_first_row(file, group, i), end = parquet_page_first_row(file, group, i + 1);
+		if (bad[i])
+			memset(hashes->lost + at + from, 1, end - from);
+	}
+	return r;
+}
+
 static int read_hashes(struct parquet_file *file, struct block_hashes *hashes, struct error *err)
 {
 	size_t column, at = 0;
@@ -310,6 +490,8 @@ static int read_hashes(struct parquet_file *file, struct block_hashes *hashes, s
 	int r = 0;
 	for (size_t g = 0; r == 0 && g < parquet_group_count(file); g++) {
 		r = parquet_read(file, g, column, &data, err);
+		if (r == -EBADMSG)
+			r = read_hashes_around(file, g, column, hashes, at, &data, err);
 		for (size_t i = 0; r == 0 && i < data.count; i++, at++)
 			if (!data.present || data.present[i])
 				hashes->hashes[at] = hash_of_bytes(data.bytes[i].data);
@@ -345,6 +527,7 @@ struct block_hashes *block_hashes_free(struct block_hashes *hashes)
 	if (!hashes)
 		return NULL;
 	mem_free(hashes->hashes);
+	mem_free(hashes->lost);
 	mem_free(hashes);
 	return NULL;
 }

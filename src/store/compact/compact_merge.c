@@ -127,6 +127,7 @@ static void note_losses(struct compacting *c)
 	for (size_t i = 0; i < c->job->used; i++) {
 		const struct block *block = c->inputs[i].block;
 		const struct block_losses *before = &block->meta.lost;
+		c->lost.names += before->names;
 		if (before->rows)
 			block_losses_add(&c->lost, before->rows, before->from_ns, before->to_ns);
 		lose_file(c, block, BLOCK_PROCESSES);
@@ -323,8 +324,9 @@ static int collect_stacks(struct compacting *c, struct input *input, const struc
 	uint64_t bytes = 0;
 	int r = block_tables_load(input->block, &tables, &bytes, c->err);
 	if (r == 0)
-		r = block_hashes_load(input->block, &hashes, &bytes, c->err);
+		r = damage_load_hashes(input->block, &hashes, &bytes, c->err);
 	if (r == 0) {
+		c->lost.names += tables->damaged_rows;
 		input->stack_count = tables->stack_count;
 		r = stack_union_add(c->stacks, tables, hashes, input->used_stacks, limits, &input->stacks, c->err);
 	}

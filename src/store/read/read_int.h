@@ -183,6 +183,8 @@ void read_note_spans(struct reading *r, size_t source);
 int read_note_lost(struct block_source *b, const struct block_lost *lost, const char *why);
 /* What is known to be lost of a block that is asked about: rows that it was made without, and samples that cannot be read. */
 void read_note_losses(struct reading *r, const struct block *block, bool samples);
+/* Tables of which rows could not be read. */
+void read_note_names(struct reading *r, struct block *block, const struct block_tables *tables);
 /* At the end: says it in the statistics. */
 void read_give_lost(struct reading *r);
 

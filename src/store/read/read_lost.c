@@ -60,6 +60,8 @@ void read_note_losses(struct reading *r, const struct block *block, bool samples
 					    .to_ns = lost->to_ns};
 		add_lost(r, block, &before);
 	}
+	if (lost->names && r->criteria.by_stack)
+		read_note_partial(r, "block %.40s: names of some frames were damaged", meta->name);
 	if (samples) {
 		struct block_lost all = {.file = BLOCK_SAMPLES,
 					 .group = SIZE_MAX,
@@ -69,6 +71,15 @@ void read_note_losses(struct reading *r, const struct block *block, bool samples
 					 .to_ns = meta->max_ns};
 		add_lost(r, block, &all);
 	}
+}
+
+void read_note_names(struct reading *r, struct block *block, const struct block_tables *tables)
+{
+	if (!tables->damaged_rows)
+		return;
+	damage_note_names(r->store, block, tables);
+	THREAD_LOCK_SCOPE(&r->lock);
+	read_note_partial(r, "block %.40s: names of some frames are damaged", block->meta.name);
 }
 
 void read_give_lost(struct reading *r)

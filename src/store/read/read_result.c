@@ -182,6 +182,8 @@ static int copy_block(struct tables_ahead *ahead, size_t source, const uint32_t 
 		if (stacks[i] >= slot->tables->stack_count)
 			code = error_set(&own, -EBADMSG, "%s: tables differ in length", block->path);
 	if (code == 0)
+		read_note_names(r, block, slot->tables);
+	if (code == 0)
 		code = materialize_stacks(slot->tables, stacks, count, into, ret_ids, &own);
 	cache_put(r->store, BLOCK_PART_TABLES, slot->tables);
 	slot->tables = NULL;

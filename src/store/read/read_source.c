@@ -249,6 +249,7 @@ static int load_stacks(struct block_source *b)
 		if (code < 0)
 			return code;
 		b->stack_count = b->tables->stack_count;
+		read_note_names(r, b->block, b->tables);
 		pthread_mutex_lock(&r->lock);
 		code = filter_block(r->stacks, b->tables, &b->accepted, b->err);
 		pthread_mutex_unlock(&r->lock);
