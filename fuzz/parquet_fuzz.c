@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parquet reading: open, then decode every column of every row group, whole, page by page and as codes, and verify the file,
- * within 16 MiB a call. */
+/* Parquet reading: open, then decode every column of every row group, whole, page by page, around damage and as codes, and
+ * verify the file, within 16 MiB a call. */
 #include "codec/test_parquet_bytes.h"
 
 #include <stdlib.h>
@@ -76,6 +76,34 @@ static void read_pages(struct parquet_file *file, size_t g, size_t c, const stru
 	}
 }
 
+/* Around what is damaged: as many rows as there are, whatever is in them. */
+static void read_around(struct bytes bytes)
+{
+	struct parquet_read_options options = {.memory_max = 16 * 1024 * 1024, .around_indexes = true};
+	struct parquet_file *file = NULL;
+	struct parquet_data column = {0};
+	uint8_t bad[PAGES_MAX];
+	if (test_parquet_open_bytes(bytes, &options, &file, NULL) < 0)
+		return;
+	for (size_t g = 0; g < parquet_group_count(file) && g < GROUPS_MAX; g++) {
+		size_t pages = parquet_page_count(file, g), damaged = 0, marked = 0;
+		pages = pages < PAGES_MAX ? pages : PAGES_MAX;
+		for (size_t c = 0; c < parquet_column_count(file) && c < GROUPS_MAX; c++) {
+			memset(bad, 0, sizeof(bad));
+			if (parquet_read_around(file, g, c, 0, pages, &column, bad, &damaged, NULL) < 0)
+				continue;
+			marked = 0;
+			for (size_t i = 0; i < pages; i++)
+				marked += bad[i];
+			if (marked != damaged || column.count != parquet_page_first_row(file, g, pages))
+				abort();
+			use_data(&column);
+		}
+	}
+	parquet_data_release(&column);
+	parquet_close(file);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct parquet_read_options options = {.memory_max = 16 * 1024 * 1024};
@@ -97,6 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 	}
 	parquet_verify(file, NULL);
+	read_around((struct bytes){data, size});
 	parquet_data_release(&column);
 	parquet_data_release(&page);
 	parquet_codes_release(&codes);
