@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/budget.h"
 #include "base/cleanup.h"
 #include "base/fault.h"
 
@@ -29,14 +30,33 @@ static bool must_fail(size_t size)
 	return size > SIZE_LIMIT || fault_reached(FAULT_ALLOC);
 }
 
+/* What the allocator gave differs a little from what was asked for. */
+static void *charge_rest(struct budget *budget, void *ptr, size_t charged)
+{
+	size_t usable = ptr ? malloc_usable_size(ptr) : 0;
+	if (usable > charged)
+		budget_add(budget, usable - charged);
+	else
+		budget_credit(budget, charged - usable);
+	return ptr;
+}
+
 void *mem_alloc(size_t size)
 {
-	return must_fail(size) ? NULL : malloc(at_least_one(size));
+	struct budget *budget = budget_current();
+	if (must_fail(size) || (budget && !budget_charge(budget, size)))
+		return NULL;
+	void *ptr = malloc(at_least_one(size));
+	return budget ? charge_rest(budget, ptr, size) : ptr;
 }
 
 void *mem_zalloc(size_t size)
 {
-	return must_fail(size) ? NULL : calloc(1, at_least_one(size));
+	struct budget *budget = budget_current();
+	if (must_fail(size) || (budget && !budget_charge(budget, size)))
+		return NULL;
+	void *ptr = calloc(1, at_least_one(size));
+	return budget ? charge_rest(budget, ptr, size) : ptr;
 }
 
 void *mem_alloc_array(size_t count, size_t size)
@@ -51,12 +71,28 @@ void *mem_zalloc_array(size_t count, size_t size)
 	return __builtin_mul_overflow(count, size, &total) ? NULL : mem_zalloc(total);
 }
 
+/* A large block moves by its pages, and is there once: it is the difference that counts. */
+static void *realloc_charged(struct budget *budget, void *old, size_t size)
+{
+	size_t before = old ? malloc_usable_size(old) : 0, more = size > before ? size - before : 0;
+	if (!budget_charge(budget, more))
+		return NULL;
+	void *ptr = realloc(old, at_least_one(size));
+	size_t after = ptr ? malloc_usable_size(ptr) : before;
+	if (after > before + more)
+		budget_add(budget, after - before - more);
+	else
+		budget_credit(budget, before + more - after);
+	return ptr;
+}
+
 void *mem_realloc_array(void *old, size_t count, size_t size)
 {
 	size_t total;
 	if (__builtin_mul_overflow(count, size, &total) || must_fail(total))
 		return NULL;
-	return realloc(old, at_least_one(total));
+	struct budget *budget = budget_current();
+	return budget ? realloc_charged(budget, old, total) : realloc(old, at_least_one(total));
 }
 
 static char *copy_text(const char *text, size_t len)
@@ -81,6 +117,9 @@ char *mem_strndup(const char *text, size_t len)
 
 void *mem_free(void *ptr)
 {
+	struct budget *budget = budget_current();
+	if (budget && ptr)
+		budget_credit(budget, malloc_usable_size(ptr));
 	free(ptr);
 	return NULL;
 }

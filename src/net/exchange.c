@@ -489,6 +489,7 @@ static void run_job(struct net_job *job)
 		finish_grpc(exchange);
 	else
 		finish_http(exchange);
+	net_response_unlimit(&exchange->response);
 }
 
 static void job_done(struct net_job *job)

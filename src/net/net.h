@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/budget.h"
 #include "base/buffer.h"
 #include "base/cancel.h"
 #include "base/cleanup.h"
@@ -70,6 +71,7 @@ struct net_response {
 	char message[512];	    /* grpc-message; "" = none */
 	bool no_compress;	    /* already compressed; otherwise bodies over 1 KiB are gzipped if the client accepts it */
 	struct buffer headers;	    /* filled by net_response_header() only */
+	struct budget *budget;	    /* of net_response_limit(); NULL = none */
 };
 /* For callers of handlers other than the server (tests); the server does both itself. */
 void net_response_init(struct net_response *response);
@@ -77,6 +79,15 @@ void net_response_release(struct net_response *response);
 /* Adds a header; name and value are copied; refused (-EINVAL) if they hold CR, LF or NUL, or if the name is one that frames
  * the message (Content-Length, Transfer-Encoding, Connection, Keep-Alive, Upgrade). -E2BIG past 16 KiB of headers. */
 int net_response_header(struct net_response *response, const char *name, const char *value);
+
+/*
+ * For a handler whose work is to be limited: what this thread allocates from here on, until the answer is complete (compressed,
+ * that is), is charged to a budget that begins as `like`. What the body takes stays charged to the budget's pool until it has
+ * been sent. -ENOMEM: nothing is limited.
+ */
+int net_response_limit(struct net_response *response, const struct budget *like);
+/* The work is over before the answer is complete: what follows, such as the text of an error, is not limited. */
+void net_response_unlimit(struct net_response *response);
 
 typedef void net_handler_function(void *context, const struct net_request *request, struct net_response *response);
 typedef net_handler_function *net_handler;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/alloc.h"
 #include "codec/compress.h"
 #include "codec/json.h"
 #include "net/net_int.h"
@@ -17,8 +18,31 @@ void net_response_init(struct net_response *response)
 
 void net_response_release(struct net_response *response)
 {
+	net_response_unlimit(response);
 	buffer_release(&response->body);
 	buffer_release(&response->headers);
+	if (response->budget)
+		budget_release(response->budget);
+	response->budget = mem_free(response->budget);
+}
+
+int net_response_limit(struct net_response *response, const struct budget *like)
+{
+	if (!response->budget && !(response->budget = mem_zalloc(sizeof(*response->budget))))
+		return -ENOMEM;
+	budget_release(response->budget);
+	*response->budget = *like;
+	budget_enter(response->budget);
+	return 0;
+}
+
+void net_response_unlimit(struct net_response *response)
+{
+	if (!response->budget)
+		return;
+	if (budget_current() == response->budget)
+		budget_leave(NULL);
+	budget_keep(response->budget, response->body.capacity);
 }
 
 /* The two protocols frame messages in their own way; a handler must not contradict them. */

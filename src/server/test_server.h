@@ -119,6 +119,7 @@ static inline int test_ask_bytes(struct test_server *test, const char *head, str
 		else
 			route->handler(route->context, &request, &test->response);
 	}
+	net_response_unlimit(&test->response);
 	test->text = buffer_string(&test->response.body);
 	request_release(&request);
 	return test->response.status;
