@@ -181,17 +181,37 @@ int profile_add_cstring(struct profile *profile, const char *text, uint32_t *ret
 	return profile_add_string(profile, text, strlen(text), ret_id, err);
 }
 
-int profile_add_sample_type(struct profile *profile, uint32_t type, uint32_t unit, struct error *err)
+static int push_sample_type(struct profile *profile, uint32_t type, uint32_t unit, struct error *err)
 {
 	assert(type < profile->strings.count && unit < profile->strings.count);
-	if (profile->sample_count > 0)
-		return error_set(err, -EINVAL, "sample type '%.64s' comes after the first sample; declare it first",
-				 profile_string(profile, type));
 	int r = array_push(&profile->sample_types, &profile->sample_type_count, &profile->index->sample_type_capacity,
 			   LIMIT_SAMPLE_TYPES, (struct profile_value_type){.type = type, .unit = unit});
 	if (r == -E2BIG)
 		return error_set(err, r, "the profile has more than %d sample types, the limit", LIMIT_SAMPLE_TYPES);
 	return r < 0 ? error_nomem(err) : 0;
+}
+
+int profile_add_sample_type(struct profile *profile, uint32_t type, uint32_t unit, struct error *err)
+{
+	if (profile->sample_count > 0)
+		return error_set(err, -EINVAL, "sample type '%.64s' comes after the first sample; declare it first",
+				 profile_string(profile, type));
+	return push_sample_type(profile, type, unit, err);
+}
+
+int profile_append_sample_type(struct profile *profile, uint32_t type, uint32_t unit, struct error *err)
+{
+	size_t types = profile->sample_type_count, count = profile->sample_count;
+	int r = array_reserve(&profile->values, &profile->index->value_capacity, count * (types + 1), SIZE_MAX);
+	r = r < 0 ? error_nomem(err) : push_sample_type(profile, type, unit, err);
+	if (r < 0)
+		return r;
+	/* Each moves up, so the last goes first. */
+	for (size_t i = count; i-- > 0;) {
+		memmove(&profile->values[i * (types + 1)], &profile->values[i * types], types * sizeof(*profile->values));
+		profile->values[i * (types + 1) + types] = 0;
+	}
+	return 0;
 }
 
 int profile_add_named_type(struct profile *profile, const char *type, const char *unit, struct error *err)

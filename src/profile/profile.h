@@ -182,7 +182,9 @@ static inline int profile_add_bytes(struct profile *profile, struct bytes text, 
 }
 /* -EINVAL when there are samples already. */
 int profile_add_sample_type(struct profile *profile, uint32_t type, uint32_t unit, struct error *err);
-/* The same, by its names. */
+/* The same where there are samples: their value of it is 0. */
+int profile_append_sample_type(struct profile *profile, uint32_t type, uint32_t unit, struct error *err);
+/* profile_add_sample_type(), by its names. */
 int profile_add_named_type(struct profile *profile, const char *type, const char *unit, struct error *err);
 int profile_add_mapping(struct profile *profile, const struct profile_mapping *mapping, uint32_t *ret_id, struct error *err);
 int profile_add_function(struct profile *profile, const struct profile_function *function, uint32_t *ret_id, struct error *err);

@@ -103,7 +103,7 @@ static int tabulate_diff(const struct query_result *result, size_t limit, struct
 {
 	_cleanup_(diff_freep) struct diff *diff = NULL;
 	_cleanup_(diff_table_release) struct diff_table rows = {0};
-	int r = query_build_diff(result->profile, &diff, err);
+	int r = query_build_diff(result->profile, 0, &diff, err);
 	if (!r)
 		r = diff_table_build(diff, result->relative, &rows, err);
 	if (r < 0)

@@ -57,6 +57,7 @@ int run_compare(struct run *run)
 	const char *by[] = {run->plan->last->names[0]}, *only[64];
 	struct query query;
 	run_query(run, &query);
+	query.whole = true; /* a part of the values would be compared with all of others */
 	struct query_series_options sums = {.whole = true, .by = by, .by_count = 1, .limit = SIZE_MAX};
 	_cleanup_(query_series_release) struct query_series series = {0};
 	int r = query_series(run->store, run->symbolizer, &query, &sums, &series, run->stats, run->err);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "profile/merge.h"
@@ -185,17 +186,16 @@ int query_merge(struct store *store, struct symbolizer *symbolizer, const struct
 
 /* ---- two sides ---- */
 
-/* Adds the samples of one side, its value in one column of two. */
-static int add_side(struct profile *to, const struct profile *from, size_t column, struct error *err)
+/* Adds the samples of the side, with a base of 0. */
+static int add_side(struct profile *to, const struct profile *from, struct error *err)
 {
 	_cleanup_(profile_copy_freep) struct profile_copy *copy = NULL;
-	if (from->sample_count && from->sample_type_count != 1)
-		return error_set(err, -EINVAL, "query: one side of the comparison has several sample types");
 	int r = profile_copy_new(to, from, &copy, err);
 	for (size_t i = 0; !r && i < from->sample_count; i++) {
 		struct profile_sample sample = {0};
-		int64_t values[2] = {0};
-		values[column] = from->values[i];
+		const int64_t values[2] = {0, from->values[i]};
+		if (budget_poll())
+			return error_nomem(err);
 		r = profile_copy_stack(copy, from->samples[i].stack, &sample.stack, err);
 		if (!r)
 			r = profile_copy_label_set(copy, from->samples[i].labels, &sample.labels, err);
@@ -207,37 +207,41 @@ static int add_side(struct profile *to, const struct profile *from, size_t colum
 	return r;
 }
 
-static int add_types(struct profile *to, const struct profile *side, struct error *err)
+/* The base's own type, if there is one, becomes "base"; that of the side follows. */
+static int set_types(struct profile *base, const struct profile *side, struct error *err)
 {
-	bool known = side->sample_type_count > 0;
-	const char *name = known ? profile_string(side, side->sample_types[0].type) : "",
-		   *unit = known ? profile_string(side, side->sample_types[0].unit) : "";
-	int r = profile_add_named_type(to, "base", unit, err);
+	const struct profile *like = side->sample_type_count ? side : base;
+	bool known = like->sample_type_count > 0;
+	uint32_t name, unit, base_name;
+	int r = profile_add_cstring(base, known ? profile_string(like, like->sample_types[0].type) : "", &name, err);
+	if (!r && name == 0)
+		r = profile_add_cstring(base, "value", &name, err);
 	if (!r)
-		r = profile_add_named_type(to, *name ? name : "value", unit, err);
-	to->default_sample_type = r < 0 ? 0 : to->sample_types[1].type;
-	return r;
-}
-
-int query_join_sides(const struct profile *base, const struct profile *side, struct profile **ret, struct error *err)
-{
-	_cleanup_(profile_freep) struct profile *joined = NULL;
-	int r = profile_new(&joined, err);
+		r = profile_add_cstring(base, known ? profile_string(like, like->sample_types[0].unit) : "", &unit, err);
 	if (!r)
-		r = add_types(joined, side->sample_type_count ? side : base, err);
-	if (!r)
-		r = add_side(joined, base, 0, err);
-	if (!r)
-		r = add_side(joined, side, 1, err);
-	if (!r)
-		r = profile_aggregate(joined, err);
+		r = profile_add_cstring(base, "base", &base_name, err);
+	if (!r && base->sample_type_count == 0)
+		r = profile_add_sample_type(base, base_name, unit, err);
 	if (r < 0)
 		return r;
-	joined->time_ns = side->time_ns;
-	joined->duration_ns = side->duration_ns;
-	joined->period = side->period;
-	*ret = TAKE(joined);
-	return 0;
+	base->sample_types[0] = (struct profile_value_type){base_name, unit};
+	base->default_sample_type = name;
+	return profile_append_sample_type(base, name, unit, err);
+}
+
+int query_join_sides(struct profile *base, const struct profile *side, struct error *err)
+{
+	if ((base->sample_count && base->sample_type_count != 1) || (side->sample_count && side->sample_type_count != 1))
+		return error_set(err, -EINVAL, "query: one side of the comparison has several sample types");
+	int r = set_types(base, side, err);
+	if (!r)
+		r = add_side(base, side, err);
+	if (!r)
+		r = profile_aggregate(base, err);
+	base->time_ns = side->time_ns;
+	base->duration_ns = side->duration_ns;
+	base->period = side->period;
+	return r;
 }
 
 /* A base that says nothing about the type means the same as the other side. */
@@ -254,10 +258,14 @@ int query_diff_read(struct store *store, struct symbolizer *symbolizer, const st
 	_cleanup_(profile_freep) struct profile *side = NULL;
 	_cleanup_(profile_freep) struct profile *before = NULL;
 	struct profile_type base_type;
-	int r = query_merge_read(store, symbolizer, query, options, &side, type, stats, err);
+	/* With a part of one side all that is missing of it would seem to have changed. */
+	struct query both = *query;
+	both.whole = true;
+	int r = query_merge_read(store, symbolizer, &both, options, &side, type, stats, err);
 	if (r < 0)
 		return r;
-	struct query both = *base;
+	both = *base;
+	both.whole = true;
 	char text[PROFILE_TYPE_TEXT_MAX];
 	both.where = query->where;
 	both.where_count = query->where_count;
@@ -275,5 +283,9 @@ int query_diff_read(struct store *store, struct symbolizer *symbolizer, const st
 	else if (base_type.name[0] && strcmp(type->sample_unit, base_type.sample_unit) != 0)
 		return error_set(err, -EINVAL, "query: the base of the comparison is in %s, the other side in %s",
 				 base_type.sample_unit, type->sample_unit);
-	return query_join_sides(before, side, ret, err);
+	r = query_join_sides(before, side, err);
+	if (r < 0)
+		return r;
+	*ret = TAKE(before);
+	return 0;
 }

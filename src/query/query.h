@@ -69,12 +69,14 @@ struct query {
 	size_t call_site_count;		   /* at most FRAME_PATH_MAX; 0 = none */
 	int64_t from_ns, to_ns;
 	const atomic_bool *cancel; /* NULL = never */
-	int64_t deadline_ns; /* monotonic; when it has passed, the answer is of what was read: stats.read.partial; 0 = none */
-	uint64_t rows_max;   /* likewise; 0 = none */
-	size_t stacks_max;   /* likewise; distinct stacks of a merged profile; 0 = the store's default */
-	bool samples_only;   /* never answer from rollups (checks) */
-	bool any_type;	     /* a type that the store never had has no data, as in other servers' APIs; else it is an error */
-	bool sum_gauges;     /* add values of gauges up over time, as other servers' APIs do, instead of averaging them */
+	int64_t deadline_ns;   /* monotonic; when it has passed, the answer is of what was read: stats.read.partial; 0 = none */
+	uint64_t rows_max;     /* likewise; 0 = none */
+	size_t stacks_max;     /* likewise; distinct stacks of a merged profile; 0 = the store's default */
+	bool whole;	       /* a limit of memory is an error, and no reason for a partial result */
+	unsigned frames_share; /* see struct store_select */
+	bool samples_only;     /* never answer from rollups (checks) */
+	bool any_type;	       /* a type that the store never had has no data, as in other servers' APIs; else it is an error */
+	bool sum_gauges;       /* add values of gauges up over time, as other servers' APIs do, instead of averaging them */
 	int64_t symbols_wait_ns; /* for names that are being looked up; 0 = not at all, -1 = as long as it takes */
 };
 struct query_stats {
@@ -125,8 +127,9 @@ int query_merge(struct store *store, struct symbolizer *symbolizer, const struct
 int query_merge_timed(struct store *store, struct symbolizer *symbolizer, const struct query *query,
 		      const struct query_merge_options *options, struct profile **ret, struct query_stats *stats,
 		      struct error *err);
-/* Two merged profiles as one with two sample types, "base" and that of `side`: for comparisons. */
-int query_join_sides(const struct profile *base, const struct profile *side, struct profile **ret, struct error *err);
+/* Makes two merged profiles one with two sample types, "base" and that of `side`, for comparisons: `base` becomes it. After a
+ * failure it is only good for profile_free(). */
+int query_join_sides(struct profile *base, const struct profile *side, struct error *err);
 
 /* Sums per step, of gauges averages (docs/query.md), grouped by label names (none = one series). The total of a row is its
  * value over the whole range: of gauges not the sum of its points. */

@@ -34,7 +34,7 @@ void run_put_sum(struct run *run, int64_t value, int64_t range_ns);
 struct flame;
 struct diff;
 int query_build_flame(const struct profile *profile, size_t nodes_max, struct flame **ret, struct error *err);
-int query_build_diff(const struct profile *profile, struct diff **ret, struct error *err);
+int query_build_diff(const struct profile *profile, size_t nodes_max, struct diff **ret, struct error *err);
 
 int run_compare(struct run *run);
 int run_join(struct run *run);

@@ -74,7 +74,9 @@ int query_scan_init(struct query_scan *scan, struct symbolizer *symbolizer, cons
 					     .cancel = query->cancel,
 					     .deadline_ns = query->deadline_ns,
 					     .rows_max = query->rows_max,
-					     .stacks_max = query->stacks_max};
+					     .stacks_max = query->stacks_max,
+					     .whole = query->whole,
+					     .frames_share = query->frames_share};
 	return 0;
 }
 

@@ -32,14 +32,11 @@ int query_build_flame(const struct profile *profile, size_t nodes_max, struct fl
 	return flame_build_largest(profile, type, FLAME_UNNAMED_BY_ADDRESS, nodes_max, ret, err);
 }
 
-int query_build_diff(const struct profile *profile, struct diff **ret, struct error *err)
+/* Likewise. */
+int query_build_diff(const struct profile *profile, size_t nodes_max, struct diff **ret, struct error *err)
 {
-	_cleanup_(flame_freep) struct flame *base = NULL;
-	_cleanup_(flame_freep) struct flame *side = NULL;
-	int r = flame_build(profile, 0, FLAME_UNNAMED_BY_ADDRESS, &base, err);
-	if (!r)
-		r = query_build_flame(profile, 0, &side, err);
-	return r < 0 ? r : diff_build(base, side, ret, err);
+	size_t last = profile->sample_type_count ? profile->sample_type_count - 1 : 0;
+	return diff_build_types(profile, 0, last, nodes_max, ret, err);
 }
 
 static int write_profile(const struct profile *profile, const struct query_write_options *options, struct json_writer *json,
@@ -68,7 +65,7 @@ static int write_diff(const struct query_result *result, const struct query_writ
 		      struct error *err)
 {
 	_cleanup_(diff_freep) struct diff *diff = NULL;
-	int r = query_build_diff(result->profile, &diff, err);
+	int r = query_build_diff(result->profile, options->table ? 0 : options->nodes_max, &diff, err);
 	if (r < 0)
 		return r;
 	json_member_int(json, "base_from_ms", result->base_from_ns / NS_PER_MS);
@@ -77,9 +74,6 @@ static int write_diff(const struct query_result *result, const struct query_writ
 	json_member_int(json, "base_total", diff->base_total);
 	json_member_int(json, "total", diff->tree->total);
 	if (!options->table) {
-		r = diff_trim(diff, options->nodes_max, err);
-		if (r < 0)
-			return r;
 		json_key(json, "diff");
 		diff_write_json(diff, json);
 		return 0;
@@ -252,7 +246,7 @@ static int text_diff(const struct query_result *result, const struct query_write
 {
 	_cleanup_(diff_freep) struct diff *diff = NULL;
 	_cleanup_(diff_table_release) struct diff_table table = {0};
-	int r = query_build_diff(result->profile, &diff, err);
+	int r = query_build_diff(result->profile, 0, &diff, err);
 	if (!r)
 		r = diff_table_build_by_name(diff, result->relative, &table, err);
 	return r < 0 ? r : diff_table_write_text(&table, diff->tree->unit, options->limit, out, err);

@@ -148,6 +148,32 @@ int diff_build(const struct flame *base, const struct flame *side, struct diff *
 	return 0;
 }
 
+static int build_types(const struct profile *profile, size_t base_type, size_t sample_type, size_t nodes_max, bool by_name,
+		       struct diff **ret, struct error *err)
+{
+	_cleanup_(diff_freep) struct diff *diff = mem_zalloc(sizeof(*diff));
+	if (!diff)
+		return error_nomem(err);
+	int r = flame_build_sides(profile, base_type, sample_type, nodes_max, by_name, &diff->base, &diff->tree, err);
+	if (r < 0)
+		return r;
+	diff->base_total = diff->base[0].total;
+	*ret = TAKE(diff);
+	return 0;
+}
+
+int diff_build_types(const struct profile *profile, size_t base_type, size_t sample_type, size_t nodes_max, struct diff **ret,
+		     struct error *err)
+{
+	return build_types(profile, base_type, sample_type, nodes_max, false, ret, err);
+}
+
+int diff_build_types_by_name(const struct profile *profile, size_t base_type, size_t sample_type, struct diff **ret,
+			     struct error *err)
+{
+	return build_types(profile, base_type, sample_type, 0, true, ret, err);
+}
+
 /* ---- leaving out what is small ---- */
 
 static uint64_t node_size(const struct diff *diff, size_t i)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two flame trees laid over each other: what did each function cost before and now? A node is there if one side has it. Made of
- * two trees, of whatever they are: files, two sample types of one profile, two ranges of time.
+ * two sample types of one profile, or of two trees, of whatever they are.
  */
 #ifndef WICK_RENDER_DIFF_H
 #define WICK_RENDER_DIFF_H
@@ -16,7 +16,15 @@ struct diff {
 	struct diff_value *base; /* by node */
 	int64_t base_total;
 };
-/* -ENOMEM; -E2BIG past FLAME_NODES_MAX nodes. */
+/* Of two sample types of one profile, with the nodes_max largest nodes by the larger of both sides (0 = all), and the others of
+ * a node as one child of it, as diff_trim() leaves them: what is not shown is never made, so this is as cheap as one tree.
+ * -ENOMEM; -E2BIG past FLAME_NODES_MAX nodes. */
+int diff_build_types(const struct profile *profile, size_t base_type, size_t sample_type, size_t nodes_max, struct diff **ret,
+		     struct error *err);
+/* The same of trees with siblings by name: see flame_build_by_name(). Whole. */
+int diff_build_types_by_name(const struct profile *profile, size_t base_type, size_t sample_type, struct diff **ret,
+			     struct error *err);
+/* Of two whole trees, of whatever they are. -ENOMEM; -E2BIG past FLAME_NODES_MAX nodes. */
 int diff_build(const struct flame *base, const struct flame *side, struct diff **ret, struct error *err);
 /* Keeps the nodes_max largest nodes, by the larger of both sides (0 = all); what is left out below a node is one child of it,
  * of FLAME_FRAME_REST, with the sums of both. */

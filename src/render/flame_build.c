@@ -14,6 +14,10 @@
  * children that were not expanded are drawn as one, "(12 smaller)", so that nothing is missing from the sums; and the time
  * depends on what is shown, not on what there is. (Where the limit is above what there can be, they are expanded as they come.)
  *
+ * A comparison of two sample types of one profile (diff.h) is the same tree with a second sum for each stack and node, that of
+ * the base; siblings and what is expanded first go by both. So both sides are dealt out once, and what is left out is never
+ * made.
+ *
  * A stack has one place at a time: it is in the list of one node, waiting at one of the lines of its location (the outermost
  * first; 0 is the innermost, where the stack ends), and moves to a child when that node is expanded. All that this needs to
  * know of a stack is one half of a cache line, and the stacks below one stack are next to each other.
@@ -25,10 +29,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/limits.h"
 #include "base/order.h"
 #include "base/text.h"
-#include "render/flame.h"
+#include "render/flame_int.h"
 #include "render/units.h"
 
 /* The key of siblings. */
@@ -60,6 +65,7 @@ struct node {
 	uint32_t child_first, child_count;
 	bool inlined, expanded;
 	int64_t total, self;
+	int64_t base_total, base_self; /* 0 if nothing is compared */
 };
 
 struct place {
@@ -76,8 +82,12 @@ struct builder {
 	struct flame *flame;
 	enum flame_unnamed unnamed;
 	bool by_name; /* flame_build_by_name() */
+	bool has_base;
+	size_t base_type; /* sample type */
 	struct slot *slots;
-	uint32_t root; /* slot of the empty stack */
+	struct diff_value *slot_bases; /* by slot: the base's values; NULL without one */
+	struct diff_value *bases;      /* by node of the result, likewise */
+	uint32_t root;		       /* slot of the empty stack */
 	/* Frames, made when they are met */
 	struct frame *frames;
 	struct place *places;
@@ -108,7 +118,7 @@ static void builder_release(struct builder *b)
 	void *arrays[] = {b->slots,	   b->sites,	       b->frames,	    b->places,	      b->lines,
 			  b->line_frames,  b->location_frames, b->location_texts,   b->nodes,	      b->heap,
 			  b->string_ids,   b->text_ids,	       b->mapping_binaries, b->slot_of_stack, b->end_of_slot,
-			  b->rest_of_slot, b->place_of_node,   b->rest_of_node};
+			  b->rest_of_slot, b->place_of_node,   b->rest_of_node,	    b->slot_bases,    b->bases};
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
 		mem_free(arrays[i]);
 	index32_release(&b->frame_index);
@@ -271,28 +281,42 @@ struct sums {
 	bool used;
 };
 
-static void sum_stacks(struct builder *b, size_t sample_type, struct sums *sums)
+/* bases: by stack, the same of the base; NULL without one. */
+static int sum_stacks(struct builder *b, size_t sample_type, struct sums *sums, struct diff_value *bases, struct error *err)
 {
 	const struct profile *profile = b->profile;
 	for (size_t i = 0; i < profile->sample_count; i++) {
-		int64_t value = profile->values[i * profile->sample_type_count + sample_type];
+		const int64_t *values = &profile->values[i * profile->sample_type_count];
+		int64_t value = values[sample_type], base = bases ? values[b->base_type] : 0;
 		struct sums *sum = &sums[profile->samples[i].stack];
-		if (value == 0 || (b->by_name && value < 0))
+		value = b->by_name && value < 0 ? 0 : value;
+		base = b->by_name && base < 0 ? 0 : base;
+		if (value == 0 && base == 0)
 			continue;
 		units_add(&sum->self, value);
 		sum->total = sum->self;
+		if (bases) {
+			struct diff_value *own = &bases[profile->samples[i].stack];
+			units_add(&own->self, base);
+			own->total = own->self;
+		}
 		sum->used = true;
-		b->flame->sample_count++;
+		b->flame->sample_count += value != 0;
 	}
 	for (size_t i = profile->stack_count; i-- > 1;) {
-		struct sums *parent = &sums[profile->stacks[i].parent];
+		uint32_t above = profile->stacks[i].parent;
+		if (budget_poll())
+			return error_nomem(err);
 		if (!sums[i].used)
 			continue;
-		assert(profile->stacks[i].parent < i);
-		units_add(&parent->total, sums[i].total);
-		parent->used = true;
-		parent->children++;
+		assert(above < i);
+		units_add(&sums[above].total, sums[i].total);
+		if (bases)
+			units_add(&bases[above].total, bases[i].total);
+		sums[above].used = true;
+		sums[above].children++;
 	}
+	return 0;
 }
 
 /*
@@ -300,7 +324,7 @@ static void sum_stacks(struct builder *b, size_t sample_type, struct sums *sums)
  * end, and as slots are handed out from the back, where they begin. Children come after their parent, so those of stack i are
  * all placed when i is, and so are those of the stack behind it, whose first is the end of i's.
  */
-static int make_slots(struct builder *b, struct sums *sums, struct error *err)
+static int make_slots(struct builder *b, struct sums *sums, const struct diff_value *bases, struct error *err)
 {
 	const struct profile *profile = b->profile;
 	uint32_t end = 0;
@@ -309,7 +333,8 @@ static int make_slots(struct builder *b, struct sums *sums, struct error *err)
 		sums[i].children = end;
 	}
 	b->slots = mem_alloc_array((size_t)end + 1, sizeof(*b->slots));
-	if (!b->slots)
+	b->slot_bases = bases ? mem_alloc_array((size_t)end + 1, sizeof(*b->slot_bases)) : NULL;
+	if (!b->slots || (bases && !b->slot_bases))
 		return error_nomem(err);
 	for (size_t i = profile->stack_count; i-- > 0;) {
 		uint32_t last = i + 1 < profile->stack_count ? sums[i + 1].children : end;
@@ -319,11 +344,15 @@ static int make_slots(struct builder *b, struct sums *sums, struct error *err)
 				    .total = sums[i].total,
 				    .self = sums[i].self};
 		uint32_t at = end; /* of the empty stack */
+		if (budget_poll())
+			return error_nomem(err);
 		if (i > 0 && !sums[i].used)
 			continue;
 		if (i > 0)
 			at = --sums[profile->stacks[i].parent].children;
 		b->slots[at] = slot;
+		if (bases)
+			b->slot_bases[at] = bases[i];
 		if (b->slot_of_stack)
 			b->slot_of_stack[i] = at + 1;
 	}
@@ -337,12 +366,13 @@ static int make_slots(struct builder *b, struct sums *sums, struct error *err)
 
 static int read_stacks(struct builder *b, size_t sample_type, bool empty, struct error *err)
 {
-	_cleanup_(mem_freep) struct sums *sums = mem_zalloc_array(b->profile->stack_count, sizeof(*sums));
-	if (!sums)
+	size_t count = b->profile->stack_count;
+	_cleanup_(mem_freep) struct sums *sums = mem_zalloc_array(count, sizeof(*sums));
+	_cleanup_(mem_freep) struct diff_value *bases = b->has_base ? mem_zalloc_array(count, sizeof(*bases)) : NULL;
+	if (!sums || (b->has_base && !bases))
 		return error_nomem(err);
-	if (!empty)
-		sum_stacks(b, sample_type, sums);
-	return make_slots(b, sums, err);
+	int r = empty ? 0 : sum_stacks(b, sample_type, sums, bases, err);
+	return r < 0 ? r : make_slots(b, sums, bases, err);
 }
 
 /* ---- nodes ---- */
@@ -378,6 +408,8 @@ static int deal_out(struct builder *b, uint32_t parent, uint32_t id, struct erro
 	struct node *child = &b->nodes[place->child];
 	child->inlined &= slot->line + 1 < b->sites[slot->location].line_count;
 	units_add(&child->total, slot->total);
+	if (b->slot_bases)
+		units_add(&child->base_total, b->slot_bases[id].total);
 	slot->next = child->members;
 	child->members = id + 1;
 	return 0;
@@ -396,6 +428,8 @@ static int deal_out_children(struct builder *b, uint32_t node, const struct slot
 			return r;
 	}
 	units_add(&b->nodes[node].self, stack->self);
+	if (b->slot_bases)
+		units_add(&b->nodes[node].base_self, b->slot_bases[stack - b->slots].self);
 	return 0;
 }
 
@@ -405,11 +439,17 @@ static struct bytes frame_name(const struct builder *b, uint32_t frame)
 	return name & TEXT ? intern_get(&b->texts, name & ~TEXT) : intern_get(&b->profile->strings, name);
 }
 
+/* Of both sides, by which siblings are ordered. */
+static int64_t sum_of(const struct node *node)
+{
+	return units_sum(node->total, node->base_total);
+}
+
 static int compare_siblings(const void *left, const void *right, void *context)
 {
 	const struct builder *b = context;
 	const struct node *one = left, *other = right;
-	return ORDER(other->total, one->total) ?: bytes_compare(frame_name(b, one->frame), frame_name(b, other->frame)) ?:
+	return ORDER(sum_of(other), sum_of(one)) ?: bytes_compare(frame_name(b, one->frame), frame_name(b, other->frame)) ?:
 		ORDER(one->frame, other->frame);
 }
 
@@ -432,6 +472,8 @@ static int expand(struct builder *b, uint32_t id, struct error *err)
 	uint32_t first = (uint32_t)b->node_count, member = b->nodes[id].members;
 	int r = 0;
 	while (member && r == 0) {
+		if (budget_poll())
+			return error_nomem(err);
 		struct slot *slot = &b->slots[member - 1];
 		uint32_t next = slot->next;
 		if (slot->line == 0) {
@@ -460,6 +502,13 @@ static uint64_t magnitude(int64_t value)
 	return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
 }
 
+/* The larger of both sides. */
+static uint64_t size_of(const struct node *node)
+{
+	uint64_t size = magnitude(node->total), base = magnitude(node->base_total);
+	return size > base ? size : base;
+}
+
 static bool is_before(const struct waiting *one, const struct waiting *other)
 {
 	return one->size != other->size ? one->size > other->size : one->node < other->node;
@@ -467,7 +516,7 @@ static bool is_before(const struct waiting *one, const struct waiting *other)
 
 static void heap_push(struct builder *b, uint32_t node)
 {
-	struct waiting item = {magnitude(b->nodes[node].total), node};
+	struct waiting item = {size_of(&b->nodes[node]), node};
 	size_t at = b->heap_count++;
 	for (; at > 0 && is_before(&item, &b->heap[(at - 1) / 2]); at = (at - 1) / 2)
 		b->heap[at] = b->heap[(at - 1) / 2];
@@ -551,12 +600,19 @@ static int take_string(struct builder *b, uint32_t id, uint32_t *ret, struct err
 	return 0;
 }
 
+static struct flame_node *add_result(struct builder *b, int64_t base_total, int64_t base_self)
+{
+	if (b->bases)
+		b->bases[b->flame->count] = (struct diff_value){base_total, base_self};
+	return &b->flame->nodes[b->flame->count++];
+}
+
 static int put_node(struct builder *b, uint32_t id, uint32_t parent, struct error *err)
 {
 	const struct node *node = &b->nodes[id];
 	const struct frame *frame = &b->frames[node->frame];
 	struct place_in_file line = b->lines[node->frame];
-	struct flame_node *out = &b->flame->nodes[b->flame->count++];
+	struct flame_node *out = add_result(b, node->base_total, node->base_self);
 	*out = (struct flame_node){.parent = parent,
 				   .line = line.declared ? line.declared : line.smallest,
 				   .frame_type = frame->type,
@@ -572,7 +628,7 @@ static int put_node(struct builder *b, uint32_t id, uint32_t parent, struct erro
 
 struct rest {
 	uint32_t count;
-	int64_t total;
+	int64_t total, base;
 };
 
 static struct rest rest_of(const struct builder *b, const struct node *node)
@@ -584,6 +640,7 @@ static struct rest rest_of(const struct builder *b, const struct node *node)
 			continue;
 		rest.count++;
 		units_add(&rest.total, child->total);
+		units_add(&rest.base, child->base_total);
 	}
 	return rest;
 }
@@ -592,7 +649,7 @@ static int put_rest(struct builder *b, const struct node *node, uint32_t parent,
 {
 	char name[32];
 	struct rest rest = rest_of(b, node);
-	struct flame_node *out = &b->flame->nodes[b->flame->count++];
+	struct flame_node *out = add_result(b, rest.base, rest.base);
 	*out = (struct flame_node){.parent = parent,
 				   .frame_type = FLAME_FRAME_REST,
 				   .depth = node->depth + 1,
@@ -619,7 +676,7 @@ static size_t push_children(const struct builder *b, uint32_t id, uint32_t posit
 		const struct node *child = &b->nodes[node->child_first + i];
 		if (!child->expanded)
 			continue;
-		if (due && child->total >= rest.total) {
+		if (due && sum_of(child) >= units_sum(rest.total, rest.base)) {
 			pending[count++] = (struct pending){id, position, true};
 			due = false;
 		}
@@ -650,21 +707,25 @@ static int put_all(struct builder *b, struct error *err)
 	size_t total = count_result(b), count = 0;
 	_cleanup_(mem_freep) struct pending *pending = mem_alloc_array(total, sizeof(*pending));
 	b->flame->nodes = mem_alloc_array(total, sizeof(*b->flame->nodes));
+	b->bases = b->has_base ? mem_alloc_array(total, sizeof(*b->bases)) : NULL;
 	b->text_ids = mem_zalloc_array(b->texts.count, sizeof(*b->text_ids));
 	if (b->slot_of_stack) {
 		b->place_of_node = mem_zalloc_array(b->node_count, sizeof(*b->place_of_node));
 		b->rest_of_node = mem_zalloc_array(b->node_count, sizeof(*b->rest_of_node));
 	}
-	if (!pending || !b->flame->nodes || !b->text_ids || (b->slot_of_stack && (!b->place_of_node || !b->rest_of_node)))
+	if (!pending || !b->flame->nodes || !b->text_ids || (b->has_base && !b->bases) ||
+	    (b->slot_of_stack && (!b->place_of_node || !b->rest_of_node)))
 		return error_nomem(err);
 	note_place(b, (struct pending){0});
-	struct flame_node *root = &b->flame->nodes[b->flame->count++];
+	struct flame_node *root = add_result(b, b->nodes[0].base_total, b->nodes[0].base_self);
 	*root = (struct flame_node){.total = b->nodes[0].total, .self = b->nodes[0].self};
 	int r = add_text(&b->flame->strings, "total", strlen("total"), &root->name, err);
 	count = push_children(b, 0, 0, pending, count);
 	while (count > 0 && r == 0) {
 		struct pending next = pending[--count];
 		uint32_t position = (uint32_t)b->flame->count;
+		if (budget_poll())
+			return error_nomem(err);
 		note_place(b, next);
 		if (next.rest) {
 			r = put_rest(b, &b->nodes[next.node], next.parent, err);
@@ -756,13 +817,22 @@ static void copy_text(char *out, size_t size, struct bytes text)
 	out[len] = '\0';
 }
 
-static int build(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, bool by_name, size_t nodes_max,
-		 uint32_t *ret_places, struct flame **ret, struct error *err)
+struct wish {
+	size_t sample_type, base_type;
+	enum flame_unnamed unnamed;
+	bool by_name, has_base;
+	size_t nodes_max;
+	uint32_t *ret_places;	      /* NULL = not asked for */
+	struct diff_value **ret_base; /* with has_base */
+};
+
+static int build(const struct profile *profile, const struct wish *wish, struct flame **ret, struct error *err)
 {
+	size_t sample_type = wish->sample_type, nodes_max = wish->nodes_max;
 	/* Without sample types there are no samples, and the tree is its root. */
 	bool empty = profile->sample_type_count == 0;
 	uint32_t root;
-	assert(empty || sample_type < profile->sample_type_count);
+	assert(empty || (sample_type < profile->sample_type_count && wish->base_type < profile->sample_type_count));
 	_cleanup_(flame_freep) struct flame *flame = mem_zalloc(sizeof(*flame));
 	if (!flame || intern_init(&flame->strings, LIMIT_PROFILE_STRING_BYTES) < 0)
 		return error_nomem(err);
@@ -772,14 +842,19 @@ static int build(const struct profile *profile, size_t sample_type, enum flame_u
 		copy_text(flame->unit, sizeof(flame->unit), profile_string_bytes(profile, type->unit));
 	}
 	_cleanup_(builder_release) struct builder builder = {0};
-	int r = builder_init(&builder, profile, flame, unnamed, err);
-	builder.by_name = by_name;
-	if (r == 0 && ret_places && !(builder.slot_of_stack = mem_zalloc_array(profile->stack_count, sizeof(uint32_t))))
+	int r = builder_init(&builder, profile, flame, wish->unnamed, err);
+	builder.by_name = wish->by_name;
+	builder.has_base = wish->has_base;
+	builder.base_type = wish->base_type;
+	if (r == 0 && wish->ret_places && !(builder.slot_of_stack = mem_zalloc_array(profile->stack_count, sizeof(uint32_t))))
 		r = error_nomem(err);
 	if (r == 0)
 		r = read_stacks(&builder, sample_type, empty, err);
 	if (r == 0)
-		r = new_node(&builder, (struct node){.total = builder.slots[builder.root].total, .members = builder.root + 1},
+		r = new_node(&builder,
+			     (struct node){.total = builder.slots[builder.root].total,
+					   .base_total = builder.slot_bases ? builder.slot_bases[builder.root].total : 0,
+					   .members = builder.root + 1},
 			     &root, err);
 	/* What is shown whole needs no order of expansion: of a million nodes that takes as long as all else. */
 	if (r == 0 && nodes_max > 0 && nodes_bound(&builder) <= nodes_max)
@@ -792,8 +867,10 @@ static int build(const struct profile *profile, size_t sample_type, enum flame_u
 		r = put_binaries(&builder, err);
 	if (r < 0)
 		return r;
-	if (ret_places)
-		place_stacks(&builder, ret_places);
+	if (wish->ret_places)
+		place_stacks(&builder, wish->ret_places);
+	if (wish->ret_base)
+		*wish->ret_base = TAKE(builder.bases);
 	flame->total = flame->nodes[0].total;
 	*ret = TAKE(flame);
 	return 0;
@@ -802,19 +879,34 @@ static int build(const struct profile *profile, size_t sample_type, enum flame_u
 int flame_build_largest(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, size_t nodes_max,
 			struct flame **ret, struct error *err)
 {
-	return build(profile, sample_type, unnamed, false, nodes_max, NULL, ret, err);
+	return build(profile, &(struct wish){.sample_type = sample_type, .unnamed = unnamed, .nodes_max = nodes_max}, ret, err);
 }
 
 int flame_build_placed(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, size_t nodes_max,
 		       uint32_t *ret_places, struct flame **ret, struct error *err)
 {
-	return build(profile, sample_type, unnamed, false, nodes_max, ret_places, ret, err);
+	const struct wish wish = {
+		.sample_type = sample_type, .unnamed = unnamed, .nodes_max = nodes_max, .ret_places = ret_places};
+	return build(profile, &wish, ret, err);
 }
 
 int flame_build_by_name(const struct profile *profile, size_t sample_type, size_t nodes_max, struct flame **ret,
 			struct error *err)
 {
-	return build(profile, sample_type, FLAME_UNNAMED_BY_ADDRESS, true, nodes_max ? nodes_max + 1 : 0, NULL, ret, err);
+	const struct wish wish = {.sample_type = sample_type, .by_name = true, .nodes_max = nodes_max ? nodes_max + 1 : 0};
+	return build(profile, &wish, ret, err);
+}
+
+int flame_build_sides(const struct profile *profile, size_t base_type, size_t sample_type, size_t nodes_max, bool by_name,
+		      struct diff_value **ret_base, struct flame **ret, struct error *err)
+{
+	const struct wish wish = {.sample_type = sample_type,
+				  .base_type = base_type,
+				  .has_base = true,
+				  .by_name = by_name,
+				  .nodes_max = nodes_max,
+				  .ret_base = ret_base};
+	return build(profile, &wish, ret, err);
 }
 
 int flame_build(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, struct flame **ret,

@@ -3,8 +3,12 @@
 #ifndef WICK_RENDER_FLAME_INT_H
 #define WICK_RENDER_FLAME_INT_H
 
-#include "render/flame.h"
+#include "render/diff.h"
 
+/* A tree of two sample types: its values are those of sample_type, and *ret_base has those of base_type, by node; mem_free().
+ * Unnamed frames are told apart by address. Siblings by falling sum of both totals. */
+int flame_build_sides(const struct profile *profile, size_t base_type, size_t sample_type, size_t nodes_max, bool by_name,
+		      struct diff_value **ret_base, struct flame **ret, struct error *err);
 /* Puts nodes in pre-order, siblings by falling total. ret_position (NULL allowed, room for all nodes): where each went. */
 int flame_put_in_order(struct flame *flame, uint32_t *ret_position, struct error *err);
 uint32_t flame_max_depth(const struct flame *flame);

@@ -137,6 +137,7 @@ static const struct yaml_field settings[] = {
 	SETTING("snapshots.age", DURATION, snapshots_age_ns, .never = "forever"),
 	SETTING("snapshots.count", COUNT, snapshots_max, .least = 1, .most = SNAPSHOTS_COUNT_MAX),
 	SETTING("queries.timeout", DURATION, query_timeout_ns),
+	SETTING("queries.memory", SIZE, query_memory_bytes),
 	SETTING("queries.timeout_max", DURATION, query_timeout_max_ns),
 	SETTING("queries.concurrent", COUNT, queries_max, .least = 1, .most = 64),
 	SETTING("queries.queued", COUNT, queries_queued_max, .least = 1, .most = 10000),

@@ -182,6 +182,8 @@ static void set_defaults(struct server_options *options)
 		options->query_timeout_ns = 30 * NS_PER_S;
 	if (options->query_timeout_ns > options->query_timeout_max_ns)
 		options->query_timeout_ns = options->query_timeout_max_ns;
+	if (options->query_memory_bytes == 0)
+		options->query_memory_bytes = 512 * MIB;
 	if (options->slow_query_ns == 0)
 		options->slow_query_ns = 5 * NS_PER_S;
 	if (options->view_bytes == 0)
@@ -212,6 +214,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
 	heap_sampler_start(HEAP_RATE_BYTES); /* for /debug/pprof/heap; before there are threads, or much memory */
 	server->options = *options;
 	set_defaults(&server->options);
+	server->query_memory.max_bytes = (size_t)server->options.query_memory_bytes;
 	server->link_fd = options->link_fd;
 	server->started_ns = time_monotonic_ns();
 	pthread_mutex_init(&server->agent_lock, NULL);

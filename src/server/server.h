@@ -51,10 +51,12 @@ struct server_limits {
 	uint64_t stacks_per_profile;
 	uint64_t stacks_per_block;	   /* of those that are cut from memory; 0 = the store's default */
 	uint64_t query_rows, query_stacks; /* read for one answer, which is partial beyond it; 0 = the defaults below */
+	uint64_t query_memory;		   /* bytes for one answer, likewise, or else it is refused */
 };
-#define SERVER_LIMIT_COUNT 12
+#define SERVER_LIMIT_COUNT 13
 extern const char *const server_limit_names[SERVER_LIMIT_COUNT];
-#define SERVER_QUERY_ROWS_DEFAULT 2000000000ull
+#define SERVER_QUERY_ROWS_DEFAULT   2000000000ull
+#define SERVER_QUERY_MEMORY_DEFAULT (256ull * 1024 * 1024)
 
 /* Settings of one tenant, which stand for those of all. */
 struct server_tenant_settings {
@@ -114,6 +116,7 @@ struct server_options {
 	size_t tenant_settings_count;
 
 	int64_t query_timeout_ns, query_timeout_max_ns; /* 0 = 30 s, 120 s */
+	uint64_t query_memory_bytes;			/* of all queries together; 0 = 512 MiB */
 	uint64_t recordings_bytes;			/* of the recordings of several hosts, for each tenant; 0 = 2 GiB */
 	int64_t recordings_age_ns;			/* 0 = 7 days; negative = for ever */
 	uint64_t recordings_profile_bytes;		/* unpacked, that are made into one profile at once; 0 = 128 MiB */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/io.h"
 #include "base/text.h"
 #include "store/store_int.h"
@@ -43,6 +44,7 @@ void store_head_unref(struct local_store *store, struct head *head)
 
 int store_snapshot_take(struct local_store *store, struct store_snapshot *ret, struct error *err)
 {
+	BUDGET_EXEMPT_SCOPE(); /* others use it, too */
 	*ret = (struct store_snapshot){0};
 	THREAD_LOCK_SCOPE(&store->state_lock);
 	ret->blocks = mem_alloc_array(store->block_count, sizeof(*ret->blocks));
@@ -80,6 +82,7 @@ void blocks_unref(struct local_store *store, struct block *block)
 
 void store_snapshot_release(struct local_store *store, struct store_snapshot *snapshot)
 {
+	BUDGET_EXEMPT_SCOPE(); /* others use it, too */
 	bool has_removed = false;
 	for (size_t i = 0; i < snapshot->block_count; i++)
 		has_removed |= unref_block(store, snapshot->blocks[i]);

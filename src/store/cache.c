@@ -8,6 +8,7 @@
  */
 #include <stddef.h>
 
+#include "base/budget.h"
 #include "store/store_int.h"
 
 struct kind {
@@ -154,6 +155,49 @@ static bool may_cache(const struct local_store *store, struct block *block, size
 	return !block->removed && !block->is_set_aside && bytes <= store->cache_max / 2 && own <= store->cache_max;
 }
 
+static void put(struct local_store *store, enum block_part part, void *item)
+{
+	if (!item)
+		return;
+	BUDGET_EXEMPT_SCOPE();
+	pthread_mutex_lock(&store->state_lock);
+	bool last = --*refs_of(item, part) == 0;
+	pthread_mutex_unlock(&store->state_lock);
+	if (last)
+		kinds[part].free(item);
+}
+
+/* It may stay when the query that asks for it has ended. */
+static int load(struct local_store *store, struct block *block, enum block_part part, void **ret,
+		struct store_read_stats *stats, struct error *err)
+{
+	BUDGET_EXEMPT_SCOPE();
+	void **slot = slot_of(block, part);
+	int r = kinds[part].load(block, ret, &stats->bytes, err);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&store->state_lock);
+	if (!*slot && may_cache(store, block, bytes_of(*ret, part))) {
+		++*refs_of(*ret, part);
+		*slot = *ret;
+		store->cache_bytes += bytes_of(*ret, part);
+	}
+	pthread_mutex_unlock(&store->state_lock);
+	shrink(store, block);
+	return 0;
+}
+
+/* While a query uses it, it is part of what the query takes of memory, whoever else may have it as well. */
+static int charge(struct local_store *store, enum block_part part, void *item, void **ret, struct error *err)
+{
+	*ret = item;
+	if (!budget_current() || budget_charge(budget_current(), bytes_of(item, part)))
+		return 0;
+	put(store, part, item);
+	*ret = NULL;
+	return error_nomem(err);
+}
+
 int cache_get(struct local_store *store, struct block *block, enum block_part part, void **ret, struct store_read_stats *stats,
 	      struct error *err)
 {
@@ -164,34 +208,19 @@ int cache_get(struct local_store *store, struct block *block, enum block_part pa
 		++*refs_of(item, part);
 	block->last_used = ++store->cache_clock;
 	pthread_mutex_unlock(&store->state_lock);
-	*ret = item;
+	*ret = NULL;
 	if (item) {
 		stats->cache_hits++;
-		return 0;
+		return charge(store, part, item, ret, err);
 	}
 	stats->cache_misses++;
-	int r = kinds[part].load(block, &item, &stats->bytes, err);
-	if (r < 0)
-		return r;
-	*ret = item;
-	pthread_mutex_lock(&store->state_lock);
-	if (!*slot && may_cache(store, block, bytes_of(item, part))) {
-		++*refs_of(item, part);
-		*slot = item;
-		store->cache_bytes += bytes_of(item, part);
-	}
-	pthread_mutex_unlock(&store->state_lock);
-	shrink(store, block);
-	return 0;
+	int r = load(store, block, part, &item, stats, err);
+	return r < 0 ? r : charge(store, part, item, ret, err);
 }
 
 void cache_put(struct local_store *store, enum block_part part, void *item)
 {
-	if (!item)
-		return;
-	pthread_mutex_lock(&store->state_lock);
-	bool last = --*refs_of(item, part) == 0;
-	pthread_mutex_unlock(&store->state_lock);
-	if (last)
-		kinds[part].free(item);
+	if (item && budget_current())
+		budget_credit(budget_current(), bytes_of(item, part));
+	put(store, part, item);
 }

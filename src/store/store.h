@@ -170,6 +170,11 @@ struct store_select {
 	int64_t deadline_ns;	   /* monotonic; when it has passed, reading ends and stats say `partial` */
 	uint64_t rows_max;	   /* likewise */
 	size_t stacks_max;	   /* distinct stacks of a merge, likewise; 0 = 4 Mi */
+	/* Memory by the budget of the thread (base/budget.h): a merge takes a part of it, and is partial beyond that, unless it
+	 * is to be whole: then it fails like other reads do. */
+	bool whole;
+	unsigned frames_share; /* hundredths of that budget that the frames of the stacks may take, 0 = as for a tree of some
+				  nodes */
 };
 
 /* How samples are put together: by values of labels. */

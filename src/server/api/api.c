@@ -285,7 +285,10 @@ int call_perform(void *context, const struct net_request *request, struct net_re
 	if (!r)
 		r = read_common(&call);
 	if (!r)
+		r = query_budget_begin(call.server, call.tenant, &call.query, response, err);
+	if (!r)
 		r = answer(&call, err);
+	r = query_budget_end(call.server, call.tenant, response->budget, response, r, err);
 	if (!r && call.stats.read.partial)
 		net_response_header(response, "X-Wick-Partial", call.stats.read.why);
 	if (!r && call.stats.read.saturated)

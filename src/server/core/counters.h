@@ -39,6 +39,7 @@ struct server_counters {
 	atomic_uint_fast64_t lost_profiles, lost_samples;	 /* by senders, as they say */
 	atomic_uint_fast64_t queries, query_failures, query_ns_total, query_ns_max, query_rows;
 	atomic_uint_fast64_t query_cancelled, query_partial, query_slow;
+	atomic_uint_fast64_t query_memory_refused, query_memory_total_refused, query_memory_partial; /* query_budget.c */
 	atomic_uint_fast64_t binaries_offered, binaries_refused;
 	atomic_uint_fast64_t signals_dropped, panics_reported; /* requests that are no profiles; the server's only */
 	atomic_uint_fast64_t views, view_failures;	       /* of files that are shown or converted; the server's only */

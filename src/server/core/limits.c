@@ -19,10 +19,19 @@
 #include "server/core/server_int.h"
 
 const char *const server_limit_names[SERVER_LIMIT_COUNT] = {
-	"ingest_bytes_per_second", "ingest_bytes_burst", "ingest_samples_per_second",
-	"ingest_samples_burst",	   "body_size",		 "series",
-	"labels_per_series",	   "label_value_length", "stacks_per_profile",
-	"stacks_per_block",	   "query_rows",	 "query_stacks",
+	"ingest_bytes_per_second",
+	"ingest_bytes_burst",
+	"ingest_samples_per_second",
+	"ingest_samples_burst",
+	"body_size",
+	"series",
+	"labels_per_series",
+	"label_value_length",
+	"stacks_per_profile",
+	"stacks_per_block",
+	"query_rows",
+	"query_stacks",
+	"query_memory",
 };
 _Static_assert(sizeof(struct server_limits) == SERVER_LIMIT_COUNT * sizeof(uint64_t), "a limit without a name");
 

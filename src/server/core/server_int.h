@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "base/budget.h"
 #include "base/clock_steps.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -13,6 +14,7 @@
 #include "server/core/counters.h"
 #include "server/core/forward.h"
 #include "server/core/limits.h"
+#include "server/core/query_budget.h"
 #include "server/core/respond.h"
 #include "server/core/slow.h"
 #include "server/core/symbols.h"
@@ -66,7 +68,8 @@ struct server {
 	struct forward *forward;	/* NULL = nothing is forwarded */
 	atomic_size_t write_held;	/* bytes that streams of Parca's Write wait with */
 
-	struct async_queries *async; /* pyroscope/async.c */
+	struct budget_pool query_memory; /* of all queries */
+	struct async_queries *async;	 /* pyroscope/async.c */
 
 	pthread_mutex_t recordings_turn; /* one profile of several hosts is made at a time */
 	pthread_mutex_t view_turn;	 /* one file that somebody brings is read at a time */

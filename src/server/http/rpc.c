@@ -358,6 +358,7 @@ static void rpc_handle(void *context, const struct net_request *request, struct 
 		r = call.method->handler(&call, message, out, &err);
 	if (!r)
 		r = answer(&call, protocol, out, &err);
+	r = query_budget_end(call.server, NULL, response->budget, response, r, &err);
 	if (r < 0)
 		answer_failure(protocol, request, response, call.code ? call.code : grpc_code_of(r), err.message);
 }

@@ -139,8 +139,7 @@ int parca_run(struct rpc_call *call, struct bytes request, parca_answer answer, 
 		r = answer(&p, in, err);
 	if (r < 0 && p.call.unimplemented)
 		call->code = GRPC_UNIMPLEMENTED;
-	pyroscope_finish(&p.call, r, err);
-	return r;
+	return pyroscope_finish(&p.call, r, err);
 }
 
 /* ---- names ---- */

@@ -196,17 +196,11 @@ static int report_nested(struct parca *p, const struct parca_request *in, const 
 			 struct error *err)
 {
 	_cleanup_(graph_release) struct graph graph = {.scale = view->scale};
-	_cleanup_(flame_freep) struct flame *base = NULL;
 	_cleanup_(flame_freep) struct flame *side = NULL;
 	_cleanup_(diff_freep) struct diff *diff = NULL;
 	bool compared = view->profile->sample_type_count > 1;
-	int r = flame_build_largest(view->profile, compared, FLAME_UNNAMED_BY_ADDRESS, compared ? 0 : NODES_MAX, &side, err);
-	if (!r && compared)
-		r = flame_build(view->profile, 0, FLAME_UNNAMED_BY_ADDRESS, &base, err);
-	if (!r && compared)
-		r = diff_build(base, side, &diff, err);
-	if (!r && compared)
-		r = diff_trim(diff, NODES_MAX, err);
+	int r = compared ? diff_build_types(view->profile, 0, 1, NODES_MAX, &diff, err)
+			 : flame_build_largest(view->profile, 0, FLAME_UNNAMED_BY_ADDRESS, NODES_MAX, &side, err);
 	graph.tree = r < 0 ? NULL : compared ? diff->tree : side;
 	graph.base = r < 0 || !compared ? NULL : diff->base;
 	if (!r)
@@ -512,6 +506,7 @@ static int merge(struct parca *p, const struct parca_request *in, const struct p
 	query->selector = selection->query;
 	query->from_ns = selection->from_ns;
 	query->to_ns = selection->to_ns + 1;
+	query->whole = in->is_diff;
 	int r;
 	if (in->by_time) {
 		r = query_merge_timed(p->call.tenant->store, symbolizer, query, &options, ret, &p->call.stats, err);
@@ -533,7 +528,9 @@ static int merge_sides(struct parca *p, const struct parca_request *in, struct p
 	if (!r)
 		r = merge(p, in, &in->selection, &side, err);
 	if (!r)
-		r = query_join_sides(base, side, &view->profile, err);
+		r = query_join_sides(base, side, err);
+	if (!r)
+		view->profile = TAKE(base);
 	int64_t before = r < 0 ? 0 : profile_total(view->profile, 0);
 	if (before && !in->absolute)
 		view->scale = (double)profile_total(view->profile, 1) / (double)before;

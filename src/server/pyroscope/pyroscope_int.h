@@ -43,14 +43,16 @@ struct pyroscope {
 	size_t id_count;
 	struct query_stats stats;
 	int64_t started_ns;
-	bool unimplemented; /* why it failed */
+	bool unimplemented;   /* why it failed */
+	struct budget budget; /* in the background; otherwise it is the response's */
 };
 int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_request *request, struct net_response *response,
 		   int64_t timeout_ns, struct error *err);
 /* The same without a request: in the background, with the longest deadline. */
 void pyroscope_init_background(struct pyroscope *p, struct server *server, struct tenant *tenant, const atomic_bool *cancel);
-/* Keeps the account of the call and adds its headers; r is its outcome. */
-void pyroscope_finish(struct pyroscope *p, int r, const struct error *err);
+/* Keeps the account of the call and adds its headers; r is its outcome, and returned, unless the query had to end by its
+ * budget. */
+int pyroscope_finish(struct pyroscope *p, int r, struct error *err);
 
 /* Texts live in p->arena, of which alone it makes use. form: of the request (pyroscope/messages.c). -EBADMSG, -EINVAL. */
 int pyroscope_parse(struct pyroscope *p, struct bytes message, const struct pb_json_message *form,

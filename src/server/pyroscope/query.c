@@ -53,8 +53,7 @@ static int run(struct rpc_call *call, struct bytes request, answer_function answ
 		r = answer(&p, &in, out, err);
 	if (r < 0 && p.unimplemented)
 		call->code = GRPC_UNIMPLEMENTED;
-	pyroscope_finish(&p, r, err);
-	return r;
+	return pyroscope_finish(&p, r, err);
 }
 
 #define HANDLER(name)                                                                                                          \
@@ -362,8 +361,7 @@ int pyroscope_run_stacktraces(struct server *server, struct tenant *tenant, stru
 	if (!r)
 		r = answer_stacktraces(&p, &in, out, err);
 	snprintf(partial, partial_size, "%s", !r && p.stats.read.partial ? p.stats.read.why : "");
-	pyroscope_finish(&p, r, err);
-	return r;
+	return pyroscope_finish(&p, r, err);
 }
 
 static int handle_stacktraces(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)

@@ -44,7 +44,7 @@ static void run(void *context, const struct net_request *request, struct net_res
 	if (!r)
 		r = answer(&render, &err);
 	bool unimplemented = render.p.unimplemented;
-	pyroscope_finish(&render.p, r, &err);
+	r = pyroscope_finish(&render.p, r, &err);
 	if (r < 0)
 		pyroscope_respond(response,
 				  unimplemented			 ? 501

@@ -26,6 +26,8 @@ void pyroscope_init_background(struct pyroscope *p, struct server *server, struc
 		.server = server, .tenant = tenant, .started_ns = time_monotonic_ns(), .arena.max_bytes = TEXT_BYTES_MAX};
 	init_query(p, cancel);
 	p->query.deadline_ns = p->started_ns + server->options.query_timeout_max_ns;
+	query_budget_make(server, tenant, &p->query, &p->budget);
+	budget_enter(&p->budget);
 }
 
 int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_request *request, struct net_response *response,
@@ -42,17 +44,24 @@ int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_
 	int64_t most_ns = server->options.query_timeout_ns;
 	init_query(p, net_request_cancelled(request));
 	p->query.deadline_ns = p->started_ns + (timeout_ns > 0 && timeout_ns < most_ns ? timeout_ns : most_ns);
-	return 0;
+	return query_budget_begin(server, p->tenant, &p->query, response, err);
 }
 
-void pyroscope_finish(struct pyroscope *p, int r, const struct error *err)
+int pyroscope_finish(struct pyroscope *p, int r, struct error *err)
 {
+	r = query_budget_end(p->server, p->tenant, p->response ? p->response->budget : &p->budget, p->response, r, err);
 	if (!r && p->stats.read.partial && p->response)
 		net_response_header(p->response, "X-Wick-Partial", p->stats.read.why);
 	if (!r && p->stats.read.saturated && p->response)
 		net_response_header(p->response, "X-Wick-Warning", SUM_WARNING);
 	query_account(p->server, p->tenant, p->request, &p->stats, time_monotonic_ns() - p->started_ns, r, err);
 	arena_release(&p->arena);
+	if (p->response)
+		return r;
+	if (budget_current() == &p->budget)
+		budget_leave(NULL);
+	budget_release(&p->budget);
+	return r;
 }
 
 /* ---- meaning ---- */
@@ -226,13 +235,18 @@ int pyroscope_dot(struct pyroscope *p, const struct pyroscope_request *in, struc
 int pyroscope_diff(struct pyroscope *p, const struct pyroscope_request *left, const struct pyroscope_request *right,
 		   struct diff **ret, struct error *err)
 {
-	_cleanup_(flame_freep) struct flame *before = NULL;
-	_cleanup_(flame_freep) struct flame *after = NULL;
-	int r = pyroscope_flame(p, left, 0, &before, err);
+	_cleanup_(profile_freep) struct profile *before = NULL;
+	_cleanup_(profile_freep) struct profile *after = NULL;
+	p->query.whole = true;
+	int r = pyroscope_merge(p, left, &before, err);
 	if (r < 0)
 		return error_prefix(err, r, "left");
-	r = pyroscope_flame(p, right, 0, &after, err);
+	r = pyroscope_merge(p, right, &after, err);
 	if (r < 0)
 		return error_prefix(err, r, "right");
-	return diff_build(before, after, ret, err);
+	r = query_join_sides(before, after, err);
+	if (r < 0)
+		return r;
+	after = profile_free(after);
+	return diff_build_types_by_name(before, 0, 1, ret, err);
 }

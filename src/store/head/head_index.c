@@ -2,6 +2,7 @@
 #include "store/head/head.h"
 
 #include "base/alloc.h"
+#include "base/budget.h"
 
 static void free_columns(struct head_columns *columns)
 {
@@ -35,6 +36,7 @@ static int build(const struct head *head, struct head_columns **ret, struct erro
 
 int head_columns_get(struct head *head, struct head_columns **ret, struct error *err)
 {
+	BUDGET_EXEMPT_SCOPE(); /* it stays with the head */
 	struct head_index *index = &head->index;
 	struct head_columns *old = NULL, *fresh = NULL;
 	int r = 0;
@@ -58,6 +60,7 @@ int head_columns_get(struct head *head, struct head_columns **ret, struct error 
 
 void head_columns_put(struct head *head, struct head_columns *columns)
 {
+	BUDGET_EXEMPT_SCOPE(); /* it stays with the head */
 	if (!columns)
 		return;
 	pthread_mutex_lock(&head->index.lock);
@@ -69,6 +72,7 @@ void head_columns_put(struct head *head, struct head_columns *columns)
 
 int head_copy_hashes(struct head *head, const uint32_t *stacks, size_t count, struct hash128 *ret, struct error *err)
 {
+	BUDGET_EXEMPT_SCOPE(); /* it stays with the head */
 	struct head_index *index = &head->index;
 	pthread_mutex_lock(&index->lock);
 	int r = profile_hash_more(head->pool, &index->hashes, err);

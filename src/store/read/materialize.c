@@ -22,8 +22,11 @@ static int add_stack(struct materializer *m, uint32_t id, uint32_t *ret)
 	size_t depth = 0;
 	uint32_t at = id;
 	for (; at != 0 && m->stacks[at] == 0; at = (uint32_t)t->stack_parents[at]) {
-		if (array_reserve(&m->path, &m->path_capacity, depth + 1, LIMIT_STACK_DEPTH) < 0)
+		int r = array_reserve(&m->path, &m->path_capacity, depth + 1, LIMIT_STACK_DEPTH);
+		if (r == -E2BIG)
 			return error_set(m->err, -EBADMSG, "a stack is deeper than %d", LIMIT_STACK_DEPTH);
+		if (r < 0)
+			return error_nomem(m->err);
 		m->path[depth++] = at;
 	}
 	uint32_t parent = at ? m->stacks[at] : 0;

@@ -45,6 +45,17 @@ void read_note_partial(struct reading *r, const char *format, ...)
 	va_end(arguments);
 }
 
+size_t read_share_of_budget(unsigned percent)
+{
+	size_t left = budget_left(), used = budget_used();
+	return left == SIZE_MAX ? SIZE_MAX : (left + used) / 100 * percent;
+}
+
+bool read_may_leave_out(struct reading *r, int code)
+{
+	return code == -ENOMEM && r->merge && !r->select->whole && budget_forgive();
+}
+
 int read_check(struct reading *r, uint64_t rows, struct error *err)
 {
 	THREAD_LOCK_SCOPE(&r->lock);
@@ -121,6 +132,11 @@ static void note_done(struct reading *r, size_t source, int code, const struct e
 	THREAD_LOCK_SCOPE(&r->lock);
 	r->busy--;
 	pthread_cond_broadcast(&r->changed);
+	if (r->phase == READ_PLAIN && read_may_leave_out(r, code)) {
+		read_note_partial(r, "the limit of memory for values (query_memory) was reached after %zu of %zu sources",
+				  r->done, r->source_count);
+		code = SELECT_LIMITED;
+	}
 	if (code == 0) {
 		r->done++;
 		if (r->phase == READ_COUNT)
@@ -183,7 +199,9 @@ static void read_sources(struct reading *r, bool is_helper)
 void *read_help(void *reading)
 {
 	struct reading *r = reading;
+	budget_enter(r->budget);
 	read_sources(r, true);
+	budget_leave(NULL);
 	THREAD_LOCK_SCOPE(&r->lock);
 	r->helpers--;
 	return NULL;
@@ -297,7 +315,10 @@ static int read_once(struct reading *r, struct profile *into, struct error *err)
 		store_snapshot_release(r->store, &r->snapshot);
 		return code;
 	}
+	size_t budget = r->merge && !r->select->whole ? budget_narrow(read_share_of_budget(READ_VALUES_SHARE)) : 0;
 	read_all_sources(r);
+	if (budget)
+		budget_widen(budget);
 	code = r->code;
 	if (code < 0 && err)
 		*err = r->error;
@@ -349,6 +370,7 @@ static int read_checked(struct reading *r, struct store_read_stats *stats, struc
 		select.average_gauges = false;
 	r->select = r->criteria.select = &select;
 	r->criteria.grouping = r->grouping;
+	r->budget = budget_current();
 	int code = compile(r, err);
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->changed, NULL);

@@ -5,6 +5,7 @@
 #ifndef WICK_STORE_READ_READ_INT_H
 #define WICK_STORE_READ_READ_INT_H
 
+#include "base/budget.h"
 #include "store/block/block_scan.h"
 #include "store/block/filter.h"
 #include "store/read/averages.h"
@@ -19,8 +20,16 @@ enum read_phase {
 	READ_COUNT, /* profiles */
 	READ_AVERAGE,
 };
-#define READ_HAS_GAUGES 1 /* in READ_PLAIN: the merge has to begin again */
-#define READ_ANEW	2 /* a file of the block is not used any more: the block is to be read again, from others */
+/*
+ * What a merge that may be partial takes of a budget, in hundredths: values by stack; frames of those, while the values are
+ * still there; and both together. What is made of the frames has the rest: a tree of the largest nodes is twice the size of
+ * them.
+ */
+#define READ_VALUES_SHARE 45
+#define READ_FRAMES_SHARE 32 /* unless store_select.frames_share says */
+#define READ_SHARE	  80
+#define READ_HAS_GAUGES	  1 /* in READ_PLAIN: the merge has to begin again */
+#define READ_ANEW	  2 /* a file of the block is not used any more: the block is to be read again, from others */
 
 /*
  * Groups of samples that are kept apart by their numbers. A group and a text make a group of its own, numbered from
@@ -44,6 +53,7 @@ struct reading {
 	const struct store_select *select;
 	struct series_matcher *series; /* its conditions, compiled */
 	struct stack_filter *stacks;   /* NULL = none; used under the lock */
+	struct budget *budget;	       /* of the thread that asks, which those that help work on as well; NULL = none */
 	enum read_phase phase;
 	const struct store_grouping *grouping;
 	struct plan_criteria criteria;
@@ -132,6 +142,10 @@ bool read_overlaps(const struct store_select *select, int64_t first_ns, int64_t 
 int read_check(struct reading *r, uint64_t rows, struct error *err);
 /* lock held: marks the result partial, for the first reason that comes. */
 void read_note_partial(struct reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Hundredths of what the query may take, in bytes; SIZE_MAX if it has no limit. */
+size_t read_share_of_budget(unsigned percent);
+/* Whether a merge may go on without what there was no memory for: the budget's limit was reached, and is taken back. */
+bool read_may_leave_out(struct reading *r, int code);
 /* lock held. -EINVAL when it is not the type of the others. */
 int read_note_type(struct reading *r, const struct profile_type *type, struct error *err);
 /* lock held. */

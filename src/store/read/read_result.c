@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a merge: frames for the distinct stacks, and a sample for each. */
 #include <errno.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/thread.h"
@@ -26,12 +27,14 @@ static int set_type(struct reading *r, struct profile *into, struct error *err)
 	return code;
 }
 
+#define NOT_MADE UINT32_MAX
+
 /* The entries whose frames each source gives, source by source. */
 struct by_source {
 	uint32_t *entries; /* of source s: entries[starts[s]] .. entries[starts[s + 1] - 1] */
 	size_t *starts;
 	uint32_t *stacks; /* of the entries, in the same order */
-	uint32_t *ids;	  /* of the profile's stacks, likewise */
+	uint32_t *ids;	  /* of the profile's stacks, likewise; NOT_MADE: there was no memory for it */
 };
 
 static int sort_by_source(const struct reading *r, struct by_source *ret)
@@ -39,10 +42,11 @@ static int sort_by_source(const struct reading *r, struct by_source *ret)
 	size_t count = r->set.count, sources = r->source_count;
 	ret->entries = mem_alloc_array(count, sizeof(*ret->entries));
 	ret->stacks = mem_alloc_array(count, sizeof(*ret->stacks));
-	ret->ids = mem_zalloc_array(count, sizeof(*ret->ids));
+	ret->ids = mem_alloc_array(count, sizeof(*ret->ids));
 	ret->starts = mem_zalloc_array(sources + 2, sizeof(*ret->starts));
 	if (!ret->entries || !ret->stacks || !ret->ids || !ret->starts)
 		return -ENOMEM;
+	memset(ret->ids, 0xff, count * sizeof(*ret->ids));
 	/* Counted two places up, summed, then moved on by one while being filled. */
 	for (size_t i = 0; i < count; i++)
 		ret->starts[r->set.entries[i].source + 2]++;
@@ -99,6 +103,7 @@ static bool is_needed(const struct by_source *by, size_t source)
 static void *load_ahead(void *context)
 {
 	struct tables_ahead *a = context;
+	budget_enter(a->r->budget);
 	for (size_t s = 0; s < a->r->source_count; s++) {
 		struct tables_slot *slot = &a->slots[s];
 		pthread_mutex_lock(&a->lock);
@@ -116,6 +121,7 @@ static void *load_ahead(void *context)
 		pthread_cond_broadcast(&a->changed);
 		pthread_mutex_unlock(&a->lock);
 	}
+	budget_leave(NULL);
 	return NULL;
 }
 
@@ -187,6 +193,8 @@ static int copy_block(struct tables_ahead *ahead, size_t source, const uint32_t 
 		code = materialize_stacks(slot->tables, stacks, count, into, ret_ids, &own);
 	cache_put(r->store, BLOCK_PART_TABLES, slot->tables);
 	slot->tables = NULL;
+	if (code == -EBADMSG && budget_has_ended()) /* as in read_source.c */
+		code = error_nomem(&own);
 	if (code == -EBADMSG) {
 		blocks_set_aside(r->store, block, own.message);
 		return -EAGAIN;
@@ -218,15 +226,29 @@ static int add_samples(const struct reading *r, const struct by_source *by, stru
 		struct profile_sample sample = {.stack = by->ids[i], .labels = read_numbers_base(r, entry->group)};
 		if (entry->group >= READ_NUMBERED)
 			sample.numbers = sets[r->numbered.groups[entry->group - READ_NUMBERED].text];
-		if (entry->value)
+		if (entry->value && by->ids[i] != NOT_MADE)
 			code = profile_add_sample(into, &sample, &entry->value, err);
 	}
 	return code;
 }
 
+/* The rest of the stacks is left out, and so are their values. */
+static void note_left_out(struct reading *r, const struct by_source *by)
+{
+	size_t made = 0;
+	for (size_t i = 0; i < r->set.count; i++)
+		made += by->ids[i] != NOT_MADE;
+	THREAD_LOCK_SCOPE(&r->lock);
+	read_note_partial(r, "the limit of memory for stacks (query_memory) was reached after %zu of %zu distinct stacks", made,
+			  r->set.count);
+}
+
 static int copy_sources(struct reading *r, const struct by_source *by, struct profile *into, struct error *err)
 {
 	struct tables_ahead ahead;
+	unsigned share = r->select->frames_share ? r->select->frames_share : READ_FRAMES_SHARE;
+	size_t most = read_share_of_budget(READ_SHARE), frames = read_share_of_budget(share), used = budget_used();
+	size_t budget = r->select->whole ? 0 : budget_narrow(used < most && frames < most - used ? used + frames : most);
 	int code = tables_ahead_start(&ahead, r, by) < 0 ? error_nomem(err) : 0;
 	for (size_t s = 0; code == 0 && s < r->source_count; s++) {
 		code = read_check(r, 0, err);
@@ -237,7 +259,12 @@ static int copy_sources(struct reading *r, const struct by_source *by, struct pr
 			code = copy_source(&ahead, s, into, err);
 	}
 	tables_ahead_stop(&ahead);
-	return code;
+	if (budget)
+		budget_widen(budget);
+	if (!read_may_leave_out(r, code))
+		return code;
+	note_left_out(r, by);
+	return 0;
 }
 
 int read_finish_merge(struct reading *r, struct profile *into, struct error *err)

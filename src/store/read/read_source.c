@@ -549,6 +549,8 @@ int read_block_source(struct reading *r, uint32_t source, struct block *block, s
 		release_block_source(&b);
 		damage_note_corrected(r->store, block);
 	} while (code == READ_ANEW);
+	if (code == -EBADMSG && budget_has_ended()) /* it may be for want of memory */
+		code = error_nomem(&own);
 	if (code == -EBADMSG) {
 		blocks_set_aside(r->store, block, own.message);
 		/* Of averages, the other sources were counted or weighed with what is not there any more. */
