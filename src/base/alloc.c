@@ -125,6 +125,7 @@ void *mem_free(void *ptr)
 }
 
 #define ARRAY_CAPACITY_FIRST 8
+#define ARRAY_LARGE	     (8u * 1024 * 1024) /* bytes; from here on it grows by half, since what is not used yet counts, too */
 
 int array_reserve_bytes(void **array, size_t *capacity, size_t need, size_t element_size, size_t max)
 {
@@ -132,7 +133,8 @@ int array_reserve_bytes(void **array, size_t *capacity, size_t need, size_t elem
 		return -E2BIG;
 	if (need <= *capacity)
 		return 0;
-	size_t grown = *capacity > SIZE_MAX / 2 ? SIZE_MAX : *capacity * 2;
+	size_t more = *capacity > ARRAY_LARGE / element_size ? *capacity / 2 : *capacity;
+	size_t grown = *capacity > SIZE_MAX - more ? SIZE_MAX : *capacity + more;
 	if (grown < ARRAY_CAPACITY_FIRST)
 		grown = ARRAY_CAPACITY_FIRST;
 	if (grown < need)

@@ -419,7 +419,9 @@ static void fill_stack_slot(struct profile_index *index, const struct profile_st
 static int grow_stack_slots(struct profile *profile, struct error *err)
 {
 	struct profile_index *index = profile->index;
-	size_t old_count = index->stack_slot_count, count = old_count ? old_count * 2 : STACK_SLOTS_FIRST;
+	size_t count = STACK_SLOTS_FIRST;
+	while (count / 2 <= index->stack_branch_count)
+		count *= 2;
 	uint64_t *slots = mem_zalloc_array(count, sizeof(*slots));
 	if (!slots)
 		return error_nomem(err);
@@ -468,6 +470,19 @@ static inline bool is_stack(const struct profile *profile, uint32_t id, uint32_t
 	return profile->stacks[id].parent == parent && profile->stacks[id].location == location;
 }
 
+void profile_shrink_stacks(struct profile *profile)
+{
+	profile->index->stack_slots = mem_free(profile->index->stack_slots);
+	profile->index->stack_slot_count = 0;
+}
+
+/* After profile_shrink_stacks(). */
+static inline int need_stack_slots(struct profile *profile, struct error *err)
+{
+	const struct profile_index *index = profile->index;
+	return index->stack_slot_count || !index->stack_branch_count ? 0 : grow_stack_slots(profile, err);
+}
+
 /* The id of an existing stack, or 0. */
 static inline uint32_t find_stack(const struct profile *profile, uint32_t parent, uint32_t location)
 {
@@ -487,6 +502,8 @@ static inline uint32_t find_stack(const struct profile *profile, uint32_t parent
 int profile_add_stack(struct profile *profile, uint32_t parent, uint32_t location, uint32_t *ret_id, struct error *err)
 {
 	assert(parent < profile->stack_count && location < profile->location_count);
+	if (need_stack_slots(profile, err) < 0)
+		return -ENOMEM;
 	uint32_t id = find_stack(profile, parent, location);
 	if (id == 0)
 		return add_new_stack(profile, parent, location, ret_id, err);
@@ -499,6 +516,8 @@ int profile_add_stack_leaf_first(struct profile *profile, const uint32_t *locati
 {
 	if (count > LIMIT_STACK_DEPTH)
 		return error_set(err, -E2BIG, "a stack of %zu frames is deeper than %d, the limit", count, LIMIT_STACK_DEPTH);
+	if (need_stack_slots(profile, err) < 0)
+		return -ENOMEM;
 	/* What hangs below a new entry is new as well. */
 	uint32_t stack = 0, first_new = (uint32_t)profile->stack_count;
 	for (size_t i = count; i-- > 0;) {

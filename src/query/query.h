@@ -58,6 +58,7 @@ struct query_matcher {
 	const char *value;
 };
 
+#define QUERY_WHOLE_TREE_BYTES 200
 struct query {
 	const char *selector;		   /* NULL or "" = everything */
 	const char *type;		   /* a type beside the selector, as Pyroscope's calls have it; NULL = none */
@@ -69,14 +70,14 @@ struct query {
 	size_t call_site_count;		   /* at most FRAME_PATH_MAX; 0 = none */
 	int64_t from_ns, to_ns;
 	const atomic_bool *cancel; /* NULL = never */
-	int64_t deadline_ns;   /* monotonic; when it has passed, the answer is of what was read: stats.read.partial; 0 = none */
-	uint64_t rows_max;     /* likewise; 0 = none */
-	size_t stacks_max;     /* likewise; distinct stacks of a merged profile; 0 = the store's default */
-	bool whole;	       /* a limit of memory is an error, and no reason for a partial result */
-	unsigned frames_share; /* see struct store_select */
-	bool samples_only;     /* never answer from rollups (checks) */
-	bool any_type;	       /* a type that the store never had has no data, as in other servers' APIs; else it is an error */
-	bool sum_gauges;       /* add values of gauges up over time, as other servers' APIs do, instead of averaging them */
+	int64_t deadline_ns;  /* monotonic; when it has passed, the answer is of what was read: stats.read.partial; 0 = none */
+	uint64_t rows_max;    /* likewise; 0 = none */
+	size_t stacks_max;    /* likewise; distinct stacks of a merged profile; 0 = the store's default */
+	bool whole;	      /* a limit of memory is an error, and no reason for a partial result */
+	unsigned stack_bytes; /* see struct store_select; QUERY_WHOLE_TREE_BYTES for trees without a limit on nodes */
+	bool samples_only;    /* never answer from rollups (checks) */
+	bool any_type;	      /* a type that the store never had has no data, as in other servers' APIs; else it is an error */
+	bool sum_gauges;      /* add values of gauges up over time, as other servers' APIs do, instead of averaging them */
 	int64_t symbols_wait_ns; /* for names that are being looked up; 0 = not at all, -1 = as long as it takes */
 };
 struct query_stats {

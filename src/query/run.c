@@ -112,6 +112,7 @@ int run_profile(struct run *run, const struct query_merge_options *options, stru
 		r = run_transforms(run, &profile);
 	if (r < 0)
 		return r;
+	profile_shrink_stacks(profile); /* what is made of it only reads */
 	*ret = TAKE(profile);
 	return 0;
 }

@@ -76,7 +76,7 @@ int query_scan_init(struct query_scan *scan, struct symbolizer *symbolizer, cons
 					     .rows_max = query->rows_max,
 					     .stacks_max = query->stacks_max,
 					     .whole = query->whole,
-					     .frames_share = query->frames_share};
+					     .stack_bytes = query->stack_bytes};
 	return 0;
 }
 

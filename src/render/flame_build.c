@@ -56,14 +56,18 @@ struct slot {
 	uint32_t location, line;
 	uint32_t child_first, child_count; /* slots */
 	uint32_t next;			   /* in the list that it is in: slot + 1, 0 = the last */
-	int64_t total, self;
+	int64_t total;
 };
 
 struct node {
-	uint32_t parent, frame, depth;
-	uint32_t members; /* slot + 1, 0 = none */
-	uint32_t child_first, child_count;
-	bool inlined, expanded;
+	uint32_t parent, frame;
+	uint32_t depth : 30;
+	bool inlined : 1, expanded : 1;
+	union {
+		uint32_t members;     /* slot + 1, 0 = none; before it is expanded */
+		uint32_t child_first; /* and afterwards */
+	};
+	uint32_t child_count;
 	int64_t total, self;
 	int64_t base_total, base_self; /* 0 if nothing is compared */
 };
@@ -85,9 +89,10 @@ struct builder {
 	bool has_base;
 	size_t base_type; /* sample type */
 	struct slot *slots;
-	struct diff_value *slot_bases; /* by slot: the base's values; NULL without one */
-	struct diff_value *bases;      /* by node of the result, likewise */
-	uint32_t root;		       /* slot of the empty stack */
+	int64_t *slot_bases;		       /* by slot: the base's total; NULL without one */
+	int64_t *slot_selfs, *slot_base_selfs; /* by slot, where they are not what is left of totals: sums.selfs; else NULL */
+	struct diff_value *bases;	       /* by node of the result, likewise */
+	uint32_t root;			       /* slot of the empty stack */
 	/* Frames, made when they are met */
 	struct frame *frames;
 	struct place *places;
@@ -118,7 +123,8 @@ static void builder_release(struct builder *b)
 	void *arrays[] = {b->slots,	   b->sites,	       b->frames,	    b->places,	      b->lines,
 			  b->line_frames,  b->location_frames, b->location_texts,   b->nodes,	      b->heap,
 			  b->string_ids,   b->text_ids,	       b->mapping_binaries, b->slot_of_stack, b->end_of_slot,
-			  b->rest_of_slot, b->place_of_node,   b->rest_of_node,	    b->slot_bases,    b->bases};
+			  b->rest_of_slot, b->place_of_node,   b->rest_of_node,	    b->slot_bases,    b->bases,
+			  b->slot_selfs,   b->slot_base_selfs};
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
 		mem_free(arrays[i]);
 	index32_release(&b->frame_index);
@@ -273,48 +279,59 @@ static int take_frame(struct builder *b, const struct slot *slot, uint32_t *ret,
 
 /* ---- stacks ---- */
 
-/* By stack: what it and those below it come to, what is its own, and how many of its children count. Its own is not what is
- * left of the total without the children: sums that stop at a limit cannot be taken apart. */
+/* By stack: what it and those below it come to, how many of its children count, and whether it does. What is a stack's own is
+ * what is left of its total without its children, unless a sum stopped at a limit: those cannot be taken apart, and selfs are
+ * kept. */
 struct sums {
-	int64_t total, self;
-	uint32_t children;
-	bool used;
+	int64_t *totals, *bases; /* bases: NULL = nothing is compared */
+	uint32_t *children;	 /* and USED */
+	int64_t *selfs, *base_selfs;
 };
+#define USED 0x80000000u
 
-/* bases: by stack, the same of the base; NULL without one. */
-static int sum_stacks(struct builder *b, size_t sample_type, struct sums *sums, struct diff_value *bases, struct error *err)
+static void sums_release(struct sums *sums)
+{
+	mem_free(sums->totals);
+	mem_free(sums->bases);
+	mem_free(sums->children);
+	mem_free(sums->selfs);
+	mem_free(sums->base_selfs);
+}
+
+/* What sample i counts for: its value, and, of a comparison, that of the base. */
+static void read_values(const struct builder *b, size_t i, size_t sample_type, int64_t *ret, int64_t *ret_base)
+{
+	const int64_t *values = &b->profile->values[i * b->profile->sample_type_count];
+	*ret = b->by_name && values[sample_type] < 0 ? 0 : values[sample_type];
+	*ret_base = !b->has_base || (b->by_name && values[b->base_type] < 0) ? 0 : values[b->base_type];
+}
+
+static int sum_stacks(struct builder *b, size_t sample_type, struct sums *sums, struct error *err)
 {
 	const struct profile *profile = b->profile;
 	for (size_t i = 0; i < profile->sample_count; i++) {
-		const int64_t *values = &profile->values[i * profile->sample_type_count];
-		int64_t value = values[sample_type], base = bases ? values[b->base_type] : 0;
-		struct sums *sum = &sums[profile->samples[i].stack];
-		value = b->by_name && value < 0 ? 0 : value;
-		base = b->by_name && base < 0 ? 0 : base;
+		uint32_t stack = profile->samples[i].stack;
+		int64_t value, base;
+		read_values(b, i, sample_type, &value, &base);
 		if (value == 0 && base == 0)
 			continue;
-		units_add(&sum->self, value);
-		sum->total = sum->self;
-		if (bases) {
-			struct diff_value *own = &bases[profile->samples[i].stack];
-			units_add(&own->self, base);
-			own->total = own->self;
-		}
-		sum->used = true;
+		units_add(&sums->totals[stack], value);
+		if (sums->bases)
+			units_add(&sums->bases[stack], base);
+		sums->children[stack] |= USED;
 		b->flame->sample_count += value != 0;
 	}
 	for (size_t i = profile->stack_count; i-- > 1;) {
-		uint32_t above = profile->stacks[i].parent;
+		uint32_t parent = profile->stacks[i].parent;
 		if (budget_poll())
 			return error_nomem(err);
-		if (!sums[i].used)
+		if (!(sums->children[i] & USED))
 			continue;
-		assert(above < i);
-		units_add(&sums[above].total, sums[i].total);
-		if (bases)
-			units_add(&bases[above].total, bases[i].total);
-		sums[above].used = true;
-		sums[above].children++;
+		assert(parent < i);
+		units_add(&sums->totals[parent], sums->totals[i]);
+		if (sums->bases)
+			units_add(&sums->bases[parent], sums->bases[i]);
+		sums->children[parent] = (sums->children[parent] + 1) | USED;
 	}
 	return 0;
 }
@@ -324,35 +341,42 @@ static int sum_stacks(struct builder *b, size_t sample_type, struct sums *sums, 
  * end, and as slots are handed out from the back, where they begin. Children come after their parent, so those of stack i are
  * all placed when i is, and so are those of the stack behind it, whose first is the end of i's.
  */
-static int make_slots(struct builder *b, struct sums *sums, const struct diff_value *bases, struct error *err)
+static int make_slots(struct builder *b, struct sums *sums, struct error *err)
 {
 	const struct profile *profile = b->profile;
 	uint32_t end = 0;
 	for (size_t i = 0; i < profile->stack_count; i++) {
-		end += sums[i].children;
-		sums[i].children = end;
+		end += sums->children[i] & ~USED;
+		sums->children[i] = end | (sums->children[i] & USED);
 	}
 	b->slots = mem_alloc_array((size_t)end + 1, sizeof(*b->slots));
-	b->slot_bases = bases ? mem_alloc_array((size_t)end + 1, sizeof(*b->slot_bases)) : NULL;
-	if (!b->slots || (bases && !b->slot_bases))
+	b->slot_bases = sums->bases ? mem_alloc_array((size_t)end + 1, sizeof(*b->slot_bases)) : NULL;
+	b->slot_selfs = sums->selfs ? mem_alloc_array((size_t)end + 1, sizeof(*b->slot_selfs)) : NULL;
+	b->slot_base_selfs = sums->base_selfs ? mem_alloc_array((size_t)end + 1, sizeof(*b->slot_base_selfs)) : NULL;
+	if (!b->slots || (sums->bases && !b->slot_bases) || (sums->selfs && !b->slot_selfs) ||
+	    (sums->base_selfs && !b->slot_base_selfs))
 		return error_nomem(err);
 	for (size_t i = profile->stack_count; i-- > 0;) {
-		uint32_t last = i + 1 < profile->stack_count ? sums[i + 1].children : end;
+		uint32_t first = sums->children[i] & ~USED;
+		uint32_t last = i + 1 < profile->stack_count ? sums->children[i + 1] & ~USED : end;
 		struct slot slot = {.location = profile->stacks[i].location,
-				    .child_first = sums[i].children,
-				    .child_count = last - sums[i].children,
-				    .total = sums[i].total,
-				    .self = sums[i].self};
+				    .child_first = first,
+				    .child_count = last - first,
+				    .total = sums->totals[i]};
 		uint32_t at = end; /* of the empty stack */
 		if (budget_poll())
 			return error_nomem(err);
-		if (i > 0 && !sums[i].used)
+		if (i > 0 && !(sums->children[i] & USED))
 			continue;
-		if (i > 0)
-			at = --sums[profile->stacks[i].parent].children;
+		if (i > 0) /* it has a child, so it is used */
+			at = --sums->children[profile->stacks[i].parent] & ~USED;
 		b->slots[at] = slot;
-		if (bases)
-			b->slot_bases[at] = bases[i];
+		if (sums->bases)
+			b->slot_bases[at] = sums->bases[i];
+		if (b->slot_selfs)
+			b->slot_selfs[at] = sums->selfs[i];
+		if (b->slot_base_selfs)
+			b->slot_base_selfs[at] = sums->base_selfs[i];
 		if (b->slot_of_stack)
 			b->slot_of_stack[i] = at + 1;
 	}
@@ -364,15 +388,49 @@ static int make_slots(struct builder *b, struct sums *sums, const struct diff_va
 	return b->end_of_slot && b->rest_of_slot ? 0 : error_nomem(err);
 }
 
+static bool any_is_full(const int64_t *totals, size_t count)
+{
+	for (size_t i = 0; totals && i < count; i++)
+		if (sum_is_full(totals[i]))
+			return true;
+	return false;
+}
+
+/* Where a total is at a limit, and hardly anywhere is one: see struct sums. */
+static int keep_selfs(struct builder *b, size_t sample_type, struct sums *sums, struct error *err)
+{
+	const struct profile *profile = b->profile;
+	if (!any_is_full(sums->totals, profile->stack_count) && !any_is_full(sums->bases, profile->stack_count))
+		return 0;
+	sums->selfs = mem_zalloc_array(profile->stack_count, sizeof(*sums->selfs));
+	sums->base_selfs = sums->bases ? mem_zalloc_array(profile->stack_count, sizeof(*sums->base_selfs)) : NULL;
+	if (!sums->selfs || (sums->bases && !sums->base_selfs))
+		return error_nomem(err);
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		uint32_t stack = profile->samples[i].stack;
+		int64_t value, base;
+		read_values(b, i, sample_type, &value, &base);
+		units_add(&sums->selfs[stack], value);
+		if (sums->base_selfs)
+			units_add(&sums->base_selfs[stack], base);
+	}
+	return 0;
+}
+
 static int read_stacks(struct builder *b, size_t sample_type, bool empty, struct error *err)
 {
 	size_t count = b->profile->stack_count;
-	_cleanup_(mem_freep) struct sums *sums = mem_zalloc_array(count, sizeof(*sums));
-	_cleanup_(mem_freep) struct diff_value *bases = b->has_base ? mem_zalloc_array(count, sizeof(*bases)) : NULL;
-	if (!sums || (b->has_base && !bases))
+	_cleanup_(sums_release) struct sums sums = {
+		.totals = mem_zalloc_array(count, sizeof(*sums.totals)),
+		.bases = b->has_base ? mem_zalloc_array(count, sizeof(*sums.bases)) : NULL,
+		.children = mem_zalloc_array(count, sizeof(*sums.children)),
+	};
+	if (!sums.totals || !sums.children || (b->has_base && !sums.bases))
 		return error_nomem(err);
-	int r = empty ? 0 : sum_stacks(b, sample_type, sums, bases, err);
-	return r < 0 ? r : make_slots(b, sums, bases, err);
+	int r = empty ? 0 : sum_stacks(b, sample_type, &sums, err);
+	if (!r)
+		r = keep_selfs(b, sample_type, &sums, err);
+	return r < 0 ? r : make_slots(b, &sums, err);
 }
 
 /* ---- nodes ---- */
@@ -409,7 +467,7 @@ static int deal_out(struct builder *b, uint32_t parent, uint32_t id, struct erro
 	child->inlined &= slot->line + 1 < b->sites[slot->location].line_count;
 	units_add(&child->total, slot->total);
 	if (b->slot_bases)
-		units_add(&child->base_total, b->slot_bases[id].total);
+		units_add(&child->base_total, b->slot_bases[id]);
 	slot->next = child->members;
 	child->members = id + 1;
 	return 0;
@@ -418,18 +476,21 @@ static int deal_out(struct builder *b, uint32_t parent, uint32_t id, struct erro
 /* A stack ends in this node: those that go on are dealt out. */
 static int deal_out_children(struct builder *b, uint32_t node, const struct slot *stack, struct error *err)
 {
+	size_t at = (size_t)(stack - b->slots);
+	int64_t self = stack->total, base_self = b->slot_bases ? b->slot_bases[at] : 0;
 	if (b->end_of_slot)
-		b->end_of_slot[stack - b->slots] = node + 1;
+		b->end_of_slot[at] = node + 1;
 	for (uint32_t i = stack->child_first, end = i + stack->child_count; i < end; i++) {
 		uint32_t lines = b->sites[b->slots[i].location].line_count;
 		b->slots[i].line = lines ? lines - 1 : 0;
+		self = sum_difference(self, b->slots[i].total);
+		base_self = sum_difference(base_self, b->slot_bases ? b->slot_bases[i] : 0);
 		int r = deal_out(b, node, i, err);
 		if (r < 0)
 			return r;
 	}
-	units_add(&b->nodes[node].self, stack->self);
-	if (b->slot_bases)
-		units_add(&b->nodes[node].base_self, b->slot_bases[stack - b->slots].self);
+	units_add(&b->nodes[node].self, b->slot_selfs ? b->slot_selfs[at] : self);
+	units_add(&b->nodes[node].base_self, b->slot_base_selfs ? b->slot_base_selfs[at] : base_self);
 	return 0;
 }
 
@@ -487,7 +548,6 @@ static int expand(struct builder *b, uint32_t id, struct error *err)
 	if (r < 0)
 		return r;
 	struct node *node = &b->nodes[id];
-	node->members = 0;
 	node->expanded = true;
 	node->child_first = first;
 	node->child_count = (uint32_t)b->node_count - first;
@@ -556,6 +616,59 @@ static size_t nodes_bound(const struct builder *b)
 	return bound;
 }
 
+/* What is to be written: a node, or (rest) what is left of its children; under which node of the result. */
+struct pending {
+	uint32_t node, parent;
+	bool rest;
+};
+
+/* Bytes of the result, for each node that is expanded: itself and the rest of its children. */
+#define RESULT_BYTES (2 * (sizeof(struct flame_node) + sizeof(struct pending) + sizeof(struct diff_value)))
+
+/* Whether what there is of memory is needed to write what is expanded already; the slots go before that. */
+static bool is_short(const struct builder *b, size_t expanded)
+{
+	size_t need = expanded * RESULT_BYTES, slots = (size_t)b->root * sizeof(*b->slots);
+	return need > slots && need - slots > budget_left();
+}
+
+/* Whether the tree can be shown whole, and there is memory for it. */
+static bool is_small(const struct builder *b, size_t nodes_max)
+{
+	size_t bound = nodes_bound(b), node = 2 * (sizeof(struct node) + sizeof(struct waiting)) + RESULT_BYTES;
+	return bound <= nodes_max && bound < budget_left() / node;
+}
+
+/* A node that there was no memory to expand is as it was, but for its members, which only places are made of. */
+static bool take_back(struct builder *b, uint32_t id, size_t node_count)
+{
+	if (b->slot_of_stack || !budget_forgive())
+		return false;
+	b->node_count = node_count;
+	b->nodes[id].expanded = false;
+	b->nodes[id].self = b->nodes[id].base_self = 0;
+	return true;
+}
+
+/* Expands a node, and has its children wait. */
+static int grow_node(struct builder *b, uint32_t id, bool by_size, struct error *err)
+{
+	int r = expand(b, id, err);
+	if (r < 0)
+		return r;
+	const struct node *node = &b->nodes[id];
+	if (array_reserve(&b->heap, &b->heap_capacity, b->heap_count + node->child_count, FLAME_NODES_MAX) < 0)
+		return error_nomem(err);
+	for (uint32_t i = node->child_count; i-- > 0;) {
+		if (by_size)
+			heap_push(b, node->child_first + i);
+		else
+			b->heap[b->heap_count++].node = node->child_first + i;
+	}
+	return 0;
+}
+
+/* With a limit the tree may also end where memory does: it is complete down to another size then. */
 static int grow(struct builder *b, size_t nodes_max, struct error *err)
 {
 	size_t expanded = 0;
@@ -566,19 +679,20 @@ static int grow(struct builder *b, size_t nodes_max, struct error *err)
 	while (b->heap_count > 0 && (nodes_max == 0 || expanded < nodes_max || is_tie(b, last))) {
 		last = b->heap[0].size;
 		uint32_t id = nodes_max ? heap_pop(b) : b->heap[--b->heap_count].node;
-		int r = expand(b, id, err);
+		size_t node_count = b->node_count;
+		int r = nodes_max && expanded && is_short(b, expanded) ? -ENOMEM : grow_node(b, id, nodes_max > 0, err);
+		if (r < 0 && nodes_max && expanded && (is_short(b, expanded) || take_back(b, id, node_count)))
+			break;
 		if (r < 0)
 			return r;
 		expanded++;
-		const struct node *node = &b->nodes[id];
-		if (array_reserve(&b->heap, &b->heap_capacity, b->heap_count + node->child_count, FLAME_NODES_MAX) < 0)
-			return error_nomem(err);
-		for (uint32_t i = node->child_count; i-- > 0;) {
-			if (nodes_max)
-				heap_push(b, node->child_first + i);
-			else
-				b->heap[b->heap_count++].node = node->child_first + i;
-		}
+	}
+	b->heap = mem_free(b->heap);
+	if (!b->slot_of_stack) {
+		b->slots = mem_free(b->slots);
+		b->slot_bases = mem_free(b->slot_bases);
+		b->slot_selfs = mem_free(b->slot_selfs);
+		b->slot_base_selfs = mem_free(b->slot_base_selfs);
 	}
 	return 0;
 }
@@ -660,12 +774,6 @@ static int put_rest(struct builder *b, const struct node *node, uint32_t parent,
 	return add_text(&b->flame->strings, name, (size_t)len, &out->name, err);
 }
 
-/* What is to be written: a node, or (rest) what is left of its children; under which node of the result. */
-struct pending {
-	uint32_t node, parent;
-	bool rest;
-};
-
 /* Children in reverse, so that the largest is taken first; the rest takes the place that its sum gives it. */
 static size_t push_children(const struct builder *b, uint32_t id, uint32_t position, struct pending *pending, size_t count)
 {
@@ -743,7 +851,8 @@ static int put_all(struct builder *b, struct error *err)
 static void place_stacks(struct builder *b, uint32_t *ret)
 {
 	for (size_t i = 0; i < b->node_count; i++)
-		for (uint32_t member = b->nodes[i].members; member; member = b->slots[member - 1].next)
+		for (uint32_t member = b->nodes[i].expanded ? 0 : b->nodes[i].members; member;
+		     member = b->slots[member - 1].next)
 			b->rest_of_slot[member - 1] = b->rest_of_node[b->nodes[i].parent];
 	for (size_t i = 0; i < b->profile->stack_count; i++) {
 		uint32_t slot = b->slot_of_stack[i];
@@ -853,11 +962,11 @@ static int build(const struct profile *profile, const struct wish *wish, struct 
 	if (r == 0)
 		r = new_node(&builder,
 			     (struct node){.total = builder.slots[builder.root].total,
-					   .base_total = builder.slot_bases ? builder.slot_bases[builder.root].total : 0,
+					   .base_total = builder.slot_bases ? builder.slot_bases[builder.root] : 0,
 					   .members = builder.root + 1},
 			     &root, err);
 	/* What is shown whole needs no order of expansion: of a million nodes that takes as long as all else. */
-	if (r == 0 && nodes_max > 0 && nodes_bound(&builder) <= nodes_max)
+	if (r == 0 && nodes_max > 0 && is_small(&builder, nodes_max))
 		nodes_max = 0;
 	if (r == 0)
 		r = grow(&builder, nodes_max, err);

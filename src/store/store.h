@@ -173,8 +173,9 @@ struct store_select {
 	/* Memory by the budget of the thread (base/budget.h): a merge takes a part of it, and is partial beyond that, unless it
 	 * is to be whole: then it fails like other reads do. */
 	bool whole;
-	unsigned frames_share; /* hundredths of that budget that the frames of the stacks may take, 0 = as for a tree of some
-				  nodes */
+	/* Bytes that are wanted afterwards for each entry of the merged profile's table of stacks: as many are made as that
+	 * leaves room for, the rest is left out. 0 = 56, which is what a tree of the largest nodes takes. */
+	unsigned stack_bytes;
 };
 
 /* How samples are put together: by values of labels. */

@@ -256,8 +256,10 @@ int compact_make_directory(struct local_store *store, char path[PATH_MAX], struc
 int compact_malformed(struct local_store *store, struct block *block, struct error *err);
 void compact_note(struct local_store *store, const struct error *why); /* a failure: counted, said once, tried again later */
 
-/* materialize.c: adds stacks of a block to a profile; ret_ids[i] is the profile's stack for stacks[i]. */
-int materialize_stacks(const struct block_tables *tables, const uint32_t *stacks, size_t count, struct profile *into,
-		       uint32_t *ret_ids, struct error *err);
+/* materialize.c: adds stacks of a block to a profile; ret_ids[i] is the profile's stack for stacks[i]. Ends with
+ * MATERIALIZE_FULL when the profile has more than `room` stacks: ids of the others are as they were. */
+#define MATERIALIZE_FULL 1
+int materialize_stacks(const struct block_tables *tables, const uint32_t *stacks, size_t count, size_t room,
+		       struct profile *into, uint32_t *ret_ids, struct error *err);
 
 #endif

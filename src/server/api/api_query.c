@@ -236,6 +236,7 @@ static int answer_query(struct call *call, struct error *err)
 		call_count(call, "max_nodes", format->answer == answer_columns ? MAX_NODES_COLUMNS : MAX_NODES_DEFAULT, 0);
 	call_text(call, "query");
 	call->numbers = format->answer == answer_pprof;
+	call->query.stack_bytes = format->tree == TREE_WHOLE ? QUERY_WHOLE_TREE_BYTES : 0;
 	_cleanup_(query_result_release) struct query_result result = {0};
 	_cleanup_(flame_freep) struct flame *flame = NULL;
 	int r = call_run_text(call, &result);
@@ -284,6 +285,7 @@ static int answer_text(struct call *call, struct error *err)
 	if (strcmp(format, "json") != 0 && strcmp(format, "table") != 0 && strcmp(format, "text") != 0)
 		return call_refuse(call, "parameter 'format': '%.40s' is not one of json, table, text, arrow, parquet, csv",
 				   format);
+	call->query.stack_bytes = !wants_table && strcmp(format, "json") == 0 ? 0 : QUERY_WHOLE_TREE_BYTES;
 	_cleanup_(query_result_release) struct query_result result = {0};
 	size_t rows = wants_table ? (size_t)call_count(call, "limit", 0, 0) : 0;
 	int r = call_run_text(call, &result);

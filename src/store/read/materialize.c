@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/limits.h"
 #include "store/block/block_pool.h"
 #include "store/store_int.h"
@@ -44,14 +45,16 @@ static int add_stack(struct materializer *m, uint32_t id, uint32_t *ret)
 	return 0;
 }
 
-int materialize_stacks(const struct block_tables *tables, const uint32_t *stacks, size_t count, struct profile *into,
-		       uint32_t *ret_ids, struct error *err)
+int materialize_stacks(const struct block_tables *tables, const uint32_t *stacks, size_t count, size_t room,
+		       struct profile *into, uint32_t *ret_ids, struct error *err)
 {
 	struct materializer m = {.to_pool = {.tables = tables, .pool = into, .err = err}, .err = err};
 	m.stacks = mem_zalloc_array(tables->stack_count, sizeof(*m.stacks));
 	int r = m.stacks ? block_to_pool_start(&m.to_pool) : error_nomem(err);
 	for (size_t i = 0; r == 0 && i < count; i++)
-		r = add_stack(&m, stacks[i], &ret_ids[i]);
+		r = budget_poll()	       ? error_nomem(err)
+		    : into->stack_count > room ? MATERIALIZE_FULL
+					       : add_stack(&m, stacks[i], &ret_ids[i]);
 	block_to_pool_release(&m.to_pool);
 	mem_free(m.stacks);
 	mem_free(m.path);

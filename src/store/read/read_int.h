@@ -20,16 +20,15 @@ enum read_phase {
 	READ_COUNT, /* profiles */
 	READ_AVERAGE,
 };
-/*
- * What a merge that may be partial takes of a budget, in hundredths: values by stack; frames of those, while the values are
- * still there; and both together. What is made of the frames has the rest: a tree of the largest nodes is twice the size of
- * them.
- */
+/* What a merge that may be partial takes of a budget, in hundredths: values by stack; and those with the stacks' frames.
+ * Besides, frames and what is made of them (store_select.stack_bytes) have to fit when the values are gone. */
 #define READ_VALUES_SHARE 45
-#define READ_FRAMES_SHARE 32 /* unless store_select.frames_share says */
 #define READ_SHARE	  80
-#define READ_HAS_GAUGES	  1 /* in READ_PLAIN: the merge has to begin again */
-#define READ_ANEW	  2 /* a file of the block is not used any more: the block is to be read again, from others */
+#define READ_FRAMES_SHARE 90
+#define READ_FRAME_BYTES  12 /* of an entry in the table of stacks */
+#define READ_STACK_BYTES  56 /* store_select.stack_bytes if that is not said */
+#define READ_HAS_GAUGES	  1  /* in READ_PLAIN: the merge has to begin again */
+#define READ_ANEW	  2  /* a file of the block is not used any more: the block is to be read again, from others */
 
 /*
  * Groups of samples that are kept apart by their numbers. A group and a text make a group of its own, numbered from

@@ -60,14 +60,24 @@ static int sort_by_source(const struct reading *r, struct by_source *ret)
 	return 0;
 }
 
-static int copy_head(struct head *head, const uint32_t *stacks, size_t count, struct profile *into, uint32_t *ret_ids,
-		     struct error *err)
+/* Entries of the table of stacks that there is room for, with what is made of them. */
+static size_t stacks_room(const struct reading *r)
+{
+	size_t room = read_share_of_budget(READ_FRAMES_SHARE);
+	size_t bytes = r->select->stack_bytes ? r->select->stack_bytes : READ_STACK_BYTES;
+	return room == SIZE_MAX || r->select->whole ? SIZE_MAX : room / (bytes + READ_FRAME_BYTES);
+}
+
+static int copy_head(struct head *head, const uint32_t *stacks, size_t count, size_t room, struct profile *into,
+		     uint32_t *ret_ids, struct error *err)
 {
 	_cleanup_(profile_copy_freep) struct profile_copy *copy = NULL;
 	pthread_rwlock_rdlock(&head->lock);
 	int code = profile_copy_new(into, head->pool, &copy, err);
 	for (size_t i = 0; code == 0 && i < count; i++)
-		code = profile_copy_stack(copy, stacks[i], &ret_ids[i], err);
+		code = budget_poll()		  ? error_nomem(err)
+		       : into->stack_count > room ? MATERIALIZE_FULL
+						  : profile_copy_stack(copy, stacks[i], &ret_ids[i], err);
 	pthread_rwlock_unlock(&head->lock);
 	return code;
 }
@@ -81,6 +91,7 @@ static int copy_head(struct head *head, const uint32_t *stacks, size_t count, st
 struct tables_ahead {
 	struct reading *r;
 	const struct by_source *by;
+	size_t room; /* for stacks in the profile */
 	pthread_t thread;
 	bool running;
 	pthread_mutex_t lock;
@@ -127,7 +138,8 @@ static void *load_ahead(void *context)
 
 static int tables_ahead_start(struct tables_ahead *a, struct reading *r, const struct by_source *by)
 {
-	*a = (struct tables_ahead){.r = r, .by = by, .slots = mem_zalloc_array(r->source_count, sizeof(*a->slots))};
+	*a = (struct tables_ahead){
+		.r = r, .by = by, .room = stacks_room(r), .slots = mem_zalloc_array(r->source_count, sizeof(*a->slots))};
 	if (!a->slots)
 		return -ENOMEM;
 	size_t needed = 0;
@@ -190,7 +202,7 @@ static int copy_block(struct tables_ahead *ahead, size_t source, const uint32_t 
 	if (code == 0)
 		read_note_names(r, block, slot->tables);
 	if (code == 0)
-		code = materialize_stacks(slot->tables, stacks, count, into, ret_ids, &own);
+		code = materialize_stacks(slot->tables, stacks, count, ahead->room, into, ret_ids, &own);
 	cache_put(r->store, BLOCK_PART_TABLES, slot->tables);
 	slot->tables = NULL;
 	if (code == -EBADMSG && budget_has_ended()) /* as in read_source.c */
@@ -211,7 +223,8 @@ static int copy_source(struct tables_ahead *ahead, size_t source, struct profile
 	if (count == 0)
 		return 0;
 	if (source < 2)
-		return copy_head(ahead->r->snapshot.heads[1 - source], by->stacks + from, count, into, by->ids + from, err);
+		return copy_head(ahead->r->snapshot.heads[1 - source], by->stacks + from, count, ahead->room, into,
+				 by->ids + from, err);
 	return copy_block(ahead, source, by->stacks + from, count, into, by->ids + from, err);
 }
 
@@ -246,9 +259,7 @@ static void note_left_out(struct reading *r, const struct by_source *by)
 static int copy_sources(struct reading *r, const struct by_source *by, struct profile *into, struct error *err)
 {
 	struct tables_ahead ahead;
-	unsigned share = r->select->frames_share ? r->select->frames_share : READ_FRAMES_SHARE;
-	size_t most = read_share_of_budget(READ_SHARE), frames = read_share_of_budget(share), used = budget_used();
-	size_t budget = r->select->whole ? 0 : budget_narrow(used < most && frames < most - used ? used + frames : most);
+	size_t budget = r->select->whole ? 0 : budget_narrow(read_share_of_budget(READ_SHARE));
 	int code = tables_ahead_start(&ahead, r, by) < 0 ? error_nomem(err) : 0;
 	for (size_t s = 0; code == 0 && s < r->source_count; s++) {
 		code = read_check(r, 0, err);
@@ -261,7 +272,7 @@ static int copy_sources(struct reading *r, const struct by_source *by, struct pr
 	tables_ahead_stop(&ahead);
 	if (budget)
 		budget_widen(budget);
-	if (!read_may_leave_out(r, code))
+	if (code != MATERIALIZE_FULL && !read_may_leave_out(r, code))
 		return code;
 	note_left_out(r, by);
 	return 0;
