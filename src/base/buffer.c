@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 
 #define CAPACITY_FIRST 64
 
@@ -110,6 +111,9 @@ int buffer_reserve(struct buffer *buffer, size_t more)
 {
 	if (buffer->failed)
 		return buffer->failed;
+	/* Whoever writes an answer comes by here. */
+	if (budget_poll())
+		return buffer_fail(buffer, -ENOMEM);
 	if (passes_max(buffer, more))
 		return buffer_fail(buffer, -E2BIG);
 	return grow(buffer, buffer->len + more);
@@ -156,6 +160,8 @@ int buffer_printf(struct buffer *buffer, const char *format, ...)
 	va_list args;
 	if (buffer->failed)
 		return buffer->failed;
+	if (budget_poll())
+		return buffer_fail(buffer, -ENOMEM);
 	va_start(args, format);
 	int len = format_at_end(buffer, format, args);
 	va_end(args);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/budget.h"
+
 /* What a function for qsort() returns of two numbers, each of which is looked at twice. By one and then by another:
  *     return ORDER(a->pid, b->pid) ?: ORDER(a->tid, b->tid);   */
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
@@ -32,11 +34,22 @@
 	}                                                                                                                      \
 	struct wick_order_needs_a_semicolon
 
+/*
+ * The functions below leave a large array in any order when the thread's work is cancelled or late meanwhile (base/budget.h):
+ * from then on all items are equal to them, and what is left of the sorting is fast. The work fails at its next allocation.
+ */
+#define SORT_LARGE 10000u
+void sort_polled(void *items, size_t count, size_t size, int (*compare)(const void *, const void *));
+void sort_polled_by(void *items, size_t count, size_t size, int (*compare)(const void *, const void *, void *),
+		    const void *context);
+
 /* qsort() of an array, which may be NULL when it is empty. */
 #define sort_array(items, count, compare) sort_bytes((items), (count), sizeof(*(items)), (compare))
 static inline void sort_bytes(void *items, size_t count, size_t size, int (*compare)(const void *, const void *))
 {
-	if (count > 1)
+	if (count > SORT_LARGE && budget_current())
+		sort_polled(items, count, size, compare);
+	else if (count > 1)
 		qsort(items, count, size, compare);
 }
 
@@ -62,7 +75,9 @@ static inline size_t sort_bytes_once(void *items, size_t count, size_t size, int
 static inline void sort_bytes_by(void *items, size_t count, size_t size, int (*compare)(const void *, const void *, void *),
 				 const void *context)
 {
-	if (count > 1)
+	if (count > SORT_LARGE && budget_current())
+		sort_polled_by(items, count, size, compare, context);
+	else if (count > 1)
 		qsort_r(items, count, size, compare, (void *)(uintptr_t)context);
 }
 

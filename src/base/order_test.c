@@ -8,6 +8,9 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
+#include "base/budget.h"
+#include "base/cleanup.h"
 #include "base/sorted.h"
 
 struct event {
@@ -81,6 +84,42 @@ static void test_those_of_whom_it_holds_are_counted(void **state)
 	assert_int_equal(sorted_count_while(0, i, values[i] <= 9), 0);
 }
 
+static int compare_counted(const void *left, const void *right, void *context)
+{
+	size_t *compared = context;
+	++*compared;
+	return ORDER(*(const uint32_t *)left, *(const uint32_t *)right);
+}
+
+static void fill(uint32_t *items, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		items[i] = (uint32_t)i * 2654435761u;
+}
+
+/* A large array is sorted as any, and no further when the work has been cancelled. */
+static void test_cancelled_sort(void **state)
+{
+	const size_t count = 20 * SORT_LARGE;
+	_cleanup_(mem_freep) uint32_t *items = mem_alloc_array(count, sizeof(*items));
+	atomic_bool cancel = false;
+	struct budget budget = {.cancel = &cancel};
+	size_t compared = 0;
+	assert_non_null(items);
+	budget_enter(&budget);
+	fill(items, count);
+	sort_array_by(items, count, compare_counted, &compared);
+	assert_true(compared > count);
+	for (size_t i = 1; i < count; i++)
+		assert_true(items[i - 1] <= items[i]);
+	atomic_store(&cancel, true);
+	fill(items, count);
+	compared = 0;
+	sort_array_by(items, count, compare_counted, &compared);
+	assert_true(compared <= BUDGET_POLLS);
+	budget_leave(NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -90,6 +129,7 @@ int main(void)
 		cmocka_unit_test(test_of_equal_items_one_remains),
 		cmocka_unit_test(test_nothing_is_sorted_already),
 		cmocka_unit_test(test_those_of_whom_it_holds_are_counted),
+		cmocka_unit_test(test_cancelled_sort),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,7 @@
 #include <zstd_errors.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/fault.h"
 
 #define GROW_MIN 4096u
@@ -154,10 +155,28 @@ int gzip_decompress(struct bytes input, struct buffer *out, struct error *err)
 	return r;
 }
 
+/* More than this is compressed in pieces of it where it may have to end in the middle: at level 4 each takes some 15 ms. */
+#define POLLED_BYTES ((size_t)1024 * 1024)
+
+static int compress_polled(struct bytes input, int level, struct buffer *out, struct error *err)
+{
+	_cleanup_(gzip_stream_freep) struct gzip_stream *stream = NULL;
+	int r = gzip_stream_new(level < 9 ? level : 9, &stream, err);
+	for (bool last = false; r == 0 && !last;) {
+		last = input.len <= POLLED_BYTES;
+		struct bytes piece = {input.data, last ? input.len : POLLED_BYTES};
+		r = budget_look() ? error_nomem(err) : gzip_stream_write(stream, piece, last, out, err);
+		input = bytes_skip(input, piece.len);
+	}
+	return r;
+}
+
 int gzip_compress(struct bytes input, int level, struct buffer *out, struct error *err)
 {
 	if (level < 1 || level > 12)
 		return error_set(err, -EINVAL, "gzip level %d is not in 1..12", level);
+	if (budget_current() && input.len > 2 * POLLED_BYTES)
+		return compress_polled(input, level, out, err);
 	use_our_allocator();
 	struct libdeflate_compressor *deflater = libdeflate_alloc_compressor(level);
 	if (!deflater)

@@ -30,6 +30,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/limits.h"
 
 /* ---- life ---- */
@@ -504,6 +505,8 @@ int profile_add_stack(struct profile *profile, uint32_t parent, uint32_t locatio
 	assert(parent < profile->stack_count && location < profile->location_count);
 	if (need_stack_slots(profile, err) < 0)
 		return -ENOMEM;
+	if (budget_poll())
+		return error_nomem(err);
 	uint32_t id = find_stack(profile, parent, location);
 	if (id == 0)
 		return add_new_stack(profile, parent, location, ret_id, err);
@@ -555,6 +558,9 @@ int profile_add_sample(struct profile *profile, const struct profile_sample *sam
 {
 	assert(sample->stack < profile->stack_count && sample->labels < profile->label_set_count &&
 	       sample->link < profile->link_count && sample->numbers < profile->label_set_count);
+	/* What copies, filters and merges profiles comes by here or by profile_add_stack(). */
+	if (budget_poll())
+		return error_nomem(err);
 	struct profile_index *index = profile->index;
 	const struct profile_sample entry = *sample;
 	size_t types = profile->sample_type_count, count = profile->sample_count;

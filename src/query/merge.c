@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/budget.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "profile/merge.h"
@@ -194,8 +193,6 @@ static int add_side(struct profile *to, const struct profile *from, struct error
 	for (size_t i = 0; !r && i < from->sample_count; i++) {
 		struct profile_sample sample = {0};
 		const int64_t values[2] = {0, from->values[i]};
-		if (budget_poll())
-			return error_nomem(err);
 		r = profile_copy_stack(copy, from->samples[i].stack, &sample.stack, err);
 		if (!r)
 			r = profile_copy_label_set(copy, from->samples[i].labels, &sample.labels, err);

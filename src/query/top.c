@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/limits.h"
 #include "base/map.h"
 #include "base/order.h"
@@ -247,6 +248,8 @@ static int trie_add_self(struct top *top, const struct trie *trie)
 {
 	const struct profile *profile = top->profile;
 	for (size_t i = 1; i < profile->stack_count; i++) {
+		if (budget_poll())
+			return -ENOMEM;
 		const int64_t *values = trie->values + i * top->sides;
 		const struct profile_location *location = &profile->locations[profile->stacks[i].location];
 		uint32_t key;
@@ -264,7 +267,7 @@ static int trie_add_self(struct top *top, const struct trie *trie)
 static void trie_sum(struct top *top, struct trie *trie)
 {
 	const struct profile *profile = top->profile;
-	for (size_t i = profile->stack_count; i-- > 1;) {
+	for (size_t i = profile->stack_count; i-- > 1 && !budget_poll();) {
 		uint32_t parent = profile->stacks[i].parent;
 		for (size_t side = 0; side < top->sides; side++)
 			add(&trie->values[parent * top->sides + side], trie->values[i * top->sides + side]);
@@ -278,6 +281,8 @@ static void trie_sum(struct top *top, struct trie *trie)
 /* Puts the frames of a stack on the path; those that were not there yet count. */
 static int trie_enter(struct top *top, struct trie *trie, uint32_t stack)
 {
+	if (budget_poll())
+		return -ENOMEM;
 	uint32_t id = top->profile->stacks[stack].location, key;
 	const struct profile_location *location = &top->profile->locations[id];
 	for (uint32_t i = 0; i < (location->line_count ? location->line_count : 1); i++) {

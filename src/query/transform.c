@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/limits.h"
 #include "base/map.h"
 #include "base/text.h"
@@ -225,7 +226,7 @@ static int rewrite_profile(struct rewrite *rewrite, struct profile **profile, st
 {
 	int r = rewrite_init(rewrite, *profile, err);
 	for (size_t i = 1; !r && i < rewrite->from->stack_count; i++)
-		r = rewrite_stack(rewrite, (uint32_t)i, err);
+		r = budget_poll() ? error_nomem(err) : rewrite_stack(rewrite, (uint32_t)i, err);
 	for (size_t i = 0; !r && i < rewrite->from->sample_count; i++) {
 		const struct stack_state *state = &rewrite->states[rewrite->from->samples[i].stack];
 		if (!rewrite->needs_start || state->started)
@@ -347,7 +348,7 @@ int transform_collapse(struct profile **profile, enum transform_collapse how, st
 static void match_stacks(struct rewrite *rewrite, enum store_where where)
 {
 	const struct profile *from = rewrite->from;
-	for (size_t i = 1; i < from->stack_count; i++) {
+	for (size_t i = 1; i < from->stack_count && !budget_poll(); i++) {
 		uint32_t parent = from->stacks[i].parent, location = from->stacks[i].location;
 		bool passes = false;
 		switch (where) {
@@ -409,7 +410,7 @@ static int make_callers(struct rewrite *rewrite, uint32_t stack, uint32_t *ret, 
 static void find_outermost(struct rewrite *rewrite)
 {
 	const struct profile *from = rewrite->from;
-	for (size_t i = 1; i < from->stack_count; i++) {
+	for (size_t i = 1; i < from->stack_count && !budget_poll(); i++) {
 		uint32_t location = from->stacks[i].location, key = rewrite->states[from->stacks[i].parent].key;
 		for (int k = outermost(from, location).index, first = k < 0 ? -1 : 0; !key && k >= first; k--)
 			if (frame_passes(rewrite, (struct place){location, k}))

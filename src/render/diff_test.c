@@ -168,6 +168,52 @@ static void test_trim(void **state)
 	}
 }
 
+/* Both sides in one profile: the same as two trees laid over each other, whole or trimmed. */
+static void test_types_of_one_profile(void **state)
+{
+	static const char *const before[] = {"main;a;x", "main;b", "main;a;main"};
+	static const char *const after[] = {"main;a;x", "main;c", "main;a;y"};
+	static const int64_t old[] = {10, 20, 5}, new[] = {30, 1, 4};
+	_cleanup_(profile_freep) struct profile *profile = test_new_profile("base", "nanoseconds");
+	for (size_t i = 0; i < 3; i++)
+		test_add_stack(profile, before[i], old[i]);
+	for (size_t i = 0; i < 3; i++)
+		test_add_stack(profile, after[i], new[i]);
+	uint32_t type, unit;
+	assert_int_equal(profile_add_cstring(profile, "cpu", &type, NULL), 0);
+	assert_int_equal(profile_add_cstring(profile, "nanoseconds", &unit, NULL), 0);
+	assert_int_equal(profile_append_sample_type(profile, type, unit, NULL), 0);
+	for (size_t i = 0; i < 6; i++)
+		assert_int_equal(profile->values[i * 2 + 1], 0); /* of the type that came later */
+	for (size_t i = 3; i < 6; i++) {
+		profile->values[i * 2 + 1] = profile->values[i * 2];
+		profile->values[i * 2] = 0;
+	}
+	assert_int_equal(profile_aggregate(profile, NULL), 0);
+	for (size_t nodes_max = 0; nodes_max <= 5; nodes_max += 5) {
+		_cleanup_(diff_freep) struct diff *want = make_diff();
+		_cleanup_(diff_freep) struct diff *diff = NULL;
+		assert_int_equal(diff_trim(want, nodes_max, NULL), 0);
+		assert_int_equal(diff_build_types(profile, 0, 1, nodes_max, &diff, NULL), 0);
+		assert_int_equal(diff->base_total, want->base_total);
+		assert_int_equal(diff->tree->total, want->tree->total);
+		assert_int_equal(diff->tree->sample_count, want->tree->sample_count);
+		assert_int_equal(diff->tree->trimmed, want->tree->trimmed);
+		assert_string_equal(diff->tree->type, "cpu");
+		assert_int_equal(diff->tree->count, want->tree->count);
+		for (size_t i = 0; i < want->tree->count; i++) {
+			const struct flame_node *a = &diff->tree->nodes[i], *b = &want->tree->nodes[i];
+			assert_string_equal(intern_string(&diff->tree->strings, a->name),
+					    intern_string(&want->tree->strings, b->name));
+			assert_int_equal(a->parent, b->parent);
+			assert_int_equal(a->total, b->total);
+			assert_int_equal(a->self, b->self);
+			assert_int_equal(diff->base[i].total, want->base[i].total);
+			assert_int_equal(diff->base[i].self, want->base[i].self);
+		}
+	}
+}
+
 static void test_empty_sides(void **state)
 {
 	(void)state;
@@ -218,6 +264,7 @@ int main(void)
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_empty_sides),
 		cmocka_unit_test(test_trim),
+		cmocka_unit_test(test_types_of_one_profile),
 		cmocka_unit_test(test_out_of_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

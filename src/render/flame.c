@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/order.h"
 #include "render/flame_int.h"
 
@@ -32,7 +33,7 @@ void flame_sort_children(const struct flame *flame, uint32_t *start, uint32_t *c
 		children[--start[flame->nodes[i].parent + 1]] = (uint32_t)i;
 	memmove(start, start + 1, flame->count * sizeof(*start));
 	start[flame->count] = (uint32_t)flame->count - 1;
-	for (size_t i = 0; i < flame->count; i++)
+	for (size_t i = 0; i < flame->count && !budget_poll(); i++)
 		sort_array_by(children + start[i], start[i + 1] - start[i], compare, flame);
 }
 

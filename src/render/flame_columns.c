@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/map.h"
@@ -98,7 +99,7 @@ static int number_frames(struct columns *columns)
 	if (!columns->frame_of_node)
 		return -ENOMEM;
 	for (size_t i = 0; i < flame->count; i++) {
-		int r = take_frame(columns, &flame->nodes[i], &columns->frame_of_node[i]);
+		int r = budget_poll() ? -ENOMEM : take_frame(columns, &flame->nodes[i], &columns->frame_of_node[i]);
 		if (r < 0)
 			return r;
 		columns->frames[columns->frame_of_node[i]].nodes++;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <jansson.h>
 
+#include "base/budget.h"
 #include "base/limits.h"
 #include "base/test_faults.h"
 #include "render/test_render.h"
@@ -603,6 +604,48 @@ static void test_small_buffers(void **state)
 	table_release(&table);
 }
 
+/* Where memory gets short, a tree of the largest nodes has fewer of them, and is exact; one of all nodes cannot be had. */
+static void test_little_memory(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
+	char frames[200];
+	for (unsigned i = 0; i < 4000; i++) {
+		snprintf(frames, sizeof(frames), "main;a%u;b%u;c%u;d%u;e%u;f%u", i, i % 7, i % 11, i % 13, i % 17, i % 19);
+		test_add_stack(profile, frames, 1 + i % 100);
+	}
+	_cleanup_(flame_freep) struct flame *all = NULL;
+	assert_int_equal(flame_build_largest(profile, 0, FLAME_UNNAMED_BY_ADDRESS, 20000, &all, NULL), 0);
+	size_t least = SIZE_MAX;
+	bool was_refused = false;
+	for (size_t max = 8 * 1024 * 1024; max > 256 * 1024; max -= 128 * 1024) {
+		struct budget budget = {.max_bytes = max};
+		struct flame *flame = NULL;
+		budget_enter(&budget);
+		int r = flame_build_largest(profile, 0, FLAME_UNNAMED_BY_ADDRESS, 20000, &flame, NULL);
+		if (r < 0) {
+			assert_int_equal(r, -ENOMEM);
+			assert_int_equal(budget.end, BUDGET_SPENT);
+			was_refused = true;
+		} else {
+			assert_int_equal(budget.end, BUDGET_OPEN);
+			assert_int_equal(flame->total, all->total);
+			int64_t selfs = 0;
+			for (size_t i = 0; i < flame->count; i++)
+				selfs += flame->nodes[i].self;
+			assert_int_equal(selfs, all->total);
+			assert_true(flame->count <= all->count);
+			least = flame->count < least ? flame->count : least;
+		}
+		flame_free(flame);
+		if (max < 2 * 1024 * 1024) /* of these there are 24,001, at more than 100 bytes */
+			assert_int_equal(flame_build(profile, 0, FLAME_UNNAMED_BY_ADDRESS, &flame, NULL), -ENOMEM);
+		assert_int_equal(budget.used, 0);
+		budget_leave(NULL);
+	}
+	assert_true(least < all->count / 2);
+	assert_true(was_refused); /* what the stacks take has to be there */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -613,6 +656,7 @@ int main(void)
 		cmocka_unit_test(test_json),	      cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_empty),	      cmocka_unit_test(test_allocation_failures),
 		cmocka_unit_test(test_small_buffers), cmocka_unit_test(test_build_ids),
+		cmocka_unit_test(test_little_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,7 @@
 #include "render/units.h"
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/order.h"
 #include "base/sum.h"
 #include "base/text.h"
@@ -97,7 +98,7 @@ static int find_threshold(struct layout *l, size_t nodes_max, struct error *err)
 static size_t choose(struct layout *l)
 {
 	size_t items = 0;
-	for (uint32_t i = 0; i < l->tree->count; i++) {
+	for (uint32_t i = 0; i < l->tree->count && !budget_poll(); i++) {
 		uint32_t parent = l->tree->nodes[i].parent;
 		if (i && !l->kept[parent])
 			continue;
@@ -192,7 +193,7 @@ static void place(struct layout *l)
 {
 	size_t depth = 0;
 	l->stack[depth++] = (struct item){0};
-	while (depth > 0) {
+	while (depth > 0 && !budget_poll()) {
 		struct item item = l->stack[--depth];
 		struct sides sides = item.rest_added ? l->rests[item.node] : sides_of(l, item.node);
 		put(l, &item, &sides);

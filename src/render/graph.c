@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/limits.h"
 #include "base/order.h"
 #include "base/text.h"
@@ -93,7 +94,7 @@ static int make_groups(struct build *build, struct error *err)
 					      .value = values[build->options->value],
 					      .divisor = build->options->mean ? values[*build->options->mean] : 0};
 		if (sample.value || sample.divisor)
-			r = add_to_group(build, &known, &sample, err);
+			r = budget_poll() ? error_nomem(err) : add_to_group(build, &known, &sample, err);
 	}
 	return r;
 }
@@ -424,7 +425,7 @@ int graph_build(struct graph *ret, const struct profile *profile, struct graph_i
 	if (r == 0 && !options->tree)
 		r = add_all_nodes(&build, err);
 	for (size_t i = 0; i < build.group_count && r == 0; i++)
-		r = walk_group(&build, i, err);
+		r = budget_poll() ? error_nomem(err) : walk_group(&build, i, err);
 	if (r == 0)
 		r = graph_make_lists(ret, err);
 	return r < 0 ? r : list_nodes(ret, options, err);

@@ -11,6 +11,7 @@
 #include <errno.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "elf/demangle/demangle.h"
 #include "render/flame.h"
 
@@ -55,7 +56,9 @@ int render_shorten_names(struct profile *profile, struct error *err)
 		if (!compiled[i] || function->name == 0)
 			continue;
 		uint32_t *name = &names[function->name];
-		int r = *name == UNKNOWN ? shorten(profile, function->name, &text, name, err) : 0;
+		int r = budget_poll()	   ? error_nomem(err)
+			: *name == UNKNOWN ? shorten(profile, function->name, &text, name, err)
+					   : 0;
 		if (r < 0)
 			return r;
 		function->name = *name;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/order.h"
 #include "render/flame_int.h"
 #include "render/units.h"
@@ -62,7 +63,7 @@ static int make_rows(struct table *table, const struct flame *flame, bool by_nam
 {
 	_cleanup_(row_finder_release) struct row_finder finder = {.by_name = by_name};
 	for (size_t i = 1; i < flame->count; i++) {
-		int r = find_row(&finder, table, flame, &flame->nodes[i], &ret_rows[i]);
+		int r = budget_poll() ? -ENOMEM : find_row(&finder, table, flame, &flame->nodes[i], &ret_rows[i]);
 		if (r < 0)
 			return r;
 	}
@@ -72,7 +73,7 @@ static int make_rows(struct table *table, const struct flame *flame, bool by_nam
 static void add_values(struct table *table, const struct flame *flame, const uint32_t *rows, uint32_t *path, uint32_t *on_path)
 {
 	uint32_t depth = 0; /* frames on the path: path[1 .. depth] */
-	for (size_t i = 1; i < flame->count; i++) {
+	for (size_t i = 1; i < flame->count && !budget_poll(); i++) {
 		const struct flame_node *node = &flame->nodes[i];
 		struct table_row *row = &table->rows[rows[i]];
 		for (; depth >= node->depth; depth--)

@@ -249,6 +249,15 @@ static void write_server_metrics(struct buffer *m, struct server *server)
 	COUNTER("wick_query_failures_total", "Queries that failed.", atomic_load(&c->query_failures));
 	COUNTER("wick_queries_cancelled_total", "Queries whose client disconnected.", atomic_load(&c->query_cancelled));
 	COUNTER("wick_queries_partial_total", "Queries with partial results.", atomic_load(&c->query_partial));
+	COUNTER("wick_queries_memory_partial_total", "Queries with partial results because of query_memory.",
+		atomic_load(&c->query_memory_partial));
+	static const char refused[] = "wick_queries_memory_refused_total";
+	metric_head(m, refused, "counter", "Queries that failed because of a limit of memory, by limit.");
+	metric_of(m, refused, "limit", "query_memory", atomic_load(&c->query_memory_refused));
+	metric_of(m, refused, "limit", "queries.memory", atomic_load(&c->query_memory_total_refused));
+	GAUGE("wick_queries_memory_bytes", "Memory of queries and of responses on their way.",
+	      atomic_load(&server->query_memory.used));
+	GAUGE("wick_queries_memory_limit_bytes", "Limit of the memory of all queries.", server->query_memory.max_bytes);
 	COUNTER("wick_queries_slow_total", "Queries slower than the slow query threshold.", atomic_load(&c->query_slow));
 	COUNTER("wick_query_seconds_total", "Time spent in queries.", SECONDS(atomic_load(&c->query_ns_total)));
 	GAUGE("wick_query_seconds_max", "Longest query.", SECONDS(atomic_load(&c->query_ns_max)));

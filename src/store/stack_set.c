@@ -55,7 +55,7 @@ static int add_batch(struct stack_set *set, uint32_t source, const struct stack_
 	uint64_t slots[BATCH];
 	for (size_t i = 0; i < count; i++) {
 		uint32_t group = sums->groups ? sums->groups[from + i] : 0;
-		slots[i] = slot_hash(hashes[sums->stacks[from + i]], group);
+		slots[i] = slot_hash(hashes[sums->listed ? from + i : sums->stacks[from + i]], group);
 		prefetch_slot(set, slots[i]);
 	}
 	for (size_t i = 0; i < count; i++)
@@ -63,7 +63,8 @@ static int add_batch(struct stack_set *set, uint32_t source, const struct stack_
 	for (size_t i = 0; i < count; i++) {
 		uint32_t stack = sums->stacks[from + i], group = sums->groups ? sums->groups[from + i] : 0, id;
 		int64_t value = sums->values[from + i];
-		if (find(set, slots[i], hashes[stack], group, &id)) {
+		struct hash128 hash = hashes[sums->listed ? from + i : stack];
+		if (find(set, slots[i], hash, group, &id)) {
 			struct stack_entry *entry = &set->entries[id];
 			entry->value = stack_value_add(set->doubles, entry->value, value);
 			/* Sources come in any order; which one gives the frames must not depend on it. */
@@ -76,8 +77,8 @@ static int add_batch(struct stack_set *set, uint32_t source, const struct stack_
 		if (set->count >= max)
 			return error_set(err, -E2BIG, "more than %zu distinct stacks", max);
 		index32_add(&set->index, slots[i], (uint32_t)set->count); /* there is room */
-		set->entries[set->count++] = (struct stack_entry){
-			.hash = hashes[stack], .value = value, .group = group, .source = source, .stack = stack};
+		set->entries[set->count++] =
+			(struct stack_entry){.hash = hash, .value = value, .group = group, .source = source, .stack = stack};
 	}
 	return 0;
 }

@@ -34,12 +34,14 @@ static inline int64_t stack_value_add(bool doubles, int64_t a, int64_t b)
 	return a;
 }
 void stack_set_release(struct stack_set *set);
-/* What one source gives: stacks, groups (NULL = all 0) and values, count of each; hash of stacks[i] is hashes[stacks[i]].
+/* What one source gives: stacks, groups (NULL = all 0) and values, count of each; hash of stacks[i] is hashes[stacks[i]], or
+ * hashes[i] where they are `listed`.
  * -E2BIG when there would be more than `max` entries: the set holds a part of them then. */
 struct stack_sums {
 	const uint32_t *stacks, *groups;
 	const int64_t *values;
 	size_t count;
+	bool listed;
 };
 int stack_set_add(struct stack_set *set, uint32_t source, const struct stack_sums *sums, const struct hash128 *hashes,
 		  size_t max, struct error *err);

@@ -211,9 +211,10 @@ struct store_read_stats {
 	/* To here they are sums. */
 	int64_t period; /* the largest of the series that matched: what one event stands for at most; 0 = not known */
 	int64_t lost_from_ns, lost_to_ns; /* times of the lost rows, both included, as far as they are known; 0, 0 = none */
-	bool saturated; /* sums of what was read may be at a limit of 64 bits (base/sum.h); the query sets it */
-	bool partial;	/* something was left out: */
-	char why[160];	/* "the deadline of 30 s passed after 12 of 40 blocks" */
+	bool saturated;	      /* sums of what was read may be at a limit of 64 bits (base/sum.h); the query sets it */
+	bool partial;	      /* something was left out: */
+	bool short_of_memory; /* this is why, or one of the reasons */
+	char why[160];	      /* "the deadline of 30 s passed after 12 of 40 blocks" */
 };
 
 /* Adds the members that are sums, no others. */

@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/io.h"
 #include "base/time.h"
 #include "symbol/symbol_int.h"
@@ -319,6 +320,7 @@ static size_t list(struct symbolizer *s, const char *build_id, char (*uploads)[U
 
 int others_acquire(struct symbolizer *s, const char *build_id, struct symbol_others *ret, struct error *err)
 {
+	BUDGET_EXEMPT_SCOPE(); /* what is here stays */
 	char uploads[SYMBOL_CONTENTS_MAX][UPLOAD_CONTENT_HEX];
 	struct all_told told;
 	size_t uploaded, count = list(s, build_id, uploads, &uploaded, &told);
@@ -347,6 +349,7 @@ int others_acquire(struct symbolizer *s, const char *build_id, struct symbol_oth
 
 void others_release(struct symbolizer *s, struct symbol_others *others)
 {
+	BUDGET_EXEMPT_SCOPE(); /* what is here stays */
 	for (size_t i = 0; i < others->count; i++)
 		jobs_release(s, others->tables[i], 0, 0);
 	others->count = others->pending_count = others->contents = 0;
@@ -356,6 +359,7 @@ void others_release(struct symbolizer *s, struct symbol_others *others)
 int others_acquire_wait(struct symbolizer *s, const char *build_id, const struct symbolizer_want *want,
 			struct symbol_others *ret, struct error *err)
 {
+	BUDGET_EXEMPT_SCOPE(); /* what is here stays */
 	const char *keys[SYMBOL_CONTENTS_MAX + SYMBOL_BINARIES_MAX];
 	int r = others_acquire(s, build_id, ret, err);
 	if (r <= 0 || !want || !want->wait_ns || ret->pending_count == 0)

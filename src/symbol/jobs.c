@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/io.h"
 #include "base/thread.h"
 #include "base/time.h"
@@ -532,6 +533,7 @@ static int provide(struct symbolizer *s, const char *key, struct error *err)
 int jobs_acquire(struct symbolizer *s, const char *key, const char *path, struct shared_table **ret, bool *ret_pending,
 		 struct error *err)
 {
+	BUDGET_EXEMPT_SCOPE(); /* what is here stays */
 	int r = 0;
 	*ret = NULL;
 	*ret_pending = false;
@@ -559,6 +561,7 @@ int jobs_acquire(struct symbolizer *s, const char *key, const char *path, struct
 
 void jobs_release(struct symbolizer *s, struct shared_table *shared, uint64_t lookups, uint64_t hits)
 {
+	BUDGET_EXEMPT_SCOPE(); /* what is here stays */
 	pthread_mutex_lock(&s->lock);
 	s->stats.lookups += lookups;
 	s->stats.hits += hits;

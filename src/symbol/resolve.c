@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/order.h"
@@ -308,7 +309,7 @@ static int resolve_group(struct resolver *resolver, const struct group *group, s
 	r = waiting < 0 ? waiting : 0;
 	map64_clear(&resolver->functions);
 	for (size_t i = group->first; shared && !waiting && r == 0 && i < group->end; i++)
-		r = resolve_location(resolver, shared->table, resolver->locations[i], err);
+		r = budget_poll() ? error_nomem(err) : resolve_location(resolver, shared->table, resolver->locations[i], err);
 	others_release(resolver->symbolizer, &resolver->others);
 	if (group->key[0])
 		jobs_release(resolver->symbolizer, shared, count, resolver->coverage.resolved - before);

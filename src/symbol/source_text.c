@@ -24,6 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/budget.h"
 #include "base/io.h"
 #include "base/text.h"
 #include "elf/elf_file.h"
@@ -195,6 +196,7 @@ static int try_debuginfod(struct places *places, struct buffer *out, struct erro
 int source_text_read(struct symbolizer *symbolizer, const char *build_id, const char *binary, const char *path,
 		     const struct symbolizer_want *want, struct buffer *out, const char **ret_from, struct error *err)
 {
+	BUDGET_EXEMPT_SCOPE(); /* what is here stays */
 	static const struct {
 		const char *from;
 		int (*read)(struct places *places, struct buffer *out, struct error *err);
@@ -322,6 +324,7 @@ static int open_fetched_code(struct places *places, int *ret_fd, struct error *e
 int code_bytes_read(struct symbolizer *symbolizer, const char *build_id, const char *path, uint64_t address, uint64_t size,
 		    const atomic_bool *cancel, struct code_bytes *ret, struct error *err)
 {
+	BUDGET_EXEMPT_SCOPE(); /* what is here stays */
 	static const struct {
 		const char *from;
 		int (*open)(struct places *places, int *ret_fd, struct error *err);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/io.h"
 #include "base/order.h"
 #include "base/thread.h"
@@ -390,6 +391,7 @@ struct symbol_view {
 int symbolizer_view(struct symbolizer *s, const char *build_id, const char *path, const struct symbolizer_want *want,
 		    struct symbol_view **ret, struct error *err)
 {
+	BUDGET_EXEMPT_SCOPE(); /* what is here stays */
 	char key[SYMBOL_KEY_MAX];
 	struct shared_table *shared = NULL;
 	bool pending = false;
@@ -420,6 +422,7 @@ int symbolizer_view(struct symbolizer *s, const char *build_id, const char *path
 
 struct symbol_view *symbol_view_free(struct symbol_view *view)
 {
+	BUDGET_EXEMPT_SCOPE(); /* what is here stays */
 	if (!view)
 		return NULL;
 	others_release(view->symbolizer, &view->others);

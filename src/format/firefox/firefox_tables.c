@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "format/firefox/firefox_int.h"
@@ -177,6 +178,8 @@ static int number_frames(struct firefox_tables *tables)
 		tables->stack_rows += firefox_frames_of(tables, location);
 		if (r == 0 && tables->stack_rows >= FIREFOX_NONE)
 			r = -E2BIG;
+		if (r == 0 && budget_poll())
+			r = -ENOMEM;
 	}
 	return r;
 }

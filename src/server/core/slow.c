@@ -16,6 +16,7 @@ static void count_in(struct server_counters *counters, const struct query_stats 
 	atomic_fetch_add(&counters->query_cancelled, r == -ECANCELED);
 	atomic_fetch_add(&counters->query_slow, slow);
 	atomic_fetch_add(&counters->query_partial, !r && stats->read.partial);
+	atomic_fetch_add(&counters->query_memory_partial, !r && stats->read.short_of_memory);
 	atomic_fetch_add(&counters->query_ns_total, took);
 	atomic_fetch_add(&counters->query_rows, stats->read.rows);
 	while (took > max && !atomic_compare_exchange_weak(&counters->query_ns_max, &max, took))

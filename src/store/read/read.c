@@ -51,9 +51,12 @@ size_t read_share_of_budget(unsigned percent)
 	return left == SIZE_MAX ? SIZE_MAX : (left + used) / 100 * percent;
 }
 
-bool read_may_leave_out(struct reading *r, int code)
+const char *read_may_leave_out(struct reading *r, int code)
 {
-	return code == -ENOMEM && r->merge && !r->select->whole && budget_forgive();
+	if (code != -ENOMEM || !r->merge || r->select->whole || !r->budget)
+		return NULL;
+	bool is_own = r->budget->end == BUDGET_SPENT;
+	return !budget_forgive() ? NULL : is_own ? "query_memory" : "queries.memory";
 }
 
 int read_check(struct reading *r, uint64_t rows, struct error *err)
@@ -132,9 +135,10 @@ static void note_done(struct reading *r, size_t source, int code, const struct e
 	THREAD_LOCK_SCOPE(&r->lock);
 	r->busy--;
 	pthread_cond_broadcast(&r->changed);
-	if (r->phase == READ_PLAIN && read_may_leave_out(r, code)) {
-		read_note_partial(r, "the limit of memory for values (query_memory) was reached after %zu of %zu sources",
-				  r->done, r->source_count);
+	const char *limit = r->phase == READ_PLAIN ? read_may_leave_out(r, code) : NULL;
+	if (limit) {
+		read_note_partial(r, "the limit %s was reached after %zu of %zu sources", limit, r->done, r->source_count);
+		r->stats->short_of_memory = true;
 		code = SELECT_LIMITED;
 	}
 	if (code == 0) {

@@ -143,8 +143,9 @@ int read_check(struct reading *r, uint64_t rows, struct error *err);
 void read_note_partial(struct reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Hundredths of what the query may take, in bytes; SIZE_MAX if it has no limit. */
 size_t read_share_of_budget(unsigned percent);
-/* Whether a merge may go on without what there was no memory for: the budget's limit was reached, and is taken back. */
-bool read_may_leave_out(struct reading *r, int code);
+/* Whether a merge may go on without what there was no memory for: the name of the limit that was reached, which is taken back;
+ * else NULL. */
+const char *read_may_leave_out(struct reading *r, int code);
 /* lock held. -EINVAL when it is not the type of the others. */
 int read_note_type(struct reading *r, const struct profile_type *type, struct error *err);
 /* lock held. */

@@ -246,14 +246,14 @@ static int add_samples(const struct reading *r, const struct by_source *by, stru
 }
 
 /* The rest of the stacks is left out, and so are their values. */
-static void note_left_out(struct reading *r, const struct by_source *by)
+static void note_left_out(struct reading *r, const struct by_source *by, const char *limit)
 {
 	size_t made = 0;
 	for (size_t i = 0; i < r->set.count; i++)
 		made += by->ids[i] != NOT_MADE;
 	THREAD_LOCK_SCOPE(&r->lock);
-	read_note_partial(r, "the limit of memory for stacks (query_memory) was reached after %zu of %zu distinct stacks", made,
-			  r->set.count);
+	read_note_partial(r, "the limit %s was reached after %zu of %zu distinct stacks", limit, made, r->set.count);
+	r->stats->short_of_memory = true;
 }
 
 static int copy_sources(struct reading *r, const struct by_source *by, struct profile *into, struct error *err)
@@ -272,9 +272,10 @@ static int copy_sources(struct reading *r, const struct by_source *by, struct pr
 	tables_ahead_stop(&ahead);
 	if (budget)
 		budget_widen(budget);
-	if (code != MATERIALIZE_FULL && !read_may_leave_out(r, code))
+	const char *limit = code == MATERIALIZE_FULL ? "query_memory" : read_may_leave_out(r, code);
+	if (!limit)
 		return code;
-	note_left_out(r, by);
+	note_left_out(r, by, limit);
 	return 0;
 }
 

@@ -30,14 +30,15 @@ static int hand_over_points(struct reading *r, const struct source_sums *sums, s
 	return code;
 }
 
+/* hashes: by stack of the source, or of the stacks that are `listed`. */
 static int hand_over(struct reading *r, uint32_t source, struct source_sums *sums, const struct sum_lists *lists,
-		     const struct hash128 *hashes, struct error *err)
+		     const struct hash128 *hashes, bool listed, struct error *err)
 {
 	int64_t since = time_monotonic_ns();
 	int code;
 	THREAD_LOCK_SCOPE(&r->lock);
 	if (r->merge) {
-		struct stack_sums stacks = {lists->stacks, lists->groups, lists->values, lists->count};
+		struct stack_sums stacks = {lists->stacks, lists->groups, lists->values, lists->count, listed};
 		code = stack_set_add(&r->set, source, &stacks, hashes, r->select->stacks_max, err);
 	} else {
 		code = hand_over_points(r, sums, err);
@@ -458,7 +459,7 @@ static int scan_kinds(struct block_source *b, const struct plan *plan)
 		struct kind *kind = &kinds[i];
 		if (kind->is_read && (code == 0 || code == SELECT_LIMITED)) {
 			int r = hand_over(b->r, b->source, &kind->sums, &kind->lists, b->hashes ? b->hashes->hashes : NULL,
-					  b->err);
+					  false, b->err);
 			code = code == 0 ? r : code;
 		}
 		sum_lists_release(&kind->lists);
@@ -576,7 +577,7 @@ struct head_source {
 	struct source_numbers numbers;
 	struct source_sums sums;
 	struct sum_lists lists;
-	struct hash128 *hashes; /* by stack, of those in the lists */
+	struct hash128 *hashes; /* of the stacks in the lists */
 	struct error *err;
 };
 
@@ -715,15 +716,10 @@ static int sum_head(struct head_source *h)
 
 static int hash_head(struct head_source *h)
 {
-	size_t count = h->head->pool->stack_count;
-	_cleanup_(mem_freep) struct hash128 *listed = mem_alloc_array(h->lists.count, sizeof(*listed));
-	h->hashes = mem_alloc_array(count, sizeof(*h->hashes));
-	if (!h->hashes || !listed)
+	h->hashes = mem_alloc_array(h->lists.count, sizeof(*h->hashes));
+	if (!h->hashes)
 		return error_nomem(h->err);
-	int code = head_copy_hashes(h->head, h->lists.stacks, h->lists.count, listed, h->err);
-	for (size_t i = 0; code == 0 && i < h->lists.count; i++)
-		h->hashes[h->lists.stacks[i]] = listed[i];
-	return code;
+	return head_copy_hashes(h->head, h->lists.stacks, h->lists.count, h->hashes, h->err);
 }
 
 /* head->lock is held for reading. */
@@ -763,7 +759,7 @@ int read_head_source(struct reading *r, uint32_t source, struct head *head, stru
 	int code = read_locked_head(&h);
 	pthread_rwlock_unlock(&head->lock);
 	if (code == 0 && h.selection.matched && r->phase != READ_COUNT)
-		code = hand_over(r, source, &h.sums, &h.lists, h.hashes, err);
+		code = hand_over(r, source, &h.sums, &h.lists, h.hashes, true, err);
 	if (code == 0)
 		code = hand_over_averages(r, source, &h.averages, err);
 	source_averages_release(&h.averages);

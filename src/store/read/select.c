@@ -264,4 +264,5 @@ void store_read_stats_unite(struct store_read_stats *to, const struct store_read
 		memcpy(to->why, from->why, sizeof(to->why));
 	to->partial |= from->partial;
 	to->saturated |= from->saturated;
+	to->short_of_memory |= from->short_of_memory;
 }
