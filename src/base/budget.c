@@ -159,6 +159,12 @@ bool budget_forgive(void)
 	       atomic_compare_exchange_strong(&budget->end, &end, BUDGET_OPEN);
 }
 
+void budget_give_up(enum budget_end reason)
+{
+	if (budget_of_thread)
+		end_for(budget_of_thread, reason);
+}
+
 bool budget_has_ended(void)
 {
 	return budget_of_thread && (budget_of_thread->end != BUDGET_OPEN || budget_look());

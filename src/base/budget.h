@@ -105,6 +105,8 @@ size_t budget_narrow(size_t max_bytes);
 void budget_widen(size_t before);
 /* The work goes on with what it has: an end by a limit of memory is taken back. True if there was one. */
 bool budget_forgive(void);
+/* It turns out that it cannot: as if an allocation had been refused for that reason. */
+void budget_give_up(enum budget_end reason);
 /* Whether an allocation of the thread's work was refused, or would be: what was caused by that is no fault of the data. */
 bool budget_has_ended(void);
 

@@ -50,7 +50,8 @@ const until = async (condition) => {
 	}
 	return false;
 };
-const metric = async (server, name) => Number((await server.get('/metrics')).body.toString().match(new RegExp(`^${name.replace(/[{}]/g, '\\$&')} (.*)$`, 'm'))[1]);
+const metric = async (server, name) =>
+	Number((await server.get('/metrics')).body.toString().match(new RegExp(`^${name.replace(/[{}]/g, '\\$&')} (.*)$`, 'm'))[1]);
 const sides = { a: different(1, STACKS), b: different(2, STACKS) },
 	total = (lines) => lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0);
 const fill = async (server) => {
@@ -114,7 +115,12 @@ await test('calls of other servers are held to it as well', async () => {
 				Object.fromEntries(
 					['left', 'right'].map((name, i) => [
 						name,
-						{ profileTypeID: 'process_cpu:samples:count::', labelSelector: `{side="${'ab'[i]}"}`, start: String(Date.now() - 3600e3), end: String(Date.now() + 3600e3) },
+						{
+							profileTypeID: 'process_cpu:samples:count::',
+							labelSelector: `{side="${'ab'[i]}"}`,
+							start: String(Date.now() - 3600e3),
+							end: String(Date.now() + 3600e3),
+						},
 					]),
 				),
 			),

@@ -55,8 +55,11 @@ const char *read_may_leave_out(struct reading *r, int code)
 {
 	if (code != -ENOMEM || !r->merge || r->select->whole || !r->budget)
 		return NULL;
-	bool is_own = r->budget->end == BUDGET_SPENT;
-	return !budget_forgive() ? NULL : is_own ? "query_memory" : "queries.memory";
+	enum budget_end end = r->budget->end;
+	if (!budget_forgive())
+		return NULL;
+	r->short_of = end;
+	return end == BUDGET_SPENT ? "query_memory" : "queries.memory";
 }
 
 int read_check(struct reading *r, uint64_t rows, struct error *err)
@@ -313,6 +316,7 @@ static int read_once(struct reading *r, struct profile *into, struct error *err)
 		return code;
 	r->source_count = 2 + r->snapshot.block_count;
 	r->cpus = read_threads_cpus();
+	r->short_of = BUDGET_OPEN;
 	*r->stats = (struct store_read_stats){0};
 	code = begin(r, READ_PLAIN, err);
 	if (code < 0) {
@@ -326,6 +330,11 @@ static int read_once(struct reading *r, struct profile *into, struct error *err)
 	code = r->code;
 	if (code < 0 && err)
 		*err = r->error;
+	/* A part that is nothing is no answer. */
+	if (code == 0 && r->short_of && r->set.count == 0) {
+		budget_give_up(r->short_of);
+		code = error_nomem(err);
+	}
 	if (code == READ_HAS_GAUGES)
 		code = read_averages(r, err);
 	else if (code == 0 && !r->merge)

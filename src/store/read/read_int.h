@@ -62,12 +62,13 @@ struct reading {
 	/* Guards what follows, and serialises callbacks. Taken after a head's lock. */
 	pthread_mutex_t lock;
 	struct store_read_stats *stats;
-	size_t next;	    /* source to be read next */
-	size_t done;	    /* sources that were read or left out for good */
-	size_t busy;	    /* sources that are being read */
-	bool stop;	    /* no more sources: a limit, or an error */
-	int code;	    /* the first error */
-	struct error error; /* and what it says */
+	size_t next;		  /* source to be read next */
+	size_t done;		  /* sources that were read or left out for good */
+	size_t busy;		  /* sources that are being read */
+	bool stop;		  /* no more sources: a limit, or an error */
+	enum budget_end short_of; /* the limit of memory that was reached, and forgiven */
+	int code;		  /* the first error */
+	struct error error;	  /* and what it says */
 
 	/* Threads: read_parts.c */
 	pthread_cond_t changed; /* there is something to do, or nothing any more */

@@ -65,7 +65,7 @@ static size_t stacks_room(const struct reading *r)
 {
 	size_t room = read_share_of_budget(READ_FRAMES_SHARE);
 	size_t bytes = r->select->stack_bytes ? r->select->stack_bytes : READ_STACK_BYTES;
-	return room == SIZE_MAX || r->select->whole ? SIZE_MAX : room / (bytes + READ_FRAME_BYTES);
+	return room == SIZE_MAX || r->select->whole ? SIZE_MAX : room / (bytes + READ_FRAME_BYTES) + 1;
 }
 
 static int copy_head(struct head *head, const uint32_t *stacks, size_t count, size_t room, struct profile *into,
@@ -246,14 +246,19 @@ static int add_samples(const struct reading *r, const struct by_source *by, stru
 }
 
 /* The rest of the stacks is left out, and so are their values. */
-static void note_left_out(struct reading *r, const struct by_source *by, const char *limit)
+static int note_left_out(struct reading *r, const struct by_source *by, const char *limit, struct error *err)
 {
 	size_t made = 0;
 	for (size_t i = 0; i < r->set.count; i++)
 		made += by->ids[i] != NOT_MADE;
+	if (made == 0) {
+		budget_give_up(r->short_of);
+		return error_nomem(err);
+	}
 	THREAD_LOCK_SCOPE(&r->lock);
 	read_note_partial(r, "the limit %s was reached after %zu of %zu distinct stacks", limit, made, r->set.count);
 	r->stats->short_of_memory = true;
+	return 0;
 }
 
 static int copy_sources(struct reading *r, const struct by_source *by, struct profile *into, struct error *err)
@@ -275,8 +280,7 @@ static int copy_sources(struct reading *r, const struct by_source *by, struct pr
 	const char *limit = code == MATERIALIZE_FULL ? "query_memory" : read_may_leave_out(r, code);
 	if (!limit)
 		return code;
-	note_left_out(r, by, limit);
-	return 0;
+	return note_left_out(r, by, limit, err);
 }
 
 int read_finish_merge(struct reading *r, struct profile *into, struct error *err)
