@@ -61,7 +61,7 @@ static const char full[] = "data: /srv/wick\n"
 			   "limits:\n"
 			   "  series: 5000\n"
 			   "  ingest_bytes_per_second: 10M\n"
-			   "queries: {timeout: 10s, concurrent: 2, slow: off}\n"
+			   "queries: {timeout: 10s, concurrent: 2, slow: off, memory: 1G}\n"
 			   "symbols: {debuginfod: {urls: [http://a, http://b]}}\n"
 			   "tenants_max: 7\n";
 
@@ -170,6 +170,7 @@ static void test_all_kinds(void **state)
 	assert_int_equal(o.limits.ingest_bytes_per_second, 10 * MIB);
 	assert_int_equal(o.query_timeout_ns, 10 * NS_PER_S);
 	assert_int_equal(o.queries_max, 2);
+	assert_int_equal(o.query_memory_bytes, GIB);
 	assert_int_equal(o.slow_query_ns, -1);
 	/* A tenant starts from the limits of all, wherever in the file those stand. */
 	assert_int_equal(o.tenant_settings_count, 2);

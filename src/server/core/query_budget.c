@@ -24,8 +24,10 @@
 void query_budget_make(struct server *server, const struct tenant *tenant, const struct query *query, struct budget *ret)
 {
 	uint64_t max = tenant->limits.query_memory ? tenant->limits.query_memory : SERVER_QUERY_MEMORY_DEFAULT;
+	size_t all = server->query_memory.max_bytes;
+	/* Who asks alone for more than there is for all would be told for ever to come again. */
 	*ret = (struct budget){.pool = &server->query_memory,
-			       .max_bytes = max < SIZE_MAX ? (size_t)max : SIZE_MAX,
+			       .max_bytes = all && max > all ? all : (size_t)max,
 			       .cancel = query->cancel,
 			       .deadline_ns = query->deadline_ns ? query->deadline_ns + ANSWER_NS : 0};
 }
@@ -47,11 +49,10 @@ static void name_limit(struct net_response *response, const char *limit, const c
 		net_response_header(response, "Retry-After", retry_after);
 }
 
-static int explain(struct server *server, const struct tenant *tenant, enum budget_end end, struct net_response *response,
+static int explain(const struct server *server, const struct budget *budget, enum budget_end end, struct net_response *response,
 		   struct error *err)
 {
 	char size[TEXT_NUMBER_MAX];
-	uint64_t max = tenant && tenant->limits.query_memory ? tenant->limits.query_memory : SERVER_QUERY_MEMORY_DEFAULT;
 	switch (end) {
 	case BUDGET_SPENT:
 		name_limit(response, "query_memory", NULL);
@@ -59,7 +60,7 @@ static int explain(struct server *server, const struct tenant *tenant, enum budg
 			err, -E2BIG,
 			"limit query_memory: the answer needs more than %s of memory; narrow the selector or the range, "
 			"or raise limits.query_memory",
-			text_format_size(max, size));
+			text_format_size(budget->max_bytes, size));
 	case BUDGET_POOL_SPENT:
 		name_limit(response, "queries.memory", RETRY_AFTER_S);
 		return error_set(err, -EDQUOT,
@@ -97,5 +98,5 @@ int query_budget_end(struct server *server, struct tenant *tenant, struct budget
 	count(&server->counters, end);
 	if (tenant)
 		count(&tenant->counters, end);
-	return explain(server, tenant, end, response, err);
+	return explain(server, budget, end, response, err);
 }

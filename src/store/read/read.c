@@ -56,10 +56,10 @@ const char *read_may_leave_out(struct reading *r, int code)
 	if (code != -ENOMEM || !r->merge || r->select->whole || !r->budget)
 		return NULL;
 	enum budget_end end = r->budget->end;
-	if (!budget_forgive())
-		return NULL;
-	r->short_of = end;
-	return end == BUDGET_SPENT ? "query_memory" : "queries.memory";
+	if (budget_forgive())
+		r->short_of = end;
+	/* Of several threads that failed, the first has taken it back already. */
+	return !r->short_of ? NULL : r->short_of == BUDGET_SPENT ? "query_memory" : "queries.memory";
 }
 
 int read_check(struct reading *r, uint64_t rows, struct error *err)
