@@ -541,6 +541,32 @@ static void test_allocation_failures(void **state)
 }
 
 /* A failed addition leaves no trace: the profile goes on to become what it would have become. */
+/* Without the memory that only adding needs, what is added meets what is there all the same. */
+static void test_shrunk_stacks(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	assert_int_equal(test_random_profile(5, &small_shape, &profile, NULL), 0);
+	size_t count = profile->stack_count;
+	uint32_t id;
+	for (uint32_t i = 1; i < count; i++) {
+		struct profile_stack stack = profile->stacks[i];
+		profile_shrink_stacks(profile);
+		assert_int_equal(profile_add_stack(profile, stack.parent, stack.location, &id, NULL), 0);
+		assert_int_equal(id, i);
+		profile_shrink_stacks(profile);
+		assert_int_equal(profile_add_stack_leaf_first(profile, &(uint32_t){stack.location}, 1, &id, NULL), 0);
+		if (stack.parent == 0)
+			assert_int_equal(id, i);
+	}
+	size_t more = profile->stack_count;
+	profile_shrink_stacks(profile);
+	fault_arm(FAULT_ALLOC, 1, 0);
+	assert_int_equal(profile_add_stack(profile, 0, profile->stacks[1].location, &id, NULL), -ENOMEM);
+	assert_true(fault_disarm(FAULT_ALLOC));
+	assert_int_equal(profile_add_stack(profile, 0, profile->stacks[1].location, &id, NULL), 0);
+	assert_int_equal(profile->stack_count, more);
+}
+
 static void test_failure_leaves_profile_usable(void **state)
 {
 	_cleanup_(profile_freep) struct profile *expected = NULL;
@@ -592,6 +618,7 @@ int main(void)
 		cmocka_unit_test(test_aggregation_model),
 		cmocka_unit_test(test_allocation_failures),
 		cmocka_unit_test(test_failure_leaves_profile_usable),
+		cmocka_unit_test(test_shrunk_stacks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

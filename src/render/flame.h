@@ -54,7 +54,8 @@ struct flame {
 int flame_build(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, struct flame **ret,
 		struct error *err);
 /* Only the nodes_max largest nodes (0 = all): no dropped node is larger than a kept one. The dropped children of a node become
- * one child of type FLAME_FRAME_REST, so that totals are exact. The time depends on the kept nodes, not on all nodes. */
+ * one child of type FLAME_FRAME_REST, so that totals are exact. The time depends on the kept nodes, not on all nodes. With a
+ * limit there are fewer where the thread's budget (base/budget.h) has no room for more. */
 int flame_build_largest(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, size_t nodes_max,
 			struct flame **ret, struct error *err);
 /* The same, and where each stack ends: ret_places[stack] for all of profile->stacks is its node, or the "(N smaller)" that it
