@@ -330,18 +330,7 @@ DEFINE_ORDER(compare_functions, struct table_row,
 
 static int side_table(const struct diff *diff, bool is_base, bool by_name, struct table *ret, struct error *err)
 {
-	const struct flame *tree = diff->tree;
-	struct flame side = *tree;
-	_cleanup_(mem_freep) struct flame_node *nodes = mem_alloc_array(tree->count, sizeof(*nodes));
-	if (!nodes)
-		return error_nomem(err);
-	memcpy(nodes, tree->nodes, tree->count * sizeof(*nodes));
-	for (size_t i = 0; is_base && i < tree->count; i++) {
-		nodes[i].total = diff->base[i].total;
-		nodes[i].self = diff->base[i].self;
-	}
-	side.nodes = nodes;
-	int r = by_name ? table_build_by_name(&side, ret, err) : table_build(&side, ret, err);
+	int r = table_build_values(diff->tree, is_base ? diff->base : NULL, by_name, ret, err);
 	if (!r)
 		sort_array(ret->rows, ret->count, compare_functions);
 	return r;

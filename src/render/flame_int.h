@@ -9,6 +9,9 @@
  * Unnamed frames are told apart by address. Siblings by falling sum of both totals. */
 int flame_build_sides(const struct profile *profile, size_t base_type, size_t sample_type, size_t nodes_max, bool by_name,
 		      struct diff_value **ret_base, struct flame **ret, struct error *err);
+/* table_build(), or table_build_by_name(), with other values than the tree's, by node; NULL = with those. */
+int table_build_values(const struct flame *flame, const struct diff_value *values, bool by_name, struct table *ret,
+		       struct error *err);
 /* Puts nodes in pre-order, siblings by falling total. ret_position (NULL allowed, room for all nodes): where each went. */
 int flame_put_in_order(struct flame *flame, uint32_t *ret_position, struct error *err);
 uint32_t flame_max_depth(const struct flame *flame);

@@ -70,7 +70,9 @@ static int make_rows(struct table *table, const struct flame *flame, bool by_nam
 	return 0;
 }
 
-static void add_values(struct table *table, const struct flame *flame, const uint32_t *rows, uint32_t *path, uint32_t *on_path)
+/* values: by node, in place of the tree's; NULL = those of the tree. */
+static void add_values(struct table *table, const struct flame *flame, const struct diff_value *values, const uint32_t *rows,
+		       uint32_t *path, uint32_t *on_path)
 {
 	uint32_t depth = 0; /* frames on the path: path[1 .. depth] */
 	for (size_t i = 1; i < flame->count && !budget_poll(); i++) {
@@ -80,8 +82,8 @@ static void add_values(struct table *table, const struct flame *flame, const uin
 			on_path[path[depth]]--;
 		path[++depth] = rows[i];
 		if (on_path[rows[i]]++ == 0)
-			units_add(&row->total, node->total);
-		units_add(&row->self, node->self);
+			units_add(&row->total, values ? values[i].total : node->total);
+		units_add(&row->self, values ? values[i].self : node->self);
 		if (node->line != 0 && (row->line == 0 || node->line < row->line))
 			row->line = node->line;
 		row->inlined |= node->inlined;
@@ -93,7 +95,8 @@ DEFINE_ORDER(compare_rows, struct table_row,
 	     ORDER(b->self, a->self) ?: ORDER(b->total, a->total) ?: strcmp(a->name, b->name) ?: strcmp(a->binary, b->binary) ?:
 		     strcmp(a->file, b->file));
 
-static int build(const struct flame *flame, bool by_name, struct table *ret, struct error *err)
+int table_build_values(const struct flame *flame, const struct diff_value *values, bool by_name, struct table *ret,
+		       struct error *err)
 {
 	_cleanup_(table_release) struct table table = {.total = flame->total};
 	_cleanup_(mem_freep) uint32_t *rows = mem_zalloc_array(flame->count, sizeof(*rows));
@@ -104,7 +107,7 @@ static int build(const struct flame *flame, bool by_name, struct table *ret, str
 	_cleanup_(mem_freep) uint32_t *on_path = mem_zalloc_array(table.count, sizeof(*on_path));
 	if (!on_path)
 		return error_nomem(err);
-	add_values(&table, flame, rows, path, on_path);
+	add_values(&table, flame, values, rows, path, on_path);
 	sort_array(table.rows, table.count, compare_rows);
 	*ret = table;
 	table.rows = NULL;
@@ -113,12 +116,12 @@ static int build(const struct flame *flame, bool by_name, struct table *ret, str
 
 int table_build(const struct flame *flame, struct table *ret, struct error *err)
 {
-	return build(flame, false, ret, err);
+	return table_build_values(flame, NULL, false, ret, err);
 }
 
 int table_build_by_name(const struct flame *flame, struct table *ret, struct error *err)
 {
-	return build(flame, true, ret, err);
+	return table_build_values(flame, NULL, true, ret, err);
 }
 
 void table_release(struct table *table)
