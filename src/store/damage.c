@@ -131,7 +131,7 @@ static int derive_hashes(const struct block *block, struct block_hashes *hashes,
 		if (hashes->lost[i])
 			stacks[count++] = (uint32_t)i;
 	if (r == 0)
-		r = materialize_stacks(tables, stacks, count, profile, ids, err);
+		r = materialize_stacks(tables, stacks, count, SIZE_MAX, profile, ids, err);
 	if (r == 0 && !(all = mem_alloc_array(profile->stack_count, sizeof(*all))))
 		r = error_nomem(err);
 	if (r == 0)

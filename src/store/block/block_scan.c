@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/budget.h"
 #include "profile/numbers.h"
 #include "store/block/filter.h"
 
@@ -471,6 +472,12 @@ static int lose_all(struct scanning *s, const char *why)
 	return s->scan->on_lost(s->scan->context, &lost, why);
 }
 
+/* What is taken for damage where memory ran out is none. */
+static bool is_damage(const struct block_scan *scan, int r)
+{
+	return r == -EBADMSG && scan->on_lost && !budget_has_ended();
+}
+
 static int give_pages(struct scanning *s, size_t group, size_t first, size_t count, bool inside);
 
 /* Some of these pages are damaged: those that are not are given. */
@@ -493,7 +500,7 @@ static int give_pages(struct scanning *s, size_t group, size_t first, size_t cou
 	s->err = &why;
 	int r = load_rows(s, group, first, count, inside, &any);
 	s->err = err;
-	if (r == -EBADMSG && s->scan->on_lost)
+	if (is_damage(s->scan, r))
 		return give_around(s, group, first, count, inside, why.message);
 	if (r < 0 && err)
 		*err = why;
@@ -564,7 +571,7 @@ int block_scanner_open(struct block_scan *scan, struct block_scanner **ret, stru
 	if (r == 0)
 		r = prepare(&scanner->s);
 	scanner->s.err = err;
-	if (r == -EBADMSG && scan->on_lost)
+	if (is_damage(scan, r))
 		r = lose_all(&scanner->s, why.message);
 	else if (r < 0 && err)
 		*err = why;
