@@ -165,7 +165,7 @@ static void materialize(const struct block_tables *tables)
 	must(stacks && ids && profile_new(&profile, NULL) == 0);
 	for (size_t i = 0; i < tables->stack_count; i++)
 		stacks[i] = (uint32_t)i;
-	materialize_stacks(tables, stacks, tables->stack_count, profile, ids, NULL);
+	materialize_stacks(tables, stacks, tables->stack_count, SIZE_MAX, profile, ids, NULL);
 	profile_free(profile);
 	mem_free(stacks);
 	mem_free(ids);

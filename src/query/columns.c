@@ -11,7 +11,7 @@
  *
  * Long and not wide, because the columns of a wide table would depend on the data: a program that asks every hour would get
  * other columns each time. What is known of the result as a whole is metadata of the table ("wick.query", "wick.type",
- * "wick.unit", "wick.from", "wick.to", "wick.partial" and "wick.why").
+ * "wick.unit", "wick.from", "wick.to", "wick.partial", "wick.why" and "wick.saturated").
  *
  * All of them but stacks go through a struct query_table, whose cells are 16 bytes; columns are made of some ten thousand of
  * its rows at a time.
@@ -31,7 +31,7 @@
 
 #define NAME_SIZE  80
 #define BATCH_ROWS (16 * 1024)
-#define FACTS_MAX  8
+#define FACTS_MAX  9
 
 /* ---- metadata ---- */
 
@@ -63,6 +63,8 @@ static void make_facts(const struct query_result *result, const struct query_sta
 	add_fact(facts, "wick.partial", partial ? "true" : "false");
 	if (partial)
 		add_fact(facts, "wick.why", stats->read.why);
+	if (stats && stats->read.saturated)
+		add_fact(facts, "wick.saturated", "true");
 }
 
 /* ---- kinds of results as rows ---- */

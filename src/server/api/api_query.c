@@ -219,6 +219,7 @@ static int answer_query_table(struct call *call, enum tabular_format format, str
 	_cleanup_(query_result_release) struct query_result result = {0};
 	size_t limit = (size_t)call_count(call, "limit", 0, 0);
 	call_text(call, "query");
+	call->query.stack_bytes = QUERY_WHOLE_TREE_BYTES;
 	int r = call_run_text(call, &result);
 	if (!r)
 		r = require_profile(call, &result);
