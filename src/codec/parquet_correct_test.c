@@ -31,6 +31,11 @@ struct corrected {
 	uint8_t mask;
 };
 
+static int64_t value_of(int row)
+{
+	return (int64_t)((uint64_t)row * 0x123456789abcdefull);
+}
+
 static void note(void *context, uint64_t offset, uint8_t mask)
 {
 	struct corrected *corrected = context;
@@ -57,7 +62,7 @@ static void make_file(struct sample *sample)
 	for (int g = 0; g < ROWS / GROUP; g++) {
 		for (int i = 0; i < GROUP; i++) {
 			ids[i] = i / 40;
-			values[i] = (int64_t)(g * GROUP + i) * 0x123456789abcdefll;
+			values[i] = value_of(g * GROUP + i);
 			present[i] = i % 3 != 0;
 			texts[i] = bytes_of_string(i % 2 ? "odd" : "even");
 		}
@@ -111,7 +116,7 @@ static size_t read_all(struct parquet_file *file)
 			size_t from = parquet_page_first_row(file, g, p), to = parquet_page_first_row(file, g, p + 1);
 			for (size_t i = from; i < to; i++) {
 				assert_int_equal(data[0].i32[i], (int32_t)i / 40);
-				assert_int_equal(data[1].i64[i], (int64_t)(g * GROUP + i) * 0x123456789abcdefll);
+				assert_int_equal(data[1].i64[i], value_of((int)(g * GROUP + i)));
 				assert_int_equal(data[2].present[i], i % 3 != 0);
 				if (data[2].present[i])
 					assert_true(bytes_equal(data[2].bytes[i], bytes_of_string(i % 2 ? "odd" : "even")));
