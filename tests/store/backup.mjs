@@ -189,8 +189,12 @@ await test('files that are no blocks cannot be fetched', async () => {
 		const response = await request(server.port, 'GET', `/api/v1/backup/${path}`, { headers: authorization });
 		assert.ok([400, 404].includes(response.status), `${path}: ${response.status}`);
 	}
-	const end = await request(server.port, 'GET', `/api/v1/backup/${block}/meta.json?offset=99999999`, { headers: authorization });
-	assert.deepEqual([end.status, end.body.length], [200, 0]);
+	// One that is listed may be merged into another before it is asked for.
+	for (let end; end?.status !== 200; ) {
+		const { blocks } = JSON.parse((await request(server.port, 'POST', '/api/v1/backup', { headers: authorization })).body.toString());
+		end = await request(server.port, 'GET', `/api/v1/backup/${blocks[0].name}/meta.json?offset=99999999`, { headers: authorization });
+		assert.ok(end.status === 404 || (end.status === 200 && end.body.length === 0), `${end.status}: ${end.body}`);
+	}
 });
 assert.equal(await server.stop(), 0);
 finish();

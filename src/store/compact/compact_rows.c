@@ -216,6 +216,8 @@ static int next_batch(struct row_source *source, struct error *err)
 	int r;
 	source->at = source->count = 0;
 	while ((r = batch_reader_next(&source->in, err)) > 0) {
+		if (!source->in.count) /* all of it is damaged */
+			continue;
 		for (size_t c = 0; c < layout->column_count; c++)
 			source->columns[c] = is_optional(layout->kinds[c]) ? NULL : source->in.data[c].any;
 		source->count = source->in.count;
