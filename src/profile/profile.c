@@ -471,10 +471,26 @@ static inline bool is_stack(const struct profile *profile, uint32_t id, uint32_t
 	return profile->stacks[id].parent == parent && profile->stacks[id].location == location;
 }
 
+/* Without memory to move it, it stays as large as it is. */
+#define SHRINK(array, capacity, count)                                                                                         \
+	({                                                                                                                     \
+		void *moved = mem_realloc_array((array), (count), sizeof(*(array)));                                           \
+		if (moved) {                                                                                                   \
+			(array) = moved;                                                                                       \
+			(capacity) = (count);                                                                                  \
+		}                                                                                                              \
+	})
+
 void profile_shrink_stacks(struct profile *profile)
 {
-	profile->index->stack_slots = mem_free(profile->index->stack_slots);
-	profile->index->stack_slot_count = 0;
+	struct profile_index *index = profile->index;
+	index->stack_slots = mem_free(index->stack_slots);
+	index->stack_slot_count = 0;
+	index32_release(&index->samples);
+	index->samples_seen = 0;
+	SHRINK(profile->stacks, index->stack_capacity, profile->stack_count);
+	SHRINK(index->stack_depths, index->stack_depth_capacity, profile->stack_count);
+	SHRINK(profile->samples, index->sample_capacity, profile->sample_count);
 }
 
 /* After profile_shrink_stacks(). */

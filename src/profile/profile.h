@@ -203,8 +203,8 @@ int profile_add_location(struct profile *profile, const struct profile_location 
 int profile_set_location_lines(struct profile *profile, uint32_t location, const struct profile_line *lines, size_t line_count,
 			       struct error *err);
 int profile_add_stack(struct profile *profile, uint32_t parent, uint32_t location, uint32_t *ret_id, struct error *err);
-/* Gives back the memory that only adding stacks needs, before something large is made of them. The next one that is added makes
- * it again. */
+/* Gives back the memory that only adding stacks and samples needs, before something large is made of them. The next one that is
+ * added, or profile_aggregate(), makes it again. */
 void profile_shrink_stacks(struct profile *profile);
 /* locations leaf first, as formats have them. */
 int profile_add_stack_leaf_first(struct profile *profile, const uint32_t *locations, size_t count, uint32_t *ret_id,

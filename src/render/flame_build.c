@@ -57,7 +57,7 @@ struct slot {
 	uint32_t child_first, child_count; /* slots */
 	uint32_t next;			   /* in the list that it is in: slot + 1, 0 = the last */
 	int64_t total;
-};
+} __attribute__((packed, aligned(4)));
 
 struct node {
 	uint32_t parent, frame;
@@ -90,7 +90,7 @@ struct builder {
 	size_t base_type; /* sample type */
 	struct slot *slots;
 	int64_t *slot_bases;		       /* by slot: the base's total; NULL without one */
-	int64_t *slot_selfs, *slot_base_selfs; /* by slot, where they are not what is left of totals: sums.selfs; else NULL */
+	int64_t *slot_selfs, *slot_base_selfs; /* by slot, where they are not what is left of totals: keep_selfs(); else NULL */
 	struct diff_value *bases;	       /* by node of the result, likewise */
 	uint32_t root;			       /* slot of the empty stack */
 	/* Frames, made when they are met */
@@ -279,67 +279,56 @@ static int take_frame(struct builder *b, const struct slot *slot, uint32_t *ret,
 
 /* ---- stacks ---- */
 
-/* By stack: what it and those below it come to, how many of its children count, and whether it does. What is a stack's own is
- * what is left of its total without its children, unless a sum stopped at a limit: those cannot be taken apart, and selfs are
- * kept. */
+/* By stack: what it and those below it come to; and USED, with how many of its children are used, and later its slot. */
 struct sums {
-	int64_t *totals, *bases; /* bases: NULL = nothing is compared */
-	uint32_t *children;	 /* and USED */
-	int64_t *selfs, *base_selfs;
+	int64_t *totals;
+	uint32_t *children;
 };
 #define USED 0x80000000u
 
 static void sums_release(struct sums *sums)
 {
 	mem_free(sums->totals);
-	mem_free(sums->bases);
 	mem_free(sums->children);
-	mem_free(sums->selfs);
-	mem_free(sums->base_selfs);
 }
 
-/* What sample i counts for: its value, and, of a comparison, that of the base. */
-static void read_values(const struct builder *b, size_t i, size_t sample_type, int64_t *ret, int64_t *ret_base)
+/* The value of a sample that counts. */
+static int64_t value_of(const struct builder *b, size_t sample, size_t type)
 {
-	const int64_t *values = &b->profile->values[i * b->profile->sample_type_count];
-	*ret = b->by_name && values[sample_type] < 0 ? 0 : values[sample_type];
-	*ret_base = !b->has_base || (b->by_name && values[b->base_type] < 0) ? 0 : values[b->base_type];
+	int64_t value = b->profile->values[sample * b->profile->sample_type_count + type];
+	return b->by_name && value < 0 ? 0 : value;
 }
 
-static int sum_stacks(struct builder *b, size_t sample_type, struct sums *sums, struct error *err)
+static void mark_stacks(struct builder *b, size_t sample_type, struct sums *sums)
 {
 	const struct profile *profile = b->profile;
 	for (size_t i = 0; i < profile->sample_count; i++) {
-		uint32_t stack = profile->samples[i].stack;
-		int64_t value, base;
-		read_values(b, i, sample_type, &value, &base);
-		if (value == 0 && base == 0)
-			continue;
-		units_add(&sums->totals[stack], value);
-		if (sums->bases)
-			units_add(&sums->bases[stack], base);
-		sums->children[stack] |= USED;
-		b->flame->sample_count += value != 0;
+		bool has_value = value_of(b, i, sample_type) != 0;
+		b->flame->sample_count += has_value;
+		if (has_value || (b->has_base && value_of(b, i, b->base_type) != 0))
+			sums->children[profile->samples[i].stack] |= USED;
 	}
-	for (size_t i = profile->stack_count; i-- > 1;) {
-		uint32_t parent = profile->stacks[i].parent;
-		if (budget_poll())
-			return error_nomem(err);
-		if (!(sums->children[i] & USED))
-			continue;
-		assert(parent < i);
-		units_add(&sums->totals[parent], sums->totals[i]);
-		if (sums->bases)
-			units_add(&sums->bases[parent], sums->bases[i]);
-		sums->children[parent] = (sums->children[parent] + 1) | USED;
+	for (size_t i = profile->stack_count; i-- > 1 && !budget_poll();) {
+		uint32_t *parent = &sums->children[profile->stacks[i].parent];
+		assert(profile->stacks[i].parent < i);
+		if (sums->children[i] & USED)
+			*parent = (*parent + 1) | USED;
 	}
-	return 0;
+}
+
+static void sum_stacks(const struct builder *b, size_t sample_type, struct sums *sums)
+{
+	const struct profile *profile = b->profile;
+	for (size_t i = 0; i < profile->sample_count; i++)
+		units_add(&sums->totals[profile->samples[i].stack], value_of(b, i, sample_type));
+	for (size_t i = profile->stack_count; i-- > 1 && !budget_poll();)
+		units_add(&sums->totals[profile->stacks[i].parent], sums->totals[i]);
 }
 
 /*
  * The slots of one stack's children are next to each other, in the order of stacks otherwise: sums.children becomes where they
  * end, and as slots are handed out from the back, where they begin. Children come after their parent, so those of stack i are
- * all placed when i is, and so are those of the stack behind it, whose first is the end of i's.
+ * all placed when i is, and so are those of the stack behind it, whose first is the end of i's. From then on it is i's slot.
  */
 static int make_slots(struct builder *b, struct sums *sums, struct error *err)
 {
@@ -350,15 +339,12 @@ static int make_slots(struct builder *b, struct sums *sums, struct error *err)
 		sums->children[i] = end | (sums->children[i] & USED);
 	}
 	b->slots = mem_alloc_array((size_t)end + 1, sizeof(*b->slots));
-	b->slot_bases = sums->bases ? mem_alloc_array((size_t)end + 1, sizeof(*b->slot_bases)) : NULL;
-	b->slot_selfs = sums->selfs ? mem_alloc_array((size_t)end + 1, sizeof(*b->slot_selfs)) : NULL;
-	b->slot_base_selfs = sums->base_selfs ? mem_alloc_array((size_t)end + 1, sizeof(*b->slot_base_selfs)) : NULL;
-	if (!b->slots || (sums->bases && !b->slot_bases) || (sums->selfs && !b->slot_selfs) ||
-	    (sums->base_selfs && !b->slot_base_selfs))
+	if (!b->slots)
 		return error_nomem(err);
-	for (size_t i = profile->stack_count; i-- > 0;) {
-		uint32_t first = sums->children[i] & ~USED;
-		uint32_t last = i + 1 < profile->stack_count ? sums->children[i + 1] & ~USED : end;
+	uint32_t first, last = end;
+	for (size_t i = profile->stack_count; i-- > 0; last = first) {
+		bool used = sums->children[i] & USED;
+		first = sums->children[i] & ~USED;
 		struct slot slot = {.location = profile->stacks[i].location,
 				    .child_first = first,
 				    .child_count = last - first,
@@ -366,17 +352,12 @@ static int make_slots(struct builder *b, struct sums *sums, struct error *err)
 		uint32_t at = end; /* of the empty stack */
 		if (budget_poll())
 			return error_nomem(err);
-		if (i > 0 && !(sums->children[i] & USED))
+		if (i > 0 && !used)
 			continue;
 		if (i > 0) /* it has a child, so it is used */
 			at = --sums->children[profile->stacks[i].parent] & ~USED;
 		b->slots[at] = slot;
-		if (sums->bases)
-			b->slot_bases[at] = sums->bases[i];
-		if (b->slot_selfs)
-			b->slot_selfs[at] = sums->selfs[i];
-		if (b->slot_base_selfs)
-			b->slot_base_selfs[at] = sums->base_selfs[i];
+		sums->children[i] = at | USED;
 		if (b->slot_of_stack)
 			b->slot_of_stack[i] = at + 1;
 	}
@@ -388,49 +369,60 @@ static int make_slots(struct builder *b, struct sums *sums, struct error *err)
 	return b->end_of_slot && b->rest_of_slot ? 0 : error_nomem(err);
 }
 
-static bool any_is_full(const int64_t *totals, size_t count)
-{
-	for (size_t i = 0; totals && i < count; i++)
-		if (sum_is_full(totals[i]))
-			return true;
-	return false;
-}
-
-/* Where a total is at a limit, and hardly anywhere is one: see struct sums. */
-static int keep_selfs(struct builder *b, size_t sample_type, struct sums *sums, struct error *err)
+/*
+ * What is a stack's own is what is left of its total without its children, unless a sum stopped at a limit: those cannot be
+ * taken apart, so there, and hardly anywhere is one, what is their own is summed by slot.
+ */
+static int keep_selfs(const struct builder *b, size_t sample_type, const struct sums *sums, int64_t **ret, struct error *err)
 {
 	const struct profile *profile = b->profile;
-	if (!any_is_full(sums->totals, profile->stack_count) && !any_is_full(sums->bases, profile->stack_count))
+	size_t full = 0;
+	while (full < profile->stack_count && !sum_is_full(sums->totals[full]))
+		full++;
+	if (full == profile->stack_count)
 		return 0;
-	sums->selfs = mem_zalloc_array(profile->stack_count, sizeof(*sums->selfs));
-	sums->base_selfs = sums->bases ? mem_zalloc_array(profile->stack_count, sizeof(*sums->base_selfs)) : NULL;
-	if (!sums->selfs || (sums->bases && !sums->base_selfs))
+	*ret = mem_zalloc_array((size_t)b->root + 1, sizeof(**ret));
+	if (!*ret)
 		return error_nomem(err);
 	for (size_t i = 0; i < profile->sample_count; i++) {
-		uint32_t stack = profile->samples[i].stack;
-		int64_t value, base;
-		read_values(b, i, sample_type, &value, &base);
-		units_add(&sums->selfs[stack], value);
-		if (sums->base_selfs)
-			units_add(&sums->base_selfs[stack], base);
+		uint32_t slot = sums->children[profile->samples[i].stack];
+		if (slot & USED)
+			units_add(&(*ret)[slot & ~USED], value_of(b, i, sample_type));
 	}
 	return 0;
+}
+
+/* The second sum of each slot, by way of the memory that the first took. */
+static int sum_base(struct builder *b, bool empty, struct sums *sums, struct error *err)
+{
+	size_t count = b->profile->stack_count;
+	b->slot_bases = mem_alloc_array((size_t)b->root + 1, sizeof(*b->slot_bases));
+	if (!b->slot_bases)
+		return error_nomem(err);
+	memset(sums->totals, 0, count * sizeof(*sums->totals));
+	if (!empty)
+		sum_stacks(b, b->base_type, sums);
+	for (size_t i = 0; i < count; i++)
+		if (sums->children[i] & USED)
+			b->slot_bases[sums->children[i] & ~USED] = sums->totals[i];
+	return keep_selfs(b, b->base_type, sums, &b->slot_base_selfs, err);
 }
 
 static int read_stacks(struct builder *b, size_t sample_type, bool empty, struct error *err)
 {
 	size_t count = b->profile->stack_count;
-	_cleanup_(sums_release) struct sums sums = {
-		.totals = mem_zalloc_array(count, sizeof(*sums.totals)),
-		.bases = b->has_base ? mem_zalloc_array(count, sizeof(*sums.bases)) : NULL,
-		.children = mem_zalloc_array(count, sizeof(*sums.children)),
-	};
-	if (!sums.totals || !sums.children || (b->has_base && !sums.bases))
+	_cleanup_(sums_release) struct sums sums = {.totals = mem_zalloc_array(count, sizeof(*sums.totals)),
+						    .children = mem_zalloc_array(count, sizeof(*sums.children))};
+	if (!sums.totals || !sums.children)
 		return error_nomem(err);
-	int r = empty ? 0 : sum_stacks(b, sample_type, &sums, err);
+	if (!empty) {
+		mark_stacks(b, sample_type, &sums);
+		sum_stacks(b, sample_type, &sums);
+	}
+	int r = make_slots(b, &sums, err);
 	if (!r)
-		r = keep_selfs(b, sample_type, &sums, err);
-	return r < 0 ? r : make_slots(b, &sums, err);
+		r = keep_selfs(b, sample_type, &sums, &b->slot_selfs, err);
+	return r < 0 || !b->has_base ? r : sum_base(b, empty, &sums, err);
 }
 
 /* ---- nodes ---- */
