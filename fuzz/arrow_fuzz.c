@@ -3,7 +3,7 @@
  * of the first stream (4 bytes), that stream, and the second. */
 #include <string.h>
 
-#include "codec/arrow_read.h"
+#include "codec/arrow/arrow_read.h"
 #include "format/parca_arrow.h"
 #include "must.h"
 

@@ -3,14 +3,13 @@
  * Tables for other programs. Whoever has rows hands them over by columns, some ten thousand at a time, and need not know what
  * they become:
  *
- *   Arrow     an IPC stream (arrow_write.c): a schema, a record batch a call, the end. Texts are plain UTF-8 columns and not
- *             dictionaries: a dictionary would have to be whole before the first batch, and not every reader takes one that
- *             is replaced between batches.
- *   Parquet   a file (parquet.h): a row group a call. Its writer wants a descriptor, so the file is in memory (memfd) until it
- *             is complete: it is compressed, and a fraction of what it is made of.
- *   CSV       RFC 4180, with a line of names and LF at the end of lines. An absent cell is empty, an empty text is "": DuckDB
- *             and PostgreSQL keep them apart in this way. Times are RFC 3339 in UTC with as many digits as they need: none, 3,
- * 6 or 9. Numbers are the shortest that read as the same double.
+ *   Arrow     an IPC stream (arrow/arrow_write.c): a schema, a record batch a call, the end. Texts are plain UTF-8 columns and
+ * not dictionaries: a dictionary would have to be whole before the first batch, and not every reader takes one that is replaced
+ * between batches. Parquet   a file (parquet.h): a row group a call. Its writer wants a descriptor, so the file is in memory
+ * (memfd) until it is complete: it is compressed, and a fraction of what it is made of. CSV       RFC 4180, with a line of
+ * names and LF at the end of lines. An absent cell is empty, an empty text is "": DuckDB and PostgreSQL keep them apart in this
+ * way. Times are RFC 3339 in UTC with as many digits as they need: none, 3, 6 or 9. Numbers are the shortest that read as the
+ * same double.
  *
  * What a table is about (query, range, whether it is partial) goes into the metadata of Arrow and Parquet; CSV has no place
  * for it that would not be taken for data.
@@ -29,7 +28,7 @@
 #include "base/io.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "codec/arrow_write.h"
+#include "codec/arrow/arrow_write.h"
 #include "codec/json.h"
 #include "codec/parquet.h"
 

@@ -42,7 +42,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "codec/arrow_write.h"
+#include "codec/arrow/arrow_write.h"
 #include "format/format_int.h"
 #include "format/parca_arrow_int.h"
 

@@ -4,7 +4,7 @@
 #define WICK_FORMAT_PARCA_ARROW_INT_H
 
 #include "base/map.h"
-#include "codec/arrow_read.h"
+#include "codec/arrow/arrow_read.h"
 #include "format/parca_arrow.h"
 
 /* Frames, lines of them, and labels that are looked at in one request: lists that overlap make many of few bytes. */

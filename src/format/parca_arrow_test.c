@@ -15,7 +15,7 @@
 #include "base/fault.h"
 #include "base/io.h"
 #include "base/limits.h"
-#include "codec/arrow_read.h"
+#include "codec/arrow/arrow_read.h"
 #include "format/parca_arrow.h"
 #include "format/parca_arrow_int.h"
 

@@ -3,7 +3,7 @@
 #ifndef WICK_SERVER_PARCA_COLUMNS_H
 #define WICK_SERVER_PARCA_COLUMNS_H
 
-#include "codec/arrow_write.h"
+#include "codec/arrow/arrow_write.h"
 #include "profile/profile.h"
 
 #define PARCA_COLUMNS_MAX 40

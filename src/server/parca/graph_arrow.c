@@ -27,7 +27,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "codec/arrow_write.h"
+#include "codec/arrow/arrow_write.h"
 #include "server/parca/columns.h"
 #include "server/parca/graph.h"
 #include "store/store.h"

@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/fault.h"
-#include "codec/arrow_write.h"
+#include "codec/arrow/arrow_write.h"
 
 static const struct bytes texts[] = {{(const uint8_t *)"one", 3}, {(const uint8_t *)"", 0}};
 static const uint32_t ids[] = {0, 1, 0};

@@ -5,8 +5,8 @@
 
 #include "base/arena.h"
 #include "base/map.h"
-#include "codec/arrow_flat.h"
-#include "codec/arrow_read.h"
+#include "codec/arrow/arrow_flat.h"
+#include "codec/arrow/arrow_read.h"
 
 /* Values that came one after the other (deltas), numbered through. */
 struct arrow_chunk {

@@ -14,8 +14,8 @@
 
 #include "base/limits.h"
 #include "base/test_faults.h"
-#include "codec/arrow_read.h"
-#include "codec/arrow_write.h"
+#include "codec/arrow/arrow_read.h"
+#include "codec/arrow/arrow_write.h"
 #include "codec/compress.h"
 #include "codec/test_compress.h"
 

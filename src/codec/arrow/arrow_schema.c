@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "codec/arrow_read_int.h"
+#include "codec/arrow/arrow_read_int.h"
 
 #define FIELDS_MAX   4096
 #define LEVELS_MAX   64

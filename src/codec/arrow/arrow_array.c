@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/sorted.h"
-#include "codec/arrow_read_int.h"
+#include "codec/arrow/arrow_read_int.h"
 
 #define VIEW_BYTES  16
 #define VIEW_INLINE 12

@@ -13,7 +13,7 @@
  */
 #include <string.h>
 
-#include "codec/arrow_flat.h"
+#include "codec/arrow/arrow_flat.h"
 
 static bool is_inside(struct flat_reader *flat, size_t at, size_t size)
 {

@@ -13,15 +13,15 @@
  * flat. Positions are counted from the end, so that they stay when the buffer grows. Its tables begin with the distance to a
  * table of 16-bit offsets, one a field (0 = not there); the fields' numbers are those of the .fbs files.
  */
-#include "codec/arrow_write.h"
+#include "codec/arrow/arrow_write.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "codec/arrow_flat.h"
-#include "codec/arrow_read.h"
+#include "codec/arrow/arrow_flat.h"
+#include "codec/arrow/arrow_read.h"
 
 #define VERSION_5   4
 #define COLUMNS_MAX 1200

@@ -31,13 +31,13 @@
  * run-end encoded, a struct without fields): whoever walks rows bounds those. Offsets, sizes, views and indices are checked
  * when they are used: an array that is never asked costs nothing. Everything comes from one arena with a limit.
  */
-#include "codec/arrow_read.h"
+#include "codec/arrow/arrow_read.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "codec/arrow_read_int.h"
+#include "codec/arrow/arrow_read_int.h"
 #include "codec/compress.h"
 
 #define CODEC_LZ4  0
