@@ -160,9 +160,9 @@ await test('status: version and limits, as calls and as paths', async () => {
 		page = JSON.parse((await request(server.port, 'GET', '/api/v1/status/buildinfo')).body);
 	assert.deepEqual([info.status, info.data.version], ['success', page.data.version]);
 	for (const [method, path, lines] of [
-		['GetConfig', 'config', 14],
+		['GetConfig', 'config', 15],
 		['GetDiffConfig', 'config/diff', 2],
-		['GetDefaultConfig', 'config/default', 14],
+		['GetDefaultConfig', 'config/default', 15],
 	]) {
 		const { contentType, data } = await status(method),
 			shown = await request(server.port, 'GET', `/api/v1/status/${path}`);
