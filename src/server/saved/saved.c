@@ -453,10 +453,10 @@ int saved_put(const struct saved_places *places, const char *name, struct bytes 
 	if (!r && origin != SAVED_OWN && count >= SAVED_COUNT_MAX)
 		r = error_set(err, -EDQUOT, "there are %d saved queries already", SAVED_COUNT_MAX);
 	if (!r)
-		r = io_make_dirs(places->own, 0755, err);
+		r = io_make_dirs(places->own, 0750, err);
 	if (!r)
 		r = file_path(places->own, name, path, err);
-	return r < 0 ? r : io_write_file(path, text.data, text.len, 0644, err);
+	return r < 0 ? r : io_write_file(path, text.data, text.len, 0640, err);
 }
 
 int saved_remove(const struct saved_places *places, const char *name, struct error *err)
