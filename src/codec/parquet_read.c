@@ -646,7 +646,11 @@ static int decode_run(struct parquet_chunk_reader *reader, const struct parquet_
 	for (size_t i = first; i < behind; i++) {
 		const struct parquet_location *page = &pages->pages[i];
 		size_t last = i + 1 < pages->count ? (size_t)page[1].first_row : group_rows, used;
-		size_t before = reader->done, nulls = reader->data->null_count;
+		size_t before = reader->done, nulls = reader->data->null_count, room = reader->data->count - before;
+		/* Where indexes are damaged, the pages of one column need not have the rows that those of the first one have.
+		 */
+		if (last < (size_t)page->first_row || last - (size_t)page->first_row > room)
+			return parquet_chunk_corrupt(reader, "its pages do not have the rows of the row group");
 		size_t wanted = before + last - (size_t)page->first_row;
 		struct bytes one = {bytes.data + at, (size_t)page->size};
 		int r = decode_next(reader, one, (uint64_t)page->offset, hash + i, &used);
@@ -732,6 +736,8 @@ static int read_pages(struct parquet_file *file, size_t group, size_t column, si
 	}
 	if (r == 0)
 		r = read_runs(&reader, &index->columns[column], first, count);
+	if (r == 0 && reader.done != rows)
+		r = parquet_chunk_corrupt(&reader, "its pages do not have the rows of the row group");
 	*ret_bad = reader.bad_count;
 	return finish(&reader, r);
 }
