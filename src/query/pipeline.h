@@ -121,10 +121,10 @@ int query_write_json(const struct query_result *result, const struct query_stats
 		     const struct query_write_options *options, struct buffer *out, struct error *err);
 /* A member of an object: "series": [{"labels", "others", "total", "points": [[ms, value]]}]. */
 void query_series_json(const struct query_series *series, struct json_writer *json);
-/* A member of an object: "symbols": {"resolved", "pending", "missing", "ambiguous"}, of the addresses that came without names.
- */
 /* The members "partial", and if it is, "why" and "lost": {"rows", "from_ms", "to_ms"}, the damaged rows. stats may be NULL. */
 void query_partial_json(const struct query_stats *stats, struct json_writer *json);
+/* A member of an object: "symbols": {"resolved", "pending", "missing", "ambiguous"}, of the addresses that came without names.
+ */
 void query_symbols_json(const struct query_stats *stats, struct json_writer *json);
 /* Aligned columns for a terminal; a profile as `go tool pprof -top`. */
 int query_write_text(const struct query_result *result, const struct query_stats *stats,

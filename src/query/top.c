@@ -65,11 +65,6 @@ static void top_release(struct top *top)
 	mem_free(top->touched);
 }
 
-static void add(int64_t *to, int64_t value)
-{
-	sum_to(to, value);
-}
-
 /* ---- keys ---- */
 
 static int find_key(struct top *top, const struct top_key *key, uint32_t *ret)
@@ -182,9 +177,9 @@ static int add_frame(struct top *top, uint32_t key, const int64_t *values, bool 
 	value->stamp = sample + 1;
 	for (size_t side = 0; side < top->sides; side++) {
 		if (leaf)
-			add(&value->self[side], values[side]);
+			sum_to(&value->self[side], values[side]);
 		if (first)
-			add(&value->total[side], values[side]);
+			sum_to(&value->total[side], values[side]);
 	}
 	return 0;
 }
@@ -195,7 +190,7 @@ static int add_sample(struct top *top, size_t sample, uint64_t group)
 	const int64_t *values = profile->values + sample * top->sides;
 	bool leaf = true;
 	for (size_t side = 0; side < top->sides; side++)
-		add(&top->totals[side], values[side]);
+		sum_to(&top->totals[side], values[side]);
 	for (uint32_t stack = profile->samples[sample].stack; stack; stack = profile->stacks[stack].parent) {
 		uint32_t id = profile->stacks[stack].location, key;
 		const struct profile_location *location = &profile->locations[id];
@@ -239,7 +234,7 @@ static int trie_init(struct trie *trie, struct top *top)
 		return -ENOMEM;
 	for (size_t i = 0; i < profile->sample_count; i++)
 		for (size_t side = 0; side < sides; side++)
-			add(&trie->values[profile->samples[i].stack * sides + side], profile->values[i * sides + side]);
+			sum_to(&trie->values[profile->samples[i].stack * sides + side], profile->values[i * sides + side]);
 	return 0;
 }
 
@@ -259,7 +254,7 @@ static int trie_add_self(struct top *top, const struct trie *trie)
 		if (r < 0)
 			return r;
 		for (size_t side = 0; side < top->sides; side++)
-			add(&top->values[key].self[side], values[side]);
+			sum_to(&top->values[key].self[side], values[side]);
 	}
 	return 0;
 }
@@ -270,7 +265,7 @@ static void trie_sum(struct top *top, struct trie *trie)
 	for (size_t i = profile->stack_count; i-- > 1 && !budget_poll();) {
 		uint32_t parent = profile->stacks[i].parent;
 		for (size_t side = 0; side < top->sides; side++)
-			add(&trie->values[parent * top->sides + side], trie->values[i * top->sides + side]);
+			sum_to(&trie->values[parent * top->sides + side], trie->values[i * top->sides + side]);
 		trie->siblings[i] = trie->children[parent];
 		trie->children[parent] = (uint32_t)i;
 	}
@@ -296,7 +291,7 @@ static int trie_enter(struct top *top, struct trie *trie, uint32_t stack)
 		if (trie->on_path[key]++)
 			continue;
 		for (size_t side = 0; side < top->sides; side++)
-			add(&top->values[key].total[side], trie->values[stack * top->sides + side]);
+			sum_to(&top->values[key].total[side], trie->values[stack * top->sides + side]);
 	}
 	return 0;
 }

@@ -32,7 +32,6 @@ int query_build_flame(const struct profile *profile, size_t nodes_max, struct fl
 	return flame_build_largest(profile, type, FLAME_UNNAMED_BY_ADDRESS, nodes_max, ret, err);
 }
 
-/* Likewise. */
 int query_build_diff(const struct profile *profile, size_t nodes_max, struct diff **ret, struct error *err)
 {
 	size_t last = profile->sample_type_count ? profile->sample_type_count - 1 : 0;
