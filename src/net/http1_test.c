@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/descriptors.h"
 #include "base/fault.h"
@@ -739,6 +740,7 @@ static void test_few_descriptors(void **state)
 {
 	enum { ROOM = 6 };
 	static struct memory_peer peers[ROOM + 3];
+	int others[ROOM];
 	struct rlimit before, few;
 	struct net_server_stats now;
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -747,7 +749,10 @@ static void test_few_descriptors(void **state)
 	server.fake_now_ns = 1000 * NS_PER_S;
 	few = before;
 	few_descriptors = 0;
-	/* Peers from memory have no descriptors: those of this process are all of others, but as many as there are peers. */
+	/* Peers from memory have no descriptors: those of this process are all of others, but as many as there are peers. There must be
+	 * more of them than peers, whatever this program was started with. */
+	for (size_t i = 0; i < ROOM; i++)
+		assert_true((others[i] = dup(STDERR_FILENO)) >= 0);
 	few.rlim_cur = descriptors_open() - 4 + 10 + ROOM;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
 	for (size_t i = 0; i < ROOM; i++) {
@@ -784,6 +789,8 @@ static void test_few_descriptors(void **state)
 	for (size_t i = 0; i <= ROOM; i++)
 		if (i != 1 && i != 2)
 			memory_disconnect(&peers[i]);
+	for (size_t i = 0; i < ROOM; i++)
+		close(others[i]);
 }
 
 /* The n-th allocation fails, for every n: an error answer or a closed connection, no leak, and the server serves on. */
