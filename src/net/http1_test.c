@@ -749,8 +749,8 @@ static void test_few_descriptors(void **state)
 	server.fake_now_ns = 1000 * NS_PER_S;
 	few = before;
 	few_descriptors = 0;
-	/* Peers from memory have no descriptors: those of this process are all of others, but as many as there are peers. There must be
-	 * more of them than peers, whatever this program was started with. */
+	/* Peers from memory have no descriptors: those of this process are all of others, but as many as there are peers. There
+	 * must be more of them than peers, whatever this program was started with. */
 	for (size_t i = 0; i < ROOM; i++)
 		assert_true((others[i] = dup(STDERR_FILENO)) >= 0);
 	few.rlim_cur = descriptors_open() - 4 + 10 + ROOM;
