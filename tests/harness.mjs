@@ -80,8 +80,9 @@ export function temporaryDirectory() {
 	return path;
 }
 
-export async function startServer(directory, options = []) {
-	const child = spawn(wick, ['server', '--data', directory, '--listen', '127.0.0.1:0', ...options], { stdio: ['ignore', 'ignore', 'pipe'] });
+export async function startServer(directory, options = [], before = ':') {
+	const words = ['server', '--data', directory, '--listen', '127.0.0.1:0', ...options];
+	const child = spawn('sh', ['-c', `${before} && exec "$0" "$@"`, wick, ...words], { stdio: ['ignore', 'ignore', 'pipe'] });
 	process.on('exit', () => child.kill('SIGKILL'));
 	let log = '';
 	const port = await new Promise((resolve, reject) => {
@@ -92,11 +93,11 @@ export async function startServer(directory, options = []) {
 		});
 		child.once('exit', (code) => reject(new Error(`server ended with ${code}: ${log}`)));
 	});
-	const stop = () =>
+	const stop = (signal = 'SIGTERM') =>
 		new Promise((resolve) => {
 			child.removeAllListeners('exit');
-			child.once('exit', (code, signal) => resolve(code ?? signal));
-			child.kill('SIGTERM');
+			child.once('exit', (code, by) => resolve(code ?? by));
+			child.kill(signal);
 		});
 	return { port, url: `http://127.0.0.1:${port}`, child, stop, log: () => log };
 }

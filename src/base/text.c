@@ -10,6 +10,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/arena.h"
+#include "base/cleanup.h"
+
 /* Bytes of a user's text that a message repeats. */
 #define QUOTE_MAX 64
 
@@ -288,6 +291,19 @@ int text_append_utf8(struct buffer *out, struct bytes text)
 		}
 	}
 	return buffer_status(out);
+}
+
+int text_copy_utf8(struct arena *arena, struct bytes text, struct bytes *ret)
+{
+	_cleanup_(buffer_release) struct buffer clean = {.max = SIZE_MAX};
+	if (!text_is_utf8(text)) {
+		if (text_append_utf8(&clean, text) < 0)
+			return -ENOMEM;
+		text = buffer_bytes(&clean);
+	}
+	char *copy = arena_strndup(arena, text.len ? (const char *)text.data : "", text.len);
+	*ret = (struct bytes){(const uint8_t *)copy, text.len};
+	return copy ? 0 : -ENOMEM;
 }
 
 static uint32_t decode_utf8(struct bytes sequence)

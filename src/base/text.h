@@ -30,6 +30,9 @@ bool text_has_controls(struct bytes text); /* of ASCII: below the space, or DEL 
 /* Appends text with each ill-formed sequence replaced by U+FFFD. What appends here fails as in base/buffer.h; a part of the
  * text may stand in the buffer then. */
 int text_append_utf8(struct buffer *out, struct bytes text);
+/* A copy in the arena, likewise. -ENOMEM. */
+struct arena;
+int text_copy_utf8(struct arena *arena, struct bytes text, struct bytes *ret);
 int text_append_character(struct buffer *out, uint32_t code); /* as UTF-8; up to 0x10ffff, and no surrogate */
 /* As text_append_utf8(), for names and texts from outside that are printed: with '?' for what must not reach a terminal, which
  * are control characters (C0, DEL, C1), and those that change the direction of what stands beside them or cannot be seen. The

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/fault.h"
 #include "base/text.h"
@@ -156,6 +157,12 @@ static void check_utf8(const char *input, size_t len, const char *expected)
 	assert_string_equal(buffer_string(&out), expected);
 	assert_int_equal(text_is_utf8(text), out.len == len && !memcmp(input, expected, len));
 	assert_true(text_is_utf8(buffer_bytes(&out)));
+	_cleanup_(arena_release) struct arena arena = {.max_bytes = SIZE_MAX};
+	struct bytes copy;
+	assert_int_equal(text_copy_utf8(&arena, text, &copy), 0);
+	assert_ptr_not_equal(copy.data, input);
+	assert_int_equal(copy.len, out.len);
+	assert_memory_equal(copy.data, expected, out.len);
 }
 
 #define R "\xef\xbf\xbd"

@@ -204,20 +204,6 @@ static int allocate_columns(struct export *export)
 
 /* ---- cells ---- */
 
-/* A copy in the row group's arena; ill-formed UTF-8 is sanitized, for the format promises UTF-8. */
-static int keep(struct export *export, struct bytes text, struct bytes *ret)
-{
-	_cleanup_(buffer_release) struct buffer sanitized = {.max = SIZE_MAX};
-	if (!text_is_utf8(text)) {
-		if (text_append_utf8(&sanitized, text) < 0)
-			return -ENOMEM;
-		text = buffer_bytes(&sanitized);
-	}
-	char *copy = arena_strndup(&export->arena, text.len ? (const char *)text.data : "", text.len);
-	*ret = (struct bytes){(const uint8_t *)copy, text.len};
-	return copy ? 0 : -ENOMEM;
-}
-
 /* The name of a location's function, or of an inlined one: line < 0 = it has no lines. */
 static int append_name(struct export *export, uint32_t location, int64_t line, struct buffer *out)
 {
@@ -255,7 +241,7 @@ static int stack_text(struct export *export, uint32_t stack, struct bytes *ret, 
 		}
 	}
 	if (r == 0)
-		r = keep(export, buffer_bytes(text), &export->stacks[stack]);
+		r = text_copy_utf8(&export->arena, buffer_bytes(text), &export->stacks[stack]);
 	*ret = export->stacks[stack];
 	return r < 0 ? error_nomem(err) : 0;
 }
@@ -263,7 +249,7 @@ static int stack_text(struct export *export, uint32_t stack, struct bytes *ret, 
 static int put_text(struct export *export, struct column *column, size_t row, struct bytes text)
 {
 	column->present[row] = text.len > 0;
-	return text.len > 0 ? keep(export, text, &column->bytes[row]) : 0;
+	return text.len > 0 ? text_copy_utf8(&export->arena, text, &column->bytes[row]) : 0;
 }
 
 /* Function, file, line and binary of the innermost frame. */
@@ -325,7 +311,7 @@ static int put_labels(struct export *export, size_t row, uint32_t set)
 		}
 		buffer_clear(&export->text);
 		if (format_append_label_value(profile, label, &export->text) < 0 ||
-		    keep(export, buffer_bytes(&export->text), &column->bytes[row]) < 0)
+		    text_copy_utf8(&export->arena, buffer_bytes(&export->text), &column->bytes[row]) < 0)
 			return -ENOMEM;
 	}
 	return 0;

@@ -275,14 +275,7 @@ static int batch_init(struct batch *batch, const struct query_table *table, size
 static int put_text(struct batch *batch, const char *text, struct bytes *ret)
 {
 	*ret = bytes_of_string(text);
-	if (text_is_utf8(*ret))
-		return 0;
-	_cleanup_(buffer_release) struct buffer clean = {.max = SIZE_MAX};
-	if (text_append_utf8(&clean, *ret) < 0)
-		return -ENOMEM;
-	char *copy = arena_strndup(&batch->arena, (const char *)clean.data, clean.len);
-	*ret = (struct bytes){(const uint8_t *)copy, clean.len};
-	return copy ? 0 : -ENOMEM;
+	return text_is_utf8(*ret) ? 0 : text_copy_utf8(&batch->arena, *ret, ret);
 }
 
 static int fill(struct batch *batch, const struct query_table *table, size_t first, size_t rows, size_t stride)

@@ -106,7 +106,7 @@ static int put_in_order(struct diff *diff, struct error *err)
 		return error_nomem(err);
 	for (size_t i = 0; i < tree->count; i++) {
 		totals[i] = tree->nodes[i].total;
-		tree->nodes[i].total = units_sum(totals[i], diff->base[i].total);
+		tree->nodes[i].total = sum_add(totals[i], diff->base[i].total);
 	}
 	int r = flame_put_in_order(tree, position, err);
 	if (r < 0)
@@ -231,8 +231,8 @@ static void choose(struct diff_trim *trim, uint64_t threshold, size_t nodes_max)
 			continue;
 		}
 		trim->rests[parent].count++;
-		units_add(&trim->rests[parent].side, tree->nodes[i].total);
-		units_add(&trim->rests[parent].base, trim->diff->base[i].total);
+		sum_to(&trim->rests[parent].side, tree->nodes[i].total);
+		sum_to(&trim->rests[parent].base, trim->diff->base[i].total);
 	}
 }
 

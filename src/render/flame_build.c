@@ -32,6 +32,7 @@
 #include "base/budget.h"
 #include "base/limits.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "render/flame_int.h"
 #include "render/units.h"
@@ -320,9 +321,9 @@ static void sum_stacks(const struct builder *b, size_t sample_type, struct sums 
 {
 	const struct profile *profile = b->profile;
 	for (size_t i = 0; i < profile->sample_count; i++)
-		units_add(&sums->totals[profile->samples[i].stack], value_of(b, i, sample_type));
+		sum_to(&sums->totals[profile->samples[i].stack], value_of(b, i, sample_type));
 	for (size_t i = profile->stack_count; i-- > 1 && !budget_poll();)
-		units_add(&sums->totals[profile->stacks[i].parent], sums->totals[i]);
+		sum_to(&sums->totals[profile->stacks[i].parent], sums->totals[i]);
 }
 
 /*
@@ -387,7 +388,7 @@ static int keep_selfs(const struct builder *b, size_t sample_type, const struct 
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		uint32_t slot = sums->children[profile->samples[i].stack];
 		if (slot & USED)
-			units_add(&(*ret)[slot & ~USED], value_of(b, i, sample_type));
+			sum_to(&(*ret)[slot & ~USED], value_of(b, i, sample_type));
 	}
 	return 0;
 }
@@ -457,9 +458,9 @@ static int deal_out(struct builder *b, uint32_t parent, uint32_t id, struct erro
 	}
 	struct node *child = &b->nodes[place->child];
 	child->inlined &= slot->line + 1 < b->sites[slot->location].line_count;
-	units_add(&child->total, slot->total);
+	sum_to(&child->total, slot->total);
 	if (b->slot_bases)
-		units_add(&child->base_total, b->slot_bases[id]);
+		sum_to(&child->base_total, b->slot_bases[id]);
 	slot->next = child->members;
 	child->members = id + 1;
 	return 0;
@@ -481,8 +482,8 @@ static int deal_out_children(struct builder *b, uint32_t node, const struct slot
 		if (r < 0)
 			return r;
 	}
-	units_add(&b->nodes[node].self, b->slot_selfs ? b->slot_selfs[at] : self);
-	units_add(&b->nodes[node].base_self, b->slot_base_selfs ? b->slot_base_selfs[at] : base_self);
+	sum_to(&b->nodes[node].self, b->slot_selfs ? b->slot_selfs[at] : self);
+	sum_to(&b->nodes[node].base_self, b->slot_base_selfs ? b->slot_base_selfs[at] : base_self);
 	return 0;
 }
 
@@ -495,7 +496,7 @@ static struct bytes frame_name(const struct builder *b, uint32_t frame)
 /* Of both sides, by which siblings are ordered. */
 static int64_t sum_of(const struct node *node)
 {
-	return units_sum(node->total, node->base_total);
+	return sum_add(node->total, node->base_total);
 }
 
 static int compare_siblings(const void *left, const void *right, void *context)
@@ -745,8 +746,8 @@ static struct rest rest_of(const struct builder *b, const struct node *node)
 		if (child->expanded)
 			continue;
 		rest.count++;
-		units_add(&rest.total, child->total);
-		units_add(&rest.base, child->base_total);
+		sum_to(&rest.total, child->total);
+		sum_to(&rest.base, child->base_total);
 	}
 	return rest;
 }
@@ -776,7 +777,7 @@ static size_t push_children(const struct builder *b, uint32_t id, uint32_t posit
 		const struct node *child = &b->nodes[node->child_first + i];
 		if (!child->expanded)
 			continue;
-		if (due && sum_of(child) >= units_sum(rest.total, rest.base)) {
+		if (due && sum_of(child) >= sum_add(rest.total, rest.base)) {
 			pending[count++] = (struct pending){id, position, true};
 			due = false;
 		}

@@ -111,7 +111,7 @@ static size_t choose(struct layout *l)
 		struct sides *rest = &l->rests[parent];
 		items += rest->total[0] == 0 && rest->total[1] == 0;
 		for (unsigned side = 0; side < 2; side++)
-			rest->self[side] = rest->total[side] = units_sum(rest->total[side], sides.total[side]);
+			rest->self[side] = rest->total[side] = sum_add(rest->total[side], sides.total[side]);
 	}
 	return items;
 }
@@ -165,7 +165,7 @@ static size_t push_children(struct layout *l, const struct item *item, const str
 	const struct sides *rest = l->rests ? &l->rests[item->node] : NULL;
 	size_t first = depth;
 	for (unsigned side = 0; side < 2; side++)
-		child.x[side] = units_sum(item->x[side], sides->self[side]);
+		child.x[side] = sum_add(item->x[side], sides->self[side]);
 	for (uint32_t i = l->child_start[item->node]; i < l->child_start[item->node + 1]; i++) {
 		struct sides own = sides_of(l, l->children[i]);
 		if (!l->kept[l->children[i]])
@@ -174,7 +174,7 @@ static size_t push_children(struct layout *l, const struct item *item, const str
 		child.rest = l->tree->nodes[child.node].frame_type == FLAME_FRAME_REST;
 		l->stack[depth++] = child;
 		for (unsigned side = 0; side < 2; side++)
-			child.x[side] = units_sum(child.x[side], own.total[side]);
+			child.x[side] = sum_add(child.x[side], own.total[side]);
 	}
 	if (rest && (rest->total[0] || rest->total[1])) {
 		child.node = item->node;
@@ -239,7 +239,7 @@ static void encode_offsets(struct flamebearer *to, unsigned offset)
 			int64_t *x = &to->values[at + offset];
 			int64_t begin = *x;
 			*x = sum_difference(begin, end);
-			end = units_sum(begin, x[1]);
+			end = sum_add(begin, x[1]);
 		}
 	}
 }
@@ -290,7 +290,7 @@ int flamebearer_of_diff(const struct diff *diff, size_t nodes_max, struct flameb
 	*ret = (struct flamebearer){.node_values = FLAMEBEARER_DOUBLE,
 				    .left_total = diff->base_total,
 				    .right_total = diff->tree->total,
-				    .total = units_sum(diff->base_total, diff->tree->total)};
+				    .total = sum_add(diff->base_total, diff->tree->total)};
 	_cleanup_(layout_release) struct layout layout = {.tree = diff->tree, .base = diff->base, .to = ret};
 	int r = lay_out(&layout, nodes_max, err);
 	if (r < 0)

@@ -20,6 +20,7 @@
 #include "base/budget.h"
 #include "base/limits.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "render/units.h"
 
@@ -77,8 +78,8 @@ static int add_to_group(struct build *build, struct map64 *known, const struct s
 			return error_nomem(err);
 		build->groups[build->group_count++] = (struct sample_group){.stack = sample->stack, .labels = sample->labels};
 	}
-	units_add(&build->groups[at].value, sample->value);
-	units_add(&build->groups[at].divisor, sample->divisor);
+	sum_to(&build->groups[at].value, sample->value);
+	sum_to(&build->groups[at].divisor, sample->divisor);
 	return 0;
 }
 
@@ -233,8 +234,8 @@ static int count_tag(struct build *build, const struct graph_tag *want, const st
 	int r = find_tag(build, want, &tag, err);
 	if (r < 0)
 		return r;
-	units_add(flat ? &tag->flat : &tag->cum, group->value);
-	units_add(flat ? &tag->flat_divisor : &tag->cum_divisor, group->divisor);
+	sum_to(flat ? &tag->flat : &tag->cum, group->value);
+	sum_to(flat ? &tag->flat_divisor : &tag->cum_divisor, group->divisor);
 	return 0;
 }
 
@@ -274,8 +275,8 @@ static int count_tags(struct build *build, uint32_t node, const struct sample_gr
 static int count_node(struct build *build, uint32_t node, const struct sample_group *group, bool flat, struct error *err)
 {
 	struct graph_node *entry = &build->graph->nodes[node];
-	units_add(flat ? &entry->flat : &entry->cum, group->value);
-	units_add(flat ? &entry->flat_divisor : &entry->cum_divisor, group->divisor);
+	sum_to(flat ? &entry->flat : &entry->cum, group->value);
+	sum_to(flat ? &entry->flat_divisor : &entry->cum_divisor, group->divisor);
 	return build->options->tags ? count_tags(build, node, group, flat, err) : 0;
 }
 
@@ -298,8 +299,8 @@ static int count_edge(struct build *build, const struct sample_group *group, con
 	if (build->edge_seen[id] == walk->number)
 		return 0;
 	build->edge_seen[id] = walk->number;
-	units_add(&edge->weight, group->value);
-	units_add(&edge->weight_divisor, group->divisor);
+	sum_to(&edge->weight, group->value);
+	sum_to(&edge->weight_divisor, group->divisor);
 	edge->residual |= walk->residual;
 	edge->is_inline &= is_inline;
 	return 0;

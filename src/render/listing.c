@@ -24,6 +24,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "elf/demangle/demangle.h"
 
 struct counter {
@@ -123,7 +124,7 @@ static int find_touched(const struct counting *c, size_t sample_type, struct tou
 	if (!ret->nearest || !values)
 		return error_nomem(err);
 	for (size_t i = 0; i < p->sample_count; i++)
-		units_add(&values[p->samples[i].stack], p->values[i * p->sample_type_count + sample_type]);
+		sum_to(&values[p->samples[i].stack], p->values[i * p->sample_type_count + sample_type]);
 	for (uint32_t i = 1; i < p->stack_count; i++) {
 		ret->nearest[i] = counts(c, p->stacks[i].location) ? i : ret->nearest[p->stacks[i].parent];
 		if (ret->nearest[i] && values[i] && add_touched(ret, i, values[i]) < 0)
@@ -137,7 +138,7 @@ static void count_stack(struct counting *c, const uint32_t *nearest, uint32_t st
 	const struct profile_stack *stacks = c->profile->stacks;
 	uint32_t leaf = c->innermost[stacks[stack].location];
 	if (leaf)
-		units_add(&c->counters[leaf - 1].self, value);
+		sum_to(&c->counters[leaf - 1].self, value);
 	for (uint32_t at = nearest[stack]; at; at = nearest[stacks[at].parent]) {
 		uint32_t location = stacks[at].location;
 		for (uint32_t i = c->first[location]; i < c->first[location + 1]; i++) {
@@ -145,7 +146,7 @@ static void count_stack(struct counting *c, const uint32_t *nearest, uint32_t st
 			if (counter->stamp == stack + 1)
 				continue;
 			counter->stamp = stack + 1;
-			units_add(&counter->total, value);
+			sum_to(&counter->total, value);
 		}
 	}
 }
@@ -634,7 +635,7 @@ static int copy_binary(const struct counting *c, const struct sites *sites, cons
 			continue;
 		ret->addresses[ret->address_count++] =
 			(struct listing_address){sites->items[i].offset, counter->self, counter->total};
-		units_add(&ret->self, counter->self);
+		sum_to(&ret->self, counter->self);
 	}
 	return 0;
 }

@@ -17,6 +17,7 @@
 #include "base/limits.h"
 #include "base/order.h"
 #include "base/sorted.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "elf/build_id.h"
 #include "elf/demangle/demangle.h"
@@ -116,10 +117,10 @@ static const struct graph_info *sum_nodes(const struct disasm *d, size_t *at, ui
 	memset(ret, 0, sizeof(*ret));
 	for (; *at < d->node_count && d->nodes[*at].address < end; ++*at) {
 		const struct graph_node *node = d->nodes[*at].node;
-		units_add(&ret->flat, node->flat);
-		units_add(&ret->cum, node->cum);
-		units_add(&ret->flat_divisor, node->flat_divisor);
-		units_add(&ret->cum_divisor, node->cum_divisor);
+		sum_to(&ret->flat, node->flat);
+		sum_to(&ret->cum, node->cum);
+		sum_to(&ret->flat_divisor, node->flat_divisor);
+		sum_to(&ret->cum_divisor, node->cum_divisor);
 		info = info ? info : d->nodes[*at].info;
 	}
 	return info;

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "render/report_int.h"
 
@@ -42,11 +43,11 @@ static int count_value(struct tag_table *table, uint32_t key, uint32_t text, int
 {
 	uint64_t hash = hash64_mix((uint64_t)key << 32 | text);
 	uint32_t id;
-	units_add(&table->keys[key], value);
+	sum_to(&table->keys[key], value);
 	for (size_t at = index32_first(&table->index, hash); index32_at(&table->index, hash, &at, &id); at++) {
 		struct tag_value *have = &table->values[id];
 		if (have->key == key && have->text == text) {
-			units_add(&have->total, value);
+			sum_to(&have->total, value);
 			return 0;
 		}
 	}

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/budget.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "render/flame_int.h"
 #include "render/units.h"
 
@@ -82,8 +83,8 @@ static void add_values(struct table *table, const struct flame *flame, const str
 			on_path[path[depth]]--;
 		path[++depth] = rows[i];
 		if (on_path[rows[i]]++ == 0)
-			units_add(&row->total, values ? values[i].total : node->total);
-		units_add(&row->self, values ? values[i].self : node->self);
+			sum_to(&row->total, values ? values[i].total : node->total);
+		sum_to(&row->self, values ? values[i].self : node->self);
 		if (node->line != 0 && (row->line == 0 || node->line < row->line))
 			row->line = node->line;
 		row->inlined |= node->inlined;

@@ -34,14 +34,6 @@ int64_t units_whole(double value);
 int64_t units_magnitude(int64_t value); /* INT64_MAX for INT64_MIN */
 /* For sorting: larger magnitudes first. */
 int units_compare(int64_t a, int64_t b);
-static inline int64_t units_sum(int64_t a, int64_t b)
-{
-	return sum_add(a, b);
-}
-static inline void units_add(int64_t *to, int64_t value)
-{
-	*to = units_sum(*to, value);
-}
 /* value / divisor; the value itself if there is no divisor (0), or the quotient does not fit. */
 int64_t units_mean(int64_t value, int64_t divisor);
 

@@ -1,38 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A server with few file descriptors, many clients and many blocks: it closes who is idle, answers everybody else, and loses nothing.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import net from 'node:net';
-import { wick, request, pprofProfile, temporaryDirectory, test, finish } from '../harness.mjs';
+import { startServer, request, pprofProfile, temporaryDirectory, test, finish } from '../harness.mjs';
 
 const directory = temporaryDirectory();
 const data = `${directory}/data`;
-const children = new Set();
-process.on('exit', () => children.forEach((child) => child.kill('SIGKILL')));
 // soft: what it begins with; hard: what it may raise that to.
-async function startLimited(soft, hard) {
-	const script = `ulimit -S -n ${soft} && ulimit -H -n ${hard} && exec "$0" server --data "$1" --listen 127.0.0.1:0`;
-	const child = spawn('sh', ['-c', script, wick, data], { stdio: ['ignore', 'ignore', 'pipe'] });
-	children.add(child);
-	child.once('exit', () => children.delete(child));
-	let log = '';
-	const port = await new Promise((resolve, reject) => {
-		child.stderr.on('data', (chunk) => {
-			log += chunk;
-			const match = log.match(/http:\/\/127\.0\.0\.1:(\d+)/);
-			if (match) resolve(Number(match[1]));
-		});
-		child.once('exit', (code) => reject(new Error(`server ended with ${code}: ${log}`)));
-	});
-	const end = (signal) =>
-		new Promise((resolve) => {
-			child.removeAllListeners('exit');
-			child.once('exit', (code, by) => resolve(code ?? by));
-			child.kill(signal);
-		});
-	return { port, end, log: () => log };
-}
+const startLimited = (soft, hard) => startServer(data, [], `ulimit -S -n ${soft} && ulimit -H -n ${hard}`);
 const MINUTE_NS = 60n * 1000000000n;
 let server,
 	stored = 0,
@@ -85,7 +61,7 @@ await test('the soft limit is raised to the hard one', async () => {
 	assert.ok(open > 5 && open < 64, String(open));
 	assert.deepEqual(warnings(), []); /* enough for now */
 	await post(1);
-	assert.equal(await server.end('SIGTERM'), 0);
+	assert.equal(await server.stop('SIGTERM'), 0);
 });
 
 for (const limit of [64, 128]) {
@@ -119,10 +95,10 @@ for (const limit of [64, 128]) {
 		assert.doesNotMatch(server.log(), /Too many open files/);
 		assert.ok((await metric('process_cpu_seconds_total')) - cpuBefore < 30);
 		// What was acknowledged is there after a crash.
-		await server.end('SIGKILL');
+		await server.stop('SIGKILL');
 		server = await startLimited(limit, limit);
 		assert.equal(await total(), stored);
-		assert.equal(await server.end('SIGTERM'), 0);
+		assert.equal(await server.stop('SIGTERM'), 0);
 	});
 }
 
@@ -130,7 +106,7 @@ await test('many blocks are read and merged within 64', async () => {
 	for (let round = 0; round < 24; round++) {
 		server = await startLimited(64, 64);
 		for (let i = 0; i < 3; i++) await post(1000, 5 + round / 12);
-		assert.equal(await server.end('SIGTERM'), 0); /* cuts a block */
+		assert.equal(await server.stop('SIGTERM'), 0); /* cuts a block */
 	}
 	server = await startLimited(64, 64);
 	const crowd = await idlers(200, 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
@@ -146,7 +122,7 @@ await test('many blocks are read and merged within 64', async () => {
 	assert.equal(await total(), stored);
 	assert.doesNotMatch(server.log(), /Too many open files/);
 	assert.equal(warnings().length, 1, server.log());
-	assert.equal(await server.end('SIGTERM'), 0);
+	assert.equal(await server.stop('SIGTERM'), 0);
 	assert.ok(!readdirSync(data).includes('quarantine') || readdirSync(`${data}/quarantine`).length === 0);
 });
 finish();

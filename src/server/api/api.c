@@ -105,6 +105,7 @@ static void open_saved(struct call *call)
 {
 	const char *name = call_parameter(call, "saved", NULL);
 	char own[PATH_MAX];
+	enum saved_origin origin;
 	struct saved_places places;
 	if (!name)
 		return;
@@ -114,7 +115,7 @@ static void open_saved(struct call *call)
 		return;
 	call->failed = saved_places_of(call->server, call->tenant, own, &places, call->err);
 	if (!call->failed)
-		call->failed = saved_open(&places, name, &call->saved, call->err);
+		call->failed = saved_open(&places, name, &origin, &call->saved, call->err);
 }
 
 static int read_common(struct call *call)

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "codec/protobuf.h"
 #include "render/units.h"
 #include "server/parca/functions.h"
@@ -171,7 +172,7 @@ static int find_ways(struct callgraph *graph, struct error *err)
 		struct way way = graph->removed[at] ? graph->ways[at] : (struct way){.from = at};
 		while (count-- > 0) {
 			const struct parca_call *call = &functions->calls[graph->call_to[path[count]]];
-			units_add(&way.total, call->total);
+			sum_to(&way.total, call->total);
 			graph->ways[path[count]] = way;
 		}
 	}

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sum.h"
 #include "base/text.h"
 #include "codec/protobuf.h"
 #include "profile/filter.h"
@@ -273,7 +274,7 @@ static bool is_wanted(const void *context, const struct profile *profile, size_t
 	uint32_t stack = profile->samples[sample].stack;
 	if (!stack || (choice->found[stack] & choice->asked) == choice->wanted)
 		return true;
-	units_add(choice->filtered, profile->values[sample * types + types - 1]);
+	sum_to(choice->filtered, profile->values[sample * types + types - 1]);
 	return false;
 }
 

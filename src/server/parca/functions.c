@@ -82,7 +82,7 @@ static int add_call(struct walk *w, uint32_t caller, struct error *err)
 			return error_nomem(err);
 	}
 	if (f->calls[at].stamp != w->stamp)
-		units_add(&f->calls[at].total, w->value);
+		sum_to(&f->calls[at].total, w->value);
 	f->calls[at].stamp = w->stamp;
 	return 0;
 }
@@ -96,14 +96,14 @@ static int count_frame(struct walk *w, uint32_t location, uint32_t line, struct 
 		return r;
 	struct parca_function *function = &f->items[which];
 	if (w->last == UINT32_MAX) {
-		units_add(&function->flat, w->value);
-		units_add(&function->flat_base, w->base);
+		sum_to(&function->flat, w->value);
+		sum_to(&function->flat_base, w->base);
 	} else if (w->with_calls) {
 		r = add_call(w, which, err);
 	}
 	if (function->stamp != w->stamp) {
-		units_add(&function->total, w->value);
-		units_add(&function->total_base, w->base);
+		sum_to(&function->total, w->value);
+		sum_to(&function->total_base, w->base);
 	}
 	function->stamp = w->stamp;
 	w->last = which;
@@ -150,7 +150,7 @@ int parca_functions_build(const struct profile *profile, bool with_calls, const 
 				    .value = profile->values[i * types + types - 1],
 				    .base = types > 1 ? profile->values[i * types] : 0,
 				    .last = UINT32_MAX};
-		units_add(&ret->total, walk.value);
+		sum_to(&ret->total, walk.value);
 		r = cancel_requested(cancel) ? error_set(err, -ECANCELED, "the client disconnected")
 					     : count_stack(&walk, profile->samples[i].stack, err);
 	}

@@ -23,6 +23,7 @@
 
 #include "base/alloc.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "render/units.h"
 
 /* What tells a row from its siblings. No padding. */
@@ -272,15 +273,15 @@ static int build_graph(struct builder *b, struct error *err)
 			r = place_stack(b, sample->stack, &row, err);
 		if (r < 0)
 			return r;
-		units_add(&graph->rows[row].total, value_of(b, b->order[i]));
-		units_add(&graph->rows[row].base, base_of(b, b->order[i]));
+		sum_to(&graph->rows[row].total, value_of(b, b->order[i]));
+		sum_to(&graph->rows[row].base, base_of(b, b->order[i]));
 		if (sample->stack)
-			units_add(&graph->rows[row].self, value_of(b, b->order[i]));
+			sum_to(&graph->rows[row].self, value_of(b, b->order[i]));
 	}
 	for (size_t i = graph->count; !r && i-- > 1;) {
 		struct parca_row *parent = &graph->rows[graph->rows[i].parent];
-		units_add(&parent->total, graph->rows[i].total);
-		units_add(&parent->base, graph->rows[i].base);
+		sum_to(&parent->total, graph->rows[i].total);
+		sum_to(&parent->base, graph->rows[i].base);
 	}
 	return r;
 }
@@ -296,17 +297,17 @@ static int place_sample(struct builder *b, size_t which, struct error *err)
 	int r = 0;
 	b->time_ns = sample->time_ns;
 	if (b->root)
-		units_add(&b->graph->rows[b->root].total, value);
+		sum_to(&b->graph->rows[b->root].total, value);
 	for (uint32_t at = sample->stack; at; at = b->profile->stacks[at].parent)
 		b->path[count++] = at;
 	while (!r && count-- > 0) {
 		uint32_t first = row;
 		r = place_location(b, b->profile->stacks[b->path[count]].location, &row, err);
 		for (uint32_t at = row; !r && at != first; at = b->graph->rows[at].parent)
-			units_add(&b->graph->rows[at].total, value);
+			sum_to(&b->graph->rows[at].total, value);
 	}
 	if (!r && sample->stack)
-		units_add(&b->graph->rows[row].self, value);
+		sum_to(&b->graph->rows[row].self, value);
 	return r;
 }
 
@@ -405,13 +406,13 @@ static void show_rows(struct parca_graph *graph, const struct children *children
 			int64_t value = graph->rows[children->items[i]].total;
 			bool is_equal = above && value == above && equal > 0;
 			if (value <= 0 || (double)value <= floor(least) || (value <= above && !is_equal)) {
-				units_add(&graph->trimmed, value);
+				sum_to(&graph->trimmed, value);
 				continue;
 			}
 			equal -= is_equal;
 			show(graph, children->items[i], (uint32_t)at, offset);
-			units_add(&offset, value);
-			units_add(&of_root, at ? 0 : value);
+			sum_to(&offset, value);
+			sum_to(&of_root, at ? 0 : value);
 		}
 	}
 	graph->rows[0].total = of_root;
@@ -457,7 +458,7 @@ static int builder_init(struct builder *b, struct parca_graph *graph, struct err
 		sort_array_by(b->order, profile->sample_count, graph->options.by_time ? compare_by_time : compare_by_labels,
 			      profile->samples);
 	for (size_t i = 0; i < profile->sample_count; i++)
-		units_add(&graph->total, value_of(b, i));
+		sum_to(&graph->total, value_of(b, i));
 	return 0;
 }
 

@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "base/order.h"
+#include "base/sum.h"
 #include "base/time.h"
 #include "codec/protobuf.h"
 #include "format/format.h"
@@ -105,7 +106,7 @@ static int graph_build(struct graph *graph, double threshold, struct error *err)
 		if (parent == UINT32_MAX)
 			continue;
 		if (i && fabs((double)tree->nodes[i].total) < least) {
-			units_add(&graph->trimmed, tree->nodes[i].total);
+			sum_to(&graph->trimmed, tree->nodes[i].total);
 			continue;
 		}
 		graph->rows[i] = (uint32_t)graph->count;

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/intern.h"
 #include "base/order.h"
+#include "base/sum.h"
 #include "render/units.h"
 #include "server/parca/columns.h"
 #include "server/parca/report.h"
@@ -84,9 +85,9 @@ static int count_line(struct source_lines *lines, const struct profile_line *lin
 		return error_nomem(err);
 	struct source_line *entry = &lines->items[which - 1];
 	if (entry->stamp != stamp)
-		units_add(&entry->total, value);
+		sum_to(&entry->total, value);
 	if (is_leaf)
-		units_add(&entry->self, value);
+		sum_to(&entry->self, value);
 	entry->stamp = stamp;
 	return 0;
 }

@@ -79,16 +79,10 @@ struct listing {
 /* A file that is wrong is listed with what is wrong; one that has gone since is not. */
 static int write_one(const struct saved_places *places, const char *name, struct json_writer *json, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text = {0};
 	_cleanup_(saved_query_freep) struct saved_query *query = NULL;
 	struct error why = {0};
-	enum saved_origin origin;
-	char file[SAVED_NAME_MAX + 8];
-	int r = saved_find(places, name, &text, &origin, &why);
-	if (r == 0) {
-		snprintf(file, sizeof(file), "%s.yaml", name);
-		r = saved_query_read(buffer_bytes(&text), file, &query, &why);
-	}
+	enum saved_origin origin = SAVED_BUILT_IN;
+	int r = saved_open(places, name, &origin, &query, &why);
 	if (r == -ENOENT || r == -ENOMEM)
 		return error_set(err, r, "%s", why.message);
 	write_query(name, origin, query, why.message, json);

@@ -355,12 +355,12 @@ int saved_find(const struct saved_places *places, const char *name, struct buffe
 	return buffer_append(ret, built_in->text, (size_t)(built_in->end - built_in->text)) < 0 ? error_nomem(err) : 0;
 }
 
-int saved_open(const struct saved_places *places, const char *name, struct saved_query **ret, struct error *err)
+int saved_open(const struct saved_places *places, const char *name, enum saved_origin *ret_origin, struct saved_query **ret,
+	       struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer text = {.max = SAVED_BYTES_MAX};
 	char file[SAVED_NAME_MAX + sizeof(EXTENSION)];
-	enum saved_origin origin;
-	int r = saved_find(places, name, &text, &origin, err);
+	int r = saved_find(places, name, &text, ret_origin, err);
 	if (r < 0)
 		return r;
 	snprintf(file, sizeof(file), "%s" EXTENSION, name);
@@ -373,7 +373,7 @@ static int add_name(struct intern *names, const char *name, size_t len, struct e
 	return intern_add(names, name, len, &id) < 0 ? error_nomem(err) : 0;
 }
 
-/* Names of the files of a directory that are saved queries; one that is missing has none. */
+/* Names of the files of a directory that are saved queries; one that is missing has none. names NULL: they are only counted. */
 static int add_names(const char *directory, struct intern *names, size_t *ret_count, struct error *err)
 {
 	size_t count = 0;
@@ -390,7 +390,8 @@ static int add_names(const char *directory, struct intern *names, size_t *ret_co
 		if (!saved_name_is_valid(name))
 			continue;
 		count++;
-		r = add_name(names, name, len - extension, err);
+		if (names)
+			r = add_name(names, name, len - extension, err);
 	}
 	closedir(dir);
 	if (ret_count)
@@ -428,20 +429,13 @@ int saved_list(const struct saved_places *places, int (*each)(void *context, con
 	return r;
 }
 
-static int count_own(const struct saved_places *places, size_t *ret, struct error *err)
-{
-	_cleanup_(intern_release) struct intern names = {0};
-	*ret = 0;
-	return intern_init(&names, SIZE_MAX) < 0 ? error_nomem(err) : add_names(places->own, &names, ret, err);
-}
-
 int saved_put(const struct saved_places *places, const char *name, struct bytes text, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer before = {0};
 	_cleanup_(saved_query_freep) struct saved_query *query = NULL;
 	char path[PATH_MAX];
 	enum saved_origin origin = SAVED_BUILT_IN;
-	size_t count;
+	size_t count = 0;
 	int r = saved_find(places, name, &before, &origin, err);
 	if (r < 0 && r != -ENOENT)
 		return r;
@@ -449,7 +443,7 @@ int saved_put(const struct saved_places *places, const char *name, struct bytes 
 		return error_set(err, -EEXIST, "'%s' is a file in %s: change it there", name, places->directory);
 	r = saved_query_read(text, name, &query, err);
 	if (!r)
-		r = count_own(places, &count, err);
+		r = add_names(places->own, NULL, &count, err);
 	if (!r && origin != SAVED_OWN && count >= SAVED_COUNT_MAX)
 		r = error_set(err, -EDQUOT, "there are %d saved queries already", SAVED_COUNT_MAX);
 	if (!r)

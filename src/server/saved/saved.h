@@ -78,8 +78,9 @@ bool saved_name_is_valid(const char *name);
 /* Its text, and where it is from. -ENOENT. */
 int saved_find(const struct saved_places *places, const char *name, struct buffer *ret, enum saved_origin *ret_origin,
 	       struct error *err);
-/* The same, read; the message of what is wrong with the file begins with its name. */
-int saved_open(const struct saved_places *places, const char *name, struct saved_query **ret, struct error *err);
+/* The same, read; the message of what is wrong with the file begins with its name, and *ret_origin is set then, too. */
+int saved_open(const struct saved_places *places, const char *name, enum saved_origin *ret_origin, struct saved_query **ret,
+	       struct error *err);
 /* Calls each() for all names, sorted, each once. -EIO and the like when a directory cannot be read. */
 int saved_list(const struct saved_places *places, int (*each)(void *context, const char *name), void *context,
 	       struct error *err);
