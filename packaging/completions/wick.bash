@@ -22,6 +22,11 @@ _wick() {
 		if [ -n "$values" ]; then COMPREPLY=($(compgen -W "$values" -- "$current")); else COMPREPLY=($(compgen -f -- "$current")); fi
 		return
 	fi
+	if [ "$COMP_CWORD" -eq 2 ]; then
+		values=$(wick "$command" --completions 2>/dev/null | awk -F '\t' '$1 == "" { gsub(/, /, "\n", $4); print $4 }')
+		COMPREPLY=($(compgen -W "$values" -- "$current"))
+		[ "${#COMPREPLY[@]}" -eq 0 ] || return
+	fi
 	case $current in
 	-*) COMPREPLY=($(compgen -W "$(wick "$command" --completions 2>/dev/null | cut -f 1)" -- "$current")) ;;
 	*) COMPREPLY=($(compgen -f -- "$current")) ;;

@@ -80,6 +80,7 @@ struct option_row {
 struct usage {
 	const char *verb, *synopsis, *description; /* synopsis without "wick VERB"; description: lines */
 	const struct option_row *options;	   /* ends with a NULL name; -h, --help is added */
+	const char *actions;			   /* that the first operand can be, with ", " between; NULL = it is none */
 	const char *examples;			   /* lines; NULL = none */
 	/* Options are taken from the environment too, --token-file from WICK_TOKEN_FILE: what is given as an argument comes
 	 * after it. Of flags: 1 or 0; of what may be given several times, each in a line of its own. */

@@ -138,6 +138,7 @@ int cmd_debuginfo(int argc, char **argv)
 		{0, "format", "FORMAT", OPTION_TEXT, &a.format, .help = "list: text, json (default: text)"},
 		{0}};
 	const struct usage usage = {.verb = "debuginfo",
+				    .actions = "upload, list, lookup",
 				    .synopsis = "upload FILE... | list [OPTION...] | lookup FILE [ADDRESS...]",
 				    .description = "upload sends the symbols and debug information of ELF files to a server, "
 						   "which uses them\nto symbolize stripped programs; no code or data is sent. "

@@ -66,9 +66,11 @@ static void print_help(const struct usage *usage)
 
 /* For the completions of shells (packaging/completions): a line for each option, in columns that end with a tab: name, letter
  * or nothing, its argument or nothing, the values that it may have, separated by ", ", or nothing; and the first line of its
- * help. */
+ * help. A line before them, with neither name nor letter, has the actions that the first operand can be. */
 static void print_completions(const struct usage *usage)
 {
+	if (usage->actions)
+		printf("\t\tACTION\t%s\twhat to do\n", usage->actions);
 	for (const struct option_row *row = usage->options; row->name; row++) {
 		const char letter[] = {row->letter ? '-' : '\0', row->letter, '\0'};
 		printf("--%s\t%s\t%s\t%s\t%.*s\n", row->name, letter, row->argument ? row->argument : "",

@@ -404,6 +404,7 @@ static void test_completions(void **state)
 	assert_non_null(strstr(parsed.printed.out, "\n--number\t-n\tN\t\ta number\n"));
 	assert_non_null(strstr(parsed.printed.out, "\n--choice\t-c\tCHOICE\tone, two, three\ta choice\n"));
 	assert_non_null(strstr(parsed.printed.out, "\n--size\t\tSIZE\t\ta size\n"));
+	assert_null(strstr(parsed.printed.out, "ACTION"));
 	parse("-- --completions");
 	assert_int_equal(parsed.status, 0);
 	assert_int_equal(parsed.operands.count, 1);

@@ -204,6 +204,7 @@ int cmd_saved(int argc, char **argv)
 		{0}};
 	const struct usage usage = {
 		.verb = "saved",
+		.actions = "list, show, check, push, remove",
 		.synopsis = "list | show NAME | check FILE... | push FILE... | remove NAME",
 		.description =
 			"Saved queries: queries with a name, a title and parameters. list shows those of a server, show\none "

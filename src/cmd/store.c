@@ -288,6 +288,7 @@ int cmd_store(int argc, char **argv)
 		{0}};
 	const struct usage usage = {
 		.verb = "store",
+		.actions = "verify, repair, backup, list, compact, delete",
 		.synopsis = "verify|repair|backup|list|compact|delete [SELECTOR|TARGET] [--data DIR] [--url URL]",
 		.description =
 			"verify reads all stored data and compares checksums; repair gets back what it can of damaged\nblocks "

@@ -90,4 +90,15 @@ done | sort >"$work/options"
 sed -nE 's/^\| `(WICK_[A-Z_]+)` \| `([^`]*)` \| (.*) \|$/\1|\2|\3/p' docs/configuration.md |
 	awk -F '|' '{ n = split($3, verbs, ", "); for (i = 1; i <= n; i++) print $1 "|" $2 "|" verbs[i] }' | sort >"$work/variables"
 check "docs/configuration.md has each variable" diff "$work/options" "$work/variables"
+# WORD...: what bash completes the last of these with.
+completed() {
+	# shellcheck disable=SC2016 # of bash
+	PATH="$(dirname "$WICK"):$PATH" bash -c '. packaging/completions/wick.bash; COMP_WORDS=(wick "$@") COMP_CWORD=$#; _wick; echo "${COMPREPLY[*]}"' bash "$@"
+}
+check "bash completes verbs" test "$(completed sto)" = store
+check "bash completes actions" test "$(completed store re)" = repair
+check "bash completes options" test "$(completed store repair --dry)" = --dry-run
+check "bash completes choices" test "$(completed top --view thr)" = threads
+check "each action that the synopsis has is completed" sh -c 'for verb in store saved debuginfo; do "$1" $verb --completions | awk -F "\t" "\$1 == \"\" { print \$4 }" | tr -d "," | tr " " "\n" |
+	while read -r action; do "$1" $verb --help | head -n 1 | grep -qw -- "$action" || exit 1; done || exit 1; done' sh "$WICK"
 finish
