@@ -110,10 +110,11 @@ help:
 	@echo 'SAN=1 V=1 O=DIR CC=... as described at the top of the Makefile'
 
 # Unit tests are compiled and linked for what they are, run once or twice: without optimization, which takes a third of the time, and by LLVM's linker where it
-# is installed, which takes a third of that of binutils. What is tested is compiled as ever. Those of folders that sample are part of what is sampled.
+# is installed, which takes a third of that of binutils; and without debug information, which is most of what the linker writes: for a debugger,
+# make TEST_CFLAGS=-O0 TEST_LDFLAGS= build/test/... What is tested is compiled as ever. Those of folders that sample are part of what is sampled.
 ifeq ($(SAN)$(FUZZ),)
-TEST_CFLAGS  := -O0 -U_FORTIFY_SOURCE -Wno-format-truncation
-TEST_LDFLAGS := $(if $(shell command -v ld.lld),-fuse-ld=lld)
+TEST_CFLAGS  := -O0 -g0 -U_FORTIFY_SOURCE -Wno-format-truncation
+TEST_LDFLAGS := $(if $(shell command -v ld.lld),-fuse-ld=lld) -Wl,--strip-debug
 AS_SAMPLED   := $(O)/obj/src/agent/%_test.o $(O)/obj/src/unwind/%_test.o
 endif
 

@@ -7,7 +7,7 @@ if ! uses go; then
 	skip "scraping a Go program" "no go command"
 	finish
 fi
-export HOME="$work" PPROF_TMPDIR="$work/pprof" PPROF_BINARY_PATH="$work" GOFLAGS=-mod=mod GO111MODULE=off CGO_ENABLED=0
+export HOME="$work" PPROF_TMPDIR="$work/pprof" PPROF_BINARY_PATH="$work" GOFLAGS=-mod=mod GO111MODULE=off
 [ -z "${GOCACHE:-}" ] && [ -d /root/.cache/go-build ] && export GOCACHE=/root/.cache/go-build
 check "the program builds" go build -o "$work/target" tests/interop/scrape_target.go
 start_target() { # ADDRESS: sets target_pid and address

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The simulation: the store with agents, network, disk and clocks that misbehave; each run from a seed of its own, all invariants checked after each start and at each query.
 . tests/lib.inc
-runs=${WICK_SIM_RUNS:-$(if_full 10000 500)} seed=${WICK_SIM_SEED:-1}
+runs=${WICK_SIM_RUNS:-$(if_full 10000 300)} seed=${WICK_SIM_SEED:-1}
 directory=/dev/shm
 [ -d "$directory" ] && [ -w "$directory" ] || directory=$work
 check "$runs runs from seed $seed" "$O/sim/sim" --seed "$seed" --runs "$runs" --jobs "$(nproc)" --directory "$directory"

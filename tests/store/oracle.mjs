@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle: 200 generated queries over a small fleet (bench/fleet), whose sums must equal those that DuckDB finds in the Parquet files.
+// The oracle: generated queries, 200 in the full run, over a small fleet (bench/fleet), whose sums must equal those that DuckDB finds in the Parquet files.
 //
 // The data is spread over all places that it can be in: blocks of a head's size, merged blocks once the server has made them, blocks that the
 // server cut, and the head itself. DuckDB cannot see a head, so Wick is asked first, then stopped, which writes the head as a block, and
@@ -16,7 +16,7 @@ import { startServer, request, temporaryDirectory, test, skip, finish } from '..
 
 const { DuckDBInstance } = createRequire(new URL('../package.json', import.meta.url))('@duckdb/node-api');
 const hour = 3600000,
-	count = Number(process.env.ORACLE_QUERIES ?? (process.env.WICK_TEST_FULL ? 200 : 80)),
+	count = Number(process.env.ORACLE_QUERIES ?? (process.env.WICK_TEST_FULL ? 200 : 40)),
 	seed = Number(process.env.ORACLE_SEED ?? 1);
 const only = process.env.ORACLE_QUERY === undefined ? null : Number(process.env.ORACLE_QUERY);
 const start = Number(process.env.ORACLE_START ?? Math.floor((Date.now() - 9 * hour) / hour) * hour),
