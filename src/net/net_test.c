@@ -45,7 +45,7 @@ static int start(unsigned connections_max, unsigned request_seconds_max)
 					     .request_seconds_max = request_seconds_max,
 					     .tls = server_tls};
 	struct error error = {0};
-	test_cancelled_count = test_closed_count = 0;
+	test_cancelled_count = test_closed_count = test_slow_count = 0;
 	server_joined = false;
 	if (net_server_new(&options, &server, &error) < 0 || thread_start(&server_thread, "server", serve, NULL, &error) < 0) {
 		fprintf(stderr, "%s\n", error.message);
@@ -178,7 +178,7 @@ static void wait_for(const int *count, int value)
 static void test_cancelled_when_peer_goes(void **state)
 {
 	int fd = dial_and_put("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
-	time_sleep_ns(50 * NS_PER_MS);
+	wait_for(&test_slow_count, 1);
 	close(fd);
 	wait_for(&test_cancelled_count, 1);
 }

@@ -48,12 +48,14 @@ static inline void test_big(void *context, const struct net_request *request, st
 	response->body.len = n;
 }
 
+static int test_slow_count; /* of calls that have begun */
 /* Works until cancelled, 20 s at most; ?ms=N: that long at most. */
 static inline void test_slow(void *context, const struct net_request *request, struct net_response *response)
 {
 	const char *text = net_request_query(request, "ms");
 	int64_t end_ns = time_monotonic_ns() + (text ? (int)strtol(text, NULL, 10) : 20000) * NS_PER_MS;
 	const atomic_bool *flag = net_request_cancelled(request);
+	__atomic_fetch_add(&test_slow_count, 1, __ATOMIC_SEQ_CST);
 	while (!cancel_requested(flag) && time_monotonic_ns() < end_ns)
 		time_sleep_ns(5 * NS_PER_MS);
 	bool cancelled = cancel_requested(flag);
