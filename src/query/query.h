@@ -180,8 +180,9 @@ void query_series_release(struct query_series *series);
 struct query_names {
 	struct query_name {
 		char *name;
-		uint64_t series, samples;
+		uint64_t series, samples;  /* that have it, or whose host has it */
 		uint64_t values;	   /* of label names: distinct ones in the source that has most */
+		uint64_t hosts;		   /* with this label in the table of hosts (store/hosts.h) */
 		int64_t first_ns, last_ns; /* of its samples, as exactly as the indexes know */
 	} * items;
 	size_t count, count_before_limit;
