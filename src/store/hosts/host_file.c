@@ -45,6 +45,14 @@ int host_file_read(struct host_file *file, struct host_table *table, struct buff
 	return r < 0 ? error_prefix(err, r, "%s", file->path) : 0;
 }
 
+int host_file_check(struct host_file *file, struct host_journal_result *ret, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer contents = {0};
+	_cleanup_(host_table_freep) struct host_table *table = NULL;
+	int r = host_table_new(&table, err);
+	return r < 0 ? r : host_file_read(file, table, &contents, ret, err);
+}
+
 int host_file_mend(struct host_file *file, const struct host_table *table, struct bytes contents, const char *quarantine,
 		   char to[static PATH_MAX], struct error *err)
 {

@@ -22,6 +22,8 @@ void host_file_release(struct host_file *file);
  * gets its bytes. Records that the table has no room for are passed over. */
 int host_file_read(struct host_file *file, struct host_table *table, struct buffer *ret_contents,
 		   struct host_journal_result *ret, struct error *err);
+/* Reads a file without keeping what it says. */
+int host_file_check(struct host_file *file, struct host_journal_result *ret, struct error *err);
 /* Copies damaged contents into the quarantine, and writes the file anew with what was whole. to: the copy. */
 int host_file_mend(struct host_file *file, const struct host_table *table, struct bytes contents, const char *quarantine,
 		   char to[static PATH_MAX], struct error *err);

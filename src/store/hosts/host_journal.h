@@ -3,6 +3,7 @@
 #ifndef WICK_STORE_HOSTS_HOST_JOURNAL_H
 #define WICK_STORE_HOSTS_HOST_JOURNAL_H
 
+#include "base/limits.h"
 #include "store/hosts.h"
 
 #define HOST_JOURNAL_NAME      "hosts.journal"
