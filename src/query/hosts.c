@@ -11,7 +11,8 @@
  *
  *   steady hosts     have one outcome all the time. They, and all that the table does not know, are read at once, as any query
  *                    is, from rollups and totals where there are some.
- *   changing hosts   are read from one change to the next, each part with the outcomes that hold in it.
+ *   changing hosts   are read from one change to the next, each part with the outcomes that hold in it; those that change at
+ * the same times together.
  *
  * To a store a part is a range and conditions as others are: "series without the label pass if their host is one of these"
  * (struct label_fallback). Groups are made here, since a store can group by the host. A range that ends at a change is exact
@@ -19,8 +20,9 @@
  *
  * Of gauges, which are averaged over the profiles of a range, a series counts in each part as a series of its own.
  *
- * Rejected: a part for each change and all hosts, which would read a whole fleet from samples because one of its hosts changed;
- * and giving the store the table, which every store would have to join by itself.
+ * Rejected: parts of time for all hosts, from one change of any of them to the next. Blocks are in order of series, so that a
+ * part of the time lies on nearly all pages: a thousand hosts that get a new kernel one by one would be read a thousand times.
+ * And giving the store the table, which every store would have to join by itself.
  */
 #include <errno.h>
 #include <string.h>
@@ -32,7 +34,7 @@
 #include "query/query_int.h"
 
 #define NAMES_MAX (QUERY_MATCHERS_MAX + 1 + STORE_GROUP_BY_MAX)
-#define PARTS_MAX 2000
+#define PARTS_MAX 10000
 
 struct join_run {
 	int64_t from_ns, to_ns;
@@ -54,17 +56,18 @@ struct host_join {
 	uint32_t *first_runs; /* by host; one more at the end */
 	uint32_t unknown;     /* the outcome of hosts that the table does not have */
 	bool *changing;	      /* by host */
-	size_t changing_count;
-	int64_t *times; /* of changes, rising */
-	size_t time_count;
+	uint32_t *changers;   /* hosts that change, those with the same times of change one after the other */
+	const char **changer_names;
+	size_t changer_count;
 
-	/* The part at hand */
+	/* The part at hand: a time in it, and of changing hosts which */
 	int64_t part_ns;
+	size_t class_first, class_count;
 	const struct store_grouping *grouping;
 	bool keep_host; /* the groups are by host, too */
 	struct label_condition labels[QUERY_MATCHERS_MAX + 3], union_labels[QUERY_MATCHERS_MAX + 3];
 	struct label_fallback fallbacks[QUERY_MATCHERS_MAX + 1], union_fallbacks[QUERY_MATCHERS_MAX + 1];
-	const char **lists[QUERY_MATCHERS_MAX + 1], **union_lists[QUERY_MATCHERS_MAX + 1], **changing_list;
+	const char **lists[QUERY_MATCHERS_MAX + 1], **union_lists[QUERY_MATCHERS_MAX + 1];
 };
 
 static void free_lists(const char **lists[static QUERY_MATCHERS_MAX + 1])
@@ -83,8 +86,8 @@ struct host_join *host_join_free(struct host_join *join)
 	mem_free(join->runs);
 	mem_free(join->first_runs);
 	mem_free(join->changing);
-	mem_free(join->times);
-	mem_free(join->changing_list);
+	mem_free(join->changers);
+	mem_free(join->changer_names);
 	free_lists(join->lists);
 	free_lists(join->union_lists);
 	return mem_free(join);
@@ -202,7 +205,6 @@ static bool holds(const struct host_join *join, uint32_t outcome, size_t conditi
 /* ---- who changes, and when ---- */
 
 DEFINE_ORDER(compare_runs, struct join_run, ORDER(a->host, b->host) ?: ORDER(a->from_ns, b->from_ns));
-DEFINE_ORDER(compare_times, int64_t, ORDER(*a, *b));
 
 static void unite_runs(struct host_join *join)
 {
@@ -218,35 +220,69 @@ static void unite_runs(struct host_join *join)
 	join->run_count = kept;
 }
 
+/* By their times of change. */
+static int compare_changers(const void *left, const void *right, void *context)
+{
+	const struct host_join *join = context;
+	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+	uint32_t first_a = join->first_runs[a], first_b = join->first_runs[b];
+	uint32_t count_a = join->first_runs[a + 1] - first_a, count_b = join->first_runs[b + 1] - first_b;
+	int order = ORDER(count_a, count_b);
+	for (uint32_t i = 1; order == 0 && i < count_a; i++)
+		order = ORDER(join->runs[first_a + i].from_ns, join->runs[first_b + i].from_ns);
+	return order;
+}
+
+/* How many hosts from there on change at the same times. */
+static size_t class_length(const struct host_join *join, size_t first)
+{
+	size_t count = 1;
+	while (first + count < join->changer_count &&
+	       compare_changers(&join->changers[first], &join->changers[first + count], (void *)(uintptr_t)join) == 0)
+		count++;
+	return count;
+}
+
+static int count_parts(const struct host_join *join, struct error *err)
+{
+	size_t parts = 0;
+	for (size_t i = 0; i < join->changer_count; i += class_length(join, i)) {
+		uint32_t host = join->changers[i];
+		parts += join->first_runs[host + 1] - join->first_runs[host];
+	}
+	if (parts <= PARTS_MAX)
+		return 0;
+	return error_set(
+		err, -EINVAL,
+		"query: labels that it asks for change too often: %zu hosts have them in %zu stretches of the range, more "
+		"than %d; narrow the range or the selector",
+		join->changer_count, parts, PARTS_MAX);
+}
+
 static int find_changes(struct host_join *join, struct error *err)
 {
 	size_t hosts = join->hosts.count;
 	join->first_runs = mem_zalloc_array(hosts + 1, sizeof(*join->first_runs));
 	join->changing = mem_zalloc_array(hosts, sizeof(*join->changing));
-	join->times = mem_alloc_array(join->run_count, sizeof(*join->times));
-	join->changing_list = mem_alloc_array(hosts, sizeof(*join->changing_list));
-	if (!join->first_runs || !join->changing || !join->times || !join->changing_list)
+	join->changers = mem_alloc_array(hosts, sizeof(*join->changers));
+	join->changer_names = mem_alloc_array(hosts, sizeof(*join->changer_names));
+	if (!join->first_runs || !join->changing || !join->changers || !join->changer_names)
 		return error_nomem(err);
 	for (size_t i = 0; i < join->run_count; i++) {
 		uint32_t host = join->runs[i].host;
 		join->first_runs[host + 1] = (uint32_t)i + 1;
-		if (i == 0 || join->runs[i - 1].host != host)
+		if (i == 0 || join->runs[i - 1].host != host || join->changing[host])
 			continue;
-		join->times[join->time_count++] = join->runs[i].from_ns;
-		if (!join->changing[host])
-			join->changing_list[join->changing_count++] = intern_string(&join->hosts, host);
+		join->changers[join->changer_count++] = host;
 		join->changing[host] = true;
 	}
 	for (size_t i = 1; i <= hosts; i++) /* host 0 is the empty name, which has no runs */
 		if (!join->first_runs[i])
 			join->first_runs[i] = join->first_runs[i - 1];
-	join->time_count = sort_array_once(join->times, join->time_count, compare_times);
-	if (join->time_count > PARTS_MAX)
-		return error_set(err, -EINVAL,
-				 "query: the labels of %zu hosts that it asks for change at %zu times in the range, more than "
-				 "%d; narrow the range or the selector",
-				 join->changing_count, join->time_count, PARTS_MAX);
-	return 0;
+	sort_array_by(join->changers, join->changer_count, compare_changers, join);
+	for (size_t i = 0; i < join->changer_count; i++)
+		join->changer_names[i] = intern_string(&join->hosts, join->changers[i]);
+	return count_parts(join, err);
 }
 
 /* At a time of the range. */
@@ -272,20 +308,29 @@ static bool host_holds(const struct host_join *join, enum part part, uint32_t ho
 	return false;
 }
 
+/* The hosts that a part is about, one after the other; 0 past the last. *at begins as 0. */
+static uint32_t host_of_part(const struct host_join *join, enum part part, size_t *at)
+{
+	if (part == PART_CHANGING)
+		return *at < join->class_count ? join->changers[join->class_first + (*at)++] : 0;
+	while (++*at < join->hosts.count)
+		if (part == PART_ANY_TIME || !join->changing[*at])
+			return (uint32_t)*at;
+	return 0;
+}
+
 /* Hosts that are unlike those that the table does not know. */
 static int list_hosts(const struct host_join *join, enum part part, size_t condition, const char ***ret_list,
 		      struct label_fallback *ret, struct error *err)
 {
 	bool otherwise = holds(join, join->unknown, condition);
-	const char **list = mem_alloc_array(join->hosts.count, sizeof(*list));
-	size_t count = 0;
+	size_t most = part == PART_CHANGING ? join->class_count : join->hosts.count, count = 0, at = 0;
+	const char **list = mem_alloc_array(most, sizeof(*list));
 	if (!list)
 		return error_nomem(err);
-	for (uint32_t host = 1; host < join->hosts.count; host++) {
-		bool is_of_part = part == PART_ANY_TIME || join->changing[host] == (part == PART_CHANGING);
-		if (is_of_part && host_holds(join, part, host, condition) != otherwise)
+	for (uint32_t host; (host = host_of_part(join, part, &at));)
+		if (host_holds(join, part, host, condition) != otherwise)
 			list[count++] = intern_string(&join->hosts, host);
-	}
 	mem_free(*ret_list);
 	*ret_list = list;
 	*ret = (struct label_fallback){.label = STORE_HOST_LABEL, .negate = otherwise, .texts = list, .text_count = count};
@@ -306,12 +351,16 @@ static int make_conditions(struct host_join *join, enum part part, const struct 
 		r = list_hosts(join, part, i, any_time ? &join->union_lists[i] : &join->lists[i], fallback, err);
 		labels[join->conditions[i]].fallback = fallback;
 	}
-	if (!any_time && join->changing_count)
-		labels[ret->label_count++] =
-			(struct label_condition){.label = STORE_HOST_LABEL,
-						 .op = part == PART_STEADY ? PATTERN_NOT_EQUAL : PATTERN_EQUAL,
-						 .texts = join->changing_list,
-						 .text_count = join->changing_count};
+	if (part == PART_STEADY && join->changer_count)
+		labels[ret->label_count++] = (struct label_condition){.label = STORE_HOST_LABEL,
+								      .op = PATTERN_NOT_EQUAL,
+								      .texts = join->changer_names,
+								      .text_count = join->changer_count};
+	if (part == PART_CHANGING)
+		labels[ret->label_count++] = (struct label_condition){.label = STORE_HOST_LABEL,
+								      .op = PATTERN_EQUAL,
+								      .texts = join->changer_names + join->class_first,
+								      .text_count = join->class_count};
 	ret->labels = labels;
 	return r;
 }
@@ -437,19 +486,35 @@ static int read_part(struct query_scan *scan, enum part part, int64_t from_ns, i
 	return r;
 }
 
+/* Hosts that change at the same times, from one to the next. */
+static int read_class(struct query_scan *scan, size_t first, size_t count, const struct store_grouping *grouping,
+		      scan_read read, void *context, struct error *err)
+{
+	struct host_join *join = scan->join;
+	uint32_t host = join->changers[first], last = join->first_runs[host + 1];
+	int64_t from_ns = scan->select.from_ns;
+	int r = 0;
+	join->class_first = first;
+	join->class_count = count;
+	for (uint32_t i = join->first_runs[host]; r == 0 && i < last; i++) {
+		int64_t until_ns = i + 1 < last ? join->runs[i + 1].from_ns + scan->change_delay_ns : scan->select.to_ns;
+		if (from_ns < until_ns)
+			r = read_part(scan, PART_CHANGING, from_ns, until_ns, grouping, read, context, err);
+		from_ns = until_ns;
+	}
+	return r;
+}
+
 int query_scan_read(struct query_scan *scan, const struct store_grouping *grouping, scan_read read, void *context,
 		    struct error *err)
 {
 	const struct host_join *join = scan->join;
-	int64_t from_ns = scan->select.from_ns, to_ns = scan->select.to_ns;
 	if (!join)
 		return read(context, &scan->select, grouping, &scan->read, err);
-	int r = read_part(scan, PART_STEADY, from_ns, to_ns, grouping, read, context, err);
-	for (size_t i = 0; r == 0 && join->changing_count && i <= join->time_count; i++) {
-		int64_t until_ns = i < join->time_count ? join->times[i] + scan->change_delay_ns : to_ns;
-		if (from_ns < until_ns)
-			r = read_part(scan, PART_CHANGING, from_ns, until_ns, grouping, read, context, err);
-		from_ns = until_ns;
+	int r = read_part(scan, PART_STEADY, scan->select.from_ns, scan->select.to_ns, grouping, read, context, err);
+	for (size_t i = 0, count; r == 0 && i < join->changer_count; i += count) {
+		count = class_length(join, i);
+		r = read_class(scan, i, count, grouping, read, context, err);
 	}
 	return r;
 }
