@@ -276,6 +276,24 @@ await test('limits are told, and cost no profile', async () => {
 	await checkAll();
 });
 
+await test('a server that forwards passes them on', async () => {
+	const config = `${directory}/forward.yaml`,
+		central = server;
+	writeFileSync(config, JSON.stringify({ forward: [{ kind: 'wick', url: central.url, selector: '{service_name="edge"}' }] })); // JSON is YAML
+	server = await startServer(`${directory}/edge`, ['--config', config]);
+	const edge = profileOf(2, 'edge', end - 3, 11);
+	edge.resource.attributes.find(({ key }) => key === 'host.name').value.stringValue = 'edge-1';
+	sent.at(-1).labels.host_name = 'edge-1';
+	await post([edge]);
+	const forwarding = server;
+	server = central;
+	const wanted = sums([['service_name', '=', 'edge']], ['cloud_availability_zone']);
+	for (let i = 0; i < 100 && !Object.keys(await askSums([['service_name', '=', 'edge']], [])).length; i++) await new Promise((done) => setTimeout(done, 100));
+	assert.deepEqual(await askSums([['service_name', '=', 'edge']], ['cloud_availability_zone']), wanted);
+	assert.equal(await metric('wick_store_hosts'), HOSTS + 1);
+	await endServer(forwarding, 'SIGKILL');
+});
+
 const store = (...options) => spawnSync(wick, ['store', ...options], { encoding: 'utf8' });
 await test('a backup has them, of a server and of a directory', async () => {
 	const url = `http://127.0.0.1:${server.port}`;
@@ -312,7 +330,7 @@ await test('damage takes the host that it hits, is told, and repaired', async ()
 	assert.equal(store('verify', '--data', data).status, 0);
 	assert.ok(existsSync(`${data}/quarantine/repaired`) && readdirSync(`${data}/quarantine/repaired`).some((name) => name.startsWith('hosts.journal-')));
 	server = await startServer(data);
-	assert.equal(await metric('wick_store_hosts'), HOSTS - 1);
+	assert.equal(await metric('wick_store_hosts'), HOSTS); // with the one that was forwarded
 	const lost = sums([['host_name', '=', 'host-501']], [])[''];
 	const found = await askSums([], ['host_cpu_model_name']);
 	assert.equal(found['host_cpu_model_name='], lost);

@@ -39,5 +39,7 @@ one=$(sum 'process_cpu{zone="one"}') two=$(sum 'process_cpu{zone="two"}') all=$(
 check "what came of both zones is all there is: $one + $two = $all" test $((one + two)) -eq "$all"
 check "the option wins over the file" test "$(sum 'process_cpu{zone="never"}')" = ""
 check "groups are those of the time" sh -c "[ \"\$(printf '%s\n' '$(ask 'process_cpu | group by zone, rack | sum' | awk -F , 'NR > 1 { print $1 $2 }' | sort | tr '\n' ' ')')\" = 'oner7 twor7 ' ]"
+joined() { ask 'process_cpu | join process_stats on zone' | awk -F , 'NR > 1 && $2 > 0 && $3 > 0 { print $1 }' | sort | tr '\n' ' '; }
+check "resource usage is joined by the host's labels" test "$(joined)" = "one two "
 check "what the host is makes no series" sh -c "curl -s '$url/api/v1/cardinality' | grep -vq os_version"
 finish

@@ -295,22 +295,24 @@ static int add_run(struct host_table *table, struct host *host, struct step step
 	return 0;
 }
 
+/* What a file says may reach into the next run. */
+static void extend(struct host *host, size_t at, const struct observation *seen)
+{
+	struct host_run *run = &host->runs[at];
+	if (run->last_ns < seen->last_ns && (at + 1 == host->count || seen->last_ns < run[1].first_ns))
+		run->last_ns = seen->last_ns;
+}
+
 static int apply(struct host_table *table, struct host *host, struct step step, const struct observation *seen,
 		 struct error *err)
 {
 	struct host_run *run = host ? &host->runs[step.at] : NULL;
 	switch (step.change) {
 	case CHANGE_NOTHING: return 0;
-	case CHANGE_LAST: {
-		/* A run that is read back from disk may reach into the next one, which came later. */
-		bool is_last = step.at + 1 == host->count;
-		if (is_last || seen->last_ns < run[1].first_ns)
-			run->last_ns = seen->last_ns;
-		return 0;
-	}
+	case CHANGE_LAST: extend(host, step.at, seen); return 0;
 	case CHANGE_FIRST:
 		run->first_ns = seen->first_ns;
-		run->last_ns = run->last_ns > seen->last_ns ? run->last_ns : seen->last_ns;
+		extend(host, step.at, seen);
 		return HOST_TABLE_NEWS;
 	default: break;
 	}
