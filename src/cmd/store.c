@@ -244,6 +244,8 @@ static int run_delete(struct store_arguments_of *a, struct error *err)
 	if (!r)
 		r = open_here(a, &store, err);
 	if (!r)
+		r = selector_refuse_hosts(selector, store, err);
+	if (!r)
 		r = store_delete(store, selector_series(selector), from_ns, to_ns, &result, err);
 	if (r < 0)
 		return r;

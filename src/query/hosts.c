@@ -426,6 +426,33 @@ static int make_grouping(struct query_scan *scan, const struct store_grouping *g
 	return 0;
 }
 
+/* ---- selectors that are no queries ---- */
+
+static int note_label(void *context, const struct store_host *host, struct error *err)
+{
+	*(bool *)context |= host->labels->count > 0;
+	return 0;
+}
+
+int selector_refuse_hosts(const struct selector *selector, struct store *store, struct error *err)
+{
+	const struct series_conditions *series = &selector->series;
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < series->label_count; i++) {
+		const char *name = series->labels[i].label;
+		bool found = false;
+		if (type_label_of(name) != TYPE_LABEL_NONE)
+			continue;
+		r = store_read_hosts(store, &name, 1, INT64_MIN, INT64_MAX, note_label, &found, err);
+		if (r == 0 && found)
+			r = error_set(err, -EINVAL,
+				      "selector: %s is a label of hosts, and this selects by labels of series; select hosts "
+				      "by " STORE_HOST_LABEL,
+				      name);
+	}
+	return r;
+}
+
 /* ---- reading ---- */
 
 int query_scan_join(struct query_scan *scan, struct store *store, const char *const *by, size_t by_count, struct error *err)

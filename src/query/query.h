@@ -38,6 +38,10 @@ int selector_format(const struct selector *selector, struct buffer *out);
 /* The same as stores take it; it lives as long as the selector. */
 const struct series_conditions *selector_series(const struct selector *selector);
 
+/* -EINVAL if the selector mentions a label of hosts (store/hosts.h), which only queries join: who selects series for good must
+ * not take those that lack the label for those of hosts that do. */
+int selector_refuse_hosts(const struct selector *selector, struct store *store, struct error *err);
+
 /*
  * Which stacks are read. A frame passes if all tests hold for it (profile/frame_match.h); a stack is kept if a frame at the
  * position passes (with `drop`: if none does). Tests with != or !~ stand alone and mean "no frame at the position is": they

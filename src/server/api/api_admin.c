@@ -366,6 +366,8 @@ static int answer_delete(struct call *call, struct error *err)
 		return r;
 	_cleanup_(selector_freep) struct selector *selector = NULL;
 	r = selector_parse(text, &selector, err);
+	if (!r)
+		r = selector_refuse_hosts(selector, call->tenant->store, err);
 	if (!r && call->requested_from_ns >= call->requested_to_ns)
 		r = error_set(err, -EINVAL, "the time range is empty: 'from' must be before 'to'");
 	if (!r)

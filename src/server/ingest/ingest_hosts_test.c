@@ -41,6 +41,9 @@ static void test_table(void **state)
 	assert_int_equal(stats.head_series, 2);
 	assert_int_equal(stats.hosts, 2);
 	assert_int_equal(stats.host_runs, 3);
+	test_expect(&test, "POST /api/v1/delete?query=%7Bcloud_zone!%3D%22a%22%7D&from=now-1h&to=now", 400,
+		    "cloud_zone is a label of hosts");
+	test_expect(&test, "GET /api/v1/series?query=process_cpu&step=1h", 200, "\"total\":21");
 	test_expect(&test, "GET /api/v1/cardinality", 200, "\"name\":\"host_name\"");
 	assert_null(strstr(test.text, "cloud_zone"));
 	test_server_close(&test);
