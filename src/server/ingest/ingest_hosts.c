@@ -2,8 +2,13 @@
 /*
  * What a profile says of its host goes to the store's table of hosts, and not to the labels of its series (store/hosts.h).
  *
- * Senders say it with each profile, as attributes of the resource that its entity "host" describes: so a profile that comes
- * late, or by another server, brings what was true when it was made, and nobody has to remember what was sent to whom.
+ * Senders say it with each profile, as attributes of the resource that its entity "host" describes (format/otlp): so a profile
+ * that waited in a spool, or comes to another server or through a collector, brings what was true when it was made, and nobody
+ * has to remember what was sent to whom. It is some 270 bytes of a compressed request, and here a look at the table.
+ *
+ * Rejected: to send it with the polls of agents (control/protocol.h), which say what is true now, and of late profiles nothing;
+ * to send it once and when it changes, since the one profile that has it may be lost, and a server that is new waits for the
+ * next change; and a message of its own, which no other sender or collector knows.
  */
 #include <errno.h>
 
