@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "base/test_faults.h"
 #include "query/pipeline.h"
 #include "query/query_int.h"
 #include "query/test_fan_store.h"
@@ -497,11 +498,39 @@ static void test_untouched(void **state)
 	test_directory_remove(directory);
 }
 
+static int ask_once(void *context)
+{
+	static const char *const by[] = {"zone", "kernel"};
+	const struct query_matcher where = {"zone", PATTERN_REGEX, "a|b"};
+	struct query query = {
+		.selector = "process_cpu", .where = &where, .where_count = 1, .from_ns = START, .to_ns = START + TIMES * EVERY};
+	struct query_merge_options options = {.by = by, .by_count = 2};
+	struct query_names names;
+	struct profile *profile;
+	int r = query_merge(context, NULL, &query, &options, &profile, NULL, NULL);
+	if (r < 0)
+		return r;
+	profile_free(profile);
+	r = query_label_values(context, &query, "kernel", "", 0, &names, NULL, NULL);
+	if (r == 0)
+		query_names_release(&names);
+	return r;
+}
+
+static void test_out_of_memory(void **state)
+{
+	char *directory = test_directory();
+	struct store *store = fill(directory, NULL, IN_MEMORY);
+	assert_true(test_each_allocation(ask_once, store) > 100);
+	store_close(store);
+	test_directory_remove(directory);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers),	  cmocka_unit_test(test_lists),	    cmocka_unit_test(test_pipeline),
-		cmocka_unit_test(test_no_series), cmocka_unit_test(test_untouched),
+		cmocka_unit_test(test_no_series), cmocka_unit_test(test_untouched), cmocka_unit_test(test_out_of_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
