@@ -368,11 +368,11 @@ int local_open(const struct store_options *options, struct local_store **ret, st
 		return error_nomem(err);
 	store->lock_fd = -1;
 	store->log = LOG_SEGMENT_NONE;
-	store->hosts.file.fd = -1;
 	buffer_init(&store->payload, RECORD_BYTES_MAX);
 	buffer_init(&store->compressed, SIZE_MAX);
 	store->cache_max = STORE_CACHE_MAX;
 	init_locks(store);
+	store->hosts.file.fd = -1;
 	store->directory = mem_strdup(options->directory);
 	set_options(store, options);
 	int r = store->directory ? compile_rules(store, err) : error_nomem(err);
