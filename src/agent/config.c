@@ -28,25 +28,35 @@ static int read_rules(struct yaml_reader *reader, const yaml_node_t *node, void 
 
 /* ---- the whole ---- */
 
-static int read_labels(struct yaml_reader *reader, const yaml_node_t *node, void *object)
+static int read_pairs(struct yaml_reader *reader, const yaml_node_t *node, const char *setting, struct labels *ret)
 {
-	struct agent_config *config = object;
 	if (node->type != YAML_MAPPING_NODE)
-		return yaml_fault(reader, node, "labels", "must be `name: value` lines");
+		return yaml_fault(reader, node, setting, "must be `name: value` lines");
 	const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
 	for (; pair < node->data.mapping.pairs.top; pair++) {
 		const yaml_node_t *key = yaml_document_get_node(reader->document, pair->key);
 		const char *name = yaml_scalar(key),
 			   *value = yaml_scalar(yaml_document_get_node(reader->document, pair->value));
 		if (!name || !value || !*value)
-			return yaml_fault(reader, key, name ? name : "labels", "must be a name with a single value");
-		if (labels_get(&config->labels, name))
+			return yaml_fault(reader, key, name ? name : setting, "must be a name with a single value");
+		if (labels_get(ret, name))
 			return yaml_fault(reader, key, name, "is set twice");
-		int r = labels_set(&config->labels, name, value, reader->err);
+		int r = labels_set(ret, name, value, reader->err);
 		if (r < 0)
-			return error_prefix(reader->err, r, "%s: line %zu: labels", reader->file, key->start_mark.line + 1);
+			return error_prefix(reader->err, r, "%s: line %zu: %s", reader->file, key->start_mark.line + 1,
+					    setting);
 	}
 	return 0;
+}
+
+static int read_labels(struct yaml_reader *reader, const yaml_node_t *node, void *object)
+{
+	return read_pairs(reader, node, "labels", &((struct agent_config *)object)->labels);
+}
+
+static int read_host_labels(struct yaml_reader *reader, const yaml_node_t *node, void *object)
+{
+	return read_pairs(reader, node, "host_labels", &((struct agent_config *)object)->host_labels);
 }
 
 static int read_event(struct yaml_reader *reader, const yaml_node_t *node, void *object)
@@ -108,6 +118,7 @@ static const struct yaml_field settings[] = {
 	SETTING("frequency", COUNT, frequency_hz, .least = 1, .most = 10000),
 	SETTING("min_frequency", COUNT, frequency_least_hz, .least = 1, .most = 10000),
 	YAML_CUSTOM("labels", read_labels),
+	YAML_CUSTOM("host_labels", read_host_labels),
 	SETTING("process_stats", NOT, no_process_stats),
 	SETTING("remote_record", NOT, no_remote_record),
 	{"debuginfo", YAML_FIELD_FIELDS, .fields = debuginfo_fields},
@@ -152,6 +163,7 @@ int agent_config_load(const char *path, struct agent_config *ret, struct error *
 void agent_config_release(struct agent_config *config)
 {
 	labels_release(&config->labels);
+	labels_release(&config->host_labels);
 	config->relabel = relabel_free(config->relabel);
 	arena_release(&config->arena);
 	buffer_release(&config->text);

@@ -8,6 +8,7 @@
  *     runtimes: python
  *     listen: 127.0.0.1:7071
  *     labels: {env: prod}
+ *     host_labels: {zone: eu-1a}
  *     debuginfo: {upload: true, rate: 1MiB, file_size: 2GiB}
  *     spool: {directory: /var/lib/wick-agent, size: 256MiB, age: 24h}
  *     remote_record: true
@@ -42,7 +43,7 @@ struct agent_config {
 	const char *spool_directory;
 	uint64_t spool_bytes;
 	int64_t spool_age_ns;
-	struct labels labels;
+	struct labels labels, host_labels;
 	struct relabel *relabel;
 	struct arena arena; /* of the texts */
 	struct buffer

@@ -31,6 +31,7 @@ static const char all[] = "# all there is\n"
 			  "labels:\n"
 			  "  env: prod\n"
 			  "  team: 'a: b'\n"
+			  "host_labels: {zone: eu-1a}\n"
 			  "process_stats: false\n"
 			  "debuginfo:\n"
 			  "  upload: false\n"
@@ -69,6 +70,7 @@ static void test_all_settings(void **state)
 	assert_int_equal(config.debuginfo_file_bytes_max, 3ull << 30);
 	assert_string_equal(labels_get(&config.labels, "env"), "prod");
 	assert_string_equal(labels_get(&config.labels, "team"), "a: b");
+	assert_string_equal(labels_get(&config.host_labels, "zone"), "eu-1a");
 	assert_int_equal(relabel_count(config.relabel), 2);
 	relabel_set_init(&set);
 	relabel_set_put(&set, "process.executable.name", "java");
@@ -119,6 +121,7 @@ static void test_what_is_wrong_is_said(void **state)
 		{"debuginfo: {rate: 1000}\n", "'rate' must be a size of at least 1.0 KiB"},
 		{"debuginfo: {file_size: 0}\n", "'file_size' must be a size of at least 1 B"},
 		{"event: cpu\n", "'event' must be cpu-clock or cycles"},
+		{"host_labels: [a]\n", "'host_labels' must be `name: value` lines"},
 		{"labels: [a]\n", "'labels' must be `name: value` lines"},
 		{"labels:\n  a-b: x\n", "agent.yaml: line 2: labels: "},
 		{"labels:\n  a: x\n  a: y\n", "line 3: 'a' is set twice"},

@@ -24,6 +24,13 @@
 #define LIMIT_NUMBERS_PER_HEAD	   (64u * 1024)	 /* distinct ones of those, in what becomes a block */
 #define LIMIT_NUMBERS_PER_BLOCK	   (256u * 1024) /* and in a block that others are merged into */
 
+/* The table of hosts (store/hosts.h) */
+#define LIMIT_HOSTS	       20000u
+#define LIMIT_HOST_LABELS      32u   /* of one host at a time */
+#define LIMIT_HOST_LABEL_NAMES 1024u /* different ones */
+#define LIMIT_HOST_RUNS	       128u  /* of one host: its labels, and so many changes less one; the oldest go */
+#define LIMIT_HOSTS_BYTES      (32 * MIB)
+
 /* The server */
 #define LIMIT_HTTP_HEADER_BYTES (32 * KIB)
 #define LIMIT_CONNECTIONS	1024

@@ -61,12 +61,23 @@ static void apply_services(const struct agent_config *config, struct collector_o
 		ret->listen = config->listen;
 }
 
+/* Where else to, and where it waits. */
+static int apply_targets(const struct agent_config *config, const char *config_file, const struct option_list *exports,
+			 const char *spool, struct export_config *targets, struct collector_options *ret, struct error *err)
+{
+	int r = read_targets(config, config_file, exports, targets, err);
+	ret->targets = targets->targets;
+	ret->target_count = targets->count;
+	apply_spool_config(config, spool, ret);
+	return r;
+}
+
 int cmd_agent(int argc, char **argv)
 {
 	struct collector_options o = {.link_fd = -1};
-	const char *token_file = NULL, *event = NULL, *runtimes = NULL, *config_file = NULL, *off_cpu = NULL, *budget = NULL;
-	struct option_list labels = {0}, exports = {0};
-	const char *spool = NULL;
+	const char *token_file = NULL, *event = NULL, *runtimes = NULL, *config_file = NULL, *off_cpu = NULL, *budget = NULL,
+		   *spool = NULL;
+	struct option_list labels = {0}, host_labels = {0}, exports = {0};
 	const struct option_row options[] = {
 		{0, "server", "URL", OPTION_TEXT, &o.url,
 		 .help = "where to send profiles: http://HOST:PORT (required\nhere or in the file)"},
@@ -91,6 +102,7 @@ int cmd_agent(int argc, char **argv)
 		{0, "no-remote-record", NULL, OPTION_FLAG, &o.no_remote_record,
 		 .help = "reject the requests of wick record --remote"},
 		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label added to everything that is sent; may be repeated"},
+		HOST_LABEL_OPTION_ROW(&host_labels),
 		{0, "listen", "ADDR:PORT", OPTION_TEXT, &o.listen,
 		 .help = "serve /metrics and /healthz here; port 0 = do not\n(default: 127.0.0.1:7071)"},
 		{0, "token-file", "FILE", OPTION_TEXT, &token_file, .help = "file with the server's token"},
@@ -115,11 +127,8 @@ int cmd_agent(int argc, char **argv)
 		return usage_error(&usage, "%s", err.message);
 	apply_services(&config, &o);
 	_cleanup_(export_config_release) struct export_config targets = {0};
-	if (read_targets(&config, config_file, &exports, &targets, &err) < 0)
+	if (apply_targets(&config, config_file, &exports, spool, &targets, &o, &err) < 0)
 		return cmd_fail("agent", &err);
-	o.targets = targets.targets;
-	o.target_count = targets.count;
-	apply_spool_config(&config, spool, &o);
 	if (!o.url && !o.target_count)
 		return usage_error(&usage, "no server; give --server URL");
 	if (parse_event(event, &o.agent.cycles, &err) < 0 ||
@@ -127,8 +136,11 @@ int cmd_agent(int argc, char **argv)
 	    parse_budget(budget, &o.agent.budget, &err) < 0 ||
 	    parse_off_cpu(off_cpu, &o.agent.off_cpu_chance, &o.agent.off_cpu_least_ns, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
-	_cleanup_(labels_release) struct labels all_labels = {0};
+	_cleanup_(labels_release) struct labels all_labels = {0}, of_host = {0};
+	o.host_labels = &of_host;
 	int r = apply_agent_config(&config, event, &labels, &o.agent, &all_labels, &err);
+	if (!r)
+		r = apply_host_labels(&config, &host_labels, &of_host, &err);
 	if (!r)
 		r = run_agent(&o, token_file ? token_file : config.token_file, &all_labels, &err);
 	return r < 0 ? cmd_fail("agent", &err) : EXIT_DONE;

@@ -1,24 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/agent_options.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent/config.h"
+#include "agent/host_facts.h"
 #include "base/io.h"
+#include "base/limits.h"
 #include "cmd/cmd.h"
 #include "export/export.h"
+
+/* Those on the command line win. */
+static int unite_labels(const struct labels *config, const char *option, const struct option_list *list, struct labels *ret,
+			struct error *err)
+{
+	_cleanup_(labels_release) struct labels given = {0};
+	int r = labels_copy(ret, config, err);
+	if (!r)
+		r = parse_labels(option, list, &given, err);
+	for (size_t i = 0; i < given.count && !r; i++)
+		r = labels_set(ret, given.items[i].name, given.items[i].value, err);
+	return r;
+}
+
+int apply_host_labels(const struct agent_config *config, const struct option_list *list, struct labels *ret, struct error *err)
+{
+	int r = unite_labels(&config->host_labels, "--host-label", list, ret, err);
+	if (!r && ret->count > LIMIT_HOST_LABELS - HOST_FACTS_MAX)
+		return error_set(err, -EINVAL, "more than %u labels of the host", LIMIT_HOST_LABELS - HOST_FACTS_MAX);
+	return r;
+}
 
 int apply_agent_config(const struct agent_config *config, const char *event, const struct option_list *list,
 		       struct agent_options *ret, struct labels *ret_labels, struct error *err)
 {
-	_cleanup_(labels_release) struct labels given = {0};
-	int r = labels_copy(ret_labels, &config->labels, err);
-	if (!r)
-		r = parse_labels(list, &given, err);
-	for (size_t i = 0; i < given.count && !r; i++)
-		r = labels_set(ret_labels, given.items[i].name, given.items[i].value, err);
+	int r = unite_labels(&config->labels, "--label", list, ret_labels, err);
 	if (!r && !event)
 		r = parse_event(config->event, &ret->cycles, err);
 	if (!ret->frequency_hz)

@@ -12,6 +12,9 @@ struct option_list;
 int apply_agent_config(const struct agent_config *config, const char *event, const struct option_list *list,
 		       struct agent_options *ret, struct labels *ret_labels, struct error *err);
 
+/* The same of labels of the host: list is that of --host-label. */
+int apply_host_labels(const struct agent_config *config, const struct option_list *list, struct labels *ret, struct error *err);
+
 /* Targets of the file's section `export`, then those of --export. The file must outlive them. */
 struct export_config;
 int read_targets(const struct agent_config *config, const char *path, const struct option_list *list, struct export_config *ret,

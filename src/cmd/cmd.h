@@ -158,8 +158,12 @@ int parse_budget(const char *text, double *ret_share, struct error *err);
 	 .help = "samples per second and CPU (default: 19)"},                                                                  \
 		OPTION_ROW(0, "min-frequency", "HZ", OPTION_UNSIGNED, &(options)->frequency_least_hz, 1, 10000,                \
 			   .help = "the minimum rate that --budget may choose\n(default: a quarter of --frequency)")
-/* --label K=V ... */
-int parse_labels(const struct option_list *list, struct labels *ret, struct error *err);
+#define HOST_LABEL_OPTION_ROW(list)                                                                                            \
+	OPTION_ROW(0, "host-label", "K=V", OPTION_LIST, list,                                                                  \
+		   .help = "label of this host, such as its zone, stored beside the\n"                                         \
+			   "samples; may be repeated")
+/* K=V ... of an option, which messages name */
+int parse_labels(const char *option, const struct option_list *list, struct labels *ret, struct error *err);
 /* The cache directory of unwind tables: $WICK_CACHE ("" = none), or /var/cache/wick for root, else NULL. */
 const char *unwind_cache_directory(void);
 /* The default data directory: /var/lib/wick for root, else $XDG_DATA_HOME/wick or ~/.local/share/wick. */

@@ -111,14 +111,14 @@ int parse_budget(const char *text, double *ret_share, struct error *err)
 	return 0;
 }
 
-int parse_labels(const struct option_list *list, struct labels *ret, struct error *err)
+int parse_labels(const char *option, const struct option_list *list, struct labels *ret, struct error *err)
 {
 	*ret = (struct labels){0};
 	for (size_t i = 0; i < list->count; i++) {
 		int r = labels_parse_pair(ret, list->items[i], err);
 		if (r < 0) {
 			labels_release(ret);
-			return error_prefix(err, r, "--label");
+			return error_prefix(err, r, "%s", option);
 		}
 	}
 	return 0;

@@ -129,7 +129,7 @@ static void test_labels(void **state)
 	struct error err = {0};
 	struct labels labels;
 	(void)state;
-	assert_int_equal(parse_labels(&list, &labels, &err), 0);
+	assert_int_equal(parse_labels("--label", &list, &labels, &err), 0);
 	assert_int_equal(labels.count, 2);
 	assert_string_equal(labels_get(&labels, "env"), "test");
 	assert_string_equal(labels_get(&labels, "zone"), "a=b");
@@ -137,7 +137,7 @@ static void test_labels(void **state)
 	static const char *const bad[] = {"", "env", "=x", "1a=x", "a b=x", "a-b=x"};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		list = (struct option_list){.items = {"env=prod", bad[i]}, .count = 2};
-		assert_true(parse_labels(&list, &labels, &err) < 0);
+		assert_true(parse_labels("--label", &list, &labels, &err) < 0);
 		assert_memory_equal(err.message, "--label: ", 9);
 	}
 }

@@ -137,6 +137,8 @@ static int verify_one(const char *directory, uint64_t *problems, struct error *e
 	       (unsigned long long)result.blocks, text_format_size(result.bytes, bytes), (unsigned long long)result.files,
 	       (unsigned long long)result.records, result.is_in_use ? " (not checked: a server writes it)" : "",
 	       (unsigned long long)result.problems);
+	if (result.host_records)
+		printf("; labels of hosts: %llu records", (unsigned long long)result.host_records);
 	if (result.log_lost_records)
 		printf("; %llu records of the log are lost, %llu bytes, and %llu samples of later ones",
 		       (unsigned long long)result.log_lost_records, (unsigned long long)result.log_lost_bytes,
@@ -241,6 +243,8 @@ static int run_delete(struct store_arguments_of *a, struct error *err)
 		r = error_set(err, -EINVAL, "the time range is empty: --from must be before --to");
 	if (!r)
 		r = open_here(a, &store, err);
+	if (!r)
+		r = selector_refuse_hosts(selector, store, err);
 	if (!r)
 		r = store_delete(store, selector_series(selector), from_ns, to_ns, &result, err);
 	if (r < 0)

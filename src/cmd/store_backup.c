@@ -60,12 +60,13 @@ static int list_of_server(void *context, bool is_first, store_backup_on_name on_
 	return 0;
 }
 
-static int fetch_part(const struct fetching *f, const char *block, const char *file, uint64_t offset, int fd, const char *to,
-		      size_t *ret_len, struct error *err)
+/* name: BLOCK/FILE, or a file that is of none. */
+static int fetch_part(const struct fetching *f, const char *name, uint64_t offset, int fd, const char *to, size_t *ret_len,
+		      struct error *err)
 {
 	char path[PATH_BYTES];
 	_cleanup_(net_client_response_release) struct net_client_response response = {0};
-	snprintf(path, sizeof(path), "/api/v1/backup/%s/%s?offset=%llu", block, file, (unsigned long long)offset);
+	snprintf(path, sizeof(path), "/api/v1/backup/%s?offset=%llu", name, (unsigned long long)offset);
 	int r = net_client_request(f->client, "GET", path, NULL, (struct bytes){0}, NET_PLAIN, &response, err);
 	if (r == 0 && response.status != 200)
 		r = refusal(f, &response, err);
@@ -73,17 +74,30 @@ static int fetch_part(const struct fetching *f, const char *block, const char *f
 	return r == 0 ? io_write(fd, response.body.data, response.body.len, to, err) : r;
 }
 
-static int fetch_of_server(void *context, const char *block, const char *file, const char *to, struct error *err)
+static int fetch_file(const struct fetching *f, const char *name, const char *to, struct error *err)
 {
 	uint64_t offset = 0;
 	size_t len = 1;
 	_cleanup_(fd_closep) int fd = io_open(to, O_WRONLY | O_CREAT | O_TRUNC, 0640, err);
 	int r = fd < 0 ? fd : 0;
 	for (; r == 0 && len > 0; offset += len)
-		r = fetch_part(context, block, file, offset, fd, to, &len, err);
+		r = fetch_part(f, name, offset, fd, to, &len, err);
 	if (r < 0 && fd >= 0)
 		io_unlink(to, NULL);
 	return r;
+}
+
+static int fetch_of_server(void *context, const char *block, const char *file, const char *to, struct error *err)
+{
+	char name[PATH_BYTES / 2];
+	snprintf(name, sizeof(name), "%s/%s", block, file);
+	return fetch_file(context, name, to, err);
+}
+
+/* Servers before this one have none. */
+static int fetch_hosts_of_server(void *context, const char *to, struct error *err)
+{
+	return fetch_file(context, STORE_BACKUP_HOSTS, to, err);
 }
 
 /* ---- one store ---- */
@@ -150,8 +164,11 @@ static int back_up_server(const struct store_arguments_of *a, bool *ret_loss, st
 	if (r < 0)
 		return r;
 	struct fetching fetching = {.client = client, .url = remote_url(&a->remote)};
-	const struct store_backup_source source = {
-		.name = fetching.url, .list = list_of_server, .fetch = fetch_of_server, .context = &fetching};
+	const struct store_backup_source source = {.name = fetching.url,
+						   .list = list_of_server,
+						   .fetch = fetch_of_server,
+						   .fetch_hosts = fetch_hosts_of_server,
+						   .context = &fetching};
 	r = back_up_one(&source, a->target, ret_loss, err);
 	return r == -ECONNREFUSED ? error_prefix(err, r, "no server") : r;
 }

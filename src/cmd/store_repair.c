@@ -105,7 +105,9 @@ static int repair_one(const struct store_arguments_of *a, const char *directory,
 	       (unsigned long long)result.bits, (unsigned long long)result.rewritten, (unsigned long long)result.restored,
 	       (unsigned long long)result.failed, (unsigned long long)result.rows_kept, (unsigned long long)result.rows_lost,
 	       a->dry_run ? "; nothing was changed" : "");
-	*ret_loss |= result.rows_lost > 0 || result.names_lost > 0;
+	if (result.host_bytes_lost)
+		printf("%s: labels of hosts: %llu bytes lost\n", directory, (unsigned long long)result.host_bytes_lost);
+	*ret_loss |= result.rows_lost > 0 || result.names_lost > 0 || result.host_bytes_lost > 0;
 	*failed += result.failed;
 	return 0;
 }

@@ -38,7 +38,7 @@ struct up {
 	struct server_options server;
 	struct collector_options collector;
 	char *token;
-	struct labels labels;
+	struct labels labels, host_labels;
 	struct agent_config config;
 	struct export_config targets;
 	char directory[4096];
@@ -253,6 +253,7 @@ static int run_up(struct up *up, struct error *err)
 	up->collector.token = up->token;
 	up->collector.link_fd = up->link_fds[1];
 	up->collector.agent.labels = &up->labels;
+	up->collector.host_labels = &up->host_labels;
 	_cleanup_(collector_freep) struct collector *collector = NULL;
 	r = collector_new(&up->collector, &collector, err);
 	if (r < 0)
@@ -274,6 +275,7 @@ static void up_release(struct up *up)
 	if (up->server_pid > 0)
 		waitpid(up->server_pid, NULL, 0);
 	labels_release(&up->labels);
+	labels_release(&up->host_labels);
 	export_config_release(&up->targets);
 	agent_config_release(&up->config);
 	mem_free(up->token);
@@ -304,7 +306,7 @@ int cmd_up(int argc, char **argv)
 {
 	_cleanup_(up_release) struct up up = {.link_fds = {-1, -1}, .status_fds = {-1, -1}};
 	struct store_arguments arguments = {0};
-	struct option_list labels = {0};
+	struct option_list labels = {0}, host_labels = {0};
 	const char *event = NULL, *runtimes = NULL, *config_file = NULL, *off_cpu = NULL, *budget = NULL;
 	const struct option_row options[] = {
 		STORE_OPTION_ROWS(&arguments),
@@ -317,6 +319,7 @@ int cmd_up(int argc, char **argv)
 		{0, "markers", NULL, OPTION_FLAG, &up.collector.markers,
 		 .help = "collect the markers of all programs continuously"},
 		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label added to everything that is sampled; may be repeated"},
+		HOST_LABEL_OPTION_ROW(&host_labels),
 		{0, "agent-config", "FILE", OPTION_TEXT, &config_file,
 		 .help = "the agent's labels and relabel_configs (YAML), see\nwick-agent(1); options here take precedence"},
 		{0}};
@@ -345,6 +348,8 @@ int cmd_up(int argc, char **argv)
 	}
 	if (!r)
 		r = configure_agent(&up, config_file, event, &labels, &err);
+	if (!r)
+		r = apply_host_labels(&up.config, &host_labels, &up.host_labels, &err);
 	if (!r && !runtimes)
 		r = parse_runtimes("runtimes", up.config.runtimes, &up.collector.agent.no_runtimes, &err);
 	if (!r)

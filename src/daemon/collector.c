@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "agent/host_facts.h"
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/limits.h"
@@ -29,6 +30,7 @@
 #define LEADER_NICE	    (-10)
 #define FINISH_NS	    (3 * NS_PER_S)
 #define SYMBOL_WAIT_NS	    (20 * NS_PER_S)
+#define FACTS_EVERY_NS	    (3600 * NS_PER_S)
 #define SYMBOL_CACHE_BYTES  (1 * GIB)
 #define SYMBOL_MEMORY_BYTES (64 * MIB)
 
@@ -44,6 +46,9 @@ struct collector {
 	struct agent_markers *markers;	       /* NULL = none */
 	struct agent_http *http;	       /* NULL = none */
 	struct host_symbols symbols;
+	struct host_facts facts;
+	int64_t facts_ns; /* monotonic: when they were read */
+	const struct labels *host_labels;
 	int link_fd;
 	struct agent_health health; /* of the control client's thread, once that runs */
 	unsigned frequency_hz;	    /* that was reported last */
@@ -228,14 +233,27 @@ static int on_profile(void *context, struct profile *profile, struct error *err)
 	struct collector *collector = context;
 	(void)err;
 	struct error why = {0};
+	if (host_facts_add(&collector->facts, collector->host_labels, profile, &why) < 0)
+		log_warn("labels of the host: %s", why.message); /* the next flush may do better */
 	if (exporter_push(collector->exporter, profile, NULL, EXPORT_ALL_TARGETS, &why) < 0)
 		log_warn("%s", why.message); /* counted; the next flush may do better */
 	return 0;
 }
 
+/* Files of the kernel, a millisecond: a microcode may be loaded, CPUs and a distribution may change. */
+static void read_facts(struct collector *collector)
+{
+	int64_t now_ns = time_monotonic_ns();
+	if (collector->facts_ns && now_ns - collector->facts_ns < FACTS_EVERY_NS)
+		return;
+	host_facts_read("", &collector->facts);
+	collector->facts_ns = now_ns;
+}
+
 static void on_flush(void *context)
 {
 	struct collector *collector = context;
+	read_facts(collector);
 	show_stats(collector);
 	log_rate(collector);
 	host_symbols_refresh(&collector->symbols);
@@ -414,6 +432,8 @@ int collector_new(const struct collector_options *options, struct collector **re
 	if (!collector)
 		return error_nomem(err);
 	collector->link_fd = options->link_fd;
+	collector->host_labels = options->host_labels;
+	read_facts(collector);
 	if (serves_http(options))
 		heap_sampler_start(HEAP_RATE_BYTES); /* for /debug/pprof/heap; before there is much memory */
 	struct agent_sink sink = {.context = collector,

@@ -14,8 +14,9 @@ struct collector_options {
 	const char *url, *token, *tenant;    /* of the server; url NULL = none; tenant NULL = the default one */
 	const struct export_target *targets; /* further export targets */
 	size_t target_count;
-	const char *spool_directory; /* NULL = in memory only */
-	uint64_t spool_bytes;	     /* for the server; 0 = the default */
+	const struct labels *host_labels; /* of the host, beside what it is known to be; NULL = none */
+	const char *spool_directory;	  /* NULL = in memory only */
+	uint64_t spool_bytes;		  /* for the server; 0 = the default */
 	int64_t spool_age_ns;
 	const char *listen; /* ADDR:PORT of metrics, where there is no link; NULL = AGENT_HTTP_LISTEN if it is free; port 0 =
 			       none */

@@ -71,6 +71,8 @@ int export_copy_profile(const struct profile *from, const bool *selected, const 
 		r = profile_copy_new(to, from, &copy, err);
 	if (r == 0)
 		r = copy_resource(copy, to, from, more, err);
+	if (r == 0)
+		r = profile_copy_label_set(copy, from->host_labels, &to->host_labels, err);
 	for (size_t i = 0; i < from->sample_count && r == 0; i++) {
 		struct profile_sample sample = from->samples[i];
 		if (selected && !selected[sample.labels])

@@ -163,6 +163,9 @@ struct profile {
 	uint32_t resource_labels; /* label set that holds for every sample (host, service ...); not repeated in the samples'
 				     sets */
 
+	uint32_t host_labels; /* label set that describes the host (CPU, kernel, zone ...): no labels of series, though some may
+				 be among the resource's, too */
+
 	struct profile_markers *markers; /* profile/markers.h; NULL = none */
 
 	struct profile_index *index; /* private: the interning tables and capacities */

@@ -7,14 +7,22 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/order.h"
+#include "base/sorted.h"
 #include "profile/type_labels.h"
 
+struct text_list {
+	const char **items; /* sorted */
+	size_t count;
+};
 struct compiled_label {
 	const char *name;
 	enum type_label type_label; /* not TYPE_LABEL_NONE: a condition on the type */
 	struct pattern pattern;
-	const char **texts; /* instead of the pattern; NULL = the pattern counts */
-	size_t text_count;
+	struct text_list texts; /* instead of the pattern; NULL = the pattern counts */
+	const char *fallback;	/* NULL = none */
+	bool fallback_negate;
+	struct text_list fallback_texts;
 };
 struct series_matcher {
 	struct arena texts;
@@ -54,22 +62,45 @@ static int copy_type(struct series_matcher *matcher, const struct type_condition
 	return 0;
 }
 
+DEFINE_ORDER(compare_texts, char *const, strcmp(*a, *b));
+
+/* There may be as many as there are hosts. */
+static int copy_list(struct series_matcher *matcher, struct text_list *to, const char *const *texts, size_t count,
+		     struct error *err)
+{
+	to->items = mem_alloc_array(count, sizeof(*to->items));
+	if (!to->items)
+		return error_nomem(err);
+	for (size_t i = 0; i < count; i++) {
+		to->items[i] = copy_text(matcher, texts[i]);
+		if (!to->items[i])
+			return error_nomem(err);
+		to->count++;
+	}
+	sort_array(to->items, to->count, compare_texts);
+	return 0;
+}
+
+static bool has_text(const struct text_list *list, const char *text)
+{
+	return sorted_find_name(list->items, list->count, text) != NULL;
+}
+
 static int copy_texts(struct series_matcher *matcher, struct compiled_label *to, const struct label_condition *from,
 		      struct error *err)
 {
 	if (pattern_operator_is_regex(from->op))
 		return error_set(err, -EINVAL, "a list of values of %s cannot be compared by regular expression", from->label);
 	to->pattern.op = from->op;
-	to->texts = mem_alloc_array(from->text_count, sizeof(*to->texts));
-	if (!to->texts)
-		return error_nomem(err);
-	for (size_t i = 0; i < from->text_count; i++) {
-		to->texts[i] = copy_text(matcher, from->texts[i]);
-		if (!to->texts[i])
-			return error_nomem(err);
-		to->text_count++;
-	}
-	return 0;
+	return copy_list(matcher, &to->texts, from->texts, from->text_count, err);
+}
+
+static int copy_fallback(struct series_matcher *matcher, struct compiled_label *to, const struct label_fallback *from,
+			 struct error *err)
+{
+	to->fallback = copy_text(matcher, from->label);
+	to->fallback_negate = from->negate;
+	return to->fallback ? copy_list(matcher, &to->fallback_texts, from->texts, from->text_count, err) : error_nomem(err);
 }
 
 static int copy_label(struct series_matcher *matcher, const struct label_condition *from, struct error *err)
@@ -79,6 +110,9 @@ static int copy_label(struct series_matcher *matcher, const struct label_conditi
 	to->type_label = type_label_of(from->label);
 	if (!to->name)
 		return error_nomem(err);
+	int r = from->fallback ? copy_fallback(matcher, to, from->fallback, err) : 0;
+	if (r < 0)
+		return r;
 	if (from->texts)
 		return copy_texts(matcher, to, from, err);
 	char *text = mem_strdup(from->text);
@@ -138,7 +172,8 @@ struct series_matcher *series_matcher_free(struct series_matcher *matcher)
 		return NULL;
 	for (size_t i = 0; i < matcher->label_count; i++) {
 		pattern_release(&matcher->labels[i].pattern);
-		mem_free(matcher->labels[i].texts);
+		mem_free(matcher->labels[i].texts.items);
+		mem_free(matcher->labels[i].fallback_texts.items);
 	}
 	mem_free(matcher->types);
 	mem_free(matcher->labels);
@@ -153,12 +188,7 @@ struct series_matcher *series_matcher_free(struct series_matcher *matcher)
 /* Without the negation of the operator. */
 static bool finds_text(const struct compiled_label *label, const char *text)
 {
-	if (!label->texts)
-		return pattern_finds(&label->pattern, text, strlen(text));
-	for (size_t i = 0; i < label->text_count; i++)
-		if (strcmp(label->texts[i], text) == 0)
-			return true;
-	return false;
+	return label->texts.items ? has_text(&label->texts, text) : pattern_finds(&label->pattern, text, strlen(text));
 }
 
 static bool finds_in_type(const struct compiled_label *label, const struct profile_type *type)
@@ -213,6 +243,25 @@ bool series_matcher_finds_value(const struct series_matcher *matcher, size_t ind
 	return finds_text(label, value) != pattern_operator_is_negative(label->pattern.op);
 }
 
+const char *series_matcher_fallback(const struct series_matcher *matcher, size_t index)
+{
+	return matcher->labels[index].fallback;
+}
+
+bool series_matcher_finds_fallback(const struct series_matcher *matcher, size_t index, const char *value)
+{
+	const struct compiled_label *label = &matcher->labels[index];
+	return has_text(&label->fallback_texts, value) != label->fallback_negate;
+}
+
+/* What an absent label comes to. */
+static bool finds_absent(const struct series_matcher *matcher, size_t index, const struct labels *labels)
+{
+	const char *fallback = matcher->labels[index].fallback, *value = fallback ? labels_get(labels, fallback) : NULL;
+	return fallback ? series_matcher_finds_fallback(matcher, index, value ? value : "")
+			: series_matcher_finds_value(matcher, index, "");
+}
+
 bool series_matcher_asks_keys(const struct series_matcher *matcher)
 {
 	return matcher->key_count > 0;
@@ -240,7 +289,7 @@ bool series_matcher_finds(const struct series_matcher *matcher, const struct pro
 		return false;
 	for (size_t i = 0; i < matcher->plain_count; i++) {
 		const char *value = labels_get(labels, matcher->labels[i].name);
-		if (!series_matcher_finds_value(matcher, i, value ? value : ""))
+		if (!(value ? series_matcher_finds_value(matcher, i, value) : finds_absent(matcher, i, labels)))
 			return false;
 	}
 	return series_matcher_finds_key(matcher, type, labels);

@@ -32,6 +32,15 @@ struct label_condition {
 	/* Instead of text, for PATTERN_EQUAL (one of them) and PATTERN_NOT_EQUAL (none of them); NULL = text counts. */
 	const char *const *texts;
 	size_t text_count;
+	/* Of a series that lacks the label, another label decides instead; NULL = then the value is "". */
+	const struct label_fallback *fallback;
+};
+/* The other label's value must be one of these; with `negate` none of them. */
+struct label_fallback {
+	const char *label;
+	bool negate;
+	const char *const *texts;
+	size_t text_count;
 };
 
 /* All of them must hold; zeros are all series. */
@@ -58,6 +67,10 @@ bool series_matcher_asks_types(const struct series_matcher *matcher); /* there i
 size_t series_matcher_label_count(const struct series_matcher *matcher);
 const char *series_matcher_label(const struct series_matcher *matcher, size_t index);
 bool series_matcher_finds_value(const struct series_matcher *matcher, size_t index, const char *value);
+/* The label that decides where this one is absent, and what it decides by its value, which may be ""; NULL = "" does, as above.
+ */
+const char *series_matcher_fallback(const struct series_matcher *matcher, size_t index);
+bool series_matcher_finds_fallback(const struct series_matcher *matcher, size_t index, const char *value);
 /* Whether the series is one of the keys. Without keys all are; it is asked after the other conditions, for it costs more. */
 bool series_matcher_asks_keys(const struct series_matcher *matcher);
 bool series_matcher_finds_key(const struct series_matcher *matcher, const struct profile_type *type,

@@ -131,11 +131,36 @@ static void test_failure(void **state)
 	assert_non_null(strstr(err.message, "took too long"));
 }
 
+/* A label that is absent gives way to another one, whose value is one of a list, or none of it. */
+static void test_fallback(void **state)
+{
+	static const char *const hosts[] = {"web-2", "", "web-1"};
+	struct label_fallback fallback = {.label = "host", .texts = hosts, .text_count = 3};
+	struct label_condition condition = {"zone", PATTERN_EQUAL, .text = "a", .fallback = &fallback};
+	const struct {
+		const char *zone, *host;
+		bool fits, fits_negated;
+	} cases[] = {
+		{"a", "db-1", true, true}, {"b", "web-1", false, false}, {"", "web-1", true, false},
+		{"", "db-1", false, true}, {"", "", true, false},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		_cleanup_(labels_release) struct labels labels = {0};
+		labels_set(&labels, "zone", cases[i].zone, NULL);
+		labels_set(&labels, "host", cases[i].host, NULL);
+		fallback.negate = false;
+		assert_int_equal(label_fits(condition, &cpu, &labels), cases[i].fits);
+		fallback.negate = true;
+		assert_int_equal(label_fits(condition, &cpu, &labels), cases[i].fits_negated);
+	}
+}
+
 static int compile_all(void *context)
 {
 	static const uint64_t keys[] = {1, 2};
+	const struct label_fallback other = {.label = "z", .texts = (const char *const[]){"c"}, .text_count = 1};
 	struct type_condition type = type_condition_of(&cpu);
-	const struct label_condition labels[] = {{"x", PATTERN_REGEX, .text = "a|b"},
+	const struct label_condition labels[] = {{"x", PATTERN_REGEX, .text = "a|b", .fallback = &other},
 						 {"y", .texts = (const char *const[]){"a", "b"}, .text_count = 2},
 						 {"__name__", .text = "a"}};
 	struct series_conditions conditions = {
@@ -153,7 +178,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_types),	cmocka_unit_test(test_labels),	      cmocka_unit_test(test_keys),
-		cmocka_unit_test(test_failure), cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test(test_failure), cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_fallback),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -193,6 +193,13 @@ static void add_moments(struct join *join)
 	}
 }
 
+static int read_part(void *context, const struct store_select *select, const struct store_grouping *grouping,
+		     struct store_read_stats *stats, struct error *err)
+{
+	struct join *join = context;
+	return store_read_processes(join->run->store, select, grouping, STORE_PROCESS_ALL, on_process, join, stats, err);
+}
+
 static int read_processes(struct join *join, const struct query *query, struct error *err)
 {
 	struct query plain = *query;
@@ -205,9 +212,12 @@ static int read_processes(struct join *join, const struct query *query, struct e
 	/* A window that ends when the range begins is of the time before. */
 	scan.select.from_ns = query->from_ns + 1;
 	scan.select.to_ns = query->to_ns + 1;
+	scan.change_delay_ns = 1;
+	r = query_scan_join(&scan, join->run->store, join->by, join->by_count, err);
+	if (r < 0)
+		return r;
 	struct store_grouping grouping = {.by = join->by, .by_count = join->by_count, .group = on_group, .context = join};
-	r = store_read_processes(join->run->store, &scan.select, &grouping, STORE_PROCESS_ALL, on_process, join, &scan.read,
-				 err);
+	r = query_scan_read(&scan, &grouping, read_part, join, err);
 	return query_scan_finish(&scan, join->run->store, r, join->run->stats, 0, err);
 }
 

@@ -13,17 +13,24 @@
 
 #define GROUPS_DEFAULT 1000
 
+#define NO_LABEL_SET UINT32_MAX
+
 struct merge_build {
+	struct store *store;
 	struct groups groups;
-	struct profile *into;
-	uint32_t *label_sets; /* by group */
+	struct profile *into; /* of the part at hand */
+	uint32_t *label_sets; /* of `into`, by group; NO_LABEL_SET */
 	size_t label_set_count, label_set_capacity;
+	struct profile *merged; /* the parts so far; NULL = none */
+	bool aggregate;		/* stacks may be there several times */
 };
 
 static void merge_build_release(struct merge_build *build)
 {
 	groups_release(&build->groups);
 	mem_free(build->label_sets);
+	profile_free(build->into);
+	profile_free(build->merged);
 }
 
 static int add_label_set(struct profile *profile, const struct labels *labels, uint32_t *ret, struct error *err)
@@ -64,16 +71,71 @@ static int merge_on_group(void *context, const struct profile_type *type, const 
 	r = groups_find(&build->groups, all, &group, err);
 	if (r < 0)
 		return r;
-	if (group == build->label_set_count) {
-		if (array_reserve(&build->label_sets, &build->label_set_capacity, (size_t)group + 1, UINT32_MAX) < 0)
-			return error_nomem(err);
+	if (array_reserve(&build->label_sets, &build->label_set_capacity, (size_t)group + 1, UINT32_MAX) < 0)
+		return error_nomem(err);
+	while (build->label_set_count <= group)
+		build->label_sets[build->label_set_count++] = NO_LABEL_SET;
+	if (build->label_sets[group] == NO_LABEL_SET)
 		r = add_label_set(build->into, all, &build->label_sets[group], err);
-		if (r < 0)
-			return r;
-		build->label_set_count++;
-	}
 	*ret = build->label_sets[group];
-	return 0;
+	return r;
+}
+
+/* ---- parts ---- */
+
+static int append_part(struct profile *to, const struct profile *from, struct error *err)
+{
+	_cleanup_(profile_copy_freep) struct profile_copy *copy = NULL;
+	int r = profile_copy_new(to, from, &copy, err);
+	for (size_t i = 0; r == 0 && i < from->sample_count; i++) {
+		struct profile_sample sample = {0};
+		r = profile_copy_stack(copy, from->samples[i].stack, &sample.stack, err);
+		if (r == 0)
+			r = profile_copy_label_set(copy, from->samples[i].labels, &sample.labels, err);
+		if (r == 0)
+			r = profile_copy_label_set(copy, from->samples[i].numbers, &sample.numbers, err);
+		if (r == 0)
+			r = profile_add_sample(to, &sample, &from->values[i * from->sample_type_count], err);
+	}
+	to->period = from->period > to->period ? from->period : to->period;
+	return r;
+}
+
+static void widen(struct profile *profile, int64_t from_ns, int64_t to_ns)
+{
+	int64_t end_ns = profile->time_ns + profile->duration_ns;
+	profile->time_ns = from_ns < profile->time_ns ? from_ns : profile->time_ns;
+	profile->duration_ns = (to_ns > end_ns ? to_ns : end_ns) - profile->time_ns;
+}
+
+/* Puts what was read to what there is. */
+static int take_part(struct merge_build *build, struct error *err)
+{
+	struct profile *part = TAKE(build->into), *merged = build->merged;
+	int r = 0;
+	if (merged && part->sample_count && merged->sample_count) {
+		widen(merged, part->time_ns, part->time_ns + part->duration_ns);
+		r = append_part(merged, part, err);
+		build->aggregate = true;
+	} else if (!merged || part->sample_count) {
+		build->merged = part;
+		part = merged;
+	}
+	profile_free(part);
+	return r;
+}
+
+static int merge_part(void *context, const struct store_select *select, const struct store_grouping *grouping,
+		      struct store_read_stats *stats, struct error *err)
+{
+	struct merge_build *build = context;
+	build->into = profile_free(build->into);
+	for (size_t i = 0; i < build->label_set_count; i++)
+		build->label_sets[i] = NO_LABEL_SET;
+	int r = profile_new(&build->into, err);
+	if (r == 0)
+		r = store_merge(build->store, select, grouping, build->into, stats, err);
+	return r < 0 ? r : take_part(build, err);
 }
 
 /* What the options leave out. */
@@ -96,17 +158,17 @@ static int merge_once(struct store *store, struct symbolizer *symbolizer, const 
 {
 	int64_t started = time_monotonic_ns();
 	_cleanup_(query_scan_release) struct query_scan scan = {0};
-	_cleanup_(merge_build_release) struct merge_build build = {0};
-	_cleanup_(profile_freep) struct profile *profile = NULL;
+	_cleanup_(merge_build_release) struct merge_build build = {.store = store};
 	int r = query_scan_init(&scan, symbolizer, query, err);
 	if (!r)
 		r = groups_init(&build.groups, &scan, options->by, options->by_count,
 				options->groups_max ? options->groups_max : GROUPS_DEFAULT, err);
-	if (!r)
-		r = profile_new(&profile, err);
 	if (r < 0)
 		return r;
-	build.into = profile;
+	narrow(&scan, options);
+	r = query_scan_join(&scan, store, options->by, options->by_count, err);
+	if (r < 0)
+		return r;
 	scan.must_know_type = !query->any_type;
 	int64_t parsed = time_monotonic_ns();
 	stats->parse_ns += (uint64_t)(parsed - started);
@@ -117,17 +179,18 @@ static int merge_once(struct store *store, struct symbolizer *symbolizer, const 
 		grouping.by = NULL; /* each series by itself */
 		grouping.group = merge_on_series;
 	}
-	narrow(&scan, options);
 	scan.select.with_numbers = options->numbers;
-	r = store_merge(store, &scan.select, &grouping, profile, &scan.read, err);
+	r = query_scan_read(&scan, &grouping, merge_part, &build, err);
+	if (r == 0 && build.aggregate)
+		r = profile_aggregate(build.merged, err);
 	r = query_scan_finish(&scan, store, r, stats, parsed, err);
 	*ret_several = scan.several_types;
 	if (r < 0)
 		return r;
 	if (type)
 		*type = scan.type;
-	stats->read.saturated |= !profile_sums_fit(profile);
-	*ret = TAKE(profile);
+	stats->read.saturated |= !profile_sums_fit(build.merged);
+	*ret = TAKE(build.merged);
 	return 0;
 }
 

@@ -17,12 +17,6 @@
 #define NAMES_BYTES_MAX (64 * MIB)
 #define LABEL_SETS_MAX	100000
 
-struct names_build {
-	struct intern texts;
-	struct query_name *items; /* by text id; names are not set */
-	size_t count, capacity;
-};
-
 static void add_item(struct query_name *to, const struct store_item *item)
 {
 	if (!to->series || item->first_ns < to->first_ns)
@@ -34,22 +28,30 @@ static void add_item(struct query_name *to, const struct store_item *item)
 	to->values = item->values > to->values ? item->values : to->values;
 }
 
-static int names_on_item(void *context, const struct store_item *item, struct error *err)
+int names_find(struct names_build *build, const char *name, struct query_name **ret, struct error *err)
 {
-	struct names_build *build = context;
-	char type[PROFILE_TYPE_TEXT_MAX];
 	uint32_t id;
-	if (!item->series)
-		return 0;
-	int r = intern_add_string(&build->texts, item->type ? profile_type_format(item->type, type) : item->name, &id);
+	int r = intern_add_string(&build->texts, name, &id);
 	if (r == -E2BIG)
 		return error_set(err, -EINVAL, "query: too many different names; narrow the selector or the time range");
 	if (r < 0 || array_reserve(&build->items, &build->capacity, (size_t)id + 1, UINT32_MAX) < 0)
 		return error_nomem(err);
 	while (build->count <= id)
 		build->items[build->count++] = (struct query_name){0};
-	add_item(&build->items[id], item);
+	*ret = &build->items[id];
 	return 0;
+}
+
+static int names_on_item(void *context, const struct store_item *item, struct error *err)
+{
+	char type[PROFILE_TYPE_TEXT_MAX];
+	struct query_name *name = NULL;
+	if (!item->series)
+		return 0;
+	int r = names_find(context, item->type ? profile_type_format(item->type, type) : item->name, &name, err);
+	if (r == 0)
+		add_item(name, item);
+	return r;
 }
 
 DEFINE_ORDER(compare_names, struct query_name, strcmp(a->name, b->name));
@@ -85,7 +87,7 @@ static int names_finish(struct names_build *build, size_t limit, struct query_na
 	return 0;
 }
 
-static void names_build_release(struct names_build *build)
+void names_build_release(struct names_build *build)
 {
 	intern_release(&build->texts);
 	mem_free(build->items);
@@ -105,6 +107,9 @@ static int names_read(struct store *store, const struct query *query, list_funct
 	int r = query_scan_init(&scan, NULL, &plain, err);
 	if (r < 0)
 		return r;
+	r = query_scan_join(&scan, store, NULL, 0, err);
+	if (r < 0)
+		return r;
 	if (intern_init(&build.texts, NAMES_BYTES_MAX) < 0)
 		return error_nomem(err);
 	int64_t started = time_monotonic_ns();
@@ -112,6 +117,8 @@ static int names_read(struct store *store, const struct query *query, list_funct
 		r = list(store, &scan.select, names_on_item, &build, &scan.read, err);
 	else
 		r = store_list_values(store, &scan.select, label, prefix, names_on_item, &build, &scan.read, err);
+	if (!r && list != store_list_types)
+		r = names_add_hosts(store, &scan.select, label, prefix, &build, &scan.read, err);
 	r = query_scan_finish(&scan, store, r, stats, started, err);
 	return r < 0 ? r : names_finish(&build, limit, ret, err);
 }
@@ -152,6 +159,12 @@ static int compare_label_sets(const void *a, const void *b)
 	return labels_compare(a, b);
 }
 
+static int list_part(void *context, const struct store_select *select, const struct store_grouping *grouping,
+		     struct store_read_stats *stats, struct error *err)
+{
+	return store_list_series(context, select, grouping, stats, err);
+}
+
 int query_label_sets(struct store *store, const struct query *query, const char *const *by, size_t by_count, size_t limit,
 		     struct query_label_sets *ret, struct query_stats *stats, struct error *err)
 {
@@ -162,6 +175,8 @@ int query_label_sets(struct store *store, const struct query *query, const char 
 	int r = query_scan_init(&scan, NULL, &plain, err);
 	if (!r)
 		r = groups_init(&groups, NULL, by, by_count, LABEL_SETS_MAX, err);
+	if (!r)
+		r = query_scan_join(&scan, store, by, by_count, err);
 	if (r < 0)
 		return r;
 	if (!by) {
@@ -169,7 +184,7 @@ int query_label_sets(struct store *store, const struct query *query, const char 
 		groups.type_labels = true;
 	}
 	struct store_grouping grouping = {.by = groups.by, .by_count = by_count, .group = groups_on_group, .context = &groups};
-	r = store_list_series(store, &scan.select, &grouping, &scan.read, err);
+	r = query_scan_read(&scan, &grouping, list_part, store, err);
 	r = query_scan_finish(&scan, store, r, stats, 0, err);
 	if (r < 0)
 		return r;

@@ -21,11 +21,17 @@
 #define SERIES_MAX 200000
 
 struct points_build {
+	struct store *store;
+	const struct query_scan *scan;
 	struct groups series; /* by all labels */
 	struct groups groups;
-	uint32_t *group_of; /* by series */
-	size_t group_of_count, group_of_capacity;
-	struct map64 sums; /* series, or span, << 32 | millisecond since from -> value */
+	/* A series, and the group that it is in; in several where it is grouped by a label of its host that changed. */
+	struct member {
+		uint32_t series, group;
+	} * members;
+	size_t member_count, member_capacity;
+	struct map64 member_numbers; /* series << 32 | group -> member */
+	struct map64 sums;	     /* member, or span, << 32 | millisecond since from -> value */
 
 	/* Of spans */
 	struct profile *links; /* a pool of them; NULL = points are of series */
@@ -43,7 +49,8 @@ static void build_release(struct points_build *build)
 {
 	groups_release(&build->series);
 	groups_release(&build->groups);
-	mem_free(build->group_of);
+	mem_free(build->members);
+	map64_release(&build->member_numbers);
 	map64_release(&build->sums);
 	profile_free(build->links);
 	mem_free(build->spans);
@@ -51,7 +58,7 @@ static void build_release(struct points_build *build)
 	groups_release(&build->common);
 }
 
-/* The group of a series that is new. */
+/* The group of a series now. */
 static int find_group(struct points_build *build, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
 		      struct error *err)
 {
@@ -61,6 +68,7 @@ static int find_group(struct points_build *build, const struct profile_type *typ
 	for (size_t i = 0; !r && i < build->groups.by_count; i++) {
 		const char *name = build->groups.by[i], *value = query_type_label_value(name, type, text);
 		value = value ? value : labels_get(labels, name);
+		value = value ? value : host_join_value(build->scan, labels, name);
 		r = value ? labels_set(&wanted, name, value, err) : 0;
 	}
 	return r < 0 ? r : groups_find(&build->groups, &wanted, ret, err);
@@ -70,14 +78,22 @@ static int on_group(void *context, const struct profile_type *type, const struct
 		    struct error *err)
 {
 	struct points_build *build = context;
-	int r = groups_on_group(&build->series, type, labels, ret, err);
-	if (r < 0 || *ret < build->group_of_count)
+	struct member member;
+	uint64_t number;
+	int r = groups_on_group(&build->series, type, labels, &member.series, err);
+	if (r == 0)
+		r = find_group(build, type, labels, &member.group, err);
+	if (r < 0)
 		return r;
-	if (array_reserve(&build->group_of, &build->group_of_capacity, (size_t)*ret + 1, UINT32_MAX) < 0)
-		return error_nomem(err);
-	r = find_group(build, type, labels, &build->group_of[*ret], err);
-	build->group_of_count += r == 0;
-	return r;
+	uint64_t key = (uint64_t)member.series << 32 | member.group;
+	if (!map64_get(&build->member_numbers, key, &number)) {
+		number = build->member_count;
+		if (map64_put(&build->member_numbers, key, number) < 0 ||
+		    array_push(&build->members, &build->member_count, &build->member_capacity, UINT32_MAX, member) < 0)
+			return error_nomem(err);
+	}
+	*ret = (uint32_t)number;
+	return 0;
 }
 
 static int too_many(const struct points_build *build, struct error *err)
@@ -129,13 +145,13 @@ static int keep_common(struct points_build *build, struct span *span, uint32_t s
 	return r < 0 ? r : groups_find(&build->common, &common, &span->labels, err);
 }
 
-static int on_span(void *context, uint32_t series, const struct profile_link *link, uint32_t *ret, struct error *err)
+static int on_span(void *context, uint32_t of, const struct profile_link *link, uint32_t *ret, struct error *err)
 {
 	struct points_build *build = context;
+	uint32_t series = build->members[of].series, id;
 	uint64_t number;
-	uint32_t id;
 	int r = profile_add_link(build->links, link, &id, err);
-	uint64_t key = (uint64_t)build->group_of[series] << 32 | id;
+	uint64_t key = (uint64_t)build->members[of].group << 32 | id;
 	if (!r && !map64_get(&build->numbers, key, &number))
 		r = add_span(build, key, series, &number, err);
 	if (!r && build->spans[number].series != series)
@@ -188,8 +204,8 @@ static int points_finish(struct points_build *build, int64_t from_ns, struct que
 		uint32_t number = (uint32_t)(key >> 32);
 		const struct span *span = build->links ? &build->spans[number] : NULL;
 		ret->points[ret->count++] =
-			(struct query_group_point){.group = place[span ? span->group : build->group_of[number]],
-						   .series = span ? span->labels : number,
+			(struct query_group_point){.group = place[span ? span->group : build->members[number].group],
+						   .series = span ? span->labels : build->members[number].series,
 						   .link = span ? span->link : 0,
 						   .time_ns = from_ns + (int64_t)(uint32_t)key * NS_PER_MS,
 						   .value = (int64_t)value};
@@ -215,6 +231,13 @@ static int points_init(struct points_build *build, struct query_scan *scan, cons
 	return !r && spans ? profile_new(&build->links, err) : r;
 }
 
+static int read_part(void *context, const struct store_select *select, const struct store_grouping *grouping,
+		     struct store_read_stats *stats, struct error *err)
+{
+	struct points_build *build = context;
+	return store_series(build->store, select, grouping, NS_PER_MS, on_point, build, stats, err);
+}
+
 static int read_points(struct store *store, struct symbolizer *symbolizer, const struct query *query, const char *const *by,
 		       size_t by_count, bool spans, struct query_points *ret, struct query_stats *stats, struct error *err)
 {
@@ -227,15 +250,17 @@ static int read_points(struct store *store, struct symbolizer *symbolizer, const
 	if (whole.to_ns > whole.from_ns && (whole.to_ns - whole.from_ns) / NS_PER_MS >= UINT32_MAX)
 		return error_set(err, -EINVAL, "query: averages and distributions are for ranges of at most 49 days");
 	_cleanup_(query_scan_release) struct query_scan scan = {0};
-	_cleanup_(build_release) struct points_build build = {0};
+	_cleanup_(build_release) struct points_build build = {.store = store, .scan = &scan};
 	int r = query_scan_init(&scan, symbolizer, &whole, err);
 	if (!r)
 		r = points_init(&build, &scan, by, by_count, spans, err);
+	if (!r)
+		r = query_scan_join(&scan, store, by, by_count, err);
 	if (r < 0)
 		return r;
 	struct store_grouping grouping = {.group = on_group, .span = spans ? on_span : NULL, .context = &build};
 	int64_t started = time_monotonic_ns();
-	r = store_series(store, &scan.select, &grouping, NS_PER_MS, on_point, &build, &scan.read, err);
+	r = query_scan_read(&scan, &grouping, read_part, &build, err);
 	r = query_scan_finish(&scan, store, r, stats, started, err);
 	ret->type = scan.type;
 	if (!r)

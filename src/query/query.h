@@ -38,6 +38,10 @@ int selector_format(const struct selector *selector, struct buffer *out);
 /* The same as stores take it; it lives as long as the selector. */
 const struct series_conditions *selector_series(const struct selector *selector);
 
+/* -EINVAL if the selector mentions a label of hosts (store/hosts.h), which only queries join: who selects series for good must
+ * not take those that lack the label for those of hosts that do. */
+int selector_refuse_hosts(const struct selector *selector, struct store *store, struct error *err);
+
 /*
  * Which stacks are read. A frame passes if all tests hold for it (profile/frame_match.h); a stack is kept if a frame at the
  * position passes (with `drop`: if none does). Tests with != or !~ stand alone and mean "no frame at the position is": they
@@ -180,8 +184,9 @@ void query_series_release(struct query_series *series);
 struct query_names {
 	struct query_name {
 		char *name;
-		uint64_t series, samples;
+		uint64_t series, samples;  /* that have it, or whose host has it */
 		uint64_t values;	   /* of label names: distinct ones in the source that has most */
+		uint64_t hosts;		   /* with this label in the table of hosts (store/hosts.h) */
 		int64_t first_ns, last_ns; /* of its samples, as exactly as the indexes know */
 	} * items;
 	size_t count, count_before_limit;

@@ -8,6 +8,7 @@
 #include "query/frames.h"
 #include "query/lex.h"
 #include "query/query.h"
+#include "store/hosts.h"
 
 #define QUERY_TYPES_MAX 64
 
@@ -111,6 +112,11 @@ struct query_scan {
 	bool must_know_type; /* a type that the selector names and the store has never seen is an error */
 	struct store_select select;
 	struct store_read_stats read;
+	struct host_join *join; /* hosts.c; NULL = no label of hosts is asked for */
+	struct series_conditions without_hosts;
+	/* Labels of hosts change so much later than they did: what is read has times that say an end, and belongs to the time
+	 * before. */
+	int64_t change_delay_ns;
 };
 int query_scan_init(struct query_scan *scan, struct symbolizer *symbolizer, const struct query *query, struct error *err);
 void query_scan_release(struct query_scan *scan);
@@ -118,6 +124,21 @@ void query_scan_release(struct query_scan *scan);
 int query_scan_take_type(struct query_scan *scan, const struct profile_type *type, struct error *err);
 /* After nothing was found: -EINVAL, and the types that there are, if the selector names a type that the store never had. */
 int query_check_type(struct store *store, const struct query *query, struct error *err);
+/*
+ * hosts.c. Finds the labels of hosts among those that the selection mentions and `by`. From then on the selection is of the
+ * hosts that fit at any time of the range, as lists are made of it; query_scan_read() reads what fits, part by part. To be
+ * called when the selection is complete.
+ */
+int query_scan_join(struct query_scan *scan, struct store *store, const char *const *by, size_t by_count, struct error *err);
+/* Calls `read` for each part; mostly there is one. The grouping has all labels of groups, also those of hosts, unless it is by
+ * all labels: then it asks for those. */
+typedef int (*scan_read)(void *context, const struct store_select *select, const struct store_grouping *grouping,
+			 struct store_read_stats *stats, struct error *err);
+int query_scan_read(struct query_scan *scan, const struct store_grouping *grouping, scan_read read, void *context,
+		    struct error *err);
+/* The value of a label of `by` that the series' host has in the part that is read; NULL if it has none. */
+const char *host_join_value(const struct query_scan *scan, const struct labels *labels, const char *name);
+struct host_join *host_join_free(struct host_join *join);
 /* Turns the outcome `r` of reading into what the user should see: several types are listed. Adds scan->read to stats (NULL
  * allowed), and the time since since_ns (0 = none). */
 int query_scan_finish(struct query_scan *scan, struct store *store, int r, struct query_stats *stats, int64_t since_ns,
@@ -149,6 +170,24 @@ int query_merge_symbolize(struct symbolizer *symbolizer, const struct query *que
 
 /* Keeps `limit` rows; the others are dropped, or summed as one more row. */
 int query_series_limit(struct query_series *series, size_t limit, bool others, struct error *err);
+
+/* ---- names.c ---- */
+
+/* A list of names as it is put together. */
+struct names_build {
+	struct intern texts;
+	struct query_name *items; /* by text id; names are not set */
+	size_t count, capacity;
+};
+/* *ret is where the numbers of a name are kept, until the next call. */
+int names_find(struct names_build *build, const char *name, struct query_name **ret, struct error *err);
+void names_build_release(struct names_build *build);
+
+/* ---- host_names.c ---- */
+
+/* Adds labels of hosts, or with `label` values of one that begin with `prefix`, as far as hosts are selected. */
+int names_add_hosts(struct store *store, const struct store_select *select, const char *label, const char *prefix,
+		    struct names_build *build, struct store_read_stats *stats, struct error *err);
 
 /* ---- groups.c ---- */
 

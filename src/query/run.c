@@ -322,6 +322,8 @@ static int names_table(struct run *run, const char *name, const struct query_nam
 		       {"first", QUERY_COLUMN_TIME}, {"last", QUERY_COLUMN_TIME},      {"values", QUERY_COLUMN_INTEGER}};
 	for (size_t i = 0; i < (labels ? 6 : 5); i++)
 		query_table_add_column(table, columns[i].name, "", columns[i].kind);
+	if (run->plan->output != PLAN_TYPES)
+		query_table_add_column(table, "hosts", "", QUERY_COLUMN_INTEGER);
 	for (size_t i = 0; i < names->count; i++) {
 		const struct query_name *item = &names->items[i];
 		query_table_add_row(table, run->rows_max);
@@ -332,6 +334,8 @@ static int names_table(struct run *run, const char *name, const struct query_nam
 		query_table_integer(table, item->last_ns);
 		if (labels)
 			query_table_integer(table, (int64_t)item->values);
+		if (run->plan->output != PLAN_TYPES)
+			query_table_integer(table, (int64_t)item->hosts);
 	}
 	table->rows_before_limit = names->count_before_limit;
 	return query_table_status(table, run->err);

@@ -82,6 +82,7 @@ int query_scan_init(struct query_scan *scan, struct symbolizer *symbolizer, cons
 
 void query_scan_release(struct query_scan *scan)
 {
+	host_join_free(scan->join);
 	frame_names_free(scan->names);
 	selector_free(scan->selector);
 	memset(scan, 0, sizeof(*scan));
@@ -239,6 +240,8 @@ int query_only_type(struct store *store, const struct query *query, char ret[sta
 	if (!types)
 		return error_nomem(err);
 	int r = query_scan_init(&scan, NULL, &plain, err);
+	if (r == 0)
+		r = query_scan_join(&scan, store, NULL, 0, err);
 	if (r == 0)
 		r = list_types(&scan.select, store, types, &count, err);
 	for (size_t i = 0; r == 0 && i < count && found < 2; i++) {

@@ -23,12 +23,14 @@
 #define ROWS_DEFAULT   100
 
 struct series_build {
+	struct store *store;
 	struct groups groups;
 	struct query_series_row *rows; /* by group */
 	__int128 *totals;	       /* of rows, exactly */
 	size_t row_count, row_capacity, total_capacity;
 	struct map64 sums; /* group << 32 | step -> value */
 	int64_t first_ns, step_ns;
+	bool whole; /* one step */
 };
 
 static int build_on_point(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err)
@@ -45,6 +47,14 @@ static int build_on_point(void *context, uint32_t group, uint64_t bucket, int64_
 		return error_nomem(err);
 	build->totals[group] += value;
 	return 0;
+}
+
+static int read_part(void *context, const struct store_select *select, const struct store_grouping *grouping,
+		     struct store_read_stats *stats, struct error *err)
+{
+	struct series_build *build = context;
+	return store_series(build->store, select, grouping, build->whole ? 0 : build->step_ns, build_on_point, build, stats,
+			    err);
 }
 
 DEFINE_ORDER(compare_points, struct query_point, ORDER(a->time_ns, b->time_ns));
@@ -248,10 +258,13 @@ static int series_once(struct store *store, struct symbolizer *symbolizer, const
 	if (r < 0)
 		return r;
 	_cleanup_(query_scan_release) struct query_scan scan = {0};
-	_cleanup_(build_release) struct series_build build = {.first_ns = aligned.from_ns, .step_ns = step_ns};
+	_cleanup_(build_release) struct series_build build = {
+		.store = store, .first_ns = aligned.from_ns, .step_ns = step_ns, .whole = options->whole};
 	r = query_scan_init(&scan, symbolizer, &aligned, err);
 	if (!r)
 		r = groups_init(&build.groups, &scan, options->by, options->by_count, GROUPS_MAX, err);
+	if (!r)
+		r = query_scan_join(&scan, store, options->by, options->by_count, err);
 	if (r < 0)
 		return r;
 	int64_t parsed = time_monotonic_ns();
@@ -261,7 +274,7 @@ static int series_once(struct store *store, struct symbolizer *symbolizer, const
 					  .by_count = options->by_count,
 					  .group = groups_on_group,
 					  .context = &build.groups};
-	r = store_series(store, &scan.select, &grouping, options->whole ? 0 : step_ns, build_on_point, &build, &scan.read, err);
+	r = query_scan_read(&scan, &grouping, read_part, &build, err);
 	r = query_scan_finish(&scan, store, r, stats, parsed, err);
 	*ret_several = scan.several_types;
 	if (r < 0)

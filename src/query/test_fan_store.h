@@ -217,6 +217,24 @@ static int fan_read_processes(struct store *store, const struct store_select *se
 	return r;
 }
 
+/* ---- hosts ---- */
+
+/* A host is in one of the parts, whichever has its samples. */
+static int fan_note_host(struct store *store, const char *host, const struct labels *labels, int64_t time_ns, struct error *err)
+{
+	uint64_t hash = hash64(host, strlen(host));
+	return store_note_host(fan_parts(store)[hash % FAN_PARTS], host, labels, time_ns, err);
+}
+
+static int fan_read_hosts(struct store *store, const char *const *names, size_t name_count, int64_t from_ns, int64_t to_ns,
+			  store_on_host on_host, void *context, struct error *err)
+{
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < FAN_PARTS; i++)
+		r = store_read_hosts(fan_parts(store)[i], names, name_count, from_ns, to_ns, on_host, context, err);
+	return r;
+}
+
 /* ---- lists ---- */
 
 /*
@@ -415,6 +433,8 @@ static const struct store_ops fan_store_ops = {
 	.list_values = fan_list_values,
 	.list_series = fan_list_series,
 	.read_processes = fan_read_processes,
+	.note_host = fan_note_host,
+	.read_hosts = fan_read_hosts,
 	.delete = fan_delete,
 	.get_stats = fan_get_stats,
 	.cut = fan_cut,

@@ -160,6 +160,13 @@ static void write_store_metrics(struct buffer *m, struct server *server)
 	COUNTER("wick_store_flush_seconds_total", "Time spent writing blocks.", SECONDS(store.cut_ns_total));
 	GAUGE("wick_store_flush_seconds_max", "Longest write of a block.", SECONDS(store.cut_ns_max));
 	GAUGE("wick_store_log_bytes", "Size of the log.", store.log_bytes);
+	GAUGE("wick_store_hosts", "Hosts with labels of their own.", store.hosts);
+	GAUGE("wick_store_host_labels", "Sets of labels of hosts, each for a time.", store.host_runs);
+	GAUGE("wick_store_host_bytes", "Memory of the table of hosts.", store.host_bytes);
+	COUNTER("wick_store_host_labels_dropped_total", "Sets of labels that went because a host had too many.",
+		store.host_runs_dropped);
+	COUNTER("wick_store_host_labels_refused_total", "Profiles whose labels of the host were not kept.",
+		store.hosts_refused);
 	GAUGE("wick_store_blocks", "Blocks on disk.", store.blocks);
 	GAUGE("wick_store_block_bytes", "Size of the blocks.", store.block_bytes);
 	GAUGE("wick_store_block_rows", "Sample rows in blocks.", store.block_samples);

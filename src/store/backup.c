@@ -13,6 +13,9 @@
  * of whoever uses the backup, by its sequence, as after a crash. The copy ends where the file ended, inside a record perhaps:
  * that end is cut off, for nobody was promised it.
  *
+ * The labels of hosts come last, so that whatever is in the blocks has them. They change, so what was read in pieces is read
+ * once more if it does not fit together.
+ *
  * A block is made in tmp/, opened, verified, synced, and renamed into blocks/, so that an interrupted backup has whole blocks
  * and goes on from there. backup.json says that the directory is a backup, and whether it is complete: only such a directory
  * loses blocks that the source has no more.
@@ -42,6 +45,7 @@
 #define ROUNDS_MAX  100
 #define COPY_BUFFER (1024 * 1024)
 #define NOTE_MAX    4096
+#define HOSTS_TRIES 5
 
 struct names {
 	char (*items)[BLOCK_NAME_MAX];
@@ -188,12 +192,20 @@ static int fetch_log_of_directory(void *context, const char *to, struct error *e
 	return r < 0 ? r : list_directory(from, copy_segment, &copying, err);
 }
 
+static int fetch_hosts_of_directory(void *context, const char *to, struct error *err)
+{
+	char from[PATH_MAX];
+	int r = join(from, context, HOST_JOURNAL_NAME, err);
+	return r < 0 ? r : copy_file(from, to, err);
+}
+
 void store_backup_directory(const char *directory, struct store_backup_source *ret)
 {
 	*ret = (struct store_backup_source){.name = directory,
 					    .list = list_of_directory,
 					    .fetch = fetch_of_directory,
 					    .fetch_log = fetch_log_of_directory,
+					    .fetch_hosts = fetch_hosts_of_directory,
 					    .context = (void *)(uintptr_t)directory};
 }
 
@@ -489,6 +501,48 @@ static void count_blocks(struct backing *b)
 	}
 }
 
+/* ---- hosts ---- */
+
+static int count_record(void *context, const char *host, const struct labels *labels, int64_t first_ns, int64_t last_ns,
+			struct error *err)
+{
+	return 0;
+}
+
+static int check_hosts(struct backing *b, const char *path, struct host_journal_result *ret)
+{
+	_cleanup_(buffer_release) struct buffer contents = {0};
+	int r = io_read_file(path, HOST_JOURNAL_BYTES_MAX, &contents, b->err);
+	return r < 0 ? r : host_journal_read(buffer_bytes(&contents), count_record, b, ret, b->err);
+}
+
+static int back_up_hosts(struct backing *b)
+{
+	char fresh[PATH_MAX], to[PATH_MAX];
+	struct host_journal_result result = {0};
+	struct error why = {0};
+	int r = join(fresh, b->temporary, HOST_JOURNAL_NAME, b->err);
+	if (r == 0)
+		r = join(to, b->options->target, HOST_JOURNAL_NAME, b->err);
+	for (unsigned i = 0; r == 0 && i < HOSTS_TRIES && (i == 0 || result.damaged_bytes); i++) {
+		r = io_unlink(fresh, b->err);
+		if (r == 0)
+			r = b->source->fetch_hosts ? b->source->fetch_hosts(b->source->context, fresh, &why) : -ENOENT;
+		if (r == -ENOENT)
+			return io_unlink(to, b->err);
+		if (r < 0)
+			return error_set(b->err, r, "%s", why.message);
+		r = check_hosts(b, fresh, &result);
+	}
+	if (r == 0 && result.damaged_bytes)
+		problem(b, HOST_JOURNAL_NAME " is damaged: %llu bytes are no records, and %llu records are whole",
+			(unsigned long long)result.damaged_bytes, (unsigned long long)result.records);
+	b->result->host_records = result.records;
+	if (r == 0)
+		r = sync_file(fresh, b->err);
+	return r == 0 ? io_rename(fresh, to, b->err) : r;
+}
+
 /* ---- all ---- */
 
 static int back_up(struct backing *b)
@@ -504,6 +558,8 @@ static int back_up(struct backing *b)
 	}
 	if (r == 0)
 		r = remove_others(b);
+	if (r == 0)
+		r = back_up_hosts(b);
 	if (r < 0)
 		return r;
 	count_blocks(b);

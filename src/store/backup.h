@@ -14,6 +14,9 @@
 #include "base/cancel.h"
 #include "base/error.h"
 
+/* What the table of hosts is called among the files of a backup. */
+#define STORE_BACKUP_HOSTS "hosts.journal"
+
 typedef int (*store_backup_on_name)(void *context, const char *name, struct error *err);
 struct store_backup_source {
 	const char *name; /* a directory or a URL, to be noted in the backup */
@@ -23,6 +26,8 @@ struct store_backup_source {
 	int (*fetch)(void *context, const char *block, const char *file, const char *to, struct error *err);
 	/* Copies the log into an empty directory, as far as it is written; before blocks are listed. NULL = there is none. */
 	int (*fetch_log)(void *context, const char *to, struct error *err);
+	/* Makes the file `to` of the table of hosts (store/hosts/host_journal.h); -ENOENT or NULL: there is none. */
+	int (*fetch_hosts)(void *context, const char *to, struct error *err);
 	void *context;
 };
 /* Of a data directory, in use or not; hard links where it is on the same file system. `directory` must live as long. */
@@ -41,6 +46,7 @@ struct store_backup_result {
 	uint64_t bytes, bytes_copied;	  /* of blocks */
 	uint64_t log_records, log_bytes;  /* whole records */
 	uint64_t damaged;		  /* of the new blocks */
+	uint64_t host_records;		  /* of the table of hosts */
 };
 /*
  * Everything that was acknowledged before the call is in it, and perhaps some of what came since. Blocks are verified as they

@@ -5,6 +5,7 @@
  *   DATA/lock          held (flock) by the process that has the store open
  *   DATA/log/          write-ahead log, see log.c
  *   DATA/blocks/NAME/  blocks, see docs/format.md
+ *   DATA/hosts.journal labels of hosts, see hosts/host_journal.c
  *   DATA/tmp/          blocks being written: block by a cut, compact by a merge; emptied at start
  *   DATA/trash/        a block being deleted; emptied at start
  *   DATA/quarantine/   what was damaged; never read, never removed
@@ -148,6 +149,8 @@ static void init_locks(struct local_store *store)
 	pthread_mutex_init(&store->cut_lock, NULL);
 	pthread_mutex_init(&store->wake_lock, NULL);
 	pthread_mutex_init(&store->compact_lock, NULL);
+	pthread_mutex_init(&store->hosts.write_lock, NULL);
+	pthread_rwlock_init(&store->hosts.lock, NULL);
 	thread_condition_init(&store->synced_cond);
 	thread_condition_init(&store->room_cond);
 	thread_condition_init(&store->wake_cond);
@@ -317,6 +320,7 @@ static int load_ids(struct local_store *store, struct error *err)
 static void free_store(struct local_store *store)
 {
 	blocks_free_all(store);
+	local_hosts_close(store, false);
 	head_free(store->head);
 	head_free(store->frozen);
 	mem_free(store->gaps);
@@ -336,6 +340,8 @@ static void free_store(struct local_store *store)
 	pthread_mutex_destroy(&store->cut_lock);
 	pthread_mutex_destroy(&store->wake_lock);
 	pthread_mutex_destroy(&store->compact_lock);
+	pthread_mutex_destroy(&store->hosts.write_lock);
+	pthread_rwlock_destroy(&store->hosts.lock);
 	pthread_cond_destroy(&store->synced_cond);
 	pthread_cond_destroy(&store->room_cond);
 	pthread_cond_destroy(&store->wake_cond);
@@ -346,7 +352,7 @@ static void free_store(struct local_store *store)
 static int open_all(struct local_store *store, struct error *err)
 {
 	static int (*const steps[])(struct local_store * store, struct error * err) = {
-		lock_directory,		make_directories, gaps_load,	     open_blocks,
+		lock_directory,		make_directories, gaps_load,	     local_hosts_open, open_blocks,
 		store_recover_replaced, load_ids,	  store_recover_log, start_threads,
 	};
 	int r = id_ring_init(&store->ids, err);
@@ -366,6 +372,7 @@ int local_open(const struct store_options *options, struct local_store **ret, st
 	buffer_init(&store->compressed, SIZE_MAX);
 	store->cache_max = STORE_CACHE_MAX;
 	init_locks(store);
+	store->hosts.file.fd = -1;
 	store->directory = mem_strdup(options->directory);
 	set_options(store, options);
 	int r = store->directory ? compile_rules(store, err) : error_nomem(err);
@@ -392,8 +399,10 @@ struct local_store *local_close(struct local_store *store)
 	pthread_join(store->cut_thread, NULL);
 	pthread_join(store->compact_thread, NULL);
 	/* After a failed sync the disk is not to be trusted with more than what the log already holds. */
-	if (!has_failed(store))
+	bool is_sound = !has_failed(store);
+	if (is_sound)
 		local_cut(store, NULL);
+	local_hosts_close(store, is_sound);
 	blocks_delete_removed(store);
 	free_store(store);
 	return NULL;
@@ -449,4 +458,5 @@ void local_get_stats(struct local_store *store, struct store_stats *ret)
 	}
 	pthread_mutex_unlock(&store->state_lock);
 	pthread_mutex_unlock(&store->append_lock);
+	local_hosts_get_stats(store, ret);
 }

@@ -108,6 +108,17 @@ static void op_set_cache(struct store *store, size_t bytes_max)
 	local_set_cache(local_of(store), bytes_max);
 }
 
+static int op_note_host(struct store *store, const char *host, const struct labels *labels, int64_t time_ns, struct error *err)
+{
+	return local_note_host(local_of(store), host, labels, time_ns, err);
+}
+
+static int op_read_hosts(struct store *store, const char *const *names, size_t name_count, int64_t from_ns, int64_t to_ns,
+			 store_on_host on_host, void *context, struct error *err)
+{
+	return local_read_hosts(local_of(store), names, name_count, from_ns, to_ns, on_host, context, err);
+}
+
 const struct store_ops local_store_ops = {
 	.open = op_open,
 	.close = op_close,
@@ -119,6 +130,8 @@ const struct store_ops local_store_ops = {
 	.list_values = op_list_values,
 	.list_series = op_list_series,
 	.read_processes = op_read_processes,
+	.note_host = op_note_host,
+	.read_hosts = op_read_hosts,
 	.delete = op_delete,
 	.get_stats = op_get_stats,
 	.cut = op_cut,

@@ -11,6 +11,8 @@
  * A crash in between leaves either the old block or both, and the next start removes the one that is replaced. A block of the
  * quarantine that another one already has (it was merged, and the crash came before it was removed) is not brought back.
  *
+ * The table of hosts is written anew without the records that are damaged, and the old file goes to quarantine/repaired/.
+ *
  * Without its series, or the tables that stacks are made of, nothing of a block can be told: it goes to, or stays in, the
  * quarantine.
  */
@@ -435,6 +437,31 @@ static int repair_all(struct repairing *p)
 	return r;
 }
 
+static int repair_hosts(struct repairing *p)
+{
+	_cleanup_(buffer_release) struct buffer contents = {0};
+	_cleanup_(host_table_freep) struct host_table *table = NULL;
+	struct host_journal_result result = {0};
+	struct host_file file;
+	char text[160], to[PATH_MAX];
+	int r = host_file_init(&file, p->options->directory, p->err);
+	if (r == 0)
+		r = host_table_new(&table, p->err);
+	if (r == 0)
+		r = host_file_read(&file, table, &contents, &result, p->err);
+	if (r < 0 || !result.damaged_bytes)
+		return r;
+	snprintf(text, sizeof(text), HOST_JOURNAL_NAME ": %llu bytes are damaged; %llu records are whole",
+		 (unsigned long long)result.damaged_bytes, (unsigned long long)result.records);
+	if (p->options->on_damage)
+		p->options->on_damage(p->options->context, text);
+	p->result->host_bytes_lost = result.damaged_bytes;
+	if (!p->options->dry_run)
+		r = host_file_mend(&file, table, buffer_bytes(&contents), p->repaired, to, p->err);
+	host_file_release(&file);
+	return r;
+}
+
 static int set_paths(struct repairing *p, char lock[PATH_MAX])
 {
 	char tmp[PATH_MAX];
@@ -473,6 +500,8 @@ int store_repair(const struct store_repair_options *options, struct store_repair
 		r = lock_fd;
 	if (r == 0)
 		r = repair_all(p);
+	if (r == 0)
+		r = repair_hosts(p);
 	io_remove_tree(p->temporary, NULL);
 	mem_free(p->entries);
 	mem_free(p);

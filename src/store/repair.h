@@ -44,6 +44,7 @@ struct store_repair_result {
 	uint64_t blocks, damaged;		    /* looked at; of these */
 	uint64_t bits, rewritten, restored, failed; /* restored: taken out of the quarantine */
 	uint64_t rows_kept, rows_lost, names_lost;  /* of damaged blocks */
+	uint64_t host_bytes_lost;		    /* of the table of hosts */
 };
 /*
  * Returns 0 also when something could not be repaired. -EBUSY when a process has the store open, -ENOENT if the directory holds

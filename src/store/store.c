@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of store.h and processes.h, each asked of the store's own (store_ops.h). */
+/* The functions of store.h, processes.h and hosts.h, each asked of the store's own (store_ops.h). */
 #include "store/store_ops.h"
 
 #include <errno.h>
@@ -71,6 +71,32 @@ int store_read_processes(struct store *store, const struct store_select *select,
 			 struct error *err)
 {
 	return store->ops->read_processes(store, select, grouping, columns, on_row, context, stats, err);
+}
+
+int store_note_host(struct store *store, const char *host, const struct labels *labels, int64_t time_ns, struct error *err)
+{
+	return store->ops->note_host ? store->ops->note_host(store, host, labels, time_ns, err) : 0;
+}
+
+int store_read_hosts(struct store *store, const char *const *names, size_t name_count, int64_t from_ns, int64_t to_ns,
+		     store_on_host on_host, void *context, struct error *err)
+{
+	if (!store->ops->read_hosts)
+		return 0;
+	return store->ops->read_hosts(store, names, name_count, from_ns, to_ns, on_host, context, err);
+}
+
+static int copy_host(void *context, const struct store_host *host, struct error *err)
+{
+	int r = host_journal_add(context, host->name, host->labels, host->first_ns, host->last_ns);
+	return r < 0 ? error_set(err, r, "the table of hosts does not fit into the response") : 0;
+}
+
+int store_copy_hosts(struct store *store, struct buffer *ret, struct error *err)
+{
+	if (host_journal_begin(ret) < 0)
+		return error_nomem(err);
+	return store_read_hosts(store, NULL, 0, INT64_MIN, INT64_MAX, copy_host, ret, err);
 }
 
 int store_delete(struct store *store, const struct series_conditions *series, int64_t from_ns, int64_t to_ns,

@@ -151,6 +151,7 @@ struct store_link_condition {
  */
 struct store_select {
 	int64_t from_ns, to_ns;
+	int64_t steps_before_ns; /* of values over time: the first step begins so much before from_ns */
 	struct series_conditions series;
 	const struct store_stack_condition *conditions; /* all must hold */
 	size_t condition_count;
@@ -177,6 +178,11 @@ struct store_select {
 	 * leaves room for, the rest is left out. 0 = 56, which is what a tree of the largest nodes takes. */
 	unsigned stack_bytes;
 };
+
+static inline int64_t store_select_steps_ns(const struct store_select *select)
+{
+	return select->from_ns - select->steps_before_ns;
+}
 
 /* How samples are put together: by values of labels. */
 struct store_grouping {
@@ -232,11 +238,11 @@ void store_read_stats_unite(struct store_read_stats *to, const struct store_read
  */
 int store_merge(struct store *store, const struct store_select *select, const struct store_grouping *grouping,
 		struct profile *into, struct store_read_stats *stats, struct error *err);
-/* Calls on_point for sums per (group, bucket): bucket = floor((time - from) / step), step_ns 0 = one bucket. Points of one
- * group and bucket may come several times and must be summed. The value of a group over the whole range is the sum of its
- * points; where gauges are averaged it is another number, and the difference comes as points of the bucket STORE_RANGE, which
- * make it right when all are added up exactly: parts of the sum need not fit into 64 bits. Values themselves are sums as in
- * base/sum.h. Totals and rollups are used where they give the same buckets. */
+/* Calls on_point for sums per (group, bucket): bucket = floor((time - from + steps_before) / step), step_ns 0 = one bucket.
+ * Points of one group and bucket may come several times and must be summed. The value of a group over the whole range is the
+ * sum of its points; where gauges are averaged it is another number, and the difference comes as points of the bucket
+ * STORE_RANGE, which make it right when all are added up exactly: parts of the sum need not fit into 64 bits. Values themselves
+ * are sums as in base/sum.h. Totals and rollups are used where they give the same buckets. */
 #define STORE_RANGE UINT64_MAX
 typedef int (*store_on_point)(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err);
 int store_series(struct store *store, const struct store_select *select, const struct store_grouping *grouping, int64_t step_ns,
@@ -328,6 +334,9 @@ struct store_stats {
 	int64_t retention_age_ns;		     /* as it holds; negative = for ever */
 	uint64_t retention_size_bytes;		     /* likewise; UINT64_MAX = without a limit */
 	int64_t samples_age_ns;			     /* 0 = as long as everything else */
+	/* The table of hosts (hosts.h), now: hosts, labels of one for a time, bytes of memory. And since the start: those that
+	 * went because a host had too many, and what was not taken */
+	uint64_t hosts, host_runs, host_bytes, host_runs_dropped, hosts_refused;
 };
 void store_get_stats(struct store *store, struct store_stats *ret);
 

@@ -18,7 +18,7 @@
  *   head.c      the head in memory                   series.c       what is known of a series
  *   log.c       segments of the write-ahead log      delta*.c       the payload of a record        ids.c   duplicate ids
  *   record.c    payloads of older versions
- *   block*.c    blocks on disk
+ *   block*.c    blocks on disk                        local_hosts.c  labels of hosts, with hosts/
  *
  * Locks, in the order in which they are taken:
  *   compact_lock one compaction, retention or deletion at a time: who takes blocks out of the list because others replace them
@@ -27,6 +27,7 @@
  *   append_lock  the log, sequences, ids; the active head is changed only under it
  *   state_lock   pointers to heads, the list of blocks, references, caches, statistics
  *   head.lock    a head's tables and samples
+ *   hosts.write_lock, hosts.lock  the file of hosts, and the table; by themselves
  */
 #ifndef WICK_STORE_STORE_INT_H
 #define WICK_STORE_STORE_INT_H
@@ -41,6 +42,7 @@
 #include "store/head/head.h"
 #include "store/head/log.h"
 #include "store/head/record.h"
+#include "store/hosts/host_file.h"
 #include "store/ids.h"
 #include "store/store_ops.h"
 
@@ -94,6 +96,16 @@ struct local_store {
 	size_t gap_count, gap_capacity;
 	struct store_stats stats;
 	struct error cut_error; /* code != 0: the last cut failed; cleared by one that works */
+
+	/* Labels of hosts */
+	struct local_hosts {
+		pthread_mutex_t write_lock; /* the file; and only who has it makes changes that are news */
+		pthread_rwlock_t lock;	    /* the table, is_stale */
+		struct host_table *table;
+		struct host_file file;
+		bool is_stale; /* the file has earlier times of last profiles than the table */
+		int64_t written_ns;
+	} hosts;
 
 	/* Cutting */
 	pthread_mutex_t cut_lock;
@@ -151,6 +163,16 @@ int local_list_blocks(struct local_store *store, store_on_block on_block, void *
 int local_read_block_file(struct local_store *store, const char *block, const char *file, uint64_t offset, size_t bytes_max,
 			  struct buffer *ret, struct error *err);
 void local_set_cache(struct local_store *store, size_t bytes_max);
+int local_note_host(struct local_store *store, const char *host, const struct labels *labels, int64_t time_ns,
+		    struct error *err);
+int local_read_hosts(struct local_store *store, const char *const *names, size_t name_count, int64_t from_ns, int64_t to_ns,
+		     store_on_host on_host, void *context, struct error *err);
+
+/* local_hosts.c */
+int local_hosts_open(struct local_store *store, struct error *err);
+void local_hosts_close(struct local_store *store, bool keep); /* keep: the disk can be trusted */
+void local_hosts_get_stats(struct local_store *store, struct store_stats *ret);
+void local_hosts_retain(struct local_store *store, int64_t now_ns);
 
 /* Calls on_problem, counts. */
 void store_problem(struct local_store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a store must do: the functions that store.h and processes.h call, one for each of theirs, with the same duties.
+ * What a store must do: the functions that store.h, processes.h and hosts.h call, one for each of theirs, with the same duties.
  *
  * Queries, pages and ingest know a struct store and nothing of who answers. The local store (store_int.h: files of this
  * process) is one implementation, and the default; another one gives store_options.ops. All that it is asked is data: what is
@@ -19,6 +19,7 @@
 #ifndef WICK_STORE_STORE_OPS_H
 #define WICK_STORE_STORE_OPS_H
 
+#include "store/hosts.h"
 #include "store/processes.h"
 #include "store/store.h"
 
@@ -46,6 +47,12 @@ struct store_ops {
 	int (*read_processes)(struct store *store, const struct store_select *select, const struct store_grouping *grouping,
 			      unsigned columns, store_on_process on_row, void *context, struct store_read_stats *stats,
 			      struct error *err);
+
+	/* Of hosts. Both NULL: notes are taken and forgotten, no host has labels. */
+	int (*note_host)(struct store *store, const char *host, const struct labels *labels, int64_t time_ns,
+			 struct error *err);
+	int (*read_hosts)(struct store *store, const char *const *names, size_t name_count, int64_t from_ns, int64_t to_ns,
+			  store_on_host on_host, void *context, struct error *err);
 
 	int (*delete)(struct store *store, const struct series_conditions *series, int64_t from_ns, int64_t to_ns,
 		      struct store_delete_result *ret, struct error *err);

@@ -13,6 +13,7 @@
 #include "store/head/head.h"
 #include "store/head/log.h"
 #include "store/head/record.h"
+#include "store/hosts/host_file.h"
 
 struct verifying {
 	const struct store_verify_options *options;
@@ -169,6 +170,28 @@ static int verify_log(struct verifying *v, struct error *err)
 	return r;
 }
 
+/* ---- hosts ---- */
+
+/* Of one that is in use the end may be half written. */
+static int verify_hosts(struct verifying *v, struct error *err)
+{
+	struct host_journal_result result;
+	struct host_file file;
+	char text[160];
+	int r = host_file_init(&file, v->options->directory, err);
+	if (r == 0)
+		r = host_file_check(&file, &result, err);
+	if (r < 0)
+		return r;
+	v->result->host_records = result.records;
+	if (result.damaged_bytes) {
+		snprintf(text, sizeof(text), HOST_JOURNAL_NAME ": %llu bytes are damaged; %llu records are whole",
+			 (unsigned long long)result.damaged_bytes, (unsigned long long)result.records);
+		on_problem(v, text);
+	}
+	return 0;
+}
+
 /* ---- all ---- */
 
 static int count_entry(struct verifying *v, const char *name, struct error *err)
@@ -203,6 +226,8 @@ int store_verify(const struct store_verify_options *options, struct store_verify
 	r = each_entry(&v, v.blocks, verify_block, err);
 	if (r == 0 && !ret->is_in_use)
 		r = verify_log(&v, err);
+	if (r == 0)
+		r = verify_hosts(&v, err);
 	if (r == 0 && access(v.quarantine, F_OK) == 0)
 		r = each_entry(&v, v.quarantine, count_entry, err);
 	return r;

@@ -24,6 +24,7 @@ struct store_verify_result {
 	/* The end of the log, inside a record, that a start would cut off; how long the record would have been (0 = not
 	 * known). It was never acknowledged, and is no problem */
 	uint64_t log_cut_bytes, log_cut_record_bytes;
+	uint64_t host_records; /* of the table of hosts */
 	uint64_t problems;
 	uint64_t set_aside; /* things in quarantine/, from earlier */
 	/* Another process has the store open. Its blocks are checked (one that is replaced meanwhile is passed over), its log

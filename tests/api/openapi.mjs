@@ -428,6 +428,7 @@ await test('storage and the server', async () => {
 	await ask('post', '/api/v1/compact');
 	assert.ok((await ask('get', '/api/v1/blocks')).blocks.length > 0);
 	const [block] = (await ask('post', '/api/v1/backup?flush=true')).blocks;
+	await ask('get', '/api/v1/backup/hosts.journal?offset=0');
 	await ask('get', `/api/v1/backup/${block.name}/meta.json?offset=0`);
 	await ask('get', `/api/v1/backup/${block.name}/nothing`, { status: 404 });
 	await ask('post', '/api/v1/backup?flush=perhaps', { status: 400 });

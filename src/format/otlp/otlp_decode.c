@@ -3,7 +3,7 @@
  * Decoding OTLP profiles (opentelemetry.proto.profiles.v1development, and the collector's request, which is the same message):
  *
  *   ProfilesData      1 resource_profiles  2 dictionary (otlp_dictionary.c)
- *   ResourceProfiles  1 resource { 1 attributes }  2 scope_profiles
+ *   ResourceProfiles  1 resource { 1 attributes  3 entity_refs { 2 type  4 description_keys } }  2 scope_profiles
  *   ScopeProfiles     1 scope  2 profiles
  *   Profile           1 sample_type  2 samples  3 time (fixed64)  4 duration  5 period_type  6 period
  *
@@ -20,6 +20,8 @@
  *
  * Samples of one profile all have the same shape: one value; or timestamps, each of which counts as 1; or as many values as
  * timestamps. With timestamps, each becomes a sample of its own.
+ *
+ * Attributes that an entity of the type "host" names as its description are host_labels of the profile as well.
  *
  * Fields may come in any order (some writers emit them backwards), so a message whose parts depend on each other is walked
  * twice. The original payload is not looked at.
@@ -40,6 +42,7 @@ enum layout { LAYOUT_UNKNOWN, LAYOUT_1_9, LAYOUT_1_10 };
 /* A resource's attribute, a view of the input. */
 struct resource_attribute {
 	struct bytes key, value;
+	bool describes_host;
 };
 
 enum shape { SHAPE_NONE, SHAPE_VALUES_ONLY, SHAPE_TIMESTAMPS_ONLY, SHAPE_BOTH };
@@ -52,6 +55,8 @@ struct decoder {
 
 	struct resource_attribute *resource;
 	size_t resource_count, resource_capacity;
+	struct bytes described[LIMIT_LABELS_PER_SERIES]; /* keys of attributes that describe the host */
+	size_t described_count;
 
 	/* Of the profile being read */
 	enum shape shape;
@@ -143,7 +148,7 @@ static int read_resource_attribute(struct decoder *decoder, struct pb_cursor cur
 {
 	static const enum pb_wire wires[] = {0, PB_BYTES, PB_BYTES, PB_VARINT};
 	static const char *const names[] = {"", "KeyValue.key", "KeyValue.value", "KeyValue.key_strindex"};
-	struct resource_attribute attribute = {{cursor.end, 0}, {cursor.end, 0}};
+	struct resource_attribute attribute = {{cursor.end, 0}, {cursor.end, 0}, false};
 	struct pb_field field;
 	int r;
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
@@ -170,9 +175,42 @@ static int read_resource_attribute(struct decoder *decoder, struct pb_cursor cur
 	return r < 0 ? error_nomem(err) : 0;
 }
 
+/* An EntityRef. Of very many keys the first count. */
+static int read_entity(struct decoder *decoder, struct pb_cursor cursor, struct error *err)
+{
+	struct pb_field field;
+	size_t before = decoder->described_count;
+	bool is_host = false;
+	int r;
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		if (field.number != 2 && field.number != 4)
+			continue;
+		r = pb_expect(&cursor, &field, PB_BYTES, field.number == 2 ? "EntityRef.type" : "EntityRef.description_keys",
+			      err);
+		if (r < 0)
+			return r;
+		if (field.number == 2)
+			is_host = bytes_equal_string(field.bytes, "host");
+		else if (decoder->described_count < LIMIT_LABELS_PER_SERIES)
+			decoder->described[decoder->described_count++] = field.bytes;
+	}
+	if (!is_host)
+		decoder->described_count = before;
+	return r;
+}
+
 static int read_resource(struct decoder *decoder, struct pb_cursor cursor, struct error *err)
 {
-	return for_each(decoder, cursor, 1, "attributes", read_resource_attribute, err);
+	int r = for_each(decoder, cursor, 1, "attributes", read_resource_attribute, err);
+	return r < 0 ? r : for_each(decoder, cursor, 3, "entity_refs", read_entity, err);
+}
+
+static bool describes_host(const struct decoder *decoder, struct bytes key)
+{
+	for (size_t i = 0; i < decoder->described_count; i++)
+		if (bytes_equal(decoder->described[i], key))
+			return true;
+	return false;
 }
 
 /* Refuses keys that come twice, then forgets attributes without a value, so that no profile of the resource looks at them. */
@@ -190,6 +228,7 @@ static int check_resource(struct decoder *decoder, struct error *err)
 			r = error_nomem(err);
 		else if (attribute.key.len > 0 && id != known)
 			r = error_set(err, -EBADMSG, "resource: duplicate attribute key \"%s\"", intern_string(&keys, id));
+		attribute.describes_host = describes_host(decoder, attribute.key);
 		if (!otlp_value_is_empty(pb_open(attribute.value)))
 			decoder->resource[kept++] = attribute;
 	}
@@ -216,6 +255,26 @@ static int add_resource_labels(struct decoder *decoder, struct profile *profile,
 	return r < 0 ? r
 		     : profile_add_label_set(profile, dictionary->labels, dictionary->label_count, &profile->resource_labels,
 					     err);
+}
+
+static int add_host_labels(struct decoder *decoder, struct profile *profile, struct error *err)
+{
+	struct otlp_dictionary *dictionary = &decoder->dictionary;
+	dictionary->label_count = 0;
+	int r = 0;
+	for (size_t i = 0; decoder->described_count && i < decoder->resource_count && r == 0; i++) {
+		struct bytes name = decoder->resource[i].key;
+		uint32_t key = 0;
+		if (!decoder->resource[i].describes_host)
+			continue;
+		r = otlp_spend(dictionary, name.len + 48, err);
+		if (r == 0)
+			r = profile_add_bytes(profile, name, &key, err);
+		if (r == 0)
+			r = otlp_add_value(dictionary, key, pb_open(decoder->resource[i].value), 0, err);
+	}
+	return r < 0 ? r
+		     : profile_add_label_set(profile, dictionary->labels, dictionary->label_count, &profile->host_labels, err);
 }
 
 /* ---- samples ---- */
@@ -418,6 +477,8 @@ static int fill_profile(struct decoder *decoder, struct profile *profile, struct
 		r = profile_add_sample_type(profile, type.type, type.unit, err);
 	if (r == 0)
 		r = add_resource_labels(decoder, profile, err);
+	if (r == 0)
+		r = add_host_labels(decoder, profile, err);
 	return r < 0 ? r : for_each(decoder, again, 2, "samples", read_sample, err);
 }
 
@@ -441,7 +502,7 @@ static int read_scope(struct decoder *decoder, struct pb_cursor cursor, struct e
 
 static int read_resource_profiles(struct decoder *decoder, struct pb_cursor cursor, struct error *err)
 {
-	decoder->resource_count = 0;
+	decoder->resource_count = decoder->described_count = 0;
 	int r = for_each(decoder, cursor, 1, "resource", read_resource, err);
 	if (r == 0)
 		r = check_resource(decoder, err);

@@ -26,6 +26,7 @@
 #include "elf/build_id.h"
 #include "format/format_int.h"
 #include "format/otlp/otlp.h"
+#include "profile/hosts.h"
 #include "profile/runtimes.h"
 
 struct encoder {
@@ -309,21 +310,62 @@ static void write_values(struct encoder *encoder, uint32_t field, const struct p
 	pb_end(encoder->out, mark);
 }
 
-static int write_resource(struct encoder *encoder, struct error *err)
+static bool has_key(const struct profile *profile, uint32_t label_set, struct bytes key)
 {
-	size_t mark, pair, count;
-	int r = convert_labels(encoder, encoder->from->resource_labels, &count, err);
+	const struct profile_label_set *set = &profile->label_sets[label_set];
+	for (uint32_t i = set->first; i < set->first + set->count; i++)
+		if (bytes_equal(profile_string_bytes(profile, profile->labels[i].key), key))
+			return true;
+	return false;
+}
+
+static int write_resource_attributes(struct encoder *encoder, uint32_t label_set, uint32_t but, struct error *err)
+{
+	size_t pair, count;
+	int r = convert_labels(encoder, label_set, &count, err);
 	if (r < 0)
 		return r;
-	pb_begin(encoder->out, 1, &mark);
 	for (size_t i = 0, run; i < count; i += run) {
+		struct bytes key = profile_string_bytes(encoder->attributes, encoder->labels[i].key);
 		run = run_length(encoder->labels + i, count - i);
+		if (has_key(encoder->from, but, key))
+			continue;
 		pb_begin(encoder->out, 1, &pair);
-		write_bytes(encoder, 1, profile_string_bytes(encoder->attributes, encoder->labels[i].key));
+		write_bytes(encoder, 1, key);
 		write_values(encoder, 2, encoder->labels + i, run, true);
 		pb_end(encoder->out, pair);
 	}
+	return 0;
+}
+
+/* An EntityRef { 2 type  3 id_keys  4 description_keys }: which of the attributes describe the host, and do not identify what
+ * the samples are of. */
+static int write_host_entity(struct encoder *encoder)
+{
+	const struct profile *from = encoder->from;
+	const struct profile_label_set *set = &from->label_sets[from->host_labels];
+	size_t mark;
+	if (!set->count)
+		return 0;
+	pb_begin(encoder->out, 3, &mark);
+	pb_write_string(encoder->out, 2, "host");
+	pb_write_string(encoder->out, 3, PROFILE_HOST_LABEL);
+	for (uint32_t i = set->first; i < set->first + set->count; i++)
+		if (i == set->first || from->labels[i].key != from->labels[i - 1].key)
+			write_bytes(encoder, 4, profile_string_bytes(from, from->labels[i].key));
 	return pb_end(encoder->out, mark);
+}
+
+static int write_resource(struct encoder *encoder, struct error *err)
+{
+	size_t mark;
+	pb_begin(encoder->out, 1, &mark);
+	int r = write_resource_attributes(encoder, encoder->from->resource_labels, encoder->from->host_labels, err);
+	if (r == 0)
+		r = write_resource_attributes(encoder, encoder->from->host_labels, 0, err);
+	if (r == 0)
+		r = write_host_entity(encoder);
+	return r < 0 ? r : pb_end(encoder->out, mark);
 }
 
 /* ---- samples ---- */

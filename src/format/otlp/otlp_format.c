@@ -163,6 +163,8 @@ static int copy_samples(struct profile *to, const struct profile *from, size_t c
 	int r = profile_copy_new(to, from, &copy, err);
 	if (r == 0)
 		r = profile_copy_label_set(copy, from->resource_labels, &to->resource_labels, err);
+	if (r == 0)
+		r = profile_copy_label_set(copy, from->host_labels, &to->host_labels, err);
 	for (size_t i = 0; i < from->sample_count && r == 0; i++) {
 		struct profile_sample sample = from->samples[i];
 		r = profile_copy_stack(copy, sample.stack, &sample.stack, err);

@@ -75,6 +75,8 @@ static int add_column(struct joiner *j, const struct profile *from, size_t colum
 	int r = profile_copy_new(j->wide, from, &copy, j->err);
 	if (r == 0 && column == 0)
 		r = profile_copy_label_set(copy, from->resource_labels, &j->wide->resource_labels, j->err);
+	if (r == 0 && column == 0)
+		r = profile_copy_label_set(copy, from->host_labels, &j->wide->host_labels, j->err);
 	if (r == 0)
 		r = profile_copy_sample_types(copy, j->err);
 	for (size_t i = 0; r == 0 && i < from->sample_count; i++) {

@@ -42,8 +42,16 @@ static const struct pb_json_field any_fields[] = {
 	{.name = "stringValueStrindex", .number = 8, .kind = PB_JSON_INT32},
 };
 static const struct pb_json_message any_value = {"AnyValue", any_fields, COUNT(any_fields)};
+static const struct pb_json_field entity_fields[] = {
+	{.name = "schemaUrl", .number = 1, .kind = PB_JSON_STRING},
+	{.name = "type", .number = 2, .kind = PB_JSON_STRING},
+	{.name = "idKeys", .number = 3, .kind = PB_JSON_STRING, .repeated = true},
+	{.name = "descriptionKeys", .number = 4, .kind = PB_JSON_STRING, .repeated = true},
+};
+MESSAGE(entity_ref, "EntityRef", entity_fields);
 static const struct pb_json_field resource_fields[] = {
 	{.name = "attributes", .number = 1, .kind = PB_JSON_MESSAGE, .repeated = true, .message = &key_value},
+	{.name = "entityRefs", .number = 3, .kind = PB_JSON_MESSAGE, .repeated = true, .message = &entity_ref},
 };
 MESSAGE(resource, "Resource", resource_fields);
 

@@ -11,6 +11,8 @@
 #include "base/time.h"
 #include "server/api/api_int.h"
 #include "server/http/access.h"
+#include "store/backup.h"
+#include "store/hosts.h"
 
 #define TEXT_LOGGED 400
 
@@ -364,6 +366,8 @@ static int answer_delete(struct call *call, struct error *err)
 		return r;
 	_cleanup_(selector_freep) struct selector *selector = NULL;
 	r = selector_parse(text, &selector, err);
+	if (!r)
+		r = selector_refuse_hosts(selector, call->tenant->store, err);
 	if (!r && call->requested_from_ns >= call->requested_to_ns)
 		r = error_set(err, -EINVAL, "the time range is empty: 'from' must be before 'to'");
 	if (!r)
@@ -437,6 +441,17 @@ static int answer_backup(struct call *call, struct error *err)
 	return json_finish(&json, err);
 }
 
+/* Labels of hosts, as the file that a store has them in. */
+static int answer_backup_hosts(struct call *call, uint64_t offset, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer all = {.max = SIZE_MAX};
+	int r = store_copy_hosts(call->tenant->store, &all, err);
+	if (r < 0 || offset >= all.len)
+		return r;
+	size_t len = all.len - offset < BACKUP_PART_BYTES ? all.len - (size_t)offset : BACKUP_PART_BYTES;
+	return buffer_append(&call->response->body, all.data + offset, len) < 0 ? error_nomem(err) : 0;
+}
+
 /* Part of a file: /api/v1/backup/BLOCK/FILE?offset=N. */
 static int answer_backup_file(struct call *call, struct error *err)
 {
@@ -451,11 +466,13 @@ static int answer_backup_file(struct call *call, struct error *err)
 	unsigned long long offset = strtoull(text, &end, 10);
 	if (errno || end == text || *end || *text < '0' || *text > '9' || offset > INT64_MAX)
 		return error_set(err, -EINVAL, "parameter 'offset': '%.40s' is no number of bytes", text);
+	call->response->content_type = "application/octet-stream";
+	if (strcmp(path, STORE_BACKUP_HOSTS) == 0)
+		return answer_backup_hosts(call, offset, err);
 	if (!slash || (size_t)(slash - path) >= sizeof(block))
 		return error_set(err, -ENOENT, "no such path: %.200s; it is /api/v1/backup/BLOCK/FILE", path - 1);
 	memcpy(block, path, (size_t)(slash - path));
 	block[slash - path] = '\0';
-	call->response->content_type = "application/octet-stream";
 	return store_read_block_file(call->tenant->store, block, slash + 1, offset, BACKUP_PART_BYTES, &call->response->body,
 				     err);
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/limits.h"
 #include "base/order.h"
 #include "base/text.h"
@@ -23,6 +24,8 @@ static void write_item(struct json_writer *json, const char *item, const struct 
 	json_member_uint(json, "samples", name->samples);
 	if (values)
 		json_member_uint(json, "values", name->values);
+	if (name->hosts)
+		json_member_uint(json, "hosts", name->hosts);
 	json_member_int(json, "first_ms", name->first_ns / NS_PER_MS);
 	json_member_int(json, "last_ms", name->last_ns / NS_PER_MS);
 }
@@ -241,6 +244,19 @@ static int write_cardinality(struct call *call, struct query_names *types, struc
 	return r;
 }
 
+/* Labels of hosts make no series. */
+static void drop_of_hosts(struct query_names *labels)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < labels->count; i++) {
+		if (labels->items[i].hosts)
+			mem_free(labels->items[i].name);
+		else
+			labels->items[kept++] = labels->items[i];
+	}
+	labels->count = kept;
+}
+
 /* Which labels make how many series: the labels of most values first, with the values that most series have. */
 static int answer_cardinality(struct call *call, struct error *err)
 {
@@ -253,6 +269,7 @@ static int answer_cardinality(struct call *call, struct error *err)
 		r = query_label_names(call->tenant->store, &call->query, &labels, &call->stats, err);
 	if (r < 0)
 		return r;
+	drop_of_hosts(&labels);
 	sort_array(labels.items, labels.count, compare_values);
 	struct json_writer json = {.out = &call->response->body};
 	r = write_cardinality(call, &types, &labels, (size_t)limit, &json, err);

@@ -62,6 +62,7 @@ struct server {
 	int64_t started_ns; /* monotonic */
 	struct server_counters counters;
 	struct log_limit rejected_log;	/* of samples */
+	struct log_limit hosts_log;	/* of labels of hosts */
 	atomic_bool descriptors_logged; /* core/descriptors.c */
 	struct log_limit panics_log;	/* of Parca Agents */
 	atomic_bool odd_tables_logged;	/* ingest/otlp.c */

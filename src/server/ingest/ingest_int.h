@@ -76,6 +76,8 @@ int ingest_store_next(struct ingest *ingest, const struct profile *profile, cons
  * changed. */
 int ingest_store_counted(struct ingest *ingest, struct profile *profile, const char *name, const struct labels *labels,
 			 size_t index, struct error *err);
+/* ingest_hosts.c. What the profile says of its host becomes labels of that, and none of its series; on disk when it returns. */
+int ingest_take_host(struct ingest *ingest, struct profile *profile, struct error *err);
 /* Samples without a service get one of their executable's name. -ENOMEM, -E2BIG. */
 int ingest_name_services(struct profile *profile, struct error *err);
 /* Mappings that are named by the last component of the executable's path get all of it. -ENOMEM, -E2BIG. */

@@ -87,8 +87,10 @@ static int store_all(struct ingest *ingest, bool json, struct error *err)
 	bool counts = !r && counts_samples(&request);
 	for (size_t i = 0; i < request.count && !r; i++) {
 		struct profile *profile = request.profiles[i];
-		r = counts ? store_counted(ingest, profile, i, err)
-			   : ingest_store_next(ingest, profile, forward_take_name(profile), NULL, i, err);
+		r = ingest_take_host(ingest, profile, err);
+		if (r == 0)
+			r = counts ? store_counted(ingest, profile, i, err)
+				   : ingest_store_next(ingest, profile, forward_take_name(profile), NULL, i, err);
 	}
 	/* Samples that are too old are no mistake of the request: it was taken, and says how many profiles are not stored.
 	 * Where the limit of series left nothing, it may come again. */

@@ -269,5 +269,6 @@ int local_apply_retention(struct local_store *store, int64_t now_ns, struct erro
 	remove_surplus(store);
 	pthread_mutex_unlock(&store->compact_lock);
 	blocks_delete_removed(store);
+	local_hosts_retain(store, now_ns);
 	return r < 0 ? error_set(err, r, "%s", own.message) : 0;
 }

@@ -44,8 +44,10 @@ static bool keeps_all(const struct block_meta *meta, const struct plan_criteria 
 {
 	const struct series_conditions *series = &criteria->select->series;
 	bool all = (!criteria->grouping || criteria->grouping->by) && !series->key_count;
-	for (size_t i = 0; i < series->label_count; i++)
-		all &= keeps(meta, series->labels[i].label);
+	for (size_t i = 0; i < series->label_count; i++) {
+		const struct label_fallback *fallback = series->labels[i].fallback;
+		all &= keeps(meta, series->labels[i].label) && (!fallback || keeps(meta, fallback->label));
+	}
 	for (size_t i = 0; criteria->grouping && criteria->grouping->by && i < criteria->grouping->by_count; i++)
 		all &= keeps(meta, criteria->grouping->by[i]);
 	return all;
@@ -75,7 +77,7 @@ static bool is_usable(const struct planning *p, const struct level *level)
 		return true;
 	/* Each bucket must lie within one step. */
 	return level->bucket_ns != INT64_MAX && criteria->step_ns % level->bucket_ns == 0 &&
-	       criteria->select->from_ns % level->bucket_ns == 0;
+	       store_select_steps_ns(criteria->select) % level->bucket_ns == 0;
 }
 
 static void add(struct planning *p, enum block_file file, int64_t from_ns, int64_t to_ns)

@@ -130,7 +130,7 @@ int source_sums_add_to(struct source_sums *sums, uint32_t group, uint32_t id, si
 uint64_t read_bucket_of(const struct reading *r, int64_t time_ns)
 {
 	int64_t step = r->criteria.step_ns;
-	return step ? ((uint64_t)time_ns - (uint64_t)r->select->from_ns) / (uint64_t)step : 0;
+	return step ? ((uint64_t)time_ns - (uint64_t)store_select_steps_ns(r->select)) / (uint64_t)step : 0;
 }
 
 /* Values from -SMALL up to SMALL, RUN_MAX of them: their sum is far from any limit. */
@@ -155,7 +155,7 @@ static int add_points(const struct source_sums *sums, struct map64 *map, uint32_
 		uint64_t bucket = times ? read_bucket_of(sums->r, times[i]) : 0, sum = 0, seen = 0;
 		size_t from = i;
 		/* Neighbours are mostly in the same bucket: its ends are compared with, instead of dividing for each row. */
-		uint64_t start = (uint64_t)sums->r->select->from_ns + bucket * (uint64_t)step;
+		uint64_t start = (uint64_t)store_select_steps_ns(sums->r->select) + bucket * (uint64_t)step;
 		bool any = false;
 		for (; i < count && (!times || !step || (uint64_t)times[i] - start < (uint64_t)step); i++) {
 			bool ok = !accepted || accepted[stacks[i]];

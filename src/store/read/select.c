@@ -28,24 +28,43 @@ static int match_types(const struct series_matcher *matcher, const struct series
 	return 0;
 }
 
+/* By series: what its value of the label that stands in for another one comes to; the caller frees. */
+static uint8_t *match_fallback(const struct series_matcher *matcher, size_t index, const struct series_columns *columns)
+{
+	const struct series_column *column = series_columns_find(columns, series_matcher_fallback(matcher, index));
+	size_t values = column ? column->value_count : 0;
+	_cleanup_(mem_freep) uint8_t *verdicts = mem_zalloc(values + 1);
+	uint8_t *out = mem_zalloc(columns->count);
+	if (!verdicts || !out)
+		return mem_free(out);
+	for (size_t i = 0; i < values; i++)
+		verdicts[i] = series_matcher_finds_fallback(matcher, index, column->values[i]);
+	verdicts[values] = series_matcher_finds_fallback(matcher, index, "");
+	for (size_t i = 0; i < columns->count; i++)
+		out[i] = verdicts[column && column->codes[i] < values ? column->codes[i] : values];
+	return out;
+}
+
 static int match_label(const struct series_matcher *matcher, size_t index, const struct series_columns *columns,
 		       struct selection *s, struct error *err)
 {
 	const struct series_column *column = series_columns_find(columns, series_matcher_label(matcher, index));
 	size_t values = column ? column->value_count : 0;
+	bool has_fallback = series_matcher_fallback(matcher, index) != NULL;
 	bool without = series_matcher_finds_value(matcher, index, "");
-	if (!column && without)
+	if (!column && without && !has_fallback)
 		return 0;
 	/* The last verdict is that of series without the label. */
 	_cleanup_(mem_freep) uint8_t *verdicts = mem_zalloc(values + 1);
-	if (!verdicts)
+	_cleanup_(mem_freep) uint8_t *fallback = has_fallback ? match_fallback(matcher, index, columns) : NULL;
+	if (!verdicts || (has_fallback && !fallback))
 		return error_nomem(err);
 	for (size_t i = 0; i < values; i++)
 		verdicts[i] = series_matcher_finds_value(matcher, index, column->values[i]);
 	verdicts[values] = without;
 	for (size_t i = 0; i < s->count; i++) {
 		uint32_t code = column ? column->codes[i] : SERIES_NO_VALUE;
-		s->wanted[i] &= verdicts[code < values ? code : values];
+		s->wanted[i] &= code >= values && fallback ? fallback[i] : verdicts[code < values ? code : values];
 	}
 	return 0;
 }

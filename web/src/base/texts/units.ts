@@ -25,7 +25,11 @@ export const labels: Record<string, string> = {
 	thread_name: 'Thread',
 	cgroup: 'Cgroup',
 	host_name: 'Host',
+	host_arch: 'Architecture',
+	host_cpu_model_name: 'CPU model',
 	os_version: 'Kernel version',
+	os_description: 'Distribution',
+	agent_version: 'Agent version',
 	service_name: 'Service',
 };
 
@@ -38,6 +42,10 @@ export const labelPlurals: Record<string, string> = {
 	thread_name: 'Threads',
 	cgroup: 'Cgroups',
 	host_name: 'Hosts',
+	host_arch: 'Architectures',
+	host_cpu_model_name: 'CPU models',
 	os_version: 'Kernel versions',
+	os_description: 'Distributions',
+	agent_version: 'Agent versions',
 	service_name: 'Services',
 };
