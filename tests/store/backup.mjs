@@ -118,7 +118,8 @@ const fromServer = join(directory, 'from-server');
 await test('backup of a running server', async () => {
 	const { result, before, after } = await beside('url', () => store('backup', '--url', server.url, '--token-file', token, fromServer));
 	assert.equal(result.code, 0, result.text);
-	assert.match(result.text, /from-server: [1-9]\d* blocks, .* new.*0 removed; log of 0 records/);
+	// Blocks that were merged while they were copied are copied for nothing, and removed.
+	assert.match(result.text, /from-server: [1-9]\d* blocks, .* new.*; \d+ removed; log of 0 records/);
 	const note = JSON.parse(readFileSync(join(fromServer, 'backup.json'), 'utf8'));
 	assert.deepEqual([note.format, note.complete, note.source], ['wick backup', true, server.url]);
 	await checkRestored('of a server', fromServer, 'url', before, after);
@@ -132,7 +133,7 @@ await test('the next one copies what is new, and has no block twice', async () =
 	assert.equal(code, 0, text);
 	const copied = Number(text.match(/; (\d+) new/)[1]),
 		kept = names().filter((name) => before.has(name));
-	assert.ok(copied > 0 && copied === names().length - kept.length, text);
+	assert.ok(copied > 0 && copied >= names().length - kept.length, text);
 	for (const name of kept) assert.equal(inode(name), before.get(name), 'not copied again');
 	await checkRestored('the next one', fromServer, 'later', await total(server, 'later'), await total(server, 'later'));
 });
