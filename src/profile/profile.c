@@ -516,6 +516,11 @@ static inline uint32_t find_stack(const struct profile *profile, uint32_t parent
 	return 0;
 }
 
+uint32_t profile_find_stack(const struct profile *profile, uint32_t parent, uint32_t location)
+{
+	return find_stack(profile, parent, location);
+}
+
 int profile_add_stack(struct profile *profile, uint32_t parent, uint32_t location, uint32_t *ret_id, struct error *err)
 {
 	assert(parent < profile->stack_count && location < profile->location_count);

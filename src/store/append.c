@@ -3,6 +3,7 @@
  * Appending.
  *
  *   without a lock    check the profile, make the keys of its stacks
+ *   head.lock, read   find what the head has of it, which is nearly all: head/head_lookup.h
  *   append_lock       known id? room? -> prepare the head -> write what is new in it -> commit the head -> wait until synced
  *
  * Grouped sync. Whoever waits for a record to be on disk and finds nobody syncing syncs for all: it notes what is written,
@@ -20,6 +21,7 @@
 
 #include "base/limits.h"
 #include "base/time.h"
+#include "store/head/head_lookup.h"
 #include "store/store_int.h"
 
 const char *const store_refusal_names[STORE_REFUSAL_COUNT] = {
@@ -150,7 +152,7 @@ static int wait_for_room(struct local_store *store, struct error *err)
 struct appending {
 	const struct profile *profile;
 	const struct store_append_options *options;
-	struct profile_keys keys;
+	struct head_lookup lookup;
 	struct store_append_result *result;
 	struct head_batch batch; /* what became of it */
 	struct error *err;
@@ -209,7 +211,7 @@ static int write_record(struct local_store *store, struct appending *a, uint64_t
 {
 	struct head_batch *batch = &a->batch;
 	struct head *head = store->head;
-	int r = head_prepare(head, a->profile, a->options, &a->keys, batch, a->err);
+	int r = head_prepare(head, a->profile, a->options, &a->lookup, batch, a->err);
 	if (r < 0)
 		return r;
 	*a->result = (struct store_append_result){.samples = batch->count + batch->process_values, .series = batch->series};
@@ -290,15 +292,32 @@ static void count_append(struct local_store *store, int r, const struct store_ap
 	}
 }
 
+/* What the head has of the profile, which is most of it, before anybody has to wait for this append. */
+static int look_up(struct local_store *store, struct appending *a)
+{
+	int r = head_lookup_make(a->profile, a->options->labels, &a->lookup, a->err);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&store->state_lock);
+	struct head *head = store->head;
+	head->refs++;
+	pthread_mutex_unlock(&store->state_lock);
+	r = head_lookup_find(head, a->profile, &a->lookup, a->err);
+	store_head_unref(store, head);
+	if (r < 0)
+		head_lookup_release(&a->lookup);
+	return r;
+}
+
 static int append_clean(struct local_store *store, struct appending *a)
 {
-	int r = head_keys_make(a->profile, a->options, &a->keys, a->err);
+	int r = look_up(store, a);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&store->append_lock);
 	r = append_locked(store, a);
 	pthread_mutex_unlock(&store->append_lock);
-	profile_keys_release(&a->keys);
+	head_lookup_release(&a->lookup);
 	if (r == 0 && store_wants_cut(store))
 		store_wake(store);
 	return r;

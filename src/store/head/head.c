@@ -15,11 +15,14 @@
 #include "base/time.h"
 #include "profile/numbers.h"
 #include "store/head/head_int.h"
+#include "store/head/head_lookup.h"
 
 #define NO_SERIES	 UINT32_MAX /* there is no room for it */
 #define HEAD_SAMPLES_MAX (256u * 1024 * 1024)
 #define NO_NUMBERS_YET	 UINT32_MAX
 #define NO_TYPE		 UINT32_MAX /* one that is not known, when there is no room for series */
+
+static _Atomic uint64_t last_number;
 
 int head_new(size_t series_max, struct head **ret, struct error *err)
 {
@@ -33,6 +36,7 @@ int head_new(size_t series_max, struct head **ret, struct error *err)
 	pthread_rwlock_init(&head->lock, &attributes);
 	pthread_rwlockattr_destroy(&attributes);
 	head->refs = 1;
+	head->number = atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed) + 1;
 	head->logged = delta_start();
 	head->series_max = series_max;
 	head->number_texts_max = LIMIT_NUMBERS_PER_HEAD;
@@ -186,29 +190,24 @@ struct preparation {
 	struct head *head;
 	const struct profile *profile;
 	const struct store_append_options *options;
-	struct profile_copy *copy; /* NULL until something is not known */
-	const struct profile_keys *keys;
-	uint32_t
-		*stack_ids; /* stack of the profile -> stack of the head, 0 = not looked for; NULL until a stack is not known */
-	uint32_t *location_ids;	 /* the same of locations */
-	uint32_t *path;		 /* scratch for one stack */
-	uint32_t *labels_of_set; /* label set of the profile -> label set of the head + 1 */
-	uint32_t *series_of_set; /* the same for the series of the current type, or NO_SERIES */
-	uint32_t *texts_of_set;	 /* set of numbers of the profile -> text of the head; NO_NUMBERS_YET; NULL = it has none */
-	size_t at;		 /* next free sample */
-	size_t values, zeros;	 /* samples that room was made for: values that are not 0, and zeros of gauges */
+	struct profile_copy *copy;  /* NULL until something is not known */
+	struct head_lookup *lookup; /* what was found before; the rest is noted in it */
+	uint32_t *series_of_set;    /* label set of the profile -> series of the head of the current type + 1, or NO_SERIES */
+	uint32_t *texts_of_set;	    /* set of numbers of the profile -> text of the head; NO_NUMBERS_YET; NULL = it has none */
+	size_t at;		    /* next free sample */
+	size_t values, zeros;	    /* samples that room was made for: values that are not 0, and zeros of gauges */
 	struct head_batch *batch;
 	struct error *err;
 };
 
-/* Makes labels_of_set[set]. Label sets and stacks come again with every flush, so both are looked up by key first. 1: the set
- * is not known, and there is no room for its series; what is rejected takes no memory. */
+/* Makes lookup->label_sets[set]. Label sets and stacks come again with every flush, so both are looked up by key first. 1: the
+ * set is not known, and there is no room for its series; what is rejected takes no memory. */
 static int find_labels(struct preparation *prep, uint32_t set)
 {
 	_cleanup_(labels_release) struct labels labels = {0};
 	uint32_t id;
-	if (known_find(&prep->head->known_labels, prep->keys->label_sets[set], &id)) {
-		prep->labels_of_set[set] = id + 1;
+	if (known_find(&prep->head->known_labels, prep->lookup->keys.label_sets[set], &id)) {
+		prep->lookup->label_sets[set] = id + 1;
 		return 0;
 	}
 	int r = labels_of_sample(prep->profile, set, prep->options->labels, &labels, prep->err);
@@ -221,9 +220,9 @@ static int find_labels(struct preparation *prep, uint32_t set)
 	if (!has_room_for_series(prep->head) && !find_label_set(prep->head, &labels, labels_hash_guarded(&labels), &id))
 		return 1;
 	if (head_add_labels(prep->head, &labels, &id) < 0 ||
-	    known_add(&prep->head->known_labels, prep->keys->label_sets[set], id) < 0)
+	    known_add(&prep->head->known_labels, prep->lookup->keys.label_sets[set], id) < 0)
 		return error_nomem(prep->err);
-	prep->labels_of_set[set] = id + 1;
+	prep->lookup->label_sets[set] = id + 1;
 	return 0;
 }
 
@@ -236,14 +235,14 @@ static int need_copy(struct preparation *prep)
 static int find_location(struct preparation *prep, uint32_t location, uint32_t *ret)
 {
 	struct known *known = &prep->head->known_locations;
-	uint32_t *id = &prep->location_ids[location];
-	if (location && !*id && !known_find(known, prep->keys->locations[location], id)) {
+	uint32_t *id = &prep->lookup->locations[location];
+	if (location && !*id && !known_find(known, prep->lookup->keys.locations[location], id)) {
 		int r = need_copy(prep);
 		if (r == 0)
 			r = profile_copy_location(prep->copy, location, id, prep->err);
 		if (r < 0)
 			return r;
-		if (known_add(known, prep->keys->locations[location], *id) < 0)
+		if (known_add(known, prep->lookup->keys.locations[location], *id) < 0)
 			return error_nomem(prep->err);
 	}
 	*ret = *id;
@@ -254,47 +253,46 @@ static int find_location(struct preparation *prep, uint32_t location, uint32_t *
 static int add_stack(struct preparation *prep, uint32_t stack, uint32_t *ret)
 {
 	const struct profile_stack *stacks = prep->profile->stacks;
+	uint32_t *ids = prep->lookup->stacks, *path = prep->lookup->path;
 	uint32_t at = stack;
 	size_t depth = 0;
-	for (; at && !prep->stack_ids[at]; at = stacks[at].parent)
-		prep->path[depth++] = at;
-	uint32_t id = at ? prep->stack_ids[at] : 0;
+	for (; at && !ids[at]; at = stacks[at].parent)
+		path[depth++] = at;
+	uint32_t id = at ? ids[at] : 0;
 	while (depth > 0) {
 		uint32_t location = 0;
-		at = prep->path[--depth];
+		at = path[--depth];
 		int r = find_location(prep, stacks[at].location, &location);
 		if (r == 0)
 			r = profile_add_stack(prep->head->pool, id, location, &id, prep->err);
 		if (r < 0)
 			return r;
-		prep->stack_ids[at] = id;
+		ids[at] = id;
 	}
 	*ret = id;
 	return 0;
 }
 
-static int make_ids(struct preparation *prep)
+/* One that was not known when it was looked for may be known by now: from another append, or another sample of this one. */
+static int find_missing_stack(struct preparation *prep, uint32_t stack, uint32_t *ret)
 {
-	if (!prep->stack_ids)
-		prep->stack_ids = mem_zalloc_array(prep->profile->stack_count, sizeof(*prep->stack_ids));
-	if (!prep->location_ids)
-		prep->location_ids = mem_zalloc_array(prep->profile->location_count, sizeof(*prep->location_ids));
-	if (!prep->path)
-		prep->path = mem_alloc_array(LIMIT_STACK_DEPTH, sizeof(*prep->path));
-	return prep->stack_ids && prep->location_ids && prep->path ? 0 : error_nomem(prep->err);
-}
-
-static int find_stack(struct preparation *prep, uint32_t stack, uint32_t *ret)
-{
-	struct hash128 key = prep->keys->stacks[stack];
+	struct hash128 key = prep->lookup->keys.stacks[stack];
 	if (known_find(&prep->head->known_stacks, key, ret))
 		return 0;
-	int r = make_ids(prep);
+	int r = head_lookup_need_frames(prep->profile, prep->lookup, prep->err);
 	if (r == 0)
 		r = add_stack(prep, stack, ret);
 	if (r < 0)
 		return r;
 	return known_add(&prep->head->known_stacks, key, *ret) < 0 ? error_nomem(prep->err) : 0;
+}
+
+static int find_stack(struct preparation *prep, size_t sample, uint32_t *ret)
+{
+	uint32_t stack = prep->profile->samples[sample].stack, *id = &prep->lookup->samples[sample];
+	int r = stack && !*id ? find_missing_stack(prep, stack, id) : 0;
+	*ret = *id;
+	return r;
 }
 
 static int find_link(struct preparation *prep, uint32_t link, uint32_t *ret)
@@ -330,8 +328,8 @@ static int add_series(struct preparation *prep, uint32_t type, uint32_t set, uin
 {
 	if (type == NO_TYPE)
 		return 1;
-	int r = prep->labels_of_set[set] ? 0 : find_labels(prep, set);
-	if (r == 0 && (r = head_add_series(prep->head, type, prep->labels_of_set[set] - 1, ret)) < 0)
+	int r = prep->lookup->label_sets[set] ? 0 : find_labels(prep, set);
+	if (r == 0 && (r = head_add_series(prep->head, type, prep->lookup->label_sets[set] - 1, ret)) < 0)
 		return error_nomem(prep->err);
 	return r;
 }
@@ -513,14 +511,14 @@ static int put_numbers(struct preparation *prep, uint32_t set, uint32_t *ret)
 }
 
 /* 1: there is no room for its series. */
-static int put_sample(struct preparation *prep, uint32_t type_id, const struct profile_sample *sample, int64_t time_ns,
-		      int64_t value)
+static int put_sample(struct preparation *prep, uint32_t type_id, size_t which, int64_t time_ns, int64_t value)
 {
+	const struct profile_sample *sample = &prep->profile->samples[which];
 	struct head *head = prep->head;
 	size_t at = prep->at;
 	int r = find_series(prep, type_id, sample->labels, &head->series_ids[at]);
 	if (r == 0)
-		r = find_stack(prep, sample->stack, &head->stacks[at]);
+		r = find_stack(prep, which, &head->stacks[at]);
 	if (r == 0)
 		r = find_link(prep, sample->link, &head->links[at]);
 	if (r == 0 && head->numbers)
@@ -533,18 +531,6 @@ static int put_sample(struct preparation *prep, uint32_t type_id, const struct p
 	return 0;
 }
 
-/* Stacks of later samples on their way into the cache. */
-static void fetch_stacks(const struct preparation *prep, size_t at)
-{
-	const struct profile *profile = prep->profile;
-	const struct known *known = &prep->head->known_stacks;
-	const struct hash128 *keys = prep->keys->stacks;
-	if (at + 8 < profile->sample_count)
-		known_fetch_index(known, keys[profile->samples[at + 8].stack]);
-	if (at + 4 < profile->sample_count)
-		known_fetch_entry(known, keys[profile->samples[at + 4].stack]);
-}
-
 /* With `zeros`, the type is a gauge. */
 static int put_samples(struct preparation *prep, size_t sample_type, uint32_t type_id, struct zeros *zeros)
 {
@@ -555,12 +541,11 @@ static int put_samples(struct preparation *prep, size_t sample_type, uint32_t ty
 		const struct profile_sample *sample = &profile->samples[i];
 		int64_t value = profile->values[i * profile->sample_type_count + sample_type];
 		int64_t time_ns = time_of(prep, sample);
-		fetch_stacks(prep, i);
 		if (value == 0 && zeros)
 			r = note_zero(prep, zeros, sample->labels, time_ns);
 		if (value == 0 || !accept_time(prep, time_ns))
 			continue;
-		r = put_sample(prep, type_id, sample, time_ns, value);
+		r = put_sample(prep, type_id, i, time_ns, value);
 		if (r > 0) {
 			prep->batch->refused[STORE_REFUSED_SERIES]++;
 			r = 0;
@@ -739,9 +724,8 @@ static int prepare_all(struct preparation *prep)
 		r = head_reserve_samples(prep->head, prep->values, prep->texts_of_set, prep->err);
 	if (r < 0)
 		return r;
-	prep->labels_of_set = mem_zalloc_array(profile->label_set_count, sizeof(*prep->labels_of_set));
 	prep->series_of_set = mem_alloc_array(profile->label_set_count, sizeof(*prep->series_of_set));
-	if (!prep->labels_of_set || !prep->series_of_set)
+	if (!prep->series_of_set)
 		return error_nomem(prep->err);
 	if (processes)
 		return prepare_processes(prep);
@@ -753,18 +737,8 @@ static int prepare_all(struct preparation *prep)
 static void preparation_release(struct preparation *prep)
 {
 	profile_copy_free(prep->copy);
-	mem_free(prep->stack_ids);
-	mem_free(prep->location_ids);
-	mem_free(prep->path);
-	mem_free(prep->labels_of_set);
 	mem_free(prep->series_of_set);
 	mem_free(prep->texts_of_set);
-}
-
-int head_keys_make(const struct profile *profile, const struct store_append_options *options, struct profile_keys *ret,
-		   struct error *err)
-{
-	return profile_keys_make(profile, options->labels, hash64_secret(), ret, err);
 }
 
 static int prepare(struct preparation *prep)
@@ -784,20 +758,23 @@ static int prepare(struct preparation *prep)
 }
 
 int head_prepare(struct head *head, const struct profile *profile, const struct store_append_options *options,
-		 const struct profile_keys *keys, struct head_batch *ret, struct error *err)
+		 struct head_lookup *lookup, struct head_batch *ret, struct error *err)
 {
 	struct preparation prep = {
-		.head = head, .profile = profile, .options = options, .keys = keys, .batch = ret, .err = err};
-	struct profile_keys own;
-	if (keys)
+		.head = head, .profile = profile, .options = options, .lookup = lookup, .batch = ret, .err = err};
+	struct head_lookup own;
+	if (lookup) {
+		if (lookup->head != head->number)
+			head_lookup_forget(profile, lookup);
 		return prepare(&prep);
+	}
 	*ret = (struct head_batch){.reason = STORE_REFUSED_SIZE};
-	int r = head_keys_make(profile, options, &own, err);
+	int r = head_lookup_make(profile, options->labels, &own, err);
 	if (r < 0)
 		return r;
-	prep.keys = &own;
+	prep.lookup = &own;
 	r = prepare(&prep);
-	profile_keys_release(&own);
+	head_lookup_release(&own);
 	return r;
 }
 

@@ -34,7 +34,8 @@ struct head_append {
 };
 
 struct head {
-	unsigned refs; /* the store's state lock */
+	unsigned refs;	 /* the store's state lock */
+	uint64_t number; /* that no other head of this process has */
 	pthread_rwlock_t lock;
 
 	struct profile *pool;
@@ -97,13 +98,11 @@ struct head_batch {
 	size_t series_refused;		       /* label sets of the profile, a type each, that series_max left out */
 	enum store_refusal reason;	       /* of an error */
 };
-/* What head_prepare() needs of a profile that takes long and needs no head: to be made before a lock is taken. */
-int head_keys_make(const struct profile *profile, const struct store_append_options *options, struct profile_keys *ret,
-		   struct error *err);
-/* A sample is left out if options say that its time is not acceptable, or if it would make one more than series_max. keys: of
- * head_keys_make(); NULL = they are made here. */
+struct head_lookup;
+/* A sample is left out if options say that its time is not acceptable, or if it would make one more than series_max. lookup: of
+ * this profile (head_lookup.h), of this head or any other; NULL = it is made here. */
 int head_prepare(struct head *head, const struct profile *profile, const struct store_append_options *options,
-		 const struct profile_keys *keys, struct head_batch *ret, struct error *err);
+		 struct head_lookup *lookup, struct head_batch *ret, struct error *err);
 /* id: of the append, or zeros. */
 void head_commit(struct head *head, const struct head_batch *batch, const uint8_t id[static STORE_ID_SIZE], uint64_t sequence);
 struct head_mark head_mark(const struct head *head);
