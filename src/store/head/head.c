@@ -80,6 +80,7 @@ struct head *head_free(struct head *head)
 	mem_free(head->times);
 	mem_free(head->values);
 	mem_free(head->appends);
+	mem_free(head->staged);
 	head_processes_release(&head->processes);
 	pthread_rwlock_destroy(&head->lock);
 	return mem_free(head);
@@ -393,13 +394,13 @@ static int reserve_numbers(struct head *head, size_t need)
 	bool is_first = !head->numbers;
 	int r = array_reserve(&head->numbers, &head->number_capacity, need, HEAD_SAMPLES_MAX);
 	if (r == 0 && is_first && head->numbers)
-		memset(head->numbers, 0, head->count * sizeof(*head->numbers));
+		memset(head->numbers, 0, head->end.samples * sizeof(*head->numbers));
 	return r;
 }
 
 int head_reserve_samples(struct head *head, size_t more, bool numbers, struct error *err)
 {
-	size_t need = head->count + more;
+	size_t need = head->end.samples + more, appends = head->append_count + head->staged_count + 1;
 	int r = array_reserve(&head->series_ids, &head->series_id_capacity, need, HEAD_SAMPLES_MAX);
 	if (r == 0)
 		r = array_reserve(&head->stacks, &head->stack_capacity, need, HEAD_SAMPLES_MAX);
@@ -412,7 +413,9 @@ int head_reserve_samples(struct head *head, size_t more, bool numbers, struct er
 	if (r == 0)
 		r = array_reserve(&head->values, &head->value_capacity, need, HEAD_SAMPLES_MAX);
 	if (r == 0)
-		r = array_reserve(&head->appends, &head->append_capacity, head->append_count + 1, HEAD_SAMPLES_MAX);
+		r = array_reserve(&head->appends, &head->append_capacity, appends, HEAD_SAMPLES_MAX);
+	if (r == 0)
+		r = array_reserve(&head->staged, &head->staged_capacity, head->staged_count + 1, HEAD_SAMPLES_MAX);
 	if (r == -E2BIG)
 		return error_set(err, -EDQUOT, "the profile is too large: the head would hold more than %u samples",
 				 HEAD_SAMPLES_MAX);
@@ -746,12 +749,12 @@ static int prepare(struct preparation *prep)
 	struct head *head = prep->head;
 	pthread_rwlock_wrlock(&head->lock);
 	*prep->batch = (struct head_batch){
-		.processes = head->processes.end, .period = prep->profile->period, .reason = STORE_REFUSED_SIZE};
-	prep->at = head->count;
+		.processes = head->end.processes, .period = prep->profile->period, .reason = STORE_REFUSED_SIZE};
+	prep->at = head->end.samples;
 	head->appends_prepared++;
 	int r = prepare_all(prep);
 	head_update_bytes(head);
-	prep->batch->count = prep->at - head->count;
+	prep->batch->count = prep->at - head->end.samples;
 	pthread_rwlock_unlock(&head->lock);
 	preparation_release(prep);
 	return r == -E2BIG ? -EDQUOT : r;
@@ -803,48 +806,54 @@ static void note_sample(struct head *head, size_t at, int64_t period, bool is_fi
 		series->period = period;
 }
 
-static void commit_processes(struct head *head, const struct head_batch *batch, bool is_first)
+static void publish_one(struct head *head, const struct head_staged *staged)
 {
 	struct head_processes_reader reader;
 	struct process_row row;
-	head_processes_read(&head->processes, &head->processes.end, &batch->processes, &reader);
+	bool is_first = head_is_empty(head);
+	for (; head->count < staged->end.samples; head->count++, is_first = false)
+		note_sample(head, head->count, staged->period, is_first);
+	head_processes_read(&head->processes, &head->processes.end, &staged->end.processes, &reader);
 	for (; head_processes_next(&reader, &row); is_first = false)
 		note_time(head, row.series, row.time_ns, is_first);
-	head->processes.end = batch->processes;
+	head->processes.end = staged->end.processes;
+	if (id_is_set(staged->append.id))
+		head->appends[head->append_count++] = staged->append;
+	head->last_sequence = staged->append.sequence;
 }
 
-void head_commit(struct head *head, const struct head_batch *batch, const uint8_t id[static STORE_ID_SIZE], uint64_t sequence)
+void head_stage(struct head *head, const struct head_batch *batch, const uint8_t id[static STORE_ID_SIZE], uint64_t sequence)
 {
+	struct head_staged *staged = &head->staged[head->staged_count++];
+	head->end.samples += batch->count;
+	head->end.processes = batch->processes;
+	*staged = (struct head_staged){.end = head->end, .period = batch->period, .append.sequence = sequence};
+	memcpy(staged->append.id, id, sizeof(staged->append.id));
+}
+
+void head_publish(struct head *head, uint64_t sequence)
+{
+	size_t count = 0;
 	pthread_rwlock_wrlock(&head->lock);
-	bool is_first = head_is_empty(head);
-	for (size_t i = 0; i < batch->count; i++)
-		note_sample(head, head->count + i, batch->period, is_first && i == 0);
-	head->count += batch->count;
-	commit_processes(head, batch, is_first && batch->count == 0);
-	if (id_is_set(id)) {
-		struct head_append *append = &head->appends[head->append_count++];
-		append->sequence = sequence;
-		memcpy(append->id, id, sizeof(append->id));
-	}
-	head->last_sequence = sequence;
-	if (head->started_ns == 0)
+	for (; count < head->staged_count && head->staged[count].append.sequence <= sequence; count++)
+		publish_one(head, &head->staged[count]);
+	head->staged_count -= count;
+	if (head->staged_count)
+		memmove(head->staged, head->staged + count, head->staged_count * sizeof(*head->staged));
+	if (count && head->started_ns == 0)
 		atomic_store_explicit(&head->started_ns, time_monotonic_ns(), memory_order_relaxed);
 	pthread_rwlock_unlock(&head->lock);
 }
 
-struct head_mark head_mark(const struct head *head)
+void head_withdraw(struct head *head)
 {
-	return (struct head_mark){.samples = head->count, .processes = head->processes.end};
+	head->staged_count = 0;
+	head->end = (struct head_end){.samples = head->count, .processes = head->processes.end};
 }
 
-void head_rewind(struct head *head, const struct head_mark *mark, uint64_t sequence)
+void head_commit(struct head *head, const struct head_batch *batch, const uint8_t id[static STORE_ID_SIZE], uint64_t sequence)
 {
-	pthread_rwlock_wrlock(&head->lock);
-	assert(mark->samples <= head->count && mark->processes.count <= head->processes.end.count);
-	head->count = mark->samples;
-	head->processes.end = mark->processes;
-	while (head->append_count > 0 && head->appends[head->append_count - 1].sequence > sequence)
-		head->append_count--;
-	head->last_sequence = sequence;
-	pthread_rwlock_unlock(&head->lock);
+	assert(head->staged_count == 0);
+	head_stage(head, batch, id, sequence);
+	head_publish(head, sequence);
 }
