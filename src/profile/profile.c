@@ -535,6 +535,12 @@ int profile_add_stack(struct profile *profile, uint32_t parent, uint32_t locatio
 	return 0;
 }
 
+int profile_add_new_stack(struct profile *profile, uint32_t parent, uint32_t location, uint32_t *ret_id, struct error *err)
+{
+	assert(parent < profile->stack_count && location < profile->location_count);
+	return need_stack_slots(profile, err) < 0 ? -ENOMEM : add_new_stack(profile, parent, location, ret_id, err);
+}
+
 int profile_add_stack_leaf_first(struct profile *profile, const uint32_t *locations, size_t count, uint32_t *ret_id,
 				 struct error *err)
 {

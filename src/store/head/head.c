@@ -255,7 +255,8 @@ static int add_stack(struct preparation *prep, uint32_t stack, uint32_t *ret)
 {
 	const struct profile_stack *stacks = prep->profile->stacks;
 	uint32_t *ids = prep->lookup->stacks, *path = prep->lookup->path;
-	uint32_t at = stack;
+	struct profile *pool = prep->head->pool;
+	uint32_t at = stack, first_new = (uint32_t)pool->stack_count;
 	size_t depth = 0;
 	for (; at && !ids[at]; at = stacks[at].parent)
 		path[depth++] = at;
@@ -265,7 +266,7 @@ static int add_stack(struct preparation *prep, uint32_t stack, uint32_t *ret)
 		at = path[--depth];
 		int r = find_location(prep, stacks[at].location, &location);
 		if (r == 0)
-			r = profile_add_stack(prep->head->pool, id, location, &id, prep->err);
+			r = (id < first_new ? profile_add_stack : profile_add_new_stack)(pool, id, location, &id, prep->err);
 		if (r < 0)
 			return r;
 		ids[at] = id;

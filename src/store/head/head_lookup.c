@@ -83,16 +83,22 @@ static size_t find_samples(const struct head *head, const struct profile *profil
  */
 static void find_frames(const struct head *head, const struct profile *profile, struct head_lookup *lookup, uint32_t stack)
 {
+	const struct known *known = &head->known_locations;
+	const struct hash128 *keys = lookup->keys.locations;
 	uint32_t at = stack, id = 0;
 	size_t depth = 0;
-	for (; at && !lookup->stacks[at]; at = profile->stacks[at].parent)
+	for (; at && !lookup->stacks[at]; at = profile->stacks[at].parent) {
+		known_fetch_index(known, keys[profile->stacks[at].location]);
 		lookup->path[depth++] = at;
+	}
+	for (size_t i = depth; i-- > 0;)
+		known_fetch_entry(known, keys[profile->stacks[lookup->path[i]].location]);
 	bool found = true;
 	id = at ? lookup->stacks[at] : 0;
 	while (depth > 0) {
 		at = lookup->path[--depth];
 		uint32_t location = profile->stacks[at].location, *own = &lookup->locations[location];
-		if (location && !*own && !known_find(&head->known_locations, lookup->keys.locations[location], own))
+		if (location && !*own && !known_find(known, keys[location], own))
 			found = false;
 		if (found)
 			id = profile_find_stack(head->pool, id, *own);
