@@ -21,6 +21,7 @@
 #include "control/protocol.h"
 #include "format/otlp/otlp.h"
 #include "net/net.h"
+#include "profile/merge.h"
 #include "store/block/partition.h"
 #include "store/store.h"
 
@@ -61,6 +62,8 @@ static const char usage[] = "usage: fleet (--data DIR [--append] | --url URL) [O
 			    "  --partition DURATION  that rows of blocks are ordered by (1h); 0 = none, as versions\n"
 			    "                     before 3 of the format have it\n"
 			    "  --jobs N           processes that write blocks, or connections that send (1)\n"
+			    "  --ahead            with --append: all profiles are made before the clock starts, so\n"
+			    "                     that it measures the store alone\n"
 			    "  --pid PID          the server's, for its CPU time and memory\n"
 			    "  --json             figures as one line of JSON\n";
 
@@ -70,7 +73,7 @@ struct tool {
 	double days;
 	int64_t window_ns;
 	unsigned jobs;
-	bool is_append, is_json, is_compact, is_only_compact;
+	bool is_append, is_ahead, is_json, is_compact, is_only_compact;
 	const char *pid, *start;
 };
 
@@ -110,6 +113,7 @@ enum option_id {
 	WINDOW,
 	PARTITION,
 	JOBS,
+	AHEAD,
 	PID,
 	JSON,
 	COMPACT,
@@ -143,6 +147,7 @@ static const struct option rows[] = {
 	{"window", 1, NULL, WINDOW},
 	{"partition", 1, NULL, PARTITION},
 	{"jobs", 1, NULL, JOBS},
+	{"ahead", 0, NULL, AHEAD},
 	{"pid", 1, NULL, PID},
 	{"json", 0, NULL, JSON},
 	{"compact", 0, NULL, COMPACT},
@@ -183,6 +188,7 @@ static int set_option(struct tool *tool, int id, const char *text, struct error 
 	switch (id) {
 	case DATA: tool->data = text; return 0;
 	case APPEND: tool->is_append = true; return 0;
+	case AHEAD: tool->is_ahead = true; return 0;
 	case URL: tool->url = text; return 0;
 	case PROFILES: tool->profiles = text; return 0;
 	case START: tool->start = text; return 0;
@@ -210,7 +216,7 @@ static bool is_sane(const struct tool *tool)
 	const struct fleet_options *options = &tool->options;
 	return tool->days > 0 && tool->days <= 3660 && options->frequency > 0 && options->busy > 0 && options->busy <= 1 &&
 	       options->load > 0 && options->deploy_days > 0 && options->pod_hours > 0 && tool->window_ns >= FLEET_FLUSH_NS &&
-	       !!tool->data != !!tool->url && (tool->url || !options->is_live);
+	       !!tool->data != !!tool->url && (tool->url || !options->is_live) && (tool->is_append || !tool->is_ahead);
 }
 
 static void parse(int argc, char **argv, struct tool *tool)
@@ -311,8 +317,12 @@ struct sender {
 	struct fleet_totals totals;
 	int64_t *acks;
 	size_t ack_count, ack_capacity;
-	int64_t cpu_ns;	 /* of the thread: generating and appending */
-	bool is_failing; /* the last request failed; of a live fleet */
+	struct profile **kept; /* made ahead */
+	size_t kept_count, kept_capacity;
+	pthread_barrier_t *all_kept;
+	int64_t started_ns, ended_ns; /* sending what was kept; wall clock */
+	int64_t cpu_ns;		      /* of the thread: generating and appending */
+	bool is_failing;	      /* the last request failed; of a live fleet */
 	int result;
 	struct error err;
 };
@@ -335,6 +345,32 @@ static int append(void *context, struct profile *profile, struct fleet_totals *t
 	int r = store_append(sender->store, profile, &options, NULL, err);
 	totals->write_ns += time_thread_cpu_ns() - cpu;
 	return r == 0 ? note_ack(sender, started) : r;
+}
+
+/* The profile is the emitter's, which makes the next one in its place. */
+static int keep(void *context, struct profile *profile, struct fleet_totals *totals, struct error *err)
+{
+	struct sender *sender = context;
+	struct profile *copy;
+	int r = profile_new(&copy, err);
+	if (r == 0)
+		r = profile_merge(copy, profile, false, err);
+	if (r == 0)
+		r = array_push(&sender->kept, &sender->kept_count, &sender->kept_capacity, UINT32_MAX, copy);
+	return r;
+}
+
+static int append_kept(struct sender *sender)
+{
+	int r = 0;
+	sender->started_ns = time_monotonic_ns();
+	for (size_t i = 0; r == 0 && i < sender->kept_count; i++)
+		r = append(sender, sender->kept[i], &sender->totals, &sender->err);
+	sender->ended_ns = time_monotonic_ns();
+	for (size_t i = 0; i < sender->kept_count; i++)
+		profile_free(sender->kept[i]);
+	mem_free(sender->kept);
+	return r;
 }
 
 static int post(void *context, struct profile *profile, struct fleet_totals *totals, struct error *err)
@@ -377,13 +413,18 @@ static int poll(void *context, struct bytes poll, struct error *err)
 static void *run_sender(void *context)
 {
 	struct sender *sender = context;
-	struct fleet *fleet;
-	struct fleet_sink sink = {.send = sender->store ? append : post, .poll = poll, .context = sender};
+	struct fleet *fleet = NULL;
+	bool ahead = sender->tool->is_ahead;
+	struct fleet_sink sink = {.send = ahead ? keep : sender->store ? append : post, .poll = poll, .context = sender};
 	sender->result = fleet_new(&sender->tool->options, sender->model, &fleet, &sender->err);
-	if (sender->result < 0)
-		return NULL;
-	sender->result = fleet_send(fleet, sender->part, sender->tool->jobs, &sink, &sender->totals, &sender->err);
+	if (sender->result == 0)
+		sender->result = fleet_send(fleet, sender->part, sender->tool->jobs, &sink, &sender->totals, &sender->err);
 	fleet_free(fleet);
+	if (ahead) {
+		pthread_barrier_wait(sender->all_kept);
+		if (sender->result == 0)
+			sender->result = append_kept(sender);
+	}
 	sender->cpu_ns = time_thread_cpu_ns();
 	return NULL;
 }
@@ -408,6 +449,7 @@ struct figures {
 	struct fleet_totals totals;
 	struct store_stats stats; /* after compaction */
 	double compact_wall_s, compact_cpu_s, compact_peak_mb;
+	double append_s; /* wall clock, when all was made ahead; else 0 */
 	double wall_s, store_s, ack_p50_ms, ack_p99_ms, ack_max_ms;
 };
 
@@ -421,15 +463,19 @@ static void collect(struct sender *senders, unsigned count, struct figures *figu
 {
 	int64_t *all = NULL;
 	size_t all_count = 0, capacity = 0;
+	int64_t started_ns = INT64_MAX, ended_ns = 0;
 	for (unsigned i = 0; i < count; i++) {
 		check(senders[i].result, &senders[i].err);
 		add_totals(&figures->totals, &senders[i].totals);
+		started_ns = senders[i].started_ns < started_ns ? senders[i].started_ns : started_ns;
+		ended_ns = senders[i].ended_ns > ended_ns ? senders[i].ended_ns : ended_ns;
 		if (senders[i].ack_count == 0 ||
 		    array_reserve(&all, &capacity, all_count + senders[i].ack_count, UINT32_MAX) < 0)
 			continue;
 		memcpy(all + all_count, senders[i].acks, senders[i].ack_count * sizeof(*all));
 		all_count += senders[i].ack_count;
 	}
+	figures->append_s = (double)(ended_ns - started_ns) / 1e9;
 	if (all_count == 0)
 		return;
 	qsort(all, all_count, sizeof(*all), compare_times);
@@ -454,9 +500,11 @@ static void run_senders(const struct tool *tool, struct fleet_model *model, stru
 	pthread_t threads[JOBS_MAX];
 	struct error err = {0};
 	struct store *store = tool->data ? open_store(tool) : NULL;
+	pthread_barrier_t all_kept;
+	pthread_barrier_init(&all_kept, NULL, tool->jobs);
 	int64_t cpu = store ? time_process_cpu_ns() : cpu_of(tool->pid), own = time_thread_cpu_ns();
 	for (unsigned i = 0; i < tool->jobs; i++) {
-		senders[i] = (struct sender){.tool = tool, .model = model, .part = i, .store = store};
+		senders[i] = (struct sender){.tool = tool, .model = model, .part = i, .store = store, .all_kept = &all_kept};
 		buffer_init(&senders[i].body, LIMIT_PROFILE_INPUT_BYTES);
 		if (!store)
 			check(net_client_new(&(struct net_client_options){.url = tool->url}, &senders[i].client, &err), &err);
@@ -464,6 +512,7 @@ static void run_senders(const struct tool *tool, struct fleet_model *model, stru
 	}
 	for (unsigned i = 0; i < tool->jobs; i++)
 		pthread_join(threads[i], NULL);
+	pthread_barrier_destroy(&all_kept);
 	collect(senders, tool->jobs, figures);
 	int64_t closing = time_thread_cpu_ns();
 	store_close(store);
@@ -558,6 +607,9 @@ static void print_figures(const struct tool *tool, const struct fleet_model *mod
 	if (figures->store_s > 0)
 		printf("  storing took %.1f CPU s: %.0f samples/s and %.1f MB/s a core\n", figures->store_s,
 		       (double)totals->samples / figures->store_s, (double)totals->bytes / 1e6 / figures->store_s);
+	if (figures->append_s > 0)
+		printf("  appending took %.2f s of wall clock: %.0f samples/s\n", figures->append_s,
+		       (double)totals->samples / figures->append_s);
 	if (figures->ack_max_ms > 0)
 		printf("  acks: p50 %.2f ms, p99 %.2f ms, longest %.1f ms, %u at a time\n", figures->ack_p50_ms,
 		       figures->ack_p99_ms, figures->ack_max_ms, tool->jobs);

@@ -112,11 +112,9 @@ static void write_again(struct head *head)
 	buffer_init(&payload, RECORD_BYTES_MAX);
 	if (!delta_limit(head, &start, RECORD_BYTES_MAX, &to))
 		abort();
-	head->count = 0; /* all rows are new */
-	head->processes.end = (struct head_processes_end){0};
+	head->end = (struct head_end){0}; /* all rows are new */
 	int r = delta_encode(head, &start, &to, &batch, none, &payload, NULL);
-	head->count = batch.count;
-	head->processes.end = batch.processes;
+	head->end = (struct head_end){.samples = batch.count, .processes = batch.processes};
 	delta_reader_init(&reader, new_head());
 	if (r < 0 || delta_reader_begin(&reader, 1, NULL) < 0 || delta_read(&reader, 1, buffer_bytes(&payload), NULL) < 0)
 		abort();

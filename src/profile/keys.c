@@ -6,63 +6,68 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "profile/profile_int.h"
 
-/* What is hashed here is only compared within one process, so structs are hashed as they are in memory. None has padding. */
+/*
+ * What is hashed here is only compared within one process.
+ *
+ * Texts are hashed by XXH3. All else is a few words, most of them hashes already, of which a profile has thousands; calling
+ * XXH3 for each takes most of the time that keys take. So words are multiplied in pairs, each with a secret of its place added,
+ * and the products are folded and summed; twice, with other secrets, for the two halves of a key. It is what XXH3 does with 32
+ * bytes, without the mixing at its end, which no table here needs. Who does not know the secrets cannot make two keys equal:
+ * they never leave the process, and neither do keys. A pair is of words of two hashes where there are two.
+ */
+#define WORDS_MAX 8
+
 struct maker {
 	const struct profile *profile;
 	uint64_t seed;
+	uint64_t secrets[2][WORDS_MAX]; /* made of the seed */
 	struct hash128 *strings, *mappings, *functions, *locations;
 };
 
-struct mapping_content {
-	struct hash128 file_name, build_id, content;
-	uint64_t offset, size; /* not where it was loaded */
-};
-
-struct function_content {
-	struct hash128 name, system_name, file_name;
-	int64_t start_line;
-};
-
-struct line_content {
-	struct hash128 before, function;
-	int64_t line, column;
-};
-
-struct location_content {
-	struct hash128 mapping, lines;
-	uint64_t address, frame_type, folded, line_count;
-};
-
-struct label_content {
-	struct hash128 before, key, value, unit;
-	int64_t number;
-};
-
-static struct hash128 hash(const struct maker *m, const void *content, size_t size)
+static void make_secrets(struct maker *m)
 {
-	return hash128_seed(content, size, m->seed);
+	for (size_t half = 0; half < 2; half++)
+		for (size_t i = 0; i < WORDS_MAX; i++)
+			m->secrets[half][i] = hash64_mix(m->seed + (half * WORDS_MAX + i) * 0x9e3779b97f4a7c15ull);
+}
+
+/* count: even, and known when this is compiled. */
+static inline __attribute__((always_inline)) struct hash128 hash_words(const struct maker *m, const uint64_t *words,
+								       size_t count)
+{
+	struct hash128 hash = {0};
+	for (size_t i = 0; i < count; i += 2) {
+		hash.low += profile_hash_fold(words[i] + m->secrets[0][i], words[i + 1] + m->secrets[0][i + 1]);
+		hash.high += profile_hash_fold(words[i] + m->secrets[1][i], words[i + 1] + m->secrets[1][i + 1]);
+	}
+	return hash;
+}
+#define HASH_WORDS(m, ...)                                                                                                     \
+	hash_words((m), (const uint64_t[]){__VA_ARGS__}, sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+static struct hash128 hash_text(const struct maker *m, const void *text, size_t len)
+{
+	return hash128_seed(text, len, m->seed);
 }
 
 static void hash_strings(struct maker *m)
 {
 	const struct intern *strings = &m->profile->strings;
 	for (size_t i = 0; i < strings->count; i++)
-		m->strings[i] = hash(m, strings->strings[i].data, strings->strings[i].len);
+		m->strings[i] = hash_text(m, strings->strings[i].data, strings->strings[i].len);
 }
 
 static void hash_mappings(struct maker *m)
 {
 	for (size_t i = 0; i < m->profile->mapping_count; i++) {
 		const struct profile_mapping *mapping = &m->profile->mappings[i];
-		struct mapping_content content = {
-			.file_name = m->strings[mapping->file_name],
-			.build_id = m->strings[mapping->build_id],
-			.content = m->strings[mapping->content],
-			.offset = mapping->offset,
-			.size = mapping->limit - mapping->start,
-		};
-		m->mappings[i] = hash(m, &content, sizeof(content));
+		struct hash128 name = m->strings[mapping->file_name], id = m->strings[mapping->build_id],
+			       content = m->strings[mapping->content];
+		/* Not where it was loaded. */
+		m->mappings[i] = HASH_WORDS(m, name.low, id.low, name.high, content.low, id.high, content.high, mapping->offset,
+					    mapping->limit - mapping->start);
 	}
 }
 
@@ -70,12 +75,23 @@ static void hash_functions(struct maker *m)
 {
 	for (size_t i = 0; i < m->profile->function_count; i++) {
 		const struct profile_function *function = &m->profile->functions[i];
-		struct function_content content = {.name = m->strings[function->name],
-						   .system_name = m->strings[function->system_name],
-						   .file_name = m->strings[function->file_name],
-						   .start_line = function->start_line};
-		m->functions[i] = hash(m, &content, sizeof(content));
+		struct hash128 name = m->strings[function->name], system = m->strings[function->system_name],
+			       file = m->strings[function->file_name];
+		m->functions[i] = HASH_WORDS(m, name.low, file.low, name.high, system.low, system.high, file.high,
+					     (uint64_t)function->start_line, 0);
 	}
+}
+
+static struct hash128 hash_lines(const struct maker *m, const struct profile_location *location)
+{
+	struct hash128 before = {0};
+	for (uint32_t i = 0; i < location->line_count; i++) {
+		const struct profile_line *line = &m->profile->lines[location->line_first + i];
+		struct hash128 function = m->functions[line->function];
+		before = HASH_WORDS(m, before.low, function.low, before.high, function.high, (uint64_t)line->line,
+				    (uint64_t)line->column);
+	}
+	return before;
 }
 
 static void hash_locations(struct maker *m)
@@ -83,20 +99,10 @@ static void hash_locations(struct maker *m)
 	const struct profile *profile = m->profile;
 	for (size_t i = 0; i < profile->location_count; i++) {
 		const struct profile_location *location = &profile->locations[i];
-		struct location_content content = {.mapping = m->mappings[location->mapping],
-						   .frame_type = location->frame_type,
-						   .folded = location->folded,
-						   .line_count = location->line_count};
-		for (uint32_t l = 0; l < location->line_count; l++) {
-			const struct profile_line *line = &profile->lines[location->line_first + l];
-			struct line_content part = {.before = content.lines,
-						    .function = m->functions[line->function],
-						    .line = line->line,
-						    .column = line->column};
-			content.lines = hash(m, &part, sizeof(part));
-		}
-		content.address = location->address - profile->mappings[location->mapping].start;
-		m->locations[i] = hash(m, &content, sizeof(content));
+		struct hash128 mapping = m->mappings[location->mapping], lines = hash_lines(m, location);
+		uint64_t address = location->address - profile->mappings[location->mapping].start;
+		m->locations[i] = HASH_WORDS(m, mapping.low, lines.low, mapping.high, lines.high, address,
+					     (uint64_t)location->frame_type << 1 | location->folded);
 	}
 }
 
@@ -105,9 +111,20 @@ static void hash_stacks(const struct maker *m, struct hash128 *ret)
 	const struct profile *profile = m->profile;
 	ret[0] = (struct hash128){0};
 	for (size_t i = 1; i < profile->stack_count; i++) {
-		struct hash128 content[2] = {ret[profile->stacks[i].parent], m->locations[profile->stacks[i].location]};
-		ret[i] = hash(m, content, sizeof(content));
+		struct hash128 parent = ret[profile->stacks[i].parent], location = m->locations[profile->stacks[i].location];
+		ret[i] = HASH_WORDS(m, parent.low, location.low, parent.high, location.high);
 	}
+}
+
+/* `before`, and one label more. */
+static struct hash128 add_label(const struct maker *m, struct hash128 before, struct hash128 key, struct hash128 value)
+{
+	return HASH_WORDS(m, before.low, key.low, before.high, value.low, key.high, value.high);
+}
+
+static struct hash128 add_number(const struct maker *m, struct hash128 before, int64_t number, struct hash128 unit)
+{
+	return HASH_WORDS(m, before.low, unit.low, before.high, unit.high, (uint64_t)number, 1);
 }
 
 static struct hash128 add_label_set(const struct maker *m, uint32_t set, struct hash128 before)
@@ -115,27 +132,22 @@ static struct hash128 add_label_set(const struct maker *m, uint32_t set, struct 
 	const struct profile *profile = m->profile;
 	for (uint32_t i = 0; i < profile->label_sets[set].count; i++) {
 		const struct profile_label *label = &profile->labels[profile->label_sets[set].first + i];
-		struct label_content content = {.before = before,
-						.key = m->strings[label->key],
-						.value = m->strings[label->value],
-						.unit = m->strings[label->unit],
-						.number = label->number};
-		before = hash(m, &content, sizeof(content));
+		before = add_label(m, before, m->strings[label->key], m->strings[label->value]);
+		before = add_number(m, before, label->number, m->strings[label->unit]);
 	}
 	/* Between the sets, so that a label does not move from one to the other unseen. */
-	return hash(m, &before, sizeof(before));
+	return HASH_WORDS(m, before.low, before.high);
 }
 
 static void hash_label_sets(const struct maker *m, const struct labels *base, struct hash128 *ret)
 {
 	struct hash128 common = {0};
 	for (size_t i = 0; base && i < base->count; i++) {
-		struct label_content content = {.before = common,
-						.key = hash(m, base->items[i].name, strlen(base->items[i].name)),
-						.value = hash(m, base->items[i].value, strlen(base->items[i].value))};
-		common = hash(m, &content, sizeof(content));
+		const struct label *label = &base->items[i];
+		common = add_label(m, common, hash_text(m, label->name, strlen(label->name)),
+				   hash_text(m, label->value, strlen(label->value)));
 	}
-	common = add_label_set(m, m->profile->resource_labels, hash(m, &common, sizeof(common)));
+	common = add_label_set(m, m->profile->resource_labels, HASH_WORDS(m, common.low, common.high));
 	for (size_t i = 0; i < m->profile->label_set_count; i++)
 		ret[i] = add_label_set(m, (uint32_t)i, common);
 }
@@ -155,7 +167,13 @@ int profile_keys_make(const struct profile *profile, const struct labels *base, 
 		profile_keys_release(ret);
 		return error_nomem(err);
 	}
-	struct maker m = {profile, seed, strings, mappings, functions, ret->locations};
+	struct maker m = {.profile = profile,
+			  .seed = seed,
+			  .strings = strings,
+			  .mappings = mappings,
+			  .functions = functions,
+			  .locations = ret->locations};
+	make_secrets(&m);
 	hash_strings(&m);
 	hash_mappings(&m);
 	hash_functions(&m);

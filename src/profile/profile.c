@@ -516,6 +516,11 @@ static inline uint32_t find_stack(const struct profile *profile, uint32_t parent
 	return 0;
 }
 
+uint32_t profile_find_stack(const struct profile *profile, uint32_t parent, uint32_t location)
+{
+	return find_stack(profile, parent, location);
+}
+
 int profile_add_stack(struct profile *profile, uint32_t parent, uint32_t location, uint32_t *ret_id, struct error *err)
 {
 	assert(parent < profile->stack_count && location < profile->location_count);
@@ -528,6 +533,12 @@ int profile_add_stack(struct profile *profile, uint32_t parent, uint32_t locatio
 		return add_new_stack(profile, parent, location, ret_id, err);
 	*ret_id = id;
 	return 0;
+}
+
+int profile_add_new_stack(struct profile *profile, uint32_t parent, uint32_t location, uint32_t *ret_id, struct error *err)
+{
+	assert(parent < profile->stack_count && location < profile->location_count);
+	return need_stack_slots(profile, err) < 0 ? -ENOMEM : add_new_stack(profile, parent, location, ret_id, err);
 }
 
 int profile_add_stack_leaf_first(struct profile *profile, const uint32_t *locations, size_t count, uint32_t *ret_id,

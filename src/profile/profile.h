@@ -206,6 +206,10 @@ int profile_add_location(struct profile *profile, const struct profile_location 
 int profile_set_location_lines(struct profile *profile, uint32_t location, const struct profile_line *lines, size_t line_count,
 			       struct error *err);
 int profile_add_stack(struct profile *profile, uint32_t parent, uint32_t location, uint32_t *ret_id, struct error *err);
+/* Of one that is not there, for its parent was added just now. */
+int profile_add_new_stack(struct profile *profile, uint32_t parent, uint32_t location, uint32_t *ret_id, struct error *err);
+/* The id of the stack that profile_add_stack() would find; 0 if it would add one. */
+uint32_t profile_find_stack(const struct profile *profile, uint32_t parent, uint32_t location);
 /* Gives back the memory that only adding stacks and samples needs, before something large is made of them. The next one that is
  * added, or profile_aggregate(), makes it again. */
 void profile_shrink_stacks(struct profile *profile);

@@ -3,23 +3,37 @@
  * Appending.
  *
  *   without a lock    check the profile, make the keys of its stacks
- *   append_lock       known id? room? -> prepare the head -> write what is new in it -> commit the head -> wait until synced
+ *   head.lock, read   find what the head has of it, which is nearly all: head/head_lookup.h
+ *   append_lock       known id? room? -> add to the head what is new, stage the rows -> make the record -> wait until synced
  *
- * Grouped sync. Whoever waits for a record to be on disk and finds nobody syncing syncs for all: it notes what is written,
- * releases the lock for the fdatasync, and wakes the others when it is back. Appends that come meanwhile are written behind it
- * and share the next one.
+ * So what is done under append_lock is little: numbers are given to what is new, in the order in which the log will have it;
+ * rows are put into columns; a record of a few hundred bytes is made of them. Everything that looks at a profile's frames and
+ * labels is done by many appends at a time, and so are writing and syncing, by one for all:
+ *
+ * Grouped writes. A record is put behind the others that are pending. Whoever waits for one and finds nobody flushing flushes
+ * for all: takes what is pending, releases the lock for one write and the fdatasync, publishes the rows in the head, and wakes
+ * the others. Appends that come meanwhile share the next flush. Neither is done under the lock: a write behind a sync under way
+ * may have to wait for the file system's journal, and all appends would wait with it.
+ *
+ * Queries see rows when they are on disk, before their append is acknowledged. Until then they are staged (head.h).
  *
  * When a sync fails, nobody knows what is on disk: the kernel may have dropped the dirty pages and will call the next sync a
- * success. So the store never tries again. What was not synced is taken back out of the head, its appenders get -EIO, and the
- * store refuses appends until it is opened again and has read from the disk what is really there. Queries go on.
+ * success. So the store never tries again. What was not synced is taken back, its appenders get -EIO, and the store refuses
+ * appends until it is opened again and has read from the disk what is really there. Queries go on.
  *
- * When a write fails (the disk is full), the record is cut off the log again, its append is refused, and everything else is as
- * before; there is nothing to recover from when space returns.
+ * When a write fails (the disk is full), all that is not synced is cut off the log again and taken back, its appends are
+ * refused, and everything else is as before; there is nothing to recover from when space returns. What these appends added to
+ * the head's tables stays, and the next record has it.
+ *
+ * Rejected: a head in shards by the hash of the series, each with its lock. Stacks and names are shared by series, so shards
+ * would have their own each, or look one up in the other; a record would have rows of several; and what is done under the one
+ * lock now is a small part of an append (docs/overhead.md).
  */
 #include <errno.h>
 
 #include "base/limits.h"
 #include "base/time.h"
+#include "store/head/head_lookup.h"
 #include "store/store_int.h"
 
 const char *const store_refusal_names[STORE_REFUSAL_COUNT] = {
@@ -49,63 +63,144 @@ static void note_sync_time(struct local_store *store, int64_t started_ns)
 		store->stats.fsync_ns_max = took;
 }
 
-/* append_lock held. Takes back what is written and not synced. */
-static void fail_sync(struct local_store *store, const struct error *cause)
+/* Who waits for a record to be on disk; on its stack, in a list under append_lock. */
+struct append_waiter {
+	uint64_t sequence;
+	struct append_waiter *next;
+	int result;	      /* < 0: it was taken back, and this is why */
+	struct error failure; /* its message */
+};
+
+/* The records so far, which end at `offset` of the log. */
+static struct append_mark mark_of(const struct local_store *store, uint64_t offset)
 {
-	store->failure = *cause;
-	head_rewind(store->head, &store->synced_mark.head, store->synced);
-	id_ring_rewind(&store->ids, store->synced);
-	log_segment_rewind(&store->log, store->synced_mark.offset);
-	store->sequence = store->synced;
-	store_problem(store, "the log cannot be synced; no more data is accepted until restart: %s", cause->message);
+	const struct head *head = store->head;
+	return (struct append_mark){
+		.offset = offset, .log_bytes = head->log_bytes, .log_records = head->log_records, .logged = head->logged};
 }
 
-/* append_lock held and nobody syncing; with `unlock`, the lock is released for the sync itself. */
-static int sync_once(struct local_store *store, bool unlock, struct error *err)
+void store_mark_synced(struct local_store *store)
+{
+	store->synced_mark = mark_of(store, store->log.offset);
+}
+
+/* append_lock held, nobody flushing. Takes back what is not synced; whoever waits for it gets `r` and its message. */
+static void take_back(struct local_store *store, int r, const struct error *why)
+{
+	const struct append_mark *mark = &store->synced_mark;
+	struct head *head = store->head;
+	head_withdraw(head);
+	head->log_bytes = mark->log_bytes;
+	head->log_records = mark->log_records;
+	head->logged = mark->logged;
+	id_ring_rewind(&store->ids, store->synced);
+	log_segment_rewind(&store->log, mark->offset);
+	buffer_clear(&store->pending);
+	/* The numbers are given again, so from now on they do not tell who waits for what. */
+	for (struct append_waiter *waiter = store->waiters; waiter; waiter = waiter->next) {
+		if (waiter->result < 0 || waiter->sequence <= store->synced)
+			continue;
+		waiter->result = r;
+		waiter->failure = *why;
+	}
+	store->sequence = store->synced;
+}
+
+/* append_lock held. */
+static int fail_sync(struct local_store *store, const struct error *cause, struct error *err)
+{
+	struct error why = {0};
+	store->failure = *cause;
+	int r = refuse_failed(store, &why);
+	take_back(store, r, &why);
+	store_problem(store, "the log cannot be synced; no more data is accepted until restart: %s", cause->message);
+	return refuse_failed(store, err);
+}
+
+/* Memory that the next records will probably need, too. */
+#define BUFFER_KEPT (4 * MIB)
+
+static void give_back(struct buffer *buffer)
+{
+	buffer_clear(buffer);
+	if (buffer->capacity > BUFFER_KEPT)
+		buffer_release(buffer);
+}
+
+/* By who flushes. *ret_written: what failed was the sync. */
+static int write_and_sync(struct local_store *store, bool *ret_written, struct error *err)
+{
+	int r = log_segment_write(&store->log, buffer_bytes(&store->writing), err);
+	*ret_written = r == 0;
+	if (r < 0)
+		return r;
+	int64_t started = time_monotonic_ns();
+	r = log_segment_sync(&store->log, err);
+	note_sync_time(store, started);
+	return r;
+}
+
+/* append_lock held and nobody flushing; with `unlock`, the lock is released while the disk is at work. */
+static int flush(struct local_store *store, bool unlock, struct error *err)
 {
 	uint64_t sequence = store->sequence;
-	struct log_segment_mark mark = {.offset = store->log.offset, .head = head_mark(store->head)};
 	struct error cause = {0};
-	int64_t started = time_monotonic_ns();
-	store->syncing = true;
+	bool written;
+	struct buffer pending = store->pending;
+	store->pending = store->writing;
+	store->writing = pending;
+	struct append_mark mark = mark_of(store, store->log.offset + pending.len);
+	store->flushing = true;
 	if (unlock)
 		pthread_mutex_unlock(&store->append_lock);
-	int r = log_segment_sync(&store->log, &cause);
-	note_sync_time(store, started);
+	int r = write_and_sync(store, &written, &cause);
 	if (unlock)
 		pthread_mutex_lock(&store->append_lock);
-	store->syncing = false;
+	store->flushing = false;
+	give_back(&store->writing);
 	if (r == 0) {
 		store->synced = sequence;
 		store->synced_mark = mark;
+		head_publish(store->head, sequence);
+	} else if (written) {
+		r = fail_sync(store, &cause, err);
 	} else {
-		fail_sync(store, &cause);
+		take_back(store, r, &cause);
+		if (err)
+			*err = cause;
 	}
 	pthread_cond_broadcast(&store->synced_cond);
-	return r < 0 ? refuse_failed(store, err) : 0;
+	return r;
 }
 
 /* append_lock held; waits until record `sequence` is on disk. */
 static int wait_synced(struct local_store *store, uint64_t sequence, struct error *err)
 {
-	while (store->synced < sequence) {
-		if (store->failure.code)
-			return refuse_failed(store, err);
-		if (store->syncing)
+	if (store->synced >= sequence)
+		return 0;
+	struct append_waiter waiter = {.sequence = sequence, .next = store->waiters}, **link = &store->waiters;
+	store->waiters = &waiter;
+	while (waiter.result == 0 && store->synced < sequence) {
+		if (store->flushing)
 			pthread_cond_wait(&store->synced_cond, &store->append_lock);
 		else
-			sync_once(store, true, NULL);
+			flush(store, true, NULL);
 	}
-	return 0;
+	while (*link != &waiter)
+		link = &(*link)->next;
+	*link = waiter.next;
+	if (waiter.result < 0 && err)
+		*err = waiter.failure;
+	return waiter.result;
 }
 
 int store_sync_locked(struct local_store *store, struct error *err)
 {
-	while (store->syncing)
+	while (store->flushing)
 		pthread_cond_wait(&store->synced_cond, &store->append_lock);
 	if (store->failure.code)
 		return refuse_failed(store, err);
-	return store->synced < store->sequence ? sync_once(store, false, err) : 0;
+	return store->synced < store->sequence ? flush(store, false, err) : 0;
 }
 
 /* ---- room ---- */
@@ -144,13 +239,11 @@ static int wait_for_room(struct local_store *store, struct error *err)
 #define COMPRESS_FROM 4096
 /* Tables of a record with rows; what is more goes into records before it. */
 #define TABLES_BYTES_MAX (RECORD_BYTES_MAX / 4)
-/* Memory that the next record will probably need, too. */
-#define BUFFER_KEPT (4 * MIB)
 
 struct appending {
 	const struct profile *profile;
 	const struct store_append_options *options;
-	struct profile_keys keys;
+	struct head_lookup lookup;
 	struct store_append_result *result;
 	struct head_batch batch; /* what became of it */
 	struct error *err;
@@ -161,8 +254,7 @@ static int write_delta(struct local_store *store, struct delta_mark *to, const s
 		       const uint8_t id[static STORE_ID_SIZE], struct error *err)
 {
 	struct head *head = store->head;
-	uint64_t before = store->log.offset;
-	size_t raw_len = 0;
+	size_t raw_len = 0, before = store->pending.len;
 	buffer_clear(&store->payload);
 	buffer_clear(&store->compressed);
 	int r = delta_encode(head, &head->logged, to, batch, id, &store->payload, err);
@@ -170,21 +262,15 @@ static int write_delta(struct local_store *store, struct delta_mark *to, const s
 		r = log_compress(buffer_bytes(&store->payload), &store->compressed, &raw_len, err);
 	if (r < 0)
 		return r == -E2BIG ? -EDQUOT : r;
-	r = log_segment_append(&store->log, store->sequence + 1, buffer_bytes(raw_len ? &store->compressed : &store->payload),
-			       raw_len, err);
+	r = log_record_put(&store->log, store->sequence + 1, buffer_bytes(raw_len ? &store->compressed : &store->payload),
+			   raw_len, &store->pending, err);
 	if (r < 0)
 		return r;
 	store->sequence++;
 	head->logged = *to;
-	head->log_bytes += store->log.offset - before;
+	head->log_bytes += store->pending.len - before;
 	head->log_records++;
 	return 0;
-}
-
-static void give_back(struct buffer *buffer)
-{
-	if (buffer->capacity > BUFFER_KEPT)
-		buffer_release(buffer);
 }
 
 /* append_lock held. Writes all that the head has and the log has not, and the rows of `batch`. */
@@ -209,7 +295,7 @@ static int write_record(struct local_store *store, struct appending *a, uint64_t
 {
 	struct head_batch *batch = &a->batch;
 	struct head *head = store->head;
-	int r = head_prepare(head, a->profile, a->options, &a->keys, batch, a->err);
+	int r = head_prepare(head, a->profile, a->options, &a->lookup, batch, a->err);
 	if (r < 0)
 		return r;
 	*a->result = (struct store_append_result){.samples = batch->count + batch->process_values, .series = batch->series};
@@ -231,7 +317,7 @@ static int write_record(struct local_store *store, struct appending *a, uint64_t
 		r = write_deltas(store, batch, a->options->id, a->err);
 	if (r < 0)
 		return r;
-	head_commit(head, batch, a->options->id, store->sequence);
+	head_stage(head, batch, a->options->id, store->sequence);
 	if (id_is_set(a->options->id))
 		id_ring_add(&store->ids, a->options->id, store->sequence);
 	*ret_sequence = store->sequence;
@@ -290,15 +376,32 @@ static void count_append(struct local_store *store, int r, const struct store_ap
 	}
 }
 
+/* What the head has of the profile, which is most of it, before anybody has to wait for this append. */
+static int look_up(struct local_store *store, struct appending *a)
+{
+	int r = head_lookup_make(a->profile, a->options->labels, &a->lookup, a->err);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&store->state_lock);
+	struct head *head = store->head;
+	head->refs++;
+	pthread_mutex_unlock(&store->state_lock);
+	r = head_lookup_find(head, a->profile, &a->lookup, a->err);
+	store_head_unref(store, head);
+	if (r < 0)
+		head_lookup_release(&a->lookup);
+	return r;
+}
+
 static int append_clean(struct local_store *store, struct appending *a)
 {
-	int r = head_keys_make(a->profile, a->options, &a->keys, a->err);
+	int r = look_up(store, a);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&store->append_lock);
 	r = append_locked(store, a);
 	pthread_mutex_unlock(&store->append_lock);
-	profile_keys_release(&a->keys);
+	head_lookup_release(&a->lookup);
 	if (r == 0 && store_wants_cut(store))
 		store_wake(store);
 	return r;

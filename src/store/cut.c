@@ -56,7 +56,7 @@ static int swap_heads(struct local_store *store, struct head *fresh, struct log_
 	struct log_segment old = store->log;
 	store->log = *segment;
 	*segment = old;
-	store->synced_mark = (struct log_segment_mark){.offset = store->log.offset};
+	store_mark_synced(store);
 	return 0;
 }
 

@@ -326,6 +326,8 @@ static void free_store(struct local_store *store)
 	mem_free(store->gaps);
 	log_segment_close(&store->log);
 	id_ring_release(&store->ids);
+	buffer_release(&store->pending);
+	buffer_release(&store->writing);
 	buffer_release(&store->payload);
 	buffer_release(&store->compressed);
 	io_close(store->lock_fd);
@@ -368,6 +370,8 @@ int local_open(const struct store_options *options, struct local_store **ret, st
 		return error_nomem(err);
 	store->lock_fd = -1;
 	store->log = LOG_SEGMENT_NONE;
+	buffer_init(&store->pending, SIZE_MAX);
+	buffer_init(&store->writing, SIZE_MAX);
 	buffer_init(&store->payload, RECORD_BYTES_MAX);
 	buffer_init(&store->compressed, SIZE_MAX);
 	store->cache_max = STORE_CACHE_MAX;

@@ -141,7 +141,7 @@ int store_begin_log(struct local_store *store, struct error *err)
 		return r;
 	}
 	store->log = segment;
-	store->synced_mark = (struct log_segment_mark){.offset = segment.offset, .head = head_mark(store->head)};
+	store_mark_synced(store);
 	return 0;
 }
 

@@ -5,7 +5,7 @@
  *   store.c     the functions of store.h, each asked of the store's own: store_ops.h       local_ops.c   those of the local one
  *   local.c     open, close, the store's threads, statistics
  *   recover.c   log to head, blocks that others replaced
- *   append.c    appending: log, head, grouped sync, duplicates, waiting for room
+ *   append.c    appending: log, head, grouped writes, duplicates, waiting for room
  *   cut.c       head to block
  *   compact.c   which blocks are merged when; a new block takes the place of others; more in compact_int.h
  *   retention.c what goes when                       delete.c       what goes because somebody says so
@@ -15,7 +15,8 @@
  *   filter.c    which stacks are wanted              materialize.c  a block's stacks into a profile
  *   damage.c    damaged pages and files of blocks: reported once, read around
  *   catalogue.c lists of names
- *   head.c      the head in memory                   series.c       what is known of a series
+ *   head.c      the head in memory                   head_lookup.c  what it has of a profile, before an append
+ *   series.c    what is known of a series
  *   log.c       segments of the write-ahead log      delta*.c       the payload of a record        ids.c   duplicate ids
  *   record.c    payloads of older versions
  *   block*.c    blocks on disk                        local_hosts.c  labels of hosts, with hosts/
@@ -66,17 +67,21 @@ struct local_store {
 	/* Appending */
 	pthread_mutex_t append_lock;
 	pthread_cond_t synced_cond, room_cond;
-	struct log_segment log;
-	uint64_t sequence; /* of the last record written */
-	uint64_t synced;   /* everything up to it is on disk */
-	bool syncing;	   /* somebody is in fdatasync, without the lock */
-	struct log_segment_mark {
-		uint64_t offset;
-		struct head_mark head;
-	} synced_mark;	      /* the log and the head as they were when `synced` was written */
+	struct log_segment log; /* of who is flushing, while somebody is */
+	uint64_t sequence;	/* of the last record made */
+	uint64_t synced;	/* everything up to it is on disk */
+	bool flushing;		/* somebody writes and syncs, without the lock */
+	struct append_mark {
+		uint64_t offset; /* of the log */
+		uint64_t log_bytes, log_records;
+		struct delta_mark logged; /* of the head */
+	} synced_mark;			  /* as it was when `synced` was made */
+	struct append_waiter *waiters;
 	struct error failure; /* code != 0: a sync failed, nothing is accepted any more */
 	struct id_ring ids;
-	struct buffer payload, compressed; /* of the record being written */
+	struct buffer pending;		   /* records that are not written yet, one behind the other */
+	struct buffer writing;		   /* those that are being written */
+	struct buffer payload, compressed; /* of the record being made */
 
 	/* State */
 	pthread_mutex_t state_lock;
@@ -178,8 +183,10 @@ void local_hosts_retain(struct local_store *store, int64_t now_ns);
 void store_problem(struct local_store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void store_wake(struct local_store *store); /* the threads look at once whether there is something to do */
 
-/* append.c. append_lock is held; returns when all that is written is also synced, or the failure. */
+/* append.c. append_lock is held; returns when all records are on disk, or why they are not. */
 int store_sync_locked(struct local_store *store, struct error *err);
+/* append_lock held, or nobody else there yet: from here on records go to the log and the head as they are now. */
+void store_mark_synced(struct local_store *store);
 void store_head_unref(struct local_store *store, struct head *head); /* takes state_lock */
 
 /* recover.c: makes the head and the log segment. */

@@ -95,7 +95,7 @@ static void interrupt(void *context)
 		return;
 	s->interruptions++;
 	/* An append behind a sync that is under way would wait for it, and with it for itself. */
-	if (random_below(&s->random, 2) && is_free(&local_of(s->store)->append_lock) && !local_of(s->store)->syncing)
+	if (random_below(&s->random, 2) && is_free(&local_of(s->store)->append_lock) && !local_of(s->store)->flushing)
 		hurry_request(s);
 	else
 		check_store(s, "in between");

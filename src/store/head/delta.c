@@ -276,7 +276,7 @@ static uint64_t unit_of(const int64_t *values, size_t count)
 static void put_samples(const struct encoder *e, size_t count, uint64_t flags)
 {
 	const struct head *head = e->head;
-	size_t first = head->count, end = first + count;
+	size_t first = head->end.samples, end = first + count;
 	const uint32_t *series = head->series_ids, *stacks = head->stacks;
 	const int64_t *times = head->times;
 	int64_t unit = count ? (int64_t)unit_of(head->values + first, count) : 1;
@@ -295,11 +295,12 @@ static void put_samples(const struct encoder *e, size_t count, uint64_t flags)
 static void put_process_rows(const struct encoder *e, const struct head_batch *batch)
 {
 	const struct head_processes *processes = &e->head->processes;
+	const struct head_processes_end *end = &e->head->end.processes;
 	struct head_processes_reader reader;
 	struct process_row row;
 	uint64_t series = 0, time = 0;
-	put(e->out, batch->processes.count - processes->end.count);
-	head_processes_read(processes, &processes->end, &batch->processes, &reader);
+	put(e->out, batch->processes.count - end->count);
+	head_processes_read(processes, end, &batch->processes, &reader);
 	while (head_processes_next(&reader, &row)) {
 		uint64_t columns = 0;
 		for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
@@ -318,7 +319,7 @@ static void put_process_rows(const struct encoder *e, const struct head_batch *b
 static uint64_t flags_of(const struct head *head, const struct head_batch *batch, const uint8_t *id)
 {
 	uint32_t links = 0, numbers = 0;
-	for (size_t i = head->count; batch && i < head->count + batch->count; i++) {
+	for (size_t i = head->end.samples; batch && i < head->end.samples + batch->count; i++) {
 		links |= head->links[i];
 		numbers |= head->numbers ? head->numbers[i] : 0;
 	}
@@ -358,7 +359,7 @@ int delta_encode(const struct head *head, const struct delta_mark *from, struct 
 		tables[i](&e);
 	to->chain = buffer_status(out) == 0 ? hash64_seed(out->data + first, out->len - first, from->chain) : 0;
 	put_samples(&e, batch ? batch->count : 0, flags);
-	put_process_rows(&e, batch ? batch : &(struct head_batch){.processes = head->processes.end});
+	put_process_rows(&e, batch ? batch : &(struct head_batch){.processes = head->end.processes});
 	int r = buffer_status(out);
 	if (r == -E2BIG)
 		return error_set(err, r, "the profile is too large: its log record would exceed %zu bytes; send it in parts",

@@ -15,11 +15,14 @@
 #include "base/time.h"
 #include "profile/numbers.h"
 #include "store/head/head_int.h"
+#include "store/head/head_lookup.h"
 
 #define NO_SERIES	 UINT32_MAX /* there is no room for it */
 #define HEAD_SAMPLES_MAX (256u * 1024 * 1024)
 #define NO_NUMBERS_YET	 UINT32_MAX
 #define NO_TYPE		 UINT32_MAX /* one that is not known, when there is no room for series */
+
+static _Atomic uint64_t last_number;
 
 int head_new(size_t series_max, struct head **ret, struct error *err)
 {
@@ -33,6 +36,7 @@ int head_new(size_t series_max, struct head **ret, struct error *err)
 	pthread_rwlock_init(&head->lock, &attributes);
 	pthread_rwlockattr_destroy(&attributes);
 	head->refs = 1;
+	head->number = atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed) + 1;
 	head->logged = delta_start();
 	head->series_max = series_max;
 	head->number_texts_max = LIMIT_NUMBERS_PER_HEAD;
@@ -76,6 +80,7 @@ struct head *head_free(struct head *head)
 	mem_free(head->times);
 	mem_free(head->values);
 	mem_free(head->appends);
+	mem_free(head->staged);
 	head_processes_release(&head->processes);
 	pthread_rwlock_destroy(&head->lock);
 	return mem_free(head);
@@ -186,29 +191,24 @@ struct preparation {
 	struct head *head;
 	const struct profile *profile;
 	const struct store_append_options *options;
-	struct profile_copy *copy; /* NULL until something is not known */
-	const struct profile_keys *keys;
-	uint32_t
-		*stack_ids; /* stack of the profile -> stack of the head, 0 = not looked for; NULL until a stack is not known */
-	uint32_t *location_ids;	 /* the same of locations */
-	uint32_t *path;		 /* scratch for one stack */
-	uint32_t *labels_of_set; /* label set of the profile -> label set of the head + 1 */
-	uint32_t *series_of_set; /* the same for the series of the current type, or NO_SERIES */
-	uint32_t *texts_of_set;	 /* set of numbers of the profile -> text of the head; NO_NUMBERS_YET; NULL = it has none */
-	size_t at;		 /* next free sample */
-	size_t values, zeros;	 /* samples that room was made for: values that are not 0, and zeros of gauges */
+	struct profile_copy *copy;  /* NULL until something is not known */
+	struct head_lookup *lookup; /* what was found before; the rest is noted in it */
+	uint32_t *series_of_set;    /* label set of the profile -> series of the head of the current type + 1, or NO_SERIES */
+	uint32_t *texts_of_set;	    /* set of numbers of the profile -> text of the head; NO_NUMBERS_YET; NULL = it has none */
+	size_t at;		    /* next free sample */
+	size_t values, zeros;	    /* samples that room was made for: values that are not 0, and zeros of gauges */
 	struct head_batch *batch;
 	struct error *err;
 };
 
-/* Makes labels_of_set[set]. Label sets and stacks come again with every flush, so both are looked up by key first. 1: the set
- * is not known, and there is no room for its series; what is rejected takes no memory. */
+/* Makes lookup->label_sets[set]. Label sets and stacks come again with every flush, so both are looked up by key first. 1: the
+ * set is not known, and there is no room for its series; what is rejected takes no memory. */
 static int find_labels(struct preparation *prep, uint32_t set)
 {
 	_cleanup_(labels_release) struct labels labels = {0};
 	uint32_t id;
-	if (known_find(&prep->head->known_labels, prep->keys->label_sets[set], &id)) {
-		prep->labels_of_set[set] = id + 1;
+	if (known_find(&prep->head->known_labels, prep->lookup->keys.label_sets[set], &id)) {
+		prep->lookup->label_sets[set] = id + 1;
 		return 0;
 	}
 	int r = labels_of_sample(prep->profile, set, prep->options->labels, &labels, prep->err);
@@ -221,9 +221,9 @@ static int find_labels(struct preparation *prep, uint32_t set)
 	if (!has_room_for_series(prep->head) && !find_label_set(prep->head, &labels, labels_hash_guarded(&labels), &id))
 		return 1;
 	if (head_add_labels(prep->head, &labels, &id) < 0 ||
-	    known_add(&prep->head->known_labels, prep->keys->label_sets[set], id) < 0)
+	    known_add(&prep->head->known_labels, prep->lookup->keys.label_sets[set], id) < 0)
 		return error_nomem(prep->err);
-	prep->labels_of_set[set] = id + 1;
+	prep->lookup->label_sets[set] = id + 1;
 	return 0;
 }
 
@@ -236,14 +236,14 @@ static int need_copy(struct preparation *prep)
 static int find_location(struct preparation *prep, uint32_t location, uint32_t *ret)
 {
 	struct known *known = &prep->head->known_locations;
-	uint32_t *id = &prep->location_ids[location];
-	if (location && !*id && !known_find(known, prep->keys->locations[location], id)) {
+	uint32_t *id = &prep->lookup->locations[location];
+	if (location && !*id && !known_find(known, prep->lookup->keys.locations[location], id)) {
 		int r = need_copy(prep);
 		if (r == 0)
 			r = profile_copy_location(prep->copy, location, id, prep->err);
 		if (r < 0)
 			return r;
-		if (known_add(known, prep->keys->locations[location], *id) < 0)
+		if (known_add(known, prep->lookup->keys.locations[location], *id) < 0)
 			return error_nomem(prep->err);
 	}
 	*ret = *id;
@@ -254,47 +254,47 @@ static int find_location(struct preparation *prep, uint32_t location, uint32_t *
 static int add_stack(struct preparation *prep, uint32_t stack, uint32_t *ret)
 {
 	const struct profile_stack *stacks = prep->profile->stacks;
-	uint32_t at = stack;
+	uint32_t *ids = prep->lookup->stacks, *path = prep->lookup->path;
+	struct profile *pool = prep->head->pool;
+	uint32_t at = stack, first_new = (uint32_t)pool->stack_count;
 	size_t depth = 0;
-	for (; at && !prep->stack_ids[at]; at = stacks[at].parent)
-		prep->path[depth++] = at;
-	uint32_t id = at ? prep->stack_ids[at] : 0;
+	for (; at && !ids[at]; at = stacks[at].parent)
+		path[depth++] = at;
+	uint32_t id = at ? ids[at] : 0;
 	while (depth > 0) {
 		uint32_t location = 0;
-		at = prep->path[--depth];
+		at = path[--depth];
 		int r = find_location(prep, stacks[at].location, &location);
 		if (r == 0)
-			r = profile_add_stack(prep->head->pool, id, location, &id, prep->err);
+			r = (id < first_new ? profile_add_stack : profile_add_new_stack)(pool, id, location, &id, prep->err);
 		if (r < 0)
 			return r;
-		prep->stack_ids[at] = id;
+		ids[at] = id;
 	}
 	*ret = id;
 	return 0;
 }
 
-static int make_ids(struct preparation *prep)
+/* One that was not known when it was looked for may be known by now: from another append, or another sample of this one. */
+static int find_missing_stack(struct preparation *prep, uint32_t stack, uint32_t *ret)
 {
-	if (!prep->stack_ids)
-		prep->stack_ids = mem_zalloc_array(prep->profile->stack_count, sizeof(*prep->stack_ids));
-	if (!prep->location_ids)
-		prep->location_ids = mem_zalloc_array(prep->profile->location_count, sizeof(*prep->location_ids));
-	if (!prep->path)
-		prep->path = mem_alloc_array(LIMIT_STACK_DEPTH, sizeof(*prep->path));
-	return prep->stack_ids && prep->location_ids && prep->path ? 0 : error_nomem(prep->err);
-}
-
-static int find_stack(struct preparation *prep, uint32_t stack, uint32_t *ret)
-{
-	struct hash128 key = prep->keys->stacks[stack];
+	struct hash128 key = prep->lookup->keys.stacks[stack];
 	if (known_find(&prep->head->known_stacks, key, ret))
 		return 0;
-	int r = make_ids(prep);
+	int r = head_lookup_need_frames(prep->profile, prep->lookup, prep->err);
 	if (r == 0)
 		r = add_stack(prep, stack, ret);
 	if (r < 0)
 		return r;
 	return known_add(&prep->head->known_stacks, key, *ret) < 0 ? error_nomem(prep->err) : 0;
+}
+
+static int find_stack(struct preparation *prep, size_t sample, uint32_t *ret)
+{
+	uint32_t stack = prep->profile->samples[sample].stack, *id = &prep->lookup->samples[sample];
+	int r = stack && !*id ? find_missing_stack(prep, stack, id) : 0;
+	*ret = *id;
+	return r;
 }
 
 static int find_link(struct preparation *prep, uint32_t link, uint32_t *ret)
@@ -330,8 +330,8 @@ static int add_series(struct preparation *prep, uint32_t type, uint32_t set, uin
 {
 	if (type == NO_TYPE)
 		return 1;
-	int r = prep->labels_of_set[set] ? 0 : find_labels(prep, set);
-	if (r == 0 && (r = head_add_series(prep->head, type, prep->labels_of_set[set] - 1, ret)) < 0)
+	int r = prep->lookup->label_sets[set] ? 0 : find_labels(prep, set);
+	if (r == 0 && (r = head_add_series(prep->head, type, prep->lookup->label_sets[set] - 1, ret)) < 0)
 		return error_nomem(prep->err);
 	return r;
 }
@@ -395,13 +395,13 @@ static int reserve_numbers(struct head *head, size_t need)
 	bool is_first = !head->numbers;
 	int r = array_reserve(&head->numbers, &head->number_capacity, need, HEAD_SAMPLES_MAX);
 	if (r == 0 && is_first && head->numbers)
-		memset(head->numbers, 0, head->count * sizeof(*head->numbers));
+		memset(head->numbers, 0, head->end.samples * sizeof(*head->numbers));
 	return r;
 }
 
 int head_reserve_samples(struct head *head, size_t more, bool numbers, struct error *err)
 {
-	size_t need = head->count + more;
+	size_t need = head->end.samples + more, appends = head->append_count + head->staged_count + 1;
 	int r = array_reserve(&head->series_ids, &head->series_id_capacity, need, HEAD_SAMPLES_MAX);
 	if (r == 0)
 		r = array_reserve(&head->stacks, &head->stack_capacity, need, HEAD_SAMPLES_MAX);
@@ -414,7 +414,9 @@ int head_reserve_samples(struct head *head, size_t more, bool numbers, struct er
 	if (r == 0)
 		r = array_reserve(&head->values, &head->value_capacity, need, HEAD_SAMPLES_MAX);
 	if (r == 0)
-		r = array_reserve(&head->appends, &head->append_capacity, head->append_count + 1, HEAD_SAMPLES_MAX);
+		r = array_reserve(&head->appends, &head->append_capacity, appends, HEAD_SAMPLES_MAX);
+	if (r == 0)
+		r = array_reserve(&head->staged, &head->staged_capacity, head->staged_count + 1, HEAD_SAMPLES_MAX);
 	if (r == -E2BIG)
 		return error_set(err, -EDQUOT, "the profile is too large: the head would hold more than %u samples",
 				 HEAD_SAMPLES_MAX);
@@ -513,14 +515,14 @@ static int put_numbers(struct preparation *prep, uint32_t set, uint32_t *ret)
 }
 
 /* 1: there is no room for its series. */
-static int put_sample(struct preparation *prep, uint32_t type_id, const struct profile_sample *sample, int64_t time_ns,
-		      int64_t value)
+static int put_sample(struct preparation *prep, uint32_t type_id, size_t which, int64_t time_ns, int64_t value)
 {
+	const struct profile_sample *sample = &prep->profile->samples[which];
 	struct head *head = prep->head;
 	size_t at = prep->at;
 	int r = find_series(prep, type_id, sample->labels, &head->series_ids[at]);
 	if (r == 0)
-		r = find_stack(prep, sample->stack, &head->stacks[at]);
+		r = find_stack(prep, which, &head->stacks[at]);
 	if (r == 0)
 		r = find_link(prep, sample->link, &head->links[at]);
 	if (r == 0 && head->numbers)
@@ -533,18 +535,6 @@ static int put_sample(struct preparation *prep, uint32_t type_id, const struct p
 	return 0;
 }
 
-/* Stacks of later samples on their way into the cache. */
-static void fetch_stacks(const struct preparation *prep, size_t at)
-{
-	const struct profile *profile = prep->profile;
-	const struct known *known = &prep->head->known_stacks;
-	const struct hash128 *keys = prep->keys->stacks;
-	if (at + 8 < profile->sample_count)
-		known_fetch_index(known, keys[profile->samples[at + 8].stack]);
-	if (at + 4 < profile->sample_count)
-		known_fetch_entry(known, keys[profile->samples[at + 4].stack]);
-}
-
 /* With `zeros`, the type is a gauge. */
 static int put_samples(struct preparation *prep, size_t sample_type, uint32_t type_id, struct zeros *zeros)
 {
@@ -555,12 +545,11 @@ static int put_samples(struct preparation *prep, size_t sample_type, uint32_t ty
 		const struct profile_sample *sample = &profile->samples[i];
 		int64_t value = profile->values[i * profile->sample_type_count + sample_type];
 		int64_t time_ns = time_of(prep, sample);
-		fetch_stacks(prep, i);
 		if (value == 0 && zeros)
 			r = note_zero(prep, zeros, sample->labels, time_ns);
 		if (value == 0 || !accept_time(prep, time_ns))
 			continue;
-		r = put_sample(prep, type_id, sample, time_ns, value);
+		r = put_sample(prep, type_id, i, time_ns, value);
 		if (r > 0) {
 			prep->batch->refused[STORE_REFUSED_SERIES]++;
 			r = 0;
@@ -739,9 +728,8 @@ static int prepare_all(struct preparation *prep)
 		r = head_reserve_samples(prep->head, prep->values, prep->texts_of_set, prep->err);
 	if (r < 0)
 		return r;
-	prep->labels_of_set = mem_zalloc_array(profile->label_set_count, sizeof(*prep->labels_of_set));
 	prep->series_of_set = mem_alloc_array(profile->label_set_count, sizeof(*prep->series_of_set));
-	if (!prep->labels_of_set || !prep->series_of_set)
+	if (!prep->series_of_set)
 		return error_nomem(prep->err);
 	if (processes)
 		return prepare_processes(prep);
@@ -753,18 +741,8 @@ static int prepare_all(struct preparation *prep)
 static void preparation_release(struct preparation *prep)
 {
 	profile_copy_free(prep->copy);
-	mem_free(prep->stack_ids);
-	mem_free(prep->location_ids);
-	mem_free(prep->path);
-	mem_free(prep->labels_of_set);
 	mem_free(prep->series_of_set);
 	mem_free(prep->texts_of_set);
-}
-
-int head_keys_make(const struct profile *profile, const struct store_append_options *options, struct profile_keys *ret,
-		   struct error *err)
-{
-	return profile_keys_make(profile, options->labels, hash64_secret(), ret, err);
 }
 
 static int prepare(struct preparation *prep)
@@ -772,32 +750,35 @@ static int prepare(struct preparation *prep)
 	struct head *head = prep->head;
 	pthread_rwlock_wrlock(&head->lock);
 	*prep->batch = (struct head_batch){
-		.processes = head->processes.end, .period = prep->profile->period, .reason = STORE_REFUSED_SIZE};
-	prep->at = head->count;
+		.processes = head->end.processes, .period = prep->profile->period, .reason = STORE_REFUSED_SIZE};
+	prep->at = head->end.samples;
 	head->appends_prepared++;
 	int r = prepare_all(prep);
 	head_update_bytes(head);
-	prep->batch->count = prep->at - head->count;
+	prep->batch->count = prep->at - head->end.samples;
 	pthread_rwlock_unlock(&head->lock);
 	preparation_release(prep);
 	return r == -E2BIG ? -EDQUOT : r;
 }
 
 int head_prepare(struct head *head, const struct profile *profile, const struct store_append_options *options,
-		 const struct profile_keys *keys, struct head_batch *ret, struct error *err)
+		 struct head_lookup *lookup, struct head_batch *ret, struct error *err)
 {
 	struct preparation prep = {
-		.head = head, .profile = profile, .options = options, .keys = keys, .batch = ret, .err = err};
-	struct profile_keys own;
-	if (keys)
+		.head = head, .profile = profile, .options = options, .lookup = lookup, .batch = ret, .err = err};
+	struct head_lookup own;
+	if (lookup) {
+		if (lookup->head != head->number)
+			head_lookup_forget(profile, lookup);
 		return prepare(&prep);
+	}
 	*ret = (struct head_batch){.reason = STORE_REFUSED_SIZE};
-	int r = head_keys_make(profile, options, &own, err);
+	int r = head_lookup_make(profile, options->labels, &own, err);
 	if (r < 0)
 		return r;
-	prep.keys = &own;
+	prep.lookup = &own;
 	r = prepare(&prep);
-	profile_keys_release(&own);
+	head_lookup_release(&own);
 	return r;
 }
 
@@ -826,48 +807,54 @@ static void note_sample(struct head *head, size_t at, int64_t period, bool is_fi
 		series->period = period;
 }
 
-static void commit_processes(struct head *head, const struct head_batch *batch, bool is_first)
+static void publish_one(struct head *head, const struct head_staged *staged)
 {
 	struct head_processes_reader reader;
 	struct process_row row;
-	head_processes_read(&head->processes, &head->processes.end, &batch->processes, &reader);
+	bool is_first = head_is_empty(head);
+	for (; head->count < staged->end.samples; head->count++, is_first = false)
+		note_sample(head, head->count, staged->period, is_first);
+	head_processes_read(&head->processes, &head->processes.end, &staged->end.processes, &reader);
 	for (; head_processes_next(&reader, &row); is_first = false)
 		note_time(head, row.series, row.time_ns, is_first);
-	head->processes.end = batch->processes;
+	head->processes.end = staged->end.processes;
+	if (id_is_set(staged->append.id))
+		head->appends[head->append_count++] = staged->append;
+	head->last_sequence = staged->append.sequence;
 }
 
-void head_commit(struct head *head, const struct head_batch *batch, const uint8_t id[static STORE_ID_SIZE], uint64_t sequence)
+void head_stage(struct head *head, const struct head_batch *batch, const uint8_t id[static STORE_ID_SIZE], uint64_t sequence)
 {
+	struct head_staged *staged = &head->staged[head->staged_count++];
+	head->end.samples += batch->count;
+	head->end.processes = batch->processes;
+	*staged = (struct head_staged){.end = head->end, .period = batch->period, .append.sequence = sequence};
+	memcpy(staged->append.id, id, sizeof(staged->append.id));
+}
+
+void head_publish(struct head *head, uint64_t sequence)
+{
+	size_t count = 0;
 	pthread_rwlock_wrlock(&head->lock);
-	bool is_first = head_is_empty(head);
-	for (size_t i = 0; i < batch->count; i++)
-		note_sample(head, head->count + i, batch->period, is_first && i == 0);
-	head->count += batch->count;
-	commit_processes(head, batch, is_first && batch->count == 0);
-	if (id_is_set(id)) {
-		struct head_append *append = &head->appends[head->append_count++];
-		append->sequence = sequence;
-		memcpy(append->id, id, sizeof(append->id));
-	}
-	head->last_sequence = sequence;
-	if (head->started_ns == 0)
+	for (; count < head->staged_count && head->staged[count].append.sequence <= sequence; count++)
+		publish_one(head, &head->staged[count]);
+	head->staged_count -= count;
+	if (head->staged_count)
+		memmove(head->staged, head->staged + count, head->staged_count * sizeof(*head->staged));
+	if (count && head->started_ns == 0)
 		atomic_store_explicit(&head->started_ns, time_monotonic_ns(), memory_order_relaxed);
 	pthread_rwlock_unlock(&head->lock);
 }
 
-struct head_mark head_mark(const struct head *head)
+void head_withdraw(struct head *head)
 {
-	return (struct head_mark){.samples = head->count, .processes = head->processes.end};
+	head->staged_count = 0;
+	head->end = (struct head_end){.samples = head->count, .processes = head->processes.end};
 }
 
-void head_rewind(struct head *head, const struct head_mark *mark, uint64_t sequence)
+void head_commit(struct head *head, const struct head_batch *batch, const uint8_t id[static STORE_ID_SIZE], uint64_t sequence)
 {
-	pthread_rwlock_wrlock(&head->lock);
-	assert(mark->samples <= head->count && mark->processes.count <= head->processes.end.count);
-	head->count = mark->samples;
-	head->processes.end = mark->processes;
-	while (head->append_count > 0 && head->appends[head->append_count - 1].sequence > sequence)
-		head->append_count--;
-	head->last_sequence = sequence;
-	pthread_rwlock_unlock(&head->lock);
+	assert(head->staged_count == 0);
+	head_stage(head, batch, id, sequence);
+	head_publish(head, sequence);
 }

@@ -4,8 +4,11 @@
  * the pool; samples are columns of ids, times and values in the order of arrival. Rows of process_stats are kept apart
  * (head_processes.h).
  *
- * An append is two steps, so that the log can be written between them: head_prepare() does all that can fail and leaves the
- * samples behind the last one, where nobody looks; head_commit() moves the end, and cannot fail.
+ * An append is three steps, so that the log can be written and synced between them, for many appends at a time:
+ *
+ *   head_prepare()  does all that can fail, and leaves the rows behind the last one, where nobody looks
+ *   head_stage()    the next append's rows go behind these; still nobody looks
+ *   head_publish()  moves the end of what readers see, over the rows of as many appends as are on disk; cannot fail
  *
  * Threads: one appender at a time (the store's append lock); readers hold `lock` for reading, and see whole appends.
  */
@@ -32,9 +35,21 @@ struct head_append {
 	uint64_t sequence;
 	uint8_t id[STORE_ID_SIZE];
 };
+/* Behind a row. */
+struct head_end {
+	size_t samples;
+	struct head_processes_end processes;
+};
+/* An append that readers do not see yet. */
+struct head_staged {
+	struct head_end end; /* of its rows, which begin where those of the one before end */
+	int64_t period;
+	struct head_append append;
+};
 
 struct head {
-	unsigned refs; /* the store's state lock */
+	unsigned refs;	 /* the store's state lock */
+	uint64_t number; /* that no other head of this process has */
 	pthread_rwlock_t lock;
 
 	struct profile *pool;
@@ -60,6 +75,9 @@ struct head {
 
 	struct head_append *appends; /* those that had an id */
 	size_t append_count, append_capacity;
+	struct head_staged *staged; /* in the order of their rows */
+	size_t staged_count, staged_capacity;
+	struct head_end end; /* behind the last row of all, also of those that are staged */
 
 	/* Which part of the log this is, and what of the tables is in it */
 	uint64_t last_sequence, first_segment, last_segment, log_bytes, log_records;
@@ -77,12 +95,6 @@ struct head {
 	_Atomic uint64_t bytes;	    /* estimated memory */
 	_Atomic uint64_t pool_stacks;
 };
-/* What a head holds, to go back to. */
-struct head_mark {
-	size_t samples;
-	struct head_processes_end processes;
-};
-
 int head_new(size_t series_max, struct head **ret, struct error *err);
 struct head *head_free(struct head *head);
 DEFINE_CLEANUP_POINTER(head_free, struct head);
@@ -97,18 +109,19 @@ struct head_batch {
 	size_t series_refused;		       /* label sets of the profile, a type each, that series_max left out */
 	enum store_refusal reason;	       /* of an error */
 };
-/* What head_prepare() needs of a profile that takes long and needs no head: to be made before a lock is taken. */
-int head_keys_make(const struct profile *profile, const struct store_append_options *options, struct profile_keys *ret,
-		   struct error *err);
-/* A sample is left out if options say that its time is not acceptable, or if it would make one more than series_max. keys: of
- * head_keys_make(); NULL = they are made here. */
+struct head_lookup;
+/* A sample is left out if options say that its time is not acceptable, or if it would make one more than series_max. lookup: of
+ * this profile (head_lookup.h), of this head or any other; NULL = it is made here. */
 int head_prepare(struct head *head, const struct profile *profile, const struct store_append_options *options,
-		 const struct profile_keys *keys, struct head_batch *ret, struct error *err);
-/* id: of the append, or zeros. */
+		 struct head_lookup *lookup, struct head_batch *ret, struct error *err);
+/* The rows of what was prepared last are to stay; nobody else may have prepared since. id: of the append, or zeros. */
+void head_stage(struct head *head, const struct head_batch *batch, const uint8_t id[static STORE_ID_SIZE], uint64_t sequence);
+/* Shows readers the rows of staged appends up to that sequence. */
+void head_publish(struct head *head, uint64_t sequence);
+/* Forgets all that is staged, but for what it added to tables. */
+void head_withdraw(struct head *head);
+/* Both in one: of an append when nothing is staged. */
 void head_commit(struct head *head, const struct head_batch *batch, const uint8_t id[static STORE_ID_SIZE], uint64_t sequence);
-struct head_mark head_mark(const struct head *head);
-/* Takes back all that is newer than the mark, and the ids of records above `sequence`. */
-void head_rewind(struct head *head, const struct head_mark *mark, uint64_t sequence);
 bool head_is_empty(const struct head *head); /* no samples, no rows */
 uint64_t head_bytes(const struct head *head);
 uint64_t head_stacks(const struct head *head);

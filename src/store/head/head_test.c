@@ -237,42 +237,65 @@ static void test_unknown_column(void **state)
 	head_free(head);
 }
 
-/* ---- going back ---- */
+/* ---- staged appends ---- */
 
-static void append_both(struct head *head, int round)
+static struct profile *stats_profile_of(int round)
 {
 	struct profile *profile = stats_profile_all();
 	char pid[8];
 	snprintf(pid, sizeof(pid), "%d", round % 3);
 	add_row(profile, pid, EPOCH + round, (const int64_t[]){1 + round, 2, 3, 4, 5, 6, 7, 8, 9});
-	assert_int_equal(append(head, profile, NULL, (uint64_t)round * 2 + 1, NULL), 0);
+	return profile;
+}
+
+static void append_both(struct head *head, int round)
+{
+	assert_int_equal(append(head, stats_profile_of(round), NULL, (uint64_t)round * 2 + 1, NULL), 0);
 	assert_int_equal(append(head, cpu_profile(EPOCH + round), NULL, (uint64_t)round * 2 + 2, NULL), 0);
 }
 
-static void test_rewind(void **state)
+static void stage(struct head *head, struct profile *profile, uint64_t sequence)
+{
+	static const struct store_append_options none;
+	struct head_batch batch;
+	assert_int_equal(head_prepare(head, profile, &none, NULL, &batch, NULL), 0);
+	head_stage(head, &batch, (uint8_t[STORE_ID_SIZE]){(uint8_t)sequence}, sequence);
+	profile_free(profile);
+}
+
+/* Readers see what is published, and nothing of it is left of what was taken back. */
+static void test_staged(void **state)
 {
 	struct head *head = new_head();
 	struct process_row *rows;
 	append_both(head, 0);
 	append_both(head, 1);
-	struct head_mark mark = head_mark(head);
-	append_both(head, 2);
-	append_both(head, 3);
-	assert_int_equal(sorted(head, EVER, &rows), 4);
-	mem_free(rows);
-	head_rewind(head, &mark, 4);
+	for (int i = 2; i < 5; i++) {
+		stage(head, cpu_profile(EPOCH + i), 2 * (uint64_t)i);
+		stage(head, stats_profile_of(i), 2 * (uint64_t)i + 1);
+	}
 	assert_int_equal(head->count, 2);
-	assert_int_equal(head->last_sequence, 4);
-	append_both(head, 4); /* over what was taken back */
-	assert_int_equal(head->count, 3);
-	assert_int_equal(sorted(head, EVER, &rows), 3);
-	int64_t sum = 0;
-	for (size_t i = 0; i < 3; i++)
-		sum += rows[i].values[0];
-	assert_int_equal(sum, 1 + 2 + 5);
+	assert_int_equal(sorted(head, EVER, &rows), 2);
 	mem_free(rows);
-	head_rewind(head, &(struct head_mark){0}, 0);
-	assert_true(head_is_empty(head));
+	head_publish(head, 5);
+	assert_int_equal(head->count, 3);
+	assert_int_equal(head->append_count, 2);
+	assert_int_equal(head->last_sequence, 5);
+	assert_int_equal(head->max_ns, EPOCH + 2);
+	assert_int_equal(sorted(head, EVER, &rows), 3);
+	mem_free(rows);
+	head_withdraw(head);
+	head_publish(head, 100);
+	assert_int_equal(head->count, 3);
+	assert_int_equal(head->last_sequence, 5);
+	append_both(head, 4); /* over what was taken back */
+	assert_int_equal(head->count, 4);
+	assert_int_equal(sorted(head, EVER, &rows), 4);
+	int64_t sum = 0;
+	for (size_t i = 0; i < 4; i++)
+		sum += rows[i].values[0];
+	assert_int_equal(sum, 1 + 2 + 3 + 5);
+	mem_free(rows);
 	head_free(head);
 }
 
@@ -362,7 +385,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_encoding),       cmocka_unit_test(test_wide),   cmocka_unit_test(test_pivot),
-		cmocka_unit_test(test_unknown_column), cmocka_unit_test(test_rewind), cmocka_unit_test(test_times),
+		cmocka_unit_test(test_unknown_column), cmocka_unit_test(test_staged), cmocka_unit_test(test_times),
 		cmocka_unit_test(test_series_limit),   cmocka_unit_test(test_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

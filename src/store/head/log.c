@@ -127,7 +127,8 @@ int log_segment_begin(struct log_segment *segment, uint64_t first_sequence, stru
 	return r;
 }
 
-int log_segment_append(struct log_segment *segment, uint64_t sequence, struct bytes payload, size_t raw_len, struct error *err)
+int log_record_put(const struct log_segment *segment, uint64_t sequence, struct bytes payload, size_t raw_len,
+		   struct buffer *out, struct error *err)
 {
 	assert(payload.len <= RECORD_BYTES_MAX && raw_len <= RECORD_BYTES_MAX);
 	struct record_header header = {
@@ -138,21 +139,31 @@ int log_segment_append(struct log_segment *segment, uint64_t sequence, struct by
 		.payload_hash = hash64_seed(payload.data, payload.len, segment->salt),
 	};
 	header.header_hash = hash_header(&header, segment->salt);
+	if (buffer_reserve(out, sizeof(header) + payload.len) < 0) {
+		/* What is in it already is good. */
+		buffer_truncate(out, out->len);
+		return error_nomem(err);
+	}
+	buffer_append(out, &header, sizeof(header));
+	buffer_append(out, payload.data, payload.len);
+	return 0;
+}
+
+int log_segment_write(struct log_segment *segment, struct bytes records, struct error *err)
+{
 	int r = 0;
 	if (segment->dirty_tail)
 		r = io_truncate(segment->fd, segment->offset, segment->path, err);
 	if (r < 0)
 		return r;
 	segment->dirty_tail = true;
-	r = io_pwrite(segment->fd, &header, sizeof(header), segment->offset, segment->path, err);
-	if (r == 0)
-		r = io_pwrite(segment->fd, payload.data, payload.len, segment->offset + sizeof(header), segment->path, err);
+	r = io_pwrite(segment->fd, records.data, records.len, segment->offset, segment->path, err);
 	if (r < 0) {
 		log_segment_rewind(segment, segment->offset);
 		return r;
 	}
 	segment->dirty_tail = false;
-	segment->offset += sizeof(header) + payload.len;
+	segment->offset += records.len;
 	return 0;
 }
 

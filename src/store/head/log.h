@@ -29,9 +29,13 @@ struct log_segment {
 int log_segment_create(const char *directory, uint64_t number, struct log_segment *ret, struct error *err);
 /* Writes the header, with the first sequence that the segment will have; not synced. */
 int log_segment_begin(struct log_segment *segment, uint64_t first_sequence, struct error *err);
-/* Adds a record; not synced. raw_len is the payload's length before compression, 0 if it is not compressed. After a failure the
- * segment is as before, even if the next call has to see to it first. */
-int log_segment_append(struct log_segment *segment, uint64_t sequence, struct bytes payload, size_t raw_len, struct error *err);
+/* Appends a record of the segment to `out`. raw_len is the payload's length before compression, 0 if it is not compressed.
+ * -ENOMEM. */
+int log_record_put(const struct log_segment *segment, uint64_t sequence, struct bytes payload, size_t raw_len,
+		   struct buffer *out, struct error *err);
+/* Writes records behind the last one; not synced. After a failure the segment is as before, even if the next call has to see to
+ * it first. */
+int log_segment_write(struct log_segment *segment, struct bytes records, struct error *err);
 int log_segment_sync(struct log_segment *segment, struct error *err);
 /* Cuts everything behind `offset` off, if the disk lets us. */
 void log_segment_rewind(struct log_segment *segment, uint64_t offset);

@@ -53,6 +53,13 @@ static int replay(const char *directory, uint64_t after, struct seen *seen, stru
 	return log_replay(&replay, result, &err);
 }
 
+static int append_record(struct log_segment *segment, uint64_t sequence, struct bytes payload, size_t raw_len)
+{
+	_cleanup_(buffer_release) struct buffer record = {.max = MIB};
+	assert_int_equal(log_record_put(segment, sequence, payload, raw_len, &record, NULL), 0);
+	return log_segment_write(segment, buffer_bytes(&record), NULL);
+}
+
 /* A segment of `count` records, payloads "record SEQUENCE" and some of them long. */
 static void write_segment(const char *directory, uint64_t number, uint64_t first, size_t count)
 {
@@ -73,7 +80,7 @@ static void write_segment(const char *directory, uint64_t number, uint64_t first
 		assert_int_equal(raw_len, i % 3 == 2 ? sizeof(text) : 0);
 		if (raw_len)
 			payload = buffer_bytes(&compressed);
-		assert_int_equal(log_segment_append(&segment, first + i, payload, raw_len, NULL), 0);
+		assert_int_equal(append_record(&segment, first + i, payload, raw_len), 0);
 		buffer_release(&compressed);
 	}
 	assert_int_equal(log_segment_sync(&segment, NULL), 0);
@@ -151,8 +158,8 @@ static void test_hidden_record(void **state)
 	assert_int_equal(log_segment_create(directory, 1, &segment, NULL), 0);
 	assert_int_equal(log_segment_begin(&segment, 1, NULL), 0);
 	struct bytes hidden = {whole.data + LOG_SEGMENT_HEADER_SIZE, whole.len - LOG_SEGMENT_HEADER_SIZE};
-	assert_int_equal(log_segment_append(&segment, 1, hidden, 0, NULL), 0);
-	assert_int_equal(log_segment_append(&segment, 2, (struct bytes){(const uint8_t *)"real", 4}, 0, NULL), 0);
+	assert_int_equal(append_record(&segment, 1, hidden, 0), 0);
+	assert_int_equal(append_record(&segment, 2, (struct bytes){(const uint8_t *)"real", 4}, 0), 0);
 	assert_int_equal(io_pwrite(segment.fd, "?", 1, LOG_SEGMENT_HEADER_SIZE + 5, "test", NULL), 0);
 	log_segment_close(&segment);
 	assert_int_equal(replay(directory, 0, &seen, &result), 0);
@@ -215,13 +222,13 @@ static void test_failed_write(void **state)
 	struct bytes payload = {(const uint8_t *)"some payload that is not so short", 33};
 	assert_int_equal(log_segment_create(directory, 1, &segment, NULL), 0);
 	assert_int_equal(log_segment_begin(&segment, 1, NULL), 0);
-	assert_int_equal(log_segment_append(&segment, 1, payload, 0, NULL), 0);
-	for (uint64_t nth = 1; nth <= 2; nth++) {
-		fault_arm(FAULT_WRITE, nth, 0);
-		assert_int_equal(log_segment_append(&segment, 2, payload, 0, NULL), -ENOSPC);
+	assert_int_equal(append_record(&segment, 1, payload, 0), 0);
+	for (int round = 0; round < 2; round++) {
+		fault_arm(FAULT_WRITE, 1, 0);
+		assert_int_equal(append_record(&segment, 2, payload, 0), -ENOSPC);
 		assert_true(fault_disarm(FAULT_WRITE));
 	}
-	assert_int_equal(log_segment_append(&segment, 2, (struct bytes){(const uint8_t *)"b", 1}, 0, NULL), 0);
+	assert_int_equal(append_record(&segment, 2, (struct bytes){(const uint8_t *)"b", 1}, 0), 0);
 	log_segment_close(&segment);
 	assert_int_equal(replay(directory, 0, &seen, &result), 0);
 	assert_int_equal(seen.count, 2);

@@ -48,7 +48,7 @@
 
 /* ---- writing ---- */
 
-/* Text is nearly always ASCII; eight bytes at a time. */
+/* Text is nearly always ASCII; eight bytes at a time, the last eight of them perhaps again. */
 static bool is_ascii(struct bytes text)
 {
 	uint64_t word, any = 0;
@@ -57,7 +57,11 @@ static bool is_ascii(struct bytes text)
 		memcpy(&word, text.data + i, 8);
 		any |= word;
 	}
-	for (; i < text.len; i++)
+	if (text.len >= 8) {
+		memcpy(&word, text.data + text.len - 8, 8);
+		any |= word;
+	}
+	for (; i < text.len && text.len < 8; i++)
 		any |= (uint64_t)text.data[i];
 	return !(any & 0x8080808080808080ull);
 }
