@@ -88,6 +88,30 @@ static inline const uint8_t *pb_quick_varint(const uint8_t *at, uint64_t *ret)
 	*ret = (word & 0x000000000fffffffull) | (word & 0x0fffffff00000000ull) >> 4;
 	return at + __builtin_ctzll(ends) / 8 + 1;
 }
+/* A tag of one byte, and what pb_quick_varint() may look at. */
+#define PB_QUICK_BYTES 9
+/* A message of nothing but numbers, those of fields 1 .. count (at most 15), each at most once and in order: values[number] is
+ * set to what it is, others are 0. False if it is anything else, malformed or not: then it is to be read by pb_next(), and the
+ * values mean nothing. `limit` ends what may be looked at, the whole input. */
+static inline bool pb_quick_numbers(const uint8_t *at, const uint8_t *end, const uint8_t *limit, uint32_t count,
+				    uint64_t *values)
+{
+	uint32_t before = 0;
+	for (uint32_t i = 1; i <= count; i++)
+		values[i] = 0;
+	while (at < end) {
+		if (limit - at < PB_QUICK_BYTES)
+			return false;
+		uint32_t tag = *at;
+		if ((tag & 7) != PB_VARINT || tag <= before || tag > count << 3)
+			return false;
+		before = tag;
+		at = pb_quick_varint(at + 1, &values[tag >> 3]);
+		if (!at)
+			return false;
+	}
+	return at == end;
+}
 /* -EBADMSG with "MESSAGE.FIELD: wire type X, expected Y at byte N" unless it has the wanted wire type. */
 int pb_expect(const struct pb_cursor *cursor, const struct pb_field *field, enum pb_wire wire, const char *name,
 	      struct error *err);

@@ -19,9 +19,13 @@
  * lies in it. A link stays "none", since most samples have none and proto3 does not tell 0 from absent, and so do other texts.
  * Requests with such entries are counted (struct otlp_request).
  *
- * The tables are kept as offsets into the input, four bytes an entry, and an entry is parsed when a profile first uses it; a
- * request of many profiles (one a process) uses each entry in few of them. Everything is parsed once before, to check all
- * references, so that a bad entry is refused whether it is used or not.
+ * The tables are kept as offsets into the input, four bytes an entry. Functions, locations and stacks are read once, into
+ * arrays (otlp_entries.c); the few mappings, attributes and links, and the texts, when a profile first uses them: a request of
+ * many profiles (one a process) uses each entry in few of them. Everything is read once before, to check all references, so
+ * that a bad entry is refused whether it is used or not.
+ *
+ * What an entry has become in the profile at hand is noted beside it, with the number of that profile, so that nothing is
+ * cleared between two.
  *
  * Expansion. A profile copies what it uses, so a request of many small profiles that use the same large entries could grow to
  * many times its size. What is built is counted in bytes against a budget that depends on the input's size (otlp_spend); real

@@ -19,29 +19,14 @@
 #include "format/format_int.h"
 #include "format/otlp/otlp_int.h"
 
-/* A tag, and what pb_quick_varint() may look at. */
-#define QUICK_BYTES 9
-
 static bool is_reference(const struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index)
 {
 	return index < dictionary->tables[number].count || index == 0;
 }
 
-/* A message of nothing but numbers 1 .. 4, each of them once and in order; false if it is anything else. */
 static inline bool read_quickly(const struct otlp_dictionary *dictionary, const uint8_t *at, const uint8_t *end, uint64_t v[5])
 {
-	uint32_t before = 0;
-	v[1] = v[2] = v[3] = v[4] = 0;
-	while (at < end) {
-		uint32_t tag = *at;
-		if (dictionary->end - at < QUICK_BYTES || (tag & 7) != PB_VARINT || tag <= before || tag > 4 << 3)
-			return false;
-		before = tag;
-		at = pb_quick_varint(at + 1, &v[tag >> 3]);
-		if (!at)
-			return false;
-	}
-	return at == end;
+	return pb_quick_numbers(at, end, dictionary->end, 4, v);
 }
 
 /* ---- functions ---- */
@@ -182,7 +167,7 @@ static bool read_location_quickly(struct otlp_dictionary *dictionary, struct pb_
 	uint64_t mapping = 0;
 	*ret = (struct otlp_location){.line_first = (uint32_t)first};
 	while (at && at < cursor.end) {
-		uint32_t tag = dictionary->end - at < QUICK_BYTES ? 0 : *at;
+		uint32_t tag = dictionary->end - at < PB_QUICK_BYTES ? 0 : *at;
 		switch (tag) {
 		case 1 << 3: at = pb_quick_varint(at + 1, &mapping); break;
 		case 2 << 3: at = pb_quick_varint(at + 1, &ret->address); break;
@@ -242,14 +227,17 @@ int otlp_entries_begin(struct otlp_dictionary *dictionary, struct error *err)
 			   err);
 	if (r < 0)
 		return r;
-	/* Entry 0 is the zero value unless it is read, too. */
-	dictionary->functions = mem_zalloc_array(functions, sizeof(*dictionary->functions));
-	dictionary->locations = mem_zalloc_array(locations, sizeof(*dictionary->locations));
-	dictionary->stacks = mem_zalloc_array(stacks, sizeof(*dictionary->stacks));
+	/* One more, so that there always is an entry 0, which is the zero value unless it is read, too. */
+	dictionary->functions = mem_alloc_array(functions + 1, sizeof(*dictionary->functions));
+	dictionary->locations = mem_alloc_array(locations + 1, sizeof(*dictionary->locations));
+	dictionary->stacks = mem_alloc_array(stacks + 1, sizeof(*dictionary->stacks));
 	/* Most locations have one line. */
 	if (!dictionary->functions || !dictionary->locations || !dictionary->stacks ||
 	    array_reserve(&dictionary->lines, &dictionary->line_capacity, locations, UINT32_MAX) < 0)
 		return error_nomem(err);
+	dictionary->functions[0] = (struct otlp_function){0};
+	dictionary->locations[0] = (struct otlp_location){0};
+	dictionary->stacks[0] = (struct otlp_stack){0};
 	return 0;
 }
 
