@@ -47,7 +47,8 @@ int intern_reserve(struct intern *table, size_t count)
 	if (count <= table->count)
 		return 0;
 	int r = array_reserve(&table->strings, &table->capacity, count < STRINGS_MAX ? count : STRINGS_MAX, STRINGS_MAX);
-	return r == 0 ? index32_reserve(&table->index, count - table->count) : r;
+	/* Twice as large as it must be: there is less to step over. */
+	return r == 0 ? index32_reserve(&table->index, 2 * (count - table->count)) : r;
 }
 
 int intern_add(struct intern *table, const void *data, size_t len, uint32_t *ret_id)

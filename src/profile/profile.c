@@ -149,6 +149,7 @@ static int grow_stack_slots(struct profile *profile, size_t branches, struct err
 int profile_make_room(struct profile *profile, const struct profile_room *room, struct error *err)
 {
 	struct profile_index *index = profile->index;
+	/* Indexes twice as large as they must be: there is less to step over in them. */
 	size_t strings = with_room(profile, profile->strings.count, room->strings);
 	size_t functions = with_room(profile, profile->function_count, room->functions);
 	size_t locations = with_room(profile, profile->location_count, room->locations);
@@ -162,8 +163,8 @@ int profile_make_room(struct profile *profile, const struct profile_room *room, 
 	    array_reserve(&profile->stacks, &index->stack_capacity, stacks, SIZE_MAX) < 0 ||
 	    array_reserve(&index->stack_depths, &index->stack_depth_capacity, stacks, SIZE_MAX) < 0 ||
 	    array_reserve(&profile->samples, &index->sample_capacity, samples, SIZE_MAX) < 0 ||
-	    index32_reserve(&index->functions, functions - profile->function_count) < 0 ||
-	    index32_reserve(&index->locations, locations - profile->location_count) < 0)
+	    index32_reserve(&index->functions, 2 * (functions - profile->function_count)) < 0 ||
+	    index32_reserve(&index->locations, 2 * (locations - profile->location_count)) < 0)
 		return error_nomem(err);
 	size_t branches = index->stack_branch_count + (stacks - profile->stack_count) / FRAMES_PER_BRANCH;
 	return !branches || branches < index->stack_slot_count / 2 ? 0 : grow_stack_slots(profile, branches, err);
@@ -360,10 +361,14 @@ static bool find_location(const struct profile *profile, uint64_t hash, const st
 }
 
 /* *lines may lie in the profile itself, and then moves with it. */
-static int reserve_lines(struct profile *profile, const struct profile_line **lines, size_t line_count, struct error *err)
+static inline int reserve_lines(struct profile *profile, const struct profile_line **lines, size_t line_count,
+				struct error *err)
 {
 	for (size_t i = 0; i < line_count; i++)
 		assert((*lines)[i].function < profile->function_count);
+	size_t room = profile->index->line_capacity - profile->line_count;
+	if (line_count <= room && profile->line_count + line_count <= profile->index->entities_max)
+		return 0;
 	size_t need, own = profile_own_index(profile->lines, profile->line_count, *lines, sizeof(**lines));
 	if (__builtin_add_overflow(profile->line_count, line_count, &need))
 		need = SIZE_MAX;

@@ -645,7 +645,8 @@ static int add_location(struct otlp_dictionary *dictionary, uint64_t index, uint
 	const struct otlp_location *raw = &dictionary->locations[index];
 	struct profile_location location = {.address = raw->address, .frame_type = raw->frame_type};
 	int r = otlp_spend(dictionary, 80 + 32 * raw->line_count + 16 * raw->attribute_count, err);
-	if (r == 0 && array_reserve(&dictionary->own_lines, &dictionary->own_line_capacity, raw->line_count, SIZE_MAX) < 0)
+	if (r == 0 && raw->line_count > dictionary->own_line_capacity &&
+	    array_reserve(&dictionary->own_lines, &dictionary->own_line_capacity, raw->line_count, SIZE_MAX) < 0)
 		r = error_nomem(err);
 	if (r == 0 && (raw->mapping || lies_in_mapping_0(dictionary, raw->address)))
 		r = get_entry_at(dictionary, OTLP_MAPPINGS, raw->mapping, &location.mapping, err);
@@ -663,7 +664,8 @@ static int add_stack(struct otlp_dictionary *dictionary, uint64_t index, uint32_
 	const struct otlp_table *locations = &dictionary->tables[OTLP_LOCATIONS];
 	const uint32_t *frames = dictionary->frames.items + stack->first;
 	int r = otlp_spend(dictionary, 16 * (uint64_t)stack->count, err);
-	if (r == 0 && array_reserve(&dictionary->path, &dictionary->path_capacity, stack->count, SIZE_MAX) < 0)
+	if (r == 0 && stack->count > dictionary->path_capacity &&
+	    array_reserve(&dictionary->path, &dictionary->path_capacity, stack->count, SIZE_MAX) < 0)
 		r = error_nomem(err);
 	for (size_t i = 0; i < stack->count && r == 0; i++) {
 		if (frames[i] && locations->known[frames[i]] >> 32 == dictionary->epoch)
