@@ -384,8 +384,10 @@ static int get_label_set(struct decoder *decoder, uint32_t *ret, struct error *e
 {
 	struct otlp_dictionary *dictionary = &decoder->dictionary;
 	const struct otlp_indexes *list = &decoder->attributes;
+	if (list->count == 0)
+		return 0;
 	uint64_t hash = hash64_guarded(list->items, list->count * sizeof(*list->items)) ^ hash64_mix(dictionary->epoch);
-	if (list->count == 0 || find_list(decoder, hash, ret))
+	if (find_list(decoder, hash, ret))
 		return 0;
 	dictionary->label_count = 0;
 	int r = otlp_get_attributes(dictionary, list, err);

@@ -193,6 +193,21 @@ static void test_a_list_that_is_cut(void **state)
 	}
 }
 
+/* Lists of nothing, packed and not, where there is no other list. */
+static void test_empty_lists(void **state)
+{
+	static const char *const stacks[] = {"", "\x0a\x00", "\x0a\x00\x0a\x00"};
+	for (size_t i = 0; i < 3; i++) {
+		struct buffer out = request_of_stack(2, (struct bytes){(const uint8_t *)stacks[i], 2 * i});
+		struct otlp_request request = decode_or_die(&out);
+		assert_int_equal(request.profiles[0]->sample_count, 1);
+		assert_int_equal(request.profiles[0]->samples[0].stack, 0);
+		assert_int_equal(request.profiles[0]->stack_count, 1);
+		otlp_request_release(&request);
+		buffer_release(&out);
+	}
+}
+
 /* A number that comes twice is what it is last, but each must be in the table. */
 static void test_a_field_twice(void **state)
 {
@@ -396,10 +411,15 @@ static void test_a_key_twice_in_a_list(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_indexes_of_every_length), cmocka_unit_test(test_indexes_in_more_bytes_than_needed),
-		cmocka_unit_test(test_indexes_outside),		cmocka_unit_test(test_a_list_that_is_cut),
-		cmocka_unit_test(test_a_field_twice),		cmocka_unit_test(test_equal_entries),
-		cmocka_unit_test(test_lists_of_attributes),	cmocka_unit_test(test_a_key_twice_in_a_list),
+		cmocka_unit_test(test_indexes_of_every_length),
+		cmocka_unit_test(test_indexes_in_more_bytes_than_needed),
+		cmocka_unit_test(test_indexes_outside),
+		cmocka_unit_test(test_a_list_that_is_cut),
+		cmocka_unit_test(test_empty_lists),
+		cmocka_unit_test(test_a_field_twice),
+		cmocka_unit_test(test_equal_entries),
+		cmocka_unit_test(test_lists_of_attributes),
+		cmocka_unit_test(test_a_key_twice_in_a_list),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

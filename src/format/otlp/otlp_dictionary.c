@@ -197,6 +197,8 @@ int otlp_read_indexes(const struct otlp_dictionary *dictionary, struct otlp_inde
 	if (r < 0)
 		return r;
 	struct pb_cursor packed = pb_open_nested(cursor, field->bytes);
+	if (field->bytes.len == 0)
+		return 0;
 	if (array_reserve(&list->items, &list->capacity, list->count + field->bytes.len, SIZE_MAX) < 0)
 		return error_nomem(err);
 	add_easy_indexes(list, &packed, dictionary->tables[table].count);
@@ -662,7 +664,7 @@ static int add_stack(struct otlp_dictionary *dictionary, uint64_t index, uint32_
 {
 	const struct otlp_stack *stack = &dictionary->stacks[index];
 	const struct otlp_table *locations = &dictionary->tables[OTLP_LOCATIONS];
-	const uint32_t *frames = dictionary->frames.items + stack->first;
+	const uint32_t *frames = stack->count ? dictionary->frames.items + stack->first : NULL;
 	int r = otlp_spend(dictionary, 16 * (uint64_t)stack->count, err);
 	if (r == 0 && stack->count > dictionary->path_capacity &&
 	    array_reserve(&dictionary->path, &dictionary->path_capacity, stack->count, SIZE_MAX) < 0)
