@@ -365,18 +365,23 @@ static bool find_list(const struct decoder *decoder, uint64_t hash, uint32_t *re
 	return false;
 }
 
-/* What is remembered is never more than the lists in the input, so profiles need not be cleared away one by one. */
-static int remember_list(struct decoder *decoder, uint64_t hash, uint32_t labels)
+#define SEEN_COST 64
+
+/* Those of all profiles together: never more than the lists in the input, so nothing is cleared between two profiles. */
+static int remember_list(struct decoder *decoder, uint64_t hash, uint32_t labels, struct error *err)
 {
 	const struct otlp_indexes *list = &decoder->attributes;
 	size_t first = decoder->seen_attribute_count;
+	int r = otlp_spend(&decoder->dictionary, SEEN_COST + list->count * sizeof(*list->items), err);
+	if (r < 0)
+		return r;
 	if (array_reserve(&decoder->seen_attributes, &decoder->seen_attribute_capacity, first + list->count, SIZE_MAX) < 0 ||
 	    array_push(&decoder->seen, &decoder->seen_count, &decoder->seen_capacity, UINT32_MAX - 1,
 		       (struct seen_list){decoder->dictionary.epoch, labels, first, list->count}) < 0)
-		return -ENOMEM;
+		return error_nomem(err);
 	memcpy(decoder->seen_attributes + first, list->items, list->count * sizeof(*list->items));
 	decoder->seen_attribute_count += list->count;
-	return index32_add(&decoder->seen_index, hash, (uint32_t)decoder->seen_count - 1);
+	return index32_add(&decoder->seen_index, hash, (uint32_t)decoder->seen_count - 1) < 0 ? error_nomem(err) : 0;
 }
 
 /* The label set of decoder->attributes. */
@@ -393,9 +398,7 @@ static int get_label_set(struct decoder *decoder, uint32_t *ret, struct error *e
 	int r = otlp_get_attributes(dictionary, list, err);
 	if (r == 0)
 		r = profile_add_label_set(dictionary->profile, dictionary->labels, dictionary->label_count, ret, err);
-	if (r < 0)
-		return r;
-	return remember_list(decoder, hash, *ret) < 0 ? error_nomem(err) : 0;
+	return r < 0 ? r : remember_list(decoder, hash, *ret, err);
 }
 
 static int read_sample(struct decoder *decoder, struct pb_cursor cursor, struct error *err)
